@@ -141,7 +141,7 @@ sub metrics_of {
 	push @found, $1 while $code =~ /# TYPE tabletfs_(\w+) histogram/g;
 	my ($usage) = $code =~ /usage_metrics\[\] = \{(.*?)\n\};/s;
 	push @found, "table_$_", "family_$_" for ($usage || '') =~ /^\t\{"(\w+)",/mg;
-	push @found, "table_$_" for $code =~ /put_head\(out, "table", "(\w+)"/g;
+	push @found, "table_$_" for $code =~ /put_help\(out, "table", "(\w+)"/g;
 	return @found;
 }
 
@@ -156,7 +156,7 @@ sub check_metrics {
 sub check_status {
 	my ($code, $page) = @_;
 	my @found = $code =~ /buf_printf\(out, "([a-z]+) {2,}/g;
-	push @found, $code =~ /put_requests\(s, "([a-z]+)"/g;
+	push @found, $code =~ /put_requests_line\(s, "([a-z]+)"/g;
 	my ($section) = $page =~ /^\.Sh STATUS\n(.*?)^\.Sh /ms;
 	my @told = ($section || '') =~ /^\.It Cm (\w+)/mg;
 	return differ(\@found, \@told, 'the code', 'tabletfs-metrics(7), STATUS');

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the user of a request against the newest schema of the table, as
- * the client knows it or newer.  Requests without a user are the owner's of
- * the store, and cost nothing here.
+ * Checks whether the user of a request may do it.  The checks use a schema of
+ * the table that is not older than the client's.  A request without a user is
+ * the store owner's, and is not checked.
  *
- * The rules are tfs_may's (tabletfs.h).  A mutation that returns or compares
- * stored values reads them: an increment, a check, the source of a move.
+ * The rules are those of tfs_may (tabletfs.h).  A mutation also reads if it
+ * returns or compares stored values: an increment, a check, a move (its source).
  */
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* A reference to the table's schema.  It is read again if the client has a newer one. */
+/* Sets *out to a reference to the table's schema, which is read again first if the client has a newer one. */
 static int access_schema(struct served_tablet *served, const struct ts_request *q, const struct schema **out)
 {
 	struct server *s = served->server;
 	struct user_table *u = served->user_table;
 
 	if (!u)
-		return -EACCES; /* METADATA is the store owner's */
+		return -EACCES; /* METADATA belongs to the store's owner */
 	(void)user_table_read_again(s, u, q->schema_generation);
 	mutex_lock(&s->lock);
 	*out = u->access ? schema_get(u->access) : NULL;

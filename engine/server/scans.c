@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open scans: each has a number for the client and a tablet's scan.  Most
- * scans end with their first answer and never get a number.
+ * Open scans: each has an id, by which the client continues it, and a tablet's
+ * scan.  Most scans end with their first answer and never get an id.
  */
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+/* Removes the scan from the open ones while a request uses it, so no second request can.  Returns NULL if it is not open. */
 static struct open_scan *scan_take(struct server *s, uint32_t table, uint64_t id)
 {
 	struct open_scan **p, *o;
@@ -24,6 +25,7 @@ static struct open_scan *scan_take(struct server *s, uint32_t table, uint64_t id
 	return o;
 }
 
+/* Adds the scan to the open ones. */
 static void scan_keep(struct server *s, struct open_scan *o)
 {
 	mutex_lock(&s->lock);
@@ -41,11 +43,12 @@ static void scan_end(struct open_scan *o)
 	free(o);
 }
 
+/* Fills the next batch.  Ends the scan after its last batch and after an error. */
 static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A dropped table has no cells, although its tablet could still be read. */
-	const bool gone = o->served->user_table && user_table_dropped(s, o->served->user_table);
-	int err = gone ? -EIDRM : 0;
+	const bool dropped = o->served->user_table && user_table_dropped(s, o->served->user_table);
+	int err = dropped ? -EIDRM : 0;
 	struct slice row;
 
 	if (!err)
@@ -53,7 +56,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	if (!err)
 		traffic_table(o->served->user_table, TABLE_SCANNED_CELLS, a->batch.count);
 	a->scan = 0;
-	/* The tablet was split: other tablets serve the rest, from this row on. */
+	/* The tablet was split or merged: other tablets serve the rest of the scan, from this row on. */
 	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
 		err = -ENOMEM;
 	if (err || a->batch.done) {
@@ -67,7 +70,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct slice rest = {NULL, 0};
+	struct slice rest = {NULL, 0}; /* where the client continues in the next tablet */
 	struct scan_spec spec;
 	uint16_t *ids = NULL;
 	struct open_scan *o;

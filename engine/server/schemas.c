@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the schemas of user tables from the lock service's tables/NAME: at
- * the start, when a watch reports a change, and when a client has a later
+ * Reads the schemas of user tables from the lock service's files tables/NAME:
+ * at the start, when a watch reports a change, and when a client has a later
  * schema than this server.
  *
- * A mutation is checked against the schema with which it began.  While the
- * master drops a table or family it blocks the table's writes (tables.c), so
- * the schema does not change under a mutation in a way that drops its cells.
+ * A mutation is checked against the schema with which it began.  The master
+ * blocks the table's writes (tables.c) while it drops a table or a family that
+ * must be empty.  So no mutation is under way when the cells of its family cease
+ * to exist.
  *
  * A table whose schema is damaged at the start is refused; the others are
- * served.  The damaged file does not show the table's id.  So the server keeps
- * everything that METADATA has of a table without a schema: its rows, its
- * files, and every log of a dead incarnation.
+ * served.  The damaged file does not show the table's id, so any table without a
+ * schema may be the refused one.  If a table is refused, the server keeps
+ * METADATA's rows of all tables without a schema, their files, and every log of
+ * a dead incarnation.
  *
- * If a table's schema cannot be read, the table may have been dropped.  Its
+ * If a table's schema cannot be read later, the table may have been dropped.  Its
  * writes are refused until the schema is read, because they could be
  * acknowledged and then lost.
  */
@@ -35,7 +37,7 @@ static bool table_is_refused(const struct server *s, const char *name)
 
 /* ---- reading schemas ---- */
 
-/* Stores the schema and then sets it for the table's tablets.  load_begin makes other threads wait. */
+/* Stores the schema in server.tables, unless a newer one is there, and sets it for the table's tablets. */
 static int user_table_set(struct server *s, const struct schema *schema)
 {
 	const struct tfs_schema *p = schema_public(schema);
@@ -51,8 +53,9 @@ static int user_table_set(struct server *s, const struct schema *schema)
 		return err;
 	load_begin(s);
 	/*
-	 * Everything that can fail comes first.  If the server had a schema
-	 * that its tablets lack, it would not read it again.
+	 * Everything that can fail comes first.  If it failed after the server
+	 * has the schema, the server would not read the schema again, and its
+	 * tablets would not get it.
 	 */
 	err = served_list(s, p->tablets_id, &list, &count);
 	mutex_lock(&s->lock);
@@ -94,7 +97,7 @@ static int schema_file_read(struct server *s, const char *name, struct buf *b)
 	return (size_t)snprintf(file, sizeof(file), "tables/%s", name) < sizeof(file) ? lock_get(s->locks, file, b, NULL) : -ENOENT;
 }
 
-/* Reads and decodes the table's file.  Logs errors other than -ENOENT, except at the start. */
+/* Reads and decodes the table's file.  Logs errors, except -ENOENT, at the start, and for refused tables. */
 static int schema_read(struct server *s, const char *name, struct schema **out)
 {
 	struct buf b = {0};
@@ -108,14 +111,14 @@ static int schema_read(struct server *s, const char *name, struct schema **out)
 	return err;
 }
 
-/* Reads the table's file and sets its schema.  *id is set then. */
+/* Reads the table's file and sets the schema.  Sets *id to the table's id on 0. */
 static int user_table_read(struct server *s, const char *name, uint32_t *id)
 {
 	struct schema *schema = NULL;
 	struct user_table *twin = NULL;
 	int err = schema_read(s, name, &schema);
 
-	/* Two names of one table, or a user's name for METADATA: someone edited lock/. */
+	/* Two files name one table, or a file names METADATA.  Only an edit of lock/ by hand does this. */
 	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
 		err = -EBADMSG;
 	if (!err && s->recovering && user_table_get(s, schema_public(schema)->tablets_id, &twin) == 0)
@@ -131,13 +134,15 @@ static int user_table_read(struct server *s, const char *name, uint32_t *id)
 
 /* ---- dropped tables ---- */
 
+/* A search for the file of a table, whose name may have changed. */
 struct search {
 	struct server *s;
 	uint32_t table;
 	bool found;
-	int unsure;
+	int unsure; /* an error that leaves open whether the table was dropped; 0: none */
 };
 
+/* Returns true if this server has another table of this name. */
 static bool search_other_table_is_named(struct search *f, const char *name)
 {
 	bool yes = false;
@@ -149,6 +154,7 @@ static bool search_other_table_is_named(struct search *f, const char *name)
 	return yes;
 }
 
+/* If the file is the table's, sets its schema and ends the search. */
 static int table_search_name(void *arg, const char *name)
 {
 	struct search *f = arg;
@@ -156,7 +162,7 @@ static int table_search_name(void *arg, const char *name)
 	int err = schema_read(f->s, name, &schema);
 
 	if (err && err != -ENOENT && !search_other_table_is_named(f, name) && !table_is_refused(f->s, name))
-		f->unsure = err; /* it may be this table's */
+		f->unsure = err; /* the file may be this table's */
 	if (!err && schema_public(schema)->tablets_id == f->table) {
 		f->found = true;
 		err = user_table_set(f->s, schema);
@@ -182,11 +188,12 @@ int table_drop_noted(struct server *s, uint32_t table)
 }
 
 /*
- * Returns 0 if the table was dropped, -EIO if not, -errno.  The master writes
- * dropped/ID with the drop and removes it after the table's METADATA rows.  If a
- * name was lost otherwise, or is being changed, its data stays.
+ * Returns 0 if the table, which has no file, was dropped, else -EIO or another
+ * -errno.  The master writes dropped/ID with the drop and removes it after the
+ * table's METADATA rows.  So a table with METADATA rows and without dropped/ID
+ * was not dropped.  Its file was lost or is being renamed, and its data stays.
  */
-static int was_dropped(struct server *s, uint32_t table)
+static int check_dropped(struct server *s, uint32_t table)
 {
 	int err = table_drop_noted(s, table);
 
@@ -196,7 +203,10 @@ static int was_dropped(struct server *s, uint32_t table)
 	return err > 0 ? -EIO : err;
 }
 
-/* A file that named the table does not name it any more.  Unless another file does, the table was dropped. */
+/*
+ * For a table that the file of its name does not name any more.  If another file
+ * names it, it was renamed; else it was dropped.  err: the file could not be read.
+ */
 static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 {
 	struct search f = {.s = s, .table = table, .unsure = err};
@@ -208,7 +218,7 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 		if (err < 0)
 			f.unsure = err;
 		if (!f.found && !f.unsure)
-			f.unsure = was_dropped(s, table);
+			f.unsure = check_dropped(s, table);
 	}
 	mutex_lock(&s->lock);
 	i = user_table_at_locked(s, table);
@@ -231,19 +241,20 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 	}
 }
 
-/* Returns the first table above `after`, other than `is`, with that name; 0: none. */
-static uint32_t table_named_like(struct server *s, const char *name, uint32_t is, uint32_t after)
+/* Returns the first table with an id above `after`, other than `except`, that this server has under that name; 0: none. */
+static uint32_t table_with_name(struct server *s, const char *name, uint32_t except, uint32_t after)
 {
 	uint32_t table = 0;
 
 	mutex_lock(&s->lock);
 	for (unsigned i = user_table_at_locked(s, after + 1); i < s->table_count && !table; i++)
-		if (s->tables[i]->table != is && strcmp(s->tables[i]->name, name) == 0)
+		if (s->tables[i]->table != except && strcmp(s->tables[i]->name, name) == 0)
 			table = s->tables[i]->table;
 	mutex_unlock(&s->lock);
 	return table;
 }
 
+/* Reads tables/NAME again, then finds out what happened to other tables that this server has under the name. */
 static void table_file_changed(struct server *s, const char *name)
 {
 	uint32_t id = 0, other = 0;
@@ -251,10 +262,11 @@ static void table_file_changed(struct server *s, const char *name)
 
 	if (err == -ENOENT)
 		err = 0;
-	while ((other = table_named_like(s, name, id, other)))
+	while ((other = table_with_name(s, name, id, other)))
 		table_maybe_dropped(s, other, err);
 }
 
+/* The watch of tables/. */
 static void table_changed(void *arg, const char *file)
 {
 	table_file_changed(arg, file + strlen("tables/"));
@@ -290,7 +302,7 @@ struct first_read {
 	char **why;
 };
 
-/* Returns true if the file's bytes are no schema.  A schema of another table, or one that someone wrote, is not damaged. */
+/* Returns true if the file's bytes are not a schema.  A valid schema in the wrong file, or with a wrong id, is not damaged: it ends the start. */
 static bool schema_is_damaged(struct server *s, const char *name)
 {
 	struct schema *schema = NULL;
@@ -338,7 +350,7 @@ int schemas_load(struct server *s, char **why)
 
 /* ---- writes ---- */
 
-/* Reads the table's own file again; all: then the files of all tables, because a newer schema may be in another one. */
+/* Reads the table's file again.  all: then the files of all tables, because after a rename the newer schema is in another file. */
 static int user_table_read_files(struct server *s, struct user_table *u, bool all)
 {
 	char name[TFS_NAME_MAX + 1];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's parts, and the order in which they are made and freed: pools,
- * caches, the log of this incarnation, and the environments that root, METADATA
- * and user tablets share.  Root and METADATA have workers and a memtable bound
- * of their own, and their writes are not throttled.  Otherwise the server would
- * wait for itself.
+ * Makes and frees the server's parts: worker pools, caches, the log of this
+ * incarnation, and the environments (tablet_env) of the root tablet, METADATA's
+ * tablets and user tablets.
+ *
+ * The root tablet and METADATA's tablets have workers and a memtable bound of
+ * their own, and their writes are not throttled.  Otherwise the flush of a user
+ * tablet, which writes METADATA, could wait for itself.
  */
 #include "engine/server/server.h"
 #include "engine/base/file.h"
@@ -22,9 +24,10 @@
 #define MERGE_READ_TRIES 100
 #define LOGS_FLUSH_AGE_US UINT64_C(3600000000)
 #define REPLAY_PART_BYTES (16u << 20)
-/* Beside a busy thread a compaction gets about a quarter of a processor.  Flushes are not nicer, because writers wait for them. */
+/* Nice value added to compaction threads.  Beside a busy thread one then gets about a quarter of a processor.  Flushes add none, because writers wait for them. */
 #define COMPACT_NICER 5
 
+/* The task after tablet_env.over_memory: flushes the user tablet with the largest memtables. */
 static void flush_largest(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, flush_task));
@@ -45,13 +48,13 @@ static void flush_largest(struct task *t)
 			largest = list[i];
 		}
 	}
-	/* The tablet logs an error.  The next write above the bound tries again. */
+	/* The tablet has logged an error.  The next write above the bound queues the task again. */
 	if (largest)
 		(void)!tablet_flush(largest->tablet);
 	served_list_put(list, count);
 }
 
-/* The reserve for full disks and the log grow with the store. */
+/* Enlarges the reserve of a store that has grown, then runs logs_task. */
 static void grow_and_drop_logs(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, logs_task));
@@ -85,7 +88,7 @@ static void tablet_changed(void *arg, struct tablet *t)
 	space_check_soon(s);
 }
 
-static unsigned file_is_listed(void *arg, const struct tablet_file *f)
+static unsigned file_rows(void *arg, const struct tablet_file *f)
 {
 	return file_refs_count(arg, f);
 }
@@ -95,7 +98,7 @@ static bool space_for_user(void *arg, enum disk_use use, uint64_t bytes)
 	return space_get(arg, use, bytes);
 }
 
-/* METADATA's compactions are small, and removals need them. */
+/* METADATA's compactions may use the whole reserve: they are small, and removals need them. */
 static bool space_for_metadata(void *arg, enum disk_use use, uint64_t bytes)
 {
 	return space_get(arg, DISK_METADATA, bytes);
@@ -134,7 +137,8 @@ static int make_pools(struct server *s, const struct server_options *o)
 	static const char *const names[KINDS] = {"flush-root", "flush-meta", "flush"};
 	int err = task_pool_new("misc", 2, &s->misc);
 
-	if (!err) /* a pool of its own: tasks of misc may wait for a flush longer than the interval of a lazy sync */
+	/* The log has a pool of its own, because tasks of misc may wait for a flush longer than the interval of a lazy sync. */
+	if (!err)
 		err = task_pool_new("log", 2, &s->log_pool);
 	if (!err)
 		err = task_pool_new("split", 1, &s->move);
@@ -156,7 +160,7 @@ static void fill_env(struct server *s, enum kind k, const struct server_options 
 	e->compactor = &compact_functions;
 	e->data_dir = s->data_dir;
 	e->incarnation = s->incarnation;
-	/* The three counters share one space of file numbers and begin far apart. */
+	/* File numbers are unique in an incarnation.  So the counters of the three kinds begin far apart. */
 	atomic_init(&e->next_file, ((uint64_t)k << 48) + 1);
 	e->cache = s->cache;
 	e->log = s->log;
@@ -179,7 +183,7 @@ static void fill_env(struct server *s, enum kind k, const struct server_options 
 	}
 	e->space = k == KIND_USER ? space_for_user : space_for_metadata;
 	e->redo_moved = redo_moved;
-	e->listed = file_is_listed;
+	e->listed = file_rows;
 	e->changed = tablet_changed;
 	e->arg = s;
 }
@@ -218,7 +222,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	if (s->data_dir && s->clock)
 		err = make_pools(s, o);
 	if (!err) {
-		/* Before the next error, because server_free cancels them.  After an error of make_pools they have no pool to cancel in. */
+		/* Before anything else can fail, because server_free cancels the tasks.  If make_pools failed, they are zero, and task_cancel ignores them. */
 		task_init(&s->flush_task, s->misc, flush_largest);
 		task_init(&s->logs_task, s->misc, grow_and_drop_logs);
 		task_init(&s->moves_task, s->move, moves_task);
@@ -257,7 +261,7 @@ int server_sync(struct server *s)
 	return log_sync(s->log);
 }
 
-/* Flushes user tablets, METADATA, then the root tablet, because each writes into the next. */
+/* Flushes user tablets, then METADATA's, then the root tablet, because a flush writes the tablet's row in the next of these three. */
 static void flush_all(struct server *s)
 {
 	struct served_tablet **list;
@@ -292,10 +296,10 @@ int server_free(struct server *s, bool flush)
 	if (!s)
 		return 0;
 	/*
-	 * No task may read the set of tablets while it is emptied: logs_task would
-	 * remove the logs of tablets that are not in it.  If a thread read closing
-	 * as false, then either its task is queued by now and is cancelled here, or
-	 * the thread is a task, which checks closing itself.
+	 * No task may run while the set of tablets is emptied: logs_task would
+	 * remove the logs of tablets that are not in the set any more.  Queued
+	 * tasks are cancelled here.  A task that is queued later checks closing
+	 * first and does nothing.
 	 */
 	s->closing = true;
 	cancel_tasks(s);
@@ -306,7 +310,7 @@ int server_free(struct server *s, bool flush)
 			(void)!log_sync(s->log);
 	}
 	served_drop_all(s);
-	cancel_tasks(s); /* the tablets' last work may have queued some */
+	cancel_tasks(s); /* the tablets' last work may have queued tasks */
 	if (s->tables || s->locks)
 		schemas_free(s);
 	if (s->log)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tablet service: checks the request (families, sizes), finds the tablet
- * in the set and calls it.
+ * The tablet service: checks each request (families, sizes), finds the row's
+ * tablet in the set, and calls that tablet.
  */
 #include "engine/server/internal.h"
 
@@ -9,19 +9,21 @@
 #include <stdlib.h>
 
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
-#define RECORD_BYTES 64
+#define RECORD_BYTES 64 /* estimates: of a log record and of one of its cells, without row, qualifier and value */
 #define CELL_BYTES 32
-#define MOVED_TRIES 8 /* splits and merges of a tablet during one call */
+#define MOVED_TRIES 8 /* a call finds the tablet again after so many splits and merges, less one */
 
 /*
- * Root and METADATA rows are longer than a user's: a table id and a marker
- * before the end row.  A row of a salted table has a byte in front.
+ * Rows of METADATA and of the root tablet are longer than a user's rows: each has
+ * a table id and a marker before the end row.  A row of a salted table has one
+ * byte in front.
  */
 static bool row_ok(const struct ts_request *q)
 {
 	return q->row.n > 0 && q->row.n <= ROW_BYTES_MAX + (q->table == META_TABLE ? 16 : 1);
 }
 
+/* Returns true if the operation names a family, which must then exist. */
 static bool op_needs_family(const struct op *op)
 {
 	return op->kind != OP_DELETE_ROW;
@@ -45,7 +47,7 @@ static int check_ops(const struct ts_request *q, const struct store_schema *sche
 	return 0;
 }
 
-/* The size of its log record, about.  Bytes that the mutation reads from the row are not included. */
+/* Returns about the size of the mutation's log record, without bytes that the mutation copies from the row's cells. */
 static uint64_t bytes_of(const struct ts_request *q)
 {
 	uint64_t bytes = RECORD_BYTES;
@@ -218,7 +220,7 @@ static int serve_from_tablet(struct server *s, struct served_tablet *served, con
 	return q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, served, q, a) : -ENOSYS;
 }
 
-/* Translates errors between a tablet and its server for the client: the tablet is not served here, or its table was dropped. */
+/* Translates errors of a tablet that has stopped: to -EIDRM if its table was dropped, else to -EREMCHG (not served here). */
 static int error_for_client(struct server *s, struct served_tablet *served, int err)
 {
 	if (err != -ESTALE && err != -ESHUTDOWN)
@@ -232,15 +234,15 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 	struct served_tablet *served;
 	int err;
 
-	/* If a split or merge replaces the tablet meanwhile, its successors are in the set when it returns. */
+	/* If a split or merge has replaced the tablet, it returns -EREMCHG, and the set has the new tablets by then. */
 	for (unsigned tries = 0; tries < MOVED_TRIES; tries++) {
 		err = served_find(s, q->table, q->row, &served);
 		if (err)
 			return err;
 		err = serve_from_tablet(s, served, q, a);
 		/*
-		 * The client's schema has a family that this server's lacks:
-		 * the watch that should have reported it may have failed.
+		 * The client's schema may have a family that this server's
+		 * lacks, because the watch could not read the new schema.
 		 */
 		if (err == -EINVAL && q->method == TS_READ && served->user_table &&
 			user_table_read_again(s, served->user_table, q->schema_generation))
@@ -253,7 +255,7 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 	return err;
 }
 
-/* All rows share one sync. */
+/* TS_MUTATE_ROWS.  All rows share one sync. */
 static int serve_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct ts_request one = *q;
@@ -270,7 +272,7 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 		one.ops = q->rows[i].ops;
 		one.op_count = q->rows[i].op_count;
 		a->row_errs[i] = err ? err : serve_row(s, &one, &answer);
-		/* A row may occur more than once, and a repeated request must keep its order. */
+		/* If a row is not served, those after it are refused, too.  The same row may follow, and its mutations must keep their order. */
 		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EIDRM)
 			err = a->row_errs[i];
 		ts_answer_fini(&answer);

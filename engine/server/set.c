@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The set of served tablets: an array ordered by (table, end row) and searched
- * under the server's lock.  A tablet is removed from the set when its table is
- * dropped or the server ends.  served_put frees it with the last reference and
- * waits for its background work.  Two objects of one tablet would compact the
- * same files, so one thread at a time loads tablets (load_begin), and no
- * tablet of a dropped table is inserted.
+ * The set of served tablets: an array ordered by (table, end row), which threads
+ * search under the server's lock.  A tablet is removed from the set when a split
+ * or merge replaces it, when its table is dropped, and when the server closes.
+ * The last served_put frees the tablet and waits for its background work.
+ *
+ * Two objects of one tablet would compact the same files.  So one thread at a
+ * time loads tablets (load_begin).  No tablet of a dropped table is inserted.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -13,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Compares the tablet with the position (table, last, end). */
+/* Compares the tablet with the position (table, last, end) in the set's order. */
 static int served_cmp(const struct served_tablet *served, uint32_t table, bool last, struct slice end)
 {
 	if (served->table != table)
@@ -23,7 +24,7 @@ static int served_cmp(const struct served_tablet *served, uint32_t table, bool l
 	return slice_cmp(buf_slice(&served->end), end);
 }
 
-/* The index of the first tablet at or above (table, last, end). */
+/* Returns the index of the first tablet at or above that position. */
 static unsigned served_lower(struct server *s, uint32_t table, bool last, struct slice end)
 {
 	unsigned lo = 0, hi = s->set_count;
@@ -46,7 +47,7 @@ int served_find_loaded(struct server *s, uint32_t table, struct slice row, struc
 
 	mutex_lock(&s->lock);
 	i = served_lower(s, table, false, row);
-	/* A tablet's end is exclusive: one that ends exactly at row does not contain it. */
+	/* A tablet that ends exactly at row does not contain it, because its end is exclusive. */
 	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last && slice_eq(buf_slice(&s->set[i]->end), row))
 		i++;
 	if (i < s->set_count && s->set[i]->table == table) {
@@ -107,7 +108,7 @@ void served_put(struct served_tablet *served)
 	if (atomic_load(&served->dropped))
 		file_refs_remove(served->server, &served->row);
 	tablet_free(served->tablet);
-	user_table_put(served->server, served->user_table); /* the last reference to a dropped table removes its files */
+	user_table_put(served->server, served->user_table); /* of a dropped table, the last one removes the files */
 	meta_tablet_fini(&served->row);
 	buf_fini(&served->unknown_split);
 	buf_fini(&served->end);
@@ -180,13 +181,13 @@ static bool remove_locked(struct server *s, const struct served_tablet *served)
 void set_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count)
 {
-	bool there = false;
+	bool found = false;
 
 	mutex_lock(&s->lock);
 	for (unsigned i = 0; i < old_count; i++)
-		there |= remove_locked(s, old[i]);
+		found |= remove_locked(s, old[i]);
 	for (unsigned i = 0; i < count; i++) {
-		if (there) {
+		if (found) {
 			insert_locked(s, with[i]);
 			atomic_fetch_add(&with[i]->refs, 1);
 		} else {
@@ -195,7 +196,7 @@ void set_replace(
 	}
 	s->set_spare = 0;
 	mutex_unlock(&s->lock);
-	for (unsigned i = 0; i < old_count && there; i++)
+	for (unsigned i = 0; i < old_count && found; i++)
 		served_put(old[i]);
 }
 
@@ -223,7 +224,11 @@ out:
 	return err;
 }
 
-/* Removes tablets from the set (table 0: of this kind and above) and drops the set's references. */
+/*
+ * Removes tablets from the set and drops the set's references: the tablets of a
+ * table, or (table 0) those of a kind from `least` on.  One by one, because
+ * served_put may wait and must not be called under the lock.
+ */
 static void set_remove(struct server *s, uint32_t table, enum kind least, bool dropped)
 {
 	for (;;) {
@@ -251,7 +256,7 @@ void served_drop_table(struct server *s, uint32_t table)
 
 void served_drop_all(struct server *s)
 {
-	/* User tablets first: freeing them may still write METADATA, and freeing those of METADATA the root tablet. */
+	/* In this order, because freeing a user tablet may write METADATA, and freeing a tablet of METADATA may write the root tablet. */
 	set_remove(s, 0, KIND_USER, false);
 	set_remove(s, 0, KIND_META, false);
 	set_remove(s, 0, KIND_ROOT, false);

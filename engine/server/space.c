@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Disk space: on a full disk puts are refused, and everything that frees
- * space continues: removals, flushes, compactions, changes of METADATA, and
- * the next start.
+ * Disk space.  On a full disk puts are refused.  Everything that frees space
+ * continues: removals, flushes, compactions, changes of METADATA, and the next
+ * start.
  *
- * There is one reserve, the file "ballast".  Free space of the disk and the
- * bytes of that file are counted together.  Each use of the disk must leave a
- * part of the reserve, so the uses stop in this order: merging compactions,
- * puts, removals, flushes and compactions that free space, METADATA.  The
- * last part is left for the next start (engine/open.c).  Puts also leave the
- * space that a flush of all memtables takes.
+ * There is one reserve, the file "ballast".  The server counts the free space of
+ * the disk and the bytes of that file together.  Each use of the disk must leave
+ * a share of that sum, in sixteenths of the reserve.  The uses that must leave
+ * more stop first: merging compactions, puts, removals, flushes and compactions
+ * that free space, METADATA.  METADATA leaves one sixteenth for the next start
+ * (engine/open.c).  Puts also leave the space that a flush of all memtables
+ * takes.
  *
- * The reserve is half of the store, at least 1 MiB and at most 16 MiB or an
- * eighth of a small disk.  So an empty store is small.
+ * The reserve is half the size of the store, at least 1 MiB and at most 16 MiB,
+ * so an empty store is small.  It is never more than an eighth of the store and
+ * the free space together.
  *
- * As long as only this server fills the disk, the file keeps its size.  When
- * other programs have filled the disk, the file is truncated, a piece at a
- * time: released at once, its space would be taken by those programs.
+ * As long as only this server fills the disk, the file keeps its size, because
+ * the uses above stop in time.  When other programs have filled the disk, the
+ * server truncates the file by one piece at a time.  If it released the whole
+ * file, those programs could take the space.
  *
  * `full` is set when a put does not fit or when the reserve is needed.  While
- * it is set puts are refused, merging compactions end early, tablets from
+ * it is set, puts are refused, merging compactions end early, tablets from
  * which much was removed are compacted at once, and a task tries to restore
  * the reserve.  `full` is cleared when the file has its size again and puts
  * have some space.  Under a disk quota the free space that statvfs reports
- * is wrong; then only the attempt to restore the file shows that there is
+ * is wrong.  Then only a successful restoration of the file shows that there is
  * space.
  *
- * A put that does not fit waits once while the memtables are flushed and the
- * commit log is dropped.  On a small disk they hold most of the space.
+ * A put or removal that does not fit waits once while the memtables are flushed
+ * and the commit log is dropped.  On a small disk these two use most of the
+ * space.
  *
  * Calling statvfs for each mutation would cost as much as its log record.  So
- * after a call mutations may log half of the space that it found, up to
- * CREDIT_BYTES, before the next call.  If another program fills the disk
- * meanwhile, the log's write fails, and space_retry releases a piece of the
- * reserve.
+ * each call gives a credit: half of the space that it found, up to CREDIT_BYTES.
+ * Mutations may log so many bytes before the next call.  If another program fills
+ * the disk meanwhile, the log's write fails, and space_retry releases a piece of
+ * the reserve.
  *
  * No change of the file is synced.  A start uses the size that it finds.
  */
@@ -47,23 +51,24 @@
 
 #define RESERVE_MOST (UINT64_C(16) << 20)
 #define RESERVE_FIRST (UINT64_C(1) << 20)
-#define RESERVE_LEAST (UINT64_C(256) << 10) /* a smaller one would be useless */
+#define RESERVE_LEAST (UINT64_C(256) << 10) /* below this there is no reserve, because it would be useless */
 #define PIECE_LEAST (UINT64_C(64) << 10)
 #define CREDIT_BYTES (INT64_C(64) << 20)
-#define REPEAT_US 1000000u
-#define SOON_US 20000u
-#define LOG_US 10000000u /* a log on a loaded machine opens its next file within this */
+#define REPEAT_US 1000000u /* between two runs of the task while the disk is full */
+#define SOON_US 20000u     /* before its first run, and between two attempts of the log */
+#define LOG_US 10000000u   /* on a loaded machine a log opens its next file within this time */
 
-/* The part of the reserve that a use leaves, in sixteenths. */
+/* The space that a use leaves, in sixteenths of the reserve. */
 static const unsigned sixteenths_left_by[] = {
 	[DISK_METADATA] = 1, [DISK_FREES] = 2, [DISK_REMOVE] = 12, [DISK_PUT] = 18, [DISK_MERGE] = 32};
 
-/* Less space than this is not worth an attempt. */
+/* The server does not act for less space than this. */
 static uint64_t reserve_step(const struct space *d)
 {
 	return d->reserve / 8;
 }
 
+/* The unit in which the file is truncated. */
 static uint64_t reserve_piece(const struct space *d)
 {
 	return d->reserve / 64 > PIECE_LEAST ? d->reserve / 64 : PIECE_LEAST;
@@ -83,7 +88,7 @@ uint64_t memtables_bytes(const struct server *s)
 	return bytes;
 }
 
-/* Returns how many bytes this use may write; negative if its part is in use already. */
+/* Returns how many bytes the use may write; negative if less is left than it must leave. */
 static int64_t space_available(const struct server *s, enum disk_use use, uint64_t free_bytes)
 {
 	const struct space *d = &s->space;
@@ -120,7 +125,7 @@ static int reserve_open(struct server *s, const char *path, struct file **f)
 	return err;
 }
 
-/* Returns true if the file has its size. */
+/* Enlarges the file to its size, if the disk has the space.  Returns true if it has that size. */
 static bool reserve_restore_locked(struct server *s)
 {
 	struct space *d = &s->space;
@@ -163,7 +168,7 @@ static void reserve_truncate_locked(struct server *s, uint64_t to)
 	free(path);
 }
 
-/* Releases at least `bytes` if the use may take them, else what it may take.  Returns false if that is nothing. */
+/* Releases more than `bytes` bytes, or as many as the use may take.  Returns false if it released none. */
 static bool reserve_release_locked(struct server *s, enum disk_use use, uint64_t bytes)
 {
 	struct space *d = &s->space;
@@ -215,7 +220,8 @@ static bool space_get_locked(struct server *s, enum disk_use use, uint64_t bytes
 	ok = space_available(s, use, free_bytes) >= (int64_t)bytes;
 	if (use >= DISK_PUT) {
 		ok &= !d->full;
-		if (!ok && use == DISK_PUT && puts < (int64_t)reserve_step(d)) /* else only this put is too large */
+		if (!ok && use == DISK_PUT &&
+			puts < (int64_t)reserve_step(d)) /* if more is available, only this put is too large */
 			space_set_full_locked(s, true);
 	} else if (!ok || free_bytes < bytes + reserve_piece(d)) {
 		space_set_full_locked(s, true);
@@ -238,7 +244,11 @@ bool space_get(struct server *s, enum disk_use use, uint64_t bytes)
 	return ok;
 }
 
-/* Flushes all memtables and drops the log, if that may free something.  Returns false if it was not tried. */
+/*
+ * Flushes all memtables and drops the log, if they have grown since the last
+ * time.  One thread at a time; others wait for it.  Returns true if the caller
+ * should look at the free space again.
+ */
 static bool space_reclaim(struct server *s)
 {
 	struct space *d = &s->space;
@@ -254,7 +264,7 @@ static bool space_reclaim(struct server *s)
 	mutex_unlock(&s->lock);
 	if (!try)
 		return waited;
-	(void)space_get(s, DISK_METADATA, 0); /* the log's next segment */
+	(void)space_get(s, DISK_METADATA, 0); /* releases space for the log's next segment */
 	logs_drop_all(s);
 	mutex_lock(&s->lock);
 	d->unfreed = memtables_bytes(s) + log_bytes(s->log);
@@ -267,13 +277,13 @@ static bool space_reclaim(struct server *s)
 int space_admit(struct server *s, enum disk_use use, uint64_t bytes)
 {
 	struct space *d = &s->space;
-	const int64_t cost = 2 * (int64_t)bytes; /* in the log and in the SSTable */
+	const int64_t cost = 2 * (int64_t)bytes; /* once in the log, once in an SSTable */
 	bool ok;
 
 	if (!d->reserve || (!d->full && atomic_fetch_sub(&d->credit, cost) >= cost))
 		return 0;
 	ok = space_get(s, use, (uint64_t)cost);
-	if (!ok && use != DISK_METADATA && space_reclaim(s)) /* which changes METADATA */
+	if (!ok && use != DISK_METADATA && space_reclaim(s)) /* not for METADATA, which space_reclaim itself changes */
 		ok = space_get(s, use, (uint64_t)cost);
 	return ok || use < DISK_PUT ? 0 : -ENOSPC;
 }
@@ -322,6 +332,7 @@ void space_check(struct server *s)
 	mutex_unlock(&s->space.lock);
 }
 
+/* Lets each tablet check whether a compaction would free space. */
 static void space_compact_soon(struct server *s)
 {
 	struct served_tablet **list;
@@ -364,7 +375,7 @@ int server_disk_bytes(struct server *s, uint64_t *bytes)
 	return err;
 }
 
-/* Returns the size of the reserve for a store of `store` bytes with `free_bytes` beside it. */
+/* Returns the size of the reserve for a store of `store` bytes on a disk with `free_bytes` free. */
 static uint64_t reserve_for(uint64_t store, uint64_t free_bytes)
 {
 	uint64_t bytes = store / 2 > RESERVE_FIRST ? store / 2 : RESERVE_FIRST;
@@ -407,13 +418,13 @@ void space_start(struct server *s)
 	if (file_free_bytes(s->data_dir, &free_bytes) || server_disk_bytes(s, &store))
 		return;
 	reserve = reserve_for(store, free_bytes + bytes);
-	if (reserve < bytes) /* an existing file keeps its size, up to the largest */
+	if (reserve < bytes) /* an existing file keeps its size, up to RESERVE_MOST */
 		reserve = bytes < RESERVE_MOST ? bytes : RESERVE_MOST;
 	if (reserve < RESERVE_LEAST)
 		return;
 	d->bytes = bytes < reserve ? bytes : reserve;
 	d->reserve = reserve;
 	if (!s->no_background)
-		space_check(s); /* at once: the disk may be full before the task runs */
+		space_check(s); /* now, because the disk may be full before the task runs */
 	space_check_soon(s);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a server in ten lines for an operator (status), and all numbers
- * as Prometheus text (metrics).  tabletfs-metrics(7) lists them all; a test
- * (t/05) compares.
+ * The state of a server in nine lines for an operator (server_status), and all
+ * numbers as Prometheus text (server_metrics).  tabletfs-metrics(7) lists all
+ * numbers, and a test (t/05) compares the list with this file.
  */
 #include "engine/base/file.h"
 #include "engine/base/numbers.h"
@@ -16,7 +16,7 @@
 
 #define NUMBERS_MAX 48
 
-/* Sums a counter of the environments of root, METADATA and user tablets. */
+/* Sums the counter at an offset in tablet_env over the environments of root, METADATA and user tablets. */
 static uint64_t counter_sum(const struct server *s, size_t at)
 {
 	uint64_t sum = 0;
@@ -109,9 +109,9 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	return 0;
 }
 
-/* ---- status: nine of its ten lines; the tenth is the mount's ---- */
+/* ---- status.  The mount adds a tenth line ---- */
 
-static int put_state(struct server *s, struct buf *out)
+static int put_state_line(struct server *s, struct buf *out)
 {
 	struct server_load l;
 	char since[32];
@@ -125,8 +125,8 @@ static int put_state(struct server *s, struct buf *out)
 	return buf_printf(out, "state        %s since %s, incarnation %llu\n", l.state, since, (unsigned long long)s->incarnation);
 }
 
-/* Conditions that an operator must act upon, or "none". */
-static int put_attention(struct server *s, struct buf *out)
+/* Lists the conditions that an operator must act upon, or prints "none". */
+static int put_attention_line(struct server *s, struct buf *out)
 {
 	unsigned tables, waiting;
 	size_t before;
@@ -167,7 +167,7 @@ static int put_tables_line(struct server *s, struct buf *out)
 		(unsigned long long)sums.user_files);
 }
 
-static int put_disk(struct server *s, struct buf *out)
+static int put_disk_line(struct server *s, struct buf *out)
 {
 	char used[UNITS_SIZE_TEXT], free_bytes[UNITS_SIZE_TEXT];
 	struct statvfs v;
@@ -182,7 +182,7 @@ static int put_disk(struct server *s, struct buf *out)
 		units_size_text((uint64_t)v.f_bavail * v.f_frsize, free_bytes));
 }
 
-static int put_memory(struct server *s, struct buf *out)
+static int put_memory_line(struct server *s, struct buf *out)
 {
 	char a[UNITS_SIZE_TEXT], b[UNITS_SIZE_TEXT], c_[UNITS_SIZE_TEXT], d[UNITS_SIZE_TEXT];
 	struct sst_cache_stats c;
@@ -193,7 +193,7 @@ static int put_memory(struct server *s, struct buf *out)
 		units_size_text(c.block_bytes_max + c.table_bytes_max, d));
 }
 
-static int put_requests(struct server *s, const char *name, enum request_kind kind, struct buf *out)
+static int put_requests_line(struct server *s, const char *name, enum request_kind kind, struct buf *out)
 {
 	int err = buf_printf(out, "%-13s", name);
 
@@ -202,7 +202,7 @@ static int put_requests(struct server *s, const char *name, enum request_kind ki
 	return err ? err : buf_u8(out, '\n');
 }
 
-static int put_log(struct server *s, struct buf *out)
+static int put_log_line(struct server *s, struct buf *out)
 {
 	char size[UNITS_SIZE_TEXT], unsynced[UNITS_SIZE_TEXT];
 	struct log_stats l;
@@ -212,7 +212,7 @@ static int put_log(struct server *s, struct buf *out)
 		units_size_text(l.retained_bytes, unsynced));
 }
 
-static int put_compactions(struct server *s, struct buf *out)
+static int put_compactions_line(struct server *s, struct buf *out)
 {
 	return buf_printf(out, "compactions  %llu minor, %llu merging, %llu major; %llu writes slowed down, by %llu ms in all\n",
 		(unsigned long long)COUNTER(minor), (unsigned long long)COUNTER(merging), (unsigned long long)COUNTER(major),
@@ -221,23 +221,23 @@ static int put_compactions(struct server *s, struct buf *out)
 
 int server_status(struct server *s, struct buf *out)
 {
-	int err = put_state(s, out);
+	int err = put_state_line(s, out);
 
 	if (!err)
-		err = put_attention(s, out);
+		err = put_attention_line(s, out);
 	if (!err)
 		err = put_tables_line(s, out);
 	if (!err)
-		err = put_disk(s, out);
+		err = put_disk_line(s, out);
 	if (!err)
-		err = put_memory(s, out);
+		err = put_memory_line(s, out);
 	if (!err)
-		err = put_requests(s, "reads", REQUEST_READ, out);
+		err = put_requests_line(s, "reads", REQUEST_READ, out);
 	if (!err)
-		err = put_requests(s, "writes", REQUEST_WRITE, out);
+		err = put_requests_line(s, "writes", REQUEST_WRITE, out);
 	if (!err)
-		err = put_log(s, out);
-	return err ? err : put_compactions(s, out);
+		err = put_log_line(s, out);
+	return err ? err : put_compactions_line(s, out);
 }
 
 /* ---- usage of tables and families ---- */
@@ -263,7 +263,7 @@ static void add_stats(struct tablet_family *to, const struct tablet_family *from
 	to->tombstones += from->tombstones;
 }
 
-/* The families of the schema.  Cells of others count for the table only. */
+/* Starts the sums of the table of `served`, one for each family of its schema.  Cells of dropped families count for the table only. */
 static int begin_table(struct server *s, const struct served_tablet *served, struct table_numbers *t)
 {
 	*t = (struct table_numbers){.table = served->table, .name = METADATA_LABEL};
@@ -284,6 +284,7 @@ static int begin_table(struct server *s, const struct served_tablet *served, str
 	return 0;
 }
 
+/* Adds a tablet's numbers to those of its table. */
 static int add_tablet(struct table_numbers *t, struct tablet *tablet)
 {
 	struct tablet_family *v, all;
@@ -329,18 +330,19 @@ static const struct usage_metric usage_metrics[] = {
 	{"tombstones", "deletes stored", offsetof(struct tablet_family, tombstones)},
 };
 
-static int put_head(struct buf *out, const char *what, const char *name, const char *help, const char *type)
+/* Appends the HELP and TYPE lines of a metric. */
+static int put_help(struct buf *out, const char *what, const char *name, const char *help, const char *type)
 {
 	return buf_printf(
 		out, "# HELP tabletfs_%s_%s %s, of one %s\n# TYPE tabletfs_%s_%s %s\n", what, name, help, what, what, name, type);
 }
 
-static int put_table(struct buf *out, const char *name, const struct table_numbers *t, uint64_t value)
+static int put_table_metric(struct buf *out, const char *name, const struct table_numbers *t, uint64_t value)
 {
 	return buf_printf(out, "tabletfs_table_%s{table=\"%s\"} %llu\n", name, t->name, (unsigned long long)value);
 }
 
-static int put_traffic(struct buf *out, const struct table_numbers *v, unsigned n)
+static int put_traffic_metrics(struct buf *out, const struct table_numbers *v, unsigned n)
 {
 	static const struct traffic_metric {
 		const char *name, *help;
@@ -353,15 +355,15 @@ static int put_traffic(struct buf *out, const struct table_numbers *v, unsigned 
 	int err = 0;
 
 	for (unsigned m = 0; m < TABLE_TRAFFIC && !err; m++) {
-		err = put_head(out, "table", metrics[m].name, metrics[m].help, "counter");
+		err = put_help(out, "table", metrics[m].name, metrics[m].help, "counter");
 		for (unsigned i = 0; i < n && !err; i++)
 			if (v[i].schema)
-				err = put_table(out, metrics[m].name, &v[i], v[i].traffic[m]);
+				err = put_table_metric(out, metrics[m].name, &v[i], v[i].traffic[m]);
 	}
 	return err;
 }
 
-static int put_families(struct buf *out, const struct usage_metric *m, const struct table_numbers *t)
+static int put_family_metric(struct buf *out, const struct usage_metric *m, const struct table_numbers *t)
 {
 	int err = 0;
 
@@ -373,29 +375,29 @@ static int put_families(struct buf *out, const struct usage_metric *m, const str
 	return err;
 }
 
-static int put_tables(struct buf *out, const struct table_numbers *v, unsigned n)
+static int put_tables_metrics(struct buf *out, const struct table_numbers *v, unsigned n)
 {
-	int err = put_head(out, "table", "tablets", "tablets", "gauge");
+	int err = put_help(out, "table", "tablets", "tablets", "gauge");
 
 	for (unsigned i = 0; i < n && !err; i++)
-		err = put_table(out, "tablets", &v[i], v[i].tablets);
+		err = put_table_metric(out, "tablets", &v[i], v[i].tablets);
 	if (!err)
-		err = put_head(out, "table", "sstables", "SSTables; one that several tablets share counts for each", "gauge");
+		err = put_help(out, "table", "sstables", "SSTables; one that several tablets share counts for each", "gauge");
 	for (unsigned i = 0; i < n && !err; i++)
-		err = put_table(out, "sstables", &v[i], v[i].sstables);
+		err = put_table_metric(out, "sstables", &v[i], v[i].sstables);
 	for (const struct usage_metric *m = usage_metrics; m < usage_metrics + sizeof(usage_metrics) / sizeof(*m) && !err; m++) {
-		err = put_head(out, "table", m->name, m->help, "gauge");
+		err = put_help(out, "table", m->name, m->help, "gauge");
 		for (unsigned i = 0; i < n && !err; i++)
-			err = put_table(out, m->name, &v[i], *(const uint64_t *)((const char *)&v[i].all + m->at));
+			err = put_table_metric(out, m->name, &v[i], *(const uint64_t *)((const char *)&v[i].all + m->at));
 		if (!err)
-			err = put_head(out, "family", m->name, m->help, "gauge");
+			err = put_help(out, "family", m->name, m->help, "gauge");
 		for (unsigned i = 0; i < n && !err; i++)
-			err = put_families(out, m, &v[i]);
+			err = put_family_metric(out, m, &v[i]);
 	}
-	return err ? err : put_traffic(out, v, n);
+	return err ? err : put_traffic_metrics(out, v, n);
 }
 
-static int tables_metrics(struct server *s, struct buf *out)
+static int put_usage_metrics(struct server *s, struct buf *out)
 {
 	struct table_numbers *v = NULL;
 	struct served_tablet **list;
@@ -414,7 +416,7 @@ static int tables_metrics(struct server *s, struct buf *out)
 			err = add_tablet(&v[n - 1], list[i]->tablet);
 	}
 	if (!err)
-		err = put_tables(out, v, n);
+		err = put_tables_metrics(out, v, n);
 	for (unsigned i = 0; i < n; i++) {
 		free(v[i].families);
 		store_schema_put(v[i].schema);
@@ -434,7 +436,7 @@ int server_metrics(struct server *s, struct buf *out)
 		err = numbers_metrics(v, count, out);
 	if (!err)
 		err = traffic_metrics(s, out);
-	return err ? err : tables_metrics(s, out);
+	return err ? err : put_usage_metrics(s, out);
 }
 
 int server_get_load(struct server *s, struct server_load *out)

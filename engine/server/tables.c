@@ -2,18 +2,16 @@
 /*
  * User tables by id, and blocks of their writes.  schemas.c reads their schemas.
  *
- * A write must not be acknowledged and then removed by a drop that succeeds.
- * So the master blocks a table's writes before it decides whether the table or
- * a family is empty.  user_table_block_writes waits for the mutations under
- * way.  New mutations wait until the table was dropped, its new schema was
- * read here, or the master unblocks it.
+ * A drop must not remove a write that was acknowledged.  So the master blocks a
+ * table's writes before it checks whether the table or a family is empty.
+ * user_table_block_writes waits for the mutations under way.  New mutations wait
+ * until the master ends the block, or until the table was dropped.
  */
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* The index of the table, or where it would be inserted. */
 unsigned user_table_at_locked(const struct server *s, uint32_t table)
 {
 	unsigned lo = 0, hi = s->table_count;
@@ -100,12 +98,12 @@ struct store_schema *user_table_schema(struct server *s, struct user_table *u)
 
 bool user_table_dropped(struct server *s, struct user_table *u)
 {
-	bool gone;
+	bool dropped;
 
 	mutex_lock(&s->lock);
-	gone = u->dropped;
+	dropped = u->dropped;
 	mutex_unlock(&s->lock);
-	return gone;
+	return dropped;
 }
 
 /* ---- blocks of writes ---- */

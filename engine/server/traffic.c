@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the requests for user tables: the number for each table, and a
- * histogram of the time of each kind.  A bucket ends at a power of two of
- * microseconds.  Counters are relaxed atomics; no lock is taken.
+ * Counts the requests for user tables.  Each table has a number of requests of
+ * each sort, and each kind of request has a histogram of its times.  A bucket of
+ * the histogram ends at a power of two of microseconds.  The counters are atomic;
+ * no lock is acquired.
  *
- * A thread counts and times one of READ_SAMPLE reads, and multiplies.  A read
- * from memory takes less than a microsecond; counting and timing takes a fifth
- * of that.
+ * A thread counts and times one of READ_SAMPLE reads, as if it were READ_SAMPLE
+ * reads.  The reason: a read from memory takes less than a microsecond, and
+ * counting and timing it takes a fifth of that.
  */
 #include "engine/server/internal.h"
 
@@ -34,7 +35,7 @@ static void count_add(_Atomic uint64_t *to, uint64_t n)
 	atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-/* The smallest i such that us <= 2^i. */
+/* Returns the smallest i such that us <= 2^i, at most LATENCY_BUCKETS. */
 static unsigned bucket_of(uint64_t us)
 {
 	unsigned i = us > 1 ? 64 - (unsigned)__builtin_clzll(us - 1) : 0;
@@ -86,7 +87,7 @@ static uint64_t request_count(const struct latency *l)
 	return n;
 }
 
-/* Returns the end of the bucket below which `percent` of 100 requests are, in microseconds; 0: above all buckets. */
+/* Returns a time in microseconds, the end of a bucket, within which `percent` % of the requests ended; 0: longer than all buckets. */
 static uint64_t latency_quantile(const struct latency *l, unsigned percent)
 {
 	uint64_t all = request_count(l), n = 0;
