@@ -2,18 +2,20 @@
 /*
  * Resolving operations into cells (mutate.h).
  *
- * Blind: nothing is read.  This is enough for puts at an explicit time, deletes
- * of rows, families, columns and (without a rule) versions, and puts at the
- * newest time if that is above every timestamp in the row (the stripe has a
- * bound).  Nearly every write is blind, and shares its stripe.  All other
- * mutations read columns (mutate_column.c), with the stripe exclusive.
+ * A blind mutation reads nothing.  Blind are: puts at an explicit time; deletes
+ * of rows, families and columns; deletes of versions in a family without a GC
+ * rule; and puts at the newest time, if that is above every timestamp in the
+ * row, for which the stripe has a bound.  Nearly every write is blind, and
+ * shares its stripe.  All other mutations read columns (mutate_column.c), and
+ * hold the stripe exclusively.
  *
- * Order: the arguments of all operations are checked, then all OP_CHECKs, then
- * each operation is executed.  On error nothing is applied.  An operation
- * draws its unique time once, even if the mutation is resolved again.
+ * Order: first the arguments of all operations are checked, then all OP_CHECKs
+ * are evaluated, then the operations are executed one by one.  On error nothing
+ * is applied.  If the mutation is resolved again, an operation uses the same
+ * unique time again.
  *
- * Rejected: logging operations and executing them at replay.  The log
- * contains resulting cells, so replay needs no old state.
+ * Rejected: logging the operations and executing them at replay.  The log has
+ * the resulting cells, so replay needs no old state.
  */
 #include "engine/base/counter.h"
 #include "engine/cell/pattern.h"
@@ -76,7 +78,7 @@ void mutation_fini(struct mutation *m)
 	snap_put(&m->snap);
 }
 
-/* Called at most once for each op. */
+/* Returns the next unique time of this mutation.  An op calls it at most once, so draws[] is large enough. */
 static int64_t mutation_unique_time(struct mutation *m)
 {
 	if (m->draw_next == m->draw_count)
@@ -115,8 +117,8 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 			break;
 		case OP_DELETE_VERSION:
 			if (store_schema_family(m->snap.schema, o->family)->rule)
-				return MUTATION_MUST_READ; /* hidden versions must be deleted, too */
-			m->used_rules = true;
+				return MUTATION_MUST_READ; /* versions that the rule hides must be deleted, too */
+			m->used_rules = true;              /* a newer schema may have a rule */
 			cell.kind = CELL_DELETE_VERSION;
 			cell.ts = o->ts.us;
 			err = cell_push(&m->cells, &cell);
@@ -144,7 +146,7 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 	return 0;
 }
 
-/* max(floor, newest + 1) */
+/* Sets *ts to the larger of `floor` and the newest timestamp + 1.  -EOVERFLOW. */
 static int mcolumn_above_newest(struct mutation *m, struct mcolumn *c, int64_t floor, int64_t *ts)
 {
 	struct mversion *newest;
@@ -161,6 +163,7 @@ static int mcolumn_above_newest(struct mutation *m, struct mcolumn *c, int64_t f
 	return 0;
 }
 
+/* Sets *ts to the time at which a write puts its cell. */
 static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct op_time where, int64_t *ts)
 {
 	if (!where.newest) {
@@ -170,9 +173,9 @@ static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct op_time w
 	return mcolumn_above_newest(m, c, where.us == INT64_MIN ? mutation_unique_time(m) : where.us, ts);
 }
 
-/* The timestamps of the newest two. */
+/* The timestamps of the two newest versions, and the size of the newest. */
 struct newest {
-	unsigned n;
+	unsigned n; /* number of versions found */
 	int64_t ts[2];
 	uint64_t size;
 };
@@ -196,7 +199,7 @@ static int mcolumn_newest_two(struct mutation *m, struct mcolumn *c, struct newe
 	return 0;
 }
 
-/* The bytes that a write starts from.  -ENOENT. */
+/* Sets *base to the old bytes to which a write is applied.  -ENOENT. */
 static int mcolumn_base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o, struct slice *base)
 {
 	struct mversion *v = NULL;
@@ -356,7 +359,7 @@ static int resolve_increment(struct mutation *m, const struct op *o, struct op_r
 	return mcolumn_put(m, c, ts, slice_of(text, size));
 }
 
-/* The family's live cells are those with this fingerprint. */
+/* Checks that the family's live cells have the fingerprint o->ts.us. */
 static int resolve_check_family(struct mutation *m, const struct op *o)
 {
 	uint64_t sum;

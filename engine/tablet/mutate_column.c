@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The columns of a mutation.
+ * The columns that a mutation reads and changes.
  *
- * A column is read from one snapshot of the row (the stripe excludes other
- * writers), and only as far as operations need it: newest first, or one
- * version at its timestamp.  Keys and sizes are copied; a value is read when
- * an operation needs its bytes.  The changes of operations, and single
- * timestamps that were looked up, are edits over it.  So a delete of one
- * version of thousands, with a check that it exists, costs one seek, and a
- * column may be larger than memory.
+ * A column is read from one snapshot of the row; the stripe excludes other
+ * writers.  It is read only as far as operations need it: newest first, or one
+ * version at its timestamp.  Timestamps and sizes are copied.  A value is read
+ * when an operation needs its bytes.  The changes of operations are kept apart,
+ * as edits.  The result of a look-up of one timestamp becomes an edit, too.  So
+ * a check and a delete of one version of thousands cost one seek, and a column
+ * may be larger than memory.
  *
- * An operation that removes a version also deletes, with one
- * CELL_DELETE_COLUMN, all versions from the first one down that the GC rules
- * hid.  Otherwise the removal would make a hidden version visible again.
- * Without a rule nothing is hidden.  With one, as many versions are read as
- * maxversions requires, and the first version that maxage hides is found by a
- * seek.  Those deletes precede all other cells of the mutation, so that a cell
- * that the mutation puts at such a timestamp has the larger sequence number.
+ * An operation that removes a version must also delete the versions that the
+ * GC rules hide.  Otherwise maxversions would show one of them in place of the
+ * removed version.  One CELL_DELETE_COLUMN at the newest hidden version deletes
+ * all of them.  To find it, maxversions requires reading that many versions;
+ * for maxage one seek is enough.  These deletes precede all other cells of the
+ * mutation.  So a cell that the mutation puts at such a timestamp has a larger
+ * sequence number and stays visible.
  */
 #include "engine/tablet/mutate_impl.h"
 
@@ -115,7 +115,7 @@ static int versions_set(struct mversions *l, const struct mversion *v)
 
 /* ---- reading ---- */
 
-/* The family's rule.  Sets used_rules even if there is none: a changed schema may have one. */
+/* Returns the family's rule.  Sets used_rules even if there is none, because a newer schema may have one. */
 static const struct gc_rule *mcolumn_rule(struct mutation *m, const struct mcolumn *c)
 {
 	const struct store_family *f = store_schema_family(m->snap.schema, c->family);
@@ -161,7 +161,8 @@ static int mcolumn_load_next(struct mutation *m, struct mcolumn *c)
 		return err ? err : 1;
 	}
 	while (err > 0 &&
-		!gc_hides(rule, c->at.index, c->at.ts, m->collect)) /* hidden, but not to be deleted yet: the clock may be wrong */
+		!gc_hides(rule, c->at.index, c->at.ts,
+			m->collect)) /* hidden now, but not deleted yet, because the clock may be wrong */
 		err = colread_next(&c->reader, &c->at);
 	if (err < 0)
 		return err;
@@ -189,8 +190,11 @@ static int mcolumn_seek(struct mutation *m, const struct mcolumn *c, int64_t ts,
 	return err;
 }
 
-/* Returns true if the rule hides versions that have enough others above them; *ts: the latest time of such a version. */
-static bool rule_hides_before(const struct gc_rule *rule, int64_t now, int64_t *ts)
+/*
+ * Sets *ts to the latest time at which the rule hides a version that has any
+ * number of newer ones.  Returns false if it hides no version.
+ */
+static bool rule_hides_up_to(const struct gc_rule *rule, int64_t now, int64_t *ts)
 {
 	int64_t lo = INT64_MIN, hi = INT64_MAX;
 
@@ -208,6 +212,7 @@ static bool rule_hides_before(const struct gc_rule *rule, int64_t now, int64_t *
 	return true;
 }
 
+/* Finds the newest version that the rule hides at m->collect. */
 static int mcolumn_find_hidden(struct mutation *m, struct mcolumn *c)
 {
 	const struct gc_rule *rule = mcolumn_rule(m, c);
@@ -217,14 +222,14 @@ static int mcolumn_find_hidden(struct mutation *m, struct mcolumn *c)
 
 	if (c->hidden_read)
 		return 0;
-	if (!rule || !rule_hides_before(rule, m->collect, &ts)) {
+	if (!rule || !rule_hides_up_to(rule, m->collect, &ts)) {
 		c->hidden_read = true;
 		return 0;
 	}
 	while (!c->hidden_read) {
 		bool beyond = !c->base.n || c->base.v[c->base.n - 1].ts > ts;
 
-		/* the next version at or below ts is hidden, whatever lies between */
+		/* If this holds, the next version at or below ts is hidden, and versions above it need not be counted. */
 		if (beyond && gc_hides(rule, c->base.n, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {
 			err = mcolumn_seek(m, c, ts, &ver);
 			if (err < 0)
@@ -326,7 +331,7 @@ int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out)
 	return mcolumn_next(m, c, &w, out);
 }
 
-/* Looks ts up without reading.  Returns false if it must be read; else *out as of mcolumn_find. */
+/* Looks ts up without reading.  Returns false if reading is necessary; else sets *out as mcolumn_find does. */
 static bool mcolumn_cached(const struct mcolumn *c, int64_t ts, struct mversion **out)
 {
 	struct mversion *v = versions_find(&c->edits, ts);
@@ -440,7 +445,7 @@ int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts)
 	struct mversion *v;
 	int err;
 
-	/* a version that would have to be read is deleted without */
+	/* To find out whether the version exists, it may have to be read.  A delete without reading is cheaper. */
 	if ((!mcolumn_cached(c, ts, &v) || v) && (err = mcolumn_delete_version(m, c, ts)))
 		return err;
 	return mcolumn_purge(m, c);
@@ -461,7 +466,7 @@ int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts)
 	return err;
 }
 
-/* No version is left. */
+/* Removes all versions from the copy. */
 static void mcolumn_clear(struct mcolumn *c)
 {
 	mcolumn_close_reader(c);

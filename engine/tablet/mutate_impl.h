@@ -13,59 +13,64 @@ struct mversion {
 	int64_t ts;
 	uint64_t size;
 	const uint8_t *bytes; /* NULL with size > 0: not read yet */
-	bool absent;          /* of an edit: no version at ts */
+	bool absent;          /* an edit: there is no version at ts */
 };
 struct mversions {
 	struct mversion *v; /* heap; newest first */
 	unsigned n, cap;
 };
-/* A column as an operation sees it: `edits` over the live versions, of which `base` has been read so far. */
+/*
+ * A column as the operations see it.  `base` has the newest versions of the
+ * snapshot, as far as they have been read.  `edits` take precedence over them.
+ */
 struct mcolumn {
 	struct mcolumn *next;
 	uint64_t hash;
 	uint16_t family;
 	struct slice qualifier;
 	struct mversions base, edits;
-	struct colread reader; /* if open: stands on the last of base */
+	struct colread reader; /* if open: its position is the last version of base, which is `at` */
 	struct colver at;
 	bool open, whole; /* whole: base is complete */
 	bool hidden_read; /* `hidden` and hidden_ts are set */
-	bool hidden;      /* the rules hid the versions at hidden_ts and below */
-	bool purged;      /* the delete of those is in pre */
+	bool hidden;      /* the rules hide the versions at hidden_ts and below */
+	bool purged;      /* the list `pre` has their delete */
 	int64_t hidden_ts;
 };
-/* An iteration over the current versions; {0} is its start. */
+/* An iteration over the current versions of a column.  {0} is its start. */
 struct mwalk {
 	unsigned base, edit;
 };
 
-/* Returns true if the value of the write is the whole cell. */
+/* Returns true if o->value is the whole new cell, so that no old bytes are needed. */
 bool op_is_whole(const struct op *o);
 /* Checks the arguments: -EINVAL, -EFBIG.  Adds their bytes to *bytes. */
 int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes) TFS_MUST;
-/* The resulting bytes of a write, in the mutation's memory or borrowed from o.  -EFBIG. */
+/* Computes the bytes of the cell that a write makes from `base`.  *out is in the mutation's memory or borrowed from o.  -EFBIG. */
 int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out) TFS_MUST;
 int cell_push(struct cell_list *l, const struct batch_cell *c) TFS_MUST;
-/* Notes that a value of so many bytes is put at ts.  -E2BIG. */
+/* Accounts for a value of so many bytes that is put at ts.  -E2BIG. */
 int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes) TFS_MUST;
-/* Reads nothing yet. */
+/* Finds the mutation's copy of the column, or makes one.  Reads nothing. */
 int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out) TFS_MUST;
 /* *out is valid until the next call with the same column; NULL: there is none. */
 int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out) TFS_MUST;
 int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out) TFS_MUST;
 int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST;
-/* The bytes of a version, in the mutation's memory. */
+/* Sets *out to the bytes of a version, in the mutation's memory.  Reads them if necessary. */
 int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct slice *out) TFS_MUST;
-/* Puts a cell: here and in m->cells.  The value must outlive m.  -E2BIG. */
+/* These change the column and append the cells of the change to m->cells. */
+/* Puts a cell.  The value must outlive m.  -E2BIG. */
 int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value) TFS_MUST;
 /* Deletes the version at ts, if any, and the versions that the rules hid. */
 int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
-/* Deletes all above ts. */
+/* Deletes the versions above ts, and those that the rules hid. */
 int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
 int mcolumn_delete_all(struct mutation *m, struct mcolumn *c) TFS_MUST;
-/* Empties the columns of a family (0: all). */
+
+/* Empties the copies of a family's columns (0: all families).  Appends no cells. */
 int mcolumn_clear_family(struct mutation *m, uint16_t family) TFS_MUST;
-/* Drops all columns and cells; keeps the unique times. */
+/* Before the mutation is resolved again: drops all columns and cells, but keeps the unique times. */
 void mcolumn_reset(struct mutation *m);
 
 #endif

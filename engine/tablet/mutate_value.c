@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking an operation's arguments, and computing the resulting bytes of a
- * write.
+ * Checks an operation's arguments, and computes the bytes of the cell that a
+ * write makes.
  */
 #include "engine/cell/pattern.h"
 #include "engine/tablet/mutate_impl.h"

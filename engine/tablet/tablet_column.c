@@ -3,24 +3,26 @@
  * Reading one column (tablet_column.h).
  *
  * The sources are the memtables, and the files whose range and filters admit
- * the column.  Deletes of the row or of the family lie elsewhere in key order:
- * they are read first, and only from memtables and files that count any.  Then
- * the sources are merged; they are few, so the least key is found by comparing
- * all.
+ * the column.  Deletes of the row or of the family are elsewhere in key order.
+ * They are read first, and only from memtables and files that have any.  Then
+ * the sources are merged.  They are few, so the smallest key is found by
+ * comparing all.
  *
  * Within the column the keys are ordered by falling timestamp and, at one
- * timestamp, by falling sequence.  So a delete of the column up to T precedes
- * every version that it masks, and the largest sequence at a timestamp
- * precedes those that it replaces.
+ * timestamp, by falling sequence.  So a delete of the column up to a timestamp
+ * precedes every version that it masks.  Of several entries at one timestamp,
+ * the first one replaces the others.
  *
- * Before a seek to a timestamp only the deletes of the column above it must be
- * read, and they are rare: a memtable counts them, a file's filter contains
- * the columns that have any.  So a version is found by one seek in each
- * source, even if thousands of others were deleted one by one.
+ * A seek to a timestamp must not miss the deletes of the column above it.  They
+ * are rare: a memtable counts them, and a file's filter contains the columns
+ * that have such deletes.  All other sources can seek.  So a version is found
+ * by one seek in each source, even if thousands of others were deleted one by
+ * one.
  *
  * A file that cannot be read at its position stays among the sources, marked
- * damaged.  By the file's bounds in time and sequence, damage_may_hide finds the
- * versions that nothing in it could replace or delete.  Only those are returned.
+ * as damaged.  Its metadata bounds the times and sequences of its entries.
+ * damage_may_hide uses them to find the versions that no entry of the file can
+ * replace or delete.  The reader returns only those.
  */
 #include "engine/tablet/tablet_column.h"
 
@@ -31,8 +33,8 @@
 
 enum {
 	KIND_AT = CELL_SUFFIX_BYTES - 1,
-	TAG = 1,                   /* before the column in key: tag and column are together a probe of the filter */
-	ABOVE = CELL_SUFFIX_BYTES, /* ff bytes behind a prefix: at or above any timestamp */
+	TAG = 1,                   /* byte before the column in key; tag and column together are a probe of the filter */
+	ABOVE = CELL_SUFFIX_BYTES, /* so many ff bytes after the column make a key above all of its cells */
 };
 
 struct slice colread_column(const struct colread *c)
@@ -46,7 +48,7 @@ static inline bool colread_in_column(const struct colread *c, const struct iter 
 		memcmp(it->key.p, c->key.p + TAG, c->column_len) == 0;
 }
 
-/* After a move of its iterator.  Damage becomes the source's; other errors are returned. */
+/* Called after a move of s->it.  Stores an error of the file in s->damage; returns other errors. */
 static int source_moved(struct colsrc *s)
 {
 	int err = s->it->valid ? 0 : s->it->err;
@@ -56,8 +58,9 @@ static int source_moved(struct colsrc *s)
 }
 
 /*
- * Raises del_seq to the largest visible sequence of the deletes under a prefix:
- * n bytes of the column, and marker_bytes zeros.
+ * Raises del_seq to the largest visible sequence of the deletes of a row or
+ * family.  Their keys begin with the first n bytes of the column, followed by
+ * marker_bytes zeros.
  */
 static int colread_find_delete(struct colread *c, struct iter *it, size_t n, size_t marker_bytes)
 {
@@ -112,7 +115,7 @@ static int colread_add_memtable(struct colread *c, struct vmem *m)
 	return err;
 }
 
-/* Queries the filter of f for a delete of the row ('R') or family ('F').  Such deletes sort first in the row or family. */
+/* Asks the filter of f for a delete of the row ('R') or family ('F').  Such deletes precede the cells in key order. */
 static int colread_may_have_delete(struct colread *c, struct vfile *f, char tag, bool *may)
 {
 	struct buf *b = &c->probe;
@@ -140,7 +143,7 @@ static int source_open_file(struct colread *c, struct colsrc *s)
 	if (f->meta.family_deletes && (err = colread_may_have_delete(c, f, 'F', &families)))
 		return err;
 	if (rows || families) {
-		err = sst_iter_new(f->sst, &it); /* the row is in the tablet: no clip is needed */
+		err = sst_iter_new(f->sst, &it); /* not clipped, because the row is in the tablet */
 		if (!err) {
 			err = colread_find_deletes(c, it, rows, families);
 			iter_free(it);
@@ -206,7 +209,7 @@ static int colread_open_next(struct colread *c)
 	return source_open_file(c, first);
 }
 
-/* Writes the column to key, between the tag and ff bytes. */
+/* Sets key to the tag, the column, and ABOVE bytes of ff. */
 static int colread_set_key(struct colread *c, struct slice row, uint16_t family, struct slice qualifier)
 {
 	static const uint8_t above[ABOVE] = {[0 ... ABOVE - 1] = 0xff};
@@ -214,7 +217,7 @@ static int colread_set_key(struct colread *c, struct slice row, uint16_t family,
 	int err;
 
 	if (TAG + 2 * (row.n + qualifier.n) + 6 + ABOVE <= sizeof c->inline_key)
-		*b = (struct buf){c->inline_key, 0, sizeof c->inline_key}; /* large enough for all that is appended */
+		*b = (struct buf){c->inline_key, 0, sizeof c->inline_key}; /* no append will reallocate it */
 	if ((err = buf_u8(b, 0)) || (err = cellkey_column_prefix(b, row, family, qualifier)))
 		return err;
 	c->column_len = b->n - TAG;
@@ -258,7 +261,7 @@ void colread_close(struct colread *c)
 	buf_fini(&c->probe);
 }
 
-/* Past the current entry and its chunks. */
+/* Moves past the current entry and its chunks. */
 static int source_step(struct colread *c, struct colsrc *s)
 {
 	struct iter *it = s->it;
@@ -276,7 +279,7 @@ static int source_step(struct colread *c, struct colsrc *s)
 	return source_moved(s);
 }
 
-/* Notes a delete of the versions up to ts.  It may mask all versions of a damaged file. */
+/* Applies a delete of the versions up to ts.  If it masks all versions of a damaged file, that damage no longer matters. */
 static void colread_column_delete(struct colread *c, int64_t ts, uint64_t seq)
 {
 	if (seq > c->seq)
@@ -291,7 +294,7 @@ static void colread_column_delete(struct colread *c, int64_t ts, uint64_t seq)
 	}
 }
 
-/* Reads to target, within the column, and notes the column deletes before it. */
+/* Reads up to target, within the column, and applies the column deletes before it. */
 static int source_walk_to(struct colread *c, struct colsrc *s, struct slice target)
 {
 	int64_t ts;
@@ -309,7 +312,7 @@ static int source_walk_to(struct colread *c, struct colsrc *s, struct slice targ
 	return 0;
 }
 
-/* If walk is set, the column deletes before ts are read. */
+/* walk: reads the column deletes above ts. */
 static int colread_seek(struct colread *c, int64_t ts, bool walk)
 {
 	struct slice target = slice_of(c->key.p + TAG, c->column_len + 8);
@@ -339,7 +342,7 @@ static int colread_seek(struct colread *c, int64_t ts, bool walk)
 			iter_seek(s->it, target);
 			err = source_moved(s);
 		} else if (is_damage(err)) {
-			err = 0; /* no block of it can be read */
+			err = 0; /* the source stays damaged */
 		}
 	}
 	memset(c->key.p + TAG + c->column_len, 0xff, 8);
@@ -383,7 +386,7 @@ static int damage_may_hide(const struct colread *c, int64_t ts, uint64_t seq)
 	return seq <= c->unread_seq ? c->unread_err : 0;
 }
 
-/* No more versions.  Returns the damage if a damaged file may contain a live one; else 0. */
+/* Called when no version is left.  Returns the damage if a damaged file may contain a live version; else 0. */
 static int damage_at_end(const struct colread *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
@@ -450,7 +453,7 @@ int colread_next(struct colread *c, struct colver *out)
 		case CELL_DELETE_ROW:
 		case CELL_DELETE_FAMILY:
 		case CELL_CHUNK:
-			break; /* a chunk whose head is masked */
+			break; /* a chunk of a masked value */
 		}
 next:
 		if ((err = source_step(c, s)))

@@ -4,17 +4,16 @@
  *
  * One column is read from the sources that may contain it (tablet_column.c).
  * The newest version is the first live one.  A version at a timestamp is found
- * by a seek if the rules count no versions; otherwise the column is read from
- * its start.  Bytes of a large value are read chunk by chunk from the chunk
- * that contains the offset.
+ * by a seek, unless the GC rule counts versions; then the column is read from
+ * its start.  Of a large value only the chunks that contain the wanted bytes
+ * are read.
  *
- * If versions are deleted one by one, newest first, a read of the newest live
- * one skips more and more entries.  A reader that has skipped many stores a
- * note for the next one, one note per stripe of rows: no version of this
- * column above that timestamp is live.  The note is valid as long as only
- * deletes of single versions were written through the stripe
- * (stripe.changed_seq, raised before a mutation is published).  Then the
- * skipped entries contain no live version, and no delete of other versions.
+ * Users may delete versions one by one, newest first.  Then a read of the newest
+ * live version skips more and more entries.  So a reader that has skipped many
+ * stores a note for the next reader: no version of this column above a
+ * timestamp is live.  Each stripe of rows has one note.  The note is valid as
+ * long as all mutations under the stripe only delete single versions.  Each
+ * other mutation raises stripe.changed_seq before it is published.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -24,14 +23,15 @@
 #include "engine/cell/merge.h"
 #include "engine/tablet/tablet_column.h"
 
-enum { DEAD_BUDGET = 64 };
+enum { DEAD_BUDGET = 64 }; /* entries that a reader skips before it uses or stores a note */
 
 /*
- * Returns true if the snapshot includes all mutations of the stripe up to
- * *changed.  The sequence of a snapshot may be later than its view, so that a
- * mutation that it covers is in a memtable that the view lacks.
+ * Sets *changed to the stripe's changed_seq.  Returns true if the snapshot
+ * includes all mutations of the stripe up to it.  The sequence of a snapshot
+ * may be newer than its view.  Then a mutation up to that sequence may be in a
+ * memtable that the view does not have.
  */
-static bool sees_all(struct tablet *t, const struct snap *snap, const struct stripe *s, uint64_t *changed)
+static bool snap_includes_stripe(struct tablet *t, const struct snap *snap, const struct stripe *s, uint64_t *changed)
 {
 	bool same;
 
@@ -54,7 +54,7 @@ static int note_use(struct stripe *s, struct colread *c)
 	return n.seq ? colread_jump_to(c, n.ts, n.column_del) : 0;
 }
 
-/* Notes that no version above ts is live.  Without memory there is no note. */
+/* Stores the note that no version above ts is live.  Removes the note if out of memory. */
 static void note_store(struct stripe *s, const struct colread *c, uint64_t changed, int64_t ts)
 {
 	struct slice column = colread_column(c);
@@ -70,7 +70,7 @@ static void note_store(struct stripe *s, const struct colread *c, uint64_t chang
 	mutex_unlock(&s->m);
 }
 
-/* colread_next for the newest version. */
+/* Reads the newest live version as colread_next does.  Uses the stripe's note, or stores one. */
 static int read_newest(struct tablet *t, const struct snap *snap, struct slice row, struct colread *c, struct colver *ver)
 {
 	struct stripe *s;
@@ -89,23 +89,23 @@ static int read_newest(struct tablet *t, const struct snap *snap, struct slice r
 	err = colread_next(c, ver);
 	if (err != COLREAD_PAUSED)
 		return err;
-	all = sees_all(t, snap, s, &changed);
+	all = snap_includes_stripe(t, snap, s, &changed);
 	err = colread_next(c, ver);
 	if (err >= 0 && all)
 		note_store(s, c, changed, err ? ver->ts : INT64_MIN);
 	return err;
 }
 
-/* The version at ts. */
+/* Reads the version at ts.  -ENOENT. */
 static int read_version(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, struct colver *ver)
 {
 	int err;
 
-	/* The rules hide it at the same time, however many versions are above it. */
+	/* Seeks if the number of versions above ts does not change the time at which the rule hides it. */
 	if ((!rule || gc_expires(rule, 0, ts) == gc_expires(rule, UINT64_MAX, ts)) && (err = colread_skip_to(c, ts)))
 		return err;
 	while ((err = colread_next(c, ver)) != 0) {
-		if (is_damage(err) && c->limit > ts) { /* as in listings, only readable versions count */
+		if (is_damage(err) && c->limit > ts) { /* unreadable versions do not count for the rule, as in listings */
 			if ((err = colread_skip_to(c, ts)))
 				return err;
 			continue;
@@ -175,9 +175,9 @@ static int row_exists_in(struct tablet *t, struct slice row, const uint16_t *fam
 	int err;
 
 	/*
-	 * If the first block cannot be read, others may be.  If none can, the row
-	 * exists, because the file's filter contains it.  Then lost cells can be
-	 * written again.
+	 * If a block cannot be read, the second round skips it and reads others.  If
+	 * that finds no cell, the row is reported to exist, because the filter of a
+	 * damaged file contains it.  So users can write lost cells again.
 	 */
 	for (;;) {
 		err = tablet_scan_new(t, &spec, &s);
@@ -195,7 +195,10 @@ static int row_exists_in(struct tablet *t, struct slice row, const uint16_t *fam
 	return err;
 }
 
-/* Group by group, groups in memory first: if one has the row, the others, which may be large, are not read. */
+/*
+ * Sets *exists if the row has any cell.  Asks the locality groups one by one,
+ * those with in_memory first.  When one has the row, the others are not read.
+ */
 static int row_exists_in_any(struct tablet *t, const struct store_schema *s, struct slice row, bool *exists)
 {
 	uint16_t *families;

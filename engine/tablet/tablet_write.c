@@ -4,32 +4,37 @@
  *
  * Steps of a commit, for one row mutation:
  *	0 wait, if memory or the number of files requires it (throttle.c)
- *	1 take the row's stripe: shared by blind writes, exclusive for
- *	  read-modify-writes; released at the end
+ *	1 lock the row's stripe, until the end.  Blind writes share it; a
+ *	  read-modify-write holds it alone.
  *	2 resolve the operations to cells (mutate.c), encode batch and keys
  *	3 under the tablet's lock: take sequence numbers and the time of commit,
- *	  copy the cells into memtable nodes, submit the record.  So sequence
- *	  order is LSN order, and no later step can run out of memory
- *	4 wait for the log (and for its sync)
- *	5 under the tablet's lock: insert the nodes, publish in sequence order
- *	6 answer, once published: the writer reads its own write
- * In step 4 a thread may be stuck in a system call of the log after another
- * thread has replaced it: then its record is answered, but the thread does not
- * return.  The next waiter of step 5 (or of a freeze) inserts and publishes for
- * it.  Otherwise one stuck disk would block the whole tablet, although the
- * log's second writer has continued.
- * A crash before the write of step 4 leaves nothing; after it, replay inserts
- * the same cells at the same sequence numbers.  A record whose wait failed is
- * not inserted and counts as published, so that later writers do not wait for
- * it.
+ *	  copy the cells into memtable nodes, submit the record.  So the order
+ *	  of sequence numbers is the order of LSNs, and no later step can run
+ *	  out of memory.
+ *	4 wait for the log, and for its sync if wanted
+ *	5 under the tablet's lock: insert the nodes, publish in the order of
+ *	  sequence numbers
+ *	6 answer after publishing, so that the writer can read its own write
  *
- * The first write of this incarnation is preceded by an edit that names
- * {incarnation, next LSN} in the redo set.  A crash between the two leaves a
- * redo point without records.
+ * After a crash before the write of step 4, the mutation does not exist.  After
+ * a later crash, replay inserts the same cells with the same sequence numbers.
+ * If step 4 fails, the cells are not inserted.  The mutation counts as
+ * published, so that later writers do not wait for it.
  *
- * A mutation whose outcome depends on the GC rules must take its sequence
- * numbers before the freeze of a memtable whose compaction applies other rules
- * or a later time.  Otherwise it is resolved again.
+ * In step 4 a thread may be stuck in a system call.  The log then replaces it
+ * by another thread and answers its record, but the stuck thread does not
+ * return.  So the next thread that waits in step 5 or in a freeze inserts and
+ * publishes for it.  Otherwise one stuck disk would block the whole tablet,
+ * although the log has continued in another file.
+ *
+ * Before the first write of this incarnation, an edit adds {incarnation, next
+ * LSN} to the redo set.  A crash between the two leaves a redo point without
+ * records, which does no harm.
+ *
+ * The outcome of a mutation may depend on the GC rules and on the time.  A
+ * compaction may apply newer rules or a later time to the memtables that were
+ * frozen before.  So step 3 compares the schema and the time of the last freeze
+ * with those of step 2.  If they are newer, the mutation is resolved again.
  */
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_impl.h"
@@ -38,7 +43,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What a commit must do before step 3 can be tried again. */
+/* A commit must do this before it tries step 3 again: add the redo point, resolve again, or wait for the log's memory. */
 enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY };
 enum { CHECK_STUCK_US = 20000 };
 
@@ -72,7 +77,7 @@ static void stripe_unlock(struct stripe *s)
 
 /* ---- publishing ---- */
 
-/* Publishes writers that are done, in order.  Returns true if one of them is not w.  The caller holds t->lock. */
+/* Publishes the first writers as far as they are done.  Returns true if one of them is not w.  The caller holds t->lock. */
 static bool writers_publish(struct tablet *t, const struct writer *w)
 {
 	bool others = false;
@@ -90,7 +95,7 @@ static bool writers_publish(struct tablet *t, const struct writer *w)
 	return others;
 }
 
-/* Inserts the cells of w.  The caller holds t->lock. */
+/* Inserts the cells of w, unless its record failed with err.  The caller holds t->lock. */
 static void writer_insert(struct writer *w, int err)
 {
 	if (!w->done && !err)
@@ -98,7 +103,7 @@ static void writer_insert(struct writer *w, int err)
 	w->done = true;
 }
 
-/* Waits once for earlier writers; publishes those whose records are answered.  The caller holds t->lock. */
+/* Waits for a short time.  Then inserts and publishes for stuck writers whose records are answered.  The caller holds t->lock. */
 static void writers_wait_once(struct tablet *t)
 {
 	int err;
@@ -112,12 +117,11 @@ static void writers_wait_once(struct tablet *t)
 }
 
 /*
- * Publishes writers that are done; returns when w is published.  The caller
- * holds t->lock.
+ * Step 5.  Returns when w is published.  The caller holds t->lock.
  *
- * The log answers a group at once, but its writers wake one by one.  So the
- * first of them inserts for all others, before it wakes them.  Otherwise each
- * would wait for this lock, and then for the writers before it.
+ * The log answers the records of a group at the same time.  Their writers would
+ * wake one by one, wait for this lock, and then wait for the writers before
+ * them.  So the first one inserts for all of them before it wakes them.
  */
 static void writer_end(struct tablet *t, struct writer *w, int err, struct log_wakeups *wakeups)
 {
@@ -145,9 +149,10 @@ void writers_wait(struct tablet *t, uint64_t seq)
 
 /* ---- the commit ---- */
 
+/* Prepares the edit that adds this incarnation to the redo set. */
 static int tablet_name_own_log(struct tablet *t, struct tablet_change *c, bool *needless)
 {
-	bool named = false; /* the set may still name it, after an edit that failed */
+	bool named = false; /* after a failed edit, the set may have the incarnation although redo_own is false */
 	int err = tablet_state_error(t);
 
 	*needless = t->redo_own;
@@ -169,7 +174,7 @@ static int tablet_name_own_log(struct tablet *t, struct tablet_change *c, bool *
 	return 0;
 }
 
-/* Names this incarnation in the redo set, durably, unless it is there. */
+/* Adds this incarnation to the redo set, durably, unless the set has it. */
 static int tablet_ensure_redo(struct tablet *t)
 {
 	struct tablet_change c = {.edit = {.set_redo = true, .event = "first write"}, .prepare = tablet_name_own_log};
@@ -218,10 +223,10 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 	m->commit_us = clock_commit(t->env->clock);
 	batch_set_commit(&p->batch, m->commit_us);
 	if ((err = plan_prepare(p, t->view->mems[0], r.seq, m->commit_us)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
-		*bytes = vmem_account(t->view->mems[0]); /* prepared nodes are freed with the memtable */
+		*bytes = vmem_account(t->view->mems[0]); /* the prepared nodes stay in the memtable's memory */
 		goto out;
 	}
-	/* A reference: if another thread publishes for this one, the memtable may be flushed meanwhile. */
+	/* This needs a reference, because another thread may publish for this one, and a flush may then drop the memtable. */
 	*mem = vmem_get(t->view->mems[0]);
 	t->next_seq += p->cells;
 	(*mem)->seq_max = t->next_seq - 1;
@@ -255,7 +260,7 @@ static int mutation_commit(
 		if ((err = plan_mutation(&p, m)))
 			goto out;
 		do {
-			/* First, because nodes that were prepared when the log refuses stay in the memtable's arena. */
+			/* This is before step 3, because nodes prepared for a refused record would stay in the memtable's memory. */
 			err = log_wait_memory(t->env->log);
 			if (!err)
 				err = mutation_submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
@@ -272,7 +277,7 @@ static int mutation_commit(
 		}
 		m->now = clock_now(t->env->clock);
 		m->collect = clock_collect(t->env->clock);
-		mutex_lock(&t->lock); /* never before the last freeze, although the clock may fall */
+		mutex_lock(&t->lock); /* the clock may have been set back, but step 3 requires the time of the last freeze */
 		if (m->collect < t->freeze_us - TABLET_SKEW_US)
 			m->collect = t->freeze_us - TABLET_SKEW_US;
 		mutex_unlock(&t->lock);
@@ -282,7 +287,7 @@ static int mutation_commit(
 	if (err)
 		goto out;
 	err = log_wait_deferred(t->env->log, &ticket, &wakeups);
-	if (!atomic_load_explicit(&w.published, memory_order_acquire)) { /* else another writer of its group has inserted for it */
+	if (!atomic_load_explicit(&w.published, memory_order_acquire)) { /* otherwise another thread has done step 5 */
 		mutex_lock(&t->lock);
 		bytes = vmem_account(mem);
 		writer_end(t, &w, err, &wakeups);
