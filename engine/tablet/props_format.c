@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding and bounded decoding of the properties blob (props_format.h).
- * Families are few (tens), so they are in a sorted array.
+ * Encodes and decodes the properties blob (props_format.h).  A sorted array is
+ * enough for the families, because a table has tens of them.
  */
 #include "engine/tablet/props_format.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The properties blob of an SSTable: a summary that a tablet uses without
- * reading the file.  METADATA repeats most of it (struct tablet_file).  The
- * blob makes a file usable without METADATA and has the shares of families.
+ * The properties blob of an SSTable: a summary of its cells.  METADATA has most
+ * of it, too (struct tablet_file).  With the blob, tools can use a file without
+ * METADATA.  Only the blob has the counts of each family.
  *
  *	version    u8, 1
  *	table u32, group u16
@@ -34,7 +34,7 @@ void props_fini(struct props *p);
 /* Returns the family's entry, added if new; NULL: out of memory. */
 struct props_family *props_family(struct props *p, uint16_t id);
 int props_encode(struct buf *out, const struct props *p) TFS_MUST;
-/* Decodes into {0}.  -EBADMSG.  props_fini on 0 only. */
+/* Decodes s.  Sets *p only on 0; the caller then calls props_fini.  -EBADMSG, -ENOMEM. */
 int props_decode(struct slice s, struct props *p) TFS_MUST;
 
 #endif

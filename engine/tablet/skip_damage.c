@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An iterator over an SSTable that skips unreadable blocks and reports that it
- * did, for listings, which must show everything that can be read.
+ * An iterator over an SSTable that skips unreadable blocks.  Listings use it,
+ * because they must show everything that can be read.
  *
- * A skipped block may have contained deletes of later cells.  So a listing is
- * marked as damaged.
+ * A skipped block may have had deletes of cells that the iterator returns
+ * later.  So it reports that it has skipped a block, and the listing is marked
+ * as damaged.
  */
 #include "engine/tablet/view.h"
 
@@ -18,7 +19,7 @@ struct skip_iter {
 	struct buf last; /* the current key, or the last target */
 };
 
-/* Takes the position of the child or, if that failed at or behind `last`, seeks to the first readable key behind it. */
+/* Copies the position of the child.  If the child failed, first seeks it to the first key of the next readable block. */
 static void skip_iter_update(struct skip_iter *p)
 {
 	int err = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans of memtable entries (tablet_plan.h), used by the write path and by
- * replay.  A value over CELL_CHUNK_BYTES becomes a CELL_LARGE entry with its
- * size and CELL_CHUNK entries at the same timestamp and sequence.
+ * Plans of memtable entries (tablet_plan.h), for the write path and for replay.
+ * A value over CELL_CHUNK_BYTES becomes one CELL_LARGE entry with its size, and
+ * CELL_CHUNK entries with its bytes.  All have the same timestamp and sequence.
  */
 #include "engine/tablet/tablet_plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* From the key's end back to its sequence number. */
+/* The distance in bytes from a key's sequence number to its end, without the time of commit. */
 enum { SEQ_FROM_END = 9, SEQ_FROM_END_CHUNK = 13 };
 
 void plan_fini(struct plan *p)
@@ -148,7 +148,7 @@ int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 	return 0;
 }
 
-/* One thread counts at a time: no locked instruction is needed. */
+/* Adds without a locked instruction, because one thread counts at a time. */
 static inline void count_add(_Atomic uint64_t *to, uint64_t n)
 {
 	atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encodes cells as memtable entries before the tablet's lock is taken.  Keys
- * have gaps for the sequence number and the time of commit, which are filled
- * in under the lock.  Large values are split into chunks.
+ * A plan: cells encoded as memtable entries before the tablet's lock is taken.
+ * The keys have gaps for the sequence number and the time of commit, which
+ * plan_prepare fills in under the lock.  Large values are split into chunks.
  */
 #ifndef TFS_TABLET_PLAN_H
 #define TFS_TABLET_PLAN_H
@@ -12,34 +12,38 @@
 enum { PLAN_INLINE = 8 };
 /* A memtable entry to be made; its key is in the plan's buffer. */
 struct planned {
-	size_t key_at, seq_at, key_bytes; /* plan_prepare adds the time of commit to the key of a live entry */
+	size_t key_at, seq_at; /* offsets in plan.keys: of the key, of its sequence number */
+	size_t key_bytes;      /* for a live entry plan_prepare adds the time of commit */
 	int64_t ts;
-	unsigned cell;   /* index in the batch: its sequence is the first plus this */
-	bool live, dead; /* it counts as a cell; as a tombstone */
+	unsigned cell;   /* index of the cell in the batch; its sequence number is the batch's first one plus this */
+	bool live, dead; /* live: counts as a cell; dead: counts as a tombstone; a chunk is neither */
 	uint16_t family;
-	struct slice value; /* CELL_LARGE: the 8 bytes at size_at in keys */
+	struct slice value; /* CELL_LARGE: p is NULL, and the value is the 8 bytes at size_at in plan.keys */
 	size_t size_at;
-	struct memnode *node;
-	struct mem_family *count;
+	struct memnode *node;     /* made by plan_prepare */
+	struct mem_family *count; /* the family's counts in the memtable */
 };
 struct plan {
 	struct buf keys, batch;
 	struct planned *v, fixed_[PLAN_INLINE];
 	unsigned n, cap, cells;
 	uint64_t row_deletes, family_deletes, column_deletes, tombstones;
-	bool near; /* keys mostly rise from one plan to the next (replay) */
+	bool near; /* set by replay: keys mostly rise from one plan to the next */
 };
 
 void plan_init(struct plan *p);
 void plan_reset(struct plan *p); /* empties it; its memory is reused */
 void plan_fini(struct plan *p);
-/* Adds the entries of the next cell.  Its sequence number will be the first plus the number of cells before it. */
+/* Adds the entries of the next cell.  Borrows its value. */
 int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c) TFS_MUST;
-/* Adds batch and entries of a resolved mutation; borrows its memory. */
+/* Sets the batch, and adds the entries, of a resolved mutation.  Borrows its values. */
 int plan_mutation(struct plan *p, const struct mutation *m) TFS_MUST;
-/* Copies all entries into nodes of m, numbered from seq, without inserting them. */
-int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit) TFS_MUST; /* the caller serialises */
-/* Cannot fail; the caller serialises. */
+/*
+ * Copies all entries into nodes of m, without inserting them.  seq: of the first
+ * cell; commit: in us.  One thread at a time may use m for this.
+ */
+int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit) TFS_MUST;
+/* Inserts the prepared nodes.  Cannot fail.  One thread at a time may insert into m. */
 void plan_insert(struct plan *p, struct vmem *m);
 
 #endif

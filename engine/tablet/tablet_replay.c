@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replay: inserts a tablet's records of earlier incarnations' logs into its
- * memtable.  Records come stretch by stretch, each stretch in the order of
- * rows (log_sort.h), so that each insert starts near the previous one.  The
- * order does not affect the result, because sequence numbers decide.
+ * Replay: inserts a tablet's records from the logs of earlier incarnations into
+ * its memtable.  The caller passes a log in parts.  Within a part the records
+ * are in the order of rows (log_sort.h), so that each insert starts near the
+ * previous one.  The order does not affect the result, because sequence numbers
+ * decide.
  *
- * No background work runs until replay is over: the collection of files would
- * take files being written for leftovers of a crash, and a compaction would
- * drop tombstones while older cells are still to be replayed.  Replayed
- * records were unflushed, so they need about as much memory as before.
+ * No background work runs until replay is over, for two reasons.  File
+ * collection would treat files being written as the remains of a crash.  A
+ * compaction would drop tombstones while older cells are still to be replayed.
+ * Memory is large enough without flushes, because the replayed records were in
+ * memtables before.
  */
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tablet_plan.h"
@@ -30,6 +32,7 @@ void tablet_replay_done(struct tablet *t)
 	tablet_after_write(t, bytes, 0);
 }
 
+/* Adds the entries of all cells.  *newest: the largest timestamp put; INT64_MIN: none. */
 static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
 {
 	struct batch_cell c;
@@ -45,7 +48,7 @@ static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
 	return err;
 }
 
-/* The caller holds t->lock.  *p is reused from record to record. */
+/* Inserts the cells of one record, unless its row is in another tablet.  *p is reused.  The caller holds t->lock. */
 static int replay_one(struct tablet *t, struct plan *p, const struct log_record *r)
 {
 	struct vmem *m = t->view->mems[0];

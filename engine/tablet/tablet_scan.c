@@ -2,14 +2,15 @@
 /*
  * Scans within one tablet.
  *
- * A scan holds a view, whose memtables and files cannot be freed meanwhile.  So
- * it takes a new view when the old one is ten seconds old, at a row boundary:
- * the batch ends before its last row, and the next batch begins with that row
- * in the new view.
- * Scans of one row query the row filters first.
+ * A scan holds a view, and the memtables and files of a view cannot be freed.
+ * So a scan takes a new view when its view is ten seconds old.  It changes the
+ * view between two rows: the last row is removed from the batch, and the next
+ * batch begins with that row in the new view.
  *
- * Rejected: changing the view within a row.  Then the row would be read again
- * from its start, to show one instant.
+ * Before a scan of one row reads a file, it asks the file's filter for the row.
+ *
+ * Rejected: changing the view within a row.  The scan would have to read the
+ * row again from its start, because a row is returned as of one instant.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -23,17 +24,18 @@
 
 struct tablet_scan {
 	struct tablet *t;
-	struct scan_spec spec, now; /* spec: the whole scan; now: the rest, in the present view */
-	struct arena bytes;         /* of the spec */
-	struct buf row;             /* the first row of the present view, or behind its last; empty in the first view */
+	struct scan_spec spec; /* the whole scan */
+	struct scan_spec rest; /* the part for the present view and later ones */
+	struct arena bytes;    /* memory of the spec's bytes */
+	struct buf row;        /* the bound of `rest` that has changed: row_from; reverse: row_to.  Empty in the first view */
 	struct snap snap;
 	uint64_t taken_us;            /* when the view was taken */
-	struct scan_returned already; /* in all batches so far */
+	struct scan_returned already; /* returned in all batches so far */
 	struct scan_filter *filter;
 	struct live *live;
 	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;
-	bool moved; /* done, because other tablets have replaced this one: the scan continues there at `row` */
+	bool moved; /* done, because other tablets have replaced this one; the caller continues there at `row` */
 };
 
 static const struct gc_rule *scan_rule(const void *arg, uint16_t family, bool *known)
@@ -44,7 +46,7 @@ static const struct gc_rule *scan_rule(const void *arg, uint16_t family, bool *k
 	return f ? f->rule : NULL;
 }
 
-/* Returns true if the column may have column deletes, by the memtables' counts and the files' filters. */
+/* Returns false if counts and filters show that no memtable and no file has a delete of this column. */
 static bool scan_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
 {
 	const struct view *v = arg;
@@ -74,7 +76,7 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
 	return may;
 }
 
-/* The live cells of the spec in a snapshot, as of `now`.  *skipped, unless NULL: unreadable blocks are skipped, and noted there. */
+/* Opens the live cells of the spec in a snapshot.  now: for GC rules, in us.  skipped: as of view_iter. */
 static int live_open(struct tablet *t, const struct snap *snap, const struct scan_spec *spec, int64_t now,
 	struct scan_filter *filter, int *skipped, struct live **out)
 {
@@ -124,7 +126,7 @@ static int scan_open_view(struct tablet_scan *s)
 	snap_take(s->t, &s->snap);
 	s->taken_us = monotonic_us();
 	now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
-	err = live_open(s->t, &s->snap, &s->now, now, s->filter, s->spec.past_damage ? &s->skipped : NULL, &s->live);
+	err = live_open(s->t, &s->snap, &s->rest, now, s->filter, s->spec.past_damage ? &s->skipped : NULL, &s->live);
 	if (err)
 		snap_put(&s->snap);
 	return err;
@@ -156,7 +158,7 @@ static void scan_close_view(struct tablet_scan *s)
 	snap_put(&s->snap);
 }
 
-/* Copies the bytes of the spec, so that they live as long as the scan. */
+/* Copies the bytes to which the spec points into the scan's memory. */
 static int scan_copy_spec(struct tablet_scan *s)
 {
 	struct scan_spec *p = &s->spec;
@@ -191,7 +193,7 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 	err = scan_copy_spec(s);
 	if (!err)
 		err = scan_filter_new(spec, &s->filter);
-	s->now = s->spec;
+	s->rest = s->spec;
 	if (!err)
 		err = scan_open_view(s);
 	if (err)
@@ -202,10 +204,10 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 }
 
 /*
- * The view is too old.  Removes the last row from the batch; the next batch
- * starts with that row in a new view.  Does nothing if the batch has one row.
- * If the batch is empty, the next one starts with the row that filters have
- * reached.
+ * Closes a view that is too old.  Removes the last row from the batch; the next
+ * batch starts with that row in a new view.  Does nothing if the batch has only
+ * one row.  If filters have left the batch empty, the next batch starts with
+ * the row that they have reached.
  */
 static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 {
@@ -230,11 +232,11 @@ static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 	b->count = keep_count;
 	scan_close_view(s);
 	if (s->spec.reverse) {
-		err = buf_u8(&s->row, 0); /* the first key behind the row: an exclusive bound */
-		s->now.row_to = buf_slice(&s->row);
+		err = buf_u8(&s->row, 0); /* the smallest row above it, because row_to is exclusive */
+		s->rest.row_to = buf_slice(&s->row);
 	} else {
-		s->now.row_from = buf_slice(&s->row);
-		s->now.row_from_after = false;
+		s->rest.row_from = buf_slice(&s->row);
+		s->rest.row_from_after = false;
 	}
 	return err;
 }
@@ -252,13 +254,13 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 
 	scan_batch_reset(b);
 	if (!s->done && !s->live) {
-		if (s->t->state == TABLET_GONE) /* other tablets have replaced this one, and new writes are in those */
+		if (s->t->state == TABLET_GONE) /* a new view would lack the writes to the tablets that replaced this one */
 			s->moved = s->done = true;
 		else if ((err = scan_open_view(s)))
 			return err;
 	}
 	b->done = s->done;
-	if (!s->done && (err = scan_fill(s->live, &s->now, &s->already, b)))
+	if (!s->done && (err = scan_fill(s->live, &s->rest, &s->already, b)))
 		return err;
 	s->done = b->done;
 	b->damaged = s->skipped != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counted schema of a tablet, and the entries of its file list.
+ * The reference-counted schema of a tablet, and the entries of its file list.
  */
 #include "engine/tablet/tablet_impl.h"
 

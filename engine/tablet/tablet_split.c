@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splitting and merging tablets in memory (paper, sections 5.2 and 6: children
- * share their parent's SSTables), and choosing the row of a split.
+ * Splits and merges tablets in memory (paper, sections 5.2 and 6), and chooses
+ * the row of a split.
  *
- * The server commits a split with one inserted METADATA row.  Here the parent's
- * memtables become its children's, in these steps:
- *	0 prepare: no merging or major compaction of the parent is under way,
- *	  and none begins.  This waits for one that a user asked for.
- *	1 begin: no flush is under way, and EDIT is taken: the list of files does
- *	  not change.  Reads and writes continue.
- *	2 adopt, for each child: a tablet made from its METADATA row shares the
- *	  parent's memtables, behind a fresh one of its own.  No later step in
- *	  memory can fail.
- *	  The server writes METADATA: the one durable step.
- *	3 drain: new writers wait; those under way end.
- *	4 inherit: sequence numbers, timestamps, redo points of that instant.
+ * The server commits a split with one inserted METADATA row.  In memory the
+ * children share the parent's SSTables and memtables.  The steps:
+ *	0 prepare: wait until no merging or major compaction of the parent is
+ *	  under way; from then on none begins.
+ *	1 begin: wait until no flush is under way, and take EDIT.  From then on
+ *	  the list of files does not change.  Reads and writes continue.
+ *	2 adopt, for each child: the server has made the child from its METADATA
+ *	  row.  The child gets references to the parent's memtables, after a
+ *	  fresh active one of its own.  No later step in memory can fail.
+ *	  The server now writes METADATA, which is the only durable step.
+ *	3 drain: make new writers wait, and wait for those under way.
+ *	4 inherit: copy sequence numbers, timestamps and redo points.
  *	  The server replaces the parent by the children.
  *	5 end: waiting writers get -EREMCHG, and find the children.
- * A crash before the METADATA row is written leaves the parent unchanged.
- * After it, recovery loads both children from their rows; the parent's redo
- * set leads each to the records of its own rows.
+ * After a crash before the METADATA row is written, only the parent exists.
+ * After a later crash, recovery loads both children from their rows.  Both have
+ * the parent's redo set, and each replays the records of its own rows.
  *
- * Readers and scans of the parent continue in their view, which no longer
- * changes: later writes are in the children.  A scan that would take a new view
- * ends there and reports where to continue.
+ * Readers and scans of the parent continue in their view.  It does not change
+ * any more, because later writes are in the children.  A scan that needs a new
+ * view ends instead and reports the row at which the children continue it.
  *
- * Each child flushes the shared memtables for its own rows.  They count as
- * memory until both have.
+ * Each child flushes its own rows of the shared memtables.  These count as
+ * memory until both children have flushed them.
  *
- * Merging is simpler and slower: both tablets are prepared and flushed, then
- * flushed again while writers wait, and one tablet is made of their files.
+ * A merge is simpler and slower.  Both tablets are prepared and flushed.  Then
+ * writers wait while both are flushed again, and one tablet is made from their
+ * files.
  */
 #include "engine/cell/merge.h"
 #include "engine/tablet/tablet_impl.h"
@@ -38,8 +39,8 @@
 #include <stdlib.h>
 
 enum {
-	SHARED_MOST = VIEW_MEMS - 3, /* memtables that a child may share: it must be able to freeze its own */
-	CANDIDATES = 16,
+	SHARED_MOST = VIEW_MEMS - 3, /* a child may share so many memtables, so that it has places for its own */
+	CANDIDATES = 16,             /* the largest files, whose middle rows are tried as the row of the split */
 };
 
 /* ---- the steps ---- */
@@ -54,14 +55,14 @@ static bool split_may_share_memtables(struct tablet *t)
 	return may;
 }
 
-/* After 0, until tablet_job_end, no flush is under way.  flush: little is unflushed. */
+/* From the return of 0 until tablet_job_end no other flush is under way.  flush: flushes the memtables first. */
 static int move_begin(struct tablet *t, bool flush)
 {
 	int err = tablet_job_begin(t, &t->flushing);
 
 	if (err)
 		return err;
-	/* Edits that failed are repeated first: their files must not be in both children. */
+	/* METADATA may have a failed edit, but the view does not.  The children get both, so the edit is repeated first. */
 	err = t->env->compactor->repeat_edits(t);
 	if (!err && (flush || !split_may_share_memtables(t)))
 		err = t->env->compactor->flush(t);
@@ -77,7 +78,7 @@ int tablet_move_prepare(struct tablet *t)
 	int err;
 
 	tablet_replay_done(t);
-	t->split_wanted = true; /* background compactions end */
+	t->split_wanted = true; /* makes background compactions end */
 	err = tablet_job_begin(t, &t->majoring);
 	if (!err && (err = tablet_job_begin(t, &t->merging)))
 		tablet_job_end(t, &t->majoring);
@@ -148,7 +149,7 @@ int tablet_split_adopt(struct tablet *parent, struct tablet *child)
 	child->redo_count = parent->redo_count;
 	mutex_unlock(&parent->lock);
 	tablet_inherit_files(parent, child);
-	old = view_swap(child, v); /* the child has no users yet */
+	old = view_swap(child, v); /* without the child's lock, because no other thread uses the child yet */
 	view_put(old);
 	return 0;
 }
@@ -161,7 +162,7 @@ void tablet_split_drain(struct tablet *t)
 	if (!t->view->mems[0]->frozen_sum)
 		vmem_freeze(t->view->mems[0], &t->env->flushing_bytes);
 	for (unsigned i = 0; i < t->view->mem_count; i++) {
-		t->view->mems[i]->tablets++; /* the parent's share becomes one child's */
+		t->view->mems[i]->tablets++; /* two children replace one parent */
 		t->view->mems[i]->shared = true;
 	}
 	mutex_unlock(&t->lock);
@@ -173,7 +174,7 @@ static void raise_time(int64_t *to, int64_t v)
 		*to = v;
 }
 
-/* A merged tablet has two parents: the maximum of both. */
+/* Called once for each parent.  A merged tablet has two parents, and gets the larger of their values. */
 void tablet_split_inherit(struct tablet *parent, struct tablet *child)
 {
 	mutex_lock(&parent->lock);
@@ -203,9 +204,9 @@ void tablet_split_end(struct tablet *t, bool done)
 /* ---- merging ---- */
 
 /*
- * Returns true if the tablet has no unflushed cells.  after_refusals: refused
- * writes may have left a redo point (redo_maybe) or a flush whose edit fails
- * (pending).
+ * Returns true if the tablet has no unflushed cells.  after_refusals: also if
+ * refused writes have left a redo point (redo_maybe), or a flush whose edit
+ * fails (pending).
  */
 static bool tablet_is_clean(struct tablet *t, bool after_refusals)
 {
@@ -227,7 +228,7 @@ static void tablet_stop_writers(struct tablet *t)
 	t->state = TABLET_SPLITTING;
 	writers_wait(t, t->next_seq - 1);
 	mutex_unlock(&t->lock);
-	/* Waits for a writer that is entering the tablet in the redo set; no other begins. */
+	/* Waits for a writer that is adding the incarnation to the redo set.  No other one begins, because writers wait. */
 	mutex_lock(&t->edit);
 	mutex_unlock(&t->edit);
 }
@@ -275,7 +276,7 @@ void tablet_split_start(struct tablet *child)
 
 	if (child->env->no_background)
 		return;
-	mutex_lock(&child->view_lock); /* writers may already replace the view */
+	mutex_lock(&child->view_lock); /* because a writer may replace the view */
 	shares = child->view->mem_count > 1;
 	mutex_unlock(&child->view_lock);
 	if (shares) /* shared memtables stay in memory until both children have flushed them */
@@ -288,7 +289,7 @@ void tablet_split_start(struct tablet *child)
 
 struct split_file {
 	struct vfile *file;
-	uint64_t from, to; /* offsets of the tablet's part */
+	uint64_t from, to; /* offsets of the tablet's part in the file */
 };
 struct split_files {
 	struct split_file *v; /* the largest first */
@@ -304,7 +305,7 @@ static int by_size(const void *a, const void *b)
 	return (m < n) - (m > n);
 }
 
-/* Free s->v, also on error. */
+/* Lists the files that have rows of the tablet, except excluded ones.  The caller frees s->v, also after an error. */
 static int split_list_files(const struct view *v, struct split_files *s)
 {
 	*s = (struct split_files){.v = calloc(v->file_count + 1u, sizeof *s->v)};
@@ -328,7 +329,7 @@ static int split_list_files(const struct view *v, struct split_files *s)
 	return 0;
 }
 
-/* The bytes of the tablet's files below the row.  scratch: any buffer. */
+/* Sets *below to the bytes of the tablet's files below the row.  scratch: any buffer; it is overwritten. */
 static int split_bytes_below(const struct split_files *s, struct slice row, struct buf *scratch, uint64_t *below)
 {
 	int err;
@@ -349,7 +350,10 @@ static int split_bytes_below(const struct split_files *s, struct slice row, stru
 	return 0;
 }
 
-/* Of the rows in the middle of each of the largest files, the one nearest to the middle of all bytes. */
+/*
+ * Takes the row in the middle of each of the largest files.  Sets *row to the
+ * one among them that is nearest to the middle of all bytes.  -ENOENT.
+ */
 static int split_middle(const struct split_files *s, struct buf *row)
 {
 	struct buf key = {0}, scratch = {0}, prefix = {0};
@@ -379,11 +383,11 @@ static int split_middle(const struct split_files *s, struct buf *row)
 
 /*
  * Sets *useful to false if a split at row would not make the parts smaller.
- * Bytes are counted in whole blocks, and a block that a border cuts counts for
- * the upper part.  So a tablet whose data lies in one block would be split row
- * by row, and its upper part would always seem as large as before.  Such a
- * tablet is not split if it shares the block already; a major compaction
- * writes it a block of its own.
+ * Bytes are counted in whole blocks.  A block with rows of two tablets counts
+ * for the upper one.  So if all data of a tablet is in one block, the upper part
+ * of a split seems to be as large as the tablet, and would be split again, row
+ * by row.  Such a tablet is split only if no file of it is shared with another
+ * tablet.  A major compaction writes it files of its own.
  */
 static int split_is_useful(const struct split_files *s, struct slice row, bool *useful)
 {
@@ -398,7 +402,7 @@ static int split_is_useful(const struct split_files *s, struct slice row, bool *
 	return err;
 }
 
-/* The first live row at or above from; after: above it. */
+/* Finds the first live row at or above from; after: above it.  -ENOENT. */
 static int split_first_row(struct tablet *t, struct slice from, bool after, struct buf *row)
 {
 	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = from, .row_from_after = after, .limit = 1, .batch_bytes = 1};
@@ -431,7 +435,7 @@ int tablet_split_key(struct tablet *t, struct buf *out)
 		err = split_middle(&files, &row);
 	if (!err)
 		err = split_first_row(t, slice_of(NULL, 0), false, &least);
-	/* Both parts must have rows.  A row larger than half of the tablet can only be split off. */
+	/* Both parts must have rows.  If the first row has more than half of the bytes, the split is after this row. */
 	if (!err && slice_cmp(buf_slice(&row), buf_slice(&least)) <= 0)
 		err = split_first_row(t, buf_slice(&least), true, &row);
 	else if (!err)
@@ -455,6 +459,7 @@ int tablet_split_key(struct tablet *t, struct buf *out)
 
 /* ---- after a split ---- */
 
+/* Prepares the edit that removes the files without rows of the tablet. */
 static int split_list_empty_files(struct tablet *t, struct tablet_change *c, bool *needless)
 {
 	struct file_set *empty = c->arg;

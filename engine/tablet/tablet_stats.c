@@ -39,9 +39,9 @@ static int mem_usage_count_shared(struct tablet *t, struct vmem *m, struct mem_u
 }
 
 /*
- * Memtable i of a view of the tablet: entries by family, and their memory.  A
- * memtable that is shared with a sibling since a split is counted once in each
- * view.
+ * Sets *out to the entries by family, and *memory to the bytes, of the tablet's
+ * part of memtable i of a view.  The part of a memtable that is shared since a
+ * split is counted once and kept in the view.
  */
 static int tablet_mem_usage(struct tablet *t, struct view *v, unsigned i, const struct mem_usage **out, uint64_t *memory)
 {
@@ -120,7 +120,7 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	*s = st;
 }
 
-/* Returns the family's entry, in id order, added if new; NULL: out of memory. */
+/* Returns the family's entry, and adds it in id order if it is new.  NULL: out of memory. */
 static struct tablet_family *tablet_family_entry(struct tablet_family **v, unsigned *n, uint16_t id)
 {
 	unsigned at = *n;
@@ -154,7 +154,7 @@ static int tablet_family_add_memtable(struct tablet *t, struct view *view, unsig
 		struct tablet_family *to;
 		uint64_t after = before + f->bytes;
 
-		if (!f->bytes) /* prepared, not inserted */
+		if (!f->bytes) /* its entries are prepared, but not inserted yet */
 			continue;
 		to = tablet_family_entry(v, n, f->id);
 		if (!to)

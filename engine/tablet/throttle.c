@@ -1,42 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slowing writers down, so that memory stays bounded and reads search few
- * files.  Writers are delayed, never refused, as long as flushing works.
+ * Slows writers down, so that memory stays bounded and reads search few files.
+ * As long as flushing works, writers are delayed and never refused.
  *
- * Below the bound there is no delay.  A tablet whose active memtable has half
- * of it starts a flush, so that the other half takes the writes meanwhile.
- * Memtables being flushed count as memory, but cause no further flush.
+ * The bound is env->memtable_bytes.  Memtables that are being flushed count as
+ * memory, but do not cause another flush.
  *
- * Above the bound, writers share a rate in bytes a second.  It falls with the
- * square of the space that is left below 1.5 times the bound.  Each writer waits
- * for as long as the bytes of the writers before it take at this rate.  So all
- * wait a little and none waits long (16 writers of 1000 bytes: 16 ms at the
- * lowest rate), whatever the speed of flushing, and there is space left when a
- * flush ends.  If there is none, writes wait until a flush ends.  Many files
- * that wait for a merge delay each write.
+ * Memory below the bound causes no delay.  A tablet starts a flush when its
+ * active memtable has half of the bound, so that the other half is free for
+ * writes during the flush.
  *
- * If flushing fails (a full disk), a write above 1.5 times the bound fails with
- * that error, because waiting longer would hang the mount.  Mutations that only
- * remove are accepted then; the space left for the log bounds them.  The number
- * of files does not delay them while merges have no space.
+ * Above the bound, all writers together have a rate in bytes a second.  The
+ * rate falls with the square of the space that is left below 1.5 times the
+ * bound.  Each writer waits for as long as its bytes and those of the writers
+ * before it take at this rate.  So all writers wait, but each only for a short
+ * time, whatever the speed of flushing: at the lowest rate, 16 writers of 1000
+ * bytes each wait 16 ms.  Usually some space is left when the flush ends.  If
+ * memory reaches 1.5 times the bound, writes wait for the end of a flush.
  *
- * The wait happens before any lock is taken.  Tablets of METADATA and root are
- * not delayed (env->unthrottled), because a flush of a user tablet needs them.
+ * Each write is also delayed if many files wait for a merge.
+ *
+ * If flushing fails, for example on a full disk, a write above 1.5 times the
+ * bound fails with that error, because a longer wait would hang the mount.
+ * Mutations that only remove are still accepted; the log's space limits them.
+ * While merges have no space, the number of files does not delay them.
+ *
+ * A writer waits here before it takes any lock.  Tablets of METADATA and the
+ * root tablet are not delayed (env->unthrottled), because a flush of a user
+ * tablet needs them.
  */
 #include "engine/tablet/tablet_impl.h"
 
 enum {
-	DELAY_MOST_US = 50000, /* one write of many: large values */
-	DELAY_LEAST_US = 200,  /* a shorter delay is left to a later write */
-	FILES_STEP_US = 100,
-	FILES_MOST_US = 10000,
-	CHECK_SPACE_US = 2000,
-	RATE_LEAST = 1 << 20, /* bytes a second */
+	DELAY_MOST_US = 50000, /* of one write because of memory */
+	DELAY_LEAST_US = 200,  /* a write does not wait for less; its bytes still delay later writes */
+	FILES_STEP_US = 100,   /* the delay for n files above FILES_FREE is n * n of these */
+	FILES_MOST_US = 10000, /* of one write because of files */
+	CHECK_SPACE_US = 2000, /* interval of checks for the end of a flush */
+	RATE_LEAST = 1 << 20,  /* bytes a second */
 	RATE_MOST = 128 << 20,
-	CELL_BYTES = 100, /* overhead of a cell, about */
+	CELL_BYTES = 100, /* approximate overhead of a cell */
 };
 
-/* Sleeps.  Nothing ends it early, because it is short. */
+/* Sleeps.  No event ends the sleep early, because it is short. */
 static void throttle_sleep_us(uint64_t us)
 {
 	struct event never = {0};
@@ -44,7 +50,7 @@ static void throttle_sleep_us(uint64_t us)
 	(void)event_wait_us(&never, 0, us);
 }
 
-/* Starts a flush, unless the memtables being flushed are enough; otherwise small memtables would become small files. */
+/* Starts a flush, unless the memtables being flushed will free enough.  More flushes would only write small files. */
 static void throttle_start_flush(struct tablet *t)
 {
 	struct tablet_env *env = t->env;
@@ -57,7 +63,7 @@ static void throttle_start_flush(struct tablet *t)
 		tablet_want_flush(t);
 }
 
-/* Returns the delay of so many bytes at the current rate, and adds them to it. */
+/* Returns the delay of a write of so many bytes, and moves env->turn_us by the time that they take at the current rate. */
 static uint64_t throttle_turn_us(struct tablet_env *env, size_t used, size_t bound, uint64_t bytes)
 {
 	double space = used < bound + bound / 2 ? 1 - 2.0 * (double)(used - bound) / (double)bound : 0;
@@ -116,7 +122,7 @@ int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, un
 	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {
 		if (env->flush_error) {
 			err = ops_only_remove(ops, count) ? 0 : env->flush_error;
-			task_queue(&t->flush_task); /* there may be space again */
+			task_queue(&t->flush_task); /* the disk may have space again */
 			break;
 		}
 		throttle_start_flush(t);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accounting (usage.h).
+ * Accounting of entries (usage.h).
  *
- * Queries are cheap, because metrics and df make them often: memtables are
- * counted as they are written, and a file's properties are cached with the
- * file after the first read (or after writing it), without opening index and
- * filters.  Only a file that is used in part is opened, once, to find the
- * offsets of its part.  Readers use the families of a file to skip it.
+ * Queries must be cheap, because metrics and df make them often.  So memtables
+ * are counted as they are written.  A file's properties are cached in its vfile
+ * when the file is written or on the first query, which opens neither index nor
+ * filters.  Only a clipped file is opened, once, to find the offsets of the
+ * tablet's part.  Readers use the families of a file to skip it.
  *
- * Shares.  A block belongs to several families, and a file to several tablets.
- * Both are divided by position: the share of x from a to b out of c is
- * x * b / c - x * a / c, each rounded down.  A share begins where the previous
- * one ends, so shares add up to the whole.  All cells of a file are assumed to
- * have the same size.
+ * A block may belong to several families, and a file to several tablets.  Both
+ * are divided by position.  The share of x from a to b out of c is
+ * x * b / c - x * a / c, with each quotient rounded down.  Each share begins
+ * where the previous one ends, so that the shares add up to the whole.  All
+ * cells of a file are assumed to have the same size.
  */
 #include "engine/tablet/usage.h"
 
@@ -83,7 +83,7 @@ static int file_usage_new(const struct props *p, struct file_usage **out)
 	return 0;
 }
 
-/* Stores u unless another thread was first.  Returns the stored one. */
+/* Stores u in f, or frees it if another thread has stored one.  Returns the stored one. */
 static struct file_usage *vfile_cache_usage(struct vfile *f, struct file_usage *u)
 {
 	struct file_usage *none = NULL;
@@ -177,13 +177,12 @@ int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p)
 		err = sst_offset_of(f->sst, buf_slice(&f->to), &p->to);
 	if (err)
 		return err;
-	u->from = p->from; /* all threads compute the same */
+	u->from = p->from; /* needs no lock, because all threads compute the same values */
 	u->to = p->to;
 	u->whole = p->whole;
 	return 0;
 }
 
-/* A file that cannot be read counts as a whole. */
 struct file_part vfile_part_or_whole(struct vfile *f)
 {
 	const struct file_part whole = {0, 1, 1};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts of entries by family: in each memtable as they are inserted, in each
- * SSTable from its properties.
+ * Counts of entries by family.  A memtable counts its entries when they are
+ * inserted.  An SSTable has the counts in its properties.
  *
- * A file that the tablet uses in part (after a split) counts in part, by the
- * offsets of the tablet's range in it.  The parts of all tablets add up to the
- * whole.
+ * After a split a tablet may use only a part of a file.  Then it counts a share
+ * of the file's entries, by the offsets of its rows in the file.  The shares of
+ * all tablets add up to the whole.
  */
 #ifndef TFS_TABLET_USAGE_H
 #define TFS_TABLET_USAGE_H
@@ -14,16 +14,16 @@
 
 #include "engine/tablet/props_format.h"
 
-/* Entries of one family in one memtable.  One thread at a time counts, any may read. */
+/* Entries of one family in one memtable.  One thread at a time may count.  Any thread may read. */
 struct mem_family {
 	uint16_t id; /* 0: row deletes */
 	_Atomic uint64_t cells, tombstones, bytes;
 	struct mem_family *_Atomic next;
 };
 struct mem_usage {
-	struct mem_family *_Atomic of[16]; /* lists, by id */
+	struct mem_family *_Atomic of[16]; /* a hash table of lists, by family id */
 };
-/* Returns the family's counts, made if new; NULL: out of memory.  The caller serialises. */
+/* Returns the family's counts, and adds them if they are new.  NULL: out of memory.  One thread at a time. */
 struct mem_family *mem_usage_family(struct mem_usage *u, uint16_t id);
 void mem_usage_fini(struct mem_usage *u);
 void mem_usage_free(struct mem_usage *u); /* NULL is allowed */
@@ -41,35 +41,37 @@ static inline uint64_t usage_below(uint64_t x, uint64_t part, uint64_t whole)
 
 struct vfile;
 struct store_schema;
-/* The families of a file, from its properties, and the tablet's part of the file once computed. */
+/* The families of a file, from its properties, and the offsets of the tablet's part of the file. */
 struct file_usage {
 	uint64_t raw_bytes;
-	_Atomic uint64_t from, to, whole; /* bytes [from, to) of `whole`; whole 0: not computed yet */
+	_Atomic uint64_t from, to, whole; /* as in struct file_part; whole 0: not computed yet */
 	unsigned count;
-	struct props_family families[]; /* by id; of the whole file */
+	struct props_family families[]; /* in id order; counts of the whole file */
 };
-/* For a file that was just written: saves reading its properties.  Does nothing if out of memory. */
+/* Called for a file that was just written, so that its properties need not be read.  Does nothing if out of memory. */
 void vfile_set_usage(struct vfile *f, const struct props *p);
-
+/* Returns the file's usage, which lives as long as f.  Reads the properties on first use. */
 int vfile_usage(struct vfile *f, struct file_usage **out) TFS_MUST;
-/* The tablet's part of a file: from `from` to `to` of `whole`. */
+/* The tablet's part of a file: the bytes [from, to) of `whole`. */
 struct file_part {
 	uint64_t from, to, whole;
 };
 /* Returns the part's share of x. */
 uint64_t file_part_share(const struct file_part *p, uint64_t x);
+/* Computes the tablet's part of f.  u: of f.  Opens a clipped file on first use. */
 int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p) TFS_MUST;
+/* The same.  Returns the whole file if it cannot be read. */
 struct file_part vfile_part_or_whole(struct vfile *f);
 
 /*
  * Returns false if the file contains no entries of these families and no row
- * deletes; true if it may, or if families is NULL.  So one locality group is
- * read without the files of the others.
+ * deletes.  Returns true if it may contain them, or if families is NULL.  So
+ * reads of one locality group skip the files of the others.
  */
 bool vfile_may_have_families(struct vfile *f, const uint16_t *families, unsigned n);
-/* Estimates the tablet's share of the file's entries.  Reads the index of a file used in part, the first time. */
+/* Estimates the tablet's share of the file's entries.  Opens a clipped file on first use. */
 void vfile_entries(struct vfile *f, uint64_t *cells, uint64_t *tombstones);
-/* Returns true if the file contains families that are dropped or in another group now; false if it cannot be read. */
+/* Returns true if the file contains families that were dropped or belong to another group now; false if it cannot be read. */
 bool vfile_misplaced(struct vfile *f, const struct store_schema *s);
 
 #endif
