@@ -57,7 +57,7 @@ same(sorted(os.listdir("t/r/f")), ["p@%d" % us("t/r/f/p"), "q@1", "q@2"], "none 
 later = ["t/." + n for n in "scan snap import import.tar export export.tar changes splits run scripts since".split()]
 spill("t/.scratch", b"x")
 spill("t/r/.scratch", b"x")
-for path in later + ["t/r/.row.json", "t/r/.mutate", ".snap", "t/.latest/r/.mutate"]:
+for path in later + ["t/r/.row.json", ".snap", "t/.latest/r/.row.json"]:
     refused("EOPNOTSUPP", "mkdir " + path, os.mkdir, path)
     refused("EOPNOTSUPP", "create of " + path, os.open, path, new)
     refused("EOPNOTSUPP", "stat of " + path, os.stat, path)

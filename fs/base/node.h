@@ -55,7 +55,8 @@
 	X(GROUPS, groups)             /* TABLE/.groups */                                                                          \
 	X(GROUP_DIR, group_dir)       /* key: "#ID" of the group */                                                                \
 	X(SETTING, setting)           /* a control file; key: its name */                                                          \
-	X(SYSTEM, system)             /* /.tabletfs */
+	X(SYSTEM, system)             /* /.tabletfs */                                                                             \
+	X(MUTATE, mutate)             /* ROW/.mutate */
 
 #define NODE_ENUMERATOR(upper, lower) NODE_##upper,
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };

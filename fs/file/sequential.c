@@ -2,8 +2,8 @@
 /*
  * Offsets.  A read continues where the last one ended, or begins again at the
  * start.  A program that writes and then reads through one descriptor reads at
- * the offset that its writes have reached, so the first READ, at any offset, is
- * the start.  Writes are taken in the order in which they come.
+ * the offset that its writes have reached, so the first READ after a write, at
+ * any offset, is the start.  Writes are taken in the order in which they come.
  */
 #include "fs/file/sequential.h"
 
@@ -105,6 +105,7 @@ void sequential_write(fuse_req_t req, const char *p, size_t size, struct fuse_fi
 
 	mutex_lock(&s->lock);
 	s->req = req;
+	s->reading = false;
 	err = s->write_error;
 	if (err == 0) {
 		err = ops_of(s)->write(s, p, size, &c);

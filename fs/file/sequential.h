@@ -27,7 +27,7 @@ struct sequential {
 	/* ---- for sequential.c ---- */
 	LIST_ENTRY(sequential) all;
 	struct mutex lock; /* RANK_FS_SEQUENTIAL */
-	bool reading;      /* a READ has been served */
+	bool reading;      /* a READ has been served, and no WRITE after it */
 	uint64_t base, at; /* the offset of the first READ, and of the next one */
 	int write_error;   /* of the first refused write: later writes return it */
 };
@@ -43,7 +43,7 @@ struct sequential_ops {
 	int (*read)(struct sequential *s, void *buf, size_t n, size_t *got);
 	/* The next READ begins at the start again.  NULL: -ESPIPE. */
 	int (*rewind)(struct sequential *s);
-	/* Takes the next bytes.  NULL: -EACCES. */
+	/* Takes the next bytes.  The next READ begins at the start.  NULL: -EACCES. */
 	int (*write)(struct sequential *s, const void *p, size_t n, struct changes *c);
 	/* close(2) or fsync(2): what was written has been applied after it, or was refused.  May be NULL. */
 	int (*flush)(struct sequential *s, struct changes *c);

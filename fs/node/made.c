@@ -211,6 +211,24 @@ static void drop_row_locked(struct node *row)
 	node_put_locked(row);
 }
 
+void made_drop_row(struct node *row, struct changes *c)
+{
+	struct node *own, *other;
+
+	mutex_lock(tree_mutex());
+	own = node_in_table_locked(row);
+	if (own)
+		drop_row_locked(own);
+	other = node_in_other_view_locked(row);
+	if (other)
+		other->refs++;
+	mutex_unlock(tree_mutex());
+	drop_kernel_entry(row, c);
+	if (other)
+		drop_kernel_entry(other, c);
+	node_put(other);
+}
+
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
 {
 	struct node *row = NULL, *other;

@@ -29,6 +29,8 @@ bool made_has_entries(struct node *dir);
 bool made_has_scratch_elsewhere(struct node *dir);
 /* Rows with the prefix were dropped: removes their made directories, unless these hold scratch. */
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c);
+/* All cells of the row were removed: removes its made directories, unless these hold scratch. */
+void made_drop_row(struct node *row, struct changes *c);
 /* A cell was removed: its directories may be empty now.  Under the row's lock, as extra_cell_added. */
 void made_cell_removed(struct node *family_node, struct slice qualifier, bool version, int64_t ts);
 /* Scratch was made in dir, a node of the table's own view.  dir then stays as long as the scratch. */

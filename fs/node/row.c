@@ -143,13 +143,15 @@ static int list_families(struct lister *l, struct list_entry *e)
 	return 0;
 }
 
-static const char *const row_reserved[] = {".row.json", ".mutate", NULL};
+static const char *const row_reserved[] = {".row.json", NULL};
+static const struct fixed_child row_children[] = {{".mutate", NODE_MUTATE}, {0}};
 
 const struct node_ops row_ops = {
 	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED,
 	.name = row_name,
 	.attr = tree_attr,
 	.reserved = row_reserved,
+	.children = row_children,
 	.resolve = resolve_in_row,
 	.list = (const list_phase_fn[]){list_extras, list_families, NULL},
 	.rmdir = made_rmdir,

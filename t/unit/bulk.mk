@@ -6,3 +6,6 @@ t_unit_test_bulk_escape_LDADD = libbulk.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLA
 check_PROGRAMS += t/unit/test_bulk_line
 t_unit_test_bulk_line_SOURCES = t/unit/test_bulk_line.c
 t_unit_test_bulk_line_LDADD = libbulk.la t/model/libmodel.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_bulk_mutation
+t_unit_test_bulk_mutation_SOURCES = t/unit/test_bulk_mutation.c
+t_unit_test_bulk_mutation_LDADD = libbulk.la t/model/libmodel.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

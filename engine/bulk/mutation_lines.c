@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A line is parsed when its newline has been read, so that the write that
+ * contains it can be refused.  `commit` is complete without a newline, because
+ * shells often write the last line so; then only a newline may follow.
+ *
+ * Rejected: several mutations through one descriptor.  The kernel splits long
+ * writes, so a program could not tell which of its mutations was refused.
+ */
+#include "engine/bulk/mutation_lines.h"
+
+#include "engine/base/counter.h"
+#include "engine/bulk/escape.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINE_COST = 512 }; /* of the memory for an operation, here and in the library */
+
+/* What can follow the verb. */
+enum { TAKES_VALUE = 1, TAKES_TIME = 2, TAKES_ALL = 4 };
+static const struct {
+	const char *name;
+	unsigned takes;
+} verbs[MUTATION_VERBS] = {
+	[MUTATION_SET] = {"set", TAKES_VALUE | TAKES_TIME},
+	[MUTATION_APPEND] = {"append", TAKES_VALUE},
+	[MUTATION_INCREMENT] = {"increment", TAKES_VALUE},
+	[MUTATION_DELETE] = {"delete", TAKES_TIME | TAKES_ALL},
+	[MUTATION_CHECK] = {"check", TAKES_VALUE},
+	[MUTATION_CHECK_ABSENT] = {"check-absent", 0},
+	[MUTATION_CHECK_MATCH] = {"check-match", TAKES_VALUE},
+};
+
+void mutation_lines_fini(struct mutation_lines *l)
+{
+	free(l->lines);
+	free(l->results);
+	buf_fini(&l->rest);
+	buf_fini(&l->answer);
+	arena_fini(&l->arena);
+	*l = (struct mutation_lines){0};
+}
+
+/* ---- refusals ---- */
+
+static const char refused_word[] = "refused\t";
+
+static int lines_refuse(struct mutation_lines *l, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int lines_refuse(struct mutation_lines *l, int err, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	buf_reset(&l->answer);
+	return buf_printf(&l->answer, "%s%s\n", refused_word, text) ? -ENOMEM : err;
+}
+
+struct slice mutation_lines_reason(const struct mutation_lines *l)
+{
+	const size_t word = sizeof(refused_word) - 1;
+
+	if (!slice_has_prefix(buf_slice(&l->answer), slice_str(refused_word)))
+		return slice_of("", 0);
+	return slice_of(l->answer.p + word, l->answer.n - word - 1);
+}
+
+/* ---- parsing ---- */
+
+/* Removes and returns the part of *s before the first c.  Returns false if there is no c. */
+static bool slice_cut(struct slice *s, char c, struct slice *before)
+{
+	const uint8_t *at = s->n ? memchr(s->p, c, s->n) : NULL;
+
+	if (!at)
+		return false;
+	*before = slice_of(s->p, (size_t)(at - s->p));
+	*s = slice_of(at + 1, s->n - before->n - 1);
+	return true;
+}
+
+/* A decimal number of 64 bits and nothing else. */
+static bool number_read(struct slice s, int64_t *out)
+{
+	const bool minus = s.n && s.p[0] == '-';
+	__int128 v = 0;
+
+	if (s.n == minus || s.n > 20u)
+		return false;
+	for (size_t i = minus; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return false;
+		v = v * 10 + (s.p[i] - '0');
+	}
+	v = minus ? -v : v;
+	*out = (int64_t)v;
+	return *out == v;
+}
+
+/* Returns the index of the '@' that ends the qualifier, or s.n. */
+static size_t qualifier_end(struct slice s)
+{
+	size_t at = s.n;
+
+	while (at > 0 && s.p[at - 1] >= '0' && s.p[at - 1] <= '9')
+		at--;
+	if (at > 0 && s.p[at - 1] == '-')
+		at--;
+	return at > 0 && s.p[at - 1] == '@' ? at - 1 : s.n;
+}
+
+static int line_unescape(struct mutation_lines *l, struct slice text, struct slice *out)
+{
+	struct buf bytes = {0};
+	int err = text_unescape(text, &bytes);
+
+	if (!err && !arena_dup(&l->arena, buf_slice(&bytes), out))
+		err = -ENOMEM;
+	buf_fini(&bytes);
+	return err;
+}
+
+static int refuse_line(struct mutation_lines *l, const char *why)
+{
+	return lines_refuse(l, -EINVAL, "line %u: %s", l->count + 1, why);
+}
+
+static int refuse_size(struct mutation_lines *l)
+{
+	return lines_refuse(l, -EFBIG, "line %u: a mutation is at most 128 MiB, and each line counts 512 bytes more", l->count + 1);
+}
+
+/* F:Q[@TS], F: or "row". */
+static int parse_target(struct mutation_lines *l, const struct tfs_schema *schema, struct slice target, struct mutation_line *out)
+{
+	const unsigned takes = verbs[out->verb].takes;
+	const struct tfs_family *family;
+	struct slice name, rest = target;
+	char text[TFS_NAME_MAX + 1];
+	size_t end;
+	int err;
+
+	if (!arena_dup(&l->arena, target, &out->name))
+		return -ENOMEM;
+	if (takes & TAKES_ALL && slice_eq(target, slice_str("row")))
+		return 0;
+	if (!slice_cut(&rest, ':', &name))
+		return refuse_line(l, "FAMILY:QUALIFIER is missing");
+	snprintf(text, sizeof(text), "%.*s", (int)(name.n < sizeof(text) ? name.n : 0), (const char *)name.p);
+	family = tfs_name_valid(text) && strlen(text) == name.n ? tfs_schema_family(schema, text) : NULL;
+	if (!family)
+		return refuse_line(l, "the table has no such family");
+	if (!arena_dup(&l->arena, slice_of(text, strlen(text) + 1), &name))
+		return -ENOMEM;
+	out->family = (const char *)name.p;
+	out->all = takes & TAKES_ALL && rest.n == 0;
+	end = qualifier_end(rest);
+	out->has_ts = rest.n - end > 1;
+	if (out->has_ts && !(takes & TAKES_TIME))
+		return refuse_line(l, "this verb takes no timestamp; an @ before a number is written \\x40");
+	if (out->has_ts && !number_read(slice_of(rest.p + end + 1, rest.n - end - 1), &out->ts))
+		return refuse_line(l, "the timestamp is not a number of 64 bits");
+	out->name.n -= rest.n - end;
+	err = line_unescape(l, slice_of(rest.p, end), &out->qualifier);
+	if (err == -EINVAL)
+		return refuse_line(l, "a backslash in the qualifier begins no escape");
+	if (!err && out->qualifier.n > TFS_QUALIFIER_MAX)
+		return refuse_line(l, "a qualifier is at most 16 KiB");
+	return err;
+}
+
+/* A counter's value is stored as the plain name stores it. */
+static int parse_value(struct mutation_lines *l, const struct tfs_schema *schema, struct slice text, struct mutation_line *out)
+{
+	const bool counter = tfs_schema_family(schema, out->family)->type == TFS_TYPE_COUNTER;
+	char number[COUNTER_TEXT_MAX];
+	int64_t value;
+	int err;
+
+	if (out->verb == MUTATION_INCREMENT)
+		return number_read(text, &out->by) ? 0 : refuse_line(l, "the value is not a number of 64 bits");
+	err = line_unescape(l, text, &out->value);
+	if (err)
+		return err == -EINVAL ? refuse_line(l, "a backslash in the value begins no escape") : err;
+	if (out->value.n > TFS_VALUE_MAX)
+		return lines_refuse(l, -EFBIG, "line %u: a value is at most 64 MiB", l->count + 1);
+	if (!counter || (out->verb != MUTATION_SET && out->verb != MUTATION_APPEND))
+		return 0;
+	if (out->verb == MUTATION_APPEND || counter_parse(out->value, &value))
+		return refuse_line(l, "a counter is set to one decimal number");
+	return arena_dup(&l->arena, slice_of(number, counter_text(value, number)), &out->value) ? 0 : -ENOMEM;
+}
+
+static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema, struct slice line)
+{
+	struct mutation_line out = {0};
+	struct slice verb, target, rest = line;
+	bool has_value;
+	int err;
+
+	if (slice_eq(line, slice_str("commit"))) {
+		l->complete = true;
+		return 0;
+	}
+	if (l->bytes > MUTATION_LINES_MAX - LINE_COST)
+		return refuse_size(l);
+	l->bytes += LINE_COST;
+	if (!slice_cut(&rest, ' ', &verb))
+		verb = rest;
+	while (out.verb < MUTATION_VERBS && !slice_eq(verb, slice_str(verbs[out.verb].name)))
+		out.verb++;
+	if (out.verb == MUTATION_VERBS)
+		return refuse_line(l, "it begins with no verb");
+	has_value = slice_cut(&rest, '\t', &target);
+	if (!has_value)
+		target = rest;
+	if (has_value != ((verbs[out.verb].takes & TAKES_VALUE) != 0))
+		return refuse_line(l, has_value ? "this verb takes no value" : "a tab and the value are missing");
+	err = parse_target(l, schema, target, &out);
+	if (!err && has_value)
+		err = parse_value(l, schema, rest, &out);
+	if (!err)
+		err = array_grow(&l->lines, l->count, sizeof(*l->lines));
+	if (!err)
+		l->lines[l->count++] = out;
+	return err;
+}
+
+/* Returns the length of the first line of text, with its newline; 0: it has no end yet. */
+static size_t line_length(struct slice text)
+{
+	const uint8_t *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
+
+	return end ? (size_t)(end - text.p) + 1 : 0;
+}
+
+static int add_lines(struct mutation_lines *l, const struct tfs_schema *schema, struct slice text)
+{
+	size_t at = 0, n;
+	int err = 0;
+
+	while (!err && at < text.n && (n = line_length(slice_of(text.p + at, text.n - at)))) {
+		if (l->complete && !(l->unended && n == 1))
+			return refuse_line(l, "a mutation ends with `commit'");
+		if (!l->complete)
+			err = parse_line(l, schema, slice_of(text.p + at, n - 1));
+		l->unended = false;
+		at += n;
+	}
+	text = slice_of(text.p + at, text.n - at);
+	if (err || !text.n)
+		return err ? err : buf_set(&l->rest, "", 0);
+	if (l->complete)
+		return refuse_line(l, "a mutation ends with `commit'");
+	if (slice_eq(text, slice_str("commit"))) {
+		l->complete = l->unended = true;
+		text.n = 0;
+	}
+	return buf_set(&l->rest, text.p, text.n);
+}
+
+int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct slice text)
+{
+	const struct tfs_schema *schema;
+	struct buf joined = {0};
+	int err;
+
+	if (text.n > MUTATION_LINES_MAX - l->bytes)
+		return refuse_size(l);
+	l->bytes += text.n;
+	if (l->rest.n > strlen("commit") && !line_length(text))
+		return buf_append_slice(&l->rest, text);
+	err = tfs_schema_get(t, &schema);
+	if (err)
+		return err;
+	if (l->rest.n) {
+		joined = l->rest;
+		l->rest = (struct buf){0};
+		err = buf_append_slice(&joined, text);
+		text = buf_slice(&joined);
+	}
+	if (!err)
+		err = add_lines(l, schema, text);
+	tfs_schema_put(schema);
+	buf_fini(&joined);
+	if (err == -ENOMEM)
+		err = lines_refuse(l, err, "line %u: out of memory", l->count + 1);
+	return err;
+}
+
+/* ---- applying ---- */
+
+static struct tfs_bytes bytes_of_slice(struct slice s)
+{
+	return tfs_bytes_of(s.p, s.n);
+}
+
+static int add_delete(struct tfs_mutation *m, const struct mutation_line *line)
+{
+	if (!line->family)
+		return tfs_mutation_delete_row(m);
+	if (line->all)
+		return tfs_mutation_delete_family(m, line->family);
+	if (line->has_ts)
+		return tfs_mutation_delete_version(m, line->family, bytes_of_slice(line->qualifier), line->ts);
+	return tfs_mutation_delete_column(m, line->family, bytes_of_slice(line->qualifier));
+}
+
+static int add_operation(struct tfs_mutation *m, const struct mutation_line *line)
+{
+	const struct tfs_bytes qualifier = bytes_of_slice(line->qualifier), value = bytes_of_slice(line->value);
+	struct tfs_write append = {
+		.family = line->family,
+		.qualifier = qualifier,
+		.base = TFS_BASE_NEWEST,
+		.truncate_to = UINT64_MAX,
+		.append = value,
+		.place = TFS_AUTO,
+	};
+
+	switch (line->verb) {
+	case MUTATION_SET:
+		return tfs_mutation_put(m, line->family, qualifier, line->has_ts ? tfs_at(line->ts) : TFS_AUTO, value);
+	case MUTATION_APPEND:
+		return tfs_mutation_write(m, &append);
+	case MUTATION_INCREMENT:
+		return tfs_mutation_increment(m, line->family, qualifier, line->by);
+	case MUTATION_DELETE:
+		return add_delete(m, line);
+	case MUTATION_CHECK:
+		return tfs_mutation_check(m, TFS_CHECK_VALUE, line->family, qualifier, TFS_AUTO, value);
+	case MUTATION_CHECK_ABSENT:
+		return tfs_mutation_check(m, TFS_CHECK_ABSENT, line->family, qualifier, TFS_AUTO, value);
+	case MUTATION_CHECK_MATCH:
+		return tfs_mutation_check(m, TFS_CHECK_MATCH, line->family, qualifier, TFS_AUTO, value);
+	case MUTATION_VERBS:
+		break;
+	}
+	return -EINVAL;
+}
+
+int mutation_lines_make(const struct mutation_lines *l, struct tfs_table *t, struct tfs_bytes row, struct tfs_mutation **out)
+{
+	struct tfs_mutation *m = tfs_mutation_new(t, row);
+	int err = m ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; i < l->count && !err; i++)
+		err = add_operation(m, &l->lines[i]);
+	if (err)
+		tfs_mutation_free(m);
+	else
+		*out = m;
+	return err;
+}
+
+static const char *reason_of(const struct mutation_line *line, int err)
+{
+	static const struct {
+		enum mutation_verb verb; /* MUTATION_VERBS: any */
+		int err;
+		const char *reason;
+	} reasons[] = {
+		{MUTATION_CHECK, -ECANCELED, "its newest version has another value, or there is none"},
+		{MUTATION_CHECK_ABSENT, -ECANCELED, "there is a version of it"},
+		{MUTATION_CHECK_MATCH, -ECANCELED, "its newest version does not match, or there is none"},
+		{MUTATION_CHECK_MATCH, -EINVAL, "not a regular expression"},
+		{MUTATION_CHECK_MATCH, -ETIME, "matching takes too many steps"},
+		{MUTATION_INCREMENT, -EINVAL, "its newest version is not a decimal number"},
+		{MUTATION_VERBS, -EINVAL, "the table has no such family"},
+		{MUTATION_VERBS, -EOVERFLOW, "the number or the timestamp would be too large"},
+		{MUTATION_VERBS, -EFBIG, "a value is at most 64 MiB"},
+		{MUTATION_VERBS, -EACCES, "no permission for the family"},
+	};
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
+		if ((reasons[i].verb == line->verb || reasons[i].verb == MUTATION_VERBS) && reasons[i].err == err)
+			return reasons[i].reason;
+	return strerror(-err);
+}
+
+static int answer_refused(struct mutation_lines *l, int err)
+{
+	for (unsigned i = 0; l->results && i < l->count; i++) {
+		const struct mutation_line *line = &l->lines[i];
+		const int n = line->name.n < 200 ? (int)line->name.n : 200;
+
+		if (l->results[i].failed)
+			return lines_refuse(l, err, "line %u: %s %.*s: %s", i + 1, verbs[line->verb].name, n,
+				(const char *)line->name.p, reason_of(line, err));
+	}
+	return lines_refuse(l, err, "%s", err == -E2BIG ? "a mutation is at most 256 MiB" : strerror(-err));
+}
+
+static int answer_line(struct buf *out, const struct mutation_line *line, const struct tfs_result *r)
+{
+	int err = buf_printf(out, "%s ", verbs[line->verb].name);
+
+	if (!err)
+		err = buf_append_slice(out, line->name);
+	if (!err && (line->verb == MUTATION_SET || line->verb == MUTATION_APPEND || line->verb == MUTATION_INCREMENT))
+		err = buf_printf(out, "@%" PRId64, r->ts);
+	else if (!err && line->has_ts)
+		err = buf_printf(out, "@%" PRId64, line->ts);
+	if (!err && line->verb == MUTATION_APPEND)
+		err = buf_printf(out, "\t%" PRIu64, r->size);
+	else if (!err && line->verb == MUTATION_INCREMENT)
+		err = buf_printf(out, "\t%" PRId64, r->counter);
+	return err ? err : buf_u8(out, '\n');
+}
+
+int mutation_lines_answer(struct mutation_lines *l, int err)
+{
+	if (err)
+		return answer_refused(l, err);
+	buf_reset(&l->answer);
+	for (unsigned i = 0; i < l->count && !err; i++)
+		err = answer_line(&l->answer, &l->lines[i], &l->results[i]);
+	return err ? err : buf_printf(&l->answer, "committed %" PRId64 "\n", l->count ? l->results[0].commit_us : 0);
+}

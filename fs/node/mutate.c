@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ROW/.mutate: a mutation of the row as lines (engine/bulk/mutation_lines.h).
+ *
+ * The WRITE that contains `commit` applies it, because shells ignore the errors
+ * of close.  After a refusal sequential.c returns the same error to every later
+ * write through the descriptor: the kernel splits long writes, and a program
+ * sends the rest again.
+ *
+ * The lines of all descriptors together use at most MUTATE_MEMORY_ALL.
+ */
+#include "fs/base/access.h"
+#include "fs/base/reply.h"
+#include "fs/file/cell.h"
+#include "fs/file/sequential.h"
+#include "fs/node/kinds.h"
+#include "fs/node/row_change.h"
+
+#include "engine/bulk/mutation_lines.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MUTATE_MEMORY_ALL (2 * MUTATION_LINES_MAX)
+
+static _Atomic uint64_t memory_all;
+
+/* Of a descriptor. */
+struct mutate {
+	struct tfs_table *table; /* on behalf of the user who opened it */
+	struct mutation_lines lines;
+	uint64_t counted; /* in memory_all */
+	bool applied;
+	size_t read; /* of the answer */
+};
+
+static int mutate_open(struct sequential *s, int flags)
+{
+	struct mutate *w = calloc(1, sizeof(*w));
+	int err = w ? fs_table_as(s->req, s->node, &w->table) : -ENOMEM;
+
+	if (err)
+		free(w);
+	else
+		s->state = w;
+	return err;
+}
+
+static void mutate_close(struct sequential *s, struct changes *c)
+{
+	struct mutate *w = s->state;
+
+	atomic_fetch_sub(&memory_all, w->counted);
+	mutation_lines_fini(&w->lines);
+	tfs_table_close(w->table);
+	free(w);
+}
+
+static int mutate_read(struct sequential *s, void *buf, size_t n, size_t *got)
+{
+	struct mutate *w = s->state;
+	const size_t left = w->lines.answer.n - w->read;
+
+	*got = n < left ? n : left;
+	if (*got)
+		memcpy(buf, w->lines.answer.p + w->read, *got);
+	w->read += *got;
+	return 0;
+}
+
+static int mutate_rewind(struct sequential *s)
+{
+	struct mutate *w = s->state;
+
+	w->read = 0;
+	return 0;
+}
+
+static struct row_edit edit_of(const struct mutation_line *line)
+{
+	struct row_edit e = {.family = line->family, .qualifier = line->qualifier, .ts = line->ts};
+
+	switch (line->verb) {
+	case MUTATION_SET:
+	case MUTATION_APPEND:
+	case MUTATION_INCREMENT:
+		e.kind = ROW_PUT;
+		break;
+	case MUTATION_DELETE:
+		e.kind = !line->family ? ROW_DELETE_ROW
+			: line->all    ? ROW_DELETE_FAMILY
+			: line->has_ts ? ROW_DELETE_VERSION
+				       : ROW_DELETE_COLUMN;
+		break;
+	case MUTATION_CHECK:
+	case MUTATION_CHECK_ABSENT:
+	case MUTATION_CHECK_MATCH:
+	case MUTATION_VERBS:
+		e.kind = ROW_CHECK;
+		break;
+	}
+	return e;
+}
+
+static int mutate_apply(struct mutate *w, struct node *row, struct changes *c)
+{
+	struct mutation_lines *l = &w->lines;
+	struct row_edit *edits = calloc(l->count + 1u, sizeof(*edits));
+	struct tfs_mutation *m = NULL;
+	int err;
+
+	l->results = calloc(l->count + 1u, sizeof(*l->results));
+	err = edits && l->results ? mutation_lines_make(l, w->table, bytes_of(node_key(row)), &m) : -ENOMEM;
+	for (unsigned i = 0; i < l->count && !err; i++)
+		edits[i] = edit_of(&l->lines[i]);
+	if (!err && l->count)
+		err = row_change(row, m, edits, l->count, l->results, c);
+	tfs_mutation_free(m);
+	free(edits);
+	return mutation_lines_answer(l, err);
+}
+
+/* Counts the memory of the lines.  They use more than their text for a moment only. */
+static int mutate_count(struct mutate *w)
+{
+	const uint64_t more = w->lines.bytes - w->counted;
+
+	w->counted += more;
+	return atomic_fetch_add(&memory_all, more) + more > MUTATE_MEMORY_ALL ? -ENOMEM : 0;
+}
+
+static int mutate_write(struct sequential *s, const void *p, size_t n, struct changes *c)
+{
+	struct mutate *w = s->state;
+	struct slice reason;
+	int err = mutation_lines_add(&w->lines, w->table, slice_of(p, n));
+
+	if (!err)
+		err = mutate_count(w);
+	if (!err && w->lines.complete && !w->applied) {
+		w->applied = true;
+		err = mutate_apply(w, s->node->parent, c);
+	}
+	w->read = 0;
+	reason = mutation_lines_reason(&w->lines);
+	return err && reason.n ? refuse(err, s->node, NULL, "%.*s", (int)reason.n, (const char *)reason.p) : err;
+}
+
+static const struct sequential_ops mutate_sequential = {
+	.open = mutate_open,
+	.read = mutate_read,
+	.rewind = mutate_rewind,
+	.write = mutate_write,
+	.close = mutate_close,
+};
+
+/* Any user may open it: the server checks the families. */
+static int mutate_attr(struct node *n, struct stat *st, double *timeout)
+{
+	struct family_info owner = {.mode = 0666, .uid = fs.uid, .gid = fs.gid};
+	const struct tfs_schema *schema;
+	int err = tfs_schema_get(node_store_table(n), &schema);
+
+	if (err)
+		return err;
+	owner.uid = schema->uid;
+	owner.gid = schema->gid;
+	tfs_schema_put(schema);
+	cell_attr(n, &owner, fs_now_us(), fs_now_us(), 0, st);
+	return 0;
+}
+
+static int mutate_exists(struct node *n)
+{
+	return fs.no_open ? refuse(-EROFS, n, NULL, "the mount is read-only") : 0;
+}
+
+static int mutate_unlink(struct node *dir, struct resolved *r, struct changes *c)
+{
+	return refuse(-EPERM, dir, ".mutate", "control files cannot be removed");
+}
+
+static int mutate_rename(struct renaming *m)
+{
+	return refuse(-EPERM, m->dir, m->name, "control names cannot be renamed");
+}
+
+const struct node_ops mutate_ops = {
+	.traits = KIND_UNCACHED,
+	.fixed_name = ".mutate",
+	.attr = mutate_attr,
+	.exists = mutate_exists,
+	.unlink = mutate_unlink,
+	.rename = mutate_rename,
+	.sequential = &mutate_sequential,
+};

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The versions that the mutation removes are collected, and those that are open
+ * copied, before the store changes, all under the row's lock.  Keys that cannot
+ * be read because of damage cannot be open.  Versions that a GC rule hides
+ * because of a write are no concern here: they stay open until they are read.
+ */
+#include "fs/node/row_change.h"
+
+#include "fs/base/extra.h"
+#include "fs/file/file.h"
+#include "fs/node/made.h"
+#include "fs/node/schema_edit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A column of which versions are removed. */
+struct removed_column {
+	uint16_t id;
+	struct node *family; /* counted */
+	struct buf qualifier;
+	struct versions versions;
+	bool whole; /* all of them */
+};
+struct removal {
+	struct removed_column *columns;
+	size_t count;
+	struct displaced displaced;
+};
+
+static void removal_fini(struct removal *r)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		node_put(r->columns[i].family);
+		buf_fini(&r->columns[i].qualifier);
+		versions_fini(&r->columns[i].versions);
+	}
+	free(r->columns);
+	displaced_fini(&r->displaced);
+}
+
+/* The node of a family in the row, counted. */
+static int family_node(struct node *row, uint16_t id, struct node **out)
+{
+	char key[FAMILY_KEY_BYTES];
+
+	fs_schema_family_key(id, key);
+	*out = node_get(row, NODE_FAMILY, slice_str(key), 0);
+	return *out ? 0 : -ENOMEM;
+}
+
+static int family_id(struct node *row, const char *name, uint16_t *id)
+{
+	const struct tfs_schema *s;
+	const struct tfs_family *f;
+	int err = tfs_schema_get(node_store_table(row), &s);
+
+	if (err)
+		return err;
+	f = tfs_schema_family(s, name);
+	if (f)
+		*id = f->id;
+	tfs_schema_put(s);
+	return f ? 0 : -ENOENT;
+}
+
+/* Adds a version to the last column, or to a new one. */
+static int removal_add(struct removal *r, struct node *row, uint16_t family, struct slice qualifier, int64_t ts, bool whole)
+{
+	struct removed_column *last = r->count ? &r->columns[r->count - 1] : NULL, fresh = {.id = family, .whole = whole};
+	int err;
+
+	if (!last || last->id != family || !slice_eq(buf_slice(&last->qualifier), qualifier) || last->whole != whole) {
+		err = family_node(row, family, &fresh.family);
+		if (!err)
+			err = buf_append_slice(&fresh.qualifier, qualifier);
+		if (!err)
+			err = array_grow(&r->columns, r->count, sizeof(*r->columns));
+		if (err) {
+			node_put(fresh.family);
+			buf_fini(&fresh.qualifier);
+			return err;
+		}
+		last = &r->columns[r->count++];
+		*last = fresh;
+	}
+	err = array_grow(&last->versions.ts, last->versions.n, sizeof(*last->versions.ts));
+	if (err)
+		return err;
+	last->versions.ts[last->versions.n++] = ts;
+	return displaced_add(&r->displaced, last->family, qualifier, ts, false);
+}
+
+/* Adds the versions that an edit removes. */
+static int removal_add_edit(struct removal *r, struct node *row, const struct row_edit *e)
+{
+	struct tfs_scan_spec spec = {
+		.what = TFS_SCAN_KEYS,
+		.row_from = bytes_of(node_key(row)),
+		.one_row = true,
+		.families = &e->family,
+		.family_count = e->kind != ROW_DELETE_ROW,
+		.past_damage = true,
+	};
+	struct buf after = {0};
+	struct tfs_scan *scan = NULL;
+	struct tfs_cell cell;
+	int n;
+
+	if (e->kind == ROW_DELETE_COLUMN || e->kind == ROW_DELETE_VERSION) {
+		n = buf_append_slice(&after, e->qualifier);
+		if (n == 0)
+			n = buf_u8(&after, 0);
+		if (n)
+			goto out;
+		spec.qualifier_from = tfs_bytes_of(e->qualifier.n ? e->qualifier.p : (const uint8_t *)"", e->qualifier.n);
+		spec.qualifier_to = bytes_of(buf_slice(&after));
+	}
+	n = tfs_scan_new(node_store_table(row), &spec, &scan);
+	if (n)
+		goto out;
+	while ((n = tfs_scan_next(scan, &cell)) > 0) {
+		if (e->kind == ROW_DELETE_VERSION && cell.ts != e->ts)
+			continue;
+		n = removal_add(r, row, cell.family_id, slice_from(cell.qualifier), cell.ts, e->kind != ROW_DELETE_VERSION);
+		if (n)
+			break;
+	}
+out:
+	tfs_scan_free(scan);
+	buf_fini(&after);
+	return n == -EBADMSG || n == -EIO ? 0 : n;
+}
+
+/* A column without stored versions may still have writers. */
+static int end_writers(struct node *row, const struct row_edit *e, struct changes *c)
+{
+	struct node *family;
+	uint16_t id;
+	int err = family_id(row, e->family, &id);
+
+	if (err == 0)
+		err = family_node(row, id, &family);
+	if (err)
+		return err;
+	ofile_end_column(family, e->qualifier, c);
+	node_put(family);
+	return 0;
+}
+
+static void removal_note(struct removal *r, bool row_too, struct changes *c)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		struct removed_column *k = &r->columns[i];
+		struct slice qualifier = buf_slice(&k->qualifier);
+
+		versions_changed(c, k->family, qualifier, &k->versions, true);
+		if (k->whole)
+			ofile_end_column(k->family, qualifier, c);
+		if (!row_too)
+			made_cell_removed(k->family, qualifier, !k->whole, k->versions.ts[0]);
+	}
+	displaced_end(&r->displaced, c);
+}
+
+static int note_put(struct node *row, const struct row_edit *e, int64_t ts, struct changes *c)
+{
+	struct node *family;
+	uint16_t id;
+	int err = family_id(row, e->family, &id);
+
+	if (err == 0)
+		err = family_node(row, id, &family);
+	if (err)
+		return err;
+	extra_cell_added(family);
+	cell_changed(c, family, e->qualifier, ts, false, NULL);
+	node_put(family);
+	return 0;
+}
+
+static void note_all(struct node *row, const struct row_edit *edits, unsigned count, const struct tfs_result *results,
+	struct removal *r, struct changes *c)
+{
+	bool row_too = false;
+	int err = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		row_too = row_too || edits[i].kind == ROW_DELETE_ROW;
+	removal_note(r, row_too, c);
+	for (unsigned i = 0; i < count && !err; i++) {
+		if (edits[i].kind == ROW_PUT)
+			err = note_put(row, &edits[i], results[i].ts, c);
+		else if (edits[i].kind == ROW_DELETE_COLUMN)
+			err = end_writers(row, &edits[i], c);
+	}
+	if (row_too)
+		made_drop_row(row, c);
+	c->entries_first = r->count > 0; /* no process holds a directory's lock meanwhile */
+	if (err) {                       /* the family was dropped, or there is no memory to name what changed */
+		table_new_epoch(node_table(row));
+		changes_table(c, node_table(row));
+	}
+}
+
+int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, struct tfs_result *results,
+	struct changes *c)
+{
+	struct mutex *lock = row_lock(row);
+	struct removal r = {0};
+	int err = 0;
+
+	for (unsigned i = 0; i < count && !err; i++)
+		if (edits[i].kind >= ROW_DELETE_VERSION)
+			err = removal_add_edit(&r, row, &edits[i]);
+	if (!err)
+		err = tfs_apply(m, 0, results);
+	if (!err) {
+		note_all(row, edits, count, results, &r, c);
+	} else if (err == -EIO || err == -ENOMEM) { /* it may have been applied */
+		table_new_epoch(node_table(row));
+		changes_table(c, node_table(row));
+	}
+	row_unlock(lock);
+	removal_fini(&r);
+	made_trim(c);
+	return err;
+}
