@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a content: loaded, written, cut and appended.
+ * Changes of a content's bytes in the daemon (content.h): writes, appends, cuts.
+ * commit.c stores them.
  */
 #include "fs/file/content.h"
 
@@ -72,7 +73,10 @@ int content_failed(struct content *content, int err)
 	return err;
 }
 
-/* Bytes in the range that was appended belong to the tail, because a commit may append at another offset. */
+/*
+ * Writes to a content with appended bytes.  The part above the append's offset
+ * changes the tail, because a commit may append the tail at another offset.
+ */
 static int write_around_tail(struct content *content, uint64_t offset, const uint8_t *p, size_t n)
 {
 	uint64_t at = content_size(content) - content->tail.size;
@@ -97,8 +101,8 @@ int content_write(struct content *content, uint64_t offset, const void *p, size_
 	if (n == 0)
 		return 0;
 	if (content->holds == IMAGE_WHOLE)
-		err = stage_load(
-			&content->image, append ? content->image.size : offset, p, n); /* a commit writes all of it: no spans */
+		err = stage_load(&content->image, append ? content->image.size : offset, p,
+			n); /* needs no span, because a commit writes the whole image */
 	else if (append)
 		err = content_size(content) + n > TFS_VALUE_MAX ? -EFBIG : stage_write(&content->tail, content->tail.size, p, n);
 	else if (content->tail.size)
@@ -138,7 +142,7 @@ int content_truncate(struct content *content, uint64_t size)
 	if (content->cut == UINT64_MAX || size <= content->cut) {
 		content->cut = size;
 	} else if (size > 0 && (content->image.span_count == 0 || content->image.spans[content->image.span_count - 1].end < size)) {
-		/* Cut, and extended again: a zero at the end states the size. */
+		/* An extension after a cut.  `cut` keeps the smaller size, so a zero byte at the end extends the file. */
 		err = stage_write(&content->image, size - 1, &zero, 1);
 	}
 out:

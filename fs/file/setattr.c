@@ -2,13 +2,13 @@
 /*
  * SETATTR of files: truncation and times.
  *
- * The kernel sends a truncation with or without a descriptor.  Without one it
- * is a commit of its own.
+ * The kernel sends a truncation with or without a descriptor.  Without one, the
+ * truncation is a commit of its own.
  *
- * The kernel sends futimens without a descriptor.  So a time is meant for the
- * descriptor that wrote last, if that is still open and the version that it
- * committed is the newest.  Otherwise it moves the newest version, atomically,
- * as touch -d does.
+ * The kernel sends futimens without a descriptor.  So the daemon must find the
+ * content that is meant: staged bytes first, then the last commit of an open
+ * descriptor, if the version that it made is still the newest.  Otherwise the
+ * call moves the newest version to the time, atomically, as touch -d does.
  */
 #include "fs/file/file.h"
 
@@ -33,7 +33,7 @@ static int plain_truncate(struct open_file *file, struct node *n, uint64_t size,
 	if (err == 0)
 		err = cell_node_stat(n, &info);
 	if (err == -ENOENT && file->descriptors)
-		err = 0; /* created, not committed */
+		err = 0; /* the cell was created and is not committed */
 	if (err == 0 && info.ts == INT64_MAX)
 		err = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
 	if (err == 0 && f.counter) {
@@ -56,7 +56,7 @@ static int node_truncate(struct node *n, uint64_t size, struct changes *c)
 	int err;
 
 	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
-		return 0; /* open with O_TRUNC truncates it */
+		return 0; /* has no effect: only an open with O_TRUNC truncates such a file */
 	row = row_lock(n);
 	file = open_file_get(n);
 	if (file) {
@@ -88,7 +88,7 @@ int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct c
 	int err;
 
 	if (node_ops(n)->sequential)
-		return 0; /* it has no size */
+		return 0; /* a sequential file has no size */
 	err = node_is_dir(n) ? -EISDIR : d ? content_lock(d, true, c) : node_truncate(n, size, c);
 
 	if (d && err == 0) {
@@ -100,7 +100,10 @@ int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct c
 	return err == -ENOENT ? -ESTALE : err;
 }
 
-/* Returns the content to which a time that is set on the node applies, or NULL. */
+/*
+ * Returns the content to which a new time applies: one with staged bytes, or
+ * else the committed content of the descriptor opened last; NULL: neither.
+ */
 static struct content *open_file_timed_content(struct open_file *file)
 {
 	struct content *done = NULL;
@@ -118,7 +121,7 @@ static struct content *open_file_timed_content(struct open_file *file)
 	return done;
 }
 
-/* Moves the newest version of n to the time.  The row's lock is held, and no file's. */
+/* Moves the newest version of n to the time.  The caller holds the row's lock, and no file's lock. */
 static int plain_touch(struct node *n, int64_t us, bool latest, struct changes *c)
 {
 	struct tfs_result result[1];
@@ -164,8 +167,9 @@ static int plain_touch(struct node *n, int64_t us, bool latest, struct changes *
 }
 
 /*
- * Sets the time of staged bytes, or of the version that was committed.  The row's and the file's
- * lock are held; the latter is released while the store works.
+ * Sets the time of the next commit if bytes are staged.  Otherwise moves the
+ * version that the content has committed.  The caller holds the row's lock and
+ * the file's lock.  The file's lock is released while the store works.
  */
 static int content_set_time(struct open_file *file, struct content *content, int64_t us, struct changes *c)
 {
@@ -214,7 +218,7 @@ int plain_set_time(struct node *n, int64_t us, struct changes *c)
 		err = plain_touch(target ? target : n, us, node_is_latest(n), c);
 	row_unlock(row);
 	node_put(target);
-	/* A file that was removed while open has no stored time. */
+	/* The time of a file that was removed while it was open is not stored, but the call succeeds. */
 	if (err == -ENOENT)
 		err = ofile_is_open(n, &size) ? 0 : -ESTALE;
 	return err;
@@ -234,7 +238,7 @@ int scratch_set_time(struct node *n, int64_t us, struct changes *c)
 	file->mtime_us = us;
 	file->shared.touched_us = fs_now_us();
 	open_file_wait(file, &file->shared);
-	/* It was renamed to a cell: the time is the cell's, unless bytes were written since. */
+	/* If it was renamed to a cell, the time becomes the cell's, unless bytes were written since. */
 	if (row && file->shared.target && node_lives(file->shared.target) && file->shared.target->kind == NODE_PLAIN &&
 		file->shared.staged != STAGED_BYTES)
 		err = content_set_time(file, &file->shared, us, c);

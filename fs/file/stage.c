@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spill files are opened with O_TMPFILE, or created and unlinked where the file
- * system has no O_TMPFILE.  They are sparse and never synced.  They end with
- * the process and are not read after a crash, so they do not use the engine's
- * file layer.
+ * Stages (stage.h) and their spill files.
+ *
+ * A spill file is opened with O_TMPFILE.  If the file system does not support
+ * this, the file is created and unlinked.  Spill files are sparse and never
+ * synced.  They end with the process and are not read after a crash, so they do
+ * not use the engine's file layer.
  *
  * Bytes beyond an image's size are zero, in memory and in the file.  So an
- * image is extended without a write.
+ * extension of an image needs no write.
  *
- * All images share one file, which is divided into slots of TFS_VALUE_MAX
- * bytes, because rsync --delay-updates stages every file of a transfer.  A hole
- * is punched for a freed slot, so the file occupies only the staged bytes.
- * Where the file system punches no holes, or the file cannot be longer, an
- * image has a file of its own.
+ * All images share one file, because rsync --delay-updates stages every file of
+ * a transfer.  The file is divided into slots of TFS_VALUE_MAX bytes.  Freeing a
+ * slot punches a hole, so the file occupies only the staged bytes.  If the file
+ * system cannot punch holes, or the file cannot become longer, an image gets a
+ * file of its own.
  */
 #include "fs/file/stage.h"
 
@@ -27,14 +29,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The shared file. */
+/* The shared spill file. */
 static struct {
-	struct mutex lock; /* RANK_FS_NOTIFY */
-	_Atomic int fd;    /* -1: not made yet */
-	bool useless;      /* the file system punches no holes */
-	uint32_t next;     /* the first slot never used */
-	uint32_t *freed;
-	size_t n, cap;
+	struct mutex lock; /* RANK_FS_NOTIFY; guards the next members */
+	_Atomic int fd;    /* -1: not made yet; does not change after that */
+	bool cannot_punch; /* the file system does not punch holes, so there is no shared file */
+	uint32_t next;     /* the first slot that was never used */
+	uint32_t *freed;   /* slots that were used and freed */
+	size_t n, cap;     /* of freed[] */
 } spill = {.fd = -1};
 
 static _Atomic uint64_t memory_used, memory_spared;
@@ -56,7 +58,8 @@ void stage_init(struct stage *s)
 	*s = (struct stage){.fd = -1};
 }
 
-static int open_in(const char *dir)
+/* Makes an unlinked file in dir.  Returns its descriptor or -errno. */
+static int spill_file_in(const char *dir)
 {
 	char path[4096 + 32];
 	int fd;
@@ -90,17 +93,17 @@ static int full_pwrite(int fd, const uint8_t *p, size_t n, uint64_t offset)
 	return 0;
 }
 
-static int open_file(void)
+static int spill_file_new(void)
 {
 	const char *tmp = getenv("TMPDIR");
 	int fd = -ENOENT;
 
 	if (directory[0])
-		fd = open_in(directory);
+		fd = spill_file_in(directory);
 	if (fd < 0 && tmp)
-		fd = open_in(tmp);
+		fd = spill_file_in(tmp);
 	if (fd < 0)
-		fd = open_in("/tmp");
+		fd = spill_file_in("/tmp");
 	return fd;
 }
 
@@ -121,20 +124,22 @@ static int stage_punch(int fd, uint64_t at, uint64_t n)
 	return err ? -errno : 0;
 }
 
+/* Makes the shared file unless it exists.  -EOPNOTSUPP: the file system cannot punch holes. */
 static int spill_open_locked(void)
 {
-	int fd = spill.fd < 0 && !spill.useless ? open_file() : spill.fd;
+	int fd = spill.fd < 0 && !spill.cannot_punch ? spill_file_new() : spill.fd;
 
 	if (fd < 0)
-		return spill.useless ? -EOPNOTSUPP : fd;
-	spill.useless = spill.fd < 0 && stage_punch(fd, 0, 4096) != 0;
-	if (spill.useless)
+		return spill.cannot_punch ? -EOPNOTSUPP : fd;
+	spill.cannot_punch = spill.fd < 0 && stage_punch(fd, 0, 4096) != 0;
+	if (spill.cannot_punch)
 		close(fd);
 	else
 		spill.fd = fd;
-	return spill.useless ? -EOPNOTSUPP : 0;
+	return spill.cannot_punch ? -EOPNOTSUPP : 0;
 }
 
+/* -EOPNOTSUPP: the shared file cannot be used, or cannot become longer. */
 static int slot_take_locked(uint32_t *slot)
 {
 	int err = spill_open_locked();
@@ -153,7 +158,7 @@ static int slot_take_locked(uint32_t *slot)
 
 static void slot_free(uint32_t slot)
 {
-	/* A slot that cannot be punched or listed is not used again. */
+	/* If the hole cannot be punched, or memory is short, the slot is never used again. */
 	if (stage_punch(spill.fd, (uint64_t)slot * TFS_VALUE_MAX, TFS_VALUE_MAX))
 		return;
 	mutex_lock(&spill.lock);
@@ -171,7 +176,7 @@ static void slot_free(uint32_t slot)
 	mutex_unlock(&spill.lock);
 }
 
-/* Assigns *out a slot, or a file of its own. */
+/* Sets out->fd and out->base to a slot of the shared file, or to a file of its own. */
 static int stage_place(struct stage *out)
 {
 	uint32_t slot = 0;
@@ -183,17 +188,18 @@ static int stage_place(struct stage *out)
 	mutex_unlock(&spill.lock);
 	if (err && err != -EOPNOTSUPP)
 		return err;
-	out->fd = err ? open_file() : spill.fd;
+	out->fd = err ? spill_file_new() : spill.fd;
 	out->base = (uint64_t)slot * TFS_VALUE_MAX;
 	return out->fd < 0 ? out->fd : 0;
 }
 
-/* spill.fd does not change after the first slot was assigned. */
+/* Returns true if the image is in the shared file. */
 static bool stage_is_shared(const struct stage *s)
 {
 	return s->fd >= 0 && s->fd == spill.fd;
 }
 
+/* Frees the image's slot, or closes its own file. */
 static void stage_leave_file(struct stage *s)
 {
 	if (stage_is_shared(s))
@@ -206,14 +212,14 @@ static void stage_leave_file(struct stage *s)
 	s->spared = 0;
 }
 
-/* Cuts or extends the image in its file. */
-static int file_resize(struct stage *s, uint64_t size)
+/* Cuts or extends the image in its file.  The caller sets s->size. */
+static int stage_resize_file(struct stage *s, uint64_t size)
 {
 	if (!stage_is_shared(s))
 		return ftruncate(s->fd, (off_t)size) != 0 ? -errno : 0;
 	if (size < s->size)
 		return stage_punch(s->fd, s->base + size, s->size - size);
-	return 0; /* the file is as long as its slots */
+	return 0; /* an extension is inside the slot */
 }
 
 static void stage_unmap(struct stage *s)
@@ -223,7 +229,7 @@ static void stage_unmap(struct stage *s)
 	s->map = NULL;
 }
 
-static void free_memory(struct stage *s)
+static void stage_free_memory(struct stage *s)
 {
 	atomic_fetch_sub(&memory_used, s->memory_bytes);
 	free(s->memory);
@@ -234,7 +240,7 @@ static void free_memory(struct stage *s)
 void stage_reset(struct stage *s)
 {
 	stage_unmap(s);
-	free_memory(s);
+	stage_free_memory(s);
 	stage_leave_file(s);
 	s->size = 0;
 	s->span_count = 0;
@@ -248,7 +254,7 @@ void stage_fini(struct stage *s)
 	s->span_cap = 0;
 }
 
-/* Moves the image to the place `to` in another file, which is freed on failure. */
+/* Moves the image to the place of `to` in another file.  On failure frees that place. */
 static int stage_move(struct stage *s, struct stage *to)
 {
 	uint8_t piece[16384];
@@ -261,12 +267,12 @@ static int stage_move(struct stage *s, struct stage *to)
 			err = full_pwrite(to->fd, piece, got, to->base + at);
 	}
 	if (err == 0)
-		err = file_resize(to, s->size);
+		err = stage_resize_file(to, s->size);
 	if (err) {
 		stage_leave_file(to);
 		return err;
 	}
-	free_memory(s);
+	stage_free_memory(s);
 	stage_leave_file(s);
 	s->fd = to->fd;
 	s->base = to->base;
@@ -282,8 +288,8 @@ static int stage_spill(struct stage *s)
 	return err ? err : stage_move(s, &to);
 }
 
-/* The disk is full: moves the image to memory, if it is only read. */
-static int stage_spare(struct stage *s)
+/* Called on a full disk.  Moves the image to a file in memory.  -ENOSPC: it is written, or all of STAGE_MEMORY_FULL is used. */
+static int stage_move_to_memory(struct stage *s)
 {
 	struct stage to = {.fd = -1, .spared = s->only_read};
 	int err;
@@ -302,7 +308,7 @@ static int stage_spare(struct stage *s)
 	return stage_move(s, &to);
 }
 
-/* Reserves memory for n bytes, or moves the image to a file. */
+/* Ensures that the image can have n bytes: enlarges its memory, or moves it to a file. */
 static int stage_reserve(struct stage *s, uint64_t n)
 {
 	size_t want = s->memory_bytes ? s->memory_bytes : 64;
@@ -341,7 +347,7 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 			err = full_pwrite(s->fd, p, n, s->base + offset);
 		else if (err == 0)
 			memcpy(s->memory + offset, p, n);
-	} while (err == -ENOSPC && (err = stage_spare(s)) == 0);
+	} while (err == -ENOSPC && (err = stage_move_to_memory(s)) == 0);
 	if (err)
 		return err;
 	if (offset + n > s->size)
@@ -349,7 +355,8 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 	return 0;
 }
 
-static int add_span(struct stage *s, uint64_t begin, uint64_t end)
+/* Adds [begin, end) to the written spans, and joins it with those that it touches. */
+static int stage_add_span(struct stage *s, uint64_t begin, uint64_t end)
 {
 	unsigned lo = 0, hi = s->span_count, drop;
 
@@ -393,7 +400,7 @@ int stage_write(struct stage *s, uint64_t offset, const void *p, size_t n)
 {
 	int err = stage_load(s, offset, p, n);
 
-	return err || n == 0 ? err : add_span(s, offset, offset + n);
+	return err || n == 0 ? err : stage_add_span(s, offset, offset + n);
 }
 
 int stage_truncate(struct stage *s, uint64_t size)
@@ -409,7 +416,7 @@ int stage_truncate(struct stage *s, uint64_t size)
 			return err;
 	}
 	if (s->fd >= 0) {
-		err = file_resize(s, size);
+		err = stage_resize_file(s, size);
 		if (err)
 			return err;
 	} else if (size < s->size) {
@@ -446,7 +453,7 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 		if (part < 0)
 			return -errno;
 		if (part == 0 && stage_is_shared(s))
-			return -EIO; /* the shared file is as long as its slots */
+			return -EIO; /* the slot is always inside the file, so this is no end of file */
 		if (part == 0) {
 			memset((uint8_t *)p + done, 0, n - done);
 			break;
@@ -470,15 +477,15 @@ int stage_bytes(struct stage *s, struct slice *out)
 	if (!s->map) {
 		void *p;
 
-		/* After an extension the file may be shorter than the image. */
-		int err = file_resize(s, s->size);
+		/* The file must be as long as the image, because an access behind its end would be a SIGBUS. */
+		int err = stage_resize_file(s, s->size);
 
 		if (err)
 			return err;
 		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->base);
 		if (p == MAP_FAILED)
 			return -errno;
-		/* A read error is an error here, and not a SIGBUS in the engine.  EINVAL: kernels before 5.14. */
+		/* Reads the pages now, so that a read error is returned here and is not a SIGBUS in the engine.  EINVAL: kernels before 5.14. */
 		if (madvise(p, (size_t)s->size, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
 			err = errno == ENOMEM ? -ENOMEM : -EIO;
 			munmap(p, (size_t)s->size);
