@@ -10,7 +10,7 @@
  * change.
  *
  * Errors: -ENOENT, -EEXIST, -ESTALE (the version is not the expected one),
- * -EBUSY (another holds the lock), -EINVAL (a name that is not allowed), -EFBIG,
+ * -EBUSY (the lock is held), -EINVAL (a name that is not allowed), -EFBIG,
  * -EBADMSG (damaged), -ENOSPC (nothing was changed).  After another error of a
  * change the outcome is unknown: read the file again.
  * Threads: any.  The thread that makes a change also calls the watches of its

@@ -2,7 +2,7 @@
 /*
  * Watches: a list that is searched linearly, because a process has few.
  *
- * A callback may change files, and so call watches, even itself.  It may also
+ * A callback may change files, and so call watches, also its own.  It may also
  * remove any watch.  So each watch counts its running calls, and watch_remove
  * waits for them.  It does not wait for calls of its own thread, which cannot
  * end before it returns; a chain of frames per thread lists these.  A watch that

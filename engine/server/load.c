@@ -195,7 +195,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 		if (err)
 			return err;
 	}
-	/* The first tablet of a table begins with the table, others where the previous one ends. */
+	/* The first tablet of a table begins at the table's first row, others where the previous one ends. */
 	if (l->table != m->table) {
 		l->table = m->table;
 		buf_reset(&l->begin);

@@ -26,7 +26,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REPEAT_US UINT64_C(60000000)      /* after a split or merge that failed, and between two checks of all sizes */
+#define REPEAT_US UINT64_C(60000000)      /* after a split or merge that failed, and between two runs of moves_task */
 #define RESOLVE_LEAST_US UINT64_C(500000) /* the pause between two runs of moves_resolve_task; it doubles */
 #define RESOLVE_MOST_US UINT64_C(30000000)
 
@@ -151,6 +151,7 @@ static bool is_expected(int err)
 	return err == -EIDRM || err == -EREMCHG || err == -ESHUTDOWN;
 }
 
+/* Returns the size above which the tablet is split; 0: it is not split. */
 static uint64_t moves_split_bytes(struct server *s, struct served_tablet *served)
 {
 	struct store_schema *schema;
@@ -192,7 +193,8 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 	buf_fini(&at);
 }
 
-static bool are_small(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+/* Returns true if the neighbours are small, are old enough, and may be merged. */
+static bool merge_is_due(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	const uint64_t now = monotonic_us();
 	struct tablet_stats a, b;
@@ -220,7 +222,7 @@ static bool merge_if_small(struct server *s, struct served_tablet *lower, struct
 {
 	int err;
 
-	if (!are_small(s, lower, upper))
+	if (!merge_is_due(s, lower, upper))
 		return false;
 	move_begin(s);
 	err = move_merge(s, lower, upper);

@@ -170,7 +170,7 @@ struct crew {
 	struct server *s;
 	struct task_pool *pool;
 	struct log_stretch *fill;    /* being read */
-	struct log_stretch *applied; /* being applied; its tablets: tablets */
+	struct log_stretch *applied; /* being applied, tablet by tablet */
 	uint64_t incarnation;
 	struct tablet_records *tablets;
 	unsigned tablet_count;
@@ -337,7 +337,7 @@ static int replay_users(struct replay *p, const struct dead_log *d, const char *
 
 	if (!err)
 		err = hand_over(p);
-	e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn); /* the first error determines bad_lsn */
+	e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn); /* an earlier error is reported instead of a damaged record */
 	log_stretch_clear(p->crew->fill);
 	return err ? err : e;
 }

@@ -11,7 +11,7 @@
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
 #define RECORD_BYTES 64 /* estimates: of a log record and of one of its cells, without row, qualifier and value */
 #define CELL_BYTES 32
-#define MOVED_TRIES 8 /* a call finds the tablet again after so many splits and merges, less one */
+#define MOVED_TRIES 8 /* tablets that one call tries, if splits and merges replace each of them meanwhile */
 
 /*
  * Rows of METADATA and of the root tablet are longer than a user's rows: each has
@@ -78,7 +78,7 @@ static int mutate_with_space(struct server *s, struct served_tablet *served, con
 	return err;
 }
 
-/* After a failure: the operation that is the cause, from 1, or 0. */
+/* Returns the number, from 1, of the operation that made the mutation fail; 0: none of them did. */
 static uint32_t failed_op(const struct op_result *results, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -234,7 +234,7 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 	struct served_tablet *served;
 	int err;
 
-	/* If a split or merge has replaced the tablet, it returns -EREMCHG, and the set has the new tablets by then. */
+	/* A tablet that a split or merge has replaced returns -EREMCHG.  By then the set has the new tablets. */
 	for (unsigned tries = 0; tries < MOVED_TRIES; tries++) {
 		err = served_find(s, q->table, q->row, &served);
 		if (err)
@@ -262,7 +262,7 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 	int err = 0;
 
 	if (q->row_count && (!q->rows || !a->row_errs))
-		return -EINVAL; /* the caller must get the errors */
+		return -EINVAL; /* without row_errs the caller would not get the rows' errors */
 	one.method = TS_MUTATE;
 	one.sync = false;
 	for (uint32_t i = 0; i < q->row_count; i++) {

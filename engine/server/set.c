@@ -130,7 +130,8 @@ void served_discard(struct served_tablet *served)
 	served_put(served);
 }
 
-static int reserve_locked(struct server *s, unsigned more)
+/* Makes the array large enough for `more` more tablets. */
+static int set_grow_locked(struct server *s, unsigned more)
 {
 	unsigned cap = s->set_cap ? s->set_cap : 16;
 	struct served_tablet **set;
@@ -153,7 +154,7 @@ int set_reserve(struct server *s, unsigned more)
 
 	mutex_lock(&s->lock);
 	s->set_spare = more;
-	err = reserve_locked(s, more);
+	err = set_grow_locked(s, more);
 	mutex_unlock(&s->lock);
 	return err;
 }
@@ -210,7 +211,7 @@ int set_insert(struct server *s, struct served_tablet *served)
 		err = -EIDRM;
 		goto out;
 	}
-	err = reserve_locked(s, s->set_spare + 1);
+	err = set_grow_locked(s, s->set_spare + 1);
 	if (err)
 		goto out;
 	i = served_lower(s, served->table, served->last, buf_slice(&served->end));

@@ -62,7 +62,7 @@
 static const unsigned sixteenths_left_by[] = {
 	[DISK_METADATA] = 1, [DISK_FREES] = 2, [DISK_REMOVE] = 12, [DISK_PUT] = 18, [DISK_MERGE] = 32};
 
-/* The server does not act for less space than this. */
+/* The server neither restores nor reclaims less space than this, nor ends `full` for it. */
 static uint64_t reserve_step(const struct space *d)
 {
 	return d->reserve / 8;
@@ -181,7 +181,7 @@ static bool reserve_release_locked(struct server *s, enum disk_use use, uint64_t
 	return d->bytes < before;
 }
 
-/* ---- asking for space ---- */
+/* ---- requests for space ---- */
 
 /* Restores the reserve and decides whether the disk is full. */
 static void space_check_locked(struct server *s)
@@ -302,7 +302,7 @@ bool space_retry(struct server *s, enum disk_use use, unsigned tries)
 		(void)cond_wait_us(&s->changed, &s->lock, SOON_US);
 		mutex_unlock(&s->lock);
 	}
-	return released || (err == 0 && tries == 0); /* another thread has released a piece meanwhile */
+	return released || (err == 0 && tries == 0); /* the first time, another thread may have released a piece */
 }
 
 bool space_release(struct server *s, enum disk_use use, uint64_t bytes)

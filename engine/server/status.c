@@ -56,20 +56,20 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 			longest_us = atomic_load(&s->env[k].move_wait_longest_us);
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
 	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
-	ADD("tables", "tables known", tables, true);
-	ADD("tables_salt_waits", "of these, tables whose salt waits until they are empty", waiting, true);
+	ADD("tables", "tables", tables, true);
+	ADD("tables_salt_waits", "tables whose salt waits until they are empty", waiting, true);
 	ADD("tablets", "tablets served, METADATA's included", sums.tablets, true);
 	ADD("memtable_bytes", "memory of all memtables", memtables_bytes(s), true);
 	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->memtable_bytes, true);
 	ADD("block_cache_bytes", "uncompressed blocks in memory", c.block_bytes, true);
 	ADD("block_cache_hits", "look-ups of a block that was in memory", c.block_hits, false);
-	ADD("block_cache_misses", "look-ups of a block that was not", c.block_misses, false);
+	ADD("block_cache_misses", "look-ups of a block that was not in memory", c.block_misses, false);
 	ADD("cell_cache_bytes", "single cells in memory, under the same bound", c.cell_bytes, true);
-	ADD("cell_cache_hits", "look-ups of a column in an SSTable that found its newest cell remembered", c.cell_hits, false);
-	ADD("cell_cache_misses", "look-ups of a column in an SSTable that went to its index and blocks", c.cell_misses, false);
-	ADD("cache_limit_bytes", "bound of block_cache_bytes and cell_cache_bytes together, but for in-memory groups",
+	ADD("cell_cache_hits", "look-ups of a column in an SSTable that found its newest cell in memory", c.cell_hits, false);
+	ADD("cell_cache_misses", "look-ups of a column in an SSTable that used its index and blocks", c.cell_misses, false);
+	ADD("cache_limit_bytes", "bound of block_cache_bytes and cell_cache_bytes together, without in-memory groups",
 		c.block_bytes_max, true);
-	ADD("in_memory_cache_bytes", "of blocks and cells in memory, those of in-memory groups", c.memory_bytes, true);
+	ADD("in_memory_cache_bytes", "blocks and cells of in-memory groups in memory", c.memory_bytes, true);
 	ADD("table_cache_bytes", "indexes, filters and dictionaries of open SSTables", c.table_bytes, true);
 	ADD("table_cache_limit_bytes", "bound of table_cache_bytes", c.table_bytes_max, true);
 	ADD("tables_open", "SSTables open", c.tables_open, true);
@@ -77,18 +77,18 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("bytes_read", "bytes of SSTables read from disk", c.bytes_read, false);
 	ADD("sstable_opens", "SSTables opened", c.table_opens, false);
 	ADD("bloom_probes", "Bloom filter look-ups", c.probes, false);
-	ADD("bloom_misses", "Bloom filter look-ups that spared a read", c.probe_misses, false);
+	ADD("bloom_misses", "Bloom filter look-ups that avoided a read", c.probe_misses, false);
 	ADD("log_records", "records appended to the commit log", l.records, false);
 	ADD("log_bytes_appended", "bytes appended to the commit log", l.bytes, false);
 	ADD("log_groups", "group commits", l.groups, false);
 	ADD("log_syncs", "syncs of the commit log", l.syncs, false);
-	ADD("log_switches", "times the log writer was abandoned for the other", l.switches, false);
+	ADD("log_switches", "times that one log writer replaced the other", l.switches, false);
 	ADD("log_retained_bytes", "records kept until a sync covers them", l.retained_bytes, true);
 	ADD("log_size_bytes", "bytes of all segments", log_bytes(s->log), true);
 	ADD("log_next_lsn", "log sequence number of the next record", log_next_lsn(s->log), true);
-	ADD("log_durable_lsn", "log sequence number up to which all is on disk", log_durable_lsn(s->log), true);
+	ADD("log_durable_lsn", "log sequence number up to which all records are on disk", log_durable_lsn(s->log), true);
 	ADD("log_records_lost",
-		"whole records behind a damaged place in the log of the last mount, or torn by a power cut, that were not replayed",
+		"whole records of the last mount's log that were not replayed, because an earlier record is damaged or missing",
 		s->records_lost, true);
 	ADD("compactions_minor", "minor compactions", COUNTER(minor), false);
 	ADD("compactions_merging", "merging compactions", COUNTER(merging), false);
@@ -99,8 +99,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("write_stalls", "writes slowed down", COUNTER(stalls), false);
 	ADD("write_stall_us", "time by which writes were slowed down", COUNTER(stall_us), false);
 	ADD("split_waits", "writes that waited for a split or merge of their tablet", COUNTER(move_waits), false);
-	ADD("split_wait_us", "time by which they waited", COUNTER(move_wait_us), false);
-	ADD("split_wait_longest_us", "the longest of them", longest_us, true);
+	ADD("split_wait_us", "time that writes waited for a split or merge of their tablet", COUNTER(move_wait_us), false);
+	ADD("split_wait_longest_us", "longest time that a write waited for a split or merge of its tablet", longest_us, true);
 	ADD("reserve", "1 while the reserve for a full disk is whole", s->space.reserve && s->space.bytes >= s->space.reserve,
 		true);
 	ADD("disk_full", "1 while the disk is too full for puts", s->space.full, true);
@@ -347,7 +347,7 @@ static int put_traffic_metrics(struct buf *out, const struct table_numbers *v, u
 	static const struct traffic_metric {
 		const char *name, *help;
 	} metrics[TABLE_TRAFFIC] = {
-		{"reads_total", "cells and rows asked for by name"},
+		{"reads_total", "reads of a cell or a row"},
 		{"writes_total", "row mutations"},
 		{"written_bytes_total", "keys and values of row mutations"},
 		{"scanned_cells_total", "cells returned by scans"},
@@ -363,7 +363,7 @@ static int put_traffic_metrics(struct buf *out, const struct table_numbers *v, u
 	return err;
 }
 
-static int put_family_metric(struct buf *out, const struct usage_metric *m, const struct table_numbers *t)
+static int put_family_metrics(struct buf *out, const struct usage_metric *m, const struct table_numbers *t)
 {
 	int err = 0;
 
@@ -382,7 +382,7 @@ static int put_tables_metrics(struct buf *out, const struct table_numbers *v, un
 	for (unsigned i = 0; i < n && !err; i++)
 		err = put_table_metric(out, "tablets", &v[i], v[i].tablets);
 	if (!err)
-		err = put_help(out, "table", "sstables", "SSTables; one that several tablets share counts for each", "gauge");
+		err = put_help(out, "table", "sstables", "SSTables, counted once for each tablet that uses them", "gauge");
 	for (unsigned i = 0; i < n && !err; i++)
 		err = put_table_metric(out, "sstables", &v[i], v[i].sstables);
 	for (const struct usage_metric *m = usage_metrics; m < usage_metrics + sizeof(usage_metrics) / sizeof(*m) && !err; m++) {
@@ -392,7 +392,7 @@ static int put_tables_metrics(struct buf *out, const struct table_numbers *v, un
 		if (!err)
 			err = put_help(out, "family", m->name, m->help, "gauge");
 		for (unsigned i = 0; i < n && !err; i++)
-			err = put_family_metric(out, m, &v[i]);
+			err = put_family_metrics(out, m, &v[i]);
 	}
 	return err ? err : put_traffic_metrics(out, v, n);
 }
