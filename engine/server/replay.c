@@ -402,6 +402,8 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 			msg_warning("%s", *why ? *why : dir);
 			s->records_lost += p.end.lost - d->lost;
 			d->lost = p.end.lost;
+		}
+		if (!err) { /* lost records are not a cause of later errors */
 			free(*why);
 			*why = NULL;
 		}
