@@ -45,8 +45,8 @@ struct server;
 int server_new(const struct server_options *o, struct lock_service *locks, struct server **out) TFS_MUST;
 /*
  * Sets the service through which the server reads and changes METADATA.
- * Without this call it is the server's own service.  A debug build passes one
- * that encodes and decodes each call.  Call this before server_recover.  svc is
+ * Without this call it is the server's own service; an embedded store passes
+ * that of its router (engine/open.c).  Call this before server_recover.  svc is
  * borrowed until server_free.
  */
 void server_set_metadata(struct server *s, struct tablet_service *svc);
