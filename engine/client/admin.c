@@ -51,6 +51,7 @@ static struct slice tablets_end(const struct tablets *all)
 	return all->n ? all->v[all->n - 1].tablet.end : slice_of("", 0);
 }
 
+/* Asks the tablet that follows the answers so far. */
 static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets *all, struct ts_answer *a)
 {
 	struct ts_request q = {.method = TS_TABLET_INFO, .row = tablets_end(all), .family = family};

@@ -248,7 +248,7 @@ int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_ta
 		memcpy(groups, user->groups, user->group_count * sizeof(gid_t));
 	*as = (struct tfs_table){.store = t->store, .id = t->id, .refs = 1, .base = table_base(t), .user = *user};
 	as->user.groups = groups;
-	table_get(as->base); /* this counts as the new handle, too */
+	table_get(as->base); /* also counts the new handle in store.handles */
 	*out = as;
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides what a user may do with a family, as Linux decides for a file with a
- * POSIX ACL, so that no path to the data is more open than the tree, where the
- * kernel decides:
+ * Decides whether a user may access a family.  In the tree the kernel decides.
+ * Other paths to the data must not be more open.  So the rules here are those of
+ * Linux for a file with a POSIX ACL:
  *
  *   1 the owner has the first digit of the mode
  *   2 without an ACL, the group has the second digit, others have the third
@@ -11,7 +11,7 @@
  *     such entry must have all bits, within the mask.  Otherwise the third
  *     digit decides.
  *
- * If the second digit is 0, Linux does not look at the ACL.
+ * If the second digit is 0, Linux ignores the ACL.
  */
 #include "engine/schema/schema.h"
 
@@ -27,6 +27,7 @@ static bool in_group(const struct tfs_user *user, gid_t gid)
 	return in;
 }
 
+/* Returns true if the mode alone allows all of `bits` (4 read, 2 write, 1 execute). */
 static bool bits_by_mode(const struct tfs_user *user, uid_t uid, gid_t gid, mode_t mode, unsigned bits)
 {
 	const mode_t digit = user->uid == uid ? mode >> 6 : in_group(user, gid) ? mode >> 3 : mode;
@@ -34,6 +35,7 @@ static bool bits_by_mode(const struct tfs_user *user, uid_t uid, gid_t gid, mode
 	return (digit & bits) == bits;
 }
 
+/* Returns true if the family's ACL allows all of `bits`.  The user does not own the family. */
 static bool bits_by_acl(const struct tfs_user *user, const struct tfs_family *f, unsigned bits)
 {
 	const unsigned mask = f->mode >> 3 & 7;

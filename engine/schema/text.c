@@ -316,7 +316,7 @@ static int text_parse(struct schema *s, const struct schema *old, const char *te
 	return err;
 }
 
-static unsigned lines_of(struct slice text)
+static unsigned count_lines(struct slice text)
 {
 	unsigned n = 0;
 
@@ -344,7 +344,7 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 		goto out;
 	err = schema_scan_text(text, &line, &reason);
 	if (err == -EINVAL) {
-		err = line <= lines_of(text) && line > 0 ? err : 0;
+		err = line <= count_lines(text) && line > 0 ? err : 0;
 		if (err)
 			why_line(why, line, "%s", reason);
 		goto out;
@@ -352,7 +352,7 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 	err = text_parse(s, old, (const char *)more.p, &result, why);
 	if (err != -EINVAL)
 		goto out;
-	if (result.syntax ? result.line > lines_of(text) : result.may_follow)
+	if (result.syntax ? result.line > count_lines(text) : result.may_follow)
 		err = 0;
 	if (err == -EINVAL && !result.syntax) {
 		schema_put(s);

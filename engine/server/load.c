@@ -55,7 +55,6 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 		.redo = row->redo,
 		.redo_count = row->redo_count,
 		.seq_mark = row->seq_mark,
-		.clock_mark = row->clock_mark,
 		.major_us = row->major_us,
 		.rank_edit = (int)ranks[kind],
 		.commit = row_commit,

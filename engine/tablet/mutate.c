@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Records that op i is the cause of err.  Returns err. */
 static int mutation_failed_at(struct mutation *m, unsigned i, int err)
 {
 	m->failed = i + 1;

@@ -112,15 +112,15 @@ struct tablet_env {
 	struct clock *clock;
 	struct task_pool *flush_pool; /* minor compactions of this kind of tablet (root, METADATA, user: one pool each) */
 	struct task_pool *compact_pool;
-	size_t memtable_bytes; /* all memtables of the tablets that share memory_used */
-	_Atomic size_t *memory_used;
-	uint64_t major_within_us; /* removed cells are erased from the disk within this time */
+	size_t memtable_bytes;       /* the bound of memory_used */
+	_Atomic size_t *memory_used; /* bytes of all memtables of the tablets that share it */
+	uint64_t major_within_us;    /* removed cells are erased from the disk within this time */
 	uint64_t look_us;      /* interval of checks whether a major compaction is due; 0: major_within_us / 16, at most an hour */
 	uint64_t scan_view_us; /* longest time that a scan uses a view; 0: 10 s */
 	uint64_t sample_least_bytes; /* compactions of fewer raw bytes take no samples; 0: 8 MiB */
 	uint64_t compaction_rate;    /* bytes a second that background merging and major compactions may write; 0: no limit */
 	bool unthrottled;            /* root and METADATA: writers are not slowed down */
-	bool no_background;
+	bool no_background;          /* flushes and compactions run only when they are called, and writers are not slowed down */
 	/* The caller of these functions holds no lock. */
 	/* Called when memory_used passes the bound.  The server then flushes the tablet that uses the most memory. */
 	void (*over_memory)(void *arg);
@@ -139,13 +139,15 @@ struct tablet_env {
 	void (*redo_moved)(void *arg);
 	void *arg;
 	/* Counters for status and metrics. */
-	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
-	_Atomic uint64_t move_waits, move_wait_us,
-		move_wait_longest_us; /* writers that waited for a split or merge of their tablet */
-	_Atomic uint64_t
-		paced_us; /* monotonic: the end of the time that the bytes written by compactions take at compaction_rate */
-	_Atomic uint64_t slowed_us;    /* monotonic: the last time that a writer was slowed down */
-	_Atomic uint64_t turn_us;      /* monotonic: the end of the time that the bytes of the writers so far take (throttle.c) */
+	_Atomic uint64_t minor, merging, major; /* compactions */
+	_Atomic uint64_t bytes_flushed, bytes_compacted_in, bytes_compacted_out;
+	_Atomic uint64_t stalls, stall_us; /* writes that were slowed down */
+	/* Writes that waited for a split or merge of their tablet. */
+	_Atomic uint64_t move_waits, move_wait_us, move_wait_longest_us;
+	/* State that the tablets share.  Times are monotonic. */
+	_Atomic uint64_t paced_us;     /* until then the bytes that compactions have written use up compaction_rate */
+	_Atomic uint64_t slowed_us;    /* the last time that a writer was slowed down */
+	_Atomic uint64_t turn_us;      /* until then the bytes of the writers so far use up their rate (throttle.c) */
 	_Atomic bool major_under_way;  /* at most one background major compaction runs, so that workers are free for merges */
 	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it succeeded */
 	_Atomic size_t flushing_bytes; /* the part of memory_used that is in memtables being flushed */
@@ -161,8 +163,8 @@ struct tablet_params {
 	const struct redo_point *redo;
 	unsigned redo_count;
 	uint64_t seq_mark;
-	int64_t clock_mark, major_us;
-	int rank_edit; /* RANK_TABLET_EDIT_* */
+	int64_t major_us; /* time of the last major compaction; 0: none is stored */
+	int rank_edit;    /* RANK_TABLET_EDIT_* */
 	tablet_commit_fn *commit;
 	void *commit_arg;
 };

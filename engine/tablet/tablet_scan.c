@@ -60,7 +60,7 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
 		return true;
 	may = cellkey_probe(&probe, 'C', row, family, qualifier) != 0;
 	if (!may) {
-		from = slice_of(probe.p + 1, probe.n - 1); /* behind the tag */
+		from = slice_of(probe.p + 1, probe.n - 1); /* after the tag */
 		may = buf_append_slice(&to, from) || buf_be64(&to, UINT64_MAX) || buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff);
 	}
 	for (unsigned i = 0; i < v->file_count && !may; i++) {

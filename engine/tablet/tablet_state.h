@@ -109,12 +109,12 @@ struct tablet {
 	_Atomic unsigned calls; /* calls under way; tablet_free waits for 0 */
 	_Atomic uint64_t published;
 
-	struct mutex edit;
+	struct mutex edit; /* these are changed under edit and lock, and read under either: */
 	uint64_t seq_mark;
-	int64_t clock_mark, major_us;
+	int64_t major_us;
 	bool major_unset; /* METADATA has no major_us yet */
 
-	struct mutex lock;
+	struct mutex lock;   /* guards the members up to view_lock, except atomic ones: */
 	struct cond changed; /* signalled when writers are published, a job ends, or the state changes */
 	_Atomic int state;   /* enum tablet_state */
 	uint64_t next_seq;
@@ -126,20 +126,21 @@ struct tablet {
 	int64_t freeze_us;                        /* the largest time of a freeze so far */
 	_Atomic bool flushing, merging, majoring; /* a job of this kind is under way */
 	_Atomic bool split_wanted; /* for a split or merge: background merging and major compactions end, none begins */
-	struct flush_job *pending; /* its files are written but its edit failed; repeated before another flush */
-	struct compact_job *pending_merge, *pending_major; /* the same, of a merging and of a major compaction */
+	/* Jobs whose edits failed.  Only the running job of the same kind uses them. */
+	struct flush_job *pending; /* its files are written, but its edit failed; the next flush repeats it first */
+	struct compact_job *pending_merge, *pending_major; /* the same for merging and for major compactions */
 
-	struct mutex view_lock;
-	struct view *view;
-	struct store_schema *schema;
+	struct mutex view_lock;      /* held with `lock` to change these, so that readers need only one of the two: */
+	struct view *view;           /* the current view */
+	struct store_schema *schema; /* the newest schema */
 
 	_Atomic unsigned debt;         /* view_debt of the current view */
 	_Atomic int64_t major_late_us; /* by how much the major compaction was overdue when major_task was queued */
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
-	_Atomic uint64_t
-		major_after_us; /* monotonic: if the disk had no space for the last major compaction, the next one waits until then */
+	/* Monotonic.  If the disk had no space for the last major compaction, the next one waits until then; else 0. */
+	_Atomic uint64_t major_after_us;
 	_Atomic bool merge_no_space; /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
 	_Atomic bool dir_durable; /* the directory of the SSTables has a durable name */

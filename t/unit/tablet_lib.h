@@ -150,7 +150,6 @@ static inline void lib_start(struct lib *l)
 		.redo = l->redo,
 		.redo_count = l->redo_count,
 		.seq_mark = l->seq_mark,
-		.clock_mark = l->clock_mark,
 		.major_us = l->major_us,
 		.rank_edit = RANK_TABLET_EDIT_USER,
 		.commit = lib_commit,

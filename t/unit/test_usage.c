@@ -195,7 +195,6 @@ static void counts(void **state)
 			.files = l.files,
 			.file_count = l.file_count,
 			.seq_mark = l.seq_mark,
-			.clock_mark = l.clock_mark,
 			.major_us = l.major_us,
 			.rank_edit = RANK_TABLET_EDIT_USER,
 			.commit = lib_commit,
