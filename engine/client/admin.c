@@ -19,7 +19,10 @@ static int tablets_call(struct tfs_table *t, enum ts_method method)
 		bool more = false;
 
 		err = table_call_stored_row(t, &q, &a);
-		/* The answer has the end of the tablet that executed the request.  The tablets may have changed since then. */
+		/*
+		 * The answer has the end of the tablet that executed the
+		 * request.  The tablets may have changed since then.
+		 */
 		if (!err && a.tablet_end.p) {
 			more = true;
 			err = buf_set(&row, a.tablet_end.p, a.tablet_end.n);

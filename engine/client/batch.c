@@ -187,7 +187,10 @@ static int batch_send_row(struct tfs_batch *b, const struct schema *s, const str
 	return err;
 }
 
-/* Sends rows that are in one tablet, according to the cache of locations.  Sends the refused ones again, each alone. */
+/*
+ * Sends rows that are in one tablet, according to the cache of locations.
+ * Sends the refused ones again, each alone.
+ */
 static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n)
 {
 	struct ts_row rows[SEND_ROWS];

@@ -14,7 +14,10 @@
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
 
-/* Without this uthash ends the process when it is out of memory.  With it, hh.tbl of an element that was not added is NULL. */
+/*
+ * Without this uthash ends the process when it is out of memory.  With it,
+ * hh.tbl of an element that was not added is NULL.
+ */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -81,7 +84,10 @@ const struct schema *table_schema(struct tfs_table *t);
 void table_update_schema(struct tfs_store *s, const struct schema *schema);
 /* Marks the handle of the table of that name as gone, unless its id is `but`. */
 void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
-/* Returns the error for a family that the schema does not have: -ENOENT if the table was dropped, else -EINVAL.  Asks the server. */
+/*
+ * Returns the error for a family that the schema does not have: -ENOENT if the
+ * table was dropped, else -EINVAL.  Asks the server.
+ */
 int table_no_family(struct tfs_table *t) TFS_MUST;
 /*
  * Calls the master, and stores the schema of its answer in the table's handle.

@@ -24,7 +24,10 @@ struct row_cursor {
 	uint32_t table;
 	uint64_t schema_generation;
 	const struct tfs_user *user; /* as in struct ts_request; row_cursor_init sets NULL */
-	/* The rest of the scan: row_from (reverse: row_to) and limit change with each tablet.  Its slices must outlive the cursor. */
+	/*
+	 * The rest of the scan: row_from (reverse: row_to) and limit change
+	 * with each tablet.  Its slices must outlive the cursor.
+	 */
 	struct scan_spec spec;
 	struct buf next_row; /* the begin of the next tablet; reverse: its end */
 	struct buf last_row; /* reverse: the largest possible row key of the next tablet */

@@ -198,7 +198,10 @@ struct tablet_service *locations_find(struct locations *l, uint32_t table, struc
 	if (e) {
 		struct slice begin = e->begin;
 
-		/* A copy cannot compare its row with other entries.  So its begin is at or above the end of the entry before. */
+		/*
+		 * A copy cannot compare its row with other entries.  So its
+		 * begin is at or above the end of the entry before.
+		 */
 		if (i && l->v[i - 1]->table == table && slice_cmp(l->v[i - 1]->end, begin) > 0)
 			begin = l->v[i - 1]->end;
 		copy_set(c, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);

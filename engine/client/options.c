@@ -109,7 +109,10 @@ static void reason_set(char **why, const char *path, int line, const char *setti
 		*why = NULL;
 }
 
-/* Reads the file, which may be a pipe.  Reads one byte more than the longest text, so that a longer one is refused. */
+/*
+ * Reads the file, which may be a pipe.  Reads one byte more than the longest
+ * text, so that a longer one is refused.
+ */
 static int read_text(const char *path, struct buf *text)
 {
 	FILE *f = fopen(path, "re");

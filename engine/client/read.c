@@ -211,7 +211,10 @@ static void scan_refresh_schema(struct tfs_scan *s)
 	s->last = NULL;
 }
 
-/* The scan's tablets were dropped.  If a new salt caused this, continues with the new tablets.  -ENOENT: the table was dropped. */
+/*
+ * The scan's tablets were dropped.  If a new salt caused this, continues with
+ * the new tablets.  -ENOENT: the table was dropped.
+ */
 static int scan_follow_salt(struct tfs_scan *s)
 {
 	const struct schema *now = table_new_tablets(s->table, s->rows.table);

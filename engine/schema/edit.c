@@ -187,7 +187,10 @@ static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_sc
 	const char *ignored;
 	int err = edit_value(s, g, e, group_setter(e->op), reason);
 
-	/* The new codec may have no levels.  Then the level resets, so that the edit does not fail because of the old one. */
+	/*
+	 * The new codec may have no levels.  Then the level resets, so that the
+	 * edit does not fail because of the old one.
+	 */
 	if (!err && e->op == TFS_SCHEMA_GROUP_COMPRESSION && group_fits(g, &ignored))
 		g->level = SCHEMA_LEVEL;
 	return err ? err : group_fits(g, reason);

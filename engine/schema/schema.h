@@ -27,7 +27,10 @@ const struct schema *schema_of(const struct tfs_schema *p);
 bool schema_name_valid(struct slice name);
 /* Returns true and sets *id if name is "#ID" (tabletfs.h). */
 bool schema_ref(const char *name, uint16_t *id);
-/* Returns the family or group of this name or "#ID"; NULL: none.  Only engine/schema may change it, and only in a draft. */
+/*
+ * Returns the family or group of this name or "#ID"; NULL: none.  Only
+ * engine/schema may change it, and only in a draft.
+ */
 struct tfs_family *schema_family(const struct schema *s, const char *name);
 struct tfs_group *schema_group(const struct schema *s, const char *name);
 /* Makes the schema of a new table: no families, one group "default", is_set false.  now: in us. */
@@ -71,7 +74,10 @@ int schema_decode_named(struct slice in, const char *name, struct schema **out) 
  */
 #define SCHEMA_TEXT_MAX (256 * 1024) /* bytes of .schema, written or rendered */
 int schema_scan_text(struct slice text, unsigned *line, const char **reason) TFS_MUST;
-/* Parses a checked text.  -EINVAL: *config has the error and its line.  The caller initialises and destroys *config. */
+/*
+ * Parses a checked text.  -EINVAL: *config has the error and its line.  The
+ * caller initialises and destroys *config.
+ */
 struct config_t;
 int schema_config_read(struct slice text, struct config_t *config) TFS_MUST;
 /* Makes the part of a schema that tablets need. */

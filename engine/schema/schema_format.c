@@ -83,7 +83,10 @@ fail:
 
 /* ---- decode ---- */
 
-/* Reads printable text of at most max bytes into the draft's arena.  Returns false if it is invalid, or sets *no_memory. */
+/*
+ * Reads printable text of at most max bytes into the draft's arena.  Returns
+ * false if it is invalid, or sets *no_memory.
+ */
 static bool get_text(struct schema *s, struct reader *r, size_t max, const char **out, bool *no_memory)
 {
 	struct slice v;

@@ -30,11 +30,17 @@ struct schema {
 };
 
 /* These return NULL if out of memory. */
-/* Makes a draft without families and groups, with old's other settings and the next generation.  old NULL: defaults. */
+/*
+ * Makes a draft without families and groups, with old's other settings and the
+ * next generation.  old NULL: defaults.
+ */
 struct schema *schema_draft(const struct schema *old);
 struct schema *schema_clone(const struct schema *old);    /* makes a complete copy with the next generation */
 const char *draft_str(struct schema *s, const char *str); /* copies str to the draft's arena */
-/* Appends a family or group with default settings.  id < 0: takes the next id.  -EINVAL with a static *reason; -ENOMEM. */
+/*
+ * Appends a family or group with default settings.  id < 0: takes the next id.
+ * -EINVAL with a static *reason; -ENOMEM.
+ */
 int draft_family(struct schema *s, const char *name, int id, struct tfs_family **f, const char **reason) TFS_MUST;
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason) TFS_MUST;
 struct tfs_family *draft_find_family(const struct schema *s, const char *name); /* NULL: none */
@@ -72,7 +78,10 @@ bool text_printable(const char *s);
 int schema_decode_draft(struct slice in, struct schema **out) TFS_MUST;
 /* Appends the libconfig text of s (render.c).  Errors: -ENOMEM. */
 int schema_render(const struct schema *s, struct buf *out) TFS_MUST;
-/* Sets *why to the text, with "line N: " in front unless line is 0.  Does nothing if why is NULL.  Returns -EINVAL. */
+/*
+ * Sets *why to the text, with "line N: " in front unless line is 0.  Does
+ * nothing if why is NULL.  Returns -EINVAL.
+ */
 int why_line(char **why, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

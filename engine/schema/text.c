@@ -264,7 +264,10 @@ static int list_parse(struct schema *s, const struct schema *old, const config_s
 	return err;
 }
 
-/* Parses the table's settings first, because its owner is the families' default; then groups, because families name them. */
+/*
+ * Parses the table's settings first, because its owner is the families'
+ * default; then groups, because families name them.
+ */
 static int root_parse(
 	struct schema *s, const struct schema *old, const config_setting_t *root, struct parse_result *result, char **why)
 {

@@ -69,7 +69,10 @@ void mutation_fini(struct mutation *m);
  */
 enum { MUTATION_MUST_READ = 1 };
 int mutation_resolve_blind(struct mutation *m, int64_t bound) TFS_MUST;
-/* Resolves the mutation and reads the columns that it needs.  The caller holds the stripe exclusively.  May be repeated. */
+/*
+ * Resolves the mutation and reads the columns that it needs.  The caller holds
+ * the stripe exclusively.  May be repeated.
+ */
 int mutation_resolve_reading(struct mutation *m) TFS_MUST;
 
 #endif

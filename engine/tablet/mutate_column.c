@@ -160,9 +160,8 @@ static int mcolumn_load_next(struct mutation *m, struct mcolumn *c)
 		err = versions_set(&c->base, &v);
 		return err ? err : 1;
 	}
-	while (err > 0 &&
-		!gc_hides(rule, c->at.index, c->at.ts,
-			m->collect)) /* hidden now, but not deleted yet, because the clock may be wrong */
+	/* A version may be hidden now, but not be deleted yet, because the clock may be wrong. */
+	while (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->collect))
 		err = colread_next(&c->reader, &c->at);
 	if (err < 0)
 		return err;
@@ -229,7 +228,10 @@ static int mcolumn_find_hidden(struct mutation *m, struct mcolumn *c)
 	while (!c->hidden_read) {
 		bool beyond = !c->base.n || c->base.v[c->base.n - 1].ts > ts;
 
-		/* If this holds, the next version at or below ts is hidden, and versions above it need not be counted. */
+		/*
+		 * If this holds, the next version at or below ts is hidden, and
+		 * versions above it need not be counted.
+		 */
 		if (beyond && gc_hides(rule, c->base.n, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {
 			err = mcolumn_seek(m, c, ts, &ver);
 			if (err < 0)

@@ -46,7 +46,10 @@ struct mwalk {
 bool op_is_whole(const struct op *o);
 /* Checks the arguments: -EINVAL, -EFBIG.  Adds their bytes to *bytes. */
 int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes) TFS_MUST;
-/* Computes the bytes of the cell that a write makes from `base`.  *out is in the mutation's memory or borrowed from o.  -EFBIG. */
+/*
+ * Computes the bytes of the cell that a write makes from `base`.  *out is in
+ * the mutation's memory or borrowed from o.  -EFBIG.
+ */
 int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out) TFS_MUST;
 int cell_push(struct cell_list *l, const struct batch_cell *c) TFS_MUST;
 /* Accounts for a value of so many bytes that is put at ts.  -E2BIG. */

@@ -19,7 +19,10 @@ struct skip_iter {
 	struct buf last; /* the current key, or the last target */
 };
 
-/* Copies the position of the child.  If the child failed, first seeks it to the first key of the next readable block. */
+/*
+ * Copies the position of the child.  If the child failed, first seeks it to the
+ * first key of the next readable block.
+ */
 static void skip_iter_update(struct skip_iter *p)
 {
 	int err = 0;

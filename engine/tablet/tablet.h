@@ -64,7 +64,10 @@ struct tablet_file {
 };
 void tablet_file_fini(struct tablet_file *f);
 int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from) TFS_MUST;
-/* Copies the end of a range of rows to an empty buf.  p NULL means that the range has no end.  n 0 with another p is an end. */
+/*
+ * Copies the end of a range of rows to an empty buf.  p NULL means that the
+ * range has no end.  n 0 with another p is an end.
+ */
 int tablet_end_copy(struct buf *to, struct slice end) TFS_MUST;
 
 /* Recovery must replay the log of this incarnation from this LSN. */
@@ -124,7 +127,10 @@ struct tablet_env {
 	/* The caller of these functions holds no lock. */
 	/* Called when memory_used passes the bound.  The server then flushes the tablet that uses the most memory. */
 	void (*over_memory)(void *arg);
-	/* Called before a compaction writes about `bytes`.  Returns true if it may.  NULL: it may if the disk has the space. */
+	/*
+	 * Called before a compaction writes about `bytes`.  Returns true if it
+	 * may.  NULL: it may if the disk has the space.
+	 */
 	bool (*space)(void *arg, enum disk_use use, uint64_t bytes);
 	const _Atomic bool *disk_full; /* true while puts are refused; NULL: puts are always accepted */
 	/*
@@ -254,7 +260,10 @@ void tablet_move_done(struct tablet *t);
  * change, and the calling thread holds EDIT.  Errors as of tablet_move_prepare.
  */
 int tablet_split_begin(struct tablet *t) TFS_MUST;
-/* Lets the child share the parent's memtables.  tablet_new made the child from its METADATA row; no thread uses it yet. */
+/*
+ * Lets the child share the parent's memtables.  tablet_new made the child from
+ * its METADATA row; no thread uses it yet.
+ */
 int tablet_split_adopt(struct tablet *parent, struct tablet *child) TFS_MUST;
 /* Waits for the writers under way.  New writers wait for tablet_split_end. */
 void tablet_split_drain(struct tablet *t);

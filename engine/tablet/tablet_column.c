@@ -115,7 +115,10 @@ static int colread_add_memtable(struct colread *c, struct vmem *m)
 	return err;
 }
 
-/* Asks the filter of f for a delete of the row ('R') or family ('F').  Such deletes precede the cells in key order. */
+/*
+ * Asks the filter of f for a delete of the row ('R') or family ('F').  Such
+ * deletes precede the cells in key order.
+ */
 static int colread_may_have_delete(struct colread *c, struct vfile *f, char tag, bool *may)
 {
 	struct buf *b = &c->probe;
@@ -279,7 +282,10 @@ static int source_step(struct colread *c, struct colsrc *s)
 	return source_moved(s);
 }
 
-/* Applies a delete of the versions up to ts.  If it masks all versions of a damaged file, that damage no longer matters. */
+/*
+ * Applies a delete of the versions up to ts.  If it masks all versions of a
+ * damaged file, that damage no longer matters.
+ */
 static void colread_column_delete(struct colread *c, int64_t ts, uint64_t seq)
 {
 	if (seq > c->seq)

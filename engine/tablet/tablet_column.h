@@ -57,7 +57,10 @@ struct colver {
 int colread_open(
 	struct colread *c, struct view *v, uint64_t seq, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
 void colread_close(struct colread *c);
-/* Reads the next older live version.  GC rules are not applied.  Returns 1, 0 at the end, -errno, or COLREAD_PAUSED. */
+/*
+ * Reads the next older live version.  GC rules are not applied.  Returns 1, 0
+ * at the end, -errno, or COLREAD_PAUSED.
+ */
 enum { COLREAD_PAUSED = 2 };
 int colread_next(struct colread *c, struct colver *out) TFS_MUST;
 struct slice colread_column(const struct colread *c); /* encoded */

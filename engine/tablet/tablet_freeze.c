@@ -23,7 +23,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Adds a fresh active memtable; drop: removes the old one from the view instead of freezing it.  The caller holds t->lock. */
+/*
+ * Adds a fresh active memtable; drop: removes the old one from the view instead
+ * of freezing it.  The caller holds t->lock.
+ */
 static int freeze_add_memtable(struct tablet *t, bool drop, struct view **old)
 {
 	static const struct file_set none;

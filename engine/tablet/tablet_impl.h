@@ -7,7 +7,10 @@
 
 #include "engine/tablet/tablet_state.h"
 
-/* Publishes v and takes its reference.  Returns the old view, which the caller must put.  The caller holds t->lock. */
+/*
+ * Publishes v and takes its reference.  Returns the old view, which the caller
+ * must put.  The caller holds t->lock.
+ */
 struct view *view_swap(struct tablet *t, struct view *v) TFS_MUST;
 bool tablet_contains_row(const struct tablet *t, struct slice row);
 
@@ -23,7 +26,10 @@ int tablet_fingerprint(
 	struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, uint64_t *sum) TFS_MUST;
 
 /* ---- throttle.c ---- */
-/* Called before a write, without a lock.  Delays it while too much is unflushed or unmerged.  Returns an error only if flushing fails. */
+/*
+ * Called before a write, without a lock.  Delays it while too much is unflushed
+ * or unmerged.  Returns an error only if flushing fails.
+ */
 int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;
 /*
  * Called after a write, without a lock.  Starts a flush if memory requires it.

@@ -62,7 +62,10 @@ static int move_begin(struct tablet *t, bool flush)
 
 	if (err)
 		return err;
-	/* METADATA may have a failed edit, but the view does not.  The children get both, so the edit is repeated first. */
+	/*
+	 * METADATA may have a failed edit, but the view does not.  The children
+	 * get both, so the edit is repeated first.
+	 */
 	err = t->env->compactor->repeat_edits(t);
 	if (!err && (flush || !split_may_share_memtables(t)))
 		err = t->env->compactor->flush(t);
@@ -228,7 +231,10 @@ static void tablet_stop_writers(struct tablet *t)
 	t->state = TABLET_SPLITTING;
 	writers_wait(t, t->next_seq - 1);
 	mutex_unlock(&t->lock);
-	/* Waits for a writer that is adding the incarnation to the redo set.  No other one begins, because writers wait. */
+	/*
+	 * Waits for a writer that is adding the incarnation to the redo set.
+	 * No other one begins, because writers wait.
+	 */
 	mutex_lock(&t->edit);
 	mutex_unlock(&t->edit);
 }
@@ -435,7 +441,10 @@ int tablet_split_key(struct tablet *t, struct buf *out)
 		err = split_middle(&files, &row);
 	if (!err)
 		err = split_first_row(t, slice_of(NULL, 0), false, &least);
-	/* Both parts must have rows.  If the first row has more than half of the bytes, the split is after this row. */
+	/*
+	 * Both parts must have rows.  If the first row has more than half of
+	 * the bytes, the split is after this row.
+	 */
 	if (!err && slice_cmp(buf_slice(&row), buf_slice(&least)) <= 0)
 		err = split_first_row(t, buf_slice(&least), true, &row);
 	else if (!err)

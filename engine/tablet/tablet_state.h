@@ -88,9 +88,15 @@ struct compact_job;
 struct tablet_compactor {
 	/* The tablet's tasks in env->flush_pool and env->compact_pool. */
 	void (*flush_task)(struct task *task), (*merge_task)(struct task *task), (*major_task)(struct task *task);
-	/* Minor compaction of everything written so far.  The caller is between tablet_job_begin and tablet_job_end of `flushing`. */
+	/*
+	 * Minor compaction of everything written so far.  The caller is between
+	 * tablet_job_begin and tablet_job_end of `flushing`.
+	 */
 	int (*flush)(struct tablet *t);
-	/* Repeats the failed edits of merging and major compactions.  The caller is between job_begin and job_end of both. */
+	/*
+	 * Repeats the failed edits of merging and major compactions.  The
+	 * caller is between job_begin and job_end of both.
+	 */
 	int (*repeat_edits)(struct tablet *t);
 	/* Called when the tablet is freed: drops the jobs whose edits failed. */
 	void (*drop_jobs)(struct tablet *t);
@@ -114,7 +120,7 @@ struct tablet {
 	int64_t major_us;
 	bool major_unset; /* METADATA has no major_us yet */
 
-	struct mutex lock;   /* guards the members up to view_lock, except atomic ones: */
+	struct mutex lock;   /* guards the members up to `pending`, except atomic ones: */
 	struct cond changed; /* signalled when writers are published, a job ends, or the state changes */
 	_Atomic int state;   /* enum tablet_state */
 	uint64_t next_seq;
@@ -139,7 +145,10 @@ struct tablet {
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
-	/* Monotonic.  If the disk had no space for the last major compaction, the next one waits until then; else 0. */
+	/*
+	 * Monotonic.  If the disk had no space for the last major compaction,
+	 * the next one waits until then; else 0.
+	 */
 	_Atomic uint64_t major_after_us;
 	_Atomic bool merge_no_space; /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
@@ -175,7 +184,10 @@ struct snap {
 void snap_take(struct tablet *t, struct snap *s);
 void snap_put(struct snap *s);
 
-/* Makes an iterator over the tablet's rows in a memtable.  After a split the memtable may also have rows of a sibling. */
+/*
+ * Makes an iterator over the tablet's rows in a memtable.  After a split the
+ * memtable may also have rows of a sibling.
+ */
 int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUST;
 
 /* ---- background jobs ---- */
@@ -200,11 +212,17 @@ struct tablet_change {
 	const struct file_set *removed, *added; /* NULL: none */
 	struct vmem *const *flushed;            /* memtables whose entries are in the files `added` */
 	unsigned flushed_count;
-	/* If edit.set_redo is set: the new redo set, on the heap, owned by tablet_change; and the new tablet.redo_own. */
+	/*
+	 * If edit.set_redo is set: the new redo set, on the heap, owned by
+	 * tablet_change; and the new tablet.redo_own.
+	 */
 	struct redo_state *redo;
 	unsigned redo_count;
 	bool redo_own;
-	/* Called first, under EDIT and the tablet's lock.  May fill in the fields above.  On an error or *needless nothing is changed. */
+	/*
+	 * Called first, under EDIT and the tablet's lock.  May fill in the
+	 * fields above.  On an error or *needless nothing is changed.
+	 */
 	int (*prepare)(struct tablet *t, struct tablet_change *c, bool *needless);
 	void *arg;
 };

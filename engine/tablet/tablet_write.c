@@ -43,7 +43,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A commit must do this before it tries step 3 again: add the redo point, resolve again, or wait for the log's memory. */
+/*
+ * A commit must do this before it tries step 3 again: add the redo point,
+ * resolve again, or wait for the log's memory.
+ */
 enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY };
 enum { CHECK_STUCK_US = 20000 };
 
@@ -77,7 +80,10 @@ static void stripe_unlock(struct stripe *s)
 
 /* ---- publishing ---- */
 
-/* Publishes the first writers as far as they are done.  Returns true if one of them is not w.  The caller holds t->lock. */
+/*
+ * Publishes the first writers as far as they are done.  Returns true if one of
+ * them is not w.  The caller holds t->lock.
+ */
 static bool writers_publish(struct tablet *t, const struct writer *w)
 {
 	bool others = false;
@@ -103,7 +109,10 @@ static void writer_insert(struct writer *w, int err)
 	w->done = true;
 }
 
-/* Waits for a short time.  Then inserts and publishes for stuck writers whose records are answered.  The caller holds t->lock. */
+/*
+ * Waits for a short time.  Then inserts and publishes for stuck writers whose
+ * records are answered.  The caller holds t->lock.
+ */
 static void writers_wait_once(struct tablet *t)
 {
 	int err;
@@ -226,7 +235,10 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 		*bytes = vmem_account(t->view->mems[0]); /* the prepared nodes stay in the memtable's memory */
 		goto out;
 	}
-	/* This needs a reference, because another thread may publish for this one, and a flush may then drop the memtable. */
+	/*
+	 * This needs a reference, because another thread may publish for this
+	 * one, and a flush may then drop the memtable.
+	 */
 	*mem = vmem_get(t->view->mems[0]);
 	t->next_seq += p->cells;
 	(*mem)->seq_max = t->next_seq - 1;
@@ -260,7 +272,10 @@ static int mutation_commit(
 		if ((err = plan_mutation(&p, m)))
 			goto out;
 		do {
-			/* This is before step 3, because nodes prepared for a refused record would stay in the memtable's memory. */
+			/*
+			 * This is before step 3, because nodes prepared for a
+			 * refused record would stay in the memtable's memory.
+			 */
 			err = log_wait_memory(t->env->log);
 			if (!err)
 				err = mutation_submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);

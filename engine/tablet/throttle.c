@@ -63,7 +63,10 @@ static void throttle_start_flush(struct tablet *t)
 		tablet_want_flush(t);
 }
 
-/* Returns the delay of a write of so many bytes, and moves env->turn_us by the time that they take at the current rate. */
+/*
+ * Returns the delay of a write of so many bytes, and moves env->turn_us by the
+ * time that they take at the current rate.
+ */
 static uint64_t throttle_turn_us(struct tablet_env *env, size_t used, size_t bound, uint64_t bytes)
 {
 	double space = used < bound + bound / 2 ? 1 - 2.0 * (double)(used - bound) / (double)bound : 0;

@@ -48,7 +48,10 @@ struct file_usage {
 	unsigned count;
 	struct props_family families[]; /* in id order; counts of the whole file */
 };
-/* Called for a file that was just written, so that its properties need not be read.  Does nothing if out of memory. */
+/*
+ * Called for a file that was just written, so that its properties need not be
+ * read.  Does nothing if out of memory.
+ */
 void vfile_set_usage(struct vfile *f, const struct props *p);
 /* Returns the file's usage, which lives as long as f.  Reads the properties on first use. */
 int vfile_usage(struct vfile *f, struct file_usage **out) TFS_MUST;
@@ -71,7 +74,10 @@ struct file_part vfile_part_or_whole(struct vfile *f);
 bool vfile_may_have_families(struct vfile *f, const uint16_t *families, unsigned n);
 /* Estimates the tablet's share of the file's entries.  Opens a clipped file on first use. */
 void vfile_entries(struct vfile *f, uint64_t *cells, uint64_t *tombstones);
-/* Returns true if the file contains families that were dropped or belong to another group now; false if it cannot be read. */
+/*
+ * Returns true if the file contains families that were dropped or belong to
+ * another group now; false if it cannot be read.
+ */
 bool vfile_misplaced(struct vfile *f, const struct store_schema *s);
 
 #endif

@@ -65,11 +65,20 @@ struct vfile {
 	bool owned;                       /* no other tablet can use it, so it can be unlinked after a compaction */
 	bool busy;                        /* under the tablet's lock: it is input of a compaction */
 	struct file_usage *_Atomic usage; /* read on first use */
-	/* Monotonic.  A background compaction failed to read the file, so the next ones skip it until then.  UINT64_MAX: damaged. */
+	/*
+	 * Monotonic.  A background compaction failed to read the file, so the
+	 * next ones skip it until then.  UINT64_MAX: damaged.
+	 */
 	_Atomic uint64_t excluded_until_us;
-	/* 1 + the generation of the schema under which a compaction read the file and found nothing to drop; 0: none. */
+	/*
+	 * 1 + the generation of the schema under which a compaction read the
+	 * file and found nothing to drop; 0: none.
+	 */
 	_Atomic uint64_t checked_generation;
-	/* The schema and the time at the freeze of its newest data.  schema NULL: unknown, because it was loaded from METADATA. */
+	/*
+	 * The schema and the time at the freeze of its newest data.  schema
+	 * NULL: unknown, because it was loaded from METADATA.
+	 */
 	struct store_schema *schema;
 	int64_t freeze_us;
 };
@@ -108,7 +117,10 @@ void view_add_file(struct view *v, struct vfile *f);
 
 /* Returns true if no row of the file is in the tablet, as after a split.  Such a file is never opened. */
 bool vfile_empty(const struct vfile *f);
-/* Makes an iterator over the tablet's part of f.  make: sst_iter_new, sst_walk_new or sst_scan_new.  skipped: as of view_iter. */
+/*
+ * Makes an iterator over the tablet's part of f.  make: sst_iter_new,
+ * sst_walk_new or sst_scan_new.  skipped: as of view_iter.
+ */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out) TFS_MUST;
 bool vfile_excluded(const struct vfile *f); /* as of now: excluded_until_us */

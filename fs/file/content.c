@@ -100,9 +100,8 @@ int content_write(struct content *content, uint64_t offset, const void *p, size_
 		return content->error;
 	if (n == 0)
 		return 0;
-	if (content->holds == IMAGE_WHOLE)
-		err = stage_load(&content->image, append ? content->image.size : offset, p,
-			n); /* needs no span, because a commit writes the whole image */
+	if (content->holds == IMAGE_WHOLE) /* needs no span, because a commit writes the whole image */
+		err = stage_load(&content->image, append ? content->image.size : offset, p, n);
 	else if (append)
 		err = content_size(content) + n > TFS_VALUE_MAX ? -EFBIG : stage_write(&content->tail, content->tail.size, p, n);
 	else if (content->tail.size)
@@ -142,7 +141,10 @@ int content_truncate(struct content *content, uint64_t size)
 	if (content->cut == UINT64_MAX || size <= content->cut) {
 		content->cut = size;
 	} else if (size > 0 && (content->image.span_count == 0 || content->image.spans[content->image.span_count - 1].end < size)) {
-		/* An extension after a cut.  `cut` keeps the smaller size, so a zero byte at the end extends the file. */
+		/*
+		 * An extension after a cut.  `cut` keeps the smaller size, so a
+		 * zero byte at the end extends the file.
+		 */
 		err = stage_write(&content->image, size - 1, &zero, 1);
 	}
 out:

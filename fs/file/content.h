@@ -55,9 +55,15 @@ struct content {
 	struct stage tail;  /* appended bytes; empty if the image is whole */
 	enum content_image holds;
 	enum content_staged staged;
-	/* Plain name, shared content: the descriptor that has staged the bytes and made the version commit_ts; or NULL. */
+	/*
+	 * Plain name, shared content: the descriptor that has staged the bytes
+	 * and made the version commit_ts; or NULL.
+	 */
 	struct descriptor *writer;
-	/* Commits store here: a node in the table's own view, counted; or NULL.  A change also needs the tree lock. */
+	/*
+	 * Commits store here: a node in the table's own view, counted; or NULL.
+	 * A change also needs the tree lock.
+	 */
 	struct node *target;
 	bool latest;           /* opened through .latest: a set time takes precedence over order */
 	bool busy;             /* a commit is under way, and other threads must not change the content */

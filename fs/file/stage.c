@@ -288,7 +288,10 @@ static int stage_spill(struct stage *s)
 	return err ? err : stage_move(s, &to);
 }
 
-/* Called on a full disk.  Moves the image to a file in memory.  -ENOSPC: it is written, or all of STAGE_MEMORY_FULL is used. */
+/*
+ * Called on a full disk.  Moves the image to a file in memory.  -ENOSPC: it is
+ * written, or all of STAGE_MEMORY_FULL is used.
+ */
 static int stage_move_to_memory(struct stage *s)
 {
 	struct stage to = {.fd = -1, .spared = s->only_read};
@@ -485,7 +488,11 @@ int stage_bytes(struct stage *s, struct slice *out)
 		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->base);
 		if (p == MAP_FAILED)
 			return -errno;
-		/* Reads the pages now, so that a read error is returned here and is not a SIGBUS in the engine.  EINVAL: kernels before 5.14. */
+		/*
+		 * Reads the pages now, so that a read error is returned here
+		 * and is not a SIGBUS in the engine.  EINVAL: kernels before
+		 * 5.14.
+		 */
 		if (madvise(p, (size_t)s->size, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
 			err = errno == ENOMEM ? -ENOMEM : -EIO;
 			munmap(p, (size_t)s->size);

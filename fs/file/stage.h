@@ -44,7 +44,10 @@ struct stage {
 	unsigned span_count, span_cap;
 };
 
-/* Sets the directory of spill files.  If no file can be made there, TMPDIR is tried, then /tmp.  Called before any stage is used. */
+/*
+ * Sets the directory of spill files.  If no file can be made there, TMPDIR is
+ * tried, then /tmp.  Called before any stage is used.
+ */
 void stage_set_directory(const char *path);
 uint64_t stage_memory_used(void); /* bytes, of all images in memory */
 
