@@ -19,7 +19,7 @@
 
 #include "engine/base/msg.h"
 #include "fs/base/node_ops.h"
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/read.h"
 #include "fs/file/sequential.h"

@@ -11,7 +11,7 @@
  */
 #include "fs/file/file.h"
 
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
 #include "fs/node/made.h"

@@ -2,7 +2,7 @@
 /* The directory of a family in a row, and the directories that a long cell name is split into. */
 #include "fs/node/kinds.h"
 
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/list.h"

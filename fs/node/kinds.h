@@ -42,7 +42,7 @@ int cell_displace(const struct resolved *from, bool moves, struct versions *all,
 /* Renames a scratch file to a cell: commits its content. */
 int cell_take_scratch(struct renaming *m) TFS_MUST;
 
-/* ---- part.c: directories of split names (fs/base/name.h), of rows and of cells ---- */
+/* ---- part.c: directories of split names (engine/base/name.h), of rows and of cells ---- */
 /* Of a name in dir, a table, family or part: *base is the table, view or family, and path the name below it (appended). */
 int part_path(struct node *dir, const char *name, struct node **base, struct buf *path) TFS_MUST;
 /*

@@ -10,7 +10,7 @@
 #ifndef TFS_FS_NODE_LIST_H
 #define TFS_FS_NODE_LIST_H
 
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/node_ops.h"
 #include "fs/file/cell.h"
 

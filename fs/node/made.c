@@ -24,7 +24,7 @@
 
 #include "engine/base/msg.h"
 #include "fs/base/extra.h"
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"

@@ -3,7 +3,7 @@
 #include "fs/node/kinds.h"
 
 #include "fs/base/extra.h"
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
 #include "fs/node/schema_edit.h"

@@ -2,7 +2,7 @@
 /* Names to nodes, for nodes of any kind. */
 #include "fs/node/tree.h"
 
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/node/schema_edit.h"

@@ -9,7 +9,7 @@
 #include "engine/base/msg.h"
 #include "fs/node/admin.h"
 #include "fs/node/made.h"
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
 

@@ -9,7 +9,7 @@
  * its path decodes to.  Each directory of the path has a prefix of the key.  The
  * seeds are t/names.tsv.
  */
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 
 #include <errno.h>
 #include <stdio.h>

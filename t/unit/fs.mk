@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += t/unit/test_name t/unit/test_fs_stage
-t_unit_test_name_SOURCES = t/unit/test_name.c fs/base/name.c
+t_unit_test_name_SOURCES = t/unit/test_name.c
 t_unit_test_name_CPPFLAGS = $(AM_CPPFLAGS) -DTFS_SRC='"$(abs_top_srcdir)"'
 t_unit_test_name_LDADD = libbase.la $(CMOCKA_LIBS)
 t_unit_test_name_LDFLAGS = $(TFS_LDFLAGS)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fs/base/name: the shared vectors in both directions; a mutated vector is refused or
+ * engine/base/name: the shared vectors in both directions; a mutated vector is refused or
  * is the canonical name of another key; random keys survive a round trip.
  */
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 
 #include <errno.h>
 #include <setjmp.h>

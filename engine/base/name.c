@@ -12,7 +12,7 @@
  * Rejected: a table of escaped names or a trie of parts.  A name is computed
  * from its key wherever it is needed, which takes less than 100 ns.
  */
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 
 #include <errno.h>
 #include <stdio.h>
