@@ -22,6 +22,7 @@
 	X(FS_SCHEMA)     /* one change of a schema, and the kernel's copies that it makes invalid */                               \
 	X(FS_TREE)       /* node table, scratch tree, directory streams */                                                         \
 	X(FS_NOTIFY)     /* the notifier's queue */                                                                                \
+	X(BULK)          /* whose turn it is in a reader of tar; a leaf */                                                         \
 	/* client */                                                                                                               \
 	X(CLIENT) /* table handles; a batch */                                                                                     \
 	/* master */                                                                                                               \

@@ -7,7 +7,7 @@ model_sources = %D%/model_store.c %D%/model_table.c %D%/model_tablets.c %D%/mode
 	%D%/model_access.c %D%/model_scan.c %D%/model_read.c \
 	%D%/model.h %D%/model_types.h %D%/rename.h
 noinst_LTLIBRARIES += %D%/libmodel.la %D%/libmodel_ref.la
-%C%_libmodel_la_SOURCES = $(model_sources)
+%C%_libmodel_la_SOURCES = $(model_sources) %D%/model_batch.c
 %C%_libmodel_la_LIBADD = $(CONFIG_LIBS) -lpthread
 %C%_libmodel_ref_la_SOURCES = $(model_sources)
 %C%_libmodel_ref_la_CPPFLAGS = $(AM_CPPFLAGS) -include t/model/rename.h

@@ -9,3 +9,6 @@ t_unit_test_bulk_line_LDADD = libbulk.la t/model/libmodel.la libbase.la $(CMOCKA
 check_PROGRAMS += t/unit/test_bulk_mutation
 t_unit_test_bulk_mutation_SOURCES = t/unit/test_bulk_mutation.c
 t_unit_test_bulk_mutation_LDADD = libbulk.la t/model/libmodel.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_bulk_import
+t_unit_test_bulk_import_SOURCES = t/unit/test_bulk_import.c
+t_unit_test_bulk_import_LDADD = libbulk.la t/model/libmodel.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

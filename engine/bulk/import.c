@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A record is checked when it is read, so that its number is known: the limits of
+ * keys and values, the family, and in a family of counters the number.  An error
+ * of the store comes later, from a thread of the batch.  It is an error of the
+ * disk or the space and not of a record, and ends the import.
+ */
+#include "engine/bulk/import.h"
+
+#include "engine/base/counter.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct import {
+	struct import_options o;
+	struct record_reader *reader;
+	struct tfs_batch *batch;
+	struct import_counts counts;
+	char family[TFS_NAME_MAX + 1]; /* of the last record whose family was allowed; "": none */
+	bool counter;                  /* its type */
+	_Atomic int failed;            /* the first error of the batch */
+};
+
+static void note_failure(void *arg, struct tfs_bytes row, int err)
+{
+	struct import *im = arg;
+	int none = 0;
+
+	(void)atomic_compare_exchange_strong(&im->failed, &none, err);
+}
+
+static int refuse_record(struct import *im, uint64_t number, int err, const char *reason)
+{
+	im->counts.refused++;
+	return im->o.refused(im->o.arg, number, err, reason);
+}
+
+/* Finds the type of im->family.  -ENOENT: the table has no such family. */
+static int find_family(struct import *im)
+{
+	const struct tfs_schema *s;
+	const struct tfs_family *f;
+	int err = tfs_schema_get(im->o.table, &s);
+
+	if (err)
+		return err;
+	f = tfs_schema_family(s, im->family);
+	if (f)
+		im->counter = f->type == TFS_TYPE_COUNTER;
+	tfs_schema_put(s);
+	return f ? 0 : -ENOENT;
+}
+
+/* Returns 0 if cells may be stored in the record's family. */
+static int enter_family(struct import *im, const struct record *r, const char **why)
+{
+	int err = 0;
+
+	if (slice_eq(r->family, slice_str(im->family)))
+		return 0;
+	memcpy(im->family, r->family.p, r->family.n);
+	im->family[r->family.n] = 0;
+	if (im->o.family)
+		err = im->o.family(im->o.arg, im->family, why);
+	if (!err)
+		err = find_family(im);
+	if (err == -ENOENT && !*why)
+		*why = "the table has no such family";
+	if (err)
+		im->family[0] = 0;
+	return err;
+}
+
+static int store(struct import *im, const struct record *r)
+{
+	struct tfs_mutation *m = tfs_mutation_new(im->o.table, tfs_bytes_of(r->row.p, r->row.n));
+	int err = m ? 0 : -ENOMEM;
+
+	if (!err)
+		err = tfs_mutation_put(m, im->family, tfs_bytes_of(r->qualifier.p, r->qualifier.n),
+			r->has_ts ? tfs_at(r->ts) : TFS_AUTO, tfs_bytes_of(r->value.p, r->value.n));
+	if (!err)
+		err = tfs_batch_add(im->batch, m);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static int take_cell(void *arg, const struct record *r)
+{
+	struct import *im = arg;
+	const char *why = NULL;
+	int64_t number;
+	int err = atomic_load(&im->failed);
+
+	if (err)
+		return err;
+	err = enter_family(im, r, &why);
+	if (err)
+		return refuse_record(im, r->number, err, why ? why : "its family");
+	if (im->counter && counter_parse(r->value, &number))
+		return refuse_record(im, r->number, 0, "the value of a counter is one decimal number");
+	err = store(im, r);
+	if (err == -EINVAL) { /* the family was dropped meanwhile */
+		im->family[0] = 0;
+		return refuse_record(im, r->number, -ENOENT, "the table has no such family");
+	}
+	im->counts.cells += err == 0;
+	return err;
+}
+
+static int take_schema(void *arg, uint64_t number, struct slice text, int64_t mtime_us)
+{
+	struct import *im = arg;
+	const char *why = "the archive contains a schema";
+	int err = -EPERM;
+
+	if (im->o.schema) {
+		/* The schema may drop the families of cells that wait. */
+		err = tfs_batch_flush(im->batch);
+		if (err)
+			return err;
+		err = im->o.schema(im->o.arg, text, mtime_us, &why);
+		im->family[0] = 0;
+	}
+	return err ? refuse_record(im, number, err, why) : 0;
+}
+
+static int take_refused(void *arg, uint64_t number, const char *reason)
+{
+	return refuse_record(arg, number, 0, reason);
+}
+
+int import_new(enum bulk_format format, const struct import_options *o, struct import **out)
+{
+	struct import *im = calloc(1, sizeof(*im));
+	int err;
+
+	if (!im)
+		return -ENOMEM;
+	im->o = *o;
+	err = tfs_batch_new(o->table, &(struct tfs_batch_options){.sync = o->sync, .failed = note_failure, .arg = im}, &im->batch);
+	if (!err)
+		err = record_reader_new(format, &(struct record_sink){im, take_cell, take_schema, take_refused}, &im->reader);
+	if (err) {
+		import_free(im);
+		return err;
+	}
+	*out = im;
+	return 0;
+}
+
+int import_feed(struct import *im, const void *p, size_t n)
+{
+	int err = record_reader_feed(im->reader, p, n);
+
+	im->counts.bytes += n;
+	return err ? err : atomic_load(&im->failed);
+}
+
+int import_end(struct import *im)
+{
+	int err = record_reader_end(im->reader), flushed = tfs_batch_flush(im->batch);
+
+	return err ? err : flushed ? flushed : atomic_load(&im->failed);
+}
+
+struct import_counts import_counts(const struct import *im)
+{
+	return im->counts;
+}
+
+void import_free(struct import *im)
+{
+	if (!im)
+		return;
+	record_reader_free(im->reader);
+	if (im->batch)
+		(void)!tfs_batch_close(im->batch);
+	free(im);
+}

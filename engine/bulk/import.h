@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Imports into a table: the records of an input, in their order, as row mutations
+ * of a batch.  A cell with a timestamp is stored as that version, so an input can
+ * be imported again and changes nothing.
+ *
+ * Threads: one at a time; the callbacks are called during import_feed and
+ * import_end.
+ */
+#ifndef TFS_BULK_IMPORT_H
+#define TFS_BULK_IMPORT_H
+
+#include "engine/bulk/reader.h"
+#include "engine/tabletfs.h"
+
+/* Each may set *why, a static text, when it returns an error. */
+struct import_options {
+	struct tfs_table *table;
+	void *arg;
+	/*
+	 * May cells be stored in the family?  Called when the family is not that of
+	 * the record before.  It may make the family.  -ENOENT: the table has no such
+	 * family; any error refuses the record.  NULL: every family of the schema.
+	 */
+	int (*family)(void *arg, const char *name, const char **why);
+	/* Applies a schema.  An error refuses it.  NULL: it is refused. */
+	int (*schema)(void *arg, struct slice text, int64_t mtime_us, const char **why);
+	/* A record is not stored.  err: 0 if it is not valid.  Returns 0 to continue, or -errno, which ends the import. */
+	int (*refused)(void *arg, uint64_t number, int err, const char *reason);
+	bool sync; /* what import_end has applied is on disk */
+};
+
+struct import_counts {
+	uint64_t bytes, cells, refused; /* bytes: of the input */
+};
+
+struct import;
+int import_new(enum bulk_format format, const struct import_options *o, struct import **out) TFS_MUST;
+/* An error remains: the import has ended, and cells that were read before may be stored or not. */
+int import_feed(struct import *im, const void *p, size_t n) TFS_MUST;
+/* The input has ended, or may have ended (record_reader_end).  When it returns 0, all cells that were not refused are stored. */
+int import_end(struct import *im) TFS_MUST;
+struct import_counts import_counts(const struct import *im);
+void import_free(struct import *im); /* NULL allowed; waits for the cells that were read */
+
+#endif

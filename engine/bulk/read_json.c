@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines of JSON, each one object with the members of a cell in any order.  The
+ * strings are decoded while they arrive and lie one after another in `line`, so
+ * a line needs no more memory than its cell.
+ *
+ * Rejected: a library.  Those that Debian has build a tree of a whole line,
+ * which may have 90 MiB, and need a second copy for base64.
+ */
+#include "engine/bulk/reader_internal.h"
+#include "engine/base/name.h"
+
+#include <errno.h>
+
+enum member { ROW, FAMILY, QUALIFIER, TIMESTAMP, VALUE, MEMBERS, BASE64 = 8 };
+
+static const struct {
+	const char *name;
+	unsigned member;
+} names[] = {
+	{"row", ROW},
+	{"row_base64", ROW | BASE64},
+	{"family", FAMILY},
+	{"qualifier", QUALIFIER},
+	{"qualifier_base64", QUALIFIER | BASE64},
+	{"timestamp", TIMESTAMP},
+	{"value", VALUE},
+	{"value_base64", VALUE | BASE64},
+};
+enum { NAME_BYTES = 24, ESCAPE_MAX = 12 };
+
+/* The place within a line. */
+enum place { START, FIRST_NAME, NAME, IN_NAME, COLON, CONTENT, IN_STRING, IN_NUMBER, COMMA, AFTER };
+
+struct json_reader {
+	struct record_reader reader;
+	uint64_t number; /* of the lines that have ended */
+	enum place place;
+	bool begun;         /* the line has a byte */
+	const char *reason; /* the line is refused; the rest of it is skipped */
+	struct buf line;    /* decoded strings and the timestamp */
+	struct {
+		size_t from, n;
+	} at[MEMBERS]; /* in line */
+	unsigned seen; /* members, bits */
+	uint8_t name[NAME_BYTES];
+	size_t name_n;
+	enum member member; /* being read */
+	bool base64;
+	uint8_t escape[ESCAPE_MAX];
+	size_t escape_n;  /* bytes of an unfinished escape */
+	uint32_t quantum; /* base64: bits that are not yet whole bytes */
+	unsigned digits;  /* base64: of the current four */
+	unsigned padding;
+};
+
+static struct slice member_of(const struct json_reader *j, enum member m)
+{
+	return slice_of(j->line.p + j->at[m].from, j->at[m].n);
+}
+
+static void refuse_line(struct json_reader *j, const char *reason)
+{
+	j->reason = reason;
+}
+
+/* ---- names ---- */
+
+static void end_name(struct json_reader *j)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!slice_eq(slice_of(j->name, j->name_n), slice_str(names[i].name)))
+			continue;
+		j->member = (enum member)(names[i].member & ~(unsigned)BASE64);
+		j->base64 = names[i].member & BASE64;
+		if (j->seen & 1u << j->member)
+			refuse_line(j, "a member occurs twice");
+		j->seen |= 1u << j->member;
+		j->place = COLON;
+		return;
+	}
+	refuse_line(j, "it has a member that is none of row, family, qualifier, timestamp, value and their _base64");
+}
+
+static void take_name(struct json_reader *j, uint8_t c)
+{
+	if (c == '"')
+		end_name(j);
+	else if (j->name_n == NAME_BYTES || c == '\\')
+		refuse_line(j, "it has a member that is none of row, family, qualifier, timestamp, value and their _base64");
+	else
+		j->name[j->name_n++] = c;
+}
+
+/* ---- strings ---- */
+
+static int base64_value(uint8_t c)
+{
+	return c >= 'A' && c <= 'Z'    ? c - 'A'
+		: c >= 'a' && c <= 'z' ? c - 'a' + 26
+		: c >= '0' && c <= '9' ? c - '0' + 52
+		: c == '+'             ? 62
+		: c == '/'             ? 63
+				       : -1;
+}
+
+static int take_base64(struct json_reader *j, const uint8_t *p, size_t n)
+{
+	int err = buf_reserve(&j->line, n / 4 * 3 + 3);
+
+	for (size_t i = 0; i < n && !err; i++) {
+		int v = base64_value(p[i]);
+
+		if ((v < 0 && p[i] != '=') || (v >= 0 && j->padding) || (p[i] == '=' && (j->digits < 2 || j->padding == 2))) {
+			refuse_line(j, "a member _base64 is not base64");
+			return 0;
+		}
+		if (p[i] == '=')
+			j->padding++;
+		j->quantum = j->quantum << 6 | (uint32_t)(v < 0 ? 0 : v);
+		if (++j->digits < 4)
+			continue;
+		for (unsigned k = 0; k < 3 - j->padding; k++)
+			j->line.p[j->line.n++] = (uint8_t)(j->quantum >> (16 - 8 * k));
+		if (j->padding && (j->quantum & (j->padding == 2 ? 0xffffu : 0xffu)))
+			refuse_line(j, "a member _base64 is not base64");
+		j->quantum = j->digits = 0;
+	}
+	return err;
+}
+
+/* Adds decoded bytes to the string. */
+static int take_text(struct json_reader *j, const uint8_t *p, size_t n)
+{
+	if (j->line.n + (j->base64 ? n / 4 * 3 : n) > RECORD_BYTES_MAX) {
+		refuse_line(j, "it is longer than any cell");
+		return 0;
+	}
+	return j->base64 ? take_base64(j, p, n) : buf_append(&j->line, p, n);
+}
+
+static int hex_value(uint8_t c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The code unit of "\uXXXX" at p; -1: it is none. */
+static int32_t code_unit(const uint8_t *p)
+{
+	int32_t v = 0;
+
+	for (unsigned i = 2; i < 6; i++) {
+		int h = hex_value(p[i]);
+
+		if (h < 0)
+			return -1;
+		v = v << 4 | h;
+	}
+	return p[0] == '\\' && p[1] == 'u' ? v : -1;
+}
+
+static int take_character(struct json_reader *j, uint32_t c)
+{
+	uint8_t out[4];
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+	if (n == 1) {
+		out[0] = (uint8_t)c;
+	} else {
+		for (size_t i = n; i-- > 1; c >>= 6)
+			out[i] = (uint8_t)(0x80 | (c & 63));
+		out[0] = (uint8_t)((0xf00u >> n) | c);
+	}
+	return take_text(j, out, n);
+}
+
+/* Adds a byte to an unfinished escape, or ends it. */
+static int take_escape(struct json_reader *j, uint8_t c)
+{
+	static const char letters[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
+	const char *letter;
+	int32_t first, second;
+
+	j->escape[j->escape_n++] = c;
+	if (j->escape_n == 2 && c != 'u') {
+		letter = memchr(letters, c, sizeof(letters) - 1);
+		j->escape_n = 0;
+		if (!letter) {
+			refuse_line(j, "a backslash begins no escape of JSON");
+			return 0;
+		}
+		return take_text(j, (const uint8_t *)&bytes[letter - letters], 1);
+	}
+	if (j->escape_n < 6)
+		return 0;
+	first = code_unit(j->escape);
+	if (first < 0 || (first >= 0xdc00 && first <= 0xdfff)) {
+		refuse_line(j, "\\u is not followed by a character in four hexadecimal digits");
+		return 0;
+	}
+	if (first < 0xd800 || first > 0xdfff) {
+		j->escape_n = 0;
+		return take_character(j, (uint32_t)first);
+	}
+	if (j->escape_n < 12)
+		return 0;
+	second = code_unit(j->escape + 6);
+	j->escape_n = 0;
+	if (second < 0xdc00 || second > 0xdfff) {
+		refuse_line(j, "a surrogate \\uD800 to \\uDBFF is not followed by its second half");
+		return 0;
+	}
+	return take_character(j, 0x10000 + ((uint32_t)(first - 0xd800) << 10) + (uint32_t)(second - 0xdc00));
+}
+
+static void end_string(struct json_reader *j)
+{
+	j->at[j->member].n = j->line.n - j->at[j->member].from;
+	j->place = COMMA;
+	if (j->base64 && j->digits)
+		refuse_line(j, "a member _base64 is not base64");
+	else if (!j->base64 && !utf8_valid(member_of(j, j->member)))
+		refuse_line(j, "a string is not valid UTF-8; other bytes are written in a member _base64");
+}
+
+/* Reads bytes of a string up to its end, a special byte or `end`.  Returns the next byte to read. */
+static const uint8_t *take_string(struct json_reader *j, const uint8_t *p, const uint8_t *end, int *err)
+{
+	const uint8_t *run = p;
+
+	if (j->escape_n) {
+		*err = take_escape(j, *p);
+		return p + 1;
+	}
+	while (p < end && *p != '"' && *p != '\\' && *p >= 0x20)
+		p++;
+	if (p > run)
+		*err = take_text(j, run, (size_t)(p - run));
+	if (p == end || *err || j->reason)
+		return p;
+	if (*p == '"')
+		end_string(j);
+	else if (*p == '\\')
+		j->escape[j->escape_n++] = *p;
+	else
+		refuse_line(j, "a string contains a control byte that is not escaped");
+	return p + 1;
+}
+
+/* ---- the object ---- */
+
+static void begin_content(struct json_reader *j, uint8_t c)
+{
+	j->at[j->member].from = j->line.n;
+	j->quantum = j->digits = j->padding = 0;
+	if (j->member == TIMESTAMP && (c == '-' || (c >= '0' && c <= '9')))
+		j->place = IN_NUMBER;
+	else if (j->member != TIMESTAMP && c == '"')
+		j->place = IN_STRING;
+	else
+		refuse_line(j, j->member == TIMESTAMP ? "the timestamp is not a number" : "a member is not a string");
+}
+
+/* Reads a byte outside of strings and numbers. */
+static void take_token(struct json_reader *j, uint8_t c)
+{
+	static const struct {
+		enum place at;
+		char byte;
+		enum place then;
+	} steps[] = {
+		{START, '{', FIRST_NAME},
+		{FIRST_NAME, '"', IN_NAME},
+		{FIRST_NAME, '}', AFTER},
+		{NAME, '"', IN_NAME},
+		{COLON, ':', CONTENT},
+		{COMMA, ',', NAME},
+		{COMMA, '}', AFTER},
+	};
+
+	if (c == ' ' || c == '\t' || c == '\r')
+		return;
+	if (j->place == CONTENT) {
+		begin_content(j, c);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+		if (steps[i].at != j->place || steps[i].byte != c)
+			continue;
+		j->place = steps[i].then;
+		j->name_n = 0;
+		return;
+	}
+	refuse_line(j, "it is not one object of JSON");
+}
+
+static int take_number(struct json_reader *j, uint8_t c)
+{
+	if (c == '-' || (c >= '0' && c <= '9')) {
+		if (j->line.n - j->at[TIMESTAMP].from < 32)
+			return buf_u8(&j->line, c);
+		refuse_line(j, "the timestamp is not a whole number of 64 bits");
+		return 0;
+	}
+	j->at[TIMESTAMP].n = j->line.n - j->at[TIMESTAMP].from;
+	j->place = COMMA;
+	if (c == '.' || c == 'e' || c == 'E' || c == '+')
+		refuse_line(j, "the timestamp is not a whole number of 64 bits");
+	else
+		take_token(j, c);
+	return 0;
+}
+
+/* Reads bytes of one line, of which none is a newline. */
+static int take_bytes(struct json_reader *j, const uint8_t *p, const uint8_t *end)
+{
+	int err = 0;
+
+	while (p < end && !j->reason && !err) {
+		if (j->place == IN_STRING) {
+			p = take_string(j, p, end, &err);
+			continue;
+		}
+		if (j->place == IN_NAME)
+			take_name(j, *p++);
+		else if (j->place == IN_NUMBER)
+			err = take_number(j, *p++);
+		else {
+			take_token(j, *p);
+			/* A number has no byte in front of its first digit. */
+			if (j->place != IN_NUMBER)
+				p++;
+		}
+	}
+	return err;
+}
+
+static const char *parse_members(const struct json_reader *j, struct record *r)
+{
+	static const char *const missing[] = {[ROW] = "it has no member row",
+		[FAMILY] = "it has no member family",
+		[QUALIFIER] = "it has no member qualifier",
+		[VALUE] = "it has no member value"};
+
+	if (j->place != AFTER)
+		return "it is not one object of JSON";
+	for (enum member m = ROW; m < MEMBERS; m++)
+		if (m != TIMESTAMP && !(j->seen & 1u << m))
+			return missing[m];
+	r->row = member_of(j, ROW);
+	r->family = member_of(j, FAMILY);
+	r->qualifier = member_of(j, QUALIFIER);
+	r->value = member_of(j, VALUE);
+	r->has_ts = j->seen & 1u << TIMESTAMP;
+	if (r->has_ts && !name_parse_ts(member_of(j, TIMESTAMP), &r->ts))
+		return "the timestamp is not a whole number of 64 bits";
+	return record_fault(r);
+}
+
+static int end_line(struct json_reader *j)
+{
+	struct record r = {.number = ++j->number};
+
+	if (!j->reason)
+		j->reason = parse_members(j, &r);
+	return j->reason ? j->reader.sink.refused(j->reader.sink.arg, r.number, j->reason)
+			 : j->reader.sink.cell(j->reader.sink.arg, &r);
+}
+
+static void begin_line(struct json_reader *j)
+{
+	if (j->line.cap > 1u << 20)
+		buf_fini(&j->line);
+	buf_reset(&j->line);
+	j->place = START;
+	j->begun = false;
+	j->reason = NULL;
+	j->seen = 0;
+	j->escape_n = 0;
+}
+
+static int json_feed(struct record_reader *r, const uint8_t *p, size_t n)
+{
+	struct json_reader *j = (struct json_reader *)r;
+	const uint8_t *end = p + n;
+	int err = 0;
+
+	while (p < end && !err) {
+		const uint8_t *newline = memchr(p, '\n', (size_t)(end - p)), *to = newline ? newline : end;
+
+		err = take_bytes(j, p, to);
+		j->begun = true;
+		if (newline && !err) {
+			err = end_line(j);
+			begin_line(j);
+		}
+		p = newline ? to + 1 : to;
+	}
+	return err;
+}
+
+static int json_end(struct record_reader *r)
+{
+	struct json_reader *j = (struct json_reader *)r;
+	int err = j->begun ? end_line(j) : 0;
+
+	begin_line(j);
+	return err;
+}
+
+static void json_fini(struct record_reader *r)
+{
+	buf_fini(&((struct json_reader *)r)->line);
+}
+
+const struct record_reader_ops json_reader_ops = {
+	.bytes = sizeof(struct json_reader), .feed = json_feed, .end = json_end, .fini = json_fini};

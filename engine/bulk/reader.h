@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers of imports: bytes in, cells out.  A reader takes bytes in pieces of any
+ * size and keeps one cell at most, so its memory is bounded.
+ *
+ * Records have numbers from 1: a line, or an entry of an archive.  A record that
+ * is not valid is refused with a reason, and reading continues behind it, unless
+ * the sink or the format prevents that.
+ *
+ * Threads: a reader is used by one thread at a time.  The sink is called during
+ * record_reader_feed and record_reader_end, and never at any other time; the reader of tar
+ * calls it from a thread of its own.
+ */
+#ifndef TFS_BULK_READER_H
+#define TFS_BULK_READER_H
+
+#include "engine/base/bytes.h"
+
+enum bulk_format { BULK_TSV, BULK_JSONL, BULK_TAR };
+
+/* A cell.  The bytes are lent until the sink returns. */
+struct record {
+	uint64_t number;
+	struct slice row, family, qualifier, value;
+	bool has_ts; /* else the cell gets the time at which it is stored */
+	int64_t ts;
+};
+
+/* Each returns 0, or -errno: reading ends, and the reader's caller gets it. */
+struct record_sink {
+	void *arg;
+	int (*cell)(void *arg, const struct record *r);
+	/* TABLE/.schema in an archive of a table.  mtime_us: of its entry. */
+	int (*schema)(void *arg, uint64_t number, struct slice text, int64_t mtime_us);
+	/* The record is not a valid cell. */
+	int (*refused)(void *arg, uint64_t number, const char *reason);
+};
+
+struct record_reader;
+/* sink is copied. */
+int record_reader_new(enum bulk_format format, const struct record_sink *sink, struct record_reader **out) TFS_MUST;
+/* Reads more bytes.  0, or -errno: of the sink, -ENOMEM, or -EBADMSG if nothing behind a refused record can be read.  An error remains. */
+int record_reader_feed(struct record_reader *r, const void *p, size_t n) TFS_MUST;
+/*
+ * The input has ended, or may have ended: a last line needs no newline.  More may
+ * be fed afterwards.  -EBADMSG: an archive has no end mark; it is refused too.
+ */
+int record_reader_end(struct record_reader *r) TFS_MUST;
+void record_reader_free(struct record_reader *r); /* NULL allowed */
+
+/* Returns NULL, or the reason for which no table can have the cell: the limits of tabletfs.h and the names of families. */
+const char *record_fault(const struct record *r);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The row's last component is the first that is no part of a split name. */
+#include "engine/bulk/tree_path.h"
+
+#include "engine/base/name.h"
+
+#include <errno.h>
+
+static struct slice behind(struct slice path, size_t n)
+{
+	return slice_of(path.p + n, path.n - n);
+}
+
+const char *tree_path_parse(struct slice path, struct tree_path *out)
+{
+	struct slice rest = path, name;
+	const uint8_t *slash;
+	enum name_kind kind;
+	bool part = true;
+	int err;
+
+	while (part) {
+		slash = rest.n ? memchr(rest.p, '/', rest.n) : NULL;
+		if (!slash)
+			return "not the path of a cell: ROW/FAMILY/QUALIFIER@TIMESTAMP";
+		part = name_is_part(slice_of(rest.p, (size_t)(slash - rest.p)));
+		rest = behind(rest, (size_t)(slash - rest.p) + 1);
+	}
+	slash = rest.n ? memchr(rest.p, '/', rest.n) : NULL;
+	if (!slash)
+		return "not the path of a cell: ROW/FAMILY/QUALIFIER@TIMESTAMP";
+	out->family = slice_of(rest.p, (size_t)(slash - rest.p));
+	name = behind(rest, out->family.n + 1);
+	err = name_decode_row(slice_of(path.p, (size_t)(rest.p - path.p) - 1), &out->row);
+	if (err)
+		return err == -ENOMEM ? "" : "its first component is not the canonical name of a row key";
+	err = name_decode_cell(name, &out->qualifier, &kind, &out->ts);
+	if (err)
+		return err == -ENOMEM ? "" : "its last component is not the canonical name of a cell";
+	out->plain = kind == NAME_NEWEST;
+	return NULL;
+}
+
+void tree_path_fini(struct tree_path *p)
+{
+	buf_fini(&p->row);
+	buf_fini(&p->qualifier);
+}
+
+int tree_path_append(struct slice row, const char *family, struct slice qualifier, int64_t ts, struct buf *out, size_t *row_end)
+{
+	int err = name_encode(NAME_ROW, row, 0, out);
+
+	*row_end = out->n;
+	if (!err)
+		err = buf_printf(out, "/%s/", family);
+	return err ? err : name_encode(NAME_VERSION, qualifier, ts, out);
+}

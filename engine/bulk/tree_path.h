@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The paths of cells below the directory of their table: ROW/FAMILY/NAME, where
+ * row and name may be several components (engine/base/name.h).
+ * Pure functions; threads: any.
+ */
+#ifndef TFS_BULK_TREE_PATH_H
+#define TFS_BULK_TREE_PATH_H
+
+#include "engine/base/bytes.h"
+
+struct tree_path {
+	struct buf row, qualifier;
+	struct slice family; /* in the path */
+	bool plain;          /* the name has no timestamp */
+	int64_t ts;
+};
+
+/* Parses a canonical path without a leading "./".  Returns NULL, or the reason why it is none; "" if memory is lacking.  out: {0}, or used before. */
+const char *tree_path_parse(struct slice path, struct tree_path *out) TFS_MUST;
+void tree_path_fini(struct tree_path *p);
+/* Appends the path of a version.  *row_end: the index in out of the '/' behind the row. */
+int tree_path_append(
+	struct slice row, const char *family, struct slice qualifier, int64_t ts, struct buf *out, size_t *row_end) TFS_MUST;
+
+#endif
