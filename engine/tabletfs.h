@@ -328,6 +328,7 @@ enum tfs_schema_op {
 	TFS_SCHEMA_GROUP_IN_MEMORY, /* value, of all five */
 	TFS_SCHEMA_FAMILY_RENAME,   /* value: the new name; cells and id remain; -EEXIST: the name is in use */
 	TFS_SCHEMA_GROUP_RENAME,    /* value: the new name; -EEXIST; -EBUSY: "default" cannot be renamed */
+	TFS_SCHEMA_FAMILY_ACL,      /* value: the ACL as in .schema; mode */
 };
 struct tfs_schema_edit {
 	enum tfs_schema_op op;

@@ -44,7 +44,7 @@ struct command {
 	bool own_source; /* fsname= was given */
 };
 
-enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ };
+enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
 
 #define OPTION(text, field)                                                                                                        \
 	{                                                                                                                          \
@@ -60,7 +60,7 @@ static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("
 	FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
-	FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
+	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
 
 static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
 {
@@ -72,6 +72,8 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 	}
 	if (key == KEY_FSNAME)
 		c->own_source = true;
+	if (key == KEY_ALLOW_OTHER)
+		fs.many_users = true;
 	if (key == KEY_MAX_READ)
 		fs.max_read = (unsigned)strtoul(arg + strlen("max_read="), NULL, 10);
 	/* Options in fstab that are meant for other programs. */

@@ -102,7 +102,7 @@ for how in 'cat "$1" >v/.schema' 'cp "$1" v/.tmp && mv v/.tmp v/.schema' 'cd v &
 	ok "a user restores a .schema of root's: ${how%% *}" user bash -c "$how" - "$W/roots.schema"
 	is "$(stat -c '%n %u:%g:%a' v v/.families/roots v/.families/his v/.families/other | tr '\n' ',')" \
 		"v 1234:100:755,v/.families/roots 0:0:700,v/.families/his 1234:4321:750,v/.families/other 1234:100:755," "  what chown would refuse is left out"
-	like "$(tail -n 1 .tabletfs/log)" '/v/.schema: owner, group or mode of the table and of family roots and others left out' "  and the log says so"
+	like "$(tail -n 1 .tabletfs/log)" '/v/.schema: owner, group, mode or ACL of the table and of family roots and others left out' "  and the log says so"
 	unlike "$(cat v/.schema)" '4322' "  and .schema says what holds"
 	ok "  he uses what he has restored" user bash -c "mkdir -p v/r/his && echo x >v/r/his/q && rm -r v/r"
 	rmdir v/x 2>/dev/null

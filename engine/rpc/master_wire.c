@@ -36,7 +36,7 @@ WIRE_COMPLETE(tfs_schema_edit, SCHEMA_EDIT)
 
 static bool edit_valid(const void *m)
 {
-	return ((const struct tfs_schema_edit *)m)->op <= TFS_SCHEMA_GROUP_RENAME;
+	return ((const struct tfs_schema_edit *)m)->op <= TFS_SCHEMA_FAMILY_ACL;
 }
 
 static bool request_valid(const void *m)

@@ -159,6 +159,10 @@ static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_
 		f->mode = e->mode & 0777;
 		return 0;
 	}
+	if (e->op == TFS_SCHEMA_FAMILY_ACL) {
+		f->mode = e->mode & 0777;
+		return edit_value(s, f, e, set_family_acl, reason);
+	}
 	if (e->op == TFS_SCHEMA_FAMILY_OWNER) {
 		edit_owner(e, &f->uid, &f->gid);
 		return 0;
@@ -223,6 +227,7 @@ static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const c
 	case TFS_SCHEMA_FAMILY_GC:
 	case TFS_SCHEMA_FAMILY_GROUP:
 	case TFS_SCHEMA_FAMILY_TYPE:
+	case TFS_SCHEMA_FAMILY_ACL:
 		return f ? edit_family(s, f, e, reason) : -ENOENT;
 	case TFS_SCHEMA_GROUP_ADD:
 		return e->name ? group_add(s, e, reason) : -EINVAL;

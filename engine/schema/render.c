@@ -27,6 +27,8 @@ static int render_setting(struct buf *out, const char *name, const char *value)
 static int render_family(const struct tfs_family *f, struct buf *out)
 {
 	char user[256], group[256];
+	struct buf acl = {0};
+	int err = 0;
 
 	if (buf_append(out, "  { ", 4) || render_setting(out, "name", f->name))
 		return -ENOMEM;
@@ -39,7 +41,10 @@ static int render_family(const struct tfs_family *f, struct buf *out)
 	if (render_setting(out, "owner_group", value_group(f->gid, group)) ||
 		buf_printf(out, "mode = \"0%03o\"; ", (unsigned)f->mode))
 		return -ENOMEM;
-	return *f->acl && render_setting(out, "acl", f->acl) ? -ENOMEM : buf_append(out, "}", 1);
+	if (*f->acl && (acl_show(f->acl, &acl) || render_setting(out, "acl", (const char *)acl.p)))
+		err = -ENOMEM;
+	buf_fini(&acl);
+	return err ? err : buf_append(out, "}", 1);
 }
 
 static int render_group(const struct tfs_group *g, struct buf *out)

@@ -19,13 +19,16 @@ static int group_order(const void *a, const void *b)
 }
 
 /* Checks the family's group and rule, and sets max_age_us from the rule. */
-static int finish_family(const struct schema *s, struct tfs_family *f, const char **reason)
+static int finish_family(struct schema *s, struct tfs_family *f, const char **reason)
 {
 	struct gc_rule *rule = NULL;
 	int err;
 
 	if (!draft_find_group(s, f->group))
 		return schema_refuse(reason, "a family is in a group that does not exist");
+	err = acl_finish(s, f, reason);
+	if (err)
+		return err;
 	err = gc_parse(f->gc, &rule, reason);
 	if (err)
 		return err;

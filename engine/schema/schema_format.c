@@ -178,7 +178,7 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 		!get_text(s, r, SCHEMA_GC_MAX, &gc, no_memory) || !get_be16(r, &group) || !get_u8(r, &type) || !get_be32(r, &uid) ||
 		!get_be32(r, &gid) || !get_be16(r, &mode) || !get_text(s, r, SCHEMA_ACL_MAX, &acl, no_memory))
 		return false;
-	if (id <= *last || id >= s->next_family || type > TFS_TYPE_COUNTER || mode & ~0777)
+	if (!acl_valid(acl, no_memory) || id <= *last || id >= s->next_family || type > TFS_TYPE_COUNTER || mode & ~0777)
 		return false;
 	*last = id;
 	g = draft_group_by_id(s, group);

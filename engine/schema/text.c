@@ -420,11 +420,19 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 	for (unsigned i = 0; i < s->pub.family_count; i++) {
 		struct tfs_family *f = &s->families[i];
 		const struct tfs_family *before = NULL;
+		bool limited;
 
 		for (unsigned k = 0; k < was->family_count && !before; k++)
 			before = was->families[k].id == f->id ? &was->families[k] : NULL;
-		if (!(before ? limit_owner(user, before->uid, before->gid, &before->mode, &f->uid, &f->gid, &f->mode)
-			     : limit_owner(user, s->pub.uid, s->pub.gid, NULL, &f->uid, &f->gid, &f->mode)))
+		limited = before ? limit_owner(user, before->uid, before->gid, &before->mode, &f->uid, &f->gid, &f->mode)
+				 : limit_owner(user, s->pub.uid, s->pub.gid, NULL, &f->uid, &f->gid, &f->mode);
+		if (before && user->uid != before->uid && strcmp(f->acl, before->acl) != 0) {
+			f->acl = draft_str(s, before->acl);
+			if (!f->acl)
+				return -ENOMEM;
+			limited = true;
+		}
+		if (!limited)
 			continue;
 		if (!families++)
 			first = f->name;
@@ -433,7 +441,7 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 		return 0;
 	err = schema_finish(s, true, &reason);
 	if (err == 0 && families)
-		why_line(note, 0, "owner, group or mode of %sfamily %s%s left out: the writer could not set them by chown",
+		why_line(note, 0, "owner, group, mode or ACL of %sfamily %s%s left out: the writer could not set them by chown",
 			table ? "the table and of " : "", first, families > 1 ? " and others" : "");
 	else if (err == 0)
 		why_line(note, 0, "owner, group or mode of the table left out: the writer could not set them by chown");

@@ -198,6 +198,16 @@ static int parse_owner(
 	return 0;
 }
 
+int value_user_id(const char *name, uint32_t *id, const char **reason)
+{
+	return parse_owner(name, user_once, "no such user", id, reason);
+}
+
+int value_group_id(const char *name, uint32_t *id, const char **reason)
+{
+	return parse_owner(name, group_once, "no such user group", id, reason);
+}
+
 /*
  * Writes the name of an id.  Writes the number instead if the name, parsed
  * again, gives another id: two names may share an id, and a name may consist
@@ -248,14 +258,14 @@ int set_owner(struct schema *s, void *target, const char *value, const char **re
 {
 	struct tfs_family *f = target;
 
-	return parse_owner(value, user_once, "no such user", f ? &f->uid : &s->pub.uid, reason);
+	return value_user_id(value, f ? &f->uid : &s->pub.uid, reason);
 }
 
 int set_owner_group(struct schema *s, void *target, const char *value, const char **reason)
 {
 	struct tfs_family *f = target;
 
-	return parse_owner(value, group_once, "no such user group", f ? &f->gid : &s->pub.gid, reason);
+	return value_group_id(value, f ? &f->gid : &s->pub.gid, reason);
 }
 
 int set_mode(struct schema *s, void *target, const char *value, const char **reason)
@@ -337,12 +347,6 @@ int set_family_type(struct schema *s, void *target, const char *value, const cha
 	else
 		return schema_refuse(reason, "a type is \"bytes\" or \"counter\"");
 	return 0;
-}
-
-/* Refuses access control lists, because they are not enforced, and a stored list would look like protection. */
-int set_family_acl(struct schema *s, void *target, const char *value, const char **reason)
-{
-	return *value ? schema_refuse(reason, "access control lists are not enforced in this version") : 0;
 }
 
 int set_group_compression(struct schema *s, void *target, const char *value, const char **reason)

@@ -27,6 +27,7 @@ struct fs {
 	struct tfs_store *store;
 	struct fuse_session *session;
 	bool read_only, quiet, latest;
+	bool many_users;   /* allow_other */
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
 	bool no_opendir;   /* OPENDIR returns ENOSYS: the mount is read-only, and no cell expires */
 	unsigned max_read; /* libfuse's option, 0: not given */

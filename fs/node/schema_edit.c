@@ -225,6 +225,14 @@ int fs_schema_set_owner(struct node *n, const struct stat *attr, int to_set, str
 	return err;
 }
 
+int fs_schema_set_acl(struct node *n, const char *acl, mode_t mode, struct changes *c)
+{
+	const struct tfs_schema_edit e = {
+		.op = TFS_SCHEMA_FAMILY_ACL, .explicit_act = true, .name = node_name(n), .value = acl, .mode = mode};
+
+	return fs_schema_edit(n, &e, c);
+}
+
 int fs_schema_replace_text(struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c)
 {
 	char path[1024], *why = NULL;

@@ -20,6 +20,8 @@ int fs_schema_bind(struct resolved *r) TFS_MUST;
 int fs_schema_name(struct node *n, struct buf *out) TFS_MUST;
 /* node_ops.set_owner of a table, and of a family's directory in .families. */
 int fs_schema_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c);
+/* Sets the ACL (a text as in .schema) and the mode of a family; n is its directory in .families. */
+int fs_schema_set_acl(struct node *n, const char *acl, mode_t mode, struct changes *c) TFS_MUST;
 /* Returns true if the family was dropped or has another name than this.  The kernel may then hold an old name. */
 bool fs_schema_renamed(struct node *family, struct slice name);
 

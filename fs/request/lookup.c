@@ -111,15 +111,22 @@ static int set_times(struct node *n, const struct stat *attr, int to_set, struct
 	return node_ops(n)->set_time ? node_ops(n)->set_time(n, us, c) : 0;
 }
 
-/* chmod and chown of a node that has the mode and owner of its family or table. */
-static int keep_owner(struct node *n, const struct stat *attr, int to_set)
+int request_keep_owner(struct node *n)
+{
+	if (fs.quiet || fs_schema_is_open(n))
+		return 0;
+	return refuse(
+		-EPERM, n, NULL, "mode, owner and ACL are the family's (.families) or the table's: see the mount option quiet");
+}
+
+int request_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
 {
 	struct stat now;
 	double timeout;
 	int err;
 
-	if (fs.quiet || fs_schema_is_open(n))
-		return 0;
+	if (node_ops(n)->set_owner)
+		return node_ops(n)->set_owner(n, attr, to_set, c);
 	err = node_attr(n, &now, &timeout);
 	if (err)
 		return err;
@@ -127,7 +134,7 @@ static int keep_owner(struct node *n, const struct stat *attr, int to_set)
 		(!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.st_uid) &&
 		(!(to_set & FUSE_SET_ATTR_GID) || attr->st_gid == now.st_gid))
 		return 0;
-	return refuse(-EPERM, n, NULL, "mode and owner are the family's (.families) or the table's: see the mount option quiet");
+	return request_keep_owner(n);
 }
 
 void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
@@ -140,7 +147,7 @@ void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 	int err = 0;
 
 	if (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
-		err = node_ops(n)->set_owner ? node_ops(n)->set_owner(n, attr, to_set, &c) : keep_owner(n, attr, to_set);
+		err = request_set_owner(n, attr, to_set, &c);
 	if (err == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 		err = attr->st_size < 0 ? -EINVAL : ofile_truncate(n, h, (uint64_t)attr->st_size, &c);
 	if (err == 0 && (to_set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW)))

@@ -9,6 +9,7 @@
 #define TFS_FS_REQUEST_REQUEST_H
 
 #include "fs/base/fs.h"
+#include "fs/base/notify.h"
 
 /* lookup.c */
 void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
@@ -30,6 +31,20 @@ void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void dir_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+
+/* ---- for acl.c ---- */
+/* chmod and chown of the attributes in to_set. */
+int request_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c) TFS_MUST;
+/* The result of a change of mode, owner or ACL of a node that has those of its family or table: EPERM, or 0 without effect. */
+int request_keep_owner(struct node *n) TFS_MUST;
+/* ---- acl.c: POSIX ACLs ---- */
+/* Returns true for the names of xattrs that are ACLs. */
+bool acl_is_name(const char *name);
+/* Appends the value of the xattr.  -ENODATA or -EOPNOTSUPP: the node has no ACL. */
+int acl_get(struct node *n, const char *name, struct buf *out) TFS_MUST;
+int acl_set(struct node *n, const char *name, struct slice value, struct changes *c) TFS_MUST;
+/* Succeeds if there is no ACL. */
+int acl_remove(struct node *n, const char *name, struct changes *c) TFS_MUST;
 
 /* xattr.c: the raw key of a node, and errors that common tools handle */
 void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cp -p sets a POSIX ACL even for plain modes: with EOPNOTSUPP it continues,
- * with EPERM it fails.  ls -l asks for every file: EOPNOTSUPP makes it stop
- * after the first, ENODATA does not.
+ * Extended attributes: the parts of a cell's key, and ACLs (acl.c).
+ *
+ * ls -l asks for security.* of every file: EOPNOTSUPP makes it stop after the
+ * first, ENODATA does not.
  */
 #include "fs/request/request.h"
 
@@ -49,15 +50,9 @@ static int value_of(struct node *n, const char *name, struct slice *out, char *n
 	return 0;
 }
 
-void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+static void reply_value(fuse_req_t req, struct slice value, size_t size)
 {
-	struct slice value;
-	char number[24];
-	int err = value_of(node_of(ino), name, &value, number, sizeof(number));
-
-	if (err)
-		reply_err(req, err);
-	else if (size == 0)
+	if (size == 0)
 		fuse_reply_xattr(req, value.n);
 	else if (size < value.n)
 		reply_err(req, -ERANGE);
@@ -65,23 +60,58 @@ void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		fuse_reply_buf(req, (const char *)value.p, value.n);
 }
 
+void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct buf acl = {0};
+	struct slice value;
+	char number[24];
+	int err;
+
+	if (acl_is_name(name)) {
+		err = acl_get(node_of(ino), name, &acl);
+		value = buf_slice(&acl);
+	} else {
+		err = value_of(node_of(ino), name, &value, number, sizeof(number));
+	}
+	if (err)
+		reply_err(req, err);
+	else
+		reply_value(req, value, size);
+	buf_fini(&acl);
+}
+
 void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
-	if (strncmp(name, "user.tabletfs.", 14) == 0)
+	struct changes c = {0};
+
+	if (acl_is_name(name))
+		changes_reply_err(&c, req, acl_set(node_of(ino), name, slice_of(value, size), &c));
+	else if (strncmp(name, "user.tabletfs.", 14) == 0)
 		reply_err(req, refuse(-EPERM, node_of(ino), NULL, "a key cannot be changed by its attribute"));
 	else
 		reply_err(req, -EOPNOTSUPP);
 }
 
+/* The attributes with parts of the key are not listed, because tools would copy them. */
 void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-	if (size == 0)
-		fuse_reply_xattr(req, 0);
+	static const char name[] = "system.posix_acl_access";
+	struct buf acl = {0};
+	int err = acl_get(node_of(ino), name, &acl);
+
+	buf_fini(&acl);
+	if (err && err != -ENODATA && err != -EOPNOTSUPP)
+		reply_err(req, err);
 	else
-		fuse_reply_buf(req, NULL, 0);
+		reply_value(req, slice_of(name, err ? 0 : sizeof(name)), size);
 }
 
 void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	reply_err(req, xattr_is_unsupported(name) ? -EOPNOTSUPP : -ENODATA);
+	struct changes c = {0};
+
+	if (acl_is_name(name))
+		changes_reply_err(&c, req, acl_remove(node_of(ino), name, &c));
+	else
+		reply_err(req, xattr_is_unsupported(name) ? -EOPNOTSUPP : -ENODATA);
 }

@@ -149,7 +149,7 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 	}
 }
 
-const char *const schema_op_names[TFS_SCHEMA_GROUP_RENAME + 1] = {
+const char *const schema_op_names[TFS_SCHEMA_FAMILY_ACL + 1] = {
 	"table mode",
 	"table owner",
 	"time",
@@ -170,6 +170,7 @@ const char *const schema_op_names[TFS_SCHEMA_GROUP_RENAME + 1] = {
 	"in memory",
 	"family rename",
 	"group rename",
+	"family acl",
 };
 
 static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_edit *e, struct out *o)
@@ -224,6 +225,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		TFS_SCHEMA_FAMILY_DROP,
 		TFS_SCHEMA_FAMILY_MODE,
 		TFS_SCHEMA_FAMILY_OWNER,
+		TFS_SCHEMA_FAMILY_ACL,
 		TFS_SCHEMA_FAMILY_GROUP,
 		TFS_SCHEMA_FAMILY_GROUP,
 		TFS_SCHEMA_FAMILY_TYPE,
@@ -242,6 +244,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	};
 	static const char *const refs[] = {"#1", "#2", "#3", "#9"};
 	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "bzip2"};
+	static const char *const acls[] = {"", "u:1:r--,g::r--", "g::rw-,g:2:---", "rubbish"};
 	static const char *const levels[] = {"1", "3", "7", "x"};
 	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
 	static const char *const blooms[] = {"0", "10", "16", "-1"};
@@ -265,6 +268,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	case TFS_SCHEMA_FAMILY_GC:
 	case TFS_SCHEMA_FAMILY_GROUP:
 	case TFS_SCHEMA_FAMILY_TYPE:
+	case TFS_SCHEMA_FAMILY_ACL:
 		e.name = family_names[below(r, FAMILIES)];
 		if (e.op == TFS_SCHEMA_FAMILY_ADD && e.gid == (gid_t)-1)
 			e.gid = 1;
@@ -272,6 +276,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 			e.name = ".bad";
 		e.value = e.op == TFS_SCHEMA_FAMILY_TYPE  ? (one_in(r, 2) ? "counter" : "bytes")
 			: e.op == TFS_SCHEMA_FAMILY_GROUP ? groups[below(r, 3)]
+			: e.op == TFS_SCHEMA_FAMILY_ACL   ? acls[below(r, 4)]
 							  : NULL;
 		if (one_in(r, 3) && (e.op == TFS_SCHEMA_FAMILY_DROP || e.op == TFS_SCHEMA_FAMILY_TYPE) && !(flags & STEP_SINGLE))
 			purge(s, t, e.name);

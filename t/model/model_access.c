@@ -24,6 +24,16 @@ bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e)
 	return true;
 }
 
+bool mdl_acl_valid(const char *acl)
+{
+	struct tfs_acl_entry e;
+
+	while (*acl)
+		if (!tfs_acl_next(&acl, &e))
+			return false;
+	return true;
+}
+
 static bool member(const struct tfs_user *u, gid_t gid)
 {
 	for (unsigned i = 0; i < u->group_count; i++)

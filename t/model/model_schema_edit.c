@@ -209,6 +209,13 @@ static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct t
 		return 1;
 	case TFS_SCHEMA_FAMILY_MODE:
 		return set_mode(&f->mode, e->mode);
+	case TFS_SCHEMA_FAMILY_ACL:
+		if (!mdl_acl_valid(value)) {
+			mdl_why(why, "acl: not one with ids");
+			return -EINVAL;
+		}
+		r = set_string(&f->acl, value);
+		return r < 0 ? r : r | set_mode(&f->mode, e->mode);
 	case TFS_SCHEMA_FAMILY_OWNER:
 		return set_owner(&f->uid, &f->gid, e);
 	case TFS_SCHEMA_FAMILY_GC:
@@ -311,6 +318,7 @@ static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_sche
 	case TFS_SCHEMA_FAMILY_GROUP:
 	case TFS_SCHEMA_FAMILY_TYPE:
 	case TFS_SCHEMA_FAMILY_RENAME:
+	case TFS_SCHEMA_FAMILY_ACL:
 		break;
 	case TFS_SCHEMA_GROUP_ADD:
 	case TFS_SCHEMA_GROUP_DROP:
@@ -327,8 +335,9 @@ static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_sche
 		mdl_why(why, "not a legal name");
 		return -EINVAL;
 	}
-	return e->op <= TFS_SCHEMA_FAMILY_TYPE || e->op == TFS_SCHEMA_FAMILY_RENAME ? edit_family(t, s, e, value, why)
-										    : edit_group(s, e, value, why);
+	return e->op <= TFS_SCHEMA_FAMILY_TYPE || e->op == TFS_SCHEMA_FAMILY_RENAME || e->op == TFS_SCHEMA_FAMILY_ACL
+		? edit_family(t, s, e, value, why)
+		: edit_group(s, e, value, why);
 }
 
 static char *trimmed(const char *s)

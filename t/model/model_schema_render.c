@@ -46,6 +46,28 @@ static void put_owner(FILE *f, uid_t uid, gid_t gid, mode_t mode)
 	fprintf(f, "mode = \"0%o\";", (unsigned)mode);
 }
 
+static void put_acl(FILE *f, const char *acl)
+{
+	struct tfs_acl_entry e;
+	const char *comma = "acl = \"";
+
+	while (tfs_acl_next(&acl, &e)) {
+		const struct group *gr = e.is_group ? getgrgid(e.id) : NULL;
+		const struct passwd *pw = e.is_group ? NULL : getpwuid(e.id);
+		char id[32] = "";
+
+		if (!e.is_owner)
+			snprintf(id, sizeof(id), "%lu", (unsigned long)e.id);
+		fprintf(f, "%s%c:%s:%c%c%c", comma, e.is_group ? 'g' : 'u',
+			gr && !e.is_owner ? gr->gr_name
+				: pw      ? pw->pw_name
+					  : id,
+			e.may & 4 ? 'r' : '-', e.may & 2 ? 'w' : '-', e.may & 1 ? 'x' : '-');
+		comma = ",";
+	}
+	fputs("\"; ", f);
+}
+
 static void put_size(FILE *f, const char *key, uint64_t bytes)
 {
 	static const char unit[] = "\0KMGT";
@@ -80,11 +102,10 @@ int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 		put_string(f, "type", fam->type == TFS_TYPE_COUNTER ? "counter" : "bytes");
 		fputs("\n    ", f);
 		put_owner(f, fam->uid, fam->gid, fam->mode);
-		if (*fam->acl) {
-			fputc(' ', f);
-			put_string(f, "acl", fam->acl);
-		}
-		fputs(" }", f);
+		fputc(' ', f);
+		if (*fam->acl)
+			put_acl(f, fam->acl);
+		fputs("}", f);
 	}
 	fputs(" );\ngroups = (", f);
 	for (unsigned i = 0; i < s->pub.group_count; i++) {

@@ -289,8 +289,8 @@ static int parse_family(
 			r = want_mode(s, &f.mode, why);
 		} else if (strcmp(key, "acl") == 0) {
 			r = want_string(s, &f.acl, why);
-			if (r == 0 && *f.acl)
-				r = bad(why, s, "no access control lists yet");
+			if (r == 0 && !mdl_acl_valid(f.acl))
+				r = bad(why, s, "acl: not one with ids");
 		} else {
 			r = bad(why, s, "unknown key \"%.80s\"", key);
 		}

@@ -73,6 +73,8 @@ int mdl_schema_add_family(struct mdl_schema *s, const struct tfs_family *f); /* 
 int mdl_schema_add_group(struct mdl_schema *s, const struct tfs_group *g);   /* likewise */
 extern const struct tfs_family mdl_family_default;
 extern const struct tfs_group mdl_group_default;
+/* Returns true for an ACL as in struct tfs_family.  The model reads no names in ACLs. */
+bool mdl_acl_valid(const char *acl);
 struct tfs_family *mdl_schema_family(const struct mdl_schema *s, const char *name);
 struct tfs_family *mdl_schema_family_id(const struct mdl_schema *s, uint16_t id);
 struct tfs_group *mdl_schema_group(const struct mdl_schema *s, const char *name);

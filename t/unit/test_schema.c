@@ -258,6 +258,37 @@ static void test_example(void **state)
 	schema_put(s);
 }
 
+static void test_acl(void **state)
+{
+	struct schema *s = text_ok(fresh(),
+		"families = ( { name = \"f\"; acl = \"g:12:r--,user:7:rw-,u:3:---\"; mode = \"0460\" },"
+		" { name = \"g\"; acl = \"g::--x\" } );",
+		0, false);
+	struct tfs_acl_entry e;
+	const char *p;
+
+	/* Without an entry for the owning group this has the mode's digit, whichever was written first. */
+	assert_string_equal(family(s, "f")->acl, "u:3:---,u:7:rw-,g::rw-,g:12:r--");
+	assert_string_equal(family(s, "g")->acl, "g::--x");
+	p = family(s, "f")->acl + strlen("u:3:---,");
+	assert_true(tfs_acl_next(&p, &e));
+	assert_true(!e.is_group && !e.is_owner && e.id == 7 && e.may == 6);
+	assert_true(tfs_acl_next(&p, &e));
+	assert_true(e.is_group && e.is_owner && e.may == 6);
+	assert_true(tfs_acl_next(&p, &e));
+	assert_true(e.is_group && !e.is_owner && e.id == 12 && e.may == 4);
+	assert_false(tfs_acl_next(&p, &e));
+	/* chmod changes the mask only. */
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_MODE, .name = "f", .mode = 0600});
+	assert_string_equal(family(s, "f")->acl, "u:3:---,u:7:rw-,g::rw-,g:12:r--");
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ACL, .name = "g", .value = "u:9:r--", .mode = 0640});
+	assert_string_equal(family(s, "g")->acl, "u:9:r--,g::r--");
+	assert_int_equal(family(s, "g")->mode, 0640);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ACL, .name = "g", .value = "", .mode = 0644});
+	assert_string_equal(family(s, "g")->acl, "");
+	schema_put(s);
+}
+
 static void test_refusals(void **state)
 {
 	refused("mode = \"0755\";\ncolour = 3;\n", 2, "colour");
@@ -280,8 +311,18 @@ static void test_refusals(void **state)
 	refused("families = ( { name = \"a\"; owner = \"4294967295\"; } );", 1, "user");
 	refused("families = ( { name = \"a\"; owner = -1; } );", 1, "user");
 	refused("families = ( { name = \"a\"; owner_group = \"no-such-group-here\"; } );", 1, "group");
-	/* not obeyed, so not stored */
-	refused("families = ( { name = \"a\";\n acl = \"u:alice:r--\"; } );", 2, "acl");
+	refused("families = ( { name = \"a\";\n acl = \"u:no-such-user-here:r--\"; } );", 2, "acl");
+	refused("families = ( { name = \"a\"; acl = \"g:no-such-group-here:r--\"; } );", 1, "group");
+	refused("families = ( { name = \"a\"; acl = \"u::r--\"; } );", 1, "first digit");
+	refused("families = ( { name = \"a\"; acl = \"u:1:4\"; } );", 1, "entry");
+	refused("families = ( { name = \"a\"; acl = \"u:1:rr-\"; } );", 1, "entry");
+	refused("families = ( { name = \"a\"; acl = \"u:1\"; } );", 1, "entry");
+	refused("families = ( { name = \"a\"; acl = \"m::r--\"; } );", 1, "entry");
+	refused("families = ( { name = \"a\"; acl = \"u:1:r--,\"; } );", 1, "missing");
+	refused("families = ( { name = \"a\"; acl = \",u:1:r--\"; } );", 1, "entry");
+	refused("families = ( { name = \"a\"; acl = \"u:1:r--,u:1:rw-\"; } );", 1, "twice");
+	refused("families = ( { name = \"a\"; acl = \"u:root:r--,user:0:r--\"; } );", 1, "twice");
+	refused("families = ( { name = \"a\"; acl = \"u:4294967295:r--\"; } );", 1, "user");
 	refused("families = { name = \"a\"; };", 1, "type");
 	refused("families = 3;", 1, "type");
 	refused("groups = ( { name = \"g\"; level = 0; } );", 1, "level");
@@ -587,6 +628,8 @@ static void random_text(struct buf *b)
 	static const char *const rules[] = {
 		"", "maxversions=3", "maxage=7d", "maxversions=1 or maxage=30m", "(maxversions=2 and maxage=1w) or maxage=9w"};
 	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "zstd-dict"};
+	static const char *const acls[] = {
+		"", "u:root:rw-", "g:7:--x,u:4000:r--", "g::r--", "user:1:---,group::rwx,group:0:r--", "u:4294967294:rw-,u:3:r--"};
 	unsigned families = rnd(6), groups = rnd(4);
 
 	buf_reset(b);
@@ -596,9 +639,9 @@ static void random_text(struct buf *b)
 	for (unsigned i = 0; i < families; i++)
 		assert_int_equal(
 			buf_printf(b,
-				"%s\n{ name = \"f%u\"; gc = \"%s\"; group = \"%s%u\"; type = \"%s\"; owner = \"%u\"; mode = \"%o\"; acl = \"\" }",
+				"%s\n{ name = \"f%u\"; gc = \"%s\"; group = \"%s%u\"; type = \"%s\"; owner = \"%u\"; mode = \"%o\"; acl = \"%s\" }",
 				i ? "," : "", i * 7 % 11 + rnd(2) * 100, rules[rnd(5)], groups ? "g" : "default",
-				groups ? rnd(groups) : 0, rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512)),
+				groups ? rnd(groups) : 0, rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512), acls[rnd(6)]),
 			0);
 	assert_int_equal(buf_printf(b, ");\ngroups = ("), 0);
 	for (unsigned i = 0; i < (groups ? groups : 1); i++) {
@@ -687,6 +730,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_new),
 		cmocka_unit_test(test_example),
+		cmocka_unit_test(test_acl),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_ids_never_reused),
