@@ -230,7 +230,7 @@ spill("t/.families/n/type", b"counter\n")
 os.mkdir("t/r/n")
 spill("t/r/n/hits", b"41\n")
 same(slurp("t/r/n/hits"), b"41\n", "a counter is decimal text")
-for bad in (b"x\n", b"1 2\n", b"1.5\n", b"--1\n", b"+3\n", b"+=3\n"):
+for bad in (b"x\n", b"1 2\n", b"1.5\n", b"--1\n", b"+3\n", b"+=\n", b"+=x\n", b"+=1\n2\n", b"=1\n"):
     refused("EINVAL", "a counter %r" % bad, spill, "t/r/n/hits", bad)
 err("EINVAL", "a counter past 64 bits", spill, "t/r/n/hits", b"9223372036854775808\n")
 same(slurp("t/r/n/hits"), b"41\n", "  nothing is changed")

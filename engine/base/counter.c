@@ -72,3 +72,60 @@ bool counter_prefix(struct slice text)
 	}
 	return true;
 }
+
+/* Adds a line +=N or -=N.  Returns 0, 1 if it is the beginning of one, -EINVAL, -EOVERFLOW. */
+static int change_add(struct slice line, bool last, int64_t *sum)
+{
+	bool minus = line.n && line.p[0] == '-';
+	struct slice number = slice_of(line.p + 2, line.n < 2 ? 0 : line.n - 2);
+	int64_t by;
+
+	if (!minus && line.p[0] != '+')
+		return -EINVAL;
+	if (line.n > 1 && line.p[1] != '=')
+		return -EINVAL;
+	if (last && (number.n == 0 || slice_eq(number, slice_str("-"))))
+		return 1;
+	if (line.n < 3 || counter_parse(number, &by))
+		return -EINVAL;
+	if (minus ? __builtin_sub_overflow(*sum, by, sum) : __builtin_add_overflow(*sum, by, sum))
+		return -EOVERFLOW;
+	return 0;
+}
+
+int counter_change_parse(struct slice text, struct counter_change *out)
+{
+	struct counter_change change = {.sets = true};
+	bool first = true;
+	size_t at = 0;
+
+	if (counter_parse(text, &change.value) == 0) {
+		*out = change;
+		return 0;
+	}
+	if (counter_prefix(text)) {
+		for (; at < text.n; at++)
+			if (text.p[at] >= '0' && text.p[at] <= '9')
+				return -EINVAL; /* more than 64 bits */
+		return 1;
+	}
+	change = (struct counter_change){0};
+	while (at < text.n) {
+		const uint8_t *end = memchr(text.p + at, '\n', text.n - at);
+		const struct slice line = slice_of(text.p + at, end ? (size_t)(end - text.p) - at : text.n - at);
+		int err = 0;
+
+		at += line.n + 1;
+		if (line.n == 0)
+			continue;
+		if (first && counter_parse(line, &change.value) == 0)
+			change.sets = true;
+		else
+			err = change_add(line, !end, &change.value);
+		if (err)
+			return err;
+		first = false;
+	}
+	*out = change;
+	return 0;
+}

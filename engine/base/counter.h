@@ -17,4 +17,15 @@ int counter_parse(struct slice text, int64_t *value) TFS_MUST;
 /* Returns true if text is a counter or the beginning of one. */
 bool counter_prefix(struct slice text);
 
+/*
+ * A change of a counter: a number, or lines +=N and -=N, whose sum is added.
+ * Lines may follow a number that is set.
+ */
+struct counter_change {
+	bool sets;
+	int64_t value; /* if it sets: the number, with the lines added to it; else the sum of the lines */
+};
+/* Returns 0, 1 if text is the beginning of a change, -EINVAL, -EOVERFLOW. */
+int counter_change_parse(struct slice text, struct counter_change *out) TFS_MUST;
+
 #endif

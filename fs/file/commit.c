@@ -9,10 +9,13 @@
  * Later commits of one open ask to replace the version of the first.  The
  * engine does so while that is still the newest version.
  *
+ * Lines +=N and -=N of a counter are one increment instead (counter.c).
+ *
  * In .latest a set time takes precedence over order: the version gets exactly
  * that time, and the versions above it are deleted in the same mutation.
  */
 #include "fs/base/extra.h"
+#include "fs/file/counter.h"
 #include "fs/file/file.h"
 #include "fs/base/reply.h"
 
@@ -166,21 +169,23 @@ static int truncation_is_over(const struct content *content, const struct cell_p
 	return info.ts != content->base_ts;
 }
 
-/* Replaces the text of a counter by its number in canonical form. */
-static int counter_value(struct content *content, char number[COUNTER_TEXT_MAX], struct tfs_range *range, struct tfs_write *out)
+/* Adds to a counter.  No file's lock is held. */
+static int counter_apply(struct content *content, struct cell_place *p, int64_t by, struct tfs_result *result, struct changes *c)
 {
-	struct slice text = out->range_count ? slice_from(out->ranges[0].data) : slice_of(NULL, 0);
-	int64_t value = 0;
+	struct tfs_mutation *m = tfs_mutation_new(p->table, p->row);
+	int err = m ? tfs_mutation_increment(m, p->family, p->qualifier, by) : -ENOMEM;
 
-	if (text.n && counter_parse(text, &value))
-		return refuse(-EINVAL, content->target, NULL, "a counter is written as one decimal number");
-	*range = (struct tfs_range){0, tfs_bytes_of(number, counter_text(value, number))};
-	out->ranges = range;
-	out->range_count = 1;
-	return 0;
+	if (err == 0)
+		err = tfs_apply(m, 0, result);
+	tfs_mutation_free(m);
+	if (err == 0) {
+		extra_cell_added(p->family_node);
+		cell_changed(c, p->family_node, node_key(content->target), result->ts, false, NULL);
+	}
+	return err;
 }
 
-static int content_store(struct content *content, struct open_file *file, struct changes *c)
+static int content_store(struct content *content, bool last, struct open_file *file, struct changes *c)
 {
 	bool whole = content->holds == IMAGE_WHOLE, version = content->target->kind == NODE_VERSION;
 	struct tfs_write out = {.truncate_to = whole ? UINT64_MAX : content->cut,
@@ -188,6 +193,7 @@ static int content_store(struct content *content, struct open_file *file, struct
 			: version ? TFS_BASE_VERSION
 				  : TFS_BASE_NEWEST,
 		.base_ts = content->target->ts};
+	struct counter_change counter = {.sets = true};
 	struct tfs_range *ranges = NULL, counter_range;
 	char number[COUNTER_TEXT_MAX];
 	struct tfs_result result;
@@ -218,21 +224,29 @@ static int content_store(struct content *content, struct open_file *file, struct
 		goto out;
 	out.ranges = ranges;
 	out.append = bytes_of(tail);
-	if (f.counter && !version)
-		err = counter_value(content, number, &counter_range, &out);
+	if (f.counter && !version) {
+		err = counter_staged(content, last, &counter);
+		counter_range = (struct tfs_range){0, tfs_bytes_of(number, counter_text(counter.value, number))};
+		out.ranges = &counter_range;
+		out.range_count = 1;
+	}
 	if (err)
 		goto out;
 	content->busy = true;
 	mutex_unlock(&file->lock);
-	err = replaced_apply(content, &p, &out, &result, c);
+	err = counter.sets ? replaced_apply(content, &p, &out, &result, c) : counter_apply(content, &p, counter.value, &result, c);
 	mutex_lock(&file->lock);
 	content->busy = false;
 	cond_broadcast(&file->idle);
 	if (err == -ENOENT && version && !whole) {
 		content_discard(content); /* another process has removed the version */
 		err = 0;
+	} else if (err == -EINVAL && !counter.sets) {
+		err = refuse(err, content->target, NULL, "its newest version is not a decimal number, so nothing is added");
 	} else if (err) {
 		err = refuse_store(err, content->target, NULL, "not stored");
+	} else if (!counter.sets) {
+		counter_added(content);
 	} else {
 		content_committed(content, content == &file->shared && !version && file->node, &result);
 		if (version) {
@@ -243,7 +257,7 @@ static int content_store(struct content *content, struct open_file *file, struct
 	}
 out:
 	free(ranges);
-	return err;
+	return err > 0 ? 0 : err;
 }
 
 int content_commit(struct content *content, bool last, struct open_file *file, struct changes *c)
@@ -257,7 +271,7 @@ int content_commit(struct content *content, bool last, struct open_file *file, s
 		content->staged = STAGED_NOTHING;
 	if (content->staged == STAGED_NOTHING || (content->staged == STAGED_CREATION && !last))
 		return 0;
-	err = content_store(content, file, c);
+	err = content_store(content, last, file, c);
 	/* A refused commit leaves scratch as it is. */
 	if (err && file->node)
 		return content_failed(content, err);

@@ -65,6 +65,7 @@ struct content {
 	 * A change also needs the tree lock.
 	 */
 	struct node *target;
+	bool counter;          /* plain name: of a counter */
 	bool latest;           /* opened through .latest: a set time takes precedence over order */
 	bool busy;             /* a commit is under way, and other threads must not change the content */
 	int error;             /* of a failed write or commit; no commit follows */
@@ -72,7 +73,7 @@ struct content {
 	uint64_t base_size;    /* bytes of the version to which changes apply: at open, or after the last commit */
 	int64_t base_ts;       /* plain name: of the newest version at open; INT64_MIN: there was none */
 	uint32_t seen;         /* plain name: the value of open_file.commits that the image includes; log: the last line read */
-	uint64_t origin;       /* setting, log: file offset of the image's first byte; .schema: bytes checked so far */
+	uint64_t origin;       /* setting, log, counter: file offset of the image's first byte; .schema: bytes checked so far */
 	bool committed;        /* the next commit replaces the version commit_ts, if that is still the newest */
 	bool early;            /* plain name, shared: no descriptor whose bytes are in that version has flushed since */
 	int64_t commit_ts;     /* of the version that the last commit made */

@@ -21,6 +21,7 @@
 #include "fs/base/node_ops.h"
 #include "engine/base/name.h"
 #include "fs/base/reply.h"
+#include "fs/file/counter.h"
 #include "fs/file/read.h"
 #include "fs/file/sequential.h"
 
@@ -220,6 +221,9 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 		} else if ((err = content_lock(d, false, &c)) == 0) {
 			if (node_ops(n)->read)
 				err = node_ops(n)->read(d, (uint64_t)offset, buf, size, &got);
+			else if (d->own.counter && d->own.origin && !content_is_staged(&d->own))
+				err = cell_node_read(
+					n, (uint64_t)offset, buf, size, &got); /* lines were added to the stored number */
 			else
 				err = content_read(d->content, (uint64_t)offset, buf, size, &got);
 			mutex_unlock(&d->file->lock);
@@ -233,25 +237,6 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 }
 
 /* ---- write ---- */
-
-/* A counter's text must be the beginning of a number. */
-static int counter_check(struct node *n, struct content *content)
-{
-	struct family_info f;
-	struct slice text;
-	int err;
-
-	if (content->holds != IMAGE_WHOLE || content->image.size > 64 || n->parent->kind != NODE_FAMILY)
-		return 0;
-	err = family_info_get(n->parent, &f);
-	if (err || !f.counter)
-		return err;
-	err = stage_bytes(&content->image, &text);
-	if (err || counter_prefix(text))
-		return err;
-	content->error = -EINVAL;
-	return refuse(-EINVAL, n, NULL, "a counter is written as one decimal number");
-}
 
 static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t *p, size_t size, int flags, struct changes *c)
 {
@@ -268,12 +253,12 @@ static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t
 		content->origin = offset;
 	if (n->kind == NODE_SETTING && offset < content->origin)
 		err = refuse(-EINVAL, n, NULL, "written out of order");
+	else if (content->counter && content->target)
+		err = counter_write(content, offset, slice_of(p, size), append);
 	else
 		err = content_write(content, n->kind == NODE_SETTING ? offset - content->origin : offset, p, size,
 			append && n->kind != NODE_VERSION);
-	if (err == 0 && n->kind == NODE_PLAIN && content->target)
-		err = counter_check(content->target, content);
-	else if (err == 0 && node_ops(n)->written)
+	if (err == 0 && node_ops(n)->written)
 		err = node_ops(n)->written(n, content, offset + size, c);
 	if (n->kind == NODE_SCRATCH_FILE) {
 		file->mtime_us = fs_now_us();

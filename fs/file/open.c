@@ -77,9 +77,11 @@ static int plain_open(struct descriptor *d, bool truncate, bool created, bool ap
 		content->base_size = info.size;
 		content->base_ts = info.ts;
 	}
-	if (f.counter)
+	if (f.counter) {
 		content->holds = IMAGE_WHOLE;
-	if (truncate || (created && !append)) {
+		content->counter = true;
+	}
+	if (truncate || (created && (!append || f.counter))) {
 		content_begin_whole(content);
 		content->base_ts = info.ts;
 	} else if (created) {

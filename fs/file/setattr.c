@@ -12,6 +12,7 @@
  */
 #include "fs/file/file.h"
 
+#include "fs/file/counter.h"
 #include "fs/file/read.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/reply.h"
@@ -92,7 +93,10 @@ int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct c
 	err = node_is_dir(n) ? -EISDIR : d ? content_lock(d, true, c) : node_truncate(n, size, c);
 
 	if (d && err == 0) {
-		err = n->kind == NODE_SCRATCH_FILE ? scratch_truncate(d->file, size) : content_truncate(d->content, size);
+		if (n->kind == NODE_SCRATCH_FILE)
+			err = scratch_truncate(d->file, size);
+		else
+			err = (d->content->counter ? counter_truncate : content_truncate)(d->content, size);
 		mutex_unlock(&d->file->lock);
 	}
 	if (err == -EFBIG)

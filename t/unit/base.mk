@@ -20,3 +20,6 @@ t_unit_test_forget_names_SOURCES = t/unit/test_forget_names.c t/unit/forget_lib.
 t_unit_test_forget_names_LDADD = t/lib/libfaults.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_forget_points_SOURCES = t/unit/test_forget_points.c t/unit/forget_lib.h t/unit/dir.h
 t_unit_test_forget_points_LDADD = t/lib/libfaults.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_counter
+t_unit_test_counter_SOURCES = t/unit/test_counter.c
+t_unit_test_counter_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
