@@ -193,6 +193,62 @@ TFS_API uint32_t tfs_table_id(const struct tfs_table *t);
 /* *empty is set if the table has no live cell, and none that expired while the clock is not trusted (tfs_confirm_clock). */
 TFS_API int tfs_table_empty(struct tfs_table *t, bool *empty) TFS_CHECKED;
 
+/* ---- snapshots and clones ---- */
+/*
+ * A snapshot shows a table as it was at one instant, with the schema of that
+ * instant: cells that expire later remain in it.  It shares the SSTables of its
+ * table, so creating it takes the time of a minor compaction, and writers wait
+ * for a small part of that.  The SSTables of a snapshot stay on disk until the
+ * snapshot is dropped.  A table that has snapshots can be renamed, but neither
+ * dropped nor replaced by a rename (-EBUSY).
+ *
+ * Durable on return.  -EEXIST: t has a snapshot of that name; -EINVAL: the name
+ * is not valid (tfs_name_valid); -ENOENT: there is no such table; -ENOSPC.
+ * `t` is a table.
+ */
+TFS_API int tfs_snapshot_create(struct tfs_table *t, const char *name) TFS_CHECKED;
+/* -ENOENT.  Open handles of the snapshot remain; calls with them return -ENOENT.  Durable on return. */
+TFS_API int tfs_snapshot_drop(struct tfs_table *t, const char *name) TFS_CHECKED;
+/*
+ * Opens a snapshot.  Every function that reads takes the handle;
+ * tfs_schema_get returns the schema of the instant.  A function that would
+ * change the snapshot returns -EROFS.
+ */
+TFS_API int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out) TFS_CHECKED;
+struct tfs_snapshot {
+	const char *name;
+	int64_t time_us;       /* the instant */
+	bool of_all;           /* made by tfs_snapshot_create_all */
+	uint64_t bytes;        /* of its SSTables; 0 without `usage` */
+	uint64_t pinned_bytes; /* of these, bytes that no table and no other snapshot uses; 0 without `usage` */
+};
+/*
+ * Calls fn for each snapshot of t, by name.  fn returns 0, or a value that ends
+ * the calls and is returned.  usage: also sets the sizes; this reads METADATA as
+ * a whole.
+ */
+TFS_API int tfs_snapshot_list(
+	struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
+/* The sizes of one snapshot.  -ENOENT. */
+TFS_API int tfs_snapshot_usage(struct tfs_table *t, const char *name, struct tfs_snapshot *out) TFS_CHECKED; /* name: NULL */
+/*
+ * Makes a snapshot of this name in every table, each as of an instant of its
+ * own.  After an error it drops those it has made.  -EEXIST: a table has a
+ * snapshot of that name.
+ */
+TFS_API int tfs_snapshot_create_all(struct tfs_store *s, const char *name) TFS_CHECKED;
+/* Drops the snapshots of this name that tfs_snapshot_create_all made.  -ENOENT: there is none. */
+TFS_API int tfs_snapshot_drop_all(struct tfs_store *s, const char *name) TFS_CHECKED;
+/* Calls fn for each name of which tfs_snapshot_create_all made snapshots that exist; time_us: of the first table. */
+TFS_API int tfs_snapshot_list_all(
+	struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
+/*
+ * Creates a table with the rows of t, a table or a snapshot, and with a copy of
+ * its schema.  The two share SSTables until compactions replace them, so no data
+ * is copied.  -EEXIST, -EINVAL: the name.  Durable on return.
+ */
+TFS_API int tfs_table_clone(struct tfs_table *t, const char *name) TFS_CHECKED;
+
 /* ---- schema ---- */
 enum tfs_family_type { TFS_TYPE_BYTES, TFS_TYPE_COUNTER };
 
@@ -239,6 +295,9 @@ struct tfs_schema {
 	unsigned family_count;
 	const struct tfs_group *groups;
 	unsigned group_count;
+	uint32_t snapshot_of; /* id of the table of which this is a snapshot, whose own name is `name`; 0: it is a table */
+	int64_t snapshot_us;  /* the instant that the snapshot shows */
+	bool snapshot_of_all; /* made by tfs_snapshot_create_all */
 };
 /* Returns a counted reference to the schema as last read.  No I/O. */
 TFS_API int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out) TFS_CHECKED;

@@ -29,6 +29,15 @@ void table_file_name(char *file, const char *name);
 int master_schema_read(struct master *m, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
 /* hint: the name by which the caller knows the table, or NULL.  All tables are read if the hint is wrong. */
 int master_schema_read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version) TFS_MUST;
+/* The schema of a snapshot.  -ENOENT. */
+int master_snapshot_read(struct master *m, uint32_t table, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
+/* The schema of the table or snapshot with this id.  hint: as above. */
+int master_source_read(struct master *m, uint32_t id, const char *hint, struct schema **out) TFS_MUST;
+/* Calls fn for each snapshot of the table (0: of all tables), in the order of their files' names.  A non-zero value ends the calls and is returned. */
+typedef int master_snapshot_fn(void *arg, uint32_t table, const char *name);
+int master_snapshots_each(struct master *m, uint32_t table, master_snapshot_fn *fn, void *arg) TFS_MUST;
+/* -EBUSY, with a reason, if the table has snapshots: then it must not lose its rows as a whole. */
+int master_has_snapshots(struct master *m, const struct tfs_schema *p, char **why) TFS_MUST;
 /*
  * Replaces the table's file if its version is still `version`.  If s names
  * other tablets than old, makes the note that old's are dropped in the same
@@ -42,6 +51,8 @@ void master_unblock_writes(struct master *m, uint32_t table);
 
 /* The next table id, and the version of its file. */
 int master_ids_read(struct master *m, uint32_t *next, uint64_t *version) TFS_MUST;
+/* Takes the next table id, durably. */
+int master_ids_take(struct master *m, uint32_t *id) TFS_MUST;
 /* Creates a tablet that covers a whole table, under a new id. */
 int master_tablets_create(struct master *m, uint32_t *id) TFS_MUST;
 #define DROP_NOTE_MAX 32
@@ -63,7 +74,13 @@ bool salt_is_pending(const struct tfs_schema *p) TFS_MUST;
 /* The master checks from now on from time to time if the table is empty. */
 void salt_watch(struct master *m, uint32_t table);
 
-/* ---- requests: change.c, tables.c ---- */
+/* ---- requests: change.c, tables.c, snapshots.c ---- */
+
+int master_snapshot_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_snapshot_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_snapshot_list(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_snapshot_schema(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_table_clone(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 
 int master_schema_set_text(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_schema_change(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

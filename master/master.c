@@ -24,8 +24,7 @@ static int master_schema_by_name(struct master *m, const struct ms_request *q, s
 static int master_schema_by_id(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *s = NULL;
-	uint64_t version;
-	int err = master_schema_read_by_id(m, q->table, q->name, &s, &version);
+	int err = master_source_read(m, q->table, q->name, &s);
 
 	if (!err)
 		a->schema = s;
@@ -43,6 +42,11 @@ static int master_call_method(struct master_service *service, const struct ms_re
 		[MS_SCHEMA_BY_ID] = master_schema_by_id,
 		[MS_SCHEMA_SET_TEXT] = master_schema_set_text,
 		[MS_SCHEMA_CHANGE] = master_schema_change,
+		[MS_SNAPSHOT_CREATE] = master_snapshot_create,
+		[MS_SNAPSHOT_DROP] = master_snapshot_drop,
+		[MS_SNAPSHOT_LIST] = master_snapshot_list,
+		[MS_SNAPSHOT_SCHEMA] = master_snapshot_schema,
+		[MS_TABLE_CLONE] = master_table_clone,
 	};
 	struct master *m = (struct master *)service;
 	struct ms_request named = *q;

@@ -29,6 +29,24 @@ static int schema_show(struct master *m, const struct schema *s, uint64_t versio
 	return err;
 }
 
+static int start_snapshot(void *arg, uint32_t table, const char *name)
+{
+	struct start *s = arg;
+	struct schema *schema = NULL;
+	uint64_t version;
+	int err = master_snapshot_read(s->m, table, name, &schema, &version);
+
+	if (err)
+		return err == -EBADMSG || err == -ENOENT ? 0 : err; /* as of a table */
+	if (schema_public(schema)->table_id >= s->next_id) {
+		err = -EBADMSG;
+		why_set(s->why, "lock/ids: the next table id is %u, but snapshot %s of table id %u has id %u", s->next_id, name,
+			table, schema_public(schema)->table_id);
+	}
+	schema_put(schema);
+	return err;
+}
+
 static int start_table(void *arg, const char *name)
 {
 	struct start *s = arg;
@@ -72,6 +90,8 @@ int master_start(struct master *m, char **why)
 		why_set(why, "lock/ids: %s", strerror(-err));
 	if (!err)
 		err = m->locks->ops->list(m->locks, "tables", start_table, &s);
+	if (!err)
+		err = master_snapshots_each(m, 0, start_snapshot, &s);
 	mutex_unlock(&m->lock);
 	return err;
 }

@@ -87,7 +87,9 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	if (err)
 		return err;
 	id = schema_public(s)->tablets_id;
-	err = block_empty(m, schema_public(s));
+	err = master_has_snapshots(m, schema_public(s), &a->why);
+	if (!err)
+		err = block_empty(m, schema_public(s));
 	if (!err) {
 		table_file_name(file, q->name);
 		ops[0] = (struct lock_op){.name = file, .remove = true, .expect = version};
@@ -127,7 +129,9 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	} else if (!err && q->noreplace) {
 		err = -EEXIST;
 	} else if (!err) {
-		err = block_empty(m, schema_public(to));
+		err = master_has_snapshots(m, schema_public(to), &a->why);
+		if (!err)
+			err = block_empty(m, schema_public(to));
 		blocked = !err;
 	}
 	if (!err)

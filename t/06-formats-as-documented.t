@@ -349,9 +349,10 @@ def schema(data, name):
     table, tablets = r.u(4), r.u(4)
     must(16 <= table <= tablets, "ids of a table and of its tablets")
     r.u(8)
-    must(r.lstr().decode() == name, "a table's name")
+    own = r.lstr().decode()
     r.take(4 + 4 + 2)
-    must(r.u(1) < 8, "flags of a schema")
+    flags = r.u(1)
+    must(flags < 32 and flags & 24 != 16, "flags of a schema")
     r.take(8 + 8)
     must(r.u(1) != 1 and r.u(1) != 1, "salts")
     next_family, next_group = r.u(4), r.u(4)
@@ -369,6 +370,12 @@ def schema(data, name):
         r.take(4 + 4 + 2)
         r.lstr()
     r.lstr()
+    if flags & 8:
+        of = r.u(4)
+        must(16 <= of < table and r.u(8) > 0, "table and time of a snapshot")
+        must(name == "snapshots/%d.%s" % (of, own), "a snapshot's name")
+    else:
+        must(name == "tables/" + own, "a table's name")
     r.end()
     must(groups == sorted(groups) and families == sorted(families) and max(families) < next_family and max(groups) < next_group, "ids")
 
@@ -396,8 +403,8 @@ def decode(path, data):
     elif rest.startswith("sst/"):
         table = rest.split("/")[1]
         must(str(sstable(copies(data) if table == "1" else data)) == table, "the table's directory")
-    elif rest.startswith("lock/tables/"):
-        schema(lock_file(data), os.path.basename(path))
+    elif rest.startswith("lock/tables/") or rest.startswith("lock/snapshots/"):
+        schema(lock_file(data), rest[5:])
     elif rest == "lock/root":
         root(lock_file(data))
     elif rest in ("lock/incarnation", "lock/ids", "lock/clock"):
@@ -411,7 +418,7 @@ def main():
     top = tempfile.mkdtemp(prefix="tfs-formats-")
     store = top + "/store"
     try:
-        subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "split", "merge", "write", "30",
+        subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "split", "snapshot", "merge", "write", "30",
                         "versions", "compact", "write", "30", "crash"],
                        check=False, timeout=300)
         files = sorted(f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f))

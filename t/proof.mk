@@ -21,10 +21,13 @@ t_crash_crash_durable_SOURCES = %D%/crash/crash_durable.c %D%/crash/durable.c %D
 t_crash_crash_durable_LDADD = $(engine_test_libs)
 t_crash_crash_durable_LDFLAGS = $(hooked_flags) -Wl,--wrap=metadata_mutate,--wrap=metadata_delete
 
-check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_merge t/engine/test_killed t/engine/test_tablets t/engine/test_schemas t/engine/test_access t/engine/test_memory
+check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_merge t/engine/test_killed t/engine/test_tablets t/engine/test_schemas t/engine/test_access t/engine/test_memory t/engine/test_snapshots
 t_engine_test_stall_SOURCES = %D%/engine/test_stall.c %D%/engine/lib.h %D%/unit/dir.h
 t_engine_test_stall_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_stall_LDFLAGS = $(hooked_flags)
+t_engine_test_snapshots_SOURCES = %D%/engine/test_snapshots.c %D%/engine/lib.h
+t_engine_test_snapshots_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_snapshots_LDFLAGS = $(hooked_flags)
 t_engine_test_schemas_SOURCES = %D%/engine/test_schemas.c %D%/engine/lib.h
 t_engine_test_schemas_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_schemas_LDFLAGS = $(hooked_flags)

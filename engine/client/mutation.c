@@ -214,6 +214,8 @@ int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, st
 {
 	if (m->table != t)
 		return -EINVAL;
+	if (schema_public(m->schema)->snapshot_of)
+		return -EROFS;
 	if (m->err)
 		return m->err == -EINVAL ? table_no_family(m->table) : m->err;
 	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX)

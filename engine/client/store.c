@@ -157,7 +157,18 @@ void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but)
 
 	mutex_lock(&s->lock);
 	HASH_ITER(hh, s->tables, t, tmp)
-	if (t->id != but && strcmp(schema_public(t->schema)->name, name) == 0)
+	if (t->id != but && !schema_public(t->schema)->snapshot_of && strcmp(schema_public(t->schema)->name, name) == 0)
+		t->gone = true;
+	mutex_unlock(&s->lock);
+}
+
+void snapshot_mark_gone(struct tfs_store *s, uint32_t table, const char *name)
+{
+	struct tfs_table *t, *tmp;
+
+	mutex_lock(&s->lock);
+	HASH_ITER(hh, s->tables, t, tmp)
+	if (schema_public(t->schema)->snapshot_of == table && strcmp(schema_public(t->schema)->name, name) == 0)
 		t->gone = true;
 	mutex_unlock(&s->lock);
 }
@@ -190,16 +201,19 @@ bool tfs_name_valid(const char *name)
 int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
 {
 	struct ms_request q = {.method = MS_SCHEMA_BY_NAME, .name = name};
+
+	return tfs_name_valid(name) ? table_open(s, &q, out) : -EINVAL;
+}
+
+int table_open(struct tfs_store *s, const struct ms_request *q, struct tfs_table **out)
+{
 	struct ms_answer a = {0};
-	struct tfs_table *t, *made;
+	struct tfs_table *t, *made = calloc(1, sizeof(*made));
 	int err;
 
-	if (!tfs_name_valid(name))
-		return -EINVAL;
-	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
-	err = call_master(s, &q, &a, NULL);
+	err = call_master(s, q, &a, NULL);
 	if (err)
 		goto out;
 	made->id = schema_public(a.schema)->table_id;

@@ -133,6 +133,20 @@ const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char 
 	return schema_group(schema_of(s), name);
 }
 
+/* A change of the schema of t. */
+static int schema_call(struct tfs_table *t, const struct ms_request *q, char **why)
+{
+	const struct schema *s = table_schema(t);
+	const bool snapshot = schema_public(s)->snapshot_of;
+
+	schema_put(s);
+	if (!snapshot)
+		return call_master_only(t->store, q, why);
+	if (why)
+		*why = NULL;
+	return -EROFS;
+}
+
 int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)
 {
 	static const struct tfs_user root;
@@ -154,7 +168,7 @@ int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t m
 		.groups = user->groups,
 		.group_count = user->group_count,
 	};
-	int err = call_master_only(t->store, &q, why);
+	int err = schema_call(t, &q, why);
 
 	schema_put(s);
 	return err;
@@ -176,7 +190,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 {
 	const struct schema *s = table_schema(t);
 	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .name = schema_public(s)->name, .table = t->id, .edit = e};
-	int err = call_master_only(t->store, &q, why);
+	int err = schema_call(t, &q, why);
 
 	schema_put(s);
 	return err;

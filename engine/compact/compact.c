@@ -279,6 +279,8 @@ int tablet_compact(struct tablet *t)
 {
 	int err;
 
+	if (t->frozen)
+		return -EROFS;
 	tablet_enter(t);
 	tablet_replay_done(t);
 	err = compact_major(t, false);

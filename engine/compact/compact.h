@@ -16,6 +16,28 @@ int tablet_flush(struct tablet *t) TFS_MUST;
 /* Major compaction, beginning with a minor one.  Waits for it. */
 int tablet_compact(struct tablet *t) TFS_MUST;
 
+/*
+ * A snapshot of several tablets at one instant:
+ *	begin   flushes the tablet; from 0 until end no other thread flushes it
+ *	freeze  puts a fresh memtable in place of the active one, without I/O
+ *	flush   minor compaction of what was frozen.  From then until end the
+ *	        tablet's files contain exactly the mutations before the freeze,
+ *	        whatever merging and major compactions do: none of them can have
+ *	        newer input
+ *	end     in any case, after begin
+ * Several tablets of a table are held in the order of their rows, as merges do.
+ */
+struct flush_job;
+struct tablet_hold {
+	struct tablet *t; /* NULL: not held */
+	struct flush_job *job;
+};
+/* -EREMCHG: other tablets have replaced it.  -ESTALE, -ESHUTDOWN as tablet_mutate. */
+int tablet_hold_begin(struct tablet *t, struct tablet_hold *h) TFS_MUST;
+int tablet_hold_freeze(struct tablet_hold *h) TFS_MUST;
+int tablet_hold_flush(struct tablet_hold *h) TFS_MUST;
+void tablet_hold_end(struct tablet_hold *h);
+
 /* The order in which a pool of workers runs merging and major compactions: a task_urgency_fn. */
 uint64_t compact_urgency(const struct task *task, uint64_t waited_us);
 

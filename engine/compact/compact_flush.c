@@ -165,6 +165,8 @@ int tablet_flush(struct tablet *t)
 {
 	int err;
 
+	if (t->frozen) /* it has no memtable to write */
+		return 0;
 	tablet_enter(t);
 	tablet_replay_done(t);
 	err = compact_flush_now(t);
@@ -172,4 +174,70 @@ int tablet_flush(struct tablet *t)
 		tablet_want_flush(t); /* frozen memtables must be flushed soon, also if no other flush is requested */
 	tablet_leave(t);
 	return err;
+}
+
+/* ---- snapshots ---- */
+
+int tablet_hold_begin(struct tablet *t, struct tablet_hold *h)
+{
+	int err;
+
+	*h = (struct tablet_hold){.t = t};
+	tablet_enter(t);
+	tablet_replay_done(t);
+	err = tablet_job_begin(t, &t->flushing);
+	if (!err) {
+		err = compact_flush_all(t, NULL);
+		if (err) {
+			compact_flush_end(t, err);
+			tablet_want_flush(t);
+		}
+	}
+	if (err) {
+		h->t = NULL;
+		tablet_leave(t);
+	}
+	return err;
+}
+
+/* All memtables were flushed in tablet_hold_begin, so there is a place for a fresh one. */
+int tablet_hold_freeze(struct tablet_hold *h)
+{
+	int err;
+
+	h->job = calloc(1, sizeof *h->job);
+	if (!h->job)
+		return -ENOMEM;
+	err = tablet_freeze(h->t, &h->job->freeze);
+	return err ? err : h->job->freeze.froze ? 0 : -EBUSY;
+}
+
+int tablet_hold_flush(struct tablet_hold *h)
+{
+	struct flush_job *j = h->job;
+	int err = j->freeze.mem_count ? compact_flush_write(h->t, j) : 0;
+
+	if (err || (!j->freeze.mem_count && !tablet_redo_is_stale(h->t, &j->freeze)))
+		return err;
+	h->job = NULL; /* taken */
+	return compact_flush_install(h->t, j);
+}
+
+void tablet_hold_end(struct tablet_hold *h)
+{
+	struct tablet *t = h->t;
+	bool left;
+
+	if (!t)
+		return;
+	compact_flush_free(h->job);
+	*h = (struct tablet_hold){0};
+	mutex_lock(&t->lock);
+	left = t->view->mem_count > 1 || t->pending;
+	mutex_unlock(&t->lock);
+	tablet_job_end(t, &t->flushing);
+	if (left) /* a step failed */
+		tablet_want_flush(t);
+	tablet_want_merge(t);
+	tablet_leave(t);
 }

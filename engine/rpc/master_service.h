@@ -15,9 +15,14 @@ enum ms_method {
 	MS_TABLE_RENAME,     /* name, to, noreplace */
 	MS_TABLE_LIST,       /* name, count -> at most count names that come after name */
 	MS_SCHEMA_BY_NAME,   /* name -> schema */
-	MS_SCHEMA_BY_ID,     /* table -> schema */
+	MS_SCHEMA_BY_ID,     /* table -> schema, of a table or a snapshot */
 	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us, uid, gid, groups -> schema; why, also without an error: the ignored owners and modes */
-	MS_SCHEMA_CHANGE, /* table, edit -> schema */
+	MS_SCHEMA_CHANGE,   /* table, edit -> schema */
+	MS_SNAPSHOT_CREATE, /* table, to: the name of the snapshot, of_all -> schema; -EEXIST */
+	MS_SNAPSHOT_DROP,   /* table, to; of_all: -ENOENT unless it was made with of_all */
+	MS_SNAPSHOT_LIST, /* table (0: all), to, count, of_all: only those made with it -> at most count names that come after `to` */
+	MS_SNAPSHOT_SCHEMA, /* table, to -> schema */
+	MS_TABLE_CLONE,     /* table: of a table or a snapshot, to: the name of the new table -> schema; -EEXIST */
 	MS_METHODS
 };
 
@@ -34,7 +39,8 @@ enum ms_method {
 	F(VALUE, 10, struct slice, text)                                                                                           \
 	F(NUMBERS, 11, gid_t, groups, group_count) /* supplementary to gid */                                                      \
 	F(VALUE, 12, int64_t, mtime_us)                                                                                            \
-	F(POINTER, 13, tfs_schema_edit, edit)
+	F(POINTER, 13, tfs_schema_edit, edit)                                                                                      \
+	F(VALUE, 14, bool, of_all)
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

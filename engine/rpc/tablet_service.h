@@ -48,6 +48,15 @@ enum ts_method {
 	TS_UNBLOCK_WRITES,
 	TS_SPLIT, /* row: splits its tablet at row; -EEXIST: a tablet begins there */
 	TS_MERGE, /* row: merges its tablet with the next; -ENOENT: there is none */
+	/*
+	 * table, to_table -> ts.  For snapshots and clones: METADATA rows of the new
+	 * table to_table, for all tablets of table on this server, as of the
+	 * instant ts.  The server keeps their files until COPY_END (table: the new
+	 * one), which follows when the new table has a schema or, after an error,
+	 * will never have one.  -ENOSPC: the disk is full.
+	 */
+	TS_COPY_TABLE,
+	TS_COPY_END,
 	TS_METHODS
 };
 
@@ -88,7 +97,8 @@ struct ts_row {
 	F(POINTER, 14, scan_spec, spec)                                                                                            \
 	F(VALUE, 15, uint64_t, scan)                                                                                               \
 	/* The user on whose behalf the client asks.  NULL: the owner of the store, who may do everything. */                      \
-	F(POINTER, 16, tfs_user, user)
+	F(POINTER, 16, tfs_user, user)                                                                                             \
+	F(VALUE, 17, uint32_t, to_table) /* COPY_TABLE */
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes */
@@ -113,7 +123,7 @@ struct ts_tablet {
 #define TS_ANSWER(F)                                                                                                               \
 	F(VALUE, 1, int, err)                                                                                                      \
 	F(VALUE, 2, bool, exists)                                                                                                  \
-	/* READ */                                                                                                                 \
+	/* READ, COPY_TABLE */                                                                                                     \
 	F(VALUE, 3, int64_t, ts)                                                                                                   \
 	F(VALUE, 4, int64_t, expires_us)                                                                                           \
 	F(VALUE, 5, int64_t, commit_us)                                                                                            \

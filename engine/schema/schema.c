@@ -4,6 +4,7 @@
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- finishing ---- */
@@ -101,14 +102,29 @@ int schema_decode(struct slice in, struct schema **out)
 	return err == -EINVAL ? -EBADMSG : err;
 }
 
-int schema_decode_named(struct slice in, const char *name, struct schema **out)
+void schema_snapshot_file(uint32_t table, const char *name, char file[SCHEMA_FILE_MAX])
 {
+	snprintf(file, SCHEMA_FILE_MAX, "snapshots/%u.%s", table, name);
+}
+
+void schema_file_name(const struct tfs_schema *p, char file[SCHEMA_FILE_MAX])
+{
+	if (p->snapshot_of)
+		schema_snapshot_file(p->snapshot_of, p->name, file);
+	else
+		snprintf(file, SCHEMA_FILE_MAX, "tables/%s", p->name);
+}
+
+int schema_decode_file(struct slice in, const char *file, struct schema **out)
+{
+	char right[SCHEMA_FILE_MAX];
 	struct schema *s;
 	int err = schema_decode(in, &s);
 
 	if (err)
 		return err;
-	if (strcmp(s->pub.name, name) != 0) {
+	schema_file_name(&s->pub, right);
+	if (strcmp(right, file) != 0) {
 		schema_put(s);
 		return -EBADMSG;
 	}
@@ -163,6 +179,49 @@ int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema
 		return -ENOMEM;
 	s->pub.salt_in_use = s->pub.salt;
 	s->pub.tablets_id = tablets_id;
+	return draft_to_schema(s, false, out);
+}
+
+/* A copy with another name and its own tablets. */
+static int copy_named(const struct schema *old, const char *name, uint32_t id, struct schema **out)
+{
+	struct schema *s;
+
+	if (!schema_name_valid(slice_str(name)))
+		return -EINVAL;
+	s = schema_clone(old);
+	if (!s)
+		return -ENOMEM;
+	strcpy(s->pub.name, name);
+	s->pub.table_id = s->pub.tablets_id = id;
+	s->pub.is_hidden = false;
+	*out = s;
+	return 0;
+}
+
+int schema_snapshot(const struct schema *of, const char *name, uint32_t id, int64_t us, bool of_all, struct schema **out)
+{
+	struct schema *s;
+	int err = copy_named(of, name, id, &s);
+
+	if (err)
+		return err;
+	s->pub.snapshot_of = of->pub.table_id;
+	s->pub.snapshot_us = us;
+	s->pub.snapshot_of_all = of_all;
+	return draft_to_schema(s, false, out);
+}
+
+int schema_table_clone(const struct schema *of, const char *name, uint32_t id, struct schema **out)
+{
+	struct schema *s;
+	int err = copy_named(of, name, id, &s);
+
+	if (err)
+		return err;
+	s->pub.snapshot_of = 0;
+	s->pub.snapshot_us = 0;
+	s->pub.snapshot_of_all = false;
 	return draft_to_schema(s, false, out);
 }
 

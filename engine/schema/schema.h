@@ -63,11 +63,22 @@ int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64
 int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
 /* Copies the schema with another tablets id.  The copy uses the salt that .schema asks for. */
 int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out) TFS_MUST;
-/* Encode and decode the file tables/NAME of the lock service.  -EBADMSG: damaged. */
+/*
+ * The schema of a snapshot that shows the instant `us`.  id: of the snapshot,
+ * and of its tablets.
+ */
+int schema_snapshot(const struct schema *of, const char *name, uint32_t id, int64_t us, bool of_all, struct schema **out) TFS_MUST;
+/* The schema of a table that is a clone of `of`, a table or a snapshot. */
+int schema_table_clone(const struct schema *of, const char *name, uint32_t id, struct schema **out) TFS_MUST;
+/* The schema's file in the lock service: tables/NAME, or snapshots/TABLE.NAME of a snapshot; TABLE is its table's id. */
+#define SCHEMA_FILE_MAX (sizeof("snapshots/4294967295.") + TFS_NAME_MAX)
+void schema_file_name(const struct tfs_schema *p, char file[SCHEMA_FILE_MAX]);
+void schema_snapshot_file(uint32_t table, const char *name, char file[SCHEMA_FILE_MAX]);
+/* Encode and decode the contents of that file.  -EBADMSG: damaged. */
 int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
 int schema_decode(struct slice in, struct schema **out) TFS_MUST;
-/* As schema_decode, but returns -EBADMSG also if the schema has another name, as after a copy of the file by hand. */
-int schema_decode_named(struct slice in, const char *name, struct schema **out) TFS_MUST;
+/* As schema_decode, but returns -EBADMSG also if the schema belongs in another file, as after a copy of the file by hand. */
+int schema_decode_file(struct slice in, const char *file, struct schema **out) TFS_MUST;
 /*
  * Checks the text of .schema or of a configuration file before libconfig parses
  * it (scan.c).  -EINVAL with *line and a static *reason.

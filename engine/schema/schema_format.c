@@ -4,13 +4,14 @@
  * LEB128 length and that many bytes.
  *	u32 magic "TFSC"  u16 format (1)
  *	u32 table id  u32 id of its tablets  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
- *	u8 flags (1 is_set, 2 is_hidden, 4 mkdir_families)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
+ *	u8 flags (1 is_set, 2 is_hidden, 4 mkdir_families, 8 a snapshot, 16 and one of all tables)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
  *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
  *	                     u32 block size  u8 bloom bits  u8 in memory
  *	u16 count, families: u16 id  lstr name  lstr gc  u16 group id  u8 type
  *	                     u32 uid  u32 gid  u16 mode  lstr acl
  *	lstr text of .schema
+ *	of a snapshot (flag 8): u32 id of its table  i64 the instant that it shows
  *	u32 CRC-32C of all bytes before it
  * Groups and families are in the order of their ids.  The decoder accepts valid
  * schemas only: names are valid and unique, ids ascend and are below the next
@@ -27,6 +28,9 @@
 #define FLAG_SET 1u
 #define FLAG_HIDDEN 2u
 #define FLAG_MKDIR 4u
+#define FLAG_SNAPSHOT 8u
+#define FLAG_OF_ALL 16u
+#define FLAGS (FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR | FLAG_SNAPSHOT | FLAG_OF_ALL)
 
 /* ---- encode ---- */
 
@@ -50,7 +54,8 @@ static int encode_table(const struct schema *s, struct buf *out)
 {
 	const struct tfs_schema *t = &s->pub;
 	uint8_t flags =
-		(uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) | (t->mkdir_families ? FLAG_MKDIR : 0));
+		(uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) | (t->mkdir_families ? FLAG_MKDIR : 0) |
+			(t->snapshot_of ? FLAG_SNAPSHOT : 0) | (t->snapshot_of_all ? FLAG_OF_ALL : 0));
 
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be32(out, t->tablets_id) ||
 		buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) ||
@@ -73,7 +78,11 @@ int schema_encode(const struct schema *s, struct buf *out)
 	for (unsigned i = 0; i < s->pub.family_count; i++)
 		if (encode_family(s, &s->families[i], out))
 			goto fail;
-	if (buf_lstr(out, slice_of(s->text, s->pub.text_size)) || envelope_end(out, from))
+	if (buf_lstr(out, slice_of(s->text, s->pub.text_size)))
+		goto fail;
+	if (s->pub.snapshot_of && (buf_be32(out, s->pub.snapshot_of) || buf_be64(out, (uint64_t)s->pub.snapshot_us)))
+		goto fail;
+	if (envelope_end(out, from))
 		goto fail;
 	return 0;
 fail:
@@ -119,8 +128,9 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 		!get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) || !get_be64(r, &t->tablet_size) ||
 		!get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
-	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR) ||
-		t->generation == 0 || t->generation == UINT64_MAX || salt == 1 || in_use == 1)
+	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~FLAGS ||
+		(flags & FLAG_OF_ALL && !(flags & FLAG_SNAPSHOT)) || t->generation == 0 || t->generation == UINT64_MAX ||
+		salt == 1 || in_use == 1)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
 		s->next_group < 1 || s->next_group > 65536)
@@ -132,6 +142,8 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	t->is_set = flags & FLAG_SET;
 	t->is_hidden = flags & FLAG_HIDDEN;
 	t->mkdir_families = flags & FLAG_MKDIR;
+	t->snapshot_of = flags & FLAG_SNAPSHOT ? 1 : 0; /* the id follows the text */
+	t->snapshot_of_all = flags & FLAG_OF_ALL;
 	t->mtime_us = (int64_t)mtime;
 	return true;
 }
@@ -198,6 +210,20 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 	return true;
 }
 
+/* A snapshot has an id of its own, which is later than its table's. */
+static bool decode_snapshot(struct schema *s, struct reader *r)
+{
+	struct tfs_schema *t = &s->pub;
+	uint64_t us;
+
+	if (!t->snapshot_of)
+		return true;
+	if (!get_be32(r, &t->snapshot_of) || !get_be64(r, &us))
+		return false;
+	t->snapshot_us = (int64_t)us;
+	return t->snapshot_of && t->snapshot_of < t->table_id && t->table_id == t->tablets_id;
+}
+
 static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 {
 	struct slice text;
@@ -215,7 +241,7 @@ static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 	for (unsigned i = 0; i < count; i++)
 		if (!decode_family(s, r, &last, no_memory))
 			return false;
-	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || reader_left(r))
+	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || !decode_snapshot(s, r) || reader_left(r))
 		return false;
 	*no_memory = draft_text(s, (const char *)text.p, text.n) != 0;
 	return !*no_memory;

@@ -30,6 +30,7 @@ struct file_ref {
 	UT_hash_handle hh;
 	struct file_ref_key key;
 	unsigned rows;
+	uint64_t bytes;
 };
 
 static struct file_ref_key key_of(const struct tablet_file *f)
@@ -54,6 +55,7 @@ static void add_locked(struct server *s, const struct tablet_file *f)
 		ref = calloc(1, sizeof(*ref));
 		if (ref) {
 			ref->key = key_of(f);
+			ref->bytes = f->bytes;
 			HASH_ADD(hh, s->file_refs, key, sizeof(ref->key), ref);
 		}
 		if (!ref || !ref->hh.tbl) {
@@ -85,6 +87,17 @@ void file_refs_remove(struct server *s, const struct meta_tablet *m)
 		free(ref);
 	}
 	mutex_unlock(&s->lock);
+}
+
+uint64_t file_refs_bytes(struct server *s)
+{
+	uint64_t bytes = 0;
+
+	mutex_lock(&s->lock);
+	for (const struct file_ref *l = s->file_refs; l; l = l->hh.next)
+		bytes += l->bytes;
+	mutex_unlock(&s->lock);
+	return bytes;
 }
 
 unsigned file_refs_count(struct server *s, const struct tablet_file *f)

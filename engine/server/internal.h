@@ -44,6 +44,9 @@ struct user_table {
 	uint32_t table;
 	unsigned refs;
 	char name[TFS_NAME_MAX + 1];
+	char file[SCHEMA_FILE_MAX]; /* of the lock service, with the schema */
+	bool frozen;                /* a snapshot, which shows the instant frozen_us; constant */
+	int64_t frozen_us;
 	uint64_t generation;
 	struct store_schema *schema;
 	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
@@ -150,7 +153,8 @@ struct server {
 	unsigned set_count, set_cap, set_spare; /* set_spare: places that set_reserve has reserved */
 	struct user_table **tables;             /* by table */
 	unsigned table_count;
-	char (*refused)[TFS_NAME_MAX + 1]; /* tables whose schema is damaged; constant after the start */
+	struct table_copy *copies;        /* copy.c: rows that are in no tablet of the set yet */
+	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
 	uint64_t next_scan;
@@ -162,6 +166,8 @@ struct server {
 /* Adds or removes 1 for each file of the row. */
 void file_refs_add(struct server *s, const struct meta_tablet *m);
 void file_refs_remove(struct server *s, const struct meta_tablet *m);
+/* Bytes of all files that are counted, each once. */
+uint64_t file_refs_bytes(struct server *s);
 unsigned file_refs_count(struct server *s, const struct tablet_file *f); /* UINT_MAX: unknown, because memory was short */
 /* Calls fn for each file, with table, incarnation and number set, under server.lock.  Returns the first non-zero result of fn, or 0. */
 typedef int file_ref_fn(void *arg, const struct tablet_file *f);
@@ -184,6 +190,8 @@ int user_table_add_locked(struct server *s, uint32_t table, struct user_table **
  * -ENOENT: there is no such table.
  */
 int user_table_block_writes(struct server *s, uint32_t table) TFS_MUST;
+/* New mutations wait until as many unblocks.  Those that are under way continue.  -EIDRM. */
+int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
 void user_table_unblock_writes(struct server *s, uint32_t table);
 /* Waits until no block of the table's writes is left, or the table was dropped. */
 void user_table_wait_for_unblock(struct server *s, uint32_t table);
@@ -234,7 +242,7 @@ void served_drop_all(struct server *s);
 /* Each thread that loads tablets or sets their schemas does so between these two.  load_begin waits for other threads. */
 void load_begin(struct server *s);
 void load_end(struct server *s);
-/* Sums over all tablets. */
+/* Sums over all tablets.  A file that several tablets use counts once in disk_bytes; user_*: without snapshots. */
 struct served_sums {
 	uint64_t disk_bytes, memory_bytes, user_files;
 	unsigned tablets, user_tablets;
@@ -315,6 +323,13 @@ int user_table_write_begin(
 /* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
 int table_drop_noted(struct server *s, uint32_t table) TFS_MUST;
 void schemas_free(struct server *s);
+
+/* ---- copy.c: the METADATA rows of snapshots and clones ---- */
+/* Writes the rows of q->to_table, which are those of q->table as of one instant: a->ts. */
+int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+/* After the table q->table has a schema, or will never have one: the server need not keep its files any longer. */
+int copy_end(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+void copies_free(struct server *s);
 
 /* ---- traffic.c ---- */
 /* Called before and after a request.  traffic_begin returns the time, or 0 if the request is not timed. */

@@ -15,7 +15,7 @@
 int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out)
 {
 	static const enum rank ranks[KINDS] = {RANK_TABLET_EDIT_ROOT, RANK_TABLET_EDIT_META, RANK_TABLET_EDIT_USER};
-	struct tablet_params p;
+	struct tablet_params p = {0};
 	struct store_schema *schema = NULL;
 	struct served_tablet *served = calloc(1, sizeof(*served));
 	int err;
@@ -39,6 +39,8 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 		if (err)
 			goto fail;
 		schema = user_table_schema(s, served->user_table);
+		p.frozen = served->user_table->frozen;
+		p.frozen_us = served->user_table->frozen_us;
 	} else {
 		schema = store_schema_get(s->meta_schema);
 	}
@@ -59,6 +61,8 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 		.rank_edit = (int)ranks[kind],
 		.commit = row_commit,
 		.commit_arg = served,
+		.frozen = p.frozen,
+		.frozen_us = p.frozen_us,
 	};
 	err = tablet_new(&p, &served->tablet);
 	store_schema_put(schema);

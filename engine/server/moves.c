@@ -123,7 +123,9 @@ static int move_request(struct server *s, uint32_t table, struct slice row, requ
 		move_begin(s);
 		err = served_find(s, table, row, &served);
 		if (!err) {
-			err = served->kind == KIND_ROOT ? -EINVAL : fn(s, served, row);
+			err = served->kind == KIND_ROOT                            ? -EINVAL
+				: served->user_table && served->user_table->frozen ? -EROFS
+										   : fn(s, served, row);
 			served_put(served);
 		}
 		move_end(s);
@@ -172,7 +174,8 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 	uint64_t size;
 	int err;
 
-	if (served->kind == KIND_ROOT || monotonic_us() < served->split_not_before_us)
+	if (served->kind == KIND_ROOT || (served->user_table && served->user_table->frozen) ||
+		monotonic_us() < served->split_not_before_us)
 		return;
 	size = moves_split_bytes(s, served);
 	tablet_get_stats(served->tablet, &st);
@@ -201,8 +204,9 @@ static bool merge_is_due(struct server *s, struct served_tablet *lower, struct s
 	struct store_schema *schema;
 	bool border;
 
-	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
-		now - upper->made_us < s->merge_after_us || now < upper->merge_not_before_us)
+	if (lower->table != upper->table || (lower->user_table && lower->user_table->frozen) || lower->kind != upper->kind ||
+		now - lower->made_us < s->merge_after_us || now - upper->made_us < s->merge_after_us ||
+		now < upper->merge_not_before_us)
 		return false;
 	/* The lower tablet ends a salt range if its end is one byte, a value of the salt.  Tablets of two ranges are not merged. */
 	if (lower->user_table) {

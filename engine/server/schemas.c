@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the schemas of user tables from the lock service's files tables/NAME:
- * at the start, when a watch reports a change, and when a client has a later
- * schema than this server.
+ * Reads the schemas of user tables and of snapshots from the lock service's files
+ * tables/NAME and snapshots/TABLE.NAME: at the start, when a watch reports a
+ * change, and when a client has a later schema than this server.  A snapshot is a
+ * table that nothing changes.
  *
  * A mutation is checked against the schema with which it began.  The master
  * blocks the table's writes (tables.c) while it drops a table or a family that
@@ -27,12 +28,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool table_is_refused(const struct server *s, const char *name)
+static bool table_is_refused(const struct server *s, const char *file)
 {
 	for (unsigned i = 0; i < s->refused_count; i++)
-		if (strcmp(s->refused[i], name) == 0)
+		if (strcmp(s->refused[i], file) == 0)
 			return true;
 	return false;
+}
+
+struct listing {
+	const char *dir;
+	int (*fn)(void *arg, const char *file);
+	void *arg;
+};
+
+/* A longer name is not that of a schema. */
+static int listing_file(void *arg, const char *name)
+{
+	const struct listing *l = arg;
+	char file[2 * SCHEMA_FILE_MAX];
+
+	return (size_t)snprintf(file, sizeof(file), "%s/%s", l->dir, name) < sizeof(file) ? l->fn(l->arg, file) : 0;
+}
+
+/* Calls fn for each file that may be a schema's.  A non-zero value ends the calls and is returned. */
+static int schemas_list(struct server *s, int (*fn)(void *arg, const char *file), void *arg)
+{
+	static const char *const dirs[] = {"tables", "snapshots"};
+	int err = 0;
+
+	for (unsigned i = 0; i < 2 && !err; i++) {
+		struct listing l = {dirs[i], fn, arg};
+
+		err = s->locks->ops->list(s->locks, dirs[i], listing_file, &l);
+	}
+	return err;
 }
 
 /* ---- reading schemas ---- */
@@ -68,12 +98,15 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	}
 	if (newer) {
 		memcpy(u->name, p->name, sizeof(u->name));
+		schema_file_name(p, u->file);
+		u->frozen = p->snapshot_of;
+		u->frozen_us = p->snapshot_us;
 		old = u->schema;
 		u->schema = store_schema_get(now);
 		old_access = u->access;
 		u->access = schema_get(schema);
 		u->generation = p->generation;
-		atomic_store(&u->salt_waits, p->salt != p->salt_in_use);
+		atomic_store(&u->salt_waits, p->salt != p->salt_in_use && !p->snapshot_of);
 	}
 	mutex_unlock(&s->lock);
 	store_schema_put(old);
@@ -89,34 +122,26 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	return err;
 }
 
-static int schema_file_read(struct server *s, const char *name, struct buf *b)
-{
-	char file[sizeof("tables/") + TFS_NAME_MAX];
-
-	/* No table has a longer name. */
-	return (size_t)snprintf(file, sizeof(file), "tables/%s", name) < sizeof(file) ? lock_get(s->locks, file, b, NULL) : -ENOENT;
-}
-
-/* Reads and decodes the table's file.  Logs errors, except -ENOENT, at the start, and for refused tables. */
-static int schema_read(struct server *s, const char *name, struct schema **out)
+/* Reads and decodes the file.  Logs errors, except -ENOENT, at the start, and for refused tables. */
+static int schema_read(struct server *s, const char *file, struct schema **out)
 {
 	struct buf b = {0};
-	int err = schema_file_read(s, name, &b);
+	int err = lock_get(s->locks, file, &b, NULL);
 
 	if (!err)
-		err = schema_decode_named(buf_slice(&b), name, out);
-	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, name))
-		msg_error("%s/lock/tables/%s: %s", s->data_dir, name, strerror(-err));
+		err = schema_decode_file(buf_slice(&b), file, out);
+	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, file))
+		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
 	buf_fini(&b);
 	return err;
 }
 
 /* Reads the table's file and sets the schema.  Sets *id to the table's id on 0. */
-static int user_table_read(struct server *s, const char *name, uint32_t *id)
+static int user_table_read(struct server *s, const char *file, uint32_t *id)
 {
 	struct schema *schema = NULL;
 	struct user_table *twin = NULL;
-	int err = schema_read(s, name, &schema);
+	int err = schema_read(s, file, &schema);
 
 	/* Two files name one table, or a file names METADATA.  Only an edit of lock/ by hand does this. */
 	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
@@ -142,26 +167,26 @@ struct search {
 	int unsure; /* an error that leaves open whether the table was dropped; 0: none */
 };
 
-/* Returns true if this server has another table of this name. */
-static bool search_other_table_is_named(struct search *f, const char *name)
+/* Returns true if this server has another table with this file. */
+static bool search_other_table_has(struct search *f, const char *file)
 {
 	bool yes = false;
 
 	mutex_lock(&f->s->lock);
 	for (unsigned i = 0; i < f->s->table_count && !yes; i++)
-		yes = f->s->tables[i]->table != f->table && strcmp(f->s->tables[i]->name, name) == 0;
+		yes = f->s->tables[i]->table != f->table && strcmp(f->s->tables[i]->file, file) == 0;
 	mutex_unlock(&f->s->lock);
 	return yes;
 }
 
 /* If the file is the table's, sets its schema and ends the search. */
-static int table_search_name(void *arg, const char *name)
+static int table_search_file(void *arg, const char *file)
 {
 	struct search *f = arg;
 	struct schema *schema = NULL;
-	int err = schema_read(f->s, name, &schema);
+	int err = schema_read(f->s, file, &schema);
 
-	if (err && err != -ENOENT && !search_other_table_is_named(f, name) && !table_is_refused(f->s, name))
+	if (err && err != -ENOENT && !search_other_table_has(f, file) && !table_is_refused(f->s, file))
 		f->unsure = err; /* the file may be this table's */
 	if (!err && schema_public(schema)->tablets_id == f->table) {
 		f->found = true;
@@ -214,7 +239,7 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 	unsigned i;
 
 	if (!err) {
-		err = s->locks->ops->list(s->locks, "tables", table_search_name, &f);
+		err = schemas_list(s, table_search_file, &f);
 		if (err < 0)
 			f.unsure = err;
 		if (!f.found && !f.unsure)
@@ -241,43 +266,43 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 	}
 }
 
-/* Returns the first table with an id above `after`, other than `except`, that this server has under that name; 0: none. */
-static uint32_t table_with_name(struct server *s, const char *name, uint32_t except, uint32_t after)
+/* Returns the first table with an id above `after`, other than `except`, that this server has with that file; 0: none. */
+static uint32_t table_with_file(struct server *s, const char *file, uint32_t except, uint32_t after)
 {
 	uint32_t table = 0;
 
 	mutex_lock(&s->lock);
 	for (unsigned i = user_table_at_locked(s, after + 1); i < s->table_count && !table; i++)
-		if (s->tables[i]->table != except && strcmp(s->tables[i]->name, name) == 0)
+		if (s->tables[i]->table != except && strcmp(s->tables[i]->file, file) == 0)
 			table = s->tables[i]->table;
 	mutex_unlock(&s->lock);
 	return table;
 }
 
-/* Reads tables/NAME again, then finds out what happened to other tables that this server has under the name. */
-static void table_file_changed(struct server *s, const char *name)
+/* Reads the file again, then finds out what happened to other tables that this server has with it. */
+static void table_file_changed(struct server *s, const char *file)
 {
 	uint32_t id = 0, other = 0;
-	int err = user_table_read(s, name, &id);
+	int err = user_table_read(s, file, &id);
 
 	if (err == -ENOENT)
 		err = 0;
-	while ((other = table_with_name(s, name, id, other)))
+	while ((other = table_with_file(s, file, id, other)))
 		table_maybe_dropped(s, other, err);
 }
 
-/* The watch of tables/. */
+/* The watch of tables/ and snapshots/. */
 static void table_changed(void *arg, const char *file)
 {
-	table_file_changed(arg, file + strlen("tables/"));
+	table_file_changed(arg, file);
 }
 
-static int user_table_read_name(void *arg, const char *name)
+static int user_table_read_file(void *arg, const char *file)
 {
 	uint32_t id;
-	int err = user_table_read(arg, name, &id);
+	int err = user_table_read(arg, file, &id);
 
-	return err == -ENOENT || table_is_refused(arg, name) ? 0 : err;
+	return err == -ENOENT || table_is_refused(arg, file) ? 0 : err;
 }
 
 int user_table_find(struct server *s, uint32_t table, struct user_table **out)
@@ -290,7 +315,7 @@ int user_table_find(struct server *s, uint32_t table, struct user_table **out)
 		unread = s->tables[i]->read_err;
 	mutex_unlock(&s->lock);
 	if (unread) {
-		err = s->locks->ops->list(s->locks, "tables", user_table_read_name, s);
+		err = schemas_list(s, user_table_read_file, s);
 		if (!err)
 			err = user_table_get(s, table, out);
 	}
@@ -303,11 +328,11 @@ struct first_read {
 };
 
 /* Returns true if the file's bytes are not a schema.  A valid schema in the wrong file, or with a wrong id, is not damaged: it ends the start. */
-static bool schema_is_damaged(struct server *s, const char *name)
+static bool schema_is_damaged(struct server *s, const char *file)
 {
 	struct schema *schema = NULL;
 	struct buf b = {0};
-	int err = schema_file_read(s, name, &b);
+	int err = lock_get(s->locks, file, &b, NULL);
 
 	if (!err)
 		err = schema_decode(buf_slice(&b), &schema);
@@ -316,24 +341,30 @@ static bool schema_is_damaged(struct server *s, const char *name)
 	return err == -EBADMSG;
 }
 
-static int table_refuse(struct server *s, const char *name)
+static int table_refuse(struct server *s, const char *file)
 {
+	if (strlen(file) >= sizeof(*s->refused))
+		return -EBADMSG; /* no schema has a file with so long a name */
 	if (array_grow(&s->refused, s->refused_count, sizeof(*s->refused)))
 		return -ENOMEM;
-	strcpy(s->refused[s->refused_count++], name); /* schema_file_read has checked its length */
-	msg_error("%s/lock/tables/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s", s->data_dir,
-		name, name, s->data_dir);
+	strcpy(s->refused[s->refused_count++], file);
+	if (strncmp(file, "tables/", 7) == 0)
+		msg_error("%s/lock/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s",
+			s->data_dir, file, file + 7, s->data_dir);
+	else
+		msg_error("%s/lock/%s: damaged: this snapshot is refused, and nothing of it is removed; tabletctl repair %s",
+			s->data_dir, file, s->data_dir);
 	return 0;
 }
 
-static int first_read_name(void *arg, const char *name)
+static int first_read_file(void *arg, const char *file)
 {
 	struct first_read *r = arg;
-	int err = user_table_read_name(r->s, name);
+	int err = user_table_read_file(r->s, file);
 
-	if (err == -EBADMSG && schema_is_damaged(r->s, name))
-		err = table_refuse(r->s, name);
-	if (err && asprintf(r->why, "%s/lock/tables/%s: %s", r->s->data_dir, name, strerror(-err)) < 0)
+	if (err == -EBADMSG && schema_is_damaged(r->s, file))
+		err = table_refuse(r->s, file);
+	if (err && asprintf(r->why, "%s/lock/%s: %s", r->s->data_dir, file, strerror(-err)) < 0)
 		*r->why = NULL;
 	return err;
 }
@@ -343,9 +374,9 @@ int schemas_load(struct server *s, char **why)
 	struct first_read r = {s, why};
 	int err = s->locks->ops->watch(s->locks, "tables/", table_changed, s);
 
-	if (err)
-		return err;
-	return s->locks->ops->list(s->locks, "tables", first_read_name, &r);
+	if (!err)
+		err = s->locks->ops->watch(s->locks, "snapshots/", table_changed, s);
+	return err ? err : schemas_list(s, first_read_file, &r);
 }
 
 /* ---- writes ---- */
@@ -353,15 +384,15 @@ int schemas_load(struct server *s, char **why)
 /* Reads the table's file again.  all: then the files of all tables, because after a rename the newer schema is in another file. */
 static int user_table_read_files(struct server *s, struct user_table *u, bool all)
 {
-	char name[TFS_NAME_MAX + 1];
+	char file[SCHEMA_FILE_MAX];
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	memcpy(name, u->name, sizeof(name));
+	memcpy(file, u->file, sizeof(file));
 	mutex_unlock(&s->lock);
-	table_file_changed(s, name);
+	table_file_changed(s, file);
 	if (all)
-		err = s->locks->ops->list(s->locks, "tables", user_table_read_name, s);
+		err = schemas_list(s, user_table_read_file, s);
 	return err;
 }
 

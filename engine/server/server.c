@@ -321,6 +321,7 @@ int server_free(struct server *s, bool flush)
 	task_pool_free(s->log_pool);
 	task_pool_free(s->misc);
 	task_pool_free(s->move);
+	copies_free(s);
 	file_refs_free(s);
 	files_free(s);
 	if (s->cache)

@@ -93,6 +93,9 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 	struct store_schema *schema = NULL;
 	int err = 0;
 
+	if (served->user_table && served->user_table->frozen)
+		return -EROFS;
+
 	if (!row_ok(q) || q->op_count == 0 || !q->ops)
 		return -EINVAL;
 	if (!results) {
@@ -321,6 +324,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_UNBLOCK_WRITES] = serve_block,
 		[TS_SPLIT] = serve_move,
 		[TS_MERGE] = serve_move,
+		[TS_COPY_TABLE] = copy_table,
+		[TS_COPY_END] = copy_end,
 	};
 	struct server *s = (struct server *)service;
 	const uint64_t since_us = traffic_begin(q);

@@ -105,8 +105,10 @@ void served_put(struct served_tablet *served)
 {
 	if (atomic_fetch_sub(&served->refs, 1) != 1)
 		return;
-	if (atomic_load(&served->dropped))
+	if (atomic_load(&served->dropped)) {
 		file_refs_remove(served->server, &served->row);
+		tablet_doom_files(served->tablet);
+	}
 	tablet_free(served->tablet);
 	user_table_put(served->server, served->user_table); /* of a dropped table, the last one removes the files */
 	meta_tablet_fini(&served->row);
@@ -277,14 +279,14 @@ int served_sum(struct server *s, struct served_sums *out)
 		return err;
 	for (unsigned i = 0; i < sums.tablets; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
-		sums.disk_bytes += st.disk_bytes;
 		sums.memory_bytes += st.memory_bytes;
-		if (list[i]->kind != KIND_USER)
+		if (list[i]->kind != KIND_USER || list[i]->user_table->frozen)
 			continue;
 		sums.user_files += st.files;
 		sums.user_tablets++;
 	}
 	served_list_put(list, sums.tablets);
+	sums.disk_bytes = file_refs_bytes(s);
 	*out = sums;
 	return 0;
 }

@@ -31,9 +31,11 @@ static void count_tables(struct server *s, unsigned *tables, unsigned *salts_wai
 {
 	*salts_waiting = 0;
 	mutex_lock(&s->lock);
-	*tables = s->table_count;
-	for (unsigned i = 0; i < s->table_count; i++)
+	*tables = 0;
+	for (unsigned i = 0; i < s->table_count; i++) {
+		*tables += !s->tables[i]->frozen;
 		*salts_waiting += atomic_load(&s->tables[i]->salt_waits);
+	}
 	mutex_unlock(&s->lock);
 }
 
@@ -410,6 +412,8 @@ static int put_usage_metrics(struct server *s, struct buf *out)
 	if (!v)
 		err = -ENOMEM;
 	for (unsigned i = 0; i < count && !err; i++) {
+		if (list[i]->user_table && list[i]->user_table->frozen)
+			continue;
 		if (!n || v[n - 1].table != list[i]->table)
 			err = begin_table(s, list[i], &v[n++]);
 		if (!err)

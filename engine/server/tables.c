@@ -116,6 +116,18 @@ void user_table_write_end(struct server *s, struct user_table *u)
 	mutex_unlock(&s->lock);
 }
 
+int user_table_hold_writes(struct server *s, uint32_t table)
+{
+	struct user_table *u;
+
+	mutex_lock(&s->lock);
+	u = user_table_find_locked(s, table);
+	if (u)
+		u->write_blocks++;
+	mutex_unlock(&s->lock);
+	return u ? 0 : -EIDRM;
+}
+
 int user_table_block_writes(struct server *s, uint32_t table)
 {
 	struct user_table *u;

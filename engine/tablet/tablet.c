@@ -111,7 +111,7 @@ void tablet_job_end(struct tablet *t, _Atomic bool *busy)
 
 void tablet_want_flush(struct tablet *t)
 {
-	if (t->env->no_background || t->state != TABLET_SERVING)
+	if (t->env->no_background || t->frozen || t->state != TABLET_SERVING)
 		return;
 	if (!atomic_exchange_explicit(&t->flush_wanted, true, memory_order_acq_rel))
 		task_queue(&t->flush_task);
@@ -119,7 +119,7 @@ void tablet_want_flush(struct tablet *t)
 
 void tablet_want_merge(struct tablet *t)
 {
-	if (!t->env->no_background && t->state == TABLET_SERVING)
+	if (!t->env->no_background && !t->frozen && t->state == TABLET_SERVING)
 		task_queue(&t->merge_task);
 }
 
@@ -206,6 +206,8 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 		return -ENOMEM;
 	t->env = p->env;
 	t->table = p->table;
+	t->frozen = p->frozen;
+	t->frozen_us = p->frozen_us;
 	t->commit = p->commit;
 	t->commit_arg = p->commit_arg;
 	t->schema = store_schema_get(p->schema);
@@ -279,6 +281,16 @@ void tablet_set_schema(struct tablet *t, struct store_schema *s)
 	mutex_unlock(&t->view_lock);
 	mutex_unlock(&t->lock);
 	store_schema_put(old);
+}
+
+void tablet_edit_begin(struct tablet *t)
+{
+	mutex_lock(&t->edit);
+}
+
+void tablet_edit_end(struct tablet *t)
+{
+	mutex_unlock(&t->edit);
 }
 
 struct slice tablet_begin(const struct tablet *t)

@@ -170,7 +170,13 @@ struct tablet_params {
 	unsigned redo_count;
 	uint64_t seq_mark;
 	int64_t major_us; /* time of the last major compaction; 0: none is stored */
-	int rank_edit;    /* RANK_TABLET_EDIT_* */
+	/*
+	 * A tablet of a snapshot: readers see the instant frozen_us, mutations are
+	 * refused, and its files are not compacted.
+	 */
+	bool frozen;
+	int64_t frozen_us;
+	int rank_edit; /* RANK_TABLET_EDIT_* */
 	tablet_commit_fn *commit;
 	void *commit_arg;
 };
@@ -198,6 +204,9 @@ void tablet_replay_done(struct tablet *t);
 void tablet_set_schema(struct tablet *t, struct store_schema *s); /* takes a reference */
 /* Queues the task that checks whether the tablet needs a merging or major compaction, and runs it. */
 void tablet_want_merge(struct tablet *t);
+/* From begin to end the tablet's METADATA row is not changed, except by the calling thread. */
+void tablet_edit_begin(struct tablet *t);
+void tablet_edit_end(struct tablet *t);
 struct slice tablet_begin(const struct tablet *t);
 struct slice tablet_end(const struct tablet *t);
 /*
@@ -205,6 +214,7 @@ struct slice tablet_end(const struct tablet *t);
  * is visible and in the log; if sync is set, it is on the disk.
  * results: `count` of them, or NULL.
  * -EREMCHG: the row is not in this tablet, or other tablets have replaced it.
+ * -EROFS: it is a tablet of a snapshot.
  * -ESTALE: another server has the tablet.  -ESHUTDOWN: it is being closed.
  * -ENOSPC and other errors of a flush: memory is full and flushing fails.
  */
@@ -286,6 +296,8 @@ int tablet_merge_stop(struct tablet *t) TFS_MUST;
  */
 int tablet_merge_again(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
+/* After a drop of the table: the files that no tablet lists any more (env->listed) are unlinked after their last reader. */
+void tablet_doom_files(struct tablet *t);
 /* For each file that parent and child share: copies the exclusion, and the time and schema of the freeze. */
 void tablet_inherit_files(struct tablet *parent, struct tablet *child);
 /* Starts the child's background work. */

@@ -117,6 +117,18 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 	return err;
 }
 
+void tablet_doom_files(struct tablet *t)
+{
+	const struct tablet_env *env = t->env;
+	struct snap snap;
+
+	snap_take(t, &snap);
+	for (unsigned i = 0; i < snap.view->file_count && env->listed; i++)
+		if (env->listed(env->arg, &snap.view->files[i]->meta) == 0)
+			sst_doom(snap.view->files[i]->sst);
+	snap_put(&snap);
+}
+
 void tablet_drop_files(struct tablet *t, struct file_set *s, bool removed)
 {
 	const struct tablet_env *env = t->env;

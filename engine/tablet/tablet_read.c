@@ -145,7 +145,7 @@ int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slic
 	if (err)
 		goto out;
 	rule = f->rule;
-	now = rule && gc_has_age(rule) ? clock_now(t->env->clock) : 0;
+	now = rule && gc_has_age(rule) ? tablet_now(t) : 0;
 	if (!ts.newest)
 		err = read_version(&c, rule, now, ts.us, &ver);
 	else if ((err = read_newest(t, &snap, row, &c, &ver)) >= 0)
@@ -158,7 +158,8 @@ int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slic
 	if (got)
 		*got = done;
 	if (info)
-		*info = (struct cell_info){ver.ts, gc_expires(rule, ver.index, ver.ts), ver.size, ver.commit_us};
+		*info = (struct cell_info){
+			ver.ts, t->frozen ? INT64_MAX : gc_expires(rule, ver.index, ver.ts), ver.size, ver.commit_us};
 out:
 	snap_put(&snap);
 	tablet_leave(t);

@@ -125,7 +125,7 @@ static int scan_open_view(struct tablet_scan *s)
 
 	snap_take(s->t, &s->snap);
 	s->taken_us = monotonic_us();
-	now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
+	now = s->spec.kept && !s->t->frozen ? clock_collect(s->t->env->clock) : tablet_now(s->t);
 	err = live_open(s->t, &s->snap, &s->rest, now, s->filter, s->spec.past_damage ? &s->skipped : NULL, &s->live);
 	if (err)
 		snap_put(&s->snap);
@@ -262,6 +262,8 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 	b->done = s->done;
 	if (!s->done && (err = scan_fill(s->live, &s->rest, &s->already, b)))
 		return err;
+	for (uint32_t i = 0; i < b->count && s->t->frozen; i++)
+		b->cells[i].expires_us = INT64_MAX;
 	s->done = b->done;
 	b->damaged = s->skipped != 0;
 	if (!b->done && !s->spec.one_row &&

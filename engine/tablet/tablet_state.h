@@ -109,6 +109,8 @@ struct tablet {
 	struct buf begin, end; /* end.p NULL: no end */
 	tablet_commit_fn *commit;
 	void *commit_arg;
+	bool frozen; /* as in tablet_params */
+	int64_t frozen_us;
 	int64_t loaded_newest_us; /* at or above every timestamp in the loaded files */
 
 	struct stripe stripes[STRIPES];
@@ -158,6 +160,12 @@ struct tablet {
 static inline bool tablet_disk_full(const struct tablet *t)
 {
 	return t->env->disk_full && *t->env->disk_full;
+}
+
+/* The time at which a reader applies the rules. */
+static inline int64_t tablet_now(const struct tablet *t)
+{
+	return t->frozen ? t->frozen_us : clock_now(t->env->clock);
 }
 
 static inline bool tablet_stopping(const struct tablet *t)

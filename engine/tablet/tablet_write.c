@@ -326,6 +326,8 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
 	int64_t bound;
 	int err;
 
+	if (t->frozen)
+		return -EROFS;
 	tablet_enter(t);
 	tablet_replay_done(t);
 	err = tablet_throttle(t, row, ops, count);

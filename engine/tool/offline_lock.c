@@ -213,7 +213,7 @@ static int decode_schema_file(struct report *r, struct offline *store, struct of
 	struct offline_table t = {0};
 	const struct offline_table *other;
 	struct schema *s = NULL;
-	const char *name = f->name + strlen("tables/");
+	char file[SCHEMA_FILE_MAX];
 	int err = schema_decode(buf_slice(&f->contents), &s);
 
 	if (err == -ENOMEM)
@@ -225,8 +225,9 @@ static int decode_schema_file(struct report *r, struct offline *store, struct of
 	}
 	t.schema = s;
 	t.p = schema_public(s);
-	if (strcmp(t.p->name, name) != 0) {
-		report_problem(r, "%s: holds the schema of a table named %s", f->path, t.p->name);
+	schema_file_name(t.p, file);
+	if (strcmp(file, f->name) != 0) {
+		report_problem(r, "%s: holds the schema of lock/%s", f->path, file);
 		f->damaged = true;
 		schema_put(s);
 		return 0;
@@ -274,7 +275,7 @@ static int decode_files(struct report *r, struct offline *store)
 
 		if (f->damaged)
 			continue;
-		if (strncmp(f->name, "tables/", 7) == 0) {
+		if (strncmp(f->name, "tables/", 7) == 0 || strncmp(f->name, "snapshots/", 10) == 0) {
 			err = decode_schema_file(r, store, f);
 		} else if (strcmp(f->name, "root") == 0) {
 			err = decode_root(store, buf_slice(&f->contents));

@@ -13,6 +13,7 @@
  *	clear        deletes all rows that write wrote
  *	salt N       of both tables, which must be empty
  *	stray N      N rows of table "one" under a salt byte that is not theirs
+ *	snapshot     snapshots "snap" of table "one" and "all" of both; a clone of table "one", "clone"
  *	flush, compact
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
@@ -465,6 +466,10 @@ int main(int argc, char **argv)
 		} else if (strcmp(verb, "split") == 0) {
 			must(tfs_split(tables[0], TFS_S("row000100")), "split");
 			must(tfs_split(tables[0], TFS_S("row000200")), "split");
+		} else if (strcmp(verb, "snapshot") == 0) {
+			must(tfs_snapshot_create(tables[0], "snap"), "snapshot");
+			must(tfs_snapshot_create_all(store, "all"), "snapshots");
+			must(tfs_table_clone(tables[0], "clone"), "clone");
 		} else if (strcmp(verb, "merge") == 0) {
 			must(tfs_merge(tables[0], TFS_S("row000100")), "merge");
 		} else if (strcmp(verb, "compact") == 0) {

@@ -149,7 +149,8 @@ static void rnd_request(struct sample *s)
 		.ts = rnd_time(),
 		.offset = rnd64(),
 		.length = rnd(5000),
-		.scan = rnd64()};
+		.scan = rnd64(),
+		.to_table = (uint32_t)rnd64()};
 	if (rnd(2))
 		s->q.token = (struct op_token){rnd64() | 1, rnd64(), rnd64()};
 	s->q.ops = s->ops;
@@ -253,6 +254,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 		for (unsigned i = 0; i < a->user->group_count; i++)
 			assert_int_equal(a->user->groups[i], b->user->groups[i]);
 	}
+	assert_int_equal(a->to_table, b->to_table);
 	assert_int_equal(a->row_count, b->row_count);
 	for (unsigned i = 0; i < a->row_count; i++) {
 		expect_slice(a->rows[i].row, b->rows[i].row);
@@ -568,6 +570,7 @@ static void expect_ms_request(const struct ms_request *a, const struct ms_reques
 	same_string(a->to, b->to);
 	assert_int_equal(a->table, b->table);
 	assert_int_equal(a->noreplace, b->noreplace);
+	assert_int_equal(a->of_all, b->of_all);
 	assert_int_equal(a->uid, b->uid);
 	assert_int_equal(a->gid, b->gid);
 	assert_int_equal(a->mode, b->mode);
@@ -638,6 +641,7 @@ static void test_master(void **state)
 			.to = strings[rnd(4)],
 			.table = (uint32_t)rnd64(),
 			.noreplace = rnd(2),
+			.of_all = rnd(2),
 			.uid = (uid_t)rnd64(),
 			.gid = (gid_t)rnd64(),
 			.mode = (mode_t)rnd64(),

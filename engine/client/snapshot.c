@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Snapshots and clones: calls of the master service, and the sizes of snapshots.
+ *
+ * Before the master makes a copy, the client flushes the table.  So the minor
+ * compaction during that request, while the master serves no other, is short.
+ *
+ * The bytes that only one snapshot uses are found from METADATA, whose rows list
+ * the SSTables of all tables.
+ */
+#include "engine/client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define LIST_MOST 1000 /* names in one answer */
+
+static bool is_snapshot(struct tfs_table *t)
+{
+	const struct schema *s = table_schema(t);
+	const bool yes = schema_public(s)->snapshot_of;
+
+	schema_put(s);
+	return yes;
+}
+
+/* Sends the request for the table t, whose name it adds. */
+static int call_for_table(struct tfs_table *t, struct ms_request *q, struct ms_answer *a)
+{
+	const struct schema *s = table_schema(t);
+	int err;
+
+	q->table = t->id;
+	q->name = schema_public(s)->name;
+	err = table_gone(t) ? -ENOENT : call_master(t->store, q, a, NULL);
+	schema_put(s);
+	return err;
+}
+
+static int call_only(struct tfs_table *t, struct ms_request *q)
+{
+	struct ms_answer a = {0};
+	int err = call_for_table(t, q, &a);
+
+	ms_answer_fini(&a);
+	return err;
+}
+
+static int create(struct tfs_table *t, const char *name, bool of_all)
+{
+	struct ms_request q = {.method = MS_SNAPSHOT_CREATE, .to = name, .of_all = of_all};
+	int err;
+
+	if (!tfs_name_valid(name))
+		return -EINVAL;
+	if (is_snapshot(t))
+		return -EROFS;
+	err = tfs_flush(t);
+	return err ? err : call_only(t, &q);
+}
+
+static int drop(struct tfs_table *t, const char *name, bool of_all)
+{
+	struct ms_request q = {.method = MS_SNAPSHOT_DROP, .to = name, .of_all = of_all};
+	int err = tfs_name_valid(name) ? call_only(t, &q) : -ENOENT;
+
+	if (!err)
+		snapshot_mark_gone(t->store, t->id, name);
+	return err;
+}
+
+int tfs_snapshot_create(struct tfs_table *t, const char *name)
+{
+	return create(t, name, false);
+}
+
+int tfs_snapshot_drop(struct tfs_table *t, const char *name)
+{
+	return drop(t, name, false);
+}
+
+int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out)
+{
+	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .table = t->id, .to = name};
+
+	if (!tfs_name_valid(name))
+		return -ENOENT;
+	return table_gone(t) ? -ENOENT : table_open(t->store, &q, out);
+}
+
+int tfs_table_clone(struct tfs_table *t, const char *name)
+{
+	struct ms_request q = {.method = MS_TABLE_CLONE, .to = name};
+	int err = tfs_name_valid(name) ? 0 : -EINVAL;
+
+	if (!err && !is_snapshot(t))
+		err = tfs_flush(t);
+	return err ? err : call_only(t, &q);
+}
+
+/* ---- sizes ---- */
+
+struct file_key {
+	uint64_t incarnation, number;
+	uint32_t table, zero;
+};
+struct file_user {
+	UT_hash_handle hh;
+	struct file_key key;
+	uint64_t bytes;
+	uint32_t table; /* whose tablets list the file; 0: several tables */
+	bool wanted;    /* listed by the snapshot */
+};
+struct sizes {
+	struct file_user *files;
+	uint32_t snapshot;
+};
+
+static int sizes_add(struct sizes *z, uint32_t table, const struct tablet_file *f)
+{
+	const struct file_key key = {.incarnation = f->incarnation, .number = f->number, .table = f->table};
+	struct file_user *u;
+
+	HASH_FIND(hh, z->files, &key, sizeof(key), u);
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (!u)
+			return -ENOMEM;
+		u->key = key;
+		u->bytes = f->bytes;
+		u->table = table;
+		HASH_ADD(hh, z->files, key, sizeof(u->key), u);
+		if (!u->hh.tbl) {
+			free(u);
+			return -ENOMEM;
+		}
+	}
+	if (u->table != table)
+		u->table = 0;
+	return 0;
+}
+
+static int sizes_row(void *arg, struct slice row_key, struct meta_tablet *m)
+{
+	struct sizes *z = arg;
+	int err = 0;
+
+	(void)row_key;
+	for (; m && !err; m = m->merge)
+		for (unsigned i = 0; i < m->file_count && !err; i++)
+			err = sizes_add(z, m->table, &m->files[i]);
+	return err;
+}
+
+static int sizes_mark(void *arg, struct slice row_key, struct meta_tablet *m)
+{
+	const struct sizes *z = arg;
+
+	(void)row_key;
+	for (unsigned i = 0; i < m->file_count; i++) {
+		const struct tablet_file *f = &m->files[i];
+		const struct file_key key = {.incarnation = f->incarnation, .number = f->number, .table = f->table};
+		struct file_user *u;
+
+		HASH_FIND(hh, z->files, &key, sizeof(key), u);
+		if (u)
+			u->wanted = true;
+	}
+	return 0;
+}
+
+/* Sets the sizes of the snapshot whose tablets have this id. */
+static int sizes_of(struct tfs_store *s, struct sizes *z, uint32_t tablets, struct tfs_snapshot *out)
+{
+	int err = metadata_scan_table(s->o.tablets, tablets, sizes_mark, z);
+
+	for (struct file_user *u = z->files; u; u = u->hh.next) {
+		if (u->wanted && !err) {
+			out->bytes += u->bytes;
+			out->pinned_bytes += u->table == tablets ? u->bytes : 0;
+		}
+		u->wanted = false;
+	}
+	return err;
+}
+
+static int sizes_read(struct tfs_store *s, struct sizes *z)
+{
+	return metadata_scan(s->o.tablets, slice_of("", 0), (struct slice){NULL, 0}, sizes_row, z);
+}
+
+static void sizes_fini(struct sizes *z)
+{
+	struct file_user *u, *tmp;
+
+	HASH_ITER(hh, z->files, u, tmp)
+	{
+		HASH_DEL(z->files, u);
+		free(u);
+	}
+}
+
+/* ---- listing ---- */
+
+/* *out is set except for its name.  -ENOENT. */
+static int snapshot_info(struct tfs_table *t, const char *name, struct sizes *z, struct tfs_snapshot *out)
+{
+	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .to = name};
+	struct tfs_snapshot info = {0};
+	struct ms_answer a = {0};
+	int err = tfs_name_valid(name) ? call_for_table(t, &q, &a) : -ENOENT;
+
+	if (!err) {
+		info.time_us = schema_public(a.schema)->snapshot_us;
+		info.of_all = schema_public(a.schema)->snapshot_of_all;
+		if (z)
+			err = sizes_of(t->store, z, schema_public(a.schema)->tablets_id, &info);
+	}
+	ms_answer_fini(&a);
+	if (!err)
+		*out = info;
+	return err;
+}
+
+int tfs_snapshot_usage(struct tfs_table *t, const char *name, struct tfs_snapshot *out)
+{
+	struct sizes z = {0};
+	int err = sizes_read(t->store, &z);
+
+	if (!err)
+		err = snapshot_info(t, name, &z, out);
+	sizes_fini(&z);
+	return err;
+}
+
+struct names {
+	char (*v)[TFS_NAME_MAX + 1];
+	uint32_t count;
+};
+
+/* All names of the list that the request asks for. */
+static int names_read(struct tfs_store *s, struct ms_request *q, struct names *out)
+{
+	char after[TFS_NAME_MAX + 1] = "";
+	uint32_t got = LIST_MOST;
+	int err = 0;
+
+	q->method = MS_SNAPSHOT_LIST;
+	q->to = after;
+	q->count = LIST_MOST;
+	while (!err && got == LIST_MOST) {
+		struct ms_answer a = {0};
+
+		err = call_master(s, q, &a, NULL);
+		got = a.name_count;
+		for (uint32_t i = 0; i < got && !err; i++) {
+			if (array_grow(&out->v, out->count, sizeof(*out->v)))
+				err = -ENOMEM;
+			else
+				memcpy(out->v[out->count++], a.names[i], sizeof(after));
+		}
+		if (!err && got)
+			memcpy(after, a.names[got - 1], sizeof(after));
+		ms_answer_fini(&a);
+	}
+	return err;
+}
+
+int tfs_snapshot_list(struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg)
+{
+	struct ms_request q = {.table = t->id};
+	struct names names = {0};
+	struct sizes z = {0};
+	int err = table_gone(t) ? -ENOENT : names_read(t->store, &q, &names);
+
+	if (!err && usage && names.count)
+		err = sizes_read(t->store, &z);
+	for (uint32_t i = 0; i < names.count && !err; i++) {
+		struct tfs_snapshot info;
+
+		err = snapshot_info(t, names.v[i], usage ? &z : NULL, &info);
+		if (err == -ENOENT) { /* dropped meanwhile */
+			err = 0;
+			continue;
+		}
+		info.name = names.v[i];
+		if (!err)
+			err = fn(arg, &info);
+	}
+	sizes_fini(&z);
+	free(names.v);
+	return err;
+}
+
+/* ---- all tables ---- */
+
+typedef int each_table_fn(void *arg, struct tfs_table *t);
+
+/* Calls fn for each table.  A non-zero value ends the calls and is returned. */
+static int tables_each(struct tfs_store *s, each_table_fn *fn, void *arg)
+{
+	char(*names)[TFS_NAME_MAX + 1] = calloc(LIST_MOST, sizeof(*names));
+	char after[TFS_NAME_MAX + 1] = "";
+	int err = names ? 0 : -ENOMEM, n = LIST_MOST;
+
+	while (!err && n == LIST_MOST) {
+		n = tfs_table_list(s, after, names, LIST_MOST);
+		err = n < 0 ? n : 0;
+		for (int i = 0; i < n && !err; i++) {
+			struct tfs_table *t;
+
+			err = tfs_table_open(s, names[i], &t);
+			if (!err) {
+				err = fn(arg, t);
+				tfs_table_close(t);
+			} else if (err == -ENOENT) { /* dropped meanwhile */
+				err = 0;
+			}
+		}
+		if (!err && n > 0)
+			memcpy(after, names[n - 1], sizeof(after));
+	}
+	free(names);
+	return err;
+}
+
+struct of_all {
+	const char *name;
+	unsigned done;
+	struct tfs_snapshot info;
+};
+
+static int absent_from(void *arg, struct tfs_table *t)
+{
+	struct of_all *o = arg;
+	int err = snapshot_info(t, o->name, NULL, &o->info);
+
+	return err == -ENOENT ? 0 : err ? err : -EEXIST;
+}
+
+static int create_in(void *arg, struct tfs_table *t)
+{
+	struct of_all *o = arg;
+	int err = create(t, o->name, true);
+
+	o->done += !err;
+	return err == -ENOENT ? 0 : err;
+}
+
+static int drop_from(void *arg, struct tfs_table *t)
+{
+	struct of_all *o = arg;
+	int err = drop(t, o->name, true);
+
+	o->done += !err;
+	return err == -ENOENT ? 0 : err;
+}
+
+int tfs_snapshot_create_all(struct tfs_store *s, const char *name)
+{
+	struct of_all o = {.name = name};
+	int err = tfs_name_valid(name) ? tables_each(s, absent_from, &o) : -EINVAL;
+
+	if (err)
+		return err;
+	err = tables_each(s, create_in, &o);
+	if (err)
+		(void)!tables_each(s, drop_from, &o);
+	return err;
+}
+
+int tfs_snapshot_drop_all(struct tfs_store *s, const char *name)
+{
+	struct of_all o = {.name = name};
+	int err = tables_each(s, drop_from, &o);
+
+	return err ? err : o.done ? 0 : -ENOENT;
+}
+
+static int find_in(void *arg, struct tfs_table *t)
+{
+	struct of_all *o = arg;
+	int err = snapshot_info(t, o->name, NULL, &o->info);
+
+	return err == -ENOENT ? 0 : err ? err : o->info.of_all;
+}
+
+int tfs_snapshot_list_all(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg)
+{
+	struct ms_request q = {.of_all = true};
+	struct names names = {0};
+	int err = names_read(s, &q, &names);
+
+	for (uint32_t i = 0; i < names.count && !err; i++) {
+		struct of_all o = {.name = names.v[i]};
+
+		err = tables_each(s, find_in, &o);
+		if (err > 0) {
+			o.info.name = names.v[i];
+			err = fn(arg, &o.info);
+		}
+	}
+	free(names.v);
+	return err;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Snapshots and clones: METADATA rows of one table, as of one instant, copied
+ * under the id of another table (paper, sections 5.3 and 6: tablets share
+ * SSTables).  The new table has the same files and nothing to replay.  The
+ * master creates the table around this (master/snapshots.c).
+ *
+ *	1 For each tablet: flush it, and stop other flushes of it.  Because a split
+ *	  or merge needs the same right, the set of tablets remains as it is.
+ *	2 New mutations of the table wait while each tablet gets a fresh memtable.
+ *	  This is the instant.  It writes nothing, and waits only for mutations that
+ *	  have a place in the log already.
+ *	3 For each tablet: minor compaction of what was frozen, then a copy of its
+ *	  row.  From then on the copy counts as a user of its files.
+ *	4 Insert the copies as rows of the new table, synced.
+ * Only step 4 changes METADATA for the new table.  Until the master writes its
+ * schema, a crash leaves rows of a table without one.  The note that the
+ * master wrote before lets the next start delete them.
+ *
+ * A mutation that was acknowledged before another one began is in the copy if
+ * the other one is: the first can be missing only if it was acknowledged after
+ * step 2 began, and then the other one waited for the end of step 2.
+ *
+ * Step 1 waits for the flush of a tablet, also for one before a split.  Mutations
+ * wait for none of it.  A mutation that waits for memory must not delay step 2,
+ * because the flush that frees the memory may wait for step 3.
+ *
+ * The copies are counted in file_refs.c from step 3 until the tablets of the new
+ * table are loaded.  Otherwise a compaction could unlink a file between the two.
+ * If it is unknown whether the new table exists, they stay until the next start.
+ *
+ * Rejected: to stop compactions from step 1 to step 3.  A major compaction that
+ * a user asked for takes minutes.  It need not be stopped, because its input is
+ * not newer than the instant.
+ */
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { HOLD_TRIES = 100 }; /* splits and merges while the tablets are held */
+
+struct table_copy {
+	struct table_copy *next;
+	uint32_t table; /* of the rows */
+	struct meta_tablet *rows;
+	unsigned count;
+};
+
+static void copy_free(struct server *s, struct table_copy *c)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		file_refs_remove(s, &c->rows[i]);
+		meta_tablet_fini(&c->rows[i]);
+	}
+	free(c->rows);
+	free(c);
+}
+
+/* ---- step 1 ---- */
+
+struct held {
+	struct served_tablet **tablets;
+	struct tablet_hold *holds;
+	unsigned count;
+};
+
+static void held_end(struct held *h)
+{
+	for (unsigned i = 0; i < h->count && h->holds; i++)
+		tablet_hold_end(&h->holds[i]);
+	free(h->holds);
+	served_list_put(h->tablets, h->count);
+	*h = (struct held){0};
+}
+
+/* Returns true if the table still has these tablets. */
+static bool held_all(struct server *s, uint32_t table, const struct held *h)
+{
+	struct held now = {0};
+	bool same;
+
+	if (served_list(s, table, &now.tablets, &now.count))
+		return false;
+	same = now.count == h->count;
+	for (unsigned i = 0; i < now.count && same; i++)
+		same = now.tablets[i] == h->tablets[i];
+	held_end(&now);
+	return same;
+}
+
+/* -EREMCHG: the tablets have changed meanwhile. */
+static int hold_once(struct server *s, uint32_t table, bool frozen, struct held *h)
+{
+	int err = served_list(s, table, &h->tablets, &h->count);
+
+	if (err)
+		return err;
+	if (!frozen) {
+		h->holds = calloc(h->count + 1u, sizeof(*h->holds));
+		err = h->holds ? 0 : -ENOMEM;
+		for (unsigned i = 0; i < h->count && !err; i++)
+			err = tablet_hold_begin(h->tablets[i]->tablet, &h->holds[i]);
+	}
+	if (!err && (!h->count || !held_all(s, table, h)))
+		err = -EREMCHG;
+	if (err)
+		held_end(h);
+	return err;
+}
+
+static int hold(struct server *s, uint32_t table, bool frozen, struct held *h)
+{
+	struct served_tablet *first;
+	int err = -EREMCHG;
+
+	for (unsigned tries = 0; err == -EREMCHG && tries < HOLD_TRIES; tries++) {
+		err = served_find(s, table, slice_of("", 0), &first); /* loads the table if it was made since the start */
+		if (err)
+			return err;
+		served_put(first);
+		err = hold_once(s, table, frozen, h);
+	}
+	return err;
+}
+
+/* ---- step 2 ---- */
+
+static int freeze(struct server *s, uint32_t table, struct held *h, int64_t *us)
+{
+	int err = user_table_hold_writes(s, table);
+
+	if (err)
+		return err;
+	*us = clock_now(s->clock);
+	for (unsigned i = 0; i < h->count && !err; i++)
+		err = tablet_hold_freeze(&h->holds[i]);
+	user_table_unblock_writes(s, table);
+	return err;
+}
+
+/* ---- step 3 ---- */
+
+static int row_copy(struct server *s, struct served_tablet *served, uint32_t to, struct meta_tablet *out)
+{
+	struct meta_tablet m = {0};
+	int err;
+
+	tablet_edit_begin(served->tablet);
+	err = row_fold(served);
+	if (!err)
+		err = meta_tablet_copy(&served->row, &m);
+	if (!err) {
+		for (unsigned i = 0; i < m.token_count; i++)
+			buf_fini(&m.tokens[i].result);
+		m.token_count = m.redo_count = 0;
+		m.table = to;
+		m.server = s->incarnation;
+		m.assignment = 0;
+		file_refs_add(s, &m);
+		*out = m;
+	}
+	tablet_edit_end(served->tablet);
+	return err;
+}
+
+static int copy_rows(struct server *s, struct held *h, uint32_t to, struct table_copy *c)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < h->count && !err; i++) {
+		if (h->holds)
+			err = tablet_hold_flush(&h->holds[i]);
+		if (!err)
+			err = row_copy(s, h->tablets[i], to, &c->rows[i]);
+		c->count += !err;
+		if (h->holds)
+			tablet_hold_end(&h->holds[i]);
+	}
+	return err;
+}
+
+/* ---- step 4 ---- */
+
+static int insert_rows(struct server *s, const struct table_copy *c, uint32_t from)
+{
+	char event[64];
+	int err = 0;
+
+	snprintf(event, sizeof(event), "copied from table %u", from);
+	for (unsigned i = 0; i < c->count && !err; i++) {
+		struct arena arena = {0};
+		struct buf key = {0};
+		struct op *ops;
+		unsigned count;
+
+		err = meta_row_key(&key, c->table, c->rows[i].last, buf_slice(&c->rows[i].end));
+		if (!err)
+			err = meta_ops_split(&c->rows[i], event, &arena, &ops, &count);
+		if (!err)
+			err = metadata_mutate(s->metadata, buf_slice(&key), ops, count);
+		arena_fini(&arena);
+		buf_fini(&key);
+	}
+	return err == -ECANCELED ? -EEXIST : err;
+}
+
+/* ---- requests ---- */
+
+static int copy_held(struct server *s, const struct ts_request *q, const struct user_table *u, struct held *h, int64_t *us)
+{
+	struct table_copy *c = calloc(1, sizeof(*c));
+	int err = c ? 0 : -ENOMEM;
+
+	if (!err) {
+		c->table = q->to_table;
+		c->rows = calloc(h->count + 1u, sizeof(*c->rows));
+		err = c->rows ? 0 : -ENOMEM;
+	}
+	*us = u->frozen_us;
+	if (!err && !u->frozen)
+		err = freeze(s, q->table, h, us);
+	if (!err)
+		err = copy_rows(s, h, q->to_table, c);
+	held_end(h);
+	if (!err)
+		err = insert_rows(s, c, q->table);
+	if (err) {
+		if (c)
+			copy_free(s, c);
+		files_sweep_soon(s);
+		return err;
+	}
+	mutex_lock(&s->lock);
+	c->next = s->copies;
+	s->copies = c;
+	mutex_unlock(&s->lock);
+	return 0;
+}
+
+int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct user_table *u = NULL;
+	struct held h = {0};
+	int err = q->table < META_FIRST_USER_TABLE || q->to_table < META_FIRST_USER_TABLE ? -EINVAL
+											  : user_table_find(s, q->table, &u);
+
+	/* The rows are METADATA's, but the space that they pin is no less than that of a put. */
+	if (!err)
+		err = space_admit(s, DISK_PUT, 0);
+	if (!err && s->space.full)
+		err = -ENOSPC;
+	if (!err)
+		err = hold(s, q->table, u->frozen, &h);
+	if (!err)
+		err = copy_held(s, q, u, &h, &a->ts);
+	user_table_put(s, u);
+	return err;
+}
+
+static void copies_drop(struct server *s, uint32_t table)
+{
+	struct table_copy **p, *c;
+
+	mutex_lock(&s->lock);
+	for (p = &s->copies; *p && (*p)->table != table; p = &(*p)->next)
+		;
+	c = *p;
+	if (c)
+		*p = c->next;
+	mutex_unlock(&s->lock);
+	if (c)
+		copy_free(s, c);
+}
+
+int copy_end(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct served_tablet *served;
+	struct user_table *u;
+	int err = user_table_find(s, q->table, &u);
+
+	(void)a;
+	if (!err) {
+		user_table_put(s, u);
+		err = served_find(s, q->table, slice_of("", 0), &served);
+		if (!err)
+			served_put(served);
+	} else if (err == -EIDRM) {
+		files_sweep_soon(s);
+		err = 0;
+	}
+	/* If the tablets cannot be loaded now, the copy keeps their files. */
+	if (!err)
+		copies_drop(s, q->table);
+	return err;
+}
+
+void copies_free(struct server *s)
+{
+	while (s->copies) {
+		struct table_copy *c = s->copies;
+
+		s->copies = c->next;
+		copy_free(s, c);
+	}
+}

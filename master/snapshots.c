@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Creates and drops snapshots, and clones tables.
+ *
+ * A snapshot is a table that nothing changes.  It exists if the lock service
+ * has a file snapshots/TABLE.NAME with its schema: that of its table at that
+ * time, with an id of its own.  Its tablets in METADATA share the SSTables of
+ * its table's.  A clone is a table that begins with the SSTables of another
+ * table or of a snapshot.  Creating either:
+ *	1 take a table id
+ *	2 write the note dropped/ID
+ *	3 the servers write the METADATA rows (server/copy.c)
+ *	4 one multi-operation: create the file of the schema, remove the note
+ *	5 the servers load the tablets
+ * Step 4 decides.  A crash before it leaves the note, so that the next start
+ * deletes the rows; the SSTables are still those of the source.  After an error
+ * of a step before it, the rows and the note are deleted at once.  If it is
+ * unknown whether step 4 took place, both stay until the next start, and the
+ * servers keep the SSTables.  A table must not lose its rows while the schema
+ * of its snapshot may exist.
+ *
+ * Dropping a snapshot is dropping a table, except that nothing can be written
+ * meanwhile:
+ *	1 one multi-operation: remove the file, create the note dropped/ID;
+ *	  servers drop its tablets, and unlink the SSTables that no other table uses
+ *	2 delete its METADATA rows
+ *	3 remove the note
+ *
+ * No schema changes meanwhile, because the master handles one request at a time.
+ * A table that has snapshots is not dropped (master_has_snapshots).
+ */
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+#include "master/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- creating ---- */
+
+/* Step 2. */
+static int note_write(struct master *m, uint32_t id)
+{
+	char name[DROP_NOTE_MAX];
+	struct lock_op note = drop_note(id, name);
+
+	return lock_multi(m->locks, &note, 1, NULL);
+}
+
+/* Step 3.  *us: the instant that the rows show. */
+static int rows_copy(struct master *m, uint32_t from, uint32_t id, int64_t *us)
+{
+	struct ts_request q = {.method = TS_COPY_TABLE, .table = from, .to_table = id};
+	struct ts_answer a = {0};
+	int err = ts_call(m->tablets, &q, &a);
+
+	*us = a.ts;
+	ts_answer_fini(&a);
+	return err == -EIDRM ? -ENOENT : err;
+}
+
+/* Step 5, or the end after an error.  An error does no harm: the servers keep more files than they need. */
+static void copy_end(struct master *m, uint32_t id)
+{
+	struct ts_request q = {.method = TS_COPY_END, .table = id};
+	struct ts_answer a = {0};
+
+	(void)!ts_call(m->tablets, &q, &a);
+	ts_answer_fini(&a);
+}
+
+/* Step 4.  *unknown is set if it may have taken place although the result is an error. */
+static int schema_create(struct master *m, const struct schema *s, bool *unknown)
+{
+	char file[SCHEMA_FILE_MAX], name[DROP_NOTE_MAX];
+	struct lock_op ops[2] = {{.name = file, .expect = LOCK_ABSENT}, drop_note(schema_public(s)->tablets_id, name)};
+	struct buf b = {0};
+	int err = schema_encode(s, &b);
+
+	schema_file_name(schema_public(s), file);
+	ops[0].contents = buf_slice(&b);
+	ops[1].remove = true;
+	if (!err) {
+		err = lock_multi(m->locks, ops, 2, NULL);
+		*unknown = err && lock_get(m->locks, file, NULL, NULL) != -ENOENT;
+	}
+	buf_fini(&b);
+	return err;
+}
+
+/* to: the name of a new table, or (snapshot) of a new snapshot of `from`. */
+static int source_copy(struct master *m, const struct schema *from, const char *to, bool snapshot, bool of_all, struct schema **out)
+{
+	struct schema *s = NULL;
+	bool unknown = false;
+	int64_t us = 0;
+	uint32_t id;
+	int err = master_ids_take(m, &id);
+
+	if (!err)
+		err = note_write(m, id);
+	if (err)
+		return err; /* a note without rows is removed by the next start */
+	err = rows_copy(m, schema_public(from)->tablets_id, id, &us);
+	if (!err)
+		err = snapshot ? schema_snapshot(from, to, id, us, of_all, &s) : schema_table_clone(from, to, id, &s);
+	if (!err)
+		err = schema_create(m, s, &unknown);
+	if (unknown) {
+		msg_error("table id %u: it is unknown if it was created as \"%s\": %s; its files stay until the next start", id, to,
+			strerror(-err));
+	} else {
+		if (err)
+			master_tablets_delete(m, id);
+		copy_end(m, id);
+	}
+	if (!err)
+		*out = schema_get(s);
+	schema_put(s);
+	return err;
+}
+
+/* Returns -EEXIST if there is such a file. */
+static int file_absent(struct master *m, const char *file)
+{
+	int err = lock_get(m->locks, file, NULL, NULL);
+
+	return err == -ENOENT ? 0 : err ? err : -EEXIST;
+}
+
+int master_snapshot_create(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	char file[SCHEMA_FILE_MAX];
+	struct schema *of = NULL, *s = NULL;
+	uint64_t version;
+	int err = schema_name_valid(slice_str(q->to)) ? master_schema_read_by_id(m, q->table, q->name, &of, &version) : -EINVAL;
+
+	if (!err) {
+		schema_snapshot_file(q->table, q->to, file);
+		err = file_absent(m, file);
+	}
+	if (!err)
+		err = source_copy(m, of, q->to, true, q->of_all, &s);
+	if (!err)
+		a->schema = s;
+	schema_put(of);
+	return err;
+}
+
+int master_table_clone(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	char file[TABLE_FILE_MAX];
+	struct schema *of = NULL, *s = NULL;
+	int err = schema_name_valid(slice_str(q->to)) ? master_source_read(m, q->table, q->name, &of) : -EINVAL;
+
+	if (!err) {
+		table_file_name(file, q->to);
+		err = file_absent(m, file);
+	}
+	if (!err)
+		err = source_copy(m, of, q->to, false, false, &s);
+	if (!err) {
+		if (salt_is_pending(schema_public(s)))
+			salt_watch(m, schema_public(s)->table_id);
+		a->schema = s;
+	}
+	schema_put(of);
+	return err;
+}
+
+/* ---- dropping, listing ---- */
+
+int master_snapshot_drop(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	char file[SCHEMA_FILE_MAX], note[DROP_NOTE_MAX];
+	struct schema *s = NULL;
+	struct lock_op ops[2];
+	uint64_t version;
+	uint32_t id;
+	int err = master_snapshot_read(m, q->table, q->to, &s, &version);
+
+	(void)a;
+	if (!err && q->of_all && !schema_public(s)->snapshot_of_all)
+		err = -ENOENT;
+	if (err) {
+		schema_put(s);
+		return err;
+	}
+	id = schema_public(s)->tablets_id;
+	schema_put(s);
+	schema_snapshot_file(q->table, q->to, file);
+	ops[0] = (struct lock_op){.name = file, .remove = true, .expect = version};
+	ops[1] = drop_note(id, note);
+	err = lock_multi(m->locks, ops, 2, NULL);
+	if (!err)
+		master_tablets_delete(m, id);
+	return err;
+}
+
+struct listing {
+	struct master *m;
+	const struct ms_request *q;
+	struct ms_answer *a;
+};
+
+/* Inserts the name in order.  If the list is full, the last name is left out. */
+static void listing_insert(struct ms_answer *a, uint32_t most, const char *name)
+{
+	uint32_t i = a->name_count;
+
+	while (i && strcmp(a->names[i - 1], name) > 0)
+		i--;
+	if (i == most || (i && strcmp(a->names[i - 1], name) == 0))
+		return;
+	if (a->name_count < most)
+		a->name_count++;
+	memmove(a->names + i + 1, a->names + i, (a->name_count - i - 1) * sizeof(*a->names));
+	memset(a->names[i], 0, sizeof(a->names[i]));
+	strcpy(a->names[i], name);
+}
+
+static int listing_add(void *arg, uint32_t table, const char *name)
+{
+	struct listing *l = arg;
+	struct schema *s = NULL;
+	uint64_t version;
+	bool wanted = true;
+
+	if (strcmp(name, l->q->to) <= 0)
+		return 0;
+	if (l->q->of_all) {
+		wanted = master_snapshot_read(l->m, table, name, &s, &version) == 0 && schema_public(s)->snapshot_of_all;
+		schema_put(s);
+	}
+	if (wanted)
+		listing_insert(l->a, l->q->count, name);
+	return 0;
+}
+
+int master_snapshot_list(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct listing l = {m, q, a};
+
+	if (q->count > 100000 || (!q->table && !q->of_all))
+		return -EINVAL;
+	a->names = calloc(q->count ? q->count : 1, sizeof(*a->names));
+	if (!a->names)
+		return -ENOMEM;
+	return master_snapshots_each(m, q->table, listing_add, &l);
+}
+
+int master_snapshot_schema(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct schema *s = NULL;
+	uint64_t version;
+	int err = master_snapshot_read(m, q->table, q->to, &s, &version);
+
+	if (!err)
+		a->schema = s;
+	return err;
+}
