@@ -49,7 +49,7 @@ struct note {
 	struct buf column;
 	uint64_t seq;        /* 0: there is no note */
 	uint64_t changed;    /* the note is valid as long as the stripe's changed_seq has this value */
-	uint64_t column_del; /* the largest of the column deletes above ts */
+	uint64_t column_del; /* the largest sequence of the column deletes above ts */
 	int64_t ts;
 };
 
