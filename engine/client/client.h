@@ -84,9 +84,9 @@ const struct schema *table_schema(struct tfs_table *t);
 void table_update_schema(struct tfs_store *s, const struct schema *schema);
 /* Marks the handle of the table of that name as gone, unless its id is `but`. */
 void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
-/* The same for a snapshot of the table. */
+/* Marks the handle of this snapshot of the table as gone. */
 void snapshot_mark_gone(struct tfs_store *s, uint32_t table, const char *name);
-/* Opens the table or snapshot whose schema the master returns for q. */
+/* Sends q to the master, and opens the table or snapshot whose schema the answer has. */
 int table_open(struct tfs_store *s, const struct ms_request *q, struct tfs_table **out) TFS_MUST;
 /*
  * Returns the error for a family that the schema does not have: -ENOENT if the

@@ -2,11 +2,12 @@
 /*
  * Snapshots and clones: calls of the master service, and the sizes of snapshots.
  *
- * Before the master makes a copy, the client flushes the table.  So the minor
- * compaction during that request, while the master serves no other, is short.
+ * The client flushes the table before it asks the master for a copy.  The
+ * master's request contains another minor compaction, and the master serves no
+ * other request meanwhile.  After the flush this compaction is short.
  *
- * The bytes that only one snapshot uses are found from METADATA, whose rows list
- * the SSTables of all tables.
+ * METADATA's rows list the SSTables of all tables.  From them the client
+ * computes the bytes that only one snapshot uses.
  */
 #include "engine/client/client.h"
 
@@ -24,7 +25,7 @@ static bool is_snapshot(struct tfs_table *t)
 	return yes;
 }
 
-/* Sends the request for the table t, whose name it adds. */
+/* Fills in the id and name of the table t, and sends the request to the master. */
 static int call_for_table(struct tfs_table *t, struct ms_request *q, struct ms_answer *a)
 {
 	const struct schema *s = table_schema(t);
@@ -108,8 +109,8 @@ struct file_user {
 	UT_hash_handle hh;
 	struct file_key key;
 	uint64_t bytes;
-	uint32_t table; /* whose tablets list the file; 0: several tables */
-	bool wanted;    /* listed by the snapshot */
+	uint32_t table; /* the table or snapshot whose tablets list the file; 0: several list it */
+	bool wanted;    /* the snapshot whose sizes are computed lists the file */
 };
 struct sizes {
 	struct file_user *files;
@@ -169,7 +170,7 @@ static int sizes_mark(void *arg, struct slice row_key, struct meta_tablet *m)
 	return 0;
 }
 
-/* Sets the sizes of the snapshot whose tablets have this id. */
+/* Sets the sizes of the snapshot with this tablets id. */
 static int sizes_of(struct tfs_store *s, struct sizes *z, uint32_t tablets, struct tfs_snapshot *out)
 {
 	int err = metadata_scan_table(s->o.tablets, tablets, sizes_mark, z);
@@ -202,7 +203,7 @@ static void sizes_fini(struct sizes *z)
 
 /* ---- listing ---- */
 
-/* *out is set except for its name.  -ENOENT. */
+/* Sets *out, except for its name.  z NULL: without sizes.  -ENOENT. */
 static int snapshot_info(struct tfs_table *t, const char *name, struct sizes *z, struct tfs_snapshot *out)
 {
 	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .to = name};
@@ -238,7 +239,7 @@ struct names {
 	uint32_t count;
 };
 
-/* All names of the list that the request asks for. */
+/* Reads all names of the list that q selects.  q: the table, or of_all. */
 static int names_read(struct tfs_store *s, struct ms_request *q, struct names *out)
 {
 	char after[TFS_NAME_MAX + 1] = "";

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a family's ACL: entries, separated by commas, of named users
- * (u:NAME:rw-), named groups (g:NAME:r--) and the owning group (g::r--).  NAME is a
- * name or an id.  "user" and "group", as getfacl prints them, are the same.
+ * The text of a family's ACL.  It has entries, separated by commas, for named
+ * users (u:NAME:rw-), named groups (g:NAME:r--) and the owning group (g::r--).
+ * NAME is a name or an id.  An entry may also begin with "user" or "group", as
+ * getfacl prints it.
  *
- * A schema holds the text in one form: ids; users, the owning group, groups,
- * each in the order of ids.  .schema shows names.  The other entries of a POSIX
- * ACL are the mode's digits: the owner's, the mask, and the one of others.
- * A text without an entry for the owning group has the mode's second digit there.
+ * A schema has the text in one form: with ids instead of names, first users,
+ * then the owning group, then groups, each in the order of ids.  .schema shows
+ * names.  The other entries of a POSIX ACL are the digits of the mode: the
+ * owner, the mask, and others.  If a text has no entry for the owning group,
+ * the mode's second digit becomes this entry.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -54,7 +56,7 @@ static int entries_print(struct entries *all, struct buf *out, const char **reas
 	return buf_u8(out, 0);
 }
 
-/* One entry, a string that it may change. */
+/* Parses one entry.  Changes the string `text`. */
 static int entry_parse(char *text, struct tfs_acl_entry *e, const char **reason)
 {
 	char *name = strchr(text, ':'), *may = name ? strchr(name + 1, ':') : NULL;
@@ -77,7 +79,7 @@ static int entry_parse(char *text, struct tfs_acl_entry *e, const char **reason)
 	return schema_refuse(reason, "an entry is u:NAME:rw-, g:NAME:rw- or g::rw-");
 }
 
-/* Converts a text as in .schema to one as in tfs_family.acl, with a NUL; appends. */
+/* Converts the text in .schema to the form of tfs_family.acl, and appends it and a NUL to *out. */
 static int acl_parse(const char *text, struct buf *out, const char **reason)
 {
 	struct entries *all = calloc(1, sizeof(*all));
@@ -167,7 +169,7 @@ int acl_show(const char *acl, struct buf *out)
 
 	while (tfs_acl_next(&acl, &e)) {
 		const char *who = e.is_owner ? "" : e.is_group ? value_group(e.id, name) : value_user(e.id, name);
-		/* A name with these bytes could not be read back. */
+		/* The text of a name with these bytes would not parse. */
 		if (strpbrk(who, ":,"))
 			snprintf(name, sizeof(name), "%u", e.id);
 		if (buf_printf(out, "%s%c:%s:%c%c%c", first ? "" : ",", e.is_group ? 'g' : 'u', who, e.may & 4 ? 'r' : '-',

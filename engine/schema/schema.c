@@ -182,7 +182,7 @@ int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema
 	return draft_to_schema(s, false, out);
 }
 
-/* A copy with another name and its own tablets. */
+/* Copies a schema.  The copy has another name, and `id` as its table id and tablets id. */
 static int copy_named(const struct schema *old, const char *name, uint32_t id, struct schema **out)
 {
 	struct schema *s;

@@ -50,7 +50,7 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
  */
 int schema_text_begins(const struct schema *old, struct slice text, char **why) TFS_MUST;
 /*
- * Undoes the changes of owners, groups and modes that chown and chmod would
+ * Undoes the changes of owners, groups, modes and ACLs that the kernel would
  * refuse to `user`, who is not root and wrote the text.  They become those of
  * old; the owner and group of a new family become the table's.  s: made by
  * schema_set_text; the caller has the only reference.  *note: a message that
@@ -64,13 +64,17 @@ int schema_rename(const struct schema *old, const char *name, struct schema **ou
 /* Copies the schema with another tablets id.  The copy uses the salt that .schema asks for. */
 int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out) TFS_MUST;
 /*
- * The schema of a snapshot that shows the instant `us`.  id: of the snapshot,
- * and of its tablets.
+ * Makes the schema of a snapshot of the table `of` at the time us.  id: the
+ * table id and tablets id of the snapshot.
  */
 int schema_snapshot(const struct schema *of, const char *name, uint32_t id, int64_t us, bool of_all, struct schema **out) TFS_MUST;
-/* The schema of a table that is a clone of `of`, a table or a snapshot. */
+/* Makes the schema of a clone of `of`, which is a table or a snapshot. */
 int schema_table_clone(const struct schema *of, const char *name, uint32_t id, struct schema **out) TFS_MUST;
-/* The schema's file in the lock service: tables/NAME, or snapshots/TABLE.NAME of a snapshot; TABLE is its table's id. */
+/*
+ * These set `file` to the path of a schema's file in the lock service:
+ * tables/NAME of a table, snapshots/TABLE.NAME of a snapshot.  TABLE is the id of
+ * the table that the snapshot shows.
+ */
 #define SCHEMA_FILE_MAX (sizeof("snapshots/4294967295.") + TFS_NAME_MAX)
 void schema_file_name(const struct tfs_schema *p, char file[SCHEMA_FILE_MAX]);
 void schema_snapshot_file(uint32_t table, const char *name, char file[SCHEMA_FILE_MAX]);

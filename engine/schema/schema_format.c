@@ -4,7 +4,9 @@
  * LEB128 length and that many bytes.
  *	u32 magic "TFSC"  u16 format (1)
  *	u32 table id  u32 id of its tablets  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
- *	u8 flags (1 is_set, 2 is_hidden, 4 mkdir_families, 8 a snapshot, 16 and one of all tables)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
+ *	u8 flags (1 is_set, 2 is_hidden, 4 mkdir_families, 8 a snapshot,
+ *	          16 the snapshot was made with those of all tables)
+ *	i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
  *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
  *	                     u32 block size  u8 bloom bits  u8 in memory
@@ -210,7 +212,7 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 	return true;
 }
 
-/* A snapshot has an id of its own, which is later than its table's. */
+/* Reads the fields of a snapshot.  A snapshot's table id is above the id of the table that it shows. */
 static bool decode_snapshot(struct schema *s, struct reader *r)
 {
 	struct tfs_schema *t = &s->pub;

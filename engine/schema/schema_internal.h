@@ -72,9 +72,9 @@ const char *value_group(gid_t gid, char name[256]);
 int value_user_id(const char *name, uint32_t *id, const char **reason) TFS_MUST; /* a name or a number */
 int value_group_id(const char *name, uint32_t *id, const char **reason) TFS_MUST;
 /* acl.c */
-int acl_show(const char *acl, struct buf *out) TFS_MUST; /* appends the text as in .schema of tfs_family.acl, with a NUL */
-bool acl_valid(const char *text, bool *no_memory);       /* Returns true for a text as in tfs_family.acl */
-/* Adds the entry of the owning group, if f has an ACL without it. */
+int acl_show(const char *acl, struct buf *out) TFS_MUST; /* appends the form in .schema of tfs_family.acl, and a NUL */
+bool acl_valid(const char *text, bool *no_memory);       /* returns true if the text has the form of tfs_family.acl */
+/* Adds the entry of the owning group if f has an ACL without it. */
 int acl_finish(struct schema *s, struct tfs_family *f, const char **reason) TFS_MUST;
 const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_tablet_size and set_group_block_size read */
 int codec_by_name(const char *name);                   /* returns an enum sst_codec; -1: no such codec */

@@ -53,7 +53,7 @@ const struct store_group *store_schema_group(
 /* ---- an SSTable in a tablet's file list (a METADATA column) ---- */
 struct tablet_file {
 	uint64_t incarnation, number; /* sst/<table>/<incarnation>-<number>.sst */
-	uint32_t table;               /* the table id in the path */
+	uint32_t table;               /* the table id in the path; in a snapshot or clone, that of the table which wrote the file */
 	uint16_t group;
 	uint64_t bytes, raw_bytes, cells, tombstones;
 	uint64_t row_deletes, family_deletes;
@@ -171,8 +171,8 @@ struct tablet_params {
 	uint64_t seq_mark;
 	int64_t major_us; /* time of the last major compaction; 0: none is stored */
 	/*
-	 * A tablet of a snapshot: readers see the instant frozen_us, mutations are
-	 * refused, and its files are not compacted.
+	 * Set for a tablet of a snapshot.  Readers apply the GC rules as of
+	 * frozen_us.  Mutations are refused, and its files are not compacted.
 	 */
 	bool frozen;
 	int64_t frozen_us;
@@ -204,7 +204,7 @@ void tablet_replay_done(struct tablet *t);
 void tablet_set_schema(struct tablet *t, struct store_schema *s); /* takes a reference */
 /* Queues the task that checks whether the tablet needs a merging or major compaction, and runs it. */
 void tablet_want_merge(struct tablet *t);
-/* From begin to end the tablet's METADATA row is not changed, except by the calling thread. */
+/* Between these two, only the calling thread may change the tablet's METADATA row.  They lock and unlock EDIT. */
 void tablet_edit_begin(struct tablet *t);
 void tablet_edit_end(struct tablet *t);
 struct slice tablet_begin(const struct tablet *t);
@@ -296,7 +296,10 @@ int tablet_merge_stop(struct tablet *t) TFS_MUST;
  */
 int tablet_merge_again(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
-/* After a drop of the table: the files that no tablet lists any more (env->listed) are unlinked after their last reader. */
+/*
+ * Called after a drop of the table.  Files that no tablet lists (env->listed)
+ * are unlinked when their last reader ends.
+ */
 void tablet_doom_files(struct tablet *t);
 /* For each file that parent and child share: copies the exclusion, and the time and schema of the freeze. */
 void tablet_inherit_files(struct tablet *parent, struct tablet *child);

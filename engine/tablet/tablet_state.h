@@ -162,7 +162,7 @@ static inline bool tablet_disk_full(const struct tablet *t)
 	return t->env->disk_full && *t->env->disk_full;
 }
 
-/* The time at which a reader applies the rules. */
+/* Returns the time at which a reader applies the GC rules. */
 static inline int64_t tablet_now(const struct tablet *t)
 {
 	return t->frozen ? t->frozen_us : clock_now(t->env->clock);
