@@ -177,11 +177,21 @@ struct tfs_table;
 TFS_API bool tfs_name_valid(const char *name);
 /* -EEXIST; -EINVAL for the name.  A new table has no families, one group "default", and is_set is false in its schema. */
 TFS_API int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid, mode_t mode) TFS_CHECKED;
-/* -ENOENT; -ENOTEMPTY if the table has cells.  Durable on return. */
+/* -ENOENT; -EPERM if the table is protected; -ENOTEMPTY if it has cells.  Durable on return. */
 TFS_API int tfs_table_drop(struct tfs_store *s, const char *name) TFS_CHECKED;
 /*
+ * Removes all cells, whatever the size: the table gets a new set of tablets,
+ * split at the schema's `splits`.  Schema and ids remain.  A mutation that was
+ * answered before the call is removed, and one that begins after it stays; of
+ * others, each was applied before or after it as a whole.  Durable on return.
+ * -ENOENT; -EPERM the table is protected, -EBUSY it has snapshots, with *why as
+ * in tfs_schema_set_text.
+ */
+TFS_API int tfs_table_truncate(struct tfs_table *t, char **why) TFS_CHECKED;
+/*
  * Renames a table and replaces an empty table `to`.  -ENOENT: there is no table
- * `from`.  If `to` exists: -EEXIST with noreplace, -ENOTEMPTY if it has cells.
+ * `from`.  If `to` exists: -EEXIST with noreplace, -EPERM if it is protected,
+ * -ENOTEMPTY if it has cells.
  */
 TFS_API int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool noreplace) TFS_CHECKED;
 /* Fills at most max names, in byte order, that come after `after` (NULL or "": all).  Returns the count. */
@@ -275,8 +285,9 @@ struct tfs_group {
 };
 /* One state of a table's schema.  Immutable. */
 struct tfs_schema {
-	uint32_t table_id;   /* never changes */
-	uint32_t tablets_id; /* of its tablets, log records and files; changes when a salt takes effect */
+	uint32_t table_id; /* never changes */
+	uint32_t
+		tablets_id; /* of its tablets, log records and files; changes when the table gets new tablets: by a salt, splits, truncation */
 	uint64_t generation; /* increases with every change of the schema */
 	char name[TFS_NAME_MAX + 1];
 	uid_t uid;
@@ -291,6 +302,9 @@ struct tfs_schema {
 	uint64_t tablet_size; /* bytes */
 	int salt;             /* as in .schema: 0, or the number of ranges over which rows are spread */
 	int salt_in_use; /* equals salt, unless that was set while the table had rows: it takes effect when the table is empty */
+	bool protect;    /* the table is neither dropped nor truncated, and no family of it is dropped */
+	const struct tfs_bytes *splits; /* at which new tablets of the table are split; as in tfs_tablet.begin, ascending */
+	unsigned split_count;
 	const struct tfs_family *families; /* in id order */
 	unsigned family_count;
 	const struct tfs_group *groups;
@@ -348,7 +362,8 @@ TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struc
 /*
  * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us
  * may be TFS_NO_TIME: now.  -EINVAL: the text is not a valid schema; -EBUSY:
- * it leaves out a family that has cells and does not say allow_delete = true.
+ * it leaves out a family that has cells and does not say allow_delete = true;
+ * -EPERM: it leaves out a family of a protected table.
  * If why is not NULL, *why is NULL or line and reason; the caller frees it.
  */
 TFS_API int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why) TFS_CHECKED;
@@ -372,7 +387,7 @@ enum tfs_schema_op {
 	TFS_SCHEMA_TIME,        /* mtime_us of .schema */
 	TFS_SCHEMA_HIDE,        /* flag: .schema is unlinked; not flag: it is listed again */
 	TFS_SCHEMA_FAMILY_ADD,  /* name; uid, gid, mode of the creator; -EEXIST */
-	TFS_SCHEMA_FAMILY_DROP, /* -EBUSY if it has cells */
+	TFS_SCHEMA_FAMILY_DROP, /* -EBUSY if it has cells; -EPERM if the table is protected */
 	TFS_SCHEMA_FAMILY_MODE,
 	TFS_SCHEMA_FAMILY_OWNER,
 	TFS_SCHEMA_FAMILY_GC,

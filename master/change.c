@@ -12,26 +12,41 @@
  * or a write that was acknowledged meanwhile would be lost.  So writes to the
  * table are blocked (tablet_service.h) from before the check to after the change.
  *
+ * New tablets.
+ *
+ * A table gets a new set of tablets, and all cells of the old set are gone, if
+ *	- it is truncated
+ *	- it holds no cell, and another salt than the one in use was set
+ *	- it holds no cell and has one tablet, and .schema is written with splits
+ * The new tablets are split at the schema's splits.  Durable steps:
+ *	1 block the table's writes; unless it is truncated, check that it has no cell
+ *	2 take a new id for its tablets, write the METADATA rows of the new ones
+ *	3 one multi-operation: write the schema with the new id, and with the salt
+ *	  in use; create the note dropped/OLD ID; servers drop the old tablets and files
+ *	4 unblock the writes: they find no tablets, and their clients ask for the
+ *	  schema (client/salt.c)
+ *	5 delete the METADATA rows of the old id, then the note
+ * These are the steps of creating a table and of dropping one (tables.c), and
+ * the next start completes them in the same way: after a crash before 3 the new
+ * rows have no schema and no data, and are deleted; after 3 the old ones have a note.
+ * The table retains its own id, and so its inode numbers and the kernel's cached
+ * entries.
+ *
+ * Old and new tablets share nothing.  So a request with the old salt neither
+ * reaches rows of the new tablets nor misses any.  A mutation that was answered
+ * before 1 is in the old tablets.  A later one waits, and is applied in the new.
+ *
+ * Rejected for truncation: a delete of each row, or a mark in METADATA below
+ * which cells do not exist.  The first takes time with the size; the second would
+ * be one more rule for each reader, compaction and replay.
+ *
  * Pending salts.
  *
  * A .schema may set another salt while the table has rows, because a restore
  * writes cells and .schema in any order.  The schema then has two salts: the
  * one that was written, and the one in use.  The master checks if the table is
  * empty when a schema is written, at the start, and from time to time while a
- * salt is pending.  Durable steps, once the table appears to be empty:
- *	1 block its writes, and check that it has no cell
- *	2 take a new id for its tablets, write the METADATA row of the first one
- *	3 one multi-operation: write the schema with the salt in use and the new
- *	  id, create the note dropped/OLD ID; servers drop the old tablets and files
- *	4 unblock the writes: they find no tablets, and their clients ask for the
- *	  schema (client/salt.c)
- *	5 delete the METADATA rows of the old id, then the note
- * These are the steps of creating a table and of dropping one (tables.c), and
- * the next start completes them in the same way.  The table retains its own
- * id, and so its inode numbers and the kernel's cached entries.
- *
- * Old and new tablets share nothing.  So a request with the old salt neither
- * reaches rows of the new tablets nor misses any.
+ * salt is pending.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
@@ -90,19 +105,50 @@ bool salt_is_pending(const struct tfs_schema *p)
 	return p->salt != p->salt_in_use;
 }
 
-/* If the table of the schema old holds no cell, replaces *next by a schema with new tablets and its salt in use.  The caller blocks writes. */
-static int salt_take_effect(struct master *m, const struct tfs_schema *old, struct schema **next)
+enum change {
+	CHANGE_EDIT,     /* no family with cells is dropped */
+	CHANGE_TEXT,     /* the same; splits may take effect */
+	CHANGE_DROPS,    /* as CHANGE_TEXT, with allow_delete */
+	CHANGE_SALT,     /* the check of a pending salt */
+	CHANGE_TRUNCATE, /* the table loses its cells */
+};
+
+/* Returns true if next may need new tablets.  The caller then blocks writes. */
+static bool may_need_tablets(const struct tfs_schema *next, enum change how)
+{
+	return how == CHANGE_TRUNCATE || salt_is_pending(next) ||
+		(next->split_count && (how == CHANGE_TEXT || how == CHANGE_DROPS));
+}
+
+static int needs_tablets(
+	struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, enum change how, bool *needs)
+{
+	bool has = false;
+	int err = 0;
+
+	*needs = may_need_tablets(next, how);
+	if (!*needs || how == CHANGE_TRUNCATE)
+		return 0;
+	err = master_has_cells(m, old, 0, &has);
+	if (!err && !has && !salt_is_pending(next))
+		err = master_has_one_tablet(m, old->tablets_id, needs);
+	*needs = *needs && !has;
+	return err;
+}
+
+/* If the table needs new tablets, replaces *next by a schema with them and with its salt in use.  The caller blocks writes. */
+static int use_new_tablets(struct master *m, const struct tfs_schema *old, enum change how, struct schema **next)
 {
 	struct schema *s;
 	uint32_t id;
-	bool has;
-	int err = master_has_cells(m, old, 0, &has);
+	bool needs;
+	int err = needs_tablets(m, old, schema_public(*next), how, &needs);
 
-	if (err || has)
+	if (err || !needs)
 		return err;
-	err = master_tablets_create(m, &id);
+	err = master_tablets_create(m, schema_public(*next), &id);
 	if (!err)
-		err = schema_use_salt(*next, id, &s);
+		err = schema_use_tablets(*next, id, &s);
 	if (err)
 		return err;
 	schema_put(*next);
@@ -112,18 +158,25 @@ static int salt_take_effect(struct master *m, const struct tfs_schema *old, stru
 
 /* Checks next, and makes it the table's schema.  Takes next over, also after an error. */
 static int schema_replace(
-	struct master *m, const struct schema *old, struct schema *next, uint64_t version, bool allow, struct ms_answer *a)
+	struct master *m, const struct schema *old, struct schema *next, uint64_t version, enum change how, struct ms_answer *a)
 {
 	const struct tfs_schema *p = schema_public(old);
-	const bool drops = !allow && drops_family(p, schema_public(next)), blocked = drops || salt_is_pending(schema_public(next));
-	int err = blocked ? master_block_writes(m, p->tablets_id) : 0;
+	const bool drops = drops_family(p, schema_public(next)), check = drops && how != CHANGE_DROPS;
+	const bool blocked = check || may_need_tablets(schema_public(next), how);
+	int err = 0;
 
+	if (p->protect && (drops || how == CHANGE_TRUNCATE)) {
+		why_set(&a->why, "the table is protected: first write protect = false into its .schema");
+		err = -EPERM;
+	}
+	if (!err && blocked)
+		err = master_block_writes(m, p->tablets_id);
 	if (err)
 		goto out;
-	if (drops)
+	if (check)
 		err = dropped_families_are_empty(m, p, schema_public(next), &a->why);
-	if (!err && salt_is_pending(schema_public(next)))
-		err = salt_take_effect(m, p, &next);
+	if (!err)
+		err = use_new_tablets(m, p, how, &next);
 	if (!err)
 		err = master_schema_write(m, p, next, version);
 	if (blocked)
@@ -157,7 +210,7 @@ static bool salt_stays_pending(struct master *m, uint32_t table)
 	if (pending)
 		err = master_has_cells(m, schema_public(s), 0, &has);
 	if (!err && !has)
-		err = schema_replace(m, s, schema_get(s), version, true, &a);
+		err = schema_replace(m, s, schema_get(s), version, CHANGE_SALT, &a);
 	if (!err && a.schema && !salt_is_pending(schema_public(a.schema))) {
 		msg_notice("table %s: it is empty: salt = %d takes effect", schema_public(s)->name, schema_public(s)->salt);
 		pending = false;
@@ -217,7 +270,7 @@ int master_schema_set_text(struct master *m, const struct ms_request *q, struct 
 	if (!err && user.uid != 0)
 		err = schema_limit_owners(old, next, &user, &a->why);
 	if (!err)
-		err = schema_replace(m, old, next, version, allow, a);
+		err = schema_replace(m, old, next, version, allow ? CHANGE_DROPS : CHANGE_TEXT, a);
 	schema_put(old);
 	return err;
 }
@@ -231,7 +284,21 @@ int master_schema_change(struct master *m, const struct ms_request *q, struct ms
 	if (!err)
 		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &a->why);
 	if (!err)
-		err = schema_replace(m, old, next, version, false, a);
+		err = schema_replace(m, old, next, version, CHANGE_EDIT, a);
+	schema_put(old);
+	return err;
+}
+
+int master_table_truncate(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct schema *old = NULL;
+	uint64_t version;
+	int err = master_schema_read_by_id(m, q->table, q->name, &old, &version);
+
+	if (!err)
+		err = master_has_snapshots(m, schema_public(old), &a->why);
+	if (!err)
+		err = schema_replace(m, old, schema_get(old), version, CHANGE_TRUNCATE, a);
 	schema_put(old);
 	return err;
 }

@@ -53,8 +53,10 @@ void master_unblock_writes(struct master *m, uint32_t table);
 int master_ids_read(struct master *m, uint32_t *next, uint64_t *version) TFS_MUST;
 /* Takes the next table id, durably. */
 int master_ids_take(struct master *m, uint32_t *id) TFS_MUST;
-/* Creates a tablet that covers a whole table, under a new id. */
-int master_tablets_create(struct master *m, uint32_t *id) TFS_MUST;
+/* Creates the tablets of a whole table, under a new id, split at the `splits` of p (NULL: one tablet). */
+int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t *id) TFS_MUST;
+/* *one is set if METADATA has one tablet of this id. */
+int master_has_one_tablet(struct master *m, uint32_t table, bool *one) TFS_MUST;
 #define DROP_NOTE_MAX 32
 /* The note dropped/ID, for the multi-operation that drops a table's tablets.  name has DROP_NOTE_MAX bytes. */
 struct lock_op drop_note(uint32_t table, char *name);
@@ -84,6 +86,7 @@ int master_table_clone(struct master *m, const struct ms_request *q, struct ms_a
 
 int master_schema_set_text(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_schema_change(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_table_truncate(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

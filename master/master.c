@@ -47,6 +47,7 @@ static int master_call_method(struct master_service *service, const struct ms_re
 		[MS_SNAPSHOT_LIST] = master_snapshot_list,
 		[MS_SNAPSHOT_SCHEMA] = master_snapshot_schema,
 		[MS_TABLE_CLONE] = master_table_clone,
+		[MS_TABLE_TRUNCATE] = master_table_truncate,
 	};
 	struct master *m = (struct master *)service;
 	struct ms_request named = *q;

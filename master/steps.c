@@ -257,15 +257,20 @@ int master_ids_take(struct master *m, uint32_t *id)
 	return err;
 }
 
-static int add_first_tablet(struct master *m, uint32_t table)
+/* Writes the METADATA row of a tablet; end NULL: of the table's last one. */
+static int add_tablet(struct master *m, uint32_t table, const struct tfs_bytes *begin, const struct tfs_bytes *end)
 {
-	struct meta_tablet t = {.table = table, .last = true};
+	struct meta_tablet t = {.table = table, .last = !end};
 	struct arena arena = {0};
 	struct buf key = {0};
 	struct op *ops;
 	unsigned count;
-	int err = meta_row_key(&key, table, true, (struct slice){NULL, 0});
+	int err = meta_row_key(&key, table, !end, end ? slice_of(end->data, end->size) : (struct slice){NULL, 0});
 
+	if (!err && begin)
+		err = buf_set(&t.begin, begin->data, begin->size);
+	if (!err && end)
+		err = buf_set(&t.end, end->data, end->size);
 	if (!err)
 		err = meta_ops_new(&t, &arena, &ops, &count);
 	if (!err)
@@ -276,11 +281,28 @@ static int add_first_tablet(struct master *m, uint32_t table)
 	return err;
 }
 
-int master_tablets_create(struct master *m, uint32_t *id)
+int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t *id)
 {
+	const unsigned splits = p ? p->split_count : 0;
 	int err = master_ids_take(m, id);
 
-	return err ? err : add_first_tablet(m, *id);
+	for (unsigned i = 0; i <= splits && !err; i++)
+		err = add_tablet(m, *id, i ? &p->splits[i - 1] : NULL, i < splits ? &p->splits[i] : NULL);
+	return err;
+}
+
+static int count_to_two(void *arg, struct slice row_key, struct meta_tablet *t)
+{
+	return ++*(unsigned *)arg == 2;
+}
+
+int master_has_one_tablet(struct master *m, uint32_t table, bool *one)
+{
+	unsigned count = 0;
+	int err = metadata_scan_table(m->tablets, table, count_to_two, &count);
+
+	*one = count == 1;
+	return err < 0 ? err : 0;
 }
 
 static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)

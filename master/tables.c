@@ -8,7 +8,7 @@
  *	3 write tables/NAME, if there is no file of that name
  * A crash before 3 leaves a METADATA row that no schema refers to, without
  * files; the next start removes it.  Dropping one:
- *	1 block its writes, and check that it has no cell
+ *	1 check that it is not protected, block its writes, and check that it has no cell
  *	2 one multi-operation: remove tables/NAME, create the note dropped/ID;
  *	  servers drop its tablets and files
  *	3 unblock the writes; they find no table, or the one that remains
@@ -44,7 +44,7 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 		buf_fini(&b);
 		return err ? err : -EEXIST;
 	}
-	err = master_tablets_create(m, &id);
+	err = master_tablets_create(m, NULL, &id);
 	if (!err)
 		err = schema_new(q->name, id, q->uid, q->gid, q->mode, clock_now(m->clock), &s);
 	buf_reset(&b);
@@ -59,11 +59,11 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	return err;
 }
 
-/* Blocks the table's writes.  -ENOTEMPTY if it has a cell; after any error the writes are not blocked. */
-static int block_empty(struct master *m, const struct tfs_schema *p)
+/* Blocks the table's writes.  -EPERM: it is protected; -ENOTEMPTY: it has a cell.  After any error the writes are not blocked. */
+static int block_to_drop(struct master *m, const struct tfs_schema *p)
 {
 	bool has;
-	int err = master_block_writes(m, p->tablets_id);
+	int err = p->protect ? -EPERM : master_block_writes(m, p->tablets_id);
 
 	if (err)
 		return err;
@@ -89,7 +89,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	id = schema_public(s)->tablets_id;
 	err = master_has_snapshots(m, schema_public(s), &a->why);
 	if (!err)
-		err = block_empty(m, schema_public(s));
+		err = block_to_drop(m, schema_public(s));
 	if (!err) {
 		table_file_name(file, q->name);
 		ops[0] = (struct lock_op){.name = file, .remove = true, .expect = version};
@@ -131,7 +131,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	} else if (!err) {
 		err = master_has_snapshots(m, schema_public(to), &a->why);
 		if (!err)
-			err = block_empty(m, schema_public(to));
+			err = block_to_drop(m, schema_public(to));
 		blocked = !err;
 	}
 	if (!err)

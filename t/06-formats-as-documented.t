@@ -352,10 +352,12 @@ def schema(data, name):
     own = r.lstr().decode()
     r.take(4 + 4 + 2)
     flags = r.u(1)
-    must(flags < 32 and flags & 24 != 16, "flags of a schema")
+    must(flags < 128 and flags & 24 != 16, "flags of a schema")
     r.take(8 + 8)
     must(r.u(1) != 1 and r.u(1) != 1, "salts")
     next_family, next_group = r.u(4), r.u(4)
+    splits = [r.lstr() for _ in range(r.u(2))] if flags & 64 else []
+    must(splits == sorted(set(splits)) and (splits or not flags & 64), "splits")
     groups = []
     for _ in range(r.u(2)):
         groups.append(r.u(2))

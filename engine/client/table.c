@@ -46,6 +46,19 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	return err;
 }
 
+int tfs_table_truncate(struct tfs_table *t, char **why)
+{
+	const struct schema *s = table_schema(t);
+	struct ms_request q = {.method = MS_TABLE_TRUNCATE, .name = schema_public(s)->name, .table = t->id};
+	int err;
+
+	if (why)
+		*why = NULL;
+	err = table_gone(t) ? -ENOENT : call_master_only(t->store, &q, why);
+	schema_put(s);
+	return err;
+}
+
 int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max)
 {
 	int n = 0;

@@ -59,6 +59,21 @@ static int render_group(const struct tfs_group *g, struct buf *out)
 	return buf_printf(out, "bloom_bits = %d; in_memory = %s; }", g->bloom_bits, g->in_memory ? "true" : "false");
 }
 
+static int render_splits(const struct tfs_schema *t, struct buf *out)
+{
+	struct buf key = {0};
+	int err = buf_printf(out, "splits = (");
+
+	for (unsigned i = 0; i < t->split_count && !err; i++) {
+		buf_reset(&key);
+		err = buf_printf(out, i ? ", " : " ") || split_render(&t->splits[i], &key) || buf_u8(&key, 0)
+			? -ENOMEM
+			: render_quoted(out, (const char *)key.p);
+	}
+	buf_fini(&key);
+	return err ? err : buf_printf(out, " );\n");
+}
+
 static int render_table(const struct tfs_schema *t, struct buf *out)
 {
 	char user[256], group[256], size[32];
@@ -70,7 +85,10 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 		render_setting(out, "tablet_size", value_size(t->tablet_size, size)))
 		return -ENOMEM;
 	out->p[out->n - 1] = '\n';
-	return buf_printf(out, "salt = %d;\n%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "");
+	if (buf_printf(out, "salt = %d;\n%s%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "",
+		    t->protect ? "protect = true;\n" : ""))
+		return -ENOMEM;
+	return t->split_count ? render_splits(t, out) : 0;
 }
 
 int schema_render(const struct schema *s, struct buf *out)

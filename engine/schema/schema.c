@@ -50,6 +50,7 @@ int schema_finish(struct schema *s, bool render, const char **reason)
 		qsort(s->groups, s->pub.group_count, sizeof *s->groups, group_order);
 	s->pub.families = s->families;
 	s->pub.groups = s->groups;
+	err = splits_finish(s, reason);
 	for (unsigned i = 0; i < s->pub.family_count && !err; i++)
 		err = finish_family(s, &s->families[i], reason);
 	if (!err && render) {
@@ -171,7 +172,7 @@ int schema_rename(const struct schema *old, const char *name, struct schema **ou
 	return draft_to_schema(s, false, out);
 }
 
-int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out)
+int schema_use_tablets(const struct schema *old, uint32_t tablets_id, struct schema **out)
 {
 	struct schema *s = schema_clone(old);
 
@@ -241,8 +242,12 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	t->salt = (uint32_t)s->pub.salt_in_use;
 	t->families = calloc(s->pub.family_count + 1, sizeof *t->families);
 	t->groups = calloc(s->pub.group_count + 1, sizeof *t->groups);
-	if (!t->families || !t->groups)
+	t->splits = calloc(s->pub.split_count + 1, sizeof *t->splits);
+	if (!t->families || !t->groups || !t->splits)
 		goto fail;
+	for (unsigned i = 0; i < s->pub.split_count; i++)
+		if (buf_append(&t->splits[t->split_count++], s->splits[i].data, s->splits[i].size))
+			goto fail;
 	for (unsigned i = 0; i < s->pub.group_count; i++) {
 		const struct tfs_group *g = &s->groups[i];
 

@@ -62,7 +62,7 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, char **why) TFS_MUST;
 int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
 /* Copies the schema with another tablets id.  The copy uses the salt that .schema asks for. */
-int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out) TFS_MUST;
+int schema_use_tablets(const struct schema *old, uint32_t tablets_id, struct schema **out) TFS_MUST;
 /*
  * Makes the schema of a snapshot of the table `of` at the time us.  id: the
  * table id and tablets id of the snapshot.

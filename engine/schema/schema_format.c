@@ -5,9 +5,11 @@
  *	u32 magic "TFSC"  u16 format (1)
  *	u32 table id  u32 id of its tablets  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
  *	u8 flags (1 is_set, 2 is_hidden, 4 mkdir_families, 8 a snapshot,
- *	          16 the snapshot was made with those of all tables)
+ *	          16 the snapshot was made with those of all tables, 32 protect,
+ *	          64 splits follow)
  *	i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
+ *	if flag 64 is set: u16 count, keys of splits, ascending, each an lstr
  *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
  *	                     u32 block size  u8 bloom bits  u8 in memory
  *	u16 count, families: u16 id  lstr name  lstr gc  u16 group id  u8 type
@@ -32,7 +34,9 @@
 #define FLAG_MKDIR 4u
 #define FLAG_SNAPSHOT 8u
 #define FLAG_OF_ALL 16u
-#define FLAGS (FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR | FLAG_SNAPSHOT | FLAG_OF_ALL)
+#define FLAG_PROTECT 32u
+#define FLAG_SPLITS 64u
+#define FLAGS (FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR | FLAG_SNAPSHOT | FLAG_OF_ALL | FLAG_PROTECT | FLAG_SPLITS)
 
 /* ---- encode ---- */
 
@@ -52,18 +56,29 @@ static int encode_family(const struct schema *s, const struct tfs_family *f, str
 		buf_be16(out, (uint16_t)f->mode) || buf_lstr(out, slice_str(f->acl));
 }
 
+static int encode_splits(const struct tfs_schema *t, struct buf *out)
+{
+	int err = t->split_count ? buf_be16(out, (uint16_t)t->split_count) : 0;
+
+	for (unsigned i = 0; i < t->split_count && !err; i++)
+		err = buf_lstr(out, slice_of(t->splits[i].data, t->splits[i].size));
+	return err;
+}
+
 static int encode_table(const struct schema *s, struct buf *out)
 {
 	const struct tfs_schema *t = &s->pub;
 	uint8_t flags =
 		(uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) | (t->mkdir_families ? FLAG_MKDIR : 0) |
-			(t->snapshot_of ? FLAG_SNAPSHOT : 0) | (t->snapshot_of_all ? FLAG_OF_ALL : 0));
+			(t->snapshot_of ? FLAG_SNAPSHOT : 0) | (t->snapshot_of_all ? FLAG_OF_ALL : 0) | (t->protect ? FLAG_PROTECT : 0) |
+			(t->split_count ? FLAG_SPLITS : 0));
 
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be32(out, t->tablets_id) ||
 		buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) ||
 		buf_be32(out, t->gid) || buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) ||
 		buf_be64(out, (uint64_t)t->mtime_us) || buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) ||
-		buf_u8(out, (uint8_t)t->salt_in_use) || buf_be32(out, s->next_family) || buf_be32(out, s->next_group);
+		buf_u8(out, (uint8_t)t->salt_in_use) || buf_be32(out, s->next_family) || buf_be32(out, s->next_group) ||
+		encode_splits(t, out);
 }
 
 int schema_encode(const struct schema *s, struct buf *out)
@@ -117,6 +132,25 @@ static bool get_text(struct schema *s, struct reader *r, size_t max, const char 
 	return text_printable(copy);
 }
 
+static bool decode_splits(struct schema *s, struct reader *r, bool *no_memory)
+{
+	const char *reason;
+	struct slice key, last = {0};
+	uint16_t count;
+	int err = 0;
+
+	if (!get_be16(r, &count) || !count)
+		return false;
+	for (unsigned i = 0; i < count && !err; i++) {
+		if (!get_lstr(r, &key) || (i && slice_cmp(key, last) <= 0))
+			return false;
+		err = draft_split(s, key, &reason);
+		last = key;
+	}
+	*no_memory = err == -ENOMEM;
+	return !err;
+}
+
 static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 {
 	struct tfs_schema *t = &s->pub;
@@ -146,8 +180,9 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	t->mkdir_families = flags & FLAG_MKDIR;
 	t->snapshot_of = flags & FLAG_SNAPSHOT ? 1 : 0; /* the id follows the text */
 	t->snapshot_of_all = flags & FLAG_OF_ALL;
+	t->protect = flags & FLAG_PROTECT;
 	t->mtime_us = (int64_t)mtime;
-	return true;
+	return !(flags & FLAG_SPLITS) || decode_splits(s, r, no_memory);
 }
 
 static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no_memory)

@@ -13,6 +13,7 @@
 #define SCHEMA_ENCODED_MAX (960 * 1024) /* below the limit of a file of the lock service */
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
+#define SCHEMA_SPLITS_MAX 1000u
 #define SCHEMA_GC_MAX 1024             /* bytes of a GC rule */
 #define SCHEMA_ACL_MAX 4096            /* bytes */
 #define SCHEMA_SALT_MAX 255            /* a salt of N makes N ranges; the last one ends at the byte N */
@@ -25,6 +26,7 @@ struct schema {
 	uint32_t next_family, next_group; /* the next ids; 65536: none left */
 	struct tfs_family *families;      /* malloc'd; schema_finish sets pub.families to it */
 	struct tfs_group *groups;         /* the same */
+	struct tfs_bytes *splits;         /* the same */
 	char *text;                       /* malloc'd; a NUL follows it */
 	struct arena arena;               /* of the strings */
 };
@@ -50,6 +52,15 @@ int draft_text(struct schema *s, const char *text, size_t n) TFS_MUST; /* copies
 /* Sorts by id; checks the families' groups and GC rules, and the sizes.  render: renders the text anew. */
 int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
 
+/* ---- splits.c ---- */
+/* Appends a key, or the key of a text.  -EINVAL with a static *reason; -ENOMEM. */
+int draft_split(struct schema *s, struct slice key, const char **reason) TFS_MUST;
+int draft_split_text(struct schema *s, const char *text, const char **reason) TFS_MUST;
+/* Part of schema_finish: sorts the keys, checks that they differ and agree with the salt. */
+int splits_finish(struct schema *s, const char **reason) TFS_MUST;
+/* Appends the text of a key, for a string of libconfig. */
+int split_render(const struct tfs_bytes *key, struct buf *out) TFS_MUST;
+
 /*
  * Setters, one for each attribute.  They check the text of a value and store
  * it.  target: the family or group; NULL for the table's attributes.  -EINVAL
@@ -57,7 +68,7 @@ int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
  */
 typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
 setter set_owner, set_owner_group, set_mode; /* of the table or of a family */
-setter set_tablet_size, set_salt, set_mkdir_families;
+setter set_tablet_size, set_salt, set_mkdir_families, set_protect;
 setter set_family_gc, set_family_group, set_family_type, set_family_acl;
 setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
 

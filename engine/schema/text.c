@@ -36,7 +36,7 @@ struct key {
 	setter *set;
 };
 
-/* root_parse handles families, groups and allow_delete; element_id handles name and was of each element. */
+/* root_parse handles families, groups, splits and allow_delete; element_id handles name and was of each element. */
 static const struct key table_keys[] = {
 	{"owner", STRING | INTEGER, set_owner},
 	{"owner_group", STRING | INTEGER, set_owner_group},
@@ -44,6 +44,7 @@ static const struct key table_keys[] = {
 	{"tablet_size", STRING | INTEGER, set_tablet_size},
 	{"salt", INTEGER, set_salt},
 	{"mkdir_families", BOOLEAN, set_mkdir_families},
+	{"protect", BOOLEAN, set_protect},
 	{NULL, 0, NULL},
 };
 static const struct key family_keys[] = {
@@ -250,6 +251,25 @@ static int family_parse(
 	return 0;
 }
 
+static int splits_parse(struct schema *s, const config_setting_t *list, char **why)
+{
+	int err = 0;
+
+	if (config_setting_type(list) != CONFIG_TYPE_LIST)
+		return wrong_type(list, 0, why);
+	for (int i = 0; i < config_setting_length(list) && !err; i++) {
+		const config_setting_t *c = config_setting_get_elem(list, (unsigned)i);
+		const char *reason = "", *text = config_setting_get_string(c);
+
+		if (!text)
+			return why_line(why, line_of(c), "splits: not of the right type: a string in quotes is wanted");
+		err = draft_split_text(s, text, &reason);
+		if (err == -EINVAL)
+			why_line(why, line_of(c), "splits: %s", reason);
+	}
+	return err;
+}
+
 static int list_parse(struct schema *s, const struct schema *old, const config_setting_t *list, struct parse_result *result,
 	int (*fn)(struct schema *, const struct schema *, const config_setting_t *, struct parse_result *, char **), char **why)
 {
@@ -284,6 +304,8 @@ static int root_parse(
 			families = c;
 		else if (strcmp(name, "groups") == 0)
 			groups = c;
+		else if (strcmp(name, "splits") == 0)
+			err = splits_parse(s, c, why);
 		else if (strcmp(name, "allow_delete") != 0)
 			err = key_set(s, NULL, table_keys, c, why);
 		else if (config_setting_type(c) == CONFIG_TYPE_BOOL)
@@ -468,7 +490,7 @@ int schema_set_text(
 	s->pub.mode = 0755;
 	s->pub.tablet_size = (uint64_t)128 << 20;
 	s->pub.salt = 0;
-	s->pub.mkdir_families = false;
+	s->pub.mkdir_families = s->pub.protect = false;
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;

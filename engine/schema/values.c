@@ -305,6 +305,12 @@ int set_salt(struct schema *s, void *target, const char *value, const char **rea
 	return 0;
 }
 
+int set_protect(struct schema *s, void *target, const char *value, const char **reason)
+{
+	s->pub.protect = strcmp(value, "true") == 0; /* as set_mkdir_families */
+	return 0;
+}
+
 int set_mkdir_families(struct schema *s, void *target, const char *value, const char **reason)
 {
 	s->pub.mkdir_families = strcmp(value, "true") == 0; /* libconfig has checked that it is a boolean */

@@ -196,6 +196,16 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 	buf_fini(&at);
 }
 
+/* Tablets do not merge where a salt range begins (one byte, a value of the salt), nor at the schema's splits. */
+static bool is_border(const struct store_schema *schema, struct slice row)
+{
+	bool border = row.n == 1 && row.p[0] < schema->salt;
+
+	for (unsigned i = 0; i < schema->split_count && !border; i++)
+		border = slice_eq(buf_slice(&schema->splits[i]), row);
+	return border;
+}
+
 /* Returns true if the neighbours are small, are old enough, and may be merged. */
 static bool merge_is_due(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
@@ -208,10 +218,9 @@ static bool merge_is_due(struct server *s, struct served_tablet *lower, struct s
 		now - lower->made_us < s->merge_after_us || now - upper->made_us < s->merge_after_us ||
 		now < upper->merge_not_before_us)
 		return false;
-	/* The lower tablet ends a salt range if its end is one byte, a value of the salt.  Tablets of two ranges are not merged. */
 	if (lower->user_table) {
 		schema = user_table_schema(s, lower->user_table);
-		border = lower->end.n == 1 && lower->end.p[0] < schema->salt;
+		border = is_border(schema, buf_slice(&lower->end));
 		store_schema_put(schema);
 		if (border)
 			return false;

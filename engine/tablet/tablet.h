@@ -36,8 +36,10 @@ struct store_group {
 struct store_schema {
 	uint32_t refs; /* atomic */
 	uint64_t generation;
-	uint64_t tablet_bytes;         /* a larger tablet is split; 0: no tablet is split */
-	uint32_t salt;                 /* of the row keys; tablets ignore it */
+	uint64_t tablet_bytes; /* a larger tablet is split; 0: no tablet is split */
+	uint32_t salt;         /* of the row keys; tablets ignore it */
+	struct buf *splits;    /* tablets that meet there are not merged automatically; tablets ignore them */
+	unsigned split_count;
 	struct store_family *families; /* in id order */
 	unsigned family_count;
 	struct store_group *groups; /* in id order; the first is the default */

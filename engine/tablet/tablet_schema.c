@@ -21,6 +21,9 @@ void store_schema_put(struct store_schema *s)
 		gc_free(s->families[i].rule);
 		free(s->families[i].name);
 	}
+	for (unsigned i = 0; i < s->split_count; i++)
+		buf_fini(&s->splits[i]);
+	free(s->splits);
 	free(s->families);
 	free(s->groups);
 	free(s);

@@ -17,7 +17,7 @@
 /* clang-format off */
 #define API_FUNCTIONS(X)                                                                                              \
 	X(close) X(sync) X(table_create) X(table_drop) X(table_rename) X(table_list) X(table_open) X(table_close)     \
-	X(table_empty) X(schema_get) X(schema_put) X(schema_set_text) X(schema_change) X(mutation_new)                \
+	X(table_truncate) X(table_empty) X(schema_get) X(schema_put) X(schema_set_text) X(schema_change) X(mutation_new)                \
 	X(mutation_free) X(mutation_put) X(mutation_write) X(mutation_delete_version) X(mutation_delete_column)       \
 	X(mutation_delete_family) X(mutation_delete_row) X(mutation_set_time) X(mutation_move) X(mutation_increment)  \
 	X(mutation_check) X(apply) X(scan_new) X(scan_next) X(scan_free) X(stat) X(read) X(row_exists) X(usage)       \

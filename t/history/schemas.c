@@ -20,8 +20,11 @@ void say_schema(struct side *s, struct tfs_table *t, struct out *o)
 		return;
 	}
 	/* To the millisecond, as the clock moves: background work draws unique times in between. */
-	say(o, "  schema %s %u:%u %o set %d hidden %d mtime %lld tablet %llu salt %d\n", c->name, c->uid, c->gid, c->mode,
-		c->is_set, c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size, c->salt);
+	say(o, "  schema %s %u:%u %o set %d hidden %d mtime %lld tablet %llu salt %d protect %d splits %u\n", c->name, c->uid,
+		c->gid, c->mode, c->is_set, c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size,
+		c->salt, c->protect, c->split_count);
+	for (unsigned i = 0; i < c->split_count; i++)
+		say_bytes(o, c->splits[i]);
 	for (unsigned i = 0; i < c->family_count; i++) {
 		const struct tfs_family *f = &c->families[i];
 
@@ -112,7 +115,7 @@ static int rename_table(struct side *s, struct rng *r, unsigned flags, struct ou
 
 int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 {
-	unsigned k = (unsigned)below(r, TABLES), what = (unsigned)below(r, 8);
+	unsigned k = (unsigned)below(r, TABLES), what = (unsigned)below(r, 9);
 	char names[TABLES + 1][TFS_NAME_MAX + 1];
 	bool clear = one_in(r, 2);
 	int err;
@@ -139,6 +142,12 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 	case 5:
 	case 6:
 		return rename_table(s, r, flags, o);
+	case 7:
+		if (!s->table[k])
+			return 0;
+		err = s->api->table_truncate(s->table[k], NULL);
+		say(o, "truncate %s: %s\n", table_names[k], strerror(-err));
+		return err;
 	default:
 		err = s->api->table_list(s->store, clear ? "" : table_names[k], names, one_in(r, 2) ? TABLES + 1 : 1);
 		say(o, "list: %d", err);
@@ -334,6 +343,15 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_GC};
 	char text[2000], *why = NULL;
 	size_t n = 0;
+	/* Some for salted tables; the last two are refused. */
+	static const char *const splits[] = {
+		"\"b\"",
+		"\"row-2\", \"b%2Fc\", \"\\xff\"",
+		"\"%00b\"",
+		"\"%01\", \"%02\", \"%01\\\"m\\\\\"",
+		"\"c%2f\"",
+		"\"c\", \"c\"",
+	};
 	unsigned from = FAMILIES, to = FAMILIES;
 	bool first = true;
 	int err;
@@ -385,6 +403,11 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "allow_delete = true;\n");
 	if ((flags & STEP_SALTED) && !one_in(r, 4))
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "salt = %s;\n", one_in(r, 4) ? one_in(r, 2) ? "16" : "1" : "3");
+	if (one_in(r, 12))
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "protect = true;\n");
+	if (one_in(r, 3))
+		n += (size_t)snprintf(
+			text + n, sizeof(text) - n, "splits = (%s);\n", splits[below(r, sizeof(splits) / sizeof(*splits))]);
 	err = s->api->schema_set_text(t, tfs_bytes_of(text, n), one_in(r, 2) ? TFS_NO_TIME : CLOCK_BASE + 77, &why);
 	free(why);
 	say(o, "set schema: %s\n", strerror(-err));

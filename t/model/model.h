@@ -32,6 +32,7 @@ bool model_name_valid(const char *name);
 int model_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid, mode_t mode);
 int model_table_drop(struct tfs_store *s, const char *name);
 int model_table_rename(struct tfs_store *s, const char *from, const char *to, bool noreplace);
+int model_table_truncate(struct tfs_table *t, char **why);
 int model_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max);
 int model_table_open(struct tfs_store *s, const char *name, struct tfs_table **out);
 void model_table_close(struct tfs_table *t);

@@ -73,6 +73,7 @@ void mdl_schema_unref(struct mdl_schema *s)
 	free(s->family);
 	free(s->gc);
 	free(s->group);
+	mdl_splits_free(s);
 	free((void *)s->pub.text);
 	free(s);
 }
@@ -195,11 +196,13 @@ struct mdl_schema *mdl_schema_copy(const struct mdl_schema *s)
 	c->pub.families = NULL;
 	c->pub.groups = NULL;
 	c->pub.text = NULL;
-	c->pub.text_size = c->pub.family_count = c->pub.group_count = 0;
+	c->pub.text_size = c->pub.family_count = c->pub.group_count = c->pub.split_count = 0;
 	for (unsigned i = 0; r == 0 && i < s->pub.family_count; i++)
 		r = mdl_schema_add_family(c, &s->family[i]);
 	for (unsigned i = 0; r == 0 && i < s->pub.group_count; i++)
 		r = mdl_schema_add_group(c, &s->group[i]);
+	if (r == 0)
+		r = mdl_splits_copy(c, s);
 	if (r < 0) {
 		mdl_schema_unref(c);
 		return NULL;

@@ -33,23 +33,26 @@ static void publish(struct tfs_table *t, struct mdl_schema *next)
 	t->schema = next;
 }
 
-/* A change of a schema, even one that changes nothing, of a table that was empty: its salt is in use, and its tablets are new. */
-static void use_salt(struct tfs_table *t, bool empty)
+/*
+ * A change of a schema, even one that changes nothing, of a table that was empty: its salt is in use, and its tablets are
+ * new.  So they are when a text with splits is written and there is one tablet.
+ */
+static void use_salt(struct tfs_table *t, bool empty, bool text)
 {
 	struct tfs_schema *p = &t->schema->pub;
 
-	if (!empty || p->salt == p->salt_in_use)
+	if (!empty || (p->salt == p->salt_in_use && !(text && p->split_count && t->cuts == 0)))
 		return;
 	p->salt_in_use = p->salt;
-	mdl_tablets_free(t);
-	t->cut = NULL;
-	t->cuts = 0;
+	mdl_tablets_renew(t);
 }
 
 static int check_families(struct tfs_table *t, const struct mdl_schema *next, bool allow_delete, char **why)
 {
 	for (unsigned i = 0; i < t->schema->pub.family_count; i++) {
 		const struct tfs_family *old = &t->schema->family[i], *kept = mdl_schema_family_id(next, old->id);
+		if (!kept && t->schema->pub.protect)
+			return -EPERM;
 		if (kept || allow_delete || !mdl_table_has_cells(t, old->id, false))
 			continue;
 		mdl_why(why, "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it", old->name);
@@ -86,7 +89,7 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 		goto out;
 	empty = !mdl_table_has_cells(t, 0, true);
 	publish(t, next);
-	use_salt(t, empty);
+	use_salt(t, empty, true);
 	next = NULL;
 out:
 	mdl_schema_unref(next);
@@ -197,6 +200,8 @@ static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct t
 		r = new_name(f->name, e->value, e->value && mdl_schema_family(s, e->value), why);
 		return r > 0 ? set_string(&f->name, e->value) : r;
 	case TFS_SCHEMA_FAMILY_DROP:
+		if (s->pub.protect)
+			return -EPERM;
 		if (mdl_table_has_cells(t, f->id, false)) {
 			mdl_why(why, "family \"%s\" holds cells", e->name);
 			return -EBUSY;
@@ -385,7 +390,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 		next->pub.is_hidden = e->flag;
 	bool empty = !mdl_table_has_cells(t, 0, true);
 	if (!render && next->pub.mtime_us == old->mtime_us && next->pub.is_hidden == old->is_hidden) {
-		use_salt(t, empty);
+		use_salt(t, empty, false);
 		goto out;
 	}
 	next->pub.generation++;
@@ -394,7 +399,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 	if (r < 0)
 		goto out;
 	publish(t, next);
-	use_salt(t, empty);
+	use_salt(t, empty, false);
 	next = NULL;
 out:
 	mdl_schema_unref(next);

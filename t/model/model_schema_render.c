@@ -91,7 +91,10 @@ int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 	put_owner(f, s->pub.uid, s->pub.gid, s->pub.mode);
 	fputc('\n', f);
 	put_size(f, "tablet_size", s->pub.tablet_size);
-	fprintf(f, "\nsalt = %d;\n%sfamilies = (", s->pub.salt, s->pub.mkdir_families ? "mkdir_families = true;\n" : "");
+	fprintf(f, "\nsalt = %d;\n%s%s", s->pub.salt, s->pub.mkdir_families ? "mkdir_families = true;\n" : "",
+		s->pub.protect ? "protect = true;\n" : "");
+	mdl_splits_render(s, f);
+	fputs("families = (", f);
 	for (unsigned i = 0; i < s->pub.family_count; i++) {
 		const struct tfs_family *fam = &s->family[i];
 		fputs(i ? ",\n  { " : "\n  { ", f);

@@ -327,6 +327,10 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 				r = bad(why, s, "salt spreads over no one range");
 		} else if (strcmp(key, "mkdir_families") == 0) {
 			r = want_bool(s, &new->pub.mkdir_families, why);
+		} else if (strcmp(key, "protect") == 0) {
+			r = want_bool(s, &new->pub.protect, why);
+		} else if (strcmp(key, "splits") == 0) {
+			r = mdl_splits_parse(new, s, why);
 		} else if (strcmp(key, "allow_delete") == 0) {
 			r = want_bool(s, allow_delete, why);
 			*as_written = false;
@@ -346,7 +350,7 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 		r = mdl_schema_add_group(new, &mdl_group_default);
 	for (int i = 0; r == 0 && families && i < config_setting_length(families); i++)
 		r = parse_family(old, new, families, i, as_written, why);
-	return r;
+	return r ? r : mdl_splits_check(new, why);
 }
 
 /* The line of the first @include at a line's start; 0 if there is none. */

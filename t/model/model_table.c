@@ -128,6 +128,8 @@ int tfs_table_drop(struct tfs_store *s, const char *name)
 	mdl_lock();
 	if (!find(s, name, &at))
 		r = -ENOENT;
+	else if (s->table[at]->schema->pub.protect)
+		r = -EPERM;
 	else if (mdl_table_has_cells(s->table[at], 0, true))
 		r = -ENOTEMPTY;
 	else
@@ -156,8 +158,8 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	}
 	if (at == target && exists)
 		goto out;
-	if (exists && mdl_table_has_cells(s->table[target], 0, true)) {
-		r = -ENOTEMPTY;
+	if (exists && (s->table[target]->schema->pub.protect || mdl_table_has_cells(s->table[target], 0, true))) {
+		r = s->table[target]->schema->pub.protect ? -EPERM : -ENOTEMPTY;
 		goto out;
 	}
 	struct tfs_table *t = s->table[at];
@@ -182,6 +184,27 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	put_in(s, t);
 out:
 	mdl_schema_unref(next);
+	mdl_unlock();
+	return r;
+}
+
+int tfs_table_truncate(struct tfs_table *t, char **why)
+{
+	int r = 0;
+
+	if (why)
+		*why = NULL;
+	mdl_lock();
+	if (t->dropped || t->schema->pub.protect) {
+		r = t->dropped ? -ENOENT : -EPERM;
+	} else {
+		for (size_t i = 0; i < t->n; i++)
+			mdl_row_free(t->row[i]);
+		t->n = 0;
+		t->schema->pub.salt_in_use = t->schema->pub.salt;
+		t->schema->pub.generation++;
+		mdl_tablets_renew(t);
+	}
 	mdl_unlock();
 	return r;
 }

@@ -10,6 +10,8 @@
 
 #include "t/model/model.h"
 
+#include <stdio.h>
+
 void mdl_lock(void);
 void mdl_unlock(void);
 
@@ -65,6 +67,7 @@ struct mdl_schema {
 	struct tfs_family *family; /* pub.families */
 	struct mdl_gc **gc;        /* of each family */
 	struct tfs_group *group;   /* pub.groups */
+	struct tfs_bytes *split;   /* pub.splits; each key is malloc'd */
 	uint32_t next_family, next_group;
 };
 struct mdl_schema *mdl_schema_new(uint32_t table_id, const char *name, uid_t uid, gid_t gid, mode_t mode);
@@ -85,6 +88,13 @@ const struct mdl_gc *mdl_schema_gc(const struct mdl_schema *s, uint16_t family_i
 int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct mdl_schema **out, bool *allow_delete,
 	bool *shown_as_written, char **why);
 int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size);
+/* ---- model_splits.c ---- */
+struct config_setting_t;
+int mdl_splits_parse(struct mdl_schema *s, const struct config_setting_t *list, char **why);
+int mdl_splits_check(const struct mdl_schema *s, char **why); /* against each other and the salt */
+int mdl_splits_copy(struct mdl_schema *to, const struct mdl_schema *from);
+void mdl_splits_free(struct mdl_schema *s);
+void mdl_splits_render(const struct mdl_schema *s, FILE *f);
 /* One named value of a group, as text; NULL or what is wrong. */
 const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char *value);
 bool mdl_group_fits(const struct tfs_group *g);
@@ -112,6 +122,7 @@ struct tfs_table {
 	size_t cuts;
 };
 void mdl_tablets_free(struct tfs_table *t);
+void mdl_tablets_renew(struct tfs_table *t); /* cut at the schema's splits, and nowhere else */
 int64_t mdl_now(struct tfs_store *s);
 int64_t mdl_unique(struct tfs_store *s);
 void mdl_table_get(struct tfs_table *t);

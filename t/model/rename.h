@@ -23,6 +23,7 @@
 #define tfs_table_create model_table_create
 #define tfs_table_drop model_table_drop
 #define tfs_table_rename model_table_rename
+#define tfs_table_truncate model_table_truncate
 #define tfs_table_list model_table_list
 #define tfs_table_open model_table_open
 #define tfs_table_close model_table_close

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The setting `splits` of a schema: the keys at which a new set of tablets is
+ * split (master/change.c).  They are keys as stored, as .tablets shows them: in
+ * a salted table the salt's byte is the first.  In the text, %XX stands for any
+ * byte, as in the name of a row, because a string of libconfig has no NUL and
+ * a schema is UTF-8.
+ */
+#include "engine/schema/schema_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Decodes text in place of out, which has strlen(text) bytes.  Returns false if a % is not followed by two digits. */
+static bool split_decode(const char *text, uint8_t *out, size_t *n)
+{
+	*n = 0;
+	for (; *text; text++) {
+		if (*text != '%') {
+			out[(*n)++] = (uint8_t)*text;
+			continue;
+		}
+		if (hex_digit(text[1]) < 0 || hex_digit(text[2]) < 0)
+			return false;
+		out[(*n)++] = (uint8_t)(hex_digit(text[1]) * 16 + hex_digit(text[2]));
+		text += 2;
+	}
+	return true;
+}
+
+int draft_split(struct schema *s, struct slice key, const char **reason)
+{
+	struct slice copy;
+
+	if (!key.n || key.n > TFS_ROW_MAX)
+		return schema_refuse(reason, "a key has 1 to 65536 bytes");
+	if (s->pub.split_count >= SCHEMA_SPLITS_MAX)
+		return schema_refuse(reason, "too many keys");
+	if (array_grow(&s->splits, s->pub.split_count, sizeof(*s->splits)) || !arena_dup(&s->arena, key, &copy))
+		return -ENOMEM;
+	s->splits[s->pub.split_count++] = tfs_bytes_of(copy.p, copy.n);
+	s->pub.splits = s->splits;
+	return 0;
+}
+
+int draft_split_text(struct schema *s, const char *text, const char **reason)
+{
+	uint8_t *key = malloc(strlen(text) + 1);
+	size_t n;
+	int err;
+
+	if (!key)
+		return -ENOMEM;
+	err = split_decode(text, key, &n) ? draft_split(s, slice_of(key, n), reason)
+					  : schema_refuse(reason, "a % is followed by two digits of hexadecimal, such as %2F");
+	free(key);
+	return err;
+}
+
+static int split_order(const void *a, const void *b)
+{
+	const struct tfs_bytes *x = a, *y = b;
+
+	return slice_cmp(slice_of(x->data, x->size), slice_of(y->data, y->size));
+}
+
+int splits_finish(struct schema *s, const char **reason)
+{
+	const unsigned n = s->pub.split_count;
+
+	if (n)
+		qsort(s->splits, n, sizeof(*s->splits), split_order);
+	for (unsigned i = 0; i < n; i++) {
+		if (i && split_order(&s->splits[i - 1], &s->splits[i]) == 0)
+			return schema_refuse(reason, "splits: a key is there twice");
+		if (s->pub.salt && *(const uint8_t *)s->splits[i].data >= s->pub.salt)
+			return schema_refuse(
+				reason, "splits: the table is salted, and no row is stored with this byte in front of its key");
+	}
+	return 0;
+}
+
+/* In the text, bytes that no row's name shows as they are, and all above 0x7f unless the key is UTF-8. */
+static bool split_escapes(const struct tfs_bytes *key, size_t at, bool utf8)
+{
+	const uint8_t c = ((const uint8_t *)key->data)[at];
+
+	return c < 0x20 || c == 0x7f || c == '%' || c == '/' || (c == '.' && at == 0) || (c >= 0x80 && !utf8);
+}
+
+int split_render(const struct tfs_bytes *key, struct buf *out)
+{
+	const uint8_t *p = key->data;
+	struct buf plain = {0};
+	bool utf8;
+	int err = 0;
+
+	for (size_t i = 0; i < key->size && !err; i++)
+		if (p[i] >= 0x80)
+			err = buf_u8(&plain, p[i]);
+		else
+			err = buf_u8(&plain, 'a');
+	err = err ? err : buf_u8(&plain, 0);
+	utf8 = !err && text_printable((const char *)plain.p);
+	for (size_t i = 0; i < key->size && !err; i++)
+		err = split_escapes(key, i, utf8) ? buf_printf(out, "%%%02X", p[i]) : buf_u8(out, p[i]);
+	buf_fini(&plain);
+	return err;
+}
