@@ -68,10 +68,9 @@ static int encode_splits(const struct tfs_schema *t, struct buf *out)
 static int encode_table(const struct schema *s, struct buf *out)
 {
 	const struct tfs_schema *t = &s->pub;
-	uint8_t flags =
-		(uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) | (t->mkdir_families ? FLAG_MKDIR : 0) |
-			(t->snapshot_of ? FLAG_SNAPSHOT : 0) | (t->snapshot_of_all ? FLAG_OF_ALL : 0) | (t->protect ? FLAG_PROTECT : 0) |
-			(t->split_count ? FLAG_SPLITS : 0));
+	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) |
+		(t->mkdir_families ? FLAG_MKDIR : 0) | (t->snapshot_of ? FLAG_SNAPSHOT : 0) |
+		(t->snapshot_of_all ? FLAG_OF_ALL : 0) | (t->protect ? FLAG_PROTECT : 0) | (t->split_count ? FLAG_SPLITS : 0));
 
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be32(out, t->tablets_id) ||
 		buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) ||

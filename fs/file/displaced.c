@@ -235,6 +235,17 @@ void ofile_end_column(struct node *family_node, struct slice qualifier, struct c
 	node_put(views[1]);
 }
 
+static void end_cell(void *arg, struct node *n)
+{
+	if (node_is(n, KIND_CELL) && node_lives(n))
+		end_node_locked(n, n->file, arg);
+}
+
+void ofile_end_table(struct node *table, struct changes *c)
+{
+	node_each_of_table(table, end_cell, c);
+}
+
 /* ---- targets ---- */
 
 /* commit_ts is the timestamp of the content's version in the new target. */

@@ -121,7 +121,7 @@ static int version_commit(struct node *n)
 	return err;
 }
 
-/* -ENOENT: the version was removed, and there is no copy for open descriptors. */
+/* -ENOENT: the version was removed, and there is no copy for open descriptors (IMAGE_RANGES). */
 static int version_read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
 	struct open_file *file = open_file_find(n);
@@ -131,7 +131,7 @@ static int version_read_once(struct node *n, uint64_t offset, uint8_t *buf, size
 	if (file) {
 		mutex_lock(&file->lock);
 		at = file->node;
-		if (!node_lives(at))
+		if (!node_lives(at) && file->shared.holds != IMAGE_RANGES)
 			err = content_read(&file->shared, offset, buf, size, got);
 		node_hold(at);
 		mutex_unlock(&file->lock);

@@ -278,6 +278,8 @@ static int table_verb(struct node *n, struct slice line, struct changes *c)
 		return tfs_flush(node_store_table(n));
 	if (line_is_verb(line, "compact", &argument) && !argument.n)
 		return tfs_compact(node_store_table(n));
+	if (line_is_verb(line, "truncate", &argument) && !argument.n)
+		return admin_truncate(n, c);
 	return row_verb(n, line, c);
 }
 

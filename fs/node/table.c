@@ -91,13 +91,15 @@ static void table_end(struct node *n)
 	extra_end_each(is_below, n);
 }
 
+#define PROTECTED "the table is protected: first write protect = false into its .schema"
+
 static int table_rmdir(struct node *n, const char *name, struct changes *c)
 {
 	int err = tfs_table_drop(fs.store, name);
 
 	if (err == 0)
 		table_end(n);
-	return err;
+	return err == -EPERM ? refuse(err, n, NULL, PROTECTED) : err;
 }
 
 /* A table's node has the table's id as its key, so it stays, and the kernel's entries below it remain valid. */
@@ -117,6 +119,8 @@ static int table_rename(struct renaming *m)
 		err = -ENOTEMPTY;
 	if (err == 0)
 		err = tfs_table_rename(fs.store, m->name, m->newname, m->noreplace);
+	if (err == -EPERM && replaces)
+		refuse(err, old, NULL, PROTECTED);
 	tree_changed_if_unknown(m->c, root, m->name, err);
 	tree_changed_if_unknown(m->c, root, m->newname, err);
 	if (err == 0 && replaces) {
