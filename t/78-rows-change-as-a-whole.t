@@ -172,9 +172,35 @@ for i in range(procs):
 same([os.waitpid(k, 0)[1] for k in kids], [0] * procs, "%d processes compare and set" % procs)
 same((slurp(T + "/r3/f/total"), slurp(T + "/r3/g/twin")), (b"200", b"200"), "  none of them lost an update")
 EOF2
+# ---- tabletctl ----
+table=$M/t
+ctl() { t "$TABLETCTL" "$@"; }
+ok "put: a row that does not exist" ctl put "$table" com.cnn.www f:html 'a	b'
+is "$(cat "$table/com.cnn.www/f/html")" "a	b" "  the value"
+ok "  standard input, at a timestamp" bash -c "head -c 300000 /dev/zero | '$TABLETCTL' put '$table' com.cnn.www f:zeros@7 -"
+same "$table/com.cnn.www/f/zeros@7" <(head -c 300000 /dev/zero) "  the value"
+ok "  a key of any bytes" ctl put "$table" '.a/b\x00%\\' 'f:q\t@1\x401' v/
+is "$(cat "$table/%2Ea%2Fb%00%25\\/f/q%09@1%401")" v/ "  has its name"
+long=$(printf 'k%.0s' {1..60000})
+ok "  a key of 60,000 bytes" ctl put "$table" "$long" f:q v
+is "$(ctl increment "$table" "$long" c:n)$(ctl increment "$table" "$long" c:n -5)" "1-4" "increment prints the number"
+ok "delete: a version" ctl delete "$table" com.cnn.www f:zeros@7
+is "$(ls "$table/com.cnn.www/f" | grep -c zeros)" 0 "  is removed"
+ok "  a column, a family, a row" bash -c "'$TABLETCTL' delete '$table' com.cnn.www f:html && '$TABLETCTL' delete '$table' r2 f: && '$TABLETCTL' delete '$table' $long"
+is "$(ls "$table/com.cnn.www" "$table/r2/f" | grep -c @):$(ls "$table" | grep -c k%)" "0:0" "  are removed"
+like "$(printf 'set f:a\t1\nincrement c:n\t2' | ctl mutate "$table" r2 | tr '\n' ' ')" '^set f:a@[0-9]+ increment c:n@[0-9]+.44 committed [0-9]+ $' "mutate prints the results"
+printf 'check f:a\t2\nset f:a\t3\ncommit\n' >"$W/lines"
+ctl mutate "$table" r2 "$W/lines" 2>"$W/said"
+is "$?:$(cat "$W/said")" "1:tabletctl: $table: r2: line 1: check f:a: its newest version has another value, or there is none" "a check that fails: 1"
+ctl mutate "$table" absent "$W/lines" 2>"$W/said"
+is "$?:$(ls "$table" | grep -c absent)" "1:0" "  leaves no directory of an absent row"
+code() { ctl "$@" >"$W/said" 2>&1; echo $?; }
+is "$(code put "$table" r2)$(code put "$table" '\q' f:q v)$(code delete "$table" r2 f)$(code nosuch)$(code put "$table" r2 $'f:q\n' v)" 22222 "bad usage: 2"
+is "$(code put "$table" r2 none:q v)$(code put "$M" r2 f:q v)$(code put "$W/none" r2 f:q v)$(code increment "$table" r2 f:q x)" 3333 "other errors: 3"
+
 cd / || exit 1
 remount
-is "$(cat "$M/t/r2/f/small"):$(cat "$M/t/r3/f/total")" "x:200" "all of it is there after a remount"
+is "$(cat "$M/t/r2/f/a"):$(cat "$M/t/r3/f/total")" "1:200" "all of it is there after a remount"
 unmount_store
 mount_store -o ro
 fails "a read-only mount" "Read-only file system" bash -c "echo commit >$M/t/r2/.mutate"

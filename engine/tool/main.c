@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &status_command, &bench_command};
+static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
+	&increment_command, &mutate_command, &status_command, &bench_command};
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
 static void print_usage(void)
@@ -15,14 +16,15 @@ static void print_usage(void)
 	     "\n"
 	     "Works on the data directories and mounts of tabletfs.\n");
 	for (unsigned i = 0; i < COMMANDS; i++)
-		printf("  %-8s %s\n", commands[i]->name, commands[i]->brief);
+		printf("  %-10s %s\n", commands[i]->name, commands[i]->brief);
 	puts("\n"
 	     "  tabletctl help SUBCOMMAND  help on one of them (SUBCOMMAND -h does the same)\n"
 	     "  tabletctl -h, --help       this text\n"
 	     "  tabletctl -V, --version    the version\n"
 	     "\n"
-	     "Exit status: 0 success, or clean; 1 damage was found; 2 failure (bad usage, the\n"
-	     "data directory is in use or is not one, an I/O error).");
+	     "Exit status: 0 success, or clean; 1 damage was found, or a check failed; 2 bad\n"
+	     "usage, or the data directory is in use or is not one, or an I/O error; 3 an error\n"
+	     "of put, delete, increment or mutate.");
 }
 
 static const struct command *command_named(const char *name)
@@ -59,7 +61,7 @@ static int run_command(const struct command *c, int argc, char **argv)
 	}
 	a.operand = argv + optind;
 	a.operands = argc - optind;
-	for (int i = 0; i < a.operands; i++) /* paths are printed without slashes at their end */
+	for (int i = 0; i < (c->one_path && a.operands ? 1 : a.operands); i++) /* paths are printed without slashes at their end */
 		for (size_t n = strlen(a.operand[i]); n > 1 && a.operand[i][n - 1] == '/'; n--)
 			a.operand[i][n - 1] = 0;
 	if (a.operands < c->least || a.operands > c->most)

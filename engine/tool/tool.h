@@ -27,11 +27,13 @@ struct command {
 	const char *usage;   /* printed for -h */
 	const char *letters; /* as for getopt_long */
 	const struct option *options;
+	bool one_path;                         /* only the first operand is a path */
 	int least, most;                       /* number of operands */
 	const char *operands;                  /* printed if there are too few or too many */
 	int (*run)(const struct arguments *a); /* returns the exit code */
 };
-extern const struct command check_command, repair_command, dump_command, status_command, bench_command;
+extern const struct command check_command, repair_command, dump_command, put_command, delete_command, increment_command,
+	mutate_command, status_command, bench_command;
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -211,6 +211,22 @@ static void drop_row_locked(struct node *row)
 	node_put_locked(row);
 }
 
+/* Removes the made directories of a row's split name that are empty now. */
+static void drop_parts(struct node *row, struct changes *c)
+{
+	struct buf path = {0};
+
+	if (node_append_name(row, &path) == 0)
+		for (size_t i = path.n; i-- > 0;) {
+			struct node *part = path.p[i] == '/' ? node_find(row->parent, NODE_ROW_PART, slice_of(path.p, i), 0) : NULL;
+
+			if (part && made_rmdir(part, NULL, c) == 0)
+				drop_kernel_entry(part, c);
+			node_put(part);
+		}
+	buf_fini(&path);
+}
+
 void made_drop_row(struct node *row, struct changes *c)
 {
 	struct node *own, *other;
@@ -227,6 +243,7 @@ void made_drop_row(struct node *row, struct changes *c)
 	if (other)
 		drop_kernel_entry(other, c);
 	node_put(other);
+	drop_parts(row, c);
 }
 
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)

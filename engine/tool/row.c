@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl put, delete, increment and mutate: a mutation of one row of a
+ * mounted table, through ROW/.mutate.
+ *
+ * The kernel looks ROW up before .mutate, so the directory of an absent row is
+ * made first, and removed again if the mutation is refused.  Each component of a
+ * long row name is opened by itself, because the path may be longer than
+ * PATH_MAX.
+ */
+#include "engine/base/file.h"
+#include "engine/base/name.h"
+#include "engine/bulk/escape.h"
+#include "engine/bulk/mutation_lines.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXIT_CHECK = 1, EXIT_ERROR = 3 };
+
+/* Appends, or ends the program. */
+static void put_text(struct buf *out, const char *s)
+{
+	if (buf_append(out, s, strlen(s)))
+		no_memory();
+}
+
+/* ROW as the user wrote it, to the name of its directory. */
+static int row_name(const char *shown, struct buf *out)
+{
+	struct buf key = {0};
+	int err = text_unescape(slice_str(shown), &key);
+
+	if (!err)
+		err = key.n && key.n <= TFS_ROW_MAX ? name_encode(NAME_ROW, buf_slice(&key), 0, out) : -EINVAL;
+	buf_fini(&key);
+	return err;
+}
+
+/* ---- the mutation ---- */
+
+static int write_all(int fd, struct slice s)
+{
+	while (s.n) {
+		ssize_t n = write(fd, s.p, s.n);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		s = slice_of(s.p + n, s.n - (size_t)n);
+	}
+	return 0;
+}
+
+static int read_all(int fd, struct buf *out)
+{
+	ssize_t n = 1;
+
+	while (n > 0) {
+		if (buf_reserve(out, 65536))
+			no_memory();
+		n = read(fd, out->p + out->n, 65536);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0)
+			out->n += (size_t)n;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+/* The reason that the descriptor of a refused mutation returns, or the error's text. */
+static const char *reason_of(int err, struct slice answer)
+{
+	static const char refused[] = "refused\t";
+	const size_t word = sizeof(refused) - 1;
+
+	if (!slice_has_prefix(answer, slice_str(refused)) || answer.n <= word + 1)
+		return strerror(-err);
+	return text("%.*s", (int)(answer.n - word - 1), (const char *)answer.p + word);
+}
+
+/* Writes the lines to .mutate in the row's directory, and reads the answer. */
+static int apply_in(int dir, struct slice lines, struct buf *answer)
+{
+	int fd = openat(dir, ".mutate", O_RDWR | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, lines);
+	if (read_all(fd, answer))
+		buf_reset(answer);
+	close(fd);
+	return err;
+}
+
+/* Does so in the directory `path` below dir.  Components that are absent are made, and removed after an error. */
+static int apply_below(int dir, char *path, struct slice lines, struct buf *answer)
+{
+	char *next = strchr(path, '/');
+	bool made = false;
+	int fd, err;
+
+	if (next)
+		*next++ = 0;
+	fd = openat(dir, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		made = mkdirat(dir, path, 0777) == 0;
+		fd = made || errno == EEXIST ? openat(dir, path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	}
+	if (fd < 0)
+		return -errno;
+	err = next ? apply_below(fd, next, lines, answer) : apply_in(fd, lines, answer);
+	close(fd);
+	if (err && made)
+		(void)!unlinkat(dir, path, AT_REMOVEDIR);
+	return err;
+}
+
+/* Applies lines without `commit` to the row; *answer is the result.  Returns the exit code. */
+static int row_mutate(const char *table, const char *shown, struct buf *lines, struct buf *answer)
+{
+	struct buf name = {0};
+	int err = row_name(shown, &name), dir = -1;
+
+	if (err) {
+		complain("%s: a row key has 1 to 65536 bytes, and a backslash begins one of \\t \\n \\r \\\\ \\xHH", shown);
+		return EXIT_CANNOT;
+	}
+	put_text(lines, "commit\n");
+	dir = open(table, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0) {
+		err = -errno;
+		complain("%s: %s", table, strerror(errno));
+	} else if (faccessat(dir, ".families", F_OK, 0)) {
+		err = -ENOTDIR;
+		complain("%s: not a table of a mounted store", table);
+	} else {
+		err = apply_below(dir, text("%.*s", (int)name.n, (const char *)name.p), buf_slice(lines), answer);
+		if (err)
+			complain("%s: %s: %s", table, shown, reason_of(err, buf_slice(answer)));
+	}
+	if (dir >= 0)
+		close(dir);
+	buf_fini(&name);
+	return err == -ECANCELED ? EXIT_CHECK : err ? EXIT_ERROR : 0;
+}
+
+/* Reads a file, or standard input for "-". */
+static int read_input(const char *path, struct buf *out)
+{
+	int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC), err;
+
+	err = fd < 0 ? -errno : read_all(fd, out);
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		complain("%s: %s", strcmp(path, "-") == 0 ? "standard input" : path, strerror(-err));
+	return err;
+}
+
+/* Operand i, which becomes a part of a line. */
+static const char *line_part(const struct arguments *a, int i)
+{
+	return strpbrk(a->operand[i], "\t\n") ? NULL : a->operand[i];
+}
+
+static int refuse_part(const struct command *c, const char *part)
+{
+	return bad_usage(c, "a tab or newline in %s is written \\t or \\n", part);
+}
+
+static int put_run(const struct arguments *a)
+{
+	const char *column = line_part(a, 2), *value = a->operands > 3 ? a->operand[3] : "-";
+	struct buf lines = {0}, bytes = {0}, answer = {0};
+	int status = EXIT_ERROR;
+
+	if (!column)
+		return refuse_part(&put_command, "FAMILY:QUALIFIER");
+	if (strcmp(value, "-") != 0)
+		put_text(&bytes, value);
+	else if (read_input("-", &bytes))
+		goto out;
+	put_text(&lines, text("set %s\t", column));
+	if (text_escape(buf_slice(&bytes), &lines))
+		no_memory();
+	put_text(&lines, "\n");
+	status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+out:
+	buf_fini(&lines);
+	buf_fini(&bytes);
+	buf_fini(&answer);
+	return status;
+}
+
+static int delete_run(const struct arguments *a)
+{
+	const char *cells = a->operands > 2 ? line_part(a, 2) : "row";
+	struct buf lines = {0}, answer = {0};
+	int status;
+
+	if (!cells || (a->operands > 2 && !strchr(cells, ':')))
+		return refuse_part(&delete_command, "FAMILY:QUALIFIER");
+	put_text(&lines, text("delete %s\n", cells));
+	status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+	buf_fini(&lines);
+	buf_fini(&answer);
+	return status;
+}
+
+static int increment_run(const struct arguments *a)
+{
+	const char *column = line_part(a, 2), *by = a->operands > 3 ? line_part(a, 3) : "1";
+	struct buf lines = {0}, answer = {0};
+	const uint8_t *number;
+	int status;
+
+	if (!column || !by)
+		return refuse_part(&increment_command, "FAMILY:QUALIFIER");
+	put_text(&lines, text("increment %s\t%s\n", column, by));
+	status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+	number = answer.n ? memchr(answer.p, '\t', answer.n) : NULL;
+	if (status == 0 && number)
+		for (number++; number < answer.p + answer.n && *number != '\n'; number++)
+			putchar(*number);
+	if (status == 0)
+		putchar('\n');
+	buf_fini(&lines);
+	buf_fini(&answer);
+	return status;
+}
+
+/* Removes `commit` at the end, because row_mutate adds it. */
+static void lines_end(struct buf *lines)
+{
+	static const char commit[] = "commit\n";
+	const size_t n = sizeof(commit) - 1;
+
+	if (lines->n && lines->p[lines->n - 1] != '\n')
+		put_text(lines, "\n");
+	if (lines->n >= n && memcmp(lines->p + lines->n - n, commit, n) == 0 &&
+		(lines->n == n || lines->p[lines->n - n - 1] == '\n'))
+		lines->n -= n;
+}
+
+static int mutate_run(const struct arguments *a)
+{
+	struct buf lines = {0}, answer = {0};
+	int status = EXIT_ERROR;
+
+	if (read_input(a->operands > 2 ? a->operand[2] : "-", &lines) == 0) {
+		lines_end(&lines);
+		status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+	}
+	if (status == 0)
+		fwrite(answer.p, 1, answer.n, stdout);
+	buf_fini(&lines);
+	buf_fini(&answer);
+	return status;
+}
+
+/* The operands behind the first are not options, although a value may begin with "-". */
+#define ROW_LETTERS "+:h"
+static const struct option row_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+#define ROW_USAGE                                                                                                                  \
+	"TABLE_PATH is a table below a mount point.  ROW, FAMILY:QUALIFIER and the lines\n"                                        \
+	"have the escapes \\t \\n \\r \\\\ \\xHH for single bytes.\n"                                                              \
+	"\n"                                                                                                                       \
+	"Exit status: 0 done; 1 a check failed; 2 bad usage; 3 any other error.  Unless it\n"                                      \
+	"is 0, nothing has changed (after an I/O error that is unknown).\n"
+
+const struct command put_command = {
+	.name = "put",
+	.brief = "write a cell of a mounted table",
+	.usage = "usage: tabletctl put TABLE_PATH ROW FAMILY:QUALIFIER[@TIMESTAMP] [VALUE|-]\n"
+		 "\n"
+		 "Writes the newest version of a column, or the version at TIMESTAMP.  Without\n"
+		 "VALUE, or if it is -, all of standard input is the value.\n"
+		 "\n" ROW_USAGE,
+	.letters = ROW_LETTERS,
+	.options = row_options,
+	.one_path = true,
+	.least = 3,
+	.most = 4,
+	.operands = "TABLE_PATH, ROW and FAMILY:QUALIFIER are",
+	.run = put_run,
+};
+const struct command delete_command = {
+	.name = "delete",
+	.brief = "delete a cell, a column, a family of a row, or a row",
+	.usage = "usage: tabletctl delete TABLE_PATH ROW [FAMILY:[QUALIFIER[@TIMESTAMP]]]\n"
+		 "\n"
+		 "Deletes the row; with FAMILY: its cells in this family, with a qualifier the\n"
+		 "column, with a timestamp one version.  FAMILY:@ is the column with the empty\n"
+		 "qualifier.  Deleting what is absent succeeds.\n"
+		 "\n" ROW_USAGE,
+	.letters = ROW_LETTERS,
+	.options = row_options,
+	.one_path = true,
+	.least = 2,
+	.most = 3,
+	.operands = "TABLE_PATH and ROW are",
+	.run = delete_run,
+};
+const struct command increment_command = {
+	.name = "increment",
+	.brief = "add to a number in a cell, and print it",
+	.usage = "usage: tabletctl increment TABLE_PATH ROW FAMILY:QUALIFIER [N]\n"
+		 "\n"
+		 "Adds N, which may be negative, or 1, and prints the new number.  An absent one\n"
+		 "is 0.\n"
+		 "\n" ROW_USAGE,
+	.letters = ROW_LETTERS,
+	.options = row_options,
+	.one_path = true,
+	.least = 3,
+	.most = 4,
+	.operands = "TABLE_PATH, ROW and FAMILY:QUALIFIER are",
+	.run = increment_run,
+};
+const struct command mutate_command = {
+	.name = "mutate",
+	.brief = "apply lines of operations and checks to a row",
+	.usage = "usage: tabletctl mutate TABLE_PATH ROW [FILE]\n"
+		 "\n"
+		 "Applies the lines in FILE, or on standard input, to a row, all or none:\n"
+		 "  set F:Q[@TS]<tab>VALUE    append F:Q<tab>VALUE    increment F:Q<tab>N\n"
+		 "  delete F:Q[@TS]           delete F:               delete row\n"
+		 "  check F:Q<tab>VALUE       check-absent F:Q        check-match F:Q<tab>REGEX\n"
+		 "A last line `commit' may be left out.  Prints a line with the result of each.\n"
+		 "See tabletfs-scan(7).\n"
+		 "\n" ROW_USAGE,
+	.letters = ROW_LETTERS,
+	.options = row_options,
+	.one_path = true,
+	.least = 2,
+	.most = 3,
+	.operands = "TABLE_PATH and ROW are",
+	.run = mutate_run,
+};
