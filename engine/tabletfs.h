@@ -623,7 +623,13 @@ struct tfs_scan_spec {
 	uint64_t row_limit;    /* rows, after the filters; 0: all */
 	uint64_t limit;        /* entries; 0: all */
 	size_t batch_bytes;    /* hint: fetch about this much at a time; 0: default */
-	bool past_damage;      /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
+	/*
+	 * Asked while a scan finds nothing for long (filters reject what it reads).
+	 * If it returns true, tfs_scan_next returns -EINTR; the next call continues.
+	 */
+	bool (*stop)(void *arg);
+	void *stop_arg;
+	bool past_damage; /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
 };
 struct tfs_scan;
 /* Order: rows (reverse: descending), families by id, qualifiers ascending, timestamps descending.  Each row is read as of one instant.  Copies the spec. */
@@ -631,7 +637,7 @@ TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, 
 /*
  * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno.
  * -EINVAL: a pattern is not valid; -ETIME: a pattern takes too many steps on a
- * key or value.
+ * key or value; -EINTR: see tfs_scan_spec.stop.
  */
 TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);

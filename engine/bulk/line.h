@@ -50,7 +50,7 @@ int line_stream_new(struct tfs_table *t, struct tfs_scan *scan, enum line_format
  * Appends the next bytes of the stream, until out has at least `enough` bytes or
  * the stream ends.  Returns 1, 0 if the stream has ended, -errno; the stream then
  * stays at its end or at its error.  -ESTALE: a large value was replaced while it
- * was read.
+ * was read.  -EINTR: tfs_scan_spec.stop; the next call continues.
  */
 int line_stream_read(struct line_stream *s, size_t enough, struct buf *out) TFS_MUST;
 uint64_t line_stream_cells(const struct line_stream *s); /* that have been begun */

@@ -73,10 +73,10 @@ static int next_cell(struct line_stream *s, struct buf *out)
 {
 	int r = tfs_scan_next(s->scan, &s->cell);
 
-	if (r <= 0) {
-		s->result = r;
+	if (r == 0)
+		s->result = 0;
+	if (r <= 0)
 		return r;
-	}
 	if (!s->cell.value.data && s->cell.size)
 		return begin_large(s, out);
 	s->cells++;
@@ -106,6 +106,8 @@ int line_stream_read(struct line_stream *s, size_t enough, struct buf *out)
 	while (s->result > 0 && out->n < enough) {
 		int err = s->within ? next_piece(s, out) : next_cell(s, out);
 
+		if (err == -EINTR)
+			return err;
 		if (err)
 			s->result = err;
 	}

@@ -123,9 +123,14 @@ static int cursor_next_tablet(struct row_cursor *c)
 
 static int cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 {
+	bool asked = false;
+
 	while (!c->at_end && (!c->open || c->at == c->answer.batch.count)) {
 		int n;
 
+		if (asked && c->stop && c->stop(c->stop_arg))
+			return -EINTR;
+		asked = true;
 		if (c->open && !c->answer.scan) {
 			c->open = false;
 			n = cursor_next_tablet(c);
@@ -148,7 +153,7 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 	int n = c->failed ? c->failed : cursor_next(c, cell);
 
 	/* The service closes a scan that fails.  Another call would open a new scan and return cells twice. */
-	if (n < 0)
+	if (n < 0 && n != -EINTR)
 		c->failed = n;
 	return n;
 }

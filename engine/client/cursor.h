@@ -33,6 +33,8 @@ struct row_cursor {
 	struct buf last_row; /* reverse: the largest possible row key of the next tablet */
 	bool open;           /* a scan of the service is open, or its last answer is not used up */
 	bool at_end;
+	bool (*stop)(void *arg); /* asked before each batch but the first of a call; true: -EINTR, and the next call continues */
+	void *stop_arg;
 	bool damaged;            /* past_damage: blocks were skipped */
 	int failed;              /* the error that ended the scan; every later call returns it */
 	uint64_t returned;       /* cells returned from the present tablet */

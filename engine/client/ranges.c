@@ -54,7 +54,7 @@ static void ranges_close(struct salt_scan *s)
 	free(s->heap);
 	s->ranges = NULL;
 	s->heap = NULL;
-	s->range_count = s->heap_count = 0;
+	s->range_count = s->heap_count = s->ranges_begun = 0;
 	s->begun = false;
 }
 
@@ -98,6 +98,8 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 		spec.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
 	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
 	r->cursor.user = s->user;
+	r->cursor.stop = s->stop;
+	r->cursor.stop_arg = s->stop_arg;
 	return err;
 }
 
@@ -170,19 +172,22 @@ static int range_next(struct salt_scan *s, struct range *r)
 /* Reads the first cell of each range. */
 static int ranges_begin(struct salt_scan *s)
 {
-	int err = ranges_open(s);
+	int err = s->ranges ? 0 : ranges_open(s);
 
-	for (unsigned i = 0; i < s->range_count && !err; i++) {
-		int n = range_next(s, &s->ranges[i]);
+	for (; s->ranges_begun < s->range_count && !err; s->ranges_begun += !err) {
+		struct range *r = &s->ranges[s->ranges_begun];
+		int n = range_next(s, r);
 
 		if (n > 0)
-			s->heap[s->heap_count++] = &s->ranges[i];
+			s->heap[s->heap_count++] = r;
 		err = n < 0 ? n : 0;
 	}
+	if (err)
+		return err;
 	for (unsigned i = s->heap_count / 2; i-- > 0;)
 		heap_sift_down(s, i);
-	s->begun = !err;
-	return err;
+	s->begun = true;
+	return 0;
 }
 
 bool salt_scan_damaged(const struct salt_scan *s)
@@ -224,7 +229,7 @@ int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct sl
 			heap_sift_down(s, 0);
 	}
 	if (n < 0) {
-		s->failed = n;
+		s->failed = n == -EINTR ? 0 : n;
 		return n;
 	}
 	if (!s->heap_count || (s->spec.limit && s->returned >= s->spec.limit))

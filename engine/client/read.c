@@ -188,6 +188,8 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 		return err;
 	}
 	salt_scan_init(&s->rows, t, s->schema, &converted);
+	s->rows.stop = spec->stop;
+	s->rows.stop_arg = spec->stop_arg;
 	*out = s;
 	return 0;
 }

@@ -51,7 +51,10 @@ struct salt_scan {
 	struct range *ranges;
 	struct range **heap; /* the ranges that have a cell; the first one has the next row to return */
 	unsigned range_count, heap_count;
-	bool begun; /* the first cell of each range was read */
+	unsigned ranges_begun; /* ranges whose first cell was read */
+	bool begun;            /* of all */
+	bool (*stop)(void *arg);
+	void *stop_arg;
 	int failed; /* the error that ended the scan; every later call returns it */
 };
 void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schema *schema, const struct scan_spec *spec);

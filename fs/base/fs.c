@@ -17,6 +17,7 @@ void fs_init(void)
 	cache_init(&fs.values, 8u << 20);
 	cache_init(&fs.control_texts, 4u << 20);
 	cache_init(&fs.dir_times, 64u << 20);
+	cache_init(&fs.view_ends, 1u << 20);
 	mutex_init(&fs.schema_lock, RANK_FS_SCHEMA);
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_init(&row_locks[i], RANK_FS_ROW);
@@ -27,6 +28,7 @@ void fs_fini(void)
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_fini(&row_locks[i]);
 	mutex_fini(&fs.schema_lock);
+	cache_fini(&fs.view_ends);
 	cache_fini(&fs.dir_times);
 	cache_fini(&fs.control_texts);
 	cache_fini(&fs.values);
@@ -81,5 +83,9 @@ struct caller *caller_new(fuse_req_t req)
 
 bool node_is_latest(const struct node *n)
 {
+	const struct node *view = node_above(n, NODE_VIEW);
+
+	if (view)
+		return view->key[view->key_n - 1] == 't'; /* .latest, not .rows */
 	return fs.latest || node_above(n, NODE_LATEST);
 }

@@ -45,6 +45,7 @@ struct fs {
 	 * to do.
 	 */
 	struct cache dir_times;
+	struct cache view_ends; /* of views with limit: the last row (fs/node/view.c); the stamp is `changes` */
 };
 extern struct fs fs;
 

@@ -51,10 +51,8 @@ struct node *node_root(void)
 
 #define INO_SCHEMA_END (1ull << 40) /* inode numbers below this are of .schema files only */
 
-static uint64_t key_hash(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+static uint64_t key_hash(uint64_t seed, enum node_kind kind, struct slice key, int64_t ts)
 {
-	uint64_t seed = parent ? parent->ino : 0;
-
 	seed = (seed ^ (uint64_t)ts * 0x9e3779b97f4a7c15u) + (uint64_t)kind * 0xd1b54a32d192ed03u;
 	return hash64(key, seed);
 }
@@ -149,14 +147,27 @@ static void node_index_resize(size_t buckets)
 	table.buckets = buckets;
 }
 
-uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+static uint64_t child_ino(uint64_t parent_ino, enum node_kind kind, struct slice key, int64_t ts)
 {
-	const uint64_t h = key_hash(parent, kind, key, ts), low = h % INO_SCHEMA_END;
+	const uint64_t h = key_hash(parent_ino, kind, key, ts), low = h % INO_SCHEMA_END;
 
 	/* .schema has a low number, so that tools that copy in the order of inode numbers restore it before the rows. */
 	if (kind == NODE_SCHEMA)
 		return low <= 1 ? low + 2 : low;
 	return h < INO_SCHEMA_END ? h + INO_SCHEMA_END : h;
+}
+
+uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	const struct node *family = parent, *row = parent->parent;
+	uint64_t ino;
+
+	if (kind != NODE_VIEW_VERSION)
+		return child_ino(parent->ino, kind, key, ts);
+	/* A version has its number in the table, which is the parent of the view. */
+	ino = child_ino(row->parent->parent->ino, NODE_ROW, node_key(row), 0);
+	ino = child_ino(ino, NODE_FAMILY, node_key(family), 0);
+	return child_ino(ino, NODE_VERSION, key, ts);
 }
 
 struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)

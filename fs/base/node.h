@@ -56,7 +56,17 @@
 	X(GROUP_DIR, group_dir)       /* key: "#ID" of the group */                                                                \
 	X(SETTING, setting)           /* a control file; key: its name */                                                          \
 	X(SYSTEM, system)             /* /.tabletfs */                                                                             \
-	X(MUTATE, mutate)             /* ROW/.mutate */
+	X(MUTATE, mutate)             /* ROW/.mutate */                                                                            \
+	X(SCAN, scan)                 /* TABLE/.scan and directories below it; key: clauses, joined by '/' */                      \
+	X(SCAN_STREAM, scan_stream)   /* .tsv and others below a scan; key: its name */                                            \
+	X(VIEW, view)                 /* .rows and .latest below a scan; parent: the table; key: clauses and the name */           \
+	/* Below a view, each kind has a counterpart, in the order of ROW to PLAIN. */                                             \
+	X(VIEW_ROW, view_row)                                                                                                      \
+	X(VIEW_ROW_PART, view_row_part)                                                                                            \
+	X(VIEW_FAMILY, view_family)                                                                                                \
+	X(VIEW_CELL_PART, view_cell_part)                                                                                          \
+	X(VIEW_VERSION, view_version)                                                                                              \
+	X(VIEW_PLAIN, view_plain) /* key: qualifier; ts: of the version that it shows */
 
 #define NODE_ENUMERATOR(upper, lower) NODE_##upper,
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };
@@ -71,6 +81,9 @@ enum node_trait {
 	KIND_TIMED = 32,        /* a directory whose time users can set in .latest */
 	KIND_UNCACHED = 64,     /* the kernel looks the name up at each use */
 	KIND_UNCACHED_RW = 128, /* the same, unless the mount is read-only */
+	KIND_PART = 256,        /* a directory of a split name */
+	KIND_FAMILY = 512,      /* a directory of cells */
+	KIND_SCAN = 1024,       /* a scan, or in a view of one: nothing can be changed there */
 };
 
 struct open_file;
@@ -125,6 +138,9 @@ struct dirx {
 	uid_t uid;
 	gid_t gid;
 	_Atomic uint32_t epoch; /* NODE_TABLE only: never 0; when it changes, all remembered sizes become unknown */
+	/* NODE_VIEW only */
+	_Atomic int64_t entered_us; /* ages count back from here */
+	_Atomic uint32_t opens;     /* open files and directories in the view */
 };
 
 struct node_ops;

@@ -74,6 +74,8 @@ struct node_ops {
 	int (*set_time)(struct node *n, int64_t us, struct changes *c);
 	/* Called for a LOOKUP before attr.  NULL: nothing is called. */
 	void (*looked_up)(struct node *n);
+	/* A descriptor was opened or closed.  NULL: nothing is called. */
+	void (*opened)(struct node *n, bool open);
 
 	/* ---- a directory ---- */
 	const char *const *reserved;        /* names that a later version will use: refused.  NULL-terminated */

@@ -29,7 +29,7 @@ void cell_place_at(struct node *family_node, struct slice qualifier, bool versio
 
 void cell_place_of(struct node *cell, struct cell_place *out)
 {
-	cell_place_at(cell->parent, node_key(cell), cell->kind == NODE_VERSION, cell->ts, out);
+	cell_place_at(cell->parent, node_key(cell), cell->kind != NODE_PLAIN, cell->ts, out);
 }
 
 void family_info_from(const struct tfs_family *f, struct family_info *out)

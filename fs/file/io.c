@@ -162,8 +162,14 @@ static int version_read(struct node *n, uint64_t offset, uint8_t *buf, size_t si
 
 static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
+	int err;
+
 	if (node_ops(n)->text)
 		return node_read_text(n, offset, buf, size, got);
+	if (node_is(n, KIND_SCAN)) {
+		err = cell_node_read(n, offset, buf, size, got);
+		return err == -ENOENT ? -ESTALE : err;
+	}
 	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= FS_CACHED_VALUE_MAX) {
 		node_mark_paged(n);
 		*got = size;
@@ -404,6 +410,8 @@ void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		descriptor_free(d);
 	} else if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
 		version_count_close(node_of(ino));
+	} else if (!fs.no_open && node_ops(node_of(ino))->opened) {
+		node_ops(node_of(ino))->opened(node_of(ino), false);
 	}
 	changes_reply_err(&c, req, err);
 }

@@ -242,6 +242,20 @@ static int version_reply_reader(fuse_req_t req, struct node *n, struct fuse_file
 	return pending ? 0 : err == -ENOENT ? -ESTALE : err;
 }
 
+/* Opens a cell in the view of a scan.  The kernel drops its pages, because no commit invalidates them. */
+static void reply_view_reader(fuse_req_t req, struct node *n, struct fuse_file_info *fi)
+{
+	if ((fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC)) {
+		reply_err(req, refuse(-EROFS, n, NULL, "the results of a scan can only be read"));
+		return;
+	}
+	node_ops(n)->opened(n, true);
+	fi->fh = 0;
+	fi->noflush = 1;
+	if (fuse_reply_open(req, fi) != 0)
+		node_ops(n)->opened(n, false);
+}
+
 /* d becomes the descriptor of the request's open file. */
 static void descriptor_to_reply(fuse_req_t req, struct descriptor *d, struct fuse_file_info *fi)
 {
@@ -267,6 +281,10 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			reply_err(req, refuse_store(err, n, NULL, "cannot be opened"));
 		else if (fuse_reply_open(req, fi) != 0)
 			sequential_release(NULL, sequential_of(fi));
+		return;
+	}
+	if (node_is(n, KIND_SCAN) && !node_is_dir(n)) {
+		reply_view_reader(req, n, fi);
 		return;
 	}
 	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC)) {

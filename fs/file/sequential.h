@@ -37,7 +37,7 @@ struct sequential_ops {
 	/* Sets s->state.  flags: as for open(2). */
 	int (*open)(struct sequential *s, int flags);
 	/*
-	 * Reads the next bytes; *got < n at the end only.  -EINTR: the request was
+	 * Reads the next bytes; *got is 0 at the end only.  -EINTR: the request was
 	 * interrupted; the next call continues.  NULL: -EACCES.
 	 */
 	int (*read)(struct sequential *s, void *buf, size_t n, size_t *got);

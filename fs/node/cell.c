@@ -306,7 +306,7 @@ static bool plain_list_attr(const struct listing *a, struct node *n, const struc
 {
 	if (is_open(n) || a->changes != atomic_load(&fs.changes))
 		return false;
-	cell_attr(n, &a->family, e->ts, e->info.commit_us, e->info.size, &p->attr);
+	cell_attr(n, &a->family, e->info.ts, e->info.commit_us, e->info.size, &p->attr);
 	return true;
 }
 

@@ -23,7 +23,7 @@ static mode_t dir_mode(mode_t mode)
 
 int family_attr(struct node *n, struct stat *st, double *timeout)
 {
-	const struct node *family = n->kind == NODE_CELL_PART ? n->parent : n;
+	const struct node *family = node_is(n, KIND_PART) ? n->parent : n;
 	const struct tfs_schema *s;
 	const struct tfs_family *f;
 	int err = tfs_schema_get(node_store_table(n), &s);
@@ -89,7 +89,7 @@ static int family_rmdir(struct node *n, const char *name, struct changes *c)
 	return ofile_pending_below(n) ? -ENOTEMPTY : made_rmdir(n, name, c);
 }
 
-static bool family_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+bool family_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
 	const struct tfs_family *f = tfs_schema_family(a->schema, node_name(n));
 
@@ -99,7 +99,7 @@ static bool family_list_attr(const struct listing *a, struct node *n, const stru
 }
 
 const struct node_ops family_ops = {
-	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED,
+	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED | KIND_FAMILY,
 	.name = fs_schema_name,
 	.attr = family_attr,
 	.no_dirs = NO_DIRS,
@@ -114,14 +114,14 @@ const struct node_ops family_ops = {
 
 /* ---- a part of a split name ---- */
 
-static bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
 	tree_dir_attr(n, dir_mode(a->family.mode), a->family.uid, a->family.gid, &p->attr);
 	return true;
 }
 
 const struct node_ops cell_part_ops = {
-	.traits = KIND_DIR | KIND_IN_VIEW | KIND_TIMED,
+	.traits = KIND_DIR | KIND_IN_VIEW | KIND_TIMED | KIND_PART,
 	.attr = family_attr,
 	.no_dirs = NO_DIRS,
 	.resolve = cell_resolve_name,

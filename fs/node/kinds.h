@@ -22,12 +22,21 @@ void table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
 /* ---- row.c ---- */
 /* node_ops.resolve of a table, and of the part of a split row name: a row, a part, or scratch. */
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out);
+/* node_ops.resolve of a row: a family, or scratch. */
+int row_resolve_child(struct node *dir, const char *name, struct resolved *out);
+/* The phase of node_ops.list that lists the families of a row. */
+int row_list_families(struct lister *l, struct list_entry *e);
+/* node_ops.list_attr of a directory with the mode and owner of its table. */
+bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
 
 /* ---- family.c ---- */
 /* For mkdir ROW/FAMILY: adds the family to the schema, if it is not there and the schema allows it. */
 int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c) TFS_MUST;
 /* node_ops.attr of a directory with the mode and owner of its family. */
 int family_attr(struct node *n, struct stat *st, double *timeout);
+/* node_ops.list_attr of a family, and of the part of a split cell name. */
+bool family_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
+bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
 
 /* ---- cell.c and cell_rename.c ---- */
 /* node_ops.resolve of a family, and of the part of a split cell name: a cell, a part, or scratch. */

@@ -11,6 +11,7 @@
 #include "fs/node/list.h"
 
 #include "fs/base/extra.h"
+#include "fs/node/view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,15 @@ int lister_init(struct lister *l, struct node *base, struct slice path)
 	mutex_unlock(tree_mutex());
 	l->path = path;
 	l->latest = node_is_latest(base);
-	return path.n ? name_prefix_init(path, base->kind == NODE_FAMILY, &l->prefix) : 0;
+	if (node_above(base, NODE_VIEW)) {
+		int err;
+
+		l->view = calloc(1, sizeof(*l->view));
+		err = l->view ? view_clauses(base, l->view) : -ENOMEM;
+		if (err)
+			return err;
+	}
+	return path.n ? name_prefix_init(path, node_is(base, KIND_FAMILY), &l->prefix) : 0;
 }
 
 void lister_fini(struct lister *l)
@@ -54,12 +63,15 @@ void lister_fini(struct lister *l)
 	buf_fini(&l->name);
 	buf_fini(&l->last_part);
 	free(l->memory);
+	if (l->view)
+		clauses_fini(l->view);
+	free(l->view);
 }
 
 int lister_new(struct node *dir, const struct cursor *from, bool values, struct lister **out)
 {
 	struct lister *l = calloc(1, sizeof(*l));
-	bool part = dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART;
+	bool part = node_is(dir, KIND_PART);
 	int err;
 
 	if (!l)

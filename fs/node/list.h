@@ -53,6 +53,7 @@ struct lister {
 	bool latest;
 	bool damaged; /* a block could not be read: scans pass such blocks from here on */
 	const struct tfs_schema *schema;
+	struct clauses *view; /* of the view of a scan; NULL: dir is in none */
 	struct tfs_scan *scan;
 	bool scan_done, peeked;
 	struct tfs_cell cell; /* the scan's current one, if peeked */

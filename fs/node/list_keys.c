@@ -10,6 +10,7 @@
 #include "fs/node/list.h"
 
 #include "fs/base/extra.h"
+#include "fs/node/view.h"
 
 #include <errno.h>
 
@@ -20,23 +21,25 @@
 
 static int rows_scan(struct lister *l)
 {
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .batch_bytes = BATCH_BYTES, .past_damage = l->damaged};
-	int r;
+	struct tfs_scan_spec spec = l->view ? l->view->spec : (struct tfs_scan_spec){0};
+	int r = 0;
 
-	if (l->phase_begun) {
-		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
-		spec.row_from_after = true;
-	} else {
-		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
-	}
-	if (r == 0 && l->path.n)
+	spec.what = TFS_SCAN_ROWS;
+	spec.batch_bytes = BATCH_BYTES;
+	spec.past_damage = l->damaged;
+	if (l->path.n) {
+		bound_from(&spec.row_from, &spec.row_from_after, buf_slice(&l->prefix.raw), false);
 		r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
-	if (r)
-		return r;
-	spec.row_from = bytes_of(buf_slice(&l->from));
-	if (l->to.n)
-		spec.row_to = bytes_of(buf_slice(&l->to));
-	return tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+		if (l->to.n)
+			bound_to(&spec.row_to, buf_slice(&l->to));
+	}
+	if (l->phase_begun && spec.reverse)
+		bound_to(&spec.row_to, buf_slice(&l->at.key));
+	else if (l->phase_begun)
+		bound_from(&spec.row_from, &spec.row_from_after, buf_slice(&l->at.key), true);
+	if (spec.reverse && spec.past_damage)
+		r = -EIO;
+	return r ? r : tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
 }
 
 /* Makes l->cell the scan's next entry, if there is one (l->peeked). */
@@ -113,45 +116,52 @@ static int rows_next(struct lister *l)
 
 /* ---- cells ---- */
 
+/* l->from and l->to: the qualifiers below the directory's path. */
+static int cells_range(struct lister *l)
+{
+	const struct buf *first = l->behind ? &l->prefix.raw : &l->prefix.qualifier;
+	int r = buf_set(&l->from, first->p, first->n);
+
+	if (r == 0 && l->behind)
+		return key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
+	/* the versions of one qualifier */
+	if (r == 0)
+		r = buf_set(&l->to, first->p, first->n);
+	return r ? r : buf_u8(&l->to, 0);
+}
+
 static int cells_scan(struct lister *l)
 {
 	const char *family = node_name(l->base);
-	struct tfs_scan_spec spec = {
-		.what = l->values ? TFS_SCAN_CELLS : TFS_SCAN_KEYS,
-		.row_from = bytes_of(node_key(l->base->parent)),
-		.one_row = true,
-		.families = &family,
-		.family_count = 1,
-		.versions = l->latest ? 1 : 0,
-		.batch_bytes = BATCH_BYTES,
-		.past_damage = l->damaged,
-	};
+	struct tfs_scan_spec spec = l->view ? l->view->spec : (struct tfs_scan_spec){0};
+	bool counts = spec.column_limit != 0; /* then the scan begins at the first column, and is_before_cursor() skips */
 	int r = 0;
 
-	if (l->path.n && !l->behind) {
-		/* the versions of one qualifier */
-		r = buf_set(&l->from, l->prefix.qualifier.p, l->prefix.qualifier.n);
-		if (r == 0)
-			r = buf_set(&l->to, l->prefix.qualifier.p, l->prefix.qualifier.n);
-		if (r == 0)
-			r = buf_u8(&l->to, 0);
-	} else if (l->path.n) {
-		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
-		if (r == 0)
-			r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
+	spec.what = l->values ? TFS_SCAN_CELLS : TFS_SCAN_KEYS;
+	spec.row_from = bytes_of(node_key(l->base->parent));
+	spec.row_from_after = spec.reverse = false;
+	spec.one_row = true;
+	spec.families = &family;
+	spec.family_count = 1;
+	spec.batch_bytes = BATCH_BYTES;
+	spec.past_damage = l->damaged;
+	/* These filters select among versions: then is_before_cursor() skips all but the first that matches. */
+	if (l->latest && !spec.value_regex.data && !spec.value_is.data && !spec.has_changed)
+		spec.versions = 1;
+	if (l->path.n) {
+		r = cells_range(l);
+		if (!counts)
+			bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_slice(&l->from), false);
+		if (l->to.n)
+			bound_to(&spec.qualifier_to, buf_slice(&l->to));
 	}
-	if (r == 0 && l->phase_begun) {
-		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
-		if (r == 0 && l->latest)
-			r = buf_u8(&l->from, 0);
-		spec.after_cell = !l->latest;
+	if (l->phase_begun && !counts) {
+		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_slice(&l->at.key), l->latest);
+		spec.after_cell = !l->latest && !l->view;
 		spec.after_ts = l->at.number;
 	}
 	if (r)
 		return r;
-	spec.qualifier_from = bytes_of(buf_slice(&l->from));
-	if (l->to.n)
-		spec.qualifier_to = bytes_of(buf_slice(&l->to));
 	r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
 	if (r == -EINVAL) { /* the family was dropped */
 		l->scan_done = true;
@@ -160,14 +170,32 @@ static int cells_scan(struct lister *l)
 	return r;
 }
 
+/* In a view, which may count versions or columns, a scan begins with cells that precede the cursor. */
+static bool is_before_cursor(const struct lister *l)
+{
+	struct slice qualifier = slice_from(l->cell.qualifier);
+	int order;
+
+	if (!l->view)
+		return false;
+	if (l->path.n && slice_cmp(qualifier, buf_slice(&l->from)) < 0)
+		return true;
+	if (!l->phase_begun)
+		return false;
+	order = slice_cmp(qualifier, buf_slice(&l->at.key));
+	return order < 0 || (order == 0 && (l->latest || l->cell.ts >= l->at.number));
+}
+
 static int cells_next(struct lister *l)
 {
 	int r;
 
-	r = lister_peek(l, cells_scan);
-	if (r || !l->peeked)
-		return r;
-	l->peeked = false;
+	do {
+		r = lister_peek(l, cells_scan);
+		if (r || !l->peeked)
+			return r;
+		l->peeked = false;
+	} while (is_before_cursor(l));
 	l->at.number = l->cell.ts;
 	r = buf_set(&l->at.key, l->cell.qualifier.data, l->cell.qualifier.size);
 	if (r)
@@ -179,7 +207,7 @@ static int cells_next(struct lister *l)
 /* Returns 1 and a key in at.key whose path, in l->name, is below l->path; 0 at the end; -errno. */
 static int keys_next(struct lister *l)
 {
-	bool rows = l->base->kind != NODE_FAMILY;
+	bool rows = !node_is(l->base, KIND_FAMILY);
 
 	for (;;) {
 		enum name_kind kind = rows ? NAME_ROW : l->latest ? NAME_NEWEST : NAME_VERSION;
@@ -208,7 +236,7 @@ static int keys_next(struct lister *l)
  */
 static bool has_range(const struct lister *l, bool behind)
 {
-	if (l->base->kind != NODE_FAMILY || !l->path.n)
+	if (!node_is(l->base, KIND_FAMILY) || !l->path.n)
 		return !behind;
 	return behind || (l->prefix.split_version && !slice_eq(buf_slice(&l->prefix.qualifier), buf_slice(&l->prefix.raw)));
 }
@@ -276,7 +304,7 @@ static int part_is_due(struct lister *l, struct slice part)
 	return r;
 }
 
-static int next_key(struct lister *l, struct list_entry *e)
+static int next_entry(struct lister *l, struct list_entry *e)
 {
 	int r;
 
@@ -292,20 +320,29 @@ static int next_key(struct lister *l, struct list_entry *e)
 		if (last) {
 			e->key = buf_slice(&l->at.key);
 			e->kind = NODE_ROW;
-			if (l->base->kind == NODE_FAMILY) {
+			if (node_is(l->base, KIND_FAMILY)) {
 				e->kind = l->latest ? NODE_PLAIN : NODE_VERSION;
-				e->ts = l->at.number;
+				e->ts = l->latest && !l->view ? 0 : l->at.number;
 				e->info = (struct tfs_info){l->cell.ts, l->cell.size, l->cell.expires_us, l->cell.commit_us};
 				e->value = l->cell.value;
 			}
 			return 1;
 		}
 		e->key = slice_of(l->name.p, (size_t)(component.p + component.n - l->name.p));
-		e->kind = l->base->kind == NODE_FAMILY ? NODE_CELL_PART : NODE_ROW_PART;
+		e->kind = node_is(l->base, KIND_FAMILY) ? NODE_CELL_PART : NODE_ROW_PART;
 		r = part_is_due(l, e->key);
 		if (r)
 			return r;
 	}
+	return r;
+}
+
+static int next_key(struct lister *l, struct list_entry *e)
+{
+	int r = next_entry(l, e);
+
+	if (r > 0 && l->view)
+		e->kind = view_kind(e->kind);
 	return r;
 }
 

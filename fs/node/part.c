@@ -14,7 +14,7 @@ int part_path(struct node *dir, const char *name, struct node **base, struct buf
 	int err = 0;
 
 	*base = dir;
-	if (dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART) {
+	if (node_is(dir, KIND_PART)) {
 		*base = dir->parent;
 		err = buf_append_slice(path, node_key(dir));
 		if (err == 0)

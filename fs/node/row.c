@@ -9,6 +9,7 @@
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
 #include "fs/node/tree.h"
+#include "fs/node/view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,8 +40,7 @@ int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	return err;
 }
 
-/* node_ops.resolve of a row: a family, or scratch. */
-static int resolve_in_row(struct node *dir, const char *name, struct resolved *out)
+int row_resolve_child(struct node *dir, const char *name, struct resolved *out)
 {
 	if (name[0] == '.')
 		return scratch_resolve_name(dir, name, out);
@@ -65,7 +65,7 @@ static int row_has_cells(struct node *n, bool *has)
 	return tfs_row_exists(node_store_table(n), bytes_of(node_key(n)), NULL, has);
 }
 
-static bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
 	tree_dir_attr(n, a->schema->mode, a->schema->uid, a->schema->gid, &p->attr);
 	return true;
@@ -76,7 +76,7 @@ static bool row_list_attr(const struct listing *a, struct node *n, const struct 
 /* The ids of the families with cells in the row, ended by 0 (no family has that id). */
 static int load_families(struct lister *l, uint16_t **out)
 {
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_FAMILIES, .row_from = bytes_of(node_key(l->base)), .one_row = true};
+	struct tfs_scan_spec spec = l->view ? l->view->spec : (struct tfs_scan_spec){0};
 	uint16_t *ids = calloc(l->schema->family_count + 1, sizeof(*ids));
 	struct tfs_cell cell;
 	unsigned count;
@@ -84,6 +84,10 @@ static int load_families(struct lister *l, uint16_t **out)
 
 	if (!ids)
 		return -ENOMEM;
+	spec.what = TFS_SCAN_FAMILIES;
+	spec.row_from = bytes_of(node_key(l->base));
+	spec.row_from_after = spec.reverse = false;
+	spec.one_row = true;
 	for (;;) {
 		count = 0;
 		spec.past_damage = l->damaged;
@@ -117,7 +121,7 @@ static bool row_has_family(const struct lister *l, uint16_t id, struct slice key
 	return here;
 }
 
-static int list_families(struct lister *l, struct list_entry *e)
+int row_list_families(struct lister *l, struct list_entry *e)
 {
 	if (!l->memory) {
 		uint16_t *ids = NULL;
@@ -136,8 +140,10 @@ static int list_families(struct lister *l, struct list_entry *e)
 		fs_schema_family_key(f->id, l->family_key);
 		if (!row_has_family(l, f->id, slice_str(l->family_key)))
 			continue;
-		*e = (struct list_entry){
-			.name = slice_str(f->name), .kind = NODE_FAMILY, .parent = l->base, .key = slice_str(l->family_key)};
+		*e = (struct list_entry){.name = slice_str(f->name),
+			.kind = l->view ? NODE_VIEW_FAMILY : NODE_FAMILY,
+			.parent = l->base,
+			.key = slice_str(l->family_key)};
 		return 1;
 	}
 	return 0;
@@ -152,8 +158,8 @@ const struct node_ops row_ops = {
 	.attr = tree_attr,
 	.reserved = row_reserved,
 	.children = row_children,
-	.resolve = resolve_in_row,
-	.list = (const list_phase_fn[]){list_extras, list_families, NULL},
+	.resolve = row_resolve_child,
+	.list = (const list_phase_fn[]){list_extras, row_list_families, NULL},
 	.rmdir = made_rmdir,
 	.has_cells = row_has_cells,
 	.find = row_find,
@@ -164,7 +170,7 @@ const struct node_ops row_ops = {
 /* ---- a part of a split name ---- */
 
 const struct node_ops row_part_ops = {
-	.traits = KIND_DIR | KIND_IN_VIEW | KIND_TIMED,
+	.traits = KIND_DIR | KIND_IN_VIEW | KIND_TIMED | KIND_PART,
 	.attr = tree_attr,
 	.resolve = row_resolve_name,
 	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_keys, NULL},

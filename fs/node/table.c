@@ -141,10 +141,10 @@ static int list_schema(struct lister *l, struct list_entry *e)
 	return 1;
 }
 
-static const char *const table_reserved[] = {".scan", ".snap", ".import", ".import.tar", ".export", ".export.tar", ".changes",
-	".splits", ".run", ".scripts", ".since", NULL};
-static const struct fixed_child table_children[] = {
-	{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES}, {".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {0}};
+static const char *const table_reserved[] = {
+	".snap", ".import", ".import.tar", ".export", ".export.tar", ".changes", ".splits", ".run", ".scripts", ".since", NULL};
+static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
+	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {0}};
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
 	{.name = ".ctl", .mode = 0600, .apply = admin_apply_table},

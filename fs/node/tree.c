@@ -103,10 +103,20 @@ int tree_find(struct node *dir, const char *name, struct node **out)
 	return err;
 }
 
+int tree_check_writable(struct node *n, const char *name)
+{
+	return node_is(n, KIND_SCAN) ? refuse(-EROFS, n, name, "the results of a scan can only be read") : 0;
+}
+
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out)
 {
 	const char *names = node_ops(dir)->names;
-	int err = tree_resolve(dir, name, out);
+	int err = tree_check_writable(dir, name);
+
+	*out = (struct resolved){0};
+	if (err)
+		return err;
+	err = tree_resolve(dir, name, out);
 
 	if (err == -ENAMETOOLONG)
 		return refuse(err, dir, name, "too long for a name or a key");

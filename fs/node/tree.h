@@ -23,6 +23,8 @@ int tree_find_resolved(struct node *dir, struct resolved *r, struct node **out) 
 int tree_exists(struct node *dir, struct resolved *r) TFS_MUST;
 /* The node with a name, counted, if it exists; else -ENOENT. */
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
+/* -EROFS, logged: n, or the child of n with this name (NULL allowed), can only be read. */
+int tree_check_writable(struct node *n, const char *name) TFS_MUST;
 /* The same for a name that will be made: EPERM or EINVAL instead of ENOENT, and the reason is logged. */
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 

@@ -165,7 +165,9 @@ void request_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct changes c = {0};
 	int err;
 
-	err = tree_find(dir, name, &n);
+	err = tree_check_writable(dir, name);
+	if (err == 0)
+		err = tree_find(dir, name, &n);
 	if (err == 0)
 		err = remove_dir(n, name, &c);
 	if (err == 0)
@@ -182,10 +184,12 @@ void request_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent);
 	struct changes c = {0};
-	struct resolved what;
+	struct resolved what = {0};
 	int err;
 
-	err = tree_resolve(dir, name, &what);
+	err = tree_check_writable(dir, name);
+	if (err == 0)
+		err = tree_resolve(dir, name, &what);
 	if (err)
 		goto out;
 	if (kind_ops(what.kind)->unlink)
@@ -205,8 +209,10 @@ out:
 
 static int rename_any(struct renaming *m)
 {
-	int err = tree_resolve(m->dir, m->name, &m->from);
+	int err = tree_check_writable(m->dir, m->name);
 
+	if (err == 0)
+		err = tree_resolve(m->dir, m->name, &m->from);
 	if (err == 0)
 		err = tree_find_resolved(m->dir, &m->from, &m->source);
 	if (err)

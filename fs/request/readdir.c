@@ -64,7 +64,7 @@ static int entry_node(struct answer *a, const struct list_entry *e, const char *
 {
 	if (!kind_ops(e->kind)->list_attr)
 		return tree_find(a->dir, name, out);
-	*out = node_get(e->parent, e->kind, e->key, e->kind == NODE_VERSION ? e->ts : 0);
+	*out = node_get(e->parent, e->kind, e->key, e->ts);
 	return *out ? 0 : -ENOMEM;
 }
 
@@ -80,8 +80,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	memcpy(name, e->name.p, e->name.n);
 	name[e->name.n] = 0;
 	if (!a->plus || e->unsure || (offset & UINT32_MAX) > PLUS_ENTRIES)
-		return add_plain(
-			a, name, node_ino(e->parent, e->kind, e->key, e->kind == NODE_PLAIN ? 0 : e->ts), type_of(e->kind), offset);
+		return add_plain(a, name, node_ino(e->parent, e->kind, e->key, e->ts), type_of(e->kind), offset);
 	r = entry_node(a, e, name, &n);
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
 		r = node_entry(n, &p);
@@ -228,7 +227,7 @@ static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 
 static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct dir_handle *h, bool plus)
 {
-	struct node *dir = node_of(ino), *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
+	struct node *dir = node_of(ino), *family = node_is(dir, KIND_PART) ? dir->parent : dir;
 	struct answer a = {.req = req,
 		.dir = dir,
 		.plus = plus,
@@ -249,7 +248,7 @@ static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	a.stream = s;
 	if (node_table(dir))
 		r = tfs_schema_get(node_store_table(dir), &a.listing.schema);
-	if (r == 0 && family->kind == NODE_FAMILY)
+	if (r == 0 && node_is(family, KIND_FAMILY))
 		r = family_info_get(family, &a.listing.family);
 	if (r == 0) {
 		mutex_lock(&s->lock);
@@ -296,6 +295,12 @@ void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	dir_list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, true);
 }
 
+static void dir_opened(struct node *n, bool open)
+{
+	if (node_ops(n)->opened)
+		node_ops(n)->opened(n, open);
+}
+
 void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct dir_handle *h;
@@ -310,13 +315,17 @@ void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	fi->fh = (uintptr_t)h;
-	fi->cache_readdir = fi->keep_cache = 1;
-	if (fuse_reply_open(req, fi) != 0)
+	fi->cache_readdir = fi->keep_cache = !node_is(node_of(ino), KIND_UNCACHED);
+	dir_opened(node_of(ino), true);
+	if (fuse_reply_open(req, fi) != 0) {
+		dir_opened(node_of(ino), false);
 		free(h);
+	}
 }
 
 void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	dir_opened(node_of(ino), false);
 	stream_close((struct dir_handle *)(uintptr_t)fi->fh);
 	reply_err(req, 0);
 }

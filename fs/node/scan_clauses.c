@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clauses of scans, streams and views, checked with the store.
+ *
+ * limit=N of a view.  The rows up to the N-th are found by one scan.  Its last row
+ * is kept until something is committed, and is a bound of every later scan.
+ */
+#include "fs/node/view.h"
+
+#include "fs/base/reply.h"
+
+#include <errno.h>
+
+/* Returns 0, or -EINVAL if a pattern is not valid: the store compiles it in a scan of a row that has no cell. */
+static int check_with_store(struct node *n, const struct clauses *c)
+{
+	struct tfs_scan_spec spec = c->spec;
+	struct tfs_scan *scan;
+	struct tfs_cell cell;
+	int err;
+
+	spec.row_from = TFS_S("\0");
+	spec.row_from_after = spec.reverse = false;
+	spec.one_row = true;
+	err = tfs_scan_new(node_store_table(n), &spec, &scan);
+	if (err)
+		return err;
+	err = tfs_scan_next(scan, &cell);
+	tfs_scan_free(scan);
+	return err < 0 ? err : 0;
+}
+
+int scan_clauses(struct node *n, const char *name, struct slice path, int64_t now_us, struct clauses *out)
+{
+	const char *why;
+	int err = clauses_parse(path, now_us, out, &why);
+
+	if (why)
+		return refuse(err, n, name, "%s", why);
+	if (err == 0 &&
+		(out->given >> CLAUSE_FAMILY & 1 || out->spec.row_regex.data || out->spec.qualifier_regex.data ||
+			out->spec.value_regex.data)) {
+		err = check_with_store(n, out);
+		if (err == -EINVAL)
+			err = refuse(err, n, name, "there is no such family, or the regular expression is not valid");
+	}
+	return err;
+}
+
+/* The path of clauses of a view: its key without the last component. */
+static struct slice view_path(const struct node *view)
+{
+	const uint8_t *slash = memrchr(view->key, '/', view->key_n);
+
+	return slice_of(view->key, slash ? (size_t)(slash - view->key) : 0);
+}
+
+/* Finds the last row within the limit, into c->row_last; it is empty if there are fewer rows. */
+static int last_row(struct node *view, struct clauses *c)
+{
+	struct tfs_scan_spec spec = c->spec;
+	struct tfs_scan *scan;
+	struct tfs_cell cell;
+	uint64_t count = 0;
+	int r;
+
+	spec.what = TFS_SCAN_ROWS;
+	spec.row_limit = c->limit;
+	r = tfs_scan_new(node_store_table(view), &spec, &scan);
+	if (r)
+		return r;
+	while ((r = tfs_scan_next(scan, &cell)) > 0)
+		if (++count == c->limit && buf_set(&c->row_last, cell.row.data, cell.row.size)) {
+			r = -ENOMEM;
+			break;
+		}
+	tfs_scan_free(scan);
+	return r;
+}
+
+static int apply_limit(struct node *view, struct clauses *c)
+{
+	uint64_t changes = atomic_load(&fs.changes), stamp;
+	int err = 0;
+
+	if (!c->limit)
+		return 0;
+	if (!cache_get(&fs.view_ends, view->ino, &stamp, &c->row_last) || stamp != changes) {
+		buf_reset(&c->row_last);
+		err = last_row(view, c);
+		if (err == 0)
+			cache_put(&fs.view_ends, view->ino, changes, c->row_last.p, c->row_last.n);
+	}
+	if (err || c->row_last.n == 0)
+		return err;
+	if (c->spec.reverse) {
+		bound_from(&c->spec.row_from, &c->spec.row_from_after, buf_slice(&c->row_last), false);
+		return 0;
+	}
+	err = buf_u8(&c->row_last, 0);
+	if (err == 0)
+		bound_to(&c->spec.row_to, buf_slice(&c->row_last));
+	return err;
+}
+
+int view_clauses(struct node *n, struct clauses *out)
+{
+	struct node *view = node_above(n, NODE_VIEW);
+	const char *why;
+	int err = clauses_parse(view_path(view), view->dir->entered_us, out, &why);
+
+	return err ? err : apply_limit(view, out);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * .tsv, .jsonl, .keys and .count below a scan: sequential files.  Open begins
+ * the scan, so ages count back from there.  The bytes are made as they are read.
+ */
+#include "engine/bulk/escape.h"
+#include "engine/bulk/line.h"
+#include "fs/base/access.h"
+#include "fs/base/reply.h"
+#include "fs/file/cell.h"
+#include "fs/file/sequential.h"
+#include "fs/node/kinds.h"
+#include "fs/node/view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct stream_state {
+	struct tfs_table *table; /* on behalf of the user: families that the user may not read are left out */
+	struct clauses clauses;
+	struct tfs_scan *scan;     /* .keys, .count; NULL: the scan is that of lines */
+	struct line_stream *lines; /* .tsv, .jsonl */
+	struct buf text, row;
+	size_t at; /* bytes of text that were read */
+	uint64_t rows, cells;
+	bool counts; /* .count */
+	bool ended;
+};
+
+/* tfs_scan_spec.stop */
+static bool is_interrupted(void *arg)
+{
+	struct sequential *s = arg;
+
+	return s->req && fuse_req_interrupted(s->req);
+}
+
+static int begin(struct sequential *s)
+{
+	struct stream_state *st = s->state;
+	const char *name = node_name(s->node);
+	struct tfs_scan_spec spec = st->clauses.spec;
+	struct tfs_scan *scan;
+	int err;
+
+	spec.row_limit = st->clauses.limit;
+	spec.stop = is_interrupted;
+	spec.stop_arg = s;
+	spec.what = strcmp(name, ".keys") == 0 ? TFS_SCAN_ROWS : strcmp(name, ".count") == 0 ? TFS_SCAN_KEYS : TFS_SCAN_CELLS;
+	st->counts = spec.what == TFS_SCAN_KEYS;
+	err = tfs_scan_new(st->table, &spec, &scan);
+	if (err)
+		return err;
+	if (spec.what != TFS_SCAN_CELLS)
+		st->scan = scan;
+	else
+		err = line_stream_new(st->table, scan, strcmp(name, ".tsv") == 0 ? LINE_TSV : LINE_JSON, &st->lines);
+	return err;
+}
+
+static void end(struct stream_state *st)
+{
+	tfs_scan_free(st->scan);
+	line_stream_free(st->lines);
+	st->scan = NULL;
+	st->lines = NULL;
+	buf_reset(&st->text);
+	buf_reset(&st->row);
+	st->at = 0;
+	st->rows = st->cells = 0;
+	st->ended = false;
+}
+
+static void stream_close(struct sequential *s, struct changes *c)
+{
+	struct stream_state *st = s->state;
+
+	end(st);
+	if (st->table)
+		tfs_table_close(st->table);
+	clauses_fini(&st->clauses);
+	buf_fini(&st->text);
+	buf_fini(&st->row);
+	free(st);
+}
+
+static int stream_open(struct sequential *s, int flags)
+{
+	struct node *scan = s->node->parent;
+	struct stream_state *st = calloc(1, sizeof(*st));
+	int err;
+
+	if (!st)
+		return -ENOMEM;
+	s->state = st;
+	err = scan_clauses(scan, NULL, node_key(scan), fs_now_us(), &st->clauses);
+	if (err == 0)
+		err = fs_table_as(s->req, s->node, &st->table);
+	if (err == 0 && st->clauses.partial)
+		err = -ENOENT;
+	if (err == 0)
+		err = begin(s);
+	if (err)
+		stream_close(s, NULL);
+	return err;
+}
+
+static int stream_rewind(struct sequential *s)
+{
+	end(s->state);
+	return begin(s);
+}
+
+static int count_cell(struct stream_state *st, const struct tfs_cell *cell)
+{
+	st->cells++;
+	if (st->rows && slice_eq(buf_slice(&st->row), slice_from(cell->row)))
+		return 0;
+	st->rows++;
+	return buf_set(&st->row, cell->row.data, cell->row.size);
+}
+
+static int add_key(struct stream_state *st, const struct tfs_cell *cell)
+{
+	int err = text_escape(slice_from(cell->row), &st->text);
+
+	return err ? err : buf_u8(&st->text, '\n');
+}
+
+/* As line_stream_read. */
+static int read_keys(struct stream_state *st, size_t enough)
+{
+	struct tfs_cell cell;
+	int r = 1;
+
+	while (!st->ended && st->text.n < enough && (r = tfs_scan_next(st->scan, &cell)) > 0) {
+		r = st->counts ? count_cell(st, &cell) : add_key(st, &cell);
+		if (r)
+			return r;
+	}
+	if (r == 0 && !st->ended) {
+		st->ended = true;
+		if (st->counts)
+			r = buf_printf(&st->text, "rows\t%llu\ncells\t%llu\n", (unsigned long long)st->rows,
+				(unsigned long long)st->cells);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int stream_read(struct sequential *s, void *buf, size_t n, size_t *got)
+{
+	struct stream_state *st = s->state;
+	size_t left;
+	int r;
+
+	if (st->at == st->text.n) {
+		buf_reset(&st->text);
+		st->at = 0;
+	}
+	r = st->lines ? line_stream_read(st->lines, st->at + n, &st->text) : read_keys(st, st->at + n);
+	left = st->text.n - st->at;
+	if (r < 0 && left == 0)
+		return r;
+	*got = left < n ? left : n;
+	memcpy(buf, st->text.p + st->at, *got);
+	st->at += *got;
+	return 0;
+}
+
+static const struct sequential_ops stream_ops = {
+	.open = stream_open,
+	.read = stream_read,
+	.rewind = stream_rewind,
+	.close = stream_close,
+};
+
+static int stream_attr(struct node *n, struct stat *st, double *timeout)
+{
+	struct family_info owner = {.mode = 0444};
+	const struct tfs_schema *s;
+	int err = tfs_schema_get(node_store_table(n), &s);
+
+	if (err)
+		return err;
+	owner.mode = s->mode & 0444;
+	owner.uid = s->uid;
+	owner.gid = s->gid;
+	tfs_schema_put(s);
+	cell_attr(n, &owner, fs_now_us(), fs_now_us(), 0, st);
+	return 0;
+}
+
+const struct node_ops scan_stream_ops = {
+	.traits = KIND_UNCACHED | KIND_SCAN,
+	.attr = stream_attr,
+	.sequential = &stream_ops,
+};

@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# TABLE/.scan: streams and views of random clauses return the cells that a
+# filter in this script selects from all cells of the table: before and after
+# flushes, compactions and splits, of plain and salted tables.
+#
+#	SEED=n STEPS=n t/76-scan-answers-its-clauses.t
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+ok "mount" mount_store
+cd "$M" || exit 1
+mkdir plain salted && printf 'salt = 3;\nfamilies = ({name = "f";}, {name = "g";}, {name = "h";});\ngroups = ({name = "default"; block_size = "4K";});\n' >salted/.schema
+py "${SEED:-1}" <<'EOF2'
+from tap import *
+import random
+rnd = random.Random(int(sys.argv[1]))
+ROWS = ["r%d" % i for i in range(40)] + ["com.cnn/w%d" % i for i in range(10)] + ["\u00fcber", "long" + "x" * 300, "long" + "x" * 400, "a\tb", ".dot"]
+QS = ["q%d" % i for i in range(6)] + ["", "a@b", "x@1", "n" * 300]
+
+def name(key, at=None):
+    """The canonical path of a key."""
+    b = key.encode()
+    units = []
+    for i, ch in enumerate(key):
+        c = ch.encode()
+        if c[0] < 32 or c in (b"/", b"%", b"\x7f") or (i == 0 and ch == "." ):
+            units.append(b"%%%02X" % c[0])
+        elif c == b"@" and at is not None and key[i + 1:].lstrip("-").isdigit():
+            units.append(b"%40")
+        else:
+            units.append(c)
+    if at is not None:
+        units += [bytes([c]) for c in b"@%d" % at]
+    parts, now, left = [], b"", sum(map(len, units))
+    if left <= 255:
+        return b"".join(units).decode()
+    for u in units:
+        if len(now) + len(u) > 254 and left > 255 - len(now) or len(now) + len(u) > 255:
+            parts.append(now + b"%")
+            now = b""
+        now += u
+        left -= len(u)
+    return b"/".join(parts + [now]).decode()
+
+for table in ("plain", "salted"):
+    for row in ROWS:
+        for family in rnd.sample(["f", "g", "h"], rnd.choice([1, 1, 2, 3])):
+            for q in rnd.sample(QS, rnd.choice([1, 2, 5])):
+                for ts in rnd.sample(range(-3, 60), rnd.choice([1, 1, 3])):
+                    p = "%s/%s/%s/%s" % (table, name(row), family, name(q, ts))
+                    os.makedirs(os.path.dirname(p), exist_ok=True)
+                    spill(p, rnd.choice([b"v%d" % rnd.randrange(9), b"", b"two\nlines\t\\", b"\xff\x00x", b"CNN"]))
+ok(True, "two tables are filled")
+EOF2
+sync -f .
+cat >"$W/check.py" <<'EOF2'
+from tap import *
+import base64, json, random, re
+seed, steps, table, state = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+rnd = random.Random("%d %s %s" % (seed, table, state))
+scan = table + "/.scan/"
+
+def unescape(b):
+    return re.sub(rb"\\(x..|.)", lambda m: {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"\\": b"\\"}.get(m[1]) or bytes([int(m[1][1:], 16)]), b)
+
+def tsv(path):
+    out = []
+    for line in slurp(path).split(b"\n")[:-1]:
+        row, column, ts, value = map(unescape, line.split(b"\t"))
+        family, q = column.split(b":", 1)
+        out.append((row, family.decode(), q, int(ts), value))
+    return out
+
+def jsonl(path):
+    def text(o, k):
+        return base64.b64decode(o[k + "_base64"]) if k + "_base64" in o else o[k].encode()
+    return [(text(o, "row"), o["family"], text(o, "qualifier"), o["timestamp"], text(o, "value")) for o in map(json.loads, open(path))]
+
+def walk(top, prefix=""):
+    """The tree below a view: path of a file: (bytes, mtime, inode number)."""
+    out = {}
+    with os.scandir(top) as it:
+        for e in it:
+            p = prefix + "/" + e.name
+            if e.is_dir():
+                out.update(walk(top + "/" + e.name, p))
+            else:
+                st = os.stat(e.path)
+                out[p] = (slurp(e.path), st.st_mtime_ns // 1000, st.st_ino if e.inode() == st.st_ino else "not that of readdir")
+    return out
+
+CELLS = tsv(scan + ".tsv")
+TREE = {p: v for p, v in walk(table).items() if p != "/.schema"}
+same(len(TREE), len(CELLS), "%s %s: .tsv has every file of the tree" % (table, state))
+
+def select(o):
+    cells = [c for c in CELLS if
+             c[0].startswith(o.get("prefix", b"")) and c[0] >= o.get("from", b"") and ("to" not in o or c[0] < o["to"]) and
+             ("after" not in o or (c[0] < o["after"] if "reverse" in o else c[0] > o["after"])) and
+             ("row" not in o or re.fullmatch(o["row"], c[0], re.S)) and ("family" not in o or c[1] in o["family"].decode().split(",")) and
+             ("qualifier" not in o or re.fullmatch(o["qualifier"], c[2])) and c[2].startswith(o.get("qprefix", b"")) and
+             c[2] >= o.get("qfrom", b"") and ("qto" not in o or c[2] < o["qto"]) and ("qafter" not in o or c[2] > o["qafter"]) and
+             c[3] >= int(o.get("since", b"-99")) and c[3] < int(o.get("until", b"99")) and c[3] <= int(o.get("at", b"99"))]
+    versions = int(o["versions"]) if "versions" in o else 1 if "at" in o else 99
+    seen, out = {}, []
+    for c in cells:
+        seen[c[:3]] = seen.get(c[:3], 0) + 1
+        if seen[c[:3]] <= versions and ("value" not in o or re.fullmatch(o["value"], c[4])) and c[4] == o.get("value-is", c[4]):
+            out.append(c)
+    if "qlimit" in o:
+        columns = {}
+        for c in out:
+            columns.setdefault(c[:2], [])
+            if c[2] not in columns[c[:2]]:
+                columns[c[:2]].append(c[2])
+        out = [c for c in out if columns[c[:2]].index(c[2]) < int(o["qlimit"])]
+    rows = list(dict.fromkeys(c[0] for c in out))
+    rows = rows[::-1] if "reverse" in o else rows
+    return [c for r in rows[:int(o.get("limit", b"99999"))] for c in out if c[0] == r]
+
+def clause(k, v):
+    return os.fsdecode(b"".join(b"%%%02X" % b if b < 32 or b in b"/%\x7f" else bytes([b]) for b in k.encode() + b"=" + v))
+
+def clauses():
+    row = lambda: rnd.choice(CELLS)[0][:rnd.choice([1, 2, 3, 200])]
+    q = lambda: rnd.choice(CELLS)[2][:rnd.choice([1, 2, 200])]
+    ts = lambda: b"%d" % rnd.randrange(-3, 60)
+    pick = {"prefix": row, "from": row, "to": row, "after": row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
+            "row": lambda: rnd.choice([b"r[0-9]", b".*1.*", b"com[.].*|long.*", b"nothing"]), "reverse": lambda: b"yes",
+            "family": lambda: rnd.choice([b"f", b"g,f", b"h"]), "qualifier": lambda: rnd.choice([b"q[1-3]", b"", b".*@.*"]),
+            "qprefix": q, "qfrom": q, "qto": q, "qafter": q, "qlimit": lambda: b"%d" % rnd.choice([1, 2, 3]), "since": ts, "until": ts, "at": ts,
+            "versions": lambda: b"%d" % rnd.choice([1, 2]), "value": lambda: rnd.choice([b"v[0-4]", b"C.N", b"(?s).*\\n.*"]),
+            "value-is": lambda: rnd.choice([b"CNN", b"v1", b""]), "changed": lambda: rnd.choice([b"1", b"1d"])}
+    o = {k: pick[k]() for k in rnd.sample(sorted(pick), rnd.choice([0, 1, 1, 2, 2, 3, 4]))}
+    return o, scan + "".join(clause(k, v) + "/" for k, v in rnd.sample(sorted(o.items()), len(o)))
+
+bad = []
+for n in range(steps):
+    o, path = clauses()
+    want = select(o)
+    got = {"tsv": tsv(path + ".tsv"), "jsonl": jsonl(path + ".jsonl")}
+    rows = list(dict.fromkeys(c[0] for c in want))
+    wants = {"tsv": want, "jsonl": want, "keys": rows, "count": b"rows\t%d\ncells\t%d\n" % (len(rows), len(want))}
+    got["keys"] = [unescape(k) for k in slurp(path + ".keys").split(b"\n")[:-1]]
+    got["count"] = slurp(path + ".count")
+    view = walk(path + ".rows")
+    got["rows"] = sorted((v[1], v[0]) for v in view.values())
+    wants["rows"] = sorted((c[3], c[4]) for c in want)
+    got["inodes"] = {k: TREE.get(k) for k in view}
+    wants["inodes"] = view
+    top = [e for e in os.listdir(path + ".rows") if not e.endswith("%")]
+    got["order"] = [e for e in top]
+    wants["order"] = [e.decode() for e in (os.fsencode(clause("", r))[1:] if not r.startswith(b".") else b"%2E" + r[1:] for r in rows) if len(e) <= 255]
+    newest = list({c[:3]: c for c in want[::-1]}.values())
+    got["latest"] = sorted((v[1], v[0]) for v in walk(path + ".latest").values())
+    wants["latest"] = sorted((c[3], c[4]) for c in newest)
+    # Names that are looked up, and not listed.
+    some = rnd.sample(sorted(TREE), 12)
+    got["names"] = [os.path.exists(path + ".rows" + p) for p in some]
+    wants["names"] = [p in view for p in some]
+    bad += [(path, k, got[k], wants[k]) for k in wants if got[k] != wants[k]]
+for path, k, got, want in bad[:3]:
+    note("seed %d: %s %s" % (seed, path, k))
+    note("got   ", repr(got)[:400])
+    note("wanted", repr(want)[:400])
+ok(not bad, "%s %s: %d scans with random clauses" % (table, state, steps))
+EOF2
+check() { py "${SEED:-1}" "${STEPS:-60}" "$1" "$2" <"$W/check.py"; }
+check plain "in memtables"
+check salted "in memtables"
+echo flush >plain/.ctl; echo flush >salted/.ctl
+echo "split r2" >plain/.ctl; echo "split com.cnn%2Fw5" >plain/.ctl
+check plain "in three tablets"
+check salted "in SSTables"
+echo compact >plain/.ctl
+check plain "compacted"
+
+# ---- errors and limits ----
+for bad in foo=1 prefix limit=0 limit=x reverse=no family=nope row='((' since=yesterday prefix=a/prefix=b prefix=%41 from=%2g; do
+	fails "EINVAL: $bad" "Invalid argument" cat "plain/.scan/$bad/.tsv"
+done
+like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"
+like "$(cat plain/.scan/.help)" "qlimit=N" ".help lists the clauses"
+is "$(ls -A plain/.scan)" "" "control names of a scan are not listed"
+fails "a view is read-only: a new file" "Read-only" touch plain/.scan/.rows/new
+fails "an existing one" "Read-only" dd of=plain/.scan/.rows/r1/new status=none
+fails "mkdir" "Read-only" mkdir plain/.scan/.rows/new
+fails "rmdir" "Read-only" rmdir plain/.scan/.rows/r1
+fails "mv out of a view" "Read-only" mv -T plain/.scan/.rows/r1 plain/other
+fails "mv into a view" "Read-only" mv -T plain/r1 plain/.scan/.rows/other
+fails "a stream is read-only" "Permission denied|Read-only" dd if=/dev/null of=plain/.scan/.tsv status=none conv=notrunc
+is "$(stat -c %s plain/.scan/.tsv)" 0 "a stream has no size"
+# An evil pattern ends with an error, and the mount answers meanwhile.
+mkdir -p plain/r1/f
+head -c 3000 /dev/zero | tr '\0' a >plain/r1/f/evil
+fails "a pattern that backtracks ends" "Timer expired|Time" cat 'plain/.scan/value=(a+)+[bc]/.tsv'
+rsync_view() { rm -rf "$W/out" && rsync -a plain/.scan/prefix=r1/.rows/ "$W/out/" && [ -z "$(rsync -ain plain/.scan/prefix=r1/.rows/ "$W/out/")" ]; }
+ok "rsync copies a view, and a second one copies nothing" rsync_view
+cd /
+remount
+cd "$M" || exit 1
+is "$(head -n 1 plain/.scan/prefix=r/.keys)" r0 "a scan after a remount"
+cd /
+remount -o ro
+fails "a read-only mount has no streams" "not supported" cat "$M/plain/.scan/.tsv"
+is "$(ls "$M/plain/.scan/prefix=r1/to=r10/.rows")" r1 "it has views"
+done_testing
