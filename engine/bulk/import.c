@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A record is checked when it is read, so that its number is known: the limits of
- * keys and values, the family, and in a family of counters the number.  An error
- * of the store comes later, from a thread of the batch.  It is an error of the
+ * keys and values, the family, and the number that sets a counter (a version of a
+ * counter may have any bytes).  An error of the store comes later, from a thread of the batch.  It is an error of the
  * disk or the space and not of a record, and ends the import.
  */
 #include "engine/bulk/import.h"
@@ -99,7 +99,7 @@ static int take_cell(void *arg, const struct record *r)
 	err = enter_family(im, r, &why);
 	if (err)
 		return refuse_record(im, r->number, err, why ? why : "its family");
-	if (im->counter && counter_parse(r->value, &number))
+	if (im->counter && !r->has_ts && counter_parse(r->value, &number))
 		return refuse_record(im, r->number, 0, "the value of a counter is one decimal number");
 	err = store(im, r);
 	if (err == -EINVAL) { /* the family was dropped meanwhile */

@@ -21,7 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { SCHEMA_TEXT_MAX = 1 << 20, REASON_BYTES = 200 };
+enum { SCHEMA_TEXT_MAX = 256 << 10, REASON_BYTES = 200 };
 
 enum turn { OURS, THREADS, ENDED }; /* which thread runs */
 
@@ -93,8 +93,10 @@ static int refuse_entry(struct tar_reader *t, const char *name, const char *reas
 static int refuse_archive(struct tar_reader *t, struct archive *a)
 {
 	const char *reason = archive_error_string(a);
-	int err = t->stop ? 0 : refuse_entry(t, NULL, reason ? reason : "not an archive of tar");
+	int err;
 
+	t->number++;
+	err = t->stop ? 0 : refuse_entry(t, NULL, reason ? reason : "not an archive of tar");
 	return err ? err : -EBADMSG;
 }
 
@@ -163,7 +165,7 @@ static int read_schema(struct tar_reader *t, struct archive *a, struct archive_e
 	int err;
 
 	if (archive_entry_size(e) > SCHEMA_TEXT_MAX)
-		return refuse_entry(t, name, "a schema is at most 1 MiB");
+		return refuse_entry(t, name, "a schema is at most 256 KiB");
 	err = read_value(t, a, e, name, &text);
 	if (err)
 		return err > 0 ? 0 : err;
@@ -197,10 +199,8 @@ static int read_entries(struct tar_reader *t, struct archive *a)
 		r = archive_read_next_header(a, &e);
 		if (r == ARCHIVE_EOF)
 			return 0;
-		if (r < ARCHIVE_WARN) {
-			t->number++;
+		if (r < ARCHIVE_WARN)
 			return refuse_archive(t, a);
-		}
 		err = read_entry(t, a, e);
 	}
 	return err;
@@ -282,8 +282,8 @@ static int tar_end(struct record_reader *r)
 	mutex_unlock(&t->lock);
 	if (err || whole)
 		return err;
-	err = r->sink.refused(r->sink.arg, t->number + 1, "the archive has no end mark: it is cut off");
-	return err ? err : -EBADMSG;
+	(void)r->sink.refused(r->sink.arg, t->number + 1, "the archive has no end mark: it is cut off");
+	return -EBADMSG;
 }
 
 static void tar_fini(struct record_reader *r)

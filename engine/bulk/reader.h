@@ -43,7 +43,8 @@ int record_reader_new(enum bulk_format format, const struct record_sink *sink, s
 int record_reader_feed(struct record_reader *r, const void *p, size_t n) TFS_MUST;
 /*
  * The input has ended, or may have ended: a last line needs no newline.  More may
- * be fed afterwards.  -EBADMSG: an archive has no end mark; it is refused too.
+ * be fed afterwards.  -EBADMSG, which does not remain: an archive has no end mark;
+ * it is refused, too.
  */
 int record_reader_end(struct record_reader *r) TFS_MUST;
 void record_reader_free(struct record_reader *r); /* NULL allowed */

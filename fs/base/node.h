@@ -66,7 +66,9 @@
 	X(VIEW_FAMILY, view_family)                                                                                                \
 	X(VIEW_CELL_PART, view_cell_part)                                                                                          \
 	X(VIEW_VERSION, view_version)                                                                                              \
-	X(VIEW_PLAIN, view_plain) /* key: qualifier; ts: of the version that it shows */
+	X(VIEW_PLAIN, view_plain) /* key: qualifier; ts: of the version that it shows */                                           \
+	X(IMPORT, import)         /* TABLE/.import and others; key: its name */                                                    \
+	X(EXPORT, export)         /* TABLE/.export.tar; key: its name */
 
 #define NODE_ENUMERATOR(upper, lower) NODE_##upper,
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };

@@ -19,6 +19,10 @@ struct versions;
 #define TABLE_KEY_BYTES 4
 void table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
 
+/* ---- bulk.c ---- */
+/* Returns false if name is none of the streams of imports and exports.  Else *err is the result of node_ops.resolve. */
+bool bulk_resolve(struct node *table, const char *name, struct resolved *out, int *err) TFS_MUST;
+
 /* ---- row.c ---- */
 /* node_ops.resolve of a table, and of the part of a split row name: a row, a part, or scratch. */
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out);

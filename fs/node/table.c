@@ -141,8 +141,7 @@ static int list_schema(struct lister *l, struct list_entry *e)
 	return 1;
 }
 
-static const char *const table_reserved[] = {
-	".snap", ".import", ".import.tar", ".export", ".export.tar", ".changes", ".splits", ".run", ".scripts", ".since", NULL};
+static const char *const table_reserved[] = {".snap", ".export", ".changes", ".splits", ".run", ".scripts", ".since", NULL};
 static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
 	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {0}};
 static const struct setting table_settings[] = {
@@ -150,6 +149,13 @@ static const struct setting table_settings[] = {
 	{.name = ".ctl", .mode = 0600, .apply = admin_apply_table},
 	{0},
 };
+
+static int table_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	int err;
+
+	return bulk_resolve(dir, name, out, &err) ? err : row_resolve_name(dir, name, out);
+}
 
 const struct node_ops table_ops = {
 	.traits = KIND_DIR | KIND_TIMED,
@@ -159,7 +165,7 @@ const struct node_ops table_ops = {
 	.reserved = table_reserved,
 	.children = table_children,
 	.settings = table_settings,
-	.resolve = row_resolve_name,
+	.resolve = table_resolve,
 	.list = (const list_phase_fn[]){list_schema, list_extras, list_keys, NULL},
 	.rmdir = table_rmdir,
 	.find = table_find,

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TABLE/.import, .import.jsonl and .import.tar, which take cells, and
+ * TABLE/.export.tar, the whole table as an archive (engine/bulk).
+ *
+ * An import stores cells while they are written.  FLUSH waits until all are
+ * stored, so each error is reported by write(2) or close(2).  A refused line ends
+ * the import: its WRITE and all later ones fail, and the lines before it are
+ * stored.
+ *
+ * The caller's rights are those at open.  The server checks them at each cell of
+ * an import, too, and omits from an export the families that the caller may not
+ * read.
+ */
+#include "fs/node/kinds.h"
+
+#include "engine/base/clock.h"
+#include "engine/bulk/import.h"
+#include "engine/bulk/tar_stream.h"
+#include "fs/base/access.h"
+#include "fs/base/reply.h"
+#include "fs/file/cell.h"
+#include "fs/file/sequential.h"
+#include "fs/node/schema_edit.h"
+#include "fs/node/setting.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { REASON_BYTES = 240, NOTE_US = 1000000 };
+
+static const struct {
+	const char *name;
+	enum bulk_format format;
+	const char *record; /* what a number counts */
+} imports[] = {
+	{".import", BULK_TSV, "line"},
+	{".import.jsonl", BULK_JSONL, "line"},
+	{".import.tar", BULK_TAR, "entry"},
+};
+
+static size_t import_index(const char *name)
+{
+	size_t i = 0;
+
+	while (i < sizeof(imports) / sizeof(*imports) && strcmp(imports[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+bool bulk_resolve(struct node *table, const char *name, struct resolved *out, int *err)
+{
+	bool is_import = import_index(name) < sizeof(imports) / sizeof(*imports);
+
+	if (!is_import && strcmp(name, ".export.tar") != 0)
+		return false;
+	out->parent = table;
+	out->kind = is_import ? NODE_IMPORT : NODE_EXPORT;
+	*err = fs.no_open
+		? refuse(-EOPNOTSUPP, table, name, "a read-only mount has no streams: use tabletctl export, or mount read-write")
+		: buf_set(&out->key, name, strlen(name));
+	return true;
+}
+
+static int stream_unlink(struct node *dir, struct resolved *r, struct changes *c)
+{
+	if (buf_u8(&r->key, 0)) /* the name becomes a string */
+		return -ENOMEM;
+	return refuse(-EPERM, dir, (const char *)r->key.p, "control files cannot be removed");
+}
+
+static int stream_attr(struct node *n, mode_t mode, struct stat *st)
+{
+	struct family_info owner = {.mode = mode};
+	const struct tfs_schema *s;
+	int err = tfs_schema_get(node_store_table(n), &s);
+
+	if (err)
+		return err;
+	owner.uid = s->uid;
+	owner.gid = s->gid;
+	tfs_schema_put(s);
+	cell_attr(n, &owner, fs_now_us(), fs_now_us(), 0, st);
+	return 0;
+}
+
+/* ---- imports ---- */
+
+struct importing {
+	struct node *node;
+	const char *record;
+	struct caller *caller;
+	struct tfs_table *table; /* on behalf of the caller */
+	struct import *import;
+	struct changes *changes; /* of the request that is served */
+	uint64_t noted;          /* cells of which the kernel knows */
+	uint64_t noted_at_us;
+	int err; /* of a WRITE; sequential.c returns it to later ones */
+	char reason[REASON_BYTES];
+};
+
+/* Adds the family to a table whose schema is not set yet, as mkdir ROW/FAMILY does. */
+static int add_family(struct importing *g, const char *name, const char **why)
+{
+	const struct tfs_user *user = &g->caller->user;
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = user->uid, .gid = user->gid, .mode = 0644};
+	int err;
+
+	if (!fs_schema_is_open(g->node)) {
+		*why = "the table has no such family: mkdir TABLE/.families/FAMILY makes it";
+		return -ENOENT;
+	}
+	if (!fs_owns_table(g->caller, g->node)) {
+		*why = "the table has no such family, and only the owner of the table may make it";
+		return -EACCES;
+	}
+	*why = "the family cannot be made";
+	err = fs_schema_edit(g->node, &e, g->changes);
+	return err == -EEXIST ? 0 : err;
+}
+
+static int check_family(void *arg, const char *name, const char **why)
+{
+	struct importing *g = arg;
+	int err = fs_may(g->caller, g->node, name, TFS_MAY_WRITE);
+
+	if (err == -ENOENT)
+		return add_family(g, name, why);
+	if (err == -EACCES)
+		*why = "the caller may not write to this family";
+	return err;
+}
+
+static int set_schema(void *arg, struct slice text, int64_t mtime_us, const char **why)
+{
+	struct importing *g = arg;
+
+	*why = "only the owner of the table may set its schema";
+	if (!fs_owns_table(g->caller, g->node))
+		return -EACCES;
+	*why = "the schema cannot be set";
+	return fs_schema_replace_text(g->node, text, mtime_us, g->caller, g->changes);
+}
+
+static int note_refused(void *arg, uint64_t number, int err, const char *reason)
+{
+	struct importing *g = arg;
+
+	snprintf(g->reason, sizeof(g->reason), "%s %llu: %s", g->record, (unsigned long long)number, reason);
+	return err == -EACCES ? err : -EINVAL;
+}
+
+/* Frees what g has. */
+static void importing_free(struct importing *g)
+{
+	import_free(g->import);
+	if (g->table)
+		tfs_table_close(g->table);
+	free(g->caller);
+	free(g);
+}
+
+static int import_open(struct sequential *s, int flags)
+{
+	size_t i = import_index(node_name(s->node));
+	struct importing *g = calloc(1, sizeof(*g));
+	int err;
+
+	if (!g)
+		return -ENOMEM;
+	g->node = s->node;
+	g->record = imports[i].record;
+	g->caller = caller_new(s->req);
+	err = g->caller ? fs_table_as_caller(g->caller, s->node, &g->table) : -ENOMEM;
+	if (!err)
+		err = import_new(imports[i].format,
+			&(struct import_options){
+				.table = g->table, .arg = g, .family = check_family, .schema = set_schema, .refused = note_refused},
+			&g->import);
+	if (err)
+		importing_free(g);
+	else
+		s->state = g;
+	return err;
+}
+
+/* Makes the kernel drop its copies of what the import may have changed. */
+static void note_changes(struct importing *g, struct changes *c)
+{
+	uint64_t cells = import_counts(g->import).cells;
+
+	g->noted_at_us = monotonic_us();
+	if (cells == g->noted)
+		return;
+	g->noted = cells;
+	atomic_fetch_add(&fs.changes, 1);
+	table_new_epoch(node_table(g->node));
+	changes_table(c, node_table(g->node));
+}
+
+/* Returns err, the result of a call of the import, as the result for the caller.  A refusal is logged. */
+static int import_result(struct importing *g, int err)
+{
+	if (!err || !*g->reason)
+		return err;
+	return refuse(err == -EACCES ? err : -EINVAL, g->node, NULL, "%s", g->reason);
+}
+
+static int import_write(struct sequential *s, const void *p, size_t n, struct changes *c)
+{
+	struct importing *g = s->state;
+
+	g->changes = c;
+	g->err = import_feed(g->import, p, n);
+	if (g->err)
+		(void)!import_end(g->import); /* what was read before is stored */
+	if (g->err || monotonic_us() - g->noted_at_us >= NOTE_US)
+		note_changes(g, c);
+	return import_result(g, g->err);
+}
+
+static int import_flush(struct sequential *s, struct changes *c)
+{
+	struct importing *g = s->state;
+	int err;
+
+	if (g->err) /* a WRITE has returned it */
+		return 0;
+	g->changes = c;
+	err = import_end(g->import);
+	note_changes(g, c);
+	err = import_result(g, err);
+	*g->reason = 0; /* an archive that is not whole may be continued */
+	return err;
+}
+
+static void import_close(struct sequential *s, struct changes *c)
+{
+	struct importing *g = s->state;
+
+	note_changes(g, c);
+	importing_free(g);
+}
+
+static int import_attr(struct node *n, struct stat *st, double *timeout)
+{
+	return stream_attr(n, 0222, st);
+}
+
+static const struct sequential_ops import_sequential = {
+	.open = import_open, .write = import_write, .flush = import_flush, .close = import_close};
+
+const struct node_ops import_ops = {
+	.traits = KIND_UNCACHED,
+	.attr = import_attr,
+	.unlink = stream_unlink,
+	.rename = setting_rename,
+	.sequential = &import_sequential,
+};
+
+/* ---- the export ---- */
+
+struct exporting {
+	struct tfs_table *table; /* on behalf of the caller */
+	struct tar_stream *stream;
+	struct buf ready;
+	size_t at; /* of ready: bytes that were read */
+};
+
+static int export_start(struct exporting *g)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_scan *scan;
+	int err;
+
+	tar_stream_free(g->stream);
+	g->stream = NULL;
+	g->at = g->ready.n = 0;
+	err = tfs_scan_new(g->table, &spec, &scan);
+	return err ? err : tar_stream_new(g->table, scan, &g->stream);
+}
+
+static void exporting_free(struct exporting *g)
+{
+	tar_stream_free(g->stream);
+	if (g->table)
+		tfs_table_close(g->table);
+	buf_fini(&g->ready);
+	free(g);
+}
+
+static int export_open(struct sequential *s, int flags)
+{
+	struct exporting *g = calloc(1, sizeof(*g));
+	int err;
+
+	if (!g)
+		return -ENOMEM;
+	err = fs_table_as(s->req, s->node, &g->table);
+	if (!err)
+		err = export_start(g);
+	if (err)
+		exporting_free(g);
+	else
+		s->state = g;
+	return err;
+}
+
+static int export_read(struct sequential *s, void *buf, size_t n, size_t *got)
+{
+	struct exporting *g = s->state;
+	size_t left = g->ready.n - g->at;
+	int r;
+
+	if (left < n) {
+		memmove(g->ready.p, g->ready.p + g->at, left);
+		g->ready.n = left;
+		g->at = 0;
+		r = tar_stream_read(g->stream, n, &g->ready);
+		if (r < 0)
+			return r;
+	}
+	*got = g->ready.n - g->at < n ? g->ready.n - g->at : n;
+	memcpy(buf, g->ready.p + g->at, *got);
+	g->at += *got;
+	return 0;
+}
+
+static int export_rewind(struct sequential *s)
+{
+	return export_start(s->state);
+}
+
+static void export_close(struct sequential *s, struct changes *c)
+{
+	exporting_free(s->state);
+}
+
+static int export_attr(struct node *n, struct stat *st, double *timeout)
+{
+	return stream_attr(n, 0444, st);
+}
+
+static const struct sequential_ops export_sequential = {
+	.open = export_open, .read = export_read, .rewind = export_rewind, .close = export_close};
+
+const struct node_ops export_ops = {
+	.traits = KIND_UNCACHED,
+	.attr = export_attr,
+	.unlink = stream_unlink,
+	.rename = setting_rename,
+	.sequential = &export_sequential,
+};
