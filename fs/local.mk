@@ -14,7 +14,7 @@ fs_sources = \
 	%D%/node/root.c %D%/node/row.c %D%/node/row_change.c %D%/node/row_change.h %D%/stream/mutate.c %D%/node/schema.c %D%/node/schema_edit.c \
 	%D%/base/clauses.c %D%/base/clauses.h %D%/node/scan.c %D%/node/scan_clauses.c %D%/stream/scan_stream.c %D%/node/view.c %D%/node/view.h \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
-	%D%/node/setting.h %D%/node/system.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
+	%D%/node/setting.h %D%/node/system.c %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
 	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/counter.c %D%/file/counter.h %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \
 	%D%/file/open.c %D%/file/stat.c %D%/file/displaced.c %D%/file/descriptor.c %D%/file/read.c \
 	%D%/file/read.h %D%/file/stage.c %D%/file/stage.h %D%/file/content.c %D%/file/content.h %D%/file/sequential.c %D%/file/sequential.h \

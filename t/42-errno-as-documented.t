@@ -54,15 +54,14 @@ for what, fn in (("a symlink", lambda: os.symlink("x", "t/r/f/s")), ("a hard lin
 same(sorted(os.listdir("t/r/f")), ["p@%d" % us("t/r/f/p"), "q@1", "q@2"], "none of them has been made")
 
 # ---- EOPNOTSUPP: names that a later version will use ----
-later = ["t/." + n for n in "snap import import.tar export export.tar changes splits run scripts since".split()]
+later = ["t/." + n for n in "import import.tar export export.tar changes splits run scripts since".split()]
 spill("t/.scratch", b"x")
 spill("t/r/.scratch", b"x")
-for path in later + ["t/r/.row.json", ".snap", "t/.latest/r/.row.json"]:
+for path in later + ["t/r/.row.json", "t/.latest/r/.row.json"]:
     refused("EOPNOTSUPP", "mkdir " + path, os.mkdir, path)
     refused("EOPNOTSUPP", "create of " + path, os.open, path, new)
     refused("EOPNOTSUPP", "stat of " + path, os.stat, path)
-    if path != ".snap":
-        refused("EOPNOTSUPP", "rename onto " + path, os.rename, "t/r/.scratch" if "/r/" in path else "t/.scratch", path)
+    refused("EOPNOTSUPP", "rename onto " + path, os.rename, "t/r/.scratch" if "/r/" in path else "t/.scratch", path)
 same((os.listdir("t/.latest"), sorted(os.listdir("t/r"))), (["r", "r2"], [".scratch", "f", "g"]), "none of them is listed")
 for path in ("t/r/.row.x.AbCdEf", "t/r/.scan", "t/.mutate", "t/r/f/.snap", "t/.scans"):
     spill(path, b"x")

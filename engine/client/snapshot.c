@@ -203,34 +203,40 @@ static void sizes_fini(struct sizes *z)
 
 /* ---- listing ---- */
 
-/* Sets *out, except for its name.  z NULL: without sizes.  -ENOENT. */
-static int snapshot_info(struct tfs_table *t, const char *name, struct sizes *z, struct tfs_snapshot *out)
+/* *out is set except for its name. */
+static int info_of(struct tfs_store *s, const struct tfs_schema *p, struct sizes *z, struct tfs_snapshot *out)
 {
-	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .to = name};
-	struct tfs_snapshot info = {0};
-	struct ms_answer a = {0};
-	int err = tfs_name_valid(name) ? call_for_table(t, &q, &a) : -ENOENT;
+	struct tfs_snapshot info = {.time_us = p->snapshot_us, .of_all = p->snapshot_of_all};
+	int err = z ? sizes_of(s, z, p->tablets_id, &info) : 0;
 
-	if (!err) {
-		info.time_us = schema_public(a.schema)->snapshot_us;
-		info.of_all = schema_public(a.schema)->snapshot_of_all;
-		if (z)
-			err = sizes_of(t->store, z, schema_public(a.schema)->tablets_id, &info);
-	}
-	ms_answer_fini(&a);
 	if (!err)
 		*out = info;
 	return err;
 }
 
-int tfs_snapshot_usage(struct tfs_table *t, const char *name, struct tfs_snapshot *out)
+/* -ENOENT. */
+static int snapshot_info(struct tfs_table *t, const char *name, struct sizes *z, struct tfs_snapshot *out)
 {
-	struct sizes z = {0};
-	int err = sizes_read(t->store, &z);
+	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .to = name};
+	struct ms_answer a = {0};
+	int err = tfs_name_valid(name) ? call_for_table(t, &q, &a) : -ENOENT;
 
 	if (!err)
-		err = snapshot_info(t, name, &z, out);
+		err = info_of(t->store, schema_public(a.schema), z, out);
+	ms_answer_fini(&a);
+	return err;
+}
+
+int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out)
+{
+	const struct schema *s = table_schema(t);
+	struct sizes z = {0};
+	int err = !schema_public(s)->snapshot_of ? -EINVAL : table_gone(t) ? -ENOENT : sizes_read(t->store, &z);
+
+	if (!err)
+		err = info_of(t->store, schema_public(s), &z, out);
 	sizes_fini(&z);
+	schema_put(s);
 	return err;
 }
 

@@ -305,7 +305,18 @@ struct node *node_above(const struct node *n, enum node_kind kind)
 
 struct node *node_table(struct node *n)
 {
-	return node_above(n, NODE_TABLE);
+	while (n && n->kind != NODE_TABLE && n->kind != NODE_SNAPSHOT)
+		n = n->parent;
+	return n;
+}
+
+bool node_is_frozen(const struct node *n)
+{
+	if (n->kind == NODE_SETTING && n->parent->kind == NODE_SNAPSHOT)
+		return false;
+	while (n && n->kind != NODE_TABLE && n->kind != NODE_SNAPSHOT && n->kind != NODE_SNAP_ALL)
+		n = n->parent;
+	return n && n->kind != NODE_TABLE;
 }
 
 struct dirx *node_dirx_locked(struct node *dir)

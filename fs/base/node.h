@@ -68,7 +68,10 @@
 	X(VIEW_VERSION, view_version)                                                                                              \
 	X(VIEW_PLAIN, view_plain) /* key: qualifier; ts: of the version that it shows */                                           \
 	X(IMPORT, import)         /* TABLE/.import and others; key: its name */                                                    \
-	X(EXPORT, export)         /* TABLE/.export.tar; key: its name */
+	X(EXPORT, export)         /* TABLE/.export.tar; key: its name */                                                           \
+	X(SNAPS, snaps)           /* TABLE/.snap, and /.snap */                                                                    \
+	X(SNAPSHOT, snapshot)     /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                                  \
+	X(SNAP_ALL, snap_all)     /* /.snap/NAME; key: its name */
 
 #define NODE_ENUMERATOR(upper, lower) NODE_##upper,
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };
@@ -135,11 +138,11 @@ struct extra;
 RB_HEAD(extra_tree, extra);
 struct dirx {
 	struct extra_tree extras; /* extra.h */
-	struct tfs_table *table;  /* NODE_TABLE only; open until the node is freed */
+	struct tfs_table *table;  /* NODE_TABLE and NODE_SNAPSHOT only; open until the node is freed */
 	mode_t mode;              /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;
 	gid_t gid;
-	_Atomic uint32_t epoch; /* NODE_TABLE only: never 0; when it changes, all remembered sizes become unknown */
+	_Atomic uint32_t epoch; /* as `table`: never 0; when it changes, all remembered sizes become unknown */
 	/* NODE_VIEW only */
 	_Atomic int64_t entered_us; /* ages count back from here */
 	_Atomic uint32_t opens;     /* open files and directories in the view */
@@ -202,7 +205,10 @@ static inline bool node_lives(const struct node *n)
 
 /* The nearest node of the kind: n, or one above it.  NULL: there is none. */
 struct node *node_above(const struct node *n, enum node_kind kind);
+/* The nearest table or snapshot.  NULL: there is none. */
 struct node *node_table(struct node *n);
+/* Returns true if n is, or is in, a snapshot.  The control files of a snapshot itself are not in it. */
+bool node_is_frozen(const struct node *n);
 /* The state of the directory, allocated if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 

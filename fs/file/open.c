@@ -275,6 +275,10 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, ENOSYS);
 		return;
 	}
+	if (((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC) && node_is_frozen(n)) {
+		reply_err(req, refuse(-EROFS, n, NULL, "a snapshot cannot be changed"));
+		return;
+	}
 	if (node_ops(n)->sequential) {
 		err = sequential_open(req, n, fi);
 		if (err)

@@ -191,7 +191,7 @@ static bool line_is_verb(struct slice line, const char *name, struct slice *argu
 }
 
 /* Results of a verb besides 0 and -errno.  refuse_line logs the reason and returns -errno. */
-enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE };
+enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE, NO_TABLE, TABLE_EXISTS };
 
 static int refuse_line(struct node *n, struct slice line, int r)
 {
@@ -202,6 +202,8 @@ static int refuse_line(struct node *n, struct slice line, int r)
 		{NO_SUCH_VERB, -EINVAL, "no such verb"},
 		{NO_ROW, -EINVAL, "the name of a row is missing"},
 		{NO_RANGE, -EINVAL, "the table is salted, and no row is stored with this byte in front"},
+		{NO_TABLE, -EINVAL, "the name of the new table is missing or not valid"},
+		{TABLE_EXISTS, -EEXIST, "there is such a table already"},
 		{-EINVAL, -EINVAL, "not the name of a row"},
 		{-EEXIST, -EINVAL, "a tablet begins there already"},
 		{-ENOENT, -EINVAL, "there is no tablet after it, or the table was dropped"},
@@ -270,6 +272,29 @@ static int row_verb(struct node *n, struct slice line, struct changes *c)
 	return r;
 }
 
+/* A new table with the rows of the table or snapshot in whose .ctl the verb was written. */
+static int clone_verb(struct node *n, struct slice name, struct changes *c)
+{
+	char copy[TFS_NAME_MAX + 1];
+	int r;
+
+	if (name.n == 0 || name.n > TFS_NAME_MAX)
+		return NO_TABLE;
+	memcpy(copy, name.p, name.n);
+	copy[name.n] = 0;
+	r = tfs_table_clone(node_store_table(n), copy);
+	if (r == 0)
+		changes_listing(c, node_root());
+	return r == -EINVAL ? NO_TABLE : r == -EEXIST ? TABLE_EXISTS : r;
+}
+
+static int snapshot_verb(struct node *n, struct slice line, struct changes *c)
+{
+	struct slice argument;
+
+	return line_is_verb(line, "clone", &argument) ? clone_verb(n, argument, c) : NO_SUCH_VERB;
+}
+
 static int table_verb(struct node *n, struct slice line, struct changes *c)
 {
 	struct slice argument;
@@ -280,6 +305,8 @@ static int table_verb(struct node *n, struct slice line, struct changes *c)
 		return tfs_compact(node_store_table(n));
 	if (line_is_verb(line, "truncate", &argument) && !argument.n)
 		return admin_truncate(n, c);
+	if (line_is_verb(line, "clone", &argument))
+		return clone_verb(n, argument, c);
 	return row_verb(n, line, c);
 }
 
@@ -301,6 +328,11 @@ static int system_verb(struct node *n, struct slice line, struct changes *c)
 int admin_apply_table(struct node *n, struct slice text, struct changes *c)
 {
 	return each_line(n, text, table_verb, c);
+}
+
+int admin_apply_snapshot(struct node *n, struct slice text, struct changes *c)
+{
+	return each_line(n, text, snapshot_verb, c);
 }
 
 int admin_apply_system(struct node *n, struct slice text, struct changes *c)

@@ -19,6 +19,7 @@ int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
 int admin_truncate(struct node *n, struct changes *c) TFS_MUST;
 /* Lines of verbs.  -EINVAL, logged, at the first line that is wrong; those before it have been done. */
 int admin_apply_system(struct node *n, struct slice text, struct changes *c) TFS_MUST;
+int admin_apply_snapshot(struct node *n, struct slice text, struct changes *c) TFS_MUST;
 int admin_apply_table(struct node *n, struct slice text, struct changes *c) TFS_MUST;
 
 #endif

@@ -18,6 +18,12 @@ struct versions;
 /* The key of a table's node. */
 #define TABLE_KEY_BYTES 4
 void table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
+/* The node of a table or snapshot, counted.  Takes the handle t, also if it fails. */
+int table_bind(struct node *parent, enum node_kind kind, struct tfs_table *t, struct node **out) TFS_MUST;
+/* The phase that lists .schema. */
+struct lister;
+struct list_entry;
+int list_schema(struct lister *l, struct list_entry *e);
 
 /* ---- bulk.c ---- */
 /* Returns false if name is none of the streams of imports and exports.  Else *err is the result of node_ops.resolve. */

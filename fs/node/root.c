@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The root: .tabletfs and the tables. */
+/* The root: .tabletfs, .snap and the tables. */
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
 #include "fs/node/tree.h"
@@ -67,13 +67,11 @@ static int list_tables(struct lister *l, struct list_entry *e)
 	return r ? r : 1;
 }
 
-static const char *const root_reserved[] = {".snap", NULL};
-static const struct fixed_child root_children[] = {{".tabletfs", NODE_SYSTEM}, {0}};
+static const struct fixed_child root_children[] = {{".tabletfs", NODE_SYSTEM}, {".snap", NODE_SNAPS}, {0}};
 
 const struct node_ops root_ops = {
 	.traits = KIND_DIR | KIND_TIMED,
 	.attr = tree_attr,
-	.reserved = root_reserved,
 	.children = root_children,
 	.names = TABLE_NAMES,
 	.resolve = root_resolve,

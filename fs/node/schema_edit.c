@@ -106,9 +106,9 @@ struct orphans {
 static bool is_orphan(void *arg, const struct node *n)
 {
 	const struct orphans *o = arg;
-	const struct node *family = node_above(n, NODE_FAMILY);
+	struct node *family = node_above(n, NODE_FAMILY);
 
-	return family && node_above(family, NODE_TABLE) == o->table && !tfs_schema_family(o->schema, node_name(family));
+	return family && node_table(family) == o->table && !tfs_schema_family(o->schema, node_name(family));
 }
 
 static void drop_orphans(struct node *table)

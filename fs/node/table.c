@@ -33,19 +33,14 @@ static int table_name(struct node *n, struct buf *out)
 	return -ENOENT;
 }
 
-static int table_find(struct node *dir, struct resolved *r, struct node **out)
+int table_bind(struct node *parent, enum node_kind kind, struct tfs_table *t, struct node **out)
 {
 	uint8_t key[TABLE_KEY_BYTES];
-	struct tfs_table *t;
 	struct dirx *d;
 	struct node *n;
-	int err;
 
-	err = tfs_table_open(fs.store, (const char *)r->key.p, &t);
-	if (err)
-		return err;
 	table_key(t, key);
-	n = node_get(node_root(), NODE_TABLE, slice_of(key, sizeof(key)), 0);
+	n = node_get(parent, kind, slice_of(key, sizeof(key)), 0);
 	if (!n) {
 		tfs_table_close(t);
 		return -ENOMEM;
@@ -66,6 +61,14 @@ static int table_find(struct node *dir, struct resolved *r, struct node **out)
 	}
 	*out = n;
 	return 0;
+}
+
+static int table_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	struct tfs_table *t;
+	int err = tfs_table_open(fs.store, (const char *)r->key.p, &t);
+
+	return err ? err : table_bind(node_root(), NODE_TABLE, t, out);
 }
 
 static int table_make(const struct making *m, struct resolved *r, struct node **out)
@@ -92,6 +95,7 @@ static void table_end(struct node *n)
 }
 
 #define PROTECTED "the table is protected: first write protect = false into its .schema"
+#define HAS_SNAPSHOTS "the table has snapshots: rmdir those in .snap first"
 
 static int table_rmdir(struct node *n, const char *name, struct changes *c)
 {
@@ -99,6 +103,8 @@ static int table_rmdir(struct node *n, const char *name, struct changes *c)
 
 	if (err == 0)
 		table_end(n);
+	if (err == -EBUSY)
+		return refuse(err, n, NULL, HAS_SNAPSHOTS);
 	return err == -EPERM ? refuse(err, n, NULL, PROTECTED) : err;
 }
 
@@ -121,6 +127,8 @@ static int table_rename(struct renaming *m)
 		err = tfs_table_rename(fs.store, m->name, m->newname, m->noreplace);
 	if (err == -EPERM && replaces)
 		refuse(err, old, NULL, PROTECTED);
+	if (err == -EBUSY)
+		refuse(err, root, m->newname, HAS_SNAPSHOTS);
 	tree_changed_if_unknown(m->c, root, m->name, err);
 	tree_changed_if_unknown(m->c, root, m->newname, err);
 	if (err == 0 && replaces) {
@@ -132,7 +140,7 @@ static int table_rename(struct renaming *m)
 }
 
 /* .schema is listed first: copies restore it before the rows. */
-static int list_schema(struct lister *l, struct list_entry *e)
+int list_schema(struct lister *l, struct list_entry *e)
 {
 	if (l->at.number || !l->schema->is_set || l->schema->is_hidden)
 		return 0;
@@ -141,9 +149,9 @@ static int list_schema(struct lister *l, struct list_entry *e)
 	return 1;
 }
 
-static const char *const table_reserved[] = {".snap", ".export", ".changes", ".splits", ".run", ".scripts", ".since", NULL};
+static const char *const table_reserved[] = {".export", ".changes", ".splits", ".run", ".scripts", ".since", NULL};
 static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
-	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {0}};
+	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS}, {0}};
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
 	{.name = ".ctl", .mode = 0600, .apply = admin_apply_table},

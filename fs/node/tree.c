@@ -105,7 +105,9 @@ int tree_find(struct node *dir, const char *name, struct node **out)
 
 int tree_check_writable(struct node *n, const char *name)
 {
-	return node_is(n, KIND_SCAN) ? refuse(-EROFS, n, name, "the results of a scan can only be read") : 0;
+	if (node_is(n, KIND_SCAN))
+		return refuse(-EROFS, n, name, "the results of a scan can only be read");
+	return node_is_frozen(n) ? refuse(-EROFS, n, name, "a snapshot cannot be changed") : 0;
 }
 
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out)

@@ -84,7 +84,9 @@ void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *val
 {
 	struct changes c = {0};
 
-	if (acl_is_name(name))
+	if (node_is_frozen(node_of(ino)))
+		reply_err(req, -EROFS);
+	else if (acl_is_name(name))
 		changes_reply_err(&c, req, acl_set(node_of(ino), name, slice_of(value, size), &c));
 	else if (strncmp(name, "user.tabletfs.", 14) == 0)
 		reply_err(req, refuse(-EPERM, node_of(ino), NULL, "a key cannot be changed by its attribute"));
@@ -110,7 +112,9 @@ void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct changes c = {0};
 
-	if (acl_is_name(name))
+	if (node_is_frozen(node_of(ino)))
+		reply_err(req, -EROFS);
+	else if (acl_is_name(name))
 		changes_reply_err(&c, req, acl_remove(node_of(ino), name, &c));
 	else
 		reply_err(req, xattr_is_unsupported(name) ? -EOPNOTSUPP : -ENODATA);

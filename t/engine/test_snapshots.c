@@ -265,7 +265,7 @@ static const char *listed(bool usage)
 
 static void snapshots_are_listed(void **state)
 {
-	struct tfs_table *u;
+	struct tfs_table *u, *b;
 	struct list l = {""};
 	struct tfs_snapshot s;
 
@@ -281,9 +281,11 @@ static void snapshots_are_listed(void **state)
 	assert_string_equal(listed(true), "a b "); /* and now with each other */
 	assert_int_equal(tfs_snapshot_drop(table, "a"), 0);
 	assert_string_equal(listed(true), "b! ");
-	assert_int_equal(tfs_snapshot_usage(table, "b", &s), 0);
+	assert_int_equal(tfs_snapshot_open(table, "b", &b), 0);
+	assert_int_equal(tfs_snapshot_usage(b, &s), 0);
+	tfs_table_close(b);
 	assert_true(s.pinned_bytes == s.bytes && s.bytes > 100);
-	assert_int_equal(tfs_snapshot_usage(table, "a", &s), -ENOENT);
+	assert_int_equal(tfs_snapshot_usage(table, &s), -EINVAL);
 
 	assert_int_equal(store_table_make(store, "u", "x", &u), 0);
 	assert_int_equal(tfs_snapshot_create_all(store, "b"), -EEXIST);

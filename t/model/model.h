@@ -38,6 +38,10 @@ int model_table_open(struct tfs_store *s, const char *name, struct tfs_table **o
 void model_table_close(struct tfs_table *t);
 uint32_t model_table_id(const struct tfs_table *t);
 int model_table_empty(struct tfs_table *t, bool *empty);
+int model_snapshot_create(struct tfs_table *t, const char *name);
+int model_snapshot_drop(struct tfs_table *t, const char *name);
+int model_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out);
+int model_table_clone(struct tfs_table *t, const char *name);
 int model_schema_get(struct tfs_table *t, const struct tfs_schema **out);
 void model_schema_put(const struct tfs_schema *s);
 const struct tfs_family *model_schema_family(const struct tfs_schema *s, const char *name);

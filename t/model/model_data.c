@@ -240,7 +240,7 @@ int mdl_row_install(struct tfs_table *t, struct mdl_row *before, struct tfs_byte
 
 bool mdl_table_has_cells(struct tfs_table *t, uint16_t family_id, bool any_family)
 {
-	int64_t now = mdl_now(t->store);
+	int64_t now = mdl_table_now(t);
 
 	for (size_t i = 0; i < t->n; i++)
 		for (size_t j = 0; j < t->row[i]->n; j++) {
@@ -287,7 +287,7 @@ void mdl_table_drop_family(struct tfs_table *t, uint16_t family_id)
 
 void mdl_table_collect(struct tfs_table *t)
 {
-	int64_t now = mdl_now(t->store);
+	int64_t now = mdl_table_now(t);
 
 	for (size_t i = 0; i < t->n; i++)
 		for (size_t j = 0; j < t->row[i]->n; j++) {

@@ -111,7 +111,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	if (flags & ~TFS_APPLY_SYNC)
 		return -EINVAL;
 	mdl_lock();
-	r = mdl_apply_locked(m, results);
+	r = m->table->schema->pub.snapshot_of ? -EROFS : mdl_apply_locked(m, results);
 	mdl_unlock();
 	return r;
 }

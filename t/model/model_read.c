@@ -25,7 +25,7 @@ static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family
 		return -ENOENT;
 	const struct mdl_column *c = r->col[at];
 	const struct mdl_gc *gc = mdl_schema_gc(t->schema, f->id, NULL);
-	size_t live = mdl_column_live(c, gc, mdl_now(t->store));
+	size_t live = mdl_column_live(c, gc, mdl_table_now(t));
 	while (ts.when == TFS_AT && i < live && c->v[i].ts != ts.us)
 		i++;
 	if (i >= live)
@@ -35,7 +35,7 @@ static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family
 		info->ts = c->v[i].ts;
 		info->commit_us = c->v[i].commit_us;
 		info->size = c->v[i].value->size;
-		info->expires_us = mdl_gc_expiry(gc, i, c->v[i].ts);
+		info->expires_us = t->schema->pub.snapshot_of ? INT64_MAX : mdl_gc_expiry(gc, i, c->v[i].ts);
 	}
 	return 0;
 }
@@ -83,7 +83,7 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 	else if (row.size == 0 || row.size > TFS_ROW_MAX || (family && !(f = mdl_schema_family(t->schema, family))))
 		r = -EINVAL;
 	else if (mdl_row_find(t, row, &at)) {
-		int64_t now = mdl_now(t->store);
+		int64_t now = mdl_table_now(t);
 		for (size_t i = 0; !found && i < t->row[at]->n; i++) {
 			const struct mdl_column *c = t->row[at]->col[i];
 			found = (!f || c->family == f->id) &&

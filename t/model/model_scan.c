@@ -234,7 +234,7 @@ static int add_entry(
 	e->ts = v->ts;
 	e->commit_us = v->commit_us;
 	e->sequence = v->sequence;
-	e->expires_us = expires_us;
+	e->expires_us = s->schema->pub.snapshot_of ? INT64_MAX : expires_us;
 	return 0;
 }
 
@@ -317,7 +317,7 @@ static int next_row_down(struct tfs_scan *s)
 		struct tfs_bytes key = mdl_blob_bytes(t->row[at]->key);
 		if (mdl_compare(key, spec->row_from) < (int)spec->row_from_after)
 			break;
-		int r = take_row(s, t->row[at], mdl_now(t->store));
+		int r = take_row(s, t->row[at], mdl_table_now(t));
 		if (r < 0) {
 			clear(s);
 			return r;
@@ -356,7 +356,7 @@ static int next_row(struct tfs_scan *s)
 	mdl_schema_unref(s->schema);
 	s->schema = t->schema;
 	s->schema->refs++;
-	int64_t now = mdl_now(t->store);
+	int64_t now = mdl_table_now(t);
 	for (; s->n == 0 && at < t->n; at++) {
 		struct tfs_bytes key = mdl_blob_bytes(t->row[at]->key);
 		if (!spec->one_row && spec->row_to.data && mdl_compare(key, spec->row_to) >= 0)

@@ -70,8 +70,8 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 	if (why)
 		*why = NULL;
 	mdl_lock();
-	if (t->dropped) {
-		r = -ENOENT;
+	if (t->dropped || t->schema->pub.snapshot_of) {
+		r = t->schema->pub.snapshot_of ? -EROFS : -ENOENT;
 		goto out;
 	}
 	r = mdl_schema_parse(t->schema, text, &next, &allow_delete, &as_written, why);
@@ -368,8 +368,8 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 	if (why)
 		*why = NULL;
 	mdl_lock();
-	if (t->dropped) {
-		r = -ENOENT;
+	if (t->dropped || t->schema->pub.snapshot_of) {
+		r = t->schema->pub.snapshot_of ? -EROFS : -ENOENT;
 		goto out;
 	}
 	if (!value || !(next = mdl_schema_copy(t->schema)))

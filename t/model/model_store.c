@@ -54,6 +54,11 @@ int64_t mdl_now(struct tfs_store *s)
 	return system_time();
 }
 
+int64_t mdl_table_now(const struct tfs_table *t)
+{
+	return t->schema->pub.snapshot_of ? t->schema->pub.snapshot_us : mdl_now(t->store);
+}
+
 /* Above the last one, unless the clock was set back by more than a second; at the end of the range it stands still. */
 int64_t mdl_unique(struct tfs_store *s)
 {
@@ -111,6 +116,7 @@ int tfs_close(struct tfs_store *s)
 	}
 	for (size_t i = 0; i < s->n; i++)
 		mdl_table_put(s->table[i]);
+	mdl_snapshots_free(s);
 	mdl_unlock();
 	free(s->table);
 	free(s->source);

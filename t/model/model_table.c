@@ -64,6 +64,18 @@ static void drop_at(struct tfs_store *s, size_t at)
 	mdl_table_put(t);
 }
 
+void mdl_table_insert(struct tfs_store *s, struct tfs_table *t)
+{
+	put_in(s, t);
+}
+
+bool mdl_table_named(const struct tfs_store *s, const char *name)
+{
+	size_t at;
+
+	return find(s, name, &at);
+}
+
 void mdl_table_get(struct tfs_table *t)
 {
 	t->refs++;
@@ -130,6 +142,8 @@ int tfs_table_drop(struct tfs_store *s, const char *name)
 		r = -ENOENT;
 	else if (s->table[at]->schema->pub.protect)
 		r = -EPERM;
+	else if (mdl_has_snapshots(s->table[at]))
+		r = -EBUSY;
 	else if (mdl_table_has_cells(s->table[at], 0, true))
 		r = -ENOTEMPTY;
 	else
@@ -158,6 +172,10 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	}
 	if (at == target && exists)
 		goto out;
+	if (exists && mdl_has_snapshots(s->table[target])) {
+		r = -EBUSY;
+		goto out;
+	}
 	if (exists && (s->table[target]->schema->pub.protect || mdl_table_has_cells(s->table[target], 0, true))) {
 		r = s->table[target]->schema->pub.protect ? -EPERM : -ENOTEMPTY;
 		goto out;
@@ -311,6 +329,8 @@ int tfs_compact(struct tfs_table *t)
 	mdl_lock();
 	if (t->dropped)
 		r = -ENOENT;
+	else if (t->schema->pub.snapshot_of)
+		r = -EROFS;
 	else
 		mdl_table_collect(t);
 	mdl_unlock();

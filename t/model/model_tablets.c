@@ -39,7 +39,11 @@ int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 
 	mdl_lock();
 	at = tablet_of(t, row);
-	r = !row.size || too_long(t, row) ? -EINVAL : t->dropped ? -ENOENT : at && compare(t->cut[at - 1], row) == 0 ? -EEXIST : 0;
+	r = !row.size || too_long(t, row)                 ? -EINVAL
+		: t->dropped                              ? -ENOENT
+		: t->schema->pub.snapshot_of              ? -EROFS
+		: at && compare(t->cut[at - 1], row) == 0 ? -EEXIST
+							  : 0;
 	if (!r) {
 		copy = malloc(row.size);
 		cut = realloc(t->cut, (t->cuts + 1) * sizeof(*cut));
@@ -66,7 +70,7 @@ int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
 
 	mdl_lock();
 	at = tablet_of(t, row);
-	r = too_long(t, row) ? -EINVAL : t->dropped || at == t->cuts ? -ENOENT : 0;
+	r = too_long(t, row) ? -EINVAL : t->dropped ? -ENOENT : t->schema->pub.snapshot_of ? -EROFS : at == t->cuts ? -ENOENT : 0;
 	if (!r) {
 		free((void *)(uintptr_t)t->cut[at].data);
 		memmove(t->cut + at, t->cut + at + 1, (t->cuts - at - 1) * sizeof(*t->cut));

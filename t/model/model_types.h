@@ -105,6 +105,8 @@ struct tfs_store {
 	char *source;
 	struct tfs_table **table; /* by name */
 	size_t n, capacity;
+	struct tfs_table **snapshot; /* by table id, then name */
+	size_t snapshots, snapshot_capacity;
 	uint32_t next_table;
 	unsigned handles; /* table references: tfs_close is -EBUSY while there are any */
 	int64_t last_unique;
@@ -124,6 +126,14 @@ struct tfs_table {
 void mdl_tablets_free(struct tfs_table *t);
 void mdl_tablets_renew(struct tfs_table *t); /* cut at the schema's splits, and nowhere else */
 int64_t mdl_now(struct tfs_store *s);
+/* Of a snapshot: the instant that it shows. */
+int64_t mdl_table_now(const struct tfs_table *t);
+/* ---- snapshots: model_snapshots.c ---- */
+bool mdl_has_snapshots(const struct tfs_table *t);
+/* The store is closed. */
+void mdl_snapshots_free(struct tfs_store *s);
+void mdl_table_insert(struct tfs_store *s, struct tfs_table *t); /* there is room */
+bool mdl_table_named(const struct tfs_store *s, const char *name);
 int64_t mdl_unique(struct tfs_store *s);
 void mdl_table_get(struct tfs_table *t);
 void mdl_table_put(struct tfs_table *t);

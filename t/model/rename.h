@@ -29,6 +29,15 @@
 #define tfs_table_close model_table_close
 #define tfs_table_id model_table_id
 #define tfs_table_empty model_table_empty
+#define tfs_snapshot_usage model_snapshot_usage
+#define tfs_snapshot_create model_snapshot_create
+#define tfs_snapshot_drop model_snapshot_drop
+#define tfs_snapshot_open model_snapshot_open
+#define tfs_snapshot_list model_snapshot_list
+#define tfs_snapshot_create_all model_snapshot_create_all
+#define tfs_snapshot_drop_all model_snapshot_drop_all
+#define tfs_snapshot_list_all model_snapshot_list_all
+#define tfs_table_clone model_table_clone
 #define tfs_schema_get model_schema_get
 #define tfs_schema_put model_schema_put
 #define tfs_schema_family model_schema_family
