@@ -138,6 +138,20 @@ static int embedded_servers(void *arg, int (*fn)(void *fn_arg, const struct tfs_
 	return fn(fn_arg, &one);
 }
 
+static void embedded_change(void *arg, const struct tfs_options *o)
+{
+	const struct server_settings to = {
+		.block_cache_bytes = o->block_cache_bytes,
+		.table_cache_bytes = o->table_cache_bytes,
+		.memtable_bytes = o->memtable_bytes,
+		.sync_interval_us = o->sync_interval_us,
+		.compaction_rate = o->compaction_rate,
+		.sync = o->sync,
+	};
+
+	server_change(((struct embedded *)arg)->server, &to);
+}
+
 static void embedded_confirm_clock(void *arg)
 {
 	server_confirm_clock(((struct embedded *)arg)->server);
@@ -509,6 +523,7 @@ static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 	FILL(sync_interval_us);
 	FILL(compaction_threads);
 	FILL(major_within_us);
+	FILL(clock_gap_us);
 #undef FILL
 }
 
@@ -567,6 +582,7 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		.metrics = embedded_metrics,
 		.servers = embedded_servers,
 		.confirm_clock = embedded_confirm_clock,
+		.change = embedded_change,
 		.close = embedded_close,
 	};
 	struct embedded *e = NULL;
@@ -589,6 +605,7 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		err = embedded_open(source, &filled, &co, &e, &reason);
 	}
 	co.arg = e;
+	co.options = filled;
 	if (!err)
 		err = client_new(&co, out);
 	if (!err)

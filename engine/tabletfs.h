@@ -158,6 +158,19 @@ TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
  * from the disk.  Reads follow the system's clock in any case.  Returns 0.
  */
 TFS_API int tfs_confirm_clock(struct tfs_store *s) TFS_CHECKED;
+/*
+ * The settings of tabletfs.conf(5) as they are now, as text of that file.
+ * Settings that cannot change while the store is open are comments.  The caller
+ * frees *text.
+ */
+TFS_API int tfs_config(struct tfs_store *s, char **text) TFS_CHECKED;
+/*
+ * Changes the settings in the text, all or none; others stay.  They hold until
+ * the store is closed.  -EINVAL: a setting is unknown, of the wrong type, out of
+ * range, or cannot change; if why is not NULL, *why is the reason, which the
+ * caller frees.
+ */
+TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why) TFS_CHECKED;
 /* All metrics as one page of Prometheus text.  The caller frees *text. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
 

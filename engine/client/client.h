@@ -31,8 +31,10 @@ struct client_options {
 	int (*metrics)(void *arg, struct buf *out);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	void (*confirm_clock)(void *arg);
-	int (*close)(void *arg); /* called last; closes all services */
+	void (*change)(void *arg, const struct tfs_options *o); /* of the settings that can change */
+	int (*close)(void *arg);                                /* called last; closes all services */
 	void *arg;
+	struct tfs_options options; /* in use; 0 stands for no default */
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 
@@ -53,6 +55,7 @@ struct tfs_table {
 struct tfs_store {
 	struct client_options o;
 	struct mutex lock;        /* RANK_CLIENT; not held during a call of a service */
+	struct mutex config_lock; /* RANK_CLIENT; guards o.options, and is held while they are changed */
 	struct tfs_table *tables; /* by id; guarded by lock */
 	unsigned handles;         /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
 };
@@ -93,6 +96,12 @@ int table_open(struct tfs_store *s, const struct ms_request *q, struct tfs_table
  * table was dropped, else -EINVAL.  Asks the server.
  */
 int table_no_family(struct tfs_table *t) TFS_MUST;
+/* ---- options.c ---- */
+/* Appends the settings as text of tabletfs.conf(5).  Those that cannot change while the store is open are comments. */
+int options_render(const struct tfs_options *o, struct buf *out) TFS_MUST;
+/* Replaces settings of o by those of the text.  -EINVAL: one is wrong or cannot change; *why as of tfs_options_load. */
+int options_change(struct tfs_options *o, struct slice text, char **why) TFS_MUST;
+
 /*
  * Calls the master, and stores the schema of its answer in the table's handle.
  * Sets *why to the answer's reason, or NULL; the caller frees it.  why may be

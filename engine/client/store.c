@@ -19,6 +19,7 @@ int client_new(const struct client_options *o, struct tfs_store **out)
 		return -ENOMEM;
 	s->o = *o;
 	mutex_init(&s->lock, RANK_CLIENT);
+	mutex_init(&s->config_lock, RANK_CLIENT);
 	*out = s;
 	return 0;
 }
@@ -39,6 +40,7 @@ int tfs_close(struct tfs_store *s)
 	}
 	err = s->o.close(s->o.arg);
 	mutex_fini(&s->lock);
+	mutex_fini(&s->config_lock);
 	free(s);
 	return err;
 }
@@ -107,6 +109,37 @@ int tfs_metrics(struct tfs_store *s, char **text)
 	if (!err)
 		err = numbers_metrics(v, numbers_get(s, v), &b);
 	return text_finish(&b, err, text);
+}
+
+int tfs_config(struct tfs_store *s, char **text)
+{
+	struct buf b = {0};
+	int err;
+
+	mutex_lock(&s->config_lock);
+	err = options_render(&s->o.options, &b);
+	mutex_unlock(&s->config_lock);
+	return text_finish(&b, err, text);
+}
+
+int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why)
+{
+	struct tfs_options next;
+	int err;
+
+	if (why)
+		*why = NULL;
+	mutex_lock(&s->config_lock);
+	next = s->o.options;
+	err = options_change(&next, slice_of_bytes(text), why);
+	if (!err) {
+		if (next.log_level >= 0)
+			msg_set_level((enum msg_level)next.log_level);
+		s->o.change(s->o.arg, &next);
+		s->o.options = next;
+	}
+	mutex_unlock(&s->config_lock);
+	return err;
 }
 
 int tfs_confirm_clock(struct tfs_store *s)

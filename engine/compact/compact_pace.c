@@ -22,13 +22,14 @@ static bool compact_is_urgent(const struct tablet *t, uint64_t now)
 void compact_pace(struct tablet *t, uint64_t bytes)
 {
 	struct tablet_env *env = t->env;
+	const uint64_t rate = env->compaction_rate; /* it may change */
 	uint64_t now = monotonic_us(), paid, until;
 
-	if (!env->compaction_rate || compact_is_urgent(t, now))
+	if (!rate || compact_is_urgent(t, now))
 		return;
 	paid = env->paced_us;
 	do
-		until = (paid + PACE_BURST_US < now ? now - PACE_BURST_US : paid) + bytes * 1000000 / env->compaction_rate;
+		until = (paid + PACE_BURST_US < now ? now - PACE_BURST_US : paid) + bytes * 1000000 / rate;
 	while (!atomic_compare_exchange_weak(&env->paced_us, &paid, until));
 	mutex_lock(&t->lock);
 	while ((now = monotonic_us()) < until && !compact_is_urgent(t, now))

@@ -307,6 +307,15 @@ static int log_flush_locked(struct log *l)
 	return err;
 }
 
+void log_set_sync_interval(struct log *l, uint64_t us)
+{
+	mutex_lock(&l->mu);
+	l->sync_interval_us = us;
+	if (l->sync_armed)
+		task_queue_after(&l->sync_task, us);
+	mutex_unlock(&l->mu);
+}
+
 int log_sync(struct log *l)
 {
 	int err;

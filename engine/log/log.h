@@ -104,6 +104,8 @@ void log_wake(struct log_wakeups *wakeups);
 bool log_poll(struct log *l, const struct log_ticket *t, int *err);
 /* The same without a lock.  It does not have a stuck thread replaced. */
 bool log_ticket_done(const struct log_ticket *t, int *err);
+/* Changes log_options.sync_interval_us, also for records that wait already if it is shorter. */
+void log_set_sync_interval(struct log *l, uint64_t us);
 /* Everything submitted so far is durable on return. */
 int log_sync(struct log *l) TFS_MUST;
 uint64_t log_next_lsn(struct log *l);    /* of the next record */

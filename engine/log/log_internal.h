@@ -88,7 +88,8 @@ struct log {
 	struct mutex mu;
 	/* constant */
 	char *dir;
-	uint64_t incarnation, salt, sync_interval_us, stall_us, retry_us, mark_us;
+	uint64_t incarnation, salt, stall_us, retry_us, mark_us;
+	_Atomic uint64_t sync_interval_us;
 	_Atomic uint64_t segment_bytes; /* rises */
 
 	/* records in memory: durable_lsn < ... <= last_lsn, and a few older ones */

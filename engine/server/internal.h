@@ -115,15 +115,15 @@ struct server {
 	struct lock_service *locks;
 	char *data_dir;
 	uint64_t incarnation;
-	bool sync, no_background;
-	size_t memtable_bytes;
+	_Atomic bool sync;
+	bool no_background;
 	uint64_t log_segment_bytes;      /* at most */
 	struct clock *clock, *own_clock; /* own_clock NULL: the caller's */
 	struct sst_cache *cache;
 	struct log *log;
 	/* Called when the last reference to a dropped table ends: files_remove_table. */
 	void (*table_dropped)(struct server *s, uint32_t table);
-	uint64_t metadata_tablet_bytes, merge_after_us, compaction_rate, major_within_us, logs_flush_age_us;
+	uint64_t metadata_tablet_bytes, merge_after_us, major_within_us, logs_flush_age_us;
 	size_t replay_part_bytes;
 	unsigned merge_read_tries;
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;

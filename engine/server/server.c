@@ -168,13 +168,13 @@ static void fill_env(struct server *s, enum kind k, const struct server_options 
 	e->flush_pool = s->flush[k];
 	/* METADATA's compactions must not wait behind those of user tablets. */
 	e->compact_pool = k == KIND_USER ? s->compact : s->flush[k];
-	e->memtable_bytes = k == KIND_USER ? s->memtable_bytes : META_MEMTABLE_BYTES;
+	e->memtable_bytes = k == KIND_USER ? o->memtable_bytes : META_MEMTABLE_BYTES;
 	atomic_init(&s->memory[k], 0);
 	e->memory_used = &s->memory[k];
 	e->major_within_us = s->major_within_us;
 	e->look_us = o->look_us;
 	e->scan_view_us = o->scan_view_us;
-	e->compaction_rate = k == KIND_USER ? s->compaction_rate : 0;
+	e->compaction_rate = k == KIND_USER ? o->compaction_rate : 0;
 	e->unthrottled = k != KIND_USER;
 	e->no_background = s->no_background;
 	if (k == KIND_USER) {
@@ -204,9 +204,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->started_s = time(NULL);
 	s->sync = o->sync;
 	s->no_background = o->no_background;
-	s->memtable_bytes = o->memtable_bytes;
 	s->log_segment_bytes = o->log_segment_bytes;
-	s->compaction_rate = o->compaction_rate;
 	s->major_within_us = o->major_within_us;
 	s->merge_after_us = o->merge_after_us ? o->merge_after_us : MERGE_AFTER_US;
 	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
@@ -249,6 +247,22 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 void server_set_metadata(struct server *s, struct tablet_service *svc)
 {
 	s->metadata = svc;
+}
+
+void server_change(struct server *s, const struct server_settings *to)
+{
+	struct tablet_env *e = &s->env[KIND_USER];
+
+	s->sync = to->sync;
+	e->memtable_bytes = to->memtable_bytes;
+	if (e->compaction_rate != to->compaction_rate) {
+		e->compaction_rate = to->compaction_rate;
+		e->paced_us = 0; /* the old rate delays no later write */
+	}
+	log_set_sync_interval(s->log, to->sync_interval_us);
+	sst_cache_resize(s->cache, to->block_cache_bytes, to->table_cache_bytes);
+	if (s->memory[KIND_USER] > to->memtable_bytes)
+		server_queue(s, &s->flush_task);
 }
 
 struct clock *server_clock(struct server *s)

@@ -66,6 +66,13 @@ int server_sync(struct server *s) TFS_MUST;
  */
 int server_free(struct server *s, bool flush);
 struct clock *server_clock(struct server *s);
+/* The options that can change while the server runs. */
+struct server_settings {
+	size_t block_cache_bytes, table_cache_bytes, memtable_bytes;
+	uint64_t sync_interval_us, compaction_rate;
+	bool sync;
+};
+void server_change(struct server *s, const struct server_settings *to);
 /* Trusts the system's clock from now on, because an operator has confirmed it. */
 void server_confirm_clock(struct server *s);
 /* Returns true if name is the name of an SSTable.  The server never removes other files from sst/TABLE. */

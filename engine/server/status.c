@@ -62,7 +62,7 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("tables_salt_waits", "tables whose salt waits until they are empty", waiting, true);
 	ADD("tablets", "tablets served, METADATA's included", sums.tablets, true);
 	ADD("memtable_bytes", "memory of all memtables", memtables_bytes(s), true);
-	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->memtable_bytes, true);
+	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->env[KIND_USER].memtable_bytes, true);
 	ADD("block_cache_bytes", "uncompressed blocks in memory", c.block_bytes, true);
 	ADD("block_cache_hits", "look-ups of a block that was in memory", c.block_hits, false);
 	ADD("block_cache_misses", "look-ups of a block that was not in memory", c.block_misses, false);
@@ -191,7 +191,8 @@ static int put_memory_line(struct server *s, struct buf *out)
 
 	sst_cache_get_stats(s->cache, &c);
 	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s\n", units_size_text(memtables_bytes(s), a),
-		units_size_text(s->memtable_bytes, b), units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, c_),
+		units_size_text(s->env[KIND_USER].memtable_bytes, b),
+		units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, c_),
 		units_size_text(c.block_bytes_max + c.table_bytes_max, d));
 }
 

@@ -73,6 +73,13 @@ void ahead_env_init(struct ahead_env *e, size_t bytes_max)
 	e->no_pool = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2;
 }
 
+void ahead_env_resize(struct ahead_env *e, size_t bytes_max)
+{
+	mutex_lock(&e->lock);
+	e->bytes_max = bytes_max;
+	mutex_unlock(&e->lock);
+}
+
 void ahead_env_fini(struct ahead_env *e)
 {
 	if (e->pool)

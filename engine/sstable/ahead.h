@@ -23,6 +23,7 @@ struct ahead_env {
 	size_t bytes, bytes_max; /* of all walks' buffers; under lock */
 };
 void ahead_env_init(struct ahead_env *e, size_t bytes_max);
+void ahead_env_resize(struct ahead_env *e, size_t bytes_max);
 void ahead_env_fini(struct ahead_env *e); /* after all walks */
 
 struct ahead;

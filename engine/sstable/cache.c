@@ -49,6 +49,17 @@ int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out
 	return 0;
 }
 
+void sst_cache_resize(struct sst_cache *c, size_t block_bytes, size_t table_bytes)
+{
+	c->block_bytes_max = block_bytes;
+	c->memory_block_bytes_max = block_bytes / 4;
+	c->table_bytes_max = table_bytes;
+	ahead_env_resize(&c->ahead, block_bytes / AHEAD_SHARE);
+	lru_resize(c->blocks, block_bytes);
+	lru_resize(c->memory_blocks, block_bytes / 4);
+	cache_trim(c);
+}
+
 void sst_cache_free(struct sst_cache *c)
 {
 	if (!c)

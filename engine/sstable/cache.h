@@ -71,7 +71,7 @@ struct sst {
 
 struct sst_cache {
 	struct lru *blocks, *memory_blocks; /* and cells */
-	size_t block_bytes_max, memory_block_bytes_max, table_bytes_max;
+	_Atomic size_t block_bytes_max, memory_block_bytes_max, table_bytes_max;
 	struct ahead_env ahead;
 	_Atomic uint64_t tick; /* rises with each opening */
 	_Atomic bool over;     /* a bound is exceeded; the next unpin trims */

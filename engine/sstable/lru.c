@@ -410,6 +410,20 @@ struct slice lru_cell_value(const struct lru_entry *e)
 }
 
 /* ---- the cache ---- */
+void lru_resize(struct lru *c, size_t bytes)
+{
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *s = &c->shard[i];
+		struct lru_entry *dead = NULL;
+
+		mutex_lock(&s->lock);
+		s->bytes_max = (bytes + SHARDS - 1) / SHARDS;
+		make_room(s, &dead);
+		mutex_unlock(&s->lock);
+		release_list(c, dead);
+	}
+}
+
 int lru_new(size_t bytes, lru_drop_fn *drop, struct lru **out)
 {
 	struct lru *c = aligned_alloc(64, sizeof(*c));

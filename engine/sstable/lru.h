@@ -29,6 +29,7 @@ struct lru_entry;
 typedef void lru_drop_fn(struct slice key, void *block, void (*how)(void));
 
 int lru_new(size_t bytes, lru_drop_fn *drop, struct lru **out) TFS_MUST;
+void lru_resize(struct lru *c, size_t bytes);
 void lru_free(struct lru *c); /* after the release of all entries */
 struct lru_stats {
 	size_t block_bytes, cell_bytes;

@@ -102,6 +102,8 @@ struct sst_cache_stats {
 	uint64_t table_opens, probes, probe_misses; /* searches of filters, and those without a match */
 };
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
+/* Changes both bounds, and evicts what is above them. */
+void sst_cache_resize(struct sst_cache *c, size_t block_bytes, size_t table_bytes);
 void sst_cache_free(struct sst_cache *c); /* after every sst is put */
 void sst_cache_get_stats(struct sst_cache *c, struct sst_cache_stats *s);
 

@@ -117,15 +117,15 @@ struct tablet_env {
 	struct clock *clock;
 	struct task_pool *flush_pool; /* minor compactions of this kind of tablet (root, METADATA, user: one pool each) */
 	struct task_pool *compact_pool;
-	size_t memtable_bytes;       /* the bound of memory_used */
-	_Atomic size_t *memory_used; /* bytes of all memtables of the tablets that share it */
-	uint64_t major_within_us;    /* removed cells are erased from the disk within this time */
+	_Atomic size_t memtable_bytes; /* the bound of memory_used */
+	_Atomic size_t *memory_used;   /* bytes of all memtables of the tablets that share it */
+	uint64_t major_within_us;      /* removed cells are erased from the disk within this time */
 	uint64_t look_us;      /* interval of checks whether a major compaction is due; 0: major_within_us / 16, at most an hour */
 	uint64_t scan_view_us; /* longest time that a scan uses a view; 0: 10 s */
-	uint64_t sample_least_bytes; /* compactions of fewer raw bytes take no samples; 0: 8 MiB */
-	uint64_t compaction_rate;    /* bytes a second that background merging and major compactions may write; 0: no limit */
-	bool unthrottled;            /* root and METADATA: writers are not slowed down */
-	bool no_background;          /* flushes and compactions run only when they are called, and writers are not slowed down */
+	uint64_t sample_least_bytes;      /* compactions of fewer raw bytes take no samples; 0: 8 MiB */
+	_Atomic uint64_t compaction_rate; /* bytes a second that background merging and major compactions may write; 0: no limit */
+	bool unthrottled;                 /* root and METADATA: writers are not slowed down */
+	bool no_background; /* flushes and compactions run only when they are called, and writers are not slowed down */
 	/* The caller of these functions holds no lock. */
 	/* Called when memory_used passes the bound.  The server then flushes the tablet that uses the most memory. */
 	void (*over_memory)(void *arg);

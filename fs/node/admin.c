@@ -65,6 +65,25 @@ int admin_render_status(struct node *n, struct buf *out)
 			     fs.read_only ? "read-only" : "read-write", (unsigned long long)stage_memory_used());
 }
 
+int admin_render_config(struct node *n, struct buf *out)
+{
+	char *text = NULL;
+	int err = tfs_config(fs.store, &text);
+
+	return err ? err : put_text(out, text);
+}
+
+int admin_apply_config(struct node *n, struct slice text, struct changes *c)
+{
+	char *why = NULL;
+	int err = tfs_config_change(fs.store, bytes_of(text), &why);
+
+	if (err)
+		refuse(err, n, NULL, "%s", why ? why : "the settings were not changed");
+	free(why);
+	return err;
+}
+
 /* A border, as ls shows the row that begins there and as verbs accept it; empty for the ends of the table. */
 static int put_border(struct buf *out, struct tfs_bytes b)
 {

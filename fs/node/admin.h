@@ -13,6 +13,8 @@
 int admin_each_table(int (*fn)(struct tfs_table *t)) TFS_MUST;
 int admin_render_metrics(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_servers(struct node *n, struct buf *out) TFS_MUST;
+int admin_render_config(struct node *n, struct buf *out) TFS_MUST;
+int admin_apply_config(struct node *n, struct slice text, struct changes *c);
 int admin_render_status(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
 /* Truncates the table that n is in (truncate.c).  Logs why it is refused. */

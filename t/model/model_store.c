@@ -166,6 +166,20 @@ static struct totals count(struct tfs_store *s)
 	return n;
 }
 
+/* The model has no settings. */
+int tfs_config(struct tfs_store *s, char **text)
+{
+	*text = strdup("");
+	return *text ? 0 : -ENOMEM;
+}
+
+int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why)
+{
+	if (why)
+		*why = NULL;
+	return -EOPNOTSUPP;
+}
+
 int tfs_status(struct tfs_store *s, char **text)
 {
 	struct totals n = count(s);

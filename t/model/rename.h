@@ -16,6 +16,8 @@
 #define tfs_sync model_sync
 #define tfs_space model_space
 #define tfs_status model_status
+#define tfs_config model_config
+#define tfs_config_change model_config_change
 #define tfs_confirm_clock model_confirm_clock
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers
