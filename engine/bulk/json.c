@@ -55,9 +55,10 @@ int json_escape(struct buf *out, struct slice utf8)
 	return 0;
 }
 
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 int base64_encode(struct buf *out, struct slice bytes)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	int err = buf_reserve(out, (bytes.n + 2) / 3 * 4);
 	uint8_t *to;
 
@@ -72,10 +73,10 @@ int base64_encode(struct buf *out, struct slice bytes)
 			v |= (uint32_t)bytes.p[i + 1] << 8;
 		if (n > 2)
 			v |= bytes.p[i + 2];
-		*to++ = (uint8_t)digits[v >> 18];
-		*to++ = (uint8_t)digits[v >> 12 & 63];
-		*to++ = n > 1 ? (uint8_t)digits[v >> 6 & 63] : '=';
-		*to++ = n > 2 ? (uint8_t)digits[v & 63] : '=';
+		*to++ = (uint8_t)base64_digits[v >> 18];
+		*to++ = (uint8_t)base64_digits[v >> 12 & 63];
+		*to++ = n > 1 ? (uint8_t)base64_digits[v >> 6 & 63] : '=';
+		*to++ = n > 2 ? (uint8_t)base64_digits[v & 63] : '=';
 	}
 	out->n = (size_t)(to - out->p);
 	return 0;
@@ -93,5 +94,40 @@ int json_member(struct buf *out, const char *name, struct slice bytes)
 		err = buf_u8(out, '"');
 	if (err)
 		out->n = undo;
+	return err;
+}
+
+static int base64_value(uint8_t c)
+{
+	const char *at = c ? strchr(base64_digits, c) : NULL;
+
+	return at ? (int)(at - base64_digits) : -1;
+}
+
+int base64_decode(struct slice base64, struct buf *out)
+{
+	const size_t before = out->n;
+	size_t padding = 0;
+	int err = base64.n % 4 ? -EINVAL : buf_reserve(out, base64.n / 4 * 3);
+
+	while (padding < 2 && padding < base64.n && base64.p[base64.n - 1 - padding] == '=')
+		padding++;
+	for (size_t i = 0; i < base64.n && !err; i += 4) {
+		const size_t digits = i + 4 == base64.n ? 4 - padding : 4;
+		uint32_t bits = 0;
+
+		for (size_t k = 0; k < 4; k++) {
+			const int v = k < digits ? base64_value(base64.p[i + k]) : 0;
+
+			err = v < 0 ? -EINVAL : err;
+			bits = bits << 6 | (uint32_t)(v & 63);
+		}
+		for (size_t k = 0; k + 1 < digits && !err; k++)
+			out->p[out->n++] = (uint8_t)(bits >> (16 - 8 * k));
+		if (digits < 4 && bits & (digits == 3 ? 0xffu : 0xffffu))
+			err = -EINVAL;
+	}
+	if (err)
+		out->n = before;
 	return err;
 }

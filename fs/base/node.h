@@ -71,7 +71,8 @@
 	X(EXPORT, export)         /* TABLE/.export.tar; key: its name */                                                           \
 	X(SNAPS, snaps)           /* TABLE/.snap, and /.snap */                                                                    \
 	X(SNAPSHOT, snapshot)     /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                                  \
-	X(SNAP_ALL, snap_all)     /* /.snap/NAME; key: its name */
+	X(SNAP_ALL, snap_all)     /* /.snap/NAME; key: its name */                                                                 \
+	X(ROW_JSON, row_json)     /* ROW/.row.json */
 
 #define NODE_ENUMERATOR(upper, lower) NODE_##upper,
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };

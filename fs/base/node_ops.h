@@ -103,6 +103,8 @@ struct node_ops {
 	int (*unlink)(struct node *dir, struct resolved *r, struct changes *c);
 	/* Renames a node of this kind.  NULL: EXDEV. */
 	int (*rename)(struct renaming *m);
+	/* Renames a scratch file to a node of this kind.  NULL: EPERM. */
+	int (*take_scratch)(struct renaming *m);
 	/* Sets *p for a listing without a read from the store.  Returns false if it cannot.  NULL: false; the node is found by name. */
 	bool (*list_attr)(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
 

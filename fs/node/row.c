@@ -149,14 +149,12 @@ int row_list_families(struct lister *l, struct list_entry *e)
 	return 0;
 }
 
-static const char *const row_reserved[] = {".row.json", NULL};
-static const struct fixed_child row_children[] = {{".mutate", NODE_MUTATE}, {0}};
+static const struct fixed_child row_children[] = {{".mutate", NODE_MUTATE}, {".row.json", NODE_ROW_JSON}, {0}};
 
 const struct node_ops row_ops = {
 	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED,
 	.name = row_name,
 	.attr = tree_attr,
-	.reserved = row_reserved,
 	.children = row_children,
 	.resolve = row_resolve_child,
 	.list = (const list_phase_fn[]){list_extras, row_list_families, NULL},

@@ -113,6 +113,8 @@ static int scratch_rename(struct renaming *m)
 		err = cell_take_scratch(m);
 	else if (m->to.kind == NODE_SCHEMA)
 		err = to_schema(m);
+	else if (kind_ops(m->to.kind)->take_scratch)
+		err = kind_ops(m->to.kind)->take_scratch(m);
 	else
 		return refuse(-EPERM, m->newdir, m->newname, "a file cannot be here");
 	/* The kernel has moved the scratch file's inode to the new name.  Its entry is dropped, so that such inodes do not accumulate. */

@@ -15,6 +15,7 @@
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
 #include "fs/node/row_change.h"
+#include "fs/stream/row_control.h"
 
 #include "engine/bulk/mutation_lines.h"
 
@@ -154,8 +155,7 @@ static const struct sequential_ops mutate_sequential = {
 	.close = mutate_close,
 };
 
-/* Any user may open it: the server checks the families. */
-static int mutate_attr(struct node *n, struct stat *st, double *timeout)
+int row_control_attr(struct node *n, struct stat *st, double *timeout)
 {
 	struct family_info owner = {.mode = 0666, .uid = fs.uid, .gid = fs.gid};
 	const struct tfs_schema *schema;
@@ -175,12 +175,12 @@ static int mutate_exists(struct node *n)
 	return fs.no_open ? refuse(-EROFS, n, NULL, "the mount is read-only") : 0;
 }
 
-static int mutate_unlink(struct node *dir, struct resolved *r, struct changes *c)
+int row_control_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
-	return refuse(-EPERM, dir, ".mutate", "control files cannot be removed");
+	return refuse(-EPERM, dir, kind_ops(r->kind)->fixed_name, "control files cannot be removed");
 }
 
-static int mutate_rename(struct renaming *m)
+int row_control_rename(struct renaming *m)
 {
 	return refuse(-EPERM, m->dir, m->name, "control names cannot be renamed");
 }
@@ -188,9 +188,9 @@ static int mutate_rename(struct renaming *m)
 const struct node_ops mutate_ops = {
 	.traits = KIND_UNCACHED,
 	.fixed_name = ".mutate",
-	.attr = mutate_attr,
+	.attr = row_control_attr,
 	.exists = mutate_exists,
-	.unlink = mutate_unlink,
-	.rename = mutate_rename,
+	.unlink = row_control_unlink,
+	.rename = row_control_rename,
 	.sequential = &mutate_sequential,
 };

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values above TFS_INLINE_MAX are not in the scan that reads the row, but are read
+ * after it.  So the keys are scanned again, and if they have other fingerprints,
+ * the row is read again.
+ *
+ * An object is parsed as a whole, because users write it with any layout and
+ * order of its members.
+ */
+#include "engine/bulk/row_json.h"
+
+#include "engine/bulk/json.h"
+#include "engine/bulk/value.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { RENDER_TRIES = 8, SEQUENCE_DIGITS = 16 };
+
+static struct slice slice_from(struct tfs_bytes b)
+{
+	return slice_of(b.data, b.size);
+}
+
+/* ---- writing ---- */
+
+static int append_value(struct tfs_table *t, const struct tfs_cell *c, struct buf *out, bool *later)
+{
+	struct value v = {0};
+	struct buf whole = {0};
+	struct slice piece;
+	int err;
+
+	if (c->value.data || !c->size)
+		return json_member(out, "value", slice_from(c->value));
+	*later = true;
+	err = value_begin(&v, t, c);
+	while (!err && whole.n < v.size && !(err = value_read(&v, whole.n, &piece)))
+		err = buf_append_slice(&whole, piece);
+	if (!err)
+		err = json_member(out, "value", buf_slice(&whole));
+	buf_fini(&whole);
+	value_fini(&v);
+	return err;
+}
+
+static int append_cell(struct tfs_table *t, const struct tfs_cell *c, bool first, struct buf *out, bool *later)
+{
+	int err;
+
+	if (out->n + c->size > ROW_JSON_MAX)
+		return -EFBIG;
+	err = buf_printf(out, "%s\n{\"family\":\"%s\",", first ? "" : ",", c->family);
+	if (!err)
+		err = json_member(out, "qualifier", slice_from(c->qualifier));
+	if (!err)
+		err = buf_printf(out, ",\"timestamp\":%" PRId64 ",", c->ts);
+	if (!err)
+		err = append_value(t, c, out, later);
+	if (!err)
+		err = buf_u8(out, '}');
+	return !err && out->n > ROW_JSON_MAX ? -EFBIG : err;
+}
+
+/* Appends the cells to out, unless it is NULL.  *sum is that of their fingerprints. */
+static int scan_row(struct tfs_table *t, struct tfs_bytes row, struct buf *out, uint64_t *sum, bool *later)
+{
+	struct tfs_scan_spec spec = {.what = out ? TFS_SCAN_CELLS : TFS_SCAN_KEYS, .row_from = row, .one_row = true};
+	struct tfs_scan *scan = NULL;
+	struct tfs_cell c;
+	bool first = true;
+	int r = tfs_scan_new(t, &spec, &scan);
+
+	*sum = 0;
+	while (r == 0 && (r = tfs_scan_next(scan, &c)) > 0) {
+		*sum += tfs_fingerprint(&c);
+		r = out ? append_cell(t, &c, first, out, later) : 0;
+		first = false;
+	}
+	tfs_scan_free(scan);
+	return r;
+}
+
+static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *out)
+{
+	uint64_t sum, again;
+	bool later = false;
+	size_t at;
+	int err = buf_u8(out, '{');
+
+	if (!err)
+		err = json_member(out, "row", slice_from(row));
+	if (!err)
+		err = buf_printf(out, ",\"sequence\":\"");
+	at = out->n;
+	if (!err)
+		err = buf_printf(out, "%0*d\",\"cells\":[", SEQUENCE_DIGITS, 0);
+	if (!err)
+		err = scan_row(t, row, out, &sum, &later);
+	if (!err)
+		err = buf_printf(out, "\n]}\n");
+	if (!err && later)
+		err = scan_row(t, row, NULL, &again, NULL);
+	if (err == -ESTALE || err == -ENOENT || (!err && later && again != sum))
+		return -EAGAIN;
+	if (!err) {
+		char digits[SEQUENCE_DIGITS + 1];
+
+		snprintf(digits, sizeof(digits), "%0*" PRIx64, SEQUENCE_DIGITS, sum);
+		memcpy(out->p + at, digits, SEQUENCE_DIGITS);
+	}
+	return err;
+}
+
+int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out)
+{
+	const size_t before = out->n;
+	int err = -EAGAIN;
+
+	for (int i = 0; i < RENDER_TRIES && err == -EAGAIN; i++) {
+		out->n = before;
+		err = render_once(t, row, out);
+	}
+	if (err)
+		out->n = before;
+	return err;
+}
+
+/* ---- reading ---- */
+
+size_t json_end_find(struct json_end *e, struct slice piece)
+{
+	size_t i = 0;
+
+	for (; i < piece.n && !e->ended; i++) {
+		const uint8_t c = piece.p[i];
+
+		if (e->in_string) {
+			e->in_string = e->escaped || c != '"';
+			e->escaped = !e->escaped && c == '\\';
+		} else if (c == '"') {
+			e->in_string = true;
+		} else if (c == '{' || c == '[') {
+			e->depth++;
+		} else if (c == '}' || c == ']') {
+			e->ended = e->depth <= 1;
+			e->depth -= e->depth > 0;
+		}
+	}
+	return i;
+}
+
+void row_json_fini(struct row_json *j)
+{
+	json_decref(j->tree);
+	free(j->cells);
+	arena_fini(&j->arena);
+	*j = (struct row_json){0};
+}
+
+static int refuse(char why[160], size_t cell, const char *reason)
+{
+	if (cell)
+		snprintf(why, 160, "cell %zu: %s", cell, reason);
+	else
+		snprintf(why, 160, "%s", reason);
+	return -EINVAL;
+}
+
+/* Returns true if every member is one of names, which ends with NULL. */
+static bool members_known(json_t *object, const char *const *names)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(object, key, value)
+	{
+		const char *const *n = names;
+
+		while (*n && strcmp(*n, key) != 0)
+			n++;
+		if (!*n)
+			return false;
+	}
+	return true;
+}
+
+/* The bytes of member `name` or `name`_base64.  Returns NULL, or what is wrong. */
+static const char *read_bytes(struct row_json *j, json_t *object, const char *name, struct slice *out, int *err)
+{
+	char name64[24];
+	json_t *text = json_object_get(object, name), *base64;
+	struct buf bytes = {0};
+
+	snprintf(name64, sizeof(name64), "%s_base64", name);
+	base64 = json_object_get(object, name64);
+	if (!text == !base64)
+		return "it needs one of qualifier and qualifier_base64, and one of value and value_base64";
+	if (!json_is_string(text ? text : base64))
+		return "qualifier and value are strings";
+	if (text) {
+		*out = slice_of(json_string_value(text), json_string_length(text));
+		return NULL;
+	}
+	*err = base64_decode(slice_of(json_string_value(base64), json_string_length(base64)), &bytes);
+	if (!*err && !arena_dup(&j->arena, buf_slice(&bytes), out))
+		*err = -ENOMEM;
+	buf_fini(&bytes);
+	return *err == -EINVAL ? "a member _base64 is not base64" : NULL;
+}
+
+static int read_cell(struct row_json *j, json_t *object, struct row_json_cell *c, size_t number, char why[160])
+{
+	static const char *const names[] = {
+		"family", "qualifier", "qualifier_base64", "timestamp", "value", "value_base64", "row", "row_base64", NULL};
+	json_t *ts = json_object_get(object, "timestamp");
+	const char *wrong;
+	int err = 0;
+
+	if (!json_is_object(object) || !members_known(object, names))
+		return refuse(why, number, "it is no object with the members family, qualifier, timestamp and value");
+	if (!json_is_string(json_object_get(object, "family")))
+		return refuse(why, number, "it has no member family");
+	if (ts && !json_is_integer(ts))
+		return refuse(why, number, "the timestamp is not a whole number");
+	c->family = json_string_value(json_object_get(object, "family"));
+	c->has_ts = ts != NULL;
+	c->ts = ts ? json_integer_value(ts) : 0;
+	wrong = read_bytes(j, object, "qualifier", &c->qualifier, &err);
+	if (!wrong && !err)
+		wrong = read_bytes(j, object, "value", &c->value, &err);
+	if (wrong)
+		return refuse(why, number, wrong);
+	if (!err && c->qualifier.n > TFS_QUALIFIER_MAX)
+		return refuse(why, number, "a qualifier is at most 16 KiB");
+	if (!err && c->value.n > TFS_VALUE_MAX)
+		return refuse(why, number, "a value is at most 64 MiB");
+	return err;
+}
+
+static bool read_sequence(json_t *text, uint64_t *out)
+{
+	const char *digits = json_string_value(text);
+	char *end;
+
+	if (!digits || json_string_length(text) != SEQUENCE_DIGITS || strspn(digits, "0123456789abcdef") != SEQUENCE_DIGITS)
+		return false;
+	*out = strtoull(digits, &end, 16);
+	return true;
+}
+
+static int read_row(struct row_json *j, json_t *object, char why[160])
+{
+	static const char *const names[] = {"row", "row_base64", "sequence", "cells", NULL};
+	json_t *cells = json_object_get(object, "cells"), *sequence = json_object_get(object, "sequence");
+	int err = 0;
+
+	if (!json_is_object(object) || !members_known(object, names) || !json_is_array(cells))
+		return refuse(why, 0, "it is no object with the members row, sequence and cells");
+	j->has_sequence = sequence && !json_is_null(sequence);
+	if (j->has_sequence && !read_sequence(sequence, &j->sequence))
+		return refuse(why, 0, "the sequence is not one that was read");
+	j->count = json_array_size(cells);
+	j->cells = calloc(j->count + 1, sizeof(*j->cells));
+	if (!j->cells)
+		return -ENOMEM;
+	for (size_t i = 0; i < j->count && !err; i++)
+		err = read_cell(j, json_array_get(cells, i), &j->cells[i], i + 1, why);
+	return err;
+}
+
+int row_json_parse(struct slice text, struct row_json *out, char why[160])
+{
+	json_error_t error;
+
+	*out = (struct row_json){0};
+	out->tree = json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+	if (!out->tree && json_error_code(&error) == json_error_out_of_memory)
+		return -ENOMEM;
+	if (!out->tree) {
+		snprintf(why, 160, "line %d: %.120s", error.line, error.text);
+		return -EINVAL;
+	}
+	return read_row(out, out->tree, why);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A whole row as one JSON object (tabletfs-scan(7)):
+ *
+ *	{"row":"..","sequence":"..","cells":[
+ *	{"family":"..","qualifier":"..","timestamp":N,"value":".."},
+ *	...
+ *	]}
+ *
+ * A row, qualifier or value that is not valid UTF-8 is row_base64,
+ * qualifier_base64, value_base64.  The sequence is the sum of tfs_fingerprint over
+ * the cells, in hexadecimal digits.
+ *
+ * Threads: values, no sharing.
+ */
+#ifndef TFS_BULK_ROW_JSON_H
+#define TFS_BULK_ROW_JSON_H
+
+#include "engine/base/bytes.h"
+#include "engine/tabletfs.h"
+
+#define ROW_JSON_MAX (UINT64_C(64) << 20) /* bytes of the text */
+
+/*
+ * Appends the row as of one instant, with the cells that t's user may read.
+ * -EFBIG: longer than ROW_JSON_MAX; -EAGAIN: it changed at each of several tries.
+ */
+int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out) TFS_MUST;
+
+/* Finds the end of an object that comes in pieces; {0} is the start. */
+struct json_end {
+	unsigned depth;
+	bool in_string, escaped, ended;
+};
+/* Reads a piece, up to the end of the object.  Returns the number of bytes that were read.  Malformed text may have no end, or any. */
+size_t json_end_find(struct json_end *e, struct slice piece);
+
+struct row_json_cell {
+	const char *family;
+	struct slice qualifier, value;
+	bool has_ts;
+	int64_t ts;
+};
+struct row_json {
+	bool has_sequence;
+	uint64_t sequence;
+	struct row_json_cell *cells;
+	size_t count;
+	void *tree; /* of the JSON library; it has the strings */
+	struct arena arena;
+};
+/*
+ * Reads a whole object.  timestamp, row and sequence may be missing; row is not
+ * compared.  -EINVAL with the reason in why; -ENOMEM.  row_json_fini in any case.
+ */
+int row_json_parse(struct slice text, struct row_json *out, char why[160]) TFS_MUST;
+void row_json_fini(struct row_json *j);
+
+#endif

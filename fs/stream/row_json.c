@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ROW/.row.json: the row as one JSON object (engine/bulk/row_json.h).
+ *
+ * The WRITE that contains the end of the object replaces the row, because
+ * shells ignore the errors of close.  A scratch file that is renamed to .row.json
+ * replaces it, too, as editors do.
+ *
+ * If the object has a sequence, the row is scanned, and its sum compared.  The
+ * mutation then checks each family's sum again, under the row's lock in the
+ * server.  So no change in between is lost, and the compared families are those
+ * that the user may read, as at the time of the read.
+ */
+#include "fs/base/access.h"
+#include "fs/base/reply.h"
+#include "fs/file/cell.h"
+#include "fs/file/file.h"
+#include "fs/file/sequential.h"
+#include "fs/node/kinds.h"
+#include "fs/node/row_change.h"
+#include "fs/node/scratch.h"
+#include "fs/stream/row_control.h"
+
+#include "engine/bulk/row_json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MEMORY_ALL (4 * ROW_JSON_MAX)
+
+static _Atomic uint64_t memory_all; /* of the texts of all descriptors */
+
+/* ---- replacing the row ---- */
+
+/* A family, as the user sees it. */
+struct seen_family {
+	bool read, write, has_cells;
+	uint64_t sum;
+};
+struct replacing {
+	struct node *file; /* for messages */
+	struct node *row;
+	struct tfs_table *table; /* the user's */
+	const struct tfs_schema *schema;
+	struct row_json json;
+	struct seen_family *families; /* of the schema */
+	struct tfs_mutation *mutation;
+	struct row_edit *edits;
+	unsigned count;
+};
+
+static void replacing_fini(struct replacing *r)
+{
+	tfs_mutation_free(r->mutation);
+	row_json_fini(&r->json);
+	free(r->families);
+	free(r->edits);
+	tfs_schema_put(r->schema);
+}
+
+static int add_edit(struct replacing *r, const struct row_edit *e)
+{
+	int err = array_grow(&r->edits, r->count, sizeof(*r->edits));
+
+	if (!err)
+		r->edits[r->count++] = *e;
+	return err;
+}
+
+/* Sums the fingerprints of each family. */
+static int see_cells(struct replacing *r)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_KEYS, .row_from = bytes_of(node_key(r->row)), .one_row = true};
+	struct tfs_scan *scan = NULL;
+	struct tfs_cell c;
+	unsigned i = 0;
+	int n = tfs_scan_new(r->table, &spec, &scan);
+
+	while (n == 0 && (n = tfs_scan_next(scan, &c)) > 0) {
+		while (i < r->schema->family_count && r->schema->families[i].id != c.family_id)
+			i++;
+		if (i == r->schema->family_count) {
+			n = -ECANCELED; /* a family that is newer than the schema */
+			break;
+		}
+		r->families[i].sum += tfs_fingerprint(&c);
+		r->families[i].has_cells = true;
+		n = 0;
+	}
+	tfs_scan_free(scan);
+	return n;
+}
+
+/* Adds a check of each family that the user sees. */
+static int add_checks(struct replacing *r)
+{
+	uint64_t sum = 0;
+	int err = see_cells(r);
+
+	for (unsigned i = 0; i < r->schema->family_count; i++)
+		sum += r->families[i].sum;
+	if (!err && sum != r->json.sequence)
+		err = -ECANCELED;
+	for (unsigned i = 0; i < r->schema->family_count && !err; i++) {
+		if (!r->families[i].read)
+			continue;
+		err = tfs_mutation_check_family(r->mutation, r->schema->families[i].name, r->families[i].sum);
+		if (!err)
+			err = add_edit(r, &(struct row_edit){.kind = ROW_CHECK});
+	}
+	return err;
+}
+
+/* Deletes the cells of the families that the user may replace. */
+static int add_deletes(struct replacing *r)
+{
+	bool all = !r->json.has_sequence;
+	int err = 0;
+
+	for (unsigned i = 0; i < r->schema->family_count; i++)
+		all = all && r->families[i].read && r->families[i].write;
+	if (all) {
+		err = tfs_mutation_delete_row(r->mutation);
+		return err ? err : add_edit(r, &(struct row_edit){.kind = ROW_DELETE_ROW});
+	}
+	for (unsigned i = 0; i < r->schema->family_count && !err; i++) {
+		const char *name = r->schema->families[i].name;
+
+		if (!r->families[i].read || !r->families[i].write || (r->json.has_sequence && !r->families[i].has_cells))
+			continue;
+		err = tfs_mutation_delete_family(r->mutation, name);
+		if (!err)
+			err = add_edit(r, &(struct row_edit){.kind = ROW_DELETE_FAMILY, .family = name});
+	}
+	return err;
+}
+
+/* A counter's newest version is a number, as the plain name stores it. */
+static int canonical_value(struct replacing *r, const struct tfs_family *f, struct row_json_cell *c, size_t number)
+{
+	char text[COUNTER_TEXT_MAX];
+	int64_t value;
+
+	if (f->type != TFS_TYPE_COUNTER || c->has_ts)
+		return 0;
+	if (counter_parse(c->value, &value))
+		return refuse(-EINVAL, r->file, NULL, "cell %zu: a counter is set to one decimal number", number);
+	return arena_dup(&r->json.arena, slice_of(text, counter_text(value, text)), &c->value) ? 0 : -ENOMEM;
+}
+
+static int add_cell(struct replacing *r, struct row_json_cell *c, size_t number)
+{
+	const struct tfs_family *f = tfs_name_valid(c->family) ? tfs_schema_family(r->schema, c->family) : NULL;
+	const struct seen_family *seen = f ? &r->families[f - r->schema->families] : NULL;
+	int err;
+
+	if (!f)
+		return refuse(-EINVAL, r->file, NULL, "cell %zu: the table has no such family", number);
+	if (!seen->read)
+		return refuse(-EACCES, r->file, NULL, "cell %zu: no permission for the family %s", number, f->name);
+	if (!seen->write)
+		return 0;
+	err = canonical_value(r, f, c, number);
+	if (!err)
+		err = tfs_mutation_put(
+			r->mutation, f->name, bytes_of(c->qualifier), c->has_ts ? tfs_at(c->ts) : TFS_AUTO, bytes_of(c->value));
+	return err ? err : add_edit(r, &(struct row_edit){.kind = ROW_PUT, .family = f->name, .qualifier = c->qualifier});
+}
+
+static int replacing_prepare(struct replacing *r, const struct caller *caller, struct slice text)
+{
+	char why[160];
+	int err = row_json_parse(text, &r->json, why);
+
+	if (err == -EINVAL)
+		return refuse(err, r->file, NULL, "%s; nothing is applied", why);
+	if (!err)
+		err = tfs_schema_get(r->table, &r->schema);
+	if (err)
+		return err;
+	r->families = calloc(r->schema->family_count + 1u, sizeof(*r->families));
+	r->mutation = tfs_mutation_new(r->table, bytes_of(node_key(r->row)));
+	if (!r->families || !r->mutation)
+		return -ENOMEM;
+	for (unsigned i = 0; i < r->schema->family_count; i++) {
+		r->families[i].read = tfs_may(r->schema, &r->schema->families[i], &caller->user, TFS_MAY_READ);
+		r->families[i].write = tfs_may(r->schema, &r->schema->families[i], &caller->user, TFS_MAY_WRITE);
+	}
+	if (r->json.has_sequence)
+		err = add_checks(r);
+	if (!err)
+		err = add_deletes(r);
+	for (size_t i = 0; i < r->json.count && !err; i++)
+		err = add_cell(r, &r->json.cells[i], i + 1);
+	return err;
+}
+
+/* Replaces the row by the text of an object. */
+static int replace_row(struct node *file, struct node *row, struct tfs_table *table, const struct caller *caller, struct slice text,
+	struct changes *c)
+{
+	struct replacing r = {.file = file, .row = row, .table = table};
+	struct tfs_result *results = NULL;
+	int err = replacing_prepare(&r, caller, text);
+
+	if (!err && !(results = calloc(r.count + 1u, sizeof(*results))))
+		err = -ENOMEM;
+	if (!err && r.count)
+		err = row_change(row, r.mutation, r.edits, r.count, results, c);
+	if (err == -ECANCELED)
+		refuse(err, file, NULL, "the row has changed since it was read; nothing is applied");
+	free(results);
+	replacing_fini(&r);
+	return err;
+}
+
+/* ---- a descriptor ---- */
+
+struct row_text {
+	struct caller *caller;
+	struct tfs_table *table; /* the caller's */
+	struct buf shown;        /* the text that is read */
+	bool rendered, applied;
+	size_t read;
+	struct buf written;
+	struct json_end end;
+	uint64_t counted; /* in memory_all */
+};
+
+static int row_json_open(struct sequential *s, int flags)
+{
+	struct row_text *w = calloc(1, sizeof(*w));
+	int err = w && (w->caller = caller_new(s->req)) ? 0 : -ENOMEM;
+
+	if (!err)
+		err = fs_table_as_caller(w->caller, s->node, &w->table);
+	if (err) {
+		if (w)
+			free(w->caller);
+		free(w);
+		return err;
+	}
+	s->state = w;
+	return 0;
+}
+
+static void row_json_close(struct sequential *s, struct changes *c)
+{
+	struct row_text *w = s->state;
+
+	atomic_fetch_sub(&memory_all, w->counted);
+	tfs_table_close(w->table);
+	buf_fini(&w->shown);
+	buf_fini(&w->written);
+	free(w->caller);
+	free(w);
+}
+
+/* Counts the memory of the texts. */
+static int count_memory(struct row_text *w)
+{
+	const uint64_t now = w->shown.cap + w->written.cap;
+
+	if (now <= w->counted) {
+		atomic_fetch_sub(&memory_all, w->counted - now);
+		w->counted = now;
+		return 0;
+	}
+	atomic_fetch_add(&memory_all, now - w->counted);
+	w->counted = now;
+	return atomic_load(&memory_all) > MEMORY_ALL ? -ENOMEM : 0;
+}
+
+static int row_json_read(struct sequential *s, void *buf, size_t n, size_t *got)
+{
+	struct row_text *w = s->state;
+	size_t left;
+	int err = 0;
+
+	if (!w->rendered) {
+		buf_reset(&w->shown);
+		err = row_json_render(w->table, bytes_of(node_key(s->node->parent)), &w->shown);
+		if (err == -EFBIG)
+			refuse(err, s->node, NULL, "the row's text is longer than 64 MiB: read its cells");
+		else if (err == -EAGAIN)
+			refuse(err, s->node, NULL, "the row changes too quickly: read its cells");
+		if (!err)
+			err = count_memory(w);
+		w->rendered = !err;
+		w->read = 0;
+	}
+	left = w->shown.n - w->read;
+	*got = err ? 0 : n < left ? n : left;
+	if (*got)
+		memcpy(buf, w->shown.p + w->read, *got);
+	w->read += *got;
+	return err;
+}
+
+static int row_json_rewind(struct sequential *s)
+{
+	struct row_text *w = s->state;
+
+	w->read = 0;
+	return 0;
+}
+
+static struct slice skip_blanks(struct slice s)
+{
+	while (s.n && strchr(" \t\r\n", *s.p) && *s.p)
+		s = slice_of(s.p + 1, s.n - 1);
+	return s;
+}
+
+static int row_json_write(struct sequential *s, const void *p, size_t n, struct changes *c)
+{
+	struct row_text *w = s->state;
+	struct slice piece = slice_of(p, n);
+	size_t part;
+	int err;
+
+	if (!w->written.n && !w->applied)
+		piece = skip_blanks(piece);
+	if (!piece.n)
+		return 0;
+	if (!w->written.n && !w->applied && *piece.p != '{')
+		return refuse(-EINVAL, s->node, NULL, "an object of JSON begins with {; nothing is applied");
+	if (piece.n > ROW_JSON_MAX - w->written.n)
+		return refuse(-EFBIG, s->node, NULL, "a row's text is at most 64 MiB; nothing is applied");
+	part = json_end_find(&w->end, piece);
+	if (skip_blanks(slice_of(piece.p + part, piece.n - part)).n)
+		return refuse(-EINVAL, s->node, NULL,
+			w->applied ? "it follows the end of the object" : "text follows the object; nothing is applied");
+	if (w->applied)
+		return 0;
+	err = buf_append(&w->written, piece.p, part);
+	if (!err)
+		err = count_memory(w);
+	if (err || !w->end.ended)
+		return err;
+	w->applied = true;
+	w->rendered = false;
+	err = replace_row(s->node, s->node->parent, w->table, w->caller, buf_slice(&w->written), c);
+	buf_fini(&w->written);
+	return err;
+}
+
+static int row_json_flush(struct sequential *s, struct changes *c)
+{
+	const struct row_text *w = s->state;
+
+	if (!w->written.n || w->applied || s->write_error)
+		return 0;
+	return refuse(-EINVAL, s->node, NULL, "the object has no end; nothing is applied");
+}
+
+static const struct sequential_ops row_json_sequential = {
+	.open = row_json_open,
+	.read = row_json_read,
+	.rewind = row_json_rewind,
+	.write = row_json_write,
+	.flush = row_json_flush,
+	.close = row_json_close,
+};
+
+/* ---- the name ---- */
+
+static int row_json_take_scratch(struct renaming *m)
+{
+	struct node *row = m->to.parent, *target = node_get(row, NODE_ROW_JSON, slice_of(NULL, 0), 0);
+	struct open_file *file = open_file_find(m->source);
+	struct caller *caller = caller_new(m->req);
+	struct tfs_table *table = NULL;
+	struct slice bytes;
+	struct buf text = {0};
+	int err = target && file && caller ? 0 : -ENOMEM;
+
+	if (!err && m->noreplace)
+		err = -EEXIST;
+	if (!err)
+		err = fs_table_as_caller(caller, row, &table);
+	if (!err) {
+		mutex_lock(&file->lock);
+		open_file_wait(file, &file->shared);
+		err = file->shared.image.size > ROW_JSON_MAX ? -EFBIG : stage_bytes(&file->shared.image, &bytes);
+		if (!err)
+			err = buf_append_slice(&text, bytes);
+		mutex_unlock(&file->lock);
+	}
+	if (err == -EFBIG)
+		refuse(err, target, NULL, "a row's text is at most 64 MiB; nothing is applied");
+	if (!err)
+		err = replace_row(target, row, table, caller, buf_slice(&text), m->c);
+	if (!err)
+		err = scratch_remove(m->source);
+	buf_fini(&text);
+	if (table)
+		tfs_table_close(table);
+	free(caller);
+	open_file_put(file);
+	node_put(target);
+	return err;
+}
+
+static int row_json_exists(struct node *n)
+{
+	return fs.no_open ? refuse(-EOPNOTSUPP, n, NULL, "a read-only mount has no .row.json: read the row's cells") : 0;
+}
+
+const struct node_ops row_json_ops = {
+	.traits = KIND_UNCACHED,
+	.fixed_name = ".row.json",
+	.attr = row_control_attr,
+	.exists = row_json_exists,
+	.unlink = row_control_unlink,
+	.rename = row_control_rename,
+	.take_scratch = row_json_take_scratch,
+	.sequential = &row_json_sequential,
+};
