@@ -190,6 +190,21 @@ fails "mv out of a view" "Read-only" mv -T plain/.scan/.rows/r1 plain/other
 fails "mv into a view" "Read-only" mv -T plain/r1 plain/.scan/.rows/other
 fails "a stream is read-only" "Permission denied|Read-only" dd if=/dev/null of=plain/.scan/.tsv status=none conv=notrunc
 is "$(stat -c %s plain/.scan/.tsv)" 0 "a stream has no size"
+# ---- tabletctl ----
+ctl() { "$TABLETCTL" "$@"; }
+is "$(ctl scan --prefix r1 --limit 2 plain)" "$(cat plain/.scan/prefix=r1/limit=2/.tsv)" "tabletctl scan"
+is "$(ctl scan --row '.*\d' --reverse --format keys plain)" "$(cat 'plain/.scan/row=.*\d/reverse=yes/.keys')" "a pattern, and keys"
+is "$(ctl scan --prefix 'a\tb' --format jsonl plain)" "$(cat plain/.scan/prefix=a%09b/.jsonl)" "an escape in a key"
+is "$(ctl count --prefix "long$(printf %0300d 0 | tr 0 x)" plain | head -n 1)" "rows	2" "tabletctl count, with a long key"
+fails "an invalid clause" "limit: the value is not valid" ctl scan --limit x plain
+fails "not a table" "not a table" ctl scan "$W"
+mkdir -p plain/got/f && echo one >plain/got/f/q@7 && echo two >plain/got/f/q@8
+is "$(ctl get plain got f:q) $(ctl get plain got f:q@7)" "two one" "tabletctl get of a cell"
+is "$(ctl get --versions 1 plain got)" "$(printf 'got\tf:q\t8\ttwo\\n')" "of a row"
+ctl get plain got f:no >/dev/null; is $? 1 "of an absent cell: status 1"
+ctl get plain no >/dev/null; is $? 1 "of an absent row"
+ctl get plain got fq 2>/dev/null; is $? 2 "bad usage: status 2"
+rm -r plain/got
 # An evil pattern ends with an error, and the mount answers meanwhile.
 mkdir -p plain/r1/f
 head -c 3000 /dev/zero | tr '\0' a >plain/r1/f/evil

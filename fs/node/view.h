@@ -8,7 +8,7 @@
 #define TFS_FS_NODE_VIEW_H
 
 #include "fs/base/node_ops.h"
-#include "fs/base/clauses.h"
+#include "engine/bulk/clauses.h"
 
 /* The counterpart below a view of a kind between ROW and PLAIN. */
 static inline enum node_kind view_kind(enum node_kind kind)

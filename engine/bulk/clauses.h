@@ -3,8 +3,8 @@
  * The clauses of a scan: components of a path below TABLE/.scan, as a
  * tfs_scan_spec.  Pure functions (tabletfs-scan(7)).
  */
-#ifndef TFS_FS_BASE_CLAUSES_H
-#define TFS_FS_BASE_CLAUSES_H
+#ifndef TFS_BULK_CLAUSES_H
+#define TFS_BULK_CLAUSES_H
 
 #include "engine/base/bytes.h"
 #include "engine/tabletfs.h"
@@ -48,7 +48,7 @@ struct clauses {
 };
 
 /*
- * Parses clauses joined by '/', each in its canonical form (fs/base/name.h).
+ * Parses clauses joined by '/', each in its canonical form (engine/base/name.h).
  * Ages count back from now_us.  -EINVAL with *why, a static text.  Families and
  * patterns are not checked.  The caller calls clauses_fini in any case.
  */

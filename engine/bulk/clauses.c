@@ -3,7 +3,7 @@
  * A clause is one name, which is split like a long row name if it has more than
  * 255 bytes.  So its text is decoded as a row key: NAME=VALUE.
  */
-#include "fs/base/clauses.h"
+#include "engine/bulk/clauses.h"
 
 #include "engine/base/units.h"
 #include "engine/base/name.h"

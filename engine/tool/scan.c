@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl scan, count and get: cells of a mounted table, read through
+ * TABLE/.scan.  Each component of a path is opened by itself, because a path may
+ * be longer than PATH_MAX, and so that a refused clause is known.
+ */
+#include "engine/base/name.h"
+#include "engine/bulk/clauses.h"
+#include "engine/bulk/escape.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_ERROR = 3 };
+
+/* Option values: clauses from 1 on. */
+#define CLAUSE_OPTION(clause) ((int)(clause) + 1)
+
+static const char *const clause_names[] = {
+#define CLAUSE_NAME(upper, name, help) name,
+	CLAUSES(CLAUSE_NAME)
+#undef CLAUSE_NAME
+};
+
+static bool is_pattern(enum clause k)
+{
+	return k == CLAUSE_ROW || k == CLAUSE_QUALIFIER || k == CLAUSE_VALUE;
+}
+
+/* Bytes as the user wrote them, with escapes.  -EINVAL: a backslash begins none. */
+static int bytes_of_text(const char *shown, struct buf *out)
+{
+	return text_unescape(slice_str(shown), out);
+}
+
+/* Opens a path of components below dir, and closes dir.  Returns a descriptor or -errno. */
+static int open_below(int dir, const char *path, int flags)
+{
+	while (dir >= 0) {
+		const char *slash = strchr(path, '/');
+		const char *name = slash ? text("%.*s", (int)(slash - path), path) : path;
+		int fd = openat(dir, name, slash ? O_PATH | O_DIRECTORY | O_CLOEXEC : flags | O_CLOEXEC);
+
+		if (fd < 0)
+			fd = -errno;
+		close(dir);
+		if (!slash || fd < 0)
+			return fd;
+		dir = fd;
+		path = slash + 1;
+	}
+	return dir;
+}
+
+/* Enters the directory of the clause NAME=VALUE.  Returns a descriptor; after an error, which it prints, -1. */
+static int enter_clause(int dir, const char *name, struct slice value)
+{
+	struct buf clause = {0}, path = {0};
+	int fd;
+
+	if (buf_printf(&clause, "%s=", name) || buf_append_slice(&clause, value) ||
+		name_encode(NAME_ROW, buf_slice(&clause), 0, &path) || buf_u8(&path, 0))
+		no_memory();
+	fd = open_below(dir, (const char *)path.p, O_PATH | O_DIRECTORY);
+	if (fd == -EINVAL)
+		complain("--%s: the value is not valid, or there is no such family: see /.tabletfs/log of the mount", name);
+	else if (fd < 0)
+		complain("--%s: %s", name, strerror(-fd));
+	buf_fini(&clause);
+	buf_fini(&path);
+	return fd < 0 ? -1 : fd;
+}
+
+/* The directory of the clauses among the options.  -1: an error was printed. */
+static int open_scan(const struct arguments *a)
+{
+	int dir = open(text("%s/.scan", a->operand[0]), O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		complain("%s: %s", a->operand[0], errno == ENOENT ? "not a table of a mounted store" : strerror(errno));
+	for (enum clause k = 0; k < CLAUSE_COUNT && dir >= 0; k++) {
+		const char *value = a->option[CLAUSE_OPTION(k)];
+		struct buf bytes = {0};
+
+		if (!value)
+			continue;
+		if (k == CLAUSE_REVERSE)
+			value = "yes";
+		if (is_pattern(k) ? buf_append(&bytes, value, strlen(value)) : bytes_of_text(value, &bytes)) {
+			complain("--%s: a backslash begins one of \\t \\n \\r \\\\ \\xHH", clause_names[k]);
+			close(dir);
+			dir = -1;
+		} else {
+			dir = enter_clause(dir, clause_names[k], buf_slice(&bytes));
+		}
+		buf_fini(&bytes);
+	}
+	return dir;
+}
+
+/* Copies a file below dir to standard output, and closes dir.  *bytes: how many.  Returns the exit code; it prints nothing if there is no such file. */
+static int copy_out(int dir, const char *name, const char *shown, uint64_t *bytes)
+{
+	static uint8_t block[256 << 10];
+	int fd = open_below(dir, name, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : 1;
+
+	*bytes = 0;
+	if (fd < 0)
+		errno = -fd;
+	while (n > 0) {
+		n = read(fd, block, sizeof(block));
+		if (n > 0 && fwrite(block, 1, (size_t)n, stdout) != (size_t)n)
+			break; /* main reports it */
+		*bytes += n > 0 ? (uint64_t)n : 0;
+	}
+	if (n < 0 && fd != -ENOENT)
+		complain("%s: %s", shown, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return n >= 0 ? 0 : fd == -ENOENT ? EXIT_NOTHING : EXIT_ERROR;
+}
+
+static int scan_run(const struct arguments *a)
+{
+	const char *format = a->option['f'] ? a->option['f'] : "tsv";
+	uint64_t bytes;
+	int dir;
+
+	if (strcmp(format, "tsv") != 0 && strcmp(format, "jsonl") != 0 && strcmp(format, "keys") != 0)
+		return bad_usage(&scan_command, "--format is tsv, jsonl or keys, not %s", format);
+	dir = open_scan(a);
+	return dir < 0 ? EXIT_USAGE : copy_out(dir, text(".%s", format), a->operand[0], &bytes);
+}
+
+static int count_run(const struct arguments *a)
+{
+	int dir = open_scan(a);
+	uint64_t bytes;
+
+	return dir < 0 ? EXIT_USAGE : copy_out(dir, ".count", a->operand[0], &bytes);
+}
+
+/* ---- get ---- */
+
+/* The cells of a row: its key is both bounds of the scan. */
+static int get_row(const struct arguments *a, struct slice key)
+{
+	struct buf behind = {0};
+	uint64_t bytes = 0;
+	int dir = open_scan(a), status = EXIT_USAGE;
+
+	if (buf_append_slice(&behind, key) || buf_u8(&behind, 0))
+		no_memory();
+	if (dir >= 0)
+		dir = enter_clause(dir, "from", key);
+	if (dir >= 0)
+		dir = enter_clause(dir, "to", buf_slice(&behind));
+	if (dir >= 0)
+		status = copy_out(dir, ".tsv", a->operand[0], &bytes);
+	buf_fini(&behind);
+	return status == 0 && bytes == 0 ? EXIT_NOTHING : status;
+}
+
+/* Appends the path of a row or cell name. */
+static void add_name(struct buf *path, enum name_kind kind, struct slice key, int64_t ts)
+{
+	if (name_encode(kind, key, ts, path))
+		no_memory();
+}
+
+/* The value of one cell: column is FAMILY:QUALIFIER[@TIMESTAMP]. */
+static int get_cell(const struct arguments *a, struct slice row, const char *column)
+{
+	const char *colon = strchr(column, ':'), *at = strrchr(column, '@');
+	struct buf qualifier = {0}, path = {0};
+	int status = EXIT_USAGE, dir;
+	uint64_t bytes;
+	int64_t ts = 0;
+
+	if (!colon)
+		return bad_usage(&get_command, "FAMILY:QUALIFIER is needed, not %s", column);
+	if (at && (at < colon || !name_parse_ts(slice_str(at + 1), &ts)))
+		at = NULL;
+	if (bytes_of_text(at ? text("%.*s", (int)(at - colon - 1), colon + 1) : colon + 1, &qualifier)) {
+		complain("%s: a backslash begins one of \\t \\n \\r \\\\ \\xHH", column);
+		goto out;
+	}
+	add_name(&path, NAME_ROW, row, 0);
+	if (buf_printf(&path, "/%.*s/", (int)(colon - column), column))
+		no_memory();
+	add_name(&path, at ? NAME_VERSION : NAME_NEWEST, buf_slice(&qualifier), ts);
+	if (buf_u8(&path, 0))
+		no_memory();
+	dir = open(a->operand[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0) {
+		complain("%s: %s", a->operand[0], strerror(errno));
+		status = EXIT_ERROR;
+	} else {
+		status = copy_out(dir, (const char *)path.p, column, &bytes);
+	}
+out:
+	buf_fini(&qualifier);
+	buf_fini(&path);
+	return status;
+}
+
+static int get_run(const struct arguments *a)
+{
+	struct buf row = {0};
+	int status;
+
+	if (bytes_of_text(a->operand[1], &row) || row.n == 0 || row.n > TFS_ROW_MAX) {
+		complain("%s: a row key has 1 to 65536 bytes, and a backslash begins one of \\t \\n \\r \\\\ \\xHH", a->operand[1]);
+		status = EXIT_USAGE;
+	} else if (a->operands > 2) {
+		status = get_cell(a, buf_slice(&row), a->operand[2]);
+	} else {
+		status = get_row(a, buf_slice(&row));
+	}
+	buf_fini(&row);
+	return status;
+}
+
+/* ---- help ---- */
+
+static const struct option scan_options[] = {
+#define CLAUSE_LONG(upper, name, help)                                                                                             \
+	{name, CLAUSE_##upper == CLAUSE_REVERSE ? no_argument : required_argument, NULL, CLAUSE_OPTION(CLAUSE_##upper)},
+	CLAUSES(CLAUSE_LONG)
+#undef CLAUSE_LONG
+		{"format", required_argument, NULL, 'f'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+#define SCAN_USAGE                                                                                                                 \
+	"TABLE_PATH is a table below a mount point.  Options, each at most once:\n"                                                \
+	"  --prefix KEY --from KEY --to KEY --after KEY --row REGEX --reverse --limit N\n"                                         \
+	"  --family F,G --qualifier REGEX --qprefix Q --qfrom Q --qto Q --qafter Q --qlimit N\n"                                   \
+	"  --since TIME --until TIME --versions N --at TIME\n"                                                                     \
+	"  --value REGEX --value-is TEXT --changed TIME\n"                                                                         \
+	"They are the clauses of tabletfs-scan(7).  KEY, Q and TEXT have the escapes\n"                                            \
+	"\\t \\n \\r \\\\ \\xHH for single bytes.\n"                                                                               \
+	"\n"                                                                                                                       \
+	"Exit status: 0 done; 1 get: there is none; 2 bad usage; 3 any other error.\n"
+
+const struct command scan_command = {
+	.name = "scan",
+	.brief = "print cells of a mounted table",
+	.usage = "usage: tabletctl scan [OPTIONS] TABLE_PATH\n"
+		 "\n"
+		 "Prints the matching cells, one a line: row, family:qualifier, timestamp, value.\n"
+		 "--format jsonl prints JSON objects, --format keys the row keys only.\n"
+		 "\n" SCAN_USAGE,
+	.letters = ":h",
+	.options = scan_options,
+	.one_path = true,
+	.least = 1,
+	.most = 1,
+	.operands = "TABLE_PATH is",
+	.run = scan_run,
+};
+const struct command count_command = {
+	.name = "count",
+	.brief = "count rows and cells of a mounted table",
+	.usage = "usage: tabletctl count [OPTIONS] TABLE_PATH\n"
+		 "\n"
+		 "Prints the number of rows and of cells that match.\n"
+		 "\n" SCAN_USAGE,
+	.letters = ":h",
+	.options = scan_options,
+	.one_path = true,
+	.least = 1,
+	.most = 1,
+	.operands = "TABLE_PATH is",
+	.run = count_run,
+};
+const struct command get_command = {
+	.name = "get",
+	.brief = "print a cell or a row of a mounted table",
+	.usage = "usage: tabletctl get [OPTIONS] TABLE_PATH ROW [FAMILY:QUALIFIER[@TIMESTAMP]]\n"
+		 "\n"
+		 "Prints the value of a cell, the newest version or that at TIMESTAMP.  Without\n"
+		 "a column it prints the matching cells of the row as scan does.\n"
+		 "\n" SCAN_USAGE,
+	.letters = ":h",
+	.options = scan_options,
+	.one_path = true,
+	.least = 2,
+	.most = 3,
+	.operands = "TABLE_PATH and ROW are",
+	.run = get_run,
+};
