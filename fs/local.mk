@@ -3,7 +3,7 @@
 # model: it shows that fs/ knows nothing but tabletfs.h, and runs mount tests
 # without a store.
 fs_sources = \
-	%D%/node/bulk.c \
+	%D%/stream/bulk.c \
 	%D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
