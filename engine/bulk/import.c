@@ -18,6 +18,7 @@ struct import {
 	struct record_reader *reader;
 	struct tfs_batch *batch;
 	struct import_counts counts;
+	struct buf row;                /* of the last cell */
 	char family[TFS_NAME_MAX + 1]; /* of the last record whose family was allowed; "": none */
 	bool counter;                  /* its type */
 	_Atomic int failed;            /* the first error of the batch */
@@ -106,8 +107,13 @@ static int take_cell(void *arg, const struct record *r)
 		im->family[0] = 0;
 		return refuse_record(im, r->number, -ENOENT, "the table has no such family");
 	}
-	im->counts.cells += err == 0;
-	return err;
+	if (err)
+		return err;
+	im->counts.cells++;
+	if (im->counts.rows && slice_eq(r->row, buf_slice(&im->row)))
+		return 0;
+	im->counts.rows++;
+	return buf_set(&im->row, r->row.p, r->row.n);
 }
 
 static int take_schema(void *arg, uint64_t number, struct slice text, int64_t mtime_us)
@@ -178,5 +184,6 @@ void import_free(struct import *im)
 	record_reader_free(im->reader);
 	if (im->batch)
 		(void)!tfs_batch_close(im->batch);
+	buf_fini(&im->row);
 	free(im);
 }

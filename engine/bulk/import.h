@@ -31,7 +31,8 @@ struct import_options {
 };
 
 struct import_counts {
-	uint64_t bytes, cells, refused; /* bytes: of the input */
+	uint64_t bytes, cells, rows,
+		refused; /* bytes: of the input; rows: a row whose cells do not follow each other counts again */
 };
 
 struct import;

@@ -64,3 +64,18 @@ int line_append(enum line_format format, const struct tfs_cell *c, struct buf *o
 
 	return n < 0 ? (int)n : line_end(&l, out);
 }
+
+int line_append_record(const struct record *r, struct buf *out)
+{
+	int err = text_escape(r->row, out);
+
+	if (!err)
+		err = buf_printf(out, "\t%.*s:", (int)r->family.n, (const char *)r->family.p);
+	if (!err)
+		err = text_escape(r->qualifier, out);
+	if (!err)
+		err = r->has_ts ? buf_printf(out, "\t%lld\t", (long long)r->ts) : buf_append(out, "\t\t", 2);
+	if (!err)
+		err = text_escape(r->value, out);
+	return err ? err : buf_u8(out, '\n');
+}

@@ -15,12 +15,16 @@
 #define TFS_BULK_LINE_H
 
 #include "engine/base/bytes.h"
+#include "engine/bulk/reader.h"
 #include "engine/tabletfs.h"
 
 enum line_format { LINE_TSV, LINE_JSON };
 
 /* Appends the line of a cell whose value is in c->value. */
 int line_append(enum line_format format, const struct tfs_cell *c, struct buf *out) TFS_MUST;
+
+/* Appends the line of TSV that an import reads as r. */
+int line_append_record(const struct record *r, struct buf *out) TFS_MUST;
 
 /* A line whose value comes in pieces: begin, pieces, end. */
 struct line {

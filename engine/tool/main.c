@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
-	&increment_command, &mutate_command, &scan_command, &get_command, &count_command, &status_command, &bench_command};
+	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
+	&status_command, &bench_command};
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
 static void print_usage(void)
@@ -22,9 +23,9 @@ static void print_usage(void)
 	     "  tabletctl -h, --help       this text\n"
 	     "  tabletctl -V, --version    the version\n"
 	     "\n"
-	     "Exit status: 0 success, or clean; 1 damage was found, or a check failed; 2 bad\n"
-	     "usage, or the data directory is in use or is not one, or an I/O error; 3 any other\n"
-	     "error of a command on a mounted table.");
+	     "Exit status: 0 success, or clean; 1 damage was found, a check failed, or import\n"
+	     "refused a line; 2 bad usage, or the data directory is in use or is not one, or\n"
+	     "an I/O error; 3 any other error of a command on a mounted table.");
 }
 
 static const struct command *command_named(const char *name)

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl import: the cells of a file into a table.
+ *
+ * On a data directory the store is opened.  In a mount each valid record is
+ * written to TABLE/.import as a line of TSV, whatever the format of the input:
+ * that stream ends at the first line that it refuses, and this program may be told
+ * to continue (--max-errors).  So it checks the records itself, and whether the
+ * family exists.
+ */
+#include "engine/bulk/import.h"
+#include "engine/bulk/line.h"
+#include "engine/tool/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXIT_REFUSED = 1 };
+
+struct family {
+	char name[TFS_NAME_MAX + 1];
+};
+
+struct input {
+	struct place place;
+	const char *name; /* of the file, for messages */
+	int fd;
+	bool make; /* -p */
+	bool is_archive;
+	uint64_t refused, max_errors;
+	bool reported; /* a message names the cause of the error */
+	struct progress progress;
+	struct buf row; /* of the last cell */
+
+	/* into a mount */
+	int stream;           /* TABLE/.import, or -1 */
+	struct buf lines;     /* that are not yet written */
+	struct family *known; /* that exist, or that the daemon makes */
+	unsigned known_count;
+};
+
+static void count_cell(struct input *in, struct slice row)
+{
+	in->progress.cells++;
+	if (in->progress.rows && slice_eq(row, buf_slice(&in->row)))
+		return;
+	in->progress.rows++;
+	if (buf_set(&in->row, row.p, row.n))
+		no_memory();
+}
+
+/* A record is refused.  Returns 0 to continue. */
+static int refuse_record(void *arg, uint64_t number, int err, const char *reason)
+{
+	struct input *in = arg;
+
+	progress_interrupt(&in->progress);
+	complain("%s: %s %" PRIu64 ": %s%s%s", in->name, in->is_archive ? "entry" : "line", number, reason, err ? ": " : "",
+		err ? strerror(-err) : "");
+	in->reported = true;
+	return ++in->refused > in->max_errors ? -ECANCELED : 0;
+}
+
+/* ---- into a data directory ---- */
+
+static int make_family(void *arg, const char *name, const char **why)
+{
+	struct input *in = arg;
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = getuid(), .gid = getgid(), .mode = 0644};
+	const struct tfs_schema *s;
+	bool exists, may_make;
+	int err = tfs_schema_get(in->place.table, &s);
+
+	if (err)
+		return err;
+	exists = tfs_schema_family(s, name);
+	may_make = in->make || s->mkdir_families;
+	tfs_schema_put(s);
+	if (exists)
+		return 0;
+	*why = "the table has no such family; -p makes it";
+	if (!may_make)
+		return -ENOENT;
+	*why = "the family cannot be made";
+	err = tfs_schema_change(in->place.table, &e, NULL);
+	return err == -EEXIST ? 0 : err;
+}
+
+static int set_schema(void *arg, struct slice text, int64_t mtime_us, const char **why)
+{
+	struct input *in = arg;
+	char *reason = NULL;
+	int err = tfs_schema_set_text(in->place.table, tfs_bytes_of(text.p, text.n), mtime_us, &reason);
+
+	*why = "the schema cannot be set";
+	if (err && reason)
+		complain("%s: .schema: %s", in->name, reason);
+	free(reason);
+	return err;
+}
+
+static int read_input(struct input *in, int (*feed)(void *arg, const void *p, size_t n), void *arg)
+{
+	uint8_t *piece = malloc(TRANSFER_BYTES);
+	ssize_t n = 1;
+	int err = 0;
+
+	if (!piece)
+		no_memory();
+	while (!err && (n = read(in->fd, piece, TRANSFER_BYTES)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			progress_interrupt(&in->progress);
+			complain("%s: %s", in->name, strerror(errno));
+			in->reported = true;
+			err = -EIO;
+			break;
+		}
+		in->progress.bytes += (uint64_t)n;
+		err = feed(arg, piece, (size_t)n);
+		progress_show(&in->progress);
+	}
+	free(piece);
+	return err;
+}
+
+struct storing {
+	struct input *in;
+	struct import *import;
+};
+
+static int feed_store(void *arg, const void *p, size_t n)
+{
+	struct storing *s = arg;
+	int err = import_feed(s->import, p, n);
+	struct import_counts counts = import_counts(s->import);
+
+	s->in->progress.cells = counts.cells;
+	s->in->progress.rows = counts.rows;
+	return err;
+}
+
+static int import_stored(struct input *in, enum bulk_format format)
+{
+	struct storing s = {.in = in};
+	struct import_counts counts;
+	int err = import_new(format,
+		&(struct import_options){
+			.table = in->place.table, .arg = in, .family = make_family, .schema = set_schema, .refused = refuse_record},
+		&s.import);
+	int ended;
+
+	if (err)
+		return err;
+	err = read_input(in, feed_store, &s);
+	ended = import_end(s.import);
+	counts = import_counts(s.import);
+	in->progress.cells = counts.cells;
+	in->progress.rows = counts.rows;
+	import_free(s.import);
+	return err ? err : ended;
+}
+
+/* ---- into a mount ---- */
+
+static int mount_failed(struct input *in, const char *name, int err)
+{
+	progress_interrupt(&in->progress);
+	complain("%s/%s: %s; /.tabletfs/log of the mount may contain the reason", in->place.path, name, strerror(-err));
+	in->reported = true;
+	return -EIO;
+}
+
+static int write_lines(struct input *in)
+{
+	int err = transfer_write(in->stream, buf_slice(&in->lines));
+
+	buf_reset(&in->lines);
+	return err ? mount_failed(in, ".import", err) : 0;
+}
+
+static int open_stream(struct input *in)
+{
+	in->stream = openat(in->place.dir, ".import", O_WRONLY | O_CLOEXEC);
+	return in->stream < 0 ? mount_failed(in, ".import", -errno) : 0;
+}
+
+/* Ends the stream: all that was written is stored and on disk. */
+static int close_stream(struct input *in)
+{
+	int err = in->stream >= 0 && in->lines.n ? write_lines(in) : 0;
+
+	if (in->stream < 0)
+		return 0;
+	if (!err && fsync(in->stream))
+		err = mount_failed(in, ".import", -errno);
+	if (close(in->stream) && !err)
+		err = mount_failed(in, ".import", -errno);
+	in->stream = -1;
+	return err;
+}
+
+/* Returns NULL if the family exists, or if the daemon makes it: it does so as long as the schema is not set. */
+static const char *make_mounted_family(struct input *in, const char *name)
+{
+	char path[TFS_NAME_MAX + 16];
+
+	snprintf(path, sizeof(path), ".families/%s", name);
+	if (faccessat(in->place.dir, path, F_OK, 0) == 0 || (!in->make && faccessat(in->place.dir, ".schema", F_OK, 0)))
+		return NULL;
+	if (in->make && (mkdirat(in->place.dir, path, 0777) == 0 || errno == EEXIST))
+		return NULL;
+	return in->make ? strerror(errno) : "the table has no such family; -p makes it";
+}
+
+/* Returns NULL if the record's family is known. */
+static const char *find_family(struct input *in, const struct record *r)
+{
+	struct family f = {0};
+	const char *reason;
+
+	for (unsigned i = 0; i < in->known_count; i++)
+		if (slice_eq(r->family, slice_str(in->known[i].name)))
+			return NULL;
+	memcpy(f.name, r->family.p, r->family.n);
+	reason = make_mounted_family(in, f.name);
+	if (reason)
+		return reason;
+	tool_grow(in->known, in->known_count);
+	in->known[in->known_count++] = f;
+	return NULL;
+}
+
+static int put_cell(void *arg, const struct record *r)
+{
+	struct input *in = arg;
+	const char *reason = find_family(in, r);
+
+	if (reason)
+		return refuse_record(in, r->number, 0, reason);
+	if (line_append_record(r, &in->lines))
+		no_memory();
+	count_cell(in, r->row);
+	return in->lines.n >= TRANSFER_BYTES ? write_lines(in) : 0;
+}
+
+static int put_schema(void *arg, uint64_t number, struct slice schema, int64_t mtime_us)
+{
+	struct input *in = arg;
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
+	int err = close_stream(in), fd;
+
+	if (err)
+		return err;
+	fd = openat(in->place.dir, ".schema", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	err = fd < 0 ? -errno : transfer_write(fd, schema);
+	times[1].tv_sec = mtime_us / 1000000 - (mtime_us % 1000000 < 0);
+	times[1].tv_nsec = (mtime_us % 1000000 + (mtime_us % 1000000 < 0 ? 1000000 : 0)) * 1000;
+	if (!err)
+		(void)!futimens(fd, times);
+	if (fd >= 0 && close(fd) && !err)
+		err = -errno;
+	in->known_count = 0;
+	if (err) {
+		err = refuse_record(in, number, err, "the schema cannot be set");
+		if (err)
+			return err;
+	}
+	return open_stream(in);
+}
+
+static int take_refused(void *arg, uint64_t number, const char *reason)
+{
+	return refuse_record(arg, number, 0, reason);
+}
+
+static int feed_reader(void *arg, const void *p, size_t n)
+{
+	return record_reader_feed(arg, p, n);
+}
+
+static int import_mounted(struct input *in, enum bulk_format format)
+{
+	struct record_reader *reader;
+	int err = record_reader_new(format, &(struct record_sink){in, put_cell, put_schema, take_refused}, &reader), closed;
+
+	if (err)
+		return err;
+	err = open_stream(in);
+	if (!err)
+		err = read_input(in, feed_reader, reader);
+	if (!err)
+		err = record_reader_end(reader);
+	record_reader_free(reader);
+	closed = close_stream(in);
+	buf_fini(&in->lines);
+	free(in->known);
+	return err ? err : closed;
+}
+
+/* ---- the command ---- */
+
+static int import_file(struct input *in, enum bulk_format format)
+{
+	struct stat st;
+	int err;
+
+	in->is_archive = format == BULK_TAR;
+	progress_begin(&in->progress, "imported");
+	if (fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode))
+		in->progress.total_bytes = (uint64_t)st.st_size;
+	err = in->place.store ? import_stored(in, format) : import_mounted(in, format);
+	buf_fini(&in->row);
+	if (err && err != -ECANCELED && !in->reported) {
+		progress_interrupt(&in->progress);
+		complain("%s: %s", in->place.path, strerror(-err));
+	}
+	progress_end(&in->progress);
+	return err && err != -ECANCELED && err != -EBADMSG ? EXIT_CANNOT : in->refused ? EXIT_REFUSED : err ? EXIT_CANNOT : 0;
+}
+
+static int import_run(const struct arguments *a)
+{
+	const char *file = a->operands > 1 && strcmp(a->operand[1], "-") != 0 ? a->operand[1] : NULL, *most = a->option['m'];
+	struct input in = {.name = file ? file : "standard input", .make = a->option['p'], .stream = -1};
+	enum bulk_format format;
+	char *end;
+	int status;
+
+	if (!transfer_format(&import_command, a->option['f'], file, &format))
+		return EXIT_CANNOT;
+	errno = 0;
+	in.max_errors = most ? strtoull(most, &end, 10) : 0;
+	if (most && (errno || end == most || *end || *most == '-'))
+		return bad_usage(&import_command, "--max-errors: not a number: %s", most);
+	if (file)
+		in.fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (in.fd < 0) {
+		complain("%s: %s", file, strerror(errno));
+		return EXIT_CANNOT;
+	}
+	status = place_open(&in.place, a->operand[0], in.make);
+	if (!status)
+		status = place_close(&in.place, import_file(&in, format));
+	if (file)
+		close(in.fd);
+	return status;
+}
+
+const struct command import_command = {
+	.name = "import",
+	.brief = "store the cells of a file in a table",
+	.usage = "usage: tabletctl import [-p] [--format tsv|jsonl|tar] [--max-errors N]\n"
+		 "                        TABLE_PATH [FILE]\n"
+		 "\n"
+		 "Stores the cells of FILE, or of standard input, which is in one of the formats\n"
+		 "of tabletfs-formats(5).  TABLE_PATH is a table's directory in a mount, or\n"
+		 "DATADIR/TABLE if the store is not in use.\n"
+		 "\n"
+		 "  -p               make the table and its families if they are missing\n"
+		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"
+		 "  --max-errors N   end after more than N refused lines or entries (0)\n",
+	.letters = ":hp",
+	.options = (const struct option[]){TRANSFER_OPTIONS, {"max-errors", required_argument, NULL, 'm'}, {0}},
+	.least = 1,
+	.most = 2,
+	.operands = "TABLE_PATH and at most one FILE are",
+	.run = import_run,
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What import and export share: the table and the format that the user names, and the progress. */
+#ifndef TFS_TOOL_TRANSFER_H
+#define TFS_TOOL_TRANSFER_H
+
+#include "engine/bulk/reader.h"
+#include "engine/tabletfs.h"
+#include "engine/tool/tool.h"
+
+enum { TRANSFER_BYTES = 1 << 20 }; /* of a read or a write */
+
+/* The options of both, for struct command. */
+#define TRANSFER_OPTIONS                                                                                                           \
+	{"format", required_argument, NULL, 'f'},                                                                                  \
+	{                                                                                                                          \
+		"help", no_argument, NULL, 'h'                                                                                     \
+	}
+
+/* A table: PATH is its directory in a mount, or DATADIR/TABLE. */
+struct place {
+	const char *path;
+	int dir;                 /* of the mounted table, or -1 */
+	struct tfs_store *store; /* or NULL */
+	struct tfs_table *table; /* in store */
+};
+/* Opens the table.  make: makes it if it is absent.  Returns 0, or EXIT_CANNOT after a message. */
+int place_open(struct place *p, const char *path, bool make) TFS_MUST;
+/* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
+int place_close(struct place *p, int status) TFS_MUST;
+
+/* The format that --format names or, without it, the end of the file's name; else TSV.  Returns false after a message. */
+bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out);
+
+/* Lines on standard error: one a second on a terminal, else one a minute, and one at the end. */
+struct progress {
+	const char *done; /* "imported" */
+	uint64_t bytes, cells, rows;
+	uint64_t total_bytes; /* 0: unknown */
+	uint64_t began_us, shown_us;
+	bool terminal;
+};
+void progress_begin(struct progress *p, const char *done);
+void progress_show(struct progress *p); /* if it is time */
+void progress_end(struct progress *p);
+/* Ends the line of a terminal, before a message. */
+void progress_interrupt(struct progress *p);
+
+/* Writes all; 0 or -errno. */
+int transfer_write(int fd, struct slice s) TFS_MUST;
+
+#endif

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tabletctl import and export: on a mount and on a data directory the same bytes,
+# in each format; refused lines, missing tables and families, exit codes.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+
+# status WANTED DESC COMMAND...
+status() {
+	local wanted=$1 what=$2
+	shift 2
+	t "$@" >"$W/.out" 2>&1
+	is $? "$wanted" "$what"
+}
+said() { like "$(cat "$W/.out")" "$1" "  $2"; }
+
+ok "mount" mount_store
+cd "$W" || exit 1
+printf 'r\tf:q\t5\thello\nr\tg:q\t6\tx\nbad\nr3\tf:q\t1\tlast\n' >in.tsv
+status 2 "a table that is absent" "$TABLETCTL" import mnt/t in.tsv
+said 'mnt/t: there is no such table' "is named"
+status 1 "-p makes it, and a line is refused" "$TABLETCTL" import -p mnt/t in.tsv
+said 'in.tsv: line 3: it has fewer than four fields' "with number and reason"
+is "$(cells mnt/t | grep -c '/r3$')" 0 "the import has ended there"
+status 1 "--max-errors 1" "$TABLETCTL" import -p --max-errors 1 mnt/t in.tsv
+is "$(cat mnt/t/r3/f/q)" last "  continues"
+said 'imported .* 3 cells, 2 rows' "and counts"
+py <<'PY'
+import os, random
+from tap import *
+random.seed(3)
+with open(os.environ["W"] + "/random.tsv", "wb") as f:
+    for i in range(400):
+        name = bytes(random.choice(b"ab.%@/:\xc3\xbc\xff\"") for _ in range(random.choice((1, 3, 30, 400))))
+        value = bytes(random.randrange(256) for _ in range(random.choice((0, 5, 2000))))
+        value = value.replace(b"\\", b"\\\\").replace(b"\t", b"\\t").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
+        f.write(name + b"\tf:" + name[::-1] + b"\t%d\t" % random.randrange(-5, 2**50) + value + b"\n")
+PY
+status 0 "cells of any bytes" "$TABLETCTL" import mnt/t random.tsv
+for format in tsv jsonl tar; do
+	status 0 "$format of a mount" "$TABLETCTL" export mnt/t "mount.$format"
+	status 0 "  is imported" "$TABLETCTL" import -p "mnt/$format" "mount.$format"
+	ok "  with the same tree" t diff -r mnt/t "mnt/$format"
+	status 0 "  and a second time" "$TABLETCTL" import --format $format "mnt/$format" "mount.$format"
+	ok "  which changes nothing" t diff -r mnt/t "mnt/$format"
+done
+"$TABLETCTL" export --format tsv mnt/t 2>/dev/null | cat >piped.tsv
+same piped.tsv mount.tsv "standard output has the same bytes"
+mkdir mnt/set mnt/set/.families mnt/set/.families/f 2>/dev/null
+status 1 "families that are absent, when the schema is set" "$TABLETCTL" import --max-errors 2 mnt/set in.tsv
+said 'line 2: the table has no such family; -p makes it' "are refused"
+status 1 "an archive that is cut off" bash -c "head -c 3000 mount.tar | '$TABLETCTL' import --format tar mnt/set"
+said 'the archive has no end mark: it is cut off' "is refused"
+status 2 "a path that is no table" "$TABLETCTL" export nowhere/t
+status 2 "a store that is in use" "$TABLETCTL" export "$D/t"
+status 2 "a format that does not exist" "$TABLETCTL" export --format csv mnt/t
+status 2 "a number that is none" "$TABLETCTL" import --max-errors x mnt/t
+unmount_store
+for format in tsv jsonl tar; do
+	status 0 "$format of a data directory" "$TABLETCTL" export "$D/t" "data.$format"
+	same "data.$format" "mount.$format" "  is that of the mount"
+	status 2 "  a table that is absent" "$TABLETCTL" import "$D/new-$format" "data.$format"
+	status 0 "  -p makes it" "$TABLETCTL" import -p "$D/new-$format" "data.$format"
+	status 0 "  exported again" "$TABLETCTL" export --format $format "$D/new-$format" again
+	same again "data.$format" "  it is the same"
+done
+status 1 "a refused line" "$TABLETCTL" import -p "$D/lines" in.tsv
+said 'in.tsv: line 3: it has fewer' "has its number here, too"
+check_store
+done_testing
