@@ -14,7 +14,7 @@
 #include "fs/node/admin.h"
 
 #include "fs/base/extra.h"
-#include "fs/base/name.h"
+#include "engine/base/name.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
