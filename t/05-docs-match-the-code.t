@@ -263,7 +263,7 @@ check('subcommands of tabletctl', \&check_subcommands, [$tabletctl, $page{'table
 check('completion of tabletfs', \&check_completion, [$tabletfs, slurp('completion/tabletfs'), 'tabletfs'],
 	[1, qr/quiet latest/m, 'quiet'], [1, qr/--help/m, '--helps']);
 check('completion of tabletctl', \&check_completion, [$tabletctl, slurp('completion/tabletctl'), 'tabletctl'],
-	[1, qr/ --format/m, ''], [1, qr/--no-data/m, '--no-date']);
+	[1, qr/ --max-errors/m, ''], [1, qr/--no-data/m, '--no-date']);
 check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
 	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
 check('keys of schemas and control files', \&check_schema_keys,
