@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Each path to the data, as each kind of user: nobody reads, changes or counts cells of a family without permission, and
+# everybody with permission does.  A new path is a line in one of the lists below.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ "$(id -u)" = 0 ] && has setfacl || cannot_run "needs root and setfacl"
+
+cat >"$W/matrix.py" <<'PY'
+import os, subprocess, sys
+from tap import same
+
+M, what = sys.argv[1:]
+os.chdir(M)
+
+# ---- users and families ----
+# uid, primary group, supplementary groups
+USERS = {
+    "root": (0, 0, []),
+    "the owner": (1001, 1001, []),
+    "a member of the group": (1002, 2001, []),
+    "a supplementary member": (1003, 1003, [3000, 2001]),
+    "the ACL's user": (1004, 1004, []),
+    "a member of the ACL's group": (1005, 1005, [2002]),
+    "another user": (1006, 1006, []),
+}
+OWNER, GROUP, SUPP, ACLUSER, ACLGROUP, OTHER = list(USERS)[1:]
+ALL = set(USERS)
+# family: owner, group, ACL, mode, who reads, who writes (besides root)
+FAMILIES = {
+    "open": (0, 0, "", 0o644, ALL, set()),
+    "secret": (0, 0, "", 0o600, set(), set()),
+    "owned": (1001, 0, "", 0o600, {OWNER}, {OWNER}),
+    "team": (1001, 2001, "", 0o640, {OWNER, GROUP, SUPP}, {OWNER}),
+    "work": (0, 2001, "", 0o660, {GROUP, SUPP}, {GROUP, SUPP}),
+    "acl": (0, 0, "u:1004:rw,g:2002:r,m::rw", 0o600, {ACLUSER, ACLGROUP}, {ACLUSER}),
+    "masked": (0, 0, "u:1004:rw,m::r", 0o600, {ACLUSER}, set()),
+    "barred": (0, 0, "u:1004:-,g:2001:-", 0o666, ALL - {ACLUSER, GROUP, SUPP}, ALL - {ACLUSER, GROUP, SUPP}),
+    "drop": (0, 0, "", 0o622, set(), ALL),
+}
+def reads(user, family):
+    return user == "root" or user in FAMILIES[family][4]
+def writes(user, family):
+    return user == "root" or user in FAMILIES[family][5]
+
+def run(user, command, **env):
+    """Returns the status and the output, also that of errors."""
+    uid, gid, groups = USERS[user]
+    def become():
+        os.setgroups(groups), os.setgid(gid), os.setuid(uid)
+    p = subprocess.run(["bash", "-c", command], preexec_fn=become, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL, env=dict(os.environ, **env), timeout=60, errors="replace")
+    return p.returncode, p.stdout
+
+# ---- the paths ----
+# Reading one family $F: each succeeds for the users who may read $F and for no others.
+READ_ONE = """
+cat t/r/$F/q
+cat t/r/$F/q@7
+cat t/.latest/r/$F/q
+ls t/r/$F
+ls t/.latest/r/$F
+stat t/r/$F/q@7
+test -r t/r/$F/q
+tar c t/r/$F
+tail -c 3 t/r/$F/q
+rsync -a t/r/$F/ $W/out/$UID-$F
+getfattr -n user.tabletfs.timestamp t/r/$F/q
+cd t/r/$F && cat q
+"""
+# The same with a read-write mount only.
+READ_ONE_RW = """
+printf "check $F:q\\tvalue-of-$F\\ncommit\\n" >t/r/.mutate
+printf "check-match $F:q\\tvalue.*\\ncommit\\n" >t/r/.mutate
+printf "check-absent $F:none\\ncommit\\n" >t/r/.mutate
+"""
+# Reading all families: succeeds, and shows value-of-F for each family F that the user may read, and of no other.
+READ_ALL = """
+cat t/r/*/q 2>/dev/null; true
+grep -rh value t/r 2>/dev/null; true
+grep -rh value t/.latest/r 2>/dev/null; true
+tar c t/r 2>/dev/null; true
+"""
+# Writing to family $F: succeeds for the users who may write and for no others, and changes cells.  In the tree users must
+# read, too, because the directories have x wherever they have r.
+WRITE_IN_TREE = """
+echo new >t/r/$F/q
+echo new >>t/r/$F/q
+echo new >t/r/$F/q@9
+echo new >t/.latest/r/$F/q
+: >t/r/$F/q@7
+truncate -s 3 t/r/$F/q
+rm -f t/r/$F/q
+rm -f t/r/$F/q@7
+rm -f t/.latest/r/$F/q
+perl -e 'rename("t/r/$ENV{F}/q", "t/r/$ENV{F}/z") or exit 1'
+touch t/r/$F/q
+"""
+WRITE = """
+mkdir -p t/.tmp$F/$F && echo new >t/.tmp$F/$F/new && { mv -T t/.tmp$F t/new$F; s=$?; rm -rf t/.tmp$F; exit $s; }
+printf "set $F:q\\tnew\\ncommit\\n" >t/r/.mutate
+printf "append $F:q\\tnew\\ncommit\\n" >t/r/.mutate
+printf "delete $F:q\\ncommit\\n" >t/r/.mutate
+printf "delete $F:q@7\\ncommit\\n" >t/r/.mutate
+printf "delete $F:\\ncommit\\n" >t/r/.mutate
+mkdir -p t/other && printf "set $F:q\\tnew\\ncommit\\n" >t/other/.mutate; s=$?; rmdir t/other 2>/dev/null; exit $s
+"""
+# Writing to family $F in ways that also read it.
+WRITE_AND_READ = """
+printf "increment $F:n\\t1\\ncommit\\n" >t/r/.mutate
+"""
+# What only root may do, because it concerns families for which no user has permission.
+ROOT_ONLY = """
+printf "delete row\\ncommit\\n" >t/r/.mutate
+cat .tabletfs/log
+cat .tabletfs/metrics
+echo sync >.tabletfs/ctl
+echo flush >t/.ctl
+"""
+# For the owner of the table, too, who is the owner here.
+TABLE_OWNER = """
+cat u/.tablets
+cat u/.families/f/usage
+echo flush >u/.ctl
+mkdir u/.families/more && rmdir u/.families/more
+"""
+
+def lines(text):
+    return [line for line in text.split("\n") if line]
+
+# ---- the cells ----
+def restore():
+    for f in FAMILIES:
+        os.makedirs("t/r/%s" % f, exist_ok=True)
+        for d in ("t/r/%s" % f, "t/other/%s" % f, "t/new%s/%s" % (f, f)):
+            for name in os.listdir(d) if os.path.isdir(d) else ():
+                if "/r/" not in d or name != "q@7":
+                    os.unlink(d + "/" + name)
+        with open("t/r/%s/q@7" % f, "w") as cell:
+            cell.write("value-of-%s" % f)
+    for r in ("other",) + tuple("new" + f for f in FAMILIES):
+        subprocess.run(["rm", "-rf", "t/" + r])
+
+def state():
+    """All cells of the table, as root reads them."""
+    return subprocess.run("cd t && find . -type f -printf '%p %T@ ' -exec cat {} ';' -printf '\\n' | sort", shell=True,
+        stdout=subprocess.PIPE, check=True).stdout
+
+def make():
+    os.mkdir("t")
+    os.chmod("t", 0o777)
+    os.mkdir("t/r")
+    for f, (uid, gid, acl, mode, r, w) in FAMILIES.items():
+        d = "t/.families/" + f
+        os.mkdir(d)
+        os.chown(d, uid, gid)
+        os.chmod(d, mode)
+        if acl:
+            subprocess.check_call(["setfacl", "-m", acl, d])
+        os.mkdir("t/r/" + f)
+    restore()
+    os.makedirs("u/.families/f")
+    os.chown("u", USERS[OWNER][0], 0)
+
+# ---- the matrix ----
+def read_one(commands):
+    for command in commands:
+        wrong = []
+        for user in USERS:
+            for f in FAMILIES:
+                status, text = run(user, command, F=f)
+                if (status == 0) != reads(user, f) or (not reads(user, f) and "value-of-" + f in text):
+                    wrong.append("%s, %s: %d %s" % (user, f, status, text[:200]))
+        same(wrong, [], command)
+
+def read_all(commands):
+    for command in commands:
+        wrong = []
+        for user in USERS:
+            status, text = run(user, command)
+            seen = {f for f in FAMILIES if "value-of-" + f in text}
+            if status or seen != {f for f in FAMILIES if reads(user, f)}:
+                wrong.append("%s: %d %s %s" % (user, status, sorted(seen), text[:200]))
+        same(wrong, [], command)
+
+def write(commands, may):
+    for command in commands:
+        wrong = []
+        restore()
+        before = state()
+        for user in USERS:
+            for f in FAMILIES:
+                status, text = run(user, command, F=f)
+                changed = state() != before
+                if (status == 0) != may(user, f) or changed != may(user, f):
+                    wrong.append("%s, %s: %d %s%s" % (user, f, status, "changed " if changed else "", text[:200]))
+                if changed:
+                    restore()
+        same(wrong, [], command)
+
+def only(commands, users):
+    for command in commands:
+        wrong = []
+        for user in reversed(list(USERS)):
+            status, text = run(user, command)
+            if (status == 0) != (user in users):
+                wrong.append("%s: %d %s" % (user, status, text[:200]))
+        same(wrong, [], command)
+
+if what == "rw":
+    make()
+read_one(lines(READ_ONE) + (lines(READ_ONE_RW) if what == "rw" else []))
+read_all(lines(READ_ALL))
+if what == "rw":
+    write(lines(WRITE_IN_TREE), lambda u, f: reads(u, f) and writes(u, f))
+    write(lines(WRITE), writes)
+    write(lines(WRITE_AND_READ), lambda u, f: reads(u, f) and writes(u, f))
+    only(lines(TABLE_OWNER), {"root", OWNER})
+    restore()
+    only(lines(ROOT_ONLY), {"root"})
+    restore()
+PY
+ok "mount -o allow_other" mount_store -o allow_other
+PY_LIMIT=600
+run() { py "$M" "$1" <"$W/matrix.py"; }
+export W
+mkdir -m 1777 "$W/out"
+run rw
+unmount_store
+ok "mount -o ro" mount_store -o allow_other,ro
+run ro
+done_testing
