@@ -13,6 +13,7 @@
 #include "fs/session.h"
 
 #include "engine/base/msg.h"
+#include "fs/base/access.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -58,6 +59,7 @@ static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
 	if (r >= (ssize_t)sizeof(head)) {
 		memcpy(&head, buf, sizeof(head));
 		ofile_asked_by((pid_t)head.pid);
+		fs_asked_by(head.uid, head.gid, (pid_t)head.pid);
 	}
 	return r;
 }

@@ -31,6 +31,12 @@
 int fs_table_as(fuse_req_t req, struct node *n, struct tfs_table **out) TFS_MUST;
 /* The same for a caller that was noted before (caller_new).  NULL: -EACCES. */
 int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out) TFS_MUST;
+/* The same for the user whose request this thread serves, for operations of nodes, which do not have the request. */
+int fs_table_as_asker(struct node *n, struct tfs_table **out) TFS_MUST;
+int fs_scan_as_asker(struct node *n, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_MUST;
+uid_t fs_asker_uid(void);
+/* Notes the user of the request that this thread has read. */
+void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);
 /* Returns 0, -EACCES, or -ENOENT: the table that n is in has no such family ("#ID" or name). */
 int fs_may(const struct caller *caller, struct node *n, const char *family, unsigned may) TFS_MUST;
 /* Returns true if the caller is root or the owner of the table that n is in, who may see sizes, tablets and names of rows. */

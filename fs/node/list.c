@@ -10,6 +10,7 @@
  */
 #include "fs/node/list.h"
 
+#include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/node/view.h"
 
@@ -19,6 +20,11 @@
 bool lister_is_damage(int err)
 {
 	return err == -EBADMSG || err == -EIO;
+}
+
+int lister_scan(struct lister *l, const struct tfs_scan_spec *spec)
+{
+	return l->view ? fs_scan_as_asker(l->base, spec, &l->scan) : tfs_scan_new(node_store_table(l->base), spec, &l->scan);
 }
 
 void lister_end_scan(struct lister *l)

@@ -73,6 +73,8 @@ int lister_next(struct lister *l, struct list_entry *e) TFS_MUST;
 /* A lister in the caller's memory, of the keys below base with this path. */
 int lister_init(struct lister *l, struct node *base, struct slice path) TFS_MUST;
 void lister_fini(struct lister *l);
+/* Begins l->scan; in the view of a scan on behalf of the user who asks. */
+int lister_scan(struct lister *l, const struct tfs_scan_spec *spec) TFS_MUST;
 void lister_end_scan(struct lister *l);
 /* Returns true if the error means that a block cannot be read. */
 bool lister_is_damage(int err);

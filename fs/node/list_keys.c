@@ -39,7 +39,7 @@ static int rows_scan(struct lister *l)
 		bound_from(&spec.row_from, &spec.row_from_after, buf_slice(&l->at.key), true);
 	if (spec.reverse && spec.past_damage)
 		r = -EIO;
-	return r ? r : tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+	return r ? r : lister_scan(l, &spec);
 }
 
 /* Makes l->cell the scan's next entry, if there is one (l->peeked). */
@@ -162,7 +162,7 @@ static int cells_scan(struct lister *l)
 	}
 	if (r)
 		return r;
-	r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+	r = lister_scan(l, &spec);
 	if (r == -EINVAL) { /* the family was dropped */
 		l->scan_done = true;
 		r = 0;

@@ -91,7 +91,7 @@ static int load_families(struct lister *l, uint16_t **out)
 	for (;;) {
 		count = 0;
 		spec.past_damage = l->damaged;
-		r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+		r = lister_scan(l, &spec);
 		while (r == 0 && (r = tfs_scan_next(l->scan, &cell)) > 0) {
 			if (count < l->schema->family_count)
 				ids[count++] = cell.family_id;

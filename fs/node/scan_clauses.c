@@ -3,10 +3,12 @@
  * The clauses of scans, streams and views, checked with the store.
  *
  * limit=N of a view.  The rows up to the N-th are found by one scan.  Its last row
- * is kept until something is committed, and is a bound of every later scan.
+ * is kept until something is committed, and is a bound of every later scan of the
+ * same user.
  */
 #include "fs/node/view.h"
 
+#include "fs/base/access.h"
 #include "fs/base/reply.h"
 
 #include <errno.h>
@@ -66,7 +68,7 @@ static int last_row(struct node *view, struct clauses *c)
 
 	spec.what = TFS_SCAN_ROWS;
 	spec.row_limit = c->limit;
-	r = tfs_scan_new(node_store_table(view), &spec, &scan);
+	r = fs_scan_as_asker(view, &spec, &scan);
 	if (r)
 		return r;
 	while ((r = tfs_scan_next(scan, &cell)) > 0)
@@ -78,18 +80,26 @@ static int last_row(struct node *view, struct clauses *c)
 	return r;
 }
 
+/* The last row depends on the families that the user may read, and on the time from which ages count. */
+static uint64_t last_row_key(const struct node *view, const struct clauses *c)
+{
+	const uint64_t of[] = {view->ino, fs_asker_uid(), c->has_age ? (uint64_t)view->dir->entered_us : 0};
+
+	return hash64(slice_of(of, sizeof(of)), 0);
+}
+
 static int apply_limit(struct node *view, struct clauses *c)
 {
-	uint64_t changes = atomic_load(&fs.changes), stamp;
+	uint64_t changes = atomic_load(&fs.changes), stamp, key = last_row_key(view, c);
 	int err = 0;
 
 	if (!c->limit)
 		return 0;
-	if (!cache_get(&fs.view_ends, view->ino, &stamp, &c->row_last) || stamp != changes) {
+	if (!cache_get(&fs.view_ends, key, &stamp, &c->row_last) || stamp != changes) {
 		buf_reset(&c->row_last);
 		err = last_row(view, c);
 		if (err == 0)
-			cache_put(&fs.view_ends, view->ino, changes, c->row_last.p, c->row_last.n);
+			cache_put(&fs.view_ends, key, changes, c->row_last.p, c->row_last.n);
 	}
 	if (err || c->row_last.n == 0)
 		return err;

@@ -45,7 +45,11 @@ static const struct node *acl_family(const struct node *n)
 {
 	if (n->kind == NODE_FAMILY_DIR)
 		return n;
-	return node_is(n, KIND_SCRATCH) ? NULL : node_above(n, NODE_FAMILY);
+	if (node_is(n, KIND_SCRATCH))
+		return NULL;
+	while (n && !node_is(n, KIND_FAMILY))
+		n = n->parent;
+	return n;
 }
 
 static int put_entry(struct buf *out, unsigned tag, unsigned may, uint32_t id)

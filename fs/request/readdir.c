@@ -268,7 +268,8 @@ out:
 		mutex_lock(tree_mutex());
 		dir->flags |= NODE_LISTED | NODE_ENDED;
 		mutex_unlock(tree_mutex());
-		if (!stream_may_be_kept(a.stream, dir))
+		/* What a view lists depends on the user, so the kernel may not keep it for the next one. */
+		if (!stream_may_be_kept(a.stream, dir) || node_is(dir, KIND_SCAN))
 			changes_inode(&c, dir);
 		changes_reply_end(&c, req);
 		if (a.listing.schema && table_expires(a.listing.schema))

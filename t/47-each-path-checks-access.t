@@ -67,11 +67,25 @@ tail -c 3 t/r/$F/q
 rsync -a t/r/$F/ $W/out/$UID-$F
 getfattr -n user.tabletfs.timestamp t/r/$F/q
 cd t/r/$F && cat q
+cat t/.scan/family=$F/.rows/r/$F/q@7
+cat t/.scan/family=$F/.latest/r/$F/q
+cat t/.scan/.rows/r/$F/q@7
+ls t/.scan/family=$F/.rows
+ls t/.scan/.rows/r/$F
+test "$(ls t/.scan/value-is=value-of-$F/.rows)" = r
+test "$(ls t/.scan/limit=1/value-is=value-of-$F/.latest)" = r
+test "$(ls t/.scan/value=.*-of-$F/.rows/r)" = $F
+test -d t/.scan/value-is=value-of-$F/.rows/r
+test -d t/.scan/.rows/r/$F
 """
 # The same with a read-write mount only.
 READ_ONE_RW = """
 printf "check $F:q\\tvalue-of-$F\\ncommit\\n" >t/r/.mutate
 printf "check-match $F:q\\tvalue.*\\ncommit\\n" >t/r/.mutate
+cat t/.scan/family=$F/.tsv
+cat t/.scan/family=$F/.count
+test "$(cat t/.scan/value-is=value-of-$F/.keys)" = r
+cat t/.scan/value-is=value-of-$F/.count | grep -q "^cells.1$"
 printf "check-absent $F:none\\ncommit\\n" >t/r/.mutate
 """
 # Reading all families: succeeds, and shows value-of-F for each family F that the user may read, and of no other.
@@ -80,6 +94,14 @@ cat t/r/*/q 2>/dev/null; true
 grep -rh value t/r 2>/dev/null; true
 grep -rh value t/.latest/r 2>/dev/null; true
 tar c t/r 2>/dev/null; true
+grep -rh value t/.scan/.rows
+grep -rh value t/.scan/limit=3/.latest
+"""
+READ_ALL_RW = """
+cat t/.scan/.tsv
+cat t/.scan/.jsonl
+cat t/.export.tar
+cat t/.scan/prefix=r/reverse=yes/.tsv
 """
 # Writing to family $F: succeeds for the users who may write and for no others, and changes cells.  In the tree users must
 # read, too, because the directories have x wherever they have r.
@@ -99,6 +121,9 @@ touch t/r/$F/q
 WRITE = """
 mkdir -p t/.tmp$F/$F && echo new >t/.tmp$F/$F/new && { mv -T t/.tmp$F t/new$F; s=$?; rm -rf t/.tmp$F; exit $s; }
 printf "set $F:q\\tnew\\ncommit\\n" >t/r/.mutate
+printf "r\\t$F:q\\t9\\tnew\\n" >t/.import
+printf '{"row":"r","family":"%s","qualifier":"q","timestamp":9,"value":"new"}\\n' $F >t/.import.jsonl
+tar -C $W/in -cf t/.import.tar ./r/$F/q@9
 printf "append $F:q\\tnew\\ncommit\\n" >t/r/.mutate
 printf "delete $F:q\\ncommit\\n" >t/r/.mutate
 printf "delete $F:q@7\\ncommit\\n" >t/r/.mutate
@@ -210,7 +235,7 @@ def only(commands, users):
 if what == "rw":
     make()
 read_one(lines(READ_ONE) + (lines(READ_ONE_RW) if what == "rw" else []))
-read_all(lines(READ_ALL))
+read_all(lines(READ_ALL) + (lines(READ_ALL_RW) if what == "rw" else []))
 if what == "rw":
     write(lines(WRITE_IN_TREE), lambda u, f: reads(u, f) and writes(u, f))
     write(lines(WRITE), writes)
@@ -225,6 +250,11 @@ PY_LIMIT=600
 run() { py "$M" "$1" <"$W/matrix.py"; }
 export W
 mkdir -m 1777 "$W/out"
+for f in open secret owned team work acl masked barred drop; do
+	mkdir -p "$W/in/r/$f"
+	echo new >"$W/in/r/$f/q@9"
+	touch -d @0.000009 "$W/in/r/$f/q@9"
+done
 run rw
 unmount_store
 ok "mount -o ro" mount_store -o allow_other,ro
