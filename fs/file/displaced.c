@@ -86,16 +86,21 @@ void displaced_fini(struct displaced *k)
 }
 
 /* The name no longer finds n.  Its descriptors for reading only count the state. */
-static void end_node_locked(struct node *n, struct open_file *file, struct changes *c)
+static void end_cell_locked(struct node *n, struct open_file *file)
 {
 	n->epoch = 0;
 	n->commit_us = fs_now_us(); /* the ctime that its descriptors see */
 	node_end_locked(n);
-	changes_inode_locked(c, n);
 	if (file && n->opens > 0 && !(n->flags & NODE_KEEPS)) {
 		n->flags |= NODE_KEEPS;
 		file->refs++;
 	}
+}
+
+static void end_node_locked(struct node *n, struct open_file *file, struct changes *c)
+{
+	end_cell_locked(n, file);
+	changes_inode_locked(c, n);
 }
 
 static void displaced_end_one(struct displaced_version *e, struct changes *c)
@@ -238,12 +243,12 @@ void ofile_end_column(struct node *family_node, struct slice qualifier, struct c
 static void end_cell(void *arg, struct node *n)
 {
 	if (node_is(n, KIND_CELL) && node_lives(n))
-		end_node_locked(n, n->file, arg);
+		end_cell_locked(n, n->file);
 }
 
-void ofile_end_table(struct node *table, struct changes *c)
+void ofile_end_table(struct node *table)
 {
-	node_each_of_table(table, end_cell, c);
+	node_each_of_table(table, end_cell, NULL);
 }
 
 /* ---- targets ---- */

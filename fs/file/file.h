@@ -179,8 +179,11 @@ void displaced_end(struct displaced *k, struct changes *c);
 void displaced_fini(struct displaced *k);
 /* The column of a plain name was removed or replaced: its nodes end, so commits to it are discarded. */
 void ofile_end_column(struct node *family_node, struct slice qualifier, struct changes *c);
-/* All cells of the table were removed.  Bytes that descriptors have not loaded cannot be read any more: ESTALE. */
-void ofile_end_table(struct node *table, struct changes *c);
+/*
+ * All cells of the table were removed.  Bytes that descriptors have not loaded
+ * cannot be read any more: ESTALE.  The caller invalidates the kernel's inodes.
+ */
+void ofile_end_table(struct node *table);
 /* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */
 int ofile_commit_staged(struct node *n, struct changes *c) TFS_MUST;
 /* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there. */

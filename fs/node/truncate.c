@@ -8,6 +8,8 @@
  *	  may be as many as the table has
  *	2 made directories are removed, except those that hold scratch
  *	3 the kernel drops the names of rows, and its attributes and pages
+ * So the time of a truncation grows with what the kernel has cached of the table.
+ *
  * A cell that another thread stores between the truncation and step 1 stays stored,
  * and is found by name.
  */
@@ -65,7 +67,7 @@ int admin_truncate(struct node *n, struct changes *c)
 	/* After another error it is unknown whether the store has done it. */
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
-	ofile_end_table(table, c);
+	ofile_end_table(table);
 	drop_made(table);
 	node_each_of_table(table, drop_row_entry, c);
 	changes_table(c, table);
