@@ -54,6 +54,9 @@ each("texts of .schema", lambda c: write(T + "/.schema", c), [
     b'tablet_size = "99999999999G";', b'tablet_size = "18446744073709551616";', b'tablet_size = "17179869184G";', b'tablet_size = "0";',
     b'tablet_size = "-1";', b'tablet_size = "1e9";', b'tablet_size = "0x100000";', b'tablet_size = "";', b'tablet_size = "K";', b'tablet_size = "2T";',
     b"tablet_size = 4294967296;", b"tablet_size = 0x100400000;", b"tablet_size = 1.5;", b"tablet_size = true;", b"tablet_size = 128MM;",
+    b"splits = ( " + b", ".join(b'"%d"' % i for i in range(1001)) + b" );", b'splits = ( "' + b"a" * 65537 + b'" );', b'splits = ( "%" );',
+    b'splits = ( "%0" );', b'splits = ( "a%2f" );', b'splits = ( "" );', b'splits = ( ( "a" ) );', b'splits = "a";', b'splits = ( "a", "%61" );',
+    b'salt = 2; splits = ( "%02" );', b"protect = 1;",
     b"salt = 1;", b"salt = -1;", b"salt = 256;", b"salt = 4294967296L;", b'mode = "99";', b'mode = "777777";', b'mode = "";', b"allow_delete = 1;",
     b'allow_delete = "true";', b'owner = "";', b'owner_group = "no such group";', b"owner = ;", b"= 1;", b"a.b = 1;", b"*", b"mode",
     b'groups = ( { name = "default"; level = 0; } );', b'groups = ( { name = "default"; level = 20; } );',
@@ -98,8 +101,11 @@ same(sorted(os.listdir(M)) + sorted(os.listdir(T + "/.families")) + sorted(os.li
 
 each("lines of .ctl", lambda c: write(T + "/.ctl", c), [
     b"explode\n", b"flush now\n", b"compact \xff\n", b"drop-rows\n", b"drop-rows \n", b"FLUSH\n", b" flush\n", b"flush\0\n", b"\0\n", b"flush\r\n", b"\xff" * 5000 + b"\n",
-    b"flush" * 100000 + b"\n", b"flush\nexplode\nflush\n", b"split\n", b"merge x\n"], {"EINVAL"})
+    b"flush" * 100000 + b"\n", b"flush\nexplode\nflush\n", b"split\n", b"merge x\n", b"truncate t\n", b"truncates\n"], {"EINVAL"})
 each("lines of /.tabletfs/ctl", lambda c: write(M + "/.tabletfs/ctl", c), [b"drop-rows r\n", b"sync x\n", b"\x1b]0;x\a\n"], {"EINVAL"})
+each("texts of /.tabletfs/config", lambda c: write(M + "/.tabletfs/config", c), [
+    b"colour = 1;\n", b"sync = 2;\n", b"sync = ( true );\n", b"log_level = 7;\n", b"memtable = -1;\n", b"memtable = \"1\\x00M\";\n", b"log_segment = \"2M\";\n",
+    b"@include \"/etc/passwd\"\n", b"\xff\n", b"\0\n", b"sync = true\x1b]0;x\a;\n", b"compaction_rate = \"1\";\n", b"a" * 300000 + b"\n"], {"EINVAL"})
 each("files that are only read", lambda c: write(c, b"x\n"), [T + "/.tablets", T + "/.families/f/usage", M + "/.tabletfs/status", M + "/.tabletfs/log"], {"EACCES"})
 err("0", "a prefix that no row has", spill, T + "/.ctl", b"drop-rows \xff\xff\n", os.O_WRONLY)
 log = slurp(M + "/.tabletfs/log")

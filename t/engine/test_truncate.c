@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * New sets of tablets: truncation beside writers, and deaths at each file
+ * operation of a truncation and of a schema with splits.
+ */
+#include "t/engine/lib.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FAMILIES "families = ( { name = \"f\"; }, { name = \"g\"; } );"
+#define SPLITS "splits = ( \"b\", \"row00020\" ); " FAMILIES
+#define ROWS 40
+
+static void fill(const char *value)
+{
+	char row[32];
+
+	for (int i = 0; i < ROWS; i++) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(put(row, "q", 1, tfs_str(value), false), 0);
+	}
+}
+
+static int add_border(void *arg, const struct tfs_tablet *t)
+{
+	size_t n = strlen(arg);
+
+	memcpy((char *)arg + n, t->begin.data, t->begin.size);
+	strcpy((char *)arg + n + t->begin.size, " ");
+	return 0;
+}
+
+/* The borders of the table's tablets, which are text, each followed by a space. */
+static const char *borders(void)
+{
+	static char text[1000];
+
+	text[0] = 0;
+	assert_int_equal(tfs_tablets(table, add_border, text), 0);
+	return text;
+}
+
+static int set_text(const char *text)
+{
+	return tfs_schema_set_text(table, tfs_str(text), TFS_NO_TIME, NULL);
+}
+
+/* ---- beside writers ---- */
+
+#define WRITERS 3
+static atomic_bool over;
+static _Atomic uint64_t cuts; /* two for each truncation: at its begin and at its end */
+static atomic_uint wrong, written[WRITERS];
+static uint64_t written_at[WRITERS][100000]; /* of each row, the number of cuts when its write began and ended: 32 bits each */
+
+static int write_one(unsigned w, unsigned i)
+{
+	char row[32];
+
+	snprintf(row, sizeof(row), "w%u-%06u", w, i);
+	return put(row, "q", 1, TFS_S("v"), false);
+}
+
+static void *writer(void *arg)
+{
+	const unsigned w = (unsigned)(uintptr_t)arg;
+
+	for (unsigned i = 0; i < 100000 && !over; i++) {
+		const uint64_t begin = cuts;
+
+		if (write_one(w, i))
+			wrong++;
+		written_at[w][i] = begin << 32 | cuts;
+		written[w] = i + 1;
+	}
+	return NULL;
+}
+
+static void *batch_writer(void *arg)
+{
+	for (unsigned i = 0; !over; i++) {
+		struct tfs_batch *b;
+
+		if (tfs_batch_new(table, NULL, &b)) {
+			wrong++;
+			break;
+		}
+		for (unsigned k = 0; k < 100; k++) {
+			char row[32];
+			struct tfs_mutation *m;
+
+			snprintf(row, sizeof(row), "batch-%06u", i * 100 + k);
+			m = tfs_mutation_new(table, tfs_str(row));
+			if (!m || tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), TFS_S("v")) || tfs_batch_add(b, m))
+				wrong++;
+			tfs_mutation_free(m);
+		}
+		if (tfs_batch_close(b))
+			wrong++;
+	}
+	return NULL;
+}
+
+static void *scanner(void *arg)
+{
+	while (!over) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .batch_bytes = 1};
+		struct tfs_scan *sc;
+		struct tfs_cell c;
+		char last[64] = "";
+		int n;
+
+		if (tfs_scan_new(table, &spec, &sc)) {
+			wrong++;
+			break;
+		}
+		while ((n = tfs_scan_next(sc, &c)) > 0) {
+			if (c.row.size >= sizeof(last) || (memcmp(last, c.row.data, c.row.size) >= 0 && last[0]))
+				wrong++;
+			memcpy(last, c.row.data, c.row.size);
+			last[c.row.size] = 0;
+		}
+		if (n)
+			wrong++;
+		tfs_scan_free(sc);
+	}
+	return NULL;
+}
+
+/* Each writer has written so many more rows. */
+static void wait_for(unsigned more)
+{
+	for (unsigned w = 0; w < WRITERS; w++)
+		for (const unsigned until = written[w] + more; written[w] < until;)
+			sched_yield();
+}
+
+/* A write that ended before a truncation is gone; one that began after it is there. */
+static void each_write_is_before_or_after(void **state)
+{
+	pthread_t threads[WRITERS + 2];
+	unsigned gone = 0, there = 0;
+
+	open_store();
+	assert_int_equal(set_text("splits = ( \"w0-000100\", \"w1\" ); " FAMILIES), 0);
+	assert_string_equal(borders(), " w0-000100 w1 ");
+	for (uintptr_t w = 0; w < WRITERS; w++)
+		assert_int_equal(pthread_create(&threads[w], NULL, writer, (void *)w), 0);
+	assert_int_equal(pthread_create(&threads[WRITERS], NULL, batch_writer, NULL), 0);
+	assert_int_equal(pthread_create(&threads[WRITERS + 1], NULL, scanner, NULL), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		wait_for(20);
+		if (i % 4 == 0)
+			assert_int_equal(tfs_flush(table), 0);
+		cuts++;
+		assert_int_equal(tfs_table_truncate(table, NULL), 0);
+		cuts++;
+	}
+	wait_for(20);
+	over = true;
+	for (unsigned i = 0; i < WRITERS + 2; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(wrong, 0);
+	for (unsigned w = 0; w < WRITERS; w++) {
+		for (unsigned i = 0; i < written[w]; i++) {
+			const uint64_t begin = written_at[w][i] >> 32, end = written_at[w][i] & UINT32_MAX;
+			char row[32];
+			bool is;
+
+			snprintf(row, sizeof(row), "w%u-%06u", w, i);
+			assert_int_equal(tfs_row_exists(table, tfs_str(row), NULL, &is), 0);
+			/* The last truncation began at cut 39 and ended at 40. */
+			if (end < 39)
+				assert_false(is);
+			if (begin == 40)
+				assert_true(is);
+			gone += end < 39;
+			there += begin == 40;
+		}
+	}
+	print_message("# %u rows gone, %u there\n", gone, there);
+	assert_true(gone >= 1140 && there >= 57);
+	close_store();
+	check_is_clean();
+}
+
+/* ---- deaths ---- */
+
+static uint64_t die_at;
+static _Atomic uint64_t ops_done;
+static bool power;
+/* How far the process came: 1 the change was answered, 2 a later write was. */
+static _Atomic unsigned *answered;
+
+static unsigned survives(void *arg, unsigned index, unsigned ways)
+{
+	uint32_t *x = arg;
+
+	*x = *x * 1664525 + 1013904223;
+	return (*x >> 8) % ways;
+}
+
+static int die(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	uint32_t x = 11 + (uint32_t)die_at;
+
+	if (op == FILE_OP_READ || op == FILE_OP_OPEN || op == FILE_OP_LIST || atomic_fetch_add(&ops_done, 1) + 1 != die_at)
+		return 0;
+	if (power)
+		(void)!file_forget_crash(survives, &x);
+	_exit(1);
+}
+
+static void set_up(bool truncates)
+{
+	char cmd[600];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf '%s' '%s.forget'", in_dir("store"), in_dir("store"));
+	assert_int_equal(system(cmd), 0);
+	options.no_background = true;
+	open_store();
+	if (truncates) {
+		fill("old");
+		assert_int_equal(set_text(SPLITS), 0); /* kept, without effect */
+		assert_int_equal(tfs_split(table, TFS_S("row00007")), 0);
+		assert_string_equal(borders(), " row00007 ");
+		assert_int_equal(tfs_flush(table), 0);
+	}
+	close_store();
+}
+
+static void child(bool truncates)
+{
+	options.no_background = true;
+	options.sync = true;
+	if (file_forget_start(in_dir("store")))
+		_exit(4);
+	if (store_open(in_dir("store"), &options, &hooks, &store) || tfs_table_open(store, "t", &table))
+		_exit(5);
+	if (truncates)
+		fill("newest"); /* in the log and in memory only */
+	file_set_hook(die, NULL);
+	if (truncates ? tfs_table_truncate(table, NULL) : set_text(SPLITS))
+		_exit(3);
+	*answered = 1;
+	if (put("row00000", "q", 1, TFS_S("after"), false))
+		_exit(3);
+	*answered = 2;
+	_exit(tfs_compact(table) ? 3 : 0); /* and the files that nothing names are removed */
+}
+
+static void check_after(bool truncates)
+{
+	struct tfs_info info;
+	bool empty, done;
+
+	options.no_background = false;
+	open_store();
+	done = strcmp(borders(), " b row00020 ") == 0;
+	if (*answered)
+		assert_true(done);
+	if (!done)
+		assert_string_equal(borders(), truncates ? " row00007 " : " ");
+	if (!done && truncates) {
+		expect_rows("newest", 0, ROWS);
+	} else {
+		assert_int_equal(tfs_table_empty(table, &empty), 0);
+		if (*answered == 2)
+			assert_int_equal(tfs_stat(table, TFS_S("row00000"), "f", TFS_S("q"), TFS_AUTO, &info), 0);
+		if (!empty)
+			expect_rows("after", 0, 1);
+	}
+	fill("own");
+	expect_rows("own", 0, ROWS);
+	assert_int_equal(tfs_table_truncate(table, NULL), 0);
+	close_store();
+	check_is_clean();
+}
+
+static void deaths(bool with_power)
+{
+	unsigned points = 0;
+
+	answered = mmap(NULL, sizeof(*answered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(answered != MAP_FAILED);
+	power = with_power;
+	for (unsigned truncates = 0; truncates < 2; truncates++) {
+		bool finished = false;
+
+		for (die_at = 1; !finished; die_at++, points++) {
+			int status;
+			pid_t pid;
+
+			set_up(truncates);
+			ops_done = 0;
+			*answered = 0;
+			pid = fork();
+			assert_true(pid >= 0);
+			if (!pid)
+				child(truncates);
+			assert_int_equal(waitpid(pid, &status, 0), pid);
+			assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+			finished = WEXITSTATUS(status) == 0;
+			check_after(truncates);
+		}
+	}
+	print_message("# %u points\n", points);
+	munmap((void *)answered, sizeof(*answered));
+}
+
+static void kills_leave_all_or_nothing(void **state)
+{
+	deaths(false);
+}
+
+static void power_cuts_leave_all_or_nothing(void **state)
+{
+	deaths(true);
+}
+
+static void a_protected_table_stays(void **state)
+{
+	char *why = NULL;
+
+	open_store();
+	fill("v");
+	assert_int_equal(set_text("protect = true; " FAMILIES), 0);
+	assert_int_equal(tfs_table_truncate(table, &why), -EPERM);
+	assert_non_null(strstr(why, "protect = false"));
+	free(why);
+	assert_int_equal(tfs_table_drop(store, "t"), -EPERM);
+	assert_int_equal(set_text("families = ( { name = \"f\"; } ); allow_delete = true;"), -EPERM);
+	expect_rows("v", 0, ROWS);
+	assert_int_equal(set_text(FAMILIES), 0);
+	assert_int_equal(tfs_table_truncate(table, &why), 0);
+	assert_null(why);
+	expect_rows("v", 0, 0);
+	assert_int_equal(tfs_table_drop(store, "t"), 0);
+	assert_int_equal(tfs_table_truncate(table, NULL), -ENOENT);
+	close_store();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(each_write_is_before_or_after, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(a_protected_table_stays, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(kills_leave_all_or_nothing, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(power_cuts_leave_all_or_nothing, setup_options, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
