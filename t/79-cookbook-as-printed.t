@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The sessions in tabletfs-cookbook(7) print what the page prints, in a new store,
-# and the page has every job.
+# The sessions in tabletfs-cookbook(7) and tabletfs-keys(7) print what the pages
+# print, in a new store each, and the cookbook has every job.
 #
 # A session is a .Bd -literal block with lines "$ COMMAND".  The other lines are
 # output.  Each session begins in the root of the mount.  Times of writing, which
@@ -114,5 +114,14 @@ PAPER = ("OpenOrDie RowMutation Set Delete Apply Scanner Lookup FetchColumnFamil
          "MicroTimestamp Value").split()
 table = page[page.index(".Ss The paper's API"):page.index(".Sh TABLES")]
 same([call for call in PAPER if not re.search(r"\b%s\b" % call, table)], [], "no call of the paper's figures is missing")
+PY
+unmount_store
+
+new_store keys
+py <<'PY'
+from page import *
+headings, sessions = read_page("tabletfs-keys.7")
+ok(len(sessions) >= 5, "tabletfs-keys(7) has sessions")
+run_page(sessions)
 PY
 done_testing
