@@ -152,7 +152,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const cha
 
 static const struct fuse_lowlevel_ops ops = {
 	.init = op_init,
-	.lookup = request_lookup,
+	.lookup = scanning_lookup,
 	.forget = op_forget,
 	.forget_multi = op_forget_multi,
 	.getattr = request_getattr,
@@ -166,15 +166,15 @@ static const struct fuse_lowlevel_ops ops = {
 	.link = op_link,
 	.open = ofile_open,
 	.create = request_create,
-	.read = ofile_read,
+	.read = scanning_read,
 	.write = ofile_write,
 	.flush = ofile_flush,
 	.release = ofile_release,
 	.fsync = ofile_fsync,
 	.opendir = dir_opendir,
 	.releasedir = dir_releasedir,
-	.readdir = dir_readdir,
-	.readdirplus = dir_readdirplus,
+	.readdir = scanning_readdir,
+	.readdirplus = scanning_readdirplus,
 	.fsyncdir = op_fsyncdir,
 	.statfs = op_statfs,
 	.setxattr = xattr_set,
@@ -202,7 +202,9 @@ int session_start(const char *mountpoint)
 	if (fuse_session_mount(fs.session, mountpoint) != 0)
 		return -ENODEV;
 	err = fuse_session_custom_io(fs.session, &io, fuse_session_fd(fs.session));
-	return err ? err : notify_start();
+	if (err == 0)
+		err = notify_start();
+	return err ? err : scanning_start();
 }
 
 void session_end(void)
@@ -210,6 +212,7 @@ void session_end(void)
 	if (!fs.session)
 		return;
 	/* After this, nothing is written to the device: the number of its descriptor may be another file's. */
+	scanning_stop();
 	notify_stop();
 	fuse_session_unmount(fs.session);
 	fuse_session_destroy(fs.session);

@@ -7,7 +7,7 @@
 #	SEED=n STEPS=n t/76-scan-answers-its-clauses.t
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
-ok "mount" mount_store
+ok "mount" mount_store -o allow_other
 cd "$M" || exit 1
 mkdir plain salted && printf 'salt = 3;\nfamilies = ({name = "f";}, {name = "g";}, {name = "h";});\ngroups = ({name = "default"; block_size = "4K";});\n' >salted/.schema
 py "${SEED:-1}" <<'EOF2'
@@ -209,6 +209,24 @@ rm -r plain/got
 mkdir -p plain/r1/f
 head -c 3000 /dev/zero | tr '\0' a >plain/r1/f/evil
 fails "a pattern that backtracks ends" "Timer expired|Time" cat 'plain/.scan/value=(a+)+[bc]/.tsv'
+# ---- users, and many long scans at once ----
+as_other() { setpriv --reuid 1000 --regid 1000 --clear-groups "$@"; }
+mkdir plain/.families/secret && chmod 700 plain/.families/secret && mkdir -p plain/r0/secret && echo s >plain/r0/secret/a
+is "$(ls plain/.scan/value-is=s%0A/.rows; cat plain/.scan/family=secret/.keys)" "$(printf 'r0\nr0')" "root finds a family with mode 700"
+is "$(as_other ls plain/.scan/value-is=s%0A/.rows; as_other cat plain/.scan/prefix=r0/.jsonl | grep secret)" "" \
+	"another user does not, in views and in streams"
+is "$(as_other cat plain/.scan/value-is=s%0A/.count | head -n 1)" "rows	0" "nor in counts"
+rmdir_secret() { rm -r plain/r0/secret && rmdir plain/.families/secret; }
+ok "the family is removed" rmdir_secret
+for i in $(seq 1 50000); do printf 'bulk%05d\tf:q\t1\t%0100d\n' "$i" 0; done >plain/.import
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+	cat 'plain/.scan/prefix=bulk/value=.*nothing.*/.tsv' >"$W/long.$i" &
+done
+ok "30 long scans leave threads for other requests" t ls plain/r0
+timeout -s INT -k 20 0.1 cat 'plain/.scan/prefix=bulk/value=.*nothing.*/.tsv'
+is $? 124 "a long scan can be interrupted"
+for j in $(jobs -p); do [ "$j" = "$daemon" ] || wait "$j"; done
+echo 'drop-rows bulk' >plain/.ctl
 rsync_view() { rm -rf "$W/out" && rsync -a plain/.scan/prefix=r1/.rows/ "$W/out/" && [ -z "$(rsync -ain plain/.scan/prefix=r1/.rows/ "$W/out/")" ]; }
 ok "rsync copies a view, and a second one copies nothing" rsync_view
 cd /

@@ -34,6 +34,24 @@ void fs_asked_by(uid_t uid, gid_t gid, pid_t pid)
 	asker.pid = pid;
 }
 
+static _Thread_local fuse_req_t served;
+static _Atomic bool ending;
+
+void fs_serve(fuse_req_t req)
+{
+	served = req;
+}
+
+bool fs_is_interrupted(void *unused)
+{
+	return ending || (served && fuse_req_interrupted(served));
+}
+
+void fs_interrupt_all(void)
+{
+	ending = true;
+}
+
 uid_t fs_asker_uid(void)
 {
 	return asker.uid;
@@ -84,12 +102,14 @@ int fs_table_as_asker(struct node *n, struct tfs_table **out)
 
 int fs_scan_as_asker(struct node *n, const struct tfs_scan_spec *spec, struct tfs_scan **out)
 {
+	struct tfs_scan_spec stoppable = *spec;
 	struct tfs_table *t;
 	int err = fs_table_as_asker(n, &t);
 
 	if (err)
 		return err;
-	err = tfs_scan_new(t, spec, out);
+	stoppable.stop = fs_is_interrupted;
+	err = tfs_scan_new(t, &stoppable, out);
 	tfs_table_close(t); /* the scan has its own reference */
 	return err;
 }

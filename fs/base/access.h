@@ -34,6 +34,12 @@ int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_t
 /* The same for the user whose request this thread serves, for operations of nodes, which do not have the request. */
 int fs_table_as_asker(struct node *n, struct tfs_table **out) TFS_MUST;
 int fs_scan_as_asker(struct node *n, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_MUST;
+/* The request itself, if one is noted: such scans return -EINTR when it is interrupted.  NULL: none is. */
+void fs_serve(fuse_req_t req);
+/* tfs_scan_spec.stop: returns true if that request was interrupted, or the daemon ends. */
+bool fs_is_interrupted(void *unused);
+/* All requests are interrupted from now on. */
+void fs_interrupt_all(void);
 uid_t fs_asker_uid(void);
 /* Notes the user of the request that this thread has read. */
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);

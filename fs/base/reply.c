@@ -137,6 +137,7 @@ int refuse_store(int err, struct node *n, const char *name, const char *doing)
 	case ENODATA:
 	case ENOTDIR:
 	case EISDIR:
+	case EINTR:
 		return err;
 	default:
 		return refuse(err, n, name, "%s", doing);

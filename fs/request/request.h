@@ -46,6 +46,15 @@ int acl_set(struct node *n, const char *name, struct slice value, struct changes
 /* Succeeds if there is no ACL. */
 int acl_remove(struct node *n, const char *name, struct changes *c) TFS_MUST;
 
+/* scanning.c: the same requests, passed on to threads of their own if they are on scans */
+int scanning_start(void) TFS_MUST;
+/* Interrupts the scans, and waits for their requests.  The session still exists. */
+void scanning_stop(void);
+void scanning_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
+void scanning_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void scanning_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void scanning_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+
 /* xattr.c: the raw key of a node, and errors that common tools handle */
 void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);

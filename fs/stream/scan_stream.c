@@ -27,14 +27,6 @@ struct stream_state {
 	bool ended;
 };
 
-/* tfs_scan_spec.stop */
-static bool is_interrupted(void *arg)
-{
-	struct sequential *s = arg;
-
-	return s->req && fuse_req_interrupted(s->req);
-}
-
 static int begin(struct sequential *s)
 {
 	struct stream_state *st = s->state;
@@ -44,8 +36,7 @@ static int begin(struct sequential *s)
 	int err;
 
 	spec.row_limit = st->clauses.limit;
-	spec.stop = is_interrupted;
-	spec.stop_arg = s;
+	spec.stop = fs_is_interrupted;
 	spec.what = strcmp(name, ".keys") == 0 ? TFS_SCAN_ROWS : strcmp(name, ".count") == 0 ? TFS_SCAN_KEYS : TFS_SCAN_CELLS;
 	st->counts = spec.what == TFS_SCAN_KEYS;
 	err = tfs_scan_new(st->table, &spec, &scan);
