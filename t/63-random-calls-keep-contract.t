@@ -25,7 +25,7 @@ STORE = "ENOENT ENAMETOOLONG ENOTDIR ESTALE "
 CLOSE = " EACCES EINVAL EBUSY EFBIG EOVERFLOW"
 LISTED = {
     "open": STORE + "EACCES EEXIST EINVAL EPERM EISDIR EOVERFLOW",
-    "write": STORE + "EBADF EFBIG EINVAL EACCES EBUSY", "read": STORE + "EBADF EISDIR",
+    "write": STORE + "EBADF EFBIG EINVAL EACCES EBUSY", "read": STORE + "EBADF EISDIR ESPIPE",
     "truncate": STORE + "EFBIG EINVAL EISDIR EACCES EOVERFLOW", "fsync": STORE + "EACCES EINVAL EBUSY EFBIG EOVERFLOW",
     "close": STORE + CLOSE, "mmap": STORE + "ENODEV EACCES EINVAL" + CLOSE, "utime": STORE + "EINVAL EOVERFLOW",
     "fstat": STORE, "stat": STORE, "mkdir": STORE + "EEXIST EINVAL EPERM", "rmdir": STORE + "ENOTEMPTY EBUSY EPERM",
@@ -52,6 +52,8 @@ class Caller:
             return top + "/" + pick(CONTROL)
         if at < 0.24:
             return row
+        if at < 0.27:
+            return row + "/" + pick((".mutate", ".row.json"))
         if at < 0.32:
             return row + "/" + pick(FAMILIES)
         return row + "/" + pick(FAMILIES) + "/" + pick(CELLS)
@@ -69,7 +71,7 @@ class Caller:
         path = self.path()
         fd = self.call("open", os.open, path, flags, 0o644)
         if fd is not None:
-            self.files.append((fd, any(c in path for c in (".schema", ".ctl", "/ctl", ".families", ".groups"))))
+            self.files.append((fd, any(c in path for c in (".schema", ".ctl", "/ctl", ".families", ".groups", ".mutate", ".row.json"))))
         if len(self.files) > 40:
             self.call("close", os.close, self.files.pop(0)[0])
 
@@ -80,7 +82,7 @@ class Caller:
         fd, control = pick(self.files)
         what = self.random.randrange(8)
         if what < 3 and control:
-            self.call("write", os.pwrite, fd, pick((b"flush\n", b"maxversions=2\n", b"3\n", b"\n", b"x")), 0)
+            self.call("write", os.pwrite, fd, pick((b"flush\n", b"maxversions=2\n", b"3\n", b"\n", b"x", b"delete row\nset f:q\t1\ncommit\n", b'{"cells":[]}')), 0)
         elif what < 3:
             data = bytes([self.random.randrange(256)]) * pick((1, 10, 5000, 200000))
             self.call("write", os.pwrite, fd, data, pick((0, 3, 4096, 100000, (64 << 20) - 1)))

@@ -198,6 +198,23 @@ code() { ctl "$@" >"$W/said" 2>&1; echo $?; }
 is "$(code put "$table" r2)$(code put "$table" '\q' f:q v)$(code delete "$table" r2 f)$(code nosuch)$(code put "$table" r2 $'f:q\n' v)" 22222 "bad usage: 2"
 is "$(code put "$table" r2 none:q v)$(code put "$M" r2 f:q v)$(code put "$W/none" r2 f:q v)$(code increment "$table" r2 f:q x)" 3333 "other errors: 3"
 
+# ---- flock on a row's directory ----
+mkdir -p "$table/locked/f"
+echo 0 >"$table/locked/f/n"
+worker='for i in $(seq 40); do
+	flock "$0/locked" bash -c "n=\$(cat $0/locked/f/n); echo \$((n + 1)) >$0/locked/f/n; [ $1 != a ] || [ \$((n % 5)) != 0 ] || printf \"delete row\\nset f:n\\t\$((n + 1))\\ncommit\\n\" >$0/locked/.mutate"
+done'
+for who in a b c; do t bash -c "$worker" "$table" $who & pids="${pids:-} $!"; done
+# shellcheck disable=SC2086
+wait $pids
+is "$(cat "$table/locked/f/n")" 120 "flock on a row serialises read, change and write by three processes, while the row is replaced"
+exec 9<"$table/locked"
+ok "  a process holds the lock" flock -n 9
+is "$(flock -n "$table/locked" echo taken)" "" "  another does not get it"
+ok "  other rows are free" flock -n "$table/r3" true
+exec 9<&-
+ok "  when the descriptor is closed, it is free" flock -n "$table/locked" true
+
 cd / || exit 1
 remount
 is "$(cat "$M/t/r2/f/a"):$(cat "$M/t/r3/f/total")" "1:200" "all of it is there after a remount"

@@ -106,6 +106,18 @@ each("lines of /.tabletfs/ctl", lambda c: write(M + "/.tabletfs/ctl", c), [b"dro
 each("texts of /.tabletfs/config", lambda c: write(M + "/.tabletfs/config", c), [
     b"colour = 1;\n", b"sync = 2;\n", b"sync = ( true );\n", b"log_level = 7;\n", b"memtable = -1;\n", b"memtable = \"1\\x00M\";\n", b"log_segment = \"2M\";\n",
     b"@include \"/etc/passwd\"\n", b"\xff\n", b"\0\n", b"sync = true\x1b]0;x\a;\n", b"compaction_rate = \"1\";\n", b"a" * 300000 + b"\n"], {"EINVAL"})
+each("lines of .mutate", lambda c: write(T + "/r/.mutate", c), [
+    b"\0\n", b"\xff" * 5000 + b"\n", b"set " * 100000 + b"\n", b"set f:" + b"\\" * 9999 + b"\tv\ncommit\n", b"set f:q\t\\x\ncommit\n", b"set f:q\t\x1b[31m\ncommit\ncommit\n",
+    b"set f:q@" + b"9" * 1000 + b"\tv\ncommit\n", b"set " + b"f" * 70000 + b":q\tv\n", b"set ../f:q\tv\n", b"set f\0:q\tv\n", b"set f:" + b"q" * 70000 + b"\tv\n",
+    b"increment f:q\t" + b"1" * 1000 + b"\n", b"increment f:q\t0x1\n", b"increment f:q\t1\0\n", b"delete rows\n", b"delete row \n", b"delete\n", b"delete  f:q\n", b"COMMIT\n", b"commit \n", b" commit\n",
+    b"check-match f:q\t(\ncommit\n", b"check-match f:q\t" + b"(" * 10000 + b"\ncommit\n", b"check-match f:q\t" + b"a" * 20000 + b"\ncommit\n", b"check-match f:q\t(?C1)(*MARK\ncommit\n"], {"EINVAL"})
+each("  and checks that fail", lambda c: write(T + "/r/.mutate", c + b"set f:q\tx\ncommit\n"), [
+    b"check f:q\t\n", b"check-absent f:q\n", b"check-match f:q\t\n", b"check-match f:q\t.{1,65535}x\n", b"check-match f:\t.*\n"], {"ECANCELED"})
+each("objects of .row.json", lambda c: write(T + "/r/.row.json", c), [
+    b"{" * deep, b'{"cells":' + b"[" * deep, b'{"cells":[' + b"{}," * deep + b"{}]}", b'{"cells":[{"family":"f","qualifier":"\\ud800","value":""}]}', b"\xef\xbb\xbf{}", b"{'cells':[]}",
+    b'{"cells":[],}', b'{"cells":[]/**/}', b'{"cells":NaN}', b'{"cells":[{"family":"../f","qualifier":"q","value":"v"}]}', b'{"cells":[{"family":"f\\u0000","qualifier":"q","value":"v"}]}',
+    b'{"cells":[{"family":"f","qualifier":"q","value":1e999}]}', b'{"cells":[{"family":"f","qualifier":"q","value":"v","timestamp":1e3}]}', b'{"cells":[{"family":"f","qualifier":"q","value_base64":"===="}]}',
+    b'{"cells":[{"family":"f","qualifier":"q","value_base64":"YR=="}]}', b'{"cells":[],"sequence":"' + b"0" * 5000 + b'"}', b'{"\x1b[31m":1}', b'"{}"', b"null", b"\0"], {"EINVAL"})
 each("files that are only read", lambda c: write(c, b"x\n"), [T + "/.tablets", T + "/.families/f/usage", M + "/.tabletfs/status", M + "/.tabletfs/log"], {"EACCES"})
 err("0", "a prefix that no row has", spill, T + "/.ctl", b"drop-rows \xff\xff\n", os.O_WRONLY)
 log = slurp(M + "/.tabletfs/log")

@@ -17,8 +17,10 @@ endif
 # fuzz_control.c stands in for the engine itself, as far as it is called.
 fuzz_more_fuzz_control = $(srcdir)/fs/node/admin.c
 fuzz_libs_fuzz_control = libbase.la -Wl,--unresolved-symbols=ignore-in-object-files
+# The reference model is the store.
+fuzz_libs_fuzz_rows = libbulk.la t/model/libmodel.la libbase.la
 fuzz_compile = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
-$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.la
+$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.la libbulk.la t/model/libmodel.la
 	@$(MKDIR_P) t/fuzz
 	$(AM_V_CCLD)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=link $(fuzz_compile) $(TFS_LDFLAGS) -o $@ \
 		$< $(fuzz_driver) $(fuzz_more_$*) $(or $(fuzz_libs_$*),$(fuzz_libs)) -lstdc++

@@ -73,18 +73,27 @@ bool counter_prefix(struct slice text)
 	return true;
 }
 
+/* Returns true if text, which is no number, is the beginning of one: blanks and a sign. */
+static bool number_follows(struct slice text)
+{
+	for (size_t i = 0; i < text.n; i++)
+		if (text.p[i] >= '0' && text.p[i] <= '9')
+			return false;
+	return counter_prefix(text);
+}
+
 /* Adds a line +=N or -=N.  Returns 0, 1 if it is the beginning of one, -EINVAL, -EOVERFLOW. */
 static int change_add(struct slice line, bool last, int64_t *sum)
 {
 	bool minus = line.n && line.p[0] == '-';
-	struct slice number = slice_of(line.p + 2, line.n < 2 ? 0 : line.n - 2);
+	struct slice number = line.n > 2 ? slice_of(line.p + 2, line.n - 2) : slice_of(NULL, 0);
 	int64_t by;
 
 	if (!minus && line.p[0] != '+')
 		return -EINVAL;
 	if (line.n > 1 && line.p[1] != '=')
 		return -EINVAL;
-	if (last && (number.n == 0 || slice_eq(number, slice_str("-"))))
+	if (last && number_follows(number))
 		return 1;
 	if (line.n < 3 || counter_parse(number, &by))
 		return -EINVAL;
@@ -103,12 +112,8 @@ int counter_change_parse(struct slice text, struct counter_change *out)
 		*out = change;
 		return 0;
 	}
-	if (counter_prefix(text)) {
-		for (; at < text.n; at++)
-			if (text.p[at] >= '0' && text.p[at] <= '9')
-				return -EINVAL; /* more than 64 bits */
-		return 1;
-	}
+	if (counter_prefix(text))
+		return number_follows(text) ? 1 : -EINVAL; /* more than 64 bits */
 	change = (struct counter_change){0};
 	while (at < text.n) {
 		const uint8_t *end = memchr(text.p + at, '\n', text.n - at);

@@ -216,17 +216,17 @@ static int read_cell(struct row_json *j, json_t *object, struct row_json_cell *c
 {
 	static const char *const names[] = {
 		"family", "qualifier", "qualifier_base64", "timestamp", "value", "value_base64", "row", "row_base64", NULL};
-	json_t *ts = json_object_get(object, "timestamp");
+	json_t *ts = json_object_get(object, "timestamp"), *family = json_object_get(object, "family");
 	const char *wrong;
 	int err = 0;
 
 	if (!json_is_object(object) || !members_known(object, names))
 		return refuse(why, number, "it is no object with the members family, qualifier, timestamp and value");
-	if (!json_is_string(json_object_get(object, "family")))
+	if (!json_is_string(family) || strlen(json_string_value(family)) != json_string_length(family))
 		return refuse(why, number, "it has no member family");
 	if (ts && !json_is_integer(ts))
 		return refuse(why, number, "the timestamp is not a whole number");
-	c->family = json_string_value(json_object_get(object, "family"));
+	c->family = json_string_value(family);
 	c->has_ts = ts != NULL;
 	c->ts = ts ? json_integer_value(ts) : 0;
 	wrong = read_bytes(j, object, "qualifier", &c->qualifier, &err);
@@ -281,7 +281,9 @@ int row_json_parse(struct slice text, struct row_json *out, char why[160])
 	if (!out->tree && json_error_code(&error) == json_error_out_of_memory)
 		return -ENOMEM;
 	if (!out->tree) {
-		snprintf(why, 160, "line %d: %.120s", error.line, error.text);
+		const char *near = strstr(error.text, " near "); /* bytes of the text */
+
+		snprintf(why, 160, "line %d: %.*s", error.line, near ? (int)(near - error.text) : 120, error.text);
 		return -EINVAL;
 	}
 	return read_row(out, out->tree, why);

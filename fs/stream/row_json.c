@@ -17,7 +17,7 @@
 #include "fs/file/file.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
-#include "fs/node/row_change.h"
+#include "fs/stream/row_change.h"
 #include "fs/node/scratch.h"
 #include "fs/stream/row_control.h"
 

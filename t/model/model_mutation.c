@@ -49,7 +49,7 @@ int tfs_mutation_put(
 
 int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 {
-	return add(m, &(struct mdl_op){MDL_WRITE, .family = w->family, .qualifier = w->qualifier, .ts = w->place, .write = w});
+	return add(m, &(struct mdl_op){MDL_WRITE, .family = w->family, .qualifier = w->qualifier, .ts = w->place, .write = *w});
 }
 
 int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t ts)

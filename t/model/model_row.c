@@ -199,7 +199,7 @@ static int do_put(struct work *w, const struct mdl_op *op, struct tfs_result *re
 
 static int do_write(struct work *w, const struct mdl_op *op, struct tfs_result *res)
 {
-	const struct tfs_write *wr = op->write;
+	const struct tfs_write *wr = &op->write;
 	struct mdl_column *c;
 	struct mdl_blob *value = NULL;
 	const struct mdl_version *base = NULL;

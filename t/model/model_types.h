@@ -178,8 +178,8 @@ struct mdl_op {
 	const char *family, *to_family;
 	struct tfs_bytes qualifier, to_qualifier, value;
 	struct tfs_ts ts, to;
-	int64_t number; /* a timestamp, or what to add */
-	const struct tfs_write *write;
+	int64_t number;         /* a timestamp, or what to add */
+	struct tfs_write write; /* a copy */
 	enum tfs_check check;
 	bool check_family; /* number: the family's fingerprint */
 	bool noreplace;

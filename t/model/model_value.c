@@ -54,7 +54,7 @@ int mdl_op_check(const struct mdl_op *op, const struct mdl_schema *s, uint64_t *
 		r = add_bytes(bytes, op->value.size);
 		break;
 	case MDL_WRITE:
-		r = check_write(op->write, bytes);
+		r = check_write(&op->write, bytes);
 		break;
 	case MDL_MOVE:
 		if (!op->to_family || !mdl_schema_family(s, op->to_family) || op->to_qualifier.size > TFS_QUALIFIER_MAX ||

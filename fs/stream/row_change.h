@@ -5,8 +5,8 @@
  *
  * Threads: any.  Engine calls are made, and the row's lock is taken.
  */
-#ifndef TFS_FS_NODE_ROW_CHANGE_H
-#define TFS_FS_NODE_ROW_CHANGE_H
+#ifndef TFS_FS_STREAM_ROW_CHANGE_H
+#define TFS_FS_STREAM_ROW_CHANGE_H
 
 #include "fs/base/notify.h"
 

@@ -5,7 +5,7 @@
  * be read because of damage cannot be open.  Versions that a GC rule hides
  * because of a write are no concern here: they stay open until they are read.
  */
-#include "fs/node/row_change.h"
+#include "fs/stream/row_change.h"
 
 #include "fs/base/extra.h"
 #include "fs/file/file.h"
