@@ -366,8 +366,8 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
  * permission for a family, reads, scans that name it, and mutations return
  * -EACCES; a scan of all families and tfs_row_exists omit it.  An increment, a
  * check and the source of a move also need read permission; the delete of a row
- * needs write permission for all families.  Usage, tablets, flush, compact, split
- * and merge are for the owner of the table.  Changes of the schema are not
+ * needs write permission for all families.  Usage, tablets, flush, compact, split,
+ * merge and truncation are for the owner of the table.  Changes of the schema are not
  * checked.  Copies the user.  tfs_table_close ends the handle.
  */
 TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out) TFS_CHECKED;

@@ -295,6 +295,8 @@ int master_table_truncate(struct master *m, const struct ms_request *q, struct m
 	uint64_t version;
 	int err = master_schema_read_by_id(m, q->table, q->name, &old, &version);
 
+	if (!err && q->uid && q->uid != schema_public(old)->uid)
+		err = -EACCES;
 	if (!err)
 		err = master_has_snapshots(m, schema_public(old), &a->why);
 	if (!err)

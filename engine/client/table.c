@@ -49,7 +49,9 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 int tfs_table_truncate(struct tfs_table *t, char **why)
 {
 	const struct schema *s = table_schema(t);
-	struct ms_request q = {.method = MS_TABLE_TRUNCATE, .name = schema_public(s)->name, .table = t->id};
+	const struct tfs_user *user = table_user(t);
+	struct ms_request q = {
+		.method = MS_TABLE_TRUNCATE, .name = schema_public(s)->name, .table = t->id, .uid = user ? user->uid : 0};
 	int err;
 
 	if (why)

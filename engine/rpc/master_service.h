@@ -23,7 +23,7 @@ enum ms_method {
 	MS_SNAPSHOT_LIST, /* table (0: all), to, count, of_all: only those made with it -> at most count names that come after `to` */
 	MS_SNAPSHOT_SCHEMA, /* table, to -> schema */
 	MS_TABLE_CLONE,     /* table: of a table or a snapshot, to: the name of the new table -> schema; -EEXIST */
-	MS_TABLE_TRUNCATE,  /* table -> schema; -EPERM, -EBUSY with why */
+	MS_TABLE_TRUNCATE,  /* table, uid (0: any table; else the table's owner) -> schema; -EACCES, -EPERM, -EBUSY; why */
 	MS_METHODS
 };
 

@@ -205,12 +205,15 @@ static void tablets(void **state)
 	assert_int_equal(tfs_flush(other), -EACCES);
 	assert_int_equal(tfs_compact(other), -EACCES);
 	assert_int_equal(tfs_split(other, TFS_S("s")), -EACCES);
+	assert_int_equal(tfs_table_truncate(other, NULL), -EACCES);
 	assert_int_equal(tfs_split(owner, TFS_S("s")), 0);
 	assert_int_equal(tfs_merge(other, TFS_S("r")), -EACCES);
 	/* A scan over several tablets omits the family in each. */
 	assert_string_equal(seen(other, TFS_SCAN_CELLS), "");
 	chmod_family("g", 0604);
 	assert_string_equal(seen(other, TFS_SCAN_CELLS), "r/g s/g ");
+	assert_int_equal(tfs_table_truncate(owner, NULL), 0);
+	assert_string_equal(seen(owner, TFS_SCAN_CELLS), "");
 	tfs_table_close(owner);
 	tfs_table_close(other);
 	close_store();

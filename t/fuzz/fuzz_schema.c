@@ -120,24 +120,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
-	static const char *const texts[] = {
+	enum { TEXTS = 4 };
+	static const char *const texts[TEXTS] = {
 		"owner = \"root\"; owner_group = 3; mode = \"0755\"; tablet_size = \"128M\"; salt = 0;\n"
 		"families = ( { name = \"contents\"; gc = \"maxversions=3\"; group = \"pages\"; type = \"bytes\"; mode = \"0640\";\n"
 		"  acl = \"\"; }, { name = \"n\"; type = \"counter\"; gc = \"(maxage=30d and maxversions=1) or maxage=9w\" } );\n"
 		"groups = ( { name = \"pages\"; compression = \"zstd-dict\"; level = 9; block_size = 65536; bloom_bits = 4; in_memory = true; } );\n",
 		"# comment\n/* more */ // and\nfamilies = ( ); groups = ( { name = \"default\"; compression = \"none\" } ); allow_delete = true;\n",
-		"tablet_size = 0x8000000;"};
+		"tablet_size = 0x8000000;",
+		"salt = 200; protect = true; splits = ( \"%C7\", \"\\x41%00\", \"b\\\"%25\\\\\", \"\xc3\xa9\", \".%2F\" );"};
 	static struct buf b;
 	struct schema *old, *s;
 
-	if (i < 3) {
+	if (i < TEXTS) {
 		*data = (const uint8_t *)texts[i];
 		return strlen(texts[i]);
 	}
-	if (i >= 6)
+	if (i >= 2 * TEXTS)
 		return 0;
 	CHECK(schema_new("t", 16, 0, 0, 0755, 1, &old) == 0);
-	s = from_text(old, slice_str(texts[i - 3]));
+	s = from_text(old, slice_str(texts[i - TEXTS]));
 	CHECK(s);
 	buf_reset(&b);
 	CHECK(schema_encode(s, &b) == 0);
