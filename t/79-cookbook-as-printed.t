@@ -101,7 +101,7 @@ headings, sessions = read_page("tabletfs-cookbook.7")
 run_page(sessions)
 
 page = open(os.environ["SRC"] + "/man/tabletfs-cookbook.7", encoding="utf-8").read()
-named = [name for line in re.findall(r"\bSx (.*)", page) for name in line.split(" , ")]
+named = [name for line in re.findall(r"^\.(?:It )?(?:.* Ta )?Sx (.*)", page, re.M) for name in line.split(" , ")]
 same([name for name in named if name not in headings], [], "the sections that the page names exist")
 ran = {heading for heading, _ in sessions}
 CHAPTERS = {h for h in headings if h.isupper()} | {"The paper's API"}
