@@ -20,7 +20,8 @@
 	X(table_truncate) X(table_empty) X(schema_get) X(schema_put) X(schema_set_text) X(schema_change) X(mutation_new)                \
 	X(mutation_free) X(mutation_put) X(mutation_write) X(mutation_delete_version) X(mutation_delete_column)       \
 	X(mutation_delete_family) X(mutation_delete_row) X(mutation_set_time) X(mutation_move) X(mutation_increment)  \
-	X(mutation_check) X(apply) X(scan_new) X(scan_next) X(scan_free) X(stat) X(read) X(row_exists) X(usage)       \
+	X(mutation_check) X(mutation_check_family) X(fingerprint) X(apply) X(scan_new) X(scan_next) X(scan_free)      \
+	X(stat) X(read) X(row_exists) X(usage)                                                                        \
 	X(tablets) X(split) X(merge) X(flush) X(compact) X(status) X(metrics)
 /* clang-format on */
 struct api {

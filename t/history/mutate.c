@@ -152,7 +152,7 @@ struct room {
 };
 
 static const char *const base_names[] = {"empty", "newest", "version"};
-static const char *const check_names[] = {"exists", "absent", "newest_is", "value"};
+static const char *const check_names[] = {"exists", "absent", "newest_is", "value", "match"};
 
 static void say_ts(struct out *o, struct tfs_ts t)
 {
@@ -207,16 +207,34 @@ static int add_write(const struct api *api, struct tfs_mutation *m, struct rng *
 	return api->mutation_write(m, w);
 }
 
+/* A check that the family is as it is now or, if `empty`, that it has no cell in the row. */
+static int add_check_family(
+	const struct api *api, struct tfs_mutation *m, struct tfs_table *t, struct tfs_bytes row, const char *family, bool empty)
+{
+	struct tfs_scan_spec spec = {
+		.what = TFS_SCAN_KEYS, .row_from = row, .one_row = true, .families = &family, .family_count = 1};
+	struct tfs_scan *scan;
+	struct tfs_cell c;
+	uint64_t sum = 0;
+
+	if (!empty && api->scan_new(t, &spec, &scan) == 0) {
+		while (api->scan_next(scan, &c) > 0)
+			sum += api->fingerprint(&c);
+		api->scan_free(scan);
+	}
+	return api->mutation_check_family(m, family, sum);
+}
+
 /* One operation, added and said. */
-static int add_op(const struct api *api, struct tfs_mutation *m, struct rng *r, unsigned flags, struct room *room, unsigned i,
-	bool surely, struct out *o)
+static int add_op(const struct api *api, struct tfs_mutation *m, struct tfs_table *t, struct tfs_bytes row, struct rng *r,
+	unsigned flags, struct room *room, unsigned i, bool surely, struct out *o)
 {
 	const char *family = pick_family(r), *to_family;
 	struct tfs_bytes qualifier = pick_qualifier(r, flags), to_qualifier, value;
 	struct tfs_ts ts, to;
 	int64_t us;
 	bool noreplace;
-	unsigned kind = (unsigned)below(r, surely ? 19 : 42); /* surely: none of those that fail on what is absent */
+	unsigned kind = (unsigned)below(r, surely ? 19 : 43); /* surely: none of those that fail on what is absent */
 	int err;
 
 	say(o, "  op ");
@@ -301,17 +319,24 @@ static int add_op(const struct api *api, struct tfs_mutation *m, struct rng *r, 
 		}
 		break;
 	case 29: {
-		enum tfs_check check = (enum tfs_check)below(r, 4);
+		enum tfs_check check = (enum tfs_check)below(r, 5);
+		static const char *const patterns[] = {"", ".*", ".", "7.*", "..*"};
 
 		ts = pick_which(r);
 		value = pick_value(r, flags);
 		if (one_in(r, 2))
 			value.size = 0;
+		if (check == TFS_CHECK_MATCH)
+			value = tfs_str(patterns[below(r, sizeof(patterns) / sizeof(*patterns))]);
 		say(o, "check %s ", check_names[check]);
 		say_ts(o, ts);
 		err = api->mutation_check(m, check, family, qualifier, ts, value);
 		break;
 	}
+	case 30:
+		say(o, "check_family");
+		err = add_check_family(api, m, t, row, family, one_in(r, 3));
+		break;
 	}
 	say(o, "%s\n", err ? " (not added)" : "");
 	return err;
@@ -341,7 +366,7 @@ int step_mutate(struct side *s, struct tfs_table *t, struct rng *r, unsigned fla
 	if (!m)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n && !err; i++)
-		err = add_op(s->api, m, r, flags, &room, i, surely, o);
+		err = add_op(s->api, m, t, *row, r, flags, &room, i, surely, o);
 	memset(results, 0, sizeof(results));
 	if (!err)
 		err = s->api->apply(m, sync ? TFS_APPLY_SYNC : 0, results);
@@ -351,6 +376,9 @@ int step_mutate(struct side *s, struct tfs_table *t, struct rng *r, unsigned fla
 	for (unsigned i = 0; i < n && !err; i++)
 		say(o, "  result ts %lld size %llu counter %lld%s\n", (long long)results[i].ts, (unsigned long long)results[i].size,
 			(long long)results[i].counter, results[i].replaced ? " replaced" : "");
+	for (unsigned i = 0; i < n && err == -ECANCELED; i++)
+		if (results[i].failed)
+			say(o, "  check %u failed\n", i);
 	s->api->mutation_free(m);
 	return err;
 }

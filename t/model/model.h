@@ -65,12 +65,14 @@ int model_mutation_set_time(struct tfs_mutation *m, const char *family, struct t
 int model_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
 	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
 int model_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by);
+int model_mutation_check_family(struct tfs_mutation *m, const char *family, uint64_t fingerprint);
 int model_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
 	struct tfs_ts ts, struct tfs_bytes value);
 int model_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results);
 int model_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out);
 int model_scan_next(struct tfs_scan *s, struct tfs_cell *cell);
 void model_scan_free(struct tfs_scan *s);
+uint64_t model_fingerprint(const struct tfs_cell *cell);
 int model_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
 	struct tfs_info *info);
 int model_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
