@@ -129,10 +129,16 @@ static int needs_tablets(
 	*needs = may_need_tablets(next, how);
 	if (!*needs || how == CHANGE_TRUNCATE)
 		return 0;
-	err = master_has_cells(m, old, 0, &has);
-	if (!err && !has && !salt_is_pending(next))
+	if (!salt_is_pending(next))
 		err = master_has_one_tablet(m, old->tablets_id, needs);
-	*needs = *needs && !has;
+	if (err || !*needs)
+		return err;
+	err = master_has_cells(m, old, 0, &has);
+	if (err == -EBADMSG && !salt_is_pending(next)) { /* splits have no effect on damaged rows either */
+		has = true;
+		err = 0;
+	}
+	*needs = !has;
 	return err;
 }
 
