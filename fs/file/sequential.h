@@ -45,7 +45,7 @@ struct sequential_ops {
 	int (*rewind)(struct sequential *s);
 	/* Takes the next bytes.  The next READ begins at the start.  NULL: -EACCES. */
 	int (*write)(struct sequential *s, const void *p, size_t n, struct changes *c);
-	/* close(2) or fsync(2): what was written has been applied after it, or was refused.  May be NULL. */
+	/* FLUSH and FSYNC: what was written has been applied after it, or was refused.  May be NULL. */
 	int (*flush)(struct sequential *s, struct changes *c);
 	/* Frees s->state.  May be NULL. */
 	void (*close)(struct sequential *s, struct changes *c);
