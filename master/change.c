@@ -195,6 +195,8 @@ static int schema_replace(
 	}
 	if (!err)
 		a->schema = schema_get(next);
+	if (!err)
+		snapshots_watch(m, schema_public(next));
 out:
 	schema_put(next);
 	return err;

@@ -15,7 +15,7 @@ struct master {
 	bool no_background;
 	struct mutex lock;      /* RANK_MASTER: one request at a time; guards the next members */
 	struct task_pool *pool; /* created for the first pending salt */
-	struct task salt_check;
+	struct task salt_check, age_check;
 	uint32_t *pending; /* ids of tables with a pending salt */
 	unsigned pending_count;
 };
@@ -75,6 +75,10 @@ int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t fami
 bool salt_is_pending(const struct tfs_schema *p) TFS_MUST;
 /* The master checks from now on from time to time if the table is empty. */
 void salt_watch(struct master *m, uint32_t table);
+
+/* ---- snapshots.c; the caller has the master's lock ---- */
+/* A table has a snapshot_maxage, or a snapshot was made: the master checks soon, and then from time to time, which ones are too old. */
+void snapshots_watch(struct master *m, const struct tfs_schema *p);
 
 /* ---- requests: change.c, tables.c, snapshots.c ---- */
 

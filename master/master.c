@@ -91,7 +91,10 @@ void master_free(struct master *m)
 	if (!m)
 		return;
 	if (m->pool) {
-		task_cancel(&m->salt_check);
+		if (m->salt_check.run)
+			task_cancel(&m->salt_check);
+		if (m->age_check.run)
+			task_cancel(&m->age_check);
 		task_pool_free(m->pool);
 	}
 	mutex_fini(&m->lock);

@@ -74,6 +74,8 @@ static int start_table(void *arg, const char *name)
 	}
 	if (!err && salt_is_pending(p))
 		salt_watch(s->m, p->table_id);
+	if (!err)
+		snapshots_watch(s->m, p);
 	schema_put(schema);
 	return err;
 }

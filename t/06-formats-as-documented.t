@@ -352,7 +352,7 @@ def schema(data, name):
     own = r.lstr().decode()
     r.take(4 + 4 + 2)
     flags = r.u(1)
-    must(flags < 128 and flags & 24 != 16, "flags of a schema")
+    must(flags & 24 != 16, "flags of a schema")
     r.take(8 + 8)
     must(r.u(1) != 1 and r.u(1) != 1, "salts")
     next_family, next_group = r.u(4), r.u(4)
@@ -378,6 +378,7 @@ def schema(data, name):
         must(name == "snapshots/%d.%s" % (of, own), "a snapshot's name")
     else:
         must(name == "tables/" + own, "a table's name")
+    must(not flags & 128 or r.u(8) > 0, "an age")
     r.end()
     must(groups == sorted(groups) and families == sorted(families) and max(families) < next_family and max(groups) < next_group, "ids")
 

@@ -88,6 +88,11 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 	if (buf_printf(out, "salt = %d;\n%s%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "",
 		    t->protect ? "protect = true;\n" : ""))
 		return -ENOMEM;
+	if (t->snapshot_maxage_us) {
+		if (render_setting(out, "snapshot_maxage", value_duration(t->snapshot_maxage_us, size)))
+			return -ENOMEM;
+		out->p[out->n - 1] = '\n';
+	}
 	return t->split_count ? render_splits(t, out) : 0;
 }
 

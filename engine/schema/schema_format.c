@@ -6,7 +6,7 @@
  *	u32 table id  u32 id of its tablets  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
  *	u8 flags (1 is_set, 2 is_hidden, 4 mkdir_families, 8 a snapshot,
  *	          16 the snapshot was made with those of all tables, 32 protect,
- *	          64 splits follow)
+ *	          64 splits follow, 128 snapshot_maxage follows)
  *	i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
  *	if flag 64 is set: u16 count, keys of splits, ascending, each an lstr
@@ -16,6 +16,7 @@
  *	                     u32 uid  u32 gid  u16 mode  lstr acl
  *	lstr text of .schema
  *	of a snapshot (flag 8): u32 id of its table  i64 the instant that it shows
+ *	if flag 128 is set: i64 snapshot_maxage
  *	u32 CRC-32C of all bytes before it
  * Groups and families are in the order of their ids.  The decoder accepts valid
  * schemas only: names are valid and unique, ids ascend and are below the next
@@ -36,7 +37,7 @@
 #define FLAG_OF_ALL 16u
 #define FLAG_PROTECT 32u
 #define FLAG_SPLITS 64u
-#define FLAGS (FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR | FLAG_SNAPSHOT | FLAG_OF_ALL | FLAG_PROTECT | FLAG_SPLITS)
+#define FLAG_MAXAGE 128u
 
 /* ---- encode ---- */
 
@@ -70,7 +71,8 @@ static int encode_table(const struct schema *s, struct buf *out)
 	const struct tfs_schema *t = &s->pub;
 	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) |
 		(t->mkdir_families ? FLAG_MKDIR : 0) | (t->snapshot_of ? FLAG_SNAPSHOT : 0) |
-		(t->snapshot_of_all ? FLAG_OF_ALL : 0) | (t->protect ? FLAG_PROTECT : 0) | (t->split_count ? FLAG_SPLITS : 0));
+		(t->snapshot_of_all ? FLAG_OF_ALL : 0) | (t->protect ? FLAG_PROTECT : 0) | (t->split_count ? FLAG_SPLITS : 0) |
+		(t->snapshot_maxage_us ? FLAG_MAXAGE : 0));
 
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be32(out, t->tablets_id) ||
 		buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) ||
@@ -97,6 +99,8 @@ int schema_encode(const struct schema *s, struct buf *out)
 	if (buf_lstr(out, slice_of(s->text, s->pub.text_size)))
 		goto fail;
 	if (s->pub.snapshot_of && (buf_be32(out, s->pub.snapshot_of) || buf_be64(out, (uint64_t)s->pub.snapshot_us)))
+		goto fail;
+	if (s->pub.snapshot_maxage_us && buf_be64(out, (uint64_t)s->pub.snapshot_maxage_us))
 		goto fail;
 	if (envelope_end(out, from))
 		goto fail;
@@ -163,9 +167,8 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 		!get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) || !get_be64(r, &t->tablet_size) ||
 		!get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
-	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~FLAGS ||
-		(flags & FLAG_OF_ALL && !(flags & FLAG_SNAPSHOT)) || t->generation == 0 || t->generation == UINT64_MAX ||
-		salt == 1 || in_use == 1)
+	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || (flags & FLAG_OF_ALL && !(flags & FLAG_SNAPSHOT)) ||
+		t->generation == 0 || t->generation == UINT64_MAX || salt == 1 || in_use == 1)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
 		s->next_group < 1 || s->next_group > 65536)
@@ -180,6 +183,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	t->snapshot_of = flags & FLAG_SNAPSHOT ? 1 : 0; /* the id follows the text */
 	t->snapshot_of_all = flags & FLAG_OF_ALL;
 	t->protect = flags & FLAG_PROTECT;
+	t->snapshot_maxage_us = flags & FLAG_MAXAGE ? 1 : 0; /* it follows the text */
 	t->mtime_us = (int64_t)mtime;
 	return !(flags & FLAG_SPLITS) || decode_splits(s, r, no_memory);
 }
@@ -246,6 +250,18 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 	return true;
 }
 
+static bool decode_maxage(struct schema *s, struct reader *r)
+{
+	uint64_t us;
+
+	if (!s->pub.snapshot_maxage_us)
+		return true;
+	if (!get_be64(r, &us) || !us || us > INT64_MAX)
+		return false;
+	s->pub.snapshot_maxage_us = (int64_t)us;
+	return true;
+}
+
 /* Reads the fields of a snapshot.  A snapshot's table id is above the id of the table that it shows. */
 static bool decode_snapshot(struct schema *s, struct reader *r)
 {
@@ -277,7 +293,7 @@ static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 	for (unsigned i = 0; i < count; i++)
 		if (!decode_family(s, r, &last, no_memory))
 			return false;
-	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || !decode_snapshot(s, r) || reader_left(r))
+	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || !decode_snapshot(s, r) || !decode_maxage(s, r) || reader_left(r))
 		return false;
 	*no_memory = draft_text(s, (const char *)text.p, text.n) != 0;
 	return !*no_memory;

@@ -68,7 +68,7 @@ int split_render(const struct tfs_bytes *key, struct buf *out) TFS_MUST;
  */
 typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
 setter set_owner, set_owner_group, set_mode; /* of the table or of a family */
-setter set_tablet_size, set_salt, set_mkdir_families, set_protect;
+setter set_tablet_size, set_salt, set_mkdir_families, set_protect, set_snapshot_maxage;
 setter set_family_gc, set_family_group, set_family_type, set_family_acl;
 setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
 
@@ -87,6 +87,8 @@ int acl_show(const char *acl, struct buf *out) TFS_MUST; /* appends the form in 
 bool acl_valid(const char *text, bool *no_memory);       /* returns true if the text has the form of tfs_family.acl */
 /* Adds the entry of the owning group if f has an ACL without it. */
 int acl_finish(struct schema *s, struct tfs_family *f, const char **reason) TFS_MUST;
+/* In the form that set_snapshot_maxage reads. */
+const char *value_duration(int64_t us, char text[32]);
 const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_tablet_size and set_group_block_size read */
 int codec_by_name(const char *name);                   /* returns an enum sst_codec; -1: no such codec */
 /* Returns true for valid UTF-8 without control bytes. */

@@ -45,6 +45,7 @@ static const struct key table_keys[] = {
 	{"salt", INTEGER, set_salt},
 	{"mkdir_families", BOOLEAN, set_mkdir_families},
 	{"protect", BOOLEAN, set_protect},
+	{"snapshot_maxage", STRING, set_snapshot_maxage},
 	{NULL, 0, NULL},
 };
 static const struct key family_keys[] = {
@@ -491,6 +492,7 @@ int schema_set_text(
 	s->pub.tablet_size = (uint64_t)128 << 20;
 	s->pub.salt = 0;
 	s->pub.mkdir_families = s->pub.protect = false;
+	s->pub.snapshot_maxage_us = 0;
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;

@@ -67,6 +67,21 @@ struct tfs_group *schema_group(const struct schema *s, const char *name)
 	return draft_group_by_id(s, id);
 }
 
+const char *value_duration(int64_t us, char text[32])
+{
+	static const struct {
+		const char *unit;
+		int64_t us;
+	} units[] = {{"w", INT64_C(604800000000)}, {"d", INT64_C(86400000000)}, {"h", INT64_C(3600000000)}, {"m", 60000000},
+		{"s", 1000000}, {"ms", 1000}, {"us", 1}};
+	unsigned i = 0;
+
+	while (us % units[i].us)
+		i++;
+	snprintf(text, 32, "%lld%s", (long long)(us / units[i].us), units[i].unit);
+	return text;
+}
+
 const char *value_size(uint64_t bytes, char text[32])
 {
 	static const char units[] = "TGMK";
@@ -308,6 +323,16 @@ int set_salt(struct schema *s, void *target, const char *value, const char **rea
 int set_protect(struct schema *s, void *target, const char *value, const char **reason)
 {
 	s->pub.protect = strcmp(value, "true") == 0; /* as set_mkdir_families */
+	return 0;
+}
+
+int set_snapshot_maxage(struct schema *s, void *target, const char *value, const char **reason)
+{
+	uint64_t us;
+
+	if (!units_duration(value, &us) || us == 0)
+		return schema_refuse(reason, "snapshot_maxage is a duration, such as \"30d\"");
+	s->pub.snapshot_maxage_us = (int64_t)us;
 	return 0;
 }
 

@@ -126,7 +126,7 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 }
 
 const struct node_ops snaps_ops = {
-	.traits = KIND_DIR,
+	.traits = KIND_DIR | KIND_UNCACHED,
 	.fixed_name = ".snap",
 	.attr = tree_attr,
 	.names = SNAPSHOT_NAMES,

@@ -183,6 +183,55 @@ static void time_stands_still(void **state)
 	check_is_clean();
 }
 
+static int found_one(void *arg, const struct tfs_snapshot *s)
+{
+	return 1;
+}
+
+static void old_snapshots_are_dropped(void **state)
+{
+	const struct tfs_schema *p;
+	char *why;
+	int there;
+
+	open_store();
+	assert_int_equal(put("r", "q", 1, TFS_S("x"), false), 0);
+	assert_int_equal(tfs_snapshot_create(table, "s"), 0);
+	assert_int_equal(
+		tfs_schema_set_text(table, TFS_S("snapshot_maxage = \"0d\"; families = ({ name = \"f\"; });"), TFS_NO_TIME, &why),
+		-EINVAL);
+	free(why);
+	assert_int_equal(
+		tfs_schema_set_text(table, TFS_S("snapshot_maxage = \"90m\"; families = ({ name = \"f\"; }, { name = \"g\"; });"),
+			TFS_NO_TIME, NULL),
+		0);
+	assert_int_equal(
+		tfs_schema_change(table, &(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "h", .mode = 0644}, NULL),
+		0);
+	assert_int_equal(tfs_schema_get(table, &p), 0);
+	assert_non_null(strstr(p->text, "snapshot_maxage = \"90m\";"));
+	tfs_schema_put(p);
+	assert_int_equal(tfs_snapshot_create(table, "t"), 0);
+	reopen();
+	assert_int_equal(tfs_snapshot_list(table, false, found_one, NULL), 1);
+	assert_int_equal(
+		tfs_schema_set_text(table,
+			TFS_S("snapshot_maxage = \"1s\"; families = ({ name = \"f\"; }, { name = \"g\"; }, { name = \"h\"; });"),
+			TFS_NO_TIME, NULL),
+		0);
+	while ((there = tfs_snapshot_list(table, false, found_one, NULL)) == 1)
+		(void)usleep(10000);
+	assert_int_equal(there, 0);
+	assert_int_equal(tfs_snapshot_create(table, "u"), 0);
+	close_store();
+	open_store();
+	while ((there = tfs_snapshot_list(table, false, found_one, NULL)) == 1)
+		(void)usleep(10000);
+	assert_int_equal(there, 0);
+	close_store();
+	check_is_clean();
+}
+
 static void a_clone_is_a_table(void **state)
 {
 	struct tfs_table *c, *s, *d;
@@ -581,6 +630,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_snapshot_shows_one_instant, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(time_stands_still, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(old_snapshots_are_dropped, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_clone_is_a_table, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(snapshots_are_listed, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(one_instant_over_all_tablets, setup_options, test_dir_teardown),
