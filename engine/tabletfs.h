@@ -266,6 +266,24 @@ TFS_API int tfs_snapshot_drop_all(struct tfs_store *s, const char *name) TFS_CHE
 TFS_API int tfs_snapshot_list_all(
 	struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
 /*
+ * The difference of two snapshots of one table: the cells that `to` has and
+ * `from` has not, and the cells that `from` had and `to` has not.  A cell with
+ * the same name, timestamp and value is in both, also if it was written again.
+ * Reads the rows that SSTables contain which only one of the two uses.  Reads all
+ * rows if the table is salted, if families or their GC rules differ, or if a rule
+ * has an age.  -EINVAL: not two snapshots of one table.
+ */
+struct tfs_diff;
+TFS_API int tfs_diff_new(struct tfs_table *from, struct tfs_table *to, struct tfs_diff **out) TFS_CHECKED;
+/*
+ * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno.
+ * *deleted: it is a cell of `from`, whose name `to` does not have.  Order: as of a
+ * scan.
+ */
+struct tfs_cell;
+TFS_API int tfs_diff_next(struct tfs_diff *d, bool *deleted, struct tfs_cell *cell) TFS_CHECKED;
+TFS_API void tfs_diff_free(struct tfs_diff *d);
+/*
  * Creates a table with the rows of t, a table or a snapshot, and with a copy of
  * its schema.  The two share SSTables until compactions replace them, so no data
  * is copied.  -EEXIST, -EINVAL: the name.  Durable on return.

@@ -352,6 +352,138 @@ static void snapshots_are_listed(void **state)
 	check_is_clean();
 }
 
+/* ---- differences ---- */
+
+/* The difference as text, from two scans: lines that only one has. */
+static char *diff_expected(const char *from, const char *to)
+{
+	static char text[2][1 << 20];
+	const char *names[2] = {from, to};
+	char *out = calloc(1, 2 << 20), *lines[2][4000];
+	unsigned n[2] = {0}, k[2] = {0};
+	struct tfs_scan_spec all = {.what = TFS_SCAN_CELLS};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct tfs_table *s;
+		struct tfs_scan *sc;
+		struct tfs_cell c;
+		size_t at = 0;
+
+		assert_int_equal(tfs_snapshot_open(table, names[i], &s), 0);
+		assert_int_equal(tfs_scan_new(s, &all, &sc), 0);
+		while (tfs_scan_next(sc, &c) > 0) {
+			lines[i][n[i]++] = &text[i][at];
+			at += (size_t)sprintf(&text[i][at], "%.*s %u %.*s %020lld", (int)c.row.size, (const char *)c.row.data,
+				      c.family_id, (int)c.qualifier.size, (const char *)c.qualifier.data,
+				      (long long)(INT32_MAX - c.ts)) +
+				1;
+			at += (size_t)sprintf(&text[i][at], "%.*s", (int)c.value.size, (const char *)c.value.data) + 1;
+		}
+		tfs_scan_free(sc);
+		tfs_table_close(s);
+	}
+	while (k[0] < n[0] || k[1] < n[1]) {
+		const char *a = k[0] < n[0] ? lines[0][k[0]] : NULL, *b = k[1] < n[1] ? lines[1][k[1]] : NULL;
+		int c = !a ? 1 : !b ? -1 : strcmp(a, b);
+
+		if (c < 0)
+			sprintf(out + strlen(out), "-%s\n", a);
+		else if (c > 0 || strcmp(a + strlen(a) + 1, b + strlen(b) + 1) != 0)
+			sprintf(out + strlen(out), "+%s\n", b);
+		k[0] += c <= 0;
+		k[1] += c >= 0;
+	}
+	return out;
+}
+
+static unsigned expect_diff(const char *from, const char *to)
+{
+	char *expected = diff_expected(from, to), *got = calloc(1, 2 << 20);
+	struct tfs_table *a, *b;
+	struct tfs_diff *d;
+	struct tfs_cell c;
+	unsigned n = 0;
+	bool deleted;
+	int r;
+
+	assert_int_equal(tfs_snapshot_open(table, from, &a), 0);
+	assert_int_equal(tfs_snapshot_open(table, to, &b), 0);
+	assert_int_equal(tfs_diff_new(a, b, &d), 0);
+	tfs_table_close(a);
+	tfs_table_close(b);
+	while ((r = tfs_diff_next(d, &deleted, &c)) > 0) {
+		sprintf(got + strlen(got), "%c%.*s %u %.*s %020lld\n", deleted ? '-' : '+', (int)c.row.size,
+			(const char *)c.row.data, c.family_id, (int)c.qualifier.size, (const char *)c.qualifier.data,
+			(long long)(INT32_MAX - c.ts));
+		n++;
+	}
+	assert_int_equal(r, 0);
+	tfs_diff_free(d);
+	assert_string_equal(got, expected);
+	free(got);
+	free(expected);
+	return n;
+}
+
+static void differences_are_exact(void **state)
+{
+	unsigned x = 1, found = 0;
+	char name[2][32], row[32], q[32], value[32];
+
+	options.no_background = true;
+	open_store();
+	assert_int_equal(store_no_dictionary(table), 0);
+	for (unsigned n = 0; n < 24; n++) {
+		for (unsigned i = 0; i < 30; i++) {
+			struct tfs_mutation *m;
+
+			x = x * 1103515245 + 12345;
+			snprintf(row, sizeof(row), "r%02u", n % 3 ? (x >> 8) % 60 : n + (x >> 8) % 6);
+			m = tfs_mutation_new(table, tfs_str(row));
+			snprintf(q, sizeof(q), "q%u", (x >> 16) % 3);
+			snprintf(value, sizeof(value), "v%u", (x >> 20) % 3);
+			switch ((x >> 12) % 8) {
+			case 0:
+				assert_int_equal(tfs_mutation_delete_row(m), 0);
+				break;
+			case 1:
+				assert_int_equal(tfs_mutation_delete_column(m, "f", tfs_str(q)), 0);
+				break;
+			default:
+				assert_int_equal(tfs_mutation_put(m, (x >> 22) % 4 ? "f" : "g", tfs_str(q), tfs_at((x >> 18) % 4),
+							 tfs_str(value)),
+					0);
+			}
+			assert_int_equal(tfs_apply(m, 0, NULL), 0);
+			tfs_mutation_free(m);
+		}
+		if (n == 12)
+			assert_int_equal(tfs_schema_change(table,
+						 &(struct tfs_schema_edit){
+							 .op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=2"},
+						 NULL),
+				0);
+		snprintf(name[0], sizeof(name[0]), "s%u", n);
+		assert_int_equal(tfs_snapshot_create(table, name[0]), 0);
+		snprintf(row, sizeof(row), "r%02u", (x >> 9) % 60);
+		if (n % 4 == 1)
+			(void)!tfs_split(table, tfs_str(row));
+		if (n % 4 == 2)
+			assert_int_equal(tfs_compact(table), 0);
+		if (n % 8 == 7)
+			(void)!tfs_merge(table, TFS_S("r"));
+		for (unsigned i = 0; i <= n; i += 1 + i / 3) {
+			snprintf(name[1], sizeof(name[1]), "s%u", i);
+			found += expect_diff(name[1], name[0]);
+			found += expect_diff(name[0], name[1]);
+		}
+		assert_int_equal(expect_diff(name[0], name[0]), 0);
+	}
+	print_message("# %u differences\n", found);
+	close_store();
+	check_is_clean();
+}
+
 /* ---- under load ---- */
 
 #define PAIRS 8
@@ -633,6 +765,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(old_snapshots_are_dropped, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_clone_is_a_table, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(snapshots_are_listed, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(differences_are_exact, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(one_instant_over_all_tablets, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(kills_leave_all_or_nothing, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(power_cuts_leave_all_or_nothing, setup_options, test_dir_teardown),
