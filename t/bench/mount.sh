@@ -12,7 +12,7 @@
 #	            memtable (the daemon is killed before each line)
 #	-P, -U      only pinned to one CPU, only unpinned (both)
 #	-o          only these lines, joined by commas: write stat tar randread
-#	            rsync size
+#	            rsync size streams
 #
 # Environment: TABLETFS, TABLETCTL the programs (build/ beside the sources).
 # Root is needed to drop caches.  Printed: the plain tree's seconds divided by
@@ -26,7 +26,7 @@
 set -u -o pipefail
 src=$(cd "$(dirname "$0")/../.." && pwd)
 TABLETFS=${TABLETFS:-$src/build/tabletfs}
-rows=10000 cells=10 bytes=1000 top='' states=compacted,spread pins='pinned unpinned' only=write,stat,tar,randread,rsync,size
+rows=10000 cells=10 bytes=1000 top='' states=compacted,spread pins='pinned unpinned' only=write,stat,tar,randread,rsync,size,streams
 export LC_ALL=C
 
 usage() { sed -n '3,28s/^# \{0,1\}//p' "$0"; exit "$1"; }
@@ -145,6 +145,43 @@ write_lines() {
 	write_line 'rsync in' do_rsync_in
 }
 
+# ---- streams: a whole table through one file ----
+stream_in() { # stream_in NAME SOURCE CONTROL: beside the last $plain
+	rm -rf "$top/data"
+	start
+	mkdir "$top/mnt/t" "$top/mnt/t/.families/f"
+	drop
+	seconds cp "$2" "$top/mnt/t/$3"
+	report "$1" "$plain" "$s"
+}
+stream_out() { cat "$1" | cat; }
+export -f stream_out
+streams() {
+	local bytes
+	rm -rf "$top/in"
+	mkdir "$top/in"
+	drop
+	do_untar "$top/in"
+	plain=$s
+	stream_in '.import.tar, beside tar x' "$top/tar" .import.tar
+	cat "$top/mnt/t/.scan/.tsv" >"$top/tar.tsv"
+	bytes=$(stat -c %s "$top/tar.tsv")
+	stop
+	stream_in '.import, beside tar x' "$top/tar.tsv" .import
+	echo compact >"$top/mnt/t/.ctl"
+	seconds bash -c "tar_out $top/in"
+	seconds bash -c "tar_out $top/in"
+	plain=$s
+	seconds bash -c "stream_out $top/mnt/t/.export.tar"
+	seconds bash -c "stream_out $top/mnt/t/.export.tar"
+	report '.export.tar, beside tar c, warm' "$plain" "$s"
+	seconds bash -c "stream_out $top/mnt/t/.scan/.tsv"
+	seconds bash -c "stream_out $top/mnt/t/.scan/.tsv"
+	report '.scan/.tsv, beside tar c, warm' "$plain" "$s"
+	awk -v b="$bytes" -v s="$s" 'BEGIN { printf "tsv: %.0f MB/s\n", b / s / 1e6 }'
+	stop
+}
+
 # ---- a store in a state, made through the mount ----
 make_state() {
 	local third=$((rows / 3)) rest
@@ -241,7 +278,12 @@ for p in $pins; do
 		heading "Writing, $p"
 		write_lines
 	fi
+	if wanted streams; then
+		heading "Streams, $p"
+		streams
+	fi
 done
+case ,$only, in *,stat,* | *,tar,* | *,randread,* | *,rsync,* | *,size,*) ;; *) exit 0 ;; esac
 for state in ${states//,/ }; do
 	pin=()
 	make_state "$state"
