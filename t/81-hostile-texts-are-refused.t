@@ -118,6 +118,45 @@ each("objects of .row.json", lambda c: write(T + "/r/.row.json", c), [
     b'{"cells":[],}', b'{"cells":[]/**/}', b'{"cells":NaN}', b'{"cells":[{"family":"../f","qualifier":"q","value":"v"}]}', b'{"cells":[{"family":"f\\u0000","qualifier":"q","value":"v"}]}',
     b'{"cells":[{"family":"f","qualifier":"q","value":1e999}]}', b'{"cells":[{"family":"f","qualifier":"q","value":"v","timestamp":1e3}]}', b'{"cells":[{"family":"f","qualifier":"q","value_base64":"===="}]}',
     b'{"cells":[{"family":"f","qualifier":"q","value_base64":"YR=="}]}', b'{"cells":[],"sequence":"' + b"0" * 5000 + b'"}', b'{"\x1b[31m":1}', b'"{}"', b"null", b"\0"], {"EINVAL"})
+each("lines of .import", lambda c: write(T + "/.import", c), [
+    b"\0\n", b"\xff\n", b"\t" * 100000 + b"\n", b"k\tf:q\t1\tv\x1b\\", b"k\tf:q\t1\tv\\u0041\n", b"k\t../f:q\t1\tv\n", b"k\tf\0:q\t1\tv\n",
+    b"k\tf\\x00:q\t1\tv\n", b"k\t" + b"f" * 70000 + b":q\t1\tv\n", b"k" * 65537 + b"\tf:q\t1\tv\n", b"k\tf:" + b"q" * 16385 + b"\t1\tv\n",
+    b"k\tf:q\t" + b"1" * 100000 + b"\tv\n", b"k\tf:q\t-0\tv\n", b"k\tf:q\t0x1\tv\n", b"k\tf:q\t1e3\tv\n", b"k\tf:q\t 1\tv\n", b"k\tf:q\t1\tv\r\n",
+    b"k" * (70 << 20), b"\\x00" * (17 << 20) + b"\n", b"k\tf:q\t1\t" + b"v" * ((64 << 20) + 1) + b"\n", b"\x1b[31m\tnone:q\t1\tv\n"], {"EINVAL"})
+each("lines of .import.jsonl", lambda c: write(T + "/.import.jsonl", c), [
+    b"{" * deep, b"[" * deep + b"\n", b'{"row":' + b"[" * deep, b'{"row":"' + b"k" * (70 << 20), b'{"row_base64":"' + b"A" * (95 << 20) + b'"}\n',
+    b'{"' + b"r" * 100000 + b'":1}\n', b'{"row":"\\ud800"}\n', b'{"row":"\\ud800\\ud800"}\n', b'{"row":"\\u12"}\n', b'{"row":"k\0"}\n', b'{"row":null}\n',
+    b'{"timestamp":' + b"9" * 100000 + b"}\n", b'{"timestamp":-}\n', b'{"timestamp":1.0}\n', b'{"timestamp":true}\n', b'{"value_base64":"===="}\n',
+    b'{"value_base64":"A==="}\n', b'{"value_base64":"AA=A"}\n', b'{"value_base64":"AAAA\n"}\n', b'{"\x1b[31m":"x"}\n', b"\xef\xbb\xbf{}\n", b"{}{}\n", b"{},\n"],
+    {"EINVAL"})
+import io, tarfile
+def archive(*entries, end=True):
+    out = io.BytesIO()
+    for name, value, kw in entries:
+        info = tarfile.TarInfo(name)
+        info.size = len(value)
+        for k, v in kw.items():
+            setattr(info, k, v)
+        out.write(info.tobuf(tarfile.PAX_FORMAT if "%" not in name else tarfile.GNU_FORMAT, "utf-8", "surrogateescape"))
+        out.write(value + b"\0" * (-len(value) % 512))
+    return out.getvalue() + b"\0" * (1024 * end)
+good = ("k/f/q@1", b"v", {})
+def damaged(at, byte):
+    a = bytearray(archive(good))
+    a[at] = byte
+    return bytes(a)
+each("archives of .import.tar", lambda c: write(T + "/.import.tar", c), [
+    b"x", b"x" * 100000, os.urandom(100000), archive(good)[:700], archive(good, end=False), damaged(148, 0x37), damaged(0, 0x41), damaged(257, 0),
+    archive(("../r/f/q@7", b"v", {})), archive(("/r/f/q@7", b"v", {})), archive(("r/../r/f/q@7", b"v", {})), archive(("r//f/q@7", b"v", {})),
+    archive(("q@7", b"v", {})), archive(("r/q@7", b"v", {})), archive(("r/f/q@07", b"v", {})), archive(("r/f/q%@7", b"v", {})), archive(("r/f/%41@7", b"v", {})),
+    archive(("r/none\x1b/q@7", b"v", {})), archive(("\x1b[31m/f/q@7", b"v", {})), archive(("r/f/.q@7", b"v", {})), archive((".schema2", b"v", {})),
+    archive((".schema", b"colour = 1;", {})), archive((".schema", b"x" * 300000, {})), archive((".schema", b"families = ( );", {})),
+    archive(("r/f/q@7", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"})), archive(("r/f/q@7", b"", {"type": tarfile.LNKTYPE, "linkname": "r/f/p@1"})),
+    archive(("r/f/q@7", b"", {"type": tarfile.FIFOTYPE})), archive(("r/f/q@7", b"", {"type": tarfile.CHRTYPE})),
+    archive(("r/f/q@8", b"", {"size": (64 << 20) + 1})), archive(("r/f/q@8", b"", {"size": 1 << 40})), archive(("r/f/q@8", b"", {"size": 1 << 62})),
+    archive(("r/f/q@8", b"v", {"pax_headers": {"size": "9" * 40}}))[:4096], archive(("x" * 3000000 + "/f/q@7", b"v", {}))], {"EINVAL"})
+ok(not os.path.exists(T + "/none"), "no family was made")
+same(slurp(T + "/.schema"), SCHEMA, "and the schema is what it was")
 each("files that are only read", lambda c: write(c, b"x\n"), [T + "/.tablets", T + "/.families/f/usage", M + "/.tabletfs/status", M + "/.tabletfs/log"], {"EACCES"})
 err("0", "a prefix that no row has", spill, T + "/.ctl", b"drop-rows \xff\xff\n", os.O_WRONLY)
 log = slurp(M + "/.tabletfs/log")

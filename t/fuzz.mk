@@ -16,6 +16,7 @@ fuzz_driver = $(srcdir)/t/fuzz/standalone.c
 endif
 # fuzz_control.c stands in for the engine itself, as far as it is called.
 fuzz_more_fuzz_control = $(srcdir)/fs/node/admin.c
+fuzz_libs_fuzz_bulk = libbulk.la $(fuzz_libs)
 fuzz_libs_fuzz_control = libbase.la -Wl,--unresolved-symbols=ignore-in-object-files
 # The reference model is the store.
 fuzz_libs_fuzz_rows = libbulk.la t/model/libmodel.la libbase.la

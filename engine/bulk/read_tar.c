@@ -12,6 +12,7 @@
  * Paths of pax are UTF-8.  In another locale libarchive reports that it cannot
  * convert them, and returns the bytes of the archive, which are the name.
  */
+#include "engine/bulk/escape.h"
 #include "engine/bulk/reader_internal.h"
 #include "engine/bulk/tree_path.h"
 #include "engine/base/mutex.h"
@@ -19,9 +20,10 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { SCHEMA_TEXT_MAX = 256 << 10, REASON_BYTES = 200 };
+enum { SCHEMA_TEXT_MAX = 256 << 10, REASON_BYTES = 300, NAME_SHOWN = 60 };
 
 enum turn { OURS, THREADS, ENDED }; /* which thread runs */
 
@@ -74,19 +76,23 @@ static la_ssize_t next_piece(struct archive *a, void *arg, const void **bytes)
 
 /* ---- entries ---- */
 
+/* Names and the messages of libarchive may have any bytes, and are escaped. */
 static int refuse_entry(struct tar_reader *t, const char *name, const char *reason)
 {
 	char text[REASON_BYTES];
 	struct buf b = {0};
+	int err = *reason ? 0 : -ENOMEM;
 
-	if (!*reason)
-		return -ENOMEM;
-	if (name && buf_printf(&b, "%.100s: %s", name, reason) == 0) {
-		snprintf(text, sizeof(text), "%s", (const char *)b.p);
-		reason = text;
-	}
+	if (!err && name)
+		err = text_escape(slice_of(name, strnlen(name, NAME_SHOWN)), &b);
+	if (!err && name)
+		err = buf_append(&b, ": ", 2);
+	if (!err)
+		err = text_escape(slice_str(reason), &b);
+	if (!err)
+		snprintf(text, sizeof(text), "%.*s", (int)b.n, (const char *)b.p);
 	buf_fini(&b);
-	return t->reader.sink.refused(t->reader.sink.arg, t->number, reason);
+	return err ? err : t->reader.sink.refused(t->reader.sink.arg, t->number, text);
 }
 
 /* Nothing behind this entry can be read. */

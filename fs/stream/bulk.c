@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { REASON_BYTES = 240, NOTE_US = 1000000 };
+enum { REASON_BYTES = 340, NOTE_US = 1000000 };
 
 static const struct {
 	const char *name;
