@@ -132,4 +132,28 @@ ok "after a remount" t diff -r "$M/from" "$W/out"
 unmount_store
 ok "-o ro" mount_store -o ro
 fails "  has no streams" 'not supported' cat "$M/from/.export.tar"
+unmount_store
+
+# Another user: imports and exports have the caller's rights on each family.
+if [ "$(id -u)" = 0 ] && has setpriv && mount_store -o allow_other; then
+	cd "$M" || exit 1
+	nobody() { t setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"; }
+	mkdir rights
+	printf 'r\topen:q\t5\topen\nr\tsecret:q\t5\tsecret\n' >rights/.import
+	chmod 666 rights/.families/open
+	chmod 600 rights/.families/secret
+	is "$(nobody cat rights/.export.tar | tar -tf - | grep @)" ./r/open/q@5 "an export omits what the caller may not read"
+	ok "an import into a family that the caller may write" nobody bash -c 'printf "r\topen:q\t6\tmine\n" >rights/.import'
+	fails "  into another" 'Permission denied' nobody bash -c 'printf "r\tsecret:q\t6\tmine\n" >rights/.import'
+	fails "  which makes a family" 'Permission denied' nobody bash -c 'printf "r\tnew:q\t6\tmine\n" >rights/.import'
+	mkdir "$W/schema" && echo 'families = ({ name = "open"; });' >"$W/schema/.schema" && tar -cf "$W/schema.tar" -C "$W/schema" .
+	fails "  which sets the schema" 'Permission denied' nobody bash -c "cat $W/schema.tar >rights/.import.tar"
+	is "$(nobody bash -c "printf 'r\tsecret:q\t7\tx\nr\topen:q\t8\ty\n' | '$TABLETCTL' import --max-errors 1 rights" 2>&1 | head -n 1)" \
+		"tabletctl: standard input: line 1: the user may not write to this family" "tabletctl refuses that line"
+	is "$(cd rights && find . -name '*@*' | LC_ALL=C sort | tr '\n' ' ')" "./r/open/q@5 ./r/open/q@6 ./r/open/q@8 ./r/secret/q@5 " "  and stores the others"
+	cd / || exit 1
+	unmount_store
+else
+	skip "another user" "needs root, setpriv and allow_other"
+fi
 done_testing

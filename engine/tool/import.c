@@ -205,12 +205,14 @@ static int close_stream(struct input *in)
 	return err;
 }
 
-/* Returns NULL if the family exists, or if the daemon makes it: it does so as long as the schema is not set. */
+/* Returns NULL if the family exists and can be written, or if the daemon makes it: it does so as long as the schema is not set. */
 static const char *make_mounted_family(struct input *in, const char *name)
 {
 	char path[TFS_NAME_MAX + 16];
 
 	snprintf(path, sizeof(path), ".families/%s", name);
+	if (faccessat(in->place.dir, path, W_OK, AT_EACCESS) && errno == EACCES)
+		return "the user may not write to this family";
 	if (faccessat(in->place.dir, path, F_OK, 0) == 0 || (!in->make && faccessat(in->place.dir, ".schema", F_OK, 0)))
 		return NULL;
 	if (in->make && (mkdirat(in->place.dir, path, 0777) == 0 || errno == EEXIST))
