@@ -173,6 +173,12 @@ if os.getuid() == 0:
     same(out[3:], ["EACCES"] * 5 + ["0"], "the same through .mutate")
     same([slurp(U + p) for p in ("secret/s", "public/p", "f/q")], [b"hidden", b"3", b"read only"], "  and nothing else is changed")
 EOF2
+vim=$(command -v vim || command -v vim.tiny || :)
+if [ -n "$vim" ]; then
+	printf 'by hand' >t/r/f/vim
+	ok "vim" t "$vim" -es -c '%s/by hand/by vim/' -c 'wq' t/r/.row.json </dev/null
+	is "$(cat t/r/f/vim):$(find t/r -name '.*' -o -name '4913')" "by vim:t/r/f/.scratch" "  edits the row, and leaves nothing else"
+fi
 cp t/r/.row.json "$W/saved"
 cd / || exit 1
 remount
