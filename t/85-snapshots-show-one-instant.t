@@ -52,6 +52,23 @@ is "$(cat t/.snap/s/.scan/prefix=row5/.tsv)" "$(printf 'row5\tf:q\t6\tsecond\\n\
 ok "  as trees" diff -r t/.snap/s/.scan/prefix=row1/.rows/row10 "$W/then/row10"
 fails "no other names" "No such file" cat t/.snap/s/row1/g/q
 
+# ---- the difference of two snapshots ----
+mkdir t/.snap/now
+rsync -a t/.snap/now/ "$W/now/"
+cp -a "$W/then" "$W/mirror"
+ok "a mirror takes the changed cells" rsync -a --files-from=t/.snap/now/.since/s/.changed t/.snap/now/ "$W/mirror/"
+ok "  and removes the deleted ones" bash -c "cd '$W/mirror' && xargs -d '\n' rm -f <'$M/t/.snap/now/.since/s/.deleted'"
+is "$(cd "$W/mirror" && find . -type f ! -name .schema | sort | xargs -d '\n' md5sum)" \
+	"$(cd "$W/now" && find . -type f ! -name .schema | sort | xargs -d '\n' md5sum)" "  then it is equal"
+is "$(cat t/.snap/s/.since/s/.changed t/.snap/s/.since/s/.deleted)" "" "a snapshot does not differ from itself"
+echo third >t/row9/g/q@99 && rm t/row8/g/q@8
+mkdir t/.snap/after
+is "$(cat t/.snap/after/.since/now/.changed)" "row9/g/q@99" "a cell that was added"
+is "$(cat t/.snap/after/.since/now/.deleted)" "row8/g/q@8" "  and one that was removed"
+is "$(cat t/.snap/now/.since/after/.deleted t/.snap/now/.since/after/.changed | tr '\n' ' ')" "row9/g/q@99 row8/g/q@8 " "  the other way"
+fails "since no snapshot" "No such file" cat t/.snap/now/.since/none/.deleted
+rmdir t/.snap/now t/.snap/after
+
 # ---- nothing changes it ----
 ro='Read-only file system'
 fails "a write" "$ro" bash -c 'echo x >t/.snap/s/row1/f/q'

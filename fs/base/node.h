@@ -66,13 +66,16 @@
 	X(VIEW_FAMILY, view_family)                                                                                                \
 	X(VIEW_CELL_PART, view_cell_part)                                                                                          \
 	X(VIEW_VERSION, view_version)                                                                                              \
-	X(VIEW_PLAIN, view_plain) /* key: qualifier; ts: of the version that it shows */                                           \
-	X(IMPORT, import)         /* TABLE/.import and others; key: its name */                                                    \
-	X(EXPORT, export)         /* TABLE/.export.tar; key: its name */                                                           \
-	X(SNAPS, snaps)           /* TABLE/.snap, and /.snap */                                                                    \
-	X(SNAPSHOT, snapshot)     /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                                  \
-	X(SNAP_ALL, snap_all)     /* /.snap/NAME; key: its name */                                                                 \
-	X(ROW_JSON, row_json)     /* ROW/.row.json */
+	X(VIEW_PLAIN, view_plain)     /* key: qualifier; ts: of the version that it shows */                                       \
+	X(IMPORT, import)             /* TABLE/.import and others; key: its name */                                                \
+	X(EXPORT, export)             /* TABLE/.export.tar; key: its name */                                                       \
+	X(SNAPS, snaps)               /* TABLE/.snap, and /.snap */                                                                \
+	X(SNAPSHOT, snapshot)         /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                              \
+	X(SNAP_ALL, snap_all)         /* /.snap/NAME; key: its name */                                                             \
+	X(ROW_JSON, row_json)         /* ROW/.row.json */                                                                          \
+	X(SINCE_ALL, since_all)       /* TABLE/.snap/NAME/.since */                                                                \
+	X(SINCE, since)               /* .since/NAME; key: the name of a snapshot */                                               \
+	X(SINCE_STREAM, since_stream) /* .since/NAME/.deleted and .changed; key: its name */
 
 #define NODE_ENUMERATOR(upper, lower) NODE_##upper,
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };
