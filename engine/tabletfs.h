@@ -341,9 +341,9 @@ struct tfs_schema {
 	const struct tfs_group *groups;
 	unsigned group_count;
 	int64_t snapshot_maxage_us; /* older snapshots of the table are dropped; 0: none is */
-	uint32_t snapshot_of; /* id of the table of which this is a snapshot, whose own name is `name`; 0: it is a table */
-	int64_t snapshot_us;  /* the instant that the snapshot shows */
-	bool snapshot_of_all; /* made by tfs_snapshot_create_all */
+	uint32_t snapshot_of;       /* id of the table of which this is a snapshot, whose own name is `name`; 0: it is a table */
+	int64_t snapshot_us;        /* the instant that the snapshot shows */
+	bool snapshot_of_all;       /* made by tfs_snapshot_create_all */
 };
 /* Returns a counted reference to the schema as last read.  No I/O. */
 TFS_API int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out) TFS_CHECKED;

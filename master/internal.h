@@ -76,7 +76,9 @@ bool salt_is_pending(const struct tfs_schema *p) TFS_MUST;
 /* The master checks from now on from time to time if the table is empty. */
 void salt_watch(struct master *m, uint32_t table);
 
-/* ---- snapshots.c; the caller has the master's lock ---- */
+/* ---- expiry.c; the caller has the master's lock ---- */
+/* Drops the snapshot with this schema, if its file still has this version. */
+int snapshot_drop_one(struct master *m, const struct tfs_schema *p, uint64_t version) TFS_MUST;
 /* A table has a snapshot_maxage, or a snapshot was made: the master checks soon, and then from time to time, which ones are too old. */
 void snapshots_watch(struct master *m, const struct tfs_schema *p);
 
