@@ -3,6 +3,7 @@
 # Each path to the data, as each kind of user: nobody reads, changes or counts cells of a family without permission, and
 # everybody with permission does.  A new path is a line in one of the lists below.
 # shellcheck source=t/lib/mount.sh disable=SC2119
+LIMIT=${LIMIT:-700}
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ "$(id -u)" = 0 ] && has setfacl || cannot_run "needs root and setfacl"
 
@@ -43,65 +44,71 @@ def reads(user, family):
 def writes(user, family):
     return user == "root" or user in FAMILIES[family][5]
 
-def run(user, command, **env):
+def run(user, command, T="t", **env):
     """Returns the status and the output, also that of errors."""
     uid, gid, groups = USERS[user]
     def become():
         os.setgroups(groups), os.setgid(gid), os.setuid(uid)
     p = subprocess.run(["bash", "-c", command], preexec_fn=become, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL, env=dict(os.environ, **env), timeout=60, errors="replace")
+        stdin=subprocess.DEVNULL, env=dict(os.environ, T=T, **env), timeout=60, errors="replace")
     return p.returncode, p.stdout
 
 # ---- the paths ----
-# Reading one family $F: each succeeds for the users who may read $F and for no others.
+# Reading one family $F of $T, a table or a snapshot: each succeeds for the users who may read $F and for no others.
 READ_ONE = """
-cat t/r/$F/q
-cat t/r/$F/q@7
-cat t/.latest/r/$F/q
-ls t/r/$F
-ls t/.latest/r/$F
-stat t/r/$F/q@7
-test -r t/r/$F/q
-tar c t/r/$F
-tail -c 3 t/r/$F/q
-rsync -a t/r/$F/ $W/out/$UID-$F
-getfattr -n user.tabletfs.timestamp t/r/$F/q
-cd t/r/$F && cat q
-cat t/.scan/family=$F/.rows/r/$F/q@7
-cat t/.scan/family=$F/.latest/r/$F/q
-cat t/.scan/.rows/r/$F/q@7
-ls t/.scan/family=$F/.rows
-ls t/.scan/.rows/r/$F
-test "$(ls t/.scan/value-is=value-of-$F/.rows)" = r
-test "$(ls t/.scan/limit=1/value-is=value-of-$F/.latest)" = r
-test "$(ls t/.scan/value=.*-of-$F/.rows/r)" = $F
-test -d t/.scan/value-is=value-of-$F/.rows/r
-test -d t/.scan/.rows/r/$F
+cat $T/r/$F/q
+cat $T/r/$F/q@7
+cat $T/.latest/r/$F/q
+ls $T/r/$F
+ls $T/.latest/r/$F
+stat $T/r/$F/q@7
+test -r $T/r/$F/q
+tar c $T/r/$F
+tail -c 3 $T/r/$F/q
+rsync -a $T/r/$F/ $W/out/$UID-$F
+getfattr -n user.tabletfs.timestamp $T/r/$F/q
+cd $T/r/$F && cat q
+cat $T/.scan/family=$F/.rows/r/$F/q@7
+cat $T/.scan/family=$F/.latest/r/$F/q
+cat $T/.scan/.rows/r/$F/q@7
+ls $T/.scan/family=$F/.rows
+ls $T/.scan/.rows/r/$F
+test "$(ls $T/.scan/value-is=value-of-$F/.rows)" = r
+test "$(ls $T/.scan/limit=1/value-is=value-of-$F/.latest)" = r
+test "$(ls $T/.scan/value=.*-of-$F/.rows/r)" = $F
+test -d $T/.scan/value-is=value-of-$F/.rows/r
+test -d $T/.scan/.rows/r/$F
 """
 # The same with a read-write mount only.
 READ_ONE_RW = """
-printf "check $F:q\\tvalue-of-$F\\ncommit\\n" >t/r/.mutate
-printf "check-match $F:q\\tvalue.*\\ncommit\\n" >t/r/.mutate
-cat t/.scan/family=$F/.tsv
-cat t/.scan/family=$F/.count
-test "$(cat t/.scan/value-is=value-of-$F/.keys)" = r
-cat t/.scan/value-is=value-of-$F/.count | grep -q "^cells.1$"
-printf "check-absent $F:none\\ncommit\\n" >t/r/.mutate
+cat $T/.scan/family=$F/.tsv
+cat $T/.scan/family=$F/.count
+test "$(cat $T/.scan/value-is=value-of-$F/.keys)" = r
+cat $T/.scan/value-is=value-of-$F/.count | grep -q "^cells.1$"
+"""
+# The same in a table only.
+READ_ONE_TABLE = """
+printf "check $F:q\\tvalue-of-$F\\ncommit\\n" >$T/r/.mutate
+printf "check-match $F:q\\tvalue.*\\ncommit\\n" >$T/r/.mutate
+printf "check-absent $F:none\\ncommit\\n" >$T/r/.mutate
 """
 # Reading all families: succeeds, and shows value-of-F for each family F that the user may read, and of no other.
 READ_ALL = """
-cat t/r/*/q 2>/dev/null; true
-grep -rh value t/r 2>/dev/null; true
-grep -rh value t/.latest/r 2>/dev/null; true
-tar c t/r 2>/dev/null; true
-grep -rh value t/.scan/.rows
-grep -rh value t/.scan/limit=3/.latest
+cat $T/r/*/q 2>/dev/null; true
+grep -rh value $T/r 2>/dev/null; true
+grep -rh value $T/.latest/r 2>/dev/null; true
+tar c $T/r 2>/dev/null; true
+grep -rh value $T/.scan/.rows
+grep -rh value $T/.scan/limit=3/.latest
 """
 READ_ALL_RW = """
-cat t/.scan/.tsv
-cat t/.scan/.jsonl
-cat t/.export.tar
-cat t/.scan/prefix=r/reverse=yes/.tsv
+cat $T/.scan/.tsv
+cat $T/.scan/.jsonl
+cat $T/r/.row.json
+cat $T/.scan/prefix=r/reverse=yes/.tsv
+"""
+READ_ALL_TABLE = """
+cat $T/.export.tar
 """
 # Writing to family $F: succeeds for the users who may write and for no others, and changes cells.  In the tree users must
 # read, too, because the directories have x wherever they have r.
@@ -145,6 +152,8 @@ echo flush >t/.ctl
 # For the owner of the table, too, who is the owner here.
 TABLE_OWNER = """
 cat u/.tablets
+cat u/.snap/s/.tablets
+cat u/.snap/s/usage
 cat u/.families/f/usage
 echo flush >u/.ctl
 mkdir u/.families/more && rmdir u/.families/more
@@ -184,29 +193,38 @@ def make():
             subprocess.check_call(["setfacl", "-m", acl, d])
         os.mkdir("t/r/" + f)
     restore()
+    os.mkdir("t/.snap/s")
+    os.mkdir(".snap/all")
     os.makedirs("u/.families/f")
     os.chown("u", USERS[OWNER][0], 0)
+    os.mkdir("u/.snap/s")
 
 # ---- the matrix ----
-def read_one(commands):
+def each_family(user, command, T):
+    """Runs the command for each family F in one process, because a process each would take minutes."""
+    loop = 'for F in %s; do ( %s\n) >$W/out/.said$UID 2>&1; echo "=$F $?"; tr -d "\\0=" <$W/out/.said$UID; done'
+    for result in run(user, loop % (" ".join(FAMILIES), command), T)[1].split("=")[1:]:
+        head, text = result.split("\n", 1)
+        yield head.split()[0], int(head.split()[1]), text
+
+def read_one(commands, T):
     for command in commands:
         wrong = []
         for user in USERS:
-            for f in FAMILIES:
-                status, text = run(user, command, F=f)
+            for f, status, text in each_family(user, command, T):
                 if (status == 0) != reads(user, f) or (not reads(user, f) and "value-of-" + f in text):
                     wrong.append("%s, %s: %d %s" % (user, f, status, text[:200]))
-        same(wrong, [], command)
+        same(wrong, [], "%s: %s" % (T, command))
 
-def read_all(commands):
+def read_all(commands, T):
     for command in commands:
         wrong = []
         for user in USERS:
-            status, text = run(user, command)
+            status, text = run(user, command, T=T)
             seen = {f for f in FAMILIES if "value-of-" + f in text}
             if status or seen != {f for f in FAMILIES if reads(user, f)}:
                 wrong.append("%s: %d %s %s" % (user, status, sorted(seen), text[:200]))
-        same(wrong, [], command)
+        same(wrong, [], "%s: %s" % (T, command))
 
 def write(commands, may):
     for command in commands:
@@ -223,6 +241,17 @@ def write(commands, may):
                     restore()
         same(wrong, [], command)
 
+def replace_row(text):
+    """Without a sequence, the text replaces the cells of the families that the user may read and write."""
+    wrong = []
+    for user in USERS:
+        restore()
+        status, said = run(user, "echo '%s' >t/r/.row.json" % text)
+        gone = {f for f in FAMILIES if not os.path.exists("t/r/%s/q" % f)}
+        if status or gone != {f for f in FAMILIES if reads(user, f) and writes(user, f)}:
+            wrong.append("%s: %d %s %s" % (user, status, sorted(gone), said[:200]))
+    same(wrong, [], "echo TEXT >t/r/.row.json")
+
 def only(commands, users):
     for command in commands:
         wrong = []
@@ -234,12 +263,15 @@ def only(commands, users):
 
 if what == "rw":
     make()
-read_one(lines(READ_ONE) + (lines(READ_ONE_RW) if what == "rw" else []))
-read_all(lines(READ_ALL) + (lines(READ_ALL_RW) if what == "rw" else []))
+for T in "t", "t/.snap/s", ".snap/all/t":
+    rw, table = what == "rw", T == "t" and what == "rw"
+    read_one(lines(READ_ONE) + (lines(READ_ONE_RW) if rw else []) + (lines(READ_ONE_TABLE) if table else []), T)
+    read_all(lines(READ_ALL) + (lines(READ_ALL_RW) if rw else []) + (lines(READ_ALL_TABLE) if table else []), T)
 if what == "rw":
     write(lines(WRITE_IN_TREE), lambda u, f: reads(u, f) and writes(u, f))
     write(lines(WRITE), writes)
     write(lines(WRITE_AND_READ), lambda u, f: reads(u, f) and writes(u, f))
+    replace_row('{"cells": []}')
     only(lines(TABLE_OWNER), {"root", OWNER})
     restore()
     only(lines(ROOT_ONLY), {"root"})

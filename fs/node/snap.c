@@ -374,7 +374,7 @@ static const struct fixed_child snapshot_children[] = {{".schema", NODE_SCHEMA},
 static const struct setting snapshot_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets},
 	{.name = ".ctl", .mode = 0600, .apply = admin_apply_snapshot},
-	{.name = ".usage", .mode = 0444, .render = usage_render},
+	{.name = ".usage", .mode = 0400, .render = usage_render},
 	{0},
 };
 
