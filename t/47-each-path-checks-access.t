@@ -263,7 +263,7 @@ def only(commands, users):
 
 if what == "rw":
     make()
-for T in "t", "t/.snap/s", ".snap/all/t":
+for T in ("t", "t/.snap/s", ".snap/all/t") if what == "rw" else ("t", "t/.snap/s"):
     rw, table = what == "rw", T == "t" and what == "rw"
     read_one(lines(READ_ONE) + (lines(READ_ONE_RW) if rw else []) + (lines(READ_ONE_TABLE) if table else []), T)
     read_all(lines(READ_ALL) + (lines(READ_ALL_RW) if rw else []) + (lines(READ_ALL_TABLE) if table else []), T)
