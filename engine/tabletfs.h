@@ -386,8 +386,10 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
  * -EACCES; a scan of all families and tfs_row_exists omit it.  An increment, a
  * check and the source of a move also need read permission; the delete of a row
  * needs write permission for all families.  Usage, tablets, flush, compact, split,
- * merge and truncation are for the owner of the table.  Changes of the schema are not
- * checked.  Copies the user.  tfs_table_close ends the handle.
+ * merge and truncation are for the owner of the table.  A snapshot that is opened
+ * with the handle is for the same user.  Changes of the schema, and making and
+ * dropping snapshots, are not checked.  Copies the user.  tfs_table_close ends
+ * the handle.
  */
 TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out) TFS_CHECKED;
 

@@ -148,6 +148,7 @@ cat .tabletfs/log
 cat .tabletfs/metrics
 echo sync >.tabletfs/ctl
 echo flush >t/.ctl
+echo "clone copy" >u/.ctl
 """
 # For the owner of the table, too, who is the owner here.
 TABLE_OWNER = """

@@ -83,10 +83,22 @@ int tfs_snapshot_drop(struct tfs_table *t, const char *name)
 int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out)
 {
 	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .table = t->id, .to = name};
+	struct tfs_table *snapshot = NULL;
+	int err;
 
 	if (!tfs_name_valid(name))
 		return -ENOENT;
-	return table_gone(t) ? -ENOENT : table_open(t->store, &q, out);
+	err = table_gone(t) ? -ENOENT : table_open(t->store, &q, &snapshot);
+	if (!err && table_user(t)) {
+		struct tfs_table *as = NULL;
+
+		err = tfs_table_as(snapshot, table_user(t), &as);
+		tfs_table_close(snapshot);
+		snapshot = as;
+	}
+	if (!err)
+		*out = snapshot;
+	return err;
 }
 
 int tfs_table_clone(struct tfs_table *t, const char *name)

@@ -9,6 +9,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
 #include "engine/base/name.h"
+#include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
 #include "fs/node/made.h"
@@ -299,6 +300,9 @@ static int clone_verb(struct node *n, struct slice name, struct changes *c)
 
 	if (name.n == 0 || name.n > TFS_NAME_MAX)
 		return NO_TABLE;
+	/* As for mkdir in the root. */
+	if (fs_asker_uid() != 0 && fs_asker_uid() != fs.uid)
+		return refuse(-EACCES, node_root(), NULL, "only the user who mounted may make tables");
 	memcpy(copy, name.p, name.n);
 	copy[name.n] = 0;
 	r = tfs_table_clone(node_store_table(n), copy);

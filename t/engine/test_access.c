@@ -182,6 +182,29 @@ static void mutations(void **state)
 	close_store();
 }
 
+static void snapshot(void **state)
+{
+	struct tfs_table *owner, *snap;
+
+	open_all();
+	owner = as(OWNER, OWNER, OWNER);
+	assert_int_equal(tfs_snapshot_create(table, "s"), 0);
+	chmod_family("f", 0600);
+	assert_int_equal(tfs_snapshot_open(owner, "s", &snap), 0);
+	assert_string_equal(seen(snap, TFS_SCAN_CELLS), "r/f ");
+	assert_int_equal(read_cell(snap, "g"), -EACCES);
+	tfs_table_close(snap);
+	/* In the snapshot the group may still read. */
+	tfs_table_close(owner);
+	owner = as(OTHER, OTHER, STAFF);
+	assert_int_equal(read_cell(owner, "f"), -EACCES);
+	assert_int_equal(tfs_snapshot_open(owner, "s", &snap), 0);
+	assert_int_equal(read_cell(snap, "f"), 0);
+	tfs_table_close(snap);
+	tfs_table_close(owner);
+	close_store();
+}
+
 static int tablet_seen(void *arg, const struct tfs_tablet *t)
 {
 	return 0;
@@ -225,6 +248,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(families, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(scan_named, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(mutations, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(snapshot, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(tablets, setup_options, test_dir_teardown),
 	};
 
