@@ -4,45 +4,65 @@
 
 #include <errno.h>
 
+enum { ESCAPE_LONGEST = 4 };
+
 /* The letter after the backslash, or 0. */
 static char escape_letter(uint8_t c)
 {
 	return c == '\t' ? 't' : c == '\n' ? 'n' : c == '\r' ? 'r' : c == '\\' ? '\\' : 0;
 }
 
-/* The length of the character at p if it is written as it is, or 0. */
-static size_t plain_length(const uint8_t *p, size_t n)
+/* Bytes that are written as they are, whatever follows. */
+static bool is_plain(uint8_t c)
 {
-	if (*p >= 0x80)
-		return utf8_length(p, n);
-	return *p >= 0x20 && *p != 0x7f && *p != '\\';
+	return c >= 0x20 && c < 0x7f && c != '\\';
+}
+
+static uint8_t *put_escape(uint8_t *to, uint8_t c)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	const char letter = escape_letter(c);
+
+	*to++ = '\\';
+	if (letter) {
+		*to++ = (uint8_t)letter;
+		return to;
+	}
+	*to++ = 'x';
+	*to++ = (uint8_t)digits[c >> 4];
+	*to++ = (uint8_t)digits[c & 15];
+	return to;
 }
 
 int text_escape(struct slice s, struct buf *out)
 {
-	static const char digits[] = "0123456789ABCDEF";
-	const size_t before = out->n;
-	size_t at = 0;
-	int err = 0;
+	const uint8_t *p = s.p, *end = p + s.n;
+	uint8_t *to;
+	int err = buf_reserve(out, s.n * ESCAPE_LONGEST);
 
-	while (at < s.n && !err) {
-		size_t run = at, n;
-
-		while (run < s.n && (n = plain_length(s.p + run, s.n - run)))
-			run += n;
-		if (run > at)
-			err = buf_append(out, s.p + at, run - at);
-		if (!err && run < s.n) {
-			const uint8_t c = s.p[run++];
-			const char letter = escape_letter(c), hex[] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
-
-			err = letter ? buf_append(out, (const char[]){'\\', letter}, 2) : buf_append(out, hex, sizeof hex);
-		}
-		at = run;
-	}
 	if (err)
-		out->n = before;
-	return err;
+		return err;
+	to = out->p + out->n;
+	while (p < end) {
+		const uint8_t *run = p;
+		size_t n;
+
+		while (p < end && is_plain(*p))
+			p++;
+		if (p > run) {
+			memcpy(to, run, (size_t)(p - run));
+			to += p - run;
+		}
+		if (p == end)
+			break;
+		n = *p >= 0x80 ? utf8_length(p, (size_t)(end - p)) : 0;
+		if (n == 0)
+			to = put_escape(to, *p++);
+		for (; n; n--)
+			*to++ = *p++;
+	}
+	out->n = (size_t)(to - out->p);
+	return 0;
 }
 
 static int hex_value(uint8_t c)
