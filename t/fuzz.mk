@@ -20,6 +20,7 @@ fuzz_libs_fuzz_bulk = libbulk.la $(fuzz_libs)
 fuzz_libs_fuzz_control = libbase.la -Wl,--unresolved-symbols=ignore-in-object-files
 # The reference model is the store.
 fuzz_libs_fuzz_rows = libbulk.la t/model/libmodel.la libbase.la
+fuzz_libs_fuzz_clauses = $(fuzz_libs_fuzz_rows)
 fuzz_compile = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
 $(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.la libbulk.la t/model/libmodel.la
 	@$(MKDIR_P) t/fuzz

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clauses of a scan from any bytes (engine/bulk/clauses.h).  A refusal has a
+ * reason.  The bounds of accepted clauses must admit the same keys as a second,
+ * plain reading of each clause does.  The clauses, encoded again in another
+ * order, must mean the same; given twice, they must be refused.
+ */
+#include "engine/base/name.h"
+#include "engine/bulk/clauses.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t fuzz_example(unsigned i, const uint8_t **data);
+
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
+	} while (0)
+#define NOW INT64_C(1763715292001044)
+
+static const char *const names[] = {
+#define NAME(upper, name, help) name,
+	CLAUSES(NAME)
+#undef NAME
+};
+
+static struct slice slice_from(struct tfs_bytes b)
+{
+	return slice_of(b.data, b.size);
+}
+
+static bool has(const struct clauses *c, enum clause k)
+{
+	return c->given >> k & 1;
+}
+
+static bool in_bounds(struct slice key, struct tfs_bytes from, bool after, struct tfs_bytes to)
+{
+	int order = slice_cmp(key, slice_from(from));
+
+	return (after ? order > 0 : order >= 0) && (!to.data || slice_cmp(key, slice_from(to)) < 0);
+}
+
+/* Each clause by itself admits the key. */
+static bool admits_row(const struct clauses *c, struct slice row)
+{
+	struct slice after = buf_slice(&c->value[CLAUSE_AFTER]);
+
+	return (!has(c, CLAUSE_PREFIX) || slice_has_prefix(row, buf_slice(&c->value[CLAUSE_PREFIX]))) &&
+		(!has(c, CLAUSE_FROM) || slice_cmp(row, buf_slice(&c->value[CLAUSE_FROM])) >= 0) &&
+		(!has(c, CLAUSE_TO) || slice_cmp(row, buf_slice(&c->value[CLAUSE_TO])) < 0) &&
+		(!has(c, CLAUSE_AFTER) || (c->spec.reverse ? slice_cmp(row, after) < 0 : slice_cmp(row, after) > 0));
+}
+
+static bool admits_qualifier(const struct clauses *c, struct slice q)
+{
+	return (!has(c, CLAUSE_QPREFIX) || slice_has_prefix(q, buf_slice(&c->value[CLAUSE_QPREFIX]))) &&
+		(!has(c, CLAUSE_QFROM) || slice_cmp(q, buf_slice(&c->value[CLAUSE_QFROM])) >= 0) &&
+		(!has(c, CLAUSE_QTO) || slice_cmp(q, buf_slice(&c->value[CLAUSE_QTO])) < 0) &&
+		(!has(c, CLAUSE_QAFTER) || slice_cmp(q, buf_slice(&c->value[CLAUSE_QAFTER])) > 0);
+}
+
+static void check_key(const struct clauses *c, struct slice key)
+{
+	const struct tfs_scan_spec *s = &c->spec;
+
+	CHECK(clauses_admit_row(c, key) == admits_row(c, key));
+	CHECK(in_bounds(key, s->row_from, s->row_from_after, s->row_to) == admits_row(c, key));
+	CHECK(in_bounds(key, s->qualifier_from, s->qualifier_from_after, s->qualifier_to) == admits_qualifier(c, key));
+}
+
+/* Keys at, before and behind each value. */
+static void check_keys(const struct clauses *c)
+{
+	struct buf key = {0};
+
+	for (enum clause k = 0; k < CLAUSE_COUNT; k++) {
+		struct slice value = buf_slice(&c->value[k]);
+
+		if (!has(c, k))
+			continue;
+		check_key(c, value);
+		check_key(c, slice_of(value.p, value.n / 2));
+		CHECK(buf_set(&key, value.p, value.n) == 0 && buf_u8(&key, 0) == 0);
+		check_key(c, buf_slice(&key));
+		key.p[key.n - 1] = 0xff;
+		check_key(c, buf_slice(&key));
+		if (value.n) {
+			CHECK(buf_set(&key, value.p, value.n) == 0);
+			key.p[key.n - 1]++;
+			check_key(c, buf_slice(&key));
+		}
+	}
+	check_key(c, slice_of(NULL, 0));
+	check_key(c, slice_str("\377\377\377"));
+	buf_fini(&key);
+}
+
+static void check_spec(const struct clauses *c)
+{
+	const struct tfs_scan_spec *s = &c->spec;
+
+	CHECK(c->given >> CLAUSE_COUNT == 0);
+	CHECK(has(c, CLAUSE_LIMIT) == (c->limit != 0) && has(c, CLAUSE_QLIMIT) == (s->column_limit != 0));
+	CHECK(s->versions != 0 || !(has(c, CLAUSE_VERSIONS) || has(c, CLAUSE_AT)));
+	CHECK(s->reverse == has(c, CLAUSE_REVERSE) && s->has_changed == has(c, CLAUSE_CHANGED));
+	CHECK(has(c, CLAUSE_FAMILY) == (s->family_count != 0));
+	for (size_t i = 0; i < s->family_count; i++)
+		CHECK(tfs_name_valid(s->families[i]));
+	CHECK(has(c, CLAUSE_ROW) == (s->row_regex.data != NULL) && has(c, CLAUSE_QUALIFIER) == (s->qualifier_regex.data != NULL));
+	CHECK(has(c, CLAUSE_VALUE) == (s->value_regex.data != NULL) && has(c, CLAUSE_VALUE_IS) == (s->value_is.data != NULL));
+}
+
+/* Both have the same meaning; the bytes of the value of family are changed by the parser. */
+static void check_same(const struct clauses *a, const struct clauses *b)
+{
+	const struct tfs_scan_spec *s = &a->spec, *t = &b->spec;
+
+	CHECK(a->given == b->given && a->limit == b->limit && a->has_age == b->has_age);
+	for (enum clause k = 0; k < CLAUSE_COUNT; k++)
+		CHECK(slice_eq(buf_slice(&a->value[k]), buf_slice(&b->value[k])));
+	CHECK(s->since == t->since && s->until == t->until && s->changed_since == t->changed_since && s->has_times == t->has_times);
+	CHECK(s->versions == t->versions && s->column_limit == t->column_limit && s->family_count == t->family_count);
+	CHECK(slice_eq(slice_from(s->row_from), slice_from(t->row_from)) && slice_eq(slice_from(s->row_to), slice_from(t->row_to)));
+	CHECK(s->row_from_after == t->row_from_after && !s->row_to.data == !t->row_to.data);
+	CHECK(slice_eq(slice_from(s->qualifier_from), slice_from(t->qualifier_from)));
+	CHECK(slice_eq(slice_from(s->qualifier_to), slice_from(t->qualifier_to)));
+	CHECK(s->qualifier_from_after == t->qualifier_from_after && !s->qualifier_to.data == !t->qualifier_to.data);
+}
+
+/* The clauses, in the order of enum clause, as a path. */
+static void encode(const struct clauses *c, struct buf *path)
+{
+	struct buf clause = {0};
+
+	for (enum clause k = 0; k < CLAUSE_COUNT; k++) {
+		const struct buf *v = &c->value[k];
+
+		if (!has(c, k))
+			continue;
+		CHECK(buf_printf(&clause, "%s=", names[k]) == 0 && buf_append(&clause, v->p, v->n) == 0);
+		for (size_t i = clause.n - v->n; k == CLAUSE_FAMILY && i < clause.n; i++)
+			if (!clause.p[i])
+				clause.p[i] = ',';
+		CHECK((path->n == 0 || path->p[path->n - 1] == '/' || buf_u8(path, '/') == 0) &&
+			name_encode(NAME_ROW, buf_slice(&clause), 0, path) == 0);
+		buf_reset(&clause);
+	}
+	buf_fini(&clause);
+}
+
+static void check_again(const struct clauses *c)
+{
+	struct clauses again;
+	struct buf path = {0};
+	const char *why;
+
+	encode(c, &path);
+	CHECK(clauses_parse(buf_slice(&path), NOW, &again, &why) == 0 && !again.partial);
+	check_same(c, &again);
+	clauses_fini(&again);
+	if (c->given) {
+		CHECK(buf_u8(&path, '/') == 0);
+		encode(c, &path);
+		CHECK(clauses_parse(buf_slice(&path), NOW, &again, &why) == -EINVAL && strstr(why, "twice"));
+		clauses_fini(&again);
+	}
+	buf_fini(&path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct clauses c;
+	const char *why;
+	int err = clauses_parse(slice_of(data, size), NOW, &c, &why);
+
+	CHECK((err == 0 && !why) || (err == -EINVAL && why && *why));
+	if (err == 0) {
+		check_spec(&c);
+		check_keys(&c);
+		check_again(&c);
+	}
+	clauses_fini(&c);
+	return 0;
+}
+
+size_t fuzz_example(unsigned i, const uint8_t **data)
+{
+	static const char *const texts[] = {
+		"prefix=com.cnn./from=com.cnn.a/to=com.cnn.z/after=com.cnn.b/limit=10",
+		"reverse=yes/after=m/row=.*\\d/prefix=\377\377",
+		"family=f,g/qualifier=q[0-9]/qprefix=q/qfrom=q1/qto=q8/qafter=q2/qlimit=3",
+		"since=2026-11-22T10:00:00.25+01:00/until=1763715292001044/versions=2",
+		"at=10d/changed=2026-11-22/value=C.N/value-is=a%0Ab%2Fc",
+		"since=-5/until=-1/at=1h",
+		"prefix=\377/qprefix=\377\377/qto=/to=/value-is=",
+		"prefix=lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll"
+		"lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll"
+		"lllllllllllllllllllll%/llllllllllllll/limit=1",
+	};
+
+	*data = NULL;
+	if (i >= sizeof(texts) / sizeof(texts[0]))
+		return 0;
+	*data = (const uint8_t *)texts[i];
+	return strlen(texts[i]);
+}
