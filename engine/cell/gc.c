@@ -94,6 +94,11 @@ int64_t gc_max_age(const struct gc_rule *r)
 	return (r->kind == GC_OR) == (a < b) ? a : b;
 }
 
+bool gc_has_versions(const struct gc_rule *r)
+{
+	return r && r->kind != GC_AGE && (r->kind == GC_VERSIONS || gc_has_versions(r->a) || gc_has_versions(r->b));
+}
+
 bool gc_has_age(const struct gc_rule *r)
 {
 	return r && (r->kind == GC_AGE || gc_has_age(r->a) || gc_has_age(r->b));

@@ -26,5 +26,7 @@ uint64_t gc_max_versions(const struct gc_rule *r);
 /* Returns the shortest age that hides a version by itself (not under an `and`); 0: none. */
 int64_t gc_max_age(const struct gc_rule *r);
 bool gc_has_age(const struct gc_rule *r);
+/* Returns true if newer versions of a column can make the rule hide a version. */
+bool gc_has_versions(const struct gc_rule *r);
 
 #endif

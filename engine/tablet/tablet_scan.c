@@ -76,6 +76,20 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
 	return may;
 }
 
+/*
+ * The times that files are selected by.  An older cell never hides a newer one, but
+ * a newer one hides older ones if a GC rule counts versions: then until is no bound.
+ */
+static struct view_times scan_times(const struct store_schema *schema, const struct scan_spec *spec)
+{
+	struct view_times times = {spec->since, spec->until};
+
+	for (unsigned i = 0; i < schema->family_count; i++)
+		if (gc_has_versions(schema->families[i].rule))
+			times.until = INT64_MAX;
+	return times;
+}
+
 /* Opens the live cells of the spec in a snapshot.  now: for GC rules, in us.  skipped: as of view_iter. */
 static int live_open(struct tablet *t, const struct snap *snap, const struct scan_spec *spec, int64_t now,
 	struct scan_filter *filter, int *skipped, struct live **out)
@@ -89,6 +103,7 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 		.row_begin = tablet_begin(t),
 		.row_end = tablet_end(t),
 		.filter = filter};
+	const struct view_times times = scan_times(snap->schema, spec);
 	struct slice row_to = spec->row_to, end = tablet_end(t), from_row = spec->row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
 	struct iter *merged;
@@ -107,8 +122,8 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 	if (!err && spec->one_row)
 		err = cellkey_probe(&probe, 'r', spec->row_from, 0, slice_of(NULL, 0));
 	if (!err)
-		err = view_iter(snap->view, spec->families, spec->family_count, buf_slice(&from), buf_slice(&to), buf_slice(&probe),
-			skipped, &merged);
+		err = view_iter(snap->view, spec->has_times ? &times : NULL, spec->families, spec->family_count, buf_slice(&from),
+			buf_slice(&to), buf_slice(&probe), skipped, &merged);
 	if (!err)
 		err = live_new(merged, &o, out);
 out:

@@ -300,8 +300,15 @@ static bool file_overlaps(const struct vfile *f, struct slice from, struct slice
 	return !vfile_empty(f) && slice_cmp(buf_slice(&f->after), from) > 0 && (!to.n || slice_cmp(buf_slice(&f->first), to) < 0);
 }
 
-int view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
-	struct slice row_probe, int *skipped, struct iter **out)
+/* A file that may hide cells of others, by deletes, is always needed. */
+static bool file_is_outside(const struct vfile *f, const struct view_times *times)
+{
+	return times && f->meta.tombstones == 0 &&
+		(f->meta.newest_us < times->since || (times->until != INT64_MAX && f->meta.oldest_us >= times->until));
+}
+
+int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count, struct slice from,
+	struct slice to, struct slice row_probe, int *skipped, struct iter **out)
 {
 	struct iter **sources = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
 	unsigned n = 0;
@@ -318,7 +325,8 @@ int view_iter(struct view *v, const uint16_t *families, unsigned family_count, s
 	for (unsigned i = 0; i < v->file_count && !err; i++) {
 		struct vfile *f = v->files[i];
 
-		if (!file_overlaps(f, from, to) || (v->mixed && !vfile_may_have_families(f, families, family_count)))
+		if (!file_overlaps(f, from, to) || file_is_outside(f, times) ||
+			(v->mixed && !vfile_may_have_families(f, families, family_count)))
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;

@@ -140,9 +140,13 @@ int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, stru
  * that may have rows in [from, to) and entries of the families.  from, to:
  * encoded bounds; to.n 0: no end.  families NULL: all.  row_probe.n > 0: files
  * whose filter excludes this probe are not read.  If skipped is not NULL,
- * unreadable blocks are skipped, and *skipped is set to the error.
+ * unreadable blocks are skipped, and *skipped is set to the error.  times: files
+ * that have only cells outside of them, and no deletes, are not read; NULL: all are.
  */
-int view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
-	struct slice row_probe, int *skipped, struct iter **out) TFS_MUST;
+struct view_times {
+	int64_t since, until; /* [since, until); until INT64_MAX: no end */
+};
+int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count, struct slice from,
+	struct slice to, struct slice row_probe, int *skipped, struct iter **out) TFS_MUST;
 
 #endif
