@@ -109,6 +109,8 @@ cat $T/.scan/prefix=r/reverse=yes/.tsv
 """
 READ_ALL_TABLE = """
 cat $T/.export.tar
+sed 's#^r/\\([a-z]*\\)/q@7$#value-of-\\1#' $T/.snap/s/.since/empty/.changed
+sed 's#^r/\\([a-z]*\\)/q@7$#value-of-\\1#' $T/.snap/empty/.since/s/.deleted
 """
 # Writing to family $F: succeeds for the users who may write and for no others, and changes cells.  In the tree users must
 # read, too, because the directories have x wherever they have r.
@@ -193,6 +195,7 @@ def make():
         if acl:
             subprocess.check_call(["setfacl", "-m", acl, d])
         os.mkdir("t/r/" + f)
+    os.mkdir("t/.snap/empty")
     restore()
     os.mkdir("t/.snap/s")
     os.mkdir(".snap/all")
