@@ -298,11 +298,12 @@ static int dump_schema(const struct offline *store, const char *name)
 	for (unsigned i = 0; i < store->table_count; i++) {
 		const struct tfs_schema *p = store->tables[i].p;
 
-		if (name && strcmp(name, p->name) != 0)
+		if (name && (p->snapshot_of || strcmp(name, p->name) != 0))
 			continue;
 		found = true;
-		printf("# table %s id %u tablets %u generation %" PRIu64 " %s%s time %" PRId64 "\n", p->name, p->table_id,
-			p->tablets_id, p->generation, p->is_set ? "set" : "not set", p->is_hidden ? " hidden" : "", p->mtime_us);
+		printf("# %s %s id %u tablets %u generation %" PRIu64 " %s%s time %" PRId64 "\n",
+			p->snapshot_of ? "snapshot" : "table", p->name, p->table_id, p->tablets_id, p->generation,
+			p->is_set ? "set" : "not set", p->is_hidden ? " hidden" : "", p->mtime_us);
 		for (unsigned k = 0; k < p->family_count; k++)
 			printf("# family %u %s\n", p->families[k].id, p->families[k].name);
 		for (unsigned k = 0; k < p->group_count; k++)

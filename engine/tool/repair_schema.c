@@ -152,6 +152,21 @@ static int note_record(void *arg, const struct log_record *r)
 	return note_row(c, b.row);
 }
 
+/* A clone or snapshot uses files in the directory of another table. */
+static bool is_file_of(const struct repair *p, uint32_t table, const struct repair_file *f)
+{
+	if (f->table == table)
+		return true;
+	for (unsigned i = 0; i < p->tablet_count; i++)
+		for (unsigned k = 0; p->tablets[i].table == table && k < p->tablets[i].file_count; k++) {
+			const struct tablet_file *listed = &p->tablets[i].files[k];
+
+			if (listed->table == f->table && listed->incarnation == f->incarnation && listed->number == f->number)
+				return true;
+		}
+	return false;
+}
+
 static int read_content(struct repair *p, struct content *c)
 {
 	int err = 0;
@@ -159,7 +174,7 @@ static int read_content(struct repair *p, struct content *c)
 	for (const struct repair_file *f = p->files; f && !err; f = f->next) {
 		const struct tablet_file at = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 
-		if (f->table != c->table || !f->examined || f->gone)
+		if (!f->examined || f->gone || !is_file_of(p, c->table, f))
 			continue;
 		c->group = f->now.group;
 		err = sst_salvage(offline_sst_path(&p->store, &at), note_entry, c);
