@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # When chmod, chown, setfacl or a write of .schema has returned, the next access of another user obeys it: by path, from
 # a working directory or an open directory in the family, with all attributes cached, and while others list the tree.
-# shellcheck source=t/lib/mount.sh disable=SC2119
+# shellcheck source=t/lib/mount.sh disable=SC2119,SC2015,SC2016
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ "$(id -u)" = 0 ] && has setfacl || cannot_run "needs root and setfacl"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Each path to the data, as each kind of user: nobody reads, changes or counts cells of a family without permission, and
 # everybody with permission does.  A new path is a line in one of the lists below.
-# shellcheck source=t/lib/mount.sh disable=SC2119
+# shellcheck source=t/lib/mount.sh disable=SC2119,SC2015,SC2016
 LIMIT=${LIMIT:-700}
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ "$(id -u)" = 0 ] && has setfacl || cannot_run "needs root and setfacl"
