@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # TABLE/.scan: streams and views of random clauses return the cells that a
 # filter in this script selects from all cells of the table: before and after
-# flushes, compactions and splits, of plain and salted tables.
+# flushes, compactions and splits, of plain and salted tables, of snapshots and
+# of clones.
 #
 #	SEED=n STEPS=n t/76-scan-answers-its-clauses.t
 # shellcheck source=t/lib/mount.sh disable=SC2119
@@ -165,7 +166,7 @@ for path, k, got, want in bad[:3]:
     note("wanted", repr(want)[:400])
 ok(not bad, "%s %s: %d scans with random clauses" % (table, state, steps))
 EOF2
-check() { py "${SEED:-1}" "${STEPS:-40}" "$1" "$2" <"$W/check.py"; }
+check() { py "${SEED:-1}" "${3:-${STEPS:-40}}" "$1" "$2" <"$W/check.py"; }
 check plain "in memtables"
 check salted "in memtables"
 echo flush >plain/.ctl; echo flush >salted/.ctl
@@ -174,6 +175,26 @@ check plain "in three tablets"
 check salted "in SSTables"
 echo compact >plain/.ctl
 check plain "compacted"
+
+# ---- snapshots and clones: the tables change, and their own cells do not ----
+for table in plain salted; do
+	cat $table/.scan/.tsv >"$W/$table.then"
+	mkdir $table/.snap/then
+	echo "clone $table-clone" >$table/.ctl
+	rm -r $table/r3* $table/com.cnn*
+	for i in 2 3 4 5; do mkdir -p $table/r$i/f $table/new$i/g && echo new | tee $table/r$i/f/q1@7 $table/r$i/f/new >$table/new$i/g/q2; done
+	echo compact >$table/.ctl
+	for from in $table/.snap/then $table-clone; do
+		cat "$from/.scan/.tsv" >"$W/now"
+		same "$W/now" "$W/$table.then" "$from has the cells of then"
+		check "$from" "beside its table" $((${STEPS:-40} / 5))
+	done
+	mkdir -p $table-clone/own/g && echo own >$table-clone/own/g/q1@5
+	rm -r $table-clone/r2*
+	check $table-clone "with changes of its own" $((${STEPS:-40} / 5))
+done
+mkdir .snap/all
+check .snap/all/plain "among snapshots of all tables" $((${STEPS:-40} / 5))
 
 # ---- errors and limits ----
 for bad in foo=1 prefix limit=0 limit=x reverse=no family=nope row='((' since=yesterday prefix=a/prefix=b prefix=%41 from=%2g; do
@@ -245,6 +266,8 @@ cd /
 remount
 cd "$M" || exit 1
 is "$(head -n 1 plain/.scan/prefix=r/.keys)" r0 "a scan after a remount"
+check plain/.snap/then "after a remount" $((${STEPS:-40} / 5))
+check plain-clone "after a remount" $((${STEPS:-40} / 5))
 # ---- the bytes read grow with the answer: blocks of cold files ----
 mkdir big && printf 'families = ({name = "f";}, {name = "g"; group = "other";});\ngroups = ({name = "default"; block_size = "4K"; compression = "none";}, {name = "other"; block_size = "4K"; compression = "none";});\n' >big/.schema
 cat "$W/big.tsv" >big/.import && echo flush >big/.ctl
