@@ -113,7 +113,7 @@ class Process(State):
 
     def bytes(self):
         self.n += 1
-        return (b"%d %d %s" % (self.me, self.n, self.rnd.choice([b"", b"\t\\\n", b"\xff\0"]))) * self.rnd.choice([1, 1, 1, 1, 30, 2000, self.rnd.choice([1, 30000])])
+        return b"%d %d " % (self.me, self.n) * self.rnd.choice([1, 1, 1, 1, 30, 2000, self.rnd.choice([1, 30000])]) + self.rnd.choice([b"", b"\t\\\n", b"\xff\0"])
 
     def dirs(self, path, state, family):
         if not any(c[0] == family for c in state):
