@@ -127,6 +127,15 @@ static int put_state_line(struct server *s, struct buf *out)
 	return buf_printf(out, "state        %s since %s, incarnation %llu\n", l.state, since, (unsigned long long)s->incarnation);
 }
 
+/* file: of a schema in the lock service. */
+static int put_refused(struct buf *out, const char *file)
+{
+	const char *name = strchr(file, '/');
+
+	return buf_printf(out, "%s %s is refused, its schema is damaged: tabletctl repair; ",
+		strncmp(file, "snapshots/", 10) == 0 ? "snapshot" : "table", name ? name + 1 : file);
+}
+
 /* Lists the conditions that an operator must act upon, or prints "none". */
 static int put_attention_line(struct server *s, struct buf *out)
 {
@@ -137,7 +146,7 @@ static int put_attention_line(struct server *s, struct buf *out)
 	before = out->n;
 	count_tables(s, &tables, &waiting);
 	for (unsigned i = 0; i < s->refused_count && !err; i++)
-		err = buf_printf(out, "table %s is refused, its schema is damaged: tabletctl repair; ", s->refused[i]);
+		err = put_refused(out, s->refused[i]);
 	if (!err && s->records_lost)
 		err = buf_printf(out, "%llu records behind a damaged place in the log were lost at the start; ",
 			(unsigned long long)s->records_lost);

@@ -393,5 +393,6 @@ int main(void)
 		cmocka_unit_test(bad_archives_are_refused),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_store, close_store);
 }

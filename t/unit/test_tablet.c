@@ -149,7 +149,20 @@ struct both {
 	struct tfs_write writes[OPS_MAX];
 };
 
-static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
+/* The newest timestamp of a column, so that replace and friends hit. */
+static void aim(struct pair *p, const char *row, struct op *o)
+{
+	struct cell_info info;
+
+	if (!o->replace && o->base != OP_BASE_VERSION)
+		return;
+	if (tablet_read(p->l.t, slice_str(row), o->family, o->qualifier, (struct op_time){true, 0}, 0, NULL, 0, NULL, &info))
+		return;
+	o->replace_ts = info.ts;
+	o->base_ts = info.ts;
+}
+
+static void add_op(struct pair *p, const char *row, struct both *b, unsigned i, struct tfs_mutation *m)
 {
 	struct op *o = &b->ops[i];
 	const char *family, *to_family;
@@ -190,6 +203,8 @@ static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
 		o->replace = rnd(3) == 0;
 		o->replace_ts = some_ts();
 		o->drop_newer = rnd(4) == 0;
+		if (rnd(2))
+			aim(p, row, o);
 		b->writes[i] = (struct tfs_write){.family = family,
 			.qualifier = b_of(o->qualifier),
 			.base = (enum tfs_base)o->base,
@@ -236,19 +251,6 @@ static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
 	}
 }
 
-/* The newest timestamp of a column, so that replace and friends hit. */
-static void aim(struct pair *p, const char *row, struct op *o, struct tfs_write *w)
-{
-	struct cell_info info;
-
-	if (!o->replace && o->base != OP_BASE_VERSION)
-		return;
-	if (tablet_read(p->l.t, slice_str(row), o->family, o->qualifier, (struct op_time){true, 0}, 0, NULL, 0, NULL, &info))
-		return;
-	o->replace_ts = w->replace_ts = info.ts;
-	o->base_ts = w->base_ts = info.ts;
-}
-
 static void mutate_both(struct pair *p)
 {
 	const char *row = row_names[rnd(ROWS)];
@@ -261,9 +263,7 @@ static void mutate_both(struct pair *p)
 
 	test_now += 1000 + (rnd(10) ? rnd(1000) : rnd(20000000));
 	for (unsigned i = 0; i < count; i++) {
-		add_op(&b, i, m);
-		if (b.ops[i].kind == OP_WRITE && rnd(2) && (b.ops[i].replace || b.ops[i].base))
-			aim(p, row, &b.ops[i], &b.writes[i]);
+		add_op(p, row, &b, i, m);
 	}
 	err = tablet_mutate(p->l.t, slice_str(row), b.ops, count, (struct op_token){0}, false, r);
 	model_err = model_apply(m, 0, mr);
