@@ -253,13 +253,15 @@ with open(W + "/new.tsv", "wb") as f:
         f.write(b"row%05d\tf:q\t%d\t%s\n" % (i, i + 100000, b"0" * 200))
 ok(True, "many rows are imported")
 EOF2
+scans=()
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
 	cat 'plain/.scan/prefix=bulk/value=(0*)(0*)[xy]/.tsv' >"$W/long.$i" &
+	scans+=($!)
 done
 ok "30 long scans leave threads for other requests" t ls plain/r0
 timeout -s INT -k 20 0.1 cat 'plain/.scan/prefix=bulk/value=(0*)(0*)(0*)(0*)[xy]/.tsv'
 is $? 124 "a long scan can be interrupted"
-for j in $(jobs -p); do [ "$j" = "$daemon" ] || wait "$j"; done
+wait "${scans[@]}"
 echo 'drop-rows bulk' >plain/.ctl
 rsync_view() { rm -rf "$W/out" && rsync -a plain/.scan/prefix=r1/.rows/ "$W/out/" && [ -z "$(rsync -ain plain/.scan/prefix=r1/.rows/ "$W/out/")" ]; }
 ok "rsync copies a view, and a second one copies nothing" rsync_view
