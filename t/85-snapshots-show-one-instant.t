@@ -149,6 +149,7 @@ is "$(stat -c %y .snap/all | cut -c 1-10)" "$(date +%F)" "  with their time"
 ok "rmdir /.snap" rmdir .snap/all
 is "$(ls -A .snap)$(ls c/.snap)" of-clone "  drops those"
 rmdir c/.snap/of-clone
+like "$(cat .tabletfs/metrics)" 'snapshot_wait_longest_seconds 0\.0*[1-9]' "the metrics have the wait of writers"
 is "$(cat .tabletfs/status | grep -c snapshot)" 0 "the status counts tables"
 rm -r t/* && rmdir t/.snap/s && ok "the table can be dropped" rmdir t
 ok "the clones remain" test "$(cat d/row1/f/q) $(cat c/row5/g/q)" = "own new"

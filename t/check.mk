@@ -70,4 +70,4 @@ clean-local:
 	rm -rf asan tsan fuzz
 	rm -f $(fuzz_programs)
 EXTRA_DIST += $(tap_scripts) $(wildcard $(srcdir)/t/lib/*)
-EXTRA_DIST += %D%/names.tsv $(wildcard $(srcdir)/t/bench/*.sh $(srcdir)/t/bench/*.[ch] $(srcdir)/t/bench/compare/*)
+EXTRA_DIST += %D%/names.tsv $(wildcard $(srcdir)/t/bench/*.sh $(srcdir)/t/bench/*.[ch] $(srcdir)/t/bench/report $(srcdir)/t/bench/snapshots $(srcdir)/t/bench/compare/*)

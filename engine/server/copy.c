@@ -131,6 +131,7 @@ static int hold(struct server *s, uint32_t table, bool frozen, struct held *h)
 
 static int freeze(struct server *s, uint32_t table, struct held *h, int64_t *us)
 {
+	uint64_t since_us = monotonic_us(), waited_us;
 	int err = user_table_hold_writes(s, table);
 
 	if (err)
@@ -139,6 +140,11 @@ static int freeze(struct server *s, uint32_t table, struct held *h, int64_t *us)
 	for (unsigned i = 0; i < h->count && !err; i++)
 		err = tablet_hold_freeze(&h->holds[i]);
 	user_table_unblock_writes(s, table);
+	waited_us = monotonic_us() - since_us;
+	mutex_lock(&s->lock);
+	if (waited_us > s->copy_wait_longest_us)
+		s->copy_wait_longest_us = waited_us;
+	mutex_unlock(&s->lock);
 	return err;
 }
 

@@ -154,6 +154,7 @@ struct server {
 	struct user_table **tables;             /* by table */
 	unsigned table_count;
 	struct table_copy *copies;        /* copy.c: rows that are in no tablet of the set yet */
+	uint64_t copy_wait_longest_us;    /* copy.c: longest time that a snapshot or clone held back mutations */
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];

@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-#define NUMBERS_MAX 48
+#define NUMBERS_MAX 64
 
 /* Sums the counter at an offset in tablet_env over the environments of root, METADATA and user tablets. */
 static uint64_t counter_sum(const struct server *s, size_t at)
@@ -26,6 +26,16 @@ static uint64_t counter_sum(const struct server *s, size_t at)
 	return sum;
 }
 #define COUNTER(name) counter_sum(s, offsetof(struct tablet_env, name))
+
+static uint64_t copy_wait_longest_us(struct server *s)
+{
+	uint64_t us;
+
+	mutex_lock(&s->lock);
+	us = s->copy_wait_longest_us;
+	mutex_unlock(&s->lock);
+	return us;
+}
 
 static void count_tables(struct server *s, unsigned *tables, unsigned *salts_waiting)
 {
@@ -103,6 +113,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("split_waits", "writes that waited for a split or merge of their tablet", COUNTER(move_waits), false);
 	ADD("split_wait_us", "time that writes waited for a split or merge of their tablet", COUNTER(move_wait_us), false);
 	ADD("split_wait_longest_us", "longest time that a write waited for a split or merge of its tablet", longest_us, true);
+	ADD("snapshot_wait_longest_us", "longest time that a snapshot or clone held back the writes of its table",
+		copy_wait_longest_us(s), true);
 	ADD("reserve", "1 while the reserve for a full disk is whole", s->space.reserve && s->space.bytes >= s->space.reserve,
 		true);
 	ADD("disk_full", "1 while the disk is too full for puts", s->space.full, true);
