@@ -141,6 +141,7 @@ fails "the name is taken" "File exists" mkdir .snap/of-clone
 fails "nothing changes it" "$ro" bash -c 'echo x >.snap/all/t/row1/g/q'
 fails "  nor adds to it" "$ro" mkdir .snap/all/new
 
+like "$(grep ^tabletfs_snapshot .tabletfs/metrics)" 'snapshot_wait_longest_seconds 0\.0*[1-9]' "the metrics have the wait of writers"
 cd / && unmount_store && ok "mount again" mount_store
 cd "$M" || exit 1
 ok "the snapshot is there" diff -r t/.snap/s "$W/then"
@@ -149,7 +150,6 @@ is "$(stat -c %y .snap/all | cut -c 1-10)" "$(date +%F)" "  with their time"
 ok "rmdir /.snap" rmdir .snap/all
 is "$(ls -A .snap)$(ls c/.snap)" of-clone "  drops those"
 rmdir c/.snap/of-clone
-like "$(cat .tabletfs/metrics)" 'snapshot_wait_longest_seconds 0\.0*[1-9]' "the metrics have the wait of writers"
 is "$(cat .tabletfs/status | grep -c snapshot)" 0 "the status counts tables"
 rm -r t/* && rmdir t/.snap/s && ok "the table can be dropped" rmdir t
 ok "the clones remain" test "$(cat d/row1/f/q) $(cat c/row5/g/q)" = "own new"
