@@ -45,6 +45,8 @@ static int row_before(struct slice to, struct buf *out)
 	const bool is_next = to.n && to.p[to.n - 1] == 0; /* then the key below is `to` without its last byte */
 
 	buf_reset(out);
+	if (to.n > max) /* longer than any key */
+		return buf_append(out, to.p, max);
 	if (to.n && buf_append(out, to.p, to.n - is_next))
 		return -ENOMEM;
 	if ((to.p && to.n == 0) || is_next)

@@ -628,6 +628,35 @@ static void test_traffic(void **state)
 	check_is_clean();
 }
 
+/* No row has such a key, but a scan may end there. */
+static void test_reverse_from_a_long_key(void **state)
+{
+	static char to[TFS_ROW_MAX + 100];
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .reverse = true, .row_to = tfs_bytes_of(to, sizeof(to))};
+
+	(void)state;
+	memset(to, 'n', sizeof(to));
+	open_store();
+	assert_int_equal(put("a", "q", 1, TFS_S("x"), false), 0);
+	assert_int_equal(put("n", "q", 1, TFS_S("x"), false), 0);
+	assert_int_equal(put("z", "q", 1, TFS_S("x"), false), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct tfs_scan *sc;
+		struct tfs_cell c;
+
+		assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
+		assert_int_equal(tfs_scan_next(sc, &c), 1);
+		assert_memory_equal(c.row.data, "n", 1);
+		assert_int_equal(tfs_scan_next(sc, &c), 1);
+		assert_memory_equal(c.row.data, "a", 1);
+		assert_int_equal(tfs_scan_next(sc, &c), 0);
+		tfs_scan_free(sc);
+		if (!i)
+			assert_int_equal(tfs_split(table, TFS_S("m")), 0);
+	}
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -638,6 +667,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_small_for_an_hour, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_small_as_a_block, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_metadata, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_reverse_from_a_long_key, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_traffic, setup_options, test_dir_teardown),
 	};
 
