@@ -4,8 +4,8 @@
 # next start finds every acknowledged mutation, and each other one completely or
 # not at all.  CRASH_POINTS (2000) power cuts; a fifth as many kills; a tenth as
 # many power cuts in the process after a killed one; a fifth as many at each
-# operation of changes of tables, schemas and tablets, each kind of which must
-# occur; and a kill and two power cuts at each named durable step of such a
+# operation of changes of tables, schemas, snapshots and tablets, each kind of
+# which must occur; and a kill and two power cuts at each named durable step of such a
 # change.  A slice of at most 4,000 points has a TAP line and seeds of its own,
 # so that a slice that failed can be run again alone.  make check-crash runs
 # 100,000 points.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the whole engine: random histories, crashes, faults, stalls.
-history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c %D%/history/server.c \
+history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c %D%/history/server.c %D%/history/snapshots.c \
 	%D%/history/history.h %D%/history/keys.h
 engine_test_libs = t/model/libmodel_ref.la $(hooked_libs) $(TFS_LDFLAGS)
 

@@ -56,7 +56,7 @@ int tfs_table_truncate(struct tfs_table *t, char **why)
 
 	if (why)
 		*why = NULL;
-	err = table_gone(t) ? -ENOENT : call_master_only(t->store, &q, why);
+	err = table_gone(t) ? -ENOENT : schema_public(s)->snapshot_of ? -EROFS : call_master_only(t->store, &q, why);
 	schema_put(s);
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process dies at each durable step of a split, a merge, a change of tables
- * and schemas, a sweep and of changes of METADATA's own tablets.  Histories in
+ * A process dies at each durable step of a split, a merge, a change of tables,
+ * schemas and snapshots, a sweep and of changes of METADATA's own tablets.  Histories in
  * which such changes are frequent run once, and each file operation in such a
  * change gets a name (durable.c).  Then the process dies at each name that has
  * not been tested yet, by SIGKILL and by power cuts, before the operation takes
@@ -44,6 +44,32 @@ static const char *const required[] = {
 	"table renamed: lock/tables",
 	"table renamed: row deleted",
 	"after table renamed",
+	"table truncated: lock/journal",
+	"table truncated: first row",
+	"table truncated: lock/tables",
+	"table truncated: lock/dropped",
+	"table truncated: row deleted",
+	"after table truncated",
+	"table cloned: lock/ids",
+	"table cloned: lock/dropped",
+	"table cloned: minor compaction",
+	"table cloned: split 1",
+	"table cloned: lock/journal",
+	"table cloned: lock/tables",
+	"after table cloned",
+	"snapshot made: lock/ids",
+	"snapshot made: lock/dropped",
+	"snapshot made: minor compaction",
+	"snapshot made: split 1",
+	"snapshot made: lock/journal",
+	"snapshot made: lock/snapshots",
+	"after snapshot made",
+	"snapshot dropped: lock/journal",
+	"snapshot dropped: lock/dropped",
+	"snapshot dropped: lock/snapshots",
+	"snapshot dropped: row deleted",
+	"snapshot dropped: sst",
+	"after snapshot dropped",
 	"schema text: lock/tables",
 	"schema text: lock/dropped",
 	"after schema text",

@@ -6,7 +6,7 @@
  *	crash_store [--points N] [--seconds S] [--seed S]     power cuts
  *	crash_store --kill [...]                              SIGKILL
  *	crash_store --rare [...]                              power cuts at every operation of every step that changes
- *	                                                      tables, schemas or tablets, and at no other
+ *	                                                      tables, schemas, snapshots or tablets, and at no other
  *	crash_store --twice [...]                             SIGKILL, then a power cut in the next process
  *	crash_store --seed S --at N --way W [--kill | --killed N] [--skip K]   one point, verbose
  *

@@ -90,8 +90,8 @@ int __wrap_metadata_delete(struct tablet_service *svc, struct slice row_key)
 static const char *place_of_path(const char *path)
 {
 	static const char *const places[] = {
-		"/lock/journal", "/lock/tables", "/lock/dropped", "/lock/ids", "/lock/root", "/lock/", "/lock", "/log", "/sst",
-		"/store", "/tfs-crash", /* where the store is */
+		"/lock/journal", "/lock/tables", "/lock/snapshots", "/lock/dropped", "/lock/ids", "/lock/root", "/lock/", "/lock",
+		"/log", "/sst", "/store", "/tfs-crash", /* where the store is */
 	};
 
 	for (unsigned i = 0; i < sizeof(places) / sizeof(*places); i++)
@@ -162,6 +162,26 @@ static int told_merge(struct tfs_table *t, struct tfs_bytes row)
 	TOLD("merge", tfs_merge(t, row));
 }
 
+static int told_table_truncate(struct tfs_table *t, char **why)
+{
+	TOLD("table truncated", tfs_table_truncate(t, why));
+}
+
+static int told_table_clone(struct tfs_table *t, const char *name)
+{
+	TOLD("table cloned", tfs_table_clone(t, name));
+}
+
+static int told_snapshot_create(struct tfs_table *t, const char *name)
+{
+	TOLD("snapshot made", tfs_snapshot_create(t, name));
+}
+
+static int told_snapshot_drop(struct tfs_table *t, const char *name)
+{
+	TOLD("snapshot dropped", tfs_snapshot_drop(t, name));
+}
+
 struct api durable_api(void)
 {
 	struct api a = api_library;
@@ -173,5 +193,9 @@ struct api durable_api(void)
 	a.schema_change = told_schema_change;
 	a.split = told_split;
 	a.merge = told_merge;
+	a.table_truncate = told_table_truncate;
+	a.table_clone = told_table_clone;
+	a.snapshot_create = told_snapshot_create;
+	a.snapshot_drop = told_snapshot_drop;
 	return a;
 }

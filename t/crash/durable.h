@@ -2,7 +2,7 @@
 /*
  * Names the action of a store's process at its death: the call (a schema edit by
  * its kind), the step as numbered in the file that carries it out (split.c,
- * merge.c, tables.c, local_files.c), and the file operation.
+ * merge.c, copy.c, tables.c, local_files.c), and the file operation.
  */
 #ifndef T_CRASH_DURABLE_H
 #define T_CRASH_DURABLE_H

@@ -22,7 +22,9 @@
 	X(mutation_delete_family) X(mutation_delete_row) X(mutation_set_time) X(mutation_move) X(mutation_increment)  \
 	X(mutation_check) X(mutation_check_family) X(fingerprint) X(apply) X(scan_new) X(scan_next) X(scan_free)      \
 	X(stat) X(read) X(row_exists) X(usage)                                                                        \
-	X(tablets) X(split) X(merge) X(flush) X(compact) X(status) X(metrics)
+	X(tablets) X(split) X(merge) X(flush) X(compact) X(status) X(metrics)                                         \
+	X(snapshot_create) X(snapshot_drop) X(snapshot_open) X(snapshot_list) X(snapshot_create_all)                  \
+	X(snapshot_drop_all) X(table_clone) X(diff_new) X(diff_next) X(diff_free)
 /* clang-format on */
 struct api {
 #define API_FIELD(f) __typeof__(&tfs_##f) f;
@@ -66,17 +68,18 @@ void side_open_tables(struct side *s);
 void side_close_tables(struct side *s);
 
 enum {
-	STEP_AUTO = 1,       /* timestamps by the store's clock */
-	STEP_TABLES = 2,     /* tables made, dropped, renamed */
-	STEP_SCHEMA = 4,     /* families, groups, owners */
-	STEP_BIG = 8,        /* values beyond a chunk */
-	STEP_SYNC = 16,      /* some mutations with TFS_APPLY_SYNC */
-	STEP_LONG = 32,      /* keys of the greatest length, and longer */
-	STEP_AGES = 64,      /* cells that expire */
-	STEP_TABLETS = 256,  /* tablets split and merged */
-	STEP_SALTED = 512,   /* the first table is salted, and schemas salt others */
-	STEP_SINGLE = 128,   /* every step is at most one durable change of what the store holds */
-	STEP_CHANGES = 1024, /* more of the steps that are rare: changes of tables, schemas and tablets */
+	STEP_AUTO = 1,         /* timestamps by the store's clock */
+	STEP_TABLES = 2,       /* tables made, dropped, renamed */
+	STEP_SCHEMA = 4,       /* families, groups, owners */
+	STEP_BIG = 8,          /* values beyond a chunk */
+	STEP_SYNC = 16,        /* some mutations with TFS_APPLY_SYNC */
+	STEP_LONG = 32,        /* keys of the greatest length, and longer */
+	STEP_AGES = 64,        /* cells that expire */
+	STEP_TABLETS = 256,    /* tablets split and merged */
+	STEP_SALTED = 512,     /* the first table is salted, and schemas salt others */
+	STEP_SINGLE = 128,     /* every step is at most one durable change of what the store holds */
+	STEP_SNAPSHOTS = 2048, /* snapshots and clones */
+	STEP_CHANGES = 1024,   /* more of the steps that are rare: changes of tables, schemas and tablets */
 };
 struct step {
 	uint64_t seed, number;
@@ -98,9 +101,10 @@ enum step_kind {
 	STEP_SPLIT,
 	STEP_JOIN,
 	STEP_SWEEP,
-	STEP_METADATA
+	STEP_METADATA,
+	STEP_SNAPSHOT
 };
-#define STEP_KINDS (STEP_METADATA + 1)
+#define STEP_KINDS (STEP_SNAPSHOT + 1)
 extern const char *const step_kind_names[STEP_KINDS];
 extern const char *const schema_op_names[TFS_SCHEMA_FAMILY_ACL + 1];
 enum step_kind step_kind(const struct step *st);
@@ -128,7 +132,7 @@ int server_leftovers(const char *store_dir, struct out *o);
 /* The first two tables with families and groups; the start of every history.  In parts, each one durable change. */
 #define SETUP_PARTS 4
 int side_setup_part(struct side *s, unsigned flags, unsigned part, struct out *o);
-/* Everything there is: tables, schemas, cells. */
+/* Everything there is: tables, snapshots, schemas, cells. */
 void side_dump(struct side *s, struct out *o);
 /* As RULES changes a rule: is there a cell of the side that expires in [from, to)? */
 bool side_expires_within(struct side *s, int64_t from, int64_t to);

@@ -29,4 +29,9 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o);
 void say_schema(struct side *s, struct tfs_table *t, struct out *o);
 
+/* ---- snapshots.c: snapshots and clones ---- */
+int step_snapshot(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o);
+/* All snapshots of t, with their cells. */
+void say_snapshots(struct side *s, struct tfs_table *t, struct out *o);
+
 #endif

@@ -23,6 +23,7 @@ const char *const step_kind_names[STEP_KINDS] = {
 	"merge",
 	"sweep",
 	"METADATA",
+	"snapshot",
 };
 
 struct choice {
@@ -61,7 +62,10 @@ static struct choice choose(const struct step *st)
 		((c.kind == STEP_EDIT || c.kind == STEP_RULES) && !(st->flags & STEP_SCHEMA)))
 		c.kind = STEP_MUTATE;
 	if (c.kind == STEP_MUTATE && (st->flags & STEP_TABLETS) && one_in(&c.r, st->flags & STEP_CHANGES ? 3 : 12))
-		c.kind = one_in(&c.r, 3) ? STEP_JOIN : STEP_SPLIT;
+		c.kind = one_in(&c.r, 3) && !(st->flags & STEP_LONG) ? STEP_JOIN : STEP_SPLIT; /* long rows: see BORDER_MOST */
+	if ((st->flags & STEP_SNAPSHOTS) && (c.kind == STEP_MUTATE || c.kind == STEP_TABLE) &&
+		one_in(&c.r, st->flags & STEP_CHANGES ? 3 : 8))
+		c.kind = STEP_SNAPSHOT;
 	/* Most of it in one table, so that things meet. */
 	c.table = one_in(&c.r, 4) ? (unsigned)below(&c.r, TABLES) : 0;
 	c.sync = one_in(&c.r, 6) && (st->flags & STEP_SYNC) && c.kind == STEP_MUTATE;
@@ -171,6 +175,8 @@ int step_run(struct side *s, const struct step *st, struct out *o)
 		return step_edit(s, t, &c.r, st->flags, o);
 	case STEP_RULES:
 		return step_rules(s, t, &c.r, st->flags, o);
+	case STEP_SNAPSHOT:
+		return step_snapshot(s, t, &c.r, st->flags, o);
 	case STEP_FLUSH:
 		err = s->api->flush(t);
 		say(o, "flush: %s\n", strerror(-err));
@@ -267,6 +273,7 @@ void side_dump(struct side *s, struct out *o)
 		say_schema(s, t, o);
 		(void)!s->api->tablets(t, look_at_tablet, o);
 		say_scan(s, t, &spec, o);
+		say_snapshots(s, t, o);
 		s->api->table_close(t);
 	}
 }

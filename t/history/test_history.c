@@ -210,6 +210,7 @@ static bool run_step(struct pair *p, unsigned i)
 	case STEP_ALL:
 	case STEP_SPLIT:
 	case STEP_JOIN:
+	case STEP_SNAPSHOT:
 		break;
 	}
 	(void)step_run(&p->ref, &st, &p->ref_saw);
@@ -241,6 +242,8 @@ static void choose_options(struct pair *p)
 		p->flags |= STEP_BIG;
 	if (one_in(&r, 4))
 		p->flags |= STEP_LONG;
+	if (one_in(&r, 2))
+		p->flags |= STEP_SNAPSHOTS;
 }
 
 /* In a child; 0 when both sides agree to the end. */

@@ -38,6 +38,7 @@ static struct tfs_table *table_copy(struct tfs_table *t, const char *name)
 		abort();
 	for (size_t i = 0; i < t->n; i++)
 		c->row[c->n++] = row_copy(t->row[i]);
+	mdl_tablets_copy(c, t);
 	c->store = t->store;
 	c->refs = 1;
 	c->id = t->store->next_table++;

@@ -140,10 +140,10 @@ int tfs_table_drop(struct tfs_store *s, const char *name)
 	mdl_lock();
 	if (!find(s, name, &at))
 		r = -ENOENT;
-	else if (s->table[at]->schema->pub.protect)
-		r = -EPERM;
 	else if (mdl_has_snapshots(s->table[at]))
 		r = -EBUSY;
+	else if (s->table[at]->schema->pub.protect)
+		r = -EPERM;
 	else if (mdl_table_has_cells(s->table[at], 0, true))
 		r = -ENOTEMPTY;
 	else
@@ -213,9 +213,12 @@ int tfs_table_truncate(struct tfs_table *t, char **why)
 	if (why)
 		*why = NULL;
 	mdl_lock();
-	if (t->dropped || t->schema->pub.protect) {
-		r = t->dropped ? -ENOENT : -EPERM;
-	} else {
+	r = t->dropped                       ? -ENOENT
+		: t->schema->pub.snapshot_of ? -EROFS
+		: mdl_has_snapshots(t)       ? -EBUSY
+		: t->schema->pub.protect     ? -EPERM
+					     : 0;
+	if (!r) {
 		for (size_t i = 0; i < t->n; i++)
 			mdl_row_free(t->row[i]);
 		t->n = 0;

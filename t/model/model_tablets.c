@@ -104,3 +104,18 @@ void mdl_tablets_free(struct tfs_table *t)
 		free((void *)(uintptr_t)t->cut[i].data);
 	free(t->cut);
 }
+
+void mdl_tablets_copy(struct tfs_table *to, const struct tfs_table *from)
+{
+	to->cut = calloc(from->cuts + 1, sizeof(*to->cut));
+	if (!to->cut)
+		abort();
+	for (; to->cuts < from->cuts; to->cuts++) {
+		const struct tfs_bytes b = from->cut[to->cuts];
+		void *p = malloc(b.size + 1);
+
+		if (!p)
+			abort();
+		to->cut[to->cuts] = tfs_bytes_of(memcpy(p, b.data, b.size), b.size);
+	}
+}

@@ -124,7 +124,8 @@ struct tfs_table {
 	size_t cuts;
 };
 void mdl_tablets_free(struct tfs_table *t);
-void mdl_tablets_renew(struct tfs_table *t); /* cut at the schema's splits, and nowhere else */
+void mdl_tablets_copy(struct tfs_table *to, const struct tfs_table *from); /* to has none */
+void mdl_tablets_renew(struct tfs_table *t);                               /* cut at the schema's splits, and nowhere else */
 int64_t mdl_now(struct tfs_store *s);
 /* Of a snapshot: the instant that it shows. */
 int64_t mdl_table_now(const struct tfs_table *t);

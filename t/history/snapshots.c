@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random snapshots and clones, reads of snapshots and their differences. */
+#include "t/history/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static const char *const snapshot_names[] = {"night", "s.1", "s.2"};
+
+static const char *pick_name(struct rng *r)
+{
+	return one_in(r, 20) ? ".bad" : snapshot_names[below(r, 3)];
+}
+
+static int clone_table(struct side *s, struct tfs_table *of, struct rng *r, struct out *o)
+{
+	unsigned k = (unsigned)below(r, TABLES);
+	int err = s->api->table_clone(of, table_names[k]);
+
+	say(o, "clone as %s: %s\n", table_names[k], strerror(-err));
+	if (err)
+		return err;
+	err = s->api->table_open(s->store, table_names[k], &s->table[k]);
+	if (err) {
+		s->table[k] = NULL;
+		return err;
+	}
+	say_schema(s, s->table[k], o);
+	return 0;
+}
+
+/* A handle of the snapshot remains, and every call with it says that the snapshot is gone. */
+static int drop(struct side *s, struct tfs_table *t, const char *name, struct out *o)
+{
+	struct tfs_table *snapshot = NULL;
+	bool b = false;
+	int had = s->api->snapshot_open(t, name, &snapshot), err = s->api->snapshot_drop(t, name);
+
+	say(o, "drop snapshot %s: %s\n", name, strerror(-err));
+	if (had)
+		return err;
+	say(o, "  gone: %s\n", strerror(-s->api->table_empty(snapshot, &b)));
+	s->api->table_close(snapshot);
+	return err;
+}
+
+static void say_difference(struct side *s, struct tfs_table *t, const char *from, const char *to, struct out *o)
+{
+	struct tfs_table *a = NULL, *b = NULL;
+	struct tfs_diff *d = NULL;
+	struct tfs_cell c;
+	bool deleted;
+	int err = s->api->snapshot_open(t, from, &a);
+
+	if (!err)
+		err = s->api->snapshot_open(t, to, &b);
+	if (!err)
+		err = s->api->diff_new(a, b, &d);
+	say(o, "difference of %s and %s: %s\n", from, to, strerror(-err));
+	while (!err && (err = s->api->diff_next(d, &deleted, &c)) > 0) {
+		err = 0;
+		say(o, "  %c ", deleted ? '-' : '+');
+		say_bytes(o, c.row);
+		say(o, " %s(%u):", c.family, c.family_id);
+		say_bytes(o, c.qualifier);
+		say(o, " @%lld ", (long long)c.ts);
+		if (!deleted)
+			say_bytes(o, c.value);
+		say(o, "\n");
+	}
+	if (err)
+		say(o, "  ends: %s\n", strerror(-err));
+	if (d)
+		s->api->diff_free(d);
+	if (a)
+		s->api->table_close(a);
+	if (b)
+		s->api->table_close(b);
+}
+
+/* Reads and clones of one snapshot; nothing changes it. */
+static int of_one(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, unsigned what, struct out *o)
+{
+	struct tfs_table *snapshot;
+	struct tfs_mutation *m;
+	const char *name = pick_name(r);
+	int err = s->api->snapshot_open(t, name, &snapshot);
+
+	say(o, "snapshot %s: %s\n", name, strerror(-err));
+	if (err)
+		return 0;
+	if (what == 0) {
+		err = clone_table(s, snapshot, r, o);
+	} else if (what == 1) {
+		err = step_scan(s, snapshot, r, flags, o);
+	} else if (what == 2) {
+		err = step_point(s, snapshot, r, flags, o);
+	} else {
+		m = s->api->mutation_new(snapshot, pick_row(r, flags & ~(unsigned)STEP_LONG));
+		err = m ? s->api->mutation_delete_row(m) : -ENOMEM;
+		if (!err)
+			err = s->api->apply(m, 0, NULL);
+		say(o, "  changes: %s, ", strerror(-err));
+		s->api->mutation_free(m);
+		err = s->api->compact(snapshot);
+		say(o, "%s, ", strerror(-err));
+		err = s->api->table_truncate(snapshot, NULL);
+		say(o, "%s\n", strerror(-err));
+		err = 0;
+	}
+	s->api->table_close(snapshot);
+	return err;
+}
+
+int step_snapshot(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
+{
+	unsigned what = (unsigned)below(r, 14);
+	const char *name = pick_name(r);
+	int err;
+
+	if (what >= 12 && flags & STEP_SINGLE) /* these are a change of each table */
+		what -= 12;
+	switch (what) {
+	case 0:
+	case 1:
+	case 2:
+		err = s->api->snapshot_create(t, name);
+		say(o, "snapshot %s made: %s\n", name, strerror(-err));
+		return err;
+	case 3:
+	case 4:
+		return drop(s, t, name, o);
+	case 5:
+		return clone_table(s, t, r, o);
+	case 6:
+	case 7:
+	case 8:
+	case 9:
+	case 10:
+		return of_one(s, t, r, flags, (what - 6) / 2 ? what - 7 : 0, o);
+	case 11:
+		say_difference(s, t, name, snapshot_names[below(r, 3)], o);
+		return 0;
+	case 12:
+		err = s->api->snapshot_create_all(s->store, name);
+		say(o, "snapshots %s of all made: %s\n", name, strerror(-err));
+		return err;
+	default:
+		err = s->api->snapshot_drop_all(s->store, name);
+		say(o, "snapshots %s of all dropped: %s\n", name, strerror(-err));
+		return err;
+	}
+}
+
+struct said {
+	struct side *s;
+	struct tfs_table *t;
+	struct out *o;
+};
+
+static int say_one(void *arg, const struct tfs_snapshot *info)
+{
+	const struct said *w = arg;
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_table *snapshot;
+	int err = w->s->api->snapshot_open(w->t, info->name, &snapshot);
+
+	say(w->o, "snapshot %s of %lld%s: %s\n", info->name, history_set_back ? 0 : (long long)(info->time_us / 1000),
+		info->of_all ? ", of all" : "", strerror(-err));
+	if (err)
+		return 0;
+	say_schema(w->s, snapshot, w->o);
+	say_scan(w->s, snapshot, &spec, w->o);
+	w->s->api->table_close(snapshot);
+	return 0;
+}
+
+void say_snapshots(struct side *s, struct tfs_table *t, struct out *o)
+{
+	struct said w = {s, t, o};
+	int err = s->api->snapshot_list(t, false, say_one, &w);
+
+	if (err)
+		say(o, "snapshots: %s\n", strerror(-err));
+}
