@@ -5,18 +5,28 @@
  * is in it must be refused: the daemon would wait for its own answers in system
  * calls that SIGKILL cannot end.  Directories are compared by device and inode
  * number, which covers symbolic links and bind mounts.
+ *
+ * If the daemon of an earlier mount has died, calls on its mount point fail with
+ * ENOTCONN, and nothing can use that mount any more.  So the next daemon unmounts
+ * it, lazily because processes may still have files open there.  This is done only
+ * if the mount table shows that the mount is one of tabletfs.
  */
 #include "fs/mountpoint.h"
+
+#include "engine/base/msg.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void __attribute__((format(printf, 2, 3))) say(char **why, const char *fmt, ...)
@@ -108,13 +118,103 @@ static int fuse_device_check(char **why)
 	return err;
 }
 
+/* ---- dead mounts ---- */
+
+/* The absolute path of a mount point that cannot be read itself.  NULL: its parent directory is not there. */
+static char *dead_path(const char *mountpoint)
+{
+	char *copy = strdup(mountpoint), *parent, *joined = NULL, *slash;
+	size_t n = copy ? strlen(copy) : 0;
+
+	while (n > 1 && copy[n - 1] == '/')
+		copy[--n] = 0;
+	slash = copy ? strrchr(copy, '/') : NULL;
+	parent = realpath(!slash ? "." : slash == copy ? "/" : (*slash = 0, copy), NULL);
+	if (parent && asprintf(&joined, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, slash ? slash + 1 : copy) < 0)
+		joined = NULL;
+	free(parent);
+	free(copy);
+	return joined;
+}
+
+/* Replaces \\ooo, by which /proc/self/mountinfo writes blanks and backslashes. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++, to++) {
+		bool octal = s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7';
+
+		*to = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
+		s += octal ? 3 : 0;
+	}
+	*to = 0;
+}
+
+/* Returns true if the topmost mount at path is one of tabletfs. */
+static bool mount_is_ours(const char *path)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool ours = false;
+
+	while (f && getline(&line, &room, f) > 0) {
+		char *at = NULL, *type = strstr(line, " - ");
+
+		if (type && sscanf(line, "%*d %*d %*s %*s %ms", &at) == 1) {
+			unescape(at);
+			if (strcmp(at, path) == 0)
+				ours = strncmp(type + 3, "fuse.tabletfs ", 14) == 0;
+		}
+		free(at);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return ours;
+}
+
+/* Returns 0 or -errno.  Users other than root need fusermount3. */
+static int unmount_lazily(char *path)
+{
+	char program[] = "fusermount3", options[] = "-uqz", end[] = "--", *argv[] = {program, options, end, path, NULL};
+	int status, err;
+	pid_t pid;
+
+	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+		return 0;
+	if (errno != EPERM)
+		return -errno;
+	err = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
+	if (err)
+		return -err;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
+}
+
+/* Unmounts the mounts at the mount point whose daemons have died. */
+static void remove_dead(const char *mountpoint)
+{
+	char *path = dead_path(mountpoint);
+	struct stat st;
+
+	while (path && stat(path, &st) != 0 && errno == ENOTCONN && mount_is_ours(path) && unmount_lazily(path) == 0)
+		msg_notice("%s: the daemon of an earlier mount has died; it is unmounted", path);
+	free(path);
+}
+
 int mountpoint_check(const char *mountpoint, const char *source, char **path, char **why)
 {
-	char *real = realpath(mountpoint, NULL);
 	struct stat st;
+	char *real;
 	int err = 0;
 
 	*why = NULL;
+	if (stat(mountpoint, &st) != 0 && errno == ENOTCONN)
+		remove_dead(mountpoint);
+	real = realpath(mountpoint, NULL);
 	if (!real || stat(real, &st) != 0) {
 		err = -errno;
 		if (err == -ENOTCONN)

@@ -6,6 +6,7 @@
 #include "engine/base/bytes.h"
 
 /*
+ * Unmounts mounts of tabletfs at the mount point whose daemons have died.
  * Sets *path to the absolute path of the mount point; the caller frees it.
  * source is the data directory or a URL.  Returns 0, or -errno and sets
  * *why to one line that names the mount point, the cause and, where there is
