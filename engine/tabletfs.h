@@ -116,6 +116,8 @@ struct tfs_options {
 	bool sync;          /* every commit is on disk before it is acknowledged */
 	bool no_background; /* for tests: flush and compact only on request */
 	int log_level;      /* of the process: 0 errors, 1 also warnings, 2 notices, 3 infos, 4 debug; -1: unchanged, at first 2 */
+	/* Of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
+	char data[1024], mountpoint[1024], mount_options[512];
 };
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);
@@ -125,6 +127,8 @@ TFS_API void tfs_options_init(struct tfs_options *o);
  * an error sets *why to "FILE:LINE: reason", which the caller frees.
  */
 TFS_API int tfs_options_load(struct tfs_options *o, const char *path, char **why) TFS_CHECKED;
+/* All settings of tabletfs.conf(5) with their defaults, as comments of that file.  The caller frees *text. */
+TFS_API int tfs_options_example(char **text) TFS_CHECKED;
 
 struct tfs_store;
 /*
@@ -171,6 +175,11 @@ TFS_API int tfs_config(struct tfs_store *s, char **text) TFS_CHECKED;
  * caller frees.
  */
 TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why) TFS_CHECKED;
+/*
+ * Replaces all settings that can change by those of o.  *left: the names of the
+ * other settings that differ in o, "" if there are none; the caller frees it.
+ */
+TFS_API int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left) TFS_CHECKED;
 /* All metrics as one page of Prometheus text.  The caller frees *text. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
 

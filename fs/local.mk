@@ -4,7 +4,7 @@
 # without a store.
 fs_sources = \
 	%D%/stream/bulk.c \
-	%D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/session.c %D%/session.h \
+	%D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/options.c %D%/options.h %D%/service.c %D%/service.h %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch_store.c %D%/node/cell.c \

@@ -207,7 +207,7 @@ static void loop_join(pthread_t thread)
 	}
 }
 
-int loop_run(bool single_threaded, const sigset_t *ends)
+int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig))
 {
 	struct sigaction sa = {.sa_handler = loop_interrupt};
 	int r, sig, started = 0, threads = single_threaded ? 1 : THREADS;
@@ -230,7 +230,9 @@ int loop_run(bool single_threaded, const sigset_t *ends)
 	if (started)
 		r = 0; /* fewer threads are enough */
 	if (r == 0) {
-		(void)sigwait(ends, &sig);
+		do
+			(void)sigwait(signals, &sig);
+		while (!ends(sig));
 		notify_stop();
 	}
 	fuse_session_exit(fs.session);

@@ -10,12 +10,12 @@
 #include <signal.h>
 
 /*
- * Serves fs.session until it is unmounted or the process receives one of the
- * signals `ends`, which every thread blocks; SIGTERM is one of them.  A second
- * signal has no effect.  All requests that have begun are finished when it
- * returns.
+ * Serves fs.session until it is unmounted or ends() returns true for a signal
+ * that the process has received, one of `signals`, which every thread blocks;
+ * SIGTERM is one of them.  A later signal has no effect.  All requests that have
+ * begun are finished when it returns.
  */
-int loop_run(bool single_threaded, const sigset_t *ends) TFS_MUST;
+int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig)) TFS_MUST;
 /* read(2) of the device; may poll for a while before it sleeps. */
 ssize_t loop_read(int fd, void *buf, size_t n);
 

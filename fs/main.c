@@ -7,11 +7,14 @@
  * terminal and a non-zero exit before anything is mounted.  The child opens the
  * store, because its threads would not survive the fork.
  *
- * End: by fusermount3 -u, SIGTERM, SIGINT or SIGHUP.  Steps: stop serving,
- * unmount, commit the staged bytes of open descriptors, drop scratch (each file
- * is logged), close the tables, close the store (everything is durable).  A
- * second signal changes nothing.  SIGUSR1, SIGUSR2 and SIGPIPE do not end the
- * daemon.
+ * End: by fusermount3 -u, SIGTERM or SIGINT.  Steps: stop serving, unmount,
+ * commit the staged bytes of open descriptors, drop scratch (each file is
+ * logged), close the tables, close the store (everything is durable).  A second
+ * signal changes nothing.  SIGUSR1, SIGUSR2 and SIGPIPE do not end the daemon.
+ *
+ * SIGHUP reads the settings again.  In the foreground, where a terminal sends it
+ * when it closes, it ends the daemon, unless a service manager waits for the
+ * daemon's messages.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -21,7 +24,9 @@
 #include "fs/file/stage.h"
 #include "fs/loop.h"
 #include "fs/mountpoint.h"
+#include "fs/options.h"
 #include "fs/request/stream.h"
+#include "fs/service.h"
 #include "fs/session.h"
 
 #include <errno.h>
@@ -29,91 +34,10 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define DEFAULT_CONFIG "/etc/tabletfs.conf"
-
-struct command {
-	char *source, *mountpoint, *config;
-	int foreground, debug, single, help, version;
-	int read_only, sync, quiet, latest;
-	bool own_source; /* fsname= was given */
-};
-
-enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
-
-#define OPTION(text, field)                                                                                                        \
-	{                                                                                                                          \
-		text, offsetof(struct command, field), 1                                                                           \
-	}
-static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("-d", debug), OPTION("debug", debug),
-	OPTION("-s", single), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
-	OPTION("sync", sync), OPTION("quiet", quiet), OPTION("latest", latest), {"config=%s", offsetof(struct command, config), 0},
-	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
-	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
-
-static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
-{
-	struct command *c = data;
-
-	if (key == KEY_RO || key == KEY_RW) {
-		c->read_only = key == KEY_RO;
-		return 1; /* the kernel needs it too */
-	}
-	if (key == KEY_FSNAME)
-		c->own_source = true;
-	if (key == KEY_ALLOW_OTHER)
-		fs.many_users = true;
-	if (key == KEY_MAX_READ)
-		fs.max_read = (unsigned)strtoul(arg + strlen("max_read="), NULL, 10);
-	/* Options in fstab that are meant for other programs. */
-	if (key == FUSE_OPT_KEY_OPT &&
-		(strncmp(arg, "x-", 2) == 0 || strncmp(arg, "X-", 2) == 0 || strncmp(arg, "comment=", 8) == 0))
-		return 0;
-	if (key != FUSE_OPT_KEY_NONOPT)
-		return 1;
-	if (!c->source)
-		c->source = strdup(arg);
-	else if (!c->mountpoint)
-		c->mountpoint = strdup(arg);
-	else {
-		fprintf(stderr, "tabletfs: %s: one argument too many\n", arg);
-		return -1;
-	}
-	return 0;
-}
-
-static void print_usage(FILE *to)
-{
-	fputs("usage: tabletfs DATADIR MOUNTPOINT [options]\n"
-	      "\n"
-	      "Mounts the tables of a data directory (made if absent or empty) as a file tree.\n"
-	      "\n"
-	      "    -f                     stay in the foreground\n"
-	      "    -d   -o debug          the same, and show every request\n"
-	      "    -s                     serve with a single thread\n"
-	      "    -V   --version         print the version\n"
-	      "    -h   --help            print this\n"
-	      "    -o ro                  read-only, everything cached\n"
-	      "    -o sync                every commit is on disk before close returns\n"
-	      "    -o quiet               chmod and chown of cells succeed without effect\n"
-	      "    -o latest              tables show plain names, newest versions only\n"
-	      "    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"
-	      "\n"
-	      "FUSE options:\n",
-		to);
-	fuse_lowlevel_help();
-}
 
 /* ---- the background ---- */
 
@@ -181,26 +105,15 @@ static void report_mounted(void)
 
 static int open_store(const struct command *c)
 {
-	struct tfs_options o;
+	const struct tfs_options *o = &c->settings;
 	char *why = NULL;
 	unsigned errors;
-	int err = 0;
+	int err;
 
-	tfs_options_init(&o);
-	if (c->config)
-		err = tfs_options_load(&o, c->config, &why);
-	else if (access(DEFAULT_CONFIG, F_OK) == 0)
-		err = tfs_options_load(&o, DEFAULT_CONFIG, &why);
-	if (err) {
-		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
-		free(why);
-		return err;
-	}
-	o.sync = o.sync || c->sync;
-	if (o.log_level >= 0)
-		msg_set_level((enum msg_level)o.log_level);
+	if (o->log_level >= 0)
+		msg_set_level((enum msg_level)o->log_level);
 	errors = msg_error_count();
-	err = tfs_open(c->source, &o, &fs.store, &why);
+	err = tfs_open(c->source, o, &fs.store, &why);
 	/* An error that the engine has logged is on standard error already. */
 	if (err && msg_error_count() == errors)
 		fprintf(stderr, "tabletfs: %s%s%s\n", why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-err));
@@ -242,9 +155,42 @@ static int close_store(void)
 	return err;
 }
 
+/* ---- signals ---- */
+
+static const struct command *started; /* NULL: SIGHUP ends the daemon */
+
+static void reload(void)
+{
+	struct tfs_options o;
+	char *why, *left = NULL;
+	int err;
+
+	service_say("RELOADING=1");
+	err = command_load(started, &o, &why);
+	if (!err)
+		err = tfs_config_replace(fs.store, &o, &left);
+	if (err)
+		msg_error("the settings stay as they are: %s", why ? why : strerror(-err));
+	else if (*left)
+		msg_warning("%s: these settings change at the next mount: %s", started->config, left);
+	else
+		msg_notice("%s: the settings were read again", started->config ? started->config : "no file of settings");
+	free(why);
+	free(left);
+	service_say("READY=1");
+}
+
+static bool signal_ends(int sig)
+{
+	if (sig != SIGHUP || !started)
+		return true;
+	reload();
+	return false;
+}
+
 static int mount_serve(const struct command *c, struct fuse_args *args, const char *mountpoint)
 {
-	sigset_t ends;
+	sigset_t signals;
 	int err;
 
 	fs.read_only = c->read_only;
@@ -255,12 +201,12 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
-	/* All threads block the signals that end the mount; loop_run() waits for them. */
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	/* All threads block these signals; loop_run() waits for them. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	err = session_new(args);
 	if (err) {
 		/* libfuse has printed the option. */
@@ -289,46 +235,28 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 		(void)!close_store();
 		return err;
 	}
+	if (service_init() || !(c->foreground || c->debug))
+		started = c;
 	report_mounted();
 	msg_notice("%s mounted on %s%s", c->source, mountpoint, fs.read_only ? ", read-only" : "");
-	err = loop_run(c->single, &ends);
+	err = service_start(mountpoint);
+	if (err)
+		msg_error("the messages to the service manager: %s", strerror(-err));
+	if (!err)
+		err = loop_run(c->single, &signals, signal_ends);
 	if (err)
 		msg_error("the mount ended: %s", strerror(-err));
+	service_say("STOPPING=1");
 	session_end();
+	service_stop();
 	return close_store() || err ? -EIO : 0;
-}
-
-static int add_options(const struct command *c, struct fuse_args *args)
-{
-	char name[512];
-	size_t n = 0;
-	int err;
-
-	/* In the mount table, a comma or a backslash would end the name. */
-	for (const char *s = c->source; *s && n < sizeof(name) - 3; s++) {
-		if (*s == ',' || *s == '\\')
-			name[n++] = '\\';
-		name[n++] = *s;
-	}
-	name[n] = 0;
-	err = fuse_opt_add_arg(args, "-o");
-	if (err == 0) {
-		char *option;
-
-		if (asprintf(&option, "default_permissions,subtype=tabletfs%s%s",
-			    c->own_source ? "" : ",fsname=", c->own_source ? "" : name) < 0)
-			return -ENOMEM;
-		err = fuse_opt_add_arg(args, option);
-		free(option);
-	}
-	return err ? -ENOMEM : 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	struct command c = {0};
-	char *mountpoint = NULL, *source = NULL, *why;
+	char *mountpoint = NULL, *why;
 	int r = 1;
 
 	file_raise_limit();
@@ -343,53 +271,20 @@ int main(int argc, char **argv)
 	 * never shrinks: 2.4 GB was seen with a heap for each thread, 0.6 with two.
 	 */
 	mallopt(M_ARENA_MAX, 2);
-	if (fuse_opt_parse(&args, &c, option_spec, take_argument) != 0)
+	if (command_read(argc, argv, &c, &args) != 0)
 		goto out;
-	if (c.help) {
-		print_usage(stdout);
-		r = 0;
+	if (c.help || c.version || c.print || c.check) {
+		r = c.help          ? command_help()
+			: c.version ? command_version()
+			: c.print   ? command_print_config()
+				    : command_check(c.check);
 		goto out;
-	}
-	if (c.version) {
-		printf("tabletfs %s\n", PACKAGE_VERSION);
-		fuse_lowlevel_version();
-		r = 0;
-		goto out;
-	}
-	if (!c.source || !c.mountpoint) {
-		fprintf(stderr, "usage: tabletfs DATADIR MOUNTPOINT [options]; see tabletfs -h\n");
-		goto out;
-	}
-	/* The working directory of the background process is /. */
-	if (!strstr(c.source, "://") && c.source[0] != '/') {
-		char *cwd = getcwd(NULL, 0);
-
-		if (!cwd || asprintf(&source, "%s/%s", cwd, c.source) < 0)
-			source = NULL;
-		free(cwd);
-		if (!source)
-			goto out;
-		free(c.source);
-		c.source = source;
 	}
 	if (mountpoint_check(c.mountpoint, c.source, &mountpoint, &why)) {
 		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(ENOMEM));
 		free(why);
 		goto out;
 	}
-	if (c.config) {
-		char *config = realpath(c.config, NULL);
-
-		if (!config) {
-			fprintf(stderr, "tabletfs: -o config=%s: %s\n", c.config,
-				c.config[0] ? strerror(errno) : "the name of a file is missing");
-			goto out;
-		}
-		free(c.config);
-		c.config = config;
-	}
-	if (add_options(&c, &args) || (c.debug && fuse_opt_add_arg(&args, "-odebug")))
-		goto out;
 	if (!c.foreground && !c.debug && go_background()) {
 		fprintf(stderr, "tabletfs: %s\n", strerror(errno));
 		goto out;
@@ -398,8 +293,6 @@ int main(int argc, char **argv)
 out:
 	fuse_opt_free_args(&args);
 	free(mountpoint);
-	free(c.source);
-	free(c.mountpoint);
-	free(c.config);
+	command_free(&c);
 	return r;
 }

@@ -102,7 +102,7 @@ sub check_subcommands {
 
 sub check_configuration {
 	my ($code, $page) = @_;
-	my @keys = $code =~ /^\t\{"(\w+)", (?:SIZE|DURATION|COUNT|LEVEL|FLAG),/mg;
+	my @keys = $code =~ /^\t\{"(\w+)", (?:SIZE|DURATION|COUNT|LEVEL|FLAG|TEXT|PATH),/mg;
 	my @bad = differ(\@keys, [$page =~ /^\.It Va (\w+)/mg], 'engine/client/options.c', 'tabletfs.conf(5)');
 	while ($code =~ /^\t\t\.(\w+)_bytes = (\d+)u << 20,$/mg) {
 		push @bad, "$1: its default is $2M" unless $page =~ /^\.It Va $1 Pq size, default $2M/m;
@@ -274,7 +274,7 @@ check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables", tables, true/m, '"tables", tables, false']);
 check('lines of status', \&check_status, [join('', map { sources($_) } qw(engine/server/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);
-check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ ne 'fs/mountpoint.c' } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c $src/fs/*/*.c")), $page{'tabletfs.7'}],
+check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ !~ m{^fs/(?:mountpoint|service)\.c$} } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c $src/fs/*/*.c")), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
 check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $locking],
 	[1, qr/^  RANK_CLOCK.*\n/m, ''], [1, qr/^  (RANK_TASK .*\n)  (RANK_CLOCK .*\n)/m, '  RANK_CLOCK' . "\n" . '  RANK_TASK' . "\n"],

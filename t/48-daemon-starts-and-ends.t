@@ -39,8 +39,13 @@ ok "a daemon that dies" mount_store
 kill -9 "$daemon"
 wait "$daemon" 2>/dev/null
 daemon=
-refused_at "  leaves a dead mount, named with its remedy" "has died.*fusermount3 -u $M" "$W/over/absent" "$M"
-fusermount3 -u "$M"
+ln -s "$M" "$W/over/dead"
+refused_at "  leaves a dead mount; through a link it is named with its remedy" "has died.*fusermount3 -u $W/over/dead" "$W/over/absent" "$W/over/dead"
+fails "  whose calls fail" 'not connected' stat "$M/"
+ok "the next daemon unmounts it" mount_store
+like "$(cat "$W/daemon.err")" "$M: the daemon of an earlier mount has died" "  and says so"
+unmount_store
+ok "  nothing is left there" bash -c "! mountpoint -q '$M'"
 rm -rf "$D"
 fails "an empty config=" 'config=: the name of a file is missing' t "$TABLETFS" -o config= "$D" "$M"
 fails "an unknown option names the help" 'tabletfs -h' t "$TABLETFS" -o nosuch "$D" "$M"
@@ -133,6 +138,45 @@ fails "a configuration that is not there" 'nowhere.conf' t "$TABLETFS" -o config
 : >"$W/good.conf"
 ok "an empty configuration" mount_store -o config="$W/good.conf"
 unmount_store
+# --check-config agrees.
+checks() {
+	printf '%s\n' "$1" >"$W/check.conf"
+	t "$TABLETFS" --check-config "$W/check.conf" 2>&1
+	echo "status $?"
+}
+if [ -z "$MODEL" ]; then
+	is "$(checks '')" 'status 0' "--check-config: an empty file is valid"
+	is "$(checks $'\n\ncolour = 1;')" "tabletfs: $W/check.conf:3: colour: unknown setting"$'\nstatus 1' "  an error has file, line and cause"
+	is "$(checks 'data = "here";')" "tabletfs: $W/check.conf:1: data: must be an absolute path of at most 1023 bytes"$'\nstatus 1' \
+		"  a path must be absolute"
+	like "$(checks 'mount_options = "ro,colour=red";')" 'check.conf: mount_options: "ro,colour=red" contains a wrong option' "  the options of the mount are checked"
+	fails "  a file that is not there" 'nowhere.conf: No such file' t "$TABLETFS" --check-config "$W/nowhere.conf"
+	fails "  no file" 'missing argument' t "$TABLETFS" --check-config
+	t "$TABLETFS" --print-config >"$W/example.conf"
+	is "$(grep -vcE '^(#.*)?$' "$W/example.conf")" 0 "--print-config prints comments only"
+	sed 's/^#\([a-z]\)/\1/' "$W/example.conf" >"$W/all.conf"
+	ok "  and without # its settings are valid" t "$TABLETFS" --check-config "$W/all.conf"
+	ok "  and mount" mount_store -o config="$W/all.conf"
+	is "$(sed 's/^# //; s/ (at the mount only)//' "$M/.tabletfs/config" | grep -v '^data\|^mountpoint')" \
+		"$(grep '^[a-z]' "$W/all.conf" | grep -v '^data\|^mountpoint')" "  as the defaults that they are"
+	unmount_store
+	printf 'data = "%s";\nmountpoint = "%s";\nmount_options = "ro,noatime";\nsync_interval = "2s";\n' "$D" "$M" >"$W/own.conf"
+	ok "a configuration that names data directory, mount point and options" t "$TABLETFS" -o config="$W/own.conf"
+	like "$(grep -F " $M " /proc/self/mounts)" "$D .* fuse.tabletfs ro,.*noatime" "  is all that a mount needs"
+	pid=$(pgrep -f "config=$W/own.conf")
+	printf 'sync_interval = "3s"; compaction_threads = 1;\n' >"$W/own.conf"
+	kill -HUP "$pid"
+	soon 'sed -n "s/^sync_interval = //p" "$M/.tabletfs/config"' '"3s";' "SIGHUP to a daemon in the background reads the settings again"
+	soon 'tail -n 1 "$M/.tabletfs/log" | cut -d" " -f2-' "warning: $W/own.conf: these settings change at the next mount: mount_options, compaction_threads" \
+		"  the log names those that cannot change"
+	echo 'memtable = "7";' >"$W/own.conf"
+	kill -HUP "$pid"
+	soon 'tail -n 1 "$M/.tabletfs/log" | cut -d" " -f2-' "error: the settings stay as they are: $W/own.conf:1: memtable: must be from 1M to 1T" \
+		"  a wrong file changes nothing"
+	fusermount3 -u "$M"
+	released() { t "$TABLETCTL" check "$D"; }
+	wait_for "the store" released
+fi
 
 # ---- in the background ----
 exec 7>"$W/lock"

@@ -101,6 +101,10 @@ int table_no_family(struct tfs_table *t) TFS_MUST;
 int options_render(const struct tfs_options *o, struct buf *out) TFS_MUST;
 /* Replaces settings of o by those of the text.  -EINVAL: one is wrong or cannot change; *why as of tfs_options_load. */
 int options_change(struct tfs_options *o, struct slice text, char **why) TFS_MUST;
+/* Appends all settings with their defaults as comments. */
+int options_render_example(struct buf *out) TFS_MUST;
+/* Replaces the settings of o that can change by those of from; appends the names of the others that differ to left. */
+int options_adopt(struct tfs_options *o, const struct tfs_options *from, struct buf *left) TFS_MUST;
 
 /*
  * Calls the master, and stores the schema of its answer in the table's handle.

@@ -33,7 +33,8 @@ void tfs_options_init(struct tfs_options *o)
 	};
 }
 
-enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG };
+enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH };
+/* Also the text of the example configuration. */
 struct setting {
 	const char *name;
 	enum setting_type type;
@@ -41,26 +42,53 @@ struct setting {
 	size_t at;    /* offset in struct tfs_options */
 	uint64_t least, most;
 	const char *range; /* the reason for a value outside of it */
+	const char *about; /* the lines of its comment */
 };
+#define AT(member) offsetof(struct tfs_options, member)
+#define LONGEST(member) sizeof(((struct tfs_options *)0)->member) - 1
 static const struct setting settings[] = {
-	{"block_cache", SIZE, true, offsetof(struct tfs_options, block_cache_bytes), 1u << 20, 1ull << 42, "must be from 1M to 4T"},
-	{"memtable", SIZE, true, offsetof(struct tfs_options, memtable_bytes), 1u << 20, 1ull << 40, "must be from 1M to 1T"},
-	{"table_cache", SIZE, true, offsetof(struct tfs_options, table_cache_bytes), 1u << 20, 1ull << 40, "must be from 1M to 1T"},
-	{"log_segment", SIZE, false, offsetof(struct tfs_options, log_segment_bytes), 1u << 20, 1ull << 32,
-		"must be from 1M to 4G"},
-	{"sync", FLAG, true, offsetof(struct tfs_options, sync), 0, 0, ""},
-	{"sync_interval", DURATION, true, offsetof(struct tfs_options, sync_interval_us), 1000, 3600000000ull,
-		"must be from 1ms to 1h"},
-	{"compaction_threads", COUNT, false, offsetof(struct tfs_options, compaction_threads), 1, 64, "must be from 1 to 64"},
-	{"compaction_rate", SIZE, true, offsetof(struct tfs_options, compaction_rate), 1u << 20, 1ull << 42,
-		"must be 0 or from 1M to 4T"},
-	{"major_within", DURATION, false, offsetof(struct tfs_options, major_within_us), 3600000000ull, 3650 * 86400000000ull,
-		"must be from 1h to 3650d"},
-	{"clock_gap", DURATION, false, offsetof(struct tfs_options, clock_gap_us), 3600000000ull, 36500 * 86400000000ull,
-		"must be from 1h to 36500d"},
-	{"log_level", LEVEL, true, offsetof(struct tfs_options, log_level), 0, 0, ""},
+	{"data", PATH, false, AT(data), 0, LONGEST(data), "must be an absolute path of at most 1023 bytes",
+		"The data directory.  The argument DATADIR of tabletfs replaces it."},
+	{"mountpoint", PATH, false, AT(mountpoint), 0, LONGEST(mountpoint), "must be an absolute path of at most 1023 bytes",
+		"The mount point.  The argument MOUNTPOINT of tabletfs replaces it."},
+	{"mount_options", TEXT, false, AT(mount_options), 0, LONGEST(mount_options), "must be a string of at most 511 bytes",
+		"Options of the mount, separated by commas, as after -o of tabletfs(1):\n\"allow_other\" lets all users in, "
+		"as modes and owners permit."},
+	{"block_cache", SIZE, true, AT(block_cache_bytes), 1u << 20, 1ull << 42, "must be from 1M to 4T",
+		"Memory for uncompressed blocks of SSTables and for single cells that were read."},
+	{"memtable", SIZE, true, AT(memtable_bytes), 1u << 20, 1ull << 40, "must be from 1M to 1T",
+		"Memory of all memtables together."},
+	{"table_cache", SIZE, true, AT(table_cache_bytes), 1u << 20, 1ull << 40, "must be from 1M to 1T",
+		"Memory for indexes, Bloom filters and dictionaries of open SSTables."},
+	{"log_segment", SIZE, false, AT(log_segment_bytes), 1u << 20, 1ull << 32, "must be from 1M to 4G",
+		"The largest segment of the commit log."},
+	{"sync", FLAG, true, AT(sync), 0, 0, "must be true or false", "Every commit is on disk before it is acknowledged."},
+	{"sync_interval", DURATION, true, AT(sync_interval_us), 1000, 3600000000ull, "must be from 1ms to 1h",
+		"The commit log is synced at the latest this long after a commit."},
+	{"compaction_threads", COUNT, false, AT(compaction_threads), 1, 64, "must be from 1 to 64",
+		"Threads for merging and major compactions."},
+	{"compaction_rate", SIZE, true, AT(compaction_rate), 1u << 20, 1ull << 42, "must be 0 or from 1M to 4T",
+		"Bytes a second that all merging and major compactions together write.\n0 is no limit."},
+	{"major_within", DURATION, false, AT(major_within_us), 3600000000ull, 3650 * 86400000000ull, "must be from 1h to 3650d",
+		"After this time, no file contains cells that were deleted or have expired."},
+	{"clock_gap", DURATION, false, AT(clock_gap_us), 3600000000ull, 36500 * 86400000000ull, "must be from 1h to 36500d",
+		"At a mount the system's clock is trusted if it differs by no more than this\nfrom the time when the store was last "
+		"mounted."},
+	{"log_level", LEVEL, true, AT(log_level), 0, 0, "must be \"error\", \"warning\", \"notice\", \"info\" or \"debug\"",
+		"Messages of this level and above are written."},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+static const char *text_set(struct tfs_options *o, const struct setting *s, const char *text)
+{
+	if (!text || strlen(text) > s->most || (s->type == PATH && *text && *text != '/' && !strstr(text, "://")))
+		return s->range;
+	for (const char *c = text; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			return "must not contain control characters";
+	memcpy((char *)o + s->at, text, strlen(text) + 1);
+	return NULL;
+}
 
 /* Sets one option.  Returns NULL, or the reason of a refusal. */
 static const char *option_set(struct tfs_options *o, const config_setting_t *c, bool changes)
@@ -80,13 +108,15 @@ static const char *option_set(struct tfs_options *o, const config_setting_t *c, 
 		return "cannot change while the store is open";
 	if (s->type == LEVEL) {
 		if (!text || !msg_level_parse(text, &level))
-			return "must be \"error\", \"warning\", \"notice\", \"info\" or \"debug\"";
+			return s->range;
 		o->log_level = (int)level;
 		return NULL;
 	}
+	if (s->type == TEXT || s->type == PATH)
+		return text_set(o, s, text);
 	if (s->type == FLAG) {
 		if (config_setting_type(c) != CONFIG_TYPE_BOOL)
-			return "must be true or false";
+			return s->range;
 		*(bool *)((char *)o + s->at) = config_setting_get_bool(c);
 		return NULL;
 	}
@@ -228,6 +258,17 @@ static int render_units(struct buf *out, uint64_t v, const struct unit *u)
 	return buf_printf(out, "\"%llu%s\"", (unsigned long long)(v / u->size), u->name);
 }
 
+static int render_text(struct buf *out, const char *text)
+{
+	int err = buf_u8(out, '"');
+
+	for (; *text && !err; text++)
+		err = (unsigned char)*text < 0x20 || *text == 0x7f ? buf_printf(out, "\\x%02x", *text)
+			: *text == '"' || *text == '\\'            ? buf_printf(out, "\\%c", *text)
+								   : buf_u8(out, (uint8_t)*text);
+	return err ? err : buf_u8(out, '"');
+}
+
 static int render_value(const struct tfs_options *o, const struct setting *s, struct buf *out)
 {
 	static const struct unit sizes[] = {{1ull << 40, "T"}, {1u << 30, "G"}, {1u << 20, "M"}, {1u << 10, "K"}, {1, ""}};
@@ -247,6 +288,9 @@ static int render_value(const struct tfs_options *o, const struct setting *s, st
 		return buf_printf(out, "\"%s\"", levels[o->log_level < 0 ? MSG_NOTICE : o->log_level]);
 	case FLAG:
 		return buf_printf(out, "%s", *(const bool *)at ? "true" : "false");
+	case TEXT:
+	case PATH:
+		return render_text(out, at);
 	}
 	return -EINVAL;
 }
@@ -264,5 +308,79 @@ int options_render(const struct tfs_options *o, struct buf *out)
 		if (!err)
 			err = buf_printf(out, s->changes ? ";\n" : "; (at the mount only)\n");
 	}
+	return err;
+}
+
+/* The comment of a setting: what it is, its range, and whether it can change. */
+static int render_about(const struct setting *s, struct buf *out)
+{
+	static const char must[] = "must ";
+	int err = buf_printf(out, "\n# ");
+
+	for (const char *c = s->about; *c && !err; c++)
+		err = *c == '\n' ? buf_printf(out, "\n# ") : buf_u8(out, (uint8_t)*c);
+	if (!err)
+		err = buf_printf(out, "\n# It must %s%s\n#", s->range + strlen(must),
+			s->changes ? ".  It can change while the store is mounted." : ".");
+	return err;
+}
+
+int options_render_example(struct buf *out)
+{
+	struct tfs_options defaults;
+	int err;
+
+	tfs_options_init(&defaults);
+	err = buf_printf(out,
+		"# Settings of tabletfs with their defaults; tabletfs.conf(5) describes them.\n"
+		"# To set one, remove the # before it.\n");
+	for (unsigned i = 0; i < SETTINGS && !err; i++) {
+		err = render_about(&settings[i], out);
+		if (!err)
+			err = buf_printf(out, "%s = ", settings[i].name);
+		if (!err)
+			err = render_value(&defaults, &settings[i], out);
+		if (!err)
+			err = buf_printf(out, ";\n");
+	}
+	return err;
+}
+
+/* ---- from a file that was read again ---- */
+
+static bool value_same(const struct setting *s, const struct tfs_options *a, const struct tfs_options *b)
+{
+	struct buf one = {0}, other = {0};
+	bool same =
+		render_value(a, s, &one) == 0 && render_value(b, s, &other) == 0 && slice_eq(buf_slice(&one), buf_slice(&other));
+
+	buf_fini(&one);
+	buf_fini(&other);
+	return same;
+}
+
+static void value_copy(const struct setting *s, struct tfs_options *to, const struct tfs_options *from)
+{
+	static const size_t size[] = {[SIZE] = sizeof(size_t),
+		[DURATION] = sizeof(uint64_t),
+		[COUNT] = sizeof(unsigned),
+		[LEVEL] = sizeof(int),
+		[FLAG] = sizeof(bool)};
+
+	memcpy((char *)to + s->at, (const char *)from + s->at, size[s->type]);
+}
+
+int options_adopt(struct tfs_options *o, const struct tfs_options *from, struct buf *left)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < SETTINGS && !err; i++) {
+		if (settings[i].changes)
+			value_copy(&settings[i], o, from);
+		else if (!value_same(&settings[i], o, from))
+			err = buf_printf(left, "%s%s", left->n ? ", " : "", settings[i].name);
+	}
+	if (o->log_level < 0)
+		o->log_level = MSG_NOTICE;
 	return err;
 }

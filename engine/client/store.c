@@ -122,6 +122,21 @@ int tfs_config(struct tfs_store *s, char **text)
 	return text_finish(&b, err, text);
 }
 
+int tfs_options_example(char **text)
+{
+	struct buf b = {0};
+
+	return text_finish(&b, options_render_example(&b), text);
+}
+
+static void config_set_locked(struct tfs_store *s, const struct tfs_options *next)
+{
+	if (next->log_level >= 0)
+		msg_set_level((enum msg_level)next->log_level);
+	s->o.change(s->o.arg, next);
+	s->o.options = *next;
+}
+
 int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why)
 {
 	struct tfs_options next;
@@ -132,13 +147,28 @@ int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why)
 	mutex_lock(&s->config_lock);
 	next = s->o.options;
 	err = options_change(&next, slice_of_bytes(text), why);
-	if (!err) {
-		if (next.log_level >= 0)
-			msg_set_level((enum msg_level)next.log_level);
-		s->o.change(s->o.arg, &next);
-		s->o.options = next;
-	}
+	if (!err)
+		config_set_locked(s, &next);
 	mutex_unlock(&s->config_lock);
+	return err;
+}
+
+int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left)
+{
+	struct tfs_options next;
+	struct buf names = {0};
+	int err;
+
+	mutex_lock(&s->config_lock);
+	next = s->o.options;
+	err = options_adopt(&next, o, &names);
+	if (!err)
+		err = text_finish(&names, 0, left);
+	if (!err)
+		config_set_locked(s, &next);
+	mutex_unlock(&s->config_lock);
+	if (err)
+		buf_fini(&names);
 	return err;
 }
 

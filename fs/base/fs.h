@@ -34,6 +34,7 @@ struct fs {
 	uid_t uid;         /* the user who mounted; owner of the root */
 	gid_t gid;
 	_Atomic uint64_t changes; /* counts commits */
+	_Atomic unsigned verbs;   /* control files that are being applied, which may last for minutes */
 	struct mutex schema_lock; /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
 	/* By inode number, which is a hash of the key, because the kernel may forget a node. */
 	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */

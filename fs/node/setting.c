@@ -160,8 +160,10 @@ static int setting_apply(struct node *n, struct content *w, struct changes *c)
 	struct slice text;
 	int err = stage_bytes(&w->image, &text);
 
+	fs.verbs++;
 	if (err == 0)
 		err = s->apply ? s->apply(n, text, c) : refuse(-EACCES, n, NULL, "it can only be read");
+	fs.verbs--;
 	w->staged = STAGED_NOTHING;
 	return err;
 }

@@ -22,12 +22,14 @@ void model_set_clock(int64_t (*now_us)(void *arg), void *arg);
 
 void model_options_init(struct tfs_options *o);
 int model_options_load(struct tfs_options *o, const char *path, char **why);
+int model_options_example(char **text);
 int model_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why);
 int model_close(struct tfs_store *s);
 int model_sync(struct tfs_store *s);
 int model_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes);
 int model_config(struct tfs_store *s, char **text);
 int model_config_change(struct tfs_store *s, struct tfs_bytes text, char **why);
+int model_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left);
 int model_status(struct tfs_store *s, char **text);
 int model_metrics(struct tfs_store *s, char **text);
 bool model_name_valid(const char *name);

@@ -11,6 +11,7 @@
 
 #define tfs_options_init model_options_init
 #define tfs_options_load model_options_load
+#define tfs_options_example model_options_example
 #define tfs_open model_open
 #define tfs_close model_close
 #define tfs_sync model_sync
@@ -18,6 +19,7 @@
 #define tfs_status model_status
 #define tfs_config model_config
 #define tfs_config_change model_config_change
+#define tfs_config_replace model_config_replace
 #define tfs_confirm_clock model_confirm_clock
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers

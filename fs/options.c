@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line is parsed twice.  The first time finds config=FILE.  The
+ * second time the mount_options of that file are before the other arguments, so
+ * that the command line is stronger, as it is for DATADIR and MOUNTPOINT.
+ */
+#include "fs/options.h"
+
+#include "engine/base/msg.h"
+#include "fs/session.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DEFAULT_CONFIG "/etc/tabletfs.conf"
+
+enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
+
+#define OPTION(text, field)                                                                                                        \
+	{                                                                                                                          \
+		text, offsetof(struct command, field), 1                                                                           \
+	}
+static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("-d", debug), OPTION("debug", debug),
+	OPTION("-s", single), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
+	OPTION("--print-config", print), {"--check-config %s", offsetof(struct command, check), 0}, OPTION("sync", sync),
+	OPTION("quiet", quiet), OPTION("latest", latest), {"config=%s", offsetof(struct command, config), 0},
+	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
+	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
+
+static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
+{
+	struct command *c = data;
+
+	if (key == KEY_RO || key == KEY_RW) {
+		c->read_only = key == KEY_RO;
+		return 1; /* the kernel needs it too */
+	}
+	if (key == KEY_FSNAME)
+		c->own_source = true;
+	if (key == KEY_ALLOW_OTHER)
+		fs.many_users = true;
+	if (key == KEY_MAX_READ)
+		fs.max_read = (unsigned)strtoul(arg + strlen("max_read="), NULL, 10);
+	/* Options in fstab that are meant for other programs. */
+	if (key == FUSE_OPT_KEY_OPT &&
+		(strncmp(arg, "x-", 2) == 0 || strncmp(arg, "X-", 2) == 0 || strncmp(arg, "comment=", 8) == 0))
+		return 0;
+	if (key != FUSE_OPT_KEY_NONOPT)
+		return 1;
+	if (!c->source)
+		c->source = strdup(arg);
+	else if (!c->mountpoint)
+		c->mountpoint = strdup(arg);
+	else {
+		fprintf(stderr, "tabletfs: %s: one argument too many\n", arg);
+		return -1;
+	}
+	return 0;
+}
+
+int command_help(void)
+{
+	fputs("usage: tabletfs DATADIR MOUNTPOINT [options]\n"
+	      "       tabletfs -o config=FILE [options]   (FILE names DATADIR and MOUNTPOINT)\n"
+	      "\n"
+	      "Mounts the tables of a data directory (made if absent or empty) as a file tree.\n"
+	      "\n"
+	      "    -f                     stay in the foreground\n"
+	      "    -d   -o debug          the same, and show every request\n"
+	      "    -s                     serve with a single thread\n"
+	      "    -V   --version         print the version\n"
+	      "    -h   --help            print this\n"
+	      "    --check-config FILE    check the settings in FILE, and mount nothing\n"
+	      "    --print-config         print all settings and their defaults as comments\n"
+	      "    -o ro                  read-only, everything cached\n"
+	      "    -o sync                every commit is on disk before close returns\n"
+	      "    -o quiet               chmod and chown of cells succeed without effect\n"
+	      "    -o latest              tables show plain names, newest versions only\n"
+	      "    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"
+	      "\n"
+	      "FUSE options:\n",
+		stdout);
+	fuse_lowlevel_help();
+	return 0;
+}
+
+int command_version(void)
+{
+	printf("tabletfs %s\n", PACKAGE_VERSION);
+	fuse_lowlevel_version();
+	return 0;
+}
+
+int command_print_config(void)
+{
+	char *text;
+	int err = tfs_options_example(&text);
+
+	if (err) {
+		fprintf(stderr, "tabletfs: %s\n", strerror(-err));
+		return 1;
+	}
+	fputs(text, stdout);
+	free(text);
+	if (fflush(stdout) == 0)
+		return 0;
+	fprintf(stderr, "tabletfs: standard output: %s\n", strerror(errno));
+	return 1;
+}
+
+/* The command line is stronger than the file. */
+static void apply_command(const struct command *c, struct tfs_options *o)
+{
+	o->sync = o->sync || c->sync;
+	if (c->source)
+		snprintf(o->data, sizeof(o->data), "%s", c->source);
+	if (c->mountpoint)
+		snprintf(o->mountpoint, sizeof(o->mountpoint), "%s", c->mountpoint);
+}
+
+int command_load(const struct command *c, struct tfs_options *o, char **why)
+{
+	int err = 0;
+
+	*why = NULL;
+	tfs_options_init(o);
+	if (c->config)
+		err = tfs_options_load(o, c->config, why);
+	if (!err)
+		apply_command(c, o);
+	return err;
+}
+
+/* Appends the arguments, with "-o OPTIONS" after the first. */
+static int join_arguments(int argc, char **argv, const char *options, struct fuse_args *out)
+{
+	int err = fuse_opt_add_arg(out, argv[0]);
+
+	if (!err && *options)
+		err = fuse_opt_add_arg(out, "-o") || fuse_opt_add_arg(out, options);
+	for (int i = 1; i < argc && !err; i++)
+		err = fuse_opt_add_arg(out, argv[i]);
+	return err ? -ENOMEM : 0;
+}
+
+/* Adds the arguments of libfuse that each mount has. */
+static int add_options(const struct command *c, struct fuse_args *args)
+{
+	char name[512];
+	size_t n = 0;
+	int err;
+
+	/* In the mount table, a comma or a backslash would end the name. */
+	for (const char *s = c->source; *s && n < sizeof(name) - 3; s++) {
+		if (*s == ',' || *s == '\\')
+			name[n++] = '\\';
+		name[n++] = *s;
+	}
+	name[n] = 0;
+	err = fuse_opt_add_arg(args, "-o");
+	if (err == 0) {
+		char *option;
+
+		if (asprintf(&option, "default_permissions,subtype=tabletfs%s%s",
+			    c->own_source ? "" : ",fsname=", c->own_source ? "" : name) < 0)
+			return -ENOMEM;
+		err = fuse_opt_add_arg(args, option);
+		free(option);
+	}
+	if (!err && c->debug)
+		err = fuse_opt_add_arg(args, "-odebug");
+	return err ? -ENOMEM : 0;
+}
+
+/* The working directory of the background process is /. */
+static int make_absolute(char **path)
+{
+	char *cwd, *absolute = NULL;
+
+	if (strstr(*path, "://") || **path == '/')
+		return 0;
+	cwd = getcwd(NULL, 0);
+	if (!cwd || asprintf(&absolute, "%s/%s", cwd, *path) < 0)
+		absolute = NULL;
+	free(cwd);
+	if (!absolute) {
+		fprintf(stderr, "tabletfs: %s: %s\n", *path, strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	free(*path);
+	*path = absolute;
+	return 0;
+}
+
+/* given: of the command line.  Sets *config to the absolute path of the file of settings, NULL if there is none. */
+static int find_config(const char *given, char **config)
+{
+	*config = NULL;
+	if (given) {
+		*config = realpath(given, NULL);
+		if (!*config) {
+			fprintf(stderr, "tabletfs: -o config=%s: %s\n", given,
+				*given ? strerror(errno) : "the name of a file is missing");
+			return -EINVAL;
+		}
+	} else if (access(DEFAULT_CONFIG, F_OK) == 0) {
+		*config = strdup(DEFAULT_CONFIG);
+	}
+	return 0;
+}
+
+static int load_settings(const char *path, struct tfs_options *o)
+{
+	char *why = NULL;
+	int err = 0;
+
+	tfs_options_init(o);
+	if (path)
+		err = tfs_options_load(o, path, &why);
+	if (err)
+		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
+	free(why);
+	return err;
+}
+
+static int parse(struct command *c, struct fuse_args *args)
+{
+	return fuse_opt_parse(args, c, option_spec, take_argument) ? -EINVAL : 0;
+}
+
+/* The second time: everything but config=. */
+static int parse_again(struct command *c, struct fuse_args *args, const char *config)
+{
+	int err = parse(c, args);
+
+	if (!err && c->config && (!config || strcmp(c->config, config) != 0)) {
+		fprintf(stderr, "tabletfs: mount_options: config=%s must be in the command line\n", c->config);
+		err = -EINVAL;
+	}
+	free(c->config);
+	c->config = NULL;
+	return err;
+}
+
+int command_read(int argc, char **argv, struct command *c, struct fuse_args *args)
+{
+	struct fuse_args once = FUSE_ARGS_INIT(argc, argv);
+	struct tfs_options settings;
+	struct command first = {0};
+	char *config = NULL;
+	int err = parse(&first, &once);
+
+	fuse_opt_free_args(&once);
+	*c = (struct command){0};
+	if (!err && (first.help || first.version || first.print || first.check)) {
+		*c = first;
+		return 0;
+	}
+	if (!err)
+		err = find_config(first.config, &config);
+	if (!err)
+		err = load_settings(config, &settings);
+	if (!err)
+		err = join_arguments(argc, argv, settings.mount_options, args);
+	if (!err)
+		err = parse_again(c, args, first.config);
+	command_free(&first);
+	c->config = config;
+	if (err)
+		return 1;
+	if (!c->source && settings.data[0])
+		c->source = strdup(settings.data);
+	if (!c->mountpoint && settings.mountpoint[0])
+		c->mountpoint = strdup(settings.mountpoint);
+	if (!c->source || !c->mountpoint) {
+		fprintf(stderr, "usage: tabletfs DATADIR MOUNTPOINT [options]; see tabletfs -h\n");
+		return 1;
+	}
+	if (make_absolute(&c->source) || add_options(c, args))
+		return 1;
+	apply_command(c, &settings);
+	c->settings = settings;
+	return 0;
+}
+
+void command_free(struct command *c)
+{
+	free(c->source);
+	free(c->mountpoint);
+	free(c->config);
+	free(c->check);
+}
+
+int command_check(const char *path)
+{
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	char name[] = "tabletfs", *program = name;
+	struct tfs_options settings;
+	struct command c = {0};
+	int err = load_settings(path, &settings);
+
+	if (err)
+		return 1;
+	/* libfuse checks options when it makes a session, and prints the one that is wrong. */
+	err = join_arguments(1, &program, settings.mount_options, &args);
+	if (!err)
+		err = parse_again(&c, &args, NULL);
+	if (!err)
+		err = session_new(&args);
+	if (!err)
+		fuse_session_destroy(fs.session);
+	else
+		fprintf(stderr, "tabletfs: %s: mount_options: \"%s\" contains a wrong option\n", path, settings.mount_options);
+	command_free(&c);
+	fuse_opt_free_args(&args);
+	return err ? 1 : 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of tabletfs(1), and the settings of tabletfs.conf(5). */
+#ifndef TFS_FS_OPTIONS_H
+#define TFS_FS_OPTIONS_H
+
+#include "fs/base/fs.h"
+
+struct command {
+	char *source, *mountpoint; /* of the command line, or else of the settings; source is absolute */
+	char *config;              /* the absolute path of the file of settings; NULL: there is none */
+	char *check;               /* the file of --check-config */
+	int foreground, debug, single, help, version, print;
+	int read_only, sync, quiet, latest;
+	bool own_source; /* fsname= was given */
+	struct tfs_options settings;
+};
+
+/*
+ * Reads the command line and the settings.  args, empty before, gets the
+ * arguments of libfuse: first the mount_options of the settings, then those of the command
+ * line.  Returns 0, or 1 after a line on standard error.  The caller frees *c in
+ * both cases.
+ */
+int command_read(int argc, char **argv, struct command *c, struct fuse_args *args) TFS_MUST;
+void command_free(struct command *c);
+/*
+ * Loads the file of settings as at the start.  Returns 0, or -errno and sets
+ * *why to one line, which the caller frees.
+ */
+int command_load(const struct command *c, struct tfs_options *o, char **why) TFS_MUST;
+
+/* These print to standard output.  Return the exit status. */
+int command_help(void);
+int command_version(void);
+int command_print_config(void);
+/* Checks a file of settings and its mount_options; a line on standard error names file, line and cause. */
+int command_check(const char *path);
+
+#endif
