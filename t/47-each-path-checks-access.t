@@ -104,6 +104,7 @@ grep -rh value $T/.scan/limit=3/.latest
 READ_ALL_RW = """
 cat $T/.scan/.tsv
 cat $T/.scan/.jsonl
+cat $T/.scan/.tar
 cat $T/r/.row.json
 cat $T/.scan/prefix=r/reverse=yes/.tsv
 """

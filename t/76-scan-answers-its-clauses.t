@@ -56,7 +56,7 @@ EOF2
 sync -f .
 cat >"$W/check.py" <<'EOF2'
 from tap import *
-import base64, json, random, re
+import base64, io, tarfile, json, random, re
 seed, steps, table, state = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 rnd = random.Random("%d %s %s" % (seed, table, state))
 scan = table + "/.scan/"
@@ -146,6 +146,9 @@ for n in range(steps):
     got["keys"] = [unescape(k) for k in slurp(path + ".keys").split(b"\n")[:-1]]
     got["count"] = slurp(path + ".count")
     view = walk(path + ".rows")
+    archive = tarfile.open(fileobj=io.BytesIO(slurp(path + ".tar")), encoding="utf-8", errors="surrogateescape")
+    got["tar"] = {m.name[1:]: archive.extractfile(m).read() for m in archive if m.isfile() and m.name != "./.schema"}
+    wants["tar"] = {k: v[0] for k, v in view.items()}
     got["rows"] = sorted((v[1], v[0]) for v in view.values())
     wants["rows"] = sorted((c[3], c[4]) for c in want)
     got["inodes"] = {k: TREE.get(k) for k in view}

@@ -185,6 +185,8 @@ static int next_cell(struct tar_stream *s, struct buf *out)
 	const struct tfs_bytes *value = &s->cell.value;
 	int err = tfs_scan_next(s->scan, &s->cell);
 
+	if (err == -EINTR) /* the next call continues */
+		return err;
 	if (err <= 0)
 		return end_archive(s, err, out);
 	if (!value->data && s->cell.size)
@@ -219,6 +221,8 @@ int tar_stream_read(struct tar_stream *s, size_t enough, struct buf *out)
 
 		s->begun = true;
 		s->bytes += out->n - before;
+		if (err == -EINTR)
+			return err;
 		if (err)
 			s->result = err;
 	}

@@ -15,7 +15,7 @@
 
 #include <errno.h>
 
-static const char *const scan_streams[] = {".tsv", ".jsonl", ".keys", ".count"};
+static const char *const scan_streams[] = {".tsv", ".jsonl", ".tar", ".keys", ".count"};
 
 static int scan_name(struct node *n, struct buf *out)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .tsv, .jsonl, .keys and .count below a scan: sequential files.  Open begins
+ * .tsv, .jsonl, .tar, .keys and .count below a scan: sequential files.  Open begins
  * the scan, so ages count back from there.  The bytes are made as they are read.
  */
 #include "engine/bulk/escape.h"
 #include "engine/bulk/line.h"
+#include "engine/bulk/tar_stream.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
@@ -18,8 +19,9 @@
 struct stream_state {
 	struct tfs_table *table; /* on behalf of the user: families that the user may not read are left out */
 	struct clauses clauses;
-	struct tfs_scan *scan;     /* .keys, .count; NULL: the scan is that of lines */
+	struct tfs_scan *scan;     /* .keys, .count; NULL: the scan is that of lines or tar */
 	struct line_stream *lines; /* .tsv, .jsonl */
+	struct tar_stream *tar;    /* .tar */
 	struct buf text, row;
 	size_t at; /* bytes of text that were read */
 	uint64_t rows, cells;
@@ -44,6 +46,8 @@ static int begin(struct sequential *s)
 		return err;
 	if (spec.what != TFS_SCAN_CELLS)
 		st->scan = scan;
+	else if (strcmp(name, ".tar") == 0)
+		err = tar_stream_new(st->table, scan, &st->tar);
 	else
 		err = line_stream_new(st->table, scan, strcmp(name, ".tsv") == 0 ? LINE_TSV : LINE_JSON, &st->lines);
 	return err;
@@ -53,8 +57,10 @@ static void end(struct stream_state *st)
 {
 	tfs_scan_free(st->scan);
 	line_stream_free(st->lines);
+	tar_stream_free(st->tar);
 	st->scan = NULL;
 	st->lines = NULL;
+	st->tar = NULL;
 	buf_reset(&st->text);
 	buf_reset(&st->row);
 	st->at = 0;
@@ -148,7 +154,9 @@ static int stream_read(struct sequential *s, void *buf, size_t n, size_t *got)
 		buf_reset(&st->text);
 		st->at = 0;
 	}
-	r = st->lines ? line_stream_read(st->lines, st->at + n, &st->text) : read_keys(st, st->at + n);
+	r = st->lines     ? line_stream_read(st->lines, st->at + n, &st->text)
+		: st->tar ? tar_stream_read(st->tar, st->at + n, &st->text)
+			  : read_keys(st, st->at + n);
 	left = st->text.n - st->at;
 	if (r < 0 && left == 0)
 		return r;
