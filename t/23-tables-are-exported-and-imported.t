@@ -55,7 +55,23 @@ status 2 "a path that is no table" "$TABLETCTL" export nowhere/t
 status 2 "a store that is in use" "$TABLETCTL" export "$D/t"
 status 2 "a format that does not exist" "$TABLETCTL" export --format csv mnt/t
 status 2 "a number that is none" "$TABLETCTL" import --max-errors x mnt/t
+# The clauses of scans as options, here and on the data directory below.
+clauses() {
+	local table=$1
+	printf 'com.a\tf:q\t1\t1\ncom.b\tf:q\t2\t2\ncom.b\tg:q\t3\t3\norg\tf:q\t4\t4\n' >clauses.tsv
+	status 0 "cells for clauses" "$TABLETCTL" import -p "$table" clauses.tsv
+	is "$("$TABLETCTL" export --prefix com. --family f --reverse "$table" 2>/dev/null)" \
+		$'com.b\tf:q\t2\t2\ncom.a\tf:q\t1\t1' "export --prefix --family --reverse"
+	is "$("$TABLETCTL" export --format tar --prefix com. --limit 1 "$table" 2>/dev/null | tar -t | grep -v schema)" \
+		$'./\n./com.a/\n./com.a/f/\n./com.a/f/q@1' "  and --limit, as an archive"
+	is "$("$TABLETCTL" export --changed 1d "$table" 2>/dev/null | wc -l)" 4 "what was committed within a day"
+	is "$("$TABLETCTL" export --changed 2100-01-01 "$table" 2>/dev/null | wc -l)" 0 "  or from a later time on"
+	status 2 "a family that is absent" "$TABLETCTL" export --family nothing "$table"
+	status 2 "a clause that is not valid" "$TABLETCTL" export --limit x "$table"
+}
+clauses mnt/clauses
 unmount_store
+clauses "$D/clauses2"
 for format in tsv jsonl tar; do
 	status 0 "$format of a data directory" "$TABLETCTL" export "$D/t" "data.$format"
 	same "data.$format" "mount.$format" "  is that of the mount"

@@ -172,6 +172,13 @@ int import_end(struct import *im)
 	return err ? err : flushed ? flushed : atomic_load(&im->failed);
 }
 
+int import_stop(struct import *im)
+{
+	int flushed = tfs_batch_flush(im->batch);
+
+	return flushed ? flushed : atomic_load(&im->failed);
+}
+
 struct import_counts import_counts(const struct import *im)
 {
 	return im->counts;

@@ -11,6 +11,7 @@
  */
 #include "engine/server/server.h"
 #include "engine/tool/check.h"
+#include "engine/tool/progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -260,11 +261,16 @@ static int check_run(const struct arguments *a)
 {
 	struct check c = {.r = {.to = stdout, .no_notes = a->option['q']}, .data = !a->option['n']};
 	const char *dir = a->operand[0];
-	int err = offline_open(dir, &c.r, &c.store);
+	int err;
 
+	progress_begin(&(struct progress_options){
+		.command = "check", .done = "checked", .interrupted = "the rest was not checked", .quiet = c.r.no_notes});
+	err = offline_open(dir, &c.r, &c.store);
 	if (err)
 		goto out;
+	progress_total(offline_bytes(text("%s/log", dir)) + (c.data ? offline_bytes(text("%s/sst", dir)) : 0), false);
 	err = check_all(&c);
+	progress_end();
 	if (err == -ENOMEM)
 		complain("%s: %s", dir, strerror(ENOMEM));
 	else if (!err && (c.r.count[REPORT_PROBLEM] || !c.r.no_notes))

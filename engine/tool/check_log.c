@@ -12,6 +12,7 @@
 #include "engine/server/server.h"
 #include "engine/log/log_format.h"
 #include "engine/tool/check.h"
+#include "engine/tool/progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -116,6 +117,7 @@ static int check_one_log(struct check *c, uint64_t incarnation)
 	if (k.bad > 10 && k.needed)
 		report_problem(&c->r, "%s: %" PRIu64 " more records like these", dir, k.bad - 10);
 	c->records += k.records;
+	progress_add(offline_bytes(dir));
 	free(why);
 	return err;
 }

@@ -15,14 +15,18 @@
  */
 #include "engine/client/salt.h"
 #include "engine/tool/check.h"
+#include "engine/tool/progress.h"
 #include "engine/tool/sst_count.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
+enum { SHOWN_KEYS = 256 };
+
 struct check_file {
 	const char *path;
+	uint64_t keys, seen, half_bytes; /* for the progress: the keys that there are, and half of the file's size */
 	struct offline_table *table;
 	struct sst *sst;
 	struct sst_count count;
@@ -114,6 +118,8 @@ static int check_keys(struct check *c, struct check_file *n)
 	if (err)
 		return err;
 	for (iter_seek(it, slice_of("", 0)); it->valid && !err; iter_next(it)) {
+		if (++n->seen % SHOWN_KEYS == 0)
+			progress_add(n->half_bytes * SHOWN_KEYS / n->keys);
 		err = sst_count_add(&n->count, it->key, it->value);
 		if (err == -EBADMSG)
 			err = report_key(c, n, it->key, "not a cell key");
@@ -211,11 +217,12 @@ static int check_contents(struct check *c, const struct tablet_file *f, struct c
 
 int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 {
-	struct check_file n = {.path = path, .table = offline_table(&c->store, f->table)};
-	uint64_t keys;
+	struct check_file n = {.path = path, .table = offline_table(&c->store, f->table), .half_bytes = f->bytes / 2};
 	char *why = NULL;
-	int err = sst_verify(path, &keys, &why);
+	int err = sst_verify(path, &n.keys, &why);
 
+	if (!err)
+		progress_add(n.half_bytes);
 	if (err == -EBADMSG || err == -EIO) {
 		report_problem(&c->r, "%s", why ? why : path);
 		free(why);

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl export: a table as a stream.  In a mount it is copied from the file of
- * the daemon, so the caller's permissions hold.  On a data directory the store is
- * opened.
+ * tabletctl export: a table, or the cells of it that match clauses, as a stream.
+ * In a mount it is copied from a file of the daemon, so the caller's permissions
+ * hold.  On a data directory the store is opened.
+ *
+ * The time left is an estimate: the table's usage tells how many cells it stores,
+ * and these include deleted and replaced ones.  Of an export with clauses no
+ * estimate is known.
  */
 #include "engine/bulk/line.h"
+#include "engine/bulk/stream_count.h"
 #include "engine/bulk/tar_stream.h"
+#include "engine/tool/progress.h"
+#include "engine/tool/scan.h"
 #include "engine/tool/transfer.h"
 
 #include <errno.h>
@@ -16,57 +23,46 @@
 struct output {
 	int fd;
 	const char *name; /* for messages */
-	struct progress progress;
+	uint64_t bytes;
+	struct stream_count count;
 };
 
 static int put(struct output *o, struct slice s)
 {
 	int err = transfer_write(o->fd, s);
 
+	if (!err)
+		err = stream_count_add(&o->count, s);
 	if (err) {
-		progress_interrupt(&o->progress);
 		complain("%s: %s", o->name, strerror(-err));
 		return EXIT_CANNOT;
 	}
-	o->progress.bytes += s.n;
-	progress_show(&o->progress);
+	o->bytes += s.n;
+	progress_set(o->bytes, o->count.cells);
+	progress_cells(o->count.cells, o->count.rows);
 	return 0;
 }
 
-static uint64_t count_newlines(struct slice s)
-{
-	const uint8_t *p = s.p, *end = p + s.n;
-	uint64_t n = 0;
-
-	while (p < end && (p = memchr(p, '\n', (size_t)(end - p)))) {
-		n++;
-		p++;
-	}
-	return n;
-}
-
 /* Copies the stream of a mounted table. */
-static int export_mounted(const struct place *p, enum bulk_format format, struct output *o)
+static int export_mounted(const struct arguments *a, const struct place *p, struct output *o)
 {
-	static const char *const streams[] = {[BULK_TSV] = ".scan/.tsv", [BULK_JSONL] = ".scan/.jsonl", [BULK_TAR] = ".export.tar"};
-	uint8_t *piece = malloc(TRANSFER_BYTES);
-	int fd = openat(p->dir, streams[format], O_RDONLY | O_CLOEXEC), status = 0;
+	static const char *const streams[] = {[BULK_TSV] = ".tsv", [BULK_JSONL] = ".jsonl", [BULK_TAR] = ".tar"};
+	const char *stream = streams[o->count.format];
+	int dir = scan_open(a, p->path), fd, status = 0;
+	uint8_t *piece;
 	ssize_t n = 1;
 
+	if (dir < 0)
+		return EXIT_CANNOT;
+	fd = openat(dir, stream, O_RDONLY | O_CLOEXEC);
+	close(dir);
+	piece = malloc(TRANSFER_BYTES);
 	if (!piece)
 		no_memory();
-	while (fd >= 0 && status == 0 && (n = read(fd, piece, TRANSFER_BYTES)) != 0) {
-		if (n < 0 && errno != EINTR)
-			break;
-		if (n < 0)
-			continue;
-		if (format != BULK_TAR)
-			o->progress.cells += count_newlines(slice_of(piece, (size_t)n));
+	while (fd >= 0 && status == 0 && (n = read(fd, piece, TRANSFER_BYTES)) > 0)
 		status = put(o, slice_of(piece, (size_t)n));
-	}
 	if (fd < 0 || n < 0) {
-		progress_interrupt(&o->progress);
-		complain("%s/%s: %s%s", p->path, streams[format], strerror(errno),
+		complain("%s/.scan/%s: %s%s", p->path, stream, strerror(errno),
 			errno == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
 		status = EXIT_CANNOT;
 	}
@@ -82,35 +78,37 @@ struct stream {
 	struct tar_stream *tar;
 };
 
-static int stream_new(struct tfs_table *t, enum bulk_format format, struct stream *out)
+static int stream_new(struct tfs_table *t, enum bulk_format format, const struct clauses *c, struct stream *out)
 {
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_scan_spec spec = c->spec;
 	struct tfs_scan *scan;
-	int err = tfs_scan_new(t, &spec, &scan);
+	int err;
 
 	*out = (struct stream){0};
+	spec.what = TFS_SCAN_CELLS;
+	spec.row_limit = c->limit;
+	err = tfs_scan_new(t, &spec, &scan);
 	if (err)
 		return err;
 	return format == BULK_TAR ? tar_stream_new(t, scan, &out->tar)
 				  : line_stream_new(t, scan, format == BULK_TSV ? LINE_TSV : LINE_JSON, &out->lines);
 }
 
-static int export_stored(const struct place *p, enum bulk_format format, struct output *o)
+static int copy_stream(const struct place *p, const struct clauses *c, struct output *o)
 {
 	struct buf piece = {0};
 	struct stream s;
-	int r = stream_new(p->table, format, &s), status = 0;
+	int r = stream_new(p->table, o->count.format, c, &s), status = 0;
 
 	for (r = r ? r : 1; r > 0 && status == 0;) {
 		buf_reset(&piece);
 		r = s.tar ? tar_stream_read(s.tar, TRANSFER_BYTES, &piece) : line_stream_read(s.lines, TRANSFER_BYTES, &piece);
-		o->progress.cells = s.tar ? tar_stream_cells(s.tar) : line_stream_cells(s.lines);
 		if (r >= 0)
 			status = put(o, buf_slice(&piece));
 	}
 	if (r < 0) {
-		progress_interrupt(&o->progress);
-		complain("%s: %s", p->path, strerror(-r));
+		complain("%s: %s%s", p->path, strerror(-r),
+			r == -EINVAL ? " (there is no such family, or a regular expression is not valid)" : "");
 		status = EXIT_CANNOT;
 	}
 	line_stream_free(s.lines);
@@ -119,16 +117,27 @@ static int export_stored(const struct place *p, enum bulk_format format, struct 
 	return status;
 }
 
+static int export_stored(const struct arguments *a, const struct place *p, struct output *o)
+{
+	struct clauses c;
+	int status = scan_clauses_of(a, &c) ? copy_stream(p, &c, o) : EXIT_CANNOT;
+
+	clauses_fini(&c);
+	return status;
+}
+
 static int export_run(const struct arguments *a)
 {
 	const char *file = a->operands > 1 && strcmp(a->operand[1], "-") != 0 ? a->operand[1] : NULL;
 	struct output o = {.fd = STDOUT_FILENO, .name = file ? file : "standard output"};
-	enum bulk_format format;
+	struct tfs_usage usage;
 	struct place p;
 	int status;
 
-	if (!transfer_format(&export_command, a->option['f'], file, &format))
+	if (!transfer_format(&export_command, a->option['f'], file, &o.count.format))
 		return EXIT_CANNOT;
+	progress_begin(&(struct progress_options){
+		.command = "export", .done = "exported", .interrupted = text("%s is not whole", o.name), .summary = true});
 	status = place_open(&p, a->operand[0], false);
 	if (status)
 		return status;
@@ -138,29 +147,33 @@ static int export_run(const struct arguments *a)
 		complain("%s: %s", file, strerror(errno));
 		return place_close(&p, EXIT_CANNOT);
 	}
-	progress_begin(&o.progress, "exported");
-	status = p.store ? export_stored(&p, format, &o) : export_mounted(&p, format, &o);
+	if (!scan_has_clauses(a) && place_usage(&p, &usage) == 0)
+		progress_total(usage.cells, true);
+	status = p.store ? export_stored(a, &p, &o) : export_mounted(a, &p, &o);
 	if (file && close(o.fd) && !status) {
 		complain("%s: %s", file, strerror(errno));
 		status = EXIT_CANNOT;
 	}
 	if (!status)
-		progress_end(&o.progress);
+		progress_end();
+	stream_count_fini(&o.count);
 	return place_close(&p, status);
 }
 
 const struct command export_command = {
 	.name = "export",
-	.brief = "write all cells of a table to one file",
-	.usage = "usage: tabletctl export [--format tsv|jsonl|tar] TABLE_PATH [FILE]\n"
+	.brief = "write the cells of a table to one file",
+	.usage = "usage: tabletctl export [OPTIONS] [--format tsv|jsonl|tar] TABLE_PATH [FILE]\n"
 		 "\n"
-		 "Writes all cells of a table to FILE, or to standard output, in one of the\n"
-		 "formats of tabletfs-formats(5).  TABLE_PATH is a table's directory in a mount,\n"
-		 "or DATADIR/TABLE if the store is not in use.\n"
+		 "Writes all cells of a table, or those that match, to FILE or to standard\n"
+		 "output, in one of the formats of tabletfs-formats(5).  TABLE_PATH is a table's\n"
+		 "directory in a mount, or DATADIR/TABLE if the store is not in use.\n"
 		 "\n"
-		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n",
+		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"
+		 "\n"
+		 "Other options, each at most once:\n" CLAUSE_USAGE,
 	.letters = ":h",
-	.options = (const struct option[]){TRANSFER_OPTIONS, {0}},
+	.options = (const struct option[]){CLAUSE_OPTIONS TRANSFER_OPTIONS, {0}},
 	.least = 1,
 	.most = 2,
 	.operands = "TABLE_PATH and at most one FILE are",

@@ -10,6 +10,7 @@
  */
 #include "engine/bulk/import.h"
 #include "engine/bulk/line.h"
+#include "engine/tool/progress.h"
 #include "engine/tool/transfer.h"
 
 #include <errno.h>
@@ -32,9 +33,9 @@ struct input {
 	bool make; /* -p */
 	bool is_archive;
 	uint64_t refused, max_errors;
-	bool reported; /* a message names the cause of the error */
-	struct progress progress;
-	struct buf row; /* of the last cell */
+	bool reported;        /* a message names the cause of the error */
+	uint64_t cells, rows; /* into a mount */
+	struct buf row;       /* of the last cell */
 
 	/* into a mount */
 	int stream;           /* TABLE/.import, or -1 */
@@ -45,11 +46,11 @@ struct input {
 
 static void count_cell(struct input *in, struct slice row)
 {
-	in->progress.cells++;
-	if (in->progress.rows && slice_eq(row, buf_slice(&in->row)))
-		return;
-	in->progress.rows++;
-	if (buf_set(&in->row, row.p, row.n))
+	bool again = in->rows && slice_eq(row, buf_slice(&in->row));
+
+	in->rows += !again;
+	progress_cells(++in->cells, in->rows);
+	if (!again && buf_set(&in->row, row.p, row.n))
 		no_memory();
 }
 
@@ -58,7 +59,6 @@ static int refuse_record(void *arg, uint64_t number, int err, const char *reason
 {
 	struct input *in = arg;
 
-	progress_interrupt(&in->progress);
 	complain("%s: %s %" PRIu64 ": %s%s%s", in->name, in->is_archive ? "entry" : "line", number, reason, err ? ": " : "",
 		err ? strerror(-err) : "");
 	in->reported = true;
@@ -103,27 +103,31 @@ static int set_schema(void *arg, struct slice text, int64_t mtime_us, const char
 	return err;
 }
 
+/* Returns 0 at the end of the input, -EINTR if a signal came, -EIO after a message, or the error of feed. */
 static int read_input(struct input *in, int (*feed)(void *arg, const void *p, size_t n), void *arg)
 {
 	uint8_t *piece = malloc(TRANSFER_BYTES);
-	ssize_t n = 1;
+	ssize_t n;
 	int err = 0;
 
 	if (!piece)
 		no_memory();
-	while (!err && (n = read(in->fd, piece, TRANSFER_BYTES)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
+	while (!err) {
+		if (!progress_wait_input(in->fd)) {
+			err = -EINTR;
+			break;
+		}
+		n = read(in->fd, piece, TRANSFER_BYTES);
+		if (n == 0)
+			break;
 		if (n < 0) {
-			progress_interrupt(&in->progress);
 			complain("%s: %s", in->name, strerror(errno));
 			in->reported = true;
 			err = -EIO;
 			break;
 		}
-		in->progress.bytes += (uint64_t)n;
+		progress_add((uint64_t)n);
 		err = feed(arg, piece, (size_t)n);
-		progress_show(&in->progress);
 	}
 	free(piece);
 	return err;
@@ -140,8 +144,7 @@ static int feed_store(void *arg, const void *p, size_t n)
 	int err = import_feed(s->import, p, n);
 	struct import_counts counts = import_counts(s->import);
 
-	s->in->progress.cells = counts.cells;
-	s->in->progress.rows = counts.rows;
+	progress_cells(counts.cells, counts.rows);
 	return err;
 }
 
@@ -158,10 +161,9 @@ static int import_stored(struct input *in, enum bulk_format format)
 	if (err)
 		return err;
 	err = read_input(in, feed_store, &s);
-	ended = import_end(s.import);
+	ended = err ? import_stop(s.import) : import_end(s.import);
 	counts = import_counts(s.import);
-	in->progress.cells = counts.cells;
-	in->progress.rows = counts.rows;
+	progress_cells(counts.cells, counts.rows);
 	import_free(s.import);
 	return err ? err : ended;
 }
@@ -170,7 +172,6 @@ static int import_stored(struct input *in, enum bulk_format format)
 
 static int mount_failed(struct input *in, const char *name, int err)
 {
-	progress_interrupt(&in->progress);
 	complain("%s/%s: %s; /.tabletfs/log of the mount may contain the reason", in->place.path, name, strerror(-err));
 	in->reported = true;
 	return -EIO;
@@ -313,16 +314,17 @@ static int import_file(struct input *in, enum bulk_format format)
 	int err;
 
 	in->is_archive = format == BULK_TAR;
-	progress_begin(&in->progress, "imported");
 	if (fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode))
-		in->progress.total_bytes = (uint64_t)st.st_size;
+		progress_total((uint64_t)st.st_size, false);
 	err = in->place.store ? import_stored(in, format) : import_mounted(in, format);
 	buf_fini(&in->row);
-	if (err && err != -ECANCELED && !in->reported) {
-		progress_interrupt(&in->progress);
+	if (err == -EINTR)
+		complain("import: interrupted: the cells that were read are stored; the import can be run again from its start");
+	else if (err && err != -ECANCELED && !in->reported)
 		complain("%s: %s", in->place.path, strerror(-err));
-	}
-	progress_end(&in->progress);
+	progress_end();
+	if (err == -EINTR)
+		return 128 + progress_signal();
 	return err && err != -ECANCELED && err != -EBADMSG ? EXIT_CANNOT : in->refused ? EXIT_REFUSED : err ? EXIT_CANNOT : 0;
 }
 
@@ -346,6 +348,7 @@ static int import_run(const struct arguments *a)
 		complain("%s: %s", file, strerror(errno));
 		return EXIT_CANNOT;
 	}
+	progress_begin(&(struct progress_options){.command = "import", .done = "imported", .polls = true, .summary = true});
 	status = place_open(&in.place, a->operand[0], in.make);
 	if (!status)
 		status = place_close(&in.place, import_file(&in, format));

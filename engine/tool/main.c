@@ -8,7 +8,7 @@
 
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
 	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
-	&status_command, &bench_command};
+	&compact_command, &status_command, &bench_command};
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
 static void print_usage(void)
@@ -25,7 +25,8 @@ static void print_usage(void)
 	     "\n"
 	     "Exit status: 0 success, or clean; 1 damage was found, a check failed, or import\n"
 	     "refused a line; 2 bad usage, or the data directory is in use or is not one, or\n"
-	     "an I/O error; 3 any other error of a command on a mounted table.");
+	     "an I/O error; 3 any other error of a command on a mounted table; 128 and the\n"
+	     "number of a signal that interrupted it, 130 for ^C.");
 }
 
 static const struct command *command_named(const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by all subcommands: errors, memory, and the lines of a report. */
+#include "engine/tool/progress.h"
 #include "engine/tool/tool.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@ void complain(const char *fmt, ...)
 	else
 		make_one_line(line);
 	va_end(ap);
+	progress_clear();
 	fprintf(stderr, "tabletctl: %s\n", line ? line : strerror(ENOMEM));
 	free(line);
 }
@@ -108,6 +110,7 @@ void report(struct report *r, enum report_kind kind, const char *fmt, ...)
 	make_one_line(line);
 	if (!was_printed(r, line)) {
 		r->count[kind]++;
+		progress_clear();
 		if (kind != REPORT_NOTE || !r->no_notes)
 			fprintf(r->to, "%s: %s\n", names[kind], line);
 	}

@@ -88,6 +88,8 @@ void offline_view_close(struct offline_view *v);
 /* Paths, which stay until the end of the program. */
 const char *offline_log_dir(const struct offline *store, uint64_t incarnation);
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);
+/* The size of the files in and below a directory, for a progress; 0 if it cannot be listed. */
+uint64_t offline_bytes(const char *dir);
 /* ---- offline_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
 struct offline_file *offline_file(const struct offline *store, const char *name); /* NULL: missing or damaged */
 /* Returns whether the table was dropped and the next mount removes its data. */

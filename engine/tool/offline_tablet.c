@@ -168,3 +168,30 @@ void offline_view_close(struct offline_view *v)
 	vmem_put(v->mem);
 	v->mem = NULL;
 }
+
+struct size {
+	const char *dir;
+	uint64_t bytes;
+};
+
+static int add_size(void *arg, const char *name, bool is_dir)
+{
+	struct size *s = arg;
+	const char *path = text("%s/%s", s->dir, name);
+	uint64_t bytes = 0;
+
+	if (is_dir)
+		bytes = offline_bytes(path);
+	else if (file_stat_size(path, &bytes))
+		bytes = 0;
+	s->bytes += bytes;
+	return 0;
+}
+
+uint64_t offline_bytes(const char *dir)
+{
+	struct size s = {.dir = dir};
+
+	(void)!file_list(dir, add_size, &s);
+	return s.bytes;
+}

@@ -27,6 +27,8 @@
  */
 #include "engine/tool/repair.h"
 
+#include "engine/tool/progress.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -90,12 +92,18 @@ static int repair_run(const struct arguments *a)
 	struct repair p = {.r = {.to = stdout, .no_notes = true}, .dir = a->operand[0]};
 	const unsigned *count = p.r.count;
 	bool write = a->option['w'];
+	uint64_t bytes;
 	int err;
 
 	if (!is_store(p.dir)) {
 		complain("%s: not a tabletfs data directory", p.dir);
 		return EXIT_CANNOT;
 	}
+	progress_begin(&(struct progress_options){.command = "repair",
+		.done = "examined",
+		.interrupted = write ? "run the same command again" : "nothing was changed"});
+	bytes = offline_bytes(text("%s/sst", p.dir)) + offline_bytes(text("%s/log", p.dir));
+	progress_total(bytes, false);
 	err = write ? repair_make_held(&p) : 0;
 	if (!err)
 		err = repair_read(&p);
@@ -105,10 +113,12 @@ static int repair_run(const struct arguments *a)
 		repair_ssts_fini(&p);
 		repair_logs_fini(&p);
 		p.write = p.r.repeated = true;
+		progress_total(2 * bytes, false);
 		err = repair_all(&p);
 	}
 	if (err == -ENOMEM)
 		complain("%s: %s", p.dir, strerror(ENOMEM));
+	progress_end();
 	repair_ssts_fini(&p);
 	offline_close(&p.store);
 	repair_logs_fini(&p);

@@ -34,7 +34,7 @@ struct repair {
 #define repair_step(p, ...) report(&(p)->r, REPORT_STEP, __VA_ARGS__)
 #define repair_loss(p, ...) report(&(p)->r, REPORT_LOSS, __VA_ARGS__)
 
-/* ---- repair_keep.c ---- */
+/* ---- repair_lock.c: files that are replaced ---- */
 /* Links the file in DATADIR/repair-NNNN, durably.  Does nothing in a dry run. */
 int repair_keep(struct repair *p, const char *path) TFS_MUST;
 /* The same for all files below DATADIR/NAME. */

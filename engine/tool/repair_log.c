@@ -12,6 +12,7 @@
  * The damaged log itself is not changed.  repair_write.c copies the records that
  * tablets still need into the log of this repair.
  */
+#include "engine/tool/progress.h"
 #include "engine/tool/repair.h"
 
 #include <errno.h>
@@ -366,6 +367,7 @@ int repair_log_examine(struct repair *p, struct repair_log *g, bool *lost_meta)
 		return 0;
 	g->examined = true;
 	g->damaged = false;
+	progress_add(offline_bytes(g->dir));
 	err = repair_replay(g, g->from, note_record, g, &end, &why);
 	if (err) {
 		complain("%s: %s", why ? why : g->dir, strerror(-err));

@@ -13,6 +13,7 @@
  * METADATA names the old file until repair_write.c replaces METADATA.  A mount
  * in between removes the new file.
  */
+#include "engine/tool/progress.h"
 #include "engine/tool/repair.h"
 #include "engine/tool/sst_count.h"
 
@@ -320,6 +321,7 @@ static int examine_file(struct repair *p, const struct tablet_file *f, const cha
 	}
 	if (err)
 		complain("%s: %s", path, strerror(-err));
+	progress_add(bytes);
 	props_fini(&said);
 	free(why);
 	return err;

@@ -5,19 +5,16 @@
  * be longer than PATH_MAX, and so that a refused clause is known.
  */
 #include "engine/base/name.h"
-#include "engine/bulk/clauses.h"
 #include "engine/bulk/escape.h"
-#include "engine/tool/tool.h"
+#include "engine/tool/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_ERROR = 3 };
-
-/* Option values: clauses from 1 on. */
-#define CLAUSE_OPTION(clause) ((int)(clause) + 1)
 
 static const char *const clause_names[] = {
 #define CLAUSE_NAME(upper, name, help) name,
@@ -55,50 +52,104 @@ static int open_below(int dir, const char *path, int flags)
 	return dir;
 }
 
+/* Appends the components of the clause NAME=VALUE. */
+static void add_clause(struct buf *path, const char *name, struct slice value)
+{
+	struct buf clause = {0};
+
+	if (buf_printf(&clause, "%s=", name) || buf_append_slice(&clause, value) ||
+		name_encode(NAME_ROW, buf_slice(&clause), 0, path))
+		no_memory();
+	buf_fini(&clause);
+}
+
 /* Enters the directory of the clause NAME=VALUE.  Returns a descriptor; after an error, which it prints, -1. */
 static int enter_clause(int dir, const char *name, struct slice value)
 {
-	struct buf clause = {0}, path = {0};
+	struct buf path = {0};
 	int fd;
 
-	if (buf_printf(&clause, "%s=", name) || buf_append_slice(&clause, value) ||
-		name_encode(NAME_ROW, buf_slice(&clause), 0, &path) || buf_u8(&path, 0))
+	add_clause(&path, name, value);
+	if (buf_u8(&path, 0))
 		no_memory();
 	fd = open_below(dir, (const char *)path.p, O_PATH | O_DIRECTORY);
 	if (fd == -EINVAL)
 		complain("--%s: the value is not valid, or there is no such family: see /.tabletfs/log of the mount", name);
 	else if (fd < 0)
 		complain("--%s: %s", name, strerror(-fd));
-	buf_fini(&clause);
 	buf_fini(&path);
 	return fd < 0 ? -1 : fd;
 }
 
-/* The directory of the clauses among the options.  -1: an error was printed. */
-static int open_scan(const struct arguments *a)
+bool scan_has_clauses(const struct arguments *a)
 {
-	int dir = open(text("%s/.scan", a->operand[0]), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (enum clause k = 0; k < CLAUSE_COUNT; k++)
+		if (a->option[CLAUSE_OPTION(k)])
+			return true;
+	return false;
+}
+
+/* Appends the value of a clause among the options.  Returns false after a message. */
+static bool value_of(const struct arguments *a, enum clause k, struct buf *out)
+{
+	const char *value = k == CLAUSE_REVERSE ? "yes" : a->option[CLAUSE_OPTION(k)];
+
+	if (is_pattern(k) ? !buf_append(out, value, strlen(value)) : !bytes_of_text(value, out))
+		return true;
+	complain("--%s: a backslash begins one of \\t \\n \\r \\\\ \\xHH", clause_names[k]);
+	return false;
+}
+
+int scan_open(const struct arguments *a, const char *path)
+{
+	int dir = open(text("%s/.scan", path), O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (dir < 0)
-		complain("%s: %s", a->operand[0], errno == ENOENT ? "not a table of a mounted store" : strerror(errno));
+		complain("%s: %s", path, errno == ENOENT ? "not a table of a mounted store" : strerror(errno));
 	for (enum clause k = 0; k < CLAUSE_COUNT && dir >= 0; k++) {
-		const char *value = a->option[CLAUSE_OPTION(k)];
-		struct buf bytes = {0};
+		struct buf value = {0};
 
-		if (!value)
+		if (!a->option[CLAUSE_OPTION(k)])
 			continue;
-		if (k == CLAUSE_REVERSE)
-			value = "yes";
-		if (is_pattern(k) ? buf_append(&bytes, value, strlen(value)) : bytes_of_text(value, &bytes)) {
-			complain("--%s: a backslash begins one of \\t \\n \\r \\\\ \\xHH", clause_names[k]);
+		if (value_of(a, k, &value)) {
+			dir = enter_clause(dir, clause_names[k], buf_slice(&value));
+		} else {
 			close(dir);
 			dir = -1;
-		} else {
-			dir = enter_clause(dir, clause_names[k], buf_slice(&bytes));
 		}
-		buf_fini(&bytes);
+		buf_fini(&value);
 	}
 	return dir;
+}
+
+bool scan_clauses_of(const struct arguments *a, struct clauses *out)
+{
+	struct timespec now;
+	struct buf path = {0};
+	const char *why = NULL;
+	bool valid = true;
+	int err = 0;
+
+	*out = (struct clauses){0};
+	clock_gettime(CLOCK_REALTIME, &now);
+	for (enum clause k = 0; k < CLAUSE_COUNT && valid; k++) {
+		struct buf value = {0};
+
+		if (!a->option[CLAUSE_OPTION(k)])
+			continue;
+		if (path.n && buf_u8(&path, '/'))
+			no_memory();
+		valid = value_of(a, k, &value);
+		if (valid)
+			add_clause(&path, clause_names[k], buf_slice(&value));
+		buf_fini(&value);
+	}
+	if (valid)
+		err = clauses_parse(buf_slice(&path), (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, out, &why);
+	if (err)
+		complain("%.*s: %s", (int)path.n, (const char *)path.p, why ? why : strerror(-err));
+	buf_fini(&path);
+	return valid && !err;
 }
 
 /* Copies a file below dir to standard output, and closes dir.  *bytes: how many.  Returns the exit code; it prints nothing if there is no such file. */
@@ -132,13 +183,13 @@ static int scan_run(const struct arguments *a)
 
 	if (strcmp(format, "tsv") != 0 && strcmp(format, "jsonl") != 0 && strcmp(format, "keys") != 0)
 		return bad_usage(&scan_command, "--format is tsv, jsonl or keys, not %s", format);
-	dir = open_scan(a);
+	dir = scan_open(a, a->operand[0]);
 	return dir < 0 ? EXIT_USAGE : copy_out(dir, text(".%s", format), a->operand[0], &bytes);
 }
 
 static int count_run(const struct arguments *a)
 {
-	int dir = open_scan(a);
+	int dir = scan_open(a, a->operand[0]);
 	uint64_t bytes;
 
 	return dir < 0 ? EXIT_USAGE : copy_out(dir, ".count", a->operand[0], &bytes);
@@ -151,7 +202,7 @@ static int get_row(const struct arguments *a, struct slice key)
 {
 	struct buf behind = {0};
 	uint64_t bytes = 0;
-	int dir = open_scan(a), status = EXIT_USAGE;
+	int dir = scan_open(a, a->operand[0]), status = EXIT_USAGE;
 
 	if (buf_append_slice(&behind, key) || buf_u8(&behind, 0))
 		no_memory();
@@ -228,24 +279,13 @@ static int get_run(const struct arguments *a)
 /* ---- help ---- */
 
 static const struct option scan_options[] = {
-#define CLAUSE_LONG(upper, name, help)                                                                                             \
-	{name, CLAUSE_##upper == CLAUSE_REVERSE ? no_argument : required_argument, NULL, CLAUSE_OPTION(CLAUSE_##upper)},
-	CLAUSES(CLAUSE_LONG)
-#undef CLAUSE_LONG
-		{"format", required_argument, NULL, 'f'},
+	CLAUSE_OPTIONS{"format", required_argument, NULL, 'f'},
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
 
 #define SCAN_USAGE                                                                                                                 \
-	"TABLE_PATH is a table below a mount point.  Options, each at most once:\n"                                                \
-	"  --prefix KEY --from KEY --to KEY --after KEY --row REGEX --reverse --limit N\n"                                         \
-	"  --family F,G --qualifier REGEX --qprefix Q --qfrom Q --qto Q --qafter Q --qlimit N\n"                                   \
-	"  --since TIME --until TIME --versions N --at TIME\n"                                                                     \
-	"  --value REGEX --value-is TEXT --changed TIME\n"                                                                         \
-	"They are the clauses of tabletfs-scan(7).  KEY, Q and TEXT have the escapes\n"                                            \
-	"\\t \\n \\r \\\\ \\xHH for single bytes.\n"                                                                               \
-	"\n"                                                                                                                       \
+	"TABLE_PATH is a table below a mount point.  Options, each at most once:\n" CLAUSE_USAGE "\n"                              \
 	"Exit status: 0 done; 1 get: there is none; 2 bad usage; 3 any other error.\n"
 
 const struct command scan_command = {

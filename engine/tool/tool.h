@@ -33,7 +33,8 @@ struct command {
 	int (*run)(const struct arguments *a); /* returns the exit code */
 };
 extern const struct command check_command, repair_command, dump_command, put_command, delete_command, increment_command,
-	mutate_command, import_command, export_command, scan_command, get_command, count_command, status_command, bench_command;
+	mutate_command, import_command, export_command, scan_command, get_command, count_command, compact_command, status_command,
+	bench_command;
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

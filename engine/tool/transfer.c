@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What import and export share. */
+/* What import, export and compact share. */
 #include "engine/tool/transfer.h"
 
-#include "engine/base/clock.h"
-#include "engine/base/units.h"
+#include "engine/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { TERMINAL_US = 1000000, FILE_US = 60000000 };
 
 /* ---- the table ---- */
 
@@ -92,6 +88,35 @@ int place_close(struct place *p, int status)
 	return err ? EXIT_CANNOT : status;
 }
 
+/* The columns of .tablets. */
+enum { COLUMN_BYTES = 4, COLUMN_CELLS = 8, TABLETS_BYTES_MAX = 1 << 26 };
+
+static int mounted_usage(const struct place *p, struct tfs_usage *out)
+{
+	struct buf b = {0};
+	int err = file_read_all(text("%s/.tablets", p->path), TABLETS_BYTES_MAX, &b), column = 0;
+	bool header = true;
+
+	*out = (struct tfs_usage){0};
+	for (size_t at = 0; !err && at < b.n; at++) {
+		bool begins = at == 0 || b.p[at - 1] == '\t';
+
+		if (begins && !header && column == COLUMN_BYTES)
+			out->disk_bytes += strtoull((const char *)b.p + at, NULL, 10);
+		if (begins && !header && column == COLUMN_CELLS)
+			out->cells += strtoull((const char *)b.p + at, NULL, 10);
+		column = b.p[at] == '\n' ? 0 : column + (b.p[at] == '\t');
+		header = header && b.p[at] != '\n';
+	}
+	buf_fini(&b);
+	return err;
+}
+
+int place_usage(const struct place *p, struct tfs_usage *out)
+{
+	return p->store ? tfs_usage(p->table, NULL, out) : mounted_usage(p, out);
+}
+
 /* ---- formats ---- */
 
 bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out)
@@ -111,55 +136,7 @@ bool transfer_format(const struct command *c, const char *option, const char *fi
 	return !option;
 }
 
-/* ---- progress ---- */
-
-void progress_begin(struct progress *p, const char *done)
-{
-	p->done = done;
-	p->began_us = p->shown_us = monotonic_us();
-	p->terminal = isatty(STDERR_FILENO);
-}
-
-static void print_progress(const struct progress *p, bool at_end)
-{
-	double seconds = (double)(monotonic_us() - p->began_us + 1) / 1e6, rate = (double)p->bytes / seconds;
-	char bytes[UNITS_SIZE_TEXT], each[UNITS_SIZE_TEXT];
-
-	fprintf(stderr, "%s%s %s", p->terminal ? "\r\033[K" : "", p->done, units_size_text(p->bytes, bytes));
-	if (p->cells)
-		fprintf(stderr, ", %" PRIu64 " cells", p->cells);
-	if (p->rows)
-		fprintf(stderr, ", %" PRIu64 " rows", p->rows);
-	fprintf(stderr, ", %s/s", units_size_text((uint64_t)rate, each));
-	if (at_end)
-		fprintf(stderr, ", %.1f s", seconds);
-	else if (p->total_bytes > p->bytes && rate > 0)
-		fprintf(stderr, ", %.0f s left", (double)(p->total_bytes - p->bytes) / rate);
-	if (at_end || !p->terminal)
-		fputc('\n', stderr);
-	fflush(stderr);
-}
-
-void progress_show(struct progress *p)
-{
-	uint64_t now = monotonic_us();
-
-	if (now - p->shown_us < (p->terminal ? TERMINAL_US : FILE_US))
-		return;
-	p->shown_us = now;
-	print_progress(p, false);
-}
-
-void progress_end(struct progress *p)
-{
-	print_progress(p, true);
-}
-
-void progress_interrupt(struct progress *p)
-{
-	if (p->terminal && p->shown_us != p->began_us)
-		fputs("\r\033[K", stderr);
-}
+/* ---- bytes ---- */
 
 int transfer_write(int fd, struct slice s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What import and export share: the table and the format that the user names, and the progress. */
+/* What import, export and compact share: the table and the format that the user names. */
 #ifndef TFS_TOOL_TRANSFER_H
 #define TFS_TOOL_TRANSFER_H
 
@@ -28,22 +28,11 @@ int place_open(struct place *p, const char *path, bool make) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;
 
+/* What the table stores; on a mount, as far as .tablets tells it: bytes on disk and cells.  -errno: the user may not read it. */
+int place_usage(const struct place *p, struct tfs_usage *out) TFS_MUST;
+
 /* The format that --format names or, without it, the end of the file's name; else TSV.  Returns false after a message. */
 bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out);
-
-/* Lines on standard error: one a second on a terminal, else one a minute, and one at the end. */
-struct progress {
-	const char *done; /* "imported" */
-	uint64_t bytes, cells, rows;
-	uint64_t total_bytes; /* 0: unknown */
-	uint64_t began_us, shown_us;
-	bool terminal;
-};
-void progress_begin(struct progress *p, const char *done);
-void progress_show(struct progress *p); /* if it is time */
-void progress_end(struct progress *p);
-/* Ends the line of a terminal, before a message. */
-void progress_interrupt(struct progress *p);
 
 /* Writes all; 0 or -errno. */
 int transfer_write(int fd, struct slice s) TFS_MUST;

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts cells and rows in the bytes of an export, for a progress.  It reads what
+ * line_stream and tar_stream write, and checks nothing.
+ *
+ * Threads: values, no sharing.
+ */
+#ifndef TFS_BULK_STREAM_COUNT_H
+#define TFS_BULK_STREAM_COUNT_H
+
+#include "engine/base/bytes.h"
+#include "engine/bulk/reader.h"
+
+struct stream_count {
+	enum bulk_format format;
+	uint64_t cells, rows;
+	/* The rest is the state between two calls. */
+	struct buf head; /* of the line up to the end of its row, or of an archive's header */
+	struct buf row;  /* the head of the line before */
+	unsigned quotes; /* JSON: in head */
+	bool escaped;    /* JSON: the byte before was a backslash */
+	bool counted;    /* the line's row has been read */
+	uint64_t skip;   /* tar: bytes up to the next header */
+	bool extended;   /* tar: they are attributes, and are collected */
+	struct buf attributes;
+};
+
+/* Adds the next bytes of the stream. */
+int stream_count_add(struct stream_count *c, struct slice s) TFS_MUST;
+void stream_count_fini(struct stream_count *c);
+
+#endif

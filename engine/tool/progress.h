@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How far a long command is, on standard error; and the signals that interrupt
+ * it.  A program has one progress.
+ *
+ * On a terminal one line is written again each second.  Otherwise a line is added
+ * each minute.  A thread prints them, so a command that waits for a disk or a mount
+ * shows them too.
+ *
+ * The thread also waits for SIGINT, SIGTERM and SIGHUP, unless they are ignored.
+ * Then it prints a message and ends the program with 128 plus the signal's number,
+ * which is sound at each instant, because each command can be killed.  A command
+ * that polls ends itself; a second signal kills it.
+ *
+ * Threads: the counters may be set by any; the rest is for the main thread.
+ */
+#ifndef TFS_TOOL_PROGRESS_H
+#define TFS_TOOL_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress_options {
+	const char *command;     /* "import" */
+	const char *done;        /* "imported" */
+	const char *interrupted; /* the state that an interruption leaves, for the message */
+	bool quiet;              /* only the signals */
+	bool polls;
+	bool summary;               /* the last line is printed in any case, not only if there were others */
+	void (*refresh)(void *arg); /* of the thread, before it prints, and not after progress_end; NULL: none */
+	void *arg;
+};
+
+/* Call it before the first thread is made, because threads inherit the blocked signals. */
+void progress_begin(const struct progress_options *o);
+void progress_end(void);
+/* The time left is that of `done` of `total` parts of the work.  about: total is an estimate.  0: unknown. */
+void progress_total(uint64_t total, bool about);
+void progress_add(uint64_t bytes); /* which are also parts of the work */
+void progress_set(uint64_t bytes, uint64_t done);
+/* Each is printed if it is not 0. */
+void progress_cells(uint64_t cells, uint64_t rows);
+/* Removes the line from the terminal, before a message. */
+void progress_clear(void);
+
+/* For a command that polls: the number of the signal, 0 if none came. */
+int progress_signal(void);
+/* Waits until fd can be read.  Returns false if a signal came. */
+bool progress_wait_input(int fd);
+
+#endif

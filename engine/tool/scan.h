@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clauses of tabletfs-scan(7) as options of subcommands. */
+#ifndef TFS_TOOL_SCAN_H
+#define TFS_TOOL_SCAN_H
+
+#include "engine/bulk/clauses.h"
+#include "engine/tool/tool.h"
+
+/* Option values: clauses from 1 on. */
+#define CLAUSE_OPTION(clause) ((int)(clause) + 1)
+
+/* Entries of struct command's options. */
+#define CLAUSE_LONG(upper, name, help)                                                                                             \
+	{name, CLAUSE_##upper == CLAUSE_REVERSE ? no_argument : required_argument, NULL, CLAUSE_OPTION(CLAUSE_##upper)},
+#define CLAUSE_OPTIONS CLAUSES(CLAUSE_LONG)
+
+/* Lines of struct command's usage. */
+#define CLAUSE_USAGE                                                                                                               \
+	"  --prefix KEY --from KEY --to KEY --after KEY --row REGEX --reverse --limit N\n"                                         \
+	"  --family F,G --qualifier REGEX --qprefix Q --qfrom Q --qto Q --qafter Q --qlimit N\n"                                   \
+	"  --since TIME --until TIME --versions N --at TIME\n"                                                                     \
+	"  --value REGEX --value-is TEXT --changed TIME\n"                                                                         \
+	"They are the clauses of tabletfs-scan(7).  KEY, Q and TEXT have the escapes\n"                                            \
+	"\\t \\n \\r \\\\ \\xHH for single bytes.\n"
+
+/* Returns true if a clause is among the options. */
+bool scan_has_clauses(const struct arguments *a);
+/* Opens the directory of the clauses in the mounted table `path`.  -1: an error was printed. */
+int scan_open(const struct arguments *a, const char *path);
+/* The clauses for a table of an opened store.  Returns false after a message.  The caller calls clauses_fini in any case. */
+bool scan_clauses_of(const struct arguments *a, struct clauses *out);
+
+#endif
