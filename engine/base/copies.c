@@ -72,6 +72,7 @@ void copies_rewrite(const char *path, struct slice file)
 {
 	int err = file_replace(path, file);
 
+	msg_count_damage();
 	if (err)
 		msg_warning("%s: one of its two copies is damaged and cannot be written again: %s", path, strerror(-err));
 	else

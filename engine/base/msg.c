@@ -42,7 +42,7 @@ enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
 
 static atomic_int least_level = MSG_NOTICE;
 static atomic_int sink = SINK_STDERR;
-static atomic_uint errors;
+static atomic_uint errors, damage;
 
 static struct {
 	struct mutex lock; /* guards all below */
@@ -92,6 +92,16 @@ void why_set(char **why, const char *fmt, ...)
 unsigned msg_error_count(void)
 {
 	return errors;
+}
+
+void msg_count_damage(void)
+{
+	atomic_fetch_add(&damage, 1);
+}
+
+unsigned msg_damage_count(void)
+{
+	return damage;
 }
 
 void msg_to_nowhere(void)

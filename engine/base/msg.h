@@ -32,6 +32,10 @@ void why_set(char **why, const char *fmt, ...) __attribute__((format(printf, 2, 
 
 /* The number of errors logged so far. */
 unsigned msg_error_count(void);
+/* Damage of a file that a read found, also where a second copy replaced it: counted, for the metric damage_total. */
+void msg_count_damage(void);
+unsigned msg_damage_count(void);
+#define msg_damage(...) (msg_count_damage(), msg_error(__VA_ARGS__))
 /* The ring's lines, oldest first, each "TIME LEVEL: text\n"; appended to out. */
 int msg_ring(struct buf *out) TFS_MUST;
 /* Appends the lines after the first *seen of the process that the ring still contains, or all; sets *seen to the number of lines so far. */

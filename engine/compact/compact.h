@@ -38,6 +38,9 @@ int tablet_hold_freeze(struct tablet_hold *h) TFS_MUST;
 int tablet_hold_flush(struct tablet_hold *h) TFS_MUST;
 void tablet_hold_end(struct tablet_hold *h);
 
+/* Returns by how many microseconds a major compaction that removes deleted data is later than major_within promises; 0: it is not. */
+int64_t tablet_overdue_us(struct tablet *t);
+
 /* The order in which a pool of workers runs merging and major compactions: a task_urgency_fn. */
 uint64_t compact_urgency(const struct task *task, uint64_t waited_us);
 

@@ -103,6 +103,22 @@ static bool tablet_wants_major(struct tablet *t)
 	return late >= 0;
 }
 
+int64_t tablet_overdue_us(struct tablet *t)
+{
+	int64_t within = (int64_t)t->env->major_within_us;
+	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us);
+	int64_t late = t->major_late_us + after - within; /* when it was checked */
+	int64_t last;
+
+	mutex_lock(&t->lock);
+	last = t->major_us;
+	mutex_unlock(&t->lock);
+	last = clock_now(t->env->clock) - last - within;
+	if (late > last) /* one has succeeded since */
+		late = last;
+	return late > 0 ? late : 0;
+}
+
 void compact_merge_task(struct task *task)
 {
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, merge_task));

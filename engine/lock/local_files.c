@@ -340,7 +340,7 @@ static int replay_journal(const char *top)
 	if (err == -EBADMSG && holes)
 		err = -EIO;
 	else if (err == -EBADMSG)
-		msg_error("%s: damaged", journal);
+		msg_damage("%s: damaged", journal);
 	if (!err)
 		err = steps_run(top, steps, count, true, &unknown);
 out:

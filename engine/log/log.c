@@ -450,6 +450,7 @@ void log_get_stats(struct log *l, struct log_stats *s)
 	mutex_lock(&l->mu);
 	*s = l->stats;
 	s->retained_bytes = l->retained_bytes;
+	s->refusing = l->refusing != 0;
 	mutex_unlock(&l->mu);
 }
 

@@ -126,6 +126,7 @@ int log_try_again(struct log *l) TFS_MUST;
 
 struct log_stats {
 	uint64_t records, bytes, groups, syncs, switches, retained_bytes;
+	bool refusing; /* neither writer can write, so records are refused */
 };
 void log_get_stats(struct log *l, struct log_stats *s);
 

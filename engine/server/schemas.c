@@ -349,10 +349,10 @@ static int table_refuse(struct server *s, const char *file)
 		return -ENOMEM;
 	strcpy(s->refused[s->refused_count++], file);
 	if (strncmp(file, "tables/", 7) == 0)
-		msg_error("%s/lock/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s",
+		msg_damage("%s/lock/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s",
 			s->data_dir, file, file + 7, s->data_dir);
 	else
-		msg_error("%s/lock/%s: damaged: this snapshot is refused, and nothing of it is removed; tabletctl repair %s",
+		msg_damage("%s/lock/%s: damaged: this snapshot is refused, and nothing of it is removed; tabletctl repair %s",
 			s->data_dir, file, s->data_dir);
 	return 0;
 }

@@ -5,6 +5,7 @@
  * numbers, and a test (t/05) compares the list with this file.
  */
 #include "engine/base/file.h"
+#include "engine/base/msg.h"
 #include "engine/base/numbers.h"
 #include "engine/base/units.h"
 #include "engine/server/internal.h"
@@ -49,17 +50,58 @@ static void count_tables(struct server *s, unsigned *tables, unsigned *salts_wai
 	mutex_unlock(&s->lock);
 }
 
+/* The largest time by which a tablet has data that should have left the disk. */
+static int deletion_overdue(struct server *s, uint64_t *us)
+{
+	struct served_tablet **list;
+	unsigned count;
+	int err = served_list(s, 0, &list, &count);
+
+	if (err)
+		return err;
+	*us = 0;
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t late = (uint64_t)tablet_overdue_us(list[i]->tablet);
+
+		if (late > *us)
+			*us = late;
+	}
+	served_list_put(list, count);
+	return 0;
+}
+
+/* *used: by the store, with its log and its reserve. */
+static int disk_numbers(struct server *s, uint64_t *used, uint64_t *size, uint64_t *available)
+{
+	struct statvfs v;
+	int err = server_disk_bytes(s, used);
+
+	if (err)
+		return err;
+	if (statvfs(s->data_dir, &v))
+		return -errno;
+	*size = (uint64_t)v.f_blocks * v.f_frsize;
+	*available = (uint64_t)v.f_bavail * v.f_frsize;
+	return 0;
+}
+
 static int list_numbers(struct server *s, struct number *v, unsigned *count)
 {
 	struct sst_cache_stats c;
 	struct served_sums sums;
 	struct log_stats l;
-	uint64_t longest_us = 0;
+	struct clock_state clock;
+	uint64_t longest_us = 0, overdue_us = 0, used = 0, size = 0, available = 0;
 	unsigned n = 0, tables, waiting;
 	int err = served_sum(s, &sums);
 
+	if (!err)
+		err = disk_numbers(s, &used, &size, &available);
+	if (!err)
+		err = deletion_overdue(s, &overdue_us);
 	if (err)
 		return err;
+	clock_get_state(s->clock, &clock);
 	sst_cache_get_stats(s->cache, &c);
 	log_get_stats(s->log, &l);
 	count_tables(s, &tables, &waiting);
@@ -115,6 +157,13 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("split_wait_longest_us", "longest time that a write waited for a split or merge of its tablet", longest_us, true);
 	ADD("snapshot_wait_longest_us", "longest time that a snapshot or clone held back the writes of its table",
 		copy_wait_longest_us(s), true);
+	ADD("log_refusing", "1 while the commit log cannot be written, so that changes are refused", l.refusing, true);
+	ADD("damage", "damaged places of files that reads found since the start", msg_damage_count(), false);
+	ADD("clock_held", "1 while the system's clock is not trusted, so that expired cells are kept", !clock.trusted, true);
+	ADD("deletion_overdue_us", "time by which deleted data is on the disk for longer than major_within", overdue_us, true);
+	ADD("store_bytes", "bytes that the store uses on its disk, with its log and its reserve", used, true);
+	ADD("disk_size_bytes", "size of the file system of the data directory", size, true);
+	ADD("disk_available_bytes", "bytes available on the file system of the data directory", available, true);
 	ADD("reserve", "1 while the reserve for a full disk is whole", s->space.reserve && s->space.bytes >= s->space.reserve,
 		true);
 	ADD("disk_full", "1 while the disk is too full for puts", s->space.full, true);
@@ -193,16 +242,12 @@ static int put_tables_line(struct server *s, struct buf *out)
 static int put_disk_line(struct server *s, struct buf *out)
 {
 	char used[UNITS_SIZE_TEXT], free_bytes[UNITS_SIZE_TEXT];
-	struct statvfs v;
-	uint64_t bytes;
-	int err = server_disk_bytes(s, &bytes);
+	uint64_t bytes, size, available;
+	int err = disk_numbers(s, &bytes, &size, &available);
 
-	if (err)
-		return err;
-	if (statvfs(s->data_dir, &v))
-		return -errno;
-	return buf_printf(out, "disk         %s used, %s available\n", units_size_text(bytes, used),
-		units_size_text((uint64_t)v.f_bavail * v.f_frsize, free_bytes));
+	return err ? err
+		   : buf_printf(out, "disk         %s used, %s available\n", units_size_text(bytes, used),
+			     units_size_text(available, free_bytes));
 }
 
 static int put_memory_line(struct server *s, struct buf *out)

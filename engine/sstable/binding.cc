@@ -90,7 +90,7 @@ int from_status(const leveldb::Status &s, const char *path)
 		return 0;
 	if (io_error)
 		return io_error;
-	msg_error("%s: damaged: %s", path, s.ToString().c_str());
+	msg_damage("%s: damaged: %s", path, s.ToString().c_str());
 	return s.IsIOError() ? -EIO : -EBADMSG;
 }
 

@@ -74,7 +74,7 @@ static int as_read_error(int err)
 static int log_damaged(struct blockfile *b, int err, uint64_t offset, const char *what)
 {
 	if (err == -EBADMSG)
-		msg_error("%s: damaged: %s at offset %llu", file_path(b->file), what, (unsigned long long)offset);
+		msg_damage("%s: damaged: %s at offset %llu", file_path(b->file), what, (unsigned long long)offset);
 	else if (err == -EPROTONOSUPPORT)
 		msg_error("%s: %s at offset %llu is of a newer format", file_path(b->file), what, (unsigned long long)offset);
 	else
@@ -97,9 +97,11 @@ static int read_copies(
 	err = read_exactly(b, p, n, b->second + offset);
 	if (!err)
 		err = good(arg, slice_of(p, n));
-	if (!err && !atomic_exchange(&b->fell_back, true))
+	if (!err && !atomic_exchange(&b->fell_back, true)) {
+		msg_count_damage();
 		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file),
 			(unsigned long long)offset);
+	}
 	return err == -EBADMSG
 		? first
 		: err; /* after an I/O error of one copy, damage of the other does not prove that the block is lost */
@@ -200,7 +202,7 @@ static int open_trailer(const char *path, uint64_t bytes, struct blockfile_count
 		err = read_trailer(b);
 	}
 	if (!err && bytes && bytes != b->file_bytes) {
-		msg_error("%s: damaged: another file: it has %llu bytes, and should have %llu", path,
+		msg_damage("%s: damaged: another file: it has %llu bytes, and should have %llu", path,
 			(unsigned long long)b->file_bytes, (unsigned long long)bytes);
 		err = -EBADMSG;
 	}

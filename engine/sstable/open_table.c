@@ -47,7 +47,7 @@ static int load_filters(struct open_table *t, struct blockfile *b)
 	if (!err) {
 		err = bff_filters_decode(buf_slice(&t->filter_bytes), blockfile_trailer(b)->partitions, &t->filters);
 		if (err == -EBADMSG)
-			msg_error("%s: damaged: filters at offset %llu", blockfile_path(b), (unsigned long long)sec->offset);
+			msg_damage("%s: damaged: filters at offset %llu", blockfile_path(b), (unsigned long long)sec->offset);
 	}
 	t->has_filters = !err;
 	if (err == -EBADMSG) {

@@ -164,7 +164,7 @@ static int source_open_file(struct colread *c, struct colsrc *s)
 	if (!err && !it)
 		return 0;
 	if (!err && !colread_in_column(c, it)) {
-		msg_error("%s: damaged: a malformed key: %s", sst_path(f->sst), Q(it->key));
+		msg_damage("%s: damaged: a malformed key: %s", sst_path(f->sst), Q(it->key));
 		iter_free(it);
 		err = -EBADMSG;
 	}
