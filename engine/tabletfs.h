@@ -720,7 +720,15 @@ struct tfs_tablet {
 	struct tfs_usage usage;
 };
 /* Calls fn for each tablet in order.  fn returns 0, or a value that ends the calls and is returned. */
+	/* Since the server loaded or made the tablet: cells and rows read (by name: one of 16 is counted, for 16), row mutations. */
+	uint64_t reads, writes;
+	unsigned compactions; /* under way: TFS_COMPACTION_* */
+	/* The latest changes of its list of SSTables since then, the newest last: lines "SECONDS TEXT", seconds since 1970. */
+	const char *events;
 TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg) TFS_CHECKED;
+#define TFS_COMPACTION_MINOR 1u
+#define TFS_COMPACTION_MERGING 2u
+#define TFS_COMPACTION_MAJOR 4u
 /*
  * Splits the tablet that contains row (paper, section 5.2).  row becomes the
  * first row of the upper part.  Reads, writes and scans continue.  The server

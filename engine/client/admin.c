@@ -134,7 +134,7 @@ static char *string_of(struct slice s)
 
 static int tablet_report(int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg, const struct ts_tablet *t)
 {
-	char *server = string_of(t->server), *state = string_of(t->state);
+	char *server = string_of(t->server), *state = string_of(t->state), *events = string_of(t->events);
 	struct tfs_tablet out = {
 		.begin = bytes_of_slice(t->begin),
 		.end = bytes_of_slice(t->end),
@@ -143,11 +143,16 @@ static int tablet_report(int (*fn)(void *arg, const struct tfs_tablet *tablet), 
 		.bytes = t->disk_bytes + t->memory_bytes,
 		.sstables = t->files,
 		.usage = {t->disk_bytes, t->raw_bytes, t->memory_bytes, t->cells, t->tombstones},
+		.reads = t->reads,
+		.writes = t->writes,
+		.compactions = t->compactions,
+		.events = events,
 	};
-	int err = server && state ? fn(arg, &out) : -ENOMEM;
+	int err = server && state && events ? fn(arg, &out) : -ENOMEM;
 
 	free(server);
 	free(state);
+	free(events);
 	return err;
 }
 

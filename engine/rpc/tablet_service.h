@@ -115,7 +115,12 @@ struct ts_request {
 	F(VALUE, 8, uint32_t, files)                                                                                               \
 	F(VALUE, 9, uint32_t, memtables)                                                                                           \
 	F(VALUE, 10, struct slice, server)                                                                                         \
-	F(VALUE, 11, struct slice, state)
+	F(VALUE, 11, struct slice, state)                                                                                          \
+	/* Since the tablet was loaded or made: cells and rows read, row mutations. */                                             \
+	F(VALUE, 12, uint64_t, reads)                                                                                              \
+	F(VALUE, 13, uint64_t, writes)                                                                                             \
+	F(VALUE, 14, uint32_t, compactions) /* under way: TFS_COMPACTION_* of tabletfs.h */                                        \
+	F(VALUE, 15, struct slice, events)  /* lines "SECONDS TEXT" */
 struct ts_tablet {
 	TS_TABLET(WIRE_MEMBER)
 };

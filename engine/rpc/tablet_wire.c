@@ -305,7 +305,8 @@ int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answ
 		err = -ENOMEM;
 	if (!err &&
 		(!slice_own(&a->arena, &a->tablet.begin) || !slice_own(&a->arena, &a->tablet.end) ||
-			!slice_own(&a->arena, &a->tablet.server) || !slice_own(&a->arena, &a->tablet.state)))
+			!slice_own(&a->arena, &a->tablet.server) || !slice_own(&a->arena, &a->tablet.state) ||
+			!slice_own(&a->arena, &a->tablet.events)))
 		err = -ENOMEM;
 	if (!err && !a->err)
 		err = payload_unpack(&r, q, &arena, a);

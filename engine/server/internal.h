@@ -80,8 +80,10 @@ struct served_tablet {
 	_Atomic bool unknown_below, unknown_own;
 	/* Monotonic times.  After a failed split or merge the task does not try another one before them. */
 	_Atomic uint64_t split_not_before_us;
-	uint64_t merge_not_before_us; /* used by the task only */
-	uint64_t made_us;             /* monotonic: when it was loaded or made; of a merged tablet, that of its younger part */
+	uint64_t merge_not_before_us;   /* used by the task only */
+	uint64_t made_us;               /* monotonic: when it was loaded or made; of a merged tablet, that of its younger part */
+	_Atomic uint64_t reads, writes; /* since then: cells and rows read, row mutations */
+	struct buf events;              /* lines "SECONDS TEXT", the newest last; guarded by server.lock */
 	_Atomic unsigned refs;
 	_Atomic bool dropped; /* its table was dropped, and it was removed from the set */
 };
@@ -224,6 +226,8 @@ int served_find_loaded(struct server *s, uint32_t table, struct slice row, struc
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 void served_list_put(struct served_tablet **list, unsigned count);
 void served_put(struct served_tablet *served);
+/* Adds a line to the tablet's events and drops old ones.  Without memory it adds none. */
+void served_event(struct served_tablet *served, const char *text);
 /* Frees a tablet that was never in the set.  NULL is allowed. */
 void served_discard(struct served_tablet *served);
 /* Allocates places for `more` tablets, so that the next set_replace cannot fail. */
@@ -336,8 +340,8 @@ void copies_free(struct server *s);
 /* Called before and after a request.  traffic_begin returns the time, or 0 if the request is not timed. */
 uint64_t traffic_begin(const struct ts_request *q);
 void traffic_end(struct server *s, const struct ts_request *q, uint64_t since_us);
-void traffic_table(struct user_table *u, enum table_traffic what, uint64_t n);          /* u may be NULL: METADATA's */
-void traffic_table_read(struct user_table *u);                                          /* counts one read, by sampling */
+void traffic_tablet(struct served_tablet *served, enum table_traffic what, uint64_t n); /* counts for tablet and table */
+void traffic_tablet_read(struct served_tablet *served);                                 /* counts one read, by sampling */
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* appends "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
 

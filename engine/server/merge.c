@@ -97,6 +97,7 @@ static void merge_replace(struct server *s, struct served_tablet *lower, struct 
 	served_replace(s, old, 2, &both, 1);
 	load_end(s);
 	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
+	served_event(both, event);
 	/* Step 4.  The callee logs an error, and the next change of the row repeats the step. */
 	(void)!tablet_split_tidy(both->tablet, event);
 	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));

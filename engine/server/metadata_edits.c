@@ -215,6 +215,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		if (!err) {
 			row_set(served, &next);
 			served->root_version = version;
+			served_event(served, e->event);
 			return 0;
 		}
 		meta_tablet_fini(&next);

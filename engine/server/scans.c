@@ -54,7 +54,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	if (!err)
 		err = tablet_scan_fill(o->scan, &a->batch);
 	if (!err)
-		traffic_table(o->served->user_table, TABLE_SCANNED_CELLS, a->batch.count);
+		traffic_tablet(o->served, TABLE_SCANNED_CELLS, a->batch.count);
 	a->scan = 0;
 	/* The tablet was split or merged: other tablets serve the rest of the scan, from this row on. */
 	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))

@@ -4,6 +4,7 @@
  * tablet in the set, and calls that tablet.
  */
 #include "engine/server/internal.h"
+#include "engine/tabletfs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -105,8 +106,8 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 	}
 	if (served->kind != KIND_USER)
 		return q->user ? -EACCES : mutate_with_space(s, served, q, results);
-	traffic_table(served->user_table, TABLE_WRITES, 1);
-	traffic_table(served->user_table, TABLE_WRITTEN_BYTES, bytes_of(q));
+	traffic_tablet(served, TABLE_WRITES, 1);
+	traffic_tablet(served, TABLE_WRITTEN_BYTES, bytes_of(q));
 	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_WAIT, &schema);
 	if (err)
 		return err;
@@ -120,6 +121,16 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 	store_schema_put(schema);
 	user_table_write_end(s, served->user_table);
 	return err;
+}
+
+static bool arena_dup_events(struct server *s, struct served_tablet *served, struct arena *a, struct slice *out)
+{
+	bool ok;
+
+	mutex_lock(&s->lock);
+	ok = arena_dup(a, buf_slice(&served->events), out);
+	mutex_unlock(&s->lock);
+	return ok;
 }
 
 static int serve_info(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
@@ -150,8 +161,12 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 			served->user_table && atomic_load(&served->user_table->salt_waits) && strcmp(st.state, "serving") == 0
 				? "salt-waits"
 				: st.state),
+		.reads = atomic_load(&served->reads),
+		.writes = atomic_load(&served->writes),
+		.compactions = (st.flushing ? TFS_COMPACTION_MINOR : 0) | (st.merging ? TFS_COMPACTION_MERGING : 0) |
+			(st.majoring ? TFS_COMPACTION_MAJOR : 0),
 	};
-	if (!arena_dup(&a->arena, begin, &t->begin))
+	if (!arena_dup(&a->arena, begin, &t->begin) || !arena_dup_events(s, served, &a->arena, &t->events))
 		return -ENOMEM;
 	t->end = (struct slice){NULL, 0};
 	if (end.p && !arena_dup(&a->arena, end, &t->end))
@@ -166,7 +181,7 @@ static int serve_read(struct server *s, struct served_tablet *served, const stru
 
 	if (err)
 		return err;
-	traffic_table_read(served->user_table);
+	traffic_tablet_read(served);
 	err = tablet_read(served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
 	a->ts = info.ts;
 	a->expires_us = info.expires_us;
@@ -181,7 +196,7 @@ static int serve_exists(struct server *s, struct served_tablet *served, const st
 	uint32_t count;
 	int err;
 
-	traffic_table_read(served->user_table);
+	traffic_tablet_read(served);
 	if (!q->user)
 		return tablet_row_exists(served->tablet, q->row, q->family, &a->exists);
 	err = access_readable(served, q, &q->family, q->family != 0, &ids, &count);

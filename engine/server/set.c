@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define EVENT_BYTES 512u /* of the events of a tablet */
+
 /* Compares the tablet with the position (table, last, end) in the set's order. */
 static int served_cmp(const struct served_tablet *served, uint32_t table, bool last, struct slice end)
 {
@@ -101,6 +103,28 @@ int served_list(struct server *s, uint32_t table, struct served_tablet ***out, u
 	return 0;
 }
 
+void served_event(struct served_tablet *served, const char *text)
+{
+	struct server *s = served->server;
+	struct buf *b = &served->events, line = {0};
+	const uint8_t *cut;
+	int err = buf_printf(&line, "%lld %s\n", (long long)(clock_now(s->clock) / 1000000), text);
+
+	mutex_lock(&s->lock);
+	/* A split reports its event, and the edit that tidies the upper part has the same one. */
+	if (!err && (b->n < line.n || memcmp(b->p + b->n - line.n, line.p, line.n) != 0) &&
+		buf_append_slice(b, buf_slice(&line)) == 0) {
+		/* The first line that leaves at most EVENT_BYTES. */
+		cut = b->n > EVENT_BYTES ? memchr(b->p + b->n - EVENT_BYTES - 1, '\n', EVENT_BYTES) : NULL;
+		if (cut) {
+			b->n -= (size_t)(cut + 1 - b->p);
+			memmove(b->p, cut + 1, b->n);
+		}
+	}
+	mutex_unlock(&s->lock);
+	buf_fini(&line);
+}
+
 void served_put(struct served_tablet *served)
 {
 	if (atomic_fetch_sub(&served->refs, 1) != 1)
@@ -113,6 +137,7 @@ void served_put(struct served_tablet *served)
 	user_table_put(served->server, served->user_table); /* of a dropped table, the last one removes the files */
 	meta_tablet_fini(&served->row);
 	buf_fini(&served->unknown_split);
+	buf_fini(&served->events);
 	buf_fini(&served->end);
 	free(served);
 }

@@ -125,7 +125,9 @@ static int split_commit(struct server *s, struct served_tablet *served, struct s
 	}
 	if (!err) {
 		split_replace_parent(s, served, &p);
+		served_event(p.lower, event);
 		split_event_text(event, sizeof(event), "the upper part", at);
+		served_event(p.upper, event);
 		/* Step 2.  The callee logs an error, and the next compaction does the same. */
 		(void)!tablet_split_tidy(p.upper->tablet, event);
 		msg_info("table %u: split at %s", served->table, Q(at));

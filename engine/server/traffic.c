@@ -43,18 +43,23 @@ static unsigned bucket_of(uint64_t us)
 	return i < LATENCY_BUCKETS ? i : LATENCY_BUCKETS;
 }
 
-void traffic_table(struct user_table *u, enum table_traffic what, uint64_t n)
+void traffic_tablet(struct served_tablet *served, enum table_traffic what, uint64_t n)
 {
-	if (u)
-		count_add(&u->traffic[what], n);
+	if (!served->user_table)
+		return;
+	count_add(&served->user_table->traffic[what], n);
+	if (what == TABLE_WRITES)
+		count_add(&served->writes, n);
+	else if (what != TABLE_WRITTEN_BYTES)
+		count_add(&served->reads, n);
 }
 
-void traffic_table_read(struct user_table *u)
+void traffic_tablet_read(struct served_tablet *served)
 {
 	static _Thread_local unsigned reads;
 
 	if (reads++ % READ_SAMPLE == 0)
-		traffic_table(u, TABLE_READS, READ_SAMPLE);
+		traffic_tablet(served, TABLE_READS, READ_SAMPLE);
 }
 
 uint64_t traffic_begin(const struct ts_request *q)

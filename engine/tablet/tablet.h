@@ -314,6 +314,7 @@ struct tablet_stats {
 	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones, seq;
 	unsigned files, memtables;
 	const char *state;
+	bool flushing, merging, majoring; /* such a compaction is under way */
 };
 /* Of a file whose rows are partly the tablet's, a share is counted.  cells and tombstones include masked entries. */
 void tablet_get_stats(struct tablet *t, struct tablet_stats *s);

@@ -90,6 +90,9 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	st.memtables = snap.view->mem_count;
 	st.files = snap.view->file_count;
 	st.state = state_names[atomic_load(&t->state)];
+	st.flushing = t->flushing;
+	st.merging = t->merging;
+	st.majoring = t->majoring;
 	for (unsigned i = 0; i < snap.view->mem_count; i++) {
 		const struct mem_usage *u;
 		uint64_t memory;

@@ -86,7 +86,8 @@ int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_table
 	int r = tfs_usage(t, NULL, &u);
 
 	for (size_t i = 0; i <= t->cuts && !r; i++) {
-		struct tfs_tablet one = {.begin = i ? t->cut[i - 1] : TFS_S(""), .server = "model", .state = "SERVING"};
+		struct tfs_tablet one = {
+			.begin = i ? t->cut[i - 1] : TFS_S(""), .server = "model", .state = "SERVING", .events = ""};
 
 		if (i < t->cuts)
 			one.end = t->cut[i];

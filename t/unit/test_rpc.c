@@ -384,7 +384,7 @@ static void rnd_answer(struct fake *f)
 	f->answer.tablet_end = rnd_slice();
 	f->answer.batch.done = rnd(2);
 	*t = (struct ts_tablet){rnd_slice(), rnd_slice(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), (uint32_t)rnd64(),
-		(uint32_t)rnd64(), rnd_slice(), rnd_slice()};
+		(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64(), rnd64(), (uint32_t)rnd64(), rnd_slice()};
 	for (unsigned i = 0; i < OPS; i++)
 		f->results[i] = (struct op_result){rnd_ts(), rnd_ts(), rnd64(), rnd(2)};
 	for (unsigned i = 0; i < ROWS; i++)
@@ -425,6 +425,10 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 		expect_slice(a->tablet.end, f->answer.tablet.end);
 		expect_slice(a->tablet.server, f->answer.tablet.server);
 		expect_slice(a->tablet.state, f->answer.tablet.state);
+		expect_slice(a->tablet.events, f->answer.tablet.events);
+		assert_int_equal(a->tablet.reads, f->answer.tablet.reads);
+		assert_int_equal(a->tablet.writes, f->answer.tablet.writes);
+		assert_int_equal(a->tablet.compactions, f->answer.tablet.compactions);
 		assert_memory_equal(
 			&a->tablet.disk_bytes, &f->answer.tablet.disk_bytes, 5 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
 	}
