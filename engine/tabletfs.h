@@ -118,6 +118,8 @@ struct tfs_options {
 	int log_level;      /* of the process: 0 errors, 1 also warnings, 2 notices, 3 infos, 4 debug; -1: unchanged, at first 2 */
 	/* Of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
+	char http[64];        /* the address and port of its HTTP server */
+	char http_token[129]; /* the secret of HTTP clients that may see names */
 };
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);
@@ -718,17 +720,17 @@ struct tfs_tablet {
 	uint64_t bytes; /* the sum of the bytes on disk and in memory */
 	unsigned sstables;
 	struct tfs_usage usage;
-};
-/* Calls fn for each tablet in order.  fn returns 0, or a value that ends the calls and is returned. */
 	/* Since the server loaded or made the tablet: cells and rows read (by name: one of 16 is counted, for 16), row mutations. */
 	uint64_t reads, writes;
 	unsigned compactions; /* under way: TFS_COMPACTION_* */
 	/* The latest changes of its list of SSTables since then, the newest last: lines "SECONDS TEXT", seconds since 1970. */
 	const char *events;
-TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg) TFS_CHECKED;
+};
 #define TFS_COMPACTION_MINOR 1u
 #define TFS_COMPACTION_MERGING 2u
 #define TFS_COMPACTION_MAJOR 4u
+/* Calls fn for each tablet in order.  fn returns 0, or a value that ends the calls and is returned. */
+TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg) TFS_CHECKED;
 /*
  * Splits the tablet that contains row (paper, section 5.2).  row becomes the
  * first row of the upper part.  Reads, writes and scans continue.  The server

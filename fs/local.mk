@@ -4,6 +4,7 @@
 # without a store.
 fs_sources = \
 	%D%/stream/bulk.c \
+	%D%/http/http.h %D%/http/server.c %D%/http/documents.c %D%/http/documents.h \
 	%D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/options.c %D%/options.h %D%/service.c %D%/service.h %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
@@ -25,12 +26,22 @@ fs_sources = \
 
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)
-tabletfs_LDADD = libbulk.la libengine.la libbase.la $(FUSE_LIBS)
+nodist_tabletfs_SOURCES = %D%/http/page.c
+tabletfs_LDADD = libbulk.la libengine.la libbase.la $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 tabletfs_LDFLAGS = $(TFS_LDFLAGS)
 # LevelDB is below: linked with the C++ compiler.
 nodist_EXTRA_tabletfs_SOURCES = %D%/dummy.cc
 
 check_PROGRAMS += %D%/tabletfs-model
 %C%_tabletfs_model_SOURCES = $(fs_sources)
-%C%_tabletfs_model_LDADD = libbulk.la t/model/libmodel.la libbase.la $(FUSE_LIBS)
+nodist_%C%_tabletfs_model_SOURCES = %D%/http/page.c
+%C%_tabletfs_model_LDADD = libbulk.la t/model/libmodel.la libbase.la $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 %C%_tabletfs_model_LDFLAGS = $(TFS_LDFLAGS)
+
+# The status page as an array of bytes.
+EXTRA_DIST += %D%/http/page.html
+CLEANFILES += %D%/http/page.c
+%D%/http/page.c: %D%/http/page.html
+	$(AM_V_GEN)$(MKDIR_P) %D%/http && { echo '#include "fs/http/documents.h"'; echo 'const unsigned char document_page[] = {'; \
+	od -An -v -tx1 $(srcdir)/%D%/http/page.html | sed 's/ *\([0-9a-f][0-9a-f]\)/0x\1,/g'; echo '};'; \
+	echo 'const size_t document_page_bytes = sizeof(document_page);'; } >$@.tmp && mv $@.tmp $@

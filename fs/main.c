@@ -22,6 +22,7 @@
 #include "fs/base/fs.h"
 #include "fs/file/file.h"
 #include "fs/file/stage.h"
+#include "fs/http/http.h"
 #include "fs/loop.h"
 #include "fs/mountpoint.h"
 #include "fs/options.h"
@@ -110,6 +111,13 @@ static int open_store(const struct command *c)
 	unsigned errors;
 	int err;
 
+	/* Before the store is opened, which may take long: the port may be in use. */
+	err = *o->http ? http_listen(o->http, o->http_token, &why) : 0;
+	if (err) {
+		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
+		free(why);
+		return err;
+	}
 	if (o->log_level >= 0)
 		msg_set_level((enum msg_level)o->log_level);
 	errors = msg_error_count();
@@ -237,6 +245,9 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	}
 	if (service_init() || !(c->foreground || c->debug))
 		started = c;
+	err = http_start();
+	if (err)
+		msg_error("the HTTP server cannot start: %s", strerror(-err));
 	report_mounted();
 	msg_notice("%s mounted on %s%s", c->source, mountpoint, fs.read_only ? ", read-only" : "");
 	err = service_start(mountpoint);
@@ -247,6 +258,7 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	if (err)
 		msg_error("the mount ended: %s", strerror(-err));
 	service_say("STOPPING=1");
+	http_stop();
 	session_end();
 	service_stop();
 	return close_store() || err ? -EIO : 0;

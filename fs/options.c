@@ -27,14 +27,15 @@ static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("
 	OPTION("-s", single), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
 	OPTION("--print-config", print), {"--check-config %s", offsetof(struct command, check), 0}, OPTION("sync", sync),
 	OPTION("quiet", quiet), OPTION("latest", latest), {"config=%s", offsetof(struct command, config), 0},
-	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
-	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
+	{"http=%s", offsetof(struct command, http), 0}, FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
+	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ),
+	FUSE_OPT_END};
 
 static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
 {
@@ -86,6 +87,7 @@ int command_help(void)
 	      "    -o quiet               chmod and chown of cells succeed without effect\n"
 	      "    -o latest              tables show plain names, newest versions only\n"
 	      "    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"
+	      "    -o http=ADDR:PORT      metrics and a status page over HTTP\n"
 	      "\n"
 	      "FUSE options:\n",
 		stdout);
@@ -121,6 +123,8 @@ int command_print_config(void)
 static void apply_command(const struct command *c, struct tfs_options *o)
 {
 	o->sync = o->sync || c->sync;
+	if (c->http)
+		snprintf(o->http, sizeof(o->http), "%s", c->http);
 	if (c->source)
 		snprintf(o->data, sizeof(o->data), "%s", c->source);
 	if (c->mountpoint)
@@ -298,6 +302,7 @@ void command_free(struct command *c)
 	free(c->mountpoint);
 	free(c->config);
 	free(c->check);
+	free(c->http);
 }
 
 int command_check(const char *path)

@@ -8,6 +8,7 @@
 struct command {
 	char *source, *mountpoint; /* of the command line, or else of the settings; source is absolute */
 	char *config;              /* the absolute path of the file of settings; NULL: there is none */
+	char *http;                /* of -o http=ADDRESS; NULL: not given */
 	char *check;               /* the file of --check-config */
 	int foreground, debug, single, help, version, print;
 	int read_only, sync, quiet, latest;

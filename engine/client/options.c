@@ -8,6 +8,7 @@
  * process when a read fails, for example of a directory, and wraps large
  * numbers.
  */
+#include "engine/base/address.h"
 #include "engine/base/msg.h"
 #include "engine/base/units.h"
 #include "engine/client/client.h"
@@ -33,7 +34,7 @@ void tfs_options_init(struct tfs_options *o)
 	};
 }
 
-enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH };
+enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH, ADDRESS, TOKEN };
 /* Also the text of the example configuration. */
 struct setting {
 	const char *name;
@@ -76,12 +77,36 @@ static const struct setting settings[] = {
 		"mounted."},
 	{"log_level", LEVEL, true, AT(log_level), 0, 0, "must be \"error\", \"warning\", \"notice\", \"info\" or \"debug\"",
 		"Messages of this level and above are written."},
+	{"http", ADDRESS, false, AT(http), 0, LONGEST(http),
+		"must be a numeric address with a port, such as \"127.0.0.1:9180\", or \"\": none",
+		"The address on which the daemon serves metrics and a status page over HTTP."},
+	{"http_token", TOKEN, false, AT(http_token), 16, LONGEST(http_token),
+		"must be 16 to 128 letters, digits or any of -._~+/=, or \"\": names are not shown",
+		"The secret of HTTP clients that may see names of tables and rows, and messages."},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
+/* A token is sent in a header of HTTP: the characters of RFC 6750. */
+static bool text_fits(const struct setting *s, const char *text)
+{
+	static const char in_token[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
+	struct sockaddr_storage address;
+	socklen_t bytes;
+
+	switch ((int)s->type) {
+	case PATH:
+		return *text == '/' || strstr(text, "://");
+	case ADDRESS:
+		return address_parse(text, &address, &bytes);
+	case TOKEN:
+		return strlen(text) >= s->least && !text[strspn(text, in_token)];
+	}
+	return true;
+}
+
 static const char *text_set(struct tfs_options *o, const struct setting *s, const char *text)
 {
-	if (!text || strlen(text) > s->most || (s->type == PATH && *text && *text != '/' && !strstr(text, "://")))
+	if (!text || strlen(text) > s->most || (*text && !text_fits(s, text)))
 		return s->range;
 	for (const char *c = text; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -112,7 +137,7 @@ static const char *option_set(struct tfs_options *o, const config_setting_t *c, 
 		o->log_level = (int)level;
 		return NULL;
 	}
-	if (s->type == TEXT || s->type == PATH)
+	if (s->type == TEXT || s->type == PATH || s->type == ADDRESS || s->type == TOKEN)
 		return text_set(o, s, text);
 	if (s->type == FLAG) {
 		if (config_setting_type(c) != CONFIG_TYPE_BOOL)
@@ -290,7 +315,10 @@ static int render_value(const struct tfs_options *o, const struct setting *s, st
 		return buf_printf(out, "%s", *(const bool *)at ? "true" : "false");
 	case TEXT:
 	case PATH:
+	case ADDRESS:
 		return render_text(out, at);
+	case TOKEN: /* a secret */
+		return render_text(out, *at ? "(set)" : "");
 	}
 	return -EINVAL;
 }
@@ -351,8 +379,9 @@ int options_render_example(struct buf *out)
 static bool value_same(const struct setting *s, const struct tfs_options *a, const struct tfs_options *b)
 {
 	struct buf one = {0}, other = {0};
-	bool same =
-		render_value(a, s, &one) == 0 && render_value(b, s, &other) == 0 && slice_eq(buf_slice(&one), buf_slice(&other));
+	bool same = s->type == TOKEN
+		? strcmp(a->http_token, b->http_token) == 0
+		: render_value(a, s, &one) == 0 && render_value(b, s, &other) == 0 && slice_eq(buf_slice(&one), buf_slice(&other));
 
 	buf_fini(&one);
 	buf_fini(&other);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The metrics are those of /.tabletfs/metrics.  status.json has what the metrics
+ * lack: the status lines, the tablets of each table, the recent messages.  The
+ * page reads both.
+ *
+ * JSON is UTF-8, but names of rows and messages may have any bytes.  A byte that
+ * is no UTF-8 is sent as the four characters \xHH.  Row keys are cut after
+ * KEY_SHOWN bytes, and no more than TABLETS_SHOWN tablets are sent, because
+ * there may be many and a page is made for people.
+ */
+#include "fs/http/documents.h"
+
+#include "engine/base/msg.h"
+#include "engine/base/name.h"
+#include "fs/node/admin.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#define KEY_SHOWN 200u
+#define TABLETS_SHOWN 5000u
+#define MESSAGES_SHOWN 200u
+
+/* ---- metrics ---- */
+
+struct sum {
+	struct slice name; /* n 0: none */
+	unsigned long long value;
+};
+
+static int sum_put(struct sum *s, struct buf *out)
+{
+	int err = s->name.n ? buf_printf(out, "%.*s %llu\n", (int)s->name.n, (const char *)s->name.p, s->value) : 0;
+
+	*s = (struct sum){0};
+	return err;
+}
+
+/* Takes the first line, without its newline, from *text.  Returns false at the end. */
+static bool next_line(struct slice *text, struct slice *line)
+{
+	const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
+
+	if (!text->n)
+		return false;
+	*line = slice_of(text->p, end ? (size_t)(end - text->p) : text->n);
+	*text = end ? slice_of(end + 1, text->n - line->n - 1) : slice_of(NULL, 0);
+	return true;
+}
+
+int metrics_without_names(struct slice text, struct buf *out)
+{
+	struct sum sum = {0};
+	struct slice line;
+	int err = 0;
+
+	while (!err && next_line(&text, &line)) {
+		const uint8_t *labels = memchr(line.p, '{', line.n);
+		const uint8_t *value = memrchr(line.p, ' ', line.n);
+		struct slice name = slice_of(line.p, labels ? (size_t)(labels - line.p) : 0);
+
+		if (line.p[0] != '#' && labels && value &&
+			slice_has_prefix(slice_of(labels, line.n - name.n), slice_str("{table="))) {
+			if (!slice_eq(name, sum.name))
+				err = sum_put(&sum, out);
+			sum.name = name;
+			sum.value += strtoull((const char *)value + 1, NULL, 10); /* it ends at the newline */
+			continue;
+		}
+		err = sum_put(&sum, out);
+		if (!err)
+			err = buf_append_slice(out, line);
+		if (!err)
+			err = buf_u8(out, '\n');
+	}
+	return err ? err : sum_put(&sum, out);
+}
+
+int document_metrics(bool named, struct buf *out)
+{
+	struct buf all = {0};
+	int err;
+
+	if (named)
+		return admin_render_metrics(NULL, out);
+	err = admin_render_metrics(NULL, &all);
+	if (!err)
+		err = metrics_without_names(buf_slice(&all), out);
+	buf_fini(&all);
+	return err;
+}
+
+/* ---- status.json ---- */
+
+/* Any bytes as a JSON string, at most `most` of them. */
+static json_t *text_of(struct slice s, size_t most)
+{
+	struct buf b = {0};
+	json_t *j = NULL;
+	size_t i = 0;
+	int err = 0;
+
+	while (i < s.n && i < most && !err) {
+		size_t n = s.p[i] < 0x80 ? 1 : utf8_length(s.p + i, s.n - i);
+
+		err = n ? buf_append(&b, s.p + i, n) : buf_printf(&b, "\\x%02x", s.p[i]);
+		i += n ? n : 1;
+	}
+	if (!err && i < s.n)
+		err = buf_append(&b, "...", 3);
+	if (!err)
+		j = json_stringn(b.n ? (const char *)b.p : "", b.n);
+	buf_fini(&b);
+	return j;
+}
+
+/* A border as .tablets shows it. */
+static json_t *border_of(struct tfs_bytes key)
+{
+	struct buf b = {0};
+	json_t *j = NULL;
+
+	if (!key.size || name_encode(NAME_ROW, slice_of(key.data, key.size), 0, &b) == 0)
+		j = text_of(buf_slice(&b), KEY_SHOWN);
+	buf_fini(&b);
+	return j;
+}
+
+/* Lines "NAME TEXT" as pairs of strings. */
+static json_t *pairs_of(struct slice text)
+{
+	json_t *all = json_array();
+	struct slice line;
+
+	while (all && next_line(&text, &line)) {
+		const uint8_t *space = memchr(line.p, ' ', line.n);
+		size_t name = space ? (size_t)(space - line.p) : line.n, at = name;
+
+		while (at < line.n && line.p[at] == ' ')
+			at++;
+		if (json_array_append_new(all,
+			    json_pack("[o, o]", text_of(slice_of(line.p, name), SIZE_MAX),
+				    text_of(slice_of(line.p + at, line.n - at), SIZE_MAX)))) {
+			json_decref(all);
+			all = NULL;
+		}
+	}
+	return all;
+}
+
+struct tablets {
+	json_t *tables, *of_table;
+	unsigned shown;
+	bool more; /* some are not shown */
+};
+
+static int put_tablet(void *arg, const struct tfs_tablet *t)
+{
+	struct tablets *all = arg;
+	json_t *j;
+
+	if (all->shown == TABLETS_SHOWN) {
+		all->more = true;
+		return 1;
+	}
+	all->shown++;
+	j = json_pack("{s:o, s:o, s:b, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:i, s:o}", "begin", border_of(t->begin), "end",
+		border_of(t->end), "last", t->end.data == NULL, "state", t->state, "bytes", (json_int_t)t->bytes, "memory",
+		(json_int_t)t->usage.memory_bytes, "sstables", (int)t->sstables, "cells", (json_int_t)t->usage.cells, "reads",
+		(json_int_t)t->reads, "writes", (json_int_t)t->writes, "compactions", (int)t->compactions, "events",
+		pairs_of(slice_str(t->events)));
+	return json_array_append_new(all->of_table, j) ? -ENOMEM : 0;
+}
+
+static int put_table(struct tablets *all, const char *name)
+{
+	struct tfs_table *t;
+	int err = tfs_table_open(fs.store, name, &t);
+
+	if (err)
+		return err == -ENOENT || err == -EBADMSG ? 0 : err; /* dropped meanwhile, or its schema is damaged */
+	all->of_table = json_array();
+	err = all->of_table ? tfs_tablets(t, put_tablet, all) : -ENOMEM;
+	tfs_table_close(t);
+	if (err == -ENOENT)
+		json_decref(all->of_table);
+	else if (json_array_append_new(all->tables, json_pack("{s:s, s:o}", "name", name, "tablets", all->of_table)))
+		return -ENOMEM;
+	return err < 0 && err != -ENOENT ? err : 0;
+}
+
+static int put_tables(struct tablets *all)
+{
+	char names[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
+	int n, err = 0;
+
+	while (!err && !all->more && (n = tfs_table_list(fs.store, after, names, 16)) != 0) {
+		if (n < 0)
+			return n;
+		for (int i = 0; i < n && !err && !all->more; i++)
+			err = put_table(all, names[i]);
+		memcpy(after, names[n - 1], sizeof(after));
+	}
+	return err;
+}
+
+/* The last lines, the newest first. */
+static json_t *messages(void)
+{
+	json_t *all = json_array();
+	struct slice text, line;
+	struct buf ring = {0};
+
+	if (all && msg_ring(&ring) == 0) {
+		text = buf_slice(&ring);
+		while (next_line(&text, &line) && json_array_insert_new(all, 0, text_of(line, SIZE_MAX)) == 0)
+			if (json_array_size(all) > MESSAGES_SHOWN)
+				json_array_remove(all, MESSAGES_SHOWN);
+	}
+	buf_fini(&ring);
+	return all;
+}
+
+/* The line "attention" may have names. */
+static int hide_names(struct slice text, struct buf *out)
+{
+	struct slice line;
+	int err = 0;
+
+	while (!err && next_line(&text, &line)) {
+		if (slice_has_prefix(line, slice_str("attention ")) && !slice_eq(line, slice_str("attention    none")))
+			line = slice_str("attention    yes; the reason needs a token");
+		err = buf_append_slice(out, line);
+		if (!err)
+			err = buf_u8(out, '\n');
+	}
+	return err;
+}
+
+int document_status(bool named, struct buf *out)
+{
+	struct tablets all = {0};
+	struct buf status = {0}, shown = {0};
+	json_t *root = NULL;
+	char *text = NULL;
+	int err = admin_render_status(NULL, &status);
+
+	if (!err && !named)
+		err = hide_names(buf_slice(&status), &shown);
+	if (!err)
+		root = json_pack("{s:s, s:I, s:b, s:o}", "version", PACKAGE_VERSION, "time_us", (json_int_t)fs_now_us(), "named",
+			named, "status", pairs_of(buf_slice(named ? &status : &shown)));
+	if (!err && !root)
+		err = -ENOMEM;
+	if (!err && named) {
+		all.tables = json_array();
+		err = json_object_set_new(root, "tables", all.tables) ? -ENOMEM : put_tables(&all);
+		if (!err)
+			err = json_object_set_new(root, "more", json_boolean(all.more)) ||
+					json_object_set_new(root, "messages", messages())
+				? -ENOMEM
+				: 0;
+	}
+	if (!err) {
+		text = json_dumps(root, JSON_COMPACT);
+		err = text ? buf_append(out, text, strlen(text)) : -ENOMEM;
+	}
+	free(text);
+	json_decref(root);
+	buf_fini(&shown);
+	buf_fini(&status);
+	return err;
+}
