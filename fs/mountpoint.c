@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <mntent.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -137,41 +138,19 @@ static char *dead_path(const char *mountpoint)
 	return joined;
 }
 
-/* Replaces \\ooo, by which /proc/self/mountinfo writes blanks and backslashes. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	for (; *s; s++, to++) {
-		bool octal = s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7';
-
-		*to = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
-		s += octal ? 3 : 0;
-	}
-	*to = 0;
-}
-
 /* Returns true if the topmost mount at path is one of tabletfs. */
 static bool mount_is_ours(const char *path)
 {
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	char *line = NULL;
-	size_t room = 0;
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	char text[2 * PATH_MAX];
+	struct mntent m;
 	bool ours = false;
 
-	while (f && getline(&line, &room, f) > 0) {
-		char *at = NULL, *type = strstr(line, " - ");
-
-		if (type && sscanf(line, "%*d %*d %*s %*s %ms", &at) == 1) {
-			unescape(at);
-			if (strcmp(at, path) == 0)
-				ours = strncmp(type + 3, "fuse.tabletfs ", 14) == 0;
-		}
-		free(at);
-	}
-	free(line);
+	while (f && getmntent_r(f, &m, text, sizeof(text)))
+		if (strcmp(m.mnt_dir, path) == 0)
+			ours = strcmp(m.mnt_type, "fuse.tabletfs") == 0;
 	if (f)
-		fclose(f);
+		endmntent(f);
 	return ours;
 }
 
