@@ -30,9 +30,7 @@ int vmem_new(_Atomic size_t *memory_used, struct vmem **out)
 	m->refs = 1;
 	m->tablets = 1;
 	m->memory_used = memory_used;
-	m->accounted = m->fresh = memtable_bytes(m->m);
-	if (memory_used)
-		*memory_used += m->accounted;
+	m->fresh = memtable_bytes(m->m);
 	*out = m;
 	return 0;
 }
@@ -52,7 +50,7 @@ void vmem_freeze(struct vmem *m, _Atomic size_t *sum)
 
 size_t vmem_account(struct vmem *m)
 {
-	size_t bytes = memtable_bytes(m->m);
+	size_t bytes = memtable_bytes(m->m) - m->fresh;
 
 	if (bytes > m->accounted) {
 		if (m->memory_used)

@@ -32,13 +32,17 @@ struct vmem {
 	_Atomic uint64_t row_deletes, family_deletes, column_deletes;
 	_Atomic uint64_t tombstones; /* deletes of columns and of versions */
 	_Atomic size_t *memory_used; /* the sum that includes `accounted` */
-	size_t accounted, fresh;     /* bytes, under the tablet's lock; fresh: its size when it was empty */
-	uint64_t seq_max;            /* under the tablet's lock */
-	_Atomic size_t *frozen_sum;  /* the sum that includes `frozen`; NULL: not frozen */
-	size_t frozen;               /* bytes */
-	_Atomic uint32_t tablets;    /* the number of tablets that have not flushed it yet; more than 1 only after a split */
-	struct mem_usage usage;      /* counted under the tablet's lock */
-	_Atomic bool shared;         /* set by a split: it has rows of several tablets, and no thread writes to it */
+	/*
+	 * Bytes, under the tablet's lock.  fresh: its size when it was empty, which is
+	 * not accounted, because a flush does not free it.
+	 */
+	size_t accounted, fresh;
+	uint64_t seq_max;           /* under the tablet's lock */
+	_Atomic size_t *frozen_sum; /* the sum that includes `frozen`; NULL: not frozen */
+	size_t frozen;              /* bytes */
+	_Atomic uint32_t tablets;   /* the number of tablets that have not flushed it yet; more than 1 only after a split */
+	struct mem_usage usage;     /* counted under the tablet's lock */
+	_Atomic bool shared;        /* set by a split: it has rows of several tablets, and no thread writes to it */
 };
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
@@ -49,7 +53,7 @@ void vmem_put(struct vmem *m);
  * m.
  */
 void vmem_flushed(struct vmem *m);
-/* Raises the accounted memory of m after inserts.  Returns the bytes of m.  The caller holds the tablet's lock. */
+/* Raises the accounted memory of m after inserts.  Returns the accounted bytes of m.  The caller holds the tablet's lock. */
 size_t vmem_account(struct vmem *m);
 /* Called when m receives no more writes.  Adds its memory to *sum.  The caller holds the tablet's lock. */
 void vmem_freeze(struct vmem *m, _Atomic size_t *sum);

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #define WRITERS 4
 #define EACH 6000
@@ -110,10 +111,31 @@ static void test_bounded(void **state)
 	close_store();
 }
 
+/* Empty memtables, also those of snapshots, do not slow writers down: no flush would free them. */
+static void test_many_tablets(void **state)
+{
+	char name[16];
+
+	(void)state;
+	options.memtable_bytes = 64 << 10;
+	open_store();
+	for (char c = 'b'; c <= 'k'; c++)
+		assert_int_equal(tfs_split(table, tfs_bytes_of(&c, 1)), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		snprintf(name, sizeof(name), "s%u", i);
+		assert_int_equal(tfs_snapshot_create(table, name), 0);
+	}
+	alarm(60);
+	assert_int_equal(put("row", "q", 1, TFS_S("x"), false), 0);
+	alarm(0);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_bounded, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_many_tablets, setup_options, test_dir_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
