@@ -291,9 +291,10 @@ def metadata_cell(family, qualifier, value):
         r.i64()
         r.i64()
         flags = r.u(1)
-        must(flags < 4, "flags of a file")
+        must(flags < 8, "flags of a file")
         for _ in range(2 + (flags & 1) + (not flags & 2)):
             r.lstr()
+        must(not flags & 4 or r.i64() != 0, "a time of commit")
     elif family == 3:
         must(len(qualifier) == 8, "a redo column")
         r.u(8)

@@ -275,8 +275,9 @@ is "$(head -n 1 plain/.scan/prefix=r/.keys)" r0 "a scan after a remount"
 check plain/.snap/then "after a remount" $((${STEPS:-15} / 5))
 check plain-clone "after a remount" $((${STEPS:-15} / 5))
 # ---- the bytes read grow with the answer: blocks of cold files ----
-mkdir big && printf 'families = ({name = "f";}, {name = "g"; group = "other";});\ngroups = ({name = "default"; block_size = "4K"; compression = "none";}, {name = "other"; block_size = "4K"; compression = "none";});\n' >big/.schema
-cat "$W/big.tsv" >big/.import && echo flush >big/.ctl
+mkdir big && printf 'families = ({name = "f"; gc = "maxversions=2";}, {name = "g"; group = "other";});\ngroups = ({name = "default"; block_size = "4K"; compression = "none";}, {name = "other"; block_size = "4K"; compression = "none";});\n' >big/.schema
+cat "$W/big.tsv" >big/.import && echo compact >big/.ctl
+between=$(date +%s%6N)
 cat "$W/new.tsv" >big/.import && echo flush >big/.ctl
 # Sets $n to the number of blocks that the scan reads from a store that was just opened.
 blocks() { # blocks CLAUSES
@@ -294,6 +295,7 @@ few() { # few CLAUSES ROWS: at most a fifth of all blocks
 few prefix=row0050 10
 few reverse=yes/limit=5 5
 few since=100001 100
+few "changed=$between" 100
 blocks family=g
 is "$((n * 10 <= all * 6))" 1 "family=g reads one locality group ($n of $all)"
 cd /

@@ -204,6 +204,7 @@ static int output_add(struct run *r, struct output *o, struct slice key, struct 
 	struct props_family *f = props_family(&o->props, e->family);
 	struct tablet_file *m = &o->meta;
 	bool cell = e->kind == CELL_VALUE || e->kind == CELL_LARGE;
+	int64_t commit;
 	bool same = o->last_column.n == e->column_len && memcmp(o->last_column.p, key.p, e->column_len) == 0;
 	unsigned flags = e->kind == CELL_CHUNK ? SST_CHUNK : cell && same && o->column_has_cell ? SST_AGAIN : 0;
 	int err;
@@ -225,6 +226,9 @@ static int output_add(struct run *r, struct output *o, struct slice key, struct 
 		f->cells++;
 		m->oldest_us = e->ts < m->oldest_us ? e->ts : m->oldest_us;
 		m->newest_us = e->ts > m->newest_us ? e->ts : m->newest_us;
+		if (!cellkey_commit(key, e->column_len, e->ts, &commit))
+			return -EBADMSG;
+		m->commit_us = commit > m->commit_us ? commit : m->commit_us;
 	} else if (e->kind != CELL_CHUNK) {
 		m->tombstones++;
 		f->tombstones++;

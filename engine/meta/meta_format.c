@@ -13,6 +13,7 @@
 #define ROOT_MAGIC 0x54465254u /* TFRT */
 #define HAS_END 1u
 #define FIRST_IS_BEGIN 2u
+#define HAS_COMMIT 4u
 #define ENTRY_MAX (250 * 1024) /* bytes of the four rows in a file's entry */
 #define FIRST_CUT 1024
 #define COUNT_MAX 1000000u
@@ -164,7 +165,7 @@ void meta_file_normalise(struct tablet_file *f)
 int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 {
 	bool same = f->first.n > 0 && slice_eq(buf_slice(&f->first), buf_slice(&f->begin));
-	uint8_t flags = (uint8_t)((f->end.p ? HAS_END : 0) | (same ? FIRST_IS_BEGIN : 0));
+	uint8_t flags = (uint8_t)((f->end.p ? HAS_END : 0) | (same ? FIRST_IS_BEGIN : 0) | (f->commit_us ? HAS_COMMIT : 0));
 
 	if (buf_u8(out, FORMAT) || buf_varint(out, f->bytes) || buf_varint(out, f->raw_bytes) || buf_varint(out, f->cells) ||
 		buf_varint(out, f->tombstones) || buf_varint(out, f->row_deletes) || buf_varint(out, f->family_deletes) ||
@@ -175,7 +176,9 @@ int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 		return -ENOMEM;
 	if (!same && buf_lstr(out, buf_slice(&f->first)))
 		return -ENOMEM;
-	return buf_lstr(out, buf_slice(&f->last));
+	if (buf_lstr(out, buf_slice(&f->last)))
+		return -ENOMEM;
+	return f->commit_us ? buf_be64(out, (uint64_t)f->commit_us) : 0;
 }
 
 int meta_end_set(struct buf *to, struct slice end)
@@ -199,7 +202,7 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 {
 	struct tablet_file x = {.table = f->table, .incarnation = f->incarnation, .number = f->number, .group = f->group};
 	struct slice begin, end = {0}, first, last;
-	uint64_t oldest, newest;
+	uint64_t oldest, newest, commit = 0;
 	struct reader r;
 	uint8_t flags;
 	int err = open_value(in, &r);
@@ -212,13 +215,15 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 		!get_u8(&r, &flags) || !get_lstr(&r, &begin))
 		return -EBADMSG;
 	first = begin;
-	if ((flags & ~(HAS_END | FIRST_IS_BEGIN)) || (flags & HAS_END && !get_lstr(&r, &end)) ||
-		(!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) || reader_left(&r))
+	if ((flags & ~(HAS_END | FIRST_IS_BEGIN | HAS_COMMIT)) || (flags & HAS_END && !get_lstr(&r, &end)) ||
+		(!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) ||
+		(flags & HAS_COMMIT && !get_be64(&r, &commit)) || reader_left(&r))
 		return -EBADMSG;
-	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !slice_eq(first, begin)))
+	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !slice_eq(first, begin)) || !(flags & HAS_COMMIT) != !commit)
 		return -EBADMSG; /* not the encoder's choice */
 	x.oldest_us = (int64_t)oldest;
 	x.newest_us = (int64_t)newest;
+	x.commit_us = (int64_t)commit;
 	if (!file_is_plausible(&x, &begin, flags & HAS_END ? &end : NULL, &first, &last))
 		return -EBADMSG;
 	if (meta_end_set(&x.begin, begin) || (flags & HAS_END && meta_end_set(&x.end, end)) || meta_end_set(&x.first, first) ||

@@ -13,8 +13,8 @@
  *		varints: bytes, raw bytes, cells, tombstones, row deletes,
  *		         family deletes, seq min, seq max
  *		i64 oldest  i64 newest
- *		u8 flags: 1 has an end, 2 first is begin (and not stored)
- *		lstr begin  [lstr end]  [lstr first]  lstr last
+ *		u8 flags: 1 has an end, 2 first is begin (and not stored), 4 has commit
+ *		lstr begin  [lstr end]  [lstr first]  lstr last  [i64 commit, not 0]
  *	redo:<u64 incarnation>  u64 LSN
  *	tablet:merge   a row in the root file's form
  *	event:         text to the end

@@ -61,6 +61,7 @@ struct tablet_file {
 	uint64_t row_deletes, family_deletes;
 	uint64_t seq_min, seq_max;    /* of its entries.  The file with the larger seq_max is the newer one */
 	int64_t oldest_us, newest_us; /* smallest and largest cell timestamp; oldest_us > newest_us: no cells */
+	int64_t commit_us;            /* no cell has a later time of commit; 0: unknown, as in files of older releases */
 	struct buf begin, end;        /* the tablet uses the file for these rows; end.p NULL: no end */
 	struct buf first, last;       /* first and last row in the file */
 };

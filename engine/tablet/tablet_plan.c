@@ -168,6 +168,8 @@ void plan_insert(struct plan *p, struct vmem *m)
 		count_add(&e->count->cells, e->live);
 		count_add(&e->count->tombstones, e->dead);
 		count_add(&e->count->bytes, e->key_bytes + e->value.n);
+		if (e->live && e->ts < m->oldest_us)
+			m->oldest_us = e->ts;
 		memtable_insert(m->m, e->node, p->near);
 	}
 }

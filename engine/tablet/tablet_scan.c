@@ -82,11 +82,17 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
  */
 static struct view_times scan_times(const struct store_schema *schema, const struct scan_spec *spec)
 {
-	struct view_times times = {spec->since, spec->until};
+	struct view_times times = {.since = spec->has_times ? spec->since : INT64_MIN,
+		.until = spec->has_times ? spec->until : INT64_MAX,
+		.changed = spec->has_changed ? spec->changed_since : INT64_MIN,
+		.counts = spec->versions};
 
-	for (unsigned i = 0; i < schema->family_count; i++)
-		if (gc_has_versions(schema->families[i].rule))
+	for (unsigned i = 0; i < schema->family_count; i++) {
+		if (gc_has_versions(schema->families[i].rule)) {
 			times.until = INT64_MAX;
+			times.counts = true;
+		}
+	}
 	return times;
 }
 
@@ -122,8 +128,8 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 	if (!err && spec->one_row)
 		err = cellkey_probe(&probe, 'r', spec->row_from, 0, slice_of(NULL, 0));
 	if (!err)
-		err = view_iter(snap->view, spec->has_times ? &times : NULL, spec->families, spec->family_count, buf_slice(&from),
-			buf_slice(&to), buf_slice(&probe), skipped, &merged);
+		err = view_iter(snap->view, &times, spec->families, spec->family_count, buf_slice(&from), buf_slice(&to),
+			buf_slice(&probe), skipped, &merged);
 	if (!err)
 		err = live_new(merged, &o, out);
 out:

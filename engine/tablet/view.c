@@ -31,6 +31,7 @@ int vmem_new(_Atomic size_t *memory_used, struct vmem **out)
 	m->tablets = 1;
 	m->memory_used = memory_used;
 	m->fresh = memtable_bytes(m->m);
+	m->oldest_us = INT64_MAX;
 	*out = m;
 	return 0;
 }
@@ -301,19 +302,60 @@ static bool file_overlaps(const struct vfile *f, struct slice from, struct slice
 /* A file that may hide cells of others, by deletes, is always needed. */
 static bool file_is_outside(const struct vfile *f, const struct view_times *times)
 {
-	return times && f->meta.tombstones == 0 &&
+	return f->meta.tombstones == 0 &&
 		(f->meta.newest_us < times->since || (times->until != INT64_MAX && f->meta.oldest_us >= times->until));
+}
+
+/* Returns true if a cell of f may hide a cell that has the larger sequence number seq_min or the timestamp oldest_us, or later ones. */
+static bool file_may_hide(const struct vfile *f, uint64_t seq_min, int64_t oldest_us, bool counts)
+{
+	return f->meta.seq_max >= seq_min || (counts && f->meta.newest_us >= oldest_us);
+}
+
+/*
+ * Marks in skip the files without deletes in which no cell was committed at or
+ * after times->changed.  A file is not marked if a cell of it may hide one in a
+ * file that is read or in a memtable: by the larger sequence number, at the same
+ * timestamp, or as a newer version where versions are counted.  The sequence
+ * numbers of memtables are larger than those of files.
+ */
+static void files_unchanged(const struct view *v, const struct view_times *times, bool *skip)
+{
+	bool again = times->changed != INT64_MIN;
+
+	for (unsigned i = 0; i < v->file_count && again; i++) {
+		const struct vfile *f = v->files[i];
+
+		skip[i] = f->meta.tombstones == 0 && f->meta.commit_us && f->meta.commit_us < times->changed;
+		for (unsigned k = 0; k < v->mem_count && skip[i]; k++)
+			skip[i] = !file_may_hide(f, UINT64_MAX, v->mems[k]->oldest_us, times->counts);
+	}
+	while (again) {
+		again = false;
+		for (unsigned i = 0; i < v->file_count; i++) {
+			for (unsigned k = 0; k < v->file_count && skip[i]; k++) {
+				const struct tablet_file *read = &v->files[k]->meta;
+
+				if (skip[k] || (!v->mixed && read->group != v->files[i]->meta.group))
+					continue;
+				skip[i] = !file_may_hide(v->files[i], read->seq_min, read->oldest_us, times->counts);
+				again = again || !skip[i];
+			}
+		}
+	}
 }
 
 int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count, struct slice from,
 	struct slice to, struct slice row_probe, int *skipped, struct iter **out)
 {
 	struct iter **sources = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
+	bool *skip = calloc(v->file_count + 1u, sizeof(*skip));
 	unsigned n = 0;
-	int err = 0;
+	int err = sources && skip ? 0 : -ENOMEM;
 
-	if (!sources)
-		return -ENOMEM;
+	if (err)
+		goto out;
+	files_unchanged(v, times, skip);
 	for (unsigned i = 0; i < v->mem_count && !err; i++) {
 		if (!memtable_count(v->mems[i]->m))
 			continue;
@@ -323,7 +365,7 @@ int view_iter(struct view *v, const struct view_times *times, const uint16_t *fa
 	for (unsigned i = 0; i < v->file_count && !err; i++) {
 		struct vfile *f = v->files[i];
 
-		if (!file_overlaps(f, from, to) || file_is_outside(f, times) ||
+		if (skip[i] || !file_overlaps(f, from, to) || file_is_outside(f, times) ||
 			(v->mixed && !vfile_may_have_families(f, families, family_count)))
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
@@ -336,6 +378,8 @@ int view_iter(struct view *v, const struct view_times *times, const uint16_t *fa
 		}
 	}
 	err = merge_iter_new(sources, n, err, out);
+out:
+	free(skip);
 	free(sources);
 	return err;
 }

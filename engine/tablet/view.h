@@ -31,6 +31,7 @@ struct vmem {
 	/* Numbers of entries; raised before the insert. */
 	_Atomic uint64_t row_deletes, family_deletes, column_deletes;
 	_Atomic uint64_t tombstones; /* deletes of columns and of versions */
+	_Atomic int64_t oldest_us;   /* smallest cell timestamp; lowered before the insert */
 	_Atomic size_t *memory_used; /* the sum that includes `accounted` */
 	/*
 	 * Bytes, under the tablet's lock.  fresh: its size when it was empty, which is
@@ -145,10 +146,12 @@ int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, stru
  * encoded bounds; to.n 0: no end.  families NULL: all.  row_probe.n > 0: files
  * whose filter excludes this probe are not read.  If skipped is not NULL,
  * unreadable blocks are skipped, and *skipped is set to the error.  times: files
- * that have only cells outside of them, and no deletes, are not read; NULL: all are.
+ * that have only cells outside of them, and no deletes, are not read.
  */
 struct view_times {
-	int64_t since, until; /* [since, until); until INT64_MAX: no end */
+	int64_t since, until; /* timestamps in [since, until); INT64_MIN, INT64_MAX: no bound */
+	int64_t changed;      /* times of commit from this one on; INT64_MIN: no bound */
+	bool counts;          /* versions are counted, so that one with a larger timestamp can hide others of its column */
 };
 int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count, struct slice from,
 	struct slice to, struct slice row_probe, int *skipped, struct iter **out) TFS_MUST;

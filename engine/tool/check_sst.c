@@ -183,8 +183,10 @@ static void compare_row(struct check *c, const char *path, const char *which, co
 		&c->r, "%s: its %s row is %s, METADATA says %s", path, which, quoted(buf_slice(is)), quoted(buf_slice(says)));
 }
 
-static void compare_listed(struct check *c, const char *path, const struct tablet_file *f, const struct props *is)
+static void compare_listed(struct check *c, const char *path, const struct tablet_file *f, const struct sst_count *count)
 {
+	const struct props *is = &count->p;
+
 	compare_count(c, path, "cells", f->cells, is->cells);
 	compare_count(c, path, "tombstones", f->tombstones, is->tombstones);
 	compare_count(c, path, "row deletes", f->row_deletes, is->row_deletes);
@@ -196,6 +198,9 @@ static void compare_listed(struct check *c, const char *path, const struct table
 	if (is->cells && (is->oldest_us < f->oldest_us || is->newest_us > f->newest_us))
 		report_problem(&c->r, "%s: METADATA says timestamps %" PRId64 "-%" PRId64 ", they are %" PRId64 "-%" PRId64, path,
 			f->oldest_us, f->newest_us, is->oldest_us, is->newest_us);
+	if (f->commit_us && count->commit_us > f->commit_us)
+		report_problem(&c->r, "%s: METADATA says no cell was committed after %" PRId64 ", one was at %" PRId64, path,
+			f->commit_us, count->commit_us);
 	if (slice_cmp(buf_slice(&is->first), buf_slice(&f->first)) < 0)
 		compare_row(c, path, "first", &f->first, &is->first);
 	if (slice_cmp(buf_slice(&is->last), buf_slice(&f->last)) > 0)
@@ -209,7 +214,7 @@ static int check_contents(struct check *c, const struct tablet_file *f, struct c
 	if (!err)
 		err = compare_properties(c, f, n);
 	if (!err) {
-		compare_listed(c, n->path, f, &n->count.p);
+		compare_listed(c, n->path, f, &n->count);
 		c->cells += n->count.p.cells;
 	}
 	return err > 0 ? 0 : err;

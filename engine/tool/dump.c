@@ -271,6 +271,8 @@ static void print_row(const struct offline *store, const struct offline_row *row
 			f->row_deletes, f->family_deletes);
 		printf(" seq %" PRIu64 "-%" PRIu64 " timestamps %" PRId64 "-%" PRId64, f->seq_min, f->seq_max, f->oldest_us,
 			f->newest_us);
+		if (f->commit_us)
+			printf(" committed until %" PRId64, f->commit_us);
 		printf(" range %s-%s rows %s-%s\n", quoted(buf_slice(&f->begin)), f->end.p ? quoted(buf_slice(&f->end)) : "",
 			quoted(buf_slice(&f->first)), quoted(buf_slice(&f->last)));
 	}

@@ -5,7 +5,8 @@
 
 void sst_count_init(struct sst_count *n)
 {
-	*n = (struct sst_count){.p = {.seq_min = UINT64_MAX, .oldest_us = INT64_MAX, .newest_us = INT64_MIN}};
+	*n = (struct sst_count){
+		.p = {.seq_min = UINT64_MAX, .oldest_us = INT64_MAX, .newest_us = INT64_MIN}, .commit_us = INT64_MIN};
 }
 
 void sst_count_fini(struct sst_count *n)
@@ -58,6 +59,8 @@ int sst_count_add(struct sst_count *n, struct slice key, struct slice value)
 		err = buf_set(&n->column, key.p, column_bytes);
 	n->row_bytes = row_bytes;
 	n->any = true;
+	if ((n->k.kind == CELL_VALUE || n->k.kind == CELL_LARGE) && n->k.commit > n->commit_us)
+		n->commit_us = n->k.commit;
 	return err ? err : count_kind(&n->p, &n->k, key.n + value.n);
 }
 

@@ -91,8 +91,9 @@ static void pick_filters(struct tfs_scan_spec *spec, struct rng *r, unsigned fla
 	else if (one_in(r, 3))
 		spec->value_is = pick_value(r, flags);
 	if (one_in(r, 4)) {
-		spec->has_changed = true;
-		spec->changed_since = pick_time(r);
+		/* On a millisecond of the clock: the times of commit of one step differ only below it. */
+		spec->changed_since = history_clock - 1000 * (int64_t)below(r, 1ull << below(r, 24));
+		spec->has_changed = !history_set_back;
 	}
 	if (one_in(r, 4))
 		spec->column_limit = 1 + (uint32_t)below(r, 3);

@@ -127,6 +127,8 @@ static struct tablet_file rnd_file(bool large)
 	struct buf swap;
 
 	f.seq_max = f.seq_min + rnd64() / 2;
+	if (rnd(3))
+		f.commit_us = (int64_t)rnd64();
 	if (rnd(5) == 0) { /* nothing but deletes */
 		f.oldest_us = INT64_MAX;
 		f.newest_us = INT64_MIN;
@@ -164,6 +166,7 @@ static void same_file(const struct tablet_file *a, const struct tablet_file *b)
 	assert_int_equal(a->seq_max, b->seq_max);
 	assert_int_equal(a->oldest_us, b->oldest_us);
 	assert_int_equal(a->newest_us, b->newest_us);
+	assert_int_equal(a->commit_us, b->commit_us);
 	assert_true(slice_eq(buf_slice(&a->begin), buf_slice(&b->begin)));
 	assert_int_equal(a->end.p == NULL, b->end.p == NULL);
 	assert_true(slice_eq(buf_slice(&a->end), buf_slice(&b->end)));
