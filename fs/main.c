@@ -228,6 +228,8 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	}
 	/* Spill files are made in the data directory, or for a cluster in TMPDIR. */
 	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
+	fs.source = c->source;
+	fs.mountpoint = mountpoint;
 	err = init_parts();
 	if (err) {
 		fprintf(stderr, "tabletfs: %s\n", strerror(-err));

@@ -234,6 +234,18 @@ ok "  and any bytes when it is one of bytes again" bash -c 'echo thirteen >g/r/l
 
 # ---- usage, tablets, verbs ----
 head -c 200000 /dev/urandom >g/r/age/big
+if [ -z "$MODEL" ]; then
+	mkdir -p rates/r/f
+	for i in 1 2 3; do echo x >rates/r/f/q; done
+	rm -r rates
+	t "$TABLETCTL" status "$M" >"$W/status"
+	is "$(wc -l <"$W/status")" 10 "tabletctl status: ten lines"
+	like "$(head -n 1 "$W/status")" "^mount +$D on $M, read-write, tabletfs [0-9.]+; 0 bytes" "  what is mounted where"
+	like "$(cat "$W/status")" '^requests .* (0\.[0-9]|[1-9][0-9.]*) writes/s, .* in the last [0-9.]+ s$' "  the rates have the writes before"
+	soon "t '$TABLETCTL' status '$M' | grep -c '^requests .* 0 writes/s, .* 0 failures/s'" 1 "  and are those since the call before"
+	echo nonsense >.tabletfs/ctl 2>/dev/null
+	like "$(t "$TABLETCTL" status "$M")" '^warning .*/\.tabletfs/ctl: no such verb: "nonsense"' "  the last warning"
+fi
 like "$(cat g/.families/age/usage)" 'memory_bytes [1-9][0-9]{5}' "usage: in memory first"
 ok "echo flush > .ctl" bash -c 'echo flush >g/.ctl'
 like "$(cat g/.families/age/usage)" 'disk_bytes [1-9][0-9]{5}' "  on disk after a flush"
@@ -271,8 +283,8 @@ head -c 300000 /dev/urandom >load/r/f/q
 ok "  bytes grow with what is stored" test "$(sed 1d .tabletfs/servers | cut -f 4)" -ge $((before + 300000))
 rm -r load
 fails "  it is read-only" 'Permission denied|not permitted' bash -c 'echo x >.tabletfs/servers'
-[ -n "$MODEL" ] || is "$(cut -d ' ' -f 1 .tabletfs/status | tr '\n' ' ')" "state attention tables disk memory reads writes log compactions mount " "/.tabletfs/status: ten lines"
-[ -n "$MODEL" ] || like "$(cat .tabletfs/status)" '^reads +[0-9]+, 50 % within [0-9]+ [um]?s, 99 % within [0-9]+ [um]?s$' "  with units"
+[ -n "$MODEL" ] || is "$(cut -d ' ' -f 1 .tabletfs/status | tr '\n' ' ')" "mount state attention tables disk memory requests latency compactions " "/.tabletfs/status: nine lines"
+[ -n "$MODEL" ] || like "$(cat .tabletfs/status)" '^latency +reads [0-9]+, 50 % within [0-9]+ [um]?s, 99 % within [0-9]+ [um]?s;' "  with units"
 like "$(cat g/.families/age/usage)" '^name value$' "usage: a header"
 like "$(cat .tabletfs/metrics)" '^[a-z_]+(\{.*\})? [0-9]' "/.tabletfs/metrics"
 ok "/.tabletfs/log" test -n "$(cat .tabletfs/log)"

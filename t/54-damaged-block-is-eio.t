@@ -104,6 +104,8 @@ EOF2
 	echo new >"$M/t/$other/f/new"
 	is "$(cat "$M/t/$other/f/new")" new "  other rows take writes"
 	ok "  a flush goes on" bash -c "echo flush >'$M/t/.ctl'"
+	like "$(grep ^tabletfs_request_failures "$M/.tabletfs/metrics")" ' [1-9]' "  they are counted"
+	like "$(cat "$M/.tabletfs/status")" '^attention .*damaged places of files: [1-9]' "  the status calls attention"
 	fails "  a compaction over it says EIO" 'Input/output error' bash -c "echo compact >'$M/t/.ctl'"
 	rm "$M/t/$other/f/new"
 	t fusermount3 -u "$M"

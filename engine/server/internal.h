@@ -32,6 +32,10 @@ enum request_kind { REQUEST_OTHER, REQUEST_READ, REQUEST_WRITE, REQUEST_BATCH, R
 struct latency {
 	_Atomic uint64_t bucket[LATENCY_BUCKETS + 1], sum_us;
 };
+/* Requests so far, at a time. */
+struct traffic_sample {
+	uint64_t at_us, count[REQUESTS], failed;
+};
 enum table_traffic { TABLE_READS, TABLE_WRITES, TABLE_WRITTEN_BYTES, TABLE_SCANNED_CELLS, TABLE_TRAFFIC };
 
 /*
@@ -135,14 +139,16 @@ struct server {
 	_Atomic int64_t clock_saved_us; /* the mark that the lock service has */
 	struct space space;
 	struct latency traffic[REQUESTS];
-	int64_t started_s;               /* system time of the start */
-	uint64_t resolve_wait_us;        /* moves.c: pause before moves_resolve_task repeats */
-	struct file_marks *unreferenced; /* files.c: files that the last round found unreferenced or in one place only */
-	bool files_missing;              /* files.c: an SSTable that METADATA lists does not exist */
-	uint64_t aged_lsn;               /* logs.c: the log's next LSN when its age was last checked */
-	uint64_t aged_at_us;             /* logs.c: monotonic time of that check */
-	uint64_t log_most;               /* logs.c: size in bytes above which tablets are flushed so that the log shrinks */
-	_Atomic uint64_t records_lost;   /* replay.c */
+	_Atomic uint64_t requests_failed;
+	struct traffic_sample sampled[2]; /* under lock: at the last two readings of the status, the older first */
+	int64_t started_s;                /* system time of the start */
+	uint64_t resolve_wait_us;         /* moves.c: pause before moves_resolve_task repeats */
+	struct file_marks *unreferenced;  /* files.c: files that the last round found unreferenced or in one place only */
+	bool files_missing;               /* files.c: an SSTable that METADATA lists does not exist */
+	uint64_t aged_lsn;                /* logs.c: the log's next LSN when its age was last checked */
+	uint64_t aged_at_us;              /* logs.c: monotonic time of that check */
+	uint64_t log_most;                /* logs.c: size in bytes above which tablets are flushed so that the log shrinks */
+	_Atomic uint64_t records_lost;    /* replay.c */
 	struct store_schema *meta_schema;
 
 	struct mutex lock;
@@ -251,6 +257,7 @@ void load_end(struct server *s);
 struct served_sums {
 	uint64_t disk_bytes, memory_bytes, user_files;
 	unsigned tablets, user_tablets;
+	unsigned behind; /* of user_tablets: writers are slowed down, because too many files wait for a compaction */
 };
 int served_sum(struct server *s, struct served_sums *out) TFS_MUST;
 
@@ -339,11 +346,13 @@ void copies_free(struct server *s);
 /* ---- traffic.c ---- */
 /* Called before and after a request.  traffic_begin returns the time, or 0 if the request is not timed. */
 uint64_t traffic_begin(const struct ts_request *q);
-void traffic_end(struct server *s, const struct ts_request *q, uint64_t since_us);
+void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t since_us);
 void traffic_tablet(struct served_tablet *served, enum table_traffic what, uint64_t n); /* counts for tablet and table */
 void traffic_tablet_read(struct served_tablet *served);                                 /* counts one read, by sampling */
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* appends "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
+/* Appends "12 reads/s, ... in the last 2 s": since the reading of the status before this one, or since the start. */
+int traffic_rates(struct server *s, struct buf *out) TFS_MUST;
 
 /* ---- split.c, merge.c: the durable steps; functions for move_run (moves.c) ---- */
 /* Splits v[0] at a row.  -EEXIST: a tablet begins there. */

@@ -202,6 +202,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->locks = locks;
 	s->incarnation = o->incarnation;
 	s->started_s = time(NULL);
+	s->sampled[0].at_us = s->sampled[1].at_us = monotonic_us();
 	s->sync = o->sync;
 	s->no_background = o->no_background;
 	s->log_segment_bytes = o->log_segment_bytes;

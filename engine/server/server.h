@@ -81,7 +81,7 @@ bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
 bool server_release_space(struct server *s);
 /* The latest incarnation with a log in the data directory; 0: none. */
 int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
-/* Appends nine lines for an operator. */
+/* Appends eight lines for an operator. */
 int server_status(struct server *s, struct buf *out) TFS_MUST;
 /* Appends all numbers as Prometheus text. */
 int server_metrics(struct server *s, struct buf *out) TFS_MUST;

@@ -346,7 +346,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 	const uint64_t since_us = traffic_begin(q);
 
 	a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
-	traffic_end(s, q, since_us);
+	traffic_end(s, q, a->err, since_us);
 	return a->err;
 }
 

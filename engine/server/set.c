@@ -309,6 +309,7 @@ int served_sum(struct server *s, struct served_sums *out)
 			continue;
 		sums.user_files += st.files;
 		sums.user_tablets++;
+		sums.behind += st.behind;
 	}
 	served_list_put(list, sums.tablets);
 	sums.disk_bytes = file_refs_bytes(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a server in nine lines for an operator (server_status), and all
+ * The state of a server in eight lines for an operator (server_status), and all
  * numbers as Prometheus text (server_metrics).  tabletfs-metrics(7) lists all
  * numbers, and a test (t/05) compares the list with this file.
  */
@@ -38,16 +38,22 @@ static uint64_t copy_wait_longest_us(struct server *s)
 	return us;
 }
 
-static void count_tables(struct server *s, unsigned *tables, unsigned *salts_waiting)
+struct table_counts {
+	unsigned tables, snapshots, salts_waiting;
+};
+
+static struct table_counts count_tables(struct server *s)
 {
-	*salts_waiting = 0;
+	struct table_counts n = {0};
+
 	mutex_lock(&s->lock);
-	*tables = 0;
 	for (unsigned i = 0; i < s->table_count; i++) {
-		*tables += !s->tables[i]->frozen;
-		*salts_waiting += atomic_load(&s->tables[i]->salt_waits);
+		n.tables += !s->tables[i]->frozen;
+		n.snapshots += s->tables[i]->frozen;
+		n.salts_waiting += atomic_load(&s->tables[i]->salt_waits);
 	}
 	mutex_unlock(&s->lock);
+	return n;
 }
 
 /* The largest time by which a tablet has data that should have left the disk. */
@@ -92,7 +98,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	struct log_stats l;
 	struct clock_state clock;
 	uint64_t longest_us = 0, overdue_us = 0, used = 0, size = 0, available = 0;
-	unsigned n = 0, tables, waiting;
+	struct table_counts counts;
+	unsigned n = 0;
 	int err = served_sum(s, &sums);
 
 	if (!err)
@@ -104,14 +111,14 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	clock_get_state(s->clock, &clock);
 	sst_cache_get_stats(s->cache, &c);
 	log_get_stats(s->log, &l);
-	count_tables(s, &tables, &waiting);
+	counts = count_tables(s);
 	for (unsigned k = 0; k < KINDS; k++)
 		if (atomic_load(&s->env[k].move_wait_longest_us) > longest_us)
 			longest_us = atomic_load(&s->env[k].move_wait_longest_us);
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
 	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
-	ADD("tables", "tables", tables, true);
-	ADD("tables_salt_waits", "tables whose salt waits until they are empty", waiting, true);
+	ADD("tables", "tables", counts.tables, true);
+	ADD("tables_salt_waits", "tables whose salt waits until they are empty", counts.salts_waiting, true);
 	ADD("tablets", "tablets served, METADATA's included", sums.tablets, true);
 	ADD("memtable_bytes", "memory of all memtables", memtables_bytes(s), true);
 	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->env[KIND_USER].memtable_bytes, true);
@@ -147,6 +154,10 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("compactions_minor", "minor compactions", COUNTER(minor), false);
 	ADD("compactions_merging", "merging compactions", COUNTER(merging), false);
 	ADD("compactions_major", "major compactions", COUNTER(major), false);
+	ADD("compactions_behind", "tablets with so many SSTables that writers are slowed down", sums.behind, true);
+	ADD("request_failures", "requests for user tables that failed for damage, disk space or memory",
+		atomic_load(&s->requests_failed), false);
+	ADD("snapshots", "snapshots, one for each table that one was made of", counts.snapshots, true);
 	ADD("flushed_bytes", "bytes written by minor compactions", COUNTER(bytes_flushed), false);
 	ADD("compacted_bytes_in", "bytes read by merging and major compactions", COUNTER(bytes_compacted_in), false);
 	ADD("compacted_bytes_out", "bytes written by merging and major compactions", COUNTER(bytes_compacted_out), false);
@@ -172,7 +183,7 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	return 0;
 }
 
-/* ---- status.  The mount adds a tenth line ---- */
+/* ---- status.  The mount adds a line, and tabletctl status another ---- */
 
 static int put_state_line(struct server *s, struct buf *out)
 {
@@ -200,21 +211,24 @@ static int put_refused(struct buf *out, const char *file)
 /* Lists the conditions that an operator must act upon, or prints "none". */
 static int put_attention_line(struct server *s, struct buf *out)
 {
-	unsigned tables, waiting;
+	struct table_counts counts = count_tables(s);
 	size_t before;
 	int err = buf_printf(out, "attention    ");
 
 	before = out->n;
-	count_tables(s, &tables, &waiting);
 	for (unsigned i = 0; i < s->refused_count && !err; i++)
 		err = put_refused(out, s->refused[i]);
 	if (!err && s->records_lost)
 		err = buf_printf(out, "%llu records behind a damaged place in the log were lost at the start; ",
 			(unsigned long long)s->records_lost);
-	if (!err && waiting)
-		err = buf_printf(out, "salts that wait until their table is empty: %u; ", waiting);
+	if (!err && counts.salts_waiting)
+		err = buf_printf(out, "salts that wait until their table is empty: %u; ", counts.salts_waiting);
 	if (!err && atomic_load(&s->space.full))
 		err = buf_printf(out, "the disk is full: puts are refused until files are removed; ");
+	if (!err && msg_damage_count())
+		err = buf_printf(out, "damaged places of files: %u, see .tabletfs/log; ", msg_damage_count());
+	else if (!err && msg_error_count())
+		err = buf_printf(out, "errors since the start: %u, see .tabletfs/log; ", msg_error_count());
 	if (!err)
 		err = server_clock_attention(s, out);
 	if (!err && out->n == before)
@@ -228,15 +242,14 @@ static int put_attention_line(struct server *s, struct buf *out)
 
 static int put_tables_line(struct server *s, struct buf *out)
 {
+	struct table_counts n = count_tables(s);
 	struct served_sums sums;
-	unsigned tables, waiting;
 	int err = served_sum(s, &sums);
 
 	if (err)
 		return err;
-	count_tables(s, &tables, &waiting);
-	return buf_printf(out, "tables       %u, in %u tablets and %llu SSTables\n", tables, sums.user_tablets,
-		(unsigned long long)sums.user_files);
+	return buf_printf(out, "tables       %u, in %u tablets and %llu SSTables; %u snapshots\n", n.tables, sums.user_tablets,
+		(unsigned long long)sums.user_files, n.snapshots);
 }
 
 static int put_disk_line(struct server *s, struct buf *out)
@@ -252,61 +265,64 @@ static int put_disk_line(struct server *s, struct buf *out)
 
 static int put_memory_line(struct server *s, struct buf *out)
 {
-	char a[UNITS_SIZE_TEXT], b[UNITS_SIZE_TEXT], c_[UNITS_SIZE_TEXT], d[UNITS_SIZE_TEXT];
+	char memtables[UNITS_SIZE_TEXT], most[UNITS_SIZE_TEXT], caches[UNITS_SIZE_TEXT], caches_most[UNITS_SIZE_TEXT],
+		log[UNITS_SIZE_TEXT], unsynced[UNITS_SIZE_TEXT];
 	struct sst_cache_stats c;
+	struct log_stats l;
 
 	sst_cache_get_stats(s->cache, &c);
-	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s\n", units_size_text(memtables_bytes(s), a),
-		units_size_text(s->env[KIND_USER].memtable_bytes, b),
-		units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, c_),
-		units_size_text(c.block_bytes_max + c.table_bytes_max, d));
+	log_get_stats(s->log, &l);
+	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s; log %s, %s of it not yet synced\n",
+		units_size_text(memtables_bytes(s), memtables), units_size_text(s->env[KIND_USER].memtable_bytes, most),
+		units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, caches),
+		units_size_text(c.block_bytes_max + c.table_bytes_max, caches_most), units_size_text(log_bytes(s->log), log),
+		units_size_text(l.retained_bytes, unsynced));
 }
 
-static int put_requests_line(struct server *s, const char *name, enum request_kind kind, struct buf *out)
+static int put_requests_line(struct server *s, struct buf *out)
 {
-	int err = buf_printf(out, "%-13s", name);
+	int err = buf_printf(out, "requests     ");
 
 	if (!err)
-		err = traffic_status(s, kind, out);
+		err = traffic_rates(s, out);
 	return err ? err : buf_u8(out, '\n');
 }
 
-static int put_log_line(struct server *s, struct buf *out)
+static int put_latency_line(struct server *s, struct buf *out)
 {
-	char size[UNITS_SIZE_TEXT], unsynced[UNITS_SIZE_TEXT];
-	struct log_stats l;
+	int err = buf_printf(out, "latency      reads ");
 
-	log_get_stats(s->log, &l);
-	return buf_printf(out, "log          %s, %s of it not yet synced\n", units_size_text(log_bytes(s->log), size),
-		units_size_text(l.retained_bytes, unsynced));
+	if (!err)
+		err = traffic_status(s, REQUEST_READ, out);
+	if (!err)
+		err = buf_printf(out, "; writes ");
+	if (!err)
+		err = traffic_status(s, REQUEST_WRITE, out);
+	return err ? err : buf_u8(out, '\n');
 }
 
 static int put_compactions_line(struct server *s, struct buf *out)
 {
-	return buf_printf(out, "compactions  %llu minor, %llu merging, %llu major; %llu writes slowed down, by %llu ms in all\n",
+	struct served_sums sums;
+	int err = served_sum(s, &sums);
+
+	if (err)
+		return err;
+	return buf_printf(out,
+		"compactions  %u tablets behind; %llu minor, %llu merging, %llu major; %llu writes slowed, %llu ms\n", sums.behind,
 		(unsigned long long)COUNTER(minor), (unsigned long long)COUNTER(merging), (unsigned long long)COUNTER(major),
 		(unsigned long long)COUNTER(stalls), (unsigned long long)COUNTER(stall_us) / 1000);
 }
 
 int server_status(struct server *s, struct buf *out)
 {
-	int err = put_state_line(s, out);
+	static int (*const lines[])(struct server *, struct buf *) = {put_state_line, put_attention_line, put_tables_line,
+		put_disk_line, put_memory_line, put_requests_line, put_latency_line, put_compactions_line};
+	int err = 0;
 
-	if (!err)
-		err = put_attention_line(s, out);
-	if (!err)
-		err = put_tables_line(s, out);
-	if (!err)
-		err = put_disk_line(s, out);
-	if (!err)
-		err = put_memory_line(s, out);
-	if (!err)
-		err = put_requests_line(s, "reads", REQUEST_READ, out);
-	if (!err)
-		err = put_requests_line(s, "writes", REQUEST_WRITE, out);
-	if (!err)
-		err = put_log_line(s, out);
-	return err ? err : put_compactions_line(s, out);
+	for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines) && !err; i++)
+		err = lines[i](s, out);
+	return err;
 }
 
 /* ---- usage of tables and families ---- */

@@ -11,6 +11,8 @@
  */
 #include "engine/server/internal.h"
 
+#include <errno.h>
+
 #define READ_SAMPLE 16u
 
 static const char *const kind_names[REQUESTS] = {NULL, "read", "write", "batch", "scan", "sync"};
@@ -71,11 +73,19 @@ uint64_t traffic_begin(const struct ts_request *q)
 	return monotonic_us();
 }
 
-void traffic_end(struct server *s, const struct ts_request *q, uint64_t since_us)
+/* Returns true for a failure of the store.  Other errors are the caller's: a check that failed, a family that is absent. */
+static bool is_failure(int err)
+{
+	return err == -EIO || err == -EBADMSG || err == -ENOSPC || err == -EDQUOT || err == -ENOMEM || err == -EROFS;
+}
+
+void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t since_us)
 {
 	enum request_kind kind = since_us ? kind_of(q) : REQUEST_OTHER;
 	uint64_t us, n = kind == REQUEST_READ ? READ_SAMPLE : 1;
 
+	if (is_failure(err) && q->table != META_TABLE)
+		count_add(&s->requests_failed, 1);
 	if (kind == REQUEST_OTHER)
 		return;
 	us = monotonic_us() - since_us;
@@ -129,6 +139,51 @@ int traffic_status(struct server *s, enum request_kind kind, struct buf *out)
 	if (!err)
 		err = buf_printf(out, ", 99 %% within ");
 	return err ? err : put_duration(out, latency_quantile(l, 99));
+}
+
+/* ---- rates ---- */
+
+enum { SAMPLE_US = 1000000 }; /* readings within this time count as one, because a reader also asks for the size */
+
+static struct traffic_sample sample(const struct server *s)
+{
+	struct traffic_sample now = {.at_us = monotonic_us(), .failed = atomic_load(&s->requests_failed)};
+
+	for (unsigned k = REQUEST_READ; k < REQUESTS; k++)
+		now.count[k] = request_count(&s->traffic[k]);
+	return now;
+}
+
+static int put_rate(struct buf *out, uint64_t n, double seconds, const char *what)
+{
+	double rate = (double)n / seconds;
+
+	return buf_printf(out, "%.*f %s/s, ", n && rate < 10, rate, what);
+}
+
+int traffic_rates(struct server *s, struct buf *out)
+{
+	static const char *const what[REQUESTS] = {
+		[REQUEST_READ] = "reads", [REQUEST_WRITE] = "writes", [REQUEST_BATCH] = "batches", [REQUEST_SCAN] = "scan steps"};
+	struct traffic_sample now = sample(s), since;
+	double seconds;
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	if (now.at_us - s->sampled[1].at_us >= SAMPLE_US) {
+		s->sampled[0] = s->sampled[1];
+		s->sampled[1] = now;
+	}
+	since = s->sampled[0];
+	mutex_unlock(&s->lock);
+	seconds = (double)(now.at_us - since.at_us + 1) / 1e6;
+	for (unsigned k = REQUEST_READ; k < REQUESTS && !err; k++)
+		if (what[k])
+			err = put_rate(out, now.count[k] - since.count[k], seconds, what[k]);
+	if (!err)
+		err = put_rate(out, now.failed - since.failed, seconds, "failures");
+	out->n -= !err ? 2 : 0; /* ", " */
+	return err ? err : buf_printf(out, " in the last %.1f s", seconds);
 }
 
 int traffic_metrics(struct server *s, struct buf *out)

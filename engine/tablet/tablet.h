@@ -314,6 +314,7 @@ int tablet_split_tidy(struct tablet *t, const char *event) TFS_MUST;
 struct tablet_stats {
 	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones, seq;
 	unsigned files, memtables;
+	bool behind; /* so many files of one group wait for a merging compaction that writers are slowed down */
 	const char *state;
 	bool flushing, merging, majoring; /* such a compaction is under way */
 };

@@ -93,6 +93,7 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	st.flushing = t->flushing;
 	st.merging = t->merging;
 	st.majoring = t->majoring;
+	st.behind = atomic_load(&t->debt) > FILES_FREE;
 	for (unsigned i = 0; i < snap.view->mem_count; i++) {
 		const struct mem_usage *u;
 		uint64_t memory;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tabletctl status: prints MOUNTPOINT/.tabletfs/status. */
+/*
+ * tabletctl status: prints MOUNTPOINT/.tabletfs/status and the last error or
+ * warning of MOUNTPOINT/.tabletfs/log, which may name rows, and so is only readable
+ * by its owner.
+ */
 #include "engine/base/file.h"
 #include "engine/tool/tool.h"
 
@@ -9,11 +13,28 @@
 #include <unistd.h>
 
 #define STATUS_BYTES_MAX (1u << 20)
+#define LOG_BYTES_MAX (16u << 20)
+
+/* Prints the last line of the log that is an error or a warning. */
+static void print_warning(const struct buf *log)
+{
+	struct slice last = {NULL, 0}, rest = buf_slice(log);
+
+	while (rest.n) {
+		const char *end = memchr(rest.p, '\n', rest.n);
+		struct slice line = slice_of(rest.p, end ? (size_t)(end - (const char *)rest.p) : rest.n);
+
+		if (memmem(line.p, line.n, " warning: ", 10) || memmem(line.p, line.n, " error: ", 8))
+			last = line;
+		rest = slice_of(rest.p + line.n + (end != NULL), rest.n - line.n - (end != NULL));
+	}
+	printf("warning      %.*s\n", (int)(last.n ? last.n : 4), last.n ? (const char *)last.p : "none");
+}
 
 static int status_run(const struct arguments *a)
 {
 	const char *mountpoint = a->operand[0];
-	struct buf b = {0};
+	struct buf b = {0}, log = {0};
 	int err = file_read_all(text("%s/.tabletfs/status", mountpoint), STATUS_BYTES_MAX, &b);
 
 	if (err == -ENOENT || err == -ENOTDIR)
@@ -22,6 +43,9 @@ static int status_run(const struct arguments *a)
 		complain("%s: %s", mountpoint, strerror(-err));
 	else
 		fwrite(b.p, 1, b.n, stdout);
+	if (!err && file_read_all(text("%s/.tabletfs/log", mountpoint), LOG_BYTES_MAX, &log) == 0)
+		print_warning(&log);
+	buf_fini(&log);
 	buf_fini(&b);
 	return err ? EXIT_CANNOT : 0;
 }
@@ -32,7 +56,8 @@ const struct command status_command = {
 	.usage = "usage: tabletctl status MOUNTPOINT\n"
 		 "\n"
 		 "Prints the state of the store that is mounted there in ten lines, out of\n"
-		 "MOUNTPOINT/.tabletfs/status.\n"
+		 "MOUNTPOINT/.tabletfs/status and log.  The rates are those since the call before,\n"
+		 "so `watch tabletctl status MOUNTPOINT' shows the present ones.\n"
 		 "\n"
 		 "Exit status: 0, or 2 when no store is mounted there.\n",
 	.letters = ":h",

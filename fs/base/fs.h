@@ -26,6 +26,7 @@
 struct fs {
 	struct tfs_store *store;
 	struct fuse_session *session;
+	const char *source, *mountpoint; /* as in the messages */
 	bool read_only, quiet, latest;
 	bool many_users;   /* allow_other */
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */

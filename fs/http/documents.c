@@ -223,7 +223,7 @@ static json_t *messages(void)
 	return all;
 }
 
-/* The line "attention" may have names. */
+/* The line "attention" may have names of tables, and "mount" has paths. */
 static int hide_names(struct slice text, struct buf *out)
 {
 	struct slice line;
@@ -232,6 +232,8 @@ static int hide_names(struct slice text, struct buf *out)
 	while (!err && next_line(&text, &line)) {
 		if (slice_has_prefix(line, slice_str("attention ")) && !slice_eq(line, slice_str("attention    none")))
 			line = slice_str("attention    yes; the reason needs a token");
+		if (slice_has_prefix(line, slice_str("mount ")))
+			line = slice_str("mount        the paths need a token");
 		err = buf_append_slice(out, line);
 		if (!err)
 			err = buf_u8(out, '\n');

@@ -59,11 +59,14 @@ int admin_render_status(struct node *n, struct buf *out)
 	char *text = NULL;
 	int err = tfs_status(fs.store, &text);
 
+	if (err)
+		return err;
+	err = buf_printf(out, "mount        %s on %s, %s, tabletfs %s; %llu bytes written but not yet committed\n", fs.source,
+		fs.mountpoint, fs.read_only ? "read-only" : "read-write", PACKAGE_VERSION, (unsigned long long)stage_memory_used());
 	if (err == 0)
-		err = put_text(out, text);
-	return err ? err
-		   : buf_printf(out, "mount        %s, %llu bytes written but not yet committed\n",
-			     fs.read_only ? "read-only" : "read-write", (unsigned long long)stage_memory_used());
+		return put_text(out, text);
+	free(text);
+	return err;
 }
 
 int admin_render_config(struct node *n, struct buf *out)
