@@ -61,7 +61,6 @@ static int go_background(void)
 		ready_pipe = fds[1] == 3 ? 3 : dup3(fds[1], 3, O_CLOEXEC);
 		/* A process may wait for a lock or pipe that the caller's shell has open: not until the mount ends. */
 		closefrom(4);
-		setsid();
 		return 0;
 	}
 	close(fds[1]);
@@ -86,6 +85,8 @@ static void report_mounted(void)
 	if (ready_pipe < 0)
 		return;
 	msg_to_syslog("tabletfs");
+	/* Only now: below an autofs mount point, only the automounter's process group can mount. */
+	setsid();
 	if (chdir("/") != 0)
 		msg_warning("cannot change to /: %s", strerror(errno));
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -206,6 +207,8 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	fs.latest = c->latest;
 	fs.uid = getuid();
 	fs.gid = getgid();
+	if (service_init() || !(c->foreground || c->debug))
+		started = c;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
@@ -245,8 +248,6 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 		(void)!close_store();
 		return err;
 	}
-	if (service_init() || !(c->foreground || c->debug))
-		started = c;
 	err = http_start();
 	if (err)
 		msg_error("the HTTP server cannot start: %s", strerror(-err));

@@ -173,13 +173,20 @@ static int unmount_lazily(char *path)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
 }
 
+/* stat(2) would show attributes that the kernel has cached. */
+static bool mount_is_dead(const char *path)
+{
+	struct statx st;
+
+	return statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC | AT_NO_AUTOMOUNT, STATX_MODE, &st) != 0 && errno == ENOTCONN;
+}
+
 /* Unmounts the mounts at the mount point whose daemons have died. */
 static void remove_dead(const char *mountpoint)
 {
 	char *path = dead_path(mountpoint);
-	struct stat st;
 
-	while (path && stat(path, &st) != 0 && errno == ENOTCONN && mount_is_ours(path) && unmount_lazily(path) == 0)
+	while (path && mount_is_dead(path) && mount_is_ours(path) && unmount_lazily(path) == 0)
 		msg_notice("%s: the daemon of an earlier mount has died; it is unmounted", path);
 	free(path);
 }
@@ -191,10 +198,10 @@ int mountpoint_check(const char *mountpoint, const char *source, char **path, ch
 	int err = 0;
 
 	*why = NULL;
-	if (stat(mountpoint, &st) != 0 && errno == ENOTCONN)
+	if (mount_is_dead(mountpoint))
 		remove_dead(mountpoint);
 	real = realpath(mountpoint, NULL);
-	if (!real || stat(real, &st) != 0) {
+	if (!real || stat(real, &st) != 0 || mount_is_dead(real)) {
 		err = -errno;
 		if (err == -ENOTCONN)
 			say(why, "%s: the daemon of an earlier mount there has died; unmount it with: fusermount3 -u %s",

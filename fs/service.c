@@ -28,8 +28,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -48,6 +50,17 @@ static struct {
 
 /* ---- messages ---- */
 
+/* The journal reads standard error: JOURNAL_STREAM names its device and inode. */
+static bool journal_reads(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+		st.st_dev == device && st.st_ino == inode;
+}
+
 bool service_init(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET"), *period = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -60,6 +73,8 @@ bool service_init(void)
 	if (*path == '@')
 		service.address.sun_path[0] = 0; /* the abstract namespace */
 	service.address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (*path == '/'));
+	if (journal_reads())
+		msg_with_levels();
 	if (period && (!pid || strtol(pid, NULL, 10) == getpid()))
 		service.watchdog_us = strtoull(period, NULL, 10);
 	return true;

@@ -5,7 +5,11 @@
 
 #include "engine/base/bytes.h"
 
-/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.  Returns true if a manager waits for messages. */
+/*
+ * Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.  Returns true if a manager
+ * waits for messages.  If its journal reads standard error, messages have their
+ * level from now on.
+ */
 bool service_init(void);
 /* Sends lines VARIABLE=VALUE, if a manager waits for them. */
 void service_say(const char *lines);

@@ -42,6 +42,7 @@ enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
 
 static atomic_int least_level = MSG_NOTICE;
 static atomic_int sink = SINK_STDERR;
+static atomic_bool with_levels;
 static atomic_uint errors, damage;
 
 static struct {
@@ -76,6 +77,11 @@ void msg_to_syslog(const char *ident)
 	openlog(ring.ident, LOG_PID, LOG_DAEMON);
 	mutex_unlock(&ring.lock);
 	atomic_store(&sink, SINK_SYSLOG);
+}
+
+void msg_with_levels(void)
+{
+	atomic_store(&with_levels, true);
 }
 
 void why_set(char **why, const char *fmt, ...)
@@ -166,8 +172,9 @@ static void write_whole(const char *p, size_t n)
 
 void msg_log(enum msg_level level, const char *fmt, ...)
 {
+	enum { LEVEL_BYTES = 3 }; /* "<5>" */
 	int saved_errno = errno;
-	char text[LINE_BYTES], when[64];
+	char line[LEVEL_BYTES + LINE_BYTES], *text = line + LEVEL_BYTES, when[64];
 	va_list ap;
 	int head, body;
 	size_t n;
@@ -176,10 +183,10 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 		atomic_fetch_add(&errors, 1);
 	if ((int)level > atomic_load(&least_level))
 		return;
-	head = snprintf(text, sizeof(text), "%s: ", level_names[level]);
+	head = snprintf(text, LINE_BYTES, "%s: ", level_names[level]);
 	va_start(ap, fmt);
 	errno = saved_errno; /* for %m */
-	body = vsnprintf(text + head, sizeof(text) - 1 - (size_t)head, fmt, ap);
+	body = vsnprintf(text + head, LINE_BYTES - 1 - (size_t)head, fmt, ap);
 	va_end(ap);
 	if (body < 0)
 		text[head] = '\0';
@@ -194,7 +201,13 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 	ring_add(when, text);
 	switch ((enum sink)atomic_load(&sink)) {
 	case SINK_STDERR:
-		write_whole(text, n);
+		line[0] = '<';
+		line[1] = (char)('0' + syslog_levels[level]);
+		line[2] = '>';
+		if (atomic_load(&with_levels))
+			write_whole(line, LEVEL_BYTES + n);
+		else
+			write_whole(text, n);
 		break;
 	case SINK_SYSLOG:
 		syslog(syslog_levels[level], "%s", text + head);
