@@ -88,7 +88,7 @@ sub check_tree {
 	my (%bad, @files, %c_files);
 	my $count = 0;
 
-	for my $top (qw(engine fs master t tools man)) {
+	for my $top (qw(engine fs master t tools man etc)) {
 		next unless -d "$src/$top";
 		find({ no_chdir => 1, wanted => sub { push @files, substr($_, length($src) + 1) if -f $_ } }, "$src/$top");
 	}

@@ -42,10 +42,13 @@ daemon=
 ln -s "$M" "$W/over/dead"
 refused_at "  leaves a dead mount; through a link it is named with its remedy" "has died.*fusermount3 -u $W/over/dead" "$W/over/absent" "$W/over/dead"
 fails "  whose calls fail" 'not connected' stat "$M/"
-ok "the next daemon unmounts it" mount_store
-like "$(cat "$W/daemon.err")" "$M: the daemon of an earlier mount has died" "  and says so"
-unmount_store
+t "$TABLETFS" "$D" "$M" 2>"$W/.e"
+like "$?:$(cat "$W/.e")" "^0:.*$M: the daemon of an earlier mount has died" "the next daemon unmounts it and says so"
+ok "  its own mount answers" test -d "$M/.tabletfs"
+fusermount3 -u "$M"
 ok "  nothing is left there" bash -c "! mountpoint -q '$M'"
+left() { t "$TABLETCTL" check "$D"; }
+wait_for "the store" left
 rm -rf "$D"
 fails "an empty config=" 'config=: the name of a file is missing' t "$TABLETFS" -o config= "$D" "$M"
 fails "an unknown option names the help" 'tabletfs -h' t "$TABLETFS" -o nosuch "$D" "$M"
