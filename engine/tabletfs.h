@@ -244,9 +244,9 @@ TFS_API int tfs_snapshot_create(struct tfs_table *t, const char *name) TFS_CHECK
 /* -ENOENT.  Open handles of the snapshot remain; calls with them return -ENOENT.  Durable on return. */
 TFS_API int tfs_snapshot_drop(struct tfs_table *t, const char *name) TFS_CHECKED;
 /*
- * Opens a snapshot.  Every function that reads takes the handle;
- * tfs_schema_get returns the schema of the instant.  A function that would
- * change the snapshot returns -EROFS.
+ * Opens a snapshot of the table t, or of the table of which t is a snapshot.
+ * Every function that reads takes the handle; tfs_schema_get returns the schema of
+ * the instant.  A function that would change the snapshot returns -EROFS.
  */
 TFS_API int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out) TFS_CHECKED;
 struct tfs_snapshot {
@@ -276,24 +276,6 @@ TFS_API int tfs_snapshot_drop_all(struct tfs_store *s, const char *name) TFS_CHE
 /* Calls fn for each name of which tfs_snapshot_create_all made snapshots that exist; time_us: of the first table. */
 TFS_API int tfs_snapshot_list_all(
 	struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
-/*
- * The difference of two snapshots of one table: the cells that `to` has and
- * `from` has not, and the cells that `from` had and `to` has not.  A cell with
- * the same name, timestamp and value is in both, also if it was written again.
- * Reads the rows that SSTables contain which only one of the two uses.  Reads all
- * rows if the table is salted, if families or their GC rules differ, or if a rule
- * has an age.  -EINVAL: not two snapshots of one table.
- */
-struct tfs_diff;
-TFS_API int tfs_diff_new(struct tfs_table *from, struct tfs_table *to, struct tfs_diff **out) TFS_CHECKED;
-/*
- * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno.
- * *deleted: it is a cell of `from`, whose name `to` does not have.  Order: as of a
- * scan.
- */
-struct tfs_cell;
-TFS_API int tfs_diff_next(struct tfs_diff *d, bool *deleted, struct tfs_cell *cell) TFS_CHECKED;
-TFS_API void tfs_diff_free(struct tfs_diff *d);
 /*
  * Creates a table with the rows of t, a table or a snapshot, and with a copy of
  * its schema.  The two share SSTables until compactions replace them, so no data
@@ -675,6 +657,23 @@ struct tfs_scan_spec {
 	bool (*stop)(void *arg);
 	void *stop_arg;
 	bool past_damage; /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
+	/*
+	 * The difference of two snapshots of one table.  The scan of one of them
+	 * leaves out the cells that the other one, absent_from, has with the same
+	 * timestamp and value, also if they were written again.  With absent_names
+	 * it leaves them out whatever their value.  Both are read on behalf of the
+	 * user of the scanned handle.
+	 *
+	 * With one_row, the row is read in both.  Else the rows are read that SSTables
+	 * contain which only one of the two uses; all rows if the table is salted, if
+	 * families or their GC rules differ, or if a rule has an age.
+	 *
+	 * Bounds, families, batch_bytes, stop and past_damage apply; -EINVAL with
+	 * other members, or if the two are not snapshots of one table.  past_damage:
+	 * the scan still ends at a block of absent_from that cannot be read.
+	 */
+	struct tfs_table *absent_from; /* NULL: all cells are returned */
+	bool absent_names;
 };
 struct tfs_scan;
 /* Order: rows (reverse: descending), families by id, qualifiers ascending, timestamps descending.  Each row is read as of one instant.  Copies the spec. */

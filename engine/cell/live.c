@@ -531,10 +531,31 @@ int live_row(const struct live *l, struct buf *out)
 	return l->row.n && !l->row_returned ? buf_append(out, l->row_slice.p, l->row_slice.n) : 0;
 }
 
+/* Returns 1 and the row of the next entry, whatever the entry is; 0 at the end, -errno. */
+static int live_next_stored_row(struct live *l, struct live_cell *c)
+{
+	int err = live_move(l);
+
+	if (err || !l->it->valid)
+		return err ? err : l->it->err;
+	if (l->end.n && slice_cmp(l->it->key, buf_slice(&l->end)) >= 0)
+		return 0;
+	if (!cellkey_row_len(l->it->key))
+		return live_damaged(l, "a malformed key");
+	err = live_enter_row(l, cellkey_row_len(l->it->key));
+	if (err)
+		return err;
+	l->pending = MOVE_PAST_ROW;
+	*c = (struct live_cell){.row = l->row_slice, .expires_us = INT64_MAX, .starts_row = true};
+	return 1;
+}
+
 int live_next(struct live *l, struct live_cell *c)
 {
 	int r;
 
+	if (l->o.spec->what == SCAN_STORED_ROWS)
+		return live_next_stored_row(l, c);
 	for (;;) {
 		if (l->skipped >= SKIPPED_MAX) {
 			l->skipped = 0;

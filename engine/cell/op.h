@@ -65,7 +65,14 @@ struct op_token {
 	uint64_t client, number, lowest_unanswered;
 };
 
-enum scan_what { SCAN_CELLS, SCAN_KEYS, SCAN_ROWS, SCAN_FAMILIES };
+enum scan_what {
+	SCAN_CELLS,
+	SCAN_KEYS,
+	SCAN_ROWS,
+	SCAN_FAMILIES,
+	SCAN_STORED_ROWS, /* rows that have any entry in `files`, also a delete; forward, and the filters do not apply */
+};
+#define FILE_ID_BYTES 20 /* table u32, incarnation u64, number u64, big-endian */
 struct scan_spec {
 	enum scan_what what;
 	struct slice row_from, row_to; /* row_to.p NULL: to the tablet's end */
@@ -87,6 +94,7 @@ struct scan_spec {
 	uint64_t limit, row_limit; /* cells, rows; 0: all */
 	size_t batch_bytes;        /* 0: 256 KiB */
 	bool past_damage;          /* continue behind unreadable blocks; batches are then marked damaged */
+	struct slice files;        /* ids of the only SSTables to read; p NULL: all, and memtables */
 	bool kept;                 /* return expired cells, too, if they are not collected because the clock may be wrong */
 };
 struct scan_cell {

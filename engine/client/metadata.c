@@ -4,51 +4,52 @@
 
 #include <errno.h>
 
-int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg)
+void metadata_cursor_init(struct metadata_cursor *c, struct tablet_service *svc, struct slice from, struct slice to)
 {
 	/* Only the column of events has older versions, and readers of rows do not need them. */
-	struct scan_spec spec = {.what = SCAN_CELLS, .row_from = from, .row_to = to, .versions = 1};
-	struct meta_tablet m = {0};
-	const struct scan_cell *cell;
-	struct buf row = {0};
-	struct row_cursor c;
-	bool have = false;
-	int err = 0, n;
+	const struct scan_spec spec = {.what = SCAN_CELLS, .row_from = from, .row_to = to, .versions = 1};
 
-	row_cursor_init(&c, svc, META_TABLE, 0, &spec);
-	for (;;) {
-		n = row_cursor_next(&c, &cell);
-		if (n < 0) {
-			err = n;
-			goto out;
-		}
-		if (have && (n == 0 || !slice_eq(cell->row, buf_slice(&row)))) {
-			err = fn(arg, buf_slice(&row), &m);
-			meta_tablet_fini(&m);
-			m = (struct meta_tablet){0};
-			have = false;
-			if (err)
-				goto out;
-		}
-		if (n == 0)
-			break;
-		if (!have) {
-			err = buf_set(&row, cell->row.p, cell->row.n);
-			if (!err)
-				err = meta_tablet_row(&m, cell->row);
-			if (err)
-				goto out;
-			have = true;
-		}
-		err = meta_tablet_cell(&m, cell);
-		if (err)
-			goto out;
+	*c = (struct metadata_cursor){0};
+	row_cursor_init(&c->cells, svc, META_TABLE, 0, &spec);
+}
+
+int metadata_next(struct metadata_cursor *c)
+{
+	int n = c->cell ? 1 : row_cursor_next(&c->cells, &c->cell), err;
+
+	meta_tablet_fini(&c->tablet);
+	c->tablet = (struct meta_tablet){0};
+	if (n <= 0)
+		return n;
+	err = buf_set(&c->row, c->cell->row.p, c->cell->row.n);
+	if (!err)
+		err = meta_tablet_row(&c->tablet, c->cell->row);
+	while (!err && n > 0 && slice_eq(c->cell->row, buf_slice(&c->row))) {
+		err = meta_tablet_cell(&c->tablet, c->cell);
+		n = err ? err : row_cursor_next(&c->cells, &c->cell);
 	}
-out:
-	row_cursor_fini(&c);
-	meta_tablet_fini(&m);
-	buf_fini(&row);
-	return err;
+	if (n <= 0)
+		c->cell = NULL;
+	return err ? err : n < 0 ? n : 1;
+}
+
+void metadata_cursor_fini(struct metadata_cursor *c)
+{
+	row_cursor_fini(&c->cells);
+	meta_tablet_fini(&c->tablet);
+	buf_fini(&c->row);
+}
+
+int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg)
+{
+	struct metadata_cursor c;
+	int r;
+
+	metadata_cursor_init(&c, svc, from, to);
+	while ((r = metadata_next(&c)) > 0 && !(r = fn(arg, buf_slice(&c.row), &c.tablet)))
+		;
+	metadata_cursor_fini(&c);
+	return r;
 }
 
 int metadata_scan_table(struct tablet_service *svc, uint32_t table, metadata_fn *fn, void *arg)

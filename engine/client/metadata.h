@@ -18,6 +18,17 @@ int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_
 int metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count) TFS_MUST;
 /* Deletes the row.  Returns 0 also if the row does not exist. */
 int metadata_delete(struct tablet_service *svc, struct slice row_key) TFS_MUST;
+/* Reads rows in [from, to), decoded; to.p NULL: to the end.  The slices must outlive the cursor. */
+struct metadata_cursor {
+	struct row_cursor cells;
+	const struct scan_cell *cell; /* the first one of the next row; NULL: not read yet */
+	struct buf row;               /* the key, and the row: valid until the next call */
+	struct meta_tablet tablet;
+};
+void metadata_cursor_init(struct metadata_cursor *c, struct tablet_service *svc, struct slice from, struct slice to);
+/* Returns 1, 0 at the end, -errno. */
+int metadata_next(struct metadata_cursor *c) TFS_MUST;
+void metadata_cursor_fini(struct metadata_cursor *c);
 /*
  * Calls fn for each row in [from, to), decoded; to.p NULL: to the end.  A
  * non-zero value of fn ends the scan and is returned.  fn may move data out of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Point reads and scans. */
-#include "engine/client/salt.h"
+#include "engine/client/cells.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -70,14 +70,6 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 }
 
 /* ---- scans ---- */
-struct tfs_scan {
-	struct tfs_table *table;
-	const struct schema *schema;
-	struct arena arena; /* memory of the spec's bytes */
-	struct salt_scan rows;
-	const struct tfs_family *last; /* family of the previous cell */
-};
-
 static int spec_copy_bytes(struct arena *a, struct tfs_bytes in, struct slice *out)
 {
 	*out = (struct slice){NULL, 0};
@@ -90,7 +82,7 @@ static int spec_copy_bytes(struct arena *a, struct tfs_bytes in, struct slice *o
 	return arena_dup(a, slice_of_bytes(in), out) ? 0 : -ENOMEM;
 }
 
-static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
+static int spec_convert(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
 	static const struct scan_spec none;
 	uint16_t *ids = NULL;
@@ -168,33 +160,26 @@ static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, stru
 	return 0;
 }
 
-int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out)
+int cell_scan_init(struct cell_scan *s, struct tfs_table *t, const struct tfs_scan_spec *spec)
 {
-	struct tfs_scan *s = calloc(1, sizeof(*s));
 	struct scan_spec converted;
 	int err;
 
-	if (!s)
-		return -ENOMEM;
-	s->table = t;
+	*s = (struct cell_scan){.table = t};
 	table_get(t);
 	s->schema = table_schema(t);
 	err = spec_convert(s, spec, &converted);
 	if (err) {
-		arena_fini(&s->arena);
-		schema_put(s->schema);
-		tfs_table_close(t);
-		free(s);
+		cell_scan_fini(s);
 		return err;
 	}
 	salt_scan_init(&s->rows, t, s->schema, &converted);
 	s->rows.stop = spec->stop;
 	s->rows.stop_arg = spec->stop_arg;
-	*out = s;
 	return 0;
 }
 
-static const struct tfs_family *scan_family(struct tfs_scan *s, uint16_t id)
+static const struct tfs_family *scan_family(struct cell_scan *s, uint16_t id)
 {
 	const struct tfs_schema *p = schema_public(s->schema);
 
@@ -206,7 +191,7 @@ static const struct tfs_family *scan_family(struct tfs_scan *s, uint16_t id)
 	return NULL;
 }
 
-static void scan_refresh_schema(struct tfs_scan *s)
+static void scan_refresh_schema(struct cell_scan *s)
 {
 	schema_put(s->schema);
 	s->schema = table_schema(s->table);
@@ -217,7 +202,7 @@ static void scan_refresh_schema(struct tfs_scan *s)
  * The scan's tablets were dropped.  If a new salt caused this, continues with
  * the new tablets.  -ENOENT: the table was dropped.
  */
-static int scan_follow_salt(struct tfs_scan *s)
+static int scan_follow_salt(struct cell_scan *s)
 {
 	const struct schema *now = table_new_tablets(s->table, s->rows.table);
 
@@ -230,7 +215,7 @@ static int scan_follow_salt(struct tfs_scan *s)
 	return 0;
 }
 
-int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
+int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 {
 	const bool rows = s->rows.spec.what == SCAN_ROWS;
 
@@ -277,18 +262,13 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 	}
 }
 
-uint64_t tfs_fingerprint(const struct tfs_cell *c)
+void cell_scan_fini(struct cell_scan *s)
 {
-	return cell_fingerprint(c->family_id, slice_of_bytes(c->qualifier), c->ts, c->sequence);
-}
-
-void tfs_scan_free(struct tfs_scan *s)
-{
-	if (!s)
+	if (!s->table)
 		return;
 	salt_scan_fini(&s->rows);
 	arena_fini(&s->arena);
 	schema_put(s->schema);
 	tfs_table_close(s->table);
-	free(s);
+	*s = (struct cell_scan){0};
 }

@@ -83,9 +83,13 @@ int tfs_snapshot_drop(struct tfs_table *t, const char *name)
 int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out)
 {
 	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .table = t->id, .to = name};
+	const struct schema *s = table_schema(t);
 	struct tfs_table *snapshot = NULL;
 	int err;
 
+	if (schema_public(s)->snapshot_of)
+		q.table = schema_public(s)->snapshot_of;
+	schema_put(s);
 	if (!tfs_name_valid(name))
 		return -ENOENT;
 	err = table_gone(t) ? -ENOENT : table_open(t->store, &q, &snapshot);

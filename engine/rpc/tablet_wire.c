@@ -92,6 +92,7 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 27, uint64_t, row_limit)                                                                                          \
 	F(VALUE, 16, size_t, batch_bytes)                                                                                          \
 	F(VALUE, 17, bool, past_damage)                                                                                            \
+	F(VALUE, 29, struct slice, files)                                                                                          \
 	F(VALUE, 18, bool, kept)
 #define SCAN_CELL(F)                                                                                                               \
 	F(VALUE, 1, struct slice, row)                                                                                             \
@@ -127,7 +128,7 @@ static bool spec_valid(const void *m)
 {
 	const struct scan_spec *s = m;
 
-	return s->what <= SCAN_FAMILIES && s->family_count <= UINT16_MAX;
+	return s->what <= SCAN_STORED_ROWS && s->family_count <= UINT16_MAX;
 }
 
 WIRE_MESSAGE(op_time, OP_TIME, NULL)

@@ -9,6 +9,9 @@
  *
  * Before a scan of one row reads a file, it asks the file's filter for the row.
  *
+ * A scan of some files only (scan_spec.files) has a view of those.  It is for
+ * tablets of snapshots, whose files are those of their METADATA rows.
+ *
  * Rejected: changing the view within a row.  The scan would have to read the
  * row again from its start, because a row is returned as of one instant.
  */
@@ -96,6 +99,37 @@ static struct view_times scan_times(const struct store_schema *schema, const str
 	return times;
 }
 
+static struct vfile *view_file(const struct view *v, const uint8_t *id)
+{
+	for (unsigned i = 0; i < v->file_count; i++) {
+		const struct tablet_file *f = &v->files[i]->meta;
+
+		if (f->table == load_be32(id) && f->incarnation == load_be64(id + 4) && f->number == load_be64(id + 12))
+			return v->files[i];
+	}
+	return NULL;
+}
+
+/* *out: a view of the files whose ids are given.  -EIO: the tablet does not have one of them. */
+static int view_of_files(const struct view *v, struct slice ids, struct view **out)
+{
+	struct view *some = ids.n % FILE_ID_BYTES ? NULL : view_new((unsigned)(ids.n / FILE_ID_BYTES));
+
+	if (!some)
+		return ids.n % FILE_ID_BYTES ? -EINVAL : -ENOMEM;
+	for (size_t at = 0; at < ids.n; at += FILE_ID_BYTES) {
+		struct vfile *f = view_file(v, ids.p + at);
+
+		if (!f) {
+			view_put(some);
+			return -EIO;
+		}
+		view_add_file(some, f);
+	}
+	*out = some;
+	return 0;
+}
+
 /* Opens the live cells of the spec in a snapshot.  now: for GC rules, in us.  skipped: as of view_iter. */
 static int live_open(struct tablet *t, const struct snap *snap, const struct scan_spec *spec, int64_t now,
 	struct scan_filter *filter, int *skipped, struct live **out)
@@ -112,6 +146,7 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 	const struct view_times times = scan_times(snap->schema, spec);
 	struct slice row_to = spec->row_to, end = tablet_end(t), from_row = spec->row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
+	struct view *some = NULL; /* the iterators need only what snap's view holds, too */
 	struct iter *merged;
 	int err;
 
@@ -127,12 +162,15 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 		err = cellkey_row_prefix(&to, row_to);
 	if (!err && spec->one_row)
 		err = cellkey_probe(&probe, 'r', spec->row_from, 0, slice_of(NULL, 0));
+	if (!err && spec->files.p)
+		err = view_of_files(snap->view, spec->files, &some);
 	if (!err)
-		err = view_iter(snap->view, &times, spec->families, spec->family_count, buf_slice(&from), buf_slice(&to),
-			buf_slice(&probe), skipped, &merged);
+		err = view_iter(some ? some : snap->view, &times, spec->families, spec->family_count, buf_slice(&from),
+			buf_slice(&to), buf_slice(&probe), skipped, &merged);
 	if (!err)
 		err = live_new(merged, &o, out);
 out:
+	view_put(some);
 	buf_fini(&from);
 	buf_fini(&to);
 	buf_fini(&probe);
@@ -183,7 +221,7 @@ static void scan_close_view(struct tablet_scan *s)
 static int scan_copy_spec(struct tablet_scan *s)
 {
 	struct scan_spec *p = &s->spec;
-	struct slice *const slices[] = {&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to};
+	struct slice *const slices[] = {&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to, &p->files};
 
 	for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
 		if (slices[i]->p && slices[i]->n == 0)

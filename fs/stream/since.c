@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.snap/B/.since/A: the difference of two snapshots as two streams of
+ * TABLE/.snap/B/.since/A: the difference of two snapshots of a table as two streams of
  * names.  .changed has the cells that B has and A has not, .deleted those that A
- * had and B has not.  A line is the path of a version below the table, as the
- * tree has it, so rsync --files-from and xargs take the lines as they are.
+ * had and B has not.  A line is the path of a version below the table, as the tree has it, so
+ * rsync --files-from and xargs take the lines as they are.
  */
 #include "engine/base/name.h"
 #include "fs/base/access.h"
@@ -17,17 +17,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-/* The table of the snapshot in which n is; -ENOENT: below /.snap there is none. */
-static int since_base(struct node *n, struct tfs_table **table)
-{
-	struct node *snapshot = node_table(n);
-
-	if (snapshot->parent->kind != NODE_SNAPS)
-		return -ENOENT;
-	*table = node_store_table(snapshot->parent);
-	return 0;
-}
 
 /* ---- .since ---- */
 
@@ -51,15 +40,24 @@ const struct node_ops since_all_ops = {
 
 /* ---- .since/A ---- */
 
-static int since_exists(struct node *n)
+/* The node holds the open snapshot A. */
+static int since_find(struct node *dir, struct resolved *r, struct node **out)
 {
-	struct tfs_table *table, *from;
-	int err = since_base(n, &table);
+	struct tfs_table *from;
+	int err = tfs_snapshot_open(node_store_table(dir), (const char *)r->key.p, &from);
 
-	if (!err)
-		err = tfs_snapshot_open(table, node_name(n), &from);
-	if (!err)
-		tfs_table_close(from);
+	return err ? err : table_bind(dir, NODE_SINCE, from, out);
+}
+
+static int since_name(struct node *n, struct buf *out)
+{
+	const struct tfs_schema *s;
+	int err = tfs_schema_get(n->dir->table, &s);
+
+	if (err)
+		return err;
+	err = buf_append(out, s->name, strlen(s->name));
+	tfs_schema_put(s);
 	return err;
 }
 
@@ -74,18 +72,19 @@ static int since_resolve(struct node *dir, const char *name, struct resolved *ou
 
 const struct node_ops since_ops = {
 	.traits = KIND_DIR | KIND_UNCACHED,
+	.name = since_name,
 	.attr = tree_attr,
 	.resolve = since_resolve,
 	.list = (const list_phase_fn[]){NULL},
-	.exists = since_exists,
+	.find = since_find,
 	.rename = setting_rename,
 };
 
 /* ---- the streams ---- */
 
 struct since_state {
-	struct tfs_table *from, *to; /* on behalf of the user */
-	struct tfs_diff *diff;
+	struct tfs_table *of, *absent_from; /* the names are of cells of the first, on behalf of the user */
+	struct tfs_scan *scan;
 	struct buf text;
 	size_t at; /* bytes of text that were read */
 	bool deleted, ended;
@@ -95,48 +94,45 @@ static void since_close(struct sequential *s, struct changes *c)
 {
 	struct since_state *st = s->state;
 
-	tfs_diff_free(st->diff);
-	tfs_table_close(st->from);
-	tfs_table_close(st->to);
+	tfs_scan_free(st->scan);
+	tfs_table_close(st->of);
 	buf_fini(&st->text);
 	free(st);
+}
+
+static int since_rewind(struct sequential *s)
+{
+	struct since_state *st = s->state;
+	struct tfs_scan_spec spec = {
+		.what = TFS_SCAN_KEYS, .absent_from = st->absent_from, .absent_names = st->deleted, .stop = fs_is_interrupted};
+
+	tfs_scan_free(st->scan);
+	st->scan = NULL;
+	buf_reset(&st->text);
+	st->at = 0;
+	st->ended = false;
+	return tfs_scan_new(st->of, &spec, &st->scan);
 }
 
 static int since_open(struct sequential *s, int flags)
 {
 	struct since_state *st = calloc(1, sizeof(*st));
 	struct caller *caller = caller_new(s->req);
-	struct tfs_table *table, *from = NULL;
-	int err = st && caller ? since_base(s->node, &table) : -ENOMEM;
+	struct tfs_table *from = s->node->parent->dir->table, *to = node_store_table(s->node);
+	int err = st && caller ? 0 : -ENOMEM;
 
-	if (!err)
-		err = tfs_snapshot_open(table, node_name(s->node->parent), &from);
-	if (!err)
-		err = tfs_table_as(from, &caller->user, &st->from);
-	if (!err)
-		err = fs_table_as_caller(caller, s->node, &st->to);
-	if (!err)
-		err = tfs_diff_new(st->from, st->to, &st->diff);
-	if (!err)
+	if (!err) {
 		st->deleted = strcmp(node_name(s->node), ".deleted") == 0;
-	tfs_table_close(from);
+		st->absent_from = st->deleted ? to : from;
+		err = tfs_table_as(st->deleted ? from : to, &caller->user, &st->of);
+	}
 	free(caller);
 	s->state = st;
+	if (!err)
+		err = since_rewind(s);
 	if (err && st)
 		since_close(s, NULL);
 	return err;
-}
-
-static int since_rewind(struct sequential *s)
-{
-	struct since_state *st = s->state;
-
-	tfs_diff_free(st->diff);
-	st->diff = NULL;
-	buf_reset(&st->text);
-	st->at = 0;
-	st->ended = false;
-	return tfs_diff_new(st->from, st->to, &st->diff);
 }
 
 static int add_name(struct buf *text, const struct tfs_cell *cell)
@@ -150,20 +146,17 @@ static int add_name(struct buf *text, const struct tfs_cell *cell)
 	return err ? err : buf_u8(text, '\n');
 }
 
-static int since_fill(struct since_state *st, const struct sequential *s, size_t enough)
+static int since_fill(struct since_state *st, size_t enough)
 {
 	while (!st->ended && st->text.n < enough) {
 		struct tfs_cell cell;
-		bool deleted;
-		int r = tfs_diff_next(st->diff, &deleted, &cell);
+		int r = tfs_scan_next(st->scan, &cell);
 
 		st->ended = r == 0;
-		if (r > 0 && deleted == st->deleted)
+		if (r > 0)
 			r = add_name(&st->text, &cell);
 		if (r < 0)
 			return r;
-		if (s->req && fuse_req_interrupted(s->req))
-			return -EINTR;
 	}
 	return 0;
 }
@@ -178,7 +171,7 @@ static int since_read(struct sequential *s, void *buf, size_t n, size_t *got)
 		buf_reset(&st->text);
 		st->at = 0;
 	}
-	err = since_fill(st, s, st->at + n);
+	err = since_fill(st, st->at + n);
 	left = st->text.n - st->at;
 	if (err && left == 0)
 		return err;

@@ -24,7 +24,7 @@
 	X(stat) X(read) X(row_exists) X(usage)                                                                        \
 	X(tablets) X(split) X(merge) X(flush) X(compact) X(status) X(metrics)                                         \
 	X(snapshot_create) X(snapshot_drop) X(snapshot_open) X(snapshot_list) X(snapshot_create_all)                  \
-	X(snapshot_drop_all) X(table_clone) X(diff_new) X(diff_next) X(diff_free)
+	X(snapshot_drop_all) X(table_clone)
 /* clang-format on */
 struct api {
 #define API_FIELD(f) __typeof__(&tfs_##f) f;

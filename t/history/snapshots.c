@@ -44,34 +44,43 @@ static int drop(struct side *s, struct tfs_table *t, const char *name, struct ou
 	return err;
 }
 
-static void say_difference(struct side *s, struct tfs_table *t, const char *from, const char *to, struct out *o)
+/* The cells of snapshot `of` that `from` has not, sometimes within bounds. */
+static void say_difference(
+	struct side *s, struct tfs_table *t, const char *from, const char *of, struct rng *r, unsigned flags, struct out *o)
 {
+	const char *families[2] = {pick_family(r), pick_family(r)};
+	struct tfs_scan_spec spec = {.what = (enum tfs_scan_what)below(r, 4), .absent_names = one_in(r, 2)};
 	struct tfs_table *a = NULL, *b = NULL;
-	struct tfs_diff *d = NULL;
-	struct tfs_cell c;
-	bool deleted;
 	int err = s->api->snapshot_open(t, from, &a);
 
-	if (!err)
-		err = s->api->snapshot_open(t, to, &b);
-	if (!err)
-		err = s->api->diff_new(a, b, &d);
-	say(o, "difference of %s and %s: %s\n", from, to, strerror(-err));
-	while (!err && (err = s->api->diff_next(d, &deleted, &c)) > 0) {
-		err = 0;
-		say(o, "  %c ", deleted ? '-' : '+');
-		say_bytes(o, c.row);
-		say(o, " %s(%u):", c.family, c.family_id);
-		say_bytes(o, c.qualifier);
-		say(o, " @%lld ", (long long)c.ts);
-		if (!deleted)
-			say_bytes(o, c.value);
-		say(o, "\n");
+	if (one_in(r, 3)) {
+		spec.row_from = pick_row(r, flags);
+		spec.row_from_after = one_in(r, 2);
+		spec.one_row = one_in(r, 2);
 	}
-	if (err)
-		say(o, "  ends: %s\n", strerror(-err));
-	if (d)
-		s->api->diff_free(d);
+	if (one_in(r, 4))
+		spec.row_to = pick_row(r, flags);
+	if (one_in(r, 3)) {
+		spec.families = families;
+		spec.family_count = 1 + (unsigned)below(r, 2);
+	}
+	if (one_in(r, 4)) {
+		spec.qualifier_from = pick_qualifier(r, flags);
+		spec.qualifier_from_after = one_in(r, 2);
+	}
+	if (one_in(r, 4))
+		spec.qualifier_to = pick_qualifier(r, flags);
+	if (one_in(r, 2))
+		spec.batch_bytes = 1 + below(r, 3000);
+	if (one_in(r, 20))
+		spec.limit = 1;
+	if (!err)
+		err = s->api->snapshot_open(t, of, &b);
+	spec.absent_from = a;
+	say(o, "difference of %s and %s: kind %d%s: %s\n", from, of, spec.what, spec.absent_names ? ", of names" : "",
+		strerror(-err));
+	if (!err)
+		say_scan(s, b, &spec, o);
 	if (a)
 		s->api->table_close(a);
 	if (b)
@@ -139,7 +148,7 @@ int step_snapshot(struct side *s, struct tfs_table *t, struct rng *r, unsigned f
 	case 10:
 		return of_one(s, t, r, flags, (what - 6) / 2 ? what - 7 : 0, o);
 	case 11:
-		say_difference(s, t, name, snapshot_names[below(r, 3)], o);
+		say_difference(s, t, name, snapshot_names[below(r, 3)], r, flags, o);
 		return 0;
 	case 12:
 		err = s->api->snapshot_create_all(s->store, name);

@@ -48,9 +48,6 @@ int model_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table 
 int model_snapshot_list(struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg);
 int model_snapshot_create_all(struct tfs_store *s, const char *name);
 int model_snapshot_drop_all(struct tfs_store *s, const char *name);
-int model_diff_new(struct tfs_table *from, struct tfs_table *to, struct tfs_diff **out);
-int model_diff_next(struct tfs_diff *d, bool *deleted, struct tfs_cell *cell);
-void model_diff_free(struct tfs_diff *d);
 int model_table_clone(struct tfs_table *t, const char *name);
 int model_schema_get(struct tfs_table *t, const struct tfs_schema **out);
 void model_schema_put(const struct tfs_schema *s);

@@ -49,6 +49,16 @@ struct tfs_scan {
 	bool done;
 };
 
+/* Do members apply that do not together with absent_from, or is it no snapshot of the table? */
+static bool absent_invalid(const struct tfs_table *t, const struct tfs_scan_spec *p)
+{
+	const uint32_t of = t->schema->pub.snapshot_of;
+
+	return p->reverse || p->after_cell || p->has_times || p->versions || p->row_regex.data || p->qualifier_regex.data ||
+		p->value_regex.data || p->value_is.data || p->has_changed || p->column_limit || p->row_limit || p->limit || !of ||
+		p->absent_from->schema->pub.snapshot_of != of || p->absent_from->store != t->store;
+}
+
 static void clear(struct tfs_scan *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
@@ -99,12 +109,14 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	s->left = spec->limit ? spec->limit : UINT64_MAX;
 	mdl_lock();
 	mdl_table_get(t);
+	if (spec->absent_from)
+		mdl_table_get(spec->absent_from);
 	if (t->dropped)
 		r = -ENOENT;
 	else if ((spec->one_row && (spec->row_from.size == 0 || spec->row_from.size > TFS_ROW_MAX)) ||
 		(spec->after_cell &&
 			(!spec->one_row || !spec->families || spec->family_count != 1 || spec->qualifier_from_after)) ||
-		(spec->reverse && spec->past_damage) ||
+		(spec->reverse && spec->past_damage) || (spec->absent_from && absent_invalid(t, spec)) ||
 		(spec->what != TFS_SCAN_CELLS && spec->what != TFS_SCAN_KEYS && spec->what != TFS_SCAN_ROWS &&
 			spec->what != TFS_SCAN_FAMILIES))
 		r = -EINVAL;
@@ -169,6 +181,7 @@ void tfs_scan_free(struct tfs_scan *s)
 	mdl_schema_unref(s->schema);
 	mdl_unlock();
 	tfs_table_close(s->table);
+	tfs_table_close(s->spec.absent_from);
 	free(s->entry);
 	free(s->family);
 	free(s);
@@ -238,8 +251,34 @@ static int add_entry(
 	return 0;
 }
 
+/* Has absent_from the version, with the same value? */
+static bool elsewhere(const struct tfs_scan *s, const struct mdl_row *row, const struct mdl_column *c, const char *family,
+	const struct mdl_version *v)
+{
+	const struct tfs_table *t = s->spec.absent_from;
+	const struct mdl_column *there;
+	const struct mdl_gc *gc;
+	const char *name;
+	size_t at, live;
+
+	if (!t || !mdl_row_find(t, mdl_blob_bytes(row->key), &at))
+		return false;
+	row = t->row[at];
+	if (!mdl_column_find(row, c->family, mdl_blob_bytes(c->qualifier), &at))
+		return false;
+	there = row->col[at];
+	gc = mdl_schema_gc(t->schema, c->family, &name);
+	live = mdl_column_live(there, gc, mdl_table_now(t));
+	for (size_t i = 0; i < live; i++)
+		if (there->v[i].ts == v->ts)
+			return strcmp(name, family) == 0 &&
+				(s->spec.absent_names ||
+					mdl_compare(mdl_blob_bytes(there->v[i].value), mdl_blob_bytes(v->value)) == 0);
+	return false;
+}
+
 /* The entries of one column. */
-static int take_column(struct tfs_scan *s, const struct mdl_column *c, int64_t now)
+static int take_column(struct tfs_scan *s, const struct mdl_row *row, const struct mdl_column *c, int64_t now)
 {
 	const struct tfs_scan_spec *spec = &s->spec;
 	const char *name = NULL;
@@ -260,6 +299,8 @@ static int take_column(struct tfs_scan *s, const struct mdl_column *c, int64_t n
 		if ((spec->has_changed && v->commit_us < spec->changed_since) ||
 			!mdl_matches(spec->value_regex, mdl_blob_bytes(v->value)) ||
 			(spec->value_is.data && mdl_compare(spec->value_is, mdl_blob_bytes(v->value)) != 0))
+			continue;
+		if (elsewhere(s, row, c, name, v))
 			continue;
 		r = add_entry(s, c, v, mdl_gc_expiry(gc, i, v->ts), name);
 		if (spec->what == TFS_SCAN_ROWS || spec->what == TFS_SCAN_FAMILIES)
@@ -289,7 +330,7 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 		if (!mdl_matches(s->spec.qualifier_regex, mdl_blob_bytes(c->qualifier)) ||
 			(s->spec.column_limit && c->family == last_family && columns == s->spec.column_limit))
 			continue;
-		r = take_column(s, c, now);
+		r = take_column(s, row, c, now);
 		if (s->n > had) {
 			columns = c->family == last_family ? columns + 1 : 1;
 			last_family = c->family;
@@ -339,7 +380,7 @@ static int next_row(struct tfs_scan *s)
 	size_t at;
 
 	clear(s);
-	if (t->dropped)
+	if (t->dropped || (spec->absent_from && spec->absent_from->dropped))
 		return -ENOENT;
 	if (s->left == 0 || (spec->one_row && s->row) || (spec->row_limit && s->rows == spec->row_limit)) {
 		s->done = true;

@@ -156,7 +156,7 @@ int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **
 	int r = -ENOENT;
 
 	mdl_lock();
-	if (tfs_name_valid(name) && find(t->store, t->id, name, &at)) {
+	if (tfs_name_valid(name) && find(t->store, t->schema->pub.snapshot_of ? t->schema->pub.snapshot_of : t->id, name, &at)) {
 		*out = t->store->snapshot[at];
 		mdl_table_get(*out);
 		r = 0;
@@ -291,82 +291,4 @@ int tfs_table_clone(struct tfs_table *t, const char *name)
 	}
 	mdl_unlock();
 	return r;
-}
-
-/* ---- differences: both sides are read by scans ---- */
-
-struct tfs_diff {
-	struct tfs_scan *scan[2];
-	struct tfs_cell cell[2];
-	bool have[2], used[2];
-};
-
-int tfs_diff_new(struct tfs_table *from, struct tfs_table *to, struct tfs_diff **out)
-{
-	const struct tfs_scan_spec all = {.what = TFS_SCAN_CELLS};
-	struct tfs_diff *d;
-	int r;
-
-	if (!from->schema->pub.snapshot_of || from->schema->pub.snapshot_of != to->schema->pub.snapshot_of)
-		return -EINVAL;
-	d = calloc(1, sizeof(*d));
-	if (!d)
-		return -ENOMEM;
-	d->used[0] = d->used[1] = true;
-	r = tfs_scan_new(from, &all, &d->scan[0]);
-	if (!r)
-		r = tfs_scan_new(to, &all, &d->scan[1]);
-	if (r)
-		tfs_diff_free(d);
-	else
-		*out = d;
-	return r;
-}
-
-int tfs_diff_next(struct tfs_diff *d, bool *deleted, struct tfs_cell *cell)
-{
-	const struct tfs_cell *a = &d->cell[0], *b = &d->cell[1];
-
-	for (;;) {
-		int c = 0;
-
-		for (int i = 0; i < 2; i++) {
-			int r = d->used[i] ? tfs_scan_next(d->scan[i], &d->cell[i]) : d->have[i];
-
-			if (r < 0)
-				return r;
-			d->have[i] = r > 0;
-			d->used[i] = false;
-		}
-		if (!d->have[0] && !d->have[1])
-			return 0;
-		if (!d->have[0] || !d->have[1])
-			c = d->have[0] ? -1 : 1;
-		if (!c)
-			c = mdl_compare(a->row, b->row);
-		if (!c)
-			c = (a->family_id > b->family_id) - (a->family_id < b->family_id);
-		if (!c)
-			c = mdl_compare(a->qualifier, b->qualifier);
-		if (!c)
-			c = (a->ts < b->ts) - (a->ts > b->ts);
-		if (!c && strcmp(a->family, b->family) != 0)
-			c = -1;
-		d->used[0] = c <= 0;
-		d->used[1] = c >= 0;
-		if (c == 0 && mdl_compare(a->value, b->value) == 0)
-			continue;
-		*deleted = c < 0;
-		*cell = c < 0 ? *a : *b;
-		return 1;
-	}
-}
-
-void tfs_diff_free(struct tfs_diff *d)
-{
-	if (!d)
-		return;
-	tfs_scan_free(d->scan[0]);
-	tfs_scan_free(d->scan[1]);
-	free(d);
 }

@@ -33,9 +33,6 @@
 #define tfs_table_close model_table_close
 #define tfs_table_id model_table_id
 #define tfs_table_empty model_table_empty
-#define tfs_diff_new model_diff_new
-#define tfs_diff_next model_diff_next
-#define tfs_diff_free model_diff_free
 #define tfs_snapshot_usage model_snapshot_usage
 #define tfs_snapshot_create model_snapshot_create
 #define tfs_snapshot_drop model_snapshot_drop

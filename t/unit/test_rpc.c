@@ -110,7 +110,7 @@ static void rnd_op(struct op *op, struct op_range *ranges)
 
 static void rnd_spec(struct sample *s)
 {
-	s->spec = (struct scan_spec){.what = (enum scan_what)rnd(4),
+	s->spec = (struct scan_spec){.what = (enum scan_what)rnd(5),
 		.row_from = rnd_slice(),
 		.row_to = rnd_slice(),
 		.row_from_after = rnd(2),
@@ -126,6 +126,7 @@ static void rnd_spec(struct sample *s)
 		.limit = rnd64(),
 		.batch_bytes = rnd(1 << 20),
 		.past_damage = rnd(2),
+		.files = rnd_slice(),
 		.kept = rnd(2)};
 	if (rnd(2)) {
 		s->spec.families = s->families;
@@ -223,6 +224,7 @@ static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 	assert_int_equal(a->limit, b->limit);
 	assert_int_equal(a->batch_bytes, b->batch_bytes);
 	assert_int_equal(a->past_damage, b->past_damage);
+	expect_slice(a->files, b->files);
 	assert_int_equal(a->kept, b->kept);
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scans of one table (read.c), and of the cells that a second snapshot has not
+ * (absent.c).  tfs_scan_new chooses one of the two.
+ */
+#ifndef TFS_CLIENT_CELLS_H
+#define TFS_CLIENT_CELLS_H
+
+#include "engine/client/salt.h"
+
+struct cell_scan {
+	struct tfs_table *table;
+	const struct schema *schema;
+	struct arena arena; /* memory of the spec's bytes */
+	struct salt_scan rows;
+	const struct tfs_family *last; /* family of the previous cell */
+};
+/* As tfs_scan_new, tfs_scan_next and tfs_scan_free; absent_from is ignored.  cell_scan_fini of {0} does nothing. */
+int cell_scan_init(struct cell_scan *s, struct tfs_table *t, const struct tfs_scan_spec *spec) TFS_MUST;
+int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell) TFS_MUST;
+void cell_scan_fini(struct cell_scan *s);
+
+struct absent_scan;
+int absent_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct absent_scan **out) TFS_MUST;
+int absent_scan_next(struct absent_scan *s, struct tfs_cell *cell) TFS_MUST;
+void absent_scan_free(struct absent_scan *s); /* NULL allowed */
+
+#endif
