@@ -92,6 +92,15 @@ printf "check $F:q\\tvalue-of-$F\\ncommit\\n" >$T/r/.mutate
 printf "check-match $F:q\\tvalue.*\\ncommit\\n" >$T/r/.mutate
 printf "check-absent $F:none\\ncommit\\n" >$T/r/.mutate
 """
+# The same in a snapshot, with a read-only mount too.
+READ_ONE_SNAPSHOT = """
+cat $T/.since/empty/.rows/r/$F/q@7
+ls $T/.since/empty/.rows/r/$F
+test -d $T/.since/empty/.rows/r/$F
+"""
+READ_ALL_SNAPSHOT = """
+grep -rh value $T/.since/empty/.rows
+"""
 # Reading all families: succeeds, and shows value-of-F for each family F that the user may read, and of no other.
 READ_ALL = """
 cat $T/r/*/q 2>/dev/null; true
@@ -269,9 +278,11 @@ def only(commands, users):
 if what == "rw":
     make()
 for T in ("t", "t/.snap/s", ".snap/all/t") if what == "rw" else ("t", "t/.snap/s"):
-    rw, table = what == "rw", T == "t" and what == "rw"
-    read_one(lines(READ_ONE) + (lines(READ_ONE_RW) if rw else []) + (lines(READ_ONE_TABLE) if table else []), T)
-    read_all(lines(READ_ALL) + (lines(READ_ALL_RW) if rw else []) + (lines(READ_ALL_TABLE) if table else []), T)
+    rw, table, snapshot = what == "rw", T == "t" and what == "rw", T != "t"
+    read_one(lines(READ_ONE) + (lines(READ_ONE_RW) if rw else []) + (lines(READ_ONE_TABLE) if table else []) +
+        (lines(READ_ONE_SNAPSHOT) if snapshot else []), T)
+    read_all(lines(READ_ALL) + (lines(READ_ALL_RW) if rw else []) + (lines(READ_ALL_TABLE) if table else []) +
+        (lines(READ_ALL_SNAPSHOT) if snapshot else []), T)
 if what == "rw":
     write(lines(WRITE_IN_TREE), lambda u, f: reads(u, f) and writes(u, f))
     write(lines(WRITE), writes)

@@ -60,13 +60,36 @@ ok "a mirror takes the changed cells" rsync -a --files-from=t/.snap/now/.since/s
 ok "  and removes the deleted ones" bash -c "cd '$W/mirror' && xargs -d '\n' rm -f <'$M/t/.snap/now/.since/s/.deleted'"
 is "$(cd "$W/mirror" && find . -type f ! -name .schema | sort | xargs -d '\n' md5sum)" \
 	"$(cd "$W/now" && find . -type f ! -name .schema | sort | xargs -d '\n' md5sum)" "  then it is equal"
-is "$(cat t/.snap/s/.since/s/.changed t/.snap/s/.since/s/.deleted)" "" "a snapshot does not differ from itself"
+is "$(cat t/.snap/s/.since/s/.changed t/.snap/s/.since/s/.deleted)$(ls t/.snap/s/.since/s/.rows)" "" \
+	"a snapshot does not differ from itself"
+cp -a "$W/then" "$W/nightly"
+ok ".rows: a mirror takes the tree" rsync -a --exclude=.schema t/.snap/now/.since/s/.rows/ "$W/nightly/"
+ok "  and removes the deleted cells" bash -c "cd '$W/nightly' && xargs -rd '\n' rm <'$M/t/.snap/now/.since/s/.deleted'"
+is "$(rsync -aiOn --exclude=.schema t/.snap/now/ "$W/nightly/")" "" "  then it is equal, with times, modes and owners"
+is "$(cd t/.snap/now/.since/s/.rows && find . -type f -printf '%P\n' | sort)" "$(sort t/.snap/now/.since/s/.changed)" \
+	"  the tree has the names of .changed"
+is "$(cd t/.snap/s/.since/now/.rows && find . -type f -printf '%P\n' | sort)" "$(sort t/.snap/s/.since/now/.changed)" \
+	"  the other way, too"
+is "$(cd t/.snap/s/.since/now/.rows && find . -type f -exec md5sum {} + | sort)" \
+	"$(cd t/.snap/s && xargs -d '\n' md5sum <../now/.since/s/.deleted | sed 's#  #  ./#' | sort)" "  with the values"
+is "$(cd t/.snap/now/.since/s/.rows && find . -type f -printf '%i %P\n' | sort)" \
+	"$(cd t/.snap/now && xargs -d '\n' stat -c '%i %n' <.since/s/.changed | sort)" "  with the inode numbers of the snapshot"
 echo third >t/row9/g/q@99 && rm t/row8/g/q@8
 mkdir t/.snap/after
 is "$(cat t/.snap/after/.since/now/.changed)" "row9/g/q@99" "a cell that was added"
 is "$(cat t/.snap/after/.since/now/.deleted)" "row8/g/q@8" "  and one that was removed"
+is "$(cd t/.snap/after/.since/now/.rows && find . | tr '\n' ' ')" ". ./row9 ./row9/g ./row9/g/q@99 " "  the tree of it"
+is "$(cat t/.snap/after/.since/now/.rows/row9/g/q@99)" third "  its value"
+fails "  no other cell" "No such file" cat t/.snap/after/.since/now/.rows/row9/g/q@9
+fails "  no plain name" "No such file" cat t/.snap/after/.since/now/.rows/row9/g/q
+fails "  no other family" "No such file" ls t/.snap/after/.since/now/.rows/row9/old
+fails "  no other row" "No such file" ls t/.snap/after/.since/now/.rows/row8
+fails "  no clauses" "No such file" ls t/.snap/after/.since/now/prefix=row9/.rows
+fails "  nothing changes it" "Read-only file system" rm t/.snap/after/.since/now/.rows/row9/g/q@99
+fails "  nor adds to it" "Read-only file system" touch t/.snap/after/.since/now/.rows/row9/g/new
 is "$(cat t/.snap/now/.since/after/.deleted t/.snap/now/.since/after/.changed | tr '\n' ' ')" "row9/g/q@99 row8/g/q@8 " "  the other way"
 fails "since no snapshot" "No such file" cat t/.snap/now/.since/none/.deleted
+fails "  as a tree" "No such file" ls t/.snap/now/.since/none/.rows
 rmdir t/.snap/now t/.snap/after
 
 # ---- nothing changes it ----
@@ -137,6 +160,8 @@ is "$(ls .snap)" all "  is listed"
 is "$(ls .snap/all | tr '\n' ' ')" "c d t " "  has the tables"
 ok "  with their rows" diff -r .snap/all/t t
 is "$(ls c/.snap | tr '\n' ' ')" "all of-clone " "  and is one of each"
+is "$(cd .snap/all/t/.since/s/.rows && find . -type f -printf '%P\n' | sort)" \
+	"$(cd t/.snap/all/.since/s/.rows && find . -type f -printf '%P\n' | sort)" "  and its difference from a snapshot of a table"
 fails "the name is taken" "File exists" mkdir .snap/of-clone
 fails "nothing changes it" "$ro" bash -c 'echo x >.snap/all/t/row1/g/q'
 fails "  nor adds to it" "$ro" mkdir .snap/all/new

@@ -159,13 +159,16 @@ static uint64_t child_ino(uint64_t parent_ino, enum node_kind kind, struct slice
 
 uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
-	const struct node *family = parent, *row = parent->parent;
+	const struct node *family = parent, *row = parent->parent, *t;
 	uint64_t ino;
 
 	if (kind != NODE_VIEW_VERSION)
 		return child_ino(parent->ino, kind, key, ts);
-	/* A version has its number in the table, which is the parent of the view. */
-	ino = child_ino(row->parent->parent->ino, NODE_ROW, node_key(row), 0);
+	/* A version has its number in the table, which is the parent of the view, or that of .since/NAME/.rows. */
+	t = row->parent->parent;
+	if (t->kind == NODE_SINCE)
+		t = t->parent->parent;
+	ino = child_ino(t->ino, NODE_ROW, node_key(row), 0);
 	ino = child_ino(ino, NODE_FAMILY, node_key(family), 0);
 	return child_ino(ino, NODE_VERSION, key, ts);
 }

@@ -59,7 +59,7 @@
 	X(MUTATE, mutate)             /* ROW/.mutate */                                                                            \
 	X(SCAN, scan)                 /* TABLE/.scan and directories below it; key: clauses, joined by '/' */                      \
 	X(SCAN_STREAM, scan_stream)   /* .tsv and others below a scan; key: its name */                                            \
-	X(VIEW, view)                 /* .rows and .latest below a scan; parent: the table; key: clauses and the name */           \
+	X(VIEW, view)                 /* .rows and .latest below a scan; parent: the table; key: clauses and the name; or SINCE */ \
 	/* Below a view, each kind has a counterpart, in the order of ROW to PLAIN. */                                             \
 	X(VIEW_ROW, view_row)                                                                                                      \
 	X(VIEW_ROW_PART, view_row_part)                                                                                            \
@@ -74,7 +74,7 @@
 	X(SNAP_ALL, snap_all)         /* /.snap/NAME; key: its name */                                                             \
 	X(ROW_JSON, row_json)         /* ROW/.row.json */                                                                          \
 	X(SINCE_ALL, since_all)       /* TABLE/.snap/NAME/.since */                                                                \
-	X(SINCE, since)               /* .since/NAME; key: the name of a snapshot */                                               \
+	X(SINCE, since)               /* .since/NAME; key: the id of a snapshot, u32 */                                            \
 	X(SINCE_STREAM, since_stream) /* .since/NAME/.deleted and .changed; key: its name */
 
 #define NODE_ENUMERATOR(upper, lower) NODE_##upper,
@@ -142,7 +142,7 @@ struct extra;
 RB_HEAD(extra_tree, extra);
 struct dirx {
 	struct extra_tree extras; /* extra.h */
-	struct tfs_table *table;  /* NODE_TABLE and NODE_SNAPSHOT only; open until the node is freed */
+	struct tfs_table *table;  /* NODE_TABLE, NODE_SNAPSHOT and NODE_SINCE only; open until the node is freed */
 	mode_t mode;              /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;
 	gid_t gid;

@@ -49,12 +49,11 @@ int scan_clauses(struct node *n, const char *name, struct slice path, int64_t no
 	return err;
 }
 
-/* The path of clauses of a view: its key without the last component. */
-static struct slice view_path(const struct node *view)
+struct slice view_path(struct slice key)
 {
-	const uint8_t *slash = memrchr(view->key, '/', view->key_n);
+	const uint8_t *slash = memrchr(key.p, '/', key.n);
 
-	return slice_of(view->key, slash ? (size_t)(slash - view->key) : 0);
+	return slice_of(key.p, slash ? (size_t)(slash - key.p) : 0);
 }
 
 /* Finds the last row within the limit, into c->row_last; it is empty if there are fewer rows. */
@@ -117,7 +116,9 @@ int view_clauses(struct node *n, struct clauses *out)
 {
 	struct node *view = node_above(n, NODE_VIEW);
 	const char *why;
-	int err = clauses_parse(view_path(view), view->dir->entered_us, out, &why);
+	int err = clauses_parse(view_path(node_key(view)), view->dir->entered_us, out, &why);
 
+	if (view->parent->kind == NODE_SINCE)
+		out->spec.absent_from = view->parent->dir->table;
 	return err ? err : apply_limit(view, out);
 }

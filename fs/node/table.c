@@ -149,7 +149,7 @@ int list_schema(struct lister *l, struct list_entry *e)
 	return 1;
 }
 
-static const char *const table_reserved[] = {".export", ".changes", ".splits", ".run", ".scripts", ".since", NULL};
+static const char *const table_reserved[] = {".export", ".changes", ".splits", ".run", ".scripts", NULL};
 static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
 	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS}, {0}};
 static const struct setting table_settings[] = {

@@ -2,6 +2,8 @@
 /*
  * .rows and .latest below a scan: the tree of the matching cells.  Each kind
  * of node from ROW to PLAIN has a counterpart here that can only be read.
+ * .snap/B/.since/A/.rows is such a view without clauses: its scans leave out the
+ * cells that the snapshot A has.
  *
  * A name exists if a scan with the clauses of the view, of that row, family or
  * column only, finds a cell.  The kernel caches nothing, because any commit may
@@ -35,7 +37,7 @@ _Static_assert(
 
 static int view_name(struct node *n, struct buf *out)
 {
-	return buf_printf(out, ".scan/%s", node_name(n));
+	return buf_printf(out, "%s%s", n->parent->kind == NODE_SINCE ? "" : ".scan/", node_name(n));
 }
 
 int view_find(struct node *dir, struct resolved *r, struct node **out)
@@ -44,7 +46,7 @@ int view_find(struct node *dir, struct resolved *r, struct node **out)
 	struct node *n = NULL;
 	int err;
 
-	err = scan_clauses(dir, NULL, node_key(dir), fs_now_us(), &c);
+	err = scan_clauses(dir, NULL, view_path(buf_slice(&r->key)), fs_now_us(), &c);
 	if (err == 0 && c.partial)
 		err = -ENOENT;
 	clauses_fini(&c);

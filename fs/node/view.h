@@ -17,6 +17,8 @@ static inline enum node_kind view_kind(enum node_kind kind)
 }
 /* The clauses of the view that n is in; limit as a bound of the rows.  The caller calls clauses_fini in any case. */
 int view_clauses(struct node *n, struct clauses *out) TFS_MUST;
+/* The path of clauses of a view: its key without the last component. */
+struct slice view_path(struct slice key);
 /* node_ops.find of .rows and .latest.  The clauses are checked. */
 int view_find(struct node *dir, struct resolved *r, struct node **out);
 /*

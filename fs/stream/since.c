@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.snap/B/.since/A: the difference of two snapshots of a table as two streams of
- * names.  .changed has the cells that B has and A has not, .deleted those that A
- * had and B has not.  A line is the path of a version below the table, as the tree has it, so
+ * TABLE/.snap/B/.since/A: the difference of two snapshots of a table.  .rows is the
+ * tree of the cells that B has and A has not (fs/node/view.c).  Two streams are
+ * names: .changed of the same cells, .deleted of those that A had and B has not.
+ * A line is the path of a version below the table, as the tree has it, so
  * rsync --files-from and xargs take the lines as they are.
  */
 #include "engine/base/name.h"
@@ -63,9 +64,11 @@ static int since_name(struct node *n, struct buf *out)
 
 static int since_resolve(struct node *dir, const char *name, struct resolved *out)
 {
-	if (strcmp(name, ".changed") != 0 && strcmp(name, ".deleted") != 0)
+	const bool rows = strcmp(name, ".rows") == 0;
+
+	if (!rows && strcmp(name, ".changed") != 0 && strcmp(name, ".deleted") != 0)
 		return -ENOENT;
-	out->kind = NODE_SINCE_STREAM;
+	out->kind = rows ? NODE_VIEW : NODE_SINCE_STREAM;
 	out->parent = dir;
 	return buf_set(&out->key, name, strlen(name));
 }
