@@ -207,7 +207,8 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	fs.latest = c->latest;
 	fs.uid = getuid();
 	fs.gid = getgid();
-	if (service_init() || !(c->foreground || c->debug))
+	/* A daemon in the background is not the process that a manager started. */
+	if (!(c->foreground || c->debug) || service_init())
 		started = c;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);

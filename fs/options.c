@@ -305,6 +305,26 @@ void command_free(struct command *c)
 	free(c->http);
 }
 
+/* The line of the file that sets mount_options, which libfuse checks without its place. */
+static int line_of_options(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL, *name;
+	size_t room = 0;
+	int n = 0;
+	bool found = false;
+
+	while (f && !found && getline(&line, &room, f) > 0) {
+		n++;
+		name = strstr(line, "mount_options");
+		found = name && !memchr(line, '#', (size_t)(name - line));
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return n;
+}
+
 int command_check(const char *path)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
@@ -324,7 +344,8 @@ int command_check(const char *path)
 	if (!err)
 		fuse_session_destroy(fs.session);
 	else
-		fprintf(stderr, "tabletfs: %s: mount_options: \"%s\" contains a wrong option\n", path, settings.mount_options);
+		fprintf(stderr, "tabletfs: %s:%d: mount_options: \"%s\" contains a wrong option\n", path, line_of_options(path),
+			settings.mount_options);
 	command_free(&c);
 	fuse_opt_free_args(&args);
 	return err ? 1 : 0;

@@ -152,7 +152,7 @@ if [ -z "$MODEL" ]; then
 	is "$(checks $'\n\ncolour = 1;')" "tabletfs: $W/check.conf:3: colour: unknown setting"$'\nstatus 1' "  an error has file, line and cause"
 	is "$(checks 'data = "here";')" "tabletfs: $W/check.conf:1: data: must be an absolute path of at most 1023 bytes"$'\nstatus 1' \
 		"  a path must be absolute"
-	like "$(checks 'mount_options = "ro,colour=red";')" 'check.conf: mount_options: "ro,colour=red" contains a wrong option' "  the options of the mount are checked"
+	like "$(checks $'sync = true;\nmount_options = "ro,colour=red";')" 'check.conf:2: mount_options: "ro,colour=red" contains a wrong option' "  the options of the mount are checked"
 	fails "  a file that is not there" 'nowhere.conf: No such file' t "$TABLETFS" --check-config "$W/nowhere.conf"
 	fails "  no file" 'missing argument' t "$TABLETFS" --check-config
 	t "$TABLETFS" --print-config >"$W/example.conf"

@@ -11,7 +11,6 @@
 
 stores() { printf '%s\n' web fstab auto user; }
 for s in $(stores); do mkdir "$W/mnt.$s"; done
-: >"$W/empty"
 U=tabletfs@web.service
 M=$W/mnt.web
 "${CC:-cc}" -shared -fPIC -O1 -o "$W/hang_sync.so" "$SRC/t/lib/hang_sync.c" || cannot_run "hang_sync.c does not compile"
@@ -22,18 +21,12 @@ for target in install-binPROGRAMS install-nodist_systemdsystemunitDATA install-n
 	env -u MAKEFLAGS -u MFLAGS "${MAKE:-make}" -s -C "$BUILD" "$target" DESTDIR="$R"
 done
 mkdir -p "$R/etc/tabletfs"
-cat >"$R/etc/tabletfs/web.conf" <<END
-data = "$W/data.web";
-mountpoint = "$W/mnt.web";
-mount_options = "allow_other";
-block_cache = "64M";
-sync_interval = "20m";
-END
+# The five lines of README, and the two lines of tabletfs-boot(7), with the directories of this test.
+sed -n '/^At boot$/,/^and/s/^    //p' "$SRC/README" | sed "s,/srv/web,$W/data.web,; s,/mnt/web,$W/mnt.web," >"$R/etc/tabletfs/web.conf"
 chroot "$R" systemctl enable tabletfs@web
-cat >"$R/etc/fstab" <<END
-$W/data.fstab $W/mnt.fstab fuse.tabletfs allow_other,config=$W/empty,nofail,x-systemd.requires-mounts-for=$W,x-systemd.mount-timeout=10min 0 0
-$W/data.auto  $W/mnt.auto  fuse.tabletfs allow_other,noauto,x-systemd.automount,x-systemd.idle-timeout=1s 0 0
-END
+grep '^/srv/web ' "$SRC/man/tabletfs-boot.7" | sed "1s,/srv/web /mnt/web,$W/data.fstab $W/mnt.fstab,; 2s,/srv/web /mnt/web,$W/data.auto $W/mnt.auto,
+	1s/nofail/&,x-systemd.mount-timeout=10min,x-systemd.requires-mounts-for=${W//\//\\\/}/; 2s/=10min/=1s/" >"$R/etc/fstab"
+cp "$R/etc/tabletfs/web.conf" "$R/etc/fstab" "$W/"
 TXT
 boot "$W/setup"
 
@@ -49,7 +42,8 @@ mounts_at() { sd awk -v m="$1" '$5 == m && / - fuse/ { n++ } END { print n + 0 }
 # ---- at boot ----
 is "$(sd_state "$U")" success/active/running "the enabled unit runs after the boot"
 ok "its mount answers, because the boot waited for READY=1" sd test -d "$M/.tabletfs"
-is "$(sd sed -n 's/^block_cache = //p' "$M/.tabletfs/config")" '"64M";' "it has the settings of its file"
+is "$(wc -l <"$W/web.conf"):$(wc -l <"$W/fstab")" 5:2 "its file has five lines, and fstab has two"
+is "$(sd sed -n 's/^block_cache = //p' "$M/.tabletfs/config")" '"1G";' "it has the settings of its file"
 like "$(sd grep -F " $M " /proc/mounts)" "$W/data.web .* fuse.tabletfs .*allow_other" "  the data directory and the options"
 ok "cells are written" write_row "$M" boot
 like "$(sd systemd-analyze security --no-pager "$U" | tail -n 1)" ': [0-4]\.[0-9] OK' "systemd-analyze security rates it OK"
@@ -136,7 +130,7 @@ soon 'mounts_at "$W/mnt.fstab"' 1 "a line of fstab is mounted at boot"
 ok "  its mount answers" write_row "$W/mnt.fstab" fstab
 is "$(mounts_at "$W/mnt.auto")" 0 "with x-systemd.automount nothing is mounted at boot"
 ok "  until the first access" write_row "$W/mnt.auto" auto
-is "$(mounts_at "$W/mnt.auto")" 1 "  mounts it"
+is "$(sd bash -c 'cd "$1" && awk -v m="$1" "\$5 == m && / - fuse/" /proc/self/mountinfo | wc -l' - "$W/mnt.auto")" 1 "  mounts it"
 soon 'mounts_at "$W/mnt.auto"' 0 "x-systemd.idle-timeout unmounts it"
 row_is_whole "$W/mnt.auto" auto "  the next access finds everything"
 unit=$(sd systemd-escape -p --suffix=mount "$W/mnt.fstab")

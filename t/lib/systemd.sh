@@ -86,8 +86,7 @@ boot() {
 # systemd, when it has replaced the script.
 boot_finds_init() {
 	kill -0 "$boot_holder" 2>/dev/null || return 0
-	boot_init=$(cat "/proc/$boot_holder/task/$boot_holder/children" 2>/dev/null)
-	boot_init=${boot_init% }
+	boot_init=$(pgrep -P "$boot_holder")
 	[ -n "$boot_init" ] && [ "$(cat "/proc/$boot_init/comm")" = systemd ]
 }
 power_off() {
