@@ -12,6 +12,12 @@
  * of one tablet as one request.  Mutations of one row keep their order.
  * The memtable also inserts sorted rows faster.
  *
+ * The mutations of one row in one request become one, if they only write cells:
+ * the log and the tablet then do their work once for a row and not for each cell.
+ * If it fails, nothing of it is applied, and each is sent alone.  It includes the
+ * last one of its row in the request, so none that is sent again passes a later
+ * one.
+ *
  * If the cache of locations has no tablet for a row, the row is sent alone.
  * The router then caches its tablet.  If the server no longer serves a row, the
  * row is sent again alone, and the router finds its server.
@@ -53,6 +59,7 @@ struct added {
 struct queue {
 	struct task task; /* must be first */
 	struct tfs_batch *batch;
+	struct buf ops; /* of its task: the operations of joined mutations */
 	struct added *first, **last;
 	size_t bytes, rows;
 	bool scheduled;   /* its task is queued or running */
@@ -187,42 +194,85 @@ static int batch_send_row(struct tfs_batch *b, const struct schema *s, const str
 	return err;
 }
 
+static bool only_writes(const struct added *a)
+{
+	for (uint32_t i = 0; i < a->op_count; i++)
+		if (a->ops[i].kind != OP_WRITE)
+			return false;
+	return true;
+}
+
+/* Returns how many mutations, from v[0] on, become one. */
+static unsigned joined_count(struct added *const *v, unsigned n)
+{
+	unsigned i = 0;
+
+	for (; i < n && (i == 0 || slice_eq(v[i]->key, v[0]->key)); i++)
+		if (!only_writes(v[i]))
+			return 1;
+	return i;
+}
+
+/* ops: has space for the operations. */
+static struct ts_row row_join(struct added *const *v, unsigned n, struct buf *ops)
+{
+	struct ts_row row = {v[0]->key, v[0]->ops, v[0]->op_count};
+
+	if (n == 1)
+		return row;
+	row.ops = (struct op *)(void *)(ops->p + ops->n);
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(ops->p + ops->n, v[i]->ops, v[i]->op_count * sizeof(struct op));
+		ops->n += v[i]->op_count * sizeof(struct op);
+		row.op_count += i ? v[i]->op_count : 0;
+	}
+	return row;
+}
+
 /*
  * Sends rows that are in one tablet, according to the cache of locations.
  * Sends the refused ones again, each alone.
  */
-static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n)
+static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n, struct buf *ops)
 {
 	struct ts_row rows[SEND_ROWS];
-	int errs[SEND_ROWS] = {0};
+	unsigned joined[SEND_ROWS];
+	int errs[SEND_ROWS] = {0}, err = -EREMCHG; /* alone: each is sent below */
 	struct ts_request q = {.method = TS_MUTATE_ROWS,
 		.table = schema_public(s)->tablets_id,
 		.row = v[0]->key,
 		.rows = rows,
-		.row_count = n,
 		.sync = b->o.sync,
 		.user = table_user(b->table)};
 	struct ts_answer a = {.row_errs = errs};
-	int err = -EREMCHG;
+	size_t op_count = 0;
+	bool alone = n == 1;
 
 	for (unsigned i = 0; i < n; i++) {
-		rows[i] = (struct ts_row){v[i]->key, v[i]->ops, v[i]->op_count};
+		op_count += v[i]->op_count;
 		if (v[i]->generation > q.schema_generation)
 			q.schema_generation = v[i]->generation;
 	}
-	if (n > 1) {
+	buf_reset(ops);
+	alone |= buf_reserve(ops, op_count * sizeof(struct op)) != 0;
+	for (unsigned i = 0; i < n; i += joined[q.row_count++]) {
+		joined[q.row_count] = alone ? 1 : joined_count(v + i, n - i);
+		rows[q.row_count] = row_join(v + i, joined[q.row_count], ops);
+	}
+	if (!alone) {
 		err = ts_call(b->table->store->o.tablets, &q, &a);
 		ts_answer_fini(&a);
 	}
-	for (unsigned i = 0; i < n; i++) {
-		int e = err ? err : errs[i];
+	for (unsigned row = 0; row < q.row_count; v += joined[row++])
+		for (unsigned i = 0; i < joined[row]; i++) {
+			int e = err ? err : errs[row];
 
-		if (e == -EREMCHG || e == -EIDRM)
-			e = batch_send_row(b, s, v[i]);
-		if (e)
-			batch_report(b, v[i], e);
-	}
-	batch_release(b, v, n);
+			if (e == -EREMCHG || e == -EIDRM || (!err && e && joined[row] > 1))
+				e = batch_send_row(b, s, v[i]);
+			if (e)
+				batch_report(b, v[i], e);
+		}
+	batch_release(b, v - n, n);
 }
 
 static int by_row(const void *x, const void *y)
@@ -233,7 +283,7 @@ static int by_row(const void *x, const void *y)
 	return c ? c : (a->number > b->number) - (a->number < b->number);
 }
 
-static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n)
+static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n, struct buf *ops)
 {
 	struct router *r = b->table->store->o.router;
 	const struct schema *s = table_schema(b->table);
@@ -259,7 +309,7 @@ static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n)
 		for (unsigned i = from; !last && to == n && i < n; i++)
 			if (slice_cmp(v[i]->key, buf_slice(&end)) >= 0)
 				to = i;
-		batch_send_tablet(b, s, v + from, to - from);
+		batch_send_tablet(b, s, v + from, to - from, ops);
 		from = to;
 	}
 	buf_fini(&end);
@@ -303,7 +353,7 @@ static void queue_run(struct task *t)
 		queue->rows -= n;
 		queue->sending = v[0]->number;
 		mutex_unlock(&b->lock);
-		batch_send_sorted(b, v, n);
+		batch_send_sorted(b, v, n, &queue->ops);
 	}
 }
 
@@ -387,6 +437,8 @@ static void batch_free(struct tfs_batch *b)
 {
 	if (b->pool)
 		task_pool_free(b->pool);
+	for (unsigned i = 0; i < b->queue_count; i++)
+		buf_fini(&b->queues[i].ops);
 	cond_fini(&b->progress);
 	cond_fini(&b->report);
 	mutex_fini(&b->lock);

@@ -5,6 +5,7 @@
  * bounded.
  */
 #include "t/engine/lib.h"
+#include "t/lib/metric.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -219,6 +220,54 @@ static void rows_that_fail(void **state)
 	assert_int_equal(tfs_close(store), -EBUSY); /* the batch holds the table */
 	assert_int_equal(tfs_batch_close(b), 0);
 	tfs_table_close(other);
+	close_store();
+}
+
+/* Mutations of one row that only write are one record of the log.  If one of them fails, the others do not. */
+static void writes_of_a_row(void **state)
+{
+	static char names[100][16];
+	struct tfs_batch_options o = {.threads = 1, .failed = count_failure, .arg = names};
+	struct tfs_ts end = {TFS_NEWEST, INT64_MAX};
+	struct tfs_mutation *m;
+	struct tfs_batch *b;
+	uint64_t records;
+	char row[16];
+
+	open_store();
+	failures = 0;
+	memset(names, 0, sizeof(names));
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	assert_int_equal(add_put(b, table, "before", "f", 1), 0);
+	assert_int_equal(tfs_batch_flush(b), 0);
+	records = metric_of(store, "log_records_total");
+	for (unsigned i = 0; i < 200; i++) {
+		snprintf(row, sizeof(row), "row%u", i % 20);
+		assert_int_equal(add_put(b, table, row, "f", i), 0);
+	}
+	assert_int_equal(tfs_batch_flush(b), 0);
+	assert_int_equal(metric_of(store, "log_records_total") - records, 20);
+	assert_int_equal(put("row5", "q", INT64_MAX, TFS_S("v"), false), 0);
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(row, sizeof(row), "row%u", i % 10);
+		m = tfs_mutation_new(table, tfs_str(row));
+		/* Nothing is newer than the newest time. */
+		assert_int_equal(
+			tfs_mutation_put(m, "f", i / 10 == 1 ? TFS_S("q") : TFS_S("r"), i / 10 == 1 ? end : tfs_at(i), TFS_S("v")),
+			0);
+		assert_int_equal(tfs_batch_add(b, m), 0);
+		tfs_mutation_free(m);
+	}
+	assert_int_equal(tfs_batch_close(b), -EOVERFLOW);
+	assert_int_equal(failures, 1);
+	assert_string_equal(names[0], "row5");
+	for (unsigned i = 0; i < 10; i++) {
+		struct tfs_info info;
+
+		snprintf(row, sizeof(row), "row%u", i);
+		assert_int_equal(tfs_stat(table, tfs_str(row), "f", TFS_S("r"), tfs_at(i), &info), 0);
+		assert_int_equal(tfs_stat(table, tfs_str(row), "f", TFS_S("r"), tfs_at(i + 20), &info), 0);
+	}
 	close_store();
 }
 
@@ -454,6 +503,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		B(against_one_by_one),
 		B(rows_that_fail),
+		B(writes_of_a_row),
 		B(table_dropped),
 		B(disk_full),
 		B(memory_is_bounded),

@@ -254,9 +254,11 @@ static inline int serve_rows(struct fake_server *s, const struct ts_request *q, 
 		if (!err) {
 			unsigned row = (unsigned)strtoul((const char *)q->rows[i].row.p, NULL, 10) % 1000;
 
-			out_of_order += q->rows[i].ops[0].ts.us <= latest[row];
-			latest[row] = q->rows[i].ops[0].ts.us;
-			applied[row]++;
+			for (uint32_t k = 0; k < q->rows[i].op_count; k++) {
+				out_of_order += q->rows[i].ops[k].ts.us <= latest[row];
+				latest[row] = q->rows[i].ops[k].ts.us;
+				applied[row]++;
+			}
 		}
 	}
 	return 0;
