@@ -24,8 +24,14 @@
 #define MERGE_READ_TRIES 100
 #define LOGS_FLUSH_AGE_US UINT64_C(3600000000)
 #define REPLAY_PART_BYTES (16u << 20)
-/* Nice value added to compaction threads.  Beside a busy thread one then gets about a quarter of a processor.  Flushes add none, because writers wait for them. */
+/*
+ * Nice values added to threads of background work.  Beside a busy thread, a compaction
+ * then gets about a quarter of a processor, and a flush a third.  A flush begins long
+ * before writers need its memory.  If it is late, they sleep and leave it the processor.
+ * The pools of METADATA add none.
+ */
 #define COMPACT_NICER 5
+#define FLUSH_NICER 3
 
 /* The task after tablet_env.over_memory: flushes the user tablet with the largest memtables. */
 static void flush_largest(struct task *t)
@@ -149,6 +155,8 @@ static int make_pools(struct server *s, const struct server_options *o)
 	if (!err) {
 		task_pool_order(s->compact, compact_urgency);
 		task_pool_yield(s->compact, COMPACT_NICER);
+		task_pool_yield(s->flush[KIND_USER], FLUSH_NICER);
+		task_pool_yield(s->misc, FLUSH_NICER); /* flush_task and logs_task flush tablets */
 	}
 	return err;
 }
