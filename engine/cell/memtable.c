@@ -16,7 +16,9 @@
  * comparison mostly needs one cache line.  While a node is compared, the node
  * that a search on the next level compares is prefetched.  The
  * inserter remembers the splice of its last insert: keys that rise into the
- * same gap (sequential writes, the cells of a row) need no search.
+ * same gap (sequential writes, the cells of a row) need no search.  A memtable
+ * that has grown gets huge pages, each of which the kernel zeroes and maps once
+ * instead of 512 times.
  *
  * Rejected: caching key prefixes in the links (rows share prefixes,
  * so it helped little), one list per locality group (a row mutation would
@@ -27,12 +29,15 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum {
 	MAX_HEIGHT = 12,
 	FIRST_BLOCK_BYTES = 4 * 1024,
 	LAST_BLOCK_BYTES = 1024 * 1024,
-	INLINE_VALUE_BYTES = 32, /* values up to this are stored behind the key */
+	HUGE_BLOCK_BYTES = 2 * 1024 * 1024, /* a huge page */
+	HUGE_AFTER_BYTES = 4 * 1024 * 1024, /* an arena of this size grows by huge blocks */
+	INLINE_VALUE_BYTES = 32,            /* values up to this are stored behind the key */
 };
 
 /* ---- arena ---- */
@@ -61,12 +66,40 @@ static struct block *block_new(size_t size)
 	return b;
 }
 
+/* Mapped, because malloc would reuse its memory for small blocks.  Without huge pages it is ordinary memory. */
+static struct block *block_new_huge(void)
+{
+	uint8_t *p = mmap(NULL, 2 * HUGE_BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at;
+	struct block *b;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	at = p + (-(uintptr_t)p & (HUGE_BLOCK_BYTES - 1));
+	if (at != p)
+		(void)!munmap(p, (size_t)(at - p));
+	(void)!munmap(at + HUGE_BLOCK_BYTES, (size_t)(p + HUGE_BLOCK_BYTES - at));
+	(void)!madvise(at, HUGE_BLOCK_BYTES, MADV_HUGEPAGE);
+	b = (struct block *)(void *)at;
+	b->older = NULL;
+	b->size = HUGE_BLOCK_BYTES - sizeof(*b);
+	atomic_init(&b->used, 0);
+	return b;
+}
+
+static void block_free(struct block *b)
+{
+	if (b->size == HUGE_BLOCK_BYTES - sizeof(*b))
+		(void)!munmap(b, HUGE_BLOCK_BYTES);
+	else
+		free(b);
+}
+
 static void blocks_free(struct block *b)
 {
 	while (b) {
 		struct block *older = b->older;
 
-		free(b);
+		block_free(b);
 		b = older;
 	}
 }
@@ -101,16 +134,17 @@ static void *bump_alloc(struct bump *a, size_t n)
 		}
 		if (n > size / 4)
 			return bump_large(a, n);
-		fresh = block_new(size);
+		fresh = atomic_load_explicit(&a->held, memory_order_relaxed) < HUGE_AFTER_BYTES ? block_new(size)
+												: block_new_huge();
 		if (!fresh)
 			return NULL;
 		fresh->older = b;
 		atomic_init(&fresh->used, n);
 		if (atomic_compare_exchange_strong_explicit(&a->current, &b, fresh, memory_order_acq_rel, memory_order_relaxed)) {
-			atomic_fetch_add_explicit(&a->held, sizeof(*fresh) + size, memory_order_relaxed);
+			atomic_fetch_add_explicit(&a->held, sizeof(*fresh) + fresh->size, memory_order_relaxed);
 			return fresh->bytes;
 		}
-		free(fresh);
+		block_free(fresh);
 	}
 }
 
