@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What an operator installs besides the programs: units, an example configuration.
+# What an operator installs besides the programs: units, an example configuration, alert rules.
 units = %D%/system/tabletfs@.service %D%/user/tabletfs@.service
 EXTRA_DIST += $(units:=.in)
 CLEANFILES += $(units) %D%/tabletfs.conf
@@ -15,5 +15,6 @@ endif
 # The program prints it from the table of its parser.
 exampledir = $(docdir)/examples
 nodist_example_DATA = %D%/tabletfs.conf
+dist_example_DATA = %D%/tabletfs.rules.yml
 %D%/tabletfs.conf: tabletfs$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) %D% && ./tabletfs$(EXEEXT) --print-config >'$@.tmp' && mv '$@.tmp' '$@'

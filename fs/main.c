@@ -105,6 +105,14 @@ static void report_mounted(void)
 
 /* ---- the store ---- */
 
+static void warn_of_readable_token(const struct command *c)
+{
+	struct stat st;
+
+	if (c->settings.http_token[0] && c->config && stat(c->config, &st) == 0 && (st.st_mode & (S_IRGRP | S_IROTH)))
+		msg_warning("%s: other users can read http_token", c->config);
+}
+
 static int open_store(const struct command *c)
 {
 	const struct tfs_options *o = &c->settings;
@@ -113,6 +121,7 @@ static int open_store(const struct command *c)
 	int err;
 
 	/* Before the store is opened, which may take long: the port may be in use. */
+	warn_of_readable_token(c);
 	err = *o->http ? http_listen(o->http, o->http_token, &why) : 0;
 	if (err) {
 		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));

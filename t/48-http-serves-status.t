@@ -8,7 +8,7 @@ TOKEN=kZ8-token.of_the~test+1/2=
 # A port that no program uses.
 PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export PORT TOKEN M
-conf() { printf '%s\n' "$@" >"$W/conf"; }
+conf() { printf '%s\n' "$@" >"$W/conf" && chmod 600 "$W/conf"; }
 sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n'; }
 # Local addresses, in hexadecimal, on which the process listens.
 listens() { sockets_of "$1" | while read -r i; do awk -v i="$i" '$4 == "0A" && $10 == i { print $2 }' /proc/net/tcp /proc/net/tcp6; done; }
@@ -41,6 +41,8 @@ is "$(listens "$daemon")" "$(printf '0100007F:%04X' "$PORT")" "the daemon listen
 like "$(grep http "$M/.tabletfs/config")" "^# http = \"127\.0\.0\.1:$PORT\"; .*" "the address is shown"
 is "$(grep -c "$TOKEN" "$M/.tabletfs/config" "$M/.tabletfs/log" "$W/daemon.err")" \
 	"$(printf '%s:0\n' "$M/.tabletfs/config" "$M/.tabletfs/log" "$W/daemon.err")" "the token is not shown"
+
+unlike "$(cat "$M/.tabletfs/log")" warning "there is no warning"
 
 mkdir -p "$M/secret/hidden.row/zfam" "$M/secret2/<script>/zfam"
 echo a >"$M/secret/hidden.row/zfam/q"
@@ -133,13 +135,12 @@ for host, want in (('127.0.0.1:%d' % PORT, 200), ('localhost', 200), ('LOCALHOST
 ok(raw(b'GET /metrics HTTP/1.0\r\n\r\n') in (400, 403), 'no Host is refused')
 ok(raw(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: ' + b'x' * 100000 + b'\r\n\r\n') in (0, 413, 431), 'long headers are refused')
 ok(raw(b'GET /' + b'x' * 100000 + b' HTTP/1.1\r\nHost: localhost\r\n\r\n') in (0, 414, 431), 'a long address, too')
-ok(raw(b'\x00\xff\r\n\r\n') in (0, 400), 'bytes that are no HTTP are refused')
 
-# Slow clients: as many as may connect, each in the middle of a request.
+# Slow clients: as many as may connect, each in the middle of a request, or after bytes that are none.
 slow = [socket.create_connection(('127.0.0.1', PORT), timeout=20) for _ in range(40)]
-for s in slow:
+for i, s in enumerate(slow):
     try:
-        s.sendall(b'GET / HTTP/1.1\r\nHost: local')
+        s.sendall(b'GET / HTTP/1.1\r\nHost: local' if i % 2 else b'\x00\xff\r\n\r\n')
     except ConnectionError:
         pass
 began = time.monotonic()
@@ -162,6 +163,11 @@ E
 exec 5<>"/dev/tcp/127.0.0.1/$PORT"
 ok "unmount with an open connection" unmount_store
 exec 5>&-
+
+chmod 644 "$W/conf"
+ok "mount" mount_store -o config="$W/conf"
+like "$(cat "$M/.tabletfs/log")" "warning: $W/conf: other users can read http_token" "a token that others can read is a warning"
+ok "unmount" unmount_store
 
 conf "http = \"127.0.0.1:$PORT\";"
 ok "mount without a token" mount_store -o config="$W/conf"
