@@ -30,7 +30,7 @@ if !HAVE_CMOCKA
 endif
 	@$(tap_env); $(prove) $(or $(TESTS_ONLY),$(tap_all))
 
-check-units: $(check_PROGRAMS)
+check-units: $(tap_programs)
 	@$(tap_env); $(prove) $(tap_programs)
 
 check-crash: t/crash/crash_store t/crash/crash_durable

@@ -13,5 +13,6 @@ t_bench_tabletbench_LDADD = libengine.la -lleveldb -lm $(TFS_LDFLAGS)
 if HAVE_ROCKSDB
 t_bench_tabletbench_SOURCES += %D%/compare/rocksdb.c
 t_bench_tabletbench_LDADD += -lrocksdb
-t_bench_tabletbench_CPPFLAGS = $(AM_CPPFLAGS) -DHAVE_ROCKSDB
+bench_rocksdb = -DHAVE_ROCKSDB
 endif
+t_bench_tabletbench_CPPFLAGS = $(AM_CPPFLAGS) $(bench_rocksdb)
