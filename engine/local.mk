@@ -13,3 +13,8 @@ libtabletfs_la_LDFLAGS = -version-info 0:0:0 -export-symbols-regex '^tfs_'
 nodist_EXTRA_libtabletfs_la_SOURCES = %D%/dummy.cc
 include_HEADERS = %D%/tabletfs.h
 pkgconfig_DATA = %D%/tabletfs.pc
+
+# Programs find the library in a directory such as /usr/local/lib in the dynamic linker's cache only.
+install-exec-hook:
+	@test -n '$(DESTDIR)' || { PATH="$$PATH:/usr/sbin:/sbin"; ldconfig 2>/dev/null; ldconfig -p | grep -qF ' $(libdir)/libtabletfs.so.0'; } || \
+	echo 'make install: programs do not find $(libdir)/libtabletfs.so.0 yet.  Run ldconfig as root, or set LD_LIBRARY_PATH=$(libdir)'

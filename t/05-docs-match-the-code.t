@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The manuals, HACKING, doc/ and the completions name exactly the options,
-# metrics, errors and settings that the code has.  At the end each check is run
+# The manuals, HACKING, doc/, debian/ and the completions name exactly the options,
+# metrics, errors, settings, libraries and version that the code has.  At the end each check is run
 # over texts with one item too few or too many, which proves that it can fail.
 use strict;
 use warnings;
@@ -215,6 +215,47 @@ sub check_paths {
 	return @bad;
 }
 
+# ---- packages ----
+
+# configure.ac has the version; the others are the same.
+sub check_version {
+	my ($configure, %texts) = ($_[0], 'debian/changelog' => $_[1], 'NEWS' => $_[2], 'tabletfs -V' => $_[3], 'tabletctl -V' => $_[4], 'tabletfs.pc' => $_[5]);
+	my ($version) = $configure =~ /^AC_INIT\(\[tabletfs\], \[([\d.]+)\]/m or return 'configure.ac: AC_INIT was not found';
+	my @bad;
+	for my $name (sort keys %texts) {
+		my ($found) = $texts{$name} =~ /^(?:tabletfs \(|tablet\w+ |Version: )?(\d+\.[\d.]*\d)/m;
+		push @bad, "$name: its newest version is " . ($found // 'absent') . ", and configure.ac has $version" unless ($found // '') eq $version;
+	}
+	return @bad;
+}
+
+# HACKING has a table of the libraries and of their packages.
+sub check_libraries {
+	my ($document, $needed) = @_;
+	my @needed = grep { !/^(?:libc|libm|libgcc_s|libstdc\+\+|ld-linux.*|libasan|libubsan|libtsan)$/ } $needed =~ /\(NEEDED\).*\[(.*?)\.so\b/g;
+	my @told = $document =~ /^  (\S+) +\S+-dev +(?!\(headers only\))\S/mg;
+	return differ(\@needed, \@told, 'the programs and libtabletfs', 'HACKING, Libraries');
+}
+
+sub check_packages {
+	my ($document, $control, $script) = @_;
+	my @told = $document =~ /^  \S+ +(\S+-dev) /mg;
+	my ($build) = $control =~ /^Build-Depends:\n((?: .*\n)+)/m;
+	my @control = ($build || '') =~ /^ (\S+-dev),/mg;
+	my ($list) = $script =~ /^build="(.*?)"/ms;
+	my @script = ($list || '') =~ /\b(\S+-dev)\b/g;
+	my @bad = differ(\@told, \@control, 'HACKING, Libraries', 'debian/control');
+	push @bad, differ(\@told, \@script, 'HACKING, Libraries', 'tools/install-packages');
+	return @bad;
+}
+
+sub check_symbols {
+	my ($header, $symbols) = @_;
+	my @declared = without_comments($header) =~ /\b(tfs_\w+)\([^;{]*\)[^;{]*;/g;
+	my %inline = map { $_ => 1 } $header =~ /^static inline .*?\b(tfs_\w+)\(/mg;
+	return differ([grep { !$inline{$_} } @declared], [$symbols =~ /^ (\w+)\@Base /mg], 'engine/tabletfs.h', 'debian/libtabletfs0.symbols');
+}
+
 # ---- the checks, each with texts that must fail it ----
 
 my ($number, @missed) = (0);
@@ -282,6 +323,21 @@ check('format constants in doc/formats', \&check_formats,
 	[join('', map { sources($_) } qw(engine/*.c engine/*/*.c engine/*/*.h)), $formats],
 	[1, qr/TFSSST01/m, ''], [1, qr/0x54465343/m, ''], [0, qr/0x544c5231u/m, '0x544c5232u']);
 check('files that HACKING and doc/ name', \&check_paths, [$documents], [0, qr{engine/log/log\.c}, 'engine/log/logs.c']);
+
+my $hacking = slurp('HACKING');
+my $control = slurp('debian/control');
+open(my $in, '<', "$build/engine/tabletfs.pc") or die "tabletfs.pc: $!";
+my $pc = join('', <$in>);
+check('version', \&check_version,
+	[slurp('configure.ac'), slurp('debian/changelog'), slurp('NEWS'), says('tabletfs', '-V'), says('tabletctl', '-V'), $pc],
+	[0, qr/^(AC_INIT\(\[tabletfs\], \[\d+)/m, 'AC_INIT([tabletfs], [77'], [1, qr/^tabletfs \(/m, 'tabletfs (7'], [2, qr/^\d+\./m, '77.'], [5, qr/^Version: /m, 'Version: 7']);
+my $needed = join('', map { `LC_ALL=C readelf -d '$build/$_' 2>/dev/null` } qw(tabletfs tabletctl .libs/libtabletfs.so));
+check('libraries that the programs link', \&check_libraries, [$hacking, $needed],
+	[0, qr/^  libzstd .*\n/m, ''], [1, qr/^.*\[libfuse3.so.*\n/m, '']);
+check('packages of libraries', \&check_packages, [$hacking, $control, slurp('tools/install-packages')],
+	[0, qr/^  libzstd .*\n/m, ''], [1, qr/^ libisal-dev,\n/m, ''], [2, qr/libpcre2-dev/m, '']);
+check('symbols of libtabletfs', \&check_symbols, [slurp('engine/tabletfs.h'), slurp('debian/libtabletfs0.symbols')],
+	[0, qr/\btfs_split\(/m, 'tfs_splits('], [1, qr/^ tfs_apply\@.*\n/m, '']);
 
 $number++;
 print((@missed ? 'not ok' : 'ok') . " $number - each check finds what it must\n");
