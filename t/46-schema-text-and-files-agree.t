@@ -243,7 +243,7 @@ if [ -z "$MODEL" ]; then
 	like "$(head -n 1 "$W/status")" "^mount +$D on $M, read-write, tabletfs [0-9.]+; 0 bytes" "  what is mounted where"
 	like "$(cat "$W/status")" '^requests .* (0\.[0-9]|[1-9][0-9.]*) writes/s, .* in the last [0-9.]+ s$' "  the rates have the writes before"
 	soon "t '$TABLETCTL' status '$M' | grep -c '^requests .* 0 writes/s, .* 0 failures/s'" 1 "  and are those since the call before"
-	echo nonsense >.tabletfs/ctl 2>/dev/null
+	{ echo nonsense >.tabletfs/ctl; } 2>/dev/null
 	like "$(t "$TABLETCTL" status "$M")" '^warning .*/\.tabletfs/ctl: no such verb: "nonsense"' "  the last warning"
 fi
 like "$(cat g/.families/age/usage)" 'memory_bytes [1-9][0-9]{5}' "usage: in memory first"

@@ -239,24 +239,6 @@ static int refuse_line(struct node *n, struct slice line, int r)
 	return refuse(r, n, NULL, "%s", Q(line));
 }
 
-static int each_line(
-	struct node *n, struct slice text, int (*fn)(struct node *n, struct slice line, struct changes *c), struct changes *c)
-{
-	while (text.n) {
-		const uint8_t *end = memchr(text.p, '\n', text.n);
-		struct slice line = slice_of(text.p, end ? (size_t)(end - text.p) : text.n);
-		int r;
-
-		text = end ? slice_of(end + 1, text.n - line.n - 1) : slice_of(NULL, 0);
-		if (line.n == 0)
-			continue;
-		r = fn(n, line, c);
-		if (r)
-			return refuse_line(n, line, r);
-	}
-	return 0;
-}
-
 /* Returns NO_RANGE if the table is salted and the key's first byte is not a salt, 0, -errno. */
 static int in_a_range(struct tfs_table *t, struct slice key)
 {
@@ -270,29 +252,25 @@ static int in_a_range(struct tfs_table *t, struct slice key)
 	return r;
 }
 
-/* Verbs with the name of a row, as ls shows it; the parts of a split name are joined by slashes. */
-static int row_verb(struct node *n, struct slice line, struct changes *c)
-{
-	struct buf row = {0};
-	struct slice name;
-	int r;
-	int (*fn)(struct tfs_table * t, struct tfs_bytes row) = line_is_verb(line, "split", &name) ? tfs_split
-		: line_is_verb(line, "merge", &name)                                               ? tfs_merge
-												   : NULL;
+/* ---- verbs ---- */
 
-	if (!fn && !line_is_verb(line, "drop-rows", &name))
-		return NO_SUCH_VERB;
-	if (!name.n)
-		return NO_ROW;
-	r = name_decode_row(name, &row);
-	if (r == -ENOENT)
-		r = -EINVAL;
-	if (r == 0 && fn == tfs_split)
-		r = in_a_range(node_store_table(n), buf_slice(&row));
-	if (r == 0)
-		r = fn ? fn(node_store_table(n), bytes_of(buf_slice(&row))) : drop_rows(n, buf_slice(&row), c);
-	buf_fini(&row);
-	return r;
+struct verb {
+	const char *name, *argument; /* argument as the list of verbs names it; NULL: none */
+	const char *help;
+	bool of_row; /* the argument is the name of a row, as ls shows it; run gets the key */
+	int (*run)(struct node *n, struct slice argument, struct changes *c);
+};
+
+static int split_verb(struct node *n, struct slice row, struct changes *c)
+{
+	int r = in_a_range(node_store_table(n), row);
+
+	return r ? r : tfs_split(node_store_table(n), bytes_of(row));
+}
+
+static int merge_verb(struct node *n, struct slice row, struct changes *c)
+{
+	return tfs_merge(node_store_table(n), bytes_of(row));
 }
 
 /* A new table with the rows of the table or snapshot in whose .ctl the verb was written. */
@@ -314,54 +292,149 @@ static int clone_verb(struct node *n, struct slice name, struct changes *c)
 	return r == -EINVAL ? NO_TABLE : r == -EEXIST ? TABLE_EXISTS : r;
 }
 
-static int snapshot_verb(struct node *n, struct slice line, struct changes *c)
+static int flush_verb(struct node *n, struct slice argument, struct changes *c)
 {
-	struct slice argument;
-
-	return line_is_verb(line, "clone", &argument) ? clone_verb(n, argument, c) : NO_SUCH_VERB;
+	return tfs_flush(node_store_table(n));
 }
 
-static int table_verb(struct node *n, struct slice line, struct changes *c)
+static int compact_verb(struct node *n, struct slice argument, struct changes *c)
 {
-	struct slice argument;
-
-	if (line_is_verb(line, "flush", &argument) && !argument.n)
-		return tfs_flush(node_store_table(n));
-	if (line_is_verb(line, "compact", &argument) && !argument.n)
-		return tfs_compact(node_store_table(n));
-	if (line_is_verb(line, "truncate", &argument) && !argument.n)
-		return admin_truncate(n, c);
-	if (line_is_verb(line, "clone", &argument))
-		return clone_verb(n, argument, c);
-	return row_verb(n, line, c);
+	return tfs_compact(node_store_table(n));
 }
 
-static int system_verb(struct node *n, struct slice line, struct changes *c)
+static int truncate_verb(struct node *n, struct slice argument, struct changes *c)
+{
+	return admin_truncate(n, c);
+}
+
+static int flush_all_verb(struct node *n, struct slice argument, struct changes *c)
+{
+	return admin_each_table(tfs_flush);
+}
+
+static int compact_all_verb(struct node *n, struct slice argument, struct changes *c)
+{
+	return admin_each_table(tfs_compact);
+}
+
+static int sync_verb(struct node *n, struct slice argument, struct changes *c)
+{
+	return tfs_sync(fs.store);
+}
+
+static int clock_verb(struct node *n, struct slice argument, struct changes *c)
+{
+	return tfs_confirm_clock(fs.store);
+}
+
+static const struct verb table_verbs[] = {
+	{"flush", NULL, "write the memtables to SSTables", false, flush_verb},
+	{"compact", NULL, "do a major compaction of each tablet", false, compact_verb},
+	{"split", "ROW", "begin a tablet at the row", true, split_verb},
+	{"merge", "ROW", "join the tablet of the row and the next one", true, merge_verb},
+	{"drop-rows", "PREFIX", "delete the rows that begin with it", true, drop_rows},
+	{"truncate", NULL, "delete all rows", false, truncate_verb},
+	{"clone", "TABLE", "make a new table with the same rows", false, clone_verb},
+	{0},
+};
+static const struct verb snapshot_verbs[] = {
+	{"clone", "TABLE", "make a new table with the same rows", false, clone_verb},
+	{0},
+};
+static const struct verb system_verbs[] = {
+	{"flush", NULL, "write the memtables of all tables to SSTables", false, flush_all_verb},
+	{"compact", NULL, "do a major compaction of all tables", false, compact_all_verb},
+	{"sync", NULL, "wait until all acknowledged changes are on disk", false, sync_verb},
+	{"confirm-clock", NULL, "trust the present time of the system", false, clock_verb},
+	{0},
+};
+
+static int run_verb(const struct verb *v, struct node *n, struct slice argument, struct changes *c)
+{
+	struct buf row = {0};
+	int r;
+
+	if (!v->of_row)
+		return v->run(n, argument, c);
+	if (!argument.n)
+		return NO_ROW;
+	r = name_decode_row(argument, &row); /* the parts of a split name are joined by slashes */
+	if (r == -ENOENT)
+		r = -EINVAL;
+	if (r == 0)
+		r = v->run(n, buf_slice(&row), c);
+	buf_fini(&row);
+	return r;
+}
+
+static int run_line(const struct verb *verbs, struct node *n, struct slice line, struct changes *c)
 {
 	struct slice argument;
 
-	if (line_is_verb(line, "flush", &argument) && !argument.n)
-		return admin_each_table(tfs_flush);
-	if (line_is_verb(line, "compact", &argument) && !argument.n)
-		return admin_each_table(tfs_compact);
-	if (line_is_verb(line, "sync", &argument) && !argument.n)
-		return tfs_sync(fs.store);
-	if (line_is_verb(line, "confirm-clock", &argument) && !argument.n)
-		return tfs_confirm_clock(fs.store);
+	for (const struct verb *v = verbs; v->name; v++)
+		if (line_is_verb(line, v->name, &argument))
+			return v->argument || !argument.n ? run_verb(v, n, argument, c) : NO_SUCH_VERB;
 	return NO_SUCH_VERB;
+}
+
+static int run_lines(const struct verb *verbs, struct node *n, struct slice text, struct changes *c)
+{
+	while (text.n) {
+		const uint8_t *end = memchr(text.p, '\n', text.n);
+		struct slice line = slice_of(text.p, end ? (size_t)(end - text.p) : text.n);
+		int r;
+
+		text = end ? slice_of(end + 1, text.n - line.n - 1) : slice_of(NULL, 0);
+		if (line.n == 0)
+			continue;
+		r = run_line(verbs, n, line, c);
+		if (r)
+			return refuse_line(n, line, r);
+	}
+	return 0;
 }
 
 int admin_apply_table(struct node *n, struct slice text, struct changes *c)
 {
-	return each_line(n, text, table_verb, c);
+	return run_lines(table_verbs, n, text, c);
 }
 
 int admin_apply_snapshot(struct node *n, struct slice text, struct changes *c)
 {
-	return each_line(n, text, snapshot_verb, c);
+	return run_lines(snapshot_verbs, n, text, c);
 }
 
 int admin_apply_system(struct node *n, struct slice text, struct changes *c)
 {
-	return each_line(n, text, system_verb, c);
+	return run_lines(system_verbs, n, text, c);
+}
+
+static int list_verbs(const struct verb *verbs, struct buf *out)
+{
+	int err = 0;
+
+	for (const struct verb *v = verbs; v->name && !err; v++)
+		err = buf_printf(out, "%s%s%-*s %s\n", v->name, v->argument ? " " : "",
+			(int)(17 - strlen(v->name) - (v->argument ? 1 : 0)), v->argument ? v->argument : "", v->help);
+	return err;
+}
+
+int admin_render_table_verbs(struct node *n, struct buf *out)
+{
+	return list_verbs(table_verbs, out);
+}
+
+int admin_render_snapshot_verbs(struct node *n, struct buf *out)
+{
+	return list_verbs(snapshot_verbs, out);
+}
+
+int admin_render_system_verbs(struct node *n, struct buf *out)
+{
+	return list_verbs(system_verbs, out);
+}
+
+uint64_t admin_no_size(struct node *n, uint64_t size)
+{
+	return 0;
 }
