@@ -3,3 +3,7 @@ dist_man_MANS += %D%/tabletfs.1 %D%/tabletctl.1 %D%/libtabletfs.3 %D%/tabletfs.c
 	%D%/tabletfs-backup.7 %D%/tabletfs-boot.7 %D%/tabletfs-cookbook.7 %D%/tabletfs-keys.7 %D%/tabletfs-metrics.7 %D%/tabletfs-scan.7
 bashcompdir = $(datadir)/bash-completion/completions
 dist_bashcomp_DATA = completion/tabletfs completion/tabletctl
+zshcompdir = $(datadir)/zsh/site-functions
+dist_zshcomp_DATA = completion/zsh/_tabletfs completion/zsh/_tabletctl
+fishcompdir = $(datadir)/fish/vendor_completions.d
+dist_fishcomp_DATA = completion/fish/tabletfs.fish completion/fish/tabletctl.fish

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The manuals, HACKING, doc/, debian/ and the completions name exactly the options,
-# metrics, errors, settings, libraries and version that the code has.  At the end each check is run
+# The manuals, HACKING, doc/ and debian/ name exactly the options, metrics, errors,
+# settings, libraries and version that the code has.  At the end each check is run
 # over texts with one item too few or too many, which proves that it can fail.
 use strict;
 use warnings;
@@ -68,22 +68,6 @@ sub page_options {
 sub check_options {
 	my ($help, $page, $program) = @_;
 	return differ([help_options($help)], [page_options($page)], "$program -h", "$program(1)");
-}
-
-# Options offered by a completion must exist.
-sub check_completion {
-	my ($help, $text, $program) = @_;
-	my %known = map { $_ => 1 } help_options($help);
-	my @offered = map { split } $text =~ /(?:-W |words=)'([^']*)'/g;
-	my @bad = ("$program: the completion offers nothing") x !@offered;
-	for my $o (grep { /^-/ } @offered) {
-		push @bad, "$o: in the completion and not in $program -h" unless $known{$o} || $o eq '-o';
-	}
-	for my $o (grep { /^-(?:-|o )/ } keys %known) {
-		(my $word = $o) =~ s/^-o //;
-		push @bad, "$o: in $program -h and not in the completion" unless grep { $_ eq $word || $_ eq "$word=" } @offered;
-	}
-	return @bad;
 }
 
 # Subcommands and their arguments, from the usage lines.
@@ -300,10 +284,6 @@ check('options of tabletfs', \&check_options, [$tabletfs, $page{'tabletfs.1'}, '
 check('options of tabletctl', \&check_options, [$tabletctl, $page{'tabletctl.1'}, 'tabletctl'],
 	[0, qr/^ +-q, --quiet .*\n/m, ''], [1, qr/^\.It Fl -value Ar BYTES$/m, '.It Fl -most']);
 check('subcommands of tabletctl', \&check_subcommands, [$tabletctl, $page{'tabletctl.1'}], [1, qr/^\.Cm dump sst$/m, '.Cm dump']);
-check('completion of tabletfs', \&check_completion, [$tabletfs, slurp('completion/tabletfs'), 'tabletfs'],
-	[1, qr/quiet latest/m, 'quiet'], [1, qr/--help/m, '--helps']);
-check('completion of tabletctl', \&check_completion, [$tabletctl, slurp('completion/tabletctl'), 'tabletctl'],
-	[1, qr/ --max-errors/m, ''], [1, qr/--no-data/m, '--no-date']);
 check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
 	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
 check('keys of schemas and control files', \&check_schema_keys,

@@ -31,6 +31,7 @@ int clauses_help(struct buf *out)
 		"  .latest/   the newest matching version of each column, as ROW/FAMILY/QUALIFIER\n"
 		"  .tsv       row, family:qualifier, timestamp and value, separated by tabs\n"
 		"  .jsonl     one JSON object a cell\n"
+		"  .tar       the tree of .rows as an archive\n"
 		"  .keys      row keys\n"
 		"  .count     the number of rows and of cells\n"
 		"Clauses, in any order, each at most once:\n");

@@ -208,6 +208,7 @@ static int bench_run(const struct arguments *a)
 
 const struct command bench_command = {
 	.name = "bench",
+	.kinds = "f",
 	.brief = "measure a new store on a disk",
 	.usage = "usage: tabletctl bench [--cells N] [--value BYTES] DIRECTORY\n"
 		 "\n"

@@ -283,6 +283,7 @@ out:
 
 const struct command check_command = {
 	.name = "check",
+	.kinds = "f",
 	.brief = "verify every checksum and invariant of a data directory",
 	.usage = "usage: tabletctl check [-q] [--no-data] DATADIR\n"
 		 "\n"

@@ -356,6 +356,7 @@ static int dump_run(const struct arguments *a)
 
 const struct command dump_command = {
 	.name = "dump",
+	.kinds = "dff",
 	.brief = "print a log segment, an SSTable, METADATA or a schema",
 	.usage = "usage: tabletctl dump log SEGMENT\n"
 		 "       tabletctl dump sst FILE [-k]\n"

@@ -162,6 +162,7 @@ static int export_run(const struct arguments *a)
 
 const struct command export_command = {
 	.name = "export",
+	.kinds = "pf",
 	.brief = "write the cells of a table to one file",
 	.usage = "usage: tabletctl export [OPTIONS] [--format tsv|jsonl|tar] TABLE_PATH [FILE]\n"
 		 "\n"

@@ -359,6 +359,7 @@ static int import_run(const struct arguments *a)
 
 const struct command import_command = {
 	.name = "import",
+	.kinds = "pf",
 	.brief = "store the cells of a file in a table",
 	.usage = "usage: tabletctl import [-p] [--format tsv|jsonl|tar] [--max-errors N]\n"
 		 "                        TABLE_PATH [FILE]\n"

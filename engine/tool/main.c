@@ -8,8 +8,8 @@
 
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
 	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
-	&compact_command, &status_command, &bench_command};
-#define COMMANDS (sizeof(commands) / sizeof(*commands))
+	&compact_command, &ctl_command, &status_command, &bench_command, &complete_command, NULL};
+#define COMMANDS (sizeof(commands) / sizeof(*commands) - 1)
 
 static void print_usage(void)
 {
@@ -46,7 +46,7 @@ static int print_help(const struct command *c)
 
 static int run_command(const struct command *c, int argc, char **argv)
 {
-	struct arguments a = {0};
+	struct arguments a = {.commands = commands};
 	int letter;
 
 	while ((letter = getopt_long(argc, argv, c->letters, c->options, NULL)) != -1) {

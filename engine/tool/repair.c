@@ -138,6 +138,7 @@ static int repair_run(const struct arguments *a)
 
 const struct command repair_command = {
 	.name = "repair",
+	.kinds = "f",
 	.brief = "make a damaged data directory whole again",
 	.usage = "usage: tabletctl repair [--write] DATADIR\n"
 		 "\n"

@@ -276,6 +276,7 @@ static const struct option row_options[] = {{"help", no_argument, NULL, 'h'}, {0
 
 const struct command put_command = {
 	.name = "put",
+	.kinds = "prc",
 	.brief = "write a cell of a mounted table",
 	.usage = "usage: tabletctl put TABLE_PATH ROW FAMILY:QUALIFIER[@TIMESTAMP] [VALUE|-]\n"
 		 "\n"
@@ -292,6 +293,7 @@ const struct command put_command = {
 };
 const struct command delete_command = {
 	.name = "delete",
+	.kinds = "prc",
 	.brief = "delete a cell, a column, a family of a row, or a row",
 	.usage = "usage: tabletctl delete TABLE_PATH ROW [FAMILY:[QUALIFIER[@TIMESTAMP]]]\n"
 		 "\n"
@@ -309,6 +311,7 @@ const struct command delete_command = {
 };
 const struct command increment_command = {
 	.name = "increment",
+	.kinds = "prc",
 	.brief = "add to a number in a cell, and print it",
 	.usage = "usage: tabletctl increment TABLE_PATH ROW FAMILY:QUALIFIER [N]\n"
 		 "\n"
@@ -325,6 +328,7 @@ const struct command increment_command = {
 };
 const struct command mutate_command = {
 	.name = "mutate",
+	.kinds = "prf",
 	.brief = "apply lines of operations and checks to a row",
 	.usage = "usage: tabletctl mutate TABLE_PATH ROW [FILE]\n"
 		 "\n"

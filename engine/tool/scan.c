@@ -290,6 +290,7 @@ static const struct option scan_options[] = {
 
 const struct command scan_command = {
 	.name = "scan",
+	.kinds = "p",
 	.brief = "print cells of a mounted table",
 	.usage = "usage: tabletctl scan [OPTIONS] TABLE_PATH\n"
 		 "\n"
@@ -306,6 +307,7 @@ const struct command scan_command = {
 };
 const struct command count_command = {
 	.name = "count",
+	.kinds = "p",
 	.brief = "count rows and cells of a mounted table",
 	.usage = "usage: tabletctl count [OPTIONS] TABLE_PATH\n"
 		 "\n"
@@ -321,6 +323,7 @@ const struct command count_command = {
 };
 const struct command get_command = {
 	.name = "get",
+	.kinds = "prc",
 	.brief = "print a cell or a row of a mounted table",
 	.usage = "usage: tabletctl get [OPTIONS] TABLE_PATH ROW [FAMILY:QUALIFIER[@TIMESTAMP]]\n"
 		 "\n"

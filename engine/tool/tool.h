@@ -21,20 +21,27 @@ struct arguments {
 	const char *option[128]; /* by option.val: its argument, or "" if it takes none; NULL: not given */
 	char **operand;
 	int operands;
+	const struct command *const *commands; /* all subcommands, up to NULL */
 };
 struct command {
 	const char *name, *brief;
 	const char *usage;   /* printed for -h */
 	const char *letters; /* as for getopt_long */
 	const struct option *options;
+	/*
+	 * A letter for each operand, for complete: p a path below a mount, r a row and c a
+	 * column of the first operand, v a verb of it, a the argument of a verb, d a kind of
+	 * dump, f another file.
+	 */
+	const char *kinds;
 	bool one_path;                         /* only the first operand is a path */
 	int least, most;                       /* number of operands */
 	const char *operands;                  /* printed if there are too few or too many */
 	int (*run)(const struct arguments *a); /* returns the exit code */
 };
 extern const struct command check_command, repair_command, dump_command, put_command, delete_command, increment_command,
-	mutate_command, import_command, export_command, scan_command, get_command, count_command, compact_command, status_command,
-	bench_command;
+	mutate_command, import_command, export_command, scan_command, get_command, count_command, compact_command, ctl_command,
+	status_command, bench_command, complete_command;
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl complete: the words that can stand at the end of a command line, for
+ * the completions of shells (completion/).
+ *
+ * Subcommands and options come from their own tables, verbs from the mount's
+ * .ctl, clauses from its .scan/.help, so that there is one list of each.  Rows are
+ * found by scans with a prefix and a limit: a table may have millions.  A shell
+ * completes what all candidates have in common, so the last row with the prefix is
+ * printed, too.
+ */
+#include "engine/base/file.h"
+#include "engine/base/name.h"
+#include "engine/bulk/escape.h"
+#include "engine/tool/tool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_FILES = 1, ROWS_SHOWN = 40, HELP_BYTES_MAX = 1 << 20 };
+
+/* The words before the last one. */
+struct typed {
+	const struct command *command;
+	const char *operand[4];
+	unsigned operands;
+	const char *option; /* the last word is the value of this option */
+};
+
+static void offer(const char *word, const char *typed)
+{
+	if (strncmp(word, typed, strlen(typed)) == 0)
+		puts(word);
+}
+
+static int offer_each(const char *const *words, const char *typed)
+{
+	for (; *words; words++)
+		offer(*words, typed);
+	return 0;
+}
+
+/* Calls fn for the first word of each line of a file of the daemon. */
+static int each_line_of(const char *path, void (*fn)(const char *first, const char *line, const char *typed), const char *typed)
+{
+	struct buf b = {0};
+	int err = file_read_all(path, HELP_BYTES_MAX, &b);
+	char *line, *rest;
+
+	if (err || buf_u8(&b, 0)) {
+		buf_fini(&b);
+		return 0;
+	}
+	for (rest = (char *)b.p; (line = strsep(&rest, "\n")) && *line;)
+		fn(text("%.*s", (int)strcspn(line + strspn(line, " "), " "), line + strspn(line, " ")), line, typed);
+	buf_fini(&b);
+	return 0;
+}
+
+/* ---- rows ---- */
+
+typedef void row_fn(const char *name, const char *shown, const char *before);
+
+/* Prints a row as ls shows it, behind the directory of its table. */
+static void print_path(const char *name, const char *shown, const char *before)
+{
+	printf("%s%s/\n", before, name);
+}
+
+static void print_name(const char *name, const char *shown, const char *before)
+{
+	puts(name);
+}
+
+static void print_key(const char *name, const char *shown, const char *before)
+{
+	puts(shown);
+}
+
+static unsigned list_rows(const char *view, row_fn *fn, const char *before)
+{
+	struct buf key = {0}, shown = {0};
+	const struct dirent *e;
+	DIR *d = opendir(view);
+	unsigned n = 0;
+
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.' || name_is_part(slice_str(e->d_name)) || name_decode_row(slice_str(e->d_name), &key))
+			continue;
+		buf_reset(&shown);
+		if (text_escape(buf_slice(&key), &shown) || buf_u8(&shown, 0))
+			no_memory();
+		fn(e->d_name, (const char *)shown.p, before);
+		n++;
+	}
+	if (d)
+		closedir(d);
+	buf_fini(&key);
+	buf_fini(&shown);
+	return n;
+}
+
+static int offer_rows(const char *table, struct slice prefix, row_fn *fn, const char *before)
+{
+	struct buf clause = {0}, path = {0};
+	const char *scan;
+
+	if (buf_append(&clause, "prefix=", 7) || buf_append_slice(&clause, prefix) ||
+		name_encode(NAME_ROW, buf_slice(&clause), 0, &path))
+		no_memory();
+	scan = text("%s/.scan%s%.*s", table, prefix.n ? "/" : "", prefix.n ? (int)path.n : 0, (const char *)path.p);
+	if (list_rows(text("%s/limit=%d/.rows", scan, ROWS_SHOWN), fn, before) == ROWS_SHOWN)
+		(void)list_rows(text("%s/reverse=yes/limit=1/.rows", scan), fn, before);
+	buf_fini(&clause);
+	buf_fini(&path);
+	return 0;
+}
+
+/* typed has the escapes of tabletctl. */
+static int offer_keys(const char *table, const char *typed)
+{
+	struct buf prefix = {0};
+
+	if (text_unescape(slice_str(typed), &prefix) == 0)
+		(void)offer_rows(table, buf_slice(&prefix), print_key, "");
+	buf_fini(&prefix);
+	return 0;
+}
+
+/* typed begins the name that ls shows. */
+static int offer_names(const char *table, const char *typed, row_fn *fn, const char *before)
+{
+	struct buf prefix = {0};
+
+	if (!*typed || name_decode_row(slice_str(typed), &prefix) == 0)
+		(void)offer_rows(table, buf_slice(&prefix), fn, before);
+	buf_fini(&prefix);
+	return 0;
+}
+
+/* ---- paths ---- */
+
+/* The path that the shell would pass to the program. */
+static const char *expanded(const char *typed)
+{
+	const char *home = getenv("HOME");
+
+	return strncmp(typed, "~/", 2) == 0 && home ? text("%s%s", home, typed + 1) : typed;
+}
+
+/* The clauses, and the names that end a path, are indented in the help. */
+static void offer_clause(const char *first, const char *line, const char *typed)
+{
+	const char *base = strrchr(typed, '/') + 1, *equals = strchr(first, '=');
+
+	if (line[0] == ' ' && strncmp(first, base, strlen(base)) == 0)
+		printf("%.*s%.*s\n", (int)(base - typed), typed, equals ? (int)(equals + 1 - first) : (int)strlen(first), first);
+}
+
+/* What ls does not list in a table. */
+static int offer_controls(const char *before, const char *typed)
+{
+	static const char *const names[] = {".ctl", ".export.tar", ".families/", ".groups/", ".import", ".import.jsonl",
+		".import.tar", ".latest/", ".scan/", ".schema", ".snap/", ".tablets", NULL};
+
+	for (const char *const *name = names; *name; name++)
+		offer(text("%s%s", before, *name), typed);
+	return 0;
+}
+
+/* A path below a mount.  All else is left to the shell. */
+static int offer_path(const char *typed)
+{
+	const char *slash = strrchr(typed, '/'), *dir, *before;
+
+	if (!slash)
+		return EXIT_FILES;
+	dir = expanded(text("%.*s", (int)(slash - typed), typed));
+	before = text("%.*s/", (int)(slash - typed), typed);
+	if (access(text("%s/.scan/.help", dir), F_OK) == 0)
+		return slash[1] == '.' ? offer_controls(before, typed) : offer_names(dir, slash + 1, print_path, before);
+	if (access(text("%s/.help", dir), F_OK) == 0 && access(text("%s/.count", dir), F_OK) == 0)
+		return each_line_of(text("%s/.help", dir), offer_clause, typed);
+	return EXIT_FILES;
+}
+
+/* ---- families, verbs ---- */
+
+static int offer_families(const char *table, const char *typed, const char *behind)
+{
+	DIR *d = opendir(text("%s/.families", table));
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			offer(text("%s%s", e->d_name, behind), typed);
+	if (d)
+		closedir(d);
+	return 0;
+}
+
+static void offer_first(const char *first, const char *line, const char *typed)
+{
+	offer(first, typed);
+}
+
+/* The file with the verbs of a mount, a table or a snapshot. */
+static const char *verbs_of(const char *path)
+{
+	const char *of_mount = text("%s/.tabletfs/ctl", path);
+
+	return access(of_mount, F_OK) == 0 ? of_mount : text("%s/.ctl", path);
+}
+
+static bool verb_takes_row;
+
+static void note_verb(const char *first, const char *line, const char *typed)
+{
+	const char *argument = line + strlen(first);
+
+	if (strcmp(first, typed) == 0)
+		verb_takes_row = strncmp(argument, " ROW ", 5) == 0 || strncmp(argument, " PREFIX ", 8) == 0;
+}
+
+static int offer_argument(const char *path, const char *verb, const char *typed)
+{
+	(void)each_line_of(verbs_of(path), note_verb, verb);
+	return verb_takes_row ? offer_names(path, typed, print_name, "") : 0;
+}
+
+/* ---- the command line ---- */
+
+static int offer_commands(const struct command *const *commands, const char *typed)
+{
+	for (; *commands; commands++)
+		offer((*commands)->name, typed);
+	offer("help", typed);
+	return 0;
+}
+
+static int offer_options(const struct command *c, const char *typed)
+{
+	for (const struct option *o = c->options; o->name; o++)
+		offer(text("--%s", o->name), typed);
+	for (const char *letter = c->letters; *letter; letter++)
+		if (*letter != ':')
+			offer(text("-%c", *letter), typed);
+	return 0;
+}
+
+static const struct option *option_named(const struct command *c, const char *name)
+{
+	const struct option *o = c->options;
+
+	while (o->name && strcmp(o->name, name) != 0)
+		o++;
+	return o->name ? o : NULL;
+}
+
+static void read_words(struct typed *t, char *const *words, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct option *o = strncmp(words[i], "--", 2) == 0 ? option_named(t->command, words[i] + 2) : NULL;
+
+		if (words[i][0] == '-' && words[i][1]) {
+			if (o && o->has_arg == required_argument && ++i == n)
+				t->option = o->name;
+		} else if (t->operands < sizeof(t->operand) / sizeof(*t->operand)) {
+			t->operand[t->operands++] = expanded(words[i]);
+		}
+	}
+}
+
+static int offer_value(const struct typed *t, const char *typed)
+{
+	static const char *const formats[] = {"tsv", "jsonl", "tar", NULL}, *const of_scan[] = {"tsv", "jsonl", "keys", NULL};
+
+	if (strcmp(t->option, "format") == 0)
+		return offer_each(t->command == &scan_command ? of_scan : formats, typed);
+	return strcmp(t->option, "family") == 0 && t->operands ? offer_families(t->operand[0], typed, "") : 0;
+}
+
+static int offer_operand(const struct typed *t, const char *typed)
+{
+	static const char *const dumped[] = {"log", "sst", "meta", "schema", NULL};
+	const char *kinds = t->command->kinds;
+
+	switch (t->operands < strlen(kinds) ? kinds[t->operands] : 0) {
+	case 'p':
+		return offer_path(typed);
+	case 'r':
+		return offer_keys(t->operand[0], typed);
+	case 'c':
+		return offer_families(t->operand[0], typed, ":");
+	case 'v':
+		return each_line_of(verbs_of(t->operand[0]), offer_first, typed);
+	case 'a':
+		return offer_argument(t->operand[0], t->operand[1], typed);
+	case 'd':
+		return offer_each(dumped, typed);
+	case 'f':
+		return EXIT_FILES;
+	default:
+		return 0;
+	}
+}
+
+static int complete_run(const struct arguments *a)
+{
+	const char *last = a->operand[a->operands - 1];
+	const struct command *const *c = a->commands;
+	struct typed t = {0};
+
+	if (a->operands == 1 || (a->operands == 2 && strcmp(a->operand[0], "help") == 0))
+		return offer_commands(a->commands, last);
+	while (*c && strcmp((*c)->name, a->operand[0]) != 0)
+		c++;
+	if (!*c)
+		return 0;
+	t.command = *c;
+	read_words(&t, a->operand + 1, a->operands - 2);
+	if (t.option)
+		return offer_value(&t, last);
+	return last[0] == '-' && last[1] ? offer_options(t.command, last) : offer_operand(&t, last);
+}
+
+const struct command complete_command = {
+	.name = "complete",
+	.brief = "print completions of a command line",
+	.usage = "usage: tabletctl complete -- WORD...\n"
+		 "\n"
+		 "Prints the words that can stand in place of the last WORD of a command line of\n"
+		 "tabletctl, one a line, for the completions of shells.\n"
+		 "\n"
+		 "Exit status: 0; 1 the word is the name of a file.\n",
+	.letters = ":h",
+	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
+	.kinds = "",
+	.one_path = true,
+	.least = 1,
+	.most = 1 << 20,
+	.operands = "WORDs are",
+	.run = complete_run,
+};

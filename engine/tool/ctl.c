@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl compact, ctl and status: the control files of a mount.
+ *
+ * To compact a mounted table, a child process writes the verb into TABLE/.ctl,
+ * because the kernel does not end a process whose request the daemon has begun.  So
+ * this program can be interrupted; the daemon continues.
+ *
+ * The progress is an estimate.  A compaction reads all SSTables of the table, and
+ * the store counts the bytes that it reads, for this and for all else.
+ */
+#include "engine/base/file.h"
+#include "engine/tool/progress.h"
+#include "engine/tool/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	METRICS_BYTES_MAX = 1 << 26,
+	VERBS_BYTES_MAX = 1 << 16,
+	STATUS_BYTES_MAX = 1 << 20,
+	LOG_BYTES_MAX = 1 << 24,
+	EXIT_FAILED = 3
+};
+
+/* ---- compact ---- */
+
+struct work {
+	const struct place *place;
+	const char *metrics;  /* the file of a mount */
+	uint64_t read_before; /* bytes that the store had read at the start */
+};
+
+/* Bytes of SSTables that the store has read; 0 if the user may not read the metrics. */
+static uint64_t bytes_read(const struct work *w)
+{
+	static const char name[] = "\ntabletfs_bytes_read_total ";
+	struct buf b = {0};
+	char *metrics = NULL;
+	const char *line = NULL;
+	uint64_t n;
+
+	if (w->place->store && tfs_metrics(w->place->store, &metrics) == 0)
+		line = strstr(metrics, name);
+	else if (!w->place->store && file_read_all(w->metrics, METRICS_BYTES_MAX, &b) == 0 && buf_u8(&b, 0) == 0)
+		line = strstr((const char *)b.p, name);
+	n = line ? strtoull(line + sizeof(name) - 1, NULL, 10) : 0;
+	free(metrics);
+	buf_fini(&b);
+	return n;
+}
+
+static void refresh(void *arg)
+{
+	const struct work *w = arg;
+	uint64_t now = bytes_read(w);
+
+	now = now > w->read_before ? now - w->read_before : 0;
+	progress_set(now, now);
+}
+
+/* Returns 0 or -errno. */
+static int compact_mounted(const struct place *p)
+{
+	int status, err = 0;
+	pid_t child = fork();
+
+	if (child < 0)
+		return -errno;
+	if (child == 0) {
+		int fd = openat(p->dir, ".ctl", O_WRONLY | O_CLOEXEC);
+
+		for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+			close(i);
+		_exit(fd < 0 || write(fd, "compact\n", 8) < 0 ? errno : 0);
+	}
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		err = WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+	return err;
+}
+
+static int compact_run(const struct arguments *a)
+{
+	struct place p = {0};
+	struct work w = {.place = &p, .metrics = text("%s/../.tabletfs/metrics", a->operand[0])};
+	struct tfs_usage usage;
+	int status, err;
+
+	progress_begin(&(struct progress_options){.command = "compact",
+		.done = "compacted",
+		.interrupted = "a mount continues the compaction; in a data directory, the next one begins anew",
+		.refresh = refresh,
+		.arg = &w});
+	status = place_open(&p, a->operand[0], false);
+	if (status)
+		return status;
+	w.read_before = bytes_read(&w);
+	if (place_usage(&p, &usage) == 0)
+		progress_total(usage.disk_bytes, true);
+	err = p.store ? tfs_compact(p.table) : compact_mounted(&p);
+	if (err)
+		complain("%s: %s", p.path, strerror(-err));
+	refresh(&w);
+	progress_end();
+	return place_close(&p, err ? EXIT_CANNOT : 0);
+}
+
+const struct command compact_command = {
+	.name = "compact",
+	.kinds = "p",
+	.brief = "compact a table",
+	.usage = "usage: tabletctl compact TABLE_PATH\n"
+		 "\n"
+		 "Rewrites the SSTables of a table without deleted and expired cells, and waits\n"
+		 "for it.  TABLE_PATH is a table's directory in a mount, or DATADIR/TABLE if the\n"
+		 "store is not in use.\n",
+	.letters = ":h",
+	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
+	.least = 1,
+	.most = 1,
+	.operands = "one TABLE_PATH is",
+	.run = compact_run,
+};
+
+/* ---- ctl ---- */
+
+/* Prints the verbs that the file lists. */
+static int print_verbs(const char *file)
+{
+	struct buf b = {0};
+	int err = file_read_all(file, VERBS_BYTES_MAX, &b);
+
+	if (!err)
+		fwrite(b.p, 1, b.n, stdout);
+	buf_fini(&b);
+	return err;
+}
+
+static int write_verb(const char *file, const char *verb, const char *argument)
+{
+	const char *line = argument ? text("%s %s\n", verb, argument) : text("%s\n", verb);
+	int fd = open(file, O_WRONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0 || write(fd, line, strlen(line)) < 0)
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int ctl_run(const struct arguments *a)
+{
+	const char *path = a->operand[0], *file = text("%s/.tabletfs/ctl", path);
+	int err;
+
+	if (access(file, F_OK))
+		file = text("%s/.ctl", path);
+	err = a->operands == 1 ? print_verbs(file) : write_verb(file, a->operand[1], a->operands > 2 ? a->operand[2] : NULL);
+	if (err == -ENOENT || err == -ENOTDIR)
+		complain("%s: not a mount, nor a table or a snapshot in one", path);
+	else if (err)
+		complain("%s: %s; /.tabletfs/log of the mount may contain the reason", file, strerror(-err));
+	return err ? EXIT_FAILED : 0;
+}
+
+const struct command ctl_command = {
+	.name = "ctl",
+	.brief = "carry out a verb on a mount, a table or a snapshot",
+	.usage = "usage: tabletctl ctl PATH [VERB [ARGUMENT]]\n"
+		 "\n"
+		 "Writes the verb into PATH/.tabletfs/ctl of a mount, or into PATH/.ctl of a table\n"
+		 "or a snapshot, and waits until it is done.  Without VERB, prints the verbs that\n"
+		 "there are.\n"
+		 "\n"
+		 "Exit status: 0 done, 2 bad usage, 3 refused or any other error.\n",
+	.kinds = "pva",
+	.letters = ":h",
+	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
+	.one_path = true,
+	.least = 1,
+	.most = 3,
+	.operands = "PATH, and at most a verb and its argument, are",
+	.run = ctl_run,
+};
+
+/* ---- status ---- */
+
+/* Prints the last line of the log that is an error or a warning.  The log may name rows, and is readable by its owner only. */
+static void print_warning(const struct buf *log)
+{
+	struct slice last = {NULL, 0}, rest = buf_slice(log);
+
+	while (rest.n) {
+		const char *end = memchr(rest.p, '\n', rest.n);
+		struct slice line = slice_of(rest.p, end ? (size_t)(end - (const char *)rest.p) : rest.n);
+
+		if (memmem(line.p, line.n, " warning: ", 10) || memmem(line.p, line.n, " error: ", 8))
+			last = line;
+		rest = slice_of(rest.p + line.n + (end != NULL), rest.n - line.n - (end != NULL));
+	}
+	printf("warning      %.*s\n", (int)(last.n ? last.n : 4), last.n ? (const char *)last.p : "none");
+}
+
+static int status_run(const struct arguments *a)
+{
+	const char *mountpoint = a->operand[0];
+	struct buf b = {0}, log = {0};
+	int err = file_read_all(text("%s/.tabletfs/status", mountpoint), STATUS_BYTES_MAX, &b);
+
+	if (err == -ENOENT || err == -ENOTDIR)
+		complain("%s: %s", mountpoint, access(mountpoint, F_OK) ? "no such directory" : "tabletfs is not mounted there");
+	else if (err)
+		complain("%s: %s", mountpoint, strerror(-err));
+	else
+		fwrite(b.p, 1, b.n, stdout);
+	if (!err && file_read_all(text("%s/.tabletfs/log", mountpoint), LOG_BYTES_MAX, &log) == 0)
+		print_warning(&log);
+	buf_fini(&log);
+	buf_fini(&b);
+	return err ? EXIT_CANNOT : 0;
+}
+
+const struct command status_command = {
+	.name = "status",
+	.kinds = "f",
+	.brief = "print the state of a mounted store",
+	.usage = "usage: tabletctl status MOUNTPOINT\n"
+		 "\n"
+		 "Prints the state of the store that is mounted there in ten lines, out of\n"
+		 "MOUNTPOINT/.tabletfs/status and log.  The rates are those since the call before,\n"
+		 "so `watch tabletctl status MOUNTPOINT' shows the present ones.\n"
+		 "\n"
+		 "Exit status: 0, or 2 when no store is mounted there.\n",
+	.letters = ":h",
+	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
+	.least = 1,
+	.most = 1,
+	.operands = "the mount point of a mounted store is",
+	.run = status_run,
+};
