@@ -271,6 +271,41 @@ static void writes_of_a_row(void **state)
 	close_store();
 }
 
+/* Two writes that take their times from the server are two versions, as they are without a batch. */
+static void times_of_the_server(void **state)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_batch_options o = {.threads = 1};
+	struct tfs_mutation *m;
+	struct tfs_scan *scan;
+	struct tfs_batch *b;
+	struct tfs_cell c;
+	const char values[] = "210";
+
+	open_store();
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	assert_int_equal(add_put(b, table, "a", "f", 1), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		char v[] = {(char)('0' + i), 0};
+
+		m = tfs_mutation_new(table, tfs_str("r"));
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_str(v)), 0);
+		assert_int_equal(tfs_batch_add(b, m), 0);
+		tfs_mutation_free(m);
+	}
+	assert_int_equal(tfs_batch_close(b), 0);
+	spec.row_from = TFS_S("r");
+	assert_int_equal(tfs_scan_new(table, &spec, &scan), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(tfs_scan_next(scan, &c), 1);
+		assert_int_equal(c.value.size, 1);
+		assert_int_equal(*(const char *)c.value.data, values[i]);
+	}
+	assert_int_equal(tfs_scan_next(scan, &c), 0);
+	tfs_scan_free(scan);
+	close_store();
+}
+
 static void table_dropped(void **state)
 {
 	struct tfs_batch_options o = {.failed = count_failure};
@@ -504,6 +539,7 @@ int main(void)
 		B(against_one_by_one),
 		B(rows_that_fail),
 		B(writes_of_a_row),
+		B(times_of_the_server),
 		B(table_dropped),
 		B(disk_full),
 		B(memory_is_bounded),
