@@ -62,7 +62,7 @@ int metrics_without_names(struct slice text, struct buf *out)
 		struct slice name = slice_of(line.p, labels ? (size_t)(labels - line.p) : 0);
 
 		if (line.p[0] != '#' && labels && value &&
-			slice_has_prefix(slice_of(labels, line.n - name.n), slice_str("{table="))) {
+			!slice_has_prefix(slice_of(labels, line.n - name.n), slice_str("{request="))) {
 			if (!slice_eq(name, sum.name))
 				err = sum_put(&sum, out);
 			sum.name = name;
