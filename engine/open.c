@@ -152,6 +152,11 @@ static void embedded_change(void *arg, const struct tfs_options *o)
 	server_change(((struct embedded *)arg)->server, &to);
 }
 
+static void embedded_will_close(void *arg)
+{
+	server_will_close(((struct embedded *)arg)->server);
+}
+
 static void embedded_confirm_clock(void *arg)
 {
 	server_confirm_clock(((struct embedded *)arg)->server);
@@ -582,6 +587,7 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		.metrics = embedded_metrics,
 		.servers = embedded_servers,
 		.confirm_clock = embedded_confirm_clock,
+		.will_close = embedded_will_close,
 		.change = embedded_change,
 		.close = embedded_close,
 	};

@@ -151,6 +151,8 @@ TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs
  * last sync may be lost.
  */
 TFS_API int tfs_close(struct tfs_store *s);
+/* Before a tfs_close that must not wait: each tfs_compact ends with -ECANCELED, from now on. */
+TFS_API void tfs_will_close(struct tfs_store *s);
 /* When it returns 0, every commit acknowledged before the call is on disk. */
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
 /* *available_bytes: free space of the file system that holds the store.  *total_bytes: the same plus the size of the store. */
@@ -748,7 +750,7 @@ TFS_API int tfs_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 TFS_API int tfs_merge(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /* Writes the memtables of every tablet to SSTables (paper, section 5.4: minor compaction).  Returns when that is done. */
 TFS_API int tfs_flush(struct tfs_table *t) TFS_CHECKED;
-/* Rewrites every tablet without deleted data (major compaction).  Returns when that is done. */
+/* Rewrites every tablet without deleted data (major compaction).  Returns when that is done.  -ECANCELED: tfs_will_close. */
 TFS_API int tfs_compact(struct tfs_table *t) TFS_CHECKED;
 
 #ifdef __cplusplus

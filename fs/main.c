@@ -18,6 +18,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/base/fs.h"
 #include "fs/file/file.h"
@@ -200,10 +201,14 @@ static void reload(void)
 
 static bool signal_ends(int sig)
 {
-	if (sig != SIGHUP || !started)
-		return true;
-	reload();
-	return false;
+	if (sig == SIGHUP && started) {
+		reload();
+		return false;
+	}
+	/* The loop waits for the requests that have begun: verbs must not last for hours. */
+	fs_interrupt_all();
+	tfs_will_close(fs.store);
+	return true;
 }
 
 static int mount_serve(const struct command *c, struct fuse_args *args, const char *mountpoint)

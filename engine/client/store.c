@@ -172,6 +172,11 @@ int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **
 	return err;
 }
 
+void tfs_will_close(struct tfs_store *s)
+{
+	s->o.will_close(s->o.arg);
+}
+
 int tfs_confirm_clock(struct tfs_store *s)
 {
 	s->o.confirm_clock(s->o.arg);

@@ -210,7 +210,7 @@ static int compact_major_inputs(struct tablet *t, struct tablet_freeze *f, struc
 static int compact_major_once(struct tablet *t, bool background)
 {
 	struct compact_job *j = calloc(1, sizeof *j);
-	struct run_params p = {.t = t, .gives_way = background, .paced = background};
+	struct run_params p = {.t = t, .gives_way = background, .paced = background, .for_user = !background};
 	struct tablet_freeze f = {0};
 	struct iter *it;
 	bool nothing = false;

@@ -59,6 +59,7 @@ struct run_params {
 	bool gives_way; /* -ECANCELED when a split waits */
 	bool paced;     /* to env->compaction_rate */
 	bool can_wait;  /* -ECANCELED when the disk is full */
+	bool for_user;  /* -ECANCELED when the store will be closed */
 	/* A child of the merge: only its entries are written, and the other children are read for their tombstones.  NULL: all entries are written. */
 	const struct iter *only;
 };
@@ -82,7 +83,8 @@ static inline bool run_must_stop(const struct run_params *p)
 {
 	const struct tablet *t = p->t;
 
-	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) || (p->can_wait && tablet_disk_full(t));
+	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) || (p->can_wait && tablet_disk_full(t)) ||
+		(p->for_user && t->env->will_close && *t->env->will_close);
 }
 /*
  * Reads `it` (taken), a merge over p->in, without writing.  *kept is set to the

@@ -168,7 +168,8 @@ struct server {
 	struct open_scan *scans[SCAN_BUCKETS];
 	uint64_t next_scan;
 	_Atomic bool recovering;
-	_Atomic bool closing; /* no background work begins */
+	_Atomic bool closing;    /* no background work begins */
+	_Atomic bool will_close; /* server_will_close */
 };
 
 /* ---- file_refs.c: how many METADATA rows list each SSTable ---- */

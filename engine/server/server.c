@@ -188,6 +188,7 @@ static void fill_env(struct server *s, enum kind k, const struct server_options 
 	if (k == KIND_USER) {
 		e->over_memory = over_memory;
 		e->disk_full = &s->space.full;
+		e->will_close = &s->will_close;
 	}
 	e->space = k == KIND_USER ? space_for_user : space_for_metadata;
 	e->redo_moved = redo_moved;
@@ -272,6 +273,11 @@ void server_change(struct server *s, const struct server_settings *to)
 	sst_cache_resize(s->cache, to->block_cache_bytes, to->table_cache_bytes);
 	if (s->memory[KIND_USER] > to->memtable_bytes)
 		server_queue(s, &s->flush_task);
+}
+
+void server_will_close(struct server *s)
+{
+	s->will_close = true;
 }
 
 struct clock *server_clock(struct server *s)

@@ -74,6 +74,8 @@ struct server_settings {
 };
 void server_change(struct server *s, const struct server_settings *to);
 /* Trusts the system's clock from now on, because an operator has confirmed it. */
+/* Compactions that users started end with -ECANCELED, from now on, so that they do not delay server_free. */
+void server_will_close(struct server *s);
 void server_confirm_clock(struct server *s);
 /* Returns true if name is the name of an SSTable.  The server never removes other files from sst/TABLE. */
 bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;

@@ -135,7 +135,8 @@ struct tablet_env {
 	 * may.  NULL: it may if the disk has the space.
 	 */
 	bool (*space)(void *arg, enum disk_use use, uint64_t bytes);
-	const _Atomic bool *disk_full; /* true while puts are refused; NULL: puts are always accepted */
+	const _Atomic bool *disk_full;  /* true while puts are refused; NULL: puts are always accepted */
+	const _Atomic bool *will_close; /* true: compactions that users started end with -ECANCELED; NULL: they do not */
 	/*
 	 * Returns the number of tablets that list f; UINT_MAX: unknown.  A file that
 	 * an edit removed and that no tablet lists is unlinked when its last reader

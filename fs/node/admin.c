@@ -186,6 +186,8 @@ static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
 		if (r == 0)
 			r = tfs_apply(m, 0, NULL);
 		tfs_mutation_free(m);
+		if (r == 0 && fs_is_interrupted(NULL))
+			r = -EINTR;
 		if (r)
 			break;
 		drop_kernel_row(table, slice_from(cell.row), c);
@@ -230,6 +232,8 @@ static int refuse_line(struct node *n, struct slice line, int r)
 		{-EINVAL, -EINVAL, "not the name of a row"},
 		{-EEXIST, -EINVAL, "a tablet begins there already"},
 		{-ENOENT, -EINVAL, "there is no tablet after it, or the table was dropped"},
+		{-ECANCELED, -EINTR, "the mount ends"},
+		{-EINTR, -EINTR, "the mount ends; the other rows are still there"},
 		{-E2BIG, -E2BIG, "row keys too long to merge the tablet's list of files"},
 	};
 

@@ -324,6 +324,33 @@ static void test_same_tablet_sync(void **state)
 	two_writers(FILE_OP_SYNC, true);
 }
 
+/* A compaction that a user started may last for hours.  It ends when the store is to be closed, and changes nothing. */
+static void test_will_close(void **state)
+{
+	char row[32];
+
+	(void)state;
+	options.no_background = true;
+	open_store();
+	for (int i = 0; i < 2000; i++) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(put(row, "q", 1, TFS_S("v"), false), 0);
+		if (i == 1000)
+			assert_int_equal(tfs_flush(table), 0);
+	}
+	tfs_will_close(store);
+	assert_int_equal(tfs_compact(table), -ECANCELED);
+	assert_int_equal(put("row02000", "q", 1, TFS_S("v"), false), 0);
+	assert_int_equal(tfs_flush(table), 0);
+	expect_rows("v", 0, 2001);
+	close_store();
+	check_is_clean();
+	open_store();
+	expect_rows("v", 0, 2001);
+	assert_int_equal(tfs_compact(table), 0);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +363,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_two_writers_sync, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_same_tablet_write, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_same_tablet_sync, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_will_close, setup_options, test_dir_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -25,6 +25,7 @@ int model_options_load(struct tfs_options *o, const char *path, char **why);
 int model_options_example(char **text);
 int model_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why);
 int model_close(struct tfs_store *s);
+void model_will_close(struct tfs_store *s);
 int model_sync(struct tfs_store *s);
 int model_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes);
 int model_config(struct tfs_store *s, char **text);

@@ -213,6 +213,10 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 	return fn(arg, &one);
 }
 
+void tfs_will_close(struct tfs_store *s)
+{
+}
+
 int tfs_confirm_clock(struct tfs_store *s)
 {
 	return 0;

@@ -20,6 +20,7 @@
 #define tfs_config model_config
 #define tfs_config_change model_config_change
 #define tfs_config_replace model_config_replace
+#define tfs_will_close model_will_close
 #define tfs_confirm_clock model_confirm_clock
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers
