@@ -227,13 +227,14 @@ static int step_prepare(const char *top, const struct lock_step *s, const struct
 	return err;
 }
 
-/* Step 3, for one file. */
-static int step_finish(const struct lock_step *s, const struct place *p)
+/* Step 3, for one file.  Sets *changed if the file has changed, also if that may not be durable. */
+static int step_finish(const struct lock_step *s, const struct place *p, bool *changed)
 {
 	int err = s->remove ? file_unlink(p->path) : file_rename(p->tmp, p->path);
 
 	if (s->remove && (err == -ENOENT || err == -ENOTDIR))
 		return 0;
+	*changed |= !err;
 	return err ? err : file_sync_dir(p->dir);
 }
 
@@ -245,13 +246,16 @@ static int remove_journal(const char *top, const char *journal)
 	return err ? err : file_sync_dir(top);
 }
 
-static int write_journal(const char *journal, const struct lock_step *steps, unsigned count)
+/* Sets *changed if the journal may exist. */
+static int write_journal(const char *journal, const struct lock_step *steps, unsigned count, bool *changed)
 {
 	struct buf bytes = {0};
+	uint64_t size;
 	int err = lock_journal_encode(steps, count, &bytes);
 
 	if (!err)
 		err = file_replace(journal, buf_slice(&bytes));
+	*changed = !err || file_stat_size(journal, &size) != -ENOENT;
 	buf_fini(&bytes);
 	return err;
 }
@@ -283,6 +287,7 @@ static int steps_run(const char *top, const struct lock_step *steps, unsigned co
 	char *journal = path_join(top, LOCK_JOURNAL);
 	struct place *p = calloc(count, sizeof *p);
 	unsigned i, ready = 0;
+	bool changed = journalled;
 	int err = journal && p ? 0 : -ENOMEM;
 
 	for (i = 0; i < count && !err; i++)
@@ -295,14 +300,16 @@ static int steps_run(const char *top, const struct lock_step *steps, unsigned co
 		goto out;
 	}
 	if (count > 1 && !journalled)
-		err = write_journal(journal, steps, count);
+		err = write_journal(journal, steps, count, &changed);
 	for (i = 0; i < count && !err; i++)
-		err = step_log_error(&p[i], step_finish(&steps[i], &p[i]));
+		err = step_log_error(&p[i], step_finish(&steps[i], &p[i], &changed));
 	if (!err && (count > 1 || journalled))
 		err = remove_journal(top, journal);
 	*unknown |= err != 0;
 	if (err && i == count && err != -ENOMEM)
 		msg_error("%s: %s", top, strerror(-err));
+	if (changed && is_no_space(err))
+		err = -EIO;
 out:
 	for (i = 0; p && i < count; i++)
 		place_fini(&p[i]);

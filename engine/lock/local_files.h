@@ -31,7 +31,10 @@ char *lock_name_path(const char *top, const char *name);
 
 /* Replaces contents, which may be NULL.  -ENOENT; -EBADMSG: damaged; -EPROTO: a later format; -EIO. */
 int lock_files_read(const char *top, const char *name, struct buf *contents, uint64_t *version) TFS_MUST;
-/* Carries out all steps or none.  Sets *unknown if the outcome is unknown; the caller must then call lock_files_recover.  Never clears *unknown. */
+/*
+ * Carries out all steps or none.  Sets *unknown if the outcome is unknown; the caller must then call lock_files_recover.  Never
+ * clears *unknown.  -ENOSPC, -EDQUOT: nothing was changed; if the disk was full after that, the error is -EIO.
+ */
 int lock_files_change(const char *top, const struct lock_step *steps, unsigned count, bool *unknown) TFS_MUST;
 /* Completes or undoes an interrupted change.  Call it at opening, and before any other call after *unknown was set. */
 int lock_files_recover(const char *top) TFS_MUST;

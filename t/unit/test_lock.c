@@ -725,6 +725,58 @@ static void test_full_disk(void **state)
 	assert_true(refused > 4 && made > 2);
 }
 
+static int full_sync_dir(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct full *f = arg;
+
+	return op == FILE_OP_SYNCDIR && ++f->seen == f->at ? -ENOSPC : 0;
+}
+
+static bool make_room(void *arg)
+{
+	++*(unsigned *)arg;
+	return true;
+}
+
+/*
+ * A disk that is full when a directory is synced, before or after the commit.  The change is tried again
+ * only if nothing was changed.  Otherwise the second try would find a version that is its own.
+ */
+static void test_full_after_commit(void **state)
+{
+	unsigned unknown = 0;
+
+	(void)state;
+	for (uint64_t at = 1; at < 12; at++) {
+		for (unsigned count = 1; count <= 2; count++) {
+			const struct lock_op ops[2] = {{.name = "a", .contents = slice_str("new"), .expect = 1},
+				{.name = "d/b", .contents = slice_str("new"), .expect = LOCK_ABSENT}};
+			struct lock_op undo[2] = {{.name = "a", .remove = true, .expect = LOCK_ANY},
+				{.name = "d/b", .remove = true, .expect = LOCK_ANY}};
+			struct lock_service *s = opened();
+			struct full f = {.at = at};
+			unsigned tries = 0;
+			uint64_t v;
+			int rc;
+
+			assert_int_equal(put(s, "a", "old", LOCK_ANY), 0);
+			lock_local_make_room(s, make_room, &tries);
+			file_set_hook(full_sync_dir, &f);
+			rc = lock_multi(s, ops, count, NULL);
+			file_set_hook(NULL, NULL);
+			assert_true(rc == 0 || rc == -EIO);
+			assert_int_equal(lock_get(s, "a", NULL, &v), 0);
+			assert_true(rc || v == 2);
+			if (count == 2)
+				assert_int_equal(lock_get(s, "d/b", NULL, NULL), v == 2 ? 0 : -ENOENT);
+			unknown += rc != 0;
+			assert_int_equal(lock_multi(s, undo, 2, NULL), 0);
+			lock_service_free(s);
+		}
+	}
+	assert_true(unknown > 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -743,6 +795,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_io_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_in_doubt_is_not_shown, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_after_commit, setup, teardown),
 	};
 
 	msg_to_nowhere();
