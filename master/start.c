@@ -2,7 +2,7 @@
 /*
  * The master's work before the store serves requests.  It lists each .schema
  * again that was unlinked during the last mount, checks that the next table id
- * is above all ids in use, and collects the tables with a pending salt (salt.c).
+ * is above all ids in use, and collects the tables with a pending salt (change.c).
  */
 #include "engine/base/msg.h"
 #include "master/internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of which changes of tables consist (tables.c, change.c, salt.c):
+ * The steps of which changes of tables consist (tables.c, change.c, snapshots.c):
  * reading and writing a schema, blocking a table's writes, creating and
  * deleting its tablets in METADATA.
  */

@@ -48,7 +48,7 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 		return err;
 	}
 	next.seq_mark = e->seq_mark ? e->seq_mark : m->seq_mark;
-	next.clock_mark = e->clock_mark ? e->clock_mark : m->clock_mark;
+	next.clock_mark = m->clock_mark;
 	next.major_us = e->major_us ? e->major_us : m->major_us;
 	next.merge = m->merge;
 	next.unfolded = m->unfolded;

@@ -239,8 +239,6 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 		edit_redo(&w, old, e);
 	if (e->seq_mark)
 		write_u64(&w, C_SEQ, e->seq_mark);
-	if (e->clock_mark)
-		write_u64(&w, C_CLOCK, (uint64_t)e->clock_mark);
 	if (e->major_us)
 		write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
 	if (e->event)

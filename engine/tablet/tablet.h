@@ -88,7 +88,6 @@ struct tablet_edit {
 	const struct redo_point *redo;
 	unsigned redo_count;
 	uint64_t seq_mark;  /* 0: unchanged.  No entry of the tablet's files has a larger sequence number */
-	int64_t clock_mark; /* 0: unchanged */
 	int64_t major_us;   /* 0: unchanged; time of the last major compaction */
 	const char *event;  /* one line for the tablet's event log */
 };

@@ -215,7 +215,7 @@ void tablet_want_flush(struct tablet *t);
  * METADATA may have the change, so the caller repeats it until it succeeds.
  */
 struct tablet_change {
-	/* The caller sets event, set_redo, seq_mark, clock_mark and major_us; tablet_change fills in the rest. */
+	/* The caller sets event, set_redo, seq_mark and major_us; tablet_change fills in the rest. */
 	struct tablet_edit edit;
 	const struct file_set *removed, *added; /* NULL: none */
 	struct vmem *const *flushed;            /* memtables whose entries are in the files `added` */

@@ -39,7 +39,7 @@ struct lib {
 	unsigned redo_count, edits, edit_fail, edit_doubt; /* how many of the next edits fail; fail after taking place */
 	void (*on_edit)(struct lib *l);                    /* called in the next edit, holding nothing of ours */
 	uint64_t seq_mark;
-	int64_t clock_mark, major_us;
+	int64_t major_us;
 	/* settings */
 	size_t memtable_bytes, cache_bytes;
 	bool background;
@@ -100,8 +100,6 @@ static inline int lib_commit(void *arg, struct tablet *t, const struct tablet_ed
 	}
 	if (e->seq_mark)
 		l->seq_mark = e->seq_mark;
-	if (e->clock_mark)
-		l->clock_mark = e->clock_mark;
 	if (e->major_us)
 		l->major_us = e->major_us;
 	if (l->edit_doubt) {

@@ -286,7 +286,6 @@ static void one_edit(struct meta_tablet *m, struct stored *s, bool large)
 		.redo = redo,
 		.redo_count = rnd(3),
 		.seq_mark = rnd(2) ? rnd64() : 0,
-		.clock_mark = rnd(2) ? 5 : 0,
 		.major_us = rnd(2) ? 9 : 0,
 		.event = rnd(2) ? "minor compaction" : NULL};
 	struct arena arena = {0};
