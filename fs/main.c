@@ -224,6 +224,7 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	/* A daemon in the background is not the process that a manager started. */
 	if (!(c->foreground || c->debug) || service_init())
 		started = c;
+	fs.started_us = fs_now_us();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);

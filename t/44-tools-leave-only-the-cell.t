@@ -167,6 +167,14 @@ same(drive([os.environ["VIM_IS"], "-N", "-u", "NONE", "q"], (b"text", look, b"of
 same(slurp("q"), b"text\nfrom vim\nand more\n", "  writes the cell")
 EOF2
 	is "$(shape)" "r/f/q@*3" "  is a version for each and nothing else"
+	gc=$T1/.families/f/gc
+	echo maxversions=5 >"$gc"
+	is "$(stat -c %y "$gc" "$T1/.ctl" "$T1/.groups/default/level" | sort -u)" "$(stat -c %y "$T1/.schema")" "a control file has the time of the schema"
+	# Where the time has changed since it read the file, vim asks, and without an answer it writes nothing.
+	ok "vim of a control file" t "$vim" -es -c '%s/5/7/' -c 'sleep 10m' -c 'wq' "$gc" </dev/null
+	is "$(cat "$gc")" "maxversions=7" "  sets it"
+	is "$(stat -c %y "$gc")" "$(stat -c %y "$T1/.schema")" "  and the schema's time"
+	ok "vim of .tabletfs/config" t "$vim" -es -c 'sleep 10m' -c 'wq' "$M/.tabletfs/config" </dev/null
 else
 	skip "vim" "there is no vim"
 fi

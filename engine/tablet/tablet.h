@@ -87,9 +87,9 @@ struct tablet_edit {
 	bool set_redo; /* redo[] replaces the whole redo set */
 	const struct redo_point *redo;
 	unsigned redo_count;
-	uint64_t seq_mark;  /* 0: unchanged.  No entry of the tablet's files has a larger sequence number */
-	int64_t major_us;   /* 0: unchanged; time of the last major compaction */
-	const char *event;  /* one line for the tablet's event log */
+	uint64_t seq_mark; /* 0: unchanged.  No entry of the tablet's files has a larger sequence number */
+	int64_t major_us;  /* 0: unchanged; time of the last major compaction */
+	const char *event; /* one line for the tablet's event log */
 };
 
 struct tablet;

@@ -34,6 +34,7 @@ struct fs {
 	unsigned max_read; /* libfuse's option, 0: not given */
 	uid_t uid;         /* the user who mounted; owner of the root */
 	gid_t gid;
+	int64_t started_us;       /* the time of the mount */
 	_Atomic uint64_t changes; /* counts commits */
 	_Atomic unsigned verbs;   /* control files that are being applied, which may last for minutes */
 	struct mutex schema_lock; /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */

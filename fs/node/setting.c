@@ -92,13 +92,18 @@ static void setting_looked_up(struct node *n)
 		cache_remove(&fs.control_texts, n->ino);
 }
 
+/*
+ * The time of a file that can be written is that of the last change of the
+ * table's schema, or of the mount: editors refuse to write a file whose time has
+ * changed since they read it.  Other texts change at any time.
+ */
 static int setting_attr(struct node *n, struct stat *st, double *timeout)
 {
 	const struct setting *s = setting_of(n);
 	struct family_info owner = {.mode = s->mode, .uid = fs.uid, .gid = fs.gid};
 	const struct tfs_schema *schema;
 	struct buf text = {0};
-	int64_t when;
+	int64_t when, changed = fs.started_us;
 	int err;
 
 	if (node_table(n)) {
@@ -107,9 +112,12 @@ static int setting_attr(struct node *n, struct stat *st, double *timeout)
 			return err;
 		owner.uid = schema->uid;
 		owner.gid = schema->gid;
+		changed = schema->mtime_us;
 		tfs_schema_put(schema);
 	}
 	err = setting_text(n, &text, &when);
+	if (s->apply)
+		when = changed;
 	if (err == 0)
 		cell_attr(n, &owner, when, when, s->size ? s->size(n, text.n) : text.n, st);
 	buf_fini(&text);
