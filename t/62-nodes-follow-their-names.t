@@ -278,6 +278,50 @@ rmdir "$M/gone/.families/f"
 like "$(daemon_log)" '/gone/r/\(family #1, dropped\)/.s: scratch file dropped' "a family that is dropped: the log names its scratch"
 ok "  and the row can go" rmdir "$M/gone/r"
 
+# ---- a row with a split name is removed as a whole and made again, while others rename between directories ----
+mkdir -p "$M/again/.families/f" "$M/again/.families/g"
+py <<'EOF2'
+from tap import *
+from multiprocessing import Process, Value
+os.chdir(M + "/again")
+over, refused = Value("b", 0), Value("i", 0)
+
+def again(who):
+    part = "%d" % who + "x" * 253 + "%"
+    row = part + "/" + "y" * 30
+    for i in range(100):
+        try:
+            for path in (part, row, row + "/f"):
+                if not os.path.isdir(path):
+                    os.mkdir(path)
+            spill(row + "/f/q", b"x")
+            fd = os.open(row + "/.mutate", os.O_RDWR)
+            os.write(fd, b"delete row\ncommit\n")
+            os.close(fd)
+        except OSError as e:
+            if not refused.value:
+                note(i, e)
+            refused.value += 1
+
+def rename(who):
+    os.makedirs("%d/f" % who)
+    os.makedirs("%d/g" % who)
+    while not over.value:
+        spill("%d/f/a" % who, b"")
+        os.rename("%d/f/a" % who, "%d/g/a" % who)
+
+makers = [Process(target=again, args=(i,)) for i in range(3)]
+renamers = [Process(target=rename, args=(i,)) for i in range(3, 7)]
+for p in makers + renamers:
+    p.start()
+for p in makers:
+    p.join()
+over.value = 1
+for p in renamers:
+    p.join()
+same((refused.value, [p.exitcode for p in makers + renamers]), (0, [0] * 7), "300 removals and new rows with split names, during renames")
+EOF2
+
 # ---- the memory of forgotten nodes is returned to the system ----
 anonymous() { awk '/^RssAnon/ { print $2 }' "/proc/$daemon/status"; }
 if [ -z "$MODEL" ] && [ "$(id -u)" = 0 ] && [ -z "${SANITIZED:-}" ]; then

@@ -98,9 +98,6 @@ BYTES, QS = ["f", "g"], ["q1", "q2", "q3", "a b", "x@y"]
 class Wrong(Exception):
     pass
 
-class Late(Exception):
-    """The daemon waits at most 100 ms for the kernel to forget the name of a directory that was removed with its row."""
-
 class Process(State):
     # ---- names and values ----
     def pick(self):
@@ -126,10 +123,6 @@ class Process(State):
                 os.mkdir("/".join(parts[:i]))
             except FileExistsError:
                 pass
-            except OSError as e:
-                if e.errno != errno.ESTALE:
-                    raise
-                raise Late
 
     # ---- the model ----
     def begin(self, key, *possible):
@@ -583,8 +576,6 @@ class Process(State):
             op = self.rnd.choices(names, weights)[0] if self.counts else names[self.me % len(names)]
             try:
                 getattr(self, op)()
-            except Late:
-                op = "late names"
             except OSError as e:
                 if not (killed and e.errno in ENDED):
                     raise

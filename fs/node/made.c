@@ -211,6 +211,37 @@ static void drop_row_locked(struct node *row)
 	node_put_locked(row);
 }
 
+/*
+ * Removes the made directory of a part, if it is empty now.  Its node remains, as
+ * that of the row does.  If the part got another node, and the kernel still had
+ * the row under the old one, a look-up of the row would move it: the kernel then
+ * returns ESTALE to the caller while any process renames between directories.
+ */
+static void drop_part(struct node *part, struct changes *c)
+{
+	struct node *own, *other = NULL;
+	bool has = true;
+
+	if (node_ops(part)->has_cells(part, &has) || has)
+		return;
+	mutex_lock(tree_mutex());
+	has = extra_any_view_locked(part);
+	if (!has) {
+		other = node_in_other_view_locked(part);
+		if (other)
+			other->refs++;
+		own = node_in_table_locked(part);
+		if (own)
+			extra_drop_locked(own);
+	}
+	mutex_unlock(tree_mutex());
+	if (!has)
+		drop_kernel_entry(part, c);
+	if (other)
+		drop_kernel_entry(other, c);
+	node_put(other);
+}
+
 /* Removes the made directories of a row's split name that are empty now. */
 static void drop_parts(struct node *row, struct changes *c)
 {
@@ -220,8 +251,8 @@ static void drop_parts(struct node *row, struct changes *c)
 		for (size_t i = path.n; i-- > 0;) {
 			struct node *part = path.p[i] == '/' ? node_find(row->parent, NODE_ROW_PART, slice_of(path.p, i), 0) : NULL;
 
-			if (part && made_rmdir(part, NULL, c) == 0)
-				drop_kernel_entry(part, c);
+			if (part)
+				drop_part(part, c);
 			node_put(part);
 		}
 	buf_fini(&path);
