@@ -18,7 +18,8 @@
 
 #include <errno.h>
 
-#define FEW 8 /* the files that are not shared are small if they are less than this part of the bytes */
+#define KEYS_BYTES (16u << 10) /* a listing of a directory uses some hundred of the keys, and begins a new scan */
+#define FEW 8                  /* the files that are not shared are small if they are less than this part of the bytes */
 
 int changed_rows_init(
 	struct changed_rows *c, struct tablet_service *svc, const uint32_t tables[2], struct slice from, struct slice to)
@@ -224,6 +225,7 @@ static void cursors_begin(struct changed_rows *c)
 		const struct scan_spec spec = {.what = SCAN_STORED_ROWS,
 			.row_from = buf_slice(&c->from),
 			.row_to = buf_slice(&c->to),
+			.batch_bytes = KEYS_BYTES,
 			.files = buf_slice(&c->files[i])};
 
 		if (!c->files[i].n)
