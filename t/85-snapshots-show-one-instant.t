@@ -167,6 +167,12 @@ fails "nothing changes it" "$ro" bash -c 'echo x >.snap/all/t/row1/g/q'
 fails "  nor adds to it" "$ro" mkdir .snap/all/new
 
 like "$(grep ^tabletfs_snapshot .tabletfs/metrics)" 'snapshot_wait_longest_seconds 0\.0*[1-9]' "the metrics have the wait of writers"
+(cd t/.snap/all/.since/s/.rows && find . -type f -printf '%i %P\n' | sort) >"$W/names"
+cd / && unmount_store && ok "mount -o ro" mount_store -o ro
+cd "$M" || exit 1
+is "$(cd t/.snap/all/.since/s/.rows && find . -type f -printf '%i %P\n' | sort)" "$(cat "$W/names")" "  the difference is there"
+fails "  its streams are not" "not supported" cat t/.snap/all/.since/s/.deleted
+like "$(tail -n 1 .tabletfs/log)" "a read-only mount has no streams" "  and the log has the reason"
 cd / && unmount_store && ok "mount again" mount_store
 cd "$M" || exit 1
 ok "the snapshot is there" diff -r t/.snap/s "$W/then"

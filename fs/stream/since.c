@@ -55,8 +55,10 @@ static int since_name(struct node *n, struct buf *out)
 	const struct tfs_schema *s;
 	int err = tfs_schema_get(n->dir->table, &s);
 
-	if (err)
+	if (err) {
+		(void)!buf_printf(out, "(snapshot %u, dropped)", load_be32(n->key));
 		return err;
+	}
 	err = buf_append(out, s->name, strlen(s->name));
 	tfs_schema_put(s);
 	return err;
@@ -68,6 +70,8 @@ static int since_resolve(struct node *dir, const char *name, struct resolved *ou
 
 	if (!rows && strcmp(name, ".changed") != 0 && strcmp(name, ".deleted") != 0)
 		return -ENOENT;
+	if (!rows && fs.no_open)
+		return refuse(-EOPNOTSUPP, dir, name, "a read-only mount has no streams: use .rows, or mount read-write");
 	out->kind = rows ? NODE_VIEW : NODE_SINCE_STREAM;
 	out->parent = dir;
 	return buf_set(&out->key, name, strlen(name));
