@@ -322,7 +322,9 @@ static void local_free(struct lock_service *s)
 {
 	struct local *l = local_of(s);
 
-	file_close(l->held); /* ends the flock */
+	if (l->held)
+		flock(file_fd(l->held), LOCK_UN); /* also if a child process has inherited the descriptor */
+	file_close(l->held);
 	watch_set_fini(&l->watches);
 	mutex_fini(&l->mutex);
 	free(l);
