@@ -97,6 +97,9 @@ static inline struct tfs_ts tfs_at(int64_t us)
 	return t;
 }
 
+/* The version of the library, such as "1.0.0". */
+TFS_API const char *tfs_version(void);
+
 /* ---- store ---- */
 /* A member that is 0 means its default, so {.sync = true} is complete.  log_level is the exception: 0 is a level. */
 struct tfs_options {
@@ -616,6 +619,7 @@ struct tfs_cell {
 	bool unsure;            /* past_damage: an unreadable block may contain a newer version or a delete of it */
 };
 #define TFS_INLINE_MAX (256 * 1024)
+#define TFS_CELL_MAX (512 * 1024) /* the bytes of a cell in tfs_scan_fill are fewer */
 
 enum tfs_scan_what {
 	TFS_SCAN_CELLS,    /* cells with values */
@@ -686,6 +690,15 @@ TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, 
  * key or value; -EINTR: see tfs_scan_spec.stop.
  */
 TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED;
+/*
+ * Reads many cells in one call, at most max.  Their keys, families and values are
+ * copied to p, at most n bytes, so they are valid as long as p.  Cells of one row
+ * share its bytes.  Returns the count, 0 at the end, -errno as tfs_scan_next.  While
+ * the scan finds nothing for long, the call returns the cells that it has.
+ * -ENOBUFS: the next cell needs more than n bytes; a call with TFS_CELL_MAX returns
+ * it.
+ */
+TFS_API int tfs_scan_fill(struct tfs_scan *s, struct tfs_cell *cells, int max, void *p, size_t n) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);
 /* For tfs_mutation_check_family: a hash of the cell's family, qualifier, timestamp and sequence number. */
 TFS_API uint64_t tfs_fingerprint(const struct tfs_cell *cell);

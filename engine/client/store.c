@@ -11,6 +11,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+const char *tfs_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
 int client_new(const struct client_options *o, struct tfs_store **out)
 {
 	struct tfs_store *s = calloc(1, sizeof(*s));

@@ -348,6 +348,38 @@ static int cells(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	return err ? err : n;
 }
 
+static int same_bytes(struct tfs_bytes a, struct tfs_bytes b)
+{
+	return a.size == b.size && !a.data == !b.data && (!a.data || memcmp(a.data, b.data, a.size) == 0);
+}
+
+/* Compares tfs_scan_fill, with at most `max` cells and n bytes for them, with tfs_scan_next.  Returns the number of cells. */
+static int filled(struct tfs_table *t, const struct tfs_scan_spec *spec, int max, size_t n)
+{
+	struct tfs_cell v[16], c;
+	struct tfs_scan *one, *many;
+	char *p = malloc(TFS_CELL_MAX);
+	int count = 0, got = 0, good = p && max <= 16 && !tfs_scan_new(t, spec, &one) && !tfs_scan_new(t, spec, &many);
+
+	while (good && (got = tfs_scan_fill(many, v, max, p, n)) != 0) {
+		if (got == -ENOBUFS)
+			got = tfs_scan_fill(many, v, 1, p, TFS_CELL_MAX);
+		good = good && got > 0 && got <= max;
+		for (int i = 0; good && i < got; i++, count++)
+			good = tfs_scan_next(one, &c) == 1 && same_bytes(c.row, v[i].row) &&
+				same_bytes(c.qualifier, v[i].qualifier) && same_bytes(c.value, v[i].value) &&
+				!c.family == !v[i].family && (!c.family || strcmp(c.family, v[i].family) == 0) && c.ts == v[i].ts &&
+				c.size == v[i].size && c.sequence == v[i].sequence &&
+				(!i || c.row.size != v[i - 1].row.size || memcmp(c.row.data, v[i - 1].row.data, c.row.size) != 0 ||
+					v[i].row.data == v[i - 1].row.data);
+	}
+	good = good && tfs_scan_next(one, &c) == 0 && tfs_scan_fill(many, v, max, p, n) == 0;
+	tfs_scan_free(one);
+	tfs_scan_free(many);
+	free(p);
+	return good ? count : -1;
+}
+
 static void scans(struct tfs_table *t)
 {
 	const char *const f[] = {"f"}, *const twice[] = {"f", "f"}, *const none[] = {"x"};
@@ -364,6 +396,9 @@ static void scans(struct tfs_table *t)
 	}
 	spec.row_from = TFS_S("s");
 	is(cells(t, &spec, &c), 30, "tfs_scan: cells");
+	is(filled(t, &spec, 16, 4096), 30, "tfs_scan_fill returns the same cells");
+	is(filled(t, &spec, 16, 9), 30, "with little memory, some cells at a time");
+	is(filled(t, &spec, 2, 2), 30, "with too little, one at a time after -ENOBUFS");
 	spec.row_to = TFS_S("s05");
 	is(cells(t, &spec, &c), 15, "to a row");
 	spec.row_from = TFS_S("s03");
@@ -385,6 +420,7 @@ static void scans(struct tfs_table *t)
 	is(cells(t, &spec, &c), -EINVAL, "no such family");
 	spec = (struct tfs_scan_spec){.what = TFS_SCAN_ROWS, .row_from = TFS_S("s"), .limit = 4};
 	is(cells(t, &spec, &c), 4, "rows, four at most");
+	is(filled(t, &spec, 3, 4096), 4, "tfs_scan_fill of rows");
 	ok(!c.family && c.row.size == 3, "rows have no family");
 	spec = (struct tfs_scan_spec){.what = TFS_SCAN_FAMILIES, .row_from = TFS_S("s")};
 	is(cells(t, &spec, &c), 10, "families");
@@ -497,6 +533,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
+	ok(tfs_version()[0] >= '0' && tfs_version()[0] <= '9', "tfs_version");
 	options(argv[1]);
 	s = opened(argv[1]);
 	opening(argv[1], s);
