@@ -88,14 +88,14 @@ sub check_tree {
 	my (%bad, @files, %c_files);
 	my $count = 0;
 
-	for my $top (qw(engine fs master t tools man etc)) {
+	for my $top (qw(engine fs master t tools man etc python)) {
 		next unless -d "$src/$top";
 		find({ no_chdir => 1, wanted => sub { push @files, substr($_, length($src) + 1) if -f $_ } }, "$src/$top");
 	}
 	for my $path (sort @files) {
-		next if $path =~ /~$|\.(?:orig|rej|swp|o|lo)$|\.dirstamp$/;
+		next if $path =~ /~$|\.(?:orig|rej|swp|o|lo)$|\.dirstamp$|^python\/build\//;
 		my $code = $path =~ /\.(?:c|h|cc)$/;
-		my $text = $code || $path =~ /\.(?:mk|t|sh|proto|pl|am|[1-8])$/ || $path =~ m{^t/lib/|^tools/};
+		my $text = $code || $path =~ /\.(?:mk|t|sh|proto|pl|am|py|pyi|toml|[1-8])$/ || $path =~ m{^t/lib/|^tools/};
 		next unless $text;
 		open(my $in, '<:raw', "$src/$path") or die "$path: $!";
 		local $/;

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library, and conversions of what its functions take and return."""
+import errno
+import os
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeAlias
+
+from ._errors import error
+from ._ffi import ffi
+
+# The declarations are those of this ABI.
+SONAME = "libtabletfs.so.0"
+# A test may name another file, that of the tree.
+lib: Any = ffi.dlopen(os.environ.get("TABLETFS_LIBRARY", SONAME))
+
+Key: TypeAlias = bytes | str
+"""Keys of rows and qualifiers are bytes.  A str stands for its UTF-8 bytes."""
+Time: TypeAlias = int | datetime | timedelta
+"""Microseconds since 1970; a datetime with a time zone; or an age, which counts back from now."""
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+NO_TIME = -(2**63)
+AUTO = (lib.TFS_NEWEST, NO_TIME)
+ANY = (ffi.NULL, 0)
+
+
+def key_bytes(key: Key) -> bytes:
+    if isinstance(key, str):
+        return key.encode()
+    if isinstance(key, bytes):
+        return key
+    raise TypeError(f"a key is bytes or str, not {type(key).__name__}")
+
+
+def value_bytes(value: Buffer) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"a value is bytes, not {type(value).__name__}")
+
+
+def text_bytes(text: str) -> bytes:
+    """An argument `const char *`, of which the library would not see what follows a NUL."""
+    if not isinstance(text, str):
+        raise TypeError(f"a name is str, not {type(text).__name__}")
+    if "\0" in text:
+        raise error(errno.EINVAL, repr(text))
+    return text.encode()
+
+
+def pass_bytes(data: bytes) -> Any:
+    """Returns an argument of type struct tfs_bytes, which must live as long as the library uses it."""
+    return (ffi.from_buffer(data), len(data))
+
+
+def fetch_bytes(data: Any) -> bytes:
+    """Copies a struct tfs_bytes of the library."""
+    return bytes(ffi.buffer(data.data, data.size)) if data.size else b""
+
+
+def fetch_text(pointer: Any) -> str:
+    return str(ffi.string(pointer).decode(errors="replace")) if pointer else ""
+
+
+def take_text(pointer: Any) -> str:
+    """Copies and frees the string that a `char **` has received."""
+    text = fetch_text(pointer[0])
+    lib.free(pointer[0])
+    pointer[0] = ffi.NULL
+    return text
+
+
+def check(result: int, what: str, why: Any = None) -> int:
+    """Raises the exception if a call returned -errno.  why: the `char **` that may have received a reason."""
+    reason = take_text(why) if why is not None else ""
+    if result < 0:
+        raise error(-result, what, reason)
+    return result
+
+
+def microseconds(time: Time) -> int:
+    if isinstance(time, timedelta):
+        time = datetime.now(timezone.utc) - time
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ValueError("a datetime needs a time zone")
+        return (time - _EPOCH) // _MICROSECOND
+    return time
+
+
+def timestamp_of(time: Time | None) -> Any:
+    """A struct tfs_ts: this version, or without a time the newest one."""
+    return AUTO if time is None else (lib.TFS_AT, microseconds(time))
