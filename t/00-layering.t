@@ -93,7 +93,7 @@ sub check_tree {
 		find({ no_chdir => 1, wanted => sub { push @files, substr($_, length($src) + 1) if -f $_ } }, "$src/$top");
 	}
 	for my $path (sort @files) {
-		next if $path =~ /~$|\.(?:orig|rej|swp|o|lo)$|\.dirstamp$|^python\/build\//;
+		next if $path =~ /~$|\.(?:orig|rej|swp|o|lo)$|\.dirstamp$|^python\/(?:build|\.pybuild)\//;
 		my $code = $path =~ /\.(?:c|h|cc)$/;
 		my $text = $code || $path =~ /\.(?:mk|t|sh|proto|pl|am|py|pyi|toml|[1-8])$/ || $path =~ m{^t/lib/|^tools/};
 		next unless $text;
