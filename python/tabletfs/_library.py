@@ -11,7 +11,10 @@ from ._ffi import ffi
 # The declarations are those of this ABI.
 SONAME = "libtabletfs.so.0"
 # A test may name another file, that of the tree.
-lib: Any = ffi.dlopen(os.environ.get("TABLETFS_LIBRARY", SONAME))
+try:
+    lib: Any = ffi.dlopen(os.environ.get("TABLETFS_LIBRARY", SONAME))
+except OSError as e:
+    raise ImportError(str(e)) from None
 
 Key: TypeAlias = bytes | str
 """Keys of rows and qualifiers are bytes.  A str stands for its UTF-8 bytes."""

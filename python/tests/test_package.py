@@ -4,6 +4,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,13 @@ def test_versions() -> None:
     if library:
         out = subprocess.run(["objdump", "-p", library], capture_output=True, text=True, check=True).stdout
         assert re.search(r"SONAME\s+(\S+)", out)[1] == SONAME  # type: ignore[index]
+
+
+def test_a_missing_library_is_an_import_error() -> None:
+    environment = dict(os.environ, TABLETFS_LIBRARY="/nowhere/libtabletfs.so.0")
+    script = "try:\n import tabletfs\nexcept ImportError as e:\n print(e)"
+    out = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True).stdout
+    assert "/nowhere/libtabletfs.so.0" in out
 
 
 def test_iterations_use_bounded_memory(table: Table) -> None:
