@@ -6,10 +6,13 @@
  */
 #include "engine/bulk/json.h"
 #include "engine/bulk/line.h"
+#include "engine/bulk/stream_count.h"
+#include "engine/bulk/tar_format.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -43,6 +46,64 @@ static void each_format_has_its_text(void **state)
 		"{\"row\":\"r\",\"family\":\"f\",\"qualifier\":\"q\",\"timestamp\":-5,\"value\":\"v\"}\n");
 	expect_line(LINE_JSON, cell_of("r\"\\\x01\x7f", "\xff", 1, "\xfe\xfd", 2),
 		"{\"row\":\"r\\\"\\\\\\u0001\\u007f\",\"family\":\"f\",\"qualifier_base64\":\"/w==\",\"timestamp\":1,\"value_base64\":\"/v0=\"}\n");
+}
+
+/* Counts the text, cut into pieces of `piece` bytes. */
+static void expect_count(enum bulk_format format, struct slice text, size_t piece, uint64_t cells, uint64_t rows)
+{
+	struct stream_count c = {.format = format};
+
+	for (size_t at = 0; at < text.n; at += piece)
+		assert_int_equal(stream_count_add(&c, slice_of(text.p + at, text.n - at < piece ? text.n - at : piece)), 0);
+	assert_int_equal(c.cells, cells);
+	assert_int_equal(c.rows, rows);
+	stream_count_fini(&c);
+}
+
+static void add_entry(struct buf *out, const char *path, uint64_t size)
+{
+	struct tar_entry e = {
+		.path = slice_str(path), .is_dir = path[strlen(path) - 1] == '/', .mode = 0644, .size = size, .mtime_us = 1000001};
+
+	assert_int_equal(tar_append_header(out, &e), 0);
+	for (uint64_t i = 0; i < size; i++)
+		assert_int_equal(buf_u8(out, '5'), 0);
+	assert_int_equal(tar_append_padding(out, size), 0);
+}
+
+static void cells_and_rows_of_an_export_are_counted(void **state)
+{
+	static const char tsv[] = "a\tf:q\t1\tx\na\tf:r\t1\t\nab\tf:q\t1\ta\\tb\nb\tf:q\t1\ty\n";
+	static const char json[] = "{\"row\":\"a\\\"b\",\"family\":\"f\"}\n{\"row\":\"a\\\"b\",\"family\":\"g\"}\n"
+				   "{\"row\":\"a\\\"c\",\"family\":\"f\"}\n{\"row_base64\":\"/w==\",\"family\":\"f\"}\n";
+	static const size_t pieces[] = {1, 7, 100, 1000, 1 << 20};
+	char part[258], row[300], family[320], cell[330];
+	struct buf tar = {0};
+
+	/* A row whose name has a part, and the paths of which are in extended headers. */
+	memset(part, 'p', sizeof(part));
+	memcpy(part, "./", 2);
+	memcpy(part + 250, "%/", 3);
+	snprintf(row, sizeof(row), "%srest/", part);
+	snprintf(family, sizeof(family), "%sf/", row);
+	snprintf(cell, sizeof(cell), "%sq@1", family);
+	add_entry(&tar, "./", 0);
+	add_entry(&tar, "./.schema", 600);
+	add_entry(&tar, "./a/", 0);
+	add_entry(&tar, "./a/f/", 0);
+	add_entry(&tar, "./a/f/q@1", 512);
+	add_entry(&tar, "./a/f/q@0", 0);
+	add_entry(&tar, part, 0);
+	add_entry(&tar, row, 0);
+	add_entry(&tar, family, 0);
+	add_entry(&tar, cell, 1025);
+	assert_int_equal(tar_append_end(&tar, tar.n), 0);
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
+		expect_count(BULK_TSV, slice_str(tsv), pieces[i], 4, 3);
+		expect_count(BULK_JSONL, slice_str(json), pieces[i], 4, 3);
+		expect_count(BULK_TAR, buf_slice(&tar), pieces[i], 3, 2);
+	}
+	buf_fini(&tar);
 }
 
 static void base64_is_that_of_the_rfc(void **state)
@@ -171,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_format_has_its_text),
+		cmocka_unit_test(cells_and_rows_of_an_export_are_counted),
 		cmocka_unit_test(base64_is_that_of_the_rfc),
 		cmocka_unit_test(unfinished_characters_are_found),
 		cmocka_unit_test(streams_equal_their_lines),
