@@ -50,7 +50,8 @@ class Batch:
             self._handle = Handle(
                 table.handle.group, f"{table.what}: batch", "struct tfs_batch **", lib.tfs_batch_close, keep
             )
-            check(lib.tfs_batch_new(t, options, self._handle.out), self._handle.what)
+            with self._handle:
+                check(lib.tfs_batch_new(t, options, self._handle.out), self._handle.what)
 
     def put(self, row: Key, family: str, qualifier: Key, value: Buffer, timestamp: Time | None = None) -> None:
         """Adds the mutation of one row that writes one cell."""

@@ -63,7 +63,8 @@ class Handle:
 
     def __init__(self, group: "Group", what: str, kind: str, free: Callable[[Any], Any], keep: object = None) -> None:
         """
-        kind: the type of `out`, to which the caller lets a call of the library write the pointer.  free accepts NULL.
+        kind: the type of `out`, to which the caller lets a call of the library write the pointer.  The caller is a user
+        meanwhile, so that another thread does not free what is not made yet.  free accepts NULL.
         keep: objects that must live as long as the pointer, such as the handle from which it was made.
         """
         self.what = what

@@ -192,7 +192,8 @@ class Scan:
             handle = Handle(parent.group, f"{self.table.what}: scan", "struct tfs_scan **", lib.tfs_scan_free, keep)
             if self.absent_from is not None:
                 spec.absent_from = absent_from
-            check(lib.tfs_scan_new(table, spec, handle.out), handle.what)
+            with handle:
+                check(lib.tfs_scan_new(table, spec, handle.out), handle.what)
         link.append(weakref.ref(handle))
         return handle
 

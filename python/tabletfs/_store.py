@@ -216,5 +216,6 @@ def open(path: str | os.PathLike[str], *, config: str | os.PathLike[str] | None 
         raise error(errno.EINVAL, f"store {where!r}")
     handle = Handle(Group(), f"store {where}", "struct tfs_store **", lib.tfs_close)
     handle.group.root = weakref.ref(handle)
-    check(lib.tfs_open(encoded, options, handle.out, why), handle.what, why)
+    with handle:
+        check(lib.tfs_open(encoded, options, handle.out, why), handle.what, why)
     return Store(where, handle)

@@ -41,7 +41,7 @@ class Table:
         """open: the function of the library that opens it, from the parent and the arguments."""
         self.what = what
         self.handle = Handle(parent.group, what, "struct tfs_table **", lib.tfs_table_close, parent)
-        with parent as pointer:
+        with parent as pointer, self.handle:
             check(open(pointer, *args, self.handle.out), what)
 
     def close(self) -> None:
