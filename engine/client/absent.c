@@ -10,9 +10,10 @@
  * families, and if no rule depends on the time.  Otherwise all rows are compared.
  * So are those of a salted table, whose ranges in METADATA have salts in front.
  *
- * A cell whose sequence number is the same in both was not written in between.
- * Of others with the same name the values are compared, so that a cell that was
- * written again with the same value is no difference.
+ * A cell whose sequence number and commit time are the same in both was not
+ * written in between.  (Sequence numbers alone begin again when a table gets new
+ * tablets.)  Of others with the same name the values are compared, so that a cell
+ * that was written again with the same value is no difference.
  *
  * Both sides are read on behalf of the user.  Bounds apply to both.  Blocks that
  * cannot be read are skipped in the scanned snapshot only: in the other one they
@@ -276,7 +277,7 @@ static int advance(struct absent_scan *s)
 	return 0;
 }
 
-/* The order of names.  A family that was renamed is another one: its cells are in one snapshot, and then in the other one. */
+/* The order of names.  A family that was renamed is another one. */
 static int cells_compare(const struct tfs_cell *a, const struct tfs_cell *b)
 {
 	int c = slice_cmp(slice_of_bytes(a->row), slice_of_bytes(b->row));
@@ -300,7 +301,7 @@ static int values_read_same(struct absent_scan *s, uint64_t size)
 		size_t got[2] = {0};
 
 		for (unsigned i = 0; i < 2 && r == 1; i++) {
-			const struct tfs_cell *c = &s->sides[i].cell;
+			const struct tfs_cell *c = &s->sides[1].cell; /* it has the same name in both */
 			int err = tfs_read(s->sides[i].table, c->row, c->family, c->qualifier, tfs_at(c->ts), at, p + i * PIECE,
 				PIECE, &got[i], NULL);
 
@@ -317,13 +318,36 @@ static int values_same(struct absent_scan *s)
 {
 	const struct tfs_cell *a = &s->sides[0].cell, *b = &s->sides[1].cell;
 
-	if (s->spec.absent_names || a->sequence == b->sequence)
+	if (s->spec.absent_names || (a->sequence == b->sequence && a->commit_us == b->commit_us))
 		return 1;
 	if (a->size != b->size)
 		return 0;
 	if (!a->value.data || !b->value.data)
 		return a->size ? values_read_same(s, a->size) : 1;
 	return memcmp(a->value.data, b->value.data, a->size) == 0;
+}
+
+/*
+ * The cell of a family that was made anew, or took the name of another one, has
+ * another id in each snapshot.  Returns 1 if the other snapshot has a cell of the
+ * same name and value all the same, 0, -errno.
+ */
+static int same_by_name(struct absent_scan *s)
+{
+	const struct side *other = &s->sides[0];
+	const struct tfs_cell *c = &s->sides[1].cell;
+	const struct tfs_family *f = tfs_schema_family(schema_public(other->schema), c->family);
+	struct tfs_info info;
+	int err;
+
+	if (!f || f->id == c->family_id)
+		return 0;
+	err = tfs_stat(other->table, c->row, c->family, c->qualifier, tfs_at(c->ts), &info);
+	if (err)
+		return err == -ENOENT || err == -EACCES ? 0 : err;
+	if (s->spec.absent_names || (info.size == 0 && c->size == 0))
+		return 1;
+	return info.size == c->size ? values_read_same(s, c->size) : 0;
 }
 
 /* Finds the next cell of the range that is absent from the other snapshot.  Returns 1, 0 at the end of the range, -errno. */
@@ -347,7 +371,11 @@ static int next_absent(struct absent_scan *s)
 			return r;
 		other->used = c <= 0;
 		own->used = c >= 0;
-		if (c > 0 || (c == 0 && !r))
+		if (c > 0)
+			r = same_by_name(s);
+		if (r < 0)
+			return r;
+		if (c >= 0 && !r)
 			return 1;
 	}
 }

@@ -336,7 +336,7 @@ static void files_unchanged(const struct view *v, const struct view_times *times
 			for (unsigned k = 0; k < v->file_count && skip[i]; k++) {
 				const struct tablet_file *read = &v->files[k]->meta;
 
-				if (skip[k] || (!v->mixed && read->group != v->files[i]->meta.group))
+				if (skip[k])
 					continue;
 				skip[i] = !file_may_hide(v->files[i], read->seq_min, read->oldest_us, times->counts);
 				again = again || !skip[i];

@@ -3,8 +3,8 @@
  * TABLE/.snap/B/.since/A: the difference of two snapshots of a table.  .rows is the
  * tree of the cells that B has and A has not (fs/node/view.c).  Two streams are
  * names: .changed of the same cells, .deleted of those that A had and B has not.
- * A line is the path of a version below the table, as the tree has it, so
- * rsync --files-from and xargs take the lines as they are.
+ * A line is the path of a version below the table, as the tree has it.  No name
+ * has a newline.
  */
 #include "engine/base/name.h"
 #include "fs/base/access.h"
