@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.import, .import.jsonl and .import.tar, which take cells, and
- * TABLE/.export.tar, the whole table as an archive (engine/bulk).
+ * TABLE/.import, .import.jsonl and .import.tar, which take cells (engine/bulk), and
+ * the name of TABLE/.export.tar (scan_stream.c).
  *
  * An import stores cells while they are written.  FLUSH waits until all are
  * stored, so each error is reported by write(2) or close(2).  A refused line ends
  * the import: its WRITE and all later ones fail, and the lines before it are
  * stored.
  *
- * The caller's rights are those at open.  The server checks them at each cell of
- * an import, too, and omits from an export the families that the caller may not
- * read.
+ * The caller's rights are those at open.  The server checks them at each cell, too.
  */
-#include "fs/node/kinds.h"
+#include "fs/stream/stream.h"
 
 #include "engine/base/clock.h"
 #include "engine/bulk/import.h"
-#include "engine/bulk/tar_stream.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
+#include "fs/node/kinds.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
 
@@ -61,28 +59,6 @@ bool bulk_resolve(struct node *table, const char *name, struct resolved *out, in
 		? refuse(-EOPNOTSUPP, table, name, "a read-only mount has no streams: use tabletctl export, or mount read-write")
 		: buf_set(&out->key, name, strlen(name));
 	return true;
-}
-
-static int stream_unlink(struct node *dir, struct resolved *r, struct changes *c)
-{
-	if (buf_u8(&r->key, 0)) /* the name becomes a string */
-		return -ENOMEM;
-	return refuse(-EPERM, dir, (const char *)r->key.p, "control files cannot be removed");
-}
-
-static int stream_attr(struct node *n, mode_t mode, struct stat *st)
-{
-	struct family_info owner = {.mode = mode};
-	const struct tfs_schema *s;
-	int err = tfs_schema_get(node_store_table(n), &s);
-
-	if (err)
-		return err;
-	owner.uid = s->uid;
-	owner.gid = s->gid;
-	tfs_schema_put(s);
-	cell_attr(n, &owner, fs_now_us(), fs_now_us(), 0, st);
-	return 0;
 }
 
 /* ---- imports ---- */
@@ -245,7 +221,7 @@ static void import_close(struct sequential *s, struct changes *c)
 
 static int import_attr(struct node *n, struct stat *st, double *timeout)
 {
-	return stream_attr(n, 0222, st);
+	return stream_attr(n, 0222, fs_now_us(), st);
 }
 
 static const struct sequential_ops import_sequential = {
@@ -257,98 +233,4 @@ const struct node_ops import_ops = {
 	.unlink = stream_unlink,
 	.rename = setting_rename,
 	.sequential = &import_sequential,
-};
-
-/* ---- the export ---- */
-
-struct exporting {
-	struct tfs_table *table; /* on behalf of the caller */
-	struct tar_stream *stream;
-	struct buf ready;
-	size_t at; /* of ready: bytes that were read */
-};
-
-static int export_start(struct exporting *g)
-{
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
-	struct tfs_scan *scan;
-	int err;
-
-	tar_stream_free(g->stream);
-	g->stream = NULL;
-	g->at = g->ready.n = 0;
-	err = tfs_scan_new(g->table, &spec, &scan);
-	return err ? err : tar_stream_new(g->table, scan, &g->stream);
-}
-
-static void exporting_free(struct exporting *g)
-{
-	tar_stream_free(g->stream);
-	if (g->table)
-		tfs_table_close(g->table);
-	buf_fini(&g->ready);
-	free(g);
-}
-
-static int export_open(struct sequential *s, int flags)
-{
-	struct exporting *g = calloc(1, sizeof(*g));
-	int err;
-
-	if (!g)
-		return -ENOMEM;
-	err = fs_table_as(s->req, s->node, &g->table);
-	if (!err)
-		err = export_start(g);
-	if (err)
-		exporting_free(g);
-	else
-		s->state = g;
-	return err;
-}
-
-static int export_read(struct sequential *s, void *buf, size_t n, size_t *got)
-{
-	struct exporting *g = s->state;
-	size_t left = g->ready.n - g->at;
-	int r;
-
-	if (left < n) {
-		memmove(g->ready.p, g->ready.p + g->at, left);
-		g->ready.n = left;
-		g->at = 0;
-		r = tar_stream_read(g->stream, n, &g->ready);
-		if (r < 0)
-			return r;
-	}
-	*got = g->ready.n - g->at < n ? g->ready.n - g->at : n;
-	memcpy(buf, g->ready.p + g->at, *got);
-	g->at += *got;
-	return 0;
-}
-
-static int export_rewind(struct sequential *s)
-{
-	return export_start(s->state);
-}
-
-static void export_close(struct sequential *s, struct changes *c)
-{
-	exporting_free(s->state);
-}
-
-static int export_attr(struct node *n, struct stat *st, double *timeout)
-{
-	return stream_attr(n, 0444, st);
-}
-
-static const struct sequential_ops export_sequential = {
-	.open = export_open, .read = export_read, .rewind = export_rewind, .close = export_close};
-
-const struct node_ops export_ops = {
-	.traits = KIND_UNCACHED,
-	.attr = export_attr,
-	.unlink = stream_unlink,
-	.rename = setting_rename,
-	.sequential = &export_sequential,
 };

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .tsv, .jsonl, .tar, .keys and .count below a scan: sequential files.  Open begins
- * the scan, so ages count back from there.  The bytes are made as they are read.
+ * .tsv, .jsonl, .tar, .keys and .count below a scan, and TABLE/.export.tar, which is
+ * the .tar of a scan without clauses: sequential files.  Open begins the scan, so ages
+ * count back from there.  The bytes are made as they are read.
  */
+#include "fs/stream/stream.h"
+
 #include "engine/bulk/escape.h"
 #include "engine/bulk/line.h"
 #include "engine/bulk/tar_stream.h"
@@ -11,6 +14,7 @@
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
+#include "fs/node/setting.h"
 #include "fs/node/view.h"
 
 #include <errno.h>
@@ -46,7 +50,7 @@ static int begin(struct sequential *s)
 		return err;
 	if (spec.what != TFS_SCAN_CELLS)
 		st->scan = scan;
-	else if (strcmp(name, ".tar") == 0)
+	else if (s->node->kind == NODE_EXPORT || strcmp(name, ".tar") == 0)
 		err = tar_stream_new(st->table, scan, &st->tar);
 	else
 		err = line_stream_new(st->table, scan, strcmp(name, ".tsv") == 0 ? LINE_TSV : LINE_JSON, &st->lines);
@@ -90,7 +94,7 @@ static int stream_open(struct sequential *s, int flags)
 	if (!st)
 		return -ENOMEM;
 	s->state = st;
-	err = scan_clauses(scan, NULL, node_key(scan), fs_now_us(), &st->clauses);
+	err = scan_clauses(scan, NULL, scan->kind == NODE_SCAN ? node_key(scan) : slice_str(""), fs_now_us(), &st->clauses);
 	if (err == 0)
 		err = fs_table_as(s->req, s->node, &st->table);
 	if (err == 0 && st->clauses.partial)
@@ -173,24 +177,21 @@ static const struct sequential_ops stream_ops = {
 	.close = stream_close,
 };
 
-static int stream_attr(struct node *n, struct stat *st, double *timeout)
+static int scan_stream_attr(struct node *n, struct stat *st, double *timeout)
 {
-	struct family_info owner = {.mode = 0444};
-	const struct tfs_schema *s;
-	int err = tfs_schema_get(node_store_table(n), &s);
-
-	if (err)
-		return err;
-	owner.mode = s->mode & 0444;
-	owner.uid = s->uid;
-	owner.gid = s->gid;
-	tfs_schema_put(s);
-	cell_attr(n, &owner, fs_now_us(), fs_now_us(), 0, st);
-	return 0;
+	return stream_attr(n, 0444, fs_now_us(), st);
 }
 
 const struct node_ops scan_stream_ops = {
 	.traits = KIND_UNCACHED | KIND_SCAN,
-	.attr = stream_attr,
+	.attr = scan_stream_attr,
+	.sequential = &stream_ops,
+};
+
+const struct node_ops export_ops = {
+	.traits = KIND_UNCACHED | KIND_SCAN,
+	.attr = scan_stream_attr,
+	.unlink = stream_unlink,
+	.rename = setting_rename,
 	.sequential = &stream_ops,
 };

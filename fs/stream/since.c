@@ -6,6 +6,8 @@
  * A line is the path of a version below the table, as the tree has it.  No name
  * has a newline.
  */
+#include "fs/stream/stream.h"
+
 #include "engine/base/name.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
@@ -197,18 +199,15 @@ static const struct sequential_ops since_stream_sequential = {
 
 static int since_stream_attr(struct node *n, struct stat *st, double *timeout)
 {
-	struct family_info owner = {.mode = 0444};
 	const struct tfs_schema *s;
+	int64_t us;
 	int err = tfs_schema_get(node_store_table(n), &s);
 
 	if (err)
 		return err;
-	owner.mode = s->mode & 0444;
-	owner.uid = s->uid;
-	owner.gid = s->gid;
-	cell_attr(n, &owner, s->snapshot_us, s->snapshot_us, 0, st);
+	us = s->snapshot_us;
 	tfs_schema_put(s);
-	return 0;
+	return stream_attr(n, 0444, us, st);
 }
 
 const struct node_ops since_stream_ops = {

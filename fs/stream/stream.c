@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fs/stream/stream.h"
+
+#include "fs/base/reply.h"
+#include "fs/file/cell.h"
+
+#include <errno.h>
+
+int stream_attr(struct node *n, mode_t mode, int64_t us, struct stat *st)
+{
+	struct family_info owner = {.mode = mode};
+	const struct tfs_schema *s;
+	int err = tfs_schema_get(node_store_table(n), &s);
+
+	if (err)
+		return err;
+	if (mode & 0444)
+		owner.mode &= s->mode;
+	owner.uid = s->uid;
+	owner.gid = s->gid;
+	tfs_schema_put(s);
+	cell_attr(n, &owner, us, us, 0, st);
+	return 0;
+}
+
+int stream_unlink(struct node *dir, struct resolved *r, struct changes *c)
+{
+	if (buf_u8(&r->key, 0)) /* the name becomes a string */
+		return -ENOMEM;
+	return refuse(-EPERM, dir, (const char *)r->key.p, "control files cannot be removed");
+}
