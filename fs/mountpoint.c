@@ -10,6 +10,11 @@
  * ENOTCONN, and nothing can use that mount any more.  So the next daemon unmounts
  * it, lazily because processes may still have files open there.  This is done only
  * if the mount table shows that the mount is one of tabletfs.
+ *
+ * A daemon that is killed may not end: its notifier waits in the kernel for a
+ * directory that a client has locked, and the client waits for the daemon's answer.
+ * The process then keeps the lock of the store, and calls on the mount wait forever.
+ * A forced unmount ends all requests of the mount, and so both waits.
  */
 #include "fs/mountpoint.h"
 
@@ -27,7 +32,9 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void __attribute__((format(printf, 2, 3))) say(char **why, const char *fmt, ...)
@@ -181,6 +188,80 @@ static bool mount_is_dead(const char *path)
 	return statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC | AT_NO_AUTOMOUNT, STATX_MODE, &st) != 0 && errno == ENOTCONN;
 }
 
+/* Returns true if the process was killed and has not ended. */
+static bool is_dying(long pid)
+{
+	char path[64], line[128] = "";
+	const char *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	f = fopen(path, "re");
+	if (f && !fgets(line, sizeof(line), f))
+		*line = 0;
+	if (f)
+		fclose(f);
+	end = strrchr(line, ')'); /* of the name; then the state of the first thread */
+	return end && strncmp(end, ") Z", 3) == 0;
+}
+
+/* Returns the process that has locked the store, or 0. */
+static long store_holder(const char *source)
+{
+	char *held, line[256];
+	long holder = 0;
+	struct stat st;
+	FILE *f = NULL;
+
+	if (asprintf(&held, "%s/lock/held", source) < 0)
+		return 0;
+	if (stat(held, &st) == 0)
+		f = fopen("/proc/locks", "re");
+	free(held);
+	while (f && !holder && fgets(line, sizeof(line), f)) {
+		unsigned long long inode;
+		unsigned major, minor;
+		long pid;
+
+		if (sscanf(line, "%*u: FLOCK ADVISORY WRITE %ld %x:%x:%llu", &pid, &major, &minor, &inode) == 4 &&
+			inode == st.st_ino && makedev(major, minor) == st.st_dev)
+			holder = pid;
+	}
+	if (f)
+		fclose(f);
+	return holder;
+}
+
+/*
+ * Returns true if the process that has locked the store is dying.  One that was
+ * just killed gets some time to end: a store that is in use is refused anyway.
+ */
+static bool store_holder_is_dying(const char *source)
+{
+	const struct timespec pause = {.tv_nsec = 20000000};
+	bool dying = false;
+	long pid;
+
+	for (int i = 0; i < 25 && !dying && (pid = store_holder(source)) > 0; i++) {
+		dying = is_dying(pid);
+		if (!dying)
+			nanosleep(&pause, NULL);
+	}
+	return dying;
+}
+
+/* Ends the requests of a mount of the store whose daemon is dying.  Calls on the mount then fail with ENOTCONN. */
+static void end_requests(const char *mountpoint, const char *source)
+{
+	char *path = store_holder_is_dying(source) ? dead_path(mountpoint) : NULL;
+
+	if (path && mount_is_ours(path)) {
+		msg_notice("%s: the daemon of an earlier mount was killed, and waits for it; its requests are ended", path);
+		(void)!umount2(path, MNT_FORCE | UMOUNT_NOFOLLOW); /* EBUSY: but the requests have ended */
+	}
+	free(path);
+}
+
 /* Unmounts the mounts at the mount point whose daemons have died. */
 static void remove_dead(const char *mountpoint)
 {
@@ -198,6 +279,7 @@ int mountpoint_check(const char *mountpoint, const char *source, char **path, ch
 	int err = 0;
 
 	*why = NULL;
+	end_requests(mountpoint, source);
 	if (mount_is_dead(mountpoint))
 		remove_dead(mountpoint);
 	real = realpath(mountpoint, NULL);

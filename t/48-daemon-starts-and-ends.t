@@ -351,4 +351,41 @@ TXT
 else
 	skip "mount -t fuse.tabletfs" "needs root, mount.fuse3 and unshare"
 fi
+# ---- a daemon that is killed while its notifier waits for a directory that a client has locked ----
+if [ -z "$MODEL" ] && [ "$(id -u)" = 0 ] && ${CC:-cc} -shared -fPIC -O2 -o "$W/slow.so" "$SRC/t/lib/slow_sync.c" -ldl; then
+	D=$W/dying
+	mkdir "$D"
+	LD_PRELOAD=$W/slow.so SLOW_FLAG=$W/slow mount_store
+	mkdir -p "$M/t/.families/f" "$M/t/row/f" "$M/t/kept/f"
+	echo x >"$M/t/row/f/q"
+	echo x >"$M/t/kept/f/q"
+	ls -R "$M/t" >/dev/null
+	cp "$M/t/.schema" "$M/t/.new"
+	# Opened before t is locked; the programs of the test must not have it, because their end would wait for the daemon.
+	python3 - "$M/t/row/.mutate" "$W/delete" <<'EOF2' &
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR)
+open(sys.argv[2] + ".ready", "w").close()
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+os.write(fd, b"delete row\ncommit\n")
+EOF2
+	writer=$!
+	wait_for "the writer" test -e "$W/delete.ready"
+	: >"$W/slow"
+	mv "$M/t/.new" "$M/t/.schema" 2>/dev/null & # t is locked until the schema is on disk
+	client=$!
+	syncing() { grep -q nanosleep "/proc/$daemon"/task/*/wchan; }
+	wait_for "the sync of the schema" syncing
+	: >"$W/delete"
+	notifier_waits() { grep -q fuse_reverse_inval_entry "/proc/$daemon"/task/*/wchan; }
+	ok "a notifier waits for a client" wait_for "the notifier" notifier_waits
+	kill -9 "$daemon"
+	rm "$W/slow"
+	ok "  its daemon is killed: the next mount" timeout -s KILL 30 "$TABLETFS" "$D" "$M"
+	is "$(cat "$M/t/kept/f/q")" x "  answers"
+	wait "$client" "$writer" "$daemon" 2>/dev/null
+	daemon=
+	ok "  and ends" fusermount3 -u "$M"
+fi
 done_testing
