@@ -368,10 +368,10 @@ def test_exceptions_of_signal_handlers(directory: Path) -> None:
                 table = store.table("t") if "t" in store else store.create_table("t", ["f"])
                 write(table, 200)
                 for _ in range(25):
-                    armed = True
-                    # Again, because Python drops an exception in a callback or __del__.
-                    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004), 0.05)
                     try:
+                        armed = True
+                        # Again, because Python drops an exception in a callback or __del__.
+                        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004), 0.05)
                         work()
                     except Interruption:
                         armed = False
