@@ -189,7 +189,7 @@ const struct node_ops scan_stream_ops = {
 };
 
 const struct node_ops export_ops = {
-	.traits = KIND_UNCACHED | KIND_SCAN,
+	.traits = KIND_UNCACHED,
 	.attr = scan_stream_attr,
 	.unlink = stream_unlink,
 	.rename = setting_rename,
