@@ -81,13 +81,13 @@ with Chromium() as c:
     writer.start()
     try:
         c.wait('Number([...document.querySelectorAll("#requests tr")][1].children[1].textContent.replace(/,/g, "")) > 10')
+        ok(True, 'the rate of writes is shown')
+        c.value('document.querySelector("#by").value = "writes"; document.querySelector("#by").dispatchEvent(new Event("change"))')
+        c.wait('[...document.querySelectorAll(".strip button")].filter(b => Number(b.style.getPropertyValue("--heat")) == 1).every(b => b.dataset.key == "web\\0com.example.b")')
+        ok(True, 'the tablet with the writes has the strongest colour')
     finally:
         stop.set()
         writer.join()
-    ok(True, 'the rate of writes is shown')
-    c.value('document.querySelector("#by").value = "writes"; document.querySelector("#by").dispatchEvent(new Event("change"))')
-    c.wait('[...document.querySelectorAll(".strip button")].filter(b => Number(b.style.getPropertyValue("--heat")) == 1).every(b => b.dataset.key == "web\\0com.example.b")')
-    ok(True, 'the tablet with the writes has the strongest colour')
 
     light = c.screenshot(W + '/light.png', 1100, 900)
     back = c.value('getComputedStyle(document.body).backgroundColor')
