@@ -44,6 +44,7 @@ struct embedded {
 	struct lock_service *locks;
 	struct server *server;
 	struct master *master;
+	uint64_t incarnation;
 	struct tablet_service *tablets;    /* the server's service */
 	struct tablet_service *round_trip; /* in front of the server's in debug builds, else NULL */
 	struct router *router;
@@ -80,14 +81,16 @@ static struct tablet_service *embedded_connect(void *arg, uint64_t incarnation)
 	return ((struct embedded *)arg)->tablets;
 }
 
-static int embedded_services(void *arg, int (*fn)(void *fn_arg, struct tablet_service *service), void *fn_arg)
+static int embedded_each(void *arg, tablet_server_fn *fn, void *fn_arg)
 {
-	return fn(fn_arg, ((struct embedded *)arg)->tablets);
+	const struct embedded *e = arg;
+
+	return fn(fn_arg, e->incarnation, e->tablets);
 }
 
 static int embedded_make_router(struct embedded *e)
 {
-	struct route_options o = {.locks = e->locks, .connect = embedded_connect, .servers = embedded_services, .arg = e};
+	struct route_options o = {.locks = e->locks, .servers = {.connect = embedded_connect, .each = embedded_each, .arg = e}};
 
 	e->tablets = server_service(e->server);
 #ifdef TFS_DEBUG
@@ -484,6 +487,7 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	err = next_incarnation(e->dir, e->locks, &so.incarnation, why);
 	if (err)
 		return err;
+	e->incarnation = so.incarnation;
 	err = server_new(&so, e->locks, &e->server);
 	if (err) {
 		why_set(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, strerror(-err));

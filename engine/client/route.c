@@ -67,13 +67,16 @@ struct patience {
 static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a);
 
 /* Pauses.  Returns false if no time is left. */
-static bool patience_pause(struct patience *t)
+static bool patience_pause(const struct router *r, struct patience *t)
 {
 	uint64_t us = t->pause_us < t->left_us ? t->pause_us : t->left_us;
 
 	if (!us)
 		return false;
-	(void)usleep((useconds_t)us);
+	if (r->o.pause)
+		r->o.pause(r->o.pause_arg, us);
+	else
+		(void)usleep((useconds_t)us);
 	t->left_us -= us;
 	t->pause_us = t->pause_us * 2 < PAUSE_MOST_US ? t->pause_us * 2 : PAUSE_MOST_US;
 	return true;
@@ -84,7 +87,7 @@ static bool patience_pause(struct patience *t)
 /* Finds the service of an incarnation and adds it to r->servers.  -EREMCHG: no such server; -ENOMEM. */
 static int server_of(struct router *r, uint64_t incarnation, struct tablet_service **out)
 {
-	struct tablet_service *s = r->o.connect(r->o.arg, incarnation), **v;
+	struct tablet_service *s = r->o.servers.connect(r->o.servers.arg, incarnation), **v;
 	int err = 0;
 	size_t i;
 
@@ -349,7 +352,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 				goto served;
 			location_forget(r, q->table, q->row, s);
 		}
-	} while (err == -EREMCHG && patience_pause(t));
+	} while (err == -EREMCHG && patience_pause(r, t));
 	return err;
 served:
 	return err || q->method != TS_SCAN_OPEN ? err : scan_id_replace(r, s, q->table, a);
@@ -365,7 +368,7 @@ struct to_all {
 	int err;
 };
 
-static int call_one_server(void *arg, struct tablet_service *s)
+static int call_one_server(void *arg, uint64_t incarnation, struct tablet_service *s)
 {
 	struct to_all *w = arg;
 	int err;
@@ -383,11 +386,11 @@ static int call_one_server(void *arg, struct tablet_service *s)
 	return 0;
 }
 
-static int unblock_one_server(void *arg, struct tablet_service *s)
+static int unblock_one_server(void *arg, uint64_t incarnation, struct tablet_service *s)
 {
 	struct to_all *w = arg;
 
-	return w->called == w->most ? 1 : call_one_server(w, s);
+	return w->called == w->most ? 1 : call_one_server(w, incarnation, s);
 }
 
 static int route_to_all(struct router *r, const struct ts_request *q, struct ts_answer *a)
@@ -395,14 +398,14 @@ static int route_to_all(struct router *r, const struct ts_request *q, struct ts_
 	struct to_all w = {.q = q, .a = a};
 	struct ts_request undo = {.method = TS_UNBLOCK_WRITES, .table = q->table};
 	struct ts_answer ua = {0};
-	int err = r->o.servers(r->o.arg, call_one_server, &w);
+	int err = r->o.servers.each(r->o.servers.arg, call_one_server, &w);
 
 	if (err < 0 && !w.err)
 		w.err = err;
 	if (w.err && q->method == TS_BLOCK_WRITES) {
 		struct to_all u = {.q = &undo, .a = &ua, .most = w.called};
 
-		(void)r->o.servers(r->o.arg, unblock_one_server, &u);
+		(void)r->o.servers.each(r->o.servers.arg, unblock_one_server, &u);
 		ts_answer_fini(&ua);
 	}
 	return w.err;

@@ -23,17 +23,12 @@
 
 struct route_options {
 	struct lock_service *locks; /* the file "root" names the server of the root tablet */
-	/*
-	 * Returns the service of the server with this incarnation; NULL: no such
-	 * server at present.  incarnation: the number in METADATA; 0 if the tablet
-	 * was never served.  The service must outlive the router.
-	 */
-	struct tablet_service *(*connect)(void *arg, uint64_t incarnation);
-	/* Calls fn for each server.  A non-zero value of fn ends the calls and is returned. */
-	int (*servers)(void *arg, int (*fn)(void *fn_arg, struct tablet_service *service), void *fn_arg);
-	void *arg;
+	struct tablet_servers servers;
 	size_t cache_bytes;   /* limit of the cache of locations; 0: ROUTE_CACHE_BYTES */
 	uint64_t patience_us; /* the pauses of one request together; 0: ROUTE_PATIENCE_US */
+	/* Sleeps; NULL: usleep.  A simulation has its own. */
+	void (*pause)(void *arg, uint64_t us);
+	void *pause_arg;
 };
 #define ROUTE_CACHE_BYTES (16u << 20)
 #define ROUTE_PATIENCE_US 500000u

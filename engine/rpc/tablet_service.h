@@ -57,7 +57,30 @@ enum ts_method {
 	 */
 	TS_COPY_TABLE,
 	TS_COPY_END,
+	/*
+	 * Control requests of the master (paper, section 5.2).  A server serves
+	 * the tablets that were assigned to it, and no others.
+	 * LOAD: tablets -> row_errs, why.  Serves the tablets from now on.  Each
+	 * one's METADATA row names this server and this assignment number (else
+	 * -ESTALE).  A tablet that is served already stays as it is.
+	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed,
+	 * and makes 0 the server of their METADATA rows.
+	 * LIST: -> tablets, those that the server serves.
+	 */
+	TS_LOAD,
+	TS_UNLOAD,
+	TS_LIST,
 	TS_METHODS
+};
+
+/* A tablet and its assignment number. */
+#define TS_ASSIGNED(F)                                                                                                             \
+	F(VALUE, 1, uint32_t, table)                                                                                               \
+	F(VALUE, 2, struct slice, begin)                                                                                           \
+	F(VALUE, 3, struct slice, end) /* p NULL: the table's end */                                                               \
+	F(VALUE, 4, uint64_t, assignment)
+struct ts_assigned {
+	TS_ASSIGNED(WIRE_MEMBER)
 };
 
 /*
@@ -98,7 +121,8 @@ struct ts_row {
 	F(VALUE, 15, uint64_t, scan)                                                                                               \
 	/* The user on whose behalf the client asks.  NULL: the owner of the store, who may do everything. */                      \
 	F(POINTER, 16, tfs_user, user)                                                                                             \
-	F(VALUE, 17, uint32_t, to_table) /* COPY_TABLE */
+	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE */                                                          \
+	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes */
@@ -145,10 +169,14 @@ struct ts_tablet {
 struct ts_answer {
 	TS_ANSWER(WIRE_MEMBER)
 	struct op_result *results; /* MUTATE: the caller's array of op_count, or NULL */
-	int *row_errs;             /* MUTATE_ROWS: the caller's array of row_count: 0 or -errno, -EREMCHG: not served here */
-	size_t got;                /* READ: bytes in q->into */
+	/* MUTATE_ROWS, LOAD, UNLOAD: the caller's array of row_count or tablet_count: 0 or -errno, -EREMCHG: not served here */
+	int *row_errs;
+	size_t got; /* READ: bytes in q->into */
 	struct scan_batch batch;
-	struct arena arena; /* of tablet_end and tablet */
+	struct ts_assigned *tablets; /* LIST */
+	uint32_t tablet_count;
+	struct slice why;   /* LOAD: a line that names the damage that kept a tablet from being loaded */
+	struct arena arena; /* of tablet_end, tablet, tablets, why */
 };
 void ts_answer_fini(struct ts_answer *a);
 
@@ -163,6 +191,16 @@ static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_req
 {
 	return s->ops->call(s, q, a);
 }
+
+typedef int tablet_server_fn(void *arg, uint64_t incarnation, struct tablet_service *service);
+/* The tablet servers, as a client or the master finds them.  The services must outlive its users. */
+struct tablet_servers {
+	/* Returns the service of the server with this incarnation; NULL: no such server at present. */
+	struct tablet_service *(*connect)(void *arg, uint64_t incarnation);
+	/* Calls fn for each live server.  A non-zero value of fn ends the calls and is returned. */
+	int (*each)(void *arg, tablet_server_fn *fn, void *fn_arg);
+	void *arg;
+};
 
 /* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for malformed input. */
 int ts_request_pack(const struct ts_request *q, struct buf *out) TFS_MUST;

@@ -150,6 +150,7 @@ static bool request_valid(const void *m)
 }
 
 WIRE_MESSAGE(ts_row, TS_ROW, NULL)
+WIRE_MESSAGE(ts_assigned, TS_ASSIGNED, NULL)
 WIRE_MESSAGE(ts_request, TS_REQUEST, request_valid)
 
 int ts_request_pack(const struct ts_request *q, struct buf *out)
@@ -182,7 +183,9 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	F(NUMBERS, 3, int, row_errs, row_err_count)                                                                                \
 	F(ARRAY, 4, scan_cell, cells, cell_count)                                                                                  \
 	F(VALUE, 5, bool, done)                                                                                                    \
-	F(VALUE, 6, bool, damaged)
+	F(VALUE, 6, bool, damaged)                                                                                                 \
+	F(ARRAY, 7, ts_assigned, tablets, tablet_count)                                                                            \
+	F(VALUE, 8, struct slice, why)
 struct payload {
 	PAYLOAD(WIRE_MEMBER)
 };
@@ -206,11 +209,22 @@ WIRE_MESSAGE(ts_tablet, TS_TABLET, NULL)
 WIRE_MESSAGE(ts_answer, TS_ANSWER, answer_valid)
 WIRE_MESSAGE(payload, PAYLOAD, payload_valid)
 
+/* How many errors the answer to q has. */
+static uint32_t row_err_count(const struct ts_request *q)
+{
+	return q->method == TS_MUTATE_ROWS ? q->row_count : q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count : 0;
+}
+
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out)
 {
 	const struct ts_answer error = {.err = a->err, .failed_op = a->failed_op};
-	struct payload p = {
-		.cells = a->batch.cells, .cell_count = a->batch.count, .done = a->batch.done, .damaged = a->batch.damaged};
+	struct payload p = {.cells = a->batch.cells,
+		.cell_count = a->batch.count,
+		.done = a->batch.done,
+		.damaged = a->batch.damaged,
+		.tablets = a->tablets,
+		.tablet_count = a->tablet_count,
+		.why = a->why};
 	const size_t from = out->n;
 	int err = wire_pack(ts_answer_wire(), a->err ? &error : a, out);
 
@@ -222,9 +236,9 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 		p.results = a->results;
 		p.result_count = q->op_count;
 	}
-	if (q->method == TS_MUTATE_ROWS && a->row_errs) {
+	if (a->row_errs) {
 		p.row_errs = a->row_errs;
-		p.row_err_count = q->row_count;
+		p.row_err_count = row_err_count(q);
 	}
 	err = wire_pack(payload_wire(), &p, out);
 	if (err)
@@ -235,12 +249,12 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 /* Returns false if it cannot be the answer to this request. */
 static bool payload_answers(const struct payload *p, const struct ts_request *q, const struct ts_answer *a)
 {
-	const uint32_t ops = q->method == TS_MUTATE ? q->op_count : 0, rows = q->method == TS_MUTATE_ROWS ? q->row_count : 0;
+	const uint32_t ops = q->method == TS_MUTATE ? q->op_count : 0;
 
 	/* The server may leave out results that the caller did not ask for. */
 	if (p->result_count != ops && (p->result_count || a->results))
 		return false;
-	return p->row_err_count == rows && p->bytes.n <= (q->method == TS_READ ? q->length : 0);
+	return p->row_err_count == row_err_count(q) && p->bytes.n <= (q->method == TS_READ ? q->length : 0);
 }
 
 /* Copies a byte string to the arena, so that it outlives the input. */
@@ -272,6 +286,22 @@ static int batch_fill(struct scan_batch *b, const struct payload *p)
 	return 0;
 }
 
+static int tablets_own(const struct payload *p, struct ts_answer *a)
+{
+	a->tablets = wire_zalloc(&a->arena, p->tablet_count * sizeof(*a->tablets));
+	if (!a->tablets)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < p->tablet_count; i++) {
+		struct ts_assigned *t = &a->tablets[i];
+
+		*t = p->tablets[i];
+		if (!slice_own(&a->arena, &t->begin) || !slice_own(&a->arena, &t->end))
+			return -ENOMEM;
+	}
+	a->tablet_count = p->tablet_count;
+	return 0;
+}
+
 static int payload_unpack(struct reader *r, const struct ts_request *q, struct arena *arena, struct ts_answer *a)
 {
 	struct payload p = {0};
@@ -288,7 +318,11 @@ static int payload_unpack(struct reader *r, const struct ts_request *q, struct a
 	if (p.bytes.n)
 		memcpy(q->into, p.bytes.p, p.bytes.n);
 	a->got = p.bytes.n;
-	return batch_fill(&a->batch, &p);
+	a->why = p.why;
+	if (!slice_own(&a->arena, &a->why))
+		return -ENOMEM;
+	err = p.tablet_count ? tablets_own(&p, a) : 0;
+	return err ? err : batch_fill(&a->batch, &p);
 }
 
 int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answer *a)
@@ -330,7 +364,7 @@ static int ts_serve(struct tablet_service *inner, struct slice in, struct buf *o
 
 	if (!err) {
 		a.results = wire_zalloc(&arena, q.op_count * sizeof *a.results);
-		a.row_errs = wire_zalloc(&arena, q.row_count * sizeof *a.row_errs);
+		a.row_errs = wire_zalloc(&arena, row_err_count(&q) * sizeof *a.row_errs);
 		err = a.results && a.row_errs ? 0 : -ENOMEM;
 	}
 	if (!err) {

@@ -352,12 +352,12 @@ static inline struct tablet_service *fake_connect(void *arg, uint64_t incarnatio
 	return incarnation < SERVERS ? &servers[incarnation].service : NULL;
 }
 
-static inline int fake_servers(void *arg, int (*fn)(void *fn_arg, struct tablet_service *service), void *fn_arg)
+static inline int fake_servers(void *arg, tablet_server_fn *fn, void *fn_arg)
 {
 	int err = 0;
 
 	for (unsigned i = 0; i < SERVERS && !err; i++)
-		err = fn(fn_arg, &servers[i].service);
+		err = fn(fn_arg, i, &servers[i].service);
 	return err;
 }
 
@@ -369,8 +369,7 @@ static inline void router_new(uint64_t patience_us, size_t cache_bytes)
 {
 	struct route_options o = {
 		.locks = &fake_locks,
-		.connect = fake_connect,
-		.servers = fake_servers,
+		.servers = {.connect = fake_connect, .each = fake_servers},
 		.patience_us = patience_us,
 		.cache_bytes = cache_bytes,
 	};

@@ -484,7 +484,7 @@ static void no_memory(void **state)
 		servers[i].service.ops = &ops;
 	for (unsigned n = 1;; n++) {
 		struct route_options o = {
-			.locks = &fake_locks, .connect = fake_connect, .servers = fake_servers, .patience_us = 1000};
+			.locks = &fake_locks, .servers = {.connect = fake_connect, .each = fake_servers}, .patience_us = 1000};
 		unsigned left;
 		int err;
 

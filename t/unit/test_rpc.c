@@ -76,6 +76,7 @@ struct sample {
 	struct op ops[OPS];
 	struct op_range ranges[OPS][4];
 	struct ts_row rows[ROWS];
+	struct ts_assigned tablets[ROWS];
 	struct scan_spec spec;
 	uint16_t families[5];
 	struct tfs_user user;
@@ -136,6 +137,11 @@ static void rnd_spec(struct sample *s)
 	}
 }
 
+static struct ts_assigned rnd_tablet(void)
+{
+	return (struct ts_assigned){(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64()};
+}
+
 static void rnd_request(struct sample *s)
 {
 	*s = (struct sample){0};
@@ -166,6 +172,12 @@ static void rnd_request(struct sample *s)
 		for (unsigned i = 0; i < 3; i++)
 			s->groups[i] = (gid_t)rnd64();
 		s->q.user = &s->user;
+	}
+	if (s->q.method == TS_LOAD || s->q.method == TS_UNLOAD || rnd(4) == 0) {
+		s->q.tablets = s->tablets;
+		s->q.tablet_count = rnd(ROWS + 1);
+		for (unsigned i = 0; i < s->q.tablet_count; i++)
+			s->tablets[i] = rnd_tablet();
 	}
 	if (s->q.method == TS_MUTATE_ROWS || rnd(4) == 0) {
 		s->q.rows = s->rows;
@@ -228,6 +240,17 @@ static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 	assert_int_equal(a->kept, b->kept);
 }
 
+static void expect_tablets(const struct ts_assigned *a, uint32_t a_count, const struct ts_assigned *b, uint32_t b_count)
+{
+	assert_int_equal(a_count, b_count);
+	for (uint32_t i = 0; i < a_count; i++) {
+		assert_int_equal(a[i].table, b[i].table);
+		expect_slice(a[i].begin, b[i].begin);
+		expect_slice(a[i].end, b[i].end);
+		assert_int_equal(a[i].assignment, b[i].assignment);
+	}
+}
+
 static void expect_request(const struct ts_request *a, const struct ts_request *b)
 {
 	assert_int_equal(a->method, b->method);
@@ -264,6 +287,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 		for (unsigned k = 0; k < a->rows[i].op_count; k++)
 			expect_op(&a->rows[i].ops[k], &b->rows[i].ops[k]);
 	}
+	expect_tablets(a->tablets, a->tablet_count, b->tablets, b->tablet_count);
 }
 
 /* Packs q twice, so that the second time nothing may be written behind the message. */
@@ -335,11 +359,17 @@ struct fake {
 	struct ts_answer answer; /* values to copy */
 	struct op_result results[OPS];
 	int row_errs[ROWS];
+	struct ts_assigned tablets[ROWS];
 	struct scan_cell cells[50];
 	unsigned cell_count;
 	uint8_t bytes[5000];
 	unsigned calls;
 };
+
+static unsigned row_err_count(const struct ts_request *q)
+{
+	return q->method == TS_MUTATE_ROWS ? q->row_count : q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count : 0;
+}
 
 static int fake_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
@@ -356,6 +386,9 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 	a->scan = f->answer.scan;
 	a->tablet_end = f->answer.tablet_end;
 	a->tablet = f->answer.tablet;
+	a->tablets = f->tablets;
+	a->tablet_count = f->answer.tablet_count;
+	a->why = f->answer.why;
 	if (q->method == TS_READ) {
 		a->got = q->length / 2;
 		if (a->got)
@@ -363,7 +396,7 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 	}
 	if (q->op_count && a->results)
 		memcpy(a->results, f->results, q->op_count * sizeof *f->results);
-	for (unsigned i = 0; i < q->row_count && a->row_errs; i++)
+	for (unsigned i = 0; i < row_err_count(q) && a->row_errs; i++)
 		a->row_errs[i] = f->row_errs[i];
 	a->batch.cells = malloc(f->cell_count * sizeof *a->batch.cells + 1);
 	assert_non_null(a->batch.cells);
@@ -391,6 +424,10 @@ static void rnd_answer(struct fake *f)
 		f->results[i] = (struct op_result){rnd_ts(), rnd_ts(), rnd64(), rnd(2)};
 	for (unsigned i = 0; i < ROWS; i++)
 		f->row_errs[i] = -(int)rnd(130);
+	f->answer.tablet_count = rnd(ROWS + 1);
+	for (unsigned i = 0; i < f->answer.tablet_count; i++)
+		f->tablets[i] = rnd_tablet();
+	f->answer.why = rnd_slice();
 	f->cell_count = rnd(50);
 	for (unsigned i = 0; i < f->cell_count; i++)
 		f->cells[i] =
@@ -407,6 +444,8 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 	assert_int_equal(a->size, f->answer.size);
 	assert_int_equal(a->scan, f->answer.scan);
 	expect_slice(a->tablet_end, f->answer.tablet_end);
+	expect_tablets(a->tablets, a->tablet_count, f->tablets, f->answer.tablet_count);
+	expect_slice(a->why, f->answer.why);
 	assert_int_equal(a->batch.done, f->answer.batch.done);
 	assert_int_equal(a->batch.count, f->cell_count);
 	for (unsigned i = 0; i < f->cell_count; i++) {
@@ -461,7 +500,7 @@ static void test_round_trip(void **state)
 		assert_int_equal(ts_call(t, &s.q, &a), f.rc);
 		if (!f.rc) {
 			expect_answer(&s.q, &f, &a);
-			for (unsigned k = 0; s.q.method == TS_MUTATE_ROWS && k < s.q.row_count; k++)
+			for (unsigned k = 0; k < row_err_count(&s.q); k++)
 				assert_int_equal(row_errs[k], f.row_errs[k]);
 			for (unsigned k = 0; wanted && s.q.method == TS_MUTATE && k < s.q.op_count; k++) {
 				assert_int_equal(results[k].ts, f.results[k].ts);
