@@ -73,6 +73,8 @@ int ms_request_pack(const struct ms_request *q, struct buf *out) TFS_MUST;
 int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q) TFS_MUST;
 int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct buf *out) TFS_MUST;
 int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+/* As ts_serve. */
+int ms_serve(struct master_service *inner, struct slice request, struct buf *answer) TFS_MUST;
 struct master_service *ms_round_trip_new(struct master_service *inner);
 
 #endif

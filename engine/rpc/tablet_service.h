@@ -211,6 +211,12 @@ int ts_answer_unpack(
 	struct slice in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */
 
 /*
+ * The server's side of a channel: decodes a request, calls inner, and appends the
+ * encoded answer.  -EBADMSG: malformed; there is no answer.
+ */
+int ts_serve(struct tablet_service *inner, struct slice request, struct buf *answer) TFS_MUST;
+
+/*
  * A service that passes requests to inner and answers back, both encoded and
  * decoded on the way.  Debug builds put it between client and server, so that
  * only the listed fields pass.  Borrows inner; the caller frees the result by free().

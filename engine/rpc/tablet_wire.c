@@ -351,10 +351,9 @@ int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answ
 	return err;
 }
 
-/* ---- the round trip of debug builds ---- */
+/* ---- channels ---- */
 
-/* The server's side of a channel: decodes a request, encodes the answer. */
-static int ts_serve(struct tablet_service *inner, struct slice in, struct buf *out)
+int ts_serve(struct tablet_service *inner, struct slice in, struct buf *out)
 {
 	struct arena arena = {0};
 	struct ts_answer a = {0};
