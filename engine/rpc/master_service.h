@@ -41,7 +41,8 @@ enum ms_method {
 	F(NUMBERS, 11, gid_t, groups, group_count) /* supplementary to gid */                                                      \
 	F(VALUE, 12, int64_t, mtime_us)                                                                                            \
 	F(POINTER, 13, tfs_schema_edit, edit)                                                                                      \
-	F(VALUE, 14, bool, of_all)
+	F(VALUE, 14, bool, of_all)                                                                                                 \
+	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

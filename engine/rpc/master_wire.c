@@ -51,17 +51,14 @@ WIRE_MESSAGE(ms_request, MS_REQUEST, request_valid)
 
 int ms_request_pack(const struct ms_request *q, struct buf *out)
 {
-	return wire_pack(ms_request_wire(), q, out);
+	return wire_pack_request(ms_request_wire(), q, out);
 }
 
 int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q)
 {
-	struct reader r = reader_of(in);
 	struct ms_request x = {0};
-	int err = wire_unpack(&r, ms_request_wire(), arena, &x);
+	int err = wire_unpack_request(in, ms_request_wire(), arena, &x);
 
-	if (!err && reader_left(&r))
-		err = -EBADMSG;
 	if (!err)
 		*q = x;
 	return err;

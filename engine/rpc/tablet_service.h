@@ -12,6 +12,14 @@
  * in engine/tabletfs.h, and also: -EREMCHG the row is not served here (look up
  * its location again), -EIDRM no table has tablets of this id (look up the
  * table's schema again), -ENOENT for TS_READ there is no such cell.
+ * Errors of requests with a client (token.client): -EALREADY the mutation's
+ * number was answered or forgotten before; nothing was applied by this request.
+ * -EAGAIN the server cannot carry it out now; send it again.  -ECONNABORTED the
+ * client has sent HELLO with a later epoch.  In all three cases this request has
+ * had no effect.
+ * Errors of a channel to a server elsewhere: -ENOTCONN the request was not sent.
+ * -ECONNRESET the channel was lost, -ETIMEDOUT no answer in time_left_us: the
+ * server may have carried out the request, and may still do so.
  * Threads: any.
  */
 #ifndef TFS_RPC_TABLET_SERVICE_H
@@ -70,6 +78,13 @@ enum ts_method {
 	TS_LOAD,
 	TS_UNLOAD,
 	TS_LIST,
+	/*
+	 * row: of any tablet of the server; token.client, epoch.  The server ends
+	 * all requests of this client with earlier epochs before it answers, and
+	 * refuses those that arrive later.  A client whose request has an unknown
+	 * outcome must send this before a read can decide the outcome.
+	 */
+	TS_HELLO,
 	TS_METHODS
 };
 
@@ -92,13 +107,19 @@ struct ts_assigned {
  */
 #define TS_ROW(F)                                                                                                                  \
 	F(VALUE, 1, struct slice, row)                                                                                             \
-	F(ARRAY, 2, op, ops, op_count)
+	F(ARRAY, 2, op, ops, op_count)                                                                                             \
+	F(VALUE, 3, uint64_t, number) /* as token.number; client and lowest_unanswered are the request's */
 struct ts_row {
 	TS_ROW(WIRE_MEMBER)
 };
 #define TS_ROWS_MAX 65536u
 
 #define TS_REQUEST(F)                                                                                                              \
+	/* The envelope of each request: these, token, user, and the version of the protocol (wire.h). */                          \
+	F(VALUE, 60, uint64_t, epoch)        /* the client's; rises with each HELLO */                                             \
+	F(VALUE, 61, uint64_t, assignment)   /* of the row's tablet, as the client knows it; 0: unknown.  Another one: -EREMCHG */ \
+	F(VALUE, 62, uint64_t, time_left_us) /* the client waits so much longer; 0: without end */                                 \
+	F(VALUE, 63, uint64_t, term)         /* the master's, in its requests; 0: none */                                          \
 	F(VALUE, 1, enum ts_method, method)                                                                                        \
 	F(VALUE, 2, uint32_t, table)                                                                                               \
 	/* Of the schema that the family ids come from.  A server whose schema is older reads the new one first. */                \
@@ -106,6 +127,7 @@ struct ts_row {
 	F(VALUE, 4, struct slice, row)                                                                                             \
 	/* MUTATE */                                                                                                               \
 	F(ARRAY, 5, op, ops, op_count)                                                                                             \
+	/* client: of each request; 0: a client in the same process, whose requests cannot be lost.  The rest: of mutations. */    \
 	F(STRUCT, 6, op_token, token)                                                                                              \
 	F(VALUE, 7, bool, sync)                                                                                                    \
 	/* MUTATE_ROWS */                                                                                                          \
@@ -164,7 +186,9 @@ struct ts_tablet {
 	F(VALUE, 8, struct slice, tablet_end)                                                                                      \
 	F(STRUCT, 9, ts_tablet, tablet)                                                                                            \
 	/* MUTATE that failed: the operation that is the cause, from 1; 0: none is */                                              \
-	F(VALUE, 10, uint32_t, failed_op)
+	F(VALUE, 10, uint32_t, failed_op)                                                                                          \
+	/* Of the server's schema of the row's table.  A client whose schema is older reads the new one first.  0: unknown */      \
+	F(VALUE, 11, uint64_t, schema_generation)
 /* The members after the list belong partly to the caller; tablet_wire.c (struct payload) carries them. */
 struct ts_answer {
 	TS_ANSWER(WIRE_MEMBER)

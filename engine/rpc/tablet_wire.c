@@ -92,7 +92,7 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 27, uint64_t, row_limit)                                                                                          \
 	F(VALUE, 16, size_t, batch_bytes)                                                                                          \
 	F(VALUE, 17, bool, past_damage)                                                                                            \
-	F(VALUE, 29, struct slice, files)                                                                                          \
+	F(VALUE, 30, struct slice, files)                                                                                          \
 	F(VALUE, 18, bool, kept)
 #define SCAN_CELL(F)                                                                                                               \
 	F(VALUE, 1, struct slice, row)                                                                                             \
@@ -155,17 +155,14 @@ WIRE_MESSAGE(ts_request, TS_REQUEST, request_valid)
 
 int ts_request_pack(const struct ts_request *q, struct buf *out)
 {
-	return wire_pack(ts_request_wire(), q, out);
+	return wire_pack_request(ts_request_wire(), q, out);
 }
 
 int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q)
 {
-	struct reader r = reader_of(in);
 	struct ts_request x = {0};
-	int err = wire_unpack(&r, ts_request_wire(), arena, &x);
+	int err = wire_unpack_request(in, ts_request_wire(), arena, &x);
 
-	if (!err && reader_left(&r))
-		err = -EBADMSG;
 	if (!err && x.length && x.method == TS_READ) { /* memory for reads only */
 		x.into = wire_zalloc(arena, x.length);
 		err = x.into ? 0 : -ENOMEM;
@@ -217,7 +214,7 @@ static uint32_t row_err_count(const struct ts_request *q)
 
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out)
 {
-	const struct ts_answer error = {.err = a->err, .failed_op = a->failed_op};
+	const struct ts_answer error = {.err = a->err, .failed_op = a->failed_op, .schema_generation = a->schema_generation};
 	struct payload p = {.cells = a->batch.cells,
 		.cell_count = a->batch.count,
 		.done = a->batch.done,

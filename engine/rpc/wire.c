@@ -376,6 +376,32 @@ int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *ar
 	return message_get(in, m, arena, to);
 }
 
+int wire_pack_request(const struct wire_message *m, const void *from, struct buf *out)
+{
+	const size_t n = out->n;
+	int err = buf_varint(out, RPC_VERSION);
+
+	if (!err)
+		err = wire_pack(m, from, out);
+	if (err)
+		out->n = n;
+	return err;
+}
+
+int wire_unpack_request(struct slice in, const struct wire_message *m, struct arena *arena, void *to)
+{
+	struct reader r = reader_of(in);
+	uint64_t version;
+	int err;
+
+	if (!get_varint(&r, &version))
+		return -EBADMSG;
+	if (version != RPC_VERSION)
+		return -EPROTO;
+	err = wire_unpack(&r, m, arena, to);
+	return err || !reader_left(&r) ? err : -EBADMSG;
+}
+
 bool wire_again(int err, unsigned *tries)
 {
 	if (err != -ENOMEM || ++*tries > 100)

@@ -27,7 +27,7 @@
  * a length and bytes), then the value.  Signed integers are zigzag varints,
  * NUMBERS are packed.  A field is absent if it is zero, false or NULL; NULL
  * and the empty string remain different.  In front of a message stands its
- * length, a varint.
+ * length, a varint.  In front of a request stands RPC_VERSION, a varint.
  *
  * Decoding accepts any input.  Unknown keys, keys that come twice (except
  * those of arrays), varints that are longer than necessary and integers that
@@ -78,6 +78,12 @@ int wire_pack(const struct wire_message *m, const void *from, struct buf *out) T
  * list keep their values.  -EBADMSG, -ENOMEM; then the listed members are undefined.
  */
 int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
+
+/* The version of the protocol.  A server refuses requests of other versions (-EPROTO). */
+#define RPC_VERSION 1u
+/* A whole request: the version, then one message and nothing after it.  Also -EPROTO. */
+int wire_pack_request(const struct wire_message *m, const void *from, struct buf *out) TFS_MUST;
+int wire_unpack_request(struct slice in, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
 
 /* Zeroed memory of the arena, also for n = 0; NULL on a lack of memory. */
 void *wire_zalloc(struct arena *arena, size_t n) TFS_MUST;

@@ -289,6 +289,7 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 		one.row = q->rows[i].row;
 		one.ops = q->rows[i].ops;
 		one.op_count = q->rows[i].op_count;
+		one.token.number = q->rows[i].number;
 		a->row_errs[i] = err ? err : serve_row(s, &one, &answer);
 		/* If a row is not served, those after it are refused, too.  The same row may follow, and its mutations must keep their order. */
 		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EIDRM)

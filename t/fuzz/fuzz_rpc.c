@@ -136,7 +136,7 @@ static void example_request(struct buf *b)
 			.to_qualifier = slice_str("r"),
 			.noreplace = true},
 		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = slice_str("")}};
-	const struct ts_row rows[] = {{slice_str("r1"), ops, 2}, {slice_str("r2"), ops + 2, 1}};
+	const struct ts_row rows[] = {{slice_str("r1"), ops, 2, 4}, {slice_str("r2"), ops + 2, 1, 5}};
 	const struct scan_spec spec = {
 		.what = SCAN_KEYS, .row_from = slice_str("a"), .families = families, .family_count = 2, .limit = 9};
 	const struct ts_request q = {.method = TS_MUTATE,
@@ -145,6 +145,10 @@ static void example_request(struct buf *b)
 		.ops = ops,
 		.op_count = 3,
 		.token = {1, 2, 3},
+		.epoch = 4,
+		.assignment = 5,
+		.time_left_us = 6,
+		.term = 7,
 		.spec = &spec,
 		.length = 100,
 		.rows = rows,
