@@ -85,8 +85,28 @@ enum ts_method {
 	 * outcome must send this before a read can decide the outcome.
 	 */
 	TS_HELLO,
+	/*
+	 * The requests of the collector (master/collect.c).
+	 * With files: -> row_errs: -EBUSY for each file that this server uses or
+	 * writes, else 0.
+	 * Without: -> files, logs.  files: SSTables that lost their last user on
+	 * this server after an edit removed them from a tablet.  Each is reported
+	 * once; the caller repeats the request until there is none.  logs: the
+	 * other incarnations whose logs the server's tablets need.
+	 */
+	TS_FILES,
 	TS_METHODS
 };
+
+/* The name of an SSTable. */
+#define TS_FILE(F)                                                                                                                 \
+	F(VALUE, 1, uint32_t, table)                                                                                               \
+	F(VALUE, 2, uint64_t, incarnation)                                                                                         \
+	F(VALUE, 3, uint64_t, number)
+struct ts_file {
+	TS_FILE(WIRE_MEMBER)
+};
+#define TS_FILES_MAX 4096u /* in one request or answer */
 
 /* A tablet and its assignment number. */
 #define TS_ASSIGNED(F)                                                                                                             \
@@ -144,7 +164,8 @@ struct ts_row {
 	/* The user on whose behalf the client asks.  NULL: the owner of the store, who may do everything. */                      \
 	F(POINTER, 16, tfs_user, user)                                                                                             \
 	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE */                                                          \
-	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */
+	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
+	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes */
@@ -193,14 +214,18 @@ struct ts_tablet {
 struct ts_answer {
 	TS_ANSWER(WIRE_MEMBER)
 	struct op_result *results; /* MUTATE: the caller's array of op_count, or NULL */
-	/* MUTATE_ROWS, LOAD, UNLOAD: the caller's array of row_count or tablet_count: 0 or -errno, -EREMCHG: not served here */
+	/* MUTATE_ROWS, LOAD, UNLOAD, FILES: the caller's array of row_count, tablet_count or file_count: 0 or -errno, -EREMCHG: not served here */
 	int *row_errs;
 	size_t got; /* READ: bytes in q->into */
 	struct scan_batch batch;
 	struct ts_assigned *tablets; /* LIST */
 	uint32_t tablet_count;
-	struct slice why;   /* LOAD: a line that names the damage that kept a tablet from being loaded */
-	struct arena arena; /* of tablet_end, tablet, tablets, why */
+	struct slice why;      /* LOAD: a line that names the damage that kept a tablet from being loaded */
+	struct ts_file *files; /* FILES */
+	uint32_t file_count;
+	uint64_t *logs; /* FILES: incarnations */
+	uint32_t log_count;
+	struct arena arena; /* of tablet_end, tablet, tablets, why, files, logs */
 };
 void ts_answer_fini(struct ts_answer *a);
 

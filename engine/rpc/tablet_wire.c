@@ -146,11 +146,13 @@ static bool request_valid(const void *m)
 {
 	const struct ts_request *q = m;
 
-	return q->method > 0 && q->method < TS_METHODS && q->length <= READ_MAX && q->row_count <= TS_ROWS_MAX;
+	return q->method > 0 && q->method < TS_METHODS && q->length <= READ_MAX && q->row_count <= TS_ROWS_MAX &&
+		q->file_count <= TS_FILES_MAX;
 }
 
 WIRE_MESSAGE(ts_row, TS_ROW, NULL)
 WIRE_MESSAGE(ts_assigned, TS_ASSIGNED, NULL)
+WIRE_MESSAGE(ts_file, TS_FILE, NULL)
 WIRE_MESSAGE(ts_request, TS_REQUEST, request_valid)
 
 int ts_request_pack(const struct ts_request *q, struct buf *out)
@@ -182,7 +184,9 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	F(VALUE, 5, bool, done)                                                                                                    \
 	F(VALUE, 6, bool, damaged)                                                                                                 \
 	F(ARRAY, 7, ts_assigned, tablets, tablet_count)                                                                            \
-	F(VALUE, 8, struct slice, why)
+	F(VALUE, 8, struct slice, why)                                                                                             \
+	F(ARRAY, 9, ts_file, files, file_count)                                                                                    \
+	F(NUMBERS, 10, uint64_t, logs, log_count)
 struct payload {
 	PAYLOAD(WIRE_MEMBER)
 };
@@ -209,7 +213,10 @@ WIRE_MESSAGE(payload, PAYLOAD, payload_valid)
 /* How many errors the answer to q has. */
 static uint32_t row_err_count(const struct ts_request *q)
 {
-	return q->method == TS_MUTATE_ROWS ? q->row_count : q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count : 0;
+	return q->method == TS_MUTATE_ROWS                       ? q->row_count
+		: q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count
+		: q->method == TS_FILES                          ? q->file_count
+								 : 0;
 }
 
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out)
@@ -221,7 +228,11 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 		.damaged = a->batch.damaged,
 		.tablets = a->tablets,
 		.tablet_count = a->tablet_count,
-		.why = a->why};
+		.why = a->why,
+		.files = a->files,
+		.file_count = a->file_count,
+		.logs = a->logs,
+		.log_count = a->log_count};
 	const size_t from = out->n;
 	int err = wire_pack(ts_answer_wire(), a->err ? &error : a, out);
 
@@ -299,6 +310,21 @@ static int tablets_own(const struct payload *p, struct ts_answer *a)
 	return 0;
 }
 
+static int files_own(const struct payload *p, struct ts_answer *a)
+{
+	a->files = wire_zalloc(&a->arena, p->file_count * sizeof(*a->files));
+	a->logs = wire_zalloc(&a->arena, p->log_count * sizeof(*a->logs));
+	if (!a->files || !a->logs)
+		return -ENOMEM;
+	if (p->file_count)
+		memcpy(a->files, p->files, p->file_count * sizeof(*a->files));
+	if (p->log_count)
+		memcpy(a->logs, p->logs, p->log_count * sizeof(*a->logs));
+	a->file_count = p->file_count;
+	a->log_count = p->log_count;
+	return 0;
+}
+
 static int payload_unpack(struct reader *r, const struct ts_request *q, struct arena *arena, struct ts_answer *a)
 {
 	struct payload p = {0};
@@ -319,6 +345,8 @@ static int payload_unpack(struct reader *r, const struct ts_request *q, struct a
 	if (!slice_own(&a->arena, &a->why))
 		return -ENOMEM;
 	err = p.tablet_count ? tablets_own(&p, a) : 0;
+	if (!err && (p.file_count || p.log_count))
+		err = files_own(&p, a);
 	return err ? err : batch_fill(&a->batch, &p);
 }
 

@@ -77,6 +77,7 @@ struct sample {
 	struct op_range ranges[OPS][4];
 	struct ts_row rows[ROWS];
 	struct ts_assigned tablets[ROWS];
+	struct ts_file files[ROWS];
 	struct scan_spec spec;
 	uint16_t families[5];
 	struct tfs_user user;
@@ -183,6 +184,12 @@ static void rnd_request(struct sample *s)
 		for (unsigned i = 0; i < s->q.tablet_count; i++)
 			s->tablets[i] = rnd_tablet();
 	}
+	if (s->q.method == TS_FILES || rnd(4) == 0) {
+		s->q.files = s->files;
+		s->q.file_count = rnd(ROWS + 1);
+		for (unsigned i = 0; i < s->q.file_count; i++)
+			s->files[i] = (struct ts_file){(uint32_t)rnd64(), rnd64(), rnd64()};
+	}
 	if (s->q.method == TS_MUTATE_ROWS || rnd(4) == 0) {
 		s->q.rows = s->rows;
 		s->q.row_count = rnd(ROWS + 1);
@@ -244,6 +251,13 @@ static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 	assert_int_equal(a->kept, b->kept);
 }
 
+static void expect_files(const struct ts_file *a, uint32_t a_count, const struct ts_file *b, uint32_t b_count)
+{
+	assert_int_equal(a_count, b_count);
+	for (unsigned i = 0; i < a_count; i++)
+		assert_true(a[i].table == b[i].table && a[i].incarnation == b[i].incarnation && a[i].number == b[i].number);
+}
+
 static void expect_tablets(const struct ts_assigned *a, uint32_t a_count, const struct ts_assigned *b, uint32_t b_count)
 {
 	assert_int_equal(a_count, b_count);
@@ -297,6 +311,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 			expect_op(&a->rows[i].ops[k], &b->rows[i].ops[k]);
 	}
 	expect_tablets(a->tablets, a->tablet_count, b->tablets, b->tablet_count);
+	expect_files(a->files, a->file_count, b->files, b->file_count);
 }
 
 /* Packs q twice, so that the second time nothing may be written behind the message. */
@@ -390,6 +405,8 @@ struct fake {
 	struct op_result results[OPS];
 	int row_errs[ROWS];
 	struct ts_assigned tablets[ROWS];
+	struct ts_file files[ROWS];
+	uint64_t logs[ROWS];
 	struct scan_cell cells[50];
 	unsigned cell_count;
 	uint8_t bytes[5000];
@@ -398,7 +415,10 @@ struct fake {
 
 static unsigned row_err_count(const struct ts_request *q)
 {
-	return q->method == TS_MUTATE_ROWS ? q->row_count : q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count : 0;
+	return q->method == TS_MUTATE_ROWS                       ? q->row_count
+		: q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count
+		: q->method == TS_FILES                          ? q->file_count
+								 : 0;
 }
 
 static int fake_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
@@ -419,6 +439,10 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 	a->tablet = f->answer.tablet;
 	a->tablets = f->tablets;
 	a->tablet_count = f->answer.tablet_count;
+	a->files = f->files;
+	a->file_count = f->answer.file_count;
+	a->logs = f->logs;
+	a->log_count = f->answer.log_count;
 	a->why = f->answer.why;
 	if (q->method == TS_READ) {
 		a->got = q->length / 2;
@@ -456,6 +480,12 @@ static void rnd_answer(struct fake *f)
 		f->results[i] = (struct op_result){rnd_ts(), rnd_ts(), rnd64(), rnd(2)};
 	for (unsigned i = 0; i < ROWS; i++)
 		f->row_errs[i] = -(int)rnd(130);
+	f->answer.file_count = rnd(ROWS + 1);
+	f->answer.log_count = rnd(ROWS + 1);
+	for (unsigned i = 0; i < ROWS; i++) {
+		f->files[i] = (struct ts_file){(uint32_t)rnd64(), rnd64(), rnd64()};
+		f->logs[i] = rnd64();
+	}
 	f->answer.tablet_count = rnd(ROWS + 1);
 	for (unsigned i = 0; i < f->answer.tablet_count; i++)
 		f->tablets[i] = rnd_tablet();
@@ -477,6 +507,10 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 	assert_int_equal(a->scan, f->answer.scan);
 	expect_slice(a->tablet_end, f->answer.tablet_end);
 	expect_tablets(a->tablets, a->tablet_count, f->tablets, f->answer.tablet_count);
+	expect_files(a->files, a->file_count, f->files, f->answer.file_count);
+	assert_int_equal(a->log_count, f->answer.log_count);
+	for (unsigned i = 0; i < a->log_count; i++)
+		assert_true(a->logs[i] == f->logs[i]);
 	expect_slice(a->why, f->answer.why);
 	assert_int_equal(a->batch.done, f->answer.batch.done);
 	assert_int_equal(a->batch.count, f->cell_count);
