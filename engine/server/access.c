@@ -101,7 +101,8 @@ int access_ops(struct served_tablet *served, const struct ts_request *q, struct 
 		return err;
 	for (uint32_t i = 0; i < q->op_count && !err; i++) {
 		err = may_op(schema_public(s), q, &q->ops[i]);
-		results[i].failed = err;
+		if (results)
+			results[i].failed = err;
 	}
 	schema_put(s);
 	return err;

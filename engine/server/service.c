@@ -3,6 +3,7 @@
  * The tablet service: checks each request (families, sizes), finds the row's
  * tablet in the set, and calls that tablet.
  */
+#include "engine/base/file.h"
 #include "engine/server/internal.h"
 #include "engine/tabletfs.h"
 
@@ -42,7 +43,8 @@ static int check_ops(const struct ts_request *q, const struct store_schema *sche
 	for (uint32_t i = 0; i < q->op_count; i++) {
 		if (op_ok(&q->ops[i], schema))
 			continue;
-		results[i].failed = true;
+		if (results)
+			results[i].failed = true;
 		return -EINVAL;
 	}
 	return 0;
@@ -63,11 +65,14 @@ static uint64_t bytes_of(const struct ts_request *q)
 	return bytes;
 }
 
+static enum disk_use disk_use_of(const struct served_tablet *served, const struct ts_request *q)
+{
+	return served->kind != KIND_USER ? DISK_METADATA : ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
+}
+
 static int mutate_with_space(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
 {
-	enum disk_use use = served->kind != KIND_USER  ? DISK_METADATA
-		: ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE
-						       : DISK_PUT;
+	const enum disk_use use = disk_use_of(served, q);
 	unsigned tries = 0;
 	int err = space_admit(s, use, bytes_of(q));
 
@@ -75,7 +80,7 @@ static int mutate_with_space(struct server *s, struct served_tablet *served, con
 		return err;
 	do
 		err = tablet_mutate(served->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
-	while ((err == -ENOSPC || err == -EDQUOT) && space_retry(s, use, tries++));
+	while (is_no_space(err) && space_retry(s, use, tries++));
 	return err;
 }
 
@@ -273,30 +278,161 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 	return err;
 }
 
-/* TS_MUTATE_ROWS.  All rows share one sync. */
+/* ---- TS_MUTATE_ROWS ---- */
+
+enum { ROWS_AT_ONCE = 256 }; /* rows that share a sync */
+
+/* Rows of one request that are in one tablet. */
+struct row_run {
+	const struct ts_request *q;
+	struct served_tablet *served;
+	uint32_t from, count; /* of q->rows */
+	struct tablet_row rows[ROWS_AT_ONCE];
+};
+
+static struct ts_request run_request(const struct row_run *run, uint32_t i)
+{
+	struct ts_request one = *run->q;
+
+	one.method = TS_MUTATE;
+	one.row = run->q->rows[run->from + i].row;
+	one.ops = run->q->rows[run->from + i].ops;
+	one.op_count = run->q->rows[run->from + i].op_count;
+	one.token.number = run->q->rows[run->from + i].number;
+	return one;
+}
+
+/* Returns 0 or -errno of one row, which is not applied yet.  schema NULL: a tablet of METADATA. */
+static int run_check_row(
+	struct server *s, const struct row_run *run, const struct ts_request *one, const struct store_schema *schema)
+{
+	int err = row_ok(one) && one->op_count && one->ops ? 0 : -EINVAL;
+
+	if (!err && schema)
+		err = check_ops(one, schema, NULL);
+	if (!err && one->user)
+		err = access_ops(run->served, one, NULL);
+	return err ? err : space_admit(s, disk_use_of(run->served, one), bytes_of(one));
+}
+
+static bool run_has_later(const struct row_run *run, uint32_t i)
+{
+	for (uint32_t k = i + 1; k < run->count; k++)
+		if (!run->rows[k].err && slice_eq(run->rows[k].row, run->rows[i].row))
+			return true;
+	return false;
+}
+
+/* Applies the rows, unless their table refuses all of them: -errno. */
+static int run_apply(struct server *s, struct row_run *run)
+{
+	struct user_table *u = run->served->user_table;
+	struct store_schema *schema = NULL;
+	uint64_t bytes = 0;
+	int err = 0;
+
+	if (u && u->frozen)
+		return -EROFS;
+	if (!u && run->q->user)
+		return -EACCES;
+	if (u)
+		err = user_table_write_begin(s, u, run->q->schema_generation, ON_BLOCK_WAIT, &schema);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < run->count; i++) {
+		const struct ts_request one = run_request(run, i);
+
+		run->rows[i] = (struct tablet_row){.row = one.row,
+			.ops = one.ops,
+			.op_count = one.op_count,
+			.token = one.token,
+			.err = run_check_row(s, run, &one, schema)};
+		bytes += u ? bytes_of(&one) : 0;
+	}
+	if (u) {
+		traffic_tablet(run->served, TABLE_WRITES, run->count);
+		traffic_tablet(run->served, TABLE_WRITTEN_BYTES, bytes);
+	}
+	tablet_mutate_rows(run->served->tablet, run->rows, run->count, run->q->sync || s->sync);
+	if (u) {
+		store_schema_put(schema);
+		user_table_write_end(s, u);
+	}
+	return 0;
+}
+
+/* Repeats a row for which the disk had no space, unless a later mutation of the same row has been applied. */
+static int run_repeat_row(struct server *s, const struct row_run *run, uint32_t i)
+{
+	const struct ts_request one = run_request(run, i);
+	struct ts_answer a = {0};
+	int err = run_has_later(run, i) ? run->rows[i].err : serve_row(s, &one, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+/*
+ * Serves the rows from run->from on that are in the first one's tablet.  Returns
+ * the number of rows that have been served or have failed.  If it is 0, the
+ * tablet of the first row is not served here, and errs[0] is the reason.
+ */
+static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
+{
+	const struct ts_row *rows = run->q->rows + run->from;
+	const uint32_t most = run->q->row_count - run->from;
+	struct slice begin;
+	int err = served_find(s, run->q->table, rows[0].row, &run->served);
+
+	if (err) {
+		errs[0] = err;
+		return err != -EREMCHG && err != -EIDRM;
+	}
+	begin = tablet_begin(run->served->tablet);
+	for (run->count = 1; run->count < most && run->count < ROWS_AT_ONCE; run->count++)
+		if (slice_cmp(rows[run->count].row, begin) < 0 ||
+			(!run->served->last && slice_cmp(rows[run->count].row, buf_slice(&run->served->end)) >= 0))
+			break;
+	err = run_apply(s, run);
+	for (uint32_t i = 0; i < run->count; i++) {
+		errs[i] = err ? err : run->rows[i].err;
+		if (is_no_space(errs[i]))
+			errs[i] = run_repeat_row(s, run, i);
+		errs[i] = error_for_client(s, run->served, errs[i]);
+		if (errs[i] == -EREMCHG || errs[i] == -EIDRM)
+			run->count = i;
+	}
+	served_put(run->served);
+	return run->count;
+}
+
+/*
+ * Applies the rows in order.  Each run of rows in one tablet shares one sync.  If
+ * a row is not served, those after it are refused, too.  The same row may follow,
+ * and its mutations must keep their order.
+ */
 static int serve_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct ts_request one = *q;
-	int err = 0;
+	struct row_run *run;
+	unsigned tries = 0;
 
 	if (q->row_count && (!q->rows || !a->row_errs))
 		return -EINVAL; /* without row_errs the caller would not get the rows' errors */
-	one.method = TS_MUTATE;
-	one.sync = false;
-	for (uint32_t i = 0; i < q->row_count; i++) {
-		struct ts_answer answer = {0};
+	run = malloc(sizeof(*run));
+	if (!run)
+		return -ENOMEM;
+	run->q = q;
+	run->from = 0;
+	while (run->from < q->row_count && tries < MOVED_TRIES) {
+		const uint32_t n = run_serve(s, run, a->row_errs + run->from);
 
-		one.row = q->rows[i].row;
-		one.ops = q->rows[i].ops;
-		one.op_count = q->rows[i].op_count;
-		one.token.number = q->rows[i].number;
-		a->row_errs[i] = err ? err : serve_row(s, &one, &answer);
-		/* If a row is not served, those after it are refused, too.  The same row may follow, and its mutations must keep their order. */
-		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EIDRM)
-			err = a->row_errs[i];
-		ts_answer_fini(&answer);
+		tries = n ? 0 : a->row_errs[run->from] == -EIDRM ? MOVED_TRIES : tries + 1;
+		run->from += n;
 	}
-	return q->sync ? log_sync(s->log) : 0;
+	for (uint32_t i = run->from + 1; i < q->row_count; i++)
+		a->row_errs[i] = a->row_errs[run->from];
+	free(run);
+	return 0;
 }
 
 static int serve_sync(struct server *s, const struct ts_request *q, struct ts_answer *a)

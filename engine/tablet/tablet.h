@@ -224,6 +224,20 @@ struct slice tablet_end(const struct tablet *t);
 int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
 	struct op_result *results) TFS_MUST;
 
+/*
+ * Applies mutations of one or more rows, in order, and sets the err of each as
+ * tablet_mutate returns it.  Those whose err is not 0 are left out.  All of them
+ * wait for the log once.
+ */
+struct tablet_row {
+	struct slice row;
+	const struct op *ops;
+	unsigned op_count;
+	struct op_token token;
+	int err;
+};
+void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync);
+
 struct cell_info {
 	int64_t ts, expires_us;
 	uint64_t size;

@@ -31,6 +31,13 @@
  * LSN} to the redo set.  A crash between the two leaves a redo point without
  * records, which does no harm.
  *
+ * tablet_mutate_rows does steps 1 to 3 for each of its rows, and then steps 4
+ * to 6 once for all of them.  While records of its own wait, it must not wait
+ * for anything but the log: a flush or split waits for them to be published, and
+ * the holder of a stripe may wait for a stripe that it holds.  So it tries to
+ * hold a stripe without waiting.  If a row would have to wait, it ends the rows
+ * before it first (steps 4 to 6), and then does this row alone.
+ *
  * The outcome of a mutation may depend on the GC rules and on the time.  A
  * compaction may apply newer rules or a later time to the memtables that were
  * frozen before.  So step 3 compares the schema and the time of the last freeze
@@ -45,9 +52,9 @@
 
 /*
  * A commit must do this before it tries step 3 again: add the redo point,
- * resolve again, or wait for the log's memory.
+ * resolve again, wait for the log's memory, or for the end of a split or merge.
  */
-enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY };
+enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY, NEED_MOVE_END };
 enum { CHECK_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
@@ -67,6 +74,26 @@ static void stripe_lock(struct stripe *s, bool exclusive)
 		s->holders++;
 	}
 	mutex_unlock(&s->m);
+}
+
+/*
+ * Raises the hold of one thread without waiting: *held is 0, 1 (shared) or -1
+ * (exclusive).  Returns false if others are in the way.
+ */
+static bool stripe_try(struct stripe *s, int8_t *held, bool exclusive)
+{
+	bool ok;
+
+	if (*held < 0 || (*held && !exclusive))
+		return true;
+	mutex_lock(&s->m);
+	ok = exclusive ? s->holders == *held : s->holders >= 0 && !s->waiting;
+	if (ok) {
+		s->holders = exclusive ? -1 : s->holders + 1;
+		*held = exclusive ? -1 : 1;
+	}
+	mutex_unlock(&s->m);
+	return ok;
 }
 
 static void stripe_unlock(struct stripe *s)
@@ -191,15 +218,17 @@ static int tablet_ensure_redo(struct tablet *t)
 	return tablet_change(t, &c);
 }
 
-/* Waits for the end of a split or merge.  The caller holds t->lock. */
+/* Waits for the end of a split or merge. */
 static void tablet_wait_for_move(struct tablet *t)
 {
 	struct tablet_env *env = t->env;
 	uint64_t us = monotonic_us(), longest;
 
 	env->move_waits++;
+	mutex_lock(&t->lock);
 	while (t->state == TABLET_SPLITTING)
 		cond_wait(&t->changed, &t->lock);
+	mutex_unlock(&t->lock);
 	us = monotonic_us() - us;
 	env->move_wait_us += us;
 	longest = env->move_wait_longest_us;
@@ -207,7 +236,7 @@ static void tablet_wait_for_move(struct tablet *t)
 		;
 }
 
-/* Step 3.  Returns 0, an enum commit_need, or -errno. */
+/* Step 3.  Returns 0, an enum commit_need, or -errno.  Does not wait. */
 static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
 	struct log_ticket *ticket, struct writer *w, struct vmem **mem, size_t *bytes)
 {
@@ -216,8 +245,10 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 	int err;
 
 	mutex_lock(&t->lock);
-	if (t->state == TABLET_SPLITTING)
-		tablet_wait_for_move(t);
+	if (t->state == TABLET_SPLITTING) {
+		err = NEED_MOVE_END;
+		goto out;
+	}
 	if ((err = tablet_state_error(t)))
 		goto out;
 	if (!t->redo_own) {
@@ -281,7 +312,9 @@ static int mutation_commit(
 				err = mutation_submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
 			if (err == NEED_REDO && !(err = tablet_ensure_redo(t)))
 				err = NEED_LOG_MEMORY;
-		} while (err == NEED_LOG_MEMORY);
+			if (err == NEED_MOVE_END)
+				tablet_wait_for_move(t);
+		} while (err == NEED_LOG_MEMORY || err == NEED_MOVE_END);
 		if (err != NEED_RESOLVE)
 			break;
 		plan_fini(&p);
@@ -317,23 +350,16 @@ out:
 	return err;
 }
 
-int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
+/* All steps for one row, except step 0. */
+static int mutate_row(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
 	struct op_result *results)
 {
 	struct stripe *s = stripe_of(t, row);
 	struct mutation m;
 	bool exclusive = false;
 	int64_t bound;
-	int err;
+	int err = mutation_init(&m, t, row, ops, count);
 
-	if (t->frozen)
-		return -EROFS;
-	tablet_enter(t);
-	tablet_replay_done(t);
-	err = tablet_throttle(t, row, ops, count);
-	if (err)
-		goto leave;
-	err = mutation_init(&m, t, row, ops, count);
 	if (err)
 		goto fini;
 	stripe_lock(s, false);
@@ -357,7 +383,157 @@ fini:
 	if (err && results && m.failed)
 		results[m.failed - 1] = (struct op_result){.failed = true};
 	mutation_fini(&m);
-leave:
+	return err;
+}
+
+int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
+	struct op_result *results)
+{
+	int err;
+
+	if (t->frozen)
+		return -EROFS;
+	tablet_enter(t);
+	tablet_replay_done(t);
+	err = tablet_throttle(t, row, ops, count);
+	if (!err)
+		err = mutate_row(t, row, ops, count, token, sync, results);
 	tablet_leave(t);
 	return err;
+}
+
+/* ---- many rows ---- */
+
+/* A row whose record is submitted. */
+struct submitted {
+	struct tablet_row *row;
+	struct plan plan;
+	struct log_ticket ticket;
+	struct writer w;
+	struct vmem *mem;
+};
+
+struct row_group {
+	struct tablet *t;
+	bool sync;
+	int8_t held[STRIPES]; /* of the tablet's stripes: as stripe_try */
+	struct submitted *v;
+	unsigned n;
+};
+enum { ROW_MUST_WAIT = 1 };
+
+static bool group_has_row(const struct row_group *g, struct slice row)
+{
+	for (unsigned i = 0; i < g->n; i++)
+		if (slice_eq(g->v[i].row->row, row))
+			return true;
+	return false;
+}
+
+/* Steps 1 to 3.  Returns 0, -errno, or ROW_MUST_WAIT: nothing is done, because the row must wait for something. */
+static int group_add(struct row_group *g, struct tablet_row *r)
+{
+	struct tablet *t = g->t;
+	struct submitted *w = &g->v[g->n];
+	struct stripe *s = stripe_of(t, r->row);
+	int8_t *held = &g->held[s - t->stripes];
+	const bool was_held = *held;
+	size_t bytes;
+	struct mutation m;
+	int64_t bound;
+	int err = mutation_init(&m, t, r->row, r->ops, r->op_count);
+
+	if (err)
+		goto out;
+	if (!stripe_try(s, held, false)) {
+		err = ROW_MUST_WAIT;
+		goto out;
+	}
+	bound = s->newest_us;
+	err = mutation_resolve_blind(&m, bound > t->loaded_newest_us ? bound : t->loaded_newest_us);
+	if (err == MUTATION_MUST_READ) /* a row's earlier mutation must be published before the row is read */
+		err = (was_held && group_has_row(g, r->row)) || !stripe_try(s, held, true) ? ROW_MUST_WAIT
+											   : mutation_resolve_reading(&m);
+	if (err || (!m.pre.n && !m.cells.n))
+		goto out;
+	plan_init(&w->plan);
+	err = plan_mutation(&w->plan, &m);
+	if (!err)
+		err = mutation_submit(t, &m, &w->plan, r->token, g->sync, s, &w->ticket, &w->w, &w->mem, &bytes);
+	if (err) {
+		plan_fini(&w->plan);
+		err = err > 0 ? ROW_MUST_WAIT : err;
+	} else {
+		w->row = r;
+		g->n++;
+	}
+out:
+	mutation_fini(&m);
+	return err;
+}
+
+/* Steps 4 to 6 for all submitted rows, and the end of step 1. */
+static void group_end(struct row_group *g)
+{
+	struct tablet *t = g->t;
+	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
+	struct submitted *v = g->v, *last = g->v + g->n - 1;
+	struct log_wakeups wakeups = {.n = 0};
+
+	if (g->n) {
+		last->row->err = log_wait_deferred(t->env->log, &last->ticket, &wakeups);
+		/* The log has answered most of the others before the last one. */
+		for (; v < last; v++)
+			if (!log_ticket_done(&v->ticket, &v->row->err)) {
+				log_wake(&wakeups);
+				v->row->err = log_wait(t->env->log, &v->ticket);
+			}
+		mutex_lock(&t->lock);
+		for (v = g->v; v <= last; v++)
+			if (!v->w.published)
+				writer_insert(&v->w, v->row->err);
+		bytes = vmem_account(last->mem);
+		writer_end(t, &last->w, last->row->err, &wakeups);
+		mutex_unlock(&t->lock);
+		log_wake(&wakeups);
+	}
+	for (unsigned i = 0; i < STRIPES; i++)
+		if (g->held[i])
+			stripe_unlock(&t->stripes[i]);
+	memset(g->held, 0, sizeof g->held);
+	for (v = g->v; v < g->v + g->n; v++) {
+		vmem_put(v->mem);
+		plan_fini(&v->plan);
+	}
+	g->n = 0;
+	if (bytes)
+		tablet_after_write(t, bytes, used);
+}
+
+void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync)
+{
+	struct row_group g = {.t = t, .sync = sync, .v = malloc((count + !count) * sizeof *g.v)};
+
+	tablet_enter(t);
+	tablet_replay_done(t);
+	for (unsigned i = 0; i < count; i++) /* no record waits yet, so these may wait for a flush */
+		if (!rows[i].err)
+			rows[i].err = t->frozen ? -EROFS
+				: !g.v          ? -ENOMEM
+						: tablet_throttle(t, rows[i].row, rows[i].ops, rows[i].op_count);
+	for (unsigned i = 0; i < count; i++) {
+		struct tablet_row *r = &rows[i];
+
+		if (r->err)
+			continue;
+		r->err = group_add(&g, r);
+		if (r->err == ROW_MUST_WAIT) {
+			group_end(&g);
+			r->err = mutate_row(t, r->row, r->ops, r->op_count, r->token, sync, NULL);
+		}
+	}
+	if (g.v)
+		group_end(&g);
+	free(g.v);
+	tablet_leave(t);
 }

@@ -4,6 +4,8 @@
  * each row.  It reports each row that fails, writes the others, and its memory is
  * bounded.
  */
+#include "engine/client/client.h"
+#include "engine/server/internal.h"
 #include "t/engine/lib.h"
 #include "t/lib/metric.h"
 
@@ -306,6 +308,123 @@ static void times_of_the_server(void **state)
 	close_store();
 }
 
+/* ---- one sync ---- */
+
+enum { MANY = 256 };
+struct request {
+	struct ts_request q;
+	struct ts_row rows[MANY];
+	struct op ops[MANY];
+	char names[MANY][16];
+	int errs[MANY];
+};
+
+/* Rows of a request: name and op of each. */
+static void request_init(struct request *r, unsigned count, enum op_kind kind)
+{
+	*r = (struct request){.q = {.method = TS_MUTATE_ROWS, .rows = r->rows, .row_count = count, .sync = true}};
+	r->q.table = schema_public(table_schema(table))->tablets_id;
+	for (unsigned i = 0; i < count; i++) {
+		snprintf(r->names[i], sizeof(r->names[i]), "row%05u", i);
+		r->ops[i] = (struct op){.kind = kind,
+			.family = tfs_schema_family(schema_public(table_schema(table)), "f")->id,
+			.qualifier = slice_str("q"),
+			.ts = {true, INT64_MIN},
+			.by = 1,
+			.value = slice_str("v"),
+			.truncate_to = UINT64_MAX};
+		r->rows[i] = (struct ts_row){slice_str(r->names[i]), &r->ops[i], 1};
+	}
+}
+
+/* Sends it, and returns the number of syncs that it took. */
+static uint64_t request_send(struct request *r)
+{
+	struct ts_answer a = {.row_errs = r->errs};
+	uint64_t before = metric_of(store, "log_syncs");
+
+	assert_int_equal(ts_call(server_service(hooks.server), &r->q, &a), 0);
+	ts_answer_fini(&a);
+	return metric_of(store, "log_syncs") - before;
+}
+
+static void one_sync(void **state)
+{
+	static struct request r;
+
+	options.sync_interval_us = 3600 * 1000000ull; /* no lazy sync is counted */
+	options.no_background = true;
+	open_store();
+	assert_int_equal(put("a", "q", 1, TFS_S("v"), true), 0); /* the redo point */
+	request_init(&r, MANY, OP_WRITE);
+	assert_int_equal(request_send(&r), 1);
+	/* The same for mutations that read: stripes of rows are shared within a request. */
+	request_init(&r, MANY, OP_INCREMENT);
+	assert_int_equal(request_send(&r), 0);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(r.errs[i], -EINVAL); /* "v" is no number */
+	for (unsigned i = 0; i < MANY; i++)
+		r.ops[i].qualifier = slice_str("n");
+	assert_int_equal(request_send(&r), 1);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(r.errs[i], 0);
+	/* With the server's own setting. */
+	request_init(&r, MANY, OP_WRITE);
+	r.q.sync = false;
+	assert_int_equal(request_send(&r), 0);
+	hooks.server->sync = true;
+	assert_int_equal(request_send(&r), 1);
+	hooks.server->sync = false;
+	close_store();
+}
+
+/* Each mutation of a row sees those before it, whatever is between them; a refused one changes nothing. */
+static void order_within_a_row(void **state)
+{
+	static struct request r;
+	static const char *const expected[] = {"13\n", "v5xx"};
+	char value[16];
+	size_t got;
+
+	open_store();
+	request_init(&r, 40, OP_INCREMENT);
+	for (unsigned i = 0; i < 40; i++) {
+		static const struct op append = {.kind = OP_WRITE, .base = OP_BASE_NEWEST, .truncate_to = UINT64_MAX};
+		static char values[40][8];
+
+		if (i % 3 == 0) { /* 0, 3, 6, ...: an append, or a new value */
+			const uint16_t family = r.ops[i].family;
+
+			snprintf(values[i], sizeof(values[i]), "v%u", i / 6);
+			if (i == 30) {
+				r.ops[i].kind = OP_WRITE;
+				r.ops[i].value = slice_str(values[i]);
+			} else {
+				r.ops[i] = append;
+				r.ops[i].append = slice_str(i > 30 && i < 37 ? "x" : "");
+			}
+			r.ops[i].family = family;
+			r.ops[i].qualifier = slice_str("w");
+			r.ops[i].ts = (struct op_time){true, INT64_MIN};
+		}
+		r.rows[i].row = slice_str(i % 3 == 2 ? r.names[i] : "same");
+	}
+	r.rows[20].op_count = 0;
+	request_send(&r);
+	for (unsigned i = 0; i < 40; i++)
+		assert_int_equal(r.errs[i], i == 20 ? -EINVAL : 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(tfs_read(table, TFS_S("same"), "f", i ? TFS_S("w") : TFS_S("q"), TFS_AUTO, 0, value, sizeof(value),
+					 &got, NULL),
+			0);
+		assert_int_equal(got, strlen(expected[i]));
+		assert_memory_equal(value, expected[i], got);
+	}
+	assert_int_equal(look("row00020"), -ENOENT);
+	assert_int_equal(look("row00023"), 0);
+	close_store();
+}
+
 static void table_dropped(void **state)
 {
 	struct tfs_batch_options o = {.failed = count_failure};
@@ -540,6 +659,8 @@ int main(void)
 		B(rows_that_fail),
 		B(writes_of_a_row),
 		B(times_of_the_server),
+		B(one_sync),
+		B(order_within_a_row),
 		B(table_dropped),
 		B(disk_full),
 		B(memory_is_bounded),
