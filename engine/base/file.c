@@ -23,7 +23,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { READ_STEP_BYTES = 64 * 1024 };
@@ -121,15 +120,12 @@ void file_write_out(struct file *f, uint64_t offset, uint64_t n)
 int file_size(struct file *f, uint64_t *bytes)
 {
 	int fd = f->fd, err = f->pooled ? pool_get(f, &fd) : 0;
-	struct stat st;
 
 	if (err)
 		return err;
-	err = fstat(fd, &st) < 0 ? -errno : 0;
+	err = file_ops->size(f->path, fd, bytes);
 	if (f->pooled)
 		pool_put(f);
-	if (!err)
-		*bytes = (uint64_t)st.st_size;
 	return err;
 }
 
@@ -180,12 +176,7 @@ int file_sync_dir_at(const char *path, const char *place)
 
 int file_stat_size(const char *path, uint64_t *bytes)
 {
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return -errno;
-	*bytes = (uint64_t)st.st_size;
-	return 0;
+	return file_ops->size(path, -1, bytes);
 }
 
 static int entry_cmp(const void *a, const void *b)

@@ -28,6 +28,7 @@ struct file_ops {
 	/* *got < n only at the end of the file. */
 	int (*read)(const char *path, int fd, void *p, size_t n, uint64_t offset, size_t *got);
 	int (*write)(const char *path, int fd, const struct slice *v, unsigned count, uint64_t offset);
+	int (*size)(const char *path, int fd, uint64_t *bytes); /* fd -1: of path */
 	int (*sync)(const char *path, int fd, const char *place);
 	int (*truncate)(const char *path, int fd, uint64_t bytes);
 	/* Reserves [offset, offset+n).  zeroed: writes zeros over it. */

@@ -104,6 +104,16 @@ static int system_write(const char *path, int fd, const struct slice *v, unsigne
 	return err;
 }
 
+static int system_size(const char *path, int fd, uint64_t *bytes)
+{
+	struct stat st;
+
+	if ((fd < 0 ? stat(path, &st) : fstat(fd, &st)) < 0)
+		return -errno;
+	*bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
 static int system_sync(const char *path, int fd, const char *place)
 {
 	return error_of(fdatasync(fd));
@@ -246,6 +256,7 @@ const struct file_ops file_system = {
 	.open = system_open,
 	.read = system_read,
 	.write = system_write,
+	.size = system_size,
 	.sync = system_sync,
 	.truncate = system_truncate,
 	.allocate = system_allocate,

@@ -199,6 +199,12 @@ static int faulty_rename(const char *from, const char *to)
 	return err;
 }
 
+/* No hook: a size is not an operation on the disk. */
+static int faulty_size(const char *path, int fd, uint64_t *bytes)
+{
+	return file_system.size(path, fd, bytes);
+}
+
 /* Forget mode does not record links. */
 static int faulty_link(const char *from, const char *to)
 {
@@ -264,6 +270,7 @@ const struct file_ops file_faulty = {
 	.open = faulty_open,
 	.read = faulty_read,
 	.write = faulty_write,
+	.size = faulty_size,
 	.sync = faulty_sync,
 	.truncate = faulty_truncate,
 	.allocate = faulty_allocate,

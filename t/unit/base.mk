@@ -23,3 +23,6 @@ t_unit_test_forget_points_LDADD = t/lib/libfaults.la libbase.la $(CMOCKA_LIBS) $
 check_PROGRAMS += t/unit/test_counter
 t_unit_test_counter_SOURCES = t/unit/test_counter.c
 t_unit_test_counter_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_probe
+t_unit_test_probe_SOURCES = t/unit/test_probe.c t/unit/dir.h
+t_unit_test_probe_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

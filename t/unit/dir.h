@@ -36,7 +36,7 @@ static const char *in_dir(const char *name)
 	return p;
 }
 
-static int exists(const char *name)
+__attribute__((unused)) static int exists(const char *name)
 {
 	struct stat st;
 
@@ -44,7 +44,7 @@ static int exists(const char *name)
 }
 
 /* Returns the contents, NUL-terminated, NULL if there is no such file. */
-static const char *contents(const char *name, size_t *n)
+__attribute__((unused)) static const char *contents(const char *name, size_t *n)
 {
 	static char b[1 << 16];
 	FILE *f = fopen(in_dir(name), "rb");

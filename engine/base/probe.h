@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The storage probe.  Servers on several hosts share one directory.  Each must
+ * see the changes of the others at once: after a sync, no read, size or name
+ * may come from a cache.  The probe makes such changes through one mount of the
+ * directory, looks at them through another, and counts wrong answers.
+ *
+ * With one directory twice it finds storage that fails on one host: exclusive
+ * creates, syncs of directories, locks.  Only two mounts find stale caches.
+ */
+#ifndef TFS_BASE_PROBE_H
+#define TFS_BASE_PROBE_H
+
+#include "engine/base/bytes.h"
+
+enum probe_property {
+	PROBE_SIZE,      /* of a file that grows */
+	PROBE_APPEND,    /* bytes behind the old end of a file */
+	PROBE_OVERWRITE, /* bytes in place */
+	PROBE_CREATE,    /* a new name, which was looked up before it existed */
+	PROBE_UNLINK,    /* a removed name */
+	PROBE_RENAME,    /* both names of a rename */
+	PROBE_REPLACE,   /* the contents of a name that a rename replaced */
+	PROBE_LIST,      /* the names of a directory */
+	PROBE_EXCLUSIVE, /* O_EXCL, on both sides at once too */
+	PROBE_DIRECTORY, /* paths through the old name of a renamed directory */
+	PROBE_LOCK,      /* flock */
+	PROBE_SYNC,      /* fsync of a directory */
+	PROBE_MOUNT,     /* a marker file and st_dev: the mount stays */
+	PROBE_PROPERTIES
+};
+enum probe_kind { PROBE_OTHER, PROBE_GLUSTERFS, PROBE_NFS, PROBE_KINDS };
+
+struct probe {
+	const char *dir[2]; /* two mounts of one directory, or the same path twice */
+	/* The probe ends after so many rounds, or so much time, but not before one round.  0: 200, and 10 s. */
+	unsigned rounds;
+	uint64_t most_us;
+	bool (*stop)(void *arg); /* called between rounds; true ends the probe.  NULL: none */
+	void (*round)(void *arg, unsigned done, unsigned rounds, uint64_t bytes_written); /* called after each round; may be NULL */
+	void *arg;
+
+	/* Results. */
+	enum probe_kind kind; /* of dir[1] */
+	unsigned done;        /* rounds */
+	unsigned tries[PROBE_PROPERTIES], wrong[PROBE_PROPERTIES];
+	char first[PROBE_PROPERTIES][512]; /* the first wrong answer */
+	char failed[512];                  /* if probe_run fails: the path, or a reason */
+};
+
+/*
+ * Returns 0 if every property was tried: the storage is safe if probe_wrong is 0.  Else -errno: -EXDEV if dir[1] does not
+ * show what is made in dir[0], -ECANCELED after stop.  In each case the files of the probe, in a directory
+ * "probe-<random>", are removed.  A probe that is killed leaves them.
+ */
+int probe_run(struct probe *p) TFS_MUST;
+/* The number of properties that the storage lacks. */
+unsigned probe_wrong(const struct probe *p);
+/* Appends a line without its end: a property that is wrong, and the setting that may mend it. */
+int probe_line(const struct probe *p, enum probe_property what, struct buf *out) TFS_MUST;
+/* The kind of the file system of that device in the text of /proc/self/mountinfo. */
+enum probe_kind probe_kind_of(struct slice mountinfo, unsigned major, unsigned minor);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The storage probe over storage that is wrong in one way.  The file layer of
+ * this program sits below the engine's.  Paths below "b" belong to a second
+ * mount of the directory "a", which shows what it showed before.
+ */
+#include "engine/base/file.h"
+#include "engine/base/file_ops.h"
+#include "engine/base/probe.h"
+#include "t/unit/dir.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum wrong {
+	RIGHT,
+	OLD_SIZE,     /* of a path and of a descriptor, as first read */
+	OLD_CONTENTS, /* of the names with `part`, as when first opened */
+	NO_NEW_NAME,  /* a name that was not found is not found later */
+	OLD_NAME,     /* a name that was found is found later */
+	OLD_LIST,
+	NOT_EXCLUSIVE,
+	NEITHER_CREATES,
+	OLD_DIRECTORY,
+	OWN_LOCK,
+	NO_SYNC,
+	NO_MARKER,
+	IO_ERROR
+};
+static enum wrong wrong;
+static const char *part = "";
+static unsigned calls;
+
+/* What the second mount showed first, by path. */
+struct shown {
+	char path[600];
+	uint64_t bytes;
+	bool has_bytes, absent;
+};
+static struct shown shown[20000];
+static unsigned shown_count;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_second(const char *path)
+{
+	const char *b = in_dir("b/");
+
+	return strncmp(path, b, strlen(b)) == 0;
+}
+
+static struct shown *shown_of(const char *path)
+{
+	struct shown *s = NULL;
+
+	pthread_mutex_lock(&mutex);
+	for (unsigned i = 0; i < shown_count && !s; i++)
+		if (strcmp(shown[i].path, path) == 0)
+			s = &shown[i];
+	if (!s) {
+		assert_true(shown_count < sizeof(shown) / sizeof(*shown));
+		s = &shown[shown_count++];
+		*s = (struct shown){0};
+		snprintf(s->path, sizeof(s->path), "%s", path);
+	}
+	pthread_mutex_unlock(&mutex);
+	return s;
+}
+
+/* The path of a copy that this file makes of a file. */
+static const char *copy_of(const char *path)
+{
+	static __thread char copy[700];
+
+	snprintf(copy, sizeof(copy), "%s/%u", in_dir("copies"), (unsigned)(shown_of(path) - shown));
+	return copy;
+}
+
+static const char *first_copy(const char *path)
+{
+	const char *copy = copy_of(path);
+	char cmd[1500];
+
+	if (access(copy, F_OK) < 0) {
+		snprintf(cmd, sizeof(cmd), "cp '%s' '%s' 2>/dev/null", path, copy);
+		(void)!system(cmd);
+	}
+	return access(copy, F_OK) < 0 ? path : copy;
+}
+
+static int wrong_open(const char *path, int flags)
+{
+	int fd;
+
+	if (wrong == IO_ERROR && ++calls == 40)
+		return -EIO;
+	if (wrong == NO_MARKER && calls > 0 && strstr(path, "marker"))
+		return -ENOENT;
+	calls += wrong == NO_MARKER && strstr(path, "marker") != NULL;
+	if (wrong == NOT_EXCLUSIVE && strstr(path, "-race"))
+		flags &= ~O_EXCL;
+	if (wrong == NEITHER_CREATES && strstr(path, "-race"))
+		return -EEXIST;
+	if (!is_second(path))
+		return file_system.open(path, flags);
+	if (wrong == OLD_CONTENTS && !(flags & O_CREAT) && strstr(path, part))
+		return file_system.open(first_copy(path), flags);
+	if (wrong == OWN_LOCK && strstr(path, "-lock"))
+		return file_system.open(first_copy(path), flags);
+	if (wrong == NO_NEW_NAME && !(flags & O_CREAT) && shown_of(path)->absent)
+		return -ENOENT;
+	if (wrong == OLD_NAME && !(flags & O_CREAT))
+		return file_system.open(first_copy(path), flags);
+	fd = file_system.open(path, flags);
+	if (wrong == OLD_DIRECTORY && fd == -ENOENT && (flags & O_CREAT) && strstr(path, "-log/2")) {
+		char dead[600];
+
+		snprintf(dead, sizeof(dead), "%.*sdead/2", (int)(strstr(path, "log/2") - path), path);
+		fd = file_system.open(dead, flags);
+	}
+	if (fd == -ENOENT)
+		shown_of(path)->absent = true;
+	return fd;
+}
+
+static int wrong_size(const char *path, int fd, uint64_t *bytes)
+{
+	struct shown *s;
+	int err = file_system.size(path, fd, bytes);
+
+	if (!is_second(path) || (wrong != OLD_SIZE && wrong != NO_NEW_NAME && wrong != OLD_NAME))
+		return err;
+	s = shown_of(path);
+	if (wrong == OLD_NAME && err == -ENOENT && s->has_bytes)
+		err = 0;
+	if (wrong == NO_NEW_NAME && s->absent)
+		err = -ENOENT;
+	s->absent |= err == -ENOENT;
+	if (!err && !s->has_bytes)
+		s->bytes = *bytes;
+	s->has_bytes |= !err;
+	if (!err && wrong == OLD_SIZE)
+		*bytes = s->bytes;
+	return err;
+}
+
+static int wrong_sync_dir(const char *path, const char *place)
+{
+	return wrong == NO_SYNC ? -EINVAL : file_system.sync_dir(path, place);
+}
+
+static int wrong_list(const char *dir, struct buf *entries, struct buf *names)
+{
+	static struct buf old_entries, old_names;
+
+	if (wrong != OLD_LIST || !is_second(dir) || strstr(dir, "-log"))
+		return file_system.list(dir, entries, names);
+	if (old_entries.n == 0) {
+		assert_int_equal(file_system.list(dir, &old_entries, &old_names), 0);
+		assert_true(old_entries.n > 0);
+	}
+	assert_int_equal(buf_append_slice(entries, buf_slice(&old_entries)), 0);
+	return buf_append_slice(names, buf_slice(&old_names));
+}
+
+/* The others are the system's. */
+static int plain_read(const char *path, int fd, void *p, size_t n, uint64_t offset, size_t *got)
+{
+	return file_system.read(path, fd, p, n, offset, got);
+}
+static int plain_write(const char *path, int fd, const struct slice *v, unsigned count, uint64_t offset)
+{
+	return file_system.write(path, fd, v, count, offset);
+}
+static int plain_sync(const char *path, int fd, const char *place)
+{
+	return file_system.sync(path, fd, place);
+}
+static int plain_allocate(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed)
+{
+	return file_system.allocate(path, fd, offset, n, zeroed);
+}
+static int plain_unlink(const char *path)
+{
+	return file_system.unlink(path);
+}
+static int plain_rename(const char *from, const char *to)
+{
+	return file_system.rename(from, to);
+}
+static int plain_mkdir(const char *path)
+{
+	return file_system.mkdir(path);
+}
+static int plain_rmdir(const char *path)
+{
+	return file_system.rmdir(path);
+}
+static const struct file_ops wrong_ops = {
+	.open = wrong_open,
+	.read = plain_read,
+	.write = plain_write,
+	.size = wrong_size,
+	.sync = plain_sync,
+	.allocate = plain_allocate,
+	.unlink = plain_unlink,
+	.rename = plain_rename,
+	.mkdir = plain_mkdir,
+	.rmdir = plain_rmdir,
+	.sync_dir = wrong_sync_dir,
+	.list = wrong_list,
+};
+const struct file_ops *const file_ops = &wrong_ops;
+
+static int setup(void **state)
+{
+	if (test_dir_setup(state))
+		return -1;
+	wrong = RIGHT;
+	shown_count = calls = 0;
+	return mkdir(in_dir("a"), 0700) || mkdir(in_dir("copies"), 0700) || symlink("a", in_dir("b"));
+}
+
+static struct probe probe_of(const char *one, const char *other)
+{
+	static char paths[2][600];
+
+	snprintf(paths[0], sizeof(paths[0]), "%s", in_dir(one));
+	snprintf(paths[1], sizeof(paths[1]), "%s", in_dir(other));
+	return (struct probe){.dir = {paths[0], paths[1]}, .rounds = 3, .most_us = 60000000};
+}
+
+static void assert_empty(const char *dir)
+{
+	assert_int_equal(rmdir(in_dir(dir)), 0);
+	assert_int_equal(mkdir(in_dir(dir), 0700), 0);
+}
+
+static void right_storage_is_safe(void **state)
+{
+	for (unsigned twice = 0; twice < 2; twice++) {
+		struct probe p = probe_of("a", twice ? "a" : "b");
+
+		assert_int_equal(probe_run(&p), 0);
+		for (unsigned i = 0; i < PROBE_PROPERTIES; i++) {
+			if (p.wrong[i])
+				fail_msg("%u: %s", i, p.first[i]);
+			assert_true(p.tries[i] >= 6);
+		}
+		assert_int_equal(p.done, 3);
+		assert_int_equal(probe_wrong(&p), 0);
+		assert_empty("a");
+	}
+}
+
+static void each_wrong_storage_is_found(void **state)
+{
+	static const struct {
+		enum wrong wrong;
+		const char *part, *word;
+		enum probe_property property;
+	} cases[] = {
+		{OLD_SIZE, "", "bytes, not", PROBE_SIZE},
+		{OLD_CONTENTS, "-grow", "fewer bytes", PROBE_APPEND},
+		{OLD_CONTENTS, "-place", "other bytes", PROBE_OVERWRITE},
+		{OLD_CONTENTS, "-moved", "other bytes", PROBE_REPLACE},
+		{NO_NEW_NAME, "", "No such file", PROBE_CREATE},
+		{NO_NEW_NAME, "", "No such file", PROBE_RENAME},
+		{OLD_NAME, "", "it succeeds", PROBE_UNLINK},
+		{OLD_NAME, "", "it succeeds", PROBE_RENAME},
+		{OLD_LIST, "", "listed", PROBE_LIST},
+		{NOT_EXCLUSIVE, "", "both creates succeed", PROBE_EXCLUSIVE},
+		{NEITHER_CREATES, "", "both creates fail", PROBE_EXCLUSIVE},
+		{OLD_DIRECTORY, "", "it succeeds", PROBE_DIRECTORY},
+		{OWN_LOCK, "", "it succeeds", PROBE_LOCK},
+		{NO_SYNC, "", "Invalid argument", PROBE_SYNC},
+		{NO_MARKER, "", "No such file", PROBE_MOUNT},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct probe p = probe_of("a", "b");
+		struct buf line = {0};
+		char cmd[700];
+
+		wrong = cases[i].wrong;
+		part = cases[i].part;
+		shown_count = calls = 0;
+		assert_int_equal(probe_run(&p), 0);
+		wrong = RIGHT;
+		if (!p.wrong[cases[i].property] || !strstr(p.first[cases[i].property], cases[i].word))
+			fail_msg("case %zu: %u wrong: %s", i, p.wrong[cases[i].property], p.first[cases[i].property]);
+		assert_true(probe_wrong(&p) > 0);
+		p.kind = PROBE_GLUSTERFS;
+		assert_int_equal(probe_line(&p, cases[i].property, &line), 0);
+		assert_int_equal(buf_u8(&line, 0), 0);
+		assert_non_null(strstr((char *)line.p, " tries; the first: "));
+		buf_fini(&line);
+		assert_empty("a");
+		snprintf(cmd, sizeof(cmd), "rm -rf '%s'/*", in_dir("copies"));
+		assert_int_equal(system(cmd), 0);
+	}
+}
+
+static bool at_second_round(void *arg)
+{
+	return ++*(unsigned *)arg == 2;
+}
+
+static void what_proves_nothing_is_an_error(void **state)
+{
+	struct probe p = probe_of("a", "b");
+	unsigned rounds = 0;
+
+	wrong = IO_ERROR;
+	assert_int_equal(probe_run(&p), -EIO);
+	assert_non_null(strstr(p.failed, "/probe-"));
+	wrong = RIGHT;
+	assert_empty("a");
+
+	p = probe_of("a", "b");
+	p.stop = at_second_round;
+	p.arg = &rounds;
+	assert_int_equal(probe_run(&p), -ECANCELED);
+	assert_int_equal(p.done, 1);
+	assert_empty("a");
+
+	p = probe_of("a", "copies"); /* two directories */
+	assert_int_equal(probe_run(&p), -EXDEV);
+	assert_empty("a");
+
+	p = probe_of("a", "none");
+	assert_int_equal(probe_run(&p), -ENOENT);
+	assert_string_equal(p.failed, in_dir("none"));
+	assert_empty("a");
+}
+
+static void the_kind_is_that_of_the_mount(void **state)
+{
+	struct slice info = slice_str("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+				      "90 22 0:51 / /mnt/one rw,relatime shared:3 - fuse.glusterfs h:/v rw\n"
+				      "91 22 0:52 / /mnt/nfs rw - nfs4 h:/v rw,vers=4.2\n"
+				      "92 22 0:53 / /mnt/x - rw\n"
+				      "93 22 0:54 / /mnt/\\040-\\040nfs rw - tmpfs nfs rw");
+
+	assert_int_equal(probe_kind_of(info, 8, 1), PROBE_OTHER);
+	assert_int_equal(probe_kind_of(info, 0, 51), PROBE_GLUSTERFS);
+	assert_int_equal(probe_kind_of(info, 0, 52), PROBE_NFS);
+	assert_int_equal(probe_kind_of(info, 0, 53), PROBE_OTHER);
+	assert_int_equal(probe_kind_of(info, 0, 54), PROBE_OTHER);
+	assert_int_equal(probe_kind_of(slice_str(""), 0, 51), PROBE_OTHER);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(right_storage_is_safe, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(each_wrong_storage_is_found, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(what_proves_nothing_is_an_error, setup, test_dir_teardown),
+		cmocka_unit_test(the_kind_is_that_of_the_mount),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
+}
