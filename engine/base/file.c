@@ -179,6 +179,11 @@ int file_stat_size(const char *path, uint64_t *bytes)
 	return file_ops->size(path, -1, bytes);
 }
 
+int file_look_up(const char *path, uint64_t *id)
+{
+	return file_ops->look_up(path, id);
+}
+
 static int entry_cmp(const void *a, const void *b)
 {
 	return strcmp(((const struct file_entry *)a)->name, ((const struct file_entry *)b)->name);

@@ -42,6 +42,7 @@ struct file_ops {
 	/* Appends struct file_entry to entries and the names to names, in no order. */
 	int (*list)(const char *dir, struct buf *entries, struct buf *names);
 	int (*free_bytes)(const char *path, uint64_t *bytes);
+	int (*look_up)(const char *path, uint64_t *id); /* id: the inode number */
 };
 
 extern const struct file_ops *const file_ops; /* the table in use */

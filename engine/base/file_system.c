@@ -252,6 +252,16 @@ static int system_free_bytes(const char *path, uint64_t *bytes)
 	return 0;
 }
 
+static int system_look_up(const char *path, uint64_t *id)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	*id = (uint64_t)st.st_ino;
+	return 0;
+}
+
 const struct file_ops file_system = {
 	.open = system_open,
 	.read = system_read,
@@ -268,4 +278,5 @@ const struct file_ops file_system = {
 	.sync_dir = system_sync_dir,
 	.list = system_list,
 	.free_bytes = system_free_bytes,
+	.look_up = system_look_up,
 };

@@ -25,6 +25,12 @@
  *   between two segments' syncs, or before the directory's   the same, and
  *       no ticket was answered
  *
+ * With a fence, the durable LSN rises and the tickets are answered only if it
+ * still holds after the sync.  The seal of a dead server's log is made after its
+ * directory was renamed.  The fence looks the directory up by its path.  If it
+ * finds it, the rename comes later, and with it the reading for the seal, which
+ * therefore reads every record of this sync.  No clock is needed for that.
+ *
  * A write that finds no space first syncs the records written before it.
  * Otherwise the second writer would have to write them again, without space.
  *
@@ -119,6 +125,18 @@ static int log_sync_files_locked(struct log *l, struct log_segment *last, uint64
 	return err;
 }
 
+/* After a sync.  Unlocks meanwhile. */
+static int log_check_fence_locked(struct log *l)
+{
+	int err;
+
+	l->sync_since_us = monotonic_us();
+	log_io_begin(l, NULL);
+	err = l->fence(l->fence_arg);
+	log_io_end(l, NULL);
+	return err;
+}
+
 /* Syncer's role: all records written so far. */
 static void log_sync_locked(struct log *l, struct log_wakeups *w)
 {
@@ -133,8 +151,14 @@ static void log_sync_locked(struct log *l, struct log_wakeups *w)
 	l->sync_target = target;
 	l->gather.until_us = 0;
 	err = log_sync_files_locked(l, last, gen);
+	if (!err && l->fence && gen == l->gen)
+		err = log_check_fence_locked(l);
 	if (gen != l->gen) {
 		l->reap = true;
+		return;
+	}
+	if (err == -EOWNERDEAD) {
+		log_lose_locked(l);
 		return;
 	}
 	if (err) {
@@ -170,10 +194,12 @@ static bool log_write_no_space_locked(struct log *l, struct log_segment *s, stru
 {
 	uint64_t gen = l->gen, bytes = s->bytes;
 
-	l->write_since_us = monotonic_us();
-	log_io_begin(l, s);
-	(void)!file_truncate(s->file, bytes);
-	log_io_end(l, s);
+	if (!l->fence) { /* a seal may list a whole record of this part */
+		l->write_since_us = monotonic_us();
+		log_io_begin(l, s);
+		(void)!file_truncate(s->file, bytes);
+		log_io_end(l, s);
+	}
 	if (gen == l->gen && l->syncing) {
 		s->allocated = s->touched = s->reused = 0;
 		l->no_space = true;
@@ -321,7 +347,7 @@ int log_sync(struct log *l)
 	int err;
 
 	mutex_lock(&l->mu);
-	if (l->refusing && !l->switching && monotonic_us() >= l->retry_at_us && l->inflight <= LOG_STUCK_MOST)
+	if (l->refusing && !l->lost && !l->switching && monotonic_us() >= l->retry_at_us && l->inflight <= LOG_STUCK_MOST)
 		log_switch_locked(l, 0, "retry");
 	err = log_flush_locked(l);
 	mutex_unlock(&l->mu);
@@ -394,6 +420,7 @@ int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_
 	uint32_t body_bytes, crc = 0;
 	int err = 0;
 
+	sync |= l->fence != NULL;
 	if (!log_body_bytes(r, &body_bytes))
 		return -EINVAL;
 	if (body_bytes >= LOG_LARGE_BYTES) {
@@ -450,7 +477,9 @@ void log_get_stats(struct log *l, struct log_stats *s)
 	mutex_lock(&l->mu);
 	*s = l->stats;
 	s->retained_bytes = l->retained_bytes;
-	s->refusing = l->refusing != 0;
+	s->refusing = l->refusing;
+	s->waiting = l->outstanding > 0;
+	s->durable_lsn = l->durable_lsn;
 	mutex_unlock(&l->mu);
 }
 
@@ -469,7 +498,7 @@ static void log_retry_run(struct task *task)
 	struct log *l = CONTAINER(task, struct log, retry_task);
 
 	mutex_lock(&l->mu);
-	if (l->refusing && !l->switching) {
+	if (l->refusing && !l->lost && !l->switching) {
 		if (l->inflight <= LOG_STUCK_MOST)
 			log_switch_locked(l, 0, "retry");
 		else
@@ -518,6 +547,8 @@ int log_new(const struct log_options *o, struct log **out)
 	l->stall_us = o->stall_us ? o->stall_us : 5000000;
 	l->retry_us = o->retry_us ? o->retry_us : LOG_RETRY_US;
 	l->mark_us = o->mark_us ? o->mark_us : LOG_MARK_US;
+	l->fence = o->fence;
+	l->fence_arg = o->fence_arg;
 	l->gather.cap_next = 1;
 	task_init(&l->sync_task, o->pool, log_lazy_sync_run);
 	task_init(&l->retry_task, o->pool, log_retry_run);
@@ -550,7 +581,7 @@ int log_free(struct log *l)
 	task_cancel(&l->sync_task);
 	task_cancel(&l->retry_task);
 	mutex_lock(&l->mu);
-	if (l->refusing)
+	if (l->refusing && !l->lost)
 		log_switch_locked(l, 0, "close");
 	err = log_flush_locked(l);
 	mutex_unlock(&l->mu);

@@ -21,6 +21,11 @@
  * get the error and the log refuses writes with -EROFS.  A second later it tries
  * another fresh file.
  *
+ * A log on shared storage has a fence (log_options.fence).  When it is lost, the
+ * records of this log may already be read by their next owners.  From then on
+ * the log answers every waiter and every call with -EOWNERDEAD: the outcome of
+ * the records that wait is unknown.
+ *
  * Threads: all calls from any thread.
  */
 #ifndef TFS_LOG_H
@@ -51,6 +56,16 @@ struct log_options {
 	uint64_t mark_us;          /* after a sync its mark is written; default 0: 100 ms */
 	struct task_pool *pool;    /* for the lazy sync and the second writer */
 	struct task *rolled;       /* queued each time that a segment is full; NULL: none */
+	/*
+	 * NULL: no fence.  Called after each sync, before its records are
+	 * answered.  Returns 0 if the log is still this process's own,
+	 * -EOWNERDEAD if it is lost, because the records may be missing from the
+	 * seal; another -errno counts as an error of the sync.  Any thread, no
+	 * lock.  With a fence each record is synced before it is answered, as if
+	 * `sync` was asked for.
+	 */
+	int (*fence)(void *arg);
+	void *fence_arg;
 };
 int log_new(const struct log_options *o, struct log **out) TFS_MUST;
 /* Syncs and closes.  Returns the error of the last sync. */
@@ -63,7 +78,7 @@ struct log_ticket {
 	/*
 	 * Set after an error of log_wait if an abandoned file may contain the
 	 * record.  Replay applies it if the server crashes before the log has a
-	 * fresh file.  If false, replay never applies it.
+	 * fresh file, or if the log is lost.  If false, replay never applies it.
 	 */
 	bool in_doubt;
 	bool private_record;
@@ -74,7 +89,7 @@ struct log_ticket {
 };
 /*
  * -ENOMEM, -EINVAL (longer than the format allows), -EROFS (refusing),
- * -ENOSPC (refusing because the disk is full) or -EAGAIN (more than 64 MiB
+ * -ENOSPC (refusing because the disk is full), -EOWNERDEAD (lost) or -EAGAIN (more than 64 MiB
  * wait for an fsync; call log_wait_memory): nothing was submitted.  Never
  * blocks, because the caller holds a lock.
  */
@@ -126,7 +141,9 @@ int log_try_again(struct log *l) TFS_MUST;
 
 struct log_stats {
 	uint64_t records, bytes, groups, syncs, switches, retained_bytes;
-	bool refusing; /* neither writer can write, so records are refused */
+	int refusing; /* neither writer can write, so records are refused with this error; 0: no */
+	bool waiting; /* a writer waits */
+	uint64_t durable_lsn;
 };
 void log_get_stats(struct log *l, struct log_stats *s);
 

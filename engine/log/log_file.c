@@ -44,6 +44,11 @@
  * Segments are removed whole, oldest first, without a sync.  A segment that
  * reappears after a crash lies below every LSN that is replayed, as does every
  * record in it that a later segment had cut.
+ *
+ * With a fence, the next owners may replay the files from a seal while this
+ * process still runs without knowing it.  So it neither unlinks nor cuts off
+ * bytes that a seal may list: a segment with a header is unlinked only when it
+ * is dropped, because then it lies below every redo point.
  */
 #include "engine/log/log_internal.h"
 
@@ -128,6 +133,7 @@ int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_ls
 	int err;
 
 	log_header_encode(bytes, &h);
+	s->headed = true;
 	err = file_pwritev(s->file, v, 2, 0);
 	if (!err)
 		log_segment_wrote(s, s->bytes, v[1].n);
@@ -174,7 +180,7 @@ void log_segment_wrote(struct log_segment *s, uint64_t end, size_t pad)
 void log_segment_discard(struct log *l, struct log_segment *s)
 {
 	char *path = segment_path(l, s->number);
-	int err = path ? file_unlink(path) : -ENOMEM;
+	int err = !path ? -ENOMEM : l->fence && s->headed ? 0 : file_unlink(path);
 
 	if (err && err != -ENOENT)
 		msg_warning("%s: %s", path ? path : l->dir, strerror(-err));
@@ -321,6 +327,7 @@ static void recycled_add_locked(struct log *l, struct log_segment *s)
 	while (*at)
 		at = &(*at)->next;
 	s->next = NULL;
+	s->headed = false;
 	*at = s;
 	l->recycled_count++;
 }

@@ -61,6 +61,7 @@ struct log_segment {
 	bool retired;       /* needs no further I/O */
 	bool no_ahead;      /* there was no space for zeros once */
 	bool abandoned;     /* by a switch: its content above last_lsn is unknown */
+	bool headed;        /* a header of this use may be in the file */
 };
 
 enum ticket_state { TICKET_QUEUED = 1, TICKET_WRITTEN, TICKET_DONE };
@@ -89,6 +90,8 @@ struct log {
 	/* constant */
 	char *dir;
 	uint64_t incarnation, salt, stall_us, retry_us, mark_us;
+	int (*fence)(void *arg); /* NULL: none */
+	void *fence_arg;
 	_Atomic uint64_t sync_interval_us;
 	_Atomic uint64_t segment_bytes; /* rises */
 
@@ -135,6 +138,7 @@ struct log {
 	bool dropping, reap;
 
 	int refusing; /* 0, or the error that log_submit returns */
+	bool lost;    /* the fence is lost: refusing for ever */
 	uint64_t retry_at_us;
 	unsigned failures; /* since the last fresh file */
 
@@ -201,7 +205,7 @@ void log_group_put_locked(struct log *l, struct log_group *g);
 int log_segment_new(
 	struct log *l, uint64_t number, uint64_t first_lsn, struct log_segment *recycled, struct log_segment **out) TFS_MUST;
 int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_lsn) TFS_MUST;
-void log_segment_discard(struct log *l, struct log_segment *s);       /* unlinks, closes, frees; no lock */
+void log_segment_discard(struct log *l, struct log_segment *s); /* unlinks unless a seal may list it, closes, frees; no lock */
 void log_segment_append_locked(struct log *l, struct log_segment *s); /* makes it the active segment */
 /*
  * Zeros to write behind `end`: to the end of the page in a recycled segment, and
@@ -220,6 +224,8 @@ void log_mark_run(struct task *t);
 void log_mark_end(struct log *l);
 
 /* log_switch.c */
+/* The fence is lost: answers every waiter with -EOWNERDEAD, and replaces the threads inside I/O. */
+void log_lose_locked(struct log *l);
 /* Raises the generation and tries a fresh file; unlocks meanwhile.  why: for the message. */
 void log_switch_locked(struct log *l, int error, const char *why);
 /* Replaces a thread whose system call has taken longer than stall_us. */

@@ -13,17 +13,23 @@
  *   4 write the header: first LSN = durable + 1, which cuts every earlier
  *     segment there
  *   5 fdatasync the file   6 fsync the directory
- *   7 it is the active segment; answer the writers of all its records
+ *   7 check the fence, if there is one
+ *   8 it is the active segment; answer the writers of all its records
  * A crash (or kill) before 4 leaves a file without a header, which replay
  * ignores: the old file counts to its end.  The header is written after the
  * records, so that a kill in between cannot cut off unsynced records of the
- * old file.  Between 4 and 6 either file may count; either contains all
+ * old file.  Between 4 and 7 either file may count; either contains all
  * durable records, and no writer has been answered yet.
  *
  * A disk that is slow for both files is slow, not stuck: a call of the second
  * writer may take LOG_PATIENCE times as long as the first writer's.
  *
- * If a step fails or stalls, the file is unlinked, every waiter gets the
+ * Step 2 makes the file by its full path, so it fails after a master has renamed
+ * the directory.  After any error the fence is checked, too.  If it is lost, the
+ * log makes no further attempt.
+ *
+ * If a step fails or stalls, the file is unlinked (with a fence: only before
+ * step 4, because a seal may list it later; the next file cuts it), every waiter gets the
  * error, and the log refuses writes until a later attempt succeeds.  Their
  * records are void from then on: every later attempt omits them.  If the server
  * crashes before one succeeds, replay reads the old file, which may contain such
@@ -70,6 +76,21 @@ static int switch_note_voids_locked(struct log *l, struct ticket_list *list, int
 		log_finish_locked(l, list, error);
 	}
 	return n;
+}
+
+void log_lose_locked(struct log *l)
+{
+	int n;
+
+	l->gen++;
+	l->writing = l->syncing = l->switching = false;
+	l->gather.until_us = 0;
+	l->lost = l->reap = true;
+	l->refusing = -EOWNERDEAD;
+	n = switch_note_voids_locked(l, &l->written, -EOWNERDEAD);
+	n += switch_note_voids_locked(l, &l->queued, -EOWNERDEAD);
+	msg_error("commit log %s: lost; the outcome of %d records is unknown, durable up to %llu of %llu", l->dir, n,
+		(unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
 }
 
 /* Both writers have failed.  The written tickets' LSNs are below the queued ones', so voids stay in order. */
@@ -230,14 +251,27 @@ static int rewrite_all(struct log *l, const struct rewrite *j, struct log_segmen
 	return err;
 }
 
-/* Steps 2 to 6, without the lock. */
+/* Step 7, or after an error of an earlier step. */
+static int rewrite_check_fence(struct log *l, const struct rewrite *j, int err)
+{
+	int lost;
+
+	if (err == -ECANCELED || !l->fence)
+		return err;
+	if (!rewrite_still_ours(l, j))
+		return -ECANCELED;
+	lost = l->fence(l->fence_arg);
+	return lost == -EOWNERDEAD || !err ? lost : err;
+}
+
+/* Steps 2 to 7, without the lock.  -EOWNERDEAD: the fence is lost. */
 static int rewrite_run(struct log *l, const struct rewrite *j, struct log_segment **out)
 {
 	struct log_segment *s;
 	int err = log_segment_new(l, j->number, j->durable + 1, NULL, &s);
 
 	if (err)
-		return err;
+		return rewrite_check_fence(l, j, err);
 	err = rewrite_all(l, j, s);
 	if (!err)
 		err = rewrite_still_ours(l, j) ? log_segment_header(l, s, j->durable) : -ECANCELED;
@@ -245,6 +279,7 @@ static int rewrite_run(struct log *l, const struct rewrite *j, struct log_segmen
 		err = rewrite_still_ours(l, j) ? file_sync(s->file) : -ECANCELED;
 	if (!err)
 		err = rewrite_still_ours(l, j) ? file_sync_dir(l->dir) : -ECANCELED;
+	err = rewrite_check_fence(l, j, err);
 	if (err) {
 		log_segment_discard(l, s);
 		return err;
@@ -254,7 +289,7 @@ static int rewrite_run(struct log *l, const struct rewrite *j, struct log_segmen
 	return 0;
 }
 
-/* Step 7. */
+/* Step 8. */
 static void switch_install_locked(struct log *l, const struct rewrite *j, struct log_segment *s)
 {
 	struct log_segment *old;
@@ -314,7 +349,9 @@ void log_switch_locked(struct log *l, int error, const char *why)
 	}
 	if (l->gen == j.gen) {
 		l->switching = false;
-		if (err)
+		if (err == -EOWNERDEAD)
+			log_lose_locked(l);
+		else if (err)
 			switch_fail_locked(l, err);
 		else
 			switch_install_locked(l, &j, s);
@@ -336,8 +373,8 @@ int log_try_again(struct log *l)
 	int err;
 
 	mutex_lock(&l->mu);
-	busy = l->switching || (l->refusing && l->inflight > LOG_STUCK_MOST);
-	if (l->refusing && !busy)
+	busy = !l->lost && (l->switching || (l->refusing && l->inflight > LOG_STUCK_MOST));
+	if (l->refusing && !busy && !l->lost)
 		log_switch_locked(l, 0, "retry");
 	err = busy ? -EAGAIN : l->refusing;
 	mutex_unlock(&l->mu);

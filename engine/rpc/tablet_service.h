@@ -18,7 +18,7 @@
  * client has sent HELLO with a later epoch.  In all three cases this request has
  * had no effect.
  * Errors of a channel to a server elsewhere: -ENOTCONN the request was not sent.
- * -ECONNRESET the channel was lost, -ETIMEDOUT no answer in time_left_us: the
+ * -ECONNRESET the channel or the server's session was lost, -ETIMEDOUT no answer in time_left_us: the
  * server may have carried out the request, and may still do so.
  * Threads: any.
  */

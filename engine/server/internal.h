@@ -127,6 +127,7 @@ struct server {
 	struct clock *clock, *own_clock; /* own_clock NULL: the caller's */
 	struct sst_cache *cache;
 	struct log *log;
+	struct fence *fence; /* NULL: an embedded store */
 	/* Called when the last reference to a dropped table ends: files_remove_table. */
 	void (*table_dropped)(struct server *s, uint32_t table);
 	uint64_t metadata_tablet_bytes, merge_after_us, major_within_us, logs_flush_age_us;
@@ -386,6 +387,20 @@ int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops,
 int row_fold(struct served_tablet *served) TFS_MUST;
 /* The tablets' commit callback; arg: the served tablet. */
 int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
+
+/* ---- fence.c: a server on shared storage stops when its session or its log is lost ---- */
+struct fence;
+/* log_dir: this server's.  -ENOENT: the store's FORMAT is missing. */
+int fence_new(struct server *s, const struct server_options *o, const char *log_dir, struct fence **out) TFS_MUST;
+void fence_watch(struct fence *f); /* starts the periodic checks; the log exists */
+void fence_stop(struct fence *f);  /* ends them; NULL is allowed */
+void fence_free(struct fence *f);
+/* log_options.fence; arg: the fence. */
+int fence_check(void *arg) TFS_MUST;
+/* Before a request is carried out.  -ENOTCONN: the fence is lost. */
+int fence_begin(const struct fence *f) TFS_MUST;
+/* After it.  Returns the error of the answer: err, or -ECONNRESET if the fence is lost. */
+int fence_answer(struct fence *f, int err) TFS_MUST;
 
 /* ---- logs.c: removal of log segments and logs ---- */
 /* Parses a decimal number without leading zeros that ends at the character `end`.  *rest (may be NULL): the text after it.  Returns false for other text. */

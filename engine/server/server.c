@@ -131,8 +131,15 @@ static int make_log(struct server *s, const struct server_options *o)
 	if (!err)
 		err = file_sync_dir(logs);
 	lo.dir = dir;
+	if (!err && o->held) {
+		err = fence_new(s, o, dir, &s->fence);
+		lo.fence = fence_check;
+		lo.fence_arg = s->fence;
+	}
 	if (!err)
 		err = log_new(&lo, &s->log);
+	if (!err && s->fence && !o->no_background)
+		fence_watch(s->fence);
 	free(logs);
 	free(dir);
 	return err;
@@ -212,7 +219,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->incarnation = o->incarnation;
 	s->started_s = time(NULL);
 	s->sampled[0].at_us = s->sampled[1].at_us = monotonic_us();
-	s->sync = o->sync;
+	s->sync = o->sync || o->held;
 	s->no_background = o->no_background;
 	s->log_segment_bytes = o->log_segment_bytes;
 	s->major_within_us = o->major_within_us;
@@ -263,7 +270,7 @@ void server_change(struct server *s, const struct server_settings *to)
 {
 	struct tablet_env *e = &s->env[KIND_USER];
 
-	s->sync = to->sync;
+	s->sync = to->sync || s->fence;
 	e->memtable_bytes = to->memtable_bytes;
 	if (e->compaction_rate != to->compaction_rate) {
 		e->compaction_rate = to->compaction_rate;
@@ -331,6 +338,7 @@ int server_free(struct server *s, bool flush)
 	 * first and does nothing.
 	 */
 	s->closing = true;
+	fence_stop(s->fence);
 	cancel_tasks(s);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
@@ -344,6 +352,7 @@ int server_free(struct server *s, bool flush)
 		schemas_free(s);
 	if (s->log)
 		err = log_free(s->log);
+	fence_free(s->fence);
 	for (unsigned k = KINDS; k-- > 0;)
 		task_pool_free(s->flush[k]);
 	task_pool_free(s->compact);

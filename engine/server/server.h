@@ -35,6 +35,15 @@ struct server_options {
 	bool no_background;
 	uint64_t clock_gap_us; /* a clock farther from the mark is not trusted; 0: the default */
 	struct clock *clock;   /* the caller's, or NULL: its own */
+	/*
+	 * A server on shared storage: returns true if its lease in the lock
+	 * service is held at this moment.  Called for each request and commit by
+	 * any thread; fast, takes no lock.  NULL: an embedded store.
+	 */
+	bool (*held)(void *arg);
+	/* Called once, by any thread, when the server must not answer any more; the program exits. */
+	void (*lost)(void *arg, const char *why);
+	void *fence_arg;
 };
 
 /* The reserve for a full disk (space.c).  The name is on disk in every store. */
@@ -58,6 +67,12 @@ void server_set_metadata(struct server *s, struct tablet_service *svc);
  */
 int server_recover(struct server *s, char **why) TFS_MUST;
 struct tablet_service *server_service(struct server *s);
+/*
+ * Checks the store's marker and whether the log can be written.  Background
+ * tasks do this once a second; with no_background the caller does it, with its
+ * own time.
+ */
+void server_watch(struct server *s, uint64_t now_us);
 /* Every commit so far is on disk. */
 int server_sync(struct server *s) TFS_MUST;
 /*

@@ -482,7 +482,12 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 	struct server *s = (struct server *)service;
 	const uint64_t since_us = traffic_begin(q);
 
-	a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
+	a->err = s->fence ? fence_begin(s->fence) : 0;
+	if (!a->err) {
+		a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
+		if (s->fence)
+			a->err = fence_answer(s->fence, a->err);
+	}
 	traffic_end(s, q, a->err, since_us);
 	return a->err;
 }

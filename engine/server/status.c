@@ -168,7 +168,7 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("split_wait_longest_us", "longest time that a write waited for a split or merge of its tablet", longest_us, true);
 	ADD("snapshot_wait_longest_us", "longest time that a snapshot or clone held back the writes of its table",
 		copy_wait_longest_us(s), true);
-	ADD("log_refusing", "1 while the commit log cannot be written, so that changes are refused", l.refusing, true);
+	ADD("log_refusing", "1 while the commit log cannot be written, so that changes are refused", l.refusing != 0, true);
 	ADD("damage", "damaged places of files that reads found since the start", msg_damage_count(), false);
 	ADD("clock_held", "1 while the system's clock is not trusted, so that expired cells are kept", !clock.trusted, true);
 	ADD("deletion_overdue_us", "time by which deleted data is on the disk for longer than major_within", overdue_us, true);

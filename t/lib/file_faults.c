@@ -31,6 +31,7 @@ const char *const file_op_names[FILE_OPS] = {
 	[FILE_OP_RMDIR] = "rmdir",
 	[FILE_OP_SYNCDIR] = "syncdir",
 	[FILE_OP_LIST] = "list",
+	[FILE_OP_LOOK_UP] = "look up",
 };
 
 /* Set while no I/O is under way, so not atomic; the number is shared. */
@@ -266,6 +267,13 @@ static int faulty_free_bytes(const char *path, uint64_t *bytes)
 	return room_fn ? room_fn(room_arg, path, bytes) : file_system.free_bytes(path, bytes);
 }
 
+static int faulty_look_up(const char *path, uint64_t *id)
+{
+	int err = call_hook(FILE_OP_LOOK_UP, path, 0, 0);
+
+	return err ? err : file_system.look_up(path, id);
+}
+
 const struct file_ops file_faulty = {
 	.open = faulty_open,
 	.read = faulty_read,
@@ -282,5 +290,6 @@ const struct file_ops file_faulty = {
 	.sync_dir = faulty_sync_dir,
 	.list = faulty_list,
 	.free_bytes = faulty_free_bytes,
+	.look_up = faulty_look_up,
 };
 const struct file_ops *const file_ops = &file_faulty;

@@ -32,6 +32,7 @@ enum file_op {
 	FILE_OP_RMDIR,
 	FILE_OP_SYNCDIR,
 	FILE_OP_LIST,
+	FILE_OP_LOOK_UP,
 	FILE_OPS
 };
 extern const char *const file_op_names[FILE_OPS];

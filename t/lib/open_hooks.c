@@ -52,6 +52,9 @@ int __wrap_server_new(const struct server_options *o, struct lock_service *locks
 		with.scan_view_us = h->scan_view_us;
 		with.replay_part_bytes = h->replay_part_bytes;
 		with.merge_read_tries = h->merge_read_tries;
+		with.held = h->held;
+		with.lost = h->lost;
+		with.fence_arg = h->fence_arg;
 	}
 	err = __real_server_new(&with, locks, out);
 	if (!err)

@@ -20,6 +20,10 @@ struct open_hooks {
 	uint64_t metadata_tablet_bytes, merge_after_us, logs_flush_age_us, look_us, scan_view_us;
 	size_t replay_part_bytes;
 	unsigned merge_read_tries;
+	/* The fence of a server on shared storage (struct server_options); NULL: none. */
+	bool (*held)(void *arg);
+	void (*lost)(void *arg, const char *why);
+	void *fence_arg;
 	bool no_flush;         /* read at tfs_close: memtables are not written, the next start replays the log */
 	struct server *server; /* set by tfs_open_hooked: the store's server; valid until tfs_close */
 };

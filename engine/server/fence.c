@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fence of a server on shared storage.  When the server's session in the lock
+ * service has ended, a master may give its tablets to other servers, which read
+ * its log.  The server may still run without knowing it.  Three checks keep it from
+ * answering then:
+ *
+ *	a request   after it was carried out: the lease is held
+ *	a commit    after the fdatasync of the log: the path of the log's directory
+ *	            leads to the directory that this server made, and then: the
+ *	            lease is held
+ *	once a second: the marker of the store (FORMAT) exists, and the log was
+ *	            not unwritable for UNWRITABLE_US
+ *
+ * A master makes the seal of a log after it has renamed the directory.  So if a
+ * commit finds the directory, the seal covers its records.  This needs no clock.
+ * The lease alone would, and a thread may pause between a check of the lease and
+ * the fdatasync for any time.
+ *
+ * The inode number is compared, not the device: the file system may be mounted
+ * again meanwhile.
+ *
+ * When a check fails, the fence is lost for ever, and server_options.lost is called,
+ * once.  The program exits then.  Until it has, requests get the errors that they
+ * would get from the channel to a dead server: requests under way -ECONNRESET (the
+ * outcome is unknown), later ones -ENOTCONN (not carried out).
+ *
+ * A server that cannot write its log holds its tablets although nothing can be
+ * written to them, and its heartbeats still succeed.  Therefore it gives up after
+ * UNWRITABLE_US.  A full disk is not such an error, because it is full for every
+ * server.  The two periodic checks are two tasks with a thread each: a look-up in
+ * storage that hangs must not delay the check of the log, which does no I/O.
+ */
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define UNWRITABLE_US UINT64_C(20000000)
+#define WATCH_US 1000000u
+
+struct fence {
+	struct server *s;
+	bool (*held)(void *arg);
+	void (*lost)(void *arg, const char *why);
+	void *arg;
+	char *dir, *marker;
+	uint64_t dir_id;
+	_Atomic bool is_lost;
+	struct task_pool *pool; /* NULL: server_watch is called by the program */
+	struct task log_task, marker_task;
+	/* the check of the log; used by one thread at a time */
+	uint64_t good_us, durable_lsn;
+};
+
+static void fence_lose(struct fence *f, const char *why)
+{
+	if (atomic_exchange(&f->is_lost, true))
+		return;
+	msg_error("%s: %s; this server stops", f->dir, why);
+	if (f->lost)
+		f->lost(f->arg, why);
+}
+
+static bool lease_held(struct fence *f)
+{
+	if (f->is_lost)
+		return false;
+	if (!f->held(f->arg))
+		fence_lose(f, "the session in the lock service has ended or is in doubt");
+	return !f->is_lost;
+}
+
+int fence_check(void *arg)
+{
+	struct fence *f = arg;
+	uint64_t id;
+	int err = file_look_up(f->dir, &id);
+
+	if (err == -ENOENT || err == -ENOTDIR || (!err && id != f->dir_id))
+		fence_lose(f, "a master has taken the log away");
+	if (f->is_lost)
+		return -EOWNERDEAD;
+	return err ? err : lease_held(f) ? 0 : -EOWNERDEAD;
+}
+
+int fence_begin(const struct fence *f)
+{
+	return f->is_lost ? -ENOTCONN : 0;
+}
+
+int fence_answer(struct fence *f, int err)
+{
+	return lease_held(f) ? err : -ECONNRESET;
+}
+
+/* ---- periodic checks ---- */
+static void watch_log(struct fence *f, uint64_t now)
+{
+	struct log_stats st;
+
+	log_get_stats(f->s->log, &st);
+	if (!f->good_us || (!st.refusing && (!st.waiting || st.durable_lsn != f->durable_lsn)) || is_no_space(st.refusing))
+		f->good_us = now;
+	f->durable_lsn = st.durable_lsn;
+	if (now - f->good_us >= UNWRITABLE_US)
+		fence_lose(f, "the log could not be written for 20 seconds");
+	else
+		(void)lease_held(f);
+}
+
+static void watch_marker(struct fence *f)
+{
+	uint64_t id;
+
+	if (file_look_up(f->marker, &id) == -ENOENT)
+		fence_lose(f, "the store's file FORMAT is missing: its file system is not mounted");
+}
+
+void server_watch(struct server *s, uint64_t now_us)
+{
+	if (!s->fence || s->fence->is_lost)
+		return;
+	watch_log(s->fence, now_us);
+	watch_marker(s->fence);
+}
+
+static void log_task_run(struct task *t)
+{
+	struct fence *f = (struct fence *)(void *)((char *)t - offsetof(struct fence, log_task));
+
+	watch_log(f, monotonic_us());
+	if (!f->is_lost)
+		task_queue_after(t, WATCH_US);
+}
+
+static void marker_task_run(struct task *t)
+{
+	struct fence *f = (struct fence *)(void *)((char *)t - offsetof(struct fence, marker_task));
+
+	watch_marker(f);
+	if (!f->is_lost)
+		task_queue_after(t, WATCH_US);
+}
+
+void fence_watch(struct fence *f)
+{
+	task_queue_after(&f->log_task, WATCH_US);
+	task_queue_after(&f->marker_task, WATCH_US);
+}
+
+void fence_stop(struct fence *f)
+{
+	if (!f)
+		return;
+	task_cancel(&f->log_task);
+	task_cancel(&f->marker_task);
+}
+
+/* ---- lifetime ---- */
+int fence_new(struct server *s, const struct server_options *o, const char *log_dir, struct fence **out)
+{
+	struct fence *f = calloc(1, sizeof(*f));
+	uint64_t id;
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	*f = (struct fence){.s = s, .held = o->held, .lost = o->lost, .arg = o->fence_arg};
+	f->dir = strdup(log_dir);
+	f->marker = path_join(s->data_dir, "FORMAT");
+	err = f->dir && f->marker ? file_look_up(f->marker, &id) : -ENOMEM;
+	if (!err)
+		err = file_look_up(f->dir, &f->dir_id);
+	if (!err && !o->no_background)
+		err = task_pool_new("fence", 2, &f->pool);
+	if (err) {
+		fence_free(f);
+		return err;
+	}
+	if (f->pool) {
+		task_init(&f->log_task, f->pool, log_task_run);
+		task_init(&f->marker_task, f->pool, marker_task_run);
+	}
+	*out = f;
+	return 0;
+}
+
+void fence_free(struct fence *f)
+{
+	if (!f)
+		return;
+	task_pool_free(f->pool);
+	free(f->dir);
+	free(f->marker);
+	free(f);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server on shared storage answers nothing after its lease or its log is lost,
+ * and tells its program once.
+ */
+#include "t/unit/server_lib.h"
+
+static struct {
+	_Atomic bool gone;        /* the lease */
+	_Atomic unsigned lost;    /* calls of the callback */
+	char why[256];            /* of the last one */
+	_Atomic bool gone_at_op;  /* the lease ends at the file operation `op` */
+	_Atomic unsigned op, ops; /* of the log, from when the hook was set */
+	const char *missing;      /* look-ups of this path fail */
+} fence;
+
+static bool held(void *arg)
+{
+	return !fence.gone;
+}
+
+static void lost(void *arg, const char *why)
+{
+	fence.lost++;
+	snprintf(fence.why, sizeof(fence.why), "%s", why);
+}
+
+static int watch_ops(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	if (fence.gone_at_op && op == fence.op && strstr(path, "/log/"))
+		fence.gone = true;
+	if (fence.missing && op == FILE_OP_LOOK_UP && strstr(path, fence.missing))
+		return -ENOENT;
+	return 0;
+}
+
+static struct tfs_table *begin(void)
+{
+	struct tfs_table *t;
+
+	memset(&fence, 0, sizeof(fence));
+	set_hook(watch_ops, NULL);
+	open_store(); /* makes the store; its only server has no fence yet */
+	close_store(true);
+	hooks.held = held;
+	hooks.lost = lost;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "row", "f", "one"), 0);
+	assert_int_equal(look(t, "row"), 0);
+	return t;
+}
+
+static void nothing_is_served(struct tfs_table *t, const char *why)
+{
+	struct tfs_info info;
+
+	assert_int_equal(fence.lost, 1);
+	assert_non_null(strstr(fence.why, why));
+	fence.gone = false; /* a lease that seems to come back changes nothing */
+	fence.missing = NULL;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(put(t, "row", "f", "three") < 0);
+		assert_true(look(t, "row") < 0);
+		assert_true(tfs_stat(t, tfs_str("other"), "f", TFS_S("q"), TFS_AUTO, &info) != -ENOENT);
+	}
+	assert_int_equal(fence.lost, 1);
+	tfs_table_close(t);
+	hooks.no_flush = true;
+	(void)!tfs_close(store);
+}
+
+static void rows_are(const char *value)
+{
+	struct tfs_table *t;
+	char got[16] = "";
+	size_t n = 0;
+
+	hooks.held = NULL;
+	open_store();
+	t = open_table("t");
+	assert_int_equal(tfs_read(t, tfs_str("row"), "f", TFS_S("q"), TFS_AUTO, 0, got, sizeof(got) - 1, &n, NULL), 0);
+	if (value)
+		assert_string_equal(got, value);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+static void test_a_lost_lease_ends_reads(void **state)
+{
+	struct tfs_table *t = begin();
+
+	fence.gone = true;
+	assert_int_equal(look(t, "row"), -ECONNRESET);
+	nothing_is_served(t, "session");
+	rows_are("one");
+}
+
+static void test_a_lease_lost_in_the_sync_ends_the_write(void **state)
+{
+	struct tfs_table *t = begin();
+
+	fence.op = FILE_OP_SYNC;
+	fence.gone_at_op = true;
+	assert_int_equal(put(t, "row", "f", "two"), -ECONNRESET);
+	nothing_is_served(t, "session");
+	rows_are("two"); /* its outcome was unknown */
+}
+
+static void test_a_renamed_log_ends_the_write(void **state)
+{
+	struct tfs_table *t = begin();
+
+	assert_int_equal(rename(in_dir("d/log/2"), in_dir("d/log/2.dead")), 0);
+	assert_int_equal(look(t, "row"), 0); /* the lease allows reads */
+	assert_int_equal(put(t, "row", "f", "two"), -ECONNRESET);
+	assert_int_equal(rename(in_dir("d/log/2.dead"), in_dir("d/log/2")), 0);
+	nothing_is_served(t, "log away");
+	rows_are(NULL);
+}
+
+static void test_another_directory_of_the_name_is_not_the_log(void **state)
+{
+	struct tfs_table *t = begin();
+
+	assert_int_equal(rename(in_dir("d/log/2"), in_dir("d/log/2.dead")), 0);
+	assert_int_equal(mkdir(in_dir("d/log/2"), 0700), 0);
+	assert_int_equal(put(t, "row", "f", "two"), -ECONNRESET);
+	assert_int_equal(rmdir(in_dir("d/log/2")), 0);
+	assert_int_equal(rename(in_dir("d/log/2.dead"), in_dir("d/log/2")), 0);
+	nothing_is_served(t, "log away");
+	rows_are(NULL);
+}
+
+static void test_a_missing_marker_ends_the_server(void **state)
+{
+	struct tfs_table *t = begin();
+
+	server_watch(hooks.server, 1000);
+	fence.missing = "/FORMAT";
+	server_watch(hooks.server, 2000);
+	nothing_is_served(t, "FORMAT");
+	rows_are("one");
+}
+
+static int fail_syncs(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	return op == FILE_OP_SYNC && strstr(path, "/log/") ? *(int *)arg : 0;
+}
+
+static void test_an_unwritable_log_ends_the_server(void **state)
+{
+	const uint64_t second = 1000000;
+	struct tfs_table *t = begin();
+	int err = -EIO;
+
+	server_watch(hooks.server, 1 * second);
+	set_hook(fail_syncs, &err);
+	assert_true(put(t, "row", "f", "two") < 0);
+	server_watch(hooks.server, 20 * second);
+	assert_int_equal(fence.lost, 0);
+	server_watch(hooks.server, 21 * second);
+	set_hook(NULL, NULL);
+	nothing_is_served(t, "20 seconds");
+	rows_are(NULL);
+}
+
+static void test_a_full_disk_does_not_end_the_server(void **state)
+{
+	const uint64_t second = 1000000;
+	struct tfs_table *t = begin();
+	int err = -ENOSPC;
+
+	server_watch(hooks.server, 1 * second);
+	set_hook(fail_syncs, &err);
+	assert_true(put(t, "row", "f", "two") < 0);
+	server_watch(hooks.server, 2 * second);
+	server_watch(hooks.server, 200 * second);
+	set_hook(NULL, NULL);
+	server_watch(hooks.server, 201 * second);
+	assert_int_equal(fence.lost, 0);
+	assert_int_equal(look(t, "row"), 0);
+	tfs_table_close(t);
+	close_store(false);
+	rows_are(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_lost_lease_ends_reads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_lease_lost_in_the_sync_ends_the_write, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_renamed_log_ends_the_write, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_another_directory_of_the_name_is_not_the_log, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_missing_marker_ends_the_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_an_unwritable_log_ends_the_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_full_disk_does_not_end_the_server, setup, teardown),
+	};
+
+	file_set_hook(dispatch, NULL);
+	msg_to_nowhere();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
