@@ -18,7 +18,7 @@
 int snapshot_drop_one(struct master *m, const struct tfs_schema *p, uint64_t version)
 {
 	char file[SCHEMA_FILE_MAX], note[DROP_NOTE_MAX];
-	struct lock_op ops[2] = {{.name = file, .remove = true, .expect = version}, drop_note(p->tablets_id, note)};
+	struct lock_op ops[2] = {{.name = file, .what = LOCK_REMOVE, .expect = version}, drop_note(p->tablets_id, note)};
 	int err;
 
 	schema_file_name(p, file);

@@ -80,7 +80,7 @@ static int schema_create(struct master *m, const struct schema *s, bool *unknown
 
 	schema_file_name(schema_public(s), file);
 	ops[0].contents = buf_slice(&b);
-	ops[1].remove = true;
+	ops[1].what = LOCK_REMOVE;
 	if (!err) {
 		err = lock_multi(m->locks, ops, 2, NULL);
 		*unknown = err && lock_get(m->locks, file, NULL, NULL) != -ENOENT;

@@ -324,7 +324,7 @@ void master_tablets_delete(struct master *m, uint32_t table)
 	struct lock_op note = drop_note(table, name);
 	int err = metadata_scan_table(m->tablets, table, delete_row, m);
 
-	note.remove = true;
+	note.what = LOCK_REMOVE;
 	if (!err)
 		err = lock_multi(m->locks, &note, 1, NULL);
 	if (err)

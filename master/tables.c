@@ -92,7 +92,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 		err = block_to_drop(m, schema_public(s));
 	if (!err) {
 		table_file_name(file, q->name);
-		ops[0] = (struct lock_op){.name = file, .remove = true, .expect = version};
+		ops[0] = (struct lock_op){.name = file, .what = LOCK_REMOVE, .expect = version};
 		ops[1] = drop_note(id, note);
 		err = lock_multi(m->locks, ops, 2, NULL);
 		master_unblock_writes(m, id);
@@ -142,7 +142,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 		goto out;
 	table_file_name(from_file, q->name);
 	table_file_name(to_file, q->to);
-	ops[0] = (struct lock_op){.name = from_file, .remove = true, .expect = from_version};
+	ops[0] = (struct lock_op){.name = from_file, .what = LOCK_REMOVE, .expect = from_version};
 	ops[1] = (struct lock_op){.name = to_file, .contents = buf_slice(&b), .expect = to_version};
 	if (blocked)
 		ops[2] = drop_note(schema_public(to)->tablets_id, note);

@@ -39,9 +39,16 @@ static int64_t time_of(clockid_t id)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-static int64_t system_time(void *arg)
+int64_t clock_system(void *arg)
 {
+	(void)arg;
 	return time_of(CLOCK_REALTIME);
+}
+
+int64_t clock_boottime(void *arg)
+{
+	(void)arg;
+	return time_of(CLOCK_BOOTTIME);
 }
 
 struct clock *clock_new(clock_source *now_us, void *arg)
@@ -53,7 +60,7 @@ struct clock *clock_new(clock_source *now_us, void *arg)
 	mutex_init(&c->lock, RANK_CLOCK);
 	c->mark_us = c->unique_us = c->commit_us = INT64_MIN;
 	c->gap_us = CLOCK_GAP_US;
-	c->source = now_us ? now_us : system_time;
+	c->source = now_us ? now_us : clock_system;
 	c->arg = arg;
 	return c;
 }
@@ -87,7 +94,7 @@ static void clock_trust(struct clock *c)
 
 static void read_system(struct clock *c)
 {
-	int64_t now = c->source(c->arg), boot = time_of(CLOCK_BOOTTIME);
+	int64_t now = c->source(c->arg), boot = clock_boottime(NULL);
 	int64_t passed = c->was_read ? boot - c->boot_us : 0;
 
 	if (!c->was_read || time_between(now, c->now_us) > passed + JUMP_US || (now < c->now_us && c->now_us - now > JUMP_US))

@@ -20,6 +20,8 @@
 
 struct clock;
 typedef int64_t clock_source(void *arg);
+clock_source clock_system;   /* CLOCK_REALTIME */
+clock_source clock_boottime; /* CLOCK_BOOTTIME: since the boot of the machine, also while it sleeps */
 /* now_us: the source of the time, called with arg under the clock's lock; NULL: the system.  Returns NULL if out of memory. */
 struct clock *clock_new(clock_source *now_us, void *arg);
 void clock_free(struct clock *c);

@@ -15,6 +15,11 @@
  *
  * A file that is removed and created again starts at version 1, as in ZooKeeper.
  *
+ * Ephemeral files end with the process, so they are in its memory only.  A
+ * multi-operation changes them after the files on disk.  If the outcome of that
+ * change is unknown, it does not change them.  So an error may leave, for example,
+ * a new term without a master; the next election raises the term again.
+ *
  * Rejected: all contents in memory, because a store of 10,000 tables would read
  * 10,000 files to open.  One file for everything, because each change would
  * write all of it.
@@ -38,10 +43,18 @@
 #define WAIT_OPEN_US UINT64_C(500000)      /* for that of another process */
 #define TRY_AGAIN_NS 20000000              /* between two attempts */
 
+struct ephemeral {
+	struct ephemeral *next;
+	struct lock_stat stat;
+	struct buf contents;
+	char name[LOCK_NAME_MAX + 1];
+};
+
 struct local {
 	struct lock_service base;
 	struct mutex mutex; /* RANK_LOCKSVC; guards the files */
 	struct watch_set watches;
+	struct ephemeral *ephemerals; /* guarded by mutex */
 	struct file *held;            /* dir/held, with the flock */
 	bool unknown;                 /* the outcome of the last change is unknown, after an I/O error */
 	bool (*make_room)(void *arg); /* lock_local_make_room */
@@ -64,12 +77,77 @@ static int recover_locked(struct local *l)
 	return err;
 }
 
+/* ---- ephemeral files ---- */
+
+static void ephemeral_free(struct ephemeral *e)
+{
+	if (e)
+		buf_fini(&e->contents);
+	free(e);
+}
+
+/* Returns the place that points to the file, or to the end of the list. */
+static struct ephemeral **ephemeral_find(struct local *l, const char *name)
+{
+	struct ephemeral **at = &l->ephemerals;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Returns the file as the operation makes it; NULL: out of memory. */
+static struct ephemeral *ephemeral_new(const struct lock_op *op, uint64_t version)
+{
+	struct ephemeral *e = calloc(1, sizeof *e);
+
+	if (!e)
+		return NULL;
+	if (buf_set(&e->contents, op->contents.p, op->contents.n)) {
+		free(e);
+		return NULL;
+	}
+	e->stat = (struct lock_stat){version, clock_system(NULL)};
+	strcpy(e->name, op->name); /* lock_name_allowed has checked the length */
+	return e;
+}
+
+/* Replaces the file of that name, or removes it (with NULL). */
+static void ephemeral_set(struct local *l, const char *name, struct ephemeral *with)
+{
+	struct ephemeral **at = ephemeral_find(l, name), *old = *at;
+
+	if (old)
+		*at = old->next;
+	ephemeral_free(old);
+	if (with) {
+		with->next = l->ephemerals;
+		l->ephemerals = with;
+	}
+}
+
 /* ---- the interface ---- */
 
-static int local_get(struct lock_service *s, const char *name, struct buf *contents, uint64_t *version)
+/* Replaces contents, which may be NULL. */
+static int file_get(struct local *l, const char *name, struct buf *contents, struct lock_stat *stat)
+{
+	const struct ephemeral *e = *ephemeral_find(l, name);
+	int err;
+
+	if (!e) {
+		stat->mtime_us = 0;
+		return lock_files_read(l->dir, name, contents, &stat->version);
+	}
+	err = contents ? buf_set(contents, e->contents.p, e->contents.n) : 0;
+	if (!err)
+		*stat = e->stat;
+	return err;
+}
+
+static int local_get(struct lock_service *s, const char *name, struct buf *contents, struct lock_stat *stat)
 {
 	struct local *l = local_of(s);
-	uint64_t v;
+	struct lock_stat found = {0};
 	int err;
 
 	if (!lock_name_allowed(name))
@@ -77,10 +155,10 @@ static int local_get(struct lock_service *s, const char *name, struct buf *conte
 	mutex_lock(&l->mutex);
 	err = recover_locked(l);
 	if (!err)
-		err = lock_files_read(l->dir, name, contents, &v);
+		err = file_get(l, name, contents, &found);
 	mutex_unlock(&l->mutex);
-	if (!err && version)
-		*version = v;
+	if (!err && stat)
+		*stat = found;
 	return err;
 }
 
@@ -88,6 +166,14 @@ static int ignore_entry(void *arg, const char *name, bool is_dir)
 {
 	(void)arg, (void)name, (void)is_dir;
 	return 0;
+}
+
+/* Returns true if the names are equal, or one is the directory of the other. */
+static bool names_clash(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
+
+	return memcmp(a, b, k) == 0 && (n == m || (n < m ? b[k] : a[k]) == '/');
 }
 
 /*
@@ -102,6 +188,9 @@ static int check_new_name(const struct local *l, const char *name)
 	uint64_t version;
 	int err;
 
+	for (const struct ephemeral *e = l->ephemerals; e; e = e->next)
+		if (names_clash(e->name, name))
+			return -EINVAL;
 	lock_name_split(name, dir, &last);
 	if (*dir) {
 		err = lock_files_read(l->dir, dir, NULL, &version);
@@ -115,105 +204,138 @@ static int check_new_name(const struct local *l, const char *name)
 	return err == -ENOENT || err == -ENOTDIR ? 0 : err ? err : -EINVAL;
 }
 
-/*
- * Checks one operation against the present files, and makes *step of it.
- * *changes is set to false if there is nothing to change.
- */
-static int step_make(const struct local *l, const struct lock_op *op, struct lock_step *step, bool *changes)
+/* Sets *now to the version of the operation's file (0: there is none), and compares it with the expected one. */
+static int check_version(struct local *l, const struct lock_op *op, uint64_t *now)
 {
-	uint64_t now = 0;
-	int err = lock_files_read(l->dir, op->name, NULL, &now);
+	struct lock_stat stat = {0};
+	int err = file_get(l, op->name, NULL, &stat);
 
+	*now = err ? 0 : stat.version;
 	if (err == -ENOENT)
-		err = now = 0;
-	if (err == -EBADMSG && op->remove && op->expect == LOCK_ANY) {
 		err = 0;
-		now = 1; /* a damaged file can be removed; its version does not matter */
+	if (err == -EBADMSG && op->what == LOCK_REMOVE && op->expect == LOCK_ANY) {
+		err = 0;
+		*now = 1; /* a damaged file can be removed; its version does not matter */
 	}
-	if (err)
+	if (err || op->expect == LOCK_ANY)
 		return err;
-	if (op->expect == LOCK_ABSENT && now)
-		return -EEXIST;
-	if (op->expect != LOCK_ABSENT && op->expect != LOCK_ANY && now != op->expect)
-		return now ? -ESTALE : -ENOENT;
-	err = op->remove || now ? 0 : check_new_name(l, op->name);
-	if (err)
-		return err;
-	step->remove = op->remove;
-	step->contents = op->contents;
-	step->version = op->remove ? 0 : now + 1;
-	strcpy(step->name, op->name); /* lock_name_allowed has checked the length */
-	*changes = !op->remove || now;
-	return 0;
-}
-
-/* Returns true if the names are equal, or one is the directory of the other. */
-static bool names_clash(const char *a, const char *b)
-{
-	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
-
-	return memcmp(a, b, k) == 0 && (n == m || (n < m ? b[k] : a[k]) == '/');
+	if (op->expect == LOCK_ABSENT)
+		return *now ? -EEXIST : 0;
+	if (!*now)
+		return -ENOENT;
+	return op->expect == LOCK_EXISTS || op->expect == *now ? 0 : -ESTALE;
 }
 
 static int check_ops(const struct lock_op *ops, unsigned count)
 {
+	size_t bytes = 0;
+
 	if (count == 0 || count > LOCK_OPS_MAX)
 		return -EINVAL;
 	for (unsigned i = 0; i < count; i++) {
-		if (!lock_name_allowed(ops[i].name))
+		const struct lock_op *op = &ops[i];
+
+		if (!lock_name_allowed(op->name))
 			return -EINVAL;
-		if (!ops[i].remove && ops[i].contents.n > LOCK_CONTENTS_MAX)
+		if (op->ephemeral && (op->what != LOCK_PUT || op->expect != LOCK_ABSENT))
+			return -EINVAL;
+		if (op->what == LOCK_CHECK && (op->expect == LOCK_ABSENT || op->expect == LOCK_ANY))
+			return -EINVAL;
+		bytes += op->what == LOCK_PUT ? op->contents.n : 0;
+		if (op->what == LOCK_PUT && (op->contents.n > LOCK_FILE_MAX || bytes > LOCK_MULTI_MAX))
 			return -EFBIG;
 		for (unsigned j = 0; j < i; j++)
-			if (names_clash(ops[i].name, ops[j].name))
+			if (names_clash(op->name, ops[j].name))
 				return -EINVAL;
 	}
 	return 0;
 }
 
-static int multi_locked(struct local *l, const struct lock_op *ops, unsigned count, struct lock_step *steps, uint64_t *versions)
+/* A multi-operation under way. */
+struct change {
+	const struct lock_op *ops;
+	unsigned count;
+	struct lock_stat stats[LOCK_OPS_MAX];
+	bool in_memory[LOCK_OPS_MAX];          /* the operation changes an ephemeral file */
+	struct ephemeral *fresh[LOCK_OPS_MAX]; /* with in_memory: the new file; NULL: removed */
+	struct lock_step *steps;               /* the changes on disk; count elements */
+	unsigned step_count;
+};
+
+/* Checks one operation against the present files, and adds its change. */
+static int change_add(struct local *l, struct change *c, unsigned i)
 {
-	unsigned n = 0;
-	int err = recover_locked(l);
+	const struct lock_op *op = &c->ops[i];
+	struct lock_step *step = &c->steps[c->step_count];
+	uint64_t now;
+	int err = check_version(l, op, &now);
 
-	for (unsigned i = 0; i < count && !err; i++) {
-		bool changes;
-
-		err = step_make(l, &ops[i], &steps[n], &changes);
-		if (err)
-			break;
-		versions[i] = steps[n].version;
-		n += changes;
-	}
-	if (err || n == 0)
+	if (!err && op->what == LOCK_PUT && !now)
+		err = check_new_name(l, op->name);
+	if (err)
 		return err;
-	return lock_files_change(l->dir, steps, n, &l->unknown);
+	c->stats[i].version = op->what == LOCK_PUT ? now + 1 : op->what == LOCK_CHECK ? now : 0;
+	if (op->what == LOCK_CHECK || (op->what == LOCK_REMOVE && !now))
+		return 0;
+	if (op->ephemeral || *ephemeral_find(l, op->name)) {
+		c->in_memory[i] = true;
+		c->fresh[i] = op->what == LOCK_PUT ? ephemeral_new(op, now + 1) : NULL;
+		if (op->what == LOCK_PUT && !c->fresh[i])
+			return -ENOMEM;
+		c->stats[i].mtime_us = c->fresh[i] ? c->fresh[i]->stat.mtime_us : 0;
+		return 0;
+	}
+	*step = (struct lock_step){.remove = op->what == LOCK_REMOVE, .contents = op->contents, .version = c->stats[i].version};
+	strcpy(step->name, op->name); /* lock_name_allowed has checked the length */
+	c->step_count++;
+	return 0;
 }
 
-static int local_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *versions)
+static int change_run(struct local *l, struct change *c)
+{
+	int err = recover_locked(l);
+
+	memset(c->stats, 0, sizeof c->stats);
+	memset(c->in_memory, 0, sizeof c->in_memory);
+	memset(c->fresh, 0, sizeof c->fresh);
+	c->step_count = 0;
+	for (unsigned i = 0; i < c->count && !err; i++)
+		err = change_add(l, c, i);
+	if (!err && c->step_count)
+		err = lock_files_change(l->dir, c->steps, c->step_count, &l->unknown);
+	for (unsigned i = 0; i < c->count; i++) {
+		if (c->in_memory[i] && !err)
+			ephemeral_set(l, c->ops[i].name, c->fresh[i]);
+		else
+			ephemeral_free(c->fresh[i]);
+	}
+	return err;
+}
+
+static int local_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
 {
 	struct local *l = local_of(s);
-	uint64_t fresh[LOCK_OPS_MAX];
-	struct lock_step *steps;
+	struct change c = {.ops = ops, .count = count};
 	bool notify;
 	int err = check_ops(ops, count);
 
 	if (err)
 		return err;
-	steps = calloc(count, sizeof *steps);
-	if (!steps)
+	c.steps = calloc(count, sizeof *c.steps);
+	if (!c.steps)
 		return -ENOMEM;
 	do {
 		mutex_lock(&l->mutex);
-		err = multi_locked(l, ops, count, steps, fresh);
+		err = change_run(l, &c);
 		notify = !err || l->unknown; /* if the outcome is unknown, the watches must read the files */
 		mutex_unlock(&l->mutex);
 	} while ((err == -ENOSPC || err == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
-	free(steps);
-	if (!err && versions)
-		memcpy(versions, fresh, count * sizeof *versions);
+	free(c.steps);
+	if (!err && stats)
+		memcpy(stats, c.stats, count * sizeof *stats);
 	for (unsigned i = 0; i < count && notify; i++)
-		watch_fire(&l->watches, ops[i].name);
+		if (ops[i].what != LOCK_CHECK)
+			watch_fire(&l->watches, ops[i].name);
 	return err;
 }
 
@@ -221,6 +343,11 @@ struct listing {
 	struct buf names; /* each with a NUL at its end */
 	bool top;
 };
+
+static int listing_name(struct listing *g, const char *name, size_t n)
+{
+	return buf_append(&g->names, name, n) || buf_u8(&g->names, 0) ? -ENOMEM : 0;
+}
 
 static int listing_entry(void *arg, const char *name, bool is_dir)
 {
@@ -232,7 +359,22 @@ static int listing_entry(void *arg, const char *name, bool is_dir)
 		return 0;
 	if (n && name[n - 1] == ESCAPE)
 		n--;
-	return buf_append(&g->names, name, n) || buf_u8(&g->names, 0) ? -ENOMEM : 0;
+	return listing_name(g, name, n);
+}
+
+static int listing_ephemerals(struct listing *g, const struct ephemeral *e, const char *dir)
+{
+	int err = 0;
+
+	for (; e && !err; e = e->next) {
+		char in[LOCK_COMPONENT_MAX + 1];
+		const char *last;
+
+		lock_name_split(e->name, in, &last);
+		if (strcmp(in, dir) == 0)
+			err = listing_name(g, last, strlen(last));
+	}
+	return err;
 }
 
 static int name_cmp(const void *a, const void *b)
@@ -280,9 +422,11 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 	err = recover_locked(l);
 	if (!err)
 		err = file_list(path, listing_entry, &g);
-	mutex_unlock(&l->mutex);
 	if (err == -ENOENT || err == -ENOTDIR)
 		err = 0; /* no file was ever put there */
+	if (!err)
+		err = listing_ephemerals(&g, l->ephemerals, dir);
+	mutex_unlock(&l->mutex);
 	if (!err)
 		err = listing_report(&g, fn, arg);
 	buf_fini(&g.names);
@@ -290,14 +434,10 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 	return err;
 }
 
-static int local_acquire(struct lock_service *s, const char *name)
+static int local_sync(struct lock_service *s)
 {
-	return lock_name_valid(name) ? held_add(&local_of(s)->watches, name) : -EINVAL;
-}
-
-static int local_release(struct lock_service *s, const char *name)
-{
-	return held_remove(&local_of(s)->watches, name);
+	(void)s; /* this is the only session */
+	return 0;
 }
 
 static int local_watch(struct lock_service *s, const char *name, lock_watch_fn *fn, void *arg)
@@ -322,6 +462,8 @@ static void local_free(struct lock_service *s)
 {
 	struct local *l = local_of(s);
 
+	while (l->ephemerals)
+		ephemeral_set(l, l->ephemerals->name, NULL);
 	if (l->held)
 		flock(file_fd(l->held), LOCK_UN); /* also if a child process has inherited the descriptor */
 	file_close(l->held);
@@ -334,8 +476,7 @@ static const struct lock_service_ops local_ops = {
 	.get = local_get,
 	.multi = local_multi,
 	.list = local_list,
-	.acquire = local_acquire,
-	.release = local_release,
+	.sync = local_sync,
 	.watch = local_watch,
 	.unwatch = local_unwatch,
 	.free = local_free,

@@ -1,21 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lock service, in the role of Chubby (paper, section 4): small files with
- * compare-and-set, locks, multi-operations and watches.  The implementation
- * here uses a local directory.  Another one fills in the same struct
- * lock_service_ops.
+ * compare-and-set, ephemeral files, multi-operations and watches.  The
+ * implementation here uses a local directory.  Another one fills in the same
+ * struct lock_service_ops; t/lib/lock_conformance.h has the tests that each must
+ * pass.
  *
  * Names are paths such as "root" or "tables/webtable": one or two components
- * [A-Za-z0-9_.-]+.  A file has at most 1 MiB.  Its version increases with each
- * change.
+ * [A-Za-z0-9_.-]+.  A file has at most LOCK_FILE_MAX bytes.
+ *
+ * A struct lock_service is one session.  The session ends when it is freed, when
+ * its process dies, or when the service has not heard from it for the session's
+ * timeout.  Its ephemeral files are removed then, and not before.  A lock is an
+ * ephemeral file: the session that creates it holds the lock.
+ *
+ * The version of a file is 1 when it is created and increases with each change.
+ * It starts again when the file is removed and created, so a compare-and-set of
+ * such a file does not prove that it is still the same file.  An operation that
+ * must not come from a former master also checks "term", which is never removed
+ * (term.h).
+ *
+ * A session sees its own changes, and never a state older than one that it has
+ * seen.  It may see the changes of other sessions late; lock_sync ends that.
  *
  * Errors: -ENOENT, -EEXIST, -ESTALE (the version is not the expected one),
- * -EBUSY (the lock is held), -EINVAL (a name that is not allowed), -EFBIG,
- * -EBADMSG (damaged), -ENOSPC (nothing was changed).  After another error of a
- * change the outcome is unknown: read the file again.
- * Threads: any.  The thread that makes a change also calls the watches of its
- * files, before the call returns.  It holds no lock of the service then, so a
- * watch may call the service.
+ * -EINVAL (a name or an operation that is not allowed), -EFBIG, -EBADMSG
+ * (damaged), -ENOSPC (nothing was changed), -ESHUTDOWN (the session has ended;
+ * nothing was changed).  After another error of a change, for example -ENOTCONN
+ * (the service cannot be reached), the outcome is unknown: read the file again.
+ * Threads: any.  Watches are called with no lock of the service held.  See watch.
  */
 #ifndef TFS_LOCK_LOCK_H
 #define TFS_LOCK_LOCK_H
@@ -23,30 +36,51 @@
 #include "engine/base/bytes.h"
 
 struct lock_service;
-#define LOCK_ANY UINT64_MAX /* any version, or no file */
-#define LOCK_ABSENT 0u      /* must not exist */
+#define LOCK_ANY UINT64_MAX          /* any version, or no file */
+#define LOCK_EXISTS (UINT64_MAX - 1) /* any version; -ENOENT if there is no file */
+#define LOCK_ABSENT 0u               /* must not exist */
+#define LOCK_FILE_MAX (512 * 1024)   /* bytes of a file */
+#define LOCK_MULTI_MAX (768 * 1024)  /* bytes of all puts of a multi-operation */
+#define LOCK_OPS_MAX 64u             /* operations of a multi-operation */
 
-struct lock_op {
-	const char *name;
-	bool remove; /* else put */
-	struct slice contents;
-	uint64_t expect; /* version, LOCK_ANY or LOCK_ABSENT */
+enum lock_what {
+	LOCK_PUT,    /* creates the file or replaces its contents */
+	LOCK_REMOVE, /* with LOCK_ANY or LOCK_ABSENT, an absent file is no error */
+	LOCK_CHECK,  /* changes nothing; expect is a version or LOCK_EXISTS */
 };
+struct lock_op {
+	const char *name; /* no two operations have the same one, and none is the directory of another */
+	enum lock_what what;
+	bool ephemeral; /* a put with LOCK_ABSENT: the file ends with this session.  Later puts of the file do not change this */
+	struct slice contents; /* of a put */
+	uint64_t expect;       /* version, LOCK_ANY, LOCK_EXISTS or LOCK_ABSENT */
+};
+struct lock_stat {
+	uint64_t version;
+	int64_t mtime_us; /* of an ephemeral file: when it was last changed, by the clock of the service; of another file maybe 0 */
+};
+/*
+ * Called after changes of a file, at least once after the last one.  One call may
+ * stand for several changes, and a call may come without a change.  fn may call
+ * the service and may take long.  So the service calls it from a thread on which
+ * no other call of the service depends: the local service from the thread that
+ * made the change, before that call returns.
+ */
 typedef void lock_watch_fn(void *arg, const char *name);
 struct lock_service_ops {
-	/* Replaces contents.  contents, version: may be NULL. */
-	int (*get)(struct lock_service *s, const char *name, struct buf *contents, uint64_t *version);
-	/* Carries out all operations or none; durable on return.  versions (may be NULL): count new versions; of a removed file 0. */
-	int (*multi)(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *versions);
-	/* Calls fn for the names in dir ("": the top), in byte order.  A non-zero value ends the calls and is returned. */
+	/* Replaces contents.  contents, stat: may be NULL. */
+	int (*get)(struct lock_service *s, const char *name, struct buf *contents, struct lock_stat *stat);
+	/* Carries out all operations or none; durable on return.  stats (may be NULL): count elements; of a removed file version 0. */
+	int (*multi)(struct lock_service *s, const struct lock_op *ops, unsigned count, struct lock_stat *stats);
+	/* Calls fn for the names in dir ("": the top), in byte order, as of one instant.  A non-zero value ends the calls and is returned. */
 	int (*list)(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg);
-	/* Acquires the exclusive lock of that name, which needs no file.  -EBUSY.  The lock ends with this process or session. */
-	int (*acquire)(struct lock_service *s, const char *name);
-	int (*release)(struct lock_service *s, const char *name);
-	/* Calls fn after each change of the file; name "DIR/": of every file in DIR.  Copies name. */
+	/* Later reads see all changes that were made before this call. */
+	int (*sync)(struct lock_service *s);
+	/* Calls fn after changes of the file; name "DIR/": of every file in DIR.  Copies name. */
 	int (*watch)(struct lock_service *s, const char *name, lock_watch_fn *fn, void *arg);
 	/* Removes all watches of (fn, arg).  On return none of them runs, except one that called unwatch. */
 	void (*unwatch)(struct lock_service *s, lock_watch_fn *fn, void *arg);
+	/* Ends the session. */
 	void (*free)(struct lock_service *s);
 };
 struct lock_service {
@@ -54,25 +88,45 @@ struct lock_service {
 };
 static inline int TFS_MUST lock_get(struct lock_service *s, const char *name, struct buf *contents, uint64_t *version)
 {
-	return s->ops->get(s, name, contents, version);
+	struct lock_stat stat = {0};
+	int err = s->ops->get(s, name, contents, &stat);
+
+	if (!err && version)
+		*version = stat.version;
+	return err;
+}
+static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
+{
+	return s->ops->multi(s, ops, count, stats);
 }
 static inline int TFS_MUST lock_put(
 	struct lock_service *s, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
 {
 	struct lock_op op = {.name = name, .contents = contents, .expect = expect};
+	struct lock_stat stat = {0};
+	int err = s->ops->multi(s, &op, 1, &stat);
 
-	return s->ops->multi(s, &op, 1, version);
+	if (!err && version)
+		*version = stat.version;
+	return err;
 }
-static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *versions)
+static inline int TFS_MUST lock_remove(struct lock_service *s, const char *name, uint64_t expect)
 {
-	return s->ops->multi(s, ops, count, versions);
+	struct lock_op op = {.name = name, .what = LOCK_REMOVE, .expect = expect};
+
+	return s->ops->multi(s, &op, 1, NULL);
+}
+static inline int TFS_MUST lock_sync(struct lock_service *s)
+{
+	return s->ops->sync(s);
 }
 
 struct file;
 
 /*
  * The local lock service: files in dir, which exists.  A journal makes
- * multi-operations atomic; local_files.c lists the durable steps.  The service
+ * multi-operations atomic; local_files.c lists the durable steps.  The session is
+ * the process, so ephemeral files are in its memory only.  The service
  * holds flock on dir/held while it is open.  If another process holds it, this
  * call waits: up to a minute for a process that is closing the service, half a
  * second for another one.  Then it returns -EBUSY.

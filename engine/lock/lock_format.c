@@ -160,7 +160,7 @@ static int decode_journal_copy(struct slice in, struct lock_step **steps, unsign
 
 	if (err)
 		return err;
-	if (!get_be32(&r, &n) || n == 0 || n > LOCK_OPS_MAX)
+	if (!get_be32(&r, &n) || n == 0 || n > LOCK_STEPS_MAX)
 		return -EBADMSG;
 	v = calloc(n, sizeof *v);
 	if (!v)

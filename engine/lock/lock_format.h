@@ -23,13 +23,13 @@
 
 #include "engine/base/copies.h"
 
-#define LOCK_CONTENTS_MAX (1024 * 1024)
-#define LOCK_OPS_MAX 64u
+#define LOCK_CONTENTS_MAX (1024 * 1024) /* lock.h limits new contents to less */
+#define LOCK_STEPS_MAX 64u
 #define LOCK_COMPONENT_MAX 128
 #define LOCK_NAME_MAX (2 * LOCK_COMPONENT_MAX + 1)
 /* Above the size of the largest file or journal. */
 #define LOCK_FILE_BYTES_MAX (2 * (LOCK_CONTENTS_MAX + COPIES_APART))
-#define LOCK_JOURNAL_BYTES_MAX (2 * ((size_t)LOCK_OPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + COPIES_APART))
+#define LOCK_JOURNAL_BYTES_MAX (2 * ((size_t)LOCK_STEPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + COPIES_APART))
 
 /* One change of a file.  version and contents: those that a put gives the file. */
 struct lock_step {

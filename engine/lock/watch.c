@@ -24,12 +24,6 @@ struct watch {
 	char name[];
 };
 
-/* A lock that this process holds. */
-struct held {
-	struct held *next;
-	char name[];
-};
-
 /* A call of a watch by this thread.  frames: the innermost one. */
 struct frame {
 	struct frame *up; /* the call from which this one was made, or NULL */
@@ -47,15 +41,10 @@ void watch_set_init(struct watch_set *s)
 void watch_set_fini(struct watch_set *s)
 {
 	struct watch *w;
-	struct held *h;
 
 	while ((w = s->head)) {
 		s->head = w->next;
 		free(w);
-	}
-	while ((h = s->held)) {
-		s->held = h->next;
-		free(h);
 	}
 	cond_fini(&s->idle);
 	mutex_fini(&s->mutex);
@@ -162,51 +151,4 @@ void watch_fire(struct watch_set *s, const char *name)
 		call_locked(s, next, name);
 	}
 	mutex_unlock(&s->mutex);
-}
-
-/* Returns the place that points to the lock, or to the end of the list. */
-static struct held **held_find_locked(struct watch_set *s, const char *name)
-{
-	struct held **at = &s->held;
-
-	while (*at && strcmp((*at)->name, name) != 0)
-		at = &(*at)->next;
-	return at;
-}
-
-int held_add(struct watch_set *s, const char *name)
-{
-	struct held **at, *h = calloc(1, sizeof *h + strlen(name) + 1);
-	int err = -EBUSY;
-
-	if (!h)
-		return -ENOMEM;
-	strcpy(h->name, name);
-	mutex_lock(&s->mutex);
-	at = held_find_locked(s, name);
-	if (!*at) {
-		*at = h;
-		h = NULL;
-		err = 0;
-	}
-	mutex_unlock(&s->mutex);
-	free(h);
-	return err;
-}
-
-int held_remove(struct watch_set *s, const char *name)
-{
-	struct held **at, *h;
-	int err = -ENOENT;
-
-	mutex_lock(&s->mutex);
-	at = held_find_locked(s, name);
-	h = *at;
-	if (h) {
-		*at = h->next;
-		err = 0;
-	}
-	mutex_unlock(&s->mutex);
-	free(h);
-	return err;
 }

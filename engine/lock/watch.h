@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watches and locks of a lock service within one process.
+ * The watches of a lock service within one process.
  *
  * Threads: any.  The mutex has rank RANK_LOCKSVC.  No thread holds it during a
  * callback.
@@ -11,14 +11,12 @@
 #include "engine/base/mutex.h"
 #include "engine/lock/lock.h"
 
-/* The watches, and the locks that this process holds. */
 struct watch;
 struct watch_set {
 	struct mutex mutex;
 	struct cond idle; /* a callback has returned */
 	struct watch *head;
 	uint64_t last_number; /* of the watch that was added last */
-	struct held *held;    /* locks */
 };
 void watch_set_init(struct watch_set *s);
 void watch_set_fini(struct watch_set *s); /* no callback may be running */
@@ -31,9 +29,5 @@ int watch_add(struct watch_set *s, const char *name, lock_watch_fn *fn, void *ar
 void watch_remove(struct watch_set *s, lock_watch_fn *fn, void *arg);
 /* Calls the watches of this file.  The caller holds no lock of rank RANK_LOCKSVC or above. */
 void watch_fire(struct watch_set *s, const char *name);
-
-/* Adds or removes a lock that this process holds. */
-int held_add(struct watch_set *s, const char *name) TFS_MUST;    /* -EBUSY: it is held */
-int held_remove(struct watch_set *s, const char *name) TFS_MUST; /* -ENOENT: it is not held */
 
 #endif

@@ -44,7 +44,6 @@ static void describe_distance(const struct clock_state *st, char out[128])
 
 static void save_mark(struct server *s)
 {
-	struct lock_op removal = {.name = "clock", .remove = true, .expect = LOCK_ANY};
 	struct clock_state st;
 	uint8_t bytes[8];
 	int err;
@@ -55,7 +54,7 @@ static void save_mark(struct server *s)
 	put_be64(bytes, (uint64_t)st.mark_us);
 	err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
 	if (err == -EBADMSG) { /* both copies are damaged */
-		err = lock_multi(s->locks, &removal, 1, NULL);
+		err = lock_remove(s->locks, "clock", LOCK_ANY);
 		if (!err)
 			err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
 	}

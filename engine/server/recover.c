@@ -165,14 +165,12 @@ static int load_metadata(struct server *s, struct needed_logs *needed, char **wh
 static int remove_drop_note(void *arg, const char *name)
 {
 	struct server *s = arg;
-	struct lock_op op = {.remove = true, .expect = LOCK_ANY};
 	char note[64];
 
 	if (strlen(name) >= sizeof(note) - sizeof("dropped/"))
 		return 0; /* not a table id: it is too long */
 	snprintf(note, sizeof(note), "dropped/%s", name);
-	op.name = note;
-	return lock_multi(s->locks, &op, 1, NULL);
+	return lock_remove(s->locks, note, LOCK_ANY);
 }
 
 static int load_users(struct server *s, struct needed_logs *needed, char **why)

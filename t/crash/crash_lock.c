@@ -125,7 +125,9 @@ static int run_step(struct lock_service *s, unsigned step)
 	for (unsigned k = 0; k < NAMES; k++) {
 		if ((*script)[step][k] == '.')
 			continue;
-		ops[n] = (struct lock_op){.name = names[k], .remove = (*script)[step][k] == 'r', .expect = states[step].version[k]};
+		ops[n] = (struct lock_op){.name = names[k],
+			.what = (*script)[step][k] == 'r' ? LOCK_REMOVE : LOCK_PUT,
+			.expect = states[step].version[k]};
 		ops[n++].contents = slice_of(bytes[k], contents_of(step + 1, k, bytes[k]));
 	}
 	return lock_multi(s, ops, n, NULL);

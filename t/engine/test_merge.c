@@ -545,7 +545,7 @@ static void test_compaction_in_the_way(void **state)
 /* The table was not dropped: its contents stay, and nothing is written that a start would not find. */
 static void test_name_lost(void **state)
 {
-	struct lock_op op = {.name = "tables/t", .remove = true, .expect = LOCK_ANY};
+	struct lock_op op = {.name = "tables/t", .what = LOCK_REMOVE, .expect = LOCK_ANY};
 	struct buf was = {0};
 
 	options.no_background = true;
@@ -556,7 +556,7 @@ static void test_name_lost(void **state)
 	assert_int_equal(lock_multi(hooks.server->locks, &op, 1, NULL), 0);
 	expect_rows("v", 0, 10);
 	assert_int_equal(put("row", "q", 1, TFS_S("v"), false), -EIO);
-	op.remove = false;
+	op.what = LOCK_PUT;
 	op.contents = buf_slice(&was);
 	assert_int_equal(lock_multi(hooks.server->locks, &op, 1, NULL), 0);
 	fill("v", 10, 20);

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local lock service: names, compare-and-set, multi-operations, listing, locks and
- * watches; damaged files and journals.  After an I/O error at any file operation
+ * The local lock service: the tests of all implementations; names on disk; damaged
+ * files and journals.  After an I/O error at any file operation
  * the state is that before or after the call.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/lock/lock.h"
 #include "engine/lock/lock_format.h"
-#include "engine/lock/watch.h"
+#include "engine/lock/local_files.h"
 #include "t/lib/file_faults.h"
+#include "t/lib/lock_conformance.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char dir[64];
 
@@ -73,30 +69,23 @@ static int put(struct lock_service *s, const char *name, const char *text, uint6
 	return lock_put(s, name, slice_str(text), expect, NULL);
 }
 
-static void test_compare_and_set(void **state)
+static void kind_begin(void)
 {
-	struct lock_service *s = opened();
-	uint64_t v = 77;
-
-	expect_file(s, "root", NULL, 0);
-	assert_int_equal(put(s, "root", "x", 5), -ENOENT);
-	assert_int_equal(lock_put(s, "root", slice_str("one"), LOCK_ABSENT, &v), 0);
-	assert_int_equal(v, 1);
-	assert_int_equal(put(s, "root", "two", LOCK_ABSENT), -EEXIST);
-	assert_int_equal(put(s, "root", "two", 2), -ESTALE);
-	assert_int_equal(lock_put(s, "root", slice_str("two"), 1, &v), 0);
-	assert_int_equal(v, 2);
-	assert_int_equal(lock_put(s, "root", slice_str(""), LOCK_ANY, &v), 0);
-	assert_int_equal(v, 3);
-	s = reopened(s);
-	expect_file(s, "root", "", 3);
-	lock_service_free(s);
+	assert_int_equal(setup(NULL), 0);
 }
 
+static void kind_end(void)
+{
+	assert_int_equal(teardown(NULL), 0);
+}
+
+static const struct lock_kind local = {.begin = kind_begin, .end = kind_end, .session = opened};
+#define lock_conformance_kind &local
+
+/* Names that are special in the directory. */
 static void test_names(void **state)
 {
-	static const char *const bad[] = {
-		"", "/", "a/", "/a", "a/b/c", ".", "..", "a/..", "a b", "a%", "held", "journal", "\xc3\xa9", "a=", "a//b"};
+	static const char *const bad[] = {"held", "journal"};
 	static const char *const good[] = {"a.tmp", "a", "tables/x.tmp", "tables/x", "x.tmp/y.tmp", "tables/held", "tables/journal",
 		"...", ".tmp", "tables/.tmp", "-"};
 	struct lock_service *s = opened();
@@ -116,97 +105,50 @@ static void test_names(void **state)
 	assert_int_not_equal(access(path, F_OK), 0);
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
 		expect_file(s, good[i], good[i], 1);
-	/* a file and a directory of one name */
-	assert_int_equal(put(s, "a/b", "v", LOCK_ANY), -EINVAL);
-	assert_int_equal(put(s, "tables", "v", LOCK_ANY), -EINVAL);
-	assert_int_equal(put(s, "x.tmp", "v", LOCK_ANY), -EINVAL);
+	assert_int_equal(put(s, "x.tmp", "v", LOCK_ANY), -EINVAL); /* a directory has this name */
 	lock_service_free(s);
 }
 
-static int collect(void *arg, const char *name)
+/* A file of an earlier version of this program may be larger than a new one. */
+static void test_large_file_stays_readable(void **state)
 {
-	strcat(arg, name);
-	strcat(arg, " ");
-	return strcmp(name, "stop") == 0 ? 42 : 0;
-}
-
-static void test_list(void **state)
-{
-	struct lock_service *s = opened();
-	char got[256] = "";
-
-	assert_int_equal(s->ops->list(s, "", collect, got), 0);
-	assert_int_equal(s->ops->list(s, "tables", collect, got), 0);
-	assert_string_equal(got, "");
-	assert_int_equal(put(s, "tables/b", "", LOCK_ANY), 0);
-	assert_int_equal(put(s, "tables/a.tmp", "", LOCK_ANY), 0);
-	assert_int_equal(put(s, "tables/a.tmp.b", "", LOCK_ANY), 0);
-	assert_int_equal(put(s, "tables/a.tmp-b", "", LOCK_ANY), 0);
-	assert_int_equal(put(s, "root", "", LOCK_ANY), 0);
-	assert_int_equal(s->ops->list(s, "tables", collect, got), 0);
-	assert_string_equal(got, "a.tmp a.tmp-b a.tmp.b b ");
-	*got = 0;
-	assert_int_equal(s->ops->list(s, "", collect, got), 0);
-	assert_string_equal(got, "root tables ");
-	*got = 0;
-	assert_int_equal(put(s, "tables/stop", "", LOCK_ANY), 0);
-	assert_int_equal(put(s, "tables/zz", "", LOCK_ANY), 0);
-	assert_int_equal(s->ops->list(s, "tables", collect, got), 42);
-	assert_null(strstr(got, "zz"));
-	assert_int_equal(s->ops->list(s, "root", collect, got), 0);
-	assert_int_equal(s->ops->list(s, "a/b", collect, got), -EINVAL);
-	lock_service_free(s);
-}
-
-static void test_multi(void **state)
-{
-	struct lock_service *s = opened();
-	uint64_t v[3];
-
-	assert_int_equal(put(s, "tables/a", "old", LOCK_ABSENT), 0);
-	assert_int_equal(put(s, "tables/b", "b", LOCK_ABSENT), 0);
-	struct lock_op ops[3] = {
-		{.name = "tables/a", .remove = true, .expect = 1},
-		{.name = "tables/c", .contents = slice_str("new"), .expect = LOCK_ABSENT},
-		{.name = "tables/b", .contents = slice_str("bb"), .expect = 2},
-	};
-	assert_int_equal(lock_multi(s, ops, 3, v), -ESTALE);
-	expect_file(s, "tables/a", "old", 1);
-	expect_file(s, "tables/c", NULL, 0);
-	ops[2].expect = 1;
-	assert_int_equal(lock_multi(s, ops, 3, v), 0);
-	assert_int_equal(v[0], 0);
-	assert_int_equal(v[1], 1);
-	assert_int_equal(v[2], 2);
-	s = reopened(s);
-	expect_file(s, "tables/a", NULL, 0);
-	expect_file(s, "tables/c", "new", 1);
-	expect_file(s, "tables/b", "bb", 2);
-	/* checks without a change; twice the same name; nothing; too much */
-	struct lock_op none = {.name = "tables/a", .remove = true, .expect = LOCK_ABSENT};
-	struct lock_op twice[2] = {{.name = "x", .expect = LOCK_ANY}, {.name = "x/y", .expect = LOCK_ANY}};
-
-	assert_int_equal(lock_multi(s, &none, 1, NULL), 0);
-	none.expect = 4;
-	assert_int_equal(lock_multi(s, &none, 1, NULL), -ENOENT);
-	none.name = "tables/b";
-	none.expect = LOCK_ABSENT;
-	assert_int_equal(lock_multi(s, &none, 1, NULL), -EEXIST);
-	assert_int_equal(lock_multi(s, twice, 2, NULL), -EINVAL);
-	twice[1].name = "x";
-	assert_int_equal(lock_multi(s, twice, 2, NULL), -EINVAL);
-	assert_int_equal(lock_multi(s, twice, 0, NULL), -EINVAL);
-	uint8_t *big = calloc(1, LOCK_CONTENTS_MAX + 1);
-
-	assert_non_null(big);
-	assert_int_equal(lock_put(s, "big", slice_of(big, LOCK_CONTENTS_MAX + 1), LOCK_ANY, NULL), -EFBIG);
-	assert_int_equal(lock_put(s, "big", slice_of(big, LOCK_CONTENTS_MAX), LOCK_ANY, NULL), 0);
+	struct lock_step step = {.name = "tables/large", .version = 7};
+	uint8_t *large = calloc(1, LOCK_CONTENTS_MAX);
+	bool unknown = false;
+	struct lock_service *s;
 	struct buf b = {0};
 
-	assert_int_equal(lock_get(s, "big", &b, NULL), 0);
+	assert_non_null(large);
+	step.contents = slice_of(large, LOCK_CONTENTS_MAX);
+	assert_int_equal(lock_files_change(dir, &step, 1, &unknown), 0);
+	s = opened();
+	assert_int_equal(lock_get(s, "tables/large", &b, NULL), 0);
 	assert_int_equal(b.n, LOCK_CONTENTS_MAX);
+	assert_int_equal(put(s, "tables/large", "small", 7), 0);
+	expect_file(s, "tables/large", "small", 8);
+	lock_service_free(s);
 	buf_fini(&b);
-	free(big);
+	free(large);
+}
+
+/* An ephemeral file has no file on disk, and a change of one needs no sync. */
+static int fail_any(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	return op == FILE_OP_OPEN || op == FILE_OP_READ || op == FILE_OP_LIST ? 0 : -EIO;
+}
+
+static void test_ephemeral_is_in_memory(void **state)
+{
+	const struct lock_op op = {.name = "servers/1", .ephemeral = true, .contents = slice_str("x"), .expect = LOCK_ABSENT};
+	struct lock_service *s = opened();
+	char path[128];
+
+	file_set_hook(fail_any, NULL);
+	assert_int_equal(lock_multi(s, &op, 1, NULL), 0);
+	assert_int_equal(put(s, "servers/1", "y", LOCK_EXISTS), 0);
+	file_set_hook(NULL, NULL);
+	snprintf(path, sizeof path, "%s/servers", dir);
+	assert_int_not_equal(access(path, F_OK), 0);
 	lock_service_free(s);
 }
 
@@ -216,118 +158,8 @@ static void test_exclusive(void **state)
 
 	assert_int_equal(lock_local_open(dir, &other), -EBUSY);
 	assert_null(other);
-	assert_int_equal(s->ops->acquire(s, "master"), 0);
-	assert_int_equal(s->ops->acquire(s, "master"), -EBUSY);
-	assert_int_equal(s->ops->acquire(s, "servers/1"), 0);
-	assert_int_equal(s->ops->release(s, "master"), 0);
-	assert_int_equal(s->ops->release(s, "master"), -ENOENT);
-	assert_int_equal(s->ops->acquire(s, "master"), 0);
-	assert_int_equal(s->ops->acquire(s, "no/such/name"), -EINVAL);
-	s = reopened(s);
-	assert_int_equal(s->ops->acquire(s, "master"), 0);
 	lock_service_free(s);
 	assert_int_equal(lock_local_open("/nonexistent/dir", &s), -ENOENT);
-}
-
-struct seen {
-	struct lock_service *s;
-	char names[128];
-	int depth;
-	bool quit;
-};
-
-static void on_change(void *arg, const char *name)
-{
-	struct seen *w = arg;
-
-	mutex_assert_none_held();
-	strcat(w->names, name);
-	strcat(w->names, " ");
-	if (w->depth-- > 0) /* a change from inside a callback */
-		assert_int_equal(put(w->s, "tables/inner", "x", LOCK_ANY), 0);
-	if (w->quit)
-		w->s->ops->unwatch(w->s, on_change, w);
-}
-
-static void test_watch(void **state)
-{
-	struct lock_service *s = opened();
-	struct seen a = {.s = s, .depth = 1}, b = {.s = s}, c = {.s = s, .quit = true};
-
-	assert_int_equal(s->ops->watch(s, "tables/", on_change, &a), 0);
-	assert_int_equal(s->ops->watch(s, "root", on_change, &b), 0);
-	assert_int_equal(s->ops->watch(s, "root", on_change, &c), 0);
-	assert_int_equal(s->ops->watch(s, "tables/", on_change, &c), 0);
-	assert_int_equal(s->ops->watch(s, "/", on_change, &c), -EINVAL);
-	assert_int_equal(put(s, "tables/t", "x", LOCK_ANY), 0);
-	assert_string_equal(a.names, "tables/t tables/inner ");
-	assert_string_equal(c.names, "tables/inner ");
-	assert_int_equal(put(s, "root", "x", LOCK_ABSENT), 0);
-	assert_int_equal(put(s, "root", "x", LOCK_ABSENT), -EEXIST); /* no change, no call */
-	assert_string_equal(b.names, "root ");
-	assert_string_equal(c.names, "tables/inner ");
-	s->ops->unwatch(s, on_change, &a);
-	assert_int_equal(put(s, "tables/t", "x", LOCK_ANY), 0);
-	assert_string_equal(a.names, "tables/t tables/inner ");
-	lock_service_free(s);
-}
-
-/* ---- threads: the argument of a watch is freed right after unwatch ---- */
-struct told {
-	unsigned calls;
-};
-
-static void on_told(void *arg, const char *name)
-{
-	struct told *t = arg;
-
-	__atomic_add_fetch(&t->calls, 1, __ATOMIC_RELAXED);
-}
-
-static void *changer(void *arg)
-{
-	struct lock_service *s = arg;
-
-	for (int i = 0; i < 300; i++) {
-		const struct lock_op ops[2] = {{.name = "tables/x", .contents = slice_str("x"), .expect = LOCK_ANY},
-			{.name = "tables/y", .remove = i % 2, .contents = slice_str("y"), .expect = LOCK_ANY}};
-
-		if (lock_multi(s, ops, i % 3 ? 1 : 2, NULL))
-			return s;
-	}
-	return NULL;
-}
-
-static void *watcher(void *arg)
-{
-	struct lock_service *s = arg;
-
-	for (int i = 0; i < 3000; i++) {
-		struct told *t = calloc(1, sizeof *t);
-
-		if (!t || s->ops->watch(s, i % 2 ? "tables/" : "tables/y", on_told, t))
-			return s;
-		if (i % 3 == 0 && s->ops->acquire(s, "master") == 0 && s->ops->release(s, "master"))
-			return s;
-		s->ops->unwatch(s, on_told, t);
-		free(t);
-	}
-	return NULL;
-}
-
-static void test_threads(void **state)
-{
-	struct lock_service *s = opened();
-	pthread_t t[4];
-	void *bad;
-
-	for (int i = 0; i < 4; i++)
-		assert_int_equal(pthread_create(&t[i], NULL, i % 2 ? watcher : changer, s), 0);
-	for (int i = 0; i < 4; i++) {
-		assert_int_equal(pthread_join(t[i], &bad), 0);
-		assert_null(bad);
-	}
-	lock_service_free(s);
 }
 
 static void write_raw(const char *name, const void *p, size_t n)
@@ -477,7 +309,7 @@ static void test_damage(void **state)
 	expect_file(s, "root", "contents", 7);
 	lock_service_free(s);
 	/* a damaged file can be removed by a caller that does not read it */
-	struct lock_op gone = {.name = "root", .remove = true, .expect = LOCK_ANY};
+	struct lock_op gone = {.name = "root", .what = LOCK_REMOVE, .expect = LOCK_ANY};
 
 	bytes.p[6] ^= 0x10;
 	bytes.p[second + 6] ^= 0x10;
@@ -603,7 +435,7 @@ static char state_of(struct lock_service *s)
 static void faults(uint64_t length)
 {
 	const struct lock_op ops[3] = {
-		{.name = "tables/old", .remove = true, .expect = 1},
+		{.name = "tables/old", .what = LOCK_REMOVE, .expect = 1},
 		{.name = "tables/new", .contents = slice_str("moved"), .expect = LOCK_ABSENT},
 		{.name = "root", .contents = slice_str("2"), .expect = 1},
 	};
@@ -662,8 +494,8 @@ static void test_in_doubt_is_not_shown(void **state)
 	for (uint64_t at = 1; at < 30; at++) {
 		struct lock_service *s = opened();
 		struct fault f = {.at = at, .length = UINT64_MAX / 2};
-		struct lock_op undo[2] = {
-			{.name = "a", .remove = true, .expect = LOCK_ANY}, {.name = "b", .remove = true, .expect = LOCK_ANY}};
+		struct lock_op undo[2] = {{.name = "a", .what = LOCK_REMOVE, .expect = LOCK_ANY},
+			{.name = "b", .what = LOCK_REMOVE, .expect = LOCK_ANY}};
 		uint64_t v;
 		int rc;
 
@@ -697,15 +529,16 @@ static void test_full_disk(void **state)
 	const struct lock_op ops[3] = {
 		{.name = "tables/a", .contents = slice_str("1"), .expect = LOCK_ANY},
 		{.name = "b", .contents = slice_str("2"), .expect = LOCK_ANY},
-		{.name = "old", .remove = true, .expect = LOCK_ANY},
+		{.name = "old", .what = LOCK_REMOVE, .expect = LOCK_ANY},
 	};
 	unsigned refused = 0, made = 0;
 
 	for (uint64_t at = 1; at < 12; at++) {
 		struct lock_service *s = opened();
 		struct full f = {.at = at};
-		struct lock_op undo[3] = {{.name = "tables/a", .remove = true, .expect = LOCK_ANY},
-			{.name = "b", .remove = true, .expect = LOCK_ANY}, {.name = "old", .remove = true, .expect = LOCK_ANY}};
+		struct lock_op undo[3] = {{.name = "tables/a", .what = LOCK_REMOVE, .expect = LOCK_ANY},
+			{.name = "b", .what = LOCK_REMOVE, .expect = LOCK_ANY},
+			{.name = "old", .what = LOCK_REMOVE, .expect = LOCK_ANY}};
 		int rc;
 
 		assert_int_equal(put(s, "old", "0", LOCK_ANY), 0);
@@ -751,8 +584,8 @@ static void test_full_after_commit(void **state)
 		for (unsigned count = 1; count <= 2; count++) {
 			const struct lock_op ops[2] = {{.name = "a", .contents = slice_str("new"), .expect = 1},
 				{.name = "d/b", .contents = slice_str("new"), .expect = LOCK_ABSENT}};
-			struct lock_op undo[2] = {{.name = "a", .remove = true, .expect = LOCK_ANY},
-				{.name = "d/b", .remove = true, .expect = LOCK_ANY}};
+			struct lock_op undo[2] = {{.name = "a", .what = LOCK_REMOVE, .expect = LOCK_ANY},
+				{.name = "d/b", .what = LOCK_REMOVE, .expect = LOCK_ANY}};
 			struct lock_service *s = opened();
 			struct full f = {.at = at};
 			unsigned tries = 0;
@@ -780,13 +613,10 @@ static void test_full_after_commit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_compare_and_set, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_names, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_multi, setup, teardown),
+		LOCK_CONFORMANCE cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_large_file_stays_readable, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ephemeral_is_in_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_exclusive, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_copy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unreadable_copy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage, setup, teardown),

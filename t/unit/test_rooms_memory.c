@@ -248,6 +248,7 @@ static int work_lock(void *arg)
 {
 	const struct lock_op ops[2] = {{.name = "tables/a", .contents = slice_str("1"), .expect = LOCK_ANY},
 		{.name = "b.tmp", .contents = slice_str("1"), .expect = LOCK_ANY}};
+	const struct lock_op lock = {.name = "master", .ephemeral = true, .contents = slice_str("m")};
 	struct lock_service *s = NULL;
 	struct buf b = {0};
 	unsigned names = 0;
@@ -256,7 +257,7 @@ static int work_lock(void *arg)
 	if (!rc)
 		rc = s->ops->watch(s, "tables/", on_change, NULL);
 	if (!rc)
-		rc = s->ops->acquire(s, "master");
+		rc = lock_multi(s, &lock, 1, NULL);
 	if (!rc)
 		rc = lock_multi(s, ops, 2, NULL);
 	if (!rc)
@@ -266,7 +267,7 @@ static int work_lock(void *arg)
 	if (!rc)
 		rc = s->ops->list(s, "", count_names, &names);
 	if (!rc)
-		assert_int_equal(names, 2);
+		assert_int_equal(names, 3);
 	buf_fini(&b);
 	lock_service_free(s);
 	return rc;

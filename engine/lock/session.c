@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heartbeats, lease and clock of a session.
+ *
+ * The lease is one atomic number, its end.  A heartbeat replaces it by a later
+ * one, lock_session_held replaces an end that has passed by LOST, and neither
+ * replaces LOST.  So if one call finds the lease lost, all later ones do: a server
+ * that has begun to exit does not answer another request.
+ *
+ * A heartbeat is a put that requires the file to exist, whatever its version.  If
+ * the outcome of the last heartbeat is unknown, its version is, too.  If an
+ * operator has removed the file, the heartbeat does not create it again, and the
+ * session is lost.
+ */
+#include "engine/lock/session.h"
+#include "engine/base/msg.h"
+#include "engine/base/task.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOST INT64_MIN
+
+struct lock_session {
+	struct lock_session_options o; /* name and contents point to memory of this struct */
+	_Atomic int64_t end_us;        /* of the lease, on o.boottime; LOST */
+	_Atomic int64_t offset_us;     /* lock_session_clock_offset */
+	struct task_pool *pool;        /* lock_session_run */
+	struct task beat;
+	char *name;
+	struct buf contents;
+};
+
+/* ---- the lease ---- */
+
+/* Makes the lease lost, unless a heartbeat has replaced its end meanwhile.  Returns true if it is lost. */
+static bool lease_lose(struct lock_session *s, int64_t end_us)
+{
+	if (end_us != LOST && !atomic_compare_exchange_strong(&s->end_us, &end_us, LOST))
+		return end_us == LOST;
+	if (end_us != LOST && s->o.lost)
+		s->o.lost(s->o.arg);
+	return true;
+}
+
+bool lock_session_held(struct lock_session *s)
+{
+	int64_t end_us;
+
+	do {
+		end_us = atomic_load_explicit(&s->end_us, memory_order_acquire);
+		if (s->o.boottime(s->o.arg) < end_us)
+			return true;
+	} while (!lease_lose(s, end_us));
+	return false;
+}
+
+/* ---- the clock ---- */
+
+static void clock_compare(struct lock_session *s, int64_t sent_us, int64_t service_us, int64_t answered_us)
+{
+	const int64_t was_us = atomic_load(&s->offset_us);
+	int64_t offset_us = 0;
+
+	/* A clock that was set back between the two readings proves nothing. */
+	if (service_us < sent_us && sent_us <= answered_us)
+		offset_us = service_us - sent_us;
+	else if (service_us > answered_us && sent_us <= answered_us)
+		offset_us = service_us - answered_us;
+	atomic_store(&s->offset_us, offset_us);
+	if (llabs(was_us) <= LOCK_CLOCK_OFF_US && llabs(offset_us) > LOCK_CLOCK_OFF_US)
+		msg_error("the clock is %lld ms %s the clock of the lock service: this server serves nothing until it is right",
+			llabs(offset_us) / 1000, offset_us < 0 ? "ahead of" : "behind");
+	else if (llabs(was_us) > LOCK_CLOCK_OFF_US && llabs(offset_us) <= LOCK_CLOCK_OFF_US)
+		msg_notice("the clock is right again");
+}
+
+int64_t lock_session_clock_offset(const struct lock_session *s)
+{
+	return atomic_load_explicit(&s->offset_us, memory_order_relaxed);
+}
+
+bool lock_session_clock_good(const struct lock_session *s)
+{
+	return llabs(lock_session_clock_offset(s)) <= LOCK_CLOCK_OFF_US;
+}
+
+/* ---- heartbeats ---- */
+
+/* Writes the file.  On 0 *end_us is the end of the lease that this begins. */
+static int file_write(struct lock_session *s, bool create, int64_t *end_us)
+{
+	const struct lock_op op = {.name = s->name,
+		.ephemeral = create,
+		.contents = buf_slice(&s->contents),
+		.expect = create ? LOCK_ABSENT : LOCK_EXISTS};
+	const int64_t sent_boot_us = s->o.boottime(s->o.arg), sent_us = s->o.now(s->o.arg);
+	struct lock_stat stat;
+	int err = lock_multi(s->o.locks, &op, 1, &stat);
+
+	if (err)
+		return err;
+	clock_compare(s, sent_us, stat.mtime_us, s->o.now(s->o.arg));
+	*end_us = sent_boot_us + (int64_t)(s->o.timeout_us / 10 * 6);
+	return 0;
+}
+
+uint64_t lock_session_beat(struct lock_session *s)
+{
+	int64_t was_us = atomic_load(&s->end_us), end_us = 0;
+	int err;
+
+	if (!lock_session_held(s))
+		return s->o.timeout_us;
+	err = file_write(s, false, &end_us);
+	if (err == -ESHUTDOWN || err == -ENOENT) {
+		msg_error("%s: the lock service has ended this session", s->name);
+		while (!lease_lose(s, atomic_load(&s->end_us)))
+			;
+	} else if (err) {
+		msg_warning("%s: no heartbeat: %s", s->name, strerror(-err));
+	} else if (lock_session_held(s)) { /* only this function changes the end to another one than LOST */
+		(void)atomic_compare_exchange_strong(&s->end_us, &was_us, end_us);
+	}
+	(void)lock_session_held(s);
+	return s->o.timeout_us / 8;
+}
+
+static void beat_run(struct task *t)
+{
+	struct lock_session *s = (struct lock_session *)((char *)t - offsetof(struct lock_session, beat));
+
+	task_queue_after(t, lock_session_beat(s));
+}
+
+int lock_session_run(struct lock_session *s)
+{
+	int err = task_pool_new("session", 1, &s->pool);
+
+	if (err)
+		return err;
+	task_init(&s->beat, s->pool, beat_run);
+	task_queue(&s->beat);
+	return 0;
+}
+
+/* ---- begin and end ---- */
+
+static void session_free_memory(struct lock_session *s)
+{
+	buf_fini(&s->contents);
+	free(s->name);
+	free(s);
+}
+
+int lock_session_new(const struct lock_session_options *o, struct lock_session **out)
+{
+	struct lock_session *s = calloc(1, sizeof(*s));
+	int64_t end_us = 0;
+	int err = -ENOMEM;
+
+	if (!s)
+		return err;
+	s->o = *o;
+	if (!s->o.boottime)
+		s->o.boottime = clock_boottime;
+	if (!s->o.now)
+		s->o.now = clock_system;
+	s->name = strdup(o->name);
+	if (s->name && !buf_set(&s->contents, o->contents.p, o->contents.n))
+		err = file_write(s, true, &end_us);
+	if (err) {
+		session_free_memory(s);
+		return err;
+	}
+	atomic_store(&s->end_us, end_us);
+	*out = s;
+	return 0;
+}
+
+void lock_session_free(struct lock_session *s)
+{
+	int err = 0;
+
+	if (!s)
+		return;
+	if (s->pool) {
+		task_cancel(&s->beat);
+		task_pool_free(s->pool);
+	}
+	if (lock_session_held(s))
+		err = lock_remove(s->o.locks, s->name, LOCK_ANY);
+	if (err)
+		msg_warning("%s: not removed; it ends with the session: %s", s->name, strerror(-err));
+	session_free_memory(s);
+}

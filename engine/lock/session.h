@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session of a tablet server or master: its ephemeral file, heartbeats, lease
+ * and clock.
+ *
+ * The server writes its file again every timeout/8 (a heartbeat).  A heartbeat
+ * that the service has accepted extends the lease to the time at which it was
+ * sent plus 0.6 x timeout, on CLOCK_BOOTTIME.  The service removes the file no
+ * earlier than the timeout after it received the last heartbeat.  So the lease
+ * ends before another server can be told that this one is dead.  A lease that has
+ * ended stays lost, even if the service still has the session: the server must
+ * exit.
+ *
+ * The service's time stamp of a heartbeat is the cluster's common clock.  It lies
+ * between the sending and the answer, so the two readings of this server's clock
+ * then bound its offset.  A server whose clock is certainly more than
+ * LOCK_CLOCK_OFF_US off must not serve.
+ *
+ * Threads: any.  One thread at a time calls lock_session_beat.
+ */
+#ifndef TFS_LOCK_SESSION_H
+#define TFS_LOCK_SESSION_H
+
+#include "engine/base/clock.h"
+#include "engine/lock/lock.h"
+
+#define LOCK_CLOCK_OFF_US INT64_C(2000000)
+
+struct lock_session_options {
+	struct lock_service *locks; /* one session of the service; borrowed until lock_session_free */
+	const char *name;           /* of the ephemeral file, which must not exist: "servers/N" */
+	struct slice contents;      /* of the file: the server's address */
+	uint64_t timeout_us;        /* after which the service ends the session */
+	/*
+	 * Called once, by the thread that finds the lease or the session lost:
+	 * lock_session_beat or lock_session_held.  It must only set or queue
+	 * something.
+	 */
+	void (*lost)(void *arg);
+	clock_source *boottime; /* NULL: clock_boottime */
+	clock_source *now;      /* this server's clock; NULL: clock_system */
+	void *arg;              /* of the three functions */
+};
+struct lock_session;
+/* Creates the file and begins the lease.  Copies name and contents. */
+int lock_session_new(const struct lock_session_options *o, struct lock_session **out) TFS_MUST;
+/* Begins to send heartbeats from a thread of its own.  A simulation calls lock_session_beat instead. */
+int lock_session_run(struct lock_session *s) TFS_MUST;
+/* Sends a heartbeat.  Returns the time in us after which to send the next one. */
+uint64_t lock_session_beat(struct lock_session *s);
+/* Returns true while the lease lasts.  Acquires no lock.  Call it after a commit is durable and before it or a read is answered. */
+bool lock_session_held(struct lock_session *s);
+/* Returns true unless the last heartbeat has shown that the clock is too far off.  Acquires no lock. */
+bool lock_session_clock_good(const struct lock_session *s);
+/* The common clock minus this server's, as far as the last heartbeat proves it; 0 if they may be equal. */
+int64_t lock_session_clock_offset(const struct lock_session *s);
+/* Stops the heartbeats.  Removes the file, if the session is held.  NULL is allowed. */
+void lock_session_free(struct lock_session *s);
+
+#endif

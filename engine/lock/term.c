@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Terms of masters.  The check of the term is the first operation of each
+ * multi-operation, so its error is reported before that of a wrong version of
+ * another file.
+ *
+ * Rejected: the master checks that "master" still exists.  The next master has
+ * created it again, and its version is 1 again.
+ */
+#include "engine/lock/term.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MASTER "master"
+#define TERM "term"
+
+/* Reads the last term.  No file: *number is 0 and *version LOCK_ABSENT. */
+static int term_read(struct lock_service *locks, uint64_t *number, uint64_t *version)
+{
+	struct buf b = {0};
+	int err = lock_get(locks, TERM, &b, version);
+
+	if (err == -ENOENT) {
+		*number = 0;
+		*version = LOCK_ABSENT;
+		err = 0;
+	} else if (!err && b.n != 8) {
+		err = -EBADMSG;
+	} else if (!err) {
+		*number = load_be64(b.p);
+	}
+	buf_fini(&b);
+	return err;
+}
+
+int lock_term_begin(struct lock_service *locks, struct slice contents, struct lock_term *t)
+{
+	uint64_t number, version;
+	uint8_t bytes[8];
+	int err;
+
+	do {
+		struct lock_stat stats[2];
+		struct lock_op ops[2] = {
+			{.name = MASTER, .ephemeral = true, .contents = contents, .expect = LOCK_ABSENT},
+			{.name = TERM, .contents = slice_of(bytes, sizeof(bytes))},
+		};
+
+		err = lock_sync(locks);
+		if (!err)
+			err = term_read(locks, &number, &version);
+		if (err)
+			return err;
+		put_be64(bytes, number + 1);
+		ops[1].expect = version;
+		err = lock_multi(locks, ops, 2, stats);
+		if (!err)
+			*t = (struct lock_term){locks, number + 1, stats[1].version};
+		if (err == -EEXIST && lock_get(locks, MASTER, NULL, NULL) != -ENOENT)
+			return -EBUSY;
+		/* Otherwise another session was elected between the two calls, and may have ended again. */
+	} while (err == -EEXIST || err == -ESTALE);
+	return err;
+}
+
+/* Returns the error of a multi-operation, or -ESHUTDOWN if its cause is that the term has ended. */
+static int term_error(const struct lock_term *t, int err)
+{
+	uint64_t version;
+	int read;
+
+	if (err != -ESTALE)
+		return err;
+	read = lock_get(t->locks, TERM, NULL, &version);
+	return read ? read : version == t->version ? err : -ESHUTDOWN;
+}
+
+int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
+{
+	struct lock_op all[LOCK_OPS_MAX] = {{.name = TERM, .what = LOCK_CHECK, .expect = t->version}};
+	struct lock_stat got[LOCK_OPS_MAX];
+	int err;
+
+	if (count == 0 || count >= LOCK_OPS_MAX)
+		return -EINVAL;
+	memcpy(all + 1, ops, count * sizeof(*ops));
+	err = term_error(t, lock_multi(t->locks, all, count + 1, got));
+	if (!err && stats)
+		memcpy(stats, got + 1, count * sizeof(*stats));
+	return err;
+}
+
+int lock_term_put(const struct lock_term *t, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
+{
+	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
+	struct lock_stat stat;
+	int err = lock_term_multi(t, &op, 1, &stat);
+
+	if (!err && version)
+		*version = stat.version;
+	return err;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The election of a master, and the terms of masters.
+ *
+ * The master is the session that has created the ephemeral file "master".  The
+ * same multi-operation raises "term" (u64), which is never removed, so that its
+ * version identifies the term.  A master checks this version in each of its
+ * multi-operations: a master that was paused, and was replaced meanwhile, changes
+ * nothing any more.
+ *
+ * Threads: any, after lock_term_begin.
+ */
+#ifndef TFS_LOCK_TERM_H
+#define TFS_LOCK_TERM_H
+
+#include "engine/lock/lock.h"
+
+struct lock_term {
+	struct lock_service *locks; /* borrowed */
+	uint64_t number;            /* from 1; each master has a greater one than those before it */
+	uint64_t version;           /* of "term" */
+};
+/*
+ * Makes this session the master; contents: of the file "master".  -EBUSY: another
+ * session is the master; a watch of "master" reports its end.  The term ends with
+ * the session, or when the session removes "master".
+ */
+int lock_term_begin(struct lock_service *locks, struct slice contents, struct lock_term *t) TFS_MUST;
+/* As lock_multi, with one more operation that checks the term.  -ESHUTDOWN: the term has ended; nothing was changed.  At most LOCK_OPS_MAX - 1 operations. */
+int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count, struct lock_stat *stats) TFS_MUST;
+/* As lock_put, with this check. */
+int lock_term_put(const struct lock_term *t, const char *name, struct slice contents, uint64_t expect, uint64_t *version) TFS_MUST;
+
+#endif
