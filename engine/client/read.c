@@ -33,6 +33,39 @@ int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 	return tfs_read(t, row, family, qualifier, ts, 0, NULL, 0, &got, info);
 }
 
+/*
+ * Reads the rest of a value of which a server elsewhere returned the first bytes
+ * only.  first: the answer with those; *got: their number.  Returns 0, 1 if
+ * another write has replaced the value meanwhile, or -errno.
+ */
+static int read_rest(struct tfs_table *t, struct ts_request *q, const char *family, const struct ts_answer *first, size_t *got)
+{
+	const struct ts_request whole = *q;
+	uint64_t size = first->size > whole.offset ? first->size - whole.offset : 0;
+	int err = 0;
+
+	if (size > whole.length)
+		size = whole.length;
+	while (!err && *got < size) {
+		struct ts_answer a = {0};
+
+		q->ts = (struct op_time){.us = first->ts};
+		q->offset = whole.offset + *got;
+		q->into = (uint8_t *)whole.into + *got;
+		q->length = size - *got;
+		err = call_with_family(t, q, family, &a);
+		if (err == -ENOENT || (!err && (a.commit_us != first->commit_us || a.size != first->size)))
+			err = 1;
+		else if (!err && !a.got)
+			err = -EBADMSG;
+		if (!err)
+			*got += a.got;
+		ts_answer_fini(&a);
+	}
+	*q = whole;
+	return err;
+}
+
 int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
 	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
 {
@@ -45,15 +78,25 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 		.into = p,
 		.length = n < TFS_VALUE_MAX ? n : TFS_VALUE_MAX, /* the longest value */
 	};
-	struct ts_answer a = {0};
-	int err = family ? call_with_family(t, &q, family, &a) : -EINVAL;
+	int err;
 
-	if (!err) {
-		*got = a.got;
-		if (info)
-			*info = (struct tfs_info){a.ts, a.size, a.expires_us, a.commit_us};
-	}
-	ts_answer_fini(&a);
+	if (!family)
+		return -EINVAL;
+	do {
+		struct ts_answer a = {0};
+		size_t done;
+
+		err = call_with_family(t, &q, family, &a);
+		done = a.got;
+		if (!err)
+			err = read_rest(t, &q, family, &a, &done);
+		if (!err) {
+			*got = done;
+			if (info)
+				*info = (struct tfs_info){a.ts, a.size, a.expires_us, a.commit_us};
+		}
+		ts_answer_fini(&a);
+	} while (err > 0);
 	return err;
 }
 

@@ -30,7 +30,7 @@
 
 enum ts_method {
 	TS_MUTATE = 1,  /* row, ops, token, sync -> results */
-	TS_READ,        /* row, family, qualifier, ts, offset, length -> info, bytes in `into` */
+	TS_READ,        /* row, family, qualifier, ts, offset, length -> info, and as many bytes as there are, or the first ones */
 	TS_EXISTS,      /* row, family (0: any) -> exists */
 	TS_SCAN_OPEN,   /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
 	TS_SCAN_NEXT,   /* scan -> batch */
@@ -133,6 +133,7 @@ struct ts_row {
 	TS_ROW(WIRE_MEMBER)
 };
 #define TS_ROWS_MAX 65536u
+#define TS_READ_BYTES_MAX ((size_t)1 << 20) /* a server elsewhere returns no more of a value at once */
 
 #define TS_REQUEST(F)                                                                                                              \
 	/* The envelope of each request: these, token, user, and the version of the protocol (wire.h). */                          \
@@ -168,7 +169,7 @@ struct ts_row {
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
-	void *into; /* READ: the caller's memory for `length` bytes */
+	void *into; /* READ: the caller's memory for `length` bytes; NULL: decoded by a server */
 };
 
 #define TS_TABLET(F)                                                                                                               \
@@ -216,7 +217,8 @@ struct ts_answer {
 	struct op_result *results; /* MUTATE: the caller's array of op_count, or NULL */
 	/* MUTATE_ROWS, LOAD, UNLOAD, FILES: the caller's array of row_count, tablet_count or file_count: 0 or -errno, -EREMCHG: not served here */
 	int *row_errs;
-	size_t got; /* READ: bytes in q->into */
+	size_t got;         /* READ: bytes in q->into */
+	struct slice bytes; /* READ without q->into: at most TS_READ_BYTES_MAX */
 	struct scan_batch batch;
 	struct ts_assigned *tablets; /* LIST */
 	uint32_t tablet_count;
@@ -225,7 +227,7 @@ struct ts_answer {
 	uint32_t file_count;
 	uint64_t *logs; /* FILES: incarnations */
 	uint32_t log_count;
-	struct arena arena; /* of tablet_end, tablet, tablets, why, files, logs */
+	struct arena arena; /* of bytes, tablet_end, tablet, tablets, why, files, logs */
 };
 void ts_answer_fini(struct ts_answer *a);
 
@@ -253,8 +255,7 @@ struct tablet_servers {
 
 /* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for malformed input. */
 int ts_request_pack(const struct ts_request *q, struct buf *out) TFS_MUST;
-int ts_request_unpack(
-	struct slice in, struct arena *arena, struct ts_request *q) TFS_MUST; /* q->into of TS_READ: from the arena, zeroed */
+int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q) TFS_MUST;
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out) TFS_MUST;
 int ts_answer_unpack(
 	struct slice in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */

@@ -165,10 +165,6 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	struct ts_request x = {0};
 	int err = wire_unpack_request(in, ts_request_wire(), arena, &x);
 
-	if (!err && x.length && x.method == TS_READ) { /* memory for reads only */
-		x.into = wire_zalloc(arena, x.length);
-		err = x.into ? 0 : -ENOMEM;
-	}
 	if (!err)
 		*q = x;
 	return err;
@@ -239,7 +235,7 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 	if (err || a->err)
 		return err;
 	if (q->method == TS_READ && a->got)
-		p.bytes = slice_of(q->into, a->got);
+		p.bytes = q->into ? slice_of(q->into, a->got) : a->bytes;
 	if (q->method == TS_MUTATE && a->results) {
 		p.results = a->results;
 		p.result_count = q->op_count;

@@ -187,7 +187,14 @@ static int serve_read(struct server *s, struct served_tablet *served, const stru
 	if (err)
 		return err;
 	traffic_tablet_read(served);
-	err = tablet_read(served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
+	if (q->into || !q->length) {
+		err = tablet_read(
+			served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
+	} else {
+		err = tablet_read_most(served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset,
+			q->length < TS_READ_BYTES_MAX ? q->length : TS_READ_BYTES_MAX, &a->arena, &a->bytes, &info);
+		a->got = a->bytes.n;
+	}
 	a->ts = info.ts;
 	a->expires_us = info.expires_us;
 	a->commit_us = info.commit_us;

@@ -249,6 +249,9 @@ struct cell_info {
  */
 int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
 	void *p, size_t n, size_t *got, struct cell_info *info) TFS_MUST;
+/* The same, into memory from the arena: as many bytes as there are, at most `most`. */
+int tablet_read_most(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts,
+	uint64_t offset, size_t most, struct arena *arena, struct slice *bytes, struct cell_info *info) TFS_MUST;
 /* family 0: any family.  Sets *exists to true also if an unreadable block may contain the row. */
 int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists) TFS_MUST;
 

@@ -122,8 +122,9 @@ static int read_version(struct colread *c, const struct gc_rule *rule, int64_t n
 	return -ENOENT;
 }
 
-int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
-	void *p, size_t n, size_t *got, struct cell_info *info)
+/* p NULL: the bytes are read into memory from the arena. */
+static int read_cell(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts,
+	uint64_t offset, uint8_t *p, size_t n, struct arena *arena, struct slice *bytes, struct cell_info *info)
 {
 	const struct store_family *f;
 	const struct gc_rule *rule;
@@ -150,13 +151,17 @@ int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slic
 		err = read_version(&c, rule, now, ts.us, &ver);
 	else if ((err = read_newest(t, &snap, row, &c, &ver)) >= 0)
 		err = err && !gc_hides(rule, 0, ver.ts, now) ? 0 : -ENOENT;
+	if (!err && !p) {
+		n = offset >= ver.size ? 0 : ver.size - offset < n ? ver.size - offset : n;
+		if (n && !(p = arena_alloc(arena, n)))
+			err = -ENOMEM;
+	}
 	if (!err && n)
 		err = colread_bytes(&c, &ver, offset, p, n, &done);
 	colread_close(&c);
 	if (err)
 		goto out;
-	if (got)
-		*got = done;
+	*bytes = slice_of(p, done);
 	if (info)
 		*info = (struct cell_info){
 			ver.ts, t->frozen ? INT64_MAX : gc_expires(rule, ver.index, ver.ts), ver.size, ver.commit_us};
@@ -164,6 +169,23 @@ out:
 	snap_put(&snap);
 	tablet_leave(t);
 	return err;
+}
+
+int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
+	void *p, size_t n, size_t *got, struct cell_info *info)
+{
+	struct slice bytes;
+	int err = read_cell(t, row, family, qualifier, ts, offset, p, p ? n : 0, NULL, &bytes, info);
+
+	if (!err && got)
+		*got = bytes.n;
+	return err;
+}
+
+int tablet_read_most(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts,
+	uint64_t offset, size_t most, struct arena *arena, struct slice *bytes, struct cell_info *info)
+{
+	return read_cell(t, row, family, qualifier, ts, offset, NULL, most, arena, bytes, info);
 }
 
 /* Sets *exists if the row has cells in one of these families (NULL: in any). */

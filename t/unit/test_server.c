@@ -443,6 +443,104 @@ static int count_tablet(void *arg, const struct tfs_tablet *tablet)
 	return 0;
 }
 
+/* ---- reads in pieces ---- */
+
+enum { LARGE = 5 << 19 }; /* two and a half pieces */
+struct pieces {
+	struct tablet_service service; /* first */
+	struct tablet_service *real;
+	struct tfs_table *table;
+	unsigned reads;
+	int64_t put_at; /* after the first piece, a value of the byte 'b' is written at this time; 0: none is */
+};
+
+static void put_large(struct tfs_table *t, int64_t ts, char byte, size_t n)
+{
+	char *value = malloc(n);
+
+	assert_non_null(value);
+	memset(value, byte, n);
+	assert_int_equal(store_put(t, TFS_S("large"), "f", TFS_S("q"), tfs_at(ts), tfs_bytes_of(value, n), 0), 0);
+	free(value);
+}
+
+static int pieces_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	struct pieces *p = (struct pieces *)service;
+	int err = ts_call(p->real, q, a);
+
+	if (q->method == TS_READ && p->reads++ == 0 && p->put_at)
+		put_large(p->table, p->put_at, 'b', LARGE - 1);
+	return err;
+}
+
+/* A server elsewhere returns a large value in pieces, which are of one value. */
+static void large_reads(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = pieces_call};
+	struct ts_request q = {.method = TS_READ, .row = slice_str("large"), .qualifier = slice_str("q"), .ts = {.newest = true}};
+	struct ts_request known;
+	char *value = malloc(LARGE + 1);
+	struct arena arena = {0};
+	struct pieces p;
+	struct tfs_info info;
+	struct buf b = {0}, answer = {0};
+	struct ts_answer a = {0};
+	size_t got;
+
+	assert_non_null(value);
+	open_store();
+	p = (struct pieces){.service = {.ops = &ops}, .table = make_table("t")};
+	p.real = ts_round_trip_new(server_service(hooks.server));
+	assert_non_null(p.real);
+	q.table = schema_public(table_schema(p.table))->tablets_id;
+	q.family = tfs_schema_family(schema_public(table_schema(p.table)), "f")->id;
+	put_large(p.table, 1, 'a', LARGE);
+	p.table->store->o.tablets = &p.service;
+	/* 0: nothing is written meanwhile; 1: the same version; 2: a newer version. */
+	for (int64_t at = 0; at < 3; at++) {
+		p.reads = 0;
+		p.put_at = at;
+		assert_int_equal(tfs_read(p.table, TFS_S("large"), "f", TFS_S("q"), TFS_AUTO, 0, value, LARGE + 1, &got, &info), 0);
+		assert_int_equal(p.reads, at == 1 ? 5 : 3);
+		assert_int_equal(got, at == 0 ? LARGE : LARGE - 1);
+		assert_int_equal(info.size, got);
+		assert_int_equal(info.ts, 1);
+		for (size_t i = 0; i < got; i++)
+			assert_int_equal(value[i], at == 0 ? 'a' : 'b');
+	}
+	/* From an offset, to the end and past it; and less than there is. */
+	p.reads = p.put_at = 0;
+	assert_int_equal(tfs_read(p.table, TFS_S("large"), "f", TFS_S("q"), tfs_at(1), LARGE / 2, value, LARGE, &got, &info), 0);
+	assert_int_equal(got, LARGE - 1 - LARGE / 2);
+	assert_int_equal(p.reads, 2);
+	assert_int_equal(tfs_read(p.table, TFS_S("large"), "f", TFS_S("q"), tfs_at(1), LARGE, value, LARGE, &got, &info), 0);
+	assert_int_equal(got, 0);
+	assert_int_equal(
+		tfs_read(p.table, TFS_S("large"), "f", TFS_S("q"), tfs_at(1), 1, value, TS_READ_BYTES_MAX + 1, &got, &info), 0);
+	assert_int_equal(got, TS_READ_BYTES_MAX + 1);
+	/* A request for more than there is takes no more memory than that. */
+	q.ts = (struct op_time){.us = 1};
+	q.offset = LARGE - 11;
+	q.length = 64 << 20;
+	assert_int_equal(ts_request_pack(&q, &b), 0);
+	assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &known), 0);
+	assert_int_equal(ts_call(server_service(hooks.server), &known, &a), 0);
+	assert_int_equal(a.got, 10);
+	assert_true(a.arena.used_bytes + arena.used_bytes < 65536);
+	assert_int_equal(ts_answer_pack(&known, &a, &answer), 0);
+	assert_true(answer.n < 100);
+	p.table->store->o.tablets = route_service(p.table->store->o.router);
+	tfs_table_close(p.table);
+	close_store(true);
+	ts_answer_fini(&a);
+	arena_fini(&arena);
+	buf_fini(&b);
+	buf_fini(&answer);
+	free(p.real);
+	free(value);
+}
+
 /* An iteration over a table's tablets asks again where one is missing, but not for ever. */
 static void hole_in_tablets(void **state)
 {
@@ -476,6 +574,7 @@ int main(void)
 		T(errors_of_services),
 		T(requests_of_nothing),
 		T(close_over_recovery),
+		T(large_reads),
 		T(hole_in_tablets),
 	};
 
