@@ -33,10 +33,10 @@ enum probe_kind { PROBE_OTHER, PROBE_GLUSTERFS, PROBE_NFS, PROBE_KINDS };
 
 struct probe {
 	const char *dir[2]; /* two mounts of one directory, or the same path twice */
-	/* The probe ends after so many rounds, or so much time, but not before one round.  0: 200, and 10 s. */
+	/* The probe ends after so many rounds, or so much time, but not before one round.  0: 200, and 8 s. */
 	unsigned rounds;
 	uint64_t most_us;
-	bool (*stop)(void *arg); /* called between rounds; true ends the probe.  NULL: none */
+	bool (*stop)(void *arg); /* called between tries; true ends the probe.  NULL: none */
 	void (*round)(void *arg, unsigned done, unsigned rounds, uint64_t bytes_written); /* called after each round; may be NULL */
 	void *arg;
 
@@ -45,7 +45,7 @@ struct probe {
 	unsigned done;        /* rounds */
 	unsigned tries[PROBE_PROPERTIES], wrong[PROBE_PROPERTIES];
 	char first[PROBE_PROPERTIES][512]; /* the first wrong answer */
-	char failed[512];                  /* if probe_run fails: the path, or a reason */
+	char failed[512];                  /* if probe_run fails: the path */
 };
 
 /*

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += tabletctl
 tabletctl_SOURCES = %D%/tool.h %D%/main.c %D%/message.c %D%/offline.h %D%/offline_lock.c %D%/offline_meta.c %D%/offline_tablet.c \
-	%D%/sst_count.h %D%/sst_count.c %D%/check.h %D%/check.c %D%/check_sst.c %D%/check_log.c \
+	%D%/sst_count.h %D%/check.h %D%/check.c %D%/check_sst.c %D%/check_log.c \
 	%D%/repair.h %D%/repair.c %D%/repair_lock.c %D%/repair_meta.c %D%/repair_write.c %D%/repair_sst.c \
 	%D%/repair_log.c %D%/repair_schema.c %D%/dump.c %D%/row.c %D%/scan.c %D%/bench.c \
-	%D%/progress.c %D%/progress.h %D%/scan.h %D%/transfer.c %D%/transfer.h %D%/import.c %D%/export.c %D%/ctl.c %D%/complete.c
+	%D%/progress.c %D%/progress.h %D%/scan.h %D%/transfer.c %D%/transfer.h %D%/import.c %D%/export.c %D%/ctl.c %D%/complete.c %D%/probe.c
 # Made with the C++ compiler: LevelDB is below.
 nodist_EXTRA_tabletctl_SOURCES = %D%/dummy_program.cc
 tabletctl_LDADD = libbulk.la libengine.la -lleveldb $(TFS_LDFLAGS)

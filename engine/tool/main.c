@@ -8,7 +8,7 @@
 
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
 	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
-	&compact_command, &ctl_command, &status_command, &bench_command, &complete_command, NULL};
+	&compact_command, &ctl_command, &status_command, &bench_command, &probe_command, &complete_command, NULL};
 #define COMMANDS (sizeof(commands) / sizeof(*commands) - 1)
 
 static void print_usage(void)
@@ -23,10 +23,10 @@ static void print_usage(void)
 	     "  tabletctl -h, --help       this text\n"
 	     "  tabletctl -V, --version    the version\n"
 	     "\n"
-	     "Exit status: 0 success, or clean; 1 damage was found, a check failed, or import\n"
-	     "refused a line; 2 bad usage, or the data directory is in use or is not one, or\n"
-	     "an I/O error; 3 any other error of a command on a mounted table; 128 and the\n"
-	     "number of a signal that interrupted it, 130 for ^C.");
+	     "Exit status: 0 success, or clean; 1 damage was found, a check failed, storage is\n"
+	     "not safe, or import refused a line; 2 bad usage, or the data directory is in use\n"
+	     "or is not one, or an I/O error; 3 any other error of a command on a mounted\n"
+	     "table; 128 and the number of a signal that interrupted it, 130 for ^C.");
 }
 
 static const struct command *command_named(const char *name)

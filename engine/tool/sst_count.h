@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of an SSTable's keys, made as a compaction makes the file's properties. */
+/* Counts of an SSTable's keys, made as a compaction makes the file's properties (check_sst.c). */
 #ifndef TFS_TOOL_SST_COUNT_H
 #define TFS_TOOL_SST_COUNT_H
 
