@@ -64,6 +64,7 @@ struct op_result {
 struct op_token {
 	uint64_t client, number, lowest_unanswered;
 };
+#define CLIENT_TIME_US (60 * INT64_C(1000000)) /* the longest time for which a client repeats a mutation */
 
 enum scan_what {
 	SCAN_CELLS,

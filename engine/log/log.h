@@ -43,8 +43,9 @@ struct log_record {
 	uint32_t table;
 	struct slice row_from, row_to; /* the rows it touches, both inclusive; one row: equal */
 	struct op_token token;
-	uint64_t seq;       /* first sequence number of its cells */
-	struct slice batch; /* opaque here (engine/cell/batch_format.h) */
+	struct slice result; /* of a mutation with a client: opaque here (engine/tablet/tokens_format.h) */
+	uint64_t seq;        /* first sequence number of its cells */
+	struct slice batch;  /* opaque here (engine/cell/batch_format.h) */
 };
 struct log_options {
 	const char *dir; /* exists */

@@ -99,12 +99,14 @@ bool log_body_bytes(const struct log_record *r, uint32_t *bytes)
 	const size_t max = LOG_MAX_BODY_BYTES;
 	size_t n;
 
-	if (r->row_from.n > max || r->row_to.n > max || r->batch.n > max)
+	if (r->row_from.n > max || r->row_to.n > max || r->batch.n > max || r->result.n > max)
 		return false;
 	n = varint_bytes(r->token.client) + varint_bytes(r->token.number) + varint_bytes(r->token.lowest_unanswered) +
 		varint_bytes(r->seq) + varint_bytes(r->row_from.n) + r->row_from.n + 1 + r->batch.n;
 	if (!one_row(r))
 		n += varint_bytes(r->row_to.n) + r->row_to.n;
+	if (r->token.client)
+		n += varint_bytes(r->result.n) + r->result.n;
 	if (n > max)
 		return false;
 	*bytes = (uint32_t)n;
@@ -120,6 +122,10 @@ uint32_t log_body_encode(uint8_t *p, uint32_t bytes, const struct log_record *r)
 	q = put_varint(q, r->token.client);
 	q = put_varint(q, r->token.number);
 	q = put_varint(q, r->token.lowest_unanswered);
+	if (r->token.client) {
+		q = put_varint(q, r->result.n);
+		q = put_bytes(q, r->result);
+	}
 	q = put_varint(q, r->seq);
 	q = put_varint(q, r->row_from.n);
 	q = put_bytes(q, r->row_from);
@@ -208,6 +214,8 @@ bool log_body_decode(const struct log_frame *f, struct slice body, struct log_re
 	get_varint(&in, &d.token.client);
 	get_varint(&in, &d.token.number);
 	get_varint(&in, &d.token.lowest_unanswered);
+	if (d.token.client)
+		get_lstr(&in, &d.result);
 	get_varint(&in, &d.seq);
 	get_lstr(&in, &d.row_from);
 	get_u8(&in, &one);

@@ -116,7 +116,7 @@ static struct slice stretch_put(uint8_t **p, struct slice from)
 int log_stretch_add(struct log_stretch *s, const struct log_record *r)
 {
 	bool one = slice_eq(r->row_from, r->row_to);
-	size_t n = sizeof *r + r->row_from.n + (one ? 0 : r->row_to.n) + r->batch.n;
+	size_t n = sizeof *r + r->row_from.n + (one ? 0 : r->row_to.n) + r->result.n + r->batch.n;
 	struct log_record *copy;
 	uint8_t *p;
 	int err;
@@ -132,6 +132,7 @@ int log_stretch_add(struct log_stretch *s, const struct log_record *r)
 	*copy = *r;
 	copy->row_from = stretch_put(&p, r->row_from);
 	copy->row_to = one ? copy->row_from : stretch_put(&p, r->row_to);
+	copy->result = stretch_put(&p, r->result);
 	copy->batch = stretch_put(&p, r->batch);
 	s->used += n;
 	s->v[s->count++] = copy;

@@ -42,12 +42,6 @@ bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct sl
 /* The root tablet's end: just above METADATA's own rows. */
 int meta_root_end(struct buf *out) TFS_MUST;
 
-/* The result of a client's mutation, stored for as long as the client may repeat it. */
-struct meta_token {
-	uint64_t client, number;
-	struct buf result; /* owned */
-};
-
 /* A decoded METADATA row.  {0} is empty; meta_tablet_fini frees. */
 struct meta_tablet {
 	uint32_t table;
@@ -59,7 +53,7 @@ struct meta_tablet {
 	unsigned file_count;
 	struct redo_point *redo;
 	unsigned redo_count;
-	struct meta_token *tokens; /* by client, then number */
+	struct tablet_token *tokens; /* by client, then number */
 	unsigned token_count;
 	struct meta_tablet
 		*merge;   /* owned, or NULL: the tablet below, which is part of this one as soon as its own row is deleted */

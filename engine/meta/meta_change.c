@@ -43,6 +43,13 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 		next.redo_count = 0;
 	for (unsigned i = 0; e->set_redo && i < e->redo_count && !err; i++)
 		err = meta_redo_add(&next, e->redo[i], true);
+	if (e->set_tokens) {
+		tablet_tokens_free(next.tokens, next.token_count);
+		next.tokens = NULL;
+		next.token_count = 0;
+	}
+	for (unsigned i = 0; e->set_tokens && i < e->token_count && !err; i++)
+		err = meta_token_add(&next, e->tokens[i].client, e->tokens[i].number, buf_slice(&e->tokens[i].result));
 	if (err) {
 		meta_tablet_fini(&next);
 		return err;

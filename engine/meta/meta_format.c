@@ -86,11 +86,10 @@ int meta_bytes_decode(struct slice in, struct slice *v)
 
 /* ---- tokens ---- */
 
-static int encode_tokens(const struct meta_tablet *m, struct buf *out)
+static int encode_tokens(const struct tablet_token *v, unsigned count, struct buf *out)
 {
-	for (unsigned i = 0; i < m->token_count; i++)
-		if (buf_be64(out, m->tokens[i].client) || buf_be64(out, m->tokens[i].number) ||
-			buf_lstr(out, buf_slice(&m->tokens[i].result)))
+	for (unsigned i = 0; i < count; i++)
+		if (buf_be64(out, v[i].client) || buf_be64(out, v[i].number) || buf_lstr(out, buf_slice(&v[i].result)))
 			return -ENOMEM;
 	return 0;
 }
@@ -113,9 +112,9 @@ static int decode_tokens(struct reader r, struct meta_tablet *m)
 	return err;
 }
 
-int meta_tokens_encode(const struct meta_tablet *m, struct buf *out)
+int meta_tokens_encode(const struct tablet_token *v, unsigned count, struct buf *out)
 {
-	return buf_u8(out, FORMAT) ? -ENOMEM : encode_tokens(m, out);
+	return buf_u8(out, FORMAT) ? -ENOMEM : encode_tokens(v, count, out);
 }
 
 int meta_tokens_decode(struct slice in, struct meta_tablet *m)
@@ -272,7 +271,7 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 	for (unsigned i = 0; i < m->redo_count; i++)
 		if ((err = buf_be64(out, m->redo[i].incarnation)) || (err = buf_be64(out, m->redo[i].lsn)))
 			goto fail;
-	err = encode_tokens(m, &tokens);
+	err = encode_tokens(m->tokens, m->token_count, &tokens);
 	if (!err)
 		err = buf_lstr(out, buf_slice(&tokens));
 	if (!err)

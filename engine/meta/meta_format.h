@@ -54,7 +54,7 @@ int meta_u64_encode(uint64_t v, struct buf *out) TFS_MUST;
 int meta_u64_decode(struct slice in, uint64_t *v) TFS_MUST;
 int meta_server_encode(uint64_t server, uint64_t assignment, struct buf *out) TFS_MUST;
 int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment) TFS_MUST;
-int meta_tokens_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST; /* m has at least one token */
+int meta_tokens_encode(const struct tablet_token *v, unsigned count, struct buf *out) TFS_MUST; /* count is at least 1 */
 /* Adds the tokens to m's.  After an error some may have been added. */
 int meta_tokens_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
 int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;

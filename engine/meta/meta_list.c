@@ -11,9 +11,7 @@ void meta_tablet_fini(struct meta_tablet *m)
 		tablet_file_fini(&m->files[i]);
 	free(m->files);
 	free(m->redo);
-	for (unsigned i = 0; i < m->token_count; i++)
-		buf_fini(&m->tokens[i].result);
-	free(m->tokens);
+	tablet_tokens_free(m->tokens, m->token_count);
 	buf_fini(&m->begin);
 	buf_fini(&m->end);
 	if (m->merge) {
@@ -89,7 +87,7 @@ int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace)
 
 int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct slice result)
 {
-	struct meta_token t = {.client = client, .number = number};
+	struct tablet_token t = {.client = client, .number = number};
 	unsigned i = m->token_count;
 
 	while (i && (m->tokens[i - 1].client > client || (m->tokens[i - 1].client == client && m->tokens[i - 1].number > number)))

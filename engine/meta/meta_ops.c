@@ -123,6 +123,12 @@ static void write_redo(struct writer *w, const struct redo_point *p)
 	write_column(w, META_REDO, slice_of(key, sizeof key), meta_u64_encode(p->lsn, &w->value));
 }
 
+static void write_tokens(struct writer *w, const struct tablet_token *v, unsigned count)
+{
+	if (count)
+		write_column(w, META_TABLET, column_name(C_TOKENS), meta_tokens_encode(v, count, &w->value));
+}
+
 /* All columns except server and merge. */
 static void write_all(struct writer *w, const struct meta_tablet *m)
 {
@@ -130,8 +136,7 @@ static void write_all(struct writer *w, const struct meta_tablet *m)
 	write_u64(w, C_SEQ, m->seq_mark);
 	write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
 	write_u64(w, C_MAJOR, (uint64_t)m->major_us);
-	if (m->token_count)
-		write_column(w, META_TABLET, column_name(C_TOKENS), meta_tokens_encode(m, &w->value));
+	write_tokens(w, m->tokens, m->token_count);
 	for (unsigned i = 0; i < m->file_count; i++)
 		write_file(w, &m->files[i]);
 	for (unsigned i = 0; i < m->redo_count; i++)
@@ -237,6 +242,10 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 	edit_files(&w, old, e);
 	if (e->set_redo)
 		edit_redo(&w, old, e);
+	if (e->set_tokens && !e->token_count)
+		delete_column(&w, META_TABLET, column_name(C_TOKENS));
+	else if (e->set_tokens)
+		write_tokens(&w, e->tokens, e->token_count);
 	if (e->seq_mark)
 		write_u64(&w, C_SEQ, e->seq_mark);
 	if (e->major_us)

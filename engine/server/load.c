@@ -56,6 +56,8 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 		.file_count = row->file_count,
 		.redo = row->redo,
 		.redo_count = row->redo_count,
+		.tokens = row->tokens,
+		.token_count = row->token_count,
 		.seq_mark = row->seq_mark,
 		.major_us = row->major_us,
 		.rank_edit = (int)ranks[kind],

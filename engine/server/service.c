@@ -70,7 +70,8 @@ static enum disk_use disk_use_of(const struct served_tablet *served, const struc
 	return served->kind != KIND_USER ? DISK_METADATA : ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
 }
 
-static int mutate_with_space(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
+static int mutate_with_space(
+	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct op_result *results)
 {
 	const enum disk_use use = disk_use_of(served, q);
 	unsigned tries = 0;
@@ -79,7 +80,7 @@ static int mutate_with_space(struct server *s, struct served_tablet *served, con
 	if (err)
 		return err;
 	do
-		err = tablet_mutate(served->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
+		err = tablet_mutate(served->tablet, q->row, q->ops, q->op_count, token, q->sync || s->sync, results);
 	while (is_no_space(err) && space_retry(s, use, tries++));
 	return err;
 }
@@ -93,15 +94,39 @@ static uint32_t failed_op(const struct op_result *results, uint32_t count)
 	return 0;
 }
 
+/* A mutation that was not carried out before. */
+static int mutate(
+	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct op_result *results)
+{
+	struct store_schema *schema = NULL;
+	int err;
+
+	memset(results, 0, q->op_count * sizeof(*results));
+	if (served->kind != KIND_USER)
+		return q->user ? -EACCES : mutate_with_space(s, served, q, token, results);
+	traffic_tablet(served, TABLE_WRITES, 1);
+	traffic_tablet(served, TABLE_WRITTEN_BYTES, bytes_of(q));
+	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_WAIT, &schema);
+	if (err)
+		return err;
+	err = check_ops(q, schema, results);
+	if (!err && q->user)
+		err = access_ops(served, q, results);
+	if (!err)
+		err = mutate_with_space(s, served, q, token, results);
+	store_schema_put(schema);
+	user_table_write_end(s, served->user_table);
+	return err;
+}
+
 static int serve_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct op_result *results = a->results;
-	struct store_schema *schema = NULL;
-	int err = 0;
+	struct token *token = NULL;
+	int err = 0, known = 0;
 
 	if (served->user_table && served->user_table->frozen)
 		return -EROFS;
-
 	if (!row_ok(q) || q->op_count == 0 || !q->ops)
 		return -EINVAL;
 	if (!results) {
@@ -109,22 +134,15 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 		if (!results)
 			return -ENOMEM;
 	}
-	if (served->kind != KIND_USER)
-		return q->user ? -EACCES : mutate_with_space(s, served, q, results);
-	traffic_tablet(served, TABLE_WRITES, 1);
-	traffic_tablet(served, TABLE_WRITTEN_BYTES, bytes_of(q));
-	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_WAIT, &schema);
-	if (err)
-		return err;
-	memset(results, 0, q->op_count * sizeof(*results));
-	err = check_ops(q, schema, results);
-	if (!err && q->user)
-		err = access_ops(served, q, results);
-	if (!err)
-		err = mutate_with_space(s, served, q, results);
+	if (q->token.client)
+		known = tablet_token_begin(served->tablet, &q->token, q->op_count, results, &err, &token);
+	if (known < 0)
+		return known;
+	if (!known)
+		err = mutate(s, served, q, token, results);
 	a->failed_op = err ? failed_op(results, q->op_count) : 0;
-	store_schema_put(schema);
-	user_table_write_end(s, served->user_table);
+	if (token)
+		tablet_token_end(served->tablet, token, err, a->failed_op);
 	return err;
 }
 
@@ -330,6 +348,25 @@ static bool run_has_later(const struct row_run *run, uint32_t i)
 	return false;
 }
 
+/* Returns true if the row is sent again, because the disk had no space and no later mutation of the row was applied. */
+static bool run_repeats_row(const struct row_run *run, uint32_t i)
+{
+	return is_no_space(run->rows[i].err) && !run_has_later(run, i);
+}
+
+/* Returns false if another copy of the row's mutation is under way, so that those after it must not be applied before it. */
+static bool run_begin_token(struct row_run *run, const struct ts_request *one, uint32_t i)
+{
+	struct tablet_row *row = &run->rows[i];
+	int err = 0, known = tablet_token_begin(run->served->tablet, &one->token, one->op_count, NULL, &err, &row->token);
+
+	if (known) {
+		row->known = true;
+		row->err = known < 0 ? known : err;
+	}
+	return known != -EAGAIN;
+}
+
 /* Applies the rows, unless their table refuses all of them: -errno. */
 static int run_apply(struct server *s, struct row_run *run)
 {
@@ -349,18 +386,21 @@ static int run_apply(struct server *s, struct row_run *run)
 	for (uint32_t i = 0; i < run->count; i++) {
 		const struct ts_request one = run_request(run, i);
 
-		run->rows[i] = (struct tablet_row){.row = one.row,
-			.ops = one.ops,
-			.op_count = one.op_count,
-			.token = one.token,
-			.err = run_check_row(s, run, &one, schema)};
+		run->rows[i] = (struct tablet_row){
+			.row = one.row, .ops = one.ops, .op_count = one.op_count, .err = run_check_row(s, run, &one, schema)};
 		bytes += u ? bytes_of(&one) : 0;
+		if (one.token.client && !run_begin_token(run, &one, i))
+			run->count = i;
 	}
 	if (u) {
 		traffic_tablet(run->served, TABLE_WRITES, run->count);
 		traffic_tablet(run->served, TABLE_WRITTEN_BYTES, bytes);
 	}
 	tablet_mutate_rows(run->served->tablet, run->rows, run->count, run->q->sync || s->sync);
+	for (uint32_t i = 0; i < run->count; i++)
+		if (run->rows[i].token)
+			tablet_token_end(
+				run->served->tablet, run->rows[i].token, run_repeats_row(run, i) ? -EAGAIN : run->rows[i].err, 0);
 	if (u) {
 		store_schema_put(schema);
 		user_table_write_end(s, u);
@@ -368,12 +408,11 @@ static int run_apply(struct server *s, struct row_run *run)
 	return 0;
 }
 
-/* Repeats a row for which the disk had no space, unless a later mutation of the same row has been applied. */
 static int run_repeat_row(struct server *s, const struct row_run *run, uint32_t i)
 {
 	const struct ts_request one = run_request(run, i);
 	struct ts_answer a = {0};
-	int err = run_has_later(run, i) ? run->rows[i].err : serve_row(s, &one, &a);
+	int err = serve_row(s, &one, &a);
 
 	ts_answer_fini(&a);
 	return err;
@@ -403,7 +442,7 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 	err = run_apply(s, run);
 	for (uint32_t i = 0; i < run->count; i++) {
 		errs[i] = err ? err : run->rows[i].err;
-		if (is_no_space(errs[i]))
+		if (!err && run_repeats_row(run, i))
 			errs[i] = run_repeat_row(s, run, i);
 		errs[i] = error_for_client(s, run->served, errs[i]);
 		if (errs[i] == -EREMCHG || errs[i] == -EIDRM)

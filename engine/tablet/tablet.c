@@ -140,6 +140,7 @@ static void tablet_destroy(struct tablet *t)
 	buf_fini(&t->begin);
 	buf_fini(&t->end);
 	free(t->redo);
+	tokens_fini(&t->tokens);
 	free(t);
 }
 
@@ -230,9 +231,12 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	task_init(&t->merge_task, p->env->compact_pool, p->env->compactor->merge_task);
 	task_init(&t->major_task, p->env->compact_pool, p->env->compactor->major_task);
 	t->redo = calloc(p->redo_count + 1u, sizeof *t->redo);
+	tokens_init(&t->tokens);
+	t->tokens_stored = p->token_count > 0;
 	if (!t->redo)
 		err = -ENOMEM;
-	else if (!(err = buf_append(&t->begin, p->begin.p, p->begin.n)) && !(err = tablet_end_copy(&t->end, p->end)))
+	else if (!(err = tokens_load(&t->tokens, p->tokens, p->token_count, clock_now(p->env->clock))) &&
+		!(err = buf_append(&t->begin, p->begin.p, p->begin.n)) && !(err = tablet_end_copy(&t->end, p->end)))
 		err = tablet_first_view(t, p);
 	if (err) {
 		tablet_destroy(t);

@@ -78,6 +78,13 @@ struct redo_point {
 	uint64_t incarnation, lsn;
 };
 
+/* The result of a client's mutation, stored for as long as the client may repeat it (tokens.h). */
+struct tablet_token {
+	uint64_t client, number;
+	struct buf result; /* owned */
+};
+void tablet_tokens_free(struct tablet_token *v, unsigned count);
+
 /* One atomic, durable change of a tablet's METADATA row. */
 struct tablet_edit {
 	const struct tablet_file *added;
@@ -87,6 +94,9 @@ struct tablet_edit {
 	bool set_redo; /* redo[] replaces the whole redo set */
 	const struct redo_point *redo;
 	unsigned redo_count;
+	bool set_tokens; /* tokens[] replaces all */
+	const struct tablet_token *tokens;
+	unsigned token_count;
 	uint64_t seq_mark; /* 0: unchanged.  No entry of the tablet's files has a larger sequence number */
 	int64_t major_us;  /* 0: unchanged; time of the last major compaction */
 	const char *event; /* one line for the tablet's event log */
@@ -171,6 +181,8 @@ struct tablet_params {
 	unsigned file_count;
 	const struct redo_point *redo;
 	unsigned redo_count;
+	const struct tablet_token *tokens; /* copied */
+	unsigned token_count;
 	uint64_t seq_mark;
 	int64_t major_us; /* time of the last major compaction; 0: none is stored */
 	/*
@@ -213,15 +225,27 @@ void tablet_edit_end(struct tablet *t);
 struct slice tablet_begin(const struct tablet *t);
 struct slice tablet_end(const struct tablet *t);
 /*
+ * Before and after the mutation of a client: a mutation that was carried out
+ * before is not applied again.  Returns 1 and sets *err and, unless it is NULL,
+ * results[] if the mutation was decided before; 0 and *out, which the caller must
+ * pass to tablet_mutate and tablet_token_end; or an error of tokens_begin.
+ */
+struct token;
+int tablet_token_begin(struct tablet *t, const struct op_token *token, unsigned count, struct op_result *results, int *err,
+	struct token **out) TFS_MUST;
+/* err: the mutation's.  The client gets it again if it repeats the mutation, unless the error says that it should.  failed_op: from 1; 0: none. */
+void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned failed_op);
+/*
  * Applies one row mutation (tablet_write.c has the steps).  On 0 the mutation
- * is visible and in the log; if sync is set, it is on the disk.
+ * is visible and in the log; if sync is set, it is on the disk.  token: of
+ * tablet_token_begin, or NULL.
  * results: `count` of them, or NULL.
  * -EREMCHG: the row is not in this tablet, or other tablets have replaced it.
  * -EROFS: it is a tablet of a snapshot.
  * -ESTALE: another server has the tablet.  -ESHUTDOWN: it is being closed.
  * -ENOSPC and other errors of a flush: memory is full and flushing fails.
  */
-int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
+int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct token *token, bool sync,
 	struct op_result *results) TFS_MUST;
 
 /*
@@ -233,7 +257,8 @@ struct tablet_row {
 	struct slice row;
 	const struct op *ops;
 	unsigned op_count;
-	struct op_token token;
+	struct token *token; /* of tablet_token_begin, or NULL */
+	bool known;          /* it is left out; err is the result of its first copy */
 	int err;
 };
 void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync);

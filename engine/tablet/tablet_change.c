@@ -40,6 +40,8 @@ static int change_commit(struct tablet *t, struct tablet_change *c)
 		c->edit.added_count = c->added->n;
 		c->edit.redo = redo;
 		c->edit.redo_count = c->redo_count;
+		c->edit.tokens = c->tokens;
+		c->edit.token_count = c->token_count;
 		err = t->commit(t->commit_arg, t, &c->edit);
 	}
 	free(out);
@@ -65,6 +67,8 @@ static struct view *change_publish(struct tablet *t, struct tablet_change *c, st
 		t->redo_maybe = 0; /* the outcome is known now */
 		c->redo = NULL;
 	}
+	if (c->edit.set_tokens)
+		t->tokens_stored = c->token_count > 0;
 	if (c->edit.seq_mark)
 		t->seq_mark = c->edit.seq_mark;
 	if (c->edit.major_us) {
@@ -109,11 +113,15 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 		tablet_fail(t, err);
 	else if (v)
 		old = change_publish(t, c, v);
+	if (err && c->edit.set_tokens)
+		t->tokens_stored = true;
 	mutex_unlock(&t->lock);
 	mutex_unlock(&t->edit);
 	view_put(err ? v : old);
 	free(c->redo);
 	c->redo = NULL;
+	tablet_tokens_free(c->tokens, c->token_count);
+	c->tokens = NULL;
 	return err;
 }
 

@@ -133,6 +133,17 @@ bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f)
 	return stale;
 }
 
+/* Stores the results of the mutations that are in the flushed memtables or in files. */
+static int freeze_store_tokens(struct tablet *t, struct tablet_change *c, const struct tablet_freeze *f)
+{
+	const uint64_t seq = f->froze ? f->seq : f->mem_count ? f->mems[0]->seq_max : 0;
+
+	if (!t->tokens.clients && !t->tokens_stored)
+		return 0;
+	c->edit.set_tokens = true;
+	return tokens_store(&t->tokens, seq, f->at_us, &c->tokens, &c->token_count);
+}
+
 /* Fills in the redo set and the marks of the edit. */
 static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *needless)
 {
@@ -161,7 +172,7 @@ static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *
 	if (t->major_unset) /* stores the start of the time to the first major compaction, so that a new opening does not restart it */
 		c->edit.major_us = t->major_us;
 	c->edit.seq_mark = f->seq > t->seq_mark ? f->seq : t->seq_mark;
-	return 0;
+	return freeze_store_tokens(t, c, f);
 }
 
 int tablet_install_flush(struct tablet *t, const struct tablet_freeze *f, const struct file_set *files)

@@ -70,7 +70,7 @@ static int replay_one(struct tablet *t, struct plan *p, const struct log_record 
 	s = stripe_of(t, b.row);
 	if (newest > s->newest_us)
 		s->newest_us = newest;
-	return 0;
+	return r->token.client ? tokens_replay(&t->tokens, &r->token, r->seq, r->result, b.commit) : 0;
 }
 
 int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *const *v, size_t n, uint64_t *bad_lsn)

@@ -37,10 +37,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum {
 	SHARED_MOST = VIEW_MEMS - 3, /* a child may share so many memtables, so that it has places for its own */
-	CANDIDATES = 16,             /* the largest files, whose middle rows are tried as the row of the split */
+	NO_MEMORY_US = 1000,
+	CANDIDATES = 16, /* the largest files, whose middle rows are tried as the row of the split */
 };
 
 /* ---- the steps ---- */
@@ -190,6 +192,9 @@ void tablet_split_inherit(struct tablet *parent, struct tablet *child)
 		raise_time(&child->loaded_newest_us, parent->stripes[i].newest_us);
 		child->stripes[i].changed_seq = child->next_seq - 1;
 	}
+	while (tokens_inherit(&child->tokens, &parent->tokens) == -ENOMEM)
+		(void)usleep(NO_MEMORY_US);
+	child->tokens_stored |= parent->tokens_stored;
 	child->major_unset |= parent->major_unset;
 	child->redo_own = parent->redo_own;
 	child->redo_maybe = parent->redo_maybe;

@@ -25,6 +25,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/tablet/tablet.h"
+#include "engine/tablet/tokens.h"
 #include "engine/tablet/view.h"
 
 /* The largest clock skew.  Compactions remove a cell this much later than a rule hides it. */
@@ -75,6 +76,7 @@ struct writer {
 	const struct log_ticket *ticket;
 	struct plan *plan;
 	struct vmem *mem;
+	struct token *token; /* NULL: none */
 };
 
 struct redo_state {
@@ -134,6 +136,8 @@ struct tablet {
 	int64_t freeze_us;                        /* the largest time of a freeze so far */
 	_Atomic bool flushing, merging, majoring; /* a job of this kind is under way */
 	_Atomic bool split_wanted; /* for a split or merge: background merging and major compactions end, none begins */
+	struct tokens tokens;
+	bool tokens_stored; /* METADATA has some, or may have some */
 	/* Jobs whose edits failed.  Only the running job of the same kind uses them. */
 	struct flush_job *pending; /* its files are written, but its edit failed; the next flush repeats it first */
 	struct compact_job *pending_merge, *pending_major; /* the same for merging and for major compactions */
@@ -227,6 +231,8 @@ struct tablet_change {
 	struct redo_state *redo;
 	unsigned redo_count;
 	bool redo_own;
+	struct tablet_token *tokens; /* if edit.set_tokens is set; owned by tablet_change */
+	unsigned token_count;
 	/*
 	 * Called first, under EDIT and the tablet's lock.  May fill in the
 	 * fields above.  On an error or *needless nothing is changed.

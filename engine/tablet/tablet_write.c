@@ -46,6 +46,7 @@
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tablet_plan.h"
+#include "engine/tablet/tokens_format.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -128,11 +129,25 @@ static bool writers_publish(struct tablet *t, const struct writer *w)
 	return others;
 }
 
-/* Inserts the cells of w, unless its record failed with err.  The caller holds t->lock. */
-static void writer_insert(struct writer *w, int err)
+/* The result of a client's mutation is known: 0 with the results that x has, or err.  The caller holds t->lock. */
+static void token_decide(struct tablet *t, struct token *x, int err, unsigned failed_op)
 {
-	if (!w->done && !err)
+	if (err) {
+		token_result_fail(&x->result, err, failed_op);
+		x->seq = 0;
+	}
+	tokens_decide(&t->tokens, x);
+}
+
+/* Inserts the cells of w, unless its record failed with err.  The caller holds t->lock. */
+static void writer_insert(struct tablet *t, struct writer *w, int err)
+{
+	if (w->done)
+		return;
+	if (!err)
 		plan_insert(w->plan, w->mem);
+	if (w->token)
+		token_decide(t, w->token, err, 0);
 	w->done = true;
 }
 
@@ -147,7 +162,7 @@ static void writers_wait_once(struct tablet *t)
 	if (cond_wait_us(&t->changed, &t->lock, CHECK_STUCK_US))
 		return;
 	for (struct writer *w = t->writers; w && log_poll(t->env->log, w->ticket, &err); w = w->next)
-		writer_insert(w, err);
+		writer_insert(t, w, err);
 	if (writers_publish(t, NULL))
 		cond_broadcast(&t->changed);
 }
@@ -163,9 +178,9 @@ static void writer_end(struct tablet *t, struct writer *w, int err, struct log_w
 {
 	int other;
 
-	writer_insert(w, err);
+	writer_insert(t, w, err);
 	for (struct writer *o = t->writers; o && log_ticket_done(o->ticket, &other); o = o->next)
-		writer_insert(o, other);
+		writer_insert(t, o, other);
 	if (writers_publish(t, w) || t->flushing)
 		cond_broadcast(&t->changed);
 	if (!w->published) {
@@ -237,11 +252,10 @@ static void tablet_wait_for_move(struct tablet *t)
 }
 
 /* Step 3.  Returns 0, an enum commit_need, or -errno.  Does not wait. */
-static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
+static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p, struct token *token, bool sync, struct stripe *s,
 	struct log_ticket *ticket, struct writer *w, struct vmem **mem, size_t *bytes)
 {
-	struct log_record r = {
-		.table = t->table, .row_from = m->row, .row_to = m->row, .token = token, .batch = buf_slice(&p->batch)};
+	struct log_record r = {.table = t->table, .row_from = m->row, .row_to = m->row, .batch = buf_slice(&p->batch)};
 	int err;
 
 	mutex_lock(&t->lock);
@@ -262,6 +276,12 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 	r.seq = t->next_seq;
 	m->commit_us = clock_commit(t->env->clock);
 	batch_set_commit(&p->batch, m->commit_us);
+	if (token) {
+		token_result_set_commit(&token->result, m->commit_us);
+		token->seq = r.seq;
+		r.token = token->id;
+		r.result = buf_slice(&token->result);
+	}
 	if ((err = plan_prepare(p, t->view->mems[0], r.seq, m->commit_us)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
 		*bytes = vmem_account(t->view->mems[0]); /* the prepared nodes stay in the memtable's memory */
 		goto out;
@@ -277,7 +297,7 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 		s->newest_us = m->newest_us;
 	if (p->tombstones != p->cells || p->row_deletes || p->family_deletes || p->column_deletes)
 		s->changed_seq = t->next_seq - 1;
-	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem};
+	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem, .token = token};
 	*t->writers_tail = w;
 	t->writers_tail = &w->next;
 out:
@@ -285,8 +305,7 @@ out:
 	return err == -EAGAIN ? NEED_LOG_MEMORY : err;
 }
 
-static int mutation_commit(
-	struct tablet *t, struct mutation *m, struct op_token token, bool sync, struct stripe *s, bool *exclusive)
+static int mutation_commit(struct tablet *t, struct mutation *m, struct token *token, bool sync, struct stripe *s, bool *exclusive)
 {
 	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
 	struct log_ticket ticket = {0};
@@ -297,6 +316,8 @@ static int mutation_commit(
 	int err;
 
 	for (;;) {
+		if (token && (err = token_result_encode(m->results, m->count, &token->result)))
+			return err;
 		if (!m->pre.n && !m->cells.n)
 			return 0;
 		plan_init(&p);
@@ -350,8 +371,39 @@ out:
 	return err;
 }
 
+int tablet_token_begin(
+	struct tablet *t, const struct op_token *token, unsigned count, struct op_result *results, int *err, struct token **out)
+{
+	struct token *x;
+	int n;
+
+	mutex_lock(&t->lock);
+	n = tokens_begin(&t->tokens, token, clock_now(t->env->clock), &x);
+	if (n == TOKENS_KNOWN && token_result_decode(buf_slice(&x->result), err, results, count))
+		n = -EINVAL; /* another mutation had this number */
+	mutex_unlock(&t->lock);
+	if (!n)
+		*out = x;
+	return n;
+}
+
+/* After these errors the client sends the mutation again. */
+static bool error_is_final(int err)
+{
+	return err != -EREMCHG && err != -EIDRM && err != -ESTALE && err != -ESHUTDOWN && err != -EAGAIN;
+}
+
+void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned failed_op)
+{
+	mutex_lock(&t->lock);
+	if (!x->decided && error_is_final(err))
+		token_decide(t, x, err, failed_op);
+	tokens_end(&t->tokens, x);
+	mutex_unlock(&t->lock);
+}
+
 /* All steps for one row, except step 0. */
-static int mutate_row(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
+static int mutate_row(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct token *token, bool sync,
 	struct op_result *results)
 {
 	struct stripe *s = stripe_of(t, row);
@@ -386,7 +438,7 @@ fini:
 	return err;
 }
 
-int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
+int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct token *token, bool sync,
 	struct op_result *results)
 {
 	int err;
@@ -454,6 +506,8 @@ static int group_add(struct row_group *g, struct tablet_row *r)
 	if (err == MUTATION_MUST_READ) /* a row's earlier mutation must be published before the row is read */
 		err = (was_held && group_has_row(g, r->row)) || !stripe_try(s, held, true) ? ROW_MUST_WAIT
 											   : mutation_resolve_reading(&m);
+	if (!err && r->token)
+		err = token_result_encode(NULL, 0, &r->token->result);
 	if (err || (!m.pre.n && !m.cells.n))
 		goto out;
 	plan_init(&w->plan);
@@ -491,7 +545,7 @@ static void group_end(struct row_group *g)
 		mutex_lock(&t->lock);
 		for (v = g->v; v <= last; v++)
 			if (!v->w.published)
-				writer_insert(&v->w, v->row->err);
+				writer_insert(t, &v->w, v->row->err);
 		bytes = vmem_account(last->mem);
 		writer_end(t, &last->w, last->row->err, &wakeups);
 		mutex_unlock(&t->lock);
@@ -517,14 +571,14 @@ void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned coun
 	tablet_enter(t);
 	tablet_replay_done(t);
 	for (unsigned i = 0; i < count; i++) /* no record waits yet, so these may wait for a flush */
-		if (!rows[i].err)
+		if (!rows[i].err && !rows[i].known)
 			rows[i].err = t->frozen ? -EROFS
 				: !g.v          ? -ENOMEM
 						: tablet_throttle(t, rows[i].row, rows[i].ops, rows[i].op_count);
 	for (unsigned i = 0; i < count; i++) {
 		struct tablet_row *r = &rows[i];
 
-		if (r->err)
+		if (r->err || r->known)
 			continue;
 		r->err = group_add(&g, r);
 		if (r->err == ROW_MUST_WAIT) {

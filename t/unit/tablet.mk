@@ -26,3 +26,6 @@ check_PROGRAMS += t/unit/test_samples
 t_unit_test_samples_SOURCES = t/unit/test_samples.c t/unit/tablet_lib.h t/unit/wrap_alloc.h
 t_unit_test_samples_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_samples_LDFLAGS = $(wrap_alloc)
+check_PROGRAMS += t/unit/test_tokens
+t_unit_test_tokens_SOURCES = t/unit/test_tokens.c t/unit/tablet_lib.h
+t_unit_test_tokens_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

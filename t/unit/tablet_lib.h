@@ -40,6 +40,8 @@ struct lib {
 	void (*on_edit)(struct lib *l);                    /* called in the next edit, holding nothing of ours */
 	uint64_t seq_mark;
 	int64_t major_us;
+	struct tablet_token *tokens;
+	unsigned token_count;
 	/* settings */
 	size_t memtable_bytes, cache_bytes;
 	bool background;
@@ -98,6 +100,16 @@ static inline int lib_commit(void *arg, struct tablet *t, const struct tablet_ed
 			l->redo[i] = e->redo[i];
 		l->redo_count = e->redo_count;
 	}
+	if (e->set_tokens) {
+		tablet_tokens_free(l->tokens, l->token_count);
+		l->tokens = calloc(e->token_count + 1u, sizeof *l->tokens);
+		for (l->token_count = 0; l->token_count < e->token_count; l->token_count++) {
+			struct tablet_token *to = &l->tokens[l->token_count];
+
+			*to = (struct tablet_token){e->tokens[l->token_count].client, e->tokens[l->token_count].number, {0}};
+			LIB(buf_append_slice(&to->result, buf_slice(&e->tokens[l->token_count].result)));
+		}
+	}
 	if (e->seq_mark)
 		l->seq_mark = e->seq_mark;
 	if (e->major_us)
@@ -147,6 +159,8 @@ static inline void lib_start(struct lib *l)
 		.file_count = l->file_count,
 		.redo = l->redo,
 		.redo_count = l->redo_count,
+		.tokens = l->tokens,
+		.token_count = l->token_count,
 		.seq_mark = l->seq_mark,
 		.major_us = l->major_us,
 		.rank_edit = RANK_TABLET_EDIT_USER,
@@ -230,6 +244,7 @@ static inline void lib_fini(struct lib *l)
 	for (unsigned i = 0; i < l->file_count; i++)
 		tablet_file_fini(&l->files[i]);
 	store_schema_put(l->schema);
+	tablet_tokens_free(l->tokens, l->token_count);
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", l->dir);
 	if (system(cmd))
 		abort();
@@ -260,7 +275,7 @@ static inline struct store_schema *lib_schema(const char *const *rules, unsigned
 
 static inline int lib_op(struct lib *l, const char *row, const struct op *o, struct op_result *r)
 {
-	return tablet_mutate(l->t, slice_str(row), o, 1, (struct op_token){0}, false, r);
+	return tablet_mutate(l->t, slice_str(row), o, 1, NULL, false, r);
 }
 
 static inline int lib_put(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, struct slice value)

@@ -383,7 +383,7 @@ static void test_rules_change_under_a_delete(void **state)
 		LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
 		LIB(tablet_flush(l.t));
 		l.on_edit = set_strict; /* the first write after a flush enters the redo set */
-		LIB(tablet_mutate(l.t, slice_str("r"), ops, 1u + (unsigned)heavy, (struct op_token){0}, false, NULL));
+		LIB(tablet_mutate(l.t, slice_str("r"), ops, 1u + (unsigned)heavy, NULL, false, NULL));
 		assert_null(l.on_edit);
 		expect(&l, "r", 1, "q", INT64_MIN, NULL);
 		LIB(tablet_compact(l.t));
@@ -582,7 +582,7 @@ static void *writer_main(void *arg)
 		value[n] = 'x';
 		ops[0].value = ops[1].value = slice_of(value, sizeof value);
 		snprintf(row, sizeof row, "r%u", i % 7);
-		LIB(tablet_mutate(w->l->t, slice_str(row), ops, 3, (struct op_token){0}, i % 16 == 0, NULL));
+		LIB(tablet_mutate(w->l->t, slice_str(row), ops, 3, NULL, i % 16 == 0, NULL));
 	}
 	return NULL;
 }

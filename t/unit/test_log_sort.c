@@ -65,6 +65,7 @@ static struct log_record record(const struct model *m)
 	r.row_from = slice_of(m->row, m->row_n);
 	r.row_to = m->to_n ? slice_of(m->to, m->to_n) : r.row_from;
 	r.batch = slice_of(m->batch, m->batch_n);
+	r.result = slice_of(m->batch, m->batch_n / 2);
 	return r;
 }
 
@@ -76,7 +77,8 @@ static void same(const struct log_record *r, const struct model *m)
 	assert_int_equal(r->table, want.table);
 	assert_int_equal(r->seq, want.seq);
 	assert_memory_equal(&r->token, &want.token, sizeof(want.token));
-	assert_true(slice_eq(r->row_from, want.row_from) && slice_eq(r->row_to, want.row_to) && slice_eq(r->batch, want.batch));
+	assert_true(slice_eq(r->row_from, want.row_from) && slice_eq(r->row_to, want.row_to) && slice_eq(r->batch, want.batch) &&
+		slice_eq(r->result, want.result));
 }
 
 static void sorts_like_the_model(void **arg)

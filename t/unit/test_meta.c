@@ -279,12 +279,17 @@ static void one_edit(struct meta_tablet *m, struct stored *s, bool large)
 {
 	struct tablet_file added[MANY], removed[MANY];
 	struct redo_point redo[2] = {{1 + rnd(4), rnd64()}, {6, rnd64()}};
+	uint8_t result[] = "result";
+	const struct tablet_token tokens[] = {{1, 2, {.p = result, .n = 6}}, {1, 3, {0}}, {7, 1, {.p = result, .n = 1}}};
 	struct tablet_edit e = {.added = added,
 		.added_count = rnd(MANY),
 		.removed = removed,
 		.set_redo = rnd(2),
 		.redo = redo,
 		.redo_count = rnd(3),
+		.set_tokens = rnd(2),
+		.tokens = tokens,
+		.token_count = rnd(4),
 		.seq_mark = rnd(2) ? rnd64() : 0,
 		.major_us = rnd(2) ? 9 : 0,
 		.event = rnd(2) ? "minor compaction" : NULL};

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mutations that clients may repeat, with their results: so none is applied
+ * twice.  One struct tokens belongs to one tablet.
+ *
+ * A client numbers its mutations.  Each has the lowest number whose answer the
+ * client has not received.  A mutation with a known number gets the stored
+ * result.  Numbers below the lowest one are forgotten; a mutation with such a
+ * number fails.
+ *
+ * Bounds: TOKENS_CLIENTS clients; the mutation of one more fails with -EAGAIN
+ * until a client expires.  (Replay and a merge forget the client whose last
+ * mutation is the oldest instead.)  TOKENS_BYTES bytes; then the oldest results are
+ * forgotten, and a repetition of their mutations fails with -EALREADY.  The same
+ * holds for results that METADATA's column has no space for (TOKENS_STORED
+ * bytes), after the tablet was loaded again.  A client expires when its last
+ * mutation is older than 2 * CLIENT_TIME_US, because no copy of a request is under
+ * way for so long.
+ *
+ * Threads: one at a time (the tablet's lock).
+ */
+#ifndef TFS_TABLET_TOKENS_H
+#define TFS_TABLET_TOKENS_H
+
+#include <bsd/sys/queue.h>
+
+#include "engine/tablet/tablet.h"
+
+#define TOKENS_CLIENTS 2048u
+#define TOKENS_BYTES (512u << 10)
+#define TOKENS_STORED (64u << 10)
+
+struct token_client;
+struct token {
+	struct op_token id;
+	uint64_t seq;           /* first sequence number of its cells; 0: it has none */
+	struct buf result;      /* tokens_format.h */
+	bool decided;           /* result is the answer */
+	bool running;           /* a thread uses it, so it is not freed */
+	bool stored;            /* METADATA has it */
+	struct token_client *c; /* not owned */
+	TAILQ_ENTRY(token) of_client, of_all;
+};
+TAILQ_HEAD(token_list, token);
+struct tokens {
+	struct token_client *clients; /* by id */
+	struct token_list oldest;     /* the decided ones, in the order of their decisions */
+	size_t bytes;                 /* of the decided ones */
+	int64_t expired_us;           /* time of the last look for expired clients */
+};
+void tokens_init(struct tokens *t);
+void tokens_fini(struct tokens *t);
+
+/*
+ * Begins a mutation.  Returns 0 and *out, which the caller must pass to
+ * tokens_end; TOKENS_KNOWN and *out: it was decided before, and *out has the
+ * result, as long as no other function is called; -EALREADY: forgotten; -EAGAIN:
+ * it is under way, or there are too many clients; -EINVAL; -ENOMEM.
+ */
+enum { TOKENS_KNOWN = 1 };
+int tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us, struct token **out) TFS_MUST;
+/* x->result is the answer from now on. */
+void tokens_decide(struct tokens *t, struct token *x);
+/* Ends the use of x by its thread.  Forgets it if it was not decided. */
+void tokens_end(struct tokens *t, struct token *x);
+/* Adds a decided mutation of the log.  us: its time of commit. */
+int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct slice result, int64_t us) TFS_MUST;
+
+/*
+ * The form in METADATA: struct tablet_token.  One with an empty result says that
+ * the client's numbers up to this one are forgotten.
+ */
+int tokens_load(struct tokens *t, const struct tablet_token *v, unsigned count, int64_t now_us) TFS_MUST;
+/*
+ * Sets *out to those that METADATA must have if it has all cells up to seq; the
+ * caller calls tablet_tokens_free.  They are in the order of client and number.
+ */
+int tokens_store(struct tokens *t, uint64_t seq, int64_t now_us, struct tablet_token **out, unsigned *count) TFS_MUST;
+/* For splits and merges: adds from's decided mutations and forgotten numbers.  After -ENOMEM it may be repeated. */
+int tokens_inherit(struct tokens *t, const struct tokens *from) TFS_MUST;
+
+#endif
