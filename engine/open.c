@@ -18,7 +18,8 @@
  *	2 rewrite FORMAT if one of its copies is damaged
  *	3 increment the file "incarnation"; this process has the new number,
  *	  which was never used
- *	4 create the server, recover, create the master and the client
+ *	4 create the server and the master, which has all tablets loaded, then
+ *	  the client
  * Client, master and the server itself reach tablets through one router, which
  * looks them up in METADATA as in a cluster of machines.
  */
@@ -88,9 +89,14 @@ static int embedded_each(void *arg, tablet_server_fn *fn, void *fn_arg)
 	return fn(fn_arg, e->incarnation, e->tablets);
 }
 
+static struct tablet_servers embedded_servers_of(struct embedded *e)
+{
+	return (struct tablet_servers){.connect = embedded_connect, .each = embedded_each, .arg = e};
+}
+
 static int embedded_make_router(struct embedded *e)
 {
-	struct route_options o = {.locks = e->locks, .servers = {.connect = embedded_connect, .each = embedded_each, .arg = e}};
+	struct route_options o = {.locks = e->locks, .servers = embedded_servers_of(e)};
 
 	e->tablets = server_service(e->server);
 #ifdef TFS_DEBUG
@@ -443,15 +449,35 @@ static int embedded_open_locks(struct embedded *e, char **why)
 	return err;
 }
 
+static int embedded_new_master(struct embedded *e, const struct tfs_options *o, const struct client_options *co)
+{
+	const struct master_options mo = {
+		.data_dir = e->dir,
+		.locks = e->locks,
+		.tablets = co->tablets,
+		.servers = embedded_servers_of(e),
+		.clock = server_clock(e->server),
+		.sole = true,
+		.no_background = o->no_background,
+	};
+
+	return master_new(&mo, &e->master);
+}
+
 static int embedded_start_master(struct embedded *e, char **why)
 {
 	char *what = NULL;
 	int err = master_start(e->master, &what);
 
+	/* The server names a damaged file with its path. */
 	if (err)
+		server_name_damage(e->server, err, &what);
+	if (err && what && strncmp(what, e->dir, strlen(e->dir)) == 0)
+		why_set(why, "%s", what);
+	else if (err)
 		why_set(why, "%s: %s", e->dir, what ? what : strerror(-err));
 	free(what);
-	return err;
+	return err == -ENOENT ? -EBADMSG : err;
 }
 
 static bool release_space(void *arg)
@@ -500,11 +526,13 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	co->router = e->router;
 	co->tablets = route_service(e->router);
 	server_set_metadata(e->server, co->tablets);
-	err = server_recover(e->server, why);
+	err = server_start(e->server, why);
 	if (!err)
-		err = master_new(e->locks, co->tablets, server_clock(e->server), o->no_background, &e->master);
+		err = embedded_new_master(e, o, co);
 	if (!err)
 		err = embedded_start_master(e, why);
+	if (!err)
+		err = server_ready(e->server, why);
 	if (err)
 		return err;
 	co->master = master_service(e->master);

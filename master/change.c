@@ -185,6 +185,8 @@ static int schema_replace(
 		err = use_new_tablets(m, p, how, &next);
 	if (!err)
 		err = master_schema_write(m, p, next, version);
+	if (!err && schema_public(next)->tablets_id != p->tablets_id)
+		(void)!assign_table(m, schema_public(next)->tablets_id);
 	if (blocked)
 		master_unblock_writes(m, p->tablets_id);
 	if (!err && schema_public(next)->tablets_id != p->tablets_id)
@@ -255,11 +257,7 @@ void salt_watch(struct master *m, uint32_t table)
 		return; /* the next start checks */
 	m->pending = more;
 	more[m->pending_count++] = table;
-	if (m->no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
-		return;
-	if (!m->salt_check.run)
-		task_init(&m->salt_check, m->pool, salt_check);
-	task_queue_after(&m->salt_check, CHECK_PAUSE_US);
+	master_later(m, &m->salt_check, salt_check, CHECK_PAUSE_US);
 }
 
 /* ---- requests ---- */

@@ -115,9 +115,6 @@ static void age_check(struct task *t)
 
 void snapshots_watch(struct master *m, const struct tfs_schema *p)
 {
-	if (!p->snapshot_maxage_us || m->no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
-		return;
-	if (!m->age_check.run)
-		task_init(&m->age_check, m->pool, age_check);
-	task_queue_after(&m->age_check, AGE_LEAST_US);
+	if (p->snapshot_maxage_us)
+		master_later(m, &m->age_check, age_check, AGE_LEAST_US);
 }

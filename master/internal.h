@@ -9,13 +9,15 @@
 
 struct master {
 	struct master_service service; /* first */
-	struct lock_service *locks;
-	struct tablet_service *tablets;
-	struct clock *clock;
-	bool no_background;
-	struct mutex lock;      /* RANK_MASTER: one request at a time; guards the next members */
-	struct task_pool *pool; /* created for the first pending salt */
-	struct task salt_check, age_check;
+	struct master_options o;
+	struct lock_service *locks;     /* o.locks */
+	struct tablet_service *tablets; /* o.tablets */
+	struct clock *clock;            /* o.clock */
+	struct mutex lock;              /* RANK_MASTER: one request at a time; guards the next members */
+	struct task_pool *pool;         /* created for the first task */
+	struct task salt_check, age_check, assign_task;
+	bool unassigned;   /* a tablet is not served */
+	unsigned turn;     /* assign_new */
 	uint32_t *pending; /* ids of tables with a pending salt */
 	unsigned pending_count;
 };
@@ -68,6 +70,33 @@ void master_tablets_delete(struct master *m, uint32_t table);
  * if they are damaged.
  */
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has) TFS_MUST;
+
+/* Runs fn after us, unless there is no background work or the task waits already. */
+void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us);
+
+/* ---- assign.c; the caller has the master's lock ---- */
+struct known_table {
+	uint32_t id; /* of its tablets */
+	char name[TFS_NAME_MAX + 1];
+};
+/* What the start has read of the lock service. */
+struct start {
+	struct master *m;
+	char **why;
+	uint32_t next_id;            /* of the next new table */
+	uint64_t latest_incarnation; /* that METADATA may name */
+	struct known_table *tables;  /* tables and snapshots, by id */
+	unsigned table_count;
+	unsigned refused; /* files of schemas that are damaged */
+};
+/* The first pass over all tablets.  *why as master_start's. */
+int assign_first(struct master *m, const struct start *start, char **why) TFS_MUST;
+/* A later pass. */
+int assign_all(struct master *m) TFS_MUST;
+/* Has the tablets of a new table served.  After an error a later pass does it. */
+int assign_table(struct master *m, uint32_t table) TFS_MUST;
+/* Queues a pass. */
+void assign_soon(struct master *m);
 
 /* ---- change.c; the caller has the master's lock ---- */
 

@@ -69,21 +69,30 @@ static int master_call_method(struct master_service *service, const struct ms_re
 
 static const struct master_service_ops master_ops = {.call = master_call_method};
 
-int master_new(
-	struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, bool no_background, struct master **out)
+int master_new(const struct master_options *o, struct master **out)
 {
 	struct master *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return -ENOMEM;
 	m->service.ops = &master_ops;
-	m->locks = locks;
-	m->tablets = tablets;
-	m->clock = clock;
-	m->no_background = no_background;
+	m->o = *o;
+	m->locks = o->locks;
+	m->tablets = o->tablets;
+	m->clock = o->clock;
 	mutex_init(&m->lock, RANK_MASTER);
 	*out = m;
 	return 0;
+}
+
+int master_tick(struct master *m)
+{
+	int err;
+
+	mutex_lock(&m->lock);
+	err = assign_all(m);
+	mutex_unlock(&m->lock);
+	return err;
 }
 
 void master_free(struct master *m)
@@ -95,6 +104,8 @@ void master_free(struct master *m)
 			task_cancel(&m->salt_check);
 		if (m->age_check.run)
 			task_cancel(&m->age_check);
+		if (m->assign_task.run)
+			task_cancel(&m->assign_task);
 		task_pool_free(m->pool);
 	}
 	mutex_fini(&m->lock);

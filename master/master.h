@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master of an embedded store: tables and schemas (paper, section 5).
- * Client data does not pass through it.
+ * The master: assigns tablets to tablet servers, makes and changes tables and
+ * their schemas (paper, section 5).  Client data does not pass through it.
  *
  * Threads: the service from any; it handles one request at a time.
  */
@@ -14,14 +14,25 @@
 #include "engine/rpc/tablet_service.h"
 
 struct master;
+/* All pointers are borrowed. */
+struct master_options {
+	const char *data_dir;
+	struct lock_service *locks;
+	struct tablet_service *tablets; /* the service of METADATA and of all other tables: a router */
+	struct tablet_servers servers;
+	struct clock *clock;
+	bool sole;          /* the one server holds the lock of the data directory: an embedded store */
+	bool no_background; /* no periodic work, except by master_tick */
+};
+int master_new(const struct master_options *o, struct master **out) TFS_MUST;
 /*
- * tablets: the service of METADATA and of all other tables.  Borrows all
- * pointers.  no_background: pending salts are checked on requests only.
+ * Finishes what an earlier master began, and has all tablets served.  Call it
+ * once, before the store serves requests.  An error sets *why to one line; the
+ * caller frees it.
  */
-int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, bool no_background,
-	struct master **out) TFS_MUST;
-/* Call it once, before the store serves requests.  An error sets *why to one line; the caller frees it. */
 int master_start(struct master *m, char **why) TFS_MUST;
+/* Reads METADATA, and assigns the tablets that no live server serves.  A cluster's master calls it from time to time. */
+int master_tick(struct master *m) TFS_MUST;
 void master_free(struct master *m); /* no call may be running */
 struct master_service *master_service(struct master *m);
 

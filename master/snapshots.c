@@ -107,6 +107,8 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 		err = snapshot ? schema_snapshot(from, to, id, us, of_all, &s) : schema_table_clone(from, to, id, &s);
 	if (!err)
 		err = schema_create(m, s, &unknown);
+	if (!err)
+		(void)!assign_table(m, id);
 	if (unknown) {
 		msg_error("table id %u: it is unknown if it was created as \"%s\": %s; its files stay until the next start", id, to,
 			strerror(-err));

@@ -2,7 +2,8 @@
 /*
  * The master's work before the store serves requests.  It lists each .schema
  * again that was unlinked during the last mount, checks that the next table id
- * is above all ids in use, and collects the tables with a pending salt (change.c).
+ * is above all ids in use, collects the tables with a pending salt (change.c), and
+ * has all tablets served (assign.c).
  */
 #include "engine/base/msg.h"
 #include "master/internal.h"
@@ -11,11 +12,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct start {
-	struct master *m;
-	char **why;
-	uint32_t next_id; /* of the next new table */
-};
+/* Adds a table or snapshot. */
+static int start_add(struct start *s, uint32_t id, const char *name)
+{
+	if (array_grow(&s->tables, s->table_count, sizeof(*s->tables)))
+		return -ENOMEM;
+	s->tables[s->table_count].id = id;
+	snprintf(s->tables[s->table_count++].name, sizeof(s->tables->name), "%s", name);
+	return 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const uint32_t x = ((const struct known_table *)a)->id, y = ((const struct known_table *)b)->id;
+
+	return (x > y) - (x < y);
+}
 
 static int schema_show(struct master *m, const struct schema *s, uint64_t version)
 {
@@ -36,6 +48,8 @@ static int start_snapshot(void *arg, uint32_t table, const char *name)
 	uint64_t version;
 	int err = master_snapshot_read(s->m, table, name, &schema, &version);
 
+	if (err == -EBADMSG)
+		s->refused++;
 	if (err)
 		return err == -EBADMSG || err == -ENOENT ? 0 : err; /* as of a table */
 	if (schema_public(schema)->table_id >= s->next_id) {
@@ -43,6 +57,8 @@ static int start_snapshot(void *arg, uint32_t table, const char *name)
 		why_set(s->why, "lock/ids: the next table id is %u, but snapshot %s of table id %u has id %u", s->next_id, name,
 			table, schema_public(schema)->table_id);
 	}
+	if (!err)
+		err = start_add(s, schema_public(schema)->tablets_id, name);
 	schema_put(schema);
 	return err;
 }
@@ -55,8 +71,10 @@ static int start_table(void *arg, const char *name)
 	uint64_t version;
 	int err = master_schema_read(s->m, name, &schema, &version);
 
-	if (err == -EBADMSG)
+	if (err == -EBADMSG) {
+		s->refused++;
 		return 0; /* the server refuses the table, and has logged it */
+	}
 	if (err == -ENOENT)
 		return 0;
 	if (err) {
@@ -72,11 +90,29 @@ static int start_table(void *arg, const char *name)
 		if (err)
 			why_set(s->why, "table %s: its .schema cannot be shown again: %s", name, strerror(-err));
 	}
+	if (!err)
+		err = start_add(s, p->tablets_id, p->name);
 	if (!err && salt_is_pending(p))
 		salt_watch(s->m, p->table_id);
 	if (!err)
 		snapshots_watch(s->m, p);
 	schema_put(schema);
+	return err;
+}
+
+/* Reads the latest incarnation that METADATA may name: in an embedded store, one before this one. */
+static int latest_incarnation(struct start *s)
+{
+	struct buf b = {0};
+	int err = lock_get(s->m->locks, "incarnation", &b, NULL);
+
+	if (!err && b.n != 8)
+		err = -EBADMSG;
+	if (!err)
+		s->latest_incarnation = load_be64(b.p) - s->m->o.sole;
+	else
+		why_set(s->why, "lock/incarnation: %s", strerror(-err));
+	buf_fini(&b);
 	return err;
 }
 
@@ -91,9 +127,16 @@ int master_start(struct master *m, char **why)
 	if (err)
 		why_set(why, "lock/ids: %s", strerror(-err));
 	if (!err)
+		err = latest_incarnation(&s);
+	if (!err)
 		err = m->locks->ops->list(m->locks, "tables", start_table, &s);
 	if (!err)
 		err = master_snapshots_each(m, 0, start_snapshot, &s);
+	if (s.table_count)
+		qsort(s.tables, s.table_count, sizeof(*s.tables), by_id);
+	if (!err)
+		err = assign_first(m, &s, why);
 	mutex_unlock(&m->lock);
+	free(s.tables);
 	return err;
 }

@@ -20,6 +20,15 @@ void table_file_name(char *file, const char *name)
 	snprintf(file, TABLE_FILE_MAX, "tables/%s", name);
 }
 
+void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us)
+{
+	if (m->o.no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
+		return;
+	if (!t->run)
+		task_init(t, m->pool, fn);
+	task_queue_after(t, us);
+}
+
 static int master_file_read(struct master *m, const char *file, struct schema **out, uint64_t *version)
 {
 	struct buf b = {0};
@@ -257,10 +266,36 @@ int master_ids_take(struct master *m, uint32_t *id)
 	return err;
 }
 
-/* Writes the METADATA row of a tablet; end NULL: of the table's last one. */
-static int add_tablet(struct master *m, uint32_t table, const struct tfs_bytes *begin, const struct tfs_bytes *end)
+struct turn {
+	unsigned left;
+	uint64_t first, chosen;
+};
+
+static int take_turn(void *arg, uint64_t incarnation, struct tablet_service *service)
 {
-	struct meta_tablet t = {.table = table, .last = !end};
+	struct turn *t = arg;
+
+	(void)service;
+	t->first = t->first ? t->first : incarnation;
+	t->chosen = incarnation;
+	return t->left-- == 0;
+}
+
+/* The server of a new tablet: each one in its turn.  0: there is none; a pass assigns the tablet later. */
+static uint64_t next_server(struct master *m)
+{
+	struct turn t = {.left = m->turn++};
+
+	if (m->o.servers.each(m->o.servers.arg, take_turn, &t) == 1)
+		return t.chosen;
+	m->turn = 1;
+	return t.first;
+}
+
+/* Writes the METADATA row of a tablet; end NULL: of the table's last one. */
+static int add_tablet(struct master *m, uint32_t table, uint64_t server, const struct tfs_bytes *begin, const struct tfs_bytes *end)
+{
+	struct meta_tablet t = {.table = table, .last = !end, .server = server, .assignment = 1};
 	struct arena arena = {0};
 	struct buf key = {0};
 	struct op *ops;
@@ -287,7 +322,7 @@ int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t
 	int err = master_ids_take(m, id);
 
 	for (unsigned i = 0; i <= splits && !err; i++)
-		err = add_tablet(m, *id, i ? &p->splits[i - 1] : NULL, i < splits ? &p->splits[i] : NULL);
+		err = add_tablet(m, *id, next_server(m), i ? &p->splits[i - 1] : NULL, i < splits ? &p->splits[i] : NULL);
 	return err;
 }
 

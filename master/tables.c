@@ -6,6 +6,7 @@
  *	1 take a table id: increment the file "ids"; ids are never reused
  *	2 write the METADATA row of its one tablet
  *	3 write tables/NAME, if there is no file of that name
+ *	4 have the tablet served (assign.c)
  * A crash before 3 leaves a METADATA row that no schema refers to, without
  * files; the next start removes it.  Dropping one:
  *	1 check that it is not protected, block its writes, and check that it has no cell
@@ -52,8 +53,10 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 		err = schema_encode(s, &b);
 	if (!err)
 		err = lock_put(m->locks, file, buf_slice(&b), LOCK_ABSENT, NULL);
-	if (!err)
+	if (!err) {
+		(void)!assign_table(m, id);
 		a->schema = schema_get(s);
+	}
 	schema_put(s);
 	buf_fini(&b);
 	return err;

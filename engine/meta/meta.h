@@ -10,7 +10,7 @@
  *
  * Columns (family:qualifier -> value).  An edit is one mutation of the row.
  *	1 tablet:begin   the begin row, a hint, never above the true one
- *	1 tablet:server  incarnation u64, assignment number u64 (0 in an embedded store)
+ *	1 tablet:server  incarnation u64 (0: none), assignment number u64, raised with each owner
  *	1 tablet:seq     high-water mark of sequence numbers, u64
  *	1 tablet:clock   i64     1 tablet:major  i64
  *	1 tablet:tokens  mutations that clients may repeat, with their results; absent if there are none
@@ -118,9 +118,12 @@ int meta_ops_edit(
 /*
  * Operations in front of an edit's, so that only the row's owner changes it: a
  * check that tablet:server equals old's server and assignment, and a write of
- * `own` there if it differs.
+ * the new pair there if it differs.
  */
-int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+int meta_ops_owner(const struct meta_tablet *old, uint64_t server, uint64_t assignment, struct arena *a, struct op **ops,
+	unsigned *count) TFS_MUST;
+/* The same, and the column tablet:clock. */
+int meta_ops_release(const struct meta_tablet *old, int64_t clock_mark, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 
 /* The root file: a meta_tablet with magic, format and CRC. */
 int meta_root_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST;

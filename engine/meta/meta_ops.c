@@ -255,16 +255,31 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 	return writer_finish(&w, ops, count);
 }
 
-int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count)
+static void write_owner(struct writer *w, const struct meta_tablet *old, uint64_t server, uint64_t assignment)
+{
+	write_server(w, old->server, old->assignment);
+	if (!w->err) {
+		w->ops[0].kind = OP_CHECK;
+		w->ops[0].check = OP_CHECK_VALUE;
+	}
+	if (old->server != server || old->assignment != assignment)
+		write_server(w, server, assignment);
+}
+
+int meta_ops_owner(
+	const struct meta_tablet *old, uint64_t server, uint64_t assignment, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w = {.arena = a};
 
-	write_server(&w, old->server, old->assignment);
-	if (!w.err) {
-		w.ops[0].kind = OP_CHECK;
-		w.ops[0].check = OP_CHECK_VALUE;
-	}
-	if (old->server != own)
-		write_server(&w, own, old->assignment);
+	write_owner(&w, old, server, assignment);
+	return writer_finish(&w, ops, count);
+}
+
+int meta_ops_release(const struct meta_tablet *old, int64_t clock_mark, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct writer w = {.arena = a};
+
+	write_owner(&w, old, 0, old->assignment);
+	write_u64(&w, C_CLOCK, (uint64_t)clock_mark);
 	return writer_finish(&w, ops, count);
 }

@@ -68,9 +68,12 @@ enum ts_method {
 	/*
 	 * Control requests of the master (paper, section 5.2).  A server serves
 	 * the tablets that were assigned to it, and no others.
-	 * LOAD: tablets -> row_errs, why.  Serves the tablets from now on.  Each
-	 * one's METADATA row names this server and this assignment number (else
-	 * -ESTALE).  A tablet that is served already stays as it is.
+	 * LOAD: tablets -> row_errs, why.  Serves the tablets from now on.  They
+	 * are in METADATA's order, and all of one kind.  Each one's METADATA row
+	 * names this owner and this assignment number (else -ESTALE).  If the owner
+	 * is another server, which is dead, this one becomes the owner, with the
+	 * next number, when it first changes the row (embedded stores only).
+	 * A tablet that is served already stays as it is.
 	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed,
 	 * and makes 0 the server of their METADATA rows.
 	 * LIST: -> tablets, those that the server serves.
@@ -113,7 +116,8 @@ struct ts_file {
 	F(VALUE, 1, uint32_t, table)                                                                                               \
 	F(VALUE, 2, struct slice, begin)                                                                                           \
 	F(VALUE, 3, struct slice, end) /* p NULL: the table's end */                                                               \
-	F(VALUE, 4, uint64_t, assignment)
+	F(VALUE, 4, uint64_t, assignment)                                                                                          \
+	F(VALUE, 5, uint64_t, server) /* the owner that its METADATA row names */
 struct ts_assigned {
 	TS_ASSIGNED(WIRE_MEMBER)
 };

@@ -105,7 +105,7 @@ static int hold_once(struct server *s, uint32_t table, bool frozen, struct held 
 		for (unsigned i = 0; i < h->count && !err; i++)
 			err = tablet_hold_begin(h->tablets[i]->tablet, &h->holds[i]);
 	}
-	if (!err && (!h->count || !held_all(s, table, h)))
+	if (!err && !held_all(s, table, h))
 		err = -EREMCHG;
 	if (err)
 		held_end(h);
@@ -114,16 +114,10 @@ static int hold_once(struct server *s, uint32_t table, bool frozen, struct held 
 
 static int hold(struct server *s, uint32_t table, bool frozen, struct held *h)
 {
-	struct served_tablet *first;
 	int err = -EREMCHG;
 
-	for (unsigned tries = 0; err == -EREMCHG && tries < HOLD_TRIES; tries++) {
-		err = served_find(s, table, slice_of("", 0), &first); /* loads the table if it was made since the start */
-		if (err)
-			return err;
-		served_put(first);
+	for (unsigned tries = 0; err == -EREMCHG && tries < HOLD_TRIES; tries++)
 		err = hold_once(s, table, frozen, h);
-	}
 	return err;
 }
 
@@ -165,7 +159,7 @@ static int row_copy(struct server *s, struct served_tablet *served, uint32_t to,
 		m.token_count = m.redo_count = 0;
 		m.table = to;
 		m.server = s->incarnation;
-		m.assignment = 0;
+		m.assignment = 1;
 		file_refs_add(s, &m);
 		*out = m;
 	}
@@ -226,8 +220,9 @@ static int copy_held(struct server *s, const struct ts_request *q, const struct 
 		c->rows = calloc(h->count + 1u, sizeof(*c->rows));
 		err = c->rows ? 0 : -ENOMEM;
 	}
-	*us = u->frozen_us;
-	if (!err && !u->frozen)
+	if (h->count)
+		*us = u->frozen_us;
+	if (!err && !u->frozen && h->count)
 		err = freeze(s, q->table, h, us);
 	if (!err)
 		err = copy_rows(s, h, q->to_table, c);
@@ -284,23 +279,25 @@ static void copies_drop(struct server *s, uint32_t table)
 
 int copy_end(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct served_tablet *served;
+	struct served_tablet **list = NULL;
 	struct user_table *u;
+	unsigned count = 0;
 	int err = user_table_find(s, q->table, &u);
 
 	(void)a;
-	if (!err) {
-		user_table_put(s, u);
-		err = served_find(s, q->table, slice_of("", 0), &served);
-		if (!err)
-			served_put(served);
-	} else if (err == -EIDRM) {
+	if (err == -EIDRM) {
 		files_sweep_soon(s);
-		err = 0;
-	}
-	/* If the tablets cannot be loaded now, the copy keeps their files. */
-	if (!err)
 		copies_drop(s, q->table);
+		return 0;
+	}
+	if (err)
+		return err;
+	user_table_put(s, u);
+	/* If the master could not have the tablets loaded, the copy keeps their files. */
+	err = served_list(s, q->table, &list, &count);
+	if (!err && count)
+		copies_drop(s, q->table);
+	served_list_put(list, count);
 	return err;
 }
 

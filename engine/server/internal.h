@@ -71,7 +71,9 @@ struct served_tablet {
 	uint32_t table;
 	enum kind kind;
 	bool last;
-	struct buf end; /* unless last */
+	struct buf end;       /* unless last */
+	uint64_t assignment;  /* the number of this assignment */
+	_Atomic bool loading; /* its logs are being replayed: it is in the set, but not served yet */
 
 	/* Guarded by the tablet's EDIT lock. */
 	struct meta_tablet row;   /* its METADATA row as last written */
@@ -90,6 +92,12 @@ struct served_tablet {
 	struct buf events;              /* lines "SECONDS TEXT", the newest last; guarded by server.lock */
 	_Atomic unsigned refs;
 	_Atomic bool dropped; /* its table was dropped, and it was removed from the set */
+};
+
+/* The logs that redo sets name, each with the LSN from which it is needed. */
+struct needed_logs {
+	struct dead_log *v;
+	unsigned count;
 };
 
 /* The server of a tablet, as its status names it. */
@@ -168,9 +176,11 @@ struct server {
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
 	uint64_t next_scan;
-	_Atomic bool recovering;
-	_Atomic bool closing;    /* no background work begins */
-	_Atomic bool will_close; /* server_will_close */
+	_Atomic bool recovering;   /* until server_ready */
+	bool schemas_loading;      /* schemas_load: no file may name a table that another one names */
+	struct needed_logs needed; /* between the LOADs of the start */
+	_Atomic bool closing;      /* no background work begins */
+	_Atomic bool will_close;   /* server_will_close */
 };
 
 /* ---- file_refs.c: how many METADATA rows list each SSTable ---- */
@@ -230,7 +240,9 @@ int access_readable(struct served_tablet *served, const struct ts_request *q, co
 /* ---- set.c: the set of tablets ---- */
 /* Returns a reference to the tablet of the set that contains (table, row).  -EREMCHG: the set has none. */
 int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
-/* Returns references to all tablets of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
+/* The same, also for a tablet whose logs are being replayed. */
+int served_find_any(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
+/* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 void served_list_put(struct served_tablet **list, unsigned count);
 void served_put(struct served_tablet *served);
@@ -240,7 +252,7 @@ void served_event(struct served_tablet *served, const char *text);
 void served_discard(struct served_tablet *served);
 /* Allocates places for `more` tablets, so that the next set_replace cannot fail. */
 int set_reserve(struct server *s, unsigned more) TFS_MUST;
-/* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST; -EIDRM: the table was dropped. */
+/* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST: the set has one of its rows; -EIDRM: the table was dropped. */
 int set_insert(struct server *s, struct served_tablet *served) TFS_MUST;
 /*
  * Replaces the tablets `old` by `with`; other threads see both changes at once.
@@ -271,11 +283,6 @@ static inline void server_queue(struct server *s, struct task *t)
 }
 
 /* ---- replay.c: the logs of dead incarnations ---- */
-/* The logs that redo sets name, each with the LSN from which it is needed. */
-struct needed_logs {
-	struct dead_log *v;
-	unsigned count;
-};
 /* Adds the logs that the row's redo set names.  Call it before the tablet is made, because the tablet's background work may change the row. */
 int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;
 /* Replays the logs that replay_need was given since the last call, into the tablets of this kind.  *why as server_recover's. */
@@ -284,36 +291,19 @@ void replay_needed_fini(struct needed_logs *n);
 
 /* ---- load.c ---- */
 /*
- * Returns a reference to the tablet that contains (table, row).  Loads the
- * tablets of a table that was made since the start.  -EREMCHG: no tablet here
- * contains the row; -EIDRM: the table was dropped.
+ * Returns a reference to the tablet that contains (table, row).  -EREMCHG: this
+ * server does not serve it; -EIDRM: the table was dropped.
  */
 int served_find(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
 /* Makes a tablet from its METADATA row.  On 0 the tablet owns the row's memory and *row is {0}. */
 int served_new(
 	struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out) TFS_MUST;
-/* The same, and adds it to the set.  At the start, or between load_begin and load_end. */
-int served_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST;
+/* TS_LOAD and TS_LIST */
+int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* Calls set_replace for the tablets of a split or merge, and gives the new ones the table's schema.  Between load_begin and load_end. */
 void served_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
-/* The state of loading the tablets of METADATA, or those of users. */
-struct load_level {
-	struct server *s;
-	enum kind kind;
-	struct buf begin; /* where the next tablet of `table` begins */
-	uint32_t table;
-	unsigned loaded;
-	/* These are used at the start only. */
-	struct needed_logs *needed;
-	struct buf *orphans; /* METADATA rows of tables partly made or partly dropped */
-	unsigned orphan_count;
-	char **why;
-};
-/* Loads the tablets whose METADATA rows are in [from, to). */
-int load_rows(struct load_level *l, struct slice from, struct slice to) TFS_MUST;
-/* Checks that a row names only incarnations before this one.  For rows that earlier incarnations wrote.  -EBADMSG and *why. */
-int load_check_past(const struct server *s, const struct meta_tablet *m, char **why) TFS_MUST;
 
 /* ---- schemas.c ---- */
 /* Reads the schemas of all tables, and watches them.  *why as server_recover's. */
@@ -356,7 +346,7 @@ int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
 /* Appends "12 reads/s, ... in the last 2 s": since the reading of the status before this one, or since the start. */
 int traffic_rates(struct server *s, struct buf *out) TFS_MUST;
 
-/* ---- split.c, merge.c: the durable steps; functions for move_run (moves.c) ---- */
+/* ---- split.c, merge.c, unload.c: the durable steps; functions for move_run (moves.c) ---- */
 /* Splits v[0] at a row.  -EEXIST: a tablet begins there. */
 int split_tablet(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
 /* Merges v[0] with v[1], its upper neighbour. */
@@ -364,7 +354,14 @@ int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice
 /* Completes a merge after METADATA was found to have no row of v[0]. */
 int merge_finish(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
 
+/* Ends the service of v[0]. */
+int unload_tablet(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
+/* For a tablet that is not in the set: step 2, if its row names this server and this number. */
+int unload_row(struct server *s, const struct ts_assigned *t) TFS_MUST;
+
 /* ---- moves.c ---- */
+/* TS_UNLOAD */
+int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* Splits the tablet that contains row, at row.  -EEXIST: a tablet begins there. */
 int moves_split(struct server *s, uint32_t table, struct slice row) TFS_MUST;
 /* Merges the tablet that contains row with the next one.  -ENOENT: there is none. */
@@ -381,8 +378,12 @@ void moves_resolve_task(struct task *t); /* resolves merges whose outcome is unk
 int row_resolve(struct served_tablet *served) TFS_MUST;
 /* Returns 1 if METADATA has a row of the tablet that ends at `end`, 0 if not, -errno. */
 int row_exists(struct server *s, uint32_t table, struct slice end) TFS_MUST;
-/* Mutates the row, with a check that its owner is unchanged.  The mutation also makes `own` the owner if it is not. */
-int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops, unsigned count) TFS_MUST;
+/* Mutates the row, with a check that its owner is unchanged.  claim: the mutation also makes this server the owner if it is not. */
+int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, unsigned count) TFS_MUST;
+/* Makes 0 the server of the row.  The caller has stopped its edits. */
+int row_release(struct served_tablet *served) TFS_MUST;
+/* The same for a row that was read, of a tablet that is not in the set. */
+int row_release_unserved(struct server *s, const struct meta_tablet *row) TFS_MUST;
 /* Calls row_resolve.  If the tablet was merged and its row still has a merge column, does step 4 of that merge (merge.c). */
 int row_fold(struct served_tablet *served) TFS_MUST;
 /* The tablets' commit callback; arg: the served tablet. */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading tablets: a tablet is made from its METADATA row and added to the set.
- * The start loads all tablets.  The tablets of a table that was made since the
- * start are loaded by the first request to it.
+ * The master's requests LOAD and LIST (paper, section 5.2).  A server
+ * serves the tablets that the master has assigned to it, and no others.
+ *
+ * LOAD makes tablets from their METADATA rows and replays the logs that their redo
+ * sets name.  Requests to a tablet are refused until its replay has ended.  A row
+ * must name the owner and the number that the request has; so a late copy of a
+ * LOAD loads nothing.  The tablets of one request are all of one kind: the root
+ * tablet, METADATA's, or users'.  One request with many tablets reads each log once.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -27,6 +32,7 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 	served->kind = kind;
 	served->last = row->last;
 	served->root_version = root_version;
+	served->assignment = row->server == s->incarnation ? row->assignment : row->assignment + 1;
 	served->made_us = monotonic_us();
 	atomic_init(&served->refs, 1);
 	if (!row->last) {
@@ -94,178 +100,279 @@ static void mend_files(const struct server *s, const struct meta_tablet *row)
 	}
 }
 
-int served_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
-{
-	struct served_tablet *served;
-	int err;
-
-	if (kind != KIND_USER)
-		mend_files(s, row);
-	err = served_new(s, row, kind, root_version, &served);
-	if (err)
-		return err;
-	err = set_insert(s, served);
-	if (err)
-		served_discard(served);
-	return err;
-}
-
-int load_check_past(const struct server *s, const struct meta_tablet *m, char **why)
-{
-	uint64_t latest = meta_tablet_latest(m);
-
-	if (latest < s->incarnation)
-		return 0;
-	why_set(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
-	return -EBADMSG;
-}
-
-/* Checks that lock/ids is above the id of a refused table, so that no new table gets it.  The master checks the ids of the others. */
-static int check_next_id(struct server *s, uint32_t table, char **why)
-{
-	struct buf b = {0};
-	int err = lock_get(s->locks, "ids", &b, NULL);
-
-	if (err == -ENOENT || (!err && (b.n != 4 || load_be32(b.p) <= table)))
-		err = -EBADMSG;
-	if (err && why)
-		why_set(why, "%s/lock/ids: missing or an old one: METADATA names table id %u", s->data_dir, table);
-	buf_fini(&b);
-	return err;
-}
-
-/*
- * At the start, for a row of a table without a schema.  If the table was partly
- * made, the row has no data.  If the table was dropped, the master has written
- * dropped/ID (master/tables.c).  In both cases the row is added to l->orphans.
- * Any other row is damage, unless tables are refused: it may belong to one of
- * them.
- */
-static int load_orphan(struct load_level *l, struct slice row_key, const struct meta_tablet *m)
-{
-	int err = 0;
-
-	if (m->file_count || m->redo_count || l->s->refused_count) {
-		err = table_drop_noted(l->s, m->table);
-		if (err == -EBADMSG)
-			err = 0;                             /* the file exists, and its contents do not matter */
-		if (err == -ENOENT && l->s->refused_count) { /* the table may be a refused one */
-			file_refs_add(l->s, m);
-			return check_next_id(l->s, m->table, l->why);
-		}
-		if (err == -ENOENT && l->why)
-			why_set(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
-				l->s->data_dir, m->table);
-		if (err)
-			return err == -ENOENT ? -EBADMSG : err;
-	}
-	if (array_grow(&l->orphans, l->orphan_count, sizeof(*l->orphans)))
-		return -ENOMEM;
-	l->orphans[l->orphan_count] = (struct buf){0};
-	return buf_append_slice(&l->orphans[l->orphan_count++], row_key);
-}
-
-/*
- * Checks that a tablet begins where the previous one of its table ends
- * (l->begin).  Its begin column is a hint that is never above that row, and its
- * end is above that row.  Also checks that the root tablet has rows of METADATA
- * only, and that the row names no later incarnation.
- */
-static int check_place(const struct load_level *l, const struct meta_tablet *m)
-{
-	const char *what = NULL;
-
-	if (slice_cmp(buf_slice(&m->begin), buf_slice(&l->begin)) > 0)
-		what = "no tablet of it holds the rows from there on";
-	else if (!m->last && slice_cmp(buf_slice(&m->end), buf_slice(&l->begin)) <= 0)
-		what = "a tablet that should begin there ends before";
-	else if (l->kind == KIND_META && m->table != META_TABLE)
-		what = "it is in the root tablet";
-	if (what && l->why)
-		why_set(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
-	return what ? -EBADMSG : l->needed ? load_check_past(l->s, m, l->why) : 0;
-}
-
-static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
-{
-	struct load_level *l = arg;
-	struct user_table *u = NULL;
-	int err = 0;
-
-	if (l->kind == KIND_USER) {
-		err = user_table_get(l->s, m->table, &u);
-		user_table_put(l->s, u);
-		if (err == -EIDRM && l->needed)
-			return load_orphan(l, row_key, m);
-		if (err)
-			return err;
-	}
-	/* The first tablet of a table begins at the table's first row, others where the previous one ends. */
-	if (l->table != m->table) {
-		l->table = m->table;
-		buf_reset(&l->begin);
-		if (l->kind == KIND_META)
-			err = meta_root_end(&l->begin);
-	}
-	if (!err) {
-		err = meta_tablet_resolve_merge(m, buf_slice(&l->begin));
-		if (err == -EBADMSG && l->why)
-			why_set(l->why, "%s: METADATA: table id %u, row %s: its merge column does not have the tablet below it",
-				l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
-	}
-	if (!err)
-		err = check_place(l, m);
-	if (!err)
-		err = buf_set(&m->begin, l->begin.p, l->begin.n);
-	if (!err && !m->last)
-		err = buf_set(&l->begin, m->end.p, m->end.n);
-	if (!err && l->needed)
-		err = replay_need(l->needed, m);
-	if (!err)
-		err = served_load(l->s, m, l->kind, 0);
-	l->loaded++;
-	return err;
-}
-
-int load_rows(struct load_level *l, struct slice from, struct slice to)
-{
-	int err = metadata_scan(l->s->metadata, from, to, load_tablet, l);
-
-	buf_fini(&l->begin);
-	return err;
-}
-
-/* Loads the tablets of one table.  -EIDRM: the table was dropped meanwhile, and the master deletes its rows. */
-static int served_load_table(struct server *s, uint32_t table)
-{
-	struct load_level l = {.s = s, .kind = KIND_USER};
-	int err = metadata_scan_table(s->metadata, table, load_tablet, &l);
-
-	buf_fini(&l.begin);
-	return err;
-}
-
 int served_find(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
 {
 	struct user_table *u;
 	int err = served_find_loaded(s, table, row, out);
 
-	if (err != -EREMCHG || s->recovering || table == META_TABLE)
+	if (err != -EREMCHG || table == META_TABLE)
 		return err;
 	err = user_table_find(s, table, &u);
 	if (err)
 		return err;
-	load_begin(s);
-	err = served_find_loaded(s, table, row, out); /* another request may have loaded it */
-	if (err == -EREMCHG) {
-		err = served_load_table(s, table);
-		if (!err)
-			err = served_find_loaded(s, table, row, out);
-	}
-	load_end(s);
-	if (err == -EREMCHG && user_table_dropped(s, u))
-		err = -EIDRM;
+	err = user_table_dropped(s, u) ? -EIDRM : -EREMCHG;
 	user_table_put(s, u);
+	return err;
+}
+
+/* ---- LOAD ---- */
+
+struct load {
+	struct server *s;
+	const struct ts_request *q;
+	enum kind kind;
+	int *errs;
+	char **why;
+	struct served_tablet **made; /* for each tablet of the request; NULL: not made by this one */
+	struct needed_logs *needed;
+	uint32_t next;  /* the first tablet of the request whose row has not been read */
+	struct buf key; /* of that row; n 0: not set yet */
+};
+
+static bool is_last(const struct ts_assigned *t)
+{
+	return !t->end.p;
+}
+
+/* Makes the tablet from its row, and adds it to the set. */
+static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tablet *m, uint64_t root_version)
+{
+	struct served_tablet *served, **made = &l->made[l->next];
+	int err;
+
+	if (m->server != t->server || m->assignment != t->assignment)
+		return -ESTALE;
+	err = meta_tablet_resolve_merge(m, t->begin);
+	if (err == -EBADMSG)
+		why_set(l->why, "%s: METADATA: table id %u, row %s: its merge column does not have the tablet below it",
+			l->s->data_dir, m->table, Q(t->begin));
+	if (!err)
+		err = buf_set(&m->begin, t->begin.p, t->begin.n);
+	if (!err)
+		err = replay_need(l->needed, m);
+	if (err)
+		return err;
+	if (l->kind != KIND_USER)
+		mend_files(l->s, m);
+	err = served_new(l->s, m, l->kind, root_version, &served);
+	if (err)
+		return err;
+	atomic_store(&served->loading, true);
+	err = set_insert(l->s, served);
+	if (err) {
+		served_discard(served);
+		return err;
+	}
+	atomic_fetch_add(&served->refs, 1);
+	*made = served;
+	return 0;
+}
+
+/* If the tablet is in the set already, returns 0; -EBUSY: a part of it is, or it has another number; -ENOENT: it is not. */
+static int load_served(struct load *l, const struct ts_assigned *t)
+{
+	struct served_tablet *served;
+	int err = served_find_any(l->s, t->table, t->begin, &served);
+
+	if (err == -EREMCHG)
+		return -ENOENT;
+	if (err)
+		return err;
+	if (slice_eq(tablet_begin(served->tablet), t->begin) && served->last == is_last(t) &&
+		(served->last || slice_eq(buf_slice(&served->end), t->end)))
+		err = served->assignment == (t->server == l->s->incarnation ? t->assignment : t->assignment + 1) ? 0 : -EBUSY;
+	else
+		err = -EBUSY;
+	served_put(served);
+	return err;
+}
+
+static int load_next_key(struct load *l)
+{
+	const struct ts_assigned *t = &l->q->tablets[l->next];
+
+	buf_reset(&l->key);
+	return meta_row_key(&l->key, t->table, is_last(t), t->end);
+}
+
+/* A row of METADATA: if it is that of a tablet of the request, loads the tablet. */
+static int load_scanned(void *arg, struct slice row_key, struct meta_tablet *m)
+{
+	struct load *l = arg;
+	struct user_table *u;
+	int err = 0, c = -1;
+
+	while (l->next < l->q->tablet_count && (c = slice_cmp(buf_slice(&l->key), row_key)) < 0) {
+		l->errs[l->next++] = -ESTALE; /* it has no row */
+		if (l->next < l->q->tablet_count && load_next_key(l))
+			return -ENOMEM;
+	}
+	if (l->next < l->q->tablet_count && c == 0) {
+		err = load_served(l, &l->q->tablets[l->next]);
+		l->errs[l->next] = err == -ENOENT ? load_row(l, &l->q->tablets[l->next], m, 0) : err;
+		l->next++;
+		return l->next < l->q->tablet_count && load_next_key(l) ? -ENOMEM : 0;
+	}
+	/* The rows of a refused table name files that tablets of other tables may share. */
+	if (l->s->refused_count && l->kind == KIND_USER) {
+		err = user_table_get(l->s, m->table, &u);
+		if (err == -EIDRM)
+			file_refs_add(l->s, m);
+		else if (!err)
+			user_table_put(l->s, u);
+	}
+	return 0;
+}
+
+static int load_root(struct load *l)
+{
+	struct meta_tablet m = {0};
+	struct buf b = {0};
+	uint64_t version = 0;
+	int err = load_served(l, l->q->tablets);
+
+	if (err == -ENOENT) {
+		err = lock_get(l->s->locks, "root", &b, &version);
+		if (!err)
+			err = meta_root_decode(buf_slice(&b), &m);
+		if (!err)
+			err = load_row(l, l->q->tablets, &m, version);
+	}
+	l->errs[0] = err;
+	meta_tablet_fini(&m);
+	buf_fini(&b);
+	return err;
+}
+
+/* Reads the rows from the first tablet to the last. */
+static int load_rows(struct load *l)
+{
+	const struct ts_assigned *first = l->q->tablets, *last = &first[l->q->tablet_count - 1];
+	struct buf from = {0}, to = {0};
+	int err = meta_row_key(&from, first->table, is_last(first), first->end);
+
+	if (!err)
+		err = meta_row_key(&to, last->table, is_last(last), last->end);
+	if (!err)
+		err = buf_u8(&to, 0);
+	if (!err)
+		err = load_next_key(l);
+	if (!err)
+		err = metadata_scan(l->s->metadata, buf_slice(&from), buf_slice(&to), load_scanned, l);
+	for (; !err && l->next < l->q->tablet_count; l->next++)
+		l->errs[l->next] = -ESTALE;
+	buf_fini(&from);
+	buf_fini(&to);
+	buf_fini(&l->key);
+	return err;
+}
+
+/* The request may name tables that the watch has not reported yet. */
+static void load_schemas(struct server *s, const struct ts_request *q)
+{
+	struct user_table *u;
+
+	for (uint32_t i = 0; i < q->tablet_count; i++) {
+		if ((i && q->tablets[i].table == q->tablets[i - 1].table) || user_table_find(s, q->tablets[i].table, &u))
+			continue;
+		user_table_put(s, u);
+	}
+}
+
+/* The tablets of the request are of one kind, in METADATA's order. */
+static int load_check(const struct ts_request *q, enum kind *kind)
+{
+	struct buf end = {0};
+	int err = meta_root_end(&end);
+
+	for (uint32_t i = 0; i < q->tablet_count && !err; i++) {
+		const struct ts_assigned *t = &q->tablets[i], *before = t - 1;
+		enum kind k = t->table != META_TABLE ? KIND_USER : slice_eq(t->end, buf_slice(&end)) ? KIND_ROOT : KIND_META;
+
+		if (i &&
+			(k != *kind || k == KIND_ROOT || before->table > t->table ||
+				(before->table == t->table &&
+					(is_last(before) || (t->end.p && slice_cmp(before->end, t->end) >= 0)))))
+			err = -EINVAL;
+		*kind = k;
+	}
+	buf_fini(&end);
+	return err;
+}
+
+static int load_all(struct load *l)
+{
+	int err = l->kind == KIND_ROOT ? load_root(l) : load_rows(l);
+
+	if (!err)
+		err = replay_level(l->s, l->kind, l->needed, l->why);
+	for (uint32_t i = 0; i < l->q->tablet_count; i++) {
+		struct served_tablet *served = l->made[i];
+
+		if (err)
+			l->errs[i] = err;
+		if (!served)
+			continue;
+		if (err) {
+			set_replace(l->s, &served, 1, NULL, 0);
+			file_refs_remove(l->s, &served->row);
+		} else {
+			tablet_replay_done(served->tablet);
+			atomic_store(&served->loading, false);
+		}
+		served_put(served);
+	}
+	return err;
+}
+
+int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct needed_logs needed = {0};
+	char *why = NULL;
+	struct load l = {.s = s, .q = q, .errs = a->row_errs, .why = &why, .needed = s->recovering ? &s->needed : &needed};
+	int err = q->tablet_count && !a->row_errs ? -EINVAL : load_check(q, &l.kind);
+
+	if (err || !q->tablet_count)
+		return err;
+	l.made = calloc(q->tablet_count, sizeof(struct served_tablet *));
+	if (!l.made)
+		return -ENOMEM;
+	if (l.kind == KIND_USER)
+		load_schemas(s, q);
+	load_begin(s);
+	(void)!load_all(&l); /* the error is that of the tablets */
+	load_end(s);
+	if (why && !arena_dup(&a->arena, slice_str(why), &a->why))
+		a->why = (struct slice){NULL, 0};
+	free(why);
+	free(l.made);
+	replay_needed_fini(&needed);
+	return 0;
+}
+
+/* ---- LIST ---- */
+
+int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct served_tablet **list;
+	unsigned count;
+	int err = served_list(s, 0, &list, &count);
+
+	(void)q;
+	if (err)
+		return err;
+	a->tablets = arena_alloc(&a->arena, (count + 1u) * sizeof(*a->tablets));
+	err = a->tablets ? 0 : -ENOMEM;
+	for (unsigned i = 0; i < count && !err; i++) {
+		struct ts_assigned *t = &a->tablets[i];
+
+		*t = (struct ts_assigned){.table = list[i]->table, .assignment = list[i]->assignment, .server = s->incarnation};
+		if (!arena_dup(&a->arena, tablet_begin(list[i]->tablet), &t->begin) ||
+			(!list[i]->last && !arena_dup(&a->arena, buf_slice(&list[i]->end), &t->end)))
+			err = -ENOMEM;
+	}
+	a->tablet_count = err ? 0 : count;
+	served_list_put(list, count);
 	return err;
 }
 

@@ -49,7 +49,7 @@ static int merge_write_column(struct served_tablet *lower, struct served_tablet 
 	int err = meta_ops_merge(&lower->row, &arena, &ops, &count);
 
 	if (!err) {
-		err = row_mutate(upper, upper->row.server, ops, count);
+		err = row_mutate(upper, false, ops, count);
 		upper->row_unknown |= err != 0;
 	}
 	arena_fini(&arena);
@@ -60,7 +60,7 @@ static int merge_write_column(struct served_tablet *lower, struct served_tablet 
 static int merge_delete_lower(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
-	int err = row_mutate(lower, lower->row.server, &op, 1), exists = -EIO;
+	int err = row_mutate(lower, false, &op, 1), exists = -EIO;
 
 	if (!err)
 		return 0;

@@ -6,11 +6,12 @@
  * compare-and-set.
  *
  * Only the owner of a tablet changes its row.  Every mutation checks that the
- * column tablet:server has the value that was last read or written.  The first
- * mutation of this incarnation sets it to this incarnation.  If the check
- * fails, or the root file has another version, the row is read again.  If
- * another server owns the tablet now, the edit returns -ESTALE and the tablet
- * stops.
+ * column tablet:server, which is the owner and its assignment number, has the
+ * value that was last read or written.  In an embedded store it may name the owner
+ * of an earlier incarnation; then the first mutation sets it to this one, with the
+ * next number.  If the check fails, or the root file has another version, the row
+ * is read again.  If another server owns the tablet now, the edit returns -ESTALE
+ * and the tablet stops.
  *
  * An edit that failed may have taken place.  So the row is read again before the
  * next change.  The tablet repeats the same edit, with the same files, until it
@@ -99,6 +100,12 @@ static int resolve_merge(struct served_tablet *served)
 	return exists < 0 ? exists : exists ? 0 : -EIO;
 }
 
+/* Returns true if the row names this server and this assignment. */
+static bool served_owns(const struct served_tablet *served, const struct meta_tablet *row)
+{
+	return row->server == served->server->incarnation && row->assignment == served->assignment;
+}
+
 /* Reads the row.  -ESTALE: another server owns the tablet, or its table was dropped. */
 static int row_read_again(struct served_tablet *served)
 {
@@ -112,7 +119,8 @@ static int row_read_again(struct served_tablet *served)
 		err = meta_tablet_resolve_merge(&now, buf_slice(&served->row.begin));
 	if (err == -ENOENT)
 		err = -ESTALE; /* the table was dropped */
-	else if (!err && now.server != served->server->incarnation && now.server != served->row.server)
+	else if (!err && !served_owns(served, &now) &&
+		(now.server != served->row.server || now.assignment != served->row.assignment))
 		err = -ESTALE;
 	if (!err) {
 		begin = now.begin; /* only a hint: the tablet keeps the begin that it was loaded with */
@@ -137,7 +145,7 @@ static int root_write(struct served_tablet *served, const struct meta_tablet *ne
 	return err;
 }
 
-int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops, unsigned count)
+int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, unsigned count)
 {
 	struct arena arena = {0};
 	struct buf key = {0};
@@ -146,7 +154,8 @@ int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops,
 	int err = meta_row_key(&key, served->table, served->last, buf_slice(&served->end));
 
 	if (!err)
-		err = meta_ops_owner(&served->row, own, &arena, &owner, &n);
+		err = meta_ops_owner(&served->row, claim ? served->server->incarnation : served->row.server,
+			claim ? served->assignment : served->row.assignment, &arena, &owner, &n);
 	if (!err) {
 		all = arena_alloc(&arena, (n + count) * sizeof(*all));
 		err = all ? 0 : -ENOMEM;
@@ -169,8 +178,27 @@ static int row_write(struct served_tablet *served, const struct tablet_edit *e)
 	int err = meta_ops_edit(&served->row, e, &arena, &ops, &count);
 
 	if (!err)
-		err = row_mutate(served, served->server->incarnation, ops, count);
+		err = row_mutate(served, true, ops, count);
 	arena_fini(&arena);
+	return err;
+}
+
+int row_release_unserved(struct server *s, const struct meta_tablet *row)
+{
+	struct arena arena = {0};
+	struct buf key = {0};
+	struct clock_state clock;
+	struct op *ops;
+	unsigned count;
+	int err = meta_row_key(&key, row->table, row->last, buf_slice(&row->end));
+
+	clock_get_state(s->clock, &clock);
+	if (!err)
+		err = meta_ops_release(row, clock.mark_us, &arena, &ops, &count);
+	if (!err)
+		err = metadata_mutate(s->metadata, buf_slice(&key), ops, count);
+	arena_fini(&arena);
+	buf_fini(&key);
 	return err;
 }
 
@@ -206,6 +234,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		if (!err)
 			err = meta_tablet_apply(&next, e);
 		next.server = served->server->incarnation;
+		next.assignment = served->assignment;
 		if (!err) {
 			err = served->kind == KIND_ROOT ? root_write(served, &next, &version) : row_write(served, e);
 			served->row_unknown = err != 0;
@@ -231,6 +260,22 @@ int row_fold(struct served_tablet *served)
 	int err = row_resolve(served);
 
 	return !err && served->row.unfolded ? row_change(served, &none) : err;
+}
+
+int row_release(struct served_tablet *served)
+{
+	struct meta_tablet next = {0};
+	uint64_t version;
+	int err = row_fold(served);
+
+	if (err || served->kind != KIND_ROOT)
+		return err ? err : row_release_unserved(served->server, &served->row);
+	err = meta_tablet_copy(&served->row, &next);
+	next.server = 0;
+	if (!err)
+		err = root_write(served, &next, &version);
+	meta_tablet_fini(&next);
+	return err;
 }
 
 int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)

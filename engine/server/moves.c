@@ -145,6 +145,38 @@ int moves_merge(struct server *s, uint32_t table, struct slice row)
 	return move_request(s, table, row, merge_request);
 }
 
+static int unload_one(struct server *s, const struct ts_assigned *t)
+{
+	struct served_tablet *served;
+	int err;
+
+	load_begin(s); /* a LOAD of the tablet that is under way ends first */
+	err = served_find_any(s, t->table, t->begin, &served);
+	load_end(s);
+	if (err == -EREMCHG)
+		return unload_row(s, t);
+	if (err)
+		return err;
+	err = served->assignment != t->assignment || served->last != !t->end.p ||
+			(!served->last && !slice_eq(buf_slice(&served->end), t->end))
+		? -ESTALE
+		: move_run(s, &served, 1, unload_tablet, slice_of(NULL, 0));
+	served_put(served);
+	return err == WRITES_BLOCKED ? -EAGAIN : err;
+}
+
+int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	if (q->tablet_count && !a->row_errs)
+		return -EINVAL;
+	for (uint32_t i = 0; i < q->tablet_count; i++) {
+		move_begin(s);
+		a->row_errs[i] = unload_one(s, &q->tablets[i]);
+		move_end(s);
+	}
+	return 0;
+}
+
 /* ---- by size ---- */
 
 /* Errors of a tablet or table that no longer exists, or of a server that is closing. */
@@ -214,7 +246,8 @@ static bool merge_is_due(struct server *s, struct served_tablet *lower, struct s
 	struct store_schema *schema;
 	bool border;
 
-	if (lower->table != upper->table || (lower->user_table && lower->user_table->frozen) || lower->kind != upper->kind ||
+	if (lower->table != upper->table || !slice_eq(buf_slice(&lower->end), tablet_begin(upper->tablet)) ||
+		(lower->user_table && lower->user_table->frozen) || lower->kind != upper->kind ||
 		now - lower->made_us < s->merge_after_us || now - upper->made_us < s->merge_after_us ||
 		now < upper->merge_not_before_us)
 		return false;

@@ -99,11 +99,11 @@ struct replay {
 static int apply_meta(struct replay *p, const struct log_record *r)
 {
 	struct served_tablet *served;
-	int err = served_find_loaded(p->s, r->table, r->row_from, &served);
+	int err = served_find_any(p->s, r->table, r->row_from, &served);
 
 	if (err)
 		return err == -EREMCHG ? 0 : err; /* the record's tablet belongs to a level that is not loaded yet */
-	if (served->kind == p->kind) {
+	if (served->kind == p->kind && atomic_load(&served->loading)) {
 		err = tablet_replay(served->tablet, p->incarnation, &r, 1, &p->bad_lsn);
 		p->records++;
 	}
@@ -256,15 +256,15 @@ static int tablet_records_add(struct crew *c, struct served_tablet *served, cons
 	return 0;
 }
 
-/* Returns how many of the sorted records, from the first on, belong to the first one's table and, unless served is NULL, to its rows. */
+/* Returns how many of the sorted records, from the first on, belong to the first one's table and to the tablet's rows. */
 static size_t tablet_records_count(const struct served_tablet *served, const struct log_record *const *v, size_t count)
 {
 	size_t lo = 0, hi = count;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		bool in = v[mid]->table == v[0]->table &&
-			(!served || served->last || slice_cmp(v[mid]->row_from, buf_slice(&served->end)) < 0);
+		bool in =
+			v[mid]->table == v[0]->table && (served->last || slice_cmp(v[mid]->row_from, buf_slice(&served->end)) < 0);
 
 		if (in)
 			lo = mid + 1;
@@ -296,12 +296,17 @@ static int hand_over(struct replay *p)
 	for (size_t i = 0, n; i < count; i += n) {
 		struct served_tablet *served = NULL;
 
-		err = served_find_loaded(p->s, v[i]->table, v[i]->row_from, &served);
+		err = served_find_any(p->s, v[i]->table, v[i]->row_from, &served);
 		if (err && err != -EREMCHG)
 			return err;
-		n = tablet_records_count(served, v + i, count - i);
+		n = 1;
 		if (err)
-			continue; /* the table was dropped: its records are skipped */
+			continue; /* the table was dropped, or another server has the row */
+		n = tablet_records_count(served, v + i, count - i);
+		if (!atomic_load(&served->loading)) { /* it was loaded before, and has these records */
+			served_put(served);
+			continue;
+		}
 		err = tablet_records_add(c, served, v + i, n);
 		if (err) {
 			served_put(served);

@@ -146,7 +146,7 @@ static int user_table_read(struct server *s, const char *file, uint32_t *id)
 	/* Two files name one table, or a file names METADATA.  Only an edit of lock/ by hand does this. */
 	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
 		err = -EBADMSG;
-	if (!err && s->recovering && user_table_get(s, schema_public(schema)->tablets_id, &twin) == 0)
+	if (!err && s->schemas_loading && user_table_get(s, schema_public(schema)->tablets_id, &twin) == 0)
 		err = -EBADMSG;
 	user_table_put(s, twin);
 	if (!err)
@@ -376,7 +376,11 @@ int schemas_load(struct server *s, char **why)
 
 	if (!err)
 		err = s->locks->ops->watch(s->locks, "snapshots/", table_changed, s);
-	return err ? err : schemas_list(s, first_read_file, &r);
+	s->schemas_loading = true;
+	if (!err)
+		err = schemas_list(s, first_read_file, &r);
+	s->schemas_loading = false;
+	return err;
 }
 
 /* ---- writes ---- */

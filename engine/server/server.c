@@ -360,6 +360,7 @@ int server_free(struct server *s, bool flush)
 	task_pool_free(s->misc);
 	task_pool_free(s->move);
 	copies_free(s);
+	replay_needed_fini(&s->needed);
 	file_refs_free(s);
 	files_free(s);
 	if (s->cache)

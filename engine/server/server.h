@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tablet server (paper, sections 5.2 and 5.3).  It serves a set of tablets
- * through the tablet service.  At the start it recovers them from the logs of
- * dead incarnations.
+ * A tablet server (paper, sections 5.2 and 5.3).  It serves the tablets that the
+ * master assigns to it (TS_LOAD), through the tablet service.
  *
- * Lifetime: server_new, server_recover, then calls of the service, and
- * server_free when no call is under way.
- * Threads: one thread calls server_new, server_recover and server_free.  Any
- * thread may call the others.
+ * Lifetime: server_new, server_start, then calls of the service; server_ready
+ * when the master has assigned what a start needs; server_free when no call is
+ * under way.
+ * Threads: one thread calls server_new, server_start, server_ready and
+ * server_free.  Any thread may call the others.
  */
 #ifndef TFS_SERVER_SERVER_H
 #define TFS_SERVER_SERVER_H
@@ -55,17 +55,22 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 /*
  * Sets the service through which the server reads and changes METADATA.
  * Without this call it is the server's own service; an embedded store passes
- * that of its router (engine/open.c).  Call this before server_recover.  svc is
+ * that of its router (engine/open.c).  Call this before server_start.  svc is
  * borrowed until server_free.
  */
 void server_set_metadata(struct server *s, struct tablet_service *svc);
 /*
- * Loads the root tablet, METADATA and all tablets.  Replays the logs of dead
- * incarnations that their redo sets name.  Removes files and logs without
- * references.  After an error *why is one line that names the damaged thing, or
- * NULL; the caller frees it.
+ * Reads the schemas.  Tablets can be loaded then.  After an error *why is one line
+ * that names the damaged thing, or NULL; the caller frees it.
  */
-int server_recover(struct server *s, char **why) TFS_MUST;
+int server_start(struct server *s, char **why) TFS_MUST;
+/*
+ * Ends the start: until this call the server keeps all files and logs, and does
+ * no background work.  Removes files and logs without references.
+ */
+int server_ready(struct server *s, char **why) TFS_MUST;
+/* If a damaged SSTable of METADATA can be the cause of err, and *why is NULL, names it in *why. */
+void server_name_damage(struct server *s, int err, char **why);
 struct tablet_service *server_service(struct server *s);
 /*
  * Checks the store's marker and whether the log can be written.  Background

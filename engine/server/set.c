@@ -42,7 +42,7 @@ static unsigned served_lower(struct server *s, uint32_t table, bool last, struct
 	return lo;
 }
 
-int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
+static int find(struct server *s, uint32_t table, struct slice row, bool any, struct served_tablet **out)
 {
 	struct served_tablet *served = NULL;
 	unsigned i;
@@ -52,7 +52,9 @@ int served_find_loaded(struct server *s, uint32_t table, struct slice row, struc
 	/* A tablet that ends exactly at row does not contain it, because its end is exclusive. */
 	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last && slice_eq(buf_slice(&s->set[i]->end), row))
 		i++;
-	if (i < s->set_count && s->set[i]->table == table) {
+	/* The set has no other tablet for the row; so a row below this one's belongs to another server. */
+	if (i < s->set_count && s->set[i]->table == table && (any || !atomic_load(&s->set[i]->loading)) &&
+		slice_cmp(row, tablet_begin(s->set[i]->tablet)) >= 0) {
 		served = s->set[i];
 		atomic_fetch_add_explicit(&served->refs, 1, memory_order_relaxed);
 	}
@@ -61,6 +63,16 @@ int served_find_loaded(struct server *s, uint32_t table, struct slice row, struc
 		return -EREMCHG;
 	*out = served;
 	return 0;
+}
+
+int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
+{
+	return find(s, table, row, false, out);
+}
+
+int served_find_any(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
+{
+	return find(s, table, row, true, out);
 }
 
 void load_begin(struct server *s)
@@ -89,7 +101,7 @@ int served_list(struct server *s, uint32_t table, struct served_tablet ***out, u
 	list = calloc(s->set_count ? s->set_count : 1, sizeof(*list));
 	if (list) {
 		for (unsigned i = 0; i < s->set_count; i++) {
-			if (table && s->set[i]->table != table)
+			if ((table && s->set[i]->table != table) || atomic_load(&s->set[i]->loading))
 				continue;
 			atomic_fetch_add(&s->set[i]->refs, 1);
 			list[n++] = s->set[i];
@@ -228,6 +240,17 @@ void set_replace(
 		served_put(old[i]);
 }
 
+/* Returns true if a tablet of the set has rows of this one, which would be inserted at i. */
+static bool overlaps_locked(const struct server *s, const struct served_tablet *served, unsigned i)
+{
+	const struct slice begin = tablet_begin(served->tablet);
+
+	if (i < s->set_count && s->set[i]->table == served->table &&
+		(served->last || slice_cmp(tablet_begin(s->set[i]->tablet), buf_slice(&served->end)) < 0))
+		return true;
+	return i > 0 && s->set[i - 1]->table == served->table && slice_cmp(buf_slice(&s->set[i - 1]->end), begin) > 0;
+}
+
 int set_insert(struct server *s, struct served_tablet *served)
 {
 	unsigned i;
@@ -242,7 +265,7 @@ int set_insert(struct server *s, struct served_tablet *served)
 	if (err)
 		goto out;
 	i = served_lower(s, served->table, served->last, buf_slice(&served->end));
-	if (i < s->set_count && served_cmp(s->set[i], served->table, served->last, buf_slice(&served->end)) == 0) {
+	if (overlaps_locked(s, served, i)) {
 		err = -EEXIST;
 		goto out;
 	}

@@ -75,6 +75,7 @@ static int split_make_rows(struct server *s, struct served_tablet *served, struc
 	if (err)
 		return err;
 	p->lower_row.server = s->incarnation;
+	p->lower_row.assignment = served->assignment;
 	err = buf_set(&p->lower_row.begin, tablet_begin(served->tablet).p, tablet_begin(served->tablet).n);
 	if (!err)
 		err = buf_set(&p->upper_row.begin, at.p, at.n);

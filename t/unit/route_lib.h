@@ -325,7 +325,7 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 
 /* ---- the root file ---- */
 
-static inline int fake_get(struct lock_service *l, const char *name, struct buf *contents, uint64_t *version)
+static inline int fake_get(struct lock_service *l, const char *name, struct buf *contents, struct lock_stat *stat)
 {
 	struct meta_tablet m = {.table = META_TABLE};
 	int err = strcmp(name, "root") ? -ENOENT : meta_root_end(&m.end);
@@ -338,8 +338,8 @@ static inline int fake_get(struct lock_service *l, const char *name, struct buf 
 		err = -ENOENT;
 	if (!err)
 		err = meta_root_encode(&m, contents);
-	if (version)
-		*version = 1;
+	if (stat)
+		*stat = (struct lock_stat){.version = 1};
 	meta_tablet_fini(&m);
 	return err;
 }

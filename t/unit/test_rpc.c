@@ -140,7 +140,7 @@ static void rnd_spec(struct sample *s)
 
 static struct ts_assigned rnd_tablet(void)
 {
-	return (struct ts_assigned){(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64()};
+	return (struct ts_assigned){(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64(), rnd64()};
 }
 
 static void rnd_request(struct sample *s)
@@ -266,6 +266,7 @@ static void expect_tablets(const struct ts_assigned *a, uint32_t a_count, const 
 		expect_slice(a[i].begin, b[i].begin);
 		expect_slice(a[i].end, b[i].end);
 		assert_int_equal(a[i].assignment, b[i].assignment);
+		assert_int_equal(a[i].server, b[i].server);
 	}
 }
 

@@ -180,40 +180,6 @@ static void first_requests(void **state)
 	close_store(true);
 }
 
-/* The same when all of them have seen that it is not loaded before one loads it. */
-static void load_race(void **state)
-{
-	struct tfs_table *t;
-	struct writer w[4];
-	struct served_tablet **list;
-	unsigned count;
-
-	open_store();
-	assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
-	t = open_table("t");
-	assert_int_equal(add_family(t, "f"), 0);
-	load_begin(hooks.server);
-	for (unsigned k = 0; k < 4; k++) {
-		w[k] = (struct writer){.table = t, .go = true, .last = 1};
-		assert_int_equal(pthread_create(&w[k].thread, NULL, k % 2 ? look_once : write_on, &w[k]), 0);
-	}
-	for (unsigned i = 0; i < 2000; i++)
-		sched_yield();
-	for (unsigned k = 0; k < 4; k++)
-		assert_int_equal(w[k].acked, 0);
-	load_end(hooks.server);
-	for (unsigned k = 0; k < 4; k++)
-		pthread_join(w[k].thread, NULL);
-	assert_int_equal(w[0].acked, 40);
-	assert_int_equal(w[2].acked, 40);
-	assert_int_equal(served_list(hooks.server, tfs_table_id(t), &list, &count), 0);
-	assert_int_equal(count, 1);
-	served_put(list[0]);
-	free(list);
-	tfs_table_close(t);
-	close_store(true);
-}
-
 /* An error by which a service names itself, and which no router can mend, is -EIO; the caller gets all others. */
 static int says;
 
@@ -570,7 +536,6 @@ int main(void)
 		T(first_requests),
 		T(schemas_handed_out_in_order),
 		T(scan_over_drop),
-		T(load_race),
 		T(errors_of_services),
 		T(requests_of_nothing),
 		T(close_over_recovery),

@@ -52,7 +52,7 @@ static void row_of_another(void **state)
 	assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
 	assert_int_equal(now.server, hooks.server->incarnation);
 	files = now.file_count;
-	assert_int_equal(meta_ops_owner(&now, 4711, &arena, &ops, &count), 0);
+	assert_int_equal(meta_ops_owner(&now, 4711, now.assignment, &arena, &ops, &count), 0);
 	assert_int_equal(count, 2);
 	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
 	assert_int_equal(tfs_flush(t), -EIO);
@@ -309,68 +309,6 @@ static void ballast(void **state)
 	close_store(true);
 }
 
-/* A service of METADATA in which a table is dropped as soon as one of its rows has been read. */
-struct dropping {
-	struct tablet_service service; /* first */
-	struct tablet_service *real;
-	const char *name; /* of the table; NULL: it has been dropped */
-	int err;
-};
-
-static int dropping_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
-{
-	struct dropping *d = (struct dropping *)s;
-	const char *name = d->name;
-	int err = ts_call(d->real, q, a);
-
-	if (!name || err || !a->batch.count)
-		return err;
-	d->name = NULL;
-	d->err = tfs_table_drop(store, name);
-	return a->err = err;
-}
-
-static void set_redo(uint32_t table)
-{
-	struct redo_point redo = {.incarnation = hooks.server->incarnation, .lsn = 1};
-	struct meta_tablet m = {.table = table, .last = true, .redo = &redo, .redo_count = 1};
-	struct buf key = {0};
-	struct arena arena = {0};
-	struct op *ops;
-	unsigned count;
-
-	assert_int_equal(meta_row_key(&key, table, true, (struct slice){NULL, 0}), 0);
-	assert_int_equal(meta_ops_new(&m, &arena, &ops, &count), 0);
-	assert_int_equal(metadata_mutate(hooks.server->metadata, buf_slice(&key), ops, count), 0);
-	arena_fini(&arena);
-	buf_fini(&key);
-}
-
-/*
- * A request loads the tablets of a table.  Another thread has loaded them before, and written, and then
- * the table is dropped, down to its note: that is no damage.  The table has no family, because a
- * drop that looked for cells would wait for this request.
- */
-static void dropped_while_it_loads(void **state)
-{
-	static const struct tablet_service_ops ops = {.call = dropping_call};
-	struct dropping d = {.service.ops = &ops, .name = "t"};
-	struct tfs_table *t;
-
-	open_store();
-	assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
-	t = open_table("t");
-	set_redo(tfs_table_id(t));
-	d.real = hooks.server->metadata;
-	hooks.server->metadata = &d.service;
-	assert_int_equal(tfs_flush(t), -ENOENT);
-	hooks.server->metadata = d.real;
-	assert_null(d.name);
-	assert_int_equal(d.err, 0);
-	tfs_table_close(t);
-	close_store(true);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,7 +320,6 @@ int main(void)
 		T(ballast),
 		T(ballast_of_another),
 		T(deletes_share_the_ballast),
-		T(dropped_while_it_loads),
 	};
 
 	return RUN(tests);

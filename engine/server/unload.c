@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The durable steps of UNLOAD (paper, section 6, "Speeding up tablet recovery"):
+ *
+ *	1 Flush the tablet, and then again while its writers wait.  Its row then
+ *	  names all of its data, and no log.
+ *	2 Make 0 the server of the row, with the clock's mark: nobody owns it.
+ *	3 Remove the tablet from the set.
+ * If the outcome of step 2 is unknown, the tablet leaves the set, too.  The master
+ * repeats UNLOAD or sends LOAD, and both find out.  A LOAD that arrives after step
+ * 2 is refused, because the row does not name this server any more.
+ */
+#include "engine/client/metadata.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+
+int unload_tablet(struct server *s, struct served_tablet *const *v, struct slice at)
+{
+	int err = tablet_merge_begin(v[0]->tablet);
+
+	(void)at;
+	if (err)
+		return err;
+	err = tablet_merge_stop(v[0]->tablet);
+	if (err) {
+		tablet_merge_end(v[0]->tablet, false);
+		return err;
+	}
+	err = row_release(v[0]);
+	set_replace(s, v, 1, NULL, 0);
+	file_refs_remove(s, &v[0]->row);
+	tablet_merge_end(v[0]->tablet, true);
+	return err;
+}
+
+int unload_row(struct server *s, const struct ts_assigned *t)
+{
+	struct meta_tablet m = {0};
+	struct buf key = {0};
+	int err = meta_row_key(&key, t->table, !t->end.p, t->end);
+
+	if (!err)
+		err = metadata_read(s->metadata, buf_slice(&key), &m);
+	if (!err && m.assignment != t->assignment)
+		err = -ESTALE;
+	else if (!err && m.server)
+		err = m.server == s->incarnation ? row_release_unserved(s, &m) : -ESTALE;
+	meta_tablet_fini(&m);
+	buf_fini(&key);
+	return err;
+}

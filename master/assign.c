@@ -1,0 +1,762 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Assigns tablets to tablet servers (paper, sections 5.1 and 5.2).
+ *
+ * A pass does one level after another, because each level is read from the one
+ * above: the root tablet (lock service), METADATA's tablets (root tablet), users'
+ * tablets (METADATA).  For a level:
+ *	1 read the rows, and check that each table's tablets have no gap
+ *	2 LIST: ask each live server which tablets it serves
+ *	3 for each tablet whose row names no live server: write another one to the
+ *	  row, with the next assignment number, by check-and-set
+ *	4 LOAD: tell the owners to serve what they do not serve yet
+ * A crash between two steps leaves rows that name an owner which does not serve
+ * the tablet.  The next pass, of this master or the next one, sends LOAD again.
+ * Step 2 follows step 1, so the owner of a row that LIST does not show has the
+ * tablet as a part of a larger one that it is splitting (it then refuses LOAD with
+ * -EBUSY), or not at all.
+ *
+ * In an embedded store (`sole`) the only server holds the lock of the store.  So a
+ * row may go on naming the server of an earlier incarnation, and step 3 is left to
+ * the server's first change of the row: opening a store writes nothing for tablets
+ * that are only read.
+ *
+ * The first pass of a master also finishes what the previous one began: rows of
+ * tables that were partly made or partly dropped are deleted, then the notes
+ * dropped/ID.  It refuses to go on, and names the missing thing, in these cases:
+ *	- there are tables or SSTables, but no root file
+ *	- a tablet has data, but its table has no schema and was not dropped
+ *	- a table has no last tablet, or there is a gap between two tablets
+ *	- METADATA names an incarnation that was never given out, so
+ *	  lock/incarnation is an old copy
+ *	- tables are refused, and lock/ids is not above the id of one of them
+ * Otherwise files that METADATA does not name would be removed, or names and ids
+ * used twice.
+ *
+ * A new store is made in two steps:
+ *	1 create the lock service's file "root" with the root tablet's row; the root
+ *	  tablet covers METADATA's own rows and has no files
+ *	2 write the row of METADATA's one other tablet to the root tablet, synced
+ * A crash between them leaves a root tablet without that row, and the next start
+ * does step 2.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+#include "master/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ASSIGN_ROWS 256u /* rows that share one sync */
+
+enum level { LEVEL_ROOT, LEVEL_META, LEVEL_USER };
+
+/* A tablet, as its row describes it. */
+struct place {
+	struct ts_assigned at; /* begin and end are those below */
+	struct buf begin, end;
+	uint64_t to; /* the server that gets LOAD; 0: none */
+	bool served; /* that server serves it already */
+	bool assign; /* step 3 */
+};
+
+struct live_server {
+	uint64_t incarnation;
+	struct tablet_service *service;
+	struct ts_answer list; /* of LIST */
+	unsigned tablets;
+};
+
+struct pass {
+	struct master *m;
+	enum level level;
+	const struct start *start; /* the first pass; NULL: a later one */
+	char **why;
+	struct live_server *servers;
+	unsigned server_count;
+	struct place *v;
+	unsigned count;
+	struct buf *orphans; /* rows to be deleted */
+	unsigned orphan_count;
+	uint32_t table; /* of the last row, with the end of its tablet */
+	struct buf begin;
+	bool last_seen;
+	unsigned known;  /* index in start->tables: tables below it have their last tablet */
+	unsigned failed; /* tablets that are not served at the end */
+};
+
+/* ---- servers ---- */
+
+static int server_add(void *arg, uint64_t incarnation, struct tablet_service *service)
+{
+	struct pass *p = arg;
+
+	if (array_grow(&p->servers, p->server_count, sizeof(*p->servers)))
+		return -ENOMEM;
+	p->servers[p->server_count++] = (struct live_server){.incarnation = incarnation, .service = service};
+	return 0;
+}
+
+static struct live_server *server_find(struct pass *p, uint64_t incarnation)
+{
+	for (unsigned i = 0; i < p->server_count; i++)
+		if (p->servers[i].incarnation == incarnation)
+			return &p->servers[i];
+	return NULL;
+}
+
+/* The server with the fewest tablets. */
+static struct live_server *server_choose(struct pass *p)
+{
+	struct live_server *best = NULL;
+
+	for (unsigned i = 0; i < p->server_count; i++)
+		if (!best || p->servers[i].tablets < best->tablets)
+			best = &p->servers[i];
+	if (best)
+		best->tablets++;
+	return best;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct ts_assigned *x = a, *y = b;
+
+	if (x->table != y->table)
+		return x->table < y->table ? -1 : 1;
+	if (!x->end.p || !y->end.p)
+		return (!x->end.p) - (!y->end.p);
+	return slice_cmp(x->end, y->end);
+}
+
+/* Step 2.  The answers are in the order of METADATA, because that is the order of a server's set. */
+static void list_servers(struct pass *p)
+{
+	static const struct ts_request q = {.method = TS_LIST};
+
+	for (unsigned i = 0; i < p->server_count; i++) {
+		struct live_server *s = &p->servers[i];
+
+		ts_answer_fini(&s->list);
+		if (ts_call(s->service, &q, &s->list))
+			ts_answer_fini(&s->list); /* LOAD is sent for all of its tablets */
+		s->tablets = s->list.tablet_count;
+	}
+}
+
+static bool server_serves(const struct live_server *s, const struct ts_assigned *t)
+{
+	const struct ts_assigned *found =
+		s->list.tablet_count ? bsearch(t, s->list.tablets, s->list.tablet_count, sizeof(*t), by_key) : NULL;
+
+	return found && found->assignment == t->assignment;
+}
+
+static int servers_find(struct pass *p)
+{
+	int err = p->m->o.servers.each(p->m->o.servers.arg, server_add, p);
+
+	return err ? err : p->server_count ? 0 : -EAGAIN;
+}
+
+static void pass_clear(struct pass *p)
+{
+	for (unsigned i = 0; i < p->count; i++) {
+		buf_fini(&p->v[i].begin);
+		buf_fini(&p->v[i].end);
+	}
+	free(p->v);
+	p->v = NULL;
+	p->count = 0;
+}
+
+static void pass_fini(struct pass *p)
+{
+	pass_clear(p);
+	for (unsigned i = 0; i < p->server_count; i++)
+		ts_answer_fini(&p->servers[i].list);
+	for (unsigned i = 0; i < p->orphan_count; i++)
+		buf_fini(&p->orphans[i]);
+	free(p->orphans);
+	free(p->servers);
+	buf_fini(&p->begin);
+}
+
+/* ---- step 1: the rows ---- */
+
+static int place_add(struct pass *p, const struct meta_tablet *row)
+{
+	struct place *l;
+	int err;
+
+	if (array_grow(&p->v, p->count, sizeof(*p->v)))
+		return -ENOMEM;
+	l = &p->v[p->count++];
+	*l = (struct place){.at = {.table = row->table, .assignment = row->assignment, .server = row->server}};
+	err = buf_set(&l->begin, p->begin.p, p->begin.n);
+	return err || row->last ? err : buf_set(&l->end, row->end.p, row->end.n);
+}
+
+/* Checks that a row names only incarnations that were given out; in an embedded store, only those before this one. */
+static int check_past(const struct pass *p, const struct meta_tablet *row)
+{
+	const uint64_t latest = meta_tablet_latest(row);
+
+	if (!p->start || latest <= p->start->latest_incarnation)
+		return 0;
+	why_set(p->why, "lock/incarnation: an old one: METADATA names incarnation %llu", (unsigned long long)latest);
+	return -EBADMSG;
+}
+
+static int check_gap(struct pass *p, const struct meta_tablet *row)
+{
+	const char *what = NULL;
+
+	if (slice_cmp(buf_slice(&row->begin), buf_slice(&p->begin)) > 0)
+		what = "no tablet of it holds the rows from there on";
+	else if (!row->last && slice_cmp(buf_slice(&row->end), buf_slice(&p->begin)) <= 0)
+		what = "a tablet that should begin there ends before";
+	else if (p->level == LEVEL_META && row->table != META_TABLE)
+		what = "it is in the root tablet";
+	if (what && p->why)
+		why_set(p->why, "METADATA: table id %u, row %s: %s", row->table, Q(buf_slice(&p->begin)), what);
+	return what ? -EBADMSG : 0;
+}
+
+/* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
+static int drop_noted(struct master *m, uint32_t table)
+{
+	char name[DROP_NOTE_MAX];
+	const struct lock_op note = drop_note(table, name);
+	int err = lock_get(m->locks, note.name, NULL, NULL);
+
+	return err == -EBADMSG ? 0 : err; /* the file exists, and its contents do not matter */
+}
+
+/*
+ * A row of a table without a schema.  If the table was partly made, the row has no
+ * data.  If the table was dropped, dropped/ID exists.  In both cases the row is
+ * deleted later.  Any other row is damage, unless tables are refused: it may
+ * belong to one of them.
+ */
+static int check_orphan(struct pass *p, struct slice row_key, const struct meta_tablet *row)
+{
+	int err = 0;
+
+	if (row->file_count || row->redo_count || p->start->refused) {
+		err = drop_noted(p->m, row->table);
+		if (err == -ENOENT && p->start->refused) {
+			if (row->table < p->start->next_id)
+				return 0;
+			why_set(p->why, "lock/ids: missing or an old one: METADATA names table id %u", row->table);
+			return -EBADMSG;
+		}
+		if (err == -ENOENT)
+			why_set(p->why, "lock/tables: METADATA has data of table id %u, but no file here has its schema",
+				row->table);
+		if (err)
+			return err == -ENOENT ? -EBADMSG : err;
+	}
+	if (array_grow(&p->orphans, p->orphan_count, sizeof(*p->orphans)))
+		return -ENOMEM;
+	p->orphans[p->orphan_count] = (struct buf){0};
+	return buf_append_slice(&p->orphans[p->orphan_count++], row_key);
+}
+
+/* Checks that the tables with ids below `table` have had their last tablet. */
+static int check_tables(struct pass *p, uint32_t table)
+{
+	while (p->start && p->level == LEVEL_USER && p->known < p->start->table_count && p->start->tables[p->known].id < table) {
+		const struct known_table *t = &p->start->tables[p->known++];
+
+		if (p->table == t->id && p->last_seen)
+			continue;
+		why_set(p->why, "METADATA: no tablet of table %s (id %u) holds its last rows", t->name, t->id);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/* Returns true if a schema has this id of tablets. */
+static bool is_known(const struct start *s, uint32_t table)
+{
+	unsigned lo = 0, hi = s->table_count;
+
+	while (lo < hi) {
+		const unsigned mid = lo + (hi - lo) / 2;
+
+		if (s->tables[mid].id < table)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < s->table_count && s->tables[lo].id == table;
+}
+
+static int pass_row(void *arg, struct slice row_key, struct meta_tablet *row)
+{
+	struct pass *p = arg;
+	int err = 0;
+
+	if (p->start && p->level == LEVEL_USER && !is_known(p->start, row->table))
+		return check_orphan(p, row_key, row);
+	/* The first tablet of a table begins at the table's first row, others where the previous one ends. */
+	if (p->table != row->table) {
+		err = check_tables(p, row->table);
+		p->table = row->table;
+		p->last_seen = false;
+		buf_reset(&p->begin);
+		if (!err && p->level == LEVEL_META)
+			err = meta_root_end(&p->begin);
+	}
+	if (!err)
+		err = check_gap(p, row);
+	if (!err)
+		err = check_past(p, row);
+	if (!err)
+		err = place_add(p, row);
+	if (!err && !row->last)
+		err = buf_set(&p->begin, row->end.p, row->end.n);
+	p->last_seen |= row->last;
+	return err;
+}
+
+/* Scans the rows from `from` (inclusive) to `to`, p NULL: to the end. */
+static int read_rows(struct pass *p, struct slice from, struct slice to)
+{
+	int err = metadata_scan(p->m->tablets, from, to, pass_row, p);
+
+	return err ? err : check_tables(p, UINT32_MAX);
+}
+
+/* ---- steps 3 and 4 ---- */
+
+static void places_point(struct pass *p)
+{
+	for (unsigned i = 0; i < p->count; i++) {
+		struct place *l = &p->v[i];
+
+		l->at.begin = buf_slice(&l->begin);
+		l->at.end = l->end.p ? buf_slice(&l->end) : (struct slice){NULL, 0};
+	}
+}
+
+/* Chooses the server of each tablet that has none. */
+static void places_choose(struct pass *p)
+{
+	struct live_server *s;
+
+	for (unsigned i = 0; i < p->count; i++) {
+		struct place *l = &p->v[i];
+
+		s = server_find(p, l->at.server);
+		l->served = s && server_serves(s, &l->at);
+		if (!s) {
+			s = server_choose(p);
+			l->assign = !p->m->o.sole;
+		}
+		l->to = s ? s->incarnation : 0;
+	}
+}
+
+/* Step 3 for the root tablet. */
+static int assign_root(struct pass *p)
+{
+	struct place *l = &p->v[0];
+	struct meta_tablet row = {0};
+	struct buf b = {0};
+	uint64_t version;
+	int err = lock_get(p->m->locks, "root", &b, &version);
+
+	if (!err)
+		err = meta_root_decode(buf_slice(&b), &row);
+	if (!err && (row.server != l->at.server || row.assignment != l->at.assignment))
+		err = -ESTALE;
+	row.server = l->to;
+	row.assignment++;
+	buf_reset(&b);
+	if (!err)
+		err = meta_root_encode(&row, &b);
+	if (!err)
+		err = lock_put(p->m->locks, "root", buf_slice(&b), version, NULL);
+	if (!err) {
+		l->at.server = row.server;
+		l->at.assignment = row.assignment;
+	}
+	meta_tablet_fini(&row);
+	buf_fini(&b);
+	return err;
+}
+
+/* The mutations of a batch of rows. */
+struct batch {
+	struct arena arena;
+	struct place *places[ASSIGN_ROWS];
+	struct ts_row rows[ASSIGN_ROWS];
+	int errs[ASSIGN_ROWS];
+	unsigned count;
+};
+
+static int batch_add(struct batch *b, struct place *l)
+{
+	const struct meta_tablet old = {.server = l->at.server, .assignment = l->at.assignment};
+	struct ts_row *row = &b->rows[b->count];
+	struct buf key = {0};
+	struct op *ops;
+	unsigned count;
+	int err = meta_row_key(&key, l->at.table, !l->at.end.p, l->at.end);
+
+	if (!err && !arena_dup(&b->arena, buf_slice(&key), &row->row))
+		err = -ENOMEM;
+	if (!err)
+		err = meta_ops_owner(&old, l->to, l->at.assignment + 1, &b->arena, &ops, &count);
+	if (!err) {
+		row->ops = ops;
+		row->op_count = count;
+		b->places[b->count++] = l;
+	}
+	buf_fini(&key);
+	return err;
+}
+
+/* Writes the rows.  They may belong to several tablets of METADATA, and a request ends at the first row of another one. */
+static int batch_write(struct pass *p, struct batch *b)
+{
+	int err = 0;
+
+	for (unsigned from = 0, n; from < b->count && !err; from = n) {
+		struct ts_request q = {.method = TS_MUTATE_ROWS,
+			.table = META_TABLE,
+			.row = b->rows[from].row,
+			.rows = b->rows + from,
+			.row_count = b->count - from,
+			.sync = true};
+		struct ts_answer a = {.row_errs = b->errs + from};
+
+		err = ts_call(p->m->tablets, &q, &a);
+		ts_answer_fini(&a);
+		for (n = from; !err && n < b->count && b->errs[n] != -EREMCHG; n++) {
+			struct ts_assigned *t = &b->places[n]->at;
+
+			if (b->errs[n]) {
+				b->places[n]->to = 0; /* -ECANCELED: the row has changed.  The next pass reads it again */
+				continue;
+			}
+			t->server = b->places[n]->to;
+			t->assignment++;
+		}
+		if (!err && n == from)
+			err = -EREMCHG;
+	}
+	arena_fini(&b->arena);
+	b->count = 0;
+	return err;
+}
+
+/* Step 3. */
+static int places_assign(struct pass *p)
+{
+	struct batch *b = p->m->o.sole ? NULL : calloc(1, sizeof(*b));
+	int err = p->m->o.sole ? 0 : b ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; i < p->count && !err; i++) {
+		if (!p->v[i].assign || !p->v[i].to)
+			continue;
+		if (p->level == LEVEL_ROOT) {
+			err = assign_root(p);
+			continue;
+		}
+		err = batch_add(b, &p->v[i]);
+		if (!err && b->count == ASSIGN_ROWS)
+			err = batch_write(p, b);
+	}
+	if (b && !err)
+		err = batch_write(p, b);
+	if (b)
+		arena_fini(&b->arena);
+	free(b);
+	return err;
+}
+
+static bool must_load(const struct place *l, const struct live_server *s)
+{
+	return l->to == s->incarnation && !l->served;
+}
+
+/* Step 4 for one server.  Returns the first error of a tablet. */
+static int server_load(struct pass *p, struct live_server *s)
+{
+	struct ts_request q = {.method = TS_LOAD};
+	struct ts_assigned *v = calloc(p->count + 1u, sizeof(*v));
+	struct ts_answer a = {.row_errs = calloc(p->count + 1u, sizeof(int))};
+	int err = v && a.row_errs ? 0 : -ENOMEM, *errs = a.row_errs;
+
+	for (unsigned i = 0; i < p->count && !err; i++)
+		if (must_load(&p->v[i], s))
+			v[q.tablet_count++] = p->v[i].at;
+	q.tablets = v;
+	if (!err && q.tablet_count)
+		err = ts_call(s->service, &q, &a);
+	for (uint32_t i = 0; i < q.tablet_count; i++) {
+		const int e = err ? err : errs[i];
+
+		p->failed += e != 0;
+		if (e && !err && (p->start || (e != -EBUSY && e != -EIDRM)))
+			err = e;
+	}
+	if (a.why.n && p->why)
+		why_set(p->why, "%.*s", (int)a.why.n, (const char *)a.why.p);
+	else if (a.why.n)
+		msg_damage("%.*s", (int)a.why.n, (const char *)a.why.p);
+	ts_answer_fini(&a);
+	free(errs);
+	free(v);
+	return err;
+}
+
+static int level_finish(struct pass *p)
+{
+	int err, first = 0;
+
+	places_point(p);
+	list_servers(p);
+	places_choose(p);
+	err = places_assign(p);
+	for (unsigned i = 0; i < p->server_count && !err; i++) {
+		int e = server_load(p, &p->servers[i]);
+
+		first = first ? first : e;
+	}
+	pass_clear(p);
+	return err ? err : first;
+}
+
+/* ---- the levels ---- */
+
+/* found_one and found_file end a listing at the first entry. */
+static int found_one(void *arg, const char *name)
+{
+	(void)arg, (void)name;
+	return 1;
+}
+
+static int found_file(void *arg, const char *name, bool is_dir)
+{
+	(void)is_dir;
+	return found_one(arg, name);
+}
+
+/* Returns 1 if the store has or had tables or SSTables, so it must have had a root tablet; 0 if not; -errno. */
+static int is_used(struct master *m)
+{
+	char *sst = path_join(m->o.data_dir, "sst");
+	struct buf ids = {0};
+	int err = sst ? file_list(sst, found_file, NULL) : -ENOMEM;
+
+	if (!err)
+		err = m->locks->ops->list(m->locks, "tables", found_one, NULL);
+	if (!err) {
+		err = lock_get(m->locks, "ids", &ids, NULL);
+		err = err == -ENOENT ? 0 : err ? err : 1;
+	}
+	buf_fini(&ids);
+	free(sst);
+	return err;
+}
+
+static int make_root(struct pass *p, struct meta_tablet *root)
+{
+	struct buf b = {0};
+	int err;
+
+	*root = (struct meta_tablet){.table = META_TABLE, .server = server_choose(p)->incarnation, .assignment = 1};
+	err = meta_root_end(&root->end);
+	if (!err)
+		err = meta_root_encode(root, &b);
+	if (!err)
+		err = lock_put(p->m->locks, "root", buf_slice(&b), LOCK_ABSENT, NULL);
+	buf_fini(&b);
+	return err;
+}
+
+/* Checks that the root tablet covers exactly METADATA's own rows. */
+static int check_root(struct pass *p, const struct meta_tablet *row)
+{
+	struct buf end = {0};
+	int err = meta_root_end(&end);
+
+	if (!err && (row->table != META_TABLE || row->last || row->begin.n || !slice_eq(buf_slice(&row->end), buf_slice(&end))))
+		err = -EBADMSG;
+	buf_fini(&end);
+	return err ? err : check_past(p, row);
+}
+
+static int root_level(struct pass *p)
+{
+	struct meta_tablet row = {0};
+	struct buf b = {0};
+	int err = lock_get(p->m->locks, "root", &b, NULL), used;
+
+	p->level = LEVEL_ROOT;
+	if (!err) {
+		err = meta_root_decode(buf_slice(&b), &row);
+		if (!err)
+			err = check_root(p, &row);
+	} else if (err == -ENOENT && p->start) {
+		used = is_used(p->m);
+		err = used > 0 ? -EBADMSG : used ? used : make_root(p, &row);
+		if (used > 0)
+			why_set(p->why, "lock/root: missing, though the store has been used");
+	}
+	if (err && p->why && !*p->why)
+		why_set(p->why, "lock/root: the root tablet's row: %s", strerror(-err));
+	if (!err)
+		err = place_add(p, &row);
+	if (!err)
+		err = level_finish(p);
+	meta_tablet_fini(&row);
+	buf_fini(&b);
+	return err;
+}
+
+static int make_metadata_tablet(struct pass *p)
+{
+	struct meta_tablet row = {.table = META_TABLE, .last = true, .server = server_choose(p)->incarnation, .assignment = 1};
+	struct arena arena = {0};
+	struct buf key = {0};
+	struct op *ops;
+	unsigned count;
+	int err = meta_root_end(&row.begin);
+
+	if (!err)
+		err = meta_row_key(&key, META_TABLE, true, (struct slice){NULL, 0});
+	if (!err)
+		err = meta_ops_new(&row, &arena, &ops, &count);
+	if (!err)
+		err = metadata_mutate(p->m->tablets, buf_slice(&key), ops, count);
+	if (!err)
+		err = buf_set(&p->begin, row.begin.p, row.begin.n);
+	if (!err)
+		err = place_add(p, &row);
+	meta_tablet_fini(&row);
+	arena_fini(&arena);
+	buf_fini(&key);
+	return err;
+}
+
+static int meta_level(struct pass *p)
+{
+	struct buf end = {0};
+	int err = meta_root_end(&end);
+
+	p->level = LEVEL_META;
+	p->table = 0;
+	if (!err)
+		err = read_rows(p, slice_of("", 0), buf_slice(&end));
+	if (!err && !p->count && p->start)
+		err = make_metadata_tablet(p);
+	if (!err)
+		err = level_finish(p);
+	buf_fini(&end);
+	return err;
+}
+
+/* Removes the file dropped/ID, after the table's METADATA rows were deleted. */
+static int remove_drop_note(void *arg, const char *name)
+{
+	struct master *m = arg;
+	char note[64];
+
+	if (strlen(name) >= sizeof(note) - sizeof("dropped/"))
+		return 0; /* not a table id: it is too long */
+	snprintf(note, sizeof(note), "dropped/%s", name);
+	return lock_remove(m->locks, note, LOCK_ANY);
+}
+
+static int user_level(struct pass *p)
+{
+	struct buf from = {0};
+	int err = meta_root_end(&from);
+
+	p->level = LEVEL_USER;
+	p->table = 0;
+	if (!err)
+		err = read_rows(p, buf_slice(&from), (struct slice){NULL, 0});
+	buf_fini(&from);
+	for (unsigned i = 0; i < p->orphan_count && !err; i++)
+		err = metadata_delete(p->m->tablets, buf_slice(&p->orphans[i]));
+	if (!err && p->start)
+		err = p->m->locks->ops->list(p->m->locks, "dropped", remove_drop_note, p->m);
+	return err ? err : level_finish(p);
+}
+
+/* ---- passes ---- */
+
+int assign_first(struct master *m, const struct start *start, char **why)
+{
+	struct pass p = {.m = m, .start = start, .why = why};
+	int err = servers_find(&p);
+
+	if (!err)
+		err = root_level(&p);
+	if (!err)
+		err = meta_level(&p);
+	if (!err)
+		err = user_level(&p);
+	pass_fini(&p);
+	return err;
+}
+
+int assign_all(struct master *m)
+{
+	struct pass p = {.m = m};
+	int err = servers_find(&p);
+
+	if (!err)
+		err = root_level(&p);
+	if (!err)
+		err = meta_level(&p);
+	if (!err)
+		err = user_level(&p);
+	m->unassigned = err || p.failed;
+	pass_fini(&p);
+	return err;
+}
+
+#define AGAIN_US 1000000u
+
+static void assign_again(struct task *t)
+{
+	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, assign_task));
+
+	mutex_lock(&m->lock);
+	if (m->unassigned && assign_all(m))
+		task_queue_after(t, AGAIN_US);
+	mutex_unlock(&m->lock);
+}
+
+void assign_soon(struct master *m)
+{
+	master_later(m, &m->assign_task, assign_again, AGAIN_US);
+}
+
+int assign_table(struct master *m, uint32_t table)
+{
+	struct pass p = {.m = m, .level = LEVEL_USER};
+	int err = servers_find(&p);
+
+	if (!err)
+		err = metadata_scan_table(m->tablets, table, pass_row, &p);
+	if (!err && !p.last_seen)
+		err = -EREMCHG; /* a row is missing */
+	if (!err)
+		err = level_finish(&p);
+	if (err || p.failed) {
+		m->unassigned = true;
+		assign_soon(m);
+	}
+	pass_fini(&p);
+	return err;
+}
