@@ -23,11 +23,21 @@
  * segment has the salt, marks are accepted without it, and records by the
  * checksum of their bodies, which has no salt.
  *
+ * A seal (log_seal.h) is what log_scan finds at one time.  It reads every segment up
+ * to its last whole record, or to its cut, and every statement.  A mark is not
+ * part of a segment's end, because the next record is written over it.  There
+ * may be gaps between the segments.  If the first missing record of a gap was
+ * stated durable, the gap is damage or older than every redo point; which of the two
+ * depends on the LSN that a replay begins with, so the segments behind it count.
+ * If not, the log ends at the gap.  log_replay_sealed uses no header and no
+ * statement of the files, only the records that the seal lists.
+ *
  * Files are read through a window that grows to the largest record.
  */
 #include "engine/log/log_format.h"
 
 #include "engine/base/file.h"
+#include "engine/log/log_seal.h"
 
 #include <stdlib.h>
 
@@ -36,6 +46,7 @@
 struct segment {
 	uint64_t number, bytes;
 	struct log_header h;
+	uint64_t end; /* nothing at or behind this offset is read */
 	bool whole;   /* it has a valid header of its own number */
 	uint64_t cut; /* LSNs above belong to later segments */
 };
@@ -46,6 +57,7 @@ struct replay {
 	size_t count;
 	uint64_t from, next, stated, salt;
 	bool headed; /* the salt has been read */
+	bool scan;   /* for a seal: the files may change meanwhile */
 	struct log_end end;
 	uint64_t last_lost;
 	size_t at; /* segment and offset where reading stopped */
@@ -74,7 +86,7 @@ static int replay_add_segment(void *arg, const char *name, bool is_dir)
 	if (!s)
 		return -ENOMEM;
 	r->seg = s;
-	r->seg[r->count++] = (struct segment){.number = number, .cut = UINT64_MAX};
+	r->seg[r->count++] = (struct segment){.number = number, .end = UINT64_MAX, .cut = UINT64_MAX};
 	return 0;
 }
 
@@ -113,6 +125,8 @@ static int replay_open_segment(struct replay *r, size_t i)
 		err = file_size(r->file, &r->seg[i].bytes);
 	if (err)
 		replay_explain(r, i, 0, strerror(-err));
+	else if (r->seg[i].bytes > r->seg[i].end)
+		r->seg[i].bytes = r->seg[i].end;
 	r->open = i;
 	return err;
 }
@@ -164,6 +178,8 @@ static int replay_headers(struct replay *r)
 		err = replay_open_segment(r, i);
 		if (!err)
 			err = replay_read(r, 0, LOG_HEADER_BYTES, &s);
+		if (err == -ENOENT && r->scan)
+			continue; /* the zombie dropped it meanwhile */
 		if (err)
 			return err;
 		err = log_header_decode(s, &g->h);
@@ -235,12 +251,15 @@ static int replay_record(struct replay *r, const struct segment *g, uint64_t *of
 	return 1;
 }
 
-/* Searches from the offset on for frames that state a durable LSN at or above lsn, and counts valid records from lsn on. */
-static int replay_search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
+/*
+ * Searches from the offset on for frames of LSNs from lsn on, until one states
+ * that `until` is durable.  Counts valid records from lsn on.
+ */
+static int replay_search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn, uint64_t until)
 {
 	int err = replay_open_segment(r, i);
 
-	while (!err && r->stated < lsn && offset + LOG_FRAME_BYTES <= r->seg[i].bytes) {
+	while (!err && r->stated < until && offset + LOG_FRAME_BYTES <= r->seg[i].bytes) {
 		struct log_record rec;
 		struct log_frame f;
 		struct slice s;
@@ -274,7 +293,7 @@ static int replay_check_end(struct replay *r)
 	/* Valid segments before r->at have been read, or lie below r->from. */
 	for (size_t i = 0; !err && r->stated < lsn && i < r->count; i++)
 		if (i >= r->at || !r->seg[i].whole)
-			err = replay_search(r, i, i == r->at ? r->at_offset : LOG_HEADER_BYTES, lsn);
+			err = replay_search(r, i, i == r->at ? r->at_offset : LOG_HEADER_BYTES, lsn, lsn);
 	if (err || (r->stated < lsn && !r->end.lost))
 		return err;
 	if (r->seg[r->at].whole)
@@ -328,30 +347,193 @@ static int replay_segments(struct replay *r)
 	return replay_check_end(r);
 }
 
+/* Lists dir and reads the headers. */
+static int replay_begin(struct replay *r)
+{
+	int err = file_list(r->dir, replay_add_segment, r);
+
+	if (err)
+		(void)!buf_printf(&r->why, "%s: %s", r->dir, strerror(-err));
+	if (!err && r->count) {
+		qsort(r->seg, r->count, sizeof *r->seg, by_number);
+		err = replay_headers(r);
+	}
+	return err;
+}
+
+static void replay_fini(struct replay *r, char **why)
+{
+	if (why)
+		*why = r->why.n ? strndup((const char *)r->why.p, r->why.n) : NULL;
+	file_close(r->file);
+	free(r->window);
+	free(r->seg);
+	buf_fini(&r->why);
+}
+
+static int replay_end(struct replay *r, int err, struct log_end *end, char **why)
+{
+	if (r->stopped)
+		err = r->stopped;
+	if (!err) {
+		*end = r->end;
+		end->last_lsn = r->next ? r->next - 1 : 0;
+	}
+	replay_fini(r, why);
+	return err;
+}
+
 int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, struct log_end *end, char **why)
 {
 	struct replay r = {.dir = dir, .from = from_lsn, .fn = fn, .arg = arg};
-	int err = file_list(dir, replay_add_segment, &r);
+	int err = replay_begin(&r);
+
+	if (!err && r.count)
+		err = replay_segments(&r);
+	return replay_end(&r, err, end, why);
+}
+
+/* ---- by a seal ---- */
+
+static int sealed_segment(struct replay *r, size_t i, uint64_t last)
+{
+	uint64_t offset = LOG_HEADER_BYTES;
+	int err = replay_open_segment(r, i), more = 1;
 
 	if (err)
-		(void)!buf_printf(&r.why, "%s: %s", dir, strerror(-err));
-	if (!err && r.count) {
-		qsort(r.seg, r.count, sizeof *r.seg, by_number);
-		err = replay_headers(&r);
-		if (!err)
-			err = replay_segments(&r);
+		return err == -ENOENT ? -EBADMSG : err;
+	while (more == 1 && r->next <= last)
+		more = replay_record(r, &r->seg[i], &offset);
+	if (more != 1 && more != 0)
+		return more;
+	if (r->next == last + 1)
+		return 0;
+	replay_explain(r, i, offset, "");
+	(void)!buf_printf(&r->why, "record %llu is damaged, which the log's seal lists", (unsigned long long)r->next);
+	return -EBADMSG;
+}
+
+static int sealed_segments(struct replay *r, const struct log_seal *seal)
+{
+	uint64_t missing = r->from ? r->from : 1;
+	size_t i, start = seal->count;
+	int err = 0;
+
+	for (i = 0; i < seal->count; i++)
+		if (seal->segments[i].first_lsn <= r->from || (r->from == 0 && i == 0))
+			start = i;
+	if (start < seal->count)
+		r->next = seal->segments[start].first_lsn;
+	for (i = start; !err && i < seal->count && seal->segments[i].first_lsn == r->next; i++)
+		err = r->from > seal->segments[i].last_lsn ? (r->next = seal->segments[i].last_lsn + 1, 0)
+							   : sealed_segment(r, i, seal->segments[i].last_lsn);
+	if (r->next > missing)
+		missing = r->next;
+	if (err || missing > seal->stated)
+		return err;
+	buf_reset(&r->why);
+	(void)!buf_printf(&r->why, "%s: record %llu is missing, but all up to %llu had been synced when the log was sealed", r->dir,
+		(unsigned long long)missing, (unsigned long long)seal->stated);
+	return -EBADMSG;
+}
+
+int log_replay_sealed(const char *dir, const struct log_seal *seal, uint64_t from_lsn, log_replay_fn *fn, void *arg,
+	struct log_end *end, char **why)
+{
+	struct replay r = {.dir = dir, .from = from_lsn, .fn = fn, .arg = arg, .salt = seal->salt, .headed = true};
+	int err = 0;
+
+	r.seg = calloc(seal->count + 1, sizeof *r.seg);
+	if (!r.seg)
+		err = -ENOMEM;
+	for (r.count = 0; !err && r.count < seal->count; r.count++)
+		r.seg[r.count] = (struct segment){
+			.number = seal->segments[r.count].number, .end = seal->segments[r.count].end, .whole = true};
+	if (!err)
+		err = sealed_segments(&r, seal);
+	return replay_end(&r, err, end, why);
+}
+
+/* ---- making a seal ---- */
+
+static int scan_record(void *arg, const struct log_record *r)
+{
+	return 0;
+}
+
+/* Reads a segment's records up to the last whole one or the cut, and all statements behind them. */
+static int scan_segment(struct replay *r, size_t i, struct log_seal_segment *out)
+{
+	struct segment *g = &r->seg[i];
+	uint64_t offset = LOG_HEADER_BYTES;
+	int err = replay_open_segment(r, i), more = 1;
+
+	*out = (struct log_seal_segment){.number = g->number, .first_lsn = g->whole ? g->h.first_lsn : 1, .end = LOG_HEADER_BYTES};
+	r->next = out->first_lsn;
+	r->end.lost = r->last_lost = 0;
+	while (!err && g->whole && more == 1 && r->next <= g->cut) {
+		const uint64_t next = r->next;
+
+		more = replay_record(r, g, &offset);
+		if (r->next > next)
+			out->end = offset;
+		err = more < 0 ? more : 0;
 	}
-	if (r.stopped)
-		err = r.stopped;
-	if (!err) {
-		*end = r.end;
-		end->last_lsn = r.next ? r.next - 1 : 0;
+	out->last_lsn = r->next - 1;
+	if (!err && r->next <= g->cut)
+		err = replay_search(r, i, out->end, r->next, UINT64_MAX);
+	return err;
+}
+
+/* Leaves out the segments behind the end of the log. */
+static void scan_end(struct replay *r, struct log_seal *s)
+{
+	size_t i = 0, kept = 0;
+
+	while (i < s->count) {
+		const struct log_seal_segment *g = &s->segments[i];
+		const uint64_t next = kept ? s->segments[kept - 1].last_lsn + 1 : g->first_lsn;
+
+		if (g->first_lsn != next && next > s->stated)
+			break;
+		s->segments[kept++] = s->segments[i++];
 	}
-	if (why)
-		*why = r.why.n ? strndup((const char *)r.why.p, r.why.n) : NULL;
-	file_close(r.file);
-	free(r.window);
-	free(r.seg);
-	buf_fini(&r.why);
+	for (; i < s->count; i++)
+		s->lost += s->segments[i].last_lsn - s->segments[i].first_lsn + 1;
+	s->count = kept;
+}
+
+int log_scan(const char *dir, struct log_seal *out, char **why)
+{
+	struct replay r = {.dir = dir, .from = 1, .fn = scan_record, .scan = true};
+	struct log_seal s = {0};
+	int err = replay_begin(&r);
+
+	s.segments = calloc(r.count + 1, sizeof *s.segments);
+	if (!err && !s.segments)
+		err = -ENOMEM;
+	for (size_t i = 0; !err && i < r.count; i++) {
+		struct segment *g = &r.seg[i];
+
+		if (g->whole && g->h.first_lsn > g->cut)
+			continue; /* a later segment has all its records */
+		err = scan_segment(&r, i, &s.segments[s.count]);
+		if (err == -ENOENT) { /* dropped, so it lies below every redo point */
+			err = 0;
+			continue;
+		}
+		if (g->whole)
+			s.lost += r.end.lost;
+		s.count += s.segments[s.count].last_lsn >= s.segments[s.count].first_lsn;
+	}
+	s.salt = r.salt;
+	s.stated = r.stated;
+	if (!err)
+		scan_end(&r, &s);
+	if (!err)
+		*out = s;
+	else
+		log_seal_fini(&s);
+	replay_fini(&r, why);
 	return err;
 }
