@@ -95,6 +95,16 @@ int master_tick(struct master *m)
 	return err;
 }
 
+int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to)
+{
+	int err;
+
+	mutex_lock(&m->lock);
+	err = assign_move(m, table, row, to);
+	mutex_unlock(&m->lock);
+	return err;
+}
+
 void master_free(struct master *m)
 {
 	if (!m)

@@ -33,6 +33,12 @@ int master_new(const struct master_options *o, struct master **out) TFS_MUST;
 int master_start(struct master *m, char **why) TFS_MUST;
 /* Reads METADATA, and assigns the tablets that no live server serves.  A cluster's master calls it from time to time. */
 int master_tick(struct master *m) TFS_MUST;
+/*
+ * Moves the tablet that contains the row to the server with this incarnation.
+ * Writers wait for less than the two minor compactions and a few messages take.
+ * -ENOENT: no such tablet or server.
+ */
+int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
 void master_free(struct master *m); /* no call may be running */
 struct master_service *master_service(struct master *m);
 

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server serves the tablets that were assigned to it, and nothing else: three
+ * servers with a table of nine tablets.
+ */
+#include "t/unit/server_lib.h"
+
+#include "t/lib/cluster.h"
+
+#define ROWS 90u
+
+static struct cluster c;
+static struct tfs_table *table;
+
+static const char *row_name(unsigned i)
+{
+	static char name[8][16];
+	static unsigned next;
+	char *s = name[next++ % 8];
+
+	snprintf(s, sizeof(name[0]), "row%02u", i);
+	return s;
+}
+
+static int cluster_setup(void **state)
+{
+	struct server_options o = {.block_cache_bytes = 8u << 20,
+		.memtable_bytes = 8u << 20,
+		.table_cache_bytes = 8u << 20,
+		.log_segment_bytes = 1u << 20,
+		.sync_interval_us = 1000000,
+		.compaction_threads = 1,
+		.major_within_us = UINT64_C(86400000000),
+		.sync = true,
+		.no_background = true};
+	char dir[300];
+
+	if (test_dir_setup(state))
+		return -1;
+	snprintf(dir, sizeof(dir), "%s/d", test_dir);
+	o.data_dir = strdup(dir);
+	assert_int_equal(cluster_new(&c, &o), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(cluster_add(&c), 0);
+	assert_int_equal(cluster_start(&c), 0);
+	assert_int_equal(store_table_make(c.store, "t", "f", &table), 0);
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_int_equal(put(table, row_name(i), "f", row_name(i)), 0);
+	for (unsigned i = 10; i < ROWS; i += 10)
+		assert_int_equal(tfs_split(table, tfs_str(row_name(i))), 0);
+	return 0;
+}
+
+static int cluster_teardown(void **state)
+{
+	tfs_table_close(table);
+	cluster_free(&c);
+	free((char *)c.options.data_dir);
+	return test_dir_teardown(state);
+}
+
+/* Each row is there once, forwards and backwards, and by a read. */
+static void read_all(void)
+{
+	struct tfs_cell cell;
+
+	for (unsigned reverse = 0; reverse < 2; reverse++) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .reverse = reverse, .versions = 1};
+		struct tfs_scan *s;
+		unsigned n = 0;
+		int err;
+
+		assert_int_equal(tfs_scan_new(table, &spec, &s), 0);
+		while ((err = tfs_scan_next(s, &cell)) > 0) {
+			const char *want = row_name(reverse ? ROWS - 1 - n : n);
+
+			assert_int_equal(cell.row.size, strlen(want));
+			assert_memory_equal(cell.row.data, want, cell.row.size);
+			n++;
+		}
+		assert_int_equal(err, 0);
+		assert_int_equal(n, ROWS);
+		tfs_scan_free(s);
+	}
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_int_equal(look(table, row_name(i)), 0);
+	assert_int_equal(look(table, "row895"), -ENOENT);
+}
+
+static int ask(unsigned server, enum ts_method method, unsigned row)
+{
+	const struct scan_spec spec = {.what = SCAN_CELLS, .batch_bytes = 1000};
+	const struct op op = {.kind = OP_DELETE_ROW};
+	struct ts_request q = {.method = method,
+		.table = tfs_table_id(table),
+		.row = slice_str(row_name(row)),
+		.family = 1,
+		.qualifier = slice_str("q"),
+		.ts = {.newest = true},
+		.ops = &op,
+		.op_count = 1,
+		.spec = &spec};
+	struct ts_answer a = {0};
+	int err = ts_call(server_service(c.servers[server].server), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+/* The tablets that a server lists; the caller calls ts_answer_fini. */
+static void list(unsigned server, struct ts_answer *a)
+{
+	const struct ts_request q = {.method = TS_LIST};
+
+	*a = (struct ts_answer){0};
+	assert_int_equal(ts_call(server_service(c.servers[server].server), &q, a), 0);
+}
+
+/* The server of the row's tablet; fails unless it is exactly one. */
+static unsigned owner(uint32_t id, const char *row, struct ts_assigned *out)
+{
+	unsigned found = CLUSTER_SERVERS;
+
+	for (unsigned i = 0; i < c.count; i++) {
+		struct ts_answer a;
+
+		if (!c.servers[i].server)
+			continue;
+		list(i, &a);
+		for (uint32_t k = 0; k < a.tablet_count; k++) {
+			const struct ts_assigned *t = &a.tablets[k];
+
+			if (t->table != id || slice_cmp(slice_str(row), t->begin) < 0 ||
+				(t->end.p && slice_cmp(slice_str(row), t->end) >= 0))
+				continue;
+			assert_int_equal(found, CLUSTER_SERVERS);
+			found = i;
+			if (out) {
+				static char ends[2][32];
+
+				*out = *t;
+				snprintf(ends[0], 32, "%.*s", (int)t->begin.n, (const char *)t->begin.p);
+				snprintf(ends[1], 32, "%.*s", (int)t->end.n, (const char *)t->end.p);
+				out->begin = slice_str(ends[0]);
+				out->end = t->end.p ? slice_str(ends[1]) : (struct slice){NULL, 0};
+			}
+		}
+		ts_answer_fini(&a);
+	}
+	assert_true(found < CLUSTER_SERVERS);
+	return found;
+}
+
+static void spread(void)
+{
+	for (unsigned i = 0; i < 9; i++)
+		assert_int_equal(
+			master_move(c.master, tfs_table_id(table), slice_str(row_name(i * 10)), c.servers[i % 3].incarnation), 0);
+}
+
+/* A tablet is on one server, its neighbours on others: no request is answered by a server that does not serve it. */
+static void others_refuse(void **state)
+{
+	static const enum ts_method methods[] = {
+		TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO, TS_MERGE};
+
+	spread();
+	for (unsigned i = 0; i < 9; i++)
+		for (unsigned s = 0; s < 3; s++)
+			for (unsigned k = 0; k < sizeof(methods) / sizeof(methods[0]) && s != i % 3; k++)
+				assert_int_equal(ask(s, methods[k], i * 10 + 5), -EREMCHG);
+	read_all();
+	/* The neighbour is on another server. */
+	assert_int_equal(ask(0, TS_MERGE, 5), -EREMCHG);
+	read_all();
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_int_equal(put(table, row_name(i), "f", "second"), 0);
+	read_all();
+	assert_int_equal(tfs_compact(table), 0);
+	read_all();
+}
+
+/* Each tablet moves many times, with writes before and after. */
+static void moves(void **state)
+{
+	uint64_t seed = 1;
+
+	for (unsigned i = 0; i < 60; i++) {
+		const unsigned to = (unsigned)(seed >> 33) % 3, row = (unsigned)(seed >> 20) % ROWS;
+		struct ts_assigned before, after;
+
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		assert_int_equal(put(table, row_name(row), "f", "before"), 0);
+		(void)owner(tfs_table_id(table), row_name(row), &before);
+		assert_int_equal(
+			master_move(c.master, tfs_table_id(table), slice_str(row_name(row)), c.servers[to].incarnation), 0);
+		assert_int_equal(owner(tfs_table_id(table), row_name(row), &after), to);
+		assert_int_equal(after.assignment, before.assignment + (before.server != after.server));
+		assert_int_equal(put(table, row_name(row), "f", "after"), 0);
+	}
+	read_all();
+	/* METADATA's tablet and the root tablet move, too. */
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[i % 3].incarnation), 0);
+		assert_int_equal(master_move(c.master, META_TABLE, slice_str("\x80"), c.servers[(i + 1) % 3].incarnation), 0);
+		assert_int_equal(put(table, row_name(i), "f", "moved"), 0);
+		assert_int_equal(tfs_flush(table), 0);
+	}
+	read_all();
+}
+
+static int control(unsigned server, enum ts_method method, const struct ts_assigned *t)
+{
+	int one = 1, err;
+	struct ts_request q = {.method = method, .tablets = t, .tablet_count = 1};
+	struct ts_answer a = {.row_errs = &one};
+
+	err = ts_call(server_service(c.servers[server].server), &q, &a);
+	a.row_errs = NULL;
+	ts_answer_fini(&a);
+	return err ? err : one;
+}
+
+/* A LOAD that arrives late, or twice, or at another server, or with another number, makes no second owner. */
+static void late_loads(void **state)
+{
+	struct ts_assigned t, other;
+	unsigned from, to;
+
+	from = owner(tfs_table_id(table), row_name(45), &t);
+	to = (from + 1) % 3;
+	assert_int_equal(control(from, TS_LOAD, &t), 0);
+	other = t;
+	other.server = c.servers[to].incarnation;
+	assert_int_equal(control(to, TS_LOAD, &other), -ESTALE);
+	other = t;
+	other.assignment++;
+	assert_int_equal(control(from, TS_LOAD, &other), -EBUSY);
+	assert_int_equal(control(from, TS_UNLOAD, &other), -ESTALE);
+	assert_int_equal(control(to, TS_UNLOAD, &t), -ESTALE);
+	/* Between UNLOAD and the next assignment. */
+	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
+	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
+	assert_int_equal(control(from, TS_LOAD, &t), -ESTALE);
+	assert_int_equal(look(table, row_name(45)), -EIO);
+	assert_int_equal(master_tick(c.master), 0);
+	read_all();
+	(void)owner(tfs_table_id(table), row_name(45), &other);
+	assert_int_equal(other.assignment, t.assignment + 1);
+	assert_int_equal(control(from, TS_LOAD, &t), from == owner(tfs_table_id(table), row_name(45), NULL) ? -EBUSY : -ESTALE);
+	read_all();
+}
+
+/* A server dies: the others serve its tablets, with what it had acknowledged.  All die but one, which is new. */
+static void deaths(void **state)
+{
+	spread();
+	for (unsigned i = 0; i < ROWS; i += 3)
+		assert_int_equal(put(table, row_name(i), "f", "late"), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		cluster_kill(&c, i);
+		assert_int_equal(cluster_add(&c), 0);
+		assert_int_equal(master_tick(c.master), 0);
+		read_all();
+		assert_int_equal(put(table, row_name(i), "f", "later"), 0);
+	}
+	for (unsigned i = 3; i < 5; i++) {
+		cluster_kill(&c, i);
+		assert_int_equal(master_tick(c.master), 0);
+		read_all();
+	}
+}
+
+/* A new master finds the servers at work, and changes nothing. */
+static void new_master(void **state)
+{
+	struct ts_assigned before[9], after;
+	const struct master_options mo = {.data_dir = c.options.data_dir,
+		.locks = c.locks,
+		.tablets = route_service(c.router),
+		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = &c},
+		.clock = c.clock,
+		.no_background = true};
+	struct master *m;
+	char *why = NULL;
+
+	spread();
+	for (unsigned i = 0; i < 9; i++)
+		(void)owner(tfs_table_id(table), row_name(10 * i), &before[i]);
+	assert_int_equal(master_new(&mo, &m), 0);
+	assert_int_equal(master_start(m, &why), 0);
+	assert_null(why);
+	for (unsigned i = 0; i < 9; i++) {
+		(void)owner(tfs_table_id(table), row_name(10 * i), &after);
+		assert_int_equal(after.server, before[i].server);
+		assert_int_equal(after.assignment, before[i].assignment);
+	}
+	read_all();
+	master_free(m);
+}
+
+#define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		C(others_refuse),
+		C(moves),
+		C(late_loads),
+		C(deaths),
+		C(new_master),
+	};
+
+	return RUN(tests);
+}
