@@ -7,6 +7,7 @@ include t/unit/base.mk
 include t/unit/cells.mk
 include t/unit/lock.mk
 include t/unit/schema.mk
+include t/unit/master.mk
 include t/unit/meta.mk
 include t/unit/rpc.mk
 include t/unit/sstable.mk

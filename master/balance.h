@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which server should serve which tablet: pure functions of a state that the
+ * master has collected.  They do no I/O, read no clock, and return the same
+ * answer for the same state.
+ *
+ * Errors: -ENOMEM only.
+ */
+#ifndef TFS_MASTER_BALANCE_H
+#define TFS_MASTER_BALANCE_H
+
+#include "engine/base/bytes.h"
+
+#define BALANCE_CALM_US UINT64_C(60000000) /* after a failure nothing moves for so long */
+#define BALANCE_SETTLE_US                                                                                                          \
+	UINT64_C(30000000)  /* a server gets moved tablets, and a tablet is moved for its load, when it is so old */
+enum { BALANCE_MOVES = 2 }; /* of one server, from it or to it, at a time */
+
+struct balance_server {
+	uint64_t id; /* its incarnation, not 0 */
+	uint64_t since_us;
+	bool draining;   /* all its tablets move to other servers */
+	unsigned moving; /* moves under way, from it or to it */
+};
+enum balance_kind { BALANCE_ROOT, BALANCE_METADATA, BALANCE_USER };
+struct balance_tablet {
+	enum balance_kind kind;
+	uint64_t server;               /* 0, or one that is not in servers: not assigned */
+	uint64_t since_us;             /* of its load on that server */
+	uint64_t bytes, reads, writes; /* reads, writes: a second, averaged over some minutes */
+	bool moving;                   /* to `server` */
+	bool small; /* it and the array's previous tablet are neighbours that would be merged if one server had both */
+};
+struct balance_state {
+	const struct balance_server *servers;
+	unsigned server_count;
+	const struct balance_tablet *tablets; /* in the order of METADATA */
+	unsigned tablet_count;
+	uint64_t now_us, failure_us; /* failure_us: of the last server that was lost; 0: none */
+};
+
+/*
+ * The moves to begin now.  In this order of importance, each move reduces the
+ * number of tablets on draining servers; the differences between servers in
+ * their number of root and METADATA tablets; the number of small neighbours on
+ * different servers; the differences in load.  A move for one of them does not
+ * undo a more important one.  So with an unchanged state the moves end, and no
+ * tablet moves back.
+ */
+enum balance_reason { BALANCE_DRAIN, BALANCE_SPREAD, BALANCE_JOIN, BALANCE_LOAD };
+struct balance_move {
+	unsigned tablet; /* its index */
+	uint64_t to;
+	enum balance_reason reason;
+};
+/* *moves is the caller's, to be freed; NULL if there is none. */
+int balance_moves(const struct balance_state *s, struct balance_move **moves, unsigned *count) TFS_MUST;
+
+/*
+ * Sets to[i] to a server for each tablet i, which for an assigned tablet is its
+ * own server.  Unassigned tablets are spread by load, over draining servers only
+ * if there is no other.  0: there is no server.
+ */
+int balance_place(const struct balance_state *s, uint64_t *to) TFS_MUST;
+
+#endif
