@@ -34,6 +34,18 @@ static int term_read(struct lock_service *locks, uint64_t *number, uint64_t *ver
 	return err;
 }
 
+/* Returns 0 if the file "master" has these contents, so this session created it; -EBUSY: other ones; -ENOENT: there is none. */
+static int own_master(struct lock_service *locks, struct slice contents)
+{
+	struct buf b = {0};
+	int err = lock_get(locks, MASTER, &b, NULL);
+
+	if (!err && !slice_eq(buf_slice(&b), contents))
+		err = -EBUSY;
+	buf_fini(&b);
+	return err;
+}
+
 int lock_term_begin(struct lock_service *locks, struct slice contents, struct lock_term *t)
 {
 	uint64_t number, version;
@@ -57,10 +69,16 @@ int lock_term_begin(struct lock_service *locks, struct slice contents, struct lo
 		err = lock_multi(locks, ops, 2, stats);
 		if (!err)
 			*t = (struct lock_term){locks, number + 1, stats[1].version};
-		if (err == -EEXIST && lock_get(locks, MASTER, NULL, NULL) != -ENOENT)
-			return -EBUSY;
-		/* Otherwise another session was elected between the two calls, and may have ended again. */
-	} while (err == -EEXIST || err == -ESTALE);
+		if (err != -EEXIST)
+			continue;
+		/* The answer to an earlier attempt may have been lost.  Since "master" was created, the term was not raised again. */
+		err = own_master(locks, contents);
+		if (!err)
+			err = term_read(locks, &number, &version);
+		if (!err)
+			*t = (struct lock_term){locks, number, version};
+		/* -ENOENT: another session was elected between the two calls, and has ended again. */
+	} while (err == -ENOENT || err == -ESTALE);
 	return err;
 }
 

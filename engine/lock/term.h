@@ -21,7 +21,9 @@ struct lock_term {
 	uint64_t version;           /* of "term" */
 };
 /*
- * Makes this session the master; contents: of the file "master".  -EBUSY: another
+ * Makes this session the master; contents: of the file "master".  No other session
+ * may have the same contents: after an error whose outcome is unknown the caller
+ * calls again, and they show if this session is the master already.  -EBUSY: another
  * session is the master; a watch of "master" reports its end.  The term ends with
  * the session, or when the session removes "master".
  */
