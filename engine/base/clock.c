@@ -22,7 +22,7 @@
 
 struct clock {
 	struct mutex lock; /* guards all below */
-	int64_t mark_us, gap_us;
+	int64_t mark_us, gap_us, limit_us;
 	int64_t now_us, boot_us;      /* at the last reading */
 	int64_t steady_us;            /* boot_us at the last jump or the first reading */
 	int64_t unique_us, commit_us; /* the last of each */
@@ -60,6 +60,7 @@ struct clock *clock_new(clock_source *now_us, void *arg)
 	mutex_init(&c->lock, RANK_CLOCK);
 	c->mark_us = c->unique_us = c->commit_us = INT64_MIN;
 	c->gap_us = CLOCK_GAP_US;
+	c->limit_us = INT64_MAX;
 	c->source = now_us ? now_us : clock_system;
 	c->arg = arg;
 	return c;
@@ -86,9 +87,14 @@ static int64_t time_between(int64_t a, int64_t b)
 	return a > b ? time_distance(a, b) : time_distance(b, a);
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 static void clock_trust(struct clock *c)
 {
-	c->mark_us = c->now_us;
+	c->mark_us = earlier(c->now_us, c->limit_us);
 	c->trusted = true;
 }
 
@@ -107,8 +113,8 @@ static void read_system(struct clock *c)
 		return;
 	}
 	c->trusted = time_between(now, c->mark_us) <= c->gap_us + passed;
-	if (c->trusted && now > c->mark_us)
-		c->mark_us = now;
+	if (c->trusted && earlier(now, c->limit_us) > c->mark_us)
+		c->mark_us = earlier(now, c->limit_us);
 }
 
 static int64_t time_above(int64_t now, int64_t last)
@@ -150,6 +156,21 @@ void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us)
 	mutex_unlock(&c->lock);
 }
 
+void clock_set_limit(struct clock *c, int64_t limit_us)
+{
+	mutex_lock(&c->lock);
+	c->limit_us = limit_us;
+	mutex_unlock(&c->lock);
+}
+
+void clock_raise_mark(struct clock *c, int64_t mark_us)
+{
+	mutex_lock(&c->lock);
+	if (mark_us > c->mark_us)
+		c->mark_us = mark_us;
+	mutex_unlock(&c->lock);
+}
+
 void clock_confirm(struct clock *c)
 {
 	mutex_lock(&c->lock);
@@ -178,10 +199,13 @@ int64_t clock_now(struct clock *c)
 
 int64_t clock_collect(struct clock *c)
 {
-	struct clock_state s;
+	int64_t us;
 
-	clock_get_state(c, &s);
-	return s.now_us < s.mark_us ? s.now_us : s.mark_us;
+	mutex_lock(&c->lock);
+	read_system(c);
+	us = earlier(earlier(c->now_us, c->mark_us), c->limit_us);
+	mutex_unlock(&c->lock);
+	return us;
 }
 
 uint64_t monotonic_us(void)

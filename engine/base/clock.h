@@ -35,6 +35,14 @@ int64_t clock_commit(struct clock *c);
 
 /* Sets the mark to the persisted one.  Without this call the mark is the first time read.  gap_us 0: the default. */
 void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us);
+/*
+ * The time is at most limit_us, by the clock of the cluster.  clock_collect
+ * returns no later time, and the mark does not rise above it, so a clock that is
+ * ahead removes nothing.  Without this call there is no limit.
+ */
+void clock_set_limit(struct clock *c, int64_t limit_us);
+/* Raises the mark to that of another server.  Call it before a tablet of that server is used. */
+void clock_raise_mark(struct clock *c, int64_t mark_us);
 /* The operator confirms that the clock is right. */
 void clock_confirm(struct clock *c);
 struct clock_state {

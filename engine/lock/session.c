@@ -27,6 +27,7 @@ struct lock_session {
 	struct lock_session_options o; /* name and contents point to memory of this struct */
 	_Atomic int64_t end_us;        /* of the lease, on o.boottime; LOST */
 	_Atomic int64_t offset_us;     /* lock_session_clock_offset */
+	int failed;                    /* the error of the last heartbeat; used by lock_session_beat */
 	struct task_pool *pool;        /* lock_session_run */
 	struct task beat;
 	char *name;
@@ -82,11 +83,6 @@ int64_t lock_session_clock_offset(const struct lock_session *s)
 	return atomic_load_explicit(&s->offset_us, memory_order_relaxed);
 }
 
-bool lock_session_clock_good(const struct lock_session *s)
-{
-	return llabs(lock_session_clock_offset(s)) <= LOCK_CLOCK_OFF_US;
-}
-
 /* ---- heartbeats ---- */
 
 /* Writes the file.  On 0 *end_us is the end of the lease that this begins. */
@@ -96,13 +92,14 @@ static int file_write(struct lock_session *s, bool create, int64_t *end_us)
 		.ephemeral = create,
 		.contents = buf_slice(&s->contents),
 		.expect = create ? LOCK_ABSENT : LOCK_EXISTS};
-	const int64_t sent_boot_us = s->o.boottime(s->o.arg), sent_us = s->o.now(s->o.arg);
+	const int64_t sent_boot_us = s->o.boottime(s->o.arg), sent_us = clock_now(s->o.clock);
 	struct lock_stat stat;
 	int err = lock_multi(s->o.locks, &op, 1, &stat);
 
 	if (err)
 		return err;
-	clock_compare(s, sent_us, stat.mtime_us, s->o.now(s->o.arg));
+	clock_compare(s, sent_us, stat.mtime_us, clock_now(s->o.clock));
+	clock_set_limit(s->o.clock, stat.mtime_us + LOCK_CLOCK_OFF_US);
 	*end_us = sent_boot_us + (int64_t)(s->o.timeout_us / 10 * 6);
 	return 0;
 }
@@ -120,10 +117,12 @@ uint64_t lock_session_beat(struct lock_session *s)
 		while (!lease_lose(s, atomic_load(&s->end_us)))
 			;
 	} else if (err) {
-		msg_warning("%s: no heartbeat: %s", s->name, strerror(-err));
+		if (err != s->failed)
+			msg_warning("%s: no heartbeat: %s", s->name, strerror(-err));
 	} else if (lock_session_held(s)) { /* only this function changes the end to another one than LOST */
 		(void)atomic_compare_exchange_strong(&s->end_us, &was_us, end_us);
 	}
+	s->failed = err;
 	(void)lock_session_held(s);
 	return s->o.timeout_us / 8;
 }
@@ -166,8 +165,6 @@ int lock_session_new(const struct lock_session_options *o, struct lock_session *
 	s->o = *o;
 	if (!s->o.boottime)
 		s->o.boottime = clock_boottime;
-	if (!s->o.now)
-		s->o.now = clock_system;
 	s->name = strdup(o->name);
 	if (s->name && !buf_set(&s->contents, o->contents.p, o->contents.n))
 		err = file_write(s, true, &end_us);

@@ -14,7 +14,9 @@
  * The service's time stamp of a heartbeat is the cluster's common clock.  It lies
  * between the sending and the answer, so the two readings of this server's clock
  * then bound its offset.  A server whose clock is certainly more than
- * LOCK_CLOCK_OFF_US off must not serve.
+ * LOCK_CLOCK_OFF_US off must not serve.  Each heartbeat also limits the clock of
+ * the server to the time stamp plus LOCK_CLOCK_OFF_US (clock_set_limit), so that
+ * a jump of the clock between two heartbeats does not remove cells either.
  *
  * Threads: any.  One thread at a time calls lock_session_beat.
  */
@@ -38,8 +40,8 @@ struct lock_session_options {
 	 */
 	void (*lost)(void *arg);
 	clock_source *boottime; /* NULL: clock_boottime */
-	clock_source *now;      /* this server's clock; NULL: clock_system */
-	void *arg;              /* of the three functions */
+	void *arg;              /* of the two functions */
+	struct clock *clock;    /* this server's; borrowed until lock_session_free */
 };
 struct lock_session;
 /* Creates the file and begins the lease.  Copies name and contents. */
@@ -50,9 +52,7 @@ int lock_session_run(struct lock_session *s) TFS_MUST;
 uint64_t lock_session_beat(struct lock_session *s);
 /* Returns true while the lease lasts.  Acquires no lock.  Call it after a commit is durable and before it or a read is answered. */
 bool lock_session_held(struct lock_session *s);
-/* Returns true unless the last heartbeat has shown that the clock is too far off.  Acquires no lock. */
-bool lock_session_clock_good(const struct lock_session *s);
-/* The common clock minus this server's, as far as the last heartbeat proves it; 0 if they may be equal. */
+/* The common clock minus this server's, as far as the last heartbeat proves it; 0 if they may be equal.  Acquires no lock. */
 int64_t lock_session_clock_offset(const struct lock_session *s);
 /* Stops the heartbeats.  Removes the file, if the session is held.  NULL is allowed. */
 void lock_session_free(struct lock_session *s);

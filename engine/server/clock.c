@@ -112,9 +112,13 @@ void server_confirm_clock(struct server *s)
 
 int server_clock_attention(struct server *s, struct buf *out)
 {
+	const int64_t offset_us = s->fence ? fence_clock_offset(s->fence) : 0;
 	struct clock_state st;
 	char how[128];
 
+	if (offset_us)
+		return buf_printf(out, "the clock is %lld s %s the cluster's, so this server serves nothing; ",
+			llabs(offset_us) / 1000000, offset_us < 0 ? "ahead of" : "behind");
 	clock_get_state(s->clock, &st);
 	if (st.trusted)
 		return 0;

@@ -25,6 +25,11 @@
  * would get from the channel to a dead server: requests under way -ECONNRESET (the
  * outcome is unknown), later ones -ENOTCONN (not carried out).
  *
+ * A server whose clock is too far off the cluster's would hide and collect live
+ * cells, and give later cells earlier timestamps.  It refuses requests until its
+ * clock is right, as if its tablets were elsewhere.  It carries out the master's
+ * requests, so that its tablets can be moved.
+ *
  * A server that cannot write its log holds its tablets although nothing can be
  * written to them, and its heartbeats still succeed.  Therefore it gives up after
  * UNWRITABLE_US.  A full disk is not such an error, because it is full for every
@@ -34,6 +39,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/lock/session.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
@@ -45,6 +51,7 @@
 struct fence {
 	struct server *s;
 	bool (*held)(void *arg);
+	int64_t (*clock_offset)(void *arg);
 	void (*lost)(void *arg, const char *why);
 	void *arg;
 	char *dir, *marker;
@@ -87,9 +94,20 @@ int fence_check(void *arg)
 	return err ? err : lease_held(f) ? 0 : -EOWNERDEAD;
 }
 
-int fence_begin(const struct fence *f)
+int64_t fence_clock_offset(const struct fence *f)
 {
-	return f->is_lost ? -ENOTCONN : 0;
+	const int64_t us = f->clock_offset ? f->clock_offset(f->arg) : 0;
+
+	return llabs(us) > LOCK_CLOCK_OFF_US ? us : 0;
+}
+
+int fence_begin(const struct fence *f, const struct ts_request *q)
+{
+	if (f->is_lost)
+		return -ENOTCONN;
+	if (fence_clock_offset(f) && !q->term && q->method != TS_SYNC && q->method != TS_SCAN_CLOSE)
+		return -EREMCHG;
+	return 0;
 }
 
 int fence_answer(struct fence *f, int err)
@@ -169,7 +187,7 @@ int fence_new(struct server *s, const struct server_options *o, const char *log_
 
 	if (!f)
 		return -ENOMEM;
-	*f = (struct fence){.s = s, .held = o->held, .lost = o->lost, .arg = o->fence_arg};
+	*f = (struct fence){.s = s, .held = o->held, .clock_offset = o->clock_offset, .lost = o->lost, .arg = o->fence_arg};
 	f->dir = strdup(log_dir);
 	f->marker = path_join(s->data_dir, "FORMAT");
 	err = f->dir && f->marker ? file_look_up(f->marker, &id) : -ENOMEM;

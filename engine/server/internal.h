@@ -398,8 +398,10 @@ void fence_stop(struct fence *f);  /* ends them; NULL is allowed */
 void fence_free(struct fence *f);
 /* log_options.fence; arg: the fence. */
 int fence_check(void *arg) TFS_MUST;
-/* Before a request is carried out.  -ENOTCONN: the fence is lost. */
-int fence_begin(const struct fence *f) TFS_MUST;
+/* Before a request is carried out.  -ENOTCONN: the fence is lost.  -EREMCHG: the server's clock is too far off. */
+int fence_begin(const struct fence *f, const struct ts_request *q) TFS_MUST;
+/* Returns the offset of the server's clock (server_options.clock_offset), or 0 if the server serves with it. */
+int64_t fence_clock_offset(const struct fence *f);
 /* After it.  Returns the error of the answer: err, or -ECONNRESET if the fence is lost. */
 int fence_answer(struct fence *f, int err) TFS_MUST;
 

@@ -41,6 +41,12 @@ struct server_options {
 	 * any thread; fast, takes no lock.  NULL: an embedded store.
 	 */
 	bool (*held)(void *arg);
+	/*
+	 * The cluster's clock minus this server's (lock_session_clock_offset).  If
+	 * they differ by more than LOCK_CLOCK_OFF_US, the server sends clients and
+	 * other servers elsewhere.  Called like held.  NULL: 0.
+	 */
+	int64_t (*clock_offset)(void *arg);
 	/* Called once, by any thread, when the server must not answer any more; the program exits. */
 	void (*lost)(void *arg, const char *why);
 	void *fence_arg;

@@ -531,7 +531,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 	struct server *s = (struct server *)service;
 	const uint64_t since_us = traffic_begin(q);
 
-	a->err = s->fence ? fence_begin(s->fence) : 0;
+	a->err = s->fence ? fence_begin(s->fence, q) : 0;
 	if (!a->err) {
 		a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
 		if (s->fence)

@@ -53,6 +53,7 @@ int __wrap_server_new(const struct server_options *o, struct lock_service *locks
 		with.replay_part_bytes = h->replay_part_bytes;
 		with.merge_read_tries = h->merge_read_tries;
 		with.held = h->held;
+		with.clock_offset = h->clock_offset;
 		with.lost = h->lost;
 		with.fence_arg = h->fence_arg;
 	}

@@ -22,6 +22,7 @@ struct open_hooks {
 	unsigned merge_read_tries;
 	/* The fence of a server on shared storage (struct server_options); NULL: none. */
 	bool (*held)(void *arg);
+	int64_t (*clock_offset)(void *arg);
 	void (*lost)(void *arg, const char *why);
 	void *fence_arg;
 	bool no_flush;         /* read at tfs_close: memtables are not written, the next start replays the log */

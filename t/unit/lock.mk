@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The local lock service: units and crashes.
-check_PROGRAMS += t/unit/test_lock t/crash/crash_lock
+check_PROGRAMS += t/unit/test_lock t/unit/test_lock_session t/crash/crash_lock
 t_unit_test_lock_SOURCES = t/unit/test_lock.c t/lib/lock_conformance.c t/lib/lock_conformance.h
 t_unit_test_lock_LDADD = t/lib/libfaults.la liblock.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_crash_crash_lock_SOURCES = t/crash/crash_lock.c t/crash/places.h
 t_crash_crash_lock_LDADD = t/lib/libfaults.la liblock.la libbase.la $(TFS_LDFLAGS)
+t_unit_test_lock_session_SOURCES = t/unit/test_lock_session.c
+t_unit_test_lock_session_LDADD = liblock.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

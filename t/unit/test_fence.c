@@ -12,11 +12,17 @@ static struct {
 	_Atomic bool gone_at_op;  /* the lease ends at the file operation `op` */
 	_Atomic unsigned op, ops; /* of the log, from when the hook was set */
 	const char *missing;      /* look-ups of this path fail */
+	int64_t clock_offset;
 } fence;
 
 static bool held(void *arg)
 {
 	return !fence.gone;
+}
+
+static int64_t clock_offset(void *arg)
+{
+	return fence.clock_offset;
 }
 
 static void lost(void *arg, const char *why)
@@ -44,6 +50,7 @@ static struct tfs_table *begin(void)
 	close_store(true);
 	hooks.held = held;
 	hooks.lost = lost;
+	hooks.clock_offset = clock_offset;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "row", "f", "one"), 0);
@@ -185,6 +192,39 @@ static void test_a_full_disk_does_not_end_the_server(void **state)
 	rows_are(NULL);
 }
 
+/* A server whose clock is wrong sends clients elsewhere, says so, and serves again when the clock is right. */
+static void test_a_wrong_clock_serves_nothing(void **state)
+{
+	static const int64_t offsets[] = {-3000000, 2000001};
+	struct tfs_table *t = begin();
+	struct ts_request sync = {.method = TS_SYNC}, read = {.method = TS_EXISTS, .table = 16, .row = slice_str("row")},
+			  by_master = {.method = TS_TABLET_INFO, .table = 16, .row = slice_str("row"), .term = 1};
+	struct ts_answer a = {0};
+	char *text = NULL;
+
+	for (unsigned i = 0; i < 2; i++) {
+		fence.clock_offset = offsets[i];
+		assert_int_equal(ts_call(server_service(hooks.server), &read, &a), -EREMCHG);
+		ts_answer_fini(&a);
+		assert_int_equal(put(t, "row", "f", "two"), -EIO);
+		assert_int_equal(ts_call(server_service(hooks.server), &sync, &a), 0);
+		ts_answer_fini(&a);
+		assert_int_equal(ts_call(server_service(hooks.server), &by_master, &a), 0);
+		ts_answer_fini(&a);
+		assert_int_equal(tfs_status(store, &text), 0);
+		assert_non_null(strstr(text, i ? "2 s behind the cluster's" : "3 s ahead of the cluster's"));
+		free(text);
+	}
+	assert_int_equal(fence.lost, 0);
+	fence.clock_offset = 2000000;
+	assert_int_equal(look(t, "row"), 0);
+	assert_int_equal(put(t, "row", "f", "two"), 0);
+	tfs_table_close(t);
+	close_store(true);
+	hooks.clock_offset = NULL;
+	rows_are("two");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +234,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_another_directory_of_the_name_is_not_the_log, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_missing_marker_ends_the_server, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_an_unwritable_log_ends_the_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_wrong_clock_serves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_full_disk_does_not_end_the_server, setup, teardown),
 	};
 
