@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 include t/lib/local.mk
 include t/model/local.mk
+include t/lin/local.mk
 if HAVE_CMOCKA
 include t/unit/model.mk
 include t/unit/base.mk
