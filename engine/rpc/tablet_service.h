@@ -98,6 +98,13 @@ enum ts_method {
 	 * other incarnations whose logs the server's tablets need.
 	 */
 	TS_FILES,
+	/*
+	 * incarnation -> seal (engine/log/log_seal.h).  Seals the log of a
+	 * server whose file in the lock service no longer exists: steps 1 to 4 of
+	 * engine/log/log_seal.c.  The master stores the seal.  -ENOENT: there is
+	 * no such log.
+	 */
+	TS_SEAL,
 	TS_METHODS
 };
 
@@ -170,7 +177,8 @@ struct ts_row {
 	F(POINTER, 16, tfs_user, user)                                                                                             \
 	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE */                                                          \
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
-	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */
+	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
+	F(VALUE, 28, uint64_t, incarnation)              /* SEAL */
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes; NULL: decoded by a server */
@@ -231,7 +239,8 @@ struct ts_answer {
 	uint32_t file_count;
 	uint64_t *logs; /* FILES: incarnations */
 	uint32_t log_count;
-	struct arena arena; /* of bytes, tablet_end, tablet, tablets, why, files, logs */
+	struct slice seal;  /* SEAL */
+	struct arena arena; /* of bytes, tablet_end, tablet, tablets, why, files, logs, seal */
 };
 void ts_answer_fini(struct ts_answer *a);
 

@@ -282,11 +282,23 @@ static inline void server_queue(struct server *s, struct task *t)
 		task_queue(t);
 }
 
+/* ---- seal.c: seals of the logs of dead servers ---- */
+struct log_seal;
+int seal_make(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+/*
+ * The directory of a dead server's log, and its seal unless it has none (an
+ * embedded store).  -EAGAIN: it must have one and has none yet.  -EBADMSG: the
+ * seal is damaged.  The caller frees *dir, and *seal by log_seal_fini.
+ */
+int seal_read(struct server *s, uint64_t incarnation, bool *sealed, struct log_seal *seal, char **dir, char **why) TFS_MUST;
+
 /* ---- replay.c: the logs of dead incarnations ---- */
 /* Adds the logs that the row's redo set names.  Call it before the tablet is made, because the tablet's background work may change the row. */
 int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;
 /* Replays the logs that replay_need was given since the last call, into the tablets of this kind.  *why as server_recover's. */
 int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char **why) TFS_MUST;
+/* The error of a log that the redo set names; 0: none. */
+int replay_error(const struct needed_logs *n, const struct redo_point *redo, unsigned count) TFS_MUST;
 void replay_needed_fini(struct needed_logs *n);
 
 /* ---- load.c ---- */

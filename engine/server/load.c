@@ -117,13 +117,19 @@ int served_find(struct server *s, uint32_t table, struct slice row, struct serve
 
 /* ---- LOAD ---- */
 
+struct made {
+	struct served_tablet *served; /* NULL: not made by this request */
+	struct redo_point *redo;      /* of the row as it was read: a flush may change it meanwhile */
+	unsigned redo_count;
+};
+
 struct load {
 	struct server *s;
 	const struct ts_request *q;
 	enum kind kind;
 	int *errs;
 	char **why;
-	struct served_tablet **made; /* for each tablet of the request; NULL: not made by this one */
+	struct made *made; /* for each tablet of the request */
 	struct needed_logs *needed;
 	uint32_t next;  /* the first tablet of the request whose row has not been read */
 	struct buf key; /* of that row; n 0: not set yet */
@@ -137,7 +143,8 @@ static bool is_last(const struct ts_assigned *t)
 /* Makes the tablet from its row, and adds it to the set. */
 static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tablet *m, uint64_t root_version)
 {
-	struct served_tablet *served, **made = &l->made[l->next];
+	struct made *made = &l->made[l->next];
+	struct served_tablet *served;
 	int err;
 
 	if (m->server != t->server || m->assignment != t->assignment)
@@ -150,6 +157,13 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 		err = buf_set(&m->begin, t->begin.p, t->begin.n);
 	if (!err)
 		err = replay_need(l->needed, m);
+	if (!err && m->redo_count) {
+		made->redo = malloc(m->redo_count * sizeof(*made->redo));
+		if (!made->redo)
+			return -ENOMEM;
+		memcpy(made->redo, m->redo, m->redo_count * sizeof(*made->redo));
+		made->redo_count = m->redo_count;
+	}
 	if (err)
 		return err;
 	if (l->kind != KIND_USER)
@@ -164,7 +178,7 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 		return err;
 	}
 	atomic_fetch_add(&served->refs, 1);
-	*made = served;
+	made->served = served;
 	return 0;
 }
 
@@ -307,13 +321,14 @@ static int load_all(struct load *l)
 	if (!err)
 		err = replay_level(l->s, l->kind, l->needed, l->why);
 	for (uint32_t i = 0; i < l->q->tablet_count; i++) {
-		struct served_tablet *served = l->made[i];
+		struct served_tablet *served = l->made[i].served;
+		const int e = err || !served ? err : replay_error(l->needed, l->made[i].redo, l->made[i].redo_count);
 
-		if (err)
-			l->errs[i] = err;
+		if (e)
+			l->errs[i] = e;
 		if (!served)
 			continue;
-		if (err) {
+		if (e) {
 			set_replace(l->s, &served, 1, NULL, 0);
 			file_refs_remove(l->s, &served->row);
 		} else {
@@ -334,7 +349,7 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 
 	if (err || !q->tablet_count)
 		return err;
-	l.made = calloc(q->tablet_count, sizeof(struct served_tablet *));
+	l.made = calloc(q->tablet_count, sizeof(*l.made));
 	if (!l.made)
 		return -ENOMEM;
 	if (l.kind == KIND_USER)
@@ -345,6 +360,8 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	if (why && !arena_dup(&a->arena, slice_str(why), &a->why))
 		a->why = (struct slice){NULL, 0};
 	free(why);
+	for (uint32_t i = 0; i < q->tablet_count; i++)
+		free(l.made[i].redo);
 	free(l.made);
 	replay_needed_fini(&needed);
 	return 0;

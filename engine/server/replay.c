@@ -18,10 +18,17 @@
  * server's log does not cover them.  So a log is synced at the first level that
  * replays a record of it, before the server writes anything that depends on it.
  * No process writes to that log any more.
+ *
+ * On shared storage a zombie may still write to it.  So the log has a seal
+ * (seal.c), which was made after such a sync, and only what it lists is replayed.
+ *
+ * If a log or its seal is damaged, the tablets whose redo sets name it fail, and the others
+ * are loaded.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
+#include "engine/log/log_seal.h"
 #include "engine/log/log_sort.h"
 
 #include <errno.h>
@@ -34,7 +41,11 @@
 
 struct dead_log {
 	struct redo_point from; /* where the replay of this level begins */
-	bool wanted;            /* a row of this level names the log */
+	char *dir;              /* NULL: not looked for yet */
+	bool sealed;
+	struct log_seal seal;
+	int err;     /* of the last replay */
+	bool wanted; /* a row of this level names the log */
 	bool synced;
 	uint64_t lost;            /* whole records behind the log's end, which cannot be replayed */
 	struct log_stretch *kept; /* METADATA's records with LSNs from kept_from on; NULL: not read, or too many */
@@ -95,6 +106,12 @@ struct replay {
 	struct crew *crew;        /* KIND_USER */
 };
 
+static int read_log(struct replay *p, const struct dead_log *d, log_replay_fn *fn, char **why)
+{
+	return d->sealed ? log_replay_sealed(d->dir, &d->seal, d->from.lsn, fn, p, &p->end, why)
+			 : log_replay(d->dir, d->from.lsn, fn, p, &p->end, why);
+}
+
 /* ---- the root tablet and METADATA: record by record ---- */
 static int apply_meta(struct replay *p, const struct log_record *r)
 {
@@ -128,7 +145,7 @@ static int meta_record(void *arg, const struct log_record *r)
 	return err ? err : apply_meta(p, r);
 }
 
-static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, char **why)
+static int replay_meta(struct replay *p, struct dead_log *d, char **why)
 {
 	int err = 0;
 
@@ -143,7 +160,7 @@ static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, ch
 	if (p->kind == KIND_ROOT)
 		err = log_stretch_new(KEPT_BYTES, &p->keep);
 	if (!err)
-		err = log_replay(dir, d->from.lsn, meta_record, p, &p->end, why);
+		err = read_log(p, d, meta_record, why);
 	log_stretch_free(d->kept); /* records that begin above the redo point of this level */
 	d->kept = p->keep;
 	d->kept_from = d->from.lsn;
@@ -335,10 +352,10 @@ static int user_record(void *arg, const struct log_record *r)
 	return err;
 }
 
-static int replay_users(struct replay *p, const struct dead_log *d, const char *dir, char **why)
+static int replay_users(struct replay *p, const struct dead_log *d, char **why)
 {
 	uint64_t lsn;
-	int err = log_replay(dir, d->from.lsn, user_record, p, &p->end, why), e;
+	int err = read_log(p, d, user_record, why), e;
 
 	if (!err)
 		err = hand_over(p);
@@ -355,20 +372,24 @@ static int by_incarnation(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int replay_log(struct replay *p, struct dead_log *d, const char *dir, char **why)
+static int replay_log(struct replay *p, struct dead_log *d, char **why)
 {
-	int err;
+	int err = d->dir ? 0 : seal_read(p->s, p->incarnation, &d->sealed, &d->seal, &d->dir, why);
 
-	free(*why);
-	*why = NULL;
-	err = p->kind == KIND_USER ? replay_users(p, d, dir, why) : replay_meta(p, d, dir, why);
+	if (err)
+		return err;
+	err = p->kind == KIND_USER ? replay_users(p, d, why) : replay_meta(p, d, why);
 	if (err == -EBADMSG && p->bad_lsn)
-		why_set(why, "%s: record %llu: the batch is damaged", dir, (unsigned long long)p->bad_lsn);
+		why_set(why, "%s: record %llu: the batch is damaged", d->dir, (unsigned long long)p->bad_lsn);
 	else if (err && !*why)
-		why_set(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err));
-	if (err == -ENOENT)
-		err = -EBADMSG;
-	return err;
+		why_set(why, "%s: %s", d->dir, err == -ENOENT ? "this log is missing" : strerror(-err));
+	if (!err && p->records && !d->synced && !d->sealed) {
+		err = sync_log(d->dir);
+		if (err)
+			why_set(why, "%s: %s", d->dir, strerror(-err));
+	}
+	d->synced |= !err && p->records;
+	return err == -ENOENT ? -EBADMSG : err;
 }
 
 int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char **why)
@@ -383,7 +404,7 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 		struct dead_log *d = &n->v[i];
 		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation};
 		const uint64_t begun = monotonic_us();
-		char *dir = NULL;
+		char *what = NULL;
 
 		if (!d->wanted)
 			continue;
@@ -391,40 +412,44 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 		if (kind == KIND_USER && !crew)
 			err = crew_new(s, &crew);
 		p.crew = crew;
-		if (!err && asprintf(&dir, "%s/log/%llu", s->data_dir, (unsigned long long)p.incarnation) < 0) {
-			dir = NULL;
-			err = -ENOMEM;
-		}
-		if (!err)
-			err = replay_log(&p, d, dir, why);
-		if (!err && p.records && !d->synced) {
-			err = sync_log(dir);
-			d->synced = !err;
-			if (err)
-				why_set(why, "%s: %s", dir, strerror(-err));
-		}
-		if (!err && p.end.lost > d->lost) {
-			msg_warning("%s", *why ? *why : dir);
+		if (err)
+			break;
+		d->err = replay_log(&p, d, &what);
+		if (d->err) {
+			if (!*why) {
+				*why = what;
+				what = NULL;
+			}
+		} else if (p.end.lost > d->lost) {
+			msg_warning("%s", what ? what : d->dir);
 			s->records_lost += p.end.lost - d->lost;
 			d->lost = p.end.lost;
 		}
-		if (!err) { /* lost records are not a cause of later errors */
-			free(*why);
-			*why = NULL;
-		}
+		free(what); /* lost records are not a cause of later errors */
 		/* After a clean end there are no records to replay.  So this line tells an operator that the process was killed. */
-		if (!err && p.records)
-			msg_log(kind == KIND_USER ? MSG_NOTICE : MSG_INFO, "%s: %llu records replayed in %.2f s", dir,
+		if (!d->err && p.records)
+			msg_log(kind == KIND_USER ? MSG_NOTICE : MSG_INFO, "%s: %llu records replayed in %.2f s", d->dir,
 				(unsigned long long)p.records, (double)(monotonic_us() - begun) / 1e6);
-		free(dir);
 	}
 	crew_free(crew);
 	return err;
 }
 
-void replay_needed_fini(struct needed_logs *n)
+int replay_error(const struct needed_logs *n, const struct redo_point *redo, unsigned count)
 {
 	for (unsigned i = 0; i < n->count; i++)
+		for (unsigned k = 0; n->v[i].err && k < count; k++)
+			if (redo[k].incarnation == n->v[i].from.incarnation)
+				return n->v[i].err;
+	return 0;
+}
+
+void replay_needed_fini(struct needed_logs *n)
+{
+	for (unsigned i = 0; i < n->count; i++) {
 		log_stretch_free(n->v[i].kept);
+		log_seal_fini(&n->v[i].seal);
+		free(n->v[i].dir);
+	}
 	free(n->v);
 }

@@ -524,6 +524,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_MERGE] = serve_move,
 		[TS_COPY_TABLE] = copy_table,
 		[TS_COPY_END] = copy_end,
+		[TS_SEAL] = seal_make,
 		[TS_LOAD] = load_tablets,
 		[TS_UNLOAD] = moves_unload,
 		[TS_LIST] = list_tablets,

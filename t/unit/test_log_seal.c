@@ -261,7 +261,7 @@ static unsigned zombie_round(struct env *e, uint64_t seed, bool looks)
 	struct log_seal seal;
 	uint64_t from;
 	unsigned wait, lost;
-	int dir;
+	int dir, err;
 
 	zombie_start(e, seed, looks);
 	z.faults = seed % 3 ? 0 : 60 + seed % 100;
@@ -271,15 +271,17 @@ static unsigned zombie_round(struct env *e, uint64_t seed, bool looks)
 	while (z.acked < wait && z.done < WRITERS)
 		sched_yield();
 	seal_log(e, &seal);
-	from = z.dropped;                                      /* drops that come now do not find the directory */
-	assert_int_equal(replay_seal(&seal, from, &first), 0); /* the zombie is still writing */
+	from = z.dropped; /* drops that come now do not find the directory */
+	/* The zombie is still writing.  Without a look it may have stated records that the seal missed: damage. */
+	err = replay_seal(&seal, from, &first);
+	assert_true(!err || (!looks && err == -EBADMSG));
 	if (looks && seed % 2 && seal.count)
 		vandalise(dir, &seal);
 	zombie_end();
 	if (looks && seal.count)
 		vandalise(dir, &seal);
 	close(dir);
-	assert_int_equal(replay_seal(&seal, from, &second), 0);
+	assert_int_equal(replay_seal(&seal, from, &second), err);
 	same(&first, &second);
 	lost = missing(&second, from);
 	log_seal_fini(&seal);
@@ -488,7 +490,10 @@ static void test_an_unstated_end_is_the_end(void **state)
 	zombie_start(e, NO_MARKS, true);
 	for (unsigned i = 1; i <= 20; i++)
 		must_put(e, i, 200, true);
-	change(z.dir, 1, 1024 + 19 * 280 + 100, false);
+	assert_int_equal(log_scan(z.dir, &seal, NULL), 0);
+	assert_int_equal(seal.count, 1);
+	change(z.dir, 1, seal.segments[0].end - 20, false);
+	log_seal_fini(&seal);
 	assert_int_equal(replay_from(z.dir, 1, &plain), 0);
 	z.looks = false;
 	seal_log(e, &seal);

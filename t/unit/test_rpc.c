@@ -162,7 +162,8 @@ static void rnd_request(struct sample *s)
 		.epoch = rnd64(),
 		.assignment = rnd64(),
 		.time_left_us = rnd64(),
-		.term = rnd64()};
+		.term = rnd64(),
+		.incarnation = rnd64()};
 	if (rnd(2))
 		s->q.token = (struct op_token){rnd64() | 1, rnd64(), rnd64()};
 	s->q.ops = s->ops;
@@ -299,6 +300,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 			assert_int_equal(a->user->groups[i], b->user->groups[i]);
 	}
 	assert_int_equal(a->to_table, b->to_table);
+	assert_int_equal(a->incarnation, b->incarnation);
 	assert_int_equal(a->epoch, b->epoch);
 	assert_int_equal(a->assignment, b->assignment);
 	assert_int_equal(a->time_left_us, b->time_left_us);
@@ -445,6 +447,7 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 	a->logs = f->logs;
 	a->log_count = f->answer.log_count;
 	a->why = f->answer.why;
+	a->seal = f->answer.seal;
 	if (q->method == TS_READ) {
 		a->got = q->length / 2;
 		if (q->into)
@@ -493,6 +496,7 @@ static void rnd_answer(struct fake *f)
 	for (unsigned i = 0; i < f->answer.tablet_count; i++)
 		f->tablets[i] = rnd_tablet();
 	f->answer.why = rnd_slice();
+	f->answer.seal = rnd_slice();
 	f->cell_count = rnd(50);
 	for (unsigned i = 0; i < f->cell_count; i++)
 		f->cells[i] =
@@ -515,6 +519,7 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 	for (unsigned i = 0; i < a->log_count; i++)
 		assert_true(a->logs[i] == f->logs[i]);
 	expect_slice(a->why, f->answer.why);
+	expect_slice(a->seal, f->answer.seal);
 	assert_int_equal(a->batch.done, f->answer.batch.done);
 	assert_int_equal(a->batch.count, f->cell_count);
 	for (unsigned i = 0; i < f->cell_count; i++) {
