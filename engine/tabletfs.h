@@ -682,7 +682,12 @@ struct tfs_scan_spec {
 	bool absent_names;
 };
 struct tfs_scan;
-/* Order: rows (reverse: descending), families by id, qualifiers ascending, timestamps descending.  Each row is read as of one instant.  Copies the spec. */
+/*
+ * Order: rows (reverse: descending), families by id, qualifiers ascending,
+ * timestamps descending.  Each row is read as of one instant, unless the caller
+ * pauses for a minute within the row or the row's server is lost meanwhile.
+ * Copies the spec.
+ */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;
 /*
  * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno.

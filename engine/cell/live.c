@@ -108,8 +108,11 @@ static int live_seek_family(struct live *l, uint32_t family)
 static uint32_t live_wanted_family(const struct live *l, uint32_t family)
 {
 	const struct scan_spec *s = l->o.spec;
+	const uint32_t first = (uint32_t)s->done_family + !s->done_in_family;
 	uint32_t least = UINT32_MAX;
 
+	if (l->in_done_row && family < first)
+		family = first;
 	if (!s->families)
 		return family;
 	for (uint32_t i = 0; i < s->family_count; i++)
@@ -141,6 +144,7 @@ static int live_enter_row(struct live *l, size_t row_len)
 	l->row_returned = false;
 	if (!err) {
 		encoded = buf_slice(&l->row);
+		l->in_done_row = l->done_row.n && slice_eq(encoded, buf_slice(&l->done_row));
 		err = cellkey_unescape(encoded, &l->row_raw, &l->row_slice);
 	}
 	if (err)
@@ -153,7 +157,8 @@ static void live_enter_family(struct live *l, uint16_t family)
 	l->family = family;
 	l->family_mask = l->row_mask;
 	l->column.n = 0;
-	l->columns = 0;
+	l->in_done_family = l->in_done_row && family == l->o.spec->done_family;
+	l->columns = l->in_done_family ? l->o.spec->done_columns : 0;
 	if (l->rule_family == family)
 		return;
 	l->known = true;
@@ -164,6 +169,7 @@ static void live_enter_family(struct live *l, uint16_t family)
 
 static int live_enter_column(struct live *l, size_t column_len)
 {
+	const struct scan_spec *s = l->o.spec;
 	size_t at = l->row.n + 2;
 	struct slice encoded;
 	int err = buf_set(&l->column, l->it->key.p, column_len);
@@ -171,7 +177,8 @@ static int live_enter_column(struct live *l, size_t column_len)
 	if (!err) {
 		encoded = slice_of(l->column.p + at, column_len - at);
 		err = cellkey_unescape(encoded, &l->qualifier_raw, &l->qualifier);
-		l->after_here = l->o.spec->after_cell && slice_eq(encoded, buf_slice(&l->qfrom));
+		l->after_here = s->after_cell && slice_eq(encoded, buf_slice(&l->qfrom));
+		l->after_ts = s->after_ts;
 	}
 	if (err) {
 		l->column.n = 0;
@@ -181,7 +188,12 @@ static int live_enter_column(struct live *l, size_t column_len)
 	l->has_ts = false;
 	l->index = 0;
 	l->shown = 0;
-	l->column_returned = false;
+	l->column_returned = l->in_done_family && slice_eq(encoded, buf_slice(&l->done_qualifier));
+	if (l->column_returned) {
+		if (!l->after_here || s->done_ts < l->after_ts)
+			l->after_ts = s->done_ts;
+		l->after_here = true;
+	}
 	return 0;
 }
 
@@ -226,11 +238,11 @@ static int live_skip_to_after(struct live *l)
 	if (s->versions || gc_expires(l->rule, 0, 0) != gc_expires(l->rule, UINT64_MAX, 0) || !l->o.column_deletes ||
 		l->o.column_deletes(l->o.deletes_arg, l->row_slice, l->family, l->qualifier))
 		return 0;
-	if (s->after_ts == INT64_MIN) {
+	if (l->after_ts == INT64_MIN) {
 		live_seek_past(l, &l->column);
 		return 0;
 	}
-	put_be64(suffix, cellkey_ts(s->after_ts - 1));
+	put_be64(suffix, cellkey_ts(l->after_ts - 1));
 	return live_seek_in_column(l, suffix, sizeof(suffix)); /* steps would read the versions above */
 }
 
@@ -282,7 +294,7 @@ static int live_to_row_before(struct live *l)
  */
 static int live_enter(struct live *l)
 {
-	struct slice key = l->it->key, q;
+	struct slice key = l->it->key, q, from;
 	size_t column_len;
 	uint16_t family;
 	uint64_t seq;
@@ -333,16 +345,17 @@ static int live_enter(struct live *l)
 		iter_next(l->it);
 		return 0;
 	}
-	if (l->qfrom.n && slice_cmp(q, buf_slice(&l->qfrom)) < 0) {
+	from = buf_slice(l->in_done_family ? &l->done_qualifier : &l->qfrom);
+	if (from.n && slice_cmp(q, from) < 0) {
 		err = buf_set(&l->target, key.p, l->row.n + 2);
 		if (!err)
-			err = buf_append(&l->target, l->qfrom.p, l->qfrom.n);
+			err = buf_append_slice(&l->target, from);
 		if (!err)
 			live_seek(l, buf_slice(&l->target));
 		return err;
 	}
 	if ((l->qto.n && slice_cmp(q, buf_slice(&l->qto)) >= 0) ||
-		(l->o.spec->column_limit && l->columns >= l->o.spec->column_limit))
+		(l->o.spec->column_limit && l->columns >= l->o.spec->column_limit && !(l->in_done_family && slice_eq(q, from))))
 		return live_seek_family(l, (uint32_t)family + 1);
 	err = live_enter_column(l, column_len);
 	if (err)
@@ -487,7 +500,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 	/* versions that an earlier part of the scan returned count */
 	if (++l->shown == s->versions)
 		l->pending = MOVE_PAST_COLUMN;
-	if (l->after_here && ts >= s->after_ts)
+	if (l->after_here && ts >= l->after_ts)
 		return 0;
 	if (!cellkey_commit(it->key, l->column.n, ts, &commit))
 		return live_damaged(l, "a malformed key");

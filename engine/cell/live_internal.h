@@ -23,18 +23,21 @@ enum live_move {
 struct live {
 	struct iter *it;
 	struct live_options o;
-	struct buf upper;       /* reverse: encoded bound of the rows that were not read yet; n 0: none */
-	struct buf start, end;  /* encoded bounds of keys; end.n 0: none */
-	struct buf qfrom, qto;  /* encoded qualifiers; n 0: none */
-	enum live_move pending; /* before the next entry is read */
-	int64_t large_ts;       /* for MOVE_PAST_VERSION */
+	struct buf upper;                    /* reverse: encoded bound of the rows that were not read yet; n 0: none */
+	struct buf start, end;               /* encoded bounds of keys; end.n 0: none */
+	struct buf qfrom, qto;               /* encoded qualifiers; n 0: none */
+	struct buf done_row, done_qualifier; /* those of the spec, encoded; n 0: none */
+	enum live_move pending;              /* before the next entry is read */
+	int64_t large_ts;                    /* for MOVE_PAST_VERSION */
 	uint64_t large_seq;
 
 	struct buf row_raw, row; /* the row, raw (if it differs) and encoded; row.n 0: none */
 	struct slice row_slice;
 	uint64_t row_mask;
+	bool in_done_row;
 
 	uint16_t family;      /* 0: none entered */
+	bool in_done_family;  /* and within it */
 	uint64_t family_mask; /* includes row_mask */
 	bool known;
 	uint16_t rule_family; /* of `known` and `rule`; 0: none */
@@ -43,9 +46,9 @@ struct live {
 
 	struct buf column, qualifier_raw; /* encoded row+family+qualifier; n 0: none */
 	struct slice qualifier;
-	uint64_t mask; /* includes family_mask */
-	bool has_ts, after_here;
-	int64_t ts;                         /* of the last entry read */
+	uint64_t mask;                      /* includes family_mask */
+	bool has_ts, after_here;            /* after_here: cells at after_ts and later are left out */
+	int64_t ts, after_ts;               /* ts: of the last entry read */
 	uint64_t index;                     /* live versions read in the column */
 	uint64_t shown;                     /* of those, within the spec's times */
 	bool row_returned, column_returned; /* a cell of it was returned */

@@ -46,6 +46,10 @@ static int live_set_bounds(struct live *l)
 		err = cellkey_row_prefix(&l->qfrom, s->qualifier_from);
 	if (!err && s->qualifier_to.p)
 		err = cellkey_row_prefix(&l->qto, s->qualifier_to);
+	if (!err && s->done_row.p)
+		err = cellkey_row_prefix(&l->done_row, s->done_row);
+	if (!err && s->done_row.p && s->done_in_family)
+		err = cellkey_row_prefix(&l->done_qualifier, s->done_qualifier);
 	if (s->reverse) {
 		l->upper = l->end; /* `end` becomes that of each row in turn */
 		l->end = (struct buf){0};
@@ -83,6 +87,8 @@ void live_free(struct live *l)
 	buf_fini(&l->upper);
 	buf_fini(&l->qfrom);
 	buf_fini(&l->qto);
+	buf_fini(&l->done_row);
+	buf_fini(&l->done_qualifier);
 	buf_fini(&l->row_raw);
 	buf_fini(&l->row);
 	buf_fini(&l->column);

@@ -97,6 +97,17 @@ struct scan_spec {
 	bool past_damage;          /* continue behind unreadable blocks; batches are then marked damaged */
 	struct slice files;        /* ids of the only SSTables to read; p NULL: all, and memtables */
 	bool kept;                 /* return expired cells, too, if they are not collected because the clock may be wrong */
+	/*
+	 * For a scan that continues another one within a row: of done_row (p NULL: of
+	 * no row), the families below done_family are left out.  Of done_family,
+	 * the cells up to (done_qualifier, done_ts) are left out, or all cells if
+	 * done_in_family is not set.  Cells left out count for `versions`.
+	 */
+	struct slice done_row, done_qualifier;
+	uint16_t done_family;
+	bool done_in_family;
+	int64_t done_ts;
+	uint32_t done_columns; /* columns of done_family that were returned, done_qualifier included: for column_limit */
 };
 struct scan_cell {
 	struct slice row, qualifier, value; /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */
@@ -120,5 +131,24 @@ struct scan_batch {
 };
 void scan_batch_reset(struct scan_batch *b);
 void scan_batch_fini(struct scan_batch *b);
+
+/* The last cell that a scan returned (scan_place.c).  {0}, or `any` not set: none. */
+struct scan_place {
+	bool any;
+	struct buf row, qualifier;
+	struct buf bound, done_row, done_qualifier; /* of the spec */
+	uint16_t family;
+	int64_t ts;
+	uint32_t columns;
+};
+/* Call it after each batch of the scan, whose cells have all been used. */
+int scan_place_note(struct scan_place *p, const struct scan_spec *s, const struct scan_batch *b) TFS_MUST;
+/*
+ * Changes the spec to the rest of the scan, except the limits of cells and rows.
+ * Its slices are valid until the next call for p.  Returns 1, 0 if there is no
+ * rest, -ENOMEM.
+ */
+int scan_place_continue(struct scan_place *p, struct scan_spec *s) TFS_MUST;
+void scan_place_fini(struct scan_place *p);
 
 #endif

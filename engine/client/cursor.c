@@ -6,11 +6,17 @@
  * has the tablet's end in tablet_end, and the next scan begins there.  If the
  * tablet is split meanwhile, its scan may end earlier; then the last answer has
  * that earlier end.  For a reverse scan tablet_end is the tablet's begin.
+ *
+ * A server forgets a scan that was idle for a minute, and all scans when it ends.
+ * Then the cursor opens the rest of the scan, on the server that has the tablet by
+ * then: after the last whole row, or within a row after the last cell.
  */
 #include "engine/client/cursor.h"
 #include "engine/base/msg.h"
 
 #include <errno.h>
+
+#define LOST_MOST 8u
 
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
 {
@@ -60,13 +66,36 @@ static int row_before(struct slice to, struct buf *out)
 	return 0;
 }
 
+/* Returns true if the server of an open scan, or the channel to it, has lost the scan. */
+static bool scan_is_lost(int err)
+{
+	return err == -ESTALE || err == -EREMCHG || err == -ESHUTDOWN || err == -ECONNABORTED || err == -ENOTCONN ||
+		err == -ECONNRESET || err == -ETIMEDOUT;
+}
+
+/* The next call of cursor_fill opens the rest of the scan. */
+static int cursor_lost(struct row_cursor *c)
+{
+	int n = scan_place_continue(&c->place, &c->spec);
+
+	c->open = false;
+	c->answer.scan = 0;
+	c->at = c->answer.batch.count = 0;
+	c->at_end = n == 0 || (c->spec.limit && c->returned >= c->spec.limit);
+	return n < 0 ? n : 0;
+}
+
 /* Opens the scan of the next tablet, or continues the open one. */
 static int cursor_fill(struct row_cursor *c)
 {
 	struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .scan = c->answer.scan};
 	int err;
 
-	if (!c->open) {
+	if (c->open) {
+		err = scan_place_note(&c->place, &c->spec, &c->answer.batch);
+		if (err)
+			return err;
+	} else {
 		q = (struct ts_request){
 			.method = TS_SCAN_OPEN,
 			.table = c->table,
@@ -85,9 +114,16 @@ static int cursor_fill(struct row_cursor *c)
 			c->spec.limit -= c->returned;
 		c->returned = 0;
 	}
-	err = call_tablet_service(c->svc, &q, &c->answer);
+	err = c->open ? ts_call(c->svc, &q, &c->answer) : call_tablet_service(c->svc, &q, &c->answer);
+	if (c->open && scan_is_lost(err)) {
+		if (++c->lost <= LOST_MOST)
+			return cursor_lost(c);
+		msg_error("table %u: a scan was lost %u times at one row: %s", c->table, c->lost, strerror(-err));
+		return -EIO;
+	}
 	if (err)
 		return err;
+	c->lost = c->answer.batch.count ? 0 : c->lost;
 	c->damaged = c->damaged || c->answer.batch.damaged;
 	c->open = true;
 	c->at = 0;
@@ -114,6 +150,7 @@ static int cursor_next_tablet(struct row_cursor *c)
 		return -EBADMSG; /* such an answer would make the scan endless */
 	if (buf_set(&c->next_row, end.p, end.n))
 		return -ENOMEM;
+	c->place.any = false;
 	if (reverse) {
 		c->spec.row_to = buf_slice(&c->next_row);
 		return 1;
@@ -165,6 +202,7 @@ void row_cursor_fini(struct row_cursor *c)
 	if (c->open && c->answer.scan)
 		close_scan(c->svc, c->table, c->answer.scan);
 	ts_answer_fini(&c->answer);
+	scan_place_fini(&c->place);
 	buf_fini(&c->next_row);
 	buf_fini(&c->last_row);
 }

@@ -29,9 +29,11 @@ struct row_cursor {
 	 * with each tablet.  Its slices must outlive the cursor.
 	 */
 	struct scan_spec spec;
-	struct buf next_row; /* the begin of the next tablet; reverse: its end */
-	struct buf last_row; /* reverse: the largest possible row key of the next tablet */
-	bool open;           /* a scan of the service is open, or its last answer is not used up */
+	struct scan_place place; /* the last cell of the present tablet */
+	unsigned lost;           /* how many times the server has lost the scan since it returned a cell */
+	struct buf next_row;     /* the begin of the next tablet; reverse: its end */
+	struct buf last_row;     /* reverse: the largest possible row key of the next tablet */
+	bool open;               /* a scan of the service is open, or its last answer is not used up */
 	bool at_end;
 	bool (*stop)(void *arg); /* asked before each batch but the first of a call; true: -EINTR, and the next call continues */
 	void *stop_arg;

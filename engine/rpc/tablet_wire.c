@@ -93,7 +93,13 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 16, size_t, batch_bytes)                                                                                          \
 	F(VALUE, 17, bool, past_damage)                                                                                            \
 	F(VALUE, 30, struct slice, files)                                                                                          \
-	F(VALUE, 18, bool, kept)
+	F(VALUE, 18, bool, kept)                                                                                                   \
+	F(VALUE, 31, struct slice, done_row)                                                                                       \
+	F(VALUE, 32, struct slice, done_qualifier)                                                                                 \
+	F(VALUE, 33, uint16_t, done_family)                                                                                        \
+	F(VALUE, 34, bool, done_in_family)                                                                                         \
+	F(VALUE, 35, int64_t, done_ts)                                                                                             \
+	F(VALUE, 36, uint32_t, done_columns)
 #define SCAN_CELL(F)                                                                                                               \
 	F(VALUE, 1, struct slice, row)                                                                                             \
 	F(VALUE, 2, struct slice, qualifier)                                                                                       \

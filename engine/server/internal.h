@@ -105,11 +105,14 @@ struct needed_logs {
 
 struct open_scan {
 	uint64_t id;
+	uint64_t client, epoch; /* of the request that opened it; others cannot use it */
+	uint64_t idle_since_us; /* monotonic */
 	struct served_tablet *served;
 	struct tablet_scan *scan;
 	struct open_scan *next;
 };
 #define SCAN_BUCKETS 64
+#define SCAN_IDLE_US UINT64_C(60000000)
 
 /* Disk space: space.c */
 struct space {
@@ -144,7 +147,7 @@ struct server {
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_task, logs_task, moves_task, files_task, resolve_task, clock_task;
+	struct task flush_task, logs_task, moves_task, files_task, resolve_task, clock_task, scans_task;
 	_Atomic int64_t clock_saved_us; /* the mark that the lock service has */
 	struct space space;
 	struct latency traffic[REQUESTS];
@@ -175,7 +178,8 @@ struct server {
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
-	uint64_t next_scan;
+	bool scans_armed;          /* scans_task is queued */
+	uint64_t scan_idle_us;     /* a scan that is idle for so long is freed */
 	_Atomic bool recovering;   /* until server_ready */
 	bool schemas_loading;      /* schemas_load: no file may name a table that another one names */
 	struct needed_logs needed; /* between the LOADs of the start */
@@ -448,6 +452,11 @@ void files_free(struct server *s);
 
 /* ---- scans.c ---- */
 int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+void scans_task(struct task *t);
+/* Frees the idle scans.  Returns true if others are open. */
+bool scans_free_idle(struct server *s);
+/* Frees the client's scans of epochs below `epoch`: the client does not use them any more. */
+void scans_free_client(struct server *s, uint64_t client, uint64_t epoch);
 void scans_free(struct server *s);
 
 /* ---- space.c ---- */

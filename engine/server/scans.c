@@ -1,23 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open scans: each has an id, by which the client continues it, and a tablet's
- * scan.  Most scans end with their first answer and never get an id.
+ * Open scans: each has a number, by which the client continues it, and a tablet's
+ * scan.  Most scans end with their first answer and never get a number.
+ *
+ * Numbers are random, and a scan belongs to the client that opened it, in its
+ * present epoch.  So a request that arrives late, or that names a scan of an
+ * earlier server, does not move another scan.  An open scan keeps memtables and
+ * files, so it is freed when it was idle for a minute, or when its client has a
+ * later epoch.  A client whose scan was freed gets -ESTALE and opens the rest of
+ * the scan (client/cursor.c).
  */
+#include "engine/base/clock.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
+
+#define NUMBER_BITS 48 /* the client's router uses the others */
 
 /* Removes the scan from the open ones while a request uses it, so no second request can.  Returns NULL if it is not open. */
-static struct open_scan *scan_take(struct server *s, uint32_t table, uint64_t id)
+static struct open_scan *scan_take(struct server *s, const struct ts_request *q)
 {
 	struct open_scan **p, *o;
 
 	mutex_lock(&s->lock);
-	for (p = &s->scans[id % SCAN_BUCKETS]; *p && (*p)->id != id; p = &(*p)->next)
+	for (p = &s->scans[q->scan % SCAN_BUCKETS]; *p && (*p)->id != q->scan; p = &(*p)->next)
 		;
 	o = *p;
-	if (o && o->served->table != table)
+	if (o && (o->served->table != q->table || o->client != q->token.client || o->epoch != q->epoch))
 		o = NULL;
 	if (o)
 		*p = o->next;
@@ -25,15 +36,41 @@ static struct open_scan *scan_take(struct server *s, uint32_t table, uint64_t id
 	return o;
 }
 
-/* Adds the scan to the open ones. */
-static void scan_keep(struct server *s, struct open_scan *o)
+/* Sets o->id to a number that no open scan has. */
+static int scan_number(struct server *s, struct open_scan *o)
 {
+	const struct open_scan *other;
+
+	do {
+		if (getrandom(&o->id, sizeof(o->id), 0) != (ssize_t)sizeof(o->id))
+			return -EIO;
+		o->id &= (UINT64_C(1) << NUMBER_BITS) - 1;
+		mutex_lock(&s->lock);
+		for (other = s->scans[o->id % SCAN_BUCKETS]; other && other->id != o->id; other = other->next)
+			;
+		mutex_unlock(&s->lock);
+	} while (!o->id || other);
+	return 0;
+}
+
+/* Adds the scan to the open ones. */
+static int scan_keep(struct server *s, struct open_scan *o)
+{
+	bool armed;
+	int err = o->id ? 0 : scan_number(s, o);
+
+	if (err)
+		return err;
+	o->idle_since_us = monotonic_us();
 	mutex_lock(&s->lock);
-	if (!o->id)
-		o->id = ++s->next_scan;
 	o->next = s->scans[o->id % SCAN_BUCKETS];
 	s->scans[o->id % SCAN_BUCKETS] = o;
+	armed = s->scans_armed;
+	s->scans_armed = true;
 	mutex_unlock(&s->lock);
+	if (!armed && !s->closing && !s->no_background)
+		task_queue_after(&s->scans_task, s->scan_idle_us / 4);
+	return 0;
 }
 
 static void scan_end(struct open_scan *o)
@@ -42,6 +79,88 @@ static void scan_end(struct open_scan *o)
 	served_put(o->served);
 	free(o);
 }
+
+/* ---- scans that are no longer used ---- */
+
+typedef bool unused_fn(const struct open_scan *o, uint64_t a, uint64_t b);
+
+/* Frees the scans of which fn returns true.  Returns true if others are open. */
+static bool scans_free_unused(struct server *s, unused_fn *fn, uint64_t a, uint64_t b)
+{
+	struct open_scan *unused = NULL, *o;
+	bool others = false;
+
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
+		for (struct open_scan **p = &s->scans[i]; (o = *p) != NULL;) {
+			if (!fn(o, a, b)) {
+				others = true;
+				p = &o->next;
+				continue;
+			}
+			*p = o->next;
+			o->next = unused;
+			unused = o;
+		}
+	mutex_unlock(&s->lock);
+	while ((o = unused)) {
+		unused = o->next;
+		scan_end(o);
+	}
+	return others;
+}
+
+static bool is_idle(const struct open_scan *o, uint64_t since_us, uint64_t unused)
+{
+	return o->idle_since_us <= since_us;
+}
+
+static bool is_of_client(const struct open_scan *o, uint64_t client, uint64_t epoch)
+{
+	return o->client == client && o->epoch < epoch;
+}
+
+static bool is_any(const struct open_scan *o, uint64_t unused, uint64_t unused2)
+{
+	return true;
+}
+
+bool scans_free_idle(struct server *s)
+{
+	const uint64_t now = monotonic_us();
+
+	return scans_free_unused(s, is_idle, now > s->scan_idle_us ? now - s->scan_idle_us : 0, 0);
+}
+
+void scans_free_client(struct server *s, uint64_t client, uint64_t epoch)
+{
+	(void)scans_free_unused(s, is_of_client, client, epoch);
+}
+
+void scans_free(struct server *s)
+{
+	(void)scans_free_unused(s, is_any, 0, 0);
+}
+
+void scans_task(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, scans_task));
+	bool armed;
+
+	mutex_lock(&s->lock);
+	s->scans_armed = false; /* before the look, so that a scan that is kept meanwhile queues the task again */
+	mutex_unlock(&s->lock);
+	if (!scans_free_idle(s) || s->closing)
+		return;
+	mutex_lock(&s->lock);
+	armed = s->scans_armed;
+	s->scans_armed = true;
+	mutex_unlock(&s->lock);
+	if (!armed)
+		task_queue_after(t, s->scan_idle_us / 4);
+}
+
+/* ---- requests ---- */
 
 /* Fills the next batch.  Ends the scan after its last batch and after an error. */
 static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
@@ -63,9 +182,12 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 		scan_end(o);
 		return err;
 	}
-	scan_keep(s, o);
-	a->scan = o->id;
-	return 0;
+	err = scan_keep(s, o);
+	if (err)
+		scan_end(o);
+	else
+		a->scan = o->id;
+	return err;
 }
 
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
@@ -80,6 +202,8 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	/* Iterators of one row, and those that skip damage, move forward only. */
 	if (!q->spec || (q->spec->reverse && (q->spec->one_row || q->spec->past_damage)))
 		return -EINVAL;
+	if (s->no_background)
+		(void)scans_free_idle(s); /* nothing else does */
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
@@ -88,6 +212,8 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 		free(o);
 		return err;
 	}
+	o->client = q->token.client;
+	o->epoch = q->epoch;
 	arena_reset(&a->arena);
 	a->tablet_end = (struct slice){NULL, 0};
 	if (q->spec->reverse)
@@ -125,23 +251,11 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 
 	if (q->method == TS_SCAN_OPEN)
 		return scan_open(s, q, a);
-	o = scan_take(s, q->table, q->scan);
+	o = scan_take(s, q);
 	if (!o)
 		return -ESTALE;
 	if (q->method == TS_SCAN_NEXT)
 		return scan_more(s, o, a);
 	scan_end(o);
 	return 0;
-}
-
-void scans_free(struct server *s)
-{
-	for (unsigned i = 0; i < SCAN_BUCKETS; i++) {
-		while (s->scans[i]) {
-			struct open_scan *o = s->scans[i];
-
-			s->scans[i] = o->next;
-			scan_end(o);
-		}
-	}
 }

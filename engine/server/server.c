@@ -221,6 +221,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->sampled[0].at_us = s->sampled[1].at_us = monotonic_us();
 	s->sync = o->sync || o->held;
 	s->no_background = o->no_background;
+	s->scan_idle_us = SCAN_IDLE_US;
 	s->log_segment_bytes = o->log_segment_bytes;
 	s->major_within_us = o->major_within_us;
 	s->merge_after_us = o->merge_after_us ? o->merge_after_us : MERGE_AFTER_US;
@@ -244,6 +245,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		task_init(&s->resolve_task, s->move, moves_resolve_task);
 		task_init(&s->files_task, s->move, files_task);
 		task_init(&s->clock_task, s->misc, clock_task_run);
+		task_init(&s->scans_task, s->misc, scans_task);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
 	if (!err)
@@ -323,6 +325,7 @@ static void cancel_tasks(struct server *s)
 	task_cancel(&s->resolve_task);
 	task_cancel(&s->files_task);
 	task_cancel(&s->clock_task);
+	task_cancel(&s->scans_task);
 }
 
 int server_free(struct server *s, bool flush)

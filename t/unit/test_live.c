@@ -136,6 +136,95 @@ static void histories_look_as_the_model_says(void **state)
 	}
 }
 
+/* Appends the cells of the batch to the list, with bytes of their own. */
+static void list_add(struct scan_batch *list, const struct scan_batch *b)
+{
+	list->cells = realloc(list->cells, (list->count + b->count + 1) * sizeof(*list->cells));
+	assert_non_null(list->cells);
+	for (uint32_t i = 0; i < b->count; i++) {
+		struct scan_cell *c = &list->cells[list->count++];
+
+		*c = b->cells[i];
+		assert_true(arena_dup(&list->arena, c->row, &c->row) && arena_dup(&list->arena, c->qualifier, &c->qualifier));
+	}
+}
+
+/* All cells of the scan.  place: noted after each batch, up to one at random; NULL: none. */
+static void list_all(const struct model *md, const struct live_options *o, struct scan_place *place, struct scan_batch *list)
+{
+	struct scan_returned already = {0};
+	struct scan_batch b = {0};
+	struct iter *it;
+	struct live *l;
+
+	assert_int_equal(open_merge(md, &it), 0);
+	assert_int_equal(live_new(it, o, &l), 0);
+	while (!b.done) {
+		scan_batch_reset(&b);
+		assert_int_equal(scan_fill(l, o->spec, &already, &b), 0);
+		list_add(list, &b);
+		if (place) {
+			assert_int_equal(scan_place_note(place, o->spec, &b), 0);
+			if (rnd(3) == 0)
+				break;
+		}
+	}
+	scan_batch_fini(&b);
+	live_free(l);
+}
+
+/* A scan that is lost between two batches, again and again, returns each cell once. */
+static void lost_scans_are_continued(void **state)
+{
+	static struct model md;
+	uint16_t families[4];
+	unsigned continued = 0;
+
+	for (uint64_t r = 0; r < 1500; r++) {
+		rng = (r + 5) * UINT64_C(0x9E3779B97F4A7C15);
+		model_make(&md, r % 20 == 0);
+		for (int k = 0; k < 8; k++) {
+			struct scan_batch all = {0}, parts = {0};
+			struct scan_place place = {0};
+			struct live_options o;
+			struct scan_spec s;
+			int more = 1;
+
+			random_spec(&s, &o, &md, families);
+			s.limit = 0; /* the client's concern */
+			s.batch_bytes = 1 + rnd(200);
+			s.column_limit = rnd(3) ? 0 : 1 + (uint32_t)rnd(3);
+			s.reverse = !s.one_row && rnd(3) == 0;
+			list_all(&md, &o, NULL, &all);
+			while (more && parts.count < all.count) {
+				const uint32_t before = parts.count;
+
+				list_all(&md, &o, &place, &parts);
+				assert_true(parts.count > before);
+				more = scan_place_continue(&place, &s);
+				continued += more;
+			}
+			assert_int_equal(parts.count, all.count);
+			for (uint32_t i = 0; i < all.count; i++) {
+				const struct scan_cell *a = &all.cells[i], *b = &parts.cells[i];
+
+				assert_true(slice_eq(a->row, b->row) && a->family == b->family);
+				if (s.what == SCAN_CELLS || s.what == SCAN_KEYS)
+					assert_true(slice_eq(a->qualifier, b->qualifier) && a->ts == b->ts && a->seq == b->seq);
+			}
+			if (more) { /* and then nothing */
+				list_all(&md, &o, NULL, &parts);
+				assert_int_equal(parts.count, all.count);
+			}
+			scan_place_fini(&place);
+			scan_batch_fini(&all);
+			scan_batch_fini(&parts);
+		}
+		model_free(&md);
+	}
+	assert_true(continued > 2000);
+}
+
 static void every_failing_allocation_is_reported(void **state)
 {
 	static struct model md;
@@ -429,6 +518,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(histories_look_as_the_model_says),
+		cmocka_unit_test(lost_scans_are_continued),
 		cmocka_unit_test(every_failing_allocation_is_reported),
 		cmocka_unit_test(live_next_can_be_asked_again),
 		cmocka_unit_test(scans_stand_on_no_chunk_and_step_over_little),

@@ -129,7 +129,13 @@ static void rnd_spec(struct sample *s)
 		.batch_bytes = rnd(1 << 20),
 		.past_damage = rnd(2),
 		.files = rnd_slice(),
-		.kept = rnd(2)};
+		.kept = rnd(2),
+		.done_row = rnd_slice(),
+		.done_qualifier = rnd_slice(),
+		.done_family = (uint16_t)rnd64(),
+		.done_in_family = rnd(2),
+		.done_ts = rnd_ts(),
+		.done_columns = (uint32_t)rnd64()};
 	if (rnd(2)) {
 		s->spec.families = s->families;
 		s->spec.family_count = rnd(6);
@@ -250,6 +256,12 @@ static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 	assert_int_equal(a->past_damage, b->past_damage);
 	expect_slice(a->files, b->files);
 	assert_int_equal(a->kept, b->kept);
+	expect_slice(a->done_row, b->done_row);
+	expect_slice(a->done_qualifier, b->done_qualifier);
+	assert_int_equal(a->done_family, b->done_family);
+	assert_int_equal(a->done_in_family, b->done_in_family);
+	assert_int_equal(a->done_ts, b->done_ts);
+	assert_int_equal(a->done_columns, b->done_columns);
 }
 
 static void expect_files(const struct ts_file *a, uint32_t a_count, const struct ts_file *b, uint32_t b_count)

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scan whose server forgets it between any two batches returns the same cells
+ * as a scan that is not disturbed: within a long row, forwards and backwards, with
+ * limits, over tablets that split, and over a salted table.  Scans belong to a
+ * client, have random numbers, and are freed when they are idle.
+ */
+#include "engine/client/client.h"
+#include "engine/server/internal.h"
+#include "t/engine/lib.h"
+
+#include <sched.h>
+
+/* ---- the same cells ---- */
+
+/* A text with a line for each cell.  every: the server forgets the scan after so many cells; 0: never. */
+static char *scan_text(const struct tfs_scan_spec *spec, unsigned every, const char *split_at)
+{
+	struct tfs_scan *scan;
+	struct tfs_cell c;
+	size_t bytes;
+	char *text;
+	FILE *f = open_memstream(&text, &bytes);
+	unsigned cells = 0;
+	int n;
+
+	assert_non_null(f);
+	assert_int_equal(tfs_scan_new(table, spec, &scan), 0);
+	while ((n = tfs_scan_next(scan, &c)) > 0) {
+		fprintf(f, "%.*s %s %.*s %lld %zu\n", (int)c.row.size, (const char *)c.row.data, c.family ? c.family : "-",
+			(int)c.qualifier.size, (const char *)c.qualifier.data, (long long)c.ts, c.value.size);
+		cells++;
+		if (every && cells % every == 0)
+			assert_false(scans_free_idle(hooks.server));
+		if (split_at && cells == 100)
+			assert_int_equal(tfs_split(table, tfs_str(split_at)), 0);
+	}
+	assert_int_equal(n, 0);
+	tfs_scan_free(scan);
+	fclose(f);
+	return text;
+}
+
+static void put_version(const char *row, const char *family, const char *qualifier, int64_t ts)
+{
+	static const char value[200];
+
+	assert_int_equal(store_put(table, tfs_str(row), family, tfs_str(qualifier), tfs_at(ts),
+				 tfs_bytes_of(value, (size_t)(ts * 37 % 200)), 0),
+		0);
+}
+
+/* 40 short rows; among them one with columns of many versions in both families. */
+static void fill(void)
+{
+	char row[16], qualifier[16];
+
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(row, sizeof(row), "row%02u", i);
+		put_version(row, i % 3 ? "f" : "g", "a", 1 + i);
+		if (i % 4 == 0)
+			put_version(row, "f", "b", 2);
+	}
+	for (unsigned i = 0; i < 120; i++) {
+		snprintf(qualifier, sizeof(qualifier), "q%03u", i / 6);
+		put_version("row20", i % 2 ? "f" : "g", qualifier, i);
+		put_version("row20", i % 2 ? "f" : "g", qualifier, 1000 + i);
+	}
+}
+
+static void same_cells(const char *split_at)
+{
+	static const char *const both[] = {"f", "g"};
+	unsigned variants = 0;
+
+	for (unsigned i = 0; i < 4 * 2 * 2 * 3 * 2 * 2; i++) {
+		struct tfs_scan_spec spec = {
+			.what = (enum tfs_scan_what)(i % 4),
+			.reverse = i / 4 % 2,
+			.batch_bytes = i / 8 % 2 ? 1 : 700,
+			.versions = i / 16 % 3 == 1 ? 2 : 0,
+			.column_limit = i / 16 % 3 == 2 ? 7 : 0,
+			.row_limit = i / 48 % 2 ? 23 : 0,
+			.limit = i / 96 % 2 ? 77 : 0,
+			.families = i % 5 ? NULL : both + 1,
+			.family_count = i % 5 ? 0 : 1,
+			.row_from = i % 7 ? TFS_S("") : TFS_S("row03"),
+			.row_to = i % 11 ? (struct tfs_bytes){NULL, 0} : TFS_S("row33"),
+		};
+		char *whole = scan_text(&spec, 0, NULL), *parts;
+
+		for (unsigned every = 1; every < 12; every += 5) {
+			parts = scan_text(&spec, every, split_at);
+			split_at = NULL;
+			if (strcmp(whole, parts))
+				print_message("# variant %u, every %u\n", i, every);
+			assert_string_equal(parts, whole);
+			free(parts);
+			variants++;
+		}
+		free(whole);
+	}
+	/* The long row alone, from the middle of a column. */
+	for (unsigned i = 0; i < 2; i++) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_KEYS, .row_from = TFS_S("row20"), .one_row = true, .batch_bytes = 1};
+		char *whole, *parts;
+
+		if (i) {
+			spec.families = both;
+			spec.family_count = 1;
+			spec.after_cell = true;
+			spec.qualifier_from = TFS_S("q003");
+			spec.after_ts = 21;
+		}
+		whole = scan_text(&spec, 0, NULL);
+		parts = scan_text(&spec, 1, NULL);
+		assert_true(strlen(whole) > 500);
+		assert_string_equal(parts, whole);
+		free(whole);
+		free(parts);
+	}
+	assert_true(variants > 100);
+}
+
+static void forgotten_scans(void **state)
+{
+	options.no_background = true;
+	open_store();
+	fill();
+	hooks.server->scan_idle_us = 0;
+	same_cells(NULL);
+	assert_int_equal(tfs_split(table, TFS_S("row20")), 0); /* the long row is the first of its tablet, or the last */
+	same_cells("row33");
+	assert_int_equal(tfs_split(table, TFS_S("row21")), 0);
+	same_cells("row10");
+	close_store();
+}
+
+static void forgotten_salted_scans(void **state)
+{
+	options.no_background = true;
+	open_store();
+	assert_int_equal(tfs_schema_set_text(
+				 table, TFS_S("salt = 3; families = ({ name = \"f\"; }, { name = \"g\"; });"), TFS_NO_TIME, NULL),
+		0);
+	fill();
+	hooks.server->scan_idle_us = 0;
+	same_cells(NULL);
+	close_store();
+}
+
+/* ---- a server that loses every scan ---- */
+
+struct loser {
+	struct tablet_service service; /* first */
+	struct tablet_service *real;
+	unsigned nexts;
+	int err;
+};
+
+static int lose(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	struct loser *l = (struct loser *)service;
+	int err;
+
+	if (q->method == TS_SCAN_NEXT) {
+		l->nexts++;
+		return l->err;
+	}
+	err = ts_call(l->real, q, a);
+	if (q->method == TS_SCAN_OPEN)
+		a->batch.count = 0; /* as if filters rejected all cells */
+	return err;
+}
+
+/* A scan that never moves ends with an error. */
+static void lost_for_ever(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = lose};
+	static const int errs[] = {-ESTALE, -ECONNRESET, -ENOTCONN, -ETIMEDOUT, -EREMCHG, -ECONNABORTED, -EIDRM};
+	struct scan_spec spec = {.what = SCAN_KEYS, .batch_bytes = 1};
+	struct loser l;
+
+	options.no_background = true;
+	open_store();
+	fill();
+	l = (struct loser){.service = {.ops = &ops}, .real = table->store->o.tablets};
+	for (unsigned i = 0; i < sizeof(errs) / sizeof(*errs); i++) {
+		const struct scan_cell *cell;
+		struct row_cursor c;
+
+		l.nexts = 0;
+		l.err = errs[i];
+		row_cursor_init(&c, &l.service, schema_public(table_schema(table))->tablets_id, 0, &spec);
+		assert_int_equal(row_cursor_next(&c, &cell), errs[i] == -EIDRM ? -EIDRM : -EIO);
+		assert_true(errs[i] == -EIDRM ? l.nexts == 1 : l.nexts > 1 && l.nexts < 20);
+		row_cursor_fini(&c);
+	}
+	close_store();
+}
+
+/* ---- numbers, clients, time ---- */
+
+static int scan_call(enum ts_method method, uint64_t client, uint64_t epoch, uint64_t scan, struct ts_answer *a)
+{
+	struct scan_spec spec = {.what = SCAN_KEYS, .batch_bytes = 1};
+	struct ts_request q = {.method = method,
+		.table = schema_public(table_schema(table))->tablets_id,
+		.spec = method == TS_SCAN_OPEN ? &spec : NULL,
+		.scan = scan,
+		.token = {.client = client},
+		.epoch = epoch};
+
+	return ts_call(server_service(hooks.server), &q, a);
+}
+
+static void scans_of_clients(void **state)
+{
+	struct ts_answer a = {0}, b = {0}, c = {0};
+	uint64_t first;
+
+	options.no_background = true;
+	open_store();
+	fill();
+	assert_int_equal(scan_call(TS_SCAN_OPEN, 7, 2, 0, &a), 0);
+	assert_int_equal(scan_call(TS_SCAN_OPEN, 8, 2, 0, &b), 0);
+	first = a.scan;
+	assert_true(first && b.scan && first >> 48 == 0);
+	assert_true(first > 4096 || b.scan > 4096);
+	assert_true(first != b.scan && first + 1 != b.scan);
+	/* Another client, another epoch, another number. */
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, first, &c), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 1, first, &c), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_CLOSE, 7, 3, first, &c), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first ^ 64, &c), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), 0);
+	/* A later epoch of one client. */
+	scans_free_client(hooks.server, 7, 2);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), 0);
+	scans_free_client(hooks.server, 7, 3);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), 0);
+	/* Idle for a minute, or not. */
+	assert_true(scans_free_idle(hooks.server));
+	hooks.server->scan_idle_us = 0;
+	assert_false(scans_free_idle(hooks.server));
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), -ESTALE);
+	ts_answer_fini(&a);
+	ts_answer_fini(&b);
+	ts_answer_fini(&c);
+	close_store();
+}
+
+static bool any_scan(void)
+{
+	bool any = false;
+
+	mutex_lock(&hooks.server->lock);
+	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
+		any |= hooks.server->scans[i] != NULL;
+	mutex_unlock(&hooks.server->lock);
+	return any;
+}
+
+/* The server frees them by itself, those of a second round, too. */
+static void idle_scans_are_freed(void **state)
+{
+	open_store();
+	fill();
+	hooks.server->scan_idle_us = 1000;
+	for (unsigned i = 0; i < 3; i++) {
+		struct ts_answer a = {0};
+
+		assert_int_equal(scan_call(TS_SCAN_OPEN, 7, 2, 0, &a), 0);
+		assert_true(a.scan);
+		ts_answer_fini(&a);
+		while (any_scan())
+			(void)sched_yield();
+	}
+	close_store();
+}
+
+int main(void)
+{
+#define L(f) cmocka_unit_test_setup_teardown(f, setup_options, test_dir_teardown)
+	const struct CMUnitTest tests[] = {
+		L(forgotten_scans),
+		L(forgotten_salted_scans),
+		L(lost_for_ever),
+		L(scans_of_clients),
+		L(idle_scans_are_freed),
+	};
+
+	msg_to_nowhere();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
