@@ -523,6 +523,7 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	err = embedded_make_router(e);
 	if (err)
 		return err;
+	co->locks = e->locks;
 	co->router = e->router;
 	co->tablets = route_service(e->router);
 	server_set_metadata(e->server, co->tablets);

@@ -212,7 +212,7 @@ static bool salt_stays_pending(struct master *m, uint32_t table)
 	struct schema *s = NULL;
 	uint64_t version;
 	bool has = true, pending;
-	int err = master_schema_read_by_id(m, table, NULL, &s, &version);
+	int err = schemas_table_by_id(m->locks, table, NULL, &s, &version);
 
 	if (err)
 		return err != -ENOENT;
@@ -267,7 +267,7 @@ int master_schema_set_text(struct master *m, const struct ms_request *q, struct 
 	struct schema *old = NULL, *next = NULL;
 	bool allow = false;
 	uint64_t version;
-	int err = master_schema_read_by_id(m, q->table, q->name, &old, &version);
+	int err = schemas_table_by_id(m->locks, q->table, q->name, &old, &version);
 	int64_t mtime = q->mtime_us == TFS_NO_TIME ? clock_now(m->clock) : q->mtime_us;
 	struct tfs_user user = {.uid = q->uid, .gid = q->gid, .groups = q->groups, .group_count = q->group_count};
 
@@ -285,7 +285,7 @@ int master_schema_change(struct master *m, const struct ms_request *q, struct ms
 {
 	struct schema *old = NULL, *next = NULL;
 	uint64_t version;
-	int err = q->edit ? master_schema_read_by_id(m, q->table, q->name, &old, &version) : -EINVAL;
+	int err = q->edit ? schemas_table_by_id(m->locks, q->table, q->name, &old, &version) : -EINVAL;
 
 	if (!err)
 		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &a->why);
@@ -299,7 +299,7 @@ int master_table_truncate(struct master *m, const struct ms_request *q, struct m
 {
 	struct schema *old = NULL;
 	uint64_t version;
-	int err = master_schema_read_by_id(m, q->table, q->name, &old, &version);
+	int err = schemas_table_by_id(m->locks, q->table, q->name, &old, &version);
 
 	if (!err && q->uid && q->uid != schema_public(old)->uid)
 		err = -EACCES;

@@ -47,7 +47,7 @@ static int age_note(void *arg, uint32_t table, const char *name)
 	uint64_t version;
 	int64_t end;
 
-	if (master_snapshot_read(g->m, table, name, &s, &version))
+	if (schemas_snapshot(g->m->locks, table, name, &s, &version))
 		return 0; /* a damaged one stays */
 	if (__builtin_add_overflow(schema_public(s)->snapshot_us, g->table->snapshot_maxage_us, &end))
 		end = INT64_MAX;
@@ -66,7 +66,7 @@ static void age_drop(struct master *m, const struct tfs_schema *p, const char *n
 {
 	struct schema *s = NULL;
 	uint64_t version;
-	int err = master_snapshot_read(m, p->table_id, name, &s, &version);
+	int err = schemas_snapshot(m->locks, p->table_id, name, &s, &version);
 
 	if (!err)
 		err = snapshot_drop_one(m, schema_public(s), version);
@@ -84,12 +84,12 @@ static int age_table(void *arg, const char *name)
 	struct schema *s = NULL;
 	uint64_t version;
 
-	if (master_schema_read(g->m, name, &s, &version))
+	if (schemas_table(g->m->locks, name, &s, &version))
 		return 0;
 	g->table = schema_public(s);
 	g->old_count = 0;
 	if (g->table->snapshot_maxage_us)
-		(void)!master_snapshots_each(g->m, g->table->table_id, age_note, g);
+		(void)!schemas_each_snapshot(g->m->locks, g->table->table_id, age_note, g);
 	for (unsigned i = 0; i < g->old_count; i++)
 		age_drop(g->m, g->table, g->old[i]);
 	schema_put(s);

@@ -5,6 +5,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/base/task.h"
+#include "engine/client/schemas.h"
 #include "master/master.h"
 
 struct master {
@@ -27,17 +28,6 @@ struct master {
 #define TABLE_FILE_MAX (sizeof("tables/") + TFS_NAME_MAX)
 /* Writes tables/NAME into file (TABLE_FILE_MAX bytes).  The name is valid. */
 void table_file_name(char *file, const char *name);
-/* The schema of a table and the version of its file.  -ENOENT. */
-int master_schema_read(struct master *m, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
-/* hint: the name by which the caller knows the table, or NULL.  All tables are read if the hint is wrong. */
-int master_schema_read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version) TFS_MUST;
-/* The schema of a snapshot.  -ENOENT. */
-int master_snapshot_read(struct master *m, uint32_t table, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
-/* The schema of the table or snapshot with this id.  hint: as above. */
-int master_source_read(struct master *m, uint32_t id, const char *hint, struct schema **out) TFS_MUST;
-/* Calls fn for each snapshot of the table (0: of all tables), in the order of their files' names.  A non-zero value ends the calls and is returned. */
-typedef int master_snapshot_fn(void *arg, uint32_t table, const char *name);
-int master_snapshots_each(struct master *m, uint32_t table, master_snapshot_fn *fn, void *arg) TFS_MUST;
 /* -EBUSY, with a reason, if the table has snapshots: then it must not lose its rows as a whole. */
 int master_has_snapshots(struct master *m, const struct tfs_schema *p, char **why) TFS_MUST;
 /*
@@ -117,8 +107,6 @@ void snapshots_watch(struct master *m, const struct tfs_schema *p);
 
 int master_snapshot_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_snapshot_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
-int master_snapshot_list(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
-int master_snapshot_schema(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_clone(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 
 int master_schema_set_text(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
@@ -127,6 +115,5 @@ int master_table_truncate(struct master *m, const struct ms_request *q, struct m
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
-int master_table_list(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 
 #endif

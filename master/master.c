@@ -10,42 +10,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int master_schema_by_name(struct master *m, const struct ms_request *q, struct ms_answer *a)
-{
-	struct schema *s = NULL;
-	uint64_t version;
-	int err = master_schema_read(m, q->name, &s, &version);
-
-	if (!err)
-		a->schema = s;
-	return err;
-}
-
-static int master_schema_by_id(struct master *m, const struct ms_request *q, struct ms_answer *a)
-{
-	struct schema *s = NULL;
-	int err = master_source_read(m, q->table, q->name, &s);
-
-	if (!err)
-		a->schema = s;
-	return err;
-}
-
 static int master_call_method(struct master_service *service, const struct ms_request *q, struct ms_answer *a)
 {
 	static int (*const calls[MS_METHODS])(struct master *, const struct ms_request *, struct ms_answer *) = {
 		[MS_TABLE_CREATE] = master_table_create,
 		[MS_TABLE_DROP] = master_table_drop,
 		[MS_TABLE_RENAME] = master_table_rename,
-		[MS_TABLE_LIST] = master_table_list,
-		[MS_SCHEMA_BY_NAME] = master_schema_by_name,
-		[MS_SCHEMA_BY_ID] = master_schema_by_id,
 		[MS_SCHEMA_SET_TEXT] = master_schema_set_text,
 		[MS_SCHEMA_CHANGE] = master_schema_change,
 		[MS_SNAPSHOT_CREATE] = master_snapshot_create,
 		[MS_SNAPSHOT_DROP] = master_snapshot_drop,
-		[MS_SNAPSHOT_LIST] = master_snapshot_list,
-		[MS_SNAPSHOT_SCHEMA] = master_snapshot_schema,
 		[MS_TABLE_CLONE] = master_table_clone,
 		[MS_TABLE_TRUNCATE] = master_table_truncate,
 	};

@@ -136,7 +136,7 @@ int master_snapshot_create(struct master *m, const struct ms_request *q, struct 
 	char file[SCHEMA_FILE_MAX];
 	struct schema *of = NULL, *s = NULL;
 	uint64_t version;
-	int err = schema_name_valid(slice_str(q->to)) ? master_schema_read_by_id(m, q->table, q->name, &of, &version) : -EINVAL;
+	int err = schema_name_valid(slice_str(q->to)) ? schemas_table_by_id(m->locks, q->table, q->name, &of, &version) : -EINVAL;
 
 	if (!err) {
 		schema_snapshot_file(q->table, q->to, file);
@@ -156,7 +156,7 @@ int master_table_clone(struct master *m, const struct ms_request *q, struct ms_a
 {
 	char file[TABLE_FILE_MAX];
 	struct schema *of = NULL, *s = NULL;
-	int err = schema_name_valid(slice_str(q->to)) ? master_source_read(m, q->table, q->name, &of) : -EINVAL;
+	int err = schema_name_valid(slice_str(q->to)) ? schemas_by_id(m->locks, q->table, q->name, &of) : -EINVAL;
 
 	if (!err) {
 		table_file_name(file, q->to);
@@ -179,7 +179,7 @@ int master_snapshot_drop(struct master *m, const struct ms_request *q, struct ms
 {
 	struct schema *s = NULL;
 	uint64_t version;
-	int err = master_snapshot_read(m, q->table, q->to, &s, &version);
+	int err = schemas_snapshot(m->locks, q->table, q->to, &s, &version);
 
 	(void)a;
 	if (!err && q->of_all && !schema_public(s)->snapshot_of_all)
@@ -187,70 +187,5 @@ int master_snapshot_drop(struct master *m, const struct ms_request *q, struct ms
 	if (!err)
 		err = snapshot_drop_one(m, schema_public(s), version);
 	schema_put(s);
-	return err;
-}
-
-/* ---- listing ---- */
-
-struct listing {
-	struct master *m;
-	const struct ms_request *q;
-	struct ms_answer *a;
-};
-
-/* Inserts the name in order.  If the list is full, the last name is left out. */
-static void listing_insert(struct ms_answer *a, uint32_t most, const char *name)
-{
-	uint32_t i = a->name_count;
-
-	while (i && strcmp(a->names[i - 1], name) > 0)
-		i--;
-	if (i == most || (i && strcmp(a->names[i - 1], name) == 0))
-		return;
-	if (a->name_count < most)
-		a->name_count++;
-	memmove(a->names + i + 1, a->names + i, (a->name_count - i - 1) * sizeof(*a->names));
-	memset(a->names[i], 0, sizeof(a->names[i]));
-	strcpy(a->names[i], name);
-}
-
-static int listing_add(void *arg, uint32_t table, const char *name)
-{
-	struct listing *l = arg;
-	struct schema *s = NULL;
-	uint64_t version;
-	bool wanted = true;
-
-	if (strcmp(name, l->q->to) <= 0)
-		return 0;
-	if (l->q->of_all) {
-		wanted = master_snapshot_read(l->m, table, name, &s, &version) == 0 && schema_public(s)->snapshot_of_all;
-		schema_put(s);
-	}
-	if (wanted)
-		listing_insert(l->a, l->q->count, name);
-	return 0;
-}
-
-int master_snapshot_list(struct master *m, const struct ms_request *q, struct ms_answer *a)
-{
-	struct listing l = {m, q, a};
-
-	if (q->count > 100000 || (!q->table && !q->of_all))
-		return -EINVAL;
-	a->names = calloc(q->count ? q->count : 1, sizeof(*a->names));
-	if (!a->names)
-		return -ENOMEM;
-	return master_snapshots_each(m, q->table, listing_add, &l);
-}
-
-int master_snapshot_schema(struct master *m, const struct ms_request *q, struct ms_answer *a)
-{
-	struct schema *s = NULL;
-	uint64_t version;
-	int err = master_snapshot_read(m, q->table, q->to, &s, &version);
-
-	if (!err)
-		a->schema = s;
 	return err;
 }

@@ -46,7 +46,7 @@ static int start_snapshot(void *arg, uint32_t table, const char *name)
 	struct start *s = arg;
 	struct schema *schema = NULL;
 	uint64_t version;
-	int err = master_snapshot_read(s->m, table, name, &schema, &version);
+	int err = schemas_snapshot(s->m->locks, table, name, &schema, &version);
 
 	if (err == -EBADMSG)
 		s->refused++;
@@ -69,7 +69,7 @@ static int start_table(void *arg, const char *name)
 	struct schema *schema = NULL;
 	const struct tfs_schema *p;
 	uint64_t version;
-	int err = master_schema_read(s->m, name, &schema, &version);
+	int err = schemas_table(s->m->locks, name, &schema, &version);
 
 	if (err == -EBADMSG) {
 		s->refused++;
@@ -131,7 +131,7 @@ int master_start(struct master *m, char **why)
 	if (!err)
 		err = m->locks->ops->list(m->locks, "tables", start_table, &s);
 	if (!err)
-		err = master_snapshots_each(m, 0, start_snapshot, &s);
+		err = schemas_each_snapshot(m->locks, 0, start_snapshot, &s);
 	if (s.table_count)
 		qsort(s.tables, s.table_count, sizeof(*s.tables), by_id);
 	if (!err)

@@ -29,113 +29,6 @@ void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us)
 	task_queue_after(t, us);
 }
 
-static int master_file_read(struct master *m, const char *file, struct schema **out, uint64_t *version)
-{
-	struct buf b = {0};
-	int err = lock_get(m->locks, file, &b, version);
-
-	if (!err)
-		err = schema_decode_file(buf_slice(&b), file, out);
-	buf_fini(&b);
-	return err;
-}
-
-int master_schema_read(struct master *m, const char *name, struct schema **out, uint64_t *version)
-{
-	char file[TABLE_FILE_MAX];
-
-	if (!schema_name_valid(slice_str(name)))
-		return -ENOENT;
-	table_file_name(file, name);
-	return master_file_read(m, file, out, version);
-}
-
-int master_snapshot_read(struct master *m, uint32_t table, const char *name, struct schema **out, uint64_t *version)
-{
-	char file[SCHEMA_FILE_MAX];
-
-	if (!schema_name_valid(slice_str(name)))
-		return -ENOENT;
-	schema_snapshot_file(table, name, file);
-	return master_file_read(m, file, out, version);
-}
-
-struct by_id {
-	struct master *m;
-	uint32_t table;
-	struct schema *found;
-	uint64_t version;
-	int damaged; /* the error of a damaged schema, which may be the wanted table's */
-};
-
-static int match_id(void *arg, const char *name)
-{
-	struct by_id *f = arg;
-	struct schema *s = NULL;
-	int err = master_schema_read(f->m, name, &s, &f->version);
-
-	if (err == -ENOENT)
-		return 0;
-	if (err == -EBADMSG) {
-		f->damaged = err;
-		return 0;
-	}
-	if (err)
-		return err;
-	if (schema_public(s)->table_id == f->table) {
-		f->found = s;
-		return 1;
-	}
-	schema_put(s);
-	return 0;
-}
-
-int master_schema_read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version)
-{
-	struct by_id f = {.m = m, .table = table};
-	int err = hint ? match_id(&f, hint) : 0;
-
-	if (err == 0)
-		err = m->locks->ops->list(m->locks, "tables", match_id, &f);
-	if (err < 0)
-		return err;
-	if (!f.found)
-		return f.damaged ? f.damaged : -ENOENT;
-	*out = f.found;
-	*version = f.version;
-	return 0;
-}
-
-struct each_snapshot {
-	struct master *m;
-	uint32_t table; /* 0: of all tables */
-	master_snapshot_fn *fn;
-	void *arg;
-};
-
-/* The name of a file in snapshots/ is TABLE.NAME.  Names that no snapshot has are passed over. */
-static int snapshot_each(void *arg, const char *name)
-{
-	const struct each_snapshot *e = arg;
-	char file[SCHEMA_FILE_MAX];
-	char *dot;
-	unsigned long table = strtoul(name, &dot, 10);
-
-	if (*dot != '.' || table > UINT32_MAX || (e->table && table != e->table) || !schema_name_valid(slice_str(dot + 1)))
-		return 0;
-	schema_snapshot_file((uint32_t)table, dot + 1, file);
-	if (strcmp(file + strlen("snapshots/"), name) != 0)
-		return 0;
-	return e->fn(e->arg, (uint32_t)table, dot + 1);
-}
-
-int master_snapshots_each(struct master *m, uint32_t table, master_snapshot_fn *fn, void *arg)
-{
-	struct each_snapshot e = {m, table, fn, arg};
-
-	return m->locks->ops->list(m->locks, "snapshots", snapshot_each, &e);
-}
-
 static int found_snapshot(void *arg, uint32_t table, const char *name)
 {
 	(void)arg, (void)table, (void)name;
@@ -144,50 +37,12 @@ static int found_snapshot(void *arg, uint32_t table, const char *name)
 
 int master_has_snapshots(struct master *m, const struct tfs_schema *p, char **why)
 {
-	int found = master_snapshots_each(m, p->table_id, found_snapshot, NULL);
+	int found = schemas_each_snapshot(m->locks, p->table_id, found_snapshot, NULL);
 
 	if (found <= 0)
 		return found;
 	why_set(why, "table \"%s\" has snapshots: drop them first", p->name);
 	return -EBUSY;
-}
-
-struct snapshot_by_id {
-	struct master *m;
-	uint32_t id;
-	struct schema *found;
-};
-
-static int match_snapshot_id(void *arg, uint32_t table, const char *name)
-{
-	struct snapshot_by_id *f = arg;
-	struct schema *s = NULL;
-	uint64_t version;
-	int err = master_snapshot_read(f->m, table, name, &s, &version);
-
-	if (err)
-		return err == -ENOENT || err == -EBADMSG ? 0 : err;
-	if (schema_public(s)->table_id != f->id) {
-		schema_put(s);
-		return 0;
-	}
-	f->found = s;
-	return 1;
-}
-
-int master_source_read(struct master *m, uint32_t id, const char *hint, struct schema **out)
-{
-	struct snapshot_by_id f = {.m = m, .id = id};
-	uint64_t version;
-	int err = master_schema_read_by_id(m, id, hint, out, &version);
-
-	if (err != -ENOENT)
-		return err;
-	err = master_snapshots_each(m, 0, match_snapshot_id, &f);
-	if (err < 0)
-		return err;
-	*out = f.found;
-	return f.found ? 0 : -ENOENT;
 }
 
 int master_block_writes(struct master *m, uint32_t table)

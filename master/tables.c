@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creates, drops, renames and lists tables.
+ * Creates, drops and renames tables.
  *
  * A table exists if the lock service has a file tables/NAME.  Creating one:
  *	1 take a table id: increment the file "ids"; ids are never reused
@@ -85,7 +85,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	struct lock_op ops[2];
 	uint64_t version;
 	uint32_t id;
-	int err = schema_name_valid(slice_str(q->name)) ? master_schema_read(m, q->name, &s, &version) : -EINVAL;
+	int err = schema_name_valid(slice_str(q->name)) ? schemas_table(m->locks, q->name, &s, &version) : -EINVAL;
 
 	if (err)
 		return err;
@@ -118,14 +118,14 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 
 	if (!schema_name_valid(slice_str(q->to)) || !schema_name_valid(slice_str(q->name)))
 		return -EINVAL;
-	err = master_schema_read(m, q->name, &from, &from_version);
+	err = schemas_table(m->locks, q->name, &from, &from_version);
 	if (err)
 		return err;
 	if (strcmp(q->name, q->to) == 0) {
 		err = q->noreplace ? -EEXIST : 0;
 		goto out;
 	}
-	err = master_schema_read(m, q->to, &to, &to_version);
+	err = schemas_table(m->locks, q->to, &to, &to_version);
 	if (err == -ENOENT) {
 		to_version = LOCK_ABSENT;
 		err = 0;
@@ -162,35 +162,4 @@ out:
 	schema_put(renamed);
 	buf_fini(&b);
 	return err;
-}
-
-struct listing {
-	const struct ms_request *q;
-	struct ms_answer *a;
-};
-
-static int listing_add(void *arg, const char *name)
-{
-	struct listing *l = arg;
-
-	if (strcmp(name, l->q->name) <= 0 || strlen(name) > TFS_NAME_MAX)
-		return 0;
-	if (l->a->name_count == l->q->count)
-		return 1;
-	strcpy(l->a->names[l->a->name_count++], name);
-	return 0;
-}
-
-int master_table_list(struct master *m, const struct ms_request *q, struct ms_answer *a)
-{
-	struct listing l = {q, a};
-	int err;
-
-	if (q->count > 100000)
-		return -EINVAL;
-	a->names = calloc(q->count ? q->count : 1, sizeof(*a->names));
-	if (!a->names)
-		return -ENOMEM;
-	err = m->locks->ops->list(m->locks, "tables", listing_add, &l);
-	return err > 0 ? 0 : err;
 }

@@ -10,6 +10,7 @@
 #include "engine/base/mutex.h"
 #include "engine/client/metadata.h"
 #include "engine/client/route.h"
+#include "engine/client/schemas.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
@@ -22,6 +23,7 @@
 #include <uthash.h>
 
 struct client_options {
+	struct lock_service *locks; /* has the schemas */
 	struct tablet_service *tablets;
 	struct master_service *master;
 	struct router *router; /* for metrics, and to group the rows of a batch by tablet; may be NULL */
@@ -90,8 +92,8 @@ void table_update_schema(struct tfs_store *s, const struct schema *schema);
 void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
 /* Marks the handle of this snapshot of the table as gone. */
 void snapshot_mark_gone(struct tfs_store *s, uint32_t table, const char *name);
-/* Sends q to the master, and opens the table or snapshot whose schema the answer has. */
-int table_open(struct tfs_store *s, const struct ms_request *q, struct tfs_table **out) TFS_MUST;
+/* Opens the table or snapshot with this schema, of which it takes the caller's reference. */
+int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table **out) TFS_MUST;
 /*
  * Returns the error for a family that the schema does not have: -ENOENT if the
  * table was dropped, else -EINVAL.  Asks the server.

@@ -4,8 +4,8 @@
  *
  * When a salt takes effect, the table is empty and gets new tablets, in one
  * change of its schema (master/change.c).  A request that finds no tablets gets
- * -EIDRM and has had no effect.  The client then asks the master for the
- * schema.  If the schema has another tablets id, the client sends the request
+ * -EIDRM and has had no effect.  The client then reads the schema
+ * again.  If the schema has another tablets id, the client sends the request
  * again.  The number of tries needs no limit, because each one follows another
  * change of the salt.
  */
@@ -19,14 +19,17 @@
 const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
 {
 	const struct schema *s = table_schema(t);
-	struct ms_request q = {.method = MS_SCHEMA_BY_ID, .name = schema_public(s)->name, .table = t->id};
-	struct ms_answer a = {0};
-	int err = table_gone(t) ? -ENOENT : call_master(t->store, &q, &a, NULL);
+	struct lock_service *locks = t->store->o.locks;
+	struct schema *newest = NULL;
+	int err = table_gone(t) ? -ENOENT : lock_sync(locks);
 
-	ms_answer_fini(&a);
+	if (!err)
+		err = schemas_by_id(locks, t->id, schema_public(s)->name, &newest);
 	schema_put(s);
 	if (err)
 		return NULL;
+	table_update_schema(t->store, newest);
+	schema_put(newest);
 	s = table_schema(t);
 	if (schema_public(s)->tablets_id != tablets)
 		return s;

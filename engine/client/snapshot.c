@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define LIST_MOST 1000 /* names in one answer */
+#define LIST_MOST 1000 /* names in one call of tfs_table_list */
 
 static bool is_snapshot(struct tfs_table *t)
 {
@@ -80,19 +80,29 @@ int tfs_snapshot_drop(struct tfs_table *t, const char *name)
 	return drop(t, name, false);
 }
 
+/* Reads the schema of the snapshot of a table.  -ENOENT: t is dropped, or there is no such snapshot. */
+static int snapshot_schema(struct tfs_table *t, uint32_t table, const char *name, struct schema **out)
+{
+	struct lock_service *locks = t->store->o.locks;
+	int err = table_gone(t) ? -ENOENT : lock_sync(locks);
+
+	return err ? err : schemas_snapshot(locks, table, name, out, NULL);
+}
+
 int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out)
 {
-	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .table = t->id, .to = name};
 	const struct schema *s = table_schema(t);
+	const uint32_t table = schema_public(s)->snapshot_of ? schema_public(s)->snapshot_of : t->id;
 	struct tfs_table *snapshot = NULL;
+	struct schema *found = NULL;
 	int err;
 
-	if (schema_public(s)->snapshot_of)
-		q.table = schema_public(s)->snapshot_of;
 	schema_put(s);
 	if (!tfs_name_valid(name))
 		return -ENOENT;
-	err = table_gone(t) ? -ENOENT : table_open(t->store, &q, &snapshot);
+	err = snapshot_schema(t, table, name, &found);
+	if (!err)
+		err = table_open(t->store, found, &snapshot);
 	if (!err && table_user(t)) {
 		struct tfs_table *as = NULL;
 
@@ -233,13 +243,12 @@ static int info_of(struct tfs_store *s, const struct tfs_schema *p, struct sizes
 /* -ENOENT. */
 static int snapshot_info(struct tfs_table *t, const char *name, struct sizes *z, struct tfs_snapshot *out)
 {
-	struct ms_request q = {.method = MS_SNAPSHOT_SCHEMA, .to = name};
-	struct ms_answer a = {0};
-	int err = tfs_name_valid(name) ? call_for_table(t, &q, &a) : -ENOENT;
+	struct schema *s = NULL;
+	int err = tfs_name_valid(name) ? snapshot_schema(t, t->id, name, &s) : -ENOENT;
 
 	if (!err)
-		err = info_of(t->store, schema_public(a.schema), z, out);
-	ms_answer_fini(&a);
+		err = info_of(t->store, schema_public(s), z, out);
+	schema_put(s);
 	return err;
 }
 
@@ -257,44 +266,58 @@ int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out)
 }
 
 struct names {
+	struct tfs_store *store;
+	bool of_all; /* only those that were made with of_all */
 	char (*v)[TFS_NAME_MAX + 1];
 	uint32_t count;
 };
 
-/* Reads all names of the list that q selects.  q: the table, or of_all. */
-static int names_read(struct tfs_store *s, struct ms_request *q, struct names *out)
+static int names_add(void *arg, uint32_t table, const char *name)
 {
-	char after[TFS_NAME_MAX + 1] = "";
-	uint32_t got = LIST_MOST;
-	int err = 0;
+	struct names *n = arg;
+	struct schema *s = NULL;
+	bool wanted = true;
 
-	q->method = MS_SNAPSHOT_LIST;
-	q->to = after;
-	q->count = LIST_MOST;
-	while (!err && got == LIST_MOST) {
-		struct ms_answer a = {0};
-
-		err = call_master(s, q, &a, NULL);
-		got = a.name_count;
-		for (uint32_t i = 0; i < got && !err; i++) {
-			if (array_grow(&out->v, out->count, sizeof(*out->v)))
-				err = -ENOMEM;
-			else
-				memcpy(out->v[out->count++], a.names[i], sizeof(after));
-		}
-		if (!err && got)
-			memcpy(after, a.names[got - 1], sizeof(after));
-		ms_answer_fini(&a);
+	if (n->of_all) {
+		wanted = schemas_snapshot(n->store->o.locks, table, name, &s, NULL) == 0 && schema_public(s)->snapshot_of_all;
+		schema_put(s);
 	}
+	if (!wanted)
+		return 0;
+	if (array_grow(&n->v, n->count, sizeof(*n->v)))
+		return -ENOMEM;
+	strcpy(n->v[n->count++], name);
+	return 0;
+}
+
+static int name_cmp(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* Reads the names of the snapshots of the table, or (0) of all tables.  Each is in n.v once, in order. */
+static int names_read(struct names *n, uint32_t table)
+{
+	struct lock_service *locks = n->store->o.locks;
+	uint32_t kept = 0;
+	int err = lock_sync(locks);
+
+	if (!err)
+		err = schemas_each_snapshot(locks, table, names_add, n);
+	if (!err && n->count)
+		qsort(n->v, n->count, sizeof(*n->v), name_cmp);
+	for (uint32_t i = 0; i < n->count; i++)
+		if (i == 0 || strcmp(n->v[i], n->v[kept - 1]) != 0)
+			memmove(n->v[kept++], n->v[i], sizeof(*n->v));
+	n->count = kept;
 	return err;
 }
 
 int tfs_snapshot_list(struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg)
 {
-	struct ms_request q = {.table = t->id};
-	struct names names = {0};
+	struct names names = {.store = t->store};
 	struct sizes z = {0};
-	int err = table_gone(t) ? -ENOENT : names_read(t->store, &q, &names);
+	int err = table_gone(t) ? -ENOENT : names_read(&names, t->id);
 
 	if (!err && usage && names.count)
 		err = sizes_read(t->store, &z);
@@ -410,9 +433,8 @@ static int find_in(void *arg, struct tfs_table *t)
 
 int tfs_snapshot_list_all(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg)
 {
-	struct ms_request q = {.of_all = true};
-	struct names names = {0};
-	int err = names_read(s, &q, &names);
+	struct names names = {.store = s, .of_all = true};
+	int err = names_read(&names, 0);
 
 	for (uint32_t i = 0; i < names.count && !err; i++) {
 		struct of_all o = {.name = names.v[i]};

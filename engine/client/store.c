@@ -273,23 +273,25 @@ bool tfs_name_valid(const char *name)
 
 int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
 {
-	struct ms_request q = {.method = MS_SCHEMA_BY_NAME, .name = name};
+	struct schema *schema = NULL;
+	int err = tfs_name_valid(name) ? lock_sync(s->o.locks) : -EINVAL;
 
-	return tfs_name_valid(name) ? table_open(s, &q, out) : -EINVAL;
+	if (!err)
+		err = schemas_table(s->o.locks, name, &schema, NULL);
+	return err ? err : table_open(s, schema, out);
 }
 
-int table_open(struct tfs_store *s, const struct ms_request *q, struct tfs_table **out)
+int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table **out)
 {
-	struct ms_answer a = {0};
 	struct tfs_table *t, *made = calloc(1, sizeof(*made));
-	int err;
+	int err = 0;
 
-	if (!made)
+	if (!made) {
+		schema_put(schema);
 		return -ENOMEM;
-	err = call_master(s, q, &a, NULL);
-	if (err)
-		goto out;
-	made->id = schema_public(a.schema)->table_id;
+	}
+	table_update_schema(s, schema);
+	made->id = schema_public(schema)->table_id;
 	mutex_lock(&s->lock);
 	HASH_FIND(hh, s->tables, &made->id, sizeof(made->id), t);
 	if (t) {
@@ -301,7 +303,7 @@ int table_open(struct tfs_store *s, const struct ms_request *q, struct tfs_table
 			made = NULL;
 			t->store = s;
 			t->refs = 1;
-			t->schema = schema_get(a.schema);
+			t->schema = schema_get(schema);
 		} else {
 			err = -ENOMEM;
 		}
@@ -310,9 +312,8 @@ int table_open(struct tfs_store *s, const struct ms_request *q, struct tfs_table
 	mutex_unlock(&s->lock);
 	if (t)
 		*out = t;
-out:
 	free(made);
-	ms_answer_fini(&a);
+	schema_put(schema);
 	return err;
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables and schemas: calls of the master service. */
+/* Tables and schemas: calls of the master service, which changes them, and of the lock service, which has them. */
 #include "engine/client/salt.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-#define LIST_MOST 10000 /* names in one answer */
 
 /* Calls the master and drops the answer. */
 static int call_master_only(struct tfs_store *s, const struct ms_request *q, char **why)
@@ -61,29 +59,32 @@ int tfs_table_truncate(struct tfs_table *t, char **why)
 	return err;
 }
 
+struct listing {
+	const char *after;
+	char (*names)[TFS_NAME_MAX + 1];
+	int n, max;
+};
+
+static int listing_add(void *arg, const char *name)
+{
+	struct listing *l = arg;
+
+	if (strcmp(name, l->after) <= 0 || strlen(name) > TFS_NAME_MAX)
+		return 0;
+	if (l->n == l->max)
+		return 1;
+	strcpy(l->names[l->n++], name);
+	return 0;
+}
+
 int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max)
 {
-	int n = 0;
+	struct listing l = {after ? after : "", names, 0, max};
+	int err = lock_sync(s->o.locks);
 
-	if (!after)
-		after = "";
-	while (n < max) {
-		const uint32_t want = max - n < LIST_MOST ? (uint32_t)(max - n) : LIST_MOST;
-		struct ms_request q = {.method = MS_TABLE_LIST, .name = n ? names[n - 1] : after, .count = want};
-		struct ms_answer a = {0};
-		uint32_t got;
-		int err = call_master(s, &q, &a, NULL);
-
-		got = a.name_count;
-		for (uint32_t i = 0; !err && i < got && i < want; i++)
-			memcpy(names[n++], a.names[i], sizeof(names[0]));
-		ms_answer_fini(&a);
-		if (err)
-			return err;
-		if (got < want)
-			break;
-	}
-	return n;
+	if (!err)
+		err = s->o.locks->ops->list(s->o.locks, "tables", listing_add, &l);
+	return err < 0 ? err : l.n;
 }
 
 int tfs_table_empty(struct tfs_table *t, bool *empty)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master service: tables and schemas.  Ownership, errors and threads as
+ * The master service: changes of tables and schemas.  Clients read them from the
+ * lock service (client/schemas.h).  Ownership, errors and threads as
  * in tablet_service.h.  Client data does not pass through it (paper, section 5.2).
  */
 #ifndef TFS_RPC_MASTER_SERVICE_H
@@ -13,15 +14,10 @@ enum ms_method {
 	MS_TABLE_CREATE = 1, /* name, uid, gid, mode -> schema */
 	MS_TABLE_DROP,       /* name; -ENOTEMPTY */
 	MS_TABLE_RENAME,     /* name, to, noreplace */
-	MS_TABLE_LIST,       /* name, count -> at most count names that come after name */
-	MS_SCHEMA_BY_NAME,   /* name -> schema */
-	MS_SCHEMA_BY_ID,     /* table -> schema, of a table or a snapshot */
 	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us, uid, gid, groups -> schema; why, also without an error: the ignored owners and modes */
 	MS_SCHEMA_CHANGE,   /* table, edit -> schema */
 	MS_SNAPSHOT_CREATE, /* table, to: the name of the snapshot, of_all -> schema; -EEXIST */
 	MS_SNAPSHOT_DROP,   /* table, to; of_all: -ENOENT unless it was made with of_all */
-	MS_SNAPSHOT_LIST, /* table (0: all), to, count, of_all: only those made with it -> at most count names that come after `to` */
-	MS_SNAPSHOT_SCHEMA, /* table, to -> schema */
 	MS_TABLE_CLONE,     /* table: of a table or a snapshot, to: the name of the new table -> schema; -EEXIST */
 	MS_TABLE_TRUNCATE,  /* table, uid (0: any table; else the table's owner) -> schema; -EACCES, -EPERM, -EBUSY; why */
 	MS_METHODS
@@ -36,7 +32,6 @@ enum ms_method {
 	F(VALUE, 6, uid_t, uid)                                                                                                    \
 	F(VALUE, 7, gid_t, gid)                                                                                                    \
 	F(VALUE, 8, mode_t, mode)                                                                                                  \
-	F(VALUE, 9, uint32_t, count)                                                                                               \
 	F(VALUE, 10, struct slice, text)                                                                                           \
 	F(NUMBERS, 11, gid_t, groups, group_count) /* supplementary to gid */                                                      \
 	F(VALUE, 12, int64_t, mtime_us)                                                                                            \
@@ -53,8 +48,6 @@ struct ms_answer {
 	MS_ANSWER(WIRE_MEMBER)
 	const struct schema *schema; /* a reference, or NULL */
 	char *why;                   /* NULL, or the reason of an -EINVAL, or the parts of a text that were left out */
-	char (*names)[TFS_NAME_MAX + 1];
-	uint32_t name_count;
 };
 void ms_answer_fini(struct ms_answer *a);
 

@@ -16,7 +16,6 @@ void ms_answer_fini(struct ms_answer *a)
 {
 	schema_put(a->schema);
 	free(a->why);
-	free(a->names);
 	*a = (struct ms_answer){0};
 }
 
@@ -68,8 +67,7 @@ int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q
 
 #define PAYLOAD(F)                                                                                                                 \
 	F(VALUE, 1, struct slice, schema) /* by schema_encode, as in the lock service's files */                                   \
-	F(VALUE, 2, const char *, why)                                                                                             \
-	F(VALUE, 3, struct slice, names) /* each with a NUL at its end */
+	F(VALUE, 2, const char *, why)
 struct payload {
 	PAYLOAD(WIRE_MEMBER)
 };
@@ -85,14 +83,11 @@ WIRE_MESSAGE(payload, PAYLOAD, NULL)
 int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct buf *out)
 {
 	struct payload p = {.why = a->why};
-	struct buf schema = {0}, names = {0};
+	struct buf schema = {0};
 	const size_t from = out->n;
 	int err = a->schema ? schema_encode(a->schema, &schema) : 0;
 
-	for (uint32_t i = 0; i < a->name_count && !err; i++)
-		err = buf_append(&names, a->names[i], strlen(a->names[i]) + 1);
 	p.schema = buf_slice(&schema);
-	p.names = buf_slice(&names);
 	if (!err)
 		err = wire_pack(ms_answer_wire(), a, out);
 	if (!err)
@@ -100,32 +95,10 @@ int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct
 	if (err)
 		out->n = from;
 	buf_fini(&schema);
-	buf_fini(&names);
 	return err;
 }
 
-static int names_unpack(struct slice in, uint32_t most, struct ms_answer *a)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < in.n; i++)
-		count += in.p[i] == 0;
-	if (count > most || (in.n && in.p[in.n - 1] != 0))
-		return -EBADMSG;
-	if (!count)
-		return 0;
-	a->names = calloc(count, sizeof *a->names);
-	if (!a->names)
-		return -ENOMEM;
-	for (const char *name = (const char *)in.p; a->name_count < count; name += strlen(name) + 1) {
-		if (!schema_name_valid(slice_str(name)))
-			return -EBADMSG;
-		memcpy(a->names[a->name_count++], name, strlen(name));
-	}
-	return 0;
-}
-
-static int payload_unpack(const struct payload *p, const struct ms_request *q, struct ms_answer *a)
+static int payload_unpack(const struct payload *p, struct ms_answer *a)
 {
 	struct schema *s = NULL;
 	int err;
@@ -139,9 +112,7 @@ static int payload_unpack(const struct payload *p, const struct ms_request *q, s
 		a->schema = s;
 	}
 	a->why = p->why ? strdup(p->why) : NULL;
-	if (p->why && !a->why)
-		return -ENOMEM;
-	return names_unpack(p->names, q->count, a);
+	return p->why && !a->why ? -ENOMEM : 0;
 }
 
 int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answer *a)
@@ -157,7 +128,7 @@ int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answ
 	if (!err && reader_left(&r))
 		err = -EBADMSG;
 	if (!err)
-		err = payload_unpack(&p, q, &x);
+		err = payload_unpack(&p, &x);
 	if (err)
 		ms_answer_fini(&x);
 	else

@@ -10,7 +10,7 @@
 
 #include "engine/schema/schema.h"
 
-#define SCHEMA_ENCODED_MAX (960 * 1024) /* below the limit of a file of the lock service */
+#define SCHEMA_ENCODED_MAX (500 * 1024) /* below the limit of a file of the lock service */
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
 #define SCHEMA_SPLITS_MAX 1000u

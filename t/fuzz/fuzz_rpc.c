@@ -82,7 +82,7 @@ static void ms_request(struct slice in)
 
 static void ms_answer(struct slice in)
 {
-	const struct ms_request q = {.method = MS_TABLE_LIST, .count = 10};
+	const struct ms_request q = {.method = MS_TABLE_DROP};
 	struct ms_answer a = {0}, again = {0};
 	struct buf x = {0}, y = {0};
 
@@ -215,14 +215,10 @@ static void example_answer(struct buf *b)
 static void example_master(struct buf *b, bool answer)
 {
 	static const struct tfs_schema_edit edit = {.op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=1"};
-	const struct ms_request q = {.method = MS_SCHEMA_CHANGE,
-		.name = "webtable",
-		.to = "",
-		.count = 10,
-		.text = slice_str("salt = 0;"),
-		.edit = &edit};
-	char names[2][TFS_NAME_MAX + 1] = {"a", "b"}, why[] = "line 3";
-	struct ms_answer a = {.err = -22, .why = why, .names = names, .name_count = 2};
+	const struct ms_request q = {
+		.method = MS_SCHEMA_CHANGE, .name = "webtable", .to = "", .text = slice_str("salt = 0;"), .edit = &edit};
+	char why[] = "line 3";
+	struct ms_answer a = {.err = -22, .why = why};
 	struct schema *s;
 
 	CHECK(buf_u8(b, answer ? 3 : 2) == 0);

@@ -202,12 +202,6 @@ static const struct schema *answered;
 static int answer_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {
 	a->schema = schema_get(answered);
-	a->names = calloc(2, sizeof *a->names);
-	if (!a->names)
-		return -ENOMEM;
-	strcpy(a->names[0], "a");
-	strcpy(a->names[1], "b");
-	a->name_count = 2;
 	a->why = strdup("because");
 	return 0;
 }
@@ -216,8 +210,7 @@ static int work_master_service(void *arg)
 {
 	static const struct master_service_ops ops = {.call = answer_master};
 	const struct tfs_schema_edit e = {.name = "f", .value = "v"};
-	const struct ms_request q = {
-		.method = MS_TABLE_LIST, .name = "a", .to = "b", .text = slice_str("t"), .count = 2, .edit = &e};
+	const struct ms_request q = {.method = MS_TABLE_RENAME, .name = "a", .to = "b", .text = slice_str("t"), .edit = &e};
 	struct master_service inner = {&ops}, *s = ms_round_trip_new(&inner);
 	struct ms_answer a = {0};
 	int rc;
