@@ -14,7 +14,8 @@
  * created again.
  *
  * Opening:
- *	1 take the lock directory's flock: one process at a time
+ *	1 take the lock directory's flock: one process at a time; refuse the
+ *	  directory of a cluster with another lock service (lock/marker.h)
  *	2 rewrite FORMAT if one of its copies is damaged
  *	3 increment the file "incarnation"; this process has the new number,
  *	  which was never used
@@ -30,6 +31,7 @@
 #include "engine/client/client.h"
 #include "engine/client/route.h"
 #include "engine/lock/lock.h"
+#include "engine/lock/marker.h"
 #include "engine/server/server.h"
 #include "master/master.h"
 
@@ -502,10 +504,13 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 		.no_background = o->no_background,
 	};
 	bool whole = true;
+	uint64_t cluster;
 	int err = prepare_dir(e->dir, &whole, why);
 
 	if (!err)
 		err = embedded_open_locks(e, why);
+	if (!err) /* a cluster's directory has the marker of another lock service */
+		err = marker_check(e->locks, e->dir, &cluster, why);
 	if (!err && !whole)
 		err = rewrite_format(e->dir);
 	if (err)

@@ -358,7 +358,7 @@ static int try_directory(struct run *r, unsigned w)
 	if (!err)
 		err = sync_dir(r, at(r, o, "log"));
 	if (!err)
-		err = judge(r, PROBE_CREATE, at(r, o, "log"), file_stat_size(at(r, o, "log"), &n), 0);
+		err = judge(r, PROBE_CREATE, at(r, o, "log"), file_look_up(at(r, o, "log"), &n), 0);
 	if (!err)
 		err = judge(r, PROBE_RENAME, at(r, w, "dead"), file_rename(at(r, w, "log"), at(r, w, "dead")), 0);
 	if (!err)
@@ -368,7 +368,7 @@ static int try_directory(struct run *r, unsigned w)
 	if (!err)
 		err = see_name(r, PROBE_DIRECTORY, at(r, o, "log/1"), -ENOENT);
 	if (!err)
-		err = look(judge(r, PROBE_DIRECTORY, at(r, o, "log"), file_stat_size(at(r, o, "log"), &n), -ENOENT));
+		err = look(judge(r, PROBE_DIRECTORY, at(r, o, "log"), file_look_up(at(r, o, "log"), &n), -ENOENT));
 	if (!err)
 		err = see_block(r, PROBE_DIRECTORY, at(r, w, "dead/1"), NULL, 0, 0);
 	file_close(theirs);

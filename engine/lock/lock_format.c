@@ -12,6 +12,7 @@
 
 #define FILE_MAGIC 0x54464c46u    /* TFLF */
 #define JOURNAL_MAGIC 0x54464c4au /* TFLJ */
+#define CLUSTER_MAGIC 0x5446434cu /* TFCL */
 #define STEP_PUT 1u
 #define STEP_REMOVE 2u
 #define VERSION_MAX ((uint64_t)INT64_MAX) /* below LOCK_ANY; never reached */
@@ -185,4 +186,31 @@ int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *cou
 	int err = decode_journal_copy(copies_get(in, 0), steps, count);
 
 	return err && err != -ENOMEM && decode_journal_copy(copies_get(in, 1), steps, count) == 0 ? 0 : err;
+}
+
+int lock_cluster_encode(uint64_t id, bool complete, struct buf *out)
+{
+	size_t from = out->n;
+
+	if (envelope_begin(out, CLUSTER_MAGIC) || buf_be64(out, id) || buf_u8(out, complete) || envelope_end(out, from)) {
+		out->n = from;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete)
+{
+	struct reader r;
+	uint64_t v;
+	uint8_t flag;
+	int err = in.n == LOCK_CLUSTER_BYTES ? envelope_open(in, CLUSTER_MAGIC, &r) : -EBADMSG;
+
+	if (err)
+		return err;
+	if (!get_be64(&r, &v) || !get_u8(&r, &flag) || v == 0 || flag > 1 || reader_left(&r))
+		return -EBADMSG;
+	*id = v;
+	*complete = flag;
+	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of the local lock service: its files and its journal.  All
- * integers are big-endian.  No I/O takes place here.
+ * The bytes of the local lock service: its files and its journal; and a
+ * cluster's marker.  All integers are big-endian.  No I/O takes place here.
  *
  * A file and the journal each consist of two copies (base/copies.h) of these
  * bytes.
@@ -14,6 +14,10 @@
  *	             put only: u64 version  lstr contents
  *	u32 CRC-32C of all before
  * lstr is a LEB128 length and that many bytes.
+ * The contents of the file `cluster`, and each of two copies in DIR/cluster
+ * (marker.h):
+ *	u32 magic "TFCL"   u16 format (1)   u64 id, not 0   u8 1 if complete, else 0
+ *	u32 CRC-32C of all before
  *
  * Errors of decoders: -EBADMSG: malformed input; -EPROTO: a format of a later
  * version of this program.
@@ -48,5 +52,8 @@ int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version,
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */
 /* *steps is malloc'd and borrows contents from in.  One good copy suffices. */
 int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count) TFS_MUST;
+#define LOCK_CLUSTER_BYTES 19u
+int lock_cluster_encode(uint64_t id, bool complete, struct buf *out) TFS_MUST; /* appends */
+int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete) TFS_MUST;
 
 #endif

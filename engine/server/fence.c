@@ -9,8 +9,9 @@
  *	a commit    after the fdatasync of the log: the path of the log's directory
  *	            leads to the directory that this server made, and then: the
  *	            lease is held
- *	once a second: the marker of the store (FORMAT) exists, and the log was
- *	            not unwritable for UNWRITABLE_US
+ *	once a second: the marker of the store is there (DIR/cluster has the
+ *	            cluster's id; without a cluster's id, FORMAT exists), and the
+ *	            log was not unwritable for UNWRITABLE_US
  *
  * A master makes the seal of a log after it has renamed the directory.  So if a
  * commit finds the directory, the seal covers its records.  This needs no clock.
@@ -39,6 +40,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/lock/marker.h"
 #include "engine/lock/session.h"
 #include "engine/server/internal.h"
 
@@ -55,7 +57,7 @@ struct fence {
 	void (*lost)(void *arg, const char *why);
 	void *arg;
 	char *dir, *marker;
-	uint64_t dir_id;
+	uint64_t dir_id, cluster_id;
 	_Atomic bool is_lost;
 	struct task_pool *pool; /* NULL: server_watch is called by the program */
 	struct task log_task, marker_task;
@@ -133,9 +135,12 @@ static void watch_log(struct fence *f, uint64_t now)
 static void watch_marker(struct fence *f)
 {
 	uint64_t id;
+	int err = f->cluster_id ? marker_look(f->marker, f->cluster_id) : file_look_up(f->marker, &id);
 
-	if (file_look_up(f->marker, &id) == -ENOENT)
-		fence_lose(f, "the store's file FORMAT is missing: its file system is not mounted");
+	if (err == -ENOENT || err == -ENODEV)
+		fence_lose(f, "the store's marker is missing: its file system is not mounted");
+	else if (err == -EXDEV)
+		fence_lose(f, "the store's marker is another cluster's");
 }
 
 void server_watch(struct server *s, uint64_t now_us)
@@ -182,6 +187,7 @@ void fence_stop(struct fence *f)
 int fence_new(struct server *s, const struct server_options *o, const char *log_dir, struct fence **out)
 {
 	struct fence *f = calloc(1, sizeof(*f));
+	char *why = NULL;
 	uint64_t id;
 	int err;
 
@@ -189,8 +195,13 @@ int fence_new(struct server *s, const struct server_options *o, const char *log_
 		return -ENOMEM;
 	*f = (struct fence){.s = s, .held = o->held, .clock_offset = o->clock_offset, .lost = o->lost, .arg = o->fence_arg};
 	f->dir = strdup(log_dir);
-	f->marker = path_join(s->data_dir, "FORMAT");
-	err = f->dir && f->marker ? file_look_up(f->marker, &id) : -ENOMEM;
+	err = marker_check(s->locks, s->data_dir, &f->cluster_id, &why);
+	if (err)
+		msg_error("%s", why ? why : strerror(-err));
+	free(why);
+	f->marker = path_join(s->data_dir, f->cluster_id ? MARKER_FILE : "FORMAT");
+	if (!err)
+		err = f->dir && f->marker ? file_look_up(f->marker, &id) : -ENOMEM;
 	if (!err)
 		err = file_look_up(f->dir, &f->dir_id);
 	if (!err && !o->no_background)

@@ -9,6 +9,7 @@
  * refers to.  If part of METADATA cannot be read, the checks that need all of
  * it are left out: missing tablets and unreferenced files would hide the cause.
  */
+#include "engine/lock/marker.h"
 #include "engine/server/server.h"
 #include "engine/tool/check.h"
 #include "engine/tool/progress.h"
@@ -190,7 +191,7 @@ static int check_stray_dir(void *arg, const char *name, bool is_dir)
 
 static int check_stray_entry(void *arg, const char *name, bool is_dir)
 {
-	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", SERVER_RESERVE_FILE, "lost+found"};
+	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", MARKER_FILE, SERVER_RESERVE_FILE, "lost+found"};
 	struct stray *w = arg;
 
 	if (is_dir && strncmp(name, "repair-", 7) == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local lock service's files and journal from any bytes: unchanged, and with the
+ * The local lock service's files and journal, and a cluster's marker, from any bytes: unchanged, and with the
  * checksum corrected, so that the parsers behind it are reached.  A decoded value
  * encodes to bytes that decode to the same value.
  */
@@ -63,6 +63,17 @@ static void try_journal(struct slice in)
 	buf_fini(&file);
 }
 
+static void try_cluster(struct slice in)
+{
+	bool complete;
+	uint64_t id;
+	struct buf b = {0};
+
+	if (lock_cluster_decode(in, &id, &complete) == 0)
+		CHECK(id && lock_cluster_encode(id, complete, &b) == 0 && slice_eq(buf_slice(&b), in));
+	buf_fini(&b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *p = malloc(size + 1);
@@ -70,11 +81,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(p);
 	try_file(slice_of(data, size));
 	try_journal(slice_of(data, size));
+	try_cluster(slice_of(data, size));
 	if (size >= 4) {
 		memcpy(p, data, size);
 		put_be32(p + size - 4, crc32c(0, p, size - 4));
 		try_file(slice_of(p, size));
 		try_journal(slice_of(p, size));
+		try_cluster(slice_of(p, size));
 	}
 	free(p);
 	return 0;
@@ -91,7 +104,11 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		CHECK(lock_file_encode(slice_str("contents"), 7, &b) == 0);
 	else if (i <= 3)
 		CHECK(lock_journal_encode(steps, i, &b) == 0);
-	else
+	else if (i <= 5) {
+		CHECK(lock_cluster_encode(0x1234567890, i == 5, &b) == 0);
+		*data = b.p;
+		return b.n;
+	} else
 		return 0;
 	*data = b.p;
 	return copies_get(buf_slice(&b), 0).n;

@@ -3,6 +3,7 @@
  * A server on shared storage answers nothing after its lease or its log is lost,
  * and tells its program once.
  */
+#include "engine/lock/marker.h"
 #include "t/unit/server_lib.h"
 
 static struct {
@@ -146,7 +147,70 @@ static void test_a_missing_marker_ends_the_server(void **state)
 	server_watch(hooks.server, 1000);
 	fence.missing = "/FORMAT";
 	server_watch(hooks.server, 2000);
-	nothing_is_served(t, "FORMAT");
+	nothing_is_served(t, "marker is missing");
+	rows_are("one");
+}
+
+/* Makes the store a cluster's. */
+static void make_cluster(void)
+{
+	struct lock_service *locks;
+	char *why = NULL;
+	uint64_t id;
+
+	open_store();
+	close_store(true);
+	assert_int_equal(lock_local_open(in_dir("d/lock"), &locks), 0);
+	assert_int_equal(marker_make(locks, in_dir("d"), &id, &why), 0);
+	lock_service_free(locks);
+}
+
+static void test_the_marker_of_a_cluster(void **state)
+{
+	struct lock_service *others;
+	char *why = NULL, path[600];
+	struct tfs_table *t;
+	uint64_t id;
+
+	make_cluster();
+	t = begin();
+	server_watch(hooks.server, 1000);
+	assert_int_equal(fence.lost, 0);
+	assert_int_equal(rename(in_dir("d/cluster"), in_dir("cluster")), 0);
+	server_watch(hooks.server, 2000);
+	nothing_is_served(t, "marker is missing");
+	assert_int_equal(tfs_open(in_dir("d"), &options, &store, &why), -ENODEV);
+	assert_non_null(strstr(why, "not mounted"));
+
+	assert_int_equal(mkdir(in_dir("others"), 0700), 0);
+	snprintf(path, sizeof(path), "%s", in_dir("others"));
+	assert_int_equal(lock_local_open(path, &others), 0);
+	assert_int_equal(marker_make(others, in_dir("d"), &id, &why), 0);
+	lock_service_free(others);
+	assert_int_equal(tfs_open(in_dir("d"), &options, &store, &why), -EXDEV);
+	assert_non_null(strstr(why, "belongs to the cluster"));
+	free(why);
+	assert_int_equal(rename(in_dir("cluster"), in_dir("d/cluster")), 0);
+	rows_are("one");
+}
+
+static void test_another_clusters_marker_ends_the_server(void **state)
+{
+	struct lock_service *others;
+	char *why = NULL;
+	struct tfs_table *t;
+	uint64_t id;
+
+	make_cluster();
+	t = begin();
+	assert_int_equal(rename(in_dir("d/cluster"), in_dir("cluster")), 0);
+	assert_int_equal(mkdir(in_dir("others"), 0700), 0);
+	assert_int_equal(lock_local_open(in_dir("others"), &others), 0);
+	assert_int_equal(marker_make(others, in_dir("d"), &id, &why), 0);
+	lock_service_free(others);
+	server_watch(hooks.server, 1000);
+	nothing_is_served(t, "another cluster");
+	assert_int_equal(rename(in_dir("cluster"), in_dir("d/cluster")), 0);
 	rows_are("one");
 }
 
@@ -233,6 +297,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_renamed_log_ends_the_write, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_another_directory_of_the_name_is_not_the_log, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_missing_marker_ends_the_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_marker_of_a_cluster, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_another_clusters_marker_ends_the_server, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_an_unwritable_log_ends_the_server, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_wrong_clock_serves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_full_disk_does_not_end_the_server, setup, teardown),

@@ -191,6 +191,10 @@ static int plain_rename(const char *from, const char *to)
 {
 	return file_system.rename(from, to);
 }
+static int plain_look_up(const char *path, uint64_t *id)
+{
+	return file_system.look_up(path, id);
+}
 static int plain_mkdir(const char *path)
 {
 	return file_system.mkdir(path);
@@ -208,6 +212,7 @@ static const struct file_ops wrong_ops = {
 	.allocate = plain_allocate,
 	.unlink = plain_unlink,
 	.rename = plain_rename,
+	.look_up = plain_look_up,
 	.mkdir = plain_mkdir,
 	.rmdir = plain_rmdir,
 	.sync_dir = wrong_sync_dir,
