@@ -138,7 +138,7 @@ static int by_key(const void *a, const void *b)
 /* Step 2.  The answers are in the order of METADATA, because that is the order of a server's set. */
 static void list_servers(struct pass *p)
 {
-	static const struct ts_request q = {.method = TS_LIST};
+	const struct ts_request q = {.method = TS_LIST, .term = master_term(p->m)};
 
 	for (unsigned i = 0; i < p->server_count; i++) {
 		struct live_server *s = &p->servers[i];
@@ -384,7 +384,7 @@ static int assign_root(struct pass *p)
 	if (!err)
 		err = meta_root_encode(&row, &b);
 	if (!err)
-		err = lock_put(p->m->locks, "root", buf_slice(&b), version, NULL);
+		err = master_put(p->m, "root", buf_slice(&b), version);
 	if (!err) {
 		l->at.server = row.server;
 		l->at.assignment = row.assignment;
@@ -492,7 +492,7 @@ static bool must_load(const struct place *l, const struct live_server *s)
 /* Step 4 for one server.  Returns the first error of a tablet. */
 static int server_load(struct pass *p, struct live_server *s)
 {
-	struct ts_request q = {.method = TS_LOAD};
+	struct ts_request q = {.method = TS_LOAD, .term = master_term(p->m)};
 	struct ts_assigned *v = calloc(p->count + 1u, sizeof(*v));
 	struct ts_answer a = {.row_errs = calloc(p->count + 1u, sizeof(int))};
 	int err = v && a.row_errs ? 0 : -ENOMEM, *errs = a.row_errs;
@@ -580,7 +580,7 @@ static int make_root(struct pass *p, struct meta_tablet *root)
 	if (!err)
 		err = meta_root_encode(root, &b);
 	if (!err)
-		err = lock_put(p->m->locks, "root", buf_slice(&b), LOCK_ABSENT, NULL);
+		err = master_put(p->m, "root", buf_slice(&b), LOCK_ABSENT);
 	buf_fini(&b);
 	return err;
 }
@@ -676,7 +676,7 @@ static int remove_drop_note(void *arg, const char *name)
 	if (strlen(name) >= sizeof(note) - sizeof("dropped/"))
 		return 0; /* not a table id: it is too long */
 	snprintf(note, sizeof(note), "dropped/%s", name);
-	return lock_remove(m->locks, note, LOCK_ANY);
+	return master_remove(m, note);
 }
 
 static int user_level(struct pass *p)
@@ -785,9 +785,9 @@ static int move_find(struct pass *p, uint32_t table, struct slice row, struct li
 	return -ENOENT;
 }
 
-static int unload(struct live_server *s, const struct ts_assigned *t)
+static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
 {
-	struct ts_request q = {.method = TS_UNLOAD, .tablets = t, .tablet_count = 1};
+	struct ts_request q = {.method = TS_UNLOAD, .tablets = t, .tablet_count = 1, .term = master_term(m)};
 	int one = 0, err;
 	struct ts_answer a = {.row_errs = &one};
 
@@ -814,7 +814,7 @@ int assign_move(struct master *m, uint32_t table, struct slice row, uint64_t to)
 		goto out;
 	if (table == META_TABLE && slice_eq(t.end, buf_slice(&root_end)))
 		p.level = LEVEL_ROOT;
-	err = unload(from, &t); /* step 1 */
+	err = unload(m, from, &t); /* step 1 */
 	if (err)
 		goto out;
 	err = array_grow(&p.v, 0, sizeof(*p.v)) ? -ENOMEM : 0;

@@ -22,7 +22,7 @@ int snapshot_drop_one(struct master *m, const struct tfs_schema *p, uint64_t ver
 	int err;
 
 	schema_file_name(p, file);
-	err = lock_multi(m->locks, ops, 2, NULL);
+	err = master_multi(m, ops, 2);
 	if (!err)
 		master_tablets_delete(m, p->tablets_id);
 	return err;

@@ -61,6 +61,12 @@ void master_tablets_delete(struct master *m, uint32_t table);
  */
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has) TFS_MUST;
 
+/* As lock_multi, lock_put and lock_remove.  -ESHUTDOWN: the term of this master has ended; nothing was changed. */
+int master_multi(struct master *m, const struct lock_op *ops, unsigned count) TFS_MUST;
+int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect) TFS_MUST;
+int master_remove(struct master *m, const char *name) TFS_MUST;
+/* The number of this master's term, for its requests to servers; 0: an embedded store. */
+uint64_t master_term(const struct master *m);
 /* Runs fn after us, unless there is no background work or the task waits already. */
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us);
 

@@ -9,7 +9,7 @@
 #define TFS_MASTER_MASTER_H
 
 #include "engine/base/clock.h"
-#include "engine/lock/lock.h"
+#include "engine/lock/term.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 
@@ -21,6 +21,7 @@ struct master_options {
 	struct tablet_service *tablets; /* the service of METADATA and of all other tables: a router */
 	struct tablet_servers servers;
 	struct clock *clock;
+	const struct lock_term *term; /* of this master, which has been elected; NULL: an embedded store */
 	bool sole;          /* the one server holds the lock of the data directory: an embedded store */
 	bool no_background; /* no periodic work, except by master_tick */
 };

@@ -45,13 +45,13 @@ static int note_write(struct master *m, uint32_t id)
 	char name[DROP_NOTE_MAX];
 	struct lock_op note = drop_note(id, name);
 
-	return lock_multi(m->locks, &note, 1, NULL);
+	return master_multi(m, &note, 1);
 }
 
 /* Step 3.  *us: the instant that the rows show. */
 static int rows_copy(struct master *m, uint32_t from, uint32_t id, int64_t *us)
 {
-	struct ts_request q = {.method = TS_COPY_TABLE, .table = from, .to_table = id};
+	struct ts_request q = {.method = TS_COPY_TABLE, .table = from, .to_table = id, .term = master_term(m)};
 	struct ts_answer a = {0};
 	int err = ts_call(m->tablets, &q, &a);
 
@@ -63,7 +63,7 @@ static int rows_copy(struct master *m, uint32_t from, uint32_t id, int64_t *us)
 /* Step 5, or the end after an error.  An error does no harm: the servers keep more files than they need. */
 static void copy_end(struct master *m, uint32_t id)
 {
-	struct ts_request q = {.method = TS_COPY_END, .table = id};
+	struct ts_request q = {.method = TS_COPY_END, .table = id, .term = master_term(m)};
 	struct ts_answer a = {0};
 
 	(void)!ts_call(m->tablets, &q, &a);
@@ -82,7 +82,7 @@ static int schema_create(struct master *m, const struct schema *s, bool *unknown
 	ops[0].contents = buf_slice(&b);
 	ops[1].what = LOCK_REMOVE;
 	if (!err) {
-		err = lock_multi(m->locks, ops, 2, NULL);
+		err = master_multi(m, ops, 2);
 		*unknown = err && lock_get(m->locks, file, NULL, NULL) != -ENOENT;
 	}
 	buf_fini(&b);

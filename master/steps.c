@@ -20,6 +20,30 @@ void table_file_name(char *file, const char *name)
 	snprintf(file, TABLE_FILE_MAX, "tables/%s", name);
 }
 
+int master_multi(struct master *m, const struct lock_op *ops, unsigned count)
+{
+	return m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
+}
+
+int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect)
+{
+	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
+
+	return master_multi(m, &op, 1);
+}
+
+int master_remove(struct master *m, const char *name)
+{
+	const struct lock_op op = {.name = name, .what = LOCK_REMOVE, .expect = LOCK_ANY};
+
+	return master_multi(m, &op, 1);
+}
+
+uint64_t master_term(const struct master *m)
+{
+	return m->o.term ? m->o.term->number : 0;
+}
+
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us)
 {
 	if (m->o.no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
@@ -47,7 +71,7 @@ int master_has_snapshots(struct master *m, const struct tfs_schema *p, char **wh
 
 int master_block_writes(struct master *m, uint32_t table)
 {
-	struct ts_request q = {.method = TS_BLOCK_WRITES, .table = table};
+	struct ts_request q = {.method = TS_BLOCK_WRITES, .table = table, .term = master_term(m)};
 	struct ts_answer a = {0};
 	int err = ts_call(m->tablets, &q, &a);
 
@@ -57,7 +81,7 @@ int master_block_writes(struct master *m, uint32_t table)
 
 void master_unblock_writes(struct master *m, uint32_t table)
 {
-	struct ts_request q = {.method = TS_UNBLOCK_WRITES, .table = table};
+	struct ts_request q = {.method = TS_UNBLOCK_WRITES, .table = table, .term = master_term(m)};
 	struct ts_answer a = {0};
 	int err;
 
@@ -79,7 +103,7 @@ int master_schema_write(struct master *m, const struct tfs_schema *old, const st
 	table_file_name(file, schema_public(s)->name);
 	ops[0].contents = buf_slice(&b);
 	if (!err)
-		err = lock_multi(m->locks, ops, old->tablets_id == schema_public(s)->tablets_id ? 1 : 2, NULL);
+		err = master_multi(m, ops, old->tablets_id == schema_public(s)->tablets_id ? 1 : 2);
 	buf_fini(&b);
 	return err;
 }
@@ -115,7 +139,7 @@ int master_ids_take(struct master *m, uint32_t *id)
 	if (next == UINT32_MAX)
 		return -ENOSPC;
 	put_be32(bytes, next + 1);
-	err = lock_put(m->locks, "ids", slice_of(bytes, sizeof(bytes)), version, NULL);
+	err = master_put(m, "ids", slice_of(bytes, sizeof(bytes)), version);
 	if (!err)
 		*id = next;
 	return err;
@@ -216,7 +240,7 @@ void master_tablets_delete(struct master *m, uint32_t table)
 
 	note.what = LOCK_REMOVE;
 	if (!err)
-		err = lock_multi(m->locks, &note, 1, NULL);
+		err = master_multi(m, &note, 1);
 	if (err)
 		msg_warning("table %u: dropped, but its METADATA rows stay until the next start: %s", table, strerror(-err));
 }

@@ -52,7 +52,7 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	if (!err)
 		err = schema_encode(s, &b);
 	if (!err)
-		err = lock_put(m->locks, file, buf_slice(&b), LOCK_ABSENT, NULL);
+		err = master_put(m, file, buf_slice(&b), LOCK_ABSENT);
 	if (!err) {
 		(void)!assign_table(m, id);
 		a->schema = schema_get(s);
@@ -97,7 +97,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 		table_file_name(file, q->name);
 		ops[0] = (struct lock_op){.name = file, .what = LOCK_REMOVE, .expect = version};
 		ops[1] = drop_note(id, note);
-		err = lock_multi(m->locks, ops, 2, NULL);
+		err = master_multi(m, ops, 2);
 		master_unblock_writes(m, id);
 	}
 	schema_put(s);
@@ -149,7 +149,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	ops[1] = (struct lock_op){.name = to_file, .contents = buf_slice(&b), .expect = to_version};
 	if (blocked)
 		ops[2] = drop_note(schema_public(to)->tablets_id, note);
-	err = lock_multi(m->locks, ops, blocked ? 3 : 2, NULL);
+	err = master_multi(m, ops, blocked ? 3 : 2);
 	if (!err)
 		a->schema = schema_get(renamed);
 out:
