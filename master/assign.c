@@ -21,10 +21,6 @@
  * the server's first change of the row: opening a store writes nothing for tablets
  * that are only read.
  *
- * A move of a tablet (section 6, "Speeding up tablet recovery") is UNLOAD, which
- * flushes the tablet and makes 0 the server of its row, then steps 3 and 4 for the
- * new server.  A crash between these leaves a tablet that no server serves.
- *
  * The first pass of a master also finishes what the previous one began: rows of
  * tables that were partly made or partly dropped are deleted, then the notes
  * dropped/ID.  It refuses to go on, and names the missing thing, in these cases:
@@ -47,49 +43,13 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "master/internal.h"
+#include "master/pass.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define ASSIGN_ROWS 256u /* rows that share one sync */
-
-enum level { LEVEL_ROOT, LEVEL_META, LEVEL_USER };
-
-/* A tablet, as its row describes it. */
-struct place {
-	struct ts_assigned at; /* begin and end are those below */
-	struct buf begin, end;
-	uint64_t to; /* the server that gets LOAD; 0: none */
-	bool served; /* that server serves it already */
-	bool assign; /* step 3 */
-};
-
-struct live_server {
-	uint64_t incarnation;
-	struct tablet_service *service;
-	struct ts_answer list; /* of LIST */
-	unsigned tablets;
-};
-
-struct pass {
-	struct master *m;
-	enum level level;
-	const struct start *start; /* the first pass; NULL: a later one */
-	char **why;
-	struct live_server *servers;
-	unsigned server_count;
-	struct place *v;
-	unsigned count;
-	struct buf *orphans; /* rows to be deleted */
-	unsigned orphan_count;
-	uint32_t table; /* of the last row, with the end of its tablet */
-	struct buf begin;
-	bool last_seen;
-	unsigned known;  /* index in start->tables: tables below it have their last tablet */
-	unsigned failed; /* tablets that are not served at the end */
-};
 
 /* ---- servers ---- */
 
@@ -103,7 +63,7 @@ static int server_add(void *arg, uint64_t incarnation, struct tablet_service *se
 	return 0;
 }
 
-static struct live_server *server_find(struct pass *p, uint64_t incarnation)
+struct live_server *pass_server(struct pass *p, uint64_t incarnation)
 {
 	for (unsigned i = 0; i < p->server_count; i++)
 		if (p->servers[i].incarnation == incarnation)
@@ -135,8 +95,7 @@ static int by_key(const void *a, const void *b)
 	return slice_cmp(x->end, y->end);
 }
 
-/* Step 2.  The answers are in the order of METADATA, because that is the order of a server's set. */
-static void list_servers(struct pass *p)
+void pass_list(struct pass *p)
 {
 	const struct ts_request q = {.method = TS_LIST, .term = master_term(p->m)};
 
@@ -158,7 +117,7 @@ static bool server_serves(const struct live_server *s, const struct ts_assigned 
 	return found && found->assignment == t->assignment;
 }
 
-static int servers_find(struct pass *p)
+int pass_servers(struct pass *p)
 {
 	int err = p->m->o.servers.each(p->m->o.servers.arg, server_add, p);
 
@@ -176,7 +135,7 @@ static void pass_clear(struct pass *p)
 	p->count = 0;
 }
 
-static void pass_fini(struct pass *p)
+void pass_fini(struct pass *p)
 {
 	pass_clear(p);
 	for (unsigned i = 0; i < p->server_count; i++)
@@ -337,7 +296,7 @@ static int read_rows(struct pass *p, struct slice from, struct slice to)
 
 /* ---- steps 3 and 4 ---- */
 
-static void places_point(struct pass *p)
+void pass_point(struct pass *p)
 {
 	for (unsigned i = 0; i < p->count; i++) {
 		struct place *l = &p->v[i];
@@ -355,7 +314,7 @@ static void places_choose(struct pass *p)
 	for (unsigned i = 0; i < p->count; i++) {
 		struct place *l = &p->v[i];
 
-		s = server_find(p, l->at.server);
+		s = pass_server(p, l->at.server);
 		l->served = s && server_serves(s, &l->at);
 		if (!s) {
 			s = server_choose(p);
@@ -460,7 +419,7 @@ static int batch_write(struct pass *p, struct batch *b)
 }
 
 /* Step 3. */
-static int places_assign(struct pass *p)
+int pass_assign(struct pass *p)
 {
 	struct batch *b = p->m->o.sole ? NULL : calloc(1, sizeof(*b));
 	int err = p->m->o.sole ? 0 : b ? 0 : -ENOMEM;
@@ -490,7 +449,7 @@ static bool must_load(const struct place *l, const struct live_server *s)
 }
 
 /* Step 4 for one server.  Returns the first error of a tablet. */
-static int server_load(struct pass *p, struct live_server *s)
+int pass_load(struct pass *p, struct live_server *s)
 {
 	struct ts_request q = {.method = TS_LOAD, .term = master_term(p->m)};
 	struct ts_assigned *v = calloc(p->count + 1u, sizeof(*v));
@@ -524,12 +483,12 @@ static int level_finish(struct pass *p)
 {
 	int err, first = 0;
 
-	places_point(p);
-	list_servers(p);
+	pass_point(p);
+	pass_list(p);
 	places_choose(p);
-	err = places_assign(p);
+	err = pass_assign(p);
 	for (unsigned i = 0; i < p->server_count && !err; i++) {
-		int e = server_load(p, &p->servers[i]);
+		int e = pass_load(p, &p->servers[i]);
 
 		first = first ? first : e;
 	}
@@ -701,7 +660,7 @@ static int user_level(struct pass *p)
 int assign_first(struct master *m, const struct start *start, char **why)
 {
 	struct pass p = {.m = m, .start = start, .why = why};
-	int err = servers_find(&p);
+	int err = pass_servers(&p);
 
 	if (!err)
 		err = root_level(&p);
@@ -716,7 +675,7 @@ int assign_first(struct master *m, const struct start *start, char **why)
 int assign_all(struct master *m)
 {
 	struct pass p = {.m = m};
-	int err = servers_find(&p);
+	int err = pass_servers(&p);
 
 	if (!err)
 		err = root_level(&p);
@@ -749,7 +708,7 @@ void assign_soon(struct master *m)
 int assign_table(struct master *m, uint32_t table)
 {
 	struct pass p = {.m = m, .level = LEVEL_USER};
-	int err = servers_find(&p);
+	int err = pass_servers(&p);
 
 	if (!err)
 		err = metadata_scan_table(m->tablets, table, pass_row, &p);
@@ -761,85 +720,6 @@ int assign_table(struct master *m, uint32_t table)
 		m->unassigned = true;
 		assign_soon(m);
 	}
-	pass_fini(&p);
-	return err;
-}
-
-/* ---- moves ---- */
-
-/* Finds the tablet that contains the row, on the server that serves it. */
-static int move_find(struct pass *p, uint32_t table, struct slice row, struct live_server **from, struct ts_assigned *t)
-{
-	list_servers(p);
-	for (unsigned i = 0; i < p->server_count; i++) {
-		for (uint32_t k = 0; k < p->servers[i].list.tablet_count; k++) {
-			const struct ts_assigned *x = &p->servers[i].list.tablets[k];
-
-			if (x->table != table || slice_cmp(row, x->begin) < 0 || (x->end.p && slice_cmp(row, x->end) >= 0))
-				continue;
-			*from = &p->servers[i];
-			*t = *x;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
-static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
-{
-	struct ts_request q = {.method = TS_UNLOAD, .tablets = t, .tablet_count = 1, .term = master_term(m)};
-	int one = 0, err;
-	struct ts_answer a = {.row_errs = &one};
-
-	err = ts_call(s->service, &q, &a);
-	a.row_errs = NULL;
-	ts_answer_fini(&a);
-	return err ? err : one;
-}
-
-int assign_move(struct master *m, uint32_t table, struct slice row, uint64_t to)
-{
-	struct pass p = {.m = m, .level = table == META_TABLE ? LEVEL_META : LEVEL_USER};
-	struct live_server *from = NULL;
-	struct ts_assigned t = {0};
-	struct place *l;
-	struct buf root_end = {0};
-	int err = servers_find(&p);
-
-	if (!err)
-		err = meta_root_end(&root_end);
-	if (!err)
-		err = server_find(&p, to) ? move_find(&p, table, row, &from, &t) : -ENOENT;
-	if (err || from->incarnation == to)
-		goto out;
-	if (table == META_TABLE && slice_eq(t.end, buf_slice(&root_end)))
-		p.level = LEVEL_ROOT;
-	err = unload(m, from, &t); /* step 1 */
-	if (err)
-		goto out;
-	err = array_grow(&p.v, 0, sizeof(*p.v)) ? -ENOMEM : 0;
-	if (err)
-		goto out;
-	l = p.v;
-	*l = (struct place){.at = t, .to = to, .assign = true};
-	l->at.server = 0;
-	p.count = 1;
-	err = buf_set(&l->begin, t.begin.p, t.begin.n);
-	if (!err && t.end.p)
-		err = buf_set(&l->end, t.end.p, t.end.n);
-	places_point(&p);
-	if (!err)
-		err = places_assign(&p); /* step 2 */
-	if (!err)
-		err = server_load(&p, server_find(&p, to)); /* step 3 */
-	if (!err && (p.failed || !l->to))
-		err = -EAGAIN;
-out:
-	if (err && from) {
-		m->unassigned = true;
-		assign_soon(m);
-	}
-	buf_fini(&root_end);
 	pass_fini(&p);
 	return err;
 }

@@ -91,10 +91,12 @@ int assign_first(struct master *m, const struct start *start, char **why) TFS_MU
 int assign_all(struct master *m) TFS_MUST;
 /* Has the tablets of a new table served.  After an error a later pass does it. */
 int assign_table(struct master *m, uint32_t table) TFS_MUST;
-/* Moves the tablet that contains the row to the server.  After an error a later pass has it served, by some server. */
-int assign_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
 /* Queues a pass. */
 void assign_soon(struct master *m);
+
+/* ---- move.c; the caller has the master's lock ---- */
+/* Moves the tablet that contains the row to the server.  After an error a later pass has it served, by some server. */
+int assign_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
 
 /* ---- change.c; the caller has the master's lock ---- */
 

@@ -22,8 +22,8 @@ struct master_options {
 	struct tablet_servers servers;
 	struct clock *clock;
 	const struct lock_term *term; /* of this master, which has been elected; NULL: an embedded store */
-	bool sole;          /* the one server holds the lock of the data directory: an embedded store */
-	bool no_background; /* no periodic work, except by master_tick */
+	bool sole;                    /* the one server holds the lock of the data directory: an embedded store */
+	bool no_background;           /* no periodic work, except by master_tick */
 };
 int master_new(const struct master_options *o, struct master **out) TFS_MUST;
 /*

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pass over the tablets, as master/assign.c describes it: for assign.c and move.c. */
+#ifndef TFS_MASTER_PASS_H
+#define TFS_MASTER_PASS_H
+
+#include "engine/client/metadata.h"
+#include "master/internal.h"
+
+enum level { LEVEL_ROOT, LEVEL_META, LEVEL_USER };
+
+/* A tablet, as its row describes it. */
+struct place {
+	struct ts_assigned at; /* begin and end are those below */
+	struct buf begin, end;
+	uint64_t to; /* the server that gets LOAD; 0: none */
+	bool served; /* that server serves it already */
+	bool assign; /* step 3 */
+};
+
+struct live_server {
+	uint64_t incarnation;
+	struct tablet_service *service;
+	struct ts_answer list; /* of LIST */
+	unsigned tablets;
+};
+
+struct pass {
+	struct master *m;
+	enum level level;
+	const struct start *start; /* the first pass; NULL: a later one */
+	char **why;
+	struct live_server *servers;
+	unsigned server_count;
+	struct place *v;
+	unsigned count;
+	struct buf *orphans; /* rows to be deleted */
+	unsigned orphan_count;
+	uint32_t table; /* of the last row, with the end of its tablet */
+	struct buf begin;
+	bool last_seen;
+	unsigned known;  /* index in start->tables: tables below it have their last tablet */
+	unsigned failed; /* tablets that are not served at the end */
+};
+
+/* Finds the live servers.  -EAGAIN: there is none. */
+int pass_servers(struct pass *p) TFS_MUST;
+struct live_server *pass_server(struct pass *p, uint64_t incarnation);
+/* Step 2.  The answers are in the order of METADATA, because that is the order of a server's set. */
+void pass_list(struct pass *p);
+/* Sets the slices of all places after the last one was added. */
+void pass_point(struct pass *p);
+/* Steps 3 and 4; step 4 for one server.  Returns the first error of a tablet. */
+int pass_assign(struct pass *p) TFS_MUST;
+int pass_load(struct pass *p, struct live_server *s) TFS_MUST;
+void pass_fini(struct pass *p);
+
+#endif
