@@ -43,6 +43,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
+#include "master/balance.h"
 #include "master/pass.h"
 
 #include <errno.h>
@@ -59,7 +60,8 @@ static int server_add(void *arg, uint64_t incarnation, struct tablet_service *se
 
 	if (array_grow(&p->servers, p->server_count, sizeof(*p->servers)))
 		return -ENOMEM;
-	p->servers[p->server_count++] = (struct live_server){.incarnation = incarnation, .service = service};
+	p->servers[p->server_count++] = (struct live_server){
+		.incarnation = incarnation, .service = service, .draining = !p->m->o.sole && server_is_draining(p->m, incarnation)};
 	return 0;
 }
 
@@ -71,20 +73,7 @@ struct live_server *pass_server(struct pass *p, uint64_t incarnation)
 	return NULL;
 }
 
-/* The server with the fewest tablets. */
-static struct live_server *server_choose(struct pass *p)
-{
-	struct live_server *best = NULL;
-
-	for (unsigned i = 0; i < p->server_count; i++)
-		if (!best || p->servers[i].tablets < best->tablets)
-			best = &p->servers[i];
-	if (best)
-		best->tablets++;
-	return best;
-}
-
-static int by_key(const void *a, const void *b)
+int pass_compare(const void *a, const void *b)
 {
 	const struct ts_assigned *x = a, *y = b;
 
@@ -105,14 +94,13 @@ void pass_list(struct pass *p)
 		ts_answer_fini(&s->list);
 		if (ts_call(s->service, &q, &s->list))
 			ts_answer_fini(&s->list); /* LOAD is sent for all of its tablets */
-		s->tablets = s->list.tablet_count;
 	}
 }
 
 static bool server_serves(const struct live_server *s, const struct ts_assigned *t)
 {
 	const struct ts_assigned *found =
-		s->list.tablet_count ? bsearch(t, s->list.tablets, s->list.tablet_count, sizeof(*t), by_key) : NULL;
+		s->list.tablet_count ? bsearch(t, s->list.tablets, s->list.tablet_count, sizeof(*t), pass_compare) : NULL;
 
 	return found && found->assignment == t->assignment;
 }
@@ -124,7 +112,7 @@ int pass_servers(struct pass *p)
 	return err ? err : p->server_count ? 0 : -EAGAIN;
 }
 
-static void pass_clear(struct pass *p)
+void pass_clear(struct pass *p)
 {
 	for (unsigned i = 0; i < p->count; i++) {
 		buf_fini(&p->v[i].begin);
@@ -158,6 +146,8 @@ static int place_add(struct pass *p, const struct meta_tablet *row)
 		return -ENOMEM;
 	l = &p->v[p->count++];
 	*l = (struct place){.at = {.table = row->table, .assignment = row->assignment, .server = row->server}};
+	for (unsigned i = 0; i < row->file_count; i++)
+		l->bytes += row->files[i].bytes;
 	err = buf_set(&l->begin, p->begin.p, p->begin.n);
 	return err || row->last ? err : buf_set(&l->end, row->end.p, row->end.n);
 }
@@ -306,22 +296,35 @@ void pass_point(struct pass *p)
 	}
 }
 
-/* Chooses the server of each tablet that has none. */
-static void places_choose(struct pass *p)
+/* Finds or chooses the server of each tablet. */
+static int places_choose(struct pass *p)
 {
-	struct live_server *s;
+	static const enum balance_kind kinds[] = {BALANCE_ROOT, BALANCE_METADATA, BALANCE_USER};
+	struct balance_server *servers = calloc(p->server_count, sizeof(*servers));
+	struct balance_tablet *tablets = calloc(p->count + 1u, sizeof(*tablets));
+	uint64_t *to = calloc(p->count + 1u, sizeof(*to));
+	const struct balance_state state = {
+		.servers = servers, .server_count = p->server_count, .tablets = tablets, .tablet_count = p->count};
+	int err = servers && tablets && to ? 0 : -ENOMEM;
 
-	for (unsigned i = 0; i < p->count; i++) {
+	for (unsigned i = 0; i < p->server_count && !err; i++)
+		servers[i] = (struct balance_server){.id = p->servers[i].incarnation, .draining = p->servers[i].draining};
+	for (unsigned i = 0; i < p->count && !err; i++)
+		tablets[i] = (struct balance_tablet){.kind = kinds[p->level], .server = p->v[i].at.server, .bytes = p->v[i].bytes};
+	if (!err)
+		err = balance_place(&state, to);
+	for (unsigned i = 0; i < p->count && !err; i++) {
 		struct place *l = &p->v[i];
+		const struct live_server *s = pass_server(p, l->at.server);
 
-		s = pass_server(p, l->at.server);
+		l->to = to[i];
 		l->served = s && server_serves(s, &l->at);
-		if (!s) {
-			s = server_choose(p);
-			l->assign = !p->m->o.sole;
-		}
-		l->to = s ? s->incarnation : 0;
+		l->assign = !s && !p->m->o.sole;
 	}
+	free(servers);
+	free(tablets);
+	free(to);
+	return err;
 }
 
 /* Step 3 for the root tablet. */
@@ -485,8 +488,9 @@ static int level_finish(struct pass *p)
 
 	pass_point(p);
 	pass_list(p);
-	places_choose(p);
-	err = pass_assign(p);
+	err = places_choose(p);
+	if (!err)
+		err = pass_assign(p);
 	for (unsigned i = 0; i < p->server_count && !err; i++) {
 		int e = pass_load(p, &p->servers[i]);
 
@@ -534,7 +538,7 @@ static int make_root(struct pass *p, struct meta_tablet *root)
 	struct buf b = {0};
 	int err;
 
-	*root = (struct meta_tablet){.table = META_TABLE, .server = server_choose(p)->incarnation, .assignment = 1};
+	*root = (struct meta_tablet){.table = META_TABLE, .server = p->servers[0].incarnation, .assignment = 1};
 	err = meta_root_end(&root->end);
 	if (!err)
 		err = meta_root_encode(root, &b);
@@ -586,7 +590,7 @@ static int root_level(struct pass *p)
 
 static int make_metadata_tablet(struct pass *p)
 {
-	struct meta_tablet row = {.table = META_TABLE, .last = true, .server = server_choose(p)->incarnation, .assignment = 1};
+	struct meta_tablet row = {.table = META_TABLE, .last = true, .server = p->servers[0].incarnation, .assignment = 1};
 	struct arena arena = {0};
 	struct buf key = {0};
 	struct op *ops;

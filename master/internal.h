@@ -17,7 +17,12 @@ struct master {
 	struct mutex lock;              /* RANK_MASTER: one request at a time; guards the next members */
 	struct task_pool *pool;         /* created for the first task */
 	struct task salt_check, age_check, assign_task;
-	bool unassigned;   /* a tablet is not served */
+	bool unassigned;     /* a tablet is not served */
+	uint64_t failure_us; /* monotonic: when a server was found dead; 0: never */
+	struct seen_server {
+		uint64_t incarnation, since_us;
+	} * seen; /* live servers, and since when this master knows them */
+	unsigned seen_count;
 	unsigned turn;     /* assign_new */
 	uint32_t *pending; /* ids of tables with a pending salt */
 	unsigned pending_count;
@@ -94,9 +99,18 @@ int assign_table(struct master *m, uint32_t table) TFS_MUST;
 /* Queues a pass. */
 void assign_soon(struct master *m);
 
+#define DRAIN_FILE_MAX 40
+/* draining/N */
+void drain_file_name(uint64_t incarnation, char *name);
+bool server_is_draining(struct master *m, uint64_t incarnation);
+
 /* ---- move.c; the caller has the master's lock ---- */
 /* Moves the tablet that contains the row to the server.  After an error a later pass has it served, by some server. */
-int assign_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
+int move_tablet(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
+/* Carries out the moves that balance.c chooses now. */
+int move_balance(struct master *m, unsigned *moved) TFS_MUST;
+/* drain: all tablets of the server move to others.  It is noted in the lock service until the server ends. */
+int move_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
 
 /* ---- change.c; the caller has the master's lock ---- */
 

@@ -74,7 +74,27 @@ int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to)
 	int err;
 
 	mutex_lock(&m->lock);
-	err = assign_move(m, table, row, to);
+	err = move_tablet(m, table, row, to);
+	mutex_unlock(&m->lock);
+	return err;
+}
+
+int master_balance(struct master *m, unsigned *moved)
+{
+	int err;
+
+	mutex_lock(&m->lock);
+	err = move_balance(m, moved);
+	mutex_unlock(&m->lock);
+	return err;
+}
+
+int master_drain(struct master *m, uint64_t incarnation, bool drain)
+{
+	int err;
+
+	mutex_lock(&m->lock);
+	err = move_drain(m, incarnation, drain);
 	mutex_unlock(&m->lock);
 	return err;
 }
@@ -94,6 +114,7 @@ void master_free(struct master *m)
 	}
 	mutex_fini(&m->lock);
 	free(m->pending);
+	free(m->seen);
 	free(m);
 }
 

@@ -40,6 +40,10 @@ int master_tick(struct master *m) TFS_MUST;
  * -ENOENT: no such tablet or server.
  */
 int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
+/* Makes the moves that even out the servers' load now, and empties draining servers.  *moved: tablets moved. */
+int master_balance(struct master *m, unsigned *moved) TFS_MUST;
+/* drain: the server gets no more tablets, and master_balance moves those that it has. */
+int master_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
 void master_free(struct master *m); /* no call may be running */
 struct master_service *master_service(struct master *m);
 

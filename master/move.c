@@ -9,29 +9,17 @@
  *	3 LOAD at the new server, which finds no log to replay
  * A crash after step 1 leaves a tablet that no server serves; the next pass
  * (assign.c) assigns it.
+ *
+ * balance.c chooses the moves.
  */
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+#include "master/balance.h"
 #include "master/pass.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-/* Finds the tablet that contains the row, on the server that serves it. */
-static int move_find(struct pass *p, uint32_t table, struct slice row, struct live_server **from, struct ts_assigned *t)
-{
-	pass_list(p);
-	for (unsigned i = 0; i < p->server_count; i++) {
-		for (uint32_t k = 0; k < p->servers[i].list.tablet_count; k++) {
-			const struct ts_assigned *x = &p->servers[i].list.tablets[k];
-
-			if (x->table != table || slice_cmp(row, x->begin) < 0 || (x->end.p && slice_cmp(row, x->end) >= 0))
-				continue;
-			*from = &p->servers[i];
-			*t = *x;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
 
 static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
 {
@@ -45,48 +33,201 @@ static int unload(struct master *m, struct live_server *s, const struct ts_assig
 	return err ? err : one;
 }
 
-int assign_move(struct master *m, uint32_t table, struct slice row, uint64_t to)
+static bool is_root_tablet(const struct ts_assigned *t, struct slice root_end)
 {
-	struct pass p = {.m = m, .level = table == META_TABLE ? LEVEL_META : LEVEL_USER};
-	struct live_server *from = NULL;
-	struct ts_assigned t = {0};
+	return t->table == META_TABLE && slice_eq(t->end, root_end);
+}
+
+/* Moves one tablet.  The pass has the servers, and no places. */
+static int move(
+	struct pass *p, struct live_server *from, const struct ts_assigned *t, struct live_server *to, struct slice root_end)
+{
 	struct place *l;
+	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : 0;
+
+	if (!err)
+		err = unload(p->m, from, t); /* step 1 */
+	if (err)
+		return err;
+	l = p->v;
+	*l = (struct place){.at = *t, .to = to->incarnation, .assign = true};
+	l->at.server = 0;
+	p->level = is_root_tablet(t, root_end) ? LEVEL_ROOT : t->table == META_TABLE ? LEVEL_META : LEVEL_USER;
+	p->count = 1;
+	p->failed = 0;
+	err = buf_set(&l->begin, t->begin.p, t->begin.n);
+	if (!err && t->end.p)
+		err = buf_set(&l->end, t->end.p, t->end.n);
+	pass_point(p);
+	if (!err)
+		err = pass_assign(p); /* step 2 */
+	if (!err)
+		err = pass_load(p, to); /* step 3 */
+	if (!err && (p->failed || !l->to))
+		err = -EAGAIN;
+	if (err) {
+		p->m->unassigned = true;
+		assign_soon(p->m);
+	}
+	pass_clear(p);
+	return err;
+}
+
+/* Finds the tablet that contains the row, on the server that serves it. */
+static const struct ts_assigned *move_find(struct pass *p, uint32_t table, struct slice row, struct live_server **from)
+{
+	for (unsigned i = 0; i < p->server_count; i++) {
+		for (uint32_t k = 0; k < p->servers[i].list.tablet_count; k++) {
+			const struct ts_assigned *t = &p->servers[i].list.tablets[k];
+
+			*from = &p->servers[i];
+			if (t->table == table && slice_cmp(row, t->begin) >= 0 && (!t->end.p || slice_cmp(row, t->end) < 0))
+				return t;
+		}
+	}
+	return NULL;
+}
+
+int move_tablet(struct master *m, uint32_t table, struct slice row, uint64_t to)
+{
+	struct pass p = {.m = m};
+	struct live_server *from = NULL, *target;
+	const struct ts_assigned *t = NULL;
 	struct buf root_end = {0};
 	int err = pass_servers(&p);
 
 	if (!err)
 		err = meta_root_end(&root_end);
-	if (!err)
-		err = pass_server(&p, to) ? move_find(&p, table, row, &from, &t) : -ENOENT;
-	if (err || from->incarnation == to)
-		goto out;
-	if (table == META_TABLE && slice_eq(t.end, buf_slice(&root_end)))
-		p.level = LEVEL_ROOT;
-	err = unload(m, from, &t); /* step 1 */
-	if (err)
-		goto out;
-	err = array_grow(&p.v, 0, sizeof(*p.v)) ? -ENOMEM : 0;
-	if (err)
-		goto out;
-	l = p.v;
-	*l = (struct place){.at = t, .to = to, .assign = true};
-	l->at.server = 0;
-	p.count = 1;
-	err = buf_set(&l->begin, t.begin.p, t.begin.n);
-	if (!err && t.end.p)
-		err = buf_set(&l->end, t.end.p, t.end.n);
-	pass_point(&p);
-	if (!err)
-		err = pass_assign(&p); /* step 2 */
-	if (!err)
-		err = pass_load(&p, pass_server(&p, to)); /* step 3 */
-	if (!err && (p.failed || !l->to))
-		err = -EAGAIN;
-out:
-	if (err && from) {
-		m->unassigned = true;
-		assign_soon(m);
+	if (!err) {
+		pass_list(&p);
+		target = pass_server(&p, to);
+		t = target ? move_find(&p, table, row, &from) : NULL;
+		err = !t ? -ENOENT : from == target ? 0 : move(&p, from, t, target, buf_slice(&root_end));
 	}
+	buf_fini(&root_end);
+	pass_fini(&p);
+	return err;
+}
+
+/* ---- balance ---- */
+
+/* Since when this master knows the server. */
+static uint64_t server_since(struct master *m, uint64_t incarnation)
+{
+	const uint64_t now = monotonic_us();
+
+	for (unsigned i = 0; i < m->seen_count; i++)
+		if (m->seen[i].incarnation == incarnation)
+			return m->seen[i].since_us;
+	if (array_grow(&m->seen, m->seen_count, sizeof(*m->seen)))
+		return now;
+	m->seen[m->seen_count++] = (struct seen_server){incarnation, now};
+	return now;
+}
+
+int move_drain(struct master *m, uint64_t incarnation, bool drain)
+{
+	char name[DRAIN_FILE_MAX];
+
+	drain_file_name(incarnation, name);
+	return drain ? master_put(m, name, slice_of("", 0), LOCK_ANY) : master_remove(m, name);
+}
+
+/* A tablet of a LIST, with its server. */
+struct listed {
+	const struct ts_assigned *t;
+	struct live_server *server;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	return pass_compare(((const struct listed *)a)->t, ((const struct listed *)b)->t);
+}
+
+/* Collects the state; the arrays are the caller's, to be freed. */
+static int balance_collect(struct pass *p, struct slice root_end, struct listed **tablets, struct balance_server **bs,
+	struct balance_tablet **bt, unsigned *count)
+{
+	unsigned n = 0;
+
+	pass_list(p);
+	for (unsigned i = 0; i < p->server_count; i++)
+		n += p->servers[i].list.tablet_count;
+	*tablets = calloc(n + 1u, sizeof(**tablets));
+	*bs = calloc(p->server_count, sizeof(**bs));
+	*bt = calloc(n + 1u, sizeof(**bt));
+	if (!*tablets || !*bs || !*bt)
+		return -ENOMEM;
+	n = 0;
+	for (unsigned i = 0; i < p->server_count; i++) {
+		struct live_server *s = &p->servers[i];
+
+		(*bs)[i] = (struct balance_server){
+			.id = s->incarnation, .since_us = server_since(p->m, s->incarnation), .draining = s->draining};
+		for (uint32_t k = 0; k < s->list.tablet_count; k++)
+			(*tablets)[n++] = (struct listed){&s->list.tablets[k], s};
+	}
+	qsort(*tablets, n, sizeof(**tablets), by_place);
+	for (unsigned i = 0; i < n; i++) {
+		const struct ts_assigned *t = (*tablets)[i].t, *below = i ? (*tablets)[i - 1].t : NULL;
+		const uint64_t now = monotonic_us();
+
+		(*bt)[i] = (struct balance_tablet){.kind = is_root_tablet(t, root_end) ? BALANCE_ROOT
+				: t->table == META_TABLE                               ? BALANCE_METADATA
+										       : BALANCE_USER,
+			.server = t->server,
+			.since_us = now > t->age_us ? now - t->age_us : 0,
+			.bytes = t->bytes,
+			.reads = t->reads,
+			.writes = t->writes,
+			.small = below && below->table == t->table && below->end.p && slice_eq(below->end, t->begin) &&
+				!t->border && below->merge_bytes && t->merge_bytes && below->bytes + t->bytes < t->merge_bytes};
+	}
+	*count = n;
+	return 0;
+}
+
+int move_balance(struct master *m, unsigned *moved)
+{
+	static const char *const reasons[] = {
+		"its server is draining", "METADATA is spread", "it is small, as its neighbour", "load"};
+	struct pass p = {.m = m};
+	struct listed *tablets = NULL;
+	struct balance_server *bs = NULL;
+	struct balance_tablet *bt = NULL;
+	struct balance_move *moves = NULL;
+	struct buf root_end = {0};
+	unsigned count = 0, n = 0;
+	int err = pass_servers(&p);
+
+	*moved = 0;
+	if (!err)
+		err = meta_root_end(&root_end);
+	if (!err)
+		err = balance_collect(&p, buf_slice(&root_end), &tablets, &bs, &bt, &n);
+	if (!err) {
+		const struct balance_state state = {.servers = bs,
+			.server_count = p.server_count,
+			.tablets = bt,
+			.tablet_count = n,
+			.now_us = monotonic_us(),
+			.failure_us = m->failure_us};
+
+		err = balance_moves(&state, &moves, &count);
+	}
+	for (unsigned i = 0; i < count && !err; i++) {
+		const struct listed *l = &tablets[moves[i].tablet];
+
+		err = move(&p, l->server, l->t, pass_server(&p, moves[i].to), buf_slice(&root_end));
+		if (!err)
+			msg_info("table %u, tablet ending at %s: moved to server %llu: %s", l->t->table,
+				l->t->end.p ? Q(l->t->end) : "the end", (unsigned long long)moves[i].to, reasons[moves[i].reason]);
+		*moved += !err;
+	}
+	free(moves);
+	free(tablets);
+	free(bs);
+	free(bt);
 	buf_fini(&root_end);
 	pass_fini(&p);
 	return err;

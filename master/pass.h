@@ -12,6 +12,7 @@ enum level { LEVEL_ROOT, LEVEL_META, LEVEL_USER };
 struct place {
 	struct ts_assigned at; /* begin and end are those below */
 	struct buf begin, end;
+	uint64_t bytes;
 	uint64_t to; /* the server that gets LOAD; 0: none */
 	bool served; /* that server serves it already */
 	bool assign; /* step 3 */
@@ -21,7 +22,7 @@ struct live_server {
 	uint64_t incarnation;
 	struct tablet_service *service;
 	struct ts_answer list; /* of LIST */
-	unsigned tablets;
+	bool draining;
 };
 
 struct pass {
@@ -52,6 +53,10 @@ void pass_point(struct pass *p);
 /* Steps 3 and 4; step 4 for one server.  Returns the first error of a tablet. */
 int pass_assign(struct pass *p) TFS_MUST;
 int pass_load(struct pass *p, struct live_server *s) TFS_MUST;
+/* Compares two tablets in the order of METADATA, for qsort. */
+int pass_compare(const void *a, const void *b);
+/* Frees the places. */
+void pass_clear(struct pass *p);
 void pass_fini(struct pass *p);
 
 #endif

@@ -39,6 +39,19 @@ int master_remove(struct master *m, const char *name)
 	return master_multi(m, &op, 1);
 }
 
+void drain_file_name(uint64_t incarnation, char *name)
+{
+	snprintf(name, DRAIN_FILE_MAX, "draining/%llu", (unsigned long long)incarnation);
+}
+
+bool server_is_draining(struct master *m, uint64_t incarnation)
+{
+	char name[DRAIN_FILE_MAX];
+
+	drain_file_name(incarnation, name);
+	return lock_get(m->locks, name, NULL, NULL) == 0;
+}
+
 uint64_t master_term(const struct master *m)
 {
 	return m->o.term ? m->o.term->number : 0;
@@ -146,6 +159,7 @@ int master_ids_take(struct master *m, uint32_t *id)
 }
 
 struct turn {
+	struct master *m;
 	unsigned left;
 	uint64_t first, chosen;
 };
@@ -155,6 +169,8 @@ static int take_turn(void *arg, uint64_t incarnation, struct tablet_service *ser
 	struct turn *t = arg;
 
 	(void)service;
+	if (!t->m->o.sole && server_is_draining(t->m, incarnation))
+		return 0;
 	t->first = t->first ? t->first : incarnation;
 	t->chosen = incarnation;
 	return t->left-- == 0;
@@ -163,7 +179,7 @@ static int take_turn(void *arg, uint64_t incarnation, struct tablet_service *ser
 /* The server of a new tablet: each one in its turn.  0: there is none; a pass assigns the tablet later. */
 static uint64_t next_server(struct master *m)
 {
-	struct turn t = {.left = m->turn++};
+	struct turn t = {.m = m, .left = m->turn++};
 
 	if (m->o.servers.each(m->o.servers.arg, take_turn, &t) == 1)
 		return t.chosen;

@@ -124,7 +124,15 @@ struct ts_file {
 	F(VALUE, 2, struct slice, begin)                                                                                           \
 	F(VALUE, 3, struct slice, end) /* p NULL: the table's end */                                                               \
 	F(VALUE, 4, uint64_t, assignment)                                                                                          \
-	F(VALUE, 5, uint64_t, server) /* the owner that its METADATA row names */
+	F(VALUE, 5, uint64_t, server) /* the owner that its METADATA row names */                                                  \
+	/* LIST: reads and writes a second, averaged over some minutes; age: since it was loaded or made */                        \
+	F(VALUE, 6, uint64_t, bytes)                                                                                               \
+	F(VALUE, 7, uint64_t, reads)                                                                                               \
+	F(VALUE, 8, uint64_t, writes)                                                                                              \
+	F(VALUE, 9, uint64_t, age_us)                                                                                              \
+	/* LIST: it is merged with a neighbour on the same server if both together are smaller; 0: it is not merged now */         \
+	F(VALUE, 10, uint64_t, merge_bytes)                                                                                        \
+	F(VALUE, 11, bool, border) /* LIST: it is not merged with the tablet below it */
 struct ts_assigned {
 	TS_ASSIGNED(WIRE_MEMBER)
 };

@@ -89,7 +89,11 @@ struct served_tablet {
 	uint64_t merge_not_before_us;   /* used by the task only */
 	uint64_t made_us;               /* monotonic: when it was loaded or made; of a merged tablet, that of its younger part */
 	_Atomic uint64_t reads, writes; /* since then: cells and rows read, row mutations */
-	struct buf events;              /* lines "SECONDS TEXT", the newest last; guarded by server.lock */
+	struct tablet_rate {
+		uint64_t at_us, reads, writes;        /* the counts at a time */
+		uint64_t reads_second, writes_second; /* averages up to then */
+	} rate;                                       /* guarded by server.lock */
+	struct buf events;                            /* lines "SECONDS TEXT", the newest last; guarded by server.lock */
 	_Atomic unsigned refs;
 	_Atomic bool dropped; /* its table was dropped, and it was removed from the set */
 };
@@ -314,9 +318,8 @@ int served_find(struct server *s, uint32_t table, struct slice row, struct serve
 /* Makes a tablet from its METADATA row.  On 0 the tablet owns the row's memory and *row is {0}. */
 int served_new(
 	struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out) TFS_MUST;
-/* TS_LOAD and TS_LIST */
+/* TS_LOAD */
 int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* Calls set_replace for the tablets of a split or merge, and gives the new ones the table's schema.  Between load_begin and load_end. */
 void served_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
@@ -382,8 +385,14 @@ int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer 
 int moves_split(struct server *s, uint32_t table, struct slice row) TFS_MUST;
 /* Merges the tablet that contains row with the next one.  -ENOENT: there is none. */
 int moves_merge(struct server *s, uint32_t table, struct slice row) TFS_MUST;
+/* ts_assigned.merge_bytes and border */
+uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border);
 void moves_task(struct task *t);         /* splits large tablets, merges small ones */
 void moves_resolve_task(struct task *t); /* resolves merges whose outcome is unknown */
+
+/* ---- list.c ---- */
+/* TS_LIST */
+int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
 /*
  * ---- metadata_edits.c: changes of a tablet's METADATA row ----

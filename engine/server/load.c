@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master's requests LOAD and LIST (paper, section 5.2).  A server
+ * The master's request LOAD (paper, section 5.2).  A server
  * serves the tablets that the master has assigned to it, and no others.
  *
  * LOAD makes tablets from their METADATA rows and replays the logs that their redo
@@ -9,6 +9,7 @@
  * LOAD loads nothing.  The tablets of one request are all of one kind: the root
  * tablet, METADATA's, or users'.  One request with many tablets reads each log once.
  */
+#include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"
@@ -365,32 +366,6 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	free(l.made);
 	replay_needed_fini(&needed);
 	return 0;
-}
-
-/* ---- LIST ---- */
-
-int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a)
-{
-	struct served_tablet **list;
-	unsigned count;
-	int err = served_list(s, 0, &list, &count);
-
-	(void)q;
-	if (err)
-		return err;
-	a->tablets = arena_alloc(&a->arena, (count + 1u) * sizeof(*a->tablets));
-	err = a->tablets ? 0 : -ENOMEM;
-	for (unsigned i = 0; i < count && !err; i++) {
-		struct ts_assigned *t = &a->tablets[i];
-
-		*t = (struct ts_assigned){.table = list[i]->table, .assignment = list[i]->assignment, .server = s->incarnation};
-		if (!arena_dup(&a->arena, tablet_begin(list[i]->tablet), &t->begin) ||
-			(!list[i]->last && !arena_dup(&a->arena, buf_slice(&list[i]->end), &t->end)))
-			err = -ENOMEM;
-	}
-	a->tablet_count = err ? 0 : count;
-	served_list_put(list, count);
-	return err;
 }
 
 void served_replace(

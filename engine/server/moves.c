@@ -238,29 +238,39 @@ static bool is_border(const struct store_schema *schema, struct slice row)
 	return border;
 }
 
+uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border)
+{
+	struct store_schema *schema;
+
+	*border = false;
+	if (served->user_table) {
+		schema = user_table_schema(s, served->user_table);
+		*border = is_border(schema, tablet_begin(served->tablet));
+		store_schema_put(schema);
+	}
+	if (served->kind == KIND_ROOT || (served->user_table && served->user_table->frozen) ||
+		monotonic_us() - served->made_us < s->merge_after_us)
+		return 0;
+	return moves_split_bytes(s, served) / 4;
+}
+
 /* Returns true if the neighbours are small, are old enough, and may be merged. */
 static bool merge_is_due(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
-	const uint64_t now = monotonic_us();
 	struct tablet_stats a, b;
-	struct store_schema *schema;
+	uint64_t most;
 	bool border;
 
-	if (lower->table != upper->table || !slice_eq(buf_slice(&lower->end), tablet_begin(upper->tablet)) ||
-		(lower->user_table && lower->user_table->frozen) || lower->kind != upper->kind ||
-		now - lower->made_us < s->merge_after_us || now - upper->made_us < s->merge_after_us ||
-		now < upper->merge_not_before_us)
+	if (lower->table != upper->table || lower->kind != upper->kind ||
+		!slice_eq(buf_slice(&lower->end), tablet_begin(upper->tablet)) || monotonic_us() < upper->merge_not_before_us ||
+		!moves_merge_bytes(s, lower, &border))
 		return false;
-	if (lower->user_table) {
-		schema = user_table_schema(s, lower->user_table);
-		border = is_border(schema, buf_slice(&lower->end));
-		store_schema_put(schema);
-		if (border)
-			return false;
-	}
+	most = moves_merge_bytes(s, upper, &border);
+	if (!most || border)
+		return false;
 	tablet_get_stats(lower->tablet, &a);
 	tablet_get_stats(upper->tablet, &b);
-	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < moves_split_bytes(s, lower) / 4;
+	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < most;
 }
 
 /* Returns true if it has merged the two. */

@@ -5,6 +5,7 @@
  */
 #include "t/unit/server_lib.h"
 
+#include "master/internal.h"
 #include "t/lib/cluster.h"
 
 #define ROWS 90u
@@ -299,6 +300,59 @@ static void new_master(void **state)
 	master_free(m);
 }
 
+static unsigned listed(unsigned server)
+{
+	struct ts_answer a;
+	unsigned n;
+
+	list(server, &a);
+	n = a.tablet_count;
+	ts_answer_fini(&a);
+	return n;
+}
+
+/* All moves that balance wants, until it wants none.  The servers are not new to the master. */
+static unsigned balance(void)
+{
+	unsigned moved, all = 0;
+
+	do {
+		for (unsigned i = 0; i < c.master->seen_count; i++)
+			c.master->seen[i].since_us = 1;
+		assert_int_equal(master_balance(c.master, &moved), 0);
+		all += moved;
+	} while (moved);
+	return all;
+}
+
+/* A draining server loses all its tablets, the root tablet and METADATA too, and gets none; later it gets some again. */
+static void drains(void **state)
+{
+	struct tfs_table *another;
+	unsigned moved;
+
+	spread();
+	assert_int_equal(master_balance(c.master, &moved), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[1].incarnation), 0);
+	assert_int_equal(master_drain(c.master, c.servers[1].incarnation, true), 0);
+	(void)balance();
+	assert_int_equal(listed(1), 0);
+	read_all();
+	for (unsigned i = 0; i < 3; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "new%u", i);
+		assert_int_equal(store_table_make(c.store, name, "f", &another), 0);
+		tfs_table_close(another);
+	}
+	assert_int_equal(listed(1), 0);
+	assert_int_equal(listed(0) + listed(2), 9 + 2 + 3);
+	assert_int_equal(master_drain(c.master, c.servers[1].incarnation, false), 0);
+	(void)balance();
+	read_all();
+	assert_int_equal(listed(0) + listed(1) + listed(2), 9 + 2 + 3);
+}
+
 #define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
 int main(void)
 {
@@ -308,6 +362,7 @@ int main(void)
 		C(late_loads),
 		C(deaths),
 		C(new_master),
+		C(drains),
 	};
 
 	return RUN(tests);

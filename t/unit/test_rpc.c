@@ -146,7 +146,8 @@ static void rnd_spec(struct sample *s)
 
 static struct ts_assigned rnd_tablet(void)
 {
-	return (struct ts_assigned){(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64(), rnd64()};
+	return (struct ts_assigned){
+		(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd(2)};
 }
 
 static void rnd_request(struct sample *s)
@@ -279,7 +280,8 @@ static void expect_tablets(const struct ts_assigned *a, uint32_t a_count, const 
 		expect_slice(a[i].begin, b[i].begin);
 		expect_slice(a[i].end, b[i].end);
 		assert_int_equal(a[i].assignment, b[i].assignment);
-		assert_int_equal(a[i].server, b[i].server);
+		assert_memory_equal(&a[i].assignment, &b[i].assignment, 7 * sizeof(uint64_t));
+		assert_int_equal(a[i].border, b[i].border);
 	}
 }
 
