@@ -7,14 +7,22 @@
  * tablets (METADATA).  For a level:
  *	1 read the rows, and check that each table's tablets have no gap
  *	2 LIST: ask each live server which tablets it serves
- *	3 for each tablet whose row names no live server: write another one to the
- *	  row, with the next assignment number, by check-and-set
+ *	3 for each tablet whose server is dead, or that has none: write another one
+ *	  to the row, with the next assignment number, by check-and-set
  *	4 LOAD: tell the owners to serve what they do not serve yet
  * A crash between two steps leaves rows that name an owner which does not serve
  * the tablet.  The next pass, of this master or the next one, sends LOAD again.
  * Step 2 follows step 1, so the owner of a row that LIST does not show has the
  * tablet as a part of a larger one that it is splitting (it then refuses LOAD with
  * -EBUSY), or not at all.
+ *
+ * A server is dead when its file servers/N in the lock service no longer exists.  A
+ * server that has one and cannot be reached keeps its tablets: it may serve them to
+ * others.  Before step 3 for the tablets of a dead server N:
+ *	a a live server renames and reads N's log (TS_SEAL, engine/log/log_seal.c)
+ *	b the seal becomes the file seals/N, unless a former master has made it
+ * Then the new owners replay what the seal lists, and nothing that the dead server
+ * may still write.
  *
  * In an embedded store (`sole`) the only server holds the lock of the store.  So a
  * row may go on naming the server of an earlier incarnation, and step 3 is left to
@@ -132,6 +140,7 @@ void pass_fini(struct pass *p)
 		buf_fini(&p->orphans[i]);
 	free(p->orphans);
 	free(p->servers);
+	free(p->dead);
 	buf_fini(&p->begin);
 }
 
@@ -296,6 +305,55 @@ void pass_point(struct pass *p)
 	}
 }
 
+/* Steps a and b.  -EAGAIN: the server is not dead, or that is unknown. */
+static int server_bury(struct pass *p, uint64_t incarnation)
+{
+	const struct ts_request q = {.method = TS_SEAL, .incarnation = incarnation, .term = master_term(p->m)};
+	struct ts_answer a = {0};
+	char name[40];
+	int err = lock_sync(p->m->locks);
+
+	snprintf(name, sizeof(name), "servers/%llu", (unsigned long long)incarnation);
+	if (err || lock_get(p->m->locks, name, NULL, NULL) != -ENOENT)
+		return -EAGAIN;
+	p->m->failure_us = monotonic_us();
+	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)incarnation);
+	err = lock_get(p->m->locks, name, NULL, NULL);
+	if (err == -ENOENT) {
+		err = ts_call(p->servers[0].service, &q, &a);
+		if (!err)
+			err = master_put(p->m, name, a.seal, LOCK_ABSENT);
+		else if (err == -ENOENT)
+			err = 0; /* it never had a log */
+		if (err == -EEXIST)
+			err = 0;
+	}
+	if (err)
+		msg_warning("the log of server %llu cannot be sealed: %s", (unsigned long long)incarnation, strerror(-err));
+	else
+		msg_notice("server %llu is dead; its tablets are given to others", (unsigned long long)incarnation);
+	ts_answer_fini(&a);
+	return err ? -EAGAIN : 0;
+}
+
+/* Returns true if the tablets of this server may be given to others. */
+static bool server_is_dead(struct pass *p, uint64_t incarnation)
+{
+	unsigned i = 0;
+
+	if (!incarnation || p->m->o.sole)
+		return true;
+	while (i < p->dead_count && p->dead[i].incarnation != incarnation)
+		i++;
+	if (i == p->dead_count) {
+		if (array_grow(&p->dead, p->dead_count, sizeof(*p->dead)))
+			return false;
+		p->dead[p->dead_count++] =
+			(struct dead_server){.incarnation = incarnation, .buried = server_bury(p, incarnation) == 0};
+	}
+	return p->dead[i].buried;
+}
+
 /* Finds or chooses the server of each tablet. */
 static int places_choose(struct pass *p)
 {
@@ -320,6 +378,10 @@ static int places_choose(struct pass *p)
 		l->to = to[i];
 		l->served = s && server_serves(s, &l->at);
 		l->assign = !s && !p->m->o.sole;
+		if (!s && !server_is_dead(p, l->at.server)) {
+			l->to = 0;
+			p->failed++;
+		}
 	}
 	free(servers);
 	free(tablets);

@@ -25,6 +25,11 @@ struct live_server {
 	bool draining;
 };
 
+struct dead_server {
+	uint64_t incarnation;
+	bool buried;
+};
+
 struct pass {
 	struct master *m;
 	enum level level;
@@ -32,6 +37,8 @@ struct pass {
 	char **why;
 	struct live_server *servers;
 	unsigned server_count;
+	struct dead_server *dead; /* that a row of this pass named */
+	unsigned dead_count;
 	struct place *v;
 	unsigned count;
 	struct buf *orphans; /* rows to be deleted */

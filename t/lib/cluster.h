@@ -128,6 +128,12 @@ static inline int cluster_new(struct cluster *c, const struct server_options *o)
 		if (!err && i == 1)
 			err = lock_local_open(path, &c->locks);
 	}
+	if (!err) {
+		char marker[4096];
+
+		snprintf(marker, sizeof(marker), "%s/FORMAT", o->data_dir);
+		err = file_replace(marker, slice_str("the marker of a store"));
+	}
 	c->clock = clock_new(NULL, NULL);
 	ro.locks = c->locks;
 	return err ? err : route_new(&ro, &c->router);
