@@ -221,7 +221,8 @@ static void scan_close_view(struct tablet_scan *s)
 static int scan_copy_spec(struct tablet_scan *s)
 {
 	struct scan_spec *p = &s->spec;
-	struct slice *const slices[] = {&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to, &p->files, &p->done_row, &p->done_qualifier};
+	struct slice *const slices[] = {
+		&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to, &p->files, &p->done_row, &p->done_qualifier};
 
 	for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
 		if (slices[i]->p && slices[i]->n == 0)

@@ -147,7 +147,8 @@ static inline int cluster_start(struct cluster *c)
 		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = c},
 		.clock = c->clock,
 		.no_background = c->options.no_background};
-	struct client_options co = {.tablets = route_service(c->router), .router = c->router, .close = cluster_closed};
+	struct client_options co = {
+		.locks = c->locks, .tablets = route_service(c->router), .router = c->router, .close = cluster_closed};
 	char *why = NULL;
 	int err = master_new(&mo, &c->master);
 
