@@ -124,13 +124,17 @@ def segment_header(data):
     return h
 
 
+ends = {}  # of each segment: the offset at which each LSN ends
+
+
 def segment(data, name):
     if not any(data[:1024]):
         return []  # not finished, or to be used again
     incarnation, number, first, durable, salt = segment_header(data[:512])
     must(segment_header(data[512:1024]) == [incarnation, number, first, durable, salt], "the two headers agree")
+    ends[number] = {}
     must("%010d.log" % number == os.path.basename(name), "the segment's name")
-    must(str(incarnation) == os.path.basename(os.path.dirname(name)), "the incarnation's directory")
+    must(str(incarnation) == os.path.basename(os.path.dirname(name)).removesuffix(".dead"), "the incarnation's directory")
     at, lsn, records, seed = 1024, first, [], (salt ^ (salt >> 32)) & 0xFFFFFFFF
 
     def whole(at):
@@ -160,6 +164,7 @@ def segment(data, name):
             must(known == this < lsn, "a mark states its own LSN")
         else:
             must(this == lsn and known < this, "gapless LSNs")
+            ends[number][lsn] = at + total
             lsn += 1
         at += total
     if any(data[at:]):
@@ -167,6 +172,20 @@ def segment(data, name):
         must(earlier, "zeros after the last record, or records of an earlier life")
         must(all(i < first for i in earlier), "which are below the first LSN")
     return records
+
+
+def seal(data, name):
+    r = envelope(data, b"TFSL")
+    must(str(r.u(8)) == os.path.basename(name), "incarnation of a seal")
+    r.u(8)
+    stated, lost, before = r.u(8), r.u(8), (0, 0)
+    for _ in range(r.u(4)):
+        number, first, last, end = r.u(8), r.u(8), r.u(8), r.u(8)
+        must(before[0] < number and before[1] < first <= last, "order of a seal")
+        must(ends[number].get(last) == end and first in ends[number], "LSNs and end of a sealed segment")
+        before = (number, last)
+    r.end()
+    must(before[0] and before[1] >= stated and not lost, "a seal of a whole log")
 
 
 # ---- 4.4, 4.5 ----
@@ -409,6 +428,8 @@ def decode(path, data):
         must(str(sstable(copies(data) if table == "1" else data)) == table, "the table's directory")
     elif rest.startswith("lock/tables/") or rest.startswith("lock/snapshots/"):
         schema(lock_file(data), rest[5:])
+    elif rest.startswith("lock/seals/"):
+        seal(lock_file(data), rest)
     elif rest == "lock/root":
         root(lock_file(data))
     elif rest in ("lock/incarnation", "lock/ids", "lock/clock"):
@@ -425,7 +446,8 @@ def main():
         subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "split", "snapshot", "merge", "write", "30",
                         "versions", "compact", "write", "30", "crash"],
                        check=False, timeout=300)
-        files = sorted(f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f))
+        subprocess.run([FILL, store, "seal"], check=True, timeout=60)
+        files = sorted((f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f)), key=lambda f: (not f.startswith(store + "/log/"), f))
         ok(os.path.exists(store + "/FORMAT"), "a store was made")
         records, seen, sample = 0, {}, {}
         for path in files:
@@ -447,7 +469,7 @@ def main():
         ok(merges, "a merge among them")
         ok(records >= 300, "%d records of the log among them" % records)
         ok(dictionaries and kinds_of_block.get(4) and kinds_of_block.get(5), "a dictionary, and blocks against others: %s" % kinds_of_block)
-        for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/tables"):
+        for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/tables", "lock/seals"):
             ok(seen.get(kind), "%d files: %s" % (seen.get(kind, 0), kind))
 
         # In a segment whose file was reused, this decoder and tabletctl find the same end.

@@ -18,6 +18,7 @@
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
  *	hold         prints "ready" and waits for the end of standard input
+ *	seal         (alone) seals the log of the last process, and stores the seal in the lock service
  *	cells        (alone) prints each live cell of each table: id of its tablets, row in hex, id of
  *	             the family, qualifier in hex, timestamp, size, hash of the value
  *	meta WHAT    after the end of all else: changes METADATA behind the
@@ -25,9 +26,13 @@
  * At the end the store is closed cleanly.  There is no background work, so
  * only the verbs make files.
  */
+#include "engine/base/file.h"
 #include "engine/client/client.h"
 #include "engine/client/metadata.h"
 #include "engine/client/salt.h"
+#include "engine/lock/lock.h"
+#include "engine/log/log_seal.h"
+#include "engine/server/server.h"
 #include "engine/tabletfs.h"
 
 #include <errno.h>
@@ -394,6 +399,28 @@ static void change_meta(const char *dir, const char *what)
 	_exit(0);
 }
 
+/* Seals the log of the last process, as the master and a server of a cluster do. */
+static void seal_log(const char *dir)
+{
+	char *logs = path_join(dir, "log"), *locks_dir = path_join(dir, "lock"), *why, name[32];
+	struct lock_service *locks;
+	struct log_seal seal;
+	struct buf b = {0};
+	uint64_t n;
+
+	must(server_latest_log(dir, &n), "latest log");
+	must(log_seal_make(logs, n, &seal, &why), "seal");
+	must(log_seal_encode(&seal, &b), "encode");
+	must(lock_local_open(locks_dir, &locks), "locks");
+	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)n);
+	must(lock_put(locks, name, buf_slice(&b), LOCK_ABSENT, NULL), "seals");
+	lock_service_free(locks);
+	log_seal_fini(&seal);
+	buf_fini(&b);
+	free(logs);
+	free(locks_dir);
+}
+
 int main(int argc, char **argv)
 {
 	const char *dir;
@@ -403,6 +430,10 @@ int main(int argc, char **argv)
 	dir = argv[1];
 	if (argc == 3 && strcmp(argv[2], "cells") == 0) {
 		print_cells(dir);
+		return 0;
+	}
+	if (argc == 3 && strcmp(argv[2], "seal") == 0) {
+		seal_log(dir);
 		return 0;
 	}
 	if (argc < 3 || strcmp(argv[2], "meta") != 0)
