@@ -48,6 +48,7 @@
  * A crash between them leaves a root tablet without that row, and the next start
  * does step 2.
  */
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -58,6 +59,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PASS_US UINT64_C(60000000)
 #define ASSIGN_ROWS 256u /* rows that share one sync */
 
 /* ---- servers ---- */
@@ -79,6 +81,16 @@ struct live_server *pass_server(struct pass *p, uint64_t incarnation)
 		if (p->servers[i].incarnation == incarnation)
 			return &p->servers[i];
 	return NULL;
+}
+
+/* A hash of the live servers. */
+static uint64_t servers_sum(const struct pass *p)
+{
+	uint64_t sum = p->server_count;
+
+	for (unsigned i = 0; i < p->server_count; i++)
+		sum = sum * UINT64_C(0x9e3779b97f4a7c15) + p->servers[i].incarnation;
+	return sum;
 }
 
 int pass_compare(const void *a, const void *b)
@@ -734,6 +746,8 @@ int assign_first(struct master *m, const struct start *start, char **why)
 		err = meta_level(&p);
 	if (!err)
 		err = user_level(&p);
+	m->passed_us = monotonic_us();
+	m->passed_servers = servers_sum(&p);
 	pass_fini(&p);
 	return err;
 }
@@ -750,8 +764,20 @@ int assign_all(struct master *m)
 	if (!err)
 		err = user_level(&p);
 	m->unassigned = err || p.failed;
+	m->passed_us = monotonic_us();
+	m->passed_servers = p.server_count ? servers_sum(&p) : 0;
 	pass_fini(&p);
 	return err;
+}
+
+bool assign_due(struct master *m)
+{
+	struct pass p = {.m = m};
+	const bool due = m->unassigned || monotonic_us() - m->passed_us >= PASS_US || pass_servers(&p) ||
+		servers_sum(&p) != m->passed_servers;
+
+	pass_fini(&p);
+	return due;
 }
 
 #define AGAIN_US 1000000u

@@ -17,8 +17,9 @@ struct master {
 	struct mutex lock;              /* RANK_MASTER: one request at a time; guards the next members */
 	struct task_pool *pool;         /* created for the first task */
 	struct task salt_check, age_check, assign_task;
-	bool unassigned;     /* a tablet is not served */
-	uint64_t failure_us; /* monotonic: when a server was found dead; 0: never */
+	bool unassigned;                    /* a tablet is not served */
+	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
+	uint64_t failure_us;                /* monotonic: when a server was found dead; 0: never */
 	struct seen_server {
 		uint64_t incarnation, since_us;
 	} * seen; /* live servers, and since when this master knows them */
@@ -94,6 +95,8 @@ struct start {
 int assign_first(struct master *m, const struct start *start, char **why) TFS_MUST;
 /* A later pass. */
 int assign_all(struct master *m) TFS_MUST;
+/* Returns true if a pass is due. */
+bool assign_due(struct master *m);
 /* Has the tablets of a new table served.  After an error a later pass does it. */
 int assign_table(struct master *m, uint32_t table) TFS_MUST;
 /* Queues a pass. */

@@ -64,7 +64,7 @@ int master_tick(struct master *m)
 	int err;
 
 	mutex_lock(&m->lock);
-	err = assign_all(m);
+	err = assign_due(m) ? assign_all(m) : 0;
 	mutex_unlock(&m->lock);
 	return err;
 }

@@ -32,7 +32,12 @@ int master_new(const struct master_options *o, struct master **out) TFS_MUST;
  * caller frees it.
  */
 int master_start(struct master *m, char **why) TFS_MUST;
-/* Reads METADATA, and assigns the tablets that no live server serves.  A cluster's master calls it from time to time. */
+/*
+ * Has the tablets served that no live server serves.  A cluster's master calls it once a
+ * second.  It reads METADATA only if a server has come or gone, if the last call
+ * left a tablet unserved, and once a minute.  -ESHUTDOWN: the term of this
+ * master has ended.
+ */
 int master_tick(struct master *m) TFS_MUST;
 /*
  * Moves the tablet that contains the row to the server with this incarnation.
