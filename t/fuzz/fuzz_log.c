@@ -6,11 +6,13 @@
  * same bytes and decodes again to the same value.  Images: the rest of the input
  * becomes one or two segments, unchanged or with corrected checksums, so that the
  * code behind the checksums is reached.  Replay must return rising LSNs or fail,
- * and read no byte outside.
+ * and read no byte outside.  If it succeeds, a seal of the images replays the same
+ * records.  Another seal, from the input, must not lead the replay outside either.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/log/log_format.h"
+#include "engine/log/log_seal.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -156,30 +158,109 @@ static void clean(void)
 	(void)!file_rmdir(dir);
 }
 
-static void try_images(struct slice s, bool mended)
+/* Stores the two segments.  *from: the LSN to replay from. */
+static bool store_images(struct slice s, bool mended, uint64_t *from)
 {
 	static bool made;
-	uint64_t seen = 0, from;
-	struct log_end end = {0};
 	size_t cut;
-	char *why = NULL;
-	int err;
 
 	if (s.n < 3)
-		return;
+		return false;
 	if (!made) {
 		CHECK(mkdtemp(dir));
 		atexit(clean);
 		made = true;
 	}
-	from = s.p[0] % 8;
+	*from = s.p[0] % 8;
 	cut = (size_t)load_be16(s.p + 1) % (s.n - 2);
 	store(dir, 1, s.p + 3, cut < s.n - 3 ? cut : s.n - 3, mended);
 	store(dir, 2, s.p + 3 + (cut < s.n - 3 ? cut : s.n - 3), s.n - 3 - (cut < s.n - 3 ? cut : s.n - 3), mended);
-	err = log_replay(dir, from, see, &seen, &end, &why);
+	return true;
+}
+
+static int replay(const struct log_seal *seal, uint64_t from, uint64_t *last)
+{
+	struct log_end end = {0};
+	char *why = NULL;
+	uint64_t seen = 0;
+	int err = seal ? log_replay_sealed(dir, seal, from, see, &seen, &end, &why) : log_replay(dir, from, see, &seen, &end, &why);
+
 	CHECK(err <= 0);
 	CHECK(err || seen <= end.last_lsn);
 	free(why);
+	*last = seen;
+	return err;
+}
+
+static void try_images(struct slice s, bool mended)
+{
+	uint64_t from, last, of_seal;
+	struct log_seal seal = {0};
+	char *why = NULL;
+
+	if (!store_images(s, mended, &from) || replay(NULL, from, &last))
+		return;
+	if (log_scan(dir, &seal, &why) == 0) {
+		/* The seal lists no empty segment, so records from `from` on, which were dropped, count as missing. */
+		if (replay(&seal, from, &of_seal) == 0)
+			CHECK(of_seal == last);
+		else
+			CHECK(from < (seal.count ? seal.segments[0].first_lsn : seal.stated + 1));
+	}
+	log_seal_fini(&seal);
+	free(why);
+}
+
+/* A seal from the first bytes, and segments from the others. */
+static void try_sealed(struct slice s)
+{
+	struct log_seal_segment segments[2];
+	struct log_seal seal = {.incarnation = 1, .salt = 77, .segments = segments, .count = 2}, valid;
+	struct buf b = {0};
+	uint64_t from, last;
+
+	if (s.n < 12)
+		return;
+	seal.stated = s.p[0] % 16;
+	for (unsigned i = 0; i < 2; i++) {
+		const uint8_t *p = s.p + 1 + 5 * i;
+
+		segments[i] = (struct log_seal_segment){p[0], p[1] % 16, p[2] % 16, UINT64_C(8) * load_be16(p + 3)};
+	}
+	CHECK(log_seal_encode(&seal, &b) == 0);
+	if (log_seal_decode(buf_slice(&b), &valid) == 0) {
+		if (store_images(slice_of(s.p + 11, s.n - 11), true, &from) && replay(&valid, from, &last) == 0)
+			CHECK(last <= valid.segments[valid.count - 1].last_lsn);
+		log_seal_fini(&valid);
+	}
+	buf_fini(&b);
+}
+
+static void decode_seal(struct slice in)
+{
+	struct log_seal seal;
+	struct buf b = {0};
+
+	if (log_seal_decode(in, &seal))
+		return;
+	CHECK(log_seal_encode(&seal, &b) == 0 && slice_eq(buf_slice(&b), in));
+	log_seal_fini(&seal);
+	buf_fini(&b);
+}
+
+/* Unchanged, and with a correct checksum. */
+static void try_seal(struct slice s)
+{
+	uint8_t *p = malloc(s.n + 1);
+
+	CHECK(p);
+	decode_seal(s);
+	if (s.n >= 4) {
+		memcpy(p, s.p, s.n);
+		put_be32(p + s.n - 4, crc32c(0, p, s.n - 4));
+		decode_seal(slice_of(p, s.n));
+	}
+	free(p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -189,7 +270,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	s = slice_of(data + 1, size - 1);
-	switch (data[0] % 5) {
+	switch (data[0] % 7) {
 	case 0:
 		try_header(s);
 		break;
@@ -202,14 +283,45 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 3:
 		try_images(s, false);
 		break;
-	default:
+	case 4:
 		try_images(s, true);
+		break;
+	case 5:
+		try_seal(s);
+		break;
+	default:
+		try_sealed(s);
 		break;
 	}
 	return 0;
 }
 
-/* A header, a body, a frame, and twice a log in two segments, cut where the second begins. */
+static size_t seal_example(uint8_t *out)
+{
+	struct log_seal_segment segments[2] = {{1, 1, 5, LOG_HEADER_BYTES + 800}, {2, 6, 10, LOG_HEADER_BYTES + 800}};
+	const struct log_seal seal = {.incarnation = 1, .salt = 77, .stated = 4, .segments = segments, .count = 2};
+	struct buf b = {0};
+	size_t n;
+
+	CHECK(log_seal_encode(&seal, &b) == 0);
+	memcpy(out, b.p, b.n);
+	n = b.n;
+	buf_fini(&b);
+	return n;
+}
+
+/* In front of the images of try_sealed.  The offsets are those of the frames that follow. */
+static size_t sealed_example(uint8_t *out, uint32_t frame_bytes)
+{
+	const uint8_t bytes[] = {4, 1, 1, 5, 0, 0, 2, 6, 10, 0, 0};
+
+	memcpy(out, bytes, sizeof(bytes));
+	put_be16(out + 4, (uint16_t)((LOG_HEADER_BYTES + 5 * frame_bytes) / 8));
+	put_be16(out + 9, (uint16_t)((LOG_HEADER_BYTES + 5 * frame_bytes) / 8));
+	return sizeof(bytes);
+}
+
+/* A header, a body, a frame, twice a log in two segments, cut where the second begins, a seal, and the log with a seal. */
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static uint8_t out[8192];
@@ -218,14 +330,18 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	uint8_t *p = out + (i < 3 ? 1 : 4), *begin;
 	uint32_t n;
 
-	if (i > 4 || !log_body_bytes(&r, &n)) {
+	if (i > 6 || !log_body_bytes(&r, &n)) {
 		*data = NULL;
 		return 0;
 	}
 	memset(out, 0, sizeof out);
 	out[0] = (uint8_t)i;
-	begin = p;
 	*data = out;
+	if (i == 5)
+		return 1 + seal_example(out + 1);
+	if (i == 6)
+		p += sealed_example(out + 1, (uint32_t)log_frame_total(&(struct log_frame){.body_bytes = n}));
+	begin = p;
 	if (i == 1) {
 		log_body_encode(p, n, &r);
 		return 1 + n;
@@ -249,7 +365,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 			p += log_frame_total(&f);
 		}
 		if (seg == 1)
-			put_be16(out + 2, (uint16_t)(p - begin));
+			put_be16(begin - 2, (uint16_t)(p - begin));
 	}
 	return (size_t)(p - out);
 }
