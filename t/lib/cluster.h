@@ -26,6 +26,7 @@ struct cluster_server {
 	struct tablet_service service; /* first */
 	uint64_t incarnation;
 	struct server *server; /* NULL: it has ended */
+	bool away;             /* a zombie: the master takes it for dead, and only clients that know its location reach it */
 };
 
 struct cluster {
@@ -51,7 +52,7 @@ static inline struct tablet_service *cluster_connect(void *arg, uint64_t incarna
 	struct cluster *c = arg;
 
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->servers[i].incarnation == incarnation && c->servers[i].server)
+		if (c->servers[i].incarnation == incarnation && c->servers[i].server && !c->servers[i].away)
 			return &c->servers[i].service;
 	return NULL;
 }
@@ -62,7 +63,7 @@ static inline int cluster_each(void *arg, tablet_server_fn *fn, void *fn_arg)
 	int err = 0;
 
 	for (unsigned i = 0; i < c->count && !err; i++)
-		if (c->servers[i].server)
+		if (c->servers[i].server && !c->servers[i].away)
 			err = fn(fn_arg, c->servers[i].incarnation, &c->servers[i].service);
 	return err;
 }

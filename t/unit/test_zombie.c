@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server that was paused past the end of its session still serves clients that
+ * know its location, and believes in its lease.  The master seals its log and has
+ * its tablets served elsewhere.  Every write that it has acknowledged is there.
+ */
+#include "t/unit/server_lib.h"
+
+#include "engine/log/log_seal.h"
+#include "t/lib/cluster.h"
+
+#define ROWS 40u
+#define WRITERS 4u
+
+static struct cluster c;
+static struct tfs_table *table;
+static _Atomic unsigned lost_calls, acked, tries;
+static _Atomic bool stop;
+static unsigned last_acked[ROWS]; /* of the row's only writer */
+
+static bool held(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+static void lost(void *arg, const char *why)
+{
+	(void)arg, (void)why;
+	lost_calls++;
+}
+
+static const char *row_name(char name[16], unsigned i)
+{
+	snprintf(name, 16, "row%02u", i);
+	return name;
+}
+
+static void begin(void)
+{
+	struct server_options o = {.block_cache_bytes = 8u << 20,
+		.memtable_bytes = 8u << 20,
+		.table_cache_bytes = 8u << 20,
+		.log_segment_bytes = 64u << 10,
+		.sync_interval_us = 1000000,
+		.compaction_threads = 1,
+		.major_within_us = UINT64_C(86400000000),
+		.no_background = true,
+		.held = held,
+		.lost = lost};
+	char name[16];
+
+	o.data_dir = strdup(in_dir("d"));
+	memset(last_acked, 0, sizeof(last_acked));
+	lost_calls = acked = tries = 0;
+	stop = false;
+	assert_int_equal(cluster_new(&c, &o), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(cluster_add(&c), 0);
+	assert_int_equal(cluster_start(&c), 0);
+	assert_int_equal(store_table_make(c.store, "t", "f", &table), 0);
+	for (unsigned i = 10; i < ROWS; i += 10)
+		assert_int_equal(tfs_split(table, tfs_str(row_name(name, i))), 0);
+}
+
+static void end(void)
+{
+	tfs_table_close(table);
+	cluster_free(&c);
+	free((char *)c.options.data_dir);
+}
+
+/* Moves half of the table to one server, METADATA to another. */
+static unsigned victim(void)
+{
+	const unsigned who = 1;
+	char name[16];
+
+	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[0].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, slice_of("\0\0\0\2", 4), c.servers[0].incarnation), 0);
+	for (unsigned i = 0; i < ROWS; i += 10)
+		assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str(row_name(name, i)),
+					 c.servers[i % 20 ? 2 : who].incarnation),
+			0);
+	return who;
+}
+
+static void *write_rows(void *arg)
+{
+	const unsigned id = (unsigned)(uintptr_t)arg;
+	char name[16], value[16];
+
+	for (unsigned n = 1; !stop; n++)
+		for (unsigned i = id; i < ROWS && !stop; i += WRITERS) {
+			snprintf(value, sizeof(value), "%u", n);
+			if (!put(table, row_name(name, i), "f", value)) {
+				last_acked[i] = n;
+				acked++;
+			}
+			tries++;
+		}
+	return NULL;
+}
+
+static unsigned missing(void)
+{
+	unsigned n = 0;
+	char name[16];
+
+	for (unsigned i = 0; i < ROWS; i++) {
+		char value[16] = "";
+		size_t got = 0;
+		int err = tfs_read(
+			table, tfs_str(row_name(name, i)), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL);
+
+		assert_true(!err || err == -ENOENT);
+		n += (unsigned)atoi(value) < last_acked[i];
+	}
+	return n;
+}
+
+static void one_round(unsigned seed)
+{
+	pthread_t thread[WRITERS];
+	unsigned who, now;
+	char dead[64];
+
+	begin();
+	who = victim();
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, write_rows, (void *)(uintptr_t)i), 0);
+	while (acked < seed * 37 % 300)
+		sched_yield();
+	c.servers[who].away = true;
+	(void)!master_tick(c.master);
+	for (now = tries; tries < now + 200;) /* most of them reach the zombie */
+		sched_yield();
+	stop = true;
+	for (unsigned i = 0; i < WRITERS; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(lost_calls, 1);
+	cluster_kill(&c, who); /* clients look its rows up again */
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(missing(), 0);
+	snprintf(dead, sizeof(dead), "d/log/%llu.dead", (unsigned long long)c.servers[who].incarnation);
+	assert_true(exists(dead));
+	end();
+}
+
+static void test_writes_to_a_zombie_are_kept_or_refused(void **state)
+{
+	char cmd[300];
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 30; seed++) {
+		one_round(seed);
+		snprintf(cmd, sizeof(cmd), "rm -rf '%s'", in_dir("d"));
+		assert_int_equal(system(cmd), 0);
+	}
+}
+
+/* A damaged seal stops the tablets that need it.  The servers and METADATA go on. */
+static void test_a_damaged_seal_stops_its_tablets(void **state)
+{
+	char name[64], row[16];
+	struct log_seal seal;
+	struct buf b = {0};
+	unsigned who;
+	char *why;
+
+	(void)state;
+	begin();
+	who = victim();
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_int_equal(put(table, row_name(row, i), "f", "1"), 0);
+	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)c.servers[who].incarnation);
+	cluster_kill(&c, who);
+	assert_int_equal(log_seal_make(in_dir("d/log"), c.servers[who].incarnation, &seal, &why), 0);
+	assert_int_equal(log_seal_encode(&seal, &b), 0);
+	log_seal_fini(&seal);
+	assert_int_equal(lock_put(c.locks, name, slice_of(b.p, b.n - 1), LOCK_ABSENT, NULL), 0);
+	(void)!master_tick(c.master);
+	assert_true(put(table, "row00", "f", "2") < 0);
+	assert_int_equal(put(table, "row10", "f", "2"), 0);
+	{
+		struct tfs_table *other;
+
+		assert_int_equal(store_table_make(c.store, "u", "f", &other), 0);
+		assert_int_equal(put(other, "row", "f", "1"), 0);
+		tfs_table_close(other);
+	}
+	assert_int_equal(lock_put(c.locks, name, buf_slice(&b), LOCK_ANY, NULL), 0);
+	buf_fini(&b);
+	assert_int_equal(master_tick(c.master), 0);
+	memset(last_acked, 0, sizeof(last_acked));
+	for (unsigned i = 0; i < ROWS; i++)
+		last_acked[i] = 1;
+	assert_int_equal(missing(), 0);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_writes_to_a_zombie_are_kept_or_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_damaged_seal_stops_its_tablets, setup, teardown),
+	};
+
+	msg_to_nowhere();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
