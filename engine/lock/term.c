@@ -8,6 +8,7 @@
  * created it again, and its version is 1 again.
  */
 #include "engine/lock/term.h"
+#include "engine/base/msg.h"
 
 #include <errno.h>
 #include <string.h>
@@ -109,13 +110,11 @@ int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsign
 	return err;
 }
 
-int lock_term_put(const struct lock_term *t, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
+void lock_term_end(const struct lock_term *t)
 {
-	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
-	struct lock_stat stat;
-	int err = lock_term_multi(t, &op, 1, &stat);
+	const struct lock_op op = {.name = MASTER, .what = LOCK_REMOVE, .expect = LOCK_EXISTS};
+	int err = lock_term_multi(t, &op, 1, NULL);
 
-	if (!err && version)
-		*version = stat.version;
-	return err;
+	if (err && err != -ENOENT && err != -ESHUTDOWN)
+		msg_warning("%s: not removed; it ends with the session: %s", MASTER, strerror(-err));
 }

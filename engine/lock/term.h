@@ -24,13 +24,13 @@ struct lock_term {
  * Makes this session the master; contents: of the file "master".  No other session
  * may have the same contents: after an error whose outcome is unknown the caller
  * calls again, and they show if this session is the master already.  -EBUSY: another
- * session is the master; a watch of "master" reports its end.  The term ends with
- * the session, or when the session removes "master".
+ * session is the master; a watch of "master" reports its end.  The term ends when
+ * another one begins.
  */
 int lock_term_begin(struct lock_service *locks, struct slice contents, struct lock_term *t) TFS_MUST;
 /* As lock_multi, with one more operation that checks the term.  -ESHUTDOWN: the term has ended; nothing was changed.  At most LOCK_OPS_MAX - 1 operations. */
 int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count, struct lock_stat *stats) TFS_MUST;
-/* As lock_put, with this check. */
-int lock_term_put(const struct lock_term *t, const char *name, struct slice contents, uint64_t expect, uint64_t *version) TFS_MUST;
+/* Removes "master", unless the term has ended, so that another master need not wait for the end of the session. */
+void lock_term_end(const struct lock_term *t);
 
 #endif

@@ -70,6 +70,17 @@ static int put_ephemeral(struct lock_service *s, const char *name, const char *t
 	return lock_multi(s, &op, 1, NULL);
 }
 
+static int term_put(const struct lock_term *t, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
+{
+	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
+	struct lock_stat stat = {0};
+	int err = lock_term_multi(t, &op, 1, &stat);
+
+	if (!err && version)
+		*version = stat.version;
+	return err;
+}
+
 void lock_conformance_compare_and_set(void **state)
 {
 	struct lock_service *s = begin(*state);
@@ -481,14 +492,16 @@ void lock_conformance_term(void **state)
 	assert_int_equal(b.n, 8);
 	assert_int_equal(load_be64(b.p), 1);
 	buf_fini(&b);
-	assert_int_equal(lock_term_put(&first, "tables/a", slice_str("a"), LOCK_ABSENT, &v), 0);
+	assert_int_equal(term_put(&first, "tables/a", slice_str("a"), LOCK_ABSENT, &v), 0);
 	assert_int_equal(v, 1);
 	/* its other errors are those of lock_multi */
-	assert_int_equal(lock_term_put(&first, "tables/a", slice_str("b"), LOCK_ABSENT, &v), -EEXIST);
-	assert_int_equal(lock_term_put(&first, "tables/a", slice_str("b"), 4, &v), -ESTALE);
-	assert_int_equal(lock_term_put(&first, "tables/b", slice_str("b"), 4, &v), -ENOENT);
+	assert_int_equal(term_put(&first, "tables/a", slice_str("b"), LOCK_ABSENT, &v), -EEXIST);
+	assert_int_equal(term_put(&first, "tables/a", slice_str("b"), 4, &v), -ESTALE);
+	assert_int_equal(term_put(&first, "tables/b", slice_str("b"), 4, &v), -ENOENT);
 	assert_int_equal(lock_term_multi(&first, many, LOCK_OPS_MAX, NULL), -EINVAL);
 	assert_int_equal(lock_term_multi(&first, many, 0, NULL), -EINVAL);
+	lock_term_end(&first);
+	expect_file(s, "master", NULL, 0);
 	lock_service_free(s);
 	s = begin(k);
 	assert_int_equal(lock_term_begin(s, slice_str("two"), &t), 0);
@@ -497,9 +510,11 @@ void lock_conformance_term(void **state)
 	first.locks = s;
 	/* tables/a was removed and created again: its version proves nothing, the term does */
 	assert_int_equal(lock_remove(s, "tables/a", 1), 0);
-	assert_int_equal(lock_term_put(&t, "tables/a", slice_str("new"), LOCK_ABSENT, &v), 0);
-	assert_int_equal(lock_term_put(&first, "tables/a", slice_str("late"), 1, &v), -ESHUTDOWN);
+	assert_int_equal(term_put(&t, "tables/a", slice_str("new"), LOCK_ABSENT, &v), 0);
+	assert_int_equal(term_put(&first, "tables/a", slice_str("late"), 1, &v), -ESHUTDOWN);
 	expect_file(s, "tables/a", "new", 1);
+	lock_term_end(&first); /* not the lock of another master */
+	expect_file(s, "master", "two", 1);
 	lock_service_free(s);
 }
 
@@ -517,17 +532,17 @@ void lock_conformance_former_master(void **state)
 	assert_int_equal(lock_term_begin(a, slice_str("a"), &first), 0);
 	assert_int_equal(b->ops->watch(b, "master", on_change, &seen), 0);
 	assert_int_equal(lock_term_begin(b, slice_str("b"), &second), -EBUSY);
-	assert_int_equal(lock_term_put(&first, "tables/t", slice_str("1"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(term_put(&first, "tables/t", slice_str("1"), LOCK_ABSENT, NULL), 0);
 	k->expire(a);
 	deliver(k);
 	assert_true(times_reported(&seen, "master ") >= 1);
 	assert_int_equal(lock_term_begin(b, slice_str("b"), &second), 0);
 	assert_true(second.number > first.number);
-	assert_int_equal(lock_term_put(&first, "tables/t", slice_str("late"), 1, NULL), -ESHUTDOWN);
+	assert_int_equal(term_put(&first, "tables/t", slice_str("late"), 1, NULL), -ESHUTDOWN);
 	/* the same with a session that lives: only the term can tell */
 	first.locks = b;
-	assert_int_equal(lock_term_put(&first, "tables/t", slice_str("late"), 1, NULL), -ESHUTDOWN);
-	assert_int_equal(lock_term_put(&second, "tables/t", slice_str("2"), 1, NULL), 0);
+	assert_int_equal(term_put(&first, "tables/t", slice_str("late"), 1, NULL), -ESHUTDOWN);
+	assert_int_equal(term_put(&second, "tables/t", slice_str("2"), 1, NULL), 0);
 	expect_file(b, "tables/t", "2", 2);
 	b->ops->unwatch(b, on_change, &seen);
 	lock_service_free(a);
