@@ -14,7 +14,9 @@
 #define TRY_STEPS 100000u /* a weaker history that takes more is not used */
 
 struct shorter {
-	struct lin_op *ops, *tried;
+	struct lin_op *all; /* the history as it was, by time of call */
+	struct lin_op *ops; /* the same operations, weaker */
+	struct lin_op *tried;
 	size_t n;
 };
 
@@ -175,7 +177,7 @@ static void print_op(FILE *out, const struct lin_op *op, const char *const names
 
 	if (op->answered)
 		snprintf(until, sizeof(until), "%" PRId64, op->answered);
-	fprintf(out, "  [%10" PRId64 ", %10s] client %2u: ", op->called, until, op->client);
+	fprintf(out, " [%10" PRId64 ", %10s] client %2u: ", op->called, until, op->client);
 	if (op->check) {
 		fprintf(out, "if %s is ", names[op->check - 1]);
 		print_text(out, op->expect);
@@ -200,21 +202,25 @@ static bool contains(const char *text, const char *piece)
 	return text && piece && *piece && strstr(text, piece);
 }
 
-/* Does a possible change write a text that one of the certain operations has? */
-static bool in_question(const struct shorter *h, const struct lin_op *op)
+static bool mentions(const struct lin_op *op, const char *piece)
 {
-	for (size_t i = 0; i < h->n; i++) {
-		const struct lin_op *o = &h->ops[i];
+	bool found = contains(op->value, piece) || contains(op->expect, piece);
 
-		if (o->outcome != LIN_OK && o->outcome != LIN_FAILED)
-			continue;
-		if (contains(o->value, op->value) || contains(o->expect, op->value))
-			return true;
-		for (unsigned c = 0; c < LIN_COLUMNS; c++)
-			if (o->seen >> c & 1 && contains(o->found[c], op->value))
-				return true;
-	}
-	return false;
+	for (unsigned c = 0; c < LIN_COLUMNS; c++)
+		found |= op->seen >> c & 1 && contains(op->found[c], piece);
+	return found;
+}
+
+/* Sets *shown: the operations that are certain, and twice those that write a text which these mention. */
+static void choose_shown(const struct shorter *h, unsigned char *shown)
+{
+	for (size_t i = 0; i < h->n; i++)
+		shown[i] = h->ops[i].outcome == LIN_OK || h->ops[i].outcome == LIN_FAILED;
+	for (unsigned char round = 1; round < 3; round++)
+		for (size_t i = 0; i < h->n; i++)
+			for (size_t k = 0; k < h->n && !shown[i] && h->ops[i].outcome == LIN_DOUBT; k++)
+				if (shown[k] && shown[k] <= round && mentions(&h->ops[k], h->ops[i].value))
+					shown[i] = round + 1;
 }
 
 static int call_order(const void *a, const void *b)
@@ -224,27 +230,27 @@ static int call_order(const void *a, const void *b)
 	return x->called < y->called ? -1 : x->called > y->called;
 }
 
-static void print(FILE *out, struct shorter *h, size_t all, const char *const names[LIN_COLUMNS])
+static void print(FILE *out, struct shorter *h, const char *const names[LIN_COLUMNS])
 {
+	unsigned char *shown = need(calloc(h->n + 1, 1));
 	struct lin_states states;
-	struct lin_verdict v;
+	struct lin_verdict v = lin_check_states(h->ops, h->n, TRY_STEPS, &states);
 	size_t certain = 0, hidden = 0;
 
-	qsort(h->ops, h->n, sizeof(*h->ops), call_order);
-	v = lin_check_states(h->ops, h->n, TRY_STEPS, &states);
-	for (size_t i = 0; i < h->n; i++)
-		certain += h->ops[i].outcome == LIN_OK || h->ops[i].outcome == LIN_FAILED;
-	fprintf(out, "no order explains these %zu of %zu operations:\n", certain, all);
+	choose_shown(h, shown);
 	for (size_t i = 0; i < h->n; i++) {
-		if (h->ops[i].outcome == LIN_NONE)
-			continue;
-		if (h->ops[i].outcome == LIN_DOUBT && !in_question(h, &h->ops[i]))
-			hidden++;
-		else
-			print_op(out, &h->ops[i], names);
+		certain += shown[i] == 1;
+		hidden += h->ops[i].outcome == LIN_DOUBT && !shown[i];
 	}
+	fprintf(out, "no order explains the answers of the %zu operations marked *, of %zu:\n", certain, h->n);
+	for (size_t i = 0; i < h->n; i++)
+		if (shown[i]) {
+			fprintf(out, shown[i] == 1 ? " *" : "  ");
+			print_op(out, shown[i] == 1 ? &h->ops[i] : &h->all[i], names);
+		}
 	if (hidden)
-		fprintf(out, "  (and %zu changes that may be applied or not)\n", hidden);
+		fprintf(out, "  (%zu other changes, applied or not, make no difference)\n", hidden);
+	free(shown);
 	if (v.result != LIN_BAD)
 		return;
 	fprintf(out, "the answer at %" PRId64 " is wrong; before it the row may have been:\n", v.until);
@@ -260,13 +266,17 @@ static void print(FILE *out, struct shorter *h, size_t all, const char *const na
 
 void lin_explain(FILE *out, const struct lin_op *ops, size_t n, const char *const names[LIN_COLUMNS])
 {
-	struct shorter h = {need(calloc(n + 1, sizeof(*ops))), need(calloc(n + 1, sizeof(*ops))), n};
+	struct shorter h = {
+		need(calloc(n + 1, sizeof(*ops))), need(calloc(n + 1, sizeof(*ops))), need(calloc(n + 1, sizeof(*ops))), n};
 	struct lin_verdict v = lin_check(ops, n, 0);
 
-	if (n)
-		memcpy(h.ops, ops, n * sizeof(*ops));
+	if (n) {
+		memcpy(h.all, ops, n * sizeof(*ops));
+		qsort(h.all, n, sizeof(*ops), call_order);
+		memcpy(h.ops, h.all, n * sizeof(*ops));
+	}
 	if (v.result == LIN_BAD) {
-		cut(h.ops, n, earliest(ops, &h, v.until));
+		cut(h.ops, n, earliest(h.all, &h, v.until));
 		for (unsigned c = 0; c < LIN_COLUMNS; c++) {
 			memcpy(h.tried, h.ops, n * sizeof(*ops));
 			for (size_t i = 0; i < n; i++)
@@ -277,8 +287,9 @@ void lin_explain(FILE *out, const struct lin_op *ops, size_t n, const char *cons
 		weaken(&h, drop_read);
 		weaken(&h, make_possible);
 		weaken(&h, drop_read);
-		print(out, &h, n, names);
+		print(out, &h, names);
 	}
+	free(h.all);
 	free(h.ops);
 	free(h.tried);
 }

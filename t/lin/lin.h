@@ -77,14 +77,13 @@ struct lin_verdict {
 struct lin_verdict lin_check(const struct lin_op *ops, size_t n, uint64_t max_steps);
 
 /*
- * Prints a history that lin_check() found to be BAD: the fewest operations that
- * still have no order, and the values that the row may have had before the last
- * of them.  names: of the columns.
+ * Prints why a history is BAD: the fewest operations whose answers have no order,
+ * the changes that write the texts in question, and the values that the row may
+ * have had before the last answer.  names: of the columns.
  *
  * A history stays bad for the same reason if reads are left out, or columns, or
  * if the effect of a change becomes possible instead of certain.  The explanation
- * does these three as often as it can.  It prints the changes that remain certain,
- * and of the others those that write a text in question.
+ * does these three as often as it can.
  */
 void lin_explain(FILE *out, const struct lin_op *ops, size_t n, const char *const names[LIN_COLUMNS]);
 
