@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commit log: units, crashes.
-check_PROGRAMS += t/unit/test_log t/unit/test_log_faults t/unit/test_log_reuse t/unit/test_log_sort t/unit/test_log_fence t/unit/test_log_seal t/crash/crash_log
+check_PROGRAMS += t/unit/test_log t/unit/test_log_faults t/unit/test_log_reuse t/unit/test_log_sort t/unit/test_log_fence t/unit/test_log_seal t/crash/crash_log t/crash/crash_seal
 t_unit_test_log_SOURCES = t/unit/test_log.c t/unit/log_lib.h
 t_unit_test_log_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_log_faults_SOURCES = t/unit/test_log_faults.c t/unit/log_lib.h
@@ -15,3 +15,5 @@ t_unit_test_log_sort_SOURCES = t/unit/test_log_sort.c
 t_unit_test_log_sort_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_crash_crash_log_SOURCES = t/crash/crash_log.c t/crash/places.h
 t_crash_crash_log_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
+t_crash_crash_seal_SOURCES = t/crash/crash_seal.c t/crash/places.h
+t_crash_crash_seal_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
