@@ -26,7 +26,7 @@ for my $file (split ' ', `cd '$src' && find engine master fs -name '*.[ch]' -o -
 cmp_ok(scalar(keys %place), '>', 15, 'places that sync are found in the sources');
 
 # ---- the programs that notice ----
-for my $program (['crash_syncs'], ['crash_lock', '--syncs'], ['crash_log', '--syncs'], ['crash_seal', '--syncs']) {
+for my $program (['crash_syncs'], ['crash_lock', '--syncs'], ['crash_log', '--syncs'], ['crash_seal', '--syncs'], ['crash_marker']) {
 	my ($name, @arguments) = @$program;
 	open my $out, '-|', "t/crash/$name", @arguments or die "$name: $!";
 	my (@said, $summary);

@@ -206,12 +206,15 @@ static int faulty_size(const char *path, int fd, uint64_t *bytes)
 	return file_system.size(path, fd, bytes);
 }
 
-/* Forget mode does not record links. */
 static int faulty_link(const char *from, const char *to)
 {
-	int err = call_hook(FILE_OP_CREATE, to, 0, 0);
+	int err, entered = operation_begin(FILE_OP_CREATE, to, from, 0, 0);
 
-	return err ? err : file_system.link(from, to);
+	if (entered <= 0)
+		return entered ? entered : file_system.link(from, to);
+	err = forget_link(from, to);
+	forget_leave();
+	return err;
 }
 
 static int faulty_mkdir(const char *path)

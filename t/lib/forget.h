@@ -40,6 +40,7 @@ int forget_sync(int fd) TFS_MUST;
 
 /* In place of the system calls; the result of open is a descriptor. */
 int forget_create(const char *path, int flags) TFS_MUST;
+int forget_link(const char *from, const char *to) TFS_MUST;
 int forget_mkdir(const char *path) TFS_MUST;
 int forget_unlink(const char *path) TFS_MUST;
 int forget_rmdir(const char *path) TFS_MUST;

@@ -109,6 +109,23 @@ int forget_create(const char *path, int flags)
 	return err;
 }
 
+/* Undone and redone as the creation of a file. */
+int forget_link(const char *from, const char *to)
+{
+	struct forget_rec *r;
+	int err = entry_rec(FORGET_CREATE, to, NULL, &r);
+
+	if (err < 0)
+		return err;
+	if (linkat(AT_FDCWD, from, r->a->fd, r->a_name, 0) < 0) {
+		err = -errno;
+		forget_rec_free(r);
+		return err;
+	}
+	forget_rec_add(r);
+	return 0;
+}
+
 static void note_dir(struct forget_rec *r, const struct stat *st)
 {
 	r->dir_dev = st->st_dev;

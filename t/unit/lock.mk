@@ -10,3 +10,6 @@ t_unit_test_lock_session_LDADD = liblock.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFL
 check_PROGRAMS += t/unit/test_marker
 t_unit_test_marker_SOURCES = t/unit/test_marker.c t/unit/dir.h
 t_unit_test_marker_LDADD = t/lib/libfaults.la liblock.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/crash/crash_marker
+t_crash_crash_marker_SOURCES = t/crash/crash_marker.c t/crash/places.h
+t_crash_crash_marker_LDADD = t/lib/libfaults.la liblock.la libbase.la $(TFS_LDFLAGS)

@@ -309,6 +309,27 @@ static void each_wrong_storage_is_found(void **state)
 	}
 }
 
+/* Another directory, as below a mount that has gone. */
+static void mount_goes(void *arg, unsigned done, unsigned rounds, uint64_t bytes)
+{
+	if (done > 1)
+		return;
+	assert_int_equal(unlink(in_dir("b")), 0);
+	assert_int_equal(symlink("copies", in_dir("b")), 0);
+}
+
+static void a_mount_that_goes_is_found(void **state)
+{
+	struct probe p = probe_of("a", "b");
+
+	p.round = mount_goes;
+	assert_int_equal(probe_run(&p), 0);
+	assert_int_equal(p.done, 3);
+	assert_true(p.wrong[PROBE_MOUNT] > 0 && p.wrong[PROBE_MOUNT] < p.tries[PROBE_MOUNT]);
+	assert_empty("a");
+	assert_empty("copies");
+}
+
 static bool at_thirtieth_try(void *arg)
 {
 	return ++*(unsigned *)arg == 30;
@@ -363,6 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(right_storage_is_safe, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_wrong_storage_is_found, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(a_mount_that_goes_is_found, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(what_proves_nothing_is_an_error, setup, test_dir_teardown),
 		cmocka_unit_test(the_kind_is_that_of_the_mount),
 	};
