@@ -6,6 +6,7 @@
 #	make check-asan   } the test programs and two mount tests, in a second
 #	make check-tsan   } build with sanitizers, in asan/ and tsan/
 #	make check-crash  100,000 crash points
+#	make check-sim    20,000 seeds of the simulated cluster
 #	make check-fuzz   each fuzz target, with libFuzzer if clang is installed, in fuzz/
 #	make lint         checks scripts and manuals, and analyses the sources
 #
@@ -13,10 +14,10 @@
 # environment has SRC (the sources) and BUILD (this directory).
 #	TESTS_ONLY="../t/46-schema-text-and-files-agree.t t/unit/test_log"
 # runs these tests only.
-tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_%,$(check_PROGRAMS))
+tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_% t/sim/test_%,$(check_PROGRAMS))
 tap_scripts = $(sort $(wildcard $(srcdir)/t/[0-9]*.t))
 # These run for a minute or more.  They start first, so that none of them runs alone at the end.
-tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/29-*.t $(srcdir)/t/30-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t $(srcdir)/t/47-each-*.t) t/history/test_history
+tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/29-*.t $(srcdir)/t/30-*.t $(srcdir)/t/35-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t $(srcdir)/t/47-each-*.t) t/history/test_history
 tap_all = $(firstword $(tap_scripts)) $(tap_long) $(filter-out $(firstword $(tap_scripts)) $(tap_long),$(tap_scripts) $(tap_programs))
 tap_env = SRC='$(abs_srcdir)' BUILD='$(abs_builddir)' CC='$(CC)' LC_ALL=C.UTF-8; export SRC BUILD CC LC_ALL; unset MAKEFLAGS MFLAGS
 PROVE = prove
@@ -35,6 +36,9 @@ check-units: $(tap_programs)
 
 check-crash: t/crash/crash_store t/crash/crash_durable
 	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash-keeps-acknowledged.t
+
+check-sim: t/sim/sim
+	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/35-simulated-cluster.t
 
 # The mount tests that run in a sanitized build.
 sanitized_mounts = $(srcdir)/t/40-readme-session.t $(srcdir)/t/50-concurrent-mutations-are-whole.t
@@ -64,7 +68,7 @@ lint:
 		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=internalAstError --suppress=uninitStructMember --suppress=memleak -I$(srcdir) -DTFS_DEBUG=1 \
 		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs
 
-.PHONY: check-units check-crash check-sanitized check-asan check-tsan lint
+.PHONY: check-units check-crash check-sim check-sanitized check-asan check-tsan lint
 
 clean-local:
 	rm -rf asan tsan fuzz

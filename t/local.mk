@@ -20,6 +20,7 @@ include t/unit/fs.mk
 include t/unit/bulk.mk
 endif
 include t/bench/local.mk
+include t/sim/local.mk
 include t/proof.mk
 include t/fuzz.mk
 include t/check.mk

@@ -93,6 +93,8 @@ struct lin_record;
 /* Aborts if there is no memory, as all of these. */
 struct lin_record *lin_record_new(void);
 void lin_record_free(struct lin_record *r);
+/* The steps of lin_check for each row in lin_record_check. */
+void lin_record_limit(struct lin_record *r, uint64_t max_steps);
 /*
  * Adds an operation on a row: copies op with its texts and sets `called`.  The
  * outcome is LIN_DOUBT at first.  The result is valid as long as the record; the

@@ -13,7 +13,8 @@ struct row {
 struct lin_record {
 	struct row *rows;
 	size_t row_count;
-	void **blocks; /* of all operations and texts */
+	uint64_t max_steps; /* 0: the default */
+	void **blocks;      /* of all operations and texts */
 	size_t block_count, block_room;
 };
 
@@ -88,6 +89,11 @@ struct lin_op *lin_called(struct lin_record *r, const char *row, const struct li
 	return to->ops[to->count++] = copy;
 }
 
+void lin_record_limit(struct lin_record *r, uint64_t max_steps)
+{
+	r->max_steps = max_steps;
+}
+
 size_t lin_record_check(const struct lin_record *r, const char *const names[LIN_COLUMNS], FILE *out, struct lin_totals *totals)
 {
 	struct lin_totals sum = {.rows = r->row_count};
@@ -101,7 +107,7 @@ size_t lin_record_check(const struct lin_record *r, const char *const names[LIN_
 			ops[k] = *row->ops[k];
 			sum.doubts += ops[k].outcome == LIN_DOUBT;
 		}
-		v = lin_check(ops, row->count, 0);
+		v = lin_check(ops, row->count, r->max_steps);
 		sum.ops += row->count;
 		sum.steps += v.steps;
 		sum.bad += v.result == LIN_BAD;

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of the state of the cluster (check.h). */
+#include "t/sim/check.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROWS_MOST = 1024, FILES_MOST = 8192 };
+
+struct state {
+	struct node *client;
+	struct meta_tablet rows[ROWS_MOST]; /* the root tablet's first */
+	unsigned lists[ROWS_MOST];          /* servers that say they serve the tablet */
+	unsigned count;
+	char *files[FILES_MOST]; /* TABLE/NAME, that rows name */
+	unsigned file_count;
+	char wrong[300];
+};
+
+static void state_free(struct state *s)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		meta_tablet_fini(&s->rows[i]);
+	for (unsigned i = 0; i < s->file_count; i++)
+		free(s->files[i]);
+	free(s);
+}
+
+__attribute__((format(printf, 2, 3))) static int wrong(struct state *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*s->wrong)
+		return -EBADMSG;
+	va_start(ap, fmt);
+	vsnprintf(s->wrong, sizeof(s->wrong), fmt, ap);
+	va_end(ap);
+	return -EBADMSG;
+}
+
+/* ---- METADATA ---- */
+
+static int row_add(struct state *s, struct meta_tablet *m)
+{
+	if (s->count == ROWS_MOST)
+		return wrong(s, "too many rows");
+	s->rows[s->count++] = *m;
+	*m = (struct meta_tablet){0};
+	return 0;
+}
+
+static int row_scanned(void *arg, struct slice key, struct meta_tablet *m)
+{
+	(void)key;
+	return row_add(arg, m);
+}
+
+static int read_rows(struct state *s)
+{
+	struct meta_tablet root = {0};
+	struct buf b = {0};
+	int err = lock_get(s->client->locks, "root", &b, NULL);
+
+	if (!err)
+		err = meta_root_decode(buf_slice(&b), &root);
+	buf_fini(&b);
+	if (!err)
+		err = row_add(s, &root);
+	if (!err)
+		err = metadata_scan(route_service(s->client->router), slice_of("", 0), (struct slice){NULL, 0}, row_scanned, s);
+	if (err)
+		wrong(s, "METADATA cannot be read: %s", strerror(-err));
+	return err;
+}
+
+/* Each table's tablets have no gap, and the last one has no end.  The root tablet is the first one of table 1. */
+static int check_rows(struct state *s)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		const struct meta_tablet *m = &s->rows[i], *before = i ? &s->rows[i - 1] : NULL;
+		bool first = !before || before->table != m->table;
+		struct slice begin = first ? slice_of("", 0) : buf_slice(&before->end);
+
+		if (before && first && !before->last)
+			return wrong(s, "table %u has no last tablet", before->table);
+		if (!first && before->last)
+			return wrong(s, "table %u has a tablet behind its last one", m->table);
+		if (slice_cmp(buf_slice(&m->begin), begin) > 0)
+			return wrong(s, "table %u: no tablet has the rows from %s on", m->table, Q(begin));
+		if (!m->last && slice_cmp(buf_slice(&m->end), begin) <= 0)
+			return wrong(s, "table %u: a tablet ends at %s, where it begins", m->table, Q(begin));
+	}
+	return s->count && s->rows[s->count - 1].last ? 0 : wrong(s, "the last table has no last tablet");
+}
+
+/* ---- servers ---- */
+
+static struct node *server_by_incarnation(uint64_t incarnation)
+{
+	for (unsigned i = 0; i < cluster.count; i++)
+		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->incarnation == incarnation)
+			return cluster.nodes[i];
+	return NULL;
+}
+
+static int compare_list(struct state *s, const struct node *n, const struct ts_answer *a)
+{
+	for (uint32_t k = 0; k < a->tablet_count; k++) {
+		const struct ts_assigned *t = &a->tablets[k];
+		unsigned i = 0;
+
+		while (i < s->count &&
+			(s->rows[i].table != t->table || s->rows[i].last != !t->end.p ||
+				(t->end.p && !slice_eq(buf_slice(&s->rows[i].end), t->end))))
+			i++;
+		if (i == s->count)
+			return wrong(s, "%s serves a tablet of table %u ending at %s that METADATA does not have", n->proc->name,
+				t->table, Q(t->end));
+		if (s->rows[i].server != n->incarnation && !cluster.sole)
+			return wrong(s, "%s (%llu) serves the tablet of table %u ending at %s, whose owner is %llu", n->proc->name,
+				(unsigned long long)n->incarnation, t->table, Q(t->end), (unsigned long long)s->rows[i].server);
+		s->lists[i]++;
+	}
+	return 0;
+}
+
+static int check_servers(struct state *s)
+{
+	static const struct ts_request q = {.method = TS_LIST};
+
+	for (unsigned i = 0; i < cluster.count; i++) {
+		struct node *n = cluster.nodes[i];
+		struct ts_answer a = {0};
+		int err;
+
+		if (n->role != SERVER || !n->serving)
+			continue;
+		err = ts_call(net_tablets(s->client->proc, &n->ep), &q, &a);
+		err = err ? wrong(s, "LIST of %s: %s", n->proc->name, strerror(-err)) : compare_list(s, n, &a);
+		ts_answer_fini(&a);
+		if (err)
+			return err;
+	}
+	for (unsigned i = 0; i < s->count; i++) {
+		const struct meta_tablet *m = &s->rows[i];
+		const struct node *n = server_by_incarnation(m->server);
+
+		if ((!n || !n->serving) && !cluster.sole)
+			return wrong(s, "table %u, tablet ending at %s: its owner %llu is dead", m->table, Q(buf_slice(&m->end)),
+				(unsigned long long)m->server);
+		if (s->lists[i] != 1)
+			return wrong(s, "table %u, tablet ending at %s: %u servers serve it", m->table, Q(buf_slice(&m->end)),
+				s->lists[i]);
+	}
+	return 0;
+}
+
+/* ---- files ---- */
+
+static int file_add(struct state *s, const struct tablet_file *f)
+{
+	char *path = tablet_file_path(cluster.dir, f->table, f->incarnation, f->number);
+	uint64_t bytes = 0;
+	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
+
+	if (err)
+		err = wrong(s, "%s, which METADATA names: %s", path, strerror(-err));
+	else if (bytes != f->bytes)
+		err = wrong(s, "%s has %llu bytes, and METADATA says %llu", path, (unsigned long long)bytes,
+			(unsigned long long)f->bytes);
+	if (s->file_count == FILES_MOST)
+		err = wrong(s, "too many files");
+	if (err)
+		free(path);
+	else
+		s->files[s->file_count++] = path;
+	return err;
+}
+
+static int check_files(struct state *s)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		const struct meta_tablet *m = &s->rows[i];
+
+		for (unsigned k = 0; k < m->file_count; k++) {
+			int err = file_add(s, &m->files[k]);
+
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static int check_once(struct state *s)
+{
+	int err = read_rows(s);
+
+	if (!err)
+		err = check_rows(s);
+	if (!err)
+		err = check_servers(s);
+	if (!err)
+		err = check_files(s);
+	return err;
+}
+
+void check_state(struct node *client, uint64_t until)
+{
+	for (;;) {
+		struct state *s = calloc(1, sizeof(*s));
+		int err;
+
+		if (!s)
+			sim_fail("out of memory");
+		s->client = client;
+		err = check_once(s);
+		sim_trace("the state: %s", err ? s->wrong : "sound");
+		if (err && sim_now() > until)
+			sim_fail("%s", s->wrong);
+		state_free(s);
+		if (!err)
+			return;
+		sim_sleep(1000000);
+	}
+}

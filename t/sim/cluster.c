@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The programs of a simulated cluster (cluster.h). */
+#include "t/sim/cluster.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/lock/session.h"
+#include "engine/lock/term.h"
+#include "engine/open.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SESSION_US 4000000u
+
+struct cluster cluster;
+
+static void check(int err, const char *what)
+{
+	if (err)
+		sim_fail("%s: %s", what, strerror(-err));
+}
+
+void cluster_new(const char *dir)
+{
+	static const char *const dirs[] = {"", "log", "sst"};
+	struct buf line = {0};
+	char *format;
+
+	snprintf(cluster.dir, sizeof(cluster.dir), "%s", dir);
+	for (unsigned i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		char *path = path_join(dir, dirs[i]);
+
+		check(file_mkdir(path), path);
+		free(path);
+	}
+	format = path_join(dir, "FORMAT");
+	check(store_format_encode(STORE_FORMAT_VERSION, &line), "FORMAT");
+	check(file_replace(format, buf_slice(&line)), format);
+	free(format);
+	buf_fini(&line);
+	cluster.locks = lock_sim_new(proc_world());
+}
+
+bool node_alive(const struct node *n)
+{
+	return !n->proc->dead;
+}
+
+struct node *node_find(enum role role, unsigned number)
+{
+	for (unsigned i = cluster.count; i-- > 0;) {
+		struct node *n = cluster.nodes[i];
+
+		if (n->role == role && n->number == number && node_alive(n))
+			return n;
+	}
+	return NULL;
+}
+
+static void node_ended(struct proc *p)
+{
+	((struct node *)p->data)->serving = false;
+	net_died(p);
+}
+
+static struct node *node_new(enum role role, unsigned number)
+{
+	static const char *const names[] = {"server", "master", "client"};
+	struct node *n = calloc(1, sizeof(*n));
+	char name[32];
+
+	if (!n || cluster.count == NODES_MOST)
+		sim_fail("too many nodes");
+	snprintf(name, sizeof(name), "%s%u.%u", names[role], number, cluster.count);
+	n->role = role;
+	n->number = number;
+	n->proc = proc_new(name, n);
+	n->proc->ended = node_ended;
+	n->ep.proc = n->proc;
+	cluster.nodes[cluster.count++] = n;
+	return n;
+}
+
+/* ---- how the nodes find each other ---- */
+
+static struct tablet_service *cluster_connect(void *arg, uint64_t incarnation)
+{
+	struct node *from = arg;
+
+	for (unsigned i = cluster.count; i-- > 0;) {
+		struct node *n = cluster.nodes[i];
+
+		if (n == from && n->server)
+			return server_service(n->server);
+		if (n->role == SERVER && (cluster.sole ? node_alive(n) && n->server : n->incarnation == incarnation))
+			return net_tablets(from->proc, &n->ep);
+	}
+	return NULL;
+}
+
+static int cluster_each(void *arg, tablet_server_fn *fn, void *fn_arg)
+{
+	struct node *from = arg;
+
+	for (unsigned i = 0; i < cluster.count; i++) {
+		struct node *n = cluster.nodes[i];
+		int err = 0;
+
+		if (n->role == SERVER && n->serving)
+			err = fn(fn_arg, n->incarnation, n == from ? server_service(n->server) : net_tablets(from->proc, &n->ep));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* The service of the master that leads now. */
+static int call_any_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+{
+	for (unsigned i = cluster.count; i-- > 0;) {
+		struct node *n = cluster.nodes[i];
+
+		if (n->ep.master && n->serving)
+			return ms_call(net_master(proc_self(), &n->ep), q, a);
+	}
+	sim_sleep(100000);
+	a->err = -EHOSTDOWN;
+	return a->err;
+}
+
+static struct master_service *any_master(void)
+{
+	static const struct master_service_ops ops = {.call = call_any_master};
+	static struct master_service any = {&ops};
+
+	return &any;
+}
+
+static void make_router(struct node *n)
+{
+	struct route_options o = {
+		.locks = n->locks,
+		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = n},
+		.patience_us = 30000000,
+	};
+
+	check(route_new(&o, &n->router), "route_new");
+}
+
+/* A node that cannot continue ends, as its program would. */
+static void give_up(const char *what, int err, const char *why)
+{
+	sim_trace("gives up: %s: %s %s", what, strerror(-err), why ? why : "");
+	proc_kill(proc_self());
+}
+
+/* ---- masters ---- */
+
+/* Makes the master and has all tablets assigned.  The caller's process is the only master. */
+static void lead(struct node *n)
+{
+	struct master_options o = {
+		.data_dir = cluster.dir,
+		.locks = n->locks,
+		.tablets = route_service(n->router),
+		.servers = {cluster_connect, cluster_each, n},
+		.clock = n->clock,
+		.term = cluster.sole ? NULL : &n->term,
+		.sole = cluster.sole,
+	};
+	char *why = NULL;
+	int err = master_new(&o, &n->master);
+
+	if (err)
+		give_up("master_new", err, NULL);
+	while ((err = master_start(n->master, &why))) {
+		sim_trace("master_start: %s: %s", strerror(-err), why ? why : "");
+		if (err == -EBADMSG)
+			sim_fail("the master finds damage: %s", why ? why : "");
+		if (cluster.sole)
+			give_up("master_start", err, why);
+		free(why);
+		why = NULL;
+		sim_sleep(500000);
+	}
+	n->ep.master = master_service(n->master);
+	sim_trace("leads");
+}
+
+/* ---- tablet servers ---- */
+
+static int take_incarnation(struct lock_service *locks, uint64_t *out)
+{
+	struct buf b = {0};
+	uint64_t version = LOCK_ABSENT, n = 0;
+	uint8_t bytes[8];
+	int err = lock_get(locks, "incarnation", &b, &version);
+
+	if (err == -ENOENT)
+		err = 0;
+	else if (!err)
+		n = load_be64(b.p);
+	buf_fini(&b);
+	put_be64(bytes, n + 1);
+	if (!err)
+		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
+	*out = n + 1;
+	return err;
+}
+
+/* The program exits. */
+static void lease_lost(void *arg)
+{
+	proc_kill(((struct node *)arg)->proc);
+}
+
+static void server_lost(void *arg, const char *why)
+{
+	sim_trace("exits: %s", why);
+	proc_kill(((struct node *)arg)->proc);
+}
+
+static bool lease_held(void *arg)
+{
+	return lock_session_held(((struct node *)arg)->session);
+}
+
+static int64_t boottime(void *arg)
+{
+	return clock_boottime(NULL);
+}
+
+static int64_t clock_offset(void *arg)
+{
+	return lock_session_clock_offset(((struct node *)arg)->session);
+}
+
+/* The ephemeral file servers/N, and heartbeats. */
+static int hold_session(struct node *n)
+{
+	char name[40];
+	struct lock_session_options o = {
+		.locks = n->locks,
+		.name = name,
+		.contents = slice_str(n->proc->name),
+		.timeout_us = SESSION_US,
+		.lost = lease_lost,
+		.boottime = boottime,
+		.arg = n,
+		.clock = n->clock,
+	};
+	int err;
+
+	snprintf(name, sizeof(name), "servers/%llu", (unsigned long long)n->incarnation);
+	err = lock_session_new(&o, &n->session);
+	return err ? err : lock_session_run(n->session);
+}
+
+static void server_main(void *arg)
+{
+	struct node *n = arg;
+	struct server_options o = {
+		.data_dir = cluster.dir,
+		.block_cache_bytes = 1 << 20,
+		.table_cache_bytes = 1 << 20,
+		.memtable_bytes = 64 << 10,
+		.log_segment_bytes = 64 << 10,
+		.sync_interval_us = 1000000,
+		.compaction_threads = 1,
+		.major_within_us = 600000000,
+		.sync = true,
+	};
+	char *why = NULL;
+	int err;
+
+	n->clock = o.clock = clock_new(NULL, NULL);
+	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
+	while ((err = take_incarnation(n->locks, &n->incarnation)))
+		sim_sleep(10000);
+	o.incarnation = n->incarnation;
+	sim_trace("incarnation %llu", (unsigned long long)n->incarnation);
+	if (!cluster.sole) {
+		o.held = lease_held;
+		o.lost = server_lost;
+		o.clock_offset = clock_offset;
+		o.fence_arg = n;
+		err = hold_session(n);
+	}
+	if (!err)
+		err = server_new(&o, n->locks, &n->server);
+	if (err)
+		give_up("server_new", err, NULL);
+	make_router(n);
+	server_set_metadata(n->server, route_service(n->router));
+	err = server_start(n->server, &why);
+	if (err)
+		give_up("server_start", err, why);
+	n->ep.tablets = server_service(n->server);
+	n->serving = true;
+	if (cluster.sole)
+		lead(n);
+	/* It removes files that it does not serve.  So a server of several does not call it. */
+	err = cluster.sole ? server_ready(n->server, &why) : 0;
+	if (err)
+		give_up("server_ready", err, why);
+	sim_trace("serves");
+}
+
+struct node *server_node(unsigned number)
+{
+	struct node *n = node_new(SERVER, number);
+
+	sim_spawn(n->proc, 0, server_main, n);
+	return n;
+}
+
+/* The programs of masters. */
+static void master_main(void *arg)
+{
+	struct node *n = arg;
+	int err;
+
+	n->clock = clock_new(NULL, NULL);
+	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
+	while ((err = lock_term_begin(n->locks, slice_str(n->proc->name), &n->term))) {
+		if (err == -ESHUTDOWN)
+			give_up("the master lock", err, NULL);
+		sim_sleep(200000);
+	}
+	make_router(n);
+	lead(n);
+	n->serving = true;
+	for (;;) {
+		sim_sleep(1000000);
+		err = master_tick(n->master);
+		if (err)
+			sim_trace("master_tick: %s", strerror(-err));
+	}
+}
+
+struct node *master_node(unsigned number)
+{
+	struct node *n = node_new(MASTER, number);
+
+	sim_spawn(n->proc, 0, master_main, n);
+	return n;
+}
+
+/* ---- clients ---- */
+
+static int no_close(void *arg)
+{
+	return 0;
+}
+
+static void client_main(void *arg)
+{
+	struct node *n = arg;
+	struct client_options o = {.master = any_master(), .close = no_close};
+
+	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
+	make_router(n);
+	o.locks = n->locks;
+	o.tablets = route_service(n->router);
+	o.router = n->router;
+	tfs_options_init(&o.options);
+	check(client_new(&o, &n->store), "client_new");
+	n->serving = true;
+	n->run(n);
+	n->serving = false;
+	n->done = true;
+}
+
+struct node *client_node(unsigned number, void (*run)(struct node *n), void *arg)
+{
+	struct node *n = node_new(CLIENT, number);
+
+	n->run = run;
+	n->arg = arg;
+	net_is_client(n->proc);
+	sim_spawn(n->proc, 0, client_main, n);
+	return n;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A simulated cluster: tablet servers, masters and clients, each a process of the
+ * scheduler, over a lock service and one data directory that all share.
+ *
+ * A node is one run of a program.  A program that is started again is another node
+ * with another process.
+ */
+#ifndef T_SIM_CLUSTER_H
+#define T_SIM_CLUSTER_H
+
+#include "engine/client/client.h"
+#include "engine/lock/session.h"
+#include "engine/lock/term.h"
+#include "engine/server/server.h"
+#include "master/master.h"
+#include "t/sim/lock_sim.h"
+#include "t/sim/net.h"
+
+enum { NODES_MOST = 256 };
+
+enum role { SERVER, MASTER, CLIENT };
+struct node {
+	enum role role;
+	unsigned number; /* of the machine */
+	struct proc *proc;
+	struct endpoint ep;
+	struct lock_service *locks;
+	struct router *router;
+	struct lock_session *session; /* SERVER */
+	struct clock *clock;          /* SERVER */
+	struct lock_term term;        /* MASTER */
+	uint64_t incarnation;         /* SERVER */
+	struct server *server;        /* SERVER */
+	struct master *master;        /* MASTER */
+	struct tfs_store *store;      /* CLIENT */
+	bool done;                    /* CLIENT: run has returned */
+	bool serving;                 /* it is ready, and not dead */
+	void (*run)(struct node *n);  /* CLIENT: its work */
+	void *arg;
+};
+
+struct cluster {
+	char dir[64];
+	struct lock_sim *locks;
+	struct node *nodes[NODES_MOST];
+	unsigned count;
+	bool sole; /* one server, which is also the master, as in an embedded store: no lease, no fence */
+};
+extern struct cluster cluster;
+
+/* Makes an empty data directory. */
+void cluster_new(const char *dir);
+struct node *server_node(unsigned number);
+struct node *master_node(unsigned number);
+/* run is called with the node when its store is open. */
+struct node *client_node(unsigned number, void (*run)(struct node *n), void *arg);
+/* The live node of this role and number; NULL: none. */
+struct node *node_find(enum role role, unsigned number);
+bool node_alive(const struct node *n);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The faults of a simulation (faults.h). */
+#include "t/sim/faults.h"
+#include "t/lib/file_faults.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KILL, STEP, MASTER_KILL, PAUSE, CUT_PAIR, CUT_ALL, CUT_LOCKS, NET, SLOW_DISK, FULL_DISK, FAIL_DISK, STARTS };
+const char *const fault_names[16] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
+	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "starts"};
+unsigned fault_counts[16];
+
+/* The disk's faults: of a node's files, until a time. */
+static struct {
+	struct proc *proc; /* NULL: of all */
+	uint64_t until_us;
+	int err; /* 0: it is slow */
+} disk;
+
+static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	const struct proc *p = proc_self();
+
+	if (p == proc_world())
+		return 0;
+	proc_step();
+	if (sim_now() < disk.until_us && (!disk.proc || disk.proc == p)) {
+		bool writes = op == FILE_OP_WRITE || op == FILE_OP_CREATE || op == FILE_OP_ALLOCATE || op == FILE_OP_SYNC;
+
+		if (disk.err == 0)
+			sim_sleep(sim_random(2000000));
+		else if (writes && (disk.err != -ENOSPC || op != FILE_OP_SYNC) && sim_chance(3))
+			return disk.err;
+	}
+	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR)
+		sim_sleep(100 + sim_random(500));
+	else if (op != FILE_OP_READ || sim_chance(4))
+		sim_sleep(1 + sim_random(20));
+	return 0;
+}
+
+/* The disk has the same free space in each run. */
+static int room(void *arg, const char *path, uint64_t *bytes)
+{
+	bool full = disk.err == -ENOSPC && sim_now() < disk.until_us;
+
+	(void)arg, (void)path;
+	*bytes = full ? 0 : UINT64_C(1) << 30;
+	return 0;
+}
+
+void faults_start(const struct plan *p)
+{
+	(void)p;
+	file_set_hook(hook, NULL);
+	file_set_room(room, NULL);
+}
+
+void plan_draw(struct plan *p)
+{
+	*p = (struct plan){
+		.sole = !getenv("SIM_CLUSTER"),
+		.servers = 1,
+		.masters = 0,
+		.clients = 2 + (unsigned)sim_random(3),
+		.rows = 2 + (unsigned)sim_random(8),
+		.run_us = 20000000 + sim_random(40000000),
+		.pause_us = 300000u << sim_random(5),
+		.preempt = sim_chance(3) ? 0 : 20u << sim_random(6),
+		.kill = !sim_chance(3),
+		.step = !sim_chance(3),
+		.net = !sim_chance(3),
+		.locks = !sim_chance(2),
+		.clocks = !sim_chance(2),
+		.moves = !sim_chance(3),
+		.disk = sim_chance(3),
+	};
+	if (!p->sole) {
+		p->servers = 1 + (unsigned)sim_random(4);
+		p->masters = 1 + (unsigned)sim_random(2);
+	}
+}
+
+void plan_print(const struct plan *p, char out[256])
+{
+	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s", p->servers,
+		p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->kill ? " kill" : "", p->step ? " step" : "",
+		p->pause ? " pause" : "", p->cut ? " cut" : "", p->net ? " net" : "", p->repeat ? " repeat" : "",
+		p->locks ? " locks" : "", p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->moves ? " moves" : "");
+}
+
+/* Starts each server and master that is dead. */
+static void start_dead(const struct plan *p, unsigned chance)
+{
+	for (unsigned i = 1; i <= p->servers; i++)
+		if (!node_find(SERVER, i) && (chance < 2 || sim_chance(chance))) {
+			struct node *n = server_node(i);
+
+			if (p->clocks) {
+				n->proc->clock_offset_us = (int64_t)sim_random(2000000) - 1000000;
+				n->proc->clock_ppm = (int64_t)sim_random(400) - 200;
+			}
+			fault_counts[STARTS]++;
+		}
+	for (unsigned i = 1; i <= p->masters; i++)
+		if (!node_find(MASTER, i) && (chance < 2 || sim_chance(chance))) {
+			master_node(i);
+			fault_counts[STARTS]++;
+		}
+}
+
+static struct node *any_node(const struct plan *p)
+{
+	unsigned i = (unsigned)sim_random(p->servers + (p->masters + 1) / 2);
+
+	return i < p->servers ? node_find(SERVER, i + 1) : node_find(MASTER, 1 + (unsigned)sim_random(p->masters));
+}
+
+static void one_fault(const struct plan *p)
+{
+	struct node *n = any_node(p), *other = any_node(p);
+
+	switch (sim_random(10)) {
+	case 0:
+		if (p->kill && n) {
+			fault_counts[n->role == MASTER ? MASTER_KILL : KILL]++;
+			proc_kill(n->proc);
+		}
+		break;
+	case 1:
+	case 2:
+		if (p->step && n) {
+			fault_counts[STEP]++;
+			n->proc->steps_left = 1 + sim_random(1u << (3 + sim_random(8)));
+		}
+		break;
+	case 3:
+		if (p->pause && n) {
+			fault_counts[PAUSE]++;
+			proc_pause(n->proc, sim_random(20000000));
+		}
+		break;
+	case 4:
+		if (p->cut && n && other && n != other) {
+			fault_counts[CUT_PAIR]++;
+			net_cut(n->proc, other->proc, sim_random(10000000));
+		}
+		break;
+	case 5:
+		if (p->cut && n) {
+			fault_counts[CUT_ALL]++;
+			net_cut(n->proc, NULL, sim_random(10000000));
+			if (n->locks && sim_chance(2))
+				lock_sim_cut(n->locks, sim_random(10000000));
+		}
+		break;
+	case 6:
+		if (p->cut && n && n->locks) {
+			fault_counts[CUT_LOCKS]++;
+			lock_sim_cut(n->locks, sim_random(10000000));
+		}
+		break;
+	case 7:
+	case 8:
+		if (p->net) {
+			const struct net_faults f = {
+				.lose = 5u << sim_random(6),
+				.late = 5u << sim_random(6),
+				.repeat = p->repeat ? 5u << sim_random(6) : 0,
+				.delay_us = 300u << sim_random(8),
+				.late_us = 1000u << sim_random(14),
+				.timeout_us = 3000000,
+			};
+
+			fault_counts[NET]++;
+			net_set_faults(&f);
+		}
+		break;
+	default:
+		if (p->disk && n) {
+			static const int errors[] = {0, 0, -ENOSPC, -EIO};
+
+			disk.err = errors[sim_random(4)];
+			disk.proc = sim_chance(3) ? NULL : n->proc;
+			disk.until_us = sim_now() + sim_random(8000000);
+			fault_counts[!disk.err ? SLOW_DISK : disk.err == -EIO ? FAIL_DISK : FULL_DISK]++;
+		}
+		break;
+	}
+	if (p->locks)
+		lock_sim_set_faults(
+			cluster.locks, &(struct lock_sim_faults){.delay_us = 1000u << sim_random(6), .lose = 20u << sim_random(8)});
+}
+
+/* Starts the nodes that have given up. */
+static void keep_alive(void *arg)
+{
+	const struct plan *p = arg;
+
+	for (;;) {
+		start_dead(p, 1);
+		sim_sleep(1000000);
+	}
+}
+
+void faults_run(const struct plan *p)
+{
+	static const struct net_faults none = {.delay_us = 300, .timeout_us = 3000000};
+	uint64_t end = sim_now() + p->run_us;
+
+	while (sim_now() < end) {
+		sim_sleep(1 + sim_random(p->pause_us));
+		one_fault(p);
+		start_dead(p, 3);
+	}
+	net_set_faults(&none);
+	lock_sim_set_faults(cluster.locks, &(struct lock_sim_faults){.delay_us = 1000});
+	disk.until_us = 0;
+	for (unsigned i = 0; i < cluster.count; i++)
+		cluster.nodes[i]->proc->steps_left = 0;
+	sim_trace("the faults have ended");
+	sim_spawn(proc_world(), 0, keep_alive, (void *)(uintptr_t)p);
+}

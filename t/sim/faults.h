@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The faults of a simulation: a thread of the process "world" that kills, pauses
+ * and cuts off nodes, and starts the dead ones again; and the files' hook.
+ */
+#ifndef T_SIM_FAULTS_H
+#define T_SIM_FAULTS_H
+
+#include "t/sim/cluster.h"
+
+/* Drawn from the seed.  A kind that is false does not occur. */
+struct plan {
+	bool sole; /* cluster.sole */
+	unsigned servers, masters, clients, rows;
+	uint64_t run_us;   /* how long faults occur */
+	uint64_t pause_us; /* between two faults, at most */
+	unsigned preempt;
+	bool kill, step, pause, cut, net, repeat, locks, clocks, disk, moves;
+};
+void plan_draw(struct plan *p);
+void plan_print(const struct plan *p, char out[256]);
+
+void faults_start(const struct plan *p); /* the files' hook, before the first node */
+/* Faults occur until plan.run_us has passed.  Then all nodes run, and no more fault occurs. */
+void faults_run(const struct plan *p);
+extern unsigned fault_counts[16];
+extern const char *const fault_names[16];
+
+#endif

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock service of a simulated cluster (lock_sim.h).
+ *
+ * A call makes a request, which a thread of the process "world" carries out when
+ * it arrives, also if the caller's process is paused or dead by then.  The caller
+ * waits for the answer.  Only this code changes the files, and it does not wait
+ * between two steps of a change, so it needs no lock.
+ *
+ * Not simulated: a session that sees the changes of others late.
+ */
+#include "t/sim/lock_sim.h"
+#include "engine/base/clock.h"
+#include "engine/lock/lock_format.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct file {
+	char *name;
+	struct buf contents;
+	struct lock_stat stat;
+	struct session *owner; /* of an ephemeral file; NULL: a lasting one */
+};
+
+struct watch {
+	struct watch *next;
+	lock_watch_fn *fn;
+	void *arg;
+	unsigned running;   /* firings under way */
+	const void *thread; /* that runs fn; one at a time does */
+	bool removed;
+	char name[LOCK_NAME_MAX + 2];
+};
+
+struct session {
+	struct lock_service base; /* first */
+	struct lock_sim *l;
+	struct proc *proc;
+	struct session *next;
+	uint64_t timeout_us, heard_us;
+	uint64_t last_arrival_us;
+	uint64_t cut_until_us;
+	bool expired;
+	struct watch *watches;
+};
+
+struct lock_sim {
+	struct proc *world;
+	struct lock_sim_faults faults;
+	struct file *files; /* by name */
+	unsigned count;
+	struct session *sessions;
+};
+
+/* ---- the files ---- */
+
+static unsigned file_at(const struct lock_sim *l, const char *name)
+{
+	unsigned lo = 0, hi = l->count;
+
+	while (lo < hi) {
+		unsigned mid = (lo + hi) / 2;
+
+		if (strcmp(l->files[mid].name, name) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct file *file_find(const struct lock_sim *l, const char *name)
+{
+	unsigned i = file_at(l, name);
+
+	return i < l->count && strcmp(l->files[i].name, name) == 0 ? &l->files[i] : NULL;
+}
+
+static void file_remove(struct lock_sim *l, const char *name)
+{
+	unsigned i = file_at(l, name);
+
+	free(l->files[i].name);
+	buf_fini(&l->files[i].contents);
+	memmove(l->files + i, l->files + i + 1, (l->count - i - 1) * sizeof(*l->files));
+	l->count--;
+}
+
+static void file_put(struct lock_sim *l, const char *name, struct slice contents, struct session *owner)
+{
+	unsigned i = file_at(l, name);
+
+	if (i == l->count || strcmp(l->files[i].name, name) != 0) {
+		l->files = realloc(l->files, (l->count + 1) * sizeof(*l->files));
+		if (!l->files)
+			sim_fail("out of memory");
+		memmove(l->files + i + 1, l->files + i, (l->count - i) * sizeof(*l->files));
+		l->count++;
+		l->files[i] = (struct file){.name = strdup(name), .owner = owner};
+	}
+	if (buf_set(&l->files[i].contents, contents.p, contents.n))
+		sim_fail("out of memory");
+	l->files[i].stat.version++;
+	l->files[i].stat.mtime_us = clock_system(NULL); /* of the process "world" */
+}
+
+/* ---- watches ---- */
+
+struct firing {
+	struct session *s;
+	struct watch *w;
+	char name[LOCK_NAME_MAX + 1];
+};
+
+static void fire_main(void *arg)
+{
+	struct firing *f = arg;
+
+	while (f->w->thread && !f->w->removed)
+		(void)sim_wait(f->w, SIM_NEVER);
+	if (!f->w->removed) {
+		f->w->thread = sim_thread();
+		f->w->fn(f->w->arg, f->name);
+		f->w->thread = NULL;
+	}
+	f->w->running--;
+	sim_wake(f->w, UINT_MAX);
+	free(f);
+}
+
+static bool watches(const struct watch *w, const char *name)
+{
+	size_t n = strlen(w->name);
+
+	if (n && w->name[n - 1] == '/')
+		return strncmp(w->name, name, n) == 0;
+	return strcmp(w->name, name) == 0;
+}
+
+static void fire(struct lock_sim *l, const char *name)
+{
+	for (struct session *s = l->sessions; s; s = s->next)
+		for (struct watch *w = s->watches; w; w = w->next) {
+			struct firing *f;
+			uint64_t delay = 200 + sim_random(l->faults.delay_us + 1);
+
+			if (s->expired || s->proc->dead || w->removed || !watches(w, name))
+				continue;
+			f = calloc(1, sizeof(*f));
+			if (!f)
+				sim_fail("out of memory");
+			f->s = s;
+			f->w = w;
+			snprintf(f->name, sizeof(f->name), "%s", name);
+			w->running++;
+			/* A session that is cut hears of changes when it is connected again. */
+			if (s->cut_until_us > sim_now())
+				delay += s->cut_until_us - sim_now();
+			sim_spawn(s->proc, delay, fire_main, f);
+		}
+}
+
+/* ---- sessions ---- */
+
+static void session_expire(struct session *s)
+{
+	struct lock_sim *l = s->l;
+
+	sim_trace("the session of %s expires", s->proc->name);
+	s->expired = true;
+	for (unsigned i = l->count; i-- > 0;)
+		if (l->files[i].owner == s) {
+			char name[LOCK_NAME_MAX + 1];
+
+			snprintf(name, sizeof(name), "%s", l->files[i].name);
+			file_remove(l, name);
+			fire(l, name);
+		}
+}
+
+static void expire_main(void *arg)
+{
+	struct lock_sim *l = arg;
+
+	for (;;) {
+		sim_sleep(50000);
+		for (struct session *s = l->sessions; s; s = s->next) {
+			/* The client library of a live process sends pings. */
+			if (!s->proc->dead && s->proc->paused_until <= sim_now() && s->cut_until_us <= sim_now())
+				s->heard_us = sim_now();
+			if (!s->expired && sim_now() - s->heard_us > s->timeout_us)
+				session_expire(s);
+		}
+	}
+}
+
+/* ---- requests ---- */
+
+enum kind { GET, MULTI, LIST, SYNC };
+struct request {
+	struct session *s;
+	enum kind kind;
+	char *name;
+	struct lock_op *ops;
+	unsigned count;
+	struct lock_stat *stats; /* GET: one */
+	struct buf answer;
+	int err;
+	bool done;
+};
+
+static void request_free(struct request *r)
+{
+	for (unsigned i = 0; i < r->count; i++) {
+		free((void *)(uintptr_t)r->ops[i].name);
+		free((void *)(uintptr_t)r->ops[i].contents.p);
+	}
+	free(r->ops);
+	free(r->stats);
+	free(r->name);
+	buf_fini(&r->answer);
+	free(r);
+}
+
+/* Returns true if the names are equal, or one is the directory of the other. */
+static bool names_clash(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
+
+	return memcmp(a, b, k) == 0 && (n == m || (n < m ? b[k] : a[k]) == '/');
+}
+
+static int check_op(const struct lock_sim *l, const struct lock_op *op)
+{
+	const struct file *f = file_find(l, op->name);
+
+	if (op->expect == LOCK_ABSENT && f)
+		return -EEXIST;
+	if (op->expect != LOCK_ABSENT && op->expect != LOCK_ANY && !f)
+		return -ENOENT;
+	if (f && op->expect != LOCK_ANY && op->expect != LOCK_EXISTS && f->stat.version != op->expect)
+		return -ESTALE;
+	for (unsigned i = 0; i < l->count && op->what == LOCK_PUT && !f; i++)
+		if (names_clash(l->files[i].name, op->name))
+			return -EINVAL;
+	return 0;
+}
+
+static int do_multi(struct lock_sim *l, struct request *r)
+{
+	for (unsigned i = 0; i < r->count; i++) {
+		int err = check_op(l, &r->ops[i]);
+
+		if (err)
+			return err;
+	}
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct lock_op *op = &r->ops[i];
+		bool exists = file_find(l, op->name) != NULL;
+
+		if (op->what == LOCK_PUT)
+			file_put(l, op->name, op->contents, op->ephemeral ? r->s : NULL);
+		else if (op->what == LOCK_REMOVE && exists)
+			file_remove(l, op->name);
+		if (op->what != LOCK_REMOVE)
+			r->stats[i] = file_find(l, op->name)->stat;
+		if (op->what == LOCK_PUT || (op->what == LOCK_REMOVE && exists))
+			fire(l, op->name);
+	}
+	return 0;
+}
+
+static int do_get(struct lock_sim *l, struct request *r)
+{
+	const struct file *f = file_find(l, r->name);
+
+	if (!f)
+		return -ENOENT;
+	*r->stats = f->stat;
+	return buf_append(&r->answer, f->contents.p, f->contents.n);
+}
+
+/* The names in a directory; of the top, without directories. */
+static int do_list(struct lock_sim *l, struct request *r)
+{
+	size_t n = strlen(r->name);
+	int err = 0;
+
+	for (unsigned i = 0; i < l->count && !err; i++) {
+		const char *name = l->files[i].name, *slash = strchr(name, '/'), *last = "";
+
+		if (n ? strncmp(name, r->name, n) == 0 && name[n] == '/' : true)
+			last = n ? name + n + 1 : name;
+		if (!*last)
+			continue;
+		if (n || !slash) {
+			err = buf_append(&r->answer, last, strlen(last) + 1);
+			continue;
+		}
+		/* Of the top: each directory once.  Its files follow each other. */
+		if (i && strncmp(l->files[i - 1].name, name, (size_t)(slash - name) + 1) == 0)
+			continue;
+		err = buf_append(&r->answer, name, (size_t)(slash - name));
+		if (!err)
+			err = buf_u8(&r->answer, 0);
+	}
+	return err;
+}
+
+static int carry_out(struct lock_sim *l, struct request *r)
+{
+	if (r->s->expired)
+		return -ESHUTDOWN;
+	switch (r->kind) {
+	case GET:
+		return do_get(l, r);
+	case MULTI:
+		return do_multi(l, r);
+	case LIST:
+		return do_list(l, r);
+	case SYNC:
+		return 0;
+	}
+	return -ENOSYS;
+}
+
+static void arrive_main(void *arg)
+{
+	struct request *r = arg;
+	struct session *s = r->s;
+	bool cut = s->cut_until_us > sim_now();
+
+	r->err = cut ? -ENOTCONN : carry_out(s->l, r);
+	if (!cut && !s->expired)
+		s->heard_us = sim_now();
+	r->done = true;
+	sim_wake(r, 1);
+}
+
+/* Sends the request and waits.  Frees it after an error. */
+static int send(struct request *r)
+{
+	struct session *s = r->s;
+	const struct lock_sim_faults *f = &s->l->faults;
+	uint64_t at = sim_now() + 150 + sim_random(f->delay_us + 1);
+	int err;
+
+	proc_step();
+	if (s->expired) {
+		request_free(r);
+		return -ESHUTDOWN;
+	}
+	if (at <= s->last_arrival_us)
+		at = s->last_arrival_us + 1;
+	s->last_arrival_us = at;
+	if (s->cut_until_us > sim_now() || sim_chance(f->lose)) {
+		/* Lost on the way. */
+		request_free(r);
+		sim_sleep(f->delay_us + 1000);
+		return -ENOTCONN;
+	}
+	sim_spawn(s->l->world, at - sim_now(), arrive_main, r);
+	while (!r->done)
+		(void)sim_wait(r, SIM_NEVER);
+	err = r->err;
+	sim_sleep(150 + sim_random(f->delay_us + 1));
+	if (s->cut_until_us > sim_now() || sim_chance(f->lose))
+		err = -ENOTCONN; /* the answer is lost */
+	if (err)
+		request_free(r);
+	proc_step();
+	return err;
+}
+
+static struct request *request_new(struct lock_service *service, enum kind kind, const char *name)
+{
+	struct request *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		sim_fail("out of memory");
+	r->s = (struct session *)service;
+	r->kind = kind;
+	r->name = name ? strdup(name) : NULL;
+	r->stats = calloc(LOCK_OPS_MAX, sizeof(*r->stats));
+	return r;
+}
+
+/* ---- the interface ---- */
+
+static bool name_ok(const char *name)
+{
+	return lock_name_valid(name);
+}
+
+static int sim_get(struct lock_service *service, const char *name, struct buf *contents, struct lock_stat *stat)
+{
+	struct request *r;
+	int err;
+
+	if (!name_ok(name))
+		return -EINVAL;
+	r = request_new(service, GET, name);
+	err = send(r);
+	if (err)
+		return err;
+	if (stat)
+		*stat = *r->stats;
+	if (contents)
+		err = buf_set(contents, r->answer.p, r->answer.n);
+	request_free(r);
+	return err;
+}
+
+static int check_ops(const struct lock_op *ops, unsigned count)
+{
+	size_t bytes = 0;
+
+	if (count == 0 || count > LOCK_OPS_MAX)
+		return -EINVAL;
+	for (unsigned i = 0; i < count; i++) {
+		const struct lock_op *op = &ops[i];
+
+		if (!name_ok(op->name) || (op->ephemeral && (op->what != LOCK_PUT || op->expect != LOCK_ABSENT)) ||
+			(op->what == LOCK_CHECK && (op->expect == LOCK_ABSENT || op->expect == LOCK_ANY)))
+			return -EINVAL;
+		bytes += op->what == LOCK_PUT ? op->contents.n : 0;
+		if (op->what == LOCK_PUT && (op->contents.n > LOCK_FILE_MAX || bytes > LOCK_MULTI_MAX))
+			return -EFBIG;
+		for (unsigned k = 0; k < i; k++)
+			if (names_clash(op->name, ops[k].name))
+				return -EINVAL;
+	}
+	return 0;
+}
+
+static int sim_multi(struct lock_service *service, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
+{
+	struct request *r;
+	int err = check_ops(ops, count);
+
+	if (err)
+		return err;
+	r = request_new(service, MULTI, NULL);
+	r->count = count;
+	r->ops = calloc(count, sizeof(*r->ops));
+	for (unsigned i = 0; i < count && r->ops; i++) {
+		size_t n = ops[i].what == LOCK_PUT ? ops[i].contents.n : 0;
+		uint8_t *p = malloc(n + 1);
+
+		if (!p)
+			sim_fail("out of memory");
+		r->ops[i] = ops[i];
+		r->ops[i].name = strdup(ops[i].name);
+		if (n)
+			memcpy(p, ops[i].contents.p, n);
+		r->ops[i].contents = slice_of(p, n);
+	}
+	err = send(r);
+	if (err)
+		return err;
+	if (stats)
+		memcpy(stats, r->stats, count * sizeof(*stats));
+	request_free(r);
+	return 0;
+}
+
+static int sim_list(struct lock_service *service, const char *dir, int (*fn)(void *arg, const char *name), void *arg)
+{
+	struct request *r;
+	const char *p;
+	int err;
+
+	if (*dir && (!name_ok(dir) || strchr(dir, '/')))
+		return -EINVAL;
+	r = request_new(service, LIST, dir);
+	err = send(r);
+	if (err)
+		return err;
+	p = (const char *)r->answer.p;
+	for (size_t at = 0; at < r->answer.n && !err; at += strlen(p + at) + 1)
+		err = fn(arg, p + at);
+	request_free(r);
+	return err;
+}
+
+static int sim_sync(struct lock_service *service)
+{
+	struct request *r = request_new(service, SYNC, NULL);
+	int err = send(r);
+
+	if (!err)
+		request_free(r);
+	return err;
+}
+
+static int sim_watch(struct lock_service *service, const char *name, lock_watch_fn *fn, void *arg)
+{
+	struct session *s = (struct session *)service;
+	struct watch *w;
+	char plain[LOCK_NAME_MAX + 2];
+	size_t n = strlen(name);
+
+	if (n == 0 || n >= sizeof(plain))
+		return -EINVAL;
+	memcpy(plain, name, n + 1);
+	if (plain[n - 1] == '/')
+		plain[n - 1] = '\0';
+	if (!name_ok(plain))
+		return -EINVAL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	snprintf(w->name, sizeof(w->name), "%s", name);
+	w->fn = fn;
+	w->arg = arg;
+	w->next = s->watches;
+	s->watches = w;
+	return 0;
+}
+
+static void sim_unwatch(struct lock_service *service, lock_watch_fn *fn, void *arg)
+{
+	struct session *s = (struct session *)service;
+
+	for (struct watch *w = s->watches; w; w = w->next) {
+		if (w->fn != fn || w->arg != arg)
+			continue;
+		w->removed = true;
+		/* A callback that called unwatch does not wait for itself. */
+		while (w->running > (w->thread == sim_thread()))
+			(void)sim_wait(w, SIM_NEVER);
+	}
+}
+
+static void sim_free(struct lock_service *service)
+{
+	struct session *s = (struct session *)service;
+
+	if (!s->expired)
+		session_expire(s);
+}
+
+static const struct lock_service_ops sim_ops = {
+	.get = sim_get,
+	.multi = sim_multi,
+	.list = sim_list,
+	.sync = sim_sync,
+	.watch = sim_watch,
+	.unwatch = sim_unwatch,
+	.free = sim_free,
+};
+
+struct lock_sim *lock_sim_new(struct proc *world)
+{
+	struct lock_sim *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		sim_fail("out of memory");
+	l->world = world;
+	l->faults.delay_us = 1000;
+	sim_spawn(world, 0, expire_main, l);
+	return l;
+}
+
+void lock_sim_set_faults(struct lock_sim *l, const struct lock_sim_faults *f)
+{
+	l->faults = *f;
+}
+
+struct lock_service *lock_sim_connect(struct lock_sim *l, struct proc *p, uint64_t timeout_us)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		sim_fail("out of memory");
+	s->base.ops = &sim_ops;
+	s->l = l;
+	s->proc = p;
+	s->timeout_us = timeout_us;
+	s->heard_us = sim_now();
+	s->next = l->sessions;
+	l->sessions = s;
+	return &s->base;
+}
+
+void lock_sim_cut(struct lock_service *session, uint64_t us)
+{
+	((struct session *)session)->cut_until_us = sim_now() + us;
+}
+
+bool lock_sim_expired(struct lock_service *session)
+{
+	return ((struct session *)session)->expired;
+}

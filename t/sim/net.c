@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels (net.h).  A message carries a request and its answer.  It belongs to
+ * the caller and to each copy under way, which are counted.  Only one thread runs
+ * at a time, and none waits between two steps here, so there is no lock.
+ */
+#include "t/sim/net.h"
+#include "engine/meta/meta.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* The request was not sent.  The router looks for the tablet again after -EREMCHG only. */
+#define REFUSED (-EREMCHG)
+
+struct channel {
+	struct tablet_service tablets; /* first */
+	struct master_service master;
+	struct proc *from;
+	struct endpoint *to;
+	struct channel *next;
+};
+
+struct message {
+	struct channel *c;
+	bool to_master;
+	unsigned refs;
+	struct buf request;
+	struct buf answer;
+	bool answered, arrived, abandoned;
+	int err;                    /* of the channel */
+	struct message *next, **at; /* in the list of messages whose caller waits */
+};
+
+struct cut {
+	struct proc *a, *b;
+	uint64_t until_us;
+};
+
+static struct net_faults faults = {.delay_us = 300, .timeout_us = 3000000};
+static struct net_counts counts;
+static struct channel *channels;
+static struct message *waiting;
+static struct cut cuts[16];
+static struct proc *clients[16];
+static unsigned client_count;
+
+void net_set_faults(const struct net_faults *f)
+{
+	faults = *f;
+}
+
+void net_get_counts(struct net_counts *c)
+{
+	*c = counts;
+}
+
+void net_is_client(struct proc *p)
+{
+	clients[client_count++ % 16] = p;
+}
+
+static bool is_client(const struct proc *p)
+{
+	for (unsigned i = 0; i < 16; i++)
+		if (clients[i] == p)
+			return true;
+	return false;
+}
+
+void net_cut(struct proc *a, struct proc *b, uint64_t us)
+{
+	static unsigned next;
+
+	sim_trace("%s is cut off from %s for %llu us", a->name, b ? b->name : "all", (unsigned long long)us);
+	cuts[next++ % 16] = (struct cut){a, b, sim_now() + us};
+}
+
+static bool is_cut(const struct proc *a, const struct proc *b)
+{
+	for (unsigned i = 0; i < 16; i++) {
+		const struct cut *c = &cuts[i];
+
+		if (c->until_us > sim_now() && ((c->a == a && (!c->b || c->b == b)) || (c->a == b && (!c->b || c->b == a))))
+			return true;
+	}
+	return false;
+}
+
+static void message_put(struct message *m)
+{
+	if (--m->refs)
+		return;
+	buf_fini(&m->request);
+	buf_fini(&m->answer);
+	free(m);
+}
+
+static void wake(struct message *m)
+{
+	m->answered = true;
+	sim_wake(m, 1);
+}
+
+/* ---- one copy under way ---- */
+
+static void answer_main(void *arg)
+{
+	struct message *m = arg;
+
+	if (is_cut(m->c->from, m->c->to->proc)) {
+		counts.cut++;
+	} else if (!m->answered && !m->abandoned) {
+		wake(m);
+	}
+	message_put(m);
+}
+
+static void serve_main(void *arg)
+{
+	struct message *m = arg;
+	struct endpoint *to = m->c->to;
+	struct buf answer = {0};
+	uint64_t delay = 50 + sim_random(faults.delay_us);
+	int err;
+
+	m->arrived = true;
+	if (m->to_master)
+		err = to->master ? ms_serve(to->master, buf_slice(&m->request), &answer) : REFUSED;
+	else
+		err = to->tablets ? ts_serve(to->tablets, buf_slice(&m->request), &answer) : REFUSED;
+	proc_step();
+	if (sim_chance(faults.lose)) {
+		counts.lost++;
+		buf_fini(&answer);
+		message_put(m);
+		return;
+	}
+	/* The first copy that was served is the one that is answered. */
+	if (!m->answer.n && !m->err) {
+		m->answer = answer;
+		m->err = err;
+	} else {
+		buf_fini(&answer);
+	}
+	if (sim_chance(faults.late)) {
+		counts.late++;
+		delay += sim_random(faults.late_us);
+	}
+	sim_spawn(proc_world(), delay, answer_main, m);
+}
+
+static void arrive_main(void *arg)
+{
+	struct message *m = arg;
+	struct endpoint *to = m->c->to;
+
+	if (is_cut(m->c->from, to->proc)) {
+		counts.cut++;
+		message_put(m);
+	} else if (to->proc->dead) {
+		counts.refused++;
+		if (!m->answered && !m->answer.n)
+			m->err = REFUSED;
+		sim_spawn(proc_self(), 50 + sim_random(faults.delay_us), answer_main, m);
+	} else {
+		sim_spawn(to->proc, 0, serve_main, m);
+	}
+}
+
+static void post(struct message *m)
+{
+	uint64_t delay = 50 + sim_random(faults.delay_us);
+
+	if (sim_chance(faults.lose)) {
+		counts.lost++;
+		return;
+	}
+	if (sim_chance(faults.late)) {
+		counts.late++;
+		delay += sim_random(faults.late_us);
+	}
+	m->refs++;
+	sim_spawn(proc_world(), delay, arrive_main, m);
+	if (sim_chance(faults.repeat)) {
+		counts.repeated++;
+		m->refs++;
+		sim_spawn(proc_world(), delay + sim_random(faults.late_us), arrive_main, m);
+	}
+}
+
+/* ---- calls ---- */
+
+static struct message *message_new(struct channel *c, bool to_master)
+{
+	struct message *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		sim_fail("out of memory");
+	m->c = c;
+	m->to_master = to_master;
+	m->refs = 1;
+	return m;
+}
+
+/* Sends the message and waits for its answer.  Returns 0 or the error of the channel. */
+static int exchange(struct message *m, uint64_t time_left_us)
+{
+	uint64_t until = sim_now() + (time_left_us && time_left_us < faults.timeout_us ? time_left_us : faults.timeout_us);
+
+	proc_step();
+	m->next = waiting;
+	m->at = &waiting;
+	if (waiting)
+		waiting->at = &m->next;
+	waiting = m;
+	post(m);
+	while (!m->answered && sim_now() < until)
+		(void)sim_wait(m, until - sim_now());
+	*m->at = m->next;
+	if (m->next)
+		m->next->at = m->at;
+	if (!m->answered) {
+		m->abandoned = true;
+		counts.timeouts++;
+		m->err = -ETIMEDOUT;
+	}
+	proc_step();
+	return m->err;
+}
+
+static void count(const struct channel *c, const struct ts_request *q)
+{
+	bool client = is_client(c->from), read = q->table == META_TABLE && (q->method == TS_SCAN_OPEN || q->method == TS_READ);
+
+	counts.requests++;
+	counts.metadata += q->table == META_TABLE;
+	counts.metadata_reads += read;
+	counts.by_clients += client;
+	counts.metadata_reads_by_clients += read && client;
+}
+
+static int call_tablets(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct channel *c = (struct channel *)s;
+	struct message *m = message_new(c, false);
+	int err = ts_request_pack(q, &m->request);
+
+	count(c, q);
+	if (!err)
+		err = exchange(m, q->time_left_us);
+	if (!err)
+		err = ts_answer_unpack(buf_slice(&m->answer), q, a);
+	message_put(m);
+	if (err)
+		a->err = err;
+	return a->err;
+}
+
+static int call_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+{
+	struct channel *c = (struct channel *)((char *)s - offsetof(struct channel, master));
+	struct message *m = message_new(c, true);
+	int err = ms_request_pack(q, &m->request);
+
+	counts.requests++;
+	if (!err)
+		err = exchange(m, 0);
+	if (!err)
+		err = ms_answer_unpack(buf_slice(&m->answer), q, a);
+	message_put(m);
+	if (err)
+		a->err = err;
+	return a->err;
+}
+
+static struct channel *channel_find(struct proc *from, struct endpoint *to)
+{
+	static const struct tablet_service_ops tablets_ops = {.call = call_tablets};
+	static const struct master_service_ops master_ops = {.call = call_master};
+	struct channel *c = channels;
+
+	while (c && (c->from != from || c->to != to))
+		c = c->next;
+	if (c)
+		return c;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		sim_fail("out of memory");
+	*c = (struct channel){.tablets = {&tablets_ops}, .master = {&master_ops}, .from = from, .to = to, .next = channels};
+	channels = c;
+	return c;
+}
+
+struct tablet_service *net_tablets(struct proc *from, struct endpoint *to)
+{
+	return &channel_find(from, to)->tablets;
+}
+
+struct master_service *net_master(struct proc *from, struct endpoint *to)
+{
+	return &channel_find(from, to)->master;
+}
+
+static void reset_main(void *arg)
+{
+	struct message *m = arg;
+
+	if (!m->answered && !m->abandoned) {
+		m->err = -ECONNRESET;
+		wake(m);
+	}
+	message_put(m);
+}
+
+void net_died(struct proc *p)
+{
+	/* The kernel of a machine that still runs resets the connections. */
+	if (sim_chance(2))
+		return;
+	for (struct message *m = waiting; m; m = m->next)
+		if (m->c->to->proc == p && !m->answered && !m->answer.n) {
+			m->refs++;
+			sim_spawn(proc_world(), 50 + sim_random(faults.delay_us), reset_main, m);
+		}
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels between simulated processes.  A channel is a service (tablet_service.h,
+ * master_service.h).  A call encodes the request, and the process at the other end
+ * serves it in a thread of its own when it arrives.
+ *
+ * A request or an answer may be lost, late, or delivered twice; later requests may
+ * overtake it.  The caller gives up after a time limit.  A request that is late
+ * may arrive after that.  Errors are those of
+ * tablet_service.h: the other process is dead (the request was not sent), it died
+ * before it answered (-ECONNRESET), or the time limit has passed (-ETIMEDOUT).
+ */
+#ifndef T_SIM_NET_H
+#define T_SIM_NET_H
+
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/tablet_service.h"
+#include "t/sim/sched.h"
+
+/* A process that serves requests. */
+struct endpoint {
+	struct proc *proc;
+	struct tablet_service *tablets; /* NULL: none yet */
+	struct master_service *master;
+};
+
+struct net_faults {
+	unsigned lose, repeat, late; /* of so many requests or answers, one is: lost, delivered twice, late; 0: none */
+	uint64_t delay_us;           /* the time of a request or an answer is at most this, unless it is late */
+	uint64_t late_us;
+	uint64_t timeout_us;
+};
+struct net_counts {
+	uint64_t requests, metadata, metadata_reads; /* of all; for METADATA; of these, reads */
+	uint64_t by_clients, metadata_reads_by_clients;
+	uint64_t lost, repeated, late, refused, timeouts, cut;
+};
+void net_set_faults(const struct net_faults *f);
+void net_get_counts(struct net_counts *c);
+
+/* The channel from one process to another.  to is borrowed for ever. */
+struct tablet_service *net_tablets(struct proc *from, struct endpoint *to);
+struct master_service *net_master(struct proc *from, struct endpoint *to);
+/* Nothing passes between a and b (NULL: all others) for so long, in both directions. */
+void net_cut(struct proc *a, struct proc *b, uint64_t us);
+/* A process has been killed: those that wait for its answers learn it, or not. */
+void net_died(struct proc *p);
+/* Requests of this process are those of a client, in the counts. */
+void net_is_client(struct proc *p);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Simulates a cluster in one process.  A seed determines everything: the plan, the
+ * faults, the clients' operations and the order in which threads run.
+ *
+ *	sim SEED [-v|-vv]        runs one seed; -v prints each event, -vv also each switch of threads
+ *	sim -n COUNT [FIRST]     runs COUNT seeds from FIRST (1) on, on all cores
+ *
+ * A simulation has three parts:
+ *	1 Servers, masters and clients start, and the clients work while faults
+ *	  occur (faults.c, work.c).
+ *	2 The faults end, and all nodes run.  The clients stop, and one client reads
+ *	  every row.
+ *	3 The history is checked (t/lin), and the state of the cluster (check.c).
+ * Each runs in a child process, because the memory of killed nodes is not freed.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "t/sim/check.h"
+#include "t/sim/faults.h"
+#include "t/sim/work.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIN_STEPS 1000000u  /* of the checker, for a row */
+#define READY_US 120000000u /* all rows can be read so long after the last fault */
+
+/* What a child leaves to its parent, in shared memory. */
+struct totals {
+	uint64_t seeds, ops, errors, requests, metadata, metadata_reads, client_requests, client_metadata_reads, switches;
+	uint64_t lost, repeated, late, timeouts, virtual_us, doubts, undecided;
+	uint64_t faults[16];
+	uint64_t hash; /* of the last seed */
+};
+static struct totals *totals;
+static uint64_t seed;
+static char out_buffer[4096];
+static unsigned verbose;
+
+static void add_totals(const struct lin_totals *lin)
+{
+	struct net_counts c;
+
+	net_get_counts(&c);
+#define ADD(member, n) __atomic_fetch_add(&totals->member, (n), __ATOMIC_RELAXED)
+	ADD(seeds, 1);
+	ADD(ops, work.ops);
+	ADD(errors, work.errors);
+	ADD(requests, c.requests);
+	ADD(metadata, c.metadata);
+	ADD(metadata_reads, c.metadata_reads);
+	ADD(client_requests, c.by_clients);
+	ADD(client_metadata_reads, c.metadata_reads_by_clients);
+	ADD(lost, c.lost);
+	ADD(repeated, c.repeated);
+	ADD(late, c.late);
+	ADD(timeouts, c.timeouts);
+	ADD(switches, sim_switches());
+	ADD(virtual_us, sim_now());
+	ADD(doubts, lin->doubts);
+	ADD(undecided, lin->undecided);
+	for (unsigned i = 0; i < 16; i++)
+		ADD(faults[i], fault_counts[i]);
+#undef ADD
+	totals->hash = sim_hash();
+}
+
+static void final_reader(struct node *n)
+{
+	unsigned failed = work_read_all(n, sim_now() + READY_US);
+
+	if (failed)
+		sim_fail("%u of %u rows cannot be read %u s after the last fault", failed, work.rows, READY_US / 1000000);
+	check_state(n, sim_now() + READY_US);
+}
+
+static void simulate(void *arg)
+{
+	struct lin_totals lin = {0};
+	static struct plan plan;
+	struct node *n;
+	char text[256];
+	size_t bad;
+
+	(void)arg;
+	plan_draw(&plan);
+	plan_print(&plan, text);
+	sim_trace("%s", text);
+	sim_preempt(plan.preempt);
+	work.record = lin_record_new();
+	lin_record_limit(work.record, LIN_STEPS);
+	work.rows = plan.rows;
+	work.moves = plan.moves;
+	work.pause_us = 20000 << sim_random(6);
+	cluster.sole = plan.sole;
+	cluster_new("store");
+	faults_start(&plan);
+	for (unsigned i = 1; i <= plan.servers; i++)
+		server_node(i);
+	for (unsigned i = 1; i <= plan.masters; i++)
+		master_node(i);
+	client_node(0, work_table, NULL);
+	for (unsigned i = 1; i <= plan.clients; i++)
+		client_node(i, work_run, NULL);
+	while (!work.table_made)
+		sim_sleep(100000);
+	faults_run(&plan);
+	work.stop = true;
+	while (work.running)
+		sim_sleep(100000);
+	n = client_node(plan.clients + 1, final_reader, NULL);
+	while (!n->done)
+		sim_sleep(10000);
+	bad = work_check(&lin);
+	add_totals(&lin);
+	if (bad)
+		sim_fail("%zu rows have no order of their operations", bad);
+}
+
+/* ---- one seed, in a child ---- */
+
+static void remove_dir(const char *path)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "rm -rf %s", path);
+	if (system(command))
+		fprintf(stderr, "%s failed\n", command);
+}
+
+static void child(uint64_t number)
+{
+	char path[64];
+
+	seed = number;
+	snprintf(path, sizeof(path), "/dev/shm/tabletfs-sim.%08d", (int)getpid());
+	/* A relative path, because messages with it are part of the hash. */
+	if (mkdir(path, 0700) || chdir(path))
+		sim_fail("%s: %s", path, strerror(errno));
+	for (unsigned i = 0; i < verbose; i++)
+		sim_trace_to_stderr();
+	if (!verbose)
+		msg_to_nowhere();
+	sim_run(seed, simulate, NULL);
+}
+
+static pid_t start(uint64_t number)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		child(number);
+	if (pid < 0) {
+		perror("fork");
+		exit(1);
+	}
+	return pid;
+}
+
+static void print_totals(unsigned failed, double seconds)
+{
+	const struct totals *t = totals;
+	double ops = t->ops ? (double)t->ops : 1;
+
+	printf("%llu seeds, %u failed, %.1f s, %.0f seeds a minute; %.1f virtual s and %.0f switches a seed\n",
+		(unsigned long long)t->seeds, failed, seconds, (double)t->seeds * 60 / seconds,
+		(double)t->virtual_us / 1e6 / (double)(t->seeds ? t->seeds : 1),
+		(double)t->switches / (double)(t->seeds ? t->seeds : 1));
+	printf("%llu operations, %.2f %% errors, %llu in doubt, %llu rows undecided\n", (unsigned long long)t->ops,
+		100 * (double)t->errors / ops, (unsigned long long)t->doubts, (unsigned long long)t->undecided);
+	printf("per operation: %.2f requests of all, %.2f of clients, %.2f for METADATA, %.3f reads of METADATA by clients\n",
+		(double)t->requests / ops, (double)t->client_requests / ops, (double)t->metadata / ops,
+		(double)t->client_metadata_reads / ops);
+	printf("messages: %llu lost, %llu repeated, %llu late; %llu time limits\n", (unsigned long long)t->lost,
+		(unsigned long long)t->repeated, (unsigned long long)t->late, (unsigned long long)t->timeouts);
+	printf("faults:");
+	for (unsigned i = 0; i < 16 && fault_names[i]; i++)
+		printf(" %llu %s%s", (unsigned long long)t->faults[i], fault_names[i], i < 15 && fault_names[i + 1] ? "," : "\n");
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	timespec_get(&ts, TIME_UTC);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static int run_many(uint64_t first, uint64_t count)
+{
+	enum { JOBS_MOST = 64 };
+	struct {
+		pid_t pid;
+		uint64_t seed;
+	} jobs[JOBS_MOST] = {0};
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t next = first, running = 0;
+	unsigned failed = 0;
+	double since = now();
+
+	if (cores < 1 || cores > JOBS_MOST)
+		cores = cores < 1 ? 1 : JOBS_MOST;
+	while (next < first + count || running) {
+		int status;
+		pid_t pid;
+
+		for (long i = 0; i < cores; i++)
+			if (!jobs[i].pid && next < first + count) {
+				jobs[i].seed = next++;
+				jobs[i].pid = start(jobs[i].seed);
+				running++;
+			}
+		pid = wait(&status);
+		for (long i = 0; i < cores; i++) {
+			char path[64];
+
+			if (jobs[i].pid != pid)
+				continue;
+			jobs[i].pid = 0;
+			running--;
+			snprintf(path, sizeof(path), "/dev/shm/tabletfs-sim.%08d", (int)pid);
+			remove_dir(path);
+			if (status) {
+				failed++;
+				printf("seed %llu failed (%s)\n", (unsigned long long)jobs[i].seed,
+					WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+			}
+		}
+	}
+	print_totals(failed, now() - since);
+	return failed ? 1 : 0;
+}
+
+/*
+ * Memtables derive random heights from their addresses.  So addresses must be the
+ * same in each run: not random, and from one arena.
+ */
+static void fix_addresses(char **argv)
+{
+	int now = personality(UINT32_MAX);
+
+	if (now >= 0 && !(now & ADDR_NO_RANDOMIZE) && personality((unsigned)now | ADDR_NO_RANDOMIZE) >= 0)
+		execv("/proc/self/exe", argv);
+	mallopt(M_ARENA_MAX, 1);
+	setvbuf(stdout, out_buffer, _IOLBF, sizeof(out_buffer));
+}
+
+int main(int argc, char **argv)
+{
+	fix_addresses(argv);
+	totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (argc > 2 && strcmp(argv[1], "-n") == 0)
+		return run_many(argc > 3 ? strtoull(argv[3], NULL, 0) : 1, strtoull(argv[2], NULL, 0));
+	if (argc < 2) {
+		fprintf(stderr, "usage: sim SEED [-v|-vv] | sim -n COUNT [FIRST]\n");
+		return 2;
+	}
+	verbose = argc <= 2 ? 0 : strcmp(argv[2], "-v") == 0 ? 1 : strcmp(argv[2], "-vv") == 0 ? 2 : 0;
+	{
+		char path[64];
+		uint64_t number = strtoull(argv[1], NULL, 0);
+		pid_t pid = start(number);
+		int status;
+
+		if (waitpid(pid, &status, 0) != pid)
+			return 1;
+		snprintf(path, sizeof(path), "/dev/shm/tabletfs-sim.%08d", (int)pid);
+		remove_dir(path);
+		printf("seed %llu: %s, hash %016llx\n", (unsigned long long)number, status ? "failed" : "passed",
+			(unsigned long long)totals->hash);
+		print_totals(status != 0, 1);
+		return status ? 1 : 0;
+	}
+}

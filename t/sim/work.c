@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clients' work (work.h).  Values are unique, so that the checker can tell
+ * which write a read saw.  A row has four columns of one family: a (appends),
+ * n (a counter), v and w (values).
+ */
+#include "t/sim/work.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { A, N, V, W };
+static const char *const columns[LIN_COLUMNS] = {"a", "n", "v", "w"};
+#define TABLE "t"
+
+struct work work;
+
+static void row_name(char row[16], unsigned i)
+{
+	snprintf(row, 16, "row%02u", i);
+}
+
+void work_table(struct node *client)
+{
+	const struct tfs_schema_edit family = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	struct tfs_table *t = NULL;
+	int err;
+
+	do {
+		err = tfs_table_create(client->store, TABLE, 0, 0, 0755);
+		if (!err || err == -EEXIST)
+			err = tfs_table_open(client->store, TABLE, &t);
+		if (!err) {
+			err = tfs_schema_change(t, &family, NULL);
+			err = err == -EEXIST ? 0 : err;
+			tfs_table_close(t);
+		}
+		if (err) {
+			sim_trace("the table: %s", strerror(-err));
+			sim_sleep(200000);
+		}
+	} while (err);
+	sim_trace("the table is made");
+	work.table_made = 1;
+}
+
+/* ---- one operation ---- */
+
+/* Errors that prove that nothing was applied (tfs_apply).  After all others it may have been. */
+static enum lin_outcome outcome_of(int err, bool has_check)
+{
+	switch (err) {
+	case 0:
+		return LIN_OK;
+	case -ECANCELED:
+		return has_check ? LIN_FAILED : LIN_DOUBT;
+	case -EINVAL:
+	case -ENOENT:
+	case -ENOMEM:
+	case -ENOSPC:
+		return LIN_NONE;
+	default:
+		return LIN_DOUBT;
+	}
+}
+
+static void finish(struct lin_op *op, const char *row, int err)
+{
+	static const char *const kinds[] = {"read", "put", "delete", "append", "increment"};
+	uint64_t took = sim_now() - (uint64_t)op->called;
+
+	op->outcome = outcome_of(err, op->check != 0);
+	if (op->outcome != LIN_DOUBT)
+		op->answered = (int64_t)sim_now();
+	if (op->kind == LIN_READ && err)
+		op->outcome = LIN_NONE;
+	work.ops++;
+	work.errors += err && err != -ECANCELED;
+	if (took > work.longest_us)
+		work.longest_us = took;
+	sim_trace("%s %s columns %x %s %lld: %s", kinds[op->kind], row, op->columns, op->value ? op->value : "", (long long)op->by,
+		err ? strerror(-err) : "ok");
+}
+
+static int read_column(struct tfs_table *t, const char *row, unsigned column, struct lin_op *op)
+{
+	size_t got = 0, size = 64 << 10;
+	char *text = malloc(size);
+	int err = tfs_read(t, tfs_str(row), "f", tfs_str(columns[column]), TFS_AUTO, 0, text, size, &got, NULL);
+
+	op->found[column] = NULL;
+	if (!err)
+		op->found[column] = lin_text(work.record, text, column == N && got ? got - 1 : got);
+	free(text);
+	return err == -ENOENT ? 0 : err;
+}
+
+static int read_row(struct tfs_table *t, const char *row, struct lin_op *op)
+{
+	struct tfs_scan_spec spec = {.row_from = tfs_str(row), .one_row = true, .versions = 1};
+	struct tfs_scan *s = NULL;
+	struct tfs_cell cell;
+	int err = tfs_scan_new(t, &spec, &s), n = 0;
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < LIN_COLUMNS; i++)
+		op->found[i] = NULL;
+	while ((n = tfs_scan_next(s, &cell)) > 0)
+		for (unsigned i = 0; i < LIN_COLUMNS; i++)
+			if (cell.qualifier.size == 1 && *(const char *)cell.qualifier.data == *columns[i])
+				op->found[i] =
+					lin_text(work.record, cell.value.data, i == N ? cell.value.size - 1 : cell.value.size);
+	tfs_scan_free(s);
+	return n;
+}
+
+static int do_read(struct tfs_table *t, const char *row, unsigned client, unsigned which)
+{
+	bool scan = which >= LIN_COLUMNS;
+	struct lin_op say = {
+		.kind = LIN_READ, .client = client, .columns = scan ? 15 : 1u << which, .seen = scan ? 15 : 1u << which};
+	struct lin_op *op = lin_called(work.record, row, &say, (int64_t)sim_now());
+	int err = scan ? read_row(t, row, op) : read_column(t, row, which, op);
+
+	finish(op, row, err);
+	return err;
+}
+
+/* Adds the operation of one column to the mutation. */
+static void add_op(struct tfs_mutation *m, const struct lin_op *op, unsigned column)
+{
+	struct tfs_bytes q = tfs_str(columns[column]);
+	int err = 0;
+
+	switch (op->kind) {
+	case LIN_PUT:
+		err = tfs_mutation_put(m, "f", q, TFS_AUTO, tfs_str(op->value));
+		break;
+	case LIN_DELETE:
+		err = tfs_mutation_delete_column(m, "f", q);
+		break;
+	case LIN_APPEND:
+		err = tfs_mutation_write(m,
+			&(struct tfs_write){.family = "f",
+				.qualifier = q,
+				.base = TFS_BASE_NEWEST,
+				.truncate_to = UINT64_MAX,
+				.append = tfs_str(op->value),
+				.place = TFS_AUTO});
+		break;
+	case LIN_INCREMENT:
+		err = tfs_mutation_increment(m, "f", q, op->by);
+		break;
+	case LIN_READ:
+		break;
+	}
+	if (err)
+		sim_fail("no memory for a mutation");
+}
+
+static void do_change(struct tfs_table *t, const char *row, const struct lin_op *say)
+{
+	struct lin_op *op = lin_called(work.record, row, say, (int64_t)sim_now());
+	struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row));
+	struct tfs_result results[LIN_COLUMNS + 1] = {0};
+	unsigned n = 0;
+	int err = 0;
+
+	if (op->check) {
+		struct tfs_bytes q = tfs_str(columns[op->check - 1]);
+
+		if (op->expect)
+			err = tfs_mutation_check(m, TFS_CHECK_VALUE, "f", q, TFS_AUTO, tfs_str(op->expect));
+		else
+			err = tfs_mutation_check(m, TFS_CHECK_ABSENT, "f", q, TFS_AUTO, (struct tfs_bytes){0});
+		n++;
+	}
+	for (unsigned i = 0; i < LIN_COLUMNS; i++)
+		if (op->columns & (1u << i))
+			add_op(m, op, i);
+	if (!err)
+		err = tfs_apply(m, sim_chance(2) ? TFS_APPLY_SYNC : 0, results);
+	for (unsigned i = 0; i < LIN_COLUMNS && !err; i++) {
+		if (!(op->columns & (1u << i)))
+			continue;
+		if (op->kind == LIN_INCREMENT) {
+			char text[32];
+
+			snprintf(text, sizeof(text), "%lld", (long long)results[n].counter);
+			op->seen |= 1u << i;
+			op->found[i] = lin_text(work.record, text, strlen(text));
+		}
+		op->hint = results[n].commit_us;
+		n++;
+	}
+	tfs_mutation_free(m);
+	finish(op, row, err);
+}
+
+/* ---- a client ---- */
+
+/* A split, a merge, a flush or a compaction.  Errors do not matter. */
+static void do_move(struct tfs_table *t, const char *row)
+{
+	int err;
+
+	switch (sim_random(4)) {
+	case 0:
+		err = tfs_split(t, tfs_str(row));
+		sim_trace("split at %s: %s", row, strerror(-err));
+		break;
+	case 1:
+		err = tfs_merge(t, tfs_str(row));
+		sim_trace("merge at %s: %s", row, strerror(-err));
+		break;
+	case 2:
+		err = tfs_flush(t);
+		sim_trace("flush: %s", strerror(-err));
+		break;
+	default:
+		err = tfs_compact(t);
+		sim_trace("compact: %s", strerror(-err));
+		break;
+	}
+}
+
+static void one_operation(struct node *client, struct tfs_table *t, unsigned *number)
+{
+	struct lin_op op = {.client = client->number};
+	char row[16], value[32], expect[32];
+
+	row_name(row, (unsigned)sim_random(work.rows));
+	snprintf(value, sizeof(value), "%u.%u;", client->number, ++*number);
+	op.value = value;
+	switch (sim_random(12)) {
+	case 0:
+	case 1:
+	case 2:
+		do_read(t, row, client->number, (unsigned)sim_random(LIN_COLUMNS));
+		return;
+	case 3:
+	case 4:
+		do_read(t, row, client->number, LIN_COLUMNS);
+		return;
+	case 5:
+	case 6:
+		op.kind = LIN_APPEND;
+		op.columns = 1u << A;
+		break;
+	case 7:
+	case 8:
+		op.kind = LIN_INCREMENT;
+		op.columns = 1u << N;
+		op.by = 1 + (int64_t)sim_random(5);
+		op.value = NULL;
+		break;
+	case 9:
+		op.kind = LIN_DELETE;
+		op.columns = 1 + (unsigned)sim_random(15);
+		op.value = NULL;
+		break;
+	default:
+		op.kind = LIN_PUT;
+		op.columns = sim_chance(2) ? (1u << V | 1u << W) : 1u << (V + sim_random(2));
+		break;
+	}
+	if (work.moves && sim_chance(20)) {
+		do_move(t, row);
+		return;
+	}
+	/* A check that is often right: the value that an earlier operation of this client wrote, or none. */
+	if (op.kind != LIN_APPEND && sim_chance(3)) {
+		op.check = 1 + V;
+		if (sim_chance(2)) {
+			snprintf(expect, sizeof(expect), "%u.%u;", client->number, (unsigned)sim_random(*number) + 1);
+			op.expect = expect;
+		}
+	}
+	do_change(t, row, &op);
+}
+
+void work_run(struct node *client)
+{
+	struct tfs_table *t = NULL;
+	unsigned number = 0;
+
+	work.running++;
+	while (!work.table_made)
+		sim_sleep(100000);
+	while (!work.stop) {
+		if (!t && tfs_table_open(client->store, TABLE, &t))
+			t = NULL;
+		if (t)
+			one_operation(client, t, &number);
+		sim_sleep(1 + sim_random(work.pause_us));
+	}
+	work.running--;
+}
+
+unsigned work_read_all(struct node *client, uint64_t until)
+{
+	struct tfs_table *t = NULL;
+	unsigned failed = 0;
+	int err;
+
+	while ((err = tfs_table_open(client->store, TABLE, &t)) && sim_now() < until)
+		sim_sleep(200000);
+	if (err)
+		return work.rows;
+	for (unsigned i = 0; i < work.rows; i++) {
+		char row[16];
+
+		row_name(row, i);
+		while ((err = do_read(t, row, client->number, LIN_COLUMNS)) && sim_now() < until)
+			sim_sleep(200000);
+		failed += err != 0;
+	}
+	tfs_table_close(t);
+	return failed;
+}
+
+size_t work_check(struct lin_totals *totals)
+{
+	return lin_record_check(work.record, columns, stderr, totals);
+}

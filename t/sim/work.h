@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clients' work, and its record.  Each client reads and changes random rows of
+ * one table until work.stop is set.  The record is checked by t/lin.
+ */
+#ifndef T_SIM_WORK_H
+#define T_SIM_WORK_H
+
+#include "t/lin/lin.h"
+#include "t/sim/cluster.h"
+
+struct work {
+	struct lin_record *record;
+	unsigned rows;
+	uint64_t pause_us; /* between two operations of a client, at most */
+	bool moves;        /* one operation in some is a split, a merge, a flush or a compaction */
+	bool stop;
+	unsigned running; /* clients */
+	unsigned table_made;
+	uint64_t ops, errors, longest_us;
+};
+extern struct work work;
+
+/* Makes the table.  Called before the clients start. */
+void work_table(struct node *client);
+/* Runs in the client's process. */
+void work_run(struct node *client);
+/* Reads every row, with retries until `until`; the reads are part of the record.  Returns the number of rows that could not be read. */
+unsigned work_read_all(struct node *client, uint64_t until);
+/* Checks the record.  Returns the number of rows without a right order. */
+size_t work_check(struct lin_totals *totals);
+
+#endif
