@@ -60,6 +60,12 @@ static int embedded_free(struct embedded *e, bool flush)
 
 	if (!e)
 		return 0;
+	if (e->server)
+		server_set_collector(e->server, NULL);
+	if (flush) {
+		server_stop(e->server);
+		master_finish(e->master);
+	}
 	master_free(e->master);
 	if (e->server)
 		err = server_free(e->server, flush);
@@ -537,8 +543,11 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 		err = embedded_new_master(e, o, co);
 	if (!err)
 		err = embedded_start_master(e, why);
-	if (!err)
-		err = server_ready(e->server, why);
+	if (err)
+		return err;
+	server_ready(e->server);
+	server_set_collector(e->server, &(struct server_collector){master_collect_soon, master_collect_now, e->master});
+	err = master_collect_begin(e->master);
 	if (err)
 		return err;
 	co->master = master_service(e->master);

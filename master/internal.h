@@ -8,6 +8,33 @@
 #include "engine/client/schemas.h"
 #include "master/master.h"
 
+/* The name of an SSTable; of a log: table 0 and number 0. */
+struct file_name {
+	uint64_t table, incarnation, number; /* no padding, because it is hashed as bytes */
+};
+struct collect_name {
+	struct file_name file;
+	bool left; /* the previous round found it unreferenced */
+};
+/* collect.c */
+struct collector {
+	struct mutex rounds; /* RANK_COLLECT: one round at a time; guards the next members */
+	_Atomic uint64_t full_due_us;
+	bool missing; /* a file that METADATA names does not exist */
+	/* The times are monotonic. */
+	struct task_pool *pool;
+	struct task task;
+	_Atomic uint64_t not_before_us; /* of the next round, unless the disk is full */
+	uint64_t again_us;              /* used by the task only, as is reported_err */
+	int reported_err;
+	_Atomic bool stop;
+	_Atomic bool wanted; /* without background work: a round runs after the request */
+
+	struct mutex lock;         /* RANK_FILES: guards the next members */
+	struct collect_name *list; /* candidates of the next round */
+	unsigned count;
+};
+
 struct master {
 	struct master_service service; /* first */
 	struct master_options o;
@@ -27,7 +54,17 @@ struct master {
 	unsigned turn;     /* assign_new */
 	uint32_t *pending; /* ids of tables with a pending salt */
 	unsigned pending_count;
+	struct collector collector;
 };
+
+/* ---- term.c ---- */
+
+/* As lock_multi, lock_put and lock_remove.  -ESHUTDOWN: the term of this master has ended; nothing was changed. */
+int master_multi(struct master *m, const struct lock_op *ops, unsigned count) TFS_MUST;
+int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect) TFS_MUST;
+int master_remove(struct master *m, const char *name) TFS_MUST;
+/* The number of this master's term, for its requests to servers; 0: an embedded store. */
+uint64_t master_term(const struct master *m);
 
 /* ---- steps.c ---- */
 
@@ -67,12 +104,6 @@ void master_tablets_delete(struct master *m, uint32_t table);
  */
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has) TFS_MUST;
 
-/* As lock_multi, lock_put and lock_remove.  -ESHUTDOWN: the term of this master has ended; nothing was changed. */
-int master_multi(struct master *m, const struct lock_op *ops, unsigned count) TFS_MUST;
-int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect) TFS_MUST;
-int master_remove(struct master *m, const char *name) TFS_MUST;
-/* The number of this master's term, for its requests to servers; 0: an embedded store. */
-uint64_t master_term(const struct master *m);
 /* Runs fn after us, unless there is no background work or the task waits already. */
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us);
 
@@ -127,6 +158,15 @@ void salt_watch(struct master *m, uint32_t table);
 int snapshot_drop_one(struct master *m, const struct tfs_schema *p, uint64_t version) TFS_MUST;
 /* A table has a snapshot_maxage, or a snapshot was made: the master checks soon, and then from time to time, which ones are too old. */
 void snapshots_watch(struct master *m, const struct tfs_schema *p);
+
+/* ---- collect.c; the caller need not have the master's lock ---- */
+
+void collect_init(struct master *m);
+void collect_fini(struct master *m); /* ends a round early */
+/* Adds a candidate for the next round.  Without memory for it a full round finds the file. */
+int collect_add(struct master *m, struct file_name f, bool left) TFS_MUST;
+/* Without background work: runs a round if one was asked for.  The caller must not have the master's lock. */
+void collect_wanted(struct master *m);
 
 /* ---- requests: change.c, tables.c, snapshots.c ---- */
 

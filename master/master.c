@@ -34,9 +34,14 @@ static int master_call_method(struct master_service *service, const struct ms_re
 		named.name = "";
 	if (!named.to)
 		named.to = "";
-	mutex_lock(&m->lock);
-	err = calls[q->method](m, &named, a);
-	mutex_unlock(&m->lock);
+	if (q->method == MS_COLLECT) {
+		err = master_collect(m, false);
+	} else {
+		mutex_lock(&m->lock);
+		err = calls[q->method](m, &named, a);
+		mutex_unlock(&m->lock);
+		collect_wanted(m);
+	}
 	a->err = err;
 	return err;
 }
@@ -55,6 +60,7 @@ int master_new(const struct master_options *o, struct master **out)
 	m->tablets = o->tablets;
 	m->clock = o->clock;
 	mutex_init(&m->lock, RANK_MASTER);
+	collect_init(m);
 	*out = m;
 	return 0;
 }
@@ -103,6 +109,7 @@ void master_free(struct master *m)
 {
 	if (!m)
 		return;
+	collect_fini(m);
 	if (m->pool) {
 		if (m->salt_check.run)
 			task_cancel(&m->salt_check);

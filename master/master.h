@@ -49,6 +49,15 @@ int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to)
 int master_balance(struct master *m, unsigned *moved) TFS_MUST;
 /* drain: the server gets no more tablets, and master_balance moves those that it has. */
 int master_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
+/* Begins to collect files (collect.c), after the servers have started. */
+int master_collect_begin(struct master *m) TFS_MUST;
+/* The functions of struct server_collector; arg: the master. */
+void master_collect_soon(void *arg, bool at_once);
+void master_collect_now(void *arg);
+/* Runs a round; full: it lists the directories.  After an error it has removed nothing, or not all. */
+int master_collect(struct master *m, bool full) TFS_MUST;
+/* At a clean end: runs the last rounds, for some seconds at most. */
+void master_finish(struct master *m);
 void master_free(struct master *m); /* no call may be running */
 struct master_service *master_service(struct master *m);
 

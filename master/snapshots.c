@@ -60,16 +60,6 @@ static int rows_copy(struct master *m, uint32_t from, uint32_t id, int64_t *us)
 	return err == -EIDRM ? -ENOENT : err;
 }
 
-/* Step 5, or the end after an error.  An error does no harm: the servers keep more files than they need. */
-static void copy_end(struct master *m, uint32_t id)
-{
-	struct ts_request q = {.method = TS_COPY_END, .table = id, .term = master_term(m)};
-	struct ts_answer a = {0};
-
-	(void)!ts_call(m->tablets, &q, &a);
-	ts_answer_fini(&a);
-}
-
 /* Step 4.  *unknown is set if it may have taken place although the result is an error. */
 static int schema_create(struct master *m, const struct schema *s, bool *unknown)
 {
@@ -112,10 +102,8 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 	if (unknown) {
 		msg_error("table id %u: it is unknown if it was created as \"%s\": %s; its files stay until the next start", id, to,
 			strerror(-err));
-	} else {
-		if (err)
-			master_tablets_delete(m, id);
-		copy_end(m, id);
+	} else if (err) {
+		master_tablets_delete(m, id);
 	}
 	if (!err)
 		*out = schema_get(s);

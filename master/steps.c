@@ -20,25 +20,6 @@ void table_file_name(char *file, const char *name)
 	snprintf(file, TABLE_FILE_MAX, "tables/%s", name);
 }
 
-int master_multi(struct master *m, const struct lock_op *ops, unsigned count)
-{
-	return m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
-}
-
-int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect)
-{
-	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
-
-	return master_multi(m, &op, 1);
-}
-
-int master_remove(struct master *m, const char *name)
-{
-	const struct lock_op op = {.name = name, .what = LOCK_REMOVE, .expect = LOCK_ANY};
-
-	return master_multi(m, &op, 1);
-}
-
 void drain_file_name(uint64_t incarnation, char *name)
 {
 	snprintf(name, DRAIN_FILE_MAX, "draining/%llu", (unsigned long long)incarnation);
@@ -50,11 +31,6 @@ bool server_is_draining(struct master *m, uint64_t incarnation)
 
 	drain_file_name(incarnation, name);
 	return lock_get(m->locks, name, NULL, NULL) == 0;
-}
-
-uint64_t master_term(const struct master *m)
-{
-	return m->o.term ? m->o.term->number : 0;
 }
 
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us)
@@ -238,8 +214,13 @@ int master_has_one_tablet(struct master *m, uint32_t table, bool *one)
 static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
 {
 	struct master *m = arg;
+	int err = metadata_delete(m->tablets, row_key);
 
-	return metadata_delete(m->tablets, row_key);
+	for (; t && !err; t = t->merge)
+		for (unsigned i = 0; i < t->file_count; i++)
+			(void)!collect_add(
+				m, (struct file_name){t->files[i].table, t->files[i].incarnation, t->files[i].number}, false);
+	return err;
 }
 
 struct lock_op drop_note(uint32_t table, char *name)
@@ -259,6 +240,7 @@ void master_tablets_delete(struct master *m, uint32_t table)
 		err = master_multi(m, &note, 1);
 	if (err)
 		msg_warning("table %u: dropped, but its METADATA rows stay until the next start: %s", table, strerror(-err));
+	master_collect_soon(m, false);
 }
 
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has)

@@ -26,7 +26,8 @@
 	/* client */                                                                                                               \
 	X(CLIENT) /* table handles; a batch */                                                                                     \
 	/* master */                                                                                                               \
-	X(MASTER) /* schema changes, one at a time */                                                                              \
+	X(MASTER)  /* schema changes, one at a time */                                                                             \
+	X(COLLECT) /* rounds of the collector, one at a time */                                                                    \
 	/* server: a change of a tablet's file list is written to METADATA under its */                                            \
 	/* EDIT lock, by a look-up in the server's set and a mutation of the METADATA */                                           \
 	/* or root tablet, whose own EDIT lock its first write takes */                                                            \
@@ -44,6 +45,7 @@
 	X(TABLET_VIEW) /* a tablet's current view pointer */                                                                       \
 	X(TABLE_CACHE) /* open SSTables */                                                                                         \
 	X(SSTABLE)     /* one SSTable's opening; a shard of the cache of blocks and cells */                                       \
+	X(FILES)       /* lists of SSTables that the collector may remove */                                                       \
 	X(TIMERS)      /* the list of worker pools */                                                                              \
 	X(TASK)        /* worker queue */                                                                                          \
 	X(CLOCK)                                                                                                                   \

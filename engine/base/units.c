@@ -95,3 +95,19 @@ char *units_size_text(uint64_t bytes, char *text)
 	snprintf(text, UNITS_SIZE_TEXT, i && v < 99.95 ? "%.1f %s" : "%.0f %s", v, names[i]);
 	return text;
 }
+
+bool number_parse(const char *text, char end, uint64_t *n, const char **rest)
+{
+	const char *p = text;
+	uint64_t v = 0;
+
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return false;
+	if (p == text || *p != end || (*text == '0' && p > text + 1))
+		return false;
+	*n = v;
+	if (rest)
+		*rest = *p ? p + 1 : p;
+	return true;
+}

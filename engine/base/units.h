@@ -18,6 +18,12 @@ char *units_size_text(uint64_t bytes, char *text);
 /* "10us" "500ms" "2s" "5m" "3h" "7d" "2w".  Returns false if text is not a duration or the duration does not fit into 63 bits. */
 bool units_duration(const char *text, uint64_t *us);
 
+/*
+ * Parses a decimal number without leading zeros that ends at the character
+ * `end`.  *rest (may be NULL): the text after it.  Returns false for other text.
+ */
+bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
+
 /* The parts, for grammars that contain them.  Both advance *text past the part that they read. */
 /* Returns false if *text does not begin with a digit or the number does not fit into 64 bits. */
 bool units_number(const char **text, uint64_t *v);

@@ -174,7 +174,14 @@ int tfs_flush(struct tfs_table *t)
 
 int tfs_compact(struct tfs_table *t)
 {
-	return tablets_call(t, TS_COMPACT);
+	struct ms_request q = {.method = MS_COLLECT};
+	struct ms_answer a = {0};
+	int err = tablets_call(t, TS_COMPACT);
+
+	if (!err)
+		(void)!call_master(t->store, &q, &a, NULL); /* after an error a later round removes the files */
+	ms_answer_fini(&a);
+	return err;
 }
 
 /* row: the key as stored. */

@@ -415,8 +415,7 @@ static int route_request(struct router *r, struct patience *t, const struct ts_r
 {
 	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE)
 		return route_scan(r, q, a);
-	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES || q->method == TS_COPY_TABLE ||
-		q->method == TS_COPY_END)
+	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES || q->method == TS_COPY_TABLE)
 		return route_to_all(r, q, a);
 	return route_to_row(r, t, q, a);
 }

@@ -10,7 +10,7 @@
  *  - Scan ids are the router's own.  It sends SCAN_NEXT and SCAN_CLOSE to the
  *    server that opened the scan.
  *  - It sends requests without a row (SYNC, BLOCK_WRITES, UNBLOCK_WRITES,
- *    COPY_TABLE, COPY_END) to every server.  If one server refuses BLOCK_WRITES,
+ *    COPY_TABLE) to every server.  If one server refuses BLOCK_WRITES,
  *    the router unblocks the servers that have accepted it.
  *
  * Threads: any.  No lock is held over a call of a service.

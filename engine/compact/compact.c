@@ -8,12 +8,13 @@
  *	  (compact_run.c)
  *	3 one edit, under EDIT, that removes the inputs and adds the outputs
  *	4 publish the view
- *	5 mark the inputs: they are unlinked after their last reader
- * A crash before 3 leaves unreferenced outputs, after it unreferenced inputs;
- * opening a store removes either.
+ *	5 mark the inputs: they are reported to the collector after their last
+ *	  reader
+ * A crash before 3 leaves unreferenced outputs, after it unreferenced inputs.
+ * The collector removes either.
  *
  * If step 3 fails, the edit may have been written.  So neither outputs nor
- * inputs are unlinked, and the same edit is repeated until it succeeds, before
+ * inputs are reported, and the same edit is repeated until it succeeds, before
  * any other compaction of its kind.
  *
  * A tablet has at most one merging and one major compaction under way.

@@ -38,12 +38,6 @@ static double bytes_share(double bytes, uint64_t of, uint64_t all)
 	return all ? bytes * (double)of / (double)all : 0;
 }
 
-/* Returns true if no other tablet uses the file, so that removing it from this tablet frees its space. */
-static bool tablet_owns_file(const struct tablet *t, const struct vfile *f)
-{
-	return f->owned || (t->env->listed && t->env->listed(t->env->arg, &f->meta) == 1);
-}
-
 /* Adds a margin, because a compaction that runs out of space has written in vain. */
 static uint64_t with_margin(double bytes)
 {
@@ -71,7 +65,7 @@ int compact_major_space(struct tablet *t, struct run_params *p, const struct fil
 		bytes = with_margin(bytes_share((double)st.disk_bytes, kept, st.cells));
 	} else {
 		for (unsigned i = 0; i < in->n; i++)
-			own &= tablet_owns_file(t, in->v[i]);
+			own &= !sst_shared(in->v[i]->sst);
 		use = own ? DISK_FREES : DISK_PUT;
 		bytes = with_margin((double)st.disk_bytes);
 	}
@@ -149,7 +143,7 @@ static int purge_list_files(struct tablet *t, struct file_set *out)
 	for (unsigned i = snap.view->file_count; i-- > 0 && !err;) {
 		struct vfile *f = snap.view->files[i];
 
-		if (!vfile_empty(f) && !vfile_excluded(f) && tablet_owns_file(t, f))
+		if (!vfile_empty(f) && !vfile_excluded(f) && !sst_shared(f->sst))
 			err = file_set_add(out, f);
 	}
 	snap_put(&snap);
@@ -172,7 +166,7 @@ int compact_purge(struct tablet *t, bool background, bool *did)
 		err = purge_list_files(t, &files);
 	/* Until tablet_job_end only purge_file removes files from the list. */
 	for (unsigned i = 0; i < files.n && !err; i++) {
-		struct snap snap; /* one for each file: a file that it refers to is not unlinked */
+		struct snap snap; /* one for each file: a file that it refers to is not removed */
 
 		snap_take(t, &snap);
 		err = purge_file(t, &snap, files.v[i], background, did);

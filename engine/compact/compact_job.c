@@ -60,7 +60,7 @@ static int compact_install(struct tablet *t, struct compact_job *j)
 		env->major++;
 	else
 		env->merging++;
-	tablet_drop_files(t, &j->in, true);
+	tablet_drop_files(&j->in, true);
 	compact_job_free(j);
 	if (env->changed)
 		env->changed(env->arg, t);

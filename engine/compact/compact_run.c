@@ -33,7 +33,7 @@ struct output {
 	uint16_t group;
 	bool in_memory;
 	struct sst_writer *w;
-	struct sst *in_use; /* opened before the file exists, so that the sweep does not remove it */
+	struct sst *in_use; /* opened before the file exists, so that the collector does not remove it */
 	struct tablet_file meta;
 	struct props props;
 	struct buf last_column; /* encoded, of the last key added */
@@ -314,12 +314,13 @@ static int output_finish(struct run *r, struct output *o, struct file_set *out)
 	/* On error the writer unlinks the file. */
 	err = sst_writer_finish(o->w, buf_slice(&blob), &f->meta.bytes);
 	if (!err) {
+		sst_expect_bytes(f->sst, f->meta.bytes);
 		vfile_set_usage(f, p);
 		f->schema = r->p->freeze_schema ? store_schema_get(r->p->freeze_schema) : NULL;
 		f->freeze_us = r->p->freeze_us;
 		err = file_set_add(out, f);
 		if (err)
-			sst_doom(f->sst);
+			sst_retire(f->sst);
 	}
 	vfile_put(f);
 out:
@@ -386,7 +387,7 @@ int compact_run(const struct run_params *p, struct iter *merged, struct file_set
 	buf_fini(&r.probe);
 	buf_fini(&r.scratch);
 	for (unsigned i = 0; err && i < set.n; i++)
-		sst_doom(set.v[i]->sst);
+		sst_retire(set.v[i]->sst);
 	if (err)
 		file_set_put(&set);
 	else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of METADATA: their keys, and cells decoded into a struct meta_tablet. */
 #include "engine/meta/meta.h"
+#include "engine/base/units.h"
 #include "engine/meta/meta_format.h"
 
 #include <errno.h>
@@ -235,4 +236,9 @@ int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t 
 	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_SERVER])))
 		return meta_server_decode(c->value, server, &assignment);
 	return 0;
+}
+
+bool meta_sstable_parse(const char *name, uint64_t *incarnation, uint64_t *number)
+{
+	return number_parse(name, '-', incarnation, &name) && number_parse(name, '.', number, &name) && strcmp(name, "sst") == 0;
 }

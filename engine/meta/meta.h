@@ -69,6 +69,8 @@ int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c) TFS_MUST;
 int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server) TFS_MUST;
 /* Sets table, last and end from a row key. */
 int meta_tablet_row(struct meta_tablet *m, struct slice row_key) TFS_MUST;
+/* Parses the name of an SSTable: INCARNATION-NUMBER.sst.  Returns false for other names. */
+bool meta_sstable_parse(const char *name, uint64_t *incarnation, uint64_t *number);
 /* Returns the highest incarnation in the row: of its server, its files, its logs. */
 uint64_t meta_tablet_latest(const struct meta_tablet *m);
 /* Applies an edit to the decoded row.  The result equals the row that a reader decodes afterwards.  An error changes nothing. */

@@ -20,6 +20,7 @@ enum ms_method {
 	MS_SNAPSHOT_DROP,   /* table, to; of_all: -ENOENT unless it was made with of_all */
 	MS_TABLE_CLONE,     /* table: of a table or a snapshot, to: the name of the new table -> schema; -EEXIST */
 	MS_TABLE_TRUNCATE,  /* table, uid (0: any table; else the table's owner) -> schema; -EACCES, -EPERM, -EBUSY; why */
+	MS_COLLECT,         /* a round of the collector: removes the files that compactions have replaced */
 	MS_METHODS
 };
 

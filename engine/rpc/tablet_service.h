@@ -59,12 +59,9 @@ enum ts_method {
 	/*
 	 * table, to_table -> ts.  For snapshots and clones: METADATA rows of the new
 	 * table to_table, for all tablets of table on this server, as of the
-	 * instant ts.  The server keeps their files until COPY_END (table: the new
-	 * one), which follows when the new table has a schema or, after an error,
-	 * will never have one.  -ENOSPC: the disk is full.
+	 * instant ts.  -ENOSPC: the disk is full.
 	 */
 	TS_COPY_TABLE,
-	TS_COPY_END,
 	/*
 	 * Control requests of the master (paper, section 5.2).  A server serves
 	 * the tablets that were assigned to it, and no others.

@@ -11,7 +11,7 @@
  *	  This is the instant.  It writes nothing, and waits only for mutations that
  *	  have a place in the log already.
  *	3 For each tablet: minor compaction of what was frozen, then a copy of its
- *	  row.  From then on the copy counts as a user of its files.
+ *	  row.
  *	4 Insert the copies as rows of the new table, synced.
  * Only step 4 changes METADATA for the new table.  Until the master writes its
  * schema, a crash leaves rows of a table without one.  The note that the
@@ -25,9 +25,9 @@
  * wait for none of it.  A mutation that waits for memory must not delay step 2,
  * because the flush that frees the memory may wait for step 3.
  *
- * The copies are counted in file_refs.c from step 3 until the tablets of the new
- * table are loaded.  Otherwise a compaction could unlink a file between the two.
- * If it is unknown whether the new table exists, they stay until the next start.
+ * From step 3 to the end of step 4 the copies have references to their files.
+ * Otherwise a compaction between the two could replace a file, and the collector
+ * could remove it.  Behind step 4 METADATA names the files.
  *
  * Rejected: to stop compactions from step 1 to step 3.  A major compaction that
  * a user asked for takes minutes.  It need not be stopped, because its input is
@@ -44,20 +44,21 @@
 enum { HOLD_TRIES = 100 }; /* splits and merges while the tablets are held */
 
 struct table_copy {
-	struct table_copy *next;
 	uint32_t table; /* of the rows */
 	struct meta_tablet *rows;
 	unsigned count;
+	struct sst **files; /* references to the rows' files */
+	unsigned file_count;
 };
 
-static void copy_free(struct server *s, struct table_copy *c)
+static void copy_fini(struct table_copy *c)
 {
-	for (unsigned i = 0; i < c->count; i++) {
-		file_refs_remove(s, &c->rows[i]);
+	for (unsigned i = 0; i < c->count; i++)
 		meta_tablet_fini(&c->rows[i]);
-	}
+	for (unsigned i = 0; i < c->file_count; i++)
+		sst_put(c->files[i]);
+	free(c->files);
 	free(c->rows);
-	free(c);
 }
 
 /* ---- step 1 ---- */
@@ -144,7 +145,25 @@ static int freeze(struct server *s, uint32_t table, struct held *h, int64_t *us)
 
 /* ---- step 3 ---- */
 
-static int row_copy(struct server *s, struct served_tablet *served, uint32_t to, struct meta_tablet *out)
+/* Adds references to the row's files.  The caller holds EDIT, so the tablet has them. */
+static int copy_refer(struct server *s, struct table_copy *c, const struct meta_tablet *m)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < m->file_count && !err; i++) {
+		const struct tablet_file *f = &m->files[i];
+		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
+
+		err = path && array_grow(&c->files, c->file_count, sizeof(struct sst *)) == 0
+			? sst_new(s->cache, path, false, &c->files[c->file_count])
+			: -ENOMEM;
+		c->file_count += !err;
+		free(path);
+	}
+	return err;
+}
+
+static int row_copy(struct server *s, struct served_tablet *served, struct table_copy *c)
 {
 	struct meta_tablet m = {0};
 	int err;
@@ -152,22 +171,23 @@ static int row_copy(struct server *s, struct served_tablet *served, uint32_t to,
 	tablet_edit_begin(served->tablet);
 	err = row_fold(served);
 	if (!err)
+		err = copy_refer(s, c, &served->row);
+	if (!err)
 		err = meta_tablet_copy(&served->row, &m);
 	if (!err) {
 		for (unsigned i = 0; i < m.token_count; i++)
 			buf_fini(&m.tokens[i].result);
 		m.token_count = m.redo_count = 0;
-		m.table = to;
+		m.table = c->table;
 		m.server = s->incarnation;
 		m.assignment = 1;
-		file_refs_add(s, &m);
-		*out = m;
+		c->rows[c->count++] = m;
 	}
 	tablet_edit_end(served->tablet);
 	return err;
 }
 
-static int copy_rows(struct server *s, struct held *h, uint32_t to, struct table_copy *c)
+static int copy_rows(struct server *s, struct held *h, struct table_copy *c)
 {
 	int err = 0;
 
@@ -175,8 +195,7 @@ static int copy_rows(struct server *s, struct held *h, uint32_t to, struct table
 		if (h->holds)
 			err = tablet_hold_flush(&h->holds[i]);
 		if (!err)
-			err = row_copy(s, h->tablets[i], to, &c->rows[i]);
-		c->count += !err;
+			err = row_copy(s, h->tablets[i], c);
 		if (h->holds)
 			tablet_hold_end(&h->holds[i]);
 	}
@@ -212,34 +231,20 @@ static int insert_rows(struct server *s, const struct table_copy *c, uint32_t fr
 
 static int copy_held(struct server *s, const struct ts_request *q, const struct user_table *u, struct held *h, int64_t *us)
 {
-	struct table_copy *c = calloc(1, sizeof(*c));
-	int err = c ? 0 : -ENOMEM;
+	struct table_copy c = {.table = q->to_table, .rows = calloc(h->count + 1u, sizeof(*c.rows))};
+	int err = c.rows ? 0 : -ENOMEM;
 
-	if (!err) {
-		c->table = q->to_table;
-		c->rows = calloc(h->count + 1u, sizeof(*c->rows));
-		err = c->rows ? 0 : -ENOMEM;
-	}
 	if (h->count)
 		*us = u->frozen_us;
 	if (!err && !u->frozen && h->count)
 		err = freeze(s, q->table, h, us);
 	if (!err)
-		err = copy_rows(s, h, q->to_table, c);
+		err = copy_rows(s, h, &c);
 	held_end(h);
 	if (!err)
-		err = insert_rows(s, c, q->table);
-	if (err) {
-		if (c)
-			copy_free(s, c);
-		files_sweep_soon(s);
-		return err;
-	}
-	mutex_lock(&s->lock);
-	c->next = s->copies;
-	s->copies = c;
-	mutex_unlock(&s->lock);
-	return 0;
+		err = insert_rows(s, &c, q->table);
+	copy_fini(&c);
+	return err;
 }
 
 int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a)
@@ -260,53 +265,4 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
 		err = copy_held(s, q, u, &h, &a->ts);
 	user_table_put(s, u);
 	return err;
-}
-
-static void copies_drop(struct server *s, uint32_t table)
-{
-	struct table_copy **p, *c;
-
-	mutex_lock(&s->lock);
-	for (p = &s->copies; *p && (*p)->table != table; p = &(*p)->next)
-		;
-	c = *p;
-	if (c)
-		*p = c->next;
-	mutex_unlock(&s->lock);
-	if (c)
-		copy_free(s, c);
-}
-
-int copy_end(struct server *s, const struct ts_request *q, struct ts_answer *a)
-{
-	struct served_tablet **list = NULL;
-	struct user_table *u;
-	unsigned count = 0;
-	int err = user_table_find(s, q->table, &u);
-
-	(void)a;
-	if (err == -EIDRM) {
-		files_sweep_soon(s);
-		copies_drop(s, q->table);
-		return 0;
-	}
-	if (err)
-		return err;
-	user_table_put(s, u);
-	/* If the master could not have the tablets loaded, the copy keeps their files. */
-	err = served_list(s, q->table, &list, &count);
-	if (!err && count)
-		copies_drop(s, q->table);
-	served_list_put(list, count);
-	return err;
-}
-
-void copies_free(struct server *s)
-{
-	while (s->copies) {
-		struct table_copy *c = s->copies;
-
-		s->copies = c->next;
-		copy_free(s, c);
-	}
 }

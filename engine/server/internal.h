@@ -41,8 +41,7 @@ enum table_traffic { TABLE_READS, TABLE_WRITES, TABLE_WRITTEN_BYTES, TABLE_SCANN
 /*
  * A table whose schema this server has.  The server and each tablet of the
  * table hold a reference.  server.lock guards all fields except `table` and the
- * atomic ones.  If the table was dropped, the thread that drops the last
- * reference removes its files.
+ * atomic ones.
  */
 struct user_table {
 	uint32_t table;
@@ -143,15 +142,13 @@ struct server {
 	struct sst_cache *cache;
 	struct log *log;
 	struct fence *fence; /* NULL: an embedded store */
-	/* Called when the last reference to a dropped table ends: files_remove_table. */
-	void (*table_dropped)(struct server *s, uint32_t table);
 	uint64_t metadata_tablet_bytes, merge_after_us, major_within_us, logs_flush_age_us;
 	size_t replay_part_bytes;
 	unsigned merge_read_tries;
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_task, logs_task, moves_task, files_task, resolve_task, clock_task, scans_task;
+	struct task flush_task, logs_task, moves_task, resolve_task, clock_task, scans_task;
 	_Atomic int64_t clock_saved_us; /* the mark that the lock service has */
 	struct space space;
 	struct latency traffic[REQUESTS];
@@ -159,25 +156,29 @@ struct server {
 	struct traffic_sample sampled[2]; /* under lock: at the last two readings of the status, the older first */
 	int64_t started_s;                /* system time of the start */
 	uint64_t resolve_wait_us;         /* moves.c: pause before moves_resolve_task repeats */
-	struct file_marks *unreferenced;  /* files.c: files that the last round found unreferenced or in one place only */
-	bool files_missing;               /* files.c: an SSTable that METADATA lists does not exist */
+	_Atomic bool dead_logs;           /* logs.c: a tablet may need the log of a dead incarnation */
 	uint64_t aged_lsn;                /* logs.c: the log's next LSN when its age was last checked */
 	uint64_t aged_at_us;              /* logs.c: monotonic time of that check */
 	uint64_t log_most;                /* logs.c: size in bytes above which tablets are flushed so that the log shrinks */
 	_Atomic uint64_t records_lost;    /* replay.c */
 	struct store_schema *meta_schema;
 
+	struct mutex files_lock; /* files.c: guards the next members */
+	struct ts_file *freed;   /* for the collector */
+	unsigned freed_count;
+	uint64_t retired, collected;       /* files so far; those before the last call of collector.now */
+	struct server_collector collector; /* server_set_collector */
+	unsigned collecting;               /* calls of collector.now under way */
+	struct cond collected_now;         /* one has ended */
+
 	struct mutex lock;
 	struct cond changed;        /* a change of loading, moving, write_blocks, writers, a dropped table, space.reclaiming */
 	bool loading;               /* a thread is between load_begin and load_end */
 	bool moving;                /* a split or merge is under way */
-	struct file_ref *file_refs; /* file_refs.c */
-	bool file_refs_lost;        /* memory was short, so the counts are unknown */
 	struct served_tablet **set; /* by table, then end */
 	unsigned set_count, set_cap, set_spare; /* set_spare: places that set_reserve has reserved */
 	struct user_table **tables;             /* by table */
 	unsigned table_count;
-	struct table_copy *copies;        /* copy.c: rows that are in no tablet of the set yet */
 	uint64_t copy_wait_longest_us;    /* copy.c: longest time that a snapshot or clone held back mutations */
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
@@ -191,17 +192,17 @@ struct server {
 	_Atomic bool will_close;   /* server_will_close */
 };
 
-/* ---- file_refs.c: how many METADATA rows list each SSTable ---- */
-/* Adds or removes 1 for each file of the row. */
-void file_refs_add(struct server *s, const struct meta_tablet *m);
-void file_refs_remove(struct server *s, const struct meta_tablet *m);
-/* Bytes of all files that are counted, each once. */
-uint64_t file_refs_bytes(struct server *s);
-unsigned file_refs_count(struct server *s, const struct tablet_file *f); /* UINT_MAX: unknown, because memory was short */
-/* Calls fn for each file, with table, incarnation and number set, under server.lock.  Returns the first non-zero result of fn, or 0. */
-typedef int file_ref_fn(void *arg, const struct tablet_file *f);
-int file_refs_each(struct server *s, file_ref_fn *fn, void *arg) TFS_MUST;
-void file_refs_free(struct server *s);
+/* ---- files.c: the list of SSTables for the collector ---- */
+/* TS_FILES */
+int files_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+/* A sst_retired_fn; arg: the server. */
+void files_retired(void *arg, const char *path);
+/* Tells the collector that there may be something to remove. */
+void files_notify(struct server *s);
+/* Runs a round if files were added to the list since the last call.  Returns false if none were. */
+bool files_collect(struct server *s);
+/* Returns the smallest incarnation above `above` whose log one of the tablets needs, and that is not this server's; 0: none. */
+uint64_t logs_needed_next(struct served_tablet *const *list, unsigned count, uint64_t above);
 
 /* ---- tables.c: user tables, and blocks of their writes ---- */
 /* Returns a reference.  -EIDRM: there is no such table. */
@@ -253,11 +254,9 @@ int served_find_any(struct server *s, uint32_t table, struct slice row, struct s
 /* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 void served_list_put(struct served_tablet **list, unsigned count);
-void served_put(struct served_tablet *served);
+void served_put(struct served_tablet *served); /* NULL is allowed */
 /* Adds a line to the tablet's events and drops old ones.  Without memory it adds none. */
 void served_event(struct served_tablet *served, const char *text);
-/* Frees a tablet that was never in the set.  NULL is allowed. */
-void served_discard(struct served_tablet *served);
 /* Allocates places for `more` tablets, so that the next set_replace cannot fail. */
 int set_reserve(struct server *s, unsigned more) TFS_MUST;
 /* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST: the set has one of its rows; -EIDRM: the table was dropped. */
@@ -269,8 +268,9 @@ int set_insert(struct server *s, struct served_tablet *served) TFS_MUST;
  */
 void set_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
-/* Removes the table's tablets from the set.  Their files are removed when the last reader has ended. */
+/* Removes the table's tablets from the set.  Their files are reported to the collector when the last reader has ended. */
 void served_drop_table(struct server *s, uint32_t table);
+void served_drop_users(struct server *s);
 void served_drop_all(struct server *s);
 /* Each thread that loads tablets or sets their schemas does so between these two.  load_begin waits for other threads. */
 void load_begin(struct server *s);
@@ -350,9 +350,6 @@ void schemas_free(struct server *s);
 /* ---- copy.c: the METADATA rows of snapshots and clones ---- */
 /* Writes the rows of q->to_table, which are those of q->table as of one instant: a->ts. */
 int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-/* After the table q->table has a schema, or will never have one: the server need not keep its files any longer. */
-int copy_end(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-void copies_free(struct server *s);
 
 /* ---- traffic.c ---- */
 /* Called before and after a request.  traffic_begin returns the time, or 0 if the request is not timed. */
@@ -430,16 +427,12 @@ int64_t fence_clock_offset(const struct fence *f);
 /* After it.  Returns the error of the answer: err, or -ECONNRESET if the fence is lost. */
 int fence_answer(struct fence *f, int err) TFS_MUST;
 
-/* ---- logs.c: removal of log segments and logs ---- */
-/* Parses a decimal number without leading zeros that ends at the character `end`.  *rest (may be NULL): the text after it.  Returns false for other text. */
-bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
+/* ---- logs.c: removal of this server's log segments ---- */
 void logs_task(struct task *t);
 /* Returns the size of the log's first segment; largest: the bound of all segments. */
 uint64_t logs_first_segment_bytes(uint64_t largest);
 /* Flushes all tablets for which there is space, and drops the segments that are then not needed. */
 void logs_drop_all(struct server *s);
-/* Removes the logs of dead incarnations that no redo set names. */
-int logs_remove_dead(struct server *s) TFS_MUST;
 
 /* ---- clock.c ---- */
 /* Reads the mark, and begins to save it.  Call it before tablets are loaded.  gap_us 0: the default. */
@@ -447,17 +440,6 @@ void server_clock_start(struct server *s, int64_t gap_us);
 void clock_task_run(struct task *t);
 /* Appends a clause, with "; " at its end, to the status line "attention" if the clock is not trusted. */
 int server_clock_attention(struct server *s, struct buf *out) TFS_MUST;
-
-/* ---- files.c: removal of SSTables without references ---- */
-/* Removes the SSTables of earlier incarnations that no tablet lists.  *why as server_recover's. */
-int files_sweep_at_start(struct server *s, char **why) TFS_MUST;
-/* Removes a dropped table's directory, except files that tablets of other tables list. */
-void files_remove_table(struct server *s, uint32_t table);
-/* One round of mark and sweep, by one thread at a time.  Removes the files that two rounds in a row found unreferenced. */
-int files_sweep(struct server *s) TFS_MUST;
-void files_task(struct task *t);
-void files_sweep_soon(struct server *s); /* queues a round, because a file may have lost its references */
-void files_free(struct server *s);
 
 /* ---- scans.c ---- */
 int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;

@@ -78,7 +78,6 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 	if (err)
 		goto fail;
 	*row = (struct meta_tablet){0};
-	file_refs_add(s, &served->row);
 	*out = served;
 	return 0;
 fail:
@@ -175,7 +174,7 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	atomic_store(&served->loading, true);
 	err = set_insert(l->s, served);
 	if (err) {
-		served_discard(served);
+		served_put(served);
 		return err;
 	}
 	atomic_fetch_add(&served->refs, 1);
@@ -214,7 +213,6 @@ static int load_next_key(struct load *l)
 static int load_scanned(void *arg, struct slice row_key, struct meta_tablet *m)
 {
 	struct load *l = arg;
-	struct user_table *u;
 	int err = 0, c = -1;
 
 	while (l->next < l->q->tablet_count && (c = slice_cmp(buf_slice(&l->key), row_key)) < 0) {
@@ -227,14 +225,6 @@ static int load_scanned(void *arg, struct slice row_key, struct meta_tablet *m)
 		l->errs[l->next] = err == -ENOENT ? load_row(l, &l->q->tablets[l->next], m, 0) : err;
 		l->next++;
 		return l->next < l->q->tablet_count && load_next_key(l) ? -ENOMEM : 0;
-	}
-	/* The rows of a refused table name files that tablets of other tables may share. */
-	if (l->s->refused_count && l->kind == KIND_USER) {
-		err = user_table_get(l->s, m->table, &u);
-		if (err == -EIDRM)
-			file_refs_add(l->s, m);
-		else if (!err)
-			user_table_put(l->s, u);
 	}
 	return 0;
 }
@@ -331,7 +321,6 @@ static int load_all(struct load *l)
 			continue;
 		if (e) {
 			set_replace(l->s, &served, 1, NULL, 0);
-			file_refs_remove(l->s, &served->row);
 		} else {
 			tablet_replay_done(served->tablet);
 			atomic_store(&served->loading, false);
@@ -378,6 +367,4 @@ void served_replace(
 		store_schema_put(schema);
 	}
 	set_replace(s, old, old_count, with, count);
-	for (unsigned i = 0; i < old_count; i++)
-		file_refs_remove(s, &old[i]->row); /* served_new has added the rows of the new tablets */
 }

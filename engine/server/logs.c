@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes log segments.  A segment of this server's log is removed when the
- * redo points of all tablets are above it.  The log of a dead incarnation is
- * removed when no redo set names it.
+ * Removes segments of this server's log.  A segment is removed when the redo
+ * points of all tablets are above it.  The collector removes the log of a dead
+ * incarnation when no redo set names it (master/collect.c).  For this, the task
+ * flushes the tablets that need such a log.
  *
  * The log has a bound (log_most): the size of the SSTables, but at least
  * LOG_LEAST, and at most LOG_MOST_SEGMENTS segments of log_segment_bytes.  A
@@ -37,7 +38,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/msg.h"
+#include "engine/base/units.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
@@ -53,30 +54,6 @@ static uint64_t logs_period_us(const struct server *s)
 	return s->logs_flush_age_us < s->major_within_us / 16 ? s->logs_flush_age_us : s->major_within_us / 16;
 }
 
-struct dead_logs {
-	struct server *s;
-	struct served_tablet **tablets; /* all, in the set's order */
-	unsigned count;
-	char *dir;  /* DATA_DIR/log */
-	bool flush; /* flush the tablets that need a dead log; else remove the logs that no tablet needs */
-};
-
-bool number_parse(const char *text, char end, uint64_t *n, const char **rest)
-{
-	const char *p = text;
-	uint64_t v = 0;
-
-	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
-			return false;
-	if (p == text || *p != end || (*text == '0' && p > text + 1))
-		return false;
-	*n = v;
-	if (rest)
-		*rest = *p ? p + 1 : p;
-	return true;
-}
-
 struct latest {
 	const char *logs;
 	uint64_t incarnation;
@@ -89,7 +66,7 @@ static int found_segment(void *arg, const char *name, bool is_dir)
 	return 1;
 }
 
-/* Ignores a directory without segments: it is not a log, and the next start removes it. */
+/* Ignores a directory without segments: it is not a log, and the collector removes it. */
 static int latest_log(void *arg, const char *name, bool is_dir)
 {
 	struct latest *l = arg;
@@ -119,68 +96,29 @@ int server_latest_log(const char *data_dir, uint64_t *incarnation)
 	return err;
 }
 
-static int unlink_segment(void *arg, const char *name, bool is_dir)
+/*
+ * Flushes the tablets that need the logs of dead incarnations, and tells the
+ * collector when none does any more.  In reverse order, because a flush of a user
+ * tablet writes METADATA, whose tablets come first in the set.  A tablet logs the
+ * error of its flush.
+ */
+static int logs_flush_dead(struct server *s)
 {
-	char *path = path_join(arg, name);
-	int err = path ? 0 : -ENOMEM;
-
-	if (!err && !is_dir)
-		err = file_unlink(path);
-	free(path);
-	return err;
-}
-
-static int visit_dead_log(void *arg, const char *name, bool is_dir)
-{
-	struct dead_logs *d = arg;
-	uint64_t incarnation;
-	char *dir;
-	int err;
-
-	if (!is_dir || !number_parse(name, 0, &incarnation, NULL) || incarnation == d->s->incarnation)
-		return 0;
-	/* In reverse order, because a flush of a user tablet writes METADATA, whose tablets come first in the set. */
-	for (unsigned i = d->count; i-- > 0;) {
-		if (tablet_redo_lsn(d->tablets[i]->tablet, incarnation) == UINT64_MAX)
-			continue;
-		if (!d->flush)
-			return 0;
-		err = tablet_flush(d->tablets[i]->tablet);
-		if (err)
-			return 0; /* the tablet has logged the error; the log stays */
-	}
-	if (d->flush || d->s->refused_count) /* a refused table may need the log */
-		return 0;
-	dir = path_join(d->dir, name);
-	if (!dir)
-		return -ENOMEM;
-	err = file_list(dir, unlink_segment, dir);
-	if (!err)
-		err = file_rmdir(dir);
-	if (err)
-		msg_warning("%s: this old log cannot be removed: %s", dir, strerror(-err));
-	free(dir);
-	return 0;
-}
-
-/* Flushes the tablets that need the dead logs, or removes the logs that no tablet needs. */
-static int for_each_dead_log(struct server *s, bool flush)
-{
-	struct dead_logs d = {.s = s, .flush = flush};
-	int err = served_list(s, 0, &d.tablets, &d.count);
+	struct served_tablet **list;
+	unsigned count;
+	bool needed;
+	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
-	d.dir = path_join(s->data_dir, "log");
-	err = d.dir ? file_list(d.dir, visit_dead_log, &d) : -ENOMEM;
-	free(d.dir);
-	served_list_put(d.tablets, d.count);
-	return err;
-}
-
-int logs_remove_dead(struct server *s)
-{
-	return for_each_dead_log(s, false);
+	for (unsigned i = count; i-- > 0 && !s->closing;)
+		if (tablet_redo_next(list[i]->tablet, 0))
+			(void)!tablet_flush(list[i]->tablet);
+	needed = logs_needed_next(list, count, 0);
+	served_list_put(list, count);
+	if (!needed && atomic_exchange(&s->dead_logs, false))
+		files_notify(s);
+	return 0;
 }
 
 /* Drops the segments of this server's log that no tablet needs. */
@@ -292,7 +230,7 @@ void logs_task(struct task *t)
 		return;
 	logs_raise_bound(s);
 	logs_flush_aged(s);
-	if (for_each_dead_log(s, true) || logs_remove_dead(s))
+	if (logs_flush_dead(s))
 		return;
 	if (logs_drop_unneeded(s) || log_bytes(s->log) < s->log_most)
 		return;

@@ -125,7 +125,7 @@ static int merge_rows(struct server *s, struct served_tablet *lower, struct serv
 	if (!err)
 		err = merge_delete_lower(s, lower, upper);
 	if (err) {
-		served_discard(both);
+		served_put(both);
 		meta_tablet_fini(&row);
 		return err;
 	}

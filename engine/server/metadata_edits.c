@@ -48,8 +48,6 @@ static int row_read(struct served_tablet *served, struct meta_tablet *out, uint6
 /* Stores *next as the row, and empties *next. */
 static void row_set(struct served_tablet *served, struct meta_tablet *next)
 {
-	file_refs_add(served->server, next);
-	file_refs_remove(served->server, &served->row);
 	meta_tablet_fini(&served->row);
 	served->row = *next;
 	*next = (struct meta_tablet){0};
@@ -238,8 +236,6 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		if (!err) {
 			err = served->kind == KIND_ROOT ? root_write(served, &next, &version) : row_write(served, e);
 			served->row_unknown = err != 0;
-			if (err)
-				files_sweep_soon(served->server);
 		}
 		if (!err) {
 			row_set(served, &next);

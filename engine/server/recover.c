@@ -7,7 +7,7 @@
  * synced, so replayed data is on disk before a client can read it.  The data
  * stays in memtables and in the old logs until a minor compaction, which is
  * queued at once.  After all of these compactions no redo set names the old
- * logs.  They are then removed, at the latest by the next start.
+ * logs, and the collector removes them (master/collect.c).
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -73,25 +73,12 @@ int server_start(struct server *s, char **why)
 	return err == -ENOENT ? -EBADMSG : err;
 }
 
-int server_ready(struct server *s, char **why)
+void server_ready(struct server *s)
 {
-	int err;
-
-	*why = NULL;
-	err = files_sweep_at_start(s, why);
-	if (!err)
-		err = logs_remove_dead(s);
-	if (err) {
-		if (!*why)
-			why_set(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err));
-		return err == -ENOENT ? -EBADMSG : err;
-	}
 	replay_needed_fini(&s->needed);
 	s->needed = (struct needed_logs){0};
 	s->recovering = false;
 	space_start(s);
 	server_queue(s, &s->logs_task);
 	server_queue(s, &s->moves_task);
-	files_sweep_soon(s);
-	return 0;
 }

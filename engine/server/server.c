@@ -94,11 +94,6 @@ static void tablet_changed(void *arg, struct tablet *t)
 	space_check_soon(s);
 }
 
-static unsigned file_rows(void *arg, const struct tablet_file *f)
-{
-	return file_refs_count(arg, f);
-}
-
 static bool space_for_user(void *arg, enum disk_use use, uint64_t bytes)
 {
 	return space_get(arg, use, bytes);
@@ -199,7 +194,6 @@ static void fill_env(struct server *s, enum kind k, const struct server_options 
 	}
 	e->space = k == KIND_USER ? space_for_user : space_for_metadata;
 	e->redo_moved = redo_moved;
-	e->listed = file_rows;
 	e->changed = tablet_changed;
 	e->arg = s;
 }
@@ -213,6 +207,8 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		return -ENOMEM;
 	mutex_init(&s->lock, RANK_SERVER);
 	mutex_init(&s->space.lock, RANK_SPACE);
+	mutex_init(&s->files_lock, RANK_FILES);
+	cond_init(&s->collected_now);
 	cond_init(&s->changed);
 	s->recovering = true;
 	s->locks = locks;
@@ -230,7 +226,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->replay_part_bytes = o->replay_part_bytes ? o->replay_part_bytes : REPLAY_PART_BYTES;
 	s->merge_read_tries = o->merge_read_tries ? o->merge_read_tries : MERGE_READ_TRIES;
 	s->metadata = server_service(s);
-	s->table_dropped = files_remove_table;
+	s->dead_logs = true;
 	s->data_dir = strdup(o->data_dir);
 	if (!o->clock)
 		s->own_clock = clock_new(NULL, NULL);
@@ -243,13 +239,14 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		task_init(&s->logs_task, s->misc, grow_and_drop_logs);
 		task_init(&s->moves_task, s->move, moves_task);
 		task_init(&s->resolve_task, s->move, moves_resolve_task);
-		task_init(&s->files_task, s->move, files_task);
 		task_init(&s->clock_task, s->misc, clock_task_run);
 		task_init(&s->scans_task, s->misc, scans_task);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
-	if (!err)
+	if (!err) {
+		sst_cache_on_retired(s->cache, files_retired, s);
 		err = make_log(s, o);
+	}
 	if (!err)
 		err = meta_store_schema(&s->meta_schema);
 	if (err) {
@@ -323,9 +320,29 @@ static void cancel_tasks(struct server *s)
 	task_cancel(&s->space.task);
 	task_cancel(&s->moves_task);
 	task_cancel(&s->resolve_task);
-	task_cancel(&s->files_task);
 	task_cancel(&s->clock_task);
 	task_cancel(&s->scans_task);
+}
+
+/*
+ * No task may run while the set of tablets is emptied: logs_task would remove
+ * the segments of tablets that are not in the set any more.  Queued tasks are
+ * cancelled here.  A task that is queued later checks closing first and does
+ * nothing.
+ */
+static void stop(struct server *s)
+{
+	s->closing = true;
+	fence_stop(s->fence);
+	cancel_tasks(s);
+	scans_free(s);
+}
+
+void server_stop(struct server *s)
+{
+	stop(s);
+	flush_all(s);
+	served_drop_users(s);
 }
 
 int server_free(struct server *s, bool flush)
@@ -334,20 +351,10 @@ int server_free(struct server *s, bool flush)
 
 	if (!s)
 		return 0;
-	/*
-	 * No task may run while the set of tablets is emptied: logs_task would
-	 * remove the logs of tablets that are not in the set any more.  Queued
-	 * tasks are cancelled here.  A task that is queued later checks closing
-	 * first and does nothing.
-	 */
-	s->closing = true;
-	fence_stop(s->fence);
-	cancel_tasks(s);
-	scans_free(s);
+	stop(s);
 	if (flush && s->log && !s->recovering) {
 		flush_all(s);
-		if (!logs_remove_dead(s))
-			(void)!log_sync(s->log);
+		(void)!log_sync(s->log);
 	}
 	served_drop_all(s);
 	cancel_tasks(s); /* the tablets' last work may have queued tasks */
@@ -362,10 +369,8 @@ int server_free(struct server *s, bool flush)
 	task_pool_free(s->log_pool);
 	task_pool_free(s->misc);
 	task_pool_free(s->move);
-	copies_free(s);
 	replay_needed_fini(&s->needed);
-	file_refs_free(s);
-	files_free(s);
+	free(s->freed);
 	if (s->cache)
 		sst_cache_free(s->cache);
 	store_schema_put(s->meta_schema);
@@ -373,6 +378,8 @@ int server_free(struct server *s, bool flush)
 		clock_free(s->own_clock);
 	cond_fini(&s->changed);
 	mutex_fini(&s->space.lock);
+	mutex_fini(&s->files_lock);
+	cond_fini(&s->collected_now);
 	mutex_fini(&s->lock);
 	free(s->data_dir);
 	free(s);

@@ -70,11 +70,8 @@ void server_set_metadata(struct server *s, struct tablet_service *svc);
  * that names the damaged thing, or NULL; the caller frees it.
  */
 int server_start(struct server *s, char **why) TFS_MUST;
-/*
- * Ends the start: until this call the server keeps all files and logs, and does
- * no background work.  Removes files and logs without references.
- */
-int server_ready(struct server *s, char **why) TFS_MUST;
+/* Ends the start: until this call the server does no background work. */
+void server_ready(struct server *s);
 /* If a damaged SSTable of METADATA can be the cause of err, and *why is NULL, names it in *why. */
 void server_name_damage(struct server *s, int err, char **why);
 struct tablet_service *server_service(struct server *s);
@@ -84,6 +81,24 @@ struct tablet_service *server_service(struct server *s);
  * own time.
  */
 void server_watch(struct server *s, uint64_t now_us);
+/* How the server reaches the collector. */
+struct server_collector {
+	/*
+	 * The collector may have something to remove; at_once: the disk is full.
+	 * Called under a lock of rank FILES, so it must not call the server.
+	 */
+	void (*soon)(void *arg, bool at_once);
+	/* Runs a round.  Called by a thread that waits for space, and holds no lock of a rank above COLLECT. */
+	void (*now)(void *arg);
+	void *arg;
+};
+/* Copies c; NULL: no collector.  Returns when no thread is in the former one. */
+void server_set_collector(struct server *s, const struct server_collector *c);
+/*
+ * The first part of a clean end: flushes all tablets and ends the service of user
+ * tables.  Until server_free METADATA is served, and TS_FILES is answered.
+ */
+void server_stop(struct server *s);
 /* Every commit so far is on disk. */
 int server_sync(struct server *s) TFS_MUST;
 /*
@@ -103,8 +118,6 @@ void server_change(struct server *s, const struct server_settings *to);
 /* Compactions that users started end with -ECANCELED, from now on, so that they do not delay server_free. */
 void server_will_close(struct server *s);
 void server_confirm_clock(struct server *s);
-/* Returns true if name is the name of an SSTable.  The server never removes other files from sst/TABLE. */
-bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
 /* Releases a part of the reserve for a change in the lock service that found the disk full.  Returns false if it released none. */
 bool server_release_space(struct server *s);
 /* The latest incarnation with a log in the data directory; 0: none. */

@@ -523,11 +523,11 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_SPLIT] = serve_move,
 		[TS_MERGE] = serve_move,
 		[TS_COPY_TABLE] = copy_table,
-		[TS_COPY_END] = copy_end,
 		[TS_SEAL] = seal_make,
 		[TS_LOAD] = load_tablets,
 		[TS_UNLOAD] = moves_unload,
 		[TS_LIST] = list_tablets,
+		[TS_FILES] = files_call,
 	};
 	struct server *s = (struct server *)service;
 	const uint64_t since_us = traffic_begin(q);

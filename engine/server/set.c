@@ -139,14 +139,12 @@ void served_event(struct served_tablet *served, const char *text)
 
 void served_put(struct served_tablet *served)
 {
-	if (atomic_fetch_sub(&served->refs, 1) != 1)
+	if (!served || atomic_fetch_sub(&served->refs, 1) != 1)
 		return;
-	if (atomic_load(&served->dropped)) {
-		file_refs_remove(served->server, &served->row);
-		tablet_doom_files(served->tablet);
-	}
+	if (atomic_load(&served->dropped))
+		tablet_retire_files(served->tablet);
 	tablet_free(served->tablet);
-	user_table_put(served->server, served->user_table); /* of a dropped table, the last one removes the files */
+	user_table_put(served->server, served->user_table);
 	meta_tablet_fini(&served->row);
 	buf_fini(&served->unknown_split);
 	buf_fini(&served->events);
@@ -159,14 +157,6 @@ void served_list_put(struct served_tablet **list, unsigned count)
 	for (unsigned i = 0; i < count; i++)
 		served_put(list[i]);
 	free(list);
-}
-
-void served_discard(struct served_tablet *served)
-{
-	if (!served)
-		return;
-	file_refs_remove(served->server, &served->row);
-	served_put(served);
 }
 
 /* Makes the array large enough for `more` more tablets. */
@@ -305,6 +295,11 @@ void served_drop_table(struct server *s, uint32_t table)
 	set_remove(s, table, KIND_USER, true);
 }
 
+void served_drop_users(struct server *s)
+{
+	set_remove(s, 0, KIND_USER, false);
+}
+
 void served_drop_all(struct server *s)
 {
 	/* In this order, because freeing a user tablet may write METADATA, and freeing a tablet of METADATA may write the root tablet. */
@@ -335,7 +330,7 @@ int served_sum(struct server *s, struct served_sums *out)
 		sums.behind += st.behind;
 	}
 	served_list_put(list, sums.tablets);
-	sums.disk_bytes = file_refs_bytes(s);
+	sums.disk_bytes = sst_cache_file_bytes(s->cache);
 	*out = sums;
 	return 0;
 }

@@ -240,6 +240,12 @@ bool space_get(struct server *s, enum disk_use use, uint64_t bytes)
 	mutex_lock(&s->space.lock);
 	ok = space_get_locked(s, use, bytes);
 	mutex_unlock(&s->space.lock);
+	/* METADATA's threads run no round, because it reads METADATA, and its writers hold locks. */
+	if (!ok && use != DISK_METADATA && files_collect(s)) {
+		mutex_lock(&s->space.lock);
+		ok = space_get_locked(s, use, bytes);
+		mutex_unlock(&s->space.lock);
+	}
 	space_check_soon(s);
 	return ok;
 }

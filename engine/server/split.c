@@ -138,8 +138,8 @@ static int split_commit(struct server *s, struct served_tablet *served, struct s
 		served_put(p.upper);
 	} else {
 		tablet_split_end(served->tablet, false);
-		served_discard(p.lower);
-		served_discard(p.upper);
+		served_put(p.lower);
+		served_put(p.upper);
 	}
 	meta_tablet_fini(&p.lower_row);
 	meta_tablet_fini(&p.upper_row);

@@ -79,8 +79,6 @@ void user_table_put(struct server *s, struct user_table *u)
 	mutex_unlock(&s->lock);
 	if (!last)
 		return;
-	if (u->dropped)
-		s->table_dropped(s, u->table);
 	store_schema_put(u->schema);
 	schema_put(u->access);
 	free(u);

@@ -29,7 +29,6 @@ int unload_tablet(struct server *s, struct served_tablet *const *v, struct slice
 	}
 	err = row_release(v[0]);
 	set_replace(s, v, 1, NULL, 0);
-	file_refs_remove(s, &v[0]->row);
 	tablet_merge_end(v[0]->tablet, true);
 	return err;
 }

@@ -49,6 +49,17 @@ int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out
 	return 0;
 }
 
+void sst_cache_on_retired(struct sst_cache *c, sst_retired_fn *fn, void *arg)
+{
+	c->retired = fn;
+	c->retired_arg = arg;
+}
+
+uint64_t sst_cache_file_bytes(const struct sst_cache *c)
+{
+	return c->listed_bytes;
+}
+
 void sst_cache_resize(struct sst_cache *c, size_t block_bytes, size_t table_bytes)
 {
 	c->block_bytes_max = block_bytes;

@@ -56,7 +56,8 @@ struct sst {
 	struct lru_file *file;  /* its blocks and cells in the cache */
 	/* atomic */
 	_Atomic unsigned refs;
-	_Atomic bool doomed;
+	_Atomic bool retired;
+	_Atomic unsigned shares; /* tablets that list it */
 	_Atomic unsigned pins;
 	/* Set under lock.  The cache clears it under lock and stores it back if pins is not 0. */
 	struct open_table *_Atomic table;
@@ -77,6 +78,9 @@ struct sst_cache {
 	_Atomic bool over;     /* a bound is exceeded; the next unpin trims */
 	_Atomic uint64_t probes, probe_misses, table_opens, cell_misses;
 	struct blockfile_counters counters;
+	sst_retired_fn *retired;
+	void *retired_arg;
+	_Atomic uint64_t listed_bytes; /* of all SSTables in `listed` */
 	struct mutex lock;
 	/* under lock */
 	struct open_tables open; /* the last opened first */

@@ -3,7 +3,7 @@
  * One SSTable: references, opening at first use, iterators.
  *
  * There are two counts.  refs keep the struct alive; pins keep the file open.
- * The last reference to a doomed SSTable unlinks the file.
+ * The last reference to a retired SSTable reports it to the owner of the cache.
  *
  * A seek in an open table increments pins, loads the table, takes an idle
  * iterator from one of four slots by an atomic exchange, seeks, stores the
@@ -40,7 +40,7 @@ static void sst_free(struct sst *s)
 
 /*
  * A file has one object, even if several tablets use it.  So a file that the
- * children of a split share is cached once and unlinked after its last reader.
+ * children of a split share is cached once, and its last reader is known.
  */
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
 {
@@ -64,7 +64,7 @@ int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **
 
 void sst_expect_bytes(struct sst *s, uint64_t bytes)
 {
-	s->bytes = bytes;
+	atomic_fetch_add(&s->cache->listed_bytes, bytes - atomic_exchange(&s->bytes, bytes));
 }
 
 void sst_put(struct sst *s)
@@ -73,18 +73,25 @@ void sst_put(struct sst *s)
 		return;
 	assert(atomic_load(&s->pins) == 0);
 	cache_unlist(s->cache, s);
-	if (atomic_load(&s->doomed)) {
-		int err = file_unlink(s->path);
-
-		if (err)
-			msg_warning("%s: cannot remove: %s", s->path, strerror(-err));
-	}
+	atomic_fetch_sub(&s->cache->listed_bytes, s->bytes);
+	if (atomic_load(&s->retired) && s->cache->retired)
+		s->cache->retired(s->cache->retired_arg, s->path);
 	sst_free(s);
 }
 
-void sst_doom(struct sst *s)
+void sst_retire(struct sst *s)
 {
-	atomic_store(&s->doomed, true);
+	atomic_store(&s->retired, true);
+}
+
+void sst_share(struct sst *s, int by)
+{
+	atomic_fetch_add(&s->shares, (unsigned)by);
+}
+
+bool sst_shared(const struct sst *s)
+{
+	return atomic_load(&s->shares) > 1;
 }
 
 const char *sst_path(const struct sst *s)

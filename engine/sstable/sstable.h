@@ -105,6 +105,14 @@ int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out
 /* Changes both bounds, and evicts what is above them. */
 void sst_cache_resize(struct sst_cache *c, size_t block_bytes, size_t table_bytes);
 void sst_cache_free(struct sst_cache *c); /* after every sst is put */
+/*
+ * fn is called with the path of each retired SSTable (sst_retire) after its last
+ * put, by the thread of that put.  Call this before the first SSTable.
+ */
+typedef void sst_retired_fn(void *arg, const char *path);
+void sst_cache_on_retired(struct sst_cache *c, sst_retired_fn *fn, void *arg);
+/* Bytes of all SSTables that have an object, each counted once. */
+uint64_t sst_cache_file_bytes(const struct sst_cache *c);
 void sst_cache_get_stats(struct sst_cache *c, struct sst_cache_stats *s);
 
 /* One SSTable file, opened at first use and perhaps closed again by the cache. */
@@ -116,14 +124,15 @@ struct sst;
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out) TFS_MUST;
 /* Returns true if there is an object for the path. */
 bool sst_in_use(struct sst_cache *c, const char *path);
-/* Before the first use.  A file of another size is reported as damaged. */
+/* The file's size, before the first use.  A file of another size is reported as damaged. */
 void sst_expect_bytes(struct sst *s, uint64_t bytes);
-/*
- * The last put frees the object and, after sst_doom, unlinks the file.  So a
- * file is not removed while a scan reads it.
- */
+/* The last put frees the object and, after sst_retire, reports the file (sst_cache_on_retired). */
 void sst_put(struct sst *s);
-void sst_doom(struct sst *s);
+/* A tablet's list no longer has the file, durably, or never had it. */
+void sst_retire(struct sst *s);
+/* by: 1 when a tablet lists the file, -1 when it drops it.  sst_shared: more than one does. */
+void sst_share(struct sst *s, int by);
+bool sst_shared(const struct sst *s);
 const char *sst_path(const struct sst *s);
 /* An iterator over the whole table, perhaps a reused one.  It has a reference to s. */
 int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;

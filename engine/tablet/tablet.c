@@ -321,6 +321,21 @@ uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation)
 	return lsn;
 }
 
+uint64_t tablet_redo_next(struct tablet *t, uint64_t above)
+{
+	uint64_t next = 0;
+
+	mutex_lock(&t->lock);
+	for (unsigned i = 0; i < t->redo_count; i++) {
+		uint64_t n = t->redo[i].p.incarnation;
+
+		if (n > above && n != t->env->incarnation && (!next || n < next))
+			next = n;
+	}
+	mutex_unlock(&t->lock);
+	return next;
+}
+
 int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count)
 {
 	struct snap snap;

@@ -146,12 +146,6 @@ struct tablet_env {
 	bool (*space)(void *arg, enum disk_use use, uint64_t bytes);
 	const _Atomic bool *disk_full;  /* true while puts are refused; NULL: puts are always accepted */
 	const _Atomic bool *will_close; /* true: compactions that users started end with -ECANCELED; NULL: they do not */
-	/*
-	 * Returns the number of tablets that list f; UINT_MAX: unknown.  A file that
-	 * an edit removed and that no tablet lists is unlinked when its last reader
-	 * ends.  NULL: a removed file is unlinked only if all its rows are the tablet's.
-	 */
-	unsigned (*listed)(void *arg, const struct tablet_file *f);
 	/* Called after a compaction, because the tablet's size may have changed enough for a split or a merge. */
 	void (*changed)(void *arg, struct tablet *t);
 	/* Called after a minor compaction moved the redo point, because log segments may be removed then. */
@@ -341,11 +335,8 @@ int tablet_merge_stop(struct tablet *t) TFS_MUST;
  */
 int tablet_merge_again(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
-/*
- * Called after a drop of the table.  Files that no tablet lists (env->listed)
- * are unlinked when their last reader ends.
- */
-void tablet_doom_files(struct tablet *t);
+/* Called after a drop of the table.  Its files are reported after their last reader has ended (sst_retire). */
+void tablet_retire_files(struct tablet *t);
 /* For each file that parent and child share: copies the exclusion, and the time and schema of the freeze. */
 void tablet_inherit_files(struct tablet *parent, struct tablet *child);
 /* Starts the child's background work. */
@@ -372,6 +363,8 @@ int tablet_families(struct tablet *t, struct tablet_family **out, unsigned *coun
 int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST;
 /* Returns the smallest LSN that this tablet still needs in the log of `incarnation`; UINT64_MAX: none. */
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation);
+/* Returns the smallest incarnation above `above`, other than the tablet's own, whose log this tablet needs; 0: none. */
+uint64_t tablet_redo_next(struct tablet *t, uint64_t above);
 /* Copies the current file list.  tablet_file_fini each, free the array. */
 int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count) TFS_MUST;
 

@@ -8,7 +8,7 @@
  *	2 the commit callback writes METADATA
  *	3 publish the view and the redo set
  * After a crash before 2 no METADATA row lists the added files; after a crash
- * behind 2 no row lists the removed files.  Opening a store removes such files.
+ * behind 2 no row lists the removed files.  The collector removes such files.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -125,24 +125,19 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 	return err;
 }
 
-void tablet_doom_files(struct tablet *t)
+void tablet_retire_files(struct tablet *t)
 {
-	const struct tablet_env *env = t->env;
 	struct snap snap;
 
 	snap_take(t, &snap);
-	for (unsigned i = 0; i < snap.view->file_count && env->listed; i++)
-		if (env->listed(env->arg, &snap.view->files[i]->meta) == 0)
-			sst_doom(snap.view->files[i]->sst);
+	for (unsigned i = 0; i < snap.view->file_count; i++)
+		sst_retire(snap.view->files[i]->sst);
 	snap_put(&snap);
 }
 
-void tablet_drop_files(struct tablet *t, struct file_set *s, bool removed)
+void tablet_drop_files(struct file_set *s, bool removed)
 {
-	const struct tablet_env *env = t->env;
-
 	for (unsigned i = 0; removed && i < s->n; i++)
-		if (env->listed ? env->listed(env->arg, &s->v[i]->meta) == 0 : s->v[i]->owned)
-			sst_doom(s->v[i]->sst);
+		sst_retire(s->v[i]->sst);
 	file_set_put(s);
 }

@@ -494,7 +494,7 @@ int tablet_split_tidy(struct tablet *t, const char *event)
 
 	tablet_enter(t);
 	err = tablet_change(t, &c);
-	tablet_drop_files(t, &empty, !err);
+	tablet_drop_files(&empty, !err);
 	tablet_leave(t);
 	return err;
 }

@@ -243,10 +243,9 @@ struct tablet_change {
 int tablet_change(struct tablet *t, struct tablet_change *c) TFS_MUST;
 /*
  * Drops the references in s.  removed: the tablet's list no longer has the
- * files, durably.  Those that no tablet lists are unlinked when their last
- * reader ends.
+ * files, durably.  They are reported after their last reader has ended (sst_retire).
  */
-void tablet_drop_files(struct tablet *t, struct file_set *s, bool removed);
+void tablet_drop_files(struct file_set *s, bool removed);
 
 /* ---- freezing memtables (tablet_freeze.c) ---- */
 struct tablet_freeze {

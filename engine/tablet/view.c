@@ -3,9 +3,7 @@
  * Views (view.h): counted lists of memtables and files.
  *
  * A file that a split child shares with its sibling is clipped to the rows in
- * its METADATA column.  If all rows of a file lie in that range, no other
- * tablet can use it, so this tablet may unlink it.  Without env->listed, the
- * collection of files removes the others.
+ * its METADATA column.
  *
  * Rejected: an epoch scheme for readers.  Each read has two short critical
  * sections.  They cost about 40 ns, a tenth of a block lookup.
@@ -90,6 +88,8 @@ void vmem_put(struct vmem *m)
 static void vfile_free(struct vfile *f)
 {
 	tablet_file_fini(&f->meta);
+	if (f->sst)
+		sst_share(f->sst, -1);
 	sst_put(f->sst);
 	buf_fini(&f->from);
 	buf_fini(&f->to);
@@ -115,7 +115,6 @@ int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_
 	below = slice_cmp(buf_slice(&meta->first), buf_slice(&meta->begin)) < 0;
 	beyond = meta->end.p && slice_cmp(buf_slice(&meta->last), buf_slice(&meta->end)) >= 0;
 	f->clip = below || beyond;
-	f->owned = !f->clip && meta->table == table;
 	if ((err = cellkey_row_prefix(&f->first, below ? buf_slice(&meta->begin) : buf_slice(&meta->first))) ||
 		(err = beyond ? cellkey_row_prefix(&f->after, buf_slice(&meta->end))
 			      : cellkey_row_after(&f->after, buf_slice(&meta->last))) ||
@@ -130,6 +129,7 @@ int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_
 	err = sst_new(env->cache, path, in_memory, &f->sst);
 	if (err)
 		goto out;
+	sst_share(f->sst, 1);
 	sst_expect_bytes(f->sst, meta->bytes);
 	*out = f;
 out:

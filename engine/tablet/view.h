@@ -67,7 +67,6 @@ struct vfile {
 	struct buf from, to;              /* if clip: encoded bounds of the rows that the tablet uses; to.n 0: no end */
 	bool clip;                        /* the file has rows of other tablets */
 	struct buf first, after;          /* encoded, of the tablet's part: at or below its first key; above its last key */
-	bool owned;                       /* no other tablet can use it, so it can be unlinked after a compaction */
 	bool busy;                        /* under the tablet's lock: it is input of a compaction */
 	struct file_usage *_Atomic usage; /* read on first use */
 	/*

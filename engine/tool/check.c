@@ -166,10 +166,10 @@ static int check_stray_file(void *arg, const char *name, bool is_dir)
 	char key[600];
 	struct checked *s;
 	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
-	uint64_t incarnation;
+	uint64_t incarnation, number;
 
 	HASH_FIND(hh, w->set, key, len, s);
-	if (is_dir || !server_is_sstable(name, &incarnation))
+	if (is_dir || !meta_sstable_parse(name, &incarnation, &number))
 		report_note(&w->c->r, "%s/%s: not a part of the store; no mount removes it", w->dir, name);
 	else if (!s)
 		report_note(&w->c->r, "%s/%s: no tablet refers to it; the next mount removes it", w->dir, name);

@@ -38,11 +38,11 @@ static void note_incarnation(struct repair *p, uint64_t n)
 static int add_sst(void *arg, const char *name, bool is_dir)
 {
 	struct repair *p = arg;
-	uint64_t incarnation;
+	uint64_t incarnation, number;
 
-	if (is_dir || !server_is_sstable(name, &incarnation))
+	if (is_dir || !meta_sstable_parse(name, &incarnation, &number))
 		return 0;
-	repair_file_get(p, p->listed, incarnation, strtoull(strchr(name, '-') + 1, NULL, 10))->exists = true;
+	repair_file_get(p, p->listed, incarnation, number)->exists = true;
 	note_incarnation(p, incarnation);
 	return 0;
 }

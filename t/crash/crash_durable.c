@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process dies at each durable step of a split, a merge, a change of tables,
- * schemas and snapshots, a sweep and of changes of METADATA's own tablets.  Histories in
+ * schemas and snapshots, a round of the collector and of changes of METADATA's own tablets.  Histories in
  * which such changes are frequent run once, and each file operation in such a
  * change gets a name (durable.c).  Then the process dies at each name that has
  * not been tested yet, by SIGKILL and by power cuts, before the operation takes
@@ -91,9 +91,9 @@ static const char *const required[] = {
 	"METADATA: merge 3",
 	"METADATA: merge 4",
 	"after METADATA",
-	"sweep: log",
-	"sweep: sst",
-	"after sweep",
+	"collect: log",
+	"collect: sst",
+	"after collect",
 	"reopening: sst",
 	"reopening: lock/tables",
 	"after reopening",

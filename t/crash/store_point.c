@@ -273,7 +273,7 @@ static int told_server_step(const struct step *st, struct out *o)
 	int err;
 
 	begins(step_kind_names[step_kind(st)]);
-	err = server_step(hooks.server, store_dir, st, o);
+	err = server_step(hooks.server, hooks.master, store_dir, st, o);
 	begins(NULL);
 	return err;
 }
@@ -747,7 +747,7 @@ bool step_is_rare(uint64_t seed, unsigned step)
 	enum step_kind k = step_kind(&st);
 
 	return step >= SETUP_PARTS &&
-		(k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES || k == STEP_SPLIT || k == STEP_JOIN || k == STEP_SWEEP ||
+		(k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES || k == STEP_SPLIT || k == STEP_JOIN || k == STEP_COLLECT ||
 			k == STEP_METADATA || k == STEP_SNAPSHOT);
 }
 

@@ -100,7 +100,7 @@ enum step_kind {
 	STEP_ALL,
 	STEP_SPLIT,
 	STEP_JOIN,
-	STEP_SWEEP,
+	STEP_COLLECT,
 	STEP_METADATA,
 	STEP_SNAPSHOT
 };
@@ -118,12 +118,13 @@ int step_run(struct side *s, const struct step *st, struct out *o);
 /*
  * server.c: what the library's callers cannot ask for, and what changes
  * nothing that they see.  MERGE, a merging compaction of every tablet where
- * the policy wants one; SWEEP, SSTables that nothing refers to, gone after two
- * rounds; METADATA, its tablets flushed, split or merged.  0, or -errno, said.
+ * the policy wants one; COLLECT, SSTables that nothing refers to, gone after
+ * a round; METADATA, its tablets flushed, split or merged.  0, or -errno, said.
  */
 bool step_is_server(enum step_kind kind);
 struct server;
-int server_step(struct server *s, const char *store_dir, const struct step *st, struct out *o);
+struct master;
+int server_step(struct server *s, struct master *m, const char *store_dir, const struct step *st, struct out *o);
 /* SSTables that nothing refers to, of an earlier process. */
 int server_leave(const char *store_dir);
 /* 0, or -EEXIST where files of server_leave are there, said. */

@@ -4,6 +4,7 @@
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"
 #include "engine/compact/compact_internal.h"
+#include "master/master.h"
 #include "t/history/keys.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 bool step_is_server(enum step_kind kind)
 {
-	return kind == STEP_MERGE || kind == STEP_SWEEP || kind == STEP_METADATA;
+	return kind == STEP_MERGE || kind == STEP_COLLECT || kind == STEP_METADATA;
 }
 
 /* What a full disk makes of a major compaction: each file alone, without what newer ones mask. */
@@ -61,7 +62,7 @@ static int merging_compactions(struct server *s, struct rng *r)
 /*
  * Through the file layer: where a power cut of the crash tests overtakes this,
  * in another thread, a listing of it never returns, and what the cut has
- * brought back is not taken for what a sweep left.
+ * brought back is not taken for what a round left.
  */
 struct each {
 	const char *store_dir;
@@ -154,12 +155,12 @@ int server_leave(const char *store_dir)
 	return each_table(&e);
 }
 
-static int sweep(struct server *s, const char *store_dir, struct out *o)
+static int collect(struct master *m, const char *store_dir, struct out *o)
 {
 	int err = server_leave(store_dir);
 
-	for (unsigned round = 0; round < 2 && !err; round++)
-		err = files_sweep(s);
+	if (!err)
+		err = master_collect(m, true);
 	return err ? err : server_leftovers(store_dir, o);
 }
 
@@ -196,13 +197,13 @@ static int change_metadata(struct server *s, struct rng *r)
 	return err == -EEXIST || err == -ENOENT ? 0 : err;
 }
 
-int server_step(struct server *s, const char *store_dir, const struct step *st, struct out *o)
+int server_step(struct server *s, struct master *m, const char *store_dir, const struct step *st, struct out *o)
 {
 	struct rng r = {st->seed * 0x9e3779b97f4a7c15u + st->number};
 	enum step_kind kind = step_kind(st);
-	int err = kind == STEP_MERGE ? merging_compactions(s, &r)
-		: kind == STEP_SWEEP ? sweep(s, store_dir, o)
-				     : change_metadata(s, &r);
+	int err = kind == STEP_MERGE   ? merging_compactions(s, &r)
+		: kind == STEP_COLLECT ? collect(m, store_dir, o)
+				       : change_metadata(s, &r);
 
 	if (err)
 		say(o, "step %llu %s: %s\n", (unsigned long long)st->number, step_kind_names[kind], strerror(-err));

@@ -21,7 +21,7 @@ const char *const step_kind_names[STEP_KINDS] = {
 	"look",
 	"split",
 	"merge",
-	"sweep",
+	"collect",
 	"METADATA",
 	"snapshot",
 };
@@ -50,7 +50,7 @@ static struct choice choose(const struct step *st)
 		: n < 164 ? STEP_FLUSH
 		: n < 168 ? STEP_COMPACT
 		: n < 170 ? STEP_SYNCS
-		: n < 172 ? STEP_SWEEP
+		: n < 172 ? STEP_COLLECT
 		: n < 176 ? STEP_REOPEN
 		: n < 179 ? STEP_MERGE
 		: n < 180 ? STEP_METADATA
@@ -203,7 +203,7 @@ int step_run(struct side *s, const struct step *st, struct out *o)
 	case STEP_SYNCS:
 	case STEP_REOPEN:
 	case STEP_MERGE:
-	case STEP_SWEEP:
+	case STEP_COLLECT:
 	case STEP_METADATA:
 		break;
 	}

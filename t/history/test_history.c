@@ -185,11 +185,11 @@ static bool run_step(struct pair *p, unsigned i)
 			printf("# step %u reopen%s\n", i, i & 1 ? " from the log" : "");
 		return reopen(p, i);
 	case STEP_MERGE:
-	case STEP_SWEEP:
+	case STEP_COLLECT:
 	case STEP_METADATA:
 		if (p->tell)
 			printf("# step %u %s\n", i, step_kind_names[step_kind(&st)]);
-		if (server_step(p->hooks.server, p->dir, &st, &p->lib_saw)) {
+		if (server_step(p->hooks.server, p->hooks.master, p->dir, &st, &p->lib_saw)) {
 			printf("# %.*s", (int)p->lib_saw.n, p->lib_saw.p);
 			print_messages();
 			return false;

@@ -5,4 +5,4 @@ check_LTLIBRARIES = %D%/libfaults.la
 	%D%/open_hooks.c %D%/open_hooks.h
 # For programs that open stores by t/lib/open_hooks.h.
 hooked_libs = t/lib/libfaults.la libengine.la
-hooked_flags = -Wl,--wrap=server_new,--wrap=server_free
+hooked_flags = -Wl,--wrap=server_new,--wrap=server_free,--wrap=server_stop,--wrap=master_new,--wrap=master_finish

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The linker directs calls of server_new and server_free to this file (--wrap, t/lib/local.mk). */
+/* The linker directs calls of these functions of server and master to this file (--wrap, t/lib/local.mk). */
 #include "t/lib/open_hooks.h"
 #include "engine/server/server.h"
+#include "master/master.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,8 +11,15 @@ int __real_server_new(const struct server_options *o, struct lock_service *locks
 int __wrap_server_new(const struct server_options *o, struct lock_service *locks, struct server **out);
 int __real_server_free(struct server *s, bool flush);
 int __wrap_server_free(struct server *s, bool flush);
+void __real_server_stop(struct server *s);
+void __wrap_server_stop(struct server *s);
+int __real_master_new(const struct master_options *o, struct master **out);
+int __wrap_master_new(const struct master_options *o, struct master **out);
+void __real_master_finish(struct master *m);
+void __wrap_master_finish(struct master *m);
 
 static _Thread_local struct open_hooks *opening;
+static _Thread_local bool no_finish;                     /* from server_stop to master_finish of one tfs_close */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the array */
 static struct {
 	struct server *server;
@@ -68,6 +76,33 @@ int __wrap_server_free(struct server *s, bool flush)
 	const struct open_hooks *h = replace(s, NULL, NULL);
 
 	return __real_server_free(s, flush && !(h && h->no_flush));
+}
+
+void __wrap_server_stop(struct server *s)
+{
+	pthread_mutex_lock(&lock);
+	no_finish = false;
+	for (unsigned i = 0; i < 8; i++)
+		if (open_stores[i].server == s && open_stores[i].hooks)
+			no_finish = open_stores[i].hooks->no_flush;
+	pthread_mutex_unlock(&lock);
+	if (!no_finish)
+		__real_server_stop(s);
+}
+
+int __wrap_master_new(const struct master_options *o, struct master **out)
+{
+	int err = __real_master_new(o, out);
+
+	if (!err && opening)
+		opening->master = *out;
+	return err;
+}
+
+void __wrap_master_finish(struct master *m)
+{
+	if (!no_finish)
+		__real_master_finish(m);
 }
 
 int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out, char **why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens a store with a clock that the test sets, a log that reports a stall
- * early, and a close that leaves all memtables to the log.  The program is
+ * early, and a close that leaves all memtables to the log and collects no files.  The program is
  * linked with $(hooked_libs) and $(hooked_flags), which put open_hooks.c
  * between open.c and the server.
  */
@@ -13,6 +13,7 @@
 
 struct clock;
 struct server;
+struct master;
 struct open_hooks {
 	struct clock *clock;   /* borrowed until after tfs_close; NULL: the store's own */
 	uint64_t log_stall_us; /* 0: the log's default */
@@ -27,6 +28,7 @@ struct open_hooks {
 	void *fence_arg;
 	bool no_flush;         /* read at tfs_close: memtables are not written, the next start replays the log */
 	struct server *server; /* set by tfs_open_hooked: the store's server; valid until tfs_close */
+	struct master *master; /* the same */
 };
 /* As tfs_open.  hooks must live until tfs_close has returned. */
 int tfs_open_hooked(

@@ -45,6 +45,7 @@ struct lib {
 	/* settings */
 	size_t memtable_bytes, cache_bytes;
 	bool background;
+	bool keep_files; /* those that compactions have replaced are not unlinked */
 	struct slice begin, end;
 };
 
@@ -144,6 +145,13 @@ static inline char *lib_log_dir(struct lib *l, uint64_t incarnation)
 	return path_join(l->dir, name);
 }
 
+/* In the place of the collector. */
+static inline void lib_retired(void *arg, const char *path)
+{
+	if (!((struct lib *)arg)->keep_files)
+		(void)!file_unlink(path);
+}
+
 /* A new incarnation from METADATA and the logs. */
 static inline void lib_start(struct lib *l)
 {
@@ -178,6 +186,7 @@ static inline void lib_start(struct lib *l)
 	free(dir);
 	l->env.next_file = 1;
 	LIB(sst_cache_new(l->cache_bytes ? l->cache_bytes : 64u << 20, 16u << 20, &l->cache));
+	sst_cache_on_retired(l->cache, lib_retired, l);
 	l->env.cache = l->cache;
 	l->env.memtable_bytes = l->memtable_bytes;
 	l->env.no_background = !l->background;

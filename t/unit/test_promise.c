@@ -172,7 +172,7 @@ static void table_dropped(void **state)
 	}
 	tfs_table_close(t);
 	assert_int_equal(tfs_table_drop(store, "t"), 0);
-	assert_false(on_disk("sst"));
+	until_gone("sst");
 	until_gone("--exclude=ballast .");
 	end();
 }

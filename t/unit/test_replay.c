@@ -346,20 +346,16 @@ static void reads_fail(void **arg)
 	close_store(true);
 }
 
-/* Fails the listing of the logs for their removal: the first one after the new log was made. */
-static int fail_removal(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+/* Fails the listing of the tables being dropped, which follows the replay. */
+static int fail_drops(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	bool *made = arg;
-
-	*made |= op == FILE_OP_MKDIR && strstr(path, "/log/");
-	return *made && op == FILE_OP_LIST && strcmp(strrchr(path, '/'), "/log") == 0 ? -EIO : 0;
+	return op == FILE_OP_LIST && strstr(path, "/lock/dropped") ? -EIO : 0;
 }
 
 /* Records behind a damaged one are lost, which a start accepts.  If it fails later, it does not name them as the cause. */
 static void lost_records_are_no_cause(void **arg)
 {
 	struct tfs_table *t;
-	bool made = false;
 	struct buf b = {0};
 	uint8_t *at;
 
@@ -378,8 +374,8 @@ static void lost_records_are_no_cause(void **arg)
 	assert_non_null(at);
 	damage(in_dir("d/log/2/0000000001.log"), at - b.p);
 	buf_fini(&b);
-	set_hook(fail_removal, &made);
-	refused("d: cannot be recovered", -EIO);
+	set_hook(fail_drops, NULL);
+	refused("d: Input/output error", -EIO);
 	set_hook(NULL, NULL);
 	open_store();
 	t = open_table("v");

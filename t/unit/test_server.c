@@ -5,6 +5,7 @@
  */
 #include "engine/client/client.h"
 #include "t/lib/file_faults.h"
+#include "master/master.h"
 #include "t/unit/server_lib.h"
 
 struct writer {
@@ -321,7 +322,7 @@ static void requests_of_nothing(void **state)
 		struct ms_answer a = {0};
 		int err = ms_call(store->o.master, &q, &a);
 
-		assert_true(err < 0);
+		assert_true(i == MS_COLLECT ? err == 0 : err < 0);
 		ms_answer_fini(&a);
 	}
 	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -476,7 +477,8 @@ static void scan_over_drop(void **state)
 	assert_int_equal(put(t, "r", "f", "v"), -ENOENT);
 	assert_int_equal(put(t, "r", "unknown", "v"), -ENOENT);
 	assert_int_equal(tfs_flush(t), -ENOENT);
-	assert_int_equal(files_in(sst), 0);
+	assert_int_equal(master_collect(hooks.master, false), 0);
+	assert_false(exists(sst));
 	assert_int_equal(tfs_close(store), -EBUSY);
 	tfs_scan_free(sc);
 	assert_int_equal(tfs_close(store), -EBUSY);

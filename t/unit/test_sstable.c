@@ -19,10 +19,19 @@
 static struct sst_cache *cache;
 static const void *const unused[] __attribute__((unused)) = {(const void *)contents};
 
+/* In the place of the collector. */
+static void retired(void *arg, const char *path)
+{
+	assert_int_equal(file_unlink(path), 0);
+}
+
 static int setup(void **state)
 {
 	msg_to_nowhere();
-	return test_dir_setup(state) || sst_cache_new(4 << 20, 8 << 20, &cache);
+	if (test_dir_setup(state) || sst_cache_new(4 << 20, 8 << 20, &cache))
+		return -1;
+	sst_cache_on_retired(cache, retired, NULL);
+	return 0;
 }
 
 static int teardown(void **state)
@@ -100,7 +109,7 @@ static void check_file(const struct shape *s, const char *name)
 	assert_int_equal(sst_verify(sst_path(t), &keys, &why), 0);
 	assert_int_equal(keys, s->n);
 	assert_null(why);
-	sst_doom(t);
+	sst_retire(t);
 	sst_put(t);
 	assert_false(exists(name));
 }
@@ -171,7 +180,7 @@ static void large_keys_and_chunks(void **state)
 	t = open_shape(&long_keys, "k.sst", false);
 	assert_int_equal(sst_layout(t, &l), 0);
 	assert_int_equal(l.blocks, 4 + 3);
-	sst_doom(t);
+	sst_retire(t);
 	sst_put(t);
 	/* large values do not wait for 16 keys; the last block has the rest */
 	{
@@ -194,7 +203,7 @@ static void large_keys_and_chunks(void **state)
 	t = open_shape(&chunks, "c.sst", false);
 	assert_int_equal(sst_layout(t, &l), 0);
 	assert_int_equal(l.blocks, 24 + 3);
-	sst_doom(t);
+	sst_retire(t);
 	sst_put(t);
 }
 
@@ -404,9 +413,9 @@ static void many_iterators(void **state)
 		for (unsigned i = 0; i < 12; i++)
 			iter_free(it[i]);
 	}
-	/* an iterator keeps the file after the last put of its owner, and a doomed file's name until it ends */
+	/* an iterator keeps the file after the last put of its owner, and a retired file is reported when it ends */
 	assert_int_equal(sst_iter_new(t, &it[0]), 0);
-	sst_doom(t);
+	sst_retire(t);
 	sst_put(t);
 	assert_true(exists("m.sst"));
 	iter_seek(it[0], shape_key(&s, 2 * 2999));

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * While the server runs, the second round that finds an unlisted file removes it.
- * Files that METADATA lists, that are being written or read, or that are foreign
- * stay.
+ * A round of the collector removes files that neither METADATA nor a server refers
+ * to.  Files that METADATA names, that are being written or read, or that are
+ * foreign stay.
  */
 #include "engine/meta/meta_format.h"
+#include "master/internal.h"
 #include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
 
 static void rounds(unsigned n)
 {
 	while (n--)
-		assert_int_equal(files_sweep(hooks.server), 0);
+		assert_int_equal(master_collect(hooks.master, true), 0);
 }
 
 /* How often the log has that text. */
@@ -60,7 +61,7 @@ static void planted(void **state)
 	shell("printf half > d/sst/16/2-12346.sst");
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		plant(others[i]);
-	rounds(1);
+	assert_int_equal(master_collect(hooks.master, false), 0); /* lists nothing */
 	assert_true(exists("d/sst/16/1-12345.sst") && exists("d/sst/16/2-12345.sst") && exists("d/sst/16/2-12346.sst"));
 	rounds(1);
 	assert_false(exists("d/sst/16/1-12345.sst") || exists("d/sst/16/2-12345.sst") || exists("d/sst/16/2-12346.sst"));
@@ -69,14 +70,6 @@ static void planted(void **state)
 		snprintf(name, sizeof(name), "d/sst/%s", others[i]);
 		assert_true(exists(name));
 	}
-	/* A difference that appears and disappears is not unreferenced twice in a row. */
-	plant("16/1-12345.sst");
-	rounds(1);
-	shell("rm d/sst/16/1-12345.sst");
-	rounds(1);
-	plant("16/1-12345.sst");
-	rounds(1);
-	assert_true(exists("d/sst/16/1-12345.sst"));
 	assert_int_equal(look(t, "r"), 0);
 	assert_int_equal(look(t, "s"), 0);
 	assert_int_equal(tfs_compact(t), 0);
@@ -114,7 +107,7 @@ static void listed_file_missing(void **state)
 	close_store(true);
 }
 
-/* An input that could not be removed is a leftover; one that a scan reads is not, until it ends. */
+/* A scan keeps an input of a compaction until it ends.  One that cannot be unlinked is removed by the next round. */
 static void read_by_a_scan(void **state)
 {
 	struct tfs_scan_spec spec = {0};
@@ -141,24 +134,26 @@ static void read_by_a_scan(void **state)
 	assert_int_equal(files_in("d/sst/16"), 2);
 	rounds(3);
 	assert_int_equal(files_in("d/sst/16"), 2);
-	f.times = 1;
-	set_hook(fail_some, &f);
 	while (tfs_scan_next(scan, &cell) > 0)
 		n++;
 	assert_int_equal(n, 1000);
 	tfs_scan_free(scan);
+	assert_int_equal(files_in("d/sst/16"), 2);
+	f.times = 1;
+	set_hook(fail_some, &f);
+	assert_int_equal(master_collect(hooks.master, false), 0);
 	set_hook(NULL, NULL);
 	assert_int_equal(f.times, 0);
 	assert_int_equal(files_in("d/sst/16"), 2);
-	rounds(2);
+	assert_int_equal(master_collect(hooks.master, false), 0);
 	assert_int_equal(files_in("d/sst/16"), 1);
 	assert_int_equal(look(t, "r999"), 0);
 	tfs_table_close(t);
 	close_store(true);
 }
 
-/* Sweeps, as often as it takes to be sure, while a file is being written. */
-static int sweep_in_write(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+/* Rounds while a file is being written. */
+static int rounds_in_write(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	struct fault *f = arg;
 
@@ -197,7 +192,7 @@ static void being_made(void **state)
 
 		assert_int_equal(put(t, i % 2 ? "r" : "s", "f", "v"), 0);
 		put_much(t);
-		set_hook(sweep_in_write, &f);
+		set_hook(rounds_in_write, &f);
 		assert_int_equal(i ? tfs_compact(t) : tfs_flush(t), 0);
 		set_hook(NULL, NULL);
 		assert_int_equal(f.seen, 1);
@@ -237,8 +232,6 @@ static void in_a_merge_column(void **state)
 	assert_int_equal(meta_ops_merge(&lower, &arena, &ops, &count), 0);
 	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
 	rounds(3);
-	assert_int_equal(
-		told("12345.sst: METADATA names it"), 0); /* the merge may have been abandoned: no tablet needs to list the file */
 	assert_true(exists("d/sst/16/1-12345.sst"));
 	assert_false(exists("d/sst/16/1-12346.sst"));
 	arena_fini(&arena);
@@ -246,52 +239,6 @@ static void in_a_merge_column(void **state)
 	meta_tablet_fini(&lower);
 	tfs_table_close(t);
 	close_store(false);
-}
-
-/* A row of table 16's only tablet that names the file, or does not. */
-static void name_in_metadata(const struct tablet_file *f, bool yes)
-{
-	struct meta_tablet row = {.table = 16, .last = true};
-	struct tablet_edit e = {.added = f, .added_count = yes, .removed = f, .removed_count = !yes};
-	struct arena arena = {0};
-	struct buf key = {0};
-	struct op *ops;
-	unsigned count;
-
-	assert_int_equal(meta_row_key(&key, 16, true, slice_of(NULL, 0)), 0);
-	assert_int_equal(meta_ops_edit(&row, &e, &arena, &ops, &count), 0);
-	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
-	arena_fini(&arena);
-	buf_fini(&key);
-}
-
-/*
- * An item that appears during one round and disappears during the next one is
- * no difference between METADATA and the server's copy; one that stays is.
- */
-static void differences(void **state)
-{
-	struct tablet_file file = {.incarnation = 1, .number = 54321, .table = 16, .oldest_us = INT64_MAX, .newest_us = INT64_MIN};
-	struct meta_tablet listed = {.table = 16, .files = &file, .file_count = 1};
-	struct tfs_table *t;
-
-	open_store();
-	t = make_table("t");
-	file_refs_add(hooks.server, &listed);
-	rounds(1);
-	file_refs_remove(hooks.server, &listed);
-	name_in_metadata(&file, true);
-	rounds(1);
-	assert_int_equal(told("16/1-54321.sst"), 0);
-	rounds(3);
-	assert_int_equal(told("16/1-54321.sst: METADATA names it, and no tablet here does"), 1);
-	name_in_metadata(&file, false);
-	file_refs_add(hooks.server, &listed);
-	rounds(2);
-	assert_int_equal(told("16/1-54321.sst: a tablet uses it, and METADATA does not name it"), 1);
-	file_refs_remove(hooks.server, &listed);
-	tfs_table_close(t);
-	close_store(true);
 }
 
 /* Both parts of a split name the file; one gives it up, then the other. */
@@ -374,18 +321,17 @@ static void no_log(void **state)
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	assert_int_equal(tfs_flush(t), 0);
 	plant("16/1-12345.sst");
-	rounds(1);
 	set_hook(fail_log, NULL);
 	assert_int_not_equal(put(t, "r", "f", "v"), 0);
-	assert_int_not_equal(files_sweep(hooks.server), 0);
-	assert_int_not_equal(files_sweep(hooks.server), 0);
+	assert_int_not_equal(master_collect(hooks.master, true), 0);
+	assert_int_not_equal(master_collect(hooks.master, true), 0);
 	assert_true(exists("d/sst/16/1-12345.sst"));
 	set_hook(NULL, NULL);
 	tfs_table_close(t);
 	close_store(false);
 }
 
-/* METADATA whose second row and those after it cannot be read. */
+/* METADATA of which a round can read only so many parts. */
 struct faulty {
 	struct tablet_service service; /* first */
 	struct tablet_service *real;
@@ -404,37 +350,30 @@ static int faulty_call(struct tablet_service *s, const struct ts_request *q, str
 	return ts_call(f->real, q, a);
 }
 
-/*
- * METADATA cannot be scanned to its end: an unmarked file is not unreferenced, even if
- * it was one in the round before.
- */
+/* Wherever a scan of METADATA fails, the round removes nothing. */
 static void metadata_fails(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = faulty_call};
 	struct faulty faulty = {.service.ops = &ops};
 	struct tfs_table *t;
+	unsigned good = 0;
+	int err;
 
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	assert_int_equal(tfs_flush(t), 0);
 	plant("16/1-12345.sst");
-	faulty.real = hooks.server->metadata;
-	for (unsigned good = 0; good < 2; good++) {
-		rounds(1);
-		hooks.server->metadata = &faulty.service;
-		for (unsigned i = 0; i < 3; i++) {
-			faulty.good = good;
-			assert_int_equal(files_sweep(hooks.server), -EIO);
-			assert_int_equal(files_in("d/sst/16"), 2);
-		}
-		hooks.server->metadata = faulty.real;
-	}
-	/* As if there had been no round at all. */
-	rounds(1);
-	assert_int_equal(files_in("d/sst/16"), 2);
-	rounds(1);
-	assert_int_equal(files_in("d/sst/16"), 1);
+	faulty.real = hooks.master->tablets;
+	hooks.master->tablets = &faulty.service;
+	do {
+		faulty.good = good++;
+		err = master_collect(hooks.master, true);
+		assert_int_equal(files_in("d/sst/16"), err ? 2 : 1);
+	} while (err == -EIO);
+	assert_int_equal(err, 0);
+	assert_true(good > 4); /* two scans of two tablets */
+	hooks.master->tablets = faulty.real;
 	assert_int_equal(look(t, "r"), 0);
 	tfs_table_close(t);
 	close_store(true);
@@ -443,7 +382,7 @@ static void metadata_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(listed_file_missing), T(read_by_a_scan), T(being_made),
-		T(in_a_merge_column), T(differences), T(split), T(dropped_meanwhile), T(no_log)};
+		T(in_a_merge_column), T(split), T(dropped_meanwhile), T(no_log)};
 
 	return RUN(tests);
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The master's changes in the lock service, each under a check of its term. */
+#include "master/internal.h"
+
+int master_multi(struct master *m, const struct lock_op *ops, unsigned count)
+{
+	return m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
+}
+
+int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect)
+{
+	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
+
+	return master_multi(m, &op, 1);
+}
+
+int master_remove(struct master *m, const char *name)
+{
+	const struct lock_op op = {.name = name, .what = LOCK_REMOVE, .expect = LOCK_ANY};
+
+	return master_multi(m, &op, 1);
+}
+
+uint64_t master_term(const struct master *m)
+{
+	return m->o.term ? m->o.term->number : 0;
+}
