@@ -36,6 +36,7 @@ static void deliver(void)
 static void elected_without_answer(void **state)
 {
 	struct lock_service *s;
+	const struct lock_op put = {.name = "tables/a", .contents = slice_str("a"), .expect = LOCK_ABSENT};
 	struct lock_term t;
 
 	(void)state;
@@ -48,7 +49,7 @@ static void elected_without_answer(void **state)
 		while ((err = lock_term_begin(s, slice_str("me"), &t)))
 			assert_int_equal(err, -ENOTCONN);
 		lock_sim_set_faults(service, &(struct lock_sim_faults){.delay_us = 1000});
-		assert_int_equal(lock_term_put(&t, "tables/a", slice_str("a"), LOCK_ABSENT, NULL), 0);
+		assert_int_equal(lock_term_multi(&t, &put, 1, NULL), 0);
 	}
 }
 
