@@ -185,6 +185,9 @@ static void lead(struct node *n)
 		sim_sleep(500000);
 	}
 	n->ep.master = master_service(n->master);
+	err = master_collect_begin(n->master);
+	if (err)
+		give_up("master_collect_begin", err, NULL);
 	sim_trace("leads");
 }
 
@@ -298,12 +301,11 @@ static void server_main(void *arg)
 		give_up("server_start", err, why);
 	n->ep.tablets = server_service(n->server);
 	n->serving = true;
-	if (cluster.sole)
+	if (cluster.sole) {
 		lead(n);
-	/* It removes files that it does not serve.  So a server of several does not call it. */
-	err = cluster.sole ? server_ready(n->server, &why) : 0;
-	if (err)
-		give_up("server_ready", err, why);
+		server_set_collector(n->server, &(struct server_collector){master_collect_soon, master_collect_now, n->master});
+	}
+	server_ready(n->server);
 	sim_trace("serves");
 }
 
