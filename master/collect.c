@@ -74,7 +74,7 @@
 
 #define FIRST_US UINT64_C(1000000)    /* from the start to the first full round */
 #define EVERY_US UINT64_C(3600000000) /* between full rounds */
-#define AGAIN_US UINT64_C(60000000)   /* after a round that failed or left candidates */
+#define AGAIN_US UINT64_C(60000000)   /* after a round that failed or left candidates; in a cluster, between any two */
 #define SOON_US UINT64_C(5000)        /* from a report to its round: a compaction reports several files */
 #define FINISH_US UINT64_C(5000000)   /* the longest that a clean end waits for its round */
 enum { PACE = 20 };
@@ -674,7 +674,8 @@ static void collect_task(struct task *t)
 	c->again_us = !err ? AGAIN_US : c->again_us * 2 < EVERY_US ? c->again_us * 2 : EVERY_US;
 	now_us = monotonic_us();
 	after_us = c->full_due_us > now_us ? c->full_due_us - now_us : 0;
-	if ((err || c->count) && (err || after_us > c->again_us))
+	/* The servers of a cluster are asked for reports from time to time. */
+	if (err || ((c->count || !m->o.sole) && after_us > c->again_us))
 		after_us = c->again_us;
 	task_queue_after(t, after_us);
 }

@@ -333,11 +333,14 @@ static void master_main(void *arg)
 	make_router(n);
 	lead(n);
 	n->serving = true;
-	for (;;) {
+	for (bool full = false;; full = !full) {
 		sim_sleep(1000000);
 		err = master_tick(n->master);
 		if (err)
 			sim_trace("master_tick: %s", strerror(-err));
+		err = master_collect(n->master, full); /* more often than in background, so that faults meet it */
+		if (err)
+			sim_trace("master_collect: %s", strerror(-err));
 	}
 }
 
