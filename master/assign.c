@@ -156,155 +156,6 @@ void pass_fini(struct pass *p)
 	buf_fini(&p->begin);
 }
 
-/* ---- step 1: the rows ---- */
-
-static int place_add(struct pass *p, const struct meta_tablet *row)
-{
-	struct place *l;
-	int err;
-
-	if (array_grow(&p->v, p->count, sizeof(*p->v)))
-		return -ENOMEM;
-	l = &p->v[p->count++];
-	*l = (struct place){.at = {.table = row->table, .assignment = row->assignment, .server = row->server}};
-	for (unsigned i = 0; i < row->file_count; i++)
-		l->bytes += row->files[i].bytes;
-	err = buf_set(&l->begin, p->begin.p, p->begin.n);
-	return err || row->last ? err : buf_set(&l->end, row->end.p, row->end.n);
-}
-
-/* Checks that a row names only incarnations that were given out; in an embedded store, only those before this one. */
-static int check_past(const struct pass *p, const struct meta_tablet *row)
-{
-	const uint64_t latest = meta_tablet_latest(row);
-
-	if (!p->start || latest <= p->start->latest_incarnation)
-		return 0;
-	why_set(p->why, "lock/incarnation: an old one: METADATA names incarnation %llu", (unsigned long long)latest);
-	return -EBADMSG;
-}
-
-static int check_gap(struct pass *p, const struct meta_tablet *row)
-{
-	const char *what = NULL;
-
-	if (slice_cmp(buf_slice(&row->begin), buf_slice(&p->begin)) > 0)
-		what = "no tablet of it holds the rows from there on";
-	else if (!row->last && slice_cmp(buf_slice(&row->end), buf_slice(&p->begin)) <= 0)
-		what = "a tablet that should begin there ends before";
-	else if (p->level == LEVEL_META && row->table != META_TABLE)
-		what = "it is in the root tablet";
-	if (what && p->why)
-		why_set(p->why, "METADATA: table id %u, row %s: %s", row->table, Q(buf_slice(&p->begin)), what);
-	return what ? -EBADMSG : 0;
-}
-
-/* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
-static int drop_noted(struct master *m, uint32_t table)
-{
-	char name[DROP_NOTE_MAX];
-	const struct lock_op note = drop_note(table, name);
-	int err = lock_get(m->locks, note.name, NULL, NULL);
-
-	return err == -EBADMSG ? 0 : err; /* the file exists, and its contents do not matter */
-}
-
-/*
- * A row of a table without a schema.  If the table was partly made, the row has no
- * data.  If the table was dropped, dropped/ID exists.  In both cases the row is
- * deleted later.  Any other row is damage, unless tables are refused: it may
- * belong to one of them.
- */
-static int check_orphan(struct pass *p, struct slice row_key, const struct meta_tablet *row)
-{
-	int err = 0;
-
-	if (row->file_count || row->redo_count || p->start->refused) {
-		err = drop_noted(p->m, row->table);
-		if (err == -ENOENT && p->start->refused) {
-			if (row->table < p->start->next_id)
-				return 0;
-			why_set(p->why, "lock/ids: missing or an old one: METADATA names table id %u", row->table);
-			return -EBADMSG;
-		}
-		if (err == -ENOENT)
-			why_set(p->why, "lock/tables: METADATA has data of table id %u, but no file here has its schema",
-				row->table);
-		if (err)
-			return err == -ENOENT ? -EBADMSG : err;
-	}
-	if (array_grow(&p->orphans, p->orphan_count, sizeof(*p->orphans)))
-		return -ENOMEM;
-	p->orphans[p->orphan_count] = (struct buf){0};
-	return buf_append_slice(&p->orphans[p->orphan_count++], row_key);
-}
-
-/* Checks that the tables with ids below `table` have had their last tablet. */
-static int check_tables(struct pass *p, uint32_t table)
-{
-	while (p->start && p->level == LEVEL_USER && p->known < p->start->table_count && p->start->tables[p->known].id < table) {
-		const struct known_table *t = &p->start->tables[p->known++];
-
-		if (p->table == t->id && p->last_seen)
-			continue;
-		why_set(p->why, "METADATA: no tablet of table %s (id %u) holds its last rows", t->name, t->id);
-		return -EBADMSG;
-	}
-	return 0;
-}
-
-/* Returns true if a schema has this id of tablets. */
-static bool is_known(const struct start *s, uint32_t table)
-{
-	unsigned lo = 0, hi = s->table_count;
-
-	while (lo < hi) {
-		const unsigned mid = lo + (hi - lo) / 2;
-
-		if (s->tables[mid].id < table)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < s->table_count && s->tables[lo].id == table;
-}
-
-static int pass_row(void *arg, struct slice row_key, struct meta_tablet *row)
-{
-	struct pass *p = arg;
-	int err = 0;
-
-	if (p->start && p->level == LEVEL_USER && !is_known(p->start, row->table))
-		return check_orphan(p, row_key, row);
-	/* The first tablet of a table begins at the table's first row, others where the previous one ends. */
-	if (p->table != row->table) {
-		err = check_tables(p, row->table);
-		p->table = row->table;
-		p->last_seen = false;
-		buf_reset(&p->begin);
-		if (!err && p->level == LEVEL_META)
-			err = meta_root_end(&p->begin);
-	}
-	if (!err)
-		err = check_gap(p, row);
-	if (!err)
-		err = check_past(p, row);
-	if (!err)
-		err = place_add(p, row);
-	if (!err && !row->last)
-		err = buf_set(&p->begin, row->end.p, row->end.n);
-	p->last_seen |= row->last;
-	return err;
-}
-
-/* Scans the rows from `from` (inclusive) to `to`, p NULL: to the end. */
-static int read_rows(struct pass *p, struct slice from, struct slice to)
-{
-	int err = metadata_scan(p->m->tablets, from, to, pass_row, p);
-
-	return err ? err : check_tables(p, UINT32_MAX);
-}
-
 /* ---- steps 3 and 4 ---- */
 
 void pass_point(struct pass *p)
@@ -525,53 +376,110 @@ static bool must_load(const struct place *l, const struct live_server *s)
 	return l->to == s->incarnation && !l->served;
 }
 
-/* Step 4 for one server.  Returns the first error of a tablet. */
-int pass_load(struct pass *p, struct live_server *s)
+/* What step 4 for one server has done. */
+struct load_job {
+	struct task task;
+	struct pass *p;
+	struct live_server *server;
+	unsigned failed;
+	int err; /* of the request, or the first of a tablet */
+	char *why;
+};
+
+static void load_job_run(struct load_job *j)
 {
+	struct pass *p = j->p;
 	struct ts_request q = {.method = TS_LOAD, .term = master_term(p->m)};
 	struct ts_assigned *v = calloc(p->count + 1u, sizeof(*v));
 	struct ts_answer a = {.row_errs = calloc(p->count + 1u, sizeof(int))};
 	int err = v && a.row_errs ? 0 : -ENOMEM, *errs = a.row_errs;
 
 	for (unsigned i = 0; i < p->count && !err; i++)
-		if (must_load(&p->v[i], s))
+		if (must_load(&p->v[i], j->server))
 			v[q.tablet_count++] = p->v[i].at;
 	q.tablets = v;
 	if (!err && q.tablet_count)
-		err = ts_call(s->service, &q, &a);
+		err = ts_call(j->server->service, &q, &a);
+	j->err = err;
 	for (uint32_t i = 0; i < q.tablet_count; i++) {
 		const int e = err ? err : errs[i];
 
-		p->failed += e != 0;
-		if (e && !err && (p->start || (e != -EBUSY && e != -EIDRM)))
-			err = e;
+		j->failed += e != 0;
+		/* -EBUSY: it is being split; -EIDRM: its table was dropped */
+		if (!j->err && (p->start || (e != -EBUSY && e != -EIDRM)))
+			j->err = e;
 	}
-	if (a.why.n && p->why)
-		why_set(p->why, "%.*s", (int)a.why.n, (const char *)a.why.p);
-	else if (a.why.n)
-		msg_damage("%.*s", (int)a.why.n, (const char *)a.why.p);
+	if (a.why.n)
+		why_set(&j->why, "%.*s", (int)a.why.n, (const char *)a.why.p);
 	ts_answer_fini(&a);
 	free(errs);
 	free(v);
+}
+
+static int load_job_end(struct load_job *j)
+{
+	struct pass *p = j->p;
+
+	p->failed += j->failed;
+	if (j->why && p->why && !*p->why)
+		why_set(p->why, "%s", j->why);
+	else if (j->why)
+		msg_damage("%s", j->why);
+	free(j->why);
+	return j->err;
+}
+
+int pass_load(struct pass *p, struct live_server *s)
+{
+	struct load_job j = {.p = p, .server = s};
+
+	load_job_run(&j);
+	return load_job_end(&j);
+}
+
+static void load_task(struct task *t)
+{
+	load_job_run((struct load_job *)(void *)((char *)t - offsetof(struct load_job, task)));
+}
+
+/* Step 4 for all servers at once, because each may have a log to replay.  Returns the first error. */
+static int load_all(struct pass *p)
+{
+	struct load_job *jobs = calloc(p->server_count, sizeof(*jobs));
+	struct task_pool *pool = NULL;
+	int err = jobs ? task_pool_new("load", p->server_count, &pool) : -ENOMEM, e;
+
+	for (unsigned i = 0; i < p->server_count && !err; i++) {
+		jobs[i] = (struct load_job){.p = p, .server = &p->servers[i]};
+		task_init(&jobs[i].task, pool, load_task);
+		task_queue(&jobs[i].task);
+	}
+	if (pool)
+		task_pool_free(pool);
+	for (unsigned i = 0; i < p->server_count && jobs && jobs[i].p; i++) {
+		e = load_job_end(&jobs[i]);
+		err = err ? err : e;
+	}
+	free(jobs);
 	return err;
 }
 
 static int level_finish(struct pass *p)
 {
-	int err, first = 0;
+	int err;
 
 	pass_point(p);
 	pass_list(p);
 	err = places_choose(p);
 	if (!err)
 		err = pass_assign(p);
-	for (unsigned i = 0; i < p->server_count && !err; i++) {
-		int e = pass_load(p, &p->servers[i]);
-
-		first = first ? first : e;
-	}
+	if (!err)
+		err = p->server_count > 1 ? load_all(p) : pass_load(p, &p->servers[0]);
+	/* Damage stops its tablets; in an embedded store it stops the start. */
+	if ((err == -EBADMSG || err == -EPROTO) && !pass_is_strict(p))
+		err = 0;
 	pass_clear(p);
-	return err ? err : first;
+	return err;
 }
 
 /* ---- the levels ---- */
@@ -631,7 +539,7 @@ static int check_root(struct pass *p, const struct meta_tablet *row)
 	if (!err && (row->table != META_TABLE || row->last || row->begin.n || !slice_eq(buf_slice(&row->end), buf_slice(&end))))
 		err = -EBADMSG;
 	buf_fini(&end);
-	return err ? err : check_past(p, row);
+	return err ? err : pass_check_past(p, row);
 }
 
 static int root_level(struct pass *p)
@@ -654,7 +562,7 @@ static int root_level(struct pass *p)
 	if (err && p->why && !*p->why)
 		why_set(p->why, "lock/root: the root tablet's row: %s", strerror(-err));
 	if (!err)
-		err = place_add(p, &row);
+		err = pass_add(p, &row);
 	if (!err)
 		err = level_finish(p);
 	meta_tablet_fini(&row);
@@ -680,7 +588,7 @@ static int make_metadata_tablet(struct pass *p)
 	if (!err)
 		err = buf_set(&p->begin, row.begin.p, row.begin.n);
 	if (!err)
-		err = place_add(p, &row);
+		err = pass_add(p, &row);
 	meta_tablet_fini(&row);
 	arena_fini(&arena);
 	buf_fini(&key);
@@ -695,7 +603,7 @@ static int meta_level(struct pass *p)
 	p->level = LEVEL_META;
 	p->table = 0;
 	if (!err)
-		err = read_rows(p, slice_of("", 0), buf_slice(&end));
+		err = pass_read(p, slice_of("", 0), buf_slice(&end));
 	if (!err && !p->count && p->start)
 		err = make_metadata_tablet(p);
 	if (!err)
@@ -724,7 +632,7 @@ static int user_level(struct pass *p)
 	p->level = LEVEL_USER;
 	p->table = 0;
 	if (!err)
-		err = read_rows(p, buf_slice(&from), (struct slice){NULL, 0});
+		err = pass_read(p, buf_slice(&from), (struct slice){NULL, 0});
 	buf_fini(&from);
 	for (unsigned i = 0; i < p->orphan_count && !err; i++)
 		err = metadata_delete(p->m->tablets, buf_slice(&p->orphans[i]));
@@ -803,7 +711,7 @@ int assign_table(struct master *m, uint32_t table)
 	int err = pass_servers(&p);
 
 	if (!err)
-		err = metadata_scan_table(m->tablets, table, pass_row, &p);
+		err = pass_read_table(&p, table);
 	if (!err && !p.last_seen)
 		err = -EREMCHG; /* a row is missing */
 	if (!err)

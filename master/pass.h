@@ -50,6 +50,18 @@ struct pass {
 	unsigned failed; /* tablets that are not served at the end */
 };
 
+/* ---- pass_rows.c ---- */
+/* An embedded store with damage in METADATA is not opened.  In a cluster damage stops its tablet or table only. */
+bool pass_is_strict(const struct pass *p);
+/* Adds a tablet that begins at p->begin. */
+int pass_add(struct pass *p, const struct meta_tablet *row) TFS_MUST;
+/* Checks that a row names only incarnations that were given out; in an embedded store, only those before this one. */
+int pass_check_past(struct pass *p, const struct meta_tablet *row) TFS_MUST;
+/* Adds the tablets whose rows are in [from, to); to.p NULL: to the end. */
+int pass_read(struct pass *p, struct slice from, struct slice to) TFS_MUST;
+int pass_read_table(struct pass *p, uint32_t table) TFS_MUST;
+
+/* ---- assign.c ---- */
 /* Finds the live servers.  -EAGAIN: there is none. */
 int pass_servers(struct pass *p) TFS_MUST;
 struct live_server *pass_server(struct pass *p, uint64_t incarnation);

@@ -24,8 +24,10 @@ int metadata_next(struct metadata_cursor *c)
 	err = buf_set(&c->row, c->cell->row.p, c->cell->row.n);
 	if (!err)
 		err = meta_tablet_row(&c->tablet, c->cell->row);
+	c->bad = err && err != -ENOMEM;
 	while (!err && n > 0 && slice_eq(c->cell->row, buf_slice(&c->row))) {
 		err = meta_tablet_cell(&c->tablet, c->cell);
+		c->bad = err && err != -ENOMEM;
 		n = err ? err : row_cursor_next(&c->cells, &c->cell);
 	}
 	if (n <= 0)
@@ -49,6 +51,32 @@ int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to
 	while ((r = metadata_next(&c)) > 0 && !(r = fn(arg, buf_slice(&c.row), &c.tablet)))
 		;
 	metadata_cursor_fini(&c);
+	return r;
+}
+
+int metadata_scan_past_damage(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg)
+{
+	struct buf at = {0};
+	struct metadata_cursor c;
+	int r = buf_append_slice(&at, from);
+	bool again = !r;
+
+	while (again) {
+		again = false;
+		metadata_cursor_init(&c, svc, buf_slice(&at), to);
+		while ((r = metadata_next(&c)) > 0 && !(r = fn(arg, buf_slice(&c.row), &c.tablet)))
+			;
+		if (r < 0 && c.bad) {
+			r = buf_set(&at, c.row.p, c.row.n);
+			if (!r)
+				r = buf_u8(&at, 0);
+			if (!r)
+				r = fn(arg, buf_slice(&c.row), NULL);
+			again = !r;
+		}
+		metadata_cursor_fini(&c);
+	}
+	buf_fini(&at);
 	return r;
 }
 

@@ -24,6 +24,7 @@ struct metadata_cursor {
 	const struct scan_cell *cell; /* the first one of the next row; NULL: not read yet */
 	struct buf row;               /* the key, and the row: valid until the next call */
 	struct meta_tablet tablet;
+	bool bad; /* after an error: the row `row` cannot be decoded */
 };
 void metadata_cursor_init(struct metadata_cursor *c, struct tablet_service *svc, struct slice from, struct slice to);
 /* Returns 1, 0 at the end, -errno. */
@@ -36,6 +37,8 @@ void metadata_cursor_fini(struct metadata_cursor *c);
  */
 typedef int metadata_fn(void *arg, struct slice row_key, struct meta_tablet *m);
 int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg) TFS_MUST;
+/* The same, but a row that cannot be decoded does not end the scan: fn gets it with m NULL. */
+int metadata_scan_past_damage(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg) TFS_MUST;
 /* The same for the rows of one table's tablets. */
 int metadata_scan_table(struct tablet_service *svc, uint32_t table, metadata_fn *fn, void *arg) TFS_MUST;
 

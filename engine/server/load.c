@@ -221,7 +221,10 @@ static int load_scanned(void *arg, struct slice row_key, struct meta_tablet *m)
 			return -ENOMEM;
 	}
 	if (l->next < l->q->tablet_count && c == 0) {
-		err = load_served(l, &l->q->tablets[l->next]);
+		err = m ? load_served(l, &l->q->tablets[l->next]) : -EBADMSG;
+		if (!m)
+			why_set(l->why, "%s: METADATA: the row of a tablet of table id %u is damaged", l->s->data_dir,
+				l->q->tablets[l->next].table);
 		l->errs[l->next] = err == -ENOENT ? load_row(l, &l->q->tablets[l->next], m, 0) : err;
 		l->next++;
 		return l->next < l->q->tablet_count && load_next_key(l) ? -ENOMEM : 0;
@@ -263,7 +266,7 @@ static int load_rows(struct load *l)
 	if (!err)
 		err = load_next_key(l);
 	if (!err)
-		err = metadata_scan(l->s->metadata, buf_slice(&from), buf_slice(&to), load_scanned, l);
+		err = metadata_scan_past_damage(l->s->metadata, buf_slice(&from), buf_slice(&to), load_scanned, l);
 	for (; !err && l->next < l->q->tablet_count; l->next++)
 		l->errs[l->next] = -ESTALE;
 	buf_fini(&from);

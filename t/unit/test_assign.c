@@ -273,6 +273,29 @@ static void deaths(void **state)
 	}
 }
 
+/* The METADATA row of a tablet is damaged: this tablet is not served any more, all others are. */
+static void damaged_row(void **state)
+{
+	struct op op = {.kind = OP_WRITE,
+		.family = META_TABLET,
+		.qualifier = slice_str("server"),
+		.ts = {.newest = true, .us = TFS_NO_TIME},
+		.truncate_to = UINT64_MAX,
+		.value = slice_str("nonsense")};
+	struct buf key = {0};
+	struct ts_assigned t;
+
+	spread();
+	assert_int_equal(owner(tfs_table_id(table), row_name(45), &t), 1);
+	assert_int_equal(meta_row_key(&key, t.table, false, t.end), 0);
+	assert_int_equal(metadata_mutate(route_service(c.router), buf_slice(&key), &op, 1), 0);
+	cluster_kill(&c, 1);
+	assert_int_equal(master_tick(c.master), 0);
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_int_equal(look(table, row_name(i)) == 0, i / 10 != 4);
+	buf_fini(&key);
+}
+
 /* A new master finds the servers at work, and changes nothing. */
 static void new_master(void **state)
 {
@@ -362,6 +385,7 @@ int main(void)
 		C(moves),
 		C(late_loads),
 		C(deaths),
+		C(damaged_row),
 		C(new_master),
 		C(drains),
 	};

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Step 1 of a pass (assign.c): reads the rows of METADATA, and checks them.  A
+ * tablet begins where the previous one of its table ends.
+ */
+#include "engine/base/msg.h"
+#include "master/pass.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool pass_is_strict(const struct pass *p)
+{
+	return p->m->o.sole && p->start;
+}
+
+/* Damage: names it, and returns -EBADMSG or, if the pass goes on, 0. */
+__attribute__((format(printf, 2, 3))) static int damaged(struct pass *p, const char *format, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	if (pass_is_strict(p)) {
+		why_set(p->why, "%s", text);
+		return -EBADMSG;
+	}
+	msg_damage("%s", text);
+	p->failed++;
+	return 0;
+}
+
+int pass_add(struct pass *p, const struct meta_tablet *row)
+{
+	struct place *l;
+	int err;
+
+	if (array_grow(&p->v, p->count, sizeof(*p->v)))
+		return -ENOMEM;
+	l = &p->v[p->count++];
+	*l = (struct place){.at = {.table = row->table, .assignment = row->assignment, .server = row->server}};
+	for (unsigned i = 0; i < row->file_count; i++)
+		l->bytes += row->files[i].bytes;
+	err = buf_set(&l->begin, p->begin.p, p->begin.n);
+	return err || row->last ? err : buf_set(&l->end, row->end.p, row->end.n);
+}
+
+int pass_check_past(struct pass *p, const struct meta_tablet *row)
+{
+	const uint64_t latest = meta_tablet_latest(row);
+	uint64_t now = 0;
+	struct buf b = {0};
+	int err;
+
+	if (!p->start || latest <= p->start->latest_incarnation)
+		return 0;
+	if (!p->m->o.sole) { /* a server may have started since */
+		err = lock_get(p->m->locks, "incarnation", &b, NULL);
+		now = !err && b.n == 8 ? load_be64(b.p) : 0;
+		buf_fini(&b);
+		if (err || latest <= now)
+			return err;
+	}
+	return damaged(p, "lock/incarnation: an old one: METADATA names incarnation %llu", (unsigned long long)latest);
+}
+
+/* *skip is set if the tablet cannot be served. */
+static int check_gap(struct pass *p, const struct meta_tablet *row, bool *skip)
+{
+	const char *what = NULL;
+	int err;
+
+	*skip = true;
+	if (slice_cmp(buf_slice(&row->begin), buf_slice(&p->begin)) > 0) {
+		what = "no tablet of it holds the rows from there on";
+		*skip = false;
+	} else if (!row->last && slice_cmp(buf_slice(&row->end), buf_slice(&p->begin)) <= 0) {
+		what = "a tablet that should begin there ends before";
+	} else if (p->level == LEVEL_META && row->table != META_TABLE) {
+		what = "it is in the root tablet";
+	}
+	if (!what) {
+		*skip = false;
+		return 0;
+	}
+	err = damaged(p, "METADATA: table id %u, row %s: %s", row->table, Q(buf_slice(&p->begin)), what);
+	return err || *skip ? err : buf_set(&p->begin, row->begin.p, row->begin.n);
+}
+
+/* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
+static int drop_noted(struct master *m, uint32_t table)
+{
+	char name[DROP_NOTE_MAX];
+	const struct lock_op note = drop_note(table, name);
+	int err = lock_get(m->locks, note.name, NULL, NULL);
+
+	return err == -EBADMSG ? 0 : err; /* the file exists, and its contents do not matter */
+}
+
+/*
+ * A row of a table without a schema.  If the table was partly made, the row has no
+ * data.  If the table was dropped, dropped/ID exists.  In both cases the row is
+ * deleted later.  Any other row is damage, unless tables are refused: it may
+ * belong to one of them.
+ */
+static int check_orphan(struct pass *p, struct slice row_key, const struct meta_tablet *row)
+{
+	int err = 0;
+
+	if (row->file_count || row->redo_count || p->start->refused) {
+		err = drop_noted(p->m, row->table);
+		if (err == -ENOENT && p->start->refused) {
+			if (row->table < p->start->next_id)
+				return 0;
+			return damaged(p, "lock/ids: missing or an old one: METADATA names table id %u", row->table);
+		}
+		if (err == -ENOENT)
+			return damaged(
+				p, "lock/tables: METADATA has data of table id %u, but no file here has its schema", row->table);
+		if (err)
+			return err;
+	}
+	if (array_grow(&p->orphans, p->orphan_count, sizeof(*p->orphans)))
+		return -ENOMEM;
+	p->orphans[p->orphan_count] = (struct buf){0};
+	return buf_append_slice(&p->orphans[p->orphan_count++], row_key);
+}
+
+/* Checks that the tables with ids below `table` have had their last tablet. */
+static int check_tables(struct pass *p, uint32_t table)
+{
+	int err = 0;
+
+	while (!err && p->start && p->level == LEVEL_USER && p->known < p->start->table_count &&
+		p->start->tables[p->known].id < table) {
+		const struct known_table *t = &p->start->tables[p->known++];
+
+		if (p->table == t->id && p->last_seen)
+			continue;
+		err = damaged(p, "METADATA: no tablet of table %s (id %u) holds its last rows", t->name, t->id);
+	}
+	return err;
+}
+
+/* Returns true if a schema has this id of tablets. */
+static bool is_known(const struct start *s, uint32_t table)
+{
+	unsigned lo = 0, hi = s->table_count;
+
+	while (lo < hi) {
+		const unsigned mid = lo + (hi - lo) / 2;
+
+		if (s->tables[mid].id < table)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < s->table_count && s->tables[lo].id == table;
+}
+
+/* The first tablet of a table begins at the table's first row, others where the previous one ends. */
+static int begin_table(struct pass *p, uint32_t table)
+{
+	int err;
+
+	if (p->table == table)
+		return 0;
+	err = check_tables(p, table);
+	p->table = table;
+	p->last_seen = false;
+	buf_reset(&p->begin);
+	return err || p->level != LEVEL_META ? err : meta_root_end(&p->begin);
+}
+
+static int end_tablet(struct pass *p, bool last, struct slice end)
+{
+	p->last_seen |= last;
+	return last ? 0 : buf_set(&p->begin, end.p, end.n);
+}
+
+/* A row that cannot be decoded.  Its key still shows where the next tablet begins. */
+static int read_damaged_row(struct pass *p, struct slice row_key)
+{
+	struct slice end;
+	uint32_t table;
+	bool last;
+	int err = damaged(p, "METADATA: the row %s is damaged", Q(row_key));
+
+	if (err || !meta_parse_row_key(row_key, &table, &last, &end))
+		return err;
+	err = begin_table(p, table);
+	return err ? err : end_tablet(p, last, end);
+}
+
+static int read_row(void *arg, struct slice row_key, struct meta_tablet *row)
+{
+	struct pass *p = arg;
+	bool skip = false;
+	int err;
+
+	if (!row)
+		return read_damaged_row(p, row_key);
+	if (p->start && p->level == LEVEL_USER && !is_known(p->start, row->table))
+		return check_orphan(p, row_key, row);
+	err = begin_table(p, row->table);
+	if (!err)
+		err = check_gap(p, row, &skip);
+	if (err || skip)
+		return err;
+	err = pass_check_past(p, row);
+	if (!err)
+		err = pass_add(p, row);
+	return err ? err : end_tablet(p, row->last, buf_slice(&row->end));
+}
+
+int pass_read(struct pass *p, struct slice from, struct slice to)
+{
+	int err = pass_is_strict(p) ? metadata_scan(p->m->tablets, from, to, read_row, p)
+				    : metadata_scan_past_damage(p->m->tablets, from, to, read_row, p);
+
+	return err ? err : check_tables(p, UINT32_MAX);
+}
+
+int pass_read_table(struct pass *p, uint32_t table)
+{
+	return metadata_scan_table(p->m->tablets, table, read_row, p);
+}
