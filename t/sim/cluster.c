@@ -6,6 +6,7 @@
 #include "engine/lock/session.h"
 #include "engine/lock/term.h"
 #include "engine/open.h"
+#include "t/sim/plant.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -215,7 +216,8 @@ static int take_incarnation(struct lock_service *locks, uint64_t *out)
 /* The program exits. */
 static void lease_lost(void *arg)
 {
-	proc_kill(((struct node *)arg)->proc);
+	if (!planted(PLANT_TWO_OWNERS))
+		proc_kill(((struct node *)arg)->proc);
 }
 
 static void server_lost(void *arg, const char *why)
@@ -226,7 +228,7 @@ static void server_lost(void *arg, const char *why)
 
 static bool lease_held(void *arg)
 {
-	return lock_session_held(((struct node *)arg)->session);
+	return planted(PLANT_TWO_OWNERS) || lock_session_held(((struct node *)arg)->session);
 }
 
 static int64_t boottime(void *arg)

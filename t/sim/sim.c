@@ -18,6 +18,7 @@
 #include "engine/base/msg.h"
 #include "t/sim/check.h"
 #include "t/sim/faults.h"
+#include "t/sim/plant.h"
 #include "t/sim/work.h"
 
 #include <errno.h>
@@ -261,11 +262,19 @@ static void fix_addresses(char **argv)
 int main(int argc, char **argv)
 {
 	fix_addresses(argv);
+	if (argc > 2 && strcmp(argv[1], "-p") == 0) {
+		if (!plant(argv[2])) {
+			fprintf(stderr, "sim: no such bug: %s\n", argv[2]);
+			return 2;
+		}
+		argc -= 2;
+		argv += 2;
+	}
 	totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (argc > 2 && strcmp(argv[1], "-n") == 0)
 		return run_many(argc > 3 ? strtoull(argv[3], NULL, 0) : 1, strtoull(argv[2], NULL, 0));
 	if (argc < 2) {
-		fprintf(stderr, "usage: sim SEED [-v|-vv] | sim -n COUNT [FIRST]\n");
+		fprintf(stderr, "usage: sim [-p BUG] SEED [-v|-vv] | sim [-p BUG] -n COUNT [FIRST]\n");
 		return 2;
 	}
 	verbose = argc <= 2 ? 0 : strcmp(argv[2], "-v") == 0 ? 1 : strcmp(argv[2], "-vv") == 0 ? 2 : 0;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bugs that a simulation is given, to see that it finds them: sim -p NAME.
+ * t/sim/planted prints within how many seeds each one is found.
+ */
+#ifndef T_SIM_PLANT_H
+#define T_SIM_PLANT_H
+
+#include "engine/rpc/tablet_service.h"
+
+#define PLANTS(P)                                                                                                                  \
+	P(NOTHING, "nothing")                                                                                                      \
+	P(LOST_WRITE, "lost-write")         /* a channel acknowledges one of 100 mutations of clients, and does not send it */     \
+	P(DOUBLE_APPEND, "double-append")   /* a tablet forgets which mutations it has applied */                                  \
+	P(STALE_READ, "stale-read")         /* one of 50 reads and scans of a user's tablet does not see the latest mutation */    \
+	P(TWO_OWNERS, "two-owners")         /* a server believes that it never loses its lease */                                  \
+	P(LATE_EDIT, "late-edit")           /* changes of METADATA do not check the owner and the assignment number */             \
+	P(COLLECTED_FILE, "collected-file") /* the collector does not ask one of the servers which files it uses */
+#define PLANT_ENUM(id, name) PLANT_##id,
+enum plant { PLANTS(PLANT_ENUM) PLANT_COUNT };
+
+/* Returns false if there is no bug of this name. */
+bool plant(const char *name);
+bool planted(enum plant p);
+/* For net.c: a request that is answered here and not sent.  Returns true if it is; *a has the answer then. */
+bool plant_answers(bool of_client, const struct ts_request *q, struct ts_answer *a);
+
+#endif
