@@ -27,6 +27,48 @@
 
 enum { READ_STEP_BYTES = 64 * 1024 };
 
+/* Returns true if the storage could not be reached, or the handle belongs to an earlier mount of it. */
+static bool is_unreachable(int err)
+{
+	return err == -ESTALE || err == -ENOTCONN || err == -ECONNABORTED || err == -ECONNRESET || err == -ETIMEDOUT ||
+		err == -ESHUTDOWN || err == -EHOSTDOWN || err == -EHOSTUNREACH || err == -EREMCHG;
+}
+
+static int as_file_error(int err)
+{
+	return is_unreachable(err) ? -EIO : err;
+}
+
+/* Returns true, once, if a call on a path that changes nothing must be repeated. */
+static bool repeats(int err, bool *again)
+{
+	const bool was = *again;
+
+	*again = true;
+	return is_unreachable(err) && !was;
+}
+
+/*
+ * After *err of a read: puts another open file under the descriptor fd, so that the
+ * read can be repeated.  Other threads may read from fd meanwhile.
+ */
+static bool opened_again(const struct file *f, int fd, int *err)
+{
+	int fresh;
+
+	if (!is_unreachable(*err) || !f->only_read)
+		return false;
+	fresh = pool_open(f->path, O_RDONLY | O_NONBLOCK);
+	if (fresh < 0) {
+		*err = fresh == -ENOENT ? -EIO : fresh;
+		return false;
+	}
+	if (dup3(fresh, fd, O_CLOEXEC) < 0)
+		*err = -errno;
+	close(fresh);
+	return is_unreachable(*err);
+}
+
 int file_open(const char *path, enum file_mode mode, struct file **out)
 {
 	/* NONBLOCK: opening a FIFO fails; it does not wait for a writer. */
@@ -44,19 +86,24 @@ int file_open(const char *path, enum file_mode mode, struct file **out)
 		return -ENOMEM;
 	memcpy(f->path, path, n);
 	f->pooled = mode == FILE_POOLED;
+	f->only_read = mode == FILE_READ || mode == FILE_POOLED;
 	f->fd = -1;
 	if (f->pooled) {
 		err = pool_get(f, &fd);
 		if (!err)
 			pool_put(f);
 	} else {
-		fd = pool_open(path, flags[mode]);
+		bool again = mode == FILE_CREATE;
+
+		do
+			fd = pool_open(path, flags[mode]);
+		while (repeats(fd, &again));
 		err = fd < 0 ? fd : 0;
 		f->fd = fd;
 	}
 	if (err) {
 		free(f);
-		return err;
+		return as_file_error(err);
 	}
 	*out = f;
 	return 0;
@@ -88,16 +135,18 @@ int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got)
 	int fd = f->fd, err = f->pooled ? pool_get(f, &fd) : 0;
 
 	if (err)
-		return err;
+		return as_file_error(err);
 	err = file_ops->read(f->path, fd, p, n, offset, got);
+	if (err && opened_again(f, fd, &err))
+		err = file_ops->read(f->path, fd, p, n, offset, got);
 	if (f->pooled)
 		pool_put(f);
-	return err;
+	return as_file_error(err);
 }
 
 int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t offset)
 {
-	return file_ops->write(f->path, f->fd, v, count, offset);
+	return as_file_error(file_ops->write(f->path, f->fd, v, count, offset));
 }
 
 int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset)
@@ -109,7 +158,7 @@ int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset)
 
 int file_sync_at(struct file *f, const char *place)
 {
-	return file_ops->sync(f->path, f->fd, place);
+	return as_file_error(file_ops->sync(f->path, f->fd, place));
 }
 
 void file_write_out(struct file *f, uint64_t offset, uint64_t n)
@@ -122,66 +171,81 @@ int file_size(struct file *f, uint64_t *bytes)
 	int fd = f->fd, err = f->pooled ? pool_get(f, &fd) : 0;
 
 	if (err)
-		return err;
+		return as_file_error(err);
 	err = file_ops->size(f->path, fd, bytes);
+	if (err && opened_again(f, fd, &err))
+		err = file_ops->size(f->path, fd, bytes);
 	if (f->pooled)
 		pool_put(f);
-	return err;
+	return as_file_error(err);
 }
 
 int file_truncate(struct file *f, uint64_t bytes)
 {
-	return file_ops->truncate(f->path, f->fd, bytes);
+	return as_file_error(file_ops->truncate(f->path, f->fd, bytes));
 }
 
 int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed)
 {
-	return n ? file_ops->allocate(f->path, f->fd, offset, n, zeroed) : 0;
+	return n ? as_file_error(file_ops->allocate(f->path, f->fd, offset, n, zeroed)) : 0;
 }
 
 int file_unlink(const char *path)
 {
-	return file_ops->unlink(path);
+	return as_file_error(file_ops->unlink(path));
 }
 
 int file_rename(const char *from, const char *to)
 {
-	return file_ops->rename(from, to);
+	return as_file_error(file_ops->rename(from, to));
 }
 
 int file_link(const char *from, const char *to)
 {
-	return file_ops->link(from, to);
+	return as_file_error(file_ops->link(from, to));
 }
 
 int file_mkdir(const char *path)
 {
-	return file_ops->mkdir(path);
+	return as_file_error(file_ops->mkdir(path));
 }
 
 int file_rmdir(const char *path)
 {
-	return file_ops->rmdir(path);
+	return as_file_error(file_ops->rmdir(path));
 }
 
 int file_sync_dir_at(const char *path, const char *place)
 {
+	bool again = false;
 	int err;
 
 	do
 		err = file_ops->sync_dir(path, place);
-	while (pool_can_retry(err));
-	return err;
+	while (pool_can_retry(err) || repeats(err, &again));
+	return as_file_error(err);
 }
 
 int file_stat_size(const char *path, uint64_t *bytes)
 {
-	return file_ops->size(path, -1, bytes);
+	bool again = false;
+	int err;
+
+	do
+		err = file_ops->size(path, -1, bytes);
+	while (repeats(err, &again));
+	return as_file_error(err);
 }
 
 int file_look_up(const char *path, uint64_t *id)
 {
-	return file_ops->look_up(path, id);
+	bool again = false;
+	int err;
+
+	do
+		err = file_ops->look_up(path, id);
+	while (repeats(err, &again));
+	return as_file_error(err);
 }
 
 static int entry_cmp(const void *a, const void *b)
@@ -193,13 +257,15 @@ int file_list(const char *dir, int (*fn)(void *arg, const char *name, bool is_di
 {
 	struct buf entries = {0}, names = {0};
 	struct file_entry *v;
+	bool again = false;
 	size_t count;
 	int err;
 
 	do {
 		entries.n = names.n = 0;
 		err = file_ops->list(dir, &entries, &names);
-	} while (pool_can_retry(err));
+	} while (pool_can_retry(err) || repeats(err, &again));
+	err = as_file_error(err);
 	if (err || entries.n == 0)
 		goto out;
 	v = (struct file_entry *)(void *)entries.p;
@@ -318,5 +384,11 @@ char *path_join(const char *dir, const char *name)
 
 int file_free_bytes(const char *path, uint64_t *bytes)
 {
-	return file_ops->free_bytes(path, bytes);
+	bool again = false;
+	int err;
+
+	do
+		err = file_ops->free_bytes(path, bytes);
+	while (repeats(err, &again));
+	return as_file_error(err);
 }

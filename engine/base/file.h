@@ -4,7 +4,12 @@
  * table of system calls (file_ops.h).
  *
  * Errors: -errno of the system call.  A short write is completed or fails;
- * a read at the end of the file returns fewer bytes.  EINTR is retried.
+ * a read at the end of the file returns fewer bytes.  EINTR is retried.  An error
+ * that says that the storage cannot be reached (ESTALE, ENOTCONN and others of
+ * network file systems) is -EIO, because those numbers mean something else to the
+ * callers' callers.  Before that, a file opened for reading is opened once more by
+ * its path, and the call is repeated; so are calls on paths that change nothing.
+ * Calls that change something are not repeated, because their outcome is unknown.
  * Messages name the path; the callers log.
  */
 #ifndef TFS_BASE_FILE_H

@@ -13,7 +13,7 @@
 
 struct file {
 	_Atomic int fd; /* -1: a pooled file that is not open */
-	bool pooled;
+	bool pooled, only_read;
 	/* pooled files only */
 	_Atomic unsigned users;    /* threads that read; fd stays open while they use it */
 	_Atomic bool used;         /* since the last pass of the hand */

@@ -96,9 +96,11 @@ void log_lose_locked(struct log *l)
 /* Both writers have failed.  The written tickets' LSNs are below the queued ones', so voids stay in order. */
 static void switch_fail_locked(struct log *l, int error)
 {
-	int n = switch_note_voids_locked(l, &l->written, error);
+	/* Other numbers would mean something else to the writer, for example that the row is not served here. */
+	const int answer = is_no_space(error) || error == -ENOMEM ? error : -EIO;
+	int n = switch_note_voids_locked(l, &l->written, answer);
 
-	n += switch_note_voids_locked(l, &l->queued, error);
+	n += switch_note_voids_locked(l, &l->queued, answer);
 	l->failures++;
 	l->refusing = is_no_space(error) ? -ENOSPC : -EROFS;
 	l->retry_at_us = monotonic_us() + l->retry_us;

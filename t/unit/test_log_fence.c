@@ -168,7 +168,7 @@ static void test_an_error_of_the_look_is_one_of_the_sync(void **state)
 	{
 		struct log_ticket t;
 
-		assert_int_equal(put(e, 3, 100, true, &t), -ENOTCONN);
+		assert_int_equal(put(e, 3, 100, true, &t), -EIO);
 		fence.from = UINT32_MAX;
 		assert_int_equal(log_try_again(e->log), 0);
 	}
