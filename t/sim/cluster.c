@@ -100,20 +100,32 @@ static struct tablet_service *cluster_connect(void *arg, uint64_t incarnation)
 	return NULL;
 }
 
+struct each {
+	struct node *from;
+	tablet_server_fn *fn;
+	void *fn_arg;
+};
+
+/* A file servers/N of the lock service. */
+static int each_file(void *arg, const char *name)
+{
+	struct each *e = arg;
+	uint64_t incarnation = strtoull(name, NULL, 10);
+	struct tablet_service *s = cluster_connect(e->from, incarnation);
+
+	return s ? e->fn(e->fn_arg, incarnation, s) : 0;
+}
+
 static int cluster_each(void *arg, tablet_server_fn *fn, void *fn_arg)
 {
-	struct node *from = arg;
+	struct each e = {arg, fn, fn_arg};
+	struct node *n = arg;
 
-	for (unsigned i = 0; i < cluster.count; i++) {
-		struct node *n = cluster.nodes[i];
-		int err = 0;
-
-		if (n->role == SERVER && n->serving)
-			err = fn(fn_arg, n->incarnation, n == from ? server_service(n->server) : net_tablets(from->proc, &n->ep));
-		if (err)
-			return err;
+	if (cluster.sole) {
+		n = node_find(SERVER, 1);
+		return n && n->serving ? fn(fn_arg, n->incarnation, cluster_connect(arg, n->incarnation)) : 0;
 	}
-	return 0;
+	return n->locks->ops->list(n->locks, "servers", each_file, &e);
 }
 
 /* The service of the master that leads now. */

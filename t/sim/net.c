@@ -5,6 +5,7 @@
  * at a time, and none waits between two steps here, so there is no lock.
  */
 #include "t/sim/net.h"
+#include "engine/base/msg.h"
 #include "engine/meta/meta.h"
 #include "t/sim/plant.h"
 
@@ -252,10 +253,13 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 		message_put(m);
 		return 0;
 	}
+	sim_note("to %s: method %d, table %u, row %s", c->to->proc->name, (int)q->method, q->table, Q(q->row));
 	if (!err)
 		err = exchange(m, q->time_left_us);
 	if (!err)
 		err = ts_answer_unpack(buf_slice(&m->answer), q, a);
+	sim_note("from %s: method %d, table %u, row %s: %s", c->to->proc->name, (int)q->method, q->table, Q(q->row),
+		strerror(err ? -err : -a->err));
 	message_put(m);
 	if (err)
 		a->err = err;

@@ -98,6 +98,19 @@ void sim_trace(const char *fmt, ...)
 			self ? self->number : 0, line);
 }
 
+void sim_note(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (S.trace < 2)
+		return;
+	fprintf(stderr, "%12.6f %-10s %4u  . ", (double)S.now / 1e6, self->proc->name, self->number);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n");
+}
+
 void sim_trace_to_stderr(void)
 {
 	S.trace++;
@@ -192,7 +205,7 @@ static void switch_away(void)
 		sim_fail("no end after %d switches of threads", SWITCHES_MOST);
 	S.now++; /* so that a loop of calls that do not wait ends, too */
 	hash_add(S.now ^ ((uint64_t)next->number << 48));
-	if (S.trace > 1)
+	if (S.trace > 2)
 		fprintf(stderr, "%12.6f switch to %u of %s\n", (double)S.now / 1e6, next->number, next->proc->name);
 	if (next == self)
 		return;

@@ -86,6 +86,8 @@ void sim_fill_random(void *p, unsigned long n);
 
 /* Appends a line to the trace, if there is one, with time and process; and adds it to the hash. */
 void sim_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A line that -vv prints; not part of the hash. */
+void sim_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_trace_to_stderr(void);
 uint64_t sim_hash(void); /* of all steps so far: two runs of one seed have the same */
 uint64_t sim_switches(void);

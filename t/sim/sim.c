@@ -3,7 +3,7 @@
  * Simulates a cluster in one process.  A seed determines everything: the plan, the
  * faults, the clients' operations and the order in which threads run.
  *
- *	sim SEED [-v|-vv]        runs one seed; -v prints each event, -vv also each switch of threads
+ *	sim SEED [-v|-vv|-vvv]   runs one seed; -v prints events, -vv also requests, -vvv also switches of threads
  *	sim -n COUNT [FIRST]     runs COUNT seeds from FIRST (1) on, on all cores
  *
  * A simulation has three parts:
@@ -274,10 +274,11 @@ int main(int argc, char **argv)
 	if (argc > 2 && strcmp(argv[1], "-n") == 0)
 		return run_many(argc > 3 ? strtoull(argv[3], NULL, 0) : 1, strtoull(argv[2], NULL, 0));
 	if (argc < 2) {
-		fprintf(stderr, "usage: sim [-p BUG] SEED [-v|-vv] | sim [-p BUG] -n COUNT [FIRST]\n");
+		fprintf(stderr, "usage: sim [-p BUG] SEED [-v|-vv|-vvv] | sim [-p BUG] -n COUNT [FIRST]
+");
 		return 2;
 	}
-	verbose = argc <= 2 ? 0 : strcmp(argv[2], "-v") == 0 ? 1 : strcmp(argv[2], "-vv") == 0 ? 2 : 0;
+	verbose = argc <= 2 ? 0 : strcmp(argv[2], "-v") == 0 ? 1 : strcmp(argv[2], "-vv") == 0 ? 2 : strcmp(argv[2], "-vvv") == 0 ? 3 : 0;
 	{
 		char path[64];
 		uint64_t number = strtoull(argv[1], NULL, 0);
