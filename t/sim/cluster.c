@@ -92,10 +92,10 @@ static struct tablet_service *cluster_connect(void *arg, uint64_t incarnation)
 	for (unsigned i = cluster.count; i-- > 0;) {
 		struct node *n = cluster.nodes[i];
 
-		if (n == from && n->server)
-			return server_service(n->server);
-		if (n->role == SERVER && (cluster.sole ? node_alive(n) && n->server : n->incarnation == incarnation))
-			return net_tablets(from->proc, &n->ep);
+		if (n->role != SERVER || !n->incarnation ||
+			(cluster.sole ? !node_alive(n) || !n->server : n->incarnation != incarnation))
+			continue;
+		return n == from ? server_service(n->server) : net_tablets(from->proc, &n->ep);
 	}
 	return NULL;
 }
@@ -221,7 +221,8 @@ static int take_incarnation(struct lock_service *locks, uint64_t *out)
 	put_be64(bytes, n + 1);
 	if (!err)
 		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
-	*out = n + 1;
+	if (!err)
+		*out = n + 1;
 	return err;
 }
 

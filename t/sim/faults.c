@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { KILL, STEP, MASTER_KILL, PAUSE, CUT_PAIR, CUT_ALL, CUT_LOCKS, NET, SLOW_DISK, FULL_DISK, FAIL_DISK, STARTS };
@@ -62,7 +61,7 @@ void faults_start(const struct plan *p)
 void plan_draw(struct plan *p)
 {
 	*p = (struct plan){
-		.sole = !getenv("SIM_CLUSTER"),
+		.sole = sim_chance(6),
 		.servers = 1,
 		.masters = 0,
 		.clients = 2 + (unsigned)sim_random(3),

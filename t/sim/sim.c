@@ -278,7 +278,11 @@ int main(int argc, char **argv)
 ");
 		return 2;
 	}
-	verbose = argc <= 2 ? 0 : strcmp(argv[2], "-v") == 0 ? 1 : strcmp(argv[2], "-vv") == 0 ? 2 : strcmp(argv[2], "-vvv") == 0 ? 3 : 0;
+	verbose = argc <= 2                    ? 0
+		: strcmp(argv[2], "-v") == 0   ? 1
+		: strcmp(argv[2], "-vv") == 0  ? 2
+		: strcmp(argv[2], "-vvv") == 0 ? 3
+					       : 0;
 	{
 		char path[64];
 		uint64_t number = strtoull(argv[1], NULL, 0);
