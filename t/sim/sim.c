@@ -274,8 +274,7 @@ int main(int argc, char **argv)
 	if (argc > 2 && strcmp(argv[1], "-n") == 0)
 		return run_many(argc > 3 ? strtoull(argv[3], NULL, 0) : 1, strtoull(argv[2], NULL, 0));
 	if (argc < 2) {
-		fprintf(stderr, "usage: sim [-p BUG] SEED [-v|-vv|-vvv] | sim [-p BUG] -n COUNT [FIRST]
-");
+		fprintf(stderr, "usage: sim [-p BUG] SEED [-v|-vv|-vvv] | sim [-p BUG] -n COUNT [FIRST]\n");
 		return 2;
 	}
 	verbose = argc <= 2                    ? 0
