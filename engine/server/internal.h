@@ -329,6 +329,10 @@ void served_replace(
 int schemas_load(struct server *s, char **why) TFS_MUST;
 /* As user_table_get.  If the table is unknown and the schema of some table could not be read, reads all schemas again first. */
 int user_table_find(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
+/* Reads all schemas if the table is unknown: the master's request may come before the report of the watch. */
+void user_table_learn(struct server *s, uint32_t table);
+/* Reads the table's schema again.  After an error the table's mutations are refused until it has been read. */
+void user_table_refresh(struct server *s, uint32_t table);
 /* If the table's schema is older than generation, or could not be read, reads it again.  Returns true if it has done so. */
 bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation);
 /*

@@ -166,6 +166,7 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	}
 	if (err)
 		return err;
+	clock_raise_mark(l->s->clock, m->clock_mark);
 	if (l->kind != KIND_USER)
 		mend_files(l->s, m);
 	err = served_new(l->s, m, l->kind, root_version, &served);
@@ -278,13 +279,9 @@ static int load_rows(struct load *l)
 /* The request may name tables that the watch has not reported yet. */
 static void load_schemas(struct server *s, const struct ts_request *q)
 {
-	struct user_table *u;
-
-	for (uint32_t i = 0; i < q->tablet_count; i++) {
-		if ((i && q->tablets[i].table == q->tablets[i - 1].table) || user_table_find(s, q->tablets[i].table, &u))
-			continue;
-		user_table_put(s, u);
-	}
+	for (uint32_t i = 0; i < q->tablet_count; i++)
+		if (!i || q->tablets[i].table != q->tablets[i - 1].table)
+			user_table_learn(s, q->tablets[i].table);
 }
 
 /* The tablets of the request are of one kind, in METADATA's order. */

@@ -5,6 +5,12 @@
  * change, and when a client has a later schema than this server.  A snapshot is a
  * table that nothing changes.
  *
+ * A watch may report a change late.  So the server does not rely on it where a
+ * mutation could be lost: before the master ends a block of a table's writes, the
+ * server reads the table's file (user_table_refresh), and then refuses mutations of
+ * a table or a family that was dropped.  The watch only ends the use of files and
+ * memory sooner.
+ *
  * A mutation is checked against the schema with which it began.  The master
  * blocks the table's writes (tables.c) while it drops a table or a family that
  * must be empty.  So no mutation is under way when the cells of its family cease
@@ -305,6 +311,23 @@ static int user_table_read_file(void *arg, const char *file)
 	return err == -ENOENT || table_is_refused(arg, file) ? 0 : err;
 }
 
+static int schemas_read_all(struct server *s)
+{
+	int err = lock_sync(s->locks);
+
+	return err ? err : schemas_list(s, user_table_read_file, s);
+}
+
+void user_table_learn(struct server *s, uint32_t table)
+{
+	struct user_table *u;
+
+	if (user_table_get(s, table, &u) == 0)
+		user_table_put(s, u);
+	else
+		(void)!schemas_read_all(s);
+}
+
 int user_table_find(struct server *s, uint32_t table, struct user_table **out)
 {
 	int err = user_table_get(s, table, out);
@@ -315,7 +338,7 @@ int user_table_find(struct server *s, uint32_t table, struct user_table **out)
 		unread = s->tables[i]->read_err;
 	mutex_unlock(&s->lock);
 	if (unread) {
-		err = schemas_list(s, user_table_read_file, s);
+		err = schemas_read_all(s);
 		if (!err)
 			err = user_table_get(s, table, out);
 	}
@@ -389,8 +412,10 @@ int schemas_load(struct server *s, char **why)
 static int user_table_read_files(struct server *s, struct user_table *u, bool all)
 {
 	char file[SCHEMA_FILE_MAX];
-	int err = 0;
+	int err = lock_sync(s->locks);
 
+	if (err)
+		return err;
 	mutex_lock(&s->lock);
 	memcpy(file, u->file, sizeof(file));
 	mutex_unlock(&s->lock);
@@ -398,6 +423,21 @@ static int user_table_read_files(struct server *s, struct user_table *u, bool al
 	if (all)
 		err = schemas_list(s, user_table_read_file, s);
 	return err;
+}
+
+void user_table_refresh(struct server *s, uint32_t table)
+{
+	struct user_table *u;
+	int err;
+
+	if (user_table_get(s, table, &u))
+		return;
+	err = user_table_read_files(s, u, false);
+	mutex_lock(&s->lock);
+	if (err && !u->read_err)
+		u->read_err = err;
+	mutex_unlock(&s->lock);
+	user_table_put(s, u);
 }
 
 bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation)

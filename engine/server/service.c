@@ -488,8 +488,11 @@ static int serve_sync(struct server *s, const struct ts_request *q, struct ts_an
 
 static int serve_block(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	if (q->method == TS_BLOCK_WRITES)
+	if (q->method == TS_BLOCK_WRITES) {
+		user_table_learn(s, q->table);
 		return user_table_block_writes(s, q->table);
+	}
+	user_table_refresh(s, q->table);
 	user_table_unblock_writes(s, q->table);
 	return 0;
 }

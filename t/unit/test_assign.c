@@ -23,7 +23,60 @@ static const char *row_name(unsigned i)
 	return s;
 }
 
-static int cluster_setup(void **state)
+/* A lock service that reports no change: watches of another service than a directory's may be late. */
+static struct lock_service *reports;
+
+static int silent_watch(struct lock_service *s, const char *name, lock_watch_fn *fn, void *arg)
+{
+	return 0;
+}
+
+static void silent_unwatch(struct lock_service *s, lock_watch_fn *fn, void *arg)
+{
+}
+
+static int silent_get(struct lock_service *s, const char *name, struct buf *contents, struct lock_stat *stat)
+{
+	return reports->ops->get(reports, name, contents, stat);
+}
+
+static int silent_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
+{
+	return reports->ops->multi(reports, ops, count, stats);
+}
+
+static int silent_list(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg)
+{
+	return reports->ops->list(reports, dir, fn, arg);
+}
+
+static int silent_sync(struct lock_service *s)
+{
+	return 0;
+}
+
+static void silent_free(struct lock_service *s)
+{
+	lock_service_free(reports);
+	reports = NULL;
+}
+
+static void make_silent(struct lock_service **locks)
+{
+	static const struct lock_service_ops ops = {.get = silent_get,
+		.multi = silent_multi,
+		.list = silent_list,
+		.sync = silent_sync,
+		.watch = silent_watch,
+		.unwatch = silent_unwatch,
+		.free = silent_free};
+	static struct lock_service silent = {&ops};
+
+	reports = *locks;
+	*locks = &silent;
+}
+
+static int cluster_make(void **state, bool silent)
 {
 	struct server_options o = {.block_cache_bytes = 8u << 20,
 		.memtable_bytes = 8u << 20,
@@ -41,6 +94,8 @@ static int cluster_setup(void **state)
 	snprintf(dir, sizeof(dir), "%s/d", test_dir);
 	o.data_dir = strdup(dir);
 	assert_int_equal(cluster_new(&c, &o), 0);
+	if (silent)
+		make_silent(&c.locks);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(cluster_add(&c), 0);
 	assert_int_equal(cluster_start(&c), 0);
@@ -50,6 +105,16 @@ static int cluster_setup(void **state)
 	for (unsigned i = 10; i < ROWS; i += 10)
 		assert_int_equal(tfs_split(table, tfs_str(row_name(i))), 0);
 	return 0;
+}
+
+static int cluster_setup(void **state)
+{
+	return cluster_make(state, false);
+}
+
+static int cluster_setup_silent(void **state)
+{
+	return cluster_make(state, true);
 }
 
 static int cluster_teardown(void **state)
@@ -377,6 +442,51 @@ static void drains(void **state)
 	assert_int_equal(listed(0) + listed(1) + listed(2), 9 + 2 + 3);
 }
 
+/* Another client's mutation of the table, with the schema that it has read. */
+static int put_as_another(const struct schema *s)
+{
+	const struct tfs_schema *p = schema_public(s);
+	const struct op op = {.kind = OP_WRITE,
+		.family = p->families[p->family_count - 1].id,
+		.qualifier = slice_str("q"),
+		.ts = {.newest = true},
+		.value = slice_str("v")};
+	struct ts_request q = {.method = TS_MUTATE,
+		.table = p->tablets_id,
+		.schema_generation = p->generation,
+		.row = slice_str("row"),
+		.ops = &op,
+		.op_count = 1};
+	struct ts_answer a = {0};
+	int err = ts_call(route_service(c.router), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+/* No server has been told of any change.  Mutations of a dropped family or table are refused, by the server of its tablets and not by the client. */
+static void late_reports(void **state)
+{
+	const struct schema *old;
+	struct tfs_table *t;
+
+	assert_int_equal(store_table_make(c.store, "n", "fg", &t), 0);
+	old = table_schema(t);
+	assert_int_equal(put_as_another(old), 0);
+	assert_int_equal(delete_row(t, "row"), 0);
+	assert_int_equal(drop_family(t, "g"), 0);
+	assert_int_equal(put_as_another(old), -EINVAL);
+	schema_put(old);
+	old = table_schema(t);
+	assert_int_equal(put_as_another(old), 0);
+	assert_int_equal(delete_row(t, "row"), 0);
+	assert_int_equal(tfs_table_drop(c.store, "n"), 0);
+	assert_int_equal(put_as_another(old), -EIDRM);
+	schema_put(old);
+	tfs_table_close(t);
+	read_all();
+}
+
 #define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
 int main(void)
 {
@@ -387,6 +497,7 @@ int main(void)
 		C(deaths),
 		C(damaged_row),
 		C(new_master),
+		cmocka_unit_test_setup_teardown(late_reports, cluster_setup_silent, cluster_teardown),
 		C(drains),
 	};
 
