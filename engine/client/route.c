@@ -28,7 +28,10 @@
  *
  * The absence of a tablet is not cached.  A table's rows in METADATA are
  * written before its schema and deleted after it.  So a table without rows has
- * been dropped, and the router returns -EIDRM, as a server would.
+ * been dropped, and the router returns -EIDRM, as a server would.  If a server
+ * returns -EIDRM, the router does so only if there is a note dropped/ID in the lock
+ * service, or no such row.  Otherwise the server has not read the table's schema
+ * yet, and the router tries again.
  */
 #include "engine/client/route.h"
 #include "engine/base/mutex.h"
@@ -37,6 +40,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -330,29 +334,44 @@ static void location_forget(struct router *r, uint32_t table, struct slice row, 
 		locations_forget(r->locations, table, row, s);
 }
 
+/*
+ * Returns true if the server does not serve the row.  A server that has no schema
+ * of the table returns -EIDRM.  The table may be new to it, so the lock service and
+ * METADATA decide whether it was dropped.
+ */
+static bool is_elsewhere(struct router *r, uint32_t table, int err)
+{
+	char note[32];
+
+	if (err != -EIDRM)
+		return err == -EREMCHG;
+	snprintf(note, sizeof(note), "dropped/%u", table);
+	return lock_get(r->o.locks, note, NULL, NULL) != 0;
+}
+
 static int route_to_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_service *s = location_cached(r, q->table, q->row);
-	bool stale = false;
 	int err;
 
 	if (s) {
 		err = ts_call(s, q, a);
-		stale = err == -EREMCHG;
-		if (!stale)
+		if (!is_elsewhere(r, q->table, err))
 			goto served;
 		location_forget(r, q->table, q->row, s);
 		atomic_fetch_add_explicit(&r->stale, 1, memory_order_relaxed);
 	}
 	do {
 		err = location_read(r, t, q->table, q->row, &s);
+		if (err == -EIDRM)
+			break;
 		if (!err) {
 			err = ts_call(s, q, a);
-			if (err != -EREMCHG)
+			if (!is_elsewhere(r, q->table, err))
 				goto served;
 			location_forget(r, q->table, q->row, s);
 		}
-	} while (err == -EREMCHG && patience_pause(r, t));
+	} while ((err == -EREMCHG || err == -EIDRM) && patience_pause(r, t));
 	return err;
 served:
 	return err || q->method != TS_SCAN_OPEN ? err : scan_id_replace(r, s, q->table, a);

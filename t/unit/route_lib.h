@@ -44,6 +44,8 @@ static struct mutex world; /* guards the above */
 enum what { AT_ROOT, AT_META, AT_USER, REFUSED, LOCK_READ, CLOSED, WHATS };
 static _Atomic unsigned seen[WHATS];
 static _Atomic int refuse_next;  /* so many requests of users are refused wherever they come */
+static int refuse_err;           /* with this error */
+static uint32_t dropped;         /* the lock service has the note that this table is dropped */
 static uint64_t scan_number = 7; /* the server's number of a scan, plus the number of the server */
 static unsigned batch_rows;      /* 0: all of METADATA in one batch */
 
@@ -222,7 +224,7 @@ static inline int serve_row(struct fake_server *s, const struct ts_request *q, s
 	if (refuse_next > 0) {
 		refuse_next--;
 		seen[REFUSED]++;
-		return -EREMCHG;
+		return refuse_err;
 	}
 	for (unsigned i = 0; i < tablet_count; i++) {
 		const struct tablet_of *t = &tablets[i];
@@ -329,7 +331,11 @@ static inline int fake_get(struct lock_service *l, const char *name, struct buf 
 {
 	struct meta_tablet m = {.table = META_TABLE};
 	int err = strcmp(name, "root") ? -ENOENT : meta_root_end(&m.end);
+	char note[32];
 
+	snprintf(note, sizeof(note), "dropped/%u", dropped);
+	if (err == -ENOENT)
+		return strcmp(name, note) ? err : 0;
 	mutex_lock(&world);
 	m.server = root_said;
 	seen[LOCK_READ]++;
@@ -407,6 +413,8 @@ static inline int cluster(void **state)
 	add_tablet(17, "", "", 3);
 	batch_rows = 0;
 	refuse_next = 0;
+	refuse_err = -EREMCHG;
+	dropped = 0;
 	forget_seen();
 	router_new(20000, 0);
 	return 0;

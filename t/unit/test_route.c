@@ -212,6 +212,25 @@ static void split_and_merge(void **state)
 	assert_int_equal(ask(17, "c"), 0);
 }
 
+/* A server that does not know the table: it has not read the schema yet, unless the table was dropped. */
+static void table_unknown_to_a_server(void **state)
+{
+	refuse_err = -EIDRM;
+	refuse_next = 3;
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(seen[REFUSED], 3);
+	refuse_next = 1; /* of a cached location, too */
+	assert_int_equal(ask(16, "005"), 0);
+	refuse_next = 1000;
+	assert_int_equal(ask(16, "005"), -EIDRM);
+	forget_seen();
+	refuse_next = 1;
+	dropped = 16;
+	assert_int_equal(ask(16, "005"), -EIDRM);
+	assert_int_equal(refuse_next, 0);
+	assert_int_equal(ask(16, "005"), 0);
+}
+
 static void tables_come_and_go(void **state)
 {
 	assert_int_equal(ask(15, "a"), -EIDRM);
@@ -521,6 +540,7 @@ int main(void)
 		R(stale_on_each_level),
 		R(patience),
 		R(split_and_merge),
+		R(table_unknown_to_a_server),
 		R(tables_come_and_go),
 		R(scans_go_home),
 		R(what_goes_to_all),
