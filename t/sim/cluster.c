@@ -191,7 +191,7 @@ static void lead(struct node *n)
 		sim_trace("master_start: %s: %s", strerror(-err), why ? why : "");
 		if (err == -EBADMSG)
 			sim_fail("the master finds damage: %s", why ? why : "");
-		if (cluster.sole)
+		if (cluster.sole || err == -ESHUTDOWN)
 			give_up("master_start", err, why);
 		free(why);
 		why = NULL;
@@ -353,6 +353,8 @@ static void master_main(void *arg)
 		err = master_tick(n->master);
 		if (err)
 			sim_trace("master_tick: %s", strerror(-err));
+		if (err == -ESHUTDOWN)
+			give_up("the term", err, NULL);
 		err = master_collect(n->master, full); /* more often than in background, so that faults meet it */
 		if (err)
 			sim_trace("master_collect: %s", strerror(-err));

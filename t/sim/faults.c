@@ -78,6 +78,8 @@ void plan_draw(struct plan *p)
 		.disk = sim_chance(3),
 	};
 	if (!p->sole) {
+		p->pause = sim_chance(2);
+		p->cut = sim_chance(2);
 		p->servers = 1 + (unsigned)sim_random(4);
 		p->masters = 1 + (unsigned)sim_random(2);
 	}
