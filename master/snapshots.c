@@ -10,6 +10,8 @@
  *	1 take a table id
  *	2 write the note dropped/ID
  *	3 the servers write the METADATA rows (server/copy.c)
+ *	  These must be the rows of all tablets: a tablet that no server served
+ *	  meanwhile is missing
  *	4 one multi-operation: create the file of the schema, remove the note
  *	5 the servers load the tablets
  * Step 4 decides.  A crash before it leaves the note, so that the next start
@@ -48,6 +50,32 @@ static int note_write(struct master *m, uint32_t id)
 	return master_multi(m, &note, 1);
 }
 
+/* Rows of one table, each of which must begin where the one before ends. */
+struct chain {
+	struct buf begin;
+	bool last, broken;
+};
+
+static int chain_row(void *arg, struct slice row_key, struct meta_tablet *t)
+{
+	struct chain *c = arg;
+
+	(void)row_key;
+	c->broken |= !slice_eq(buf_slice(&t->begin), buf_slice(&c->begin));
+	c->last = t->last;
+	return t->last ? 0 : buf_set(&c->begin, t->end.p, t->end.n);
+}
+
+/* -EAGAIN: a tablet is missing. */
+static int rows_check(struct master *m, uint32_t id)
+{
+	struct chain c = {0};
+	int err = metadata_scan_table(m->tablets, id, chain_row, &c);
+
+	buf_fini(&c.begin);
+	return err ? err : c.last && !c.broken ? 0 : -EAGAIN;
+}
+
 /* Step 3.  *us: the instant that the rows show. */
 static int rows_copy(struct master *m, uint32_t from, uint32_t id, int64_t *us)
 {
@@ -57,6 +85,8 @@ static int rows_copy(struct master *m, uint32_t from, uint32_t id, int64_t *us)
 
 	*us = a.ts;
 	ts_answer_fini(&a);
+	if (!err)
+		err = rows_check(m, id);
 	return err == -EIDRM ? -ENOENT : err;
 }
 

@@ -181,8 +181,12 @@ static int row_copy(struct server *s, struct served_tablet *served, struct table
 		m.table = c->table;
 		m.server = s->incarnation;
 		m.assignment = 1;
-		c->rows[c->count++] = m;
+		err = buf_set(&m.begin, tablet_begin(served->tablet).p, tablet_begin(served->tablet).n);
 	}
+	if (!err)
+		c->rows[c->count++] = m;
+	else
+		meta_tablet_fini(&m);
 	tablet_edit_end(served->tablet);
 	return err;
 }

@@ -361,6 +361,26 @@ static void damaged_row(void **state)
 	buf_fini(&key);
 }
 
+/* No snapshot or clone lacks the rows of a tablet that nobody serves. */
+static void snapshots_are_whole(void **state)
+{
+	struct tfs_table *clone;
+
+	spread();
+	assert_int_equal(tfs_snapshot_create(table, "whole"), 0);
+	cluster_kill(&c, 1);
+	assert_int_not_equal(tfs_snapshot_create(table, "part"), 0);
+	assert_int_not_equal(tfs_table_clone(table, "part"), 0);
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(tfs_table_open(c.store, "part", &clone), -ENOENT);
+	assert_int_equal(tfs_snapshot_create(table, "part"), 0);
+	assert_int_equal(tfs_table_clone(table, "clone"), 0);
+	read_all();
+	tfs_table_close(table);
+	assert_int_equal(tfs_table_open(c.store, "clone", &table), 0);
+	read_all();
+}
+
 /* A new master finds the servers at work, and changes nothing. */
 static void new_master(void **state)
 {
@@ -496,6 +516,7 @@ int main(void)
 		C(late_loads),
 		C(deaths),
 		C(damaged_row),
+		C(snapshots_are_whole),
 		C(new_master),
 		cmocka_unit_test_setup_teardown(late_reports, cluster_setup_silent, cluster_teardown),
 		C(drains),
