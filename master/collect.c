@@ -30,15 +30,18 @@
  *
  * A scan is not one instant.  It can miss a name that moves from a row that it
  * has not reached to one that it has passed: a split writes the lower row first.
- * The server that splits has the file before and after, so step 4 or 6 finds it.
- * Both are needed, because the tablet may move between servers meanwhile.
+ * The server that splits has the file before and after.  Step 4 and step 6 find it
+ * there, unless the tablet moves meanwhile.  If it moves once, one of them does.
+ *
+ * A round is unsure if two tablets of one table moved between 4 and 6, or if a row
+ * names a dead server.  It removes only candidates that the round before it has
+ * left, and leaves the others to the next round.
  *
  * A file that is created after step 1 is no candidate.  One that existed then
  * belongs to a server that was registered before, so either it is live and is asked,
  * or it is dead.  A dead server may still run, without a lease, and its last edit may
  * be under way.  That edit succeeds only while the row names the server.  So as long
- * as a row names a dead server, no output of that server is removed, and no other
- * file either that the previous round did not find unreferenced, too.
+ * as a row names a dead server, no output and no log of that server is removed.
  * In an embedded store (`sole`) the earlier servers have ended for certain.
  *
  * Step 3 syncs because a change of METADATA that failed may be in a log that still
@@ -131,6 +134,30 @@ int collect_add(struct master *m, struct file_name f, bool left)
 		c->list[c->count++] = (struct collect_name){f, left};
 	mutex_unlock(&c->lock);
 	return err;
+}
+
+void collect_moving(struct master *m, uint32_t table)
+{
+	struct collector *c = &m->collector;
+
+	mutex_lock(&c->lock);
+	for (unsigned i = 0; i < c->moved_count; i++)
+		c->moved_twice |= c->moved[i] == table;
+	if (c->moved_twice || array_grow(&c->moved, c->moved_count, sizeof(*c->moved)))
+		c->moved_twice = true;
+	else
+		c->moved[c->moved_count++] = table;
+	mutex_unlock(&c->lock);
+}
+
+static void moves_forget(struct collector *c)
+{
+	mutex_lock(&c->lock);
+	free(c->moved);
+	c->moved = NULL;
+	c->moved_count = 0;
+	c->moved_twice = false;
+	mutex_unlock(&c->lock);
 }
 
 /* ---- sets ---- */
@@ -530,13 +557,13 @@ static int remove_sstable(struct round *r, const struct file_name *f)
 }
 
 /* Removes the candidate, or leaves it for the next round. */
-static int remove_candidate(struct round *r, const struct candidate *c)
+static int remove_candidate(struct round *r, const struct candidate *c, bool unsure)
 {
 	const struct file_name *f = &c->file;
 
 	if (c->marks & LISTED && r->m->collector.missing)
 		return 0;
-	if (is_over(r) || numbers_have(&r->dead_owners, f->incarnation) || (r->dead_owners.n && !(c->marks & LEFT)) ||
+	if (is_over(r) || numbers_have(&r->dead_owners, f->incarnation) || (unsure && !(c->marks & LEFT)) ||
 		(f->table ? remove_sstable(r, f) : remove_log(r, f->incarnation)))
 		return collect_add(r->m, *f, true);
 	return 0;
@@ -544,10 +571,15 @@ static int remove_candidate(struct round *r, const struct candidate *c)
 
 static int remove_all(struct round *r)
 {
+	struct collector *l = &r->m->collector;
+	bool unsure = r->dead_owners.n;
 	int err = 0;
 
+	mutex_lock(&l->lock);
+	unsure |= l->moved_twice;
+	mutex_unlock(&l->lock);
 	for (struct candidate *c = r->candidates; c; c = c->hh.next)
-		if (remove_candidate(r, c))
+		if (remove_candidate(r, c, unsure))
 			err = -ENOMEM;
 	for (struct table_dir *d = r->scanned ? r->dirs : NULL; d; d = d->hh.next) {
 		char *dir;
@@ -597,6 +629,7 @@ static int round_run(struct round *r)
 	candidates_prune(r);
 	if (!err && r->full)
 		err = check_listed(r);
+	moves_forget(&r->m->collector);
 	if (!err && r->candidates)
 		err = ask_all(r);
 	candidates_prune(r);
@@ -756,4 +789,5 @@ void collect_fini(struct master *m)
 	mutex_fini(&c->rounds);
 	mutex_fini(&c->lock);
 	free(c->list);
+	free(c->moved);
 }

@@ -33,6 +33,9 @@ struct collector {
 	struct mutex lock;         /* RANK_FILES: guards the next members */
 	struct collect_name *list; /* candidates of the next round */
 	unsigned count;
+	uint32_t *moved; /* tables of which a tablet was moved since step 4 */
+	unsigned moved_count;
+	bool moved_twice; /* one of them twice */
 };
 
 struct master {
@@ -165,6 +168,8 @@ void collect_init(struct master *m);
 void collect_fini(struct master *m); /* ends a round early */
 /* Adds a candidate for the next round.  Without memory for it a full round finds the file. */
 int collect_add(struct master *m, struct file_name f, bool left) TFS_MUST;
+/* Call it before a tablet of the table is unloaded. */
+void collect_moving(struct master *m, uint32_t table);
 /* Without background work: runs a round if one was asked for.  The caller must not have the master's lock. */
 void collect_wanted(struct master *m);
 

@@ -27,6 +27,7 @@ static int unload(struct master *m, struct live_server *s, const struct ts_assig
 	int one = 0, err;
 	struct ts_answer a = {.row_errs = &one};
 
+	collect_moving(m, t->table);
 	err = ts_call(s->service, &q, &a);
 	a.row_errs = NULL;
 	ts_answer_fini(&a);
