@@ -13,9 +13,11 @@
  * in an idle cluster would move tablets.
  *
  * Two small neighbours form a pair.  A tablet is in one pair at most, so a long
- * run of small tablets is not collected on one server.  A tablet of a pair does
- * not move for load.  So a pair stays together until it has been merged, and a
- * move of a pair separates no other one.
+ * run of small tablets is not collected on one server.  When both are old enough,
+ * one moves to the other, which makes it young.  From then on neither moves for
+ * load, so the pair stays together until it has been merged.  If both are young,
+ * they are new parts of a split, which a user may have made before writing many
+ * rows, so they are spread as all others.
  *
  * Rejected: an optimal assignment, because it moves many tablets for a small
  * change.
@@ -45,7 +47,7 @@ struct plan {
 	struct part *parts;
 	double slack;
 	struct balance_move *moves;
-	unsigned count, room;
+	unsigned count;
 };
 
 static bool is_special(const struct plan *p, unsigned tablet)
@@ -219,6 +221,23 @@ static int spread(struct plan *p)
 	}
 }
 
+static bool is_young(const struct plan *p, unsigned tablet)
+{
+	return p->s->now_us - p->s->tablets[tablet].since_us < BALANCE_JOIN_US;
+}
+
+/* Returns true if the tablet is in a pair that is to be together. */
+static bool is_bound(const struct plan *p, unsigned tablet)
+{
+	const unsigned pair = p->parts[tablet].pair;
+
+	if (pair == NONE)
+		return false;
+	if (p->parts[tablet].host == p->parts[pair].host)
+		return !is_young(p, tablet) || !is_young(p, pair);
+	return !is_young(p, tablet) && !is_young(p, pair);
+}
+
 /* Of a pair, the lighter tablet moves, if it can. */
 static int join(struct plan *p)
 {
@@ -227,7 +246,7 @@ static int join(struct plan *p)
 	for (unsigned i = 0; i < p->s->tablet_count && !err; i++) {
 		unsigned other = p->parts[i].pair, tablet = i;
 
-		if (other == NONE || other < i || p->parts[i].host == p->parts[other].host)
+		if (other == NONE || other < i || p->parts[i].host == p->parts[other].host || !is_bound(p, i))
 			continue;
 		for (unsigned turn = 0; turn < 2; turn++) {
 			bool lighter = (p->parts[i].weight <= p->parts[other].weight) == (turn == 0);
@@ -254,7 +273,7 @@ static unsigned best_load(const struct plan *p, unsigned from, unsigned to)
 		const struct part *part = &p->parts[i];
 		double gain = part->weight * (gap - part->weight);
 
-		if (part->host == from && !is_special(p, i) && part->pair == NONE && is_movable(p, i) &&
+		if (part->host == from && !is_special(p, i) && !is_bound(p, i) && is_movable(p, i) &&
 			p->s->now_us - p->s->tablets[i].since_us >= BALANCE_SETTLE_US && gap > part->weight + p->slack &&
 			gain > most) {
 			most = gain;

@@ -13,7 +13,9 @@
 
 #define BALANCE_CALM_US UINT64_C(60000000) /* after a failure nothing moves for so long */
 #define BALANCE_SETTLE_US                                                                                                          \
-	UINT64_C(30000000)  /* a server gets moved tablets, and a tablet is moved for its load, when it is so old */
+	UINT64_C(30000000) /* a server gets moved tablets, and a tablet is moved for its load, when it is so old */
+/* A server merges small neighbours when it has had both for so long (engine/server/moves.c).  Younger ones are not brought together. */
+#define BALANCE_JOIN_US UINT64_C(3600000000)
 enum { BALANCE_MOVES = 2 }; /* of one server, from it or to it, at a time */
 
 struct balance_server {
@@ -26,7 +28,7 @@ enum balance_kind { BALANCE_ROOT, BALANCE_METADATA, BALANCE_USER };
 struct balance_tablet {
 	enum balance_kind kind;
 	uint64_t server;               /* 0, or one that is not in servers: not assigned */
-	uint64_t since_us;             /* of its load on that server */
+	uint64_t since_us;             /* of its load on that server, or of the split that made it */
 	uint64_t bytes, reads, writes; /* reads, writes: a second, averaged over some minutes */
 	bool moving;                   /* to `server` */
 	bool small; /* it and the array's previous tablet are neighbours that would be merged if one server had both */

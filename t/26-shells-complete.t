@@ -80,6 +80,7 @@ def fish(line):
 ROWS = ["user00%03d" % i for i in range(120, 130)]
 CASES = [
     ("tabletctl co", ["compact", "complete", "count"]),
+    ("tabletctl pr", ["probe"]),
     ("tabletctl check --q", ["--quiet"]),
     ("tabletctl export --qp", ["--qprefix"]),
     ("tabletctl scan --format js", ["jsonl"]),

@@ -15,6 +15,7 @@
 
 enum { SERVERS_MAX = 12, TABLETS_MAX = 200, CLUSTERS = 400, ROUND_S = 60, NOISY_ROUNDS = 100 };
 #define SECOND UINT64_C(1000000)
+#define HOUR (3600 * SECOND)
 
 struct cluster {
 	struct balance_server servers[SERVERS_MAX];
@@ -24,7 +25,7 @@ struct cluster {
 
 static struct balance_state *cluster(struct cluster *c, unsigned servers, unsigned tablets)
 {
-	*c = (struct cluster){.s = {c->servers, servers, c->tablets, tablets, 1000 * SECOND, 0}};
+	*c = (struct cluster){.s = {c->servers, servers, c->tablets, tablets, 10000 * SECOND, 0}};
 	for (unsigned i = 0; i < servers; i++)
 		c->servers[i].id = 100 + i;
 	for (unsigned i = 0; i < tablets; i++)
@@ -49,6 +50,7 @@ static void random_cluster(struct cluster *c, uint64_t *rnd, bool pairs)
 		t->reads = xorshift(rnd) % (UINT64_C(1) << heat);
 		t->writes = xorshift(rnd) % (UINT64_C(1) << heat);
 		t->small = pairs && i > 0 && xorshift(rnd) % 4 == 0;
+		t->since_us = c->s.now_us - xorshift(rnd) % (2 * HOUR);
 	}
 }
 
@@ -100,6 +102,11 @@ static void partners(const struct cluster *c, int partner[TABLETS_MAX])
 	}
 }
 
+static bool is_old(const struct cluster *c, int tablet)
+{
+	return c->s.now_us - c->tablets[tablet].since_us >= HOUR;
+}
+
 static struct measure measure_of(const struct cluster *c, double weights[SERVERS_MAX])
 {
 	unsigned special[SERVERS_MAX] = {0};
@@ -115,7 +122,8 @@ static struct measure measure_of(const struct cluster *c, double weights[SERVERS
 		weights[server] += weight_of(c, i);
 		m.draining += c->servers[server].draining;
 		special[server] += c->tablets[i].kind != BALANCE_USER;
-		m.apart += partner[i] > (int)i && c->tablets[partner[i]].server != c->tablets[i].server;
+		m.apart += partner[i] > (int)i && c->tablets[partner[i]].server != c->tablets[i].server && is_old(c, (int)i) &&
+			is_old(c, partner[i]);
 	}
 	for (unsigned i = 0; i < c->s.server_count; i++) {
 		m.special += special[i] * special[i];
@@ -207,25 +215,46 @@ static void assert_balanced(const struct cluster *c)
 	}
 }
 
+/* The number of moves.  Later, as tablets grow older, there may be more. */
+static unsigned rest(struct cluster *c)
+{
+	unsigned moves, all = 0, rounds = 0;
+
+	while ((moves = one_round(c)) > 0) {
+		all += moves;
+		assert_true(++rounds <= c->s.tablet_count + 5);
+	}
+	return all;
+}
+
+static unsigned last_rest(struct cluster *c)
+{
+	unsigned moves, all = rest(c), times = 0;
+
+	do {
+		c->s.now_us += 2 * HOUR;
+		moves = rest(c);
+		all += moves;
+		assert_true(++times < 10);
+	} while (moves);
+	assert_balanced(c);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(one_round(c), 0);
+	return all;
+}
+
 static void random_clusters_come_to_rest(void **state)
 {
 	uint64_t rnd = 7;
-	unsigned moves_in_all = 0;
+	unsigned moves = 0;
 
 	for (unsigned n = 0; n < CLUSTERS; n++) {
 		struct cluster c;
-		unsigned moves, rounds = 0;
 
 		random_cluster(&c, &rnd, n % 2);
-		while ((moves = one_round(&c)) > 0) {
-			moves_in_all += moves;
-			assert_true(++rounds <= c.s.tablet_count + 5);
-		}
-		assert_balanced(&c);
-		for (unsigned i = 0; i < 3; i++)
-			assert_int_equal(one_round(&c), 0);
+		moves += last_rest(&c);
 	}
-	assert_true(moves_in_all > CLUSTERS * 10);
+	assert_true(moves > CLUSTERS * 10);
 }
 
 static void drained_servers_are_empty_and_stay_so(void **state)
@@ -239,13 +268,12 @@ static void drained_servers_are_empty_and_stay_so(void **state)
 		do
 			random_cluster(&c, &rnd, true);
 		while (live_servers(&c) < 2);
-		while (one_round(&c) > 0)
-			;
+		(void)last_rest(&c);
 		server = (unsigned)(xorshift(&rnd) % c.s.server_count);
 		c.servers[server].draining = live_servers(&c) > 1 || c.servers[server].draining;
-		for (unsigned rounds = 0; one_round(&c) > 0; rounds++)
-			assert_true(rounds < c.s.tablet_count + 5);
-		assert_balanced(&c);
+		(void)rest(&c);
+		assert_int_equal(measure_of(&c, (double[SERVERS_MAX]){0}).draining, 0);
+		(void)last_rest(&c);
 	}
 }
 
@@ -260,8 +288,7 @@ static void noise_moves_no_tablet_back(void **state)
 		struct cluster c;
 
 		random_cluster(&c, &rnd, true);
-		while (one_round(&c) > 0)
-			;
+		(void)last_rest(&c);
 		tablets += c.s.tablet_count;
 		for (unsigned i = 0; i < c.s.tablet_count; i++)
 			reads[i] = c.tablets[i].reads;
@@ -371,8 +398,7 @@ static void a_hot_tablet_stays_and_others_leave(void **state)
 	c.tablets[0].reads = 100000;
 	for (unsigned i = 1; i < 6; i++)
 		c.tablets[i].reads = 1000;
-	while (one_round(&c) > 0)
-		;
+	(void)last_rest(&c);
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(c.tablets[i].server == c.tablets[0].server, i == 0);
 }
@@ -399,6 +425,28 @@ static void small_neighbours_come_together(void **state)
 	c.servers[1].draining = true; /* so 1 moves to 0 */
 	assert_int_equal(moves_of(&c, moves), 2);
 	assert_true(moves[0].tablet == 1 && moves[0].to == 100 && moves[0].reason == BALANCE_DRAIN);
+}
+
+/* As after "split" in .ctl, before many rows are written. */
+static void new_parts_of_a_split_are_spread(void **state)
+{
+	struct balance_move moves[SERVERS_MAX];
+	struct cluster c;
+	unsigned n = 0;
+
+	cluster(&c, 4, 16);
+	for (unsigned i = 0; i < 16; i++) {
+		c.tablets[i].since_us = c.s.now_us - 60 * SECOND;
+		c.tablets[i].small = i > 0;
+	}
+	(void)rest(&c);
+	for (unsigned i = 0; i < 16; i++)
+		n += c.tablets[i].server == 101;
+	assert_true(n >= 3 && n <= 5);
+	c.s.now_us += 2 * HOUR; /* still empty */
+	assert_true(moves_of(&c, moves) > 0);
+	assert_int_equal(moves[0].reason, BALANCE_JOIN);
+	(void)last_rest(&c);
 }
 
 /* ---- places ---- */
@@ -468,6 +516,7 @@ int main(void)
 		cmocka_unit_test(root_and_metadata_are_spread),
 		cmocka_unit_test(a_hot_tablet_stays_and_others_leave),
 		cmocka_unit_test(small_neighbours_come_together),
+		cmocka_unit_test(new_parts_of_a_split_are_spread),
 		cmocka_unit_test(tablets_of_dead_servers_are_spread),
 		cmocka_unit_test(places_with_no_live_server),
 	};
