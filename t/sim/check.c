@@ -197,6 +197,65 @@ static int check_files(struct state *s)
 	return 0;
 }
 
+static bool is_named(const struct state *s, const char *path)
+{
+	for (unsigned i = 0; i < s->file_count; i++)
+		if (strcmp(s->files[i], path) == 0)
+			return true;
+	return false;
+}
+
+struct listing {
+	struct state *s;
+	const char *dir;
+};
+
+static int listed_file(void *arg, const char *name, bool is_dir)
+{
+	struct listing *l = arg;
+	char *path = path_join(l->dir, name);
+	struct listing below = {l->s, path};
+	int err = !path ? -ENOMEM : is_dir ? file_list(path, listed_file, &below) : 0;
+
+	if (!err && !is_dir && !is_named(l->s, path))
+		err = wrong(l->s, "%s, which METADATA does not name, was not removed", path);
+	free(path);
+	return err;
+}
+
+/* The log of a dead server exists only as long as a redo set names it. */
+static int listed_log(void *arg, const char *name, bool is_dir)
+{
+	struct listing *l = arg;
+	uint64_t incarnation = strtoull(name, NULL, 10);
+	const struct node *n = server_by_incarnation(incarnation);
+
+	(void)is_dir;
+	if (n && n->serving)
+		return 0;
+	for (unsigned i = 0; i < l->s->count; i++)
+		for (unsigned k = 0; k < l->s->rows[i].redo_count; k++)
+			if (l->s->rows[i].redo[k].incarnation == incarnation)
+				return 0;
+	return wrong(l->s, "log/%s, which no redo set names, was not removed", name);
+}
+
+/* Nothing else exists. */
+static int check_unreferenced(struct state *s)
+{
+	char *sst = path_join(cluster.dir, "sst"), *log = path_join(cluster.dir, "log");
+	struct listing l = {s, sst};
+	int err = sst && log ? file_list(sst, listed_file, &l) : -ENOMEM;
+
+	if (!err)
+		err = file_list(log, listed_log, &l);
+	free(sst);
+	free(log);
+	if (err)
+		wrong(s, "%s", strerror(-err));
+	return err;
+}
+
 static int check_once(struct state *s)
 {
 	int err = read_rows(s);
@@ -207,6 +266,8 @@ static int check_once(struct state *s)
 		err = check_servers(s);
 	if (!err)
 		err = check_files(s);
+	if (!err)
+		err = check_unreferenced(s);
 	return err;
 }
 

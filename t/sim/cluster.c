@@ -170,6 +170,20 @@ static void give_up(const char *what, int err, const char *why)
 
 /* ---- masters ---- */
 
+static void collect_main(void *arg)
+{
+	struct node *n = arg;
+
+	/* More often than in background, so that faults meet it. */
+	for (bool full = false;; full = !full) {
+		int err = master_collect(n->master, full);
+
+		if (err)
+			sim_trace("master_collect: %s", strerror(-err));
+		sim_sleep(500000 + sim_random(1000000));
+	}
+}
+
 /* Makes the master and has all tablets assigned.  The caller's process is the only master. */
 static void lead(struct node *n)
 {
@@ -201,6 +215,7 @@ static void lead(struct node *n)
 	err = master_collect_begin(n->master);
 	if (err)
 		give_up("master_collect_begin", err, NULL);
+	sim_spawn(n->proc, 0, collect_main, n);
 	sim_trace("leads");
 }
 
@@ -332,6 +347,24 @@ struct node *server_node(unsigned number)
 	return n;
 }
 
+/* Moves a tablet of METADATA or of the clients' table to some server. */
+static void move_some_tablet(struct node *n)
+{
+	uint64_t to = 0;
+	char row[16];
+	int err;
+
+	for (unsigned i = 0; i < cluster.count; i++)
+		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->serving && (!to || sim_chance(2)))
+			to = cluster.nodes[i]->incarnation;
+	snprintf(row, sizeof(row), "row%02u", (unsigned)sim_random(10));
+	if (sim_chance(4)) /* METADATA, or the root tablet */
+		err = master_move(n->master, META_TABLE, sim_chance(2) ? slice_of("\0", 1) : slice_of("\xff", 1), to);
+	else
+		err = master_move(n->master, META_FIRST_USER_TABLE, slice_str(row), to);
+	sim_trace("move to %llu: %s", (unsigned long long)to, strerror(-err));
+}
+
 /* The programs of masters. */
 static void master_main(void *arg)
 {
@@ -348,16 +381,15 @@ static void master_main(void *arg)
 	make_router(n);
 	lead(n);
 	n->serving = true;
-	for (bool full = false;; full = !full) {
+	for (;;) {
 		sim_sleep(1000000);
 		err = master_tick(n->master);
 		if (err)
 			sim_trace("master_tick: %s", strerror(-err));
 		if (err == -ESHUTDOWN)
 			give_up("the term", err, NULL);
-		err = master_collect(n->master, full); /* more often than in background, so that faults meet it */
-		if (err)
-			sim_trace("master_collect: %s", strerror(-err));
+		if (cluster.moves && sim_chance(3))
+			move_some_tablet(n);
 	}
 }
 

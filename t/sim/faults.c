@@ -76,6 +76,7 @@ void plan_draw(struct plan *p)
 		.clocks = !sim_chance(2),
 		.moves = !sim_chance(3),
 		.disk = sim_chance(3),
+		.tables = sim_chance(2),
 	};
 	if (!p->sole) {
 		p->pause = sim_chance(2);
@@ -87,10 +88,11 @@ void plan_draw(struct plan *p)
 
 void plan_print(const struct plan *p, char out[256])
 {
-	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s", p->servers,
+	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s%s", p->servers,
 		p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->kill ? " kill" : "", p->step ? " step" : "",
 		p->pause ? " pause" : "", p->cut ? " cut" : "", p->net ? " net" : "", p->repeat ? " repeat" : "",
-		p->locks ? " locks" : "", p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->moves ? " moves" : "");
+		p->locks ? " locks" : "", p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->moves ? " moves" : "",
+		p->tables ? " tables" : "");
 }
 
 /* Starts each server and master that is dead. */
@@ -223,5 +225,9 @@ void faults_run(const struct plan *p)
 	for (unsigned i = 0; i < cluster.count; i++)
 		cluster.nodes[i]->proc->steps_left = 0;
 	sim_trace("the faults have ended");
+	/* A new master finishes what failed: tables that were made or dropped in part. */
+	for (unsigned i = 1; i <= p->masters; i++)
+		if (node_find(MASTER, i))
+			proc_kill(node_find(MASTER, i)->proc);
 	sim_spawn(proc_world(), 0, keep_alive, (void *)(uintptr_t)p);
 }

@@ -15,7 +15,7 @@ struct plan {
 	uint64_t run_us;   /* how long faults occur */
 	uint64_t pause_us; /* between two faults, at most */
 	unsigned preempt;
-	bool kill, step, pause, cut, net, repeat, locks, clocks, disk, moves;
+	bool kill, step, pause, cut, net, repeat, locks, clocks, disk, moves, tables;
 };
 void plan_draw(struct plan *p);
 void plan_print(const struct plan *p, char out[256]);

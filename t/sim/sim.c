@@ -105,6 +105,7 @@ static void simulate(void *arg)
 	work.moves = plan.moves;
 	work.pause_us = 20000 << sim_random(6);
 	cluster.sole = plan.sole;
+	cluster.moves = plan.moves;
 	cluster_new("store");
 	faults_start(&plan);
 	for (unsigned i = 1; i <= plan.servers; i++)
@@ -114,10 +115,13 @@ static void simulate(void *arg)
 	client_node(0, work_table, NULL);
 	for (unsigned i = 1; i <= plan.clients; i++)
 		client_node(i, work_run, NULL);
+	if (plan.tables)
+		client_node(plan.clients + 2, work_tables, NULL);
 	while (!work.table_made)
 		sim_sleep(100000);
 	faults_run(&plan);
 	work.stop = true;
+	cluster.moves = false;
 	while (work.running)
 		sim_sleep(100000);
 	n = client_node(plan.clients + 1, final_reader, NULL);

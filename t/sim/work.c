@@ -299,6 +299,67 @@ void work_run(struct node *client)
 	work.running--;
 }
 
+/* ---- tables, snapshots and clones; errors do not matter, because the state of the cluster is checked at the end ---- */
+
+static void change_table(struct node *client, const char *name)
+{
+	const struct tfs_schema_edit family = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "g", .mode = 0644};
+	struct tfs_table *t = NULL;
+	struct tfs_mutation *m;
+	int err = tfs_table_open(client->store, name, &t);
+
+	if (err)
+		return;
+	err = tfs_schema_change(t, &family, NULL);
+	m = tfs_mutation_new(t, TFS_S("row"));
+	if (m && !tfs_mutation_put(m, "g", TFS_S("q"), TFS_AUTO, TFS_S("value")))
+		err = tfs_apply(m, 0, NULL);
+	tfs_mutation_free(m);
+	if (sim_chance(2))
+		err = tfs_table_truncate(t, NULL);
+	sim_trace("change of table %s: %s", name, strerror(-err));
+	tfs_table_close(t);
+}
+
+void work_tables(struct node *client)
+{
+	struct tfs_table *t = NULL;
+
+	work.running++;
+	while (!work.stop) {
+		char name[8];
+		int err = 0;
+		unsigned what = (unsigned)sim_random(6);
+
+		snprintf(name, sizeof(name), "u%u", (unsigned)sim_random(3));
+		if (!t && (!work.table_made || tfs_table_open(client->store, TABLE, &t)))
+			t = NULL;
+		switch (t ? what : 0) {
+		case 0:
+			err = tfs_table_create(client->store, name, 0, 0, 0755);
+			break;
+		case 1:
+			err = tfs_table_drop(client->store, name);
+			break;
+		case 2:
+			change_table(client, name);
+			break;
+		case 3:
+			err = tfs_snapshot_create(t, name);
+			break;
+		case 4:
+			err = tfs_snapshot_drop(t, name);
+			break;
+		default:
+			err = tfs_table_clone(t, name);
+			break;
+		}
+		sim_trace("tables: %u of %s: %s", what, name, strerror(-err));
+		sim_sleep(1 + sim_random(2000000));
+	}
+	work.running--;
+}
+
 unsigned work_read_all(struct node *client, uint64_t until)
 {
 	struct tfs_table *t = NULL;

@@ -25,6 +25,8 @@ extern struct work work;
 void work_table(struct node *client);
 /* Runs in the client's process. */
 void work_run(struct node *client);
+/* Makes and drops tables, snapshots and clones, in the client's process. */
+void work_tables(struct node *client);
 /* Reads every row, with retries until `until`; the reads are part of the record.  Returns the number of rows that could not be read. */
 unsigned work_read_all(struct node *client, uint64_t until);
 /* Checks the record.  Returns the number of rows without a right order. */
