@@ -148,7 +148,7 @@ struct server {
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_task, logs_task, moves_task, resolve_task, clock_task, scans_task;
+	struct task flush_task, logs_task, moves_task, resolve_task, clock_task, scans_task, schemas_task;
 	_Atomic int64_t clock_saved_us; /* the mark that the lock service has */
 	struct space space;
 	struct latency traffic[REQUESTS];
@@ -347,6 +347,8 @@ enum on_block { ON_BLOCK_WAIT, ON_BLOCK_RETURN };
 enum { WRITES_BLOCKED = 1 };
 int user_table_write_begin(
 	struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, struct store_schema **schema) TFS_MUST;
+/* Reads the schemas again that could not be read. */
+void schemas_task_run(struct task *t);
 /* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
 int table_drop_noted(struct server *s, uint32_t table) TFS_MUST;
 void schemas_free(struct server *s);

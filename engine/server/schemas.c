@@ -24,7 +24,8 @@
  *
  * If a table's schema cannot be read later, the table may have been dropped.  Its
  * writes are refused until the schema is read, because they could be
- * acknowledged and then lost.
+ * acknowledged and then lost.  If a watch has found that, the server reads the
+ * schema again after a second, because a dropped table may get no more requests.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -33,6 +34,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define READ_AGAIN_US 1000000u
 
 static bool table_is_refused(const struct server *s, const char *file)
 {
@@ -270,6 +273,8 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 		served_drop_table(s, table);
 		user_table_put(s, u);
 	}
+	if (f.unsure && !s->no_background && !s->closing)
+		task_queue_after(&s->schemas_task, READ_AGAIN_US);
 }
 
 /* Returns the first table with an id above `after`, other than `except`, that this server has with that file; 0: none. */
@@ -301,6 +306,28 @@ static void table_file_changed(struct server *s, const char *file)
 static void table_changed(void *arg, const char *file)
 {
 	table_file_changed(arg, file);
+}
+
+void schemas_task_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, schemas_task));
+	char file[SCHEMA_FILE_MAX];
+	uint32_t after = 0;
+	bool found;
+
+	do {
+		found = false;
+		mutex_lock(&s->lock);
+		for (unsigned i = user_table_at_locked(s, after + 1); i < s->table_count && !found; i++)
+			if (s->tables[i]->read_err) {
+				strcpy(file, s->tables[i]->file);
+				after = s->tables[i]->table;
+				found = true;
+			}
+		mutex_unlock(&s->lock);
+		if (found && !s->closing)
+			table_file_changed(s, file);
+	} while (found && !s->closing);
 }
 
 static int user_table_read_file(void *arg, const char *file)

@@ -240,6 +240,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		task_init(&s->moves_task, s->move, moves_task);
 		task_init(&s->resolve_task, s->move, moves_resolve_task);
 		task_init(&s->clock_task, s->misc, clock_task_run);
+		task_init(&s->schemas_task, s->misc, schemas_task_run);
 		task_init(&s->scans_task, s->misc, scans_task);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
@@ -321,6 +322,7 @@ static void cancel_tasks(struct server *s)
 	task_cancel(&s->moves_task);
 	task_cancel(&s->resolve_task);
 	task_cancel(&s->clock_task);
+	task_cancel(&s->schemas_task);
 	task_cancel(&s->scans_task);
 }
 
