@@ -229,5 +229,7 @@ void faults_run(const struct plan *p)
 	for (unsigned i = 1; i <= p->masters; i++)
 		if (node_find(MASTER, i))
 			proc_kill(node_find(MASTER, i)->proc);
+	if (p->sole && node_find(SERVER, 1))
+		proc_kill(node_find(SERVER, 1)->proc);
 	sim_spawn(proc_world(), 0, keep_alive, (void *)(uintptr_t)p);
 }
