@@ -17,15 +17,16 @@
  * Step 4 decides.  A crash before it leaves the note, so that the next start
  * deletes the rows; the SSTables are still those of the source.  After an error
  * of a step before it, the rows and the note are deleted at once.  If it is
- * unknown whether step 4 took place, both stay until the next start, and the
- * servers keep the SSTables.  A table must not lose its rows while the schema
+ * unknown whether step 4 took place, both stay until the next start, and with
+ * them the SSTables.  A table must not lose its rows while the schema
  * of its snapshot may exist.
  *
  * Dropping a snapshot is dropping a table, except that nothing can be written
  * meanwhile:
  *	1 one multi-operation: remove the file, create the note dropped/ID;
- *	  servers drop its tablets, and unlink the SSTables that no other table uses
- *	2 delete its METADATA rows
+ *	  servers drop its tablets
+ *	2 delete its METADATA rows; the collector removes the SSTables that no other
+ *	  table uses
  *	3 remove the note
  *
  * No schema changes meanwhile, because the master handles one request at a time.

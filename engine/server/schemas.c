@@ -18,9 +18,9 @@
  *
  * A table whose schema is damaged at the start is refused; the others are
  * served.  The damaged file does not show the table's id, so any table without a
- * schema may be the refused one.  If a table is refused, the server keeps
- * METADATA's rows of all tables without a schema, their files, and every log of
- * a dead incarnation.
+ * schema may be the refused one.  If a table is refused, the master keeps
+ * METADATA's rows of all tables without a schema, and with them their files and
+ * the logs that they need.
  *
  * If a table's schema cannot be read later, the table may have been dropped.  Its
  * writes are refused until the schema is read, because they could be
