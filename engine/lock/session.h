@@ -41,7 +41,8 @@ struct lock_session_options {
 	void (*lost)(void *arg);
 	clock_source *boottime; /* NULL: clock_boottime */
 	void *arg;              /* of the two functions */
-	struct clock *clock;    /* this server's; borrowed until lock_session_free */
+	/* This server's; borrowed until lock_session_free.  Make the session before the server, so that it never uses a clock without a limit. */
+	struct clock *clock;
 };
 struct lock_session;
 /* Creates the file and begins the lease.  Copies name and contents. */

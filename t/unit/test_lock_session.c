@@ -109,6 +109,7 @@ static int setup(void **state)
 {
 	(void)state;
 	w = (struct world){.service = {&world_ops}, .boot_us = 1000000};
+	clock_free(server_clock); /* of an earlier part of the test */
 	server_clock = clock_new(server_time, NULL);
 	return server_clock ? 0 : -1;
 }
@@ -117,6 +118,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	clock_free(server_clock);
+	server_clock = NULL;
 	return 0;
 }
 
