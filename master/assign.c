@@ -705,7 +705,7 @@ void assign_soon(struct master *m)
 	master_later(m, &m->assign_task, assign_again, AGAIN_US);
 }
 
-int assign_table(struct master *m, uint32_t table)
+static int assign_table_once(struct master *m, uint32_t table)
 {
 	struct pass p = {.m = m, .level = LEVEL_USER};
 	int err = pass_servers(&p);
@@ -716,10 +716,22 @@ int assign_table(struct master *m, uint32_t table)
 		err = -EREMCHG; /* a row is missing */
 	if (!err)
 		err = level_finish(&p);
-	if (err || p.failed) {
+	if (!err && p.failed)
+		err = -EAGAIN;
+	pass_fini(&p);
+	return err;
+}
+
+int assign_table(struct master *m, uint32_t table)
+{
+	enum { TRIES = 3 }; /* a shortage of memory is often short */
+	int err = -EAGAIN;
+
+	for (unsigned i = 0; i < TRIES && err; i++)
+		err = assign_table_once(m, table);
+	if (err) {
 		m->unassigned = true;
 		assign_soon(m);
 	}
-	pass_fini(&p);
 	return err;
 }
