@@ -25,8 +25,9 @@
  *    it does not begin with the value of the column, or no pending append continues
  *    that one; and the changes that write a beginning of it have been applied.
  *  - Of equal operations in doubt, the one called first is applied first.
- *  - An operation in doubt is not applied if no answer states a text that begins
- *    with the value which it makes, and no answer depends on it otherwise.
+ *  - An operation in doubt is not applied if no answer states, and no check
+ *    expects, a text that begins with the value which it makes, and no answer
+ *    depends on it otherwise.
  */
 #include "t/lin/check.h"
 #include "t/lin/values.h"
@@ -299,7 +300,8 @@ static void sight_add(struct search *s, unsigned column, uint32_t value, uint32_
 {
 	for (size_t i = 0; i < s->sight_count[column]; i++)
 		if (s->sights[column][i].value == value) {
-			s->sights[column][i].event = event;
+			if (event > s->sights[column][i].event)
+				s->sights[column][i].event = event;
 			return;
 		}
 	s->sights[column][s->sight_count[column]++] = (struct sight){value, event};
@@ -308,12 +310,17 @@ static void sight_add(struct search *s, unsigned column, uint32_t value, uint32_
 static void sights_make(struct search *s)
 {
 	for (unsigned c = 0; c < LIN_COLUMNS; c++)
-		s->sights[c] = need(calloc(s->event_count + 1, sizeof(*s->sights[c])));
+		s->sights[c] = need(calloc(2 * s->event_count + 1, sizeof(*s->sights[c])));
 	for (uint32_t i = 0; i < s->event_count; i++) {
 		const struct action *a = &s->actions[s->events[i].action];
 
 		for (unsigned c = 0; c < LIN_COLUMNS; c++)
 			s->counted[c] |= a->op->kind == LIN_INCREMENT && a->writes >> c & 1;
+		if (a->doubt && !s->events[i].answer) { /* its check decides if it is applied, at any time */
+			if (a->op->check)
+				sight_add(s, a->op->check - 1, a->expect, (uint32_t)s->event_count);
+			continue;
+		}
 		if (!s->events[i].answer || a->doubt)
 			continue;
 		for (unsigned c = 0; c < LIN_COLUMNS; c++) {

@@ -243,13 +243,14 @@ static void forget_answer(struct world *w, size_t i)
 	op->hint = 0;
 }
 
-static void step(struct world *w, unsigned clients, bool doubts, bool more)
+/* doubts: one of so many steps is the end of a client that waits; 0: none */
+static void step(struct world *w, unsigned clients, unsigned doubts, bool more)
 {
 	unsigned who = below(w, clients);
 	struct client *c = &w->clients[who];
 
 	w->now++;
-	if (w->late_count && below(w, 200) == 0) {
+	if (w->late_count && below(w, more ? 200 : 4) == 0) {
 		size_t i = w->late[--w->late_count];
 
 		apply(w, i);
@@ -260,7 +261,7 @@ static void step(struct world *w, unsigned clients, bool doubts, bool more)
 	if (!c->op) {
 		c->op = call(w, who) + 1;
 		c->applied = false;
-	} else if (doubts && below(w, 60) == 0) {
+	} else if (doubts && below(w, doubts) == 0) {
 		if (c->applied)
 			forget_answer(w, c->op - 1);
 		else if (w->late_count < 64 && below(w, 2))
@@ -329,7 +330,7 @@ static bool plant(struct world *w, enum bug bug)
 }
 
 /* Returns false if there was no place for the bug. */
-static bool history(struct world *w, uint64_t seed, unsigned clients, size_t n, bool doubts, bool hints, enum bug bug)
+static bool history(struct world *w, uint64_t seed, unsigned clients, size_t n, unsigned doubts, bool hints, enum bug bug)
 {
 	bool planted = bug == NO_BUG;
 
@@ -377,7 +378,7 @@ static void test_random_good(void **state)
 		double from = now_ms();
 		struct lin_verdict v;
 
-		history(w, seed + i, 1 + (unsigned)(i % CLIENTS), i % 10 ? 300 : 3000, i % 10 && i % 3, i % 2, NO_BUG);
+		history(w, seed + i, 1 + (unsigned)(i % CLIENTS), i % 10 ? 300 : 3000, i % 10 && i % 3 ? 60 : 0, i % 2, NO_BUG);
 		from = now_ms();
 		v = lin_check(w->ops, w->n, 0);
 		if (v.result == LIN_BAD)
@@ -407,7 +408,8 @@ static void test_planted(void **state)
 		for (uint64_t i = 0; i < cases; i++) {
 			struct lin_verdict v;
 
-			if (!history(w, seed + i, 1 + (unsigned)(i % (i % 2 ? CLIENTS : CLIENTS / 2)), 300, i % 3, i % 2, bug))
+			if (!history(w, seed + i, 1 + (unsigned)(i % (i % 2 ? CLIENTS : CLIENTS / 2)), 300, i % 3 ? 60 : 0, i % 2,
+				    bug))
 				continue;
 			planted++;
 			v = lin_check(w->ops, w->n, 0);
@@ -530,7 +532,7 @@ static void test_every_order(void **state)
 		enum lin_result result;
 		bool any;
 
-		history(w, seed + i, 2 + (unsigned)(i % 6), 2 + i % 6, i % 4, i % 2, NO_BUG);
+		history(w, seed + i, 2 + (unsigned)(i % 6), 2 + i % 6, i % 4 ? 3 + (unsigned)(i % 9) : 0, i % 2, NO_BUG);
 		for (size_t k = 0; k < w->n; k++) /* few values, so that different orders have equal results */
 			if (i % 3)
 				w->written[k][0] = (char)('0' + k % 2);
