@@ -13,6 +13,10 @@
 enum { A, N, V, W };
 static const char *const columns[LIN_COLUMNS] = {"a", "n", "v", "w"};
 #define TABLE "t"
+enum { ROWS_MOST = 32 };
+
+/* The value of column v that a client last read or wrote: a check of it often holds.  By row. */
+static char known[ROWS_MOST][32];
 
 struct work work;
 
@@ -45,6 +49,27 @@ void work_table(struct node *client)
 	work.table_made = 1;
 }
 
+/* Which row has this name?  ROWS_MOST: none. */
+static unsigned row_number(struct tfs_bytes name)
+{
+	char row[16];
+
+	for (unsigned i = 0; i < work.rows && i < ROWS_MOST; i++) {
+		row_name(row, i);
+		if (name.size == strlen(row) && !memcmp(name.data, row, name.size))
+			return i;
+	}
+	return ROWS_MOST;
+}
+
+static void know(struct tfs_bytes row, const char *value)
+{
+	unsigned i = row_number(row);
+
+	if (i < ROWS_MOST)
+		snprintf(known[i], sizeof(known[i]), "%s", value ? value : "");
+}
+
 /* ---- one operation ---- */
 
 /* Errors that prove that nothing was applied (tfs_apply).  After all others it may have been. */
@@ -67,6 +92,7 @@ static enum lin_outcome outcome_of(int err, bool has_check)
 
 static void finish(struct lin_op *op, const char *row, int err)
 {
+	const char *v = op->kind == LIN_PUT ? op->value : op->found[V];
 	static const char *const kinds[] = {"read", "put", "delete", "append", "increment"};
 	uint64_t took = sim_now() - (uint64_t)op->called;
 
@@ -75,6 +101,8 @@ static void finish(struct lin_op *op, const char *row, int err)
 		op->answered = (int64_t)sim_now();
 	if (op->kind == LIN_READ && err)
 		op->outcome = LIN_NONE;
+	if (!err && op->columns & (1u << V) && (op->kind == LIN_READ || op->kind == LIN_PUT))
+		know(tfs_str(row), v);
 	work.ops++;
 	work.errors += err && err != -ECANCELED;
 	if (took > work.longest_us)
@@ -96,6 +124,13 @@ static int read_column(struct tfs_table *t, const char *row, unsigned column, st
 	return err == -ENOENT ? 0 : err;
 }
 
+static void keep_cell(struct lin_op *op, const struct tfs_cell *cell)
+{
+	for (unsigned i = 0; i < LIN_COLUMNS; i++)
+		if (cell->qualifier.size == 1 && *(const char *)cell->qualifier.data == *columns[i])
+			op->found[i] = lin_text(work.record, cell->value.data, i == N ? cell->value.size - 1 : cell->value.size);
+}
+
 static int read_row(struct tfs_table *t, const char *row, struct lin_op *op)
 {
 	struct tfs_scan_spec spec = {.row_from = tfs_str(row), .one_row = true, .versions = 1};
@@ -108,10 +143,7 @@ static int read_row(struct tfs_table *t, const char *row, struct lin_op *op)
 	for (unsigned i = 0; i < LIN_COLUMNS; i++)
 		op->found[i] = NULL;
 	while ((n = tfs_scan_next(s, &cell)) > 0)
-		for (unsigned i = 0; i < LIN_COLUMNS; i++)
-			if (cell.qualifier.size == 1 && *(const char *)cell.qualifier.data == *columns[i])
-				op->found[i] =
-					lin_text(work.record, cell.value.data, i == N ? cell.value.size - 1 : cell.value.size);
+		keep_cell(op, &cell);
 	tfs_scan_free(s);
 	return n;
 }
@@ -126,6 +158,35 @@ static int do_read(struct tfs_table *t, const char *row, unsigned client, unsign
 
 	finish(op, row, err);
 	return err;
+}
+
+/* A scan of the table is a read of each row at some time of the scan. */
+static void do_scan(struct tfs_table *t, unsigned client)
+{
+	struct tfs_scan_spec spec = {.versions = 1};
+	struct lin_op rows[ROWS_MOST] = {0}, none = {0};
+	int64_t since = (int64_t)sim_now();
+	struct tfs_scan *s = NULL;
+	struct tfs_cell cell;
+	int err = tfs_scan_new(t, &spec, &s), n = 0;
+
+	while (!err && (n = tfs_scan_next(s, &cell)) > 0) {
+		unsigned i = row_number(cell.row);
+
+		keep_cell(i < ROWS_MOST ? &rows[i] : &none, &cell);
+	}
+	tfs_scan_free(s);
+	err = err ? err : n;
+	for (unsigned i = 0; i < work.rows && i < ROWS_MOST; i++) {
+		struct lin_op *op;
+		char row[16];
+
+		row_name(row, i);
+		rows[i].client = client;
+		rows[i].columns = rows[i].seen = 15;
+		op = lin_called(work.record, row, &rows[i], since);
+		finish(op, row, err);
+	}
 }
 
 /* Adds the operation of one column to the mutation. */
@@ -199,6 +260,60 @@ static void do_change(struct tfs_table *t, const char *row, const struct lin_op 
 	finish(op, row, err);
 }
 
+/* ---- mutations of several rows ---- */
+
+struct batch {
+	struct lin_op *ops[ROWS_MOST]; /* one for each row at most */
+	int errs[ROWS_MOST];
+};
+
+static void batch_failed(void *arg, struct tfs_bytes row, int err)
+{
+	struct batch *b = arg;
+	unsigned i = row_number(row);
+
+	if (i == ROWS_MOST)
+		sim_fail("a batch reports a row that was not in it");
+	b->errs[i] = err;
+}
+
+/* The same value in each of some rows. */
+static void do_batch(struct tfs_table *t, const struct lin_op *say)
+{
+	struct batch b = {0};
+	const struct tfs_batch_options o = {.failed = batch_failed, .arg = &b, .threads = 2, .sync = true};
+	struct tfs_batch *batch = NULL;
+	int err = tfs_batch_new(t, &o, &batch);
+	char row[16];
+
+	if (err)
+		return;
+	for (unsigned i = 0; i < work.rows && i < ROWS_MOST; i++) {
+		struct tfs_mutation *m;
+
+		if (!sim_chance(2))
+			continue;
+		row_name(row, i);
+		m = tfs_mutation_new(t, tfs_str(row));
+		for (unsigned c = 0; c < LIN_COLUMNS; c++)
+			if (say->columns & (1u << c))
+				add_op(m, say, c);
+		b.ops[i] = lin_called(work.record, row, say, (int64_t)sim_now());
+		err = tfs_batch_add(batch, m);
+		tfs_mutation_free(m);
+		if (err)
+			b.errs[i] = err;
+	}
+	err = tfs_batch_close(batch);
+	for (unsigned i = 0; i < ROWS_MOST; i++)
+		if (b.ops[i]) {
+			row_name(row, i);
+			finish(b.ops[i], row, b.errs[i]);
+			if (b.errs[i] && !err)
+				sim_fail("a batch with a failed row returned no error");
+		}
+}
+
 /* ---- a client ---- */
 
 /* A split, a merge, a flush or a compaction.  Errors do not matter. */
@@ -229,11 +344,15 @@ static void do_move(struct tfs_table *t, const char *row)
 static void one_operation(struct node *client, struct tfs_table *t, unsigned *number)
 {
 	struct lin_op op = {.client = client->number};
-	char row[16], value[32], expect[32];
+	char row[16], value[32], expect[sizeof(known[0])];
 
 	row_name(row, (unsigned)sim_random(work.rows));
 	snprintf(value, sizeof(value), "%u.%u;", client->number, ++*number);
 	op.value = value;
+	if (sim_chance(20)) {
+		do_scan(t, client->number);
+		return;
+	}
 	switch (sim_random(12)) {
 	case 0:
 	case 1:
@@ -270,11 +389,16 @@ static void one_operation(struct node *client, struct tfs_table *t, unsigned *nu
 		do_move(t, row);
 		return;
 	}
-	/* A check that is often right: the value that an earlier operation of this client wrote, or none. */
+	if ((op.kind == LIN_APPEND || op.kind == LIN_PUT) && sim_chance(6)) {
+		do_batch(t, &op);
+		return;
+	}
 	if (op.kind != LIN_APPEND && sim_chance(3)) {
+		unsigned i = row_number(tfs_str(row));
+
 		op.check = 1 + V;
-		if (sim_chance(2)) {
-			snprintf(expect, sizeof(expect), "%u.%u;", client->number, (unsigned)sim_random(*number) + 1);
+		if (i < ROWS_MOST && *known[i] && !sim_chance(8)) {
+			memcpy(expect, known[i], sizeof(expect));
 			op.expect = expect;
 		}
 	}
