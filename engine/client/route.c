@@ -174,8 +174,10 @@ static int location_read_root(struct router *r, struct tablet_service **out)
 {
 	struct meta_tablet root = {0};
 	struct buf b = {0};
-	int err = lock_get(r->o.locks, "root", &b, NULL);
+	int err = lock_sync(r->o.locks);
 
+	if (!err)
+		err = lock_get(r->o.locks, "root", &b, NULL);
 	if (!err)
 		err = meta_root_decode(buf_slice(&b), &root);
 	else if (err == -ENOENT)

@@ -241,7 +241,9 @@ static int load_root(struct load *l)
 	int err = load_served(l, l->q->tablets);
 
 	if (err == -ENOENT) {
-		err = lock_get(l->s->locks, "root", &b, &version);
+		err = lock_sync(l->s->locks); /* the master has just written it */
+		if (!err)
+			err = lock_get(l->s->locks, "root", &b, &version);
 		if (!err)
 			err = meta_root_decode(buf_slice(&b), &m);
 		if (!err)

@@ -33,7 +33,9 @@ static int row_read(struct served_tablet *served, struct meta_tablet *out, uint6
 	int err;
 
 	if (served->kind == KIND_ROOT) {
-		err = lock_get(served->server->locks, "root", &b, version);
+		err = lock_sync(served->server->locks);
+		if (!err)
+			err = lock_get(served->server->locks, "root", &b, version);
 		if (!err)
 			err = meta_root_decode(buf_slice(&b), out);
 	} else {

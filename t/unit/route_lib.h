@@ -350,7 +350,12 @@ static inline int fake_get(struct lock_service *l, const char *name, struct buf 
 	return err;
 }
 
-static const struct lock_service_ops fake_lock_ops = {.get = fake_get};
+static inline int fake_sync(struct lock_service *l)
+{
+	return 0;
+}
+
+static const struct lock_service_ops fake_lock_ops = {.get = fake_get, .sync = fake_sync};
 static struct lock_service fake_locks = {&fake_lock_ops};
 
 static inline struct tablet_service *fake_connect(void *arg, uint64_t incarnation)
