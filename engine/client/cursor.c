@@ -22,9 +22,12 @@ int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, 
 {
 	int err = ts_call(svc, q, a);
 
-	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN) {
+	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN || err == -ENOTCONN || err == -EAGAIN || err == -ECONNABORTED) {
 		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
 		err = -EIO;
+	} else if (err == -ECONNRESET || err == -ETIMEDOUT) {
+		msg_error("table %u: the server of row %s has not answered: %s", q->table, Q(q->row), strerror(-err));
+		err = -ETIMEDOUT;
 	}
 	return err;
 }

@@ -10,8 +10,9 @@
 #include "engine/rpc/tablet_service.h"
 
 /*
- * Calls the service.  If a router gives up its retries, it returns -EREMCHG,
- * -ESTALE or -ESHUTDOWN.  This function logs them and returns -EIO instead.
+ * Calls the service.  If a router gives up, because no server serves the row or
+ * has answered, this function logs the error.  It returns -EIO, or -ETIMEDOUT if the
+ * request may have been carried out.
  */
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 

@@ -26,6 +26,11 @@
  * moving, or the router read METADATA between two steps of a change.  The
  * router pauses and tries again.
  *
+ * A channel may lose a request or its answer.  A server in another process gets an
+ * envelope with each request: the client, its epoch, the numbers of mutations
+ * (numbers.h) and the time that is left.  A server in this process gets none of
+ * them, so they cost nothing there.
+ *
  * The absence of a tablet is not cached.  A table's rows in METADATA are
  * written before its schema and deleted after it.  So a table without rows has
  * been dropped, and the router returns -EIDRM, as a server would.  If a server
@@ -34,9 +39,11 @@
  * yet, and the router tries again.
  */
 #include "engine/client/route.h"
+#include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/client/locations.h"
 #include "engine/client/metadata.h"
+#include "engine/client/numbers.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -57,23 +64,29 @@ struct router {
 	struct buf root_end; /* the root tablet has the rows of METADATA below this key */
 	struct locations *locations;
 	_Atomic(struct tablet_service *) root; /* cached location of the root tablet; NULL: not cached */
-	_Atomic uint64_t root_hits, reads, stale, prefetched;
+	_Atomic uint64_t root_hits, reads, stale, prefetched, repeated;
+	struct numbers numbers;
 	struct mutex lock;               /* RANK_LOCATIONS; guards servers */
 	struct tablet_service **servers; /* all servers found so far; the index is part of scan ids, so none is removed */
 	size_t server_count;
 };
 
-/* The time that one caller's request may still pause, including all reads on its behalf. */
+/* The state of one caller's request, including all reads on its behalf. */
 struct patience {
-	uint64_t left_us, pause_us;
+	uint64_t left_us, pause_us; /* the time that it may still pause, or wait for lost answers */
+	uint64_t held_us;           /* the time that it may still pause for a server that is busy (-EAGAIN) */
+	struct numbered numbered;   /* its mutations, if they were sent to another process */
+	uint64_t epoch;             /* of the last sending */
+	bool unknown;               /* a sending of the mutations had no answer */
 };
 
 static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a);
 
-/* Pauses.  Returns false if no time is left. */
-static bool patience_pause(const struct router *r, struct patience *t)
+/* Pauses.  held: for a busy server.  Returns false if no time is left. */
+static bool patience_pause(const struct router *r, struct patience *t, bool held)
 {
-	uint64_t us = t->pause_us < t->left_us ? t->pause_us : t->left_us;
+	uint64_t *left_us = held ? &t->held_us : &t->left_us;
+	uint64_t us = t->pause_us < *left_us ? t->pause_us : *left_us;
 
 	if (!us)
 		return false;
@@ -81,9 +94,86 @@ static bool patience_pause(const struct router *r, struct patience *t)
 		r->o.pause(r->o.pause_arg, us);
 	else
 		(void)usleep((useconds_t)us);
-	t->left_us -= us;
+	*left_us -= us;
 	t->pause_us = t->pause_us * 2 < PAUSE_MOST_US ? t->pause_us * 2 : PAUSE_MOST_US;
 	return true;
+}
+
+/* ---- one sending of a request ---- */
+
+static bool is_unknown(int err)
+{
+	return err == -ECONNRESET || err == -ETIMEDOUT;
+}
+
+static bool is_mutation(const struct ts_request *q)
+{
+	return q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS;
+}
+
+static uint64_t router_now(const struct router *r)
+{
+	return r->o.now_us ? r->o.now_us(r->o.pause_arg) : monotonic_us();
+}
+
+/* Adds the envelope.  rows: memory for q->row_count rows. */
+static void envelope_add(struct router *r, struct patience *t, struct ts_request *q, struct ts_row *rows)
+{
+	if (is_mutation(q) && !t->numbered.first)
+		numbers_begin(&r->numbers, &t->numbered, q->method == TS_MUTATE ? 1 : q->row_count);
+	t->epoch = r->numbers.epoch;
+	q->epoch = t->epoch;
+	q->token.client = r->numbers.client;
+	if (q->method == TS_MUTATE && !q->token.number)
+		q->token.number = t->numbered.first;
+	if (is_mutation(q))
+		q->token.lowest_unanswered = numbers_lowest(&r->numbers);
+	for (uint32_t i = 0; i < q->row_count; i++) {
+		rows[i] = q->rows[i];
+		rows[i].number = t->numbered.first + i;
+	}
+	if (q->row_count)
+		q->rows = rows;
+	q->time_left_us = t->left_us / 2 + 1; /* the other half is for repetitions */
+}
+
+static int call_elsewhere(
+	struct router *r, struct patience *t, struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct ts_row *rows = q->row_count ? malloc(q->row_count * sizeof(*rows)) : NULL;
+	uint64_t since_us, us;
+	int err;
+
+	if (q->row_count && !rows)
+		return -ENOMEM;
+	do {
+		struct ts_request own = *q;
+
+		envelope_add(r, t, &own, rows);
+		since_us = router_now(r);
+		err = ts_call(s, &own, a);
+		us = router_now(r) - since_us;
+	} while (err == -ECONNABORTED && t->epoch != r->numbers.epoch); /* another thread has begun the next epoch */
+	free(rows);
+	if (is_unknown(err))
+		t->left_us -= us < t->left_us ? us : t->left_us;
+	if (is_mutation(q) && (is_unknown(err) || err == -EALREADY))
+		t->unknown = true;
+	return err;
+}
+
+static int call_server(
+	struct router *r, struct patience *t, struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	return s->local && !t->numbered.first ? ts_call(s, q, a) : call_elsewhere(r, t, s, q, a);
+}
+
+/* Returns true if the request has the same effect when it is sent again after an unknown outcome.  The rows of MUTATE_ROWS are sent again alone. */
+static bool may_repeat(const struct patience *t, const struct ts_request *q)
+{
+	return (q->method == TS_MUTATE && t->numbered.first) || q->method == TS_READ || q->method == TS_EXISTS ||
+		q->method == TS_SCAN_OPEN || q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_TABLET_INFO ||
+		q->method == TS_HELLO;
 }
 
 /* ---- servers and scan ids ---- */
@@ -150,7 +240,7 @@ static int scan_id_replace(struct router *r, struct tablet_service *s, uint32_t 
 	return 0;
 }
 
-static int route_scan(struct router *r, const struct ts_request *q, struct ts_answer *a)
+static int route_scan(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_service *s = server_by_number(r, q->scan >> SCAN_SERVER_SHIFT);
 	struct ts_request there = *q;
@@ -159,7 +249,7 @@ static int route_scan(struct router *r, const struct ts_request *q, struct ts_an
 	if (!s)
 		return -ESTALE;
 	there.scan = q->scan & SCAN_NUMBER_MASK;
-	err = ts_call(s, &there, a);
+	err = call_server(r, t, s, &there, a);
 	return err || q->method == TS_SCAN_CLOSE ? err : scan_id_replace(r, s, q->table, a);
 }
 
@@ -337,51 +427,108 @@ static void location_forget(struct router *r, uint32_t table, struct slice row, 
 }
 
 /*
- * Returns true if the server does not serve the row.  A server that has no schema
- * of the table returns -EIDRM.  The table may be new to it, so the lock service and
- * METADATA decide whether it was dropped.
+ * A server that has no schema of the table returns -EIDRM.  The table may be new to
+ * it, so the lock service and METADATA decide whether it was dropped.
  */
-static bool is_elsewhere(struct router *r, uint32_t table, int err)
+static bool may_be_new(struct router *r, uint32_t table)
 {
 	char note[32];
 
-	if (err != -EIDRM)
-		return err == -EREMCHG;
 	snprintf(note, sizeof(note), "dropped/%u", table);
 	return lock_get(r->o.locks, note, NULL, NULL) != 0;
+}
+
+/* Returns true if the request should be sent again. */
+static bool should_repeat(struct router *r, const struct patience *t, const struct ts_request *q, int err)
+{
+	return err == -EREMCHG || err == -ENOTCONN || err == -EAGAIN || (is_unknown(err) && may_repeat(t, q)) ||
+		(err == -EIDRM && may_be_new(r, q->table));
 }
 
 static int route_to_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_service *s = location_cached(r, q->table, q->row);
+	bool cached = s != NULL;
+	unsigned silent = 0; /* unknown outcomes in a row; after two the tablet's server may be another one */
 	int err;
 
-	if (s) {
-		err = ts_call(s, q, a);
-		if (!is_elsewhere(r, q->table, err))
-			goto served;
-		location_forget(r, q->table, q->row, s);
-		atomic_fetch_add_explicit(&r->stale, 1, memory_order_relaxed);
-	}
-	do {
-		err = location_read(r, t, q->table, q->row, &s);
+	for (;;) {
+		bool pause = true;
+
+		err = s ? 0 : location_read(r, t, q->table, q->row, &s);
 		if (err == -EIDRM)
 			break;
-		if (!err) {
-			err = ts_call(s, q, a);
-			if (!is_elsewhere(r, q->table, err))
-				goto served;
+		if (!err)
+			err = call_server(r, t, s, q, a);
+		if (!should_repeat(r, t, q, err))
+			break;
+		silent = s && is_unknown(err) ? silent + 1 : 0;
+		if (silent && is_mutation(q))
+			atomic_fetch_add_explicit(&r->repeated, 1, memory_order_relaxed);
+		if (s && err != -EAGAIN && silent != 1) {
 			location_forget(r, q->table, q->row, s);
+			s = NULL;
+			pause = !cached || (err != -EREMCHG && err != -EIDRM);
+			if (!pause)
+				atomic_fetch_add_explicit(&r->stale, 1, memory_order_relaxed);
+			silent = 0;
 		}
-	} while ((err == -EREMCHG || err == -EIDRM) && patience_pause(r, t));
-	return err;
-served:
+		cached = false;
+		if (pause && !patience_pause(r, t, err == -EAGAIN))
+			break;
+	}
 	return err || q->method != TS_SCAN_OPEN ? err : scan_id_replace(r, s, q->table, a);
+}
+
+/*
+ * Sends the rows from `from` on again, each with its number, because some may have
+ * been applied.  In order, because rows may be equal.
+ */
+static void repeat_rows(struct router *r, struct patience *t, const struct ts_request *q, uint32_t from, struct ts_answer *a)
+{
+	struct ts_request one = *q;
+	int err = 0;
+
+	if (!t->numbered.first)
+		numbers_begin(&r->numbers, &t->numbered, q->row_count);
+	one.method = TS_MUTATE;
+	one.rows = NULL;
+	one.row_count = 0;
+	for (uint32_t i = from; i < q->row_count; i++) {
+		struct ts_answer answer = {0};
+
+		one.row = q->rows[i].row;
+		one.ops = q->rows[i].ops;
+		one.op_count = q->rows[i].op_count;
+		one.token.number = t->numbered.first + i;
+		t->left_us = r->o.patience_us; /* each row has as much as a request of its own */
+		t->pause_us = PAUSE_FIRST_US;
+		a->row_errs[i] = err ? err : route_to_row(r, t, &one, &answer);
+		if (should_repeat(r, t, &one, a->row_errs[i]))
+			err = a->row_errs[i]; /* no time is left */
+		ts_answer_fini(&answer);
+	}
+}
+
+static int route_rows(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = route_to_row(r, t, q, a);
+	uint32_t from = 0;
+
+	if (!a->row_errs || (err && !(is_unknown(err) && t->numbered.first)))
+		return err;
+	while (!err && from < q->row_count && a->row_errs[from] != -EAGAIN)
+		from++;
+	if (from < q->row_count)
+		repeat_rows(r, t, q, from, a);
+	return 0;
 }
 
 /* ---- requests to all servers ---- */
 
 struct to_all {
+	struct router *r;
+	struct patience *t;
 	const struct ts_request *q;
 	struct ts_answer *a;
 	unsigned called; /* servers that have accepted the request */
@@ -398,7 +545,7 @@ static int call_one_server(void *arg, uint64_t incarnation, struct tablet_servic
 	 * The retry is here, for one server.  A retry of the whole request would
 	 * unblock some servers twice, and so undo the block of another caller.
 	 */
-	while ((err = ts_call(s, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
+	while ((err = call_server(w->r, w->t, s, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
 		(void)usleep(PAUSE_FIRST_US);
 	w->err = w->err ? w->err : err;
 	if (err && w->q->method == TS_BLOCK_WRITES)
@@ -414,9 +561,9 @@ static int unblock_one_server(void *arg, uint64_t incarnation, struct tablet_ser
 	return w->called == w->most ? 1 : call_one_server(w, incarnation, s);
 }
 
-static int route_to_all(struct router *r, const struct ts_request *q, struct ts_answer *a)
+static int route_to_all(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
-	struct to_all w = {.q = q, .a = a};
+	struct to_all w = {.r = r, .t = t, .q = q, .a = a};
 	struct ts_request undo = {.method = TS_UNBLOCK_WRITES, .table = q->table};
 	struct ts_answer ua = {0};
 	int err = r->o.servers.each(r->o.servers.arg, call_one_server, &w);
@@ -424,7 +571,7 @@ static int route_to_all(struct router *r, const struct ts_request *q, struct ts_
 	if (err < 0 && !w.err)
 		w.err = err;
 	if (w.err && q->method == TS_BLOCK_WRITES) {
-		struct to_all u = {.q = &undo, .a = &ua, .most = w.called};
+		struct to_all u = {.r = r, .t = t, .q = &undo, .a = &ua, .most = w.called};
 
 		(void)r->o.servers.each(r->o.servers.arg, unblock_one_server, &u);
 		ts_answer_fini(&ua);
@@ -435,18 +582,47 @@ static int route_to_all(struct router *r, const struct ts_request *q, struct ts_
 static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE)
-		return route_scan(r, q, a);
+		return route_scan(r, t, q, a);
 	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES || q->method == TS_COPY_TABLE)
-		return route_to_all(r, q, a);
+		return route_to_all(r, t, q, a);
+	if (q->method == TS_MUTATE_ROWS)
+		return route_rows(r, t, q, a);
 	return route_to_row(r, t, q, a);
+}
+
+/* After an unknown outcome these do not say whether the mutation was carried out. */
+static bool leaves_unknown(int err)
+{
+	return is_unknown(err) || err == -EREMCHG || err == -ENOTCONN || err == -EAGAIN || err == -EALREADY || err == -ECONNABORTED;
+}
+
+/* The end of a request whose mutations were sent to another process. */
+static int call_end(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a, int err)
+{
+	bool unknown = err && leaves_unknown(err);
+
+	for (uint32_t i = 0; i < q->row_count && t->unknown && !err && a->row_errs; i++)
+		if (leaves_unknown(a->row_errs[i])) {
+			a->row_errs[i] = -ETIMEDOUT;
+			unknown = true;
+		}
+	numbers_end(&r->numbers, &t->numbered);
+	if (!t->unknown || !unknown)
+		return err;
+	numbers_next_epoch(&r->numbers, t->epoch);
+	return err ? -ETIMEDOUT : 0;
 }
 
 static int router_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct router *r = (struct router *)s;
-	struct patience t = {.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US};
+	struct patience t = {.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US, .held_us = CLIENT_TIME_US};
+	int err;
 
-	a->err = route_request(r, &t, q, a);
+	if (q->method == TS_HELLO)
+		numbers_next_epoch(&r->numbers, r->numbers.epoch);
+	err = route_request(r, &t, q, a);
+	a->err = t.numbered.first ? call_end(r, &t, q, a, err) : err;
 	return a->err;
 }
 
@@ -470,6 +646,7 @@ void route_get_stats(struct router *r, struct route_stats *out)
 		.reads = atomic_load(&r->reads),
 		.stale = atomic_load(&r->stale),
 		.prefetched = atomic_load(&r->prefetched),
+		.repeated = atomic_load(&r->repeated),
 		.entries = l.entries,
 		.bytes = l.bytes,
 	};
@@ -490,7 +667,9 @@ int route_new(const struct route_options *o, struct router **out)
 		r->o.cache_bytes = ROUTE_CACHE_BYTES;
 	if (!r->o.patience_us)
 		r->o.patience_us = ROUTE_PATIENCE_US;
-	err = meta_root_end(&r->root_end);
+	err = numbers_init(&r->numbers, o->client);
+	if (!err)
+		err = meta_root_end(&r->root_end);
 	if (!err)
 		err = locations_new(r->o.cache_bytes, &r->locations);
 	if (err)
@@ -507,6 +686,7 @@ void route_free(struct router *r)
 	locations_free(r->locations);
 	free(r->servers);
 	buf_fini(&r->root_end);
+	numbers_fini(&r->numbers);
 	mutex_fini(&r->lock);
 	free(r);
 }

@@ -4,9 +4,18 @@
  * tablet that contains the request's row (paper, section 5.1).  The public API,
  * the master, and a server that changes METADATA use it.
  *
+ * A request to a server in another process may be lost, or be carried out without
+ * an answer.  The router repeats reads and mutations then, also at the server that
+ * has the tablet by then, until patience_us is over.  A mutation keeps its number,
+ * so it is applied once.  If the outcome is still unknown then, the router begins
+ * its next epoch.  So a later request through this router, a read of METADATA for
+ * example, decides the outcome: no server carries out the earlier request after it.
+ *
  * Differences from tablet_service.h:
+ *  - -ETIMEDOUT: it is unknown if a mutation was carried out.
  *  - -EREMCHG: the router found no server that serves the row in patience_us.
  *  - -EIDRM: also if METADATA has no tablet of the table.
+ *  - Mutations have no token; a request of TS_HELLO begins the next epoch.
  *  - Scan ids are the router's own.  It sends SCAN_NEXT and SCAN_CLOSE to the
  *    server that opened the scan.
  *  - It sends requests without a row (SYNC, BLOCK_WRITES, UNBLOCK_WRITES,
@@ -25,10 +34,12 @@ struct route_options {
 	struct lock_service *locks; /* the file "root" names the server of the root tablet */
 	struct tablet_servers servers;
 	size_t cache_bytes;   /* limit of the cache of locations; 0: ROUTE_CACHE_BYTES */
-	uint64_t patience_us; /* the pauses of one request together; 0: ROUTE_PATIENCE_US */
+	uint64_t patience_us; /* the pauses of one request and the waits for its lost answers, together; 0: ROUTE_PATIENCE_US */
 	/* Sleeps; NULL: usleep.  A simulation has its own. */
 	void (*pause)(void *arg, uint64_t us);
+	uint64_t (*now_us)(void *pause_arg); /* a monotonic clock; NULL: the system's */
 	void *pause_arg;
+	uint64_t client; /* the client's id; 0: a random one */
 };
 #define ROUTE_CACHE_BYTES (16u << 20)
 #define ROUTE_PATIENCE_US 500000u
@@ -47,6 +58,7 @@ struct route_stats {
 	uint64_t stale;      /* cached locations whose server refused the row */
 	uint64_t prefetched; /* locations read in addition to the one looked up */
 	uint64_t entries, bytes;
+	uint64_t repeated; /* mutations sent again after an unknown outcome */
 };
 void route_get_stats(struct router *r, struct route_stats *out);
 

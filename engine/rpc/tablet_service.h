@@ -255,6 +255,11 @@ struct tablet_service_ops {
 };
 struct tablet_service {
 	const struct tablet_service_ops *ops;
+	/*
+	 * A server in this process: a request is never lost, late or repeated.  A
+	 * router sends no tokens there.
+	 */
+	bool local;
 };
 static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {

@@ -139,6 +139,7 @@ bool wire_again(int err, unsigned *tries);
                                                                                                                                    \
 		if (!r)                                                                                                            \
 			return NULL;                                                                                               \
+		r->base = *inner;                                                                                                  \
 		r->base.ops = &ops;                                                                                                \
 		r->inner = inner;                                                                                                  \
 		return &r->base;                                                                                                   \

@@ -183,13 +183,16 @@ struct server {
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
-	bool scans_armed;          /* scans_task is queued */
-	uint64_t scan_idle_us;     /* a scan that is idle for so long is freed */
-	_Atomic bool recovering;   /* until server_ready */
-	bool schemas_loading;      /* schemas_load: no file may name a table that another one names */
-	struct needed_logs needed; /* between the LOADs of the start */
-	_Atomic bool closing;      /* no background work begins */
-	_Atomic bool will_close;   /* server_will_close */
+	struct mutex clients_lock; /* RANK_SERVER; guards clients */
+	struct cond clients_changed;
+	struct client_state *clients; /* clients.c, by id */
+	bool scans_armed;             /* scans_task is queued */
+	uint64_t scan_idle_us;        /* a scan that is idle for so long is freed */
+	_Atomic bool recovering;      /* until server_ready */
+	bool schemas_loading;         /* schemas_load: no file may name a table that another one names */
+	struct needed_logs needed;    /* between the LOADs of the start */
+	_Atomic bool closing;         /* no background work begins */
+	_Atomic bool will_close;      /* server_will_close */
 };
 
 /* ---- files.c: the list of SSTables for the collector ---- */
@@ -416,6 +419,16 @@ int row_release_unserved(struct server *s, const struct meta_tablet *row) TFS_MU
 int row_fold(struct served_tablet *served) TFS_MUST;
 /* The tablets' commit callback; arg: the served tablet. */
 int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
+
+/* ---- clients.c: the epochs of clients of other processes ---- */
+void clients_init(struct server *s);
+void clients_fini(struct server *s); /* no request is under way */
+/*
+ * Before a request with a client.  -ECONNABORTED: the client has begun a later
+ * epoch; -EAGAIN: requests of earlier epochs are still under way; -ENOMEM.
+ */
+int client_begin(struct server *s, const struct ts_request *q) TFS_MUST;
+void client_end(struct server *s, const struct ts_request *q); /* after it, if client_begin returned 0 */
 
 /* ---- fence.c: a server on shared storage stops when its session or its log is lost ---- */
 struct fence;

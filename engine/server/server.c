@@ -210,6 +210,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	mutex_init(&s->files_lock, RANK_FILES);
 	cond_init(&s->collected_now);
 	cond_init(&s->changed);
+	clients_init(s);
 	s->recovering = true;
 	s->locks = locks;
 	s->incarnation = o->incarnation;
@@ -379,6 +380,7 @@ int server_free(struct server *s, bool flush)
 	if (s->own_clock)
 		clock_free(s->own_clock);
 	cond_fini(&s->changed);
+	clients_fini(s);
 	mutex_fini(&s->space.lock);
 	mutex_fini(&s->files_lock);
 	cond_fini(&s->collected_now);

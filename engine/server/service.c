@@ -513,6 +513,12 @@ static int serve_move(struct server *s, const struct ts_request *q, struct ts_an
 	return row_ok(q) ? moves_split(s, q->table, q->row) : -EINVAL;
 }
 
+/* TS_HELLO: client_begin has done it. */
+static int serve_hello(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	return 0;
+}
+
 static int serve_request(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	static int (*const functions[TS_METHODS])(struct server * s, const struct ts_request *q, struct ts_answer *a) = {
@@ -527,6 +533,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_MERGE] = serve_move,
 		[TS_COPY_TABLE] = copy_table,
 		[TS_SEAL] = seal_make,
+		[TS_HELLO] = serve_hello,
 		[TS_LOAD] = load_tablets,
 		[TS_UNLOAD] = moves_unload,
 		[TS_LIST] = list_tablets,
@@ -536,10 +543,14 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 	const uint64_t since_us = traffic_begin(q);
 
 	a->err = s->fence ? fence_begin(s->fence, q) : 0;
+	if (!a->err && q->token.client)
+		a->err = client_begin(s, q);
 	if (!a->err) {
 		a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
 		if (s->fence)
 			a->err = fence_answer(s->fence, a->err);
+		if (q->token.client)
+			client_end(s, q);
 	}
 	traffic_end(s, q, a->err, since_us);
 	return a->err;
@@ -549,6 +560,6 @@ static const struct tablet_service_ops server_service_ops = {.call = serve_reque
 
 struct tablet_service *server_service(struct server *s)
 {
-	s->service.ops = &server_service_ops;
+	s->service = (struct tablet_service){.ops = &server_service_ops, .local = true};
 	return &s->service;
 }

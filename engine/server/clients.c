@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients of other processes, and their epochs.  A client that does not know the
+ * outcome of a request begins its next epoch.  The first request of an epoch (often
+ * TS_HELLO) waits until the requests of earlier epochs have ended, and those that
+ * arrive later are refused.  So after it no copy of such a request has an effect.
+ *
+ * A server forgets a client 2 * CLIENT_TIME_US after its last request, because no
+ * copy of a request is under way for so long.  A server that was started again has
+ * another incarnation, and requests to the one before do not reach it.
+ *
+ * A client's requests at other servers need no epoch there: they name the
+ * assignment of their tablet, so none is carried out after the tablet has moved.
+ */
+#include "engine/server/internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#define HASH_NONFATAL_OOM 1 /* uthash's default is to end the process */
+#include <uthash.h>
+
+#define CLIENTS_MOST 65536u
+#define CLIENTS_LOOK 1024u      /* with so many, expired ones are removed */
+#define EARLIER_WAIT_US 1000000 /* the first request of an epoch waits at most so long */
+
+struct client_state {
+	uint64_t id, epoch;
+	unsigned running, earlier; /* requests under way: of this epoch; of earlier ones */
+	int64_t last_us;
+	UT_hash_handle hh;
+};
+
+void clients_init(struct server *s)
+{
+	mutex_init(&s->clients_lock, RANK_SERVER);
+	cond_init(&s->clients_changed);
+}
+
+static void client_remove(struct server *s, struct client_state *c)
+{
+	HASH_DEL(s->clients, c);
+	free(c);
+}
+
+void clients_fini(struct server *s)
+{
+	struct client_state *c, *tmp;
+
+	HASH_ITER(hh, s->clients, c, tmp)
+	client_remove(s, c);
+	cond_fini(&s->clients_changed);
+	mutex_fini(&s->clients_lock);
+}
+
+static void clients_expire(struct server *s, int64_t now_us)
+{
+	struct client_state *c, *tmp;
+
+	HASH_ITER(hh, s->clients, c, tmp)
+	if (!c->running && !c->earlier && now_us - c->last_us > 2 * CLIENT_TIME_US)
+		client_remove(s, c);
+}
+
+static int client_get(struct server *s, uint64_t id, struct client_state **out)
+{
+	const int64_t now_us = clock_now(s->clock);
+	struct client_state *c;
+
+	HASH_FIND(hh, s->clients, &id, sizeof id, c);
+	if (!c) {
+		if (HASH_COUNT(s->clients) >= CLIENTS_LOOK)
+			clients_expire(s, now_us);
+		if (HASH_COUNT(s->clients) >= CLIENTS_MOST)
+			return -EAGAIN;
+		c = calloc(1, sizeof *c);
+		if (!c)
+			return -ENOMEM;
+		c->id = id;
+		HASH_ADD(hh, s->clients, id, sizeof c->id, c);
+		if (!c->hh.tbl) {
+			free(c);
+			return -ENOMEM;
+		}
+	}
+	c->last_us = now_us;
+	*out = c;
+	return 0;
+}
+
+/* Waits until the requests of earlier epochs have ended.  The caller holds clients_lock. */
+static int client_wait(struct server *s, struct client_state *c, uint64_t epoch)
+{
+	int err = 0;
+
+	c->running++; /* so the client is not removed meanwhile */
+	while (c->earlier && c->epoch == epoch && !err)
+		err = s->no_background                                                         ? -EAGAIN
+			: cond_wait_us(&s->clients_changed, &s->clients_lock, EARLIER_WAIT_US) ? 0
+											       : -EAGAIN;
+	if (c->epoch != epoch) {
+		c->earlier--; /* another request has begun a later epoch, and counts this one as earlier */
+		cond_broadcast(&s->clients_changed);
+		return -ECONNABORTED;
+	}
+	c->running -= err != 0;
+	return err;
+}
+
+int client_begin(struct server *s, const struct ts_request *q)
+{
+	struct client_state *c;
+	int err;
+
+	mutex_lock(&s->clients_lock);
+	err = client_get(s, q->token.client, &c);
+	if (!err && q->epoch < c->epoch)
+		err = -ECONNABORTED;
+	if (!err && q->epoch > c->epoch) {
+		c->epoch = q->epoch;
+		c->earlier += c->running;
+		c->running = 0;
+	}
+	if (!err)
+		err = client_wait(s, c, q->epoch);
+	mutex_unlock(&s->clients_lock);
+	return err;
+}
+
+void client_end(struct server *s, const struct ts_request *q)
+{
+	struct client_state *c;
+
+	mutex_lock(&s->clients_lock);
+	HASH_FIND(hh, s->clients, &q->token.client, sizeof q->token.client, c);
+	assert(c); /* its request was under way */
+	if (c->epoch == q->epoch) {
+		c->running--;
+	} else {
+		c->earlier--;
+		cond_broadcast(&s->clients_changed);
+	}
+	mutex_unlock(&s->clients_lock);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * At most once, end to end: clients and servers whose channels lose requests and
+ * answers, and deliver copies twice, late and in another order.  Each counter is
+ * the sum of its increments, and each append is there once.
+ */
+#include "t/unit/server_lib.h"
+
+#include "t/lib/cluster.h"
+#include "t/lib/xorshift.h"
+
+#define WRITERS 8u
+#define COUNTERS 6u
+#define ADDS 400u
+#define LATE_MOST 64u
+
+static struct cluster c;
+static struct tfs_table *table;
+
+/* ---- the channels ---- */
+
+struct late {
+	struct buf request;
+	unsigned server;
+};
+static struct late late[LATE_MOST];
+static unsigned late_count;
+static struct mutex channels; /* guards the above and the seed */
+static uint64_t channel_seed;
+static _Atomic unsigned loss; /* of 100 requests; 100: all mutations */
+static _Atomic uint64_t lost_requests, lost_answers, late_copies;
+
+static uint32_t rnd_locked(uint32_t below)
+{
+	return (uint32_t)((xorshift(&channel_seed) >> 20) % below);
+}
+
+/* A copy of the request arrives, and its answer is dropped. */
+static void deliver(struct late *l)
+{
+	struct server *s = c.servers[l->server].server;
+	struct buf answer = {0};
+
+	late_copies++;
+	if (s)
+		assert_int_equal(ts_serve(server_service(s), buf_slice(&l->request), &answer), 0);
+	buf_fini(&answer);
+	buf_fini(&l->request);
+}
+
+static void keep_copy_locked(const struct ts_request *q, unsigned server)
+{
+	struct late *l = &late[late_count < LATE_MOST ? late_count++ : rnd_locked(LATE_MOST)];
+
+	buf_fini(&l->request);
+	*l = (struct late){.server = server};
+	assert_int_equal(ts_request_pack(q, &l->request), 0);
+}
+
+/* Takes some copy; false: none. */
+static bool take_copy(struct late *out)
+{
+	bool any;
+
+	mutex_lock(&channels);
+	any = late_count && rnd_locked(2);
+	if (any) {
+		unsigned i = rnd_locked(late_count);
+
+		*out = late[i];
+		late[i] = late[--late_count];
+		late[late_count] = (struct late){0};
+	}
+	mutex_unlock(&channels);
+	return any;
+}
+
+static bool is_lossy(const struct ts_request *q)
+{
+	return q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS || q->method == TS_READ || q->method == TS_EXISTS ||
+		q->method == TS_SCAN_OPEN || q->method == TS_HELLO;
+}
+
+static int lossy_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	struct cluster_server *s = (struct cluster_server *)service;
+	const bool changes = q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS;
+	const bool may_deliver = loss && q->table != META_TABLE; /* a request for METADATA is sent under locks of the tablet's */
+	bool lose_request, lose_answer;
+	struct late copy;
+
+	if (!s->server)
+		return a->err = -ENOTCONN;
+	mutex_lock(&channels);
+	lose_request = (loss < 100 ? is_lossy(q) : changes) && rnd_locked(100) < loss;
+	lose_answer = is_lossy(q) && rnd_locked(100) < loss;
+	if (changes && loss && (loss == 100 || rnd_locked(3) == 0))
+		keep_copy_locked(q, (unsigned)(s - c.servers));
+	mutex_unlock(&channels);
+	if (lose_request) {
+		lost_requests++;
+		return a->err = -ECONNRESET;
+	}
+	if (may_deliver && take_copy(&copy))
+		deliver(&copy);
+	a->err = ts_call(server_service(s->server), q, a);
+	if (may_deliver && take_copy(&copy))
+		deliver(&copy);
+	if (lose_answer) {
+		lost_answers++;
+		scan_batch_reset(&a->batch);
+		a->scan = 0; /* it stays open at the server */
+		return a->err = -ECONNRESET;
+	}
+	return a->err;
+}
+
+static const struct tablet_service_ops lossy = {.call = lossy_call};
+
+static int cluster_setup(void **state)
+{
+	struct server_options o = {.block_cache_bytes = 8u << 20,
+		.memtable_bytes = 8u << 20,
+		.table_cache_bytes = 8u << 20,
+		.log_segment_bytes = 1u << 20,
+		.sync_interval_us = 1000000,
+		.compaction_threads = 1,
+		.major_within_us = UINT64_C(86400000000),
+		.no_background = true};
+	char dir[300];
+
+	if (test_dir_setup(state))
+		return -1;
+	snprintf(dir, sizeof(dir), "%s/d", test_dir);
+	o.data_dir = strdup(dir);
+	mutex_init(&channels, RANK_MSG);
+	channel_seed = 0x9e3779b97f4a7c15ull;
+	loss = 0;
+	lost_requests = lost_answers = late_copies = 0;
+	assert_int_equal(cluster_new(&c, &o), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(cluster_add(&c), 0);
+		c.servers[i].service.ops = &lossy;
+	}
+	assert_int_equal(cluster_start(&c), 0);
+	assert_int_equal(store_table_make(c.store, "t", "fn", &table), 0);
+	assert_int_equal(store_put(table, tfs_str("row5"), "f", TFS_S("q"), TFS_AUTO, tfs_str("v"), 0), 0);
+	return 0;
+}
+
+static int cluster_teardown(void **state)
+{
+	for (unsigned i = 0; i < late_count; i++)
+		buf_fini(&late[i].request);
+	late_count = 0;
+	tfs_table_close(table);
+	cluster_free(&c);
+	mutex_fini(&channels);
+	free((char *)c.options.data_dir);
+	return test_dir_teardown(state);
+}
+
+/* ---- counters ---- */
+
+static _Atomic unsigned writing;
+static int64_t sums[WRITERS][COUNTERS];
+static unsigned appended[WRITERS];
+
+static int add(unsigned counter, int64_t by, struct tfs_result *r)
+{
+	struct tfs_mutation *m;
+	char row[16];
+	int err;
+
+	snprintf(row, sizeof row, "row%u", counter);
+	m = tfs_mutation_new(table, tfs_str(row));
+	err = tfs_mutation_increment(m, "n", TFS_S("c"), by);
+	if (!err)
+		err = tfs_apply(m, 0, r);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static int append(unsigned writer)
+{
+	const struct tfs_write w = {.family = "f",
+		.qualifier = TFS_S("log"),
+		.place = TFS_AUTO,
+		.base = TFS_BASE_NEWEST,
+		.truncate_to = UINT64_MAX,
+		.append = TFS_S("x")};
+	struct tfs_mutation *m;
+	char row[16];
+	int err;
+
+	snprintf(row, sizeof row, "row%u.w", writer);
+	m = tfs_mutation_new(table, tfs_str(row));
+	err = tfs_mutation_write(m, &w);
+	if (!err)
+		err = tfs_apply(m, 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static void *write_some(void *arg)
+{
+	const unsigned me = (unsigned)(uintptr_t)arg;
+	uint64_t seed = 1 + me * 77777;
+
+	for (unsigned i = 0; i < ADDS; i++) {
+		const unsigned counter = (unsigned)(xorshift(&seed) >> 20) % COUNTERS;
+		struct tfs_result r;
+		int err = i % 4 ? add(counter, 1 + i % 3, &r) : append(me);
+
+		if (err) {
+			print_message("# writer %u, mutation %u: %s\n", me, i, strerror(-err));
+			break;
+		}
+		if (i % 4)
+			sums[me][counter] += 1 + i % 3;
+		else
+			appended[me]++;
+	}
+	writing--;
+	return NULL;
+}
+
+static void check_counters(void)
+{
+	for (unsigned i = 0; i < COUNTERS; i++) {
+		struct tfs_result r;
+		int64_t sum = 0;
+
+		for (unsigned w = 0; w < WRITERS; w++)
+			sum += sums[w][i];
+		assert_int_equal(add(i, 0, &r), 0);
+		assert_int_equal(r.counter, sum);
+	}
+	for (unsigned w = 0; w < WRITERS; w++) {
+		struct tfs_info info;
+		char row[16];
+
+		assert_int_equal(appended[w], ADDS / 4);
+		snprintf(row, sizeof row, "row%u.w", w);
+		assert_int_equal(tfs_stat(table, tfs_str(row), "f", TFS_S("log"), TFS_AUTO, &info), 0);
+		assert_int_equal(info.size, appended[w]);
+	}
+}
+
+static void test_counters_are_exact(void **state)
+{
+	pthread_t threads[WRITERS];
+	unsigned splits = 0, merges = 0;
+
+	memset(sums, 0, sizeof sums);
+	memset(appended, 0, sizeof appended);
+	loss = 8;
+	writing = WRITERS;
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, write_some, (void *)(uintptr_t)i), 0);
+	/* Meanwhile tablets are split, flushed and merged. */
+	for (unsigned i = 0; writing; i++) {
+		char row[16];
+
+		snprintf(row, sizeof row, "row%u", 1 + i % 5);
+		splits += tfs_split(table, tfs_str(row)) == 0;
+		if (i % 3 == 0)
+			(void)!tfs_flush(table);
+		merges += tfs_merge(table, tfs_str("row0")) == 0;
+	}
+	for (unsigned i = 0; i < WRITERS; i++)
+		pthread_join(threads[i], NULL);
+	while (late_count) {
+		struct late copy;
+
+		if (take_copy(&copy))
+			deliver(&copy);
+	}
+	loss = 0;
+	check_counters();
+	print_message("# %u requests and %u answers lost, %u late copies, %u splits, %u merges\n", (unsigned)lost_requests,
+		(unsigned)lost_answers, (unsigned)late_copies, splits, merges);
+	assert_true(lost_requests > 100 && lost_answers > 100 && late_copies > 100 && splits && merges);
+}
+
+/* ---- rows of a batch ---- */
+
+static void batch_failed(void *arg, struct tfs_bytes row, int err)
+{
+	++*(_Atomic unsigned *)arg;
+	print_message("# row %.*s: %s\n", (int)row.size, (const char *)row.data, strerror(-err));
+}
+
+static void test_batches_are_exact(void **state)
+{
+	_Atomic unsigned failed = 0;
+	const struct tfs_batch_options o = {.max_bytes = 64u << 10, .failed = batch_failed, .arg = (void *)&failed};
+	struct tfs_batch *b;
+
+	loss = 8;
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	for (unsigned i = 0; i < 3000; i++) {
+		struct tfs_mutation *m;
+		char row[16];
+
+		snprintf(row, sizeof row, "row%u", i % COUNTERS);
+		m = tfs_mutation_new(table, tfs_str(row));
+		assert_int_equal(tfs_mutation_increment(m, "n", TFS_S("c"), 1), 0);
+		assert_int_equal(tfs_batch_add(b, m), 0);
+		tfs_mutation_free(m);
+		if (i % 500 == 250)
+			(void)!tfs_split(table, tfs_str("row3"));
+		if (i % 500 == 499)
+			(void)!tfs_merge(table, tfs_str("row0"));
+	}
+	assert_int_equal(tfs_batch_close(b), 0);
+	assert_int_equal(failed, 0);
+	loss = 0;
+	for (unsigned i = 0; i < COUNTERS; i++) {
+		struct tfs_result r;
+
+		assert_int_equal(add(i, 0, &r), 0);
+		assert_int_equal(r.counter, 3000 / COUNTERS);
+	}
+	assert_true(late_copies > 20);
+}
+
+/* ---- a client that gives up ---- */
+
+static int64_t counter_value(unsigned counter)
+{
+	char row[16], text[32] = "";
+	size_t got;
+
+	snprintf(row, sizeof row, "row%u", counter);
+	return tfs_read(table, tfs_str(row), "n", TFS_S("c"), TFS_AUTO, 0, text, sizeof text - 1, &got, NULL) ? 0 : atoll(text);
+}
+
+/* The outcome is unknown.  A read decides it: the request's copies that arrive after the read have no effect. */
+static void test_read_decides(void **state)
+{
+	for (unsigned round = 0; round < 3; round++) {
+		int64_t value;
+
+		loss = 100;
+		assert_int_equal(add(1, 1, NULL), -ETIMEDOUT);
+		loss = 0;
+		value = counter_value(1);
+		assert_true(late_count > 0);
+		for (unsigned i = 0; i < late_count; i++)
+			deliver(&late[i]);
+		late_count = 0;
+		assert_int_equal(counter_value(1), value);
+	}
+	assert_int_equal(counter_value(1), 0);
+}
+
+/* HELLO does the same without a read. */
+static void test_hello(void **state)
+{
+	struct tfs_result r;
+	const struct schema *schema = table_schema(table);
+	struct ts_request q = {.method = TS_HELLO, .table = schema_public(schema)->tablets_id, .row = slice_str("row1")};
+	struct ts_answer a = {0};
+	unsigned server = 0;
+
+	schema_put(schema);
+	while (late_count == 0) {
+		channel_seed += 12345;
+		loss = 1;
+		assert_int_equal(add(1, 1, &r), 0);
+	}
+	loss = 0;
+	server = late[0].server;
+	/* A copy of an answered request, whose number is forgotten: a restart of its tablet's memory would apply it. */
+	assert_int_equal(ts_call(route_service(c.router), &q, &a), 0);
+	for (unsigned i = 0; i < late_count; i++) {
+		struct arena arena = {0};
+		struct ts_answer answer = {0};
+		struct ts_request copy;
+
+		assert_int_equal(ts_request_unpack(buf_slice(&late[i].request), &arena, &copy), 0);
+		assert_int_equal(ts_call(server_service(c.servers[server].server), &copy, &answer), -ECONNABORTED);
+		ts_answer_fini(&answer);
+		arena_fini(&arena);
+	}
+	ts_answer_fini(&a);
+}
+
+#define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		C(test_counters_are_exact),
+		C(test_batches_are_exact),
+		C(test_read_decides),
+		C(test_hello),
+	};
+
+	return RUN(tests);
+}
