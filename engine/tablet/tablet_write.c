@@ -129,7 +129,7 @@ static bool writers_publish(struct tablet *t, const struct writer *w)
 	return others;
 }
 
-/* The result of a client's mutation is known: 0 with the results that x has, or err.  The caller holds t->lock. */
+/* The result of a client's mutation is 0, with the results that x has, or err.  The caller holds t->lock. */
 static void token_decide(struct tablet *t, struct token *x, int err, unsigned failed_op)
 {
 	if (err) {
@@ -146,8 +146,8 @@ static void writer_insert(struct tablet *t, struct writer *w, int err)
 		return;
 	if (!err)
 		plan_insert(w->plan, w->mem);
-	if (w->token)
-		token_decide(t, w->token, err, 0);
+	if (w->token && !err) /* after an error the caller may try the mutation again */
+		tokens_decide(&t->tokens, w->token);
 	w->done = true;
 }
 

@@ -18,6 +18,7 @@
 #include "engine/tablet/tokens.h"
 #include "engine/tablet/tokens_format.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -230,6 +231,7 @@ void tokens_decide(struct tokens *t, struct token *x)
 {
 	struct token *first;
 
+	assert(!x->decided);
 	x->decided = true;
 	TAILQ_INSERT_TAIL(&t->oldest, x, of_all);
 	t->bytes += token_bytes(x);

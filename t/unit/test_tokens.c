@@ -350,6 +350,37 @@ static void test_failures_are_repeated(void **state)
 	stop(&l);
 }
 
+/* The server tries a mutation again when the disk had no space: with the same token, which has no result yet. */
+static int no_space(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	return strstr(path, ".log") && (op == FILE_OP_WRITE || op == FILE_OP_CREATE || op == FILE_OP_ALLOCATE) ? -ENOSPC : 0;
+}
+
+static void test_no_space(void **state)
+{
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
+	struct token *x = NULL;
+	struct op_result r;
+	struct lib l;
+	int err = 0;
+
+	start(&l);
+	assert_int_equal(call(&l, &(struct op_token){5, 1, 1}, "r", &op, 1, true, &r), 0);
+	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 2, 2}, 1, &r, &err, &x), 0);
+	file_set_hook(no_space, NULL);
+	err = tablet_mutate(l.t, slice_str("r"), &op, 1, x, true, &r);
+	assert_true(err < 0);
+	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 2, 2}, 1, &r, &err, &(struct token *){NULL}), -EAGAIN);
+	file_set_hook(NULL, NULL);
+	(void)!log_try_again(l.env.log);
+	assert_int_equal(tablet_mutate(l.t, slice_str("r"), &op, 1, x, true, &r), 0);
+	assert_int_equal(r.counter, 2);
+	tablet_token_end(l.t, x, 0, 0);
+	assert_int_equal(call(&l, &(struct op_token){5, 2, 2}, "r", &op, 1, true, &r), 0);
+	assert_int_equal(r.counter, 2);
+	stop(&l);
+}
+
 /* METADATA's column has a bound.  Results without a place there are forgotten: their mutations are not applied again. */
 static void test_stored_results_are_bounded(void **state)
 {
@@ -556,6 +587,7 @@ int main(void)
 		cmocka_unit_test(test_histories),
 		cmocka_unit_test(test_forgotten_numbers_fail),
 		cmocka_unit_test(test_failures_are_repeated),
+		cmocka_unit_test(test_no_space),
 		cmocka_unit_test(test_stored_results_are_bounded),
 		cmocka_unit_test(test_clients_expire),
 		cmocka_unit_test(test_store_what_is_flushed),
