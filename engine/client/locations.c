@@ -33,6 +33,7 @@ struct entry {
 	uint64_t used;           /* the tick of its last use; uses of copies do not count */
 	struct slice begin, end; /* their memory is bytes[] */
 	struct tablet_service *service;
+	uint64_t assignment;
 	uint8_t bytes[];
 };
 
@@ -59,6 +60,7 @@ struct locations {
 struct copy {
 	uint64_t epoch; /* 0: empty */
 	struct tablet_service *service;
+	uint64_t assignment;
 	uint32_t table;
 	bool last;
 	uint8_t begin_n, end_n;
@@ -80,6 +82,7 @@ static void copy_set(struct copy *c, uint64_t epoch, const struct entry *e, stru
 	if (begin.n > COPY_KEY_MAX || e->end.n > COPY_KEY_MAX)
 		return;
 	c->service = e->service;
+	c->assignment = e->assignment;
 	c->table = e->table;
 	c->last = e->last;
 	c->begin_n = (uint8_t)begin.n;
@@ -182,7 +185,7 @@ static void entries_shrink(struct locations *l)
 		entries_remove(l, 0); /* the only entry, with very long rows */
 }
 
-struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row)
+struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row, uint64_t *assignment)
 {
 	struct copy *c = &copies[table % COPIES];
 	struct tablet_service *service = NULL;
@@ -191,6 +194,8 @@ struct tablet_service *locations_find(struct locations *l, uint32_t table, struc
 
 	if (c->epoch == atomic_load_explicit(&l->epoch, memory_order_acquire) && c->table == table && copy_contains(c, row)) {
 		count_hit(l);
+		if (assignment)
+			*assignment = c->assignment;
 		return c->service;
 	}
 	mutex_lock(&l->lock);
@@ -207,6 +212,8 @@ struct tablet_service *locations_find(struct locations *l, uint32_t table, struc
 		copy_set(c, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);
 		e->used = ++l->tick;
 		service = e->service;
+		if (assignment)
+			*assignment = e->assignment;
 	}
 	mutex_unlock(&l->lock);
 	if (service)
@@ -214,13 +221,14 @@ struct tablet_service *locations_find(struct locations *l, uint32_t table, struc
 	return service;
 }
 
-static struct entry *entry_new(uint32_t table, struct slice begin, struct slice end, struct tablet_service *service)
+static struct entry *entry_new(
+	uint32_t table, struct slice begin, struct slice end, struct tablet_service *service, uint64_t assignment)
 {
 	struct entry *e = malloc(sizeof(*e) + begin.n + end.n);
 
 	if (!e)
 		return NULL;
-	*e = (struct entry){.table = table, .last = !end.p, .service = service};
+	*e = (struct entry){.table = table, .last = !end.p, .service = service, .assignment = assignment};
 	e->begin = slice_of(e->bytes, begin.n);
 	e->end = slice_of(e->bytes + begin.n, end.n);
 	if (begin.n)
@@ -230,9 +238,10 @@ static struct entry *entry_new(uint32_t table, struct slice begin, struct slice 
 	return e;
 }
 
-void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service)
+void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service,
+	uint64_t assignment)
 {
-	struct entry *e = entry_new(table, begin, end, service);
+	struct entry *e = entry_new(table, begin, end, service, assignment);
 	size_t i;
 
 	if (!e)

@@ -137,8 +137,8 @@ static void envelope_add(struct router *r, struct patience *t, struct ts_request
 	q->time_left_us = t->left_us / 2 + 1; /* the other half is for repetitions */
 }
 
-static int call_elsewhere(
-	struct router *r, struct patience *t, struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+static int call_elsewhere(struct router *r, struct patience *t, struct tablet_service *s, uint64_t assignment,
+	const struct ts_request *q, struct ts_answer *a)
 {
 	struct ts_row *rows = q->row_count ? malloc(q->row_count * sizeof(*rows)) : NULL;
 	uint64_t since_us, us;
@@ -150,6 +150,7 @@ static int call_elsewhere(
 		struct ts_request own = *q;
 
 		envelope_add(r, t, &own, rows);
+		own.assignment = assignment;
 		since_us = router_now(r);
 		err = ts_call(s, &own, a);
 		us = router_now(r) - since_us;
@@ -162,10 +163,11 @@ static int call_elsewhere(
 	return err;
 }
 
-static int call_server(
-	struct router *r, struct patience *t, struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+/* assignment: of the tablet, as METADATA has it; 0: the request is not for a tablet, or its number is not known. */
+static int call_server(struct router *r, struct patience *t, struct tablet_service *s, uint64_t assignment,
+	const struct ts_request *q, struct ts_answer *a)
 {
-	return s->local && !t->numbered.first ? ts_call(s, q, a) : call_elsewhere(r, t, s, q, a);
+	return s->local && !t->numbered.first ? ts_call(s, q, a) : call_elsewhere(r, t, s, assignment, q, a);
 }
 
 /* Returns true if the request has the same effect when it is sent again after an unknown outcome.  The rows of MUTATE_ROWS are sent again alone. */
@@ -249,7 +251,7 @@ static int route_scan(struct router *r, struct patience *t, const struct ts_requ
 	if (!s)
 		return -ESTALE;
 	there.scan = q->scan & SCAN_NUMBER_MASK;
-	err = call_server(r, t, s, &there, a);
+	err = call_server(r, t, s, 0, &there, a);
 	return err || q->method == TS_SCAN_CLOSE ? err : scan_id_replace(r, s, q->table, a);
 }
 
@@ -288,9 +290,10 @@ struct location_scan {
 	struct slice row;             /* the user's row whose tablet is wanted */
 	unsigned rows;                /* METADATA rows read so far */
 	struct tablet_service *found; /* the server of the wanted tablet: the first row has it */
-	bool have;                    /* key, begin and server are those of a current METADATA row */
-	struct buf key, begin;        /* begin: the hint stored in the first row; later the end of the tablet before */
-	uint64_t server;
+	uint64_t found_assignment;
+	bool have;             /* key, begin and server are those of a current METADATA row */
+	struct buf key, begin; /* begin: the hint stored in the first row; later the end of the tablet before */
+	uint64_t server, assignment;
 };
 
 static int location_scan_cell(struct location_scan *d, const struct scan_cell *c)
@@ -304,7 +307,7 @@ static int location_scan_cell(struct location_scan *d, const struct scan_cell *c
 		d->server = 0;
 	}
 	if (!err)
-		err = meta_location_cell(c, &begin, &d->server);
+		err = meta_location_cell(c, &begin, &d->server, &d->assignment);
 	if (!err && begin.p && d->rows == 0)
 		err = buf_set(&d->begin, begin.p, begin.n);
 	return err;
@@ -329,13 +332,14 @@ static int location_scan_row(struct location_scan *d)
 		if (err)
 			return err;
 		d->found = s;
+		d->found_assignment = d->assignment;
 	} else if (err == -EREMCHG) {
 		err = 0;
 	} else if (!err) {
 		atomic_fetch_add_explicit(&d->r->prefetched, 1, memory_order_relaxed);
 	}
 	if (s)
-		locations_put(d->r->locations, d->table, buf_slice(&d->begin), end, s);
+		locations_put(d->r->locations, d->table, buf_slice(&d->begin), end, s, d->assignment);
 	d->rows++;
 	d->have = false;
 	return err || last ? err : buf_set(&d->begin, end.p, end.n);
@@ -355,7 +359,8 @@ static int call_level_above(struct tablet_service *s, const struct ts_request *q
 	return route_request(l->r, l->t, q, a);
 }
 
-static int location_scan_run(struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out)
+static int location_scan_run(
+	struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out, uint64_t *assignment)
 {
 	static const struct tablet_service_ops ops = {.call = call_level_above};
 	static const uint16_t family = META_TABLET;
@@ -390,8 +395,10 @@ static int location_scan_run(struct router *r, struct patience *t, uint32_t tabl
 		err = 0;
 	else if (!err)
 		err = table == META_TABLE ? -EREMCHG : -EIDRM; /* METADATA has no tablet only while the store is being created */
-	if (!err)
+	if (!err) {
 		*out = d.found;
+		*assignment = d.found_assignment;
+	}
 out:
 	buf_fini(&from);
 	buf_fini(&to);
@@ -400,22 +407,24 @@ out:
 	return err;
 }
 
-static struct tablet_service *location_cached(struct router *r, uint32_t table, struct slice row)
+static struct tablet_service *location_cached(struct router *r, uint32_t table, struct slice row, uint64_t *assignment)
 {
 	struct tablet_service *s;
 
 	if (!is_root(r, table, row))
-		return locations_find(r->locations, table, row);
+		return locations_find(r->locations, table, row, assignment);
 	s = atomic_load(&r->root);
 	if (s)
 		atomic_fetch_add_explicit(&r->root_hits, 1, memory_order_relaxed);
 	return s;
 }
 
-static int location_read(struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out)
+static int location_read(
+	struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out, uint64_t *assignment)
 {
 	atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
-	return is_root(r, table, row) ? location_read_root(r, out) : location_scan_run(r, t, table, row, out);
+	*assignment = 0;
+	return is_root(r, table, row) ? location_read_root(r, out) : location_scan_run(r, t, table, row, out, assignment);
 }
 
 static void location_forget(struct router *r, uint32_t table, struct slice row, struct tablet_service *s)
@@ -447,7 +456,8 @@ static bool should_repeat(struct router *r, const struct patience *t, const stru
 
 static int route_to_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
-	struct tablet_service *s = location_cached(r, q->table, q->row);
+	uint64_t assignment = 0;
+	struct tablet_service *s = location_cached(r, q->table, q->row, &assignment);
 	bool cached = s != NULL;
 	unsigned silent = 0; /* unknown outcomes in a row; after two the tablet's server may be another one */
 	int err;
@@ -455,11 +465,11 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 	for (;;) {
 		bool pause = true;
 
-		err = s ? 0 : location_read(r, t, q->table, q->row, &s);
+		err = s ? 0 : location_read(r, t, q->table, q->row, &s, &assignment);
 		if (err == -EIDRM)
 			break;
 		if (!err)
-			err = call_server(r, t, s, q, a);
+			err = call_server(r, t, s, assignment, q, a);
 		if (!should_repeat(r, t, q, err))
 			break;
 		silent = s && is_unknown(err) ? silent + 1 : 0;
@@ -545,7 +555,7 @@ static int call_one_server(void *arg, uint64_t incarnation, struct tablet_servic
 	 * The retry is here, for one server.  A retry of the whole request would
 	 * unblock some servers twice, and so undo the block of another caller.
 	 */
-	while ((err = call_server(w->r, w->t, s, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
+	while ((err = call_server(w->r, w->t, s, 0, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
 		(void)usleep(PAUSE_FIRST_US);
 	w->err = w->err ? w->err : err;
 	if (err && w->q->method == TS_BLOCK_WRITES)

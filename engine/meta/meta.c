@@ -225,16 +225,14 @@ int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	}
 }
 
-int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server)
+int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server, uint64_t *assignment)
 {
-	uint64_t assignment;
-
 	if (c->family != META_TABLET)
 		return 0;
 	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_BEGIN])))
 		return meta_bytes_decode(c->value, begin);
 	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_SERVER])))
-		return meta_server_decode(c->value, server, &assignment);
+		return meta_server_decode(c->value, server, assignment);
 	return 0;
 }
 

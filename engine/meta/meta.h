@@ -65,8 +65,8 @@ int meta_tablet_copy(const struct meta_tablet *from,
 	struct meta_tablet *to) TFS_MUST; /* *to is {0}; merge, unfolded and stale_merge are not copied */
 /* Decodes one cell of the row into m.  Call it for the newest version of each column, in any order.  -EBADMSG, -EPROTO. */
 int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c) TFS_MUST;
-/* Sets *begin if c is the begin hint (borrowed from c), *server if it is the server; ignores other cells. */
-int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server) TFS_MUST;
+/* Sets *begin if c is the begin hint (borrowed from c), *server and *assignment if it is the server; ignores other cells. */
+int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server, uint64_t *assignment) TFS_MUST;
 /* Sets table, last and end from a row key. */
 int meta_tablet_row(struct meta_tablet *m, struct slice row_key) TFS_MUST;
 /* Parses the name of an SSTable: INCARNATION-NUMBER.sst.  Returns false for other names. */

@@ -70,9 +70,10 @@ struct served_tablet {
 	uint32_t table;
 	enum kind kind;
 	bool last;
-	struct buf end;       /* unless last */
-	uint64_t assignment;  /* the number of this assignment */
-	_Atomic bool loading; /* its logs are being replayed: it is in the set, but not served yet */
+	struct buf end;         /* unless last */
+	uint64_t assignment;    /* the number of this assignment */
+	_Atomic bool unclaimed; /* the row names the owner before, with the number before (embedded stores) */
+	_Atomic bool loading;   /* its logs are being replayed: it is in the set, but not served yet */
 
 	/* Guarded by the tablet's EDIT lock. */
 	struct meta_tablet row;   /* its METADATA row as last written */
@@ -318,6 +319,8 @@ void replay_needed_fini(struct needed_logs *n);
  * server does not serve it; -EIDRM: the table was dropped.
  */
 int served_find(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
+/* The same for a request.  -EREMCHG: also if the request names another assignment of the tablet, because it comes late. */
+int served_find_for(struct server *s, const struct ts_request *q, struct slice row, struct served_tablet **out) TFS_MUST;
 /* Makes a tablet from its METADATA row.  On 0 the tablet owns the row's memory and *row is {0}. */
 int served_new(
 	struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out) TFS_MUST;

@@ -34,6 +34,7 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 	served->last = row->last;
 	served->root_version = root_version;
 	served->assignment = row->server == s->incarnation ? row->assignment : row->assignment + 1;
+	atomic_init(&served->unclaimed, row->server != s->incarnation);
 	served->made_us = monotonic_us();
 	atomic_init(&served->refs, 1);
 	if (!row->last) {
@@ -113,6 +114,16 @@ int served_find(struct server *s, uint32_t table, struct slice row, struct serve
 	err = user_table_dropped(s, u) ? -EIDRM : -EREMCHG;
 	user_table_put(s, u);
 	return err;
+}
+
+int served_find_for(struct server *s, const struct ts_request *q, struct slice row, struct served_tablet **out)
+{
+	int err = served_find(s, q->table, row, out);
+
+	if (err || !q->assignment || q->assignment == (*out)->assignment - atomic_load(&(*out)->unclaimed))
+		return err;
+	served_put(*out);
+	return -EREMCHG;
 }
 
 /* ---- LOAD ---- */

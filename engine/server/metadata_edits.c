@@ -241,6 +241,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		}
 		if (!err) {
 			row_set(served, &next);
+			atomic_store(&served->unclaimed, false);
 			served->root_version = version;
 			served_event(served, e->event);
 			return 0;

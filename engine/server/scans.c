@@ -207,7 +207,7 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
-	err = served_find(s, q->table, q->row, &o->served);
+	err = served_find_for(s, q, q->row, &o->served);
 	if (err) {
 		free(o);
 		return err;

@@ -284,7 +284,7 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 
 	/* A tablet that a split or merge has replaced returns -EREMCHG.  By then the set has the new tablets. */
 	for (unsigned tries = 0; tries < MOVED_TRIES; tries++) {
-		err = served_find(s, q->table, q->row, &served);
+		err = served_find_for(s, q, q->row, &served);
 		if (err)
 			return err;
 		err = serve_from_tablet(s, served, q, a);
@@ -428,7 +428,9 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 	const struct ts_row *rows = run->q->rows + run->from;
 	const uint32_t most = run->q->row_count - run->from;
 	struct slice begin;
-	int err = served_find(s, run->q->table, rows[0].row, &run->served);
+	/* The assignment is that of the first row's tablet. */
+	int err = run->from ? served_find(s, run->q->table, rows[0].row, &run->served)
+			    : served_find_for(s, run->q, rows[0].row, &run->served);
 
 	if (err) {
 		errs[0] = err;

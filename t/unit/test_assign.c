@@ -153,6 +153,8 @@ static void read_all(void)
 	assert_int_equal(look(table, "row895"), -ENOENT);
 }
 
+static uint64_t ask_assignment;
+
 static int ask(unsigned server, enum ts_method method, unsigned row)
 {
 	const struct scan_spec spec = {.what = SCAN_CELLS, .batch_bytes = 1000};
@@ -165,6 +167,7 @@ static int ask(unsigned server, enum ts_method method, unsigned row)
 		.ts = {.newest = true},
 		.ops = &op,
 		.op_count = 1,
+		.assignment = ask_assignment,
 		.spec = &spec};
 	struct ts_answer a = {0};
 	int err = ts_call(server_service(c.servers[server].server), &q, &a);
@@ -316,6 +319,27 @@ static void late_loads(void **state)
 	assert_int_equal(other.assignment, t.assignment + 1);
 	assert_int_equal(control(from, TS_LOAD, &t), from == owner(tfs_table_id(table), row_name(45), NULL) ? -EBUSY : -ESTALE);
 	read_all();
+}
+
+/* A request that was sent to an earlier assignment of a tablet is refused, even where the tablet is served again. */
+static void late_requests(void **state)
+{
+	static const enum ts_method methods[] = {TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE};
+	struct ts_assigned t, again;
+	unsigned from, to;
+
+	from = owner(tfs_table_id(table), row_name(45), &t);
+	to = (from + 1) % 3;
+	assert_int_equal(master_move(c.master, t.table, slice_str(row_name(45)), c.servers[to].incarnation), 0);
+	assert_int_equal(master_move(c.master, t.table, slice_str(row_name(45)), c.servers[from].incarnation), 0);
+	assert_int_equal(owner(tfs_table_id(table), row_name(45), &again), from);
+	for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		ask_assignment = t.assignment;
+		assert_int_equal(ask(from, methods[i], 45), -EREMCHG);
+		ask_assignment = again.assignment;
+		assert_int_equal(ask(from, methods[i], 45), 0);
+	}
+	ask_assignment = 0;
 }
 
 /* A server dies: the others serve its tablets, with what it had acknowledged.  All die but one, which is new. */
@@ -514,6 +538,7 @@ int main(void)
 		C(others_refuse),
 		C(moves),
 		C(late_loads),
+		C(late_requests),
 		C(deaths),
 		C(damaged_row),
 		C(snapshots_are_whole),
