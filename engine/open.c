@@ -546,10 +546,10 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	if (err)
 		return err;
 	server_ready(e->server);
-	server_set_collector(e->server, &(struct server_collector){master_collect_soon, master_collect_now, e->master});
 	err = master_collect_begin(e->master);
 	if (err)
 		return err;
+	server_set_collector(e->server, &(struct server_collector){master_collect_soon, master_collect_now, e->master});
 	co->master = master_service(e->master);
 #ifdef TFS_DEBUG
 	e->masters = ms_round_trip_new(co->master);

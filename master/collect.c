@@ -537,8 +537,9 @@ static int remove_log(struct round *r, uint64_t incarnation)
 	return err;
 }
 
-static int remove_sstable(struct round *r, const struct file_name *f)
+static int remove_sstable(struct round *r, const struct candidate *c)
 {
+	const struct file_name *f = &c->file;
 	char *path;
 	int err;
 
@@ -546,11 +547,11 @@ static int remove_sstable(struct round *r, const struct file_name *f)
 		    (unsigned long long)f->number) < 0)
 		return -ENOMEM;
 	err = file_unlink(path);
-	if (!err)
+	if (!err && c->marks & LISTED)
 		msg_info("%s: removed, no tablet refers to it", path);
 	else if (err == -ENOENT)
 		err = 0;
-	else
+	else if (err)
 		msg_warning("%s: cannot be removed: %s", path, strerror(-err));
 	free(path);
 	return err;
@@ -564,7 +565,7 @@ static int remove_candidate(struct round *r, const struct candidate *c, bool uns
 	if (c->marks & LISTED && r->m->collector.missing)
 		return 0;
 	if (is_over(r) || numbers_have(&r->dead_owners, f->incarnation) || (unsure && !(c->marks & LEFT)) ||
-		(f->table ? remove_sstable(r, f) : remove_log(r, f->incarnation)))
+		(f->table ? remove_sstable(r, c) : remove_log(r, f->incarnation)))
 		return collect_add(r->m, *f, true);
 	return 0;
 }
@@ -692,6 +693,16 @@ int master_collect(struct master *m, bool full)
 	return err;
 }
 
+static bool has_candidates(struct collector *c)
+{
+	bool any;
+
+	mutex_lock(&c->lock);
+	any = c->count;
+	mutex_unlock(&c->lock);
+	return any;
+}
+
 static void collect_task(struct task *t)
 {
 	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, collector.task));
@@ -708,7 +719,7 @@ static void collect_task(struct task *t)
 	now_us = monotonic_us();
 	after_us = c->full_due_us > now_us ? c->full_due_us - now_us : 0;
 	/* The servers of a cluster are asked for reports from time to time. */
-	if (err || ((c->count || !m->o.sole) && after_us > c->again_us))
+	if (err || ((has_candidates(c) || !m->o.sole) && after_us > c->again_us))
 		after_us = c->again_us;
 	task_queue_after(t, after_us);
 }
@@ -770,7 +781,7 @@ void master_finish(struct master *m)
 
 	collect_stop(c);
 	c->stop = false;
-	if (collect_round(m, !c->full_due_us, until_us) == 0 && c->count)
+	if (collect_round(m, !c->full_due_us, until_us) == 0 && has_candidates(c))
 		(void)!collect_round(m, false, until_us);
 }
 
