@@ -17,3 +17,6 @@ t_crash_crash_log_SOURCES = t/crash/crash_log.c t/crash/places.h
 t_crash_crash_log_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
 t_crash_crash_seal_SOURCES = t/crash/crash_seal.c t/crash/places.h
 t_crash_crash_seal_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
+EXTRA_PROGRAMS += t/bench/bench_fence
+t_bench_bench_fence_SOURCES = t/bench/bench_fence.c
+t_bench_bench_fence_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
