@@ -174,6 +174,7 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 	const struct ts_request q = {.method = TS_SEAL, .incarnation = incarnation, .term = master_term(p->m)};
 	struct ts_answer a = {0};
 	char name[40];
+	bool no_log = false;
 	int err = lock_sync(p->m->locks);
 
 	snprintf(name, sizeof(name), "servers/%llu", (unsigned long long)incarnation);
@@ -187,10 +188,12 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 		if (!err)
 			err = master_put(p->m, name, a.seal, LOCK_ABSENT);
 		else if (err == -ENOENT)
-			err = 0; /* it never had a log */
-		if (err == -EEXIST)
+			no_log = true;
+		if (err == -EEXIST || no_log)
 			err = 0;
 	}
+	if (!err && !no_log)
+		sort_log(p->m, incarnation);
 	if (err)
 		msg_warning("the log of server %llu cannot be sealed: %s", (unsigned long long)incarnation, strerror(-err));
 	else

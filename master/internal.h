@@ -110,6 +110,10 @@ int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t fami
 /* Runs fn after us, unless there is no background work or the task waits already. */
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us);
 
+/* ---- sort.c ---- */
+/* Has the live servers sort the segments of a log whose seal is stored. */
+void sort_log(struct master *m, uint64_t incarnation);
+
 /* ---- assign.c; the caller has the master's lock ---- */
 struct known_table {
 	uint32_t id; /* of its tablets */

@@ -37,6 +37,7 @@
 #include "engine/log/log_format.h"
 
 #include "engine/base/file.h"
+#include "engine/base/msg.h"
 #include "engine/log/log_seal.h"
 
 #include <stdlib.h>
@@ -413,44 +414,53 @@ static int sealed_segment(struct replay *r, size_t i, uint64_t last)
 	return -EBADMSG;
 }
 
-static int sealed_segments(struct replay *r, const struct log_seal *seal)
+int log_seal_range(const struct log_seal *seal, uint64_t from_lsn, const char *dir, size_t *first, size_t *count, char **why)
 {
-	uint64_t missing = r->from ? r->from : 1;
-	size_t i, start = seal->count;
-	int err = 0;
+	uint64_t missing = from_lsn ? from_lsn : 1, next;
+	size_t start = seal->count, n = 0;
 
-	for (i = 0; i < seal->count; i++)
-		if (seal->segments[i].first_lsn <= r->from || (r->from == 0 && i == 0))
+	for (size_t i = 0; i < seal->count; i++)
+		if (seal->segments[i].first_lsn <= from_lsn || (from_lsn == 0 && i == 0))
 			start = i;
-	if (start < seal->count)
-		r->next = seal->segments[start].first_lsn;
-	for (i = start; !err && i < seal->count && seal->segments[i].first_lsn == r->next; i++)
-		err = r->from > seal->segments[i].last_lsn ? (r->next = seal->segments[i].last_lsn + 1, 0)
-							   : sealed_segment(r, i, seal->segments[i].last_lsn);
-	if (r->next > missing)
-		missing = r->next;
-	if (err || missing > seal->stated)
-		return err;
-	buf_reset(&r->why);
-	(void)!buf_printf(&r->why, "%s: record %llu is missing, but all up to %llu had been synced when the log was sealed", r->dir,
-		(unsigned long long)missing, (unsigned long long)seal->stated);
-	return -EBADMSG;
+	next = start < seal->count ? seal->segments[start].first_lsn : 0;
+	for (; start + n < seal->count && seal->segments[start + n].first_lsn == next; n++)
+		next = seal->segments[start + n].last_lsn + 1;
+	if (next > missing)
+		missing = next;
+	if (missing <= seal->stated) {
+		why_set(why, "%s: record %llu is missing, but all up to %llu had been synced when the log was sealed", dir,
+			(unsigned long long)missing, (unsigned long long)seal->stated);
+		return -EBADMSG;
+	}
+	*first = start;
+	*count = n;
+	return 0;
 }
 
 int log_replay_sealed(const char *dir, const struct log_seal *seal, uint64_t from_lsn, log_replay_fn *fn, void *arg,
 	struct log_end *end, char **why)
 {
 	struct replay r = {.dir = dir, .from = from_lsn, .fn = fn, .arg = arg, .salt = seal->salt, .headed = true};
-	int err = 0;
+	char *missing = NULL;
+	size_t first = 0;
+	int err = log_seal_range(seal, from_lsn, dir, &first, &r.count, &missing);
 
-	r.seg = calloc(seal->count + 1, sizeof *r.seg);
-	if (!r.seg)
+	r.seg = err ? NULL : calloc(r.count + 1, sizeof *r.seg);
+	if (!err && !r.seg)
 		err = -ENOMEM;
-	for (r.count = 0; !err && r.count < seal->count; r.count++)
-		r.seg[r.count] = (struct segment){
-			.number = seal->segments[r.count].number, .end = seal->segments[r.count].end, .whole = true};
-	if (!err)
-		err = sealed_segments(&r, seal);
+	for (size_t i = 0; !err && i < r.count; i++) {
+		const struct log_seal_segment *g = &seal->segments[first + i];
+
+		r.seg[i] = (struct segment){.number = g->number, .end = g->end, .whole = true};
+		r.next = g->first_lsn;
+		if (from_lsn > g->last_lsn)
+			r.next = g->last_lsn + 1; /* none of its records is needed */
+		else
+			err = sealed_segment(&r, i, g->last_lsn);
+	}
+	if (missing)
+		(void)!buf_printf(&r.why, "%s", missing);
+	free(missing);
 	return replay_end(&r, err, end, why);
 }
 

@@ -48,6 +48,12 @@ int log_seal_make(const char *logs, uint64_t incarnation, struct log_seal *s, ch
 char *log_sealed_dir(const char *logs, uint64_t incarnation);
 
 /*
+ * The segments that a replay from from_lsn reads: *count from index *first on.
+ * -EBADMSG: a record from from_lsn on is missing that was stated durable; *why is set then.
+ */
+int log_seal_range(
+	const struct log_seal *seal, uint64_t from_lsn, const char *dir, size_t *first, size_t *count, char **why) TFS_MUST;
+/*
  * As log_replay, of a sealed log in dir.  Reads only the segments of the seal,
  * each up to its end, and believes only the seal's statement.  -EBADMSG: a record
  * from from_lsn on is missing that was stated durable, or a segment is not as its

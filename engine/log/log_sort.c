@@ -9,9 +9,8 @@
  * Records are added in the order of their LSNs, so a stable sort (a merge sort)
  * need not compare LSNs.  A log written in row order costs one pass.
  *
- * Rejected: sorting segments on disk, so that each server reads its part (paper,
- * section 6).  One server has all tablets here, so that would only write all
- * data again.
+ * An embedded store does not sort its segments on disk, as a cluster does
+ * (log_sorted.h): one server has all tablets, so that would only write all data again.
  */
 #include "engine/log/log_sort.h"
 

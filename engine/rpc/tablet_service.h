@@ -102,6 +102,12 @@ enum ts_method {
 	 * no such log.
 	 */
 	TS_SEAL,
+	/*
+	 * incarnation, part, parts.  After the seal was stored: makes sorted copies of
+	 * every parts-th segment of the log (engine/log/log_sorted.h), from segment
+	 * `part` on.  The owners of the tablets then read only their parts of the log.
+	 */
+	TS_SORT,
 	TS_METHODS
 };
 
@@ -183,7 +189,9 @@ struct ts_row {
 	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE */                                                          \
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
-	F(VALUE, 28, uint64_t, incarnation)              /* SEAL */
+	F(VALUE, 28, uint64_t, incarnation)              /* SEAL */                                                                \
+	F(VALUE, 29, uint32_t, part)                     /* SORT */                                                                \
+	F(VALUE, 30, uint32_t, parts)
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes; NULL: decoded by a server */

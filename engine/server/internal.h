@@ -162,6 +162,7 @@ struct server {
 	uint64_t aged_at_us;              /* logs.c: monotonic time of that check */
 	uint64_t log_most;                /* logs.c: size in bytes above which tablets are flushed so that the log shrinks */
 	_Atomic uint64_t records_lost;    /* replay.c */
+	_Atomic uint64_t segments_read;   /* of sealed logs, by this server: to sort or to replay them */
 	struct store_schema *meta_schema;
 
 	struct mutex files_lock; /* files.c: guards the next members */
@@ -297,6 +298,7 @@ static inline void server_queue(struct server *s, struct task *t)
 /* ---- seal.c: seals of the logs of dead servers ---- */
 struct log_seal;
 int seal_make(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+int seal_sort(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* TS_SORT */
 /*
  * The directory of a dead server's log, and its seal unless it has none (an
  * embedded store).  -EAGAIN: it must have one and has none yet.  -EBADMSG: the

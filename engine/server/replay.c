@@ -22,6 +22,10 @@
  * On shared storage a zombie may still write to it.  So the log has a seal
  * (seal.c), which was made after such a sync, and only what it lists is replayed.
  *
+ * In a cluster the servers have sorted the segments of a sealed log before the tablets
+ * are loaded (seal.c, log_sorted.h).  Then an owner reads only the parts with its rows,
+ * at each level.  If a segment has no whole sorted copy, the owner reads the log itself.
+ *
  * If a log or its seal is damaged, the tablets whose redo sets name it fail, and the others
  * are loaded.
  */
@@ -30,6 +34,7 @@
 #include "engine/server/internal.h"
 #include "engine/log/log_seal.h"
 #include "engine/log/log_sort.h"
+#include "engine/log/log_sorted.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -108,8 +113,17 @@ struct replay {
 
 static int read_log(struct replay *p, const struct dead_log *d, log_replay_fn *fn, char **why)
 {
-	return d->sealed ? log_replay_sealed(d->dir, &d->seal, d->from.lsn, fn, p, &p->end, why)
-			 : log_replay(d->dir, d->from.lsn, fn, p, &p->end, why);
+	size_t first, count;
+	int err;
+
+	if (!d->sealed)
+		return log_replay(d->dir, d->from.lsn, fn, p, &p->end, why);
+	err = log_seal_range(&d->seal, d->from.lsn, d->dir, &first, &count, why);
+	if (!err) {
+		atomic_fetch_add(&p->s->segments_read, count);
+		err = log_replay_sealed(d->dir, &d->seal, d->from.lsn, fn, p, &p->end, why);
+	}
+	return err;
 }
 
 /* ---- the root tablet and METADATA: record by record ---- */
@@ -291,6 +305,40 @@ static size_t tablet_records_count(const struct served_tablet *served, const str
 	return lo;
 }
 
+/* Passes sorted records to the workers, which have nothing to do. */
+static int hand_out(struct replay *p, const struct log_record *const *v, size_t count)
+{
+	struct crew *c = p->crew;
+	int err;
+
+	c->incarnation = p->incarnation;
+	atomic_store(&c->next, 0);
+	for (size_t i = 0, n; i < count; i += n) {
+		struct served_tablet *served = NULL;
+
+		err = served_find_any(p->s, v[i]->table, v[i]->row_from, &served);
+		if (err && err != -EREMCHG)
+			return err;
+		n = 1;
+		if (err)
+			continue; /* the table was dropped, or another server has the row */
+		n = tablet_records_count(served, v + i, count - i);
+		if (served->kind != p->kind || !atomic_load(&served->loading)) { /* it was loaded before, and has these records */
+			served_put(served);
+			continue;
+		}
+		err = tablet_records_add(c, served, v + i, n);
+		if (err) {
+			served_put(served);
+			return err;
+		}
+		p->records += n;
+	}
+	for (unsigned i = 0; i < c->worker_count && i < c->tablet_count; i++)
+		task_queue(&c->workers[i].task);
+	return 0;
+}
+
 /* Sorts the stretch that was read, waits for the workers, and passes it to them. */
 static int hand_over(struct replay *p)
 {
@@ -307,33 +355,8 @@ static int hand_over(struct replay *p)
 	c->fill = c->applied;
 	c->applied = s;
 	log_stretch_clear(c->fill);
-	c->incarnation = p->incarnation;
-	atomic_store(&c->next, 0);
 	v = log_stretch_records(s, &count);
-	for (size_t i = 0, n; i < count; i += n) {
-		struct served_tablet *served = NULL;
-
-		err = served_find_any(p->s, v[i]->table, v[i]->row_from, &served);
-		if (err && err != -EREMCHG)
-			return err;
-		n = 1;
-		if (err)
-			continue; /* the table was dropped, or another server has the row */
-		n = tablet_records_count(served, v + i, count - i);
-		if (!atomic_load(&served->loading)) { /* it was loaded before, and has these records */
-			served_put(served);
-			continue;
-		}
-		err = tablet_records_add(c, served, v + i, n);
-		if (err) {
-			served_put(served);
-			return err;
-		}
-		p->records += n;
-	}
-	for (unsigned i = 0; i < c->worker_count && i < c->tablet_count; i++)
-		task_queue(&c->workers[i].task);
-	return 0;
+	return hand_out(p, v, count);
 }
 
 static int user_record(void *arg, const struct log_record *r)
@@ -364,6 +387,70 @@ static int replay_users(struct replay *p, const struct dead_log *d, char **why)
 	return err ? err : e;
 }
 
+/* ---- sorted copies of the segments: each owner reads the parts with its rows ---- */
+static bool intersects(const struct served_tablet *t, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row)
+{
+	if (table > t->table || to_table < t->table)
+		return false;
+	if (table == t->table && !t->last && slice_cmp(row, buf_slice(&t->end)) >= 0)
+		return false;
+	return to_table > t->table || !to_row.p || slice_cmp(to_row, tablet_begin(t->tablet)) >= 0;
+}
+
+static bool wants_rows(void *arg, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row)
+{
+	const struct replay *p = arg;
+	struct server *s = p->s;
+	bool wants = false;
+
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < s->set_count && !wants; i++)
+		wants = s->set[i]->kind == p->kind && atomic_load(&s->set[i]->loading) &&
+			intersects(s->set[i], table, row, to_table, to_row);
+	mutex_unlock(&s->lock);
+	return wants;
+}
+
+static int sorted_run(void *arg, const struct log_record *const *v, size_t count)
+{
+	struct replay *p = arg;
+	uint64_t lsn;
+	int err = hand_out(p, v, count), e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn);
+
+	return err ? err : e;
+}
+
+/* -ENOENT: a segment has no whole copy; nothing was applied. */
+static int replay_sorted(struct replay *p, const struct dead_log *d, char **why)
+{
+	struct log_sorted **v = NULL;
+	struct crew *own = NULL;
+	size_t first, count = 0;
+	int err = log_seal_range(&d->seal, d->from.lsn, d->dir, &first, &count, why);
+
+	if (!err) {
+		v = calloc(count + 1, sizeof(*v));
+		err = v ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; i < count && !err; i++)
+		if (log_sorted_open(d->dir, &d->seal, first + i, &v[i]))
+			err = -ENOENT;
+	if (!err && !p->crew) {
+		err = crew_new(p->s, &own);
+		p->crew = own;
+	}
+	for (size_t i = 0; i < count && !err; i++)
+		err = log_sorted_read(v[i], wants_rows, sorted_run, p);
+	for (size_t i = 0; v && i < count; i++)
+		log_sorted_close(v[i]);
+	free(v);
+	if (own) {
+		crew_free(own);
+		p->crew = NULL;
+	}
+	return err;
+}
+
 /* ---- levels ---- */
 static int by_incarnation(const void *a, const void *b)
 {
@@ -378,7 +465,9 @@ static int replay_log(struct replay *p, struct dead_log *d, char **why)
 
 	if (err)
 		return err;
-	err = p->kind == KIND_USER ? replay_users(p, d, why) : replay_meta(p, d, why);
+	err = d->sealed ? replay_sorted(p, d, why) : -ENOENT;
+	if (err == -ENOENT)
+		err = p->kind == KIND_USER ? replay_users(p, d, why) : replay_meta(p, d, why);
 	if (err == -EBADMSG && p->bad_lsn)
 		why_set(why, "%s: record %llu: the batch is damaged", d->dir, (unsigned long long)p->bad_lsn);
 	else if (err && !*why)

@@ -10,6 +10,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/log/log_seal.h"
+#include "engine/log/log_sorted.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
@@ -77,5 +78,29 @@ int seal_read(struct server *s, uint64_t incarnation, bool *sealed, struct log_s
 		log_seal_fini(seal);
 	buf_fini(&b);
 	free(logs);
+	return err;
+}
+
+int seal_sort(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct log_seal seal;
+	bool sealed, read;
+	char *dir = NULL, *why = NULL;
+	int err = q->parts && q->part < q->parts ? seal_read(s, q->incarnation, &sealed, &seal, &dir, &why) : -EINVAL;
+
+	(void)a;
+	if (!err && !sealed)
+		err = -ENOENT;
+	for (size_t i = q->part; !err && i < seal.count; i += q->parts) {
+		err = log_sort_segment(dir, &seal, i, s->replay_part_bytes, s->incarnation, &read, &why);
+		atomic_fetch_add(&s->segments_read, read);
+	}
+	if (dir)
+		log_seal_fini(&seal);
+	if (err)
+		msg_warning(
+			"log %llu: a part cannot be sorted: %s", (unsigned long long)q->incarnation, why ? why : strerror(-err));
+	free(dir);
+	free(why);
 	return err;
 }

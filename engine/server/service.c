@@ -536,6 +536,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_COPY_TABLE] = copy_table,
 		[TS_SEAL] = seal_make,
 		[TS_HELLO] = serve_hello,
+		[TS_SORT] = seal_sort,
 		[TS_LOAD] = load_tablets,
 		[TS_UNLOAD] = moves_unload,
 		[TS_LIST] = list_tablets,

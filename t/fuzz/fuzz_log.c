@@ -13,6 +13,7 @@
 #include "engine/base/msg.h"
 #include "engine/log/log_format.h"
 #include "engine/log/log_seal.h"
+#include "engine/log/log_sorted.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -248,17 +249,31 @@ static void decode_seal(struct slice in)
 	buf_fini(&b);
 }
 
-/* Unchanged, and with a correct checksum. */
+static void decode_index(struct slice in)
+{
+	struct log_sorted_index x;
+	struct buf b = {0};
+
+	if (log_sorted_index_decode(in, &x))
+		return;
+	CHECK(log_sorted_index_encode(&x, &b) == 0 && slice_eq(buf_slice(&b), in));
+	free(x.blocks);
+	buf_fini(&b);
+}
+
+/* A seal or the index of a sorted segment: unchanged, and with a correct checksum. */
 static void try_seal(struct slice s)
 {
 	uint8_t *p = malloc(s.n + 1);
 
 	CHECK(p);
 	decode_seal(s);
+	decode_index(s);
 	if (s.n >= 4) {
 		memcpy(p, s.p, s.n);
 		put_be32(p + s.n - 4, crc32c(0, p, s.n - 4));
 		decode_seal(slice_of(p, s.n));
+		decode_index(slice_of(p, s.n));
 	}
 	free(p);
 }
@@ -310,6 +325,22 @@ static size_t seal_example(uint8_t *out)
 	return n;
 }
 
+static size_t index_example(uint8_t *out)
+{
+	struct log_sorted_block blocks[3] = {
+		{0, 1, slice_str("row"), true}, {200, 1, slice_str("row5"), false}, {400, 1, slice_str("row2"), true}};
+	const struct log_sorted_index x = {
+		.incarnation = 1, .number = 2, .first_lsn = 6, .last_lsn = 10, .bytes = 800, .blocks = blocks, .count = 3};
+	struct buf b = {0};
+	size_t n;
+
+	CHECK(log_sorted_index_encode(&x, &b) == 0);
+	memcpy(out, b.p, b.n);
+	n = b.n;
+	buf_fini(&b);
+	return n;
+}
+
 /* In front of the images of try_sealed.  The offsets are those of the frames that follow. */
 static size_t sealed_example(uint8_t *out, uint32_t frame_bytes)
 {
@@ -321,7 +352,7 @@ static size_t sealed_example(uint8_t *out, uint32_t frame_bytes)
 	return sizeof(bytes);
 }
 
-/* A header, a body, a frame, twice a log in two segments, cut where the second begins, a seal, and the log with a seal. */
+/* A header, a body, a frame, twice a log in two segments, cut where the second begins, a seal, the log with a seal, and an index. */
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static uint8_t out[8192];
@@ -330,13 +361,15 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	uint8_t *p = out + (i < 3 ? 1 : 4), *begin;
 	uint32_t n;
 
-	if (i > 6 || !log_body_bytes(&r, &n)) {
+	if (i > 7 || !log_body_bytes(&r, &n)) {
 		*data = NULL;
 		return 0;
 	}
 	memset(out, 0, sizeof out);
-	out[0] = (uint8_t)i;
+	out[0] = i == 7 ? 5 : (uint8_t)i;
 	*data = out;
+	if (i == 7)
+		return 1 + index_example(out + 1);
 	if (i == 5)
 		return 1 + seal_example(out + 1);
 	if (i == 6)

@@ -170,7 +170,9 @@ static void rnd_request(struct sample *s)
 		.assignment = rnd64(),
 		.time_left_us = rnd64(),
 		.term = rnd64(),
-		.incarnation = rnd64()};
+		.incarnation = rnd64(),
+		.part = (uint32_t)rnd64(),
+		.parts = (uint32_t)rnd64()};
 	if (rnd(2))
 		s->q.token = (struct op_token){rnd64() | 1, rnd64(), rnd64()};
 	s->q.ops = s->ops;
@@ -315,6 +317,8 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	}
 	assert_int_equal(a->to_table, b->to_table);
 	assert_int_equal(a->incarnation, b->incarnation);
+	assert_int_equal(a->part, b->part);
+	assert_int_equal(a->parts, b->parts);
 	assert_int_equal(a->epoch, b->epoch);
 	assert_int_equal(a->assignment, b->assignment);
 	assert_int_equal(a->time_left_us, b->time_left_us);

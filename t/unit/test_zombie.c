@@ -119,6 +119,32 @@ static unsigned missing(void)
 	return n;
 }
 
+/* By all live servers, of sealed logs. */
+static uint64_t segments_read(void)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < c.count; i++)
+		n += c.servers[i].server ? atomic_load(&c.servers[i].server->segments_read) : 0;
+	return n;
+}
+
+static uint64_t segments_sealed(unsigned who)
+{
+	struct log_seal seal;
+	struct buf b = {0};
+	char name[40];
+	uint64_t n;
+
+	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)c.servers[who].incarnation);
+	assert_int_equal(lock_get(c.locks, name, &b, NULL), 0);
+	assert_int_equal(log_seal_decode(buf_slice(&b), &seal), 0);
+	n = seal.count;
+	log_seal_fini(&seal);
+	buf_fini(&b);
+	return n;
+}
+
 static void one_round(unsigned seed)
 {
 	pthread_t thread[WRITERS];
@@ -142,6 +168,7 @@ static void one_round(unsigned seed)
 	cluster_kill(&c, who); /* clients look its rows up again */
 	assert_int_equal(master_tick(c.master), 0);
 	assert_int_equal(missing(), 0);
+	assert_int_equal(segments_read(), segments_sealed(who));
 	snprintf(dead, sizeof(dead), "d/log/%llu.dead", (unsigned long long)c.servers[who].incarnation);
 	assert_true(exists(dead));
 	end();
