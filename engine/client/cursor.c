@@ -18,10 +18,48 @@
 
 #define LOST_MOST 8u
 
+/* Returns true if the server of an open scan or action, or the channel to it, has lost it. */
+static bool is_lost(int err)
+{
+	return err == -ESTALE || err == -EREMCHG || err == -ESHUTDOWN || err == -ECONNABORTED || err == -ENOTCONN ||
+		err == -ECONNRESET || err == -ETIMEDOUT;
+}
+
+/*
+ * Polls until the action has ended.  Returns its result, or -EAGAIN if the server
+ * has lost it and it can be started again.  A lost merge is not started again,
+ * because the merged tablet would be merged with the next one.
+ */
+static int poll_action(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
+{
+	struct ts_request poll = {.method = TS_POLL, .table = q->table, .row = q->row, .user = q->user};
+	int err = 0;
+
+	while (!err && a->scan) {
+		poll.scan = a->scan;
+		err = ts_call(svc, &poll, a);
+	}
+	return !is_lost(err) ? err : q->method == TS_MERGE ? -EIO : -EAGAIN;
+}
+
+static bool is_action(const struct ts_request *q)
+{
+	return q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_SPLIT || q->method == TS_MERGE;
+}
+
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
 {
 	int err = ts_call(svc, q, a);
 
+	for (unsigned tries = 0; !err && a->scan && is_action(q) && tries < LOST_MOST; tries++) {
+		err = poll_action(svc, q, a);
+		if (err != -EAGAIN)
+			break;
+		a->scan = 0;
+		err = ts_call(svc, q, a);
+		if (err == -EEXIST && q->method == TS_SPLIT)
+			err = 0; /* the first attempt has succeeded */
+	}
 	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN || err == -ENOTCONN || err == -EAGAIN || err == -ECONNABORTED) {
 		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
 		err = -EIO;
@@ -69,13 +107,6 @@ static int row_before(struct slice to, struct buf *out)
 	return 0;
 }
 
-/* Returns true if the server of an open scan, or the channel to it, has lost the scan. */
-static bool scan_is_lost(int err)
-{
-	return err == -ESTALE || err == -EREMCHG || err == -ESHUTDOWN || err == -ECONNABORTED || err == -ENOTCONN ||
-		err == -ECONNRESET || err == -ETIMEDOUT;
-}
-
 /* The next call of cursor_fill opens the rest of the scan. */
 static int cursor_lost(struct row_cursor *c)
 {
@@ -118,7 +149,7 @@ static int cursor_fill(struct row_cursor *c)
 		c->returned = 0;
 	}
 	err = c->open ? ts_call(c->svc, &q, &c->answer) : call_tablet_service(c->svc, &q, &c->answer);
-	if (c->open && scan_is_lost(err)) {
+	if (c->open && is_lost(err)) {
 		if (++c->lost <= LOST_MOST)
 			return cursor_lost(c);
 		msg_error("table %u: a scan was lost %u times at one row: %s", c->table, c->lost, strerror(-err));

@@ -10,9 +10,10 @@
 #include "engine/rpc/tablet_service.h"
 
 /*
- * Calls the service.  If a router gives up, because no server serves the row or
- * has answered, this function logs the error.  It returns -EIO, or -ETIMEDOUT if the
- * request may have been carried out.
+ * Calls the service, and polls until an action that the request starts (FLUSH,
+ * COMPACT, SPLIT, MERGE) has ended.  If a router gives up, because no server serves
+ * the row or has answered, this function logs the error.  It returns -EIO, or
+ * -ETIMEDOUT if the request may have been carried out.
  */
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 

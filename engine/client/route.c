@@ -487,7 +487,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 		if (pause && !patience_pause(r, t, err == -EAGAIN))
 			break;
 	}
-	return err || q->method != TS_SCAN_OPEN ? err : scan_id_replace(r, s, q->table, a);
+	return err ? err : scan_id_replace(r, s, q->table, a);
 }
 
 /*
@@ -541,8 +541,6 @@ struct to_all {
 	struct patience *t;
 	const struct ts_request *q;
 	struct ts_answer *a;
-	unsigned called; /* servers that have accepted the request */
-	unsigned most;   /* to undo BLOCK_WRITES: the number of servers to unblock */
 	int err;
 };
 
@@ -551,39 +549,26 @@ static int call_one_server(void *arg, uint64_t incarnation, struct tablet_servic
 	struct to_all *w = arg;
 	int err;
 
-	/*
-	 * The retry is here, for one server.  A retry of the whole request would
-	 * unblock some servers twice, and so undo the block of another caller.
-	 */
-	while ((err = call_server(w->r, w->t, s, 0, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
-		(void)usleep(PAUSE_FIRST_US);
+	do
+		err = call_server(w->r, w->t, s, 0, w->q, w->a);
+	while ((err == -EAGAIN || (err == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)) && patience_pause(w->r, w->t, true));
 	w->err = w->err ? w->err : err;
-	if (err && w->q->method == TS_BLOCK_WRITES)
-		return 1;
-	w->called++;
-	return 0;
-}
-
-static int unblock_one_server(void *arg, uint64_t incarnation, struct tablet_service *s)
-{
-	struct to_all *w = arg;
-
-	return w->called == w->most ? 1 : call_one_server(w, incarnation, s);
+	return err && w->q->method == TS_BLOCK_WRITES;
 }
 
 static int route_to_all(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	struct to_all w = {.r = r, .t = t, .q = q, .a = a};
-	struct ts_request undo = {.method = TS_UNBLOCK_WRITES, .table = q->table};
+	struct ts_request undo = {.method = TS_UNBLOCK_WRITES, .table = q->table, .term = q->term};
 	struct ts_answer ua = {0};
 	int err = r->o.servers.each(r->o.servers.arg, call_one_server, &w);
 
 	if (err < 0 && !w.err)
 		w.err = err;
 	if (w.err && q->method == TS_BLOCK_WRITES) {
-		struct to_all u = {.r = r, .t = t, .q = &undo, .a = &ua, .most = w.called};
+		struct to_all u = {.r = r, .t = t, .q = &undo, .a = &ua};
 
-		(void)r->o.servers.each(r->o.servers.arg, unblock_one_server, &u);
+		(void)r->o.servers.each(r->o.servers.arg, call_one_server, &u);
 		ts_answer_fini(&ua);
 	}
 	return w.err;
@@ -591,7 +576,7 @@ static int route_to_all(struct router *r, struct patience *t, const struct ts_re
 
 static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
-	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE)
+	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE || q->method == TS_POLL)
 		return route_scan(r, t, q, a);
 	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES || q->method == TS_COPY_TABLE)
 		return route_to_all(r, t, q, a);

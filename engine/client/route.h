@@ -20,7 +20,7 @@
  *    server that opened the scan.
  *  - It sends requests without a row (SYNC, BLOCK_WRITES, UNBLOCK_WRITES,
  *    COPY_TABLE) to every server.  If one server refuses BLOCK_WRITES,
- *    the router unblocks the servers that have accepted it.
+ *    the router unblocks all of them.
  *
  * Threads: any.  No lock is held over a call of a service.
  */

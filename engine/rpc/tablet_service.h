@@ -36,8 +36,8 @@ enum ts_method {
 	TS_SCAN_NEXT,   /* scan -> batch */
 	TS_SCAN_CLOSE,  /* scan */
 	TS_SYNC,        /* makes all commits of this server durable */
-	TS_FLUSH,       /* row: writes the memtables of its tablet -> tablet_end */
-	TS_COMPACT,     /* row: compacts its tablet -> tablet_end */
+	TS_FLUSH,       /* row: writes the memtables of its tablet -> tablet_end, or scan */
+	TS_COMPACT,     /* row: compacts its tablet -> tablet_end, or scan */
 	TS_TABLET_INFO, /* row -> tablet, its tablet; family (0: all): its share */
 	/*
 	 * rows, sync -> row_errs; row: one of them.  Each row is a mutation of its
@@ -47,15 +47,16 @@ enum ts_method {
 	 */
 	TS_MUTATE_ROWS,
 	/*
-	 * table.  The master's requests while it checks if a table or a family is
-	 * empty.  From the answer of BLOCK to the call of UNBLOCK no mutation of
-	 * the table is carried out.  Waiting mutations see the schema of the time
-	 * when they continue.
+	 * table, term.  The master's requests while it checks if a table or a family
+	 * is empty.  From the answer 0 of BLOCK to the call of UNBLOCK, or to a
+	 * request of a later term, no mutation of the table is carried out: they
+	 * get -EAGAIN.  BLOCK: -EAGAIN: mutations are under way; send it again, or
+	 * UNBLOCK.
 	 */
 	TS_BLOCK_WRITES,
 	TS_UNBLOCK_WRITES,
-	TS_SPLIT, /* row: splits its tablet at row; -EEXIST: a tablet begins there */
-	TS_MERGE, /* row: merges its tablet with the next; -ENOENT: there is none */
+	TS_SPLIT, /* row: splits its tablet at row -> scan; -EEXIST: a tablet begins there */
+	TS_MERGE, /* row: merges its tablet with the next -> scan; -ENOENT: there is none */
 	/*
 	 * table, to_table -> ts.  For snapshots and clones: METADATA rows of the new
 	 * table to_table, for all tablets of table on this server, as of the
@@ -108,6 +109,12 @@ enum ts_method {
 	 * `part` on.  The owners of the tablets then read only their parts of the log.
 	 */
 	TS_SORT,
+	/*
+	 * scan: the number that the answer of FLUSH, COMPACT, SPLIT or MERGE had.  The
+	 * answer is that of this action, or has the number again: it has not ended.
+	 * -ESTALE: the server has no such action; it may have been carried out.
+	 */
+	TS_POLL,
 	TS_METHODS
 };
 
@@ -226,7 +233,7 @@ struct ts_tablet {
 	F(VALUE, 4, int64_t, expires_us)                                                                                           \
 	F(VALUE, 5, int64_t, commit_us)                                                                                            \
 	F(VALUE, 6, uint64_t, size)                                                                                                \
-	/* SCAN_*: 0: the scan has ended */                                                                                        \
+	/* SCAN_*, FLUSH, COMPACT, SPLIT, MERGE, POLL: 0: the scan or the action has ended */                                      \
 	F(VALUE, 7, uint64_t, scan)                                                                                                \
 	/* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end. */                                                    \
 	/* The last SCAN_NEXT: where the scan continues instead, p NULL: as SCAN_OPEN returned. */                                 \

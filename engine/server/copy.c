@@ -134,7 +134,7 @@ static int freeze(struct server *s, uint32_t table, struct held *h, int64_t *us)
 	*us = clock_now(s->clock);
 	for (unsigned i = 0; i < h->count && !err; i++)
 		err = tablet_hold_freeze(&h->holds[i]);
-	user_table_unblock_writes(s, table);
+	user_table_release_writes(s, table);
 	waited_us = monotonic_us() - since_us;
 	mutex_lock(&s->lock);
 	if (waited_us > s->copy_wait_longest_us)

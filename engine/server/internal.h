@@ -54,8 +54,12 @@ struct user_table {
 	struct store_schema *schema;
 	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
 	unsigned writers;            /* mutations, splits and merges under way */
-	unsigned write_blocks;       /* if not 0, new mutations wait, because the master checks whether the table is empty */
-	bool move_deferred;          /* a split or merge did nothing, because writes were blocked */
+	unsigned write_blocks;       /* holds: if not 0, new mutations are refused */
+	bool blocked;                /* one of them is the master's, of the term block_term */
+	bool writes_refused;         /* since the first of them */
+	unsigned turns;              /* requests for the next block that are refused */
+	uint64_t block_term;
+	bool move_deferred; /* a split or merge did nothing, because writes were blocked */
 	bool dropped;
 	int read_err; /* of the last attempt to read the schema: the table may have been dropped; 0: it was read */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
@@ -188,6 +192,8 @@ struct server {
 	struct mutex clients_lock; /* RANK_SERVER; guards clients */
 	struct cond clients_changed;
 	struct client_state *clients; /* clients.c, by id */
+	uint64_t term;                /* the latest term of a master whose request has arrived */
+	struct action *actions;       /* scans.c */
 	bool scans_armed;             /* scans_task is queued */
 	uint64_t scan_idle_us;        /* a scan that is idle for so long is freed */
 	_Atomic bool recovering;      /* until server_ready */
@@ -220,16 +226,18 @@ unsigned user_table_at_locked(const struct server *s, uint32_t table);
 struct user_table *user_table_find_locked(const struct server *s, uint32_t table); /* NULL: none */
 int user_table_add_locked(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 /*
- * Blocks the table's writes.  On return no mutation of the table is under way,
- * and none begins until each block was ended by user_table_unblock_writes.
- * -ENOENT: there is no such table.
+ * Blocks the table's writes for the master of this term; again has no further
+ * effect.  On 0 no mutation of the table is under way, and none begins until
+ * user_table_unblock_writes or a later term.  -EAGAIN: some are under way, or
+ * others have their turn first; call it again.  -ENOENT: there is no such table.
  */
-int user_table_block_writes(struct server *s, uint32_t table) TFS_MUST;
-/* New mutations wait until as many unblocks.  Those that are under way continue.  -EIDRM. */
-int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
+int user_table_block_writes(struct server *s, uint32_t table, uint64_t term) TFS_MUST;
 void user_table_unblock_writes(struct server *s, uint32_t table);
-/* Waits until no block of the table's writes is left, or the table was dropped. */
-void user_table_wait_for_unblock(struct server *s, uint32_t table);
+/* New mutations are refused until as many calls of user_table_release_writes.  Those that are under way continue.  -EIDRM. */
+int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
+void user_table_release_writes(struct server *s, uint32_t table);
+/* For each request of a master.  A later term ends the blocks of earlier ones.  -ESHUTDOWN: the term is an earlier one. */
+int server_see_term(struct server *s, uint64_t term) TFS_MUST;
 void user_table_write_end(struct server *s, struct user_table *u); /* ends user_table_write_begin (schemas.c) */
 
 /* ---- access.c: the permissions of the user of a request ---- */
@@ -345,13 +353,13 @@ void user_table_refresh(struct server *s, uint32_t table);
 bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation);
 /*
  * Begins a mutation of the table; user_table_write_end ends it.  Returns 0,
- * -EIDRM (the table was dropped) or -errno.  If writes are blocked:
- * ON_BLOCK_WAIT waits.  ON_BLOCK_RETURN begins nothing and returns
- * WRITES_BLOCKED; the end of the block then queues moves_task.
+ * -EIDRM (the table was dropped) or -errno.  If writes are held, it begins nothing:
+ * ON_BLOCK_REFUSE returns -EAGAIN.  ON_BLOCK_RETURN returns WRITES_BLOCKED; the end
+ * of the hold then queues moves_task.
  * *schema is a reference to the table's schema.  If the server's schema is older
  * than generation, the server reads it again first.
  */
-enum on_block { ON_BLOCK_WAIT, ON_BLOCK_RETURN };
+enum on_block { ON_BLOCK_REFUSE, ON_BLOCK_RETURN };
 enum { WRITES_BLOCKED = 1 };
 int user_table_write_begin(
 	struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, struct store_schema **schema) TFS_MUST;
@@ -392,9 +400,9 @@ int unload_row(struct server *s, const struct ts_assigned *t) TFS_MUST;
 /* ---- moves.c ---- */
 /* TS_UNLOAD */
 int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-/* Splits the tablet that contains row, at row.  -EEXIST: a tablet begins there. */
+/* Splits the tablet that contains row, at row.  Returns 0, WRITES_BLOCKED or -errno; -EEXIST: a tablet begins there. */
 int moves_split(struct server *s, uint32_t table, struct slice row) TFS_MUST;
-/* Merges the tablet that contains row with the next one.  -ENOENT: there is none. */
+/* Merges the tablet that contains row with the next one.  The same; -ENOENT: there is none. */
 int moves_merge(struct server *s, uint32_t table, struct slice row) TFS_MUST;
 /* ts_assigned.merge_bytes and border */
 uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border);
@@ -473,6 +481,14 @@ bool scans_free_idle(struct server *s);
 /* Frees the client's scans of epochs below `epoch`: the client does not use them any more. */
 void scans_free_client(struct server *s, uint64_t client, uint64_t epoch);
 void scans_free(struct server *s);
+
+/* Actions: flushes, compactions, splits, merges. */
+typedef int action_fn(struct server *s, const struct ts_request *q, struct ts_answer *a);
+/* Starts fn for the request, without its user.  Sets a->scan to the action's number, or to 0 if it has ended. */
+int action_begin(struct server *s, const struct ts_request *q, struct ts_answer *a, action_fn *fn) TFS_MUST;
+/* TS_POLL.  -ESTALE: the server has no such action of this client. */
+int action_poll(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+void actions_free(struct server *s); /* waits for those under way */
 
 /* ---- space.c ---- */
 /* Makes the reserve.  Call it after the tablets are loaded.  Until then nothing is refused. */

@@ -119,19 +119,15 @@ static int move_request(struct server *s, uint32_t table, struct slice row, requ
 	struct served_tablet *served;
 	int err;
 
-	do {
-		move_begin(s);
-		err = served_find(s, table, row, &served);
-		if (!err) {
-			err = served->kind == KIND_ROOT                            ? -EINVAL
-				: served->user_table && served->user_table->frozen ? -EROFS
-										   : fn(s, served, row);
-			served_put(served);
-		}
-		move_end(s);
-		if (err == WRITES_BLOCKED)
-			user_table_wait_for_unblock(s, table);
-	} while (err == WRITES_BLOCKED);
+	move_begin(s);
+	err = served_find(s, table, row, &served);
+	if (!err) {
+		err = served->kind == KIND_ROOT                            ? -EINVAL
+			: served->user_table && served->user_table->frozen ? -EROFS
+									   : fn(s, served, row);
+		served_put(served);
+	}
+	move_end(s);
 	return err;
 }
 

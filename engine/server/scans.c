@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Scans and actions that are not finished with their first answer.
+ *
  * Open scans: each has a number, by which the client continues it, and a tablet's
  * scan.  Most scans end with their first answer and never get a number.
  *
@@ -9,6 +11,14 @@
  * files, so it is freed when it was idle for a minute, or when its client has a
  * later epoch.  A client whose scan was freed gets -ESTALE and opens the rest of
  * the scan (client/cursor.c).
+ *
+ * Actions are TS_FLUSH, TS_COMPACT, TS_SPLIT and TS_MERGE.  Each runs in a thread of
+ * its own, so that no worker that serves requests waits for it.  The request that
+ * starts it waits for a short time.  If the action has not ended by then, the answer
+ * has a number, and the client sends TS_POLL with it until the answer has none.  An
+ * action continues if its client does not poll any more; its result is dropped a
+ * minute after its end.  A server without background work, which one thread
+ * drives, carries out an action within its first request.
  */
 #include "engine/base/clock.h"
 #include "engine/server/internal.h"
@@ -17,7 +27,20 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define NUMBER_BITS 48 /* the client's router uses the others */
+#define NUMBER_BITS 48        /* the client's router uses the others */
+#define ACTION_WAIT_US 20000u /* of a request for the end of its action */
+#define ACTIONS_MOST 64u
+
+/* Sets *number to a random number above 0. */
+static int number_draw(uint64_t *number)
+{
+	do {
+		if (getrandom(number, sizeof(*number), 0) != (ssize_t)sizeof(*number))
+			return -EIO;
+		*number &= (UINT64_C(1) << NUMBER_BITS) - 1;
+	} while (!*number);
+	return 0;
+}
 
 /* Removes the scan from the open ones while a request uses it, so no second request can.  Returns NULL if it is not open. */
 static struct open_scan *scan_take(struct server *s, const struct ts_request *q)
@@ -39,18 +62,19 @@ static struct open_scan *scan_take(struct server *s, const struct ts_request *q)
 /* Sets o->id to a number that no open scan has. */
 static int scan_number(struct server *s, struct open_scan *o)
 {
-	const struct open_scan *other;
+	const struct open_scan *other = NULL;
+	int err;
 
 	do {
-		if (getrandom(&o->id, sizeof(o->id), 0) != (ssize_t)sizeof(o->id))
-			return -EIO;
-		o->id &= (UINT64_C(1) << NUMBER_BITS) - 1;
+		err = number_draw(&o->id);
+		if (err)
+			break;
 		mutex_lock(&s->lock);
 		for (other = s->scans[o->id % SCAN_BUCKETS]; other && other->id != o->id; other = other->next)
 			;
 		mutex_unlock(&s->lock);
-	} while (!o->id || other);
-	return 0;
+	} while (other);
+	return err;
 }
 
 /* Adds the scan to the open ones. */
@@ -258,4 +282,179 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 		return scan_more(s, o, a);
 	scan_end(o);
 	return 0;
+}
+
+/* ---- actions ---- */
+
+struct action {
+	struct task task; /* first */
+	struct task_pool *pool;
+	struct server *s;
+	struct action *next;
+	action_fn *fn;
+	struct ts_request q; /* without user, because access was checked */
+	struct buf row;
+	uint64_t id;
+	/* Guarded by server.lock. */
+	bool done, used; /* used: a request waits for it */
+	int err;
+	struct ts_answer a;
+	uint64_t done_us;
+};
+
+static void action_run(struct task *t)
+{
+	struct action *x = (struct action *)t;
+	int err = x->fn(x->s, &x->q, &x->a);
+
+	mutex_lock(&x->s->lock);
+	x->err = err;
+	x->done = true;
+	x->done_us = monotonic_us();
+	cond_broadcast(&x->s->changed);
+	mutex_unlock(&x->s->lock);
+}
+
+static void action_free(struct action *x)
+{
+	if (x->pool)
+		task_pool_free(x->pool);
+	ts_answer_fini(&x->a);
+	buf_fini(&x->row);
+	free(x);
+}
+
+static int action_new(struct server *s, const struct ts_request *q, action_fn *fn, struct action **out)
+{
+	struct action *x = calloc(1, sizeof(*x));
+	int err = x ? number_draw(&x->id) : -ENOMEM;
+
+	if (!err)
+		err = buf_set(&x->row, q->row.p, q->row.n);
+	if (!err)
+		err = task_pool_new("action", 1, &x->pool);
+	if (err) {
+		if (x)
+			action_free(x);
+		return err;
+	}
+	task_init(&x->task, x->pool, action_run);
+	x->s = s;
+	x->fn = fn;
+	x->q = (struct ts_request){.method = q->method,
+		.table = q->table,
+		.row = buf_slice(&x->row),
+		.token = {.client = q->token.client},
+		.epoch = q->epoch};
+	*out = x;
+	return 0;
+}
+
+/* Removes from the list those whose result no client has asked for, and returns them.  *count: those that are left. */
+static struct action *actions_take_old_locked(struct server *s, unsigned *count)
+{
+	const uint64_t now = monotonic_us();
+	struct action *old = NULL, *x;
+
+	*count = 0;
+	for (struct action **p = &s->actions; (x = *p) != NULL;) {
+		if (!x->done || x->used || now - x->done_us < s->scan_idle_us) {
+			++*count;
+			p = &x->next;
+			continue;
+		}
+		*p = x->next;
+		x->next = old;
+		old = x;
+	}
+	return old;
+}
+
+/* Waits for a short time.  x is marked as used. */
+static int action_answer(struct server *s, struct action *x, struct ts_answer *a)
+{
+	const uint64_t until = monotonic_us() + ACTION_WAIT_US;
+	struct action **p;
+	uint64_t now;
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	while (!x->done && (now = monotonic_us()) < until)
+		(void)cond_wait_us(&s->changed, &s->lock, until - now);
+	x->used = false;
+	if (!x->done) {
+		a->scan = x->id;
+		mutex_unlock(&s->lock);
+		return 0;
+	}
+	for (p = &s->actions; *p != x; p = &(*p)->next)
+		;
+	*p = x->next;
+	mutex_unlock(&s->lock);
+	err = x->err;
+	a->scan = 0;
+	a->failed_op = x->a.failed_op;
+	a->tablet_end = (struct slice){NULL, 0};
+	if (!err && x->a.tablet_end.p && !arena_dup(&a->arena, x->a.tablet_end, &a->tablet_end))
+		err = -ENOMEM;
+	action_free(x);
+	return err;
+}
+
+int action_begin(struct server *s, const struct ts_request *q, struct ts_answer *a, action_fn *fn)
+{
+	struct action *x, *old;
+	unsigned count;
+	int err;
+
+	if (s->no_background)
+		return fn(s, q, a);
+	err = action_new(s, q, fn, &x);
+	if (err)
+		return err;
+	mutex_lock(&s->lock);
+	old = actions_take_old_locked(s, &count);
+	if (count < ACTIONS_MOST) {
+		x->used = true;
+		x->next = s->actions;
+		s->actions = x;
+	}
+	mutex_unlock(&s->lock);
+	while (old) {
+		struct action *next = old->next;
+
+		action_free(old);
+		old = next;
+	}
+	if (count >= ACTIONS_MOST) {
+		action_free(x);
+		return -EAGAIN;
+	}
+	task_queue(&x->task);
+	return action_answer(s, x, a);
+}
+
+int action_poll(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct action *x;
+
+	mutex_lock(&s->lock);
+	for (x = s->actions; x && x->id != q->scan; x = x->next)
+		;
+	if (x && (x->used || x->q.table != q->table || x->q.token.client != q->token.client || x->q.epoch != q->epoch))
+		x = NULL;
+	if (x)
+		x->used = true;
+	mutex_unlock(&s->lock);
+	return x ? action_answer(s, x, a) : -ESTALE;
+}
+
+void actions_free(struct server *s)
+{
+	while (s->actions) {
+		struct action *x = s->actions;
+
+		s->actions = x->next;
+		action_free(x);
+	}
 }

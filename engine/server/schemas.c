@@ -489,16 +489,13 @@ int user_table_write_begin(
 			err = -EIDRM;
 		else if (u->read_err && reads)
 			err = u->read_err;
-		if (!err && u->write_blocks && on_block == ON_BLOCK_RETURN) {
-			u->move_deferred = true;
-			err = WRITES_BLOCKED;
+		if (!err && u->write_blocks) {
+			u->move_deferred |= on_block == ON_BLOCK_RETURN;
+			u->writes_refused |= on_block == ON_BLOCK_REFUSE;
+			err = on_block == ON_BLOCK_RETURN ? WRITES_BLOCKED : -EAGAIN;
 		}
 		if (err)
 			break;
-		if (u->write_blocks && on_block == ON_BLOCK_WAIT) {
-			cond_wait(&s->changed, &s->lock);
-			continue;
-		}
 		if (!u->read_err && (u->generation >= generation || reads > 1))
 			break;
 		mutex_unlock(&s->lock);

@@ -339,6 +339,7 @@ static void stop(struct server *s)
 	fence_stop(s->fence);
 	cancel_tasks(s);
 	scans_free(s);
+	actions_free(s);
 }
 
 void server_stop(struct server *s)

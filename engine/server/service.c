@@ -65,6 +65,12 @@ static uint64_t bytes_of(const struct ts_request *q)
 	return bytes;
 }
 
+/* -EAGAIN is the server's own answer: it has done nothing.  The disk's means nothing of the kind. */
+static int error_of_disk(int err)
+{
+	return err == -EAGAIN ? -EIO : err;
+}
+
 static enum disk_use disk_use_of(const struct served_tablet *served, const struct ts_request *q)
 {
 	return served->kind != KIND_USER ? DISK_METADATA : ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
@@ -82,7 +88,7 @@ static int mutate_with_space(
 	do
 		err = tablet_mutate(served->tablet, q->row, q->ops, q->op_count, token, q->sync || s->sync, results);
 	while (is_no_space(err) && space_retry(s, use, tries++));
-	return err;
+	return error_of_disk(err);
 }
 
 /* Returns the number, from 1, of the operation that made the mutation fail; 0: none of them did. */
@@ -106,7 +112,7 @@ static int mutate(
 		return q->user ? -EACCES : mutate_with_space(s, served, q, token, results);
 	traffic_tablet(served, TABLE_WRITES, 1);
 	traffic_tablet(served, TABLE_WRITTEN_BYTES, bytes_of(q));
-	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_WAIT, &schema);
+	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_REFUSE, &schema);
 	if (err)
 		return err;
 	err = check_ops(q, schema, results);
@@ -241,10 +247,7 @@ static int serve_exists(struct server *s, struct served_tablet *served, const st
 /* TS_FLUSH, TS_COMPACT */
 static int serve_compaction(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = q->user ? access_owner(served, q) : 0;
-
-	if (!err)
-		err = q->method == TS_FLUSH ? tablet_flush(served->tablet) : tablet_compact(served->tablet);
+	int err = q->method == TS_FLUSH ? tablet_flush(served->tablet) : tablet_compact(served->tablet);
 
 	a->tablet_end = (struct slice){NULL, 0};
 	if (!err && !served->last && !arena_dup(&a->arena, buf_slice(&served->end), &a->tablet_end))
@@ -380,7 +383,7 @@ static int run_apply(struct server *s, struct row_run *run)
 	if (!u && run->q->user)
 		return -EACCES;
 	if (u)
-		err = user_table_write_begin(s, u, run->q->schema_generation, ON_BLOCK_WAIT, &schema);
+		err = user_table_write_begin(s, u, run->q->schema_generation, ON_BLOCK_REFUSE, &schema);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < run->count; i++) {
@@ -418,10 +421,16 @@ static int run_repeat_row(struct server *s, const struct row_run *run, uint32_t 
 	return err;
 }
 
+/* The row is not applied, and the same row may follow.  Its mutations must keep their order, so those after it are refused, too. */
+static bool is_refusal(int err)
+{
+	return err == -EREMCHG || err == -EIDRM || err == -EAGAIN;
+}
+
 /*
  * Serves the rows from run->from on that are in the first one's tablet.  Returns
  * the number of rows that have been served or have failed.  If it is 0, the
- * tablet of the first row is not served here, and errs[0] is the reason.
+ * first row is refused, and errs[0] is the reason.
  */
 static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 {
@@ -434,7 +443,7 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 
 	if (err) {
 		errs[0] = err;
-		return err != -EREMCHG && err != -EIDRM;
+		return !is_refusal(err);
 	}
 	begin = tablet_begin(run->served->tablet);
 	for (run->count = 1; run->count < most && run->count < ROWS_AT_ONCE; run->count++)
@@ -442,23 +451,21 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 			(!run->served->last && slice_cmp(rows[run->count].row, buf_slice(&run->served->end)) >= 0))
 			break;
 	err = run_apply(s, run);
+	if (!run->count)
+		errs[0] = -EAGAIN; /* another copy of its mutation is under way */
 	for (uint32_t i = 0; i < run->count; i++) {
-		errs[i] = err ? err : run->rows[i].err;
+		errs[i] = err ? err : error_of_disk(run->rows[i].err);
 		if (!err && run_repeats_row(run, i))
 			errs[i] = run_repeat_row(s, run, i);
 		errs[i] = error_for_client(s, run->served, errs[i]);
-		if (errs[i] == -EREMCHG || errs[i] == -EIDRM)
+		if (is_refusal(errs[i]))
 			run->count = i;
 	}
 	served_put(run->served);
 	return run->count;
 }
 
-/*
- * Applies the rows in order.  Each run of rows in one tablet shares one sync.  If
- * a row is not served, those after it are refused, too.  The same row may follow,
- * and its mutations must keep their order.
- */
+/* Applies the rows in order.  Each run of rows in one tablet shares one sync. */
 static int serve_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct row_run *run;
@@ -474,7 +481,7 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 	while (run->from < q->row_count && tries < MOVED_TRIES) {
 		const uint32_t n = run_serve(s, run, a->row_errs + run->from);
 
-		tries = n ? 0 : a->row_errs[run->from] == -EIDRM ? MOVED_TRIES : tries + 1;
+		tries = n ? 0 : a->row_errs[run->from] != -EREMCHG ? MOVED_TRIES : tries + 1;
 		run->from += n;
 	}
 	for (uint32_t i = run->from + 1; i < q->row_count; i++)
@@ -492,14 +499,24 @@ static int serve_block(struct server *s, const struct ts_request *q, struct ts_a
 {
 	if (q->method == TS_BLOCK_WRITES) {
 		user_table_learn(s, q->table);
-		return user_table_block_writes(s, q->table);
+		return user_table_block_writes(s, q->table, q->term);
 	}
 	user_table_refresh(s, q->table);
 	user_table_unblock_writes(s, q->table);
 	return 0;
 }
 
-static int serve_move(struct server *s, const struct ts_request *q, struct ts_answer *a)
+/* The actions of TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE. */
+static int act(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = q->method == TS_MERGE ? moves_merge(s, q->table, q->row)
+		: q->method == TS_SPLIT ? moves_split(s, q->table, q->row)
+					: serve_row(s, q, a);
+
+	return err == WRITES_BLOCKED ? -EAGAIN : error_of_disk(err);
+}
+
+static int serve_action(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct served_tablet *served;
 	int err = q->user ? served_find(s, q->table, q->row, &served) : 0;
@@ -508,16 +525,15 @@ static int serve_move(struct server *s, const struct ts_request *q, struct ts_an
 		err = access_owner(served, q);
 		served_put(served);
 	}
-	if (err)
-		return err;
-	if (q->method == TS_MERGE)
-		return moves_merge(s, q->table, q->row);
-	return row_ok(q) ? moves_split(s, q->table, q->row) : -EINVAL;
+	if (!err && q->method == TS_SPLIT && !row_ok(q))
+		err = -EINVAL;
+	return err ? err : action_begin(s, q, a, act);
 }
 
-/* TS_HELLO: client_begin has done it. */
+/* TS_HELLO: client_begin has ended the earlier requests. */
 static int serve_hello(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
+	scans_free_client(s, q->token.client, q->epoch);
 	return 0;
 }
 
@@ -531,8 +547,11 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_SYNC] = serve_sync,
 		[TS_BLOCK_WRITES] = serve_block,
 		[TS_UNBLOCK_WRITES] = serve_block,
-		[TS_SPLIT] = serve_move,
-		[TS_MERGE] = serve_move,
+		[TS_FLUSH] = serve_action,
+		[TS_COMPACT] = serve_action,
+		[TS_SPLIT] = serve_action,
+		[TS_MERGE] = serve_action,
+		[TS_POLL] = action_poll,
 		[TS_COPY_TABLE] = copy_table,
 		[TS_SEAL] = seal_make,
 		[TS_HELLO] = serve_hello,
@@ -546,6 +565,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 	const uint64_t since_us = traffic_begin(q);
 
 	a->err = s->fence ? fence_begin(s->fence, q) : 0;
+	if (!a->err && q->term)
+		a->err = server_see_term(s, q->term);
 	if (!a->err && q->token.client)
 		a->err = client_begin(s, q);
 	if (!a->err) {

@@ -1,16 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User tables by id, and blocks of their writes.  schemas.c reads their schemas.
+ * User tables by id, and holds of their writes.  schemas.c reads their schemas.
  *
  * A drop must not remove a write that was acknowledged.  So the master blocks a
- * table's writes before it checks whether the table or a family is empty.
- * user_table_block_writes waits for the mutations under way.  New mutations wait
- * until the master ends the block, or until the table was dropped.
+ * table's writes before it checks whether the table or a family is empty.  A
+ * snapshot holds them while it freezes the table's tablets.  Meanwhile new
+ * mutations get -EAGAIN, and their clients send them again, so that none of them
+ * occupies a worker.
+ *
+ * A master's block belongs to its term.  The master sends it again until no
+ * mutation is under way.  It ends with TS_UNBLOCK_WRITES, or when the server
+ * sees a later term: a master that has died cannot end its blocks.
+ *
+ * A client pauses before it sends a mutation again, so the next block could
+ * always come first.  Therefore the next few requests for a block are refused if
+ * mutations were refused during the last one.  The requests are counted and not
+ * timed, because the pauses of both sides grow alike.
  */
+#include "engine/base/clock.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#define DRAIN_US 20000u /* a request for a block waits so long for the mutations under way */
+#define TURNS 7u        /* requests for a block that are refused: the last one after a client's longest pause */
 
 unsigned user_table_at_locked(const struct server *s, uint32_t table)
 {
@@ -104,7 +118,7 @@ bool user_table_dropped(struct server *s, struct user_table *u)
 	return dropped;
 }
 
-/* ---- blocks of writes ---- */
+/* ---- holds of writes ---- */
 
 void user_table_write_end(struct server *s, struct user_table *u)
 {
@@ -112,6 +126,21 @@ void user_table_write_end(struct server *s, struct user_table *u)
 	if (--u->writers == 0 && u->write_blocks)
 		cond_broadcast(&s->changed);
 	mutex_unlock(&s->lock);
+}
+
+/* Ends one hold.  Returns true if moves_task must run. */
+static bool hold_end_locked(struct server *s, struct user_table *u)
+{
+	bool move_deferred;
+
+	if (--u->write_blocks)
+		return false;
+	cond_broadcast(&s->changed);
+	move_deferred = u->move_deferred;
+	u->move_deferred = false;
+	u->turns = u->writes_refused ? TURNS : 0;
+	u->writes_refused = false;
+	return move_deferred;
 }
 
 int user_table_hold_writes(struct server *s, uint32_t table)
@@ -126,23 +155,48 @@ int user_table_hold_writes(struct server *s, uint32_t table)
 	return u ? 0 : -EIDRM;
 }
 
-int user_table_block_writes(struct server *s, uint32_t table)
+void user_table_release_writes(struct server *s, uint32_t table)
 {
 	struct user_table *u;
+	bool move_deferred;
+
+	mutex_lock(&s->lock);
+	u = user_table_find_locked(s, table);
+	move_deferred = u && hold_end_locked(s, u);
+	mutex_unlock(&s->lock);
+	if (move_deferred)
+		server_queue(s, &s->moves_task);
+}
+
+static int block_locked(struct server *s, struct user_table *u, uint64_t term)
+{
+	if (!u->blocked && u->turns) {
+		u->turns--;
+		return -EAGAIN;
+	}
+	if (!u->blocked)
+		u->write_blocks++;
+	u->blocked = true;
+	u->block_term = term;
+	if (u->writers)
+		(void)cond_wait_us(&s->changed, &s->lock, DRAIN_US);
+	return u->writers ? -EAGAIN : 0;
+}
+
+int user_table_block_writes(struct server *s, uint32_t table, uint64_t term)
+{
+	struct user_table *u;
+	int err = -ENOENT;
 
 	mutex_lock(&s->lock);
 	u = user_table_find_locked(s, table);
 	if (u) {
-		u->write_blocks++;
 		u->refs++;
-		while (u->writers)
-			cond_wait(&s->changed, &s->lock);
+		err = block_locked(s, u, term);
 	}
 	mutex_unlock(&s->lock);
-	if (!u)
-		return -ENOENT;
 	user_table_put(s, u);
-	return 0;
+	return err;
 }
 
 void user_table_unblock_writes(struct server *s, uint32_t table)
@@ -152,22 +206,34 @@ void user_table_unblock_writes(struct server *s, uint32_t table)
 
 	mutex_lock(&s->lock);
 	u = user_table_find_locked(s, table);
-	if (u && u->write_blocks && --u->write_blocks == 0) {
-		cond_broadcast(&s->changed);
-		move_deferred = u->move_deferred;
-		u->move_deferred = false;
+	if (u && u->blocked) {
+		u->blocked = false;
+		move_deferred = hold_end_locked(s, u);
 	}
 	mutex_unlock(&s->lock);
 	if (move_deferred)
 		server_queue(s, &s->moves_task);
 }
 
-void user_table_wait_for_unblock(struct server *s, uint32_t table)
+int server_see_term(struct server *s, uint64_t term)
 {
-	struct user_table *u;
+	bool move_deferred = false;
+	int err = 0;
 
 	mutex_lock(&s->lock);
-	while ((u = user_table_find_locked(s, table)) != NULL && u->write_blocks)
-		cond_wait(&s->changed, &s->lock);
+	if (term < s->term)
+		err = -ESHUTDOWN;
+	for (unsigned i = 0; term > s->term && i < s->table_count; i++) {
+		struct user_table *u = s->tables[i];
+
+		if (!u->blocked)
+			continue;
+		u->blocked = false;
+		move_deferred |= hold_end_locked(s, u);
+	}
+	s->term = term > s->term ? term : s->term;
 	mutex_unlock(&s->lock);
+	if (move_deferred)
+		server_queue(s, &s->moves_task);
+	return err;
 }

@@ -214,6 +214,18 @@ static int scan_call(enum ts_method method, uint64_t client, uint64_t epoch, uin
 	return ts_call(server_service(hooks.server), &q, a);
 }
 
+static unsigned open_scans(void)
+{
+	unsigned n = 0;
+
+	mutex_lock(&hooks.server->lock);
+	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
+		for (const struct open_scan *o = hooks.server->scans[i]; o; o = o->next)
+			n++;
+	mutex_unlock(&hooks.server->lock);
+	return n;
+}
+
 static void scans_of_clients(void **state)
 {
 	struct ts_answer a = {0}, b = {0}, c = {0};
@@ -230,15 +242,17 @@ static void scans_of_clients(void **state)
 	assert_true(first != b.scan && first + 1 != b.scan);
 	/* Another client, another epoch, another number. */
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, first, &c), -ESTALE);
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 1, first, &c), -ESTALE);
-	assert_int_equal(scan_call(TS_SCAN_CLOSE, 7, 3, first, &c), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 1, first, &c), -ECONNABORTED);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first ^ 64, &c), -ESTALE);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), 0);
 	/* A later epoch of one client. */
 	scans_free_client(hooks.server, 7, 2);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), 0);
-	scans_free_client(hooks.server, 7, 3);
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), -ESTALE);
+	assert_int_equal(open_scans(), 2);
+	assert_int_equal(scan_call(TS_HELLO, 7, 3, 0, &c), 0);
+	assert_int_equal(open_scans(), 1);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), -ECONNABORTED);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 3, first, &a), -ESTALE);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), 0);
 	/* Idle for a minute, or not. */
 	assert_true(scans_free_idle(hooks.server));
@@ -249,17 +263,6 @@ static void scans_of_clients(void **state)
 	ts_answer_fini(&b);
 	ts_answer_fini(&c);
 	close_store();
-}
-
-static bool any_scan(void)
-{
-	bool any = false;
-
-	mutex_lock(&hooks.server->lock);
-	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
-		any |= hooks.server->scans[i] != NULL;
-	mutex_unlock(&hooks.server->lock);
-	return any;
 }
 
 /* The server frees them by itself, those of a second round, too. */
@@ -274,7 +277,7 @@ static void idle_scans_are_freed(void **state)
 		assert_int_equal(scan_call(TS_SCAN_OPEN, 7, 2, 0, &a), 0);
 		assert_true(a.scan);
 		ts_answer_fini(&a);
-		while (any_scan())
+		while (open_scans())
 			(void)sched_yield();
 	}
 	close_store();

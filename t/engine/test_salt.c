@@ -614,7 +614,7 @@ static void test_batch_between(void **state)
 		rows[i] = (struct ts_row){slice_of(row[i], 1 + strlen(row[i] + 1)), i < DELETED ? &gone : &kept, 1};
 	}
 	armed = true;
-	assert_int_equal(ts_call(server_service(hooks.server), &q, &a), 0);
+	assert_int_equal(ts_call(table->store->o.tablets, &q, &a), 0);
 	ts_answer_fini(&a);
 	assert_false(armed);
 	pthread_join(changer, NULL);

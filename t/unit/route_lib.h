@@ -56,6 +56,7 @@ struct fake_server {
 	unsigned no_memory; /* LET_GO says so this many times */
 	int holds;
 	unsigned syncs, nexts;
+	unsigned busy, served_rows; /* so many requests are refused, from this row on if they have many */
 };
 static struct fake_server servers[SERVERS];
 
@@ -301,12 +302,13 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 		s->syncs++;
 		err = s->sync_err;
 	} else if (q->method == TS_BLOCK_WRITES) {
-		err = s->hold_err;
-		s->holds += !err;
+		err = s->busy ? -EAGAIN : s->hold_err;
+		s->busy -= s->busy != 0;
+		s->holds |= !err;
 	} else if (q->method == TS_UNBLOCK_WRITES) {
 		err = s->no_memory ? -ENOMEM : 0;
 		s->no_memory -= s->no_memory != 0;
-		s->holds -= !err;
+		s->holds &= err != 0;
 	} else if (q->method == TS_SCAN_NEXT) {
 		err = serve_next(s, q, a);
 	} else if (q->method == TS_SCAN_CLOSE) {
@@ -317,7 +319,20 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 		struct ts_request rows = {.table = q->table, .rows = &row, .row_count = 1};
 		struct ts_answer one = {.row_errs = &err};
 
-		(void)(q->method == TS_MUTATE ? serve_rows(s, &rows, &one) : serve_rows(s, q, a));
+		if (s->busy && q->method == TS_MUTATE) {
+			s->busy--;
+			err = -EAGAIN;
+		} else if (s->busy) {
+			struct ts_request served = *q;
+
+			served.row_count = q->row_count < s->served_rows ? q->row_count : s->served_rows;
+			(void)serve_rows(s, &served, a);
+			for (uint32_t i = served.row_count; i < q->row_count; i++)
+				a->row_errs[i] = -EAGAIN;
+			s->busy--;
+		} else {
+			(void)(q->method == TS_MUTATE ? serve_rows(s, &rows, &one) : serve_rows(s, q, a));
+		}
 	} else {
 		err = q->table == META_TABLE ? serve_meta(s, q, a) : serve_row(s, q, a);
 	}

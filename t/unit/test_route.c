@@ -342,6 +342,55 @@ static void what_goes_to_all(void **state)
 		assert_int_equal(servers[i].holds, 0);
 }
 
+/* ---- busy servers ---- */
+
+static void what_is_sent_again(void **state)
+{
+	enum { MANY = 10 };
+	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}};
+	struct ts_request q = {.method = TS_MUTATE, .table = 16, .row = slice_str("5"), .ops = &op, .op_count = 1};
+	struct ts_row rows[MANY];
+	struct op ops[MANY];
+	int errs[MANY];
+	struct ts_answer a = {0};
+
+	for (unsigned i = 0; i < SERVERS; i++)
+		servers[i].busy = 4;
+	applied[5] = latest[5] = 0;
+	assert_int_equal(ts_call(service, &q, &a), 0);
+	assert_int_equal(applied[5], 1);
+	/* Of many rows, those that were refused, in order. */
+	for (unsigned i = 0; i < SERVERS; i++) {
+		servers[i].busy = 3;
+		servers[i].served_rows = 3;
+	}
+	out_of_order = 0;
+	q.method = TS_MUTATE_ROWS;
+	q.rows = rows;
+	q.row_count = MANY;
+	a.row_errs = errs;
+	for (unsigned i = 0; i < MANY; i++) {
+		ops[i] = (struct op){.kind = OP_WRITE, .ts = {.us = 2 + i}};
+		rows[i] = (struct ts_row){slice_str("5"), &ops[i], 1};
+		errs[i] = 1;
+	}
+	assert_int_equal(ts_call(service, &q, &a), 0);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(errs[i], 0);
+	assert_int_equal(applied[5], 1 + MANY);
+	assert_int_equal(out_of_order, 0);
+	assert_true(a.row_errs == errs);
+	ts_answer_fini(&a);
+	/* Each server on its own. */
+	servers[1].busy = 2;
+	assert_int_equal(all(TS_BLOCK_WRITES), 0);
+	assert_int_equal(all(TS_UNBLOCK_WRITES), 0);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		assert_int_equal(servers[i].holds, 0);
+		servers[i].busy = 0;
+	}
+}
+
 /* ---- many at once ---- */
 
 static _Atomic bool stop;
@@ -547,6 +596,7 @@ int main(void)
 		R(tables_come_and_go),
 		R(scans_go_home),
 		R(what_goes_to_all),
+		R(what_is_sent_again),
 		R(many_at_once),
 		R(batch_over_moves),
 		R(no_memory),
