@@ -46,7 +46,7 @@ bool plant_answers(bool of_client, const struct ts_request *q, struct ts_answer 
 		sim_trace("planted: a mutation is acknowledged and not sent");
 		return true;
 	}
-	if (planted(PLANT_COLLECTED_FILE) && q->method == TS_FILES && q->file_count && a->row_errs && sim_chance(2)) {
+	if (planted(PLANT_COLLECTED_FILE) && q->method == TS_FILES && q->file_count && a->row_errs) {
 		sim_trace("planted: a server is not asked which files it uses");
 		memset(a->row_errs, 0, q->file_count * sizeof(*a->row_errs));
 		return true;

@@ -15,7 +15,7 @@
 	P(STALE_READ, "stale-read")         /* one of 50 reads and scans of a user's tablet does not see the latest mutation */    \
 	P(TWO_OWNERS, "two-owners")         /* a server believes that it never loses its lease */                                  \
 	P(LATE_EDIT, "late-edit")           /* changes of METADATA do not check the owner and the assignment number */             \
-	P(COLLECTED_FILE, "collected-file") /* the collector does not ask one of the servers which files it uses */
+	P(COLLECTED_FILE, "collected-file") /* the collector does not ask the servers which files they use */
 #define PLANT_ENUM(id, name) PLANT_##id,
 enum plant { PLANTS(PLANT_ENUM) PLANT_COUNT };
 
