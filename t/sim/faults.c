@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KILL, STEP, MASTER_KILL, PAUSE, CUT_PAIR, CUT_ALL, CUT_LOCKS, NET, SLOW_DISK, FULL_DISK, FAIL_DISK, STARTS };
+enum { KILL, STEP, MASTER_KILL, PAUSE, CUT_PAIR, CUT_ALL, CUT_LOCKS, NET, SLOW_DISK, FULL_DISK, FAIL_DISK, CLOCK, STARTS };
 const char *const fault_names[16] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
-	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "starts"};
+	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "clocks set", "starts"};
 unsigned fault_counts[16];
+static bool calm; /* no more faults */
 
 /* The disk's faults: of a node's files, until a time. */
 static struct {
@@ -95,6 +96,14 @@ void plan_print(const struct plan *p, char out[256])
 		p->tables ? " tables" : "");
 }
 
+/* Mostly within what the cluster permits (LOCK_CLOCK_OFF_US). */
+static int64_t some_offset(void)
+{
+	int64_t most = sim_chance(4) ? 20000000 : 1000000;
+
+	return (int64_t)sim_random(2 * (uint64_t)most) - most;
+}
+
 /* Starts each server and master that is dead. */
 static void start_dead(const struct plan *p, unsigned chance)
 {
@@ -102,8 +111,8 @@ static void start_dead(const struct plan *p, unsigned chance)
 		if (!node_find(SERVER, i) && (chance < 2 || sim_chance(chance))) {
 			struct node *n = server_node(i);
 
-			if (p->clocks) {
-				n->proc->clock_offset_us = (int64_t)sim_random(2000000) - 1000000;
+			if (p->clocks && !calm) {
+				n->proc->clock_offset_us = some_offset();
 				n->proc->clock_ppm = (int64_t)sim_random(400) - 200;
 			}
 			fault_counts[STARTS]++;
@@ -126,7 +135,13 @@ static void one_fault(const struct plan *p)
 {
 	struct node *n = any_node(p), *other = any_node(p);
 
-	switch (sim_random(10)) {
+	switch (sim_random(11)) {
+	case 10:
+		if (p->clocks && n && n->role == SERVER) {
+			n->proc->clock_offset_us = some_offset();
+			fault_counts[CLOCK]++;
+		}
+		break;
 	case 0:
 		if (p->kill && n) {
 			fault_counts[n->role == MASTER ? MASTER_KILL : KILL]++;
@@ -222,8 +237,11 @@ void faults_run(const struct plan *p)
 	net_set_faults(&none);
 	lock_sim_set_faults(cluster.locks, &(struct lock_sim_faults){.delay_us = 1000});
 	disk.until_us = 0;
-	for (unsigned i = 0; i < cluster.count; i++)
+	for (unsigned i = 0; i < cluster.count; i++) {
 		cluster.nodes[i]->proc->steps_left = 0;
+		cluster.nodes[i]->proc->clock_offset_us = 0;
+	}
+	calm = true;
 	sim_trace("the faults have ended");
 	/* A new master finishes what failed: tables that were made or dropped in part. */
 	for (unsigned i = 1; i <= p->masters; i++)
