@@ -193,6 +193,15 @@ static int check_files(struct state *s)
 			if (err)
 				return err;
 		}
+		/* A merge that did not happen keeps its files until the row is changed. */
+		for (const struct meta_tablet *lower = m->merge; lower; lower = lower->merge)
+			for (unsigned k = 0; k < lower->file_count; k++) {
+				const struct tablet_file *f = &lower->files[k];
+
+				if (s->file_count < FILES_MOST)
+					s->files[s->file_count++] =
+						tablet_file_path(cluster.dir, f->table, f->incarnation, f->number);
+			}
 	}
 	return 0;
 }

@@ -1,63 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The faults of a simulation (faults.h). */
 #include "t/sim/faults.h"
-#include "t/lib/file_faults.h"
+#include "t/sim/disk.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KILL, STEP, MASTER_KILL, PAUSE, CUT_PAIR, CUT_ALL, CUT_LOCKS, NET, SLOW_DISK, FULL_DISK, FAIL_DISK, CLOCK, STARTS };
+enum {
+	KILL,
+	STEP,
+	MASTER_KILL,
+	PAUSE,
+	CUT_PAIR,
+	CUT_ALL,
+	CUT_LOCKS,
+	NET,
+	SLOW_DISK,
+	FULL_DISK,
+	FAIL_DISK,
+	CLOCK,
+	LOST_WRITES,
+	STARTS
+};
 const char *const fault_names[16] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
-	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "clocks set", "starts"};
+	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "clocks set",
+	"writes lost with the power", "starts"};
 unsigned fault_counts[16];
 static bool calm; /* no more faults */
-
-/* The disk's faults: of a node's files, until a time. */
-static struct {
-	struct proc *proc; /* NULL: of all */
-	uint64_t until_us;
-	int err; /* 0: it is slow */
-} disk;
-
-static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
-{
-	const struct proc *p = proc_self();
-
-	if (p == proc_world())
-		return 0;
-	proc_step();
-	if (sim_now() < disk.until_us && (!disk.proc || disk.proc == p)) {
-		bool writes = op == FILE_OP_WRITE || op == FILE_OP_CREATE || op == FILE_OP_ALLOCATE || op == FILE_OP_SYNC;
-
-		if (disk.err == 0)
-			sim_sleep(sim_random(2000000));
-		else if (writes && (disk.err != -ENOSPC || op != FILE_OP_SYNC) && sim_chance(3))
-			return disk.err;
-	}
-	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR)
-		sim_sleep(100 + sim_random(500));
-	else if (op != FILE_OP_READ || sim_chance(4))
-		sim_sleep(1 + sim_random(20));
-	return 0;
-}
-
-/* The disk has the same free space in each run. */
-static int room(void *arg, const char *path, uint64_t *bytes)
-{
-	bool full = disk.err == -ENOSPC && sim_now() < disk.until_us;
-
-	(void)arg, (void)path;
-	*bytes = full ? 0 : UINT64_C(1) << 30;
-	return 0;
-}
-
-void faults_start(const struct plan *p)
-{
-	(void)p;
-	file_set_hook(hook, NULL);
-	file_set_room(room, NULL);
-}
 
 void plan_draw(struct plan *p)
 {
@@ -145,6 +115,8 @@ static void one_fault(const struct plan *p)
 	case 0:
 		if (p->kill && n) {
 			fault_counts[n->role == MASTER ? MASTER_KILL : KILL]++;
+			if (sim_chance(2))
+				fault_counts[LOST_WRITES] += disk_power_cut(n->proc);
 			proc_kill(n->proc);
 		}
 		break;
@@ -200,11 +172,10 @@ static void one_fault(const struct plan *p)
 	default:
 		if (p->disk && n) {
 			static const int errors[] = {0, 0, -ENOSPC, -EIO};
+			int err = errors[sim_random(4)];
 
-			disk.err = errors[sim_random(4)];
-			disk.proc = sim_chance(3) ? NULL : n->proc;
-			disk.until_us = sim_now() + sim_random(8000000);
-			fault_counts[!disk.err ? SLOW_DISK : disk.err == -EIO ? FAIL_DISK : FULL_DISK]++;
+			disk_fault(sim_chance(3) ? NULL : n->proc, err, sim_random(8000000));
+			fault_counts[!err ? SLOW_DISK : err == -EIO ? FAIL_DISK : FULL_DISK]++;
 		}
 		break;
 	}
@@ -236,7 +207,7 @@ void faults_run(const struct plan *p)
 	}
 	net_set_faults(&none);
 	lock_sim_set_faults(cluster.locks, &(struct lock_sim_faults){.delay_us = 1000});
-	disk.until_us = 0;
+	disk_mend();
 	for (unsigned i = 0; i < cluster.count; i++) {
 		cluster.nodes[i]->proc->steps_left = 0;
 		cluster.nodes[i]->proc->clock_offset_us = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The faults of a simulation: a thread of the process "world" that kills, pauses
- * and cuts off nodes, and starts the dead ones again; and the files' hook.
+ * and cuts off nodes, and starts the dead ones again.
  */
 #ifndef T_SIM_FAULTS_H
 #define T_SIM_FAULTS_H
@@ -20,7 +20,6 @@ struct plan {
 void plan_draw(struct plan *p);
 void plan_print(const struct plan *p, char out[256]);
 
-void faults_start(const struct plan *p); /* the files' hook, before the first node */
 /* Faults occur until plan.run_us has passed.  Then all nodes run, and no more fault occurs. */
 void faults_run(const struct plan *p);
 extern unsigned fault_counts[16];

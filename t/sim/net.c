@@ -260,6 +260,9 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 		err = ts_answer_unpack(buf_slice(&m->answer), q, a);
 	sim_note("from %s: method %d, table %u, row %s: %s", c->to->proc->name, (int)q->method, q->table, Q(q->row),
 		strerror(err ? -err : -a->err));
+	for (uint32_t i = 0; !err && q->method == TS_FILES && i < q->file_count; i++)
+		sim_note("FILES %u/%llu-%llu: %d", q->files[i].table, (unsigned long long)q->files[i].incarnation,
+			(unsigned long long)q->files[i].number, a->row_errs[i]);
 	message_put(m);
 	if (err)
 		a->err = err;

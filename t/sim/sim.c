@@ -107,7 +107,6 @@ static void simulate(void *arg)
 	cluster.sole = plan.sole;
 	cluster.moves = plan.moves;
 	cluster_new("store");
-	faults_start(&plan);
 	for (unsigned i = 1; i <= plan.servers; i++)
 		server_node(i);
 	for (unsigned i = 1; i <= plan.masters; i++)
