@@ -103,6 +103,8 @@ static void simulate(void *arg)
 	lin_record_limit(work.record, LIN_STEPS);
 	work.rows = plan.rows;
 	work.moves = plan.moves;
+	work.splits = plan.splits;
+	work.copies = plan.copies;
 	work.pause_us = 20000 << sim_random(6);
 	cluster.sole = plan.sole;
 	cluster.moves = plan.moves;
@@ -150,6 +152,8 @@ static void child(uint64_t number)
 	seed = number;
 	snprintf(path, sizeof(path), "/dev/shm/tabletfs-sim.%08d", (int)getpid());
 	/* A relative path, because messages with it are part of the hash. */
+	if (access(path, F_OK) == 0) /* of a process that had this number */
+		remove_dir(path);
 	if (mkdir(path, 0700) || chdir(path))
 		sim_fail("%s: %s", path, strerror(errno));
 	for (unsigned i = 0; i < verbose; i++)
