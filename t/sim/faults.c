@@ -53,6 +53,7 @@ void plan_draw(struct plan *p)
 	if (!p->sole) {
 		p->pause = sim_chance(2);
 		p->cut = sim_chance(2);
+		p->repeat = sim_chance(2);
 		p->servers = 1 + (unsigned)sim_random(4);
 		p->masters = 1 + (unsigned)sim_random(2);
 	}

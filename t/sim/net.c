@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The request was not sent.  The router looks for the tablet again after -EREMCHG only. */
-#define REFUSED (-EREMCHG)
+/* The request was not sent. */
+#define REFUSED (-ENOTCONN)
 
 struct channel {
 	struct tablet_service tablets; /* first */
