@@ -6,6 +6,7 @@ also notices each single byte that is changed."""
 import glob
 import os
 import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -447,6 +448,8 @@ def main():
                         "versions", "compact", "write", "30", "crash"],
                        check=False, timeout=300)
         subprocess.run([FILL, store, "seal"], check=True, timeout=60)
+        said = subprocess.run([BUILD + "/tabletctl", "check", store], capture_output=True, text=True)
+        ok(said.returncode == 0 and re.search(r" [1-9]\d+ log records", said.stdout), "tabletctl check reads a sealed log: " + said.stdout.strip())
         files = sorted((f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f)), key=lambda f: (not f.startswith(store + "/log/"), f))
         ok(os.path.exists(store + "/FORMAT"), "a store was made")
         records, seen, sample = 0, {}, {}

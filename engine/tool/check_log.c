@@ -84,7 +84,7 @@ static int note_stray_segment(void *arg, const char *name, bool is_dir)
 	struct log_check *k = arg;
 	uint64_t number;
 
-	if (is_dir || !log_segment_parse(name, &number))
+	if (is_dir || (!log_segment_parse(name, &number) && !strstr(name, ".sorted")))
 		report_note(&k->c->r, "%s/%s: not a log segment", k->dir, name);
 	return 0;
 }
@@ -102,7 +102,7 @@ static int check_one_log(struct check *c, uint64_t incarnation)
 	k.needed = least_redo(&c->store, incarnation, &from);
 	err = file_list(dir, note_stray_segment, &k);
 	if (!err)
-		err = log_replay(dir, from, check_record, &k, &end, &why);
+		err = offline_replay(&c->store, incarnation, from, check_record, &k, &end, &why);
 	if (err == -EBADMSG || err == -ENOTSUP || (!err && end.lost)) {
 		if (k.needed)
 			report_problem(&c->r, "%s", why ? why : dir);
@@ -135,7 +135,7 @@ static int add_log(void *arg, const char *name, bool is_dir)
 	char *end;
 	uint64_t n = strtoull(name, &end, 10);
 
-	if (!is_dir || *end || end == name) {
+	if (!is_dir || end == name || (*end && strcmp(end, ".dead") != 0)) {
 		report_note(&d->c->r, "%s/%s: not a log", d->path, name);
 		return 0;
 	}

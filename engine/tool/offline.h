@@ -86,7 +86,10 @@ struct offline_view {
 int offline_view_open(struct offline_view *v, struct iter **out) TFS_MUST;
 void offline_view_close(struct offline_view *v);
 /* Paths, which stay until the end of the program. */
-const char *offline_log_dir(const struct offline *store, uint64_t incarnation);
+const char *offline_log_dir(const struct offline *store, uint64_t incarnation); /* log/N, or log/N.dead if it was sealed */
+/* log_replay, or log_replay_sealed if the lock service has a seal of the log. */
+int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *arg,
+	struct log_end *end, char **why) TFS_MUST;
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);
 /* The size of the files in and below a directory, for a progress; 0 if it cannot be listed. */
 uint64_t offline_bytes(const char *dir);

@@ -298,7 +298,7 @@ static int decode_files(struct report *r, struct offline *store)
 				report_problem(r, "%s: not a clock mark", f->path);
 		} else if (strncmp(f->name, "dropped/", 8) == 0) {
 			report_note(r, "%s: a table was dropped; the next mount removes the rest of it", f->path);
-		} else {
+		} else if (strncmp(f->name, "seals/", 6) != 0) {
 			report_note(r, "%s: not a file that this version knows", f->path);
 		}
 	}

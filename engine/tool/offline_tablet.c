@@ -9,6 +9,8 @@
  */
 #include "engine/cell/batch_format.h"
 #include "engine/cell/merge.h"
+#include "engine/base/msg.h"
+#include "engine/log/log_seal.h"
 #include "engine/tablet/tablet_plan.h"
 #include "engine/tablet/view.h"
 #include "engine/tool/offline.h"
@@ -19,7 +21,31 @@
 
 const char *offline_log_dir(const struct offline *store, uint64_t incarnation)
 {
-	return text("%s/log/%" PRIu64, store->dir, incarnation);
+	const char *dir = text("%s/log/%" PRIu64, store->dir, incarnation), *sealed = text("%s.dead", dir);
+	uint64_t id;
+
+	return file_look_up(sealed, &id) ? dir : sealed;
+}
+
+int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *arg,
+	struct log_end *end, char **why)
+{
+	const struct offline_file *f = offline_file(store, text("seals/%" PRIu64, incarnation));
+	const char *dir = offline_log_dir(store, incarnation);
+	struct log_seal seal;
+	int err;
+
+	if (!f)
+		return log_replay(dir, from, fn, arg, end, why);
+	err = log_seal_decode(buf_slice(&f->contents), &seal);
+	if (err) {
+		*why = NULL;
+		why_set(why, "%s: damaged: not a seal", f->path);
+		return err;
+	}
+	err = log_replay_sealed(dir, &seal, from, fn, arg, end, why);
+	log_seal_fini(&seal);
+	return err;
 }
 
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f)
@@ -77,7 +103,7 @@ static int replay_logs(struct offline_view *v)
 			err = v->store->replay(
 				v->store->replay_arg, v->t->redo[i].incarnation, v->t->redo[i].lsn, replay_record, &f, &end, &why);
 		else
-			err = log_replay(dir, v->t->redo[i].lsn, replay_record, &f, &end, &why);
+			err = offline_replay(v->store, v->t->redo[i].incarnation, v->t->redo[i].lsn, replay_record, &f, &end, &why);
 		if (err == -EBADMSG || err == -ENOENT) {
 			report_problem(v->r, "%s", why ? why : dir);
 			v->part_missing = true;
