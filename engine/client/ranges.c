@@ -190,6 +190,16 @@ static int ranges_begin(struct salt_scan *s)
 	return 0;
 }
 
+uint64_t salt_scan_generation(const struct salt_scan *s)
+{
+	uint64_t latest = 0;
+
+	for (unsigned i = 0; i < s->range_count; i++)
+		if (s->ranges[i].cursor.answer.schema_generation > latest)
+			latest = s->ranges[i].cursor.answer.schema_generation;
+	return latest;
+}
+
 bool salt_scan_damaged(const struct salt_scan *s)
 {
 	for (unsigned i = 0; i < s->range_count; i++)

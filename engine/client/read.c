@@ -13,8 +13,12 @@ static int call_with_family(struct tfs_table *t, struct ts_request *q, const cha
 	int err = -EINVAL;
 
 	if (family && !f) {
-		err = table_no_family(t);
-		goto out;
+		err = table_no_family(t); /* an answer that has a newer schema's generation makes the handle read that schema */
+		schema_put(s);
+		s = table_schema(t);
+		f = tfs_schema_family(schema_public(s), family);
+		if (err != -EINVAL || !f)
+			goto out;
 	}
 	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX)
 		goto out;
@@ -281,7 +285,10 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 		if (!rows) {
 			f = scan_family(s, c->family);
 			if (!f) {
-				/* The family may be newer than the scan's schema. */
+				/* The family may be newer than the scan's schema, and than the client's. */
+				n = table_catch_up(s->table, salt_scan_generation(&s->rows));
+				if (n < 0)
+					return n;
 				scan_refresh_schema(s);
 				f = scan_family(s, c->family);
 			}

@@ -16,7 +16,8 @@
 
 #define ROW_INLINE 512
 
-const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
+/* Reads the schema from the lock service into the table's handle. */
+static int table_read_schema(struct tfs_table *t)
 {
 	const struct schema *s = table_schema(t);
 	struct lock_service *locks = t->store->o.locks;
@@ -27,9 +28,27 @@ const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
 		err = schemas_by_id(locks, t->id, schema_public(s)->name, &newest);
 	schema_put(s);
 	if (err)
-		return NULL;
+		return err;
 	table_update_schema(t->store, newest);
 	schema_put(newest);
+	return 0;
+}
+
+int table_catch_up(struct tfs_table *t, uint64_t generation)
+{
+	const struct schema *s = table_schema(t);
+	const bool behind = schema_public(s)->generation < generation;
+
+	schema_put(s);
+	return behind ? table_read_schema(t) : 0;
+}
+
+const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
+{
+	const struct schema *s;
+
+	if (table_read_schema(t))
+		return NULL;
 	s = table_schema(t);
 	if (schema_public(s)->tablets_id != tablets)
 		return s;
@@ -73,6 +92,8 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 		err = salt_row(q, row, stored ? 0 : (uint32_t)p->salt_in_use, small, &key);
 		if (!err)
 			err = call_tablet_service(t->store->o.tablets, q, a);
+		if (a->schema_generation > p->generation)
+			(void)!table_catch_up(t, a->schema_generation); /* for later requests: this one names a family by its id */
 		if (err != -EIDRM)
 			break;
 		err = -ENOENT;

@@ -31,6 +31,11 @@ int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_a
  * schema.  Returns a reference to it if it has another tablets id, else NULL.
  */
 const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets);
+/*
+ * Reads the schema of the table if the one of its handle is older than that of a
+ * server's answer.
+ */
+int table_catch_up(struct tfs_table *t, uint64_t generation) TFS_MUST;
 
 /* ---- scans ---- */
 
@@ -63,6 +68,8 @@ void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schem
  * the next call.  *unsure is as in tfs_cell.  Returns 0 at the end, -errno.
  */
 int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct slice *row, bool *unsure) TFS_MUST;
+/* Returns the latest generation of the schema of a server that has answered. */
+uint64_t salt_scan_generation(const struct salt_scan *s);
 /* Returns true if blocks were skipped, which only spec.past_damage allows. */
 bool salt_scan_damaged(const struct salt_scan *s);
 /*

@@ -51,6 +51,7 @@ struct user_table {
 	bool frozen;                /* a snapshot, which shows the instant frozen_us; constant */
 	int64_t frozen_us;
 	uint64_t generation;
+	_Atomic uint64_t tablets_generation; /* of the schema that all its tablets here have */
 	struct store_schema *schema;
 	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
 	unsigned writers;            /* mutations, splits and merges under way */
@@ -110,6 +111,12 @@ struct needed_logs {
 
 /* The server of a tablet, as its status names it. */
 #define SERVER_NAME "local"
+
+/* For answers: the generation of the schema that the table's tablets here have; 0: a tablet of METADATA. */
+static inline uint64_t served_generation(const struct served_tablet *served)
+{
+	return served->user_table ? atomic_load_explicit(&served->user_table->tablets_generation, memory_order_acquire) : 0;
+}
 
 struct open_scan {
 	uint64_t id;

@@ -198,6 +198,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 		err = tablet_scan_fill(o->scan, &a->batch);
 	if (!err)
 		traffic_tablet(o->served, TABLE_SCANNED_CELLS, a->batch.count);
+	a->schema_generation = served_generation(o->served);
 	a->scan = 0;
 	/* The tablet was split or merged: other tablets serve the rest of the scan, from this row on. */
 	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))

@@ -126,6 +126,12 @@ static int user_table_set(struct server *s, const struct schema *schema)
 		served_put(list[i]);
 	}
 	free(list);
+	/* Not before: a client that knows the generation may read its families from any of the tablets. */
+	mutex_lock(&s->lock);
+	u = user_table_find_locked(s, p->tablets_id);
+	if (newer && u)
+		u->tablets_generation = p->generation;
+	mutex_unlock(&s->lock);
 	load_end(s);
 	store_schema_put(now);
 	return err;
@@ -472,7 +478,7 @@ bool user_table_read_again(struct server *s, struct user_table *u, uint64_t gene
 	bool behind;
 
 	mutex_lock(&s->lock);
-	behind = !u->dropped && (u->read_err || u->generation < generation);
+	behind = !u->dropped && (u->read_err || u->tablets_generation < generation);
 	mutex_unlock(&s->lock);
 	return behind && user_table_read_files(s, u, true) == 0;
 }

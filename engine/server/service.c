@@ -299,6 +299,7 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 			user_table_read_again(s, served->user_table, q->schema_generation))
 			err = serve_from_tablet(s, served, q, a);
 		err = error_for_client(s, served, err);
+		a->schema_generation = served_generation(served);
 		served_put(served);
 		if (err != -EREMCHG)
 			break;
@@ -315,6 +316,7 @@ struct row_run {
 	const struct ts_request *q;
 	struct served_tablet *served;
 	uint32_t from, count; /* of q->rows */
+	uint64_t generation;  /* for the answer */
 	struct tablet_row rows[ROWS_AT_ONCE];
 };
 
@@ -461,6 +463,7 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 		if (is_refusal(errs[i]))
 			run->count = i;
 	}
+	run->generation = served_generation(run->served);
 	served_put(run->served);
 	return run->count;
 }
@@ -478,6 +481,7 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 		return -ENOMEM;
 	run->q = q;
 	run->from = 0;
+	run->generation = 0;
 	while (run->from < q->row_count && tries < MOVED_TRIES) {
 		const uint32_t n = run_serve(s, run, a->row_errs + run->from);
 
@@ -486,6 +490,7 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 	}
 	for (uint32_t i = run->from + 1; i < q->row_count; i++)
 		a->row_errs[i] = a->row_errs[run->from];
+	a->schema_generation = run->generation;
 	free(run);
 	return 0;
 }

@@ -2,7 +2,8 @@
 /*
  * At most once, end to end: clients and servers whose channels lose requests and
  * answers, and deliver copies twice, late and in another order.  Each counter is
- * the sum of its increments, and each append is there once.
+ * the sum of its increments, and each append is there once.  A client follows the
+ * schema that a server's answer names.
  */
 #include "t/unit/server_lib.h"
 
@@ -387,6 +388,45 @@ static void test_hello(void **state)
 	ts_answer_fini(&a);
 }
 
+/* ---- schemas ---- */
+
+/* A client whose schema lacks a family reads the new one: a backup by a scan would not have the family's cells. */
+static void test_scan_has_new_families(void **state)
+{
+	struct client_options co = {.locks = c.locks,
+		.tablets = route_service(c.router),
+		.router = c.router,
+		.master = master_service(c.master),
+		.close = cluster_closed};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .versions = 1};
+	struct tfs_store *other;
+	struct tfs_table *t;
+	struct tfs_info info;
+	struct tfs_cell cell;
+	struct tfs_scan *s;
+	unsigned cells = 0, x = 0;
+
+	assert_int_equal(client_new(&co, &other), 0);
+	assert_int_equal(tfs_table_open(other, "t", &t), 0);
+	assert_int_equal(store_family_add(t, "x"), 0);
+	assert_int_equal(store_put(t, tfs_str("row5"), "x", TFS_S("q"), TFS_AUTO, tfs_str("v"), 0), 0);
+	assert_int_equal(tfs_scan_new(table, &spec, &s), 0);
+	while (tfs_scan_next(s, &cell) > 0) {
+		cells++;
+		x += strcmp(cell.family, "x") == 0;
+	}
+	tfs_scan_free(s);
+	assert_int_equal(cells, 2);
+	assert_int_equal(x, 1);
+	/* A read names the family. */
+	assert_int_equal(store_family_add(t, "y"), 0);
+	assert_int_equal(store_put(t, tfs_str("row5"), "y", TFS_S("q"), TFS_AUTO, tfs_str("v"), 0), 0);
+	assert_int_equal(tfs_stat(table, tfs_str("row5"), "y", TFS_S("q"), TFS_AUTO, &info), 0);
+	assert_int_equal(tfs_stat(table, tfs_str("row5"), "z", TFS_S("q"), TFS_AUTO, &info), -EINVAL);
+	tfs_table_close(t);
+	assert_int_equal(tfs_close(other), 0);
+}
+
 #define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
 
 int main(void)
@@ -396,6 +436,7 @@ int main(void)
 		C(test_batches_are_exact),
 		C(test_read_decides),
 		C(test_hello),
+		C(test_scan_has_new_families),
 	};
 
 	return RUN(tests);
