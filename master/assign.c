@@ -5,6 +5,8 @@
  * A pass does one level after another, because each level is read from the one
  * above: the root tablet (lock service), METADATA's tablets (root tablet), users'
  * tablets (METADATA).  For a level:
+ *	0 BURY: tell the servers which of them live.  Requests of dead ones cannot
+ *	  change METADATA after the next step
  *	1 read the rows, and check that each table's tablets have no gap
  *	2 LIST: ask each live server which tablets it serves
  *	3 for each tablet whose server is dead, or that has none: write another one
@@ -51,6 +53,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/base/units.h"
 #include "engine/client/metadata.h"
 #include "master/balance.h"
 #include "master/pass.h"
@@ -64,6 +67,14 @@
 
 /* ---- servers ---- */
 
+static int live_add(struct pass *p, uint64_t incarnation)
+{
+	if (array_grow(&p->live, p->live_count, sizeof(*p->live)))
+		return -ENOMEM;
+	p->live[p->live_count++] = incarnation;
+	return 0;
+}
+
 static int server_add(void *arg, uint64_t incarnation, struct tablet_service *service)
 {
 	struct pass *p = arg;
@@ -72,7 +83,7 @@ static int server_add(void *arg, uint64_t incarnation, struct tablet_service *se
 		return -ENOMEM;
 	p->servers[p->server_count++] = (struct live_server){
 		.incarnation = incarnation, .service = service, .draining = !p->m->o.sole && server_is_draining(p->m, incarnation)};
-	return 0;
+	return live_add(p, incarnation);
 }
 
 struct live_server *pass_server(struct pass *p, uint64_t incarnation)
@@ -81,16 +92,6 @@ struct live_server *pass_server(struct pass *p, uint64_t incarnation)
 		if (p->servers[i].incarnation == incarnation)
 			return &p->servers[i];
 	return NULL;
-}
-
-/* A hash of the live servers. */
-static uint64_t servers_sum(const struct pass *p)
-{
-	uint64_t sum = p->server_count;
-
-	for (unsigned i = 0; i < p->server_count; i++)
-		sum = sum * UINT64_C(0x9e3779b97f4a7c15) + p->servers[i].incarnation;
-	return sum;
 }
 
 int pass_compare(const void *a, const void *b)
@@ -125,10 +126,77 @@ static bool server_serves(const struct live_server *s, const struct ts_assigned 
 	return found && found->assignment == t->assignment;
 }
 
-int pass_servers(struct pass *p)
+static int registered_add(void *arg, const char *name)
+{
+	struct pass *p = arg;
+	uint64_t incarnation;
+
+	return number_parse(name, 0, &incarnation, NULL) ? live_add(p, incarnation) : 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * Tells the servers which ones live.  A server that does not answer is left out of
+ * the pass, because it may carry out late requests of dead ones.
+ */
+static int servers_bury(struct pass *p)
+{
+	struct ts_request q = {.method = TS_BURY, .term = master_term(p->m)};
+	unsigned left = 0;
+	int err = lock_sync(p->m->locks);
+
+	if (!err)
+		err = p->m->locks->ops->list(p->m->locks, "servers", registered_add, p);
+	if (err || !p->live_count)
+		return err;
+	qsort(p->live, p->live_count, sizeof(*p->live), by_number);
+	for (uint32_t i = 0; i < p->live_count; i++)
+		if (!q.live_count || p->live[q.live_count - 1] != p->live[i])
+			p->live[q.live_count++] = p->live[i];
+	q.live = p->live;
+	q.incarnation = p->live[q.live_count - 1];
+	for (unsigned i = 0; i < p->server_count; i++) {
+		struct ts_answer a = {0};
+
+		if (ts_call(p->servers[i].service, &q, &a) == 0)
+			p->servers[left++] = p->servers[i];
+		ts_answer_fini(&a);
+	}
+	p->left_out = p->server_count - left;
+	p->server_count = left;
+	return 0;
+}
+
+/* A hash of the live servers. */
+static uint64_t servers_sum(const struct pass *p)
+{
+	uint64_t sum = p->server_count;
+
+	for (unsigned i = 0; i < p->server_count; i++)
+		sum = sum * UINT64_C(0x9e3779b97f4a7c15) + p->servers[i].incarnation;
+	return sum;
+}
+
+static int servers_find(struct pass *p)
 {
 	int err = p->m->o.servers.each(p->m->o.servers.arg, server_add, p);
 
+	return err ? err : p->server_count ? 0 : -EAGAIN;
+}
+
+int pass_servers(struct pass *p)
+{
+	int err = servers_find(p);
+
+	p->sum = servers_sum(p);
+	if (!err && !p->m->o.sole)
+		err = servers_bury(p);
 	return err ? err : p->server_count ? 0 : -EAGAIN;
 }
 
@@ -153,6 +221,7 @@ void pass_fini(struct pass *p)
 	free(p->orphans);
 	free(p->servers);
 	free(p->dead);
+	free(p->live);
 	buf_fini(&p->begin);
 }
 
@@ -472,10 +541,15 @@ static int level_finish(struct pass *p)
 	int err;
 
 	pass_point(p);
-	pass_list(p);
+	if (!p->one_table) /* the tablets of a new table are not served yet */
+		pass_list(p);
 	err = places_choose(p);
 	if (!err)
 		err = pass_assign(p);
+	/* The next level cannot be read, or a server that was left out could change it later. */
+	for (unsigned i = 0; i < p->count && p->level != LEVEL_USER && !err; i++)
+		if (!p->v[i].to)
+			err = -EAGAIN;
 	if (!err)
 		err = p->server_count > 1 ? load_all(p) : pass_load(p, &p->servers[0]);
 	/* Damage stops its tablets; in an embedded store it stops the start. */
@@ -658,7 +732,8 @@ int assign_first(struct master *m, const struct start *start, char **why)
 	if (!err)
 		err = user_level(&p);
 	m->passed_us = monotonic_us();
-	m->passed_servers = servers_sum(&p);
+	m->passed_servers = p.sum;
+	m->unassigned = p.failed || p.left_out;
 	pass_fini(&p);
 	return err;
 }
@@ -674,9 +749,9 @@ int assign_all(struct master *m)
 		err = meta_level(&p);
 	if (!err)
 		err = user_level(&p);
-	m->unassigned = err || p.failed;
+	m->unassigned = err || p.failed || p.left_out;
 	m->passed_us = monotonic_us();
-	m->passed_servers = p.server_count ? servers_sum(&p) : 0;
+	m->passed_servers = p.sum;
 	pass_fini(&p);
 	return err;
 }
@@ -684,7 +759,7 @@ int assign_all(struct master *m)
 bool assign_due(struct master *m)
 {
 	struct pass p = {.m = m};
-	const bool due = m->unassigned || monotonic_us() - m->passed_us >= PASS_US || pass_servers(&p) ||
+	const bool due = m->unassigned || monotonic_us() - m->passed_us >= PASS_US || servers_find(&p) ||
 		servers_sum(&p) != m->passed_servers;
 
 	pass_fini(&p);
@@ -710,7 +785,7 @@ void assign_soon(struct master *m)
 
 static int assign_table_once(struct master *m, uint32_t table)
 {
-	struct pass p = {.m = m, .level = LEVEL_USER};
+	struct pass p = {.m = m, .level = LEVEL_USER, .one_table = true};
 	int err = pass_servers(&p);
 
 	if (!err)

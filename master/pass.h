@@ -37,6 +37,11 @@ struct pass {
 	char **why;
 	struct live_server *servers;
 	unsigned server_count;
+	uint64_t *live; /* incarnations with a file in the lock service, or that can be reached */
+	uint32_t live_count;
+	unsigned left_out; /* servers that did not answer BURY */
+	uint64_t sum;      /* a hash of the servers that were found */
+	bool one_table;
 	struct dead_server *dead; /* that a row of this pass named */
 	unsigned dead_count;
 	struct place *v;
@@ -62,7 +67,7 @@ int pass_read(struct pass *p, struct slice from, struct slice to) TFS_MUST;
 int pass_read_table(struct pass *p, uint32_t table) TFS_MUST;
 
 /* ---- assign.c ---- */
-/* Finds the live servers.  -EAGAIN: there is none. */
+/* Finds the live servers, and does step 0.  -EAGAIN: there is none. */
 int pass_servers(struct pass *p) TFS_MUST;
 struct live_server *pass_server(struct pass *p, uint64_t incarnation);
 /* Step 2.  The answers are in the order of METADATA, because that is the order of a server's set. */

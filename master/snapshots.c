@@ -124,6 +124,7 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 	if (err)
 		return err; /* a note without rows is removed by the next start */
 	err = rows_copy(m, schema_public(from)->tablets_id, id, &us);
+	unknown = err && !m->o.sole; /* a server may still write rows */
 	if (!err)
 		err = snapshot ? schema_snapshot(from, to, id, us, of_all, &s) : schema_table_clone(from, to, id, &s);
 	if (!err)

@@ -6,10 +6,13 @@
 
 int numbers_init(struct numbers *n, uint64_t client)
 {
-	while (!client)
-		if (getrandom(&client, sizeof client, 0) != (ssize_t)sizeof client && errno != EINTR)
-			return -errno;
 	n->client = client;
+	if (!client) {
+		while (getrandom(&client, sizeof client, 0) != (ssize_t)sizeof client)
+			if (errno != EINTR)
+				return -errno;
+		n->client = client | NUMBERS_RANDOM;
+	}
 	n->epoch = 1;
 	n->next = 1;
 	TAILQ_INIT(&n->unanswered);

@@ -39,7 +39,7 @@ struct route_options {
 	void (*pause)(void *arg, uint64_t us);
 	uint64_t (*now_us)(void *pause_arg); /* a monotonic clock; NULL: the system's */
 	void *pause_arg;
-	uint64_t client; /* the client's id; 0: a random one */
+	uint64_t client; /* the client's id: of a server its incarnation; 0: a random one */
 };
 #define ROUTE_CACHE_BYTES (16u << 20)
 #define ROUTE_PATIENCE_US 500000u

@@ -104,6 +104,13 @@ enum ts_method {
 	 */
 	TS_SEAL,
 	/*
+	 * incarnation, live.  Every server with an incarnation up to this one that
+	 * is not in `live` is dead: its requests under way end before the answer
+	 * (-EAGAIN: not yet), and later ones are refused.  A server's client id is
+	 * its incarnation.
+	 */
+	TS_BURY,
+	/*
 	 * incarnation, part, parts.  After the seal was stored: makes sorted copies of
 	 * every parts-th segment of the log (engine/log/log_sorted.h), from segment
 	 * `part` on.  The owners of the tablets then read only their parts of the log.
@@ -196,7 +203,8 @@ struct ts_row {
 	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE */                                                          \
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
-	F(VALUE, 28, uint64_t, incarnation)              /* SEAL */                                                                \
+	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY: in rising order */                                               \
+	F(VALUE, 28, uint64_t, incarnation)              /* SEAL, BURY */                                                          \
 	F(VALUE, 29, uint32_t, part)                     /* SORT */                                                                \
 	F(VALUE, 30, uint32_t, parts)
 struct ts_request {

@@ -9,6 +9,11 @@
  * copy of a request is under way for so long.  A server that was started again has
  * another incarnation, and requests to the one before do not reach it.
  *
+ * A client that is a server is dead when its session has ended.  The master tells
+ * all servers which ones live (TS_BURY) before it reads METADATA and gives tablets of
+ * dead ones to others.  So neither a zombie nor the network can insert the row of a
+ * split, or delete that of a merge, after that read.  A dead server stays dead.
+ *
  * A client's requests at other servers need no epoch there: they name the
  * assignment of their tablet, so none is carried out after the tablet has moved.
  */
@@ -49,6 +54,7 @@ void clients_fini(struct server *s)
 
 	HASH_ITER(hh, s->clients, c, tmp)
 	client_remove(s, c);
+	free(s->live);
 	cond_fini(&s->clients_changed);
 	mutex_fini(&s->clients_lock);
 }
@@ -107,12 +113,75 @@ static int client_wait(struct server *s, struct client_state *c, uint64_t epoch)
 	return err;
 }
 
+static bool is_in(const uint64_t *v, uint32_t count, uint64_t id)
+{
+	uint32_t i = 0;
+
+	while (i < count && v[i] < id)
+		i++;
+	return i < count && v[i] == id;
+}
+
+static bool is_dead(const struct server *s, uint64_t id)
+{
+	return id <= s->buried_below && !is_in(s->live, s->live_count, id);
+}
+
+/* The servers that live by both accounts; a late request may have an earlier one. */
+static uint32_t live_in_both(const struct server *s, const struct ts_request *q, uint64_t *out)
+{
+	uint32_t a = 0, b = 0, n = 0;
+
+	while (a < s->live_count || b < q->live_count) {
+		const uint64_t x = a < s->live_count ? s->live[a] : UINT64_MAX, y = b < q->live_count ? q->live[b] : UINT64_MAX,
+			       id = x < y ? x : y;
+
+		if ((x == id || id > s->buried_below) && (y == id || id > q->incarnation))
+			out[n++] = id;
+		a += x == id;
+		b += y == id;
+	}
+	return n;
+}
+
+int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	uint64_t *live;
+	struct client_state *c, *tmp;
+	int err = 0;
+
+	(void)a;
+	for (uint32_t i = 1; i < q->live_count; i++)
+		if (q->live[i - 1] >= q->live[i])
+			return -EINVAL;
+	mutex_lock(&s->clients_lock);
+	live = calloc(s->live_count + q->live_count + 1u, sizeof(*live));
+	if (live) {
+		s->live_count = live_in_both(s, q, live);
+		free(s->live);
+		s->live = live;
+		if (q->incarnation > s->buried_below)
+			s->buried_below = q->incarnation;
+		HASH_ITER(hh, s->clients, c, tmp)
+		if (is_dead(s, c->id) && (c->running || c->earlier))
+			err = -EAGAIN;
+	} else {
+		err = -ENOMEM;
+	}
+	mutex_unlock(&s->clients_lock);
+	return err;
+}
+
 int client_begin(struct server *s, const struct ts_request *q)
 {
 	struct client_state *c;
 	int err;
 
 	mutex_lock(&s->clients_lock);
+	if (is_dead(s, q->token.client)) {
+		mutex_unlock(&s->clients_lock);
+		return -ESHUTDOWN;
+	}
 	err = client_get(s, q->token.client, &c);
 	if (!err && q->epoch < c->epoch)
 		err = -ECONNABORTED;

@@ -117,6 +117,12 @@ int fence_answer(struct fence *f, int err)
 	return lease_held(f) ? err : -ECONNRESET;
 }
 
+void fence_buried(struct fence *f)
+{
+	if (f)
+		fence_lose(f, "the other servers take it for dead");
+}
+
 /* ---- periodic checks ---- */
 static void watch_log(struct fence *f, uint64_t now)
 {

@@ -198,6 +198,8 @@ struct server {
 	struct open_scan *scans[SCAN_BUCKETS];
 	struct mutex clients_lock; /* RANK_SERVER; guards clients */
 	struct cond clients_changed;
+	uint64_t buried_below, *live; /* clients.c: servers up to buried_below that are not in `live` are dead */
+	uint32_t live_count;
 	struct client_state *clients; /* clients.c, by id */
 	uint64_t term;                /* the latest term of a master whose request has arrived */
 	struct action *actions;       /* scans.c */
@@ -443,9 +445,12 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUS
 /* ---- clients.c: the epochs of clients of other processes ---- */
 void clients_init(struct server *s);
 void clients_fini(struct server *s); /* no request is under way */
+/* TS_BURY */
+int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
  * Before a request with a client.  -ECONNABORTED: the client has begun a later
- * epoch; -EAGAIN: requests of earlier epochs are still under way; -ENOMEM.
+ * epoch; -EAGAIN: requests of earlier epochs are still under way; -ESHUTDOWN: it is
+ * a dead server; -ENOMEM.
  */
 int client_begin(struct server *s, const struct ts_request *q) TFS_MUST;
 void client_end(struct server *s, const struct ts_request *q); /* after it, if client_begin returned 0 */
@@ -465,6 +470,8 @@ int fence_begin(const struct fence *f, const struct ts_request *q) TFS_MUST;
 int64_t fence_clock_offset(const struct fence *f);
 /* After it.  Returns the error of the answer: err, or -ECONNRESET if the fence is lost. */
 int fence_answer(struct fence *f, int err) TFS_MUST;
+/* Another server takes this one for dead.  NULL is allowed. */
+void fence_buried(struct fence *f);
 
 /* ---- logs.c: removal of this server's log segments ---- */
 void logs_task(struct task *t);

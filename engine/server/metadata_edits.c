@@ -165,6 +165,8 @@ int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, u
 		memcpy(all + n, ops, count * sizeof(*all));
 		err = metadata_mutate(served->server->metadata, buf_slice(&key), all, n + count);
 	}
+	if (err == -ESHUTDOWN)
+		fence_buried(served->server->fence);
 	arena_fini(&arena);
 	buf_fini(&key);
 	return err;

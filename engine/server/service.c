@@ -559,6 +559,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_POLL] = action_poll,
 		[TS_COPY_TABLE] = copy_table,
 		[TS_SEAL] = seal_make,
+		[TS_BURY] = clients_bury,
 		[TS_HELLO] = serve_hello,
 		[TS_SORT] = seal_sort,
 		[TS_LOAD] = load_tablets,

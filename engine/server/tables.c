@@ -228,6 +228,8 @@ int server_see_term(struct server *s, uint64_t term)
 
 		if (!u->blocked)
 			continue;
+		/* The former master may have dropped the table, and the watch be late: the next mutation reads the schema first. */
+		u->read_err = u->read_err ? u->read_err : -ESTALE;
 		u->blocked = false;
 		move_deferred |= hold_end_locked(s, u);
 	}

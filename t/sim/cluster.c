@@ -156,6 +156,7 @@ static void make_router(struct node *n)
 		.locks = n->locks,
 		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = n},
 		.patience_us = 30000000,
+		.client = n->incarnation, /* of a server */
 	};
 
 	check(route_new(&o, &n->router), "route_new");

@@ -77,6 +77,7 @@ struct sample {
 	struct op_range ranges[OPS][4];
 	struct ts_row rows[ROWS];
 	struct ts_assigned tablets[ROWS];
+	uint64_t live[3];
 	struct ts_file files[ROWS];
 	struct scan_spec spec;
 	uint16_t families[5];
@@ -188,6 +189,10 @@ static void rnd_request(struct sample *s)
 			s->groups[i] = (gid_t)rnd64();
 		s->q.user = &s->user;
 	}
+	s->q.live = s->live;
+	s->q.live_count = rnd(4);
+	for (unsigned i = 0; i < 3; i++)
+		s->live[i] = rnd64();
 	if (s->q.method == TS_LOAD || s->q.method == TS_UNLOAD || rnd(4) == 0) {
 		s->q.tablets = s->tablets;
 		s->q.tablet_count = rnd(ROWS + 1);
