@@ -66,7 +66,14 @@ int pass_check_past(struct pass *p, const struct meta_tablet *row) TFS_MUST;
 int pass_read(struct pass *p, struct slice from, struct slice to) TFS_MUST;
 int pass_read_table(struct pass *p, uint32_t table) TFS_MUST;
 
-/* ---- assign.c ---- */
+/* ---- pass_servers.c ---- */
+/* Finds the live servers only. */
+int pass_find(struct pass *p) TFS_MUST;
+/* A hash of the live servers. */
+uint64_t servers_sum(const struct pass *p);
+bool pass_serves(const struct live_server *s, const struct ts_assigned *t);
+/* Returns true if the tablets of this server may be given to others: it is dead, and its log is sealed (steps a and b). */
+bool pass_is_dead(struct pass *p, uint64_t incarnation);
 /* Finds the live servers, and does step 0.  -EAGAIN: there is none. */
 int pass_servers(struct pass *p) TFS_MUST;
 struct live_server *pass_server(struct pass *p, uint64_t incarnation);

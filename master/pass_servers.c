@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The servers of a pass (assign.c): which live, what they serve, and the burial of dead ones. */
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+#include "engine/base/units.h"
+#include "master/pass.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int live_add(struct pass *p, uint64_t incarnation)
+{
+	if (array_grow(&p->live, p->live_count, sizeof(*p->live)))
+		return -ENOMEM;
+	p->live[p->live_count++] = incarnation;
+	return 0;
+}
+
+static int server_add(void *arg, uint64_t incarnation, struct tablet_service *service)
+{
+	struct pass *p = arg;
+
+	if (array_grow(&p->servers, p->server_count, sizeof(*p->servers)))
+		return -ENOMEM;
+	p->servers[p->server_count++] = (struct live_server){
+		.incarnation = incarnation, .service = service, .draining = !p->m->o.sole && server_is_draining(p->m, incarnation)};
+	return live_add(p, incarnation);
+}
+
+struct live_server *pass_server(struct pass *p, uint64_t incarnation)
+{
+	for (unsigned i = 0; i < p->server_count; i++)
+		if (p->servers[i].incarnation == incarnation)
+			return &p->servers[i];
+	return NULL;
+}
+
+int pass_compare(const void *a, const void *b)
+{
+	const struct ts_assigned *x = a, *y = b;
+
+	if (x->table != y->table)
+		return x->table < y->table ? -1 : 1;
+	if (!x->end.p || !y->end.p)
+		return (!x->end.p) - (!y->end.p);
+	return slice_cmp(x->end, y->end);
+}
+
+void pass_list(struct pass *p)
+{
+	const struct ts_request q = {.method = TS_LIST, .term = master_term(p->m)};
+
+	for (unsigned i = 0; i < p->server_count; i++) {
+		struct live_server *s = &p->servers[i];
+
+		ts_answer_fini(&s->list);
+		if (ts_call(s->service, &q, &s->list))
+			ts_answer_fini(&s->list); /* LOAD is sent for all of its tablets */
+	}
+}
+
+bool pass_serves(const struct live_server *s, const struct ts_assigned *t)
+{
+	const struct ts_assigned *found =
+		s->list.tablet_count ? bsearch(t, s->list.tablets, s->list.tablet_count, sizeof(*t), pass_compare) : NULL;
+
+	return found && found->assignment == t->assignment;
+}
+
+static int registered_add(void *arg, const char *name)
+{
+	struct pass *p = arg;
+	uint64_t incarnation;
+
+	return number_parse(name, 0, &incarnation, NULL) ? live_add(p, incarnation) : 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * Tells the servers which ones live.  A server that does not answer is left out of
+ * the pass, because it may carry out late requests of dead ones.
+ */
+static int servers_bury(struct pass *p)
+{
+	struct ts_request q = {.method = TS_BURY, .term = master_term(p->m)};
+	unsigned left = 0;
+	int err = lock_sync(p->m->locks);
+
+	if (!err)
+		err = p->m->locks->ops->list(p->m->locks, "servers", registered_add, p);
+	if (err || !p->live_count)
+		return err;
+	qsort(p->live, p->live_count, sizeof(*p->live), by_number);
+	for (uint32_t i = 0; i < p->live_count; i++)
+		if (!q.live_count || p->live[q.live_count - 1] != p->live[i])
+			p->live[q.live_count++] = p->live[i];
+	q.live = p->live;
+	q.incarnation = p->live[q.live_count - 1];
+	for (unsigned i = 0; i < p->server_count; i++) {
+		struct ts_answer a = {0};
+
+		if (ts_call(p->servers[i].service, &q, &a) == 0)
+			p->servers[left++] = p->servers[i];
+		ts_answer_fini(&a);
+	}
+	p->left_out = p->server_count - left;
+	p->server_count = left;
+	return 0;
+}
+
+/* A hash of the live servers. */
+uint64_t servers_sum(const struct pass *p)
+{
+	uint64_t sum = p->server_count;
+
+	for (unsigned i = 0; i < p->server_count; i++)
+		sum = sum * UINT64_C(0x9e3779b97f4a7c15) + p->servers[i].incarnation;
+	return sum;
+}
+
+int pass_find(struct pass *p)
+{
+	int err = p->m->o.servers.each(p->m->o.servers.arg, server_add, p);
+
+	return err ? err : p->server_count ? 0 : -EAGAIN;
+}
+
+int pass_servers(struct pass *p)
+{
+	int err = pass_find(p);
+
+	p->sum = servers_sum(p);
+	if (!err && !p->m->o.sole)
+		err = servers_bury(p);
+	return err ? err : p->server_count ? 0 : -EAGAIN;
+}
+
+void pass_clear(struct pass *p)
+{
+	for (unsigned i = 0; i < p->count; i++) {
+		buf_fini(&p->v[i].begin);
+		buf_fini(&p->v[i].end);
+	}
+	free(p->v);
+	p->v = NULL;
+	p->count = 0;
+}
+
+void pass_fini(struct pass *p)
+{
+	pass_clear(p);
+	for (unsigned i = 0; i < p->server_count; i++)
+		ts_answer_fini(&p->servers[i].list);
+	for (unsigned i = 0; i < p->orphan_count; i++)
+		buf_fini(&p->orphans[i]);
+	free(p->orphans);
+	free(p->servers);
+	free(p->dead);
+	free(p->live);
+	buf_fini(&p->begin);
+}
+
+/* Steps a and b.  -EAGAIN: the server is not dead, or that is unknown. */
+static int server_bury(struct pass *p, uint64_t incarnation)
+{
+	const struct ts_request q = {.method = TS_SEAL, .incarnation = incarnation, .term = master_term(p->m)};
+	struct ts_answer a = {0};
+	char name[40];
+	bool no_log = false;
+	int err = lock_sync(p->m->locks);
+
+	snprintf(name, sizeof(name), "servers/%llu", (unsigned long long)incarnation);
+	if (err || lock_get(p->m->locks, name, NULL, NULL) != -ENOENT)
+		return -EAGAIN;
+	p->m->failure_us = monotonic_us();
+	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)incarnation);
+	err = lock_get(p->m->locks, name, NULL, NULL);
+	if (err == -ENOENT) {
+		err = ts_call(p->servers[0].service, &q, &a);
+		if (!err)
+			err = master_put(p->m, name, a.seal, LOCK_ABSENT);
+		else if (err == -ENOENT)
+			no_log = true;
+		if (err == -EEXIST || no_log)
+			err = 0;
+	}
+	if (!err && !no_log)
+		sort_log(p->m, incarnation);
+	if (err)
+		msg_warning("the log of server %llu cannot be sealed: %s", (unsigned long long)incarnation, strerror(-err));
+	else
+		msg_notice("server %llu is dead; its tablets are given to others", (unsigned long long)incarnation);
+	ts_answer_fini(&a);
+	return err ? -EAGAIN : 0;
+}
+
+/* Returns true if the tablets of this server may be given to others. */
+bool pass_is_dead(struct pass *p, uint64_t incarnation)
+{
+	unsigned i = 0;
+
+	if (!incarnation || p->m->o.sole)
+		return true;
+	while (i < p->dead_count && p->dead[i].incarnation != incarnation)
+		i++;
+	if (i == p->dead_count) {
+		if (array_grow(&p->dead, p->dead_count, sizeof(*p->dead)))
+			return false;
+		p->dead[p->dead_count++] =
+			(struct dead_server){.incarnation = incarnation, .buried = server_bury(p, incarnation) == 0};
+	}
+	return p->dead[i].buried;
+}
