@@ -174,6 +174,7 @@ void collect_fini(struct master *m); /* ends a round early */
 int collect_add(struct master *m, struct file_name f, bool left) TFS_MUST;
 /* Call it before a tablet of the table is unloaded. */
 void collect_moving(struct master *m, uint32_t table);
+void collect_forget_moves(struct collector *c);
 /* Without background work: runs a round if one was asked for.  The caller must not have the master's lock. */
 void collect_wanted(struct master *m);
 
