@@ -555,14 +555,19 @@ bool assign_due(struct master *m)
 }
 
 #define AGAIN_US 1000000u
+#define AGAIN_MOST_US (64 * AGAIN_US)
 
 static void assign_again(struct task *t)
 {
 	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, assign_task));
 
 	mutex_lock(&m->lock);
-	if (m->unassigned && assign_all(m))
-		task_queue_after(t, AGAIN_US);
+	if (m->unassigned)
+		(void)!assign_all(m);
+	/* A tablet that stays unserved may be a damaged one, and each pass reads METADATA. */
+	m->again_us = !m->unassigned ? 0 : !m->again_us ? AGAIN_US : m->again_us < AGAIN_MOST_US ? 2 * m->again_us : AGAIN_MOST_US;
+	if (m->again_us && !m->ending)
+		task_queue_after(t, m->again_us);
 	mutex_unlock(&m->lock);
 }
 

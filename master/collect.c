@@ -739,6 +739,7 @@ void master_finish(struct master *m)
 	struct collector *c = &m->collector;
 	uint64_t until_us = monotonic_us() + FINISH_US;
 
+	master_end_tasks(m); /* they may ask for a round */
 	collect_stop(c);
 	c->stop = false;
 	if (collect_round(m, !c->full_due_us, until_us) == 0 && has_candidates(c))

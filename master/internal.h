@@ -46,9 +46,11 @@ struct master {
 	struct clock *clock;            /* o.clock */
 	struct mutex lock;              /* RANK_MASTER: one request at a time; guards the next members */
 	struct task_pool *pool;         /* created for the first task */
+	bool ending;                    /* no task is queued any more */
 	struct task salt_check, age_check, assign_task;
 	bool unassigned;                    /* a tablet is not served */
 	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
+	uint64_t again_us;                  /* the pause before the next pass of assign_task */
 	uint64_t failure_us;                /* monotonic: when a server was found dead; 0: never */
 	struct seen_server {
 		uint64_t incarnation, since_us;
@@ -109,6 +111,8 @@ int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t fami
 
 /* Runs fn after us, unless there is no background work or the task waits already. */
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us);
+/* Ends the tasks, and lets none begin. */
+void master_end_tasks(struct master *m);
 
 /* ---- sort.c ---- */
 /* Has the live servers sort the segments of a log whose seal is stored. */

@@ -109,16 +109,8 @@ void master_free(struct master *m)
 {
 	if (!m)
 		return;
+	master_end_tasks(m);
 	collect_fini(m);
-	if (m->pool) {
-		if (m->salt_check.run)
-			task_cancel(&m->salt_check);
-		if (m->age_check.run)
-			task_cancel(&m->age_check);
-		if (m->assign_task.run)
-			task_cancel(&m->assign_task);
-		task_pool_free(m->pool);
-	}
 	mutex_fini(&m->lock);
 	free(m->pending);
 	free(m->seen);

@@ -262,7 +262,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
 	scans+=($!)
 done
 ok "30 long scans leave threads for other requests" t ls plain/r0
-timeout -s INT -k 20 0.1 cat 'plain/.scan/prefix=bulk/value=(0*)(0*)(0*)(0*)[xy]/.tsv'
+timeout -s INT -k 20 0.02 cat 'plain/.scan/prefix=bulk/value=(0*)(0*)(0*)(0*)[xy]/.tsv'
 is $? 124 "a long scan can be interrupted"
 wait "${scans[@]}"
 echo 'drop-rows bulk' >plain/.ctl

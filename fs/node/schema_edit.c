@@ -71,7 +71,7 @@ int fs_schema_name(struct node *n, struct buf *out)
 	}
 	if (!name)
 		(void)!buf_printf(out, "(%s %s, dropped)", n->kind == NODE_GROUP_DIR ? "group" : "family", node_name(n));
-	return name ? err : -ENOENT;
+	return name || err ? err : -ENOENT;
 }
 
 bool fs_schema_renamed(struct node *family, struct slice name)
@@ -127,7 +127,7 @@ bool fs_schema_family_dropped(struct node *n)
 	bool dropped;
 
 	n = node_above(n, NODE_FAMILY);
-	dropped = n && fs_schema_name(n, &name);
+	dropped = n && fs_schema_name(n, &name) == -ENOENT; /* not if memory is short */
 	buf_fini(&name);
 	if (dropped)
 		drop_orphans(node_table(n));

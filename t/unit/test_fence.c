@@ -306,5 +306,6 @@ int main(void)
 
 	file_set_hook(dispatch, NULL);
 	msg_to_nowhere();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,5 +191,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_error_of_the_look_is_one_of_the_sync, setup, teardown),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -565,5 +565,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_damaged_seals_are_refused, setup, teardown),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
