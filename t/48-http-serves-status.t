@@ -159,6 +159,19 @@ for s in slow:
 same(ends, 40, 'the server ends their connections')
 ok(time.monotonic() - began < 15, 'within seconds')
 soon(lambda: errno_of(ask, '/metrics'), '0', 'and answers others')
+
+# Clients that hold their connections: each sends a byte now and then, so none is idle.
+held = [socket.create_connection(('127.0.0.1', PORT), timeout=20) for _ in range(100)]
+for s in held:
+    if errno_of(s.sendall, b'GET / HTTP/1.1\r\nHost: localhost\r\nX: ') == '0':
+        errno_of(s.send, b'x')
+began = time.monotonic()
+same([ask('/metrics')[0] for _ in range(5)], [200] * 5, 'clients that hold connections keep nobody out')
+took = time.monotonic() - began
+ok(took < 3, '  nor do they delay him')
+print('# 5 answers took %.2f s' % took)
+for s in held:
+    s.close()
 E
 exec 5<>"/dev/tcp/127.0.0.1/$PORT"
 ok "unmount with an open connection" unmount_store

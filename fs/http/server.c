@@ -17,9 +17,14 @@
  * The page is one document, so its Content-Security-Policy permits inline script
  * and style by a nonce that is new in each answer.
  *
- * Limits: CONNECTIONS at a time, half of them from one address; REQUEST_BYTES for
- * the request line and the headers, which MHD answers with 431 or 414; IDLE_S
- * seconds without a byte.  A request with a body is refused.
+ * Limits: CONNECTIONS at a time; REQUEST_BYTES for the request line and the
+ * headers, which MHD answers with 431 or 414; IDLE_S seconds without a byte.  A
+ * request with a body is refused.
+ *
+ * Slow clients: one more connection than CONNECTIONS ends the oldest one.  So
+ * clients that send a byte now and then, or read none, cannot keep others out, also
+ * on this machine, where all have one address.  A request is answered as soon as its
+ * headers are there, so the oldest connections are the slow and the idle ones.
  */
 #include "fs/http/http.h"
 
@@ -247,6 +252,52 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	return answer(c, url, method);
 }
 
+/* ---- connections.  Only the server's thread uses them ---- */
+
+struct client {
+	int fd;
+	bool used, ended;
+	uint64_t number; /* in the order of their beginnings */
+};
+static struct client clients[2 * CONNECTIONS]; /* as many as MHD accepts, those that have ended until MHD closes them, too */
+
+static void end_oldest(void)
+{
+	struct client *oldest = NULL;
+	unsigned open = 0;
+
+	for (struct client *c = clients; c < clients + 2 * CONNECTIONS; c++)
+		if (c->used && !c->ended) {
+			open++;
+			if (!oldest || c->number < oldest->number)
+				oldest = c;
+		}
+	if (open <= CONNECTIONS)
+		return;
+	oldest->ended = true;
+	shutdown(oldest->fd, SHUT_RDWR); /* MHD reads the end, and closes */
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **state, enum MHD_ConnectionNotificationCode what)
+{
+	static uint64_t number;
+	struct client *c = *state;
+
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED && c)
+		c->used = false;
+	if (what != MHD_CONNECTION_NOTIFY_STARTED)
+		return;
+	for (c = clients; c < clients + 2 * CONNECTIONS && c->used; c++)
+		;
+	if (c == clients + 2 * CONNECTIONS)
+		return;
+	*c = (struct client){.fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+		.used = true,
+		.number = number++};
+	*state = c;
+	end_oldest();
+}
+
 /* ---- the server ---- */
 
 int http_listen(const char *address, const char *token, char **why)
@@ -290,7 +341,7 @@ int http_start(void)
 	if (http.socket < 0)
 		return 0;
 	http.daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, NULL, MHD_OPTION_LISTEN_SOCKET,
-		http.socket, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS / 2,
+		http.socket, MHD_OPTION_CONNECTION_LIMIT, 2 * CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
 	return http.daemon ? 0 : errno ? -errno : -ENOMEM;
 }
