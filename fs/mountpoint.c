@@ -128,21 +128,19 @@ static int fuse_device_check(char **why)
 
 /* ---- dead mounts ---- */
 
-/* The absolute path of a mount point that cannot be read itself.  NULL: its parent directory is not there. */
+/* The path of a mount that may be dead, as the mount table has it.  NULL: it cannot be found.  The lookup sends no request to the daemon. */
 static char *dead_path(const char *mountpoint)
 {
-	char *copy = strdup(mountpoint), *parent, *joined = NULL, *slash;
-	size_t n = copy ? strlen(copy) : 0;
+	char link[32], path[PATH_MAX];
+	int fd = open(mountpoint, O_PATH | O_CLOEXEC);
+	ssize_t n;
 
-	while (n > 1 && copy[n - 1] == '/')
-		copy[--n] = 0;
-	slash = copy ? strrchr(copy, '/') : NULL;
-	parent = realpath(!slash ? "." : slash == copy ? "/" : (*slash = 0, copy), NULL);
-	if (parent && asprintf(&joined, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, slash ? slash + 1 : copy) < 0)
-		joined = NULL;
-	free(parent);
-	free(copy);
-	return joined;
+	if (fd < 0)
+		return NULL;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path));
+	close(fd);
+	return n > 0 && n < (ssize_t)sizeof(path) ? strndup(path, (size_t)n) : NULL;
 }
 
 /* Returns true if the topmost mount at path is one of tabletfs. */

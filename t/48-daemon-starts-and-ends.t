@@ -35,20 +35,22 @@ refused_at "a mount point above an absent data directory" 'or contains it' "$W/o
 refused_at "a mount point in it" 'lies in the data directory' "$W/over/data" "$W/over/data/below"
 refused_at "a file" 'file: the mount point is not a directory' "$W/over/absent" "$W/over/file"
 refused_at "a directory that is not there" 'nowhere: No such file' "$W/over/absent" "$W/over/nowhere"
-ok "a daemon that dies" mount_store
-kill -9 "$daemon"
-wait "$daemon" 2>/dev/null
-daemon=
 ln -s "$M" "$W/over/dead"
-refused_at "  leaves a dead mount; through a link it is named with its remedy" "has died.*fusermount3 -u $W/over/dead" "$W/over/absent" "$W/over/dead"
-fails "  whose calls fail" 'not connected' stat "$M/"
-t "$TABLETFS" "$D" "$M" 2>"$W/.e"
-like "$?:$(cat "$W/.e")" "^0:.*$M: the daemon of an earlier mount has died" "the next daemon unmounts it and says so"
-ok "  its own mount answers" test -d "$M/.tabletfs"
-fusermount3 -u "$M"
-ok "  nothing is left there" bash -c "! mountpoint -q '$M'"
+ln -s dead "$W/over/dead2"
 left() { t "$TABLETCTL" check "$D"; }
-wait_for "the store" left
+for at in "$M" "$W/over/dead2/" "${M#"$PWD"/}"; do
+	ok "a daemon that dies" mount_store
+	kill -9 "$daemon"
+	wait "$daemon" 2>/dev/null
+	daemon=
+	fails "  leaves a dead mount, whose calls fail" 'not connected' stat "$M/"
+	t "$TABLETFS" "$D" "$at" 2>"$W/.e"
+	like "$?:$(cat "$W/.e")" "^0:.*$M: the daemon of an earlier mount has died" "the next daemon at $at unmounts it and says so"
+	ok "  its own mount answers" test -d "$M/.tabletfs"
+	fusermount3 -u "$M"
+	ok "  nothing is left there" bash -c "! mountpoint -q '$M'"
+	wait_for "the store" left
+done
 rm -rf "$D"
 fails "an empty config=" 'config=: the name of a file is missing' t "$TABLETFS" -o config= "$D" "$M"
 fails "an unknown option names the help" 'tabletfs -h' t "$TABLETFS" -o nosuch "$D" "$M"
