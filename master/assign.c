@@ -193,6 +193,7 @@ static int batch_write(struct pass *p, struct batch *b)
 
 			if (b->errs[n]) {
 				b->places[n]->to = 0; /* -ECANCELED: the row has changed.  The next pass reads it again */
+				p->failed++;
 				continue;
 			}
 			t->server = b->places[n]->to;

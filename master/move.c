@@ -44,12 +44,10 @@ static int move(
 	struct pass *p, struct live_server *from, const struct ts_assigned *t, struct live_server *to, struct slice root_end)
 {
 	struct place *l;
-	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : 0;
+	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : unload(p->m, from, t); /* step 1 */
 
-	if (!err)
-		err = unload(p->m, from, t); /* step 1 */
 	if (err)
-		return err;
+		goto out;
 	l = p->v;
 	*l = (struct place){.at = *t, .to = to->incarnation, .assign = true};
 	l->at.server = 0;
@@ -66,11 +64,12 @@ static int move(
 		err = pass_load(p, to); /* step 3 */
 	if (!err && (p->failed || !l->to))
 		err = -EAGAIN;
-	if (err) {
+	pass_clear(p);
+out:
+	if (err) { /* also of step 1: its outcome may be unknown */
 		p->m->unassigned = true;
 		assign_soon(p->m);
 	}
-	pass_clear(p);
 	return err;
 }
 

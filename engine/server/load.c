@@ -297,8 +297,8 @@ static void load_schemas(struct server *s, const struct ts_request *q)
 			user_table_learn(s, q->tablets[i].table);
 }
 
-/* The tablets of the request are of one kind, in METADATA's order. */
-static int load_check(const struct ts_request *q, enum kind *kind)
+/* The tablets of the request are of one kind, in METADATA's order.  Only in an embedded store are they an earlier server's. */
+static int load_check(const struct server *s, const struct ts_request *q, enum kind *kind)
 {
 	struct buf end = {0};
 	int err = meta_root_end(&end);
@@ -312,6 +312,8 @@ static int load_check(const struct ts_request *q, enum kind *kind)
 				(before->table == t->table &&
 					(is_last(before) || (t->end.p && slice_cmp(before->end, t->end) >= 0)))))
 			err = -EINVAL;
+		else if (s->fence && t->server != s->incarnation)
+			err = -ESTALE;
 		*kind = k;
 	}
 	buf_fini(&end);
@@ -348,7 +350,7 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	struct needed_logs needed = {0};
 	char *why = NULL;
 	struct load l = {.s = s, .q = q, .errs = a->row_errs, .why = &why, .needed = s->recovering ? &s->needed : &needed};
-	int err = q->tablet_count && !a->row_errs ? -EINVAL : load_check(q, &l.kind);
+	int err = q->tablet_count && !a->row_errs ? -EINVAL : load_check(s, q, &l.kind);
 
 	if (err || !q->tablet_count)
 		return err;

@@ -267,10 +267,10 @@ int row_release(struct served_tablet *served)
 {
 	struct meta_tablet next = {0};
 	uint64_t version;
-	int err = row_fold(served);
+	int err;
 
-	if (err || served->kind != KIND_ROOT)
-		return err ? err : row_release_unserved(served->server, &served->row);
+	if (served->kind != KIND_ROOT)
+		return row_release_unserved(served->server, &served->row);
 	err = meta_tablet_copy(&served->row, &next);
 	next.server = 0;
 	if (!err)

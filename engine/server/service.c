@@ -439,9 +439,7 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 	const struct ts_row *rows = run->q->rows + run->from;
 	const uint32_t most = run->q->row_count - run->from;
 	struct slice begin;
-	/* The assignment is that of the first row's tablet. */
-	int err = run->from ? served_find(s, run->q->table, rows[0].row, &run->served)
-			    : served_find_for(s, run->q, rows[0].row, &run->served);
+	int err = served_find_for(s, run->q, rows[0].row, &run->served);
 
 	if (err) {
 		errs[0] = err;

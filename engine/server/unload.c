@@ -3,7 +3,8 @@
  * The durable steps of UNLOAD (paper, section 6, "Speeding up tablet recovery"):
  *
  *	1 Flush the tablet, and then again while its writers wait.  Its row then
- *	  names all of its data, and no log.
+ *	  names all of its data, and no log.  Resolve an edit whose outcome is
+ *	  unknown: the row of a split must not appear after the tablet has moved.
  *	2 Make 0 the server of the row, with the clock's mark: nobody owns it.
  *	3 Remove the tablet from the set.
  * If the outcome of step 2 is unknown, the tablet leaves the set, too.  The master
@@ -23,6 +24,8 @@ int unload_tablet(struct server *s, struct served_tablet *const *v, struct slice
 	if (err)
 		return err;
 	err = tablet_merge_stop(v[0]->tablet);
+	if (!err)
+		err = row_fold(v[0]);
 	if (err) {
 		tablet_merge_end(v[0]->tablet, false);
 		return err;

@@ -76,6 +76,12 @@ static void make_silent(struct lock_service **locks)
 	*locks = &silent;
 }
 
+static bool held(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
 static int cluster_make(void **state, bool silent)
 {
 	struct server_options o = {.block_cache_bytes = 8u << 20,
@@ -86,6 +92,7 @@ static int cluster_make(void **state, bool silent)
 		.compaction_threads = 1,
 		.major_within_us = UINT64_C(86400000000),
 		.sync = true,
+		.held = held,
 		.no_background = true};
 	char dir[300];
 
@@ -302,6 +309,7 @@ static void late_loads(void **state)
 	other = t;
 	other.server = c.servers[to].incarnation;
 	assert_int_equal(control(to, TS_LOAD, &other), -ESTALE);
+	assert_int_equal(control(to, TS_LOAD, &t), -ESTALE);
 	other = t;
 	other.assignment++;
 	assert_int_equal(control(from, TS_LOAD, &other), -EBUSY);
@@ -318,6 +326,53 @@ static void late_loads(void **state)
 	(void)owner(tfs_table_id(table), row_name(45), &other);
 	assert_int_equal(other.assignment, t.assignment + 1);
 	assert_int_equal(control(from, TS_LOAD, &t), from == owner(tfs_table_id(table), row_name(45), NULL) ? -EBUSY : -ESTALE);
+	read_all();
+}
+
+/* METADATA does not answer some mutations. */
+static struct {
+	struct tablet_service service; /* first */
+	enum { ANSWERS, LOSES_REQUESTS, LOSES_ANSWERS } how;
+} metadata;
+
+static int metadata_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = q->method == TS_MUTATE && metadata.how == LOSES_REQUESTS ? 0 : ts_call(route_service(c.router), q, a);
+
+	(void)service;
+	return a->err = q->method == TS_MUTATE && metadata.how != ANSWERS ? -ETIMEDOUT : err;
+}
+
+/* UNLOAD of a tablet whose last edit has an unknown outcome: first the edit is resolved, and until then the tablet stays. */
+static void unload_after_an_unknown_edit(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = metadata_call};
+	struct ts_request q = {.method = TS_SPLIT, .table = tfs_table_id(table), .row = slice_str("row45")};
+	struct ts_assigned t, other;
+	struct ts_answer a = {0};
+	unsigned from = owner(tfs_table_id(table), row_name(45), &t), to = (from + 1) % 3;
+
+	metadata.service.ops = &ops;
+	assert_int_equal(tfs_flush(table), 0);
+	server_set_metadata(c.servers[from].server, &metadata.service);
+	metadata.how = LOSES_ANSWERS;
+	assert_int_equal(ts_call(server_service(c.servers[from].server), &q, &a), -ETIMEDOUT);
+	ts_answer_fini(&a);
+	metadata.how = LOSES_REQUESTS;
+	assert_int_equal(master_move(c.master, t.table, t.begin, c.servers[to].incarnation), -ETIMEDOUT);
+	assert_int_equal(owner(tfs_table_id(table), row_name(45), NULL), from);
+	metadata.how = ANSWERS;
+	read_all();
+	assert_int_equal(master_move(c.master, t.table, t.begin, c.servers[to].incarnation), 0);
+	assert_int_equal(owner(tfs_table_id(table), row_name(45), &other), to);
+	assert_true(slice_eq(other.begin, slice_str("row40")) && slice_eq(other.end, slice_str("row50"))); /* it was not split */
+	read_all();
+	/* The answer to UNLOAD itself is lost: the next pass has the tablet served. */
+	server_set_metadata(c.servers[to].server, &metadata.service);
+	metadata.how = LOSES_ANSWERS;
+	assert_int_equal(master_move(c.master, t.table, t.begin, c.servers[from].incarnation), -ETIMEDOUT);
+	metadata.how = ANSWERS;
+	assert_int_equal(master_tick(c.master), 0);
 	read_all();
 }
 
@@ -538,6 +593,7 @@ int main(void)
 		C(others_refuse),
 		C(moves),
 		C(late_loads),
+		C(unload_after_an_unknown_edit),
 		C(late_requests),
 		C(deaths),
 		C(damaged_row),
