@@ -18,9 +18,10 @@
  * tablet as a part of a larger one that it is splitting (it then refuses LOAD with
  * -EBUSY), or not at all.
  *
- * A server is dead when its file servers/N in the lock service no longer exists.  A
- * server that has one and cannot be reached keeps its tablets: it may serve them to
- * others.  Before step 3 for the tablets of a dead server N:
+ * A server is dead when its file servers/N in the lock service no longer exists, and
+ * BURY of this pass has not named it as alive.  A server that has the file and cannot
+ * be reached keeps its tablets: it may serve them to others.  Before step 3 for the
+ * tablets of a dead server N:
  *	a a live server renames and reads N's log (TS_SEAL, engine/log/log_seal.c)
  *	b the seal becomes the file seals/N, unless a former master has made it
  * Then the new owners replay what the seal lists, and nothing that the dead server

@@ -101,8 +101,11 @@ static int servers_bury(struct pass *p)
 	for (uint32_t i = 0; i < p->live_count; i++)
 		if (!q.live_count || p->live[q.live_count - 1] != p->live[i])
 			p->live[q.live_count++] = p->live[i];
+	p->live_count = q.live_count;
 	q.live = p->live;
-	q.incarnation = p->live[q.live_count - 1];
+	if (p->m->latest < p->live[q.live_count - 1])
+		p->m->latest = p->live[q.live_count - 1];
+	q.incarnation = p->m->latest;
 	for (unsigned i = 0; i < p->server_count; i++) {
 		struct ts_answer a = {0};
 
@@ -201,13 +204,30 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 	return err ? -EAGAIN : 0;
 }
 
-/* Returns true if the tablets of this server may be given to others. */
+/* Returns true if BURY has told the servers that this one is dead.  Otherwise it may die in this pass, but is not dead before the next one. */
+static bool is_buried(struct pass *p, uint64_t incarnation)
+{
+	struct buf b = {0};
+	bool given_out;
+
+	if (incarnation <= p->m->latest)
+		return !bsearch(&incarnation, p->live, p->live_count, sizeof(*p->live), by_number);
+	/* A damaged row may name any number, and later servers must not be buried. */
+	given_out = lock_get(p->m->locks, "incarnation", &b, NULL) == 0 && b.n == 8 && incarnation <= load_be64(b.p);
+	buf_fini(&b);
+	if (given_out)
+		p->m->latest = incarnation;
+	return false;
+}
+
 bool pass_is_dead(struct pass *p, uint64_t incarnation)
 {
 	unsigned i = 0;
 
 	if (!incarnation || p->m->o.sole)
 		return true;
+	if (!is_buried(p, incarnation))
+		return false;
 	while (i < p->dead_count && p->dead[i].incarnation != incarnation)
 		i++;
 	if (i == p->dead_count) {

@@ -234,6 +234,11 @@ static void spread(void)
 			master_move(c.master, tfs_table_id(table), slice_str(row_name(i * 10)), c.servers[i % 3].incarnation), 0);
 }
 
+static void move_one_to(unsigned server)
+{
+	assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str(row_name(45)), c.servers[server].incarnation), 0);
+}
+
 /* A tablet is on one server, its neighbours on others: no request is answered by a server that does not serve it. */
 static void others_refuse(void **state)
 {
@@ -417,6 +422,77 @@ static void deaths(void **state)
 	}
 }
 
+static struct {
+	uint64_t live[CLUSTER_SERVERS], incarnation;
+	uint32_t count;
+	unsigned seals;
+	const char *session; /* ends after the servers were told that it lives */
+} told;
+
+static int telling_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	if (q->method == TS_BURY) {
+		told.count = q->live_count;
+		told.incarnation = q->incarnation;
+		memcpy(told.live, q->live, q->live_count * sizeof(*q->live));
+	}
+	if (q->method == TS_LIST && told.session) {
+		assert_int_equal(lock_remove(c.locks, told.session, LOCK_EXISTS), 0);
+		told.session = NULL;
+	}
+	if (q->method == TS_SEAL) {
+		told.seals++;
+		assert_true(q->incarnation <= told.incarnation);
+		for (uint32_t i = 0; i < told.count; i++)
+			assert_int_not_equal(q->incarnation, told.live[i]);
+	}
+	return cluster_call(service, q, a);
+}
+
+static void tick(unsigned seals)
+{
+	told.seals = 0;
+	c.master->passed_us = 0; /* a pass is due */
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(told.seals, seals);
+}
+
+/* Before METADATA is read to give a dead server's tablets away, all others were told that it is dead. */
+static void burials(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = telling_call};
+
+	memset(&told, 0, sizeof(told));
+	spread();
+	for (unsigned i = 0; i < 3; i++)
+		c.servers[i].service.ops = &ops;
+	/* Its session ends in the pass, after it did not answer. */
+	assert_int_equal(lock_put(c.locks, "servers/2", slice_str("host2"), LOCK_ABSENT, NULL), 0);
+	c.servers[1].away = true;
+	told.session = "servers/2";
+	tick(0);
+	assert_null(told.session);
+	tick(1);
+	cluster_kill(&c, 1);
+	read_all();
+	/* The latest server dies. */
+	assert_int_equal(cluster_add(&c), 0);
+	tick(0);
+	move_one_to(3);
+	cluster_kill(&c, 3);
+	tick(1);
+	read_all();
+	/* As before, and the master is a new one, that has not seen it. */
+	assert_int_equal(cluster_add(&c), 0);
+	tick(0);
+	move_one_to(4);
+	cluster_kill(&c, 4);
+	c.master->latest = 0;
+	tick(0);
+	tick(1);
+	read_all();
+}
+
 /* The METADATA row of a tablet is damaged: this tablet is not served any more, all others are. */
 static void damaged_row(void **state)
 {
@@ -596,6 +672,7 @@ int main(void)
 		C(unload_after_an_unknown_edit),
 		C(late_requests),
 		C(deaths),
+		C(burials),
 		C(damaged_row),
 		C(snapshots_are_whole),
 		C(new_master),
