@@ -15,8 +15,7 @@
  * METADATA does not name.  So each candidate was found unreferenced once.  Each
  * round checks its candidates a second time, and then removes them:
  *	1 Read the latest incarnation.  List log/ and, in a full round, sst/.
- *	2 Ask all live servers for reports, and for the logs that they need.  A server
- *	  with a file servers/N in the lock service must answer.
+ *	2 Ask all live servers for reports, and for the logs that they need.
  *	3 Full round: scan METADATA, and drop the listed files that it names.  Then
  *	  sync all logs.
  *	4 Ask all servers which candidates they use.
@@ -24,9 +23,11 @@
  *	6 Ask all servers again, also for the logs that they need.
  *	7 Unlink the candidates that 4, 5 and 6 did not find, and remove the
  *	  directories of tables that have no row.
- * If a server does not answer, or METADATA cannot be read to its end, the round
- * ends without a removal.  A crash at any point leaves files that the next full
- * round finds.
+ * If METADATA cannot be read to its end, the round ends without a removal.  It also
+ * ends if a server does not answer 2, 4 or 6: one that has a file servers/N in the
+ * lock service, or has answered before.  If the server has died since, its last edit
+ * may add a file to a row that was scanned.  A crash at any point leaves files that
+ * the next full round finds.
  *
  * A scan is not one instant.  It can miss a name that moves from a row that it
  * has not reached to one that it has passed: a split writes the lower row first.
@@ -107,8 +108,8 @@ struct round {
 	struct candidate *candidates;
 	struct table_dir *dirs;
 	uint64_t latest;
-	/* Incarnations: of servers with a file in the lock service, that have answered, and dead ones that a row names. */
-	struct numbers registered, live, dead_owners;
+	/* Incarnations: servers that must answer, those that have answered the present question, and dead ones that a row names. */
+	struct numbers live, asked, dead_owners;
 	bool full, look_for_missing;
 	bool scanned; /* METADATA, to its end */
 	bool missing; /* a file of METADATA does not exist */
@@ -283,7 +284,7 @@ static int list_server(void *arg, const char *name)
 	struct round *r = arg;
 	uint64_t n;
 
-	return number_parse(name, 0, &n, NULL) ? numbers_add(&r->registered, n) : 0;
+	return number_parse(name, 0, &n, NULL) ? numbers_add(&r->live, n) : 0;
 }
 
 static int list_dir(struct round *r, const char *name, int (*fn)(void *arg, const char *name, bool is_dir))
@@ -310,7 +311,7 @@ static int ask_for_reports(void *arg, uint64_t incarnation, struct tablet_servic
 	struct round *r = arg;
 	const struct ts_request q = {.method = TS_FILES, .term = master_term(r->m)};
 	bool more = true;
-	int err = numbers_add(&r->live, incarnation);
+	int err = numbers_add(&r->asked, incarnation);
 
 	candidate_refer(r, 0, incarnation, 0); /* its log */
 	while (!err && more) {
@@ -330,7 +331,7 @@ static int ask_for_reports(void *arg, uint64_t incarnation, struct tablet_servic
 static int ask_for_use(void *arg, uint64_t incarnation, struct tablet_service *service)
 {
 	struct round *r = arg;
-	int *errs = calloc(TS_FILES_MAX, sizeof(*errs)), err = errs ? 0 : -ENOMEM;
+	int *errs = calloc(TS_FILES_MAX, sizeof(*errs)), err = errs ? numbers_add(&r->asked, incarnation) : -ENOMEM;
 
 	for (uint32_t i = 0; i < r->count && !err; i += TS_FILES_MAX) {
 		struct ts_request q = {
@@ -349,22 +350,21 @@ static int ask_for_use(void *arg, uint64_t incarnation, struct tablet_service *s
 	return err;
 }
 
+/* Asks each server.  -EAGAIN: one that must answer was not reached. */
 static int ask_servers(struct round *r, tablet_server_fn *fn)
 {
 	const struct tablet_servers *s = &r->m->o.servers;
+	int err = lock_sync(r->m->locks);
 
-	return s->each(s->arg, fn, r);
-}
-
-/* Step 2.  -EAGAIN: a server with a session was not reached. */
-static int ask_first(struct round *r)
-{
-	int err = r->m->locks->ops->list(r->m->locks, "servers", list_server, r);
-
+	r->asked.n = 0;
 	if (!err)
-		err = ask_servers(r, ask_for_reports);
-	for (unsigned i = 0; i < r->registered.n && !err; i++)
-		err = numbers_have(&r->live, r->registered.v[i]) ? 0 : -EAGAIN;
+		err = r->m->locks->ops->list(r->m->locks, "servers", list_server, r);
+	if (!err)
+		err = s->each(s->arg, fn, r);
+	for (unsigned i = 0; i < r->live.n && !err; i++)
+		err = numbers_have(&r->asked, r->live.v[i]) ? 0 : -EAGAIN;
+	for (unsigned i = 0; i < r->asked.n && !err; i++)
+		err = numbers_add(&r->live, r->asked.v[i]);
 	return err;
 }
 
@@ -586,7 +586,7 @@ static int round_run(struct round *r)
 	if (!err && r->full)
 		err = list_dir(r, "sst", list_table);
 	if (!err)
-		err = ask_first(r);
+		err = ask_servers(r, ask_for_reports);
 	candidates_prune(r);
 	if (!err && r->full)
 		err = check_listed(r);
@@ -635,8 +635,8 @@ static int collect_round(struct master *m, bool full, uint64_t until_us)
 		HASH_DEL(r.dirs, d);
 		free(d);
 	}
-	free(r.registered.v);
 	free(r.live.v);
+	free(r.asked.v);
 	free(r.dead_owners.v);
 	return err;
 }

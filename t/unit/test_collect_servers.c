@@ -200,6 +200,41 @@ static void silent(void **state)
 	read_all();
 }
 
+static unsigned until_death;
+
+static int dying_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = cluster_call(service, q, a);
+
+	if (q->method == TS_FILES && --until_death == 0)
+		c.servers[1].away = true;
+	return err;
+}
+
+/* A server dies in the round, with an output under way.  Its edit may still arrive, so the output stays. */
+static void dies_in_the_round(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = dying_call};
+	struct sst *output;
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/sst/%u/%u-12345.sst", c.options.data_dir, tfs_table_id(table),
+		(unsigned)c.servers[1].incarnation);
+	plant((unsigned)c.servers[1].incarnation, 12345);
+	assert_int_equal(sst_new(c.servers[1].server->cache, path, false, &output), 0);
+	c.servers[2].service.ops = &ops;
+	for (unsigned at = 1; at <= 2; at++) { /* after the question for reports, or for use */
+		until_death = at;
+		assert_int_equal(master_collect(c.master, true), at == 1 ? -EAGAIN : 0);
+		assert_true(planted((unsigned)c.servers[1].incarnation, 12345));
+		c.servers[1].away = false;
+	}
+	sst_put(output);
+	rounds(1, true);
+	assert_false(planted((unsigned)c.servers[1].incarnation, 12345));
+	read_all();
+}
+
 /* A server has a session, and the master cannot reach it. */
 static void not_reached(void **state)
 {
@@ -462,8 +497,8 @@ static void cut_off(void **state)
 #define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
 int main(void)
 {
-	const struct CMUnitTest tests[] = {C(shared_with_a_sibling), C(read_where_the_tablet_was), C(silent), C(not_reached),
-		C(split_during_scan), C(output_of_a_dead_server), C(log_of_a_dead_server), C(cut_off)};
+	const struct CMUnitTest tests[] = {C(shared_with_a_sibling), C(read_where_the_tablet_was), C(silent), C(dies_in_the_round),
+		C(not_reached), C(split_during_scan), C(output_of_a_dead_server), C(log_of_a_dead_server), C(cut_off)};
 
 	return RUN(tests);
 }
