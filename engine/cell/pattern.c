@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounds of a match.  Backtracking is bounded in proportion to the text.  The
- * compiled code runs on a stack of its own, which does not grow.  PCRE2 bounds
+ * Bounds of a match.  Backtracking is bounded in steps, in proportion to the text.
+ * One step may read the whole text, so the steps of a long text could take hours.  A
+ * long text is therefore matched by code that calls watch() in front of each item of
+ * the pattern, and watch() ends it at a deadline.  For short texts these calls would
+ * cost more than the match.
+ *
+ * The compiled code runs on a stack of its own, which does not grow.  PCRE2 bounds
  * the size of a compiled pattern itself.
  */
 #include "engine/cell/pattern.h"
@@ -12,6 +17,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/msg.h"
 
 enum {
@@ -20,34 +26,54 @@ enum {
 	MATCH_STEPS_PER_BYTE = 10, /* ... and for each byte of it */
 	MATCH_HEAP_KIB = 1024,
 	JIT_STACK_BYTES = 256 * 1024,
+	LONG_TEXT_BYTES = 16 * 1024, /* texts from here on have a deadline: */
+	MATCH_US = 1000 * 1000,      /* for a text, ... */
+	MATCH_BYTES_PER_US = 5,      /* ... and its bytes */
+	CALLS_PER_LOOK = 16,         /* of watch(), at the clock */
 };
 
 struct pattern {
 	pcre2_code *code;
+	pcre2_code *watched; /* for long texts: it calls watch() */
 	pcre2_match_data *data;
 	pcre2_match_context *limits;
 	pcre2_jit_stack *stack;
+	uint64_t deadline_us, calls;
 };
+
+static int compile(struct slice text, uint32_t options, pcre2_code **out)
+{
+	int reason;
+	PCRE2_SIZE at;
+
+	*out = pcre2_compile(text.n ? text.p : (const uint8_t *)"", text.n,
+		PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | options, &reason, &at,
+		NULL);
+	return *out ? 0 : reason == PCRE2_ERROR_HEAP_FAILED ? -ENOMEM : -EINVAL;
+}
+
+static int watch(pcre2_callout_block *b, void *arg)
+{
+	struct pattern *p = arg;
+
+	return ++p->calls % CALLS_PER_LOOK || monotonic_us() < p->deadline_us ? 0 : PCRE2_ERROR_CALLOUT;
+}
 
 int pattern_new(struct slice text, struct pattern **out)
 {
 	struct pattern *p;
-	int reason, err = 0;
-	PCRE2_SIZE at;
+	int err;
 
 	if (text.n > PATTERN_MAX_BYTES)
 		return -EINVAL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	p->code = pcre2_compile(text.n ? text.p : (const uint8_t *)"", text.n,
-		PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NO_AUTO_CAPTURE,
-		&reason, &at, NULL);
-	if (!p->code) {
-		err = reason == PCRE2_ERROR_HEAP_FAILED ? -ENOMEM : -EINVAL;
+	err = compile(text, 0, &p->code);
+	if (err == 0)
+		err = compile(text, PCRE2_AUTO_CALLOUT, &p->watched);
+	if (err)
 		goto out;
-	}
-	(void)!pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); /* without it the pattern is interpreted */
 	p->data = pcre2_match_data_create(1, NULL);
 	p->limits = pcre2_match_context_create(NULL);
 	p->stack = pcre2_jit_stack_create(JIT_STACK_BYTES, JIT_STACK_BYTES, NULL);
@@ -57,6 +83,7 @@ int pattern_new(struct slice text, struct pattern **out)
 	}
 	pcre2_set_heap_limit(p->limits, MATCH_HEAP_KIB);
 	pcre2_jit_stack_assign(p->limits, NULL, p->stack);
+	pcre2_set_callout(p->limits, watch, p);
 out:
 	if (err)
 		pattern_free(p);
@@ -73,17 +100,22 @@ void pattern_free(struct pattern *p)
 	pcre2_match_context_free(p->limits);
 	pcre2_jit_stack_free(p->stack);
 	pcre2_code_free(p->code);
+	pcre2_code_free(p->watched);
 	free(p);
 }
 
 int pattern_match(struct pattern *p, struct slice text, const char *what)
 {
 	const uint32_t steps = (uint32_t)(MATCH_STEPS + MATCH_STEPS_PER_BYTE * text.n);
+	const bool is_long = text.n >= LONG_TEXT_BYTES;
+	pcre2_code *code = is_long ? p->watched : p->code;
 	int n;
 
+	(void)!pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* compiles at the first call; without it the pattern is interpreted */
+	p->deadline_us = is_long ? monotonic_us() + MATCH_US + text.n / MATCH_BYTES_PER_US : UINT64_MAX;
 	pcre2_set_match_limit(p->limits, steps);
 	pcre2_set_depth_limit(p->limits, steps);
-	n = pcre2_match(p->code, text.n ? text.p : (const uint8_t *)"", text.n, 0, 0, p->data, p->limits);
+	n = pcre2_match(code, text.n ? text.p : (const uint8_t *)"", text.n, 0, 0, p->data, p->limits);
 	if (n >= 0)
 		return 1;
 	switch (n) {
@@ -92,7 +124,7 @@ int pattern_match(struct pattern *p, struct slice text, const char *what)
 	case PCRE2_ERROR_NOMEMORY:
 		return -ENOMEM;
 	default:
-		msg_warning("a pattern for %s takes too many steps or too much memory on %zu bytes", what, text.n);
+		msg_warning("a pattern for %s takes too many steps, too long or too much memory on %zu bytes", what, text.n);
 		return -ETIME;
 	}
 }

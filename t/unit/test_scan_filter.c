@@ -51,6 +51,9 @@ static void a_pattern_matches_the_whole_key(void **state)
 		{"\xc3.", "\xc3\xa4", 2, 1}, /* bytes, not characters */
 		{"a", "a\n", 2, 0},
 		{"^a$", "a", 1, 1},
+		{"(.)b\\1", "aba", 3, 1},
+		{"(.)b\\1", "abc", 3, 0},
+		{"a(?C1)b", "ab", 2, 1},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
@@ -61,7 +64,7 @@ static void a_pattern_matches_the_whole_key(void **state)
 static void bad_patterns_are_refused(void **state)
 {
 	static const char *const bad[] = {
-		"(", "a{2", "[z-a]", "(a)\\1", "(*UTF)a", "(*UCP)a", "\\", "((((a{1000}){1000}){1000}){1000})"};
+		"(", "a{2", "[z-a]", "(a)\\2", "(*UTF)a", "(*UCP)a", "\\", "((((a{1000}){1000}){1000}){1000})"};
 	char *longest = malloc(20000);
 
 	assert_int_equal(row_matches("a{2", slice_str("a{2")), 1); /* PCRE2 takes an open brace for itself */
@@ -79,7 +82,8 @@ static void no_pattern_takes_unbounded_time(void **state)
 {
 	static const char *const patterns[] = {
 		"(a+)+[bc]", "(a|aa)+[bc]", "(.*)*[xy]", "(?:a?){40}a{40}[bc]", "(?:(?R)|a)+[bc]", "((a*)*)*[bc]"};
-	char text[64 * 1024];
+	const size_t longer_n = 16 * 1024 * 1024;
+	char text[64 * 1024], *longer;
 	const uint64_t begun = monotonic_us();
 
 	memset(text, 'a', sizeof(text));
@@ -93,6 +97,15 @@ static void no_pattern_takes_unbounded_time(void **state)
 			fail_msg("%s: %d", patterns[i], n);
 	}
 	assert_int_equal(row_matches("(?:a|aa)+[bc]", slice_of(text, 60)), -ETIME);
+	/* Each of the steps of these reads the text to its end. */
+	assert_non_null(longer = malloc(longer_n));
+	memset(longer, 'a', longer_n);
+	assert_int_equal(row_matches("[^b]*[^c]*[^d]*b", slice_of(longer, longer_n)), -ETIME);
+	assert_int_equal(row_matches("(.*)\\1[bc]", slice_of(longer, longer_n)), -ETIME);
+	memcpy(longer + longer_n / 2, "needle", 6);
+	assert_int_equal(row_matches(".*needle.*", slice_of(longer, longer_n)), 1);
+	assert_int_equal(row_matches(".*needless.*", slice_of(longer, longer_n)), 0);
+	free(longer);
 	assert_in_range(monotonic_us() - begun, 0, 60 * UINT64_C(1000000));
 }
 
