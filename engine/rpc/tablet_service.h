@@ -73,7 +73,8 @@ enum ts_method {
 	 * next number, when it first changes the row (embedded stores only).
 	 * A tablet that is served already stays as it is.
 	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed,
-	 * and makes 0 the server of their METADATA rows.
+	 * and makes 0 the server of their METADATA rows.  -ESTALE: the tablet has
+	 * another begin or assignment number now.
 	 * LIST: -> tablets, those that the server serves.
 	 */
 	TS_LOAD,

@@ -185,10 +185,11 @@ struct server {
 	struct cond collected_now;         /* one has ended */
 
 	struct mutex lock;
-	struct cond changed;        /* a change of loading, moving, write_blocks, writers, a dropped table, space.reclaiming */
-	bool loading;               /* a thread is between load_begin and load_end */
-	bool moving;                /* a split or merge is under way */
-	struct served_tablet **set; /* by table, then end */
+	struct cond changed; /* a change of loading, moving, write_blocks, writers, a dropped table, space.reclaiming */
+	bool loading;        /* a thread is between load_begin and load_end */
+	bool moving;         /* a split, merge or UNLOAD is under way */
+	const struct ts_assigned *unloading;    /* set_unloading */
+	struct served_tablet **set;             /* by table, then end */
 	unsigned set_count, set_cap, set_spare; /* set_spare: places that set_reserve has reserved */
 	struct user_table **tables;             /* by table */
 	unsigned table_count;
@@ -273,6 +274,8 @@ int access_readable(struct served_tablet *served, const struct ts_request *q, co
 int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
 /* The same, also for a tablet whose logs are being replayed. */
 int served_find_any(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
+/* Returns a reference to the tablet of the set with this end (p NULL: the table's end), also while its logs are being replayed.  -EREMCHG: the set has none. */
+int served_find_end(struct server *s, uint32_t table, struct slice end, struct served_tablet **out) TFS_MUST;
 /* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 void served_list_put(struct served_tablet **list, unsigned count);
@@ -281,8 +284,10 @@ void served_put(struct served_tablet *served); /* NULL is allowed */
 void served_event(struct served_tablet *served, const char *text);
 /* Allocates places for `more` tablets, so that the next set_replace cannot fail. */
 int set_reserve(struct server *s, unsigned more) TFS_MUST;
-/* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST: the set has one of its rows; -EIDRM: the table was dropped. */
+/* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST: the set has one of its rows; -EIDRM: the table was dropped; -EAGAIN: set_unloading. */
 int set_insert(struct server *s, struct served_tablet *served) TFS_MUST;
+/* Until the next call, set_insert refuses tablets with this table and end.  NULL: none.  t must exist until then. */
+void set_unloading(struct server *s, const struct ts_assigned *t);
 /*
  * Replaces the tablets `old` by `with`; other threads see both changes at once.
  * The set takes references of its own.  If the set has none of `old`, the table

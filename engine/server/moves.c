@@ -141,24 +141,35 @@ int moves_merge(struct server *s, uint32_t table, struct slice row)
 	return move_request(s, table, row, merge_request);
 }
 
+/* Ends the service of the tablet, which must still begin where the master believes. */
+static int unload_served(struct server *s, struct served_tablet *served, const struct ts_assigned *t)
+{
+	int err = served->assignment != t->assignment || !slice_eq(tablet_begin(served->tablet), t->begin)
+		? -ESTALE
+		: move_run(s, &served, 1, unload_tablet, slice_of(NULL, 0));
+
+	return err == WRITES_BLOCKED ? -EAGAIN : err;
+}
+
 static int unload_one(struct server *s, const struct ts_assigned *t)
 {
 	struct served_tablet *served;
 	int err;
 
+	set_unloading(s, t);
 	load_begin(s); /* a LOAD of the tablet that is under way ends first */
-	err = served_find_any(s, t->table, t->begin, &served);
+	err = served_find_end(s, t->table, t->end, &served);
 	load_end(s);
-	if (err == -EREMCHG)
-		return unload_row(s, t);
-	if (err)
-		return err;
-	err = served->assignment != t->assignment || served->last != !t->end.p ||
-			(!served->last && !slice_eq(buf_slice(&served->end), t->end))
-		? -ESTALE
-		: move_run(s, &served, 1, unload_tablet, slice_of(NULL, 0));
-	served_put(served);
-	return err == WRITES_BLOCKED ? -EAGAIN : err;
+	if (!err) {
+		err = unload_served(s, served, t);
+		served_put(served);
+	} else {
+		err = unload_row(s, t);
+	}
+	load_begin(s); /* so does one that has read the row before */
+	set_unloading(s, NULL);
+	load_end(s);
+	return err;
 }
 
 int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a)

@@ -75,6 +75,29 @@ int served_find_any(struct server *s, uint32_t table, struct slice row, struct s
 	return find(s, table, row, true, out);
 }
 
+int served_find_end(struct server *s, uint32_t table, struct slice end, struct served_tablet **out)
+{
+	int err = -EREMCHG;
+	unsigned i;
+
+	mutex_lock(&s->lock);
+	i = served_lower(s, table, !end.p, end);
+	if (i < s->set_count && served_cmp(s->set[i], table, !end.p, end) == 0) {
+		*out = s->set[i];
+		atomic_fetch_add(&s->set[i]->refs, 1);
+		err = 0;
+	}
+	mutex_unlock(&s->lock);
+	return err;
+}
+
+void set_unloading(struct server *s, const struct ts_assigned *t)
+{
+	mutex_lock(&s->lock);
+	s->unloading = t;
+	mutex_unlock(&s->lock);
+}
+
 void load_begin(struct server *s)
 {
 	mutex_lock(&s->lock);
@@ -249,6 +272,10 @@ int set_insert(struct server *s, struct served_tablet *served)
 	mutex_lock(&s->lock);
 	if (served->user_table && served->user_table->dropped) {
 		err = -EIDRM;
+		goto out;
+	}
+	if (s->unloading && served_cmp(served, s->unloading->table, !s->unloading->end.p, s->unloading->end) == 0) {
+		err = -EAGAIN; /* the row may have been read before UNLOAD changed it */
 		goto out;
 	}
 	err = set_grow_locked(s, s->set_spare + 1);

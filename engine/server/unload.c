@@ -9,7 +9,12 @@
  *	3 Remove the tablet from the set.
  * If the outcome of step 2 is unknown, the tablet leaves the set, too.  The master
  * repeats UNLOAD or sends LOAD, and both find out.  A LOAD that arrives after step
- * 2 is refused, because the row does not name this server any more.
+ * 2 is refused, because the row does not name this server any more.  One that has
+ * read the row before is refused by the set (set_unloading).
+ *
+ * The request names the tablet's begin, too.  If a split or merge has changed the
+ * tablet since the master's LIST, UNLOAD is refused: the next LOAD would have an old
+ * begin, and rows would be served twice or not at all.
  */
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"

@@ -121,6 +121,9 @@ static int compare_list(struct state *s, const struct node *n, const struct ts_a
 		if (i == s->count)
 			return wrong(s, "%s serves a tablet of table %u ending at %s that METADATA does not have", n->proc->name,
 				t->table, Q(t->end));
+		if (!slice_eq(t->begin, i && s->rows[i - 1].table == t->table ? buf_slice(&s->rows[i - 1].end) : slice_of("", 0)))
+			return wrong(s, "%s serves the tablet of table %u ending at %s from %s on", n->proc->name, t->table,
+				Q(t->end), Q(t->begin));
 		if (s->rows[i].server != n->incarnation && !cluster.sole)
 			return wrong(s, "%s (%llu) serves the tablet of table %u ending at %s, whose owner is %llu", n->proc->name,
 				(unsigned long long)n->incarnation, t->table, Q(t->end), (unsigned long long)s->rows[i].server);

@@ -212,13 +212,15 @@ static unsigned owner(uint32_t id, const char *row, struct ts_assigned *out)
 			assert_int_equal(found, CLUSTER_SERVERS);
 			found = i;
 			if (out) {
-				static char ends[2][32];
+				static char ends[8][2][32]; /* for the last 8 calls */
+				static unsigned calls;
+				char(*at)[32] = ends[calls++ % 8];
 
 				*out = *t;
-				snprintf(ends[0], 32, "%.*s", (int)t->begin.n, (const char *)t->begin.p);
-				snprintf(ends[1], 32, "%.*s", (int)t->end.n, (const char *)t->end.p);
-				out->begin = slice_str(ends[0]);
-				out->end = t->end.p ? slice_str(ends[1]) : (struct slice){NULL, 0};
+				snprintf(at[0], 32, "%.*s", (int)t->begin.n, (const char *)t->begin.p);
+				snprintf(at[1], 32, "%.*s", (int)t->end.n, (const char *)t->end.p);
+				out->begin = slice_str(at[0]);
+				out->end = t->end.p ? slice_str(at[1]) : (struct slice){NULL, 0};
 			}
 		}
 		ts_answer_fini(&a);
@@ -378,6 +380,26 @@ static void unload_after_an_unknown_edit(void **state)
 	assert_int_equal(master_move(c.master, t.table, t.begin, c.servers[from].incarnation), -ETIMEDOUT);
 	metadata.how = ANSWERS;
 	assert_int_equal(master_tick(c.master), 0);
+	read_all();
+}
+
+/* An UNLOAD that was sent before a split or a merge ends the service of no tablet, and no row loses its server. */
+static void late_unloads(void **state)
+{
+	struct ts_assigned before, upper;
+	unsigned from = owner(tfs_table_id(table), row_name(45), &before);
+
+	assert_int_equal(tfs_split(table, tfs_str(row_name(45))), 0);
+	assert_int_equal(owner(tfs_table_id(table), row_name(45), &upper), from);
+	assert_int_equal(upper.assignment, before.assignment);
+	assert_int_equal(control(from, TS_UNLOAD, &before), -ESTALE);
+	/* No tablet of the server has the first row. */
+	assert_int_equal(master_move(c.master, before.table, slice_str(row_name(40)), c.servers[(from + 1) % 3].incarnation), 0);
+	assert_int_equal(control(from, TS_UNLOAD, &before), -ESTALE);
+	read_all();
+	assert_int_equal(master_move(c.master, before.table, slice_str(row_name(40)), c.servers[from].incarnation), 0);
+	assert_int_equal(tfs_merge(table, tfs_str(row_name(40))), 0);
+	assert_int_equal(control(from, TS_UNLOAD, &upper), -ESTALE);
 	read_all();
 }
 
@@ -670,6 +692,7 @@ int main(void)
 		C(moves),
 		C(late_loads),
 		C(unload_after_an_unknown_edit),
+		C(late_unloads),
 		C(late_requests),
 		C(deaths),
 		C(burials),
