@@ -264,7 +264,7 @@ int compact_major(struct tablet *t, bool background)
 	do {
 		purged = false;
 		err = compact_repeat_edit(t, t->pending_major);
-		if (!err)
+		if (!err && (!background || compact_wants_major(t)))
 			err = compact_major_once(t, background);
 		/* It does not fit.  Rewriting single files may free enough space. */
 		if (is_no_space(err) && compact_purge(t, background, &purged))

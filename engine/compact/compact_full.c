@@ -130,7 +130,8 @@ static int purge_file(struct tablet *t, const struct snap *snap, struct vfile *f
 	*did |= !err;
 out:
 	compact_job_free(j);
-	return is_no_space(err) || is_damage(err) ? 0 : err; /* other files may be rewritten */
+	/* Other files may be rewritten, but none before an edit that failed was repeated. */
+	return !t->pending_merge && (is_no_space(err) || is_damage(err)) ? 0 : err;
 }
 
 /* The files that may be rewritten, the oldest first: those contain the most removed cells. */

@@ -131,7 +131,8 @@ bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s);
 /* ---- jobs ---- */
 /* One merging compaction, if the policy has one; *did.  paced: to env->compaction_rate. */
 int compact_merge(struct tablet *t, bool paced, bool *did) TFS_MUST;
-int compact_major(struct tablet *t, bool background) TFS_MUST; /* background: paced, and ends with -ECANCELED when a split waits */
+/* background: paced, ends with -ECANCELED when a split waits, and only repeats a failed edit if the files need no more. */
+int compact_major(struct tablet *t, bool background) TFS_MUST;
 /* Waits as long as the rate limit requires for so many bytes.  The caller holds no lock. */
 void compact_pace(struct tablet *t, uint64_t bytes);
 /* A merging or major compaction. */
@@ -147,6 +148,8 @@ void compact_cancel_job(struct tablet *t, struct compact_job *j); /* takes j; it
 int compact_inputs(const struct file_set *in, const struct iter **first, struct iter **out) TFS_MUST;
 /* Steps 2 to 5 over j->in, whose files are busy.  Takes j, and merged (NULL: a merge of j->in). */
 int compact_run_job(struct tablet *t, struct run_params *p, struct compact_job *j, struct iter *merged) TFS_MUST;
+/* Returns true if the files call for a major compaction. */
+bool compact_wants_major(struct tablet *t) TFS_MUST;
 int compact_repeat_edits(struct tablet *t) TFS_MUST; /* tablet_compactor.repeat_edits */
 /* The same for one job; NULL: none. */
 int compact_repeat_edit(struct tablet *t, struct compact_job *j) TFS_MUST;

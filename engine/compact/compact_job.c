@@ -11,6 +11,8 @@
 #include "engine/base/msg.h"
 #include "engine/cell/merge.h"
 
+#define REPEAT_US (UINT64_C(1000) * 1000) /* until a failed edit is repeated, if no compaction does it before */
+
 void compact_job_free(struct compact_job *j)
 {
 	if (!j)
@@ -50,8 +52,13 @@ static int compact_install(struct tablet *t, struct compact_job *j)
 	int err = tablet_change(t, &c);
 
 	*compact_pending(t, j) = err ? j : NULL;
-	if (err) /* t->commit has logged the error */
+	if (j->major)
+		t->major_unfinished = err != 0;
+	if (err) { /* t->commit has logged the error */
+		if (!env->no_background && t->state == TABLET_SERVING)
+			task_queue_after(j->major ? &t->major_task : &t->merge_task, REPEAT_US);
 		return err;
+	}
 	for (unsigned i = 0; i < j->in.n; i++)
 		env->bytes_compacted_in += j->in.v[i]->meta.bytes;
 	for (unsigned i = 0; i < j->out.n; i++)

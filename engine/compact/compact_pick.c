@@ -250,3 +250,21 @@ bool compact_frees_space(const struct view *v)
 	}
 	return v->file_count && (wide || dead > cells / 8);
 }
+
+bool compact_wants_major(struct tablet *t)
+{
+	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us), late;
+	struct snap snap;
+	int64_t last;
+
+	mutex_lock(&t->lock);
+	last = t->major_us;
+	mutex_unlock(&t->lock);
+	snap_take(t, &snap);
+	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), clock_collect(t->env->clock), after);
+	if (late < 0 && tablet_disk_full(t) && monotonic_us() >= t->major_after_us && compact_frees_space(snap.view))
+		late = 0;
+	snap_put(&snap);
+	t->major_late_us = late < 0 ? 0 : late;
+	return late >= 0;
+}

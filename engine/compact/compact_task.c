@@ -85,22 +85,9 @@ static uint64_t compact_check_interval_us(const struct tablet *t)
 	return t->env->look_us ? t->env->look_us : us < LOOK_AGAIN_US ? us : LOOK_AGAIN_US;
 }
 
-static bool tablet_wants_major(struct tablet *t)
+static bool major_is_due(struct tablet *t)
 {
-	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us), late;
-	struct snap snap;
-	int64_t last;
-
-	mutex_lock(&t->lock);
-	last = t->major_us;
-	mutex_unlock(&t->lock);
-	snap_take(t, &snap);
-	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), clock_collect(t->env->clock), after);
-	if (late < 0 && tablet_disk_full(t) && monotonic_us() >= t->major_after_us && compact_frees_space(snap.view))
-		late = 0;
-	snap_put(&snap);
-	t->major_late_us = late < 0 ? 0 : late;
-	return late >= 0;
+	return compact_wants_major(t) || t->major_unfinished;
 }
 
 int64_t tablet_overdue_us(struct tablet *t)
@@ -133,7 +120,7 @@ void compact_merge_task(struct task *task)
 		return;
 	if (err) {
 		compact_retry(t, task, &t->merge_backoff_us, "merging", err);
-		if (tablet_wants_major(t)) /* the merge may lack the space that a major compaction frees */
+		if (major_is_due(t)) /* the merge may lack the space that a major compaction frees */
 			task_queue(&t->major_task);
 		return;
 	}
@@ -142,7 +129,7 @@ void compact_merge_task(struct task *task)
 		task_queue(task);
 		return;
 	}
-	if (tablet_wants_major(t))
+	if (major_is_due(t))
 		task_queue(&t->major_task);
 	task_queue_after(task, compact_check_interval_us(t));
 }
@@ -152,7 +139,7 @@ void compact_major_task(struct task *task)
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, major_task));
 	int err;
 
-	if (tablet_stopping(t) || t->split_wanted || !tablet_wants_major(t))
+	if (tablet_stopping(t) || t->split_wanted || !major_is_due(t))
 		return;
 	if (t->majoring || atomic_exchange(&t->env->major_under_way, true)) {
 		task_queue_after(task, SOON_US);

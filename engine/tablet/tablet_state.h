@@ -156,7 +156,8 @@ struct tablet {
 	 * the next one waits until then; else 0.
 	 */
 	_Atomic uint64_t major_after_us;
-	_Atomic bool merge_no_space; /* the disk had no space for the last merging compaction */
+	_Atomic bool major_unfinished; /* there is a pending_major: major_task repeats its edit */
+	_Atomic bool merge_no_space;   /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
 	_Atomic bool dir_durable; /* the directory of the SSTables has a durable name */
 };

@@ -86,6 +86,41 @@ static void test_edits_in_doubt(void **state)
 	}
 }
 
+/* A major compaction that a user asked for has failed, and nothing calls for another one: its edit is repeated soon. */
+static void test_edit_is_repeated(void **state)
+{
+	static struct lib l;
+	int64_t major_us = 0;
+
+	for (int doubt = 0; doubt < 2; doubt++) {
+		start(&l, 1);
+		lib_stop(&l);
+		l.background = true;
+		lib_start(&l);
+		for (int i = 0; i < 2; i++) {
+			LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+			LIB(tablet_flush(l.t));
+		}
+		*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
+		assert_int_equal(tablet_compact(l.t), -EIO);
+		for (unsigned tries = 0; tries < 10000; tries++) {
+			struct tablet_stats st;
+
+			tablet_get_stats(l.t, &st);
+			if (st.files == 1)
+				break;
+			usleep(1000);
+		}
+		pthread_mutex_lock(&l.meta_lock);
+		assert_int_equal(l.file_count, 1);
+		assert_true(l.major_us > major_us);
+		major_us = l.major_us;
+		pthread_mutex_unlock(&l.meta_lock);
+		assert_int_equal(count_cells(&l), 2);
+		end(&l);
+	}
+}
+
 /*
  * The edit that took this incarnation out of the redo set took place, though
  * its caller got an error.  The next writes must be replayed nevertheless.
@@ -471,6 +506,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_edits_in_doubt),
+		cmocka_unit_test(test_edit_is_repeated),
 		cmocka_unit_test(test_redo_set_in_doubt),
 		cmocka_unit_test(test_redo_set_let_go),
 		cmocka_unit_test(test_flush_without_its_deletes),
