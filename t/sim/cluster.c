@@ -310,8 +310,11 @@ static void server_main(void *arg)
 
 	n->clock = o.clock = clock_new(NULL, NULL);
 	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
-	while ((err = take_incarnation(n->locks, &n->incarnation)))
+	while ((err = take_incarnation(n->locks, &n->incarnation))) {
+		if (err == -ESHUTDOWN)
+			give_up("the incarnation", err, NULL);
 		sim_sleep(10000);
+	}
 	o.incarnation = n->incarnation;
 	sim_trace("incarnation %llu", (unsigned long long)n->incarnation);
 	if (!cluster.sole) {

@@ -29,7 +29,8 @@ struct message {
 	unsigned refs;
 	struct buf request;
 	struct buf answer;
-	bool answered, arrived, abandoned;
+	bool answered, abandoned;
+	bool arrived;               /* a copy, at a service */
 	int err;                    /* of the channel */
 	struct message *next, **at; /* in the list of messages whose caller waits */
 };
@@ -126,11 +127,17 @@ static void serve_main(void *arg)
 	uint64_t delay = 50 + sim_random(faults.delay_us);
 	int err;
 
-	m->arrived = true;
-	if (m->to_master)
-		err = to->master ? ms_serve(to->master, buf_slice(&m->request), &answer) : REFUSED;
-	else
-		err = to->tablets ? ts_serve(to->tablets, buf_slice(&m->request), &answer) : REFUSED;
+	if (m->err == REFUSED) { /* of a request that was not sent, no copy is under way */
+		message_put(m);
+		return;
+	}
+	if (m->to_master ? !to->master : !to->tablets) {
+		err = m->arrived ? -ECONNRESET : REFUSED;
+	} else {
+		m->arrived = true;
+		err = m->to_master ? ms_serve(to->master, buf_slice(&m->request), &answer)
+				   : ts_serve(to->tablets, buf_slice(&m->request), &answer);
+	}
 	proc_step();
 	if (sim_chance(faults.lose)) {
 		counts.lost++;
@@ -163,7 +170,7 @@ static void arrive_main(void *arg)
 	} else if (to->proc->dead) {
 		counts.refused++;
 		if (!m->answered && !m->answer.n)
-			m->err = REFUSED;
+			m->err = m->arrived ? -ECONNRESET : REFUSED; /* another copy may have been carried out */
 		sim_spawn(proc_self(), 50 + sim_random(faults.delay_us), answer_main, m);
 	} else {
 		sim_spawn(to->proc, 0, serve_main, m);
