@@ -201,11 +201,29 @@ mkdir .snap/all
 check .snap/all/plain "among snapshots of all tables" $((${STEPS:-15} / 5))
 
 # ---- errors and limits ----
-for bad in foo=1 prefix limit=0 limit=x reverse=no family=nope row='((' since=yesterday prefix=a/prefix=b prefix=%41 from=%2g; do
+for bad in foo=1 prefix limit=0 limit=x reverse=no family=nope row='((' since=yesterday since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2'; do
 	fails "EINVAL: $bad" "Invalid argument" cat "plain/.scan/$bad/.tsv"
 done
 like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"
+tail -n 1 .tabletfs/log >"$W/last"
+like "$(cat "$W/last")" "the regular expression is not valid" "  of a pattern"
+cat plain/.scan/family=f,nope/.tsv 2>/dev/null
+like "$(tail -n 1 .tabletfs/log)" "there is no such family" "  of a family"
 like "$(cat plain/.scan/.help)" "qlimit=N" ".help lists the clauses"
+# A value may be pasted from any name of a file, and split anywhere.
+is "$(cat plain/.scan/prefix=%2Edot/.keys plain/.scan/from=%2Ed%6Ft/limit=1/.keys)" "$(printf '.dot\n.dot')" "a name that begins with an escaped dot"
+is "$(cat plain/.scan/qprefix=a%40b/.count)" "$(cat plain/.scan/qprefix=a@b/.count)" "an escaped @"
+is "$(cat plain/.scan/prefix=lo%/ng%/xxx/.count)" "$(cat plain/.scan/prefix=longxxx/.count)" "a value in short parts"
+# Times are half-open, in each spelling of ISO 8601 that date(1) prints.
+mkdir -p plain/time/f && echo t >plain/time/f/q@1795255200000000 && echo t >plain/time/f/q@1795255200250000
+times() { # times TIME SINCE UNTIL: the cells with timestamps from TIME on, and before it
+	is "$(grep -c . "plain/.scan/row=time/since=$1/.tsv") $(grep -c . "plain/.scan/row=time/until=$1/.tsv")" "$2 $3" "$1"
+}
+for time in 1795255200000000 2026-11-21T10 2026-11-21T10:00 2026-11-21T10:00Z '2026-11-21 10:00:00' 2026-11-21T11:00+01 2026-11-21T11:00:00+01:00 2026-11-21T06:30:00.000000-0330; do
+	times "$time" 2 0
+done
+for time in 1795255200250000 2026-11-21T10:00:00.25 2026-11-21T10:00:00,250000000+00:00 2026-11-21T10:00:00.000001Z; do times "$time" 1 1; done
+rm -r plain/time
 is "$(ls -A plain/.scan)" "" "control names of a scan are not listed"
 fails "a view is read-only: a new file" "Read-only" touch plain/.scan/.rows/new
 fails "an existing one" "Read-only" dd of=plain/.scan/.rows/r1/new status=none

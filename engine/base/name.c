@@ -286,6 +286,18 @@ int name_decode_row(struct slice path, struct buf *key)
 	return name_decode_parts(path, key, &(enum name_kind){NAME_ROW}, &(int64_t){0});
 }
 
+int name_decode_text(struct slice path, struct buf *text)
+{
+	struct buf joined = {0};
+	int err = name_join_parts(path, false, &joined);
+
+	buf_reset(text);
+	if (err == 0)
+		err = name_unescape(joined.p, joined.n, text);
+	buf_fini(&joined);
+	return err;
+}
+
 int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts)
 {
 	enum name_kind k = NAME_NEWEST;

@@ -31,6 +31,8 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 /* The keys of canonical paths.  *key is replaced; unspecified on error. */
 int name_decode_row(struct slice path, struct buf *key) TFS_MUST;
 int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts) TFS_MUST;
+/* The text of a path that need not be canonical: any byte may be escaped, and the parts may have any length.  *text is replaced. */
+int name_decode_text(struct slice path, struct buf *text) TFS_MUST;
 
 /* Returns true if the component is a part of a split name (a single '%' at its end). */
 bool name_is_part(struct slice component);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A clause is one name, which is split like a long row name if it has more than
- * 255 bytes.  So its text is decoded as a row key: NAME=VALUE.
+ * A clause is NAME=VALUE, escaped and split as names of files are.  The value may be
+ * pasted from such a name, of a row, a column or a version, which escape different
+ * bytes and split at other places.  So any escape and any split is accepted.
  */
 #include "engine/bulk/clauses.h"
 
@@ -66,30 +67,45 @@ static const char *parse_count(const struct clauses *c, enum clause k, uint64_t 
 	return units_number(&p, out) && !*p && *out && *out <= max ? NULL : "it needs a number, at least 1";
 }
 
-/* A date, or date and time; UTC unless it ends in an offset. */
+/* Reads HH, HH:MM, or HH:MM:SS with a fraction of the second.  Returns the end, or NULL. */
+static const char *parse_clock(const char *p, struct tm *at, int64_t *fraction_us)
+{
+	static const char *const fields[] = {"%H", ":%M", ":%S"};
+	int64_t scale = 100000;
+
+	for (int i = 0; p && i < 3 && (i == 0 || *p == ':'); i++)
+		p = strptime(p, fields[i], at);
+	if (p && (*p == '.' || *p == ','))
+		for (p++; *p >= '0' && *p <= '9'; p++, scale /= 10)
+			*fraction_us += (*p - '0') * scale;
+	return p;
+}
+
+/* A date, or date and time, of ISO 8601; UTC unless it ends in an offset. */
 static bool parse_iso(const char *text, int64_t *us)
 {
-	struct tm tm = {0};
-	const char *p = strptime(text, "%Y-%m-%d", &tm);
-	int64_t fraction = 0, scale = 100000, offset = 0;
+	struct tm day = {0}, at = {0}, offset = {0};
+	int64_t fraction_us = 0, seconds;
+	const char *p = strptime(text, "%Y-%m-%d", &day);
+	int mday = day.tm_mday, sign = 0;
 
-	if (p && (*p == 'T' || *p == ' '))
-		p = strptime(p + 1, "%H:%M:%S", &tm);
-	if (p && *p == '.')
-		for (p++; *p >= '0' && *p <= '9'; p++, scale /= 10)
-			fraction += (*p - '0') * scale;
+	seconds = timegm(&day);
+	if (!p || day.tm_mday != mday) /* 31 February has become 3 March */
+		return false;
+	if (*p == 'T' || *p == ' ')
+		p = parse_clock(p + 1, &at, &fraction_us);
 	if (p && *p == 'Z') {
 		p++;
 	} else if (p && (*p == '+' || *p == '-')) {
-		int sign = *p == '-' ? -1 : 1;
-		struct tm at = {0};
-
-		p = strptime(p + 1, p[1] && p[2] && p[3] == ':' ? "%H:%M" : "%H%M", &at);
-		offset = sign * (at.tm_hour * 3600 + at.tm_min * 60);
+		sign = *p == '-' ? -1 : 1;
+		p = strptime(p + 1, "%H", &offset);
+		if (p && *p)
+			p = strptime(p, *p == ':' ? ":%M" : "%M", &offset);
 	}
 	if (!p || *p)
 		return false;
-	*us = ((int64_t)timegm(&tm) - offset) * 1000000 + fraction;
+	seconds += at.tm_hour * 3600 + at.tm_min * 60 + at.tm_sec - sign * (offset.tm_hour * 3600 + offset.tm_min * 60);
+	*us = seconds * 1000000 + fraction_us;
 	return true;
 }
 
@@ -326,11 +342,11 @@ int clauses_parse(struct slice path, int64_t now_us, struct clauses *out, const 
 
 		if (out->partial)
 			break;
-		err = name_decode_row(slice_of(path.p, n), &text);
+		err = name_decode_text(slice_of(path.p, n), &text);
 		if (err == 0)
 			err = buf_reserve(&text, 1);
 		if (err == -ENOENT) {
-			*why = "a value is written as a name of a file is: %XX for /, % and control bytes, and for no other";
+			*why = "% begins an escape: %XX, with digits from 0 to 9 and A to F";
 			err = 0;
 		} else if (err == 0) {
 			text.p[text.n] = 0;

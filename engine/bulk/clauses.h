@@ -48,7 +48,7 @@ struct clauses {
 };
 
 /*
- * Parses clauses joined by '/', each in its canonical form (engine/base/name.h).
+ * Parses clauses joined by '/', escaped and split as names are (name_decode_text in engine/base/name.h).
  * Ages count back from now_us.  -EINVAL with *why, a static text.  Families and
  * patterns are not checked.  The caller calls clauses_fini in any case.
  */

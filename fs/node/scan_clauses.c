@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-/* Returns 0, or -EINVAL if a pattern is not valid: the store compiles it in a scan of a row that has no cell. */
+/* Returns 0, or -EINVAL if a family does not exist or a pattern is not valid: the store compiles it in a scan of a row that has no cell. */
 static int check_with_store(struct node *n, const struct clauses *c)
 {
 	struct tfs_scan_spec spec = c->spec;
@@ -32,6 +32,21 @@ static int check_with_store(struct node *n, const struct clauses *c)
 	return err < 0 ? err : 0;
 }
 
+/* Returns why the store refuses the clauses. */
+static const char *refused_because(struct node *n, const struct clauses *c)
+{
+	const char *why = "the regular expression is not valid, or too long";
+	const struct tfs_schema *s;
+
+	if (tfs_schema_get(node_store_table(n), &s))
+		return why;
+	for (unsigned i = 0; i < c->spec.family_count; i++)
+		if (!tfs_schema_family(s, c->spec.families[i]))
+			why = "there is no such family";
+	tfs_schema_put(s);
+	return why;
+}
+
 int scan_clauses(struct node *n, const char *name, struct slice path, int64_t now_us, struct clauses *out)
 {
 	const char *why;
@@ -44,7 +59,7 @@ int scan_clauses(struct node *n, const char *name, struct slice path, int64_t no
 			out->spec.value_regex.data)) {
 		err = check_with_store(n, out);
 		if (err == -EINVAL)
-			err = refuse(err, n, name, "there is no such family, or the regular expression is not valid");
+			err = refuse(err, n, name, "%s", refused_because(n, out));
 	}
 	return err;
 }
