@@ -319,5 +319,6 @@ is "$((n * 10 <= all * 6))" 1 "family=g reads one locality group ($n of $all)"
 cd /
 remount -o ro
 fails "a read-only mount has no streams" "not supported" cat "$M/plain/.scan/.tsv"
+fails "  and tabletctl says so" "a read-only mount has no streams" ctl count "$M/plain"
 is "$(ls "$M/plain/.scan/prefix=r1/to=r10/.rows")" r1 "it has views"
 done_testing

@@ -169,7 +169,7 @@ static int copy_out(int dir, const char *name, const char *shown, uint64_t *byte
 		*bytes += n > 0 ? (uint64_t)n : 0;
 	}
 	if (n < 0 && fd != -ENOENT)
-		complain("%s: %s", shown, strerror(errno));
+		complain("%s: %s%s", shown, strerror(errno), errno == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
 	if (fd >= 0)
 		close(fd);
 	return n >= 0 ? 0 : fd == -ENOENT ? EXIT_NOTHING : EXIT_ERROR;

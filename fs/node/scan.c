@@ -57,7 +57,7 @@ static int scan_resolve(struct node *dir, const char *name, struct resolved *out
 			continue;
 		if (fs.no_open)
 			return refuse(-EOPNOTSUPP, dir, name,
-				"a read-only mount has no streams: use tabletctl export, or mount read-write");
+				"a read-only mount has no streams: read .scan/.rows, or unmount and use tabletctl export");
 		out->kind = NODE_SCAN_STREAM;
 		out->parent = dir;
 		return buf_set(&out->key, name, strlen(name));

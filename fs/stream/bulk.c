@@ -55,9 +55,9 @@ bool bulk_resolve(struct node *table, const char *name, struct resolved *out, in
 		return false;
 	out->parent = table;
 	out->kind = is_import ? NODE_IMPORT : NODE_EXPORT;
-	*err = fs.no_open
-		? refuse(-EOPNOTSUPP, table, name, "a read-only mount has no streams: use tabletctl export, or mount read-write")
-		: buf_set(&out->key, name, strlen(name));
+	*err = fs.no_open ? refuse(-EOPNOTSUPP, table, name,
+				    "a read-only mount has no streams: read .scan/.rows, or unmount and use tabletctl export")
+			  : buf_set(&out->key, name, strlen(name));
 	return true;
 }
 
