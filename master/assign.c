@@ -32,9 +32,8 @@
  * the server's first change of the row: opening a store writes nothing for tablets
  * that are only read.
  *
- * The first pass of a master also finishes what the previous one began: rows of
- * tables that were partly made or partly dropped are deleted, then the notes
- * dropped/ID.  It refuses to go on, and names the missing thing, in these cases:
+ * A pass finishes drops (drop.c).  The first pass of a master also deletes the rows
+ * of tables that were partly made.  It refuses to go on, and names the missing thing, in these cases:
  *	- there are tables or SSTables, but no root file
  *	- a tablet has data, but its table has no schema and was not dropped
  *	- a table has no last tablet, or there is a gap between two tablets
@@ -479,18 +478,6 @@ static int meta_level(struct pass *p)
 	return err;
 }
 
-/* Removes the file dropped/ID, after the table's METADATA rows were deleted. */
-static int remove_drop_note(void *arg, const char *name)
-{
-	struct master *m = arg;
-	char note[64];
-
-	if (strlen(name) >= sizeof(note) - sizeof("dropped/"))
-		return 0; /* not a table id: it is too long */
-	snprintf(note, sizeof(note), "dropped/%s", name);
-	return master_remove(m, note);
-}
-
 static int user_level(struct pass *p)
 {
 	struct buf from = {0};
@@ -499,12 +486,14 @@ static int user_level(struct pass *p)
 	p->level = LEVEL_USER;
 	p->table = 0;
 	if (!err)
+		err = pass_notes(p);
+	if (!err)
 		err = pass_read(p, buf_slice(&from), (struct slice){NULL, 0});
 	buf_fini(&from);
 	for (unsigned i = 0; i < p->orphan_count && !err; i++)
 		err = metadata_delete(p->m->tablets, buf_slice(&p->orphans[i]));
-	if (!err && p->start)
-		err = p->m->locks->ops->list(p->m->locks, "dropped", remove_drop_note, p->m);
+	if (!err)
+		pass_drop(p);
 	return err ? err : level_finish(p);
 }
 

@@ -101,8 +101,6 @@ int master_has_one_tablet(struct master *m, uint32_t table, bool *one) TFS_MUST;
 #define DROP_NOTE_MAX 32
 /* The note dropped/ID, for the multi-operation that drops a table's tablets.  name has DROP_NOTE_MAX bytes. */
 struct lock_op drop_note(uint32_t table, char *name);
-/* After that operation: deletes the METADATA rows, then the note.  The next start finishes it after an error. */
-void master_tablets_delete(struct master *m, uint32_t table);
 /*
  * *has is set if the table holds a cell of this family (0: of any).  A table
  * without families holds none; its files are not read, so it can be dropped
@@ -114,6 +112,10 @@ int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t fami
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us);
 /* Ends the tasks, and lets none begin. */
 void master_end_tasks(struct master *m);
+
+/* ---- drop.c ---- */
+/* After the note dropped/ID was made: deletes the METADATA rows, then the note.  After an error a later pass does. */
+void master_tablets_delete(struct master *m, uint32_t table);
 
 /* ---- sort.c ---- */
 /* Has the live servers sort the segments of a log whose seal is stored. */

@@ -40,12 +40,16 @@ struct pass {
 	uint64_t *live; /* incarnations with a file in the lock service, or that can be reached */
 	uint32_t live_count;
 	unsigned left_out; /* servers that did not answer BURY */
+	uint32_t next_id;  /* of tables, before BURY */
+	bool quiet;        /* no late request can make rows of tables below next_id */
 	uint64_t sum;      /* a hash of the servers that were found */
 	bool one_table;
 	struct dead_server *dead; /* that a row of this pass named */
 	unsigned dead_count;
 	struct place *v;
 	unsigned count;
+	uint32_t *notes; /* tables with a note dropped/ID */
+	unsigned note_count;
 	struct buf *orphans; /* rows to be deleted */
 	unsigned orphan_count;
 	uint32_t table; /* of the last row, with the end of its tablet */
@@ -54,6 +58,13 @@ struct pass {
 	unsigned known;  /* index in start->tables: tables below it have their last tablet */
 	unsigned failed; /* tablets that are not served at the end */
 };
+
+/* ---- drop.c ---- */
+/* Reads the notes dropped/ID. */
+int pass_notes(struct pass *p) TFS_MUST;
+bool pass_noted(const struct pass *p, uint32_t table);
+/* Deletes the rows of the tables with a note, and the notes.  A table for which that fails counts as failed. */
+void pass_drop(struct pass *p);
 
 /* ---- pass_rows.c ---- */
 /* An embedded store with damage in METADATA is not opened.  In a cluster damage stops its tablet or table only. */

@@ -91,39 +91,21 @@ static int check_gap(struct pass *p, const struct meta_tablet *row, bool *skip)
 	return err || *skip ? err : buf_set(&p->begin, row->begin.p, row->begin.n);
 }
 
-/* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
-static int drop_noted(struct master *m, uint32_t table)
-{
-	char name[DROP_NOTE_MAX];
-	const struct lock_op note = drop_note(table, name);
-	int err = lock_get(m->locks, note.name, NULL, NULL);
-
-	return err == -EBADMSG ? 0 : err; /* the file exists, and its contents do not matter */
-}
-
 /*
- * A row of a table without a schema.  If the table was partly made, the row has no
- * data.  If the table was dropped, dropped/ID exists.  In both cases the row is
- * deleted later.  Any other row is damage, unless tables are refused: it may
- * belong to one of them.
+ * A row of a table that has neither a schema nor a note.  If the table was partly
+ * made, the row has no data and is deleted later.  Any other row is damage, unless
+ * tables are refused: it may belong to one of them.
  */
 static int check_orphan(struct pass *p, struct slice row_key, const struct meta_tablet *row)
 {
-	int err = 0;
-
-	if (row->file_count || row->redo_count || p->start->refused) {
-		err = drop_noted(p->m, row->table);
-		if (err == -ENOENT && p->start->refused) {
-			if (row->table < p->start->next_id)
-				return 0;
-			return damaged(p, "lock/ids: missing or an old one: METADATA names table id %u", row->table);
-		}
-		if (err == -ENOENT)
-			return damaged(
-				p, "lock/tables: METADATA has data of table id %u, but no file here has its schema", row->table);
-		if (err)
-			return err;
-	}
+	if (p->start->refused)
+		return row->table < p->start->next_id
+			? 0
+			: damaged(p, "lock/ids: missing or an old one: METADATA names table id %u", row->table);
+	if (row->file_count || row->redo_count)
+		return damaged(p, "lock/tables: METADATA has data of table id %u, but no file here has its schema", row->table);
+	if (!p->m->o.sole && row->table >= p->start->next_id)
+		return 0; /* a later master makes it */
 	if (array_grow(&p->orphans, p->orphan_count, sizeof(*p->orphans)))
 		return -ENOMEM;
 	p->orphans[p->orphan_count] = (struct buf){0};
@@ -204,6 +186,8 @@ static int read_row(void *arg, struct slice row_key, struct meta_tablet *row)
 
 	if (!row)
 		return read_damaged_row(p, row_key);
+	if (pass_noted(p, row->table))
+		return 0;
 	if (p->start && p->level == LEVEL_USER && !is_known(p->start, row->table))
 		return check_orphan(p, row_key, row);
 	err = begin_table(p, row->table);

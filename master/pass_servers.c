@@ -91,8 +91,11 @@ static int servers_bury(struct pass *p)
 {
 	struct ts_request q = {.method = TS_BURY, .term = master_term(p->m)};
 	unsigned left = 0;
+	uint64_t version;
 	int err = lock_sync(p->m->locks);
 
+	if (!err)
+		err = master_ids_read(p->m, &p->next_id, &version);
 	if (!err)
 		err = p->m->locks->ops->list(p->m->locks, "servers", registered_add, p);
 	if (err || !p->live_count)
@@ -106,11 +109,16 @@ static int servers_bury(struct pass *p)
 	if (p->m->latest < p->live[q.live_count - 1])
 		p->m->latest = p->live[q.live_count - 1];
 	q.incarnation = p->m->latest;
+	q.to_table = p->next_id;
+	p->quiet = p->server_count == p->live_count;
 	for (unsigned i = 0; i < p->server_count; i++) {
 		struct ts_answer a = {0};
 
 		if (ts_call(p->servers[i].service, &q, &a) == 0)
 			p->servers[left++] = p->servers[i];
+		else
+			p->quiet = false;
+		p->quiet &= !a.exists;
 		ts_answer_fini(&a);
 	}
 	p->left_out = p->server_count - left;
@@ -140,6 +148,7 @@ int pass_servers(struct pass *p)
 	int err = pass_find(p);
 
 	p->sum = servers_sum(p);
+	p->quiet = p->m->o.sole;
 	if (!err && !p->m->o.sole)
 		err = servers_bury(p);
 	return err ? err : p->server_count ? 0 : -EAGAIN;
@@ -164,6 +173,7 @@ void pass_fini(struct pass *p)
 	for (unsigned i = 0; i < p->orphan_count; i++)
 		buf_fini(&p->orphans[i]);
 	free(p->orphans);
+	free(p->notes);
 	free(p->servers);
 	free(p->dead);
 	free(p->live);

@@ -16,8 +16,8 @@
  *	5 the servers load the tablets
  * Step 4 decides.  A crash before it leaves the note, so that the next start
  * deletes the rows; the SSTables are still those of the source.  After an error
- * of a step before it, the rows and the note are deleted at once.  If it is
- * unknown whether step 4 took place, both stay until the next start, and with
+ * of a step before it, the rows and the note are deleted (drop.c).  If it is
+ * unknown whether step 4 took place, both stay until the next pass, and with
  * them the SSTables.  A table must not lose its rows while the schema
  * of its snapshot may exist.
  *
@@ -124,7 +124,6 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 	if (err)
 		return err; /* a note without rows is removed by the next start */
 	err = rows_copy(m, schema_public(from)->tablets_id, id, &us);
-	unknown = err && !m->o.sole; /* a server may still write rows */
 	if (!err)
 		err = snapshot ? schema_snapshot(from, to, id, us, of_all, &s) : schema_table_clone(from, to, id, &s);
 	if (!err)
@@ -132,8 +131,9 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 	if (!err)
 		(void)!assign_table(m, id);
 	if (unknown) {
-		msg_error("table id %u: it is unknown if it was created as \"%s\": %s; its files stay until the next start", id, to,
-			strerror(-err));
+		m->unassigned = true; /* a pass is due */
+		msg_error("table id %u: it is unknown if it was created as \"%s\": %s; its files stay until the next %s", id, to,
+			strerror(-err), m->o.sole ? "start" : "pass");
 	} else if (err) {
 		master_tablets_delete(m, id);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of which changes of tables consist (tables.c, change.c, snapshots.c):
- * reading and writing a schema, blocking a table's writes, creating and
- * deleting its tablets in METADATA.
+ * reading and writing a schema, blocking a table's writes, creating its tablets in
+ * METADATA.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -171,7 +171,7 @@ static int add_tablet(struct master *m, uint32_t table, uint64_t server, const s
 	if (!err)
 		err = meta_ops_new(&t, &arena, &ops, &count);
 	if (!err)
-		err = metadata_mutate(m->tablets, buf_slice(&key), ops, count);
+		err = metadata_make(m->tablets, table, buf_slice(&key), ops, count);
 	arena_fini(&arena);
 	buf_fini(&key);
 	meta_tablet_fini(&t);
@@ -202,36 +202,10 @@ int master_has_one_tablet(struct master *m, uint32_t table, bool *one)
 	return err < 0 ? err : 0;
 }
 
-static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
-{
-	struct master *m = arg;
-	int err = metadata_delete(m->tablets, row_key);
-
-	for (; t && !err; t = t->merge)
-		for (unsigned i = 0; i < t->file_count; i++)
-			(void)!collect_add(
-				m, (struct file_name){t->files[i].table, t->files[i].incarnation, t->files[i].number}, false);
-	return err;
-}
-
 struct lock_op drop_note(uint32_t table, char *name)
 {
 	snprintf(name, DROP_NOTE_MAX, "dropped/%u", table);
 	return (struct lock_op){.name = name, .expect = LOCK_ANY};
-}
-
-void master_tablets_delete(struct master *m, uint32_t table)
-{
-	char name[DROP_NOTE_MAX];
-	struct lock_op note = drop_note(table, name);
-	int err = metadata_scan_table(m->tablets, table, delete_row, m);
-
-	note.what = LOCK_REMOVE;
-	if (!err)
-		err = master_multi(m, &note, 1);
-	if (err)
-		msg_warning("table %u: dropped, but its METADATA rows stay until the next start: %s", table, strerror(-err));
-	master_collect_soon(m, false);
 }
 
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has)

@@ -19,7 +19,7 @@ t_crash_crash_syncs_LDFLAGS = $(hooked_flags)
 check_PROGRAMS += t/crash/crash_durable
 t_crash_crash_durable_SOURCES = %D%/crash/crash_durable.c %D%/crash/durable.c %D%/crash/durable.h $(store_point_sources)
 t_crash_crash_durable_LDADD = $(engine_test_libs)
-t_crash_crash_durable_LDFLAGS = $(hooked_flags) -Wl,--wrap=metadata_mutate,--wrap=metadata_delete
+t_crash_crash_durable_LDFLAGS = $(hooked_flags) -Wl,--wrap=metadata_mutate,--wrap=metadata_make,--wrap=metadata_delete
 
 check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_merge t/engine/test_killed t/engine/test_tablets t/engine/test_schemas t/engine/test_access t/engine/test_memory t/engine/test_snapshots
 t_engine_test_stall_SOURCES = %D%/engine/test_stall.c %D%/engine/lib.h %D%/unit/dir.h

@@ -117,15 +117,25 @@ int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_
 	return err == 0 ? -ENOENT : err > 0 ? 0 : err;
 }
 
-int metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count)
+int metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count)
 {
-	struct ts_request q = {
-		.method = TS_MUTATE, .table = META_TABLE, .row = row_key, .ops = ops, .op_count = count, .sync = true};
+	struct ts_request q = {.method = TS_MUTATE,
+		.table = META_TABLE,
+		.to_table = table,
+		.row = row_key,
+		.ops = ops,
+		.op_count = count,
+		.sync = true};
 	struct ts_answer a = {0};
 	int err = call_tablet_service(svc, &q, &a);
 
 	ts_answer_fini(&a);
 	return err;
+}
+
+int metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count)
+{
+	return metadata_make(svc, 0, row_key, ops, count);
 }
 
 int metadata_delete(struct tablet_service *svc, struct slice row_key)

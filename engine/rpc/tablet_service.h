@@ -109,6 +109,8 @@ enum ts_method {
 	 * is not in `live` is dead: its requests under way end before the answer
 	 * (-EAGAIN: not yet), and later ones are refused.  A server's client id is
 	 * its incarnation.
+	 * to_table -> exists: set if a request is under way that makes rows of a
+	 * table.  Later ones for tables below to_table are refused (-ECANCELED).
 	 */
 	TS_BURY,
 	/*
@@ -201,7 +203,7 @@ struct ts_row {
 	F(VALUE, 15, uint64_t, scan)                                                                                               \
 	/* The user on whose behalf the client asks.  NULL: the owner of the store, who may do everything. */                      \
 	F(POINTER, 16, tfs_user, user)                                                                                             \
-	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE */                                                          \
+	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE; MUTATE: the table whose making writes the row; BURY */     \
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
 	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY: in rising order */                                               \

@@ -14,6 +14,12 @@
  * dead ones to others.  So neither a zombie nor the network can insert the row of a
  * split, or delete that of a merge, after that read.  A dead server stays dead.
  *
+ * While a table is made (a new one, a snapshot, a clone), servers and the master write
+ * rows that do not exist yet.  If that fails, or the master dies, late requests could
+ * write rows after the table was given up and its rows were deleted.  So BURY also
+ * names the next table id: no rows are made for earlier tables after it, except by
+ * requests under way, of which the answer tells.
+ *
  * A client's requests at other servers need no epoch there: they name the
  * assignment of their tablet, so none is carried out after the tablet has moved.
  */
@@ -144,17 +150,37 @@ static uint32_t live_in_both(const struct server *s, const struct ts_request *q,
 	return n;
 }
 
+int making_begin(struct server *s, uint32_t table)
+{
+	int err;
+
+	mutex_lock(&s->clients_lock);
+	err = table < s->made_below ? -ECANCELED : 0;
+	s->making += !err;
+	mutex_unlock(&s->clients_lock);
+	return err;
+}
+
+void making_end(struct server *s)
+{
+	mutex_lock(&s->clients_lock);
+	s->making--;
+	mutex_unlock(&s->clients_lock);
+}
+
 int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	uint64_t *live;
 	struct client_state *c, *tmp;
 	int err = 0;
 
-	(void)a;
 	for (uint32_t i = 1; i < q->live_count; i++)
 		if (q->live[i - 1] >= q->live[i])
 			return -EINVAL;
 	mutex_lock(&s->clients_lock);
+	if (q->to_table > s->made_below)
+		s->made_below = q->to_table;
+	a->exists = s->making;
 	live = calloc(s->live_count + q->live_count + 1u, sizeof(*live));
 	if (live) {
 		s->live_count = live_in_both(s, q, live);

@@ -224,7 +224,7 @@ static int insert_rows(struct server *s, const struct table_copy *c, uint32_t fr
 		if (!err)
 			err = meta_ops_split(&c->rows[i], event, &arena, &ops, &count);
 		if (!err)
-			err = metadata_mutate(s->metadata, buf_slice(&key), ops, count);
+			err = metadata_make(s->metadata, c->table, buf_slice(&key), ops, count);
 		arena_fini(&arena);
 		buf_fini(&key);
 	}
@@ -251,7 +251,7 @@ static int copy_held(struct server *s, const struct ts_request *q, const struct 
 	return err;
 }
 
-int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a)
+static int copy(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct user_table *u = NULL;
 	struct held h = {0};
@@ -268,5 +268,16 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
 	if (!err)
 		err = copy_held(s, q, u, &h, &a->ts);
 	user_table_put(s, u);
+	return err;
+}
+
+int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = making_begin(s, q->to_table);
+
+	if (err)
+		return err;
+	err = copy(s, q, a);
+	making_end(s);
 	return err;
 }

@@ -201,6 +201,8 @@ struct server {
 	struct cond clients_changed;
 	uint64_t buried_below, *live; /* clients.c: servers up to buried_below that are not in `live` are dead */
 	uint32_t live_count;
+	uint32_t made_below;          /* clients.c: no rows are made for tables below it */
+	unsigned making;              /* requests under way that make rows of tables */
 	struct client_state *clients; /* clients.c, by id */
 	uint64_t term;                /* the latest term of a master whose request has arrived */
 	struct action *actions;       /* scans.c */
@@ -450,6 +452,9 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUS
 /* ---- clients.c: the epochs of clients of other processes ---- */
 void clients_init(struct server *s);
 void clients_fini(struct server *s); /* no request is under way */
+/* Before and after a request that makes rows of this table in METADATA.  -ECANCELED: the making of the table has ended. */
+int making_begin(struct server *s, uint32_t table) TFS_MUST;
+void making_end(struct server *s);
 /* TS_BURY */
 int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*

@@ -125,7 +125,7 @@ static int mutate(
 	return err;
 }
 
-static int serve_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+static int apply_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct op_result *results = a->results;
 	struct token *token = NULL;
@@ -149,6 +149,18 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 	a->failed_op = err ? failed_op(results, q->op_count) : 0;
 	if (token)
 		tablet_token_end(served->tablet, token, err, a->failed_op);
+	return err;
+}
+
+static int serve_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = !q->to_table ? 0 : served->table == META_TABLE ? making_begin(s, q->to_table) : -EINVAL;
+
+	if (err)
+		return err;
+	err = apply_mutation(s, served, q, a);
+	if (q->to_table)
+		making_end(s);
 	return err;
 }
 

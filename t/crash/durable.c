@@ -30,6 +30,8 @@ const char *durable_over(void)
 /* ---- METADATA's part ---- */
 int __real_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
 int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
+int __real_metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count);
+int __wrap_metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count);
 int __real_metadata_delete(struct tablet_service *svc, struct slice row_key);
 int __wrap_metadata_delete(struct tablet_service *svc, struct slice row_key);
 
@@ -72,6 +74,15 @@ int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, con
 {
 	const char *before = atomic_exchange(&step, mutation_name(ops, count));
 	int err = __real_metadata_mutate(svc, row_key, ops, count);
+
+	step = before;
+	return err;
+}
+
+int __wrap_metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count)
+{
+	const char *before = atomic_exchange(&step, mutation_name(ops, count));
+	int err = __real_metadata_make(svc, table, row_key, ops, count);
 
 	step = before;
 	return err;

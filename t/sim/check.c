@@ -132,15 +132,6 @@ static int compare_list(struct state *s, const struct node *n, const struct ts_a
 	return 0;
 }
 
-/* A copy of a table whose outcome its master did not learn: its rows stay until the next master. */
-static bool is_left_over(struct state *s, uint32_t table)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "dropped/%u", table);
-	return lock_get(s->client->locks, name, NULL, NULL) == 0;
-}
-
 static int check_servers(struct state *s)
 {
 	static const struct ts_request q = {.method = TS_LIST};
@@ -162,8 +153,6 @@ static int check_servers(struct state *s)
 		const struct meta_tablet *m = &s->rows[i];
 		const struct node *n = server_by_incarnation(m->server);
 
-		if (is_left_over(s, m->table))
-			continue;
 		if ((!n || !n->serving) && !cluster.sole)
 			return wrong(s, "table %u, tablet ending at %s: its owner %llu is dead", m->table, Q(buf_slice(&m->end)),
 				(unsigned long long)m->server);

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -57,12 +56,6 @@ void plan_draw(struct plan *p)
 		p->servers = 1 + (unsigned)sim_random(4);
 		p->masters = 1 + (unsigned)sim_random(2);
 	}
-	/*
-	 * One bug is known and not mended: a late COPY_TABLE, or a late row of one, leaves
-	 * rows of a table without a schema in METADATA.  SIM_ALL=1 finds it.
-	 */
-	p->splits = true;
-	p->copies = getenv("SIM_ALL") || !(p->pause || p->cut || p->net);
 }
 
 void plan_print(const struct plan *p, char out[256])

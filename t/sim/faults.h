@@ -16,7 +16,6 @@ struct plan {
 	uint64_t pause_us; /* between two faults, at most */
 	unsigned preempt;
 	bool kill, step, pause, cut, net, repeat, locks, clocks, disk, moves, tables;
-	bool splits, copies; /* part of moves, tables */
 };
 void plan_draw(struct plan *p);
 void plan_print(const struct plan *p, char out[256]);

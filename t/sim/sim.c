@@ -103,8 +103,6 @@ static void simulate(void *arg)
 	lin_record_limit(work.record, LIN_STEPS);
 	work.rows = plan.rows;
 	work.moves = plan.moves;
-	work.splits = plan.splits;
-	work.copies = plan.copies;
 	work.pause_us = 20000 << sim_random(6);
 	cluster.sole = plan.sole;
 	cluster.moves = plan.moves;

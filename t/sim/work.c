@@ -321,7 +321,7 @@ static void do_move(struct tfs_table *t, const char *row)
 {
 	int err;
 
-	switch (work.splits ? sim_random(4) : 2 + sim_random(2)) {
+	switch (sim_random(4)) {
 	case 0:
 		err = tfs_split(t, tfs_str(row));
 		sim_trace("split at %s: %s", row, strerror(-err));
@@ -453,7 +453,7 @@ void work_tables(struct node *client)
 	while (!work.stop) {
 		char name[8];
 		int err = 0;
-		unsigned what = (unsigned)sim_random(work.copies ? 6 : 3);
+		unsigned what = (unsigned)sim_random(6);
 
 		snprintf(name, sizeof(name), "u%u", (unsigned)sim_random(3));
 		if (!t && (!work.table_made || tfs_table_open(client->store, TABLE, &t)))

@@ -12,9 +12,8 @@
 struct work {
 	struct lin_record *record;
 	unsigned rows;
-	uint64_t pause_us;   /* between two operations of a client, at most */
-	bool moves;          /* one operation in some is a flush, a compaction or, with `splits`, a split or a merge */
-	bool splits, copies; /* copies: also snapshots and clones are made */
+	uint64_t pause_us; /* between two operations of a client, at most */
+	bool moves;        /* one operation in some is a flush, a compaction, a split or a merge */
 	bool stop;
 	unsigned running; /* clients */
 	unsigned table_made;

@@ -5,6 +5,7 @@
  */
 #include "t/unit/server_lib.h"
 
+#include "engine/client/metadata.h"
 #include "master/internal.h"
 #include "t/lib/cluster.h"
 
@@ -558,6 +559,59 @@ static void snapshots_are_whole(void **state)
 	read_all();
 }
 
+static int copy_to(unsigned server, uint32_t id)
+{
+	struct ts_request q = {.method = TS_COPY_TABLE, .table = tfs_table_id(table), .to_table = id};
+	struct ts_answer a = {0};
+	int err = ts_call(server_service(c.servers[server].server), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
+{
+	return 1;
+}
+
+/* A copy whose master died, or gave up, leaves no rows; nor does one of its requests that arrives later. */
+static void late_copies(void **state)
+{
+	struct tablet_service *rows = route_service(c.router);
+	struct op op = {.kind = OP_WRITE, .family = META_TABLET, .qualifier = slice_str("late"), .value = slice_str("")};
+	struct buf key = {0};
+	char note[32], file[40];
+	uint32_t id;
+
+	spread();
+	assert_int_equal(master_ids_take(c.master, &id), 0);
+	snprintf(note, sizeof(note), "dropped/%u", id);
+	assert_int_equal(lock_put(c.locks, note, slice_of("", 0), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(copy_to(0, id), 0);
+	assert_int_equal(copy_to(1, id), 0);
+	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 1);
+	/* A live server that cannot be reached may still copy: nothing is deleted. */
+	snprintf(file, sizeof(file), "servers/%llu", (unsigned long long)c.servers[2].incarnation);
+	assert_int_equal(lock_put(c.locks, file, slice_of("", 0), LOCK_ABSENT, NULL), 0);
+	c.servers[2].away = true;
+	c.master->passed_us = 0;
+	(void)!master_tick(c.master);
+	assert_int_equal(lock_get(c.locks, note, NULL, NULL), 0);
+	c.servers[2].away = false;
+	c.master->passed_us = 0;
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(lock_get(c.locks, note, NULL, NULL), -ENOENT);
+	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(copy_to(i, id), -ECANCELED);
+	assert_int_equal(meta_row_key(&key, id, true, slice_of(NULL, 0)), 0);
+	assert_int_equal(metadata_make(rows, id, buf_slice(&key), &op, 1), -ECANCELED);
+	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 0);
+	buf_fini(&key);
+	assert_int_equal(tfs_snapshot_create(table, "later"), 0);
+	read_all();
+}
+
 /* A new master finds the servers at work, and changes nothing. */
 static void new_master(void **state)
 {
@@ -698,6 +752,7 @@ int main(void)
 		C(burials),
 		C(damaged_row),
 		C(snapshots_are_whole),
+		C(late_copies),
 		C(new_master),
 		cmocka_unit_test_setup_teardown(late_reports, cluster_setup_silent, cluster_teardown),
 		C(drains),
