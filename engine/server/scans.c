@@ -77,14 +77,11 @@ static int scan_number(struct server *s, struct open_scan *o)
 	return err;
 }
 
-/* Adds the scan to the open ones. */
-static int scan_keep(struct server *s, struct open_scan *o)
+/* Adds the scan to the open ones.  From then on another thread may free it. */
+static void scan_keep(struct server *s, struct open_scan *o)
 {
 	bool armed;
-	int err = o->id ? 0 : scan_number(s, o);
 
-	if (err)
-		return err;
 	o->idle_since_us = monotonic_us();
 	mutex_lock(&s->lock);
 	o->next = s->scans[o->id % SCAN_BUCKETS];
@@ -94,7 +91,6 @@ static int scan_keep(struct server *s, struct open_scan *o)
 	mutex_unlock(&s->lock);
 	if (!armed && !s->closing && !s->no_background)
 		task_queue_after(&s->scans_task, s->scan_idle_us / 4);
-	return 0;
 }
 
 static void scan_end(struct open_scan *o)
@@ -207,12 +203,15 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 		scan_end(o);
 		return err;
 	}
-	err = scan_keep(s, o);
-	if (err)
+	if (!o->id)
+		err = scan_number(s, o);
+	if (err) {
 		scan_end(o);
-	else
-		a->scan = o->id;
-	return err;
+		return err;
+	}
+	a->scan = o->id;
+	scan_keep(s, o);
+	return 0;
 }
 
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
