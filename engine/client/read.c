@@ -92,7 +92,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 
 		err = call_with_family(t, &q, family, &a);
 		done = a.got;
-		if (!err)
+		if (!err && done < q.length && offset + done < a.size)
 			err = read_rest(t, &q, family, &a, &done);
 		if (!err) {
 			*got = done;

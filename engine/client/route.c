@@ -450,8 +450,9 @@ static bool may_be_new(struct router *r, uint32_t table)
 /* Returns true if the request should be sent again. */
 static bool should_repeat(struct router *r, const struct patience *t, const struct ts_request *q, int err)
 {
-	return err == -EREMCHG || err == -ENOTCONN || err == -EAGAIN || (is_unknown(err) && may_repeat(t, q)) ||
-		(err == -EIDRM && may_be_new(r, q->table));
+	return err &&
+		(err == -EREMCHG || err == -ENOTCONN || err == -EAGAIN || (is_unknown(err) && may_repeat(t, q)) ||
+			(err == -EIDRM && may_be_new(r, q->table)));
 }
 
 static int route_to_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
