@@ -323,11 +323,11 @@ struct request {
 static void request_init(struct request *r, unsigned count, enum op_kind kind)
 {
 	*r = (struct request){.q = {.method = TS_MUTATE_ROWS, .rows = r->rows, .row_count = count, .sync = true}};
-	r->q.table = schema_public(table_schema(table))->tablets_id;
+	r->q.table = store_tablets_id(table);
 	for (unsigned i = 0; i < count; i++) {
 		snprintf(r->names[i], sizeof(r->names[i]), "row%05u", i);
 		r->ops[i] = (struct op){.kind = kind,
-			.family = tfs_schema_family(schema_public(table_schema(table)), "f")->id,
+			.family = store_family_id(table, "f"),
 			.qualifier = slice_str("q"),
 			.ts = {true, INT64_MIN},
 			.by = 1,

@@ -14,8 +14,7 @@
 
 static int call(struct tablet_service *to, enum ts_method method, uint64_t term)
 {
-	struct ts_request q = {
-		.method = method, .table = schema_public(table_schema(table))->tablets_id, .row = slice_str("m"), .term = term};
+	struct ts_request q = {.method = method, .table = store_tablets_id(table), .row = slice_str("m"), .term = term};
 	struct ts_answer a = {0};
 	int err = ts_call(to, &q, &a);
 
@@ -31,15 +30,9 @@ static int ask(enum ts_method method, uint64_t term)
 
 static int mutate(void)
 {
-	struct op op = {.kind = OP_WRITE,
-		.family = tfs_schema_family(schema_public(table_schema(table)), "f")->id,
-		.ts = {.us = 1},
-		.truncate_to = UINT64_MAX};
-	struct ts_request q = {.method = TS_MUTATE,
-		.table = schema_public(table_schema(table))->tablets_id,
-		.row = slice_str("m"),
-		.ops = &op,
-		.op_count = 1};
+	struct op op = {.kind = OP_WRITE, .family = store_family_id(table, "f"), .ts = {.us = 1}, .truncate_to = UINT64_MAX};
+	struct ts_request q = {
+		.method = TS_MUTATE, .table = store_tablets_id(table), .row = slice_str("m"), .ops = &op, .op_count = 1};
 	struct ts_answer a = {0};
 	int err = ts_call(server_service(hooks.server), &q, &a);
 
@@ -182,7 +175,7 @@ static int stall_tables(void *arg, enum file_op op, const char *path, uint64_t o
 static int action(enum ts_method method, uint64_t client, uint64_t *number, struct ts_answer *a)
 {
 	struct ts_request q = {.method = method,
-		.table = schema_public(table_schema(table))->tablets_id,
+		.table = store_tablets_id(table),
 		.row = slice_str("m"),
 		.scan = *number,
 		.token = {.client = client}};

@@ -191,7 +191,7 @@ static void lost_for_ever(void **state)
 
 		l.nexts = 0;
 		l.err = errs[i];
-		row_cursor_init(&c, &l.service, schema_public(table_schema(table))->tablets_id, 0, &spec);
+		row_cursor_init(&c, &l.service, store_tablets_id(table), 0, &spec);
 		assert_int_equal(row_cursor_next(&c, &cell), errs[i] == -EIDRM ? -EIDRM : -EIO);
 		assert_true(errs[i] == -EIDRM ? l.nexts == 1 : l.nexts > 1 && l.nexts < 20);
 		row_cursor_fini(&c);
@@ -205,7 +205,7 @@ static int scan_call(enum ts_method method, uint64_t client, uint64_t epoch, uin
 {
 	struct scan_spec spec = {.what = SCAN_KEYS, .batch_bytes = 1};
 	struct ts_request q = {.method = method,
-		.table = schema_public(table_schema(table))->tablets_id,
+		.table = store_tablets_id(table),
 		.spec = method == TS_SCAN_OPEN ? &spec : NULL,
 		.scan = scan,
 		.token = {.client = client},

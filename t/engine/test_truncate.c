@@ -29,8 +29,7 @@ static int add_border(void *arg, const struct tfs_tablet *t)
 {
 	size_t n = strlen(arg);
 
-	memcpy((char *)arg + n, t->begin.data, t->begin.size);
-	strcpy((char *)arg + n + t->begin.size, " ");
+	sprintf((char *)arg + n, "%.*s ", (int)t->begin.size, t->begin.size ? (const char *)t->begin.data : "");
 	return 0;
 }
 

@@ -53,6 +53,33 @@ static inline int store_table_make(struct tfs_store *store, const char *name, co
 	return err;
 }
 
+/* For requests to a server: the numbers of the table's tablets and of a family.  0: its schema cannot be read. */
+static inline uint32_t store_tablets_id(struct tfs_table *t)
+{
+	const struct tfs_schema *s;
+	uint32_t id;
+
+	if (tfs_schema_get(t, &s))
+		return 0;
+	id = s->tablets_id;
+	tfs_schema_put(s);
+	return id;
+}
+
+static inline uint16_t store_family_id(struct tfs_table *t, const char *family)
+{
+	const struct tfs_schema *s;
+	const struct tfs_family *f;
+	uint16_t id;
+
+	if (tfs_schema_get(t, &s))
+		return 0;
+	f = tfs_schema_family(s, family);
+	id = f ? f->id : 0;
+	tfs_schema_put(s);
+	return id;
+}
+
 /* Major compactions of the default compression train a dictionary for 0.1 s.  After this call they do not. */
 static inline int store_no_dictionary(struct tfs_table *t)
 {

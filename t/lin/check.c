@@ -715,7 +715,8 @@ static void choices_make(struct search *s, const struct node *node)
 			rank = 1;
 		choice_add(s, z, rank, a->op->hint ? a->op->hint : a->op->called);
 	}
-	qsort(s->choices + first, s->choice_count - first, sizeof(*s->choices), choice_order);
+	if (s->choice_count > first)
+		qsort(s->choices + first, s->choice_count - first, sizeof(*s->choices), choice_order);
 }
 
 static void note_state(struct search *s, const struct node *node, uint32_t event)

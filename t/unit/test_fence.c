@@ -181,6 +181,7 @@ static void test_the_marker_of_a_cluster(void **state)
 	nothing_is_served(t, "marker is missing");
 	assert_int_equal(tfs_open(in_dir("d"), &options, &store, &why), -ENODEV);
 	assert_non_null(strstr(why, "not mounted"));
+	free(why);
 
 	assert_int_equal(mkdir(in_dir("others"), 0700), 0);
 	snprintf(path, sizeof(path), "%s", in_dir("others"));

@@ -564,8 +564,8 @@ static void large_reads(void **state)
 	p = (struct pieces){.service = {.ops = &ops}, .table = make_table("t")};
 	p.real = ts_round_trip_new(server_service(hooks.server));
 	assert_non_null(p.real);
-	q.table = schema_public(table_schema(p.table))->tablets_id;
-	q.family = tfs_schema_family(schema_public(table_schema(p.table)), "f")->id;
+	q.table = store_tablets_id(p.table);
+	q.family = store_family_id(p.table, "f");
 	put_large(p.table, 1, 'a', LARGE);
 	p.table->store->o.tablets = &p.service;
 	/* 0: nothing is written meanwhile; 1: the same version; 2: a newer version. */
