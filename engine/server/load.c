@@ -297,7 +297,7 @@ static void load_schemas(struct server *s, const struct ts_request *q)
 			user_table_learn(s, q->tablets[i].table);
 }
 
-/* The tablets of the request are of one kind, in METADATA's order.  Only in an embedded store are they an earlier server's. */
+/* The tablets of the request are of one kind, in METADATA's order.  Only at the start of an embedded store are they an earlier server's. */
 static int load_check(const struct server *s, const struct ts_request *q, enum kind *kind)
 {
 	struct buf end = {0};
@@ -312,7 +312,7 @@ static int load_check(const struct server *s, const struct ts_request *q, enum k
 				(before->table == t->table &&
 					(is_last(before) || (t->end.p && slice_cmp(before->end, t->end) >= 0)))))
 			err = -EINVAL;
-		else if (s->fence && t->server != s->incarnation)
+		else if (s->fence && !s->recovering && t->server != s->incarnation)
 			err = -ESTALE;
 		*kind = k;
 	}

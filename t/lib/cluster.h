@@ -93,6 +93,8 @@ static inline int cluster_add(struct cluster *c)
 	server_set_metadata(s, route_service(c->router));
 	err = server_start(s, &why);
 	free(why);
+	if (!err)
+		server_ready(s);
 	c->servers[c->count++] = (struct cluster_server){.service = {.ops = &ops}, .incarnation = n, .server = s};
 	return err;
 }
