@@ -67,6 +67,16 @@ for mode in ro rw; do
 	after=$(resident "$daemon")
 	# An entry that the kernel caches costs at most 200 bytes.  A listing alone costs none.
 	memory_at_most "$(awk -v a="$before" -v b="$after" 'BEGIN { print b - a }')" 16 "  the daemon grows by"
+	if [ $mode = rw ]; then
+		is "$(t cat "$M/rows/.scan/.keys" | wc -l)" $rows "  .keys has $rows rows"
+		is "$(t cat "$M/rows/.scan/reverse=yes/.keys" | LC_ALL=C sort -cru && echo sorted)" sorted "  also in reverse"
+		before=$(resident "$daemon")
+		exec 7<"$M/r/.scan/.tsv"
+		like "$(t cat <&7 | wc -c)" "[0-9]{8}" "  a stream of more than 10 MB"
+		after=$(resident "$daemon")
+		exec 7<&-
+		memory_at_most "$(awk -v a="$before" -v b="$after" 'BEGIN { print b - a }')" 8 "  while it is open, the daemon grows by"
+	fi
 	unmount_store
 done
 

@@ -26,8 +26,8 @@ struct stream_state {
 	struct tfs_scan *scan;     /* .keys, .count; NULL: the scan is that of lines or tar */
 	struct line_stream *lines; /* .tsv, .jsonl */
 	struct tar_stream *tar;    /* .tar */
-	struct buf text, row;
-	size_t at; /* bytes of text that were read */
+	struct unread out;
+	struct buf row; /* .count: the last one */
 	uint64_t rows, cells;
 	bool counts; /* .count */
 	bool ended;
@@ -65,9 +65,9 @@ static void end(struct stream_state *st)
 	st->scan = NULL;
 	st->lines = NULL;
 	st->tar = NULL;
-	buf_reset(&st->text);
+	buf_reset(&st->out.text);
 	buf_reset(&st->row);
-	st->at = 0;
+	st->out.at = 0;
 	st->rows = st->cells = 0;
 	st->ended = false;
 }
@@ -80,7 +80,7 @@ static void stream_close(struct sequential *s, struct changes *c)
 	if (st->table)
 		tfs_table_close(st->table);
 	clauses_fini(&st->clauses);
-	buf_fini(&st->text);
+	buf_fini(&st->out.text);
 	buf_fini(&st->row);
 	free(st);
 }
@@ -123,51 +123,44 @@ static int count_cell(struct stream_state *st, const struct tfs_cell *cell)
 
 static int add_key(struct stream_state *st, const struct tfs_cell *cell)
 {
-	int err = text_escape(slice_from(cell->row), &st->text);
+	int err = text_escape(slice_from(cell->row), &st->out.text);
 
-	return err ? err : buf_u8(&st->text, '\n');
+	return err ? err : buf_u8(&st->out.text, '\n');
 }
 
 /* As line_stream_read. */
 static int read_keys(struct stream_state *st, size_t enough)
 {
 	struct tfs_cell cell;
-	int r = 1;
 
-	while (!st->ended && st->text.n < enough && (r = tfs_scan_next(st->scan, &cell)) > 0) {
-		r = st->counts ? count_cell(st, &cell) : add_key(st, &cell);
+	while (!st->ended && st->out.text.n < enough) {
+		int r = tfs_scan_next(st->scan, &cell);
+
+		st->ended = r == 0;
+		if (r > 0)
+			r = st->counts ? count_cell(st, &cell) : add_key(st, &cell);
+		else if (r == 0 && st->counts)
+			r = buf_printf(&st->out.text, "rows\t%llu\ncells\t%llu\n", (unsigned long long)st->rows,
+				(unsigned long long)st->cells);
 		if (r)
 			return r;
 	}
-	if (r == 0 && !st->ended) {
-		st->ended = true;
-		if (st->counts)
-			r = buf_printf(&st->text, "rows\t%llu\ncells\t%llu\n", (unsigned long long)st->rows,
-				(unsigned long long)st->cells);
-	}
-	return r < 0 ? r : 0;
+	return 0;
 }
 
 static int stream_read(struct sequential *s, void *buf, size_t n, size_t *got)
 {
 	struct stream_state *st = s->state;
-	size_t left;
+	size_t enough;
 	int r;
 
-	if (st->at == st->text.n) {
-		buf_reset(&st->text);
-		st->at = 0;
-	}
-	r = st->lines     ? line_stream_read(st->lines, st->at + n, &st->text)
-		: st->tar ? tar_stream_read(st->tar, st->at + n, &st->text)
-			  : read_keys(st, st->at + n);
-	left = st->text.n - st->at;
-	if (r < 0 && left == 0)
-		return r;
-	*got = left < n ? left : n;
-	memcpy(buf, st->text.p + st->at, *got);
-	st->at += *got;
-	return 0;
+	unread_trim(&st->out, n);
+	enough = st->out.at + n;
+	r = st->lines     ? line_stream_read(st->lines, enough, &st->out.text)
+		: st->tar ? tar_stream_read(st->tar, enough, &st->out.text)
+			  : read_keys(st, enough);
+	*got = unread_take(&st->out, buf, n);
+	return r < 0 && *got == 0 ? r : 0;
 }
 
 static const struct sequential_ops stream_ops = {

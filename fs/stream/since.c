@@ -94,8 +94,7 @@ const struct node_ops since_ops = {
 struct since_state {
 	struct tfs_table *of, *absent_from; /* the names are of cells of the first, on behalf of the user */
 	struct tfs_scan *scan;
-	struct buf text;
-	size_t at; /* bytes of text that were read */
+	struct unread out;
 	bool deleted, ended;
 };
 
@@ -105,7 +104,7 @@ static void since_close(struct sequential *s, struct changes *c)
 
 	tfs_scan_free(st->scan);
 	tfs_table_close(st->of);
-	buf_fini(&st->text);
+	buf_fini(&st->out.text);
 	free(st);
 }
 
@@ -117,8 +116,8 @@ static int since_rewind(struct sequential *s)
 
 	tfs_scan_free(st->scan);
 	st->scan = NULL;
-	buf_reset(&st->text);
-	st->at = 0;
+	buf_reset(&st->out.text);
+	st->out.at = 0;
 	st->ended = false;
 	return tfs_scan_new(st->of, &spec, &st->scan);
 }
@@ -157,13 +156,13 @@ static int add_name(struct buf *text, const struct tfs_cell *cell)
 
 static int since_fill(struct since_state *st, size_t enough)
 {
-	while (!st->ended && st->text.n < enough) {
+	while (!st->ended && st->out.text.n < enough) {
 		struct tfs_cell cell;
 		int r = tfs_scan_next(st->scan, &cell);
 
 		st->ended = r == 0;
 		if (r > 0)
-			r = add_name(&st->text, &cell);
+			r = add_name(&st->out.text, &cell);
 		if (r < 0)
 			return r;
 	}
@@ -173,21 +172,12 @@ static int since_fill(struct since_state *st, size_t enough)
 static int since_read(struct sequential *s, void *buf, size_t n, size_t *got)
 {
 	struct since_state *st = s->state;
-	size_t left;
 	int err;
 
-	if (st->at == st->text.n) {
-		buf_reset(&st->text);
-		st->at = 0;
-	}
-	err = since_fill(st, st->at + n);
-	left = st->text.n - st->at;
-	if (err && left == 0)
-		return err;
-	*got = left < n ? left : n;
-	memcpy(buf, st->text.p + st->at, *got);
-	st->at += *got;
-	return 0;
+	unread_trim(&st->out, n);
+	err = since_fill(st, st->out.at + n);
+	*got = unread_take(&st->out, buf, n);
+	return *got == 0 ? err : 0;
 }
 
 static const struct sequential_ops since_stream_sequential = {

@@ -6,6 +6,30 @@
 
 #include <errno.h>
 
+void unread_trim(struct unread *u, size_t n)
+{
+	size_t left = u->text.n - u->at;
+
+	if (left >= n)
+		return;
+	if (left)
+		memmove(u->text.p, u->text.p + u->at, left);
+	u->text.n = left;
+	u->at = 0;
+}
+
+size_t unread_take(struct unread *u, void *to, size_t n)
+{
+	size_t left = u->text.n - u->at;
+
+	if (n > left)
+		n = left;
+	if (n)
+		memcpy(to, u->text.p + u->at, n);
+	u->at += n;
+	return n;
+}
+
 int stream_attr(struct node *n, mode_t mode, int64_t us, struct stat *st)
 {
 	struct family_info owner = {.mode = mode};
