@@ -684,8 +684,10 @@ struct tfs_scan_spec {
 struct tfs_scan;
 /*
  * Order: rows (reverse: descending), families by id, qualifiers ascending,
- * timestamps descending.  Each row is read as of one instant, unless the caller
- * pauses for a minute within the row or the row's server is lost meanwhile.
+ * timestamps descending.  Each row is read as of one instant if its cells fit in
+ * batch_bytes.  So is a larger one, unless the caller pauses for a minute within the
+ * row or the row's server is lost meanwhile: then the rest of the row is of a later
+ * instant.
  * Copies the spec.
  */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;

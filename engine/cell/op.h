@@ -149,6 +149,8 @@ int scan_place_note(struct scan_place *p, const struct scan_spec *s, const struc
  * rest, -ENOMEM.
  */
 int scan_place_continue(struct scan_place *p, struct scan_spec *s) TFS_MUST;
+/* The same, from the first cell of a row on, of which none was returned. */
+int scan_place_begin(struct scan_place *p, struct scan_spec *s, struct slice row) TFS_MUST;
 void scan_place_fini(struct scan_place *p);
 
 #endif

@@ -78,6 +78,21 @@ int scan_place_continue(struct scan_place *p, struct scan_spec *s)
 	return 1;
 }
 
+int scan_place_begin(struct scan_place *p, struct scan_spec *s, struct slice row)
+{
+	if (buf_set(&p->bound, row.p, row.n) || (s->reverse && buf_u8(&p->bound, 0)))
+		return -ENOMEM;
+	if (s->reverse) {
+		s->row_to = row_slice(&p->bound);
+	} else if (!s->one_row) {
+		s->row_from = row_slice(&p->bound);
+		s->row_from_after = false;
+	}
+	p->any = false;
+	s->done_row = (struct slice){NULL, 0};
+	return 1;
+}
+
 void scan_place_fini(struct scan_place *p)
 {
 	buf_fini(&p->row);

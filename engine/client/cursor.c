@@ -9,12 +9,16 @@
  *
  * A server forgets a scan that was idle for a minute, and all scans when it ends.
  * Then the cursor opens the rest of the scan, on the server that has the tablet by
- * then: after the last whole row, or within a row after the last cell.
+ * then, after the last whole row.  A row is returned when its last cell has been read,
+ * so all its cells are of one instant.  This costs a copy of the row at each end of
+ * a batch.  Of a row larger than a batch the first cells are returned before, and then
+ * the scan continues after the last cell: the rest of the row is of a later instant.
  */
 #include "engine/client/cursor.h"
 #include "engine/base/msg.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define LOST_MOST 8u
 
@@ -107,14 +111,123 @@ static int row_before(struct slice to, struct buf *out)
 	return 0;
 }
 
-/* The next call of cursor_fill opens the rest of the scan. */
+/* ---- rows whose end has not been read ---- */
+
+#define BATCH_BYTES 262144u /* of a scan whose spec does not say it */
+
+static uint64_t cell_bytes(const struct scan_cell *c)
+{
+	return sizeof(*c) + c->qualifier.n + c->value.n;
+}
+
+static bool is_held_row(const struct row_cursor *c, struct slice row)
+{
+	return c->held.count && slice_eq(c->held.cells[0].row, row);
+}
+
+static bool held_is_left(const struct row_cursor *c)
+{
+	return c->held_ready && c->held_at < c->held.count;
+}
+
+static void held_reset(struct row_cursor *c)
+{
+	scan_batch_reset(&c->held);
+	c->held_at = 0;
+	c->held_bytes = 0;
+	c->held_ready = false;
+}
+
+static bool held_copy(struct row_cursor *c, struct slice s, struct slice *out)
+{
+	*out = slice_of(s.p ? "" : NULL, 0);
+	return !s.n || arena_dup(&c->held.arena, s, out);
+}
+
+/* Copies the cells of the batch that may not be returned yet, before the next batch. */
+static int held_add(struct row_cursor *c)
+{
+	const struct scan_batch *b = &c->answer.batch;
+	struct scan_batch *h = &c->held;
+
+	for (uint32_t i = c->ready; i < b->count; i++) {
+		struct scan_cell *to;
+
+		if (h->count == h->cap) {
+			to = reallocarray(h->cells, h->cap ? 2 * h->cap : 16, sizeof(*to));
+			if (!to)
+				return -ENOMEM;
+			h->cells = to;
+			h->cap = h->cap ? 2 * h->cap : 16;
+		}
+		to = &h->cells[h->count];
+		*to = b->cells[i];
+		if (h->count)
+			to->row = h->cells[0].row;
+		else if (!held_copy(c, b->cells[i].row, &to->row))
+			return -ENOMEM;
+		if (!held_copy(c, b->cells[i].qualifier, &to->qualifier) || !held_copy(c, b->cells[i].value, &to->value))
+			return -ENOMEM;
+		c->held_bytes += cell_bytes(to);
+		h->count++;
+	}
+	c->at = c->ready = b->count;
+	return 0;
+}
+
+/* Decides which cells may be returned, after a batch was read. */
+static void cursor_release(struct row_cursor *c)
+{
+	const struct scan_batch *b = &c->answer.batch;
+	const bool by_row = c->spec.what == SCAN_ROWS || c->spec.what == SCAN_STORED_ROWS;
+	const uint64_t most = c->spec.batch_bytes ? c->spec.batch_bytes : BATCH_BYTES;
+	uint32_t first = b->count; /* of the last row's cells */
+	uint64_t bytes = 0;
+
+	c->ready = b->count;
+	c->held_ready = !c->answer.scan || b->count;
+	if (!c->answer.scan || by_row)
+		return;
+	while (first > 0 && slice_eq(b->cells[first - 1].row, b->cells[b->count - 1].row))
+		bytes += cell_bytes(&b->cells[--first]);
+	if (first == 0 && b->count && is_held_row(c, b->cells[0].row)) {
+		bytes += c->held_bytes;
+		c->held_ready = bytes >= most;
+	} else if (first == 0 && b->count && c->place.any && slice_eq(b->cells[0].row, buf_slice(&c->place.row))) {
+		return; /* its first cells were returned */
+	}
+	if (bytes < most)
+		c->ready = first;
+}
+
+/* Before the next batch: notes the last cell returned, and copies those that were not returned. */
+static int cursor_note(struct row_cursor *c)
+{
+	int err = 0;
+
+	if (c->held_ready) {
+		err = scan_place_note(&c->place, &c->spec, &c->held);
+		held_reset(c);
+	}
+	if (err)
+		return err;
+	return c->ready < c->answer.batch.count ? held_add(c) : scan_place_note(&c->place, &c->spec, &c->answer.batch);
+}
+
+/* The next call of cursor_fill opens the rest of the scan: from the held row on, or after the last cell. */
 static int cursor_lost(struct row_cursor *c)
 {
-	int n = scan_place_continue(&c->place, &c->spec);
+	int n = 1;
 
+	if (c->held.count) {
+		n = scan_place_begin(&c->place, &c->spec, c->held.cells[0].row);
+		held_reset(c);
+	} else {
+		n = scan_place_continue(&c->place, &c->spec);
+	}
 	c->open = false;
 	c->answer.scan = 0;
-	c->at = c->answer.batch.count = 0;
+	c->at = c->ready = c->answer.batch.count = 0;
 	c->at_end = n == 0 || (c->spec.limit && c->returned >= c->spec.limit);
 	return n < 0 ? n : 0;
 }
@@ -126,7 +239,7 @@ static int cursor_fill(struct row_cursor *c)
 	int err;
 
 	if (c->open) {
-		err = scan_place_note(&c->place, &c->spec, &c->answer.batch);
+		err = cursor_note(c);
 		if (err)
 			return err;
 	} else {
@@ -157,10 +270,10 @@ static int cursor_fill(struct row_cursor *c)
 	}
 	if (err)
 		return err;
-	c->lost = c->answer.batch.count ? 0 : c->lost;
 	c->damaged = c->damaged || c->answer.batch.damaged;
 	c->open = true;
 	c->at = 0;
+	cursor_release(c);
 	return 0;
 }
 
@@ -198,7 +311,7 @@ static int cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 {
 	bool asked = false;
 
-	while (!c->at_end && (!c->open || c->at == c->answer.batch.count)) {
+	while (!c->at_end && (!c->open || c->at == c->ready) && !held_is_left(c)) {
 		int n;
 
 		if (asked && c->stop && c->stop(c->stop_arg))
@@ -216,8 +329,13 @@ static int cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 	}
 	if (c->at_end)
 		return 0;
-	*cell = &c->answer.batch.cells[c->at++];
 	c->returned++;
+	c->lost = 0;
+	if (held_is_left(c)) {
+		*cell = &c->held.cells[c->held_at++];
+		return 1;
+	}
+	*cell = &c->answer.batch.cells[c->at++];
 	return 1;
 }
 
@@ -237,6 +355,7 @@ void row_cursor_fini(struct row_cursor *c)
 		close_scan(c->svc, c->table, c->answer.scan);
 	ts_answer_fini(&c->answer);
 	scan_place_fini(&c->place);
+	scan_batch_fini(&c->held);
 	buf_fini(&c->next_row);
 	buf_fini(&c->last_row);
 }

@@ -35,6 +35,15 @@ struct row_cursor {
 	unsigned lost;           /* how many times the server has lost the scan since it returned a cell */
 	struct buf next_row;     /* the begin of the next tablet; reverse: its end */
 	struct buf last_row;     /* reverse: the largest possible row key of the next tablet */
+	/*
+	 * The first cells of a row whose end has not been read: copies, and those of the
+	 * batch from `ready` on.  They are not returned before the row has ended, so that
+	 * a lost scan can begin again with that row.
+	 */
+	struct scan_batch held;
+	uint64_t held_bytes;
+	uint32_t held_at, ready; /* the next cell of held; the cells of the batch below `ready` may be returned */
+	bool held_ready;         /* so may those of held */
 	bool open;               /* a scan of the service is open, or its last answer is not used up */
 	bool at_end;
 	bool (*stop)(void *arg); /* asked before each batch but the first of a call; true: -EINTR, and the next call continues */

@@ -2,7 +2,8 @@
 /*
  * A scan whose server forgets it between any two batches returns the same cells
  * as a scan that is not disturbed: within a long row, forwards and backwards, with
- * limits, over tablets that split, and over a salted table.  Scans belong to a
+ * limits, over tablets that split, and over a salted table.  A row that fits a batch
+ * is of one instant.  Scans belong to a
  * client, have random numbers, and are freed when they are idle.
  */
 #include "engine/client/client.h"
@@ -149,6 +150,61 @@ static void forgotten_salted_scans(void **state)
 	close_store();
 }
 
+/* ---- each row of one instant ---- */
+
+/* Writes n into four columns of each row, a row at once. */
+static void put_rows(unsigned n)
+{
+	static const char *const columns[] = {"a", "b", "c", "d"};
+	char row[16], value[16];
+
+	snprintf(value, sizeof(value), "%u", n);
+	for (unsigned i = 0; i < 12; i++) {
+		struct tfs_mutation *m;
+
+		snprintf(row, sizeof(row), "row%02u", i);
+		m = tfs_mutation_new(table, tfs_str(row));
+		assert_non_null(m);
+		for (unsigned k = 0; k < 4; k++)
+			assert_int_equal(tfs_mutation_put(m, "f", tfs_str(columns[k]), TFS_AUTO, tfs_str(value)), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+	}
+}
+
+/* The server forgets the scan after each cell, and then all rows are changed.  A row fits a batch, but mostly begins in one and ends in the next. */
+static void small_rows_are_of_one_instant(void **state)
+{
+	options.no_background = true;
+	open_store();
+	hooks.server->scan_idle_us = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		struct tfs_scan_spec spec = {.batch_bytes = 700, .versions = 1, .reverse = i};
+		struct tfs_scan *scan;
+		struct tfs_cell c;
+		unsigned n = 1, of_row = 0, cells = 0;
+
+		put_rows(n);
+		assert_int_equal(tfs_scan_new(table, &spec, &scan), 0);
+		while (tfs_scan_next(scan, &c) == 1) {
+			char text[16];
+			unsigned value;
+
+			snprintf(text, sizeof(text), "%.*s", (int)c.value.size, (const char *)c.value.data);
+			value = (unsigned)strtoul(text, NULL, 10);
+			if (cells++ % 4 == 0)
+				of_row = value;
+			assert_int_equal(value, of_row);
+			assert_false(scans_free_idle(hooks.server));
+			put_rows(++n);
+		}
+		assert_int_equal(cells, 48);
+		assert_true(of_row > 1); /* the scan was lost */
+		tfs_scan_free(scan);
+	}
+	close_store();
+}
+
 /* ---- a server that loses every scan ---- */
 
 struct loser {
@@ -289,6 +345,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		L(forgotten_scans),
 		L(forgotten_salted_scans),
+		L(small_rows_are_of_one_instant),
 		L(lost_for_ever),
 		L(scans_of_clients),
 		L(idle_scans_are_freed),

@@ -14,6 +14,7 @@ enum { A, N, V, W };
 static const char *const columns[LIN_COLUMNS] = {"a", "n", "v", "w"};
 #define TABLE "t"
 enum { ROWS_MOST = 32 };
+#define SCAN_BATCH_BYTES 8192u /* more than a row has, less than the table */
 
 /* The value of column v that a client last read or wrote: a check of it often holds.  By row. */
 static char known[ROWS_MOST][32];
@@ -163,7 +164,7 @@ static int do_read(struct tfs_table *t, const char *row, unsigned client, unsign
 /* A scan of the table is a read of each row at some time of the scan. */
 static void do_scan(struct tfs_table *t, unsigned client)
 {
-	struct tfs_scan_spec spec = {.versions = 1};
+	struct tfs_scan_spec spec = {.versions = 1, .batch_bytes = SCAN_BATCH_BYTES};
 	struct lin_op rows[ROWS_MOST] = {0}, none = {0};
 	int64_t since = (int64_t)sim_now();
 	struct tfs_scan *s = NULL;
