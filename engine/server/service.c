@@ -467,8 +467,12 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 		errs[0] = -EAGAIN; /* another copy of its mutation is under way */
 	for (uint32_t i = 0; i < run->count; i++) {
 		errs[i] = err ? err : error_of_disk(run->rows[i].err);
-		if (!err && run_repeats_row(run, i))
+		if (!err && run_repeats_row(run, i)) {
 			errs[i] = run_repeat_row(s, run, i);
+			/* Later rows have been applied.  After a refusal all would be sent again, here without numbers. */
+			if (is_refusal(errs[i]) && !run->q->token.client)
+				errs[i] = error_of_disk(run->rows[i].err);
+		}
 		errs[i] = error_for_client(s, run->served, errs[i]);
 		if (is_refusal(errs[i]))
 			run->count = i;
