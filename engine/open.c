@@ -133,9 +133,9 @@ static int embedded_space(void *arg, uint64_t *total_bytes, uint64_t *available_
 	return 0;
 }
 
-static int embedded_status(void *arg, struct buf *out)
+static int embedded_status(void *arg, uint64_t watcher, struct buf *out)
 {
-	return server_status(((struct embedded *)arg)->server, out);
+	return server_status(((struct embedded *)arg)->server, watcher, out);
 }
 
 static int embedded_metrics(void *arg, struct buf *out)

@@ -160,8 +160,13 @@ TFS_API void tfs_will_close(struct tfs_store *s);
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
 /* *available_bytes: free space of the file system that holds the store.  *total_bytes: the same plus the size of the store. */
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
-/* The state of the store as lines for an operator.  The caller frees *text, a string. */
+/*
+ * The state of the store as lines for an operator.  The caller frees *text, a string.
+ * The rates are those since the last call of tfs_status_for with the same watcher, a
+ * number of the caller's choice.  tfs_status: watcher 0.
+ */
 TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
+TFS_API int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text) TFS_CHECKED;
 /*
  * States that the system's clock is right although it is far from the time of
  * the last close.  Until this call, or until the store has been open for 24

@@ -29,7 +29,7 @@ struct client_options {
 	struct router *router; /* for metrics, and to group the rows of a batch by tablet; may be NULL */
 	/* Functions of the part that opened the store (engine/open.c). */
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
-	int (*status)(void *arg, struct buf *out);
+	int (*status)(void *arg, uint64_t watcher, struct buf *out);
 	int (*metrics)(void *arg, struct buf *out);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	void (*confirm_clock)(void *arg);

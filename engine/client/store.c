@@ -98,11 +98,16 @@ static int text_finish(struct buf *b, int err, char **text)
 	return err;
 }
 
-int tfs_status(struct tfs_store *s, char **text)
+int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text)
 {
 	struct buf b = {0};
 
-	return text_finish(&b, s->o.status(s->o.arg, &b), text);
+	return text_finish(&b, s->o.status(s->o.arg, watcher, &b), text);
+}
+
+int tfs_status(struct tfs_store *s, char **text)
+{
+	return tfs_status_for(s, 0, text);
 }
 
 int tfs_metrics(struct tfs_store *s, char **text)

@@ -36,6 +36,12 @@ struct latency {
 struct traffic_sample {
 	uint64_t at_us, count[REQUESTS], failed;
 };
+/* A reader of the status. */
+enum { WATCHERS = 8 };
+struct watcher {
+	uint64_t id;
+	struct traffic_sample last[2]; /* at its last two readings, the older first */
+};
 enum table_traffic { TABLE_READS, TABLE_WRITES, TABLE_WRITTEN_BYTES, TABLE_SCANNED_CELLS, TABLE_TRAFFIC };
 
 /*
@@ -165,15 +171,15 @@ struct server {
 	struct space space;
 	struct latency traffic[REQUESTS];
 	_Atomic uint64_t requests_failed;
-	struct traffic_sample sampled[2]; /* under lock: at the last two readings of the status, the older first */
-	int64_t started_s;                /* system time of the start */
-	uint64_t resolve_wait_us;         /* moves.c: pause before moves_resolve_task repeats */
-	_Atomic bool dead_logs;           /* logs.c: a tablet may need the log of a dead incarnation */
-	uint64_t aged_lsn;                /* logs.c: the log's next LSN when its age was last checked */
-	uint64_t aged_at_us;              /* logs.c: monotonic time of that check */
-	uint64_t log_most;                /* logs.c: size in bytes above which tablets are flushed so that the log shrinks */
-	_Atomic uint64_t records_lost;    /* replay.c */
-	_Atomic uint64_t segments_read;   /* of sealed logs, by this server: to sort or to replay them */
+	struct watcher watchers[WATCHERS]; /* under lock */
+	int64_t started_s;                 /* system time of the start */
+	uint64_t resolve_wait_us;          /* moves.c: pause before moves_resolve_task repeats */
+	_Atomic bool dead_logs;            /* logs.c: a tablet may need the log of a dead incarnation */
+	uint64_t aged_lsn;                 /* logs.c: the log's next LSN when its age was last checked */
+	uint64_t aged_at_us;               /* logs.c: monotonic time of that check */
+	uint64_t log_most;                 /* logs.c: size in bytes above which tablets are flushed so that the log shrinks */
+	_Atomic uint64_t records_lost;     /* replay.c */
+	_Atomic uint64_t segments_read;    /* of sealed logs, by this server: to sort or to replay them */
 	struct store_schema *meta_schema;
 
 	struct mutex files_lock; /* files.c: guards the next members */
@@ -397,8 +403,11 @@ void traffic_tablet(struct served_tablet *served, enum table_traffic what, uint6
 void traffic_tablet_read(struct served_tablet *served);                                 /* counts one read, by sampling */
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* appends "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
-/* Appends "12 reads/s, ... in the last 2 s": since the reading of the status before this one, or since the start. */
-int traffic_rates(struct server *s, struct buf *out) TFS_MUST;
+/*
+ * Appends "12 reads/s, ... in the last 2 s": since this watcher's reading before.
+ * A new watcher begins where the latest one is, or at the start of the server.
+ */
+int traffic_rates(struct server *s, uint64_t watcher, struct buf *out) TFS_MUST;
 
 /* ---- split.c, merge.c, unload.c: the durable steps; functions for move_run (moves.c) ---- */
 /* Splits v[0] at a row.  -EEXIST: a tablet begins there. */

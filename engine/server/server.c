@@ -215,7 +215,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->locks = locks;
 	s->incarnation = o->incarnation;
 	s->started_s = time(NULL);
-	s->sampled[0].at_us = s->sampled[1].at_us = monotonic_us();
+	s->watchers[0].last[0].at_us = s->watchers[0].last[1].at_us = monotonic_us();
 	s->sync = o->sync || o->held;
 	s->no_background = o->no_background;
 	s->scan_idle_us = SCAN_IDLE_US;

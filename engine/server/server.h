@@ -123,7 +123,7 @@ bool server_release_space(struct server *s);
 /* The latest incarnation with a log in the data directory; 0: none. */
 int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
 /* Appends eight lines for an operator. */
-int server_status(struct server *s, struct buf *out) TFS_MUST;
+int server_status(struct server *s, uint64_t watcher, struct buf *out) TFS_MUST;
 /* Appends all numbers as Prometheus text. */
 int server_metrics(struct server *s, struct buf *out) TFS_MUST;
 /* Bytes on disk: SSTables, log, reserve. */

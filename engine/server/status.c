@@ -279,12 +279,12 @@ static int put_memory_line(struct server *s, struct buf *out)
 		units_size_text(l.retained_bytes, unsynced));
 }
 
-static int put_requests_line(struct server *s, struct buf *out)
+static int put_requests_line(struct server *s, uint64_t watcher, struct buf *out)
 {
 	int err = buf_printf(out, "requests     ");
 
 	if (!err)
-		err = traffic_rates(s, out);
+		err = traffic_rates(s, watcher, out);
 	return err ? err : buf_u8(out, '\n');
 }
 
@@ -314,15 +314,19 @@ static int put_compactions_line(struct server *s, struct buf *out)
 		(unsigned long long)COUNTER(stalls), (unsigned long long)COUNTER(stall_us) / 1000);
 }
 
-int server_status(struct server *s, struct buf *out)
+int server_status(struct server *s, uint64_t watcher, struct buf *out)
 {
-	static int (*const lines[])(struct server *, struct buf *) = {put_state_line, put_attention_line, put_tables_line,
-		put_disk_line, put_memory_line, put_requests_line, put_latency_line, put_compactions_line};
+	static int (*const first[])(struct server *, struct buf *) = {
+		put_state_line, put_attention_line, put_tables_line, put_disk_line, put_memory_line};
 	int err = 0;
 
-	for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines) && !err; i++)
-		err = lines[i](s, out);
-	return err;
+	for (unsigned i = 0; i < sizeof(first) / sizeof(*first) && !err; i++)
+		err = first[i](s, out);
+	if (!err)
+		err = put_requests_line(s, watcher, out);
+	if (!err)
+		err = put_latency_line(s, out);
+	return err ? err : put_compactions_line(s, out);
 }
 
 /* ---- usage of tables and families ---- */

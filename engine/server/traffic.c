@@ -161,20 +161,40 @@ static int put_rate(struct buf *out, uint64_t n, double seconds, const char *wha
 	return buf_printf(out, "%.*f %s/s, ", n && rate < 10, rate, what);
 }
 
-int traffic_rates(struct server *s, struct buf *out)
+/* A new watcher replaces the one that has not read for the longest time.  The caller holds the lock. */
+static struct watcher *find_watcher(struct server *s, uint64_t id)
+{
+	struct watcher *newest = s->watchers, *oldest = s->watchers;
+
+	for (struct watcher *w = s->watchers; w < s->watchers + WATCHERS; w++) {
+		if (w->id == id && w->last[1].at_us)
+			return w;
+		if (w->last[1].at_us > newest->last[1].at_us)
+			newest = w;
+		if (w->last[1].at_us < oldest->last[1].at_us)
+			oldest = w;
+	}
+	*oldest = *newest;
+	oldest->id = id;
+	return oldest;
+}
+
+int traffic_rates(struct server *s, uint64_t watcher, struct buf *out)
 {
 	static const char *const what[REQUESTS] = {
 		[REQUEST_READ] = "reads", [REQUEST_WRITE] = "writes", [REQUEST_BATCH] = "batches", [REQUEST_SCAN] = "scan steps"};
 	struct traffic_sample now = sample(s), since;
+	struct watcher *w;
 	double seconds;
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	if (now.at_us - s->sampled[1].at_us >= SAMPLE_US) {
-		s->sampled[0] = s->sampled[1];
-		s->sampled[1] = now;
+	w = find_watcher(s, watcher);
+	if (now.at_us - w->last[1].at_us >= SAMPLE_US) {
+		w->last[0] = w->last[1];
+		w->last[1] = now;
 	}
-	since = s->sampled[0];
+	since = w->last[0];
 	mutex_unlock(&s->lock);
 	seconds = (double)(now.at_us - since.at_us + 1) / 1e6;
 	for (unsigned k = REQUEST_READ; k < REQUESTS && !err; k++)

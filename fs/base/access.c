@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out)
 {
@@ -55,6 +56,13 @@ void fs_interrupt_all(void)
 uid_t fs_asker_uid(void)
 {
 	return asker.uid;
+}
+
+uint64_t fs_asker_session(void)
+{
+	pid_t session = asker.pid ? getsid(asker.pid) : 0;
+
+	return session > 0 ? (uint64_t)session : 0;
 }
 
 /* Reads the line "Groups:" of a process, as fuse_req_getgroups does for a request.  *groups is for free().  Returns the count. */

@@ -41,6 +41,8 @@ bool fs_is_interrupted(void *unused);
 /* All requests are interrupted from now on. */
 void fs_interrupt_all(void);
 uid_t fs_asker_uid(void);
+/* The session, as of a terminal or a service, of the process whose request this thread serves; 0: there is none. */
+uint64_t fs_asker_session(void);
 /* Notes the user of the request that this thread has read. */
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);
 /* Returns 0, -EACCES, or -ENOENT: the table that n is in has no such family ("#ID" or name). */

@@ -57,7 +57,7 @@ int admin_render_metrics(struct node *n, struct buf *out)
 int admin_render_status(struct node *n, struct buf *out)
 {
 	char *text = NULL;
-	int err = tfs_status(fs.store, &text);
+	int err = tfs_status_for(fs.store, fs_asker_session(), &text);
 
 	if (err)
 		return err;

@@ -192,6 +192,11 @@ int tfs_options_example(char **text)
 	return *text ? 0 : -ENOMEM;
 }
 
+int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text)
+{
+	return tfs_status(s, text);
+}
+
 int tfs_status(struct tfs_store *s, char **text)
 {
 	struct totals n = count(s);

@@ -17,6 +17,7 @@
 #define tfs_sync model_sync
 #define tfs_space model_space
 #define tfs_status model_status
+#define tfs_status_for model_status_for
 #define tfs_config model_config
 #define tfs_config_change model_config_change
 #define tfs_config_replace model_config_replace
