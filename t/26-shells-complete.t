@@ -79,7 +79,7 @@ def fish(line):
 
 ROWS = ["user00%03d" % i for i in range(120, 130)]
 CASES = [
-    ("tabletctl co", ["compact", "complete", "count"]),
+    ("tabletctl co", ["compact", "complete", "config", "count"]),
     ("tabletctl pr", ["probe"]),
     ("tabletctl check --q", ["--quiet"]),
     ("tabletctl export --qp", ["--qprefix"]),
@@ -97,6 +97,8 @@ CASES = [
     ("tabletctl ctl mnt/big split user0012", ROWS),
     ("tabletctl ctl mnt con", ["confirm-clock"]),
     ("tabletctl ctl mnt/few/.snap/day c", ["clone"]),
+    ("tabletctl config mnt mem", ["memtable="]),
+    ("tabletctl config mnt memtable=1G blo", ["block_cache="]),
     ("cat mnt/big/user0012", ["mnt/big/%s/" % r for r in ROWS]),
     ("cat mnt/big/.scan/limit=2/.k", ["mnt/big/.scan/limit=2/.keys"]),
     ("cat bin/tabletc", ["bin/tabletctl"]),

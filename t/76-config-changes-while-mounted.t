@@ -37,6 +37,15 @@ write
 ok "a shorter interval counts for commits that wait already" sh -c "echo 'sync_interval = \"1ms\";' >'$C'"
 soon "[ \$(metric log_syncs_total) -gt $before ] && echo yes" yes "they are synced"
 
+is "$(t "$TABLETCTL" config "$M")" "$(cat "$C")" "tabletctl config prints the file"
+ok "  and changes settings, of each type" t "$TABLETCTL" config "$M" sync=true compaction_rate=20M memtable=67108864 log_level=info
+is "$(grep -cE '^(sync = true|compaction_rate = "20M"|memtable = "64M"|log_level = "info");' "$C")" 4 "  all of them"
+fails "  all or none: a wrong one" "config: Invalid argument; .*log" t "$TABLETCTL" config "$M" sync=false compaction_rate=red
+is "$(setting sync)" "sync = true;" "  has changed nothing"
+fails "  what is no setting" "config: sync: not NAME=VALUE; see" t "$TABLETCTL" config "$M" sync
+fails "  what is no mount" "not a mount" t "$TABLETCTL" config "$W" sync=true
+ok "  back" t "$TABLETCTL" config "$M" sync=false compaction_rate=0 memtable=128M log_level=notice
+
 ok "the bounds of memory" sh -c "echo 'block_cache = \"16M\"; memtable = \"2M\"; table_cache = \"8M\";' >'$C'"
 is "$(metric cache_limit_bytes) $(metric memtable_limit_bytes) $(metric table_cache_limit_bytes)" "16777216 2097152 8388608" "  change"
 is "$(setting block_cache)" 'block_cache = "16M";' "  and are shown"

@@ -206,6 +206,13 @@ static void offer_first(const char *first, const char *line, const char *typed)
 	offer(first, typed);
 }
 
+/* Settings that cannot change are comments. */
+static void offer_setting(const char *first, const char *line, const char *typed)
+{
+	if (*first != '#')
+		offer(text("%s=", first), typed);
+}
+
 /* The file with the verbs of a mount, a table or a snapshot. */
 static const char *verbs_of(const char *path)
 {
@@ -298,6 +305,8 @@ static int offer_operand(const struct typed *t, const char *typed)
 		return each_line_of(verbs_of(t->operand[0]), offer_first, typed);
 	case 'a':
 		return offer_argument(t->operand[0], t->operand[1], typed);
+	case 's':
+		return each_line_of(text("%s/.tabletfs/config", t->operand[0]), offer_setting, typed);
 	case 'd':
 		return offer_each(dumped, typed);
 	case 'f':

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl compact, ctl and status: the control files of a mount.
+ * tabletctl compact, ctl, config and status: the control files of a mount.
  *
  * To compact a mounted table, a child process writes the verb into TABLE/.ctl,
  * because the kernel does not end a process whose request the daemon has begun.  So
@@ -130,8 +130,7 @@ const struct command compact_command = {
 
 /* ---- ctl ---- */
 
-/* Prints the verbs that the file lists. */
-static int print_verbs(const char *file)
+static int print_file(const char *file)
 {
 	struct buf b = {0};
 	int err = file_read_all(file, VERBS_BYTES_MAX, &b);
@@ -142,9 +141,8 @@ static int print_verbs(const char *file)
 	return err;
 }
 
-static int write_verb(const char *file, const char *verb, const char *argument)
+static int write_line(const char *file, const char *line)
 {
-	const char *line = argument ? text("%s %s\n", verb, argument) : text("%s\n", verb);
 	int fd = open(file, O_WRONLY | O_CLOEXEC), err = 0;
 
 	if (fd < 0 || write(fd, line, strlen(line)) < 0)
@@ -154,19 +152,27 @@ static int write_verb(const char *file, const char *verb, const char *argument)
 	return err;
 }
 
-static int ctl_run(const struct arguments *a)
+/* Prints the file, or writes the line into it.  Returns the exit status.  absent: the message if there is no such file. */
+static int use_control(const char *path, const char *file, const char *line, const char *absent)
 {
-	const char *path = a->operand[0], *file = text("%s/.tabletfs/ctl", path);
-	int err;
+	int err = line ? write_line(file, line) : print_file(file);
 
-	if (access(file, F_OK))
-		file = text("%s/.ctl", path);
-	err = a->operands == 1 ? print_verbs(file) : write_verb(file, a->operand[1], a->operands > 2 ? a->operand[2] : NULL);
 	if (err == -ENOENT || err == -ENOTDIR)
-		complain("%s: not a mount, nor a table or a snapshot in one", path);
+		complain("%s: %s", path, absent);
 	else if (err)
 		complain("%s: %s; /.tabletfs/log of the mount may contain the reason", file, strerror(-err));
 	return err ? EXIT_FAILED : 0;
+}
+
+static int ctl_run(const struct arguments *a)
+{
+	const char *path = a->operand[0], *file = text("%s/.tabletfs/ctl", path), *line = NULL;
+
+	if (access(file, F_OK))
+		file = text("%s/.ctl", path);
+	if (a->operands > 1)
+		line = a->operands > 2 ? text("%s %s\n", a->operand[1], a->operand[2]) : text("%s\n", a->operand[1]);
+	return use_control(path, file, line, "not a mount, nor a table or a snapshot in one");
 }
 
 const struct command ctl_command = {
@@ -187,6 +193,54 @@ const struct command ctl_command = {
 	.most = 3,
 	.operands = "PATH, and at most a verb and its argument, are",
 	.run = ctl_run,
+};
+
+/* ---- config ---- */
+
+/* A setting in the syntax of the file: texts have quotes there.  NULL: it is none. */
+static const char *setting_of(const char *given)
+{
+	const char *equals = strchr(given, '='), *value;
+	bool plain;
+
+	if (!equals || equals == given)
+		return NULL;
+	value = equals + 1;
+	plain = *value == '"' || strcmp(value, "true") == 0 || strcmp(value, "false") == 0 ||
+		(*value && value[strspn(value, "0123456789")] == 0);
+	return text(plain ? "%.*s = %s;" : "%.*s = \"%s\";", (int)(equals - given), given, value);
+}
+
+static int config_run(const struct arguments *a)
+{
+	const char *path = a->operand[0], *line = "", *setting;
+
+	for (int i = 1; i < a->operands; i++) {
+		setting = setting_of(a->operand[i]);
+		if (!setting)
+			return bad_usage(&config_command, "%s: not NAME=VALUE", a->operand[i]);
+		line = text("%s%s%s", line, setting, i + 1 < a->operands ? " " : "\n");
+	}
+	return use_control(path, text("%s/.tabletfs/config", path), *line ? line : NULL, "not a mount");
+}
+
+const struct command config_command = {
+	.name = "config",
+	.brief = "print or change the settings of a mount",
+	.usage = "usage: tabletctl config MOUNTPOINT [NAME=VALUE...]\n"
+		 "\n"
+		 "Prints the settings that are in use, which is MOUNTPOINT/.tabletfs/config, or\n"
+		 "changes some of them, all or none, until the mount ends; see tabletfs.conf(5).\n"
+		 "\n"
+		 "Exit status: 0 done, 2 bad usage, 3 refused or any other error.\n",
+	.kinds = "fssssssss",
+	.letters = ":h",
+	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
+	.one_path = true,
+	.least = 1,
+	.most = 9,
+	.operands = "MOUNTPOINT, and settings, are",
+	.run = config_run,
 };
 
 /* ---- status ---- */

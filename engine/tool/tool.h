@@ -30,8 +30,8 @@ struct command {
 	const struct option *options;
 	/*
 	 * A letter for each operand, for complete: p a path below a mount, r a row and c a
-	 * column of the first operand, v a verb of it, a the argument of a verb, d a kind of
-	 * dump, f another file.
+	 * column of the first operand, v a verb of it, a the argument of a verb, s a setting of
+	 * it, d a kind of dump, f another file.
 	 */
 	const char *kinds;
 	bool one_path;                         /* only the first operand is a path */
@@ -41,7 +41,7 @@ struct command {
 };
 extern const struct command check_command, repair_command, dump_command, put_command, delete_command, increment_command,
 	mutate_command, import_command, export_command, scan_command, get_command, count_command, compact_command, ctl_command,
-	status_command, bench_command, probe_command, complete_command;
+	config_command, status_command, bench_command, probe_command, complete_command;
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
