@@ -203,11 +203,26 @@ static int sim_write(const char *path, int fd, const struct slice *v, unsigned c
 	return file_system.write(path, fd, v, count, offset);
 }
 
+/* Some outputs of compactions are under way for long, so that the collector, moves and deaths meet them. */
+static void output_written(void)
+{
+	struct proc *p = proc_self();
+	uint64_t us = p->output_pause_us;
+
+	p->output_pause_us = 0;
+	if (us)
+		proc_pause(p, us);
+	else if (sim_chance(10))
+		sim_sleep(sim_random(2000000));
+}
+
 static int sim_sync(const char *path, int fd, const char *place)
 {
 	int err = begin(false, true);
 
-	(void)path, (void)place;
+	(void)place;
+	if (!err && strstr(path, "/sst/"))
+		output_written();
 	if (!err)
 		dirty_synced(fd);
 	return err;

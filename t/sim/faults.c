@@ -131,7 +131,10 @@ static void one_fault(const struct plan *p)
 	case 3:
 		if (p->pause && n) {
 			fault_counts[PAUSE]++;
-			proc_pause(n->proc, sim_random(20000000));
+			if (sim_chance(2))
+				proc_pause(n->proc, sim_random(20000000));
+			else
+				n->proc->output_pause_us = sim_random(20000000); /* a zombie with an edit under way */
 		}
 		break;
 	case 4:
@@ -211,6 +214,7 @@ void faults_run(const struct plan *p)
 	disk_mend();
 	for (unsigned i = 0; i < cluster.count; i++) {
 		cluster.nodes[i]->proc->steps_left = 0;
+		cluster.nodes[i]->proc->output_pause_us = 0;
 		cluster.nodes[i]->proc->clock_offset_us = 0;
 	}
 	calm = true;

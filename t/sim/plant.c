@@ -3,6 +3,7 @@
 #include "t/sim/plant.h"
 #include "engine/client/metadata.h"
 #include "engine/meta/meta.h"
+#include "engine/server/internal.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tokens.h"
 #include "t/sim/sched.h"
@@ -77,6 +78,13 @@ void __wrap_snap_take(struct tablet *t, struct snap *s)
 		s->seq--;
 }
 
+int __real_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a);
+int __wrap_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a);
+int __wrap_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	return planted(PLANT_LATE_EDIT) ? 0 : __real_clients_bury(s, q, a);
+}
+
 int __real_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
 int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
 int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count)
@@ -85,8 +93,10 @@ int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, con
 	unsigned n = 0;
 	int err;
 
-	if (!planted(PLANT_LATE_EDIT))
-		return __real_metadata_mutate(svc, row_key, ops, count);
+	err = __real_metadata_mutate(svc, row_key, ops, count);
+	if (!planted(PLANT_LATE_EDIT) || err != -ECANCELED)
+		return err;
+	sim_trace("planted: an edit whose check has failed is carried out");
 	unchecked = calloc(count, sizeof(*ops));
 	if (!unchecked)
 		return -ENOMEM;

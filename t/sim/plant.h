@@ -10,11 +10,11 @@
 
 #define PLANTS(P)                                                                                                                  \
 	P(NOTHING, "nothing")                                                                                                      \
-	P(LOST_WRITE, "lost-write")         /* a channel acknowledges one of 100 mutations of clients, and does not send it */     \
-	P(DOUBLE_APPEND, "double-append")   /* a tablet forgets which mutations it has applied */                                  \
-	P(STALE_READ, "stale-read")         /* one of 50 reads and scans of a user's tablet does not see the latest mutation */    \
-	P(TWO_OWNERS, "two-owners")         /* a server believes that it never loses its lease */                                  \
-	P(LATE_EDIT, "late-edit")           /* changes of METADATA do not check the owner and the assignment number */             \
+	P(LOST_WRITE, "lost-write")       /* a channel acknowledges one of 100 mutations of clients, and does not send it */       \
+	P(DOUBLE_APPEND, "double-append") /* a tablet forgets which mutations it has applied */                                    \
+	P(STALE_READ, "stale-read")       /* one of 50 reads and scans of a user's tablet does not see the latest mutation */      \
+	P(TWO_OWNERS, "two-owners")       /* a server believes that it never loses its lease */                                    \
+	P(LATE_EDIT, "late-edit")         /* changes of METADATA do not check owner and number, and dead servers may make them */  \
 	P(COLLECTED_FILE, "collected-file") /* the collector does not ask the servers which files they use */
 #define PLANT_ENUM(id, name) PLANT_##id,
 enum plant { PLANTS(PLANT_ENUM) PLANT_COUNT };

@@ -36,6 +36,7 @@ struct proc {
 	unsigned number;
 	bool dead;
 	uint64_t paused_until;         /* its threads do not run before this time */
+	uint64_t output_pause_us;      /* it is paused for so long when it has written its next SSTable; 0: not */
 	uint64_t steps_left;           /* proc_step counts down; at 1 the process is killed; 0: it is not counted */
 	uint64_t steps;                /* calls of proc_step so far */
 	int64_t clock_offset_us;       /* of its CLOCK_REALTIME */

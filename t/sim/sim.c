@@ -156,7 +156,9 @@ static void child(uint64_t number)
 		sim_fail("%s: %s", path, strerror(errno));
 	for (unsigned i = 0; i < verbose; i++)
 		sim_trace_to_stderr();
-	if (!verbose)
+	if (verbose)
+		msg_set_level(MSG_INFO);
+	else
 		msg_to_nowhere();
 	sim_run(seed, simulate, NULL);
 }

@@ -386,7 +386,7 @@ static void one_operation(struct node *client, struct tfs_table *t, unsigned *nu
 		op.columns = sim_chance(2) ? (1u << V | 1u << W) : 1u << (V + sim_random(2));
 		break;
 	}
-	if (work.moves && sim_chance(20)) {
+	if (work.moves && sim_chance(8)) {
 		do_move(t, row);
 		return;
 	}
