@@ -712,7 +712,7 @@ TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED
  */
 TFS_API int tfs_scan_fill(struct tfs_scan *s, struct tfs_cell *cells, int max, void *p, size_t n) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);
-/* For tfs_mutation_check_family: a hash of the cell's family, qualifier, timestamp and sequence number. */
+/* For tfs_mutation_check_family: a hash of the cell's family, qualifier, timestamp, sequence number and time of commit. */
 TFS_API uint64_t tfs_fingerprint(const struct tfs_cell *cell);
 
 struct tfs_info {

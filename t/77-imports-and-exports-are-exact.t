@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # TABLE/.import, .import.jsonl, .import.tar and .export.tar: cells of any bytes
 # return exactly, also from archives that GNU tar wrote; a refused line fails its
-# write and all later ones; the kernel sees the new cells at once.
+# write and all later ones; a line that is cut off is not stored; the kernel sees the
+# new cells at once.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store
@@ -15,7 +16,7 @@ is "$(cat first/r/f/q@5)" hello "  are cells"
 is "$(cat first/r/f/q)" new "  without a timestamp the newest"
 is "$(od -An -tx1 first/s/g/@-1 | tr -d ' ')" 000a "  with escaped bytes"
 is "$(ls first)" $'r\ns' "  in the listing"
-ok "a last line without a newline" bash -c 'printf "r\tf:q\t5\tbye" >first/.import'
+ok "a line" bash -c 'printf "r\tf:q\t5\tbye\n" >first/.import'
 is "$(cat first/r/f/q@5)" bye "  replaces a version that was read before"
 ok "lines by two commands" bash -c '(printf "r\tf:a\t1\t1\n"; printf "r\tf:b\t1\t2\n") >first/.import'
 is "$(cat first/r/f/a first/r/f/b)" 12 "  are both stored"
@@ -33,7 +34,7 @@ ok "  the line behind is not" test ! -e first/l
 py <<'PY'
 import errno, os
 from tap import *
-fd = os.open(os.environ["M"] + "/first/.import", os.O_WRONLY)
+fd = os.open(M + "/first/.import", os.O_WRONLY)
 os.write(fd, b"m\tf:q\t1\tv\n")
 try:
     os.write(fd, b"wrong\n")
@@ -46,6 +47,26 @@ try:
 except OSError as e:
     ok(e.errno == errno.EINVAL, "  and so do all later writes")
 os.close(fd)
+
+# A close does not show whether the last line is whole: the kernel closes the files of a killed process, too.
+T = M + "/first/"
+for name, cut, rest in ((".import", b"cut\tf:q\t1\t12", b"34\n"),
+                        (".import.jsonl", b'{"row":"cut","family":"f","qualifier":"q","timestamp":1,"value":"12', b'34"}\n')):
+    pid = os.fork()
+    if pid == 0:
+        os.write(os.open(T + name, os.O_WRONLY), b"%s" % cut)
+        os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    same(os.path.exists(T + "cut/f/q"), False, name + ": the cut line of a process that is killed is not stored")
+    ok(b"/first/%s: line 1: it has no newline: it is cut off" % name.encode() in slurp(M + "/.tabletfs/log").splitlines()[-1], "  and the log says so")
+    fd = os.open(T + name, os.O_WRONLY)
+    os.write(fd, cut)
+    err("EINVAL", "  fsync fails within a line", os.fsync, fd)
+    err("EINVAL", "  close of a duplicate, too", os.close, os.dup(fd))
+    os.write(fd, rest)
+    os.close(fd)
+    same(slurp(T + "cut/f/q@1"), b"1234", "  the line can be continued")
+    os.unlink(T + "cut/f/q@1")
 PY
 mkdir first/.families/new
 refused "an unknown family, when the schema is set" 'Invalid argument' 'printf "r\tnof:q\t5\thello\n" >first/.import'

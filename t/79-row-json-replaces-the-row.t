@@ -180,6 +180,12 @@ if [ -n "$vim" ]; then
 	is "$(cat t/r/f/vim):$(find t/r -name '.*' -o -name '4913')" "by vim:t/r/f/.scratch" "  edits the row, and leaves nothing else"
 fi
 cp t/r/.row.json "$W/saved"
+printf 'v1' >t/r/f/q@1 && echo truncate >t/.ctl && mkdir -p t/r/f
+printf 'v1' >t/r/f/q@1 && cp t/r/.row.json "$W/saved"
+echo truncate >t/.ctl && mkdir -p t/r/f && printf 'v2' >t/r/f/q@1
+fails "after a truncation the sequence is another one, although the cell has the same name" "anceled" cp "$W/saved" t/r/.row.json
+is "$(cat t/r/f/q@1)" v2 "  and the cell stays"
+cp t/r/.row.json "$W/saved"
 cd / || exit 1
 remount
 printf 'changed' >"$M/t/r/f/late"

@@ -165,11 +165,18 @@ int import_feed(struct import *im, const void *p, size_t n)
 	return err ? err : atomic_load(&im->failed);
 }
 
+int import_pause(struct import *im)
+{
+	int err = record_reader_pause(im->reader), flushed = import_stop(im);
+
+	return err ? err : flushed;
+}
+
 int import_end(struct import *im)
 {
-	int err = record_reader_end(im->reader), flushed = tfs_batch_flush(im->batch);
+	int err = record_reader_end(im->reader), flushed = import_stop(im);
 
-	return err ? err : flushed ? flushed : atomic_load(&im->failed);
+	return err ? err : flushed;
 }
 
 int import_stop(struct import *im)

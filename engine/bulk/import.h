@@ -4,8 +4,8 @@
  * of a batch.  A cell with a timestamp is stored as that version, so an input can
  * be imported again and changes nothing.
  *
- * Threads: one at a time; the callbacks are called during import_feed and
- * import_end.
+ * Threads: one at a time; the callbacks are called during import_feed, import_pause
+ * and import_end.
  */
 #ifndef TFS_BULK_IMPORT_H
 #define TFS_BULK_IMPORT_H
@@ -39,7 +39,9 @@ struct import;
 int import_new(enum bulk_format format, const struct import_options *o, struct import **out) TFS_MUST;
 /* An error remains: the import has ended, and cells that were read before may be stored or not. */
 int import_feed(struct import *im, const void *p, size_t n) TFS_MUST;
-/* The input has ended, or may have ended (record_reader_end).  When it returns 0, all cells that were not refused are stored. */
+/* The input may have ended (record_reader_pause).  When it returns 0, all cells that were not refused are stored. */
+int import_pause(struct import *im) TFS_MUST;
+/* The same; the input has ended (record_reader_end). */
 int import_end(struct import *im) TFS_MUST;
 /* The input was not read to its end: stores the cells that were read, but no unfinished record. */
 int import_stop(struct import *im) TFS_MUST;

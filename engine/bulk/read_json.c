@@ -399,6 +399,14 @@ static int json_feed(struct record_reader *r, const uint8_t *p, size_t n)
 	return err;
 }
 
+static bool json_within(const struct record_reader *r, uint64_t *number)
+{
+	const struct json_reader *j = (const struct json_reader *)r;
+
+	*number = j->number + 1;
+	return j->begun;
+}
+
 static int json_end(struct record_reader *r)
 {
 	struct json_reader *j = (struct json_reader *)r;
@@ -414,4 +422,4 @@ static void json_fini(struct record_reader *r)
 }
 
 const struct record_reader_ops json_reader_ops = {
-	.bytes = sizeof(struct json_reader), .feed = json_feed, .end = json_end, .fini = json_fini};
+	.bytes = sizeof(struct json_reader), .feed = json_feed, .within = json_within, .end = json_end, .fini = json_fini};

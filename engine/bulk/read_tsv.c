@@ -167,6 +167,14 @@ static int tsv_feed(struct record_reader *r, const uint8_t *p, size_t n)
 	return err;
 }
 
+static bool tsv_within(const struct record_reader *r, uint64_t *number)
+{
+	const struct tsv_reader *t = (const struct tsv_reader *)r;
+
+	*number = t->number + 1;
+	return t->begun;
+}
+
 static int tsv_end(struct record_reader *r)
 {
 	struct tsv_reader *t = (struct tsv_reader *)r;
@@ -182,4 +190,4 @@ static void tsv_fini(struct record_reader *r)
 }
 
 const struct record_reader_ops tsv_reader_ops = {
-	.bytes = sizeof(struct tsv_reader), .feed = tsv_feed, .end = tsv_end, .fini = tsv_fini};
+	.bytes = sizeof(struct tsv_reader), .feed = tsv_feed, .within = tsv_within, .end = tsv_end, .fini = tsv_fini};

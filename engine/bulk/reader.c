@@ -39,6 +39,18 @@ int record_reader_feed(struct record_reader *r, const void *p, size_t n)
 	return r->err;
 }
 
+int record_reader_pause(struct record_reader *r)
+{
+	uint64_t number;
+
+	if (r->err || !r->ops->within)
+		return record_reader_end(r);
+	if (!r->ops->within(r, &number))
+		return 0;
+	(void)r->sink.refused(r->sink.arg, number, "it has no newline: it is cut off, and is not stored");
+	return -EBADMSG;
+}
+
 int record_reader_end(struct record_reader *r)
 {
 	int err = r->err ? r->err : r->ops->end(r);

@@ -8,8 +8,8 @@
  * the sink or the format prevents that.
  *
  * Threads: a reader is used by one thread at a time.  The sink is called during
- * record_reader_feed and record_reader_end, and never at any other time; the reader of tar
- * calls it from a thread of its own.
+ * record_reader_feed, _pause and _end, and never at any other time; the reader of tar calls
+ * it from a thread of its own.
  */
 #ifndef TFS_BULK_READER_H
 #define TFS_BULK_READER_H
@@ -42,10 +42,12 @@ int record_reader_new(enum bulk_format format, const struct record_sink *sink, s
 /* Reads more bytes.  0, or -errno: of the sink, -ENOMEM, or -EBADMSG if nothing behind a refused record can be read.  An error remains. */
 int record_reader_feed(struct record_reader *r, const void *p, size_t n) TFS_MUST;
 /*
- * The input has ended, or may have ended: a last line needs no newline.  More may
- * be fed afterwards.  -EBADMSG, which does not remain: an archive has no end mark;
+ * The input may have ended, or may have been cut off.  More may be fed afterwards.
+ * -EBADMSG, which does not remain: a line has no newline, or an archive no end mark;
  * it is refused, too.
  */
+int record_reader_pause(struct record_reader *r) TFS_MUST;
+/* The input has ended: a last line needs no newline.  -EBADMSG: as record_reader_pause. */
 int record_reader_end(struct record_reader *r) TFS_MUST;
 void record_reader_free(struct record_reader *r); /* NULL allowed */
 

@@ -11,6 +11,8 @@ struct record_reader_ops {
 	size_t bytes; /* of the reader; it begins with a struct record_reader */
 	int (*init)(struct record_reader *r);
 	int (*feed)(struct record_reader *r, const uint8_t *p, size_t n);
+	bool (*within)(
+		const struct record_reader *r, uint64_t *number); /* a line has begun; NULL: `end` finds what is unfinished */
 	int (*end)(struct record_reader *r);
 	void (*fini)(struct record_reader *r);
 };

@@ -23,13 +23,14 @@ bool ops_only_remove(const struct op *ops, unsigned count)
 	return true;
 }
 
-uint64_t cell_fingerprint(uint16_t family, struct slice qualifier, int64_t ts, uint64_t seq)
+uint64_t cell_fingerprint(uint16_t family, struct slice qualifier, int64_t ts, uint64_t seq, int64_t commit_us)
 {
-	uint8_t place[18];
+	uint8_t place[26];
 
 	put_be16(place, family);
 	put_be64(place + 2, (uint64_t)ts);
 	put_be64(place + 10, seq);
+	put_be64(place + 18, (uint64_t)commit_us);
 	return hash64(qualifier, hash64(slice_of(place, sizeof(place)), 0));
 }
 

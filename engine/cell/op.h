@@ -118,9 +118,10 @@ struct scan_cell {
 /*
  * Identifies a stored cell among all cells that its row ever has.  The sum over
  * the live cells of a family in a row, modulo 2^64, is the family's fingerprint:
- * any write, delete or expiry changes it.
+ * any write, delete or expiry changes it.  A truncated table's sequence numbers
+ * begin again, so the time of commit, which rises, tells its cells from the old ones.
  */
-uint64_t cell_fingerprint(uint16_t family, struct slice qualifier, int64_t ts, uint64_t seq);
+uint64_t cell_fingerprint(uint16_t family, struct slice qualifier, int64_t ts, uint64_t seq, int64_t commit_us);
 /* An answer: cells, with their bytes in the arena. */
 struct scan_batch {
 	struct arena arena;

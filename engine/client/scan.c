@@ -137,5 +137,5 @@ void tfs_scan_free(struct tfs_scan *s)
 
 uint64_t tfs_fingerprint(const struct tfs_cell *c)
 {
-	return cell_fingerprint(c->family_id, slice_of_bytes(c->qualifier), c->ts, c->sequence);
+	return cell_fingerprint(c->family_id, slice_of_bytes(c->qualifier), c->ts, c->sequence, c->commit_us);
 }

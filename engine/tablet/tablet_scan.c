@@ -203,7 +203,7 @@ int tablet_fingerprint(struct tablet *t, const struct snap *snap, struct slice r
 	*sum = 0;
 	while ((r = live_next(live, &c)) > 0)
 		if (r != LIVE_NONE_YET)
-			*sum += cell_fingerprint(c.family, c.qualifier, c.ts, c.seq);
+			*sum += cell_fingerprint(c.family, c.qualifier, c.ts, c.seq, c.commit_us);
 	live_free(live);
 	return r;
 }

@@ -190,7 +190,7 @@ static int import_write(struct sequential *s, const void *p, size_t n, struct ch
 	g->changes = c;
 	g->err = import_feed(g->import, p, n);
 	if (g->err)
-		(void)!import_end(g->import); /* what was read before is stored */
+		(void)!import_stop(g->import); /* what was read before is stored */
 	if (g->err || monotonic_us() - g->noted_at_us >= NOTE_US)
 		note_changes(g, c);
 	return import_result(g, g->err);
@@ -204,10 +204,10 @@ static int import_flush(struct sequential *s, struct changes *c)
 	if (g->err) /* a WRITE has returned it */
 		return 0;
 	g->changes = c;
-	err = import_end(g->import);
+	err = import_pause(g->import);
 	note_changes(g, c);
 	err = import_result(g, err);
-	*g->reason = 0; /* an archive that is not whole may be continued */
+	*g->reason = 0; /* a line or archive that is not whole may be continued */
 	return err;
 }
 

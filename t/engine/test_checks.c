@@ -178,6 +178,21 @@ static void a_fingerprint_outlives_the_files(void **state)
 	check_is_clean();
 }
 
+/* The sequence numbers of a truncated table begin again. */
+static void a_truncation_is_noticed(void **state)
+{
+	uint64_t sum;
+
+	open_store();
+	assert_int_equal(put_f("q", 1, "v"), 0);
+	sum = fingerprint("f");
+	assert_int_equal(tfs_table_truncate(table, NULL), 0);
+	assert_int_equal(check_family(sum), -ECANCELED);
+	assert_int_equal(put_f("q", 1, "w"), 0);
+	assert_int_equal(check_family(sum), -ECANCELED);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +201,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_failed_operation_is_named, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(any_change_of_a_family_is_noticed, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_fingerprint_outlives_the_files, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(a_truncation_is_noticed, setup_options, test_dir_teardown),
 	};
 
 	msg_to_nowhere();
