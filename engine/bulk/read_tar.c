@@ -9,8 +9,9 @@
  * libarchive is never told that the input has ended.  An archive is whole when its
  * end mark was read, so one that was cut off between two entries is found.
  *
- * Paths of pax are UTF-8.  In another locale libarchive reports that it cannot
- * convert them, and returns the bytes of the archive, which are the name.
+ * Paths of pax are UTF-8.  The thread has a locale of UTF-8, because in another one
+ * libarchive takes seconds to convert each long name.  It reports names that are
+ * not UTF-8, and returns the bytes of the archive, which are the name.
  */
 #include "engine/bulk/escape.h"
 #include "engine/bulk/reader_internal.h"
@@ -20,6 +21,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -215,9 +217,13 @@ static int read_entries(struct tar_reader *t, struct archive *a)
 static void *thread_main(void *arg)
 {
 	struct tar_reader *t = arg;
-	struct archive *a = archive_read_new();
+	locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	struct archive *a;
 	int err = -ENOMEM;
 
+	if (utf8)
+		uselocale(utf8);
+	a = archive_read_new();
 	if (a && archive_read_support_format_tar(a) == ARCHIVE_OK) {
 		if (archive_read_open(a, t, NULL, next_piece, NULL) == ARCHIVE_OK)
 			err = read_entries(t, a);
@@ -226,6 +232,9 @@ static void *thread_main(void *arg)
 	}
 	if (a)
 		archive_read_free(a);
+	uselocale(LC_GLOBAL_LOCALE);
+	if (utf8)
+		freelocale(utf8);
 	mutex_lock(&t->lock);
 	t->err = err;
 	give_turn_locked(t, ENDED);
