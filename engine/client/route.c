@@ -64,6 +64,7 @@ struct router {
 	struct buf root_end; /* the root tablet has the rows of METADATA below this key */
 	struct locations *locations;
 	_Atomic(struct tablet_service *) root; /* cached location of the root tablet; NULL: not cached */
+	_Atomic uint64_t root_assignment;      /* that of root or a later one, which root's server then refuses */
 	_Atomic uint64_t root_hits, reads, stale, prefetched, repeated;
 	struct numbers numbers;
 	struct mutex lock;               /* RANK_LOCATIONS; guards servers */
@@ -262,7 +263,7 @@ static bool is_root(const struct router *r, uint32_t table, struct slice row)
 	return table == META_TABLE && slice_cmp(row, buf_slice(&r->root_end)) < 0;
 }
 
-static int location_read_root(struct router *r, struct tablet_service **out)
+static int location_read_root(struct router *r, struct tablet_service **out, uint64_t *assignment)
 {
 	struct meta_tablet root = {0};
 	struct buf b = {0};
@@ -276,8 +277,11 @@ static int location_read_root(struct router *r, struct tablet_service **out)
 		err = -EREMCHG; /* the store is being created */
 	if (!err)
 		err = server_of(r, root.server, out);
-	if (!err)
+	if (!err) {
+		*assignment = root.assignment;
+		atomic_store(&r->root_assignment, root.assignment);
 		atomic_store(&r->root, *out);
+	}
 	meta_tablet_fini(&root);
 	buf_fini(&b);
 	return err;
@@ -414,6 +418,7 @@ static struct tablet_service *location_cached(struct router *r, uint32_t table, 
 	if (!is_root(r, table, row))
 		return locations_find(r->locations, table, row, assignment);
 	s = atomic_load(&r->root);
+	*assignment = atomic_load(&r->root_assignment);
 	if (s)
 		atomic_fetch_add_explicit(&r->root_hits, 1, memory_order_relaxed);
 	return s;
@@ -423,8 +428,8 @@ static int location_read(
 	struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out, uint64_t *assignment)
 {
 	atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
-	*assignment = 0;
-	return is_root(r, table, row) ? location_read_root(r, out) : location_scan_run(r, t, table, row, out, assignment);
+	return is_root(r, table, row) ? location_read_root(r, out, assignment)
+				      : location_scan_run(r, t, table, row, out, assignment);
 }
 
 static void location_forget(struct router *r, uint32_t table, struct slice row, struct tablet_service *s)

@@ -454,6 +454,8 @@ static struct {
 
 static int telling_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
+	if (q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS || q->method == TS_SCAN_OPEN)
+		assert_int_not_equal(q->assignment, 0); /* also to the root tablet */
 	if (q->method == TS_BURY) {
 		told.count = q->live_count;
 		told.incarnation = q->incarnation;
