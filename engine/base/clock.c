@@ -197,6 +197,17 @@ int64_t clock_now(struct clock *c)
 	return s.now_us;
 }
 
+int64_t clock_limited(struct clock *c)
+{
+	int64_t us;
+
+	mutex_lock(&c->lock);
+	read_system(c);
+	us = earlier(c->now_us, c->limit_us);
+	mutex_unlock(&c->lock);
+	return us;
+}
+
 int64_t clock_collect(struct clock *c)
 {
 	int64_t us;

@@ -25,7 +25,8 @@ clock_source clock_boottime; /* CLOCK_BOOTTIME: since the boot of the machine, a
 /* now_us: the source of the time, called with arg under the clock's lock; NULL: the system.  Returns NULL if out of memory. */
 struct clock *clock_new(clock_source *now_us, void *arg);
 void clock_free(struct clock *c);
-int64_t clock_now(struct clock *c); /* the system's clock */
+int64_t clock_now(struct clock *c);     /* the system's clock */
+int64_t clock_limited(struct clock *c); /* the earlier of now and the limit (clock_set_limit) */
 int64_t clock_collect(
 	struct clock *c); /* returns the earlier of now and the mark: versions that expired before it may be removed */
 /* For timestamps: rises strictly, but follows a clock that was set back by more than a second. */
@@ -37,8 +38,8 @@ int64_t clock_commit(struct clock *c);
 void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us);
 /*
  * The time is at most limit_us, by the clock of the cluster.  clock_collect
- * returns no later time, and the mark does not rise above it, so a clock that is
- * ahead removes nothing.  Without this call there is no limit.
+ * and clock_limited return no later time, and the mark does not rise above it, so a
+ * clock that is ahead removes nothing.  Without this call there is no limit.
  */
 void clock_set_limit(struct clock *c, int64_t limit_us);
 /* Raises the mark to that of another server.  Call it before a tablet of that server is used. */

@@ -23,6 +23,7 @@
  * A client's requests at other servers need no epoch there: they name the
  * assignment of their tablet, so none is carried out after the tablet has moved.
  */
+#include "engine/base/clock.h"
 #include "engine/server/internal.h"
 
 #include <assert.h>
@@ -38,7 +39,7 @@
 struct client_state {
 	uint64_t id, epoch;
 	unsigned running, earlier; /* requests under way: of this epoch; of earlier ones */
-	int64_t last_us;
+	uint64_t last_us; /* monotonic */
 	UT_hash_handle hh;
 };
 
@@ -65,7 +66,7 @@ void clients_fini(struct server *s)
 	mutex_fini(&s->clients_lock);
 }
 
-static void clients_expire(struct server *s, int64_t now_us)
+static void clients_expire(struct server *s, uint64_t now_us)
 {
 	struct client_state *c, *tmp;
 
@@ -76,7 +77,7 @@ static void clients_expire(struct server *s, int64_t now_us)
 
 static int client_get(struct server *s, uint64_t id, struct client_state **out)
 {
-	const int64_t now_us = clock_now(s->clock);
+	const uint64_t now_us = monotonic_us();
 	struct client_state *c;
 
 	HASH_FIND(hh, s->clients, &id, sizeof id, c);

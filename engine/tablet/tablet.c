@@ -235,7 +235,7 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->tokens_stored = p->token_count > 0;
 	if (!t->redo)
 		err = -ENOMEM;
-	else if (!(err = tokens_load(&t->tokens, p->tokens, p->token_count, clock_now(p->env->clock))) &&
+	else if (!(err = tokens_load(&t->tokens, p->tokens, p->token_count, clock_limited(p->env->clock))) &&
 		!(err = buf_append(&t->begin, p->begin.p, p->begin.n)) && !(err = tablet_end_copy(&t->end, p->end)))
 		err = tablet_first_view(t, p);
 	if (err) {

@@ -141,7 +141,7 @@ static int freeze_store_tokens(struct tablet *t, struct tablet_change *c, const 
 	if (!t->tokens.clients && !t->tokens_stored)
 		return 0;
 	c->edit.set_tokens = true;
-	return tokens_store(&t->tokens, seq, f->at_us, &c->tokens, &c->token_count);
+	return tokens_store(&t->tokens, seq, clock_limited(t->env->clock), &c->tokens, &c->token_count);
 }
 
 /* Fills in the redo set and the marks of the edit. */

@@ -378,7 +378,7 @@ int tablet_token_begin(
 	int n;
 
 	mutex_lock(&t->lock);
-	n = tokens_begin(&t->tokens, token, clock_now(t->env->clock), &x);
+	n = tokens_begin(&t->tokens, token, clock_limited(t->env->clock), &x);
 	if (n == TOKENS_KNOWN && token_result_decode(buf_slice(&x->result), err, results, count))
 		n = -EINVAL; /* another mutation had this number */
 	mutex_unlock(&t->lock);

@@ -15,7 +15,8 @@
  * holds for results that METADATA's column has no space for (TOKENS_STORED
  * bytes), after the tablet was loaded again.  A client expires when its last
  * mutation is older than 2 * CLIENT_TIME_US, because no copy of a request is under
- * way for so long.
+ * way for so long.  now_us is of clock_limited: a clock that was set forward must not
+ * expire them before a heartbeat shows that it is wrong.
  *
  * Threads: one at a time (the tablet's lock).
  */

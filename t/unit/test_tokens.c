@@ -434,6 +434,13 @@ static void test_clients_expire(void **state)
 	assert_int_equal(call(&l, &(struct op_token){100, 1, 1}, "r", &op, 1, false, &r), 0);
 	assert_int_equal(r.counter, 1);
 	LIB(tablet_flush(l.t));
+	clock_set_limit(l.clock, test_now);
+	test_now += 3 * CLIENT_TIME_US; /* the clock is set forward, and no heartbeat has shown it yet */
+	assert_int_equal(call(&l, &(struct op_token){1, 1, 1}, "r", &op, 1, false, &r), -EAGAIN);
+	assert_int_equal(call(&l, &(struct op_token){100, 1, 1}, "r", &op, 1, false, &r), 0);
+	assert_int_equal(r.counter, 1);
+	clock_set_limit(l.clock, INT64_MAX);
+	test_now -= 3 * CLIENT_TIME_US;
 	assert_int_equal(l.token_count, TOKENS_CLIENTS); /* a result or, for lack of space, the number as forgotten */
 	test_now += 3 * CLIENT_TIME_US;
 	assert_int_equal(call(&l, &(struct op_token){1, 1, 1}, "r", &op, 1, false, &r), 0);
