@@ -6,9 +6,10 @@
  * Locks: server.lock (RANK_SERVER) guards the set of tablets, the tables and
  * the open scans.  A thread holds it for look-ups only, never during I/O or a
  * call into a tablet that can block.
- * Between load_begin and load_end a thread loads tablets or sets their schemas,
- * and other threads that want to do so wait.  I/O is permitted there.  So no
- * tablet is loaded twice, and no tablet keeps an older schema than its server.
+ * Between load_begin and load_end a thread loads tablets, and other threads that
+ * want to do so wait.  I/O is permitted there.  So no tablet is loaded twice.
+ * set_begin and set_end are the same for making tablets and setting their schemas, so
+ * no tablet keeps an older schema than its server.  A thread calls load_begin first.
  */
 #ifndef TFS_SERVER_INTERNAL_H
 #define TFS_SERVER_INTERNAL_H
@@ -191,8 +192,9 @@ struct server {
 	struct cond collected_now;         /* one has ended */
 
 	struct mutex lock;
-	struct cond changed; /* a change of loading, moving, write_blocks, writers, a dropped table, space.reclaiming */
+	struct cond changed; /* a change of loading, setting, moving, write_blocks, writers, a dropped table, space.reclaiming */
 	bool loading;        /* a thread is between load_begin and load_end */
+	bool setting;        /* a thread is between set_begin and set_end */
 	bool moving;         /* a split, merge or UNLOAD is under way */
 	const struct ts_assigned *unloading;    /* set_unloading */
 	struct served_tablet **set;             /* by table, then end */
@@ -286,6 +288,8 @@ int served_find_any(struct server *s, uint32_t table, struct slice row, struct s
 int served_find_end(struct server *s, uint32_t table, struct slice end, struct served_tablet **out) TFS_MUST;
 /* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
+/* The same, with those whose replay has not ended. */
+int served_list_any(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 void served_list_put(struct served_tablet **list, unsigned count);
 void served_put(struct served_tablet *served); /* NULL is allowed */
 /* Adds a line to the tablet's events and drops old ones.  Without memory it adds none. */
@@ -307,9 +311,12 @@ void set_replace(
 void served_drop_table(struct server *s, uint32_t table);
 void served_drop_users(struct server *s);
 void served_drop_all(struct server *s);
-/* Each thread that loads tablets or sets their schemas does so between these two.  load_begin waits for other threads. */
+/* Each thread that loads tablets does so between these two.  load_begin waits for other threads. */
 void load_begin(struct server *s);
 void load_end(struct server *s);
+/* The same for a thread that sets a schema, or makes tablets and adds them to the set. */
+void set_begin(struct server *s);
+void set_end(struct server *s);
 /* Sums over all tablets.  A file that several tablets use counts once in disk_bytes; user_*: without snapshots. */
 struct served_sums {
 	uint64_t disk_bytes, memory_bytes, user_files;
@@ -358,7 +365,7 @@ int served_new(
 	struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out) TFS_MUST;
 /* TS_LOAD */
 int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-/* Calls set_replace for the tablets of a split or merge, and gives the new ones the table's schema.  Between load_begin and load_end. */
+/* Calls set_replace for the tablets of a split or merge, and gives the new ones the table's schema.  Between set_begin and set_end. */
 void served_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
 

@@ -180,18 +180,21 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	clock_raise_mark(l->s->clock, m->clock_mark);
 	if (l->kind != KIND_USER)
 		mend_files(l->s, m);
+	set_begin(l->s);
 	err = served_new(l->s, m, l->kind, root_version, &served);
-	if (err)
-		return err;
-	atomic_store(&served->loading, true);
-	err = set_insert(l->s, served);
-	if (err) {
-		served_put(served);
-		return err;
+	if (!err) {
+		atomic_store(&served->loading, true);
+		atomic_fetch_add(&served->refs, 1); /* the set's */
+		made->served = served;
+		err = set_insert(l->s, served);
 	}
-	atomic_fetch_add(&served->refs, 1);
-	made->served = served;
-	return 0;
+	set_end(l->s);
+	if (err && made->served) {
+		made->served = NULL;
+		served_put(served);
+		served_put(served);
+	}
+	return err;
 }
 
 /* If the tablet is in the set already, returns 0; -EBUSY: a part of it is, or it has another number; -ENOENT: it is not. */

@@ -93,9 +93,9 @@ static void merge_replace(struct server *s, struct served_tablet *lower, struct 
 	tablet_inherit_files(upper->tablet, both->tablet);
 	tablet_split_inherit(lower->tablet, both->tablet);
 	tablet_split_inherit(upper->tablet, both->tablet);
-	load_begin(s); /* no schema is set meanwhile: `both`, which is not in the set yet, would miss it */
+	set_begin(s); /* no schema is set meanwhile: `both`, which is not in the set yet, would miss it */
 	served_replace(s, old, 2, &both, 1);
-	load_end(s);
+	set_end(s);
 	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
 	served_event(both, event);
 	/* Step 4.  The callee logs an error, and the next change of the row repeats the step. */

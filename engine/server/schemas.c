@@ -90,13 +90,13 @@ static int user_table_set(struct server *s, const struct schema *schema)
 
 	if (err)
 		return err;
-	load_begin(s);
+	set_begin(s);
 	/*
 	 * Everything that can fail comes first.  If it failed after the server
 	 * has the schema, the server would not read the schema again, and its
 	 * tablets would not get it.
 	 */
-	err = served_list(s, p->tablets_id, &list, &count);
+	err = served_list_any(s, p->tablets_id, &list, &count);
 	mutex_lock(&s->lock);
 	u = user_table_find_locked(s, p->tablets_id);
 	if (!err && !u)
@@ -132,7 +132,7 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	if (newer && u)
 		u->tablets_generation = p->generation;
 	mutex_unlock(&s->lock);
-	load_end(s);
+	set_end(s);
 	store_schema_put(now);
 	return err;
 }

@@ -7,6 +7,10 @@
  *
  * Two objects of one tablet would compact the same files.  So one thread at a
  * time loads tablets (load_begin).  No tablet of a dropped table is inserted.
+ *
+ * A tablet that is not in the set yet would miss a schema that is set meanwhile.  So
+ * only one thread at a time sets a schema, or makes tablets and inserts them
+ * (set_begin).  It does not wait for a LOAD, which may replay a log for long.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -98,44 +102,74 @@ void set_unloading(struct server *s, const struct ts_assigned *t)
 	mutex_unlock(&s->lock);
 }
 
-void load_begin(struct server *s)
+static void turn_begin(struct server *s, bool *taken)
 {
 	mutex_lock(&s->lock);
-	while (s->loading)
+	while (*taken)
 		cond_wait(&s->changed, &s->lock);
-	s->loading = true;
+	*taken = true;
 	mutex_unlock(&s->lock);
 }
 
-void load_end(struct server *s)
+static void turn_end(struct server *s, bool *taken)
 {
 	mutex_lock(&s->lock);
-	s->loading = false;
+	*taken = false;
 	cond_broadcast(&s->changed);
 	mutex_unlock(&s->lock);
 }
 
-int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count)
+void load_begin(struct server *s)
 {
-	struct served_tablet **list;
+	turn_begin(s, &s->loading);
+}
+
+void load_end(struct server *s)
+{
+	turn_end(s, &s->loading);
+}
+
+void set_begin(struct server *s)
+{
+	turn_begin(s, &s->setting);
+}
+
+void set_end(struct server *s)
+{
+	turn_end(s, &s->setting);
+}
+
+static int list(struct server *s, uint32_t table, bool any, struct served_tablet ***out, unsigned *count)
+{
+	struct served_tablet **v;
 	unsigned n = 0;
 
 	mutex_lock(&s->lock);
-	list = calloc(s->set_count ? s->set_count : 1, sizeof(*list));
-	if (list) {
+	v = calloc(s->set_count ? s->set_count : 1, sizeof(*v));
+	if (v) {
 		for (unsigned i = 0; i < s->set_count; i++) {
-			if ((table && s->set[i]->table != table) || atomic_load(&s->set[i]->loading))
+			if ((table && s->set[i]->table != table) || (!any && atomic_load(&s->set[i]->loading)))
 				continue;
 			atomic_fetch_add(&s->set[i]->refs, 1);
-			list[n++] = s->set[i];
+			v[n++] = s->set[i];
 		}
 	}
 	mutex_unlock(&s->lock);
-	if (!list)
+	if (!v)
 		return -ENOMEM;
-	*out = list;
+	*out = v;
 	*count = n;
 	return 0;
+}
+
+int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count)
+{
+	return list(s, table, false, out, count);
+}
+
+int served_list_any(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count)
+{
+	return list(s, table, true, out, count);
 }
 
 void served_event(struct served_tablet *served, const char *text)

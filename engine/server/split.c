@@ -87,13 +87,13 @@ static void split_replace_parent(struct server *s, struct served_tablet *served,
 {
 	struct served_tablet *parts[2] = {p->lower, p->upper};
 
-	load_begin(s); /* no schema is set meanwhile: the parts, which are not in the set yet, would miss it */
+	set_begin(s); /* no schema is set meanwhile: the parts, which are not in the set yet, would miss it */
 	tablet_split_drain(served->tablet);
 	for (unsigned i = 0; i < 2; i++)
 		tablet_split_inherit(served->tablet, parts[i]->tablet);
 	served_replace(s, &served, 1, parts, 2);
 	tablet_split_end(served->tablet, true);
-	load_end(s);
+	set_end(s);
 }
 
 static void split_event_text(char *text, size_t n, const char *what, struct slice at)

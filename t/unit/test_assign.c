@@ -337,6 +337,20 @@ static void late_loads(void **state)
 	read_all();
 }
 
+/* While a server replays a log for long, it splits and merges its other tablets, and its tables get families. */
+static void changes_during_a_load(void **state)
+{
+	for (unsigned i = 0; i < 3; i++)
+		load_begin(c.servers[i].server);
+	assert_int_equal(tfs_split(table, tfs_str("row45")), 0);
+	assert_int_equal(tfs_merge(table, tfs_str("row40")), 0);
+	assert_int_equal(add_family(table, "g"), 0);
+	assert_int_equal(put(table, "row45", "f", "row45"), 0);
+	for (unsigned i = 0; i < 3; i++)
+		load_end(c.servers[i].server);
+	read_all();
+}
+
 /* METADATA does not answer some mutations. */
 static struct {
 	struct tablet_service service; /* first */
@@ -747,6 +761,7 @@ int main(void)
 		C(others_refuse),
 		C(moves),
 		C(late_loads),
+		C(changes_during_a_load),
 		C(unload_after_an_unknown_edit),
 		C(late_unloads),
 		C(late_requests),
