@@ -185,6 +185,7 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 {
 	const struct ts_request q = {.method = TS_SEAL, .incarnation = incarnation, .term = master_term(p->m)};
 	struct ts_answer a = {0};
+	unsigned i = 0;
 	char name[40];
 	bool no_log = false;
 	int err = lock_sync(p->m->locks);
@@ -196,7 +197,9 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)incarnation);
 	err = lock_get(p->m->locks, name, NULL, NULL);
 	if (err == -ENOENT) {
-		err = ts_call(p->servers[0].service, &q, &a);
+		do /* the storage of one server may fail */
+			err = ts_call(p->servers[i].service, &q, &a);
+		while (err && err != -ENOENT && err != -EBADMSG && ++i < p->server_count);
 		if (!err)
 			err = master_put(p->m, name, a.seal, LOCK_ABSENT);
 		else if (err == -ENOENT)

@@ -52,7 +52,9 @@ int seal_read(struct server *s, uint64_t incarnation, bool *sealed, struct log_s
 	int err;
 
 	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)incarnation);
-	err = logs ? lock_get(s->locks, name, &b, NULL) : -ENOMEM;
+	err = logs ? lock_sync(s->locks) : -ENOMEM; /* the master has just written it */
+	if (!err)
+		err = lock_get(s->locks, name, &b, NULL);
 	*sealed = err != -ENOENT;
 	*seal = (struct log_seal){0};
 	if (!err)

@@ -463,7 +463,8 @@ static struct {
 	uint64_t live[CLUSTER_SERVERS], incarnation;
 	uint32_t count;
 	unsigned seals;
-	const char *session; /* ends after the servers were told that it lives */
+	const struct tablet_service *broken; /* its SEAL fails */
+	const char *session;                 /* ends after the servers were told that it lives */
 } told;
 
 static int telling_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
@@ -484,6 +485,8 @@ static int telling_call(struct tablet_service *service, const struct ts_request 
 		assert_true(q->incarnation <= told.incarnation);
 		for (uint32_t i = 0; i < told.count; i++)
 			assert_int_not_equal(q->incarnation, told.live[i]);
+		if (service == told.broken)
+			return a->err = -EIO;
 	}
 	return cluster_call(service, q, a);
 }
@@ -514,12 +517,14 @@ static void burials(void **state)
 	tick(1);
 	cluster_kill(&c, 1);
 	read_all();
-	/* The latest server dies. */
+	/* The latest server dies, and the storage of another one fails. */
 	assert_int_equal(cluster_add(&c), 0);
 	tick(0);
 	move_one_to(3);
 	cluster_kill(&c, 3);
-	tick(1);
+	told.broken = &c.servers[0].service;
+	tick(2);
+	told.broken = NULL;
 	read_all();
 	/* As before, and the master is a new one, that has not seen it. */
 	assert_int_equal(cluster_add(&c), 0);
