@@ -471,10 +471,10 @@ static int unlink_segment(void *arg, const char *name, bool is_dir)
 	return err;
 }
 
-/* Removes the log under both of its names, then its seal. */
+/* Removes the log under both of its names, then what the lock service has of its server. */
 static int remove_log(struct round *r, uint64_t incarnation)
 {
-	char seal[40];
+	static const char *const notes[] = {"seals", "draining"};
 	int err = 0;
 
 	for (unsigned i = 0; i < 2 && !err; i++) {
@@ -491,9 +491,13 @@ static int remove_log(struct round *r, uint64_t incarnation)
 			msg_warning("%s: this old log cannot be removed: %s", dir, strerror(-err));
 		free(dir);
 	}
-	snprintf(seal, sizeof(seal), "seals/%llu", (unsigned long long)incarnation);
-	if (!err && lock_get(r->m->locks, seal, NULL, NULL) != -ENOENT)
-		err = master_remove(r->m, seal);
+	for (unsigned i = 0; i < 2 && !err; i++) {
+		char note[40];
+
+		snprintf(note, sizeof(note), "%s/%llu", notes[i], (unsigned long long)incarnation);
+		if (lock_get(r->m->locks, note, NULL, NULL) != -ENOENT)
+			err = master_remove(r->m, note);
+	}
 	return err;
 }
 

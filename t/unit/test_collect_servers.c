@@ -383,7 +383,7 @@ static void split_during_scan(void **state)
 
 static void tick(void)
 {
-	c.master->passed_us = 0; /* a pass is due */
+	assign_soon(c.master);
 	assert_int_equal(master_tick(c.master), 0);
 }
 
@@ -422,9 +422,11 @@ static bool any_log(uint64_t incarnation)
 static void log_of_a_dead_server(void **state)
 {
 	const uint64_t dead = c.servers[1].incarnation;
-	char seal[40];
+	char seal[40], draining[40];
 
 	snprintf(seal, sizeof(seal), "seals/%llu", (unsigned long long)dead);
+	snprintf(draining, sizeof(draining), "draining/%llu", (unsigned long long)dead);
+	assert_int_equal(master_drain(c.master, dead, true), 0);
 	assert_int_equal(put(table, row_name(30), "f", "late"), 0);
 	rounds(2, true);
 	cluster_kill(&c, 1);
@@ -453,6 +455,7 @@ static void log_of_a_dead_server(void **state)
 	}
 	assert_false(any_log(dead));
 	assert_int_equal(lock_get(c.locks, seal, NULL, NULL), -ENOENT);
+	assert_int_equal(lock_get(c.locks, draining, NULL, NULL), -ENOENT);
 	assert_true(any_log(c.servers[0].incarnation) && any_log(c.servers[2].incarnation));
 	read_all();
 }
