@@ -499,7 +499,9 @@ static int user_level(struct pass *p)
 
 /* ---- passes ---- */
 
-int assign_first(struct master *m, const struct start *start, char **why)
+#define AGAIN_US UINT64_C(1000000)
+
+static int pass_run(struct master *m, const struct start *start, char **why)
 {
 	struct pass p = {.m = m, .start = start, .why = why};
 	int err = pass_servers(&p);
@@ -510,43 +512,36 @@ int assign_first(struct master *m, const struct start *start, char **why)
 		err = meta_level(&p);
 	if (!err)
 		err = user_level(&p);
+	m->unassigned = err || p.failed || p.left_out;
+	/* A tablet that stays unserved may be a damaged one, and each pass reads METADATA. */
+	m->again_us = !m->unassigned || !m->again_us || p.sum != m->passed_servers ? AGAIN_US
+		: 2 * m->again_us < PASS_US                                        ? 2 * m->again_us
+										   : PASS_US;
 	m->passed_us = monotonic_us();
 	m->passed_servers = p.sum;
-	m->unassigned = p.failed || p.left_out;
 	pass_fini(&p);
 	return err;
 }
 
+int assign_first(struct master *m, const struct start *start, char **why)
+{
+	return pass_run(m, start, why);
+}
+
 int assign_all(struct master *m)
 {
-	struct pass p = {.m = m};
-	int err = pass_servers(&p);
-
-	if (!err)
-		err = root_level(&p);
-	if (!err)
-		err = meta_level(&p);
-	if (!err)
-		err = user_level(&p);
-	m->unassigned = err || p.failed || p.left_out;
-	m->passed_us = monotonic_us();
-	m->passed_servers = p.sum;
-	pass_fini(&p);
-	return err;
+	return pass_run(m, NULL, NULL);
 }
 
 bool assign_due(struct master *m)
 {
 	struct pass p = {.m = m};
-	const bool due =
-		m->unassigned || monotonic_us() - m->passed_us >= PASS_US || pass_find(&p) || servers_sum(&p) != m->passed_servers;
+	const bool due = monotonic_us() - m->passed_us >= (m->unassigned ? m->again_us : PASS_US) || pass_find(&p) ||
+		servers_sum(&p) != m->passed_servers;
 
 	pass_fini(&p);
 	return due;
 }
-
-#define AGAIN_US 1000000u
-#define AGAIN_MOST_US (64 * AGAIN_US)
 
 static void assign_again(struct task *t)
 {
@@ -555,15 +550,15 @@ static void assign_again(struct task *t)
 	mutex_lock(&m->lock);
 	if (m->unassigned)
 		(void)!assign_all(m);
-	/* A tablet that stays unserved may be a damaged one, and each pass reads METADATA. */
-	m->again_us = !m->unassigned ? 0 : !m->again_us ? AGAIN_US : m->again_us < AGAIN_MOST_US ? 2 * m->again_us : AGAIN_MOST_US;
-	if (m->again_us && !m->ending)
+	if (m->unassigned && !m->ending)
 		task_queue_after(t, m->again_us);
 	mutex_unlock(&m->lock);
 }
 
 void assign_soon(struct master *m)
 {
+	m->unassigned = true;
+	m->passed_us = 0; /* the next tick makes a pass, too */
 	master_later(m, &m->assign_task, assign_again, AGAIN_US);
 }
 
@@ -591,9 +586,7 @@ int assign_table(struct master *m, uint32_t table)
 
 	for (unsigned i = 0; i < TRIES && err; i++)
 		err = assign_table_once(m, table);
-	if (err) {
-		m->unassigned = true;
+	if (err)
 		assign_soon(m);
-	}
 	return err;
 }

@@ -50,7 +50,7 @@ struct master {
 	struct task salt_check, age_check, assign_task;
 	bool unassigned;                    /* a tablet is not served */
 	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
-	uint64_t again_us;                  /* the pause before the next pass of assign_task */
+	uint64_t again_us;                  /* the pause before the next pass if a tablet is not served */
 	uint64_t latest;                    /* the latest incarnation that had a session: BURY is about all up to it */
 	uint64_t failure_us;                /* monotonic: when a server was found dead; 0: never */
 	struct seen_server {
@@ -144,7 +144,7 @@ int assign_all(struct master *m) TFS_MUST;
 bool assign_due(struct master *m);
 /* Has the tablets of a new table served.  After an error a later pass does it. */
 int assign_table(struct master *m, uint32_t table) TFS_MUST;
-/* Queues a pass. */
+/* A tablet is not served: the next tick, or a task in a second, makes a pass. */
 void assign_soon(struct master *m);
 
 #define DRAIN_FILE_MAX 40

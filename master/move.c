@@ -66,10 +66,8 @@ static int move(
 		err = -EAGAIN;
 	pass_clear(p);
 out:
-	if (err) { /* also of step 1: its outcome may be unknown */
-		p->m->unassigned = true;
+	if (err) /* also of step 1: its outcome may be unknown */
 		assign_soon(p->m);
-	}
 	return err;
 }
 

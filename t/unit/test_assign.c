@@ -328,7 +328,7 @@ static void late_loads(void **state)
 	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
 	assert_int_equal(control(from, TS_LOAD, &t), -ESTALE);
 	assert_int_equal(look(table, row_name(45)), -EIO);
-	c.master->passed_us = 0; /* a pass is due */
+	assign_soon(c.master);
 	assert_int_equal(master_tick(c.master), 0);
 	read_all();
 	(void)owner(tfs_table_id(table), row_name(45), &other);
@@ -494,7 +494,7 @@ static int telling_call(struct tablet_service *service, const struct ts_request 
 static void tick(unsigned seals)
 {
 	told.seals = 0;
-	c.master->passed_us = 0; /* a pass is due */
+	assign_soon(c.master);
 	assert_int_equal(master_tick(c.master), 0);
 	assert_int_equal(told.seals, seals);
 }
@@ -548,6 +548,7 @@ static void damaged_row(void **state)
 		.value = slice_str("nonsense")};
 	struct buf key = {0};
 	struct ts_assigned t;
+	uint64_t passed_us, again_us;
 
 	spread();
 	assert_int_equal(owner(tfs_table_id(table), row_name(45), &t), 1);
@@ -557,6 +558,15 @@ static void damaged_row(void **state)
 	assert_int_equal(master_tick(c.master), 0);
 	for (unsigned i = 0; i < ROWS; i++)
 		assert_int_equal(look(table, row_name(i)) == 0, i / 10 != 4);
+	/* The next passes, which cannot serve it either, come later and later. */
+	passed_us = c.master->passed_us;
+	again_us = c.master->again_us;
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(c.master->passed_us, passed_us);
+	c.master->passed_us -= again_us;
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_not_equal(c.master->passed_us, passed_us);
+	assert_int_equal(c.master->again_us, 2 * again_us);
 	buf_fini(&key);
 }
 
