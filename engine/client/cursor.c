@@ -25,8 +25,8 @@
 /* Returns true if the server of an open scan or action, or the channel to it, has lost it. */
 static bool is_lost(int err)
 {
-	return err == -ESTALE || err == -EREMCHG || err == -ESHUTDOWN || err == -ECONNABORTED || err == -ENOTCONN ||
-		err == -ECONNRESET || err == -ETIMEDOUT;
+	return err == -ESTALE || err == -EREMCHG || err == -ECONNABORTED || err == -ENOTCONN || err == -ECONNRESET ||
+		err == -ETIMEDOUT;
 }
 
 /*
@@ -64,7 +64,7 @@ int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, 
 		if (err == -EEXIST && q->method == TS_SPLIT)
 			err = 0; /* the first attempt has succeeded */
 	}
-	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN || err == -ENOTCONN || err == -EAGAIN || err == -ECONNABORTED) {
+	if (err == -EREMCHG || err == -ESTALE || err == -ENOTCONN || err == -EAGAIN || err == -ECONNABORTED) {
 		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
 		err = -EIO;
 	} else if (err == -ECONNRESET || err == -ETIMEDOUT) {

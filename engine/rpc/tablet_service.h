@@ -107,7 +107,7 @@ enum ts_method {
 	/*
 	 * incarnation, live.  Every server with an incarnation up to this one that
 	 * is not in `live` is dead: its requests under way end before the answer
-	 * (-EAGAIN: not yet), and later ones are refused.  A server's client id is
+	 * (-EAGAIN: not yet), and later ones get -ESHUTDOWN.  A server's client id is
 	 * its incarnation.
 	 * to_table -> exists: set if a request is under way that makes rows of a
 	 * table.  Later ones for tables below to_table are refused (-ECANCELED).

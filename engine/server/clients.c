@@ -39,7 +39,7 @@
 struct client_state {
 	uint64_t id, epoch;
 	unsigned running, earlier; /* requests under way: of this epoch; of earlier ones */
-	uint64_t last_us; /* monotonic */
+	uint64_t last_us;          /* monotonic */
 	UT_hash_handle hh;
 };
 

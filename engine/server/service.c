@@ -591,6 +591,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		a->err = client_begin(s, q);
 	if (!a->err) {
 		a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
+		if (a->err == -ESHUTDOWN) /* of a tablet; the other uses of this error are above: the caller is dead */
+			a->err = -EREMCHG;
 		if (s->fence)
 			a->err = fence_answer(s->fence, a->err);
 		if (q->token.client)

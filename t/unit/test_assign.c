@@ -83,6 +83,14 @@ static bool held(void *arg)
 	return true;
 }
 
+static unsigned lost_calls;
+
+static void lost(void *arg, const char *why)
+{
+	(void)arg, (void)why;
+	lost_calls++;
+}
+
 static int cluster_make(void **state, bool silent)
 {
 	struct server_options o = {.block_cache_bytes = 8u << 20,
@@ -94,6 +102,7 @@ static int cluster_make(void **state, bool silent)
 		.major_within_us = UINT64_C(86400000000),
 		.sync = true,
 		.held = held,
+		.lost = lost,
 		.no_background = true};
 	char dir[300];
 
@@ -537,6 +546,31 @@ static void burials(void **state)
 	read_all();
 }
 
+/* A server that the others take for dead stops at its next change of METADATA. */
+static void buried_alive(void **state)
+{
+	const uint64_t me = c.servers[1].incarnation, live[] = {c.servers[0].incarnation, c.servers[2].incarnation};
+	const struct route_options ro = {
+		.locks = c.locks, .servers = {.connect = cluster_connect, .each = cluster_each, .arg = &c}, .client = me};
+	const struct ts_request q = {.method = TS_BURY, .incarnation = live[1], .live = (uint64_t *)live, .live_count = 2};
+	struct ts_answer a = {0};
+	struct router *r;
+
+	spread();
+	assert_int_equal(master_move(c.master, META_TABLE, slice_str("\x80"), c.servers[0].incarnation), 0);
+	assert_int_equal(route_new(&ro, &r), 0);
+	server_set_metadata(c.servers[1].server, route_service(r));
+	assert_int_equal(ts_call(server_service(c.servers[0].server), &q, &a), 0);
+	ts_answer_fini(&a);
+	lost_calls = 0;
+	assert_int_not_equal(ask(1, TS_MUTATE, 15), 0); /* its redo set was empty */
+	assert_int_equal(lost_calls, 1);
+	cluster_kill(&c, 1);
+	assert_int_equal(master_tick(c.master), 0);
+	read_all();
+	route_free(r);
+}
+
 /* The METADATA row of a tablet is damaged: this tablet is not served any more, all others are. */
 static void damaged_row(void **state)
 {
@@ -782,6 +816,7 @@ int main(void)
 		C(late_requests),
 		C(deaths),
 		C(burials),
+		C(buried_alive),
 		C(damaged_row),
 		C(snapshots_are_whole),
 		C(late_copies),
