@@ -241,6 +241,8 @@ int user_table_get(struct server *s, uint32_t table, struct user_table **out) TF
 void user_table_put(struct server *s, struct user_table *u);
 struct store_schema *user_table_schema(struct server *s, struct user_table *u); /* a reference */
 bool user_table_dropped(struct server *s, struct user_table *u);
+/* The error of the last attempt to read its schema; 0: none. */
+int user_table_error(struct server *s, struct user_table *u) TFS_MUST;
 /* The index of the table in server.tables, or where it would be inserted.  The caller of any _locked holds server.lock. */
 unsigned user_table_at_locked(const struct server *s, uint32_t table);
 struct user_table *user_table_find_locked(const struct server *s, uint32_t table); /* NULL: none */
@@ -376,6 +378,8 @@ int schemas_load(struct server *s, char **why) TFS_MUST;
 int user_table_find(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 /* Reads all schemas if the table is unknown: the master's request may come before the report of the watch. */
 void user_table_learn(struct server *s, uint32_t table);
+/* Reads the schemas of the tables of a LOAD.  The error is not that of one table (user_table_error). */
+int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t count) TFS_MUST;
 /* Reads the table's schema again.  After an error the table's mutations are refused until it has been read. */
 void user_table_refresh(struct server *s, uint32_t table);
 /* If the table's schema is older than generation, or could not be read, reads it again.  Returns true if it has done so. */

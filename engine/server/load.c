@@ -44,6 +44,8 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 	}
 	if (kind == KIND_USER) {
 		err = user_table_get(s, row->table, &served->user_table);
+		if (!err)
+			err = user_table_error(s, served->user_table);
 		if (err)
 			goto fail;
 		schema = user_table_schema(s, served->user_table);
@@ -292,14 +294,6 @@ static int load_rows(struct load *l)
 	return err;
 }
 
-/* The request may name tables that the watch has not reported yet. */
-static void load_schemas(struct server *s, const struct ts_request *q)
-{
-	for (uint32_t i = 0; i < q->tablet_count; i++)
-		if (!i || q->tablets[i].table != q->tablets[i - 1].table)
-			user_table_learn(s, q->tablets[i].table);
-}
-
 /* The tablets of the request are of one kind, in METADATA's order.  Only at the start of an embedded store are they an earlier server's. */
 static int load_check(const struct server *s, const struct ts_request *q, enum kind *kind)
 {
@@ -325,8 +319,10 @@ static int load_check(const struct server *s, const struct ts_request *q, enum k
 
 static int load_all(struct load *l)
 {
-	int err = l->kind == KIND_ROOT ? load_root(l) : load_rows(l);
+	int err = l->kind == KIND_USER ? user_tables_read(l->s, l->q->tablets, l->q->tablet_count) : 0;
 
+	if (!err)
+		err = l->kind == KIND_ROOT ? load_root(l) : load_rows(l);
 	if (!err)
 		err = replay_level(l->s, l->kind, l->needed, l->why);
 	for (uint32_t i = 0; i < l->q->tablet_count; i++) {
@@ -360,8 +356,6 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	l.made = calloc(q->tablet_count, sizeof(*l.made));
 	if (!l.made)
 		return -ENOMEM;
-	if (l.kind == KIND_USER)
-		load_schemas(s, q);
 	load_begin(s);
 	(void)!load_all(&l); /* the error is that of the tablets */
 	load_end(s);

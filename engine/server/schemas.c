@@ -8,8 +8,10 @@
  * A watch may report a change late.  So the server does not rely on it where a
  * mutation could be lost: before the master ends a block of a table's writes, the
  * server reads the table's file (user_table_refresh), and then refuses mutations of
- * a table or a family that was dropped.  The watch only ends the use of files and
- * memory sooner.
+ * a table or a family that was dropped.  It also reads the schemas of the tables of a
+ * LOAD (user_tables_read): a tablet may have cells of a family that is new to this
+ * server, and a compaction would remove them.  The watch only ends the use of files
+ * and memory sooner.
  *
  * A mutation is checked against the schema with which it began.  The master
  * blocks the table's writes (tables.c) while it drops a table or a family that
@@ -296,6 +298,13 @@ static uint32_t table_with_file(struct server *s, const char *file, uint32_t exc
 	return table;
 }
 
+static void user_table_file(struct server *s, const struct user_table *u, char file[SCHEMA_FILE_MAX])
+{
+	mutex_lock(&s->lock);
+	memcpy(file, u->file, SCHEMA_FILE_MAX);
+	mutex_unlock(&s->lock);
+}
+
 /* Reads the file again, then finds out what happened to other tables that this server has with it. */
 static void table_file_changed(struct server *s, const char *file)
 {
@@ -344,11 +353,19 @@ static int user_table_read_file(void *arg, const char *file)
 	return err == -ENOENT || table_is_refused(arg, file) ? 0 : err;
 }
 
+/* After the start a damaged schema stops only its table. */
+static int user_table_read_any(void *arg, const char *file)
+{
+	int err = user_table_read_file(arg, file);
+
+	return err == -EBADMSG ? 0 : err;
+}
+
 static int schemas_read_all(struct server *s)
 {
 	int err = lock_sync(s->locks);
 
-	return err ? err : schemas_list(s, user_table_read_file, s);
+	return err ? err : schemas_list(s, user_table_read_any, s);
 }
 
 void user_table_learn(struct server *s, uint32_t table)
@@ -359,6 +376,27 @@ void user_table_learn(struct server *s, uint32_t table)
 		user_table_put(s, u);
 	else
 		(void)!schemas_read_all(s);
+}
+
+int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t count)
+{
+	char file[SCHEMA_FILE_MAX];
+	struct user_table *u;
+	int err = lock_sync(s->locks);
+
+	for (uint32_t i = 0; i < count && !err; i++) {
+		if (i && v[i].table == v[i - 1].table)
+			continue;
+		if (user_table_get(s, v[i].table, &u)) {
+			err = schemas_list(s, user_table_read_any, s);
+			continue;
+		}
+		user_table_file(s, u, file);
+		if (s->fence) /* the watches of an embedded store are never late */
+			table_file_changed(s, file);
+		user_table_put(s, u);
+	}
+	return err;
 }
 
 int user_table_find(struct server *s, uint32_t table, struct user_table **out)
@@ -449,12 +487,10 @@ static int user_table_read_files(struct server *s, struct user_table *u, bool al
 
 	if (err)
 		return err;
-	mutex_lock(&s->lock);
-	memcpy(file, u->file, sizeof(file));
-	mutex_unlock(&s->lock);
+	user_table_file(s, u, file);
 	table_file_changed(s, file);
 	if (all)
-		err = schemas_list(s, user_table_read_file, s);
+		err = schemas_list(s, user_table_read_any, s);
 	return err;
 }
 

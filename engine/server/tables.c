@@ -118,6 +118,16 @@ bool user_table_dropped(struct server *s, struct user_table *u)
 	return dropped;
 }
 
+int user_table_error(struct server *s, struct user_table *u)
+{
+	int err;
+
+	mutex_lock(&s->lock);
+	err = u->read_err;
+	mutex_unlock(&s->lock);
+	return err;
+}
+
 /* ---- holds of writes ---- */
 
 void user_table_write_end(struct server *s, struct user_table *u)

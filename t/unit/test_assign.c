@@ -170,6 +170,20 @@ static void read_all(void)
 	assert_int_equal(look(table, "row895"), -ENOENT);
 }
 
+static unsigned cells_of(const char *row)
+{
+	const struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = tfs_str(row), .row_to = tfs_str("row46")};
+	struct tfs_cell cell;
+	struct tfs_scan *s;
+	unsigned n = 0;
+
+	assert_int_equal(tfs_scan_new(table, &spec, &s), 0);
+	while (tfs_scan_next(s, &cell) > 0)
+		n++;
+	tfs_scan_free(s);
+	return n;
+}
+
 static uint64_t ask_assignment;
 
 static int ask(unsigned server, enum ts_method method, unsigned row)
@@ -780,6 +794,28 @@ static int put_as_another(const struct schema *s)
 	return err;
 }
 
+/* A tablet moves to a server that has an old schema of its table: the cells of a new family are read, and compactions keep them. */
+static void late_families(void **state)
+{
+	const unsigned from = owner(tfs_table_id(table), "row45", NULL), to = (from + 1) % 3;
+	struct tfs_table *another;
+
+	for (unsigned i = 0; i < 2; i++) /* both servers know the table */
+		assert_int_equal(
+			master_move(c.master, tfs_table_id(table), slice_str("row45"), c.servers[i ? from : to].incarnation), 0);
+	assert_int_equal(add_family(table, "g"), 0);
+	assert_int_equal(put(table, "row45", "g", "v"), 0);
+	assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str("row45"), c.servers[to].incarnation), 0);
+	assert_int_equal(cells_of("row45"), 2);
+	assert_int_equal(ask(to, TS_COMPACT, 45), 0);
+	assert_int_equal(cells_of("row45"), 2);
+	/* A damaged schema does not keep the servers from the schemas behind it. */
+	assert_int_equal(lock_put(c.locks, "tables/broken", slice_str("x"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(store_table_make(c.store, "u", "f", &another), 0);
+	assert_int_equal(put(another, "row", "f", "v"), 0);
+	tfs_table_close(another);
+}
+
 /* No server has been told of any change.  Mutations of a dropped family or table are refused, by the server of its tablets and not by the client. */
 static void late_reports(void **state)
 {
@@ -822,6 +858,7 @@ int main(void)
 		C(late_copies),
 		C(new_master),
 		cmocka_unit_test_setup_teardown(late_reports, cluster_setup_silent, cluster_teardown),
+		cmocka_unit_test_setup_teardown(late_families, cluster_setup_silent, cluster_teardown),
 		C(drains),
 	};
 

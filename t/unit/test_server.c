@@ -193,7 +193,7 @@ static void errors_of_services(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = say};
 	static const int answers[][2] = {
-		{0, 0}, {-EREMCHG, -EIO}, {-ESTALE, -EIO}, {-ESHUTDOWN, -EIO}, {-ENOENT, -ENOENT}, {-ENOSPC, -ENOSPC}};
+		{0, 0}, {-EREMCHG, -EIO}, {-ESTALE, -EIO}, {-ESHUTDOWN, -ESHUTDOWN}, {-ENOENT, -ENOENT}, {-ENOSPC, -ENOSPC}};
 	struct tablet_service s = {&ops};
 	const struct ts_request q = {.method = TS_EXISTS, .table = 16, .row = slice_str("r")};
 
