@@ -38,7 +38,7 @@ static int finish_family(struct schema *s, struct tfs_family *f, const char **re
 	return 0;
 }
 
-int schema_finish(struct schema *s, bool render, const char **reason)
+static int schema_check(struct schema *s, bool render, const char **reason)
 {
 	struct buf out = {0};
 	int err = 0;
@@ -60,7 +60,15 @@ int schema_finish(struct schema *s, bool render, const char **reason)
 		if (!err)
 			err = draft_text(s, (const char *)out.p, out.n);
 	}
-	buf_reset(&out);
+	buf_fini(&out);
+	return err;
+}
+
+int schema_finish(struct schema *s, bool render, const char **reason)
+{
+	struct buf out = {0};
+	int err = schema_check(s, render, reason);
+
 	if (!err)
 		err = schema_encode(s, &out);
 	if (!err && out.n > SCHEMA_ENCODED_MAX)
@@ -95,11 +103,18 @@ static int draft_to_schema(struct schema *s, bool render, struct schema **out)
 
 int schema_decode(struct slice in, struct schema **out)
 {
+	const char *reason;
 	struct schema *s;
 	int err = schema_decode_draft(in, &s);
 
-	if (!err)
-		err = draft_to_schema(s, false, out);
+	if (err)
+		return err;
+	/* Its size is not checked: earlier versions stored schemas of up to 960 KiB. */
+	err = schema_check(s, false, &reason);
+	if (err)
+		schema_put(s);
+	else
+		*out = s;
 	return err == -EINVAL ? -EBADMSG : err;
 }
 

@@ -3,7 +3,10 @@
  * Opening a store: each file operation fails in turn; files are damaged, missing or
  * foreign; another process is closing the store; many tables.
  */
+#include "engine/client/client.h"
+#include "engine/lock/local_files.h"
 #include "engine/meta/meta_format.h"
+#include "engine/schema/schema_internal.h"
 #include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
 
@@ -321,6 +324,57 @@ static void forge_schema(const char *name, uint32_t id)
 	buf_fini(&b);
 }
 
+/* An earlier version stored schemas of up to 960 KiB.  Such a table is served as before; only changes that leave it so large are refused. */
+static void large_schema_of_an_earlier_version(void **state)
+{
+	struct buf b = {0};
+	const char *reason;
+	struct tfs_table *t;
+	struct schema *s;
+	uint64_t version;
+	bool unknown = false;
+	char key[60 << 10];
+
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	close_store(true);
+	assert_int_equal(lock_files_read(in_dir("d/lock"), "tables/t", &b, &version), 0);
+	assert_int_equal(schema_decode_draft(buf_slice(&b), &s), 0);
+	memset(key, 'k', sizeof(key));
+	for (unsigned i = 0; i < 15; i++) {
+		key[sizeof(key) - 1] = (char)('a' + i);
+		assert_int_equal(draft_split(s, slice_of(key, sizeof(key)), &reason), 0);
+	}
+	buf_reset(&b);
+	assert_int_equal(schema_encode(s, &b), 0);
+	assert_true(b.n > 850 << 10);
+	assert_int_equal(
+		lock_files_change(in_dir("d/lock"),
+			&(struct lock_step){.name = "tables/t", .contents = buf_slice(&b), .version = version + 1}, 1, &unknown),
+		0);
+	schema_put(s);
+	buf_fini(&b);
+
+	for (unsigned i = 0; i < 2; i++) {
+		open_store();
+		t = open_table("t");
+		assert_int_equal(schema_public(table_schema(t))->split_count, 15);
+		assert_int_equal(look(t, "r"), 0);
+		assert_int_equal(put(t, "r2", "f", "v"), 0);
+		assert_int_equal(add_family(t, "g"), -EINVAL);
+		assert_int_equal(put(t, "r", "f", "v2"), 0);
+		if (i) {
+			assert_int_equal(delete_row(t, "r"), 0);
+			assert_int_equal(delete_row(t, "r2"), 0);
+			assert_int_equal(tfs_table_drop(store, "t"), 0);
+		}
+		tfs_table_close(t);
+		close_store(i == 0);
+	}
+}
+
 /* A row of METADATA: written through the server, as an edit is. */
 static void forge_row(struct meta_tablet *m, struct slice end)
 {
@@ -628,6 +682,7 @@ int main(void)
 		T(one_bit_of_metadata),
 		T(missing_parts),
 		T(forged_parts),
+		T(large_schema_of_an_earlier_version),
 		T(exchanged_files),
 		T(others_files),
 		T(half_made),
