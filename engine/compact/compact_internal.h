@@ -83,8 +83,8 @@ static inline bool run_must_stop(const struct run_params *p)
 {
 	const struct tablet *t = p->t;
 
-	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) || (p->can_wait && tablet_disk_full(t)) ||
-		(p->for_user && t->env->will_close && *t->env->will_close);
+	return t->state == TABLET_CLOSING || (p->in && t->leaves) || (p->gives_way && t->split_wanted) ||
+		(p->can_wait && tablet_disk_full(t)) || (p->for_user && t->env->will_close && *t->env->will_close);
 }
 /*
  * Reads `it` (taken), a merge over p->in, without writing.  *kept is set to the

@@ -115,6 +115,8 @@ void compact_merge_task(struct task *task)
 	if (t->split_wanted)
 		return; /* tablet_move_done queues the task again */
 	err = compact_merge(t, true, &did);
+	if (err == -ECANCELED && t->leaves)
+		return;                                            /* as above */
 	t->merge_no_space = is_no_space(err) || err == -ECANCELED; /* canceled: on a full disk */
 	if (tablet_stopping(t) || err == -ESHUTDOWN)
 		return;

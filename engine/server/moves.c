@@ -9,6 +9,11 @@
  * master has blocked the table's writes, the split or merge returns, so that
  * compactions can run.  It is repeated after the end of the block.
  *
+ * An unload (unload.c) also counts as such a move.  A compaction can last for
+ * minutes, so an unload ends those of its tablet, also those that users asked for; the
+ * requests of these continue at the next server.  If another move is under way for
+ * a second, the master gets -EAGAIN and tries again.
+ *
  * moves_task splits a tablet larger than the table's tablet_size.  It merges two
  * neighbours that together have less than a quarter of tablet_size, so the
  * merged tablet is not split again soon.  It does not merge a tablet within an
@@ -26,7 +31,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REPEAT_US UINT64_C(60000000)      /* after a split or merge that failed, and between two runs of moves_task */
+#define REPEAT_US UINT64_C(60000000) /* after a split or merge that failed, and between two runs of moves_task */
+#define UNLOAD_WAIT_US UINT64_C(1000000)
 #define RESOLVE_LEAST_US UINT64_C(500000) /* the pause between two runs of moves_resolve_task; it doubles */
 #define RESOLVE_MOST_US UINT64_C(30000000)
 
@@ -37,6 +43,22 @@ static void move_begin(struct server *s)
 		cond_wait(&s->changed, &s->lock);
 	s->moving = true;
 	mutex_unlock(&s->lock);
+}
+
+/* Returns false if another split, merge or unload has not ended within UNLOAD_WAIT_US. */
+static bool move_begin_soon(struct server *s)
+{
+	const uint64_t until = monotonic_us() + UNLOAD_WAIT_US;
+	uint64_t now;
+	bool began;
+
+	mutex_lock(&s->lock);
+	while (s->moving && (now = monotonic_us()) < until)
+		(void)cond_wait_us(&s->changed, &s->lock, until - now);
+	began = !s->moving;
+	s->moving = true;
+	mutex_unlock(&s->lock);
+	return began;
 }
 
 static void move_end(struct server *s)
@@ -53,6 +75,7 @@ typedef int move_fn(struct server *s, struct served_tablet *const *v, struct sli
 /* Runs fn while the tablets are not compacted and the table's writes are not blocked.  Returns 0, WRITES_BLOCKED, -errno. */
 static int move_run(struct server *s, struct served_tablet *const *v, unsigned count, move_fn *fn, struct slice at)
 {
+	const bool leaves = fn == unload_tablet;
 	struct store_schema *schema = NULL;
 	unsigned stopped = 0;
 	int err = 0;
@@ -62,7 +85,7 @@ static int move_run(struct server *s, struct served_tablet *const *v, unsigned c
 	 * of writes would wait for this move, which waits for a long compaction,
 	 * and all other writers would wait for the block.
 	 */
-	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet)))
+	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet, leaves)))
 		stopped++;
 	if (!err && v[0]->user_table)
 		err = user_table_write_begin(s, v[0]->user_table, 0, ON_BLOCK_RETURN, &schema);
@@ -177,7 +200,10 @@ int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer 
 	if (q->tablet_count && !a->row_errs)
 		return -EINVAL;
 	for (uint32_t i = 0; i < q->tablet_count; i++) {
-		move_begin(s);
+		if (!move_begin_soon(s)) {
+			a->row_errs[i] = -EAGAIN;
+			continue;
+		}
 		a->row_errs[i] = unload_one(s, &q->tablets[i]);
 		move_end(s);
 	}

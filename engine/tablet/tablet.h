@@ -298,11 +298,12 @@ void tablet_scan_free(struct tablet_scan *s);
 int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
 /*
  * Brackets a split or merge: from the return of 0 until tablet_move_done, no
- * merging or major compaction is under way.  It waits for one that a user
- * asked for, so the caller must not hold up other work.  -ESTALE, -ESHUTDOWN,
- * -EREMCHG as tablet_mutate.
+ * merging or major compaction is under way.  leaves: the tablet is unloaded, and
+ * all of them end before they are complete.  Otherwise this call waits for a merging
+ * one and for one that a user asked for, so the caller must not hold up other work.
+ * -ESTALE, -ESHUTDOWN, -EREMCHG as tablet_mutate.
  */
-int tablet_move_prepare(struct tablet *t) TFS_MUST;
+int tablet_move_prepare(struct tablet *t, bool leaves) TFS_MUST;
 void tablet_move_done(struct tablet *t);
 /*
  * From the return of 0 until tablet_split_end, the list of files does not

@@ -78,23 +78,24 @@ static int move_begin(struct tablet *t, bool flush)
 	return err;
 }
 
-int tablet_move_prepare(struct tablet *t)
+int tablet_move_prepare(struct tablet *t, bool leaves)
 {
 	int err;
 
 	tablet_replay_done(t);
+	t->leaves = leaves;
 	t->split_wanted = true; /* makes background compactions end */
 	err = tablet_job_begin(t, &t->majoring);
 	if (!err && (err = tablet_job_begin(t, &t->merging)))
 		tablet_job_end(t, &t->majoring);
 	if (err)
-		t->split_wanted = false;
+		t->split_wanted = t->leaves = false;
 	return err;
 }
 
 void tablet_move_done(struct tablet *t)
 {
-	t->split_wanted = false;
+	t->split_wanted = t->leaves = false;
 	tablet_job_end(t, &t->merging);
 	tablet_job_end(t, &t->majoring);
 	tablet_want_merge(t);

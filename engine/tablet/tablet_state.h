@@ -135,7 +135,8 @@ struct tablet {
 	uint64_t redo_maybe;                      /* a failed edit may have set this LSN of this incarnation; 0: none */
 	int64_t freeze_us;                        /* the largest time of a freeze so far */
 	_Atomic bool flushing, merging, majoring; /* a job of this kind is under way */
-	_Atomic bool split_wanted; /* for a split or merge: background merging and major compactions end, none begins */
+	_Atomic bool split_wanted;                /* for a split or merge: background major compactions end, none begins */
+	_Atomic bool leaves;                      /* for an unload: all merging and major compactions end */
 	struct tokens tokens;
 	bool tokens_stored; /* METADATA has some, or may have some */
 	/* Jobs whose edits failed.  Only the running job of the same kind uses them. */

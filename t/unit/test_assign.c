@@ -3,6 +3,7 @@
  * A server serves the tablets that were assigned to it, and nothing else: three
  * servers with a table of nine tablets.
  */
+#include "engine/tablet/tablet_state.h"
 #include "t/unit/server_lib.h"
 
 #include "engine/client/metadata.h"
@@ -839,6 +840,75 @@ static void late_reports(void **state)
 	read_all();
 }
 
+/* ---- an unload does not wait for a compaction ---- */
+
+static struct served_tablet *unloaded;
+static _Atomic bool reached;
+
+/* The first new SSTable waits until the unload wants compactions to end. */
+static int hold_compaction(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	if (op == FILE_OP_CREATE && strstr(path, "/sst/") && !atomic_exchange(&reached, true))
+		while (!unloaded->tablet->leaves)
+			(void)sched_yield();
+	return 0;
+}
+
+static void *compact_by_user(void *arg)
+{
+	const struct ts_request q = {.method = TS_COMPACT, .table = tfs_table_id(table), .row = slice_str("row45")};
+	struct ts_answer a = {0};
+
+	assert_int_equal(call_tablet_service(route_service(c.router), &q, &a), 0);
+	ts_answer_fini(&a);
+	return NULL;
+}
+
+static uint64_t majors(unsigned server)
+{
+	return atomic_load(&c.servers[server].server->env[KIND_USER].major);
+}
+
+static void unload_ends_compactions(void **state)
+{
+	struct server *s;
+	struct ts_assigned t;
+	unsigned from, to;
+	pthread_t thread;
+	char row[20];
+
+	for (unsigned i = 0; i < 2000; i++) {
+		snprintf(row, sizeof(row), "row45.%04u", i);
+		assert_int_equal(put(table, row, "f", "v"), 0);
+	}
+	from = owner(tfs_table_id(table), "row45", &t);
+	s = c.servers[from].server;
+	assert_int_equal(ask(from, TS_FLUSH, 45), 0);
+	assert_int_equal(served_find(s, tfs_table_id(table), slice_str("row45"), &unloaded), 0);
+	reached = false;
+	set_hook(hold_compaction, NULL);
+	assert_int_equal(pthread_create(&thread, NULL, compact_by_user, NULL), 0);
+	while (!reached)
+		(void)sched_yield();
+	mutex_lock(&s->lock);
+	s->moving = true; /* a split that lasts */
+	mutex_unlock(&s->lock);
+	assert_int_equal(control(from, TS_UNLOAD, &t), -EAGAIN);
+	mutex_lock(&s->lock);
+	s->moving = false;
+	mutex_unlock(&s->lock);
+	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
+	assert_int_equal(majors(from), 0);
+	served_put(unloaded);
+	c.master->passed_us = 0; /* a pass is due */
+	assert_int_equal(master_tick(c.master), 0);
+	pthread_join(thread, NULL); /* the compaction was carried out by the next server */
+	to = owner(tfs_table_id(table), "row45", &t);
+	assert_true(majors(to) > 0);
+	assert_int_equal(look(table, "row45.1999"), 0);
+	set_hook(NULL, NULL);
+}
+
 #define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
 int main(void)
 {
@@ -860,6 +930,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(late_reports, cluster_setup_silent, cluster_teardown),
 		cmocka_unit_test_setup_teardown(late_families, cluster_setup_silent, cluster_teardown),
 		C(drains),
+		C(unload_ends_compactions),
 	};
 
 	return RUN(tests);

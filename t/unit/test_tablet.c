@@ -614,7 +614,7 @@ static void test_waits_for_a_move(void **state)
 	lib_start(&l);
 	env = &l.env;
 	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("before")));
-	LIB(tablet_move_prepare(l.t));
+	LIB(tablet_move_prepare(l.t, false));
 	LIB(tablet_merge_begin(l.t));
 	LIB(tablet_merge_stop(l.t));
 	assert_int_equal(env->move_waits, 0);
