@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Clients of other processes, and their epochs.  A client that does not know the
- * outcome of a request begins its next epoch.  The first request of an epoch (often
- * TS_HELLO) waits until the requests of earlier epochs have ended, and those that
- * arrive later are refused.  So after it no copy of such a request has an effect.
+ * outcome of a request begins its next epoch.  From the first request of an epoch on
+ * (often TS_HELLO), requests of earlier epochs are refused.  Requests of the new epoch
+ * get -EAGAIN until those that were under way have ended.  So after the first other
+ * answer no copy of an earlier request has an effect.  A request that waits in a queue of the
+ * dispatcher (engine/rpc/dispatch.h) is not under way: it is refused when its turn comes.
  *
  * A server forgets a client 2 * CLIENT_TIME_US after its last request, because no
  * copy of a request is under way for so long.  A server that was started again has
@@ -33,8 +35,7 @@
 #include <uthash.h>
 
 #define CLIENTS_MOST 65536u
-#define CLIENTS_LOOK 1024u      /* with so many, expired ones are removed */
-#define EARLIER_WAIT_US 1000000 /* the first request of an epoch waits at most so long */
+#define CLIENTS_LOOK 1024u /* with so many, expired ones are removed */
 
 struct client_state {
 	uint64_t id, epoch;
@@ -46,7 +47,6 @@ struct client_state {
 void clients_init(struct server *s)
 {
 	mutex_init(&s->clients_lock, RANK_SERVER);
-	cond_init(&s->clients_changed);
 }
 
 static void client_remove(struct server *s, struct client_state *c)
@@ -62,7 +62,6 @@ void clients_fini(struct server *s)
 	HASH_ITER(hh, s->clients, c, tmp)
 	client_remove(s, c);
 	free(s->live);
-	cond_fini(&s->clients_changed);
 	mutex_fini(&s->clients_lock);
 }
 
@@ -99,25 +98,6 @@ static int client_get(struct server *s, uint64_t id, struct client_state **out)
 	c->last_us = now_us;
 	*out = c;
 	return 0;
-}
-
-/* Waits until the requests of earlier epochs have ended.  The caller holds clients_lock. */
-static int client_wait(struct server *s, struct client_state *c, uint64_t epoch)
-{
-	int err = 0;
-
-	c->running++; /* so the client is not removed meanwhile */
-	while (c->earlier && c->epoch == epoch && !err)
-		err = s->no_background                                                         ? -EAGAIN
-			: cond_wait_us(&s->clients_changed, &s->clients_lock, EARLIER_WAIT_US) ? 0
-											       : -EAGAIN;
-	if (c->epoch != epoch) {
-		c->earlier--; /* another request has begun a later epoch, and counts this one as earlier */
-		cond_broadcast(&s->clients_changed);
-		return -ECONNABORTED;
-	}
-	c->running -= err != 0;
-	return err;
 }
 
 static bool is_in(const uint64_t *v, uint32_t count, uint64_t id)
@@ -217,8 +197,10 @@ int client_begin(struct server *s, const struct ts_request *q)
 		c->earlier += c->running;
 		c->running = 0;
 	}
+	if (!err && c->earlier)
+		err = -EAGAIN;
 	if (!err)
-		err = client_wait(s, c, q->epoch);
+		c->running++;
 	mutex_unlock(&s->clients_lock);
 	return err;
 }
@@ -230,11 +212,9 @@ void client_end(struct server *s, const struct ts_request *q)
 	mutex_lock(&s->clients_lock);
 	HASH_FIND(hh, s->clients, &q->token.client, sizeof q->token.client, c);
 	assert(c); /* its request was under way */
-	if (c->epoch == q->epoch) {
+	if (c->epoch == q->epoch)
 		c->running--;
-	} else {
+	else
 		c->earlier--;
-		cond_broadcast(&s->clients_changed);
-	}
 	mutex_unlock(&s->clients_lock);
 }

@@ -205,8 +205,7 @@ struct server {
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
-	struct mutex clients_lock; /* RANK_SERVER; guards clients */
-	struct cond clients_changed;
+	struct mutex clients_lock;    /* RANK_SERVER; guards clients */
 	uint64_t buried_below, *live; /* clients.c: servers up to buried_below that are not in `live` are dead */
 	uint32_t live_count;
 	uint32_t made_below;          /* clients.c: no rows are made for tables below it */
