@@ -122,7 +122,7 @@ sub metrics_of {
 	}
 	push @found, $1 . ($2 eq 'true' ? '' : '_total') while $code =~ /^\t\t\{"(\w+)", "[^"]*", .*, (true|false)\},$/mg;
 	push @found, "table_$1" while $code =~ /^\t\t\{"(\w+_total)", "[^"]*"\},$/mg;
-	push @found, $1 while $code =~ /# TYPE tabletfs_(\w+) histogram/g;
+	push @found, $1 while $code =~ /# TYPE tabletfs_(\w+) (?:histogram|counter)\\n/g;
 	my ($usage) = $code =~ /usage_metrics\[\] = \{(.*?)\n\};/s;
 	push @found, "table_$_", "family_$_" for ($usage || '') =~ /^\t\{"(\w+)",/mg;
 	push @found, "table_$_" for $code =~ /put_help\(out, "table", "(\w+)"/g;

@@ -14,7 +14,7 @@
  * table's schema again), -ENOENT for TS_READ there is no such cell.
  * Errors of requests with a client (token.client): -EALREADY the mutation's
  * number was answered or forgotten before; nothing was applied by this request.
- * -EAGAIN the server cannot carry it out now; send it again.  -ECONNABORTED the
+ * -EAGAIN the server cannot carry it out now, or too many requests wait; send it again.  -ECONNABORTED the
  * client has sent HELLO with a later epoch.  In all three cases this request has
  * had no effect.
  * Errors of a channel to a server elsewhere: -ENOTCONN the request was not sent.
@@ -27,6 +27,8 @@
 
 #include "engine/cell/op.h"
 #include "engine/rpc/wire.h"
+
+#include <stdatomic.h>
 
 enum ts_method {
 	TS_MUTATE = 1,  /* row, ops, token, sync -> results */
@@ -279,8 +281,20 @@ struct tablet_service;
 struct tablet_service_ops {
 	int (*call)(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a);
 };
+/* Why a server refuses a request. */
+enum ts_refusal {
+	TS_REFUSED_MALFORMED, /* it cannot be decoded */
+	TS_REFUSED_VERSION,   /* of the protocol */
+	TS_REFUSED_INVALID,   /* a field has a value that is not allowed */
+	TS_REFUSED_REPEATED,  /* the mutation has been answered before: it gets that answer, or -EALREADY */
+	TS_REFUSED_LATE,      /* of an earlier epoch, term or assignment, or its time has passed */
+	TS_REFUSED_FOREIGN,   /* for a tablet, scan or action that is not the server's, or of a dead server */
+	TS_REFUSED_BUSY,      /* to be sent again */
+	TS_REFUSALS
+};
 struct tablet_service {
 	const struct tablet_service_ops *ops;
+	_Atomic uint64_t *refused; /* counts of TS_REFUSALS; NULL: they are not counted */
 	/*
 	 * A server in this process: a request is never lost, late or repeated.  A
 	 * router sends no tokens there.
@@ -290,6 +304,12 @@ struct tablet_service {
 static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	return s->ops->call(s, q, a);
+}
+
+static inline void ts_refused(const struct tablet_service *s, enum ts_refusal why)
+{
+	if (s->refused && why < TS_REFUSALS)
+		atomic_fetch_add_explicit(&s->refused[why], 1, memory_order_relaxed);
 }
 
 typedef int tablet_server_fn(void *arg, uint64_t incarnation, struct tablet_service *service);
@@ -314,6 +334,8 @@ int ts_answer_unpack(
  * encoded answer.  -EBADMSG: malformed; there is no answer.
  */
 int ts_serve(struct tablet_service *inner, struct slice request, struct buf *answer) TFS_MUST;
+/* The same for a decoded request.  Allocates in arena. */
+int ts_serve_decoded(struct tablet_service *inner, const struct ts_request *q, struct arena *arena, struct buf *answer) TFS_MUST;
 
 /*
  * A service that passes requests to inner and answers back, both encoded and

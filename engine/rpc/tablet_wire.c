@@ -383,26 +383,31 @@ int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answ
 
 /* ---- channels ---- */
 
-int ts_serve(struct tablet_service *inner, struct slice in, struct buf *out)
+int ts_serve_decoded(struct tablet_service *inner, const struct ts_request *q, struct arena *arena, struct buf *out)
 {
-	struct arena arena = {0};
-	struct ts_answer a = {0};
-	struct ts_request q;
+	struct ts_answer a = {.results = wire_zalloc(arena, q->op_count * sizeof *a.results),
+		.row_errs = wire_zalloc(arena, row_err_count(q) * sizeof *a.row_errs)};
 	unsigned tries = 0;
-	int err = ts_request_unpack(in, &arena, &q);
+	int err = a.results && a.row_errs ? 0 : -ENOMEM;
 
 	if (!err) {
-		a.results = wire_zalloc(&arena, q.op_count * sizeof *a.results);
-		a.row_errs = wire_zalloc(&arena, row_err_count(&q) * sizeof *a.row_errs);
-		err = a.results && a.row_errs ? 0 : -ENOMEM;
-	}
-	if (!err) {
-		a.err = ts_call(inner, &q, &a);
+		a.err = ts_call(inner, q, &a);
 		do
-			err = ts_answer_pack(&q, &a, out);
+			err = ts_answer_pack(q, &a, out);
 		while (wire_again(err, &tries));
 	}
 	ts_answer_fini(&a);
+	return err;
+}
+
+int ts_serve(struct tablet_service *inner, struct slice in, struct buf *out)
+{
+	struct arena arena = {0};
+	struct ts_request q;
+	int err = ts_request_unpack(in, &arena, &q);
+
+	if (!err)
+		err = ts_serve_decoded(inner, &q, &arena, out);
 	arena_fini(&arena);
 	return err;
 }

@@ -171,7 +171,7 @@ struct server {
 	_Atomic int64_t clock_saved_us; /* the mark that the lock service has */
 	struct space space;
 	struct latency traffic[REQUESTS];
-	_Atomic uint64_t requests_failed;
+	_Atomic uint64_t requests_failed, requests_refused[TS_REFUSALS];
 	struct watcher watchers[WATCHERS]; /* under lock */
 	int64_t started_s;                 /* system time of the start */
 	uint64_t resolve_wait_us;          /* moves.c: pause before moves_resolve_task repeats */
@@ -409,6 +409,7 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
 /* Called before and after a request.  traffic_begin returns the time, or 0 if the request is not timed. */
 uint64_t traffic_begin(const struct ts_request *q);
 void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t since_us);
+void traffic_refused(struct server *s, const struct ts_request *q, int err);            /* counts an error that is a refusal */
 void traffic_tablet(struct served_tablet *served, enum table_traffic what, uint64_t n); /* counts for tablet and table */
 void traffic_tablet_read(struct served_tablet *served);                                 /* counts one read, by sampling */
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* appends "12, 50 % within 16 us, ..." */

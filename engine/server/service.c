@@ -144,7 +144,9 @@ static int apply_mutation(struct server *s, struct served_tablet *served, const 
 		known = tablet_token_begin(served->tablet, &q->token, q->op_count, results, &err, &token);
 	if (known < 0)
 		return known;
-	if (!known)
+	if (known)
+		traffic_refused(s, q, -EALREADY);
+	else
 		err = mutate(s, served, q, token, results);
 	a->failed_op = err ? failed_op(results, q->op_count) : 0;
 	if (token)
@@ -378,6 +380,7 @@ static bool run_begin_token(struct row_run *run, const struct ts_request *one, u
 	int err = 0, known = tablet_token_begin(run->served->tablet, &one->token, one->op_count, NULL, &err, &row->token);
 
 	if (known) {
+		traffic_refused(run->served->server, one, -EALREADY);
 		row->known = true;
 		row->err = known < 0 ? known : err;
 	}
@@ -502,6 +505,8 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 		tries = n ? 0 : a->row_errs[run->from] != -EREMCHG ? MOVED_TRIES : tries + 1;
 		run->from += n;
 	}
+	if (run->from < q->row_count)
+		traffic_refused(s, q, a->row_errs[run->from]);
 	for (uint32_t i = run->from + 1; i < q->row_count; i++)
 		a->row_errs[i] = a->row_errs[run->from];
 	a->schema_generation = run->generation;
@@ -556,6 +561,11 @@ static int serve_hello(struct server *s, const struct ts_request *q, struct ts_a
 	return 0;
 }
 
+static bool is_load(const struct ts_request *q)
+{
+	return q->method == TS_LOAD || q->method == TS_UNLOAD;
+}
+
 static int serve_request(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	static int (*const functions[TS_METHODS])(struct server * s, const struct ts_request *q, struct ts_answer *a) = {
@@ -593,6 +603,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
 		if (a->err == -ESHUTDOWN) /* of a tablet; the other uses of this error are above: the caller is dead */
 			a->err = -EREMCHG;
+		for (uint32_t i = 0; is_load(q) && i < q->tablet_count && !a->err; i++)
+			traffic_refused(s, q, a->row_errs[i]);
 		if (s->fence)
 			a->err = fence_answer(s->fence, a->err);
 		if (q->token.client)
@@ -606,6 +618,6 @@ static const struct tablet_service_ops server_service_ops = {.call = serve_reque
 
 struct tablet_service *server_service(struct server *s)
 {
-	s->service = (struct tablet_service){.ops = &server_service_ops, .local = true};
+	s->service = (struct tablet_service){.ops = &server_service_ops, .refused = s->requests_refused, .local = true};
 	return &s->service;
 }

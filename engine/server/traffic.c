@@ -79,11 +79,40 @@ static bool is_failure(int err)
 	return err == -EIO || err == -EBADMSG || err == -ENOSPC || err == -EDQUOT || err == -ENOMEM || err == -EROFS;
 }
 
+static enum ts_refusal refusal_of(const struct ts_request *q, int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return TS_REFUSED_INVALID;
+	case -EALREADY:
+		return TS_REFUSED_REPEATED;
+	case -ECONNABORTED:
+		return TS_REFUSED_LATE;
+	case -EREMCHG:
+		return TS_REFUSED_FOREIGN;
+	case -ESHUTDOWN:
+		return q->term ? TS_REFUSED_LATE : TS_REFUSED_FOREIGN;
+	case -ESTALE:
+		return q->tablet_count ? TS_REFUSED_LATE : TS_REFUSED_FOREIGN; /* assignments; scans and actions */
+	case -EAGAIN:
+		return TS_REFUSED_BUSY;
+	default:
+		return TS_REFUSALS;
+	}
+}
+
+void traffic_refused(struct server *s, const struct ts_request *q, int err)
+{
+	ts_refused(&s->service, refusal_of(q, err));
+}
+
 void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t since_us)
 {
 	enum request_kind kind = since_us ? kind_of(q) : REQUEST_OTHER;
 	uint64_t us, n = kind == REQUEST_READ ? READ_SAMPLE : 1;
 
+	if (err)
+		traffic_refused(s, q, err);
 	if (is_failure(err) && q->table != META_TABLE)
 		count_add(&s->requests_failed, 1);
 	if (kind == REQUEST_OTHER)
@@ -206,6 +235,19 @@ int traffic_rates(struct server *s, uint64_t watcher, struct buf *out)
 	return err ? err : buf_printf(out, " in the last %.1f s", seconds);
 }
 
+static int refusals_metrics(struct server *s, struct buf *out)
+{
+	static const char *const causes[TS_REFUSALS] = {"malformed", "version", "invalid", "repeated", "late", "foreign", "busy"};
+	int err = buf_printf(out,
+		"# HELP tabletfs_requests_refused_total requests that the tablet server refused, by cause\n"
+		"# TYPE tabletfs_requests_refused_total counter\n");
+
+	for (unsigned i = 0; i < TS_REFUSALS && !err; i++)
+		err = buf_printf(out, "tabletfs_requests_refused_total{cause=\"%s\"} %llu\n", causes[i],
+			(unsigned long long)atomic_load(&s->requests_refused[i]));
+	return err;
+}
+
 int traffic_metrics(struct server *s, struct buf *out)
 {
 	int err = buf_printf(out,
@@ -230,5 +272,5 @@ int traffic_metrics(struct server *s, struct buf *out)
 				kind_names[k], (unsigned long long)n, kind_names[k], (unsigned long long)sum / 1000000,
 				(unsigned long long)sum % 1000000, kind_names[k], (unsigned long long)n);
 	}
-	return err;
+	return err ? err : refusals_metrics(s, out);
 }
