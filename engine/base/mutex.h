@@ -23,6 +23,7 @@
 	X(FS_TREE)       /* node table, scratch tree, directory streams */                                                         \
 	X(FS_NOTIFY)     /* the notifier's queue */                                                                                \
 	X(BULK)          /* whose turn it is in a reader of tar; a leaf */                                                         \
+	X(DISPATCH)      /* a queue of requests of other processes; a leaf */                                                      \
 	/* client */                                                                                                               \
 	X(CLIENT) /* table handles; a batch */                                                                                     \
 	/* master */                                                                                                               \

@@ -235,7 +235,7 @@ static int cursor_lost(struct row_cursor *c)
 /* Opens the scan of the next tablet, or continues the open one. */
 static int cursor_fill(struct row_cursor *c)
 {
-	struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .scan = c->answer.scan};
+	struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .row = c->spec.row_from, .scan = c->answer.scan};
 	int err;
 
 	if (c->open) {

@@ -252,7 +252,11 @@ static int route_scan(struct router *r, struct patience *t, const struct ts_requ
 	if (!s)
 		return -ESTALE;
 	there.scan = q->scan & SCAN_NUMBER_MASK;
-	err = call_server(r, t, s, 0, &there, a);
+	do
+		err = call_server(r, t, s, 0, &there, a);
+	while (err == -EAGAIN && q->method != TS_POLL && patience_pause(r, t, true));
+	if (!err && q->method == TS_POLL && a->scan)
+		(void)patience_pause(r, t, true); /* a server whose queue is full answers at once */
 	return err || q->method == TS_SCAN_CLOSE ? err : scan_id_replace(r, s, q->table, a);
 }
 

@@ -74,6 +74,10 @@ int server_start(struct server *s, char **why) TFS_MUST;
 void server_ready(struct server *s);
 /* If a damaged SSTable of METADATA can be the cause of err, and *why is NULL, names it in *why. */
 void server_name_damage(struct server *s, int err, char **why);
+/*
+ * A call is carried out by the caller's thread.  Requests of other processes pass
+ * through a dispatcher (engine/rpc/dispatch.h), which bounds them.
+ */
 struct tablet_service *server_service(struct server *s);
 /*
  * Checks the store's marker and whether the log can be written.  Background

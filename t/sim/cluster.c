@@ -333,7 +333,7 @@ static void server_main(void *arg)
 	err = server_start(n->server, &why);
 	if (err)
 		give_up("server_start", err, why);
-	n->ep.tablets = server_service(n->server);
+	check(dispatch_new(server_service(n->server), cluster.limits, &n->ep.tablets), "dispatch_new");
 	n->serving = true;
 	if (cluster.sole) {
 		lead(n);

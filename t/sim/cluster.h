@@ -45,8 +45,9 @@ struct cluster {
 	struct lock_sim *locks;
 	struct node *nodes[NODES_MOST];
 	unsigned count;
-	bool moves; /* masters move tablets */
-	bool sole;  /* one server, which is also the master, as in an embedded store: no lease, no fence */
+	bool moves;                           /* masters move tablets */
+	const struct dispatch_limits *limits; /* of each server; NULL: the defaults */
+	bool sole; /* one server, which is also the master, as in an embedded store: no lease, no fence */
 };
 extern struct cluster cluster;
 

@@ -119,12 +119,36 @@ static void answer_main(void *arg)
 	message_put(m);
 }
 
+/* Sends the answer of a process that has served the request. */
+static void served(void *arg, int err, struct buf *answer)
+{
+	struct message *m = arg;
+	uint64_t delay = 50 + sim_random(faults.delay_us);
+
+	proc_step();
+	if (sim_chance(faults.lose)) {
+		counts.lost++;
+		message_put(m);
+		return;
+	}
+	/* The first copy that was served is the one that is answered. */
+	if (!m->answer.n && !m->err) {
+		m->answer = *answer;
+		*answer = (struct buf){0};
+		m->err = err;
+	}
+	if (sim_chance(faults.late)) {
+		counts.late++;
+		delay += sim_random(faults.late_us);
+	}
+	sim_spawn(proc_world(), delay, answer_main, m);
+}
+
 static void serve_main(void *arg)
 {
 	struct message *m = arg;
 	struct endpoint *to = m->c->to;
-	struct buf answer = {0};
-	uint64_t delay = 50 + sim_random(faults.delay_us);
+	struct buf request = {0}, answer = {0};
 	int err;
 
 	if (m->err == REFUSED) { /* of a request that was not sent, no copy is under way */
@@ -132,31 +156,19 @@ static void serve_main(void *arg)
 		return;
 	}
 	if (m->to_master ? !to->master : !to->tablets) {
-		err = m->arrived ? -ECONNRESET : REFUSED;
-	} else {
-		m->arrived = true;
-		err = m->to_master ? ms_serve(to->master, buf_slice(&m->request), &answer)
-				   : ts_serve(to->tablets, buf_slice(&m->request), &answer);
-	}
-	proc_step();
-	if (sim_chance(faults.lose)) {
-		counts.lost++;
-		buf_fini(&answer);
-		message_put(m);
+		served(m, m->arrived ? -ECONNRESET : REFUSED, &answer);
 		return;
 	}
-	/* The first copy that was served is the one that is answered. */
-	if (!m->answer.n && !m->err) {
-		m->answer = answer;
-		m->err = err;
+	m->arrived = true;
+	if (m->to_master) {
+		err = ms_serve(to->master, buf_slice(&m->request), &answer);
+		served(m, err, &answer);
+	} else if (buf_append_slice(&request, buf_slice(&m->request))) {
+		sim_fail("out of memory");
 	} else {
-		buf_fini(&answer);
+		dispatch_request(to->tablets, &request, served, m);
 	}
-	if (sim_chance(faults.late)) {
-		counts.late++;
-		delay += sim_random(faults.late_us);
-	}
-	sim_spawn(proc_world(), delay, answer_main, m);
+	buf_fini(&answer);
 }
 
 static void arrive_main(void *arg)

@@ -2,7 +2,8 @@
 /*
  * Channels between simulated processes.  A channel is a service (tablet_service.h,
  * master_service.h).  A call encodes the request, and the process at the other end
- * serves it in a thread of its own when it arrives.
+ * serves it when it arrives: a tablet server by its dispatcher, a master in a thread of
+ * its own.
  *
  * A request or an answer may be lost, late, or delivered twice; later requests may
  * overtake it.  The caller gives up after a time limit.  A request that is late
@@ -13,6 +14,7 @@
 #ifndef T_SIM_NET_H
 #define T_SIM_NET_H
 
+#include "engine/rpc/dispatch.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 #include "t/sim/sched.h"
@@ -20,7 +22,7 @@
 /* A process that serves requests. */
 struct endpoint {
 	struct proc *proc;
-	struct tablet_service *tablets; /* NULL: none yet */
+	struct dispatcher *tablets; /* NULL: none yet */
 	struct master_service *master;
 };
 

@@ -86,6 +86,13 @@ static void final_reader(struct node *n)
 	check_state(n, sim_now() + READY_US);
 }
 
+/* So few that queues become full. */
+static const struct dispatch_limits few_workers[DISPATCH_CLASSES] = {[DISPATCH_CONTROL] = {1, 8},
+	[DISPATCH_ROOT] = {2, 4},
+	[DISPATCH_METADATA] = {2, 4},
+	[DISPATCH_TABLETS] = {1, 4},
+	[DISPATCH_USER] = {2, 4}};
+
 static void simulate(void *arg)
 {
 	struct lin_totals lin = {0};
@@ -106,6 +113,7 @@ static void simulate(void *arg)
 	work.pause_us = 20000 << sim_random(6);
 	cluster.sole = plan.sole;
 	cluster.moves = plan.moves;
+	cluster.limits = sim_chance(2) ? few_workers : NULL;
 	cluster_new("store");
 	for (unsigned i = 1; i <= plan.servers; i++)
 		server_node(i);

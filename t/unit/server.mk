@@ -61,3 +61,7 @@ check_PROGRAMS += t/unit/test_repeats
 t_unit_test_repeats_SOURCES = t/unit/test_repeats.c t/unit/server_lib.h t/unit/dir.h t/lib/cluster.h
 t_unit_test_repeats_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_repeats_LDFLAGS = $(hooked_flags)
+check_PROGRAMS += t/unit/test_dispatch
+t_unit_test_dispatch_SOURCES = t/unit/test_dispatch.c t/unit/server_lib.h t/unit/dir.h
+t_unit_test_dispatch_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_dispatch_LDFLAGS = $(hooked_flags)
