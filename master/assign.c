@@ -25,7 +25,7 @@
  *	a a live server renames and reads N's log (TS_SEAL, engine/log/log_seal.c)
  *	b the seal becomes the file seals/N, unless a former master has made it
  * Then the new owners replay what the seal lists, and nothing that the dead server
- * may still write.
+ * may still write.  LOAD names the servers that sort the segments for them.
  *
  * In an embedded store (`sole`) the only server holds the lock of the store.  So a
  * row may go on naming the server of an earlier incarnation, and step 3 is left to
@@ -252,13 +252,17 @@ static void load_job_run(struct load_job *j)
 	struct pass *p = j->p;
 	struct ts_request q = {.method = TS_LOAD, .term = master_term(p->m)};
 	struct ts_assigned *v = calloc(p->count + 1u, sizeof(*v));
+	uint64_t *live = calloc(p->server_count, sizeof(*live));
 	struct ts_answer a = {.row_errs = calloc(p->count + 1u, sizeof(int))};
-	int err = v && a.row_errs ? 0 : -ENOMEM, *errs = a.row_errs;
+	int err = v && live && a.row_errs ? 0 : -ENOMEM, *errs = a.row_errs;
 
 	for (unsigned i = 0; i < p->count && !err; i++)
 		if (must_load(&p->v[i], j->server))
 			v[q.tablet_count++] = p->v[i].at;
+	for (unsigned i = 0; i < p->server_count && !err; i++)
+		live[q.live_count++] = p->servers[i].incarnation;
 	q.tablets = v;
+	q.live = live;
 	if (!err && q.tablet_count)
 		err = ts_call(j->server->service, &q, &a);
 	j->err = err;
@@ -274,6 +278,7 @@ static void load_job_run(struct load_job *j)
 		why_set(&j->why, "%.*s", (int)a.why.n, (const char *)a.why.p);
 	ts_answer_fini(&a);
 	free(errs);
+	free(live);
 	free(v);
 }
 

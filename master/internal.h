@@ -117,10 +117,6 @@ void master_end_tasks(struct master *m);
 /* After the note dropped/ID was made: deletes the METADATA rows, then the note.  After an error a later pass does. */
 void master_tablets_delete(struct master *m, uint32_t table);
 
-/* ---- sort.c ---- */
-/* Has the live servers sort the segments of a log whose seal is stored. */
-void sort_log(struct master *m, uint64_t incarnation);
-
 /* ---- assign.c; the caller has the master's lock ---- */
 struct known_table {
 	uint32_t id; /* of its tablets */

@@ -201,14 +201,12 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 			err = ts_call(p->servers[i].service, &q, &a);
 		while (err && err != -ENOENT && err != -EBADMSG && ++i < p->server_count);
 		if (!err)
-			err = master_put(p->m, name, a.seal, LOCK_ABSENT);
+			err = master_put(p->m, name, a.log, LOCK_ABSENT);
 		else if (err == -ENOENT)
 			no_log = true;
 		if (err == -EEXIST || no_log)
 			err = 0;
 	}
-	if (!err && !no_log)
-		sort_log(p->m, incarnation);
 	if (err)
 		msg_warning("the log of server %llu cannot be sealed: %s", (unsigned long long)incarnation, strerror(-err));
 	else

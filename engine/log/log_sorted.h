@@ -1,56 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorted copies of the segments of a sealed log (paper, section 6 "Speeding up
- * tablet recovery").  The servers of a cluster sort the segments in parallel, each
- * segment once.  The owner of a tablet then reads only the parts with its rows.
+ * Sorted segments of a sealed log (paper, section 6 "Speeding up tablet recovery").
+ * A server of a cluster reads and sorts a segment once, and keeps it while the owners
+ * of tablets ask for their parts (engine/server/seal.c).
  *
- * NUMBER.sorted beside NUMBER.log consists of runs of successive LSNs.  In a run the
- * records are sorted by (table, first row, LSN).  A copy holds nothing that the seal and
- * the segment do not have: without a whole copy the segment is read instead.  So it is
- * not synced.  Threads: any; a struct log_sorted is used by one at a time.
+ * A sorted segment consists of runs of successive LSNs.  In a run the records are
+ * sorted by (table, first row, LSN).  The owner of a tablet must apply a run as a whole
+ * (tablet_replay), so the end of each run is reported to it.
+ *
+ * Threads: any thread may read a sorted segment.
  */
 #ifndef TFS_LOG_SORTED_H
 #define TFS_LOG_SORTED_H
 
 #include "engine/log/log_seal.h"
 
-/*
- * Makes the copy of segment i of the seal, unless it exists.  run_bytes: memory for
- * the records of a run.  writer: the caller's incarnation, for the name of the file
- * until it is whole.  *read is set to true if the segment was read.  why as in log_replay.
- */
-int log_sort_segment(
-	const char *dir, const struct log_seal *seal, size_t i, size_t run_bytes, uint64_t writer, bool *read, char **why) TFS_MUST;
-
 struct log_sorted;
-/* Opens the copy of segment i.  -ENOENT: there is none; -EBADMSG: it is damaged. */
-int log_sorted_open(const char *dir, const struct log_seal *seal, size_t i, struct log_sorted **out) TFS_MUST;
-void log_sorted_close(struct log_sorted *s);
+/*
+ * Reads segment i of the seal and sorts it.  run_bytes: memory for the records of a
+ * run, as in log_stretch_new.  tmp_dir: the sorted records are kept in a file there,
+ * which has no name; NULL, or if the file cannot be written: in memory.  why as in
+ * log_replay.
+ */
+int log_sort_segment(const char *dir, const struct log_seal *seal, size_t i, size_t run_bytes, const char *tmp_dir,
+	struct log_sorted **out, char **why) TFS_MUST;
+void log_sorted_free(struct log_sorted *s); /* NULL is allowed */
+size_t log_sorted_memory(const struct log_sorted *s);
+
 /* Returns true if the caller wants a record from (table, row) to (to_table, to_row), both inclusive; to_row.p NULL: to the end. */
 typedef bool log_sorted_wants_fn(void *arg, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row);
-/* The wanted records of a run, sorted, and perhaps others.  Valid during the call.  A non-zero value ends the reading and is returned. */
-typedef int log_sorted_run_fn(void *arg, const struct log_record *const *v, size_t count);
-/* -EBADMSG: a record is damaged; the copy has been removed. */
-int log_sorted_read(struct log_sorted *s, log_sorted_wants_fn *wants, log_sorted_run_fn *fn, void *arg) TFS_MUST;
-
-/* The index, at the end of the file: log_sorted_format.c. */
-struct log_sorted_block {
-	uint64_t offset; /* of the first record */
-	uint32_t table;
-	struct slice row;
-	bool begins_run;
-};
-struct log_sorted_index {
-	uint64_t incarnation, number, first_lsn, last_lsn;
-	uint64_t bytes;                  /* of all records */
-	struct log_sorted_block *blocks; /* of rising offsets, the first at 0 */
-	size_t count;
-};
-#define LOG_SORTED_TRAILER 16u
-int log_sorted_index_encode(const struct log_sorted_index *x, struct buf *out) TFS_MUST;
-/* Rows borrow from in; the caller frees blocks.  -EBADMSG; -EPROTO: of a later format. */
-int log_sorted_index_decode(struct slice in, struct log_sorted_index *x) TFS_MUST;
-void log_sorted_trailer_encode(uint8_t out[LOG_SORTED_TRAILER], uint64_t offset, uint32_t bytes);
-bool log_sorted_trailer_decode(const uint8_t in[LOG_SORTED_TRAILER], uint64_t *offset, uint32_t *bytes) TFS_MUST;
+/*
+ * Appends the next wanted records to out, and perhaps others beside them: about `bytes`,
+ * of one run.  *place is 0 at first; it is set to the place from which to continue, 0 at
+ * the end.  *run_ended is set to true if no wanted record of that run follows.  -EINVAL:
+ * there is no such place.
+ */
+int log_sorted_read(const struct log_sorted *s, size_t bytes, log_sorted_wants_fn *wants, void *arg, uint64_t *place,
+	bool *run_ended, struct buf *out) TFS_MUST;
+/* Calls fn for each record of the output of log_sorted_read, of segment i.  -EBADMSG: it is damaged.  A non-zero value of fn ends the calls and is returned. */
+int log_sorted_decode(const struct log_seal *seal, size_t i, struct slice in, log_replay_fn *fn, void *arg) TFS_MUST;
 
 #endif

@@ -68,12 +68,13 @@ enum ts_method {
 	/*
 	 * Control requests of the master (paper, section 5.2).  A server serves
 	 * the tablets that were assigned to it, and no others.
-	 * LOAD: tablets -> row_errs, why.  Serves the tablets from now on.  They
+	 * LOAD: tablets, live -> row_errs, why.  Serves the tablets from now on.  They
 	 * are in METADATA's order, and all of one kind.  Each one's METADATA row
 	 * names this owner and this assignment number (else -ESTALE).  If the owner
 	 * is another server, which is dead, this one becomes the owner, with the
 	 * next number, when it first changes the row (embedded stores only).
-	 * A tablet that is served already stays as it is.
+	 * A tablet that is served already stays as it is.  live: the servers that sort
+	 * the logs of dead ones: segment i is sorted by number i modulo their count.
 	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed,
 	 * and makes 0 the server of their METADATA rows.  -ESTALE: the tablet has
 	 * another begin or assignment number now.
@@ -116,9 +117,14 @@ enum ts_method {
 	 */
 	TS_BURY,
 	/*
-	 * incarnation, part, parts.  After the seal was stored: makes sorted copies of
-	 * every parts-th segment of the log (engine/log/log_sorted.h), from segment
-	 * `part` on.  The owners of the tablets then read only their parts of the log.
+	 * incarnation, part, parts, tablets, scan, term -> log, scan, batch.done.  A server
+	 * that loads tablets asks another one for their records in segment `part` of a
+	 * sealed log (engine/log/log_sorted.h).  The server that is asked sorts the segment,
+	 * unless it has done so, and then every parts-th segment from there on, before
+	 * they are asked for.  log: records for log_sorted_decode, and perhaps others beside
+	 * them; scan: where to continue in the segment, 0 at the end; done: the end of a
+	 * run.  Without tablets the answer comes at once.  This request is sent during a
+	 * LOAD, so it must not wait for a worker that a LOAD occupies.
 	 */
 	TS_SORT,
 	/*
@@ -208,8 +214,8 @@ struct ts_row {
 	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE; MUTATE: the table whose making writes the row; BURY */     \
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
-	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY: in rising order */                                               \
-	F(VALUE, 28, uint64_t, incarnation)              /* SEAL, BURY */                                                          \
+	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY: in rising order; LOAD */                                         \
+	F(VALUE, 28, uint64_t, incarnation)              /* SEAL, BURY, SORT */                                                    \
 	F(VALUE, 29, uint32_t, part)                     /* SORT */                                                                \
 	F(VALUE, 30, uint32_t, parts)
 struct ts_request {
@@ -246,7 +252,7 @@ struct ts_tablet {
 	F(VALUE, 4, int64_t, expires_us)                                                                                           \
 	F(VALUE, 5, int64_t, commit_us)                                                                                            \
 	F(VALUE, 6, uint64_t, size)                                                                                                \
-	/* SCAN_*, FLUSH, COMPACT, SPLIT, MERGE, POLL: 0: the scan or the action has ended */                                      \
+	/* SCAN_*, FLUSH, COMPACT, SPLIT, MERGE, POLL, SORT: 0: the scan or the action has ended */                                \
 	F(VALUE, 7, uint64_t, scan)                                                                                                \
 	/* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end. */                                                    \
 	/* The last SCAN_NEXT: where the scan continues instead, p NULL: as SCAN_OPEN returned. */                                 \
@@ -272,8 +278,8 @@ struct ts_answer {
 	uint32_t file_count;
 	uint64_t *logs; /* FILES: incarnations */
 	uint32_t log_count;
-	struct slice seal;  /* SEAL */
-	struct arena arena; /* of bytes, tablet_end, tablet, tablets, why, files, logs, seal */
+	struct slice log;   /* SEAL: the seal; SORT: records */
+	struct arena arena; /* of bytes, tablet_end, tablet, tablets, why, files, logs, log */
 };
 void ts_answer_fini(struct ts_answer *a);
 

@@ -189,7 +189,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	F(VALUE, 8, struct slice, why)                                                                                             \
 	F(ARRAY, 9, ts_file, files, file_count)                                                                                    \
 	F(NUMBERS, 10, uint64_t, logs, log_count)                                                                                  \
-	F(VALUE, 11, struct slice, seal)
+	F(VALUE, 11, struct slice, log)
 struct payload {
 	PAYLOAD(WIRE_MEMBER)
 };
@@ -236,7 +236,7 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 		.file_count = a->file_count,
 		.logs = a->logs,
 		.log_count = a->log_count,
-		.seal = a->seal};
+		.log = a->log};
 	const size_t from = out->n;
 	int err = wire_pack(ts_answer_wire(), a->err ? &error : a, out);
 
@@ -346,8 +346,8 @@ static int payload_unpack(struct reader *r, const struct ts_request *q, struct a
 		memcpy(q->into, p.bytes.p, p.bytes.n);
 	a->got = p.bytes.n;
 	a->why = p.why;
-	a->seal = p.seal;
-	if (!slice_own(&a->arena, &a->why) || !slice_own(&a->arena, &a->seal))
+	a->log = p.log;
+	if (!slice_own(&a->arena, &a->why) || !slice_own(&a->arena, &a->log))
 		return -ENOMEM;
 	err = p.tablet_count ? tablets_own(&p, a) : 0;
 	if (!err && (p.file_count || p.log_count))

@@ -152,7 +152,8 @@ struct server {
 	struct tablet_service service;   /* first */
 	struct tablet_service *metadata; /* server_set_metadata */
 	struct lock_service *locks;
-	char *data_dir;
+	char *data_dir, *tmp_dir;
+	struct tablet_servers servers; /* the others */
 	uint64_t incarnation;
 	_Atomic bool sync;
 	bool no_background;
@@ -167,7 +168,7 @@ struct server {
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_task, logs_task, moves_task, resolve_task, clock_task, scans_task, schemas_task;
+	struct task flush_task, logs_task, moves_task, resolve_task, clock_task, scans_task, sort_task, schemas_task;
 	_Atomic int64_t clock_saved_us; /* the mark that the lock service has */
 	struct space space;
 	struct latency traffic[REQUESTS];
@@ -180,7 +181,7 @@ struct server {
 	uint64_t aged_at_us;               /* logs.c: monotonic time of that check */
 	uint64_t log_most;                 /* logs.c: size in bytes above which tablets are flushed so that the log shrinks */
 	_Atomic uint64_t records_lost;     /* replay.c */
-	_Atomic uint64_t segments_read;    /* of sealed logs, by this server: to sort or to replay them */
+	_Atomic uint64_t segments_read;    /* of sealed logs, by this server */
 	struct store_schema *meta_schema;
 
 	struct mutex files_lock; /* files.c: guards the next members */
@@ -214,6 +215,10 @@ struct server {
 	uint64_t term;                /* the latest term of a master whose request has arrived */
 	struct action *actions;       /* scans.c */
 	bool scans_armed;             /* scans_task is queued */
+	struct sorted *sorted;        /* seal.c: sorted segments of dead servers' logs */
+	size_t sorted_bytes;          /* memory of them */
+	struct ts_request sort_next;  /* incarnation, part, parts: what sort_task sorts next; parts 0: nothing */
+	size_t sorted_bytes_most;     /* constant */
 	uint64_t scan_idle_us;        /* a scan that is idle for so long is freed */
 	_Atomic bool recovering;      /* until server_ready */
 	bool schemas_loading;         /* schemas_load: no file may name a table that another one names */
@@ -336,7 +341,10 @@ static inline void server_queue(struct server *s, struct task *t)
 /* ---- seal.c: seals of the logs of dead servers ---- */
 struct log_seal;
 int seal_make(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-int seal_sort(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* TS_SORT */
+/* TS_SORT.  After an error a->why may name the damage. */
+int seal_sort(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+void seal_sort_task(struct task *t);
+void seal_sorted_free(struct server *s); /* no request is under way */
 /*
  * The directory of a dead server's log, and its seal unless it has none (an
  * embedded store).  -EAGAIN: it must have one and has none yet.  -EBADMSG: the
@@ -347,8 +355,11 @@ int seal_read(struct server *s, uint64_t incarnation, bool *sealed, struct log_s
 /* ---- replay.c: the logs of dead incarnations ---- */
 /* Adds the logs that the row's redo set names.  Call it before the tablet is made, because the tablet's background work may change the row. */
 int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;
-/* Replays the logs that replay_need was given since the last call, into the tablets of this kind.  *why as server_recover's. */
-int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char **why) TFS_MUST;
+/*
+ * Replays the logs that replay_need was given since the last call, into the tablets of this kind.  load: the request
+ * with these tablets.  *why as server_recover's.
+ */
+void replay_level(struct server *s, enum kind kind, const struct ts_request *load, struct needed_logs *n, char **why);
 /* The error of a log that the redo set names; 0: none. */
 int replay_error(const struct needed_logs *n, const struct redo_point *redo, unsigned count) TFS_MUST;
 void replay_needed_fini(struct needed_logs *n);

@@ -324,7 +324,7 @@ static int load_all(struct load *l)
 	if (!err)
 		err = l->kind == KIND_ROOT ? load_root(l) : load_rows(l);
 	if (!err)
-		err = replay_level(l->s, l->kind, l->needed, l->why);
+		replay_level(l->s, l->kind, l->q, l->needed, l->why);
 	for (uint32_t i = 0; i < l->q->tablet_count; i++) {
 		struct served_tablet *served = l->made[i].served;
 		const int e = err || !served ? err : replay_error(l->needed, l->made[i].redo, l->made[i].redo_count);

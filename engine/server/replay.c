@@ -22,9 +22,10 @@
  * On shared storage a zombie may still write to it.  So the log has a seal
  * (seal.c), which was made after such a sync, and only what it lists is replayed.
  *
- * In a cluster the servers have sorted the segments of a sealed log before the tablets
- * are loaded (seal.c, log_sorted.h).  Then an owner reads only the parts with its rows,
- * at each level.  If a segment has no whole sorted copy, the owner reads the log itself.
+ * Each segment of a sealed log is read by one server.  It sorts the segment, and the
+ * owners of tablets get the parts with their rows from it, at each level (TS_SORT, seal.c).
+ * The owner asks for the parts in the order of the log, and applies one run while it
+ * gets the next.
  *
  * If a log or its seal is damaged, the tablets whose redo sets name it fail, and the others
  * are loaded.
@@ -108,23 +109,9 @@ struct replay {
 	uint64_t bad_lsn; /* of the record with a damaged batch; 0: none */
 	struct log_end end;
 	struct log_stretch *keep; /* KIND_ROOT: METADATA's records that have been read; NULL: too many */
-	struct crew *crew;        /* KIND_USER */
+	struct crew *crew;        /* of user tablets, and of a sealed log */
+	const struct ts_request *load;
 };
-
-static int read_log(struct replay *p, const struct dead_log *d, log_replay_fn *fn, char **why)
-{
-	size_t first, count;
-	int err;
-
-	if (!d->sealed)
-		return log_replay(d->dir, d->from.lsn, fn, p, &p->end, why);
-	err = log_seal_range(&d->seal, d->from.lsn, d->dir, &first, &count, why);
-	if (!err) {
-		atomic_fetch_add(&p->s->segments_read, count);
-		err = log_replay_sealed(d->dir, &d->seal, d->from.lsn, fn, p, &p->end, why);
-	}
-	return err;
-}
 
 /* ---- the root tablet and METADATA: record by record ---- */
 static int apply_meta(struct replay *p, const struct log_record *r)
@@ -174,14 +161,14 @@ static int replay_meta(struct replay *p, struct dead_log *d, char **why)
 	if (p->kind == KIND_ROOT)
 		err = log_stretch_new(KEPT_BYTES, &p->keep);
 	if (!err)
-		err = read_log(p, d, meta_record, why);
+		err = log_replay(d->dir, d->from.lsn, meta_record, p, &p->end, why);
 	log_stretch_free(d->kept); /* records that begin above the redo point of this level */
 	d->kept = p->keep;
 	d->kept_from = d->from.lsn;
 	return err;
 }
 
-/* ---- user tablets: sorted, by several threads ---- */
+/* ---- user tablets, and sealed logs: sorted, by several threads ---- */
 /* The records of one tablet in a stretch. */
 struct tablet_records {
 	struct served_tablet *served;
@@ -375,80 +362,93 @@ static int user_record(void *arg, const struct log_record *r)
 	return err;
 }
 
-static int replay_users(struct replay *p, const struct dead_log *d, char **why)
+/* ---- sealed logs: each owner gets the parts with its rows from the servers that sort the segments ---- */
+/* Sends the request to the k-th of the servers that may be asked for the segment.  The last one is this server. */
+static int sort_call(struct replay *p, const struct ts_request *q, uint32_t k, struct ts_answer *a)
+{
+	const struct tablet_servers *servers = &p->s->servers;
+	const uint32_t count = p->load->live_count;
+	const uint64_t to = k < count ? p->load->live[(q->part + k) % count] : p->s->incarnation;
+	struct tablet_service *other;
+
+	if (to == p->s->incarnation)
+		return seal_sort(p->s, q, a);
+	other = servers->connect ? servers->connect(servers->arg, to) : NULL;
+	return other ? ts_call(other, q, a) : -ENOTCONN;
+}
+
+static int sorted_record(void *arg, const struct log_record *r)
+{
+	struct replay *p = arg;
+	int err = log_stretch_add(p->crew->fill, r);
+
+	return err == -ENOSPC ? -EFBIG : err; /* the other server's runs are larger */
+}
+
+/* If the server that should have sorted the segment does not answer, the next one sorts it. */
+static int replay_segment(struct replay *p, const struct dead_log *d, struct ts_request *q, char **why)
+{
+	uint32_t k = 0;
+	int err;
+
+	q->scan = 0;
+	do {
+		struct ts_answer a = {0};
+
+		while ((err = sort_call(p, q, k, &a)) && err != -ESHUTDOWN && !q->scan && k < p->load->live_count) {
+			ts_answer_fini(&a);
+			a = (struct ts_answer){0};
+			k++;
+		}
+		if (err && a.why.n)
+			why_set(why, "%.*s", (int)a.why.n, (const char *)a.why.p);
+		if (err == -EBADMSG && q->scan)
+			err = -EIO;
+		if (!err)
+			err = log_sorted_decode(&d->seal, q->part, a.log, sorted_record, p);
+		q->scan = a.scan;
+		if (!err && a.batch.done)
+			err = hand_over(p);
+		ts_answer_fini(&a);
+	} while (!err && q->scan);
+	return err;
+}
+
+static int replay_sealed(struct replay *p, const struct dead_log *d, char **why)
+{
+	struct ts_request q = {.method = TS_SORT,
+		.incarnation = p->incarnation,
+		.parts = p->load->live_count + !p->load->live_count,
+		.term = p->load->term};
+	size_t first, count;
+	int err = log_seal_range(&d->seal, d->from.lsn, d->dir, &first, &count, why);
+
+	for (size_t i = 0; !err && i < count && i < q.parts; i++) { /* all begin to sort */
+		struct ts_answer a = {0};
+
+		q.part = (uint32_t)(first + i);
+		(void)!sort_call(p, &q, 0, &a);
+		ts_answer_fini(&a);
+	}
+	q.tablets = p->load->tablets;
+	q.tablet_count = p->load->tablet_count;
+	for (size_t i = 0; !err && i < count; i++) {
+		q.part = (uint32_t)(first + i);
+		err = replay_segment(p, d, &q, why);
+	}
+	return err;
+}
+
+static int replay_sorted(struct replay *p, const struct dead_log *d, char **why)
 {
 	uint64_t lsn;
-	int err = read_log(p, d, user_record, why), e;
+	int err = d->sealed ? replay_sealed(p, d, why) : log_replay(d->dir, d->from.lsn, user_record, p, &p->end, why), e;
 
 	if (!err)
 		err = hand_over(p);
 	e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn); /* an earlier error is reported instead of a damaged record */
 	log_stretch_clear(p->crew->fill);
 	return err ? err : e;
-}
-
-/* ---- sorted copies of the segments: each owner reads the parts with its rows ---- */
-static bool intersects(const struct served_tablet *t, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row)
-{
-	if (table > t->table || to_table < t->table)
-		return false;
-	if (table == t->table && !t->last && slice_cmp(row, buf_slice(&t->end)) >= 0)
-		return false;
-	return to_table > t->table || !to_row.p || slice_cmp(to_row, tablet_begin(t->tablet)) >= 0;
-}
-
-static bool wants_rows(void *arg, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row)
-{
-	const struct replay *p = arg;
-	struct server *s = p->s;
-	bool wants = false;
-
-	mutex_lock(&s->lock);
-	for (unsigned i = 0; i < s->set_count && !wants; i++)
-		wants = s->set[i]->kind == p->kind && atomic_load(&s->set[i]->loading) &&
-			intersects(s->set[i], table, row, to_table, to_row);
-	mutex_unlock(&s->lock);
-	return wants;
-}
-
-static int sorted_run(void *arg, const struct log_record *const *v, size_t count)
-{
-	struct replay *p = arg;
-	uint64_t lsn;
-	int err = hand_out(p, v, count), e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn);
-
-	return err ? err : e;
-}
-
-/* -ENOENT: a segment has no whole copy; nothing was applied. */
-static int replay_sorted(struct replay *p, const struct dead_log *d, char **why)
-{
-	struct log_sorted **v = NULL;
-	struct crew *own = NULL;
-	size_t first, count = 0;
-	int err = log_seal_range(&d->seal, d->from.lsn, d->dir, &first, &count, why);
-
-	if (!err) {
-		v = calloc(count + 1, sizeof(*v));
-		err = v ? 0 : -ENOMEM;
-	}
-	for (size_t i = 0; i < count && !err; i++)
-		if (log_sorted_open(d->dir, &d->seal, first + i, &v[i]))
-			err = -ENOENT;
-	if (!err && !p->crew) {
-		err = crew_new(p->s, &own);
-		p->crew = own;
-	}
-	for (size_t i = 0; i < count && !err; i++)
-		err = log_sorted_read(v[i], wants_rows, sorted_run, p);
-	for (size_t i = 0; v && i < count; i++)
-		log_sorted_close(v[i]);
-	free(v);
-	if (own) {
-		crew_free(own);
-		p->crew = NULL;
-	}
-	return err;
 }
 
 /* ---- levels ---- */
@@ -465,9 +465,14 @@ static int replay_log(struct replay *p, struct dead_log *d, char **why)
 
 	if (err)
 		return err;
-	err = d->sealed ? replay_sorted(p, d, why) : -ENOENT;
-	if (err == -ENOENT)
-		err = p->kind == KIND_USER ? replay_users(p, d, why) : replay_meta(p, d, why);
+	if (p->kind != KIND_USER && !d->sealed) {
+		err = replay_meta(p, d, why);
+	} else {
+		if (!p->crew)
+			err = crew_new(p->s, &p->crew);
+		if (!err)
+			err = replay_sorted(p, d, why);
+	}
 	if (err == -EBADMSG && p->bad_lsn)
 		why_set(why, "%s: record %llu: the batch is damaged", d->dir, (unsigned long long)p->bad_lsn);
 	else if (err && !*why)
@@ -481,29 +486,24 @@ static int replay_log(struct replay *p, struct dead_log *d, char **why)
 	return err == -ENOENT ? -EBADMSG : err;
 }
 
-int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char **why)
+void replay_level(struct server *s, enum kind kind, const struct ts_request *load, struct needed_logs *n, char **why)
 {
 	struct crew *crew = NULL;
-	int err = 0;
 
 	if (n->count)
 		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
 	/* Oldest incarnation first.  The result does not depend on this order, because sequence numbers order the cells. */
-	for (unsigned i = 0; i < n->count && !err; i++) {
+	for (unsigned i = 0; i < n->count; i++) {
 		struct dead_log *d = &n->v[i];
-		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation};
+		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation, .crew = crew, .load = load};
 		const uint64_t begun = monotonic_us();
 		char *what = NULL;
 
 		if (!d->wanted)
 			continue;
 		d->wanted = false;
-		if (kind == KIND_USER && !crew)
-			err = crew_new(s, &crew);
-		p.crew = crew;
-		if (err)
-			break;
 		d->err = replay_log(&p, d, &what);
+		crew = p.crew;
 		if (d->err) {
 			if (!*why) {
 				*why = what;
@@ -521,7 +521,6 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 				(unsigned long long)p.records, (double)(monotonic_us() - begun) / 1e6);
 	}
 	crew_free(crew);
-	return err;
 }
 
 int replay_error(const struct needed_logs *n, const struct redo_point *redo, unsigned count)

@@ -24,6 +24,7 @@
 #define MERGE_READ_TRIES 100
 #define LOGS_FLUSH_AGE_US UINT64_C(3600000000)
 #define REPLAY_PART_BYTES (16u << 20)
+#define SORTED_BYTES (256u << 20)
 /*
  * Nice values added to threads of background work.  Beside a busy thread, a compaction
  * then gets about a quarter of a processor, and a flush a third.  A flush begins long
@@ -225,14 +226,17 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
 	s->logs_flush_age_us = o->logs_flush_age_us ? o->logs_flush_age_us : LOGS_FLUSH_AGE_US;
 	s->replay_part_bytes = o->replay_part_bytes ? o->replay_part_bytes : REPLAY_PART_BYTES;
+	s->sorted_bytes_most = o->sorted_bytes ? o->sorted_bytes : SORTED_BYTES;
+	s->servers = o->servers;
 	s->merge_read_tries = o->merge_read_tries ? o->merge_read_tries : MERGE_READ_TRIES;
 	s->metadata = server_service(s);
 	s->dead_logs = true;
 	s->data_dir = strdup(o->data_dir);
+	s->tmp_dir = strdup(o->tmp_dir ? o->tmp_dir : "/var/tmp");
 	if (!o->clock)
 		s->own_clock = clock_new(NULL, NULL);
 	s->clock = o->clock ? o->clock : s->own_clock;
-	if (s->data_dir && s->clock)
+	if (s->data_dir && s->tmp_dir && s->clock)
 		err = make_pools(s, o);
 	if (!err) {
 		/* Before anything else can fail, because server_free cancels the tasks.  If make_pools failed, they are zero, and task_cancel ignores them. */
@@ -243,6 +247,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		task_init(&s->clock_task, s->misc, clock_task_run);
 		task_init(&s->schemas_task, s->misc, schemas_task_run);
 		task_init(&s->scans_task, s->misc, scans_task);
+		task_init(&s->sort_task, s->misc, seal_sort_task);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
 	if (!err) {
@@ -325,6 +330,7 @@ static void cancel_tasks(struct server *s)
 	task_cancel(&s->clock_task);
 	task_cancel(&s->schemas_task);
 	task_cancel(&s->scans_task);
+	task_cancel(&s->sort_task);
 }
 
 /*
@@ -340,6 +346,7 @@ static void stop(struct server *s)
 	cancel_tasks(s);
 	scans_free(s);
 	actions_free(s);
+	seal_sorted_free(s);
 }
 
 void server_stop(struct server *s)
@@ -387,6 +394,7 @@ int server_free(struct server *s, bool flush)
 	cond_fini(&s->collected_now);
 	mutex_fini(&s->lock);
 	free(s->data_dir);
+	free(s->tmp_dir);
 	free(s);
 	return err;
 }

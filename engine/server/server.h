@@ -22,7 +22,10 @@ struct server_options {
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
 	uint64_t metadata_tablet_bytes; /* a larger tablet of METADATA is split; 0: the default */
 	uint64_t logs_flush_age_us;     /* tablets that need older log records are flushed; 0: the default */
-	size_t replay_part_bytes;       /* recovery sorts so many bytes of records at a time; 0: the default */
+	size_t replay_part_bytes; /* recovery sorts so many bytes of records at a time, the same at all servers; 0: the default */
+	size_t sorted_bytes;      /* memory for segments of dead servers' logs; more go to files in tmp_dir; 0: the default */
+	const char *tmp_dir;      /* on a local disk; NULL: /var/tmp */
+	struct tablet_servers servers;  /* the others, which sort segments; {0}: there are none */
 	unsigned merge_read_tries;      /* a merge whose step 3 failed reads METADATA so often; 0: the default */
 	uint64_t look_us, scan_view_us; /* of tablet_env */
 	uint64_t merge_after_us;        /* neighbours younger than this are not merged; 0: the default */

@@ -84,7 +84,7 @@ static int note_stray_segment(void *arg, const char *name, bool is_dir)
 	struct log_check *k = arg;
 	uint64_t number;
 
-	if (is_dir || (!log_segment_parse(name, &number) && !strstr(name, ".sorted")))
+	if (is_dir || !log_segment_parse(name, &number))
 		report_note(&k->c->r, "%s/%s: not a log segment", k->dir, name);
 	return 0;
 }

@@ -249,32 +249,40 @@ static void decode_seal(struct slice in)
 	buf_fini(&b);
 }
 
-static void decode_index(struct slice in)
-{
-	struct log_sorted_index x;
-	struct buf b = {0};
-
-	if (log_sorted_index_decode(in, &x))
-		return;
-	CHECK(log_sorted_index_encode(&x, &b) == 0 && slice_eq(buf_slice(&b), in));
-	free(x.blocks);
-	buf_fini(&b);
-}
-
-/* A seal or the index of a sorted segment: unchanged, and with a correct checksum. */
+/* A seal: unchanged, and with a correct checksum. */
 static void try_seal(struct slice s)
 {
 	uint8_t *p = malloc(s.n + 1);
 
 	CHECK(p);
 	decode_seal(s);
-	decode_index(s);
 	if (s.n >= 4) {
 		memcpy(p, s.p, s.n);
 		put_be32(p + s.n - 4, crc32c(0, p, s.n - 4));
 		decode_seal(slice_of(p, s.n));
-		decode_index(slice_of(p, s.n));
 	}
+	free(p);
+}
+
+static int see_sorted(void *arg, const struct log_record *r)
+{
+	CHECK(r->lsn >= 3 && r->lsn <= 8);
+	return 0;
+}
+
+/* Records from a server that sorts a segment: unchanged, and with correct checksums. */
+static void try_sorted(struct slice s)
+{
+	struct log_seal_segment segment = {.number = 1, .first_lsn = 3, .last_lsn = 8};
+	const struct log_seal seal = {.incarnation = 1, .salt = 77, .segments = &segment, .count = 1};
+	uint8_t *p = calloc(1, LOG_HEADER_BYTES + s.n);
+
+	CHECK(p);
+	(void)!log_sorted_decode(&seal, 0, s, see_sorted, NULL);
+	if (s.n)
+		memcpy(p + LOG_HEADER_BYTES, s.p, s.n);
+	mend(p, LOG_HEADER_BYTES + s.n, 1);
+	(void)!log_sorted_decode(&seal, 0, slice_of(p + LOG_HEADER_BYTES, s.n), see_sorted, NULL);
 	free(p);
 }
 
@@ -285,7 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	s = slice_of(data + 1, size - 1);
-	switch (data[0] % 7) {
+	switch (data[0] % 8) {
 	case 0:
 		try_header(s);
 		break;
@@ -304,8 +312,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 5:
 		try_seal(s);
 		break;
-	default:
+	case 6:
 		try_sealed(s);
+		break;
+	default:
+		try_sorted(s);
 		break;
 	}
 	return 0;
@@ -325,22 +336,6 @@ static size_t seal_example(uint8_t *out)
 	return n;
 }
 
-static size_t index_example(uint8_t *out)
-{
-	struct log_sorted_block blocks[3] = {
-		{0, 1, slice_str("row"), true}, {200, 1, slice_str("row5"), false}, {400, 1, slice_str("row2"), true}};
-	const struct log_sorted_index x = {
-		.incarnation = 1, .number = 2, .first_lsn = 6, .last_lsn = 10, .bytes = 800, .blocks = blocks, .count = 3};
-	struct buf b = {0};
-	size_t n;
-
-	CHECK(log_sorted_index_encode(&x, &b) == 0);
-	memcpy(out, b.p, b.n);
-	n = b.n;
-	buf_fini(&b);
-	return n;
-}
-
 /* In front of the images of try_sealed.  The offsets are those of the frames that follow. */
 static size_t sealed_example(uint8_t *out, uint32_t frame_bytes)
 {
@@ -352,13 +347,13 @@ static size_t sealed_example(uint8_t *out, uint32_t frame_bytes)
 	return sizeof(bytes);
 }
 
-/* A header, a body, a frame, twice a log in two segments, cut where the second begins, a seal, the log with a seal, and an index. */
+/* A header, a body, a frame, twice a log in two segments, cut where the second begins, a seal, the log with a seal, and sorted records. */
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static uint8_t out[8192];
 	struct log_record r = {
 		.row_from = slice_str("row"), .row_to = slice_str("row2"), .seq = 7, .batch = slice_str("some batch")};
-	uint8_t *p = out + (i < 3 ? 1 : 4), *begin;
+	uint8_t *p = out + (i < 3 || i == 7 ? 1 : 4), *begin;
 	uint32_t n;
 
 	if (i > 7 || !log_body_bytes(&r, &n)) {
@@ -366,10 +361,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		return 0;
 	}
 	memset(out, 0, sizeof out);
-	out[0] = i == 7 ? 5 : (uint8_t)i;
+	out[0] = (uint8_t)i;
 	*data = out;
-	if (i == 7)
-		return 1 + index_example(out + 1);
 	if (i == 5)
 		return 1 + seal_example(out + 1);
 	if (i == 6)
@@ -379,10 +372,10 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		log_body_encode(p, n, &r);
 		return 1 + n;
 	}
-	for (uint64_t seg = 1, lsn = 1; seg <= (i < 3 ? 1 : 2); seg++) {
+	for (uint64_t seg = 1, lsn = i == 7 ? 3 : 1; seg <= (i < 3 || i == 7 ? 1 : 2); seg++) {
 		struct log_header h = {.incarnation = 1, .number = seg, .first_lsn = lsn, .durable_lsn = lsn - 1, .salt = 77};
 
-		if (i != 2) {
+		if (i != 2 && i != 7) {
 			log_header_encode(p, &h);
 			p += LOG_HEADER_BYTES;
 		}
@@ -397,7 +390,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 				return 1 + LOG_FRAME_BYTES;
 			p += log_frame_total(&f);
 		}
-		if (seg == 1)
+		if (seg == 1 && i != 7)
 			put_be16(begin - 2, (uint16_t)(p - begin));
 	}
 	return (size_t)(p - out);

@@ -85,6 +85,7 @@ static inline int cluster_add(struct cluster *c)
 	put_be64(bytes, ++n);
 	err = err == -ENOENT || !err ? lock_put(c->locks, "incarnation", slice_of(bytes, 8), version, NULL) : err;
 	o.incarnation = n;
+	o.servers = (struct tablet_servers){.connect = cluster_connect, .each = cluster_each, .arg = c};
 	o.clock = c->clock;
 	if (!err)
 		err = server_new(&o, c->locks, &s);

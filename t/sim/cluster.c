@@ -300,6 +300,7 @@ static void server_main(void *arg)
 		.table_cache_bytes = 1 << 20,
 		.memtable_bytes = 64 << 10,
 		.log_segment_bytes = 64 << 10,
+		.replay_part_bytes = 8 << 10,
 		.sync_interval_us = 1000000,
 		.compaction_threads = 1,
 		.major_within_us = 600000000,
@@ -322,6 +323,7 @@ static void server_main(void *arg)
 		o.lost = server_lost;
 		o.clock_offset = clock_offset;
 		o.fence_arg = n;
+		o.servers = (struct tablet_servers){cluster_connect, cluster_each, n};
 		err = hold_session(n);
 	}
 	if (!err)

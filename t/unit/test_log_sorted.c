@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorted copies of the segments of a sealed log contain exactly its records.  A reader
- * of a part gets the records of its rows.  Damaged copies are found.
+ * Sorted segments of a sealed log contain exactly its records, in memory and in files.  A
+ * reader of a part gets the records of its rows.  Damaged bytes are found.
  */
 #include "t/unit/log_lib.h"
 
@@ -63,18 +63,23 @@ static void remove_all(void)
 	log_seal_fini(&seal);
 }
 
-static unsigned sort_all(size_t run_bytes)
+static struct log_sorted **sort_all(size_t run_bytes, const char *tmp_dir)
 {
-	unsigned n = 0;
+	struct log_sorted **v = calloc(seal.count, sizeof(*v));
 
 	for (size_t i = 0; i < seal.count; i++) {
-		bool read;
 		char *why;
 
-		assert_int_equal(log_sort_segment(dead, &seal, i, run_bytes, 5, &read, &why), 0);
-		n += read;
+		assert_int_equal(log_sort_segment(dead, &seal, i, run_bytes, tmp_dir, &v[i], &why), 0);
 	}
-	return n;
+	return v;
+}
+
+static void free_all(struct log_sorted **v)
+{
+	for (size_t i = 0; i < seal.count; i++)
+		log_sorted_free(v[i]);
+	free(v);
 }
 
 /* The wanted part: of one table the rows from..to - 1; to 0: everything. */
@@ -99,82 +104,99 @@ static bool wants(void *arg, uint32_t table, struct slice row, uint32_t to_table
 	return is;
 }
 
-static int take(void *arg, const struct log_record *const *v, size_t count)
+/* The previous record of the run, and the highest LSN of earlier runs. */
+static uint64_t before, ended;
+
+static int take(void *arg, const struct log_record *r)
 {
 	char name[16];
-	uint64_t most = 0;
+	const uint64_t lsn = r->lsn;
 
 	(void)arg;
-	for (size_t i = 0; i < count; i++) {
-		const uint64_t lsn = v[i]->lsn;
-
-		assert_in_range(lsn, 1, RECORDS);
-		assert_false(there[lsn]);
-		there[lsn] = true;
-		assert_int_equal(load_be64(v[i]->batch.p), lsn);
-		assert_int_equal(v[i]->table, table_of[lsn]);
-		assert_true(slice_eq(v[i]->row_from, row_name(name, row_of[lsn])));
-		assert_true(slice_eq(v[i]->row_to, v[i]->row_from));
-		assert_int_equal(v[i]->seq, lsn);
-		assert_true(lsn > part.last_lsn); /* runs rise */
-		most = lsn > most ? lsn : most;
-		if (!i)
-			continue;
-		assert_true(v[i - 1]->table <= v[i]->table);
-		if (v[i - 1]->table == v[i]->table) {
-			const int c = slice_cmp(v[i - 1]->row_from, v[i]->row_from);
-
-			assert_true(c < 0 || (c == 0 && v[i - 1]->lsn < lsn));
-		}
-	}
-	part.last_lsn = most;
+	assert_in_range(lsn, 1, RECORDS);
+	assert_false(there[lsn]);
+	there[lsn] = true;
+	assert_int_equal(load_be64(r->batch.p), lsn);
+	assert_int_equal(r->table, table_of[lsn]);
+	assert_true(slice_eq(r->row_from, row_name(name, row_of[lsn])));
+	assert_true(slice_eq(r->row_to, r->row_from));
+	assert_int_equal(r->seq, lsn);
+	assert_true(lsn > ended); /* runs rise */
+	if (before)
+		assert_true(table_of[before] < r->table ||
+			(table_of[before] == r->table &&
+				(row_of[before] < row_of[lsn] || (row_of[before] == row_of[lsn] && before < lsn))));
+	before = lsn;
+	part.last_lsn = lsn > part.last_lsn ? lsn : part.last_lsn;
 	return 0;
 }
 
-static void read_part(uint32_t table, unsigned from, unsigned to)
+/* Returns the number of answers. */
+static unsigned read_segment(const struct log_sorted *s, size_t i, size_t bytes)
+{
+	uint64_t place = 0;
+	unsigned n = 0;
+
+	do {
+		struct buf b = {0};
+		bool run_ended = false;
+
+		assert_int_equal(log_sorted_read(s, bytes, wants, NULL, &place, &run_ended, &b), 0);
+		assert_true(b.n || !place); /* so a reader gets on */
+		assert_true(run_ended || place);
+		assert_int_equal(log_sorted_decode(&seal, i, buf_slice(&b), take, NULL), 0);
+		if (run_ended) {
+			before = 0;
+			ended = part.last_lsn;
+		}
+		buf_fini(&b);
+		n++;
+	} while (place);
+	return n;
+}
+
+static void read_part(struct log_sorted **v, size_t bytes, uint32_t table, unsigned from, unsigned to)
 {
 	memset(there, 0, sizeof(there));
 	memset(&part, 0, sizeof(part));
+	before = ended = 0;
 	part.table = table;
 	part.from = from;
 	part.to = to;
-	for (size_t i = 0; i < seal.count; i++) {
-		struct log_sorted *s;
-
-		assert_int_equal(log_sorted_open(dead, &seal, i, &s), 0);
-		assert_int_equal(log_sorted_read(s, wants, take, NULL), 0);
-		log_sorted_close(s);
-	}
+	for (size_t i = 0; i < seal.count; i++)
+		(void)read_segment(v[i], i, bytes);
 	for (unsigned i = 1; i <= RECORDS; i++)
 		if (!to || (table_of[i] == table && row_of[i] >= from && row_of[i] < to))
 			assert_true(there[i]);
 }
 
-static void test_copies_have_every_record(void **state)
+static void test_segments_have_every_record(void **state)
 {
-	static const size_t run_bytes[] = {1, 5000, 20000, 16 << 20};
+	static const size_t run_bytes[] = {1, 5000, 20000, 16 << 20}, bytes[] = {1, 20000, 1 << 20};
 
 	for (unsigned k = 0; k < 4; k++) {
 		make_log(*state, k + 1);
-		assert_int_equal(sort_all(run_bytes[k]), seal.count);
-		assert_int_equal(sort_all(run_bytes[k]), 0); /* once */
-		read_part(0, 0, 0);
-		for (unsigned t = 0; t < TABLES; t++)
-			for (unsigned from = 0; from < ROWS; from += 7)
-				read_part(t, from, from + 7);
+		for (unsigned in_file = 0; in_file < 2; in_file++) {
+			struct log_sorted **v = sort_all(run_bytes[k], in_file ? "/dev/shm" : NULL);
+
+			for (unsigned i = 0; i < 3; i++) {
+				read_part(v, bytes[i], 0, 0, 0);
+				for (unsigned t = 0; t < TABLES; t++)
+					for (unsigned from = 0; from < ROWS; from += 7)
+						read_part(v, bytes[i], t, from, from + 7);
+			}
+			free_all(v);
+		}
 		remove_all();
 	}
 }
 
-/* A part of a large run is not read as a whole. */
-static void test_a_reader_skips_other_blocks(void **state)
+/* One segment of 400 records. */
+static void make_segment(struct env *e)
 {
-	struct env *e = *state;
 	struct log_options o = {.incarnation = 1, .segment_bytes = 8 << 20, .sync_interval_us = 3600000000u, .pool = e->pool};
 	static uint8_t batch[8000];
 	char dir[80], name[16], *why;
-	struct log_sorted *s;
-	bool read;
 
 	snprintf(dir, sizeof(dir), "%s/1", e->dir);
 	snprintf(dead, sizeof(dead), "%s/1.dead", e->dir);
@@ -195,94 +217,123 @@ static void test_a_reader_skips_other_blocks(void **state)
 	assert_int_equal(log_free(e->log), 0);
 	assert_int_equal(log_seal_make(e->dir, 1, &seal, &why), 0);
 	assert_int_equal(seal.count, 1);
-	assert_int_equal(log_sort_segment(dead, &seal, 0, 16 << 20, 5, &read, &why), 0);
+}
+
+static void reset_part(unsigned from, unsigned to)
+{
 	memset(there, 0, sizeof(there));
 	memset(&part, 0, sizeof(part));
+	before = ended = 0;
 	part.table = 1;
-	part.from = 10;
-	part.to = 12;
-	assert_int_equal(log_sorted_open(dead, &seal, 0, &s), 0);
-	assert_int_equal(log_sorted_read(s, wants, take, NULL), 0);
-	log_sorted_close(s);
+	part.from = from;
+	part.to = to;
+}
+
+/* A reader does not get a large run as a whole, and gets it in several answers. */
+static void test_a_reader_skips_other_blocks(void **state)
+{
+	struct log_sorted *s;
+	char *why;
+
+	make_segment(*state);
+	assert_int_equal(log_sort_segment(dead, &seal, 0, 16 << 20, NULL, &s, &why), 0);
+	reset_part(10, 12);
+	assert_int_equal(read_segment(s, 0, 1 << 20), 1);
 	for (unsigned i = 1; i <= 400; i++)
 		assert_true(there[i] || row_of[i] < 10 || row_of[i] >= 12);
-	assert_true(part.blocks > 15);
-	assert_true(part.wanted <= 4);
+	assert_true(part.blocks > 100);
+	assert_true(part.wanted <= 14);
+	reset_part(0, 0);
+	assert_in_range(read_segment(s, 0, 1 << 20), 3, 5);
+	log_sorted_free(s);
 	remove_all();
 }
 
-static int any(void *arg, const struct log_record *const *v, size_t count)
+static _Atomic unsigned writes;
+
+static int fail_later(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)v, (void)count;
+	(void)arg, (void)offset, (void)n, (void)number;
+	return op == FILE_OP_WRITE && strstr(path, "tabletfs-sort") && ++writes > 1 ? -ENOSPC : 0;
+}
+
+/* Records that do not fit on the local disk stay in memory. */
+static void test_a_full_disk_is_no_error(void **state)
+{
+	struct log_sorted *s;
+	char *why;
+
+	make_segment(*state);
+	file_set_hook(fail_later, NULL);
+	assert_int_equal(log_sort_segment(dead, &seal, 0, 16 << 20, "/dev/shm", &s, &why), 0);
+	file_set_hook(NULL, NULL);
+	assert_true(writes > 1);
+	assert_in_range(log_sorted_memory(s), 1 << 20, 8 << 20);
+	reset_part(0, 0);
+	(void)read_segment(s, 0, 1 << 20);
+	for (unsigned i = 1; i <= 400; i++)
+		assert_true(there[i]);
+	log_sorted_free(s);
+	assert_int_equal(log_sort_segment(dead, &seal, 0, 16 << 20, "/dev/shm/nowhere", &s, &why), 0);
+	assert_true(log_sorted_memory(s) > 400 * 8000);
+	log_sorted_free(s);
+	remove_all();
+}
+
+static int any(void *arg, const struct log_record *r)
+{
+	(void)arg, (void)r;
 	return 0;
 }
 
-static bool all(void *arg, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row)
+static void test_damaged_bytes_are_found(void **state)
 {
-	(void)arg, (void)table, (void)row, (void)to_table, (void)to_row;
-	return true;
-}
-
-static void test_damaged_copies_are_found(void **state)
-{
-	char path[128];
-	struct buf good = {0};
-	struct log_sorted *s;
-	bool read;
-	char *why;
-	int err;
+	struct log_sorted **v;
+	struct buf b = {0};
+	uint64_t place = 0;
+	bool run_ended;
+	char path[128], *why;
 
 	make_log(*state, 77);
-	assert_int_equal(log_sorted_open(dead, &seal, 0, &s), -ENOENT);
-	assert_int_equal(sort_all(20000), seal.count);
-	snprintf(path, sizeof(path), "%s/%010llu.sorted", dead, (unsigned long long)seal.segments[1].number);
-	assert_int_equal(file_read_all(path, 1 << 24, &good), 0);
-	for (size_t at = 0; at < good.n; at += 1 + at % 37) {
-		good.p[at] ^= 0x10;
-		write_image(path, good.p, good.n);
-		err = log_sorted_open(dead, &seal, 1, &s);
-		if (!err) {
-			err = log_sorted_read(s, all, any, NULL);
-			log_sorted_close(s);
-			if (err)
-				assert_int_equal(access(path, F_OK), -1); /* so that the segment is read next time */
-		}
-		assert_int_equal(err, -EBADMSG);
-		good.p[at] ^= 0x10;
-		if (access(path, F_OK)) {
-			int fd = creat(path, 0600);
-
-			assert_true(fd >= 0);
-			close(fd);
-		}
+	v = sort_all(20000, NULL);
+	memset(&part, 0, sizeof(part));
+	assert_int_equal(log_sorted_read(v[1], 1 << 20, wants, NULL, &place, &run_ended, &b), 0);
+	assert_true(place && run_ended);
+	assert_int_equal(log_sorted_decode(&seal, 1, buf_slice(&b), any, NULL), 0);
+	for (size_t at = 0; at < b.n; at += 1 + at % 37) {
+		b.p[at] ^= 0x10;
+		assert_int_equal(log_sorted_decode(&seal, 1, buf_slice(&b), any, NULL), -EBADMSG);
+		b.p[at] ^= 0x10;
 	}
-	for (size_t n = 0; n < good.n; n += 1 + good.n / 50) {
-		write_image(path, good.p, n);
-		assert_int_equal(log_sorted_open(dead, &seal, 1, &s), -EBADMSG);
-	}
-	/* A copy of another segment. */
-	write_image(path, good.p, good.n);
-	assert_int_equal(log_sorted_open(dead, &seal, 1, &s), 0);
-	log_sorted_close(s);
+	assert_int_equal(log_sorted_decode(&seal, 1, slice_of(b.p, b.n - 8), any, NULL), -EBADMSG);
+	assert_int_equal(log_sorted_decode(&seal, 2, buf_slice(&b), any, NULL), -EBADMSG); /* another segment */
+	place++;
+	assert_int_equal(log_sorted_read(v[1], 1 << 20, wants, NULL, &place, &run_ended, &b), -EINVAL);
+	buf_fini(&b);
+	free_all(v);
+	/* A damaged segment is not sorted. */
+	snprintf(path, sizeof(path), "%s/%010llu.log", dead, (unsigned long long)seal.segments[1].number);
+	assert_int_equal(file_read_all(path, 1 << 24, &b), 0);
+	b.p[seal.segments[1].end / 2] ^= 1;
+	write_image(path, b.p, b.n);
+	buf_fini(&b);
 	{
-		char other[128];
+		struct log_sorted *s;
 
-		snprintf(other, sizeof(other), "%s/%010llu.sorted", dead, (unsigned long long)seal.segments[2].number);
-		assert_int_equal(file_rename(path, other), 0);
-		assert_int_equal(log_sorted_open(dead, &seal, 2, &s), -EBADMSG);
+		assert_int_equal(log_sort_segment(dead, &seal, 1, 20000, NULL, &s, &why), -EBADMSG);
+		assert_non_null(strstr(why, "damaged"));
+		free(why);
 	}
-	assert_int_equal(log_sort_segment(dead, &seal, 1, 20000, 6, &read, &why), 0);
-	assert_true(read);
-	buf_fini(&good);
 	remove_all();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_copies_have_every_record, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_segments_have_every_record, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_reader_skips_other_blocks, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_damaged_copies_are_found, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_full_disk_is_no_error, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_damaged_bytes_are_found, setup, teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -470,7 +470,7 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 	a->logs = f->logs;
 	a->log_count = f->answer.log_count;
 	a->why = f->answer.why;
-	a->seal = f->answer.seal;
+	a->log = f->answer.log;
 	if (q->method == TS_READ) {
 		a->got = q->length / 2;
 		if (q->into)
@@ -519,7 +519,7 @@ static void rnd_answer(struct fake *f)
 	for (unsigned i = 0; i < f->answer.tablet_count; i++)
 		f->tablets[i] = rnd_tablet();
 	f->answer.why = rnd_slice();
-	f->answer.seal = rnd_slice();
+	f->answer.log = rnd_slice();
 	f->cell_count = rnd(50);
 	for (unsigned i = 0; i < f->cell_count; i++)
 		f->cells[i] =
@@ -542,7 +542,7 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 	for (unsigned i = 0; i < a->log_count; i++)
 		assert_true(a->logs[i] == f->logs[i]);
 	expect_slice(a->why, f->answer.why);
-	expect_slice(a->seal, f->answer.seal);
+	expect_slice(a->log, f->answer.log);
 	assert_int_equal(a->batch.done, f->answer.batch.done);
 	assert_int_equal(a->batch.count, f->cell_count);
 	for (unsigned i = 0; i < f->cell_count; i++) {

@@ -37,9 +37,13 @@ static const char *row_name(char name[16], unsigned i)
 	return name;
 }
 
-static void begin(void)
+/* Variants: segments in memory or in files, of one run or of several. */
+static void begin(unsigned variant)
 {
-	struct server_options o = {.block_cache_bytes = 8u << 20,
+	struct server_options o = {.replay_part_bytes = variant & 1 ? 4000 : 0,
+		.sorted_bytes = variant & 2 ? 1 : 0,
+		.tmp_dir = "/dev/shm",
+		.block_cache_bytes = 8u << 20,
 		.memtable_bytes = 8u << 20,
 		.table_cache_bytes = 8u << 20,
 		.log_segment_bytes = 64u << 10,
@@ -152,7 +156,7 @@ static void one_round(unsigned seed)
 	unsigned who, now;
 	char dead[64];
 
-	begin();
+	begin(seed);
 	who = victim();
 	for (unsigned i = 0; i < WRITERS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, write_rows, (void *)(uintptr_t)i), 0);
@@ -198,7 +202,7 @@ static void test_a_damaged_seal_stops_its_tablets(void **state)
 	char *why;
 
 	(void)state;
-	begin();
+	begin(0);
 	who = victim();
 	for (unsigned i = 0; i < ROWS; i++)
 		assert_int_equal(put(table, row_name(row, i), "f", "1"), 0);
@@ -229,11 +233,87 @@ static void test_a_damaged_seal_stops_its_tablets(void **state)
 	end();
 }
 
+/* ---- servers that do not answer ---- */
+static enum ts_method deaf_to;
+static unsigned deaf;      /* this one does not answer such requests */
+static bool only_later;    /* it answers the first request for each segment */
+static unsigned not_heard; /* requests */
+
+static int deaf_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	if (service == &c.servers[deaf].service && q->method == deaf_to && (q->scan || !only_later)) {
+		not_heard++;
+		return a->err = -ECONNRESET;
+	}
+	return cluster_call(service, q, a);
+}
+
+static unsigned kill_one(void)
+{
+	static const struct tablet_service_ops ops = {.call = deaf_call};
+	char row[16], value[4000];
+	unsigned who;
+
+	begin(1);
+	who = victim();
+	memset(value, 'x', sizeof(value) - 1);
+	value[sizeof(value) - 1] = 0;
+	for (unsigned n = 0; n < 3; n++)
+		for (unsigned i = 0; i < ROWS; i++) {
+			assert_int_equal(put(table, row_name(row, i), "f", n < 2 ? value : "7"), 0);
+			last_acked[i] = 7;
+		}
+	for (unsigned i = 0; i < c.count; i++)
+		c.servers[i].service.ops = &ops;
+	not_heard = 0;
+	cluster_kill(&c, who);
+	return who;
+}
+
+/* If a server does not answer, another one sorts its segments, in the same recovery. */
+static void test_another_server_sorts(void **state)
+{
+	unsigned who;
+
+	(void)state;
+	only_later = false;
+	deaf_to = TS_SORT;
+	deaf = 2; /* server 0 gets the tablets, because it has fewer */
+	who = kill_one();
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(missing(), 0);
+	assert_true(not_heard > 0);
+	assert_true(segments_sealed(who) > 1);
+	assert_int_equal(segments_read(), segments_sealed(who));
+	end();
+}
+
+/* A server that dies within a segment: the tablets are loaded again. */
+static void test_a_sorter_dies_within_a_segment(void **state)
+{
+	struct tfs_info info;
+
+	(void)state;
+	only_later = true;
+	deaf_to = TS_SORT;
+	deaf = 2;
+	(void)kill_one();
+	(void)!master_tick(c.master);
+	assert_true(not_heard > 0);
+	assert_int_not_equal(tfs_stat(table, TFS_S("row00"), "f", TFS_S("q"), TFS_AUTO, &info), 0);
+	deaf = c.count;
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(missing(), 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_writes_to_a_zombie_are_kept_or_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_damaged_seal_stops_its_tablets, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_another_server_sorts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_sorter_dies_within_a_segment, setup, teardown),
 	};
 
 	msg_to_nowhere();
