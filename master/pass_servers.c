@@ -180,12 +180,27 @@ void pass_fini(struct pass *p)
 	buf_fini(&p->begin);
 }
 
+/*
+ * Step a.  If a server does not answer or cannot reach the storage, the next one is
+ * asked.  The first may still work on it: the seal that is stored first counts.
+ */
+static int seal_by_any(struct pass *p, uint64_t incarnation, struct ts_answer *a)
+{
+	const struct ts_request q = {.method = TS_SEAL, .incarnation = incarnation, .term = master_term(p->m)};
+	int err = -EAGAIN;
+
+	for (unsigned i = 0; i < p->server_count && err && err != -ENOENT; i++) {
+		ts_answer_fini(a);
+		*a = (struct ts_answer){0};
+		err = ts_call(p->servers[i].service, &q, a);
+	}
+	return err;
+}
+
 /* Steps a and b.  -EAGAIN: the server is not dead, or that is unknown. */
 static int server_bury(struct pass *p, uint64_t incarnation)
 {
-	const struct ts_request q = {.method = TS_SEAL, .incarnation = incarnation, .term = master_term(p->m)};
 	struct ts_answer a = {0};
-	unsigned i = 0;
 	char name[40];
 	bool no_log = false;
 	int err = lock_sync(p->m->locks);
@@ -197,9 +212,7 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)incarnation);
 	err = lock_get(p->m->locks, name, NULL, NULL);
 	if (err == -ENOENT) {
-		do /* the storage of one server may fail */
-			err = ts_call(p->servers[i].service, &q, &a);
-		while (err && err != -ENOENT && err != -EBADMSG && ++i < p->server_count);
+		err = seal_by_any(p, incarnation, &a);
 		if (!err)
 			err = master_put(p->m, name, a.log, LOCK_ABSENT);
 		else if (err == -ENOENT)

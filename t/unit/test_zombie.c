@@ -288,6 +288,20 @@ static void test_another_server_sorts(void **state)
 	end();
 }
 
+/* If a server does not answer, another one seals the log, in the same recovery. */
+static void test_another_server_seals(void **state)
+{
+	(void)state;
+	only_later = false;
+	deaf_to = TS_SEAL;
+	deaf = 0;
+	(void)kill_one();
+	assert_int_equal(master_tick(c.master), 0);
+	assert_int_equal(not_heard, 1);
+	assert_int_equal(missing(), 0);
+	end();
+}
+
 /* A server that dies within a segment: the tablets are loaded again. */
 static void test_a_sorter_dies_within_a_segment(void **state)
 {
@@ -313,6 +327,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_writes_to_a_zombie_are_kept_or_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_damaged_seal_stops_its_tablets, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_another_server_sorts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_another_server_seals, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_sorter_dies_within_a_segment, setup, teardown),
 	};
 
