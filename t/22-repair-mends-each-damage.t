@@ -178,6 +178,46 @@ for my $name (qw(crashed closed)) {
 	}
 }
 
+# A sealed log: what a zombie has written behind the end that the seal states is not data.
+{
+	my $dir = "$w/sealed";
+	system('cp', '-a', "$w/crashed", $dir) == 0 or die 'cp';
+	my ($log) = sort { $b cmp $a } glob "$dir/log/*/*.log";
+	my $all = slurp($log);
+	my @ends;
+	for (my $at = 1024; substr($all, $at + 4, 4) eq 'TLR1'; push @ends, $at) {
+		$at += 40 + unpack('N', substr($all, $at + 24, 4)) + 7 & ~7;
+	}
+	cmp_ok(scalar(@ends), '>', 40, 'records of the last segment');
+	my $whole = cells(copy($dir));
+	spill($log, substr($all, 0, $ends[-30]) . "\0" x 65536);
+	is((run($fill, $dir, 'seal'))[0], 0, 'the log is sealed');
+	$log =~ s{/(\d+)/}{/$1.dead/};
+	spill($log, $all);
+	my $model = cells(copy($dir));
+	my @zombie = grep { !exists $model->{$_} } keys %$whole;
+	cmp_ok(scalar(@zombie), '>', 10, 'cells of the zombie');
+	my $inside = $log =~ s/^\Q$dir\E//r;
+	course($dir, $model, 'sealed: nothing', sub { }, clean => 1, nothing => 1);
+	for my $k (1 .. 3) {
+		my $at = $ends[@ends * $k / 8] + 50;
+		course($dir, $model, "sealed: a damaged record at $at", sub { flip("$_[0]$inside", $at) }, loses => 1);
+		my $now = cells("$w/copy");
+		is(scalar(grep { exists $now->{$_} } @zombie), 0, '  no record of the zombie came back');
+	}
+	course($dir, $model, 'sealed: no headers', sub { zero("$_[0]$inside", $_) for 0, 1; return }, any => 1);
+	for my $how (['damaged', sub { spill(glob("$_[0]/lock/seals/*"), 'x' x 9000) }], ['missing', sub { unlink glob "$_[0]/lock/seals/*" }]) {
+		my $copy = copy($dir);
+		$how->[1]->($copy);
+		my ($status, $out) = run($ctl, 'check', $copy);
+		like("$status $out", qr/^1 .*: its seal, .*\/lock\/seals\/\d+, is missing or damaged/s, "a seal that is $how->[0] is named");
+		cmp_ok((run($ctl, 'repair', '--write', $copy))[0], '<', 2, '  a repair without it');
+		is((run($ctl, 'check', $copy))[0], 0, '  mends the store');
+		my $now = cells($copy) // {};
+		is(scalar(grep { ($now->{$_} // '') ne $model->{$_} && ($now->{$_} // '') ne ($whole->{$_} // '') } keys %$model), 0, '  nothing is lost');
+	}
+}
+
 # In use.
 {
 	my $dir = copy("$w/closed");

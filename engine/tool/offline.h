@@ -13,7 +13,7 @@
 #include "engine/base/iter.h"
 #include "engine/meta/meta.h"
 #include "engine/schema/schema.h"
-#include "engine/log/log.h"
+#include "engine/log/log_seal.h"
 #include "engine/tool/tool.h"
 
 #include <stdio.h>
@@ -87,7 +87,12 @@ int offline_view_open(struct offline_view *v, struct iter **out) TFS_MUST;
 void offline_view_close(struct offline_view *v);
 /* Paths, which stay until the end of the program. */
 const char *offline_log_dir(const struct offline *store, uint64_t incarnation); /* log/N, or log/N.dead if it was sealed */
-/* log_replay, or log_replay_sealed if the lock service has a seal of the log. */
+/*
+ * Reads the seal of a log.  Returns 1 if it has one, which the caller frees by log_seal_fini; 0 if it was not sealed; -EBADMSG
+ * if it was, and its seal is missing or damaged: *why names it.
+ */
+int offline_seal(const struct offline *store, uint64_t incarnation, struct log_seal *seal, char **why) TFS_MUST;
+/* log_replay, or log_replay_sealed if the log was sealed. */
 int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *arg,
 	struct log_end *end, char **why) TFS_MUST;
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);

@@ -10,7 +10,6 @@
 #include "engine/cell/batch_format.h"
 #include "engine/cell/merge.h"
 #include "engine/base/msg.h"
-#include "engine/log/log_seal.h"
 #include "engine/tablet/tablet_plan.h"
 #include "engine/tablet/view.h"
 #include "engine/tool/offline.h"
@@ -27,22 +26,35 @@ const char *offline_log_dir(const struct offline *store, uint64_t incarnation)
 	return file_look_up(sealed, &id) ? dir : sealed;
 }
 
+int offline_seal(const struct offline *store, uint64_t incarnation, struct log_seal *seal, char **why)
+{
+	const char *name = text("seals/%" PRIu64, incarnation), *dir = offline_log_dir(store, incarnation);
+	const struct offline_file *f = offline_file(store, name);
+	uint64_t id;
+	int err = f ? log_seal_decode(buf_slice(&f->contents), seal) : -ENOENT;
+
+	*why = NULL;
+	if (!err && seal->incarnation == incarnation)
+		return 1;
+	if (!err)
+		log_seal_fini(seal);
+	if (err == -ENOENT && (!strstr(dir, ".dead") || file_look_up(dir, &id)))
+		return 0;
+	why_set(why, "%s: its seal, %s/lock/%s, is %s", dir, store->dir, name, f ? "damaged" : "missing or damaged");
+	return -EBADMSG;
+}
+
 int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *arg,
 	struct log_end *end, char **why)
 {
-	const struct offline_file *f = offline_file(store, text("seals/%" PRIu64, incarnation));
 	const char *dir = offline_log_dir(store, incarnation);
 	struct log_seal seal;
-	int err;
+	int err = offline_seal(store, incarnation, &seal, why);
 
-	if (!f)
-		return log_replay(dir, from, fn, arg, end, why);
-	err = log_seal_decode(buf_slice(&f->contents), &seal);
-	if (err) {
-		*why = NULL;
-		why_set(why, "%s: damaged: not a seal", f->path);
+	if (err < 0)
 		return err;
-	}
+	if (!err)
+		return log_replay(dir, from, fn, arg, end, why);
 	err = log_replay_sealed(dir, &seal, from, fn, arg, end, why);
 	log_seal_fini(&seal);
 	return err;

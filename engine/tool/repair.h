@@ -4,6 +4,7 @@
 #define TFS_TOOL_REPAIR_H
 
 #include "engine/log/log_format.h"
+#include "engine/log/log_seal.h"
 #include "engine/tool/offline.h"
 
 struct repair_log;
@@ -59,11 +60,13 @@ struct repair_log {
 	bool damaged, missing;
 	bool copied;            /* the records that tablets need are copied to the log of this repair */
 	uint64_t first_missing; /* damaged: the first LSN that log_replay cannot read */
+	bool sealed, unsealed;  /* it has a seal; it had one, which is missing or damaged */
+	struct log_seal seal;
 	struct log_scan *scan;
 };
 /* Finds or adds the log. */
 struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation);
-/* An offline_replay_fn, arg a struct repair: log_replay, then each whole record behind damage, in LSN order. */
+/* An offline_replay_fn, arg a struct repair: offline_replay, then each whole record behind damage, in LSN order. */
 int repair_log_replay(
 	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 /*

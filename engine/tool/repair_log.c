@@ -9,9 +9,13 @@
  * although records before it are lost.  If several segments hold the same LSN,
  * the last segment that begins at or below it counts, as in log_replay.
  *
+ * Of a sealed log nothing else is read than the seal lists: a zombie may have written
+ * more, which no client got an answer for.  If the seal is lost, all whole records count.
+ *
  * The damaged log itself is not changed.  repair_write.c copies the records that
  * tablets still need into the log of this repair.
  */
+#include "engine/base/msg.h"
 #include "engine/tool/progress.h"
 #include "engine/tool/repair.h"
 
@@ -31,8 +35,9 @@ struct segment {
 	uint64_t number;
 	const char *path;
 	struct log_header h;
-	bool whole;   /* h is valid, and of this log and number */
-	bool foreign; /* h is valid, and of another log: nothing of it is read */
+	bool whole;             /* h is valid, and of this log and number; or the seal lists the segment */
+	bool foreign;           /* nothing of it is read: h is valid, and of another log, or the seal does not list it */
+	uint64_t last_lsn, end; /* of a sealed log; 0: no limit */
 };
 struct log_scan {
 	struct segment *segments;
@@ -47,6 +52,8 @@ struct log_scan {
 struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation)
 {
 	struct repair_log *g;
+	char *why;
+	int err;
 
 	for (g = p->logs; g; g = g->next)
 		if (g->incarnation == incarnation)
@@ -56,6 +63,10 @@ struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation)
 		no_memory();
 	g->incarnation = incarnation;
 	g->dir = offline_log_dir(&p->store, incarnation);
+	err = offline_seal(&p->store, incarnation, &g->seal, &why);
+	g->sealed = err > 0;
+	g->unsealed = err < 0;
+	free(why);
 	g->next = p->logs;
 	p->logs = g;
 	return g;
@@ -81,6 +92,22 @@ static int compare_numbers(const void *a, const void *b)
 	const struct segment *x = a, *y = b;
 
 	return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The place of a header: a zombie cannot change the seal. */
+static void read_seal(const struct repair_log *g, struct segment *s)
+{
+	const struct log_seal_segment *x = g->seal.segments, *end = x + g->seal.count;
+
+	while (x < end && x->number != s->number)
+		x++;
+	s->foreign = x == end;
+	if (s->foreign)
+		return;
+	s->whole = true;
+	s->h.first_lsn = x->first_lsn;
+	s->last_lsn = x->last_lsn;
+	s->end = x->end;
 }
 
 static int read_header(const struct repair_log *g, struct log_scan *scan, struct segment *s)
@@ -130,6 +157,8 @@ static int scan_segment(struct log_scan *scan, unsigned i)
 	size_t at = LOG_HEADER_BYTES;
 	int err = file_read_all(s->path, SEGMENT_BYTES_MAX, &b);
 
+	if (s->end && b.n > s->end)
+		b.n = s->end;
 	while (!err && at + LOG_FRAME_BYTES <= b.n) {
 		struct found x = {.segment = i, .offset = at};
 		bool body;
@@ -141,9 +170,11 @@ static int scan_segment(struct log_scan *scan, unsigned i)
 		x.lsn = x.f.lsn;
 		x.broken = !body;
 		x.rank = s->whole && x.lsn >= s->h.first_lsn ? i + 1 : 0;
-		if (x.f.durable > scan->stated)
+		if (x.f.durable > scan->stated && !s->end)
 			scan->stated = x.f.durable;
-		if (x.f.kind == LOG_DATA || x.f.kind == LOG_VOID) {
+		if (s->end && (x.lsn < s->h.first_lsn || x.lsn > s->last_lsn))
+			; /* bytes of an earlier segment that had this file */
+		else if (x.f.kind == LOG_DATA || x.f.kind == LOG_VOID) {
 			tool_grow(scan->v, scan->count);
 			scan->v[scan->count++] = x;
 		}
@@ -194,8 +225,19 @@ static int scan_log(struct repair_log *g)
 	}
 	if (scan->segment_count)
 		qsort(scan->segments, scan->segment_count, sizeof(*scan->segments), compare_numbers);
-	for (unsigned i = 0; i < scan->segment_count && !err; i++)
-		err = read_header(g, scan, &scan->segments[i]);
+	if (g->sealed) {
+		scan->salt = g->seal.salt;
+		scan->has_salt = true;
+		scan->stated = g->seal.count ? g->seal.segments[g->seal.count - 1].last_lsn : 0;
+		if (scan->stated < g->seal.stated)
+			scan->stated = g->seal.stated;
+	}
+	for (unsigned i = 0; i < scan->segment_count && !err; i++) {
+		if (g->sealed)
+			read_seal(g, &scan->segments[i]);
+		else
+			err = read_header(g, scan, &scan->segments[i]);
+	}
 	for (unsigned i = 0; i < scan->segment_count && !err; i++)
 		if (!scan->segments[i].foreign)
 			err = scan_segment(scan, i);
@@ -268,7 +310,15 @@ static int repair_replay(struct repair_log *g, uint64_t from, log_replay_fn *fn,
 {
 	struct pass s = {.fn = fn, .arg = arg};
 	struct buf b = {0};
-	int err = log_replay(g->dir, from, pass_on, &s, end, why);
+	int err = -EBADMSG;
+
+	*why = NULL;
+	if (g->unsealed)
+		why_set(why, "%s: its seal is missing or damaged", g->dir);
+	else if (g->sealed)
+		err = log_replay_sealed(g->dir, &g->seal, from, pass_on, &s, end, why);
+	else
+		err = log_replay(g->dir, from, pass_on, &s, end, why);
 
 	if (s.stopped || (!err && !end->lost) || (err && err != -EBADMSG && err != -ENOENT))
 		return err;
@@ -393,6 +443,7 @@ void repair_logs_fini(struct repair *p)
 
 		p->logs = g->next;
 		scan_free(g);
+		log_seal_fini(&g->seal);
 		free(g->tables);
 		free(g);
 	}
