@@ -15,7 +15,8 @@
  *
  * Opening:
  *	1 take the lock directory's flock: one process at a time; refuse the
- *	  directory of a cluster with another lock service (lock/marker.h)
+ *	  directory of a cluster with another lock service (lock/marker.h), and
+ *	  storage of a network that is not safe (base/probe.h)
  *	2 rewrite FORMAT if one of its copies is damaged
  *	3 increment the file "incarnation"; this process has the new number,
  *	  which was never used
@@ -28,6 +29,7 @@
 #include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/base/probe.h"
 #include "engine/client/client.h"
 #include "engine/client/route.h"
 #include "engine/lock/lock.h"
@@ -517,6 +519,8 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 		err = embedded_open_locks(e, why);
 	if (!err) /* a cluster's directory has the marker of another lock service */
 		err = marker_check(e->locks, e->dir, &cluster, why);
+	if (!err)
+		err = probe_at_start(e->dir, why);
 	if (!err && !whole)
 		err = rewrite_format(e->dir);
 	if (err)

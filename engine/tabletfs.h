@@ -144,7 +144,8 @@ struct tfs_store;
  * and cause, which the caller frees.
  * -EBUSY the store is in use; -ENOTEMPTY the directory is neither empty nor a
  * store; -EPROTO another format; -EBADMSG damage outside data blocks;
- * -EACCES, -EROFS not writable; -EXDEV, -ENODEV a cluster's directory.
+ * -EACCES, -EROFS not writable; -EXDEV, -ENODEV a cluster's directory;
+ * -EOPNOTSUPP a network or FUSE file system that is not safe (tabletctl probe).
  */
 TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_CHECKED;
 /*

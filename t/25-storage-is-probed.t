@@ -3,6 +3,8 @@
 # tabletctl probe: a directory of this machine is safe; one with a flock that
 # excludes nothing is not; what cannot be tried is an error.  No file is left,
 # also after ^C.  (t/unit/test_probe has storage that is wrong in other ways.)
+# A store on FUSE is opened if the storage is safe, and else refused with the
+# reason; on a local disk it is not probed.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 
@@ -58,4 +60,36 @@ same(p.interrupt(), 130, "  ^C ends it")
 ok(b"tabletctl: probe: interrupted: no file is left" in p.text, "  with a message")
 same(os.listdir("one"), [], "  no file is left")
 PY
+
+# ---- at a start ----
+# with_fuse FAULT WANTED DESC: opens a store on a FUSE file system.
+with_fuse() {
+	local fault=$1 wanted=$2 what=$3 pid
+	mkdir -p under over
+	./pass_fuse "$PWD/under" "$PWD/over" "$fault" 2>fuse.log &
+	pid=$!
+	until mountpoint -q over || ! kill -0 $pid 2>/dev/null; do :; done
+	mountpoint -q over || { kill $pid; wait $pid; skip "$what" "FUSE cannot be mounted: $(head -n 1 fuse.log)"; return; }
+	t "$BUILD/t/lib/fill" over/store write 10 >out 2>err
+	is $? "$wanted" "$what"
+	is "$(find under -name 'probe*')" "" "  no file of the probe is left"
+	fusermount3 -u over || umount over
+	wait $pid
+}
+# shellcheck disable=SC2046
+if ${CC:-cc} -O2 -o pass_fuse "$SRC/t/lib/pass_fuse.c" $(pkg-config --cflags --libs fuse3) 2>cc.log; then
+	with_fuse "" 0 "a store on a FUSE file system that is safe"
+	with_fuse no-lock 3 "where flock excludes nothing, it is refused"
+	like "$(cat err)" ': over/store: this storage is not safe: flock does not exclude the other side: .*: this storage cannot be used$' "  with the reason"
+	with_fuse "" 0 "  and it is opened where it is safe"
+	with_fuse no-sync 3 "where a directory cannot be synced, it is refused"
+else
+	skip "a store on FUSE" "pass_fuse.c cannot be compiled: $(head -n 1 cc.log)"
+fi
+strace -f -e trace=mkdir,mkdirat -o calls "$BUILD/t/lib/fill" local write 10 2>/dev/null || true
+if [ -s calls ]; then
+	is "$(grep -c probe- calls)" 0 "a local disk is not probed"
+else
+	skip "a local disk is not probed" "there is no strace"
+fi
 done_testing

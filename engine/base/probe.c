@@ -24,9 +24,11 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/msg.h"
 
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -36,6 +38,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 enum {
@@ -710,4 +713,44 @@ int probe_line(const struct probe *p, enum probe_property what, struct buf *out)
 
 	return buf_printf(out, "%s: %u of %u tries, the first at %s: %s", texts[what].wrong, p->wrong[what], p->tries[what],
 		p->first[what], texts[what].remedy[p->kind]);
+}
+
+/* ---- the start of a program ---- */
+
+static bool is_shared(const char *dir)
+{
+	static const uint32_t types[] = {FUSE_SUPER_MAGIC, NFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC, AFS_FS_MAGIC, CODA_SUPER_MAGIC, V9FS_MAGIC, OCFS2_SUPER_MAGIC, 0x01161970 /* GFS2 */,
+		0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */, 0x19830326 /* BeeGFS */};
+	struct statfs s;
+
+	if (statfs(dir, &s))
+		return false;
+	for (unsigned i = 0; i < sizeof(types) / sizeof(*types); i++)
+		if ((uint32_t)s.f_type == types[i])
+			return true;
+	return false;
+}
+
+int probe_at_start(const char *dir, char **why)
+{
+	struct probe p = {.dir = {dir, dir}, .rounds = 1};
+	struct buf line = {0};
+	unsigned i = 0;
+	int err = is_shared(dir) ? probe_run(&p) : 0;
+
+	if (is_no_space(err))
+		return 0;
+	if (err) {
+		why_set(why, "%s: this storage cannot be tried: %s", p.failed, strerror(-err));
+	} else if (probe_wrong(&p)) {
+		while (!p.wrong[i])
+			i++;
+		err = probe_line(&p, i, &line);
+		if (!err)
+			err = -EOPNOTSUPP;
+		why_set(why, "%s: this storage is not safe: %.*s", dir, (int)line.n, (const char *)line.p);
+	}
+	buf_fini(&line);
+	return err;
 }

@@ -54,6 +54,11 @@ struct probe {
  * "probe-<random>", are removed.  A probe that is killed leaves them.
  */
 int probe_run(struct probe *p) TFS_MUST;
+/*
+ * For the start of a program: probes dir for one round if it is on a network file system or on FUSE.  A local disk is not probed.
+ * -EOPNOTSUPP: it lacks a property; -errno: it could not be tried.  Both set *why to one line.  A full disk is not an error.
+ */
+int probe_at_start(const char *dir, char **why) TFS_MUST;
 /* The number of properties that the storage lacks. */
 unsigned probe_wrong(const struct probe *p);
 /* Appends a line without its end: a property that is wrong, and the setting that may mend it. */
