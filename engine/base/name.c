@@ -176,19 +176,18 @@ static int escaped_byte(const uint8_t *p, size_t n)
 	return lo < 0 ? -1 : hi << 4 | lo;
 }
 
-/* Replaces escapes by their bytes. */
-static int name_unescape(const uint8_t *p, size_t n, struct buf *out)
+int name_unescape(struct slice s, struct buf *out)
 {
-	int err = buf_reserve(out, n);
+	int err = buf_reserve(out, s.n);
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < n; i++) {
-		int c = p[i] == '%' ? escaped_byte(p + i, n - i) : p[i];
+	for (size_t i = 0; i < s.n; i++) {
+		int c = s.p[i] == '%' ? escaped_byte(s.p + i, s.n - i) : s.p[i];
 
 		if (c < 0)
 			return -ENOENT;
-		i += p[i] == '%' ? 2 : 0;
+		i += s.p[i] == '%' ? 2 : 0;
 		out->p[out->n++] = (uint8_t)c;
 	}
 	return 0;
@@ -274,7 +273,7 @@ static int name_decode_parts(struct slice path, struct buf *key, enum name_kind 
 	}
 	buf_reset(key);
 	if (err == 0)
-		err = name_unescape(text.p, n, key);
+		err = name_unescape(slice_of(text.p, n), key);
 	if (err == 0)
 		err = same_again(*kind, buf_slice(key), *ts, path);
 	buf_fini(&text);
@@ -293,7 +292,7 @@ int name_decode_text(struct slice path, struct buf *text)
 
 	buf_reset(text);
 	if (err == 0)
-		err = name_unescape(joined.p, joined.n, text);
+		err = name_unescape(buf_slice(&joined), text);
 	buf_fini(&joined);
 	return err;
 }
@@ -354,13 +353,13 @@ int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
 	int err = name_join_parts(path, true, &text);
 
 	if (err == 0)
-		err = name_unescape(text.p, text.n, &p.raw);
+		err = name_unescape(buf_slice(&text), &p.raw);
 	if (err == 0 && cell && text.n > 0) {
 		/* Keys below a part that contains no timestamp may still be versions: the next part may begin with '@'. */
 		const uint8_t *at = timestamp_sign(buf_slice(&text));
 
 		p.split_version = true;
-		err = name_unescape(text.p, at ? (size_t)(at - text.p) : text.n, &p.qualifier);
+		err = name_unescape(slice_of(text.p, at ? (size_t)(at - text.p) : text.n), &p.qualifier);
 	}
 	buf_fini(&text);
 	if (err) {

@@ -28,6 +28,8 @@ enum name_kind {
 /* Appends the canonical path of a key; ts is used for NAME_VERSION only.  The empty row key has no name: -EINVAL. */
 int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *path) TFS_MUST;
 
+/* Appends s with its escapes "%XX" replaced by their bytes.  -ENOENT: a '%' that begins none. */
+int name_unescape(struct slice s, struct buf *out) TFS_MUST;
 /* The keys of canonical paths.  *key is replaced; unspecified on error. */
 int name_decode_row(struct slice path, struct buf *key) TFS_MUST;
 int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts) TFS_MUST;

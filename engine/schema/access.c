@@ -13,12 +13,12 @@
  *
  * If the second digit is 0, Linux ignores the ACL.
  */
-#include "engine/schema/schema.h"
+#include "engine/schema/schema_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static bool in_group(const struct tfs_user *user, gid_t gid)
+bool user_in_group(const struct tfs_user *user, gid_t gid)
 {
 	bool in = user->gid == gid;
 
@@ -30,7 +30,7 @@ static bool in_group(const struct tfs_user *user, gid_t gid)
 /* Returns true if the mode alone allows all of `bits` (4 read, 2 write, 1 execute). */
 static bool bits_by_mode(const struct tfs_user *user, uid_t uid, gid_t gid, mode_t mode, unsigned bits)
 {
-	const mode_t digit = user->uid == uid ? mode >> 6 : in_group(user, gid) ? mode >> 3 : mode;
+	const mode_t digit = user->uid == uid ? mode >> 6 : user_in_group(user, gid) ? mode >> 3 : mode;
 
 	return (digit & bits) == bits;
 }
@@ -43,7 +43,7 @@ static bool bits_by_acl(const struct tfs_user *user, const struct tfs_family *f,
 	bool in_any = false;
 
 	for (const char *acl = f->acl; tfs_acl_next(&acl, &e);) {
-		const bool applies = e.is_group ? in_group(user, e.is_owner ? f->gid : e.id) : user->uid == e.id;
+		const bool applies = e.is_group ? user_in_group(user, e.is_owner ? f->gid : e.id) : user->uid == e.id;
 
 		if (!applies)
 			continue;

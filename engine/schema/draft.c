@@ -73,15 +73,13 @@ int why_line(char **why, unsigned line, const char *fmt, ...)
 	va_start(ap, fmt);
 	n = vasprintf(&reason, fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		return -EINVAL;
-	if (line == 0) {
+	if (n >= 0 && !line) {
 		*why = reason;
-		return -EINVAL;
+	} else if (n >= 0) {
+		if (asprintf(&all, "line %u: %s", line, reason) >= 0)
+			*why = all;
+		free(reason);
 	}
-	if (asprintf(&all, "line %u: %s", line, reason) >= 0)
-		*why = all;
-	free(reason);
 	return -EINVAL;
 }
 

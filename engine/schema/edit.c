@@ -14,28 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* Returns a malloc'd copy without the blanks at both ends. */
 static char *value_trimmed(const char *value)
 {
+	static const char blanks[] = " \t\n\r";
 	size_t n;
-	char *copy;
 
-	while (is_blank(*value))
-		value++;
+	value += strspn(value, blanks);
 	n = strlen(value);
-	while (n && is_blank(value[n - 1]))
+	while (n && strchr(blanks, value[n - 1]))
 		n--;
-	copy = malloc(n + 1);
-	if (!copy)
-		return NULL;
-	memcpy(copy, value, n);
-	copy[n] = 0;
-	return copy;
+	return strndup(value, n);
 }
 
 static int edit_value(struct schema *s, void *target, const struct tfs_schema_edit *e, setter *set, const char **reason)

@@ -198,32 +198,19 @@ static bool scan_token(struct scan *s)
 	return true;
 }
 
-/* text_printable accepts no newlines and tabs, so the text is checked in pieces between them. */
+/* Like text_printable, but newlines and tabs are allowed. */
 static bool check_bytes(struct slice text, struct scan *s)
 {
-	char piece[256];
-	size_t n = 0;
+	for (size_t i = 0, n; i < text.n; i += n) {
+		const uint8_t c = text.p[i];
+		const bool space = c == '\n' || c == '\t' || c == '\r' || c == '\f';
 
-	for (size_t i = 0; i <= text.n; i++) {
-		bool end = i == text.n,
-		     space = !end && (text.p[i] == '\n' || text.p[i] == '\t' || text.p[i] == '\r' || text.p[i] == '\f');
-
-		if (!end && text.p[i] == 0)
+		n = c < 0x80 ? 1 : utf8_length(text.p + i, text.n - i);
+		if (c == 0)
 			return scan_refuse(s, "a NUL byte");
-		/* A piece that fills the buffer ends at the start of a character. */
-		if (end || space || (n > sizeof piece - 8 && (text.p[i] & 0xc0) != 0x80)) {
-			piece[n] = 0;
-			if (!text_printable(piece))
-				return scan_refuse(s, "not printable UTF-8 text");
-			n = 0;
-		}
-		if (!end && !space) {
-			if (n == sizeof piece - 1)
-				return scan_refuse(s, "not printable UTF-8 text");
-			piece[n++] = (char)text.p[i];
-		}
-		if (!end && text.p[i] == '\n')
-			s->line++;
+		if (n == 0 || c == 0x7f || (c < 0x20 && !space))
+			return scan_refuse(s, "not printable UTF-8 text");
+		s->line += c == '\n';
 	}
 	s->line = 1;
 	return true;

@@ -198,8 +198,12 @@ int schema_use_tablets(const struct schema *old, uint32_t tablets_id, struct sch
 	return draft_to_schema(s, false, out);
 }
 
-/* Copies a schema.  The copy has another name, and `id` as its table id and tablets id. */
-static int copy_named(const struct schema *old, const char *name, uint32_t id, struct schema **out)
+/*
+ * Copies a schema.  The copy has another name, and `id` as its table id and
+ * tablets id.  snapshot_of, us, of_all: of a snapshot; 0 of a clone.
+ */
+static int copy_named(
+	const struct schema *old, const char *name, uint32_t id, uint32_t snapshot_of, int64_t us, bool of_all, struct schema **out)
 {
 	struct schema *s;
 
@@ -211,34 +215,20 @@ static int copy_named(const struct schema *old, const char *name, uint32_t id, s
 	strcpy(s->pub.name, name);
 	s->pub.table_id = s->pub.tablets_id = id;
 	s->pub.is_hidden = false;
-	*out = s;
-	return 0;
-}
-
-int schema_snapshot(const struct schema *of, const char *name, uint32_t id, int64_t us, bool of_all, struct schema **out)
-{
-	struct schema *s;
-	int err = copy_named(of, name, id, &s);
-
-	if (err)
-		return err;
-	s->pub.snapshot_of = of->pub.table_id;
+	s->pub.snapshot_of = snapshot_of;
 	s->pub.snapshot_us = us;
 	s->pub.snapshot_of_all = of_all;
 	return draft_to_schema(s, false, out);
 }
 
+int schema_snapshot(const struct schema *of, const char *name, uint32_t id, int64_t us, bool of_all, struct schema **out)
+{
+	return copy_named(of, name, id, of->pub.table_id, us, of_all, out);
+}
+
 int schema_table_clone(const struct schema *of, const char *name, uint32_t id, struct schema **out)
 {
-	struct schema *s;
-	int err = copy_named(of, name, id, &s);
-
-	if (err)
-		return err;
-	s->pub.snapshot_of = 0;
-	s->pub.snapshot_us = 0;
-	s->pub.snapshot_of_all = false;
-	return draft_to_schema(s, false, out);
+	return copy_named(of, name, id, 0, 0, false, out);
 }
 
 /* ---- the part for tablets ---- */

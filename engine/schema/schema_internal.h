@@ -93,6 +93,7 @@ const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_t
 int codec_by_name(const char *name);                   /* returns an enum sst_codec; -1: no such codec */
 /* Returns true for valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
+bool user_in_group(const struct tfs_user *user, gid_t gid); /* access.c */
 
 /* Decodes the file tables/NAME to a draft (schema_format.c).  -EBADMSG, -EPROTO. */
 int schema_decode_draft(struct slice in, struct schema **out) TFS_MUST;

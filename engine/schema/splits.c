@@ -6,32 +6,11 @@
  * byte, as in the name of a row, because a string of libconfig has no NUL and
  * a schema is UTF-8.
  */
+#include "engine/base/name.h"
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Decodes text in place of out, which has strlen(text) bytes.  Returns false if a % is not followed by two digits. */
-static bool split_decode(const char *text, uint8_t *out, size_t *n)
-{
-	*n = 0;
-	for (; *text; text++) {
-		if (*text != '%') {
-			out[(*n)++] = (uint8_t)*text;
-			continue;
-		}
-		if (hex_digit(text[1]) < 0 || hex_digit(text[2]) < 0)
-			return false;
-		out[(*n)++] = (uint8_t)(hex_digit(text[1]) * 16 + hex_digit(text[2]));
-		text += 2;
-	}
-	return true;
-}
 
 int draft_split(struct schema *s, struct slice key, const char **reason)
 {
@@ -50,15 +29,14 @@ int draft_split(struct schema *s, struct slice key, const char **reason)
 
 int draft_split_text(struct schema *s, const char *text, const char **reason)
 {
-	uint8_t *key = malloc(strlen(text) + 1);
-	size_t n;
-	int err;
+	struct buf key = {0};
+	int err = name_unescape(slice_str(text), &key);
 
-	if (!key)
-		return -ENOMEM;
-	err = split_decode(text, key, &n) ? draft_split(s, slice_of(key, n), reason)
-					  : schema_refuse(reason, "a % is followed by two digits of hexadecimal, such as %2F");
-	free(key);
+	if (!err)
+		err = draft_split(s, buf_slice(&key), reason);
+	else if (err == -ENOENT)
+		err = schema_refuse(reason, "a % is followed by two digits of hexadecimal, such as %2F");
+	buf_fini(&key);
 	return err;
 }
 
@@ -96,19 +74,10 @@ static bool split_escapes(const struct tfs_bytes *key, size_t at, bool utf8)
 int split_render(const struct tfs_bytes *key, struct buf *out)
 {
 	const uint8_t *p = key->data;
-	struct buf plain = {0};
-	bool utf8;
+	const bool utf8 = utf8_valid(slice_of(p, key->size));
 	int err = 0;
 
 	for (size_t i = 0; i < key->size && !err; i++)
-		if (p[i] >= 0x80)
-			err = buf_u8(&plain, p[i]);
-		else
-			err = buf_u8(&plain, 'a');
-	err = err ? err : buf_u8(&plain, 0);
-	utf8 = !err && text_printable((const char *)plain.p);
-	for (size_t i = 0; i < key->size && !err; i++)
 		err = split_escapes(key, i, utf8) ? buf_printf(out, "%%%02X", p[i]) : buf_u8(out, p[i]);
-	buf_fini(&plain);
 	return err;
 }

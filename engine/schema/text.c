@@ -398,15 +398,6 @@ out:
 	return err;
 }
 
-static bool user_in_group(const struct tfs_user *user, gid_t gid)
-{
-	bool in = user->gid == gid;
-
-	for (unsigned i = 0; i < user->group_count && !in; i++)
-		in = user->groups[i] == gid;
-	return in;
-}
-
 /*
  * Undoes changes that chown and chmod would refuse to the user.  was_*: the
  * previous attributes.  was_mode NULL: the family is new and may have any mode.

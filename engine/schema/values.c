@@ -21,19 +21,7 @@
 
 static bool parse_number(const char *s, uint64_t most, uint64_t *out)
 {
-	uint64_t v = 0;
-
-	if (!*s)
-		return false;
-	for (; *s; s++) {
-		if (*s < '0' || *s > '9')
-			return false;
-		v = v * 10 + (uint64_t)(*s - '0');
-		if (v > most)
-			return false;
-	}
-	*out = v;
-	return true;
+	return units_number(&s, out) && !*s && *out <= most;
 }
 
 bool schema_ref(const char *name, uint16_t *id)
@@ -100,25 +88,10 @@ const char *value_size(uint64_t bytes, char text[32])
 
 bool text_printable(const char *str)
 {
-	static const uint32_t least[4] = {0x20, 0x80, 0x800, 0x10000};
-	const uint8_t *s = (const uint8_t *)str;
-
-	while (*s) {
-		unsigned more = *s < 0x80 ? 0 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : 3;
-		uint32_t c = more ? *s & (0x3fu >> more) : *s;
-
-		if ((*s >= 0x80 && *s < 0xc2) || *s > 0xf4)
+	for (const char *s = str; *s; s++)
+		if ((uint8_t)*s < 0x20 || *s == 0x7f)
 			return false;
-		s++;
-		for (unsigned i = 0; i < more; i++, s++) {
-			if ((*s & 0xc0) != 0x80)
-				return false;
-			c = c << 6 | (*s & 0x3f);
-		}
-		if (c < least[more] || c == 0x7f || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
-			return false;
-	}
-	return true;
+	return utf8_valid(slice_str(str));
 }
 
 static int dup_str(struct schema *s, const char *value, const char **out)
