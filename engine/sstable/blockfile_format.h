@@ -15,8 +15,8 @@
  *                  prefix.  A base has another codec
  *     The logical offset is in no stored byte: a block read from the wrong
  *     place fails its checksum.
- *   section dictionary: the input of ZSTD_createDDict; from version 2 on a
- *                  zstd frame of it; empty without a dictionary
+ *   section dictionary: a zstd frame of the input of ZSTD_createDDict; empty
+ *                  without a dictionary
  *   section filters:    varint partitions; for each lstr first key, lstr
  *                  filter (LevelDB's, over the 8 big-endian bytes of
  *                  hash64(probe, 0)); lstr last key of the table.

@@ -248,7 +248,7 @@ static int read_dictionary(struct blockfile *b)
 	int err = blockfile_section(b, BFF_DICTIONARY, &section);
 
 	if (!err && section.n) {
-		err = codec_load_dict(buf_slice(&section), b->trailer.version > BFF_VERSION_PLAIN, &b->dict);
+		err = codec_load_dict(buf_slice(&section), &b->dict);
 		if (err)
 			err = log_damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
 	}
@@ -377,7 +377,7 @@ static int find_dictionary(struct blockfile *b)
 	if (!err)
 		err = read_exactly(b, bytes.p, n, from);
 	if (!err && (n = codec_frame_bytes(slice_of(bytes.p, n))) != 0)
-		err = codec_load_dict(slice_of(bytes.p, n), true, &b->dict);
+		err = codec_load_dict(slice_of(bytes.p, n), &b->dict);
 	buf_fini(&bytes);
 	return err;
 }

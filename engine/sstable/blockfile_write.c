@@ -323,8 +323,6 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 	struct buf map = {0};
 	int err;
 
-	if (properties.n > BFF_PROPERTIES_MAX)
-		return -EINVAL;
 	err = blockfile_writer_end_unit(w);
 	if (!err && w->training)
 		err = end_training(w, w->untrained.n);

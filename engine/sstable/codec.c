@@ -301,20 +301,18 @@ int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size
 }
 
 /* ---- decoding ---- */
-int codec_load_dict(struct slice dict, bool packed, ZSTD_DDict **out)
+int codec_load_dict(struct slice dict, ZSTD_DDict **out)
 {
-	unsigned long long n = packed ? ZSTD_getFrameContentSize(dict.p, dict.n) : dict.n;
-	void *raw = NULL;
-	int err = 0;
+	unsigned long long n = ZSTD_getFrameContentSize(dict.p, dict.n);
+	void *raw;
+	int err;
 
-	if (packed) {
-		if (n == 0 || n > DICT_BYTES_MAX_READ) /* "unknown" and "not a frame" are larger numbers */
-			return -EBADMSG;
-		raw = malloc((size_t)n);
-		err = raw ? codec_decode(SST_ZSTD, dict, NULL, raw, (size_t)n) : -ENOMEM;
-	}
+	if (n == 0 || n > DICT_BYTES_MAX_READ) /* "unknown" and "not a frame" are larger numbers */
+		return -EBADMSG;
+	raw = malloc((size_t)n);
+	err = raw ? codec_decode(SST_ZSTD, dict, NULL, raw, (size_t)n) : -ENOMEM;
 	if (!err) {
-		*out = ZSTD_createDDict(packed ? raw : dict.p, (size_t)n);
+		*out = ZSTD_createDDict(raw, (size_t)n);
 		err = *out ? 0 : -EBADMSG; /* or out of memory: zstd does not distinguish them */
 	}
 	free(raw);

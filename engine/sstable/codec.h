@@ -37,11 +37,10 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
 int coder_encode_against(struct coder *c, struct slice raw, struct slice base, struct slice *out) TFS_MUST;
 
 /*
- * Makes a dictionary for decoding, which threads may share; the caller frees it
- * (ZSTD_freeDDict).  packed: dict is a zstd frame of the dictionary, else the
- * dictionary.  -EBADMSG, -ENOMEM.
+ * Makes a dictionary for decoding from a zstd frame of it.  Threads may share it;
+ * the caller frees it (ZSTD_freeDDict).  -EBADMSG, -ENOMEM.
  */
-int codec_load_dict(struct slice dict, bool packed, ZSTD_DDict **out) TFS_MUST;
+int codec_load_dict(struct slice dict, ZSTD_DDict **out) TFS_MUST;
 /* Returns the length of the zstd frame that s begins with; 0 if there is none. */
 size_t codec_frame_bytes(struct slice s);
 /* Decodes payload into dst.  -EBADMSG also if the result has not raw_bytes; -ENOMEM. */

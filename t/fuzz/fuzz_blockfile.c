@@ -126,7 +126,9 @@ static void try_codecs(struct slice s)
 	dict_n = s.p[2] * 4u < s.n - 4 ? s.p[2] * 4u : 0;
 	out = malloc(n);
 	must(out);
-	if (dict_n && codec_load_dict(slice_of(s.p + 4, dict_n), s.p[3] & 1, &dict))
+	if (dict_n && !(s.p[3] & 1))
+		dict = ZSTD_createDDict(s.p + 4, dict_n);
+	else if (dict_n && codec_load_dict(slice_of(s.p + 4, dict_n), &dict))
 		dict = NULL;
 	for (unsigned codec = 0; codec <= SST_CODECS; codec++) {
 		int err = codec_decode((enum sst_codec)codec, slice_of(s.p + 4 + dict_n, s.n - 4 - dict_n), dict, out, n);
