@@ -89,11 +89,6 @@ static struct slice key_unescape(const uint8_t *p, size_t len, size_t zeros, str
 	return slice_of(to, raw);
 }
 
-size_t cellkey_max_bytes(const struct cellkey *k)
-{
-	return 2 * k->row.n + 2 + 2 + 2 * k->qualifier.n + 2 + CELL_SUFFIX_BYTES + CELL_COMMIT_BYTES;
-}
-
 int cellkey_append(struct buf *out, const struct cellkey *k)
 {
 	bool marker = kind_is_marker(k->kind);
@@ -102,7 +97,7 @@ int cellkey_append(struct buf *out, const struct cellkey *k)
 
 	if ((int)k->kind < CELL_DELETE_ROW || k->kind > CELL_CHUNK || (k->family == 0 && k->kind != CELL_DELETE_ROW))
 		return -EINVAL;
-	err = buf_reserve(out, cellkey_max_bytes(k));
+	err = buf_reserve(out, 2 * k->row.n + 2 + 2 + 2 * k->qualifier.n + 2 + CELL_SUFFIX_BYTES + CELL_COMMIT_BYTES);
 	if (err)
 		return err;
 	p = put_escaped(out->p + out->n, k->row);
@@ -189,19 +184,6 @@ int cellkey_row_after(struct buf *out, struct slice row)
 	if (err)
 		return err;
 	out->p[out->n - 1] = 0x02; /* above the end 00 01, below an escaped 00 FF */
-	return 0;
-}
-
-int cellkey_family_prefix(struct buf *out, struct slice row, uint16_t family)
-{
-	int err = buf_reserve(out, 2 * row.n + 4);
-	uint8_t *p;
-
-	if (err)
-		return err;
-	p = put_escaped(out->p + out->n, row);
-	put_be16(p, family);
-	out->n = (size_t)(p + 2 - out->p);
 	return 0;
 }
 
@@ -297,7 +279,7 @@ int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, 
 	if (tag == 'r' || tag == 'R')
 		err = cellkey_row_prefix(out, row);
 	else if (tag == 'F')
-		err = cellkey_family_prefix(out, row, family);
+		err = cellkey_row_prefix(out, row) || buf_be16(out, family) ? -ENOMEM : 0;
 	else if (tag == 'c' || tag == 'C')
 		err = cellkey_column_prefix(out, row, family, qualifier);
 	else

@@ -55,8 +55,6 @@ struct cellkey {
 
 /* -EINVAL: an unknown kind, or family 0 in a key that is not a row delete.  The qualifier and ts of a delete of a row or family are ignored. */
 int cellkey_append(struct buf *out, const struct cellkey *k) TFS_MUST;
-/* Upper bound of the encoded length. */
-size_t cellkey_max_bytes(const struct cellkey *k);
 /*
  * -EBADMSG: not a canonical key; -ENOMEM.  Row and qualifier borrow from key if
  * they contain no 0x00, else from scratch (which is grown).
@@ -68,7 +66,6 @@ int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *ra
 /* Prefixes for seeks: lower bounds of the keys that they name. */
 int cellkey_row_prefix(struct buf *out, struct slice row) TFS_MUST; /* appends the encoded row with terminator */
 int cellkey_row_after(struct buf *out, struct slice row) TFS_MUST;  /* above every key of the row, below the next row's */
-int cellkey_family_prefix(struct buf *out, struct slice row, uint16_t family) TFS_MUST;
 int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
 /* memcmp orders encoded rows as slice_cmp orders the rows. */
 
