@@ -21,6 +21,23 @@
 
 enum { BUF_FIRST_CAP = 64, VARINT_MAX_BYTES = 10, CRC_STEP_BYTES = 1 << 30 };
 
+bool slice_int64(struct slice s, int64_t *v)
+{
+	const bool negative = s.n && s.p[0] == '-';
+	int64_t n = 0;
+
+	if (s.n == negative)
+		return false;
+	for (size_t i = negative; i < s.n; i++) {
+		const int d = s.p[i] - '0';
+
+		if (d < 0 || d > 9 || __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, negative ? -d : d, &n))
+			return false;
+	}
+	*v = n;
+	return true;
+}
+
 void buf_fini(struct buf *b)
 {
 	free(b->p);

@@ -52,6 +52,9 @@ static inline bool slice_has_prefix(struct slice s, struct slice prefix)
 	return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
 
+/* Reads s, which is one decimal number, perhaps with a '-'.  Returns false for other texts, and if the number does not fit. */
+bool slice_int64(struct slice s, int64_t *v);
+
 /* An owned, growing byte string.  {0} is an empty one; buf_fini frees. */
 struct buf {
 	uint8_t *p;

@@ -17,8 +17,6 @@ static bool is_space(uint8_t c)
 
 int counter_parse(struct slice text, int64_t *value)
 {
-	bool negative;
-	uint64_t v = 0, limit;
 	size_t i = 0, n = text.n;
 
 	if (n > COUNTER_INPUT_MAX)
@@ -27,23 +25,7 @@ int counter_parse(struct slice text, int64_t *value)
 		n--;
 	while (i < n && is_space(text.p[i]))
 		i++;
-	negative = i < n && text.p[i] == '-';
-	i += negative;
-	limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
-	if (i == n)
-		return -EINVAL;
-	for (; i < n; i++) {
-		uint64_t d;
-
-		if (text.p[i] < '0' || text.p[i] > '9')
-			return -EINVAL;
-		d = (uint64_t)(text.p[i] - '0');
-		if (v > (limit - d) / 10)
-			return -EINVAL;
-		v = v * 10 + d;
-	}
-	*value = negative ? (int64_t)(0 - v) : (int64_t)v;
-	return 0;
+	return slice_int64(slice_of(text.p + i, n - i), value) ? 0 : -EINVAL;
 }
 
 bool counter_prefix(struct slice text)

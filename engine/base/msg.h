@@ -26,7 +26,6 @@ void msg_log(enum msg_level level, const char *fmt, ...) __attribute__((format(p
 #define msg_warning(...) msg_log(MSG_WARNING, __VA_ARGS__)
 #define msg_notice(...) msg_log(MSG_NOTICE, __VA_ARGS__)
 #define msg_info(...) msg_log(MSG_INFO, __VA_ARGS__)
-#define msg_debug(...) msg_log(MSG_DEBUG, __VA_ARGS__)
 
 /* Frees *why and sets it to one line for the caller's user, or to NULL if there is no memory. */
 void why_set(char **why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -238,24 +238,9 @@ static int same_again(enum name_kind kind, struct slice key, int64_t ts, struct 
 
 bool name_parse_ts(struct slice text, int64_t *ts)
 {
-	bool negative = text.n > 0 && text.p[0] == '-';
-	size_t i = negative ? 1 : 0;
-	uint64_t v = 0, limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+	const size_t sign = text.n > 0 && text.p[0] == '-';
 
-	if (i == text.n || (text.p[i] == '0' && (negative || text.n > 1)))
-		return false;
-	for (; i < text.n; i++) {
-		uint64_t d;
-
-		if (text.p[i] < '0' || text.p[i] > '9')
-			return false;
-		d = (uint64_t)(text.p[i] - '0');
-		if (v > (limit - d) / 10)
-			return false;
-		v = v * 10 + d;
-	}
-	*ts = negative ? (int64_t)(0 - v) : (int64_t)v;
-	return true;
+	return text.n > sign && !(text.p[sign] == '0' && text.n > 1) && slice_int64(text, ts);
 }
 
 /* *kind is NAME_ROW or, for a cell, NAME_NEWEST.  It becomes NAME_VERSION if the cell's name has a timestamp. */

@@ -99,12 +99,9 @@ char *units_size_text(uint64_t bytes, char *text)
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest)
 {
 	const char *p = text;
-	uint64_t v = 0;
+	uint64_t v;
 
-	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
-			return false;
-	if (p == text || *p != end || (*text == '0' && p > text + 1))
+	if (!units_number(&p, &v) || *p != end || (*text == '0' && p > text + 1))
 		return false;
 	*n = v;
 	if (rest)

@@ -40,7 +40,7 @@ static void test_levels(void **state)
 	msg_error("e %d", 1);
 	msg_info("dropped");
 	msg_set_level(MSG_DEBUG);
-	msg_debug("shown");
+	msg_log(MSG_DEBUG, "shown");
 	msg_set_level(MSG_ERROR);
 	msg_warning("dropped");
 	msg_set_level(MSG_NOTICE);
