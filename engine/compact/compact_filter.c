@@ -47,11 +47,8 @@ static void filter_begin_column(struct filter *f)
 
 static void filter_begin_family(struct filter *f, uint16_t family)
 {
-	const struct store_family *sf = store_schema_family(f->rules.schema, family);
-
 	f->family = family;
-	f->family_exists = sf != NULL;
-	f->rule = sf ? sf->rule : NULL;
+	f->rule = store_schema_rule(f->rules.schema, family, &f->family_exists);
 	f->age = f->rule ? gc_max_age(f->rule) : 0;
 	f->family_del = 0;
 }

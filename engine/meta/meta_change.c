@@ -74,7 +74,7 @@ static int clip_file(struct tablet_file *f, struct slice begin, struct slice end
 	if (slice_cmp(buf_slice(&f->begin), begin) < 0)
 		err = buf_set(&f->begin, begin.p, begin.n);
 	if (!err && end.p && (!f->end.p || slice_cmp(buf_slice(&f->end), end) > 0))
-		err = meta_end_set(&f->end, end);
+		err = tablet_end_copy(&f->end, end);
 	*empty = slice_cmp(buf_slice(&f->last), buf_slice(&f->begin)) < 0 ||
 		(f->end.p &&
 			(slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) >= 0 ||
@@ -105,7 +105,7 @@ int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_
 
 	l.last = false;
 	if (!err)
-		err = meta_end_set(&l.end, at);
+		err = tablet_end_copy(&l.end, at);
 	if (!err)
 		err = clip_files(&l, slice_of("", 0), at);
 	if (err) {

@@ -180,13 +180,6 @@ int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 	return f->commit_us ? buf_be64(out, (uint64_t)f->commit_us) : 0;
 }
 
-int meta_end_set(struct buf *to, struct slice end)
-{
-	int err = buf_reserve(to, end.n + 1);
-
-	return err ? err : buf_set(to, end.p, end.n);
-}
-
 /* Returns false for values that no encoder writes.  With an empty range, for example, a tablet would ignore the file. */
 static bool file_is_plausible(const struct tablet_file *f, const struct slice *begin, const struct slice *end,
 	const struct slice *first, const struct slice *last)
@@ -225,8 +218,8 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 	x.commit_us = (int64_t)commit;
 	if (!file_is_plausible(&x, &begin, flags & HAS_END ? &end : NULL, &first, &last))
 		return -EBADMSG;
-	if (meta_end_set(&x.begin, begin) || (flags & HAS_END && meta_end_set(&x.end, end)) || meta_end_set(&x.first, first) ||
-		meta_end_set(&x.last, last)) {
+	if (buf_set(&x.begin, begin.p, begin.n) || tablet_end_copy(&x.end, end) || buf_set(&x.first, first.p, first.n) ||
+		buf_set(&x.last, last.p, last.n)) {
 		tablet_file_fini(&x);
 		return -ENOMEM;
 	}
@@ -344,7 +337,7 @@ int meta_root_decode(struct slice in, struct meta_tablet *m)
 	x.last = last;
 	x.clock_mark = (int64_t)clock;
 	x.major_us = (int64_t)major;
-	err = meta_end_set(&x.begin, begin) || meta_end_set(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
+	err = buf_set(&x.begin, begin.p, begin.n) || tablet_end_copy(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
 	if (err)
 		meta_tablet_fini(&x);
 	else

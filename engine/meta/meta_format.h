@@ -59,8 +59,6 @@ int meta_tokens_encode(const struct tablet_token *v, unsigned count, struct buf 
 int meta_tokens_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
 int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;
 int meta_bytes_decode(struct slice in, struct slice *v) TFS_MUST; /* borrows */
-/* Copies a row to *to, whose p is not NULL even if the row is empty, because NULL means no end. */
-int meta_end_set(struct buf *to, struct slice end) TFS_MUST;
 
 /* ---- meta_list.c ---- */
 

@@ -118,10 +118,10 @@ static int versions_set(struct mversions *l, const struct mversion *v)
 /* Returns the family's rule.  Sets used_rules even if there is none, because a newer schema may have one. */
 static const struct gc_rule *mcolumn_rule(struct mutation *m, const struct mcolumn *c)
 {
-	const struct store_family *f = store_schema_family(m->snap.schema, c->family);
+	bool known;
 
 	m->used_rules = true;
-	return f ? f->rule : NULL;
+	return store_schema_rule(m->snap.schema, c->family, &known);
 }
 
 static int mcolumn_open_reader(struct mutation *m, const struct mcolumn *c, struct colread *r)

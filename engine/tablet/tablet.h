@@ -49,6 +49,8 @@ struct store_schema *store_schema_get(struct store_schema *s);
 void store_schema_put(struct store_schema *s);
 const struct store_family *store_schema_family(
 	const struct store_schema *s, uint16_t id); /* NULL: the family was dropped; readers ignore its cells */
+/* family_rules.rule (engine/cell/merge.h) of a struct store_schema. */
+const struct gc_rule *store_schema_rule(const void *schema, uint16_t family, bool *known);
 const struct store_group *store_schema_group(
 	const struct store_schema *s, uint16_t id); /* returns the default group if the id is unknown */
 
@@ -61,15 +63,15 @@ struct tablet_file {
 	uint64_t row_deletes, family_deletes;
 	uint64_t seq_min, seq_max;    /* of its entries.  The file with the larger seq_max is the newer one */
 	int64_t oldest_us, newest_us; /* smallest and largest cell timestamp; oldest_us > newest_us: no cells */
-	int64_t commit_us;            /* no cell has a later time of commit; 0: unknown, as in files of older releases */
+	int64_t commit_us;            /* no cell has a later time of commit; 0: there is no cell */
 	struct buf begin, end;        /* the tablet uses the file for these rows; end.p NULL: no end */
 	struct buf first, last;       /* first and last row in the file */
 };
 void tablet_file_fini(struct tablet_file *f);
 int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from) TFS_MUST;
 /*
- * Copies the end of a range of rows to an empty buf.  p NULL means that the
- * range has no end.  n 0 with another p is an end.
+ * Replaces *to by the end of a range of rows.  p NULL means that the range has no
+ * end; *to must be empty then.  n 0 with another p is an end.
  */
 int tablet_end_copy(struct buf *to, struct slice end) TFS_MUST;
 

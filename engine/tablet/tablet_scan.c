@@ -41,14 +41,6 @@ struct tablet_scan {
 	bool moved; /* done, because other tablets have replaced this one; the caller continues there at `row` */
 };
 
-static const struct gc_rule *scan_rule(const void *arg, uint16_t family, bool *known)
-{
-	const struct store_family *f = store_schema_family(arg, family);
-
-	*known = f != NULL;
-	return f ? f->rule : NULL;
-}
-
 /* Returns false if counts and filters show that no memtable and no file has a delete of this column. */
 static bool scan_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
 {
@@ -134,7 +126,7 @@ static int view_of_files(const struct view *v, struct slice ids, struct view **o
 static int live_open(struct tablet *t, const struct snap *snap, const struct scan_spec *spec, int64_t now,
 	struct scan_filter *filter, int *skipped, struct live **out)
 {
-	struct live_options o = {.rules = {scan_rule, snap->schema},
+	struct live_options o = {.rules = {store_schema_rule, snap->schema},
 		.seq = snap->seq,
 		.now = now,
 		.spec = spec,

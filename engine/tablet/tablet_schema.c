@@ -44,6 +44,14 @@ const struct store_family *store_schema_family(const struct store_schema *s, uin
 	return lo < s->family_count && s->families[lo].id == id ? &s->families[lo] : NULL;
 }
 
+const struct gc_rule *store_schema_rule(const void *schema, uint16_t family, bool *known)
+{
+	const struct store_family *f = store_schema_family(schema, family);
+
+	*known = f != NULL;
+	return f ? f->rule : NULL;
+}
+
 const struct store_group *store_schema_group(const struct store_schema *s, uint16_t id)
 {
 	for (unsigned i = 0; i < s->group_count; i++)
@@ -64,7 +72,7 @@ int tablet_end_copy(struct buf *to, struct slice end)
 {
 	int err = end.p ? buf_reserve(to, end.n + 1) : 0;
 
-	return err ? err : buf_append(to, end.p, end.n);
+	return err ? err : buf_set(to, end.p, end.n);
 }
 
 int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from)

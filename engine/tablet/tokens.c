@@ -40,12 +40,6 @@ static size_t token_bytes(const struct token *x)
 	return sizeof *x + x->result.cap;
 }
 
-static void token_free(struct token *x)
-{
-	buf_fini(&x->result);
-	free(x);
-}
-
 static void token_forget(struct tokens *t, struct token *x)
 {
 	TAILQ_REMOVE(&x->c->list, x, of_client);
@@ -53,7 +47,8 @@ static void token_forget(struct tokens *t, struct token *x)
 		TAILQ_REMOVE(&t->oldest, x, of_all);
 		t->bytes -= token_bytes(x);
 	}
-	token_free(x);
+	buf_fini(&x->result);
+	free(x);
 }
 
 /* Forgets the numbers of c below `lowest`. */
@@ -101,14 +96,6 @@ static void clients_expire(struct tokens *t, int64_t now_us)
 		client_free(t, c);
 }
 
-static struct token_client *client_find(const struct tokens *t, uint64_t id)
-{
-	struct token_client *c;
-
-	HASH_FIND(hh, t->clients, &id, sizeof id, c);
-	return c;
-}
-
 /* Frees the client whose last mutation is the oldest.  None may be running. */
 static void client_evict(struct tokens *t)
 {
@@ -123,8 +110,9 @@ static void client_evict(struct tokens *t)
 /* Finds or adds the client.  If there are too many: -EAGAIN, or with evict forgets one. */
 static int client_get(struct tokens *t, uint64_t id, int64_t now_us, bool evict, struct token_client **out)
 {
-	struct token_client *c = client_find(t, id);
+	struct token_client *c;
 
+	HASH_FIND(hh, t->clients, &id, sizeof id, c);
 	if (!c) {
 		if (HASH_COUNT(t->clients) >= TOKENS_CLIENTS)
 			clients_expire(t, now_us);

@@ -182,10 +182,8 @@ struct view *view_new(unsigned files)
 {
 	struct view *v = calloc(1, sizeof *v + files * sizeof v->files[0]);
 
-	if (!v)
-		return NULL;
-	v->refs = 1;
-	v->file_cap = files;
+	if (v)
+		v->refs = 1;
 	return v;
 }
 

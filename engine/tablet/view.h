@@ -100,7 +100,7 @@ void file_set_put(struct file_set *s);                          /* drops the ref
 
 struct view {
 	_Atomic uint32_t refs;
-	unsigned mem_count, file_count, file_cap;
+	unsigned mem_count, file_count;
 	bool mixed;                                 /* the files belong to more than one group */
 	struct vmem *mems[VIEW_MEMS];               /* newest first; [0] is being written */
 	struct mem_usage *_Atomic parts[VIEW_MEMS]; /* usage of the tablet's rows in a shared memtable; counted on first use */
