@@ -30,21 +30,16 @@ static int render_family(const struct tfs_family *f, struct buf *out)
 	struct buf acl = {0};
 	int err = 0;
 
-	if (buf_append(out, "  { ", 4) || render_setting(out, "name", f->name))
-		return -ENOMEM;
-	if ((*f->gc && render_setting(out, "gc", f->gc)) || render_setting(out, "group", f->group))
-		return -ENOMEM;
-	if (render_setting(out, "type", f->type == TFS_TYPE_COUNTER ? "counter" : "bytes"))
-		return -ENOMEM;
-	if (buf_append(out, "\n    ", 5) || render_setting(out, "owner", value_user(f->uid, user)))
-		return -ENOMEM;
-	if (render_setting(out, "owner_group", value_group(f->gid, group)) ||
-		buf_printf(out, "mode = \"0%03o\"; ", (unsigned)f->mode))
-		return -ENOMEM;
-	if (*f->acl && (acl_show(f->acl, &acl) || render_setting(out, "acl", (const char *)acl.p)))
+	if (buf_append(out, "  { ", 4) || render_setting(out, "name", f->name) || (*f->gc && render_setting(out, "gc", f->gc)) ||
+		render_setting(out, "group", f->group) ||
+		render_setting(out, "type", f->type == TFS_TYPE_COUNTER ? "counter" : "bytes") || buf_append(out, "\n    ", 5) ||
+		render_setting(out, "owner", value_user(f->uid, user)) ||
+		render_setting(out, "owner_group", value_group(f->gid, group)) ||
+		buf_printf(out, "mode = \"0%03o\"; ", (unsigned)f->mode) ||
+		(*f->acl && (acl_show(f->acl, &acl) || render_setting(out, "acl", (const char *)acl.p))) || buf_append(out, "}", 1))
 		err = -ENOMEM;
 	buf_fini(&acl);
-	return err ? err : buf_append(out, "}", 1);
+	return err;
 }
 
 static int render_group(const struct tfs_group *g, struct buf *out)
@@ -52,9 +47,8 @@ static int render_group(const struct tfs_group *g, struct buf *out)
 	char size[32];
 
 	if (buf_append(out, "  { ", 4) || render_setting(out, "name", g->name) ||
-		render_setting(out, "compression", g->compression))
-		return -ENOMEM;
-	if (buf_printf(out, "level = %d; ", g->level) || render_setting(out, "block_size", value_size(g->block_size, size)))
+		render_setting(out, "compression", g->compression) || buf_printf(out, "level = %d; ", g->level) ||
+		render_setting(out, "block_size", value_size(g->block_size, size)))
 		return -ENOMEM;
 	return buf_printf(out, "bloom_bits = %d; in_memory = %s; }", g->bloom_bits, g->in_memory ? "true" : "false");
 }
@@ -79,9 +73,8 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 	char user[256], group[256], size[32];
 
 	if (render_setting(out, "owner", value_user(t->uid, user)) ||
-		render_setting(out, "owner_group", value_group(t->gid, group)))
-		return -ENOMEM;
-	if (buf_printf(out, "mode = \"0%03o\";\n", (unsigned)t->mode) ||
+		render_setting(out, "owner_group", value_group(t->gid, group)) ||
+		buf_printf(out, "mode = \"0%03o\";\n", (unsigned)t->mode) ||
 		render_setting(out, "tablet_size", value_size(t->tablet_size, size)))
 		return -ENOMEM;
 	out->p[out->n - 1] = '\n';

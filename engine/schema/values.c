@@ -227,15 +227,12 @@ const char *value_group(gid_t gid, char name[256])
 
 static int parse_mode(const char *value, mode_t most, mode_t *out, const char **reason)
 {
-	mode_t v = 0;
+	const size_t n = strlen(value);
+	mode_t v;
 
-	if (!*value || strlen(value) > 5)
+	if (!n || n > 5 || strspn(value, "01234567") != n)
 		return schema_refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
-	for (; *value; value++) {
-		if (*value < '0' || *value > '7')
-			return schema_refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
-		v = v * 8 + (mode_t)(*value - '0');
-	}
+	v = (mode_t)strtoul(value, NULL, 8);
 	if (v & ~most)
 		return schema_refuse(reason, "the mode has bits that do not apply");
 	*out = v;
