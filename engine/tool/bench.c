@@ -8,6 +8,7 @@
  * compress to about half of their size.
  */
 #include "engine/base/clock.h"
+#include "engine/base/units.h"
 #include "engine/tabletfs.h"
 #include "engine/tool/tool.h"
 
@@ -185,11 +186,7 @@ static int bench_in(struct bench *b, const char *parent)
 
 static bool parse_count(const char *text, uint64_t most, uint64_t *out)
 {
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return !errno && end != text && !*end && *text != '-' && *out >= 1 && *out <= most;
+	return units_number(&text, out) && !*text && *out >= 1 && *out <= most;
 }
 
 static int bench_run(const struct arguments *a)

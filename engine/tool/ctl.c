@@ -19,13 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-	METRICS_BYTES_MAX = 1 << 26,
-	VERBS_BYTES_MAX = 1 << 16,
-	STATUS_BYTES_MAX = 1 << 20,
-	LOG_BYTES_MAX = 1 << 24,
-	EXIT_FAILED = 3
-};
+enum { FILE_BYTES_MAX = 1 << 26, EXIT_FAILED = 3 };
 
 /* ---- compact ---- */
 
@@ -46,7 +40,7 @@ static uint64_t bytes_read(const struct work *w)
 
 	if (w->place->store && tfs_metrics(w->place->store, &metrics) == 0)
 		line = strstr(metrics, name);
-	else if (!w->place->store && file_read_all(w->metrics, METRICS_BYTES_MAX, &b) == 0 && buf_u8(&b, 0) == 0)
+	else if (!w->place->store && file_read_all(w->metrics, FILE_BYTES_MAX, &b) == 0 && buf_u8(&b, 0) == 0)
 		line = strstr((const char *)b.p, name);
 	n = line ? strtoull(line + sizeof(name) - 1, NULL, 10) : 0;
 	free(metrics);
@@ -130,10 +124,10 @@ const struct command compact_command = {
 
 /* ---- ctl ---- */
 
-static int print_file(const char *file)
+static int print_file(const char *path)
 {
 	struct buf b = {0};
-	int err = file_read_all(file, VERBS_BYTES_MAX, &b);
+	int err = file_read_all(path, FILE_BYTES_MAX, &b);
 
 	if (!err)
 		fwrite(b.p, 1, b.n, stdout);
@@ -264,19 +258,16 @@ static void print_warning(const struct buf *log)
 static int status_run(const struct arguments *a)
 {
 	const char *mountpoint = a->operand[0];
-	struct buf b = {0}, log = {0};
-	int err = file_read_all(text("%s/.tabletfs/status", mountpoint), STATUS_BYTES_MAX, &b);
+	struct buf log = {0};
+	int err = print_file(text("%s/.tabletfs/status", mountpoint));
 
 	if (err == -ENOENT || err == -ENOTDIR)
 		complain("%s: %s", mountpoint, access(mountpoint, F_OK) ? "no such directory" : "tabletfs is not mounted there");
 	else if (err)
 		complain("%s: %s", mountpoint, strerror(-err));
-	else
-		fwrite(b.p, 1, b.n, stdout);
-	if (!err && file_read_all(text("%s/.tabletfs/log", mountpoint), LOG_BYTES_MAX, &log) == 0)
+	else if (file_read_all(text("%s/.tabletfs/log", mountpoint), FILE_BYTES_MAX, &log) == 0)
 		print_warning(&log);
 	buf_fini(&log);
-	buf_fini(&b);
 	return err ? EXIT_CANNOT : 0;
 }
 

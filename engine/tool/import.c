@@ -8,6 +8,7 @@
  * to continue (--max-errors).  So it checks the records itself, and whether the
  * family exists.
  */
+#include "engine/base/units.h"
 #include "engine/bulk/import.h"
 #include "engine/bulk/line.h"
 #include "engine/tool/progress.h"
@@ -333,15 +334,12 @@ static int import_run(const struct arguments *a)
 	const char *file = a->operands > 1 && strcmp(a->operand[1], "-") != 0 ? a->operand[1] : NULL, *most = a->option['m'];
 	struct input in = {.name = file ? file : "standard input", .make = a->option['p'], .stream = -1};
 	enum bulk_format format;
-	char *end;
 	int status;
 
 	if (!transfer_format(&import_command, a->option['f'], file, &format))
 		return EXIT_CANNOT;
-	errno = 0;
-	in.max_errors = most ? strtoull(most, &end, 10) : 0;
-	if (most && (errno || end == most || *end || *most == '-'))
-		return bad_usage(&import_command, "--max-errors: not a number: %s", most);
+	if (most && (!units_number(&most, &in.max_errors) || *most))
+		return bad_usage(&import_command, "--max-errors: not a number: %s", a->option['m']);
 	if (file)
 		in.fd = open(file, O_RDONLY | O_CLOEXEC);
 	if (in.fd < 0) {

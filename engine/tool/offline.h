@@ -114,6 +114,5 @@ bool offline_has_tablet(const struct offline *store, uint32_t table);
 const char *offline_table_name(const struct offline *store, uint32_t table);
 const char *offline_tablet_name(const struct offline *store, const struct meta_tablet *m);
 int offline_metadata(struct report *r, struct offline *store) TFS_MUST;
-void offline_metadata_close(struct offline *store);
 
 #endif

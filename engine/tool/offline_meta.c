@@ -76,14 +76,6 @@ const char *offline_tablet_name(const struct offline *store, const struct meta_t
 
 /* ---- rows ---- */
 
-static const struct gc_rule *rule_of(const void *arg, uint16_t family, bool *known)
-{
-	const struct store_family *f = store_schema_family(arg, family);
-
-	*known = f != NULL;
-	return f ? f->rule : NULL;
-}
-
 static int row_for(struct offline_rows *rows, struct slice key, struct offline_row **out)
 {
 	struct offline_row *row;
@@ -158,7 +150,7 @@ static int read_meta_tablet(struct report *r, struct offline *store, const struc
 {
 	struct scan_spec spec = {.what = SCAN_CELLS};
 	struct live_options o = {
-		.rules = {rule_of, schema},
+		.rules = {store_schema_rule, schema},
 		.seq = UINT64_MAX,
 		.now = (int64_t)time(NULL) * 1000000,
 		.spec = &spec,
@@ -276,14 +268,6 @@ int offline_metadata(struct report *r, struct offline *store)
 	return err;
 }
 
-void offline_metadata_close(struct offline *store)
-{
-	rows_fini(&store->users);
-	rows_fini(&store->meta);
-	rows_fini(&store->root);
-	sst_cache_free(store->cache);
-}
-
 int offline_open(const char *dir, struct report *r, struct offline *store)
 {
 	int err;
@@ -301,6 +285,9 @@ int offline_open(const char *dir, struct report *r, struct offline *store)
 
 void offline_close(struct offline *store)
 {
-	offline_metadata_close(store);
+	rows_fini(&store->users);
+	rows_fini(&store->meta);
+	rows_fini(&store->root);
+	sst_cache_free(store->cache);
 	offline_locks_close(store);
 }

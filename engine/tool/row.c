@@ -12,7 +12,8 @@
 #include "engine/base/name.h"
 #include "engine/bulk/escape.h"
 #include "engine/bulk/mutation_lines.h"
-#include "engine/tool/tool.h"
+#include "engine/tool/scan.h"
+#include "engine/tool/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,33 +30,7 @@ static void put_text(struct buf *out, const char *s)
 		no_memory();
 }
 
-/* ROW as the user wrote it, to the name of its directory. */
-static int row_name(const char *shown, struct buf *out)
-{
-	struct buf key = {0};
-	int err = text_unescape(slice_str(shown), &key);
-
-	if (!err)
-		err = key.n && key.n <= TFS_ROW_MAX ? name_encode(NAME_ROW, buf_slice(&key), 0, out) : -EINVAL;
-	buf_fini(&key);
-	return err;
-}
-
 /* ---- the mutation ---- */
-
-static int write_all(int fd, struct slice s)
-{
-	while (s.n) {
-		ssize_t n = write(fd, s.p, s.n);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		s = slice_of(s.p + n, s.n - (size_t)n);
-	}
-	return 0;
-}
 
 static int read_all(int fd, struct buf *out)
 {
@@ -91,7 +66,7 @@ static int apply_in(int dir, struct slice lines, struct buf *answer)
 
 	if (fd < 0)
 		return -errno;
-	err = write_all(fd, lines);
+	err = transfer_write(fd, lines);
 	if (read_all(fd, answer))
 		buf_reset(answer);
 	close(fd);
@@ -124,13 +99,15 @@ static int apply_below(int dir, char *path, struct slice lines, struct buf *answ
 /* Applies lines without `commit` to the row; *answer is the result.  Returns the exit code. */
 static int row_mutate(const char *table, const char *shown, struct buf *lines, struct buf *answer)
 {
-	struct buf name = {0};
-	int err = row_name(shown, &name), dir = -1;
+	struct buf key = {0}, name = {0};
+	int err = 0, dir;
 
-	if (err) {
-		complain("%s: a row key has 1 to 65536 bytes, and a backslash begins one of \\t \\n \\r \\\\ \\xHH", shown);
+	if (!scan_row_key(shown, &key)) {
+		buf_fini(&key);
 		return EXIT_CANNOT;
 	}
+	if (name_encode(NAME_ROW, buf_slice(&key), 0, &name))
+		no_memory();
 	put_text(lines, "commit\n");
 	dir = open(table, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
@@ -146,6 +123,7 @@ static int row_mutate(const char *table, const char *shown, struct buf *lines, s
 	}
 	if (dir >= 0)
 		close(dir);
+	buf_fini(&key);
 	buf_fini(&name);
 	return err == -ECANCELED ? EXIT_CHECK : err ? EXIT_ERROR : 0;
 }

@@ -27,10 +27,14 @@ static bool is_pattern(enum clause k)
 	return k == CLAUSE_ROW || k == CLAUSE_QUALIFIER || k == CLAUSE_VALUE;
 }
 
-/* Bytes as the user wrote them, with escapes.  -EINVAL: a backslash begins none. */
-static int bytes_of_text(const char *shown, struct buf *out)
+#define ESCAPES "a backslash begins one of \\t \\n \\r \\\\ \\xHH"
+
+bool scan_row_key(const char *shown, struct buf *out)
 {
-	return text_unescape(slice_str(shown), out);
+	if (text_unescape(slice_str(shown), out) == 0 && out->n && out->n <= TFS_ROW_MAX)
+		return true;
+	complain("%s: a row key has 1 to 65536 bytes, and " ESCAPES, shown);
+	return false;
 }
 
 /* Opens a path of components below dir, and closes dir.  Returns a descriptor or -errno. */
@@ -94,9 +98,9 @@ static bool value_of(const struct arguments *a, enum clause k, struct buf *out)
 {
 	const char *value = k == CLAUSE_REVERSE ? "yes" : a->option[CLAUSE_OPTION(k)];
 
-	if (is_pattern(k) ? !buf_append(out, value, strlen(value)) : !bytes_of_text(value, out))
+	if (is_pattern(k) ? !buf_append(out, value, strlen(value)) : !text_unescape(slice_str(value), out))
 		return true;
-	complain("--%s: a backslash begins one of \\t \\n \\r \\\\ \\xHH", clause_names[k]);
+	complain("--%s: " ESCAPES, clause_names[k]);
 	return false;
 }
 
@@ -152,21 +156,21 @@ bool scan_clauses_of(const struct arguments *a, struct clauses *out)
 	return valid && !err;
 }
 
-/* Copies a file below dir to standard output, and closes dir.  *bytes: how many.  Returns the exit code; it prints nothing if there is no such file. */
+/* Copies a file below dir to standard output, and closes dir.  *bytes (may be NULL): how many.  Returns the exit code; it prints nothing if there is no such file. */
 static int copy_out(int dir, const char *name, const char *shown, uint64_t *bytes)
 {
 	static uint8_t block[256 << 10];
 	int fd = open_below(dir, name, O_RDONLY);
 	ssize_t n = fd < 0 ? -1 : 1;
 
-	*bytes = 0;
 	if (fd < 0)
 		errno = -fd;
 	while (n > 0) {
 		n = read(fd, block, sizeof(block));
 		if (n > 0 && fwrite(block, 1, (size_t)n, stdout) != (size_t)n)
 			break; /* main reports it */
-		*bytes += n > 0 ? (uint64_t)n : 0;
+		if (bytes)
+			*bytes += n > 0 ? (uint64_t)n : 0;
 	}
 	if (n < 0 && fd != -ENOENT)
 		complain("%s: %s%s", shown, strerror(errno), errno == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
@@ -178,21 +182,19 @@ static int copy_out(int dir, const char *name, const char *shown, uint64_t *byte
 static int scan_run(const struct arguments *a)
 {
 	const char *format = a->option['f'] ? a->option['f'] : "tsv";
-	uint64_t bytes;
 	int dir;
 
 	if (strcmp(format, "tsv") != 0 && strcmp(format, "jsonl") != 0 && strcmp(format, "keys") != 0)
 		return bad_usage(&scan_command, "--format is tsv, jsonl or keys, not %s", format);
 	dir = scan_open(a, a->operand[0]);
-	return dir < 0 ? EXIT_USAGE : copy_out(dir, text(".%s", format), a->operand[0], &bytes);
+	return dir < 0 ? EXIT_USAGE : copy_out(dir, text(".%s", format), a->operand[0], NULL);
 }
 
 static int count_run(const struct arguments *a)
 {
 	int dir = scan_open(a, a->operand[0]);
-	uint64_t bytes;
 
-	return dir < 0 ? EXIT_USAGE : copy_out(dir, ".count", a->operand[0], &bytes);
+	return dir < 0 ? EXIT_USAGE : copy_out(dir, ".count", a->operand[0], NULL);
 }
 
 /* ---- get ---- */
@@ -229,15 +231,14 @@ static int get_cell(const struct arguments *a, struct slice row, const char *col
 	const char *colon = strchr(column, ':'), *at = strrchr(column, '@');
 	struct buf qualifier = {0}, path = {0};
 	int status = EXIT_USAGE, dir;
-	uint64_t bytes;
 	int64_t ts = 0;
 
 	if (!colon)
 		return bad_usage(&get_command, "FAMILY:QUALIFIER is needed, not %s", column);
 	if (at && (at < colon || !name_parse_ts(slice_str(at + 1), &ts)))
 		at = NULL;
-	if (bytes_of_text(at ? text("%.*s", (int)(at - colon - 1), colon + 1) : colon + 1, &qualifier)) {
-		complain("%s: a backslash begins one of \\t \\n \\r \\\\ \\xHH", column);
+	if (text_unescape(at ? slice_of(colon + 1, (size_t)(at - colon - 1)) : slice_str(colon + 1), &qualifier)) {
+		complain("%s: " ESCAPES, column);
 		goto out;
 	}
 	add_name(&path, NAME_ROW, row, 0);
@@ -251,7 +252,7 @@ static int get_cell(const struct arguments *a, struct slice row, const char *col
 		complain("%s: %s", a->operand[0], strerror(errno));
 		status = EXIT_ERROR;
 	} else {
-		status = copy_out(dir, (const char *)path.p, column, &bytes);
+		status = copy_out(dir, (const char *)path.p, column, NULL);
 	}
 out:
 	buf_fini(&qualifier);
@@ -262,16 +263,10 @@ out:
 static int get_run(const struct arguments *a)
 {
 	struct buf row = {0};
-	int status;
+	int status = EXIT_USAGE;
 
-	if (bytes_of_text(a->operand[1], &row) || row.n == 0 || row.n > TFS_ROW_MAX) {
-		complain("%s: a row key has 1 to 65536 bytes, and a backslash begins one of \\t \\n \\r \\\\ \\xHH", a->operand[1]);
-		status = EXIT_USAGE;
-	} else if (a->operands > 2) {
-		status = get_cell(a, buf_slice(&row), a->operand[2]);
-	} else {
-		status = get_row(a, buf_slice(&row));
-	}
+	if (scan_row_key(a->operand[1], &row))
+		status = a->operands > 2 ? get_cell(a, buf_slice(&row), a->operand[2]) : get_row(a, buf_slice(&row));
 	buf_fini(&row);
 	return status;
 }

@@ -27,6 +27,8 @@
 bool scan_has_clauses(const struct arguments *a);
 /* Opens the directory of the clauses in the mounted table `path`.  -1: an error was printed. */
 int scan_open(const struct arguments *a, const char *path);
+/* Appends the row key that the user wrote with escapes.  Returns false after a message. */
+bool scan_row_key(const char *shown, struct buf *out);
 /* The clauses for a table of an opened store.  Returns false after a message.  The caller calls clauses_fini in any case. */
 bool scan_clauses_of(const struct arguments *a, struct clauses *out);
 
