@@ -168,7 +168,7 @@ static int hex_value(uint8_t c)
 	return digit ? (int)(digit - hex_digits) : -1;
 }
 
-/* The byte that the escape "%XX" at p stands for, or -1. */
+/* Returns the byte of the escape "%XX" at p, or -1. */
 static int escaped_byte(const uint8_t *p, size_t n)
 {
 	int hi = n > 2 ? hex_value(p[1]) : -1, lo = hi >= 0 ? hex_value(p[2]) : -1;

@@ -551,7 +551,7 @@ static int remove_entry(void *arg, const char *name, bool is_dir)
 	if (!err)
 		err = is_dir ? file_rmdir(below.dir) : file_unlink(below.dir);
 	free((char *)(uintptr_t)below.dir);
-	return err == -ENOMEM ? err : 0; /* the rmdir above finds what is left */
+	return err == -ENOMEM ? err : 0; /* the rmdir of the parent fails if an entry is left */
 }
 
 /* A stale listing hides files, so both sides are tried, several times. */

@@ -174,17 +174,24 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 	return err;
 }
 
+/* Makes a draft that differs from old in its name. */
+static int clone_named(const struct schema *old, const char *name, struct schema **out)
+{
+	if (!schema_name_valid(slice_str(name)))
+		return -EINVAL;
+	*out = schema_clone(old);
+	if (!*out)
+		return -ENOMEM;
+	strcpy((*out)->pub.name, name);
+	return 0;
+}
+
 int schema_rename(const struct schema *old, const char *name, struct schema **out)
 {
 	struct schema *s;
+	int err = clone_named(old, name, &s);
 
-	if (!schema_name_valid(slice_str(name)))
-		return -EINVAL;
-	s = schema_clone(old);
-	if (!s)
-		return -ENOMEM;
-	strcpy(s->pub.name, name);
-	return draft_to_schema(s, false, out);
+	return err ? err : draft_to_schema(s, false, out);
 }
 
 int schema_use_tablets(const struct schema *old, uint32_t tablets_id, struct schema **out)
@@ -206,13 +213,10 @@ static int copy_named(
 	const struct schema *old, const char *name, uint32_t id, uint32_t snapshot_of, int64_t us, bool of_all, struct schema **out)
 {
 	struct schema *s;
+	int err = clone_named(old, name, &s);
 
-	if (!schema_name_valid(slice_str(name)))
-		return -EINVAL;
-	s = schema_clone(old);
-	if (!s)
-		return -ENOMEM;
-	strcpy(s->pub.name, name);
+	if (err)
+		return err;
 	s->pub.table_id = s->pub.tablets_id = id;
 	s->pub.is_hidden = false;
 	s->pub.snapshot_of = snapshot_of;

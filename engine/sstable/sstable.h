@@ -102,7 +102,7 @@ struct sst_cache_stats {
 	uint64_t table_opens, probes, probe_misses; /* searches of filters, and those without a match */
 };
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
-/* Changes both bounds, and evicts what is above them. */
+/* Changes both bounds, and evicts the entries above them. */
 void sst_cache_resize(struct sst_cache *c, size_t block_bytes, size_t table_bytes);
 void sst_cache_free(struct sst_cache *c); /* after every sst is put */
 /*

@@ -293,7 +293,7 @@ static int by_client(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Marks the newest results for which the column has space; *bytes: what the clients' forgotten numbers use. */
+/* Marks the newest results for which the column has space.  bytes: already used by the clients' forgotten numbers. */
 static unsigned mark_stored(struct tokens *t, uint64_t seq, size_t bytes)
 {
 	struct token *x;

@@ -159,7 +159,7 @@ static void offer_clause(const char *first, const char *line, const char *typed)
 		printf("%.*s%.*s\n", (int)(base - typed), typed, equals ? (int)(equals + 1 - first) : (int)strlen(first), first);
 }
 
-/* What ls does not list in a table. */
+/* The control names of a table, which ls does not list. */
 static int offer_controls(const char *before, const char *typed)
 {
 	static const char *const names[] = {".ctl", ".export.tar", ".families/", ".groups/", ".import", ".import.jsonl",

@@ -4,9 +4,8 @@
  * In a mount it is copied from a file of the daemon, so the caller's permissions
  * hold.  On a data directory the store is opened.
  *
- * The time left is an estimate: the table's usage tells how many cells it stores,
- * and these include deleted and replaced ones.  Of an export with clauses no
- * estimate is known.
+ * The time left is an estimate, because the number of cells in the table's usage
+ * includes deleted and replaced ones.  An export with clauses has no estimate.
  */
 #include "engine/bulk/line.h"
 #include "engine/bulk/stream_count.h"

@@ -174,20 +174,14 @@ static int merge_sources(struct offline_view *v, struct iter **out)
 	const struct meta_tablet *t = v->t;
 	struct iter **children = calloc(t->file_count + 1, sizeof(struct iter *));
 	unsigned n = 0;
-	int err = children ? memtable_iter_new(v->mem->m, &children[n]) : -ENOMEM;
+	int err = children ? memtable_iter_new(v->mem->m, &children[0]) : -ENOMEM;
 
-	if (!err)
-		n++;
+	n += !err;
 	for (unsigned i = 0; i < t->file_count && !err; i++) {
 		err = file_iter(v, &t->files[i], &children[n]);
-		if (!err && children[n])
-			n++;
+		n += children[n] != NULL;
 	}
-	if (!err)
-		err = merge_iter_new(children, n, 0, out);
-	else
-		while (n > 0)
-			iter_free(children[--n]);
+	err = merge_iter_new(children, n, err, out);
 	free(children);
 	return err;
 }

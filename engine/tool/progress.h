@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far a long command is, on standard error; and the signals that interrupt
- * it.  A program has one progress.
+ * The progress of a long command, on standard error, and the signals that
+ * interrupt it.  A program has one progress.
  *
  * On a terminal one line is written again each second.  Otherwise a line is added
  * each minute.  A thread prints them, so a command that waits for a disk or a mount

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What import, export and compact share. */
+/* Shared by import, export and compact. */
 #include "engine/tool/transfer.h"
 
 #include "engine/base/file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What import, export and compact share: the table and the format that the user names. */
+/* Shared by import, export and compact: the table and the format that the user names. */
 #ifndef TFS_TOOL_TRANSFER_H
 #define TFS_TOOL_TRANSFER_H
 
@@ -28,7 +28,7 @@ int place_open(struct place *p, const char *path, bool make) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;
 
-/* What the table stores; on a mount, as far as .tablets tells it: bytes on disk and cells.  -errno: the user may not read it. */
+/* Sets the table's bytes on disk and number of cells.  On a mount they come from .tablets.  -errno: the user may not read it. */
 int place_usage(const struct place *p, struct tfs_usage *out) TFS_MUST;
 
 /* The format that --format names or, without it, the end of the file's name; else TSV.  Returns false after a message. */
