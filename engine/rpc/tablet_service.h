@@ -323,7 +323,11 @@ typedef int tablet_server_fn(void *arg, uint64_t incarnation, struct tablet_serv
 struct tablet_servers {
 	/* Returns the service of the server with this incarnation; NULL: no such server at present. */
 	struct tablet_service *(*connect)(void *arg, uint64_t incarnation);
-	/* Calls fn for each live server.  A non-zero value of fn ends the calls and is returned. */
+	/*
+	 * Calls fn for each server that the lock service has, also if it cannot be reached:
+	 * a request to all servers must fail if one of them does not get it.  A non-zero
+	 * value of fn ends the calls and is returned.
+	 */
 	int (*each)(void *arg, tablet_server_fn *fn, void *fn_arg);
 	void *arg;
 };
