@@ -547,7 +547,7 @@ TFS_API int tfs_mutation_check_family(struct tfs_mutation *m, const char *family
 /* The result of one operation. */
 struct tfs_result {
 	int64_t ts;        /* of the version written or moved; else 0 */
-	uint64_t size;     /* of its value */
+	uint64_t size;     /* of its value; UINT64_MAX: the user of the table's handle may not read the family */
 	int64_t counter;   /* increment: the new value */
 	bool replaced;     /* write with replace: the version at replace_ts was the newest and was replaced */
 	int64_t commit_us; /* the time of commit, the same for all operations; 0: the mutation changed nothing */

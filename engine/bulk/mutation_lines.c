@@ -407,7 +407,7 @@ static int answer_line(struct buf *out, const struct mutation_line *line, const 
 		err = buf_printf(out, "@%" PRId64, r->ts);
 	else if (!err && line->has_ts)
 		err = buf_printf(out, "@%" PRId64, line->ts);
-	if (!err && line->verb == MUTATION_APPEND)
+	if (!err && line->verb == MUTATION_APPEND && r->size != UINT64_MAX)
 		err = buf_printf(out, "\t%" PRIu64, r->size);
 	else if (!err && line->verb == MUTATION_INCREMENT)
 		err = buf_printf(out, "\t%" PRId64, r->counter);

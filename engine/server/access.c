@@ -92,6 +92,18 @@ static int may_op(const struct tfs_schema *p, const struct ts_request *q, const 
 	return may(p, q, op->family, TFS_MAY_WRITE);
 }
 
+void access_hide_sizes(struct served_tablet *served, const struct ts_request *q, struct op_result *results)
+{
+	const struct schema *s = NULL;
+	int err = access_schema(served, q, &s);
+
+	for (uint32_t i = 0; i < q->op_count; i++)
+		if (q->ops[i].kind == OP_WRITE && (err || may(schema_public(s), q, q->ops[i].family, TFS_MAY_READ)))
+			results[i].size = UINT64_MAX;
+	if (!err)
+		schema_put(s);
+}
+
 int access_ops(struct served_tablet *served, const struct ts_request *q, struct op_result *results)
 {
 	const struct schema *s;

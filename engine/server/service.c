@@ -148,6 +148,8 @@ static int apply_mutation(struct server *s, struct served_tablet *served, const 
 		traffic_refused(s, q, -EALREADY);
 	else
 		err = mutate(s, served, q, token, results);
+	if (!err && q->user)
+		access_hide_sizes(served, q, results);
 	a->failed_op = err ? failed_op(results, q->op_count) : 0;
 	if (token)
 		tablet_token_end(served->tablet, token, err, a->failed_op);
