@@ -618,8 +618,12 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 
 static const struct tablet_service_ops server_service_ops = {.call = serve_request};
 
-struct tablet_service *server_service(struct server *s)
+void service_init(struct server *s)
 {
 	s->service = (struct tablet_service){.ops = &server_service_ops, .refused = s->requests_refused, .local = true};
+}
+
+struct tablet_service *server_service(struct server *s)
+{
 	return &s->service;
 }
