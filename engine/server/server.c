@@ -212,7 +212,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	cond_init(&s->collected_now);
 	cond_init(&s->changed);
 	clients_init(s);
-	service_init(s);
+	server_service_init(s);
 	s->recovering = true;
 	s->locks = locks;
 	s->incarnation = o->incarnation;

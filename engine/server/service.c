@@ -618,7 +618,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 
 static const struct tablet_service_ops server_service_ops = {.call = serve_request};
 
-void service_init(struct server *s)
+void server_service_init(struct server *s)
 {
 	s->service = (struct tablet_service){.ops = &server_service_ops, .refused = s->requests_refused, .local = true};
 }
