@@ -485,7 +485,7 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUS
 /* ---- clients.c: the epochs of clients of other processes ---- */
 void clients_init(struct server *s);
 void server_service_init(struct server *s); /* service.c: the service of server_service() */
-void clients_fini(struct server *s); /* no request is under way */
+void clients_fini(struct server *s);        /* no request is under way */
 /* Before and after a request that makes rows of this table in METADATA.  -ECANCELED: the making of the table has ended. */
 int making_begin(struct server *s, uint32_t table) TFS_MUST;
 void making_end(struct server *s);
