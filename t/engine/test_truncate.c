@@ -51,10 +51,13 @@ static int set_text(const char *text)
 /* ---- beside writers ---- */
 
 #define WRITERS 3
+#define TRUNCATIONS 20
+#define ROWS_OF_CUT 1000 /* a writer with so many waits for the next cut, so a fast one does not run out of rows */
 static atomic_bool over;
 static _Atomic uint64_t cuts; /* two for each truncation: at its begin and at its end */
 static atomic_uint wrong, written[WRITERS];
-static uint64_t written_at[WRITERS][100000]; /* of each row, the number of cuts when its write began and ended: 32 bits each */
+/* Of each row, the number of cuts when its write began and ended: 32 bits each. */
+static uint64_t written_at[WRITERS][(2 * TRUNCATIONS + 1) * ROWS_OF_CUT];
 
 static int write_one(unsigned w, unsigned i)
 {
@@ -68,9 +71,13 @@ static void *writer(void *arg)
 {
 	const unsigned w = (unsigned)(uintptr_t)arg;
 
-	for (unsigned i = 0; i < 100000 && !over; i++) {
-		const uint64_t begin = cuts;
+	for (unsigned i = 0; !over; i++) {
+		uint64_t begin;
 
+		while (i >= ((begin = cuts) + 1) * ROWS_OF_CUT && !over)
+			sched_yield();
+		if (over)
+			break;
 		if (write_one(w, i))
 			wrong++;
 		written_at[w][i] = begin << 32 | cuts;
@@ -130,12 +137,17 @@ static void *scanner(void *arg)
 	return NULL;
 }
 
-/* Each writer has written so many more rows. */
+/* Each writer has written so many more rows, or all of this cut. */
 static void wait_for(unsigned more)
 {
-	for (unsigned w = 0; w < WRITERS; w++)
-		for (const unsigned until = written[w] + more; written[w] < until;)
+	const unsigned most = (unsigned)(cuts + 1) * ROWS_OF_CUT;
+
+	for (unsigned w = 0; w < WRITERS; w++) {
+		const unsigned until = written[w] + more;
+
+		while (written[w] < (until < most ? until : most))
 			sched_yield();
+	}
 }
 
 /* A write that ended before a truncation is gone; one that began after it is there. */
@@ -151,7 +163,7 @@ static void each_write_is_before_or_after(void **state)
 		assert_int_equal(pthread_create(&threads[w], NULL, writer, (void *)w), 0);
 	assert_int_equal(pthread_create(&threads[WRITERS], NULL, batch_writer, NULL), 0);
 	assert_int_equal(pthread_create(&threads[WRITERS + 1], NULL, scanner, NULL), 0);
-	for (unsigned i = 0; i < 20; i++) {
+	for (unsigned i = 0; i < TRUNCATIONS; i++) {
 		wait_for(20);
 		if (i % 4 == 0)
 			assert_int_equal(tfs_flush(table), 0);
@@ -172,13 +184,13 @@ static void each_write_is_before_or_after(void **state)
 
 			snprintf(row, sizeof(row), "w%u-%06u", w, i);
 			assert_int_equal(tfs_row_exists(table, tfs_str(row), NULL, &is), 0);
-			/* The last truncation began at cut 39 and ended at 40. */
-			if (end < 39)
+			/* The last truncation began at the last cut but one and ended at the last. */
+			if (end < 2 * TRUNCATIONS - 1)
 				assert_false(is);
-			if (begin == 40)
+			if (begin == 2 * TRUNCATIONS)
 				assert_true(is);
-			gone += end < 39;
-			there += begin == 40;
+			gone += end < 2 * TRUNCATIONS - 1;
+			there += begin == 2 * TRUNCATIONS;
 		}
 	}
 	print_message("# %u rows gone, %u there\n", gone, there);
