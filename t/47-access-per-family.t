@@ -50,13 +50,17 @@ fails "nor touches it" 'Permission denied|not permitted' nobody touch t/r/open/q
 is "$(as 1234 100 cat t/r/team/q)" team "its group reads a group's family"
 ok "  and writes it" as 1234 100 bash -c 'echo more >>t/r/team/q'
 fails "  others do not" 'Permission denied' nobody cat t/r/team/q
-append_team() { "$@" bash -c 'exec 3<>t/r/.mutate && printf "append team:q\tx\ncommit\n" >&3 && cat <&3' | sed 's/@[0-9]*/@TS/; s/ [0-9]*$//'; }
+mutate_team() { "$@" bash -c 'exec 3<>t/r/.mutate && printf "append team:q\tx\nset team:new\tx\nset team:past@7\tx\ncommit\n" >&3 && cat <&3' | sed -E 's/[0-9]{16}/TIME/g'; }
 chmod 620 t/.families/team
-is "$(append_team as 1234 100)" "append team:q@TS
-committed" "a user who may write but not read appends, and does not get the size of the value"
+is "$(mutate_team as 1234 100)" "append team:q
+set team:new
+set team:past@7
+committed TIME" "a user who may write but not read does not get times and sizes of values"
 chmod 660 t/.families/team
-is "$(append_team as 1234 100)" "append team:q@TS	12
-committed" "  one who may read gets it"
+is "$(mutate_team as 1234 100)" "append team:q@TIME	12
+set team:new@TIME
+set team:past@7
+committed TIME" "  one who may read gets them"
 ok "its owner writes his family" nobody bash -c 'echo mine >t/r/theirs/q'
 is "$(cat t/r/theirs/q)" mine "  indeed"
 ok "  and changes its mode" nobody chmod 600 t/.families/theirs

@@ -90,6 +90,12 @@ same(got, ["0"], "a pattern that could take long, on a short value")
 got, answer = attempt(b"check-match f:q\t((v|vv)+)+\ncommit\n")
 same(got, ["ETIME"], "  and on a long one")
 
+os.mkdir(T + "/made")
+got, answer = attempt(b"set f:a\tx\ncheck f:a\ty\ncommit\n", row=T + "/made")
+same((got, os.listdir(T + "/made"), slurp(T + "/.scan/prefix=made/.count")), (["ECANCELED"], [], b"rows\t0\ncells\t0\n"), "after a refusal a new row is an empty directory")
+os.rmdir(T + "/made")
+same(os.path.exists(T + "/made"), False, "  which rmdir removes")
+
 # ---- results ----
 os.makedirs(T + "/r2/f")
 spill(T + "/r2/f/q", b"ab")
@@ -194,9 +200,28 @@ ctl mutate "$table" r2 "$W/lines" 2>"$W/said"
 is "$?:$(cat "$W/said")" "1:tabletctl: $table: r2: line 1: check f:a: its newest version has another value, or there is none" "a check that fails: 1"
 ctl mutate "$table" absent "$W/lines" 2>"$W/said"
 is "$?:$(ls "$table" | grep -c absent)" "1:0" "  leaves no directory of an absent row"
-code() { ctl "$@" >"$W/said" 2>&1; echo $?; }
-is "$(code put "$table" r2)$(code put "$table" '\q' f:q v)$(code delete "$table" r2 f)$(code nosuch)$(code put "$table" r2 $'f:q\n' v)" 22222 "bad usage: 2"
-is "$(code put "$table" r2 none:q v)$(code put "$M" r2 f:q v)$(code put "$W/none" r2 f:q v)$(code increment "$table" r2 f:q x)" 3333 "other errors: 3"
+ctl mutate "$table" absent </dev/null >"$W/said"
+is "$?:$(cat "$W/said"):$(ls "$table" | grep -c absent)" "0:committed 0:0" "  nor does an empty mutation"
+ctl mutate "$table" absent <<<"delete f:q" >/dev/null
+is "$?:$(ls "$table" | grep -c absent)" "0:0" "  nor one that deletes nothing"
+racer() { for _ in {1..30}; do printf "$1" | ctl mutate "$table" raced >/dev/null 2>&1; echo $?; done; }
+racers=$(for i in 1 2 3 4; do racer 'check f:q\tnever\n' & racer 'check-absent f:q\n' & done; wait)
+is "$(sort <<<"$racers" | uniq -c | tr -s ' \n' ' '):$(ls "$table" | grep -c raced)" " 120 0 120 1 :0" "  nor do processes that make and remove it at the same time"
+code() { ctl "$@" >"$W/said" 2>&1 </dev/null; echo $?; }
+codes() {
+	local column
+	for column in f :q 'f:\q' f:q@99999999999999999999 'no such:q' '../r2/f:a' $'f:q\n'; do code "$@" "$column"; done | tr -d '\n'
+}
+is "$(code put "$table" r2)$(code put "$table" '\q' f:q v)$(code delete "$table" r2 f)$(code nosuch)$(code increment "$table" r2 f:q x)" 22222 "bad usage: 2"
+is "$(codes put "$table" r2):$(codes delete "$table" r2):$(codes increment "$table" r2):$(codes get "$table" r2)" 2222222:2222222:2222222:2222222 "  a column that is none"
+code mutate "$table" r2 <(echo 'set f:q') >"$W/code"
+is "$(cat "$W/code" "$W/said")" "2
+tabletctl: mutate: line 1: a tab and the value are missing; see 'tabletctl mutate -h'" "  a line that is none"
+is "$(code scan --limit x "$table")$(code count --row '(' "$table")$(code get --since now "$table" r2)$(code scan --prefix '\q' "$table")$(code get "$table" '\q')" 22222 "  a clause or a row that is none"
+is "$(code put "$table" r2 none:q v)$(code put "$M" r2 f:q v)$(code put "$W/none" r2 f:q v)$(code put "$table" r2 c:n one)" 3333 "other errors: 3"
+is "$(code scan "$W/none")$(code count "$M")$(code get "$W/none" r2)$(code get "$W/none" r2 f:q)" 3333 "  a table that is none"
+is "$(code get "$table" r2 f:none)$(code get "$table" none)$(code get "$table" r2 none:q)" 111 "nothing to print: 1"
+is "$(ctl put "$table" r2 f: empty && ctl get "$table" r2 f:@ && ctl get "$table" r2 f:)" emptyempty "the empty qualifier"
 
 # ---- flock on a row's directory ----
 mkdir -p "$table/locked/f"

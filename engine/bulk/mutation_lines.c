@@ -140,7 +140,6 @@ static int refuse_size(struct mutation_lines *l)
 static int parse_target(struct mutation_lines *l, const struct tfs_schema *schema, struct slice target, struct mutation_line *out)
 {
 	const unsigned takes = verbs[out->verb].takes;
-	const struct tfs_family *family;
 	struct slice name, rest = target;
 	char text[TFS_NAME_MAX + 1];
 	size_t end;
@@ -153,8 +152,7 @@ static int parse_target(struct mutation_lines *l, const struct tfs_schema *schem
 	if (!slice_cut(&rest, ':', &name))
 		return refuse_line(l, "FAMILY:QUALIFIER is missing");
 	snprintf(text, sizeof(text), "%.*s", (int)(name.n < sizeof(text) ? name.n : 0), (const char *)name.p);
-	family = tfs_name_valid(text) && strlen(text) == name.n ? tfs_schema_family(schema, text) : NULL;
-	if (!family)
+	if (!tfs_name_valid(text) || strlen(text) != name.n || (schema && !tfs_schema_family(schema, text)))
 		return refuse_line(l, "the table has no such family");
 	if (!arena_dup(&l->arena, slice_of(text, strlen(text) + 1), &name))
 		return -ENOMEM;
@@ -178,7 +176,7 @@ static int parse_target(struct mutation_lines *l, const struct tfs_schema *schem
 /* A counter's value is stored as the plain name stores it. */
 static int parse_value(struct mutation_lines *l, const struct tfs_schema *schema, struct slice text, struct mutation_line *out)
 {
-	const bool counter = tfs_schema_family(schema, out->family)->type == TFS_TYPE_COUNTER;
+	const bool counter = schema && tfs_schema_family(schema, out->family)->type == TFS_TYPE_COUNTER;
 	char number[COUNTER_TEXT_MAX];
 	int64_t value;
 	int err;
@@ -267,7 +265,7 @@ static int add_lines(struct mutation_lines *l, const struct tfs_schema *schema, 
 
 int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct slice text)
 {
-	const struct tfs_schema *schema;
+	const struct tfs_schema *schema = NULL;
 	struct buf joined = {0};
 	int err;
 
@@ -276,7 +274,7 @@ int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct sli
 	l->bytes += text.n;
 	if (l->rest.n > strlen("commit") && !line_length(text))
 		return buf_append_slice(&l->rest, text);
-	err = tfs_schema_get(t, &schema);
+	err = t ? tfs_schema_get(t, &schema) : 0;
 	if (err)
 		return err;
 	if (l->rest.n) {
@@ -399,15 +397,17 @@ static int answer_refused(struct mutation_lines *l, int err)
 
 static int answer_line(struct buf *out, const struct mutation_line *line, const struct tfs_result *r)
 {
+	const bool written = line->verb == MUTATION_SET || line->verb == MUTATION_APPEND || line->verb == MUTATION_INCREMENT;
+	const bool readable = r->size != UINT64_MAX;
 	int err = buf_printf(out, "%s ", verbs[line->verb].name);
 
 	if (!err)
 		err = buf_append_slice(out, line->name);
-	if (!err && (line->verb == MUTATION_SET || line->verb == MUTATION_APPEND || line->verb == MUTATION_INCREMENT))
-		err = buf_printf(out, "@%" PRId64, r->ts);
-	else if (!err && line->has_ts)
+	if (!err && line->has_ts)
 		err = buf_printf(out, "@%" PRId64, line->ts);
-	if (!err && line->verb == MUTATION_APPEND && r->size != UINT64_MAX)
+	else if (!err && written && readable) /* the time shows a newest version that is in the future */
+		err = buf_printf(out, "@%" PRId64, r->ts);
+	if (!err && line->verb == MUTATION_APPEND && readable)
 		err = buf_printf(out, "\t%" PRIu64, r->size);
 	else if (!err && line->verb == MUTATION_INCREMENT)
 		err = buf_printf(out, "\t%" PRId64, r->counter);

@@ -64,7 +64,8 @@ struct mutation_lines {
 
 void mutation_lines_fini(struct mutation_lines *l); /* leaves {0} */
 /*
- * Adds text, in which lines may end anywhere.  Families are those of t.
+ * Adds text, in which lines may end anywhere.  Families are those of t; without t
+ * only the form of the lines is checked.
  * -EINVAL: a line is malformed, names no family of t, or follows `commit`;
  * -EFBIG; -ENOMEM.  After an error the answer is the reason, and nothing can be
  * added or applied.

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXIT_CHECK = 1, EXIT_ERROR = 3 };
+enum { EXIT_CHECK = 1, EXIT_ERROR = 3, RACES_MAX = 100 };
 
 /* Appends, or ends the program. */
 static void put_text(struct buf *out, const char *s)
@@ -73,7 +73,7 @@ static int apply_in(int dir, struct slice lines, struct buf *answer)
 	return err;
 }
 
-/* Does so in the directory `path` below dir.  Components that are absent are made, and removed after an error. */
+/* Does so in the directory `path` below dir.  Components that are absent are made, and removed if they stay empty. */
 static int apply_below(int dir, char *path, struct slice lines, struct buf *answer)
 {
 	char *next = strchr(path, '/');
@@ -91,24 +91,28 @@ static int apply_below(int dir, char *path, struct slice lines, struct buf *answ
 		return -errno;
 	err = next ? apply_below(fd, next, lines, answer) : apply_in(fd, lines, answer);
 	close(fd);
-	if (err && made)
+	if (made)
 		(void)!unlinkat(dir, path, AT_REMOVEDIR);
 	return err;
 }
 
-/* Applies lines without `commit` to the row; *answer is the result.  Returns the exit code. */
-static int row_mutate(const char *table, const char *shown, struct buf *lines, struct buf *answer)
+/* Applies lines without `commit` to the row of operands TABLE_PATH and ROW; *answer is the result.  Returns the exit code. */
+static int row_mutate(const struct command *c, const struct arguments *a, struct buf *lines, struct buf *answer)
 {
+	const char *table = a->operand[0], *shown = a->operand[1];
+	struct mutation_lines parsed = {0};
 	struct buf key = {0}, name = {0};
-	int err = 0, dir;
+	int err = 0, dir = -1, tries = RACES_MAX;
 
-	if (!scan_row_key(shown, &key)) {
+	put_text(lines, "commit\n");
+	if (!scan_row_key(shown, &key) || scan_lines(c, buf_slice(lines), &parsed)) {
+		mutation_lines_fini(&parsed);
 		buf_fini(&key);
 		return EXIT_CANNOT;
 	}
+	mutation_lines_fini(&parsed);
 	if (name_encode(NAME_ROW, buf_slice(&key), 0, &name))
 		no_memory();
-	put_text(lines, "commit\n");
 	dir = open(table, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
 		err = -errno;
@@ -117,7 +121,10 @@ static int row_mutate(const char *table, const char *shown, struct buf *lines, s
 		err = -ENOTDIR;
 		complain("%s: not a table of a mounted store", table);
 	} else {
-		err = apply_below(dir, text("%.*s", (int)name.n, (const char *)name.p), buf_slice(lines), answer);
+		/* -ENOENT: the process that made the directory has removed it. */
+		do
+			err = apply_below(dir, text("%.*s", (int)name.n, (const char *)name.p), buf_slice(lines), answer);
+		while (err == -ENOENT && --tries);
 		if (err)
 			complain("%s: %s: %s", table, shown, reason_of(err, buf_slice(answer)));
 	}
@@ -168,7 +175,7 @@ static int put_run(const struct arguments *a)
 	if (text_escape(buf_slice(&bytes), &lines))
 		no_memory();
 	put_text(&lines, "\n");
-	status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+	status = row_mutate(&put_command, a, &lines, &answer);
 out:
 	buf_fini(&lines);
 	buf_fini(&bytes);
@@ -182,10 +189,12 @@ static int delete_run(const struct arguments *a)
 	struct buf lines = {0}, answer = {0};
 	int status;
 
-	if (!cells || (a->operands > 2 && !strchr(cells, ':')))
+	if (!cells)
 		return refuse_part(&delete_command, "FAMILY:QUALIFIER");
+	if (a->operands > 2 && !strchr(cells, ':'))
+		return bad_usage(&delete_command, "FAMILY: is needed, not %s", cells);
 	put_text(&lines, text("delete %s\n", cells));
-	status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+	status = row_mutate(&delete_command, a, &lines, &answer);
 	buf_fini(&lines);
 	buf_fini(&answer);
 	return status;
@@ -201,7 +210,7 @@ static int increment_run(const struct arguments *a)
 	if (!column || !by)
 		return refuse_part(&increment_command, "FAMILY:QUALIFIER");
 	put_text(&lines, text("increment %s\t%s\n", column, by));
-	status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+	status = row_mutate(&increment_command, a, &lines, &answer);
 	number = answer.n ? memchr(answer.p, '\t', answer.n) : NULL;
 	if (status == 0 && number)
 		for (number++; number < answer.p + answer.n && *number != '\n'; number++)
@@ -233,7 +242,7 @@ static int mutate_run(const struct arguments *a)
 
 	if (read_input(a->operands > 2 ? a->operand[2] : "-", &lines) == 0) {
 		lines_end(&lines);
-		status = row_mutate(a->operand[0], a->operand[1], &lines, &answer);
+		status = row_mutate(&mutate_command, a, &lines, &answer);
 	}
 	if (status == 0)
 		fwrite(answer.p, 1, answer.n, stdout);

@@ -6,6 +6,7 @@
  */
 #include "engine/base/name.h"
 #include "engine/bulk/escape.h"
+#include "engine/bulk/mutation_lines.h"
 #include "engine/tool/scan.h"
 
 #include <errno.h>
@@ -35,6 +36,19 @@ bool scan_row_key(const char *shown, struct buf *out)
 		return true;
 	complain("%s: a row key has 1 to 65536 bytes, and " ESCAPES, shown);
 	return false;
+}
+
+int scan_lines(const struct command *c, struct slice lines, struct mutation_lines *out)
+{
+	int err = mutation_lines_add(out, NULL, lines);
+	const struct slice why = mutation_lines_reason(out);
+	const char *reason = text("%.*s", (int)why.n, (const char *)why.p);
+
+	if (err == -ENOMEM)
+		no_memory();
+	if (err != -EINVAL)
+		return 0;
+	return bad_usage(c, "%s", strcmp(c->name, "mutate") == 0 ? reason : strstr(reason, ": ") + 2);
 }
 
 /* Opens a path of components below dir, and closes dir.  Returns a descriptor or -errno. */
@@ -67,7 +81,7 @@ static void add_clause(struct buf *path, const char *name, struct slice value)
 	buf_fini(&clause);
 }
 
-/* Enters the directory of the clause NAME=VALUE.  Returns a descriptor; after an error, which it prints, -1. */
+/* Enters the directory of the clause NAME=VALUE.  Returns a descriptor; after an error, which it prints, the negative exit code. */
 static int enter_clause(int dir, const char *name, struct slice value)
 {
 	struct buf path = {0};
@@ -82,7 +96,7 @@ static int enter_clause(int dir, const char *name, struct slice value)
 	else if (fd < 0)
 		complain("--%s: %s", name, strerror(-fd));
 	buf_fini(&path);
-	return fd < 0 ? -1 : fd;
+	return fd == -EINVAL ? -EXIT_USAGE : fd < 0 ? -EXIT_ERROR : fd;
 }
 
 bool scan_has_clauses(const struct arguments *a)
@@ -108,8 +122,10 @@ int scan_open(const struct arguments *a, const char *path)
 {
 	int dir = open(text("%s/.scan", path), O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (dir < 0)
+	if (dir < 0) {
 		complain("%s: %s", path, errno == ENOENT ? "not a table of a mounted store" : strerror(errno));
+		return -EXIT_ERROR;
+	}
 	for (enum clause k = 0; k < CLAUSE_COUNT && dir >= 0; k++) {
 		struct buf value = {0};
 
@@ -119,7 +135,7 @@ int scan_open(const struct arguments *a, const char *path)
 			dir = enter_clause(dir, clause_names[k], buf_slice(&value));
 		} else {
 			close(dir);
-			dir = -1;
+			dir = -EXIT_USAGE;
 		}
 		buf_fini(&value);
 	}
@@ -187,14 +203,14 @@ static int scan_run(const struct arguments *a)
 	if (strcmp(format, "tsv") != 0 && strcmp(format, "jsonl") != 0 && strcmp(format, "keys") != 0)
 		return bad_usage(&scan_command, "--format is tsv, jsonl or keys, not %s", format);
 	dir = scan_open(a, a->operand[0]);
-	return dir < 0 ? EXIT_USAGE : copy_out(dir, text(".%s", format), a->operand[0], NULL);
+	return dir < 0 ? -dir : copy_out(dir, text(".%s", format), a->operand[0], NULL);
 }
 
 static int count_run(const struct arguments *a)
 {
 	int dir = scan_open(a, a->operand[0]);
 
-	return dir < 0 ? EXIT_USAGE : copy_out(dir, ".count", a->operand[0], NULL);
+	return dir < 0 ? -dir : copy_out(dir, ".count", a->operand[0], NULL);
 }
 
 /* ---- get ---- */
@@ -204,7 +220,7 @@ static int get_row(const struct arguments *a, struct slice key)
 {
 	struct buf behind = {0};
 	uint64_t bytes = 0;
-	int dir = scan_open(a, a->operand[0]), status = EXIT_USAGE;
+	int dir = scan_open(a, a->operand[0]), status;
 
 	if (buf_append_slice(&behind, key) || buf_u8(&behind, 0))
 		no_memory();
@@ -212,8 +228,7 @@ static int get_row(const struct arguments *a, struct slice key)
 		dir = enter_clause(dir, "from", key);
 	if (dir >= 0)
 		dir = enter_clause(dir, "to", buf_slice(&behind));
-	if (dir >= 0)
-		status = copy_out(dir, ".tsv", a->operand[0], &bytes);
+	status = dir < 0 ? -dir : copy_out(dir, ".tsv", a->operand[0], &bytes);
 	buf_fini(&behind);
 	return status == 0 && bytes == 0 ? EXIT_NOTHING : status;
 }
@@ -225,26 +240,21 @@ static void add_name(struct buf *path, enum name_kind kind, struct slice key, in
 		no_memory();
 }
 
-/* The value of one cell: column is FAMILY:QUALIFIER[@TIMESTAMP]. */
+/* The value of one cell: column is FAMILY:QUALIFIER[@TIMESTAMP], as in the line that deletes it. */
 static int get_cell(const struct arguments *a, struct slice row, const char *column)
 {
-	const char *colon = strchr(column, ':'), *at = strrchr(column, '@');
-	struct buf qualifier = {0}, path = {0};
+	struct mutation_lines lines = {0};
+	struct buf path = {0};
 	int status = EXIT_USAGE, dir;
-	int64_t ts = 0;
 
-	if (!colon)
+	if (!strchr(column, ':') || strpbrk(column, "\t\n"))
 		return bad_usage(&get_command, "FAMILY:QUALIFIER is needed, not %s", column);
-	if (at && (at < colon || !name_parse_ts(slice_str(at + 1), &ts)))
-		at = NULL;
-	if (text_unescape(at ? slice_of(colon + 1, (size_t)(at - colon - 1)) : slice_str(colon + 1), &qualifier)) {
-		complain("%s: " ESCAPES, column);
+	if (scan_lines(&get_command, slice_str(text("delete %s\n", column)), &lines))
 		goto out;
-	}
 	add_name(&path, NAME_ROW, row, 0);
-	if (buf_printf(&path, "/%.*s/", (int)(colon - column), column))
+	if (buf_printf(&path, "/%s/", lines.lines->family))
 		no_memory();
-	add_name(&path, at ? NAME_VERSION : NAME_NEWEST, buf_slice(&qualifier), ts);
+	add_name(&path, lines.lines->has_ts ? NAME_VERSION : NAME_NEWEST, lines.lines->qualifier, lines.lines->ts);
 	if (buf_u8(&path, 0))
 		no_memory();
 	dir = open(a->operand[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -255,7 +265,7 @@ static int get_cell(const struct arguments *a, struct slice row, const char *col
 		status = copy_out(dir, (const char *)path.p, column, NULL);
 	}
 out:
-	buf_fini(&qualifier);
+	mutation_lines_fini(&lines);
 	buf_fini(&path);
 	return status;
 }

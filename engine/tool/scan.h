@@ -25,10 +25,13 @@
 
 /* Returns true if a clause is among the options. */
 bool scan_has_clauses(const struct arguments *a);
-/* Opens the directory of the clauses in the mounted table `path`.  -1: an error was printed. */
+/* Opens the directory of the clauses in the mounted table `path`.  After an error, which it prints, it is the negative exit code. */
 int scan_open(const struct arguments *a, const char *path);
 /* Appends the row key that the user wrote with escapes.  Returns false after a message. */
 bool scan_row_key(const char *shown, struct buf *out);
+/* Reads lines of mutation_lines.h, without a table.  Returns 0, also if they are too long, or an exit code after a message.  The caller calls mutation_lines_fini in any case. */
+struct mutation_lines;
+int scan_lines(const struct command *c, struct slice lines, struct mutation_lines *out);
 /* The clauses for a table of an opened store.  Returns false after a message.  The caller calls clauses_fini in any case. */
 bool scan_clauses_of(const struct arguments *a, struct clauses *out);
 
