@@ -45,6 +45,7 @@ int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const 
 	m->count = count;
 	m->now = clock_now(t->env->clock);
 	m->collect = clock_collect(t->env->clock);
+	m->blind_us = INT64_MAX;
 	snap_take(t, &m->snap);
 	if (!row.n)
 		return -EINVAL;
@@ -99,6 +100,8 @@ static int resolve_blind_write(struct mutation *m, unsigned i, int64_t bound)
 		cell.ts = mutation_unique_time(m);
 	if (o->ts.newest && (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)))
 		return MUTATION_MUST_READ;
+	if (o->ts.newest && cell.ts < m->blind_us)
+		m->blind_us = cell.ts;
 	if ((err = mutation_note_put(m, cell.ts, o->value.n)))
 		return err;
 	m->results[i] = (struct op_result){.ts = cell.ts, .size = o->value.n};
@@ -461,6 +464,7 @@ int mutation_resolve_reading(struct mutation *m)
 {
 	int err;
 
+	m->blind_us = INT64_MAX;
 	mcolumn_reset(m);
 	snap_put(&m->snap);
 	snap_take(m->t, &m->snap);

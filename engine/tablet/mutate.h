@@ -43,7 +43,8 @@ struct mutation {
 	uint64_t written;  /* bytes of the values put */
 	int64_t newest_us; /* if any_put: the largest timestamp put */
 	bool any_put;
-	unsigned failed; /* after an error: 1 + the index of the op that is the cause; 0: none is */
+	int64_t blind_us; /* the smallest timestamp put as the newest without reading; INT64_MAX: there is none */
+	unsigned failed;  /* after an error: 1 + the index of the op that is the cause; 0: none is */
 	/* private */
 	struct arena arena;
 	struct mcolumn **buckets;

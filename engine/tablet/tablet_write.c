@@ -42,6 +42,11 @@
  * compaction may apply newer rules or a later time to the memtables that were
  * frozen before.  So step 3 compares the schema and the time of the last freeze
  * with those of step 2.  If they are newer, the mutation is resolved again.
+ *
+ * A blind write that shares its stripe may draw a time, and another one may draw a
+ * later time and be published first.  Then a put of several columns would be the
+ * newest in some of them only, and no order of the two would explain what readers
+ * see.  So step 3 also compares the times with those of the stripe.
  */
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_impl.h"
@@ -269,7 +274,8 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 		err = NEED_REDO;
 		goto out;
 	}
-	if (m->used_rules && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US)) {
+	if ((m->blind_us <= s->newest_us && m->blind_us < INT64_MAX) ||
+		(m->used_rules && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US))) {
 		err = NEED_RESOLVE;
 		goto out;
 	}
