@@ -361,12 +361,6 @@ void memtable_insert(struct memtable *m, struct memnode *n, bool near)
 }
 
 /* ---- iterator ---- */
-struct mem_iter {
-	struct iter it;
-	struct memtable *m;
-	struct memnode *at;
-};
-
 static inline void mem_iter_show(struct mem_iter *mi)
 {
 	struct memnode *n = mi->at;
@@ -415,17 +409,28 @@ static void mem_iter_seek_before(struct iter *it, struct slice target)
 	mem_iter_show(mi);
 }
 
-static const struct iter_ops mem_iter_ops = {mem_iter_seek, mem_iter_next, mem_iter_free, mem_iter_seek_before};
+static void mem_iter_keep(struct iter *it)
+{
+}
+
+void memtable_iter_init(struct mem_iter *mi, struct memtable *m)
+{
+	static const struct iter_ops ops = {mem_iter_seek, mem_iter_next, mem_iter_keep, mem_iter_seek_before};
+
+	mi->it = (struct iter){.ops = &ops};
+	mi->m = m;
+}
 
 int memtable_iter_new(struct memtable *m, struct iter **out)
 {
-	struct mem_iter *mi = calloc(1, sizeof(*mi));
+	static const struct iter_ops ops = {mem_iter_seek, mem_iter_next, mem_iter_free, mem_iter_seek_before};
+	struct mem_iter *mi = malloc(sizeof(*mi));
 
 	if (!mi)
 		return -ENOMEM;
-	mi->it.ops = &mem_iter_ops;
+	memtable_iter_init(mi, m);
+	mi->it.ops = &ops;
 	atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
-	mi->m = m;
 	*out = &mi->it;
 	return 0;
 }

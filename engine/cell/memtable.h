@@ -33,5 +33,12 @@ size_t memtable_bytes(const struct memtable *m); /* memory held */
 uint64_t memtable_count(const struct memtable *m);
 /* Holds a reference on m. Sees at least all inserts that finished before the seek. */
 int memtable_iter_new(struct memtable *m, struct iter **out) TFS_MUST;
+/* An iterator in the caller's memory.  It holds no reference: m must outlive it.  iter_free is allowed and does nothing. */
+struct mem_iter {
+	struct iter it; /* first */
+	struct memtable *m;
+	struct memnode *at;
+};
+void memtable_iter_init(struct mem_iter *mi, struct memtable *m);
 
 #endif

@@ -480,7 +480,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 			break;
 		if (!err)
 			err = call_server(r, t, s, assignment, q, a);
-		if (!should_repeat(r, t, q, err))
+		if (!err || !should_repeat(r, t, q, err))
 			break;
 		silent = s && is_unknown(err) ? silent + 1 : 0;
 		if (silent && is_mutation(q))
@@ -497,7 +497,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 		if (pause && !patience_pause(r, t, err == -EAGAIN))
 			break;
 	}
-	return err ? err : scan_id_replace(r, s, q->table, a);
+	return err || !a->scan ? err : scan_id_replace(r, s, q->table, a);
 }
 
 /*

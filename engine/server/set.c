@@ -30,15 +30,15 @@ static int served_cmp(const struct served_tablet *served, uint32_t table, bool l
 	return slice_cmp(buf_slice(&served->end), end);
 }
 
-/* Returns the index of the first tablet at or above that position. */
-static unsigned served_lower(struct server *s, uint32_t table, bool last, struct slice end)
+/* Returns the index of the first tablet at or above that position; with `past`, of the first above it. */
+static unsigned served_bound(struct server *s, uint32_t table, bool last, struct slice end, bool past)
 {
 	unsigned lo = 0, hi = s->set_count;
 
 	while (lo < hi) {
 		unsigned mid = lo + (hi - lo) / 2;
 
-		if (served_cmp(s->set[mid], table, last, end) < 0)
+		if (served_cmp(s->set[mid], table, last, end) < past)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -52,10 +52,7 @@ static int find(struct server *s, uint32_t table, struct slice row, bool any, st
 	unsigned i;
 
 	mutex_lock(&s->lock);
-	i = served_lower(s, table, false, row);
-	/* A tablet that ends exactly at row does not contain it, because its end is exclusive. */
-	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last && slice_eq(buf_slice(&s->set[i]->end), row))
-		i++;
+	i = served_bound(s, table, false, row, true); /* an end is exclusive */
 	/* The set has no other tablet for the row; so a row below this one's belongs to another server. */
 	if (i < s->set_count && s->set[i]->table == table && (any || !atomic_load(&s->set[i]->loading)) &&
 		slice_cmp(row, tablet_begin(s->set[i]->tablet)) >= 0) {
@@ -85,7 +82,7 @@ int served_find_end(struct server *s, uint32_t table, struct slice end, struct s
 	unsigned i;
 
 	mutex_lock(&s->lock);
-	i = served_lower(s, table, !end.p, end);
+	i = served_bound(s, table, !end.p, end, false);
 	if (i < s->set_count && served_cmp(s->set[i], table, !end.p, end) == 0) {
 		*out = s->set[i];
 		atomic_fetch_add(&s->set[i]->refs, 1);
@@ -247,7 +244,7 @@ int set_reserve(struct server *s, unsigned more)
 
 static void insert_locked(struct server *s, struct served_tablet *served)
 {
-	unsigned i = served_lower(s, served->table, served->last, buf_slice(&served->end));
+	unsigned i = served_bound(s, served->table, served->last, buf_slice(&served->end), false);
 
 	memmove(s->set + i + 1, s->set + i, (s->set_count - i) * sizeof(struct served_tablet *));
 	s->set[i] = served;
@@ -256,7 +253,7 @@ static void insert_locked(struct server *s, struct served_tablet *served)
 
 static bool remove_locked(struct server *s, const struct served_tablet *served)
 {
-	unsigned i = served_lower(s, served->table, served->last, buf_slice(&served->end));
+	unsigned i = served_bound(s, served->table, served->last, buf_slice(&served->end), false);
 
 	if (i == s->set_count || s->set[i] != served)
 		return false;
@@ -315,7 +312,7 @@ int set_insert(struct server *s, struct served_tablet *served)
 	err = set_grow_locked(s, s->set_spare + 1);
 	if (err)
 		goto out;
-	i = served_lower(s, served->table, served->last, buf_slice(&served->end));
+	i = served_bound(s, served->table, served->last, buf_slice(&served->end), false);
 	if (overlaps_locked(s, served, i)) {
 		err = -EEXIST;
 		goto out;

@@ -93,14 +93,19 @@ static int colread_find_deletes(struct colread *c, struct iter *it, bool row, bo
 	return family && !err ? colread_find_delete(c, it, c->row_len + 2, 2) : err;
 }
 
-static int colread_add_memtable(struct colread *c, struct vmem *m)
+static int colread_add_memtable(struct colread *c, struct vmem *m, unsigned number)
 {
 	struct iter *it;
-	int err;
+	int err = 0;
 
 	if (!memtable_count(m->m))
 		return 0;
-	err = memtable_iter_new(m->m, &it);
+	if (number < COLREAD_MEMTABLES) {
+		memtable_iter_init(&c->mem[number], m->m);
+		it = &c->mem[number].it;
+	} else {
+		err = memtable_iter_new(m->m, &it);
+	}
 	if (err)
 		return err;
 	err = colread_find_deletes(c, it, m->row_deletes > 0, m->family_deletes > 0);
@@ -243,7 +248,7 @@ int colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice r
 	}
 	err = colread_set_key(c, row, family, qualifier);
 	for (unsigned i = 0; i < v->mem_count && !err; i++)
-		err = colread_add_memtable(c, v->mems[i]);
+		err = colread_add_memtable(c, v->mems[i], i);
 	for (unsigned i = 0; i < v->file_count && !err; i++)
 		err = v->mixed && !vfile_may_have_families(v->files[i], &family, 1) ? 0 : colread_add_file(c, v->files[i]);
 	if (err)

@@ -15,9 +15,10 @@
 #ifndef TFS_TABLET_COLUMN_H
 #define TFS_TABLET_COLUMN_H
 
+#include "engine/cell/memtable.h"
 #include "engine/tablet/view.h"
 
-enum { COLREAD_INLINE = 8 };
+enum { COLREAD_INLINE = 8, COLREAD_MEMTABLES = 2 };
 /* A source of cells: a memtable or a file. */
 struct colsrc {
 	struct iter *it;
@@ -27,7 +28,7 @@ struct colsrc {
 	int damage;          /* the error at its position; 0: none */
 };
 struct colread {
-	struct colsrc inline_src[COLREAD_INLINE], *src;
+	struct colsrc *src;
 	unsigned count, unopened;
 	int64_t unopened_newest_us; /* if unopened > 0: the newest timestamp in the unopened files */
 	uint64_t seq;               /* the reader sees entries up to this sequence */
@@ -41,12 +42,14 @@ struct colread {
 	uint64_t column_del;        /* the largest sequence of a delete of the column, so far */
 	uint64_t version_del;       /* the largest sequence of a delete of the version at version_del_ts */
 	int64_t version_del_ts;
-	bool any;                /* last_ts is set */
-	int64_t last_ts;         /* of the last version returned */
-	struct colsrc *at;       /* the source of that version, still on its entry */
-	unsigned budget;         /* colread_next skips so many dead entries before it returns COLREAD_PAUSED; 0: no limit */
-	uint64_t index;          /* number of live versions returned */
-	uint8_t inline_key[192]; /* the key's memory, if the key fits */
+	bool any;          /* last_ts is set */
+	int64_t last_ts;   /* of the last version returned */
+	struct colsrc *at; /* the source of that version, still on its entry */
+	unsigned budget;   /* colread_next skips so many dead entries before it returns COLREAD_PAUSED; 0: no limit */
+	uint64_t index;    /* number of live versions returned */
+	struct colsrc inline_src[COLREAD_INLINE]; /* src, if they are enough */
+	struct mem_iter mem[COLREAD_MEMTABLES];   /* iterators over the first memtables: most reads need no other */
+	uint8_t inline_key[192];                  /* the key's memory, if the key fits */
 };
 struct colver {
 	int64_t ts, commit_us;
