@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations on rows are linearizable (t/lin): threads of clients read, write, append,
- * increment, check and scan the same few rows, while the tablets are flushed,
- * compacted, split and merged.  The history continues over a kill of the process,
- * and over a power cut where every write is synced: operations without an answer
- * may have been applied before, or never.  LINEAR_OPS, LINEAR_SEED.
+ * increment, check and scan the same few rows, singly and in batches, while the tablets
+ * are flushed, compacted, split and merged.  The history continues over a kill of the
+ * process, and over a power cut where every write is synced: operations without an
+ * answer may have been applied before, or never.  LINEAR_OPS, LINEAR_SEED.
  */
 #include "engine/server/internal.h"
 #include "t/engine/lib.h"
@@ -145,6 +145,54 @@ static void *scan_rows(void *arg)
 	return NULL;
 }
 
+/* A batch with a put of two columns in each row.  Returns 0, or 1 if the run is over. */
+static int put_all(struct lin_client *c)
+{
+	const struct tfs_batch_options o = {.threads = 2, .sync = power};
+	struct lin_op drafts[ROWS], *ops[ROWS];
+	struct tfs_batch *b;
+	unsigned n = 0;
+	int err;
+
+	if (tfs_batch_new(table, &o, &b))
+		abort();
+	for (; n < ROWS; n++) {
+		struct tfs_mutation *m;
+		char name[16];
+
+		drafts[n] = (struct lin_op){.kind = LIN_PUT, .columns = 3, .client = c->number};
+		snprintf(name, sizeof(name), "%u.%u;", c->number, ++c->count);
+		drafts[n].value = text(NULL, name, strlen(name));
+		ops[n] = called(&drafts[n], n);
+		if (!ops[n])
+			break;
+		drafts[n].called = ops[n]->called;
+		lin_row(name, n);
+		m = tfs_mutation_new(table, tfs_str(name));
+		for (unsigned i = 0; i < 2; i++)
+			if (!m || tfs_mutation_put(m, c->families[i], tfs_str(lin_columns[i]), TFS_AUTO, tfs_str(drafts[n].value)))
+				abort();
+		if (tfs_batch_add(b, m))
+			abort();
+		tfs_mutation_free(m);
+	}
+	err = tfs_batch_close(b);
+	for (unsigned i = 0; i < n && !err; i++) {
+		drafts[i].outcome = LIN_OK;
+		answered(ops[i], &drafts[i], now_ns());
+	}
+	return n < ROWS;
+}
+
+static void *put_batches(void *arg)
+{
+	struct lin_client c = client_new(CLIENTS + 1);
+
+	while (!put_all(&c))
+		;
+	return NULL;
+}
+
 static void *move_tablets(void *arg)
 {
 	uint64_t x = (seed + shared->run) * 131 + 7;
@@ -173,19 +221,21 @@ static void *move_tablets(void *arg)
 
 static void run_clients(void)
 {
-	pthread_t clients[CLIENTS], others[2];
+	pthread_t clients[CLIENTS], others[3];
 
 	atomic_store(&stopped, false);
 	for (uintptr_t i = 0; i < CLIENTS; i++)
 		if (pthread_create(&clients[i], NULL, be_client, (void *)i))
 			abort();
-	if (pthread_create(&others[0], NULL, move_tablets, NULL) || pthread_create(&others[1], NULL, scan_rows, NULL))
+	if (pthread_create(&others[0], NULL, move_tablets, NULL) || pthread_create(&others[1], NULL, scan_rows, NULL) ||
+		pthread_create(&others[2], NULL, put_batches, NULL))
 		abort();
 	for (unsigned i = 0; i < CLIENTS; i++)
 		pthread_join(clients[i], NULL);
 	atomic_store(&stopped, true);
 	pthread_join(others[0], NULL);
 	pthread_join(others[1], NULL);
+	pthread_join(others[2], NULL);
 }
 
 static void history_new(void)
