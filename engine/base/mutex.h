@@ -46,7 +46,7 @@
 	X(TABLET_VIEW) /* a tablet's current view pointer */                                                                       \
 	X(TABLE_CACHE) /* open SSTables */                                                                                         \
 	X(SSTABLE)     /* one SSTable's opening; a shard of the cache of blocks and cells */                                       \
-	X(FILES)       /* lists of SSTables that the collector may remove */                                                       \
+	X(FILES)       /* lists of files: SSTables for the collector, schemas that have changed */                                 \
 	X(TIMERS)      /* the list of worker pools */                                                                              \
 	X(TASK)        /* worker queue */                                                                                          \
 	X(CLOCK)                                                                                                                   \

@@ -28,7 +28,7 @@
  * (damaged), -ENOSPC (nothing was changed), -ESHUTDOWN (the session has ended;
  * nothing was changed).  After another error of a change, for example -ENOTCONN
  * (the service cannot be reached), the outcome is unknown: read the file again.
- * Threads: any.  Watches are called with no lock of the service held.  See watch.
+ * Threads: any.
  */
 #ifndef TFS_LOCK_LOCK_H
 #define TFS_LOCK_LOCK_H
@@ -61,10 +61,9 @@ struct lock_stat {
 };
 /*
  * Called after changes of a file, at least once after the last one.  One call may
- * stand for several changes, and a call may come without a change.  fn may call
- * the service and may take long.  So the service calls it from a thread on which
- * no other call of the service depends: the local service from the thread that
- * made the change, before that call returns.
+ * stand for several changes, and a call may come without a change.  fn only queues
+ * work: it does not wait and does not call the service.  The local service calls it
+ * from the thread that made the change, before that call returns.
  */
 typedef void lock_watch_fn(void *arg, const char *name);
 struct lock_service_ops {
@@ -78,7 +77,7 @@ struct lock_service_ops {
 	int (*sync)(struct lock_service *s);
 	/* Calls fn after changes of the file; name "DIR/": of every file in DIR.  Copies name. */
 	int (*watch)(struct lock_service *s, const char *name, lock_watch_fn *fn, void *arg);
-	/* Removes all watches of (fn, arg).  On return none of them runs, except one that called unwatch. */
+	/* Removes all watches of (fn, arg).  On return none of them runs. */
 	void (*unwatch)(struct lock_service *s, lock_watch_fn *fn, void *arg);
 	/* Ends the session. */
 	void (*free)(struct lock_service *s);

@@ -2,8 +2,7 @@
 /*
  * The watches of a lock service within one process.
  *
- * Threads: any.  The mutex has rank RANK_LOCKSVC.  No thread holds it during a
- * callback.
+ * Threads: any.  The mutex has rank RANK_LOCKSVC.  A callback is called with it held.
  */
 #ifndef TFS_LOCK_WATCH_H
 #define TFS_LOCK_WATCH_H
@@ -14,18 +13,13 @@
 struct watch;
 struct watch_set {
 	struct mutex mutex;
-	struct cond idle; /* a callback has returned */
 	struct watch *head;
-	uint64_t last_number; /* of the watch that was added last */
 };
 void watch_set_init(struct watch_set *s);
 void watch_set_fini(struct watch_set *s); /* no callback may be running */
 
 int watch_add(struct watch_set *s, const char *name, lock_watch_fn *fn, void *arg) TFS_MUST;
-/*
- * Removes every watch of (fn, arg).  On return none of them is running or will
- * run, except a callback that itself called watch_remove.
- */
+/* Removes every watch of (fn, arg).  On return none of them is running or will run. */
 void watch_remove(struct watch_set *s, lock_watch_fn *fn, void *arg);
 /* Calls the watches of this file.  The caller holds no lock of rank RANK_LOCKSVC or above. */
 void watch_fire(struct watch_set *s, const char *name);

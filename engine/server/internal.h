@@ -148,6 +148,15 @@ struct space {
 	bool reclaiming;          /* a thread is in space_reclaim; guarded by server.lock */
 };
 
+/* Files of schemas that a watch has reported and that were not read yet: schemas.c */
+enum { CHANGED_FILES = 16 };
+struct changed_files {
+	char files[CHANGED_FILES][SCHEMA_FILE_MAX];
+	unsigned count;
+	bool all;         /* there were more than CHANGED_FILES: any file may have changed */
+	uint64_t reports; /* so far */
+};
+
 struct server {
 	struct tablet_service service;   /* first */
 	struct tablet_service *metadata; /* server_set_metadata */
@@ -191,6 +200,10 @@ struct server {
 	struct server_collector collector; /* server_set_collector */
 	unsigned collecting;               /* calls of collector.now under way */
 	struct cond collected_now;         /* one has ended */
+
+	struct mutex changed_files_lock; /* RANK_FILES; guards changed_files.  A watch acquires it */
+	struct changed_files changed_files;
+	_Atomic bool schemas_changed; /* changed_files is not empty */
 
 	struct mutex lock;
 	struct cond changed; /* a change of loading, setting, moving, write_blocks, writers, a dropped table, space.reclaiming */
@@ -408,8 +421,16 @@ enum on_block { ON_BLOCK_REFUSE, ON_BLOCK_RETURN };
 enum { WRITES_BLOCKED = 1 };
 int user_table_write_begin(
 	struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, struct store_schema **schema) TFS_MUST;
-/* Reads the schemas again that could not be read. */
+/* Reads the schemas that a watch has reported, and again those that could not be read. */
 void schemas_task_run(struct task *t);
+/* Reads the schemas that a watch has reported.  The caller is not between set_begin and set_end. */
+void schemas_catch_up(struct server *s);
+/* In an embedded store: on return the server has every schema that was stored before the call. */
+static inline void schemas_current(struct server *s)
+{
+	if (!s->fence && atomic_load(&s->schemas_changed))
+		schemas_catch_up(s);
+}
 /* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
 int table_drop_noted(struct server *s, uint32_t table) TFS_MUST;
 void schemas_free(struct server *s);

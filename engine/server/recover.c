@@ -81,4 +81,5 @@ void server_ready(struct server *s)
 	space_start(s);
 	server_queue(s, &s->logs_task);
 	server_queue(s, &s->moves_task);
+	server_queue(s, &s->schemas_task);
 }

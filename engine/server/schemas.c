@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the schemas of user tables and of snapshots from the lock service's files
- * tables/NAME and snapshots/TABLE.NAME: at the start, when a watch reports a
+ * tables/NAME and snapshots/TABLE.NAME: at the start, after a watch has reported a
  * change, and when a client has a later schema than this server.  A snapshot is a
  * table that nothing changes.
  *
- * A watch may report a change late.  So the server does not rely on it where a
+ * A watch only records the file's name and queues schemas_task, which reads the
+ * file.  In an embedded store the watch is called before the change returns, and each
+ * later request reads the recorded files first (schemas_current).  So a schema is in
+ * force when its writer has an answer.  A server of a cluster leaves the files to the
+ * task: a request must not wait for the lock service because of another table.
+ *
+ * In a cluster a watch may report a change late.  So the server does not rely on it where a
  * mutation could be lost: before the master ends a block of a table's writes, the
  * server reads the table's file (user_table_refresh), and then refuses mutations of
  * a table or a family that was dropped.  It also reads the schemas of the tables of a
@@ -317,15 +323,9 @@ static void table_file_changed(struct server *s, const char *file)
 		table_maybe_dropped(s, other, err);
 }
 
-/* The watch of tables/ and snapshots/. */
-static void table_changed(void *arg, const char *file)
+/* Reads the files of all tables that this server has, or of those whose schema could not be read. */
+static void tables_read_again(struct server *s, bool all)
 {
-	table_file_changed(arg, file);
-}
-
-void schemas_task_run(struct task *t)
-{
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, schemas_task));
 	char file[SCHEMA_FILE_MAX];
 	uint32_t after = 0;
 	bool found;
@@ -334,7 +334,7 @@ void schemas_task_run(struct task *t)
 		found = false;
 		mutex_lock(&s->lock);
 		for (unsigned i = user_table_at_locked(s, after + 1); i < s->table_count && !found; i++)
-			if (s->tables[i]->read_err) {
+			if (all || s->tables[i]->read_err) {
 				strcpy(file, s->tables[i]->file);
 				after = s->tables[i]->table;
 				found = true;
@@ -368,6 +368,60 @@ static int schemas_read_all(struct server *s)
 	return err ? err : schemas_list(s, user_table_read_any, s);
 }
 
+/* ---- changes that a watch has reported ---- */
+
+/* The watch of tables/ and snapshots/. */
+static void table_changed(void *arg, const char *file)
+{
+	struct server *s = arg;
+	struct changed_files *c = &s->changed_files;
+	unsigned i = 0;
+
+	mutex_lock(&s->changed_files_lock);
+	while (i < c->count && strcmp(c->files[i], file) != 0)
+		i++;
+	if (i == CHANGED_FILES)
+		c->all = true;
+	else if (i == c->count && strlen(file) < SCHEMA_FILE_MAX) /* a longer name is not that of a schema */
+		strcpy(c->files[c->count++], file);
+	c->reports++;
+	atomic_store(&s->schemas_changed, true);
+	mutex_unlock(&s->changed_files_lock);
+	server_queue(s, &s->schemas_task);
+}
+
+/* Several threads may do this at the same time, because a file can be read again at any time. */
+void schemas_catch_up(struct server *s)
+{
+	struct changed_files c;
+
+	mutex_lock(&s->changed_files_lock);
+	c = s->changed_files;
+	mutex_unlock(&s->changed_files_lock);
+	for (unsigned i = 0; i < c.count; i++)
+		table_file_changed(s, c.files[i]);
+	if (c.all) {
+		tables_read_again(s, true);
+		(void)!schemas_list(s, user_table_read_any, s);
+	}
+	mutex_lock(&s->changed_files_lock);
+	if (s->changed_files.reports == c.reports) { /* else files may have changed after they were read here */
+		s->changed_files.count = 0;
+		s->changed_files.all = false;
+		atomic_store(&s->schemas_changed, false);
+	}
+	mutex_unlock(&s->changed_files_lock);
+}
+
+void schemas_task_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, schemas_task));
+
+	if (atomic_load(&s->schemas_changed))
+		schemas_catch_up(s);
+	tables_read_again(s, false);
+}
+
 void user_table_learn(struct server *s, uint32_t table)
 {
 	struct user_table *u;
@@ -384,6 +438,7 @@ int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t cou
 	struct user_table *u;
 	int err = lock_sync(s->locks);
 
+	schemas_current(s);
 	for (uint32_t i = 0; i < count && !err; i++) {
 		if (i && v[i].table == v[i - 1].table)
 			continue;
@@ -392,7 +447,7 @@ int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t cou
 			continue;
 		}
 		user_table_file(s, u, file);
-		if (s->fence) /* the watches of an embedded store are never late */
+		if (s->fence)
 			table_file_changed(s, file);
 		user_table_put(s, u);
 	}

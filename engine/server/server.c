@@ -209,6 +209,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	mutex_init(&s->lock, RANK_SERVER);
 	mutex_init(&s->space.lock, RANK_SPACE);
 	mutex_init(&s->files_lock, RANK_FILES);
+	mutex_init(&s->changed_files_lock, RANK_FILES);
 	cond_init(&s->collected_now);
 	cond_init(&s->changed);
 	clients_init(s);
@@ -391,6 +392,7 @@ int server_free(struct server *s, bool flush)
 	cond_fini(&s->changed);
 	clients_fini(s);
 	mutex_fini(&s->space.lock);
+	mutex_fini(&s->changed_files_lock);
 	mutex_fini(&s->files_lock);
 	cond_fini(&s->collected_now);
 	mutex_fini(&s->lock);

@@ -568,6 +568,12 @@ static bool is_load(const struct ts_request *q)
 	return q->method == TS_LOAD || q->method == TS_UNLOAD;
 }
 
+/* Not of METADATA: reading the schemas may need it. */
+static bool needs_schemas(const struct ts_request *q)
+{
+	return q->table >= META_FIRST_USER_TABLE || q->method == TS_FILES;
+}
+
 static int serve_request(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	static int (*const functions[TS_METHODS])(struct server * s, const struct ts_request *q, struct ts_answer *a) = {
@@ -602,6 +608,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 	if (!a->err && q->token.client)
 		a->err = client_begin(s, q);
 	if (!a->err) {
+		if (needs_schemas(q))
+			schemas_current(s);
 		a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
 		if (a->err == -ESHUTDOWN) /* of a tablet; the other uses of this error are above: the caller is dead */
 			a->err = -EREMCHG;

@@ -46,6 +46,8 @@ static struct table_counts count_tables(struct server *s)
 {
 	struct table_counts n = {0};
 
+	schemas_current(s);
+
 	mutex_lock(&s->lock);
 	for (unsigned i = 0; i < s->table_count; i++) {
 		n.tables += !s->tables[i]->frozen;

@@ -29,8 +29,7 @@ struct watch {
 	struct watch *next;
 	lock_watch_fn *fn;
 	void *arg;
-	unsigned running;   /* firings under way */
-	const void *thread; /* that runs fn; one at a time does */
+	unsigned running; /* firings under way */
 	bool removed;
 	char name[LOCK_NAME_MAX + 2];
 };
@@ -119,13 +118,8 @@ static void fire_main(void *arg)
 {
 	struct firing *f = arg;
 
-	while (f->w->thread && !f->w->removed)
-		(void)sim_wait(f->w, SIM_NEVER);
-	if (!f->w->removed) {
-		f->w->thread = sim_thread();
+	if (!f->w->removed)
 		f->w->fn(f->w->arg, f->name);
-		f->w->thread = NULL;
-	}
 	f->w->running--;
 	sim_wake(f->w, UINT_MAX);
 	free(f);
@@ -529,8 +523,7 @@ static void sim_unwatch(struct lock_service *service, lock_watch_fn *fn, void *a
 		if (w->fn != fn || w->arg != arg)
 			continue;
 		w->removed = true;
-		/* A callback that called unwatch does not wait for itself. */
-		while (w->running > (w->thread == sim_thread()))
+		while (w->running)
 			(void)sim_wait(w, SIM_NEVER);
 	}
 }

@@ -275,11 +275,6 @@ void sim_spawn(struct proc *p, uint64_t delay_us, void (*fn)(void *arg), void *a
 	S.v[S.count++] = t;
 }
 
-const void *sim_thread(void)
-{
-	return self;
-}
-
 bool sim_wait(const void *key, uint64_t timeout_us)
 {
 	self->key = key;

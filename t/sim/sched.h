@@ -65,8 +65,6 @@ void proc_step(void);
 
 /* Begins a thread of the process, delay_us from now. */
 void sim_spawn(struct proc *p, uint64_t delay_us, void (*fn)(void *arg), void *arg);
-/* A pointer that identifies the caller's thread. */
-const void *sim_thread(void);
 /* Waits for sim_wake of key.  Returns false after timeout_us (SIM_NEVER: it waits without a limit). */
 bool sim_wait(const void *key, uint64_t timeout_us);
 /* Wakes at most so many of the threads that wait for key. */

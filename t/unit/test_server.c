@@ -634,9 +634,57 @@ static void hole_in_tablets(void **state)
 	close_store(true);
 }
 
+/* The generation of the schema that the server has; 0: it does not have the table. */
+static uint64_t servers_generation(uint32_t table)
+{
+	const struct user_table *u;
+	uint64_t generation;
+
+	mutex_lock(&hooks.server->lock);
+	u = user_table_find_locked(hooks.server, table);
+	generation = u ? u->generation : 0;
+	mutex_unlock(&hooks.server->lock);
+	return generation;
+}
+
+/* A watch reads nothing.  The next request finds all schemas that were stored before it, few or many. */
+static void a_watch_only_queues(void **state)
+{
+	enum { TABLES = CHANGED_FILES + 4 };
+	struct tfs_table *t[TABLES];
+	uint64_t before[TABLES];
+	char name[8];
+
+	open_store();
+	for (unsigned i = 0; i < TABLES; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		t[i] = make_table(name);
+	}
+	for (unsigned many = 1; many <= TABLES; many += TABLES - 1) {
+		assert_int_equal(look(t[0], "row"), -ENOENT);
+		assert_false(hooks.server->schemas_changed);
+		for (unsigned i = 0; i < many; i++) {
+			const uint32_t id = store_tablets_id(t[i]);
+
+			before[i] = servers_generation(id);
+			assert_int_equal(add_family(t[i], many == 1 ? "one" : "many"), 0);
+			assert_int_equal(servers_generation(id), before[i]);
+		}
+		assert_true(hooks.server->schemas_changed);
+		assert_int_equal(hooks.server->changed_files.all, many > CHANGED_FILES);
+		assert_int_equal(look(t[0], "row"), -ENOENT);
+		for (unsigned i = 0; i < many; i++)
+			assert_int_equal(servers_generation(store_tablets_id(t[i])), before[i] + 1);
+	}
+	for (unsigned i = 0; i < TABLES; i++)
+		tfs_table_close(t[i]);
+	close_store(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(a_watch_only_queues),
 		T(drop_and_writers),
 		T(first_requests),
 		T(schemas_handed_out_in_order),
