@@ -96,30 +96,17 @@ static void clients_expire(struct tokens *t, int64_t now_us)
 		client_free(t, c);
 }
 
-/* Frees the client whose last mutation is the oldest.  None may be running. */
-static void client_evict(struct tokens *t)
-{
-	struct token_client *least = t->clients;
-
-	for (struct token_client *c = t->clients; c; c = c->hh.next)
-		if (c->last_us < least->last_us)
-			least = c;
-	client_free(t, least);
-}
-
-/* Finds or adds the client.  If there are too many: -EAGAIN, or with evict forgets one. */
-static int client_get(struct tokens *t, uint64_t id, int64_t now_us, bool evict, struct token_client **out)
+/* Finds or adds the client.  limit: returns -EAGAIN if there are too many. */
+static int client_get(struct tokens *t, uint64_t id, int64_t now_us, bool limit, struct token_client **out)
 {
 	struct token_client *c;
 
 	HASH_FIND(hh, t->clients, &id, sizeof id, c);
 	if (!c) {
-		if (HASH_COUNT(t->clients) >= TOKENS_CLIENTS)
+		if (limit && HASH_COUNT(t->clients) >= TOKENS_CLIENTS)
 			clients_expire(t, now_us);
-		if (HASH_COUNT(t->clients) >= TOKENS_CLIENTS && !evict)
+		if (limit && HASH_COUNT(t->clients) >= TOKENS_CLIENTS)
 			return -EAGAIN;
-		if (HASH_COUNT(t->clients) >= TOKENS_CLIENTS)
-			client_evict(t);
 		c = calloc(1, sizeof *c);
 		if (!c)
 			return -ENOMEM;
@@ -196,7 +183,7 @@ int tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us,
 		return -EINVAL;
 	if (now_us - t->expired_us > EXPIRE_US)
 		clients_expire(t, now_us);
-	err = client_get(t, token->client, now_us, false, &c);
+	err = client_get(t, token->client, now_us, true, &c);
 	if (err)
 		return err;
 	client_raise(t, c, token->lowest_unanswered);
@@ -257,7 +244,7 @@ static int token_put(struct tokens *t, struct token_client *c, uint64_t number, 
 int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct slice result, int64_t us)
 {
 	struct token_client *c;
-	int err = client_get(t, token->client, us, true, &c);
+	int err = client_get(t, token->client, us, false, &c);
 
 	if (err)
 		return err;
@@ -271,7 +258,7 @@ int tokens_load(struct tokens *t, const struct tablet_token *v, unsigned count, 
 	int err = 0;
 
 	for (unsigned i = 0; i < count && !err; i++) {
-		err = client_get(t, v[i].client, now_us, true, &c);
+		err = client_get(t, v[i].client, now_us, false, &c);
 		if (err)
 			break;
 		if (!v[i].result.n)
@@ -369,7 +356,7 @@ int tokens_inherit(struct tokens *t, const struct tokens *from)
 
 	HASH_ITER(hh, from->clients, c, tmp)
 	{
-		err = client_get(t, c->id, c->last_us, true, &own);
+		err = client_get(t, c->id, c->last_us, false, &own);
 		if (err)
 			return err;
 		TAILQ_FOREACH (x, &c->list, of_client)

@@ -9,11 +9,12 @@
  * number fails.
  *
  * Bounds: TOKENS_CLIENTS clients; the mutation of one more fails with -EAGAIN
- * until a client expires.  (Replay and a merge forget the client whose last
- * mutation is the oldest instead.)  TOKENS_BYTES bytes; then the oldest results are
- * forgotten, and a repetition of their mutations fails with -EALREADY.  The same
- * holds for results that METADATA's column has no space for (TOKENS_STORED
- * bytes), after the tablet was loaded again.  A client expires when its last
+ * until a client expires.  Replay and a merge may exceed this, because a client that
+ * was forgotten could repeat a mutation, and it would be applied twice.
+ * TOKENS_BYTES bytes; then the oldest results are forgotten, and a repetition of
+ * their mutations fails with -EALREADY.  The same holds for results that METADATA's
+ * column has no space for (TOKENS_STORED bytes; for each client it has at least one
+ * number), after the tablet was loaded again.  A client expires when its last
  * mutation is older than 2 * CLIENT_TIME_US, because no copy of a request is under
  * way for so long.  now_us is of clock_limited: a clock that was set forward must not
  * expire them before a heartbeat shows that it is wrong.

@@ -587,6 +587,56 @@ static void test_inherit(void **state)
 	tokens_fini(&both);
 }
 
+/* A copy is not applied, after replay, a merge, and METADATA: with more clients than may begin mutations. */
+static void expect_known(struct tokens *t, unsigned count)
+{
+	struct token *x;
+
+	for (unsigned i = 0; i < count; i++) {
+		int n = tokens_begin(t, &(struct op_token){100 + i, 5, 5}, test_now, &x);
+
+		assert_true(n == TOKENS_KNOWN || n == -EALREADY);
+	}
+	assert_int_equal(tokens_begin(t, &(struct op_token){1, 1, 1}, test_now, &x), -EAGAIN);
+}
+
+static void test_many_clients_are_not_forgotten(void **state)
+{
+	enum { MANY = TOKENS_CLIENTS * 2 };
+	struct tokens replayed, half[2], merged, loaded;
+	struct tablet_token *v;
+	struct token *x;
+	unsigned count;
+
+	tokens_init(&replayed);
+	tokens_init(&half[0]);
+	tokens_init(&half[1]);
+	tokens_init(&merged);
+	tokens_init(&loaded);
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_equal(
+			tokens_replay(&replayed, &(struct op_token){100 + i, 5, 5}, i + 1, slice_str("five"), test_now - i), 0);
+		put(&half[i % 2], 100 + i, 5, 5, "five");
+	}
+	expect_known(&replayed, MANY);
+	LIB(tokens_inherit(&merged, &half[0]));
+	LIB(tokens_inherit(&merged, &half[1]));
+	expect_known(&merged, MANY);
+	LIB(tokens_store(&merged, MANY, test_now, &v, &count));
+	assert_int_equal(count, MANY); /* each number as forgotten, because the column has no space for results */
+	LIB(tokens_load(&loaded, v, count, test_now));
+	tablet_tokens_free(v, count);
+	expect_known(&loaded, MANY);
+	/* They expire as others do. */
+	assert_int_equal(tokens_begin(&replayed, &(struct op_token){1, 1, 1}, test_now + 3 * CLIENT_TIME_US, &x), 0);
+	tokens_end(&replayed, x);
+	tokens_fini(&replayed);
+	tokens_fini(&half[0]);
+	tokens_fini(&half[1]);
+	tokens_fini(&merged);
+	tokens_fini(&loaded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -600,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_store_what_is_flushed),
 		cmocka_unit_test(test_copies_at_the_same_time),
 		cmocka_unit_test(test_inherit),
+		cmocka_unit_test(test_many_clients_are_not_forgotten),
 	};
 
 	msg_to_nowhere();
