@@ -525,7 +525,7 @@ static void test_waits(void **state)
 
 	open_store();
 	for (unsigned i = 0; i < 8; i++) {
-		const uint64_t until = monotonic_us() + UINT64_C(60000000);
+		const uint64_t until = monotonic_us() + UINT64_C(600000000);
 		const uint32_t id = tfs_table_id(table), tablets = tablets_of(table);
 		struct tfs_mutation *m;
 		struct user_table *k;
@@ -678,7 +678,7 @@ static void test_borders(void **state)
 	close_store();
 	hooks.merge_after_us = 1;
 	open_store();
-	until = monotonic_us() + UINT64_C(60000000);
+	until = monotonic_us() + UINT64_C(600000000);
 	while (b.count == 4) {
 		assert_true(monotonic_us() < until);
 		task_queue(&hooks.server->moves_task);

@@ -3,13 +3,9 @@
  * New sets of tablets: truncation beside writers, and deaths at each file
  * operation of a truncation and of a schema with splits.
  */
-#include "t/engine/lib.h"
+#include "t/engine/deaths.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define FAMILIES "families = ( { name = \"f\"; }, { name = \"g\"; } );"
 #define SPLITS "splits = ( \"b\", \"row00020\" ); " FAMILIES
@@ -201,38 +197,8 @@ static void each_write_is_before_or_after(void **state)
 
 /* ---- deaths ---- */
 
-static uint64_t die_at;
-static _Atomic uint64_t ops_done;
-static bool power;
-/* How far the process came: 1 the change was answered, 2 a later write was. */
-static _Atomic unsigned *answered;
-
-static unsigned survives(void *arg, unsigned index, unsigned ways)
+static void set_up(unsigned truncates)
 {
-	uint32_t *x = arg;
-
-	*x = *x * 1664525 + 1013904223;
-	return (*x >> 8) % ways;
-}
-
-static int die(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
-{
-	uint32_t x = 11 + (uint32_t)die_at;
-
-	if (op == FILE_OP_READ || op == FILE_OP_OPEN || op == FILE_OP_LIST || atomic_fetch_add(&ops_done, 1) + 1 != die_at)
-		return 0;
-	if (power)
-		(void)!file_forget_crash(survives, &x);
-	_exit(1);
-}
-
-static void set_up(bool truncates)
-{
-	char cmd[600];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf '%s' '%s.forget'", in_dir("store"), in_dir("store"));
-	assert_int_equal(system(cmd), 0);
-	options.no_background = true;
 	open_store();
 	if (truncates) {
 		fill("old");
@@ -244,32 +210,32 @@ static void set_up(bool truncates)
 	close_store();
 }
 
-static void child(bool truncates)
+static void prepare(unsigned truncates)
 {
-	options.no_background = true;
-	options.sync = true;
-	if (file_forget_start(in_dir("store")))
-		_exit(4);
-	if (store_open(in_dir("store"), &options, &hooks, &store) || tfs_table_open(store, "t", &table))
-		_exit(5);
 	if (truncates)
 		fill("newest"); /* in the log and in memory only */
-	file_set_hook(die, NULL);
-	if (truncates ? tfs_table_truncate(table, NULL) : set_text(SPLITS))
-		_exit(3);
-	*answered = 1;
-	if (put("row00000", "q", 1, TFS_S("after"), false))
-		_exit(3);
-	*answered = 2;
-	_exit(tfs_compact(table) ? 3 : 0); /* and the files that nothing names are removed */
 }
 
-static void check_after(bool truncates)
+/* How far the process came: 1 the change was answered, 2 a later write was. */
+static int change(unsigned truncates)
+{
+	int err = truncates ? tfs_table_truncate(table, NULL) : set_text(SPLITS);
+
+	if (err)
+		return err;
+	*answered = 1;
+	err = put("row00000", "q", 1, TFS_S("after"), false);
+	if (err)
+		return err;
+	*answered = 2;
+	return tfs_compact(table); /* and the files that nothing names are removed */
+}
+
+static void check_after(unsigned truncates, bool ended)
 {
 	struct tfs_info info;
 	bool empty, done;
 
-	options.no_background = false;
 	open_store();
 	done = strcmp(borders(), " b row00020 ") == 0;
 	if (*answered)
@@ -289,48 +255,18 @@ static void check_after(bool truncates)
 	expect_rows("own", 0, ROWS);
 	assert_int_equal(tfs_table_truncate(table, NULL), 0);
 	close_store();
-	check_is_clean();
 }
 
-static void deaths(bool with_power)
-{
-	unsigned points = 0;
-
-	answered = mmap(NULL, sizeof(*answered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_true(answered != MAP_FAILED);
-	power = with_power;
-	for (unsigned truncates = 0; truncates < 2; truncates++) {
-		bool finished = false;
-
-		for (die_at = 1; !finished; die_at++, points++) {
-			int status;
-			pid_t pid;
-
-			set_up(truncates);
-			ops_done = 0;
-			*answered = 0;
-			pid = fork();
-			assert_true(pid >= 0);
-			if (!pid)
-				child(truncates);
-			assert_int_equal(waitpid(pid, &status, 0), pid);
-			assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
-			finished = WEXITSTATUS(status) == 0;
-			check_after(truncates);
-		}
-	}
-	print_message("# %u points\n", points);
-	munmap((void *)answered, sizeof(*answered));
-}
+static const struct death_test truncation = {2, set_up, prepare, change, check_after};
 
 static void kills_leave_all_or_nothing(void **state)
 {
-	deaths(false);
+	deaths(&truncation, false);
 }
 
 static void power_cuts_leave_all_or_nothing(void **state)
 {
-	deaths(true);
+	deaths(&truncation, true);
 }
 
 static void a_protected_table_stays(void **state)
