@@ -6,7 +6,8 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has no disk"
 [ -z "${SANITIZED:-}" ] || skip_all "sanitizers come first"
-has "${CC:-cc}" || cannot_run "no C compiler"
+read -ra cc <<<"${CC:-cc}" # "ccache gcc" is two words
+has "${cc[0]}" || cannot_run "no C compiler"
 cat >"$W/broken.c" <<'C'
 /* Writes to regular files fail while the file BROKEN is there. */
 #define _GNU_SOURCE
@@ -42,7 +43,7 @@ WRAP(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n))
 WRAP(int, fdatasync, (int fd), (fd))
 WRAP(int, fsync, (int fd), (fd))
 C
-ok "the library that breaks the disk" "${CC:-cc}" -shared -fPIC -O2 -o "$W/broken.so" "$W/broken.c" -ldl
+ok "the library that breaks the disk" "${cc[@]}" -shared -fPIC -O2 -o "$W/broken.so" "$W/broken.c" -ldl
 export BROKEN=$W/broken.now
 # The log is written to syslog or a pipe, because writes to a file fail too.
 LD_PRELOAD=$W/broken.so mount_store -o sync || fail "mount"

@@ -13,7 +13,8 @@ stores() { printf '%s\n' web fstab auto user; }
 for s in $(stores); do mkdir "$W/mnt.$s"; done
 U=tabletfs@web.service
 M=$W/mnt.web
-"${CC:-cc}" -shared -fPIC -O1 -o "$W/hang_sync.so" "$SRC/t/lib/hang_sync.c" || cannot_run "hang_sync.c does not compile"
+read -ra cc <<<"${CC:-cc}" # "ccache gcc" is two words
+"${cc[@]}" -shared -fPIC -O1 -o "$W/hang_sync.so" "$SRC/t/lib/hang_sync.c" || cannot_run "hang_sync.c does not compile"
 
 # What an operator does before the first boot.
 cat >"$W/setup" <<'TXT'
@@ -110,6 +111,21 @@ is "$(restarts):$(test -e "$W/flushed" || echo busy)" "$before:busy" "a daemon t
 rm "$W/hang"
 wait "$verb"
 ok "  the verb ends" test -e "$W/flushed"
+for how in "umount $M" "systemctl stop --no-block $U"; do
+	ok "a row" write_row "$M" ended
+	: >"$W/hang"
+	# shellcheck disable=SC2086
+	ok "${how%% *}, while the disk does not answer" sd $how
+	soon 'sd_state "$U"' success/deactivating/stop-sigterm "  begins to end the unit"
+	end=$((SECONDS + 6))
+	wait_for "two periods of the watchdog" eval '[ $SECONDS -ge $end ]'
+	is "$(sd_state "$U")" success/deactivating/stop-sigterm "  which the watchdog does not kill"
+	rm "$W/hang"
+	soon 'sd_state "$U"' success/inactive/dead "  the stop ends"
+	ok "start" sd systemctl start "$U"
+	row_is_whole "$M" ended "  nothing is lost"
+done
+before=$(restarts)
 ok "a row" write_row "$M" hung
 : >"$W/hang"
 sd bash -c 'echo x >"$1/t/boot/f/x" && sync -d "$1/t/boot/f/x"' - "$M" >"$W/.null" 2>&1 &
