@@ -18,6 +18,11 @@
  * tablet as a part of a larger one that it is splitting (it then refuses LOAD with
  * -EBUSY), or not at all.
  *
+ * If a tablet of METADATA is not served, the pass goes on with the others: the users'
+ * tablets stay as they are whose rows it cannot read, and the first one behind each
+ * gap, because its begin is unknown.  Such a pass finishes no drop, and no tablet is
+ * moved for balance until a pass has read all rows.  Without the root tablet a pass ends.
+ *
  * A server is dead when its file servers/N in the lock service no longer exists, and
  * BURY of this pass has not named it as alive.  A server that has the file and cannot
  * be reached keeps its tablets: it may serve them to others.  Before step 3 for the
@@ -266,9 +271,14 @@ static void load_job_run(struct load_job *j)
 	if (!err && q.tablet_count)
 		err = ts_call(j->server->service, &q, &a);
 	j->err = err;
-	for (uint32_t i = 0; i < q.tablet_count; i++) {
-		const int e = err ? err : errs[i];
+	for (uint32_t i = 0, k = 0; k < q.tablet_count; i++) {
+		int e;
 
+		if (!must_load(&p->v[i], j->server))
+			continue;
+		e = err ? err : errs[k];
+		k++;
+		p->v[i].served = !e || e == -EBUSY;
 		j->failed += e != 0;
 		/* -EBUSY: it is being split; -EIDRM: its table was dropped */
 		if (!j->err && (p->start || (e != -EBUSY && e != -EIDRM)))
@@ -287,7 +297,7 @@ static int load_job_end(struct load_job *j)
 	struct pass *p = j->p;
 
 	p->failed += j->failed;
-	if (j->why && p->why && !*p->why)
+	if (j->why && pass_is_strict(p) && !*p->why)
 		why_set(p->why, "%s", j->why);
 	else if (j->why)
 		msg_damage("%s", j->why);
@@ -340,15 +350,22 @@ static int level_finish(struct pass *p)
 	err = places_choose(p);
 	if (!err)
 		err = pass_assign(p);
-	/* The next level cannot be read, or a server that was left out could change it later. */
 	for (unsigned i = 0; i < p->count && p->level != LEVEL_USER && !err; i++)
 		if (!p->v[i].to)
-			err = -EAGAIN;
-	if (!err)
+			err = pass_unread(p, -EAGAIN); /* a server that was left out could change the next level later */
+	if (!err) {
 		err = p->server_count > 1 ? load_all(p) : pass_load(p, &p->servers[0]);
+		err = err && p->level == LEVEL_META ? pass_unread(p, err) : err;
+	}
 	/* Damage stops its tablets; in an embedded store it stops the start. */
 	if ((err == -EBADMSG || err == -EPROTO) && !pass_is_strict(p))
 		err = 0;
+	if (p->level == LEVEL_META) {
+		p->metadata = p->v;
+		p->metadata_count = p->count;
+		p->v = NULL;
+		p->count = 0;
+	}
 	pass_clear(p);
 	return err;
 }
@@ -468,36 +485,27 @@ static int make_metadata_tablet(struct pass *p)
 
 static int meta_level(struct pass *p)
 {
-	struct buf end = {0};
-	int err = meta_root_end(&end);
+	int err;
 
 	p->level = LEVEL_META;
-	p->table = 0;
-	if (!err)
-		err = pass_read(p, slice_of("", 0), buf_slice(&end));
+	err = pass_read_metadata(p);
 	if (!err && !p->count && p->start)
 		err = make_metadata_tablet(p);
-	if (!err)
-		err = level_finish(p);
-	buf_fini(&end);
-	return err;
+	return err ? err : level_finish(p);
 }
 
 static int user_level(struct pass *p)
 {
-	struct buf from = {0};
-	int err = meta_root_end(&from);
+	int err = pass_notes(p);
 
 	p->level = LEVEL_USER;
-	p->table = 0;
 	if (!err)
-		err = pass_notes(p);
+		err = pass_read_users(p);
 	if (!err)
-		err = pass_read(p, buf_slice(&from), (struct slice){NULL, 0});
-	buf_fini(&from);
+		p->m->partial = p->partial;
 	for (unsigned i = 0; i < p->orphan_count && !err; i++)
 		err = metadata_delete(p->m->tablets, buf_slice(&p->orphans[i]));
-	if (!err)
+	if (!err && !p->partial)
 		pass_drop(p);
 	return err ? err : level_finish(p);
 }
@@ -511,13 +519,15 @@ static int pass_run(struct master *m, const struct start *start, char **why)
 	struct pass p = {.m = m, .start = start, .why = why};
 	int err = pass_servers(&p);
 
+	m->partial = true;
 	if (!err)
 		err = root_level(&p);
 	if (!err)
 		err = meta_level(&p);
 	if (!err)
 		err = user_level(&p);
-	m->unassigned = err || p.failed || p.left_out;
+	err = err ? err : p.unread;
+	m->unassigned = err || p.failed || p.left_out || p.partial;
 	/* A tablet that stays unserved may be a damaged one, and each pass reads METADATA. */
 	m->again_us = !m->unassigned || !m->again_us || p.sum != m->passed_servers ? AGAIN_US
 		: 2 * m->again_us < PASS_US                                        ? 2 * m->again_us

@@ -45,7 +45,10 @@ int master_tick(struct master *m) TFS_MUST;
  * -ENOENT: no such tablet or server.
  */
 int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
-/* Makes the moves that even out the servers' load now, and empties draining servers.  *moved: tablets moved. */
+/*
+ * Makes the moves that even out the servers' load now, and empties draining servers.  *moved: tablets moved.
+ * None if a tablet of METADATA is not served: UNLOAD could not change the rows in it.
+ */
 int master_balance(struct master *m, unsigned *moved) TFS_MUST;
 /* drain: the server gets no more tablets, and master_balance moves those that it has. */
 int master_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;

@@ -196,13 +196,16 @@ int move_balance(struct master *m, unsigned *moved)
 	struct balance_move *moves = NULL;
 	struct buf root_end = {0};
 	unsigned count = 0, n = 0;
-	int err = pass_servers(&p);
+	int err;
 
 	*moved = 0;
 	if (!err)
 		err = meta_root_end(&root_end);
 	if (!err)
 		err = balance_collect(&p, buf_slice(&root_end), &tablets, &bs, &bt, &n);
+	if (m->partial)
+		return 0;
+	err = pass_servers(&p);
 	if (!err) {
 		const struct balance_state state = {.servers = bs,
 			.server_count = p.server_count,

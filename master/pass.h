@@ -14,7 +14,7 @@ struct place {
 	struct buf begin, end;
 	uint64_t bytes;
 	uint64_t to; /* the server that gets LOAD; 0: none */
-	bool served; /* that server serves it already */
+	bool served; /* that server serves it: by LIST, then by LOAD */
 	bool assign; /* step 3 */
 };
 
@@ -48,6 +48,11 @@ struct pass {
 	unsigned dead_count;
 	struct place *v;
 	unsigned count;
+	struct place *metadata; /* METADATA's tablets, after their level */
+	unsigned metadata_count;
+	bool partial;    /* rows of users' tablets were not read */
+	bool unsure;     /* among them those in front of the next row, so it is unknown where its tablet begins */
+	int unread;      /* the first error of a tablet of METADATA, other than damage */
 	uint32_t *notes; /* tables with a note dropped/ID */
 	unsigned note_count;
 	struct buf *orphans; /* rows to be deleted */
@@ -73,8 +78,12 @@ bool pass_is_strict(const struct pass *p);
 int pass_add(struct pass *p, const struct meta_tablet *row) TFS_MUST;
 /* Checks that a row names only incarnations that were given out; in an embedded store, only those before this one. */
 int pass_check_past(struct pass *p, const struct meta_tablet *row) TFS_MUST;
-/* Adds the tablets whose rows are in [from, to); to.p NULL: to the end. */
-int pass_read(struct pass *p, struct slice from, struct slice to) TFS_MUST;
+/* An error of a tablet of METADATA.  Returns 0 if the pass goes on without its rows. */
+int pass_unread(struct pass *p, int err) TFS_MUST;
+/* Adds METADATA's tablets. */
+int pass_read_metadata(struct pass *p) TFS_MUST;
+/* Adds users' tablets.  Sets p->partial if a tablet of METADATA is not served, or cannot be read to its end. */
+int pass_read_users(struct pass *p) TFS_MUST;
 int pass_read_table(struct pass *p, uint32_t table) TFS_MUST;
 
 /* ---- pass_servers.c ---- */

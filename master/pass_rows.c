@@ -112,12 +112,12 @@ static int check_orphan(struct pass *p, struct slice row_key, const struct meta_
 	return buf_append_slice(&p->orphans[p->orphan_count++], row_key);
 }
 
-/* Checks that the tables with ids below `table` have had their last tablet. */
+/* Checks that the tables with ids below `table` have had their last tablet, if all rows up to here were read. */
 static int check_tables(struct pass *p, uint32_t table)
 {
 	int err = 0;
 
-	while (!err && p->start && p->level == LEVEL_USER && p->known < p->start->table_count &&
+	while (!err && p->start && p->level == LEVEL_USER && !p->partial && p->known < p->start->table_count &&
 		p->start->tables[p->known].id < table) {
 		const struct known_table *t = &p->start->tables[p->known++];
 
@@ -181,9 +181,10 @@ static int read_damaged_row(struct pass *p, struct slice row_key)
 static int read_row(void *arg, struct slice row_key, struct meta_tablet *row)
 {
 	struct pass *p = arg;
-	bool skip = false;
+	bool skip = false, unsure = p->unsure;
 	int err;
 
+	p->unsure = false;
 	if (!row)
 		return read_damaged_row(p, row_key);
 	if (pass_noted(p, row->table))
@@ -191,21 +192,77 @@ static int read_row(void *arg, struct slice row_key, struct meta_tablet *row)
 	if (p->start && p->level == LEVEL_USER && !is_known(p->start, row->table))
 		return check_orphan(p, row_key, row);
 	err = begin_table(p, row->table);
-	if (!err)
+	if (!err && !unsure)
 		err = check_gap(p, row, &skip);
 	if (err || skip)
 		return err;
-	err = pass_check_past(p, row);
-	if (!err)
-		err = pass_add(p, row);
+	if (!unsure) {
+		err = pass_check_past(p, row);
+		if (!err)
+			err = pass_add(p, row);
+	}
 	return err ? err : end_tablet(p, row->last, buf_slice(&row->end));
 }
 
-int pass_read(struct pass *p, struct slice from, struct slice to)
+static int read_rows(struct pass *p, struct slice from, struct slice to)
 {
-	int err = pass_is_strict(p) ? metadata_scan(p->m->tablets, from, to, read_row, p)
-				    : metadata_scan_past_damage(p->m->tablets, from, to, read_row, p);
+	return pass_is_strict(p) ? metadata_scan(p->m->tablets, from, to, read_row, p)
+				 : metadata_scan_past_damage(p->m->tablets, from, to, read_row, p);
+}
 
+int pass_read_metadata(struct pass *p)
+{
+	struct buf end = {0};
+	int err = meta_root_end(&end);
+
+	p->table = 0;
+	if (!err)
+		err = read_rows(p, slice_of("", 0), buf_slice(&end));
+	buf_fini(&end);
+	return err;
+}
+
+int pass_unread(struct pass *p, int err)
+{
+	if (p->level == LEVEL_ROOT || pass_is_strict(p) || err == -ESHUTDOWN || err == -ENOMEM)
+		return err;
+	if (!p->unread && err != -EBADMSG && err != -EPROTO)
+		p->unread = err;
+	return 0;
+}
+
+/* Reads the users' rows in one tablet of METADATA. */
+static int read_users_in(struct pass *p, const struct place *l)
+{
+	int err = l->served ? read_rows(p, l->at.begin, l->at.end) : 0;
+
+	if (l->served && !err)
+		return 0;
+	p->partial = p->unsure = true;
+	return err ? pass_unread(p, err) : 0;
+}
+
+int pass_read_users(struct pass *p)
+{
+	struct buf root_end = {0};
+	struct slice to;
+	int err = meta_root_end(&root_end);
+
+	p->table = 0;
+	to = buf_slice(&root_end);
+	for (unsigned i = 0; i < p->metadata_count && !err; i++) {
+		const struct place *l = &p->metadata[i];
+
+		if (!to.p || !slice_eq(l->at.begin, to)) /* a row of the root tablet is missing or damaged */
+			p->partial = p->unsure = true;
+		err = read_users_in(p, l);
+		to = l->at.end;
+	}
+	if (!err && to.p) {
+		p->partial = true;
+		err = damaged(p, "METADATA: its last tablet is missing");
+	}
+	buf_fini(&root_end);
 	return err ? err : check_tables(p, UINT32_MAX);
 }
 

@@ -154,13 +154,18 @@ int pass_servers(struct pass *p)
 	return err ? err : p->server_count ? 0 : -EAGAIN;
 }
 
+static void places_free(struct place *v, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		buf_fini(&v[i].begin);
+		buf_fini(&v[i].end);
+	}
+	free(v);
+}
+
 void pass_clear(struct pass *p)
 {
-	for (unsigned i = 0; i < p->count; i++) {
-		buf_fini(&p->v[i].begin);
-		buf_fini(&p->v[i].end);
-	}
-	free(p->v);
+	places_free(p->v, p->count);
 	p->v = NULL;
 	p->count = 0;
 }
@@ -168,6 +173,7 @@ void pass_clear(struct pass *p)
 void pass_fini(struct pass *p)
 {
 	pass_clear(p);
+	places_free(p->metadata, p->metadata_count);
 	for (unsigned i = 0; i < p->server_count; i++)
 		ts_answer_fini(&p->servers[i].list);
 	for (unsigned i = 0; i < p->orphan_count; i++)

@@ -392,7 +392,8 @@ static int location_scan_run(
 	do {
 		n = row_cursor_next(&c, &cell);
 		err = n < 0 ? n : 0;
-		if (!err && d.have && (n == 0 || !slice_eq(cell->row, buf_slice(&d.key))))
+		/* Also before an error: the next tablet of METADATA may not be served. */
+		if (d.have && (n <= 0 || !slice_eq(cell->row, buf_slice(&d.key))))
 			err = location_scan_row(&d);
 		if (!err && n > 0 && d.rows < ROUTE_PREFETCH)
 			err = location_scan_cell(&d, cell);
