@@ -27,15 +27,19 @@
  * outcome is unknown), later ones -ENOTCONN (not carried out).
  *
  * A server whose clock is too far off the cluster's would hide and collect live
- * cells, and give later cells earlier timestamps.  It refuses requests until its
- * clock is right, as if its tablets were elsewhere.  It carries out the master's
- * requests, so that its tablets can be moved.
+ * cells, and give later cells earlier timestamps.  It does not start.  If the clock
+ * becomes wrong later, it refuses requests until its clock is right, as if its tablets
+ * were elsewhere.  It carries out the master's requests.
  *
- * A server that cannot write its log holds its tablets although nothing can be
- * written to them, and its heartbeats still succeed.  Therefore it gives up after
- * UNWRITABLE_US.  A full disk is not such an error, because it is full for every
- * server.  The two periodic checks are two tasks with a thread each: a look-up in
- * storage that hangs must not delay the check of the log, which does no I/O.
+ * A server that cannot write its log, or whose clock is wrong, holds its tablets
+ * although it does not serve them, and its heartbeats still succeed.  Therefore it
+ * gives up after GIVE_UP_US, and others get its tablets.  It does not if no other
+ * server could serve them: a full disk is full for every server; and as long as the
+ * clock of no other server agrees with the cluster's, that clock may be the wrong one.
+ *
+ * The periodic checks are two tasks with a thread each: a look-up in storage or
+ * another server that does not answer must not delay the check of the log, which does
+ * no I/O.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -47,7 +51,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define UNWRITABLE_US UINT64_C(20000000)
+#define GIVE_UP_US UINT64_C(20000000)
 #define WATCH_US 1000000u
 
 struct fence {
@@ -61,8 +65,8 @@ struct fence {
 	_Atomic bool is_lost;
 	struct task_pool *pool; /* NULL: server_watch is called by the program */
 	struct task log_task, marker_task;
-	/* the check of the log; used by one thread at a time */
-	uint64_t good_us, durable_lsn;
+	/* the check of the log, that of the clock; each is used by one thread at a time */
+	uint64_t good_us, durable_lsn, right_us;
 };
 
 static void fence_lose(struct fence *f, const char *why)
@@ -132,7 +136,7 @@ static void watch_log(struct fence *f, uint64_t now)
 	if (!f->good_us || (!st.refusing && (!st.waiting || st.durable_lsn != f->durable_lsn)) || is_no_space(st.refusing))
 		f->good_us = now;
 	f->durable_lsn = st.durable_lsn;
-	if (now - f->good_us >= UNWRITABLE_US)
+	if (now - f->good_us >= GIVE_UP_US)
 		fence_lose(f, "the log could not be written for 20 seconds");
 	else
 		(void)lease_held(f);
@@ -149,12 +153,35 @@ static void watch_marker(struct fence *f)
 		fence_lose(f, "the store's marker is another cluster's");
 }
 
+/* A server whose clock is wrong, this one too, does not answer. */
+static int answers(void *arg, uint64_t incarnation, struct tablet_service *service)
+{
+	const struct ts_request q = {.method = TS_LIST};
+	struct ts_answer a = {0};
+	int err = ts_call(service, &q, &a);
+
+	(void)arg, (void)incarnation;
+	ts_answer_fini(&a);
+	return err == 0;
+}
+
+static void watch_clock(struct fence *f, uint64_t now)
+{
+	const struct tablet_servers *others = &f->s->servers;
+
+	if (!f->right_us || !fence_clock_offset(f))
+		f->right_us = now;
+	if (now - f->right_us >= GIVE_UP_US && others->each && others->each(others->arg, answers, NULL) > 0)
+		fence_lose(f, "its clock was wrong for 20 seconds, and another server's is right");
+}
+
 void server_watch(struct server *s, uint64_t now_us)
 {
 	if (!s->fence || s->fence->is_lost)
 		return;
 	watch_log(s->fence, now_us);
 	watch_marker(s->fence);
+	watch_clock(s->fence, now_us);
 }
 
 static void log_task_run(struct task *t)
@@ -171,6 +198,7 @@ static void marker_task_run(struct task *t)
 	struct fence *f = (struct fence *)(void *)((char *)t - offsetof(struct fence, marker_task));
 
 	watch_marker(f);
+	watch_clock(f, monotonic_us());
 	if (!f->is_lost)
 		task_queue_after(t, WATCH_US);
 }
@@ -205,6 +233,10 @@ int fence_new(struct server *s, const struct server_options *o, const char *log_
 	if (err)
 		msg_error("%s", why ? why : strerror(-err));
 	free(why);
+	if (!err && fence_clock_offset(f)) {
+		err = -ETIME;
+		msg_error("the clock is %lld ms off the cluster's: the server does not start", llabs(fence_clock_offset(f)) / 1000);
+	}
 	f->marker = path_join(s->data_dir, f->cluster_id ? MARKER_FILE : "FORMAT");
 	if (!err)
 		err = f->dir && f->marker ? file_look_up(f->marker, &id) : -ENOMEM;

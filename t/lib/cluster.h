@@ -87,6 +87,7 @@ static inline int cluster_add(struct cluster *c)
 	o.incarnation = n;
 	o.servers = (struct tablet_servers){.connect = cluster_connect, .each = cluster_each, .arg = c};
 	o.clock = c->clock;
+	o.fence_arg = &c->servers[c->count];
 	if (!err)
 		err = server_new(&o, c->locks, &s);
 	if (err)

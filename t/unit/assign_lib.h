@@ -30,6 +30,13 @@ static inline bool held(void *arg)
 	return true;
 }
 
+static int64_t clock_offsets[CLUSTER_SERVERS];
+
+static inline int64_t clock_offset(void *arg)
+{
+	return clock_offsets[(struct cluster_server *)arg - c.servers];
+}
+
 static unsigned lost_calls;
 
 static inline void lost(void *arg, const char *why)
@@ -50,6 +57,7 @@ static inline int cluster_make(void **state, void (*wrap)(struct lock_service **
 		.sync = true,
 		.held = held,
 		.lost = lost,
+		.clock_offset = clock_offset,
 		.no_background = true};
 	char dir[300];
 

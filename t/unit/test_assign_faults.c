@@ -125,11 +125,42 @@ static void damaged_metadata(void **state)
 		buf_fini(&at[i]);
 }
 
+/* A server whose clock stays wrong gives up, unless the clocks of all are wrong.  None starts with a wrong clock. */
+static void wrong_clocks(void **state)
+{
+	const uint64_t second = 1000000;
+	struct server *s = c.servers[1].server;
+
+	spread();
+	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[1].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, slice_str("\x80"), c.servers[1].incarnation), 0);
+	lost_calls = 0;
+	server_watch(s, second);
+	clock_offsets[1] = -3 * (int64_t)second;
+	server_watch(s, 20 * second);
+	assert_int_equal(lost_calls, 0);
+	clock_offsets[0] = clock_offsets[2] = clock_offsets[1];
+	server_watch(s, 100 * second);
+	assert_int_equal(lost_calls, 0);
+	assert_int_equal(look(table, "row15"), -EIO);
+	clock_offsets[2] = 0;
+	server_watch(s, 101 * second);
+	assert_int_equal(lost_calls, 1);
+	clock_offsets[0] = 0;
+	cluster_kill(&c, 1);
+	assert_int_equal(master_tick(c.master), 0);
+	read_all();
+	clock_offsets[3] = 3 * (int64_t)second;
+	assert_int_equal(cluster_add(&c), -ETIME);
+	memset(clock_offsets, 0, sizeof(clock_offsets));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		C(damaged_row),
 		C(damaged_metadata),
+		C(wrong_clocks),
 	};
 
 	return RUN(tests);
