@@ -6,8 +6,9 @@
  * Locks: server.lock (RANK_SERVER) guards the set of tablets, the tables and
  * the open scans.  A thread holds it for look-ups only, never during I/O or a
  * call into a tablet that can block.
- * Between load_begin and load_end a thread loads tablets, and other threads that
- * want to do so wait.  I/O is permitted there.  So no tablet is loaded twice.
+ * Between load_begin and load_end a thread loads tablets of one kind, and other threads
+ * that want to load some of this kind wait.  I/O is permitted there.  So no tablet is
+ * loaded twice.
  * set_begin and set_end are the same for making tablets and setting their schemas, so
  * no tablet keeps an older schema than its server.  A thread calls load_begin first.
  */
@@ -207,7 +208,7 @@ struct server {
 
 	struct mutex lock;
 	struct cond changed; /* a change of loading, setting, moving, write_blocks, writers, a dropped table, space.reclaiming */
-	bool loading;        /* a thread is between load_begin and load_end */
+	bool loading[KINDS]; /* a thread is between load_begin and load_end */
 	bool setting;        /* a thread is between set_begin and set_end */
 	bool moving;         /* a split, merge or UNLOAD is under way */
 	const struct ts_assigned *unloading;    /* set_unloading */
@@ -332,9 +333,9 @@ void set_replace(
 void served_drop_table(struct server *s, uint32_t table);
 void served_drop_users(struct server *s);
 void served_drop_all(struct server *s);
-/* Each thread that loads tablets does so between these two.  load_begin waits for other threads. */
-void load_begin(struct server *s);
-void load_end(struct server *s);
+/* Each thread that loads tablets of a kind does so between these two.  load_begin waits for other threads. */
+void load_begin(struct server *s, enum kind kind);
+void load_end(struct server *s, enum kind kind);
 /* The same for a thread that sets a schema, or makes tablets and adds them to the set. */
 void set_begin(struct server *s);
 void set_end(struct server *s);

@@ -356,9 +356,9 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	l.made = calloc(q->tablet_count, sizeof(*l.made));
 	if (!l.made)
 		return -ENOMEM;
-	load_begin(s);
+	load_begin(s, l.kind);
 	(void)!load_all(&l); /* the error is that of the tablets */
-	load_end(s);
+	load_end(s, l.kind);
 	if (why && !arena_dup(&a->arena, slice_str(why), &a->why))
 		a->why = (struct slice){NULL, 0};
 	free(why);

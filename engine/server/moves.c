@@ -176,22 +176,23 @@ static int unload_served(struct server *s, struct served_tablet *served, const s
 
 static int unload_one(struct server *s, const struct ts_assigned *t)
 {
+	const enum kind kind = t->table != META_TABLE ? KIND_USER : t->begin.n ? KIND_META : KIND_ROOT;
 	struct served_tablet *served;
 	int err;
 
 	set_unloading(s, t);
-	load_begin(s); /* a LOAD of the tablet that is under way ends first */
+	load_begin(s, kind); /* a LOAD of the tablet that is under way ends first */
 	err = served_find_end(s, t->table, t->end, &served);
-	load_end(s);
+	load_end(s, kind);
 	if (!err) {
 		err = unload_served(s, served, t);
 		served_put(served);
 	} else {
 		err = unload_row(s, t);
 	}
-	load_begin(s); /* so does one that has read the row before */
+	load_begin(s, kind); /* so does one that has read the row before */
 	set_unloading(s, NULL);
-	load_end(s);
+	load_end(s, kind);
 	return err;
 }
 

@@ -5,8 +5,9 @@
  * or merge replaces it, when its table is dropped, and when the server closes.
  * The last served_put frees the tablet and waits for its background work.
  *
- * Two objects of one tablet would compact the same files.  So one thread at a
- * time loads tablets (load_begin).  No tablet of a dropped table is inserted.
+ * Two objects of one tablet would compact the same files.  So one thread at a time
+ * loads tablets of a kind (load_begin).  A LOAD of users' tablets reads METADATA, so it
+ * must not delay a LOAD of METADATA.  No tablet of a dropped table is inserted.
  *
  * A tablet that is not in the set yet would miss a schema that is set meanwhile.  So
  * only one thread at a time sets a schema, or makes tablets and inserts them
@@ -116,14 +117,14 @@ static void turn_end(struct server *s, bool *taken)
 	mutex_unlock(&s->lock);
 }
 
-void load_begin(struct server *s)
+void load_begin(struct server *s, enum kind kind)
 {
-	turn_begin(s, &s->loading);
+	turn_begin(s, &s->loading[kind]);
 }
 
-void load_end(struct server *s)
+void load_end(struct server *s, enum kind kind)
 {
-	turn_end(s, &s->loading);
+	turn_end(s, &s->loading[kind]);
 }
 
 void set_begin(struct server *s)
