@@ -40,6 +40,7 @@ struct collector {
 
 struct master {
 	struct master_service service; /* first */
+	_Atomic uint64_t requests_refused[TS_REFUSALS];
 	struct master_options o;
 	struct lock_service *locks;     /* o.locks */
 	struct tablet_service *tablets; /* o.tablets */

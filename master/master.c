@@ -42,6 +42,7 @@ static int master_call_method(struct master_service *service, const struct ms_re
 		mutex_unlock(&m->lock);
 		collect_wanted(m);
 	}
+	ts_refused(m->requests_refused, err == -EINVAL ? TS_REFUSED_INVALID : err == -ESHUTDOWN ? TS_REFUSED_FOREIGN : TS_REFUSALS);
 	a->err = err;
 	return err;
 }
@@ -54,7 +55,7 @@ int master_new(const struct master_options *o, struct master **out)
 
 	if (!m)
 		return -ENOMEM;
-	m->service.ops = &master_ops;
+	m->service = (struct master_service){.ops = &master_ops, .refused = m->requests_refused};
 	m->o = *o;
 	m->locks = o->locks;
 	m->tablets = o->tablets;

@@ -128,7 +128,7 @@ static void work(struct task *t)
 
 		mutex_unlock(&p->lock);
 		if (late)
-			ts_refused(p->service, TS_REFUSED_LATE);
+			ts_refused(p->service->refused, TS_REFUSED_LATE);
 		finish(w, late ? NULL : p->service);
 		mutex_lock(&p->lock);
 	}
@@ -183,7 +183,7 @@ void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer
 	*request = none;
 	err = ts_request_unpack(buf_slice(&w->bytes), &w->arena, &w->q);
 	if (err) {
-		ts_refused(d->service, err == -EPROTO ? TS_REFUSED_VERSION : err == -EBADMSG ? TS_REFUSED_MALFORMED : TS_REFUSALS);
+		ts_refused_bytes(d->service->refused, err);
 		waiting_free(w);
 		fn(arg, err, &none);
 		return;
@@ -191,7 +191,7 @@ void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer
 	most_us = wait_most_us(&w->q);
 	w->until_us = most_us > UINT64_MAX - now_us ? UINT64_MAX : now_us + most_us;
 	if (!enqueue(&d->pools[dispatch_class_of(d, &w->q)], w)) {
-		ts_refused(d->service, TS_REFUSED_BUSY);
+		ts_refused(d->service->refused, TS_REFUSED_BUSY);
 		finish(w, NULL);
 	}
 }

@@ -7,7 +7,7 @@
 #ifndef TFS_RPC_MASTER_SERVICE_H
 #define TFS_RPC_MASTER_SERVICE_H
 
-#include "engine/rpc/wire.h"
+#include "engine/rpc/tablet_service.h"
 #include "engine/schema/schema.h"
 
 enum ms_method {
@@ -58,6 +58,7 @@ struct master_service_ops {
 };
 struct master_service {
 	const struct master_service_ops *ops;
+	_Atomic uint64_t *refused; /* counts of TS_REFUSALS; NULL: they are not counted */
 };
 static inline int TFS_MUST ms_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {

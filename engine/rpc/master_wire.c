@@ -147,7 +147,9 @@ int ms_serve(struct master_service *inner, struct slice in, struct buf *out)
 	unsigned tries = 0;
 	int err = ms_request_unpack(in, &arena, &q);
 
-	if (!err) {
+	if (err) {
+		ts_refused_bytes(inner->refused, err);
+	} else {
 		a.err = ms_call(inner, &q, &a);
 		do
 			err = ms_answer_pack(&q, &a, out);

@@ -28,6 +28,7 @@
 #include "engine/cell/op.h"
 #include "engine/rpc/wire.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 
 enum ts_method {
@@ -287,14 +288,14 @@ struct tablet_service;
 struct tablet_service_ops {
 	int (*call)(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a);
 };
-/* Why a server refuses a request. */
+/* Why a server or master refuses a request. */
 enum ts_refusal {
 	TS_REFUSED_MALFORMED, /* it cannot be decoded */
 	TS_REFUSED_VERSION,   /* of the protocol */
 	TS_REFUSED_INVALID,   /* a field has a value that is not allowed */
 	TS_REFUSED_REPEATED,  /* the mutation has been answered before: it gets that answer, or -EALREADY */
 	TS_REFUSED_LATE,      /* of an earlier epoch, term or assignment, or its time has passed */
-	TS_REFUSED_FOREIGN,   /* for a tablet, scan or action that is not the server's, or of a dead server */
+	TS_REFUSED_FOREIGN,   /* for what is not this server's, or of a dead one; to a master that was replaced */
 	TS_REFUSED_BUSY,      /* to be sent again */
 	TS_REFUSALS
 };
@@ -312,10 +313,17 @@ static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_req
 	return s->ops->call(s, q, a);
 }
 
-static inline void ts_refused(const struct tablet_service *s, enum ts_refusal why)
+/* Counts a refusal; counts NULL, why TS_REFUSALS: nothing. */
+static inline void ts_refused(_Atomic uint64_t *counts, enum ts_refusal why)
 {
-	if (s->refused && why < TS_REFUSALS)
-		atomic_fetch_add_explicit(&s->refused[why], 1, memory_order_relaxed);
+	if (counts && why < TS_REFUSALS)
+		atomic_fetch_add_explicit(&counts[why], 1, memory_order_relaxed);
+}
+
+/* The same for a request that cannot be decoded: err is that of unpack. */
+static inline void ts_refused_bytes(_Atomic uint64_t *counts, int err)
+{
+	ts_refused(counts, err == -EPROTO ? TS_REFUSED_VERSION : err == -EBADMSG ? TS_REFUSED_MALFORMED : TS_REFUSALS);
 }
 
 typedef int tablet_server_fn(void *arg, uint64_t incarnation, struct tablet_service *service);

@@ -103,7 +103,7 @@ static enum ts_refusal refusal_of(const struct ts_request *q, int err)
 
 void traffic_refused(struct server *s, const struct ts_request *q, int err)
 {
-	ts_refused(&s->service, refusal_of(q, err));
+	ts_refused(s->requests_refused, refusal_of(q, err));
 }
 
 void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t since_us)

@@ -155,12 +155,49 @@ static void wrong_clocks(void **state)
 	memset(clock_offsets, 0, sizeof(clock_offsets));
 }
 
+static int ask_master(struct slice request)
+{
+	struct buf answer = {0};
+	int err = ms_serve(master_service(c.master), request, &answer);
+
+	buf_fini(&answer);
+	return err;
+}
+
+/* The master counts the requests that it refuses, by cause. */
+static void refusals_of_the_master(void **state)
+{
+	const struct ms_request invalid = {.method = MS_TABLE_DROP, .name = "a/b"},
+				create = {.method = MS_TABLE_CREATE, .name = "new"};
+	const _Atomic uint64_t *refused = master_service(c.master)->refused;
+	const struct lock_term ended = {.locks = c.locks, .number = 1, .version = 99};
+	struct ms_answer a = {0};
+	struct buf b = {0};
+
+	assert_int_equal(ms_request_pack(&invalid, &b), 0);
+	assert_int_equal(ask_master(buf_slice(&b)), 0);
+	assert_int_equal(refused[TS_REFUSED_INVALID], 1);
+	assert_int_equal(ask_master(slice_of(b.p, b.n - 1)), -EBADMSG);
+	assert_int_equal(refused[TS_REFUSED_MALFORMED], 1);
+	b.p[0]++;
+	assert_int_equal(ask_master(buf_slice(&b)), -EPROTO);
+	assert_int_equal(refused[TS_REFUSED_VERSION], 1);
+	buf_fini(&b);
+	assert_int_equal(lock_put(c.locks, "term", slice_str("another master's"), LOCK_ANY, NULL), 0);
+	c.master->o.term = &ended;
+	assert_int_equal(ms_call(master_service(c.master), &create, &a), -ESHUTDOWN);
+	ms_answer_fini(&a);
+	assert_int_equal(refused[TS_REFUSED_FOREIGN], 1);
+	c.master->o.term = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		C(damaged_row),
 		C(damaged_metadata),
 		C(wrong_clocks),
+		C(refusals_of_the_master),
 	};
 
 	return RUN(tests);
