@@ -23,14 +23,18 @@
 
 static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
 {
+	enum { TRIES = 3 }; /* for another split, merge or UNLOAD on the server: it waits a second for its end */
 	struct ts_request q = {.method = TS_UNLOAD, .tablets = t, .tablet_count = 1, .term = master_term(m)};
-	int one = 0, err;
-	struct ts_answer a = {.row_errs = &one};
+	int one = -EAGAIN, err = 0;
 
 	collect_moving(m, t->table);
-	err = ts_call(s->service, &q, &a);
-	a.row_errs = NULL;
-	ts_answer_fini(&a);
+	for (unsigned i = 0; i < TRIES && !err && one == -EAGAIN; i++) {
+		struct ts_answer a = {.row_errs = &one};
+
+		err = ts_call(s->service, &q, &a);
+		a.row_errs = NULL;
+		ts_answer_fini(&a);
+	}
 	return err ? err : one;
 }
 
@@ -199,13 +203,13 @@ int move_balance(struct master *m, unsigned *moved)
 	int err;
 
 	*moved = 0;
+	if (m->partial)
+		return 0;
+	err = pass_servers(&p);
 	if (!err)
 		err = meta_root_end(&root_end);
 	if (!err)
 		err = balance_collect(&p, buf_slice(&root_end), &tablets, &bs, &bt, &n);
-	if (m->partial)
-		return 0;
-	err = pass_servers(&p);
 	if (!err) {
 		const struct balance_state state = {.servers = bs,
 			.server_count = p.server_count,

@@ -155,6 +155,30 @@ static void wrong_clocks(void **state)
 	memset(clock_offsets, 0, sizeof(clock_offsets));
 }
 
+static unsigned busy;
+
+static int busy_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	if (q->method != TS_UNLOAD || !busy)
+		return cluster_call(service, q, a);
+	busy--;
+	a->row_errs[0] = -EAGAIN;
+	return a->err = 0;
+}
+
+/* A server that has another split under way is asked again. */
+static void busy_unloads(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = busy_call};
+	const unsigned from = owner(tfs_table_id(table), "row45", NULL), to = (from + 1) % 3;
+
+	c.servers[from].service.ops = &ops;
+	busy = 2;
+	move_one_to(to);
+	assert_int_equal(owner(tfs_table_id(table), "row45", NULL), to);
+	assert_int_equal(busy, 0);
+}
+
 static int ask_master(struct slice request)
 {
 	struct buf answer = {0};
@@ -197,6 +221,7 @@ int main(void)
 		C(damaged_row),
 		C(damaged_metadata),
 		C(wrong_clocks),
+		C(busy_unloads),
 		C(refusals_of_the_master),
 	};
 
