@@ -50,8 +50,8 @@ struct master {
 	bool ending;                    /* no task is queued any more */
 	struct task salt_check, age_check, assign_task;
 	bool unassigned;                    /* a tablet is not served */
-	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
 	bool partial;                       /* the last pass has not read all rows of METADATA */
+	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
 	uint64_t again_us;                  /* the pause before the next pass if a tablet is not served */
 	uint64_t latest;                    /* the latest incarnation that had a session: BURY is about all up to it */
 	uint64_t failure_us;                /* monotonic: when a server was found dead; 0: never */

@@ -212,7 +212,8 @@ struct ts_row {
 	F(VALUE, 15, uint64_t, scan)                                                                                               \
 	/* The user on whose behalf the client asks.  NULL: the owner of the store, who may do everything. */                      \
 	F(POINTER, 16, tfs_user, user)                                                                                             \
-	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE; MUTATE: the table whose making writes the row; BURY */     \
+	F(VALUE, 17, uint32_t, to_table) /* COPY_TABLE; MUTATE: of METADATA: the table that the new row is of; BURY */             \
+	F(VALUE, 32, bool, split)        /* MUTATE: by a split of to_table; else to_table is being made */                         \
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
 	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY: in rising order; LOAD */                                         \

@@ -20,7 +20,9 @@
  * rows that do not exist yet.  If that fails, or the master dies, late requests could
  * write rows after the table was given up and its rows were deleted.  So BURY also
  * names the next table id: no rows are made for earlier tables after it, except by
- * requests under way, of which the answer tells.
+ * requests under way, of which the answer tells.  A split inserts a row of a table
+ * that exists.  So a server that has had such a BURY inserts it only if the lock service
+ * still has the table.
  *
  * A client's requests at other servers need no epoch there: they name the
  * assignment of their tablet, so none is carried out after the tablet has moved.
@@ -131,15 +133,15 @@ static uint32_t live_in_both(const struct server *s, const struct ts_request *q,
 	return n;
 }
 
-int making_begin(struct server *s, uint32_t table)
+bool making_begin(struct server *s, uint32_t table)
 {
-	int err;
+	bool ended;
 
 	mutex_lock(&s->clients_lock);
-	err = table < s->made_below ? -ECANCELED : 0;
-	s->making += !err;
+	ended = table < s->made_below;
+	s->making++;
 	mutex_unlock(&s->clients_lock);
-	return err;
+	return ended;
 }
 
 void making_end(struct server *s)

@@ -273,11 +273,8 @@ static int copy(struct server *s, const struct ts_request *q, struct ts_answer *
 
 int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = making_begin(s, q->to_table);
+	int err = making_begin(s, q->to_table) ? -ECANCELED : copy(s, q, a);
 
-	if (err)
-		return err;
-	err = copy(s, q, a);
 	making_end(s);
 	return err;
 }

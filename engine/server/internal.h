@@ -432,6 +432,8 @@ static inline void schemas_current(struct server *s)
 	if (!s->fence && atomic_load(&s->schemas_changed))
 		schemas_catch_up(s);
 }
+/* Returns 0 if the lock service has a schema of the table; -ECANCELED: it has none; -errno. */
+int table_exists(struct server *s, uint32_t table) TFS_MUST;
 /* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
 int table_drop_noted(struct server *s, uint32_t table) TFS_MUST;
 void schemas_free(struct server *s);
@@ -508,8 +510,8 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUS
 void clients_init(struct server *s);
 void server_service_init(struct server *s); /* service.c: the service of server_service() */
 void clients_fini(struct server *s);        /* no request is under way */
-/* Before and after a request that makes rows of this table in METADATA.  -ECANCELED: the making of the table has ended. */
-int making_begin(struct server *s, uint32_t table) TFS_MUST;
+/* Before and after a request that makes rows of this table in METADATA.  Returns true if the making of the table has ended. */
+bool making_begin(struct server *s, uint32_t table) TFS_MUST;
 void making_end(struct server *s);
 /* TS_BURY */
 int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;

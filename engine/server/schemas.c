@@ -227,6 +227,29 @@ static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
 	return 1;
 }
 
+static int table_has_file(void *arg, const char *file)
+{
+	struct search *f = arg;
+	struct schema *schema = NULL;
+	int err = schema_read(f->s, file, &schema);
+
+	if (err)
+		f->unsure = err == -ENOENT ? -EAGAIN : err; /* it may have been renamed meanwhile */
+	f->found = !err && schema_public(schema)->tablets_id == f->table;
+	schema_put(schema);
+	return f->found;
+}
+
+int table_exists(struct server *s, uint32_t table)
+{
+	struct search f = {.s = s, .table = table};
+	int err = lock_sync(s->locks);
+
+	if (!err)
+		err = schemas_list(s, table_has_file, &f);
+	return f.found ? 0 : err ? err : f.unsure ? f.unsure : -ECANCELED;
+}
+
 int table_drop_noted(struct server *s, uint32_t table)
 {
 	char note[32];

@@ -158,13 +158,17 @@ static int apply_mutation(struct server *s, struct served_tablet *served, const 
 
 static int serve_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = !q->to_table ? 0 : served->table == META_TABLE ? making_begin(s, q->to_table) : -EINVAL;
+	int err = 0;
 
-	if (err)
-		return err;
-	err = apply_mutation(s, served, q, a);
-	if (q->to_table)
-		making_end(s);
+	if (!q->to_table)
+		return apply_mutation(s, served, q, a);
+	if (served->table != META_TABLE)
+		return -EINVAL;
+	if (making_begin(s, q->to_table))
+		err = q->split ? table_exists(s, q->to_table) : -ECANCELED;
+	if (!err)
+		err = apply_mutation(s, served, q, a);
+	making_end(s);
 	return err;
 }
 

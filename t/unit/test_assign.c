@@ -224,6 +224,7 @@ static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
 static struct {
 	struct tablet_service service; /* first */
 	enum { ANSWERS, LOSES_REQUESTS, LOSES_ANSWERS } how;
+	struct buf split; /* the last split's insert of a row */
 } metadata;
 
 static int metadata_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
@@ -231,6 +232,10 @@ static int metadata_call(struct tablet_service *service, const struct ts_request
 	int err = q->method == TS_MUTATE && metadata.how == LOSES_REQUESTS ? 0 : ts_call(route_service(c.router), q, a);
 
 	(void)service;
+	if (q->split) {
+		buf_reset(&metadata.split);
+		assert_int_equal(ts_request_pack(q, &metadata.split), 0);
+	}
 	return a->err = q->method == TS_MUTATE && metadata.how != ANSWERS ? -ETIMEDOUT : err;
 }
 
@@ -265,6 +270,41 @@ static void unload_after_an_unknown_edit(void **state)
 	metadata.how = ANSWERS;
 	assert_int_equal(master_tick(c.master), 0);
 	read_all();
+}
+
+/* A table is dropped while the outcome of a split is unknown.  The late request inserts no row. */
+static void late_split(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = metadata_call};
+	struct ts_request q = {.method = TS_SPLIT, .row = slice_str("m")};
+	struct arena arena = {0};
+	struct ts_answer a = {0};
+	struct tfs_table *t;
+	unsigned server;
+
+	for (unsigned i = 0; i < 2; i++) { /* the insert arrives before the drop, and after it */
+		assert_int_equal(store_table_make(c.store, "n", "f", &t), 0);
+		q.table = tfs_table_id(t);
+		server = owner(q.table, "m", NULL);
+		metadata.service.ops = &ops;
+		server_set_metadata(c.servers[server].server, &metadata.service);
+		metadata.how = LOSES_REQUESTS;
+		assert_int_equal(ts_call(server_service(c.servers[server].server), &q, &a), -ETIMEDOUT);
+		metadata.how = ANSWERS;
+		assert_int_equal(ts_request_unpack(buf_slice(&metadata.split), &arena, &q), 0);
+		if (i)
+			assert_int_equal(tfs_table_drop(c.store, "n"), 0);
+		assert_int_equal(ts_call(route_service(c.router), &q, &a), i ? -ECANCELED : 0);
+		if (!i)
+			assert_int_equal(tfs_table_drop(c.store, "n"), 0);
+		assert_int_equal(metadata_scan_table(route_service(c.router), q.to_table, found_row, NULL), 0);
+		q = (struct ts_request){.method = TS_SPLIT, .row = slice_str("m")};
+		tfs_table_close(t);
+		ts_answer_fini(&a);
+		arena_fini(&arena);
+	}
+	buf_fini(&metadata.split);
+	metadata.split = (struct buf){0};
 }
 
 /* An UNLOAD that was sent before a split or a merge ends the service of no tablet, and no row loses its server. */
@@ -693,6 +733,7 @@ int main(void)
 		C(late_loads),
 		C(changes_during_a_load),
 		C(unload_after_an_unknown_edit),
+		C(late_split),
 		C(late_unloads),
 		C(late_requests),
 		C(deaths),

@@ -167,6 +167,7 @@ static void rnd_request(struct sample *s)
 		.length = rnd(5000),
 		.scan = rnd64(),
 		.to_table = (uint32_t)rnd64(),
+		.split = rnd(2),
 		.epoch = rnd64(),
 		.assignment = rnd64(),
 		.time_left_us = rnd64(),
@@ -321,6 +322,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 			assert_int_equal(a->user->groups[i], b->user->groups[i]);
 	}
 	assert_int_equal(a->to_table, b->to_table);
+	assert_int_equal(a->split, b->split);
 	assert_int_equal(a->incarnation, b->incarnation);
 	assert_int_equal(a->part, b->part);
 	assert_int_equal(a->parts, b->parts);
