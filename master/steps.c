@@ -171,7 +171,7 @@ static int add_tablet(struct master *m, uint32_t table, uint64_t server, const s
 	if (!err)
 		err = meta_ops_new(&t, &arena, &ops, &count);
 	if (!err)
-		err = metadata_make(m->tablets, table, buf_slice(&key), ops, count);
+		err = metadata_make(m->tablets, table, false, buf_slice(&key), ops, count);
 	arena_fini(&arena);
 	buf_fini(&key);
 	meta_tablet_fini(&t);

@@ -117,7 +117,7 @@ int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_
 	return err == 0 ? -ENOENT : err > 0 ? 0 : err;
 }
 
-static int mutate(
+int metadata_make(
 	struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops, unsigned count)
 {
 	struct ts_request q = {.method = TS_MUTATE,
@@ -135,19 +135,9 @@ static int mutate(
 	return err;
 }
 
-int metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count)
-{
-	return mutate(svc, table, false, row_key, ops, count);
-}
-
-int metadata_split(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count)
-{
-	return mutate(svc, table, true, row_key, ops, count);
-}
-
 int metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count)
 {
-	return mutate(svc, 0, false, row_key, ops, count);
+	return metadata_make(svc, 0, false, row_key, ops, count);
 }
 
 int metadata_delete(struct tablet_service *svc, struct slice row_key)

@@ -16,10 +16,12 @@
 int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_tablet *out) TFS_MUST;
 /* Applies one row mutation.  On 0 it is on disk. */
 int metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count) TFS_MUST;
-/* The same, for a new row of a table that is being made.  -ECANCELED: also if the making of the table has ended (TS_BURY). */
-int metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count) TFS_MUST;
-/* The same, for a new row of a table that exists.  -ECANCELED: also if the table was dropped. */
-int metadata_split(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count) TFS_MUST;
+/*
+ * The same, for a new row of a table.  -ECANCELED: also if the making of the table has
+ * ended (TS_BURY).  split: for a table that exists; -ECANCELED: also if it was dropped.
+ */
+int metadata_make(struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops,
+	unsigned count) TFS_MUST;
 /* Deletes the row.  Returns 0 also if the row does not exist. */
 int metadata_delete(struct tablet_service *svc, struct slice row_key) TFS_MUST;
 /* Reads rows in [from, to), decoded; to.p NULL: to the end.  The slices must outlive the cursor. */

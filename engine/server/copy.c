@@ -224,7 +224,7 @@ static int insert_rows(struct server *s, const struct table_copy *c, uint32_t fr
 		if (!err)
 			err = meta_ops_split(&c->rows[i], event, &arena, &ops, &count);
 		if (!err)
-			err = metadata_make(s->metadata, c->table, buf_slice(&key), ops, count);
+			err = metadata_make(s->metadata, c->table, false, buf_slice(&key), ops, count);
 		arena_fini(&arena);
 		buf_fini(&key);
 	}

@@ -44,7 +44,7 @@ static int split_insert_row(struct server *s, const struct meta_tablet *lower, c
 	if (!err)
 		err = meta_ops_split(lower, event, &arena, &ops, &count);
 	if (!err)
-		err = metadata_split(s->metadata, lower->table == META_TABLE ? 0 : lower->table, buf_slice(&key), ops, count);
+		err = metadata_make(s->metadata, lower->table == META_TABLE ? 0 : lower->table, true, buf_slice(&key), ops, count);
 	arena_fini(&arena);
 	buf_fini(&key);
 	return err == -ECANCELED ? -EEXIST : err;

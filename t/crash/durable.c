@@ -30,8 +30,10 @@ const char *durable_over(void)
 /* ---- METADATA's part ---- */
 int __real_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
 int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
-int __real_metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count);
-int __wrap_metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count);
+int __real_metadata_make(
+	struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops, unsigned count);
+int __wrap_metadata_make(
+	struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops, unsigned count);
 int __real_metadata_delete(struct tablet_service *svc, struct slice row_key);
 int __wrap_metadata_delete(struct tablet_service *svc, struct slice row_key);
 
@@ -79,10 +81,11 @@ int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, con
 	return err;
 }
 
-int __wrap_metadata_make(struct tablet_service *svc, uint32_t table, struct slice row_key, const struct op *ops, unsigned count)
+int __wrap_metadata_make(
+	struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops, unsigned count)
 {
 	const char *before = atomic_exchange(&step, mutation_name(ops, count));
-	int err = __real_metadata_make(svc, table, row_key, ops, count);
+	int err = __real_metadata_make(svc, table, split, row_key, ops, count);
 
 	step = before;
 	return err;

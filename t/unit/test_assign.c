@@ -532,7 +532,7 @@ static void late_copies(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(copy_to(i, id), -ECANCELED);
 	assert_int_equal(meta_row_key(&key, id, true, slice_of(NULL, 0)), 0);
-	assert_int_equal(metadata_make(rows, id, buf_slice(&key), &op, 1), -ECANCELED);
+	assert_int_equal(metadata_make(rows, id, false, buf_slice(&key), &op, 1), -ECANCELED);
 	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 0);
 	buf_fini(&key);
 	assert_int_equal(tfs_snapshot_create(table, "later"), 0);
