@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Deaths of a process at each of its file operations: kills, or power cuts, which
- * take back or tear unsynced writes.  make check tries every DEATH_STEP-th operation,
- * with CRASH_POINTS in the environment (make check-crash) each one.
+ * take back or tear unsynced writes.
  */
 #ifndef T_ENGINE_DEATHS_H
 #define T_ENGINE_DEATHS_H
@@ -14,8 +13,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define DEATH_STEP 4u
 
 struct death_test {
 	unsigned changes;                           /* kinds of changes, from 0 on */
@@ -72,7 +69,6 @@ static inline void death_run(const char *command)
 
 static inline void deaths(const struct death_test *t, bool with_power)
 {
-	const unsigned step = getenv("CRASH_POINTS") ? 1 : DEATH_STEP;
 	unsigned points = 0;
 
 	answered = mmap(NULL, sizeof(*answered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -85,7 +81,7 @@ static inline void deaths(const struct death_test *t, bool with_power)
 		options.no_background = true;
 		t->set_up(change);
 		death_run("mv store begin");
-		for (die_at = 1 + (change + 2 * power) % step; !ended; die_at += step, points++) {
+		for (die_at = 1; !ended; die_at++, points++) {
 			int status;
 			pid_t pid;
 
