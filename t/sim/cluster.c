@@ -298,7 +298,7 @@ static void server_main(void *arg)
 		.data_dir = cluster.dir,
 		.block_cache_bytes = 1 << 20,
 		.table_cache_bytes = 1 << 20,
-		.memtable_bytes = 64 << 10,
+		.memtable_bytes = cluster.memtable_bytes,
 		.log_segment_bytes = 64 << 10,
 		.replay_part_bytes = 8 << 10,
 		.sync_interval_us = 1000000,

@@ -46,6 +46,8 @@ struct cluster {
 	struct node *nodes[NODES_MOST];
 	unsigned count;
 	bool moves;                           /* masters move tablets */
+	size_t memtable_bytes;                /* of each server */
+	unsigned late_edits;                  /* a server leaves one of so many edits behind (net.c); 0: none */
 	const struct dispatch_limits *limits; /* of each server; NULL: the defaults */
 	bool sole; /* one server, which is also the master, as in an embedded store: no lease, no fence */
 };

@@ -21,11 +21,11 @@ enum {
 	FAIL_DISK,
 	CLOCK,
 	LOST_WRITES,
-	STARTS
+	STARTS = FAULT_LATE_EDIT - 1
 };
 const char *const fault_names[16] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
 	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "clocks set",
-	"writes lost with the power", "starts"};
+	"writes lost with the power", "starts", "late edits"};
 unsigned fault_counts[16];
 static bool calm; /* no more faults */
 
@@ -53,6 +53,7 @@ void plan_draw(struct plan *p)
 		p->pause = sim_chance(2);
 		p->cut = sim_chance(2);
 		p->repeat = sim_chance(2);
+		p->edits = sim_chance(2);
 		p->servers = 1 + (unsigned)sim_random(4);
 		p->masters = 1 + (unsigned)sim_random(2);
 	}
@@ -60,11 +61,11 @@ void plan_draw(struct plan *p)
 
 void plan_print(const struct plan *p, char out[256])
 {
-	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s%s", p->servers,
+	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s", p->servers,
 		p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->kill ? " kill" : "", p->step ? " step" : "",
 		p->pause ? " pause" : "", p->cut ? " cut" : "", p->net ? " net" : "", p->repeat ? " repeat" : "",
-		p->locks ? " locks" : "", p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->moves ? " moves" : "",
-		p->tables ? " tables" : "");
+		p->edits ? " edits" : "", p->locks ? " locks" : "", p->clocks ? " clocks" : "", p->disk ? " disk" : "",
+		p->moves ? " moves" : "", p->tables ? " tables" : "");
 }
 
 /* Mostly within what the cluster permits (LOCK_CLOCK_OFF_US). */
@@ -217,6 +218,7 @@ void faults_run(const struct plan *p)
 		cluster.nodes[i]->proc->output_pause_us = 0;
 		cluster.nodes[i]->proc->clock_offset_us = 0;
 	}
+	cluster.late_edits = 0;
 	calm = true;
 	sim_trace("the faults have ended");
 	/* A new master finishes what failed: tables that were made or dropped in part. */

@@ -7,6 +7,8 @@
 #include "t/sim/net.h"
 #include "engine/base/msg.h"
 #include "engine/meta/meta.h"
+#include "t/sim/cluster.h"
+#include "t/sim/faults.h"
 #include "t/sim/plant.h"
 
 #include <errno.h>
@@ -25,7 +27,7 @@ struct channel {
 
 struct message {
 	struct channel *c;
-	bool to_master;
+	bool to_master, edit; /* edit: a server's change of METADATA */
 	unsigned refs;
 	struct buf request;
 	struct buf answer;
@@ -189,9 +191,9 @@ static void arrive_main(void *arg)
 	}
 }
 
-static void post(struct message *m)
+static void post(struct message *m, uint64_t late_us)
 {
-	uint64_t delay = 50 + sim_random(faults.delay_us);
+	uint64_t delay = late_us + 50 + sim_random(faults.delay_us);
 
 	if (sim_chance(faults.lose)) {
 		counts.lost++;
@@ -224,10 +226,30 @@ static struct message *message_new(struct channel *c, bool to_master)
 	return m;
 }
 
+/*
+ * A server dies or is paused right after it has sent a change of METADATA, which is
+ * so late that the tablet is assigned to another server before.
+ */
+static uint64_t edit_is_left(const struct message *m)
+{
+	return m->edit && cluster.late_edits && sim_chance(cluster.late_edits) ? 3000000 + sim_random(17000000) : 0;
+}
+
+static void leave_edit(struct proc *p, uint64_t late_us)
+{
+	sim_trace("%s leaves an edit behind, which arrives after %llu us", p->name, (unsigned long long)late_us);
+	fault_counts[FAULT_LATE_EDIT]++;
+	if (sim_chance(2))
+		proc_kill(p);
+	else
+		proc_pause(p, late_us + sim_random(late_us));
+}
+
 /* Sends the message and waits for its answer.  Returns 0 or the error of the channel. */
 static int exchange(struct message *m, uint64_t time_left_us)
 {
 	uint64_t until = sim_now() + (time_left_us && time_left_us < faults.timeout_us ? time_left_us : faults.timeout_us);
+	uint64_t late_us;
 
 	proc_step();
 	m->next = waiting;
@@ -235,7 +257,10 @@ static int exchange(struct message *m, uint64_t time_left_us)
 	if (waiting)
 		waiting->at = &m->next;
 	waiting = m;
-	post(m);
+	late_us = edit_is_left(m);
+	post(m, late_us);
+	if (late_us)
+		leave_edit(m->c->from, late_us);
 	while (!m->answered && sim_now() < until)
 		(void)sim_wait(m, until - sim_now());
 	*m->at = m->next;
@@ -267,6 +292,7 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 	struct message *m = message_new(c, false);
 	int err = ts_request_pack(q, &m->request);
 
+	m->edit = q->method == TS_MUTATE && q->table == META_TABLE && ((struct node *)c->from->data)->role == SERVER;
 	count(c, q);
 	if (plant_answers(is_client(c->from), q, a)) {
 		message_put(m);
@@ -288,7 +314,7 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 	return a->err;
 }
 
-static int call_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+static int call_one_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {
 	struct channel *c = (struct channel *)((char *)s - offsetof(struct channel, master));
 	struct message *m = message_new(c, true);
@@ -308,7 +334,7 @@ static int call_master(struct master_service *s, const struct ms_request *q, str
 static struct channel *channel_find(struct proc *from, struct endpoint *to)
 {
 	static const struct tablet_service_ops tablets_ops = {.call = call_tablets};
-	static const struct master_service_ops master_ops = {.call = call_master};
+	static const struct master_service_ops master_ops = {.call = call_one_master};
 	struct channel *c = channels;
 
 	while (c && (c->from != from || c->to != to))

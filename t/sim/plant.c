@@ -6,6 +6,7 @@
 #include "engine/server/internal.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tokens.h"
+#include "t/sim/cluster.h"
 #include "t/sim/sched.h"
 
 #include <errno.h>
@@ -82,28 +83,38 @@ int __real_clients_bury(struct server *s, const struct ts_request *q, struct ts_
 int __wrap_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a);
 int __wrap_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	return planted(PLANT_LATE_EDIT) ? 0 : __real_clients_bury(s, q, a);
+	struct ts_request nobody = *q;
+
+	if (planted(PLANT_LATE_EDIT) || planted(PLANT_DEAD_CLIENT)) {
+		nobody.incarnation = 0; /* it says that no server is dead */
+		nobody.live_count = 0;
+	}
+	return __real_clients_bury(s, &nobody, a);
+}
+
+static bool is_owner_check(const struct op *op)
+{
+	return op->kind == OP_CHECK && op->family == META_TABLET && slice_eq(op->qualifier, slice_str("server"));
 }
 
 int __real_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
 int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
 int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count)
 {
+	const struct node *n = proc_self()->data;
 	struct op *unchecked;
-	unsigned n = 0;
+	unsigned left = 0;
 	int err;
 
-	err = __real_metadata_mutate(svc, row_key, ops, count);
-	if (!planted(PLANT_LATE_EDIT) || err != -ECANCELED)
-		return err;
-	sim_trace("planted: an edit whose check has failed is carried out");
+	if ((!planted(PLANT_LATE_EDIT) && !planted(PLANT_NO_OWNER_CHECK)) || !n || n->role != SERVER)
+		return __real_metadata_mutate(svc, row_key, ops, count);
 	unchecked = calloc(count, sizeof(*ops));
 	if (!unchecked)
 		return -ENOMEM;
 	for (unsigned i = 0; i < count; i++)
-		if (ops[i].kind != OP_CHECK)
-			unchecked[n++] = ops[i];
-	err = __real_metadata_mutate(svc, row_key, unchecked, n);
+		if (!is_owner_check(&ops[i]))
+			unchecked[left++] = ops[i];
+	err = __real_metadata_mutate(svc, row_key, unchecked, left);
 	free(unchecked);
 	return err;
 }

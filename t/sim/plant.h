@@ -10,11 +10,13 @@
 
 #define PLANTS(P)                                                                                                                  \
 	P(NOTHING, "nothing")                                                                                                      \
-	P(LOST_WRITE, "lost-write")       /* a channel acknowledges one of 100 mutations of clients, and does not send it */       \
-	P(DOUBLE_APPEND, "double-append") /* a tablet forgets which mutations it has applied */                                    \
-	P(STALE_READ, "stale-read")       /* one of 50 reads and scans of a user's tablet does not see the latest mutation */      \
-	P(TWO_OWNERS, "two-owners")       /* a server believes that it never loses its lease */                                    \
-	P(LATE_EDIT, "late-edit")         /* changes of METADATA do not check owner and number, and dead servers may make them */  \
+	P(LOST_WRITE, "lost-write")         /* a channel acknowledges one of 100 mutations of clients, and does not send it */     \
+	P(DOUBLE_APPEND, "double-append")   /* a tablet forgets which mutations it has applied */                                  \
+	P(STALE_READ, "stale-read")         /* one of 50 reads and scans of a user's tablet does not see the latest mutation */    \
+	P(TWO_OWNERS, "two-owners")         /* a server believes that it never loses its lease */                                  \
+	P(LATE_EDIT, "late-edit")           /* the next two together: the two fences of a late edit */                             \
+	P(NO_OWNER_CHECK, "no-owner-check") /* servers change METADATA without a check of owner and number */                      \
+	P(DEAD_CLIENT, "dead-client")       /* BURY names no dead server: their requests are carried out */                        \
 	P(COLLECTED_FILE, "collected-file") /* the collector does not ask the servers which files they use */
 #define PLANT_ENUM(id, name) PLANT_##id,
 enum plant { PLANTS(PLANT_ENUM) PLANT_COUNT };

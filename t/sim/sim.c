@@ -113,6 +113,8 @@ static void simulate(void *arg)
 	work.pause_us = 20000 << sim_random(6);
 	cluster.sole = plan.sole;
 	cluster.moves = plan.moves;
+	cluster.late_edits = plan.edits ? 3 : 0;
+	cluster.memtable_bytes = sim_chance(2) ? 64 << 10 : 2 << 10;
 	cluster.limits = sim_chance(2) ? few_workers : NULL;
 	cluster_new("store");
 	for (unsigned i = 1; i <= plan.servers; i++)

@@ -35,36 +35,41 @@ static void root_in_doubt(void **state)
 	close_store(true);
 }
 
-/* A METADATA row that has become another server's is not written to, and users hear of -EIO, not of -ESTALE. */
+/* A METADATA row that names another server, or this one with another number, is not written to, and users hear of -EIO, not of -ESTALE. */
 static void row_of_another(void **state)
 {
-	struct tfs_table *t;
-	struct arena arena = {0};
-	struct meta_tablet now = {0};
-	struct buf key = {0};
-	struct op *ops;
-	unsigned count, files;
-
 	open_store();
-	t = make_table("t");
-	assert_int_equal(put(t, "r", "f", "v"), 0);
-	assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct slice){NULL, 0}), 0);
-	assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
-	assert_int_equal(now.server, hooks.server->incarnation);
-	files = now.file_count;
-	assert_int_equal(meta_ops_owner(&now, 4711, now.assignment, &arena, &ops, &count), 0);
-	assert_int_equal(count, 2);
-	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
-	assert_int_equal(tfs_flush(t), -EIO);
-	assert_int_equal(put(t, "r2", "f", "v"), -EIO);
-	assert_int_equal(look(t, "r"), 0);
-	assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
-	assert_int_equal(now.server, 4711);
-	assert_int_equal(now.file_count, files);
-	meta_tablet_fini(&now);
-	arena_fini(&arena);
-	buf_fini(&key);
-	tfs_table_close(t);
+	for (unsigned number = 0; number < 2; number++) {
+		struct tfs_table *t = make_table(number ? "u" : "t");
+		const uint64_t server = number ? hooks.server->incarnation : 4711;
+		struct arena arena = {0};
+		struct meta_tablet now = {0};
+		struct buf key = {0};
+		uint64_t assignment;
+		struct op *ops;
+		unsigned count, files;
+
+		assert_int_equal(put(t, "r", "f", "v"), 0);
+		assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct slice){NULL, 0}), 0);
+		assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
+		assert_int_equal(now.server, hooks.server->incarnation);
+		files = now.file_count;
+		assignment = now.assignment + number;
+		assert_int_equal(meta_ops_owner(&now, server, assignment, &arena, &ops, &count), 0);
+		assert_int_equal(count, 2);
+		assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+		assert_int_equal(tfs_flush(t), -EIO);
+		assert_int_equal(put(t, "r2", "f", "v"), -EIO);
+		assert_int_equal(look(t, "r"), 0);
+		assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
+		assert_int_equal(now.server, server);
+		assert_int_equal(now.assignment, assignment);
+		assert_int_equal(now.file_count, files);
+		meta_tablet_fini(&now);
+		arena_fini(&arena);
+		buf_fini(&key);
+		tfs_table_close(t);
+	}
 	close_store(false);
 }
 
