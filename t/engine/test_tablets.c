@@ -451,7 +451,14 @@ static void test_metadata(void **state)
 static _Atomic uint64_t told[ROWS]; /* acknowledged: of each row the newest value */
 static _Atomic int64_t counted;
 static _Atomic bool over;
-static _Atomic uint64_t scans, reads, writes, moves;
+static _Atomic uint64_t scans, reads, writes, increments, moves;
+
+/* Waits while there were too many operations for the splits and merges so far, which they slow down. */
+static void pace(const _Atomic uint64_t *done, unsigned for_each_move)
+{
+	while (!over && *done >= (moves + 1) * for_each_move)
+		(void)usleep(100);
+}
 
 static void row_name(char *row, unsigned i)
 {
@@ -467,6 +474,7 @@ static void *write_rows(void *arg)
 		unsigned i;
 		uint64_t was;
 
+		pace(&writes, 2000);
 		x = x * 1103515245 + 12345;
 		i = (x >> 8) % (ROWS / WRITERS) * WRITERS + who; /* each its own rows, so that order is known */
 		row_name(row, i);
@@ -487,6 +495,8 @@ static void *count_up(void *arg)
 		struct tfs_mutation *m;
 		int err;
 
+		pace(&increments, 1000);
+		increments++;
 		row_name(row, n * 7 % ROWS);
 		m = tfs_mutation_new(table, tfs_str(row));
 		err = tfs_mutation_increment(m, "g", TFS_S("n"), 1);
@@ -510,6 +520,7 @@ static void *read_rows(void *arg)
 		unsigned i;
 		int err;
 
+		pace(&reads, 10000);
 		x = x * 1103515245 + 12345;
 		i = (x >> 8) % ROWS;
 		row_name(row, i);
@@ -597,7 +608,7 @@ static void test_traffic(void **state)
 	assert_int_equal(pthread_create(&t[n++], NULL, move_tablets, NULL), 0);
 	end = monotonic_us() + 300000000; /* a machine under load reaches that, too */
 	while ((moves < 150 || scans < 20 || writes < 3000) && monotonic_us() < end)
-		(void)sched_yield();
+		(void)usleep(1000);
 	over = true;
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(t[i], NULL);
