@@ -587,14 +587,26 @@ void user_table_refresh(struct server *s, uint32_t table)
 	user_table_put(s, u);
 }
 
-bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation)
+static bool user_table_is_behind(struct server *s, struct user_table *u, uint64_t generation)
 {
 	bool behind;
 
 	mutex_lock(&s->lock);
 	behind = !u->dropped && (u->read_err || u->tablets_generation < generation);
 	mutex_unlock(&s->lock);
-	return behind && user_table_read_files(s, u, true) == 0;
+	return behind;
+}
+
+bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation)
+{
+	bool read = false;
+
+	for (unsigned all = 0; all < 2 && user_table_is_behind(s, u, generation); all++) {
+		if (user_table_read_files(s, u, all))
+			break;
+		read = true;
+	}
+	return read;
 }
 
 int user_table_write_begin(
