@@ -440,6 +440,8 @@ void schemas_task_run(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, schemas_task));
 
+	if (s->closing)
+		return;
 	if (atomic_load(&s->schemas_changed))
 		schemas_catch_up(s);
 	tables_read_again(s, false);
