@@ -114,7 +114,8 @@ enum ts_method {
 	 * (-EAGAIN: not yet), and later ones get -ESHUTDOWN.  A server's client id is
 	 * its incarnation.
 	 * to_table -> exists: set if a request is under way that makes rows of a
-	 * table.  Later ones for tables below to_table are refused (-ECANCELED).
+	 * table.  Later ones for tables below to_table are refused (-ECANCELED), except
+	 * by splits of tables that the lock service has.
 	 */
 	TS_BURY,
 	/*
