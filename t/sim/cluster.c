@@ -40,7 +40,7 @@ void cluster_new(const char *dir)
 	check(file_replace(format, buf_slice(&line)), format);
 	free(format);
 	buf_fini(&line);
-	cluster.locks = lock_sim_new(proc_world());
+	cluster.locks = lock_sim_new(proc_world(), cluster.sole);
 }
 
 bool node_alive(const struct node *n)
@@ -353,9 +353,20 @@ struct node *server_node(unsigned number)
 	return n;
 }
 
-/* Moves a tablet of METADATA or of the clients' table to some server. */
+static int split_metadata(struct node *n, struct slice key)
+{
+	const struct ts_request q = {.method = TS_SPLIT, .table = META_TABLE, .row = key};
+	struct ts_answer a = {0};
+	int err = call_tablet_service(route_service(n->router), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+/* Moves a tablet of METADATA or of the clients' table to some server.  Also splits METADATA, so that some of it may be served and some not. */
 static void move_some_tablet(struct node *n)
 {
+	struct buf key = {0};
 	uint64_t to = 0;
 	char row[16];
 	int err;
@@ -364,11 +375,19 @@ static void move_some_tablet(struct node *n)
 		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->serving && (!to || sim_chance(2)))
 			to = cluster.nodes[i]->incarnation;
 	snprintf(row, sizeof(row), "row%02u", (unsigned)sim_random(10));
-	if (sim_chance(4)) /* METADATA, or the root tablet */
-		err = master_move(n->master, META_TABLE, sim_chance(2) ? slice_of("\0", 1) : slice_of("\xff", 1), to);
+	check(meta_row_key(&key, META_FIRST_USER_TABLE, false, slice_str(row)), "meta_row_key");
+	if (sim_chance(3))
+		err = split_metadata(n, buf_slice(&key));
+	else if (sim_chance(3)) /* METADATA, or the root tablet */
+		err = master_move(n->master, META_TABLE,
+			sim_chance(3)           ? slice_of("\0", 1)
+				: sim_chance(2) ? slice_of("\xff", 1)
+						: buf_slice(&key),
+			to);
 	else
 		err = master_move(n->master, META_FIRST_USER_TABLE, slice_str(row), to);
 	sim_trace("move to %llu: %s", (unsigned long long)to, strerror(-err));
+	buf_fini(&key);
 }
 
 /* The programs of masters. */

@@ -48,6 +48,7 @@ struct session {
 
 struct lock_sim {
 	struct proc *world;
+	bool local;
 	struct lock_sim_faults faults;
 	struct file *files; /* by name */
 	unsigned count;
@@ -325,7 +326,7 @@ static void arrive_main(void *arg)
 {
 	struct request *r = arg;
 	struct session *s = r->s;
-	bool cut = s->cut_until_us > sim_now();
+	bool cut = s->cut_until_us > sim_now() || (s->l->local && s->proc->dead);
 
 	r->err = cut ? -ENOTCONN : carry_out(s->l, r);
 	if (!cut && !s->expired)
@@ -546,13 +547,14 @@ static const struct lock_service_ops sim_ops = {
 	.free = sim_free,
 };
 
-struct lock_sim *lock_sim_new(struct proc *world)
+struct lock_sim *lock_sim_new(struct proc *world, bool local)
 {
 	struct lock_sim *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		sim_fail("out of memory");
 	l->world = world;
+	l->local = local;
 	l->faults.delay_us = 1000;
 	sim_spawn(world, 0, expire_main, l);
 	return l;

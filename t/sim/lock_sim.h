@@ -17,7 +17,8 @@
 #include "t/sim/sched.h"
 
 struct lock_sim;
-struct lock_sim *lock_sim_new(struct proc *world);
+/* local: in the process that uses it, as that of an embedded store: no request of a dead process is carried out. */
+struct lock_sim *lock_sim_new(struct proc *world, bool local);
 struct lock_sim_faults {
 	unsigned lose;     /* one of so many requests or answers is lost; 0: none */
 	uint64_t delay_us; /* a request takes up to so long */

@@ -11,7 +11,7 @@ static struct lock_sim *service;
 
 static void begin(void)
 {
-	service = lock_sim_new(proc_world());
+	service = lock_sim_new(proc_world(), false);
 }
 
 static struct lock_service *session(void)
