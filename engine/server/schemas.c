@@ -116,9 +116,11 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	if (newer) {
 		memcpy(u->name, p->name, sizeof(u->name));
 		schema_file_name(p, u->file);
-		u->frozen = p->snapshot_of;
-		u->frozen_us = p->snapshot_us;
 		old = u->schema;
+		if (!old) { /* constant, and so read without the lock */
+			u->frozen = p->snapshot_of;
+			u->frozen_us = p->snapshot_us;
+		}
 		u->schema = store_schema_get(now);
 		old_access = u->access;
 		u->access = schema_get(schema);
