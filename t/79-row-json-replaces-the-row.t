@@ -54,6 +54,9 @@ same(write(d, indent=2), "0", "an edit, with another layout")
 same((slurp(T + "/r/f/q"), slurp(T + "/r/f/added"), slurp(T + "/r/c/n")), (b"edited", b"now", b"12\n"), "  changes and adds cells")
 ok(not os.path.exists(T + "/r/f/q@7"), "  and removes them")
 same(write(d), "ECANCELED", "the old sequence")
+d = read()
+d["cells"] += [{"family": "f", "qualifier": "twice", "timestamp": 3, "value": v} for v in "ab"]
+same((write(d), slurp(T + "/r/f/twice@3")), ("0", b"b"), "of two cells with one timestamp the later one counts")
 for what, change in [("a write", lambda: spill(T + "/r/f/x", b"1")), ("a removal", lambda: os.unlink(T + "/r/f/x")),
                      ("the same bytes again", lambda: spill(os.fsencode(T) + b"/r/g/b\xff@5", b"\xff\0bin")),
                      ("a mutation", lambda: spill(T + "/r/.mutate", b"set f:x\t1\ncommit\n", os.O_WRONLY))]:
