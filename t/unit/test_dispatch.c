@@ -105,7 +105,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	open_store();
 	set_hook(block_log, NULL);
 	t = make_table("t");
-	op.family = tfs_schema_family(schema_public(table_schema(t)), "f")->id;
+	op.family = store_family_id(t, "f");
 	assert_int_equal(meta_row_key(&user_key, tfs_table_id(t), true, slice_of(NULL, 0)), 0);
 	assert_int_equal(meta_row_key(&meta_key, META_TABLE, true, slice_of(NULL, 0)), 0);
 	assert_int_equal(dispatch_new(server_service(hooks.server), NULL, &d), 0);
@@ -187,7 +187,7 @@ static void test_refusals_are_counted(void **state)
 
 	open_store();
 	t = make_table("t");
-	op.family = tfs_schema_family(schema_public(table_schema(t)), "f")->id;
+	op.family = store_family_id(t, "f");
 	assert_int_equal(dispatch_new(server_service(hooks.server), NULL, &d), 0);
 	write = (struct ts_request){.method = TS_MUTATE,
 		.table = tfs_table_id(t),
