@@ -33,7 +33,7 @@ enum wrong {
 };
 static enum wrong wrong;
 static const char *part = "";
-static unsigned calls;
+static _Atomic unsigned calls; /* threads of the probe count them */
 
 /* What the second mount showed first, by path. */
 struct shown {
@@ -99,7 +99,8 @@ static int wrong_open(const char *path, int flags)
 		return -EIO;
 	if (wrong == NO_MARKER && calls > 0 && strstr(path, "marker"))
 		return -ENOENT;
-	calls += wrong == NO_MARKER && strstr(path, "marker") != NULL;
+	if (wrong == NO_MARKER && strstr(path, "marker"))
+		calls++;
 	if (wrong == NOT_EXCLUSIVE && strstr(path, "-race"))
 		flags &= ~O_EXCL;
 	if (wrong == NEITHER_CREATES && strstr(path, "-race"))
