@@ -49,6 +49,7 @@ static const struct {
 	struct dispatch_limits limits;
 } classes[DISPATCH_CLASSES] = {
 	[DISPATCH_CONTROL] = {"rpc-control", {2, 256}},
+	[DISPATCH_SORT] = {"rpc-sort", {4, 256}},
 	[DISPATCH_ROOT] = {"rpc-root", {4, 256}},
 	[DISPATCH_METADATA] = {"rpc-metadata", {8, 1024}},
 	[DISPATCH_TABLETS] = {"rpc-tablets", {4, 64}},
@@ -65,7 +66,7 @@ static bool is_control(enum ts_method m)
 
 static bool is_of_tablets(enum ts_method m)
 {
-	return m == TS_LOAD || m == TS_UNLOAD || m == TS_COPY_TABLE || m == TS_SORT;
+	return m == TS_LOAD || m == TS_UNLOAD || m == TS_COPY_TABLE;
 }
 
 enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct ts_request *q)
@@ -75,6 +76,8 @@ enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct t
 
 	if (is_control(q->method))
 		return DISPATCH_CONTROL;
+	if (q->method == TS_SORT)
+		return DISPATCH_SORT;
 	if (q->method == TS_SEAL)
 		return DISPATCH_ROOT;
 	if (table == META_TABLE && (t || !is_of_tablets(q->method)))

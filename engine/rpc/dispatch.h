@@ -6,9 +6,10 @@
  *
  *	CONTROL   requests that are answered from memory: HELLO, LIST, FILES, BURY,
  *	          BLOCK_WRITES, UNBLOCK_WRITES, SCAN_CLOSE
+ *	SORT      SORT: each LOAD may wait for those of other servers
  *	ROOT      requests for the root tablet, its LOAD and UNLOAD; SEAL
  *	METADATA  the same for the other tablets of METADATA
- *	TABLETS   LOAD and UNLOAD of user tablets, COPY_TABLE, SORT
+ *	TABLETS   LOAD and UNLOAD of user tablets, COPY_TABLE
  *	USER      requests for user tablets, SYNC
  *
  * A request waits only for requests of classes above its own: a user tablet's LOAD
@@ -27,7 +28,15 @@
 
 #include "engine/rpc/tablet_service.h"
 
-enum dispatch_class { DISPATCH_CONTROL, DISPATCH_ROOT, DISPATCH_METADATA, DISPATCH_TABLETS, DISPATCH_USER, DISPATCH_CLASSES };
+enum dispatch_class {
+	DISPATCH_CONTROL,
+	DISPATCH_SORT,
+	DISPATCH_ROOT,
+	DISPATCH_METADATA,
+	DISPATCH_TABLETS,
+	DISPATCH_USER,
+	DISPATCH_CLASSES
+};
 struct dispatch_limits {
 	unsigned workers, queue; /* queue: requests that wait, at most; also DISPATCH_BYTES_MAX bytes of them */
 };

@@ -88,6 +88,7 @@ static void final_reader(struct node *n)
 
 /* So few that queues become full. */
 static const struct dispatch_limits few_workers[DISPATCH_CLASSES] = {[DISPATCH_CONTROL] = {1, 8},
+	[DISPATCH_SORT] = {1, 4},
 	[DISPATCH_ROOT] = {2, 4},
 	[DISPATCH_METADATA] = {2, 4},
 	[DISPATCH_TABLETS] = {1, 4},

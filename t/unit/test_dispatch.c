@@ -269,7 +269,7 @@ static int slow_call(struct tablet_service *s, const struct ts_request *q, struc
 static void test_queues_are_bounded(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = slow_call};
-	static const struct dispatch_limits limits[DISPATCH_CLASSES] = {{1, 2}, {1, 2}, {1, 2}, {1, 2}, {2, 3}};
+	static const struct dispatch_limits limits[DISPATCH_CLASSES] = {{1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}, {2, 3}};
 	_Atomic uint64_t refused[TS_REFUSALS] = {0};
 	struct tablet_service slow = {.ops = &ops, .refused = refused};
 	struct sent x[10], poll = {.q = {.method = TS_POLL, .table = 9, .scan = 1234}};
@@ -316,6 +316,8 @@ static void test_classes(void **state)
 	meta.begin = buf_slice(&root_end);
 #define CLASS(...) dispatch_class_of(d, &(struct ts_request){__VA_ARGS__})
 	assert_int_equal(CLASS(.method = TS_HELLO, .table = 9), DISPATCH_CONTROL);
+	assert_int_equal(CLASS(.method = TS_SORT), DISPATCH_SORT);
+	assert_int_equal(CLASS(.method = TS_SORT, .tablets = &root, .tablet_count = 1), DISPATCH_SORT);
 	assert_int_equal(CLASS(.method = TS_SEAL), DISPATCH_ROOT);
 	assert_int_equal(CLASS(.method = TS_READ, .table = META_TABLE, .row = root.begin), DISPATCH_ROOT);
 	assert_int_equal(CLASS(.method = TS_READ, .table = META_TABLE, .row = meta.begin), DISPATCH_METADATA);
