@@ -50,7 +50,7 @@ static __thread bool is_writer;
 
 static int fail_some(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	return z.faults && is_writer && op != FILE_OP_LOOK_UP && next_random() % z.faults == 0 ? -EIO : 0;
+	return is_writer && z.faults && op != FILE_OP_LOOK_UP && next_random() % z.faults == 0 ? -EIO : 0;
 }
 
 static void *write_on(void *arg)
