@@ -18,10 +18,10 @@
  * tablet as a part of a larger one that it is splitting (it then refuses LOAD with
  * -EBUSY), or not at all.
  *
- * If a tablet of METADATA is not served, the pass goes on with the others: the users'
- * tablets stay as they are whose rows it cannot read, and the first one behind each
- * gap, because its begin is unknown.  Such a pass finishes no drop, and no tablet is
- * moved for balance until a pass has read all rows.  Without the root tablet a pass ends.
+ * If a tablet of METADATA is not served, the pass continues with the other ones.  It
+ * changes nothing about a user's tablet whose row it cannot read, nor about the first
+ * tablet behind each gap, because its begin is unknown.  Such a pass finishes no drop.
+ * No tablet is moved until a pass has read all rows.  Without the root tablet a pass ends.
  *
  * A server is dead when its file servers/N in the lock service no longer exists, and
  * BURY of this pass has not named it as alive.  A server that has the file and cannot

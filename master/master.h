@@ -42,7 +42,8 @@ int master_tick(struct master *m) TFS_MUST;
 /*
  * Moves the tablet that contains the row to the server with this incarnation.
  * Writers wait for less than the two minor compactions and a few messages take.
- * -ENOENT: no such tablet or server.
+ * -ENOENT: no such tablet or server; -EAGAIN: a tablet of METADATA is not served, and
+ * nothing was changed.
  */
 int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
 /*

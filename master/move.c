@@ -104,7 +104,8 @@ int move_tablet(struct master *m, uint32_t table, struct slice row, uint64_t to)
 		pass_list(&p);
 		target = pass_server(&p, to);
 		t = target ? move_find(&p, table, row, &from) : NULL;
-		err = !t ? -ENOENT : from == target ? 0 : move(&p, from, t, target, buf_slice(&root_end));
+		/* partial: UNLOAD might be unable to change the row */
+		err = !t ? -ENOENT : from == target ? 0 : m->partial ? -EAGAIN : move(&p, from, t, target, buf_slice(&root_end));
 	}
 	buf_fini(&root_end);
 	pass_fini(&p);

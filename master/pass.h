@@ -78,7 +78,7 @@ bool pass_is_strict(const struct pass *p);
 int pass_add(struct pass *p, const struct meta_tablet *row) TFS_MUST;
 /* Checks that a row names only incarnations that were given out; in an embedded store, only those before this one. */
 int pass_check_past(struct pass *p, const struct meta_tablet *row) TFS_MUST;
-/* An error of a tablet of METADATA.  Returns 0 if the pass goes on without its rows. */
+/* A tablet of METADATA cannot be read, or has no server: err.  Returns 0 if the pass continues without its rows, else err. */
 int pass_unread(struct pass *p, int err) TFS_MUST;
 /* Adds METADATA's tablets. */
 int pass_read_metadata(struct pass *p) TFS_MUST;

@@ -75,7 +75,7 @@ static struct lin_op *called(const struct lin_op *op, unsigned row)
 	return &shared->ops[i];
 }
 
-/* A process that is killed here leaves an operation without an answer, whatever else it has copied. */
+/* Stores the time of the answer last.  If the process is killed before that, the operation has no answer. */
 static void answered(struct lin_op *op, const struct lin_op *draft, int64_t at)
 {
 	*op = *draft;

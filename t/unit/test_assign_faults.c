@@ -100,6 +100,7 @@ static void damaged_metadata(void **state)
 	assert_int_equal(master_drain(c.master, c.servers[2].incarnation, true), 0);
 	c.master->failure_us = 0;
 	assert_int_equal(balance(), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[2].incarnation), -EAGAIN);
 	/* So does the first pass of a new master. */
 	master_free(c.master);
 	c.master = master_make();
