@@ -190,4 +190,58 @@ EOF2
 unmount_store
 mount_store -o ro
 is "$(ls -U "$M/t/r/f" | wc -l) $(ls -U "$M/t/r/f" | wc -l)" "2 2" "read-only, listed twice"
+unmount_store
+if [ "$(id -u)" != 0 ]; then
+	skip "two users list one view" "needs root"
+	done_testing
+fi
+ok "mount -o allow_other" mount_store -o allow_other
+mkdir -p "$M/two/.families/f" "$M/two/.families/secret"
+chmod 600 "$M/two/.families/secret"
+for ((i = 1000; i < 1600; i++)); do
+	printf 'r%d\t%s:q\t1\tv\n' $i $((i % 3)) | sed 's/\t0:/\tf:/; s/\t[12]:/\tsecret:/'
+done >"$M/two/.import"
+for options in allow_other allow_other,ro; do
+	unmount_store
+	ok "mount -o $options" mount_store -o $options
+	py <<'EOF2'
+from tap import *
+import random
+
+view = os.environ["M"] + "/two/.scan/from=r/to=s/.rows"
+rows = {0: ["r%d" % i for i in range(1000, 1600)], 1001: ["r%d" % i for i in range(1000, 1600) if i % 3 == 0]}
+
+class Listing:
+    """A listing of the view by one user, a part at a time."""
+    def __init__(self, uid):
+        self.uid, self.names, self.ended = uid, [], False
+        self.as_user(lambda: setattr(self, "fd", os.open(view, os.O_RDONLY | os.O_DIRECTORY)))
+    def as_user(self, call):
+        os.seteuid(self.uid)
+        try:
+            return call()
+        finally:
+            os.seteuid(0)
+    def more(self, size):
+        part = self.as_user(lambda: getdents(self.fd, size))
+        self.names += [n for n, _ in part if n not in (".", "..")]
+        self.ended = not part
+        if self.ended:
+            os.close(self.fd)
+
+rng = random.Random(7)
+wrong = []
+for i in range(60):
+    # Two listings of root's and two of the other user's, in a random order of their parts.
+    all = [Listing(u) for u in (0, 1001, 0, 1001)]
+    left = all[:]
+    while left:
+        l = rng.choice(left)
+        l.more(rng.choice([512, 4096, 32768]))
+        if l.ended:
+            left.remove(l)
+    wrong += [(i, l.uid, len(l.names)) for l in all if l.names != rows[l.uid]]
+same(wrong, [], "two users list one view at once: each sees the rows that it may read, once")
+EOF2
+done
 done_testing

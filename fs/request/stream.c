@@ -18,8 +18,10 @@
  * for an open directory, and IDLE_BYTES for all closed ones.
  *
  * A read-only mount in which nothing expires has no handles: OPENDIR returns
- * ENOSYS, which saves two requests a listing.  There all listings have the same
- * offsets, so that each of them can be found by counting.
+ * ENOSYS, which saves two requests a listing.  There all listings of a directory
+ * are one stream, number SHARED.  A view lists what its reader may see, so each
+ * listing of a view has a stream of its own there, too.  A stream that was
+ * removed is made again, because each offset can be found by counting.
  *
  * The kernel caches listings.  It uses its copy only after the empty answer
  * that ends the listing, so that answer must be right.  A commit after it finds
@@ -34,6 +36,7 @@
 #include <stdlib.h>
 
 #define BUCKETS 128
+#define SHARED 1
 #define IDLE_BYTES (8u << 20)
 #define RECENT_MAX 4096
 #define PLACES_BYTES (512u << 10) /* with long keys, fewer places are remembered, but not fewer than an answer has */
@@ -52,7 +55,7 @@ void streams_init(void)
 {
 	mutex_init(&pool.lock, RANK_FS_TREE);
 	TAILQ_INIT(&pool.idle);
-	pool.next_id = 1;
+	pool.next_id = SHARED + 1;
 }
 
 static void stream_free(struct stream *s)
@@ -91,8 +94,15 @@ static struct bucket *bucket_of(uint64_t dir_ino)
 	return &pool.buckets[(dir_ino ^ dir_ino >> 32) % BUCKETS];
 }
 
+static uint32_t new_id_locked(void)
+{
+	if (pool.next_id >= INT32_MAX)
+		pool.next_id = SHARED + 1;
+	return pool.next_id++;
+}
+
 /* A stream of dir with one user.  NULL: out of memory. */
-static struct stream *stream_new_locked(const struct node *dir, uint32_t epoch)
+static struct stream *stream_new_locked(const struct node *dir, uint32_t epoch, uint32_t id)
 {
 	struct stream *s = calloc(1, sizeof(*s));
 
@@ -101,9 +111,7 @@ static struct stream *stream_new_locked(const struct node *dir, uint32_t epoch)
 	mutex_init(&s->lock, RANK_FS_ROW); /* the attributes of entries need locks of files */
 	s->bytes = sizeof(*s);
 	s->epoch = epoch;
-	s->id = fs.no_opendir ? 1 : pool.next_id++;
-	if (pool.next_id > INT32_MAX)
-		pool.next_id = 1;
+	s->id = id;
 	s->dir = dir;
 	s->dir_ino = dir->ino;
 	s->users = 1;
@@ -147,15 +155,17 @@ int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct
 	int r = 0;
 
 	mutex_lock(&pool.lock);
-	if (id || fs.no_opendir)
+	if (!id && fs.no_opendir && !node_is(dir, KIND_SCAN))
+		id = SHARED;
+	if (id)
 		LIST_FOREACH (s, bucket_of(dir->ino), same)
-			if (s->id == (id ? id : 1) && stream_is_of(s, dir))
+			if (s->id == id && stream_is_of(s, dir))
 				break;
 	if (s)
 		stream_use_locked(s);
 	else if (id && !fs.no_opendir)
 		r = -ESTALE;
-	else if (!(s = stream_new_locked(dir, dir->epoch)))
+	else if (!(s = stream_new_locked(dir, dir->epoch, id ? id : new_id_locked())))
 		r = -ENOMEM;
 	if (s && h)
 		pin_locked(&h->stream, s);
@@ -169,7 +179,7 @@ struct stream *stream_fork(const struct stream *s, const struct node *dir, struc
 	struct stream *fork;
 
 	mutex_lock(&pool.lock);
-	fork = stream_new_locked(dir, dir->epoch - 1);
+	fork = stream_new_locked(dir, dir->epoch - 1, new_id_locked());
 	if (fork) {
 		fork->damaged = s->damaged;
 		if (h)
