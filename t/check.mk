@@ -3,6 +3,7 @@
 #
 #	make check        all tests, with prove
 #	make check-units  the test programs only
+#	make check-programs  builds them; t/loaded runs them on a busy machine
 #	make check-asan   } the test programs and two mount tests, in a second
 #	make check-tsan   } build with sanitizers, in asan/ and tsan/
 #	make check-crash  100,000 crash points
@@ -31,6 +32,8 @@ if !HAVE_CMOCKA
 endif
 	@$(tap_env); $(prove) $(or $(TESTS_ONLY),$(tap_all))
 
+check-programs: $(check_PROGRAMS)
+
 check-units: $(tap_programs)
 	@$(tap_env); $(prove) $(tap_programs)
 
@@ -58,7 +61,7 @@ asan/config.status: $(srcdir)/configure
 tsan/config.status: $(srcdir)/configure
 	$(MKDIR_P) tsan && cd tsan && $(sanitized_configure) --enable-sanitizer=thread
 
-shell_files = $(wildcard $(srcdir)/quickstart $(srcdir)/quickcheck $(srcdir)/autogen.sh $(srcdir)/.ci/run $(srcdir)/tools/* $(srcdir)/t/lib/*.sh $(srcdir)/t/lib/run)
+shell_files = $(wildcard $(srcdir)/quickstart $(srcdir)/quickcheck $(srcdir)/autogen.sh $(srcdir)/.ci/run $(srcdir)/tools/* $(srcdir)/t/lib/*.sh $(srcdir)/t/lib/run $(srcdir)/t/loaded)
 lint:
 	@for f in $(shell_files) $(tap_scripts); do \
 		if head -1 $$f | grep -Eq '^#!.*[ /](ba|da)?sh'; then set -- "$$@" $$f; fi; \
@@ -68,10 +71,10 @@ lint:
 		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=internalAstError --suppress=uninitStructMember --suppress=memleak -I$(srcdir) -DTFS_DEBUG=1 \
 		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs
 
-.PHONY: check-units check-crash check-sim check-sanitized check-asan check-tsan lint
+.PHONY: check-programs check-units check-crash check-sim check-sanitized check-asan check-tsan lint
 
 clean-local:
 	rm -rf asan tsan fuzz
 	rm -f $(fuzz_programs)
-EXTRA_DIST += $(tap_scripts) $(wildcard $(srcdir)/t/lib/*)
+EXTRA_DIST += t/loaded $(tap_scripts) $(wildcard $(srcdir)/t/lib/*)
 EXTRA_DIST += %D%/names.tsv $(wildcard $(srcdir)/t/bench/*.sh $(srcdir)/t/bench/*.[ch] $(srcdir)/t/bench/report $(srcdir)/t/bench/snapshots $(srcdir)/t/bench/compare/*)
