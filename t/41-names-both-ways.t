@@ -69,7 +69,7 @@ def vectors(path):
 PY
 export PYTHONPATH="$PYTHONPATH:$W"
 
-PY_LIMIT=150 py <<'EOF2'
+py <<'EOF2'
 import os
 from tap import *
 from names import *

@@ -294,7 +294,7 @@ if what == "rw":
     restore()
 PY
 ok "mount -o allow_other" mount_store -o allow_other
-PY_LIMIT=600
+
 run() { py "$M" "$1" <"$W/matrix.py"; }
 export W
 mkdir -m 1777 "$W/out"

@@ -423,7 +423,7 @@ same(set(seen), {"right"}, "who opens and reads a version that others replace fi
 EOF2
 # ---- a column with many versions that the kernel holds ----
 mkdir "$M/t/wide" "$M/t/wide/f"
-PY_LIMIT=60 py <<'EOF2'
+py <<'EOF2'
 from tap import *
 import time
 os.chdir(os.environ["M"] + "/t/wide/f")

@@ -8,7 +8,7 @@
 #	MIXED_SECONDS=n ROUNDS="clean kill ..." SEED=n t/82-processes-mix-operations.t
 # shellcheck source=t/lib/mount.sh disable=SC2119
 PROCESSES=${PROCESSES:-32} MIXED_SECONDS=${MIXED_SECONDS:-4} ROUNDS=${ROUNDS:-clean kill} SEED=${SEED:-$(date +%s)}
-PY_LIMIT=$((MIXED_SECONDS + 150)) LIMIT=${LIMIT:-$((200 + 2 * MIXED_SECONDS))}
+PY_LIMIT=$((MIXED_SECONDS + 600)) LIMIT=${LIMIT:-$((600 + 2 * MIXED_SECONDS))}
 export PROCESSES
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model keeps nothing"

@@ -26,7 +26,9 @@ PROVE = prove
 PROVE_FLAGS = -j$$(($$(nproc) + 1)) --timer
 prove = $(PROVE) $(PROVE_FLAGS) --exec '$(abs_srcdir)/t/lib/run'
 
-check-local: fuzz-standalone
+# With TESTS_ONLY, make check builds no other programs of tests, and no fuzz targets for other scripts.
+check-am: check_PROGRAMS := $(if $(TESTS_ONLY),$(filter-out $(filter-out $(TESTS_ONLY),$(tap_programs)),$(check_PROGRAMS)),$(check_PROGRAMS))
+check-local: $(if $(TESTS_ONLY),$(if $(findstring /80-,$(TESTS_ONLY)),fuzz-standalone),fuzz-standalone)
 if !HAVE_CMOCKA
 	@echo "cmocka is needed for make check (Debian: libcmocka-dev); see quickcheck" >&2; exit 1
 endif

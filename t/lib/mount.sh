@@ -19,7 +19,7 @@ BUILD=$(cd "${BUILD:-.}" && pwd)
 TABLETFS=${TABLETFS:-$BUILD/tabletfs}
 TABLETCTL=${TABLETCTL:-$BUILD/tabletctl}
 MODEL=${MODEL:-}
-LIMIT=${LIMIT:-200}
+LIMIT=${LIMIT:-600}
 export LC_ALL=C.UTF-8 TZ=UTC PYTHONPATH="$SRC/t/lib" PYTHONDONTWRITEBYTECODE=1
 unset CDPATH POSIXLY_CORRECT
 
@@ -86,11 +86,11 @@ is() {
 		{ echo "got:    $1"; echo "wanted: $2"; } | diag
 	fi
 }
-# soon COMMAND-STRING WANTED DESC: like "is", but repeats the command for up to 10 s until it prints WANTED.  The kernel
+# soon COMMAND-STRING WANTED DESC: like "is", but repeats the command for up to 60 s until it prints WANTED.  The kernel
 # sends RELEASE after close has returned, so a commit at RELEASE may be visible a moment later.
 soon() {
 	local i got
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 1200; i++)); do
 		got=$(eval "$1" 2>&1)
 		[ "$got" != "$2" ] || break
 		read -r -t 0.05 <>"$W/.never" || :
@@ -119,7 +119,7 @@ same() {
 # Runs the Python snippet on stdin.  tap.py prints TAP lines without numbers; they are numbered here.
 py() {
 	local line status
-	timeout -k 5 "${PY_LIMIT:-120}" python3 - "$@" >"$W/.py" 2>"$W/.pyerr"
+	timeout -k 5 "${PY_LIMIT:-600}" python3 - "$@" >"$W/.py" 2>"$W/.pyerr"
 	status=$?
 	while IFS= read -r line; do
 		case $line in
@@ -134,14 +134,14 @@ py() {
 	fi
 }
 # t COMMAND...: runs the command with a time limit.
-t() { timeout -k 5 "${T:-60}" "$@"; }
+t() { timeout -k 5 "${T:-180}" "$@"; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# wait_for DESC COMMAND...: repeats the command until it succeeds, for at most 30 s.
+# wait_for DESC COMMAND...: repeats the command until it succeeds, for at most 120 s.
 wait_for() {
 	local what=$1 i
 	shift
-	for ((i = 0; i < 650; i++)); do
+	for ((i = 0; i < 2450; i++)); do
 		"$@" >/dev/null 2>&1 && return 0
 		read -r -t 0.0$((i < 50 ? 1 : 5)) <>"$W/.never" || :
 	done

@@ -29,7 +29,7 @@ def same(got, want, what):
         note("wanted:", repr(want)[:600])
 
 
-def wait_until(fn, want, seconds=10):
+def wait_until(fn, want, seconds=60):
     """
     Calls fn until it returns want, for at most `seconds`.  The kernel sends RELEASE after close has returned, and the
     daemon's notifier runs in its own thread; neither reports to the caller when it is done.
