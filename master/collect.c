@@ -64,6 +64,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/hashtable.h"
 #include "engine/base/msg.h"
 #include "engine/base/units.h"
 #include "engine/client/metadata.h"
@@ -73,8 +74,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#define HASH_NONFATAL_OOM 1 /* uthash's default is to end the process */
-#include <uthash.h>
 
 #define FIRST_US UINT64_C(1000000)    /* from the start to the first full round */
 #define EVERY_US UINT64_C(3600000000) /* between full rounds */

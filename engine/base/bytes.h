@@ -169,7 +169,7 @@ bool utf8_valid(struct slice s);
 size_t utf8_unfinished(struct slice s);
 /* CRC-32C (Castagnoli), as in iSCSI; crc32c(0, p, n) starts, chaining continues. */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
-/* Seeded 64-bit hash (XXH3). */
+/* Seeded 64-bit hash (XXH3), of Bloom filters and fingerprints.  Users can choose equal ones: a table needs hash_private (hash.h). */
 uint64_t hash64(struct slice s, uint64_t seed);
 
 /*

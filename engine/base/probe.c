@@ -24,6 +24,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/base/msg.h"
 
 #include <inttypes.h>
@@ -35,7 +36,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -509,10 +509,11 @@ static int find_marker(struct run *r)
 static int make_top(struct run *r)
 {
 	struct file *f = NULL;
-	int err = 0;
+	int err;
 
-	if (getrandom(&r->random, sizeof(r->random), 0) != (ssize_t)sizeof(r->random))
-		return failed(r, "getrandom", -EIO);
+	err = random_bytes(&r->random, sizeof(r->random));
+	if (err)
+		return failed(r, "getrandom", err);
 	for (unsigned i = 0; i < 2 && !err; i++) {
 		const char *dir = r->p->dir[i];
 

@@ -33,6 +33,7 @@
  */
 #include "engine/client/salt.h"
 
+#include "engine/base/hash.h"
 #include "engine/base/task.h"
 
 #include <errno.h>
@@ -400,7 +401,7 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 	a = added_new(&q);
 	if (!a)
 		return -ENOMEM;
-	queue = &b->queues[hash64(a->row, 0) % b->queue_count];
+	queue = &b->queues[hash_private(0, a->row) % b->queue_count];
 	mutex_lock(&b->lock);
 	turn = b->arrived++;
 	while (turn != b->admitted || (b->bytes && b->bytes + a->bytes > b->o.max_bytes))

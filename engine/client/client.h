@@ -7,6 +7,7 @@
 #ifndef TFS_CLIENT_CLIENT_H
 #define TFS_CLIENT_CLIENT_H
 
+#include "engine/base/hashtable.h"
 #include "engine/base/mutex.h"
 #include "engine/client/metadata.h"
 #include "engine/client/route.h"
@@ -14,13 +15,6 @@
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
-
-/*
- * Without this uthash ends the process when it is out of memory.  With it,
- * hh.tbl of an element that was not added is NULL.
- */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 struct client_options {
 	struct lock_service *locks; /* has the schemas */

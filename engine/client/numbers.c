@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/client/numbers.h"
 
-#include <errno.h>
-#include <sys/random.h>
+#include "engine/base/hash.h"
 
 int numbers_init(struct numbers *n, uint64_t client)
 {
 	n->client = client;
 	if (!client) {
-		while (getrandom(&client, sizeof client, 0) != (ssize_t)sizeof client)
-			if (errno != EINTR)
-				return -errno;
+		int err = random_bytes(&client, sizeof client);
+
+		if (err)
+			return err;
 		n->client = client | NUMBERS_RANDOM;
 	}
 	n->epoch = 1;

@@ -17,13 +17,13 @@
 #include "engine/lock/marker.h"
 
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/lock/lock_format.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 enum { FILE_BYTES_MAX = 64 * 1024 };
 
@@ -187,8 +187,9 @@ static int make(struct lock_service *locks, const char *dir, const char *path, u
 		err = check(dir, path, 0, why); /* another cluster's */
 		if (err)
 			return err;
-		if (getrandom(id, sizeof(*id), 0) != (ssize_t)sizeof(*id))
-			return -EIO;
+		err = random_bytes(id, sizeof(*id));
+		if (err)
+			return err;
 		*id += *id == 0;
 		err = write_lock(locks, *id, false, LOCK_ABSENT);
 		return err ? err : -ESTALE; /* the next call reads it */

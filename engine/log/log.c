@@ -45,11 +45,11 @@
 #include "engine/log/log_internal.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/hash.h"
 #include "engine/base/msg.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define CONTAINER(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
 
@@ -557,7 +557,7 @@ int log_new(const struct log_options *o, struct log **out)
 	l->dir = strdup(o->dir);
 	if (!l->dir)
 		goto out;
-	err = getrandom(&l->salt, sizeof l->salt, 0) == (ssize_t)sizeof l->salt ? 0 : -EIO;
+	err = random_bytes(&l->salt, sizeof l->salt);
 	if (!err)
 		err = log_first_segment(l);
 out:

@@ -28,13 +28,11 @@
  * assignment of their tablet, so none is carried out after the tablet has moved.
  */
 #include "engine/base/clock.h"
+#include "engine/base/hashtable.h"
 #include "engine/server/internal.h"
 
 #include <assert.h>
 #include <errno.h>
-
-#define HASH_NONFATAL_OOM 1 /* uthash's default is to end the process */
-#include <uthash.h>
 
 #define CLIENTS_MOST 65536u
 #define CLIENTS_LOOK 1024u /* with so many, expired ones are removed */

@@ -21,11 +21,11 @@
  * drives, carries out an action within its first request.
  */
 #include "engine/base/clock.h"
+#include "engine/base/hash.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define NUMBER_BITS 48        /* the client's router uses the others */
 #define ACTION_WAIT_US 20000u /* of a request for the end of its action */
@@ -35,8 +35,10 @@
 static int number_draw(uint64_t *number)
 {
 	do {
-		if (getrandom(number, sizeof(*number), 0) != (ssize_t)sizeof(*number))
-			return -EIO;
+		int err = random_bytes(number, sizeof(*number));
+
+		if (err)
+			return err;
 		*number &= (UINT64_C(1) << NUMBER_BITS) - 1;
 	} while (!*number);
 	return 0;

@@ -9,13 +9,11 @@
 #ifndef TFS_SSTABLE_CACHE_H
 #define TFS_SSTABLE_CACHE_H
 
+#include "engine/base/hashtable.h"
 #include "engine/base/mutex.h"
 #include "engine/sstable/binding.h"
 #include "engine/sstable/sstable.h"
 #include <stdatomic.h>
-
-#define HASH_NONFATAL_OOM 1 /* without memory HASH_ADD leaves hh.tbl NULL and does not end the process */
-#include <uthash.h>
 
 enum {
 	TABLES_MAX = 500, /* descriptors */

@@ -26,6 +26,7 @@
  */
 #include "engine/sstable/lru.h"
 
+#include "engine/base/hash.h"
 #include "engine/base/mutex.h"
 
 #include <bsd/sys/queue.h>
@@ -159,7 +160,7 @@ static struct shard *shard_of(struct lru *c, uint64_t hash)
 /* file: of a cell; NULL: a block. */
 static uint64_t hash_of(const struct lru_file *file, struct slice prefix)
 {
-	return hash64(prefix, file ? file->number + 1 : 0);
+	return hash_private(file ? file->number + 1 : 0, prefix);
 }
 
 /* ---- a shard, under its lock ---- */

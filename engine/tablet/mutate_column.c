@@ -20,6 +20,8 @@
  */
 #include "engine/tablet/mutate_impl.h"
 
+#include "engine/base/hash.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -270,7 +272,7 @@ static int mutation_grow_buckets(struct mutation *m)
 
 int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out)
 {
-	uint64_t hash = hash64(qualifier, family);
+	uint64_t hash = hash_private(family, qualifier);
 	struct mcolumn *c;
 	int err;
 

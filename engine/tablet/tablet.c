@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/base/hash.h"
 #include "engine/cell/merge.h"
 
 enum { CLOSE_POLL_US = 1000 };
@@ -73,7 +74,7 @@ int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
 
 struct stripe *stripe_of(struct tablet *t, struct slice row)
 {
-	return &t->stripes[hash64(row, 0) % STRIPES];
+	return &t->stripes[hash_private(0, row) % STRIPES];
 }
 
 int tablet_state_error(const struct tablet *t)

@@ -16,14 +16,12 @@
  * record is written.  So METADATA never has a result whose cells may get lost.
  */
 #include "engine/tablet/tokens.h"
+#include "engine/base/hashtable.h"
 #include "engine/tablet/tokens_format.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-
-#define HASH_NONFATAL_OOM 1 /* uthash's default is to end the process */
-#include <uthash.h>
 
 #define EXPIRE_US (2 * CLIENT_TIME_US)
 #define STORED_BYTES 20 /* of a stored token without its result: client, number, length */

@@ -9,6 +9,7 @@
  * refers to.  If part of METADATA cannot be read, the checks that need all of
  * it are left out: missing tablets and unreferenced files would hide the cause.
  */
+#include "engine/base/hashtable.h"
 #include "engine/lock/marker.h"
 #include "engine/server/server.h"
 #include "engine/tool/check.h"
@@ -17,7 +18,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <uthash.h>
 
 /* ---- SSTables: tablets may share a file, which is checked once ---- */
 
@@ -45,6 +45,8 @@ static struct checked *checked_add(struct checked **set, const struct tablet_fil
 	s->first = *f;
 	s->first.begin = s->first.end = s->first.first = s->first.last = (struct buf){0};
 	HASH_ADD_KEYPTR(hh, *set, s->name, len, s);
+	if (!s->hh.tbl)
+		no_memory();
 	return s;
 }
 

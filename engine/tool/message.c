@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by all subcommands: errors, memory, and the lines of a report. */
+#include "engine/base/hashtable.h"
 #include "engine/tool/progress.h"
 #include "engine/tool/tool.h"
 
@@ -83,15 +84,26 @@ const char *quoted(struct slice s)
 
 /* ---- reports ---- */
 
+struct printed_line {
+	UT_hash_handle hh;
+	char line[];
+};
+
 static bool was_printed(struct report *r, const char *line)
 {
-	uint64_t hash = hash64(slice_str(line), 0);
+	size_t n = strlen(line);
+	struct printed_line *p;
 
-	for (unsigned i = 0; i < r->printed_count; i++)
-		if (r->printed[i] == hash)
-			return true;
-	tool_grow(r->printed, r->printed_count);
-	r->printed[r->printed_count++] = hash;
+	HASH_FIND(hh, r->printed, line, n, p);
+	if (p)
+		return true;
+	p = calloc(1, sizeof(*p) + n + 1);
+	if (!p)
+		no_memory();
+	memcpy(p->line, line, n);
+	HASH_ADD_KEYPTR(hh, r->printed, p->line, n, p);
+	if (!p->hh.tbl)
+		no_memory();
 	return false;
 }
 
@@ -119,7 +131,11 @@ void report(struct report *r, enum report_kind kind, const char *fmt, ...)
 
 void report_fini(struct report *r)
 {
-	free(r->printed);
-	r->printed = NULL;
-	r->printed_count = 0;
+	struct printed_line *p, *tmp;
+
+	HASH_ITER(hh, r->printed, p, tmp)
+	{
+		HASH_DEL(r->printed, p);
+		free(p);
+	}
 }

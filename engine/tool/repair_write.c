@@ -11,6 +11,7 @@
  *	6 lock/root is replaced by a root tablet that names this log
  * Before step 6 the old METADATA is valid, after it the new one.
  */
+#include "engine/base/hashtable.h"
 #include "engine/base/task.h"
 #include "engine/cell/batch_format.h"
 #include "engine/tool/repair.h"
@@ -18,7 +19,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
-#include <uthash.h>
 
 #define SEGMENT_BYTES (64u << 20)
 #define SUBMITTED_MAX 64u
@@ -34,7 +34,7 @@ struct new_log {
 };
 struct copied {
 	UT_hash_handle hh;
-	uint64_t hash; /* of a record's table, sequence and row */
+	uint8_t key[]; /* a record's table, sequence and row */
 };
 
 static int wait_records(struct new_log *n)
@@ -65,17 +65,23 @@ static int append_record(struct new_log *n, const struct log_record *r)
 /* A repair that was killed left copies of records: each record is copied once. */
 static int copy_once(struct new_log *n, const struct log_record *r)
 {
-	uint64_t hash = hash64(r->row_from, r->seq ^ (uint64_t)r->table << 32);
-	struct copied *c;
+	size_t bytes = 12 + r->row_from.n;
+	struct copied *c = calloc(1, sizeof(*c) + bytes), *before;
 
-	HASH_FIND(hh, n->copied, &hash, sizeof(hash), c);
-	if (c)
-		return 0;
-	c = calloc(1, sizeof(*c));
 	if (!c)
 		no_memory();
-	c->hash = hash;
-	HASH_ADD(hh, n->copied, hash, sizeof(c->hash), c);
+	put_be32(c->key, r->table);
+	put_be64(c->key + 4, r->seq);
+	if (r->row_from.n)
+		memcpy(c->key + 12, r->row_from.p, r->row_from.n);
+	HASH_FIND(hh, n->copied, c->key, bytes, before);
+	if (before) {
+		free(c);
+		return 0;
+	}
+	HASH_ADD_KEYPTR(hh, n->copied, c->key, bytes, c);
+	if (!c->hh.tbl)
+		no_memory();
 	return append_record(n, r);
 }
 

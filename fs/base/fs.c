@@ -4,6 +4,8 @@
  */
 #include "fs/base/fs.h"
 
+#include "engine/base/hash.h"
+
 #include <stdlib.h>
 #include <time.h>
 
@@ -36,7 +38,7 @@ void fs_fini(void)
 
 struct mutex *fs_row_lock(const struct node *row)
 {
-	return &row_locks[hash64(node_key(row), 0) % ROW_LOCKS];
+	return &row_locks[hash_private(0, node_key(row)) % ROW_LOCKS];
 }
 
 int64_t fs_now_us(void)

@@ -29,6 +29,7 @@
 #include "fs/http/http.h"
 
 #include "engine/base/address.h"
+#include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/tabletfs.h"
 #include "fs/http/documents.h"
@@ -39,7 +40,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define CONNECTIONS 32u
@@ -190,7 +190,7 @@ static enum MHD_Result send_page(struct MHD_Connection *c)
 	char nonce[2 * NONCE_BYTES + 1], policy[512];
 	struct buf body = {0};
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (random_bytes(random, sizeof(random)))
 		return MHD_NO;
 	for (unsigned i = 0; i < NONCE_BYTES; i++)
 		snprintf(nonce + 2 * i, 3, "%02x", random[i]);

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # For programs whose allocations are to fail: t/unit/wrap_alloc.h.
 wrap_alloc = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray
-check_PROGRAMS += t/unit/test_bytes t/unit/test_mutex t/unit/test_msg t/unit/test_task t/unit/test_file t/unit/test_forget
+check_PROGRAMS += t/unit/test_bytes t/unit/test_mutex t/unit/test_msg t/unit/test_task t/unit/test_file t/unit/test_forget t/unit/test_hash
+t_unit_test_hash_SOURCES = t/unit/test_hash.c
+t_unit_test_hash_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_bytes_SOURCES = t/unit/test_bytes.c
 t_unit_test_bytes_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_bytes_LDFLAGS = -Wl,--wrap=realloc
