@@ -8,8 +8,11 @@
  * reserve.  Creating one:
  *	1 mkdir lock, log, sst; fsync the directory and its parent
  *	2 write FORMAT (durably, by rename)
- *	3 the server creates the root tablet and METADATA (server/recover.c)
- * A directory with FORMAT is a store.  A directory with nothing but some of
+ *	3 make the lock service's file "store", with the random secret (lock/identity.h)
+ *	4 the file "incarnation" (below)
+ *	5 the server creates the root tablet and METADATA (server/recover.c)
+ * A directory with FORMAT is a store.  If it has an incarnation, it must have a
+ * secret, too: another secret would change all inode numbers.  A directory with nothing but some of
  * the three directories, all empty, is the result of a crash; the store is
  * created again.
  *
@@ -18,9 +21,10 @@
  *	  directory of a cluster with another lock service (lock/marker.h), and
  *	  storage of a network that is not safe (base/probe.h)
  *	2 rewrite FORMAT if one of its copies is damaged
- *	3 increment the file "incarnation"; this process has the new number,
+ *	3 read the secret
+ *	4 increment the file "incarnation"; this process has the new number,
  *	  which was never used
- *	4 create the server and the master, which has all tablets loaded, then
+ *	5 create the server and the master, which has all tablets loaded, then
  *	  the client
  * Client, master and the server itself reach tablets through one router, which
  * looks them up in METADATA as in a cluster of machines.
@@ -32,6 +36,7 @@
 #include "engine/base/probe.h"
 #include "engine/client/client.h"
 #include "engine/client/route.h"
+#include "engine/lock/identity.h"
 #include "engine/lock/lock.h"
 #include "engine/lock/marker.h"
 #include "engine/server/server.h"
@@ -49,6 +54,7 @@ struct embedded {
 	struct lock_service *locks;
 	struct server *server;
 	struct master *master;
+	struct lock_identity identity;
 	uint64_t incarnation;
 	struct tablet_service *tablets;    /* the server's service */
 	struct tablet_service *round_trip; /* in front of the server's in debug builds, else NULL */
@@ -169,6 +175,12 @@ static void embedded_change(void *arg, const struct tfs_options *o)
 	};
 
 	server_change(((struct embedded *)arg)->server, &to);
+}
+
+static int embedded_key(void *arg, const char *purpose, uint8_t *key)
+{
+	identity_key(&((struct embedded *)arg)->identity, purpose, key);
+	return 0;
 }
 
 static void embedded_will_close(void *arg)
@@ -410,8 +422,21 @@ static int prepare_dir(const char *dir, bool *whole, char **why)
 	return err;
 }
 
+/* Reads the secret.  A store that was never opened gets one. */
+static int read_identity(const char *dir, struct lock_service *locks, bool is_new, struct lock_identity *out, char **why)
+{
+	int err = is_new ? identity_make(locks, out) : identity_read(locks, out);
+
+	if (err == -ENOENT)
+		why_set(why, "%s/lock/" IDENTITY_FILE ": missing; 'tabletctl repair' makes another one", dir);
+	else if (err)
+		why_set(why, "%s/lock/" IDENTITY_FILE ": %s", dir, strerror(-err));
+	return err == -ENOENT ? -EBADMSG : err;
+}
+
 /* An incarnation must not be used twice.  If the file is missing or old, a log of a later incarnation shows it. */
-static int next_incarnation(const char *dir, struct lock_service *locks, uint64_t *incarnation, char **why)
+static int next_incarnation(
+	const char *dir, struct lock_service *locks, struct lock_identity *identity, uint64_t *incarnation, char **why)
 {
 	struct buf b = {0};
 	uint64_t version = LOCK_ABSENT, n = 0, latest = 0;
@@ -434,6 +459,8 @@ static int next_incarnation(const char *dir, struct lock_service *locks, uint64_
 		why_set(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
 			version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest);
 	}
+	if (!err)
+		err = read_identity(dir, locks, version == LOCK_ABSENT, identity, why);
 	if (!err) {
 		put_be64(bytes, n + 1);
 		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
@@ -525,7 +552,7 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 		err = rewrite_format(e->dir);
 	if (err)
 		return err;
-	err = next_incarnation(e->dir, e->locks, &so.incarnation, why);
+	err = next_incarnation(e->dir, e->locks, &e->identity, &so.incarnation, why);
 	if (err)
 		return err;
 	e->incarnation = so.incarnation;
@@ -638,6 +665,7 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		.metrics = embedded_metrics,
 		.servers = embedded_servers,
 		.confirm_clock = embedded_confirm_clock,
+		.key = embedded_key,
 		.will_close = embedded_will_close,
 		.change = embedded_change,
 		.close = embedded_close,

@@ -176,6 +176,12 @@ TFS_API int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text) T
  */
 TFS_API int tfs_confirm_clock(struct tfs_store *s) TFS_CHECKED;
 /*
+ * Derives a random key of TFS_KEY_BYTES from the store's secret.  The same store and
+ * purpose (a string) have the same key each time that the store is opened.
+ */
+#define TFS_KEY_BYTES 16
+TFS_API int tfs_key(struct tfs_store *s, const char *purpose, unsigned char *key) TFS_CHECKED;
+/*
  * The settings of tabletfs.conf(5) as they are now, as text of that file.
  * Settings that cannot change while the store is open are comments.  The caller
  * frees *text.

@@ -365,6 +365,13 @@ def lock_file(data):
     return contents
 
 
+def identity(data):
+    r = envelope(data, b"TFID")
+    id, secret = r.take(16), r.take(32)
+    r.end()
+    must(id != bytes(16) and secret != bytes(32), "random bytes of a store")
+
+
 def schema(data, name):
     r = envelope(data, b"TFSC")
     table, tablets = r.u(4), r.u(4)
@@ -415,7 +422,7 @@ def decode(path, data):
     """Any file of a store; what it holds, for the kinds that are counted."""
     rest = path.split("/store/")[1]
     if rest == "FORMAT":
-        line = b"tabletfs data directory, format 2"
+        line = b"tabletfs data directory, format 3"
         must(copies(data) == b"%s, CRC-32C %08x\n" % (line, crc(line)), "the line of FORMAT")
     elif rest.startswith("log/"):
         found = segment(data, path)
@@ -433,6 +440,8 @@ def decode(path, data):
         seal(lock_file(data), rest)
     elif rest == "lock/root":
         root(lock_file(data))
+    elif rest == "lock/store":
+        identity(lock_file(data))
     elif rest in ("lock/incarnation", "lock/ids", "lock/clock"):
         must(len(lock_file(data)) == (4 if rest == "lock/ids" else 8), "a number")
     else:
@@ -472,7 +481,7 @@ def main():
         ok(merges, "a merge among them")
         ok(records >= 300, "%d records of the log among them" % records)
         ok(dictionaries and kinds_of_block.get(4) and kinds_of_block.get(5), "a dictionary, and blocks against others: %s" % kinds_of_block)
-        for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/tables", "lock/seals"):
+        for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/store", "lock/tables", "lock/seals"):
             ok(seen.get(kind), "%d files: %s" % (seen.get(kind, 0), kind))
 
         # In a segment whose file was reused, this decoder and tabletctl find the same end.

@@ -105,8 +105,10 @@ one_line_error('no such directory', 'not a tabletfs data directory', 'check', "$
 mkdir "$w/empty" or die;
 one_line_error('an empty directory', 'not a tabletfs data directory', 'check', "$w/empty");
 mkdir "$w/newer" or die;
-spill("$w/newer/FORMAT", "tabletfs data directory, format 3, CRC-32C f30837ad\n");
+spill("$w/newer/FORMAT", "tabletfs data directory, format 4, CRC-32C 27c25346\n");
 one_line_error('a newer format', 'newer', 'check', "$w/newer");
+spill("$w/newer/FORMAT", "tabletfs data directory, format 2, CRC-32C 0163b4ae\n");
+one_line_error('format 2', 'format 2 is older', 'check', "$w/newer");
 spill("$w/newer/FORMAT", "tabletfs data directory, format 1\n");
 one_line_error('format 1', 'format 1 is older', 'check', "$w/newer");
 
@@ -150,7 +152,7 @@ my @ssts = glob "$a/sst/*/*.sst";
 is(scalar(@ssts), 4, 'four SSTables to damage');
 my ($log) = glob "$a/log/*/*01.log";
 ok($log, 'a log segment to damage');
-for my $name ('FORMAT', 'lock/root', 'lock/ids', 'lock/incarnation', 'lock/tables/one') {
+for my $name ('FORMAT', 'lock/root', 'lock/ids', 'lock/incarnation', 'lock/store', 'lock/tables/one') {
 	my $b = copy($a);
 	my $data = slurp("$b/$name");
 	my $step = length($data) > 60 ? int(length($data) / 40) : 1;
@@ -172,6 +174,9 @@ for my $name ('FORMAT', 'lock/root', 'lock/ids', 'lock/incarnation', 'lock/table
 	my $b = copy($a);
 	unlink "$b/lock/root" or die;
 	damaged($b, qr/root: missing/, 'no root file');
+	$b = copy($a);
+	unlink "$b/lock/store" or die;
+	damaged($b, qr/store: missing/, 'no id and secret');
 	$b = copy($a);
 	unlink "$b/lock/tables/two" or die;
 	damaged($b, qr/no file here has its schema/, 'a table without its schema');

@@ -154,7 +154,7 @@ for my $name (qw(crashed closed)) {
 	my @sst = sort { -s $b <=> -s $a } glob "$store/sst/1[67]/*.sst";
 	my ($inside) = map { s/^\Q$store\E//r } @sst;
 	course($store, $model, "$name: nothing", sub { }, clean => 1, nothing => 1);
-	for my $file (qw(FORMAT lock/ids lock/incarnation lock/root)) {
+	for my $file (qw(FORMAT lock/ids lock/incarnation lock/store lock/root)) {
 		course($store, $model, "$name: no $file", sub { unlink "$_[0]/$file"; return }, clean => $file ne 'lock/root');
 		course($store, $model, "$name: $file is nothing", sub { spill("$_[0]/$file", 'x' x 9000); return }, clean => $file ne 'lock/root');
 	}

@@ -37,7 +37,7 @@ with open(sys.argv[1], "r+b") as f:
 EOF2
 }
 count=0
-for file in FORMAT lock/root lock/ids lock/incarnation lock/tables/one $(cd "$kept" && echo sst/1/*.sst); do
+for file in FORMAT lock/root lock/ids lock/incarnation lock/store lock/tables/one $(cd "$kept" && echo sst/1/*.sst); do
 	for part in 0 1 2; do
 		rm -rf "$D"
 		cp -a "$kept" "$D"

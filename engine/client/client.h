@@ -27,6 +27,7 @@ struct client_options {
 	int (*metrics)(void *arg, struct buf *out);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	void (*confirm_clock)(void *arg);
+	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */
 	void (*will_close)(void *arg);
 	void (*change)(void *arg, const struct tfs_options *o); /* of the settings that can change */
 	int (*close)(void *arg);                                /* called last; closes all services */

@@ -193,6 +193,11 @@ int tfs_confirm_clock(struct tfs_store *s)
 	return 0;
 }
 
+int tfs_key(struct tfs_store *s, const char *purpose, unsigned char *key)
+{
+	return s->o.key(s->o.arg, purpose, key);
+}
+
 int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
 {
 	return s->o.servers(s->o.arg, fn, arg);

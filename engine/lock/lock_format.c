@@ -10,9 +10,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FILE_MAGIC 0x54464c46u    /* TFLF */
-#define JOURNAL_MAGIC 0x54464c4au /* TFLJ */
-#define CLUSTER_MAGIC 0x5446434cu /* TFCL */
+#define FILE_MAGIC 0x54464c46u     /* TFLF */
+#define JOURNAL_MAGIC 0x54464c4au  /* TFLJ */
+#define CLUSTER_MAGIC 0x5446434cu  /* TFCL */
+#define IDENTITY_MAGIC 0x54464944u /* TFID */
 #define STEP_PUT 1u
 #define STEP_REMOVE 2u
 #define VERSION_MAX ((uint64_t)INT64_MAX) /* below LOCK_ANY; never reached */
@@ -212,5 +213,32 @@ int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete)
 		return -EBADMSG;
 	*id = v;
 	*complete = flag;
+	return 0;
+}
+
+int lock_identity_encode(const struct lock_identity *identity, struct buf *out)
+{
+	size_t from = out->n;
+
+	if (envelope_begin(out, IDENTITY_MAGIC) || buf_append(out, identity->id, LOCK_ID_BYTES) ||
+		buf_append(out, identity->secret, LOCK_SECRET_BYTES) || envelope_end(out, from)) {
+		out->n = from;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int lock_identity_decode(struct slice in, struct lock_identity *identity)
+{
+	struct slice id, secret;
+	struct reader r;
+	int err = envelope_open(in, IDENTITY_MAGIC, &r);
+
+	if (err)
+		return err;
+	if (!get_bytes(&r, LOCK_ID_BYTES, &id) || !get_bytes(&r, LOCK_SECRET_BYTES, &secret) || reader_left(&r))
+		return -EBADMSG;
+	memcpy(identity->id, id.p, id.n);
+	memcpy(identity->secret, secret.p, secret.n);
 	return 0;
 }

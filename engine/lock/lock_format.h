@@ -18,6 +18,9 @@
  * (marker.h):
  *	u32 magic "TFCL"   u16 format (1)   u64 id, not 0   u8 1 if complete, else 0
  *	u32 CRC-32C of all before
+ * The contents of the file `store` (identity.h):
+ *	u32 magic "TFID"   u16 format (1)   16 bytes id   32 bytes secret
+ *	u32 CRC-32C of all before
  *
  * Errors of decoders: -EBADMSG: malformed input; -EPROTO: a format of a later
  * version of this program.
@@ -55,5 +58,13 @@ int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *cou
 #define LOCK_CLUSTER_BYTES 19u
 int lock_cluster_encode(uint64_t id, bool complete, struct buf *out) TFS_MUST; /* appends */
 int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete) TFS_MUST;
+#define LOCK_ID_BYTES 16u
+#define LOCK_SECRET_BYTES 32u
+struct lock_identity {
+	uint8_t id[LOCK_ID_BYTES];
+	uint8_t secret[LOCK_SECRET_BYTES];
+};
+int lock_identity_encode(const struct lock_identity *identity, struct buf *out) TFS_MUST; /* appends */
+int lock_identity_decode(struct slice in, struct lock_identity *identity) TFS_MUST;
 
 #endif

@@ -5,6 +5,7 @@
  * Opening the lock service would carry out a journal that a crash left, and
  * so write.  Instead the journal's steps are applied to the files in memory.
  */
+#include "engine/lock/identity.h"
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
 #include "engine/open.h"
@@ -266,6 +267,15 @@ static int decode_root(struct offline *store, struct slice contents)
 	return err;
 }
 
+static void decode_identity(struct report *r, struct offline_file *f)
+{
+	struct lock_identity identity;
+
+	f->damaged = lock_identity_decode(buf_slice(&f->contents), &identity) != 0;
+	if (f->damaged)
+		report_problem(r, "%s: not the id and secret of a store", f->path);
+}
+
 static int decode_files(struct report *r, struct offline *store)
 {
 	int err = 0;
@@ -293,6 +303,8 @@ static int decode_files(struct report *r, struct offline *store)
 			store->incarnation = f->contents.n == 8 ? load_be64(f->contents.p) : UINT64_MAX;
 			if (f->contents.n != 8)
 				report_problem(r, "%s: not an incarnation counter", f->path);
+		} else if (strcmp(f->name, IDENTITY_FILE) == 0) {
+			decode_identity(r, f);
 		} else if (strcmp(f->name, "clock") == 0) {
 			if (f->contents.n != 8)
 				report_problem(r, "%s: not a clock mark", f->path);
@@ -304,6 +316,8 @@ static int decode_files(struct report *r, struct offline *store)
 	}
 	if (!err && store->table_count && !offline_file(store, "ids"))
 		report_problem(r, "%s/lock/ids: missing, though there are tables", store->dir);
+	if (!err && store->incarnation && !find_file(store, IDENTITY_FILE))
+		report_problem(r, "%s/lock/" IDENTITY_FILE ": missing", store->dir);
 	for (unsigned i = 0; i < store->table_count && !err; i++)
 		if (store->next_table && store->tables[i].p->tablets_id >= store->next_table)
 			report_problem(r, "%s/lock/ids: the next table id is %u, but table %s has id %u", store->dir,

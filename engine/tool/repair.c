@@ -15,7 +15,7 @@
  *	2 lock/incarnation is raised above every incarnation in use, so that the
  *	  names of new files were never used
  *	3 damaged SSTables are written anew (repair_sst.c, while examining them)
- *	4 lock/ids, lock/clock, and schemas (repair_schema.c)
+ *	4 lock/ids, lock/clock, lock/store, and schemas (repair_schema.c)
  *	5 METADATA and the contents of damaged logs are written as a new log
  *	  (repair_write.c)
  *	6 lock/root is replaced: from here on METADATA is the new one
@@ -77,6 +77,8 @@ static int repair_all(struct repair *p)
 		err = repair_ids(p);
 	if (!err)
 		err = repair_clock(p);
+	if (!err)
+		err = repair_identity(p);
 	if (!err)
 		err = repair_schemas(p);
 	if (!err && p->write && p->rewrites_meta)

@@ -123,6 +123,7 @@ int repair_incarnation(struct repair *p) TFS_MUST;
 /* Step 4: lock/ids; lock/clock, without which a mount distrusts the clock for a day. */
 int repair_ids(struct repair *p) TFS_MUST;
 int repair_clock(struct repair *p) TFS_MUST;
+int repair_identity(struct repair *p) TFS_MUST;
 /* Step 7. */
 int repair_format(struct repair *p) TFS_MUST;
 

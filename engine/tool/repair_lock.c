@@ -3,6 +3,7 @@
  * The files that a repair keeps in DATADIR/repair-NNNN; FORMAT and the files of the
  * lock service, except schemas and the root tablet's row.
  */
+#include "engine/lock/identity.h"
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
 #include "engine/open.h"
@@ -120,7 +121,7 @@ int repair_lock_file(struct repair *p, const char *name, struct slice contents)
 static bool is_made_anew(const char *name)
 {
 	return strncmp(name, "tables/", 7) == 0 || strcmp(name, "root") == 0 || strcmp(name, "ids") == 0 ||
-		strcmp(name, "incarnation") == 0 || strcmp(name, "clock") == 0;
+		strcmp(name, "incarnation") == 0 || strcmp(name, "clock") == 0 || strcmp(name, IDENTITY_FILE) == 0;
 }
 
 int repair_ids(struct repair *p)
@@ -147,6 +148,24 @@ int repair_incarnation(struct repair *p)
 		p->rewrites_meta ? "for the files of this repair" : "the greatest in use");
 	put_be64(bytes, n);
 	return repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes)));
+}
+
+int repair_identity(struct repair *p)
+{
+	struct lock_identity identity;
+	struct buf b = {0};
+	int err;
+
+	if (offline_file(&p->store, IDENTITY_FILE) || p->r.count[REPORT_PROBLEM] == 0)
+		return 0;
+	repair_step(p, "%s/lock/" IDENTITY_FILE ": a new id and secret; all inode numbers change", p->dir);
+	err = identity_draw(&identity);
+	if (!err)
+		err = lock_identity_encode(&identity, &b);
+	if (!err)
+		err = repair_lock_file(p, IDENTITY_FILE, buf_slice(&b));
+	buf_fini(&b);
+	return err;
 }
 
 int repair_clock(struct repair *p)

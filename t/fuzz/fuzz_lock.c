@@ -8,6 +8,16 @@
 
 #include <stdlib.h>
 
+static void try_identity(struct slice in)
+{
+	struct lock_identity identity;
+	struct buf b = {0};
+
+	if (lock_identity_decode(in, &identity) == 0)
+		CHECK(lock_identity_encode(&identity, &b) == 0 && slice_eq(buf_slice(&b), in));
+	buf_fini(&b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
@@ -82,12 +92,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	try_file(slice_of(data, size));
 	try_journal(slice_of(data, size));
 	try_cluster(slice_of(data, size));
+	try_identity(slice_of(data, size));
 	if (size >= 4) {
 		memcpy(p, data, size);
 		put_be32(p + size - 4, crc32c(0, p, size - 4));
 		try_file(slice_of(p, size));
 		try_journal(slice_of(p, size));
 		try_cluster(slice_of(p, size));
+		try_identity(slice_of(p, size));
 	}
 	free(p);
 	return 0;
@@ -106,6 +118,10 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		CHECK(lock_journal_encode(steps, i, &b) == 0);
 	else if (i <= 5) {
 		CHECK(lock_cluster_encode(0x1234567890, i == 5, &b) == 0);
+		*data = b.p;
+		return b.n;
+	} else if (i == 6) {
+		CHECK(lock_identity_encode(&(struct lock_identity){.id = "an id", .secret = "a secret"}, &b) == 0);
 		*data = b.p;
 		return b.n;
 	} else

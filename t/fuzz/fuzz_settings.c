@@ -218,7 +218,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		"3 +17 ",
 		"3x",
 		"4tabletfs data directory, format 1\n",
-		"4tabletfs data directory, format 2, CRC-32C 0163b4ae\n",
+		"4tabletfs data directory, format 3, CRC-32C f30837ad\n",
 		"52maxversions=3 or (maxage=7d and maxversions=9)\n",
 		"53default\n",
 		"54counter",

@@ -23,6 +23,7 @@
 #define tfs_config_replace model_config_replace
 #define tfs_will_close model_will_close
 #define tfs_confirm_clock model_confirm_clock
+#define tfs_key model_key
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers
 #define tfs_name_valid model_name_valid

@@ -185,6 +185,23 @@ static void collect_main(void *arg)
 	}
 }
 
+/* All masters must read the same id and secret. */
+static void check_identity(struct node *n)
+{
+	struct lock_identity identity;
+	int err;
+
+	while ((err = identity_make(n->locks, &identity))) {
+		if (err == -ESHUTDOWN)
+			give_up("the identity", err, NULL);
+		sim_sleep(200000);
+	}
+	if (cluster.has_identity && memcmp(&identity, &cluster.identity, sizeof(identity)))
+		sim_fail("a master has another id or secret than the one before it");
+	cluster.identity = identity;
+	cluster.has_identity = true;
+}
+
 /* Makes the master and has all tablets assigned.  The caller's process is the only master. */
 static void lead(struct node *n)
 {
@@ -198,7 +215,10 @@ static void lead(struct node *n)
 		.sole = cluster.sole,
 	};
 	char *why = NULL;
-	int err = master_new(&o, &n->master);
+	int err;
+
+	check_identity(n);
+	err = master_new(&o, &n->master);
 
 	if (err)
 		give_up("master_new", err, NULL);

@@ -10,6 +10,7 @@
 #define T_SIM_CLUSTER_H
 
 #include "engine/client/client.h"
+#include "engine/lock/identity.h"
 #include "engine/lock/session.h"
 #include "engine/lock/term.h"
 #include "engine/server/server.h"
@@ -45,6 +46,8 @@ struct cluster {
 	struct lock_sim *locks;
 	struct node *nodes[NODES_MOST];
 	unsigned count;
+	struct lock_identity identity; /* as the first master has read it */
+	bool has_identity;
 	bool moves;                           /* masters move tablets */
 	size_t memtable_bytes;                /* of each server */
 	unsigned late_edits;                  /* a server leaves one of so many edits behind (net.c); 0: none */

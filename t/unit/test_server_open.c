@@ -118,7 +118,7 @@ static void one_bit_of_metadata(void **state)
 
 static void damaged_stores(void **state)
 {
-	static const char *const files[] = {"lock/root", "lock/incarnation", "lock/tables/t", "FORMAT"};
+	static const char *const files[] = {"lock/root", "lock/incarnation", "lock/store", "lock/tables/t", "FORMAT"};
 	struct tfs_table *t;
 	char path[300];
 	FILE *p;
@@ -129,7 +129,7 @@ static void damaged_stores(void **state)
 	tfs_table_close(t);
 	close_store(true);
 	shell("cp -a d whole");
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		snprintf(path, sizeof(path), "d/%s", files[i]);
 		for (unsigned which = 0; which < 2; which++) {
 			damage_copies(in_dir(path), which == 0, which == 1);
@@ -238,6 +238,7 @@ static void missing_parts(void **state)
 		{"rm -r d/lock && mkdir d/lock", "lock/incarnation: missing"},
 		{"rm d/lock/incarnation", "lock/incarnation: missing"},
 		{"cp old/lock/incarnation d/lock/incarnation", "lock/incarnation: an old one"},
+		{"rm d/lock/store", "lock/store: missing"},
 		{"rm d/lock/ids", "lock/ids"},
 		{"rm d/lock/tables/t", "lock/tables"},
 		{"rm -r d/lock/tables", "lock/tables"},
