@@ -148,9 +148,16 @@ static const struct node_ops *const node_kinds[NODE_KIND_COUNT] = {NODE_KINDS(TA
 
 static int init_parts(void)
 {
+	uint8_t bytes[TFS_KEY_BYTES];
+	struct siphash_key key;
+	int err = tfs_key(fs.store, "inode numbers", bytes);
+
+	if (err)
+		return err;
 	fs_init();
 	streams_init();
-	return node_table_init(node_kinds, open_file_drop_locked);
+	key = siphash_key_of(bytes);
+	return node_table_init(node_kinds, open_file_drop_locked, &key);
 }
 
 static void free_parts(void)

@@ -2,21 +2,22 @@
 /* If there is no memory for its table, uthash adds nothing. */
 #include "fs/base/cache.h"
 
+#include "engine/base/hashtable.h"
+#include "fs/base/node.h"
+
 #include <stdlib.h>
-#define HASH_NONFATAL_OOM 1 /* uthash's default is to end the process */
-#include <uthash.h>
 
 struct cached {
 	UT_hash_handle hh;
-	uint64_t key, stamp;
-	size_t n;
-	uint8_t data[];
+	uint64_t stamp;
+	size_t key_n, n;
+	uint8_t data[]; /* the key, then the bytes */
 };
 
 /* With malloc's overhead and a bucket. */
 static size_t cached_bytes(const struct cached *e)
 {
-	return sizeof(*e) + e->n + 24;
+	return sizeof(*e) + e->key_n + e->n + 24;
 }
 
 void cache_init(struct cache *c, size_t bytes_max)
@@ -25,11 +26,18 @@ void cache_init(struct cache *c, size_t bytes_max)
 	mutex_init(&c->lock, RANK_FS_NOTIFY);
 }
 
-static struct cached *find_locked(struct cache *c, uint64_t key)
+static int key_of(const struct node *of, struct slice also, struct buf *key)
+{
+	int err = node_append_key(of, key);
+
+	return err ? err : buf_append_slice(key, also);
+}
+
+static struct cached *find_locked(struct cache *c, const struct buf *key)
 {
 	struct cached *e;
 
-	HASH_FIND(hh, c->entries, &key, sizeof(key), e);
+	HASH_FIND(hh, c->entries, key->p, key->n, e);
 	return e;
 }
 
@@ -47,21 +55,27 @@ void cache_fini(struct cache *c)
 	mutex_fini(&c->lock);
 }
 
-void cache_put(struct cache *c, uint64_t key, uint64_t stamp, const void *p, size_t n)
+void cache_put(struct cache *c, const struct node *of, struct slice also, uint64_t stamp, const void *p, size_t n)
 {
-	struct cached *e = malloc(sizeof(*e) + n), *old;
+	struct cached *e = NULL, *old;
+	struct buf key = {0};
 
+	if (key_of(of, also, &key))
+		goto out;
+	e = malloc(sizeof(*e) + key.n + n);
 	if (e) {
-		*e = (struct cached){.key = key, .stamp = stamp, .n = n};
+		*e = (struct cached){.stamp = stamp, .key_n = key.n, .n = n};
+		if (key.n)
+			memcpy(e->data, key.p, key.n);
 		if (n)
-			memcpy(e->data, p, n);
+			memcpy(e->data + key.n, p, n);
 	}
 	mutex_lock(&c->lock);
-	old = find_locked(c, key);
+	old = find_locked(c, &key);
 	if (old)
 		remove_locked(c, old);
 	if (e) {
-		HASH_ADD(hh, c->entries, key, sizeof(e->key), e);
+		HASH_ADD_KEYPTR(hh, c->entries, e->data, e->key_n, e);
 		if (e->hh.tbl) {
 			c->bytes += cached_bytes(e);
 			c->any = true;
@@ -72,48 +86,58 @@ void cache_put(struct cache *c, uint64_t key, uint64_t stamp, const void *p, siz
 	while (c->bytes > c->bytes_max)
 		remove_locked(c, c->entries);
 	mutex_unlock(&c->lock);
+out:
+	buf_fini(&key);
 }
 
-bool cache_get(struct cache *c, uint64_t key, uint64_t *stamp, struct buf *out)
+bool cache_get(struct cache *c, const struct node *of, struct slice also, uint64_t *stamp, struct buf *out)
 {
 	const struct cached *e;
-	bool found;
+	struct buf key = {0};
+	bool found = false;
 
 	if (!c->any)
 		return false;
-	mutex_lock(&c->lock);
-	e = find_locked(c, key);
-	found = e && (!out || buf_append(out, e->data, e->n) == 0);
-	if (found)
-		*stamp = e->stamp;
-	mutex_unlock(&c->lock);
-	return found;
-}
-
-bool cache_take(struct cache *c, uint64_t key, uint64_t stamp, void *p, size_t *n)
-{
-	struct cached *e;
-	bool found;
-
-	if (!c->any)
-		return false;
-	mutex_lock(&c->lock);
-	e = find_locked(c, key);
-	found = e && e->stamp == stamp && e->n <= *n;
-	if (found) {
-		if (e->n)
-			memcpy(p, e->data, e->n);
-		*n = e->n;
+	if (key_of(of, also, &key) == 0) {
+		mutex_lock(&c->lock);
+		e = find_locked(c, &key);
+		found = e && (!out || buf_append(out, e->data + e->key_n, e->n) == 0);
+		if (found)
+			*stamp = e->stamp;
+		mutex_unlock(&c->lock);
 	}
-	if (e)
-		remove_locked(c, e);
-	mutex_unlock(&c->lock);
+	buf_fini(&key);
 	return found;
 }
 
-void cache_remove(struct cache *c, uint64_t key)
+bool cache_take(struct cache *c, const struct node *of, uint64_t stamp, void *p, size_t *n)
+{
+	struct buf key = {0};
+	struct cached *e;
+	bool found = false;
+
+	if (!c->any)
+		return false;
+	if (key_of(of, slice_of(NULL, 0), &key) == 0) {
+		mutex_lock(&c->lock);
+		e = find_locked(c, &key);
+		found = e && e->stamp == stamp && e->n <= *n;
+		if (found) {
+			if (e->n)
+				memcpy(p, e->data + e->key_n, e->n);
+			*n = e->n;
+		}
+		if (e)
+			remove_locked(c, e);
+		mutex_unlock(&c->lock);
+	}
+	buf_fini(&key);
+	return found;
+}
+
+void cache_remove(struct cache *c, const struct node *of)
 {
 	size_t n = 0;
 
-	(void)cache_take(c, key, 0, NULL, &n);
+	(void)cache_take(c, of, 0, NULL, &n);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded cache: byte strings by 64-bit key, each with a stamp of its user's
- * choice.  When it is full, the oldest entries are removed.
+ * A bounded cache: byte strings by node, each with a stamp of its user's choice.  When it
+ * is full, the oldest entries are removed.  An entry is found by the whole key of its node
+ * (node_append_key), so it stays when the kernel forgets the node, and no other node can
+ * have it.  `also`: what else the entry depends on; part of the key.
  * Threads: any; leaf lock (RANK_FS_NOTIFY).
  */
 #ifndef TFS_FS_BASE_CACHE_H
@@ -11,6 +13,7 @@
 #include "engine/base/mutex.h"
 
 struct cached;
+struct node;
 struct cache {
 	struct mutex lock;
 	struct cached *entries; /* uthash lists them in the order of age */
@@ -22,11 +25,11 @@ struct cache {
 void cache_init(struct cache *c, size_t bytes_max);
 void cache_fini(struct cache *c);
 /* Copies the bytes, and replaces an entry with the same key.  Out of memory: there is no entry. */
-void cache_put(struct cache *c, uint64_t key, uint64_t stamp, const void *p, size_t n);
+void cache_put(struct cache *c, const struct node *of, struct slice also, uint64_t stamp, const void *p, size_t n);
 /* Appends the bytes to out, unless that is NULL.  Returns false, and leaves *stamp, if there is no entry or no memory. */
-bool cache_get(struct cache *c, uint64_t key, uint64_t *stamp, struct buf *out);
-/* Removes the entry.  Copies it to p if it has this stamp and at most *n bytes; then sets *n and returns true. */
-bool cache_take(struct cache *c, uint64_t key, uint64_t stamp, void *p, size_t *n);
-void cache_remove(struct cache *c, uint64_t key);
+bool cache_get(struct cache *c, const struct node *of, struct slice also, uint64_t *stamp, struct buf *out);
+/* Removes the entry without `also`.  Copies it to p if it has this stamp and at most *n bytes; then sets *n and returns true. */
+bool cache_take(struct cache *c, const struct node *of, uint64_t stamp, void *p, size_t *n);
+void cache_remove(struct cache *c, const struct node *of);
 
 #endif

@@ -34,11 +34,10 @@ struct fs {
 	unsigned max_read; /* libfuse's option, 0: not given */
 	uid_t uid;         /* the user who mounted; owner of the root */
 	gid_t gid;
-	int64_t started_us;       /* the time of the mount */
-	_Atomic uint64_t changes; /* counts commits */
-	_Atomic unsigned verbs;   /* control files that are being applied, which may last for minutes */
-	struct mutex schema_lock; /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
-	/* By inode number, which is a hash of the key, because the kernel may forget a node. */
+	int64_t started_us;         /* the time of the mount */
+	_Atomic uint64_t changes;   /* counts commits */
+	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
+	struct mutex schema_lock;   /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
 	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
 	struct cache control_texts; /* of a read-only mount (fs/node/setting.c); the stamp is the time of the text */
 	/*

@@ -25,6 +25,7 @@ static struct {
 	size_t buckets, count;
 	struct node *root;
 	void (*close_file)(struct node *n);
+	struct siphash_key key; /* of inode numbers */
 } table;
 
 static const struct node_ops *const *kinds; /* by kind */
@@ -51,12 +52,6 @@ struct node *node_root(void)
 
 #define INO_SCHEMA_END (1ull << 40) /* inode numbers below this are of .schema files only */
 
-static uint64_t key_hash(uint64_t seed, enum node_kind kind, struct slice key, int64_t ts)
-{
-	seed = (seed ^ (uint64_t)ts * 0x9e3779b97f4a7c15u) + (uint64_t)kind * 0xd1b54a32d192ed03u;
-	return hash64(key, seed);
-}
-
 static size_t node_bytes(size_t key_n)
 {
 	return sizeof(struct node) + key_n + 1;
@@ -79,9 +74,11 @@ static struct node *node_alloc(struct node *parent, enum node_kind kind, struct 
 	return n;
 }
 
-int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n))
+int node_table_init(
+	const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n), const struct siphash_key *key)
 {
 	kinds = tables;
+	table.key = *key;
 	table.close_file = close_file;
 	mutex_init(&table.lock, RANK_FS_TREE);
 	table.buckets = BUCKETS_MIN;
@@ -149,7 +146,7 @@ static void node_index_resize(size_t buckets)
 
 static uint64_t child_ino(uint64_t parent_ino, enum node_kind kind, struct slice key, int64_t ts)
 {
-	const uint64_t h = key_hash(parent_ino, kind, key, ts), low = h % INO_SCHEMA_END;
+	const uint64_t h = siphash(&table.key, (uint64_t[]){parent_ino, kind, (uint64_t)ts}, 3, key), low = h % INO_SCHEMA_END;
 
 	/* .schema has a low number, so that tools that copy in the order of inode numbers restore it before the rows. */
 	if (kind == NODE_SCHEMA)
@@ -386,4 +383,13 @@ struct node *node_in_table_get(struct node *n)
 	}
 	node_put(parent);
 	return own;
+}
+
+int node_append_key(const struct node *n, struct buf *out)
+{
+	int err = 0;
+
+	for (; n->parent && !err; n = n->parent)
+		err = buf_u8(out, n->kind) || buf_be64(out, (uint64_t)n->ts) || buf_lstr(out, node_key(n)) ? -ENOMEM : 0;
+	return err;
 }

@@ -6,7 +6,8 @@
  * After a removal or replacement the node is not found any more (NODE_GONE).  It
  * is freed when the kernel has forgotten it and its last descriptor is closed.  A
  * node id in a FUSE message is the node's address.  The inode number that users
- * see is a hash of the key, so that it is the same after a remount.
+ * see is a hash of the key by a secret of the store, so that it is the same after a
+ * remount, and users cannot choose it.  Two nodes may have the same number.
  *
  * Keys: a node is found by (parent, kind, key bytes, ts).  Parents are those of
  * the data model, not of the path: a row's parent is its table (or the .latest
@@ -28,6 +29,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"
+#include "engine/base/siphash.h"
 
 #include <bsd/sys/tree.h>
 #include <sys/types.h>
@@ -155,8 +157,9 @@ struct dirx {
 struct node_ops;
 
 struct mutex *tree_mutex(void);
-/* close_file is called under the tree lock for each file that is freed. */
-int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n)) TFS_MUST;
+/* close_file is called under the tree lock for each file that is freed.  key: of inode numbers. */
+int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n),
+	const struct siphash_key *key) TFS_MUST;
 /* Frees every node, also those that the kernel still holds.  Files must be closed, and extra entries freed. */
 void node_table_fini(void);
 struct node *node_root(void);
@@ -189,6 +192,8 @@ struct node *node_find(struct node *parent, enum node_kind kind, struct slice ke
 struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
 /* The inode number that the node has or would have. */
 uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
+/* Appends the whole key: the keys of the node and of those above it.  No two nodes that can be found have the same. */
+int node_append_key(const struct node *n, struct buf *out) TFS_MUST;
 void node_hold(struct node *n);
 void node_put(struct node *n); /* NULL allowed */
 void node_put_locked(struct node *n);

@@ -321,7 +321,7 @@ static bool version_list_attr(const struct listing *a, struct node *n, const str
 	cell_attr(n, &a->family, n->ts, e->info.commit_us, e->info.size, &p->attr);
 	p->attr_timeout = p->entry_timeout = version_timeout(&a->family, e->info.expires_us);
 	if (e->value.data && e->info.size <= FS_CACHED_VALUE_MAX)
-		cache_put(&fs.values, n->ino, a->changes, e->value.data, (size_t)e->info.size);
+		cache_put(&fs.values, n, slice_of(NULL, 0), a->changes, e->value.data, (size_t)e->info.size);
 	return true;
 }
 

@@ -131,7 +131,7 @@ static int made_remove(struct node *n, struct changes *c)
 	}
 	mutex_unlock(tree_mutex());
 	if (other) {
-		cache_remove(&fs.dir_times, other->ino);
+		cache_remove(&fs.dir_times, other);
 		drop_kernel_entry(other, c);
 	}
 	node_put(other);
@@ -147,7 +147,7 @@ int made_rmdir(struct node *n, const char *name, struct changes *c)
 		return err ? err : -ENOTEMPTY;
 	err = made_remove(n, c);
 	if (err == 0)
-		cache_remove(&fs.dir_times, n->ino);
+		cache_remove(&fs.dir_times, n);
 	return err;
 }
 

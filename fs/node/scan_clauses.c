@@ -95,25 +95,30 @@ static int last_row(struct node *view, struct clauses *c)
 }
 
 /* The last row depends on the families that the user may read, and on the time from which ages count. */
-static uint64_t last_row_key(const struct node *view, const struct clauses *c)
-{
-	const uint64_t of[] = {view->ino, fs_asker_uid(), c->has_age ? (uint64_t)view->dir->entered_us : 0};
+struct last_row_of {
+	uint64_t uid;
+	int64_t entered_us;
+};
 
-	return hash64(slice_of(of, sizeof(of)), 0);
+static struct last_row_of last_row_of(const struct node *view, const struct clauses *c)
+{
+	return (struct last_row_of){fs_asker_uid(), c->has_age ? view->dir->entered_us : 0};
 }
 
 static int apply_limit(struct node *view, struct clauses *c)
 {
-	uint64_t changes = atomic_load(&fs.changes), stamp, key = last_row_key(view, c);
+	const struct last_row_of of = last_row_of(view, c);
+	const struct slice also = slice_of(&of, sizeof(of));
+	uint64_t changes = atomic_load(&fs.changes), stamp;
 	int err = 0;
 
 	if (!c->limit)
 		return 0;
-	if (!cache_get(&fs.view_ends, key, &stamp, &c->row_last) || stamp != changes) {
+	if (!cache_get(&fs.view_ends, view, also, &stamp, &c->row_last) || stamp != changes) {
 		buf_reset(&c->row_last);
 		err = last_row(view, c);
 		if (err == 0)
-			cache_put(&fs.view_ends, key, changes, c->row_last.p, c->row_last.n);
+			cache_put(&fs.view_ends, view, also, changes, c->row_last.p, c->row_last.n);
 	}
 	if (err || c->row_last.n == 0)
 		return err;

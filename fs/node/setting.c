@@ -76,10 +76,10 @@ static int setting_text(struct node *n, struct buf *out, int64_t *when)
 	uint64_t stamp = (uint64_t)fs_now_us();
 	int err = setting_exists(n);
 
-	if (err == 0 && !(fs.no_open && cache_get(&fs.control_texts, n->ino, &stamp, out))) {
+	if (err == 0 && !(fs.no_open && cache_get(&fs.control_texts, n, slice_of(NULL, 0), &stamp, out))) {
 		err = s->render ? s->render(n, out) : 0;
 		if (err == 0 && fs.no_open)
-			cache_put(&fs.control_texts, n->ino, stamp, out->p, out->n);
+			cache_put(&fs.control_texts, n, slice_of(NULL, 0), stamp, out->p, out->n);
 	}
 	if (when)
 		*when = (int64_t)stamp;
@@ -89,7 +89,7 @@ static int setting_text(struct node *n, struct buf *out, int64_t *when)
 static void setting_looked_up(struct node *n)
 {
 	if (fs.no_open)
-		cache_remove(&fs.control_texts, n->ino);
+		cache_remove(&fs.control_texts, n);
 }
 
 /*

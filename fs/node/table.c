@@ -133,7 +133,7 @@ static int table_rename(struct renaming *m)
 	tree_changed_if_unknown(m->c, root, m->newname, err);
 	if (err == 0 && replaces) {
 		table_end(old);
-		cache_remove(&fs.dir_times, old->ino);
+		cache_remove(&fs.dir_times, old);
 	}
 	node_put(old);
 	return err;

@@ -155,7 +155,7 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 	st->st_uid = uid;
 	st->st_gid = gid;
 	st->st_blksize = 4096;
-	(void)cache_get(&fs.dir_times, n->ino, &us, NULL);
+	(void)cache_get(&fs.dir_times, n, slice_of(NULL, 0), &us, NULL);
 	stat_time(&st->st_mtim, (int64_t)us);
 }
 

@@ -66,6 +66,7 @@ static void stream_free(struct stream *s)
 		buf_fini(&s->checkpoints[i].at.key);
 	free(s->recent);
 	free(s->checkpoints);
+	buf_fini(&s->dir_key);
 	mutex_fini(&s->lock);
 	free(s);
 }
@@ -86,7 +87,12 @@ void streams_fini(void)
 
 static bool stream_is_of(const struct stream *s, const struct node *dir)
 {
-	return s->dir == dir && s->dir_ino == dir->ino;
+	struct buf key = {0};
+	bool same = s->dir == dir && s->dir_ino == dir->ino && node_append_key(dir, &key) == 0 &&
+		slice_eq(buf_slice(&key), buf_slice(&s->dir_key));
+
+	buf_fini(&key);
+	return same;
 }
 
 static struct bucket *bucket_of(uint64_t dir_ino)
@@ -108,8 +114,13 @@ static struct stream *stream_new_locked(const struct node *dir, uint32_t epoch, 
 
 	if (!s)
 		return NULL;
+	if (node_append_key(dir, &s->dir_key)) {
+		buf_fini(&s->dir_key);
+		free(s);
+		return NULL;
+	}
 	mutex_init(&s->lock, RANK_FS_ROW); /* the attributes of entries need locks of files */
-	s->bytes = sizeof(*s);
+	s->bytes = sizeof(*s) + s->dir_key.cap;
 	s->epoch = epoch;
 	s->id = id;
 	s->dir = dir;
