@@ -137,6 +137,13 @@ ok(raw(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: ' + b'x' * 100000 + b'\r
 ok(raw(b'GET /' + b'x' * 100000 + b' HTTP/1.1\r\nHost: localhost\r\n\r\n') in (0, 414, 431), 'a long address, too')
 
 # Slow clients: as many as may connect, each in the middle of a request, or after bytes that are none.
+def fifty_writes(prefix):
+    began = time.monotonic()
+    for i in range(50):
+        with open(M + '/secret/hidden.row/zfam/%s%d' % (prefix, i), 'w') as f:
+            f.write('x')
+    return time.monotonic() - began
+alone = fifty_writes('a')
 slow = [socket.create_connection(('127.0.0.1', PORT), timeout=20) for _ in range(40)]
 for i, s in enumerate(slow):
     try:
@@ -144,12 +151,9 @@ for i, s in enumerate(slow):
     except ConnectionError:
         pass
 began = time.monotonic()
-for i in range(50):
-    with open(M + '/secret/hidden.row/zfam/n%d' % i, 'w') as f:
-        f.write('x')
-took = time.monotonic() - began
-ok(took < 3, 'slow clients delay no write of the mount')
-print('# 50 writes took %.2f s' % took)
+took = fifty_writes('n')
+ok(took < 3 + 5 * alone, 'slow clients delay no write of the mount')
+print('# 50 writes took %.2f s, %.2f s without slow clients' % (took, alone))
 ends = 0
 for s in slow:
     try:
@@ -157,7 +161,7 @@ for s in slow:
     except ConnectionError:
         ends += 1
 same(ends, 40, 'the server ends their connections')
-ok(time.monotonic() - began < 15, 'within seconds')
+ok(time.monotonic() - began < 15 + 10 * alone, 'within seconds')
 soon(lambda: errno_of(ask, '/metrics'), '0', 'and answers others')
 
 # Clients that hold their connections: each sends a byte now and then, so none is idle.
@@ -168,7 +172,7 @@ for s in held:
 began = time.monotonic()
 same([ask('/metrics')[0] for _ in range(5)], [200] * 5, 'clients that hold connections keep nobody out')
 took = time.monotonic() - began
-ok(took < 3, '  nor do they delay him')
+ok(took < 3 + 5 * alone, '  nor do they delay the answers')
 print('# 5 answers took %.2f s' % took)
 for s in held:
     s.close()

@@ -40,6 +40,13 @@ def wait_until(fn, want, seconds=60):
     return fn() == want
 
 
+def cpu_seconds(pid):
+    """The processor time of a process, which other processes hardly change."""
+    with open("/proc/%s/stat" % pid) as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def soon(fn, want, what):
     wait_until(fn, want)
     same(fn(), want, what)
