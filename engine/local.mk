@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything behind tabletfs.h, as one library: for the programs here and, installed, for others.
 noinst_LTLIBRARIES += libengine.la
-libengine_la_SOURCES = %D%/open.c %D%/open.h %D%/tabletfs.h
-libengine_la_LIBADD = libmaster.la libserver.la libclient.la librpc.la libmeta.la libschema.la liblock.la libcompact.la libtablet.la liblog.la libcell.la \
-	libsstable.la libbase.la
+# It lists the objects of the libraries instead of the libraries, because libtool unpacks
+# each library inside a library with a process for each object.
+libengine_la_SOURCES = %D%/open.c %D%/open.h %D%/tabletfs.h $(libmaster_la_SOURCES) $(libserver_la_SOURCES) $(libclient_la_SOURCES) \
+	$(librpc_la_SOURCES) $(libmeta_la_SOURCES) $(libschema_la_SOURCES) $(liblock_la_SOURCES) $(libcompact_la_SOURCES) $(libtablet_la_SOURCES) \
+	$(liblog_la_SOURCES) $(libcell_la_SOURCES) $(libsstable_la_SOURCES) $(libbase_la_SOURCES)
+libengine_la_LINK = $(LINK)
+libengine_la_LIBADD = $(libsstable_la_LIBADD) $(libcell_la_LIBADD) $(libschema_la_LIBADD) $(libbase_la_LIBADD)
 
 lib_LTLIBRARIES += libtabletfs.la
-libtabletfs_la_SOURCES =
-libtabletfs_la_LIBADD = libengine.la
+libtabletfs_la_SOURCES = $(libengine_la_SOURCES)
+libtabletfs_la_LIBADD = $(libengine_la_LIBADD)
 libtabletfs_la_LDFLAGS = -version-info 0:0:0 -export-symbols-regex '^tfs_'
 # Made with the C++ compiler: LevelDB is below.
 nodist_EXTRA_libtabletfs_la_SOURCES = %D%/dummy.cc
