@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local lock service's files and journal, and a cluster's marker, from any bytes: unchanged, and with the
+ * The local lock service's files and journal, and a cluster's marker and identity, from any bytes: unchanged, and with the
  * checksum corrected, so that the parsers behind it are reached.  A decoded value
  * encodes to bytes that decode to the same value.
  */
 #include "engine/lock/lock_format.h"
 
 #include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t fuzz_example(unsigned i, const uint8_t **data);
+
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
+	} while (0)
 
 static void try_identity(struct slice in)
 {
@@ -17,15 +26,6 @@ static void try_identity(struct slice in)
 		CHECK(lock_identity_encode(&identity, &b) == 0 && slice_eq(buf_slice(&b), in));
 	buf_fini(&b);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-size_t fuzz_example(unsigned i, const uint8_t **data);
-
-#define CHECK(x)                                                                                                                   \
-	do {                                                                                                                       \
-		if (!(x))                                                                                                          \
-			abort();                                                                                                   \
-	} while (0)
 
 /* Of a file made of two copies of in. */
 static void try_file(struct slice in)
