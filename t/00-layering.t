@@ -123,6 +123,8 @@ sub check_tree {
 			my $why = arrow($path, $to);
 			push @{ $bad{arrows} }, "$path -> $to: $why" if $why;
 		}
+		push @{ $bad{hashes} }, "$path: $1"
+			if $path =~ m{^(?:engine|fs|master)/} && $path !~ m{^engine/base/hash(?:table)?\.[ch]$} && $s =~ /^[ \t]*#[ \t]*include[ \t]+(<uthash\.h>|<sys\/random\.h>)/m;
 		my $component = component($path);
 		next if $component eq 't' || $component eq 'model' || $component eq 'base' || $component eq 'tool' || $path =~ m{/main\.c$|^fs/options\.c$};
 		my $plain = without_comments_and_strings($s);
@@ -228,6 +230,7 @@ my %title = (
 	length => "no file is too long",
 	prints => 'nothing prints but engine/base, the tools and the mains',
 	files => 'the engine reaches files through engine/base/file.h',
+	hashes => 'tables have a hash that users cannot choose (engine/base/hashtable.h), random bytes come from engine/base/hash.c',
 	locks => 'the engine locks through engine/base/mutex.h',
 	none => 'there are sources',
 	variables => 'no header of the product shows a variable, only constants',
@@ -308,6 +311,8 @@ my @wrong = (
 	['variables', 'engine/tablet/x.h', "${spdx}extern unsigned x_for_tests;\n"],
 	['prints', 'engine/tablet/x.c', "${spdx}void f(void)\n{\n\tprintf(\"x\");\n}\n"],
 	['files', 'engine/tablet/x.c', "${spdx}int f(void)\n{\n\treturn unlink(\"x\");\n}\n"],
+	['hashes', 'fs/base/x.c', "$spdx#include <uthash.h>\n"],
+	['hashes', 'engine/tablet/x.c', "$spdx#include <sys/random.h>\n"],
 	['locks', 'engine/tablet/x.c', "${spdx}void f(void)\n{\n\tpthread_mutex_lock(0);\n}\n"],
 );
 sub write_files {

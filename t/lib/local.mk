@@ -6,3 +6,10 @@ check_LTLIBRARIES = %D%/libfaults.la
 # For programs that open stores by t/lib/open_hooks.h.
 hooked_libs = t/lib/libfaults.la libengine.la
 hooked_flags = -Wl,--wrap=server_new,--wrap=server_free,--wrap=server_stop,--wrap=master_new,--wrap=master_finish
+# The daemon with a hash whose values collide.
+check_PROGRAMS += %D%/tabletfs-weak
+%C%_tabletfs_weak_SOURCES = $(fs_sources) %D%/weak_hash.c
+nodist_%C%_tabletfs_weak_SOURCES = fs/http/page.c
+nodist_EXTRA_%C%_tabletfs_weak_SOURCES = fs/dummy.cc
+%C%_tabletfs_weak_LDADD = $(tabletfs_LDADD)
+%C%_tabletfs_weak_LDFLAGS = $(TFS_LDFLAGS) -Wl,--wrap=siphash
