@@ -22,7 +22,7 @@ fs_sources = \
 	%D%/base/access.c %D%/base/access.h %D%/base/cache.c %D%/base/cache.h %D%/base/extra.c %D%/base/extra.h \
 	%D%/base/fs.c %D%/base/fs.h %D%/base/node.c %D%/base/node.h \
 	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \
-	%D%/base/reply.h %D%/base/node_memory.c %D%/base/node_memory.h
+	%D%/base/reply.h %D%/base/node_memory.c %D%/base/node_memory.h %D%/base/renumber.c %D%/base/renumber.h
 
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)

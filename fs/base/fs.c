@@ -89,5 +89,7 @@ bool node_is_latest(const struct node *n)
 
 	if (view)
 		return view->key[view->key_n - 1] == 't'; /* .latest, not .rows */
+	if (n->kind == NODE_PLAIN && n->flags & NODE_VIA_LATEST)
+		return true;
 	return fs.latest || node_above(n, NODE_LATEST);
 }

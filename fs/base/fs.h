@@ -54,6 +54,7 @@ extern struct fs fs;
 #define FS_FOREVER 86400.0
 #define FS_CACHED_VALUE_MAX 8192
 
+/* Of a node id that the kernel has sent. */
 static inline struct node *node_of(fuse_ino_t ino)
 {
 	return ino == FUSE_ROOT_ID ? node_root() : (struct node *)(uintptr_t)ino;
@@ -86,7 +87,7 @@ struct caller {
 /* Freed with free().  NULL: out of memory.  Groups are read from /proc; if the process has ended, there are none. */
 struct caller *caller_new(fuse_req_t req);
 
-/* Returns true if the node is in a view that shows plain names only. */
+/* Returns true if the node is in a view that shows plain names only.  Of a plain name: if it was last looked up there. */
 bool node_is_latest(const struct node *n);
 /* The open table that n is in. */
 struct tfs_table *node_store_table(struct node *n);

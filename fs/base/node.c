@@ -6,16 +6,19 @@
  * A removed directory is unhashed at once: the kernel never uses its inode
  * again, so a directory with the same name needs a new node.  A removed cell is
  * unhashed too; otherwise its open descriptors would refer to the new cell of
- * that name.
+ * that name.  The chains are those of the keys' hashes, so a node is found whether or
+ * not its name has another number.
  */
 #include "fs/base/node.h"
 
 #include "fs/base/node_memory.h"
 #include "fs/base/node_ops.h"
+#include "fs/base/renumber.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #define BUCKETS_MIN 1024u
 
@@ -26,6 +29,8 @@ static struct {
 	struct node *root;
 	void (*close_file)(struct node *n);
 	struct siphash_key key; /* of inode numbers */
+	uint32_t generation;    /* of the last node made; begins at a random number */
+	int64_t replaced;       /* counts names that got another number */
 } table;
 
 static const struct node_ops *const *kinds; /* by kind */
@@ -52,25 +57,73 @@ struct node *node_root(void)
 
 #define INO_SCHEMA_END (1ull << 40) /* inode numbers below this are of .schema files only */
 
-static size_t node_bytes(size_t key_n)
+static uint64_t child_ino(uint64_t parent_number, enum node_kind kind, struct slice key, int64_t ts)
 {
-	return sizeof(struct node) + key_n + 1;
+	const uint64_t h = siphash(&table.key, (uint64_t[]){parent_number, kind, (uint64_t)ts}, 3, key), low = h % INO_SCHEMA_END;
+
+	/* .schema has a low number, so that tools that copy in the order of inode numbers restore it before the rows. */
+	if (kind == NODE_SCHEMA)
+		return low <= 1 ? low + 2 : low;
+	return h < INO_SCHEMA_END ? h + INO_SCHEMA_END : h;
 }
 
-/* The caller holds the tree lock. */
-static struct node *node_alloc(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+static uint64_t number_of(uint64_t ino)
 {
-	struct node *n = node_memory_alloc(node_bytes(key.n));
+	const uint64_t number = renumber_get(ino);
+
+	return number ? number : ino;
+}
+
+/* The hash of the key. */
+static uint64_t node_ino_locked(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	const struct node *family = parent, *row = parent->parent, *t;
+	uint64_t ino;
+
+	if (kind != NODE_VIEW_VERSION)
+		return child_ino(node_number(parent), kind, key, ts);
+	/* A version has its number in the table, which is the parent of the view, or that of .since/NAME/.rows. */
+	t = row->parent->parent;
+	if (t->kind == NODE_SINCE)
+		t = t->parent->parent;
+	ino = child_ino(node_number(t), NODE_ROW, node_key(row), 0);
+	ino = child_ino(number_of(ino), NODE_FAMILY, node_key(family), 0);
+	return child_ino(number_of(ino), NODE_VERSION, key, ts);
+}
+
+uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	uint64_t number;
+
+	mutex_lock(&table.lock);
+	number = number_of(node_ino_locked(parent, kind, key, ts));
+	mutex_unlock(&table.lock);
+	return number;
+}
+
+static size_t node_bytes(size_t key_n, bool numbered)
+{
+	return sizeof(struct node) + key_n + 1 + (numbered ? sizeof(uint64_t) : 0);
+}
+
+static struct node *node_alloc_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts, uint64_t ino)
+{
+	const uint64_t number = renumber_get(ino);
+	struct node *n = node_memory_alloc(node_bytes(key.n, number));
 
 	if (!n)
 		return NULL;
 	n->parent = parent;
 	n->kind = (uint8_t)kind;
 	n->ts = ts;
-	n->key_n = (uint32_t)key.n;
+	n->key_n = key.n & INT32_MAX;
 	if (key.n)
 		memcpy(n->key, key.p, key.n);
-	n->ino = parent ? node_ino(parent, kind, key, ts) : 1;
+	n->ino = ino;
+	n->numbered = number != 0;
+	if (number)
+		memcpy(n->key + key.n + 1, &number, sizeof(number));
+	n->generation = ++table.generation;
 	return n;
 }
 
@@ -83,11 +136,13 @@ int node_table_init(
 	mutex_init(&table.lock, RANK_FS_TREE);
 	table.buckets = BUCKETS_MIN;
 	table.bucket = calloc(table.buckets, sizeof(*table.bucket));
-	table.root = node_alloc(NULL, NODE_ROOT, slice_of(NULL, 0), 0);
+	if (getrandom(&table.generation, sizeof(table.generation), 0) != sizeof(table.generation))
+		table.generation = (uint32_t)fs_now_us();
+	table.root = node_alloc_locked(NULL, NODE_ROOT, slice_of(NULL, 0), 0, 1);
 	if (!table.bucket || !table.root) {
 		free(table.bucket);
 		if (table.root)
-			node_memory_free(table.root, node_bytes(0));
+			node_memory_free(table.root, node_bytes(0, false));
 		mutex_fini(&table.lock);
 		return -ENOMEM;
 	}
@@ -104,7 +159,7 @@ static void node_destroy(struct node *n)
 			tfs_table_close(n->dir->table);
 		free(n->dir);
 	}
-	node_memory_free(n, node_bytes(n->key_n));
+	node_memory_free(n, node_bytes(n->key_n, n->numbered));
 }
 
 void node_table_fini(void)
@@ -121,6 +176,7 @@ void node_table_fini(void)
 	free(table.bucket);
 	table.bucket = NULL;
 	table.root = NULL;
+	renumber_fini();
 	mutex_fini(&table.lock);
 }
 
@@ -144,42 +200,19 @@ static void node_index_resize(size_t buckets)
 	table.buckets = buckets;
 }
 
-static uint64_t child_ino(uint64_t parent_ino, enum node_kind kind, struct slice key, int64_t ts)
+static struct node *find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts, uint64_t ino)
 {
-	const uint64_t h = siphash(&table.key, (uint64_t[]){parent_ino, kind, (uint64_t)ts}, 3, key), low = h % INO_SCHEMA_END;
-
-	/* .schema has a low number, so that tools that copy in the order of inode numbers restore it before the rows. */
-	if (kind == NODE_SCHEMA)
-		return low <= 1 ? low + 2 : low;
-	return h < INO_SCHEMA_END ? h + INO_SCHEMA_END : h;
-}
-
-uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
-{
-	const struct node *family = parent, *row = parent->parent, *t;
-	uint64_t ino;
-
-	if (kind != NODE_VIEW_VERSION)
-		return child_ino(parent->ino, kind, key, ts);
-	/* A version has its number in the table, which is the parent of the view, or that of .since/NAME/.rows. */
-	t = row->parent->parent;
-	if (t->kind == NODE_SINCE)
-		t = t->parent->parent;
-	ino = child_ino(t->ino, NODE_ROW, node_key(row), 0);
-	ino = child_ino(ino, NODE_FAMILY, node_key(family), 0);
-	return child_ino(ino, NODE_VERSION, key, ts);
-}
-
-struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
-{
-	uint64_t ino = node_ino(parent, kind, key, ts);
-
 	mutex_assert_held(&table.lock);
 	for (struct node *n = table.bucket[ino & (table.buckets - 1)]; n; n = n->next)
 		if (n->ino == ino && n->kind == kind && n->parent == parent && n->ts == ts && (n->flags & NODE_HASHED) &&
 			slice_eq(node_key(n), key))
 			return n;
 	return NULL;
+}
+
+struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	return find_locked(parent, kind, key, ts, node_ino_locked(parent, kind, key, ts));
 }
 
 struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
@@ -197,14 +230,16 @@ struct node *node_find(struct node *parent, enum node_kind kind, struct slice ke
 struct node *node_get(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
 	struct node *n;
+	uint64_t ino;
 
 	mutex_lock(&table.lock);
-	n = node_find_locked(parent, kind, key, ts);
-	if (!n && (n = node_alloc(parent, kind, key, ts))) {
+	ino = node_ino_locked(parent, kind, key, ts);
+	n = find_locked(parent, kind, key, ts, ino);
+	if (!n && (n = node_alloc_locked(parent, kind, key, ts, ino))) {
 		parent->refs++;
 		n->flags = NODE_HASHED;
-		n->next = table.bucket[n->ino & (table.buckets - 1)];
-		table.bucket[n->ino & (table.buckets - 1)] = n;
+		n->next = table.bucket[ino & (table.buckets - 1)];
+		table.bucket[ino & (table.buckets - 1)] = n;
 		if (++table.count > table.buckets)
 			node_index_resize(table.buckets * 2);
 	}
@@ -272,6 +307,20 @@ void node_forget(struct node *n, uint64_t count)
 	mutex_unlock(&table.lock);
 }
 
+void node_looked_up_in(struct node *n, const struct node *dir)
+{
+	bool latest = !node_in_own_view(node_is(dir, KIND_PART) ? dir->parent : dir);
+
+	if (n->kind != NODE_PLAIN || latest == !!(n->flags & NODE_VIA_LATEST))
+		return;
+	mutex_lock(&table.lock);
+	if (latest)
+		n->flags |= NODE_VIA_LATEST;
+	else
+		n->flags &= (uint8_t)~NODE_VIA_LATEST;
+	mutex_unlock(&table.lock);
+}
+
 bool node_known(struct node *n)
 {
 	bool known;
@@ -285,8 +334,13 @@ bool node_known(struct node *n)
 void node_end_locked(struct node *n)
 {
 	mutex_assert_held(&table.lock);
+	if (n->flags & NODE_GONE)
+		return;
 	n->flags &= (uint8_t)~NODE_HASHED;
 	n->flags |= NODE_GONE;
+	/* No program has seen the number of a node that the kernel does not hold.  That of scratch is of one node only. */
+	if (n->lookups && !node_is(n, KIND_SCRATCH))
+		renumber_put(n->ino, child_ino(n->ino, (enum node_kind)n->kind, slice_of(NULL, 0), ++table.replaced));
 }
 
 void node_end(struct node *n)
@@ -342,16 +396,23 @@ void node_each_of_table(struct node *t, void (*fn)(void *arg, struct node *n), v
 
 /* ---- views: both have the same nodes below them, with the same keys; only the path to the table differs ---- */
 
+bool node_in_own_view(const struct node *dir)
+{
+	while (node_is(dir, KIND_IN_VIEW))
+		dir = dir->parent;
+	return dir->kind != NODE_LATEST;
+}
+
 struct node *node_in_table_locked(struct node *n)
 {
 	struct node *parent;
 
 	if (n->kind == NODE_LATEST)
 		return n->parent;
-	if (!node_is(n, KIND_IN_VIEW))
+	if (node_in_own_view(n))
 		return n;
 	parent = node_in_table_locked(n->parent);
-	return !parent ? NULL : parent == n->parent ? n : node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0);
+	return parent ? node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
 }
 
 struct node *node_in_other_view_locked(struct node *n)
@@ -368,19 +429,14 @@ struct node *node_in_other_view_locked(struct node *n)
 
 struct node *node_in_table_get(struct node *n)
 {
-	struct node *parent = n->kind == NODE_LATEST ? n->parent : n, *own;
+	struct node *parent, *own = n->kind == NODE_LATEST ? n->parent : node_in_own_view(n) ? n : NULL;
 
-	if (!node_is(n, KIND_IN_VIEW)) {
-		node_hold(parent);
-		return parent;
+	if (own) {
+		node_hold(own);
+		return own;
 	}
 	parent = node_in_table_get(n->parent);
-	if (parent == n->parent) {
-		node_hold(n);
-		own = n;
-	} else {
-		own = parent ? node_get(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
-	}
+	own = parent ? node_get(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
 	node_put(parent);
 	return own;
 }

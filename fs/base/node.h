@@ -4,10 +4,18 @@
  *
  * A node stands for one file or directory, from its creation to its removal.
  * After a removal or replacement the node is not found any more (NODE_GONE).  It
- * is freed when the kernel has forgotten it and its last descriptor is closed.  A
- * node id in a FUSE message is the node's address.  The inode number that users
- * see is a hash of the key by a secret of the store, so that it is the same after a
- * remount, and users cannot choose it.  Two nodes may have the same number.
+ * is freed when the kernel has forgotten it and its last descriptor is closed.
+ *
+ * Identity.  A node id in a FUSE message is the node's address.  Another node may have
+ * the same address later, so the kernel also gets the node's generation.  Both are in
+ * file handles, and a handle of a node that was freed, or of an earlier mount, returns
+ * ESTALE.  The kernel sends no id of a node that it has forgotten, because it may not
+ * export the mount (session.c).
+ *
+ * The inode number that users see is a hash of the key by a secret of the store (ino), so
+ * that it is the same after a remount, and users cannot choose it.  Two nodes may have
+ * the same number.  A name whose node was removed or replaced while the kernel held it
+ * has another number until the mount ends (renumber.h).
  *
  * Keys: a node is found by (parent, kind, key bytes, ts).  Parents are those of
  * the data model, not of the path: a row's parent is its table (or the .latest
@@ -22,7 +30,7 @@
  * exists, so a renamed scratch file is another node.  A renamed table or family
  * is the same node, because its key is not its name.
  *
- * Memory: 98 bytes and the key, for a node that is not open.
+ * Memory: 102 bytes and the key, for a node that is not open.
  */
 #ifndef TFS_FS_BASE_NODE_H
 #define TFS_FS_BASE_NODE_H
@@ -32,6 +40,7 @@
 #include "engine/base/siphash.h"
 
 #include <bsd/sys/tree.h>
+#include <string.h>
 #include <sys/types.h>
 
 /*
@@ -102,23 +111,24 @@ struct dirx;
 struct tfs_table;
 
 enum {
-	NODE_HASHED = 1,     /* can be found by key */
-	NODE_EXTRA = 2,      /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
-	NODE_KEEPS = 4,      /* removed version: its descriptors for reading hold a count of its state */
-	NODE_GONE = 8,       /* removed (of cells also: renamed or replaced), and still in use */
-	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
-	NODE_MOVED = 16,     /* removed cell: it was renamed, so the kernel may have it under another name */
-	NODE_ENDED = 32,     /* directory: a listing ended after the notifier last invalidated it */
-	NODE_LEAVING = 32,   /* version: it is being removed or renamed; its opening waits for the row's lock */
-	NODE_PAGED = 64,     /* version: the kernel may hold pages of it; plain: of its newest version */
-	NODE_EXPIRING = 128, /* directory: its listing will be invalidated, as cells in it expire */
+	NODE_HASHED = 1,       /* can be found by key */
+	NODE_EXTRA = 2,        /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
+	NODE_KEEPS = 4,        /* removed version: its descriptors for reading hold a count of its state */
+	NODE_GONE = 8,         /* removed (of cells also: renamed or replaced), and still in use */
+	NODE_LISTED = 16,      /* directory: the kernel may hold its whole listing */
+	NODE_MOVED = 16,       /* removed cell: it was renamed, so the kernel may have it under another name */
+	NODE_ENDED = 32,       /* directory: a listing ended after the notifier last invalidated it */
+	NODE_LEAVING = 32,     /* version: it is being removed or renamed; its opening waits for the row's lock */
+	NODE_PAGED = 64,       /* version: the kernel may hold pages of it; plain: of its newest version */
+	NODE_EXPIRING = 128,   /* directory: its listing will be invalidated, as cells in it expire */
+	NODE_VIA_LATEST = 128, /* plain: the last look-up of the name was in .latest */
 };
 
 struct node {
 	struct node *next;   /* hash chain */
 	struct node *parent; /* counted */
 	uint64_t lookups;    /* the kernel's */
-	uint64_t ino;
+	uint64_t ino;        /* hash of the key; the number that users see is node_number() */
 	int64_t ts;
 	_Atomic uint64_t size;     /* version: valid while epoch equals the table's */
 	_Atomic int64_t commit_us; /* version: the time of commit, valid as size is */
@@ -128,7 +138,9 @@ struct node {
 	};
 	uint32_t refs;
 	_Atomic uint32_t epoch; /* version: 0, or the table's epoch when size was stored; directory: changes of its listing */
-	uint32_t key_n;
+	uint32_t key_n : 31;
+	uint32_t numbered : 1; /* the key is followed by the inode number */
+	uint32_t generation;
 	_Atomic uint32_t
 		opens; /* version: descriptors that are open, or being opened, for reading only (changed under the tree lock) */
 	uint8_t kind;
@@ -190,8 +202,16 @@ struct node *node_get(struct node *parent, enum node_kind kind, struct slice key
 /* Finds a node.  node_find counts it.  NULL: there is none. */
 struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
 struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
-/* The inode number that the node has or would have. */
-uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
+/* The inode number that the node has, or would have. */
+static inline uint64_t node_number(const struct node *n)
+{
+	uint64_t number = n->ino;
+
+	if (n->numbered)
+		memcpy(&number, n->key + n->key_n + 1, sizeof(number));
+	return number;
+}
+uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
 /* Appends the whole key: the keys of the node and of those above it.  No two nodes that can be found have the same. */
 int node_append_key(const struct node *n, struct buf *out) TFS_MUST;
 void node_hold(struct node *n);
@@ -204,7 +224,10 @@ void node_forget(struct node *n, uint64_t count);
 /* Returns true if the kernel holds the node. */
 bool node_known(struct node *n);
 
-/* n was removed: node_get() makes a new node for its key. */
+/* n is a plain name that was looked up or made in dir.  FUSE does not state the path of later calls. */
+void node_looked_up_in(struct node *n, const struct node *dir);
+
+/* n was removed: node_get() makes a new node for its key, with another inode number. */
 void node_end(struct node *n);
 void node_end_locked(struct node *n);
 static inline bool node_lives(const struct node *n)
@@ -227,8 +250,11 @@ void node_each_of_table(struct node *table, void (*fn)(void *arg, struct node *n
 /*
  * The views of a table: the table itself, and .latest, which shows plain names
  * only.  A directory of cells has a node in each view that the kernel knows.
- * State that both views share belongs to the node in the table's own view.
+ * State that both views share belongs to the node in the table's own view.  A cell
+ * has one node, below the family of the table's own view, under both names.
  */
+/* Returns true unless dir is .latest or in it. */
+bool node_in_own_view(const struct node *dir);
 /* The same directory in the table's own view, or in the view that n is not in.  Not counted.  NULL: it has no node. */
 struct node *node_in_table_locked(struct node *dir);
 struct node *node_in_other_view_locked(struct node *dir);

@@ -24,6 +24,7 @@ int node_entry(struct node *n, struct fuse_entry_param *e)
 
 	memset(e, 0, sizeof(*e));
 	e->ino = id_of(n);
+	e->generation = n->generation;
 	err = node_attr(n, &e->attr, &e->attr_timeout);
 	e->entry_timeout = kind_entry_timeout((enum node_kind)n->kind);
 	/* A version's name expires with the version. */

@@ -26,6 +26,7 @@ struct sequential_ops;
 struct resolved {
 	enum node_kind kind;
 	struct node *parent; /* of the node; borrowed */
+	struct node *held;   /* the same, if it is no directory of the path; counted, or NULL */
 	struct buf key;      /* of the node.  Of a table its name; of a family or group its name until fs_schema_bind */
 	int64_t ts;
 	bool forbidden; /* with -ENOENT: creating such a name is EPERM, not EINVAL */

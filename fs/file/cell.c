@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A table has two views in the tree: itself and .latest.  So the kernel may
- * have nodes of a cell below two families, and a change is noted for both.
+ * have two directories of a family, and a change is noted for both.
  *
  * Timeouts: the kernel may cache the attributes of a version until this daemon
  * invalidates them.  In some families a GC rule can hide a version without a
@@ -145,7 +145,7 @@ void stat_time(struct timespec *t, int64_t us)
 void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st)
 {
 	memset(st, 0, sizeof(*st));
-	st->st_ino = n->ino;
+	st->st_ino = node_number(n);
 	st->st_mode = S_IFREG | f->mode;
 	st->st_nlink = 1;
 	st->st_uid = f->uid;
@@ -202,37 +202,6 @@ struct node *family_in_other_view(struct node *family_node)
 	return other;
 }
 
-struct node *cell_find_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
-{
-	struct node *family, *home;
-
-	mutex_lock(tree_mutex());
-	family = node_in_table_locked(family_node);
-	home = family ? node_find_locked(family, kind, qualifier, ts) : NULL;
-	if (home)
-		home->refs++;
-	mutex_unlock(tree_mutex());
-	return home;
-}
-
-struct node *cell_get_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
-{
-	struct node *family = node_in_table_get(family_node), *home = family ? node_get(family, kind, qualifier, ts) : NULL;
-
-	node_put(family);
-	return home;
-}
-
-struct node *cell_in_table(struct node *cell, bool make)
-{
-	/* Of a removed cell it is the node itself, because the name now finds a later cell. */
-	if (cell->kind != NODE_PLAIN || !node_lives(cell)) {
-		node_hold(cell);
-		return cell;
-	}
-	return (make ? cell_get_in_table : cell_find_in_table)(cell->parent, NODE_PLAIN, node_key(cell), 0);
-}
-
 /* Notes the listings of a directory and of the parts of split names below it. */
 static void listings_locked(struct changes *c, struct node *dir, enum node_kind part_kind, struct slice path)
 {
@@ -279,7 +248,7 @@ static void entry_locked(struct changes *c, struct node *dir, struct slice path)
 static void changed_in_view(
 	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self)
 {
-	bool latest = node_is_latest(family_node);
+	bool latest = node_is_latest(family_node), own = node_in_own_view(family_node);
 	struct buf path = {0};
 	struct node *n;
 
@@ -287,9 +256,9 @@ static void changed_in_view(
 		goto out;
 	mutex_lock(tree_mutex());
 	above_locked(c, family_node);
-	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
+	n = own ? node_find_locked(family_node, NODE_PLAIN, qualifier, 0) : NULL;
 	if (n) {
-		if (n->file && n->file->node == n)
+		if (n->file)
 			atomic_fetch_add(&n->file->commits, 1);
 		if (n->flags & NODE_PAGED)
 			changes_inode_locked(c, n);

@@ -72,14 +72,6 @@ struct versions {
 int column_versions(struct node *family_node, struct slice qualifier, struct versions *out) TFS_MUST;
 void versions_fini(struct versions *v);
 void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool removed);
-/*
- * Returns the node of a cell in the table's own view, counted.  Versions have
- * a node in that view only.  NULL: there is none; if make: out of memory.
- */
-struct node *cell_in_table(struct node *cell, bool make);
-/* The same, found by its name below a family's directory in either view, or made. */
-struct node *cell_find_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
-struct node *cell_get_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
 /* Returns the family's node in the other view, counted, or NULL. */
 struct node *family_in_other_view(struct node *family_node);
 /* Locks the row that n lies in, and returns the lock for row_unlock; NULL: n is NULL, or lies in no row. */

@@ -330,27 +330,22 @@ int content_move_to_time(struct content *content, bool *newest, struct changes *
 
 int ofile_commit_staged(struct node *n, struct changes *c)
 {
-	struct node *home = cell_in_table(n, false);
 	struct open_file **files;
 	size_t count;
-	int err;
+	int err = open_files_to(n, &files, &count);
 
-	if (!home)
-		return 0;
-	err = open_files_to(home, &files, &count);
 	for (size_t i = 0; i < count; i++) {
 		struct open_file *file = files[i];
 
 		mutex_lock(&file->lock);
-		if (err == 0 && file->shared.target == home && content_is_staged(&file->shared))
+		if (err == 0 && file->shared.target == n && content_is_staged(&file->shared))
 			err = content_commit(&file->shared, true, file, c);
 		for (struct descriptor *d = file->descriptors; d && err == 0; d = d->next)
-			if (d->own.target == home && content_is_staged(&d->own))
+			if (d->own.target == n && content_is_staged(&d->own))
 				err = content_commit(&d->own, true, file, c);
 		mutex_unlock(&file->lock);
 		open_file_put(file);
 	}
 	free(files);
-	node_put(home);
 	return err;
 }

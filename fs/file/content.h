@@ -61,7 +61,7 @@ struct content {
 	 */
 	struct descriptor *writer;
 	/*
-	 * Commits store here: a node in the table's own view, counted; or NULL.
+	 * Commits store here: a node, counted; or NULL.
 	 * A change also needs the tree lock.
 	 */
 	struct node *target;

@@ -37,52 +37,41 @@ bool open_file_add_node_locked(struct open_file *file, struct node *n)
 
 struct open_file *open_file_get(struct node *n)
 {
-	struct node *home = cell_in_table(n, true);
-	struct open_file *fresh = home ? calloc(1, sizeof(*fresh)) : NULL, *file;
-	bool done = true;
+	struct open_file *fresh = calloc(1, sizeof(*fresh)), *file;
 
-	if (!fresh) {
-		node_put(home);
+	if (!fresh)
 		return NULL;
-	}
 	mutex_init(&fresh->lock, RANK_FS_NODE);
 	cond_init(&fresh->idle);
 	content_init(&fresh->shared);
 	fresh->mtime_us = TFS_NO_TIME;
 	mutex_lock(tree_mutex());
-	file = home->file;
+	file = n->file;
 	if (!file) {
-		file = home->file = fresh;
+		file = n->file = fresh;
 		fresh = NULL;
 		if (n->kind != NODE_SCRATCH_FILE) {
-			home->refs++;
-			file->node = home;
+			n->refs++;
+			file->node = n;
 		}
 		if (n->kind == NODE_VERSION)
-			content_set_target_locked(&file->shared, home);
+			content_set_target_locked(&file->shared, n);
 	}
 	file->refs++;
-	if (home != n && !n->file)
-		done = open_file_add_node_locked(file, n);
 	mutex_unlock(tree_mutex());
 	open_file_free(fresh);
-	node_put(home);
-	if (!done)
-		open_file_put(file);
-	return done ? file : NULL;
+	return file;
 }
 
 struct open_file *open_file_find(struct node *n)
 {
-	struct node *home = n->kind == NODE_PLAIN ? cell_in_table(n, false) : NULL;
 	struct open_file *file;
 
 	mutex_lock(tree_mutex());
-	file = home ? home->file : n->file;
+	file = n->file;
 	if (file)
 		file->refs++;
 	mutex_unlock(tree_mutex());
-	node_put(home);
 	return file;
 }
 

@@ -34,10 +34,10 @@ struct displaced_version {
 	bool done; /* moved, or ended */
 };
 
-/* A version has a node in the table's own view only.  It is made, so that another thread cannot open the version unseen. */
-int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves)
+/* The node is made, so that another thread cannot open the version unseen. */
+int displaced_add(struct displaced *k, struct node *family, struct slice qualifier, int64_t ts, bool moves)
 {
-	struct node *n = cell_get_in_table(family_node, NODE_VERSION, qualifier, ts);
+	struct node *n = node_get(family, NODE_VERSION, qualifier, ts);
 	struct displaced_version *e = calloc(1, sizeof(*e));
 	struct tfs_info info;
 	bool open;
@@ -144,7 +144,7 @@ static struct node *displaced_target(
 	bool other;
 
 	do {
-		to = family ? node_get(family, NODE_VERSION, key, to_ts) : NULL;
+		to = node_get(family, NODE_VERSION, key, to_ts);
 		if (!to || to == e->n)
 			break;
 		mutex_lock(tree_mutex());
@@ -193,7 +193,7 @@ static void displaced_move(struct displaced_version *e, struct node *family, str
 	if (to == e->n) {
 		e->done = true;
 	} else if (to) {
-		ofile_retarget(e->n, to, to_ts);
+		ofile_retarget(e->n, to, to_ts, false);
 		mutex_lock(tree_mutex());
 		e->n->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
@@ -215,29 +215,22 @@ static void displaced_move(struct displaced_version *e, struct node *family, str
 
 void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target, int64_t to_ts, struct changes *c)
 {
-	struct node *family = node_in_table_get(target->parent);
-
 	for (struct displaced_version *e = k->first; e; e = e->next)
 		if (!ts || e->n->ts == *ts)
-			displaced_move(e, family, node_key(target), ts ? to_ts : e->n->ts, c);
-	node_put(family);
+			displaced_move(e, target->parent, node_key(target), ts ? to_ts : e->n->ts, c);
 }
 
-void ofile_end_column(struct node *family_node, struct slice qualifier, struct changes *c)
+void ofile_end_column(struct node *family, struct slice qualifier, struct changes *c)
 {
-	struct node *views[] = {family_node, family_in_other_view(family_node)};
+	struct node *n;
 
 	mutex_lock(tree_mutex());
-	for (unsigned i = 0; i < 2; i++) {
-		struct node *n = views[i] ? node_find_locked(views[i], NODE_PLAIN, qualifier, 0) : NULL;
-
-		if (!n)
-			continue;
+	n = node_find_locked(family, NODE_PLAIN, qualifier, 0);
+	if (n) {
 		node_end_locked(n);
 		changes_inode_locked(c, n);
 	}
 	mutex_unlock(tree_mutex());
-	node_put(views[1]);
 }
 
 static void end_cell(void *arg, struct node *n)
@@ -264,35 +257,31 @@ static void content_retarget(struct content *content, const struct node *from, s
 	content_set_target(content, target);
 }
 
-void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts)
+void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts, bool latest)
 {
-	struct node *from = cell_in_table(n, false), *to = cell_in_table(target, true);
-	bool latest = node_is_latest(target);
 	struct open_file **files = NULL, *file;
 	size_t count = 0;
 
-	if (from && (!to || open_files_to(from, &files, &count)))
+	if (open_files_to(n, &files, &count))
 		msg_error("out of memory: descriptors of a renamed file were cut off");
 	for (size_t i = 0; i < count; i++) {
 		file = files[i];
 		mutex_lock(&file->lock);
-		if (node_lives(from)) {
-			content_retarget(&file->shared, from, to, commit_ts, latest);
+		if (node_lives(n)) {
+			content_retarget(&file->shared, n, target, commit_ts, latest);
 			for (struct descriptor *d = file->descriptors; d; d = d->next)
-				content_retarget(&d->own, from, to, commit_ts, latest);
+				content_retarget(&d->own, n, target, commit_ts, latest);
 		}
 		mutex_unlock(&file->lock);
 		open_file_put(file);
 	}
 	free(files);
-	file = n->kind == NODE_SCRATCH_FILE && to ? open_file_find(n) : NULL;
+	file = n->kind == NODE_SCRATCH_FILE ? open_file_find(n) : NULL;
 	if (file) {
 		mutex_lock(&file->lock);
-		content_retarget(&file->shared, file->shared.target, to, commit_ts, latest);
+		content_retarget(&file->shared, file->shared.target, target, commit_ts, latest);
 		open_file_free_scratch(file);
 		mutex_unlock(&file->lock);
 		open_file_put(file);
 	}
-	node_put(to);
-	node_put(from);
 }

@@ -6,9 +6,6 @@
  * open control file.  A version that is opened for reading only has neither a
  * struct descriptor nor a struct open_file, but a count in its node.
  *
- * A plain name has a node in the table itself and one in .latest.  The state
- * of both is that of the node in the table.
- *
  * Locks: open_file.lock guards the descriptors and contents of the file.  A commit is
  * made under the row's lock.  It releases open_file.lock while the store works:
  * the content is busy then, and a thread that changes it waits (open_file_wait).
@@ -48,8 +45,8 @@ struct open_file {
 	struct mutex lock;
 	struct cond idle;   /* a content is no longer busy */
 	unsigned refs;      /* tree lock */
-	struct node *node;  /* the node in the table's own view; counted.  NULL: scratch, whose nodes count the state */
-	struct node **also; /* more nodes: a plain name's in .latest, former names of a version; counted */
+	struct node *node;  /* counted.  NULL: scratch, whose nodes count the state */
+	struct node **also; /* former names of a version; counted */
 	unsigned also_count;
 	struct descriptor *descriptors; /* changed under the tree lock, too */
 	struct content shared;    /* the content that descriptors share: version, scratch, plain name for reading and writing */
@@ -186,8 +183,8 @@ void ofile_end_column(struct node *family_node, struct slice qualifier, struct c
 void ofile_end_table(struct node *table);
 /* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */
 int ofile_commit_staged(struct node *n, struct changes *c) TFS_MUST;
-/* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there. */
-void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts);
+/* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there.  latest: it was renamed to in .latest. */
+void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts, bool latest);
 
 /* At the end of the daemon: commits staged bytes, and frees all descriptors. */
 void ofile_close_all(void);

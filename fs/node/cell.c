@@ -42,6 +42,11 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 			err = -ENOENT;
 		if (err == 0 && out->key.n > TFS_QUALIFIER_MAX)
 			err = -ENAMETOOLONG;
+		/* A cell is one file, whichever view of the table names it. */
+		if (err == 0 && !node_in_own_view(out->parent)) {
+			out->parent = out->held = node_in_table_get(out->parent);
+			err = out->held ? 0 : -ENOMEM;
+		}
 	}
 	buf_fini(&path);
 	return err;
@@ -93,7 +98,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 		return -ENOENT; /* the family was dropped meanwhile */
 	if (err == -ENOENT) {
 		/* It may have been created and not committed yet, or committed after cell_stat. */
-		n = cell_find_in_table(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		n = node_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (n)
 			err = ofile_stat(n, &p, &info, &pending);
 		node_put(n);
@@ -259,7 +264,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 
 	cell_place_at(family, qualifier, version, r->ts, &p);
 	row = row_lock(family);
-	n = cell_find_in_table(family, r->kind, qualifier, r->ts);
+	n = node_find(family, r->kind, qualifier, r->ts);
 	pending = n && ofile_pending(n, NULL, &s);
 	err = cell_displace(r, false, &all, &kept);
 	m = err ? NULL : tfs_mutation_new(p.table, p.row);

@@ -76,7 +76,7 @@ static bool same_column(const struct resolved *a, const struct resolved *b)
 }
 
 /* Writers of the source write to the target from now on.  If the target's node was ended, its name gets a new one. */
-static void descriptors_forward(struct node *source, struct node *target, int64_t ts)
+static void descriptors_forward(struct node *source, struct node *target, int64_t ts, bool latest)
 {
 	struct node *now = NULL;
 
@@ -85,13 +85,13 @@ static void descriptors_forward(struct node *source, struct node *target, int64_
 		if (!now)
 			msg_error("out of memory: writers of a renamed file were cut off");
 	}
-	ofile_retarget(source, now ? now : target, ts);
+	ofile_retarget(source, now ? now : target, ts, latest);
 	node_put(now);
 }
 
 /* The store has renamed the cells: moves the descriptors of the source, and ends those of the target. */
 static void descriptors_follow(struct resolved *from, const struct versions *all, struct node *source, bool onto,
-	struct node *target, int64_t to_ts, struct displaced *moved, struct displaced *replaced, struct changes *c)
+	struct node *target, int64_t to_ts, bool latest, struct displaced *moved, struct displaced *replaced, struct changes *c)
 {
 	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
 
@@ -104,7 +104,7 @@ static void descriptors_follow(struct resolved *from, const struct versions *all
 		displaced_moved(moved, &all->ts[0], target, to_ts, c);
 	displaced_end(moved, c);
 	if (from->kind == NODE_PLAIN) {
-		descriptors_forward(source, target, to_ts);
+		descriptors_forward(source, target, to_ts, latest);
 		mutex_lock(tree_mutex());
 		source->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
@@ -112,9 +112,11 @@ static void descriptors_follow(struct resolved *from, const struct versions *all
 	}
 }
 
-static int move_locked(
-	struct resolved *from, struct node *source, struct resolved *to, struct node *target, bool noreplace, struct changes *c)
+static int move_locked(struct renaming *r, struct node *target)
 {
+	struct resolved *from = &r->from, *to = &r->to;
+	struct node *source = r->source;
+	struct changes *c = r->c;
 	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
 	struct versions all = {0};
 	struct displaced moved = {0}, replaced = {0};
@@ -128,7 +130,7 @@ static int move_locked(
 	err = ofile_commit_staged(source, c);
 	if (err == 0)
 		err = check_target(to, &exists);
-	if (err == 0 && exists && noreplace)
+	if (err == 0 && exists && r->noreplace)
 		err = -EEXIST;
 	if (err == 0)
 		err = cell_displace(from, from->kind == NODE_VERSION, &all, &moved);
@@ -139,7 +141,7 @@ static int move_locked(
 	cell_place_at(from->parent, from_key, from->kind == NODE_VERSION, from->ts, &p);
 	cell_place_at(to->parent, to_key, to->kind == NODE_VERSION, to->ts, &q);
 	m = tfs_mutation_new(p.table, p.row);
-	err = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), noreplace) : -ENOMEM;
+	err = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), r->noreplace) : -ENOMEM;
 	if (err == 0)
 		err = tfs_apply(m, 0, result);
 	tfs_mutation_free(m);
@@ -150,7 +152,7 @@ static int move_locked(
 	if (from->kind == NODE_PLAIN && to->kind == NODE_PLAIN && !exists)
 		versions_changed(c, to->parent, to_key, &all, false);
 	cell_changed(c, to->parent, to_key, ts, false, NULL);
-	descriptors_follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
+	descriptors_follow(from, &all, source, exists, target, ts, node_is_latest(r->newdir), &moved, &replaced, c);
 	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 	extra_cell_added(to->parent);
 out:
@@ -160,8 +162,9 @@ out:
 	return err;
 }
 
-static int move_cell(struct resolved *from, struct node *source, struct resolved *to, bool noreplace, struct changes *c)
+static int move_cell(struct renaming *r)
 {
+	const struct resolved *from = &r->from, *to = &r->to;
 	struct family_info a, b;
 	struct node *target;
 	struct mutex *row;
@@ -171,7 +174,7 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 		return -EXDEV;
 	/* Both views of a table have names for one cell. */
 	if (from->kind == to->kind && from->ts == to->ts && same_column(from, to))
-		return noreplace ? -EEXIST : 0;
+		return r->noreplace ? -EEXIST : 0;
 	err = family_info_get(from->parent, &a);
 	if (err == 0)
 		err = family_info_get(to->parent, &b);
@@ -183,9 +186,9 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 	if (!target)
 		return -ENOMEM;
 	row = row_lock(from->parent);
-	err = move_locked(from, source, to, target, noreplace, c);
+	err = move_locked(r, target);
 	row_unlock(row);
-	made_trim(c);
+	made_trim(r->c);
 	node_put(target);
 	return err;
 }
@@ -195,7 +198,7 @@ int cell_take_scratch(struct renaming *m)
 	struct resolved *to = &m->to;
 	struct changes *c = m->c;
 	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
-	struct node *home = target ? cell_in_table(target, true) : NULL;
+	bool latest = node_is_latest(m->newdir);
 	struct mutex *row;
 	struct open_file *x = open_file_find(m->source);
 	struct displaced replaced = {0};
@@ -203,7 +206,7 @@ int cell_take_scratch(struct renaming *m)
 	int64_t ts = 0;
 	int err;
 
-	if (!home || !x) {
+	if (!target || !x) {
 		err = -ENOMEM;
 		goto out;
 	}
@@ -214,19 +217,18 @@ int cell_take_scratch(struct renaming *m)
 	if (err == 0)
 		err = note_target(to, &replaced);
 	if (err == 0)
-		err = scratch_commit(x, home, node_is_latest(to->parent), &ts, c);
+		err = scratch_commit(x, target, latest, &ts, c);
 	if (err == 0) {
 		displaced_end(&replaced, c);
 		if (to->kind == NODE_PLAIN)
 			ofile_end_column(to->parent, buf_slice(&to->key), c);
-		descriptors_forward(m->source, target, ts);
+		descriptors_forward(m->source, target, ts, latest);
 		err = scratch_remove(m->source);
 	}
 	row_unlock(row);
 	displaced_fini(&replaced);
 out:
 	open_file_put(x);
-	node_put(home);
 	node_put(target);
 	return err;
 }
@@ -236,7 +238,7 @@ int cell_rename(struct renaming *m)
 	int err;
 
 	if (kind_is(m->to.kind, KIND_CELL)) {
-		err = move_cell(&m->from, m->source, &m->to, m->noreplace, m->c);
+		err = move_cell(m);
 		/* The kernel has moved the version's inode to the new name. */
 		if (err == 0 && m->from.kind == NODE_VERSION)
 			changes_entry(m->c, m->newdir, slice_str(m->newname));

@@ -38,11 +38,17 @@ void lister_end_scan(struct lister *l)
 int lister_init(struct lister *l, struct node *base, struct slice path)
 {
 	l->base = base;
-	mutex_lock(tree_mutex());
-	l->own = node_in_table_locked(base);
-	if (l->own)
-		l->own->refs++;
-	mutex_unlock(tree_mutex());
+	if (node_is(base, KIND_FAMILY)) {
+		l->own = node_in_table_get(base); /* where the nodes of cells are */
+		if (!l->own)
+			return -ENOMEM;
+	} else {
+		mutex_lock(tree_mutex());
+		l->own = node_in_table_locked(base);
+		if (l->own)
+			l->own->refs++;
+		mutex_unlock(tree_mutex());
+	}
 	l->path = path;
 	l->latest = node_is_latest(base);
 	if (node_above(base, NODE_VIEW)) {

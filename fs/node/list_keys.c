@@ -321,6 +321,7 @@ static int next_entry(struct lister *l, struct list_entry *e)
 			e->key = buf_slice(&l->at.key);
 			e->kind = NODE_ROW;
 			if (node_is(l->base, KIND_FAMILY)) {
+				e->parent = l->own;
 				e->kind = l->latest ? NODE_PLAIN : NODE_VERSION;
 				e->ts = l->latest && !l->view ? 0 : l->at.number;
 				e->info = (struct tfs_info){l->cell.ts, l->cell.size, l->cell.expires_us, l->cell.commit_us};

@@ -13,6 +13,8 @@
 void resolved_fini(struct resolved *r)
 {
 	buf_fini(&r->key);
+	node_put(r->held);
+	r->held = NULL;
 }
 
 static bool is_reserved(const struct node *dir, const char *name)
@@ -149,7 +151,7 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 	uint64_t us = 0;
 
 	memset(st, 0, sizeof(*st));
-	st->st_ino = n->ino;
+	st->st_ino = node_number(n);
 	st->st_mode = S_IFDIR | (mode & 07777);
 	st->st_nlink = 1;
 	st->st_uid = uid;

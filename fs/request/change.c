@@ -37,7 +37,11 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 		return -EEXIST;
 	if (err == 0 && node_is_dir(*out))
 		return -EISDIR;
-	return err == -ENOENT ? entry_make(m, what, out) : err;
+	if (err == -ENOENT)
+		err = entry_make(m, what, out);
+	if (err == 0)
+		node_looked_up_in(*out, m->dir);
+	return err;
 }
 
 void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)

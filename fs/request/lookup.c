@@ -28,6 +28,7 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 	err = tree_find(dir, name, &n);
 	if (err == 0) {
+		node_looked_up_in(n, dir);
 		if (node_ops(n)->looked_up)
 			node_ops(n)->looked_up(n);
 		err = node_entry(n, &e);

@@ -56,6 +56,7 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 {
 	memset(p, 0, sizeof(*p));
 	p->ino = id_of(n);
+	p->generation = n->generation;
 	p->attr_timeout = p->entry_timeout = kind_entry_timeout(e->kind);
 	return node_ops(n)->list_attr && node_ops(n)->list_attr(&a->listing, n, e, p);
 }
@@ -80,14 +81,14 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	memcpy(name, e->name.p, e->name.n);
 	name[e->name.n] = 0;
 	if (!a->plus || e->unsure || (offset & UINT32_MAX) > PLUS_ENTRIES)
-		return add_plain(a, name, node_ino(e->parent, e->kind, e->key, e->ts), type_of(e->kind), offset);
+		return add_plain(a, name, node_number_at(e->parent, e->kind, e->key, e->ts), type_of(e->kind), offset);
 	r = entry_node(a, e, name, &n);
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
 		r = node_entry(n, &p);
 	if (r == -ENOENT || r == -ESTALE || r == -EBADMSG || r == -EIO) {
 		/* The entry was removed meanwhile, or cannot be read; the kernel looks it up later. */
 		node_put(n);
-		return add_plain(a, name, 2, type_of(e->kind), offset);
+		return add_plain(a, name, node_number_at(e->parent, e->kind, e->key, e->ts), type_of(e->kind), offset);
 	}
 	if (r) {
 		node_put(n);
@@ -198,9 +199,9 @@ static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 	struct list_entry e;
 	int r;
 
-	if (ordinal < 1 && !add_plain(a, ".", a->dir->ino, S_IFDIR, offset_of(s, 1)))
+	if (ordinal < 1 && !add_plain(a, ".", node_number(a->dir), S_IFDIR, offset_of(s, 1)))
 		return 0;
-	if (ordinal < 2 && !add_plain(a, "..", a->dir->parent ? a->dir->parent->ino : a->dir->ino, S_IFDIR, offset_of(s, 2)))
+	if (ordinal < 2 && !add_plain(a, "..", node_number(a->dir->parent ? a->dir->parent : a->dir), S_IFDIR, offset_of(s, 2)))
 		return 0;
 	r = begin_at(a, s, ordinal, &l);
 	while (r > 0) {

@@ -40,13 +40,15 @@ static void removal_fini(struct removal *r)
 	displaced_fini(&r->displaced);
 }
 
-/* The node of a family in the row, counted. */
+/* The node of a family in the row, in the table's own view; counted. */
 static int family_node(struct node *row, uint16_t id, struct node **out)
 {
+	struct node *own = node_in_table_get(row);
 	char key[FAMILY_KEY_BYTES];
 
 	fs_schema_family_key(id, key);
-	*out = node_get(row, NODE_FAMILY, slice_str(key), 0);
+	*out = own ? node_get(own, NODE_FAMILY, slice_str(key), 0) : NULL;
+	node_put(own);
 	return *out ? 0 : -ENOMEM;
 }
 
