@@ -84,7 +84,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn_want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
 	/* A request for each file, from ls -l too: a quarter of a second for 10,000 files, where it took half as long. */
 	conn_want(conn, FUSE_CAP_POSIX_ACL, fs.many_users);
-	conn_want(conn, FUSE_CAP_EXPORT_SUPPORT, false); /* the kernel would look up nodes by ids of nodes that were freed (node.h) */
+	conn_want(
+		conn, FUSE_CAP_EXPORT_SUPPORT, false); /* the kernel would look up nodes by ids of nodes that were freed (node.h) */
 	conn_want(conn, FUSE_CAP_SPLICE_READ, false);
 	conn_want(conn, FUSE_CAP_SPLICE_WRITE, false);
 	conn_want(conn, FUSE_CAP_SPLICE_MOVE, false);

@@ -11,6 +11,7 @@
  */
 #include "fs/base/node.h"
 
+#include "engine/base/hash.h"
 #include "fs/base/node_memory.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/renumber.h"
@@ -18,7 +19,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
+#include <time.h>
 
 #define BUCKETS_MIN 1024u
 
@@ -136,8 +137,8 @@ int node_table_init(
 	mutex_init(&table.lock, RANK_FS_TREE);
 	table.buckets = BUCKETS_MIN;
 	table.bucket = calloc(table.buckets, sizeof(*table.bucket));
-	if (getrandom(&table.generation, sizeof(table.generation), 0) != sizeof(table.generation))
-		table.generation = (uint32_t)fs_now_us();
+	if (random_bytes(&table.generation, sizeof(table.generation)))
+		table.generation = (uint32_t)time(NULL);
 	table.root = node_alloc_locked(NULL, NODE_ROOT, slice_of(NULL, 0), 0, 1);
 	if (!table.bucket || !table.root) {
 		free(table.bucket);
@@ -347,6 +348,13 @@ void node_end(struct node *n)
 {
 	mutex_lock(&table.lock);
 	node_end_locked(n);
+	mutex_unlock(&table.lock);
+}
+
+void node_renumber(const struct node *n, const struct node *from)
+{
+	mutex_lock(&table.lock);
+	renumber_put(n->ino, node_number(from));
 	mutex_unlock(&table.lock);
 }
 

@@ -118,18 +118,18 @@ enum {
 	NODE_LISTED = 16,      /* directory: the kernel may hold its whole listing */
 	NODE_MOVED = 16,       /* removed cell: it was renamed, so the kernel may have it under another name */
 	NODE_ENDED = 32,       /* directory: a listing ended after the notifier last invalidated it */
-	NODE_LEAVING = 32,     /* version: it is being removed or renamed; its opening waits for the row's lock */
+	NODE_LEAVING = 32,     /* version: it is being removed or renamed; plain: replaced; its opening waits for the row's lock */
 	NODE_PAGED = 64,       /* version: the kernel may hold pages of it; plain: of its newest version */
 	NODE_EXPIRING = 128,   /* directory: its listing will be invalidated, as cells in it expire */
 	NODE_VIA_LATEST = 128, /* plain: the last look-up of the name was in .latest */
 };
 
 struct node {
-	struct node *next;   /* hash chain */
-	struct node *parent; /* counted */
-	uint64_t lookups;    /* the kernel's */
-	uint64_t ino;        /* hash of the key; the number that users see is node_number() */
-	int64_t ts;
+	struct node *next;         /* hash chain */
+	struct node *parent;       /* counted */
+	uint64_t lookups;          /* the kernel's */
+	uint64_t ino;              /* hash of the key; the number that users see is node_number() */
+	int64_t ts;                /* a plain name that was replaced or removed: of the version that it was, or TFS_NO_TIME */
 	_Atomic uint64_t size;     /* version: valid while epoch equals the table's */
 	_Atomic int64_t commit_us; /* version: the time of commit, valid as size is */
 	union {
@@ -234,6 +234,9 @@ static inline bool node_lives(const struct node *n)
 {
 	return !(n->flags & NODE_GONE);
 }
+
+/* The file `from` was renamed to n's name, which has from's inode number from now on.  n has ended. */
+void node_renumber(const struct node *n, const struct node *from);
 
 /* The nearest node of the kind: n, or one above it.  NULL: there is none. */
 struct node *node_above(const struct node *n, enum node_kind kind);

@@ -2,9 +2,12 @@
 /*
  * Two hash tables with linear probing.  When the younger one is full, the older one
  * is freed, and the younger one becomes the older one.  A name that is found in the
- * older one moves to the younger one.
+ * older one moves to the younger one.  Users see inode numbers and could fill one part of
+ * a table, so a name's place is a private hash of the number.
  */
 #include "fs/base/renumber.h"
+
+#include "engine/base/hash.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +16,7 @@
 struct numbers {
 	struct place {
 		uint64_t ino, number; /* number 0: the place is free */
-	} *places;
+	} * places;
 	size_t size, used; /* size is a power of two */
 };
 static struct numbers young, old;
@@ -25,7 +28,7 @@ _Static_assert(USED_MAX(1u << 20) == RENUMBER_MIN, "the larger size has room for
 /* The place of the name, or the free place where it belongs. */
 static struct place *place_of(const struct numbers *t, uint64_t ino)
 {
-	size_t i = ino & (t->size - 1);
+	size_t i = hash_private(ino, slice_of(NULL, 0)) & (t->size - 1);
 
 	while (t->places[i].number && t->places[i].ino != ino)
 		i = (i + 1) & (t->size - 1);

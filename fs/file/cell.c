@@ -29,7 +29,7 @@ void cell_place_at(struct node *family_node, struct slice qualifier, bool versio
 
 void cell_place_of(struct node *cell, struct cell_place *out)
 {
-	cell_place_at(cell->parent, node_key(cell), cell->kind != NODE_PLAIN, cell->ts, out);
+	cell_place_at(cell->parent, node_key(cell), cell->kind != NODE_PLAIN || !node_lives(cell), cell->ts, out);
 }
 
 void family_info_from(const struct tfs_family *f, struct family_info *out)
@@ -188,6 +188,12 @@ void row_unlock(struct mutex *row)
 {
 	if (row)
 		mutex_unlock(row);
+}
+
+void name_wait(struct node *n)
+{
+	while (n->flags & NODE_LEAVING)
+		row_unlock(row_lock(n));
 }
 
 struct node *family_in_other_view(struct node *family_node)

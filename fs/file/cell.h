@@ -14,7 +14,10 @@
 #include "fs/base/fs.h"
 #include "fs/base/notify.h"
 
-/* The place of a cell in the store, of a PLAIN or VERSION node or of a name below a family.  Points into the nodes. */
+/*
+ * The place of a cell in the store, of a PLAIN or VERSION node or of a name below a family.
+ * That of a plain name that was replaced is its last version.  Points into the nodes.
+ */
 struct cell_place {
 	struct node *family_node;
 	struct tfs_table *table;
@@ -50,6 +53,14 @@ int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size
  * more is read in parts, so the caller holds the row's lock.
  */
 int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tfs_info *info) TFS_MUST;
+
+/* If another thread is replacing the plain name, waits until it has. */
+void name_wait(struct node *n);
+/* Returns true if the name was replaced or removed, or is just being replaced: the newest version may not be n's. */
+static inline bool name_is_over(const struct node *n)
+{
+	return n->flags & (NODE_GONE | NODE_LEAVING);
+}
 
 /* Fills st for a regular file of a family. */
 void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st);

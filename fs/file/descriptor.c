@@ -216,7 +216,7 @@ struct node *node_successor(struct node *n)
 {
 	bool again = (n->kind == NODE_VERSION || n->kind == NODE_PLAIN) && !node_lives(n) && !(n->flags & NODE_MOVED);
 
-	return again ? node_get(n->parent, (enum node_kind)n->kind, node_key(n), n->ts) : NULL;
+	return again ? node_get(n->parent, (enum node_kind)n->kind, node_key(n), n->kind == NODE_VERSION ? n->ts : 0) : NULL;
 }
 
 /* ---- descriptors ---- */

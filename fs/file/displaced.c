@@ -13,6 +13,12 @@
  * has loaded its bytes at open.  The node is marked after the store has
  * removed the cell, so a removal that fails changes nothing.
  *
+ * Replacement of a plain name: between the commit of the new version and the end of
+ * the node, OPEN and GETATTR of the node could find the new version.  They wait, too.
+ * A descriptor of a node has only versions that were the newest while the node was
+ * the name's.  An OPEN that comes later, through a handle or because the name was
+ * looked up before, opens the node's last version.
+ *
  * Rename: contents get another target.  The state of an open version becomes
  * the state of the node with the new name.  The old node remains one of its
  * nodes, because the kernel may have pages of it.  They are invalidated with
@@ -68,9 +74,32 @@ int displaced_add(struct displaced *k, struct node *family, struct slice qualifi
 	return err == -ENOENT ? 0 : err; /* it was created, and is not committed */
 }
 
+void displaced_add_name(struct displaced *k, struct node *name, int64_t ts)
+{
+	mutex_lock(tree_mutex());
+	name->refs++;
+	name->flags |= NODE_LEAVING;
+	mutex_unlock(tree_mutex());
+	k->name = name;
+	k->name_ts = ts;
+}
+
+static void displaced_put_name_locked(struct displaced *k)
+{
+	k->name->flags &= (uint8_t)~NODE_LEAVING;
+	node_put_locked(k->name);
+	k->name = NULL;
+}
+
 void displaced_fini(struct displaced *k)
 {
 	struct displaced_version *next;
+
+	if (k->name) {
+		mutex_lock(tree_mutex());
+		displaced_put_name_locked(k);
+		mutex_unlock(tree_mutex());
+	}
 
 	for (struct displaced_version *e = k->first; e; e = next) {
 		next = e->next;
@@ -90,6 +119,8 @@ static void end_cell_locked(struct node *n, struct open_file *file)
 {
 	n->epoch = 0;
 	n->commit_us = fs_now_us(); /* the ctime that its descriptors see */
+	if (n->kind == NODE_PLAIN)
+		n->ts = TFS_NO_TIME;
 	node_end_locked(n);
 	if (file && n->opens > 0 && !(n->flags & NODE_KEEPS)) {
 		n->flags |= NODE_KEEPS;
@@ -129,11 +160,26 @@ static void displaced_end_one(struct displaced_version *e, struct changes *c)
 		mutex_unlock(&file->lock);
 }
 
+/* ts: of the version that the name was, or TFS_NO_TIME. */
+static void end_name_locked(struct node *n, int64_t ts, struct changes *c)
+{
+	n->ts = ts;
+	n->commit_us = fs_now_us();
+	node_end_locked(n);
+	changes_inode_locked(c, n);
+}
+
 void displaced_end(struct displaced *k, struct changes *c)
 {
 	for (struct displaced_version *e = k->first; e; e = e->next)
 		if (!e->done)
 			displaced_end_one(e, c);
+	if (k->name) {
+		mutex_lock(tree_mutex());
+		end_name_locked(k->name, k->name_ts, c);
+		displaced_put_name_locked(k);
+		mutex_unlock(tree_mutex());
+	}
 }
 
 /* Returns the node of the version that e was renamed to, counted, with the state of e's node.  NULL: out of memory. */
@@ -226,10 +272,8 @@ void ofile_end_column(struct node *family, struct slice qualifier, struct change
 
 	mutex_lock(tree_mutex());
 	n = node_find_locked(family, NODE_PLAIN, qualifier, 0);
-	if (n) {
-		node_end_locked(n);
-		changes_inode_locked(c, n);
-	}
+	if (n)
+		end_name_locked(n, TFS_NO_TIME, c);
 	mutex_unlock(tree_mutex());
 }
 

@@ -167,11 +167,15 @@ bool ofile_is_open(struct node *n, uint64_t *size);
  */
 struct displaced {
 	struct displaced_version *first;
+	struct node *name; /* a plain name that will be replaced or removed; counted, or NULL */
+	int64_t name_ts;   /* of its newest version, or TFS_NO_TIME */
 };
+/* The plain name will be no file, or another one.  ts: of its newest version, TFS_NO_TIME: there is none. */
+void displaced_add_name(struct displaced *k, struct node *name, int64_t ts);
 int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
 /* The version *ts moved: its descriptors are descriptors of the version to_ts of target's column from now on.  NULL: all of them did, and each keeps its timestamp. */
 void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target, int64_t to_ts, struct changes *c);
-/* The other versions were removed. */
+/* The other versions were removed, and the name was replaced. */
 void displaced_end(struct displaced *k, struct changes *c);
 void displaced_fini(struct displaced *k);
 /* The column of a plain name was removed or replaced: its nodes end, so commits to it are discarded. */

@@ -30,16 +30,51 @@ static int plain_load(struct descriptor *d, struct tfs_info *info)
 	return err;
 }
 
+/*
+ * Copies the bytes of another descriptor for reading of d's node, a name that was
+ * replaced or removed: the node's attributes and pages are those of one version.  The
+ * file's lock is held.
+ */
+static int plain_copy_same(struct descriptor *d, struct tfs_info *info)
+{
+	struct descriptor *g = d->file->descriptors;
+	struct slice bytes;
+	int err;
+
+	while (g && (g == d || g->writable || g->own.holds != IMAGE_LOADED))
+		g = g->next;
+	if (!g)
+		return -ENOENT;
+	err = stage_bytes(&g->own.image, &bytes);
+	if (err == 0)
+		err = stage_load(&d->own.image, 0, bytes.p, bytes.n);
+	d->own.holds = IMAGE_LOADED;
+	*info = (struct tfs_info){.ts = g->own.base_ts, .size = g->own.base_size};
+	return err;
+}
+
+static int plain_load_same(struct descriptor *d, struct tfs_info *info)
+{
+	int err;
+
+	mutex_lock(&d->file->lock);
+	err = plain_copy_same(d, info);
+	mutex_unlock(&d->file->lock);
+	return err;
+}
+
 static int plain_open(struct descriptor *d, bool truncate, bool created, bool append, struct changes *c)
 {
 	struct node *n = d->node;
-	bool exists = false, pending;
+	bool exists = false, pending, over;
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info;
 	struct content *content;
 	int err;
 
+	name_wait(n);
+	over = !node_lives(n);
 	cell_place_of(n, &p);
 	err = family_info_get(p.family_node, &f);
 	if (err == 0 && d->readable && d->writable && !f.counter) {
@@ -58,8 +93,10 @@ static int plain_open(struct descriptor *d, bool truncate, bool created, bool ap
 	created = created && !exists; /* another descriptor created it first: its content is the base */
 	if (err == 0 && exists && !truncate && !descriptor_shares(d) && (d->readable || f.counter))
 		err = plain_load(d, &info);
+	if (err == -ENOENT && over && !d->writable)
+		err = plain_load_same(d, &info);
 	/* The name may have a new cell now, and its bytes may have been loaded.  A descriptor that has loaded nothing is one of the removed cell. */
-	if (err == 0 && !node_lives(n) && d->readable && !truncate && !created)
+	if (err == 0 && d->readable && !truncate && !created && (over ? d->writable : name_is_over(n)))
 		err = -ESTALE;
 	if (err == 0 && d->writable && info.ts == INT64_MAX)
 		err = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
@@ -206,6 +243,36 @@ static int open_removed(struct node *n, int flags, struct descriptor **out)
 	return 0;
 }
 
+/* Opens `other`, which has n's name now.  A descriptor for reading only is one of n, whose attributes the kernel asks for. */
+static int open_successor(struct node *n, struct node *other, int flags, struct descriptor **out)
+{
+	struct tfs_info info = {0};
+	struct descriptor *d;
+	struct mutex *row;
+	int err;
+
+	if (n->kind != NODE_PLAIN || (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC)
+		return descriptor_open(other, flags, false, out);
+	d = descriptor_new(n, flags);
+	if (!d)
+		return -ENOMEM;
+	row = row_lock(n);
+	mutex_lock(&d->file->lock);
+	err = plain_copy_same(d, &info);
+	if (err == -ENOENT)
+		err = cell_load(other, true, &d->own.image, &info);
+	d->own.holds = IMAGE_LOADED;
+	d->own.base_size = info.size;
+	d->own.base_ts = info.ts;
+	mutex_unlock(&d->file->lock);
+	row_unlock(row);
+	if (err)
+		descriptor_free(d);
+	else
+		*out = d;
+	return err;
+}
+
 /*
  * A version that is only written needs no pages.  With direct I/O the kernel
  * does not ask for its capabilities before each write.
@@ -297,18 +364,25 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			return;
 	} else {
 		err = descriptor_open(n, fi->flags, false, &d);
+		if (err == -ESTALE && n->kind == NODE_PLAIN)
+			err = descriptor_open(n, fi->flags, false, &d); /* it was replaced meanwhile, and may still be read */
 		if (err == 0)
 			set_open_flags(n, fi);
 	}
-	other = err == -ESTALE ? node_successor(n) : NULL;
+	err = stale_answer(req, n, err);
+	other = err == -ENOENT ? node_successor(n) : NULL;
 	if (other) {
-		/* The cell was replaced meanwhile.  The kernel would repeat the LOOKUP, but only once.  Its pages of n are not used. */
+		/*
+		 * The thread has looked the name up again, as the kernel does once after ESTALE, and the cell was
+		 * replaced again.  The kernel's pages of n are not used.  An open through a handle looks nothing
+		 * up, so it finds no other file.
+		 */
 		fi->direct_io = 1;
 		fi->keep_cache = 0;
-		err = descriptor_open(other, fi->flags, false, &d);
+		if (open_successor(n, other, fi->flags, &d) == 0)
+			err = 0;
 		node_put(other);
 	}
-	err = stale_answer(req, n, err);
 	if (err == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
 		err = open_removed(n, fi->flags, &d);
 	if (err) {

@@ -219,6 +219,7 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 {
 	struct node *at;
 	struct family_info f, g;
+	struct tfs_info info;
 	double unused;
 	uint64_t size;
 	int64_t now;
@@ -227,7 +228,10 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 	err = family_info_get(n->parent, &f);
 	if (err)
 		return err;
-	err = node_lives(n) ? plain_content_attr(n, &f, st) : -ENOENT;
+	do {
+		name_wait(n);
+		err = node_lives(n) ? plain_content_attr(n, &f, st) : -ENOENT;
+	} while (err != -ENOENT && name_is_over(n));
 	if (err != -ENOENT)
 		return err;
 	at = renamed_to(n);
@@ -238,10 +242,12 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 	node_put(at);
 	if (err != -ENOENT && err != -ESTALE)
 		return err;
-	if (!ofile_is_open(n, &size))
+	now = node_lives(n) ? fs_now_us() : n->commit_us;
+	if (ofile_is_open(n, &size))
+		info = (struct tfs_info){.ts = node_lives(n) || n->ts == TFS_NO_TIME ? now : n->ts, .size = size};
+	else if (node_lives(n) || n->ts == TFS_NO_TIME || cell_node_stat(n, &info))
 		return -ENOENT;
-	now = fs_now_us();
-	cell_attr(n, &f, now, now, size, st);
+	cell_attr(n, &f, info.ts, now, info.size, st);
 	st->st_nlink = 0;
 	return 0;
 }
@@ -267,6 +273,8 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	n = node_find(family, r->kind, qualifier, r->ts);
 	pending = n && ofile_pending(n, NULL, &s);
 	err = cell_displace(r, false, &all, &kept);
+	if (err == 0 && n && !version)
+		displaced_add_name(&kept, n, all.n ? all.ts[0] : TFS_NO_TIME);
 	m = err ? NULL : tfs_mutation_new(p.table, p.row);
 	if (err == 0 && !m)
 		err = -ENOMEM;
@@ -284,8 +292,6 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	if (err == 0) {
 		versions_changed(c, family, qualifier, &all, true);
 		displaced_end(&kept, c);
-		if (!version)
-			ofile_end_column(family, qualifier, c);
 		made_cell_removed(family, qualifier, version, r->ts);
 	}
 	row_unlock(row);

@@ -35,7 +35,8 @@ static struct tfs_ts ts_of(const struct resolved *r)
 	return r->kind == NODE_VERSION ? tfs_at(r->ts) : TFS_AUTO;
 }
 
-static int check_target(struct resolved *to, bool *exists)
+/* *ts: of the version, or TFS_NO_TIME if the cell does not exist. */
+static int check_target(struct resolved *to, int64_t *ts)
 {
 	struct cell_place p;
 	struct tfs_info info;
@@ -43,7 +44,7 @@ static int check_target(struct resolved *to, bool *exists)
 
 	cell_place_at(to->parent, buf_slice(&to->key), to->kind == NODE_VERSION, to->ts, &p);
 	err = cell_stat(&p, &info);
-	*exists = err == 0;
+	*ts = err ? TFS_NO_TIME : info.ts;
 	return err == -ENOENT ? 0 : err;
 }
 
@@ -65,9 +66,12 @@ int cell_displace(const struct resolved *from, bool moves, struct versions *all,
 	return err;
 }
 
-static int note_target(struct resolved *to, struct displaced *replaced)
+static int note_target(struct resolved *to, struct node *target, int64_t ts, struct displaced *replaced)
 {
-	return to->kind == NODE_VERSION ? displaced_add(replaced, to->parent, buf_slice(&to->key), to->ts, false) : 0;
+	if (to->kind == NODE_VERSION)
+		return displaced_add(replaced, to->parent, buf_slice(&to->key), to->ts, false);
+	displaced_add_name(replaced, target, ts);
+	return 0;
 }
 
 static bool same_column(const struct resolved *a, const struct resolved *b)
@@ -81,7 +85,8 @@ static void descriptors_forward(struct node *source, struct node *target, int64_
 	struct node *now = NULL;
 
 	if (!node_lives(target)) {
-		now = node_get(target->parent, (enum node_kind)target->kind, node_key(target), target->ts);
+		now = node_get(target->parent, (enum node_kind)target->kind, node_key(target),
+			target->kind == NODE_VERSION ? target->ts : 0);
 		if (!now)
 			msg_error("out of memory: writers of a renamed file were cut off");
 	}
@@ -96,8 +101,8 @@ static void descriptors_follow(struct resolved *from, const struct versions *all
 	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
 
 	displaced_end(replaced, c);
-	if (target->kind == NODE_PLAIN)
-		ofile_end_column(target->parent, node_key(target), c);
+	if (from->kind == NODE_PLAIN && target->kind == NODE_PLAIN)
+		node_renumber(target, source);
 	if (column)
 		displaced_moved(moved, NULL, target, 0, c);
 	else if (all->n)
@@ -123,25 +128,27 @@ static int move_locked(struct renaming *r, struct node *target)
 	struct tfs_result result[1] = {{0}};
 	struct tfs_mutation *m = NULL;
 	struct cell_place p, q;
+	int64_t was = TFS_NO_TIME, ts;
 	bool exists;
-	int64_t ts;
 	int err;
 
 	err = ofile_commit_staged(source, c);
 	if (err == 0)
-		err = check_target(to, &exists);
+		err = check_target(to, &was);
+	exists = was != TFS_NO_TIME;
 	if (err == 0 && exists && r->noreplace)
 		err = -EEXIST;
 	if (err == 0)
 		err = cell_displace(from, from->kind == NODE_VERSION, &all, &moved);
 	if (err == 0 && !(same_column(from, to) && all.n && all.ts[0] == to->ts))
-		err = note_target(to, &replaced);
+		err = note_target(to, target, was, &replaced);
 	if (err)
 		goto out;
 	cell_place_at(from->parent, from_key, from->kind == NODE_VERSION, from->ts, &p);
 	cell_place_at(to->parent, to_key, to->kind == NODE_VERSION, to->ts, &q);
 	m = tfs_mutation_new(p.table, p.row);
-	err = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), r->noreplace) : -ENOMEM;
+	err = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), r->noreplace)
+		: -ENOMEM;
 	if (err == 0)
 		err = tfs_apply(m, 0, result);
 	tfs_mutation_free(m);
@@ -182,11 +189,9 @@ static int move_cell(struct renaming *r)
 		return err;
 	if (a.counter != b.counter)
 		return -EXDEV; /* mv copies, which checks or converts the text */
-	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
-	if (!target)
-		return -ENOMEM;
 	row = row_lock(from->parent);
-	err = move_locked(r, target);
+	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	err = target ? move_locked(r, target) : -ENOMEM;
 	row_unlock(row);
 	made_trim(r->c);
 	node_put(target);
@@ -197,37 +202,34 @@ int cell_take_scratch(struct renaming *m)
 {
 	struct resolved *to = &m->to;
 	struct changes *c = m->c;
-	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	bool latest = node_is_latest(m->newdir);
-	struct mutex *row;
+	struct mutex *row = row_lock(to->parent);
+	/* Another thread may have replaced an earlier node of the name in the other view. */
+	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	struct open_file *x = open_file_find(m->source);
 	struct displaced replaced = {0};
-	bool exists = false;
-	int64_t ts = 0;
+	int64_t was = TFS_NO_TIME, ts = 0;
 	int err;
 
 	if (!target || !x) {
 		err = -ENOMEM;
 		goto out;
 	}
-	row = row_lock(to->parent);
-	err = check_target(to, &exists);
-	if (err == 0 && exists && m->noreplace)
+	err = check_target(to, &was);
+	if (err == 0 && was != TFS_NO_TIME && m->noreplace)
 		err = -EEXIST;
 	if (err == 0)
-		err = note_target(to, &replaced);
+		err = note_target(to, target, was, &replaced);
 	if (err == 0)
 		err = scratch_commit(x, target, latest, &ts, c);
 	if (err == 0) {
 		displaced_end(&replaced, c);
-		if (to->kind == NODE_PLAIN)
-			ofile_end_column(to->parent, buf_slice(&to->key), c);
 		descriptors_forward(m->source, target, ts, latest);
 		err = scratch_remove(m->source);
 	}
+out:
 	row_unlock(row);
 	displaced_fini(&replaced);
-out:
 	open_file_put(x);
 	node_put(target);
 	return err;

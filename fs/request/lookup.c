@@ -20,21 +20,29 @@
 
 #include <errno.h>
 
+/* If other threads remove and make the name meanwhile, it may be another node at each try. */
+#define FIND_TRIES 10
+
 void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent), *n = NULL;
 	struct fuse_entry_param e;
-	int err;
+	int err = -ESTALE;
 
-	err = tree_find(dir, name, &n);
-	if (err == 0) {
-		node_looked_up_in(n, dir);
-		if (node_ops(n)->looked_up)
-			node_ops(n)->looked_up(n);
-		err = node_entry(n, &e);
+	/* A name that is replaced between the two calls exists all the time. */
+	for (int i = 0; err == -ESTALE && i < FIND_TRIES; i++) {
+		node_put(n);
+		n = NULL;
+		err = tree_find(dir, name, &n);
+		if (err == 0) {
+			node_looked_up_in(n, dir);
+			if (node_ops(n)->looked_up)
+				node_ops(n)->looked_up(n);
+			err = node_entry(n, &e);
+		}
 	}
 	if (err == -ESTALE)
-		err = -ENOENT; /* removed between the two */
+		err = -ENOENT;
 	if (err) {
 		reply_err(req, refuse_store(err, dir, name, "cannot be looked up"));
 	} else {
@@ -54,12 +62,12 @@ void request_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	double timeout;
 	int err;
 
-	err = node_attr(n, &st, &timeout);
-	other = err == -ESTALE ? node_successor(n) : NULL;
-	if (other)
-		err = node_attr(other, &st, &timeout);
+	err = stale_answer(req, n, node_attr(n, &st, &timeout));
+	/* The thread has looked the name up again, and it was replaced again.  Through a handle, no other file is found. */
+	other = err == -ENOENT ? node_successor(n) : NULL;
+	if (other && node_attr(other, &st, &timeout) == 0)
+		err = 0;
 	node_put(other);
-	err = stale_answer(req, n, err);
 	if (err == 0 && n->kind == NODE_PLAIN && fi && fi->fh)
 		st.st_size = (off_t)ofile_seek_end(fi); /* lseek: the end of what this descriptor reads */
 	if (err == -ENOENT && node_is(n, KIND_CELL) && family_info_get(n->parent, &f) == 0) {
