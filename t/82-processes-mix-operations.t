@@ -88,7 +88,7 @@ EOF2
 
 cat >"$W/mixed_run.py" <<'EOF2'
 from mixed import *
-import base64, json, multiprocessing as mp, random, signal, subprocess, traceback
+import base64, json, multiprocessing as mp, multiprocessing.connection, random, signal, subprocess, traceback
 seed, seconds, daemon, round = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 killed = daemon > 0
 os.chdir(M)
