@@ -5,60 +5,67 @@
  */
 #include "engine/base/siphash.h"
 
-static uint64_t rotate(uint64_t x, unsigned bits)
+#include <endian.h>
+
+static inline uint64_t rotate(uint64_t x, unsigned bits)
 {
 	return x << bits | x >> (64 - bits);
 }
 
-static uint64_t load_le(const uint8_t *p, size_t n)
+static inline uint64_t load_le64(const uint8_t *p)
 {
-	uint64_t x = 0;
+	uint64_t x;
 
-	for (size_t i = 0; i < n; i++)
-		x |= (uint64_t)p[i] << 8 * i;
-	return x;
+	memcpy(&x, p, sizeof(x));
+	return le64toh(x);
 }
 
 struct siphash_key siphash_key_of(const uint8_t *bytes)
 {
-	return (struct siphash_key){{load_le(bytes, 8), load_le(bytes + 8, 8)}};
+	return (struct siphash_key){{load_le64(bytes), load_le64(bytes + 8)}};
 }
 
-static inline void rounds(uint64_t v[4], unsigned n)
+struct state {
+	uint64_t a, b, c, d;
+};
+
+static inline struct state one_round(struct state v)
 {
-	while (n-- > 0) {
-		v[0] += v[1];
-		v[2] += v[3];
-		v[1] = rotate(v[1], 13) ^ v[0];
-		v[3] = rotate(v[3], 16) ^ v[2];
-		v[0] = rotate(v[0], 32);
-		v[2] += v[1];
-		v[0] += v[3];
-		v[1] = rotate(v[1], 17) ^ v[2];
-		v[3] = rotate(v[3], 21) ^ v[0];
-		v[2] = rotate(v[2], 32);
-	}
+	v.a += v.b;
+	v.c += v.d;
+	v.b = rotate(v.b, 13) ^ v.a;
+	v.d = rotate(v.d, 16) ^ v.c;
+	v.a = rotate(v.a, 32);
+	v.c += v.b;
+	v.a += v.d;
+	v.b = rotate(v.b, 17) ^ v.c;
+	v.d = rotate(v.d, 21) ^ v.a;
+	v.c = rotate(v.c, 32);
+	return v;
 }
 
-static inline void add_word(uint64_t v[4], uint64_t word)
+static inline struct state add_word(struct state v, uint64_t word)
 {
-	v[3] ^= word;
-	rounds(v, 2);
-	v[0] ^= word;
+	v.d ^= word;
+	v = one_round(one_round(v));
+	v.a ^= word;
+	return v;
 }
 
 uint64_t siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct slice s)
 {
-	uint64_t v[4] = {key->k[0] ^ 0x736f6d6570736575, key->k[1] ^ 0x646f72616e646f6d, key->k[0] ^ 0x6c7967656e657261,
+	struct state v = {key->k[0] ^ 0x736f6d6570736575, key->k[1] ^ 0x646f72616e646f6d, key->k[0] ^ 0x6c7967656e657261,
 		key->k[1] ^ 0x7465646279746573};
 	uint64_t last = (uint64_t)(8 * (size_t)count + s.n) << 56;
 
 	for (unsigned i = 0; i < count; i++)
-		add_word(v, words[i]);
+		v = add_word(v, words[i]);
 	for (; s.n >= 8; s.p += 8, s.n -= 8)
-		add_word(v, load_le(s.p, 8));
-	add_word(v, last | load_le(s.p, s.n));
-	v[2] ^= 0xff;
-	rounds(v, 4);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
+		v = add_word(v, load_le64(s.p));
+	for (size_t i = 0; i < s.n; i++)
+		last |= (uint64_t)s.p[i] << 8 * i;
+	v = add_word(v, last);
+	v.c ^= 0xff;
+	v = one_round(one_round(one_round(one_round(v))));
+	return v.a ^ v.b ^ v.c ^ v.d;
 }
