@@ -169,6 +169,7 @@ static const struct fuse_lowlevel_ops ops = {
 	.open = ofile_open,
 	.create = request_create,
 	.read = scanning_read,
+	.copy_file_range = ofile_copy_range,
 	.write = ofile_write,
 	.flush = ofile_flush,
 	.release = ofile_release,

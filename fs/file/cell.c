@@ -268,6 +268,7 @@ static void changed_in_view(
 			atomic_fetch_add(&n->file->commits, 1);
 		if (n->flags & NODE_PAGED)
 			changes_inode_locked(c, n);
+		n->flags &= (uint8_t)~NODE_PAGED;
 	}
 	listings_locked(c, family_node, NODE_CELL_PART, buf_slice(&path));
 	if (!latest) {

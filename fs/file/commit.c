@@ -239,8 +239,9 @@ static int content_store(struct content *content, bool last, struct open_file *f
 	content->busy = false;
 	cond_broadcast(&file->idle);
 	if (err == -ENOENT && version && !whole) {
-		content_discard(content); /* another process has removed the version */
-		err = 0;
+		content_discard(content);
+		err = refuse(-ESTALE, content->target, NULL,
+			"the version does not exist any more"); /* it has expired, or a verb has removed it */
 	} else if (err == -EINVAL && !counter.sets) {
 		err = refuse(err, content->target, NULL, "its newest version is not a decimal number, so nothing is added");
 	} else if (err) {
@@ -267,6 +268,8 @@ int content_commit(struct content *content, bool last, struct open_file *file, s
 
 	if (content->error)
 		return content->error;
+	if (content_is_dropped(content))
+		return -ESTALE;
 	if (!content->target || !node_lives(content->target))
 		content->staged = STAGED_NOTHING;
 	if (content->staged == STAGED_NOTHING || (content->staged == STAGED_CREATION && !last))

@@ -72,7 +72,9 @@ struct content {
 	uint64_t cut;          /* a commit first cuts or extends the base to this size; UINT64_MAX: no */
 	uint64_t base_size;    /* bytes of the version to which changes apply: at open, or after the last commit */
 	int64_t base_ts;       /* plain name: of the newest version at open; INT64_MIN: there was none */
+	int64_t base_ctime;    /* plain name, only read: the time at which the version in the image was committed */
 	uint32_t seen;         /* plain name: the value of open_file.commits that the image includes; log: the last line read */
+	uint32_t seen_epoch;   /* plain name: the same, of the table's epoch */
 	uint64_t origin;       /* setting, log, counter: file offset of the image's first byte; .schema: bytes checked so far */
 	bool committed;        /* the next commit replaces the version commit_ts, if that is still the newest */
 	bool early;            /* plain name, shared: no descriptor whose bytes are in that version has flushed since */
@@ -94,6 +96,11 @@ uint64_t content_size(const struct content *content);
 static inline bool content_is_staged(const struct content *content)
 {
 	return content->staged != STAGED_NOTHING && !content->error && content->target && node_lives(content->target);
+}
+/* Returns true if the cell that content commits to was removed, and not by its name: what is written is not stored. */
+static inline bool content_is_dropped(const struct content *content)
+{
+	return content->target && node_is(content->target, KIND_CELL) && content->target->flags & NODE_DROPPED;
 }
 /* Later commits store at target; NULL: they are discarded.  _locked: the caller holds the tree lock. */
 void content_set_target(struct content *content, struct node *target);

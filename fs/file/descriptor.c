@@ -239,6 +239,8 @@ struct descriptor *descriptor_new(struct node *n, int flags)
 	mutex_lock(&file->lock);
 	d->own.latest = node_is_latest(n);
 	d->own.seen = file->commits;
+	if (n->kind == NODE_PLAIN)
+		d->own.seen_epoch = table_epoch(n);
 	mutex_lock(tree_mutex());
 	n->refs++;
 	if (d->content == &d->own)

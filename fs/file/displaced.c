@@ -5,7 +5,9 @@
  * When a cell is removed, its node is unhashed and marked NODE_GONE.  A cell
  * that is created later by the same name has another node, and so pages and
  * locks of its own in the kernel.  Commits to a node that is marked are
- * discarded.
+ * discarded.  If the cell was removed in another way than by its name
+ * (NODE_DROPPED), they return ESTALE, because no other file system would drop the
+ * bytes.
  *
  * Removal: the bytes of an open version are copied before the store removes
  * it, because the store has no unlinked cells.  Until the removal has ended,
@@ -115,8 +117,10 @@ void displaced_fini(struct displaced *k)
 }
 
 /* The name no longer finds n.  Its descriptors for reading only count the state. */
-static void end_cell_locked(struct node *n, struct open_file *file)
+static void end_cell_locked(struct node *n, struct open_file *file, bool by_name)
 {
+	if (!by_name)
+		n->flags |= NODE_DROPPED;
 	n->epoch = 0;
 	n->commit_us = fs_now_us(); /* the ctime that its descriptors see */
 	if (n->kind == NODE_PLAIN)
@@ -128,13 +132,13 @@ static void end_cell_locked(struct node *n, struct open_file *file)
 	}
 }
 
-static void end_node_locked(struct node *n, struct open_file *file, struct changes *c)
+static void end_node_locked(struct node *n, struct open_file *file, bool by_name, struct changes *c)
 {
-	end_cell_locked(n, file);
+	end_cell_locked(n, file, by_name);
 	changes_inode_locked(c, n);
 }
 
-static void displaced_end_one(struct displaced_version *e, struct changes *c)
+static void displaced_end_one(struct displaced_version *e, bool by_name, struct changes *c)
 {
 	struct open_file *file = e->file;
 
@@ -152,7 +156,7 @@ static void displaced_end_one(struct displaced_version *e, struct changes *c)
 		file->shared.holds = IMAGE_LOADED;
 	}
 	mutex_lock(tree_mutex());
-	end_node_locked(e->n, file, c);
+	end_node_locked(e->n, file, by_name, c);
 	for (unsigned i = 0; file && i < file->also_count; i++)
 		changes_inode_locked(c, file->also[i]);
 	mutex_unlock(tree_mutex());
@@ -173,13 +177,21 @@ void displaced_end(struct displaced *k, struct changes *c)
 {
 	for (struct displaced_version *e = k->first; e; e = e->next)
 		if (!e->done)
-			displaced_end_one(e, c);
+			displaced_end_one(e, k->by_name, c);
 	if (k->name) {
 		mutex_lock(tree_mutex());
 		end_name_locked(k->name, k->name_ts, c);
 		displaced_put_name_locked(k);
 		mutex_unlock(tree_mutex());
 	}
+}
+
+void displaced_keep_stored(struct displaced *k)
+{
+	struct tfs_info info;
+
+	for (struct displaced_version *e = k->first; e; e = e->next)
+		e->done = e->done || cell_node_stat(e->n, &info) != -ENOENT;
 }
 
 /* Returns the node of the version that e was renamed to, counted, with the state of e's node.  NULL: out of memory. */
@@ -197,7 +209,7 @@ static struct node *displaced_target(
 		other = to->file != NULL;
 		if (other) {
 			/* This one was created and is not committed.  It is replaced. */
-			end_node_locked(to, to->file, c);
+			end_node_locked(to, to->file, true, c);
 			node_put_locked(to);
 		} else {
 			to->file = e->file;
@@ -217,7 +229,7 @@ static bool displaced_attach(struct displaced_version *e, struct node *to, struc
 	mutex_lock(tree_mutex());
 	done = open_file_add_node_locked(file, e->n);
 	if (done) {
-		end_node_locked(e->n, file, c);
+		end_node_locked(e->n, file, true, c);
 		node_put_locked(file->node);
 		to->refs++;
 		file->node = to;
@@ -245,7 +257,7 @@ static void displaced_move(struct displaced_version *e, struct node *family, str
 		mutex_unlock(tree_mutex());
 		moved = !e->file || displaced_attach(e, to, c);
 		if (!e->file)
-			displaced_end_one(e, c);
+			displaced_end_one(e, true, c);
 		e->done = moved;
 	}
 	if (!moved) {
@@ -266,12 +278,14 @@ void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target
 			displaced_move(e, target->parent, node_key(target), ts ? to_ts : e->n->ts, c);
 }
 
-void ofile_end_column(struct node *family, struct slice qualifier, struct changes *c)
+void ofile_end_column(struct node *family, struct slice qualifier, bool by_name, struct changes *c)
 {
 	struct node *n;
 
 	mutex_lock(tree_mutex());
 	n = node_find_locked(family, NODE_PLAIN, qualifier, 0);
+	if (n && !by_name)
+		n->flags |= NODE_DROPPED;
 	if (n)
 		end_name_locked(n, TFS_NO_TIME, c);
 	mutex_unlock(tree_mutex());
@@ -280,7 +294,7 @@ void ofile_end_column(struct node *family, struct slice qualifier, struct change
 static void end_cell(void *arg, struct node *n)
 {
 	if (node_is(n, KIND_CELL) && node_lives(n))
-		end_cell_locked(n, n->file);
+		end_cell_locked(n, n->file, false);
 }
 
 void ofile_end_table(struct node *table)

@@ -22,8 +22,13 @@
 
 #include <bsd/sys/queue.h>
 
-/* How far a descriptor of a plain name has read: not all bytes of its version; all; the end of file, too. */
-enum reader_end { READER_WITHIN, READER_ALL, READER_END };
+/* How far a descriptor of a plain name has read its version. */
+enum reader_end {
+	READER_WITHIN, /* not to the last byte */
+	READER_ALL,    /* to the last byte */
+	READER_TOLD,   /* the same, and stat has shown the newest version to its process */
+	READER_END,    /* the end of file, too */
+};
 
 struct descriptor {
 	struct descriptor *next;       /* of the file, newest first */
@@ -31,7 +36,7 @@ struct descriptor {
 	struct node *node;             /* the node opened; counted */
 	struct open_file *file;        /* counted */
 	bool readable, writable;       /* O_TRUNC makes it writable */
-	_Atomic pid_t pid;             /* the thread that opened it or wrote last */
+	_Atomic pid_t pid;             /* the thread that opened it, or used it last */
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
 	int error;                     /* plain, shared content: of a commit of its bytes that another descriptor caused */
@@ -62,6 +67,16 @@ struct open_file {
 static inline bool descriptor_shares(const struct descriptor *d)
 {
 	return d->content == &d->file->shared && d->node->kind == NODE_PLAIN;
+}
+/* Returns true if d is of a plain name, for reading only. */
+static inline bool descriptor_only_reads(const struct descriptor *d)
+{
+	return !d->writable && d->node->kind == NODE_PLAIN;
+}
+/* Returns true if content's image includes all changes of the column.  Bulk changes are counted for the whole table. */
+static inline bool content_is_current(const struct open_file *file, const struct content *content)
+{
+	return content->seen == file->commits && content->seen_epoch == table_epoch(file->node);
 }
 /* Makes a descriptor of n, and lists it.  NULL: out of memory. */
 struct descriptor *descriptor_new(struct node *n, int flags);
@@ -100,6 +115,8 @@ int version_prepare_write(struct open_file *file) TFS_MUST;
 
 void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void ofile_copy_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, struct fuse_file_info *from_fi, fuse_ino_t to,
+	off_t to_offset, struct fuse_file_info *to_fi, size_t n, int flags);
 void ofile_write(fuse_req_t req, fuse_ino_t ino, const char *p, size_t size, off_t offset, struct fuse_file_info *fi);
 void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
@@ -141,13 +158,16 @@ struct staged_attr {
 	uint64_t size;
 	int64_t time_us, touched_us;
 };
+/* Returns true and fills *s if something is staged for n, a plain name, version or .schema. */
+bool ofile_pending(struct node *n, struct staged_attr *s);
 /*
- * Returns true and fills *s if something is staged for n, a plain name, version
- * or .schema.  *own is set if the process that calls stat has staged the bytes,
- * or shares the content.  Other processes see the newest version, which they
- * also read.  own may be NULL.
+ * Returns true and fills *s if the process that calls stat has its own version of
+ * a plain name: it has staged bytes, or has not yet read all of a version that it
+ * opened.  Of several such descriptors the one opened last counts.  Other
+ * processes see the newest version, *newest.  NULL: only staged bytes count.
+ * file: the state of the name; NULL: it is not open.
  */
-bool ofile_pending(struct node *n, bool *own, struct staged_attr *s);
+bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s);
 /* cell_stat of n's cell.  n may be NULL.  -ENOENT with *pending set: it was created, and is not committed. */
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
 /* The request that this thread serves from now on comes from pid, a thread. */
@@ -156,7 +176,7 @@ void ofile_asked_by(pid_t pid);
 uint64_t ofile_seek_end(const struct fuse_file_info *fi);
 /* Returns true if something is staged for a cell in the directory. */
 bool ofile_pending_below(struct node *dir);
-/* Returns true if n, a cell, is open.  *size is its size for the descriptor opened last. */
+/* Returns true if n, a cell, is open.  *size is its size for the descriptor opened last, of the calling process if it has one. */
 bool ofile_is_open(struct node *n, uint64_t *size);
 
 /*
@@ -169,20 +189,27 @@ struct displaced {
 	struct displaced_version *first;
 	struct node *name; /* a plain name that will be replaced or removed; counted, or NULL */
 	int64_t name_ts;   /* of its newest version, or TFS_NO_TIME */
+	bool by_name; /* an unlink or a rename over them ends them: as on other file systems, their writers' bytes are dropped */
 };
 /* The plain name will be no file, or another one.  ts: of its newest version, TFS_NO_TIME: there is none. */
 void displaced_add_name(struct displaced *k, struct node *name, int64_t ts);
 int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
 /* The version *ts moved: its descriptors are descriptors of the version to_ts of target's column from now on.  NULL: all of them did, and each keeps its timestamp. */
 void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target, int64_t to_ts, struct changes *c);
-/* The other versions were removed, and the name was replaced. */
+/* The other versions were removed, and the name was replaced.  displaced_keep_stored: except versions that the store has, because the change has written them again. */
 void displaced_end(struct displaced *k, struct changes *c);
+void displaced_keep_stored(struct displaced *k);
 void displaced_fini(struct displaced *k);
-/* The column of a plain name was removed or replaced: its nodes end, so commits to it are discarded. */
-void ofile_end_column(struct node *family_node, struct slice qualifier, struct changes *c);
+/*
+ * The column of a plain name was removed or replaced: its nodes end.  by_name: by
+ * unlink or a rename, so commits to it are discarded.  Otherwise writes and
+ * commits through its descriptors return ESTALE.
+ */
+void ofile_end_column(struct node *family_node, struct slice qualifier, bool by_name, struct changes *c);
 /*
  * All cells of the table were removed.  Bytes that descriptors have not loaded
- * cannot be read any more: ESTALE.  The caller invalidates the kernel's inodes.
+ * cannot be read any more, and what they write is not stored: ESTALE.  The caller
+ * invalidates the kernel's inodes.
  */
 void ofile_end_table(struct node *table);
 /* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */

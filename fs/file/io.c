@@ -3,9 +3,11 @@
  * The FUSE calls on descriptors that are open.
  *
  * Plain names use direct I/O.  A reader's bytes are loaded at open, and again
- * when it reads on after an end of file.  A private mapping is filled from these
- * bytes, too.  But the kernel has one set of pages per file.  While several
- * versions are open, page faults return the newest.
+ * when it reads on after an end of file.  The pages of a private mapping, and of
+ * sendfile and splice, are filled from these bytes, too.  But the kernel has one
+ * set of pages and one size per file, for all the versions that are open.  An
+ * open and a commit drop the pages.  The size is the one that the kernel was
+ * told last, or 0 after an open with O_TRUNC.
  *
  * Versions are cached by the kernel.  READ reads from the store.  Bytes written
  * in place are staged, and committed before the next READ.
@@ -45,14 +47,15 @@ uint64_t ofile_seek_end(const struct fuse_file_info *fi)
 	uint8_t none;
 	size_t got;
 
-	if (d->ended == READER_END)
+	if (d->ended == READER_TOLD || d->ended == READER_END)
 		(void)!reader_read(d, false, 0, &none, 1, &got);
 	/* If the newest version cannot be loaded, the end stays where it was. */
 	if (content_lock(d, false, &c))
 		mutex_lock(&file->lock);
 	/* A descriptor for writing only has loaded nothing.  Until it has written, its end of file is that of the newest version. */
-	if (content == &d->own && content->holds == IMAGE_RANGES && content->seen != file->commits && !content_is_staged(content) &&
-		content->target && node_lives(content->target) && cell_node_stat(content->target, &info) == 0)
+	if (content == &d->own && content->holds == IMAGE_RANGES && !content_is_current(file, content) &&
+		!content_is_staged(content) && content->target && node_lives(content->target) &&
+		cell_node_stat(content->target, &info) == 0)
 		content->base_size = info.size;
 	end = content_size(content);
 	mutex_unlock(&file->lock);
@@ -109,7 +112,7 @@ static int version_commit(struct node *n)
 	struct mutex *row;
 	int err;
 
-	if (!ofile_pending(n, NULL, &staged) || !(file = open_file_find(n)))
+	if (!ofile_pending(n, &staged) || !(file = open_file_find(n)))
 		return 0;
 	row = row_lock(n);
 	mutex_lock(&file->lock);
@@ -179,19 +182,6 @@ static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf
 	return version_read(n, offset, buf, size, got);
 }
 
-/* Returns true if another reader may have a different version open.  Its mappings and those of d share the file's pages. */
-static bool pages_are_shared(struct descriptor *d)
-{
-	bool shared = false;
-
-	mutex_lock(&d->file->lock);
-	if (d->own.target == d->file->node && node_lives(d->own.target))
-		for (struct descriptor *g = d->file->descriptors; g && !shared; g = g->next)
-			shared = g != d && g->readable && (descriptor_shares(g) || g->own.base_ts != d->own.base_ts);
-	mutex_unlock(&d->file->lock);
-	return shared;
-}
-
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino);
@@ -217,13 +207,13 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 		if (n->kind == NODE_VERSION) {
 			err = version_read(n, (uint64_t)offset, buf, size, &got);
 		} else if (n->kind == NODE_PLAIN && !d->writable) {
-			err = -ENOENT;
-			if (!fi->lock_owner && pages_are_shared(d)) { /* read(2) sets lock_owner, a page fault does not */
+			const bool paging = !fi->lock_owner; /* read(2) sets lock_owner; a page fault and splice do not */
+
+			if (paging)
 				node_mark_paged(n);
-				err = cell_node_read(n, (uint64_t)offset, buf, size, &got);
-			}
-			if (err == -ENOENT)
-				err = reader_read(d, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
+			else
+				d->pid = fuse_req_ctx(req)->pid;
+			err = reader_read(d, paging, (uint64_t)offset, buf, size, &got);
 		} else if ((err = content_lock(d, false, &c)) == 0) {
 			if (node_ops(n)->read)
 				err = node_ops(n)->read(d, (uint64_t)offset, buf, size, &got);
@@ -240,6 +230,17 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 		reply_err(req, refuse_store(err, n, NULL, "cannot be read"));
 	else
 		fuse_reply_buf(req, (const char *)buf, got);
+}
+
+/*
+ * The kernel ends a copy_file_range at the size that it was told last, which may
+ * be another version's, and copies its pages itself if the answer is EOPNOTSUPP.
+ * After EINVAL programs read and write instead.
+ */
+void ofile_copy_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, struct fuse_file_info *from_fi, fuse_ino_t to,
+	off_t to_offset, struct fuse_file_info *to_fi, size_t n, int flags)
+{
+	reply_err(req, node_of(from)->kind == NODE_PLAIN ? -EINVAL : -EOPNOTSUPP);
 }
 
 /* ---- write ---- */
@@ -349,7 +350,7 @@ int ofile_commit(struct descriptor *d, bool last, struct changes *c)
 	mutex_lock(&file->lock);
 	if (d->error)
 		err = d->error;
-	else if (!descriptor_shares(d) || d->content->writer == d)
+	else if (!descriptor_shares(d) || d->content->writer == d || content_is_dropped(d->content))
 		err = content_commit(d->content, last, file, c);
 	content_flushed(d);
 	mutex_unlock(&file->lock);

@@ -113,6 +113,7 @@ static int plain_open(struct descriptor *d, bool truncate, bool created, bool ap
 	} else {
 		content->base_size = info.size;
 		content->base_ts = info.ts;
+		content->base_ctime = info.commit_us;
 	}
 	if (f.counter) {
 		content->holds = IMAGE_WHOLE;

@@ -19,21 +19,27 @@
  * next commit makes a new version.  So descriptors that write in turn make a
  * version for each open and flush, not for each turn.
  *
- * A descriptor for reading only has an image of one version.  After a read
- * has returned end of file, the next read first replaces the image by the
- * newest version, if a newer one exists.  So a program that reads a file once
- * sees one version, and tail -f sees appended bytes.
+ * A descriptor for reading only has an image of one version.  A read that
+ * begins at or behind its end, after a read has returned end of file, first
+ * replaces the image by the newest version, if a newer one exists.  So a program
+ * that reads a file once sees one version, and tail -f sees appended bytes.  So
+ * does a read at offset 0: it begins a new reading.  A read at another offset
+ * keeps the version, because a program that reads the end of an archive and
+ * then its parts must not mix two of them.  The descriptor is within its version
+ * again, and meets its end again.
  *
- * Where the newest version is shorter than the image, fstat shows the smaller
- * size, and tail -f begins again ("file truncated").  tail reads as many bytes
+ * After the last byte, fstat shows the newest version.  If that is shorter,
+ * tail -f begins again at offset 0 ("file truncated").  tail reads as many bytes
  * as fstat reports and may never read the end of file.  So a read at offset 0
- * by a descriptor that has returned the last byte replaces the image, too.
+ * also replaces the image after the last byte, but only if fstat has shown the
+ * process the newest version since (READER_TOLD).
  *
  * These reads take no lock until the last byte has been returned.
  * descriptor.readers counts them.  An image is replaced only while descriptor.ended is
  * not READER_WITHIN and there are no readers.  So either a reader sees that
  * descriptor.ended has changed and takes the file's lock, or the replacing thread
- * sees the reader and leaves the image as it is.
+ * sees the reader and leaves the image as it is.  descriptor.ended becomes
+ * READER_WITHIN again under the file's lock only.
  *
  * Rejected: commits when a file lock is taken.  Unless the daemon implements file
  * locks, the kernel handles them alone.  F_SETLKW in the daemon would occupy a
@@ -50,7 +56,7 @@ static bool content_has_name(const struct open_file *file, const struct content 
 
 static int content_load_newest(struct open_file *file, struct content *content, bool only_reads)
 {
-	uint32_t commits = file->commits;
+	const uint32_t commits = file->commits, epoch = table_epoch(file->node);
 	struct tfs_info info;
 	struct stage image;
 	int err;
@@ -65,9 +71,12 @@ static int content_load_newest(struct open_file *file, struct content *content, 
 		content->holds = IMAGE_LOADED;
 		content->base_size = info.size;
 		content->base_ts = info.ts;
+		content->base_ctime = info.commit_us;
 	}
-	if (err == 0 || err == -ENOENT)
+	if (err == 0 || err == -ENOENT) {
 		content->seen = commits;
+		content->seen_epoch = epoch;
+	}
 	return err == -ENOENT ? 0 : err; /* it expired: the image stays */
 }
 
@@ -84,7 +93,7 @@ static bool descriptor_lacks_commits(const struct descriptor *d)
 {
 	const struct content *content = d->content;
 
-	return content_has_name(d->file, content) && (content->seen != d->file->commits || content->holds == IMAGE_RANGES);
+	return content_has_name(d->file, content) && (!content_is_current(d->file, content) || content->holds == IMAGE_RANGES);
 }
 
 /* The row's and the file's lock are held; the latter is released while the store works. */
@@ -148,8 +157,8 @@ int content_lock(struct descriptor *d, bool writes, struct changes *c)
 		err = descriptor_catch_up(d, c);
 		row_unlock(row);
 	}
-	if (writes && d->error)
-		err = d->error;
+	if (writes && err == 0)
+		err = d->error ? d->error : content_is_dropped(d->content) ? -ESTALE : 0;
 	if (err)
 		mutex_unlock(&file->lock);
 	else if (shared && writes)
@@ -176,6 +185,7 @@ void content_share(struct descriptor *d, bool truncate)
 	if (!content->target) {
 		content_set_target(content, file->node);
 		content->seen = file->commits;
+		content->seen_epoch = table_epoch(file->node);
 		content->holds = truncate ? IMAGE_LOADED : IMAGE_RANGES;
 	}
 	mutex_unlock(&file->lock);
@@ -197,33 +207,39 @@ void content_share_failed(struct descriptor *d)
 static bool reader_is_behind(const struct descriptor *d, const struct open_file *file)
 {
 	return d->ended != READER_WITHIN && d->readers == 0 && node_lives(d->own.target) &&
-		(d->own.target != file->node || d->own.seen != file->commits);
+		(d->own.target != file->node || !content_is_current(file, &d->own));
 }
 
-static bool newest_is_shorter(const struct descriptor *d)
+/* Returns true if a read at the offset continues or begins in the newest version. */
+static bool reader_follows(const struct descriptor *d, uint64_t offset)
 {
-	struct tfs_info info;
-
-	return cell_node_stat(d->own.target, &info) == 0 && info.size < d->own.image.size;
+	return d->ended == READER_END ? offset == 0 || offset >= d->own.image.size : d->ended == READER_TOLD && offset == 0;
 }
 
 /* Holds the row's lock, so that no commit replaces a large value while its parts are read. */
-static int reader_catch_up(struct descriptor *d)
+static int reader_catch_up(struct descriptor *d, uint64_t offset)
 {
 	struct open_file *file = d->file;
 	struct mutex *row = row_lock(d->node);
 	int err = 0;
 
 	mutex_lock(&file->lock);
-	if (d->ended == READER_END || newest_is_shorter(d)) {
-		if (reader_is_behind(d, file))
-			err = content_load_newest(file, &d->own, true);
-		if (err == 0 && d->readers == 0)
+	if (reader_follows(d, offset) && reader_is_behind(d, file)) {
+		err = content_load_newest(file, &d->own, true);
+		if (err == 0)
 			d->ended = READER_WITHIN;
 	}
 	mutex_unlock(&file->lock);
 	row_unlock(row);
 	return err;
+}
+
+/* The new state of a descriptor after a read through it. */
+static enum reader_end reader_met(const struct descriptor *d, uint64_t offset, size_t got)
+{
+	if (got == 0)
+		return READER_END;
+	return offset + got < d->own.image.size ? READER_WITHIN : READER_ALL;
 }
 
 int reader_read(struct descriptor *d, bool paging, uint64_t offset, void *buf, size_t n, size_t *got)
@@ -232,8 +248,8 @@ int reader_read(struct descriptor *d, bool paging, uint64_t offset, void *buf, s
 	bool locked;
 	int err = 0;
 
-	if (!paging && (d->ended == READER_END || (d->ended == READER_ALL && offset == 0)))
-		err = reader_catch_up(d);
+	if (!paging && (d->ended == READER_TOLD || d->ended == READER_END))
+		err = reader_catch_up(d, offset);
 	if (err)
 		return err;
 	d->readers++;
@@ -243,10 +259,8 @@ int reader_read(struct descriptor *d, bool paging, uint64_t offset, void *buf, s
 		mutex_lock(&file->lock);
 	}
 	err = content_read(&d->own, offset, buf, n, got);
-	if (err == 0 && !paging && *got == 0)
-		d->ended = READER_END;
-	else if (err == 0 && !paging && d->ended == READER_WITHIN && offset + *got == d->own.image.size)
-		d->ended = READER_ALL;
+	if (err == 0 && !paging && (locked || reader_met(d, offset, *got) != READER_WITHIN))
+		d->ended = reader_met(d, offset, *got);
 	if (locked)
 		mutex_unlock(&file->lock);
 	else

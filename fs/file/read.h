@@ -25,9 +25,8 @@ void content_flushed(struct descriptor *d);
 int content_lock(struct descriptor *d, bool writes, struct changes *c) TFS_MUST;
 /*
  * Reads through a descriptor for reading only.  After a read has returned end
- * of file, the next read continues in the newest version.  So does a read at
- * offset 0 after all bytes were read, if the newest version is shorter.
- * paging: the kernel fills pages for a private mapping, which stays on its
+ * of file, a read at the end of the version continues in the newest version, and a
+ * read at offset 0 begins there.  paging: the kernel fills pages for a private mapping, which stays on its
  * version.
  */
 int reader_read(struct descriptor *d, bool paging, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;

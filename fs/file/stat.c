@@ -4,10 +4,16 @@
  *
  * Uncommitted bytes are visible only to the process that wrote them.  git,
  * nginx and every program that reads as many bytes as fstat reports would
- * otherwise read that many bytes of the version before.  GETATTR states the
- * calling thread, but no descriptor.  So stat looks in /proc whether that
- * thread is one of the process that wrote.  It does so only while bytes are
- * staged.
+ * otherwise read that many bytes of the version before.  For the same reason a
+ * process that has not read all of the version that it opened is shown the size
+ * and times of that version, although there is a newer one.
+ *
+ * GETATTR states the calling thread, but no descriptor.  So stat looks in /proc
+ * whether that thread is one of the process that opened or used a descriptor.  It
+ * does so only while bytes are staged, or a reader is on a version that is not
+ * the newest.  If a process has several such descriptors, the one opened last
+ * counts: a program asks for the size after it has opened a file.  All processes
+ * in other pid namespaces have the number 0 here, and count as one.
  */
 #include "fs/file/file.h"
 
@@ -44,41 +50,66 @@ static bool descriptor_is_of_caller(const struct descriptor *d)
 	return access(path, F_OK) == 0;
 }
 
-/* Returns a content with staged bytes, if possible of the calling process (*own), or NULL.  The file's lock is held. */
-static const struct content *pending_of(const struct open_file *file, bool *own)
+/* Returns a content with staged bytes, or NULL.  The file's lock is held. */
+static const struct content *pending_of(const struct open_file *file)
 {
-	const struct content *content = NULL;
+	const struct descriptor *d = file->descriptors;
 
-	for (struct descriptor *d = file->descriptors; d; d = d->next) {
-		if (!is_pending(d->content, file))
-			continue;
-		if (!content)
-			content = d->content;
-		if (own && descriptor_is_of_caller(d)) {
-			*own = true;
-			return d->content;
-		}
-	}
-	return content;
+	while (d && !is_pending(d->content, file))
+		d = d->next;
+	return d ? d->content : NULL;
 }
 
-bool ofile_pending(struct node *n, bool *own, struct staged_attr *s)
+static struct staged_attr staged_attr_of(const struct content *content)
+{
+	return (struct staged_attr){
+		content_size(content), content->time != TFS_NO_TIME ? content->time : content->touched_us, content->touched_us};
+}
+
+bool ofile_pending(struct node *n, struct staged_attr *s)
 {
 	struct open_file *file = open_file_find(n);
 	const struct content *content;
 
-	if (own)
-		*own = false;
 	if (!file)
 		return false;
 	mutex_lock(&file->lock);
-	content = pending_of(file, own);
+	content = pending_of(file);
 	if (content)
-		*s = (struct staged_attr){content_size(content), content->time != TFS_NO_TIME ? content->time : content->touched_us,
-			content->touched_us};
+		*s = staged_attr_of(content);
 	mutex_unlock(&file->lock);
 	open_file_put(file);
 	return content != NULL;
+}
+
+/* Returns true if d only reads, and its version is not the newest. */
+static bool reader_differs(const struct descriptor *d, const struct tfs_info *newest)
+{
+	return newest && descriptor_only_reads(d) && (d->own.base_ts != newest->ts || d->own.base_ctime != newest->commit_us);
+}
+
+bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s)
+{
+	const struct descriptor *own = NULL;
+
+	if (!file)
+		return false;
+	mutex_lock(&file->lock);
+	for (struct descriptor *d = file->descriptors; d && !own; d = d->next) {
+		const bool stays = d->ended == READER_WITHIN && reader_differs(d, newest);
+
+		if ((stays || is_pending(d->content, file)) && descriptor_is_of_caller(d))
+			own = d;
+	}
+	if (own && descriptor_only_reads(own))
+		*s = (struct staged_attr){content_size(&own->own), own->own.base_ts, own->own.base_ctime};
+	else if (own)
+		*s = staged_attr_of(own->content);
+	for (struct descriptor *d = file->descriptors; d && !own; d = d->next)
+		if (d->ended == READER_ALL && reader_differs(d, newest) && descriptor_is_of_caller(d))
+			d->ended = READER_TOLD;
+	mutex_unlock(&file->lock);
+	return own != NULL;
 }
 
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending)
@@ -90,19 +121,25 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 	if (err != -ENOENT || !n)
 		return err;
 	/* If a commit ended between the two checks, the store has the cell now. */
-	*pending = ofile_pending(n, NULL, &s);
+	*pending = ofile_pending(n, &s);
 	return *pending ? err : cell_stat(p, info);
 }
 
 bool ofile_is_open(struct node *n, uint64_t *size)
 {
 	struct open_file *file = open_file_find(n);
+	const struct descriptor *d;
 
 	*size = n->size;
 	if (!file)
 		return n->opens > 0;
 	mutex_lock(&file->lock);
-	*size = content_size(file->descriptors && n->kind == NODE_PLAIN ? file->descriptors->content : &file->shared);
+	d = n->kind == NODE_PLAIN ? file->descriptors : NULL;
+	while (d && d->next && !descriptor_is_of_caller(d))
+		d = d->next;
+	if (d && !descriptor_is_of_caller(d))
+		d = file->descriptors;
+	*size = content_size(d ? d->content : &file->shared);
 	mutex_unlock(&file->lock);
 	open_file_put(file);
 	return true;
@@ -141,7 +178,7 @@ bool ofile_pending_below(struct node *dir)
 		const struct content *content;
 
 		mutex_lock(&files[i]->lock);
-		content = pending_of(files[i], NULL);
+		content = pending_of(files[i]);
 		pending = pending || (content && lies_in(dir, content->target));
 		mutex_unlock(&files[i]->lock);
 		open_file_put(files[i]);

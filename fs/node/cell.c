@@ -162,7 +162,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	err = family_info_get(n->parent, &f);
 	if (err)
 		return err;
-	if (n->file && ofile_pending(n, NULL, &s)) {
+	if (n->file && ofile_pending(n, &s)) {
 		cell_attr(n, &f, n->ts, s.touched_us, s.size, st);
 		*timeout = 0; /* the commit will have a later time, of which the kernel is not notified */
 		return 0;
@@ -186,22 +186,28 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	return 0;
 }
 
-/* A plain name shows the staged bytes, otherwise the newest version in the store. */
-static int plain_content_attr(struct node *n, const struct family_info *f, struct stat *st)
+/*
+ * A plain name shows what the calling process has of it, otherwise the newest
+ * version in the store.  Staged bytes are looked for first, because a commit
+ * moves them to the store.  `opened` was renamed to n, or is n.
+ */
+static int plain_content_attr(struct node *opened, struct node *n, const struct family_info *f, struct stat *st)
 {
-	struct tfs_info info;
+	struct open_file *file = open_file_find(opened);
 	struct staged_attr s;
-	bool own, staged = ofile_pending(n, &own, &s);
-	int err = -ENOENT;
+	struct tfs_info info;
+	bool own = ofile_own_attr(file, NULL, &s);
+	int err = own ? 0 : cell_node_stat(n, &info);
 
-	if (!staged || !own)
-		err = cell_node_stat(n, &info);
-	if (err == 0) {
+	if (own || (err == 0 && ofile_own_attr(file, &info, &s))) {
+		cell_attr(n, f, s.time_us, s.touched_us, s.size, st);
+	} else if (err == 0) {
 		cell_attr(n, f, info.ts, info.commit_us, info.size, st);
-	} else if (err == -ENOENT && staged) {
-		cell_attr(n, f, s.time_us, s.touched_us, own ? s.size : 0, st);
+	} else if (err == -ENOENT && ofile_pending(n, &s)) {
+		cell_attr(n, f, s.time_us, s.touched_us, 0, st);
 		err = 0;
 	}
+	open_file_put(file);
 	return err;
 }
 
@@ -230,7 +236,7 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 		return err;
 	do {
 		name_wait(n);
-		err = node_lives(n) ? plain_content_attr(n, &f, st) : -ENOENT;
+		err = node_lives(n) ? plain_content_attr(n, n, &f, st) : -ENOENT;
 	} while (err != -ENOENT && name_is_over(n));
 	if (err != -ENOENT)
 		return err;
@@ -238,7 +244,7 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 	if (at && at->kind != NODE_PLAIN)
 		err = node_attr(at, st, &unused);
 	else if (at && node_lives(at) && (err = family_info_get(at->parent, &g)) == 0)
-		err = plain_content_attr(at, &g, st);
+		err = plain_content_attr(n, at, &g, st);
 	node_put(at);
 	if (err != -ENOENT && err != -ESTALE)
 		return err;
@@ -262,7 +268,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	struct mutex *row;
 	struct tfs_mutation *m = NULL;
 	struct versions all = {0};
-	struct displaced kept = {0};
+	struct displaced kept = {.by_name = true};
 	struct cell_place p;
 	struct staged_attr s;
 	bool pending;
@@ -271,7 +277,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	cell_place_at(family, qualifier, version, r->ts, &p);
 	row = row_lock(family);
 	n = node_find(family, r->kind, qualifier, r->ts);
-	pending = n && ofile_pending(n, NULL, &s);
+	pending = n && ofile_pending(n, &s);
 	err = cell_displace(r, false, &all, &kept);
 	if (err == 0 && n && !version)
 		displaced_add_name(&kept, n, all.n ? all.ts[0] : TFS_NO_TIME);

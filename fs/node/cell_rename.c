@@ -113,7 +113,7 @@ static void descriptors_follow(struct resolved *from, const struct versions *all
 		mutex_lock(tree_mutex());
 		source->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
-		ofile_end_column(from->parent, buf_slice(&from->key), c);
+		ofile_end_column(from->parent, buf_slice(&from->key), true, c);
 	}
 }
 
@@ -124,7 +124,7 @@ static int move_locked(struct renaming *r, struct node *target)
 	struct changes *c = r->c;
 	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
 	struct versions all = {0};
-	struct displaced moved = {0}, replaced = {0};
+	struct displaced moved = {.by_name = true}, replaced = {.by_name = true};
 	struct tfs_result result[1] = {{0}};
 	struct tfs_mutation *m = NULL;
 	struct cell_place p, q;
@@ -207,7 +207,7 @@ int cell_take_scratch(struct renaming *m)
 	/* Another thread may have replaced an earlier node of the name in the other view. */
 	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	struct open_file *x = open_file_find(m->source);
-	struct displaced replaced = {0};
+	struct displaced replaced = {.by_name = true};
 	int64_t was = TFS_NO_TIME, ts = 0;
 	int err;
 

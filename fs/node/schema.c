@@ -21,7 +21,7 @@ static int schema_exists(struct node *n)
 
 	if (err)
 		return err;
-	err = (s->is_set && !s->is_hidden) || ofile_pending(n, NULL, &staged) ? 0 : -ENOENT;
+	err = (s->is_set && !s->is_hidden) || ofile_pending(n, &staged) ? 0 : -ENOENT;
 	tfs_schema_put(s);
 	return err;
 }
@@ -36,7 +36,7 @@ static int schema_attr(struct node *n, struct stat *st, double *timeout)
 		err = tfs_schema_get(node_store_table(n), &s);
 	if (err)
 		return err;
-	if (!ofile_pending(n, NULL, &staged))
+	if (!ofile_pending(n, &staged))
 		staged = (struct staged_attr){.size = s->text_size, .time_us = s->mtime_us};
 	cell_attr(n, &(struct family_info){.mode = 0644, .uid = s->uid, .gid = s->gid}, staged.time_us, staged.time_us, staged.size,
 		st);

@@ -4,6 +4,10 @@
  * copied, before the store changes, all under the row's lock.  Keys that cannot
  * be read because of damage cannot be open.  Versions that a GC rule hides
  * because of a write are no concern here: they stay open until they are read.
+ *
+ * A mutation may remove a cell and write it again, as .row.json does with the
+ * whole row.  So after the change the store is asked which of the removed columns and
+ * versions exist.  Those go on, as after any write; the others end.
  */
 #include "fs/stream/row_change.h"
 
@@ -135,6 +139,15 @@ out:
 	return n == -EBADMSG || n == -EIO ? 0 : n;
 }
 
+static bool column_is_stored(struct node *family, struct slice qualifier)
+{
+	struct cell_place p;
+	struct tfs_info info;
+
+	cell_place_at(family, qualifier, false, 0, &p);
+	return cell_stat(&p, &info) != -ENOENT;
+}
+
 /* A column without stored versions may still have writers. */
 static int end_writers(struct node *row, const struct row_edit *e, struct changes *c)
 {
@@ -146,23 +159,27 @@ static int end_writers(struct node *row, const struct row_edit *e, struct change
 		err = family_node(row, id, &family);
 	if (err)
 		return err;
-	ofile_end_column(family, e->qualifier, c);
+	if (!column_is_stored(family, e->qualifier))
+		ofile_end_column(family, e->qualifier, false, c);
 	node_put(family);
 	return 0;
 }
 
-static void removal_note(struct removal *r, bool row_too, struct changes *c)
+/* puts: the mutation has also written cells. */
+static void removal_note(struct removal *r, bool row_too, bool puts, struct changes *c)
 {
 	for (size_t i = 0; i < r->count; i++) {
 		struct removed_column *k = &r->columns[i];
 		struct slice qualifier = buf_slice(&k->qualifier);
 
 		versions_changed(c, k->family, qualifier, &k->versions, true);
-		if (k->whole)
-			ofile_end_column(k->family, qualifier, c);
+		if (k->whole && !(puts && column_is_stored(k->family, qualifier)))
+			ofile_end_column(k->family, qualifier, false, c);
 		if (!row_too)
 			made_cell_removed(k->family, qualifier, !k->whole, k->versions.ts[0]);
 	}
+	if (puts)
+		displaced_keep_stored(&r->displaced);
 	displaced_end(&r->displaced, c);
 }
 
@@ -185,12 +202,14 @@ static int note_put(struct node *row, const struct row_edit *e, int64_t ts, stru
 static void note_all(struct node *row, const struct row_edit *edits, unsigned count, const struct tfs_result *results,
 	struct removal *r, struct changes *c)
 {
-	bool row_too = false;
+	bool row_too = false, puts = false;
 	int err = 0;
 
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		row_too = row_too || edits[i].kind == ROW_DELETE_ROW;
-	removal_note(r, row_too, c);
+		puts = puts || edits[i].kind == ROW_PUT;
+	}
+	removal_note(r, row_too, puts, c);
 	for (unsigned i = 0; i < count && !err; i++) {
 		if (edits[i].kind == ROW_PUT)
 			err = note_put(row, &edits[i], results[i].ts, c);
