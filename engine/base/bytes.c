@@ -349,6 +349,61 @@ static size_t skip_ascii(struct slice s, size_t i)
 	return i;
 }
 
+size_t control_length(const uint8_t *p, size_t n)
+{
+	const size_t len = *p < 0x80 ? 1 : utf8_length(p, n);
+	uint32_t v = *p;
+
+	if (len == 0)
+		return *p < 0xa0;
+	if (len == 2)
+		v = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+	else if (len == 3)
+		v = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+	else if (len == 4)
+		return 0;
+	return v < 0x20 || (v >= 0x7f && v < 0xa0) || v == 0x61c || v == 0x200e || v == 0x200f || (v >= 0x2028 && v <= 0x202e) ||
+			(v >= 0x2066 && v <= 0x2069)
+		? len
+		: 0;
+}
+
+/* Returns the bytes of the character at p, 1 if it is none. */
+static size_t step_length(const uint8_t *p, size_t n)
+{
+	const size_t len = *p < 0x80 ? 1 : utf8_length(p, n);
+
+	return len ? len : 1;
+}
+
+bool text_has_control(const char *text)
+{
+	const uint8_t *p = (const uint8_t *)text, *end = p + strlen(text);
+
+	while (p < end && !control_length(p, (size_t)(end - p)))
+		p += step_length(p, (size_t)(end - p));
+	return p < end;
+}
+
+void text_hide_controls(char *text)
+{
+	const uint8_t *from = (const uint8_t *)text, *end = from + strlen(text);
+	char *to = text;
+
+	while (from < end) {
+		const size_t n = step_length(from, (size_t)(end - from));
+
+		if (control_length(from, (size_t)(end - from))) {
+			*to++ = '?';
+		} else {
+			memmove(to, from, n);
+			to += n;
+		}
+		from += n;
+	}
+	*to = 0;
+}
+
 bool utf8_valid(struct slice s)
 {
 	for (size_t i = skip_ascii(s, 0); i < s.n; i = skip_ascii(s, i)) {

@@ -163,6 +163,16 @@ void arena_fini(struct arena *a);
 
 /* The length of the valid UTF-8 character of 2 to 4 bytes at p, or 0.  n is at least 1. */
 size_t utf8_length(const uint8_t *p, size_t n);
+/*
+ * Returns the bytes of the control character at p, n > 0: one of ASCII, of U+0080 to
+ * U+009F, a mark that changes the direction of text, or that ends a line; or a byte
+ * from 0x80 to 0x9f that is not of UTF-8.  0: it is none.  A terminal would obey it.
+ */
+size_t control_length(const uint8_t *p, size_t n);
+/* Returns true if the text has a control character. */
+bool text_has_control(const char *text);
+/* Replaces each control character by '?'. */
+void text_hide_controls(char *text);
 /* Returns true if all of s is valid UTF-8. */
 bool utf8_valid(struct slice s);
 /* The number of bytes, 0 to 3, at the end of s that more bytes may complete to a character. */

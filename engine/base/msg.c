@@ -3,7 +3,7 @@
  * Messages: one line each, to standard error or syslog, and into a ring.
  *
  * The caller's thread formats the line on its stack, in LINE_BYTES at most.
- * Control bytes become '?', so a name in a message cannot forge another line.
+ * Control characters become '?', so a name in a message cannot forge another line.
  * One write(2) outside the lock writes it: lines of several threads do not
  * mix, and a stuck terminal blocks only its writer.  The ring owns copies of
  * its lines; without memory for a copy the line is written only.
@@ -190,10 +190,8 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 	va_end(ap);
 	if (body < 0)
 		text[head] = '\0';
+	text_hide_controls(text);
 	n = strlen(text);
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-			text[i] = '?';
 	text[n++] = '\n';
 	text[n] = '\0';
 

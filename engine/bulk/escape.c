@@ -55,7 +55,7 @@ int text_escape(struct slice s, struct buf *out)
 		}
 		if (p == end)
 			break;
-		n = *p >= 0x80 ? utf8_length(p, (size_t)(end - p)) : 0;
+		n = *p >= 0x80 && !control_length(p, (size_t)(end - p)) ? utf8_length(p, (size_t)(end - p)) : 0;
 		if (n == 0)
 			to = put_escape(to, *p++);
 		for (; n; n--)

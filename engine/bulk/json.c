@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quotes, backslashes and bytes below 0x20 must be escaped in JSON, and 0x7f is
- * escaped because terminals do not show it.  All other text stays as it is.
+ * Quotes, backslashes and bytes below 0x20 must be escaped in JSON.  Other control
+ * characters are escaped because a terminal would obey them.  All other text stays
+ * as it is.
  */
 #include "engine/bulk/json.h"
 
@@ -11,23 +12,43 @@ enum { JSON_ESCAPE_LONGEST = 6 };
 
 static bool is_plain(uint8_t c)
 {
-	return c >= 0x20 && c != '"' && c != '\\' && c != 0x7f;
+	return c >= 0x20 && c != '"' && c != '\\' && c < 0x7f;
 }
 
-static uint8_t *put_escape(uint8_t *to, uint8_t c)
+/* c: a character up to U+FFFF. */
+static uint8_t *put_escape(uint8_t *to, uint32_t c)
 {
 	static const char hex_digits[] = "0123456789abcdef", bytes[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-	const char *letter = memchr(bytes, c, sizeof(bytes) - 1);
+	const char *letter = c < 0x80 ? memchr(bytes, (int)c, sizeof(bytes) - 1) : NULL;
 
 	*to++ = '\\';
 	if (letter) {
 		*to++ = (uint8_t)letters[letter - bytes];
 		return to;
 	}
-	memcpy(to, "u00", 3);
-	to[3] = (uint8_t)hex_digits[c >> 4];
-	to[4] = (uint8_t)hex_digits[c & 15];
-	return to + 5;
+	*to++ = 'u';
+	for (int shift = 12; shift >= 0; shift -= 4)
+		*to++ = (uint8_t)hex_digits[c >> shift & 15];
+	return to;
+}
+
+/* Puts the character at *p, which is not plain, and moves *p behind it. */
+static uint8_t *put_character(uint8_t *to, const uint8_t **p, size_t n)
+{
+	const uint8_t *c = *p;
+	size_t len = *c < 0x80 ? 1 : utf8_length(c, n);
+
+	if (len == 0)
+		len = 1;
+	*p += len;
+	if (len == 1 && *c < 0x80)
+		return put_escape(to, *c);
+	if (len == 2 && control_length(c, n))
+		return put_escape(to, (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu));
+	if (len == 3 && control_length(c, n))
+		return put_escape(to, (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu));
+	memcpy(to, c, len);
+	return to + len;
 }
 
 int json_escape(struct buf *out, struct slice utf8)
@@ -49,7 +70,7 @@ int json_escape(struct buf *out, struct slice utf8)
 			to += p - run;
 		}
 		if (p < end)
-			to = put_escape(to, *p++);
+			to = put_character(to, &p, (size_t)(end - p));
 	}
 	out->n = (size_t)(to - out->p);
 	return 0;

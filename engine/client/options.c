@@ -108,9 +108,8 @@ static const char *text_set(struct tfs_options *o, const struct setting *s, cons
 {
 	if (!text || strlen(text) > s->most || (*text && !text_fits(s, text)))
 		return s->range;
-	for (const char *c = text; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			return "must not contain control characters";
+	if (text_has_control(text))
+		return "must not contain control characters";
 	memcpy((char *)o + s->at, text, strlen(text) + 1);
 	return NULL;
 }

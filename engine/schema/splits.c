@@ -63,6 +63,17 @@ int splits_finish(struct schema *s, const char **reason)
 	return 0;
 }
 
+/* Returns true for UTF-8 without control characters beyond ASCII. */
+static bool is_plain_utf8(struct slice s)
+{
+	for (size_t i = 0, n; i < s.n; i += n) {
+		n = s.p[i] < 0x80 ? 1 : utf8_length(s.p + i, s.n - i);
+		if (n == 0 || (n > 1 && control_length(s.p + i, s.n - i)))
+			return false;
+	}
+	return true;
+}
+
 /* In the text, bytes that no row's name shows as they are, and all above 0x7f unless the key is UTF-8. */
 static bool split_escapes(const struct tfs_bytes *key, size_t at, bool utf8)
 {
@@ -74,7 +85,7 @@ static bool split_escapes(const struct tfs_bytes *key, size_t at, bool utf8)
 int split_render(const struct tfs_bytes *key, struct buf *out)
 {
 	const uint8_t *p = key->data;
-	const bool utf8 = utf8_valid(slice_of(p, key->size));
+	const bool utf8 = is_plain_utf8(slice_of(p, key->size));
 	int err = 0;
 
 	for (size_t i = 0; i < key->size && !err; i++)

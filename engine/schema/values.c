@@ -88,10 +88,7 @@ const char *value_size(uint64_t bytes, char text[32])
 
 bool text_printable(const char *str)
 {
-	for (const char *s = str; *s; s++)
-		if ((uint8_t)*s < 0x20 || *s == 0x7f)
-			return false;
-	return utf8_valid(slice_str(str));
+	return !text_has_control(str) && utf8_valid(slice_str(str));
 }
 
 static int dup_str(struct schema *s, const char *value, const char **out)

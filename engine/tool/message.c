@@ -9,14 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Replaces control bytes by '?', so that a file's name cannot forge a line of output. */
-static void make_one_line(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
-}
-
 void complain(const char *fmt, ...)
 {
 	char *line;
@@ -27,7 +19,7 @@ void complain(const char *fmt, ...)
 	if (vasprintf(&line, fmt, ap) < 0)
 		line = NULL;
 	else
-		make_one_line(line);
+		text_hide_controls(line); /* a file's name cannot forge a line of output */
 	va_end(ap);
 	progress_clear();
 	fprintf(stderr, "tabletctl: %s\n", line ? line : strerror(ENOMEM));
@@ -119,7 +111,7 @@ void report(struct report *r, enum report_kind kind, const char *fmt, ...)
 	if (vasprintf(&line, fmt, ap) < 0)
 		no_memory();
 	va_end(ap);
-	make_one_line(line);
+	text_hide_controls(line);
 	if (!was_printed(r, line)) {
 		r->count[kind]++;
 		progress_clear();
