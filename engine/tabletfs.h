@@ -420,8 +420,10 @@ TFS_API int tfs_schema_set_text_as(
 	struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why) TFS_CHECKED;
 
 /*
- * Checks the beginning of a schema text, up to a newline.  -EINVAL, *why as
- * above: no continuation makes it a valid schema.
+ * Checks the beginning of a schema text, as far as its values are complete.
+ * -EINVAL, *why as above: no continuation makes it a valid schema, or a family names
+ * a group that the text does not have yet, and does not end where a program's buffer
+ * ends (at a multiple of 512 bytes).
  */
 TFS_API int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why) TFS_CHECKED;
 

@@ -93,15 +93,16 @@ int schema_render(const struct schema *s, struct buf *out)
 {
 	size_t from = out->n;
 
-	if (render_table(&s->pub, out) || buf_printf(out, "families = ("))
-		goto fail;
-	for (unsigned i = 0; i < s->pub.family_count; i++)
-		if (buf_append(out, i ? ",\n" : "\n", i ? 2 : 1) || render_family(&s->families[i], out))
-			goto fail;
-	if (buf_printf(out, " );\ngroups = ("))
+	/* Groups precede the families that name them (schema_text_begins). */
+	if (render_table(&s->pub, out) || buf_printf(out, "groups = ("))
 		goto fail;
 	for (unsigned i = 0; i < s->pub.group_count; i++)
 		if (buf_append(out, i ? ",\n" : "\n", i ? 2 : 1) || render_group(&s->groups[i], out))
+			goto fail;
+	if (buf_printf(out, " );\nfamilies = ("))
+		goto fail;
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (buf_append(out, i ? ",\n" : "\n", i ? 2 : 1) || render_family(&s->families[i], out))
 			goto fail;
 	if (buf_printf(out, " );\n"))
 		goto fail;

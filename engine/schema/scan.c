@@ -29,6 +29,7 @@ struct scan {
 	unsigned names[DEPTH_MAX + 1];
 	uint8_t inside[DEPTH_MAX + 1]; /* the open bracket at each depth; 0 at depth 0 */
 	uint8_t last;                  /* the previous token: punctuation, '"', or 'a' for a name or number; 0: none */
+	const uint8_t *whole;          /* behind the last token that ends a value or a line */
 	const char *reason;
 };
 
@@ -168,7 +169,7 @@ static bool scan_bracket(struct scan *s, uint8_t c)
 	return true;
 }
 
-static bool scan_token(struct scan *s)
+static bool scan_one(struct scan *s)
 {
 	uint8_t c = *s->p;
 
@@ -198,6 +199,16 @@ static bool scan_token(struct scan *s)
 	return true;
 }
 
+static bool scan_token(struct scan *s)
+{
+	const uint8_t c = *s->p;
+	const bool ok = scan_one(s);
+
+	if (ok && (c == '\n' || c == ';' || c == ',' || c == ')' || c == '}'))
+		s->whole = s->p;
+	return ok;
+}
+
 /* Like text_printable, but newlines and tabs are allowed. */
 static bool check_bytes(struct slice text, struct scan *s)
 {
@@ -208,7 +219,7 @@ static bool check_bytes(struct slice text, struct scan *s)
 		n = c < 0x80 ? 1 : utf8_length(text.p + i, text.n - i);
 		if (c == 0)
 			return scan_refuse(s, "a NUL byte");
-		if (n == 0 || c == 0x7f || (c < 0x20 && !space))
+		if (n == 0 || (!space && control_length(text.p + i, text.n - i)))
 			return scan_refuse(s, "not printable UTF-8 text");
 		s->line += c == '\n';
 	}
@@ -232,6 +243,17 @@ int schema_scan_text(struct slice text, unsigned *line, const char **reason)
 	*line = s.line;
 	*reason = s.reason;
 	return -EINVAL;
+}
+
+size_t schema_scan_whole(struct slice text)
+{
+	struct scan s = {.p = text.p, .end = text.p + text.n, .line = 1, .whole = text.p};
+	bool ok = text.n && text.n <= SCHEMA_TEXT_MAX && line_start(&s);
+
+	while (ok && s.p < s.end)
+		ok = scan_token(&s);
+	/* An error before the end is not mended by more text. */
+	return ok || s.p == s.end ? (size_t)(s.whole - text.p) : text.n;
 }
 
 int schema_config_read(struct slice text, config_t *config)

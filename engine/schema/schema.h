@@ -45,8 +45,9 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, bool *allow_delete,
 	char **why) TFS_MUST;
 /*
- * Checks the beginning of a text for .schema; `text` ends with a newline.
- * -EINVAL: no continuation makes it a valid schema.
+ * Checks the beginning of a text for .schema, as far as its values are complete.
+ * -EINVAL: no continuation makes it a valid schema, or a family names a group that
+ * does not precede it.
  */
 int schema_text_begins(const struct schema *old, struct slice text, char **why) TFS_MUST;
 /*
@@ -89,6 +90,8 @@ int schema_decode_file(struct slice in, const char *file, struct schema **out) T
  */
 #define SCHEMA_TEXT_MAX (256 * 1024) /* bytes of .schema, written or rendered */
 int schema_scan_text(struct slice text, unsigned *line, const char **reason) TFS_MUST;
+/* The bytes of the beginning of a text that no more text can change: up to the last value or line that is complete. */
+size_t schema_scan_whole(struct slice text);
 /*
  * Parses a checked text.  -EINVAL: *config has the error and its line.  The
  * caller initialises and destroys *config.

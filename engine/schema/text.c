@@ -28,6 +28,8 @@ struct parse_result {
 	unsigned line;   /* of the syntax error */
 };
 
+enum { CUT_BYTES = 512 }; /* buffers of programs are multiples of it */
+
 enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
 
 struct key {
@@ -352,38 +354,44 @@ static unsigned count_lines(struct slice text)
 }
 
 /*
- * A syntax error before the end of the last complete line is final.  An error
- * in a value is final, unless more text can change the value: "a" "b" is one
- * string.  To find out, an empty string is appended.  If that is a syntax
- * error, the value cannot be continued.
+ * Only the part of the text is checked whose values are complete, with a newline
+ * behind it.  A syntax error before its end is final.  An error in a value is
+ * final, unless more text can change the value: "a" "b" is one string.  To find
+ * out, an empty string is appended.  If that is a syntax error, the value cannot be
+ * continued.
+ *
+ * A group that is missing may follow in a later write.  But the writer of a short
+ * text that names an unknown group would learn of it from close(2) only, which
+ * shells ignore.  So a group may follow only where a buffer of the writer may have
+ * cut the text.
  */
 int schema_text_begins(const struct schema *old, struct slice text, char **why)
 {
 	struct schema *s = schema_draft(old);
 	struct buf more = {0};
 	struct parse_result result = {0}, ignored = {0};
+	const bool cut = text.n % CUT_BYTES == 0;
 	const char *reason;
 	unsigned line;
 	int err = -ENOMEM;
 
-	if (!s || buf_append_slice(&more, text) || buf_u8(&more, 0))
+	text.n = schema_scan_whole(text);
+	if (!s || buf_append_slice(&more, text) || buf_append(&more, "\n", 2))
 		goto out;
 	err = schema_scan_text(text, &line, &reason);
 	if (err == -EINVAL) {
-		err = line <= count_lines(text) && line > 0 ? err : 0;
-		if (err)
-			why_line(why, line, "%s", reason);
+		why_line(why, line, "%s", reason);
 		goto out;
 	}
 	err = text_parse(s, old, (const char *)more.p, &result, why);
 	if (err != -EINVAL)
 		goto out;
-	if (result.syntax ? result.line > count_lines(text) : result.may_follow)
+	if (result.syntax ? result.line > count_lines(buf_slice(&more)) : result.may_follow && cut)
 		err = 0;
-	if (err == -EINVAL && !result.syntax) {
+	if (err == -EINVAL && !result.syntax && !result.may_follow) {
 		schema_put(s);
 		s = schema_draft(old);
-		more.n--;
+		more.n -= 2;
 		err = s && buf_append(&more, "\"\"", 3) == 0 ? text_parse(s, old, (const char *)more.p, &ignored, NULL) : -ENOMEM;
 		if (err == -EINVAL && !ignored.syntax)
 			err = 0;

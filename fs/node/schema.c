@@ -2,7 +2,8 @@
 /*
  * TABLE/.schema: the whole schema as a text.  It is applied at flush, because
  * its end is not known before.  But bash ignores the result of close.  Therefore
- * a write fails at once if no further text could make the whole valid.
+ * a write that completes a value fails at once if no further text could make the
+ * whole valid.
  */
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -119,14 +120,22 @@ static int schema_apply(struct node *n, struct content *w, struct changes *c)
 	return err ? err : fs_schema_replace_text(n, text, w->time, w->caller, c);
 }
 
+static bool completes_value(struct slice text)
+{
+	size_t i = 0;
+
+	while (i < text.n && (!text.p[i] || !strchr("\n;,)}", text.p[i])))
+		i++;
+	return i < text.n;
+}
+
 /*
- * Checks the lines written so far if the text is written in order from its
- * start.  Otherwise a later write may replace a wrong line.
+ * Checks the values written so far if the text is written in order from its
+ * start.  Otherwise a later write may replace a wrong value.
  */
 static int schema_written(struct node *n, struct content *w, uint64_t end, struct changes *c)
 {
-	const uint8_t *last;
-	struct slice text;
+	struct slice text, more;
 	char *why = NULL;
 	int err;
 
@@ -136,11 +145,13 @@ static int schema_written(struct node *n, struct content *w, uint64_t end, struc
 	if (w->origin == UINT64_MAX)
 		return 0;
 	err = stage_bytes(&w->image, &text);
-	last = err == 0 && text.n ? memrchr(text.p, '\n', text.n) : NULL;
-	if (!last || (size_t)(last + 1 - text.p) <= w->origin)
+	if (err || text.n <= w->origin)
 		return err;
-	w->origin = (size_t)(last + 1 - text.p);
-	err = tfs_schema_text_begins(node_store_table(n), bytes_of(slice_of(text.p, w->origin)), &why);
+	more = slice_of(text.p + w->origin, text.n - w->origin);
+	w->origin = text.n;
+	if (!completes_value(more))
+		return 0;
+	err = tfs_schema_text_begins(node_store_table(n), bytes_of(text), &why);
 	if (err == -EINVAL)
 		err = w->error = refuse(err, n, NULL, "%s", why ? why : "no legal schema");
 	free(why);
