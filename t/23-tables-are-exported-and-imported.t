@@ -80,6 +80,21 @@ for format in tsv jsonl tar; do
 	status 0 "  exported again" "$TABLETCTL" export --format $format "$D/new-$format" again
 	same again "data.$format" "  it is the same"
 done
+# -p makes the data directory, too, if there is no directory of that name.
+printed=$(sed -n 's/^\(tabletctl import -p [^ ]* \).*/\1/p' "$SRC/man/tabletctl.1")
+is "$printed" "tabletctl import -p data2/webtable " "tabletctl(1) prints an import into a new store"
+for format in tsv jsonl tar; do
+	status 0 "$format into a store that is absent" "$TABLETCTL" import -p "data2-$format/webtable" "data.$format"
+	status 0 "  exported again" "$TABLETCTL" export --format $format "data2-$format/webtable" again
+	same again "data.$format" "  it is the same"
+	ok "  the store is sound" "$TABLETCTL" check --quiet "data2-$format"
+done
+status 2 "without -p" "$TABLETCTL" import "data3/webtable" data.tsv
+status 2 "no name of a table" "$TABLETCTL" import -p "data3/a b" data.tsv
+ok "  nothing is made" test ! -e data3
+mkdir empty
+status 2 "a directory that exists, which may be a mount point" "$TABLETCTL" import -p empty/webtable data.tsv
+is "$(ls -A empty)" "" "  nothing is made"
 status 1 "a refused line" "$TABLETCTL" import -p "$D/lines" in.tsv
 said 'in.tsv: line 3: it has fewer' "has its number here, too"
 check_store

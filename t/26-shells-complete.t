@@ -89,6 +89,8 @@ CASES = [
     ("tabletctl scan mnt/big/user0012", ["mnt/big/%s/" % r for r in ROWS]),
     ("tabletctl scan mnt/big/.sca", ["mnt/big/.scan/"]),
     ("tabletctl scan mnt/big/.scan/limit=2/qp", ["mnt/big/.scan/limit=2/qprefix="]),
+    ("tabletctl scan mnt/big/.scan/limit=2/since=y", ["mnt/big/.scan/limit=2/since=yesterday"]),
+    ("tabletctl scan mnt/big/.scan/reverse=", ["mnt/big/.scan/reverse=yes"]),
     ("tabletctl count mnt/bi", ["mnt/big"]),
     ("tabletctl get mnt/few com.cnn:", ["com.cnn:80"]),
     ("tabletctl get mnt/few com.cnn/", ["com.cnn/a b"]),

@@ -201,7 +201,7 @@ mkdir .snap/all
 check .snap/all/plain "among snapshots of all tables" $((${STEPS:-15} / 5))
 
 # ---- errors and limits ----
-for bad in foo=1 prefix limit=0 limit=x reverse=no family=nope row='((' since=yesterday since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2'; do
+for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2'; do
 	fails "EINVAL: $bad" "Invalid argument" cat "plain/.scan/$bad/.tsv"
 done
 like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"
@@ -223,7 +223,22 @@ for time in 1795255200000000 2026-11-21T10 2026-11-21T10:00 2026-11-21T10:00Z '2
 	times "$time" 2 0
 done
 for time in 1795255200250000 2026-11-21T10:00:00.25 2026-11-21T10:00:00,250000000+00:00 2026-11-21T10:00:00.000001Z; do times "$time" 1 1; done
+rm plain/time/f/*
+us() { date -u -d "$1" +%s%6N; }
+for time in now today yesterday tomorrow; do
+	# A row with a version before and one behind the time; the day may change meanwhile.
+	at=$(us "$([ $time = now ] && echo now || echo "$time 00:00Z")")
+	echo t >"plain/time/f/$time@$((at - 90000000000))" && echo t >"plain/time/f/$time@$((at + 90000000000))"
+	is "$(cut -f 3 "plain/.scan/row=time/qualifier=$time/since=$time/.tsv"):$(cut -f 3 "plain/.scan/row=time/qualifier=$time/until=$time/.tsv")" \
+		"$((at + 90000000000)):$((at - 90000000000))" "since=$time and until=$time"
+	is "$("$TABLETCTL" scan --row time --qualifier $time --at $time plain | cut -f 3)" "$((at - 90000000000))" "  tabletctl scan --at $time"
+done
+is "$(cat plain/.scan/changed=yesterday/.count)" "$(cat plain/.scan/.count)" "changed=yesterday"
+is "$(cat plain/.scan/changed=tomorrow/.count | tr '\n\t' '  ')" "rows 0 cells 0 " "changed=tomorrow"
 rm -r plain/time
+for flag in yes true on 1; do is "$(cat plain/.scan/reverse=$flag/.keys)" "$(cat plain/.scan/.keys | tac)" "reverse=$flag"; done
+for flag in no false off 0; do is "$(cat plain/.scan/reverse=$flag/.keys)" "$(cat plain/.scan/.keys)" "reverse=$flag"; done
+for word in now today yesterday true no; do like "$(cat plain/.scan/.help)" "\\b$word\\b" ".help has $word"; done
 is "$(ls -A plain/.scan)" "" "control names of a scan are not listed"
 fails "a view is read-only: a new file" "Read-only" touch plain/.scan/.rows/new
 fails "an existing one" "Read-only" dd of=plain/.scan/.rows/r1/new status=none
@@ -241,6 +256,10 @@ is "$(ctl scan --prefix 'a\tb' --format jsonl plain)" "$(cat plain/.scan/prefix=
 is "$(ctl count --prefix "long$(printf %0300d 0 | tr 0 x)" plain | head -n 1)" "rows	2" "tabletctl count, with a long key"
 fails "an invalid clause" "limit: the value is not valid" ctl scan --limit x plain
 fails "not a table" "not a table" ctl scan "$W"
+for verb in "get $M row f:q" "get $M row" "scan $M" "count $M/" "put $M row f:q v" "delete $M row"; do
+	# shellcheck disable=SC2086
+	fails "tabletctl $verb: a mount is no table" "^tabletctl: $M/?: a mount, not a table: TABLE_PATH is $M/TABLE\$" ctl $verb
+done
 mkdir -p plain/got/f && echo one >plain/got/f/q@7 && echo two >plain/got/f/q@8
 is "$(ctl get plain got f:q) $(ctl get plain got f:q@7)" "two one" "tabletctl get of a cell"
 is "$(ctl get --versions 1 plain got)" "$(printf 'got\tf:q\t8\ttwo\\n')" "of a row"

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define DAY_US INT64_C(86400000000)
+
 static const char *const clause_names[] = {
 #define CLAUSE_NAME(upper, name, help) name,
 	CLAUSES(CLAUSE_NAME)
@@ -47,7 +49,9 @@ int clauses_help(struct buf *out)
 	return err ? err
 		   : buf_printf(out,
 			     "KEY and Q are written as the names of files are (%%2F for /).  A REGEX is one of PCRE2.\n"
-			     "A TIME is in microseconds since 1970, or 2026-11-22T10:00:00Z, or an age such as 10d.\n");
+			     "A TIME is in microseconds since 1970, or 2026-11-22T10:00:00Z, or an age such as 10d, or\n"
+			     "now, today, yesterday.  Instead of yes also true, on and 1; no, false, off and 0 are the\n"
+			     "opposite.\n");
 }
 
 /* ---- values ---- */
@@ -109,6 +113,24 @@ static bool parse_iso(const char *text, int64_t *us)
 	return true;
 }
 
+/* Days are those of UTC, as in dates without a time. */
+static bool parse_day(const char *text, int64_t now_us, int64_t *us)
+{
+	static const struct {
+		const char *text;
+		int64_t days;
+	} days[] = {{"today", 0}, {"yesterday", -1}, {"tomorrow", 1}};
+
+	for (size_t i = 0; i < sizeof(days) / sizeof(*days); i++) {
+		if (strcmp(text, days[i].text) != 0)
+			continue;
+		*us = now_us - now_us % DAY_US + days[i].days * DAY_US;
+		return true;
+	}
+	*us = now_us;
+	return strcmp(text, "now") == 0;
+}
+
 static const char *parse_time(struct clauses *c, enum clause k, int64_t now_us, int64_t *us)
 {
 	const char *text = (const char *)c->value[k].p;
@@ -116,11 +138,28 @@ static const char *parse_time(struct clauses *c, enum clause k, int64_t now_us, 
 
 	if (!has(c, k) || name_parse_ts(slice_str(text), us) || parse_iso(text, us))
 		return NULL;
-	if (!units_duration(text, &age))
-		return "it needs a time: microseconds since 1970, 2026-11-22T10:00:00Z, or an age such as 10d";
-	*us = now_us - (int64_t)age;
 	c->has_age = true;
+	if (parse_day(text, now_us, us))
+		return NULL;
+	if (!units_duration(text, &age))
+		return "it needs a time: microseconds since 1970, 2026-11-22T10:00:00Z, an age such as 10d, now, today or "
+		       "yesterday";
+	*us = now_us - (int64_t)age;
 	return NULL;
+}
+
+static const char *parse_flag(const struct clauses *c, enum clause k, bool *out)
+{
+	static const char *const texts[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
+
+	*out = false;
+	for (size_t i = 0; has(c, k) && i < sizeof(texts) / sizeof(*texts); i++) {
+		if (strcmp((const char *)c->value[k].p, texts[i]) != 0)
+			continue;
+		*out = i % 2;
+		return NULL;
+	}
+	return has(c, k) ? "it needs yes or no" : NULL;
 }
 
 static const char *parse_families(struct clauses *c, int *err)
@@ -273,11 +312,10 @@ static const char *set_spec(struct clauses *c, int64_t now_us, int *err)
 		why = set_times(c, now_us);
 	if (!why)
 		why = parse_families(c, err);
-	if (!why && has(c, CLAUSE_REVERSE) && strcmp((const char *)c->value[CLAUSE_REVERSE].p, "yes") != 0)
-		why = "it can only be reverse=yes";
+	if (!why)
+		why = parse_flag(c, CLAUSE_REVERSE, &c->spec.reverse);
 	if (why || *err)
 		return why;
-	c->spec.reverse = has(c, CLAUSE_REVERSE);
 	c->spec.row_regex = text_of(c, CLAUSE_ROW);
 	c->spec.qualifier_regex = text_of(c, CLAUSE_QUALIFIER);
 	c->spec.value_regex = text_of(c, CLAUSE_VALUE);

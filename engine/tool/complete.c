@@ -153,17 +153,27 @@ static const char *expanded(const char *typed)
 /* The clauses, and the names that end a path, are indented in the help. */
 static void offer_clause(const char *first, const char *line, const char *typed)
 {
-	const char *base = strrchr(typed, '/') + 1, *equals = strchr(first, '=');
+	static const char *const times[] = {"now", "today", "yesterday", NULL}, *const flags[] = {"yes", NULL}, *const none[] = {NULL};
+	const char *base = strrchr(typed, '/') + 1, *equals = strchr(first, '='), *const *word;
+	const int before = (int)(base - typed), name = equals ? (int)(equals + 1 - first) : (int)strlen(first);
 
-	if (line[0] == ' ' && strncmp(first, base, strlen(base)) == 0)
-		printf("%.*s%.*s\n", (int)(base - typed), typed, equals ? (int)(equals + 1 - first) : (int)strlen(first), first);
+	if (line[0] != ' ')
+		return;
+	if (!equals || strncmp(first, base, (size_t)name) != 0) {
+		if (strncmp(first, base, strlen(base)) == 0)
+			printf("%.*s%.*s\n", before, typed, name, first);
+		return;
+	}
+	word = strcmp(equals + 1, "TIME") == 0 ? times : strcmp(equals + 1, "yes") == 0 ? flags : none;
+	for (; *word; word++)
+		offer(text("%.*s%.*s%s", before, typed, name, first, *word), typed);
 }
 
 /* The control names of a table, which ls does not list. */
 static int offer_controls(const char *before, const char *typed)
 {
 	static const char *const names[] = {".ctl", ".export.tar", ".families/", ".groups/", ".import", ".import.jsonl",
-		".import.tar", ".latest/", ".scan/", ".schema", ".snap/", ".tablets", NULL};
+		".import.tar", ".import.tsv", ".latest/", ".scan/", ".schema", ".snap/", ".tablets", NULL};
 
 	for (const char *const *name = names; *name; name++)
 		offer(text("%s%s", before, *name), typed);

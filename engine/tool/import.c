@@ -366,7 +366,7 @@ const struct command import_command = {
 		 "of tabletfs-formats(5).  TABLE_PATH is a table's directory in a mount, or\n"
 		 "DATADIR/TABLE if the store is not in use.\n"
 		 "\n"
-		 "  -p               make the table and its families if they are missing\n"
+		 "  -p               make DATADIR, the table and its families if they are missing\n"
 		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"
 		 "  --max-errors N   end after more than N refused lines or entries (0)\n",
 	.letters = ":hp",

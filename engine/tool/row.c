@@ -113,13 +113,9 @@ static int row_mutate(const struct command *c, const struct arguments *a, struct
 	mutation_lines_fini(&parsed);
 	if (name_encode(NAME_ROW, buf_slice(&key), 0, &name))
 		no_memory();
-	dir = open(table, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	dir = scan_open_table(table);
 	if (dir < 0) {
-		err = -errno;
-		complain("%s: %s", table, strerror(errno));
-	} else if (faccessat(dir, ".families", F_OK, 0)) {
 		err = -ENOTDIR;
-		complain("%s: not a table of a mounted store", table);
 	} else {
 		/* -ENOENT: the process that made the directory has removed it. */
 		do

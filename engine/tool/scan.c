@@ -118,14 +118,34 @@ static bool value_of(const struct arguments *a, enum clause k, struct buf *out)
 	return false;
 }
 
-int scan_open(const struct arguments *a, const char *path)
+int scan_open_table(const char *path)
 {
-	int dir = open(text("%s/.scan", path), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (dir < 0) {
-		complain("%s: %s", path, errno == ENOENT ? "not a table of a mounted store" : strerror(errno));
-		return -EXIT_ERROR;
+		complain("%s: %s", path, strerror(errno));
+		return -1;
 	}
+	if (faccessat(dir, ".scan", F_OK, 0) == 0)
+		return dir;
+	if (faccessat(dir, ".tabletfs", F_OK, 0) == 0)
+		complain("%s: a mount, not a table: TABLE_PATH is %s%sTABLE", path, path, path[strlen(path) - 1] == '/' ? "" : "/");
+	else
+		complain("%s: not a table of a mounted store: TABLE_PATH is MOUNTPOINT/TABLE", path);
+	close(dir);
+	return -1;
+}
+
+int scan_open(const struct arguments *a, const char *path)
+{
+	int table = scan_open_table(path), dir = table < 0 ? -1 : openat(table, ".scan", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (table >= 0 && dir < 0)
+		complain("%s: %s", path, strerror(errno));
+	if (table >= 0)
+		close(table);
+	if (dir < 0)
+		return -EXIT_ERROR;
 	for (enum clause k = 0; k < CLAUSE_COUNT && dir >= 0; k++) {
 		struct buf value = {0};
 
@@ -257,13 +277,8 @@ static int get_cell(const struct arguments *a, struct slice row, const char *col
 	add_name(&path, lines.lines->has_ts ? NAME_VERSION : NAME_NEWEST, lines.lines->qualifier, lines.lines->ts);
 	if (buf_u8(&path, 0))
 		no_memory();
-	dir = open(a->operand[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0) {
-		complain("%s: %s", a->operand[0], strerror(errno));
-		status = EXIT_ERROR;
-	} else {
-		status = copy_out(dir, (const char *)path.p, column, NULL);
-	}
+	dir = scan_open_table(a->operand[0]);
+	status = dir < 0 ? EXIT_ERROR : copy_out(dir, (const char *)path.p, column, NULL);
 out:
 	mutation_lines_fini(&lines);
 	buf_fini(&path);

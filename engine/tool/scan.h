@@ -25,6 +25,8 @@
 
 /* Returns true if a clause is among the options. */
 bool scan_has_clauses(const struct arguments *a);
+/* Opens the directory of a mounted table.  Returns a descriptor, or -1 after a message. */
+int scan_open_table(const char *path);
 /* Opens the directory of the clauses in the mounted table `path`.  After an error, which it prints, it is the negative exit code. */
 int scan_open(const struct arguments *a, const char *path);
 /* Appends the row key that the user wrote with escapes.  Returns false after a message. */

@@ -35,8 +35,11 @@ static int open_mounted(struct place *p, bool make)
 static int open_stored(struct place *p, const char *datadir, const char *name, bool make)
 {
 	char *why = NULL;
-	int err = tfs_open(datadir, NULL, &p->store, &why);
+	int err;
 
+	if (!tfs_name_valid(name))
+		return cannot_open(p, "not the name of a table");
+	err = tfs_open(datadir, NULL, &p->store, &why);
 	if (err) {
 		complain("%s", why ? why : strerror(-err));
 		free(why);
@@ -49,10 +52,7 @@ static int open_stored(struct place *p, const char *datadir, const char *name, b
 	if (!err)
 		err = tfs_table_open(p->store, name, &p->table);
 	if (err)
-		return cannot_open(p,
-			err == -ENOENT           ? "there is no such table"
-				: err == -EINVAL ? "not the name of a table"
-						 : strerror(-err));
+		return cannot_open(p, err == -ENOENT ? "there is no such table" : strerror(-err));
 	return 0;
 }
 
@@ -64,7 +64,8 @@ int place_open(struct place *p, const char *path, bool make)
 	*p = (struct place){.path = path, .dir = -1};
 	if (exists_in(path, ".families") || exists_in(parent, ".tabletfs/version"))
 		return open_mounted(p, make && !exists_in(path, ".families"));
-	if (exists_in(parent, "FORMAT"))
+	/* An absent directory becomes a store.  One that exists may be the mount point of a store that is not mounted. */
+	if (exists_in(parent, "FORMAT") || (make && access(parent, F_OK) && errno == ENOENT))
 		return open_stored(p, parent, slash ? slash + 1 : path, make);
 	complain("%s: neither a table in a mount (MOUNTPOINT/TABLE) nor one in a data directory (DATADIR/TABLE)", path);
 	return EXIT_CANNOT;

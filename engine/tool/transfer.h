@@ -23,7 +23,7 @@ struct place {
 	struct tfs_store *store; /* or NULL */
 	struct tfs_table *table; /* in store */
 };
-/* Opens the table.  make: makes it if it is absent.  Returns 0, or EXIT_CANNOT after a message. */
+/* Opens the table.  make: makes it, and DATADIR, if they are absent.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open(struct place *p, const char *path, bool make) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;
