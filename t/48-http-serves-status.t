@@ -116,6 +116,37 @@ for method in ('POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'BREW'):
     same((status, answer.getheader('Allow')), (405, 'GET, HEAD'), method + ' is refused')
 same(ask('/', 'POST', body='x' * 100000)[0], 405, 'a POST with a body is refused')
 same(ask('/', 'GET', body='x')[0], 400, 'a GET with a body, too')
+
+
+def statuses(*lines):
+    """The statuses of the answers to raw header lines, in front of a second request."""
+    with socket.create_connection(('127.0.0.1', PORT), 20) as s:
+        s.sendall(('\r\n'.join(('GET /status.json HTTP/1.1',) + lines) + '\r\n\r\n'
+                   'GET /smuggled HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n').encode())
+        got = b''
+        try:
+            while piece := s.recv(65536):
+                got += piece
+        except ConnectionResetError:
+            pass
+    return [int(n) for n in re.findall(rb'HTTP/1\.1 (\d+)', got)]
+
+
+H = 'Host: localhost'
+same(statuses(H), [200, 404], 'two requests on one connection')
+same(statuses(H, 'Content-Length: 0'), [200, 404], 'a length of 0')
+for name, lines in (('two lengths', ('Content-Length: 0', 'Content-Length: 44')), ('the same length twice', ('Content-Length: 0', 'Content-Length: 0')),
+                    ('lengths in other letters', ('content-length: 0', 'CONTENT-LENGTH: 44')),
+                    ('a length beside an encoding', ('Content-Length: 0', 'Transfer-Encoding: chunked')),
+                    ('an encoding beside a length', ('Transfer-Encoding: chunked', 'Content-Length: 44')),
+                    ('two encodings', ('Transfer-Encoding: identity', 'Transfer-Encoding: chunked')),
+                    ('an encoding', ('Transfer-Encoding: chunked',)), ('an unknown encoding', ('Transfer-Encoding: xchunked',)),
+                    ('a length of two numbers', ('Content-Length: 0, 44',)), ('a negative length', ('Content-Length: -1',)),
+                    ('a length with a sign', ('Content-Length: +0',)), ('no number', ('Content-Length: 0x0',)),
+                    ('a blank before the colon', ('Content-Length : 44',)),
+                    ('two hosts', ('Host: 127.0.0.1',)), ('two tokens', ('Authorization: Bearer a', 'Authorization: Bearer b'))):
+    got = statuses(H, *lines)
+    ok(set(got) <= {400, 401, 403, 413, 501}, '%s: refused, and the connection is closed: %r' % (name, got))
 status, answer, text = ask('/metrics', 'HEAD')
 ok(status == 200 and int(answer.getheader('Content-Length')) > 1000 and text == '', 'HEAD')
 same(ask('/../etc/passwd')[0], 404, 'other paths do not exist')

@@ -112,11 +112,46 @@ static enum access access_of(struct MHD_Connection *c)
 	return token_matches(value + strlen(bearer)) ? ACCESS_NAMES : ACCESS_REFUSED;
 }
 
-static bool has_body(struct MHD_Connection *c)
-{
-	const char *length = header_of(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
+/* Headers that must not be there twice. */
+enum { LENGTH, ENCODING, HOST, AUTHORIZATION, ONCE };
+static const char *const once[ONCE] = {[LENGTH] = MHD_HTTP_HEADER_CONTENT_LENGTH,
+	[ENCODING] = MHD_HTTP_HEADER_TRANSFER_ENCODING,
+	[HOST] = MHD_HTTP_HEADER_HOST,
+	[AUTHORIZATION] = MHD_HTTP_HEADER_AUTHORIZATION};
 
-	return header_of(c, MHD_HTTP_HEADER_TRANSFER_ENCODING) || (length && strcmp(length, "0") != 0);
+struct framing {
+	unsigned count[ONCE];
+	bool has_body, is_unclear;
+};
+
+static enum MHD_Result add_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct framing *f = arg;
+	const size_t n = strlen(name);
+
+	value = value ? value : "";
+	for (int i = 0; i < ONCE; i++) {
+		if (strcasecmp(name, once[i]) != 0)
+			continue;
+		f->is_unclear |= f->count[i]++ > 0;
+		f->has_body |= i == ENCODING || (i == LENGTH && strcmp(value, "0") != 0);
+	}
+	/* Another server may take "Content-Length :" for the header, and a line that begins with a blank for a part of the one before. */
+	f->is_unclear |= !n || strcspn(name, " \t\r\v\f") != n || strpbrk(value, "\r\n");
+	return MHD_YES;
+}
+
+/*
+ * How the end of the request is found.  If a proxy in front could find another end, or
+ * another host, the bytes behind it would be a request that the proxy has not seen.
+ */
+static struct framing framing_of(struct MHD_Connection *c)
+{
+	struct framing f = {0};
+
+	MHD_get_connection_values(c, MHD_HEADER_KIND, add_header, &f);
+	f.is_unclear |= f.count[LENGTH] && f.count[ENCODING];
+	return f;
 }
 
 /* ---- answers ---- */
@@ -219,14 +254,18 @@ static enum MHD_Result send_document(
 
 static enum MHD_Result answer(struct MHD_Connection *c, const char *url, const char *method)
 {
-	enum access access = access_of(c);
+	const enum access access = access_of(c);
+	const struct framing framing = framing_of(c);
 
+	if (framing.is_unclear)
+		return refuse_request(
+			c, MHD_HTTP_BAD_REQUEST, "a header is malformed, or there twice", MHD_HTTP_HEADER_CONNECTION, "close");
 	if (!host_allowed(header_of(c, MHD_HTTP_HEADER_HOST)))
 		return refuse_request(c, MHD_HTTP_FORBIDDEN, "the Host must be a numeric address, localhost or this machine's name",
 			MHD_HTTP_HEADER_CONNECTION, "close");
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return refuse_request(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD", MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-	if (has_body(c))
+	if (framing.has_body)
 		return refuse_request(c, MHD_HTTP_BAD_REQUEST, "a body is not accepted", MHD_HTTP_HEADER_CONNECTION, "close");
 	if (access == ACCESS_REFUSED)
 		return refuse_request(
@@ -244,10 +283,11 @@ static enum MHD_Result answer(struct MHD_Connection *c, const char *url, const c
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method, const char *version,
 	const char *body, size_t *body_bytes, void **state)
 {
+	const struct framing framing = framing_of(c);
 	bool first = !*state;
 
 	*state = &http;
-	if (first && !has_body(c))
+	if (first && !framing.has_body && !framing.is_unclear)
 		return MHD_YES; /* an answer now would end the connection */
 	return answer(c, url, method);
 }
@@ -342,7 +382,7 @@ int http_start(void)
 		return 0;
 	http.daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, NULL, MHD_OPTION_LISTEN_SOCKET,
 		http.socket, MHD_OPTION_CONNECTION_LIMIT, 2 * CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
 	return http.daemon ? 0 : errno ? -errno : -ENOMEM;
 }
 
