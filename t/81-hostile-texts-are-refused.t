@@ -8,6 +8,9 @@
 ok "mount" mount_store
 py <<'EOF2'
 from tap import *
+import json
+import re
+import subprocess
 T = M + "/t"
 os.makedirs(T + "/r/f")
 spill(T + "/r/f/q@7", b"precious")
@@ -65,6 +68,43 @@ each("texts of .schema", lambda c: write(T + "/.schema", c), [
     b'groups = ( { name = "default"; bloom_bits = 21; } );', b'groups = ( { name = "default"; in_memory = 1; } );',
     b'groups = ( { name = "default"; compression = "zstd\\x00"; } );',
 ], {"EINVAL"})
+def in_write(text, end=b""):
+    """The errno of the write alone: a shell ignores that of the close."""
+    fd = os.open(T + "/.schema", os.O_WRONLY | os.O_TRUNC)
+    got = errno_of(os.write, fd, text + end)
+    closed = errno_of(os.close, fd)
+    return got if got != "0" else "close: " + closed
+def group(rest):
+    return b'groups = ( { name = "default"; ' + rest + b' } );'
+NONSENSE = [k + b" = " + v + b";" for k, values in {
+    b"owner": [b'"no such user"', b"true"], b"owner_group": [b'"no such group"', b"1.5"], b"mode": [b'"9999"', b"0644", b'"rw"'],
+    b"tablet_size": [b'"much"', b'"1K"', b"false"], b"salt": [b"1", b"300", b'"x"'], b"mkdir_families": [b'"maybe"', b"1"],
+    b"protect": [b'"yes"', b"0"], b"snapshot_maxage": [b'"soon"', b"30", b'"0d"'], b"allow_delete": [b'"x"', b"2"], b"splits": [b'"a"', b"( 1 )", b'( "%zz" )'],
+    b"families": [b"1", b'( "f" )'], b"groups": [b"1", b'( "g" )'], b"nonsense": [b"1"]}.items() for v in values]
+NONSENSE += [fam(b'name = "a"; ' + k + b" = " + v + b";") for k, values in {
+    b"gc": [b'"sometimes"', b"3", b'"maxversions=x"'], b"group": [b'"nowhere"', b"1", b'"a b"'], b"type": [b'"number"', b"1"], b"owner": [b'"no such user"'],
+    b"owner_group": [b'"no such group"'], b"mode": [b'"9999"', b"6"], b"was": [b'"nobody"', b"1"], b"nonsense": [b"1"],
+    b"acl": [b'"nonsense"', b'"u:root"', b'"u:no such user:rw-"', b'"g:root:rwz"', b'"u::rw-"', b'"u:root:rw-,"', b'"u:root:r--,u:root:rw-"', b"1"]}.items() for v in values]
+NONSENSE += [group(k + b" = " + v + b";") for k, values in {
+    b"compression": [b'"best"', b"9"], b"level": [b"0", b"99", b'"high"'], b"block_size": [b'"1"', b'"huge"'], b"bloom_bits": [b"99", b'"x"'],
+    b"in_memory": [b'"maybe"', b"1"], b"nonsense": [b"1"]}.items() for v in values]
+NONSENSE += [group(b'compression = "snappy"; level = 9;'), b"mode == \"0644\";", b"mode = ;", fam(b'name = "a b";'), fam(b'gc = "";'), b"families = ( { name = } );",
+             b'# \xc2\x9b31m\nmode = "0755";', b'mode = "0755"; # \xe2\x80\xae\n']
+each("wrong values, in the write itself", in_write, NONSENSE, {"EINVAL"})
+each("  with a newline behind them", lambda c: in_write(c, b"\n"), NONSENSE, {"EINVAL"})
+each("  the families on lines of their own", lambda c: in_write(c.replace(b"; ", b";\n").replace(b"{ ", b"{\n"), b"\n"), NONSENSE, {"EINVAL"})
+WHOLE = SCHEMA + b'groups = ( { name = "default"; level = 9; }, { name = "g2"; } );\nmode = "0755";\n'
+def in_pieces(step):
+    fd = os.open(T + "/.schema", os.O_WRONLY | os.O_TRUNC)
+    got = [errno_of(os.write, fd, WHOLE[i:i + step]) for i in range(0, len(WHOLE), step)]
+    return set(got + [errno_of(os.close, fd)])
+same([in_pieces(n) for n in (1, 2, 3, 7, 20, 512)], [{"0"}] * 6, "a right text in pieces of any size")
+late = b'families = ( { name = "f"; gc = "maxversions=3"; group = "g2"; } );\n'
+late += b"#" * (1023 - len(late)) + b"\n"
+fd = os.open(T + "/.schema", os.O_WRONLY | os.O_TRUNC)
+same([errno_of(os.write, fd, late), errno_of(os.write, fd, b'groups = ( { name = "g2"; } );\n'), errno_of(os.close, fd)], ["0"] * 3,
+     "a group may follow where a buffer ends")
+spill(T + "/.schema", SCHEMA, os.O_WRONLY | os.O_TRUNC)
 def grow(path):
     """Writes two megabytes; the errno of the write, not that of the close after it."""
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
@@ -90,6 +130,54 @@ each(".groups/default", lambda c: write(T + "/.groups/default/" + c[0], c[1]), [
 same(grow(T + "/.families/f/gc"), "EFBIG", "two megabytes of gc")
 same(slurp(T + "/.families/f/gc"), b"maxversions=3\n", "the settings are what they were")
 same(slurp(T + "/.schema"), SCHEMA, "  and so is the text")
+
+# ---- control characters beyond ASCII go to no terminal ----
+HIDDEN = [chr(c) for c in list(range(0x80, 0xa0)) + [0x61c, 0x200e, 0x200f] + list(range(0x202a, 0x202f)) + list(range(0x2066, 0x206a))]
+SHOWN = ["\u00a0", "\u00e9", "\u0100", "\u2014", "\u202f", "\u2065", "\u206a", "\u65e5", "\U0001f600"]
+row = "row" + "".join(HIDDEN + SHOWN)
+os.makedirs(M + "/c/" + row + "/f")
+spill(M + "/c/" + row + "/f/q" + HIDDEN[3] + "@1", (HIDDEN[27] + "value" + SHOWN[1]).encode())
+hidden = re.compile("[" + "".join(HIDDEN) + "]")
+def clean(what, text, *kept):
+    text = text.decode("utf-8", "strict") if isinstance(text, bytes) else text
+    ok(not hidden.search(text) and all(k in text for k in kept), what)
+C = M + "/c/.scan/"
+clean(".tsv", slurp(C + ".tsv"), *SHOWN)
+clean(".jsonl", slurp(C + ".jsonl"), *SHOWN)
+clean(".keys", slurp(C + ".keys"), *SHOWN)
+clean(".row.json", slurp(M + "/c/" + row + "/.row.json"), *SHOWN)
+first = json.loads(slurp(C + ".jsonl"))
+same((first["row"], first["qualifier"], first["value"]), (row, "q" + HIDDEN[3], HIDDEN[27] + "value" + SHOWN[1]), "  JSON means the same text")
+for name in (".import", ".import.jsonl"):
+    os.mkdir(M + "/copy")
+    spill(M + "/copy/" + name, slurp(C + (".tsv" if name == ".import" else ".jsonl")), os.O_WRONLY)
+    same(os.listdir(M + "/copy"), [row], "  and an import of it makes the same row: " + name)
+    same(slurp(M + "/copy/" + row + "/f/q" + HIDDEN[3]), (HIDDEN[27] + "value" + SHOWN[1]).encode(), "  with the same value")
+    spill(M + "/copy/.ctl", b"truncate\n", os.O_WRONLY)
+    for d in os.listdir(M + "/copy"):
+        if d[0] != ".":
+            os.rmdir(M + "/copy/" + d)
+    os.rmdir(M + "/copy")
+same(write(M + "/c/.ctl", ("split " + row + "\n").encode()), "0", "a split at that row, as ls shows it")
+tablets = slurp(M + "/c/.tablets")
+clean(".tablets", tablets, *SHOWN)
+border = tablets.decode().splitlines()[1].split("\t")[1]
+same(write(M + "/c/.ctl", ("merge " + border + "\n").encode()), "EINVAL", "a verb takes the name as .tablets shows it: there is no tablet behind it")
+ok("no tablet after it" in slurp(M + "/.tabletfs/log").decode().splitlines()[-1], "  which the log says")
+for fn in (lambda: os.mkdir(M + "/c/" + row + "/f/" + HIDDEN[30]), lambda: os.open(M + "/c/x" + HIDDEN[3], os.O_WRONLY | os.O_CREAT)):
+    errno_of(fn)
+clean("the log", slurp(M + "/.tabletfs/log"))
+clean("what the daemon prints", slurp(W + "/daemon.err"))
+ctl = os.environ.get("TABLETCTL") or os.environ["BUILD"] + "/tabletctl"
+for args in (["scan", M + "/c"], ["get", M + "/c", row], ["get", M + "/no" + HIDDEN[3], row], ["count", M + "/c" + HIDDEN[32]], ["check", W + "/" + HIDDEN[3]],
+             ["get", M + "/c", row, "f:" + HIDDEN[3] + "\t"], ["status", M], ["complete", "--", "tabletctl", "get", M + "/c", "row"]):
+    done = subprocess.run([ctl] + args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
+    clean("tabletctl " + ascii(args[0]) + ": what it prints", done.stdout + done.stderr)
+for d in os.listdir(M + "/c/" + row + "/f"):
+    os.unlink(M + "/c/" + row + "/f/" + d)
+os.rmdir(M + "/c/" + row + "/f")
+os.rmdir(M + "/c/" + row)
+os.rmdir(M + "/c")
 
 bad = ["-a", "a b", "a\n", "\u00e4", "a*", "a:b", "a\\b", "a" * 65, "a%2Fb", "%00", "\x7f"]
 each("names of tables", lambda c: errno_of(os.mkdir, M + "/" + c), bad, {"EINVAL"})

@@ -65,8 +65,15 @@ static int append_cell(struct tfs_table *t, const struct tfs_cell *c, bool first
 	return !err && out->n > ROW_JSON_MAX ? -EFBIG : err;
 }
 
-/* Appends the cells to out, unless it is NULL.  *sum is that of their fingerprints. */
-static int scan_row(struct tfs_table *t, struct tfs_bytes row, struct buf *out, uint64_t *sum, bool *later)
+/* Properties of the cells of a row. */
+struct row_sum {
+	uint64_t fingerprints;
+	int64_t commit_us; /* the latest */
+	bool later;        /* a value was read after the scan */
+};
+
+/* Appends the cells to out, unless it is NULL. */
+static int scan_row(struct tfs_table *t, struct tfs_bytes row, struct buf *out, struct row_sum *sum)
 {
 	struct tfs_scan_spec spec = {.what = out ? TFS_SCAN_CELLS : TFS_SCAN_KEYS, .row_from = row, .one_row = true};
 	struct tfs_scan *scan = NULL;
@@ -74,20 +81,21 @@ static int scan_row(struct tfs_table *t, struct tfs_bytes row, struct buf *out, 
 	bool first = true;
 	int r = tfs_scan_new(t, &spec, &scan);
 
-	*sum = 0;
+	*sum = (struct row_sum){0};
 	while (r == 0 && (r = tfs_scan_next(scan, &c)) > 0) {
-		*sum += tfs_fingerprint(&c);
-		r = out ? append_cell(t, &c, first, out, later) : 0;
+		sum->fingerprints += tfs_fingerprint(&c);
+		if (c.commit_us > sum->commit_us)
+			sum->commit_us = c.commit_us;
+		r = out ? append_cell(t, &c, first, out, &sum->later) : 0;
 		first = false;
 	}
 	tfs_scan_free(scan);
 	return r;
 }
 
-static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *out)
+static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *out, int64_t *commit_us)
 {
-	uint64_t sum, again;
-	bool later = false;
+	struct row_sum sum = {0}, again;
 	size_t at;
 	int err = buf_u8(out, '{');
 
@@ -99,30 +107,32 @@ static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *ou
 	if (!err)
 		err = buf_printf(out, "%0*d\",\"cells\":[", SEQUENCE_DIGITS, 0);
 	if (!err)
-		err = scan_row(t, row, out, &sum, &later);
+		err = scan_row(t, row, out, &sum);
 	if (!err)
 		err = buf_printf(out, "\n]}\n");
-	if (!err && later)
-		err = scan_row(t, row, NULL, &again, NULL);
-	if (err == -ESTALE || err == -ENOENT || (!err && later && again != sum))
+	if (!err && sum.later)
+		err = scan_row(t, row, NULL, &again);
+	if (err == -ESTALE || err == -ENOENT || (!err && sum.later && again.fingerprints != sum.fingerprints))
 		return -EAGAIN;
+	if (commit_us)
+		*commit_us = sum.commit_us;
 	if (!err) {
 		char digits[SEQUENCE_DIGITS + 1];
 
-		snprintf(digits, sizeof(digits), "%0*" PRIx64, SEQUENCE_DIGITS, sum);
+		snprintf(digits, sizeof(digits), "%0*" PRIx64, SEQUENCE_DIGITS, sum.fingerprints);
 		memcpy(out->p + at, digits, SEQUENCE_DIGITS);
 	}
 	return err;
 }
 
-int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out)
+int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out, int64_t *commit_us)
 {
 	const size_t before = out->n;
 	int err = -EAGAIN;
 
 	for (int i = 0; i < RENDER_TRIES && err == -EAGAIN; i++) {
 		out->n = before;
-		err = render_once(t, row, out);
+		err = render_once(t, row, out, commit_us);
 	}
 	if (err)
 		out->n = before;

@@ -23,9 +23,10 @@
 
 /*
  * Appends the row as of one instant, with the cells that t's user may read.
+ * *commit_us (may be NULL): the time of the latest commit of these cells; 0: there is none.
  * -EFBIG: longer than ROW_JSON_MAX; -EAGAIN: it changed at each of several tries.
  */
-int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out) TFS_MUST;
+int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out, int64_t *commit_us) TFS_MUST;
 
 /* Finds the end of an object that comes in pieces; {0} is the start. */
 struct json_end {

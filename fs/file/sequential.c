@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Offsets.  A read continues where the last one ended, or begins again at the
- * start.  A program that writes and then reads through one descriptor reads at
+ * start; a file whose bytes are in memory is read at any place.  A program that writes and then reads through one descriptor reads at
  * the offset that its writes have reached, so the first READ after a write, at
  * any offset, is the start.  Writes are taken in the order in which they come.
  */
@@ -63,12 +63,15 @@ static int read_at(struct sequential *s, uint64_t offset, void *buf, size_t n, s
 	*got = 0;
 	if (!s->reading) {
 		s->reading = true;
-		s->base = s->at = offset;
-	} else if (offset != s->at) {
-		if (offset != s->base && offset != 0)
-			return refuse(-ESPIPE, s->node, NULL, "it is read from its start to its end");
-		err = o->rewind ? o->rewind(s) : -ESPIPE;
-		s->base = s->at = offset;
+		s->base = s->at = s->written ? offset : 0;
+	}
+	if (offset != s->at) {
+		if (offset < s->base)
+			s->base = 0;
+		err = o->seek ? o->seek(s, offset - s->base) : -ESPIPE;
+		if (err == -ESPIPE)
+			return refuse(err, s->node, NULL, "it is read from its start to its end");
+		s->at = offset;
 	}
 	if (err == 0)
 		err = o->read(s, buf, n, got);
@@ -106,6 +109,7 @@ void sequential_write(fuse_req_t req, const char *p, size_t size, struct fuse_fi
 	mutex_lock(&s->lock);
 	s->req = req;
 	s->reading = false;
+	s->written = true;
 	err = s->write_error;
 	if (err == 0) {
 		err = ops_of(s)->write(s, p, size, &c);

@@ -2,7 +2,7 @@
 /*
  * Sequential files: streams that are made while they are read, or applied while
  * they are written.  Each descriptor has a state of its own; the file has none,
- * and its size is 0.  A kind of node that is such a file has a struct
+ * and its size is mostly 0.  A kind of node that is such a file has a struct
  * sequential_ops (node_ops.sequential).
  *
  * The kernel caches nothing of these files (direct I/O).  Read-only mounts, where
@@ -28,7 +28,8 @@ struct sequential {
 	LIST_ENTRY(sequential) all;
 	struct mutex lock; /* RANK_FS_SEQUENTIAL */
 	bool reading;      /* a READ has been served, and no WRITE after it */
-	uint64_t base, at; /* the offset of the first READ, and of the next one */
+	bool written;      /* a WRITE has been served */
+	uint64_t base, at; /* the offset that is the start, and that of the next READ */
 	int write_error;   /* of the first refused write: later writes return it */
 };
 
@@ -41,8 +42,8 @@ struct sequential_ops {
 	 * interrupted; the next call continues.  NULL: -EACCES.
 	 */
 	int (*read)(struct sequential *s, void *buf, size_t n, size_t *got);
-	/* The next READ begins at the start again.  NULL: -ESPIPE. */
-	int (*rewind)(struct sequential *s);
+	/* The next READ begins at this place; 0 is the start.  -ESPIPE, refused by the caller: it cannot.  NULL: the same. */
+	int (*seek)(struct sequential *s, uint64_t at);
 	/* Takes the next bytes.  The next READ begins at the start.  NULL: -EACCES. */
 	int (*write)(struct sequential *s, const void *p, size_t n, struct changes *c);
 	/* FLUSH and FSYNC: what was written has been applied after it, or was refused.  May be NULL. */

@@ -88,10 +88,59 @@ int admin_apply_config(struct node *n, struct slice text, struct changes *c)
 	return err;
 }
 
-/* A border, as ls shows the row that begins there and as verbs accept it; empty for the ends of the table. */
+/*
+ * A border, as ls shows the row that begins there; empty for the ends of the table.
+ * Control characters that names contain are escaped, because the text goes to
+ * terminals.
+ */
 static int put_border(struct buf *out, struct tfs_bytes b)
 {
-	return b.size ? name_encode(NAME_ROW, slice_from(b), 0, out) : 0;
+	struct buf name = {0};
+	int err = b.size ? name_encode(NAME_ROW, slice_from(b), 0, &name) : 0;
+
+	for (size_t i = 0; i < name.n && !err;) {
+		size_t hidden = control_length(name.p + i, name.n - i), n = hidden ? hidden : utf8_length(name.p + i, name.n - i);
+
+		for (n = n ? n : 1; n && !err; n--, i++)
+			err = hidden ? buf_printf(out, "%%%02X", name.p[i]) : buf_u8(out, name.p[i]);
+	}
+	buf_fini(&name);
+	return err;
+}
+
+/* Appends the control character that put_border() has escaped at the start of s.  Returns its length there, 0: there is none. */
+static size_t unescape_control(struct slice s, struct buf *out)
+{
+	const size_t most = s.n / 3 < 3 ? s.n / 3 : 3, before = out->n;
+	size_t n = 0, length = 0;
+
+	while (n < most && s.p[3 * n] == '%' && name_unescape(slice_of(s.p + 3 * n, 3), out) == 0)
+		n++;
+	if (n > 1 && out->p[before] >= 0x80)
+		length = control_length(out->p + before, n);
+	out->n = before + length;
+	return 3 * length;
+}
+
+/* The key of a row that is named as ls or put_border() shows it.  -ENOENT: it is no such name. */
+static int border_key(struct slice shown, struct buf *key)
+{
+	struct buf name = {0};
+	int err = buf_reserve(&name, shown.n + 3);
+
+	while (shown.n && !err) {
+		size_t n = unescape_control(shown, &name);
+
+		if (!n) {
+			err = buf_u8(&name, *shown.p);
+			n = 1;
+		}
+		shown = slice_of(shown.p + n, shown.n - n);
+	}
+	if (!err)
+		err = name_decode_row(buf_slice(&name), key); /* the parts of a split name are joined by slashes */
+	buf_fini(&name);
+	return err;
 }
 
 static int put_tablet(void *arg, const struct tfs_tablet *t)
@@ -362,7 +411,7 @@ static int run_verb(const struct verb *v, struct node *n, struct slice argument,
 		return v->run(n, argument, c);
 	if (!argument.n)
 		return NO_ROW;
-	r = name_decode_row(argument, &row); /* the parts of a split name are joined by slashes */
+	r = border_key(argument, &row);
 	if (r == -ENOENT)
 		r = -EINVAL;
 	if (r == 0)
@@ -436,9 +485,4 @@ int admin_render_snapshot_verbs(struct node *n, struct buf *out)
 int admin_render_system_verbs(struct node *n, struct buf *out)
 {
 	return list_verbs(system_verbs, out);
-}
-
-uint64_t admin_no_size(struct node *n, uint64_t size)
-{
-	return 0;
 }

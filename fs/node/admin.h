@@ -23,8 +23,6 @@ int admin_truncate(struct node *n, struct changes *c) TFS_MUST;
 int admin_render_system_verbs(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_snapshot_verbs(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_table_verbs(struct node *n, struct buf *out) TFS_MUST;
-/* Their size is 0, so that `>>` writes at the start of what is applied. */
-uint64_t admin_no_size(struct node *n, uint64_t size);
 /* Lines of verbs.  -EINVAL, logged, at the first line that is wrong; those before it have been done. */
 int admin_apply_system(struct node *n, struct slice text, struct changes *c) TFS_MUST;
 int admin_apply_snapshot(struct node *n, struct slice text, struct changes *c) TFS_MUST;

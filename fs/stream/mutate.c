@@ -69,10 +69,12 @@ static int mutate_read(struct sequential *s, void *buf, size_t n, size_t *got)
 	return 0;
 }
 
-static int mutate_rewind(struct sequential *s)
+static int mutate_seek(struct sequential *s, uint64_t at)
 {
 	struct mutate *w = s->state;
 
+	if (at)
+		return -ESPIPE;
 	w->read = 0;
 	return 0;
 }
@@ -150,12 +152,12 @@ static int mutate_write(struct sequential *s, const void *p, size_t n, struct ch
 static const struct sequential_ops mutate_sequential = {
 	.open = mutate_open,
 	.read = mutate_read,
-	.rewind = mutate_rewind,
+	.seek = mutate_seek,
 	.write = mutate_write,
 	.close = mutate_close,
 };
 
-int row_control_attr(struct node *n, struct stat *st, double *timeout)
+int row_control_stat(struct node *n, uint64_t size, int64_t us, struct stat *st)
 {
 	struct family_info owner = {.mode = 0666, .uid = fs.uid, .gid = fs.gid};
 	const struct tfs_schema *schema;
@@ -166,8 +168,13 @@ int row_control_attr(struct node *n, struct stat *st, double *timeout)
 	owner.uid = schema->uid;
 	owner.gid = schema->gid;
 	tfs_schema_put(schema);
-	cell_attr(n, &owner, 0, 0, 0, st); /* an editor compares the time before it writes */
+	cell_attr(n, &owner, us, us, size, st);
 	return 0;
+}
+
+static int mutate_attr(struct node *n, struct stat *st, double *timeout)
+{
+	return row_control_stat(n, 0, 0, st);
 }
 
 static int mutate_exists(struct node *n)
@@ -188,7 +195,7 @@ int row_control_rename(struct renaming *m)
 const struct node_ops mutate_ops = {
 	.traits = KIND_UNCACHED,
 	.fixed_name = ".mutate",
-	.attr = row_control_attr,
+	.attr = mutate_attr,
 	.exists = mutate_exists,
 	.unlink = row_control_unlink,
 	.rename = row_control_rename,

@@ -9,7 +9,7 @@
 #include "fs/base/node_ops.h"
 
 /* node_ops.attr, unlink and rename. */
-int row_control_attr(struct node *n, struct stat *st, double *timeout);
+int row_control_stat(struct node *n, uint64_t size, int64_t us, struct stat *st);
 int row_control_unlink(struct node *dir, struct resolved *r, struct changes *c);
 int row_control_rename(struct renaming *m);
 

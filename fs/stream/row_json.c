@@ -279,7 +279,7 @@ static int row_json_read(struct sequential *s, void *buf, size_t n, size_t *got)
 
 	if (!w->rendered) {
 		buf_reset(&w->shown);
-		err = row_json_render(w->table, bytes_of(node_key(s->node->parent)), &w->shown);
+		err = row_json_render(w->table, bytes_of(node_key(s->node->parent)), &w->shown, NULL);
 		if (err == -EFBIG)
 			refuse(err, s->node, NULL, "the row's text is longer than 64 MiB: read its cells");
 		else if (err == -EAGAIN)
@@ -287,9 +287,8 @@ static int row_json_read(struct sequential *s, void *buf, size_t n, size_t *got)
 		if (!err)
 			err = count_memory(w);
 		w->rendered = !err;
-		w->read = 0;
 	}
-	left = w->shown.n - w->read;
+	left = w->shown.n > w->read ? w->shown.n - w->read : 0;
 	*got = err ? 0 : n < left ? n : left;
 	if (*got)
 		memcpy(buf, w->shown.p + w->read, *got);
@@ -297,11 +296,11 @@ static int row_json_read(struct sequential *s, void *buf, size_t n, size_t *got)
 	return err;
 }
 
-static int row_json_rewind(struct sequential *s)
+static int row_json_seek(struct sequential *s, uint64_t at)
 {
 	struct row_text *w = s->state;
 
-	w->read = 0;
+	w->read = at;
 	return 0;
 }
 
@@ -340,6 +339,7 @@ static int row_json_write(struct sequential *s, const void *p, size_t n, struct 
 		return err;
 	w->applied = true;
 	w->rendered = false;
+	w->read = 0;
 	err = replace_row(s->node, s->node->parent, w->table, w->caller, buf_slice(&w->written), c);
 	buf_fini(&w->written);
 	return err;
@@ -357,7 +357,7 @@ static int row_json_flush(struct sequential *s, struct changes *c)
 static const struct sequential_ops row_json_sequential = {
 	.open = row_json_open,
 	.read = row_json_read,
-	.rewind = row_json_rewind,
+	.seek = row_json_seek,
 	.write = row_json_write,
 	.flush = row_json_flush,
 	.close = row_json_close,
@@ -402,6 +402,27 @@ static int row_json_take_scratch(struct renaming *m)
 	return err;
 }
 
+/*
+ * Size and time are those of the text that the asking user would read, because many
+ * programs read as many bytes as the size states.  A text that is too long has the
+ * size 0; its READ has the reason.
+ */
+static int row_json_attr(struct node *n, struct stat *st, double *timeout)
+{
+	struct tfs_table *table;
+	struct buf text = {0};
+	int64_t commit_us = 0;
+	int err = fs_table_as_asker(n, &table);
+
+	if (err)
+		return err;
+	err = row_json_render(table, bytes_of(node_key(n->parent)), &text, &commit_us);
+	tfs_table_close(table);
+	err = row_control_stat(n, err ? 0 : text.n, err ? 0 : commit_us, st);
+	buf_fini(&text);
+	return err;
+}
+
 static int row_json_exists(struct node *n)
 {
 	return fs.no_open ? refuse(-EOPNOTSUPP, n, NULL, "a read-only mount has no .row.json: read the row's cells") : 0;
@@ -410,7 +431,7 @@ static int row_json_exists(struct node *n)
 const struct node_ops row_json_ops = {
 	.traits = KIND_UNCACHED,
 	.fixed_name = ".row.json",
-	.attr = row_control_attr,
+	.attr = row_json_attr,
 	.exists = row_json_exists,
 	.unlink = row_control_unlink,
 	.rename = row_control_rename,

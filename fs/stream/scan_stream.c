@@ -106,8 +106,10 @@ static int stream_open(struct sequential *s, int flags)
 	return err;
 }
 
-static int stream_rewind(struct sequential *s)
+static int stream_seek(struct sequential *s, uint64_t at)
 {
+	if (at)
+		return -ESPIPE;
 	end(s->state);
 	return begin(s);
 }
@@ -166,7 +168,7 @@ static int stream_read(struct sequential *s, void *buf, size_t n, size_t *got)
 static const struct sequential_ops stream_ops = {
 	.open = stream_open,
 	.read = stream_read,
-	.rewind = stream_rewind,
+	.seek = stream_seek,
 	.close = stream_close,
 };
 

@@ -108,7 +108,7 @@ static void since_close(struct sequential *s, struct changes *c)
 	free(st);
 }
 
-static int since_rewind(struct sequential *s)
+static int since_begin(struct sequential *s)
 {
 	struct since_state *st = s->state;
 	struct tfs_scan_spec spec = {
@@ -120,6 +120,11 @@ static int since_rewind(struct sequential *s)
 	st->out.at = 0;
 	st->ended = false;
 	return tfs_scan_new(st->of, &spec, &st->scan);
+}
+
+static int since_seek(struct sequential *s, uint64_t at)
+{
+	return at ? -ESPIPE : since_begin(s);
 }
 
 static int since_open(struct sequential *s, int flags)
@@ -137,7 +142,7 @@ static int since_open(struct sequential *s, int flags)
 	free(caller);
 	s->state = st;
 	if (!err)
-		err = since_rewind(s);
+		err = since_begin(s);
 	if (err && st)
 		since_close(s, NULL);
 	return err;
@@ -183,7 +188,7 @@ static int since_read(struct sequential *s, void *buf, size_t n, size_t *got)
 static const struct sequential_ops since_stream_sequential = {
 	.open = since_open,
 	.read = since_read,
-	.rewind = since_rewind,
+	.seek = since_seek,
 	.close = since_close,
 };
 

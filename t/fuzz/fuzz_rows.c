@@ -116,7 +116,7 @@ static void store_cells(const struct row_json *j)
 			      tfs_bytes_of(j->cells[i].value.p, j->cells[i].value.n)) == 0);
 	CHECK(tfs_apply(m, 0, NULL) == 0);
 	tfs_mutation_free(m);
-	CHECK(row_json_render(table, ROW, &text) == 0);
+	CHECK(row_json_render(table, ROW, &text, NULL) == 0);
 	CHECK(row_json_parse(buf_slice(&text), &again, why) == 0);
 	CHECK(again.has_sequence && again.count <= j->count && (again.count > 0) == (j->count > 0));
 	for (size_t i = 0; i < again.count; i++) {
