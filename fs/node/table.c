@@ -154,7 +154,7 @@ static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {"
 	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS}, {0}};
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
-	{.name = ".ctl", .mode = 0600, .render = admin_render_table_verbs, .apply = admin_apply_table, .size = admin_no_size},
+	{.name = ".ctl", .mode = 0600, .render = admin_render_table_verbs, .apply = admin_apply_table},
 	{0},
 };
 

@@ -5,6 +5,7 @@
 #include "engine/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
+#include "fs/node/control_name.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
 
@@ -124,6 +125,8 @@ int tree_resolve_new(struct node *dir, const char *name, struct resolved *out)
 
 	if (err == -ENAMETOOLONG)
 		return refuse(err, dir, name, "too long for a name or a key");
+	if (err == 0 && kind_is(out->kind, KIND_SCRATCH))
+		err = control_name_check(dir, name);
 	if (err != -ENOENT)
 		return err;
 	if (out->forbidden)

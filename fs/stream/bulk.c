@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.import, .import.jsonl and .import.tar, which take cells (engine/bulk), and
- * the name of TABLE/.export.tar (scan_stream.c).
+ * TABLE/.import, .import.tsv, .import.jsonl and .import.tar, which take cells
+ * (engine/bulk), and the name of TABLE/.export.tar (scan_stream.c).
  *
  * An import stores cells while they are written.  FLUSH waits until all are
  * stored, so each error is reported by write(2) or close(2).  A refused line ends
@@ -34,24 +34,32 @@ static const struct {
 	const char *record; /* what a number counts */
 } imports[] = {
 	{".import", BULK_TSV, "line"},
+	{".import.tsv", BULK_TSV, "line"},
 	{".import.jsonl", BULK_JSONL, "line"},
 	{".import.tar", BULK_TAR, "entry"},
 };
+#define EXPORT_NAME ".export.tar"
+#define IMPORTS (sizeof(imports) / sizeof(*imports))
 
 static size_t import_index(const char *name)
 {
 	size_t i = 0;
 
-	while (i < sizeof(imports) / sizeof(*imports) && strcmp(imports[i].name, name) != 0)
+	while (i < IMPORTS && strcmp(imports[i].name, name) != 0)
 		i++;
 	return i;
 }
 
+const char *bulk_name(size_t i)
+{
+	return i < IMPORTS ? imports[i].name : i == IMPORTS ? EXPORT_NAME : NULL;
+}
+
 bool bulk_resolve(struct node *table, const char *name, struct resolved *out, int *err)
 {
-	bool is_import = import_index(name) < sizeof(imports) / sizeof(*imports);
+	bool is_import = import_index(name) < IMPORTS;
 
-	if (!is_import && strcmp(name, ".export.tar") != 0)
+	if (!is_import && strcmp(name, EXPORT_NAME) != 0)
 		return false;
 	out->parent = table;
 	out->kind = is_import ? NODE_IMPORT : NODE_EXPORT;
