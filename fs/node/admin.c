@@ -10,6 +10,7 @@
 #include "engine/base/numbers.h"
 #include "engine/base/name.h"
 #include "fs/base/access.h"
+#include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
 #include "fs/node/made.h"
@@ -248,6 +249,7 @@ static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
 		made_drop_rows(table, prefix, c);
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
+	dir_time_raise_table(table);
 	changes_table(c, table);
 out:
 	node_put(latest);

@@ -23,6 +23,7 @@
 #include "fs/node/made.h"
 
 #include "engine/base/msg.h"
+#include "fs/base/dir_time.h"
 #include "fs/base/extra.h"
 #include "engine/base/name.h"
 #include "fs/base/node_ops.h"
@@ -131,7 +132,7 @@ static int made_remove(struct node *n, struct changes *c)
 	}
 	mutex_unlock(tree_mutex());
 	if (other) {
-		cache_remove(&fs.dir_times, other);
+		dir_time_forget(other);
 		drop_kernel_entry(other, c);
 	}
 	node_put(other);
@@ -147,7 +148,7 @@ int made_rmdir(struct node *n, const char *name, struct changes *c)
 		return err ? err : -ENOTEMPTY;
 	err = made_remove(n, c);
 	if (err == 0)
-		cache_remove(&fs.dir_times, n);
+		dir_time_forget(n);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/msg.h"
 #include "fs/base/extra.h"
+#include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 
 #include <errno.h>
@@ -161,6 +162,7 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 	drop_orphans(table);
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
+	dir_time_raise_table(table);
 	changes_table(c, table);
 	notify_table_later(table);
 	if (tfs_schema_get(node_store_table(table), &d.after))

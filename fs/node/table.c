@@ -2,6 +2,7 @@
 /* A table's directory, and its view .latest. */
 #include "fs/node/kinds.h"
 
+#include "fs/base/dir_time.h"
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
@@ -133,7 +134,7 @@ static int table_rename(struct renaming *m)
 	tree_changed_if_unknown(m->c, root, m->newname, err);
 	if (err == 0 && replaces) {
 		table_end(old);
-		cache_remove(&fs.dir_times, old);
+		dir_time_forget(old);
 	}
 	node_put(old);
 	return err;
@@ -183,6 +184,7 @@ const struct node_ops table_ops = {
 
 static int latest_find(struct node *dir, struct resolved *r, struct node **out)
 {
+	dir_time_watch();
 	return fs.latest ? -ENOENT : resolved_get(r, out);
 }
 

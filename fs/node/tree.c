@@ -3,6 +3,7 @@
 #include "fs/node/tree.h"
 
 #include "engine/base/name.h"
+#include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/node/control_name.h"
@@ -151,7 +152,8 @@ void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *na
 
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
 {
-	uint64_t us = 0;
+	const bool latest = node_is(n, KIND_TIMED) && node_is_latest(n);
+	int64_t us = latest ? dir_time_get(n) : 0;
 
 	memset(st, 0, sizeof(*st));
 	st->st_ino = node_number(n);
@@ -160,8 +162,9 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 	st->st_uid = uid;
 	st->st_gid = gid;
 	st->st_blksize = 4096;
-	(void)cache_get(&fs.dir_times, n, slice_of(NULL, 0), &us, NULL);
-	stat_time(&st->st_mtim, (int64_t)us);
+	stat_time(&st->st_mtim, us);
+	/* Times end with the mount.  Programs that keep them longer see by this one that they have to look again. */
+	stat_time(&st->st_ctim, !latest ? 0 : us > fs.started_us ? us : fs.started_us);
 }
 
 int tree_attr(struct node *n, struct stat *st, double *timeout)

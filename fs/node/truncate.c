@@ -15,6 +15,7 @@
  */
 #include "fs/node/admin.h"
 
+#include "fs/base/dir_time.h"
 #include "fs/base/extra.h"
 #include "engine/base/name.h"
 #include "fs/base/node_ops.h"
@@ -70,6 +71,7 @@ int admin_truncate(struct node *n, struct changes *c)
 	ofile_end_table(table);
 	drop_made(table);
 	node_each_of_table(table, drop_row_entry, c);
+	dir_time_raise_table(table);
 	changes_table(c, table);
 	return err;
 }

@@ -2,6 +2,7 @@
 /* CREATE, MKNOD, MKDIR, RMDIR, UNLINK and RENAME: the part that all kinds of nodes have in common. */
 #include "fs/request/request.h"
 
+#include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
@@ -44,6 +45,15 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 	return err;
 }
 
+/* Before the reply to CREATE, after which the kernel asks for the directory's time. */
+static void raise_time(struct node *dir)
+{
+	struct changes c = {0};
+
+	dir_time_raise(dir, &c);
+	changes_send(&c);
+}
+
 void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
 	struct making m = {.dir = node_of(parent), .name = name, .mode = mode, .ctx = fuse_req_ctx(req)};
@@ -57,6 +67,8 @@ void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 
 		err = open_or_make(&m, fi->flags, &what, &exists, &n);
 		if (err == 0) {
+			if (!exists)
+				raise_time(m.dir);
 			err = ofile_create(req, n, exists, fi);
 			answered = err == 0;
 		}
@@ -92,6 +104,7 @@ void request_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 		changes_reply_err(&c, req, refuse_store(err, m.dir, name, "cannot be created"));
 	} else {
 		changes_listing(&c, m.dir);
+		dir_time_raise(m.dir, &c);
 		node_lookup(n);
 		changes_reply_entry(&c, req, n, &e);
 	}
@@ -126,6 +139,7 @@ static void listings_changed(struct changes *c, struct node *dir)
 	if (other)
 		changes_listing_locked(c, other);
 	mutex_unlock(tree_mutex());
+	dir_time_raise(dir, c);
 }
 
 void request_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
@@ -140,6 +154,7 @@ void request_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 		err = make_dir(&m, &n);
 	if (err == 0) {
 		listings_changed(&c, m.dir);
+		dir_time_raise(n, &c);
 		made_trim(&c);
 		err = node_entry(n, &e);
 	}
@@ -200,10 +215,12 @@ void request_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 		err = kind_ops(what.kind)->unlink(dir, &what, &c);
 	else if ((err = tree_exists(dir, &what)) == 0)
 		err = -EISDIR;
-	if (err == 0)
+	if (err == 0) {
 		changes_listing(&c, dir);
-	else
+		dir_time_raise(dir, &c);
+	} else {
 		tree_changed_if_unknown(&c, dir, name, err);
+	}
 out:
 	resolved_fini(&what);
 	changes_reply_err(&c, req, refuse_store(err, dir, name, "cannot be removed"));
@@ -249,6 +266,9 @@ void request_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_in
 	if (err == 0) {
 		changes_listing(&c, m.dir);
 		changes_listing(&c, m.newdir);
+		dir_time_raise(m.dir, &c);
+		if (m.newdir != m.dir)
+			dir_time_raise(m.newdir, &c);
 	}
 	changes_reply_err(&c, req, refuse_store(err, m.newdir, newname, "cannot be renamed to this"));
 }

@@ -13,6 +13,7 @@
  */
 #include "fs/request/request.h"
 
+#include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/schema_edit.h"
@@ -101,7 +102,7 @@ static int set_times(struct node *n, const struct stat *attr, int to_set, struct
 	if (node_is_dir(n)) {
 		if (node_is(n, KIND_TIMED) && node_is_latest(n) &&
 			((to_set & FUSE_SET_ATTR_MTIME_NOW) || time_us(&attr->st_mtim, &us) == 0))
-			cache_put(&fs.dir_times, n, slice_of(NULL, 0), (uint64_t)us, NULL, 0);
+			dir_time_set(n, us);
 		return 0;
 	}
 	if (n->kind == NODE_VERSION)

@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "engine/bulk/import.h"
 #include "fs/base/access.h"
+#include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
@@ -180,6 +181,7 @@ static void note_changes(struct importing *g, struct changes *c)
 	g->noted = cells;
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(node_table(g->node));
+	dir_time_raise_table(node_table(g->node));
 	changes_table(c, node_table(g->node));
 }
 

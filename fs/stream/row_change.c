@@ -11,6 +11,7 @@
  */
 #include "fs/stream/row_change.h"
 
+#include "fs/base/dir_time.h"
 #include "fs/base/extra.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
@@ -173,6 +174,7 @@ static void removal_note(struct removal *r, bool row_too, bool puts, struct chan
 		struct slice qualifier = buf_slice(&k->qualifier);
 
 		versions_changed(c, k->family, qualifier, &k->versions, true);
+		dir_time_raise(k->family, c);
 		if (k->whole && !(puts && column_is_stored(k->family, qualifier)))
 			ofile_end_column(k->family, qualifier, false, c);
 		if (!row_too)
@@ -195,6 +197,7 @@ static int note_put(struct node *row, const struct row_edit *e, int64_t ts, stru
 		return err;
 	extra_cell_added(family);
 	cell_changed(c, family, e->qualifier, ts, false, NULL);
+	dir_time_raise(family, c);
 	node_put(family);
 	return 0;
 }
@@ -218,6 +221,8 @@ static void note_all(struct node *row, const struct row_edit *edits, unsigned co
 	}
 	if (row_too)
 		made_drop_row(row, c);
+	dir_time_raise(row, c);
+	dir_time_raise(row->parent, c);
 	c->entries_first = r->count > 0; /* no process holds a directory's lock meanwhile */
 	if (err) {                       /* the family was dropped, or there is no memory to name what changed */
 		table_new_epoch(node_table(row));
@@ -241,6 +246,7 @@ int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *
 		note_all(row, edits, count, results, &r, c);
 	} else if (err == -EIO || err == -ENOMEM) { /* it may have been applied */
 		table_new_epoch(node_table(row));
+		dir_time_raise_table(node_table(row));
 		changes_table(c, node_table(row));
 	}
 	row_unlock(lock);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The modification times of directories in .latest.  A table stores none.  They are
+ * kept until the mount ends: those that users set, and those of changes of a
+ * directory's entries, which many programs use to find out that they must list it again.
+ *
+ * Times never fall, unless a user sets one.  An entry for each directory is in a bounded
+ * cache.  A change of many directories raises the time of the table instead; when the
+ * cache is full, a change raises the time of all directories.
+ *
+ * Threads: any.  Callers hold no locks.
+ */
+#ifndef TFS_FS_BASE_DIR_TIME_H
+#define TFS_FS_BASE_DIR_TIME_H
+
+#include "fs/base/notify.h"
+
+/* Programs use .latest.  Nothing is kept before. */
+void dir_time_watch(void);
+/* Sets *us.  0: nothing has been changed in this mount. */
+int64_t dir_time_get(const struct node *dir);
+/* A user set the time. */
+void dir_time_set(const struct node *dir, int64_t us);
+void dir_time_forget(const struct node *dir);
+/* An entry of the directory, in either view, was made or removed. */
+void dir_time_raise(struct node *dir, struct changes *c);
+/* The same for any directories of the table; the caller notes the kernel's attributes (changes_table). */
+void dir_time_raise_table(struct node *table);
+
+#endif
