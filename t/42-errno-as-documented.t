@@ -63,7 +63,9 @@ for path in later:
     refused("EOPNOTSUPP", "stat of " + path, os.stat, path)
     refused("EOPNOTSUPP", "rename onto " + path, os.rename, "t/.scratch", path)
 same((os.listdir("t/.latest"), sorted(os.listdir("t/r"))), (["r", "r2"], [".scratch", "f", "g"]), "none of them is listed")
-for path in ("t/r/.row.x.AbCdEf", "t/r/.scan", "t/.mutate", "t/r/f/.snap", "t/.scans"):
+for path in ("t/r/.scan", "t/.mutate", "t/r/f/.snap", "t/.scans"):
+    refused("EOPNOTSUPP", path + " looks like a control name", os.open, path, new)
+for path in ("t/r/.row.x.AbCdEf", "t/.scan~", "t/r/f/.scans"):
     spill(path, b"x")
     os.unlink(path)
     ok(True, path + " is scratch")

@@ -16,10 +16,10 @@ new = os.O_WRONLY | os.O_CREAT
 TABLE = [".schema", ".families", ".groups", ".latest", ".scan", ".snap", ".tablets", ".ctl", ".import", ".import.tsv",
          ".import.jsonl", ".import.tar", ".export.tar"]
 ROW = [".mutate", ".row.json"]
-TRIED = """.import.csv .import.tar.gz .import.json .import.txt .imports .imprt .snaps .snapshot .snapshots .ctrl .ct .clt .schemas .schem
-.shcema .schema.txt .schema.json .schema.conf .row.jsonl .row.jso .rowjson .row.csv .row.json.gz .mutate.txt .mutates .mutat .familys
-.family .familes .group .latests .lates .scans .tablet .export .exports .export.csv .export.tar.gz .export.tar.zst .import.tar.bz2
-.import.jsonl.gz .ctl.txt .snapshot.tar ..schema .schema.""".split()
+TRIED = """.import.csv .import.tar.gz .import.json .import.txt .imports .imprt .snaps .snapshot .ctrl .ct .clt .schemas .schem
+.shcema .schema.txt .schema.json .schema.conf .row.jsonl .row.jso .rowjson .row.json.gz .mutate.txt .mutates .mutat
+.familes .group .latests .lates .scans .tablet .export.tar.gz .export.tar.zst .import.tar.bz2
+.import.jsonl.gz .ctl.txt ..schema .schema.""".split()
 
 
 def log():
@@ -48,6 +48,8 @@ def all_refused(what, names, dirs, want="EOPNOTSUPP"):
 
 
 all_refused("what users write", TRIED, ["t", "t/r"])
+all_refused("  in a table", ".familys .family .snapshots .snapshot.tar .export .exports .export.csv".split(), ["t"])
+all_refused("  in a row", ".row .rows .row.csv .row.tsv.gz".split(), ["t/r"])
 all_refused("control names elsewhere", TABLE + ROW, ["t", "t/r", "t/.latest", "t/.latest/r", "t/r/f", "t/.latest/r/f"])
 for n in (".schema", ".row.json"):
     same(errno_of(os.symlink, "x", "t/r/%ss" % n), "EPERM", "a symlink %ss is refused, as all are" % n)

@@ -21,7 +21,7 @@ def times(*dirs):
     return [os.stat(d).st_mtime_ns for d in dirs]
 
 
-def soon(fn, what):
+def eventually(fn, what):
     """The kernel's attributes of the other view's directory are dropped a moment later."""
     end = time.monotonic() + 20
     while not fn() and time.monotonic() < end:
@@ -33,7 +33,7 @@ def rises(what, dirs, fn, *args, other=False):
     before = times(*dirs)
     fn(*args)
     if other:
-        return soon(lambda: all(a > b for a, b in zip(times(*dirs), before)), what)
+        return eventually(lambda: all(a > b for a, b in zip(times(*dirs), before)), what)
     ok(all(a > b for a, b in zip(times(*dirs), before)), what)
 
 
@@ -125,6 +125,115 @@ if has git; then
 	cd "$M" || exit 1
 	echo c >t/work/src/c.c
 	is "$(g status --porcelain)" "$(printf 'A  src/a.c\n?? src/c.c')" "  and one that was made after a remount through the table"
+fi
+cd "$M" || exit 1
+# ---- tabletfs(7), WHAT PROGRAMS MAY RELY ON ----
+mkdir -p rely/r/f rely/r/g
+echo one >rely/r/f/q
+py <<'EOF2'
+from tap import *
+import ctypes
+import fcntl
+import subprocess
+os.chdir(M)
+T, L = "rely/r/f", "rely/.latest/r/f"
+
+
+def others_may_lock(path, how):
+    """Whether another process gets the lock."""
+    code = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.%s(f, fcntl.LOCK_EX | fcntl.LOCK_NB)" % how
+    return subprocess.run([sys.executable, "-c", code, path], stderr=subprocess.DEVNULL, timeout=100).returncode == 0
+
+
+for how in ("flock", "lockf"):
+    held = open(T + "/q", "r+b")
+    getattr(fcntl, how)(held, fcntl.LOCK_EX)
+    same([others_may_lock(p, how) for p in (T + "/q", L + "/q")], [False, False], how + ": a lock holds under both names of a file")
+    # By another process: a lock of fcntl(2) ends when its process closes any descriptor of the file.
+    subprocess.run(["cp", "/dev/stdin", T + "/q"], input=b"written in place", timeout=100)
+    ok(not others_may_lock(T + "/q", how), "  also after the file was written in place")
+    spill(T + "/.new", b"replaced")
+    os.rename(T + "/.new", T + "/q")
+    same([others_may_lock(p, how) for p in (T + "/q", L + "/q")], [True, True], "  the file that replaces it is not locked")
+    held.close()
+
+# ---- tail ----
+out = open(W + "/tail", "wb")
+for flag in ("-f", "-F"):
+    spill(T + "/log", b"first\n")
+    out = open(W + "/tail", "wb")
+    tail = subprocess.Popen(["tail", "-n", "+1", "-s", "0.1", flag, T + "/log"], stdout=out, stderr=subprocess.DEVNULL)
+    soon(lambda: slurp(W + "/tail"), b"first\n", "tail %s shows the file" % flag)
+    spill(T + "/log", b"second\n", os.O_WRONLY | os.O_APPEND)
+    soon(lambda: slurp(W + "/tail"), b"first\nsecond\n", "  and text that is appended")
+    if flag == "-F":
+        spill(T + "/.log", b"third\n")
+        os.rename(T + "/.log", T + "/log")
+        soon(lambda: slurp(W + "/tail"), b"first\nsecond\nthird\n", "  and the file that replaces it")
+        spill(T + "/log", b"fourth\n", os.O_WRONLY | os.O_APPEND)
+        soon(lambda: slurp(W + "/tail"), b"first\nsecond\nthird\nfourth\n", "  and what is appended to that")
+    tail.kill()
+    tail.wait()
+
+# ---- inotify ----
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.inotify_init1(os.O_NONBLOCK)
+MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE = 2, 8, 0x40, 0x80, 0x100, 0x200
+libc.inotify_add_watch(fd, L.encode(), MODIFY | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE)
+
+
+def events():
+    out = []
+    try:
+        got = os.read(fd, 65536)
+    except BlockingIOError:
+        return out
+    while got:
+        wd, mask, cookie, n = struct.unpack_from("iIII", got)
+        out.append((mask, got[16:16 + n].rstrip(b"\0").decode()))
+        got = got[16 + n:]
+    return out
+
+
+spill(L + "/w", b"x")
+same(events(), [(CREATE, "w"), (MODIFY, "w"), (CLOSE_WRITE, "w")], "inotify: a file that is made and written")
+os.rename(L + "/w", L + "/w2")
+same(events(), [(MOVED_FROM, "w"), (MOVED_TO, "w2")], "  and renamed")
+os.unlink(L + "/w2")
+same(events(), [(DELETE, "w2")], "  and removed")
+spill(T + "/other", b"x")
+os.unlink(T + "/other")
+spill("rely/r/.mutate", b"set f:m\t1\ncommit\n")
+if not os.environ.get("MODEL"):
+    spill("rely/.import", b"r\tf:i\t\t1\n")
+same([e for e in events() if e[0] != DELETE], [], "  not what is made through the other view, .mutate or .import")
+
+# ---- for the remount ----
+import json
+spill(T + "/keep", b"kept")
+spill(T + "/.scratch", b"ends")
+os.utime(L, (7, 7))
+state = {p: (os.stat(p).st_ino, os.stat(p).st_mtime_ns, os.stat(p).st_ctime_ns) for p in ("rely/r/f/keep", "rely/.latest/r/f/keep")}
+state["lock"] = os.stat("rely/r/f/q").st_mtime_ns
+json.dump(state, open(W + "/state", "w"))
+same((os.stat(L).st_mtime, os.path.exists(T + "/.scratch")), (7, True), "before a remount")
+EOF2
+cd "$W" || exit 1
+ok "unmount" unmount_store
+if [ -z "$MODEL" ]; then
+	ok "mount" mount_store
+	py <<'EOF2'
+from tap import *
+import json
+os.chdir(M)
+state = json.load(open(W + "/state"))
+for p in ("rely/r/f/keep", "rely/.latest/r/f/keep"):
+    st = os.stat(p)
+    same([st.st_ino, st.st_mtime_ns, st.st_ctime_ns], state[p], "after a remount %s has its number and times" % p)
+d = os.stat("rely/.latest/r/f")
+ok(d.st_mtime == 0 and d.st_ctime_ns > state["lock"], "  a directory in .latest has the time 0, and the change time of the mount")
+ok(not os.path.exists("rely/r/f/.scratch"), "  scratch has ended")
+EOF2
 fi
 cd "$W" || exit 1
 done_testing

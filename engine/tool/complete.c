@@ -153,8 +153,9 @@ static const char *expanded(const char *typed)
 /* The clauses, and the names that end a path, are indented in the help. */
 static void offer_clause(const char *first, const char *line, const char *typed)
 {
-	static const char *const times[] = {"now", "today", "yesterday", NULL}, *const flags[] = {"yes", NULL}, *const none[] = {NULL};
-	const char *base = strrchr(typed, '/') + 1, *equals = strchr(first, '='), *const *word;
+	static const char *const times[] = {"now", "today", "yesterday", NULL}, *const flags[] = {"yes", NULL},
+				 *const none[] = {NULL};
+	const char *base = strrchr(typed, '/') + 1, *equals = strchr(first, '='), *const * word;
 	const int before = (int)(base - typed), name = equals ? (int)(equals + 1 - first) : (int)strlen(first);
 
 	if (line[0] != ' ')

@@ -35,13 +35,14 @@ static const struct {
 };
 
 static const char *const suffixes[] = {"avro", "br", "bz", "bz2", "cfg", "conf", "csv", "dat", "data", "gz", "gzip", "htm", "html",
-	"ini", "json", "jsonl", "jsonlines", "log", "lz", "lz4", "lzo", "md", "ndjson", "orc", "parquet", "sql", "tar", "tbz", "tgz",
-	"toml", "tsv", "txt", "text", "txz", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst", "zstd", NULL};
+	"ini", "json", "jsonl", "jsonlines", "log", "lz", "lz4", "lzo", "md", "ndjson", "orc", "parquet", "sql", "tar", "tbz",
+	"tgz", "toml", "tsv", "txt", "text", "txz", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst", "zstd", NULL};
 
 /* A name that is compared with each control name, and what was found. */
 struct search {
 	struct slice name;
 	bool exact;        /* no edit is accepted */
+	bool in_row;       /* the name is one in a row, not in a table */
 	const char *right; /* the control name; NULL: none */
 	const char *where; /* its directory */
 };
@@ -85,7 +86,8 @@ static void compare_all(struct search *s)
 	for (size_t i = 0; bulk_name(i); i++)
 		compare(s, NODE_TABLE, bulk_name(i), bulk_name(i));
 	for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names) && !s->exact; i++)
-		compare(s, other_names[i].dir, other_names[i].name, other_names[i].right);
+		if (s->in_row == (other_names[i].dir == NODE_ROW))
+			compare(s, other_names[i].dir, other_names[i].name, other_names[i].right);
 }
 
 static bool is_plain(struct slice name)
@@ -123,7 +125,7 @@ static bool drop_suffix(struct slice *name)
 
 int control_name_check(struct node *dir, const char *name)
 {
-	struct search s = {.name = slice_str(name), .exact = true};
+	struct search s = {.name = slice_str(name), .exact = true, .in_row = dir->kind == NODE_ROW};
 
 	if (node_is(dir, KIND_SCRATCH))
 		return 0;
