@@ -3,7 +3,8 @@
  * The kernel forgets nodes a million at a time.  In malloc's heap their memory
  * would be between cached cells and blocks that stay, so none of it could be
  * returned to the system.  Slabs are aligned regions with places of one size;
- * an empty slab is unmapped.
+ * an empty slab is unmapped.  If few of its places were ever used it stays, because a size
+ * of which one node comes and goes would map and unmap a slab each time.
  *
  * A place's slab is found by its address.  Larger pieces (long keys) are
  * allocated by malloc.  In a build with AddressSanitizer all are, because it
@@ -19,6 +20,7 @@
 
 #define SLAB_BYTES ((size_t)256 << 10)
 #define STEP 16u
+#define KEPT_BYTES ((size_t)16 << 10)
 #define CLASSES 33u /* places of 16 to 512 bytes */
 
 struct slab {
@@ -97,7 +99,7 @@ void node_memory_free(void *p, size_t bytes)
 		LIST_INSERT_HEAD(&open_slabs[class], s, link);
 	memcpy(p, &s->freed, sizeof(p));
 	s->freed = p;
-	if (--s->used == 0) {
+	if (--s->used == 0 && s->fresh > KEPT_BYTES) {
 		LIST_REMOVE(s, link);
 		munmap(s, SLAB_BYTES);
 	}
