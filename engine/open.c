@@ -303,21 +303,33 @@ static bool format_line_decode(struct slice text, unsigned *version)
 	return true;
 }
 
-int store_format_decode(struct slice file, unsigned *version, bool *whole)
+static struct slice first_line(struct slice s)
 {
-	const uint8_t *end = file.n ? memchr(file.p, '\n', file.n) : NULL;
-	struct slice first = slice_of(file.p, end ? (size_t)(end + 1 - file.p) : 0);
+	const uint8_t *end = s.n ? memchr(s.p, '\n', s.n) : NULL;
+
+	return slice_of(s.p, end ? (size_t)(end + 1 - s.p) : 0);
+}
+
+/* A copy_length_fn: of a line with a checksum. */
+static size_t format_line_length(struct slice s)
+{
+	struct slice line = first_line(s);
 	unsigned v;
 
-	if (format_line_decode(first, &v) && (v != 1 || first.n == file.n)) {
-		*version = v;
-		*whole = v == 1 || copies_whole(file, first.n);
-		return 0;
-	}
-	if (!format_line_decode(copies_get(file, 1), &v) || v == 1)
+	return format_line_decode(line, &v) && v != 1 ? line.n : 0;
+}
+
+int store_format_decode(struct slice file, unsigned *version, bool *whole)
+{
+	struct slice line = copies_get(file, 0, format_line_length);
+
+	if (!line.n)
+		line = copies_get(file, 1, format_line_length);
+	if (!line.n && first_line(file).n == file.n) /* of format 1: one copy without a checksum */
+		line = file;
+	if (!format_line_decode(line, version))
 		return -EBADMSG;
-	*version = v;
-	*whole = false;
+	*whole = *version == 1 || copies_whole(file, line.n);
 	return 0;
 }
 
@@ -333,8 +345,6 @@ int store_format_check(const char *path, bool *whole, char **why)
 		err = store_format_decode(buf_slice(&b), &version, whole);
 	if (err == -EBADMSG && holes)
 		err = -EIO;
-	if (err == -EFBIG)
-		err = -EBADMSG;
 	if (!err && version != STORE_FORMAT_VERSION)
 		err = -EPROTO;
 	if (err == -EPROTO)

@@ -9,7 +9,7 @@
  *	2 sync all logs: an insert that failed may be in a log that still refuses
  *	  writes, and a later replay would apply it
  *	3 delete the rows; their files are candidates of the collector
- *	4 remove the note
+ *	4 remove the files rows/ID.N (snapshots.c), then the note
  * If a step fails, or a server does not answer, rows and note stay, and a later pass
  * (assign.c) repeats all steps.  A store in one process has passes at its start only.
  *
@@ -50,15 +50,36 @@ static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
 	return err;
 }
 
+struct rows {
+	struct master *m;
+	uint32_t table;
+};
+
+static int remove_rows(void *arg, const char *name)
+{
+	const struct rows *r = arg;
+	char path[ROWS_NAME_MAX];
+	struct lock_op op = {.name = path, .what = LOCK_REMOVE, .expect = LOCK_ANY};
+	char *end;
+
+	if (strtoul(name, &end, 10) != r->table || *end != '.' || strlen(name) > 30)
+		return 0;
+	snprintf(path, sizeof(path), ROWS_DIR "/%s", name);
+	return master_multi(r->m, &op, 1);
+}
+
 static int tablets_delete(struct pass *p, uint32_t table)
 {
 	char name[DROP_NOTE_MAX];
 	struct lock_op note = drop_note(table, name);
+	struct rows rows = {p->m, table};
 	int err = !p->quiet || (!p->m->o.sole && table >= p->next_id) ? -EAGAIN : logs_sync(p->m);
 
 	note.what = LOCK_REMOVE;
 	if (!err)
 		err = metadata_scan_table(p->m->tablets, table, delete_row, p->m);
+	if (!err)
+		err = p->m->locks->ops->list(p->m->locks, ROWS_DIR, remove_rows, &rows);
 	if (!err)
 		err = master_multi(p->m, &note, 1);
 	master_collect_soon(p->m, false);
@@ -95,9 +116,23 @@ static int note_add(void *arg, const char *name)
 	return 0;
 }
 
+/* Reads a file rows/ID.N: if one of its copies is damaged, the lock service writes it again. */
+static int look_at_rows(void *arg, const char *name)
+{
+	const struct pass *p = arg;
+	char path[ROWS_NAME_MAX + 256];
+
+	snprintf(path, sizeof(path), ROWS_DIR "/%s", name);
+	if (lock_get(p->m->locks, path, NULL, NULL) == -EBADMSG)
+		msg_damage("lock/%s: damaged; 'tabletctl repair' writes it again", path);
+	return 0;
+}
+
 int pass_notes(struct pass *p)
 {
-	return p->m->locks->ops->list(p->m->locks, "dropped", note_add, p);
+	int err = p->m->o.sole ? p->m->locks->ops->list(p->m->locks, ROWS_DIR, look_at_rows, p) : 0;
+
+	return err ? err : p->m->locks->ops->list(p->m->locks, "dropped", note_add, p);
 }
 
 bool pass_noted(const struct pass *p, uint32_t table)

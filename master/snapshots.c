@@ -11,7 +11,10 @@
  *	2 write the note dropped/ID
  *	3 the servers write the METADATA rows (server/copy.c)
  *	  These must be the rows of all tablets: a tablet that no server served
- *	  meanwhile is missing
+ *	  meanwhile is missing.  Copies of the rows are written to rows/ID.N in
+ *	  the lock service, because nothing else but METADATA names the files of
+ *	  another table that this one uses.  tabletctl repair needs them if
+ *	  METADATA is lost
  *	4 one multi-operation: create the file of the schema, remove the note
  *	5 the servers load the tablets
  * Step 4 decides.  A crash before it leaves the note, so that the next start
@@ -51,29 +54,58 @@ static int note_write(struct master *m, uint32_t id)
 	return master_multi(m, &note, 1);
 }
 
+enum { ROWS_BYTES = 256 << 10 }; /* of the rows in a file rows/ID.N, before the last one */
+
 /* Rows of one table, each of which must begin where the one before ends. */
 struct chain {
-	struct buf begin;
+	struct master *m;
+	uint32_t id;
+	unsigned written; /* files rows/ID.N */
+	struct buf begin, rows;
 	bool last, broken;
 };
+
+static int rows_write(struct chain *c)
+{
+	char name[ROWS_NAME_MAX];
+	struct lock_op op = {.name = name, .contents = buf_slice(&c->rows), .expect = LOCK_ANY};
+	int err;
+
+	snprintf(name, sizeof(name), ROWS_DIR "/%u.%u", c->id, c->written++);
+	err = c->rows.n ? master_multi(c->m, &op, 1) : 0;
+	buf_reset(&c->rows);
+	return err;
+}
 
 static int chain_row(void *arg, struct slice row_key, struct meta_tablet *t)
 {
 	struct chain *c = arg;
+	struct buf row = {0};
+	int err = meta_root_encode(t, &row);
 
 	(void)row_key;
 	c->broken |= !slice_eq(buf_slice(&t->begin), buf_slice(&c->begin));
 	c->last = t->last;
-	return t->last ? 0 : buf_set(&c->begin, t->end.p, t->end.n);
+	if (!err && !t->last)
+		err = buf_set(&c->begin, t->end.p, t->end.n);
+	if (!err)
+		err = buf_append_slice(&c->rows, buf_slice(&row));
+	if (!err && c->rows.n > ROWS_BYTES)
+		err = rows_write(c);
+	buf_fini(&row);
+	return err;
 }
 
 /* -EAGAIN: a tablet is missing. */
 static int rows_check(struct master *m, uint32_t id)
 {
-	struct chain c = {0};
+	struct chain c = {.m = m, .id = id};
 	int err = metadata_scan_table(m->tablets, id, chain_row, &c);
 
+	if (!err)
+		err = rows_write(&c);
 	buf_fini(&c.begin);
+	buf_fini(&c.rows);
 	return err ? err : c.last && !c.broken ? 0 : -EAGAIN;
 }
 

@@ -94,10 +94,11 @@ def copies(data):
 
 
 def envelope(data, magic):
-    """u32 magic, u16 format 1, ..., u32 CRC of all before."""
-    must(len(data) > 10 and int.from_bytes(data[-4:], "big") == crc(data[:-4]), "CRC")
+    """u32 magic, u16 format 1, u32 length of the contents, contents, u32 CRC of all before."""
+    must(len(data) >= 14 and int.from_bytes(data[-4:], "big") == crc(data[:-4]), "CRC")
     r = Reader(data[:-4])
     must(r.take(4) == magic and r.u(2) == 1, "magic and format")
+    must(r.u(4) == r.left(), "length of the contents")
     return r
 
 
@@ -243,7 +244,8 @@ def sstable(data):
         parts.append((offset, data[offset:offset + n]))
     must(parts[-1][0] + len(parts[-1][1]) == len(data) - 128, "sections end at the trailer")
     largest = r.u(4)
-    must(codec < 5 and r.u(8) == 0, "codec, zeros")
+    identity = r.u(8)
+    must(codec < 5 and identity, "codec, identity")
     must(version == 1 or (version == 2 and codec == 4), "version")
     dictionaries += bool(parts[0][1])
     must(version == 1 or not parts[0][1] or parts[0][1][:4] == ZSTD_FRAME, "a packed dictionary")
@@ -272,7 +274,7 @@ def sstable(data):
     while m.left():
         raw, stored = m.varint(), m.varint()
         b = data[at:at + stored]
-        must(int.from_bytes(b[:4], "big") == crc(logical.to_bytes(8, "big") + b[4:]), "CRC of a block")
+        must(int.from_bytes(b[:4], "big") == crc((identity + logical & 2**64 - 1).to_bytes(8, "big") + b[4:]), "CRC of a block")
         must(b[4] < 4 + version and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
         codecs.append(b[4])
         kinds_of_block[b[4]] = kinds_of_block.get(b[4], 0) + 1
@@ -337,11 +339,11 @@ def root(data):
     must((table, begin, end) == (1, b"", b"\0\0\0\2"), "the root tablet's range")
 
 
-def row(data):
+def row(data, last=0):
     """A METADATA row in the root file's form."""
     r = envelope(data, b"TFRT")
     table = r.u(4)
-    must(r.u(1) == 0, "not a last tablet")
+    must(r.u(1) == last, "not a last tablet")
     begin, end = r.lstr(), r.lstr()
     for _ in range(5):
         r.u(8)
@@ -360,9 +362,7 @@ def row(data):
 def lock_file(data):
     r = envelope(copies(data), b"TFLF")
     must(r.u(8) > 0, "version of a file")
-    contents = r.take(r.u(4))
-    r.end()
-    return contents
+    return r.take(r.left())
 
 
 def identity(data):
@@ -438,6 +438,12 @@ def decode(path, data):
         schema(lock_file(data), rest[5:])
     elif rest.startswith("lock/seals/"):
         seal(lock_file(data), rest)
+    elif rest.startswith("lock/rows/"):
+        rows = lock_file(data)
+        while rows:
+            n = 14 + int.from_bytes(rows[6:10], "big")
+            must(row(rows[:n], rows[14])[0] == int(rest[10:].split(".")[0]), "table of a row")
+            rows = rows[n:]
     elif rest == "lock/root":
         root(lock_file(data))
     elif rest == "lock/store":

@@ -260,6 +260,16 @@ for my $path (@ssts) {
 	ok($s == 1 || $s == 2, 'a FIFO in the place of FORMAT: an error') or diag("status $s");
 }
 
+{
+	my $b = copy($a);
+	unlink "$b/FORMAT" or die;
+	my $out = damaged($b, "FORMAT: missing", 'a store without FORMAT');
+	like($out, qr/'tabletctl repair' prints how to repair it/, '  repair is named');
+	my ($one, $two) = map { (glob "$b/sst/$_/*.sst")[0] } 16, 17;
+	spill($one, slurp($two));
+	damaged($b, "another SSTable is in its place", 'another SSTable');
+}
+
 # ---- damage: METADATA's own SSTables ----
 my $meta = store('meta', 'write', 50, 'flush', 'close', 'write', 5, 'crash');
 my @meta_ssts = glob "$meta/sst/1/*.sst";

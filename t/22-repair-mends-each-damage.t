@@ -68,9 +68,9 @@ sub losses {
 	my %lost = (ranges => [], records => 0, deleted => scalar($out =~ /may show again/));
 	for (split /\n/, $out) {
 		next unless /^lost: /;
-		if (/^lost: (?:table (\S+)|table id (\d+)): cells of rows from (the first|".*") to (the last|".*") in /) {
-			my $id = $2 // $ids->{$1};
-			my ($from, $to) = ($3, $4);
+		if (/^lost: (snapshot \S+ of table \S+|table id \d+|table \S+?)(?:,.*?)?: cells of rows from (the first|".*?") to (the last|".*") in /) {
+			my $id = $ids->{$1} // ($1 =~ /^table id (\d+)/ ? $1 : 0);
+			my ($from, $to) = ($2, $3);
 			push @{ $lost{ranges} }, [$id, $from =~ /^"(.*)"$/ ? hex_of($1) : '', $to =~ /^"(.*)"$/ ? hex_of($1) : 'g'];
 		} elsif (/: (\d+) records from/) {
 			$lost{records} += $1;
@@ -98,7 +98,8 @@ sub unnamed {
 	return @bad <= $lost->{records} ? () : @bad;
 }
 
-my %ids = (one => 16, two => 17);
+my %ids = ('table one' => 16, 'table two' => 17, 'snapshot snap of table one' => 18, 'snapshot all of table one' => 19,
+	'snapshot all of table two' => 20, 'table clone' => 21);
 
 # Damages a copy; the whole course.  Options: clean => no loss may be named.
 sub course {
@@ -137,11 +138,14 @@ sub course {
 }
 
 sub flip { my ($path, $at) = @_; my $d = slurp($path); substr($d, $at, 1) ^= chr(1 << int rand 8); spill($path, $d); return $path }
+sub swap { my @two = map { slurp($_) } @_; spill($_[0], $two[1]); spill($_[1], $two[0]); return }
+# Damages the same block of both copies.
+sub both_copies { my ($path) = @_; my $d = slurp($path); my $second = int((length($d) + 8191) / 8192) * 4096; substr($d, $_, 1) ^= 'A' for 30, $second + 30; spill($path, $d); return }
 sub zero { my ($path, $sector) = @_; my $d = slurp($path); my $n = length($d) - $sector * 512; substr($d, $sector * 512, $n < 512 ? $n : 512) = "\0" x ($n < 512 ? $n : 512); spill($path, $d); return $path }
 
 # ---- the stores: one ended by a crash with much in its log, one closed ----
-for (['crashed', qw(write 300 large versions delete 40 flush write 100 compact split write 60 crash)],
-     ['closed', qw(write 300 large versions delete 40 flush write 100 compact split write 60 flush)]) {
+for (['crashed', qw(write 300 large versions delete 40 flush write 100 snapshot compact split write 60 crash)],
+     ['closed', qw(write 300 large versions delete 40 flush write 100 snapshot compact split write 60 flush)]) {
 	my ($name, @verbs) = @$_;
 	is((run($fill, "$w/$name", @verbs))[0], 0, "fill $name");
 }
@@ -166,7 +170,16 @@ for my $name (qw(crashed closed)) {
 	course($store, $model, "$name: a damaged end", sub { zero("$_[0]$inside", int(((-s "$_[0]$inside") - 1) / 512)); return });
 	course($store, $model, "$name: cut in half", sub { truncate "$_[0]$inside", (-s "$_[0]$inside") / 2; return 'half' }, loses => 1);
 	course($store, $model, "$name: a missing SSTable", sub { unlink "$_[0]$inside"; return 'it' }, loses => 1);
-	for my $m (map { s/^\Q$store\E//r } glob "$store/sst/1/*.sst") {
+	for (["another file of the table", $sst[0], $sst[1]], ["another table's", (glob "$store/sst/16/*.sst")[0], (glob "$store/sst/17/*.sst")[-1]]) {
+		my ($what, @two) = ($_->[0], map { s/^\Q$store\E//r } @$_[1, 2]);
+		course($store, $model, "$name: swapped with $what", sub { swap(map { "$_[0]$_" } @two); return }, clean => 1);
+		course($store, $model, "$name: replaced by $what", sub { spill("$_[0]$two[0]", slurp("$_[0]$two[1]")); return 'it' }, loses => 1);
+	}
+	my @meta = map { s/^\Q$store\E//r } glob "$store/sst/1/*.sst";
+	course($store, $model, "$name: METADATA's files are swapped", sub { swap("$_[0]$meta[0]", "$_[0]$meta[1]"); return }, clean => 1) if @meta > 1;
+	for my $m (@meta) {
+		course($store, $model, "$name: METADATA: $m is longer", sub { spill("$_[0]$m", slurp("$_[0]$m") . 'x'); return }, clean => 1, any => 1);
+		course($store, $model, "$name: METADATA: both copies of blocks of $m", sub { both_copies("$_[0]$m"); return });
 		course($store, $model, "$name: METADATA: $m", sub { flip("$_[0]$m", 100); return });
 		course($store, $model, "$name: no METADATA: $m", sub { unlink "$_[0]$m"; return });
 	}
@@ -241,6 +254,34 @@ for my $name (qw(crashed closed)) {
 	course("$w/salted", $model, 'salted: only data is left', sub { system('rm', '-rf', "$_[0]/FORMAT", "$_[0]/lock"); return });
 }
 
+# A damaged clock mark is left out, and no time is made up.
+{
+	my $dir = copy("$w/closed");
+	spill("$dir/lock/clock", 'x' x 9000);
+	my ($status, $out) = run($ctl, 'repair', '--write', $dir);
+	is($status, 0, 'a damaged clock mark is no loss') or diag($out);
+	ok(!-e "$dir/lock/clock", '  it is left out');
+}
+
+# The files of a table that was emptied do not become a table with its id, and emptying one table empties no other.
+{
+	is((run($fill, "$w/emptied", qw(write 60 flush empty write 20 crash)))[0], 0, 'fill emptied');
+	my $model = cells(copy("$w/emptied"));
+	for my $damage (['no root', sub { unlink "$_[0]/lock/root" }], ['no note', sub { unlink glob("$_[0]/lock/dropped/*"), "$_[0]/lock/root" }]) {
+		course("$w/emptied", $model, "emptied: $damage->[0]", sub { $damage->[1]->($_[0]); return }, any => 1);
+		is((run($fill, "$w/copy", 'empty'))[0], 0, '  emptied again');
+		my $now = cells("$w/copy") // {};
+		is(scalar(grep { /^17 / } keys %$now), scalar(grep { /^17 / } keys %$model), '  the other table has its cells');
+	}
+}
+
+# Each snapshot's record is lost, too: its METADATA is whole, so it is written again.
+{
+	course("$w/closed", $model{closed}, 'no lock/rows', sub { unlink glob "$_[0]/lock/rows/*"; return }, clean => 1);
+	course("$w/closed", $model{closed}, 'lock/rows is damaged', sub { spill($_, 'x' x 9000) for glob "$_[0]/lock/rows/*"; return }, clean => 1);
+	course("$w/closed", $model{closed}, 'nor METADATA', sub { spill($_, 'x' x 9000) for glob("$_[0]/lock/rows/*"), "$_[0]/lock/root", glob "$_[0]/sst/1/*"; return 'them' }, loses => 1);
+}
+
 # ---- killed at each step, and run again ----
 SKIP: {
 	skip('no C compiler', 1) if system("\${CC:-cc} -shared -fPIC -O2 -o '$w/die_at.so' '$ENV{SRC}/t/lib/die_at.c' -ldl 2> $w/err");
@@ -293,23 +334,40 @@ SKIP: {
 	cmp_ok($failed, '>', 2, 'openings that failed');
 }
 
-# ---- one damage each, at random ----
+# ---- one or two damages each, at random ----
 my @all = map { my $s = $_; map { [$s, s/^\Q$w\E\/$s\///r] } files("$w/$s") } qw(crashed closed);
 my $rounds = $ENV{REPAIR_RANDOM} // 12;
 for my $round (1 .. $rounds) {
-	my ($name, $file) = @{ $all[int rand @all] };
-	my $size = -s "$w/$name/$file";
-	my $kind = int rand 5;
-	my $at = int rand($size || 1);
+	my $name = (qw(crashed closed))[rand 2];
+	my @files = map { $_->[1] } grep { $_->[0] eq $name } @all;
+	my @damage;
+	for (0 .. rand 1.3) {
+		my $file = $files[rand @files];
+		my ($part) = $file =~ m{^(\w+)};
+		my @same = grep { m{^$part} } @files;
+		my $size = -s "$w/$name/$file";
+		my $at = int rand($size || 1);
+		my $kind = (qw(flip flip zero cut remove extend swap copy))[rand 8];
+		push @damage, [$kind, $file, $kind =~ /swap|copy/ ? $same[rand @same] : $kind eq 'extend' ? 1 + int rand 9000 : $at];
+	}
 	my $damage = sub {
-		my $path = "$_[0]/$file";
-		return flip($path, $at), undef if $kind < 2 && $size;
-		return zero($path, int $at / 512), undef if $kind == 2;
-		return truncate($path, $at), undef if $kind == 3;
-		unlink $path;
-		return;
+		for (@damage) {
+			my ($kind, $file, $at) = ($_->[0], "$_[0]/$_->[1]", $_->[2]);
+			next unless -e $file;
+			flip($file, $at) if $kind eq 'flip' && -s $file > $at;
+			zero($file, int $at / 512) if $kind eq 'zero';
+			truncate($file, $at) if $kind eq 'cut' && -s $file > $at;
+			unlink $file if $kind eq 'remove';
+			spill($file, slurp($file) . join '', map { chr rand 256 } 1 .. $at) if $kind eq 'extend';
+			if ($kind =~ /swap|copy/ && -e "$_[0]/$at") {
+				my @both = (slurp($file), slurp("$_[0]/$at"));
+				spill($file, $both[1]);
+				spill("$_[0]/$at", $both[0]) if $kind eq 'swap';
+			}
+		}
 	};
-	last unless course("$w/$name", $model{$name}, "random $round (seed $seed): $name $file, kind $kind at $at of $size", sub { $damage->(@_); return }, any => 1, log => scalar($file =~ m{^log/}))
+	last unless course("$w/$name", $model{$name}, "random $round (seed $seed): $name: " . join(', ', map { "@$_" } @damage), sub { $damage->(@_); return },
+			any => 1, log => scalar(grep { "@$_" =~ m{ log/} } @damage))
 		|| ++$damaged < 5;
 }
 done_testing();

@@ -17,43 +17,66 @@ int copies_add(struct buf *out, size_t from)
 	return 0;
 }
 
-/* The second copy begins at a multiple of 4 KiB, and that offset exceeds its length by less than 4 KiB. */
-struct slice copies_get(struct slice file, unsigned which)
+size_t copies_length(size_t file_bytes)
 {
-	size_t second = copies_apart((file.n + 1) / 2);
+	size_t second = copies_apart((file_bytes + 1) / 2);
 
-	if (file.n <= second || copies_apart(file.n - second) != second)
-		return (struct slice){0};
-	return which ? slice_of(file.p + second, file.n - second) : slice_of(file.p, file.n - second);
+	return file_bytes > second && copies_apart(file_bytes - second) == second ? file_bytes - second : 0;
+}
+
+struct slice copies_get(struct slice file, unsigned which, copy_length_fn *length)
+{
+	for (size_t at = which ? COPIES_APART : 0; at < file.n; at += COPIES_APART) {
+		size_t n = length(slice_of(file.p + at, file.n - at));
+
+		if (n && (!which || copies_apart(n) == at))
+			return slice_of(file.p + at, n);
+		if (!which)
+			break;
+	}
+	return (struct slice){0};
+}
+
+/* Reads page by page.  A page that cannot be read is zeros. */
+static int read_pages(struct file *f, size_t bytes, struct buf *out, bool *holes)
+{
+	int err = 0;
+
+	for (size_t at = 0, n; at < bytes && !err; at += n) {
+		size_t got = 0;
+
+		n = bytes - at < COPIES_APART ? bytes - at : COPIES_APART;
+		err = file_pread(f, out->p + out->n, n, at, &got);
+		if (err == -EIO) {
+			*holes = true;
+			err = 0;
+			got = 0;
+		}
+		memset(out->p + out->n + got, 0, n - got);
+		out->n += n;
+	}
+	return err;
 }
 
 int copies_read(const char *path, size_t limit, struct buf *out, bool *holes)
 {
 	struct file *f = NULL;
 	uint64_t bytes = 0;
-	int err = file_read_all(path, limit, out);
+	size_t got = 0, n;
+	int err = file_open(path, FILE_READ, &f);
 
 	*holes = false;
-	if (err != -EIO || file_open(path, FILE_READ, &f))
-		return err;
-	err = file_size(f, &bytes);
-	if (!err && bytes > limit)
-		err = -EFBIG;
 	if (!err)
-		err = buf_reserve(out, (size_t)bytes);
-	for (uint64_t at = 0, n; at < bytes && !err; at += n) {
-		size_t got = 0;
-
-		n = bytes - at < COPIES_APART ? bytes - at : COPIES_APART;
-		err = file_pread(f, out->p + out->n, (size_t)n, at, &got);
-		if (err == -EIO) {
-			*holes = true;
-			err = 0;
-			got = 0;
-		}
-		memset(out->p + out->n + got, 0, (size_t)n - got);
-		out->n += (size_t)n;
-	}
+		err = file_size(f, &bytes);
+	n = bytes < limit ? (size_t)bytes : limit;
+	if (!err)
+		err = buf_reserve(out, n);
+	if (!err)
+		err = file_pread(f, out->p + out->n, n, 0, &got);
+	if (err == -EIO && f)
+		err = read_pages(f, n, out, holes);
+	else if (!err)
+		out->n += got;
 	file_close(f);
 	return err;
 }

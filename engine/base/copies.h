@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two copies of a small file in one: the copy, zeros up to the next multiple
- * of 4 KiB, and the copy again.  One rename replaces the whole file, so both
- * copies have the same state.  One damaged page, one zeroed sector or a lost
- * end leaves a copy that can be read.
+ * Common framing of the store's small files: two copies in one file.  The copy,
+ * zeros up to the next multiple of 4 KiB, and the copy again.  One rename
+ * replaces the whole file, so both copies have the same state.  One damaged page,
+ * one zeroed sector, a lost end or bytes behind the end leave a copy that can be
+ * read.
  *
- * Each copy contains a checksum.  A decoder tries copies_get(file, 0) and
- * (file, 1); their lengths follow from the file's length.  If the file has
- * another length, the decoder takes the length of the first copy from its
- * contents.
+ * A copy states its own length and has a checksum, so the size of the file is not
+ * needed to find it: the first copy is at offset 0, the second one at the offset
+ * that follows from its own length.
  */
 #ifndef TFS_BASE_COPIES_H
 #define TFS_BASE_COPIES_H
@@ -25,12 +25,16 @@ static inline size_t copies_apart(size_t n)
 
 /* out from `from` on is the first copy; appends the zeros and the second one.  On failure the caller truncates out. */
 int copies_add(struct buf *out, size_t from) TFS_MUST;
-/* Returns copy 0 or 1; empty if the file does not have the size of two copies. */
-struct slice copies_get(struct slice file, unsigned which);
+/* Returns the length of the undamaged copy that s begins with, 0 if there is none. */
+typedef size_t copy_length_fn(struct slice s);
+/* Returns copy 0 or 1; empty if it is damaged. */
+struct slice copies_get(struct slice file, unsigned which, copy_length_fn *length);
+/* Returns the length of one copy in an undamaged file of this size, 0 if no two copies have this size. */
+size_t copies_length(size_t file_bytes);
 /*
- * Appends the file at path, as file_read_all does.  *holes is set if sectors of
- * it cannot be read; they are zeros in out, and a caller that finds no good
- * copy then returns -EIO.
+ * Appends the file at path, but no more than limit bytes.  *holes is set if
+ * sectors of it cannot be read; they are zeros in out, and a caller that finds no
+ * good copy then returns -EIO.
  */
 int copies_read(const char *path, size_t limit, struct buf *out, bool *holes) TFS_MUST;
 /* True if the file is two equal copies of n bytes each, n > 0, and nothing else. */

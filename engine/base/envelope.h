@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Common framing of the store's small files, each with a magic of its own:
- *	u32 magic   u16 format (1)   contents   u32 CRC-32C of all before
+ * An envelope: the framing of one copy of a small file, and of the files in it.
+ * Each kind has a magic of its own:
+ *	u32 magic   u16 format (1)   u32 length of the contents   contents
+ *	u32 CRC-32C of all before
  * Later formats keep this framing, so a damaged file is never mistaken for a
  * file of a later version.
  */
@@ -15,5 +17,7 @@ int envelope_begin(struct buf *out, uint32_t magic) TFS_MUST;
 int envelope_end(struct buf *out, size_t from) TFS_MUST;
 /* *r reads the contents.  -EBADMSG: damaged; -EPROTO: undamaged, of a later format. */
 int envelope_open(struct slice in, uint32_t magic, struct reader *r) TFS_MUST;
+/* Returns the length of the undamaged envelope that s begins with, 0 if there is none: a copy_length_fn. */
+size_t envelope_length(struct slice s);
 
 #endif

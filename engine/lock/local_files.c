@@ -124,8 +124,6 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 		err = -ENOENT;
 	if (err == -ENOENT)
 		goto out;
-	if (err == -EFBIG)
-		err = -EBADMSG;
 	if (!err)
 		err = lock_file_decode(buf_slice(&bytes), &c, &v, &whole);
 	if (err == -EBADMSG && holes)
@@ -342,8 +340,6 @@ static int replay_journal(const char *top)
 	}
 	if (!err)
 		err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
-	else if (err == -EFBIG)
-		err = -EBADMSG;
 	if (err == -EBADMSG && holes)
 		err = -EIO;
 	else if (err == -EBADMSG)

@@ -51,8 +51,7 @@ int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
 	if (contents.n > LOCK_CONTENTS_MAX)
 		return -EFBIG;
 	if (buf_reserve(out, 2 * (contents.n + COPIES_APART)) || envelope_begin(out, FILE_MAGIC) || buf_be64(out, version) ||
-		buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) || envelope_end(out, from) ||
-		copies_add(out, from)) {
+		buf_append_slice(out, contents) || envelope_end(out, from) || copies_add(out, from)) {
 		out->n = from;
 		return -ENOMEM;
 	}
@@ -65,39 +64,28 @@ static int decode_copy(struct slice in, struct slice *contents, uint64_t *versio
 	struct reader r;
 	struct slice c;
 	uint64_t v;
-	uint32_t n;
 	int err = envelope_open(in, FILE_MAGIC, &r);
 
 	if (err)
 		return err;
-	if (!get_be64(&r, &v) || !get_be32(&r, &n) || n > LOCK_CONTENTS_MAX || v == 0 || v > VERSION_MAX || !get_bytes(&r, n, &c) ||
-		reader_left(&r))
+	if (!get_be64(&r, &v) || v == 0 || v > VERSION_MAX || reader_left(&r) > LOCK_CONTENTS_MAX ||
+		!get_bytes(&r, reader_left(&r), &c))
 		return -EBADMSG;
 	*contents = c;
 	*version = v;
 	return 0;
 }
 
-#define LENGTH_AT 14u /* offset of the length of a file's contents */
-#define AROUND 22u    /* bytes of a file before and after the contents, together */
-
 int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole)
 {
-	struct slice tries[] = {copies_get(in, 0), copies_get(in, 1), {0}};
 	int err = -EBADMSG;
 
-	/* In a file that was cut short, copies_get finds no copy.  The length of the contents gives the end of the first one. */
-	if (in.n > AROUND && load_be32(in.p + LENGTH_AT) <= in.n - AROUND)
-		tries[2] = slice_of(in.p, load_be32(in.p + LENGTH_AT) + AROUND);
-	for (unsigned i = 0; i < 3; i++) {
-		int one = decode_copy(tries[i], contents, version);
+	for (unsigned i = 0; i < 2 && err == -EBADMSG; i++) {
+		struct slice copy = copies_get(in, i, envelope_length);
 
-		if (one == 0) {
-			*whole = copies_whole(in, tries[i].n);
-			return 0;
-		}
-		if (one == -EPROTO)
-			err = one;
+		err = decode_copy(copy, contents, version);
+		if (!err)
+			*whole = copies_whole(in, copy.n);
 	}
 	return err;
 }
@@ -184,9 +172,9 @@ static int decode_journal_copy(struct slice in, struct lock_step **steps, unsign
 
 int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
 {
-	int err = decode_journal_copy(copies_get(in, 0), steps, count);
+	int err = decode_journal_copy(copies_get(in, 0, envelope_length), steps, count);
 
-	return err && err != -ENOMEM && decode_journal_copy(copies_get(in, 1), steps, count) == 0 ? 0 : err;
+	return err == -EBADMSG ? decode_journal_copy(copies_get(in, 1, envelope_length), steps, count) : err;
 }
 
 int lock_cluster_encode(uint64_t id, bool complete, struct buf *out)
@@ -205,7 +193,7 @@ int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete)
 	struct reader r;
 	uint64_t v;
 	uint8_t flag;
-	int err = in.n == LOCK_CLUSTER_BYTES ? envelope_open(in, CLUSTER_MAGIC, &r) : -EBADMSG;
+	int err = envelope_open(in, CLUSTER_MAGIC, &r);
 
 	if (err)
 		return err;

@@ -3,24 +3,20 @@
  * The bytes of the local lock service: its files and its journal; and a
  * cluster's marker.  All integers are big-endian.  No I/O takes place here.
  *
- * A file and the journal each consist of two copies (base/copies.h) of these
- * bytes.
- * A file:
- *	u32 magic "TFLF"   u16 format (1)   u64 version   u32 length
- *	contents           u32 CRC-32C of all before
- * The journal of one multi-operation:
- *	u32 magic "TFLJ"   u16 format (1)   u32 count
+ * A file and the journal are each two copies (base/copies.h) of an envelope
+ * (base/envelope.h).
+ * A file, magic "TFLF":
+ *	u64 version   the file's contents
+ * The journal of one multi-operation, magic "TFLJ":
+ *	u32 count
  *	count times: u8 kind (1 put, 2 remove)  lstr name
  *	             put only: u64 version  lstr contents
- *	u32 CRC-32C of all before
  * lstr is a LEB128 length and that many bytes.
- * The contents of the file `cluster`, and each of two copies in DIR/cluster
- * (marker.h):
- *	u32 magic "TFCL"   u16 format (1)   u64 id, not 0   u8 1 if complete, else 0
- *	u32 CRC-32C of all before
- * The contents of the file `store` (identity.h):
- *	u32 magic "TFID"   u16 format (1)   16 bytes id   32 bytes secret
- *	u32 CRC-32C of all before
+ * An envelope is also in the contents of the file `cluster`, and twice in
+ * DIR/cluster (marker.h), magic "TFCL":
+ *	u64 id, not 0   u8 1 if complete, else 0
+ * An envelope is the contents of the file `store` (identity.h), magic "TFID":
+ *	16 bytes id   32 bytes secret
  *
  * Errors of decoders: -EBADMSG: malformed input; -EPROTO: a format of a later
  * version of this program.
@@ -55,7 +51,7 @@ int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version,
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */
 /* *steps is malloc'd and borrows contents from in.  One good copy suffices. */
 int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count) TFS_MUST;
-#define LOCK_CLUSTER_BYTES 19u
+#define LOCK_CLUSTER_BYTES 23u
 int lock_cluster_encode(uint64_t id, bool complete, struct buf *out) TFS_MUST; /* appends */
 int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete) TFS_MUST;
 #define LOCK_ID_BYTES 16u

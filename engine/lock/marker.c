@@ -16,6 +16,7 @@
  */
 #include "engine/lock/marker.h"
 
+#include "engine/base/envelope.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/msg.h"
@@ -68,8 +69,8 @@ static int read_file(const char *path, uint64_t *id)
 		err = 0;
 	} else if (!err) {
 		err = -EBADMSG;
-		for (size_t at = 0; at <= COPIES_APART && err == -EBADMSG && b.n >= at + LOCK_CLUSTER_BYTES; at += COPIES_APART)
-			err = lock_cluster_decode(slice_of(b.p + at, LOCK_CLUSTER_BYTES), id, &complete);
+		for (unsigned i = 0; i < 2 && err == -EBADMSG; i++)
+			err = lock_cluster_decode(copies_get(buf_slice(&b), i, envelope_length), id, &complete);
 		if (err == -EBADMSG && holes)
 			err = -EIO;
 	}

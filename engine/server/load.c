@@ -98,7 +98,7 @@ static void mend_files(const struct server *s, const struct meta_tablet *row)
 		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
 
 		if (path)
-			sst_mend(path);
+			sst_mend(path, f->bytes);
 		free(path);
 	}
 }

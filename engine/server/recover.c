@@ -17,15 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* If the file is damaged or has another size than METADATA states, names it in *why. */
+/* If the file is damaged or another one, names it in *why. */
 static void name_if_damaged(const struct server *s, const struct tablet_file *f, char **why)
 {
 	char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number), *reason = NULL;
-	uint64_t keys, bytes;
-	int err = path ? sst_verify(path, &keys, &reason) : 0;
+	uint64_t keys;
+	int err = path ? sst_verify(path, f->bytes, &keys, &reason) : 0;
 
-	if (path && !err && (file_stat_size(path, &bytes) || bytes != f->bytes))
-		why_set(why, "%s: this file of METADATA is another: it should have %llu bytes", path, (unsigned long long)f->bytes);
 	if (err)
 		why_set(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
 	free(reason);

@@ -57,19 +57,23 @@ struct blockfile_counters {   /* added to atomically, shared by the files of one
 };
 /*
  * Opens, reads and checks trailer, map and dictionary.  bytes: the size that the
- * file must have, because an SSTable in the place of another one has right
- * checksums; 0: any.  counters may be NULL and must outlive the file.  -ENOENT;
+ * file should have; 0: the size that it has.  The trailer is looked for where it
+ * is in a file of this size, so bytes behind its end do not matter, and of two
+ * copies one may be cut off.  A file that is another one (bff_identity) is
+ * damaged.  counters may be NULL and must outlive the file.  -ENOENT;
  * otherwise, as in all reading, -EBADMSG, -ENOMEM, or -EIO for every other
  * failure.
  */
 int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
 /*
- * Opens a file that may be damaged.  Without a good trailer or map it finds the
+ * Opens a file that may be damaged.  as: the path at which it belongs; bytes: as
+ * blockfile_open.  Without a good trailer or map it finds the
  * blocks in order by their checksums, up to the first damaged one.  Without a
  * good dictionary, blocks that need it are unreadable.  *data_blocks: how many
  * blocks of the map may contain pairs.  *whole: the map has all blocks.
  */
-int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *data_blocks, bool *whole) TFS_MUST;
+int blockfile_open_damaged(
+	const char *path, const char *as, uint64_t bytes, struct blockfile **out, size_t *data_blocks, bool *whole) TFS_MUST;
 /* Reads one section of a file that is not open.  bytes, counters: as blockfile_open. */
 int blockfile_peek(
 	const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out) TFS_MUST;

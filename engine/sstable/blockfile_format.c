@@ -4,8 +4,8 @@
  *
  * The trailer is at the end.  A file is whole if its last 128 bytes have the
  * right checksum and describe all bytes before them without a gap: blocks from
- * 0 to the first section, the sections in order, the trailer.  So a truncated
- * or extended file is refused, and each byte is covered by a checksum.
+ * 0 to the first section, the sections in order, the trailer.  Each byte is
+ * covered by a checksum.
  *
  * Rejected: offsets in the map, because sums of lengths cannot overlap or run
  * backwards; a checksum for each filter partition, because a table without
@@ -181,6 +181,27 @@ void bff_filters_fini(struct bff_filters *f)
 	*f = (struct bff_filters){0};
 }
 
+static bool skip_digits(const char **p)
+{
+	const char *from = *p;
+
+	while (**p >= '0' && **p <= '9')
+		(*p)++;
+	return *p > from;
+}
+
+uint64_t bff_identity(const char *path)
+{
+	const char *name = path + strlen(path), *p;
+
+	for (unsigned slashes = 0; name > path && slashes + (name[-1] == '/') < 2; name--)
+		slashes += name[-1] == '/';
+	p = name;
+	if (!skip_digits(&p) || *p++ != '/' || !skip_digits(&p) || *p++ != '-' || !skip_digits(&p) || strcmp(p, ".sst") != 0)
+		return 0;
+	return hash64(slice_str(name), 0);
+}
+
 void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer *t)
 {
 	uint8_t *p = out;
@@ -199,6 +220,7 @@ void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer
 		put_be32(p + 12, t->section[i].crc);
 	}
 	put_be32(p, t->max_raw_block);
+	put_be64(p + 4, t->identity);
 	put_be32(out + BFF_TRAILER_BYTES - 12, crc32c(0, out, BFF_TRAILER_BYTES - 12));
 	memcpy(out + BFF_TRAILER_BYTES - 8, magic, sizeof(magic));
 }
@@ -230,8 +252,7 @@ int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *
 	for (unsigned i = 0; i < BFF_SECTIONS; i++, p += 16)
 		t.section[i] = (struct bff_section){load_be64(p), load_be32(p + 8), load_be32(p + 12)};
 	t.max_raw_block = load_be32(p);
-	if (load_be64(p + 4) != 0)
-		return -EBADMSG;
+	t.identity = load_be64(p + 4);
 	/* The sections are in order, without gaps, and end at the trailer. */
 	for (unsigned i = BFF_SECTIONS; i-- > 0;) {
 		if (t.section[i].bytes > end || t.section[i].offset != end - t.section[i].bytes)

@@ -7,14 +7,15 @@
  * the last come four sections and a trailer of fixed size.  Integers are
  * big-endian; varint is LEB128; lstr is varint length and bytes.
  *
- *   stored block:  u32 crc32c of (u64 logical offset, the rest of the block)
+ *   stored block:  u32 crc32c of (u64 logical offset plus the file's identity,
+ *                  the rest of the block)
  *                  u8 codec (enum sst_codec, or BFF_CODEC_AGAINST), 3 bytes 0
  *                  u32 raw length
  *                  payload; of BFF_CODEC_AGAINST: varint distance in blocks back to the
  *                  base, and a zstd frame with the base's raw bytes as its
  *                  prefix.  A base has another codec
  *     The logical offset is in no stored byte: a block read from the wrong
- *     place fails its checksum.
+ *     place, or in another file, fails its checksum.
  *   section dictionary: a zstd frame of the input of ZSTD_createDDict; empty
  *                  without a dictionary
  *   section filters:    varint partitions; for each lstr first key, lstr
@@ -30,7 +31,7 @@
  *                  u64 blocks, u64 raw bytes, u64 keys, u64 filter partitions
  *                  4 times u64 offset, u32 length, u32 crc32c: dictionary,
  *                  filters, properties, map
- *                  u32 largest raw block, 8 bytes 0
+ *                  u32 largest raw block, u64 identity
  *                  u32 crc32c of the trailer before it
  *                  "TFSSST01"
  *
@@ -64,7 +65,7 @@ struct bff_block {
 	uint32_t raw_bytes;
 	struct slice payload; /* borrowed */
 };
-/* Fills the header of a payload.  codec: enum sst_codec or BFF_CODEC_AGAINST. */
+/* logical: plus the identity of the file.  Fills the header of a payload.  codec: enum sst_codec or BFF_CODEC_AGAINST. */
 void bff_block_header(
 	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct slice payload);
 /* Appends the beginning of a payload of BFF_CODEC_AGAINST. */
@@ -123,7 +124,13 @@ struct bff_trailer {
 	uint64_t blocks, raw_bytes, keys, partitions;
 	struct bff_section section[BFF_SECTIONS];
 	uint32_t max_raw_block;
+	uint64_t identity; /* 0: none */
 };
+/*
+ * The identity of an SSTable: a hash of its name, TABLE/INCARNATION-NUMBER.sst,
+ * which is the end of its path.  0 for other names.
+ */
+uint64_t bff_identity(const char *path);
 void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer *t);
 /*
  * s: the last BFF_TRAILER_BYTES of a file of file_bytes.  -EBADMSG: magic,

@@ -32,7 +32,8 @@
 
 struct blockfile {
 	struct file *file;
-	uint64_t file_bytes;
+	uint64_t file_bytes;    /* that it should have */
+	uint64_t identity;      /* part of the checksums of blocks */
 	uint64_t second;        /* offset of the second copy; 0: there is one copy */
 	_Atomic bool fell_back; /* a damaged copy has been logged */
 	struct bff_trailer trailer;
@@ -143,29 +144,34 @@ static int trailer_good(void *arg, struct slice s)
 	return bff_trailer_decode(s, t->bytes, t->trailer);
 }
 
-static int read_trailer(struct blockfile *b)
+/* The first copy ends where the size of both says.  If the trailer there is another file's, so is all. */
+static int read_trailer(struct blockfile *b, const char *as, uint64_t expect)
 {
 	struct trailer_of t = {.trailer = &b->trailer};
+	uint64_t is = bff_identity(as);
 	uint8_t bytes[BFF_TRAILER_BYTES];
-	uint64_t second;
 	int first, err = file_size(b->file, &b->file_bytes);
 
 	if (err)
 		return log_damaged(b, err, 0, "size");
+	if (expect)
+		b->file_bytes = expect;
 	if (b->file_bytes < BFF_TRAILER_BYTES)
 		return log_damaged(b, -EBADMSG, b->file_bytes, "file too short, end");
 	t.bytes = b->file_bytes;
 	err = read_copies(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes), trailer_good, &t);
 	first = err;
-	second = copies_apart((b->file_bytes + 1) / 2);
-	t.bytes = b->file_bytes > second ? b->file_bytes - second : 0;
-	if ((err == -EBADMSG || err == -EIO) && t.bytes >= sizeof(bytes) && copies_apart(t.bytes) == second) {
-		b->second = second;
+	t.bytes = copies_length(b->file_bytes);
+	if ((err == -EBADMSG || err == -EIO) && t.bytes >= sizeof(bytes)) {
+		b->second = b->file_bytes - t.bytes;
 		err = read_copies(b, bytes, sizeof(bytes), t.bytes - sizeof(bytes), trailer_good, &t);
 		if (err == -EBADMSG)
 			err = first;
 	}
-	return err ? log_damaged(b, err, b->file_bytes - sizeof(bytes), "trailer") : 0;
+	if (err)
+		return log_damaged(b, err, b->file_bytes - sizeof(bytes), "trailer");
+	b->identity = b->trailer.identity;
+	return is && is != b->identity ? log_damaged(b, -EBADMSG, b->file_bytes - sizeof(bytes), "another file: trailer") : 0;
 }
 
 /* Returns the bytes of the largest block, and sets those of the largest data block in b. */
@@ -183,7 +189,7 @@ static uint64_t find_largest(struct blockfile *b)
 	return largest;
 }
 
-/* Opens the file, reads its trailer and checks its size. */
+/* Opens the file and reads its trailer. */
 static int open_trailer(const char *path, uint64_t bytes, struct blockfile_counters *counters, struct blockfile **out)
 {
 	struct blockfile *b = calloc(1, sizeof(*b));
@@ -199,12 +205,7 @@ static int open_trailer(const char *path, uint64_t bytes, struct blockfile_count
 		if (err != -ENOENT)
 			err = as_read_error(err);
 	} else {
-		err = read_trailer(b);
-	}
-	if (!err && bytes && bytes != b->file_bytes) {
-		msg_damage("%s: damaged: another file: it has %llu bytes, and should have %llu", path,
-			(unsigned long long)b->file_bytes, (unsigned long long)bytes);
-		err = -EBADMSG;
+		err = read_trailer(b, path, bytes);
 	}
 	if (err)
 		blockfile_close(b);
@@ -315,11 +316,11 @@ static int stored_length(struct blockfile *b, const struct bff_place *at, struct
 		err = read_exactly(b, bytes->p, n, at->physical);
 	if (err)
 		return err;
-	put_be64(where, at->logical);
+	put_be64(where, b->identity + at->logical);
 	crc = crc32c(crc32c(0, where, sizeof(where)), bytes->p + 4, BFF_BLOCK_HEADER_BYTES - 4);
 	for (size_t i = BFF_BLOCK_HEADER_BYTES; i < n; i++) {
 		crc = crc32c(crc, bytes->p + i, 1);
-		if (crc != load_be32(bytes->p) || bff_block_decode(slice_of(bytes->p, i + 1), at->logical, &block))
+		if (crc != load_be32(bytes->p) || bff_block_decode(slice_of(bytes->p, i + 1), b->identity + at->logical, &block))
 			continue;
 		buf_reset(raw);
 		err = buf_reserve(raw, block.raw_bytes);
@@ -382,7 +383,8 @@ static int find_dictionary(struct blockfile *b)
 	return err;
 }
 
-int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *data_blocks, bool *whole)
+int blockfile_open_damaged(
+	const char *path, const char *as, uint64_t bytes, struct blockfile **out, size_t *data_blocks, bool *whole)
 {
 	struct blockfile *b = calloc(1, sizeof(*b));
 	bool trailer = false;
@@ -390,8 +392,10 @@ int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *dat
 
 	if (!err) {
 		b->opening = ++openings;
-		err = read_trailer(b);
+		err = read_trailer(b, as, bytes);
 		trailer = !err;
+		if (!trailer)
+			b->identity = bff_identity(as);
 	}
 	if (!err)
 		err = read_map(b);
@@ -463,6 +467,7 @@ size_t blockfile_memory(const struct blockfile *b)
 }
 
 struct block_at {
+	uint64_t identity;
 	const struct bff_place *at;
 	struct bff_block *block;
 };
@@ -470,7 +475,7 @@ struct block_at {
 static int block_good(void *arg, struct slice s)
 {
 	const struct block_at *b = arg;
-	int err = bff_block_decode(s, b->at->logical, b->block);
+	int err = bff_block_decode(s, b->identity + b->at->logical, b->block);
 
 	return !err && b->block->raw_bytes != b->at[1].logical - b->at[0].logical ? -EBADMSG : err;
 }
@@ -478,7 +483,7 @@ static int block_good(void *arg, struct slice s)
 int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
 {
 	struct bff_block block;
-	struct block_at of = {&b->map.at[i], &block};
+	struct block_at of = {b->identity, &b->map.at[i], &block};
 	size_t stored = (size_t)(of.at[1].physical - of.at[0].physical);
 	int err = buf_reserve(out, stored);
 
@@ -493,7 +498,7 @@ int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
 static int block_fetch(struct blockfile *b, size_t i, enum codec_scratch where, struct bff_block *block)
 {
 	const struct bff_place *at = &b->map.at[i];
-	struct block_at of = {at, block};
+	struct block_at of = {b->identity, at, block};
 	size_t stored = (size_t)(at[1].physical - at[0].physical);
 	uint8_t *p = codec_scratch(where, stored);
 	int err;

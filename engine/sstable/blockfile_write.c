@@ -56,6 +56,7 @@ struct blockfile_writer {
 	int err;
 	bool finished, twice;
 	enum sst_codec codec;
+	uint64_t identity; /* of the file */
 	uint64_t logical;  /* ended units */
 	uint64_t physical; /* stored blocks, pending included */
 	uint64_t written;  /* in the file */
@@ -81,6 +82,7 @@ int blockfile_writer_new(const char *path, const struct sst_options *o, struct b
 
 	if (!w)
 		return -ENOMEM;
+	w->identity = bff_identity(path);
 	w->codec = o->codec;
 	w->twice = o->twice;
 	w->training = !o->no_dictionary && o->codec == SST_ZSTD_DICT;
@@ -217,7 +219,7 @@ static int unit_store(struct blockfile_writer *w, struct slice raw, const struct
 		err = try_against(w, note->against, raw, &codec, &payload);
 	if (err)
 		return err;
-	bff_block_header(header, w->logical, codec, (uint32_t)raw.n, payload);
+	bff_block_header(header, w->identity + w->logical, codec, (uint32_t)raw.n, payload);
 	if (buf_append(&w->pending, header, sizeof(header)) || buf_append_slice(&w->pending, payload))
 		return -ENOMEM;
 	w->logical += raw.n;
@@ -331,6 +333,7 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 	t.blocks = units_ended(w);
 	t.raw_bytes = w->logical;
 	t.max_raw_block = w->max_raw;
+	t.identity = w->identity;
 	err = bff_map_encode((const struct bff_place *)(const void *)w->ends.p, units_ended(w), &map);
 	if (!err)
 		err = add_section(w, &t, BFF_DICTIONARY, w->dict);

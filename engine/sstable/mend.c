@@ -14,18 +14,17 @@
 int blockfile_copies_agree(struct blockfile *b, bool *agree)
 {
 	struct buf all = {0};
+	bool holes;
 	int err = 0;
 
 	*agree = true;
 	if (!blockfile_copy_bytes(b))
 		return 0;
-	err = file_read_all(blockfile_path(b), (size_t)blockfile_file_bytes(b), &all);
-	if (err == -EIO) /* a sector that cannot be read */
-		*agree = false;
-	else if (!err)
-		*agree = copies_whole(buf_slice(&all), (size_t)blockfile_copy_bytes(b));
+	err = copies_read(blockfile_path(b), (size_t)blockfile_file_bytes(b) + 1, &all, &holes);
+	if (!err)
+		*agree = !holes && copies_whole(buf_slice(&all), (size_t)blockfile_copy_bytes(b));
 	buf_fini(&all);
-	return err == -EIO ? 0 : err;
+	return err;
 }
 
 /* Assembles both copies from the undamaged pieces. */
@@ -46,13 +45,13 @@ static int make_whole(struct blockfile *b, struct buf *out)
 	return err ? err : copies_add(out, 0);
 }
 
-void sst_mend(const char *path)
+void sst_mend(const char *path, uint64_t bytes)
 {
 	struct buf whole = {0};
 	struct blockfile *b;
 	bool agree;
 
-	if (blockfile_open(path, 0, NULL, &b))
+	if (blockfile_open(path, bytes, NULL, &b))
 		return; /* logged; a reader of the file gets the error */
 	if (blockfile_copies_agree(b, &agree) == 0 && !agree && make_whole(b, &whole) == 0)
 		copies_rewrite(path, buf_slice(&whole));

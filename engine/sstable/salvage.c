@@ -4,6 +4,8 @@
  * file, each entry of a readable block.  So a damaged index, filter or
  * properties section loses nothing, and a damaged block loses its own entries.
  */
+#include "engine/base/copies.h"
+#include "engine/base/file.h"
 #include "engine/sstable/blockfile.h"
 #include "engine/sstable/sstable.h"
 #include "engine/sstable/table_format.h"
@@ -41,14 +43,14 @@ static int salvage_gap(struct salvage *s)
 	return s->fn(s->arg, slice_of(NULL, 0), slice_of(NULL, 0));
 }
 
-int sst_salvage(const char *path, sst_salvage_fn *fn, void *arg)
+int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg)
 {
 	struct salvage s = {.fn = fn, .arg = arg};
 	struct buf raw = {0};
 	struct blockfile *b;
 	size_t blocks;
 	bool whole;
-	int err = blockfile_open_damaged(path, &b, &blocks, &whole);
+	int err = blockfile_open_damaged(path, as, bytes, &b, &blocks, &whole);
 
 	if (err)
 		return err;
@@ -75,4 +77,41 @@ int sst_salvage(const char *path, sst_salvage_fn *fn, void *arg)
 	buf_fini(&s.key);
 	buf_fini(&s.last);
 	return err;
+}
+
+/* Returns the identity that an undamaged trailer states, 0 if there is none. */
+static uint64_t stated_identity(const char *path)
+{
+	uint8_t bytes[BFF_TRAILER_BYTES];
+	struct bff_trailer t = {0};
+	struct file *f = NULL;
+	uint64_t size = 0;
+	bool found = false;
+	int err = file_open(path, FILE_READ, &f);
+
+	if (!err)
+		err = file_size(f, &size);
+	for (unsigned i = 0; i < 2 && !err && !found; i++) {
+		uint64_t end = i ? copies_length(size) : size;
+		size_t got = 0;
+
+		if (end >= sizeof(bytes) && !file_pread(f, bytes, sizeof(bytes), end - sizeof(bytes), &got))
+			found = !bff_trailer_decode(slice_of(bytes, got), end, &t);
+	}
+	file_close(f);
+	return found ? t.identity : 0;
+}
+
+bool sst_is(const char *path, const char *as)
+{
+	uint64_t stated = stated_identity(path);
+
+	return stated && stated == bff_identity(as);
+}
+
+bool sst_is_another(const char *path)
+{
+	uint64_t stated = stated_identity(path);
+
+	return stated && stated != bff_identity(path);
 }

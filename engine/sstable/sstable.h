@@ -124,7 +124,7 @@ struct sst;
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out) TFS_MUST;
 /* Returns true if there is an object for the path. */
 bool sst_in_use(struct sst_cache *c, const char *path);
-/* The file's size, before the first use.  A file of another size is reported as damaged. */
+/* The size that the file should have, before the first use. */
 void sst_expect_bytes(struct sst *s, uint64_t bytes);
 /* The last put frees the object and, after sst_retire, reports the file (sst_cache_on_retired). */
 void sst_put(struct sst *s);
@@ -164,21 +164,26 @@ int sst_sample_add(struct sst_sample *sample, struct slice unit) TFS_MUST;
 void sst_sample_fini(struct sst_sample *sample);
 /* *out: a copy of the properties blob.  A closed table stays closed. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
-/* Reads the whole file without the caches and checks each checksum and the order of keys.  If it is damaged, *why (the caller frees it) names the offset. */
-int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;
+/* bytes: the size that the file should have; 0: that it has.  Reads the whole file without the caches and checks each checksum and the order of keys.  If it is damaged, *why (the caller frees it) names the offset. */
+int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why) TFS_MUST;
 /*
  * Writes a file of two copies (sst_options.twice) again if one of them is
- * damaged, and logs that.  Open readers continue with the old file.  A file
+ * damaged, cut short or followed by other bytes, and logs that.  Open readers continue with the old file.  A file
  * with the same piece damaged in both copies is not changed.
  */
-void sst_mend(const char *path);
+void sst_mend(const char *path, uint64_t bytes);
 /*
  * Reads the readable entries of a damaged file: calls fn for each, keys
  * strictly rising, and with key.p NULL for each unreadable stretch.  A non-zero
- * return of fn ends the call and is returned.
+ * return of fn ends the call and is returned.  as: the path at which the file
+ * belongs, normally path; bytes: as sst_verify.
  */
 typedef int sst_salvage_fn(void *arg, struct slice key, struct slice value);
-int sst_salvage(const char *path, sst_salvage_fn *fn, void *arg) TFS_MUST;
+int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg) TFS_MUST;
+/* Returns true if the undamaged trailer of the file says that its path is `as`. */
+bool sst_is(const char *path, const char *as);
+/* Returns true if it says that the file belongs at another path. */
+bool sst_is_another(const char *path);
 /* *offset: the approximate file offset of key, for the shares of a table that several tablets use. */
 int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
 /* *out: the first key of the block at about this offset of the file.  -ENOENT if the table is empty. */

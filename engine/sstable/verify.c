@@ -103,7 +103,7 @@ out:
 	return err;
 }
 
-int sst_verify(const char *path, uint64_t *keys, char **why)
+int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why)
 {
 	struct blockfile *b;
 	struct ldb_table *t = NULL;
@@ -112,11 +112,13 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 	int err;
 
 	*why = NULL;
-	err = blockfile_open(path, 0, NULL, &b);
+	err = blockfile_open(path, bytes, NULL, &b);
 	if (err) {
 		uint64_t size = 0;
 
-		if (err == -EBADMSG && file_stat_size(path, &size) == 0)
+		if (err == -EBADMSG && sst_is_another(path))
+			*why = damage_describe(path, "another SSTable is in its place: trailer", 0);
+		else if (err == -EBADMSG && file_stat_size(path, &size) == 0)
 			*why = damage_describe(path, "damaged trailer, or the block map or dictionary it leads to,",
 				size < BFF_TRAILER_BYTES ? 0 : size - BFF_TRAILER_BYTES);
 		return err;

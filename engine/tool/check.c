@@ -222,6 +222,26 @@ static int check_strays(struct check *c, struct checked *set)
 	return err;
 }
 
+/* Snapshots have the rows that lock/rows states. */
+static void check_made(struct check *c)
+{
+	for (unsigned i = 0; i < c->store.table_count; i++) {
+		const struct tfs_schema *s = c->store.tables[i].p;
+		const char *name = offline_table_name(&c->store, s->tablets_id);
+		unsigned count, made_count;
+		const struct offline_row *rows = offline_table_rows(&c->store.users, s->tablets_id, &count),
+					 *made = offline_table_rows(&c->store.made, s->tablets_id, &made_count);
+		bool same = count == made_count;
+
+		for (unsigned k = 0; k < count && same; k++)
+			same = offline_same_files(&rows[k].m, &made[k].m);
+		if (s->snapshot_of && !made)
+			report_problem(&c->r, "%s/lock/rows: nothing of %s", c->store.dir, name);
+		else if (s->snapshot_of && count && !same)
+			report_problem(&c->r, "%s/lock/rows: other rows of %s than METADATA has", c->store.dir, name);
+	}
+}
+
 static int check_all(struct check *c)
 {
 	struct checked *set = NULL, *s, *tmp;
@@ -234,6 +254,8 @@ static int check_all(struct check *c)
 	for (unsigned i = 0; i < c->store.table_count && !err && !c->store.incomplete; i++)
 		if (!offline_has_tablet(&c->store, c->store.tables[i].p->tablets_id))
 			report_problem(&c->r, "table %s: METADATA has no tablet of it", c->store.tables[i].p->name);
+	if (!err && !c->store.incomplete)
+		check_made(c);
 	if (!err)
 		err = check_logs(c);
 	if (!err)

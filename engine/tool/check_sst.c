@@ -304,7 +304,7 @@ int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 {
 	struct check_file n = {.path = path, .table = offline_table(&c->store, f->table), .half_bytes = f->bytes / 2};
 	char *why = NULL;
-	int err = sst_verify(path, &n.keys, &why);
+	int err = sst_verify(path, f->bytes, &n.keys, &why);
 
 	if (!err)
 		progress_add(n.half_bytes);

@@ -35,19 +35,22 @@ struct offline_row { /* of METADATA */
 	struct meta_tablet m; /* begin: the hint, as stored */
 	struct buf begin;     /* where the previous tablet ends */
 	struct buf events;    /* "TIMESTAMP TEXT\n", newest first */
+	bool doubt;           /* cells of it, or of rows just below it, may be missing */
 };
 struct offline_rows {
 	struct offline_row *v;
 	unsigned count;
+};
+struct offline_gap {         /* rows of METADATA, cells of which may be missing */
+	struct buf from, to; /* both included; to.p NULL: no end */
 };
 /* As log_replay for one log; a function of repair, which continues behind damage. */
 typedef int offline_replay_fn(
 	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 struct offline {
 	const char *dir;
-	offline_replay_fn *replay; /* NULL: log_replay */
+	offline_replay_fn *replay; /* NULL: log_replay.  Set by repair: METADATA is read past damage */
 	void *replay_arg;
-	bool past_format;       /* continue if FORMAT is missing */
 	struct file *lock_file; /* lock/held, with the flock */
 	struct offline_file *files;
 	unsigned file_count;
@@ -58,7 +61,12 @@ struct offline {
 	struct offline_rows root;  /* the root tablet's row, unless it is missing or damaged */
 	struct offline_rows meta;  /* rows of the root tablet: METADATA's tablets */
 	struct offline_rows users; /* rows of those: users' tablets */
+	struct offline_rows made;  /* lock/rows: those of snapshots and clones as they were made; key and events are not set */
 	bool incomplete;           /* some of METADATA could not be read */
+	bool all_in_doubt;         /* by repair: not even METADATA's own rows could be read, so old files of it were */
+	bool meta_damaged;         /* by repair: a file of METADATA is damaged */
+	struct offline_gap *gaps;  /* by repair: what could not be read of METADATA's files */
+	unsigned gap_count;
 	struct sst_cache *cache;
 };
 
@@ -96,10 +104,15 @@ int offline_seal(const struct offline *store, uint64_t incarnation, struct log_s
 int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *arg,
 	struct log_end *end, char **why) TFS_MUST;
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);
+/* Returns the path at which the file is: its own one, unless another file is there and it is elsewhere below sst/. */
+const char *offline_sst_find(const struct offline *store, const struct tablet_file *f);
 /* The size of the files in and below a directory, for a progress; 0 if it cannot be listed. */
 uint64_t offline_bytes(const char *dir);
 /* ---- offline_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
 struct offline_file *offline_file(const struct offline *store, const char *name); /* NULL: missing or damaged */
+bool offline_is_store(const char *dir); /* it has at least two of FORMAT, lock, sst and log */
+/* Returns the first of the rows of a table, which are together, and their number; NULL if there is none. */
+const struct offline_row *offline_table_rows(const struct offline_rows *rows, uint32_t table, unsigned *count);
 /* Returns whether the table was dropped and the next mount removes its data. */
 bool offline_is_dropped(const struct offline *store, uint32_t table);
 int offline_locks(struct report *r, struct offline *store) TFS_MUST;
@@ -107,8 +120,8 @@ void offline_locks_close(struct offline *store);
 /* ---- offline_meta.c: the root tablet's row and METADATA ---- */
 /* Returns the i-th row of root, meta and users, NULL behind the last one. */
 const struct offline_row *offline_row_at(const struct offline *store, unsigned i);
-/* Returns whether rows are missing within, before or behind the i-th tablet. */
-bool offline_has_gap(const struct offline_rows *rows, unsigned i);
+/* Returns true if the rows are of one tablet, with the same files. */
+bool offline_same_files(const struct meta_tablet *a, const struct meta_tablet *b);
 bool offline_has_tablet(const struct offline *store, uint32_t table);
 /* Names for messages, which stay until the end of the program: "table NAME", and "table NAME, the tablet ending at KEY". */
 const char *offline_table_name(const struct offline *store, uint32_t table);

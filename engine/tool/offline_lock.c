@@ -5,6 +5,7 @@
  * Opening the lock service would carry out a journal that a crash left, and
  * so write.  Instead the journal's steps are applied to the files in memory.
  */
+#include "engine/base/envelope.h"
 #include "engine/lock/identity.h"
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
@@ -16,6 +17,17 @@
 #include <unistd.h>
 
 /* ---- FORMAT and the flock ---- */
+
+bool offline_is_store(const char *dir)
+{
+	static const char *const parts[] = {"FORMAT", "lock", "sst", "log"};
+	unsigned n = 0;
+	uint64_t bytes;
+
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		n += file_stat_size(text("%s/%s", dir, parts[i]), &bytes) == 0;
+	return n >= 2;
+}
 
 #define ONE_COPY "%s: one of its two copies is damaged; the next mount writes it again from the other"
 
@@ -31,7 +43,7 @@ static int offline_format(struct report *r, const struct offline *store)
 	} else if (err == -EBADMSG) {
 		report_problem(r, "%s: not a tabletfs format line", path);
 		err = 0;
-	} else if (err == -ENOENT && store->past_format) {
+	} else if (err == -ENOENT && (store->replay || offline_is_store(store->dir))) {
 		report_problem(r, "%s: missing", path);
 		err = 0;
 	} else if (err == -ENOENT || err == -ENOTDIR) {
@@ -108,7 +120,7 @@ static int read_entry(void *arg, const char *name, bool is_dir)
 	struct buf bytes = {0};
 	struct slice contents;
 	uint64_t version;
-	bool whole;
+	bool whole, holes;
 	int err;
 
 	if (n > 5 && strcmp(full + n - 5, ".tmp=") == 0) /* the lock service appends "=" to a name that ends in .tmp */
@@ -124,13 +136,13 @@ static int read_entry(void *arg, const char *name, bool is_dir)
 		report_note(w->r, "%s: not a file of the lock service; nothing refers to it", path);
 		return 0;
 	}
-	err = file_read_all(path, LOCK_FILE_BYTES_MAX, &bytes);
-	if (err && err != -EFBIG) {
+	err = copies_read(path, LOCK_FILE_BYTES_MAX, &bytes, &holes);
+	if (err) {
 		complain("%s: %s", path, strerror(-err));
+		buf_fini(&bytes);
 		return err;
 	}
-	if (!err)
-		err = lock_file_decode(buf_slice(&bytes), &contents, &version, &whole);
+	err = lock_file_decode(buf_slice(&bytes), &contents, &version, &whole);
 	if (err == -EPROTO) {
 		complain("%s: written in a later format", path);
 		goto out;
@@ -178,13 +190,14 @@ static int overlay_journal(struct report *r, struct offline *store)
 	struct lock_step *steps = NULL;
 	struct buf bytes = {0};
 	unsigned count = 0;
-	int err = file_read_all(path, LOCK_JOURNAL_BYTES_MAX, &bytes);
+	bool holes;
+	int err = copies_read(path, LOCK_JOURNAL_BYTES_MAX, &bytes, &holes);
 
 	if (err == -ENOENT)
 		return 0;
 	if (!err)
 		err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
-	if (err == -EBADMSG || err == -EFBIG) {
+	if (err == -EBADMSG) {
 		report_problem(r, "%s: offset 0: the lock service's journal has a wrong checksum or form", path);
 		store->incomplete = true;
 		err = 0;
@@ -236,8 +249,11 @@ static int decode_schema_file(struct report *r, struct offline *store, struct of
 	if (t.p->tablets_id < META_FIRST_USER_TABLE)
 		report_problem(r, "%s: table id %u is reserved", f->path, t.p->tablets_id);
 	other = offline_table(store, t.p->tablets_id);
+	for (unsigned i = 0; i < store->table_count && !other; i++)
+		if (store->tables[i].p->table_id == t.p->table_id)
+			other = &store->tables[i];
 	if (other)
-		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->tablets_id, other->p->name);
+		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->table_id, other->p->name);
 	err = schema_store(s, &t.store);
 	if (err) {
 		schema_put(s);
@@ -276,6 +292,49 @@ static void decode_identity(struct report *r, struct offline_file *f)
 		report_problem(r, "%s: not the id and secret of a store", f->path);
 }
 
+static int compare_made(const void *a, const void *b)
+{
+	const struct meta_tablet *x = &((const struct offline_row *)a)->m, *y = &((const struct offline_row *)b)->m;
+
+	if (x->table != y->table)
+		return x->table > y->table ? 1 : -1;
+	return x->last != y->last ? x->last - y->last : slice_cmp(buf_slice(&x->end), buf_slice(&y->end));
+}
+
+/* Decodes a file rows/ID.N: rows one behind the other. */
+static int decode_made(struct report *r, struct offline *store, struct offline_file *f)
+{
+	struct slice s = buf_slice(&f->contents);
+	unsigned before = store->made.count;
+	int err = 0;
+
+	while (s.n && !err) {
+		struct offline_row row = {0};
+		size_t n = envelope_length(s);
+
+		err = meta_root_decode(slice_of(s.p, n), &row.m);
+		if (!err && row.m.table != strtoul(f->name + 5, NULL, 10))
+			err = -EBADMSG;
+		if (!err)
+			err = buf_set(&row.begin, row.m.begin.p, row.m.begin.n);
+		s = slice_of(s.p + n, s.n - n);
+		tool_grow(store->made.v, store->made.count);
+		store->made.v[store->made.count++] = row;
+	}
+	if (err && err != -ENOMEM) {
+		report_problem(r, "%s: not rows of METADATA", f->path);
+		f->damaged = true;
+		while (store->made.count > before) {
+			struct offline_row *row = &store->made.v[--store->made.count];
+
+			meta_tablet_fini(&row->m);
+			buf_fini(&row->begin);
+		}
+		err = 0;
+	}
+	return err;
+}
+
 static int decode_files(struct report *r, struct offline *store)
 {
 	int err = 0;
@@ -308,12 +367,17 @@ static int decode_files(struct report *r, struct offline *store)
 		} else if (strcmp(f->name, "clock") == 0) {
 			if (f->contents.n != 8)
 				report_problem(r, "%s: not a clock mark", f->path);
+			f->damaged |= f->contents.n != 8;
 		} else if (strncmp(f->name, "dropped/", 8) == 0) {
 			report_note(r, "%s: a table was dropped; the next mount removes the rest of it", f->path);
+		} else if (strncmp(f->name, "rows/", 5) == 0) {
+			err = decode_made(r, store, f);
 		} else if (strncmp(f->name, "seals/", 6) != 0) {
 			report_note(r, "%s: not a file that this version knows", f->path);
 		}
 	}
+	if (store->made.count)
+		qsort(store->made.v, store->made.count, sizeof(*store->made.v), compare_made);
 	if (!err && store->table_count && !offline_file(store, "ids"))
 		report_problem(r, "%s/lock/ids: missing, though there are tables", store->dir);
 	if (!err && store->incarnation && !find_file(store, IDENTITY_FILE))

@@ -38,31 +38,49 @@ const struct offline_row *offline_row_at(const struct offline *store, unsigned i
 	return NULL;
 }
 
-bool offline_has_gap(const struct offline_rows *rows, unsigned i)
+const struct offline_row *offline_table_rows(const struct offline_rows *rows, uint32_t table, unsigned *count)
 {
-	const struct offline_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
+	const struct offline_row *first = rows->v, *end = rows->v + rows->count;
 
-	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
-		return true;
-	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
-		return true;
-	return !row->m.last && (!next || next->m.table != row->m.table);
+	*count = 0;
+	while (first < end && first->m.table != table)
+		first++;
+	while (first + *count < end && first[*count].m.table == table)
+		++*count;
+	return *count ? first : NULL;
 }
 
 bool offline_has_tablet(const struct offline *store, uint32_t table)
 {
-	for (unsigned i = 0; i < store->users.count; i++)
-		if (store->users.v[i].m.table == table)
-			return true;
-	return false;
+	unsigned count;
+
+	return offline_table_rows(&store->users, table, &count);
+}
+
+bool offline_same_files(const struct meta_tablet *a, const struct meta_tablet *b)
+{
+	bool same = a->last == b->last && slice_eq(buf_slice(&a->end), buf_slice(&b->end)) && a->file_count == b->file_count;
+
+	for (unsigned i = 0; i < a->file_count && same; i++) {
+		const struct tablet_file *f = &a->files[i], *g = &b->files[i];
+
+		same = f->table == g->table && f->incarnation == g->incarnation && f->number == g->number;
+	}
+	return same;
 }
 
 const char *offline_table_name(const struct offline *store, uint32_t table)
 {
-	const struct offline_table *t = offline_table(store, table);
+	const struct offline_table *t = offline_table(store, table), *of;
 
 	if (table == META_TABLE)
 		return "METADATA";
+	if (t && t->p->snapshot_of) {
+		for (of = store->tables; of < store->tables + store->table_count; of++)
+			if (!of->p->snapshot_of && of->p->table_id == t->p->snapshot_of)
+				return text("snapshot %s of table %s", t->p->name, of->p->name);
+		return text("snapshot %s of table id %u", t->p->name, t->p->snapshot_of);
+	}
 	return t ? text("table %s", t->p->name) : text("table id %u", table);
 }
 
@@ -70,7 +88,7 @@ const char *offline_tablet_name(const struct offline *store, const struct meta_t
 {
 	const char *table = offline_table_name(store, m->table);
 
-	return m->last ? text("%s, its last tablet", table)
+	return m->last ? m->begin.n ? text("%s, its last tablet", table) : table
 		       : text("%s, the tablet ending at %s", table, quoted(buf_slice(&m->end)));
 }
 
@@ -119,6 +137,8 @@ static int add_cell(struct report *r, struct offline *store, struct offline_rows
 			r, "METADATA row %s: column %u of it cannot be decoded (%s)", quoted(c->row), c->family, strerror(-err));
 		store->incomplete = true;
 		err = 0;
+		if (rows->count)
+			rows->v[rows->count - 1].doubt = true;
 	}
 	return err;
 }
@@ -199,6 +219,96 @@ static int set_begins(struct report *r, struct offline_rows *rows, struct slice 
 	return err;
 }
 
+/* ---- past damage, for repair ---- */
+
+/* A row is in doubt if cells of it, or of a row between it and the one before, may be missing. */
+static void find_doubt(struct offline *store)
+{
+	struct slice before = {(const uint8_t *)"", 0};
+
+	for (unsigned i = 0; i < store->users.count; i++) {
+		struct offline_row *row = &store->users.v[i];
+		struct slice key = buf_slice(&row->key);
+
+		row->doubt |= store->all_in_doubt;
+		for (unsigned k = 0; k < store->gap_count; k++) {
+			const struct offline_gap *g = &store->gaps[k];
+
+			row->doubt |=
+				slice_cmp(buf_slice(&g->from), key) <= 0 && (!g->to.p || slice_cmp(buf_slice(&g->to), before) > 0);
+		}
+		before = key;
+	}
+}
+
+static int add_meta_file(void *arg, const char *name, bool is_dir)
+{
+	struct meta_tablet *m = arg;
+	struct tablet_file f = {.table = META_TABLE};
+
+	if (is_dir || !meta_sstable_parse(name, &f.incarnation, &f.number))
+		return 0;
+	tool_grow(m->files, m->file_count);
+	m->files[m->file_count++] = f;
+	return 0;
+}
+
+static int add_meta_log(void *arg, const char *name, bool is_dir)
+{
+	struct meta_tablet *m = arg;
+	char *end;
+	uint64_t n = strtoull(name, &end, 10);
+
+	if (!is_dir || end == name || (*end && strcmp(end, ".dead") != 0))
+		return 0;
+	tool_grow(m->redo, m->redo_count);
+	m->redo[m->redo_count++] = (struct redo_point){n, 0};
+	return 0;
+}
+
+/*
+ * The list of METADATA's own files is lost: reads all files in its directory and all logs.
+ * An old file can have cells that were deleted since, so all rows are in doubt.
+ */
+static int read_everything(struct report *r, struct offline *store, struct store_schema *schema, struct slice first)
+{
+	struct meta_tablet all = {.table = META_TABLE, .last = true};
+	int err = file_list(text("%s/sst/%u", store->dir, META_TABLE), add_meta_file, &all);
+	unsigned n = 0;
+
+	rows_fini(&store->meta);
+	rows_fini(&store->users);
+	store->all_in_doubt = true;
+	err = err == -ENOENT || err == -ENOTDIR ? 0 : err;
+	if (!err)
+		err = file_list(text("%s/log", store->dir), add_meta_log, &all);
+	err = err == -ENOENT || err == -ENOTDIR ? 0 : err;
+	if (!err)
+		err = buf_set(&all.begin, "", 0);
+	if (!err)
+		err = read_meta_tablet(r, store, &all, schema, &store->users);
+	for (unsigned i = 0; i < store->users.count; i++) {
+		if (slice_cmp(buf_slice(&store->users.v[i].key), first) < 0)
+			row_fini(&store->users.v[i]);
+		else
+			store->users.v[n++] = store->users.v[i];
+	}
+	store->users.count = n;
+	meta_tablet_fini(&all);
+	return err ? err : set_begins(r, &store->users, (struct slice){(const uint8_t *)"", 0});
+}
+
+/* Returns whether METADATA's own rows are incomplete. */
+static bool meta_has_gap(const struct offline *store)
+{
+	const struct offline_rows *rows = &store->meta;
+
+	for (unsigned i = 0; i < rows->count; i++)
+		if (rows->v[i].doubt || slice_cmp(buf_slice(&rows->v[i].m.begin), buf_slice(&rows->v[i].begin)) > 0)
+			return true;
+	return !rows->count || !rows->v[rows->count - 1].m.last;
+}
+
 static int read_levels(struct report *r, struct offline *store, struct store_schema *schema, struct slice root_end)
 {
 	struct meta_tablet *root = &store->root.v->m;
@@ -207,13 +317,15 @@ static int read_levels(struct report *r, struct offline *store, struct store_sch
 	if (root->table != META_TABLE || root->last || !slice_eq(buf_slice(&root->end), root_end)) {
 		report_problem(r, "%s/lock/root: the root tablet does not cover METADATA's own rows", store->dir);
 		store->incomplete = true;
-		return 0;
+		return store->replay ? read_everything(r, store, schema, root_end) : 0;
 	}
 	err = meta_row_key(&store->root.v->key, META_TABLE, false, root_end);
 	if (!err)
 		err = read_meta_tablet(r, store, root, schema, &store->meta);
 	if (!err)
 		err = set_begins(r, &store->meta, root_end);
+	if (!err && store->replay && (store->gap_count || meta_has_gap(store)))
+		return read_everything(r, store, schema, root_end);
 	for (unsigned i = 0; i < store->meta.count && !err; i++) {
 		struct meta_tablet m = store->meta.v[i].m;
 
@@ -249,14 +361,19 @@ int offline_metadata(struct report *r, struct offline *store)
 		else if (!store->incomplete)
 			report_note(r, "%s: the creation of this store is not complete; the next mount completes it", store->dir);
 		store->incomplete = true;
-		return 0;
+		if (!store->replay)
+			return 0;
 	}
 	if (!err)
 		err = meta_store_schema(&schema);
 	if (!err)
 		err = meta_root_end(&root_end);
-	if (!err)
+	if (!err && !store->root.count)
+		err = read_everything(r, store, schema, buf_slice(&root_end));
+	else if (!err)
 		err = read_levels(r, store, schema, buf_slice(&root_end));
+	if (!err)
+		find_doubt(store);
 	if (!err && store->meta.count == 0 && !store->incomplete) {
 		if (store->table_count)
 			report_problem(r, "METADATA: the root tablet has no row for it");
@@ -285,6 +402,12 @@ int offline_open(const char *dir, struct report *r, struct offline *store)
 
 void offline_close(struct offline *store)
 {
+	for (unsigned i = 0; i < store->gap_count; i++) {
+		buf_fini(&store->gaps[i].from);
+		buf_fini(&store->gaps[i].to);
+	}
+	free(store->gaps);
+	rows_fini(&store->made);
 	rows_fini(&store->users);
 	rows_fini(&store->meta);
 	rows_fini(&store->root);

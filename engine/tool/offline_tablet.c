@@ -4,6 +4,9 @@
  * list, clipped to their ranges, and of a memtable that is filled from the logs
  * of its redo set.
  *
+ * For repair, a damaged SSTable is a memtable with its readable entries, and the
+ * rows around each unreadable stretch are noted (struct offline_gap).
+ *
  * Rejected: a tablet whose commit callback refuses.  It would need a log,
  * worker threads and compactions, all of which would have to be disabled.
  */
@@ -71,6 +74,38 @@ const char *offline_sst_path(const struct offline *store, const struct tablet_fi
 	return out;
 }
 
+/* ---- a file that is elsewhere ---- */
+
+struct search {
+	const char *dir, *as, *found;
+};
+
+static int search_entry(void *arg, const char *name, bool is_dir)
+{
+	struct search *s = arg;
+	struct search below = {text("%s/%s", s->dir, name), s->as, NULL};
+
+	if (is_dir) {
+		int err = file_list(below.dir, search_entry, &below);
+
+		s->found = below.found;
+		return err;
+	}
+	if (sst_is(below.dir, s->as))
+		s->found = below.dir;
+	return s->found != NULL;
+}
+
+const char *offline_sst_find(const struct offline *store, const struct tablet_file *f)
+{
+	const char *path = offline_sst_path(store, f);
+	struct search s = {text("%s/sst", store->dir), path, NULL};
+
+	if (!sst_is(path, path))
+		(void)!file_list(s.dir, search_entry, &s);
+	return s.found ? s.found : path;
+}
+
 /* ---- logs ---- */
 
 struct tablet_replay {
@@ -131,6 +166,94 @@ static int replay_logs(struct offline_view *v)
 
 /* ---- SSTables ---- */
 
+struct salvage {
+	struct offline *store;
+	const struct tablet_file *f;
+	struct memtable *m;
+	struct buf row, scratch; /* row: of the last entry */
+	bool gap;                /* behind it */
+};
+
+/* Notes that rows of METADATA may lack cells; to.p NULL: up to the last row. */
+static int note_gap(struct offline *store, struct slice from, struct slice to)
+{
+	struct offline_gap *g;
+	int err;
+
+	tool_grow(store->gaps, store->gap_count);
+	g = &store->gaps[store->gap_count++];
+	*g = (struct offline_gap){0};
+	err = buf_set(&g->from, from.p, from.n);
+	return err || !to.p ? err : buf_set(&g->to, to.p, to.n);
+}
+
+/* An sst_salvage_fn. */
+static int salvage_entry(void *arg, struct slice key, struct slice value)
+{
+	struct salvage *s = arg;
+	struct memnode *node;
+	struct cellkey k;
+	int err = key.p ? cellkey_decode(key, &k, &s->scratch) : -EBADMSG;
+
+	if (err == -EBADMSG) {
+		s->gap = true;
+		return 0;
+	}
+	if (!err && s->gap)
+		err = note_gap(s->store, buf_slice(&s->row), k.row);
+	s->gap = false;
+	if (!err)
+		err = buf_set(&s->row, k.row.p, k.row.n);
+	if (!err)
+		err = memtable_prepare(s->m, key, value, &node);
+	if (!err)
+		memtable_insert(s->m, node, true);
+	return err;
+}
+
+/* Makes an iterator over what can be read of a file; a missing file has no entries. */
+static int salvaged_iter(struct offline *store, const struct tablet_file *f, const char *at, struct iter **out)
+{
+	struct salvage s = {.store = store, .f = f};
+	int err = memtable_new(&s.m);
+
+	if (!err)
+		err = sst_salvage(at, offline_sst_path(store, f), f->bytes, salvage_entry, &s);
+	if (err == -ENOENT || err == -EBADMSG) {
+		err = 0;
+		s.gap = true;
+	}
+	if (!err && s.gap)
+		err = note_gap(store, buf_slice(&s.row), (struct slice){NULL, 0});
+	if (!err)
+		err = memtable_iter_new(s.m, out);
+	memtable_put(s.m);
+	buf_fini(&s.row);
+	buf_fini(&s.scratch);
+	return err;
+}
+
+/* For repair: *out is NULL if the file is undamaged. */
+static int damaged_iter(struct offline_view *v, const struct tablet_file *f, struct iter **out)
+{
+	const char *path = offline_sst_path(v->store, f), *at = offline_sst_find(v->store, f);
+	char *why = NULL;
+	uint64_t keys;
+	int err = at == path || strcmp(at, path) == 0 ? sst_verify(path, f->bytes, &keys, &why) : -EBADMSG;
+
+	*out = NULL;
+	if (err == -EBADMSG || err == -ENOENT) {
+		report_problem(v->r, "%s",
+			why                      ? why
+				: err == -ENOENT ? text("%s: missing; it holds rows of METADATA", path)
+						 : text("%s: another SSTable is in its place; %s is this file", path, at));
+		v->store->meta_damaged = true;
+		err = salvaged_iter(v->store, f, at, out);
+	}
+	free(why);
+	return err;
+}
+
 /* Makes an iterator over the tablet's rows of f; *out is NULL if the file cannot be read. */
 static int file_iter(struct offline_view *v, const struct tablet_file *f, struct iter **out)
 {
@@ -141,7 +264,7 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 	struct sst *s = NULL;
 	uint64_t bytes;
 	const char *path = offline_sst_path(v->store, f);
-	int err = file_stat_size(path, &bytes);
+	int err = v->store->replay ? damaged_iter(v, f, &it) : file_stat_size(path, &bytes);
 
 	*out = NULL;
 	if (slice_cmp(buf_slice(&f->begin), begin) > 0)
@@ -152,10 +275,12 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 		err = cellkey_row_prefix(&from, begin);
 	if (!err && end.p)
 		err = cellkey_row_prefix(&to, end);
-	if (!err)
+	if (!err && !it)
 		err = sst_new(v->store->cache, path, false, &s);
-	if (!err)
+	if (!err && !it) {
+		sst_expect_bytes(s, f->bytes);
 		err = sst_scan_new(s, &it);
+	}
 	if (err == -EBADMSG || err == -ENOENT) {
 		v->part_missing = true;
 		report_problem(v->r, "%s: %s; it holds rows of METADATA", path, err == -ENOENT ? "missing" : "damaged");

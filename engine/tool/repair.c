@@ -15,11 +15,12 @@
  *	2 lock/incarnation is raised above every incarnation in use, so that the
  *	  names of new files were never used
  *	3 damaged SSTables are written anew (repair_sst.c, while examining them)
- *	4 lock/ids, lock/clock, lock/store, and schemas (repair_schema.c)
+ *	4 lock/ids, lock/store, and schemas (repair_schema.c)
  *	5 METADATA and the contents of damaged logs are written as a new log
  *	  (repair_write.c)
  *	6 lock/root is replaced: from here on METADATA is the new one
- *	7 FORMAT
+ *	7 lock/rows of snapshots and clones
+ *	8 FORMAT
  * A file that is replaced, or that the next mount would remove, is first linked
  * in DATADIR/repair-NNNN.  After a crash between two steps the store may be
  * damaged, and may have files that nothing refers to.  Another repair does the
@@ -32,22 +33,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static bool is_store(const char *dir)
-{
-	static const char *const parts[] = {"FORMAT", "lock", "sst", "log"};
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-		n += repair_exists(text("%s/%s", dir, parts[i]));
-	return n >= 2;
-}
-
 static int repair_read(struct repair *p)
 {
 	struct offline *store = &p->store;
 	int err;
 
-	*store = (struct offline){.dir = p->dir, .past_format = true, .replay = repair_log_replay, .replay_arg = p};
+	*store = (struct offline){.dir = p->dir, .replay = repair_log_replay, .replay_arg = p};
 	err = offline_locks(&p->r, store);
 	if (!err) {
 		/* Each file of the lock service is repaired by itself.  From here on this is about METADATA. */
@@ -57,8 +48,12 @@ static int repair_read(struct repair *p)
 	p->incarnation = (store->incarnation == UINT64_MAX ? 0 : store->incarnation) + 1;
 	p->next_file = ((uint64_t)2 << 48) + 1; /* a user tablet's */
 	for (unsigned i = 0; i < store->table_count; i++)
-		if (store->tables[i].p->tablets_id > p->table_max)
-			p->table_max = store->tables[i].p->tablets_id;
+		for (unsigned k = 0; k < 3; k++) {
+			const struct tfs_schema *s = store->tables[i].p;
+			uint32_t id = k == 0 ? s->tablets_id : k == 1 ? s->table_id : s->snapshot_of;
+
+			p->table_max = id > p->table_max ? id : p->table_max;
+		}
 	return err;
 }
 
@@ -76,13 +71,13 @@ static int repair_all(struct repair *p)
 	if (!err)
 		err = repair_ids(p);
 	if (!err)
-		err = repair_clock(p);
-	if (!err)
 		err = repair_identity(p);
 	if (!err)
 		err = repair_schemas(p);
 	if (!err && p->write && p->rewrites_meta)
 		err = repair_meta_write(p);
+	if (!err)
+		err = repair_rows(p);
 	if (!err)
 		err = repair_format(p);
 	repair_meta_fini(p);
@@ -97,7 +92,7 @@ static int repair_run(const struct arguments *a)
 	uint64_t bytes;
 	int err;
 
-	if (!is_store(p.dir)) {
+	if (!offline_is_store(p.dir)) {
 		complain("%s: not a tabletfs data directory", p.dir);
 		return EXIT_CANNOT;
 	}

@@ -25,10 +25,9 @@ struct repair {
 	/* Set by repair_meta_plan. */
 	struct meta_tablet *tablets; /* the users' tablets after the repair, in order */
 	unsigned tablet_count;
-	uint32_t *rebuild; /* ids of the tables that get one tablet */
-	unsigned rebuild_count;
-	bool lost_meta;  /* METADATA's log lost records */
-	uint32_t listed; /* the table whose directory is being listed */
+	bool lost_meta;    /* METADATA's log lost records */
+	bool all_in_doubt; /* each row of METADATA may lack cells, and rows may be missing */
+	uint32_t listed;   /* the table whose directory is being listed */
 };
 
 /* A step, and data that cannot be restored. */
@@ -83,8 +82,10 @@ struct repair_file {
 	uint64_t incarnation, number;
 	bool exists, named; /* found in its directory; named by METADATA */
 	bool examined;
-	bool changed, gone;     /* changed: written anew under another name, or gone; gone: missing, or no entry can be read */
-	struct tablet_file now; /* after the repair; without begin and end */
+	bool changed, gone;       /* changed: written anew under another name, or gone; gone: missing, or no entry can be read */
+	struct tablet_file now;   /* after the repair; without begin and end */
+	struct offline_gap *lost; /* cells of these rows; from.n 0: from the first row on */
+	unsigned lost_count;
 };
 /* Finds or adds the file. */
 struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t incarnation, uint64_t number);
@@ -93,6 +94,8 @@ struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t i
  * 0 if only its name is known.  *out is owned by p.
  */
 int repair_sst(struct repair *p, const struct tablet_file *f, const struct repair_file **out) TFS_MUST;
+/* Prints which rows of the tablet lost cells in the file. */
+void repair_sst_losses(struct repair *p, const struct meta_tablet *t, const struct repair_file *f);
 void repair_ssts_fini(struct repair *p);
 
 /* ---- repair_meta.c ---- */
@@ -120,11 +123,14 @@ int repair_make_held(struct repair *p) TFS_MUST;
 int repair_locks(struct repair *p) TFS_MUST;
 /* Step 2. */
 int repair_incarnation(struct repair *p) TFS_MUST;
-/* Step 4: lock/ids; lock/clock, without which a mount distrusts the clock for a day. */
+/* Step 4. */
 int repair_ids(struct repair *p) TFS_MUST;
-int repair_clock(struct repair *p) TFS_MUST;
 int repair_identity(struct repair *p) TFS_MUST;
-/* Step 7. */
+/* Step 7: writes lock/rows of snapshots and clones again if METADATA was written or a file of these is lost. */
+int repair_rows(struct repair *p) TFS_MUST;
+/* Returns true if lock/rows has a file of this table that is damaged. */
+bool repair_lock_had_rows(const struct repair *p, uint32_t table);
+/* Step 8. */
 int repair_format(struct repair *p) TFS_MUST;
 
 #endif

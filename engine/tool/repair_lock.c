@@ -121,7 +121,7 @@ int repair_lock_file(struct repair *p, const char *name, struct slice contents)
 static bool is_made_anew(const char *name)
 {
 	return strncmp(name, "tables/", 7) == 0 || strcmp(name, "root") == 0 || strcmp(name, "ids") == 0 ||
-		strcmp(name, "incarnation") == 0 || strcmp(name, "clock") == 0 || strcmp(name, IDENTITY_FILE) == 0;
+		strcmp(name, "incarnation") == 0 || strcmp(name, IDENTITY_FILE) == 0 || strncmp(name, "rows/", 5) == 0;
 }
 
 int repair_ids(struct repair *p)
@@ -168,21 +168,98 @@ int repair_identity(struct repair *p)
 	return err;
 }
 
-int repair_clock(struct repair *p)
-{
-	const struct offline_file *f = offline_file(&p->store, "clock");
-	time_t now = time(NULL);
-	char day[32] = "?";
-	uint8_t bytes[8];
-	struct tm tm;
+/* ---- lock/rows ---- */
 
-	if ((f && f->contents.n == sizeof(bytes)) || p->r.count[REPORT_PROBLEM] == 0)
-		return 0;
-	if (gmtime_r(&now, &tm))
-		(void)strftime(day, sizeof(day), "%F", &tm);
-	repair_step(p, "%s/lock/clock: set to the present time, of %s UTC; make sure that the clock is right", p->dir, day);
-	put_be64(bytes, (uint64_t)now * 1000000);
-	return repair_lock_file(p, "clock", slice_of(bytes, sizeof(bytes)));
+enum { ROWS_BYTES = 256 << 10 }; /* in a file, before the last row */
+
+/* Sets *table.  Returns false for other files. */
+static bool is_rows_file(const char *name, uint32_t *table)
+{
+	char *end;
+	bool is = strncmp(name, "rows/", 5) == 0;
+
+	*table = is ? (uint32_t)strtoul(name + 5, &end, 10) : 0;
+	return is && *end == '.';
+}
+
+bool repair_lock_had_rows(const struct repair *p, uint32_t table)
+{
+	uint32_t id;
+
+	for (unsigned i = 0; i < p->store.file_count; i++)
+		if (p->store.files[i].damaged && is_rows_file(p->store.files[i].name, &id) && id == table)
+			return true;
+	return false;
+}
+
+/* Writes the rows of a table, and removes its other files. */
+static int write_rows(struct repair *p, uint32_t table)
+{
+	struct buf b = {0};
+	unsigned written = 0;
+	uint32_t id;
+	int err = 0;
+
+	for (unsigned i = 0; i < p->tablet_count && !err; i++) {
+		if (p->tablets[i].table == table)
+			err = meta_root_encode(&p->tablets[i], &b);
+		if (!err && b.n && (b.n > ROWS_BYTES || i + 1 == p->tablet_count || p->tablets[i + 1].table != table)) {
+			err = repair_lock_file(p, text("rows/%u.%u", table, written++), buf_slice(&b));
+			buf_reset(&b);
+		}
+	}
+	buf_fini(&b);
+	for (unsigned i = 0; i < p->store.file_count && !err; i++) {
+		const char *name = p->store.files[i].name;
+
+		if (is_rows_file(name, &id) && id == table && strtoul(strchr(name, '.') + 1, NULL, 10) >= written)
+			err = repair_lock_file(p, name, (struct slice){NULL, 0});
+	}
+	return err;
+}
+
+/* Returns true if lock/rows has the files that the table's tablets have. */
+static bool has_made_rows(const struct repair *p, uint32_t table)
+{
+	unsigned count, n = 0;
+	const struct offline_row *made = offline_table_rows(&p->store.made, table, &count);
+
+	for (unsigned i = 0; i < p->tablet_count; i++)
+		if (p->tablets[i].table == table && (n == count || !offline_same_files(&made[n++].m, &p->tablets[i])))
+			return false;
+	return n == count;
+}
+
+int repair_rows(struct repair *p)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < p->tablet_count && !err; i++) {
+		uint32_t table = p->tablets[i].table;
+		const struct offline_table *t = offline_table(&p->store, table);
+		unsigned count;
+		bool had = offline_table_rows(&p->store.made, table, &count) != NULL, damaged = repair_lock_had_rows(p, table);
+
+		if ((i && p->tablets[i - 1].table == table) || !(t && t->p->snapshot_of ? true : had || damaged))
+			continue;
+		if (had && !damaged && !p->rewrites_meta && !(t && t->p->snapshot_of && !has_made_rows(p, table)))
+			continue;
+		repair_step(p, "%s/lock/rows: the rows of %s", p->dir, offline_table_name(&p->store, table));
+		err = write_rows(p, table);
+	}
+	for (unsigned i = 0; i < p->store.file_count && !err; i++) {
+		const struct offline_file *f = &p->store.files[i];
+		unsigned k = 0;
+		uint32_t id;
+
+		while (is_rows_file(f->name, &id) && k < p->tablet_count && p->tablets[k].table != id)
+			k++;
+		if (f->damaged && id && k == p->tablet_count) {
+			repair_step(p, "%s: removed", f->path);
+			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+		}
+	}
+	return err;
 }
 
 static int repair_journal(struct repair *p)
@@ -191,11 +268,12 @@ static int repair_journal(struct repair *p)
 	struct lock_step *steps = NULL;
 	struct buf b = {0};
 	unsigned count;
-	int err = file_read_all(path, LOCK_JOURNAL_BYTES_MAX, &b);
+	bool holes;
+	int err = copies_read(path, LOCK_JOURNAL_BYTES_MAX, &b, &holes);
 
 	if (!err)
 		err = lock_journal_decode(buf_slice(&b), &steps, &count);
-	if (err == -EBADMSG || err == -EFBIG) {
+	if (err == -EBADMSG) {
 		repair_step(p, "%s: removed", path);
 		repair_loss(p, "%s: the change of tables that it contained", path);
 		err = repair_keep(p, path);
@@ -225,8 +303,12 @@ int repair_locks(struct repair *p)
 			repair_step(p, "%s: written again from its whole copy", f->path);
 			err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
 		} else if (f->damaged && !is_made_anew(f->name)) {
-			repair_step(p, "%s: removed", f->path);
-			repair_loss(p, "%s", f->path);
+			if (strcmp(f->name, "clock") == 0) {
+				repair_step(p, "%s: removed; a mount trusts the clock again after a day", f->path);
+			} else {
+				repair_step(p, "%s: removed", f->path);
+				repair_loss(p, "%s", f->path);
+			}
 			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
 		}
 	}

@@ -2,24 +2,31 @@
 /*
  * The METADATA of the repaired store.
  *
- * A table's rows are copied as they are read, with the names of rewritten
- * files in them.  If a table's tablets leave a gap, or part of METADATA cannot
- * be read, the table gets one tablet over all rows.  It lists all SSTables of
- * the table's directory, unclipped, and all records in the logs.  That is
- * right for live data, because cells carry sequence numbers and the children
- * of a split share their parent's files.  Deleted data may show again: a
- * compaction can have dropped deletes together with the cells that they
+ * Each row that can be read is copied, with the names of rewritten files in it.
+ * A row is in doubt if cells of it, or of a row below it, may be missing: around
+ * unreadable stretches of METADATA's files (offline_meta.c), where tablets leave
+ * a gap, and everywhere if METADATA's own rows or records of its log are lost.
+ * A tablet in doubt also lists all SSTables of its table's directory that have
+ * rows of it, and gets redo points for all records of its table in the logs.
+ * That is right for live data, because cells carry sequence numbers and the
+ * children of a split share their parent's files.  Deleted data may show again:
+ * a compaction can have dropped deletes together with the cells that they
  * masked while an older file with these cells was still there.  A file cannot
- * be left out without risking live data, so all files are listed, and the
- * output says so.
+ * be left out without risking live data, so the output says so.
+ *
+ * Files of another table's directory are in the rows of snapshots and clones
+ * only.  The lock service has these rows as they were made (lock/rows).  A
+ * snapshot in doubt gets them as they are; a clone in doubt also lists their
+ * files, if they are still there.
  *
  * METADATA's own log may have lost records.  The rows are still complete if
  * the directories contain exactly the SSTables that the rows name and no
- * tablet is missing.  Then the rows are copied, and each tablet gets redo points
- * for all records that the logs have of its table.  If files that the rows
- * name are missing and others are there, the end of METADATA's log was cut
- * off without a trace, and every table is rebuilt.
+ * tablet is missing.  Then each tablet only gets redo points for all records
+ * that the logs have of its table.  If tablets are missing although METADATA's
+ * files are whole, or files that the rows name are missing and others are there,
+ * the end of METADATA's log was cut off without a trace.
  */
+#include "engine/meta/meta_format.h"
 #include "engine/server/server.h"
 #include "engine/tool/repair.h"
 
@@ -128,102 +135,57 @@ static int examine_logs(struct repair *p, bool all)
 	return err;
 }
 
-/* Damage in a METADATA file that reading its rows did not meet, as in a filter, is a reason to write METADATA anew. */
-static int verify_meta_files(struct repair *p, const struct meta_tablet *m)
-{
-	int err = 0;
-
-	for (unsigned i = 0; i < m->file_count && !err; i++) {
-		const char *path = offline_sst_path(&p->store, &m->files[i]);
-		char *why = NULL;
-		uint64_t keys;
-
-		err = sst_verify(path, &keys, &why);
-		if (err == -EBADMSG || err == -ENOENT) {
-			report_problem(&p->r, "%s", why ? why : path);
-			p->rewrites_meta = true;
-			err = 0;
-		}
-		free(why);
-	}
-	return err;
-}
-
-/* ---- which tables are rebuilt ---- */
-
-static bool is_rebuilt(const struct repair *p, uint32_t table)
-{
-	for (unsigned i = 0; i < p->rebuild_count; i++)
-		if (p->rebuild[i] == table)
-			return true;
-	return false;
-}
-
-static void rebuild_table(struct repair *p, uint32_t table)
-{
-	if (table < META_FIRST_USER_TABLE || is_rebuilt(p, table) || offline_is_dropped(&p->store, table))
-		return;
-	tool_grow(p->rebuild, p->rebuild_count);
-	p->rebuild[p->rebuild_count++] = table;
-}
+/* ---- what is in doubt ---- */
 
 static bool has_data(const struct meta_tablet *m)
 {
 	return m->file_count || m->redo_count;
 }
 
-/* Rebuilds each table that has a schema, files or a row with data. */
-static void rebuild_all(struct repair *p)
+static const struct tfs_schema *table_schema(const struct repair *p, uint32_t table)
 {
-	const struct offline *store = &p->store;
+	const struct offline_table *t = offline_table(&p->store, table);
 
-	for (unsigned i = 0; i < store->table_count; i++)
-		rebuild_table(p, store->tables[i].p->tablets_id);
-	for (const struct repair_file *f = p->files; f; f = f->next)
-		if (f->exists)
-			rebuild_table(p, f->table);
-	for (unsigned i = 0; i < store->users.count; i++)
-		if (has_data(&store->users.v[i].m))
-			rebuild_table(p, store->users.v[i].m.table);
+	return t ? t->p : NULL;
 }
 
-/* Rebuilds tables whose tablets leave a gap, and tables without tablets. */
-static void rebuild_gaps(struct repair *p)
+/* Returns whether the table has data that must stay: the rest of a dropped table, or of one that was never made, has none. */
+static bool is_wanted(const struct repair *p, const struct meta_tablet *m)
+{
+	return !offline_is_dropped(&p->store, m->table) && (table_schema(p, m->table) || has_data(m));
+}
+
+/* Returns whether a row between the one before and row i is missing. */
+static bool has_gap(const struct offline_row *row)
+{
+	return slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0;
+}
+
+/* Counts files that no row names, files that rows name and that are missing, and tables that lack tablets. */
+static unsigned compare_lists(struct repair *p, unsigned *unnamed, unsigned *missing)
 {
 	const struct offline *store = &p->store;
+	unsigned gaps = 0;
 
+	*unnamed = *missing = 0;
 	for (unsigned i = 0; i < store->users.count; i++) {
 		const struct meta_tablet *m = &store->users.v[i].m;
 
-		if (!offline_has_gap(&store->users, i) || (!offline_table(store, m->table) && !has_data(m)))
-			continue;
-		report_problem(&p->r, "METADATA: table id %u: its tablets leave a gap", m->table);
-		rebuild_table(p, m->table);
-	}
-	for (unsigned i = 0; i < store->table_count; i++) {
-		if (offline_has_tablet(store, store->tables[i].p->tablets_id))
-			continue;
-		report_problem(&p->r, "METADATA: no tablet of table %s", store->tables[i].p->name);
-		rebuild_table(p, store->tables[i].p->tablets_id);
-	}
-}
-
-/* Counts files that no row names, and files that rows name and that are missing. */
-static void compare_lists(struct repair *p, unsigned *unnamed, unsigned *missing)
-{
-	const struct offline *store = &p->store;
-
-	*unnamed = *missing = 0;
-	for (unsigned i = 0; i < store->users.count; i++)
-		for (unsigned n = 0; n < store->users.v[i].m.file_count; n++) {
-			const struct tablet_file *x = &store->users.v[i].m.files[n];
-			struct repair_file *f = repair_file_get(p, x->table, x->incarnation, x->number);
+		gaps += is_wanted(p, m) &&
+			(has_gap(&store->users.v[i]) ||
+				(!m->last && (i + 1 == store->users.count || m[0].table != store->users.v[i + 1].m.table)));
+		for (unsigned n = 0; n < m->file_count; n++) {
+			struct repair_file *f = repair_file_get(p, m->files[n].table, m->files[n].incarnation, m->files[n].number);
 
 			f->named = true;
 			*missing += !f->exists;
 		}
+	}
+	for (unsigned i = 0; i < store->table_count; i++)
+		gaps += !offline_has_tablet(store, store->tables[i].p->tablets_id);
 	for (const struct repair_file *f = p->files; f; f = f->next)
 		*unnamed += f->table >= META_FIRST_USER_TABLE && f->exists && !f->named;
+	return gaps;
 }
 
 /* ---- the new rows ---- */
@@ -258,7 +220,24 @@ static void add_redo_points(const struct repair *p, struct meta_tablet *t)
 		}
 }
 
-/* Appends the file as it is after the repair, if anything of it is left, for the same rows as before. */
+/* Restricts the rows for which t uses the file to its own ones.  Returns false if the file has none of them. */
+static int clip(const struct meta_tablet *t, struct tablet_file *f)
+{
+	int err = 0;
+
+	if (slice_cmp(buf_slice(&f->begin), buf_slice(&t->begin)) < 0)
+		err = buf_set(&f->begin, t->begin.p, t->begin.n);
+	if (!err && !t->last && (!f->end.p || slice_cmp(buf_slice(&t->end), buf_slice(&f->end)) < 0))
+		err = buf_set(&f->end, t->end.p, t->end.n);
+	if (err)
+		return err;
+	return slice_cmp(buf_slice(&f->last), buf_slice(&f->begin)) >= 0 &&
+		(!f->end.p ||
+			(slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) < 0 &&
+				slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) < 0));
+}
+
+/* Adds the file as it is after the repair, if anything of it is left, for those rows of f that are the tablet's. */
 static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet_file *f)
 {
 	struct tablet_file now = {0};
@@ -268,6 +247,7 @@ static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet
 	if (err)
 		return err;
 	p->rewrites_meta |= x->changed;
+	repair_sst_losses(p, t, x);
 	if (x->gone)
 		return 0;
 	err = tablet_file_copy(&now, &x->now);
@@ -275,29 +255,56 @@ static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet
 		err = buf_set(&now.begin, f->begin.p, f->begin.n);
 	if (!err && f->end.p)
 		err = buf_set(&now.end, f->end.p, f->end.n);
-	if (err) {
-		tablet_file_fini(&now);
-		return err;
+	if (!err && (err = clip(t, &now)) > 0) {
+		t->seq_mark = now.seq_max > t->seq_mark ? now.seq_max : t->seq_mark;
+		return meta_files_add(t, &now, false);
 	}
-	tool_grow(t->files, t->file_count);
-	if (now.seq_max > t->seq_mark)
-		t->seq_mark = now.seq_max;
-	t->files[t->file_count++] = now;
-	return 0;
+	tablet_file_fini(&now);
+	return err;
 }
 
-static int copy_row(struct repair *p, const struct offline_row *row)
+/* Adds the files that a tablet in doubt may have. */
+static int add_possible_files(struct repair *p, struct meta_tablet *t)
 {
-	struct meta_tablet t = {0}, bare = row->m;
+	unsigned count;
+	const struct offline_row *made = offline_table_rows(&p->store.made, t->table, &count);
+	int err = 0;
+
+	for (struct repair_file *f = p->files; f && !err; f = f->next) {
+		const struct tablet_file x = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
+
+		if (f->table == t->table && f->exists)
+			err = add_file(p, t, &x);
+	}
+	for (unsigned i = 0; i < count; i++)
+		for (unsigned n = 0; n < made[i].m.file_count && !err; n++) {
+			const struct tablet_file *f = &made[i].m.files[n];
+
+			if (f->table != t->table && repair_file_get(p, f->table, f->incarnation, f->number)->exists)
+				err = add_file(p, t, f);
+		}
+	return err;
+}
+
+/* Copies a row.  begin: where the tablet begins. */
+static int copy_row(struct repair *p, const struct meta_tablet *m, const struct buf *begin, bool doubt)
+{
+	struct meta_tablet t = {0}, bare = *m;
 	int err;
 
-	bare.begin = row->begin; /* borrowed */
+	bare.begin = *begin; /* borrowed */
 	bare.files = NULL;
 	bare.file_count = 0;
 	err = meta_tablet_copy(&bare, &t);
-	for (unsigned i = 0; i < row->m.file_count && !err; i++)
-		err = add_file(p, &t, &row->m.files[i]);
-	if (!err && p->lost_meta)
+	for (unsigned i = 0; i < m->file_count && !err; i++)
+		err = add_file(p, &t, &m->files[i]);
+	if (!err && doubt) {
+		err = add_possible_files(p, &t);
+		repair_step(p, "METADATA: %s: all %u SSTables that may be of it; data that was deleted may show again",
+			offline_tablet_name(&p->store, &t), t.file_count);
+		p->rewrites_meta = true;
+	}
+	if (!err && (doubt || p->lost_meta))
 		add_redo_points(p, &t);
 	if (!err)
 		add_tablet(p, &t);
@@ -305,98 +312,182 @@ static int copy_row(struct repair *p, const struct offline_row *row)
 	return err;
 }
 
-/* Makes the one tablet of a rebuilt table. */
-static int build_row(struct repair *p, uint32_t table)
+/* Makes a tablet from the end of the last row of the table on. */
+static int add_last_tablet(struct repair *p, uint32_t table, const struct offline_row *before)
 {
-	struct meta_tablet t = {.table = table, .last = true, .server = p->incarnation};
-	const struct offline *store = &p->store;
+	const struct meta_tablet t = {.table = table, .last = true, .server = p->incarnation};
+	const struct buf none = {.p = (uint8_t *)""};
+
+	return copy_row(p, &t, before ? &before->m.end : &none, true);
+}
+
+/* Copies the rows of a snapshot as they were made. */
+static int restore_snapshot(struct repair *p, const struct offline_row *made, unsigned count)
+{
 	int err = 0;
 
-	for (unsigned i = 0; i < store->users.count; i++)
-		if (store->users.v[i].m.table == table && store->users.v[i].m.seq_mark > t.seq_mark)
-			t.seq_mark = store->users.v[i].m.seq_mark;
-	for (const struct repair_file *f = p->files; f && !err; f = f->next) {
-		const struct tablet_file x = {.table = table, .incarnation = f->incarnation, .number = f->number};
-
-		if (f->table == table && f->exists)
-			err = add_file(p, &t, &x);
-	}
-	if (!err) {
-		add_redo_points(p, &t);
-		repair_step(p,
-			"METADATA: %s: one tablet over all its rows, with all %u SSTables of its directory; data that was deleted "
-			"may show again",
-			offline_table_name(store, table), t.file_count);
-		add_tablet(p, &t);
-	}
+	repair_step(p, "METADATA: %s: its %u rows from %s/lock/rows", offline_table_name(&p->store, made->m.table), count, p->dir);
 	p->rewrites_meta = true;
-	meta_tablet_fini(&t);
+	for (unsigned i = 0; i < count && !err; i++)
+		err = copy_row(p, &made[i].m, &made[i].begin, false);
 	return err;
 }
 
-static int compare_tablets(const void *a, const void *b)
+static int plan_table(struct repair *p, uint32_t table)
 {
-	const struct meta_tablet *x = a, *y = b;
+	const struct tfs_schema *schema = table_schema(p, table);
+	unsigned count, made_count;
+	const struct offline_row *row = offline_table_rows(&p->store.users, table, &count),
+				 *made = offline_table_rows(&p->store.made, table, &made_count);
+	bool doubt = p->all_in_doubt || !count || !row[count - 1].m.last, wanted = !count || schema;
+	int err = 0;
 
-	if (x->table != y->table)
-		return x->table > y->table ? 1 : -1;
-	return x->last != y->last ? x->last - y->last : slice_cmp(buf_slice(&x->end), buf_slice(&y->end));
+	for (unsigned i = 0; i < count; i++)
+		wanted |= has_data(&row[i].m);
+	wanted &= !offline_is_dropped(&p->store, table);
+	for (unsigned i = 0; i < count && wanted; i++)
+		doubt |= row[i].doubt || has_gap(&row[i]);
+	doubt &= wanted;
+	if (doubt)
+		report_problem(&p->r, "METADATA: %s: not all of its rows can be read", offline_table_name(&p->store, table));
+	if (doubt && schema && schema->snapshot_of && made)
+		return restore_snapshot(p, made, made_count);
+	if (doubt && !made && ((schema && schema->snapshot_of) || repair_lock_had_rows(p, table)))
+		repair_loss(p, "%s: cells of rows from the first to the last in files of another table, whose names are lost",
+			offline_table_name(&p->store, table));
+	for (unsigned i = 0; i < count && !err; i++)
+		if (row[i].m.last || slice_cmp(buf_slice(&row[i].begin), buf_slice(&row[i].m.end)) < 0)
+			err = copy_row(
+				p, &row[i].m, &row[i].begin, wanted && (p->all_in_doubt || row[i].doubt || has_gap(&row[i])));
+	if (!err && wanted && (!count || !row[count - 1].m.last))
+		err = add_last_tablet(p, table, count ? &row[count - 1] : NULL);
+	return err;
 }
 
-/* Decides which tables are rebuilt.  *all: each of them. */
-static int choose_tables(struct repair *p, bool *all)
-{
-	unsigned unnamed, missing;
-	int err;
+/* ---- all tables ---- */
 
-	compare_lists(p, &unnamed, &missing);
-	if (!*all)
-		rebuild_gaps(p);
+struct ids {
+	uint32_t *v;
+	unsigned count;
+};
+
+static void add_id(struct ids *ids, uint32_t id)
+{
+	for (unsigned i = 0; i < ids->count; i++)
+		if (ids->v[i] == id)
+			return;
+	tool_grow(ids->v, ids->count);
+	ids->v[ids->count++] = id;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Returns whether the id is that of a table which has other tablets now: these were emptied or split anew. */
+static bool is_replaced(const struct repair *p, uint32_t id)
+{
+	for (unsigned i = 0; i < p->store.table_count; i++) {
+		const struct tfs_schema *s = p->store.tables[i].p;
+
+		if (s->table_id == id && s->tablets_id != id)
+			return true;
+	}
+	return false;
+}
+
+/* Files that rows name come before others of their directories, because METADATA states what a damaged one had. */
+static int examine_named(struct repair *p)
+{
+	const struct offline_rows *rows = &p->store.users;
+	const struct repair_file *x;
+	int err = 0;
+
+	for (unsigned i = 0; i < rows->count; i++)
+		for (unsigned n = 0; n < rows->v[i].m.file_count && !err; n++)
+			if (is_wanted(p, &rows->v[i].m) && !is_replaced(p, rows->v[i].m.table))
+				err = repair_sst(p, &rows->v[i].m.files[n], &x);
+	return err;
+}
+
+static int plan_tables(struct repair *p)
+{
+	const struct offline *store = &p->store;
+	struct ids ids = {0};
+	int err = examine_named(p);
+
+	for (unsigned i = 0; i < store->table_count; i++)
+		add_id(&ids, store->tables[i].p->tablets_id);
+	for (unsigned i = 0; i < store->users.count; i++) {
+		const struct meta_tablet *m = &store->users.v[i].m;
+
+		if (!is_replaced(p, m->table)) {
+			add_id(&ids, m->table);
+		} else if (is_wanted(p, m)) {
+			repair_step(p, "METADATA: table id %u: its rows are removed, because its table was emptied", m->table);
+			p->rewrites_meta = true;
+		}
+	}
+	for (unsigned i = 0; i < store->made.count; i++)
+		if (!offline_is_dropped(store, store->made.v[i].m.table))
+			add_id(&ids, store->made.v[i].m.table);
+	for (const struct repair_file *f = p->files; f; f = f->next)
+		if (p->all_in_doubt && f->exists && f->table >= META_FIRST_USER_TABLE && !offline_is_dropped(store, f->table) &&
+			!is_replaced(p, f->table))
+			add_id(&ids, f->table);
+	if (ids.count)
+		qsort(ids.v, ids.count, sizeof(*ids.v), compare_ids);
+	for (unsigned i = 0; i < ids.count && !err; i++)
+		err = plan_table(p, ids.v[i]);
+	free(ids.v);
+	return err;
+}
+
+/* Decides whether all rows are in doubt. */
+static int find_doubt(struct repair *p)
+{
+	unsigned unnamed, missing, gaps = compare_lists(p, &unnamed, &missing);
+
 	/* Nothing else shows that the end of a log was cut off. */
-	if (!*all && !p->lost_meta && unnamed && missing) {
-		report_problem(&p->r, "METADATA: %u SSTables that it names are missing, and %u are there that it does not name",
-			missing, unnamed);
+	if (!p->store.all_in_doubt && !p->lost_meta && !p->store.gap_count && (gaps || (unnamed && missing))) {
+		report_problem(&p->r,
+			"METADATA: %u tablets are missing; %u SSTables that it names are missing, and %u are there that it does "
+			"not name",
+			gaps, missing, unnamed);
 		repair_loss(p, "%s/log: the end of a log; how many records it had is not known", p->dir);
 		p->lost_meta = true;
 	}
-	p->rewrites_meta |= *all || p->lost_meta;
-	if (!*all && !(p->lost_meta && (p->rebuild_count || unnamed || missing)))
-		return 0;
-	*all = true;
-	err = examine_logs(p, true);
-	if (!err)
-		rebuild_all(p);
-	return err;
+	p->all_in_doubt = p->store.all_in_doubt || (p->lost_meta && (gaps || unnamed || missing));
+	p->rewrites_meta |= p->all_in_doubt || p->lost_meta || p->store.meta_damaged;
+	for (unsigned i = 0; i < p->store.users.count && !gaps; i++)
+		gaps += p->store.users.v[i].doubt;
+	return gaps || p->all_in_doubt ? examine_logs(p, true) : 0;
 }
 
 int repair_meta_plan(struct repair *p)
 {
 	const struct offline *store = &p->store;
 	const struct offline_row *row;
-	bool all = store->incomplete || !store->root.count;
 	int err = list_dir(p, "sst", add_sst_dir);
 
 	if (!err)
 		err = list_dir(p, "log", add_log_dir);
 	for (unsigned i = 0; (row = offline_row_at(store, i)) && !err; i++)
 		note_redo_points(p, &row->m);
+	for (unsigned i = 0; i < store->made.count; i++)
+		p->table_max = store->made.v[i].m.table > p->table_max ? store->made.v[i].m.table : p->table_max;
 	/* The next mount makes the root tablet of a store that was never used. */
 	if (!err && !store->root.count && !store->table_count && !p->files && !store->next_table && p->table_max == 0)
 		return 0;
-	for (unsigned i = 0; (row = offline_row_at(store, i)) && !err; i++)
-		if (row->m.table == META_TABLE)
-			err = verify_meta_files(p, &row->m);
 	if (!err)
-		err = examine_logs(p, all);
+		err = examine_logs(p, store->all_in_doubt);
 	if (!err)
-		err = choose_tables(p, &all);
-	for (unsigned i = 0; i < store->users.count && !err && !all; i++)
-		if (!is_rebuilt(p, store->users.v[i].m.table))
-			err = copy_row(p, &store->users.v[i]);
-	for (unsigned i = 0; i < p->rebuild_count && !err; i++)
-		err = build_row(p, p->rebuild[i]);
-	if (!err && p->tablet_count)
-		qsort(p->tablets, p->tablet_count, sizeof(*p->tablets), compare_tablets);
+		err = find_doubt(p);
+	if (!err)
+		err = plan_tables(p);
 	if (!err && p->rewrites_meta)
 		repair_step(p, "METADATA: written anew, %u rows; %s/lock/root names it", p->tablet_count, p->dir);
 	return err;
@@ -407,8 +498,6 @@ void repair_meta_fini(struct repair *p)
 	for (unsigned i = 0; i < p->tablet_count; i++)
 		meta_tablet_fini(&p->tablets[i]);
 	free(p->tablets);
-	free(p->rebuild);
 	p->tablets = NULL;
-	p->rebuild = NULL;
-	p->tablet_count = p->rebuild_count = 0;
+	p->tablet_count = 0;
 }

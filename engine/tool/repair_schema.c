@@ -177,7 +177,7 @@ static int read_content(struct repair *p, struct content *c)
 		if (!f->examined || f->gone || !is_file_of(p, c->table, f))
 			continue;
 		c->group = f->now.group;
-		err = sst_salvage(offline_sst_path(&p->store, &at), note_entry, c);
+		err = sst_salvage(offline_sst_find(&p->store, &at), offline_sst_path(&p->store, &at), 0, note_entry, c);
 	}
 	for (const struct repair_log *g = p->logs; g && !err; g = g->next)
 		for (unsigned i = 0; i < g->table_count && !err; i++) {

@@ -2,17 +2,23 @@
 /*
  * An SSTable that may be damaged.
  *
- * Each file is verified.  A damaged one is read block by block (sst_salvage),
- * and the entries that can be read become a new file, in the same order, with
- * new filters and properties.  A large value that lacks a chunk is left out.
- * The output names the rows between the last entry before lost blocks and the
- * first one behind them: cells and deletes of these rows are lost.
+ * Each file is verified, and compared with its entry in METADATA.  A damaged one
+ * is read block by block (sst_salvage), and the entries that can be read become a
+ * new file, in the same order, with new filters and properties.  A large value
+ * that lacks a chunk is left out.  If another file is in its place, it is looked
+ * for everywhere below sst/ and read from there.
+ *
+ * Lost are the rows between the last entry before lost blocks and the first one
+ * behind them: cells and deletes of these rows.  If nothing can be read, these
+ * are the rows that METADATA states.  They are named for each tablet that uses
+ * the file.
  *
  * Durable steps: 1 the new file is written and synced, 2 its directory is
  * synced, 3 the old file is linked in DATADIR/repair-NNNN (repair_keep).
  * METADATA names the old file until repair_write.c replaces METADATA.  A mount
  * in between removes the new file.
  */
+#include "engine/base/msg.h"
 #include "engine/tool/progress.h"
 #include "engine/tool/repair.h"
 #include "engine/tool/sst_count.h"
@@ -23,8 +29,8 @@
 
 struct rewrite {
 	struct repair *p;
+	struct repair_file *file;
 	const char *path;
-	const char *table_name;
 	struct sst_writer *w; /* NULL: a dry run */
 	unsigned partition;   /* of the filter, at the last entry */
 	bool column_has_cell;
@@ -75,19 +81,50 @@ static int write_entry(struct rewrite *w, struct slice key, struct slice value)
 
 /* ---- entries of the old file ---- */
 
-static void print_lost_rows(struct rewrite *w, bool from, bool to, struct slice row)
+/* from.n 0: from the first row on; to.p NULL: up to the last one. */
+static int note_lost_rows(struct repair_file *f, struct slice from, struct slice to)
 {
-	repair_loss(w->p, "%s: cells of rows from %s to %s in %s", w->table_name, from ? quoted(buf_slice(&w->row)) : "the first",
-		to ? quoted(row) : "the last", w->path);
+	struct offline_gap *g;
+	int err;
+
+	tool_grow(f->lost, f->lost_count);
+	g = &f->lost[f->lost_count++];
+	*g = (struct offline_gap){0};
+	err = buf_set(&g->from, from.p, from.n);
+	return err || !to.p ? err : buf_set(&g->to, to.p, to.n);
+}
+
+static void forget_lost_rows(struct repair_file *f)
+{
+	while (f->lost_count) {
+		buf_fini(&f->lost[--f->lost_count].from);
+		buf_fini(&f->lost[f->lost_count].to);
+	}
+}
+
+void repair_sst_losses(struct repair *p, const struct meta_tablet *t, const struct repair_file *f)
+{
+	const struct tablet_file at = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
+
+	for (unsigned i = 0; i < f->lost_count; i++) {
+		const struct offline_gap *g = &f->lost[i];
+
+		if ((g->to.p && slice_cmp(buf_slice(&g->to), buf_slice(&t->begin)) < 0) ||
+			(!t->last && slice_cmp(buf_slice(&g->from), buf_slice(&t->end)) >= 0))
+			continue;
+		repair_loss(p, "%s: cells of rows from %s to %s in %s", offline_tablet_name(&p->store, t),
+			g->from.n ? quoted(buf_slice(&g->from)) : "the first", g->to.p ? quoted(buf_slice(&g->to)) : "the last",
+			offline_sst_path(&p->store, &at));
+	}
 }
 
 /* Ends the collection of a large value that lacks chunks. */
-static void drop_large(struct rewrite *w)
+static int drop_large(struct rewrite *w)
 {
 	if (!w->bytes_left)
-		return;
+		return 0;
 	w->bytes_left = 0;
-	print_lost_rows(w, true, true, buf_slice(&w->row));
+	return note_lost_rows(w->file, buf_slice(&w->row), buf_slice(&w->row));
 }
 
 static int salvage_collect(struct rewrite *w, struct slice key, struct slice value)
@@ -116,19 +153,19 @@ static int write_large(struct rewrite *w)
 static int take_chunk(struct rewrite *w, const struct cellkey *k, struct slice key, struct slice value)
 {
 	uint64_t want = w->bytes_left < CELL_CHUNK_BYTES ? w->bytes_left : CELL_CHUNK_BYTES;
-	int err;
+	int err = 0;
 
 	if (w->bytes_left && (k->chunk != w->next_chunk || k->seq != w->seq || k->ts != w->ts || value.n != want))
-		drop_large(w);
-	if (!w->bytes_left)
-		return 0;
+		err = drop_large(w);
+	if (err || !w->bytes_left)
+		return err;
 	err = salvage_collect(w, key, value);
 	w->bytes_left -= want;
 	w->next_chunk++;
 	return err || w->bytes_left ? err : write_large(w);
 }
 
-/* An sst_salvage_fn: writes what can be read, and prints the rows around gaps. */
+/* An sst_salvage_fn: writes what can be read, and notes the rows around gaps. */
 static int take_entry(void *arg, struct slice key, struct slice value)
 {
 	struct rewrite *w = arg;
@@ -142,12 +179,10 @@ static int take_entry(void *arg, struct slice key, struct slice value)
 	if (err)
 		return err;
 	if (w->gap)
-		print_lost_rows(w, w->row_set, true, k.row);
+		err = note_lost_rows(w->file, buf_slice(&w->row), k.row);
 	w->gap = false;
-	if (k.kind == CELL_CHUNK)
-		err = take_chunk(w, &k, key, value);
-	else
-		drop_large(w);
+	if (!err)
+		err = k.kind == CELL_CHUNK ? take_chunk(w, &k, key, value) : drop_large(w);
 	w->row_set = true;
 	if (!err)
 		err = buf_set(&w->row, k.row.p, k.row.n);
@@ -205,27 +240,37 @@ static int finish_file(struct rewrite *w, struct repair_file *out)
 	return err;
 }
 
-static void print_rewrite(struct rewrite *w, uint64_t cells, uint64_t deletes)
+/* Prints what the file has after the repair, and its losses.  entry: METADATA's, or the file's own properties, or bytes 0. */
+static int report_rewrite(struct rewrite *w, const struct tablet_file *entry)
 {
 	const struct props *now = &w->count.p;
+	struct repair_file *f = w->file;
+	uint64_t cells = entry->cells > now->cells ? entry->cells - now->cells : 0,
+		 deletes = entry->tombstones > now->tombstones ? entry->tombstones - now->tombstones : 0;
+	int err = 0;
 
 	if (!w->count.any)
 		repair_step(w->p, "%s: nothing in it can be read; it is taken out of the table", w->path);
 	else
 		repair_step(w->p, "%s: written anew with %" PRIu64 " cells and %" PRIu64 " deletes", w->path, now->cells,
 			now->tombstones);
-	if (cells > now->cells || deletes > now->tombstones)
-		repair_loss(w->p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", w->path,
-			cells > now->cells ? cells - now->cells : 0, deletes > now->tombstones ? deletes - now->tombstones : 0);
-	else if (!w->count.any)
-		print_lost_rows(w, false, false, slice_of(NULL, 0));
+	if (cells || deletes)
+		repair_loss(w->p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", w->path, cells, deletes);
+	/* No unreadable stretch says which rows these are, or less than METADATA does. */
+	if (entry->bytes && (!w->count.any || ((cells || deletes) && !f->lost_count))) {
+		forget_lost_rows(f);
+		err = note_lost_rows(f, buf_slice(&entry->first), buf_slice(&entry->last));
+	} else if (!w->count.any && !f->lost_count) {
+		err = note_lost_rows(f, (struct slice){0}, (struct slice){0});
+	}
+	return err;
 }
 
-/* said: the file's own properties; table 0 if they cannot be read. */
-static int rewrite_file(
-	struct repair *p, const struct tablet_file *f, const char *path, const struct props *said, struct repair_file *out)
+/* at: where the file is; path: where it belongs.  entry: as report_rewrite. */
+static int rewrite_file(struct repair *p, const struct tablet_file *f, const char *at, const char *path,
+	const struct tablet_file *entry, struct repair_file *out)
 {
-	struct rewrite w = {.p = p, .path = path, .table_name = offline_table_name(&p->store, f->table)};
+	struct rewrite w = {.p = p, .path = path, .file = out};
 	int err = 0;
 
 	out->now.table = f->table;
@@ -233,17 +278,19 @@ static int rewrite_file(
 	out->now.number = p->next_file++;
 	sst_count_init(&w.count);
 	w.count.p.table = f->table;
-	w.count.p.group = said->table == f->table ? said->group : f->group;
+	w.count.p.group = entry->group;
 	if (p->write)
 		err = new_writer(p, &w.count.p, offline_sst_path(&p->store, &out->now), &w.w);
 	if (!err)
-		err = sst_salvage(path, take_entry, &w);
+		err = sst_salvage(at, path, f->bytes, take_entry, &w);
+	if (!err)
+		err = drop_large(&w);
+	if (!err && w.gap)
+		err = note_lost_rows(out, buf_slice(&w.row), (struct slice){0});
+	if (!err)
+		err = report_rewrite(&w, entry);
 	if (err)
 		goto out;
-	drop_large(&w);
-	if (w.gap)
-		print_lost_rows(&w, w.row_set, false, slice_of(NULL, 0));
-	print_rewrite(&w, said->table ? said->cells : f->bytes ? f->cells : 0, said->table ? said->tombstones : f->tombstones);
 	out->changed = true;
 	out->gone = !w.count.any;
 	err = copy_props(&out->now, &w.count.p);
@@ -261,13 +308,13 @@ out:
 	return err;
 }
 
-static void report_missing(struct repair *p, const struct tablet_file *f, const char *path)
+static int report_missing(struct repair *p, const struct tablet_file *f, const char *path, struct repair_file *out)
 {
 	report_problem(&p->r, "%s: missing", path);
 	repair_step(p, "%s: taken out of the table", path);
-	repair_loss(p, "%s: cells of rows from %s to %s in %s", offline_table_name(&p->store, f->table),
-		quoted(buf_slice(&f->first)), quoted(buf_slice(&f->last)), path);
 	repair_loss(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
+	out->changed = out->gone = true;
+	return note_lost_rows(out, buf_slice(&f->first), buf_slice(&f->last));
 }
 
 /* Returns whether METADATA describes the file with these properties. */
@@ -295,20 +342,23 @@ static int read_properties(struct repair *p, const char *path, struct props *out
 
 static int examine_file(struct repair *p, const struct tablet_file *f, const char *path, struct repair_file *out)
 {
+	const char *at = offline_sst_find(&p->store, f);
+	struct tablet_file entry = {.group = f->group};
 	struct props said = {0};
 	uint64_t keys, bytes = 0;
 	char *why = NULL;
-	int err = file_stat_size(path, &bytes);
+	int err = file_stat_size(at, &bytes);
 
-	if (err == -ENOENT) {
-		report_missing(p, f, path);
-		out->changed = out->gone = true;
-		return 0;
+	if (err == -ENOENT)
+		return report_missing(p, f, path, out);
+	if (!err)
+		err = read_properties(p, at, &said);
+	if (!err && strcmp(at, path) != 0) {
+		why_set(&why, "%s: another SSTable is in its place, or none; %s is this file", path, at);
+		err = -EBADMSG;
+	} else if (!err) {
+		err = sst_verify(path, f->bytes, &keys, &why);
 	}
-	if (!err)
-		err = read_properties(p, path, &said);
-	if (!err)
-		err = sst_verify(path, &keys, &why);
 	if (!err && said.table && is_listed_as(f, &said, bytes)) {
 		out->now.table = f->table;
 		out->now.incarnation = f->incarnation;
@@ -317,7 +367,15 @@ static int examine_file(struct repair *p, const struct tablet_file *f, const cha
 		err = copy_props(&out->now, &said);
 	} else if (!err || err == -EBADMSG) {
 		report_problem(&p->r, "%s", why ? why : path);
-		err = rewrite_file(p, f, path, &said, out);
+		if (!f->bytes && said.table) {
+			entry.group = said.group;
+			entry.bytes = bytes;
+			entry.cells = said.cells;
+			entry.tombstones = said.tombstones;
+			entry.first = said.first; /* borrowed */
+			entry.last = said.last;
+		}
+		err = rewrite_file(p, f, at, path, f->bytes ? f : &entry, out);
 	}
 	if (err)
 		complain("%s: %s", path, strerror(-err));
@@ -358,6 +416,8 @@ void repair_ssts_fini(struct repair *p)
 
 		p->files = x->next;
 		tablet_file_fini(&x->now);
+		forget_lost_rows(x);
+		free(x->lost);
 		free(x);
 	}
 }

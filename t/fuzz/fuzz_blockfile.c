@@ -195,7 +195,7 @@ static void try_file(const uint8_t *data, size_t n, bool mended)
 	must(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, copy, n, 0) == (ssize_t)n);
 	free(copy);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (sst_verify(path, &keys, &why) == 0)
+	if (sst_verify(path, 0, &keys, &why) == 0)
 		must(!why);
 	free(why);
 	must(sst_cache_new(1 << 20, 1 << 20, &c) == 0 && sst_new(c, path, false, &s) == 0);

@@ -4,6 +4,7 @@
  * checksum corrected, so that the parsers behind it are reached.  A decoded value
  * encodes to bytes that decode to the same value.
  */
+#include "engine/base/envelope.h"
 #include "engine/lock/lock_format.h"
 
 #include <stdlib.h>
@@ -127,5 +128,5 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	} else
 		return 0;
 	*data = b.p;
-	return copies_get(buf_slice(&b), 0).n;
+	return copies_get(buf_slice(&b), 0, envelope_length).n;
 }

@@ -14,12 +14,13 @@
  *	salt N       of both tables, which must be empty
  *	stray N      N rows of table "one" under a salt byte that is not theirs
  *	snapshot     snapshots "snap" of table "one" and "all" of both; a clone of table "one", "clone"
+ *	empty        truncates table "one"
  *	flush, compact
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
  *	hold         prints "ready" and waits for the end of standard input
  *	seal         (alone) seals the log of the last process, and stores the seal in the lock service
- *	cells        (alone) prints each live cell of each table: id of its tablets, row in hex, id of
+ *	cells        (alone) prints each live cell of each table, snapshot and clone: id of its tablets, row in hex, id of
  *	             the family, qualifier in hex, timestamp, size, hash of the value
  *	meta WHAT    after the end of all else: changes METADATA behind the
  *	             store's back: hint, seq, bytes, cells, redo, first, split, share, gap, lose
@@ -281,6 +282,33 @@ static void print_cell(struct tfs_table *t, uint32_t tablets, const struct tfs_c
 	free(value);
 }
 
+static void print_table(struct tfs_table *t)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	const struct tfs_schema *schema;
+	struct tfs_scan *s;
+	struct tfs_cell c;
+	int err;
+
+	must(tfs_schema_get(t, &schema), "schema");
+	must(tfs_scan_new(t, &spec, &s), "scan");
+	while ((err = tfs_scan_next(s, &c)) > 0)
+		print_cell(t, schema->tablets_id, &c);
+	must(err, "scan");
+	tfs_scan_free(s);
+	tfs_schema_put(schema);
+	tfs_table_close(t);
+}
+
+static int print_snapshot(void *arg, const struct tfs_snapshot *snapshot)
+{
+	struct tfs_table *t;
+
+	must(tfs_snapshot_open(arg, snapshot->name, &t), snapshot->name);
+	print_table(t);
+	return 0;
+}
+
 static void print_cells(const char *dir)
 {
 	struct tfs_options o = {.no_background = true, .log_level = 0};
@@ -293,21 +321,11 @@ static void print_cells(const char *dir)
 	n = tfs_table_list(store, NULL, names, 64);
 	must(n, "list");
 	for (int i = 0; i < n; i++) {
-		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
-		const struct tfs_schema *schema;
 		struct tfs_table *t;
-		struct tfs_scan *s;
-		struct tfs_cell c;
 
 		must(tfs_table_open(store, names[i], &t), names[i]);
-		must(tfs_schema_get(t, &schema), "schema");
-		must(tfs_scan_new(t, &spec, &s), "scan");
-		while ((err = tfs_scan_next(s, &c)) > 0)
-			print_cell(t, schema->tablets_id, &c);
-		must(err, "scan");
-		tfs_scan_free(s);
-		tfs_schema_put(schema);
-		tfs_table_close(t);
+		must(tfs_snapshot_list(t, false, print_snapshot, t), "snapshots");
+		print_table(t);
 	}
 	must(tfs_close(store), "close");
 	store = NULL;
@@ -468,6 +486,8 @@ int main(int argc, char **argv)
 			must(tfs_snapshot_create(tables[0], "snap"), "snapshot");
 			must(tfs_snapshot_create_all(store, "all"), "snapshots");
 			must(tfs_table_clone(tables[0], "clone"), "clone");
+		} else if (strcmp(verb, "empty") == 0) {
+			must(tfs_table_truncate(tables[0], NULL), "truncate");
 		} else if (strcmp(verb, "merge") == 0) {
 			must(tfs_merge(tables[0], TFS_S("row000100")), "merge");
 		} else if (strcmp(verb, "compact") == 0) {

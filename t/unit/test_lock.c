@@ -4,6 +4,7 @@
  * files and journals.  After an I/O error at any file operation
  * the state is that before or after the call.
  */
+#include "engine/base/envelope.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/lock/lock.h"
@@ -195,7 +196,7 @@ static void one_copy_damaged(const char *contents)
 	size_t n;
 
 	assert_int_equal(lock_file_encode(slice_str(contents), 7, &bytes), 0);
-	n = copies_get(buf_slice(&bytes), 0).n;
+	n = copies_get(buf_slice(&bytes), 0, envelope_length).n;
 	for (unsigned i = 0; i < 300; i++) {
 		size_t at = i * bytes.n / 300, first = bytes.n - n; /* the second one's begin */
 
@@ -288,7 +289,7 @@ static void test_damage(void **state)
 	size_t n, second;
 
 	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
-	n = copies_get(buf_slice(&bytes), 0).n;
+	n = copies_get(buf_slice(&bytes), 0, envelope_length).n;
 	second = bytes.n - n;
 	s = opened();
 	for (size_t i = 0; i < n; i++) {
@@ -323,7 +324,7 @@ static void test_damage(void **state)
 
 	buf_reset(&bytes);
 	assert_int_equal(lock_journal_encode(&step, 1, &bytes), 0);
-	n = copies_get(buf_slice(&bytes), 0).n;
+	n = copies_get(buf_slice(&bytes), 0, envelope_length).n;
 	second = bytes.n - n;
 	for (size_t i = 0; i < n; i++) {
 		bytes.p[i] ^= 0x40;
@@ -393,7 +394,7 @@ static void test_whole_but_wrong(void **state)
 		buf_reset(&b);
 		assert_int_equal(lock_file_encode(slice_str("x"), 1, &b), 0);
 		for (unsigned copy = 0; copy < 2; copy++) {
-			struct slice one = copies_get(buf_slice(&b), copy);
+			struct slice one = copies_get(buf_slice(&b), copy, envelope_length);
 			uint8_t *p = b.p + (one.p - b.p);
 
 			put_be16(p + 4, (uint16_t)format);
@@ -401,7 +402,7 @@ static void test_whole_but_wrong(void **state)
 		}
 		assert_int_equal(lock_file_decode(buf_slice(&b), &contents, &version, &whole), format == 1 ? 0 : -EPROTO);
 	}
-	for (size_t i = 0; i < copies_get(buf_slice(&b), 0).n; i++)
+	for (size_t i = 0; i < copies_get(buf_slice(&b), 0, envelope_length).n; i++)
 		assert_int_equal(lock_file_decode(slice_of(b.p, i), &contents, &version, &whole), -EBADMSG);
 	buf_fini(&b);
 }

@@ -106,7 +106,7 @@ static void check_file(const struct shape *s, const char *name)
 	assert_int_equal(sst_offset_of(t, slice_str("zzz"), &end), 0);
 	assert_int_equal(first, 0);
 	assert_true(end >= first && end < l.file_bytes);
-	assert_int_equal(sst_verify(sst_path(t), &keys, &why), 0);
+	assert_int_equal(sst_verify(sst_path(t), 0, &keys, &why), 0);
 	assert_int_equal(keys, s->n);
 	assert_null(why);
 	sst_retire(t);
@@ -138,7 +138,7 @@ static void two_copies(void **state)
 
 	assert_int_equal(shape_write(&s, in_dir("t.sst"), &bytes), 0);
 	assert_int_equal(file_read_all(in_dir("t.sst"), bytes, &was), 0);
-	n = copies_get(buf_slice(&was), 0).n;
+	n = copies_length(was.n);
 	assert_true(n > 1 << 20 && copies_whole(buf_slice(&was), n));
 	for (unsigned i = 0; i < 24; i++) {
 		size_t one = i < 12 ? i * 37 * n / 500 : n - 1 - (i - 12) * 11, other = (one + n / 2) % n;
@@ -152,10 +152,10 @@ static void two_copies(void **state)
 		assert_int_equal(sst_new(cache, in_dir("t.sst"), false, &t), 0);
 		check_all(&s, t);
 		sst_put(t);
-		assert_int_equal(sst_verify(in_dir("t.sst"), &keys, &why), -EBADMSG);
+		assert_int_equal(sst_verify(in_dir("t.sst"), 0, &keys, &why), -EBADMSG);
 		assert_non_null(strstr(why, "one of its two copies is damaged"));
 		free(why);
-		sst_mend(in_dir("t.sst"));
+		sst_mend(in_dir("t.sst"), 0);
 		buf_reset(&now);
 		assert_int_equal(file_read_all(in_dir("t.sst"), bytes, &now), 0);
 		assert_true(slice_eq(buf_slice(&now), buf_slice(&was)));
@@ -243,7 +243,7 @@ static void callers_mistakes(void **state)
 	assert_int_equal(sst_writer_finish(w, slice_of(big, (1 << 20) + 1), &bytes), -EINVAL);
 	assert_int_equal(sst_writer_finish(w, slice_of(big, 1 << 20), &bytes), 0);
 	assert_int_equal(sst_writer_finish(w, slice_of(big, 0), &bytes), -EINVAL);
-	assert_int_equal(sst_verify(in_dir("w.sst"), &keys, &why), 0);
+	assert_int_equal(sst_verify(in_dir("w.sst"), 0, &keys, &why), 0);
 	assert_int_equal(keys, 2);
 	assert_int_equal(sst_writer_add(w, slice_str("d"), slice_of("", 0), false), -EINVAL);
 	sst_writer_free(w);
@@ -294,7 +294,7 @@ static void dictionaries(void **state)
 	char *why;
 
 	assert_true(dict < plain / 2);
-	assert_int_equal(sst_verify(in_dir("d.sst"), &keys, &why), 0);
+	assert_int_equal(sst_verify(in_dir("d.sst"), 0, &keys, &why), 0);
 	assert_int_equal(keys, 20000);
 
 	/* over 4 MiB of noise: trained on, of no use, and every block raw */

@@ -108,7 +108,7 @@ static void each_byte_damaged(void **state)
 			assert_int_equal((unsigned)good + bad, 64);
 			assert_true(bad <= 16 || bad == 64); /* none, its block, or the file cannot be opened */
 			costly += bad == 64;
-			assert_int_equal(sst_verify(path, &keys, &why), -EBADMSG); /* no byte is unchecked */
+			assert_int_equal(sst_verify(path, 0, &keys, &why), -EBADMSG); /* no byte is unchecked */
 			assert_non_null(why);
 			assert_non_null(strstr(why, "offset"));
 			free(why);
@@ -133,7 +133,7 @@ static void each_truncation(void **state)
 		write_file(in_dir("g.sst"), b.p, n);
 		assert_int_equal(read_all(&s, in_dir("g.sst"), &bad), 0);
 		assert_int_equal(bad, 64);
-		assert_int_equal(sst_verify(in_dir("g.sst"), &keys, &why), -EBADMSG);
+		assert_int_equal(sst_verify(in_dir("g.sst"), 0, &keys, &why), -EBADMSG);
 		free(why);
 	}
 	buf_fini(&b);
@@ -270,7 +270,7 @@ static int workload(void)
 	if (!err)
 		err = sst_layout(t, &l);
 	if (!err) {
-		err = sst_verify(in_dir("w.sst"), &keys, &why);
+		err = sst_verify(in_dir("w.sst"), 0, &keys, &why);
 		free(why);
 	}
 	buf_fini(&p);
@@ -446,7 +446,7 @@ static void made_to_harm(void **state)
 			iter_free(it);
 		}
 		assert_int_equal(err, cases[i].good ? 0 : -EBADMSG);
-		assert_int_equal(sst_verify(in_dir("h.sst"), &keys, &why), cases[i].good ? 0 : -EBADMSG);
+		assert_int_equal(sst_verify(in_dir("h.sst"), 0, &keys, &why), cases[i].good ? 0 : -EBADMSG);
 		free(why);
 		sst_put(t);
 		sst_cache_free(c);
