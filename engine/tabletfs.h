@@ -63,6 +63,7 @@ extern "C" {
 #define TFS_VALUE_MAX (64 * 1024 * 1024)     /* larger: -EFBIG */
 #define TFS_MUTATION_MAX (256 * 1024 * 1024) /* bytes of one mutation; larger: -E2BIG */
 #define TFS_NAME_MAX 64                      /* table, family and group names */
+#define TFS_OPS_MAX (128 * 1024)              /* operations of one mutation; more: -E2BIG */
 
 /* Bytes that the caller owns. */
 struct tfs_bytes {
@@ -595,7 +596,7 @@ TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result 
 struct tfs_batch;
 struct tfs_batch_options {
 	size_t max_bytes; /* of mutations that wait or are being applied; default 16 MiB */
-	unsigned threads; /* requests at a time; default 4, at most 64 */
+	unsigned threads; /* requests at a time, at most 64; default 4, by threads that all such batches of the store share */
 	bool sync;        /* applied mutations are on disk */
 	/*
 	 * Called for each row mutation that failed, with the -errno that tfs_apply

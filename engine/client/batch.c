@@ -3,8 +3,13 @@
  * Writes many rows (tabletfs.h).  tfs_batch_add copies a mutation into one
  * piece of memory and appends it to a queue.  A hash of the row selects the
  * queue, so all mutations of a row are in one queue.  Each queue is one task of
- * the batch's own pool.  So the mutations of a row are applied in their order,
- * while the queues run in parallel.
+ * a pool.  So the mutations of a row are applied in their order, while the queues
+ * run in parallel.
+ *
+ * The batches of a store share one pool, unless the caller asks for a number of
+ * threads.  A run of the task sends one request, and then queues the task behind
+ * those of other batches.  So the number of threads does not depend on the number
+ * of batches, and a large batch does not stop a small one.
  *
  * A queue is scheduled when its mutations fill a request (SEND_BYTES,
  * SEND_ROWS), or when a caller waits for space or for tfs_batch_flush.  The
@@ -40,7 +45,8 @@
 #include <stdlib.h>
 
 #define BYTES_DEFAULT (16u << 20)
-#define THREADS_DEFAULT 4u
+#define THREADS_DEFAULT 4u /* the queues of a batch in the pool of the store */
+#define POOL_THREADS 8u
 #define THREADS_MOST 64u
 #define SEND_BYTES (256u << 10)
 #define SEND_ROWS 256u
@@ -71,6 +77,7 @@ struct tfs_batch {
 	struct tfs_table *table;
 	struct tfs_batch_options o;
 	struct task_pool *pool;
+	bool shares; /* the pool is the store's */
 	size_t send_bytes;
 	struct mutex lock; /* RANK_CLIENT; guards the queues and the next members */
 	struct cond progress, report;
@@ -324,38 +331,37 @@ static bool queue_is_due(const struct tfs_batch *b, const struct queue *queue)
 	return queue->rows && (b->waiters || queue->bytes >= b->send_bytes || queue->rows >= SEND_ROWS);
 }
 
+/* Sends one request. */
 static void queue_run(struct task *t)
 {
 	struct queue *queue = (struct queue *)t;
 	struct tfs_batch *b = queue->batch;
+	struct added *v[SEND_ROWS];
+	size_t bytes = 0;
+	unsigned n = 0;
+	bool more;
 
-	for (;;) {
-		struct added *v[SEND_ROWS];
-		unsigned n = 0;
-		size_t bytes = 0;
-
-		mutex_lock(&b->lock);
-		if (queue->sending != NONE)
-			cond_broadcast(&b->progress);
-		queue->sending = NONE;
-		if (!queue_is_due(b, queue)) {
-			queue->scheduled = false;
-			mutex_unlock(&b->lock);
-			return;
-		}
-		while (queue->first && n < SEND_ROWS && (!n || bytes + queue->first->bytes <= b->send_bytes)) {
-			v[n] = queue->first;
-			bytes += v[n]->bytes;
-			queue->first = v[n++]->next;
-		}
-		if (!queue->first)
-			queue->last = &queue->first;
-		queue->bytes -= bytes;
-		queue->rows -= n;
-		queue->sending = v[0]->number;
-		mutex_unlock(&b->lock);
-		batch_send_sorted(b, v, n, &queue->ops);
+	mutex_lock(&b->lock);
+	while (queue->first && n < SEND_ROWS && (!n || bytes + queue->first->bytes <= b->send_bytes)) {
+		v[n] = queue->first;
+		bytes += v[n]->bytes;
+		queue->first = v[n++]->next;
 	}
+	if (!queue->first)
+		queue->last = &queue->first;
+	queue->bytes -= bytes;
+	queue->rows -= n;
+	queue->sending = n ? v[0]->number : NONE;
+	mutex_unlock(&b->lock);
+	if (n)
+		batch_send_sorted(b, v, n, &queue->ops);
+	mutex_lock(&b->lock);
+	queue->sending = NONE;
+	cond_broadcast(&b->progress);
+	more = queue->scheduled = queue_is_due(b, queue);
+	if (more)
+		task_queue(&queue->task);
+	mutex_unlock(&b->lock);
 }
 
 static void queue_schedule_locked(struct queue *queue)
@@ -434,12 +440,45 @@ int tfs_batch_flush(struct tfs_batch *b)
 	return err;
 }
 
+static int pool_get(struct tfs_store *s, struct task_pool **out)
+{
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	if (!s->batches)
+		err = task_pool_new("batch", POOL_THREADS, &s->batches);
+	if (!err) {
+		s->batch_count++;
+		*out = s->batches;
+	}
+	mutex_unlock(&s->lock);
+	return err;
+}
+
+static void pool_put(struct tfs_store *s)
+{
+	struct task_pool *unused = NULL;
+
+	mutex_lock(&s->lock);
+	if (--s->batch_count == 0) {
+		unused = s->batches;
+		s->batches = NULL;
+	}
+	mutex_unlock(&s->lock);
+	if (unused)
+		task_pool_free(unused);
+}
+
 static void batch_free(struct tfs_batch *b)
 {
-	if (b->pool)
-		task_pool_free(b->pool);
-	for (unsigned i = 0; i < b->queue_count; i++)
+	for (unsigned i = 0; i < b->queue_count; i++) {
+		task_cancel(&b->queues[i].task);
 		buf_fini(&b->queues[i].ops);
+	}
+	if (b->pool && b->shares)
+		pool_put(b->table->store);
+	else if (b->pool)
+		task_pool_free(b->pool);
 	cond_fini(&b->progress);
 	cond_fini(&b->report);
 	mutex_fini(&b->lock);
@@ -450,17 +489,19 @@ static void batch_free(struct tfs_batch *b)
 int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct tfs_batch **out)
 {
 	struct tfs_batch_options filled = o ? *o : (struct tfs_batch_options){0};
+	const bool shares = filled.threads == 0;
 	struct tfs_batch *b;
 	int err;
 
 	filled.max_bytes = filled.max_bytes ? filled.max_bytes : BYTES_DEFAULT;
-	filled.threads = filled.threads ? filled.threads : THREADS_DEFAULT;
+	filled.threads = shares ? THREADS_DEFAULT : filled.threads;
 	if (filled.threads > THREADS_MOST)
 		return -EINVAL;
 	b = calloc(1, sizeof(*b) + filled.threads * sizeof(b->queues[0]));
 	if (!b)
 		return -ENOMEM;
 	b->o = filled;
+	b->shares = shares;
 	b->table = t;
 	table_get(t);
 	mutex_init(&b->lock, RANK_CLIENT);
@@ -468,7 +509,7 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	cond_init(&b->report);
 	/* So one half of the memory can fill while the other half is sent. */
 	b->send_bytes = filled.max_bytes / 2 / filled.threads < SEND_BYTES ? filled.max_bytes / 2 / filled.threads : SEND_BYTES;
-	err = task_pool_new("batch", filled.threads, &b->pool);
+	err = shares ? pool_get(t->store, &b->pool) : task_pool_new("batch", filled.threads, &b->pool);
 	if (err) {
 		batch_free(b);
 		return err;
