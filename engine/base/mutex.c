@@ -146,6 +146,37 @@ void mutex_lock(struct mutex *m)
 	held_push(m);
 }
 
+bool mutex_trylock(struct mutex *m)
+{
+	int err;
+
+	held_before_lock(m);
+	err = pthread_mutex_trylock(&m->m);
+	if (err == EBUSY)
+		return false;
+	must_succeed(err);
+	held_push(m);
+	return true;
+}
+
+bool mutex_lock_us(struct mutex *m, uint64_t timeout_us)
+{
+	struct timespec until;
+	int err;
+
+	held_before_lock(m);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	timeout_us += (uint64_t)until.tv_nsec / 1000;
+	until.tv_sec += (time_t)(timeout_us / 1000000);
+	until.tv_nsec = (long)(timeout_us % 1000000) * 1000;
+	err = pthread_mutex_clocklock(&m->m, CLOCK_MONOTONIC, &until);
+	if (err == ETIMEDOUT)
+		return false;
+	must_succeed(err);
+	held_push(m);
+	return true;
+}
+
 void mutex_unlock(struct mutex *m)
 {
 	held_pop(m);

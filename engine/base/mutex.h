@@ -75,6 +75,10 @@ struct mutex {
 void mutex_init(struct mutex *m, enum rank rank);
 void mutex_fini(struct mutex *m);
 void mutex_lock(struct mutex *m);
+/* Returns false if another thread holds m. */
+bool mutex_trylock(struct mutex *m);
+/* Returns false if another thread holds m for so long. */
+bool mutex_lock_us(struct mutex *m, uint64_t timeout_us);
 void mutex_unlock(struct mutex *m);
 /* Debug builds abort unless the calling thread holds m. */
 void mutex_assert_held(const struct mutex *m);

@@ -206,6 +206,8 @@ static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema,
 		l->complete = true;
 		return 0;
 	}
+	if (l->count == MUTATION_LINE_COUNT_MAX)
+		return lines_refuse(l, -E2BIG, "line %u: a mutation has at most 65,536 lines", l->count + 1);
 	if (l->bytes > MUTATION_LINES_MAX - LINE_COST)
 		return refuse_size(l);
 	l->bytes += LINE_COST;

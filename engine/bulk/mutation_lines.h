@@ -27,6 +27,7 @@
 
 /* The bytes of one mutation: its text, and 512 for each line. */
 #define MUTATION_LINES_MAX (UINT64_C(128) << 20)
+#define MUTATION_LINE_COUNT_MAX 65536u
 
 enum mutation_verb {
 	MUTATION_SET,
@@ -67,7 +68,7 @@ void mutation_lines_fini(struct mutation_lines *l); /* leaves {0} */
  * Adds text, in which lines may end anywhere.  Families are those of t; without t
  * only the form of the lines is checked.
  * -EINVAL: a line is malformed, names no family of t, or follows `commit`;
- * -EFBIG; -ENOMEM.  After an error the answer is the reason, and nothing can be
+ * -EFBIG; -E2BIG: too many lines; -ENOMEM.  After an error the answer is the reason, and nothing can be
  * added or applied.
  */
 int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct slice text) TFS_MUST;

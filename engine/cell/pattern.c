@@ -19,6 +19,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
+#include "engine/base/stop.h"
 
 enum {
 	PATTERN_MAX_BYTES = 16 * 1024,
@@ -56,7 +57,7 @@ static int watch(pcre2_callout_block *b, void *arg)
 {
 	struct pattern *p = arg;
 
-	return ++p->calls % CALLS_PER_LOOK || monotonic_us() < p->deadline_us ? 0 : PCRE2_ERROR_CALLOUT;
+	return ++p->calls % CALLS_PER_LOOK || (monotonic_us() < p->deadline_us && !stop_asked()) ? 0 : PCRE2_ERROR_CALLOUT;
 }
 
 int pattern_new(struct slice text, struct pattern **out)
@@ -123,6 +124,10 @@ int pattern_match(struct pattern *p, struct slice text, const char *what)
 		return 0;
 	case PCRE2_ERROR_NOMEMORY:
 		return -ENOMEM;
+	case PCRE2_ERROR_CALLOUT:
+		if (stop_asked())
+			return -EINTR;
+		/* fallthrough */
 	default:
 		msg_warning("a pattern for %s takes too many steps, too long or too much memory on %zu bytes", what, text.n);
 		return -ETIME;

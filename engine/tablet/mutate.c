@@ -17,7 +17,9 @@
  * Rejected: logging the operations and executing them at replay.  The log has
  * the resulting cells, so replay needs no old state.
  */
+#include "engine/base/clock.h"
 #include "engine/base/counter.h"
+#include "engine/base/stop.h"
 #include "engine/cell/pattern.h"
 #include "engine/tablet/mutate_impl.h"
 
@@ -49,6 +51,8 @@ int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const 
 	snap_take(t, &m->snap);
 	if (!row.n)
 		return -EINVAL;
+	if (count > MUTATION_OPS_MAX)
+		return -E2BIG;
 	if (!tablet_contains_row(t, row))
 		return -EREMCHG;
 	for (unsigned i = 0; i < count; i++)
@@ -376,13 +380,30 @@ static int resolve_check_family(struct mutation *m, const struct op *o)
 	return sum == (uint64_t)o->ts.us ? 0 : -ECANCELED;
 }
 
+static int check_match(struct mutation *m, const struct op *o, struct slice value, bool *holds)
+{
+	const uint64_t start = monotonic_us();
+	struct pattern *pattern;
+	int r;
+
+	if (m->match_us > MUTATION_MATCH_US)
+		return -ETIME;
+	r = pattern_new(o->value, &pattern);
+	if (r)
+		return r;
+	r = pattern_match(pattern, value, "the check of a value");
+	pattern_free(pattern);
+	m->match_us += monotonic_us() - start;
+	*holds = r > 0;
+	return r < 0 ? r : 0;
+}
+
 static int resolve_check(struct mutation *m, const struct op *o)
 {
 	bool at_version = (o->check == OP_CHECK_EXISTS || o->check == OP_CHECK_ABSENT) && !o->ts.newest;
 	struct mversion *v;
 	struct mcolumn *c;
 	struct slice value;
-	struct pattern *pattern;
 	bool holds = false;
 	int err;
 
@@ -411,13 +432,8 @@ static int resolve_check(struct mutation *m, const struct op *o)
 	case OP_CHECK_MATCH:
 		if (!v)
 			break;
-		if ((err = mcolumn_bytes(m, c, v, &value)) || (err = pattern_new(o->value, &pattern)))
+		if ((err = mcolumn_bytes(m, c, v, &value)) || (err = check_match(m, o, value, &holds)))
 			return err;
-		err = pattern_match(pattern, value, "the check of a value");
-		pattern_free(pattern);
-		if (err < 0)
-			return err;
-		holds = err > 0;
 		break;
 	case OP_CHECK_FAMILY:
 		break;
@@ -460,6 +476,12 @@ static int resolve_op(struct mutation *m, const struct op *o, struct op_result *
 	return -EINVAL;
 }
 
+/* Asks once for several operations.  A mutation of METADATA on behalf of a user's one has fewer, so it does not stop. */
+static bool mutation_stops(unsigned i)
+{
+	return i % 64 == 63 && stop_asked();
+}
+
 int mutation_resolve_reading(struct mutation *m)
 {
 	int err;
@@ -475,11 +497,17 @@ int mutation_resolve_reading(struct mutation *m)
 		if ((err = op_check(m->snap.schema, &m->ops[i], &bytes)))
 			return mutation_failed_at(m, i, err);
 	}
-	for (unsigned i = 0; i < m->count; i++)
+	for (unsigned i = 0; i < m->count; i++) {
+		if (mutation_stops(i))
+			return -EINTR;
 		if (m->ops[i].kind == OP_CHECK && (err = resolve_check(m, &m->ops[i])))
 			return mutation_failed_at(m, i, err);
-	for (unsigned i = 0; i < m->count; i++)
+	}
+	for (unsigned i = 0; i < m->count; i++) {
+		if (mutation_stops(i))
+			return -EINTR;
 		if ((err = resolve_op(m, &m->ops[i], &m->results[i])))
 			return mutation_failed_at(m, i, err);
+	}
 	return 0;
 }

@@ -18,11 +18,19 @@
 enum { MUTATION_INLINE = 8 };
 #define MUTATION_VALUE_MAX (UINT64_C(64) << 20)
 #define MUTATION_BYTES_MAX (UINT64_C(256) << 20)
+#define MUTATION_OPS_MAX (1u << 17)
+/* The regular expressions of one mutation may take this time. */
+#define MUTATION_MATCH_US 5000000
 
 struct cell_list {
 	struct batch_cell *v; /* if cap > 0: fixed_, or on the heap */
 	unsigned n, cap;
 	struct batch_cell fixed_[MUTATION_INLINE];
+};
+/* The last delete of a family. */
+struct family_clear {
+	uint16_t family;
+	uint32_t number;
 };
 struct mcolumn;
 struct mutation {
@@ -44,13 +52,14 @@ struct mutation {
 	int64_t newest_us; /* if any_put: the largest timestamp put */
 	bool any_put;
 	int64_t blind_us; /* the smallest timestamp put as the newest without reading; INT64_MAX: there is none */
+	uint64_t match_us; /* time spent in regular expressions */
 	unsigned failed;  /* after an error: 1 + the index of the op that is the cause; 0: none is */
 	/* private */
 	struct arena arena;
 	struct mcolumn **buckets;
 	unsigned bucket_count, column_count;
-	bool row_cleared;
-	uint16_t *cleared;
+	uint32_t clears, row_clear; /* number of deletes of rows and families so far; of the last one of the row */
+	struct family_clear *family_clears;
 	unsigned cleared_count;
 	/* Unique times, at most one for each op.  When the mutation is resolved again, it uses them again. */
 	int64_t *draws; /* one_draw, or in the memory of results */
@@ -72,7 +81,8 @@ enum { MUTATION_MUST_READ = 1 };
 int mutation_resolve_blind(struct mutation *m, int64_t bound) TFS_MUST;
 /*
  * Resolves the mutation and reads the columns that it needs.  The caller holds
- * the stripe exclusively.  May be repeated.
+ * the stripe exclusively.  May be repeated.  -EINTR: stop_asked().  -ETIME: the
+ * regular expressions take too long.
  */
 int mutation_resolve_reading(struct mutation *m) TFS_MUST;
 

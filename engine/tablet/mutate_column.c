@@ -5,10 +5,14 @@
  * A column is read from one snapshot of the row; the stripe excludes other
  * writers.  It is read only as far as operations need it: newest first, or one
  * version at its timestamp.  Timestamps and sizes are copied.  A value is read
- * when an operation needs its bytes.  The changes of operations are kept apart,
- * as edits.  The result of a look-up of one timestamp becomes an edit, too.  So
- * a check and a delete of one version of thousands cost one seek, and a column
- * may be larger than memory.
+ * when an operation needs its bytes.  So a check and a delete of one version of
+ * thousands cost one seek, and a column may be larger than memory.
+ *
+ * An operation costs a few steps in a tree, however many operations precede it: one
+ * user's mutation must not hold a row for long.  So a version that is deleted leaves
+ * the tree, unless the versions at its timestamp have not been read yet.  And a
+ * delete of a row or family gets a number, which a column compares when it is touched
+ * next.
  *
  * An operation that removes a version must also delete the versions that the
  * GC rules hide.  Otherwise maxversions would show one of them in place of the
@@ -58,61 +62,78 @@ int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes)
 	return 0;
 }
 
-static bool mutation_cleared(const struct mutation *m, uint16_t family)
+/* Returns the number of the last delete that includes the family, or 0. */
+static uint32_t last_clear(const struct mutation *m, uint16_t family)
 {
-	if (m->row_cleared)
-		return true;
 	for (unsigned i = 0; i < m->cleared_count; i++)
-		if (m->cleared[i] == family)
-			return true;
-	return false;
+		if (m->family_clears[i].family == family)
+			return m->family_clears[i].number > m->row_clear ? m->family_clears[i].number : m->row_clear;
+	return m->row_clear;
 }
 
-/* ---- lists of versions ---- */
+/* ---- versions ---- */
 
-/* Returns the number of versions above ts. */
-static unsigned versions_above(const struct mversions *l, int64_t ts)
+static int version_cmp(const struct mversion *a, const struct mversion *b)
 {
-	unsigned lo = 0, hi = l->n;
+	return (a->ts < b->ts) - (a->ts > b->ts);
+}
+/* libbsd's tree macros use it. */
+#ifndef __unused
+#define __unused __attribute__((unused))
+#endif
+RB_PROTOTYPE_STATIC(mversions, mversion, link, version_cmp);
+RB_GENERATE_STATIC(mversions, mversion, link, version_cmp);
 
-	while (lo < hi) {
-		unsigned mid = lo + (hi - lo) / 2;
-
-		if (l->v[mid].ts > ts)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+/* Returns true if all versions at ts and above have been read. */
+static bool mcolumn_has_read(const struct mcolumn *c, int64_t ts)
+{
+	return c->whole || (c->read && c->at.ts <= ts);
 }
 
-static struct mversion *versions_find(const struct mversions *l, int64_t ts)
+static struct mversion *versions_find(struct mcolumn *c, int64_t ts)
 {
-	unsigned i = versions_above(l, ts);
+	struct mversion key = {.ts = ts};
 
-	return i < l->n && l->v[i].ts == ts ? &l->v[i] : NULL;
+	return RB_FIND(mversions, &c->versions, &key);
+}
+
+/* Returns the first version below ts, or NULL. */
+static struct mversion *versions_below(struct mcolumn *c, int64_t ts)
+{
+	struct mversion key = {.ts = ts - 1};
+
+	return ts == INT64_MIN ? NULL : RB_NFIND(mversions, &c->versions, &key);
 }
 
 /* Inserts v, or replaces the version with its timestamp. */
-static int versions_set(struct mversions *l, const struct mversion *v)
+static int versions_set(struct mutation *m, struct mcolumn *c, const struct mversion *v)
 {
-	unsigned i = l->n && l->v[l->n - 1].ts > v->ts ? l->n : versions_above(l, v->ts);
+	struct mversion *at = versions_find(c, v->ts);
 
-	if (i == l->n || l->v[i].ts != v->ts) {
-		if (l->n == l->cap) {
-			unsigned cap = l->cap ? l->cap * 2 : 4;
-			struct mversion *more = reallocarray(l->v, cap, sizeof *more);
-
-			if (!more)
-				return -ENOMEM;
-			l->v = more;
-			l->cap = cap;
-		}
-		memmove(l->v + i + 1, l->v + i, (l->n - i) * sizeof *l->v);
-		l->n++;
+	if (at) {
+		at->size = v->size;
+		at->bytes = v->bytes;
+		at->absent = v->absent;
+		return 0;
 	}
-	l->v[i] = *v;
+	at = arena_alloc(&m->arena, sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	*at = *v;
+	RB_INSERT(mversions, &c->versions, at);
 	return 0;
+}
+
+/* Removes the timestamps without a version from `from`, which may be NULL, to ts. */
+static void absent_remove(struct mcolumn *c, struct mversion *from, int64_t ts)
+{
+	struct mversion *next;
+
+	for (struct mversion *v = from; v && v->ts >= ts; v = next) {
+		next = RB_NEXT(mversions, &c->versions, v);
+		if (v->absent)
+			RB_REMOVE(mversions, &c->versions, v);
+	}
 }
 
 /* ---- reading ---- */
@@ -138,11 +159,24 @@ static void mcolumn_close_reader(struct mcolumn *c)
 	c->open = false;
 }
 
+/* Adds the visible version that was read after `above`, unless an operation has changed it. */
+static int mcolumn_add_read(struct mutation *m, struct mcolumn *c, struct mversion *above)
+{
+	const struct mversion v = {.ts = c->at.ts, .size = c->at.size}, *changed = versions_find(c, v.ts);
+	int err = changed ? 0 : versions_set(m, c, &v);
+
+	if (err)
+		return err;
+	absent_remove(c, above, v.ts);
+	c->read++;
+	return 1;
+}
+
 /* Reads one more visible version.  Returns 1, 0 at the end, -errno. */
 static int mcolumn_load_next(struct mutation *m, struct mcolumn *c)
 {
 	const struct gc_rule *rule;
-	struct mversion v = {0};
+	struct mversion *unread;
 	int err;
 
 	if (c->whole)
@@ -153,15 +187,13 @@ static int mcolumn_load_next(struct mutation *m, struct mcolumn *c)
 			return err;
 		c->open = true;
 	}
+	unread = c->read ? versions_below(c, c->at.ts) : RB_MIN(mversions, &c->versions);
 	err = colread_next(&c->reader, &c->at);
 	if (err < 0)
 		return err;
-	if (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->now)) {
-		v.ts = c->at.ts;
-		v.size = c->at.size;
-		err = versions_set(&c->base, &v);
-		return err ? err : 1;
-	}
+	if (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->now))
+		return mcolumn_add_read(m, c, unread);
+	absent_remove(c, unread, INT64_MIN);
 	/* A version may be hidden now, but not be deleted yet, because the clock may be wrong. */
 	while (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->collect))
 		err = colread_next(&c->reader, &c->at);
@@ -228,13 +260,13 @@ static int mcolumn_find_hidden(struct mutation *m, struct mcolumn *c)
 		return 0;
 	}
 	while (!c->hidden_read) {
-		bool beyond = !c->base.n || c->base.v[c->base.n - 1].ts > ts;
+		bool beyond = !c->read || c->at.ts > ts;
 
 		/*
 		 * If this holds, the next version at or below ts is hidden, and
 		 * versions above it need not be counted.
 		 */
-		if (beyond && gc_hides(rule, c->base.n, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {
+		if (beyond && gc_hides(rule, c->read, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {
 			err = mcolumn_seek(m, c, ts, &ver);
 			if (err < 0)
 				return err;
@@ -270,8 +302,19 @@ static int mutation_grow_buckets(struct mutation *m)
 	return 0;
 }
 
+/* Removes all versions. */
+static void mcolumn_clear(struct mcolumn *c)
+{
+	mcolumn_close_reader(c);
+	RB_INIT(&c->versions);
+	c->read = 0;
+	c->whole = c->hidden_read = true;
+	c->hidden = false;
+}
+
 int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out)
 {
+	const uint32_t clear = m->clears ? last_clear(m, family) : 0;
 	uint64_t hash = hash_private(family, qualifier);
 	struct mcolumn *c;
 	int err;
@@ -279,6 +322,9 @@ int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, s
 	if (m->bucket_count) {
 		for (c = m->buckets[hash % m->bucket_count]; c; c = c->next) {
 			if (c->hash == hash && c->family == family && slice_eq(c->qualifier, qualifier)) {
+				if (c->clears_seen < clear)
+					mcolumn_clear(c);
+				c->clears_seen = clear;
 				*out = c;
 				return 0;
 			}
@@ -292,7 +338,8 @@ int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, s
 	c->hash = hash;
 	c->family = family;
 	c->qualifier = qualifier;
-	c->whole = c->hidden_read = mutation_cleared(m, family);
+	c->whole = c->hidden_read = clear > 0;
+	c->clears_seen = clear;
 	c->next = m->buckets[hash % m->bucket_count];
 	m->buckets[hash % m->bucket_count] = c;
 	m->column_count++;
@@ -303,28 +350,20 @@ int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, s
 int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out)
 {
 	for (;;) {
-		struct mversion *b, *e;
+		struct mversion *v = w->begun ? versions_below(c, w->last) : RB_MIN(mversions, &c->versions);
 		int err;
 
-		if (w->base == c->base.n && (err = mcolumn_load_next(m, c)) < 0)
-			return err;
-		b = w->base < c->base.n ? &c->base.v[w->base] : NULL;
-		e = w->edit < c->edits.n ? &c->edits.v[w->edit] : NULL;
-		if (!b && !e) {
+		if (v && mcolumn_has_read(c, v->ts)) { /* so it is not absent */
+			*w = (struct mwalk){true, v->ts};
+			*out = v;
+			return 0;
+		}
+		if (c->whole) {
 			*out = NULL;
 			return 0;
 		}
-		if (!e || (b && b->ts > e->ts)) {
-			w->base++;
-			*out = b;
-			return 0;
-		}
-		w->base += b && b->ts == e->ts;
-		w->edit++;
-		if (!e->absent) {
-			*out = e;
-			return 0;
-		}
+		if ((err = mcolumn_load_next(m, c)) < 0)
+			return err;
 	}
 }
 
@@ -336,18 +375,12 @@ int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out)
 }
 
 /* Looks ts up without reading.  Returns false if reading is necessary; else sets *out as mcolumn_find does. */
-static bool mcolumn_cached(const struct mcolumn *c, int64_t ts, struct mversion **out)
+static bool mcolumn_cached(struct mcolumn *c, int64_t ts, struct mversion **out)
 {
-	struct mversion *v = versions_find(&c->edits, ts);
+	struct mversion *v = versions_find(c, ts);
 
-	if (v) {
-		*out = v->absent ? NULL : v;
-		return true;
-	}
-	if (!c->whole && (!c->base.n || c->base.v[c->base.n - 1].ts > ts))
-		return false;
-	*out = versions_find(&c->base, ts);
-	return true;
+	*out = v && !v->absent ? v : NULL;
+	return v || mcolumn_has_read(c, ts);
 }
 
 int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out)
@@ -368,7 +401,7 @@ int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mvers
 			return err;
 		v.absent = !err || ver.ts != ts;
 		v.size = v.absent ? 0 : ver.size;
-		if ((err = versions_set(&c->edits, &v)))
+		if ((err = versions_set(m, c, &v)))
 			return err;
 	}
 	return 0;
@@ -389,7 +422,7 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 	p = arena_alloc(&m->arena, v->size);
 	if (!p)
 		return -ENOMEM;
-	if (c->open && c->base.n && v == &c->base.v[c->base.n - 1]) {
+	if (c->open && c->read && v->ts == c->at.ts) {
 		err = colread_bytes(&c->reader, &c->at, 0, p, v->size, &got);
 	} else {
 		if ((err = mcolumn_open_reader(m, c, &r)))
@@ -413,10 +446,10 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value)
 {
 	struct batch_cell cell = {CELL_VALUE, c->family, c->qualifier, value, ts};
-	struct mversion v = {ts, value.n, value.p, false};
+	struct mversion v = {.ts = ts, .size = value.n, .bytes = value.p};
 	int err;
 
-	if ((err = mutation_note_put(m, ts, value.n)) || (err = versions_set(&c->edits, &v)))
+	if ((err = mutation_note_put(m, ts, value.n)) || (err = versions_set(m, c, &v)))
 		return err;
 	return cell_push(&m->cells, &cell);
 }
@@ -438,9 +471,13 @@ static int mcolumn_purge(struct mutation *m, struct mcolumn *c)
 static int mcolumn_delete_version(struct mutation *m, struct mcolumn *c, int64_t ts)
 {
 	struct batch_cell cell = {CELL_DELETE_VERSION, c->family, c->qualifier, {NULL, 0}, ts};
-	struct mversion v = {.ts = ts, .absent = true};
-	int err = versions_set(&c->edits, &v);
+	struct mversion v = {.ts = ts, .absent = true}, *known = versions_find(c, ts);
+	int err = 0;
 
+	if (!mcolumn_has_read(c, ts))
+		err = versions_set(m, c, &v);
+	else if (known)
+		RB_REMOVE(mversions, &c->versions, known);
 	return err ? err : cell_push(&m->cells, &cell);
 }
 
@@ -461,22 +498,9 @@ int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts)
 	struct mversion *v;
 	int err = mcolumn_purge(m, c);
 
-	while (!err && !(err = mcolumn_next(m, c, &w, &v)) && v && v->ts > ts) {
-		int64_t deleted = v->ts;
-
-		err = mcolumn_delete_version(m, c, deleted);
-		w.edit = versions_above(&c->edits, deleted) + 1;
-	}
+	while (!err && !(err = mcolumn_next(m, c, &w, &v)) && v && v->ts > ts)
+		err = mcolumn_delete_version(m, c, v->ts);
 	return err;
-}
-
-/* Removes all versions from the copy. */
-static void mcolumn_clear(struct mcolumn *c)
-{
-	mcolumn_close_reader(c);
-	c->base.n = c->edits.n = 0;
-	c->whole = c->hidden_read = true;
-	c->hidden = false;
 }
 
 int mcolumn_delete_all(struct mutation *m, struct mcolumn *c)
@@ -491,22 +515,23 @@ int mcolumn_delete_all(struct mutation *m, struct mcolumn *c)
 
 int mcolumn_clear_family(struct mutation *m, uint16_t family)
 {
-	for (unsigned i = 0; i < m->bucket_count; i++) {
-		for (struct mcolumn *c = m->buckets[i]; c; c = c->next) {
-			if (family == 0 || c->family == family)
-				mcolumn_clear(c);
-		}
-	}
-	if (family == 0) {
-		m->row_cleared = true;
-	} else if (!mutation_cleared(m, family)) {
-		uint16_t *v = realloc(m->cleared, (m->cleared_count + 1u) * sizeof *v);
+	unsigned i = 0;
 
-		if (!v)
-			return -ENOMEM;
-		m->cleared = v;
-		v[m->cleared_count++] = family;
+	m->clears++;
+	if (family == 0) {
+		m->row_clear = m->clears;
+		return 0;
 	}
+	while (i < m->cleared_count && m->family_clears[i].family != family)
+		i++;
+	if (i == m->cleared_count) {
+		int err = array_grow(&m->family_clears, i, sizeof(*m->family_clears));
+
+		if (err)
+			return err;
+		m->cleared_count++;
+	}
+	m->family_clears[i] = (struct family_clear){family, m->clears};
 	return 0;
 }
 
@@ -516,17 +541,16 @@ void mcolumn_reset(struct mutation *m)
 		for (struct mcolumn *c = m->buckets[i], *next; c; c = next) {
 			next = c->next;
 			mcolumn_close_reader(c);
-			free(c->base.v);
-			free(c->edits.v);
 			free(c);
 		}
 	}
 	free(m->buckets);
-	free(m->cleared);
+	free(m->family_clears);
 	m->buckets = NULL;
-	m->cleared = NULL;
+	m->family_clears = NULL;
+	m->clears = m->row_clear = 0;
 	m->bucket_count = m->column_count = m->cleared_count = 0;
-	m->row_cleared = m->used_rules = m->any_put = false;
+	m->used_rules = m->any_put = false;
 	m->written = 0;
 	m->draw_next = 0;
 	m->pre.n = m->cells.n = 0;

@@ -9,37 +9,42 @@
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_column.h"
 
+#include <bsd/sys/tree.h>
+
 struct mversion {
+	RB_ENTRY(mversion) link; /* in the memory of the mutation */
 	int64_t ts;
 	uint64_t size;
 	const uint8_t *bytes; /* NULL with size > 0: not read yet */
-	bool absent;          /* an edit: there is no version at ts */
+	bool absent;          /* there is no version at ts */
 };
-struct mversions {
-	struct mversion *v; /* heap; newest first */
-	unsigned n, cap;
-};
+RB_HEAD(mversions, mversion);
 /*
- * A column as the operations see it.  `base` has the newest versions of the
- * snapshot, as far as they have been read.  `edits` take precedence over them.
+ * A column as the operations see it.  `versions` has the newest versions of the
+ * snapshot, as far as they have been read, with the changes of the operations.
+ * Below the last one that was read it has the results of look-ups and the changes
+ * only.  Only there it has timestamps without a version (absent).
  */
 struct mcolumn {
 	struct mcolumn *next;
 	uint64_t hash;
 	uint16_t family;
 	struct slice qualifier;
-	struct mversions base, edits;
-	struct colread reader; /* if open: its position is the last version of base, which is `at` */
+	struct mversions versions; /* newest first */
+	uint64_t read;             /* versions of the snapshot that have been read; `at` is the last one */
+	struct colread reader;     /* if open: its position is `at` */
 	struct colver at;
-	bool open, whole; /* whole: base is complete */
-	bool hidden_read; /* `hidden` and hidden_ts are set */
-	bool hidden;      /* the rules hide the versions at hidden_ts and below */
-	bool purged;      /* the list `pre` has their delete */
+	bool open, whole;     /* whole: all have been read */
+	bool hidden_read;     /* `hidden` and hidden_ts are set */
+	bool hidden;          /* the rules hide the versions at hidden_ts and below */
+	bool purged;          /* the list `pre` has their delete */
+	uint32_t clears_seen; /* deletes of rows and families that it includes */
 	int64_t hidden_ts;
 };
 /* An iteration over the current versions of a column.  {0} is its start. */
 struct mwalk {
-	unsigned base, edit;
+	bool begun;
+	int64_t last; /* the timestamp that was returned */
 };
 
 /* Returns true if o->value is the whole new cell, so that no old bytes are needed. */
@@ -71,7 +76,7 @@ int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
 int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
 int mcolumn_delete_all(struct mutation *m, struct mcolumn *c) TFS_MUST;
 
-/* Empties the copies of a family's columns (0: all families).  Appends no cells. */
+/* Empties the family's columns (0: all families).  A column notices it when it is touched next.  Appends no cells. */
 int mcolumn_clear_family(struct mutation *m, uint16_t family) TFS_MUST;
 /* Before the mutation is resolved again: drops all columns and cells, but keeps the unique times. */
 void mcolumn_reset(struct mutation *m);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/base/stop.h"
+
+#include <stddef.h>
+
+static _Thread_local struct {
+	stop_fn *fn;
+	void *arg;
+} stop;
+
+void stop_set(stop_fn *fn, void *arg)
+{
+	stop.fn = fn;
+	stop.arg = arg;
+}
+
+bool stop_asked(void)
+{
+	return stop.fn && stop.fn(stop.arg);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether the work of a thread is still wanted.  A thread that serves a request sets a
+ * function; long calculations below it, which have no parameter for it, ask.
+ *
+ * Threads: each thread has its own function.
+ */
+#ifndef TFS_BASE_STOP_H
+#define TFS_BASE_STOP_H
+
+#include <stdbool.h>
+
+typedef bool stop_fn(void *arg);
+/* Sets the function of this thread; NULL: the work is wanted. */
+void stop_set(stop_fn *fn, void *arg);
+/* Returns true if the thread should end what it does, with -EINTR and without a change. */
+bool stop_asked(void);
+
+#endif
