@@ -14,18 +14,38 @@
  * Therefore no request may wait for another one longer than that, and none
  * does: replies that depend on notifications are sent by the notifier.
  *
+ * An old leader that is still in its request has left the loop.  A thread that is
+ * about to wait for a row leaves it before it waits.  The threads that have left are
+ * a bounded pool, of which each user has a share, because one user, or many users of
+ * one row, could otherwise make all threads wait, and no stat(2) would be answered:
+ *
+ *	A user may have as many threads outside the loop as are left for others.
+ *	The last ROW_FREE threads are kept for requests that wait for no row.
+ *	A request above the share is copied and queued.  A thread that has ended its
+ *	request outside the loop takes the next one, from one user after the other.
+ *
+ * FORGET and INTERRUPT never wait and are never queued.  An INTERRUPT of a request
+ * that is queued ends it.
+ *
  * At the end, by a signal: a notification may wait in the kernel for the lock
  * of a directory whose holder waits for a reply, so requests must be served
- * until the notifier has ended.  Then the loop ends.
+ * until the notifier has ended.  Then the loop ends.  Requests that are queued
+ * then are like those that the kernel has not passed on: they get no answer.
  */
 #include "fs/loop.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
+#include "fs/base/access.h"
 #include "fs/base/notify.h"
+#include "fs/base/reply.h"
+#include "fs/file/file.h"
 
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,22 +53,50 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS 24
+#define THREADS 64
+#define ROW_FREE 8                          /* threads for requests that wait for no row */
+#define KERNEL_USER (UINT64_C(1) << 32)     /* of requests that the kernel sends by itself, such as RELEASE */
+#define QUEUED_BYTES_MAX ((size_t)64 << 20) /* of the queued requests of a user */
 #define PATIENCE_US 500
 #define IDLE_CHECKS 20
 #define NO_LEADER -1
 #define POLL_US 50
 #define SLEEPS_MAX 63
 
+struct queued {
+	STAILQ_ENTRY(queued) next;
+	size_t bytes;
+	uint8_t request[] __attribute__((aligned(8))); /* as the kernel has passed it */
+};
+/* A user with threads outside the loop, or with queued requests. */
+struct user {
+	RB_ENTRY(user) by_id;
+	TAILQ_ENTRY(user) waiting; /* if the queue is not empty */
+	uint64_t id;
+	unsigned out;
+	size_t bytes; /* of the queue */
+	STAILQ_HEAD(, queued) queue;
+};
+RB_HEAD(users, user);
+
 struct worker {
 	pthread_t thread;
 	_Atomic uint64_t steps; /* odd: in a request */
+	_Atomic uint64_t user;  /* of that request */
+	/* under loop.lock */
+	bool out;
+	struct user *charged; /* NULL: out of memory */
 };
 
 static struct {
 	struct mutex lock; /* RANK_FS_NOTIFY: nothing is called under it */
 	struct cond followers, monitor;
 	struct worker worker[THREADS];
+	struct users users;
+	TAILQ_HEAD(, user) waiting; /* users with queued requests; the next one first */
+	_Atomic unsigned out;       /* threads outside the loop */
+	_Atomic unsigned queued;    /* requests */
+	unsigned threads;
 	_Atomic int leader;
 	_Atomic bool parked; /* the monitor sleeps until the next request */
 	bool stop;
@@ -106,6 +154,269 @@ static void wake_monitor(void)
 	mutex_unlock(&loop.lock);
 }
 
+/* ---- the threads outside the loop ---- */
+
+static int user_cmp(struct user *a, struct user *b)
+{
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+/* libbsd's tree macros use it. */
+#ifndef __unused
+#define __unused __attribute__((unused))
+#endif
+RB_PROTOTYPE_STATIC(users, user, by_id, user_cmp);
+RB_GENERATE_STATIC(users, user, by_id, user_cmp);
+
+static _Thread_local struct worker *self; /* NULL: not a thread of the loop */
+
+static struct user *user_find(uint64_t id)
+{
+	struct user key = {.id = id};
+
+	return RB_FIND(users, &loop.users, &key);
+}
+
+/* NULL: out of memory. */
+static struct user *user_get(uint64_t id)
+{
+	struct user *u = user_find(id);
+
+	if (u)
+		return u;
+	u = calloc(1, sizeof(*u));
+	if (u) {
+		u->id = id;
+		STAILQ_INIT(&u->queue);
+		RB_INSERT(users, &loop.users, u);
+	}
+	return u;
+}
+
+static void user_put(struct user *u)
+{
+	if (u->out || !STAILQ_EMPTY(&u->queue))
+		return;
+	RB_REMOVE(users, &loop.users, u);
+	free(u);
+}
+
+static void leave_locked(struct worker *w)
+{
+	w->out = true;
+	w->charged = user_get(w->user);
+	if (w->charged)
+		w->charged->out++;
+	loop.out++;
+}
+
+static void return_locked(struct worker *w)
+{
+	if (!w->out)
+		return;
+	w->out = false;
+	loop.out--;
+	if (!w->charged)
+		return;
+	w->charged->out--;
+	user_put(w->charged);
+}
+
+/* The leader leaves the loop. */
+static void replace_locked(int leader)
+{
+	loop.leader = NO_LEADER;
+	leave_locked(&loop.worker[leader]);
+	cond_signal(&loop.followers);
+}
+
+static void loop_step_aside(void)
+{
+	const int me = self ? (int)(self - loop.worker) : NO_LEADER;
+
+	if (!self || loop.leader != me)
+		return;
+	mutex_lock(&loop.lock);
+	if (loop.leader == me && loop.threads > 1)
+		replace_locked(me);
+	mutex_unlock(&loop.lock);
+}
+
+/* ---- shares ---- */
+
+static const struct fuse_in_header *header_of(const void *request)
+{
+	return request;
+}
+
+static uint64_t user_of(const struct fuse_in_header *h)
+{
+	return h->pid ? h->uid : KERNEL_USER;
+}
+
+/* Requests that never wait, or that must be taken from the kernel at once. */
+static bool is_urgent(uint32_t opcode)
+{
+	return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT || opcode == FUSE_INIT ||
+		opcode == FUSE_DESTROY;
+}
+
+/* Requests that wait for no row. */
+static bool is_light(uint32_t opcode)
+{
+	return opcode == FUSE_LOOKUP || opcode == FUSE_GETATTR || opcode == FUSE_READDIR || opcode == FUSE_READDIRPLUS ||
+		opcode == FUSE_OPENDIR || opcode == FUSE_RELEASEDIR || opcode == FUSE_STATFS || opcode == FUSE_GETXATTR ||
+		opcode == FUSE_LISTXATTR || opcode == FUSE_ACCESS;
+}
+
+static bool may_serve_locked(const struct user *u, uint32_t opcode)
+{
+	const unsigned out = u ? u->out : 0, row = loop.threads > 2 * ROW_FREE ? loop.threads - ROW_FREE : loop.threads / 2;
+
+	if (is_light(opcode))
+		return out < row / 2 + ROW_FREE / 2 && loop.out + 1 < loop.threads;
+	return out + loop.out < row;
+}
+
+static void reply_raw(const struct fuse_in_header *h, int err)
+{
+	const struct fuse_out_header out = {.len = sizeof(out), .error = err, .unique = h->unique};
+
+	(void)!write(fuse_session_fd(fs.session), &out, sizeof(out));
+}
+
+static bool must_be_served(uint32_t opcode)
+{
+	return opcode == FUSE_RELEASE || opcode == FUSE_RELEASEDIR || opcode == FUSE_FLUSH || opcode == FUSE_FSYNC;
+}
+
+static void queue_request_locked(struct user *u, const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *h = header_of(buf->mem);
+	struct queued *q = NULL;
+
+	if (u && (must_be_served(h->opcode) || u->bytes + buf->size <= QUEUED_BYTES_MAX))
+		q = malloc(sizeof(*q) + buf->size);
+	if (!q) {
+		reply_raw(h, -EAGAIN);
+		return;
+	}
+	q->bytes = buf->size;
+	memcpy(q->request, buf->mem, buf->size);
+	if (STAILQ_EMPTY(&u->queue))
+		TAILQ_INSERT_TAIL(&loop.waiting, u, waiting);
+	STAILQ_INSERT_TAIL(&u->queue, q, next);
+	u->bytes += q->bytes;
+	loop.queued++;
+}
+
+static void unqueue_locked(struct user *u, struct queued *q)
+{
+	STAILQ_REMOVE(&u->queue, q, queued, next);
+	u->bytes -= q->bytes;
+	loop.queued--;
+	TAILQ_REMOVE(&loop.waiting, u, waiting);
+	if (!STAILQ_EMPTY(&u->queue))
+		TAILQ_INSERT_TAIL(&loop.waiting, u, waiting);
+}
+
+/* Ends the queued request that an INTERRUPT names.  Returns false if there is none that can be ended. */
+static bool interrupt_queued_locked(const void *request)
+{
+	const struct fuse_interrupt_in *in = (const void *)((const uint8_t *)request + sizeof(struct fuse_in_header));
+	struct user *u;
+	struct queued *q;
+
+	TAILQ_FOREACH (u, &loop.waiting, waiting)
+		STAILQ_FOREACH (q, &u->queue, next)
+			if (header_of(q->request)->unique == in->unique && !must_be_served(header_of(q->request)->opcode)) {
+				reply_raw(header_of(q->request), -EINTR);
+				unqueue_locked(u, q);
+				user_put(u);
+				free(q);
+				return true;
+			}
+	return false;
+}
+
+/* Returns true if the request was queued, or ended. */
+static bool set_aside(const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *h = header_of(buf->mem);
+	bool aside = false;
+
+	if (buf->size < sizeof(*h) || (is_urgent(h->opcode) && (h->opcode != FUSE_INTERRUPT || !loop.queued)))
+		return false;
+	mutex_lock(&loop.lock);
+	if (h->opcode == FUSE_INTERRUPT) {
+		aside = interrupt_queued_locked(buf->mem);
+	} else if (!may_serve_locked(user_find(user_of(h)), h->opcode)) {
+		queue_request_locked(user_get(user_of(h)), buf);
+		aside = true;
+	}
+	mutex_unlock(&loop.lock);
+	return aside;
+}
+
+/* Removes and returns a queued request that may be served now, or NULL. */
+static struct queued *take_queued_locked(void)
+{
+	struct user *u;
+
+	TAILQ_FOREACH (u, &loop.waiting, waiting) {
+		struct queued *q = STAILQ_FIRST(&u->queue);
+
+		if (may_serve_locked(u, header_of(q->request)->opcode)) {
+			unqueue_locked(u, q);
+			return q;
+		}
+	}
+	return NULL;
+}
+
+static void serve(const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *h = header_of(buf->mem);
+
+	refuse_begin();
+	ofile_asked_by((pid_t)h->pid);
+	fs_asked_by(h->uid, h->gid, (pid_t)h->pid);
+	fuse_session_process_buf(fs.session, buf);
+}
+
+/* Serves queued requests outside the loop. */
+static void serve_queued_locked(struct worker *w)
+{
+	struct queued *q;
+
+	while (!loop.stop && (q = take_queued_locked()) != NULL) {
+		const struct fuse_buf buf = {.mem = q->request, .size = q->bytes};
+
+		w->user = user_of(header_of(q->request));
+		leave_locked(w);
+		mutex_unlock(&loop.lock);
+		serve(&buf);
+		free(q);
+		mutex_lock(&loop.lock);
+		return_locked(w);
+	}
+}
+
+static void drop_queued(void)
+{
+	struct user *u;
+	struct queued *q;
+
+	while ((u = TAILQ_FIRST(&loop.waiting)) != NULL) {
+		q = STAILQ_FIRST(&u->queue);
+		unqueue_locked(u, q);
+		user_put(u);
+		free(q);
+	}
+}
+
+/* ---- the loop ---- */
+
 /* Serves requests until another thread is the leader, or the session has ended (false). */
 static bool loop_lead(int me, struct fuse_buf *buf)
 {
@@ -121,10 +432,13 @@ static bool loop_lead(int me, struct fuse_buf *buf)
 				msg_error("reading requests: %s", strerror(-r));
 			return false;
 		}
+		if (loop.out && set_aside(buf))
+			continue;
+		w->user = user_of(header_of(buf->mem));
 		w->steps++;
 		if (loop.parked)
 			wake_monitor();
-		fuse_session_process_buf(fs.session, buf);
+		serve(buf);
 		w->steps++;
 		if (loop.leader != me)
 			return true;
@@ -135,8 +449,10 @@ static bool loop_lead(int me, struct fuse_buf *buf)
 static void *worker_main(void *arg)
 {
 	int me = (int)(intptr_t)arg;
+	struct worker *w = &loop.worker[me];
 	struct fuse_buf buf = {0};
 
+	self = w;
 	mutex_lock(&loop.lock);
 	while (!loop.stop) {
 		bool continues;
@@ -148,16 +464,20 @@ static void *worker_main(void *arg)
 		loop.leader = me;
 		mutex_unlock(&loop.lock);
 		continues = loop_lead(me, &buf);
+		free(buf.mem); /* it may have become large */
+		buf.mem = NULL;
 		mutex_lock(&loop.lock);
-		if (continues)
+		return_locked(w);
+		if (continues) {
+			serve_queued_locked(w);
 			continue;
+		}
 		loop.stop = true;
 		cond_broadcast(&loop.followers);
 		cond_signal(&loop.monitor);
 		pthread_kill(loop.main, SIGTERM);
 	}
 	mutex_unlock(&loop.lock);
-	free(buf.mem);
 	return NULL;
 }
 
@@ -183,10 +503,9 @@ static void *monitor_main(void *arg)
 			continue;
 		}
 		(void)!cond_wait_us(&loop.monitor, &loop.lock, PATIENCE_US);
-		if (leader != NO_LEADER && loop.leader == leader && steps % 2 == 1 && loop.worker[leader].steps == steps) {
-			loop.leader = NO_LEADER;
-			cond_signal(&loop.followers);
-		}
+		if (leader != NO_LEADER && loop.leader == leader && steps % 2 == 1 && loop.worker[leader].steps == steps &&
+			loop.threads > 1)
+			replace_locked(leader);
 	}
 	mutex_unlock(&loop.lock);
 	return NULL;
@@ -219,6 +538,10 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 	cond_init(&loop.monitor);
 	loop.main = pthread_self();
 	loop.leader = NO_LEADER;
+	RB_INIT(&loop.users);
+	TAILQ_INIT(&loop.waiting);
+	loop.threads = (unsigned)threads;
+	fs_before_waiting = loop_step_aside;
 	set_nonblocking(fuse_session_fd(fs.session));
 	sigaction(SIGUSR1, &sa, NULL);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);
@@ -227,6 +550,9 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 		r = pthread_create(&loop.worker[i].thread, NULL, worker_main, (void *)(intptr_t)i);
 		started += r == 0;
 	}
+	mutex_lock(&loop.lock);
+	loop.threads = (unsigned)started;
+	mutex_unlock(&loop.lock);
 	if (started)
 		r = 0; /* fewer threads are enough */
 	if (r == 0) {
@@ -245,6 +571,7 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 		loop_join(loop.worker[i].thread);
 	if (watched)
 		pthread_join(monitor, NULL);
+	drop_queued();
 	fuse_session_reset(fs.session);
 	cond_fini(&loop.followers);
 	cond_fini(&loop.monitor);

@@ -12,6 +12,7 @@
 
 #include "fs/file/file.h"
 #include "engine/base/name.h"
+#include "fs/base/access.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -172,16 +173,37 @@ double version_timeout(const struct family_info *f, int64_t expires_us)
 	return left > (int64_t)FS_FOREVER * 1000000 ? FS_FOREVER : (double)left / 1e6;
 }
 
-struct mutex *row_lock(struct node *n)
+static struct mutex *lock_of_row(const struct node *n)
 {
-	struct mutex *row;
-
 	while (n && n->kind != NODE_ROW)
 		n = n->parent;
-	row = n ? fs_row_lock(n) : NULL;
-	if (row)
+	return n ? fs_row_lock(n) : NULL;
+}
+
+struct mutex *row_lock(struct node *n)
+{
+	struct mutex *row = lock_of_row(n);
+
+	if (row && !mutex_trylock(row)) {
+		fs_before_waiting();
 		mutex_lock(row);
+	}
 	return row;
+}
+
+int row_lock_unless_interrupted(struct node *n, struct mutex **out)
+{
+	struct mutex *row = lock_of_row(n);
+
+	if (row && !mutex_trylock(row)) {
+		fs_before_waiting();
+		do {
+			if (fs_is_interrupted(NULL))
+				return -EINTR;
+		} while (!mutex_lock_us(row, 50000));
+	}
+	*out = row;
+	return 0;
 }
 
 void row_unlock(struct mutex *row)

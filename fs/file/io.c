@@ -396,25 +396,33 @@ void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 	changes_reply_err(&c, req, err);
 }
 
+/*
+ * No process waits for the answer.  The kernel sends only a few such requests before
+ * one of them is answered, reads ahead among them.  So the answer does not wait for a
+ * row.
+ */
 void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct descriptor *d = descriptor_of(fi);
 	struct changes c = {0};
-	int err = 0;
 
 	if (node_ops(node_of(ino))->sequential) {
 		sequential_release(req, sequential_of(fi));
 		return;
 	}
 	if (d) {
-		err = ofile_commit(d, true, &c);
+		fuse_reply_err(req, 0);
+		(void)!ofile_commit(d, true, &c);
 		descriptor_free(d);
-	} else if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
+		changes_send(&c);
+		return;
+	}
+	if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
 		version_count_close(node_of(ino));
 	} else if (!fs.no_open && node_ops(node_of(ino))->opened) {
 		node_ops(node_of(ino))->opened(node_of(ino), false);
 	}
-	changes_reply_err(&c, req, err);
+	fuse_reply_err(req, 0);
 }
 
 void ofile_close_all(void)

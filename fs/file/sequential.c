@@ -7,6 +7,7 @@
  */
 #include "fs/file/sequential.h"
 
+#include "fs/base/access.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
@@ -112,7 +113,9 @@ void sequential_write(fuse_req_t req, const char *p, size_t size, struct fuse_fi
 	s->written = true;
 	err = s->write_error;
 	if (err == 0) {
+		fs_serve(req);
 		err = ops_of(s)->write(s, p, size, &c);
+		fs_serve(NULL);
 		if (err)
 			s->write_error = err = refuse_store(err, s->node, NULL, "the write was refused");
 	}
@@ -147,13 +150,15 @@ void sequential_release(fuse_req_t req, struct sequential *s)
 	mutex_lock(tree_mutex());
 	LIST_REMOVE(s, all);
 	mutex_unlock(tree_mutex());
-	s->req = req;
+	if (req)
+		fuse_reply_err(req, 0); /* before the wait for what was written: ofile_release() */
+	s->req = NULL;
 	if (ops_of(s)->close)
 		ops_of(s)->close(s, &c);
 	mutex_fini(&s->lock);
 	free(s);
 	if (req)
-		changes_reply_err(&c, req, 0);
+		changes_send(&c);
 	else
 		changes_fini(&c);
 	node_put(n);

@@ -23,7 +23,7 @@ struct changes;
 struct sequential {
 	struct node *node; /* counted */
 	void *state;       /* of the operations */
-	fuse_req_t req;    /* the request that is served.  NULL: in close at the end of the daemon */
+	fuse_req_t req;    /* the request that is served.  NULL: in close */
 	/* ---- for sequential.c ---- */
 	LIST_ENTRY(sequential) all;
 	struct mutex lock; /* RANK_FS_SEQUENTIAL */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * The edits that remove something are sorted first.  So each family and column is
+ * read once, however many edits name it, and an edit that another one includes is
+ * left out.
+ *
  * The versions that the mutation removes are collected, and those that are open
  * copied, before the store changes, all under the row's lock.  Keys that cannot
  * be read because of damage cannot be open.  Versions that a GC rule hides
@@ -11,6 +15,8 @@
  */
 #include "fs/stream/row_change.h"
 
+#include "engine/base/stop.h"
+#include "fs/base/access.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/extra.h"
 #include "fs/file/file.h"
@@ -99,9 +105,63 @@ static int removal_add(struct removal *r, struct node *row, uint16_t family, str
 	return displaced_add(&r->displaced, last->family, qualifier, ts, false);
 }
 
-/* Adds the versions that an edit removes. */
-static int removal_add_edit(struct removal *r, struct node *row, const struct row_edit *e)
+/* By family, then from the widest to the narrowest: a family, its columns, their versions from the newest on. */
+static int edit_cmp(const void *x, const void *y)
 {
+	const struct row_edit *a = *(const struct row_edit *const *)x, *b = *(const struct row_edit *const *)y;
+	int c = strcmp(a->family, b->family);
+
+	if (c == 0 && (a->kind == ROW_DELETE_FAMILY || b->kind == ROW_DELETE_FAMILY))
+		return (b->kind == ROW_DELETE_FAMILY) - (a->kind == ROW_DELETE_FAMILY);
+	if (c == 0)
+		c = slice_cmp(a->qualifier, b->qualifier);
+	if (c == 0)
+		c = (b->kind == ROW_DELETE_COLUMN) - (a->kind == ROW_DELETE_COLUMN);
+	return c ? c : (a->ts < b->ts) - (a->ts > b->ts);
+}
+
+/* Returns true if a, which is sorted before b, removes all that b removes. */
+static bool edit_includes(const struct row_edit *a, const struct row_edit *b)
+{
+	if (a->kind == ROW_DELETE_ROW)
+		return true;
+	if (strcmp(a->family, b->family) != 0)
+		return false;
+	if (a->kind == ROW_DELETE_FAMILY)
+		return true;
+	return slice_eq(a->qualifier, b->qualifier) && (a->kind == ROW_DELETE_COLUMN || a->ts == b->ts);
+}
+
+/* Sets *out, for free(), to the edits that remove something, without those that another one includes. */
+static int removing_edits(const struct row_edit *edits, unsigned count, const struct row_edit ***out, unsigned *n)
+{
+	const struct row_edit **v = calloc(count + 1u, sizeof(const struct row_edit *));
+	unsigned found = 0, kept = 0;
+
+	if (!v)
+		return -ENOMEM;
+	for (unsigned i = 0; i < count; i++) {
+		if (edits[i].kind == ROW_DELETE_ROW) {
+			v[0] = &edits[i];
+			found = 1;
+			break;
+		}
+		if (edits[i].kind >= ROW_DELETE_VERSION)
+			v[found++] = &edits[i];
+	}
+	qsort(v, found, sizeof(const struct row_edit *), edit_cmp);
+	for (unsigned i = 0; i < found; i++)
+		if (!kept || !edit_includes(v[kept - 1], v[i]))
+			v[kept++] = v[i];
+	*out = v;
+	*n = kept;
+	return 0;
+}
+
+/* Adds the versions that an edit removes; of versions of one column: that several edits remove. */
+static int removal_add_edits(struct removal *r, struct node *row, const struct row_edit *const *edits, unsigned count)
+{
+	const struct row_edit *e = edits[0];
 	struct tfs_scan_spec spec = {
 		.what = TFS_SCAN_KEYS,
 		.row_from = bytes_of(node_key(row)),
@@ -109,10 +169,12 @@ static int removal_add_edit(struct removal *r, struct node *row, const struct ro
 		.families = &e->family,
 		.family_count = e->kind != ROW_DELETE_ROW,
 		.past_damage = true,
+		.stop = fs_is_interrupted,
 	};
 	struct buf after = {0};
 	struct tfs_scan *scan = NULL;
 	struct tfs_cell cell;
+	unsigned i = 0;
 	int n;
 
 	if (e->kind == ROW_DELETE_COLUMN || e->kind == ROW_DELETE_VERSION) {
@@ -127,9 +189,14 @@ static int removal_add_edit(struct removal *r, struct node *row, const struct ro
 	n = tfs_scan_new(node_store_table(row), &spec, &scan);
 	if (n)
 		goto out;
-	while ((n = tfs_scan_next(scan, &cell)) > 0) {
-		if (e->kind == ROW_DELETE_VERSION && cell.ts != e->ts)
-			continue;
+	while (i < count && (n = tfs_scan_next(scan, &cell)) > 0) {
+		n = 0;
+		if (e->kind == ROW_DELETE_VERSION) {
+			while (i < count && edits[i]->ts > cell.ts)
+				i++;
+			if (i == count || edits[i]->ts != cell.ts)
+				continue;
+		}
 		n = removal_add(r, row, cell.family_id, slice_from(cell.qualifier), cell.ts, e->kind != ROW_DELETE_VERSION);
 		if (n)
 			break;
@@ -147,6 +214,25 @@ static bool column_is_stored(struct node *family, struct slice qualifier)
 
 	cell_place_at(family, qualifier, false, 0, &p);
 	return cell_stat(&p, &info) != -ENOENT;
+}
+
+static int removal_collect(struct removal *r, struct node *row, const struct row_edit *edits, unsigned count)
+{
+	const struct row_edit **v;
+	unsigned n, to;
+	int err = removing_edits(edits, count, &v, &n);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < n && !err; i = to) {
+		to = i + 1;
+		while (v[i]->kind == ROW_DELETE_VERSION && to < n && v[to]->kind == ROW_DELETE_VERSION &&
+			strcmp(v[i]->family, v[to]->family) == 0 && slice_eq(v[i]->qualifier, v[to]->qualifier))
+			to++;
+		err = removal_add_edits(r, row, v + i, to - i);
+	}
+	free(v);
+	return err;
 }
 
 /* A column without stored versions may still have writers. */
@@ -233,15 +319,17 @@ static void note_all(struct node *row, const struct row_edit *edits, unsigned co
 int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, struct tfs_result *results,
 	struct changes *c)
 {
-	struct mutex *lock = row_lock(row);
 	struct removal r = {0};
-	int err = 0;
+	struct mutex *lock;
+	int err = row_lock_unless_interrupted(row, &lock);
 
-	for (unsigned i = 0; i < count && !err; i++)
-		if (edits[i].kind >= ROW_DELETE_VERSION)
-			err = removal_add_edit(&r, row, &edits[i]);
+	if (err)
+		return err;
+	err = removal_collect(&r, row, edits, count);
+	stop_set(fs_is_interrupted, NULL);
 	if (!err)
 		err = tfs_apply(m, 0, results);
+	stop_set(NULL, NULL);
 	if (!err) {
 		note_all(row, edits, count, results, &r, c);
 	} else if (err == -EIO || err == -ENOMEM) { /* it may have been applied */

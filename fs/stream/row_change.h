@@ -22,6 +22,7 @@ struct row_edit {
  * cells that it removes keep their bytes, as after rm, and the kernel is
  * notified.  After the delete of a row its directory is removed too, unless it
  * has scratch or the mutation writes to it.  results has an element for each edit.
+ * -EINTR: the request was interrupted, or the daemon ends; nothing is applied.
  */
 int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, struct tfs_result *results,
 	struct changes *c) TFS_MUST;

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 
 #define MEMORY_ALL (4 * ROW_JSON_MAX)
+#define ROW_CELLS_MAX 65536
 
 static _Atomic uint64_t memory_all; /* of the texts of all descriptors */
 
@@ -178,6 +179,8 @@ static int replacing_prepare(struct replacing *r, const struct caller *caller, s
 		err = tfs_schema_get(r->table, &r->schema);
 	if (err)
 		return err;
+	if (r->json.count > ROW_CELLS_MAX)
+		return refuse(-E2BIG, r->file, NULL, "the object has more than 65,536 cells; nothing is applied");
 	r->families = calloc(r->schema->family_count + 1u, sizeof(*r->families));
 	r->mutation = tfs_mutation_new(r->table, bytes_of(node_key(r->row)));
 	if (!r->families || !r->mutation)
@@ -389,8 +392,10 @@ static int row_json_take_scratch(struct renaming *m)
 	}
 	if (err == -EFBIG)
 		refuse(err, target, NULL, "a row's text is at most 64 MiB; nothing is applied");
+	fs_serve(m->req);
 	if (!err)
 		err = replace_row(target, row, table, caller, buf_slice(&text), m->c);
+	fs_serve(NULL);
 	if (!err)
 		err = scratch_remove(m->source);
 	buf_fini(&text);
