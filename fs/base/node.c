@@ -15,6 +15,7 @@
 #include "fs/base/node_memory.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/renumber.h"
+#include "fs/base/user_count.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -83,10 +84,12 @@ static uint64_t node_ino_locked(const struct node *parent, enum node_kind kind, 
 
 	if (kind != NODE_VIEW_VERSION)
 		return child_ino(node_number(parent), kind, key, ts);
-	/* A version has its number in the table, which is the parent of the view, or that of .since/NAME/.rows. */
+	/* A version has its number in the table, which is above the view, or above that of .since/NAME/.rows. */
 	t = row->parent->parent;
 	if (t->kind == NODE_SINCE)
 		t = t->parent->parent;
+	while (t->kind == NODE_SCAN)
+		t = t->parent;
 	ino = child_ino(node_number(t), NODE_ROW, node_key(row), 0);
 	ino = child_ino(number_of(ino), NODE_FAMILY, node_key(family), 0);
 	return child_ino(number_of(ino), NODE_VERSION, key, ts);
@@ -153,6 +156,8 @@ int node_table_init(
 
 static void node_destroy(struct node *n)
 {
+	if (n->kind == NODE_SCAN && n->size)
+		user_give(USER_SCANS, (uid_t)(n->size - 1));
 	if (!node_is_dir(n)) {
 		table.close_file(n);
 	} else if (n->dir) {

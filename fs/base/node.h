@@ -68,9 +68,9 @@
 	X(SETTING, setting)           /* a control file; key: its name */                                                          \
 	X(SYSTEM, system)             /* /.tabletfs */                                                                             \
 	X(MUTATE, mutate)             /* ROW/.mutate */                                                                            \
-	X(SCAN, scan)                 /* TABLE/.scan and directories below it; key: clauses, joined by '/' */                      \
-	X(SCAN_STREAM, scan_stream)   /* .tsv and others below a scan; key: its name */                                            \
-	X(VIEW, view)                 /* .rows and .latest below a scan; parent: the table; key: clauses and the name; or SINCE */ \
+	X(SCAN, scan) /* TABLE/.scan and directories below it; key: one component of the clauses; parent: the rest */              \
+	X(SCAN_STREAM, scan_stream) /* .tsv and others below a scan; key: its name */                                              \
+	X(VIEW, view)               /* .rows and .latest; parent: SCAN or SINCE; key: its name */                                  \
 	/* Below a view, each kind has a counterpart, in the order of ROW to PLAIN. */                                             \
 	X(VIEW_ROW, view_row)                                                                                                      \
 	X(VIEW_ROW_PART, view_row_part)                                                                                            \
@@ -131,7 +131,7 @@ struct node {
 	uint64_t lookups;          /* the kernel's */
 	uint64_t ino;              /* hash of the key; the number that users see is node_number() */
 	int64_t ts;                /* a plain name that was replaced or removed: of the version that it was, or TFS_NO_TIME */
-	_Atomic uint64_t size;     /* version: valid while epoch equals the table's */
+	_Atomic uint64_t size;     /* version: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
 	_Atomic int64_t commit_us; /* version: the time of commit, valid as size is */
 	union {
 		_Atomic(struct open_file *) file; /* open state; NULL: it is not open */

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TABLE/.scan and the directories of clauses below it.  A directory exists if
- * its clauses are valid.  Its key is the path of clauses, so each order of the
- * same clauses is a directory of its own.
+ * its clauses are valid.  Its key is one component of the path, of which the other
+ * ones are the keys of its parents.  So each order of the same clauses is a
+ * directory of its own, and a long path is stored once.
+ *
+ * The user who looked a directory up is charged for it as long as the kernel holds
+ * it (fs/base/user_count.h).
  */
 #include "fs/node/kinds.h"
 
 #include "engine/base/name.h"
+#include "fs/base/access.h"
+#include "fs/base/notify.h"
 #include "fs/base/reply.h"
+#include "fs/base/user_count.h"
 #include "fs/node/list.h"
 #include "fs/node/setting.h"
 #include "fs/node/tree.h"
@@ -15,20 +22,13 @@
 
 #include <errno.h>
 
+#define DROP_EVERY 2000
+
 static const char *const scan_streams[] = {".tsv", ".jsonl", ".tar", ".keys", ".count"};
 
 static int scan_name(struct node *n, struct buf *out)
 {
-	return buf_printf(out, ".scan%s%s", n->key_n ? "/" : "", node_name(n));
-}
-
-static int add_component(struct node *dir, const char *name, struct buf *path)
-{
-	int err = buf_append_slice(path, node_key(dir));
-
-	if (err == 0 && path->n)
-		err = buf_u8(path, '/');
-	return err ? err : buf_append(path, name, strlen(name));
+	return n->key_n ? buf_append_slice(out, node_key(n)) : buf_append(out, ".scan", 5);
 }
 
 static int resolve_clause(struct node *dir, const char *name, struct resolved *out)
@@ -36,15 +36,61 @@ static int resolve_clause(struct node *dir, const char *name, struct resolved *o
 	struct clauses c;
 	int err;
 
+	/* All parts but the last one are long.  So there are not too many of them. */
+	if (name_is_part(slice_str(name)) && strlen(name) < NAME_LONGEST - 3)
+		return -ENOENT;
+	err = scan_clauses(dir, name, 0, &c);
+	clauses_fini(&c);
 	out->kind = NODE_SCAN;
-	out->parent = node_table(dir);
-	err = add_component(dir, name, &out->key);
+	out->parent = dir;
+	return err ? err : buf_set(&out->key, name, strlen(name));
+}
+
+/* The kernel keeps directories that no process uses any more, until it needs memory.  With the name .scan it drops those below it. */
+static void drop_unused(struct node *table)
+{
+	struct changes c = {0};
+
+	changes_entry(&c, table, slice_str(".scan"));
+	changes_send(&c);
+}
+
+/* Charges the asking user for n, unless a user is charged for it. */
+static int scan_charge(struct node *dir, struct node *n)
+{
+	const uid_t uid = fs_asker_uid();
+	int count = user_take(USER_SCANS, uid);
+	bool charged;
+
+	if (count == -EDQUOT)
+		return refuse(-ENOSPC, dir, node_name(n), "a user has at most 10,000 directories of clauses in use");
+	if (count < 0)
+		return count;
+	if (count % DROP_EVERY == 0)
+		drop_unused(node_table(dir));
+	mutex_lock(tree_mutex());
+	charged = n->size == 0;
+	if (charged)
+		n->size = (uint64_t)uid + 1;
+	mutex_unlock(tree_mutex());
+	if (!charged)
+		user_give(USER_SCANS, uid);
+	return 0;
+}
+
+static int scan_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	struct node *n;
+	int err = resolved_get(r, &n);
+
 	if (err)
 		return err;
-	if (out->key.n > 4 * TFS_ROW_MAX)
-		return -ENAMETOOLONG;
-	err = scan_clauses(dir, name, buf_slice(&out->key), 0, &c);
-	clauses_fini(&c);
+	if (n->key_n && n->size == 0)
+		err = scan_charge(dir, n);
+	if (err)
+		node_put(n);
+	else
+		*out = n;
 	return err;
 }
 
@@ -65,8 +111,8 @@ static int scan_resolve(struct node *dir, const char *name, struct resolved *out
 	if (strcmp(name, ".rows") != 0 && strcmp(name, ".latest") != 0)
 		return -ENOENT;
 	out->kind = NODE_VIEW;
-	out->parent = node_table(dir);
-	return add_component(dir, name, &out->key);
+	out->parent = dir;
+	return buf_set(&out->key, name, strlen(name));
 }
 
 static int render_help(struct node *n, struct buf *out)
@@ -82,5 +128,6 @@ const struct node_ops scan_ops = {
 	.attr = tree_attr,
 	.settings = scan_settings,
 	.resolve = scan_resolve,
+	.find = scan_find,
 	.list = (const list_phase_fn[]){NULL},
 };

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 
+#define SCAN_PATH_MAX (4 * TFS_ROW_MAX)
+
 /* Returns 0, or -EINVAL if a family does not exist or a pattern is not valid: the store compiles it in a scan of a row that has no cell. */
 static int check_with_store(struct node *n, const struct clauses *c)
 {
@@ -47,10 +49,48 @@ static const char *refused_because(struct node *n, const struct clauses *c)
 	return why;
 }
 
-int scan_clauses(struct node *n, const char *name, struct slice path, int64_t now_us, struct clauses *out)
+int scan_path(const struct node *n, struct buf *out)
+{
+	size_t bytes = 0, at;
+
+	for (const struct node *p = n; p->kind == NODE_SCAN && p->key_n; p = p->parent)
+		bytes += p->key_n + 1;
+	if (!bytes)
+		return 0;
+	if (buf_reserve(out, bytes))
+		return -ENOMEM;
+	out->n = at = bytes - 1;
+	for (const struct node *p = n; p->kind == NODE_SCAN && p->key_n; p = p->parent) {
+		at -= p->key_n;
+		memcpy(out->p + at, p->key, p->key_n);
+		if (at)
+			out->p[--at] = '/';
+	}
+	return 0;
+}
+
+/* Parses the clauses of n and of name below it.  *why: NULL, or the reason of -EINVAL. */
+static int parse_path(const struct node *n, const char *name, int64_t now_us, struct clauses *out, const char **why)
+{
+	struct buf path = {0};
+	int err = scan_path(n, &path);
+
+	*out = (struct clauses){0};
+	*why = NULL;
+	if (!err && name && path.n)
+		err = buf_u8(&path, '/');
+	if (!err && name)
+		err = buf_append(&path, name, strlen(name));
+	if (!err)
+		err = path.n > SCAN_PATH_MAX ? -ENAMETOOLONG : clauses_parse(buf_slice(&path), now_us, out, why);
+	buf_fini(&path);
+	return err;
+}
+
+int scan_clauses(struct node *n, const char *name, int64_t now_us, struct clauses *out)
 {
 	const char *why;
-	int err = clauses_parse(path, now_us, out, &why);
+	int err = parse_path(n, name, now_us, out, &why);
 
 	if (why)
 		return refuse(err, n, name, "%s", why);
@@ -62,13 +102,6 @@ int scan_clauses(struct node *n, const char *name, struct slice path, int64_t no
 			err = refuse(err, n, name, "%s", refused_because(n, out));
 	}
 	return err;
-}
-
-struct slice view_path(struct slice key)
-{
-	const uint8_t *slash = memrchr(key.p, '/', key.n);
-
-	return slice_of(key.p, slash ? (size_t)(slash - key.p) : 0);
 }
 
 /* Finds the last row within the limit, into c->row_last; it is empty if there are fewer rows. */
@@ -136,7 +169,7 @@ int view_clauses(struct node *n, struct clauses *out)
 {
 	struct node *view = node_above(n, NODE_VIEW);
 	const char *why;
-	int err = clauses_parse(view_path(node_key(view)), view->dir->entered_us, out, &why);
+	int err = parse_path(view->parent, NULL, view->dir->entered_us, out, &why);
 
 	if (view->parent->kind == NODE_SINCE)
 		out->spec.absent_from = view->parent->dir->table;

@@ -37,7 +37,7 @@ _Static_assert(
 
 static int view_name(struct node *n, struct buf *out)
 {
-	return buf_printf(out, "%s%s", n->parent->kind == NODE_SINCE ? "" : ".scan/", node_name(n));
+	return buf_append_slice(out, node_key(n));
 }
 
 int view_find(struct node *dir, struct resolved *r, struct node **out)
@@ -46,7 +46,7 @@ int view_find(struct node *dir, struct resolved *r, struct node **out)
 	struct node *n = NULL;
 	int err;
 
-	err = scan_clauses(dir, NULL, view_path(buf_slice(&r->key)), fs_now_us(), &c);
+	err = scan_clauses(dir, NULL, fs_now_us(), &c);
 	if (err == 0 && c.partial)
 		err = -ENOENT;
 	clauses_fini(&c);

@@ -3,6 +3,9 @@
  * TABLE/.import, .import.tsv, .import.jsonl and .import.tar, which take cells
  * (engine/bulk), and the name of TABLE/.export.tar (scan_stream.c).
  *
+ * An import begins, and starts its threads, with the first byte.  A descriptor
+ * alone costs little, but a user may have only so many (fs/base/user_count.h).
+ *
  * An import stores cells while they are written.  FLUSH waits until all are
  * stored, so each error is reported by write(2) or close(2).  A refused line ends
  * the import: its WRITE and all later ones fail, and the lines before it are
@@ -17,6 +20,7 @@
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
+#include "fs/base/user_count.h"
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
@@ -74,10 +78,11 @@ bool bulk_resolve(struct node *table, const char *name, struct resolved *out, in
 
 struct importing {
 	struct node *node;
+	enum bulk_format format;
 	const char *record;
-	struct caller *caller;
+	struct caller *caller;   /* counted as one with an open import */
 	struct tfs_table *table; /* on behalf of the caller */
-	struct import *import;
+	struct import *import;   /* NULL: nothing was written yet */
 	struct changes *changes; /* of the request that is served */
 	uint64_t noted;          /* cells of which the kernel knows */
 	uint64_t noted_at_us;
@@ -146,6 +151,15 @@ static void importing_free(struct importing *g)
 	free(g);
 }
 
+static int import_count(struct importing *g)
+{
+	int r = user_take(USER_IMPORTS, g->caller->user.uid);
+
+	if (r == -EDQUOT)
+		return refuse(-EAGAIN, g->node, NULL, "a user has at most 8 open imports: close one of them first");
+	return r < 0 ? r : 0;
+}
+
 static int import_open(struct sequential *s, int flags)
 {
 	size_t i = import_index(node_name(s->node));
@@ -155,14 +169,12 @@ static int import_open(struct sequential *s, int flags)
 	if (!g)
 		return -ENOMEM;
 	g->node = s->node;
+	g->format = imports[i].format;
 	g->record = imports[i].record;
 	g->caller = caller_new(s->req);
 	err = g->caller ? fs_table_as_caller(g->caller, s->node, &g->table) : -ENOMEM;
 	if (!err)
-		err = import_new(imports[i].format,
-			&(struct import_options){
-				.table = g->table, .arg = g, .family = check_family, .schema = set_schema, .refused = note_refused},
-			&g->import);
+		err = import_count(g);
 	if (err)
 		importing_free(g);
 	else
@@ -170,10 +182,18 @@ static int import_open(struct sequential *s, int flags)
 	return err;
 }
 
+static int import_begin(struct importing *g)
+{
+	const struct import_options o = {
+		.table = g->table, .arg = g, .family = check_family, .schema = set_schema, .refused = note_refused};
+
+	return g->import ? 0 : import_new(g->format, &o, &g->import);
+}
+
 /* Makes the kernel drop its copies of what the import may have changed. */
 static void note_changes(struct importing *g, struct changes *c)
 {
-	uint64_t cells = import_counts(g->import).cells;
+	uint64_t cells = g->import ? import_counts(g->import).cells : 0;
 
 	g->noted_at_us = monotonic_us();
 	if (cells == g->noted)
@@ -198,8 +218,10 @@ static int import_write(struct sequential *s, const void *p, size_t n, struct ch
 	struct importing *g = s->state;
 
 	g->changes = c;
-	g->err = import_feed(g->import, p, n);
-	if (g->err)
+	g->err = import_begin(g);
+	if (!g->err)
+		g->err = import_feed(g->import, p, n);
+	if (g->err && g->import)
 		(void)!import_stop(g->import); /* what was read before is stored */
 	if (g->err || monotonic_us() - g->noted_at_us >= NOTE_US)
 		note_changes(g, c);
@@ -211,7 +233,7 @@ static int import_flush(struct sequential *s, struct changes *c)
 	struct importing *g = s->state;
 	int err;
 
-	if (g->err) /* a WRITE has returned it */
+	if (g->err || !g->import) /* a WRITE has returned the error, or there was none */
 		return 0;
 	g->changes = c;
 	err = import_pause(g->import);
@@ -226,6 +248,7 @@ static void import_close(struct sequential *s, struct changes *c)
 	struct importing *g = s->state;
 
 	note_changes(g, c);
+	user_give(USER_IMPORTS, g->caller->user.uid);
 	importing_free(g);
 }
 

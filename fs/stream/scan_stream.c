@@ -94,7 +94,7 @@ static int stream_open(struct sequential *s, int flags)
 	if (!st)
 		return -ENOMEM;
 	s->state = st;
-	err = scan_clauses(scan, NULL, scan->kind == NODE_SCAN ? node_key(scan) : slice_str(""), fs_now_us(), &st->clauses);
+	err = scan_clauses(scan, NULL, fs_now_us(), &st->clauses);
 	if (err == 0)
 		err = fs_table_as(s->req, s->node, &st->table);
 	if (err == 0 && st->clauses.partial)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The counts of one user exist while one of them is not 0.  They are in a tree,
+ * because users may choose their numbers (subuid(5)), and a tree has no chains.
+ */
+#include "fs/base/user_count.h"
+
+#include "engine/base/mutex.h"
+
+#include <bsd/sys/tree.h>
+#include <errno.h>
+#include <stdlib.h>
+
+struct user {
+	RB_ENTRY(user) by_uid;
+	uid_t uid;
+	unsigned count[USER_THING_COUNT];
+};
+
+static int user_cmp(struct user *a, struct user *b)
+{
+	return (a->uid > b->uid) - (a->uid < b->uid);
+}
+
+static struct mutex lock = MUTEX_INITIALIZER(RANK_FS_NOTIFY); /* nothing is called under it */
+static RB_HEAD(users, user) users = RB_INITIALIZER(&users);
+/* libbsd's tree macros use it. */
+#ifndef __unused
+#define __unused __attribute__((unused))
+#endif
+RB_PROTOTYPE_STATIC(users, user, by_uid, user_cmp);
+RB_GENERATE_STATIC(users, user, by_uid, user_cmp);
+
+static const unsigned most[USER_THING_COUNT] = {
+#define USER_THING(name, n) [USER_##name] = (n),
+	USER_THINGS(USER_THING)
+#undef USER_THING
+};
+
+int user_take(enum user_thing thing, uid_t uid)
+{
+	struct user *u, key = {.uid = uid};
+	int r;
+
+	mutex_lock(&lock);
+	u = RB_FIND(users, &users, &key);
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (u) {
+			u->uid = uid;
+			RB_INSERT(users, &users, u);
+		}
+	}
+	if (!u)
+		r = -ENOMEM;
+	else if (u->count[thing] >= most[thing])
+		r = -EDQUOT;
+	else
+		r = (int)++u->count[thing];
+	mutex_unlock(&lock);
+	return r;
+}
+
+void user_give(enum user_thing thing, uid_t uid)
+{
+	struct user *u, key = {.uid = uid};
+	bool any = false;
+
+	mutex_lock(&lock);
+	u = RB_FIND(users, &users, &key);
+	if (u) {
+		u->count[thing]--;
+		for (unsigned i = 0; i < USER_THING_COUNT; i++)
+			any = any || u->count[i];
+		if (!any) {
+			RB_REMOVE(users, &users, u);
+			free(u);
+		}
+	}
+	mutex_unlock(&lock);
+}

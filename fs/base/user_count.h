@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts what each user has of things that cost the daemon memory or threads, so
+ * that one user cannot use up what is there for all.
+ *
+ * Threads: any, also under the tree lock.
+ */
+#ifndef TFS_FS_BASE_USER_COUNT_H
+#define TFS_FS_BASE_USER_COUNT_H
+
+#include "engine/base/bytes.h"
+
+#include <sys/types.h>
+
+/* X(name, the most that one user may have). */
+#define USER_THINGS(X)                                                                                                             \
+	X(SCANS, 10000) /* directories of clauses that the kernel holds */                                                         \
+	X(IMPORTS, 8)   /* imports that are open */
+
+enum user_thing {
+#define USER_THING(name, most) USER_##name,
+	USER_THINGS(USER_THING)
+#undef USER_THING
+		USER_THING_COUNT
+};
+
+/* Counts one more for the user.  Returns how many the user has now.  -EDQUOT: the user has as many as one user may have.  -ENOMEM. */
+int user_take(enum user_thing thing, uid_t uid) TFS_MUST;
+/* Counts one less. */
+void user_give(enum user_thing thing, uid_t uid);
+
+#endif
