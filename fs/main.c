@@ -21,10 +21,12 @@
 #include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/base/fs.h"
+#include "fs/base/sender.h"
 #include "fs/file/file.h"
 #include "fs/file/stage.h"
 #include "fs/http/http.h"
 #include "fs/loop.h"
+#include "fs/memory.h"
 #include "fs/mountpoint.h"
 #include "fs/options.h"
 #include "fs/request/stream.h"
@@ -131,6 +133,7 @@ static int open_store(const struct command *c)
 	}
 	if (o->log_level >= 0)
 		msg_set_level((enum msg_level)o->log_level);
+	memory_warn(o);
 	errors = msg_error_count();
 	err = tfs_open(c->source, o, &fs.store, &why);
 	/* An error that the engine has logged is on standard error already. */
@@ -327,7 +330,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "tabletfs: %s\n", strerror(errno));
 		goto out;
 	}
-	r = mount_serve(&c, &args, mountpoint) ? 1 : 0;
+	r = sender_start(argc, argv);
+	if (r)
+		fprintf(stderr, "tabletfs: cannot start a process: %s\n", strerror(-r));
+	r = r || mount_serve(&c, &args, mountpoint) ? 1 : 0;
 out:
 	fuse_opt_free_args(&args);
 	free(mountpoint);

@@ -13,9 +13,9 @@
 #include "fs/session.h"
 
 #include "engine/base/msg.h"
-#include "fs/base/access.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
+#include "fs/base/sender.h"
 #include "fs/file/file.h"
 #include "fs/loop.h"
 #include "fs/request/request.h"
@@ -23,7 +23,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -51,17 +53,7 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userda
 
 static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
 {
-	struct fuse_in_header head;
-	ssize_t r;
-
-	refuse_begin();
-	r = loop_read(fd, buf, n);
-	if (r >= (ssize_t)sizeof(head)) {
-		memcpy(&head, buf, sizeof(head));
-		ofile_asked_by((pid_t)head.pid);
-		fs_asked_by(head.uid, head.gid, (pid_t)head.pid);
-	}
-	return r;
+	return loop_read(fd, buf, n);
 }
 
 static void conn_want(struct fuse_conn_info *conn, unsigned cap, bool yes)
@@ -206,8 +198,25 @@ int session_start(const char *mountpoint)
 		return -ENODEV;
 	err = fuse_session_custom_io(fs.session, &io, fuse_session_fd(fs.session));
 	if (err == 0)
+		err = sender_mounted(fuse_session_fd(fs.session), mountpoint);
+	if (err == 0)
 		err = notify_start();
 	return err ? err : scanning_start();
+}
+
+/*
+ * A notification that waits in the kernel keeps the device open.  Then the kernel does
+ * not end the connection when the daemon closes the device, and calls that wait for an
+ * answer would wait for ever.  Only root may do this.  For other users the process that
+ * sends notifications does it (fs/base/sender.c).
+ */
+static void connection_abort(void)
+{
+	struct pollfd device = {.fd = fuse_session_fd(fs.session)};
+
+	/* POLLERR: it was unmounted, and the mount point may be that of another file system. */
+	if (device.fd >= 0 && poll(&device, 1, 0) >= 0 && !(device.revents & POLLERR))
+		(void)!umount2(fs.mountpoint, MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
 }
 
 void session_end(void)
@@ -217,7 +226,9 @@ void session_end(void)
 	/* After this, nothing is written to the device: the number of its descriptor may be another file's. */
 	scanning_stop();
 	notify_stop();
+	connection_abort();
 	fuse_session_unmount(fs.session);
+	notify_end();
 	fuse_session_destroy(fs.session);
 	fs.session = NULL;
 }

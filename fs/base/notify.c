@@ -12,7 +12,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
+#include "fs/base/access.h"
 #include "fs/base/reply.h"
+#include "fs/base/sender.h"
 
 #include <bsd/sys/queue.h>
 #include <errno.h>
@@ -21,9 +23,11 @@
 enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END, REPLY_WRITE, REPLY_ENTRY };
 
 struct item {
-	TAILQ_ENTRY(item) link, waiting;
-	bool waits;      /* it is in q.waiting */
-	uint64_t due_us; /* when the reply is sent, if its entries are not done */
+	TAILQ_ENTRY(item) link; /* in q.inodes, q.waiting or q.entries */
+	uint64_t number;        /* of its orders to the sender */
+	unsigned orders;        /* those that are not answered */
+	uint64_t due_us;        /* when the reply is sent, if they are not answered */
+	uid_t uid;              /* the user who asked for the change */
 	struct changes changes;
 	enum reply_kind kind;
 	fuse_req_t req;
@@ -48,11 +52,13 @@ static struct {
 	struct cond wake, wake_entries;
 	struct items inodes;       /* for inode_thread */
 	struct items entries;      /* for entry_thread */
-	struct items waiting;      /* replies that wait for their entries, the first due first */
+	struct items waiting;      /* replies that wait for answers of the sender, the first due first */
+	uint64_t number;           /* of the last item with orders */
 	TAILQ_HEAD(, later) later; /* all wait equally long, so the first is due first */
 	bool stop, stop_entries, started;
 	_Atomic bool lost_change_logged;
-	pthread_t inode_thread, entry_thread;
+	bool entries_run, answers_run; /* the threads */
+	pthread_t inode_thread, entry_thread, answer_thread;
 } q;
 
 #define LATER_US 1000000
@@ -91,24 +97,45 @@ static void *changes_grow(void *array, unsigned count, unsigned *cap, size_t siz
 	return array;
 }
 
-static void add_inode(struct changes *c, fuse_ino_t ino)
+static void add_inode(struct changes *c, fuse_ino_t ino, bool is_dir)
 {
-	fuse_ino_t *more;
+	struct change_inode *more;
 
 	for (unsigned i = 0; i < c->inode_count && i < 16; i++)
-		if (c->inodes[c->inode_count - 1 - i] == ino)
+		if (c->inodes[c->inode_count - 1 - i].ino == ino)
 			return;
 	more = changes_grow(c->inodes, c->inode_count, &c->inode_cap, sizeof(*more));
 	if (!more)
 		return;
 	c->inodes = more;
-	c->inodes[c->inode_count++] = ino;
+	c->inodes[c->inode_count++] = (struct change_inode){ino, is_dir};
+}
+
+static void add_listing_locked(struct changes *c, struct node *dir)
+{
+	struct node **more;
+
+	if (!(dir->flags & NODE_LISTED) || (!dir->lookups && dir->kind != NODE_ROOT))
+		return;
+	for (unsigned i = 0; i < c->listing_count && i < 16; i++)
+		if (c->listings[c->listing_count - 1 - i] == dir)
+			return;
+	more = changes_grow(c->listings, c->listing_count, &c->listing_cap, sizeof(*more));
+	if (!more)
+		return;
+	dir->refs++;
+	c->listings = more;
+	c->listings[c->listing_count++] = dir;
 }
 
 void changes_inode_locked(struct changes *c, struct node *n)
 {
+	const bool is_dir = node_is_dir(n);
+
 	if (n->lookups || n->kind == NODE_ROOT)
-		add_inode(c, id_of(n));
+		add_inode(c, id_of(n), is_dir);
+	if (is_dir)
+		add_listing_locked(c, n);
 }
 
 void changes_inode(struct changes *c, struct node *n)
@@ -120,20 +147,8 @@ void changes_inode(struct changes *c, struct node *n)
 
 void changes_listing_locked(struct changes *c, struct node *dir)
 {
-	struct node **more;
-
 	dir->epoch++;
-	if (!(dir->flags & NODE_LISTED) || (!dir->lookups && dir->kind != NODE_ROOT))
-		return;
-	for (unsigned i = 0; i < c->listing_count; i++)
-		if (c->listings[i] == dir)
-			return;
-	more = changes_grow(c->listings, c->listing_count, &c->listing_cap, sizeof(*more));
-	if (!more)
-		return;
-	dir->refs++;
-	c->listings = more;
-	c->listings[c->listing_count++] = dir;
+	add_listing_locked(c, dir);
 }
 
 void changes_listing(struct changes *c, struct node *dir)
@@ -214,6 +229,7 @@ static void queue_changes(struct changes *c, const struct item *like)
 		return;
 	}
 	*it = *like;
+	it->uid = fs_asker_uid();
 	if (!first)
 		it->kind = REPLY_NONE;
 	it->changes = *c;
@@ -332,6 +348,27 @@ void notify_table_later(struct node *table)
 		later_free(l);
 }
 
+/* name: NULL, for the listing.  Returns false if there will be no answer. */
+static bool order(fuse_ino_t dir, const char *name, uint64_t number, uid_t uid)
+{
+	if (sender_order(dir, name ? slice_str(name) : slice_of(NULL, 0), number, uid))
+		return true;
+	/* The process has been killed.  The kernel ends these calls in time, unless a user makes a directory hang. */
+	if (name)
+		fuse_lowlevel_notify_inval_entry(fs.session, dir, name, strlen(name));
+	else
+		fuse_lowlevel_notify_inval_inode(fs.session, dir, 0, 0);
+	return false;
+}
+
+/* Of regular files the pages too, unless attributes_only. */
+static void invalidate_attributes(const struct changes *c, bool attributes_only)
+{
+	for (unsigned i = 0; i < c->inode_count; i++)
+		fuse_lowlevel_notify_inval_inode(
+			fs.session, c->inodes[i].ino, attributes_only || c->inodes[i].is_dir ? -1 : 0, 0);
+}
+
 static void notify_later_item(struct later *l)
 {
 	struct changes c = {0};
@@ -343,74 +380,146 @@ static void notify_later_item(struct later *l)
 	mutex_unlock(tree_mutex());
 	if (l->all)
 		changes_table(&c, l->dir);
-	for (unsigned i = 0; i < c.inode_count; i++)
-		fuse_lowlevel_notify_inval_inode(fs.session, c.inodes[i], l->all ? -1 : 0, 0); /* -1: attributes only */
+	invalidate_attributes(&c, l->all);
+	if (!l->all)
+		for (unsigned i = 0; i < c.listing_count; i++)
+			(void)order(id_of(c.listings[i]), NULL, 0, 0);
 	changes_fini(&c);
 	later_free(l);
 }
+
+/* ---- items ---- */
 
 /*
  * Every commit in a listed directory invalidates the listing, even if the
  * invalidation of an earlier commit is still queued, because this commit is
  * answered only afterwards.  Then the kernel has no whole listing, unless another
- * listing has ended meanwhile.
+ * listing has ended meanwhile, or the listing of another commit is being invalidated.
  */
-static void invalidate_listing(struct node *dir)
+static void listings_begin(const struct changes *c)
 {
 	mutex_lock(tree_mutex());
-	dir->flags &= (uint8_t)~NODE_ENDED;
-	mutex_unlock(tree_mutex());
-	fuse_lowlevel_notify_inval_inode(fs.session, id_of(dir), 0, 0);
-	mutex_lock(tree_mutex());
-	if (!(dir->flags & NODE_ENDED))
-		dir->flags &= (uint8_t)~NODE_LISTED;
-	node_put_locked(dir);
+	for (unsigned i = 0; i < c->listing_count; i++)
+		c->listings[i]->flags &= (uint8_t)~NODE_ENDED;
 	mutex_unlock(tree_mutex());
 }
 
-static void invalidate_inodes(struct item *it)
+/* The tree lock is held. */
+static bool is_being_invalidated(const struct node *dir)
 {
-	for (unsigned i = 0; i < it->changes.listing_count; i++)
-		invalidate_listing(it->changes.listings[i]);
-	it->changes.listing_count = 0;
-	for (unsigned i = 0; i < it->changes.inode_count; i++)
-		fuse_lowlevel_notify_inval_inode(fs.session, it->changes.inodes[i], 0, 0);
-	if (!it->changes.entries_first || it->changes.entry_count == 0)
-		send_reply(it);
-	it->changes.inode_count = 0;
-}
+	const struct item *it;
+	bool found = false;
 
-static void queue_entries_locked(struct item *it)
-{
-	if (it->changes.entries_first) {
-		it->due_us = monotonic_us() + WAITING_US;
-		it->waits = true;
-		TAILQ_INSERT_TAIL(&q.waiting, it, waiting);
-	}
-	TAILQ_INSERT_TAIL(&q.entries, it, link);
-	cond_signal(&q.wake_entries);
-}
-
-/* The caller that removes the item sends its reply. */
-static bool take_waiting_locked(struct item *it)
-{
-	bool waits = it->waits;
-
-	if (waits)
-		TAILQ_REMOVE(&q.waiting, it, waiting);
-	it->waits = false;
-	return waits;
-}
-
-/* Sends the reply of the first waiting item before its entries are dropped, because these take too long. */
-static void send_waiting(struct item *it)
-{
-	const struct item reply = *it;
-
-	(void)take_waiting_locked(it);
-	mutex_unlock(&q.lock);
-	send_reply(&reply);
 	mutex_lock(&q.lock);
+	TAILQ_FOREACH (it, &q.waiting, link)
+		for (unsigned i = 0; i < it->changes.listing_count && !found; i++)
+			found = it->changes.listings[i] == dir;
+	mutex_unlock(&q.lock);
+	return found;
+}
+
+static void listings_end(struct changes *c, bool answered)
+{
+	mutex_lock(tree_mutex());
+	for (unsigned i = 0; i < c->listing_count; i++) {
+		if (answered && !(c->listings[i]->flags & NODE_ENDED) && !is_being_invalidated(c->listings[i]))
+			c->listings[i]->flags &= (uint8_t)~NODE_LISTED;
+		node_put_locked(c->listings[i]);
+	}
+	mutex_unlock(tree_mutex());
+	c->listing_count = 0;
+}
+
+static void item_free(struct item *it)
+{
+	changes_fini(&it->changes);
+	free(it);
+}
+
+/* Sends the reply.  The entries that it did not wait for are dropped now. */
+static void item_reply(struct item *it, bool answered)
+{
+	listings_end(&it->changes, answered);
+	send_reply(it);
+	if (it->changes.entries_first || !it->changes.entry_count) {
+		item_free(it);
+		return;
+	}
+	mutex_lock(&q.lock);
+	if (!q.stop_entries) {
+		TAILQ_INSERT_TAIL(&q.entries, it, link);
+		cond_signal(&q.wake_entries);
+		it = NULL;
+	}
+	mutex_unlock(&q.lock);
+	if (it)
+		item_free(it);
+}
+
+/* Returns the waiting item if this was the last answer. */
+static struct item *item_answered(uint64_t number)
+{
+	struct item *it;
+
+	mutex_lock(&q.lock);
+	TAILQ_FOREACH (it, &q.waiting, link)
+		if (it->number == number)
+			break;
+	if (it && --it->orders == 0)
+		TAILQ_REMOVE(&q.waiting, it, link);
+	else
+		it = NULL;
+	mutex_unlock(&q.lock);
+	return it;
+}
+
+static void *answer_main(void *arg)
+{
+	uint64_t number;
+
+	while ((number = sender_answer()) != 0) {
+		struct item *it = item_answered(number);
+
+		if (it)
+			item_reply(it, true);
+	}
+	return NULL;
+}
+
+/* An item without an answer is sent later.  So it may be freed by the answer to the last order, or before it at the end. */
+static void send_orders(struct item *it)
+{
+	const struct changes *c = &it->changes;
+	const unsigned entries = c->entries_first ? c->entry_count : 0, orders = c->listing_count + entries;
+	const uint64_t number = it->number = ++q.number;
+	const uid_t uid = it->uid;
+	unsigned failed = 0;
+
+	it->orders = orders + 1; /* one for this function */
+	it->due_us = monotonic_us() + WAITING_US;
+	listings_begin(c);
+	mutex_lock(&q.lock);
+	TAILQ_INSERT_TAIL(&q.waiting, it, link);
+	mutex_unlock(&q.lock);
+	for (unsigned i = 0; i < c->listing_count; i++)
+		failed += !order(id_of(c->listings[i]), NULL, number, uid);
+	for (unsigned i = 0; i < entries; i++)
+		failed += !order(c->entries[i].parent, c->entries[i].name, number, uid);
+	for (unsigned i = 0; i < failed + 1; i++) {
+		struct item *done = item_answered(number);
+
+		if (done)
+			item_reply(done, true);
+	}
+}
+
+static void handle_item(struct item *it)
+{
+	invalidate_attributes(&it->changes, false);
+	if (it->changes.listing_count || (it->changes.entries_first && it->changes.entry_count))
+		send_orders(it);
+	else
+		item_reply(it, true);
 }
 
 static void *inode_main(void *arg)
@@ -421,19 +530,16 @@ static void *inode_main(void *arg)
 		struct later *l = TAILQ_FIRST(&q.later);
 		uint64_t now = l || waiting ? monotonic_us() : 0;
 
-		if (it) {
+		if (waiting && (waiting->due_us <= now || (q.stop && !it))) {
+			TAILQ_REMOVE(&q.waiting, waiting, link);
+			mutex_unlock(&q.lock);
+			item_reply(waiting, false); /* a directory hangs */
+			mutex_lock(&q.lock);
+		} else if (it) {
 			TAILQ_REMOVE(&q.inodes, it, link);
 			mutex_unlock(&q.lock);
-			invalidate_inodes(it);
+			handle_item(it);
 			mutex_lock(&q.lock);
-			if (it->changes.entry_count) {
-				queue_entries_locked(it);
-			} else {
-				changes_fini(&it->changes);
-				free(it);
-			}
-		} else if (waiting && (q.stop || waiting->due_us <= now)) {
-			send_waiting(waiting);
 		} else if (l && l->due_us <= now) {
 			TAILQ_REMOVE(&q.later, l, link);
 			mutex_unlock(&q.lock);
@@ -460,7 +566,6 @@ static void *entry_main(void *arg)
 	mutex_lock(&q.lock);
 	while (!q.stop_entries || !TAILQ_EMPTY(&q.entries)) {
 		struct item *it = TAILQ_FIRST(&q.entries);
-		bool owed;
 
 		if (!it) {
 			cond_wait(&q.wake_entries, &q.lock);
@@ -468,18 +573,9 @@ static void *entry_main(void *arg)
 		}
 		TAILQ_REMOVE(&q.entries, it, link);
 		mutex_unlock(&q.lock);
-		for (unsigned i = 0; i < it->changes.entry_count; i++) {
-			struct change_entry *e = &it->changes.entries[i];
-
-			fuse_lowlevel_notify_inval_entry(fs.session, e->parent, e->name, strlen(e->name));
-		}
-		mutex_lock(&q.lock);
-		owed = take_waiting_locked(it);
-		mutex_unlock(&q.lock);
-		if (owed)
-			send_reply(it);
-		changes_fini(&it->changes);
-		free(it);
+		for (unsigned i = 0; i < it->changes.entry_count; i++)
+			(void)order(it->changes.entries[i].parent, it->changes.entries[i].name, 0, it->uid);
+		item_free(it);
 		mutex_lock(&q.lock);
 	}
 	mutex_unlock(&q.lock);
@@ -501,17 +597,13 @@ int notify_start(void)
 	r = pthread_create(&q.inode_thread, NULL, inode_main, NULL);
 	if (r)
 		return -r;
-	r = pthread_create(&q.entry_thread, NULL, entry_main, NULL);
-	if (r) {
-		mutex_lock(&q.lock);
-		q.stop = true;
-		cond_signal(&q.wake);
-		mutex_unlock(&q.lock);
-		pthread_join(q.inode_thread, NULL);
-		return -r;
-	}
 	q.started = true;
-	return 0;
+	r = pthread_create(&q.entry_thread, NULL, entry_main, NULL);
+	q.entries_run = r == 0;
+	if (!r)
+		r = pthread_create(&q.answer_thread, NULL, answer_main, NULL);
+	q.answers_run = r == 0;
+	return -r;
 }
 
 void notify_stop(void)
@@ -534,5 +626,15 @@ void notify_stop(void)
 	q.stop_entries = true;
 	cond_signal(&q.wake_entries);
 	mutex_unlock(&q.lock);
-	pthread_join(q.entry_thread, NULL);
+	if (q.entries_run)
+		pthread_join(q.entry_thread, NULL);
+}
+
+void notify_end(void)
+{
+	sender_end();
+	if (q.answers_run)
+		pthread_join(q.answer_thread, NULL);
+	q.answers_run = false;
+	sender_close();
 }

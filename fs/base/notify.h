@@ -6,14 +6,14 @@
  * and only then drops directory entries.  If the kernel has nothing, the reply is
  * sent at once.
  *
- * There are two threads.  Dropping an entry takes the parent directory's lock
- * in the kernel, and a process that waits in UNLINK for a reply holds that
- * lock.  In one thread, the entry notification of an earlier request would wait
- * for a reply that is queued behind it.  So the notifier invalidates inodes and
- * replies, which never waits for a directory, and a second thread drops
- * entries.  No request waits for that thread.  Entries are not urgent: the next
- * use of an invalidated inode asks the daemon, which answers ESTALE, and the
- * kernel looks the name up again.
+ * The notifications of directories may wait in the kernel: for a process that waits
+ * in UNLINK for a reply, and holds the directory's lock, or for ever.  Another process
+ * sends them (fs/base/sender.h).  So the notifier invalidates inodes, which never
+ * waits for a directory, and gives orders to that process.  A reply waits for the
+ * listings that its request has changed, but not longer than a tenth of a second.
+ *
+ * Entries are not urgent: the next use of an invalidated inode asks the daemon, which
+ * answers ESTALE, and the kernel looks the name up again.
  *
  * A name may become meaningless while its node stays: the directory of a family
  * that is renamed.  Then the reply waits for the entries too (entries_first),
@@ -34,10 +34,14 @@ struct change_entry {
 	fuse_ino_t parent;
 	char *name;
 };
+struct change_inode {
+	fuse_ino_t ino;
+	bool is_dir; /* its attributes only: its listing is in `listings` */
+};
 struct changes {
 	struct node **listings; /* directories, counted */
 	unsigned listing_count, listing_cap;
-	fuse_ino_t *inodes;
+	struct change_inode *inodes;
 	unsigned inode_count, inode_cap;
 	struct change_entry *entries;
 	unsigned entry_count, entry_cap;
@@ -47,9 +51,11 @@ struct changes {
 int notify_start(void) TFS_MUST;
 /* Sends the queued notifications, then ends the threads.  Requests must be served meanwhile.  Later replies are sent without any. */
 void notify_stop(void);
+/* After the end of the mount: ends the process that sends notifications. */
+void notify_end(void);
 
 void changes_fini(struct changes *c);
-/* Invalidates n, attributes and pages, if the kernel holds it. */
+/* Invalidates n, attributes and pages or listing, if the kernel holds it. */
 void changes_inode_locked(struct changes *c, struct node *n);
 void changes_inode(struct changes *c, struct node *n);
 /* The kernel's cached listing of the directory is out of date. */
