@@ -63,7 +63,7 @@ extern "C" {
 #define TFS_VALUE_MAX (64 * 1024 * 1024)     /* larger: -EFBIG */
 #define TFS_MUTATION_MAX (256 * 1024 * 1024) /* bytes of one mutation; larger: -E2BIG */
 #define TFS_NAME_MAX 64                      /* table, family and group names */
-#define TFS_OPS_MAX (128 * 1024)              /* operations of one mutation; more: -E2BIG */
+#define TFS_OPS_MAX (128 * 1024)             /* operations of one mutation; more: -E2BIG */
 
 /* Bytes that the caller owns. */
 struct tfs_bytes {

@@ -70,6 +70,6 @@ void memory_warn(const struct tfs_options *o)
 	}
 	if (least < needed)
 		msg_warning(GROUPS "%s/memory.max is %llu MiB, but block_cache, memtable and table_cache together are %llu MiB: "
-				   "the kernel may end the daemon", at, (unsigned long long)(least >> 20),
-			(unsigned long long)(needed >> 20));
+				   "the kernel may end the daemon",
+			at, (unsigned long long)(least >> 20), (unsigned long long)(needed >> 20));
 }

@@ -53,12 +53,12 @@ struct tfs_table {
 struct task_pool;
 struct tfs_store {
 	struct client_options o;
-	struct mutex lock;        /* RANK_CLIENT; not held during a call of a service */
-	struct mutex config_lock; /* RANK_CLIENT; guards o.options, and is held while they are changed */
-	struct tfs_table *tables; /* by id; guarded by lock */
-	struct task_pool *batches;    /* of the batches without threads of their own; guarded by lock */
-	unsigned batch_count; /* those batches; the pool exists while there is one */
-	unsigned handles;         /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
+	struct mutex lock;         /* RANK_CLIENT; not held during a call of a service */
+	struct mutex config_lock;  /* RANK_CLIENT; guards o.options, and is held while they are changed */
+	struct tfs_table *tables;  /* by id; guarded by lock */
+	struct task_pool *batches; /* of the batches without threads of their own; guarded by lock */
+	unsigned batch_count;      /* those batches; the pool exists while there is one */
+	unsigned handles;          /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
 };
 /* Returns the registered handle of the same table. */
 static inline struct tfs_table *table_base(struct tfs_table *t)

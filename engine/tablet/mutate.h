@@ -51,9 +51,9 @@ struct mutation {
 	uint64_t written;  /* bytes of the values put */
 	int64_t newest_us; /* if any_put: the largest timestamp put */
 	bool any_put;
-	int64_t blind_us; /* the smallest timestamp put as the newest without reading; INT64_MAX: there is none */
+	int64_t blind_us;  /* the smallest timestamp put as the newest without reading; INT64_MAX: there is none */
 	uint64_t match_us; /* time spent in regular expressions */
-	unsigned failed;  /* after an error: 1 + the index of the op that is the cause; 0: none is */
+	unsigned failed;   /* after an error: 1 + the index of the op that is the cause; 0: none is */
 	/* private */
 	struct arena arena;
 	struct mcolumn **buckets;

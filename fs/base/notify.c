@@ -365,8 +365,7 @@ static bool order(fuse_ino_t dir, const char *name, uint64_t number, uid_t uid)
 static void invalidate_attributes(const struct changes *c, bool attributes_only)
 {
 	for (unsigned i = 0; i < c->inode_count; i++)
-		fuse_lowlevel_notify_inval_inode(
-			fs.session, c->inodes[i].ino, attributes_only || c->inodes[i].is_dir ? -1 : 0, 0);
+		fuse_lowlevel_notify_inval_inode(fs.session, c->inodes[i].ino, attributes_only || c->inodes[i].is_dir ? -1 : 0, 0);
 }
 
 static void notify_later_item(struct later *l)

@@ -107,8 +107,7 @@ RB_GENERATE_STATIC(directories, directory, by_id, directory_cmp);
 static void notify(int code, const void *body, size_t body_n, const char *name, size_t name_n)
 {
 	struct fuse_out_header h = {.len = (uint32_t)(sizeof(h) + body_n + name_n), .error = code};
-	const struct iovec v[] = {
-		{&h, sizeof(h)}, {(void *)(uintptr_t)body, body_n}, {(void *)(uintptr_t)name, name_n}};
+	const struct iovec v[] = {{&h, sizeof(h)}, {(void *)(uintptr_t)body, body_n}, {(void *)(uintptr_t)name, name_n}};
 
 	(void)!writev(p.device, v, 3); /* ENOENT: the kernel does not have it */
 }
