@@ -305,7 +305,10 @@ static void queue_request_locked(struct user *u, const struct fuse_buf *buf)
 	memcpy(q->request, buf->mem, buf->size);
 	if (STAILQ_EMPTY(&u->queue))
 		TAILQ_INSERT_TAIL(&loop.waiting, u, waiting);
-	STAILQ_INSERT_TAIL(&u->queue, q, next);
+	if (must_be_served(h->opcode)) /* a process that ends waits for it */
+		STAILQ_INSERT_HEAD(&u->queue, q, next);
+	else
+		STAILQ_INSERT_TAIL(&u->queue, q, next);
 	u->bytes += q->bytes;
 	loop.queued++;
 }
@@ -541,7 +544,7 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 	RB_INIT(&loop.users);
 	TAILQ_INIT(&loop.waiting);
 	loop.threads = (unsigned)threads;
-	fs_before_waiting = loop_step_aside;
+	fs_set_before_waiting(loop_step_aside);
 	set_nonblocking(fuse_session_fd(fs.session));
 	sigaction(SIGUSR1, &sa, NULL);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);

@@ -86,7 +86,7 @@ for pid in waiters[:50]:
 for pid in waiters[:50]:
     os.waitpid(pid, 0)
 took = time.monotonic() - start
-ok(took < 15, "^C ends half of them")
+ok(took < 60, "^C ends half of them")
 print("after %.2f s" % took)
 with open(os.environ["W"] + "/waiters", "w") as f:
     f.write(" ".join(map(str, waiters[50:])))

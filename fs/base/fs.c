@@ -11,12 +11,8 @@
 
 #define ROW_LOCKS 256
 
-static void not_waiting(void)
-{
-}
-
 struct fs fs;
-void (*fs_before_waiting)(void) = not_waiting;
+static void (*before_waiting)(void);
 static struct mutex row_locks[ROW_LOCKS];
 
 void fs_init(void)
@@ -44,6 +40,17 @@ void fs_fini(void)
 struct mutex *fs_row_lock(const struct node *row)
 {
 	return &row_locks[hash_private(0, node_key(row)) % ROW_LOCKS];
+}
+
+void fs_before_waiting(void)
+{
+	if (before_waiting)
+		before_waiting();
+}
+
+void fs_set_before_waiting(void (*fn)(void))
+{
+	before_waiting = fn;
 }
 
 int64_t fs_now_us(void)

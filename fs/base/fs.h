@@ -74,8 +74,9 @@ static inline struct slice slice_from(struct tfs_bytes b)
 
 /* The lock of a row, one of a fixed set.  An operation of several steps on one row holds it. */
 struct mutex *fs_row_lock(const struct node *row);
-/* Called by a thread that serves a request before it waits for another request's lock. */
-extern void (*fs_before_waiting)(void);
+/* Called by a thread that serves a request before it waits for another request's lock.  It calls fn, if that was set before. */
+void fs_before_waiting(void);
+void fs_set_before_waiting(void (*fn)(void));
 /* The locks and caches. */
 void fs_init(void);
 void fs_fini(void);
