@@ -178,22 +178,22 @@ hold() {
 }
 # works DESC: changes that notify the kernel, in the held directory's row, in others, and in all views.
 works() {
-	T=20 ok "$1: a mutation in its row" t sh -c "printf 'delete f:a@1\nset f:n\tv\ncommit\n' >$M/t/r/.mutate"
-	T=20 ok "  a mutation elsewhere" t sh -c "printf 'delete f:b@1\ncommit\n' >$M/other/x/.mutate"
-	T=20 ok "  other commands elsewhere" t sh -c "ls $M/other/x/f && echo x >$M/other/x/f/new && cat $M/other/x/f/new &&
-		mkdir $M/other/q && rmdir $M/other/q && rm $M/other/x/f/new"
-	is "$(T=20 t ls "$M/other/x/f")" "b@2" "  and listings there are new"
+	T=20 ok "$1: a mutation in its row" t sh -c "printf 'delete f:a@1\nset f:n\tv\ncommit\n' >$held/.mutate"
+	T=20 ok "  a mutation elsewhere" t sh -c "printf 'delete f:b@1\ncommit\n' >$other/x/.mutate"
+	T=20 ok "  other commands elsewhere" t sh -c "ls $other/x/f && echo x >$other/x/f/new && cat $other/x/f/new &&
+		mkdir $other/q && rmdir $other/q && rm $other/x/f/new"
+	is "$(T=20 t ls "$other/x/f")" "b@2" "  and listings there are new"
 }
 if ${CC:-cc} -O1 -o "$W/hold" "$SRC/t/lib/hold_directory.c" $(pkg-config --cflags --libs fuse3) 2>"$W/cc.log"; then
 	for variant in lock listing; do
 		ok "mount" mount_store -o allow_other
-		rm -rf "$M/t/r" "$M/other/x"
-		mkdir -p "$M/t/r/f" "$M/other/x/f"
-		for i in 1 2; do echo a >"$M/t/r/f/a@$i"; echo b >"$M/other/x/f/b@$i"; done
-		ls "$M/other/x/f" "$M/other/x/.latest/f" >/dev/null 2>&1
+		held=$M/held-$variant/r other=$M/other-$variant
+		mkdir -p "$held/f" "$other/x/f"
+		for i in 1 2; do echo a >"$held/f/a@$i"; echo b >"$other/x/f/b@$i"; done
+		ls "$other/x/f" "$other/.latest/x/f" >/dev/null
 		# The kernel's copy of a listing is read under another lock than the directory.
-		[ $variant = lock ] || { ls "$M/t/r/f"; ls "$M/t/r/f"; } >/dev/null
-		hold "$variant" "$M/t/r/f"
+		[ $variant = lock ] || { ls "$held/f"; ls "$held/f"; } >/dev/null
+		hold "$variant" "$held/f"
 		works "$variant"
 		start=$(date +%s%3N)
 		kill "$daemon"
