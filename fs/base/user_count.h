@@ -24,7 +24,7 @@ enum user_thing {
 		USER_THING_COUNT
 };
 
-/* Counts one more for the user.  Returns how many the user has now.  -EDQUOT: the user has as many as one user may have.  -ENOMEM. */
+/* Counts one more for the user.  Returns how many the user has now.  0: the user has as many as one user may have.  -ENOMEM. */
 int user_take(enum user_thing thing, uid_t uid) TFS_MUST;
 /* Counts one less. */
 void user_give(enum user_thing thing, uid_t uid);

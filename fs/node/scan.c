@@ -62,7 +62,7 @@ static int scan_charge(struct node *dir, struct node *n)
 	int count = user_take(USER_SCANS, uid);
 	bool charged;
 
-	if (count == -EDQUOT)
+	if (count == 0)
 		return refuse(-ENOSPC, dir, node_name(n), "a user has at most 10,000 directories of clauses in use");
 	if (count < 0)
 		return count;

@@ -155,7 +155,7 @@ static int import_count(struct importing *g)
 {
 	int r = user_take(USER_IMPORTS, g->caller->user.uid);
 
-	if (r == -EDQUOT)
+	if (r == 0)
 		return refuse(-EAGAIN, g->node, NULL, "a user has at most 8 open imports: close one of them first");
 	return r < 0 ? r : 0;
 }
