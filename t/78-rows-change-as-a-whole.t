@@ -217,7 +217,7 @@ is "$(codes put "$table" r2):$(codes delete "$table" r2):$(codes increment "$tab
 code mutate "$table" r2 <(echo 'set f:q') >"$W/code"
 is "$(cat "$W/code" "$W/said")" "2
 tabletctl: mutate: line 1: a tab and the value are missing; see 'tabletctl mutate -h'" "  a line that is none"
-is "$(code scan --limit x "$table")$(code count --row '(' "$table")$(code get --since now "$table" r2)$(code scan --prefix '\q' "$table")$(code get "$table" '\q')" 22222 "  a clause or a row that is none"
+is "$(code scan --limit x "$table")$(code count --row '(' "$table")$(code get --since never "$table" r2)$(code scan --prefix '\q' "$table")$(code get "$table" '\q')" 22222 "  a clause or a row that is none"
 is "$(code put "$table" r2 none:q v)$(code put "$M" r2 f:q v)$(code put "$W/none" r2 f:q v)$(code put "$table" r2 c:n one)" 3333 "other errors: 3"
 is "$(code scan "$W/none")$(code count "$M")$(code get "$W/none" r2)$(code get "$W/none" r2 f:q)" 3333 "  a table that is none"
 is "$(code get "$table" r2 f:none)$(code get "$table" none)$(code get "$table" r2 none:q)" 111 "nothing to print: 1"

@@ -62,7 +62,7 @@ static struct {
 } q;
 
 #define LATER_US 1000000
-#define WAITING_US 100000
+#define WAITING_US 500000
 
 static void log_lost_change(void)
 {

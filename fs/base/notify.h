@@ -10,7 +10,7 @@
  * in UNLINK for a reply, and holds the directory's lock, or for ever.  Another process
  * sends them (fs/base/sender.h).  So the notifier invalidates inodes, which never
  * waits for a directory, and gives orders to that process.  A reply waits for the
- * listings that its request has changed, but not longer than a tenth of a second.
+ * listings that its request has changed, but not longer than half a second.
  *
  * Entries are not urgent: the next use of an invalidated inode asks the daemon, which
  * answers ESTALE, and the kernel looks the name up again.
@@ -18,7 +18,7 @@
  * A name may become meaningless while its node stays: the directory of a family
  * that is renamed.  Then the reply waits for the entries too (entries_first),
  * so that the process that renamed the family does not find the old name.  It
- * waits for a tenth of a second at most, because the directory of an entry may
+ * waits for half a second at most, because the directory of an entry may
  * be locked by a rename(2) that waits for a directory locked by this request.
  *
  * Threads: a struct changes belongs to one request; other functions any.
