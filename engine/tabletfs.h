@@ -263,8 +263,7 @@ TFS_API int tfs_snapshot_create(struct tfs_table *t, const char *name) TFS_CHECK
 TFS_API int tfs_snapshot_drop(struct tfs_table *t, const char *name) TFS_CHECKED;
 /*
  * Opens a snapshot of the table t, or of the table of which t is a snapshot.
- * Every function that reads takes the handle; tfs_schema_get returns the schema of
- * the instant.  A function that would change the snapshot returns -EROFS.
+ * Every function that reads takes the handle.  A function that would change the snapshot returns -EROFS.
  */
 TFS_API int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out) TFS_CHECKED;
 struct tfs_snapshot {
@@ -356,7 +355,11 @@ struct tfs_schema {
 	int64_t snapshot_us;        /* the instant that the snapshot shows */
 	bool snapshot_of_all;       /* made by tfs_snapshot_create_all */
 };
-/* Returns a counted reference to the schema as last read.  No I/O. */
+/*
+ * Returns a counted reference to the schema as last read.  No I/O.  Of a snapshot it
+ * is that of its instant, but with owners, groups, modes and ACLs by which the stricter
+ * of then and now holds; a family that was deleted since has those of the instant.
+ */
 TFS_API int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out) TFS_CHECKED;
 TFS_API void tfs_schema_put(const struct tfs_schema *s);
 /*
@@ -373,6 +376,7 @@ struct tfs_user {
 	gid_t gid;
 	const gid_t *groups; /* supplementary */
 	unsigned group_count;
+	bool groups_unknown; /* the user may be in more groups: where an answer depends on them, the stricter one holds */
 };
 #define TFS_MAY_READ 4u /* as in a mode */
 #define TFS_MAY_WRITE 2u
@@ -396,11 +400,17 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
  * permission for a family, reads, scans that name it, and mutations return
  * -EACCES; a scan of all families and tfs_row_exists omit it.  An increment, a
  * check and the source of a move also need read permission; the delete of a row
- * needs write permission for all families.  Usage, tablets, flush, compact, split,
- * merge and truncation are for the owner of the table.  A snapshot that is opened
- * with the handle is for the same user.  Changes of the schema, and making and
- * dropping snapshots, are not checked.  Copies the user.  tfs_table_close ends
- * the handle.
+ * needs write permission for all families.  A snapshot that is opened with the
+ * handle is for the same user.
+ *
+ * The master checks changes.  For the owner of the table, and -EACCES for others:
+ * usage, tablets, flush, compact, split, merge, truncation, clones, snapshots, and
+ * all changes of the schema but these.  Mode and ACL of a family are for its owner
+ * (-EPERM), as is its group if the user is in the new one; owners are for root.
+ * While mkdir_families is set, a user who may write to the table can add a family
+ * of his own (TFS_SCHEMA_FAMILY_ADD without explicit_act).
+ *
+ * Copies the user.  tfs_table_close ends the handle.
  */
 TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out) TFS_CHECKED;
 
@@ -410,15 +420,12 @@ TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struc
  * it leaves out a family that has cells and does not say allow_delete = true;
  * -EPERM: it leaves out a family of a protected table.
  * If why is not NULL, *why is NULL or line and reason; the caller frees it.
+ *
+ * On behalf of a user (tfs_table_as), owners, groups and modes that this user
+ * could not set by chown and chmod are ignored: an existing family retains its
+ * own, a new one gets the table's.  Then the call returns 0 and *why names them.
  */
 TFS_API int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why) TFS_CHECKED;
-/*
- * The same on behalf of a user.  Owners, groups and modes that this user could
- * not set by chown and chmod are ignored: an existing family retains its own,
- * a new one gets the table's.  Then the call returns 0 and *why names them.
- */
-TFS_API int tfs_schema_set_text_as(
-	struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why) TFS_CHECKED;
 
 /*
  * Checks the beginning of a schema text, as far as its values are complete.

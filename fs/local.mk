@@ -11,11 +11,11 @@ fs_sources = \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch_store.c %D%/node/cell.c \
 	%D%/node/cell_rename.c %D%/node/control_name.c %D%/node/control_name.h %D%/node/families.c %D%/node/family.c \
 	%D%/node/list.c %D%/node/kinds.h %D%/node/list.h %D%/node/list_keys.c \
-	%D%/node/made.c %D%/node/made.h %D%/node/part.c \
+	%D%/node/made.c %D%/node/made.h %D%/node/new_family.c %D%/node/new_family.h %D%/node/part.c \
 	%D%/node/root.c %D%/node/row.c %D%/stream/row_change.c %D%/stream/row_change.h %D%/stream/mutate.c %D%/stream/row_control.h %D%/stream/row_json.c %D%/node/schema.c %D%/node/schema_edit.c \
 	%D%/node/scan.c %D%/node/scan_clauses.c %D%/stream/scan_stream.c %D%/stream/since.c %D%/stream/stream.c %D%/stream/stream.h %D%/node/view.c %D%/node/view.h \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
-	%D%/node/setting.h %D%/node/system.c %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
+	%D%/node/setting.h %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
 	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/counter.c %D%/file/counter.h %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \
 	%D%/file/open.c %D%/file/stat.c %D%/file/displaced.c %D%/file/descriptor.c %D%/file/read.c \
 	%D%/file/read.h %D%/file/stage.c %D%/file/stage.h %D%/file/content.c %D%/file/content.h %D%/file/sequential.c %D%/file/sequential.h \

@@ -269,12 +269,13 @@ int master_schema_set_text(struct master *m, const struct ms_request *q, struct 
 	uint64_t version;
 	int err = schemas_table_by_id(m->locks, q->table, q->name, &old, &version);
 	int64_t mtime = q->mtime_us == TFS_NO_TIME ? clock_now(m->clock) : q->mtime_us;
-	struct tfs_user user = {.uid = q->uid, .gid = q->gid, .groups = q->groups, .group_count = q->group_count};
 
 	if (!err)
+		err = schema_owned_by(schema_public(old), q->user);
+	if (!err)
 		err = schema_set_text(old, q->text, mtime, &next, &allow, &a->why);
-	if (!err && user.uid != 0)
-		err = schema_limit_owners(old, next, &user, &a->why);
+	if (!err && q->user && q->user->uid != 0)
+		err = schema_limit_owners(old, next, q->user, &a->why);
 	if (!err)
 		err = schema_replace(m, old, next, version, allow ? CHANGE_DROPS : CHANGE_TEXT, a);
 	schema_put(old);
@@ -287,6 +288,8 @@ int master_schema_change(struct master *m, const struct ms_request *q, struct ms
 	uint64_t version;
 	int err = q->edit ? schemas_table_by_id(m->locks, q->table, q->name, &old, &version) : -EINVAL;
 
+	if (!err)
+		err = schema_may_edit(old, q->edit, q->user);
 	if (!err)
 		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &a->why);
 	if (!err)
@@ -301,8 +304,8 @@ int master_table_truncate(struct master *m, const struct ms_request *q, struct m
 	uint64_t version;
 	int err = schemas_table_by_id(m->locks, q->table, q->name, &old, &version);
 
-	if (!err && q->uid && q->uid != schema_public(old)->uid)
-		err = -EACCES;
+	if (!err)
+		err = schema_owned_by(schema_public(old), q->user);
 	if (!err)
 		err = master_has_snapshots(m, schema_public(old), &a->why);
 	if (!err)

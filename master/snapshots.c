@@ -190,6 +190,8 @@ int master_snapshot_create(struct master *m, const struct ms_request *q, struct 
 	uint64_t version;
 	int err = schema_name_valid(slice_str(q->to)) ? schemas_table_by_id(m->locks, q->table, q->name, &of, &version) : -EINVAL;
 
+	if (!err)
+		err = schema_owned_by(schema_public(of), q->user);
 	if (!err) {
 		schema_snapshot_file(q->table, q->to, file);
 		err = file_absent(m, file);
@@ -204,11 +206,36 @@ int master_snapshot_create(struct master *m, const struct ms_request *q, struct 
 	return err;
 }
 
+/* Sets *out to the schema that a clone of the table or snapshot has. */
+static int source_schema(struct master *m, const struct ms_request *q, struct schema **out)
+{
+	struct schema *of = NULL, *now = NULL, *restricted;
+	int err = schemas_by_id(m->locks, q->table, q->name, &of);
+
+	if (!err && schema_public(of)->snapshot_of)
+		err = schemas_table_by_id(m->locks, schema_public(of)->snapshot_of, NULL, &now, NULL);
+	if (!err)
+		err = schema_owned_by(schema_public(now ? now : of), q->user);
+	if (!err && now) {
+		err = schema_restrict(of, now, true, &restricted);
+		if (!err) {
+			schema_put(of);
+			of = restricted;
+		}
+	}
+	schema_put(now);
+	if (err)
+		schema_put(of);
+	else
+		*out = of;
+	return err;
+}
+
 int master_table_clone(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	char file[TABLE_FILE_MAX];
 	struct schema *of = NULL, *s = NULL;
-	int err = schema_name_valid(slice_str(q->to)) ? schemas_by_id(m->locks, q->table, q->name, &of) : -EINVAL;
+	int err = schema_name_valid(slice_str(q->to)) ? source_schema(m, q, &of) : -EINVAL;
 
 	if (!err) {
 		table_file_name(file, q->to);
@@ -229,15 +256,20 @@ int master_table_clone(struct master *m, const struct ms_request *q, struct ms_a
 
 int master_snapshot_drop(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
-	struct schema *s = NULL;
+	struct schema *of = NULL, *s = NULL;
 	uint64_t version;
-	int err = schemas_snapshot(m->locks, q->table, q->to, &s, &version);
+	int err = schemas_table_by_id(m->locks, q->table, q->name, &of, NULL);
 
 	(void)a;
+	if (!err)
+		err = schema_owned_by(schema_public(of), q->user);
+	if (!err)
+		err = schemas_snapshot(m->locks, q->table, q->to, &s, &version);
 	if (!err && q->of_all && !schema_public(s)->snapshot_of_all)
 		err = -ENOENT;
 	if (!err)
 		err = snapshot_drop_one(m, schema_public(s), version);
+	schema_put(of);
 	schema_put(s);
 	return err;
 }

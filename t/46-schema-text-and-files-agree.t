@@ -19,7 +19,8 @@ is "$(cat t/.families/f/type)" "bytes" "  holds bytes"
 is "$(cat t/.families/f/group)" "default" "  is in the default group"
 ok "chmod without a schema succeeds" chmod 600 t/r/f
 ok "chown without a schema succeeds" chown 5:5 t/r
-is "$(stat -c %a t/r/f)" 755 "  without effect"
+is "$(stat -c '%a %u' t/r/f t/r | tr '\n' ' ')" "700 $(id -u) 755 $(id -u) " "  the new family has the mode; the owner stays"
+chmod 755 t/r/f
 is "$(ls -A t)" "r" "control names are not listed"
 is "$(find t | sort | tr '\n' ' ')" "t t/r t/r/f " "  find never meets them"
 

@@ -4,7 +4,7 @@
 # With the option quiet a refused chmod or chown succeeds without effect.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2015,SC2016,SC2317
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
-[ "$(id -u)" = 0 ] && has setpriv || cannot_run "needs root and setpriv"
+[ "$(id -u)" = 0 ] && has setpriv && has setfacl && has rsync || cannot_run "needs root, setpriv, setfacl and rsync"
 as() { # UID GID COMMAND...
 	local u=$1 g=$2
 	shift 2
@@ -144,6 +144,347 @@ ok "quiet: rsync -a of other modes" bash -c "mkdir -p '$W/s/r/secret'; echo s >'
 is "$(cat t/r/secret/new):$(stat -c %a t/r/secret/new)" "s:600" "  stores the cell"
 cd / || exit 1
 unmount_store
+
+# A rename of scratch to a cell, a row or a control file reads it.
+ok "mount -o allow_other" mount_store -o allow_other
+cd "$M" || exit 1
+alice() { as 1001 1001 "$@"; }
+bob() { as 1002 1002 "$@"; }
+move() { perl -e 'rename($ARGV[0], $ARGV[1]) or die "$!\n"' "$@"; }
+export -f move
+mkdir -p w/.families/f w/r/f
+chmod 777 w
+chmod 666 w/.families/f
+for to in w/r/f/x w/r/f/x@7 w/.latest/r/f/x w/r/.row.json; do
+	alice bash -c 'umask 077; echo "{\"cells\": []}" >w/r/f/.x'
+	fails "another's private scratch does not become $to" 'Permission denied' bob bash -c "move w/r/f/.x $to"
+	is "$(cat w/r/f/.x)" '{"cells": []}' "  and stays as it is"
+done
+chown 1002 w
+alice bash -c 'umask 077; echo "families = ();" >w/.x'
+fails "  nor .schema, by a rename" 'Permission denied' bob bash -c 'move w/.x w/.schema'
+chown 0 w
+rm -rf w/.x
+like "$(tail -n 1 .tabletfs/log)" '/w/.x: refused: the user may not read this scratch' "  and the log says why"
+ok "its owner may rename it" alice bash -c 'move w/r/f/.x w/r/f/x'
+alice bash -c 'umask 077; mkdir -p w/.d/f; echo private >w/.d/f/q'
+fails "nor does a private directory of scratch become a row" 'Permission denied' bob bash -c 'move w/.d w/d'
+alice chmod 755 w/.d w/.d/f
+fails "  nor one with a private file" 'Permission denied' bob bash -c 'move w/.d w/d'
+alice chmod 644 w/.d/f/q
+alice chmod 711 w/.d/f
+fails "  nor one that cannot be listed" 'Permission denied' bob bash -c 'move w/.d w/d'
+fails "  nor a family" 'Permission denied' bob bash -c 'move w/.d/f w/r/f2'
+alice chmod 755 w/.d/f
+ok "  one that the user may read does" bob bash -c 'move w/.d w/d'
+is "$(cat w/d/f/q)" private "  with its cells"
+py "$M" <<'PY'
+import os, sys
+from tap import same
+
+# Another user's descriptor of a scratch file that has become a cell: a chmod that would have no effect is refused.
+os.chdir(sys.argv[1])
+ours, theirs = os.pipe(), os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.setgroups([]), os.setgid(1001), os.setuid(1001)
+    fd = os.open("w/r/f/.z", os.O_WRONLY | os.O_CREAT, 0o644)
+    os.write(theirs[1], b".")
+    os.read(ours[0], 1)
+    try:
+        os.fchmod(fd, 0o600)
+        os.write(fd, b"private")
+    except PermissionError:
+        os._exit(0)
+    os._exit(1)
+os.read(theirs[0], 1)
+os.rename("w/r/f/.z", "w/r/f/z")
+os.write(ours[1], b".")
+same(os.waitpid(pid, 0)[1], 0, "fchmod 600 of scratch that has become a more open cell is refused")
+same(open("w/r/f/z").read(), "", "  so nothing private is written to it")
+PY
+rm -rf w/r w/d
+
+# The schema, the families, the groups and the snapshots are the owner's, although others may make rows.
+mkdir -m 777 x
+fails "another one does not create .schema" 'Permission denied' bob bash -c 'echo "families = ();" >x/.schema'
+fails "  nor by mknod" 'Permission denied' bob python3 -c 'import os; os.mknod("x/.schema", 0o100644)'
+ok "mkdir of ROW/FAMILY stays as it is" bob mkdir -p x/r/bobs
+bob bash -c 'echo y >x/r/bobs/q'
+ok "the owner makes a family" mkdir x/.families/more
+ok "  a group" mkdir x/.groups/fast
+ok "  a snapshot" mkdir x/.snap/k
+ok "  a snapshot of all tables" mkdir .snap/all
+echo maxversions=3 >x/.families/bobs/gc
+before=$(cat x/.schema)
+while read -r command; do
+	fails "another one: $command" 'ermission denied|not permitted|cross-device' bob bash -c "$command"
+done <<'TXT'
+rm x/.schema
+echo "families = ();" >x/.schema
+: >x/.schema
+truncate -s 0 x/.schema
+echo >>x/.schema
+echo "allow_delete = true; families = ();" >x/.tmp && move x/.tmp x/.schema
+rm -f x/.schema; echo "allow_delete = true; families = ();" >x/.schema
+rm -f x/.schema; cp x/.tmp x/.schema
+move x/.schema x/.gone
+mv x/.schema x/.gone
+touch x/.schema
+mkdir x/.families/z
+rmdir x/.families/more
+rmdir x/.families/bobs
+move x/.families/more x/.families/less
+echo maxversions=1 >x/.families/bobs/gc
+echo fast >x/.families/bobs/group
+mkdir x/.groups/z
+rmdir x/.groups/fast
+move x/.groups/fast x/.groups/slow
+echo 9 >x/.groups/fast/level
+mkdir x/.snap/z
+rmdir x/.snap/k
+move x/.snap/k x/.snap/l
+mkdir .snap/z
+rmdir .snap/all
+echo flush >x/.ctl
+echo "clone copy" >x/.snap/k/.ctl
+TXT
+is "$(cat x/.schema) $(ls -d x/.snap/k .snap/all/x)" "$before .snap/all/x
+x/.snap/k" "nothing has changed"
+ok "a descriptor that the owner opened is the owner's" bash -c 'setpriv --reuid=1002 --regid=1002 --clear-groups -- bash -c "echo maxversions=2 >&3" 3>x/.families/bobs/gc'
+is "$(cat x/.families/bobs/gc)" "maxversions=2" "  and has effect"
+ok "the family's owner changes its mode" bob chmod 600 x/.families/bobs
+rmdir x/.snap/k .snap/all
+ok "the owner removes .schema" rm x/.schema
+rm -rf x/r x/.[a-z]*
+cd / || exit 1
+
+# Sizes and times of control files are shown to those only who may read them.
+cd "$M" || exit 1
+for f in .tabletfs/config .tabletfs/log .tabletfs/metrics x/.tablets; do
+	unlike "$(stat -c %s $f)" '^0$' "root sees the size of $f"
+	is "$(bob stat -c '%s %Y' $f)" "0 $(stat -c %Y .tabletfs/config)" "  another user does not, nor its time"
+done
+py "$M" <<'PY'
+import ctypes, os, sys
+from tap import same
+
+# The kernel keeps the attributes that it asked for last.  statx can return them without asking.
+os.chdir(sys.argv[1])
+ours, theirs = os.pipe(), os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.setgroups([]), os.setgid(1002), os.setuid(1002)
+    log = os.open(".tabletfs/log", os.O_PATH)
+    os.write(theirs[1], b".")
+    os.read(ours[0], 1)
+    buf = ctypes.create_string_buffer(256)
+    done = ctypes.CDLL(None).statx(log, b"", 0x1000 | 0x4000, 0x7ff, buf)  # AT_EMPTY_PATH, AT_STATX_DONT_SYNC
+    os._exit(done != 0 or int.from_bytes(buf[40:48], "little") != 0)
+os.read(theirs[0], 1)
+os.stat(".tabletfs/log")
+os.write(ours[1], b".")
+same(os.waitpid(pid, 0)[1], 0, "  nor does the kernel show what it has asked for root")
+PY
+cat .tabletfs/log >"$W/log"
+is "$(wc -c <"$W/log")" "$(stat -c %s .tabletfs/log)" "root reads all of it"
+
+# New families take the mode that mkdir and chmod ask for.
+mode() { stat -c %a "$@" | tr '\n' ' '; }
+mkdir -m 777 y
+ok "umask 077: mkdir and chmod 600" alice bash -c 'umask 077; mkdir -p y/r/diary && echo x >y/r/diary/x && chmod 600 y/r/diary/x'
+is "$(mode y/r/diary y/r/diary/x y/.families/diary)" "700 600 700 " "  give a private family"
+fails "  which another user cannot read" 'Permission denied' bob cat y/r/diary/x
+ok "umask 022: chmod 600 of a cell" alice bash -c 'umask 022; mkdir y/r/a && echo x >y/r/a/x && chmod 600 y/r/a/x'
+is "$(mode y/r/a/x)" "600 " "  makes the new family private"
+ok "  chmod of its directory" alice chmod 755 y/r/a
+is "$(mode y/r/a/x)" "600 " "  does not give what a cell has refused"
+ok "umask 077: chmod 755 of the directory" alice bash -c 'umask 077; mkdir y/r/b && echo x >y/r/b/x && chmod 755 y/r/b'
+is "$(mode y/r/b/x)" "644 " "  sets the new family's mode"
+ok "  chmod 640 of a cell" alice chmod 640 y/r/b/x
+is "$(mode y/r/b/x)" "640 " "  reduces it"
+alice bash -c 'mkdir -p y/r2/b && echo x >y/r2/b/x'
+fails "when another row has cells of it, chmod 600 of a cell" 'not permitted' alice chmod 600 y/r/b/x
+fails "  and chmod 700 of its directory" 'not permitted' alice chmod 700 y/r2/b
+ok "  one that asks for more succeeds" alice chmod 666 y/r/b/x
+is "$(mode y/r/b/x y/r2/b)" "640 750 " "  without effect"
+fails "  and another user's is not permitted" 'ermission denied|not permitted' bob chmod 640 y/r/b/x
+ok "  of the family it is" alice chmod 600 y/.families/b
+is "$(mode y/r/b/x)" "600 " "  with effect"
+ok "a scratch file with 0600 that becomes a cell" alice bash -c 'umask 022; mkdir y/r/c; umask 077; echo x >y/r/c/.x; move y/r/c/.x y/r/c/x'
+is "$(mode y/r/c/x)" "600 " "  makes the new family private"
+ok "a directory of scratch with 0700" alice bash -c 'umask 077; mkdir y/r/.d; echo x >y/r/.d/x; move y/r/.d y/r/d'
+is "$(mode y/r/d/x)" "600 " "  too"
+ok "mkdir of .families takes its umask" bash -c 'umask 027; mkdir y/.families/e'
+is "$(mode y/.families/e)" "750 " "  too"
+rm -rf y/r y/r2
+for f in y/.families/*; do rmdir "$f"; done
+rmdir y
+
+# Tools restore a tree into a new table, and its modes.
+chmod 755 "$W"
+for user in root alice; do
+	run=("$user")
+	[ $user = alice ] || run=(t)
+	for modes in "755 644 022" "755 600 022" "700 600 077"; do
+		mask=${modes##* }
+		modes=${modes% *}
+		rm -rf "$W/tree"
+		mkdir -p "$W"/tree/r1/f "$W"/tree/r2/f "$W"/tree/r2/g
+		for f in r1/f/a r1/f/b r2/f/a r2/g/a; do echo $f >"$W/tree/$f"; done
+		chmod "${modes% *}" "$W"/tree/* "$W"/tree/*/*
+		chmod "${modes#* }" "$W"/tree/*/*/*
+		[ $user = root ] || chown -R 1001:1001 "$W/tree"
+		tar -C "$W/tree" -cf "$W/tree.tar" .
+		for how in "rsync -a $W/tree/ z/" "tar -C z -xpf $W/tree.tar" "cp -a $W/tree/. z/"; do
+			mkdir -m 777 z
+			[ $user = root ] || chown 1001 z
+			ok "$user, $modes, umask $mask: ${how%% *}, twice" "${run[@]}" bash -c "umask $mask; $how && $how"
+			is "$(mode z/r1/f/a z/r2/f/a z/r2/g/a)$(cat z/r2/f/a)" "${modes#* } ${modes#* } ${modes#* } r2/f/a" "  restores the modes"
+			rm -rf z/*
+			rmdir z
+		done
+	done
+done
+
+# A snapshot follows a later, stricter mode of its table and of its families.
+mkdir -m 755 z
+mkdir z/.families/f z/.families/g
+mkdir -p z/r/f z/r/g
+echo value >z/r/f/q@7
+echo value >z/r/g/q@7
+mkdir z/.snap/empty z/.snap/s .snap/all
+cat >"$W/paths" <<'SH'
+for S in "$@"; do
+	while read -r command; do
+		(eval "$command") >/dev/null 2>&1 && echo "yes $S: $command" || echo "no $S: $command"
+	done <<'TXT'
+cat $S/r/f/q
+cat $S/.latest/r/f/q
+ls $S/r/f
+cat $S/.scan/family=f/.tsv
+ls $S/.scan/family=f/.rows
+cat $S/.scan/family=f/.rows/r/f/q@7
+TXT
+done
+SH
+may() { # yes or no: user bob, in the snapshots that follow
+	local want=$1 what=$2
+	shift 2
+	is "$(bob bash "$W/paths" "$@" | grep -v "^$want ")" "" "$what"
+}
+ALL="z/.snap/s .snap/all/z"
+may yes "another user reads snapshots" $ALL
+chmod 600 z/.families/f
+may no "  not after a chmod of the family" $ALL
+is "$(mode z/.snap/s/r/f/q .snap/all/z/r/f)" "600 700 " "  whose mode they show"
+like "$(bob cat z/.snap/s/.scan/.tsv)" '^r	g:q	7' "  but another family"
+unlike "$(bob cat z/.snap/s/.scan/.tsv)" 'f:q' "  alone"
+chmod 666 z/.families/f
+may yes "  again after a chmod" $ALL
+is "$(mode z/.snap/s/r/f/q)" "644 " "  but with no more than then"
+chmod 700 z
+may no "not after a chmod of the table" $ALL
+is "$(mode .snap/all/z .snap/all/z/r)" "700 700 " "  whose mode they show"
+chmod 755 z
+may yes "  again" $ALL
+setfacl -m u:1002:- z/.families/f
+may no "not if an ACL excludes him now" $ALL
+setfacl -b z/.families/f
+chmod 644 z/.families/f
+may yes "  again" $ALL
+chown 1001:1001 z/.families/f
+may yes "another owner does not matter to others" $ALL
+chmod 640 z/.families/f
+may no "  until the mode does" $ALL
+is "$(alice cat z/.snap/s/r/f/q)" value "  and the new owner could read then, too"
+chmod 644 z/.families/f
+chown 0:0 z/.families/f
+# What is open stays open; a working directory does not.
+mkfifo "$W/go"
+exec 8< <(bob bash -c 'exec 3<z/.snap/s/r/f/q; cd z/.snap/s/r/f; echo open; read -r <"$0"; cat <&3; cat q 2>/dev/null || echo no' "$W/go")
+read -r -u 8 line
+chmod 600 z/.families/f
+echo >"$W/go"
+is "$line $(cat <&8)" "open value
+no" "a file that is open stays open"
+# A family that was removed, and one that was made again under the same name, has the rules of then.
+chmod 600 z/.families/f
+rm -rf z/r
+rmdir z/.families/f
+may yes "a removed family has the mode of then" $ALL
+mkdir -m 700 z/.families/f
+may yes "  also if there is another one of its name" $ALL
+mv z z2
+chmod 700 z2
+may no "a renamed table" .snap/all/z2
+rmdir z2/.snap/s z2/.snap/empty .snap/all
+rmdir z2
+cd / || exit 1
+unmount_store
+
+# A daemon in another PID namespace cannot know the groups of a process.
+cat >"$W/elsewhere" <<TXT
+#!/bin/sh
+exec unshare --pid --fork --kill-child "$TABLETFS" "\$@"
+TXT
+chmod +x "$W/elsewhere"
+if unshare --pid --fork true 2>/dev/null; then
+	own=$TABLETFS
+	TABLETFS=$W/elsewhere
+	ok "mount in another PID namespace" mount_store -o allow_other
+	TABLETFS=$own
+	cd "$M" || exit 1
+	mkdir z z/.families/f z/r z/r/f
+	echo value >z/r/f/q@7
+	in_group() { t setpriv --reuid=1003 --regid=1003 --groups=100 -- "$@"; }
+	chown 1001:100 z/.families/f
+	stream() { "$@" cat z/.scan/family=f/.tsv 2>/dev/null | grep -c value; }
+	while read -r acl group other owner named; do
+		setfacl -b z/.families/f
+		chmod "${acl%%,*}" z/.families/f
+		[ "$acl" = "${acl#*,}" ] || setfacl -m "${acl#*,}" z/.families/f
+		is "$(stream in_group) $(stream bob) $(stream alice) $(stream as 1004 1004) $(stream t)" "$group $other $owner $named 1" "$acl: a member, another user, the owner, user 1004, root"
+	done <<'TXT'
+0644 1 1 1 1
+0640 0 0 1 0
+0604 0 0 1 0
+0640,u:1004:r 0 0 1 1
+0644,u:1004:- 1 1 1 0
+0644,g:200:- 0 0 1 0
+TXT
+	setfacl -b z/.families/f
+	chmod 660 z/.families/f
+	is "$(in_group cat z/r/f/q)" value "the kernel knows them, and decides in the tree"
+	py "$M" <<'PY'
+import mmap, os, sys
+from tap import same
+
+# The kernel writes pages of a mapping on behalf of nobody.  What counts is the right at open.
+os.chdir(sys.argv[1])
+ours, theirs = os.pipe(), os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.setgroups([100]), os.setgid(1003), os.setuid(1003)
+    fd = os.open("z/r/f/q@7", os.O_RDWR)
+    m = mmap.mmap(fd, 5)
+    os.close(fd)
+    os.write(theirs[1], b".")
+    os.read(ours[0], 1)
+    m[0:5] = b"VALUE"
+    m.flush()
+    os._exit(0)
+os.read(theirs[0], 1)
+os.chmod("z/.families/f", 0o600)
+os.write(ours[1], b".")
+same(os.waitpid(pid, 0)[1], 0, "a mapping writes with the right that was checked at open")
+same(open("z/r/f/q@7").read(5), "VALUE", "  and what it writes is stored")
+PY
+	cd / || exit 1
+	unmount_store
+else
+	skip "groups that are not known" "no PID namespaces"
+fi
 # Without allow_other no other user can see the mount.
 mount_store
 fails "without allow_other nobody else enters" 'Permission denied' nobody ls "$M"

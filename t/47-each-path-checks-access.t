@@ -170,6 +170,14 @@ cat u/.snap/s/usage
 cat u/.families/f/usage
 echo flush >u/.ctl
 mkdir u/.families/more && rmdir u/.families/more
+mkdir u/.groups/more && rmdir u/.groups/more
+mkdir u/.snap/more && rmdir u/.snap/more
+echo maxversions=9 >u/.families/f/gc
+perl -e 'rename("u/.families/f", "u/.families/g") && rename("u/.families/g", "u/.families/f") or exit 1'
+cp u/.schema u/.tmp$UID && mv u/.tmp$UID u/.schema
+s=$(cat u/.schema) && rm u/.schema && echo "$s" >u/.schema
+cat u/.schema >u/.tmp$UID; cat u/.tmp$UID >u/.schema; s=$?; rm -f u/.tmp$UID; exit $s
+touch u/.schema
 """
 
 def lines(text):
@@ -211,6 +219,7 @@ def make():
     os.mkdir(".snap/all")
     os.makedirs("u/.families/f")
     os.chown("u", USERS[OWNER][0], 0)
+    os.chmod("u", 0o777)
     os.mkdir("u/.snap/s")
 
 # ---- the matrix ----

@@ -21,6 +21,10 @@
  * chunk.  A row and a family are always entered at their first key, where
  * their deletes are, before a seek to the wanted family or qualifier.
  *
+ * Patterns.  A pattern on row keys or qualifiers is compared when the scan has found
+ * a live cell there, in a family that it may read.  The time and the bounds of a match
+ * can be observed, so a pattern must not see keys that its user may not read.
+ *
  * No allocation per cell: the current row and column are in buffers that grow
  * to the longest.
  */
@@ -141,7 +145,7 @@ static int live_enter_row(struct live *l, size_t row_len)
 	l->family = 0;
 	l->column.n = 0;
 	l->row_mask = 0;
-	l->row_returned = false;
+	l->row_returned = l->row_admitted = false;
 	if (!err) {
 		encoded = buf_slice(&l->row);
 		l->in_done_row = l->done_row.n && slice_eq(encoded, buf_slice(&l->done_row));
@@ -185,7 +189,7 @@ static int live_enter_column(struct live *l, size_t column_len)
 		return err;
 	}
 	l->mask = l->family_mask;
-	l->has_ts = false;
+	l->has_ts = l->column_admitted = false;
 	l->index = 0;
 	l->shown = 0;
 	l->column_returned = l->in_done_family && slice_eq(encoded, buf_slice(&l->done_qualifier));
@@ -197,29 +201,28 @@ static int live_enter_column(struct live *l, size_t column_len)
 	return 0;
 }
 
-/* The row was entered.  Returns 1 if the filter admits it; else moves past it and returns 0; or -errno. */
-static int live_filter_row(struct live *l)
+/*
+ * Returns 1 if the filters admit row and qualifier of the live cell under the
+ * iterator, else 0, with the move past them pending, or -errno.
+ */
+static int live_filter_key(struct live *l)
 {
 	const size_t salt = l->o.spec->row_salted && l->row_slice.n;
-	int n = scan_filter_row(l->o.filter, slice_of(l->row_slice.p + salt, l->row_slice.n - salt));
+	int n = 1;
 
-	if (n == 0) {
-		l->skipped++;
-		live_seek_past(l, &l->row);
+	if (!l->row_admitted) {
+		n = scan_filter_row(l->o.filter, slice_of(l->row_slice.p + salt, l->row_slice.n - salt));
+		l->row_admitted = n > 0;
+		if (n == 0)
+			l->pending = MOVE_PAST_ROW;
 	}
-	return n;
-}
-
-/* The same, of the column. */
-static int live_filter_column(struct live *l)
-{
-	int n = scan_filter_qualifier(l->o.filter, l->qualifier);
-
-	if (n == 0) {
-		l->skipped++;
-		live_seek_past(l, &l->column);
-		l->column.n = 0;
+	if (n > 0 && !l->column_admitted) {
+		n = scan_filter_qualifier(l->o.filter, l->qualifier);
+		l->column_admitted = n > 0;
+		if (n == 0)
+			l->pending = MOVE_PAST_COLUMN;
 	}
+	l->skipped += n == 0;
 	return n;
 }
 
@@ -314,9 +317,6 @@ static int live_enter(struct live *l)
 		err = live_enter_row(l, cellkey_row_len(key));
 		if (err)
 			return err;
-		err = live_filter_row(l);
-		if (err <= 0)
-			return err;
 	}
 	q = slice_of(key.p + l->row.n + 2, column_len - l->row.n - 2);
 	family = load_be16(key.p + l->row.n);
@@ -360,8 +360,7 @@ static int live_enter(struct live *l)
 	err = live_enter_column(l, column_len);
 	if (err)
 		return err;
-	err = live_filter_column(l);
-	return err > 0 && l->after_here ? live_skip_to_after(l) : err;
+	return l->after_here ? live_skip_to_after(l) : 1;
 }
 
 /* Makes the pending move. */
@@ -450,6 +449,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 	uint64_t seq, size;
 	int64_t ts, expires, commit;
 	bool decided;
+	int r;
 
 	if (it->key.n < l->column.n + CELL_SUFFIX_BYTES)
 		return live_damaged(l, "a malformed key");
@@ -489,6 +489,9 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		l->pending = MOVE_PAST_COLUMN;
 		return 0;
 	}
+	r = live_filter_key(l);
+	if (r <= 0)
+		return r;
 	if (++l->index >= l->max_versions)
 		l->pending = MOVE_PAST_COLUMN;
 	if (s->has_times && ts >= s->until)

@@ -148,8 +148,13 @@ static int open_sides(struct absent_scan *s, struct tfs_table *t, struct tfs_tab
 	}
 	s->sides[1].table = t;
 	table_get(t);
-	for (unsigned i = 0; i < 2 && !err; i++)
-		s->sides[i].schema = table_schema(s->sides[i].table);
+	for (unsigned i = 0; i < 2 && !err; i++) {
+		const struct tfs_schema *p;
+
+		err = tfs_schema_get(s->sides[i].table, &p);
+		if (!err)
+			s->sides[i].schema = schema_of(p);
+	}
 	return err;
 }
 

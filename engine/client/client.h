@@ -42,7 +42,10 @@ struct tfs_table {
 	unsigned refs;               /* guarded by the store's lock; so are the next members */
 	const struct schema *schema; /* as last received */
 	bool gone;                   /* dropped, or replaced by a rename, through this store */
+	/* Of a snapshot: `schema` with the rules of access of tfs_schema_get, and the schema of its table from which it was made. */
+	const struct schema *restricted, *restricted_by;
 	UT_hash_handle hh;
+	struct tfs_table *of; /* the registered handle of the table of a snapshot; a reference.  NULL: it is a table */
 	/*
 	 * In a handle for one user: the table's registered handle, which has `schema`
 	 * and `gone`.  NULL: this is the registered handle.
@@ -82,7 +85,7 @@ int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, st
 
 /* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);
-/* Returns a reference to the newest schema that the store has received. */
+/* Returns a reference to the newest schema that the store has received.  Of a snapshot its rules of access are those of its instant. */
 const struct schema *table_schema(struct tfs_table *t);
 /* Stores the schema in its table's handle, unless the handle has a newer one. */
 void table_update_schema(struct tfs_store *s, const struct schema *schema);
@@ -90,8 +93,8 @@ void table_update_schema(struct tfs_store *s, const struct schema *schema);
 void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
 /* Marks the handle of this snapshot of the table as gone. */
 void snapshot_mark_gone(struct tfs_store *s, uint32_t table, const char *name);
-/* Opens the table or snapshot with this schema, of which it takes the caller's reference. */
-int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table **out) TFS_MUST;
+/* Opens the table or snapshot with this schema, of which it takes the caller's reference.  of: the registered handle of a snapshot's table. */
+int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table *of, struct tfs_table **out) TFS_MUST;
 /*
  * Returns the error for a family that the schema does not have: -ENOENT if the
  * table was dropped, else -EINVAL.  Asks the server.

@@ -33,6 +33,7 @@ static int call_for_table(struct tfs_table *t, struct ms_request *q, struct ms_a
 
 	q->table = t->id;
 	q->name = schema_public(s)->name;
+	q->user = table_user(t);
 	err = table_gone(t) ? -ENOENT : call_master(t->store, q, a, NULL);
 	schema_put(s);
 	return err;
@@ -63,7 +64,7 @@ static int create(struct tfs_table *t, const char *name, bool of_all)
 static int drop(struct tfs_table *t, const char *name, bool of_all)
 {
 	struct ms_request q = {.method = MS_SNAPSHOT_DROP, .to = name, .of_all = of_all};
-	int err = tfs_name_valid(name) ? call_only(t, &q) : -ENOENT;
+	int err = !tfs_name_valid(name) ? -ENOENT : is_snapshot(t) ? -EROFS : call_only(t, &q);
 
 	if (!err)
 		snapshot_mark_gone(t->store, t->id, name);
@@ -93,7 +94,7 @@ int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **
 {
 	const struct schema *s = table_schema(t);
 	const uint32_t table = schema_public(s)->snapshot_of ? schema_public(s)->snapshot_of : t->id;
-	struct tfs_table *snapshot = NULL;
+	struct tfs_table *of = schema_public(s)->snapshot_of ? table_base(t)->of : table_base(t), *snapshot = NULL;
 	struct schema *found = NULL;
 	int err;
 
@@ -102,7 +103,7 @@ int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **
 		return -ENOENT;
 	err = snapshot_schema(t, table, name, &found);
 	if (!err)
-		err = table_open(t->store, found, &snapshot);
+		err = table_open(t->store, found, of, &snapshot);
 	if (!err && table_user(t)) {
 		struct tfs_table *as = NULL;
 

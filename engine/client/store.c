@@ -288,10 +288,10 @@ int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out
 
 	if (!err)
 		err = schemas_table(s->o.locks, name, &schema, NULL);
-	return err ? err : table_open(s, schema, out);
+	return err ? err : table_open(s, schema, NULL, out);
 }
 
-int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table **out)
+int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table *of, struct tfs_table **out)
 {
 	struct tfs_table *t, *made = calloc(1, sizeof(*made));
 	int err = 0;
@@ -314,11 +314,16 @@ int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_tabl
 			t->store = s;
 			t->refs = 1;
 			t->schema = schema_get(schema);
+			t->of = of;
 		} else {
 			err = -ENOMEM;
 		}
 	}
 	s->handles += t != NULL;
+	if (t && !made && of) {
+		of->refs++;
+		s->handles++;
+	}
 	mutex_unlock(&s->lock);
 	if (t)
 		*out = t;
@@ -362,14 +367,16 @@ void tfs_table_close(struct tfs_table *t)
 	s = t->store;
 	mutex_lock(&s->lock);
 	last = --t->refs == 0;
-	base = last ? t->base : NULL;
-	if (!base)
+	base = !last ? NULL : t->base ? t->base : t->of;
+	if (!last || !t->base)
 		s->handles--;
 	if (last && !t->base)
 		HASH_DEL(s->tables, t);
 	mutex_unlock(&s->lock);
 	if (last) {
 		schema_put(t->schema);
+		schema_put(t->restricted);
+		schema_put(t->restricted_by);
 		free(t);
 	}
 	tfs_table_close(base);

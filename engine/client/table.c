@@ -44,19 +44,30 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	return err;
 }
 
-int tfs_table_truncate(struct tfs_table *t, char **why)
+/* Sends a change of t itself to the master. */
+static int schema_call(struct tfs_table *t, struct ms_request *q, char **why)
 {
 	const struct schema *s = table_schema(t);
-	const struct tfs_user *user = table_user(t);
-	struct ms_request q = {
-		.method = MS_TABLE_TRUNCATE, .name = schema_public(s)->name, .table = t->id, .uid = user ? user->uid : 0};
-	int err;
+	int err = -EROFS;
+
+	q->name = schema_public(s)->name;
+	q->table = t->id;
+	q->user = table_user(t);
+	if (!schema_public(s)->snapshot_of)
+		err = call_master_only(t->store, q, why);
+	else if (why)
+		*why = NULL;
+	schema_put(s);
+	return err;
+}
+
+int tfs_table_truncate(struct tfs_table *t, char **why)
+{
+	struct ms_request q = {.method = MS_TABLE_TRUNCATE};
 
 	if (why)
 		*why = NULL;
-	err = table_gone(t) ? -ENOENT : schema_public(s)->snapshot_of ? -EROFS : call_master_only(t->store, &q, why);
-	schema_put(s);
-	return err;
+	return table_gone(t) ? -ENOENT : schema_call(t, &q, why);
 }
 
 struct listing {
@@ -119,17 +130,49 @@ int table_no_family(struct tfs_table *t)
 	return err == -ENOENT ? err : -EINVAL;
 }
 
+/* Makes the restricted schema of a snapshot. */
+static int snapshot_restrict(struct tfs_table *t)
+{
+	const struct schema *then = table_schema(t), *now = table_schema(t->of), *swap;
+	struct schema *made;
+	int err = schema_restrict(then, now, false, &made);
+
+	if (!err) {
+		mutex_lock(&t->store->lock);
+		swap = t->restricted;
+		t->restricted = made;
+		made = (struct schema *)(uintptr_t)swap;
+		swap = t->restricted_by;
+		t->restricted_by = now;
+		now = swap;
+		mutex_unlock(&t->store->lock);
+		schema_put(made);
+	}
+	schema_put(now);
+	schema_put(then);
+	return err;
+}
+
 int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out)
 {
-	int err = -ENOENT;
+	int err;
 
 	t = table_base(t);
-	mutex_lock(&t->store->lock);
-	if (!t->gone) {
-		*out = schema_public(schema_get(t->schema));
-		err = 0;
-	}
-	mutex_unlock(&t->store->lock);
+	do {
+		bool stale = false;
+
+		err = -ENOENT;
+		mutex_lock(&t->store->lock);
+		if (!t->gone) {
+			stale = t->of && t->restricted_by != t->of->schema;
+			if (!stale)
+				*out = schema_public(schema_get(t->of ? t->restricted : t->schema));
+			err = stale;
+		}
+		mutex_unlock(&t->store->lock);
+		if (stale)
+			err = snapshot_restrict(t) ? -ENOMEM : 1;
+	} while (err > 0);
 	return err;
 }
 
@@ -149,45 +192,11 @@ const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char 
 	return schema_group(schema_of(s), name);
 }
 
-/* A change of the schema of t. */
-static int schema_call(struct tfs_table *t, const struct ms_request *q, char **why)
-{
-	const struct schema *s = table_schema(t);
-	const bool snapshot = schema_public(s)->snapshot_of;
-
-	schema_put(s);
-	if (!snapshot)
-		return call_master_only(t->store, q, why);
-	if (why)
-		*why = NULL;
-	return -EROFS;
-}
-
 int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)
 {
-	static const struct tfs_user root;
+	struct ms_request q = {.method = MS_SCHEMA_SET_TEXT, .text = slice_of_bytes(text), .mtime_us = mtime_us};
 
-	return tfs_schema_set_text_as(t, text, mtime_us, &root, why);
-}
-
-int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why)
-{
-	const struct schema *s = table_schema(t);
-	struct ms_request q = {
-		.method = MS_SCHEMA_SET_TEXT,
-		.name = schema_public(s)->name,
-		.table = t->id,
-		.text = slice_of_bytes(text),
-		.mtime_us = mtime_us,
-		.uid = user->uid,
-		.gid = user->gid,
-		.groups = user->groups,
-		.group_count = user->group_count,
-	};
-	int err = schema_call(t, &q, why);
-
-	schema_put(s);
-	return err;
+	return schema_call(t, &q, why);
 }
 
 int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why)
@@ -204,10 +213,7 @@ int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **wh
 
 int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
 {
-	const struct schema *s = table_schema(t);
-	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .name = schema_public(s)->name, .table = t->id, .edit = e};
-	int err = schema_call(t, &q, why);
+	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .edit = e};
 
-	schema_put(s);
-	return err;
+	return schema_call(t, &q, why);
 }

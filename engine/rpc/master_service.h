@@ -14,12 +14,13 @@ enum ms_method {
 	MS_TABLE_CREATE = 1, /* name, uid, gid, mode -> schema */
 	MS_TABLE_DROP,       /* name; -ENOTEMPTY */
 	MS_TABLE_RENAME,     /* name, to, noreplace */
-	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us, uid, gid, groups -> schema; why, also without an error: the ignored owners and modes */
+	/* These check `user`: -EACCES or -EPERM, as tfs_table_as states (master/access.c). */
+	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us -> schema; why, also without an error: the ignored owners and modes */
 	MS_SCHEMA_CHANGE,   /* table, edit -> schema */
 	MS_SNAPSHOT_CREATE, /* table, to: the name of the snapshot, of_all -> schema; -EEXIST */
 	MS_SNAPSHOT_DROP,   /* table, to; of_all: -ENOENT unless it was made with of_all */
 	MS_TABLE_CLONE,     /* table: of a table or a snapshot, to: the name of the new table -> schema; -EEXIST */
-	MS_TABLE_TRUNCATE,  /* table, uid (0: any table; else the table's owner) -> schema; -EACCES, -EPERM, -EBUSY; why */
+	MS_TABLE_TRUNCATE,  /* table -> schema; -EPERM, -EBUSY; why */
 	MS_COLLECT,         /* a round of the collector: removes the files that compactions have replaced */
 	MS_METHODS
 };
@@ -34,11 +35,11 @@ enum ms_method {
 	F(VALUE, 7, gid_t, gid)                                                                                                    \
 	F(VALUE, 8, mode_t, mode)                                                                                                  \
 	F(VALUE, 10, struct slice, text)                                                                                           \
-	F(NUMBERS, 11, gid_t, groups, group_count) /* supplementary to gid */                                                      \
 	F(VALUE, 12, int64_t, mtime_us)                                                                                            \
 	F(POINTER, 13, tfs_schema_edit, edit)                                                                                      \
 	F(VALUE, 14, bool, of_all)                                                                                                 \
-	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */
+	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */                                                          \
+	F(POINTER, 16, tfs_user, user)       /* on whose behalf the client asks; NULL: the owner of the store */
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

@@ -5,7 +5,7 @@
  * ms_answer, then struct payload, of errors too.
  */
 #include "engine/rpc/master_service.h"
-#include "engine/rpc/wire.h"
+#include "engine/rpc/user_wire.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * unless it is an error, struct payload.
  */
 #include "engine/rpc/tablet_service.h"
-#include "engine/rpc/wire.h"
+#include "engine/rpc/user_wire.h"
 #include "engine/tabletfs.h"
 
 #include <errno.h>
@@ -110,10 +110,6 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 7, int64_t, commit_us)                                                                                            \
 	F(VALUE, 8, uint64_t, size)                                                                                                \
 	F(VALUE, 9, uint64_t, seq)
-#define USER(F)                                                                                                                    \
-	F(VALUE, 1, uid_t, uid)                                                                                                    \
-	F(VALUE, 2, gid_t, gid)                                                                                                    \
-	F(NUMBERS, 3, gid_t, groups, group_count)
 WIRE_COMPLETE(op_time, OP_TIME)
 WIRE_COMPLETE(op_token, OP_TOKEN)
 WIRE_COMPLETE(op_range, OP_RANGE)
@@ -121,7 +117,6 @@ WIRE_COMPLETE(op, OP)
 WIRE_COMPLETE(op_result, OP_RESULT)
 WIRE_COMPLETE(scan_spec, SCAN_SPEC)
 WIRE_COMPLETE(scan_cell, SCAN_CELL)
-WIRE_COMPLETE(tfs_user, USER)
 
 static bool op_valid(const void *m)
 {
@@ -144,7 +139,6 @@ WIRE_MESSAGE(op, OP, op_valid)
 WIRE_MESSAGE(op_result, OP_RESULT, NULL)
 WIRE_MESSAGE(scan_spec, SCAN_SPEC, spec_valid)
 WIRE_MESSAGE(scan_cell, SCAN_CELL, NULL)
-WIRE_MESSAGE(tfs_user, USER, NULL)
 
 /* ---- requests ---- */
 

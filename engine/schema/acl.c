@@ -17,13 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ENTRIES_MAX 250 /* an xattr of the kernel has up to 511 */
 #define ENTRY_BYTES_MAX 280
-
-struct entries {
-	struct tfs_acl_entry v[ENTRIES_MAX + 1];
-	unsigned count;
-};
 
 static int entry_class(const struct tfs_acl_entry *e)
 {
@@ -38,7 +32,7 @@ static int entry_order(const void *a, const void *b)
 	return c ? c : (x->id > y->id) - (x->id < y->id);
 }
 
-static int entries_print(struct entries *all, struct buf *out, const char **reason)
+int acl_print(struct acl_entries *all, struct buf *out, const char **reason)
 {
 	qsort(all->v, all->count, sizeof(*all->v), entry_order);
 	for (unsigned i = 0; i < all->count; i++) {
@@ -82,14 +76,14 @@ static int entry_parse(char *text, struct tfs_acl_entry *e, const char **reason)
 /* Converts the text in .schema to the form of tfs_family.acl, and appends it and a NUL to *out. */
 static int acl_parse(const char *text, struct buf *out, const char **reason)
 {
-	struct entries *all = calloc(1, sizeof(*all));
+	struct acl_entries *all = calloc(1, sizeof(*all));
 	char one[ENTRY_BYTES_MAX];
 	int err = all ? 0 : -ENOMEM;
 
 	while (*text && !err) {
 		const size_t n = strcspn(text, ",");
 
-		if (n >= sizeof(one) || all->count == ENTRIES_MAX) {
+		if (n >= sizeof(one) || all->count == ACL_ENTRIES_MAX) {
 			err = schema_refuse(reason, n >= sizeof(one) ? "an entry is too long" : "too many entries");
 			break;
 		}
@@ -101,7 +95,7 @@ static int acl_parse(const char *text, struct buf *out, const char **reason)
 			err = schema_refuse(reason, "an entry is missing at the end");
 	}
 	if (!err)
-		err = entries_print(all, out, reason);
+		err = acl_print(all, out, reason);
 	free(all);
 	return err;
 }
@@ -137,7 +131,7 @@ bool acl_valid(const char *text, bool *no_memory)
 
 int acl_finish(struct schema *s, struct tfs_family *f, const char **reason)
 {
-	struct entries *all;
+	struct acl_entries *all;
 	struct tfs_acl_entry e;
 	struct buf text = {0};
 	bool complete = false;
@@ -153,7 +147,7 @@ int acl_finish(struct schema *s, struct tfs_family *f, const char **reason)
 	for (const char *p = f->acl; tfs_acl_next(&p, &all->v[all->count]);)
 		all->count++;
 	all->v[all->count++] = (struct tfs_acl_entry){.is_group = true, .is_owner = true, .may = f->mode >> 3 & 7};
-	err = entries_print(all, &text, reason);
+	err = acl_print(all, &text, reason);
 	if (!err && !(f->acl = draft_str(s, (const char *)text.p)))
 		err = -ENOMEM;
 	buf_fini(&text);

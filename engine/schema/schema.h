@@ -59,6 +59,10 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why) 
  * it.
  */
 int schema_limit_owners(const struct schema *old, struct schema *s, const struct tfs_user *user, char **note) TFS_MUST;
+/* Returns 0 if the user is NULL, root or the owner of the table, else -EACCES. */
+int schema_owned_by(const struct tfs_schema *p, const struct tfs_user *user) TFS_MUST;
+/* Returns 0 if the user may make this edit, -EACCES or -EPERM (tfs_table_as), -ENOENT: there is no such family.  user NULL: everything. */
+int schema_may_edit(const struct schema *s, const struct tfs_schema_edit *e, const struct tfs_user *user) TFS_MUST;
 /* Applies one edit.  *out is a reference to old if nothing changes.  now: the time of the new text, in us. */
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, char **why) TFS_MUST;
 int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
@@ -69,6 +73,13 @@ int schema_use_tablets(const struct schema *old, uint32_t tablets_id, struct sch
  * table id and tablets id of the snapshot.
  */
 int schema_snapshot(const struct schema *of, const char *name, uint32_t id, int64_t us, bool of_all, struct schema **out) TFS_MUST;
+/*
+ * Sets *out to the schema `then` of a snapshot with the stricter of its rules of
+ * access and of those of `now`, the present schema of its table.  Owner, group,
+ * modes and ACLs of *out are for tfs_may and for the kernel.  render: its text has
+ * them, too.  -EINVAL: it would be too large.
+ */
+int schema_restrict(const struct schema *then, const struct schema *now, bool render, struct schema **out) TFS_MUST;
 /* Makes the schema of a clone of `of`, which is a table or a snapshot. */
 int schema_table_clone(const struct schema *of, const char *name, uint32_t id, struct schema **out) TFS_MUST;
 /*

@@ -4,6 +4,10 @@
  * the table that is not older than the client's.  A request without a user is
  * the store owner's, and is not checked.
  *
+ * In a snapshot the stricter of the rules of its instant and of the present ones of
+ * its table holds (schema_restrict).  Without a schema of the table, which may be
+ * damaged, only requests without a user are served.
+ *
  * The rules are those of tfs_may (tabletfs.h).  A mutation also reads if it
  * returns or compares stored values: an increment, a check, a move (its source).
  */
@@ -11,6 +15,58 @@
 
 #include <errno.h>
 #include <stdlib.h>
+
+/* Returns the table of this id.  Tables are sorted by the ids of their tablets, which are often the same.  NULL: none. */
+static struct user_table *table_by_id_locked(const struct server *s, uint32_t id)
+{
+	struct user_table *u = user_table_find_locked(s, id);
+
+	for (unsigned i = 0; !(u && u->access && !u->frozen && schema_public(u->access)->table_id == id); i++) {
+		if (i == s->table_count)
+			return NULL;
+		u = s->tables[i];
+	}
+	return u;
+}
+
+/* Sets *out to a reference to the schema of u, a snapshot, with the stricter access. */
+static int restricted_schema(struct server *s, struct user_table *u, const struct schema **out)
+{
+	const struct schema *then = NULL, *now = NULL, *old, *old_by;
+	const struct user_table *table;
+	struct schema *made = NULL;
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	table = u->access ? table_by_id_locked(s, schema_public(u->access)->snapshot_of) : NULL;
+	if (!table) {
+		err = -EACCES;
+	} else if (u->restricted_by == table->access) {
+		*out = schema_get(u->restricted);
+	} else {
+		then = schema_get(u->access);
+		now = schema_get(table->access);
+	}
+	mutex_unlock(&s->lock);
+	if (!now)
+		return err;
+	err = schema_restrict(then, now, false, &made);
+	schema_put(then);
+	if (err) {
+		schema_put(now);
+		return err;
+	}
+	*out = schema_get(made);
+	mutex_lock(&s->lock);
+	old = u->restricted;
+	old_by = u->restricted_by;
+	u->restricted = made;
+	u->restricted_by = now;
+	mutex_unlock(&s->lock);
+	schema_put(old);
+	schema_put(old_by);
+	return 0;
+}
 
 /* Sets *out to a reference to the table's schema, which is read again first if the client has a newer one. */
 static int access_schema(struct served_tablet *served, const struct ts_request *q, const struct schema **out)
@@ -21,6 +77,8 @@ static int access_schema(struct served_tablet *served, const struct ts_request *
 	if (!u)
 		return -EACCES; /* METADATA belongs to the store's owner */
 	(void)user_table_read_again(s, u, q->schema_generation);
+	if (u->frozen)
+		return restricted_schema(s, u, out);
 	mutex_lock(&s->lock);
 	*out = u->access ? schema_get(u->access) : NULL;
 	mutex_unlock(&s->lock);
@@ -61,7 +119,7 @@ int access_owner(struct served_tablet *served, const struct ts_request *q)
 
 	if (err)
 		return err;
-	err = q->user->uid == 0 || q->user->uid == schema_public(s)->uid ? 0 : -EACCES;
+	err = schema_owned_by(schema_public(s), q->user);
 	schema_put(s);
 	return err;
 }

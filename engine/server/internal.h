@@ -62,11 +62,13 @@ struct user_table {
 	_Atomic uint64_t tablets_generation; /* of the schema that all its tablets here have */
 	struct store_schema *schema;
 	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
-	unsigned writers;            /* mutations, splits and merges under way */
-	unsigned write_blocks;       /* holds: if not 0, new mutations are refused */
-	bool blocked;                /* one of them is the master's, of the term block_term */
-	bool writes_refused;         /* since the first of them */
-	unsigned turns;              /* requests for the next block that are refused */
+	/* Of a snapshot: that with the stricter access of then and now, and the present schema of its table from which it was made. */
+	const struct schema *restricted, *restricted_by;
+	unsigned writers;      /* mutations, splits and merges under way */
+	unsigned write_blocks; /* holds: if not 0, new mutations are refused */
+	bool blocked;          /* one of them is the master's, of the term block_term */
+	bool writes_refused;   /* since the first of them */
+	unsigned turns;        /* requests for the next block that are refused */
 	uint64_t block_term;
 	bool move_deferred; /* a split or merge did nothing, because writes were blocked */
 	bool dropped;

@@ -95,6 +95,8 @@ void user_table_put(struct server *s, struct user_table *u)
 		return;
 	store_schema_put(u->schema);
 	schema_put(u->access);
+	schema_put(u->restricted);
+	schema_put(u->restricted_by);
 	free(u);
 }
 

@@ -2,23 +2,10 @@
 #include "fs/base/access.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out)
-{
-	return caller ? tfs_table_as(node_store_table(n), &caller->user, out) : -EACCES;
-}
-
-int fs_table_as(fuse_req_t req, struct node *n, struct tfs_table **out)
-{
-	struct caller *caller = caller_new(req);
-	int err = caller ? fs_table_as_caller(caller, n, out) : -ENOMEM;
-
-	free(caller);
-	return err;
-}
 
 /* ---- the request that a thread serves ---- */
 
@@ -65,46 +52,88 @@ uint64_t fs_asker_session(void)
 	return session > 0 ? (uint64_t)session : 0;
 }
 
-/* Reads the line "Groups:" of a process, as fuse_req_getgroups does for a request.  *groups is for free().  Returns the count. */
-static unsigned read_groups(pid_t pid, gid_t **groups)
+/* ---- groups ---- */
+
+#define GROUPS_MOST 65536 /* of a process, in Linux */
+
+/* Returns the last number of the line of /proc/PID/status: that for file systems. */
+static unsigned long last_id(const char *line)
 {
-	char path[64], *line = NULL, *at, *end;
-	unsigned count = 0;
+	const char *last = strrchr(line, '\t');
+
+	return last ? strtoul(last + 1, NULL, 10) : ULONG_MAX;
+}
+
+static int add_groups(const char *line, struct caller **caller)
+{
+	char *end;
+
+	for (;; line = end) {
+		const unsigned long id = strtoul(line, &end, 10);
+		struct caller *more;
+
+		if (end == line)
+			return 0;
+		if ((*caller)->user.group_count == GROUPS_MOST)
+			return -E2BIG;
+		more = realloc(*caller, sizeof(*more) + ((*caller)->user.group_count + 1u) * sizeof(gid_t));
+		if (!more)
+			return -ENOMEM;
+		more->groups[more->user.group_count++] = (gid_t)id;
+		*caller = more;
+	}
+}
+
+/* Reads the groups of the thread `pid`.  Returns false if they are unknown. */
+static bool read_groups(pid_t pid, struct caller **caller)
+{
+	char path[64], *line = NULL;
+	bool same_uid = false, same_gid = false, known = false;
 	size_t cap = 0;
 	FILE *f;
 
-	*groups = NULL;
 	snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
-	f = fopen(path, "re");
-	while (f && getline(&line, &cap, f) > 0) {
-		if (strncmp(line, "Groups:", 7) != 0)
-			continue;
-		for (at = line + 7;; at = end) {
-			const unsigned long id = strtoul(at, &end, 10);
-
-			if (end == at || array_grow(groups, count, sizeof(**groups)))
-				break;
-			(*groups)[count++] = (gid_t)id;
-		}
-		break;
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	while (f && !known && getline(&line, &cap, f) > 0) {
+		if (strncmp(line, "Uid:", 4) == 0)
+			same_uid = last_id(line) == (*caller)->user.uid; /* else another process has got the number */
+		else if (strncmp(line, "Gid:", 4) == 0)
+			same_gid = last_id(line) == (*caller)->user.gid;
+		else if (strncmp(line, "Groups:", 7) == 0)
+			known = same_uid && same_gid && add_groups(line + 7, caller) == 0;
 	}
 	free(line);
 	if (f)
 		fclose(f);
-	return count;
+	return known;
+}
+
+struct caller *caller_new(void)
+{
+	struct caller *caller = calloc(1, sizeof(*caller));
+
+	if (!caller)
+		return NULL;
+	caller->user = (struct tfs_user){.uid = asker.uid, .gid = asker.gid};
+	if (caller->user.uid && !read_groups(asker.pid, &caller)) {
+		caller->user.group_count = 0;
+		caller->user.groups_unknown = true;
+	}
+	caller->user.groups = caller->groups;
+	return caller;
+}
+
+int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out)
+{
+	return caller ? tfs_table_as(node_store_table(n), &caller->user, out) : -EACCES;
 }
 
 int fs_table_as_asker(struct node *n, struct tfs_table **out)
 {
-	struct tfs_user user = {.uid = asker.uid, .gid = asker.gid};
-	gid_t *groups = NULL;
-	int err;
+	struct caller *caller = caller_new();
+	int err = caller ? fs_table_as_caller(caller, n, out) : -ENOMEM;
 
-	if (user.uid)
-		user.group_count = read_groups(asker.pid, &groups);
-	user.groups = groups;
-	err = tfs_table_as(node_store_table(n), &user, out);
-	free(groups);
+	free(caller);
 	return err;
 }
 
@@ -137,6 +166,13 @@ int fs_may(const struct caller *caller, struct node *n, const char *family, unsi
 	err = !f ? -ENOENT : tfs_may(s, f, &caller->user, may) ? 0 : -EACCES;
 	tfs_schema_put(s);
 	return err;
+}
+
+bool fs_mode_allows(const struct caller *caller, uid_t uid, gid_t gid, mode_t mode, unsigned bits)
+{
+	const struct tfs_family f = {.uid = uid, .gid = gid, .mode = mode, .acl = ""};
+
+	return tfs_may(&(struct tfs_schema){.mode = 0111}, &f, &caller->user, bits);
 }
 
 bool fs_owns_table(const struct caller *caller, struct node *n)

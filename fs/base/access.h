@@ -9,15 +9,21 @@
  * (tfs_may in tabletfs.h):
  *
  *	struct tfs_table *t;
- *	err = fs_table_as(req, n, &t);   reads, scans and mutations through t are
- *	...                              the user's: the server refuses or omits
- *	tfs_table_close(t);              families
+ *	err = fs_table_as_asker(n, &t);  reads, scans, mutations and changes of the
+ *	...                              schema through t are the user's: the server
+ *	tfs_table_close(t);              refuses, or omits families
  *
  *	err = fs_may(caller, n, family, TFS_MAY_READ | TFS_MAY_WRITE);
  *
  * A descriptor that stays open has the permissions of the moment at which it
  * was opened, if the handle lives as long as the descriptor: the user is asked
  * for once.  The schema is newer: a chmod takes effect at the next request.
+ *
+ * The user is that of the request which the thread serves.  The kernel states user
+ * and group, and the daemon reads the other groups from /proc.  They are unknown if
+ * the process is not in the daemon's PID namespace, is hidden there or has ended, or
+ * if /proc has another user for it.  Then where the answer depends on groups, the
+ * stricter one holds.
  *
  * Threads: any.  The functions call the engine, so the caller may not hold the
  * tree lock.
@@ -27,12 +33,17 @@
 
 #include "fs/base/fs.h"
 
-/* Opens the table that n is in on behalf of the user who sent the request.  tfs_table_close ends it. */
-int fs_table_as(fuse_req_t req, struct node *n, struct tfs_table **out) TFS_MUST;
-/* The same for a caller that was noted before (caller_new).  NULL: -EACCES. */
-int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out) TFS_MUST;
-/* The same for the user whose request this thread serves, for operations of nodes, which do not have the request. */
+/* A user, for checks that the kernel does not make. */
+struct caller {
+	struct tfs_user user;
+	gid_t groups[];
+};
+/* The user whose request this thread serves.  Freed with free().  NULL: out of memory. */
+struct caller *caller_new(void);
+/* Opens the table that n is in on behalf of the user whose request this thread serves.  tfs_table_close ends it. */
 int fs_table_as_asker(struct node *n, struct tfs_table **out) TFS_MUST;
+/* The same for a caller that was noted before.  NULL: -EACCES. */
+int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out) TFS_MUST;
 int fs_scan_as_asker(struct node *n, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_MUST;
 /* The request itself, if one is noted: such scans return -EINTR when it is interrupted.  NULL: none is. */
 void fs_serve(fuse_req_t req);
@@ -47,6 +58,8 @@ uint64_t fs_asker_session(void);
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);
 /* Returns 0, -EACCES, or -ENOENT: the table that n is in has no such family ("#ID" or name). */
 int fs_may(const struct caller *caller, struct node *n, const char *family, unsigned may) TFS_MUST;
+/* Returns true if the caller may do all of `bits` (4 read, 2 write, 1 execute) with something of this owner and mode. */
+bool fs_mode_allows(const struct caller *caller, uid_t uid, gid_t gid, mode_t mode, unsigned bits);
 /* Returns true if the caller is root or the owner of the table that n is in, who may see sizes, tablets and names of rows. */
 bool fs_owns_table(const struct caller *caller, struct node *n);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state that all of fs shares: locks, caches, open tables, the clock, the caller.
+ * The state that all of fs shares: locks, caches, open tables, the clock.
  */
 #include "fs/base/fs.h"
 
 #include "engine/base/hash.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #define ROW_LOCKS 256
@@ -75,24 +74,6 @@ void table_new_epoch(struct node *table)
 uint32_t table_epoch(struct node *n)
 {
 	return node_table(n)->dir->epoch;
-}
-
-struct caller *caller_new(fuse_req_t req)
-{
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	int count = ctx->uid ? fuse_req_getgroups(req, 0, NULL) : 0;
-	struct caller *caller;
-
-	if (count < 0)
-		count = 0;
-	caller = malloc(sizeof(*caller) + (size_t)count * sizeof(gid_t));
-	if (!caller)
-		return NULL;
-	if (count && fuse_req_getgroups(req, count, caller->groups) != count)
-		count = 0;
-	caller->user =
-		(struct tfs_user){.uid = ctx->uid, .gid = ctx->gid, .groups = caller->groups, .group_count = (unsigned)count};
-	return caller;
 }
 
 bool node_is_latest(const struct node *n)

@@ -82,14 +82,6 @@ void fs_init(void);
 void fs_fini(void);
 int64_t fs_now_us(void);
 
-/* The user who sent a request, and the user's groups, for checks that the kernel does not make. */
-struct caller {
-	struct tfs_user user;
-	gid_t groups[];
-};
-/* Freed with free().  NULL: out of memory.  Groups are read from /proc; if the process has ended, there are none. */
-struct caller *caller_new(fuse_req_t req);
-
 /* Returns true if the node is in a view that shows plain names only.  Of a plain name: if it was last looked up there. */
 bool node_is_latest(const struct node *n);
 /* The open table that n is in. */

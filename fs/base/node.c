@@ -397,12 +397,17 @@ struct dirx *node_dirx_locked(struct node *dir)
 	return dir->dir;
 }
 
-void node_each_of_table(struct node *t, void (*fn)(void *arg, struct node *n), void *arg)
+static bool is_snapshot_of(const struct node *n, const struct node *t)
+{
+	return n && n->kind == NODE_SNAPSHOT && n->dir && n->dir->snapshot_of == load_be32(t->key);
+}
+
+void node_each_of_table(struct node *t, bool snapshots, void (*fn)(void *arg, struct node *n), void *arg)
 {
 	mutex_lock(&table.lock);
 	for (size_t i = 0; i < table.buckets; i++)
 		for (struct node *n = table.bucket[i]; n; n = n->next)
-			if (n->lookups && node_table(n) == t)
+			if (n->lookups && (node_table(n) == t || (snapshots && is_snapshot_of(node_table(n), t))))
 				fn(arg, n);
 	mutex_unlock(&table.lock);
 }

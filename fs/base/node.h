@@ -158,6 +158,7 @@ RB_HEAD(extra_tree, extra);
 struct dirx {
 	struct extra_tree extras; /* extra.h */
 	struct tfs_table *table;  /* NODE_TABLE, NODE_SNAPSHOT and NODE_SINCE only; open until the node is freed */
+	uint32_t snapshot_of;     /* NODE_SNAPSHOT only: the id of its table */
 	mode_t mode;              /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;
 	gid_t gid;
@@ -248,8 +249,8 @@ bool node_is_frozen(const struct node *n);
 /* The state of the directory, allocated if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 
-/* Calls fn, under the tree lock, for every node of a table that the kernel holds. */
-void node_each_of_table(struct node *table, void (*fn)(void *arg, struct node *n), void *arg);
+/* Calls fn, under the tree lock, for every node of a table that the kernel holds; snapshots: for those in its snapshots, too. */
+void node_each_of_table(struct node *table, bool snapshots, void (*fn)(void *arg, struct node *n), void *arg);
 
 /*
  * The views of a table: the table itself, and .latest, which shows plain names

@@ -13,6 +13,7 @@
 
 #include "fs/base/fs.h"
 
+struct caller;
 struct changes;
 struct descriptor;
 struct lister;
@@ -55,6 +56,7 @@ struct renaming {
 	bool noreplace;
 	struct resolved from, to;
 	struct node *source;
+	struct caller *caller; /* of a rename of scratch: it must have the right to read it, because the target may be more open */
 	struct changes *c;
 };
 

@@ -192,7 +192,12 @@ static void add_any(void *arg, struct node *n)
 
 void changes_table(struct changes *c, struct node *table)
 {
-	node_each_of_table(table, add_any, c);
+	node_each_of_table(table, false, add_any, c);
+}
+
+void changes_access(struct changes *c, struct node *table)
+{
+	node_each_of_table(table, true, add_any, c);
 }
 
 static void send_reply(const struct item *it)
@@ -378,7 +383,7 @@ static void notify_later_item(struct later *l)
 	changes_inode_locked(&c, l->dir);
 	mutex_unlock(tree_mutex());
 	if (l->all)
-		changes_table(&c, l->dir);
+		changes_access(&c, l->dir);
 	invalidate_attributes(&c, l->all);
 	if (!l->all)
 		for (unsigned i = 0; i < c.listing_count; i++)

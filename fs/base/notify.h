@@ -66,6 +66,8 @@ void changes_entry_locked(struct changes *c, const struct node *dir, struct slic
 void changes_entry(struct changes *c, struct node *dir, struct slice name);
 /* Invalidates the attributes of every node of the table that the kernel holds. */
 void changes_table(struct changes *c, struct node *table);
+/* The same, and of every node in snapshots of the table: its rules of access have changed. */
+void changes_access(struct changes *c, struct node *table);
 
 /* Replies (r: 0 or -errno) after the notifications, and empties c. */
 void changes_reply_err(struct changes *c, fuse_req_t req, int r);
@@ -80,7 +82,7 @@ void changes_send(struct changes *c);
 /* Invalidates dir's listing and attributes in a second. */
 void notify_later(struct node *dir);
 /*
- * Invalidates the attributes of all nodes of the table in a second.  An answer
+ * Does the same as changes_access, in a second.  An answer
  * with the old owner or mode may still be on its way to the kernel.  If it is the
  * first answer for a node, an immediate notification would not find that node.
  */

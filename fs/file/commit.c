@@ -14,6 +14,7 @@
  * In .latest a set time takes precedence over order: the version gets exactly
  * that time, and the versions above it are deleted in the same mutation.
  */
+#include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/file/counter.h"
 #include "fs/file/file.h"
@@ -283,13 +284,22 @@ int content_commit(struct content *content, bool last, struct open_file *file, s
 	return err;
 }
 
-int scratch_commit(struct open_file *file, struct node *target, bool latest, int64_t *ts, struct changes *c)
+int scratch_check_read(struct open_file *file, const struct caller *caller)
+{
+	return fs_mode_allows(caller, file->uid, file->gid, file->mode, 4) ? 0 : -EACCES;
+}
+
+int scratch_commit(
+	struct open_file *file, struct node *target, const struct caller *caller, bool latest, int64_t *ts, struct changes *c)
 {
 	struct content *content = &file->shared;
 	int err;
 
 	mutex_lock(&file->lock);
 	open_file_wait(file, content);
+	err = scratch_check_read(file, caller);
+	if (err)
+		goto out;
 	content->latest = latest;
 	content->staged = STAGED_BYTES;
 	content->committed = false;
@@ -298,6 +308,7 @@ int scratch_commit(struct open_file *file, struct node *target, bool latest, int
 	*ts = content->commit_ts;
 	if (err)
 		content_set_target(content, NULL);
+out:
 	mutex_unlock(&file->lock);
 	return err;
 }

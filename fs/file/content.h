@@ -80,7 +80,7 @@ struct content {
 	bool early;            /* plain name, shared: no descriptor whose bytes are in that version has flushed since */
 	int64_t commit_ts;     /* of the version that the last commit made */
 	int64_t time;          /* set by utimensat, or TFS_NO_TIME */
-	struct caller *caller; /* opened .schema, or renamed scratch to it; NULL: unknown, and the text may set no owners */
+	struct caller *caller; /* opened a control file for writing, or renamed scratch to .schema; NULL: neither */
 	int64_t touched_us;    /* of the last write; stat reports it until the commit */
 };
 

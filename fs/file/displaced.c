@@ -299,7 +299,7 @@ static void end_cell(void *arg, struct node *n)
 
 void ofile_end_table(struct node *table)
 {
-	node_each_of_table(table, end_cell, NULL);
+	node_each_of_table(table, false, end_cell, NULL);
 }
 
 /* ---- targets ---- */

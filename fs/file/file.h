@@ -130,8 +130,15 @@ int ofile_make(struct node *n, struct changes *c) TFS_MUST;
 /* Opens n for CREATE.  Returns 0 if it has replied, -errno if not; -ESTALE: n was removed meanwhile. */
 int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi) TFS_MUST;
 
-/* Commits all of a scratch file to target, whose row's lock is held.  *ts is the version's timestamp. */
-int scratch_commit(struct open_file *file, struct node *target, bool latest, int64_t *ts, struct changes *c) TFS_MUST;
+/*
+ * Checks that the caller may read a scratch file, before its content becomes a cell or
+ * a control file.  Its lock is held until its target is set or the content is
+ * copied, so that its owner cannot write what he has just made private.
+ */
+int scratch_check_read(struct open_file *file, const struct caller *caller) TFS_MUST;
+/* Commits all of a scratch file to target, whose row's lock is held, for a caller who may read it.  *ts is the version's timestamp. */
+int scratch_commit(struct open_file *file, struct node *target, const struct caller *caller, bool latest, int64_t *ts,
+	struct changes *c) TFS_MUST;
 /* Truncates scratch.  Its lock is held.  Truncation to 0 ends an error. */
 int scratch_truncate(struct open_file *file, uint64_t size) TFS_MUST;
 /* Truncates n, through d if it is not NULL. */

@@ -7,6 +7,7 @@
  */
 #include "fs/file/file.h"
 
+#include "fs/base/access.h"
 #include "fs/base/node_ops.h"
 
 #include "fs/base/reply.h"
@@ -213,7 +214,12 @@ static int descriptor_open(struct node *n, int flags, bool created, struct descr
 	row = row_lock(version ? n : NULL);
 	/* A creation is a truncation, even through a descriptor for reading only: release commits it. */
 	d = descriptor_new(n, created && (n->kind == NODE_PLAIN || version) ? flags | O_TRUNC : flags);
-	err = d ? open_by_kind(d, flags, created, &c) : -ENOMEM;
+	err = d ? 0 : -ENOMEM;
+	/* What is written is applied on behalf of the user who opens, who may pass the descriptor on. */
+	if (err == 0 && d->writable && node_ops(n)->commit && !(d->own.caller = caller_new()))
+		err = -ENOMEM;
+	if (err == 0)
+		err = open_by_kind(d, flags, created, &c);
 	row_unlock(row);
 	changes_send(&c);
 	if (d && err)
@@ -328,8 +334,6 @@ static void reply_view_reader(fuse_req_t req, struct node *n, struct fuse_file_i
 static void descriptor_to_reply(fuse_req_t req, struct descriptor *d, struct fuse_file_info *fi)
 {
 	d->pid = fuse_req_ctx(req)->pid;
-	if (d->writable && d->node->kind == NODE_SCHEMA)
-		d->own.caller = caller_new(req);
 	fi->fh = (uint64_t)(uintptr_t)d;
 }
 

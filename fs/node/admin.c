@@ -78,7 +78,7 @@ int admin_render_config(struct node *n, struct buf *out)
 	return err ? err : put_text(out, text);
 }
 
-int admin_apply_config(struct node *n, struct slice text, struct changes *c)
+int admin_apply_config(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
 {
 	char *why = NULL;
 	int err = tfs_config_change(fs.store, bytes_of(text), &why);
@@ -217,8 +217,16 @@ out:
 	buf_fini(&path);
 }
 
-static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
+/* What a verb works on. */
+struct acting {
+	struct node *n;              /* the control file */
+	const struct caller *caller; /* opened it */
+	struct tfs_table *t; /* on behalf of the caller: the server and the master check the verb.  NULL: it is of no table */
+};
+
+static int drop_rows(const struct acting *a, struct slice prefix, struct changes *c)
 {
+	struct node *n = a->n;
 	struct node *table = node_table(n), *latest = node_find(table, NODE_LATEST, slice_of(NULL, 0), 0);
 	struct tfs_table *t = node_store_table(n);
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .row_from = bytes_of(prefix)};
@@ -226,7 +234,8 @@ static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
 	struct tfs_cell cell;
 	int r;
 
-	r = tfs_scan_new(t, &spec, &scan);
+	/* The server would check the families, but the table's owner may remove all rows. */
+	r = fs_owns_table(a->caller, n) ? tfs_scan_new(t, &spec, &scan) : -EACCES;
 	if (r)
 		goto out;
 	while ((r = tfs_scan_next(scan, &cell)) > 0 && slice_has_prefix(slice_from(cell.row), prefix)) {
@@ -313,23 +322,23 @@ struct verb {
 	const char *name, *argument; /* argument as the list of verbs names it; NULL: none */
 	const char *help;
 	bool of_row; /* the argument is the name of a row, as ls shows it; run gets the key */
-	int (*run)(struct node *n, struct slice argument, struct changes *c);
+	int (*run)(const struct acting *a, struct slice argument, struct changes *c);
 };
 
-static int split_verb(struct node *n, struct slice row, struct changes *c)
+static int split_verb(const struct acting *a, struct slice row, struct changes *c)
 {
-	int r = in_a_range(node_store_table(n), row);
+	int r = in_a_range(a->t, row);
 
-	return r ? r : tfs_split(node_store_table(n), bytes_of(row));
+	return r ? r : tfs_split(a->t, bytes_of(row));
 }
 
-static int merge_verb(struct node *n, struct slice row, struct changes *c)
+static int merge_verb(const struct acting *a, struct slice row, struct changes *c)
 {
-	return tfs_merge(node_store_table(n), bytes_of(row));
+	return tfs_merge(a->t, bytes_of(row));
 }
 
 /* A new table with the rows of the table or snapshot in whose .ctl the verb was written. */
-static int clone_verb(struct node *n, struct slice name, struct changes *c)
+static int clone_verb(const struct acting *a, struct slice name, struct changes *c)
 {
 	char copy[TFS_NAME_MAX + 1];
 	int r;
@@ -337,47 +346,47 @@ static int clone_verb(struct node *n, struct slice name, struct changes *c)
 	if (name.n == 0 || name.n > TFS_NAME_MAX)
 		return NO_TABLE;
 	/* As for mkdir in the root. */
-	if (fs_asker_uid() != 0 && fs_asker_uid() != fs.uid)
+	if (a->caller->user.uid != 0 && a->caller->user.uid != fs.uid)
 		return refuse(-EACCES, node_root(), NULL, "only the user who mounted may make tables");
 	memcpy(copy, name.p, name.n);
 	copy[name.n] = 0;
-	r = tfs_table_clone(node_store_table(n), copy);
+	r = tfs_table_clone(a->t, copy);
 	if (r == 0)
 		changes_listing(c, node_root());
 	return r == -EINVAL ? NO_TABLE : r == -EEXIST ? TABLE_EXISTS : r;
 }
 
-static int flush_verb(struct node *n, struct slice argument, struct changes *c)
+static int flush_verb(const struct acting *a, struct slice argument, struct changes *c)
 {
-	return tfs_flush(node_store_table(n));
+	return tfs_flush(a->t);
 }
 
-static int compact_verb(struct node *n, struct slice argument, struct changes *c)
+static int compact_verb(const struct acting *a, struct slice argument, struct changes *c)
 {
-	return tfs_compact(node_store_table(n));
+	return tfs_compact(a->t);
 }
 
-static int truncate_verb(struct node *n, struct slice argument, struct changes *c)
+static int truncate_verb(const struct acting *a, struct slice argument, struct changes *c)
 {
-	return admin_truncate(n, c);
+	return admin_truncate(a->n, a->t, c);
 }
 
-static int flush_all_verb(struct node *n, struct slice argument, struct changes *c)
+static int flush_all_verb(const struct acting *a, struct slice argument, struct changes *c)
 {
 	return admin_each_table(tfs_flush);
 }
 
-static int compact_all_verb(struct node *n, struct slice argument, struct changes *c)
+static int compact_all_verb(const struct acting *a, struct slice argument, struct changes *c)
 {
 	return admin_each_table(tfs_compact);
 }
 
-static int sync_verb(struct node *n, struct slice argument, struct changes *c)
+static int sync_verb(const struct acting *a, struct slice argument, struct changes *c)
 {
 	return tfs_sync(fs.store);
 }
 
-static int clock_verb(struct node *n, struct slice argument, struct changes *c)
+static int clock_verb(const struct acting *a, struct slice argument, struct changes *c)
 {
 	return tfs_confirm_clock(fs.store);
 }
@@ -404,35 +413,35 @@ static const struct verb system_verbs[] = {
 	{0},
 };
 
-static int run_verb(const struct verb *v, struct node *n, struct slice argument, struct changes *c)
+static int run_verb(const struct verb *v, const struct acting *a, struct slice argument, struct changes *c)
 {
 	struct buf row = {0};
 	int r;
 
 	if (!v->of_row)
-		return v->run(n, argument, c);
+		return v->run(a, argument, c);
 	if (!argument.n)
 		return NO_ROW;
 	r = border_key(argument, &row);
 	if (r == -ENOENT)
 		r = -EINVAL;
 	if (r == 0)
-		r = v->run(n, buf_slice(&row), c);
+		r = v->run(a, buf_slice(&row), c);
 	buf_fini(&row);
 	return r;
 }
 
-static int run_line(const struct verb *verbs, struct node *n, struct slice line, struct changes *c)
+static int run_line(const struct verb *verbs, const struct acting *a, struct slice line, struct changes *c)
 {
 	struct slice argument;
 
 	for (const struct verb *v = verbs; v->name; v++)
 		if (line_is_verb(line, v->name, &argument))
-			return v->argument || !argument.n ? run_verb(v, n, argument, c) : NO_SUCH_VERB;
+			return v->argument || !argument.n ? run_verb(v, a, argument, c) : NO_SUCH_VERB;
 	return NO_SUCH_VERB;
 }
 
-static int run_lines(const struct verb *verbs, struct node *n, struct slice text, struct changes *c)
+static int run_lines(const struct verb *verbs, const struct acting *a, struct slice text, struct changes *c)
 {
 	while (text.n) {
 		const uint8_t *end = memchr(text.p, '\n', text.n);
@@ -442,26 +451,38 @@ static int run_lines(const struct verb *verbs, struct node *n, struct slice text
 		text = end ? slice_of(end + 1, text.n - line.n - 1) : slice_of(NULL, 0);
 		if (line.n == 0)
 			continue;
-		r = run_line(verbs, n, line, c);
+		r = run_line(verbs, a, line, c);
 		if (r)
-			return refuse_line(n, line, r);
+			return refuse_line(a->n, line, r);
 	}
 	return 0;
 }
 
-int admin_apply_table(struct node *n, struct slice text, struct changes *c)
+static int run_in_table(const struct verb *verbs, struct node *n, struct slice text, const struct caller *caller, struct changes *c)
 {
-	return run_lines(table_verbs, n, text, c);
+	struct acting a = {.n = n, .caller = caller};
+	int err = fs_table_as_caller(caller, n, &a.t);
+
+	if (err)
+		return err;
+	err = run_lines(verbs, &a, text, c);
+	tfs_table_close(a.t);
+	return err;
 }
 
-int admin_apply_snapshot(struct node *n, struct slice text, struct changes *c)
+int admin_apply_table(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
 {
-	return run_lines(snapshot_verbs, n, text, c);
+	return run_in_table(table_verbs, n, text, caller, c);
 }
 
-int admin_apply_system(struct node *n, struct slice text, struct changes *c)
+int admin_apply_snapshot(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
 {
-	return run_lines(system_verbs, n, text, c);
+	return run_in_table(snapshot_verbs, n, text, caller, c);
+}
+
+int admin_apply_system(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
+{
+	return run_lines(system_verbs, &(struct acting){.n = n, .caller = caller}, text, c);
 }
 
 static int list_verbs(const struct verb *verbs, struct buf *out)

@@ -14,6 +14,7 @@
 #include "fs/file/file.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
+#include "fs/node/new_family.h"
 #include "fs/node/scratch.h"
 
 #include <errno.h>
@@ -346,6 +347,7 @@ const struct node_ops version_ops = {
 	.traits = KIND_CELL,
 	.name = cell_name,
 	.attr = version_attr,
+	.set_owner = new_family_set_owner,
 	.find = cell_find,
 	.make = resolved_make,
 	.unlink = cell_unlink,
@@ -357,6 +359,7 @@ const struct node_ops plain_ops = {
 	.traits = KIND_CELL | KIND_UNCACHED_RW,
 	.name = cell_name,
 	.attr = plain_attr,
+	.set_owner = new_family_set_owner,
 	.set_time = plain_set_time,
 	.find = cell_find,
 	.make = resolved_make,

@@ -19,6 +19,7 @@
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
+#include "fs/node/new_family.h"
 #include "fs/node/scratch.h"
 
 #include <errno.h>
@@ -198,20 +199,39 @@ static int move_cell(struct renaming *r)
 	return err;
 }
 
+/* A new family takes the mode of a scratch file that becomes its cell, before the cell can be read. */
+static int take_mode(struct open_file *x, struct renaming *m)
+{
+	mode_t mode;
+	int err;
+
+	mutex_lock(&x->lock);
+	mode = x->mode;
+	err = scratch_check_read(x, m->caller);
+	mutex_unlock(&x->lock);
+	return err ? err : new_family_scratch(m->to.parent, mode, m->c);
+}
+
 int cell_take_scratch(struct renaming *m)
 {
 	struct resolved *to = &m->to;
 	struct changes *c = m->c;
 	bool latest = node_is_latest(m->newdir);
-	struct mutex *row = row_lock(to->parent);
-	/* Another thread may have replaced an earlier node of the name in the other view. */
-	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	struct open_file *x = open_file_find(m->source);
+	struct node *target;
+	struct mutex *row;
 	struct displaced replaced = {.by_name = true};
 	int64_t was = TFS_NO_TIME, ts = 0;
-	int err;
+	int err = x ? take_mode(x, m) : -ENOMEM;
 
-	if (!target || !x) {
+	if (err) {
+		open_file_put(x);
+		return err;
+	}
+	row = row_lock(to->parent);
+	/* Another thread may have replaced an earlier node of the name in the other view. */
+	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	if (!target) {
 		err = -ENOMEM;
 		goto out;
 	}
@@ -221,7 +241,7 @@ int cell_take_scratch(struct renaming *m)
 	if (err == 0)
 		err = note_target(to, target, was, &replaced);
 	if (err == 0)
-		err = scratch_commit(x, target, latest, &ts, c);
+		err = scratch_commit(x, target, m->caller, latest, &ts, c);
 	if (err == 0) {
 		displaced_end(&replaced, c);
 		descriptors_forward(m->source, target, ts, latest);

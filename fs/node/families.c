@@ -3,6 +3,7 @@
 #include "fs/base/reply.h"
 #include "fs/node/kinds.h"
 #include "fs/node/list.h"
+#include "fs/node/new_family.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
 #include "fs/node/tree.h"
@@ -68,7 +69,7 @@ static int one_line(struct slice text, char **out)
 	return 0;
 }
 
-static int apply_to_schema(struct node *n, struct slice text, struct changes *c)
+static int apply_to_schema(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
 {
 	struct tfs_schema_edit e = {.op = setting_of(n)->op, .explicit_act = true, .name = node_name(n->parent)};
 	char *value = NULL;
@@ -77,7 +78,7 @@ static int apply_to_schema(struct node *n, struct slice text, struct changes *c)
 	if (err)
 		return refuse(err, n, NULL, "not one line of text");
 	e.value = value;
-	err = fs_schema_edit(n, &e, c);
+	err = fs_schema_edit_as(n, &e, caller, c);
 	free(value);
 	return err;
 }
@@ -114,7 +115,7 @@ static int schema_dir_find(struct node *dir, struct resolved *r, struct node **o
 
 static int schema_dir_make(const struct making *m, struct resolved *r, struct node **out)
 {
-	struct tfs_schema_edit e = {.explicit_act = true, .uid = m->ctx->uid, .gid = m->ctx->gid, .mode = 0644};
+	struct tfs_schema_edit e = {.explicit_act = true, .uid = m->ctx->uid, .gid = m->ctx->gid, .mode = new_family_mode(m->mode)};
 	int err;
 
 	e.op = r->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_ADD : TFS_SCHEMA_GROUP_ADD;
@@ -186,7 +187,7 @@ static int list_families(struct lister *l, struct list_entry *e)
 }
 
 #define SCHEMA_LIST                                                                                                                \
-	.traits = KIND_DIR | KIND_UNCACHED, .attr = tree_attr, .names = TABLE_NAMES, .resolve = resolve_in_families,               \
+	.traits = KIND_DIR | KIND_UNCACHED, .attr = tree_owners_attr, .names = TABLE_NAMES, .resolve = resolve_in_families,        \
 	.list = (const list_phase_fn[])                                                                                            \
 	{                                                                                                                          \
 		list_families, NULL                                                                                                \

@@ -7,6 +7,7 @@
 #include "fs/file/file.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
+#include "fs/node/new_family.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
 #include "fs/node/tree.h"
@@ -49,10 +50,13 @@ static int family_find(struct node *row, struct resolved *r, struct node **out)
 	return err ? err : resolved_get(r, out);
 }
 
-int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c)
+int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, mode_t mode, struct changes *c)
 {
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = ctx->uid, .gid = ctx->gid, .mode = 0644};
+	struct tfs_schema_edit e = {
+		.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = ctx->uid, .gid = ctx->gid, .mode = new_family_mode(mode)};
+	char key[FAMILY_KEY_BYTES];
 	const struct tfs_schema *s;
+	const struct tfs_family *f;
 	bool exists, open;
 	int err = tfs_schema_get(node_store_table(row), &s);
 
@@ -66,12 +70,20 @@ int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, s
 	if (!open)
 		return refuse(-EPERM, row, name, "the table has no such family: mkdir TABLE/.families/%s makes it", name);
 	err = fs_schema_edit(row, &e, c);
+	if (err == 0 && tfs_schema_get(node_store_table(row), &s) == 0) {
+		f = tfs_schema_family(s, name);
+		if (f) {
+			fs_schema_family_key(f->id, key);
+			new_family_made(node_table(row), key);
+		}
+		tfs_schema_put(s);
+	}
 	return err == -EEXIST ? 0 : err;
 }
 
 static int family_make(const struct making *m, struct resolved *r, struct node **out)
 {
-	int err = family_add(m->dir, m->name, m->ctx, m->c);
+	int err = family_add(m->dir, m->name, m->ctx, m->mode, m->c);
 
 	if (err == 0)
 		err = fs_schema_bind(r);
@@ -102,6 +114,7 @@ const struct node_ops family_ops = {
 	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED | KIND_FAMILY,
 	.name = fs_schema_name,
 	.attr = family_attr,
+	.set_owner = new_family_set_owner,
 	.no_dirs = NO_DIRS,
 	.resolve = cell_resolve_name,
 	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_keys, NULL},

@@ -43,7 +43,7 @@ bool row_list_attr(const struct listing *a, struct node *n, const struct list_en
 
 /* ---- family.c ---- */
 /* For mkdir ROW/FAMILY: adds the family to the schema, if it is not there and the schema allows it. */
-int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c) TFS_MUST;
+int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, mode_t mode, struct changes *c) TFS_MUST;
 /* node_ops.attr of a directory with the mode and owner of its family. */
 int family_attr(struct node *n, struct stat *st, double *timeout);
 /* node_ops.list_attr of a family, and of the part of a split cell name. */

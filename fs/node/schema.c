@@ -5,6 +5,7 @@
  * a write that completes a value fails at once if no further text could make the
  * whole valid.
  */
+#include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/schema_edit.h"
@@ -106,6 +107,9 @@ static int schema_text(struct node *n, struct buf *out, int64_t *when)
 static int schema_open(struct node *n, struct content *w, bool writable, bool truncate)
 {
 	w->holds = IMAGE_WHOLE;
+	/* The kernel has checked the mode of a file that exists, but a user who may make rows may create it. */
+	if (writable && !fs_owns_table(w->caller, n))
+		return refuse(-EACCES, n, NULL, "only the owner of the table may change its schema");
 	if (!truncate || !writable)
 		return setting_load(n, w);
 	content_begin_whole(w);

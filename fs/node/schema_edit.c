@@ -9,6 +9,7 @@
 #include "fs/node/schema_edit.h"
 
 #include "engine/base/msg.h"
+#include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
@@ -96,7 +97,17 @@ bool fs_schema_is_open(struct node *n)
 	return open;
 }
 
+int fs_schema_keep_owner(struct node *n)
+{
+	if (fs.quiet || fs_schema_is_open(n))
+		return 0;
+	return refuse(
+		-EPERM, n, NULL, "mode, owner and ACL are the family's (.families) or the table's: see the mount option quiet");
+}
+
 /* ---- changes ---- */
+
+#define ONLY_OWNER "only the owner of the table may change its schema"
 
 struct orphans {
 	struct node *table;
@@ -163,11 +174,11 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	dir_time_raise_table(table);
-	changes_table(c, table);
+	changes_access(c, table);
 	notify_table_later(table);
 	if (tfs_schema_get(node_store_table(table), &d.after))
 		return;
-	node_each_of_table(table, drop_old_name, &d);
+	node_each_of_table(table, false, drop_old_name, &d);
 	tfs_schema_put(d.after);
 }
 
@@ -175,31 +186,43 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us,
 	const struct caller *caller, char **why, struct changes *c)
 {
-	static const struct tfs_user unknown = {.uid = (uid_t)-1, .gid = (gid_t)-1};
-	struct tfs_table *t = node_store_table(n);
 	const struct tfs_schema *before;
-	int err;
+	struct tfs_table *t;
+	int err = fs_table_as_caller(caller, n, &t);
 
+	if (err)
+		return err;
 	mutex_lock(&fs.schema_lock);
 	err = tfs_schema_get(t, &before);
 	if (err == 0) {
-		err = e ? tfs_schema_change(t, e, why)
-			: tfs_schema_set_text_as(t, bytes_of(text), mtime_us, caller ? &caller->user : &unknown, why);
+		err = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text(t, bytes_of(text), mtime_us, why);
 		if (err == 0)
 			schema_changed(n, before, c);
 		tfs_schema_put(before);
 	}
 	mutex_unlock(&fs.schema_lock);
+	tfs_table_close(t);
 	return err;
 }
 
 int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct changes *c)
 {
+	struct caller *caller = caller_new();
+	int err = caller ? fs_schema_edit_as(n, e, caller, c) : -ENOMEM;
+
+	free(caller);
+	return err;
+}
+
+int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const struct caller *caller, struct changes *c)
+{
 	char *why = NULL;
-	int err = change_schema(n, e, slice_of(NULL, 0), 0, NULL, &why, c);
+	int err = change_schema(n, e, slice_of(NULL, 0), 0, caller, &why, c);
 
 	if (err && why)
 		refuse(err, n, NULL, "%s", why);
+	else if (err == -EACCES)
+		refuse(err, n, NULL, ONLY_OWNER);
 	else
 		refuse_store(err, n, NULL, "the schema was not changed");
 	free(why);
@@ -241,7 +264,11 @@ int fs_schema_replace_text(struct node *n, struct slice text, int64_t mtime_us, 
 	int err = change_schema(n, NULL, text, mtime_us, caller, &why, c);
 
 	if (err)
-		refuse(err, n, NULL, "%s", why ? why : err == -EIO ? "the schema may not be set" : "the schema was not set");
+		refuse(err, n, NULL, "%s",
+			why                      ? why
+				: err == -EACCES ? ONLY_OWNER
+				: err == -EIO    ? "the schema may not be set"
+						 : "the schema was not set");
 	else if (why)
 		msg_warning("%s: %s", node_describe(n, NULL, path, sizeof(path)), why);
 	free(why);

@@ -25,9 +25,16 @@ int fs_schema_set_acl(struct node *n, const char *acl, mode_t mode, struct chang
 /* Returns true if the family was dropped or has another name than this.  The kernel may then hold an old name. */
 bool fs_schema_renamed(struct node *family, struct slice name);
 
-/* Edits the schema of the table that n is in.  A refusal is logged with n's name. */
+/*
+ * Edits the schema of the table that n is in, on behalf of the user whose request
+ * this thread serves; the master checks whether this user may.  A refusal is logged
+ * with n's name.
+ */
 int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
-/* Sets the whole schema.  caller: the user who sets it; NULL: unknown, then owners in the text are ignored. */
+/* The same on behalf of a caller that was noted before.  NULL: -EACCES. */
+struct caller;
+int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const struct caller *caller, struct changes *c) TFS_MUST;
+/* Sets the whole schema. */
 int fs_schema_replace_text(
 	struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
 /*
@@ -36,6 +43,8 @@ int fs_schema_replace_text(
  * an entry calls this, because the drop may have looked for entries before.
  */
 bool fs_schema_family_dropped(struct node *n);
+/* The result of a change of mode, owner or ACL of a node that has those of its family or table: EPERM, or 0 without effect. */
+int fs_schema_keep_owner(struct node *n) TFS_MUST;
 /* Returns true if mkdir adds families.  Then chmod and chown of cells succeed without effect, because a restore needs that. */
 bool fs_schema_is_open(struct node *n);
 

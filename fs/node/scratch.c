@@ -9,6 +9,7 @@
 #include "fs/node/scratch.h"
 
 #include "engine/base/msg.h"
+#include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -78,9 +79,12 @@ static int to_schema(struct renaming *m)
 		goto out;
 	mutex_lock(&x->lock);
 	open_file_wait(x, &x->shared);
-	free(x->shared.caller);
-	x->shared.caller = caller_new(m->req);
-	err = node_ops(target)->apply(target, &x->shared, m->c);
+	err = scratch_check_read(x, m->caller);
+	if (err == 0) {
+		free(x->shared.caller);
+		x->shared.caller = caller_new();
+		err = node_ops(target)->apply(target, &x->shared, m->c);
+	}
 	if (err == 0) {
 		x->shared.staged = STAGED_NOTHING;
 		/* Open descriptors of the target write nothing more. */
@@ -107,6 +111,9 @@ static int scratch_rename(struct renaming *m)
 
 	if (kind_is(m->to.kind, KIND_SCRATCH))
 		return to_scratch(m);
+	m->caller = caller_new();
+	if (!m->caller)
+		return -ENOMEM;
 	if (m->source->kind == NODE_SCRATCH_DIR)
 		err = scratch_store_dir(m);
 	else if (kind_is(m->to.kind, KIND_CELL))
@@ -116,7 +123,11 @@ static int scratch_rename(struct renaming *m)
 	else if (kind_ops(m->to.kind)->take_scratch)
 		err = kind_ops(m->to.kind)->take_scratch(m);
 	else
-		return refuse(-EPERM, m->newdir, m->newname, "a file cannot be here");
+		err = refuse(-EPERM, m->newdir, m->newname, "a file cannot be here");
+	free(m->caller);
+	m->caller = NULL;
+	if (err == -EACCES)
+		refuse(err, m->source, NULL, "refused: the user may not read this scratch, or not write to the target");
 	/* The kernel has moved the scratch file's inode to the new name.  Its entry is dropped, so that such inodes do not accumulate. */
 	if (err == 0)
 		changes_entry(m->c, m->newdir, slice_str(m->newname));

@@ -190,10 +190,22 @@ int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struc
 {
 	struct open_file *x = n->kind == NODE_SCRATCH_FILE ? open_file_find(n) : NULL;
 	struct mutex *lock = n->kind == NODE_SCRATCH_DIR ? tree_mutex() : x ? &x->lock : NULL;
+	struct node *target;
+	int err = 0;
 
 	if (!lock)
 		return 0;
 	mutex_lock(lock);
+	if (x)
+		open_file_wait(x, &x->shared); /* a rename may be under way */
+	target = x ? x->shared.target : NULL;
+	if (target) {
+		/* It has become a cell or .schema.  A chmod that would have no effect must not succeed. */
+		node_hold(target);
+		mutex_unlock(lock);
+		err = node_ops(target)->set_owner ? node_ops(target)->set_owner(target, attr, to_set, c) : 0;
+		goto out;
+	}
 	if (to_set & FUSE_SET_ATTR_MODE)
 		*(x ? &x->mode : &n->dir->mode) = attr->st_mode & SCRATCH_MODES;
 	if (to_set & FUSE_SET_ATTR_UID)
@@ -201,6 +213,8 @@ int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struc
 	if (to_set & FUSE_SET_ATTR_GID)
 		*(x ? &x->gid : &n->dir->gid) = attr->st_gid;
 	mutex_unlock(lock);
+out:
+	node_put(target);
 	open_file_put(x);
-	return 0;
+	return err;
 }

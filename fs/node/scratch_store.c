@@ -21,6 +21,7 @@
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
+#include "fs/node/new_family.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
 #include "fs/node/tree.h"
@@ -39,7 +40,7 @@ struct storing {
 	struct item *items; /* each directory before its entries */
 	size_t count, files;
 	fuse_req_t req;
-	struct caller *caller;
+	const struct caller *caller;
 	struct changes *c;
 };
 
@@ -73,15 +74,16 @@ static struct node *next_entry(struct node *dir, struct node *last)
 	return n;
 }
 
-static int make_busy(struct open_file *x)
+static int make_busy(struct open_file *x, const struct caller *caller)
 {
 	int err = 0;
 
 	mutex_lock(&x->lock);
 	open_file_wait(x, &x->shared);
-	if (x->descriptors || x->shared.error)
+	err = scratch_check_read(x, caller);
+	if (!err && (x->descriptors || x->shared.error))
 		err = -EXDEV;
-	else
+	if (!err)
 		x->shared.busy = true;
 	mutex_unlock(&x->lock);
 	return err;
@@ -106,7 +108,7 @@ static int storing_add_file(struct storing *s, struct node *file, struct node *f
 		err = -EXDEV; /* the text must be a number, which only the commit of the file checks */
 	f.x = err ? NULL : open_file_find(file);
 	if (err == 0)
-		err = f.x ? make_busy(f.x) : -EXDEV;
+		err = f.x ? make_busy(f.x, s->caller) : -EXDEV;
 	if (err == 0) {
 		err = storing_add(s, &f);
 		if (err)
@@ -116,30 +118,43 @@ static int storing_add_file(struct storing *s, struct node *file, struct node *f
 		open_file_put(f.x);
 		resolved_fini(&f.cell);
 	}
-	return err == 0 || err == -ENOMEM ? err : -EXDEV;
+	return err == 0 || err == -ENOMEM || err == -EACCES ? err : -EXDEV;
+}
+
+/* Checks that the caller may list a directory of scratch and read in it. */
+static int check_dir(const struct storing *s, struct node *dir)
+{
+	bool may;
+
+	mutex_lock(tree_mutex());
+	may = dir->dir && fs_mode_allows(s->caller, dir->dir->uid, dir->dir->gid, dir->dir->mode, 5);
+	mutex_unlock(tree_mutex());
+	return may ? 0 : -EACCES;
 }
 
 static int storing_add_family(struct storing *s, struct node *dir, struct node *family)
 {
 	struct node *n = NULL;
 	struct family_info info;
-	int err = family_info_get(family, &info);
+	int err = check_dir(s, dir);
 
-	/* The kernel does not check it, because it may not know the family. */
 	if (err == 0)
-		err = fs_may(s->caller, family, node_name(family), TFS_MAY_WRITE);
-	if (err == -EACCES)
+		err = family_info_get(family, &info);
+	/* The kernel does not check it, because it may not know the family. */
+	if (err == 0 && (err = fs_may(s->caller, family, node_name(family), TFS_MAY_WRITE)) == -EACCES)
 		refuse(err, family, NULL, "the caller may not write to this family");
 	if (err == 0)
 		err = storing_add(s, &(struct item){.node = dir, .family = family});
 	while (err == 0 && (n = next_entry(dir, n)))
 		err = storing_add_file(s, n, family, info.counter);
+	for (size_t i = s->count; i-- > 0 && err == 0 && s->items[i].x;)
+		err = new_family_scratch(family, s->items[i].x->mode, s->c);
 	node_put(n);
 	return err;
 }
 
-/* The family's node in row, counted; the family is added to the schema as by mkdir. */
-static int family_of(struct storing *s, struct node *row, const char *name, struct node **out)
+/* The family's node in row, counted; the family is added to the schema as by a mkdir with the mode of dir. */
+static int family_of(struct storing *s, struct node *dir, struct node *row, const char *name, struct node **out)
 {
 	struct resolved f = {0};
 	int err = tree_resolve(row, name, &f);
@@ -147,7 +162,7 @@ static int family_of(struct storing *s, struct node *row, const char *name, stru
 	if (err == 0)
 		err = f.kind != NODE_FAMILY ? -EXDEV : tree_exists(row, &f);
 	if (err == 0 || err == -ENOENT)
-		err = family_add(row, name, fuse_req_ctx(s->req), s->c);
+		err = family_add(row, name, fuse_req_ctx(s->req), dir->dir ? dir->dir->mode : 0, s->c);
 	if (err == 0)
 		err = fs_schema_bind(&f);
 	*out = err ? NULL : node_get(row, NODE_FAMILY, buf_slice(&f.key), 0);
@@ -160,10 +175,12 @@ static int family_of(struct storing *s, struct node *row, const char *name, stru
 static int add_row(struct storing *s, struct node *dir, struct node *row)
 {
 	struct node *n = NULL, *family;
-	int err = storing_add(s, &(struct item){.node = dir});
+	int err = check_dir(s, dir);
 
+	if (err == 0)
+		err = storing_add(s, &(struct item){.node = dir});
 	while (err == 0 && (n = next_entry(dir, n))) {
-		err = n->kind == NODE_SCRATCH_DIR ? family_of(s, row, node_name(n), &family) : -EXDEV;
+		err = n->kind == NODE_SCRATCH_DIR ? family_of(s, n, row, node_name(n), &family) : -EXDEV;
 		if (err == 0) {
 			err = storing_add_family(s, n, family);
 			node_put(family);
@@ -226,7 +243,6 @@ static void storing_fini(struct storing *s)
 		resolved_fini(&f->cell);
 	}
 	free(s->items);
-	free(s->caller);
 }
 
 /* Makes the directories that have no entries. */
@@ -251,7 +267,7 @@ static int make_empty(struct storing *s, struct node *row)
 
 int scratch_store_dir(struct renaming *m)
 {
-	struct storing s = {.req = m->req, .c = m->c};
+	struct storing s = {.req = m->req, .caller = m->caller, .c = m->c};
 	struct resolved *to = &m->to;
 	struct node *row = NULL, *family = NULL;
 	struct tfs_result *results = NULL;
@@ -263,16 +279,13 @@ int scratch_store_dir(struct renaming *m)
 		return m->noreplace ? -EEXIST : -ENOTEMPTY;
 	if (err != -ENOENT)
 		return err;
-	s.caller = caller_new(m->req);
-	if (!s.caller)
-		return -ENOMEM;
 	if (to->kind == NODE_ROW) {
 		row = node_get(to->parent, NODE_ROW, buf_slice(&to->key), 0);
 		err = row ? add_row(&s, m->source, row) : -ENOMEM;
 	} else {
 		row = to->parent;
 		node_hold(row);
-		err = family_of(&s, row, m->newname, &family);
+		err = family_of(&s, m->source, row, m->newname, &family);
 		if (err == 0)
 			err = storing_add_family(&s, m->source, family);
 	}

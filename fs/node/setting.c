@@ -12,6 +12,7 @@
  */
 #include "fs/node/setting.h"
 
+#include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/node/list.h"
 
@@ -28,6 +29,8 @@ const struct setting *setting_of(const struct node *n)
 	return s;
 }
 
+static int64_t setting_ts(struct node *dir, const struct setting *s);
+
 int setting_list(struct lister *l, struct list_entry *e)
 {
 	const struct setting *s = &node_ops(l->dir)->settings[l->at.number];
@@ -35,7 +38,11 @@ int setting_list(struct lister *l, struct list_entry *e)
 	if (!s->name)
 		return 0;
 	l->at.number++;
-	*e = (struct list_entry){.name = slice_str(s->name), .kind = NODE_SETTING, .parent = l->dir, .key = slice_str(s->name)};
+	*e = (struct list_entry){.name = slice_str(s->name),
+		.kind = NODE_SETTING,
+		.parent = l->dir,
+		.key = slice_str(s->name),
+		.ts = setting_ts(l->dir, s)};
 	return 1;
 }
 
@@ -93,6 +100,48 @@ static void setting_looked_up(struct node *n)
 }
 
 /*
+ * A user who may not read the file has a node of its own, with ts 1, without size and
+ * time.  The kernel keeps the attributes of an inode that it asked for last, and can
+ * return them without asking (statx), so one inode would show each user what another
+ * one has asked for.
+ */
+static int64_t setting_ts(struct node *dir, const struct setting *s)
+{
+	const struct tfs_schema *schema;
+	uid_t owner = fs.uid;
+
+	if (s->mode & 0004 || fs_asker_uid() == 0)
+		return 0;
+	if (node_table(dir)) {
+		if (tfs_schema_get(node_store_table(dir), &schema))
+			return 1;
+		owner = schema->uid;
+		tfs_schema_put(schema);
+	}
+	return fs_asker_uid() != owner;
+}
+
+static int setting_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	const struct setting *s = node_ops(dir)->settings;
+	struct node *n;
+	int err;
+
+	while (strcmp(s->name, (const char *)r->key.p) != 0)
+		s++;
+	r->parent = dir;
+	r->ts = setting_ts(dir, s);
+	err = resolved_get(r, &n);
+	if (!err)
+		err = setting_exists(n);
+	if (!err)
+		*out = n;
+	else
+		node_put(n);
+	return err;
+}
+
+/*
  * The time of a file that can be written is that of the last change of the
  * table's schema, or of the mount: editors refuse to write a file whose time has
  * changed since they read it.  Other texts change at any time.
@@ -115,9 +164,14 @@ static int setting_attr(struct node *n, struct stat *st, double *timeout)
 		changed = schema->mtime_us;
 		tfs_schema_put(schema);
 	}
-	err = setting_text(n, &text, &when);
-	if (s->apply)
-		when = changed;
+	if (n->ts) {
+		when = fs.started_us;
+		err = setting_exists(n);
+	} else {
+		err = setting_text(n, &text, &when);
+		if (s->apply)
+			when = changed;
+	}
 	if (err == 0)
 		cell_attr(n, &owner, when, when, s->size ? s->size(n, text.n) : text.n, st);
 	buf_fini(&text);
@@ -170,7 +224,7 @@ static int setting_apply(struct node *n, struct content *w, struct changes *c)
 
 	fs.verbs++;
 	if (err == 0)
-		err = s->apply ? s->apply(n, text, c) : refuse(-EACCES, n, NULL, "it can only be read");
+		err = s->apply ? s->apply(n, text, w->caller, c) : refuse(-EACCES, n, NULL, "it can only be read");
 	fs.verbs--;
 	w->staged = STAGED_NOTHING;
 	return err;
@@ -208,7 +262,7 @@ const struct node_ops setting_ops = {
 	.traits = KIND_UNCACHED,
 	.attr = setting_attr,
 	.looked_up = setting_looked_up,
-	.exists = setting_exists,
+	.find = setting_find,
 	.unlink = setting_unlink,
 	.rename = setting_rename,
 	.open = setting_open,

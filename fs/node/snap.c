@@ -8,6 +8,7 @@
  * nodes below it (node_table).  fs/request and fs/file refuse changes of nodes in
  * it (tree_check_writable).
  */
+#include "fs/base/access.h"
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
 #include "fs/node/kinds.h"
@@ -128,7 +129,7 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 const struct node_ops snaps_ops = {
 	.traits = KIND_DIR | KIND_UNCACHED,
 	.fixed_name = ".snap",
-	.attr = tree_attr,
+	.attr = tree_owners_attr,
 	.names = SNAPSHOT_NAMES,
 	.resolve = snaps_resolve,
 	.list = (const list_phase_fn[]){list_snapshots, NULL},
@@ -328,15 +329,25 @@ static int snapshot_find(struct node *dir, struct resolved *r, struct node **out
 
 static int snapshot_make(const struct making *m, struct resolved *r, struct node **out)
 {
-	int err = tfs_snapshot_create(node_store_table(m->dir), m->name);
+	struct tfs_table *t;
+	int err = fs_table_as_asker(m->dir, &t);
 
+	if (err)
+		return err;
+	err = tfs_snapshot_create(t, m->name);
+	tfs_table_close(t);
 	return err ? err : snapshot_find(m->dir, r, out);
 }
 
 static int snapshot_rmdir(struct node *n, const char *name, struct changes *c)
 {
-	int err = tfs_snapshot_drop(node_store_table(n->parent), name);
+	struct tfs_table *t;
+	int err = fs_table_as_asker(n->parent, &t);
 
+	if (err)
+		return err;
+	err = tfs_snapshot_drop(t, name);
+	tfs_table_close(t);
 	if (err == 0)
 		node_end(n);
 	return err;

@@ -37,9 +37,18 @@ static int table_name(struct node *n, struct buf *out)
 int table_bind(struct node *parent, enum node_kind kind, struct tfs_table *t, struct node **out)
 {
 	uint8_t key[TABLE_KEY_BYTES];
+	const struct tfs_schema *s;
+	uint32_t of;
 	struct dirx *d;
 	struct node *n;
+	int err = tfs_schema_get(t, &s);
 
+	if (err) {
+		tfs_table_close(t);
+		return err;
+	}
+	of = s->snapshot_of;
+	tfs_schema_put(s);
 	table_key(t, key);
 	n = node_get(parent, kind, slice_of(key, sizeof(key)), 0);
 	if (!n) {
@@ -50,6 +59,7 @@ int table_bind(struct node *parent, enum node_kind kind, struct tfs_table *t, st
 	d = node_dirx_locked(n);
 	if (d && !d->table) {
 		d->table = t;
+		d->snapshot_of = of;
 		d->epoch = 1;
 		t = NULL;
 	}

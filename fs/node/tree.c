@@ -183,3 +183,12 @@ int tree_attr(struct node *n, struct stat *st, double *timeout)
 	tfs_schema_put(s);
 	return 0;
 }
+
+int tree_owners_attr(struct node *n, struct stat *st, double *timeout)
+{
+	int err = tree_attr(n, st, timeout);
+
+	if (err == 0)
+		st->st_mode &= ~(mode_t)0022;
+	return err;
+}

@@ -54,23 +54,23 @@ static void drop_row_entry(void *arg, struct node *n)
 	buf_fini(&name);
 }
 
-int admin_truncate(struct node *n, struct changes *c)
+int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c)
 {
 	struct node *table = node_table(n);
 	char *why = NULL;
-	int err = tfs_table_truncate(node_store_table(n), &why);
+	int err = tfs_table_truncate(t, &why);
 
 	if (err && why)
 		refuse(err, n, NULL, "%s", why);
 	free(why);
-	if (err == -EPERM || err == -EBUSY || err == -ENOENT)
+	if (err == -EPERM || err == -EACCES || err == -EBUSY || err == -ENOENT)
 		return err;
 	/* After another error it is unknown whether the store has done it. */
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	ofile_end_table(table);
 	drop_made(table);
-	node_each_of_table(table, drop_row_entry, c);
+	node_each_of_table(table, false, drop_row_entry, c);
 	dir_time_raise_table(table);
 	changes_table(c, table);
 	return err;

@@ -229,16 +229,19 @@ static int set_access(struct node *n, const struct acl *a, struct changes *c)
 	if (n->kind == NODE_FAMILY_DIR)
 		return set_family(n, a, c);
 	err = node_attr(n, &st, &timeout);
-	if (err || same_acl(n, a, &st))
+	/* The operation of a cell notes that a mode was asked for, also if the cell has it. */
+	if (err || (same_acl(n, a, &st) && (a->extended || !node_ops(n)->set_owner)))
 		return err;
 	if (a->extended && n->kind == NODE_TABLE)
 		return refuse(-EOPNOTSUPP, n, NULL, "only families have ACLs: setfacl TABLE/.families/F");
 	/* Scratch has a mode only.  Its bits for the group are no more than the ACL gives this group. */
 	if (node_ops(n)->set_owner) {
 		st.st_mode = (st.st_mode & ~(mode_t)0777) | (mode_t)(a->owner << 6 | (a->group & a->mask) << 3 | a->other);
-		return request_set_owner(n, &st, FUSE_SET_ATTR_MODE, c);
+		err = request_set_owner(n, &st, FUSE_SET_ATTR_MODE, c);
+		if (err || !a->extended || node_is(n, KIND_SCRATCH))
+			return err;
 	}
-	return request_keep_owner(n);
+	return fs_schema_keep_owner(n);
 }
 
 int acl_set(struct node *n, const char *name, struct slice value, struct changes *c)
@@ -264,7 +267,7 @@ int acl_remove(struct node *n, const char *name, struct changes *c)
 	if (err)
 		return err == NO_ACL ? 0 : err;
 	if (n->kind != NODE_FAMILY_DIR)
-		return request_keep_owner(n);
+		return fs_schema_keep_owner(n);
 	err = node_attr(n, &st, &timeout);
 	return err ? err : fs_schema_set_acl(n, "", st.st_mode & 0666, c);
 }

@@ -6,6 +6,7 @@
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
+#include "fs/node/new_family.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>
@@ -66,6 +67,8 @@ void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 		struct node *n = NULL;
 
 		err = open_or_make(&m, fi->flags, &what, &exists, &n);
+		if (err == 0 && (fi->flags & O_EXCL) && node_is(n, KIND_CELL))
+			new_family_cell_created(n, mode);
 		if (err == 0) {
 			if (!exists)
 				raise_time(m.dir);

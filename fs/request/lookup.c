@@ -121,14 +121,6 @@ static int set_times(struct node *n, const struct stat *attr, int to_set, struct
 	return node_ops(n)->set_time ? node_ops(n)->set_time(n, us, c) : 0;
 }
 
-int request_keep_owner(struct node *n)
-{
-	if (fs.quiet || fs_schema_is_open(n))
-		return 0;
-	return refuse(
-		-EPERM, n, NULL, "mode, owner and ACL are the family's (.families) or the table's: see the mount option quiet");
-}
-
 int request_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
 {
 	struct stat now;
@@ -144,7 +136,7 @@ int request_set_owner(struct node *n, const struct stat *attr, int to_set, struc
 		(!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.st_uid) &&
 		(!(to_set & FUSE_SET_ATTR_GID) || attr->st_gid == now.st_gid))
 		return 0;
-	return request_keep_owner(n);
+	return fs_schema_keep_owner(n);
 }
 
 void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)

@@ -35,8 +35,6 @@ void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 /* ---- for acl.c ---- */
 /* chmod and chown of the attributes in to_set. */
 int request_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c) TFS_MUST;
-/* The result of a change of mode, owner or ACL of a node that has those of its family or table: EPERM, or 0 without effect. */
-int request_keep_owner(struct node *n) TFS_MUST;
 /* ---- acl.c: POSIX ACLs ---- */
 /* Returns true for the names of xattrs that are ACLs. */
 bool acl_is_name(const char *name);

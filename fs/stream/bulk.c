@@ -106,7 +106,7 @@ static int add_family(struct importing *g, const char *name, const char **why)
 		return -EACCES;
 	}
 	*why = "the family cannot be made";
-	err = fs_schema_edit(g->node, &e, g->changes);
+	err = fs_schema_edit_as(g->node, &e, g->caller, g->changes);
 	return err == -EEXIST ? 0 : err;
 }
 
@@ -171,7 +171,7 @@ static int import_open(struct sequential *s, int flags)
 	g->node = s->node;
 	g->format = imports[i].format;
 	g->record = imports[i].record;
-	g->caller = caller_new(s->req);
+	g->caller = caller_new();
 	err = g->caller ? fs_table_as_caller(g->caller, s->node, &g->table) : -ENOMEM;
 	if (!err)
 		err = import_count(g);

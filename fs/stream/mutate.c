@@ -38,7 +38,7 @@ struct mutate {
 static int mutate_open(struct sequential *s, int flags)
 {
 	struct mutate *w = calloc(1, sizeof(*w));
-	int err = w ? fs_table_as(s->req, s->node, &w->table) : -ENOMEM;
+	int err = w ? fs_table_as_asker(s->node, &w->table) : -ENOMEM;
 
 	if (err)
 		free(w);

@@ -233,7 +233,7 @@ struct row_text {
 static int row_json_open(struct sequential *s, int flags)
 {
 	struct row_text *w = calloc(1, sizeof(*w));
-	int err = w && (w->caller = caller_new(s->req)) ? 0 : -ENOMEM;
+	int err = w && (w->caller = caller_new()) ? 0 : -ENOMEM;
 
 	if (!err)
 		err = fs_table_as_caller(w->caller, s->node, &w->table);
@@ -372,20 +372,21 @@ static int row_json_take_scratch(struct renaming *m)
 {
 	struct node *row = m->to.parent, *target = node_get(row, NODE_ROW_JSON, slice_of(NULL, 0), 0);
 	struct open_file *file = open_file_find(m->source);
-	struct caller *caller = caller_new(m->req);
 	struct tfs_table *table = NULL;
 	struct slice bytes;
 	struct buf text = {0};
-	int err = target && file && caller ? 0 : -ENOMEM;
+	int err = target && file ? 0 : -ENOMEM;
 
 	if (!err && m->noreplace)
 		err = -EEXIST;
 	if (!err)
-		err = fs_table_as_caller(caller, row, &table);
+		err = fs_table_as_caller(m->caller, row, &table);
 	if (!err) {
 		mutex_lock(&file->lock);
 		open_file_wait(file, &file->shared);
-		err = file->shared.image.size > ROW_JSON_MAX ? -EFBIG : stage_bytes(&file->shared.image, &bytes);
+		err = scratch_check_read(file, m->caller);
+		if (!err)
+			err = file->shared.image.size > ROW_JSON_MAX ? -EFBIG : stage_bytes(&file->shared.image, &bytes);
 		if (!err)
 			err = buf_append_slice(&text, bytes);
 		mutex_unlock(&file->lock);
@@ -394,14 +395,13 @@ static int row_json_take_scratch(struct renaming *m)
 		refuse(err, target, NULL, "a row's text is at most 64 MiB; nothing is applied");
 	fs_serve(m->req);
 	if (!err)
-		err = replace_row(target, row, table, caller, buf_slice(&text), m->c);
+		err = replace_row(target, row, table, m->caller, buf_slice(&text), m->c);
 	fs_serve(NULL);
 	if (!err)
 		err = scratch_remove(m->source);
 	buf_fini(&text);
 	if (table)
 		tfs_table_close(table);
-	free(caller);
 	open_file_put(file);
 	node_put(target);
 	return err;

@@ -96,7 +96,7 @@ static int stream_open(struct sequential *s, int flags)
 	s->state = st;
 	err = scan_clauses(scan, NULL, fs_now_us(), &st->clauses);
 	if (err == 0)
-		err = fs_table_as(s->req, s->node, &st->table);
+		err = fs_table_as_asker(s->node, &st->table);
 	if (err == 0 && st->clauses.partial)
 		err = -ENOENT;
 	if (err == 0)

@@ -130,7 +130,7 @@ static int since_seek(struct sequential *s, uint64_t at)
 static int since_open(struct sequential *s, int flags)
 {
 	struct since_state *st = calloc(1, sizeof(*st));
-	struct caller *caller = caller_new(s->req);
+	struct caller *caller = caller_new();
 	struct tfs_table *from = s->node->parent->dir->table, *to = node_store_table(s->node);
 	int err = st && caller ? 0 : -ENOMEM;
 

@@ -2,6 +2,8 @@
 /* A handle for a user reads, scans and writes only the families that owner, group, mode and the table's mode allow. */
 #include "t/engine/lib.h"
 
+#include "engine/schema/schema.h"
+
 enum { OWNER = 1001, OTHER = 1002, STAFF = 100 };
 
 static void change(struct tfs_schema_edit e)
@@ -182,25 +184,298 @@ static void mutations(void **state)
 	close_store();
 }
 
+/* Groups that are not known: the stricter of group and others holds.  Owner, a named user and root are not concerned. */
+static void unknown_groups(void **state)
+{
+	static const struct {
+		uid_t uid;
+		gid_t gid;
+		mode_t mode;
+		const char *acl;
+		unsigned may, known, unknown; /* of TFS_MAY_READ and TFS_MAY_WRITE */
+	} cases[] = {
+		{0, 0, 0600, "", 6, 6, 6}, {OWNER, 9, 0600, "", 6, 6, 6}, {OWNER, 9, 0066, "", 6, 0, 0},
+		{OTHER, 9, 0644, "", 6, 4, 4}, {OTHER, 9, 0604, "", 6, 4, 0}, {OTHER, 9, 0640, "", 6, 0, 0},
+		{OTHER, STAFF, 0640, "", 6, 4, 4}, /* the group of the process itself is known */
+		{OTHER, STAFF, 0604, "", 6, 0, 0}, {OTHER, 9, 0666, "u:1002:r--,g::rw-", 6, 4, 4},
+		{OTHER, 9, 0666, "u:1002:---,g::rw-", 6, 0, 0}, {OTHER, 9, 0666, "g::rw-,g:7:---", 6, 6, 0},
+		{OTHER, 9, 0666, "g::rw-,g:7:r--", 6, 6, 4}, {OTHER, 9, 0646, "g::rw-,g:7:rw-", 6, 6, 4}, /* the mask */
+		{OTHER, 7, 0660, "g::---,g:7:rw-", 6, 6, 6},
+		{OTHER, 7, 0666, "g::rw-,g:7:---", 6, 0, 0}, /* whether in another group, too, is not known */
+		{OTHER, 9, 0606, "g::rw-,g:7:rw-", 6, 6, 0}, /* without a mask the ACL is not used */
+	};
+	const struct tfs_schema s = {.mode = 0711};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct tfs_family f = {.uid = OWNER, .gid = STAFF, .mode = cases[i].mode, .acl = cases[i].acl};
+		struct tfs_user u = {.uid = cases[i].uid, .gid = cases[i].gid};
+
+		for (unsigned bit = 2; bit <= 4; bit += 2) {
+			u.groups_unknown = false;
+			if (tfs_may(&s, &f, &u, bit) != !!(cases[i].known & bit))
+				fail_msg("case %zu, known, bit %u", i, bit);
+			u.groups_unknown = true;
+			if (tfs_may(&s, &f, &u, bit) != !!(cases[i].unknown & bit))
+				fail_msg("case %zu, unknown, bit %u", i, bit);
+		}
+	}
+}
+
+/* Changes of the schema through a handle for a user are checked by the master. */
+static void schema_changes(void **state)
+{
+	struct tfs_table *owner, *other, *snap;
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "new", .uid = OTHER, .gid = OTHER, .mode = 0600};
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_GC, .name = "g", .value = "maxversions=1"};
+	struct tfs_snapshot u;
+
+	open_all();
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_OWNER, .uid = OWNER, .gid = OWNER});
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0777});
+	owner = as(OWNER, OWNER, OWNER);
+	other = as(OTHER, OTHER, OTHER);
+	/* While mkdir in a row makes families, whoever may write to the table may do it, for himself. */
+	assert_int_equal(tfs_schema_change(other, &add, NULL), 0);
+	add.name = "new2";
+	add.uid = OWNER;
+	assert_int_equal(tfs_schema_change(other, &add, NULL), -EPERM);
+	add.uid = OTHER;
+	add.gid = STAFF;
+	assert_int_equal(tfs_schema_change(other, &add, NULL), -EPERM);
+	add.gid = OTHER;
+	add.explicit_act = true;
+	assert_int_equal(tfs_schema_change(other, &add, NULL), -EACCES);
+	add.explicit_act = false;
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0755});
+	assert_int_equal(tfs_schema_change(other, &add, NULL), -EACCES);
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0777});
+	/* All else is the owner's. */
+	assert_int_equal(tfs_schema_change(other, &e, NULL), -EACCES);
+	e.op = TFS_SCHEMA_FAMILY_DROP;
+	assert_int_equal(tfs_schema_change(other, &e, NULL), -EACCES);
+	e.op = TFS_SCHEMA_HIDE;
+	assert_int_equal(tfs_schema_change(other, &e, NULL), -EACCES);
+	e.op = TFS_SCHEMA_TABLE_MODE;
+	assert_int_equal(tfs_schema_change(other, &e, NULL), -EPERM);
+	assert_int_equal(tfs_schema_set_text(other, TFS_S("families = ();\n"), TFS_NO_TIME, NULL), -EACCES);
+	assert_int_equal(tfs_snapshot_create(other, "s"), -EACCES);
+	assert_int_equal(tfs_table_clone(other, "copy"), -EACCES);
+	assert_int_equal(tfs_snapshot_create(owner, "s"), 0);
+	assert_int_equal(tfs_snapshot_drop(other, "s"), -EACCES);
+	assert_int_equal(tfs_snapshot_open(other, "s", &snap), 0);
+	assert_int_equal(tfs_table_clone(snap, "copy"), -EACCES);
+	assert_int_equal(tfs_snapshot_usage(snap, &u), 0);
+	tfs_table_close(snap);
+	assert_int_equal(tfs_snapshot_drop(owner, "s"), 0);
+	/* A family's mode is its owner's, not the table's. */
+	e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_MODE, .name = "g", .mode = 0666};
+	assert_int_equal(tfs_schema_change(owner, &e, NULL), -EPERM);
+	assert_int_equal(tfs_schema_change(other, &e, NULL), -EPERM);
+	e.name = "f";
+	assert_int_equal(tfs_schema_change(owner, &e, NULL), 0);
+	e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_OWNER, .name = "f", .uid = (uid_t)-1, .gid = OWNER};
+	assert_int_equal(tfs_schema_change(other, &e, NULL), -EPERM);
+	assert_int_equal(tfs_schema_change(owner, &e, NULL), 0);
+	e.gid = 4711;
+	assert_int_equal(tfs_schema_change(owner, &e, NULL), -EPERM);
+	e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_OWNER, .name = "f", .uid = OTHER, .gid = (gid_t)-1};
+	assert_int_equal(tfs_schema_change(owner, &e, NULL), -EPERM);
+	e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "g", .value = "maxversions=1"};
+	assert_int_equal(tfs_schema_change(owner, &e, NULL), 0);
+	tfs_table_close(owner);
+	tfs_table_close(other);
+	close_store();
+}
+
+static struct tfs_table *snapshot_as(uid_t uid, gid_t extra)
+{
+	struct tfs_table *user = as(uid, uid, extra), *snap;
+
+	assert_int_equal(tfs_snapshot_open(user, "s", &snap), 0);
+	tfs_table_close(user);
+	return snap;
+}
+
+/* In a snapshot the stricter of the rules of its instant and of the present ones holds. */
 static void snapshot(void **state)
 {
-	struct tfs_table *owner, *snap;
+	struct tfs_table *owner, *group, *clone;
+	const struct tfs_schema *s;
+	bool exists;
+
+	open_all();
+	assert_int_equal(tfs_snapshot_create(table, "s"), 0);
+	owner = snapshot_as(OWNER, OWNER);
+	group = snapshot_as(OTHER, STAFF);
+	assert_string_equal(seen(owner, TFS_SCAN_CELLS), "r/f ");
+	assert_string_equal(seen(group, TFS_SCAN_CELLS), "r/f ");
+	assert_int_equal(read_cell(owner, "g"), -EACCES);
+	chmod_family("f", 0600);
+	assert_string_equal(seen(owner, TFS_SCAN_CELLS), "r/f ");
+	assert_string_equal(seen(group, TFS_SCAN_CELLS), "");
+	assert_int_equal(read_cell(group, "f"), -EACCES);
+	assert_int_equal(tfs_row_exists(group, TFS_S("r"), NULL, &exists), 0);
+	assert_false(exists);
+	/* The attributes are what the kernel checks. */
+	assert_int_equal(tfs_schema_get(group, &s), 0);
+	assert_int_equal(tfs_schema_family(s, "f")->mode, 0600);
+	tfs_schema_put(s);
+	/* A mode that is now more open than then. */
+	chmod_family("g", 0644);
+	assert_int_equal(read_cell(group, "g"), -EACCES);
+	chmod_family("f", 0666);
+	assert_int_equal(read_cell(group, "f"), 0);
+	/* The table. */
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0700});
+	assert_int_equal(read_cell(group, "f"), -EACCES);
+	assert_int_equal(read_cell(owner, "f"), -EACCES);
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0755});
+	/* Another owner: each of the two rules must allow it. */
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_OWNER, .name = "f", .uid = OTHER, .gid = (gid_t)-1});
+	chmod_family("f", 0600);
+	assert_int_equal(read_cell(owner, "f"), -EACCES);
+	chmod_family("f", 0644);
+	assert_int_equal(read_cell(owner, "f"), 0);       /* then the owner, now one of the others */
+	assert_int_equal(read_cell(group, "f"), -EACCES); /* now the owner, then by a group, which may not be theirs any more */
+	/* An ACL. */
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_OWNER, .name = "f", .uid = OWNER, .gid = (gid_t)-1});
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ACL, .name = "f", .value = "u:1002:---,g::r--", .mode = 0640});
+	assert_int_equal(read_cell(group, "f"), -EACCES);
+	assert_int_equal(read_cell(owner, "f"), 0);
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ACL, .name = "f", .value = "u:1003:r--,g::r--", .mode = 0640});
+	assert_int_equal(read_cell(group, "f"), 0);
+	tfs_table_close(group);
+	group = snapshot_as(1003, 1003); /* named now, not then */
+	assert_int_equal(read_cell(group, "f"), -EACCES);
+	/* A clone of the snapshot is no way round. */
+	chmod_family("f", 0600);
+	tfs_table_close(group);
+	assert_int_equal(tfs_snapshot_open(table, "s", &clone), 0);
+	assert_int_equal(tfs_table_clone(clone, "copy"), 0);
+	tfs_table_close(clone);
+	assert_int_equal(tfs_table_open(store, "copy", &clone), 0);
+	assert_int_equal(tfs_schema_get(clone, &s), 0);
+	assert_int_equal(tfs_schema_family(s, "f")->mode & 0077, 0);
+	assert_non_null(strstr(s->text, "0600"));
+	tfs_schema_put(s);
+	tfs_table_close(clone);
+	/* A family that was deleted, or made again under its name, has the rules of the instant. */
+	assert_int_equal(store_delete_row(table, TFS_S("r")), 0);
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_DROP, .name = "f"});
+	group = snapshot_as(OTHER, STAFF);
+	assert_int_equal(read_cell(group, "f"), 0);
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0600});
+	assert_int_equal(read_cell(group, "f"), 0);
+	/* The table keeps its rules under another name. */
+	assert_int_equal(tfs_table_rename(store, "t", "renamed", true), 0);
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0700});
+	assert_int_equal(read_cell(group, "f"), -EACCES);
+	tfs_table_close(group);
+	tfs_table_close(owner);
+	close_store();
+}
+
+/* For random rules then and now, a user may do in the snapshot at most what both allow, and exactly that if nothing but modes has changed. */
+static void random_rules(void **state)
+{
+	static const char *const acls[] = {"", "u:1001:rw-,g::r--", "u:1002:---,g::rw-", "g::---,g:100:rw-", "g::rw-,g:7:---",
+		"u:1001:r--,u:1003:rw-,g::r--,g:7:rw-"};
+	const struct tfs_schema open = {.mode = 0711};
+	unsigned r = 4711, allowed = 0, equal = 0;
+
+	for (int i = 0; i < 3000; i++) {
+		struct tfs_family f[2];
+		const struct tfs_family *shown;
+		struct schema *s[2], *both;
+		bool modes_only;
+
+		for (int k = 0; k < 2; k++) {
+			struct schema *with;
+
+			assert_int_equal(schema_new("t", 20, 1001, 1, 0755, 1, &s[k]), 0);
+			r = r * 1103515245u + 12345u;
+			f[k] = (struct tfs_family){.uid = 1001 + (r >> 16) % 2,
+				.gid = (r >> 18) % 2 ? 100 : 7,
+				.mode = (r >> 20) & 0666,
+				.acl = acls[(r >> 10) % 6]};
+			assert_int_equal(schema_edit(s[k],
+						 &(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD,
+							 .name = "f",
+							 .uid = f[k].uid,
+							 .gid = f[k].gid,
+							 .mode = 0},
+						 1, &with, NULL),
+				0);
+			schema_put(s[k]);
+			s[k] = with;
+			assert_int_equal(
+				schema_edit(s[k],
+					&(struct tfs_schema_edit){
+						.op = TFS_SCHEMA_FAMILY_ACL, .name = "f", .value = f[k].acl, .mode = f[k].mode},
+					1, &with, NULL),
+				0);
+			schema_put(s[k]);
+			s[k] = with;
+			f[k] = *tfs_schema_family(schema_public(s[k]), "f");
+		}
+		modes_only = f[0].uid == f[1].uid && f[0].gid == f[1].gid && !*f[0].acl && !*f[1].acl;
+		assert_int_equal(schema_restrict(s[0], s[1], false, &both), 0);
+		shown = tfs_schema_family(schema_public(both), "f");
+		for (unsigned n = 0; n < 3 * 8 * 3; n++) {
+			static const gid_t gids[] = {100, 7, 1};
+			const gid_t groups[] = {n / 3 & 1 ? 100 : 50, n / 3 & 2 ? 7 : 50};
+			const struct tfs_user u = {
+				.uid = 1001 + n % 3, .gid = n / 3 & 4 ? gids[n / 24] : 50, .groups = groups, .group_count = 2};
+
+			for (unsigned may = 2; may <= 6; may += 2) {
+				const bool is = tfs_may(&open, shown, &u, may);
+				const bool wanted = tfs_may(&open, &f[0], &u, may) && tfs_may(&open, &f[1], &u, may);
+
+				if (is > wanted || (modes_only && is != wanted))
+					fail_msg("%o %u:%u %s and %o %u:%u %s give %o %u:%u %s", f[0].mode, f[0].uid, f[0].gid,
+						f[0].acl, f[1].mode, f[1].uid, f[1].gid, f[1].acl, shown->mode, shown->uid,
+						shown->gid, shown->acl);
+				allowed += wanted;
+				equal += is && wanted;
+			}
+		}
+		schema_put(both);
+		schema_put(s[0]);
+		schema_put(s[1]);
+	}
+	print_message("# %u of %u rights that both rules allow\n", equal, allowed);
+	assert_true(equal > allowed / 2);
+}
+
+/* A pattern that takes too many steps ends a scan, which shows what it was compared with.  Keys and values that the user may not read are not. */
+static void patterns(void **state)
+{
+	const struct tfs_bytes slow = TFS_S("(x+x+)+[yz]"), all_x = TFS_S("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+	const struct tfs_bytes gone = TFS_S("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+	struct tfs_table *owner;
 
 	open_all();
 	owner = as(OWNER, OWNER, OWNER);
-	assert_int_equal(tfs_snapshot_create(table, "s"), 0);
-	chmod_family("f", 0600);
-	assert_int_equal(tfs_snapshot_open(owner, "s", &snap), 0);
-	assert_string_equal(seen(snap, TFS_SCAN_CELLS), "r/f ");
-	assert_int_equal(read_cell(snap, "g"), -EACCES);
-	tfs_table_close(snap);
-	/* In the snapshot the group may still read. */
-	tfs_table_close(owner);
-	owner = as(OTHER, OTHER, STAFF);
-	assert_int_equal(read_cell(owner, "f"), -EACCES);
-	assert_int_equal(tfs_snapshot_open(owner, "s", &snap), 0);
-	assert_int_equal(read_cell(snap, "f"), 0);
-	tfs_table_close(snap);
+	/* A row, a qualifier and a value of the family g, which the user may not read; a row of which his cells are gone. */
+	assert_int_equal(store_put(table, all_x, "g", all_x, tfs_at(1), all_x, 0), 0);
+	assert_int_equal(store_put(table, gone, "f", all_x, tfs_at(1), all_x, 0), 0);
+	assert_int_equal(store_delete_row(table, gone), 0);
+	for (int i = 0; i < 6; i++) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .reverse = i > 2};
+		struct tfs_scan *s;
+		struct tfs_cell c;
+		int n;
+
+		*(i % 3 == 0 ? &spec.row_regex : i % 3 == 1 ? &spec.qualifier_regex : &spec.value_regex) = slow;
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(tfs_scan_new(k ? table : owner, &spec, &s), 0);
+			do
+				n = tfs_scan_next(s, &c);
+			while (n > 0);
+			assert_int_equal(n, k ? -ETIME : 0);
+			tfs_scan_free(s);
+		}
+	}
 	tfs_table_close(owner);
 	close_store();
 }
@@ -248,7 +523,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(families, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(scan_named, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(mutations, setup_options, test_dir_teardown),
+		cmocka_unit_test(unknown_groups),
+		cmocka_unit_test_setup_teardown(schema_changes, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(snapshot, setup_options, test_dir_teardown),
+		cmocka_unit_test(random_rules),
+		cmocka_unit_test_setup_teardown(patterns, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(tablets, setup_options, test_dir_teardown),
 	};
 

@@ -105,12 +105,6 @@ int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **wh
 	return 0;
 }
 
-/* The model runs as one user. */
-int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why)
-{
-	return tfs_schema_set_text(t, text, mtime_us, why);
-}
-
 /* Sets *field to a copy of value; 1 if that changes it. */
 static int set_string(const char **field, const char *value)
 {

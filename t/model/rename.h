@@ -54,7 +54,6 @@
 #define tfs_table_as model_table_as
 #define tfs_schema_set_text model_schema_set_text
 #define tfs_schema_text_begins model_schema_text_begins
-#define tfs_schema_set_text_as model_schema_set_text_as
 #define tfs_schema_change model_schema_change
 #define tfs_mutation_new model_mutation_new
 #define tfs_mutation_free model_mutation_free

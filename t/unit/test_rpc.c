@@ -185,7 +185,8 @@ static void rnd_request(struct sample *s)
 		s->q.spec = &s->spec;
 	}
 	if (rnd(2)) {
-		s->user = (struct tfs_user){.uid = rnd(3), .gid = (gid_t)rnd64(), .groups = s->groups, .group_count = rnd(4)};
+		s->user = (struct tfs_user){
+			.uid = rnd(3), .gid = (gid_t)rnd64(), .groups = s->groups, .group_count = rnd(4), .groups_unknown = rnd(2)};
 		for (unsigned i = 0; i < 3; i++)
 			s->groups[i] = (gid_t)rnd64();
 		s->q.user = &s->user;
@@ -293,6 +294,19 @@ static void expect_tablets(const struct ts_assigned *a, uint32_t a_count, const 
 	}
 }
 
+static void expect_user(const struct tfs_user *a, const struct tfs_user *b)
+{
+	assert_int_equal(a == NULL, b == NULL);
+	if (!a)
+		return;
+	assert_int_equal(a->uid, b->uid);
+	assert_int_equal(a->gid, b->gid);
+	assert_int_equal(a->groups_unknown, b->groups_unknown);
+	assert_int_equal(a->group_count, b->group_count);
+	for (unsigned i = 0; i < a->group_count; i++)
+		assert_int_equal(a->groups[i], b->groups[i]);
+}
+
 static void expect_request(const struct ts_request *a, const struct ts_request *b)
 {
 	assert_int_equal(a->method, b->method);
@@ -313,14 +327,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	if (a->spec)
 		expect_spec(a->spec, b->spec);
 	assert_int_equal(a->scan, b->scan);
-	assert_int_equal(a->user == NULL, b->user == NULL);
-	if (a->user) {
-		assert_int_equal(a->user->uid, b->user->uid);
-		assert_int_equal(a->user->gid, b->user->gid);
-		assert_int_equal(a->user->group_count, b->user->group_count);
-		for (unsigned i = 0; i < a->user->group_count; i++)
-			assert_int_equal(a->user->groups[i], b->user->groups[i]);
-	}
+	expect_user(a->user, b->user);
 	assert_int_equal(a->to_table, b->to_table);
 	assert_int_equal(a->split, b->split);
 	assert_int_equal(a->incarnation, b->incarnation);
@@ -719,8 +726,7 @@ static void expect_ms_request(const struct ms_request *a, const struct ms_reques
 	assert_int_equal(a->gid, b->gid);
 	assert_int_equal(a->mode, b->mode);
 	expect_slice(a->text, b->text);
-	assert_int_equal(a->group_count, b->group_count);
-	assert_memory_equal(a->groups, b->groups, a->group_count * sizeof *a->groups);
+	expect_user(a->user, b->user);
 	assert_int_equal(a->mtime_us, b->mtime_us);
 	assert_int_equal(a->time_left_us, b->time_left_us);
 	assert_int_equal(a->edit == NULL, b->edit == NULL);
@@ -772,6 +778,11 @@ static void test_master(void **state)
 			.mode = (mode_t)rnd64(),
 			.flag = rnd(2),
 			.mtime_us = rnd_ts()};
+		const struct tfs_user user = {.uid = (uid_t)rnd64(),
+			.gid = (gid_t)rnd64(),
+			.groups = groups,
+			.group_count = rnd(4),
+			.groups_unknown = rnd(2)};
 		struct ms_request q = {.method = (enum ms_method)(1 + rnd(MS_METHODS - 1)),
 			.name = strings[rnd(4)],
 			.to = strings[rnd(4)],
@@ -784,8 +795,7 @@ static void test_master(void **state)
 			.text = rnd_slice(),
 			.mtime_us = rnd_ts(),
 			.time_left_us = rnd64(),
-			.groups = groups,
-			.group_count = rnd(4),
+			.user = rnd(2) ? &user : NULL,
 			.edit = rnd(2) ? &e : NULL};
 		struct ms_answer a = {0};
 
