@@ -407,8 +407,7 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
  * usage, tablets, flush, compact, split, merge, truncation, clones, snapshots, and
  * all changes of the schema but these.  Mode and ACL of a family are for its owner
  * (-EPERM), as is its group if the user is in the new one; owners are for root.
- * While mkdir_families is set, a user who may write to the table can add a family
- * of his own (TFS_SCHEMA_FAMILY_ADD without explicit_act).
+ * While mkdir_families is set, a user who may write to the table can add families of his own.
  *
  * Copies the user.  tfs_table_close ends the handle.
  */
