@@ -656,7 +656,7 @@ static int embedded_open(
 
 	if (!e)
 		return err;
-	e->dir = strdup(source);
+	e->dir = file_real(source);
 	if (e->dir)
 		err = embedded_open_parts(e, o, co, reason);
 	if (err) {

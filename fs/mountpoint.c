@@ -18,6 +18,7 @@
  */
 #include "fs/mountpoint.h"
 
+#include "engine/base/file.h"
 #include "engine/base/msg.h"
 
 #include <errno.h>
@@ -69,31 +70,9 @@ static bool lies_in(const char *path, const struct stat *st)
 	return found;
 }
 
-/* The path of a data directory that may not exist yet, without symbolic links as far as it exists.  NULL: out of memory. */
-static char *real_source(const char *source)
-{
-	char *real = realpath(source, NULL), *parent, *joined = NULL, *slash;
-
-	if (real || errno != ENOENT)
-		return real ? real : strdup(source);
-	parent = strdup(source);
-	slash = parent ? strrchr(parent, '/') : NULL;
-	if (slash && slash != parent) {
-		*slash = 0;
-		real = real_source(parent);
-		if (real && asprintf(&joined, "%s/%s", real, slash + 1) < 0)
-			joined = NULL;
-	} else {
-		joined = strdup(source);
-	}
-	free(real);
-	free(parent);
-	return joined;
-}
-
 static int source_check_overlap(const char *mountpoint, const struct stat *st, const char *source, char **why)
 {
-	char *real = real_source(source);
+	char *real = file_real(source);
 	struct stat other;
 	int err = 0;
 
@@ -213,7 +192,7 @@ static long store_holder(const char *source)
 
 	if (asprintf(&held, "%s/lock/held", source) < 0)
 		return 0;
-	if (stat(held, &st) == 0)
+	if (lstat(held, &st) == 0)
 		f = fopen("/proc/locks", "re");
 	free(held);
 	while (f && !holder && fgets(line, sizeof(line), f)) {

@@ -11,6 +11,12 @@
  * its path, and the call is repeated; so are calls on paths that change nothing.
  * Calls that change something are not repeated, because their outcome is unknown.
  * Messages name the path; the callers log.
+ *
+ * No call follows a symbolic link, and no path may contain "..": -ELOOP and -EINVAL.
+ * A file that is not regular is -ENXIO, and one with a second hard link is not opened
+ * for writing (-EMLINK).  file_list refuses a directory with an entry that is a link, a
+ * FIFO or a device.  The layer logs these refusals.  A path that a user gave passes
+ * file_real() first.
  */
 #ifndef TFS_BASE_FILE_H
 #define TFS_BASE_FILE_H
@@ -20,6 +26,14 @@
 #include <sys/types.h>
 
 struct file; /* an open file */
+
+/*
+ * Returns the path, in a new string, with its links and ".." resolved, or unchanged if it
+ * has none.  The last component need not exist.  NULL: out of memory.
+ */
+char *file_real(const char *path);
+/* From now on fn gets the refusals, which are messages otherwise.  At the start of a program. */
+void file_tell_refusals(void (*fn)(const char *path, const char *why));
 
 /* The place that calls a sync, "FILE.c:LINE".  It is passed to file_ops; t/32-each-sync-is-needed.t leaves out the syncs of each place. */
 #define FILE_LINE_TEXT(line) #line

@@ -613,10 +613,12 @@ static enum probe_kind kind_of_dir(const char *dir)
 {
 	struct buf b = {0};
 	enum probe_kind kind = PROBE_OTHER;
+	char *path = file_real("/proc/self/mountinfo");
 	dev_t device;
 
-	if (device_of(dir, &device) == 0 && file_read_all("/proc/self/mountinfo", MOUNTINFO_MAX, &b) == 0)
+	if (path && device_of(dir, &device) == 0 && file_read_all(path, MOUNTINFO_MAX, &b) == 0)
 		kind = probe_kind_of(buf_slice(&b), major(device), minor(device));
+	free(path);
 	buf_fini(&b);
 	return kind;
 }

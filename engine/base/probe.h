@@ -32,7 +32,7 @@ enum probe_property {
 enum probe_kind { PROBE_OTHER, PROBE_GLUSTERFS, PROBE_NFS, PROBE_KINDS };
 
 struct probe {
-	const char *dir[2]; /* two mounts of one directory, or the same path twice */
+	const char *dir[2]; /* two mounts of one directory, or the same path twice; as of file_real() */
 	/* The probe ends after so many rounds, or so much time, but not before one round.  0: 200, and 8 s. */
 	unsigned rounds;
 	uint64_t most_us;

@@ -285,7 +285,7 @@ static void print_summary(const struct check *c, const char *dir)
 static int check_run(const struct arguments *a)
 {
 	struct check c = {.r = {.to = stdout, .no_notes = a->option['q']}, .data = !a->option['n']};
-	const char *dir = a->operand[0];
+	const char *dir = given(a->operand[0]);
 	int err;
 
 	progress_begin(&(struct progress_options){

@@ -46,7 +46,7 @@ static int offer_each(const char *const *words, const char *typed)
 static int each_line_of(const char *path, void (*fn)(const char *first, const char *line, const char *typed), const char *typed)
 {
 	struct buf b = {0};
-	int err = file_read_all(path, HELP_BYTES_MAX, &b);
+	int err = file_read_all(given(path), HELP_BYTES_MAX, &b);
 	char *line, *rest;
 
 	if (err || buf_u8(&b, 0)) {

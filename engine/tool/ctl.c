@@ -40,7 +40,7 @@ static uint64_t bytes_read(const struct work *w)
 
 	if (w->place->store && tfs_metrics(w->place->store, &metrics) == 0)
 		line = strstr(metrics, name);
-	else if (!w->place->store && file_read_all(w->metrics, FILE_BYTES_MAX, &b) == 0 && buf_u8(&b, 0) == 0)
+	else if (!w->place->store && file_read_all(given(w->metrics), FILE_BYTES_MAX, &b) == 0 && buf_u8(&b, 0) == 0)
 		line = strstr((const char *)b.p, name);
 	n = line ? strtoull(line + sizeof(name) - 1, NULL, 10) : 0;
 	free(metrics);
@@ -127,7 +127,7 @@ const struct command compact_command = {
 static int print_file(const char *path)
 {
 	struct buf b = {0};
-	int err = file_read_all(path, FILE_BYTES_MAX, &b);
+	int err = file_read_all(given(path), FILE_BYTES_MAX, &b);
 
 	if (!err)
 		fwrite(b.p, 1, b.n, stdout);
@@ -265,7 +265,7 @@ static int status_run(const struct arguments *a)
 		complain("%s: %s", mountpoint, access(mountpoint, F_OK) ? "no such directory" : "tabletfs is not mounted there");
 	else if (err)
 		complain("%s: %s", mountpoint, strerror(-err));
-	else if (file_read_all(text("%s/.tabletfs/log", mountpoint), FILE_BYTES_MAX, &log) == 0)
+	else if (file_read_all(given(text("%s/.tabletfs/log", mountpoint)), FILE_BYTES_MAX, &log) == 0)
 		print_warning(&log);
 	buf_fini(&log);
 	return err ? EXIT_CANNOT : 0;

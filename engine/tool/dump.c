@@ -327,7 +327,7 @@ static int dump_store(const char *what, const char *dir, const char *table)
 	struct offline store;
 	int status;
 
-	if (offline_open(dir, &r, &store)) {
+	if (offline_open(given(dir), &r, &store)) {
 		report_fini(&r);
 		return EXIT_CANNOT;
 	}
@@ -337,9 +337,17 @@ static int dump_store(const char *what, const char *dir, const char *table)
 	return status ? status : r.count[REPORT_PROBLEM] ? EXIT_DAMAGED : 0;
 }
 
+/* The user may reach the file through links, but the file must not be one. */
+static const char *file_operand(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash != path ? text("%s/%s", given(text("%.*s", (int)(slash - path), path)), slash + 1) : path;
+}
+
 static int dump_run(const struct arguments *a)
 {
-	const char *what = a->operand[0], *path = a->operand[1], *table = a->operands == 3 ? a->operand[2] : NULL;
+	const char *what = a->operand[0], *path = file_operand(a->operand[1]), *table = a->operands == 3 ? a->operand[2] : NULL;
 
 	if (a->option['k'] && strcmp(what, "sst") != 0)
 		return bad_usage(&dump_command, "%s: --keys is an option of sst only", what);

@@ -71,6 +71,15 @@ static int run_command(const struct command *c, int argc, char **argv)
 	return c->run(&a);
 }
 
+static void refused(const char *path, const char *why)
+{
+	static const char *last;
+
+	if (!last || strcmp(last, path))
+		complain("%s: %s", path, why);
+	last = text("%s", path);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
@@ -79,6 +88,7 @@ int main(int argc, char **argv)
 
 	/* The subcommands report damage themselves, so the engine's messages are discarded. */
 	msg_to_nowhere();
+	file_tell_refusals(refused);
 	file_raise_limit();
 	if (!name) {
 		complain("a subcommand is needed; see 'tabletctl -h'");

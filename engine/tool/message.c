@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by all subcommands: errors, memory, and the lines of a report. */
+#include "engine/base/file.h"
 #include "engine/base/hashtable.h"
 #include "engine/tool/progress.h"
 #include "engine/tool/tool.h"
@@ -49,6 +50,16 @@ char *text(const char *fmt, ...)
 		no_memory();
 	memcpy(out, line, (size_t)n + 1);
 	free(line);
+	return out;
+}
+
+const char *given(const char *path)
+{
+	char *real = file_real(path), *out = real ? text("%s", real) : NULL;
+
+	if (!real)
+		no_memory();
+	free(real);
 	return out;
 }
 

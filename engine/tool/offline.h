@@ -106,6 +106,8 @@ int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t f
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);
 /* Returns the path at which the file is: its own one, unless another file is there and it is elsewhere below sst/. */
 const char *offline_sst_find(const struct offline *store, const struct tablet_file *f);
+/* Lists all directories, so that a link, FIFO or device anywhere is refused before anything is read.  Other errors are not returned. */
+int offline_look(const char *dir) TFS_MUST;
 /* The size of the files in and below a directory, for a progress; 0 if it cannot be listed. */
 uint64_t offline_bytes(const char *dir);
 /* ---- offline_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */

@@ -56,6 +56,18 @@ static int offline_format(struct report *r, const struct offline *store)
 	return err;
 }
 
+static int look_below(void *arg, const char *name, bool is_dir)
+{
+	return is_dir ? offline_look(text("%s/%s", (const char *)arg, name)) : 0;
+}
+
+int offline_look(const char *dir)
+{
+	int err = file_list(dir, look_below, (void *)(uintptr_t)dir);
+
+	return err == -ELOOP || err == -ENXIO ? err : 0;
+}
+
 static int take_offline_flock(struct offline *store)
 {
 	const char *path = text("%s/lock/held", store->dir);
@@ -394,6 +406,8 @@ int offline_locks(struct report *r, struct offline *store)
 	struct walk w = {.r = r, .store = store, .path = text("%s/lock", store->dir), .prefix = ""};
 	int err = offline_format(r, store);
 
+	if (!err)
+		err = offline_look(store->dir);
 	if (!err)
 		err = take_offline_flock(store);
 	if (err)

@@ -35,7 +35,7 @@ static void print_wrong(const struct probe *p)
 
 static int probe_dirs(const struct arguments *a)
 {
-	struct probe p = {.dir = {a->operand[0], a->operand[1]}, .stop = is_interrupted, .round = show_round};
+	struct probe p = {.dir = {given(a->operand[0]), given(a->operand[1])}, .stop = is_interrupted, .round = show_round};
 	unsigned wrong, tries = 0;
 	int err;
 

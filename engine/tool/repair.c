@@ -86,7 +86,7 @@ static int repair_all(struct repair *p)
 
 static int repair_run(const struct arguments *a)
 {
-	struct repair p = {.r = {.to = stdout, .no_notes = true}, .dir = a->operand[0]};
+	struct repair p = {.r = {.to = stdout, .no_notes = true}, .dir = given(a->operand[0])};
 	const unsigned *count = p.r.count;
 	bool write = a->option['w'];
 	uint64_t bytes;
@@ -96,6 +96,8 @@ static int repair_run(const struct arguments *a)
 		complain("%s: not a tabletfs data directory", p.dir);
 		return EXIT_CANNOT;
 	}
+	if (offline_look(p.dir))
+		return EXIT_CANNOT;
 	progress_begin(&(struct progress_options){.command = "repair",
 		.done = "examined",
 		.interrupted = write ? "run the same command again" : "nothing was changed"});

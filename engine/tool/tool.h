@@ -53,6 +53,8 @@ void no_memory(void) __attribute__((noreturn));
 #define tool_grow(array, count) (array_grow(&(array), count, sizeof(*(array))) ? no_memory() : (void)0)
 /* A formatted string that stays until the end of the program, as a path. */
 char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A path that the user gave, as file_real() resolves it. */
+const char *given(const char *path);
 /*
  * The bytes between double quotes: printable ASCII unchanged except \" and
  * \\, all others as \xHH.  Valid for the next seven calls.

@@ -95,7 +95,7 @@ enum { COLUMN_BYTES = 4, COLUMN_CELLS = 8, TABLETS_BYTES_MAX = 1 << 26 };
 static int mounted_usage(const struct place *p, struct tfs_usage *out)
 {
 	struct buf b = {0};
-	int err = file_read_all(text("%s/.tablets", p->path), TABLETS_BYTES_MAX, &b), column = 0;
+	int err = file_read_all(given(text("%s/.tablets", p->path)), TABLETS_BYTES_MAX, &b), column = 0;
 	bool header = true;
 
 	*out = (struct tfs_usage){0};

@@ -5,10 +5,18 @@
 #include "t/unit/dir.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -228,6 +236,93 @@ static void test_each_operation_fails(void **state)
 	assert_true(exists("d"));
 }
 
+/* A link or FIFO that a user put into the directory: nothing outside is read or changed. */
+static void test_links_are_refused(void **state)
+{
+	struct file *f = NULL;
+	char names[100] = "", *real;
+	uint64_t n;
+
+	ok(file_mkdir(in_dir("out")));
+	ok(file_replace(in_dir("out/victim"), slice_str("precious")));
+	ok(file_mkdir(in_dir("in")));
+	assert_int_equal(symlink("../out/victim", in_dir("in/file")), 0);
+	assert_int_equal(symlink("../out", in_dir("in/dir")), 0);
+	assert_int_equal(symlink("nothing", in_dir("in/dangling")), 0);
+	assert_int_equal(mkfifo(in_dir("in/fifo"), 0600), 0);
+	for (enum file_mode mode = FILE_READ; mode <= FILE_POOLED; mode++) {
+		assert_int_equal(file_open(in_dir("in/file"), mode, &f), mode == FILE_CREATE ? -EEXIST : -ELOOP);
+		assert_int_equal(file_open(in_dir("in/dir/victim"), mode, &f), -ELOOP);
+		assert_int_equal(file_open(in_dir("in/dangling"), mode, &f), mode == FILE_CREATE ? -EEXIST : -ELOOP);
+		assert_int_equal(file_open(in_dir("in/fifo"), mode, &f), mode == FILE_CREATE ? -EEXIST : -ENXIO);
+		assert_int_equal(file_open(in_dir("in/../out/victim"), mode, &f), -EINVAL);
+	}
+	assert_int_equal(file_stat_size(in_dir("in/file"), &n), -ELOOP);
+	assert_int_equal(file_look_up(in_dir("in/dir/victim"), &n), -ELOOP);
+	assert_int_equal(file_unlink(in_dir("in/dir/victim")), -ELOOP);
+	assert_int_equal(file_rename(in_dir("in/dir/victim"), in_dir("in/x")), -ELOOP);
+	assert_int_equal(file_rename(in_dir("in/fifo"), in_dir("in/dir/victim")), -ELOOP);
+	assert_int_equal(file_link(in_dir("out/victim"), in_dir("in/dir/x")), -ELOOP);
+	assert_int_equal(file_mkdir(in_dir("in/dir/x")), -ELOOP);
+	assert_int_equal(file_rmdir(in_dir("in/dir/x")), -ELOOP);
+	assert_int_equal(file_sync_dir(in_dir("in/dir")), -ELOOP);
+	assert_int_equal(file_free_bytes(in_dir("in/dir"), &n), -ELOOP);
+	assert_int_equal(file_replace(in_dir("in/dir/victim"), slice_str("x")), -ELOOP);
+	assert_int_equal(file_list(in_dir("in/dir"), note_entry, names), -ELOOP);
+	assert_true(file_list(in_dir("in"), note_entry, names) < 0);
+	ok(file_unlink(in_dir("in/fifo")));
+	assert_int_equal(file_list(in_dir("in"), note_entry, names), -ELOOP);
+	ok(file_replace(in_dir("in/file"), slice_str("x"))); /* replaces the link */
+	assert_string_equal(contents("out/victim", NULL), "precious");
+
+	ok(link(in_dir("out/victim"), in_dir("in/second")));
+	assert_int_equal(file_open(in_dir("in/second"), FILE_READWRITE, &f), -EMLINK);
+	ok(file_open(in_dir("in/second"), FILE_READ, &f));
+	file_close(f);
+
+	real = file_real(in_dir("in/dir/new"));
+	assert_string_equal(real, in_dir("out/new"));
+	free(real);
+	real = file_real(in_dir("in/../out"));
+	assert_string_equal(real, in_dir("out"));
+	free(real);
+	real = file_real("no/such/directory");
+	assert_string_equal(real, "no/such/directory");
+	free(real);
+}
+
+/* A kernel or a container without openat2. */
+static void test_links_are_refused_without_openat2(void **state)
+{
+	static const int answers[] = {ENOSYS, EPERM};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct sock_filter code[] = {
+			BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+			BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+			BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)answers[i]),
+			BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		};
+		const struct sock_fprog filter = {sizeof(code) / sizeof(*code), code};
+		const struct CMUnitTest tests[] = {
+			cmocka_unit_test_setup_teardown(test_links_are_refused, test_dir_setup, test_dir_teardown),
+			cmocka_unit_test_setup_teardown(test_directories, test_dir_setup, test_dir_teardown)};
+		pid_t child = fork();
+		int status;
+
+		if (child == 0) {
+			int err = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+
+			cmocka_set_message_output(CM_OUTPUT_STDOUT);
+			if (!freopen("/dev/null", "w", stdout))
+				_exit(2);
+			_exit(err ? 2 : cmocka_run_group_tests(tests, NULL, NULL) != 0);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, test_dir_setup, test_dir_teardown)
@@ -238,6 +333,8 @@ int main(void)
 		T(test_whole_files),
 		T(test_every_step_fails),
 		T(test_each_operation_fails),
+		T(test_links_are_refused),
+		T(test_links_are_refused_without_openat2),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
