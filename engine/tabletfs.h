@@ -552,10 +552,9 @@ TFS_API int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, con
 	struct tfs_ts ts, struct tfs_bytes value);
 
 /*
- * The family has the same cells as when its fingerprint was read: the sum of
- * tfs_fingerprint over its cells in one scan of the row, 0 if it had none.  Any
- * write, delete or expiry in between makes the check fail.  The server reads the
- * keys of all cells of the family in the row.
+ * The family has the same cells as when its fingerprint was read: the sum of tfs_fingerprint
+ * over its cells in one scan of the row, 0 if it had none.  Any write, delete or expiry in
+ * between makes the check fail.  The server reads the keys of the family's cells in the row.
  */
 TFS_API int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64_t fingerprint);
 
@@ -569,6 +568,7 @@ struct tfs_result {
 	bool failed;       /* after an error: this operation is the cause, for example the check that failed */
 };
 #define TFS_APPLY_SYNC 1u /* on disk before it returns */
+#define TFS_APPLY_KEEP 2u /* deletes keep the versions that only a clock in doubt hides */
 /*
  * Applies all operations atomically, in order: an operation sees the effect of
  * earlier ones on the same column.  results: NULL, or an array with an element

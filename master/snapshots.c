@@ -35,6 +35,7 @@
  * No schema changes meanwhile, because the master handles one request at a time.
  * A table that has snapshots is not dropped (master_has_snapshots).
  */
+#include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
 #include "master/internal.h"
@@ -183,6 +184,23 @@ static int file_absent(struct master *m, const char *file)
 	return err == -ENOENT ? 0 : err ? err : -EEXIST;
 }
 
+/*
+ * A snapshot shows the cells that are live at the clock's time, and expires by that
+ * time.  With a wrong clock it would lack cells for ever, or be dropped at once.
+ */
+static int clock_trusted(struct master *m, const char *table, const char *name)
+{
+	struct clock_state st;
+
+	clock_get_state(m->clock, &st);
+	if (st.trusted)
+		return 0;
+	msg_warning("%s/.snap/%s: no snapshot is made while the clock may be wrong; if it is right: "
+		    "echo confirm-clock > MOUNTPOINT/.tabletfs/ctl",
+		table, name);
+	return -EBUSY;
+}
+
 int master_snapshot_create(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	char file[SCHEMA_FILE_MAX];
@@ -196,6 +214,8 @@ int master_snapshot_create(struct master *m, const struct ms_request *q, struct 
 		schema_snapshot_file(q->table, q->to, file);
 		err = file_absent(m, file);
 	}
+	if (!err)
+		err = clock_trusted(m, schema_public(of)->name, q->to);
 	if (!err)
 		err = source_copy(m, of, q->to, true, q->of_all, &s);
 	if (!err) {

@@ -178,4 +178,57 @@ echo confirm-clock >"$M/.tabletfs/ctl"
 is "$(doubted)" 0 "  until it is confirmed"
 unmount_store
 ok "  check finds nothing" "$TABLETCTL" check "$D"
+
+# Operations that replace a column by what they read keep what only the wrong clock hides.
+fake 0
+faked_mount
+mkdir -p "$M/k/.families/f" "$M/k/.families/one" "$M/k/.families/n"
+echo "maxage=30d" >"$M/k/.families/f/gc"
+echo "maxversions=1 or maxage=30d" | tee "$M/k/.families/one/gc" >"$M/k/.families/n/gc"
+echo counter >"$M/k/.families/n/type"
+for r in mv json whole time; do
+	mkdir -p "$M/k/$r/f"
+	for v in 1 2 3; do echo "$r$v" >"$M/k/$r/f/q"; done
+	echo "$r" >"$M/k/$r/f/other"
+done
+mkdir -p "$M/k/base/one" "$M/k/base/n" "$M/k/base/f"
+echo first >"$M/k/base/one/log"
+echo first >"$M/k/base/f/log"
+echo target >"$M/k/base/one/target"
+echo 100 >"$M/k/base/n/hits"
+unmount_store
+fake 60
+faked_mount
+mkdir -p "$M"/k/{mv,json,whole,time}/f "$M"/k/base/{one,n,f}
+for r in mv json whole time; do echo new >"$M/k/$r/f/q"; done
+ok "60 days ahead: a column is renamed" mv "$M/k/mv/f/q" "$M/k/mv/f/moved"
+is "$(ls "$M/k/mv/f/" | wc -l)" 1 "  with what is to be seen"
+cat "$M/k/json/.row.json" >"$W/json"
+ok "  a row is written back as it was read" cp "$W/json" "$M/k/json/.row.json"
+ok "  a row is replaced without a sequence" eval 'echo "{\"cells\":[{\"family\":\"f\",\"qualifier\":\"q\",\"value\":\"whole\"}]}" >"$M/k/whole/.row.json"'
+ok "  a time is set" touch -d "40 days" "$M/k/time/f/q"
+fails "  a counter is not begun again" "busy" eval 'echo +=1 | dd of="$M/k/base/n/hits" status=none'
+fails "  no text is appended to nothing" "busy" dd if="$W/json" of="$M/k/base/one/log" oflag=append conv=notrunc status=none
+echo x >"$M/k/base/one/source"
+fails "  nor is a column renamed onto one" "busy" mv "$M/k/base/one/source" "$M/k/base/one/target"
+ok "  where the rule counts no versions, a text is appended" dd if="$W/json" of="$M/k/base/f/log" oflag=append conv=notrunc status=none
+fails "  no snapshot is made" "busy" mkdir "$M/k/.snap/s"
+ok "  a line in the log says why" grep -q 'k/.snap/s: .*clock.*confirm-clock' "$M/.tabletfs/log"
+fails "  nor of all tables" "busy" mkdir "$M/.snap/s"
+ok "  compacted" eval 'printf "flush\ncompact\n" >"$M/k/.ctl"'
+unmount_store
+fake 0
+faked_mount
+values() { cat "$M/k/$1"@* | sort | tr '\n' ' '; }
+is "$(values mv/f/moved)" "mv1 mv2 mv3 new " "with the right clock a renamed column has all versions"
+is "$(values json/f/q)$(values json/f/other)" "json1 json2 json3 new json " "  so has a row that was written back"
+is "$(values whole/f/q)$(values whole/f/other)" "whole whole1 whole2 whole3 whole " "  and one that was replaced"
+is "$(values time/f/q)$(values time/f/other)" "new time1 time2 time3 time " "  and one whose time was set"
+is "$(cat "$M/k/base/n/hits" "$M/k/base/one/log" "$M/k/base/one/target")" "100
+first
+target" "  counters and texts are as they were"
+is "$(ls "$M/k/base/f/" | grep -c '^log@')" 2 "  or have one more version"
+is "$(ls "$M/k/.snap" "$M/.snap" | grep -c s$)" 0 "  no snapshot was left"
+ok "  and one is made" mkdir "$M/k/.snap/s"
+unmount_store
 done_testing

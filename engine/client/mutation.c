@@ -239,8 +239,11 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 
 	if (err)
 		return err;
-	if (flags & ~TFS_APPLY_SYNC)
+	if (flags & ~(TFS_APPLY_SYNC | TFS_APPLY_KEEP))
 		return -EINVAL;
+	for (unsigned i = 0; i < m->count; i++)
+		if (m->ops[i].kind == OP_DELETE_COLUMN || m->ops[i].kind == OP_DELETE_FAMILY || m->ops[i].kind == OP_DELETE_ROW)
+			m->ops[i].replace = flags & TFS_APPLY_KEEP;
 	q.sync = flags & TFS_APPLY_SYNC;
 	if (m->count == 0)
 		return 0;

@@ -20,6 +20,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/counter.h"
 #include "engine/base/stop.h"
+#include "engine/cell/merge.h"
 #include "engine/cell/pattern.h"
 #include "engine/tablet/mutate_impl.h"
 
@@ -119,6 +120,8 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 		struct batch_cell cell = {CELL_DELETE_COLUMN, o->family, o->qualifier, {NULL, 0}, INT64_MAX};
 		int err;
 
+		if (o->replace && o->kind != OP_WRITE)
+			return MUTATION_MUST_READ;
 		switch (o->kind) {
 		case OP_WRITE:
 			err = resolve_blind_write(m, i, bound);
@@ -157,8 +160,9 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 /* Sets *ts to the larger of `floor` and the newest timestamp + 1.  -EOVERFLOW. */
 static int mcolumn_above_newest(struct mutation *m, struct mcolumn *c, int64_t floor, int64_t *ts)
 {
+	struct mwalk w = {0};
 	struct mversion *newest;
-	int err = mcolumn_newest(m, c, &newest);
+	int err = mcolumn_next_kept(m, c, &w, &newest);
 
 	if (err)
 		return err;
@@ -181,7 +185,7 @@ static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct op_time w
 	return mcolumn_above_newest(m, c, where.us == INT64_MIN ? mutation_unique_time(m) : where.us, ts);
 }
 
-/* The timestamps of the two newest versions, and the size of the newest. */
+/* The timestamps of the newest version and of the next, which may be a doubtful one, and the size of the newest. */
 struct newest {
 	unsigned n; /* number of versions found */
 	int64_t ts[2];
@@ -196,7 +200,7 @@ static int mcolumn_newest_two(struct mutation *m, struct mcolumn *c, struct newe
 
 	out->n = 0;
 	while (out->n < 2) {
-		if ((err = mcolumn_next(m, c, &w, &v)))
+		if ((err = out->n ? mcolumn_next_kept(m, c, &w, &v) : mcolumn_next(m, c, &w, &v)))
 			return err;
 		if (!v)
 			break;
@@ -207,14 +211,30 @@ static int mcolumn_newest_two(struct mutation *m, struct mcolumn *c, struct newe
 	return 0;
 }
 
-/* Sets *base to the old bytes to which a write is applied.  -ENOENT. */
+/*
+ * Sets *out to the newest version, from which an operation makes the next.  -EBUSY: the
+ * newest is a doubtful one, and the rule counts versions.  The next version would begin
+ * with nothing and in the end remove the doubtful one.
+ */
+static int mcolumn_newest_base(struct mutation *m, struct mcolumn *c, struct mversion **out)
+{
+	const struct gc_rule *rule = store_schema_family(m->snap.schema, c->family)->rule;
+	struct mwalk w = {0};
+	int err = mcolumn_next_kept(m, c, &w, out);
+
+	if (!err && *out && (*out)->doubtful)
+		err = gc_has_versions(rule) ? -EBUSY : mcolumn_newest(m, c, out);
+	return err;
+}
+
+/* Sets *base to the old bytes to which a write is applied.  -ENOENT, -EBUSY. */
 static int mcolumn_base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o, struct slice *base)
 {
 	struct mversion *v = NULL;
 	int err = 0;
 
 	if (o->base == OP_BASE_NEWEST)
-		err = mcolumn_newest(m, c, &v);
+		err = mcolumn_newest_base(m, c, &v);
 	else if (o->base == OP_BASE_VERSION)
 		err = mcolumn_find(m, c, o->base_ts, &v);
 	if (err)
@@ -277,21 +297,27 @@ static int resolve_set_time(struct mutation *m, const struct op *o, struct op_re
 	return mcolumn_put(m, c, o->ts.us, value);
 }
 
+/* -EBUSY: `to` has a doubtful version at the time of one of these versions. */
 static int resolve_move_all(struct mutation *m, struct mcolumn *from, struct mcolumn *to, struct op_result *res)
 {
-	struct mversion *v;
+	struct mversion *v, *there;
 	struct mwalk w = {0};
 	struct slice value;
 	bool first = true;
 	int err;
 
-	while (!(err = mcolumn_next(m, from, &w, &v)) && v) {
-		if (first)
+	while (!(err = mcolumn_next_kept(m, from, &w, &v)) && v) {
+		if (first && !v->doubtful) {
 			*res = (struct op_result){.ts = v->ts, .size = v->size};
-		first = false;
+			first = false;
+		}
+		if ((err = mcolumn_find_kept(m, to, v->ts, &there)))
+			return err;
+		if (there)
+			return -EBUSY;
 		if (v->size > MUTATION_BYTES_MAX - m->written)
 			return -E2BIG;
-		if ((err = mcolumn_bytes(m, from, v, &value)) || (err = mcolumn_put(m, to, v->ts, value)))
+		if ((err = mcolumn_bytes(m, from, v, &value)) || (err = mcolumn_put_as(m, to, v->ts, value, v->doubtful)))
 			return err;
 	}
 	return err ? err : mcolumn_delete_all(m, from);
@@ -315,9 +341,9 @@ static int resolve_move(struct mutation *m, const struct op *o, struct op_result
 	from_ts = v->ts;
 	*res = (struct op_result){.ts = from_ts, .size = v->size};
 	if (onto_column)
-		err = mcolumn_newest(m, to, &there);
+		err = whole ? mcolumn_newest_base(m, to, &there) : mcolumn_newest(m, to, &there);
 	else if (o->noreplace)
-		err = mcolumn_find(m, to, ts, &there);
+		err = mcolumn_find_kept(m, to, ts, &there);
 	if (err)
 		return err;
 	if (o->noreplace && there)
@@ -347,7 +373,7 @@ static int resolve_increment(struct mutation *m, const struct op *o, struct op_r
 	char *text;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest(m, c, &newest)))
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest_base(m, c, &newest)))
 		return err;
 	if (newest) {
 		if (newest->size > COUNTER_INPUT_MAX)
@@ -441,9 +467,84 @@ static int resolve_check(struct mutation *m, const struct op *o)
 	return holds ? 0 : -ECANCELED;
 }
 
-static int resolve_op(struct mutation *m, const struct op *o, struct op_result *res)
+/* ---- deletes ---- */
+
+/* A version that a delete does not remove. */
+struct kept {
+	struct mcolumn *column;
+	int64_t ts;
+	struct slice value;
+};
+struct kept_list {
+	struct mutation *m;
+	struct kept *v;
+	unsigned n;
+};
+
+static int keep_version(struct kept_list *l, struct mcolumn *c, struct mversion *v)
+{
+	struct slice value;
+	int err = v->size > MUTATION_BYTES_MAX - l->m->written ? -E2BIG : mcolumn_bytes(l->m, c, v, &value);
+
+	if (!err)
+		err = array_grow(&l->v, l->n, sizeof *l->v);
+	if (!err)
+		l->v[l->n++] = (struct kept){c, v->ts, value};
+	return err;
+}
+
+static int keep_cell(void *arg, const struct live_cell *cell)
+{
+	struct kept_list *l = arg;
+	struct slice qualifier;
+	struct mversion *v;
+	struct mcolumn *c;
+	int err = arena_dup(&l->m->arena, cell->qualifier, &qualifier) ? mcolumn_touch(l->m, cell->family, qualifier, &c) : -ENOMEM;
+
+	if (!err)
+		err = mcolumn_find_kept(l->m, c, cell->ts, &v);
+	return err || !v || !v->doubtful ? err : keep_version(l, c, v);
+}
+
+/*
+ * A delete with o->replace removes what a reader sees.  The delete on disk covers all
+ * versions, so it is followed by puts of the doubtful ones.
+ */
+static int resolve_delete(struct mutation *m, const struct op *o)
 {
 	struct batch_cell cell = {CELL_DELETE_ROW, 0, {NULL, 0}, {NULL, 0}, INT64_MAX};
+	struct kept_list l = {.m = m};
+	struct mcolumn *c = NULL;
+	struct mwalk w = {0};
+	struct mversion *v;
+	int err = o->kind == OP_DELETE_COLUMN ? mcolumn_touch(m, o->family, o->qualifier, &c) : 0;
+
+	if (o->kind == OP_DELETE_FAMILY) {
+		cell.kind = CELL_DELETE_FAMILY;
+		cell.family = o->family;
+	}
+	if (!err && o->replace && m->collect < m->now) {
+		m->used_rules = true;
+		if (!c)
+			err = tablet_doubtful(m->t, &m->snap, m->row, cell.family, m->now, m->collect, keep_cell, &l);
+		while (c && !err && !(err = mcolumn_next_kept(m, c, &w, &v)) && v)
+			err = v->doubtful ? keep_version(&l, c, v) : 0;
+	}
+	if (!err && c)
+		err = mcolumn_delete_all(m, c);
+	else if (!err && !(err = cell_push(&m->cells, &cell)))
+		err = mcolumn_clear_family(m, cell.family);
+	for (unsigned i = 0; i < l.n && !err; i++) { /* the column notices the delete when it is touched */
+		err = mcolumn_touch(m, l.v[i].column->family, l.v[i].column->qualifier, &c);
+		if (!err)
+			err = mcolumn_put_as(m, c, l.v[i].ts, l.v[i].value, true);
+	}
+	free(l.v);
+	return err;
+}
+
+static int resolve_op(struct mutation *m, const struct op *o, struct op_result *res)
+{
 	struct mcolumn *c;
 	int err;
 
@@ -454,16 +555,9 @@ static int resolve_op(struct mutation *m, const struct op *o, struct op_result *
 		err = mcolumn_touch(m, o->family, o->qualifier, &c);
 		return err ? err : mcolumn_delete(m, c, o->ts.us);
 	case OP_DELETE_COLUMN:
-		err = mcolumn_touch(m, o->family, o->qualifier, &c);
-		return err ? err : mcolumn_delete_all(m, c);
 	case OP_DELETE_FAMILY:
-		cell.kind = CELL_DELETE_FAMILY;
-		cell.family = o->family;
-		err = cell_push(&m->cells, &cell);
-		return err ? err : mcolumn_clear_family(m, o->family);
 	case OP_DELETE_ROW:
-		err = cell_push(&m->cells, &cell);
-		return err ? err : mcolumn_clear_family(m, 0);
+		return resolve_delete(m, o);
 	case OP_SET_TIME:
 		return resolve_set_time(m, o, res);
 	case OP_MOVE:

@@ -114,6 +114,7 @@ static int versions_set(struct mutation *m, struct mcolumn *c, const struct mver
 		at->size = v->size;
 		at->bytes = v->bytes;
 		at->absent = v->absent;
+		at->doubtful = v->doubtful;
 		return 0;
 	}
 	at = arena_alloc(&m->arena, sizeof(*at));
@@ -159,10 +160,10 @@ static void mcolumn_close_reader(struct mcolumn *c)
 	c->open = false;
 }
 
-/* Adds the visible version that was read after `above`, unless an operation has changed it. */
-static int mcolumn_add_read(struct mutation *m, struct mcolumn *c, struct mversion *above)
+/* Adds the version that was read after `above`, unless an operation has changed it. */
+static int mcolumn_add_read(struct mutation *m, struct mcolumn *c, struct mversion *above, bool doubtful)
 {
-	const struct mversion v = {.ts = c->at.ts, .size = c->at.size}, *changed = versions_find(c, v.ts);
+	const struct mversion v = {.ts = c->at.ts, .size = c->at.size, .doubtful = doubtful}, *changed = versions_find(c, v.ts);
 	int err = changed ? 0 : versions_set(m, c, &v);
 
 	if (err)
@@ -172,11 +173,12 @@ static int mcolumn_add_read(struct mutation *m, struct mcolumn *c, struct mversi
 	return 1;
 }
 
-/* Reads one more visible version.  Returns 1, 0 at the end, -errno. */
+/* Reads one more version that is visible or doubtful.  Returns 1, 0 at the end, -errno. */
 static int mcolumn_load_next(struct mutation *m, struct mcolumn *c)
 {
 	const struct gc_rule *rule;
 	struct mversion *unread;
+	bool doubtful;
 	int err;
 
 	if (c->whole)
@@ -191,14 +193,10 @@ static int mcolumn_load_next(struct mutation *m, struct mcolumn *c)
 	err = colread_next(&c->reader, &c->at);
 	if (err < 0)
 		return err;
-	if (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->now))
-		return mcolumn_add_read(m, c, unread);
+	doubtful = err > 0 && gc_hides(rule, c->at.index, c->at.ts, m->now);
+	if (err > 0 && (!doubtful || !gc_hides(rule, c->at.index, c->at.ts, m->collect)))
+		return mcolumn_add_read(m, c, unread, doubtful);
 	absent_remove(c, unread, INT64_MIN);
-	/* A version may be hidden now, but not be deleted yet, because the clock may be wrong. */
-	while (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->collect))
-		err = colread_next(&c->reader, &c->at);
-	if (err < 0)
-		return err;
 	if (err > 0) {
 		c->hidden = true;
 		c->hidden_ts = c->at.ts;
@@ -347,7 +345,7 @@ int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, s
 	return 0;
 }
 
-int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out)
+int mcolumn_next_kept(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out)
 {
 	for (;;) {
 		struct mversion *v = w->begun ? versions_below(c, w->last) : RB_MIN(mversions, &c->versions);
@@ -367,6 +365,16 @@ int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct 
 	}
 }
 
+int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out)
+{
+	int err;
+
+	do
+		err = mcolumn_next_kept(m, c, w, out);
+	while (!err && *out && (*out)->doubtful);
+	return err;
+}
+
 int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out)
 {
 	struct mwalk w = {0};
@@ -374,7 +382,7 @@ int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out)
 	return mcolumn_next(m, c, &w, out);
 }
 
-/* Looks ts up without reading.  Returns false if reading is necessary; else sets *out as mcolumn_find does. */
+/* Looks ts up without reading.  Returns false if reading is necessary; else sets *out as mcolumn_find_kept does. */
 static bool mcolumn_cached(struct mcolumn *c, int64_t ts, struct mversion **out)
 {
 	struct mversion *v = versions_find(c, ts);
@@ -383,7 +391,7 @@ static bool mcolumn_cached(struct mcolumn *c, int64_t ts, struct mversion **out)
 	return v || mcolumn_has_read(c, ts);
 }
 
-int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out)
+int mcolumn_find_kept(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out)
 {
 	const struct gc_rule *rule = mcolumn_rule(m, c);
 	struct mversion v = {.ts = ts};
@@ -396,7 +404,8 @@ int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mvers
 				return err;
 			continue;
 		}
-		err = gc_hides(rule, 0, ts, m->now) ? 0 : mcolumn_seek(m, c, ts, &ver);
+		v.doubtful = gc_hides(rule, 0, ts, m->now);
+		err = v.doubtful && gc_hides(rule, 0, ts, m->collect) ? 0 : mcolumn_seek(m, c, ts, &ver);
 		if (err < 0)
 			return err;
 		v.absent = !err || ver.ts != ts;
@@ -405,6 +414,15 @@ int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mvers
 			return err;
 	}
 	return 0;
+}
+
+int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out)
+{
+	int err = mcolumn_find_kept(m, c, ts, out);
+
+	if (!err && *out && (*out)->doubtful)
+		*out = NULL;
+	return err;
 }
 
 int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct slice *out)
@@ -443,15 +461,20 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 	return 0;
 }
 
-int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value)
+int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value, bool doubtful)
 {
 	struct batch_cell cell = {CELL_VALUE, c->family, c->qualifier, value, ts};
-	struct mversion v = {.ts = ts, .size = value.n, .bytes = value.p};
+	struct mversion v = {.ts = ts, .size = value.n, .bytes = value.p, .doubtful = doubtful};
 	int err;
 
 	if ((err = mutation_note_put(m, ts, value.n)) || (err = versions_set(m, c, &v)))
 		return err;
 	return cell_push(&m->cells, &cell);
+}
+
+int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value)
+{
+	return mcolumn_put_as(m, c, ts, value, false);
 }
 
 /* Deletes the versions that the rules hid before the mutation. */

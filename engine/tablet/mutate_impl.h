@@ -17,6 +17,7 @@ struct mversion {
 	uint64_t size;
 	const uint8_t *bytes; /* NULL with size > 0: not read yet */
 	bool absent;          /* there is no version at ts */
+	bool doubtful;        /* hidden at m->now but not at m->collect: the clock may be wrong, so the version must not be lost */
 };
 RB_HEAD(mversions, mversion);
 /*
@@ -63,13 +64,18 @@ int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes) TFS_MUST;
 int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out) TFS_MUST;
 /* *out is valid until the next call with the same column; NULL: there is none. */
 int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out) TFS_MUST;
+/* The same with doubtful versions. */
+int mcolumn_next_kept(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out) TFS_MUST;
 int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out) TFS_MUST;
+int mcolumn_find_kept(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST; /* also a doubtful one */
 int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST;
 /* Sets *out to the bytes of a version, in the mutation's memory.  Reads them if necessary. */
 int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct slice *out) TFS_MUST;
 /* These change the column and append the cells of the change to m->cells. */
 /* Puts a cell.  The value must outlive m.  -E2BIG. */
 int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value) TFS_MUST;
+/* Puts a version that was stored before, and may be doubtful. */
+int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value, bool doubtful) TFS_MUST;
 /* Deletes the version at ts, if any, and the versions that the rules hid. */
 int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
 /* Deletes the versions above ts, and those that the rules hid. */

@@ -21,6 +21,10 @@ struct stripe *stripe_of(struct tablet *t, struct slice row);
 void writers_wait(struct tablet *t, uint64_t seq);
 
 /* ---- tablet_scan.c ---- */
+struct live_cell;
+/* Calls fn for each cell of the row (family 0: of all families) that the rules hide at `now` and not at `kept`. */
+int tablet_doubtful(struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, int64_t kept,
+	int (*fn)(void *arg, const struct live_cell *c), void *arg) TFS_MUST;
 /* The fingerprint (cell_fingerprint) of a family in a row, as of the snapshot and `now`. */
 int tablet_fingerprint(
 	struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, uint64_t *sum) TFS_MUST;

@@ -200,6 +200,28 @@ int tablet_fingerprint(struct tablet *t, const struct snap *snap, struct slice r
 	return r;
 }
 
+int tablet_doubtful(struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, int64_t kept,
+	int (*fn)(void *arg, const struct live_cell *c), void *arg)
+{
+	const struct scan_spec spec = {.what = SCAN_KEYS,
+		.row_from = row,
+		.one_row = true,
+		.families = family ? &family : NULL,
+		.family_count = family != 0};
+	struct live_cell c;
+	struct live *live;
+	int r = live_open(t, snap, &spec, kept, NULL, NULL, &live);
+
+	if (r)
+		return r;
+	while ((r = live_next(live, &c)) > 0) {
+		if (r != LIVE_NONE_YET && c.expires_us <= now && (r = fn(arg, &c)) < 0)
+			break;
+	}
+	live_free(live);
+	return r;
+}
+
 static void scan_close_view(struct tablet_scan *s)
 {
 	if (!s->live)

@@ -117,7 +117,7 @@ static int mutate_apply(struct mutate *w, struct node *row, struct changes *c)
 	for (unsigned i = 0; i < l->count && !err; i++)
 		edits[i] = edit_of(&l->lines[i]);
 	if (!err && l->count)
-		err = row_change(row, m, edits, l->count, l->results, c);
+		err = row_change(row, m, edits, l->count, 0, l->results, c);
 	tfs_mutation_free(m);
 	free(edits);
 	return mutation_lines_answer(l, err);

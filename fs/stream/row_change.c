@@ -316,8 +316,8 @@ static void note_all(struct node *row, const struct row_edit *edits, unsigned co
 	}
 }
 
-int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, struct tfs_result *results,
-	struct changes *c)
+int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, unsigned flags,
+	struct tfs_result *results, struct changes *c)
 {
 	struct removal r = {0};
 	struct mutex *lock;
@@ -328,7 +328,7 @@ int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *
 	err = removal_collect(&r, row, edits, count);
 	stop_set(fs_is_interrupted, NULL);
 	if (!err)
-		err = tfs_apply(m, 0, results);
+		err = tfs_apply(m, flags, results);
 	stop_set(NULL, NULL);
 	if (!err) {
 		note_all(row, edits, count, results, &r, c);

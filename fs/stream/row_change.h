@@ -21,10 +21,10 @@ struct row_edit {
  * Applies m, a mutation of row, whose operations are the edits.  Open files of
  * cells that it removes keep their bytes, as after rm, and the kernel is
  * notified.  After the delete of a row its directory is removed too, unless it
- * has scratch or the mutation writes to it.  results has an element for each edit.
+ * has scratch or the mutation writes to it.  flags: of tfs_apply.  results has an element for each edit.
  * -EINTR: the request was interrupted, or the daemon ends; nothing is applied.
  */
-int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, struct tfs_result *results,
-	struct changes *c) TFS_MUST;
+int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, unsigned flags,
+	struct tfs_result *results, struct changes *c) TFS_MUST;
 
 #endif

@@ -209,7 +209,7 @@ static int replace_row(struct node *file, struct node *row, struct tfs_table *ta
 	if (!err && !(results = calloc(r.count + 1u, sizeof(*results))))
 		err = -ENOMEM;
 	if (!err && r.count)
-		err = row_change(row, r.mutation, r.edits, r.count, results, c);
+		err = row_change(row, r.mutation, r.edits, r.count, TFS_APPLY_KEEP, results, c);
 	if (err == -ECANCELED)
 		refuse(err, file, NULL, "the row has changed since it was read; nothing is applied");
 	free(results);

@@ -108,7 +108,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 {
 	int r;
 
-	if (flags & ~TFS_APPLY_SYNC)
+	if (flags & ~(TFS_APPLY_SYNC | TFS_APPLY_KEEP))
 		return -EINVAL;
 	mdl_lock();
 	r = m->table->schema->pub.snapshot_of ? -EROFS : mdl_apply_locked(m, results);
