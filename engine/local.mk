@@ -12,7 +12,7 @@ libengine_la_LIBADD = $(libsstable_la_LIBADD) $(libcell_la_LIBADD) $(libschema_l
 lib_LTLIBRARIES += libtabletfs.la
 libtabletfs_la_SOURCES = $(libengine_la_SOURCES)
 libtabletfs_la_LIBADD = $(libengine_la_LIBADD)
-libtabletfs_la_LDFLAGS = -version-info 0:0:0 -export-symbols-regex '^tfs_'
+libtabletfs_la_LDFLAGS = -Wl,-z,relro,-z,now -version-info 0:0:0 -export-symbols-regex '^tfs_'
 # Made with the C++ compiler: LevelDB is below.
 nodist_EXTRA_libtabletfs_la_SOURCES = %D%/dummy.cc
 include_HEADERS = %D%/tabletfs.h

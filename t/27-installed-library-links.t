@@ -20,6 +20,12 @@ pc=$(find "$W/root" -name tabletfs.pc)
 export PKG_CONFIG_PATH="${pc%/*}" PKG_CONFIG_SYSROOT_DIR="$W/root"
 flags=$(pkg-config --cflags --libs tabletfs 2>"$W/out") || fail 'pkg-config'
 lib=$(dirname "$(find "$W/root" -name libtabletfs.so)")
+# In a hardened library all symbols are resolved at the start, and no build has the place of its sources in it.
+readelf -d "$lib/libtabletfs.so" >"$W/out" 2>&1
+grep -q BIND_NOW "$W/out" || fail 'the library is linked with -z now'
+for file in "$lib/libtabletfs.so" "$BUILD/tabletfs" "$BUILD/tabletctl"; do
+	if strings -a "$file" | grep -F "$(cd "$SRC" && pwd)/" >"$W/out"; then fail "no path of the sources in $file"; fi
+done
 more=$(sed -n 's/^TFS_LDFLAGS = .*\(-fsanitize=[a-z,]*\).*/\1/p' "$BUILD/Makefile")
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c99 -D_DEFAULT_SOURCE -Wall -Wextra -Wno-unused-parameter -Werror $more "$SRC/t/lib/library.c" -o "$W/program" $flags >"$W/out" 2>&1 || fail 'compile'
