@@ -201,7 +201,7 @@ mkdir .snap/all
 check .snap/all/plain "among snapshots of all tables" $((${STEPS:-15} / 5))
 
 # ---- errors and limits ----
-for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2'; do
+for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' 'value=(*LIMIT_MATCH=9)a'; do
 	fails "EINVAL: $bad" "Invalid argument" cat "plain/.scan/$bad/.tsv"
 done
 like "$(daemon_log)" "plain/.scan/limit=x: it needs a number" "the log has the reason"

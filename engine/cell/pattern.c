@@ -42,6 +42,23 @@ struct pattern {
 	uint64_t deadline_us, calls;
 };
 
+/*
+ * Returns true if the text has a verb of PCRE2: "(*" and no lower-case letter.  (*ACCEPT) ends
+ * a match before the end of the text, (*COMMIT) and (*SKIP) end the search for another, and
+ * (*LIMIT_MATCH=N), (*NO_JIT) and (*CRLF) change how the text is compiled.  In a class, "(*A" is
+ * taken for a verb, too; it can be written "*(A".
+ */
+static bool has_verb(struct slice text)
+{
+	for (size_t i = 0; i + 2 < text.n; i++) {
+		if (text.p[i] == '\\')
+			i += text.p[i + 1] == 'c' ? 2 : 1; /* \cX: X may be a backslash */
+		else if (text.p[i] == '(' && text.p[i + 1] == '*' && (text.p[i + 2] < 'a' || text.p[i + 2] > 'z'))
+			return true;
+	}
+	return false;
+}
+
 static int compile(struct slice text, uint32_t options, pcre2_code **out)
 {
 	int reason;
@@ -65,7 +82,7 @@ int pattern_new(struct slice text, struct pattern **out)
 	struct pattern *p;
 	int err;
 
-	if (text.n > PATTERN_MAX_BYTES)
+	if (text.n > PATTERN_MAX_BYTES || has_verb(text))
 		return -EINVAL;
 	p = calloc(1, sizeof(*p));
 	if (!p)

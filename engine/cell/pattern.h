@@ -2,7 +2,7 @@
 /*
  * Regular expressions over keys and values, as Bigtable's filters: a pattern is
  * PCRE2's, over bytes, and matches the whole text; a dot matches every byte.  A
- * match is bounded in steps and memory.
+ * match is bounded in steps and memory.  Verbs, such as (*ACCEPT), are not valid.
  *
  * Threads: a pattern by one thread at a time.
  */

@@ -54,6 +54,12 @@ static void a_pattern_matches_the_whole_key(void **state)
 		{"(.)b\\1", "aba", 3, 1},
 		{"(.)b\\1", "abc", 3, 0},
 		{"a(?C1)b", "ab", 2, 1},
+		{"\\(*A", "((A", 3, 1},
+		{"(*atomic:a+)b", "aab", 3, 1},
+		{"(a|ab)(c|bcd)?", "abcd", 4, 1},
+		{"a\\Kb", "ab", 2, 1},
+		{"(?m)a$.b", "a\nb", 3, 1},
+		{"(?m)a$", "a\nb", 3, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
@@ -63,8 +69,10 @@ static void a_pattern_matches_the_whole_key(void **state)
 
 static void bad_patterns_are_refused(void **state)
 {
-	static const char *const bad[] = {
-		"(", "a{2", "[z-a]", "(a)\\2", "(*UTF)a", "(*UCP)a", "\\", "((((a{1000}){1000}){1000}){1000})"};
+	static const char *const bad[] = {"(", "a{2", "[z-a]", "(a)\\2", "(*UTF)a", "(*UCP)a", "\\", "a(*ACCEPT)b", "(*COMMIT)a|a",
+		"a(*SKIP)", "(*:m)a", "(*LIMIT_MATCH=9999999)a", "(*LIMIT_HEAP=1)a", "(*NO_JIT)a", "(*CRLF)a", "\\\\(*ACCEPT)",
+		"\\c\\(*ACCEPT)", "\\Q\\\\E(*ACCEPT)", "(?#\\)(*ACCEPT)", "[a\\](*ACCEPT)]", "(?x) # \\\n(*ACCEPT)",
+		"((((a{1000}){1000}){1000}){1000})"};
 	char *longest = malloc(20000);
 
 	assert_int_equal(row_matches("a{2", slice_str("a{2")), 1); /* PCRE2 takes an open brace for itself */
