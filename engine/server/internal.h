@@ -77,6 +77,17 @@ struct user_table {
 	_Atomic bool salt_waits; /* the schema's new salt takes effect when the table is empty (master/change.c) */
 };
 
+/*
+ * The counters of a name that no table has any more.  A metric is labelled with the name
+ * of its table, and must not fall when the table is truncated, or when another table gets
+ * the name.  The oldest entry is reused; tables that many others have followed begin at 0.
+ */
+enum { NAMES_LEFT = 256 };
+struct name_left {
+	char name[TFS_NAME_MAX + 1]; /* "": free */
+	uint64_t traffic[TABLE_TRAFFIC];
+};
+
 /* A tablet that this server serves.  Counted; one reference is the set's. */
 struct served_tablet {
 	struct server *server;
@@ -218,6 +229,8 @@ struct server {
 	unsigned set_count, set_cap, set_spare; /* set_spare: places that set_reserve has reserved */
 	struct user_table **tables;             /* by table */
 	unsigned table_count;
+	struct name_left names_left[NAMES_LEFT]; /* tables.c */
+	unsigned next_left;
 	uint64_t copy_wait_longest_us;    /* copy.c: longest time that a snapshot or clone held back mutations */
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
@@ -267,6 +280,9 @@ int user_table_error(struct server *s, struct user_table *u) TFS_MUST;
 unsigned user_table_at_locked(const struct server *s, uint32_t table);
 struct user_table *user_table_find_locked(const struct server *s, uint32_t table); /* NULL: none */
 int user_table_add_locked(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
+/* The table, which is no snapshot, has got its name; it loses its name, or is dropped. */
+void user_table_named_locked(struct server *s, struct user_table *u);
+void user_table_leaves_name_locked(struct server *s, const struct user_table *u);
 /*
  * Blocks the table's writes for the master of this term; again has no further
  * effect.  On 0 no mutation of the table is under way, and none begins until

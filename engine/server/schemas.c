@@ -114,7 +114,13 @@ static int user_table_set(struct server *s, const struct schema *schema)
 		newer = !u->schema || p->generation >= u->generation;
 	}
 	if (newer) {
+		const bool named = !p->snapshot_of && strcmp(u->name, p->name) != 0;
+
+		if (named && u->name[0])
+			user_table_leaves_name_locked(s, u);
 		memcpy(u->name, p->name, sizeof(u->name));
+		if (named)
+			user_table_named_locked(s, u);
 		schema_file_name(p, u->file);
 		old = u->schema;
 		if (!old) { /* constant, and so read without the lock */
@@ -302,6 +308,8 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 			u = NULL;
 		} else {
 			u->dropped = true;
+			if (!u->frozen)
+				user_table_leaves_name_locked(s, u);
 			memmove(s->tables + i, s->tables + i + 1, (s->table_count - i - 1) * sizeof(struct user_table *));
 			s->table_count--;
 		}

@@ -67,6 +67,58 @@ int user_table_add_locked(struct server *s, uint32_t table, struct user_table **
 	return 0;
 }
 
+/* ---- the counters of a name ---- */
+
+static void raise_traffic(struct user_table *u, unsigned i, uint64_t to)
+{
+	uint64_t n = atomic_load(&u->traffic[i]);
+
+	while (n < to && !atomic_compare_exchange_weak(&u->traffic[i], &n, to))
+		;
+}
+
+static struct user_table *namesake_locked(const struct server *s, const struct user_table *u)
+{
+	for (unsigned i = 0; i < s->table_count; i++)
+		if (s->tables[i] != u && !s->tables[i]->frozen && strcmp(s->tables[i]->name, u->name) == 0)
+			return s->tables[i];
+	return NULL;
+}
+
+void user_table_named_locked(struct server *s, struct user_table *u)
+{
+	const struct user_table *other = namesake_locked(s, u);
+
+	for (unsigned i = 0; other && i < TABLE_TRAFFIC; i++)
+		raise_traffic(u, i, atomic_load(&other->traffic[i]));
+	for (unsigned k = 0; k < NAMES_LEFT; k++) {
+		struct name_left *l = &s->names_left[k];
+
+		if (strcmp(l->name, u->name))
+			continue;
+		for (unsigned i = 0; i < TABLE_TRAFFIC; i++)
+			raise_traffic(u, i, l->traffic[i]);
+		l->name[0] = 0;
+	}
+}
+
+void user_table_leaves_name_locked(struct server *s, const struct user_table *u)
+{
+	struct user_table *other = namesake_locked(s, u);
+	struct name_left *l = &s->names_left[s->next_left % NAMES_LEFT];
+
+	for (unsigned i = 0; i < TABLE_TRAFFIC; i++) {
+		if (other)
+			raise_traffic(other, i, atomic_load(&u->traffic[i]));
+		else
+			l->traffic[i] = atomic_load(&u->traffic[i]);
+	}
+	if (other)
+		return;
+	memcpy(l->name, u->name, sizeof(l->name));
+	s->next_left++;
+}
+
 int user_table_get(struct server *s, uint32_t table, struct user_table **out)
 {
 	struct user_table *u;
