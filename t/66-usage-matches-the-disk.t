@@ -231,4 +231,62 @@ for i in rows:
 ok(metric("block_cache_hits_total") > before[0] and metric("block_cache_misses_total") > before[1], "blocks are found in the cache, or not")
 ok(metric("block_cache_bytes") + metric("cell_cache_bytes") <= metric("cache_limit_bytes") == 1 << 20, "the bound holds")
 EOF2
+
+# A counter of a name never falls.
+counters=(reads_total writes_total written_bytes_total scanned_cells_total)
+of_table() { awk -v n="tabletfs_table_$1{table=\"$2\"}" '$1 == n { print $2 }' "$M/.tabletfs/metrics"; }
+worked() { # TABLE
+	local i
+	mkdir -p "$M/$1/r/f"
+	for i in $(seq 40); do
+		echo "$i" >"$M/$1/r/f/q"
+		cat "$M/$1/r/f/q"
+	done >/dev/null
+	cat "$M/$1/.scan/limit=5/.tsv" >/dev/null
+}
+remember() { before=(); for c in "${counters[@]}"; do before+=("$(of_table "$c" "$1")"); done; }
+none_fell() { # TABLE DESC
+	local i now fell=
+	wait_for "metrics of $1" eval '[ -n "$(of_table writes_total '"$1"')" ]'
+	for i in 0 1 2 3; do
+		now=$(of_table "${counters[i]}" "$1")
+		[ "${now:-0}" -ge "${before[i]}" ] || fell+=" ${counters[i]}: ${before[i]} ${now:-none}"
+	done
+	is "$fell" "" "$2"
+}
+worked count
+remember count
+ok "counters count" test "${before[1]}" -ge 40 -a "${before[3]}" -ge 5
+echo truncate >"$M/count/.ctl"
+none_fell count "  none falls when the table is truncated"
+worked other
+ok "  another table gets the name" mv -T "$M/other" "$M/count-2"
+rm -r "$M/count"
+mkdir -p "$M/count/r/f"
+none_fell count "  nor when a table of that name is made again"
+rm -r "$M/count"
+ok "  another one gets it" mv -T "$M/count-2" "$M/count"
+none_fell count "  nor then"
+remember count
+worked count
+is "$(($(of_table writes_total count) > before[1]))" 1 "  and they go on"
+
+# A scan does not pass expired cells each time: a file with expired cells only is not read, and scans that
+# pass many cells of a file make a major compaction due.
+mkdir -p "$M/first/.families/f" "$M/mixed/.families/f"
+old=$(date -d '29 days ago' +%s)000000 now=$(date +%s)000000
+seq -f "a%06.0f" 30000 | sed "s/\$/\tf:q\t$old\tv/" >"$W/old.tsv"
+printf 'z\tf:q\t%s\tv\n' "$now" >"$W/new.tsv"
+ok "old and new cells, in two files and in one" eval '
+	"$TABLETCTL" import "$M/first" "$W/old.tsv" && echo flush >"$M/first/.ctl" && "$TABLETCTL" import "$M/first" "$W/new.tsv" &&
+	cat "$W/old.tsv" "$W/new.tsv" >"$W/both.tsv" && "$TABLETCTL" import "$M/mixed" "$W/both.tsv" && echo compact >"$M/mixed/.ctl"'
+for t in first mixed; do echo maxage=20d >"$M/$t/.families/f/gc"; done
+looked() { echo $(($(metric block_cache_hits_total) + $(metric block_cache_misses_total))); }
+before=$(looked)
+for i in 1 2 3; do is "$(cut -f 1 "$M/first/.scan/limit=1/.tsv")" z "the first live row"; done
+is "$(($(looked) - before < 20))" 1 "  the file with expired cells was not read"
+is "$(of_table cells first)" 30001 "  it is still there"
+for i in $(seq 6); do cat "$M/mixed/.scan/limit=1/.tsv"; done >"$W/.scanned"
+is "$(sort -u "$W/.scanned" | cut -f 1)" z "the same of cells in one file"
+ok "  they are removed soon" wait_for "the compaction" eval '[ "$(of_table cells mixed)" = 1 ]'
 done_testing

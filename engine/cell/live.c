@@ -486,6 +486,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		return 0;
 	expires = gc_expires(l->rule, l->index, ts);
 	if (expires != INT64_MAX && expires <= l->o.now) {
+		l->passed += expires <= l->o.collect;
 		l->pending = MOVE_PAST_COLUMN;
 		return 0;
 	}
@@ -604,4 +605,12 @@ int live_next(struct live *l, struct live_cell *c)
 		live_count(l);
 		return 1;
 	}
+}
+
+uint64_t live_passed(struct live *l)
+{
+	uint64_t n = l->passed;
+
+	l->passed = 0;
+	return n;
 }

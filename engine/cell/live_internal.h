@@ -23,6 +23,7 @@ enum live_move {
 struct live {
 	struct iter *it;
 	struct live_options o;
+	uint64_t passed;                     /* cells, as live_passed returns */
 	struct buf upper;                    /* reverse: encoded bound of the rows that were not read yet; n 0: none */
 	struct buf start, end;               /* encoded bounds of keys; end.n 0: none */
 	struct buf qfrom, qto;               /* encoded qualifiers; n 0: none */

@@ -39,7 +39,7 @@ struct live;
 struct live_options {
 	struct family_rules rules;
 	uint64_t seq;
-	int64_t now;
+	int64_t now, collect;         /* collect: cells that expired by then are removed by a major compaction */
 	const struct scan_spec *spec; /* borrowed until live_free; limit and batch_bytes are ignored */
 	/* Returns true if the column may contain a CELL_DELETE_COLUMN.  NULL: every column may. */
 	bool (*column_deletes)(const void *arg, struct slice row, uint16_t family, struct slice qualifier);
@@ -59,6 +59,8 @@ struct live_cell {
 /* Takes `merged`, also on failure. */
 int live_new(struct iter *merged, const struct live_options *o, struct live **out) TFS_MUST;
 void live_free(struct live *l);
+/* Returns how many cells that expired by `collect` have been passed since the last call. */
+uint64_t live_passed(struct live *l);
 /*
  * Returns 1 if there is a cell, 0 at the end, LIVE_NONE_YET if it has skipped
  * many cells, so that the caller can see to other work, -errno.

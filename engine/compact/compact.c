@@ -225,6 +225,7 @@ static int compact_major_once(struct tablet *t, bool background)
 		goto out;
 	j->major = true;
 	j->major_us = f.at_us;
+	atomic_store(&t->passed, 0);
 	p.rules.schema = f.schema;
 	p.freeze_schema = f.counts ? f.schema : NULL;
 	p.freeze_us = f.us;

@@ -42,7 +42,8 @@
 #include <stdlib.h>
 
 enum { WORTH_FILES = 4, RATIO = 2 };
-enum { DEAD_LEAST = 1000 }; /* tombstones; a small tablet is not rewritten for a few removed rows */
+enum { PASSED_PER_CELL = 4 }; /* rewriting a cell costs as much as a scan that passes so many */
+enum { DEAD_LEAST = 1000 };   /* tombstones; a small tablet is not rewritten for a few removed rows */
 
 /* Chooses the run [from, from+count) of the files of one group, newest first. */
 static void compact_choose_run(struct vfile *const *v, unsigned n, unsigned *from, unsigned *count)
@@ -251,6 +252,23 @@ bool compact_frees_space(const struct view *v)
 	return v->file_count && (wide || dead > cells / 8);
 }
 
+/*
+ * Returns true if scans have passed so many expired cells that reading them has cost more
+ * than a major compaction, which removes them.
+ */
+static bool passed_too_many(struct tablet *t, const struct view *v)
+{
+	uint64_t cells, tombstones, passed = atomic_load(&t->passed);
+
+	if (passed < TABLET_PASSED_LEAST)
+		return false;
+	for (unsigned i = 0; i < v->file_count; i++)
+		if (vfile_excluded(v->files[i]))
+			return false;
+	view_entries(v, &cells, &tombstones);
+	return passed / PASSED_PER_CELL >= cells;
+}
+
 bool compact_wants_major(struct tablet *t)
 {
 	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us), late;
@@ -263,6 +281,8 @@ bool compact_wants_major(struct tablet *t)
 	snap_take(t, &snap);
 	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), clock_collect(t->env->clock), after);
 	if (late < 0 && tablet_disk_full(t) && monotonic_us() >= t->major_after_us && compact_frees_space(snap.view))
+		late = 0;
+	if (late < 0 && passed_too_many(t, snap.view))
 		late = 0;
 	snap_put(&snap);
 	t->major_late_us = late < 0 ? 0 : late;

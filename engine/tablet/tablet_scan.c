@@ -71,12 +71,35 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
 	return may;
 }
 
+/* Returns the time before which the rules of all families that the scan reads hide every cell; INT64_MIN: there is none. */
+static int64_t all_expired_before(const struct store_schema *schema, const struct scan_spec *spec, int64_t now)
+{
+	int64_t longest = 0, before;
+
+	for (unsigned i = 0; i < schema->family_count; i++) {
+		const struct store_family *f = &schema->families[i];
+		bool reads = !spec->families;
+		int64_t age = gc_max_age(f->rule);
+
+		for (uint32_t k = 0; k < spec->family_count && !reads; k++)
+			reads = spec->families[k] == f->id;
+		if (reads && !age)
+			return INT64_MIN;
+		if (reads && age > longest)
+			longest = age;
+	}
+	return !longest || spec->what == SCAN_STORED_ROWS || __builtin_sub_overflow(now, longest, &before) ? INT64_MIN : before;
+}
+
 /*
- * The times that files are selected by.  An older cell never hides a newer one, but
+ * The times that files are selected by.  A file with expired cells only is not read: it
+ * stays until a major compaction, and a scan would pass its cells each time.  An older cell never hides a newer one, but
  * a newer one hides older ones if a GC rule counts versions: then until is no bound.
  */
-static struct view_times scan_times(const struct store_schema *schema, const struct scan_spec *spec)
+static struct view_times scan_times(const struct store_schema *schema, const struct scan_spec *spec, int64_t now)
 {
+	const int64_t expired = all_expired_before(schema, spec, now);
+
 	struct view_times times = {.since = spec->has_times ? spec->since : INT64_MIN,
 		.until = spec->has_times ? spec->until : INT64_MAX,
 		.changed = spec->has_changed ? spec->changed_since : INT64_MIN,
@@ -88,6 +111,8 @@ static struct view_times scan_times(const struct store_schema *schema, const str
 			times.counts = true;
 		}
 	}
+	if (expired > times.since)
+		times.since = expired;
 	return times;
 }
 
@@ -129,13 +154,14 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 	struct live_options o = {.rules = {store_schema_rule, snap->schema},
 		.seq = snap->seq,
 		.now = now,
+		.collect = clock_collect(t->env->clock) - TABLET_SKEW_US,
 		.spec = spec,
 		.column_deletes = scan_column_deletes,
 		.deletes_arg = snap->view,
 		.row_begin = tablet_begin(t),
 		.row_end = tablet_end(t),
 		.filter = filter};
-	const struct view_times times = scan_times(snap->schema, spec);
+	const struct view_times times = scan_times(snap->schema, spec, now);
 	struct slice row_to = spec->row_to, end = tablet_end(t), from_row = spec->row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
 	struct view *some = NULL; /* the iterators need only what snap's view holds, too */
@@ -322,6 +348,18 @@ bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row)
 	return s->moved;
 }
 
+/* Counts the cells that scans pass until a major compaction removes them.  compact_wants_major() compares the two costs. */
+static void note_passed(struct tablet *t, uint64_t n)
+{
+	uint64_t before;
+
+	if (!n || t->frozen)
+		return;
+	before = atomic_fetch_add_explicit(&t->passed, n, memory_order_relaxed);
+	if (before / TABLET_PASSED_LEAST != (before + n) / TABLET_PASSED_LEAST)
+		tablet_want_merge(t); /* which looks for a major compaction that is due */
+}
+
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 {
 	int err = 0;
@@ -336,6 +374,8 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 	b->done = s->done;
 	if (!s->done && (err = scan_fill(s->live, &s->rest, &s->already, b)))
 		return err;
+	if (s->live)
+		note_passed(s->t, live_passed(s->live));
 	for (uint32_t i = 0; i < b->count && s->t->frozen; i++)
 		b->cells[i].expires_us = INT64_MAX;
 	s->done = b->done;

@@ -29,6 +29,7 @@
 #include "engine/tablet/view.h"
 
 /* The largest clock skew.  Compactions remove a cell this much later than a rule hides it. */
+#define TABLET_PASSED_LEAST 10000u /* scans that pass fewer expired cells cause no major compaction */
 #define TABLET_SKEW_US (5 * INT64_C(1000000))
 
 /* Name, text, and the error that a mutation gets in this state. */
@@ -148,6 +149,7 @@ struct tablet {
 	struct store_schema *schema; /* the newest schema */
 
 	_Atomic unsigned debt;         /* view_debt of the current view */
+	_Atomic uint64_t passed;       /* expired cells that scans have passed since the last major compaction */
 	_Atomic int64_t major_late_us; /* by how much the major compaction was overdue when major_task was queued */
 
 	struct task flush_task, merge_task, major_task;
