@@ -321,7 +321,7 @@ static void try(struct slice text, bool system)
 	memcpy(n->key, name, strlen(name) + 1);
 	done_n = refusals = 0;
 	wanted = expect(text, system, want, &want_n);
-	got = system ? admin_apply_system(n, text, &c) : admin_apply_table(n, text, &c);
+	got = system ? admin_apply_system(n, text, NULL, &c) : admin_apply_table(n, text, NULL, &c);
 	CHECK(got == wanted && (refusals == 1) == (got != 0));
 	CHECK(slice_eq(slice_of(done, done_n), slice_of(want, want_n)));
 	free(n);
