@@ -27,7 +27,7 @@ extern const char *const table_names[TABLES];
 int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o);
 int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o);
 int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o);
-void say_schema(struct side *s, struct tfs_table *t, struct out *o);
+void say_schema(struct side *s, struct tfs_table *t, bool access, struct out *o);
 
 /* ---- snapshots.c: snapshots and clones ---- */
 int step_snapshot(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o);

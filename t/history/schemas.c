@@ -10,7 +10,7 @@ const char *const table_names[TABLES] = {"t0", "web.table", "z-2"};
 
 static const char *const groups[] = {"default", "g1", "g2"};
 
-void say_schema(struct side *s, struct tfs_table *t, struct out *o)
+void say_schema(struct side *s, struct tfs_table *t, bool access, struct out *o)
 {
 	const struct tfs_schema *c;
 	int err = s->api->schema_get(t, &c);
@@ -19,17 +19,21 @@ void say_schema(struct side *s, struct tfs_table *t, struct out *o)
 		say(o, "  schema: %s\n", strerror(-err));
 		return;
 	}
+	if (access)
+		say(o, "  table %u:%u %o\n", c->uid, c->gid, c->mode);
 	/* To the millisecond, as the clock moves: background work draws unique times in between. */
-	say(o, "  schema %s %u:%u %o set %d hidden %d mtime %lld tablet %llu salt %d protect %d splits %u\n", c->name, c->uid,
-		c->gid, c->mode, c->is_set, c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size,
-		c->salt, c->protect, c->split_count);
+	say(o, "  schema %s set %d hidden %d mtime %lld tablet %llu salt %d protect %d splits %u\n", c->name, c->is_set,
+		c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size, c->salt, c->protect,
+		c->split_count);
 	for (unsigned i = 0; i < c->split_count; i++)
 		say_bytes(o, c->splits[i]);
 	for (unsigned i = 0; i < c->family_count; i++) {
 		const struct tfs_family *f = &c->families[i];
 
-		say(o, "  family %s(%u) gc \"%s\" group %s type %d %u:%u %o acl \"%s\" age %lld\n", f->name, f->id, f->gc, f->group,
-			f->type, f->uid, f->gid, f->mode, f->acl, (long long)f->max_age_us);
+		say(o, "  family %s(%u) gc \"%s\" group %s type %d age %lld\n", f->name, f->id, f->gc, f->group, f->type,
+			(long long)f->max_age_us);
+		if (access)
+			say(o, "    %u:%u %o acl \"%s\"\n", f->uid, f->gid, f->mode, f->acl);
 	}
 	for (unsigned i = 0; i < c->group_count; i++) {
 		const struct tfs_group *g = &c->groups[i];
@@ -37,7 +41,8 @@ void say_schema(struct side *s, struct tfs_table *t, struct out *o)
 		say(o, "  group %s(%u) %s %d %u %d %d\n", g->name, g->id, g->compression, g->level, g->block_size, g->bloom_bits,
 			g->in_memory);
 	}
-	say(o, "  text %zu: %.*s\n", c->text_size, (int)c->text_size, c->text);
+	if (access)
+		say(o, "  text %zu: %.*s\n", c->text_size, (int)c->text_size, c->text);
 	s->api->schema_put(c);
 }
 
@@ -109,7 +114,7 @@ static int rename_table(struct side *s, struct rng *r, unsigned flags, struct ou
 		let_go(s, to, o);
 	s->table[to] = s->table[from];
 	s->table[from] = NULL;
-	say_schema(s, s->table[to], o);
+	say_schema(s, s->table[to], true, o);
 	return 0;
 }
 
@@ -334,7 +339,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		e.flag = false;
 	}
 	err = change(s, t, &e, o);
-	say_schema(s, t, o);
+	say_schema(s, t, true, o);
 	return err;
 }
 
@@ -366,7 +371,7 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 				purge(s, t, e.name);
 		}
 		err = change(s, t, &e, o);
-		say_schema(s, t, o);
+		say_schema(s, t, true, o);
 		return err;
 	}
 	/* Now and then two families or groups change names, or one gets another's. */
@@ -411,6 +416,6 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 	err = s->api->schema_set_text(t, tfs_bytes_of(text, n), one_in(r, 2) ? TFS_NO_TIME : CLOCK_BASE + 77, &why);
 	free(why);
 	say(o, "set schema: %s\n", strerror(-err));
-	say_schema(s, t, o);
+	say_schema(s, t, true, o);
 	return err;
 }

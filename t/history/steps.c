@@ -270,7 +270,7 @@ void side_dump(struct side *s, struct out *o)
 		say(o, "table %s: %s\n", names[i], strerror(-err));
 		if (err)
 			continue;
-		say_schema(s, t, o);
+		say_schema(s, t, true, o);
 		(void)!s->api->tablets(t, look_at_tablet, o);
 		say_scan(s, t, &spec, o);
 		say_snapshots(s, t, o);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 
 static int fails(const char *path)
@@ -16,6 +17,25 @@ static int fails(const char *path)
 	if (!left)
 		left = atoi(getenv("FAIL_AT"));
 	return strlen(path) >= strlen(end) && strcmp(path + strlen(path) - strlen(end), end) == 0 && left > 0 && --left == 0;
+}
+
+/* glibc has no function for openat2. */
+long syscall(long number, ...);
+long syscall(long number, ...)
+{
+	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_openat2 && fails((const char *)a[1])) {
+		errno = EIO;
+		return -1;
+	}
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 #define WRAP(name)                                                                                                                 \

@@ -106,7 +106,17 @@ int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 		fprintf(f, "snapshot_maxage = \"%lld%s\";\n", (long long)(s->pub.snapshot_maxage_us / units[i].us), units[i].name);
 	}
 	mdl_splits_render(s, f);
-	fputs("families = (", f);
+	fputs("groups = (", f);
+	for (unsigned i = 0; i < s->pub.group_count; i++) {
+		const struct tfs_group *g = &s->group[i];
+		fputs(i ? ",\n  { " : "\n  { ", f);
+		put_string(f, "name", g->name);
+		put_string(f, "compression", g->compression);
+		fprintf(f, "level = %d; ", g->level);
+		put_size(f, "block_size", g->block_size);
+		fprintf(f, " bloom_bits = %d; in_memory = %s; }", g->bloom_bits, g->in_memory ? "true" : "false");
+	}
+	fputs(" );\nfamilies = (", f);
 	for (unsigned i = 0; i < s->pub.family_count; i++) {
 		const struct tfs_family *fam = &s->family[i];
 		fputs(i ? ",\n  { " : "\n  { ", f);
@@ -121,16 +131,6 @@ int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size)
 		if (*fam->acl)
 			put_acl(f, fam->acl);
 		fputs("}", f);
-	}
-	fputs(" );\ngroups = (", f);
-	for (unsigned i = 0; i < s->pub.group_count; i++) {
-		const struct tfs_group *g = &s->group[i];
-		fputs(i ? ",\n  { " : "\n  { ", f);
-		put_string(f, "name", g->name);
-		put_string(f, "compression", g->compression);
-		fprintf(f, "level = %d; ", g->level);
-		put_size(f, "block_size", g->block_size);
-		fprintf(f, " bloom_bits = %d; in_memory = %s; }", g->bloom_bits, g->in_memory ? "true" : "false");
 	}
 	fputs(" );\n", f);
 	bool failed = ferror(f);

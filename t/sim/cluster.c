@@ -24,13 +24,13 @@ static void check(int err, const char *what)
 
 void cluster_new(const char *dir)
 {
-	static const char *const dirs[] = {"", "log", "sst"};
+	static const char *const dirs[] = {NULL, "log", "sst"};
 	struct buf line = {0};
 	char *format;
 
 	snprintf(cluster.dir, sizeof(cluster.dir), "%s", dir);
 	for (unsigned i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		char *path = path_join(dir, dirs[i]);
+		char *path = dirs[i] ? path_join(dir, dirs[i]) : strdup(dir);
 
 		check(file_mkdir(path), path);
 		free(path);
