@@ -428,9 +428,8 @@ TFS_API int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int6
 
 /*
  * Checks the beginning of a schema text, as far as its values are complete.
- * -EINVAL, *why as above: no continuation makes it a valid schema, or a family names
- * a group that the text does not have yet, and does not end where a program's buffer
- * ends (at a multiple of 512 bytes).
+ * -EINVAL, *why as above: no continuation makes it a valid schema.  A group that a family
+ * names may follow later in the text.
  */
 TFS_API int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why) TFS_CHECKED;
 

@@ -82,7 +82,7 @@ NONSENSE = [k + b" = " + v + b";" for k, values in {
     b"protect": [b'"yes"', b"0"], b"snapshot_maxage": [b'"soon"', b"30", b'"0d"'], b"allow_delete": [b'"x"', b"2"], b"splits": [b'"a"', b"( 1 )", b'( "%zz" )'],
     b"families": [b"1", b'( "f" )'], b"groups": [b"1", b'( "g" )'], b"nonsense": [b"1"]}.items() for v in values]
 NONSENSE += [fam(b'name = "a"; ' + k + b" = " + v + b";") for k, values in {
-    b"gc": [b'"sometimes"', b"3", b'"maxversions=x"'], b"group": [b'"nowhere"', b"1", b'"a b"'], b"type": [b'"number"', b"1"], b"owner": [b'"no such user"'],
+    b"gc": [b'"sometimes"', b"3", b'"maxversions=x"'], b"group": [b"1", b'"a b"'], b"type": [b'"number"', b"1"], b"owner": [b'"no such user"'],
     b"owner_group": [b'"no such group"'], b"mode": [b'"9999"', b"6"], b"was": [b'"nobody"', b"1"], b"nonsense": [b"1"],
     b"acl": [b'"nonsense"', b'"u:root"', b'"u:no such user:rw-"', b'"g:root:rwz"', b'"u::rw-"', b'"u:root:rw-,"', b'"u:root:r--,u:root:rw-"', b"1"]}.items() for v in values]
 NONSENSE += [group(k + b" = " + v + b";") for k, values in {
@@ -103,7 +103,7 @@ late = b'families = ( { name = "f"; gc = "maxversions=3"; group = "g2"; } );\n'
 late += b"#" * (1023 - len(late)) + b"\n"
 fd = os.open(T + "/.schema", os.O_WRONLY | os.O_TRUNC)
 same([errno_of(os.write, fd, late), errno_of(os.write, fd, b'groups = ( { name = "g2"; } );\n'), errno_of(os.close, fd)], ["0"] * 3,
-     "a group may follow where a buffer ends")
+     "a group may follow")
 spill(T + "/.schema", SCHEMA, os.O_WRONLY | os.O_TRUNC)
 def grow(path):
     """Writes two megabytes; the errno of the write, not that of the close after it."""

@@ -46,8 +46,7 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
 	char **why) TFS_MUST;
 /*
  * Checks the beginning of a text for .schema, as far as its values are complete.
- * -EINVAL: no continuation makes it a valid schema, or a family names a group that
- * does not precede it.
+ * -EINVAL: no continuation makes it a valid schema.  A group that a family names may follow.
  */
 int schema_text_begins(const struct schema *old, struct slice text, char **why) TFS_MUST;
 /*

@@ -28,8 +28,6 @@ struct parse_result {
 	unsigned line;   /* of the syntax error */
 };
 
-enum { CUT_BYTES = 512 }; /* buffers of programs are multiples of it */
-
 enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
 
 struct key {
@@ -370,7 +368,6 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 	struct schema *s = schema_draft(old);
 	struct buf more = {0};
 	struct parse_result result = {0}, ignored = {0};
-	const bool cut = text.n % CUT_BYTES == 0;
 	const char *reason;
 	unsigned line;
 	int err = -ENOMEM;
@@ -386,7 +383,7 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 	err = text_parse(s, old, (const char *)more.p, &result, why);
 	if (err != -EINVAL)
 		goto out;
-	if (result.syntax ? result.line > count_lines(buf_slice(&more)) : result.may_follow && cut)
+	if (result.syntax ? result.line > count_lines(buf_slice(&more)) : result.may_follow)
 		err = 0;
 	if (err == -EINVAL && !result.syntax && !result.may_follow) {
 		schema_put(s);
