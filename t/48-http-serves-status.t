@@ -14,7 +14,7 @@ sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null |
 listens() { sockets_of "$1" | while read -r i; do awk -v i="$i" '$4 == "0A" && $10 == i { print $2 }' /proc/net/tcp /proc/net/tcp6; done; }
 
 ok "mount" mount_store
-is "$(sockets_of "$daemon")" "" "without the setting there is no socket"
+is "$(listens "$daemon")" "" "without the setting there is no socket"
 ok "unmount" unmount_store
 
 refused() { # DESC PATTERN SETTING
@@ -233,5 +233,5 @@ for given in ('', 'x'):
 E
 ok "unmount" unmount_store
 ok "an address of the configuration is replaced by -o" mount_store -o config="$W/conf",http=
-is "$(sockets_of "$daemon")" "" "  by none"
+is "$(listens "$daemon")" "" "  by none"
 done_testing
