@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # After a power cut or SIGKILL at any file operation of a random history, the
 # next start finds every acknowledged mutation, and each other one completely or
-# not at all.  CRASH_POINTS (2000) power cuts; a fifth as many kills; a tenth as
+# not at all.  CRASH_POINTS (400) power cuts; a fifth as many kills; a tenth as
 # many power cuts in the process after a killed one; a fifth as many at each
 # operation of changes of tables, schemas, snapshots and tablets, each kind of
 # which must occur; and a kill and two power cuts at each named durable step of such a
@@ -10,7 +10,7 @@
 # so that a slice that failed can be run again alone.  make check-crash runs
 # 100,000 points.
 cd "${BUILD:-.}" || exit 1
-points=${CRASH_POINTS:-2000}
+points=${CRASH_POINTS:-400}
 jobs=1
 if [ "$points" -gt 10000 ]; then
 	jobs=$(nproc)

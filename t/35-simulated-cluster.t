@@ -12,9 +12,9 @@ if [ "$first" = "$again" ]; then echo "ok 1 - a seed repeats exactly"; else
 	echo "# $again"
 	echo "not ok 1 - a seed repeats exactly"
 fi
-t/sim/sim -n "${SIM_SEEDS:-300}" "${SIM_FIRST:-1}" >sim.out 2>&1
+t/sim/sim -n "${SIM_SEEDS:-80}" "${SIM_FIRST:-1}" >sim.out 2>&1
 status=$?
 grep -E '^FAIL|^seed|^[0-9]+ seeds|^per|^messages|^faults' sim.out | sed 's/^/# /'
 [ $status -eq 0 ] || printf 'not '
-echo "ok 2 - ${SIM_SEEDS:-300} seeds"
+echo "ok 2 - ${SIM_SEEDS:-80} seeds"
 exit $status

@@ -32,7 +32,6 @@ is "$(cells webtable | sed 's/@[0-9]*$/@T/' | uniq -c | tr -s ' ' | tr '\n' ';')
 	"find shows the table and nothing else"
 is "$(cat webtable/.families/contents/gc)" "maxversions=3" "the rule is set"
 ok "a family more can be made in a restored copy too" bash -c 'mkdir copy && rsync -a ../backup/ copy/ && mkdir copy/com.cnn.www/more'
-fails "  and a mode that is stricter than the family's is refused" 'not permitted' chmod 600 copy/com.cnn.www/title/en
 rm -r copy
 mkdir webtable/.families/declared
 fails "once a family has been declared, a typing error makes none" 'Operation not permitted' mkdir webtable/com.cnn.www/tilte

@@ -166,6 +166,37 @@ EOF2
 soon "cat $M/i/.scan/.count | head -n 1" "rows	3" "what was written is stored"
 like "$(t tail -n 5 "$M/.tabletfs/log")" "/i/.import: a user has at most 8 open imports" "the log has the reason"
 soon "exec 8>$M/i/.import && exec 8>&- && echo opened" opened "after they are closed, an import can be opened"
+
+echo "# ---- unfinished mutations ----"
+py <<'EOF2'
+from tap import *
+import errno
+def begin(uid):
+    """Opens a mutation as that user, and writes 60 MiB without a commit."""
+    os.seteuid(uid)
+    try:
+        fd = os.open(M + "/t/r/.mutate", os.O_WRONLY)
+    finally:
+        os.seteuid(0)
+    head = b"set f:large\t"
+    os.write(fd, head + b"v" * ((1 << 17) - len(head)))
+    try:
+        for i in range(60 * 8 - 1):
+            os.write(fd, b"v" * (1 << 17))
+    except OSError as e:
+        os.close(fd)
+        return e.errno
+    held.append(fd)
+    return 0
+os.makedirs(M + "/t/r", exist_ok=True)
+held = []
+same([begin(1000) for i in range(3)], [0, 0, errno.ENOMEM], "a user may have 128 MiB of unfinished mutations")
+same(begin(1001), 0, "  and another user still begins one")
+same(os.write(held[-1], b"\nset f:small\tdone\ncommit\n") > 0, True, "  and commits it")
+for fd in held:
+    os.close(fd)
+EOF2
+soon "cat $M/t/r/f/small" done "  as a reader sees"
 unmount_store
 
 echo "# ---- a directory that a user holds in the kernel ----"

@@ -7,6 +7,7 @@
 #	make check-asan   } the test programs and two mount tests, in a second
 #	make check-tsan   } build with sanitizers, in asan/ and tsan/
 #	make check-crash  100,000 crash points
+#	make check-faults each failing call and allocation of a workload
 #	make check-sim    20,000 seeds of the simulated cluster
 #	make check-fuzz   each fuzz target, with libFuzzer if clang is installed, in fuzz/
 #	make lint         checks scripts and manuals, and analyses the sources
@@ -42,6 +43,9 @@ check-units: $(tap_programs)
 check-crash: t/crash/crash_store t/crash/crash_durable
 	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash-keeps-acknowledged.t
 
+check-faults: t/engine/faults
+	@$(tap_env); FAULT_STRIDE=1 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/34-each-failing-call-is-reported.t
+
 check-sim: t/sim/sim
 	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/35-simulated-cluster.t
 
@@ -73,7 +77,7 @@ lint:
 		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=internalAstError --suppress=uninitStructMember --suppress=memleak -I$(srcdir) -DTFS_DEBUG=1 \
 		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs
 
-.PHONY: check-programs check-units check-crash check-sim check-sanitized check-asan check-tsan lint
+.PHONY: check-programs check-units check-crash check-faults check-sim check-sanitized check-asan check-tsan lint
 
 clean-local:
 	rm -rf asan tsan fuzz

@@ -157,7 +157,7 @@ int node_table_init(
 static void node_destroy(struct node *n)
 {
 	if (n->kind == NODE_SCAN && n->size)
-		user_give(USER_SCANS, (uid_t)(n->size - 1));
+		user_give(USER_SCANS, (uid_t)(n->size - 1), 1);
 	if (!node_is_dir(n)) {
 		table.close_file(n);
 	} else if (n->dir) {

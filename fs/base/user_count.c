@@ -14,7 +14,7 @@
 struct user {
 	RB_ENTRY(user) by_uid;
 	uid_t uid;
-	unsigned count[USER_THING_COUNT];
+	uint64_t count[USER_THING_COUNT];
 };
 
 static int user_cmp(struct user *a, struct user *b)
@@ -31,16 +31,16 @@ static RB_HEAD(users, user) users = RB_INITIALIZER(&users);
 RB_PROTOTYPE_STATIC(users, user, by_uid, user_cmp);
 RB_GENERATE_STATIC(users, user, by_uid, user_cmp);
 
-static const unsigned most[USER_THING_COUNT] = {
+static const uint64_t most[USER_THING_COUNT] = {
 #define USER_THING(name, n) [USER_##name] = (n),
 	USER_THINGS(USER_THING)
 #undef USER_THING
 };
 
-int user_take(enum user_thing thing, uid_t uid)
+int64_t user_take(enum user_thing thing, uid_t uid, uint64_t n)
 {
 	struct user *u, key = {.uid = uid};
-	int r;
+	int64_t r;
 
 	mutex_lock(&lock);
 	u = RB_FIND(users, &users, &key);
@@ -53,15 +53,15 @@ int user_take(enum user_thing thing, uid_t uid)
 	}
 	if (!u)
 		r = -ENOMEM;
-	else if (u->count[thing] >= most[thing])
+	else if (n > most[thing] - u->count[thing])
 		r = 0;
 	else
-		r = (int)++u->count[thing];
+		r = (int64_t)(u->count[thing] += n);
 	mutex_unlock(&lock);
 	return r;
 }
 
-void user_give(enum user_thing thing, uid_t uid)
+void user_give(enum user_thing thing, uid_t uid, uint64_t n)
 {
 	struct user *u, key = {.uid = uid};
 	bool any = false;
@@ -69,7 +69,7 @@ void user_give(enum user_thing thing, uid_t uid)
 	mutex_lock(&lock);
 	u = RB_FIND(users, &users, &key);
 	if (u) {
-		u->count[thing]--;
+		u->count[thing] -= n;
 		for (unsigned i = 0; i < USER_THING_COUNT; i++)
 			any = any || u->count[i];
 		if (!any) {

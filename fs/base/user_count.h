@@ -14,8 +14,9 @@
 
 /* X(name, the most that one user may have). */
 #define USER_THINGS(X)                                                                                                             \
-	X(SCANS, 10000) /* directories of clauses that the kernel holds */                                                         \
-	X(IMPORTS, 8)   /* imports that are open */
+	X(SCANS, 10000)                   /* directories of clauses that the kernel holds */                                       \
+	X(IMPORTS, 8)                     /* imports that are open */                                                              \
+	X(MUTATIONS, UINT64_C(128) << 20) /* bytes of unfinished mutations */
 
 enum user_thing {
 #define USER_THING(name, most) USER_##name,
@@ -24,9 +25,9 @@ enum user_thing {
 		USER_THING_COUNT
 };
 
-/* Counts one more for the user.  Returns how many the user has now.  0: the user has as many as one user may have.  -ENOMEM. */
-int user_take(enum user_thing thing, uid_t uid) TFS_MUST;
-/* Counts one less. */
-void user_give(enum user_thing thing, uid_t uid);
+/* Counts n more for the user.  Returns how many the user has now.  0: that would be more than one user may have.  -ENOMEM. */
+int64_t user_take(enum user_thing thing, uid_t uid, uint64_t n) TFS_MUST;
+/* Counts n less. */
+void user_give(enum user_thing thing, uid_t uid, uint64_t n);
 
 #endif

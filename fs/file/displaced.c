@@ -291,15 +291,22 @@ void ofile_end_column(struct node *family, struct slice qualifier, bool by_name,
 	mutex_unlock(tree_mutex());
 }
 
+struct ending {
+	bool (*which)(void *arg, const struct node *n);
+	void *arg;
+};
+
 static void end_cell(void *arg, struct node *n)
 {
-	if (node_is(n, KIND_CELL) && node_lives(n))
+	const struct ending *e = arg;
+
+	if (node_is(n, KIND_CELL) && node_lives(n) && (!e->which || e->which(e->arg, n)))
 		end_cell_locked(n, n->file, false);
 }
 
-void ofile_end_table(struct node *table)
+void ofile_end_table(struct node *table, bool (*which)(void *arg, const struct node *n), void *arg)
 {
-	node_each_of_table(table, false, end_cell, NULL);
+	node_each_of_table(table, false, end_cell, &(struct ending){which, arg});
 }
 
 /* ---- targets ---- */

@@ -214,11 +214,12 @@ void displaced_fini(struct displaced *k);
  */
 void ofile_end_column(struct node *family_node, struct slice qualifier, bool by_name, struct changes *c);
 /*
- * All cells of the table were removed.  Bytes that descriptors have not loaded
- * cannot be read any more, and what they write is not stored: ESTALE.  The caller
- * invalidates the kernel's inodes.
+ * The cells of the table for which `which` returns true (NULL: all) were removed.
+ * Bytes that descriptors have not loaded cannot be read any more, and what they write
+ * is not stored: ESTALE.  The caller invalidates the kernel's inodes.  `which` is called
+ * under the tree's lock.
  */
-void ofile_end_table(struct node *table);
+void ofile_end_table(struct node *table, bool (*which)(void *arg, const struct node *n), void *arg);
 /* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */
 int ofile_commit_staged(struct node *n, struct changes *c) TFS_MUST;
 /* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there.  latest: it was renamed to in .latest. */

@@ -59,13 +59,13 @@ static void drop_unused(struct node *table)
 static int scan_charge(struct node *dir, struct node *n)
 {
 	const uid_t uid = fs_asker_uid();
-	int count = user_take(USER_SCANS, uid);
+	int64_t count = user_take(USER_SCANS, uid, 1);
 	bool charged;
 
 	if (count == 0)
 		return refuse(-ENOSPC, dir, node_name(n), "a user has at most 10,000 directories of clauses in use");
 	if (count < 0)
-		return count;
+		return (int)count;
 	if (count % DROP_EVERY == 0)
 		drop_unused(node_table(dir));
 	mutex_lock(tree_mutex());
@@ -74,7 +74,7 @@ static int scan_charge(struct node *dir, struct node *n)
 		n->size = (uint64_t)uid + 1;
 	mutex_unlock(tree_mutex());
 	if (!charged)
-		user_give(USER_SCANS, uid);
+		user_give(USER_SCANS, uid, 1);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "fs/base/reply.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define SCAN_PATH_MAX (4 * TFS_ROW_MAX)
 
@@ -128,31 +129,37 @@ static int last_row(struct node *view, struct clauses *c)
 }
 
 /* The last row depends on the families that the user may read, and on the time from which ages count. */
-struct last_row_of {
-	uint64_t uid;
-	int64_t entered_us;
-};
-
-static struct last_row_of last_row_of(const struct node *view, const struct clauses *c)
+static int last_row_of(const struct node *view, const struct clauses *c, struct buf *key)
 {
-	return (struct last_row_of){fs_asker_uid(), c->has_age ? view->dir->entered_us : 0};
+	struct caller *caller = caller_new();
+	int err = caller ? 0 : -ENOMEM;
+
+	if (!err)
+		err = buf_be64(key, c->has_age ? (uint64_t)view->dir->entered_us : 0);
+	if (!err)
+		err = buf_printf(key, "%u %u %d", caller->user.uid, caller->user.gid, caller->user.groups_unknown);
+	for (unsigned i = 0; !err && i < caller->user.group_count; i++)
+		err = buf_be32(key, caller->user.groups[i]);
+	free(caller);
+	return err;
 }
 
 static int apply_limit(struct node *view, struct clauses *c)
 {
-	const struct last_row_of of = last_row_of(view, c);
-	const struct slice also = slice_of(&of, sizeof(of));
+	struct buf key = {0};
 	uint64_t changes = atomic_load(&fs.changes), stamp;
-	int err = 0;
+	int err;
 
 	if (!c->limit)
 		return 0;
-	if (!cache_get(&fs.view_ends, view, also, &stamp, &c->row_last) || stamp != changes) {
+	err = last_row_of(view, c, &key);
+	if (err == 0 && (!cache_get(&fs.view_ends, view, buf_slice(&key), &stamp, &c->row_last) || stamp != changes)) {
 		buf_reset(&c->row_last);
 		err = last_row(view, c);
 		if (err == 0)
-			cache_put(&fs.view_ends, view, also, changes, c->row_last.p, c->row_last.n);
+			cache_put(&fs.view_ends, view, buf_slice(&key), changes, c->row_last.p, c->row_last.n);
 	}
+	buf_fini(&key);
 	if (err || c->row_last.n == 0)
 		return err;
 	if (c->spec.reverse) {

@@ -13,6 +13,7 @@
 #include "fs/base/extra.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
+#include "fs/file/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -130,6 +131,7 @@ static void drop_orphans(struct node *table)
 	if (tfs_schema_get(node_store_table(table), &o.schema))
 		return;
 	extra_end_each(is_orphan, &o);
+	ofile_end_table(table, is_orphan, &o);
 	tfs_schema_put(o.schema);
 }
 

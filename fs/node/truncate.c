@@ -68,7 +68,7 @@ int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c)
 	/* After another error it is unknown whether the store has done it. */
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
-	ofile_end_table(table);
+	ofile_end_table(table, NULL, NULL);
 	drop_made(table);
 	node_each_of_table(table, false, drop_row_entry, c);
 	dir_time_raise_table(table);

@@ -153,11 +153,11 @@ static void importing_free(struct importing *g)
 
 static int import_count(struct importing *g)
 {
-	int r = user_take(USER_IMPORTS, g->caller->user.uid);
+	int64_t r = user_take(USER_IMPORTS, g->caller->user.uid, 1);
 
 	if (r == 0)
 		return refuse(-EAGAIN, g->node, NULL, "a user has at most 8 open imports: close one of them first");
-	return r < 0 ? r : 0;
+	return r < 0 ? (int)r : 0;
 }
 
 static int import_open(struct sequential *s, int flags)
@@ -248,7 +248,7 @@ static void import_close(struct sequential *s, struct changes *c)
 	struct importing *g = s->state;
 
 	note_changes(g, c);
-	user_give(USER_IMPORTS, g->caller->user.uid);
+	user_give(USER_IMPORTS, g->caller->user.uid, 1);
 	importing_free(g);
 }
 

@@ -7,10 +7,12 @@
  * write through the descriptor: the kernel splits long writes, and a program
  * sends the rest again.
  *
- * The lines of all descriptors together use at most MUTATE_MEMORY_ALL.
+ * The lines of all descriptors together use at most MUTATE_MEMORY_ALL, and those of
+ * one user at most half of that.
  */
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
+#include "fs/base/user_count.h"
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
@@ -30,7 +32,8 @@ static _Atomic uint64_t memory_all;
 struct mutate {
 	struct tfs_table *table; /* on behalf of the user who opened it */
 	struct mutation_lines lines;
-	uint64_t counted; /* in memory_all */
+	uid_t uid;        /* of that user */
+	uint64_t counted; /* in memory_all and for the user */
 	bool applied;
 	size_t read; /* of the answer */
 };
@@ -40,11 +43,13 @@ static int mutate_open(struct sequential *s, int flags)
 	struct mutate *w = calloc(1, sizeof(*w));
 	int err = w ? fs_table_as_asker(s->node, &w->table) : -ENOMEM;
 
-	if (err)
+	if (err) {
 		free(w);
-	else
-		s->state = w;
-	return err;
+		return err;
+	}
+	w->uid = fs_asker_uid();
+	s->state = w;
+	return 0;
 }
 
 static void mutate_close(struct sequential *s, struct changes *c)
@@ -52,6 +57,7 @@ static void mutate_close(struct sequential *s, struct changes *c)
 	struct mutate *w = s->state;
 
 	atomic_fetch_sub(&memory_all, w->counted);
+	user_give(USER_MUTATIONS, w->uid, w->counted);
 	mutation_lines_fini(&w->lines);
 	tfs_table_close(w->table);
 	free(w);
@@ -128,6 +134,10 @@ static int mutate_count(struct mutate *w)
 {
 	const uint64_t more = w->lines.bytes - w->counted;
 
+	if (!more)
+		return 0;
+	if (user_take(USER_MUTATIONS, w->uid, more) <= 0)
+		return -ENOMEM;
 	w->counted += more;
 	return atomic_fetch_add(&memory_all, more) + more > MUTATE_MEMORY_ALL ? -ENOMEM : 0;
 }

@@ -286,6 +286,10 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		e.name = family_names[below(r, FAMILIES)];
 		if (e.op == TFS_SCHEMA_FAMILY_ADD && e.gid == (gid_t)-1)
 			e.gid = 1;
+		if (e.op == TFS_SCHEMA_FAMILY_ADD && !one_in(r, 4)) { /* the rights with which snapshots are made */
+			e.uid = e.gid = 0;
+			e.mode = 0644;
+		}
 		if (one_in(r, 30) && e.op == TFS_SCHEMA_FAMILY_ADD)
 			e.name = ".bad";
 		e.value = e.op == TFS_SCHEMA_FAMILY_TYPE  ? (one_in(r, 2) ? "counter" : "bytes")

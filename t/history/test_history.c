@@ -3,7 +3,7 @@
  * The library beside the reference model: seeded random histories, each step
  * run on both, everything seen compared after each.
  *
- *	test_history                 seeds from 1 until HISTORY_SECONDS (50) are over
+ *	test_history                 seeds from 1 until HISTORY_SECONDS (25) are over
  *	HISTORY_SEEDS=N              N seeds instead
  *	test_history --seed S [--steps N] [--keep]   one seed, told step by step
  *
@@ -437,7 +437,7 @@ int main(int argc, char **argv)
 {
 	uint64_t one = 0, seed = number("HISTORY_SEED", 1);
 	unsigned long seeds = number("HISTORY_SEEDS", 0), done = 0, failed = 0, steps_left;
-	time_t end = time(NULL) + (time_t)number("HISTORY_SECONDS", 50);
+	time_t end = time(NULL) + (time_t)number("HISTORY_SECONDS", 25);
 	bool whole = false;
 	int status;
 

@@ -120,14 +120,14 @@ static inline int cluster_closed(void *arg)
 static inline int cluster_new(struct cluster *c, const struct server_options *o)
 {
 	struct route_options ro = {.servers = {.connect = cluster_connect, .each = cluster_each, .arg = c}};
-	static const char *const dirs[] = {"", "lock", "log", "sst"};
+	static const char *const dirs[] = {"", "/lock", "/log", "/sst"};
 	int err = 0;
 
 	*c = (struct cluster){.options = *o};
 	for (unsigned i = 0; i < 4 && !err; i++) {
 		char path[4096];
 
-		snprintf(path, sizeof(path), "%s/%s", o->data_dir, dirs[i]);
+		snprintf(path, sizeof(path), "%s%s", o->data_dir, dirs[i]);
 		err = file_mkdir(path);
 		err = err == -EEXIST ? 0 : err;
 		if (!err && i == 1)
