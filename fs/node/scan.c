@@ -10,7 +10,6 @@
  */
 #include "fs/node/kinds.h"
 
-#include "engine/base/name.h"
 #include "fs/base/access.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
@@ -36,9 +35,6 @@ static int resolve_clause(struct node *dir, const char *name, struct resolved *o
 	struct clauses c;
 	int err;
 
-	/* All parts but the last one are long.  So there are not too many of them. */
-	if (name_is_part(slice_str(name)) && strlen(name) < NAME_LONGEST - 3)
-		return -ENOENT;
 	err = scan_clauses(dir, name, 0, &c);
 	clauses_fini(&c);
 	out->kind = NODE_SCAN;

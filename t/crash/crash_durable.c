@@ -26,7 +26,7 @@
 #define OPERATIONS_MAX 16384u
 #define NAMES_MAX 2048u
 #define HISTORIES_LEAST 8u
-#define HISTORIES_MAX 60u
+#define HISTORIES_MAX 100u
 #define CUTS 2u
 
 static const char *const required[] = {

@@ -263,6 +263,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
 	static const char *const blooms[] = {"0", "10", "16", "-1"};
 	struct tfs_schema_edit e = {.op = ops[below(r, sizeof(ops) / sizeof(*ops))]};
+	bool defaults;
 	int err;
 
 	if (e.op == TFS_SCHEMA_FAMILY_TYPE &&
@@ -272,6 +273,11 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	e.uid = (uid_t)below(r, 3);
 	e.gid = one_in(r, 3) ? (gid_t)-1 : (gid_t)below(r, 3);
 	e.mode = one_in(r, 2) ? 0640 : 0755;
+	defaults = !one_in(r, 3);
+	if (defaults) { /* the rights with which snapshots are made */
+		e.uid = e.gid = 0;
+		e.mode = e.op == TFS_SCHEMA_TABLE_MODE ? 0755 : 0644;
+	}
 	e.mtime_us = CLOCK_BASE + (int64_t)below(r, 1000);
 	e.name = groups[below(r, 3)];
 	switch (e.op) {
@@ -286,15 +292,11 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		e.name = family_names[below(r, FAMILIES)];
 		if (e.op == TFS_SCHEMA_FAMILY_ADD && e.gid == (gid_t)-1)
 			e.gid = 1;
-		if (e.op == TFS_SCHEMA_FAMILY_ADD && !one_in(r, 4)) { /* the rights with which snapshots are made */
-			e.uid = e.gid = 0;
-			e.mode = 0644;
-		}
 		if (one_in(r, 30) && e.op == TFS_SCHEMA_FAMILY_ADD)
 			e.name = ".bad";
 		e.value = e.op == TFS_SCHEMA_FAMILY_TYPE  ? (one_in(r, 2) ? "counter" : "bytes")
 			: e.op == TFS_SCHEMA_FAMILY_GROUP ? groups[below(r, 3)]
-			: e.op == TFS_SCHEMA_FAMILY_ACL   ? acls[below(r, 4)]
+			: e.op == TFS_SCHEMA_FAMILY_ACL   ? acls[defaults ? 0 : below(r, 4)]
 							  : NULL;
 		if (one_in(r, 3) && (e.op == TFS_SCHEMA_FAMILY_DROP || e.op == TFS_SCHEMA_FAMILY_TYPE) && !(flags & STEP_SINGLE))
 			purge(s, t, e.name);
