@@ -336,7 +336,7 @@ EOF2
 	find "$M/many" -size +1M
 	top=$(anonymous)
 	# The rest is cached.
-	less() { forget; [ $((($(anonymous) - before) * 10)) -lt $(((top - before) * 7)) ]; }
+	less() { forget; [ $((($(anonymous) - before) * 10)) -lt $(((top - before) * 9)) ]; }
 	ok "the memory of nodes that the kernel has forgotten is returned" wait_for "forgetting" less
 	echo "# $before KiB before, $top at its top, $(anonymous) after"
 fi

@@ -170,7 +170,7 @@ for path, k, got, want in bad[:3]:
     note("wanted", repr(want)[:400])
 ok(not bad, "%s %s: %d scans with random clauses" % (table, state, steps))
 EOF2
-check() { py "${SEED:-1}" "${3:-${STEPS:-15}}" "$1" "$2" <"$W/check.py"; }
+check() { py "${SEED:-1}" "${3:-${STEPS:-8}}" "$1" "$2" <"$W/check.py"; }
 check plain "in memtables"
 check salted "in memtables"
 echo flush >plain/.ctl; echo flush >salted/.ctl
@@ -191,14 +191,14 @@ for table in plain salted; do
 	for from in $table/.snap/then $table-clone; do
 		cat "$from/.scan/.tsv" >"$W/now"
 		same "$W/now" "$W/$table.then" "$from has the cells of then"
-		check "$from" "beside its table" $((${STEPS:-15} / 5))
+		check "$from" "beside its table" $((${STEPS:-8} / 5))
 	done
 	mkdir -p $table-clone/own/g && echo own >$table-clone/own/g/q1@5
 	rm -r $table-clone/r2*
-	check $table-clone "with changes of its own" $((${STEPS:-15} / 5))
+	check $table-clone "with changes of its own" $((${STEPS:-8} / 5))
 done
 mkdir .snap/all
-check .snap/all/plain "among snapshots of all tables" $((${STEPS:-15} / 5))
+check .snap/all/plain "among snapshots of all tables" $((${STEPS:-8} / 5))
 
 # ---- errors and limits ----
 for bad in foo=1 prefix limit=0 limit=x reverse=maybe family=nope row='((' since=someday since=nowadays since=2026-02-31 since=2026-11-21T10:00+1x prefix=a/prefix=b from=%2g 'row=(a)\2' 'row=b(*ACCEPT)' 'value=(*LIMIT_MATCH=9)a'; do
@@ -314,8 +314,8 @@ cd /
 remount
 cd "$M" || exit 1
 is "$(head -n 1 plain/.scan/prefix=r/.keys)" r0 "a scan after a remount"
-check plain/.snap/then "after a remount" $((${STEPS:-15} / 5))
-check plain-clone "after a remount" $((${STEPS:-15} / 5))
+check plain/.snap/then "after a remount" $((${STEPS:-8} / 5))
+check plain-clone "after a remount" $((${STEPS:-8} / 5))
 # ---- the bytes read grow with the answer: blocks of cold files ----
 mkdir big && printf 'families = ({name = "f"; gc = "maxversions=2";}, {name = "g"; group = "other";});\ngroups = ({name = "default"; block_size = "4K"; compression = "none";}, {name = "other"; block_size = "4K"; compression = "none";});\n' >big/.schema
 cat "$W/big.tsv" >big/.import && echo compact >big/.ctl
