@@ -382,7 +382,6 @@ static void serve(const struct fuse_buf *buf)
 	const struct fuse_in_header *h = header_of(buf->mem);
 
 	refuse_begin();
-	ofile_asked_by((pid_t)h->pid);
 	fs_asked_by(h->uid, h->gid, (pid_t)h->pid);
 	fuse_session_process_buf(fs.session, buf);
 }

@@ -67,6 +67,50 @@ fails "a time set through TABLE passes no version" 'Invalid argument' touch -d @
 ok "one set through .latest does" touch -d @500000000 "$L/q"
 is "$(ls "$F")" "q@500000000000000" "  and removes newer versions"
 rm "$L/q"
+echo one >"$F/q"
+echo two >"$F/q"
+exec 3<>"$F/q"
+stat "$L/q" >"$W/stat"
+fails "a look-up in .latest by another process makes no time pass a version" 'Invalid argument' touch -d @5 /proc/self/fd/3
+exec 3>&-
+exec 3>>"$L/q"
+echo three >&3
+was=$(cells "$F" | wc -l)
+touch -d @5 "$F/q" 2>"$W/touch"
+is "$(cells "$F" | wc -l)" "$was" "  nor does a descriptor that another process has opened there"
+exec 3>&-
+py <<'EOF'
+from tap import *
+F, L = os.environ["F"], os.environ["L"]
+def beside(path, fn):
+    """Calls fn while another process looks the path up."""
+    pid = os.fork()
+    while pid == 0:
+        os.stat(path)
+    got = {fn() for i in range(300)}
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return got
+def touch():
+    fd = os.open(F + "/q", os.O_WRONLY)
+    try:
+        os.utime(fd, (5, 5))
+        return "0"
+    except OSError as e:
+        return name_of(e.errno)
+    finally:
+        os.close(fd)
+was = os.listdir(F)
+same(beside(L + "/q", touch), {"EINVAL"}, "  nor do look-ups all the time")
+same(os.listdir(F), was, "  no version is removed")
+def rewrite():
+    with open(L + "/q", "w") as f:
+        f.write("text")
+    os.utime(L + "/q", (5, 5))
+    return os.stat(L + "/q").st_mtime
+same(beside(F + "/q", rewrite), {5}, "a time set in .latest does, beside look-ups in TABLE")
+EOF
+rm "$L/q"
 fails "a removal through one path is seen through the other" 'No such file' stat "$F/q"
 
 # ---- a replaced name is another file ----

@@ -45,11 +45,53 @@ uid_t fs_asker_uid(void)
 	return asker.uid;
 }
 
+pid_t fs_asker_thread(void)
+{
+	return asker.pid;
+}
+
 uint64_t fs_asker_session(void)
 {
 	pid_t session = asker.pid ? getsid(asker.pid) : 0;
 
 	return session > 0 ? (uint64_t)session : 0;
+}
+
+/* ---- the path of a plain name ---- */
+
+/* By thread: the node that it looked up last, and whether that was in .latest.  Another thread in the slot makes it unknown. */
+#define PATH_SLOTS 4096
+static _Atomic uint64_t paths[PATH_SLOTS];
+
+/* The generation of n, the thread, and a bit that is 0.  Threads outside the PID namespace have no number, so users are told apart. */
+static _Atomic uint64_t *path_slot(const struct node *n, uint64_t *mark)
+{
+	const uint32_t thread = asker.pid ? (uint32_t)asker.pid : 1u << 30 | (asker.uid & ((1u << 30) - 1));
+
+	*mark = (uint64_t)n->generation << 32 | (uint64_t)thread << 1;
+	return &paths[thread % PATH_SLOTS];
+}
+
+void fs_looked_up_in(const struct node *n, const struct node *dir)
+{
+	_Atomic uint64_t *slot;
+	uint64_t mark;
+
+	if (n->kind != NODE_PLAIN)
+		return;
+	slot = path_slot(n, &mark);
+	mark |= node_is_latest(node_is(dir, KIND_PART) ? dir->parent : dir);
+	atomic_store_explicit(slot, mark, memory_order_relaxed);
+}
+
+enum fs_path fs_path_of(const struct node *n)
+{
+	uint64_t mark, last;
+
+	if (fs.latest)
+		return PATH_IN_LATEST;
+	last = atomic_load_explicit(path_slot(n, &mark), memory_order_relaxed);
+	return last == mark ? PATH_IN_TABLE : last == (mark | 1) ? PATH_IN_LATEST : PATH_UNKNOWN;
 }
 
 /* ---- groups ---- */

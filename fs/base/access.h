@@ -52,6 +52,19 @@ bool fs_is_interrupted(void *unused);
 /* All requests are interrupted from now on. */
 void fs_interrupt_all(void);
 uid_t fs_asker_uid(void);
+/* The thread that sent the request; 0: it is not in the daemon's PID namespace. */
+pid_t fs_asker_thread(void);
+/*
+ * FUSE states no path for an OPEN or a SETATTR, and a plain name has one node in TABLE
+ * and in .latest.  So each look-up is noted for the thread that made it: the kernel
+ * asks for plain names at each use.  The path is unknown if another name or thread has
+ * replaced the note, or if the thread made no look-up, as through /proc/self/fd.
+ */
+enum fs_path { PATH_UNKNOWN, PATH_IN_TABLE, PATH_IN_LATEST };
+/* The thread has looked n up, or made it, in dir. */
+void fs_looked_up_in(const struct node *n, const struct node *dir);
+/* By which path the thread has found n, a plain name. */
+enum fs_path fs_path_of(const struct node *n);
 /* The session, as of a terminal or a service, of the process whose request this thread serves; 0: there is none. */
 uint64_t fs_asker_session(void);
 /* Notes the user of the request that this thread has read. */

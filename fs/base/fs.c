@@ -76,13 +76,11 @@ uint32_t table_epoch(struct node *n)
 	return node_table(n)->dir->epoch;
 }
 
-bool node_is_latest(const struct node *n)
+bool node_is_latest(const struct node *dir)
 {
-	const struct node *view = node_above(n, NODE_VIEW);
+	const struct node *view = node_above(dir, NODE_VIEW);
 
 	if (view)
 		return view->key[view->key_n - 1] == 't'; /* .latest, not .rows */
-	if (n->kind == NODE_PLAIN && n->flags & NODE_VIA_LATEST)
-		return true;
-	return fs.latest || node_above(n, NODE_LATEST);
+	return fs.latest || node_above(dir, NODE_LATEST);
 }

@@ -82,8 +82,8 @@ void fs_init(void);
 void fs_fini(void);
 int64_t fs_now_us(void);
 
-/* Returns true if the node is in a view that shows plain names only.  Of a plain name: if it was last looked up there. */
-bool node_is_latest(const struct node *n);
+/* Returns true if the directory is in a view that shows plain names only. */
+bool node_is_latest(const struct node *dir);
 /* The open table that n is in. */
 struct tfs_table *node_store_table(struct node *n);
 /* Makes all remembered sizes of the table unknown. */

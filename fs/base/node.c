@@ -313,20 +313,6 @@ void node_forget(struct node *n, uint64_t count)
 	mutex_unlock(&table.lock);
 }
 
-void node_looked_up_in(struct node *n, const struct node *dir)
-{
-	bool latest = !node_in_own_view(node_is(dir, KIND_PART) ? dir->parent : dir);
-
-	if (n->kind != NODE_PLAIN || latest == !!(n->flags & NODE_VIA_LATEST))
-		return;
-	mutex_lock(&table.lock);
-	if (latest)
-		n->flags |= NODE_VIA_LATEST;
-	else
-		n->flags &= (uint8_t)~NODE_VIA_LATEST;
-	mutex_unlock(&table.lock);
-}
-
 bool node_known(struct node *n)
 {
 	bool known;

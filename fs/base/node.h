@@ -111,18 +111,17 @@ struct dirx;
 struct tfs_table;
 
 enum {
-	NODE_HASHED = 1,       /* can be found by key */
-	NODE_EXTRA = 2,        /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
-	NODE_DROPPED = 2,      /* removed cell: not by unlink or a rename over it, so its writers get ESTALE */
-	NODE_KEEPS = 4,        /* removed version: its descriptors for reading hold a count of its state */
-	NODE_GONE = 8,         /* removed (of cells also: renamed or replaced), and still in use */
-	NODE_LISTED = 16,      /* directory: the kernel may hold its whole listing */
-	NODE_MOVED = 16,       /* removed cell: it was renamed, so the kernel may have it under another name */
-	NODE_ENDED = 32,       /* directory: a listing ended after the notifier last invalidated it */
-	NODE_LEAVING = 32,     /* version: it is being removed or renamed; plain: replaced; its opening waits for the row's lock */
-	NODE_PAGED = 64,       /* cell: the kernel may hold pages of it */
-	NODE_EXPIRING = 128,   /* directory: its listing will be invalidated, as cells in it expire */
-	NODE_VIA_LATEST = 128, /* plain: the last look-up of the name was in .latest */
+	NODE_HASHED = 1,     /* can be found by key */
+	NODE_EXTRA = 2,      /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
+	NODE_DROPPED = 2,    /* removed cell: not by unlink or a rename over it, so its writers get ESTALE */
+	NODE_KEEPS = 4,      /* removed version: its descriptors for reading hold a count of its state */
+	NODE_GONE = 8,       /* removed (of cells also: renamed or replaced), and still in use */
+	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
+	NODE_MOVED = 16,     /* removed cell: it was renamed, so the kernel may have it under another name */
+	NODE_ENDED = 32,     /* directory: a listing ended after the notifier last invalidated it */
+	NODE_LEAVING = 32,   /* version: it is being removed or renamed; plain: replaced; its opening waits for the row's lock */
+	NODE_PAGED = 64,     /* cell: the kernel may hold pages of it */
+	NODE_EXPIRING = 128, /* directory: its listing will be invalidated, as cells in it expire */
 };
 
 struct node {
@@ -225,9 +224,6 @@ void node_lookup(struct node *n);
 void node_forget(struct node *n, uint64_t count);
 /* Returns true if the kernel holds the node. */
 bool node_known(struct node *n);
-
-/* n is a plain name that was looked up or made in dir.  FUSE does not state the path of later calls. */
-void node_looked_up_in(struct node *n, const struct node *dir);
 
 /* n was removed: node_get() makes a new node for its key, with another inode number. */
 void node_end(struct node *n);

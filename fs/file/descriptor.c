@@ -5,6 +5,8 @@
  */
 #include "fs/file/file.h"
 
+#include "fs/base/access.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -237,7 +239,7 @@ struct descriptor *descriptor_new(struct node *n, int flags)
 	d->readable = (flags & O_ACCMODE) != O_WRONLY;
 	d->writable = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 	mutex_lock(&file->lock);
-	d->own.latest = node_is_latest(n);
+	d->latest = n->kind == NODE_PLAIN && fs_path_of(n) == PATH_IN_LATEST;
 	d->own.seen = file->commits;
 	if (n->kind == NODE_PLAIN)
 		d->own.seen_epoch = table_epoch(n);

@@ -251,7 +251,7 @@ static void displaced_move(struct displaced_version *e, struct node *family, str
 	if (to == e->n) {
 		e->done = true;
 	} else if (to) {
-		ofile_retarget(e->n, to, to_ts, false);
+		ofile_retarget(e->n, to, to_ts);
 		mutex_lock(tree_mutex());
 		e->n->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
@@ -312,17 +312,16 @@ void ofile_end_table(struct node *table, bool (*which)(void *arg, const struct n
 /* ---- targets ---- */
 
 /* commit_ts is the timestamp of the content's version in the new target. */
-static void content_retarget(struct content *content, const struct node *from, struct node *target, int64_t commit_ts, bool latest)
+static void content_retarget(struct content *content, const struct node *from, struct node *target, int64_t commit_ts)
 {
 	if (content->target != from)
 		return;
-	content->latest = latest;
 	if (content->committed)
 		content->commit_ts = commit_ts;
 	content_set_target(content, target);
 }
 
-void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts, bool latest)
+void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts)
 {
 	struct open_file **files = NULL, *file;
 	size_t count = 0;
@@ -333,9 +332,9 @@ void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts, bool
 		file = files[i];
 		mutex_lock(&file->lock);
 		if (node_lives(n)) {
-			content_retarget(&file->shared, n, target, commit_ts, latest);
+			content_retarget(&file->shared, n, target, commit_ts);
 			for (struct descriptor *d = file->descriptors; d; d = d->next)
-				content_retarget(&d->own, n, target, commit_ts, latest);
+				content_retarget(&d->own, n, target, commit_ts);
 		}
 		mutex_unlock(&file->lock);
 		open_file_put(file);
@@ -344,7 +343,7 @@ void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts, bool
 	file = n->kind == NODE_SCRATCH_FILE ? open_file_find(n) : NULL;
 	if (file) {
 		mutex_lock(&file->lock);
-		content_retarget(&file->shared, file->shared.target, target, commit_ts, latest);
+		content_retarget(&file->shared, file->shared.target, target, commit_ts);
 		open_file_free_scratch(file);
 		mutex_unlock(&file->lock);
 		open_file_put(file);

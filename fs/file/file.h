@@ -40,6 +40,7 @@ struct descriptor {
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
 	int error;                     /* plain, shared content: of a commit of its bytes that another descriptor caused */
+	bool latest;                   /* plain: opened in .latest */
 	bool has_version;              /* plain, shared content: a commit has stored its bytes */
 	bool early;                    /* the same, and none of its flushes has followed */
 	struct content *content;       /* its own, or the file's */
@@ -81,6 +82,8 @@ static inline bool content_is_current(const struct open_file *file, const struct
 /* Makes a descriptor of n, and lists it.  NULL: out of memory. */
 struct descriptor *descriptor_new(struct node *n, int flags);
 void descriptor_free(struct descriptor *d);
+/* Returns true if the calling process opened d, or wrote through it last. */
+bool descriptor_is_of_caller(const struct descriptor *d);
 /* Any descriptor, or NULL. */
 struct descriptor *descriptor_first(void);
 /* *out: the files with a descriptor for which matches() returns true, each counted; the caller frees the array.  matches() is called under the tree lock. */
@@ -177,8 +180,6 @@ bool ofile_pending(struct node *n, struct staged_attr *s);
 bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s);
 /* cell_stat of n's cell.  n may be NULL.  -ENOENT with *pending set: it was created, and is not committed. */
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
-/* The request that this thread serves from now on comes from pid, a thread. */
-void ofile_asked_by(pid_t pid);
 /* Returns the end of file for lseek on a plain name's descriptor. */
 uint64_t ofile_seek_end(const struct fuse_file_info *fi);
 /* Returns true if something is staged for a cell in the directory. */
@@ -222,8 +223,8 @@ void ofile_end_column(struct node *family_node, struct slice qualifier, bool by_
 void ofile_end_table(struct node *table, bool (*which)(void *arg, const struct node *n), void *arg);
 /* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */
 int ofile_commit_staged(struct node *n, struct changes *c) TFS_MUST;
-/* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there.  latest: it was renamed to in .latest. */
-void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts, bool latest);
+/* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there. */
+void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts);
 
 /* At the end of the daemon: commits staged bytes, and frees all descriptors. */
 void ofile_close_all(void);

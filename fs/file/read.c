@@ -127,7 +127,6 @@ static void descriptor_become_writer(struct descriptor *d)
 	if (content->writer == d)
 		return;
 	content->writer = d;
-	content->latest = node_is_latest(d->node);
 	content->committed = content->committed && content->early && d->has_version && content->time == TFS_NO_TIME;
 	content->time = TFS_NO_TIME;
 }

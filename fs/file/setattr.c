@@ -14,6 +14,7 @@
 
 #include "fs/file/counter.h"
 #include "fs/file/read.h"
+#include "fs/base/access.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/reply.h"
 
@@ -28,7 +29,6 @@ static int plain_truncate(struct open_file *file, struct node *n, uint64_t size,
 	int err;
 
 	content_init(&once);
-	once.latest = node_is_latest(n);
 	once.target = file->node;
 	err = family_info_get(n->parent, &f);
 	if (err == 0)
@@ -175,26 +175,45 @@ static int plain_touch(struct node *n, int64_t us, bool latest, struct changes *
  * version that the content has committed.  The caller holds the row's lock and
  * the file's lock.  The file's lock is released while the store works.
  */
-static int content_set_time(struct open_file *file, struct content *content, int64_t us, struct changes *c)
+static int content_set_time(struct open_file *file, struct content *content, int64_t us, bool latest, struct changes *c)
 {
-	int64_t was = content->time;
+	const int64_t was = content->time;
+	const bool was_latest = content->latest;
 	bool newest;
 	int err;
 
 	content->time = us;
+	content->latest = latest;
 	if (content_is_staged(content))
 		return 0;
 	content->busy = true;
 	mutex_unlock(&file->lock);
 	err = content_move_to_time(content, &newest, c);
 	if (!newest)
-		err = plain_touch(content->target, us, content->latest, c);
+		err = plain_touch(content->target, us, latest, c);
 	mutex_lock(&file->lock);
 	content->busy = false;
 	cond_broadcast(&file->idle);
-	if (err)
+	if (err) {
 		content->time = was;
+		content->latest = was_latest;
+	}
 	return err;
+}
+
+/*
+ * Returns true if the caller sets the time of a plain name in .latest, where that may
+ * delete versions.  So nothing that is known of the caller may speak against it.
+ * descriptors: of the file, or NULL.
+ */
+static bool sets_in_latest(const struct node *n, const struct descriptor *descriptors)
+{
+	const enum fs_path path = fs_path_of(n);
+	const struct descriptor *d = descriptors;
+
+	while (d && !descriptor_is_of_caller(d))
+		d = d->next;
+	return d ? d->latest && path != PATH_IN_TABLE : path == PATH_IN_LATEST;
 }
 
 int plain_set_time(struct node *n, int64_t us, struct changes *c)
@@ -203,15 +222,18 @@ int plain_set_time(struct node *n, int64_t us, struct changes *c)
 	struct node *target = NULL;
 	struct content *content = NULL;
 	struct open_file *file;
+	bool latest;
 	uint64_t size;
 	int err = 0;
 
 	file = open_file_find(n);
-	if (file) {
+	if (file)
 		mutex_lock(&file->lock);
+	latest = sets_in_latest(n, file ? file->descriptors : NULL);
+	if (file) {
 		content = open_file_timed_content(file);
 		if (content)
-			err = content_set_time(file, content, us, c);
+			err = content_set_time(file, content, us, latest, c);
 		mutex_unlock(&file->lock);
 		target = content ? NULL : open_file_target(file);
 		open_file_put(file);
@@ -219,7 +241,7 @@ int plain_set_time(struct node *n, int64_t us, struct changes *c)
 	if (!content && !target && !node_lives(n))
 		err = -ENOENT;
 	else if (!content)
-		err = plain_touch(target ? target : n, us, node_is_latest(n), c);
+		err = plain_touch(target ? target : n, us, latest, c);
 	row_unlock(row);
 	node_put(target);
 	/* The time of a file that was removed while it was open is not stored, but the call succeeds. */
@@ -245,7 +267,7 @@ int scratch_set_time(struct node *n, int64_t us, struct changes *c)
 	/* If it was renamed to a cell, the time becomes the cell's, unless bytes were written since. */
 	if (row && file->shared.target && node_lives(file->shared.target) && file->shared.target->kind == NODE_PLAIN &&
 		file->shared.staged != STAGED_BYTES)
-		err = content_set_time(file, &file->shared, us, c);
+		err = content_set_time(file, &file->shared, us, file->shared.latest, c);
 	else
 		file->shared.time = us;
 	mutex_unlock(&file->lock);

@@ -18,6 +18,7 @@
 #include "fs/file/file.h"
 
 #include "engine/base/name.h"
+#include "fs/base/access.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,21 +33,14 @@ static bool is_pending(const struct content *content, const struct open_file *fi
 	return content->staged == STAGED_BYTES || content->target->kind != NODE_PLAIN || content->seen == file->commits;
 }
 
-static _Thread_local pid_t caller_thread;
-
-void ofile_asked_by(pid_t pid)
+bool descriptor_is_of_caller(const struct descriptor *d)
 {
-	caller_thread = pid;
-}
-
-/* Returns true if the calling process opened d, or wrote through it last. */
-static bool descriptor_is_of_caller(const struct descriptor *d)
-{
+	const pid_t thread = fs_asker_thread();
 	char path[64];
 
-	if (d->pid == caller_thread)
+	if (d->pid == thread)
 		return true;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)d->pid, (int)caller_thread);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)d->pid, (int)thread);
 	return access(path, F_OK) == 0;
 }
 

@@ -81,7 +81,7 @@ static bool same_column(const struct resolved *a, const struct resolved *b)
 }
 
 /* Writers of the source write to the target from now on.  If the target's node was ended, its name gets a new one. */
-static void descriptors_forward(struct node *source, struct node *target, int64_t ts, bool latest)
+static void descriptors_forward(struct node *source, struct node *target, int64_t ts)
 {
 	struct node *now = NULL;
 
@@ -91,13 +91,13 @@ static void descriptors_forward(struct node *source, struct node *target, int64_
 		if (!now)
 			msg_error("out of memory: writers of a renamed file were cut off");
 	}
-	ofile_retarget(source, now ? now : target, ts, latest);
+	ofile_retarget(source, now ? now : target, ts);
 	node_put(now);
 }
 
 /* The store has renamed the cells: moves the descriptors of the source, and ends those of the target. */
 static void descriptors_follow(struct resolved *from, const struct versions *all, struct node *source, bool onto,
-	struct node *target, int64_t to_ts, bool latest, struct displaced *moved, struct displaced *replaced, struct changes *c)
+	struct node *target, int64_t to_ts, struct displaced *moved, struct displaced *replaced, struct changes *c)
 {
 	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
 
@@ -110,7 +110,7 @@ static void descriptors_follow(struct resolved *from, const struct versions *all
 		displaced_moved(moved, &all->ts[0], target, to_ts, c);
 	displaced_end(moved, c);
 	if (from->kind == NODE_PLAIN) {
-		descriptors_forward(source, target, to_ts, latest);
+		descriptors_forward(source, target, to_ts);
 		mutex_lock(tree_mutex());
 		source->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
@@ -160,7 +160,7 @@ static int move_locked(struct renaming *r, struct node *target)
 	if (from->kind == NODE_PLAIN && to->kind == NODE_PLAIN && !exists)
 		versions_changed(c, to->parent, to_key, &all, false);
 	cell_changed(c, to->parent, to_key, ts, false, NULL);
-	descriptors_follow(from, &all, source, exists, target, ts, node_is_latest(r->newdir), &moved, &replaced, c);
+	descriptors_follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
 	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 	extra_cell_added(to->parent);
 out:
@@ -244,7 +244,7 @@ int cell_take_scratch(struct renaming *m)
 		err = scratch_commit(x, target, m->caller, latest, &ts, c);
 	if (err == 0) {
 		displaced_end(&replaced, c);
-		descriptors_forward(m->source, target, ts, latest);
+		descriptors_forward(m->source, target, ts);
 		err = scratch_remove(m->source);
 	}
 out:

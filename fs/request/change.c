@@ -2,6 +2,7 @@
 /* CREATE, MKNOD, MKDIR, RMDIR, UNLINK and RENAME: the part that all kinds of nodes have in common. */
 #include "fs/request/request.h"
 
+#include "fs/base/access.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -42,7 +43,7 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 	if (err == -ENOENT)
 		err = entry_make(m, what, out);
 	if (err == 0)
-		node_looked_up_in(*out, m->dir);
+		fs_looked_up_in(*out, m->dir);
 	return err;
 }
 

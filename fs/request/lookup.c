@@ -13,6 +13,7 @@
  */
 #include "fs/request/request.h"
 
+#include "fs/base/access.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -36,7 +37,7 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		n = NULL;
 		err = tree_find(dir, name, &n);
 		if (err == 0) {
-			node_looked_up_in(n, dir);
+			fs_looked_up_in(n, dir);
 			if (node_ops(n)->looked_up)
 				node_ops(n)->looked_up(n);
 			err = node_entry(n, &e);

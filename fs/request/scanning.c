@@ -45,7 +45,6 @@ static void scanning_serve(struct scanning *s)
 	fuse_ino_t ino = id_of(s->node);
 
 	refuse_begin();
-	ofile_asked_by(ctx->pid);
 	fs_asked_by(ctx->uid, ctx->gid, ctx->pid);
 	fs_serve(s->req);
 	switch (s->call) {
