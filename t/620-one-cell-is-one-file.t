@@ -175,6 +175,20 @@ n = number("./" + version)
 os.unlink(version)
 put(version, "again")
 ok(number("./" + version) != n, "so is one that is removed and made again")
+put("q", "old")
+p = os.open("q", os.O_PATH)
+os.unlink("q")
+put("q", "new")
+def by_descriptor(flags):
+    try:
+        os.close(os.open("/proc/self/fd/%d" % p, flags))
+        return "opened"
+    except OSError as e:
+        return name_of(e.errno)
+got = [by_descriptor(os.O_RDONLY)]
+os.stat("q")
+got += [by_descriptor(os.O_WRONLY | os.O_TRUNC), by_descriptor(os.O_RDONLY)]
+same((got, open("q").read()), (["ESTALE"] * 3, "new"), "a descriptor of O_PATH opens no other file, also after a look-up of the name")
 os.mkdir("../g")
 n = number("../g")
 os.rmdir("../g")

@@ -67,7 +67,11 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	return dst;
 }
 
-/* Marks of thread and node, by thread id, for ESTALE answers.  The lowest bit is set when the thread finds the node again. */
+/*
+ * Marks of thread and name, by thread id, for ESTALE answers.  When the thread looks the
+ * name up again, the mark states the node that it has found.  So a descriptor of
+ * another node, as one of O_PATH, opens no file by the name.
+ */
 #define STALE_SLOTS 256
 static _Atomic uint64_t stale[STALE_SLOTS];
 
@@ -79,13 +83,18 @@ static _Atomic uint64_t *stale_slot(fuse_req_t req, const struct node *n, uint64
 	return &stale[pid % STALE_SLOTS];
 }
 
+static uint64_t found_mark(uint64_t mark, const struct node *n)
+{
+	return mark ^ (uint64_t)n->generation << 32;
+}
+
 void stale_found(fuse_req_t req, const struct node *n)
 {
 	uint64_t mark;
 	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
 
 	if (atomic_load_explicit(slot, memory_order_relaxed) == (mark & ~UINT64_C(1)))
-		atomic_store_explicit(slot, mark, memory_order_relaxed);
+		atomic_store_explicit(slot, found_mark(mark, n), memory_order_relaxed);
 }
 
 int stale_answer(fuse_req_t req, const struct node *n, int err)
@@ -96,7 +105,7 @@ int stale_answer(fuse_req_t req, const struct node *n, int err)
 	/* The old name of a renamed cell may be another cell's now.  The kernel finds the cell by its new name. */
 	if (err != -ESTALE || (node_is(n, KIND_CELL) && n->flags & NODE_MOVED))
 		return err;
-	if (atomic_load_explicit(slot, memory_order_relaxed) == mark)
+	if (atomic_load_explicit(slot, memory_order_relaxed) == found_mark(mark, n))
 		return -ENOENT;
 	atomic_store_explicit(slot, mark & ~UINT64_C(1), memory_order_relaxed);
 	return err;
