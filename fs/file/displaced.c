@@ -196,7 +196,7 @@ void displaced_keep_stored(struct displaced *k)
 
 /* Returns the node of the version that e was renamed to, counted, with the state of e's node.  NULL: out of memory. */
 static struct node *displaced_target(
-	struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, struct changes *c)
+	struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, bool by_name, struct changes *c)
 {
 	struct node *to;
 	bool other;
@@ -209,7 +209,7 @@ static struct node *displaced_target(
 		other = to->file != NULL;
 		if (other) {
 			/* This one was created and is not committed.  It is replaced. */
-			end_node_locked(to, to->file, true, c);
+			end_node_locked(to, to->file, by_name, c);
 			node_put_locked(to);
 		} else {
 			to->file = e->file;
@@ -243,9 +243,10 @@ static bool displaced_attach(struct displaced_version *e, struct node *to, struc
 }
 
 /* Descriptors of e's version are descriptors of the version `to` from now on. */
-static void displaced_move(struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, struct changes *c)
+static void displaced_move(
+	struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, bool by_name, struct changes *c)
 {
-	struct node *to = displaced_target(e, family, key, to_ts, c);
+	struct node *to = displaced_target(e, family, key, to_ts, by_name, c);
 	bool moved = to != NULL;
 
 	if (to == e->n) {
@@ -275,7 +276,7 @@ void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target
 {
 	for (struct displaced_version *e = k->first; e; e = e->next)
 		if (!ts || e->n->ts == *ts)
-			displaced_move(e, target->parent, node_key(target), ts ? to_ts : e->n->ts, c);
+			displaced_move(e, target->parent, node_key(target), ts ? to_ts : e->n->ts, k->by_name, c);
 }
 
 void ofile_end_column(struct node *family, struct slice qualifier, bool by_name, struct changes *c)
