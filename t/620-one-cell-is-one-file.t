@@ -142,8 +142,12 @@ def move_onto():
 def through_latest():
     put(L + "/.new", "new")
     os.rename(L + "/.new", L + "/q")
+def at_the_same_time():
+    put(L + "/.new", "new")
+    os.utime(L + "/.new", ns=(0, os.stat("q").st_mtime_ns))
+    os.rename(L + "/.new", L + "/q")
 seen = set()
-for how in (rename_over, move_away, remove, move_onto, through_latest, rename_over):
+for how in (rename_over, move_away, remove, move_onto, through_latest, at_the_same_time, rename_over):
     put("q", "old text")
     before, old = number("q"), os.open("q", os.O_RDONLY)
     mtime = os.stat("q").st_mtime_ns

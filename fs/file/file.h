@@ -184,8 +184,12 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 uint64_t ofile_seek_end(const struct fuse_file_info *fi);
 /* Returns true if something is staged for a cell in the directory. */
 bool ofile_pending_below(struct node *dir);
-/* Returns true if n, a cell, is open.  *size is its size for the descriptor opened last, of the calling process if it has one. */
-bool ofile_is_open(struct node *n, uint64_t *size);
+/*
+ * Returns true if n, a cell, is open.  *size is its size for the descriptor opened last, of
+ * the calling process if it has one; *ts is of the version that this descriptor
+ * reads, or TFS_NO_TIME.
+ */
+bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts);
 
 /*
  * The versions of a column that a removal, a replacement or a rename displaces.

@@ -224,6 +224,7 @@ int plain_set_time(struct node *n, int64_t us, struct changes *c)
 	struct open_file *file;
 	bool latest;
 	uint64_t size;
+	int64_t ts;
 	int err = 0;
 
 	file = open_file_find(n);
@@ -246,7 +247,7 @@ int plain_set_time(struct node *n, int64_t us, struct changes *c)
 	node_put(target);
 	/* The time of a file that was removed while it was open is not stored, but the call succeeds. */
 	if (err == -ENOENT)
-		err = ofile_is_open(n, &size) ? 0 : -ESTALE;
+		err = ofile_is_open(n, &size, &ts) ? 0 : -ESTALE;
 	return err;
 }
 

@@ -119,12 +119,13 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 	return *pending ? err : cell_stat(p, info);
 }
 
-bool ofile_is_open(struct node *n, uint64_t *size)
+bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts)
 {
 	struct open_file *file = open_file_find(n);
 	const struct descriptor *d;
 
 	*size = n->size;
+	*ts = TFS_NO_TIME;
 	if (!file)
 		return n->opens > 0;
 	mutex_lock(&file->lock);
@@ -134,6 +135,8 @@ bool ofile_is_open(struct node *n, uint64_t *size)
 	if (d && !descriptor_is_of_caller(d))
 		d = file->descriptors;
 	*size = content_size(d ? d->content : &file->shared);
+	if (d && descriptor_only_reads(d))
+		*ts = d->own.base_ts;
 	mutex_unlock(&file->lock);
 	open_file_put(file);
 	return true;

@@ -156,6 +156,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	struct tfs_info info = {.expires_us = INT64_MAX};
 	struct family_info f;
 	struct staged_attr s;
+	int64_t unused;
 	int err;
 
 	if (!node_lives(n))
@@ -174,7 +175,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 		return 0;
 	}
 	err = cell_node_stat(n, &info);
-	if (err == -ENOENT && ofile_is_open(n, &size)) {
+	if (err == -ENOENT && ofile_is_open(n, &size, &unused)) {
 		cell_attr(n, &f, n->ts, n->commit_us, size, st);
 		st->st_nlink = 0;
 		*timeout = 0;
@@ -229,7 +230,7 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 	struct tfs_info info;
 	double unused;
 	uint64_t size;
-	int64_t now;
+	int64_t now, ts;
 	int err;
 
 	err = family_info_get(n->parent, &f);
@@ -250,9 +251,11 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 	if (err != -ENOENT && err != -ESTALE)
 		return err;
 	now = node_lives(n) ? fs_now_us() : n->commit_us;
-	if (ofile_is_open(n, &size))
-		info = (struct tfs_info){.ts = node_lives(n) || n->ts == TFS_NO_TIME ? now : n->ts, .size = size};
-	else if (node_lives(n) || n->ts == TFS_NO_TIME || cell_node_stat(n, &info))
+	if (ofile_is_open(n, &size, &ts)) {
+		if (!node_lives(n) && n->ts != TFS_NO_TIME)
+			ts = n->ts;
+		info = (struct tfs_info){.ts = ts != TFS_NO_TIME ? ts : now, .size = size};
+	} else if (node_lives(n) || n->ts == TFS_NO_TIME || cell_node_stat(n, &info))
 		return -ENOENT;
 	cell_attr(n, &f, info.ts, now, info.size, st);
 	st->st_nlink = 0;

@@ -243,6 +243,8 @@ int cell_take_scratch(struct renaming *m)
 	if (err == 0)
 		err = scratch_commit(x, target, m->caller, latest, &ts, c);
 	if (err == 0) {
+		if (ts == was)
+			replaced.name_ts = TFS_NO_TIME; /* in .latest: that version has the new bytes now */
 		displaced_end(&replaced, c);
 		descriptors_forward(m->source, target, ts);
 		err = scratch_remove(m->source);
