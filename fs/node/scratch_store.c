@@ -136,10 +136,8 @@ static int storing_add_family(struct storing *s, struct node *dir, struct node *
 {
 	struct node *n = NULL;
 	struct family_info info;
-	int err = check_dir(s, dir);
+	int err = family_info_get(family, &info);
 
-	if (err == 0)
-		err = family_info_get(family, &info);
 	/* The kernel does not check it, because it may not know the family. */
 	if (err == 0 && (err = fs_may(s->caller, family, node_name(family), TFS_MAY_WRITE)) == -EACCES)
 		refuse(err, family, NULL, "the caller may not write to this family");
@@ -153,12 +151,14 @@ static int storing_add_family(struct storing *s, struct node *dir, struct node *
 	return err;
 }
 
-/* The family's node in row, counted; the family is added to the schema as by a mkdir with the mode of dir. */
+/* The family's node in row, counted.  If the caller may read dir, the family is added to the schema as by a mkdir with the mode of dir. */
 static int family_of(struct storing *s, struct node *dir, struct node *row, const char *name, struct node **out)
 {
 	struct resolved f = {0};
-	int err = tree_resolve(row, name, &f);
+	int err = check_dir(s, dir);
 
+	if (err == 0)
+		err = tree_resolve(row, name, &f);
 	if (err == 0)
 		err = f.kind != NODE_FAMILY ? -EXDEV : tree_exists(row, &f);
 	if (err == 0 || err == -ENOENT)
