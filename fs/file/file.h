@@ -37,6 +37,7 @@ struct descriptor {
 	struct open_file *file;        /* counted */
 	bool readable, writable;       /* O_TRUNC makes it writable */
 	_Atomic pid_t pid;             /* the thread that opened it, or used it last */
+	uid_t uid;                     /* opened it */
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
 	int error;                     /* plain, shared content: of a commit of its bytes that another descriptor caused */

@@ -334,6 +334,7 @@ static void reply_view_reader(fuse_req_t req, struct node *n, struct fuse_file_i
 static void descriptor_to_reply(fuse_req_t req, struct descriptor *d, struct fuse_file_info *fi)
 {
 	d->pid = fuse_req_ctx(req)->pid;
+	d->uid = fuse_req_ctx(req)->uid;
 	fi->fh = (uint64_t)(uintptr_t)d;
 }
 

@@ -64,6 +64,16 @@ static int to_scratch(struct renaming *m)
 	return scratch_remove(n);
 }
 
+/* What is written to .schema later is applied on behalf of the caller.  -EXDEV: another user can write it, so mv copies. */
+static int check_writers(const struct open_file *x, const struct caller *caller)
+{
+	const struct descriptor *d = x->descriptors;
+
+	while (d && d->uid == caller->user.uid)
+		d = d->next;
+	return d ? -EXDEV : 0;
+}
+
 static int to_schema(struct renaming *m)
 {
 	struct node *target = node_get(m->to.parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
@@ -80,6 +90,8 @@ static int to_schema(struct renaming *m)
 	mutex_lock(&x->lock);
 	open_file_wait(x, &x->shared);
 	err = scratch_check_read(x, m->caller);
+	if (err == 0)
+		err = check_writers(x, m->caller);
 	if (err == 0) {
 		free(x->shared.caller);
 		x->shared.caller = caller_new();
