@@ -315,6 +315,10 @@ ok "a scratch file with 0600 that becomes a cell" alice bash -c 'umask 022; mkdi
 is "$(mode y/r/c/x)" "600 " "  makes the new family private"
 ok "a directory of scratch with 0700" alice bash -c 'umask 077; mkdir y/r/.d; echo x >y/r/.d/x; move y/r/.d y/r/d'
 is "$(mode y/r/d/x)" "600 " "  too"
+alice bash -c 'mkdir -p y/r/.l; echo x >y/r/.l/x; chmod 0 y/r/.l'
+fails "a directory of scratch that cannot be read" 'Permission denied' alice perl -e 'rename("y/r/.l", "y/r/l") or die "$!\n"'
+ok "  makes no family" test ! -e y/.families/l
+alice bash -c 'chmod 700 y/r/.l; rm -r y/r/.l'
 ok "mkdir of .families takes its umask" bash -c 'umask 027; mkdir y/.families/e'
 is "$(mode y/.families/e)" "750 " "  too"
 rm -rf y/r y/r2
@@ -346,6 +350,51 @@ for user in root alice; do
 		done
 	done
 done
+
+# A tree of files with several modes: what one of them has refused, no later file and no chmod of the directory gives.
+rm -rf "$W/tree"
+mkdir -p "$W/tree/r/f"
+for f in a b c; do echo $f >"$W/tree/r/f/$f"; done
+chmod 600 "$W/tree/r/f/b"
+chown -R 1001:1001 "$W/tree"
+for how in "rsync -a $W/tree/ z/" "mkdir -p z/r/.f && cp -p $W/tree/r/f/* z/r/.f/ && move z/r/.f z/r/f"; do
+	mkdir -m 777 z
+	chown 1001 z
+	ok "modes 600 and 644, umask 022: ${how%% *}" alice bash -c "umask 022; $how"
+	ok "  chmod of the directory" alice chmod 755 z/r/f
+	is "$(mode z/r/f/b)" "600 " "  does not give what a file has refused"
+	rm -rf z/*
+	rmdir z
+done
+mkdir -m 777 z
+chown 1001 z
+py "$M" <<'PY'
+import os, sys
+from tap import same
+
+os.chdir(sys.argv[1])
+os.setgroups([]), os.setgid(1001), os.setuid(1001), os.umask(0o022)
+os.makedirs("z/r/f")
+os.mknod("z/r/f/a", 0o100600)
+os.mknod("z/r/f/b", 0o100644)
+os.chmod("z/r/f", 0o755)
+same(os.stat("z/r/f/a").st_mode & 0o777, 0o600, "nor what a file of mknod has refused")
+PY
+rm -rf z/*
+rmdir z
+
+# A scratch file that another user can write does not become the schema.
+mkdir -m 777 z
+mkdir z/.families/f
+mkfifo -m 666 "$W/opened" "$W/close"
+bob bash -c 'umask 022; exec 3>z/.x; cat z/.schema >&3; echo >"$0/opened"; read -r <"$0/close"' "$W" &
+read -r <"$W/opened"
+to_schema=(perl -e 'rename("z/.x", "z/.schema") or die "$!\n"')
+fails "a scratch file that another user has open is not renamed to the schema" 'cross-device' "${to_schema[@]}"
+echo >"$W/close"
+wait $!
+soon '"${to_schema[@]}" 2>&1' "" "  when it is closed, it is"
+rmdir z/.families/f z
 
 # A snapshot follows a later, stricter mode of its table and of its families.
 mkdir -m 755 z

@@ -209,7 +209,7 @@ static int take_mode(struct open_file *x, struct renaming *m)
 	mode = x->mode;
 	err = scratch_check_read(x, m->caller);
 	mutex_unlock(&x->lock);
-	return err ? err : new_family_scratch(m->to.parent, mode, m->c);
+	return err ? err : new_family_scratch(m->to.parent, m->source, mode, m->c);
 }
 
 int cell_take_scratch(struct renaming *m)

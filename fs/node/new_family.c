@@ -45,7 +45,7 @@ struct new_family {
 	uid_t uid;           /* made it */
 	mode_t allowed;      /* by all cells so far */
 	mode_t allowed_else; /* by all cells except the last one */
-	uint64_t last_cell;  /* inode number of the cell that asked last */
+	uint64_t last_cell;  /* inode number of the cell, or scratch file, that asked last */
 };
 
 static struct {
@@ -172,14 +172,14 @@ void new_family_cell_created(struct node *cell, mode_t mode)
 	(void)note(node_table(cell), node_name(cell->parent), cell->ino, mode, &unused);
 }
 
-int new_family_scratch(struct node *family, mode_t mode, struct changes *c)
+int new_family_scratch(struct node *family, const struct node *scratch, mode_t mode, struct changes *c)
 {
 	struct family_info now;
 	int r;
 
 	if (!families.count || family_info_get(family, &now))
 		return 0;
-	r = ask(family, UINT64_MAX, now.mode, mode, c);
+	r = ask(family, scratch->ino, now.mode, mode, c);
 	return r < 0 ? r : 0;
 }
 

@@ -15,8 +15,8 @@ mode_t new_family_mode(mode_t mode);
 void new_family_made(struct node *table, const char *family);
 /* A cell was created exclusively, with this mode. */
 void new_family_cell_created(struct node *cell, mode_t mode);
-/* A scratch file of this mode will become a cell of the family. */
-int new_family_scratch(struct node *family, mode_t mode, struct changes *c) TFS_MUST;
+/* The scratch file, of this mode, will become a cell of the family. */
+int new_family_scratch(struct node *family, const struct node *scratch, mode_t mode, struct changes *c) TFS_MUST;
 /* node_ops.set_owner of a cell, and of a family's directory in a row. */
 int new_family_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c);
 

@@ -146,7 +146,7 @@ static int storing_add_family(struct storing *s, struct node *dir, struct node *
 	while (err == 0 && (n = next_entry(dir, n)))
 		err = storing_add_file(s, n, family, info.counter);
 	for (size_t i = s->count; i-- > 0 && err == 0 && s->items[i].x;)
-		err = new_family_scratch(family, s->items[i].x->mode, s->c);
+		err = new_family_scratch(family, s->items[i].node, s->items[i].x->mode, s->c);
 	node_put(n);
 	return err;
 }

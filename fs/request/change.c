@@ -100,6 +100,8 @@ void request_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 	err = tree_resolve_new(m.dir, name, &what);
 	if (err == 0)
 		err = open_or_make(&m, O_EXCL, &what, &exists, &n);
+	if (err == 0 && node_is(n, KIND_CELL))
+		new_family_cell_created(n, mode);
 	if (err == 0)
 		err = ofile_make(n, &c);
 	if (err == 0)
