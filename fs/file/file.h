@@ -196,7 +196,8 @@ bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts);
  * The versions of a column that a removal, a replacement or a rename displaces.
  * Under the row's lock the caller adds them, which copies those that are open;
  * changes the store; and if that has succeeded, states which of them have
- * moved, and ends the others.  It calls displaced_fini in any case.
+ * moved, and ends the others.  It calls displaced_fini in any case, before it
+ * releases the lock: another thread may displace the same nodes next.
  */
 struct displaced {
 	struct displaced_version *first;

@@ -304,8 +304,8 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 		displaced_end(&kept, c);
 		made_cell_removed(family, qualifier, version, r->ts);
 	}
-	row_unlock(row);
 	displaced_fini(&kept);
+	row_unlock(row);
 	versions_fini(&all);
 	node_put(n);
 	made_trim(c);

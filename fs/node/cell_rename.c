@@ -250,8 +250,8 @@ int cell_take_scratch(struct renaming *m)
 		err = scratch_remove(m->source);
 	}
 out:
-	row_unlock(row);
 	displaced_fini(&replaced);
+	row_unlock(row);
 	open_file_put(x);
 	node_put(target);
 	return err;

@@ -337,8 +337,8 @@ int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *
 		dir_time_raise_table(node_table(row));
 		changes_table(c, node_table(row));
 	}
-	row_unlock(lock);
 	removal_fini(&r);
+	row_unlock(lock);
 	made_trim(c);
 	return err;
 }
