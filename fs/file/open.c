@@ -233,7 +233,7 @@ static int descriptor_open(struct node *n, int flags, bool created, struct descr
  * LOOKUP found the name and OPEN did not, twice.  The kernel does not state at
  * OPEN whether O_CREAT was set.  Neither a creation nor ENOENT is correct in
  * both cases, but a file that was removed right after the open is: it has no
- * name, and its bytes are discarded.
+ * name, and its bytes are discarded.  That is not so if a verb has removed the cell.
  */
 static int open_removed(struct node *n, int flags, struct descriptor **out)
 {
@@ -389,7 +389,8 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			err = 0;
 		node_put(other);
 	}
-	if (err == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
+	if (err == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) &&
+		!(n->flags & NODE_DROPPED))
 		err = open_removed(n, fi->flags, &d);
 	if (err) {
 		reply_err(req, refuse_store(err, n, NULL, "cannot be opened"));
