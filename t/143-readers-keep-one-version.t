@@ -326,9 +326,13 @@ for q in ("cut", "cut@5"):
 fds = [os.open(q, f) for q in ("cut", "cut@5", L + "/cut") for f in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC)]
 for fd in fds[1::3]:
     os.write(fd, b"staged")
+fds.append(os.open(".moved", C))
+os.write(fds[-1], b"x")
+os.rename(".moved", "moved")
 spill(T + "/.ctl", b"truncate\n", os.O_WRONLY)
 same([each(fd) for fd in fds], [("ESTALE",) * 3] * len(fds), "the verb truncate ends descriptors with ESTALE")
 err("ENOENT", "  and nothing comes back", os.stat, F + "/cut")
+err("ENOENT", "  nor by a name that was not looked up", os.stat, F + "/moved")
 EOF2
 mkdir -p "$F"
 cd "$F" || exit 1

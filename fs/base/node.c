@@ -393,7 +393,7 @@ void node_each_of_table(struct node *t, bool snapshots, void (*fn)(void *arg, st
 	mutex_lock(&table.lock);
 	for (size_t i = 0; i < table.buckets; i++)
 		for (struct node *n = table.bucket[i]; n; n = n->next)
-			if (n->lookups && (node_table(n) == t || (snapshots && is_snapshot_of(node_table(n), t))))
+			if (node_table(n) == t || (snapshots && is_snapshot_of(node_table(n), t)))
 				fn(arg, n);
 	mutex_unlock(&table.lock);
 }

@@ -245,7 +245,7 @@ bool node_is_frozen(const struct node *n);
 /* The state of the directory, allocated if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 
-/* Calls fn, under the tree lock, for every node of a table that the kernel holds; snapshots: for those in its snapshots, too. */
+/* Calls fn, under the tree lock, for every node of a table, also those that the kernel does not hold; snapshots: for those in its snapshots, too. */
 void node_each_of_table(struct node *table, bool snapshots, void (*fn)(void *arg, struct node *n), void *arg);
 
 /*
