@@ -124,11 +124,11 @@ static bool note(struct node *table, const char *family, uint64_t cell, mode_t m
 	return found;
 }
 
-/* Returns 1 if a row other than that of the family's directory has cells of the family, 0, -errno. */
+/* Returns 1 if a row other than that of the family's directory has cells of the family, 0, -errno.  The scan may read the whole table. */
 static int other_row_has_cells(struct node *family)
 {
 	const char *name = node_name(family);
-	const struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .families = &name, .family_count = 1};
+	const struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .families = &name, .family_count = 1, .stop = fs_is_interrupted};
 	struct tfs_scan *scan;
 	struct tfs_cell cell;
 	bool other = false;

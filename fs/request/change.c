@@ -262,10 +262,12 @@ void request_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_in
 		.c = &c};
 	int err;
 
+	fs_serve(req);
 	if (flags & ~(unsigned)RENAME_NOREPLACE)
 		err = refuse(-EINVAL, m.dir, name, "of rename's flags only NOREPLACE is understood");
 	else if ((err = rename_any(&m)) == -EINVAL)
 		err = -EPERM; /* mv would report EINVAL as a move into a subdirectory of the source itself */
+	fs_serve(NULL);
 	resolved_fini(&m.from);
 	resolved_fini(&m.to);
 	node_put(m.source);

@@ -149,8 +149,11 @@ void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 	double timeout = 0;
 	int err = tree_check_writable(n, NULL);
 
-	if (err == 0 && (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)))
+	if (err == 0 && (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))) {
+		fs_serve(req);
 		err = request_set_owner(n, attr, to_set, &c);
+		fs_serve(NULL);
+	}
 	if (err == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 		err = attr->st_size < 0 ? -EINVAL : ofile_truncate(n, h, (uint64_t)attr->st_size, &c);
 	if (err == 0 && (to_set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW)))
