@@ -44,6 +44,17 @@ bool descriptor_is_of_caller(const struct descriptor *d)
 	return access(path, F_OK) == 0;
 }
 
+/* As descriptor_is_of_caller.  *other: the thread for which the answer was no last; -1: none yet.  Most descriptors of a file are one reader's. */
+static bool is_of_caller(const struct descriptor *d, pid_t *other)
+{
+	if (d->pid == *other)
+		return false;
+	if (descriptor_is_of_caller(d))
+		return true;
+	*other = d->pid;
+	return false;
+}
+
 /* Returns a content with staged bytes, or NULL.  The file's lock is held. */
 static const struct content *pending_of(const struct open_file *file)
 {
@@ -85,6 +96,7 @@ static bool reader_differs(const struct descriptor *d, const struct tfs_info *ne
 bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s)
 {
 	const struct descriptor *own = NULL;
+	pid_t other = -1;
 
 	if (!file)
 		return false;
@@ -92,7 +104,7 @@ bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struc
 	for (struct descriptor *d = file->descriptors; d && !own; d = d->next) {
 		const bool stays = d->ended == READER_WITHIN && reader_differs(d, newest);
 
-		if ((stays || is_pending(d->content, file)) && descriptor_is_of_caller(d))
+		if ((stays || is_pending(d->content, file)) && is_of_caller(d, &other))
 			own = d;
 	}
 	if (own && descriptor_only_reads(own))
@@ -100,7 +112,7 @@ bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struc
 	else if (own)
 		*s = staged_attr_of(own->content);
 	for (struct descriptor *d = file->descriptors; d && !own; d = d->next)
-		if (d->ended == READER_ALL && reader_differs(d, newest) && descriptor_is_of_caller(d))
+		if (d->ended == READER_ALL && reader_differs(d, newest) && is_of_caller(d, &other))
 			d->ended = READER_TOLD;
 	mutex_unlock(&file->lock);
 	return own != NULL;
