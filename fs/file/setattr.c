@@ -105,12 +105,12 @@ int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct c
 }
 
 /*
- * Returns the content to which a new time applies: one with staged bytes, or
- * else the committed content of the descriptor opened last; NULL: neither.
+ * Returns a descriptor to whose content a new time applies: one with staged bytes, or
+ * else the descriptor opened last whose content is committed; NULL: neither.
  */
-static struct content *open_file_timed_content(struct open_file *file)
+static struct descriptor *open_file_timed(struct open_file *file)
 {
-	struct content *done = NULL;
+	struct descriptor *done = NULL;
 
 	for (struct descriptor *d = file->descriptors; d; d = d->next) {
 		struct content *content = d->content;
@@ -118,9 +118,9 @@ static struct content *open_file_timed_content(struct open_file *file)
 		if (!d->writable || content->error || !content->target || !node_lives(content->target))
 			continue;
 		if (content_is_staged(content))
-			return content;
+			return d;
 		if (content->committed && !done)
-			done = content;
+			done = d;
 	}
 	return done;
 }
@@ -203,14 +203,17 @@ static int content_set_time(struct open_file *file, struct content *content, int
 
 /*
  * Returns true if the caller sets the time of a plain name in .latest, where that may
- * delete versions.  So nothing that is known of the caller may speak against it.
- * descriptors: of the file, or NULL.
+ * delete versions.  If the content is the caller's, the caller sets its time.
+ * Otherwise nothing that is known of the caller may speak against .latest.
+ * timed: the content's descriptor; descriptors: of the file.  Both may be NULL.
  */
-static bool sets_in_latest(const struct node *n, const struct descriptor *descriptors)
+static bool sets_in_latest(const struct node *n, const struct descriptor *timed, const struct descriptor *descriptors)
 {
 	const enum fs_path path = fs_path_of(n);
 	const struct descriptor *d = descriptors;
 
+	if (timed && descriptor_is_of_caller(timed))
+		return timed->latest;
 	while (d && !descriptor_is_of_caller(d))
 		d = d->next;
 	return d ? d->latest && path != PATH_IN_TABLE : path == PATH_IN_LATEST;
@@ -220,7 +223,7 @@ int plain_set_time(struct node *n, int64_t us, struct changes *c)
 {
 	struct mutex *row = row_lock(n);
 	struct node *target = NULL;
-	struct content *content = NULL;
+	struct descriptor *timed = NULL;
 	struct open_file *file;
 	bool latest;
 	uint64_t size;
@@ -228,20 +231,21 @@ int plain_set_time(struct node *n, int64_t us, struct changes *c)
 	int err = 0;
 
 	file = open_file_find(n);
-	if (file)
-		mutex_lock(&file->lock);
-	latest = sets_in_latest(n, file ? file->descriptors : NULL);
 	if (file) {
-		content = open_file_timed_content(file);
-		if (content)
-			err = content_set_time(file, content, us, latest, c);
+		mutex_lock(&file->lock);
+		timed = open_file_timed(file);
+	}
+	latest = sets_in_latest(n, timed, file ? file->descriptors : NULL);
+	if (file) {
+		if (timed)
+			err = content_set_time(file, timed->content, us, latest, c);
 		mutex_unlock(&file->lock);
-		target = content ? NULL : open_file_target(file);
+		target = timed ? NULL : open_file_target(file);
 		open_file_put(file);
 	}
-	if (!content && !target && !node_lives(n))
+	if (!timed && !target && !node_lives(n))
 		err = -ENOENT;
-	else if (!content)
+	else if (!timed)
 		err = plain_touch(target ? target : n, us, latest, c);
 	row_unlock(row);
 	node_put(target);
