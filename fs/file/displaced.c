@@ -116,26 +116,26 @@ void displaced_fini(struct displaced *k)
 	k->first = NULL;
 }
 
-/* The name no longer finds n.  Its descriptors for reading only count the state. */
-static void end_cell_locked(struct node *n, struct open_file *file, bool by_name)
+/*
+ * The name no longer finds n.  ts: of the version that a plain name was, or TFS_NO_TIME.
+ * Descriptors for reading only of a version count the state.  c: NULL if the caller
+ * invalidates the kernel's inodes.
+ */
+static void end_locked(struct node *n, struct open_file *file, int64_t ts, bool by_name, struct changes *c)
 {
 	if (!by_name)
 		n->flags |= NODE_DROPPED;
 	n->epoch = 0;
 	n->commit_us = fs_now_us(); /* the ctime that its descriptors see */
 	if (n->kind == NODE_PLAIN)
-		n->ts = TFS_NO_TIME;
+		n->ts = ts;
 	node_end_locked(n);
 	if (file && n->opens > 0 && !(n->flags & NODE_KEEPS)) {
 		n->flags |= NODE_KEEPS;
 		file->refs++;
 	}
-}
-
-static void end_node_locked(struct node *n, struct open_file *file, bool by_name, struct changes *c)
-{
-	end_cell_locked(n, file, by_name);
-	changes_inode_locked(c, n);
+	if (c)
+		changes_inode_locked(c, n);
 }
 
 static void displaced_end_one(struct displaced_version *e, bool by_name, struct changes *c)
@@ -156,21 +156,12 @@ static void displaced_end_one(struct displaced_version *e, bool by_name, struct 
 		file->shared.holds = IMAGE_LOADED;
 	}
 	mutex_lock(tree_mutex());
-	end_node_locked(e->n, file, by_name, c);
+	end_locked(e->n, file, TFS_NO_TIME, by_name, c);
 	for (unsigned i = 0; file && i < file->also_count; i++)
 		changes_inode_locked(c, file->also[i]);
 	mutex_unlock(tree_mutex());
 	if (file)
 		mutex_unlock(&file->lock);
-}
-
-/* ts: of the version that the name was, or TFS_NO_TIME. */
-static void end_name_locked(struct node *n, int64_t ts, struct changes *c)
-{
-	n->ts = ts;
-	n->commit_us = fs_now_us();
-	node_end_locked(n);
-	changes_inode_locked(c, n);
 }
 
 void displaced_end(struct displaced *k, struct changes *c)
@@ -180,7 +171,7 @@ void displaced_end(struct displaced *k, struct changes *c)
 			displaced_end_one(e, k->by_name, c);
 	if (k->name) {
 		mutex_lock(tree_mutex());
-		end_name_locked(k->name, k->name_ts, c);
+		end_locked(k->name, NULL, k->name_ts, true, c);
 		displaced_put_name_locked(k);
 		mutex_unlock(tree_mutex());
 	}
@@ -209,7 +200,7 @@ static struct node *displaced_target(
 		other = to->file != NULL;
 		if (other) {
 			/* This one was created and is not committed.  It is replaced. */
-			end_node_locked(to, to->file, by_name, c);
+			end_locked(to, to->file, TFS_NO_TIME, by_name, c);
 			node_put_locked(to);
 		} else {
 			to->file = e->file;
@@ -229,7 +220,7 @@ static bool displaced_attach(struct displaced_version *e, struct node *to, struc
 	mutex_lock(tree_mutex());
 	done = open_file_add_node_locked(file, e->n);
 	if (done) {
-		end_node_locked(e->n, file, true, c);
+		end_locked(e->n, file, TFS_NO_TIME, true, c);
 		node_put_locked(file->node);
 		to->refs++;
 		file->node = to;
@@ -285,10 +276,8 @@ void ofile_end_column(struct node *family, struct slice qualifier, bool by_name,
 
 	mutex_lock(tree_mutex());
 	n = node_find_locked(family, NODE_PLAIN, qualifier, 0);
-	if (n && !by_name)
-		n->flags |= NODE_DROPPED;
 	if (n)
-		end_name_locked(n, TFS_NO_TIME, c);
+		end_locked(n, NULL, TFS_NO_TIME, by_name, c);
 	mutex_unlock(tree_mutex());
 }
 
@@ -302,7 +291,7 @@ static void end_cell(void *arg, struct node *n)
 	const struct ending *e = arg;
 
 	if (node_is(n, KIND_CELL) && node_lives(n) && (!e->which || e->which(e->arg, n)))
-		end_cell_locked(n, n->file, false);
+		end_locked(n, n->file, TFS_NO_TIME, false, NULL);
 }
 
 void ofile_end_table(struct node *table, bool (*which)(void *arg, const struct node *n), void *arg)

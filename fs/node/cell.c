@@ -95,8 +95,6 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 	if (err)
 		return err;
 	err = cell_stat(&p, &info);
-	if (err == -EINVAL)
-		return -ENOENT; /* the family was dropped meanwhile */
 	if (err == -ENOENT) {
 		/* It may have been created and not committed yet, or committed after cell_stat. */
 		n = node_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
