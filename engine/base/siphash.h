@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-2-4 (Aumasson, Bernstein): a keyed hash with 64 bits.  Without the key nobody
- * can choose inputs with equal hashes, also with many hashes seen.  Threads: any.
+ * SipHash-2-4 (Aumasson, Bernstein): a keyed hash with 64 bits.  Without the key a user
+ * cannot choose inputs with equal hashes, even after many hashes were seen.  Threads: any.
  */
 #ifndef TFS_BASE_SIPHASH_H
 #define TFS_BASE_SIPHASH_H
@@ -14,7 +14,7 @@ struct siphash_key {
 };
 /* The key of these SIPHASH_KEY_BYTES bytes. */
 struct siphash_key siphash_key_of(const uint8_t *bytes);
-/* The hash of the words, as 8 little-endian bytes each, and s behind them. */
+/* The hash of the words, as 8 little-endian bytes each, followed by s. */
 uint64_t siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct slice s);
 
 #endif
