@@ -3,8 +3,8 @@
 # tabletctl repair finds each kind of damage in a dry run that changes nothing,
 # and repairs it.  Afterwards check finds nothing, the store opens, and it has
 # all cells but those that the output names as lost.  The same holds for random
-# damage to one file (REPAIR_RANDOM rounds, default 12) and for a repair that is
-# killed at any step and run again.
+# damage to one file (REPAIR_RANDOM rounds, default 6) and for a repair that is
+# killed at a step, one of REPAIR_STRIDE (3), and run again.
 use strict;
 use warnings;
 use Digest::MD5 qw(md5_hex);
@@ -298,7 +298,7 @@ SKIP: {
 	my $status = 99;
 	while ($status == 99) {
 		my $plan;
-		$n++;
+		$n += $n ? $ENV{REPAIR_STRIDE} // 3 : 1;
 		last unless course("$w/small", $model, "killed at step $n", sub {
 			$damage->($_[0]);
 			$plan = (run($ctl, 'repair', $_[0]))[1];
@@ -336,7 +336,7 @@ SKIP: {
 
 # ---- one or two damages each, at random ----
 my @all = map { my $s = $_; map { [$s, s/^\Q$w\E\/$s\///r] } files("$w/$s") } qw(crashed closed);
-my $rounds = $ENV{REPAIR_RANDOM} // 12;
+my $rounds = $ENV{REPAIR_RANDOM} // 6;
 for my $round (1 .. $rounds) {
 	my $name = (qw(crashed closed))[rand 2];
 	my @files = map { $_->[1] } grep { $_->[0] eq $name } @all;
