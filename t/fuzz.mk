@@ -22,7 +22,7 @@ fuzz_libs_fuzz_control = libbase.la -Wl,--unresolved-symbols=ignore-in-object-fi
 fuzz_libs_fuzz_rows = libbulk.la t/model/libmodel.la libbase.la
 fuzz_libs_fuzz_clauses = $(fuzz_libs_fuzz_rows)
 fuzz_compile = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
-$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.la libbulk.la t/model/libmodel.la
+$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.la libbulk.la libbase.la t/model/libmodel.la
 	@$(MKDIR_P) t/fuzz
 	$(AM_V_CCLD)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=link $(fuzz_compile) $(TFS_LDFLAGS) -o $@ \
 		$< $(fuzz_driver) $(fuzz_more_$*) $(or $(fuzz_libs_$*),$(fuzz_libs)) -lstdc++
