@@ -52,6 +52,7 @@ struct tfs_scan {
 	unsigned at;
 };
 static struct tfs_table the_table;
+static const struct caller the_caller; /* root */
 static struct tfs_scan the_scan;
 static struct tfs_schema the_schema;
 static struct tfs_mutation the_mutation;
@@ -337,7 +338,7 @@ static void try(struct slice text, bool system)
 	memcpy(n->key, name, strlen(name) + 1);
 	done_n = refusals = 0;
 	wanted = expect(text, system, want, &want_n);
-	got = system ? admin_apply_system(n, text, NULL, &c) : admin_apply_table(n, text, NULL, &c);
+	got = system ? admin_apply_system(n, text, &the_caller, &c) : admin_apply_table(n, text, &the_caller, &c);
 	CHECK(got == wanted && (refusals == 1) == (got != 0));
 	CHECK(slice_eq(slice_of(done, done_n), slice_of(want, want_n)));
 	free(n);
