@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 
 #define ENOUGH 1u     /* noticed so often a place is proved */
+#define HANDED_MOST 60u /* tries of a place in what is handed on */
 #define TRIES_MOST 4u /* of a place that nothing has noticed yet */
 #define WAYS 6u       /* of a power cut, tried of each */
 #define WAYS_MOST 40u /* of a place that by then nothing has noticed at all */
@@ -111,7 +112,7 @@ static bool skip_in_second(struct handed_plan p, bool each)
 		const struct told_sync *s = &sync[p.skip - 1];
 		struct place *l = place_of(s->place);
 
-		if (s->at <= rose_at || (!each && l->seen >= ENOUGH))
+		if (s->at <= rose_at || (!each && (l->seen >= ENOUGH || l->tried >= HANDED_MOST)))
 			continue;
 		points++;
 		l->tried++;
