@@ -251,7 +251,7 @@ static const struct fuse_in_header *header_of(const void *request)
 
 static uint64_t user_of(const struct fuse_in_header *h)
 {
-	return h->pid ? h->uid : KERNEL_USER;
+	return h->pid || h->uid ? h->uid : KERNEL_USER; /* processes outside the PID namespace have no pid */
 }
 
 /* Requests that never wait, or that must be taken from the kernel at once. */

@@ -382,7 +382,13 @@ EOF2
 	syncing() { grep -q nanosleep "/proc/$daemon"/task/*/wchan; }
 	wait_for "the sync of the schema" syncing
 	: >"$W/delete"
-	notifier_waits() { grep -q fuse_reverse_inval_entry "/proc/$daemon"/task/*/wchan; }
+	notifier_waits() { # the process of this daemon that notifies has the same environment
+		local p
+		for p in $(pgrep -x tabletfs-notify); do
+			grep -q "$W/slow.so" "/proc/$p/environ" && grep -q fuse_reverse_inval_entry "/proc/$p"/task/*/wchan && return
+		done
+		return 1
+	}
 	ok "a notifier waits for a client" wait_for "the notifier" notifier_waits
 	kill -9 "$daemon"
 	rm "$W/slow"

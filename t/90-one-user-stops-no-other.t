@@ -35,6 +35,11 @@ n = 30000
 same(mutate("set f:q%d\tv" % i for i in range(65536)), 0, "65,536 lines are applied")
 same(mutate("set f:q%d\tv" % i for i in range(65537)), errno.E2BIG, "65,537 are refused")
 same(mutate("delete f:q%d" % i for i in range(65536)), 0, "and 65,536 columns are deleted")
+# Compiling takes half a millisecond each.
+same(mutate("check-match f:q\t(?:a{0,9}b{0,9}c{0,9}d{0,9}){0,900}" for i in range(65536)), errno.ECANCELED, "a pattern whose cell is not there fails the mutation")
+spill(M + "/t/r/f/q", b"")
+same(mutate("check-match f:q\t(?:a{0,9}b{0,9}c{0,9}d{0,9}){0,900}" for i in range(65536)), errno.ETIME, "65,536 patterns are not compiled for longer than 5 s")
+os.unlink(M + "/t/r/f/q")
 top = 4 * 10**15
 # A quadratic cost takes minutes; PY_LIMIT ends it.
 same(mutate(["increment f:c%d\t1" % i for i in range(n)] + ["delete f:"] * n), 0, "a family is deleted many times")

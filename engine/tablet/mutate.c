@@ -406,22 +406,32 @@ static int resolve_check_family(struct mutation *m, const struct op *o)
 	return sum == (uint64_t)o->ts.us ? 0 : -ECANCELED;
 }
 
-static int check_match(struct mutation *m, const struct op *o, struct slice value, bool *holds)
+/* Compiling a pattern takes time, too, and is an error if it is not valid, whether or not the cell exists. */
+static int resolve_check_match(struct mutation *m, const struct op *o)
 {
-	const uint64_t start = monotonic_us();
+	uint64_t start = monotonic_us();
 	struct pattern *pattern;
+	struct mversion *v;
+	struct mcolumn *c;
+	struct slice value;
 	int r;
 
 	if (m->match_us > MUTATION_MATCH_US)
 		return -ETIME;
 	r = pattern_new(o->value, &pattern);
+	m->match_us += monotonic_us() - start;
 	if (r)
 		return r;
-	r = pattern_match(pattern, value, "the check of a value");
-	pattern_free(pattern);
+	if ((r = mcolumn_touch(m, o->family, o->qualifier, &c)) || (r = mcolumn_newest(m, c, &v)) ||
+		(v && (r = mcolumn_bytes(m, c, v, &value))))
+		goto out;
+	start = monotonic_us();
+	r = v ? pattern_match(pattern, value, "the check of a value") : 0;
 	m->match_us += monotonic_us() - start;
-	*holds = r > 0;
-	return r < 0 ? r : 0;
+	r = r > 0 ? 0 : r < 0 ? r : -ECANCELED;
+out:
+	pattern_free(pattern);
+	return r;
 }
 
 static int resolve_check(struct mutation *m, const struct op *o)
@@ -435,6 +445,8 @@ static int resolve_check(struct mutation *m, const struct op *o)
 
 	if (o->check == OP_CHECK_FAMILY)
 		return resolve_check_family(m, o);
+	if (o->check == OP_CHECK_MATCH)
+		return resolve_check_match(m, o);
 	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) ||
 		(err = at_version ? mcolumn_find(m, c, o->ts.us, &v) : mcolumn_newest(m, c, &v)))
 		return err;
@@ -456,11 +468,6 @@ static int resolve_check(struct mutation *m, const struct op *o)
 		holds = slice_eq(value, o->value);
 		break;
 	case OP_CHECK_MATCH:
-		if (!v)
-			break;
-		if ((err = mcolumn_bytes(m, c, v, &value)) || (err = check_match(m, o, value, &holds)))
-			return err;
-		break;
 	case OP_CHECK_FAMILY:
 		break;
 	}
@@ -588,6 +595,8 @@ int mutation_resolve_reading(struct mutation *m)
 	for (unsigned i = 0; i < m->count; i++) { /* the schema may have changed since mutation_init */
 		uint64_t bytes = 0;
 
+		if (mutation_stops(i))
+			return -EINTR;
 		if ((err = op_check(m->snap.schema, &m->ops[i], &bytes)))
 			return mutation_failed_at(m, i, err);
 	}

@@ -387,7 +387,7 @@ static void notify_later_item(struct later *l)
 	invalidate_attributes(&c, l->all);
 	if (!l->all)
 		for (unsigned i = 0; i < c.listing_count; i++)
-			(void)order(id_of(c.listings[i]), NULL, 0, 0);
+			(void)order(id_of(c.listings[i]), NULL, 0, (uid_t)-1); /* by time, for no user */
 	changes_fini(&c);
 	later_free(l);
 }

@@ -30,6 +30,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@
 
 #define THREADS 16u
 #define SHARE 4u
-#define ORDERS_OF_DIRECTORY 1000u
+#define ORDERS_OF_DIRECTORY 1000u /* twice as many if replies wait for them */
 #define ORDERS 100000u
 #define NOTIFY_INC_EPOCH 8 /* FUSE_NOTIFY_INC_EPOCH, which older headers lack */
 
@@ -172,7 +173,6 @@ static bool another_reads(void)
 static void carry_out_first(struct directory *d, unsigned me)
 {
 	struct order *o = STAILQ_FIRST(&d->orders);
-	bool lost;
 
 	TAILQ_REMOVE(&p.ready, d, ready);
 	STAILQ_REMOVE_HEAD(&d->orders, next);
@@ -181,17 +181,18 @@ static void carry_out_first(struct directory *d, unsigned me)
 	p.count--;
 	p.thread[me].busy = true;
 	p.thread[me].uid = o->head.uid;
-	lost = d->lost && !d->count;
-	d->lost = d->lost && d->count;
 	pthread_mutex_unlock(&p.lock);
 	carry_out(o);
 	answer(o->head.number);
 	free(o);
-	if (lost) {
+	pthread_mutex_lock(&p.lock);
+	while (d->lost && !d->count) {
+		d->lost = false;
+		pthread_mutex_unlock(&p.lock);
 		notify_listing(d->id);
 		notify(NOTIFY_INC_EPOCH, NULL, 0, NULL, 0);
+		pthread_mutex_lock(&p.lock);
 	}
-	pthread_mutex_lock(&p.lock);
 	p.thread[me].busy = false;
 	d->busy = false;
 	if (d->count) {
@@ -206,6 +207,7 @@ static void carry_out_first(struct directory *d, unsigned me)
 static void add_order(struct order *o)
 {
 	struct directory key = {.id = o->head.dir}, *d;
+	const unsigned share = o->head.number ? 2 : 1;
 
 	d = RB_FIND(directories, &p.all, &key);
 	if (!d && (d = calloc(1, sizeof(*d)))) {
@@ -213,14 +215,14 @@ static void add_order(struct order *o)
 		STAILQ_INIT(&d->orders);
 		RB_INSERT(directories, &p.all, d);
 	}
-	if (!d || (d->busy && d->count >= ORDERS_OF_DIRECTORY) || p.count >= ORDERS) {
+	/* Half of the room is for orders that a reply waits for.  A dropped one gets no answer: the next change orders it again. */
+	if (!d || d->count >= ORDERS_OF_DIRECTORY * share || p.count >= ORDERS / 2 * share) {
 		if (d)
 			d->lost = true;
 		if (d && !d->busy && !d->count) {
 			RB_REMOVE(directories, &p.all, d);
 			free(d);
 		}
-		answer(o->head.number);
 		free(o);
 	} else {
 		STAILQ_INSERT_TAIL(&d->orders, o, next);
@@ -233,6 +235,7 @@ static void add_order(struct order *o)
 /* The daemon has ended. */
 __attribute__((noreturn)) static void process_end(void)
 {
+	struct pollfd device = {.fd = p.device};
 	bool busy = false;
 	char path[64];
 	int fd;
@@ -240,7 +243,8 @@ __attribute__((noreturn)) static void process_end(void)
 	pthread_mutex_lock(&p.lock);
 	for (unsigned i = 0; i < p.threads; i++)
 		busy = busy || p.thread[i].busy;
-	if (!busy)
+	/* After an unmount the connection's number and the mount point may be those of another mount. */
+	if (!busy || poll(&device, 1, 0) < 0 || device.revents & POLLERR)
 		_exit(0);
 	snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%u/abort", p.hello.connection);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -319,10 +323,10 @@ __attribute__((noreturn)) static void process_main(int sock)
 	setsid();
 	(void)!chdir("/");
 	prctl(PR_SET_NAME, "tabletfs-notify");
+	if (dup2(sock, 3) != 3) /* first, because sock may be 0, 1 or 2 */
+		_exit(1);
 	for (int fd = 0; fd < 3; fd++)
 		dup2(null, fd);
-	if (dup2(sock, 3) != 3)
-		_exit(1);
 	closefrom(4);
 	p.sock = 3;
 	RB_INIT(&p.all);

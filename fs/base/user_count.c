@@ -45,14 +45,14 @@ int64_t user_take(enum user_thing thing, uid_t uid, uint64_t n)
 	mutex_lock(&lock);
 	u = RB_FIND(users, &users, &key);
 	if (!u) {
-		u = calloc(1, sizeof(*u));
+		u = n <= most[thing] ? calloc(1, sizeof(*u)) : NULL;
 		if (u) {
 			u->uid = uid;
 			RB_INSERT(users, &users, u);
 		}
 	}
 	if (!u)
-		r = -ENOMEM;
+		r = n <= most[thing] ? -ENOMEM : 0;
 	else if (n > most[thing] - u->count[thing])
 		r = 0;
 	else
