@@ -368,7 +368,7 @@ size_t control_length(const uint8_t *p, size_t n)
 		: 0;
 }
 
-/* Returns the bytes of the character at p, 1 if it is none. */
+/* Returns the length in bytes of the character at p, 1 if there is no valid one. */
 static size_t step_length(const uint8_t *p, size_t n)
 {
 	const size_t len = *p < 0x80 ? 1 : utf8_length(p, n);

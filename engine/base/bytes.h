@@ -164,9 +164,10 @@ void arena_fini(struct arena *a);
 /* The length of the valid UTF-8 character of 2 to 4 bytes at p, or 0.  n is at least 1. */
 size_t utf8_length(const uint8_t *p, size_t n);
 /*
- * Returns the bytes of the control character at p, n > 0: one of ASCII, of U+0080 to
- * U+009F, a mark that changes the direction of text, or that ends a line; or a byte
- * from 0x80 to 0x9f that is not of UTF-8.  0: it is none.  A terminal would obey it.
+ * Returns the length in bytes of the control character at p, 0 if there is none.  n
+ * is at least 1.  Control characters are those of ASCII, U+0080 to U+009F, the marks
+ * that change the direction of text, the line and paragraph separators, and a byte
+ * from 0x80 to 0x9f that is not part of UTF-8.  A terminal would obey them.
  */
 size_t control_length(const uint8_t *p, size_t n);
 /* Returns true if the text has a control character. */
@@ -179,7 +180,10 @@ bool utf8_valid(struct slice s);
 size_t utf8_unfinished(struct slice s);
 /* CRC-32C (Castagnoli), as in iSCSI; crc32c(0, p, n) starts, chaining continues. */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
-/* Seeded 64-bit hash (XXH3), of Bloom filters and fingerprints.  Users can choose equal ones: a table needs hash_private (hash.h). */
+/*
+ * Seeded 64-bit hash (XXH3), for Bloom filters and fingerprints.  Users can choose keys
+ * with equal hashes: tables use hash_private (hash.h).
+ */
 uint64_t hash64(struct slice s, uint64_t seed);
 
 /*

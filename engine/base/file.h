@@ -3,14 +3,14 @@
  * All file I/O of the engine passes this layer, and this layer passes one
  * table of system calls (file_ops.h).
  *
- * Errors: -errno of the system call.  A short write is completed or fails;
- * a read at the end of the file returns fewer bytes.  EINTR is retried.  An error
- * that says that the storage cannot be reached (ESTALE, ENOTCONN and others of
- * network file systems) is -EIO, because those numbers mean something else to the
- * callers' callers.  Before that, a file opened for reading is opened once more by
- * its path, and the call is repeated; so are calls on paths that change nothing.
- * Calls that change something are not repeated, because their outcome is unknown.
- * Messages name the path; the callers log.
+ * Errors: -errno of the system call.  A short write is completed or fails; a read
+ * at the end of the file returns fewer bytes.  EINTR is retried.  An error that
+ * says that the storage cannot be reached (ESTALE, ENOTCONN and others of network
+ * file systems) is -EIO, because those numbers mean something else to the callers'
+ * callers.  Before that, a file opened for reading is opened once more by its
+ * path, and the call is repeated.  Calls on paths that change nothing are
+ * repeated, too.  Calls that change something are not repeated, because their
+ * outcome is unknown.  Messages name the path; the callers log.
  *
  * No call follows a symbolic link, and no path may contain "..": -ELOOP and -EINVAL.
  * A file that is not regular is -ENXIO, and one with a second hard link is not opened
@@ -32,7 +32,7 @@ struct file; /* an open file */
  * has none.  The last component need not exist.  NULL: out of memory.
  */
 char *file_real(const char *path);
-/* From now on fn gets the refusals, which are messages otherwise.  At the start of a program. */
+/* Calls fn for each later refusal, in place of a message.  Must be called at the start of a program. */
 void file_tell_refusals(void (*fn)(const char *path, const char *why));
 
 /* The place that calls a sync, "FILE.c:LINE".  It is passed to file_ops; t/32-each-sync-is-needed.t leaves out the syncs of each place. */

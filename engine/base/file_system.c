@@ -3,19 +3,19 @@
  * The system calls on files and directories: EINTR is retried, short
  * transfers are completed.
  *
- * A user who may write into a data directory must not choose the files that
- * root's mount or repair reads and changes.  So no call here follows a symbolic
- * link or "..", in any component of a path (openat2 with RESOLVE_NO_SYMLINKS),
- * and only regular files are opened.  Mount points are crossed.  A call on a name opens
- * the directory of the name and uses the name in it.  A file that has a second
- * name (a hard link) is not opened for writing, because the other name may belong to
- * another user or to a copy of the store.  A refusal is logged here, because only
- * this code knows which component is the link.
+ * A user who may write into a data directory must not choose the files that root's
+ * mount or repair reads and changes.  So no call here follows a symbolic link or "..",
+ * in any component of a path (openat2 with RESOLVE_NO_SYMLINKS), and only regular files
+ * are opened.  Mount points are crossed.  A call on a name opens the directory of the
+ * name and uses the name in it.  A file that has a second name (a hard link) is not
+ * opened for writing, because the second name may belong to another user or to a copy
+ * of the store.  A refusal is logged here, because only this code knows which component
+ * is the link.
  *
  * openat2 is called with the whole path and not with a descriptor of the data
  * directory: that descriptor would become stale when shared storage is mounted again.
- * Where openat2 does not exist, or a container forbids it, walk() opens one
- * component after the other.
+ * Where openat2 does not exist, or a container forbids it, walk() opens the
+ * components in turn.
  */
 #include "engine/base/file_ops.h"
 

@@ -77,7 +77,7 @@ void mutex_fini(struct mutex *m);
 void mutex_lock(struct mutex *m);
 /* Returns false if another thread holds m. */
 bool mutex_trylock(struct mutex *m);
-/* Returns false if another thread holds m for so long. */
+/* Waits for that time at most.  Returns false if another thread holds m all the time. */
 bool mutex_lock_us(struct mutex *m, uint64_t timeout_us);
 void mutex_unlock(struct mutex *m);
 /* Debug builds abort unless the calling thread holds m. */

@@ -113,7 +113,7 @@ static bool parse_iso(const char *text, int64_t *us)
 	return true;
 }
 
-/* Days are those of UTC, as in dates without a time. */
+/* Days begin at midnight UTC, as dates without a time do. */
 static bool parse_day(const char *text, int64_t now_us, int64_t *us)
 {
 	static const struct {

@@ -32,7 +32,7 @@ static uint8_t *put_escape(uint8_t *to, uint32_t c)
 	return to;
 }
 
-/* Puts the character at *p, which is not plain, and moves *p behind it. */
+/* Appends the character at *p, which is not plain, and moves *p past it. */
 static uint8_t *put_character(uint8_t *to, const uint8_t **p, size_t n)
 {
 	const uint8_t *c = *p;

@@ -65,11 +65,10 @@ struct mutation_lines {
 
 void mutation_lines_fini(struct mutation_lines *l); /* leaves {0} */
 /*
- * Adds text, in which lines may end anywhere.  Families are those of t; without t
- * only the form of the lines is checked.
- * -EINVAL: a line is malformed, names no family of t, or follows `commit`;
- * -EFBIG; -E2BIG: too many lines; -ENOMEM.  After an error the answer is the reason, and nothing can be
- * added or applied.
+ * Adds text, in which lines may end anywhere.  The families must be families of t.  If t is NULL, only
+ * the form of the lines is checked.  -EINVAL: a line is malformed, names no family of t, or follows
+ * `commit`; -EFBIG; -E2BIG: too many lines; -ENOMEM.  After an error the answer is the reason, and
+ * nothing can be added or applied.
  */
 int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct slice text) TFS_MUST;
 /* A new mutation of the row by the lines.  l must outlive it.  One operation for each line, in their order. */

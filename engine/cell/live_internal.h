@@ -53,7 +53,7 @@ struct live {
 	uint64_t index;                     /* live versions read in the column */
 	uint64_t shown;                     /* of those, within the spec's times */
 	bool row_returned, column_returned; /* a cell of it was returned */
-	bool row_admitted, column_admitted; /* by the filters */
+	bool row_admitted, column_admitted; /* set by the filters */
 	uint32_t columns;                   /* returned of the family, for column_limit */
 	unsigned skipped;                   /* cells that filters rejected since live_next was called */
 	struct buf value;                   /* of a large cell, for filters */

@@ -47,7 +47,7 @@ struct op {
 	const struct op_range *ranges;
 	uint32_t range_count;
 	struct slice append, value; /* OP_WRITE with base EMPTY, no ranges, no append: value is the whole cell */
-	bool replace;               /* of a delete: keep the versions that only a clock in doubt hides */
+	bool replace;               /* a delete keeps the versions that only a clock in doubt hides */
 	bool drop_newer, noreplace;
 	int64_t replace_ts, by;
 	enum op_check check;

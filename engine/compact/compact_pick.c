@@ -42,7 +42,7 @@
 #include <stdlib.h>
 
 enum { WORTH_FILES = 4, RATIO = 2 };
-enum { PASSED_PER_CELL = 4 }; /* rewriting a cell costs as much as a scan that passes so many */
+enum { PASSED_PER_CELL = 4 }; /* rewriting a cell costs as much as a scan that passes this number of expired cells */
 enum { DEAD_LEAST = 1000 };   /* tombstones; a small tablet is not rewritten for a few removed rows */
 
 /* Chooses the run [from, from+count) of the files of one group, newest first. */
@@ -253,8 +253,8 @@ bool compact_frees_space(const struct view *v)
 }
 
 /*
- * Returns true if scans have passed so many expired cells that reading them has cost more
- * than a major compaction, which removes them.
+ * Returns true if the expired cells that scans have passed have cost more than a major
+ * compaction, which would remove them.
  */
 static bool passed_too_many(struct tablet *t, const struct view *v)
 {

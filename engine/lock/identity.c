@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file `store` is made by one put that expects no file.  If another program has made
- * it meanwhile, the put fails, and its file is read.
+ * the file first, the put fails, and that file is read.
  *
  * A derived key is two hashes, of the second half of the secret, the number of the hash
  * and the purpose, by the first half.

@@ -58,11 +58,11 @@ struct blockfile_counters {   /* added to atomically, shared by the files of one
 /*
  * Opens, reads and checks trailer, map and dictionary.  bytes: the size that the
  * file should have; 0: the size that it has.  The trailer is looked for where it
- * is in a file of this size, so bytes behind its end do not matter, and of two
- * copies one may be cut off.  A file that is another one (bff_identity) is
- * damaged.  counters may be NULL and must outlive the file.  -ENOENT;
- * otherwise, as in all reading, -EBADMSG, -ENOMEM, or -EIO for every other
- * failure.
+ * is in a file of this size, so bytes after its end do not matter, and one of
+ * two copies may be cut off.  A file whose identity (bff_identity) is not the
+ * identity of its path is damaged.  counters may be NULL and must outlive the
+ * file.  -ENOENT; otherwise, as in all reading, -EBADMSG, -ENOMEM, or -EIO for
+ * every other failure.
  */
 int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
 /*

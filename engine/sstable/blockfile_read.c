@@ -32,7 +32,7 @@
 
 struct blockfile {
 	struct file *file;
-	uint64_t file_bytes;    /* that it should have */
+	uint64_t file_bytes;    /* the size that it should have */
 	uint64_t identity;      /* part of the checksums of blocks */
 	uint64_t second;        /* offset of the second copy; 0: there is one copy */
 	_Atomic bool fell_back; /* a damaged copy has been logged */
@@ -144,7 +144,10 @@ static int trailer_good(void *arg, struct slice s)
 	return bff_trailer_decode(s, t->bytes, t->trailer);
 }
 
-/* The first copy ends where the size of both says.  If the trailer there is another file's, so is all. */
+/*
+ * The size of both copies states where the first copy ends.  If the trailer there belongs
+ * to another file, the whole file does.
+ */
 static int read_trailer(struct blockfile *b, const char *as, uint64_t expect)
 {
 	struct trailer_of t = {.trailer = &b->trailer};

@@ -56,7 +56,7 @@ struct blockfile_writer {
 	int err;
 	bool finished, twice;
 	enum sst_codec codec;
-	uint64_t identity; /* of the file */
+	uint64_t identity; /* the identity of the file */
 	uint64_t logical;  /* ended units */
 	uint64_t physical; /* stored blocks, pending included */
 	uint64_t written;  /* in the file */

@@ -164,7 +164,11 @@ int sst_sample_add(struct sst_sample *sample, struct slice unit) TFS_MUST;
 void sst_sample_fini(struct sst_sample *sample);
 /* *out: a copy of the properties blob.  A closed table stays closed. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
-/* bytes: the size that the file should have; 0: that it has.  Reads the whole file without the caches and checks each checksum and the order of keys.  If it is damaged, *why (the caller frees it) names the offset. */
+/*
+ * bytes: the size that the file should have; 0: the size that it has.  Reads the whole file
+ * without the caches and checks each checksum and the order of keys.  If it is damaged,
+ * *why (the caller frees it) names the offset.
+ */
 int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why) TFS_MUST;
 /*
  * Writes a file of two copies (sst_options.twice) again if one of them is
