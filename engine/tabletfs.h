@@ -356,9 +356,9 @@ struct tfs_schema {
 	bool snapshot_of_all;       /* made by tfs_snapshot_create_all */
 };
 /*
- * Returns a counted reference to the schema as last read.  No I/O.  Of a snapshot it
- * is that of its instant, but with owners, groups, modes and ACLs by which the stricter
- * of then and now holds; a family that was deleted since has those of the instant.
+ * Returns a counted reference to the schema as last read.  No I/O.  A snapshot has the
+ * schema of its instant, with owners, groups, modes and ACLs that are the stricter of
+ * the former and the present; a family that was deleted since keeps its former access.
  */
 TFS_API int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out) TFS_CHECKED;
 TFS_API void tfs_schema_put(const struct tfs_schema *s);
@@ -376,7 +376,7 @@ struct tfs_user {
 	gid_t gid;
 	const gid_t *groups; /* supplementary */
 	unsigned group_count;
-	bool groups_unknown; /* the user may be in more groups: where an answer depends on them, the stricter one holds */
+	bool groups_unknown; /* the user may be in more groups: an answer that depends on them is the strictest possible */
 };
 #define TFS_MAY_READ 4u /* as in a mode */
 #define TFS_MAY_WRITE 2u
@@ -392,7 +392,7 @@ struct tfs_acl_entry {
 	uint32_t id;
 	unsigned may; /* the bits of a mode: 4, 2, 1 */
 };
-/* Reads the entry at *acl and moves *acl behind it.  Returns false at the end. */
+/* Reads the entry at *acl and moves *acl past it.  Returns false at the end. */
 TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
 /*
  * Opens the same table on behalf of a user.  The server checks this user by
@@ -403,11 +403,11 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
  * needs write permission for all families.  A snapshot that is opened with the
  * handle is for the same user.
  *
- * The master checks changes.  For the owner of the table, and -EACCES for others:
- * usage, tablets, flush, compact, split, merge, truncation, clones, snapshots, and
- * all changes of the schema but these.  Mode and ACL of a family are for its owner
- * (-EPERM), as is its group if the user is in the new one; owners are for root.
- * While mkdir_families is set, a user who may write to the table can add families of his own.
+ * The master checks changes.  Only the owner of the table may call usage, tablets, flush,
+ * compact, split, merge, truncate, clones and snapshots, and change the schema (-EACCES).
+ * Exceptions: a family's owner may set its mode and ACL (-EPERM), and its group to a
+ * group of the owner; only root sets owners.  While mkdir_families is set, a user who may
+ * write to the table may add families.
  *
  * Copies the user.  tfs_table_close ends the handle.
  */

@@ -7,9 +7,9 @@
  * run in parallel.
  *
  * The batches of a store share one pool, unless the caller asks for a number of
- * threads.  A run of the task sends one request, and then queues the task behind
- * those of other batches.  So the number of threads does not depend on the number
- * of batches, and a large batch does not stop a small one.
+ * threads.  A run of the task sends one request, and then queues the task after
+ * the tasks of other batches.  So the number of threads does not depend on the
+ * number of batches, and a large batch does not stop a small one.
  *
  * A queue is scheduled when its mutations fill a request (SEND_BYTES,
  * SEND_ROWS), or when a caller waits for space or for tfs_batch_flush.  The

@@ -42,10 +42,13 @@ struct tfs_table {
 	unsigned refs;               /* guarded by the store's lock; so are the next members */
 	const struct schema *schema; /* as last received */
 	bool gone;                   /* dropped, or replaced by a rename, through this store */
-	/* Of a snapshot: `schema` with the rules of access of tfs_schema_get, and the schema of its table from which it was made. */
+	/*
+	 * In a snapshot: `schema` with the access rules of tfs_schema_get, and the table's
+	 * schema from which these were made.
+	 */
 	const struct schema *restricted, *restricted_by;
 	UT_hash_handle hh;
-	struct tfs_table *of; /* the registered handle of the table of a snapshot; a reference.  NULL: it is a table */
+	struct tfs_table *of; /* in a snapshot, a reference to the registered handle of its table; else NULL */
 	/*
 	 * In a handle for one user: the table's registered handle, which has `schema`
 	 * and `gone`.  NULL: this is the registered handle.
@@ -59,8 +62,8 @@ struct tfs_store {
 	struct mutex lock;         /* RANK_CLIENT; not held during a call of a service */
 	struct mutex config_lock;  /* RANK_CLIENT; guards o.options, and is held while they are changed */
 	struct tfs_table *tables;  /* by id; guarded by lock */
-	struct task_pool *batches; /* of the batches without threads of their own; guarded by lock */
-	unsigned batch_count;      /* those batches; the pool exists while there is one */
+	struct task_pool *batches; /* the pool of the batches without threads of their own; guarded by lock */
+	unsigned batch_count;      /* number of these batches; the pool exists while it is not 0 */
 	unsigned handles;          /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
 };
 /* Returns the registered handle of the same table. */
@@ -85,7 +88,10 @@ int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, st
 
 /* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);
-/* Returns a reference to the newest schema that the store has received.  Of a snapshot its rules of access are those of its instant. */
+/*
+ * Returns a reference to the newest schema that the store has received.  A snapshot's
+ * schema has the access rules of its instant.
+ */
 const struct schema *table_schema(struct tfs_table *t);
 /* Stores the schema in its table's handle, unless the handle has a newer one. */
 void table_update_schema(struct tfs_store *s, const struct schema *schema);

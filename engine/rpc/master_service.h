@@ -15,7 +15,7 @@ enum ms_method {
 	MS_TABLE_DROP,       /* name; -ENOTEMPTY */
 	MS_TABLE_RENAME,     /* name, to, noreplace */
 	/* These check `user`: -EACCES or -EPERM, as tfs_table_as states (master/access.c). */
-	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us -> schema; why, also without an error: the ignored owners and modes */
+	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us -> schema; why: the reason of an error, or the owners and modes that were ignored */
 	MS_SCHEMA_CHANGE,   /* table, edit -> schema */
 	MS_SNAPSHOT_CREATE, /* table, to: the name of the snapshot, of_all -> schema; -EEXIST */
 	MS_SNAPSHOT_DROP,   /* table, to; of_all: -ENOENT unless it was made with of_all */
@@ -39,7 +39,7 @@ enum ms_method {
 	F(POINTER, 13, tfs_schema_edit, edit)                                                                                      \
 	F(VALUE, 14, bool, of_all)                                                                                                 \
 	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */                                                          \
-	F(POINTER, 16, tfs_user, user)       /* on whose behalf the client asks; NULL: the owner of the store */
+	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks; NULL: the owner of the store */
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The message of a struct tfs_user, in requests of both services. */
+/* The message of a struct tfs_user in requests of the tablet and master services. */
 #ifndef TFS_RPC_USER_WIRE_H
 #define TFS_RPC_USER_WIRE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides whether a user may access a family, and whether a user may change a
- * schema.  In the tree the kernel decides.
- * Other paths to the data must not be more open.  So the rules here are those of
- * Linux for a file with a POSIX ACL:
+ * schema.  In the tree the kernel decides.  Other paths to the data must not be
+ * more open.  So the rules here are the rules of Linux for a file with a POSIX
+ * ACL:
  *
  *   1 the owner has the first digit of the mode
  *   2 without an ACL, the group has the second digit, others have the third
@@ -14,8 +14,8 @@
  *
  * If the second digit is 0, Linux ignores the ACL.
  *
- * A user whose groups are unknown may be in any group.  The user has the bits that
- * each of these possibilities gives.
+ * A user whose groups are unknown may be in any group.  The user has only the bits
+ * that each of these possibilities gives.
  */
 #include "engine/schema/schema_internal.h"
 

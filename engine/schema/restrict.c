@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of access in a snapshot: the stricter of those of its instant and of
- * the table's present ones.  A family is the same if it has the same id.  A family
- * that the table does not have any more keeps the rules of its instant.
+ * Makes the access rules of a snapshot: the stricter of the rules of its instant
+ * and of the table's present rules.  A family is the same if it has the same id.
+ * A family that the table does not have any more keeps the rules of its instant.
  *
  * The result is a schema with an owner, a group, a mode and an ACL for each family,
  * because the kernel decides by these.  Where owner, group and ACL are the same in
  * both, the modes are joined.  Otherwise the present owner and group stay, and each
  * other user or group with a rule of its own in one of the two gets an entry with
  * the bits that both allow.  A user's groups are unknown here, so an entry has the
- * bits that each possible combination of groups allows.  Nobody gets a bit that one
- * of the two refuses; a member of several groups may get fewer.
+ * bits that each possible combination of groups allows.  No user gets a bit that
+ * one of the two rules refuses.  A member of several groups may get fewer bits.
  *
- * A table has no ACL.  Its digits are those that every user of the class has.
+ * A table has no ACL.  Each digit of its mode has the bits that every user of
+ * the class has under both rules.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -37,7 +38,7 @@ static unsigned bits_of_user(const struct tfs_family *a, const struct tfs_family
 	return bits_in_both(a, b, &(struct tfs_user){.uid = uid, .gid = NO_ID, .groups_unknown = true});
 }
 
-/* Of a member of the group without a rule of its own. */
+/* The bits of a member of the group who has no rule as a user. */
 static unsigned bits_of_group(const struct tfs_family *a, const struct tfs_family *b, gid_t gid)
 {
 	return bits_in_both(a, b, &(struct tfs_user){.uid = NO_ID, .gid = gid, .groups_unknown = true});
@@ -118,7 +119,7 @@ static void restrict_table(struct tfs_schema *p, const struct tfs_schema *now)
 	const struct tfs_family a = {.uid = p->uid, .gid = p->gid, .mode = p->mode, .acl = ""};
 	const struct tfs_family b = {.uid = now->uid, .gid = now->gid, .mode = now->mode, .acl = ""};
 	const unsigned owner = bits_of_user(&a, &b, b.uid);
-	/* The former owner is a member of the group, or one of the others. */
+	/* The former owner is now in the group's class or in the class of others. */
 	const unsigned former = a.uid == b.uid ? 7 : a.mode >> 6 & 7;
 	unsigned others = bits_in_both(&a, &b, &(struct tfs_user){.uid = NO_ID, .gid = NO_ID}) & former;
 

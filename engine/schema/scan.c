@@ -29,7 +29,7 @@ struct scan {
 	unsigned names[DEPTH_MAX + 1];
 	uint8_t inside[DEPTH_MAX + 1]; /* the open bracket at each depth; 0 at depth 0 */
 	uint8_t last;                  /* the previous token: punctuation, '"', or 'a' for a name or number; 0: none */
-	const uint8_t *whole;          /* behind the last token that ends a value or a line */
+	const uint8_t *whole;          /* the end of the last token that ends a value or a line */
 	const char *reason;
 };
 

@@ -73,10 +73,10 @@ int schema_use_tablets(const struct schema *old, uint32_t tablets_id, struct sch
  */
 int schema_snapshot(const struct schema *of, const char *name, uint32_t id, int64_t us, bool of_all, struct schema **out) TFS_MUST;
 /*
- * Sets *out to the schema `then` of a snapshot with the stricter of its rules of
- * access and of those of `now`, the present schema of its table.  Owner, group,
- * modes and ACLs of *out are for tfs_may and for the kernel.  render: its text has
- * them, too.  -EINVAL: it would be too large.
+ * Sets *out to `then`, the schema of a snapshot, with the stricter of its access
+ * rules and of the rules of `now`, the present schema of its table.  tfs_may and
+ * the kernel decide by the owner, group, modes and ACLs of *out.  render: the text
+ * of *out has them, too.  -EINVAL: it would be too large.
  */
 int schema_restrict(const struct schema *then, const struct schema *now, bool render, struct schema **out) TFS_MUST;
 /* Makes the schema of a clone of `of`, which is a table or a snapshot. */

@@ -85,8 +85,8 @@ int value_group_id(const char *name, uint32_t *id, const char **reason) TFS_MUST
 /* acl.c */
 #define ACL_ENTRIES_MAX 250u /* an xattr of the kernel has up to 511 */
 struct acl_entries {
-	struct tfs_acl_entry
-		v[2 * ACL_ENTRIES_MAX + 4]; /* of a snapshot and of its table, both owners and both groups (restrict.c) */
+	/* Space for the entries of a snapshot and of its table, both owners and both groups (restrict.c). */
+	struct tfs_acl_entry v[2 * ACL_ENTRIES_MAX + 4];
 	unsigned count;
 };
 /* Sorts the entries, and appends them in the form of tfs_family.acl, and a NUL.  -EINVAL with a static *reason; -ENOMEM. */
@@ -102,7 +102,7 @@ int codec_by_name(const char *name);                   /* returns an enum sst_co
 /* Returns true for valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 bool user_in_group(const struct tfs_user *user, gid_t gid); /* access.c */
-/* As tfs_may, without regard to the table, and root is no exception. */
+/* Like tfs_may, but without regard to the table, and root is no exception. */
 bool family_allows(const struct tfs_family *f, const struct tfs_user *user, unsigned bits);
 
 /* Decodes the file tables/NAME to a draft (schema_format.c).  -EBADMSG, -EPROTO. */

@@ -352,10 +352,10 @@ static unsigned count_lines(struct slice text)
 }
 
 /*
- * Only the part of the text is checked whose values are complete, with a newline
- * behind it.  A syntax error before its end is final.  An error in a value is
- * final, unless more text can change the value: "a" "b" is one string.  To find
- * out, an empty string is appended.  If that is a syntax error, the value cannot be
+ * Checks only the part of the text whose values are complete, followed by a
+ * newline.  A syntax error before its end is final.  An error in a value is final,
+ * unless more text can change the value: "a" "b" is one string.  To find out, an
+ * empty string is appended.  If that is a syntax error, the value cannot be
  * continued.
  *
  * A group that is missing may follow in a later write.  But the writer of a short

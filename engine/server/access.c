@@ -8,8 +8,8 @@
  * its table holds (schema_restrict).  Without a schema of the table, which may be
  * damaged, only requests without a user are served.
  *
- * The rules are those of tfs_may (tabletfs.h).  A mutation also reads if it
- * returns or compares stored values: an increment, a check, a move (its source).
+ * tfs_may (tabletfs.h) has the rules.  A mutation also reads if it returns or
+ * compares stored values: an increment, a check, a move (its source).
  */
 #include "engine/server/internal.h"
 

@@ -62,13 +62,16 @@ struct user_table {
 	_Atomic uint64_t tablets_generation; /* of the schema that all its tablets here have */
 	struct store_schema *schema;
 	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
-	/* Of a snapshot: that with the stricter access of then and now, and the present schema of its table from which it was made. */
+	/*
+	 * In a snapshot: the schema with the stricter of its former and its present
+	 * access, and the table's schema from which it was made.
+	 */
 	const struct schema *restricted, *restricted_by;
 	unsigned writers;      /* mutations, splits and merges under way */
-	unsigned write_blocks; /* holds: if not 0, new mutations are refused */
-	bool blocked;          /* one of them is the master's, of the term block_term */
-	bool writes_refused;   /* since the first of them */
-	unsigned turns;        /* requests for the next block that are refused */
+	unsigned write_blocks; /* holds; while there is one, new mutations are refused */
+	bool blocked;          /* the master has one of the holds, in the term block_term */
+	bool writes_refused;   /* mutations were refused since the first hold began */
+	unsigned turns;        /* number of requests for the next block that are refused */
 	uint64_t block_term;
 	bool move_deferred; /* a split or merge did nothing, because writes were blocked */
 	bool dropped;

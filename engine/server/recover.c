@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* If the file is damaged or another one, names it in *why. */
+/* If the file is damaged, or is another file, *why names it. */
 static void name_if_damaged(const struct server *s, const struct tablet_file *f, char **why)
 {
 	char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number), *reason = NULL;

@@ -53,12 +53,12 @@ struct mutation {
 	bool any_put;
 	int64_t blind_us;  /* the smallest timestamp put as the newest without reading; INT64_MAX: there is none */
 	uint64_t match_us; /* time spent in regular expressions */
-	unsigned failed;   /* after an error: 1 + the index of the op that is the cause; 0: none is */
+	unsigned failed;   /* after an error: 1 + the index of the op that caused it; 0: no op did */
 	/* private */
 	struct arena arena;
 	struct mcolumn **buckets;
 	unsigned bucket_count, column_count;
-	uint32_t clears, row_clear; /* number of deletes of rows and families so far; of the last one of the row */
+	uint32_t clears, row_clear; /* counts the deletes of rows and families; the count at the last delete of the row */
 	struct family_clear *family_clears;
 	unsigned cleared_count;
 	/* Unique times, at most one for each op.  When the mutation is resolved again, it uses them again. */

@@ -32,14 +32,14 @@ struct mcolumn {
 	uint16_t family;
 	struct slice qualifier;
 	struct mversions versions; /* newest first */
-	uint64_t read;             /* versions of the snapshot that have been read; `at` is the last one */
+	uint64_t read;             /* number of versions read from the snapshot; `at` is the last of them */
 	struct colread reader;     /* if open: its position is `at` */
 	struct colver at;
 	bool open, whole;     /* whole: all have been read */
 	bool hidden_read;     /* `hidden` and hidden_ts are set */
 	bool hidden;          /* the rules hide the versions at hidden_ts and below */
-	bool purged;          /* the list `pre` has their delete */
-	uint32_t clears_seen; /* deletes of rows and families that it includes */
+	bool purged;          /* the list `pre` has the delete of these versions */
+	uint32_t clears_seen; /* number (mutation.clears) of the last delete of a row or family that it includes */
 	int64_t hidden_ts;
 };
 /* An iteration over the current versions of a column.  {0} is its start. */
@@ -64,10 +64,11 @@ int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes) TFS_MUST;
 int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out) TFS_MUST;
 /* *out is valid until the next call with the same column; NULL: there is none. */
 int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out) TFS_MUST;
-/* The same with doubtful versions. */
+/* Like mcolumn_next, but also returns doubtful versions. */
 int mcolumn_next_kept(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out) TFS_MUST;
 int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out) TFS_MUST;
-int mcolumn_find_kept(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST; /* also a doubtful one */
+/* Like mcolumn_find, but may return a doubtful version. */
+int mcolumn_find_kept(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST;
 int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST;
 /* Sets *out to the bytes of a version, in the mutation's memory.  Reads them if necessary. */
 int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct slice *out) TFS_MUST;

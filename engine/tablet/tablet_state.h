@@ -28,8 +28,8 @@
 #include "engine/tablet/tokens.h"
 #include "engine/tablet/view.h"
 
-/* The largest clock skew.  Compactions remove a cell this much later than a rule hides it. */
 #define TABLET_PASSED_LEAST 10000u /* scans that pass fewer expired cells cause no major compaction */
+/* The largest clock skew.  Compactions remove a cell this much later than a rule hides it. */
 #define TABLET_SKEW_US (5 * INT64_C(1000000))
 
 /* Name, text, and the error that a mutation gets in this state. */

@@ -337,7 +337,7 @@ static int dump_store(const char *what, const char *dir, const char *table)
 	return status ? status : r.count[REPORT_PROBLEM] ? EXIT_DAMAGED : 0;
 }
 
-/* The user may reach the file through links, but the file must not be one. */
+/* The path that the user gave may contain links, but the file must not be a link. */
 static const char *file_operand(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -42,7 +42,7 @@ struct offline_rows {
 	unsigned count;
 };
 struct offline_gap {         /* rows of METADATA, cells of which may be missing */
-	struct buf from, to; /* both included; to.p NULL: no end */
+	struct buf from, to; /* both rows are included; to.p NULL: no end */
 };
 /* As log_replay for one log; a function of repair, which continues behind damage. */
 typedef int offline_replay_fn(
@@ -61,11 +61,11 @@ struct offline {
 	struct offline_rows root;  /* the root tablet's row, unless it is missing or damaged */
 	struct offline_rows meta;  /* rows of the root tablet: METADATA's tablets */
 	struct offline_rows users; /* rows of those: users' tablets */
-	struct offline_rows made;  /* lock/rows: those of snapshots and clones as they were made; key and events are not set */
+	struct offline_rows made;  /* rows of snapshots and clones as they were made, from lock/rows; key and events are not set */
 	bool incomplete;           /* some of METADATA could not be read */
-	bool all_in_doubt;         /* by repair: not even METADATA's own rows could be read, so old files of it were */
-	bool meta_damaged;         /* by repair: a file of METADATA is damaged */
-	struct offline_gap *gaps;  /* by repair: what could not be read of METADATA's files */
+	bool all_in_doubt;         /* set by repair: METADATA's own rows could not be read, so old files of METADATA were read */
+	bool meta_damaged;         /* set by repair: a file of METADATA is damaged */
+	struct offline_gap *gaps;  /* set by repair: the rows that METADATA's files may have lost */
 	unsigned gap_count;
 	struct sst_cache *cache;
 };

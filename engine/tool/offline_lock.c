@@ -313,7 +313,7 @@ static int compare_made(const void *a, const void *b)
 	return x->last != y->last ? x->last - y->last : slice_cmp(buf_slice(&x->end), buf_slice(&y->end));
 }
 
-/* Decodes a file rows/ID.N: rows one behind the other. */
+/* Decodes a file rows/ID.N, a sequence of rows. */
 static int decode_made(struct report *r, struct offline *store, struct offline_file *f)
 {
 	struct slice s = buf_slice(&f->contents);

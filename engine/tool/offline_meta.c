@@ -221,7 +221,7 @@ static int set_begins(struct report *r, struct offline_rows *rows, struct slice 
 
 /* ---- past damage, for repair ---- */
 
-/* A row is in doubt if cells of it, or of a row between it and the one before, may be missing. */
+/* A row is in doubt if cells of it, or of a row between it and the previous row, may be missing. */
 static void find_doubt(struct offline *store)
 {
 	struct slice before = {(const uint8_t *)"", 0};

@@ -170,8 +170,8 @@ struct salvage {
 	struct offline *store;
 	const struct tablet_file *f;
 	struct memtable *m;
-	struct buf row, scratch; /* row: of the last entry */
-	bool gap;                /* behind it */
+	struct buf row, scratch; /* row: the row of the last entry */
+	bool gap;                /* the stretch after it is unreadable */
 };
 
 /* Notes that rows of METADATA may lack cells; to.p NULL: up to the last row. */

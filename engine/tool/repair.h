@@ -82,9 +82,9 @@ struct repair_file {
 	uint64_t incarnation, number;
 	bool exists, named; /* found in its directory; named by METADATA */
 	bool examined;
-	bool changed, gone;       /* changed: written anew under another name, or gone; gone: missing, or no entry can be read */
+	bool changed, gone;       /* gone: missing, or no entry can be read; changed: gone, or written anew under another name */
 	struct tablet_file now;   /* after the repair; without begin and end */
-	struct offline_gap *lost; /* cells of these rows; from.n 0: from the first row on */
+	struct offline_gap *lost; /* the rows that lost cells; from.n 0: from the first row on */
 	unsigned lost_count;
 };
 /* Finds or adds the file. */

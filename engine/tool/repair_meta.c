@@ -155,7 +155,7 @@ static bool is_wanted(const struct repair *p, const struct meta_tablet *m)
 	return !offline_is_dropped(&p->store, m->table) && (table_schema(p, m->table) || has_data(m));
 }
 
-/* Returns whether a row between the one before and row i is missing. */
+/* Returns true if a row between row i and the previous row is missing. */
 static bool has_gap(const struct offline_row *row)
 {
 	return slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0;
@@ -387,7 +387,7 @@ static int compare_ids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Returns whether the id is that of a table which has other tablets now: these were emptied or split anew. */
+/* Returns true if a table had tablets of this id and has other tablets now, because it was emptied or split anew. */
 static bool is_replaced(const struct repair *p, uint32_t id)
 {
 	for (unsigned i = 0; i < p->store.table_count; i++) {

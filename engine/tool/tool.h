@@ -68,7 +68,7 @@ struct report {
 	bool no_notes; /* notes are counted and not printed */
 	bool repeated; /* steps and losses were printed before, and are neither printed nor counted */
 	FILE *to;
-	struct printed_line *printed; /* the lines so far: a second line with the same text is not printed */
+	struct printed_line *printed; /* the lines printed so far; a line with the same text is not printed again */
 };
 void report(struct report *r, enum report_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #define report_problem(r, ...) report(r, REPORT_PROBLEM, __VA_ARGS__)
