@@ -5,11 +5,11 @@
  * caches stay warm (libfuse's pool passes each request to the thread that has
  * waited longest, and takes a third more processor time).
  *
- * A long request must not delay the others.  While there is traffic, a monitor
- * checks the leader every PATIENCE_US; if the leader is in the same request as
- * before, the monitor makes a follower the leader.  The old leader notices that
- * when its request is done, and becomes a follower.  For a moment two threads
- * may receive, which is harmless.
+ * A long request must not delay other requests.  While there is traffic, a
+ * monitor checks the leader every PATIENCE_US; if the leader is in the same
+ * request as before, the monitor makes a follower the leader.  The old leader
+ * notices that when its request is done, and becomes a follower.  For a moment
+ * two threads may receive, which is harmless.
  *
  * Therefore no request may wait for another one longer than that, and none
  * does: replies that depend on notifications are sent by the notifier.
@@ -22,7 +22,7 @@
  *	A user may have as many threads outside the loop as are left for others.
  *	The last ROW_FREE threads are kept for requests that wait for no row.
  *	A request above the share is copied and queued.  A thread that has ended its
- *	request outside the loop takes the next one, from one user after the other.
+ *	request outside the loop takes a queued request, from each user in turn.
  *
  * FORGET and INTERRUPT never wait and are never queued.  An INTERRUPT of a request
  * that is queued ends it.
@@ -30,7 +30,7 @@
  * At the end, by a signal: a notification may wait in the kernel for the lock
  * of a directory whose holder waits for a reply, so requests must be served
  * until the notifier has ended.  Then the loop ends.  Requests that are queued
- * then are like those that the kernel has not passed on: they get no answer.
+ * then get no answer, like requests that the kernel has not passed on.
  */
 #include "fs/loop.h"
 
@@ -55,8 +55,8 @@
 
 #define THREADS 64
 #define ROW_FREE 8                          /* threads for requests that wait for no row */
-#define KERNEL_USER (UINT64_C(1) << 32)     /* of requests that the kernel sends by itself, such as RELEASE */
-#define QUEUED_BYTES_MAX ((size_t)64 << 20) /* of the queued requests of a user */
+#define KERNEL_USER (UINT64_C(1) << 32)     /* the user of requests that the kernel sends by itself, such as RELEASE */
+#define QUEUED_BYTES_MAX ((size_t)64 << 20) /* limit of the queued requests of a user */
 #define PATIENCE_US 500
 #define IDLE_CHECKS 20
 #define NO_LEADER -1
@@ -74,7 +74,7 @@ struct user {
 	TAILQ_ENTRY(user) waiting; /* if the queue is not empty */
 	uint64_t id;
 	unsigned out;
-	size_t bytes; /* of the queue */
+	size_t bytes; /* of the requests in the queue */
 	STAILQ_HEAD(, queued) queue;
 };
 RB_HEAD(users, user);
@@ -82,7 +82,7 @@ RB_HEAD(users, user);
 struct worker {
 	pthread_t thread;
 	_Atomic uint64_t steps; /* odd: in a request */
-	_Atomic uint64_t user;  /* of that request */
+	_Atomic uint64_t user;  /* the user of that request */
 	/* under loop.lock */
 	bool out;
 	struct user *charged; /* NULL: out of memory */

@@ -214,7 +214,7 @@ static void connection_abort(void)
 {
 	struct pollfd device = {.fd = fuse_session_fd(fs.session)};
 
-	/* POLLERR: it was unmounted, and the mount point may be that of another file system. */
+	/* POLLERR: it was unmounted, and another file system may use the mount point. */
 	if (device.fd >= 0 && poll(&device, 1, 0) >= 0 && !(device.revents & POLLERR))
 		(void)!umount2(fs.mountpoint, MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
 }

@@ -63,7 +63,10 @@ uint64_t fs_asker_session(void)
 #define PATH_SLOTS 4096
 static _Atomic uint64_t paths[PATH_SLOTS];
 
-/* The generation of n, the thread, and a bit that is 0.  Threads outside the PID namespace have no number, so users are told apart. */
+/*
+ * The generation of n, the thread, and a bit that is 0.  Threads outside the PID namespace
+ * have no number, so the user id identifies them.
+ */
 static _Atomic uint64_t *path_slot(const struct node *n, uint64_t *mark)
 {
 	const uint32_t thread = asker.pid ? (uint32_t)asker.pid : 1u << 30 | (asker.uid & ((1u << 30) - 1));
@@ -96,7 +99,7 @@ enum fs_path fs_path_of(const struct node *n)
 
 /* ---- groups ---- */
 
-#define GROUPS_MOST 65536 /* of a process, in Linux */
+#define GROUPS_MOST 65536 /* the limit of Linux for a process */
 
 /* Returns the last number of the line of /proc/PID/status: that for file systems. */
 static unsigned long last_id(const char *line)

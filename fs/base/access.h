@@ -19,11 +19,11 @@
  * was opened, if the handle lives as long as the descriptor: the user is asked
  * for once.  The schema is newer: a chmod takes effect at the next request.
  *
- * The user is that of the request which the thread serves.  The kernel states user
- * and group, and the daemon reads the other groups from /proc.  They are unknown if
- * the process is not in the daemon's PID namespace, is hidden there or has ended, or
- * if /proc has another user for it.  Then where the answer depends on groups, the
- * stricter one holds.
+ * The user is the sender of the request that the thread serves.  The kernel states
+ * user and group, and the daemon reads the other groups from /proc.  They are
+ * unknown if the process is not in the daemon's PID namespace, is hidden there or
+ * has ended, or if /proc has another user for it.  Then the stricter answer holds
+ * where the answer depends on groups.
  *
  * Threads: any.  The functions call the engine, so the caller may not hold the
  * tree lock.
@@ -42,7 +42,7 @@ struct caller {
 struct caller *caller_new(void);
 /* Opens the table that n is in on behalf of the user whose request this thread serves.  tfs_table_close ends it. */
 int fs_table_as_asker(struct node *n, struct tfs_table **out) TFS_MUST;
-/* The same for a caller that was noted before.  NULL: -EACCES. */
+/* Like fs_table_as_asker, for a caller that was noted before.  NULL: -EACCES. */
 int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out) TFS_MUST;
 int fs_scan_as_asker(struct node *n, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_MUST;
 /* The request itself, if one is noted: such scans return -EINTR when it is interrupted.  NULL: none is. */

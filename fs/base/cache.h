@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bounded cache: byte strings by node, each with a stamp of its user's choice.  When it
- * is full, the oldest entries are removed.  An entry is found by the whole key of its node
- * (node_append_key), so it stays when the kernel forgets the node, and no other node can
- * have it.  `also`: what else the entry depends on; part of the key.
+ * is full, the oldest entries are removed.  An entry is found by the whole key of its
+ * node (node_append_key), so it stays when the kernel forgets the node, and no other node
+ * can have it.  `also`: other bytes on which the entry depends; they are part of the key.
  * Threads: any; leaf lock (RANK_FS_NOTIFY).
  */
 #ifndef TFS_FS_BASE_CACHE_H

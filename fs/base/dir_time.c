@@ -8,7 +8,7 @@
 
 #include "fs/base/node_ops.h"
 
-/* The cache has the time of a directory, and of a table that of all its directories, by the node and one of these. */
+/* Keys of the cache, with the node: the time of one directory, and the time of all directories of a table. */
 #define OF_DIR slice_of(NULL, 0)
 #define OF_TABLE slice_of("*", 1)
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The modification times of directories in .latest.  A table stores none.  They are
- * kept until the mount ends: those that users set, and those of changes of a
- * directory's entries, which many programs use to find out that they must list it again.
+ * The modification times of directories in .latest.  A table stores none.  The daemon
+ * keeps two kinds of times until the mount ends: times that users set, and times at
+ * which the entries of a directory changed.  Many programs list a directory again when
+ * its time has changed.
  *
  * Times never fall, unless a user sets one.  An entry for each directory is in a bounded
  * cache.  A change of many directories raises the time of the table instead; when the
@@ -24,7 +25,7 @@ void dir_time_set(const struct node *dir, int64_t us);
 void dir_time_forget(const struct node *dir);
 /* An entry of the directory, in either view, was made or removed. */
 void dir_time_raise(struct node *dir, struct changes *c);
-/* The same for any directories of the table; the caller notes the kernel's attributes (changes_table). */
+/* Like dir_time_raise, for any directories of the table; the caller notes the kernel's attributes (changes_table). */
 void dir_time_raise_table(struct node *table);
 
 #endif

@@ -54,7 +54,7 @@ extern struct fs fs;
 #define FS_FOREVER 86400.0
 #define FS_CACHED_VALUE_MAX 8192
 
-/* Of a node id that the kernel has sent. */
+/* The node of an id that the kernel has sent. */
 static inline struct node *node_of(fuse_ino_t ino)
 {
 	return ino == FUSE_ROOT_ID ? node_root() : (struct node *)(uintptr_t)ino;

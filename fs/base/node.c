@@ -3,11 +3,11 @@
  * One hash table of all nodes, and one lock.  The lock is held for a few pointer
  * operations, so threads rarely wait for it.
  *
- * A removed directory is unhashed at once: the kernel never uses its inode
- * again, so a directory with the same name needs a new node.  A removed cell is
- * unhashed too; otherwise its open descriptors would refer to the new cell of
- * that name.  The chains are those of the keys' hashes, so a node is found whether or
- * not its name has another number.
+ * A removed directory is unhashed at once: the kernel never uses its inode again, so
+ * a directory with the same name needs a new node.  A removed cell is unhashed too;
+ * otherwise its open descriptors would refer to the new cell of that name.  The keys'
+ * hashes select the chains, so a node is found whether or not its name has another
+ * number.
  */
 #include "fs/base/node.h"
 
@@ -31,7 +31,7 @@ static struct {
 	struct node *root;
 	void (*close_file)(struct node *n);
 	struct siphash_key key; /* of inode numbers */
-	uint32_t generation;    /* of the last node made; begins at a random number */
+	uint32_t generation;    /* the generation of the last node made; begins at a random number */
 	int64_t replaced;       /* counts names that got another number */
 } table;
 
@@ -84,7 +84,7 @@ static uint64_t node_ino_locked(const struct node *parent, enum node_kind kind, 
 
 	if (kind != NODE_VIEW_VERSION)
 		return child_ino(node_number(parent), kind, key, ts);
-	/* A version has its number in the table, which is above the view, or above that of .since/NAME/.rows. */
+	/* A version has the number that it has in the table above the view, or above .since/NAME/.rows. */
 	t = row->parent->parent;
 	if (t->kind == NODE_SINCE)
 		t = t->parent->parent;

@@ -17,10 +17,10 @@
  * the same number.  A name whose node was removed or replaced while the kernel held it
  * has another number until the mount ends (renumber.h).
  *
- * Keys: a node is found by (parent, kind, key bytes, ts).  Parents are those of
- * the data model, not of the path: a row's parent is its table (or the .latest
- * view of it), a family's its row, a cell's its family.  Directories of split
- * names between them do not count.
+ * Keys: a node is found by (parent, kind, key bytes, ts).  Parents follow the
+ * data model, not the path: a row's parent is its table (or the .latest view of
+ * it), a family's its row, a cell's its family.  Directories of split names
+ * between them do not count.
  *
  * Lifetime: a node exists while the kernel holds it (lookups), while something
  * points to it (refs: children, handles, pins), or if it is the root.
@@ -125,12 +125,12 @@ enum {
 };
 
 struct node {
-	struct node *next;         /* hash chain */
-	struct node *parent;       /* counted */
-	uint64_t lookups;          /* the kernel's */
-	uint64_t ino;              /* hash of the key; the number that users see is node_number() */
-	int64_t ts;                /* a plain name that was replaced or removed: of the version that it was, or TFS_NO_TIME */
-	_Atomic uint64_t size;     /* version: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
+	struct node *next;     /* hash chain */
+	struct node *parent;   /* counted */
+	uint64_t lookups;      /* the kernel's */
+	uint64_t ino;          /* hash of the key; the number that users see is node_number() */
+	int64_t ts;            /* timestamp; of a plain name that was replaced or removed, of its last version, or TFS_NO_TIME */
+	_Atomic uint64_t size; /* version: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
 	_Atomic int64_t commit_us; /* version: the time of commit, valid as size is */
 	union {
 		_Atomic(struct open_file *) file; /* open state; NULL: it is not open */
@@ -245,7 +245,10 @@ bool node_is_frozen(const struct node *n);
 /* The state of the directory, allocated if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 
-/* Calls fn, under the tree lock, for every node of a table, also those that the kernel does not hold; snapshots: for those in its snapshots, too. */
+/*
+ * Calls fn, under the tree lock, for every node of a table, also if the kernel does not
+ * hold it.  snapshots: nodes in the table's snapshots are included.
+ */
 void node_each_of_table(struct node *table, bool snapshots, void (*fn)(void *arg, struct node *n), void *arg);
 
 /*

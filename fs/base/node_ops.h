@@ -56,7 +56,8 @@ struct renaming {
 	bool noreplace;
 	struct resolved from, to;
 	struct node *source;
-	struct caller *caller; /* of a rename of scratch: it must have the right to read it, because the target may be more open */
+	struct caller
+		*caller; /* the user who renames scratch, and must be permitted to read it, because the target may be more open */
 	struct changes *c;
 };
 

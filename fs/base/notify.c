@@ -24,9 +24,9 @@ enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END, REPLY_WRITE, REP
 
 struct item {
 	TAILQ_ENTRY(item) link; /* in q.inodes, q.waiting or q.entries */
-	uint64_t number;        /* of its orders to the sender */
-	unsigned orders;        /* those that are not answered */
-	uint64_t due_us;        /* when the reply is sent, if they are not answered */
+	uint64_t number;        /* the number of its orders to the sender */
+	unsigned orders;        /* orders that are not answered yet */
+	uint64_t due_us;        /* when the reply is sent although they are not answered */
 	uid_t uid;              /* the user who asked for the change */
 	struct changes changes;
 	enum reply_kind kind;
@@ -53,7 +53,7 @@ static struct {
 	struct items inodes;       /* for inode_thread */
 	struct items entries;      /* for entry_thread */
 	struct items waiting;      /* replies that wait for answers of the sender, the first due first */
-	uint64_t number;           /* of the last item with orders */
+	uint64_t number;           /* the number of the last item with orders */
 	TAILQ_HEAD(, later) later; /* all wait equally long, so the first is due first */
 	bool stop, stop_entries, started;
 	_Atomic bool lost_change_logged;

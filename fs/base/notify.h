@@ -66,7 +66,10 @@ void changes_entry_locked(struct changes *c, const struct node *dir, struct slic
 void changes_entry(struct changes *c, struct node *dir, struct slice name);
 /* Invalidates the attributes of every node of the table that the kernel holds. */
 void changes_table(struct changes *c, struct node *table);
-/* The same, and of every node in snapshots of the table: its rules of access have changed. */
+/*
+ * The access rules of the table have changed: invalidates the table's nodes like
+ * changes_table, and every node in its snapshots.
+ */
 void changes_access(struct changes *c, struct node *table);
 
 /* Replies (r: 0 or -errno) after the notifications, and empties c. */

@@ -7,9 +7,9 @@
  * was replaced.  Therefore a name whose node has ended gets another number, which
  * is remembered here until the mount ends.  All other names cost nothing.
  *
- * At least RENUMBER_MIN names are remembered, those that were replaced or looked up
- * last, in at most 32 MiB.  A name that is forgotten here has the number of its key
- * again, as after a remount, when its node is made the next time.
+ * At least the RENUMBER_MIN names that were replaced or looked up last are
+ * remembered, in at most 32 MiB.  A name that is forgotten here has the number of
+ * its key again, as after a remount, when its node is made the next time.
  *
  * Threads: the caller holds the tree lock.
  */

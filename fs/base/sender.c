@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process has the device of the mount and one end of the socket, and nothing else
- * of the daemon: it is forked before the store is opened.  Each of its threads reads
- * an order and carries it out.  Before a thread carries one out, another thread waits
- * for orders.  If there are THREADS threads already, the last one only reads.
+ * The sender process has the device of the mount and one end of the socket, and
+ * nothing else of the daemon: it is forked before the store is opened.  Each of its
+ * threads reads an order and carries it out.  Before a thread carries one out,
+ * another thread waits for orders.  If there are THREADS threads already, the last
+ * one only reads.
  *
- * Orders of one directory are carried out one after the other.  So a directory that
- * hangs occupies one thread, and is skipped until it answers.  The changes of one user
+ * Orders of one directory are carried out in sequence.  So a directory that hangs
+ * occupies one thread, and is skipped until it answers.  The changes of one user
  * occupy SHARE threads at most, because a user may make many directories hang.
  *
  * The orders of a directory that wait are bounded (ORDERS_OF_DIRECTORY, ORDERS).
@@ -75,7 +76,7 @@ struct directory {
 };
 RB_HEAD(directories, directory);
 
-static int daemon_end = -1; /* of the socket */
+static int daemon_end = -1; /* the daemon's end of the socket */
 
 /* ---- the process ---- */
 

@@ -9,8 +9,9 @@
  * notification then waits in the kernel, and not even SIGKILL ends it.  A process with
  * such a thread cannot end.  So the daemon must not have it.
  *
- * The daemon sends orders through a socket.  The process answers each order that has
- * a number when the kernel has taken the notification, or when the order was dropped.
+ * The daemon sends orders to the process through a socket.  The process answers each
+ * order that has a number when the kernel has taken the notification, or when the
+ * order was dropped.
  *
  * Threads: sender_start is called before there are threads; sender_order by any;
  * sender_answer by one.
@@ -29,8 +30,9 @@ int sender_start(int argc, char **argv) TFS_MUST;
 int sender_mounted(int fuse_fd, const char *mountpoint) TFS_MUST;
 /*
  * Orders that the kernel drops the name below the directory; an empty name: the
- * directory's attributes and listing.  number: 0, or that of the answer.  uid: of the
- * user whose change it is.  Returns false if there is no such process any more.
+ * directory's attributes and listing.  number: the number of the answer, 0: there is
+ * no answer.  uid: the user who made the change.  Returns false if there is no such
+ * process any more.
  */
 bool sender_order(uint64_t dir, struct slice name, uint64_t number, uid_t uid) TFS_MUST;
 /* Waits for an answer.  Returns its number, or 0 if there will be none. */

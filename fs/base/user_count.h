@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what each user has of things that cost the daemon memory or threads, so
- * that one user cannot use up what is there for all.
+ * Counts, for each user, things that cost the daemon memory or threads.  The
+ * counts are bounded, so that one user cannot use up the memory or threads of
+ * all users.
  *
  * Threads: any, also under the tree lock.
  */

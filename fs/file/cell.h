@@ -87,7 +87,7 @@ void versions_changed(struct changes *c, struct node *family_node, struct slice 
 struct node *family_in_other_view(struct node *family_node);
 /* Locks the row that n lies in, and returns the lock for row_unlock; NULL: n is NULL, or lies in no row. */
 struct mutex *row_lock(struct node *n);
-/* As row_lock.  -EINTR: the request that this thread serves was interrupted meanwhile, or the daemon ends. */
+/* Like row_lock, but returns -EINTR if the request that this thread serves is interrupted, or the daemon ends. */
 int row_lock_unless_interrupted(struct node *n, struct mutex **out) TFS_MUST;
 void row_unlock(struct mutex *row);
 

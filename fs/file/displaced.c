@@ -24,7 +24,7 @@
  * Rename: contents get another target.  The state of an open version becomes
  * the state of the node with the new name.  The old node remains one of its
  * nodes, because the kernel may have pages of it.  They are invalidated with
- * those of the new node.
+ * the pages of the new node.
  */
 #include "fs/file/file.h"
 

@@ -26,8 +26,8 @@
 enum reader_end {
 	READER_WITHIN, /* not to the last byte */
 	READER_ALL,    /* to the last byte */
-	READER_TOLD,   /* the same, and stat has shown the newest version to its process */
-	READER_END,    /* the end of file, too */
+	READER_TOLD,   /* to the last byte, and stat has shown the newest version to its process */
+	READER_END,    /* a read has returned end of file */
 };
 
 struct descriptor {
@@ -136,11 +136,14 @@ int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_i
 
 /*
  * Checks that the caller may read a scratch file, before its content becomes a cell or
- * a control file.  Its lock is held until its target is set or the content is
- * copied, so that its owner cannot write what he has just made private.
+ * a control file.  Its lock is held until its target is set or the content is copied,
+ * so that its owner cannot write bytes that were just made private.
  */
 int scratch_check_read(struct open_file *file, const struct caller *caller) TFS_MUST;
-/* Commits all of a scratch file to target, whose row's lock is held, for a caller who may read it.  *ts is the version's timestamp. */
+/*
+ * Commits all of a scratch file to target.  The caller holds the lock of the target's row
+ * and may read the scratch file.  *ts is the version's timestamp.
+ */
 int scratch_commit(struct open_file *file, struct node *target, const struct caller *caller, bool latest, int64_t *ts,
 	struct changes *c) TFS_MUST;
 /* Truncates scratch.  Its lock is held.  Truncation to 0 ends an error. */
@@ -194,18 +197,19 @@ bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts);
 
 /*
  * The versions of a column that a removal, a replacement or a rename displaces.
- * Under the row's lock the caller adds them, which copies those that are open;
- * changes the store; and if that has succeeded, states which of them have
- * moved, and ends the others.  It calls displaced_fini in any case, before it
- * releases the lock: another thread may displace the same nodes next.
+ * Under the row's lock the caller adds the versions, which copies the open
+ * ones, and changes the store.  If that succeeds, the caller states which
+ * versions have moved, and ends the remaining versions.  It always calls
+ * displaced_fini before it releases the lock: another thread may displace the
+ * same nodes next.
  */
 struct displaced {
 	struct displaced_version *first;
 	struct node *name; /* a plain name that will be replaced or removed; counted, or NULL */
-	int64_t name_ts;   /* of its newest version, or TFS_NO_TIME */
-	bool by_name; /* an unlink or a rename over them ends them: as on other file systems, their writers' bytes are dropped */
+	int64_t name_ts;   /* timestamp of its newest version, or TFS_NO_TIME */
+	bool by_name; /* an unlink or a rename over the name ends them; their writers' bytes are dropped, as on other file systems */
 };
-/* The plain name will be no file, or another one.  ts: of its newest version, TFS_NO_TIME: there is none. */
+/* The plain name will be removed or replaced.  ts: the time of its newest version, TFS_NO_TIME if there is none. */
 void displaced_add_name(struct displaced *k, struct node *name, int64_t ts);
 int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
 /* The version *ts moved: its descriptors are descriptors of the version to_ts of target's column from now on.  NULL: all of them did, and each keeps its timestamp. */
@@ -221,10 +225,10 @@ void displaced_fini(struct displaced *k);
  */
 void ofile_end_column(struct node *family_node, struct slice qualifier, bool by_name, struct changes *c);
 /*
- * The cells of the table for which `which` returns true (NULL: all) were removed.
- * Bytes that descriptors have not loaded cannot be read any more, and what they write
- * is not stored: ESTALE.  The caller invalidates the kernel's inodes.  `which` is called
- * under the tree's lock.
+ * The cells of the table for which `which` returns true (NULL: all) were removed.  Bytes
+ * that descriptors have not loaded cannot be read any more, and bytes that they write
+ * are not stored: ESTALE.  The caller invalidates the kernel's inodes.  `which` is
+ * called under the tree's lock.
  */
 void ofile_end_table(struct node *table, bool (*which)(void *arg, const struct node *n), void *arg);
 /* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */

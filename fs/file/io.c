@@ -6,16 +6,16 @@
  * when it reads on after an end of file.  The pages of a private mapping, and of
  * sendfile and splice, are filled from these bytes, too.  But the kernel has one
  * set of pages and one size per file, for all the versions that are open.  An
- * open and a commit drop the pages.  The size is the one that the kernel was
- * told last, or 0 after an open with O_TRUNC.
+ * open and a commit drop the pages.  The kernel uses the size of the last answer
+ * that stated one, or 0 after an open with O_TRUNC.
  *
  * Versions are cached by the kernel.  READ reads from the store.  Bytes written
  * in place are staged, and committed before the next READ.
  *
  * The content of a scratch file is its image.  A control file is rendered at
  * open.  A WRITE that ends in a newline also applies the text, because shells
- * ignore the errors of close.  Other text is applied at flush (setting.c); that
- * of .schema always is (schema.c).
+ * ignore the errors of close.  Other text is applied at flush (setting.c), and
+ * the text of .schema always (schema.c).
  */
 #include "fs/file/file.h"
 
@@ -233,7 +233,7 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 }
 
 /*
- * The kernel ends a copy_file_range at the size that it was told last, which may
+ * The kernel ends a copy_file_range at the last size that it has got, which may
  * be another version's, and copies its pages itself if the answer is EOPNOTSUPP.
  * After EINVAL programs read and write instead.
  */
@@ -397,9 +397,9 @@ void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 }
 
 /*
- * No process waits for the answer.  The kernel sends only a few such requests before
- * one of them is answered, reads ahead among them.  So the answer does not wait for a
- * row.
+ * No process waits for the answer.  The kernel limits the number of such requests
+ * without an answer, and counts read-ahead among them.  So the answer does not wait
+ * for a row.
  */
 void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {

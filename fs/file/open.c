@@ -33,7 +33,7 @@ static int plain_load(struct descriptor *d, struct tfs_info *info)
 
 /*
  * Copies the bytes of another descriptor for reading of d's node, a name that was
- * replaced or removed: the node's attributes and pages are those of one version.  The
+ * replaced or removed: the node has the attributes and pages of one version.  The
  * file's lock is held.
  */
 static int plain_copy_same(struct descriptor *d, struct tfs_info *info)
@@ -215,7 +215,7 @@ static int descriptor_open(struct node *n, int flags, bool created, struct descr
 	/* A creation is a truncation, even through a descriptor for reading only: release commits it. */
 	d = descriptor_new(n, created && (n->kind == NODE_PLAIN || version) ? flags | O_TRUNC : flags);
 	err = d ? 0 : -ENOMEM;
-	/* What is written is applied on behalf of the user who opens, who may pass the descriptor on. */
+	/* Text is applied on behalf of the user who opens the file.  That user may pass the descriptor on. */
 	if (err == 0 && d->writable && node_ops(n)->commit && !(d->own.caller = caller_new()))
 		err = -ENOMEM;
 	if (err == 0)
@@ -250,7 +250,10 @@ static int open_removed(struct node *n, int flags, struct descriptor **out)
 	return 0;
 }
 
-/* Opens `other`, which has n's name now.  A descriptor for reading only is one of n, whose attributes the kernel asks for. */
+/*
+ * Opens `other`, which has n's name now.  A descriptor for reading only is a descriptor of
+ * n, because the kernel asks for the attributes of n.
+ */
 static int open_successor(struct node *n, struct node *other, int flags, struct descriptor **out)
 {
 	struct tfs_info info = {0};
@@ -371,7 +374,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	} else {
 		err = descriptor_open(n, fi->flags, false, &d);
 		if (err == -ESTALE && n->kind == NODE_PLAIN)
-			err = descriptor_open(n, fi->flags, false, &d); /* it was replaced meanwhile, and may still be read */
+			err = descriptor_open(n, fi->flags, false, &d); /* it was replaced in between, and may still be read */
 		if (err == 0)
 			set_open_flags(n, fi);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors for reading and writing share one content, that of the file.
- * The bytes staged in it are those of one descriptor, its writer.  Before
- * another descriptor reads or writes, they are committed; the content is then
- * the newest version, and each open still makes versions of its own.
+ * Descriptors for reading and writing share the content of the file.  Only one
+ * descriptor, its writer, has staged bytes in it.  Before another descriptor
+ * reads or writes, they are committed; the content is then the newest version,
+ * and each open still makes versions of its own.
  *
  * open_file.commits counts the changes of the column.  content.seen is the value
  * of that counter up to which the image is current.  While the two are equal and
@@ -19,14 +19,14 @@
  * next commit makes a new version.  So descriptors that write in turn make a
  * version for each open and flush, not for each turn.
  *
- * A descriptor for reading only has an image of one version.  A read that
- * begins at or behind its end, after a read has returned end of file, first
- * replaces the image by the newest version, if a newer one exists.  So a program
- * that reads a file once sees one version, and tail -f sees appended bytes.  So
- * does a read at offset 0: it begins a new reading.  A read at another offset
- * keeps the version, because a program that reads the end of an archive and
- * then its parts must not mix two of them.  The descriptor is within its version
- * again, and meets its end again.
+ * A descriptor for reading only has an image of one version.  A read that begins
+ * at or past its end, after a read has returned end of file, first replaces the
+ * image by the newest version, if a newer one exists.  So a program that reads a
+ * file once sees one version, and tail -f sees appended bytes.  So does a read
+ * at offset 0: it begins a new reading.  A read at another offset keeps the
+ * version, because a program that reads the end of an archive and then its parts
+ * must not mix two of them.  The descriptor is within its version again, and
+ * meets its end again.
  *
  * After the last byte, fstat shows the newest version.  If that is shorter,
  * tail -f begins again at offset 0 ("file truncated").  tail reads as many bytes

@@ -29,7 +29,7 @@ struct sequential {
 	struct mutex lock; /* RANK_FS_SEQUENTIAL */
 	bool reading;      /* a READ has been served, and no WRITE after it */
 	bool written;      /* a WRITE has been served */
-	uint64_t base, at; /* the offset that is the start, and that of the next READ */
+	uint64_t base, at; /* the offset of the start, and the offset of the next READ */
 	int write_error;   /* of the first refused write: later writes return it */
 };
 

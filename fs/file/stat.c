@@ -4,16 +4,16 @@
  *
  * Uncommitted bytes are visible only to the process that wrote them.  git,
  * nginx and every program that reads as many bytes as fstat reports would
- * otherwise read that many bytes of the version before.  For the same reason a
- * process that has not read all of the version that it opened is shown the size
- * and times of that version, although there is a newer one.
+ * otherwise read that many bytes of the version before.  Therefore, if a
+ * process has not read all of the version that it opened, stat shows it the
+ * size and times of that version, although a newer version exists.
  *
  * GETATTR states the calling thread, but no descriptor.  So stat looks in /proc
  * whether that thread is one of the process that opened or used a descriptor.  It
  * does so only while bytes are staged, or a reader is on a version that is not
- * the newest.  If a process has several such descriptors, the one opened last
- * counts: a program asks for the size after it has opened a file.  All processes
- * in other pid namespaces have the number 0 here, and count as one.
+ * the newest.  If a process has several such descriptors, the descriptor that was
+ * opened last counts: a program asks for the size after it has opened a file.
+ * All processes in other pid namespaces have the number 0 here, and count as one.
  */
 #include "fs/file/file.h"
 
@@ -44,7 +44,10 @@ bool descriptor_is_of_caller(const struct descriptor *d)
 	return access(path, F_OK) == 0;
 }
 
-/* As descriptor_is_of_caller.  *other: the thread for which the answer was no last; -1: none yet.  Most descriptors of a file are one reader's. */
+/*
+ * Like descriptor_is_of_caller.  *other: the thread for which the last negative answer was
+ * given, or -1.  It saves look-ups, because one reader has most descriptors of a file.
+ */
 static bool is_of_caller(const struct descriptor *d, pid_t *other)
 {
 	if (d->pid == *other)

@@ -136,14 +136,17 @@ static enum MHD_Result add_header(void *arg, enum MHD_ValueKind kind, const char
 		f->is_unclear |= f->count[i]++ > 0;
 		f->has_body |= i == ENCODING || (i == LENGTH && strcmp(value, "0") != 0);
 	}
-	/* Another server may take "Content-Length :" for the header, and a line that begins with a blank for a part of the one before. */
+	/*
+	 * Another server may take "Content-Length :" for the header, and a line that
+	 * begins with a blank for a part of the previous line.
+	 */
 	f->is_unclear |= !n || strcspn(name, " \t\r\v\f") != n || strpbrk(value, "\r\n");
 	return MHD_YES;
 }
 
 /*
  * How the end of the request is found.  If a proxy in front could find another end, or
- * another host, the bytes behind it would be a request that the proxy has not seen.
+ * another host, the bytes after it would be a request that the proxy has not seen.
  */
 static struct framing framing_of(struct MHD_Connection *c)
 {

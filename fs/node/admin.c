@@ -91,7 +91,7 @@ int admin_apply_config(struct node *n, struct slice text, const struct caller *c
 
 /*
  * A border, as ls shows the row that begins there; empty for the ends of the table.
- * Control characters that names contain are escaped, because the text goes to
+ * Control characters that names contain are escaped, because the text is shown on
  * terminals.
  */
 static int put_border(struct buf *out, struct tfs_bytes b)
@@ -217,10 +217,10 @@ out:
 	buf_fini(&path);
 }
 
-/* What a verb works on. */
+/* The arguments of a verb. */
 struct acting {
 	struct node *n;              /* the control file */
-	const struct caller *caller; /* opened it */
+	const struct caller *caller; /* the user who opened it */
 	struct tfs_table *t; /* on behalf of the caller: the server and the master check the verb.  NULL: it is of no table */
 };
 

@@ -28,7 +28,7 @@ int list_schema(struct lister *l, struct list_entry *e);
 /* ---- bulk.c ---- */
 /* Returns false if name is none of the streams of imports and exports.  Else *err is the result of node_ops.resolve. */
 bool bulk_resolve(struct node *table, const char *name, struct resolved *out, int *err) TFS_MUST;
-/* The i-th of their names; NULL behind the last one. */
+/* The i-th of their names; NULL after the last name. */
 const char *bulk_name(size_t i);
 
 /* ---- row.c ---- */

@@ -44,7 +44,7 @@ struct lister {
 	struct node *dir;  /* NULL: for the keys of a part only */
 	struct node *base; /* the table, view, row or family whose keys are listed: dir, or the parent of a part */
 	struct node *own;  /* base in the table's own view, where made directories and cells are; counted.  NULL: it has no node */
-	struct slice path; /* of the parts that dir stands for, or empty */
+	struct slice path; /* the text of the parts that dir stands for, or empty */
 	struct name_prefix prefix; /* of path */
 	bool behind;               /* of a part's cells: in the second of two ranges (list_keys.c) */
 	struct cursor at;

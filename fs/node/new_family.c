@@ -3,11 +3,12 @@
  * chmod of cells and of the families' directories in rows.
  *
  * Cells have the mode of their family.  So a chmod that asks for less than the
- * family's mode gives to group and others is refused: to succeed without effect would
- * leave readable what the user believes to be private.  But tar, cp and rsync restore
- * a tree by mkdir, creations and chmods, and the modes are known only by these calls.
- * So a family that mkdir of ROW/FAMILY has made takes its mode from them, as long as
- * no other row has cells of it, and for the user who made it and for root:
+ * family's mode gives to group and others is refused: success without effect would
+ * leave bytes readable that the user believes to be private.  But tar, cp and rsync
+ * restore a tree by mkdir, creations and chmods, and the modes are known only by
+ * these calls.  So a family that mkdir of ROW/FAMILY has made takes its mode from
+ * them, as long as no other row has cells of it, and for the user who made it and for
+ * root:
  *
  *	mkdir            the mode of the mkdir
  *	chmod of the     that mode, less what a cell has refused.  tar makes the
@@ -19,8 +20,8 @@
  *	                 set the mode at the end, or not if it is 0600
  *
  * Only the bits of group and others count: the owner's are not taken, because a
- * restore writes the next row.  What cells have refused is kept in memory.  After a
- * remount a family is not new.
+ * restore writes the next row.  The modes that cells have refused are kept in
+ * memory.  After a remount a family is not new.
  *
  * Rejected: to ask the store only whether other rows have cells, without this memory.
  * A second rsync after a remount would set the mode of the directory again, and so
@@ -36,16 +37,16 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define SHARED 0066 /* the bits that a chmod can take from the others */
+#define SHARED 0066 /* the bits of group and others, which a chmod can remove */
 #define NEW_MOST 1000
 
 struct new_family {
 	uint32_t table;
 	char family[FAMILY_KEY_BYTES];
-	uid_t uid;           /* made it */
-	mode_t allowed;      /* by all cells so far */
-	mode_t allowed_else; /* by all cells except the last one */
-	uint64_t last_cell;  /* inode number of the cell, or scratch file, that asked last */
+	uid_t uid;           /* the user who made it */
+	mode_t allowed;      /* the bits that all cells so far allow */
+	mode_t allowed_else; /* the bits that all cells except last_cell allow */
+	uint64_t last_cell;  /* inode number of the last cell, or scratch file, that asked */
 };
 
 static struct {
@@ -124,7 +125,10 @@ static bool note(struct node *table, const char *family, uint64_t cell, mode_t m
 	return found;
 }
 
-/* Returns 1 if a row other than that of the family's directory has cells of the family, 0, -errno.  The scan may read the whole table. */
+/*
+ * Returns 1 if another row than the row of the family's directory has cells of the family,
+ * else 0, or -errno.  The scan may read the whole table.
+ */
 static int other_row_has_cells(struct node *family)
 {
 	const char *name = node_name(family);

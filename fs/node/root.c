@@ -136,7 +136,7 @@ static int version_render(struct node *n, struct buf *out)
 	return buf_printf(out, "tabletfs %s\n", PACKAGE_VERSION);
 }
 
-/* metrics and log name tables and rows that other users may not list. */
+/* The metrics and the log name tables and rows that other users may not list. */
 static const struct setting system_settings[] = {
 	{.name = "config", .mode = 0600, .render = admin_render_config, .apply = admin_apply_config},
 	{.name = "ctl", .mode = 0600, .render = admin_render_system_verbs, .apply = admin_apply_system},

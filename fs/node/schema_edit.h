@@ -31,7 +31,7 @@ bool fs_schema_renamed(struct node *family, struct slice name);
  * with n's name.
  */
 int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
-/* The same on behalf of a caller that was noted before.  NULL: -EACCES. */
+/* Edits on behalf of a caller that was noted before.  NULL: -EACCES. */
 struct caller;
 int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const struct caller *caller, struct changes *c) TFS_MUST;
 /* Sets the whole schema. */
@@ -43,7 +43,10 @@ int fs_schema_replace_text(
  * an entry calls this, because the drop may have looked for entries before.
  */
 bool fs_schema_family_dropped(struct node *n);
-/* The result of a change of mode, owner or ACL of a node that has those of its family or table: EPERM, or 0 without effect. */
+/*
+ * The result of a change of mode, owner or ACL of a node that has the mode, owner and ACL
+ * of its family or table: EPERM, or 0 without effect.
+ */
 int fs_schema_keep_owner(struct node *n) TFS_MUST;
 /* Returns true if mkdir adds families.  Then chmod and chown of cells succeed without effect, because a restore needs that. */
 bool fs_schema_is_open(struct node *n);

@@ -64,7 +64,10 @@ static int to_scratch(struct renaming *m)
 	return scratch_remove(n);
 }
 
-/* What is written to .schema later is applied on behalf of the caller.  -EXDEV: another user can write it, so mv copies. */
+/*
+ * Text that is written to .schema later is applied on behalf of the caller.  -EXDEV:
+ * another user can write it, so mv copies.
+ */
 static int check_writers(const struct open_file *x, const struct caller *caller)
 {
 	const struct descriptor *d = x->descriptors;

@@ -102,8 +102,8 @@ static void setting_looked_up(struct node *n)
 /*
  * A user who may not read the file has a node of its own, with ts 1, without size and
  * time.  The kernel keeps the attributes of an inode that it asked for last, and can
- * return them without asking (statx), so one inode would show each user what another
- * one has asked for.
+ * return them without asking (statx), so with one inode a user would see the
+ * attributes that another user has asked for.
  */
 static int64_t setting_ts(struct node *dir, const struct setting *s)
 {

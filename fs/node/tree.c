@@ -163,7 +163,10 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 	st->st_gid = gid;
 	st->st_blksize = 4096;
 	stat_time(&st->st_mtim, us);
-	/* Times end with the mount.  Programs that keep them longer see by this one that they have to look again. */
+	/*
+	 * Times end with the mount.  A program that keeps them longer sees by the change
+	 * time that it must list the directory again.
+	 */
 	stat_time(&st->st_ctim, !latest ? 0 : us > fs.started_us ? us : fs.started_us);
 }
 

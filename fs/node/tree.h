@@ -37,7 +37,7 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 
 /* node_ops.attr of a directory with the mode and owner of its table or, outside of tables, of the mount. */
 int tree_attr(struct node *n, struct stat *st, double *timeout);
-/* The same, but only the owner may make and remove names there. */
+/* Like tree_attr, but only the owner may make and remove names there. */
 int tree_owners_attr(struct node *n, struct stat *st, double *timeout);
 
 #endif

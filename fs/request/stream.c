@@ -5,10 +5,10 @@
  * An offset is the id of a stream, which is new for each listing from the
  * start, and an ordinal.  A stream remembers the cursor of each recent
  * position, and of one position in CHECKPOINT_EVERY.  A position never changes
- * its meaning: if a reader goes back and now gets other entries, these have the
- * id of a new stream. A position that is not remembered any more is found by
- * counting from the checkpoint before it, if the directory has not changed
- * since the listing began. Otherwise, and if the stream has been removed, the
+ * its meaning: if a reader seeks back and now gets other entries, these have
+ * the id of a new stream.  A position that is not remembered any more is found
+ * by counting from the checkpoint before it, if the directory has not changed
+ * since the listing began.  Otherwise, and if the stream has been removed, the
  * call fails with ESTALE: no entry is skipped silently.
  *
  * An open directory pins its stream until RELEASEDIR, so its listing is exact

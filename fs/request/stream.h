@@ -20,11 +20,11 @@ struct stream {
 	LIST_ENTRY(stream) same; /* pool lock: in a bucket */
 	uint32_t id;
 	uint64_t dir_ino;
-	const struct node *dir; /* may have been freed, and its memory used for another one */
+	const struct node *dir; /* may have been freed, and its memory used for another node */
 	struct buf dir_key;     /* its whole key (node_append_key) */
-	uint32_t epoch;         /* of the directory when the listing began */
+	uint32_t epoch;         /* the directory's epoch when the listing began */
 	unsigned batches;       /* answers that had entries */
-	uint64_t end;           /* the ordinal at which an answer reached the end; 0: none has */
+	uint64_t end;           /* the ordinal at which an answer reached the end; 0: no answer has */
 	uint64_t end_changes;   /* fs.changes and the epoch before that answer */
 	uint32_t end_epoch;
 	bool damaged;         /* a block could not be read: the end of the listing is EIO */

@@ -4,7 +4,8 @@
  * (engine/bulk), and the name of TABLE/.export.tar (scan_stream.c).
  *
  * An import begins, and starts its threads, with the first byte.  A descriptor
- * alone costs little, but a user may have only so many (fs/base/user_count.h).
+ * alone costs little, but the number of a user's descriptors is limited
+ * (fs/base/user_count.h).
  *
  * An import stores cells while they are written.  FLUSH waits until all are
  * stored, so each error is reported by write(2) or close(2).  A refused line ends

@@ -7,8 +7,8 @@
  * write through the descriptor: the kernel splits long writes, and a program
  * sends the rest again.
  *
- * The lines of all descriptors together use at most MUTATE_MEMORY_ALL, and those of
- * one user at most half of that.
+ * The lines of all descriptors together use at most MUTATE_MEMORY_ALL, and the
+ * lines of one user at most half of it.
  */
 #include "fs/base/access.h"
 #include "fs/base/reply.h"

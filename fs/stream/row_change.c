@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The edits that remove something are sorted first.  So each family and column is
- * read once, however many edits name it, and an edit that another one includes is
- * left out.
+ * read once, however many edits name it, and an edit that is part of another edit
+ * is left out.
  *
- * The versions that the mutation removes are collected, and those that are open
- * copied, before the store changes, all under the row's lock.  Keys that cannot
- * be read because of damage cannot be open.  Versions that a GC rule hides
- * because of a write are no concern here: they stay open until they are read.
+ * The versions that the mutation removes are collected, and the open ones
+ * copied, before the store changes.  All this is under the row's lock.  Keys
+ * that cannot be read because of damage cannot be open.  Versions that a GC
+ * rule hides because of a write are no concern here: they stay open until they
+ * are read.
  *
- * A mutation may remove a cell and write it again, as .row.json does with the
- * whole row.  So after the change the store is asked which of the removed columns and
- * versions exist.  Those go on, as after any write; the others end.
+ * A mutation may remove a cell and write it again, as .row.json does with the whole
+ * row.  So after the change the store is asked which of the removed columns and
+ * versions exist.  The files of these stay open, as after any write.  The other files
+ * end.
  */
 #include "fs/stream/row_change.h"
 
@@ -132,7 +134,7 @@ static bool edit_includes(const struct row_edit *a, const struct row_edit *b)
 	return slice_eq(a->qualifier, b->qualifier) && (a->kind == ROW_DELETE_COLUMN || a->ts == b->ts);
 }
 
-/* Sets *out, for free(), to the edits that remove something, without those that another one includes. */
+/* Sets *out, for free(), to the edits that remove something, without edits that are part of another edit. */
 static int removing_edits(const struct row_edit *edits, unsigned count, const struct row_edit ***out, unsigned *n)
 {
 	const struct row_edit **v = calloc(count + 1u, sizeof(const struct row_edit *));

@@ -408,9 +408,9 @@ static int row_json_take_scratch(struct renaming *m)
 }
 
 /*
- * Size and time are those of the text that the asking user would read, because many
- * programs read as many bytes as the size states.  A text that is too long has the
- * size 0; its READ has the reason.
+ * Returns the size and time of the text that the asking user would read, because
+ * many programs read as many bytes as the size states.  A text that is too long has
+ * the size 0; its READ has the reason.
  */
 static int row_json_attr(struct node *n, struct stat *st, double *timeout)
 {
