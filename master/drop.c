@@ -14,9 +14,9 @@
  * (assign.c) repeats all steps.  A store in one process has passes at its start only.
  *
  * A master whose term has ended, and that does not know it, could meet notes of tables
- * that a later master makes.  The later one has sent its BURY before, so the earlier
- * one's BURY came before that; and it has read the next table id before.  So it leaves
- * tables from that id on alone.
+ * that a later master makes.  The later master has sent its BURY before it makes
+ * tables.  The earlier master's BURY came before that, and the earlier master had read
+ * the next table id before.  So the earlier master ignores tables from that id on.
  */
 #include "engine/base/msg.h"
 #include "engine/base/units.h"

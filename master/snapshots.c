@@ -3,9 +3,9 @@
  * Creates and drops snapshots, and clones tables.
  *
  * A snapshot is a table that nothing changes.  It exists if the lock service
- * has a file snapshots/TABLE.NAME with its schema: that of its table at that
- * time, with an id of its own.  Its tablets in METADATA share the SSTables of
- * its table's.  A clone is a table that begins with the SSTables of another
+ * has a file snapshots/TABLE.NAME with its schema: the schema of its table at
+ * that time, with an id of its own.  Its tablets in METADATA share the SSTables
+ * of its table's.  A clone is a table that begins with the SSTables of another
  * table or of a snapshot.  Creating either:
  *	1 take a table id
  *	2 write the note dropped/ID
@@ -18,14 +18,14 @@
  *	4 one multi-operation: create the file of the schema, remove the note
  *	5 the servers load the tablets
  * Step 4 decides.  A crash before it leaves the note, so that the next start
- * deletes the rows; the SSTables are still those of the source.  After an error
- * of a step before it, the rows and the note are deleted (drop.c).  If it is
+ * deletes the rows; the SSTables still belong to the source.  After an error of
+ * a step before it, the rows and the note are deleted (drop.c).  If it is
  * unknown whether step 4 took place, both stay until the next pass, and with
- * them the SSTables.  A table must not lose its rows while the schema
- * of its snapshot may exist.
+ * them the SSTables.  A table must not lose its rows while the schema of its
+ * snapshot may exist.
  *
- * Dropping a snapshot is dropping a table, except that nothing can be written
- * meanwhile:
+ * Dropping a snapshot is dropping a table, except that a snapshot has no
+ * writers:
  *	1 one multi-operation: remove the file, create the note dropped/ID;
  *	  servers drop its tablets
  *	2 delete its METADATA rows; the collector removes the SSTables that no other
@@ -55,7 +55,7 @@ static int note_write(struct master *m, uint32_t id)
 	return master_multi(m, &note, 1);
 }
 
-enum { ROWS_BYTES = 256 << 10 }; /* of the rows in a file rows/ID.N, before the last one */
+enum { ROWS_BYTES = 256 << 10 }; /* limit of the rows in a file rows/ID.N before its last row */
 
 /* Rows of one table, each of which must begin where the one before ends. */
 struct chain {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Directories of .latest have times that rise when entries are made or removed, as Python's
-# imports, mailbox.Maildir and git's untracked cache rely on.  tabletfs(7), WHAT PROGRAMS MAY
-# RELY ON: each line holds.
+# imports, mailbox.Maildir and git's untracked cache require.  Each statement of tabletfs(7),
+# "Locks, notices and times", holds.  t/620-one-cell-is-one-file.t tests "Identity of files".
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store
@@ -127,7 +127,7 @@ if has git; then
 	is "$(g status --porcelain)" "$(printf 'A  src/a.c\n?? src/c.c')" "  and one that was made after a remount through the table"
 fi
 cd "$M" || exit 1
-# ---- tabletfs(7), WHAT PROGRAMS MAY RELY ON ----
+# ---- tabletfs(7), Locks, notices and times ----
 mkdir -p rely/r/f rely/r/g
 echo one >rely/r/f/q
 py <<'EOF2'

@@ -234,7 +234,10 @@ static void schema_changes(void **state)
 	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0777});
 	owner = as(OWNER, OWNER, OWNER);
 	other = as(OTHER, OTHER, OTHER);
-	/* While mkdir in a row makes families, whoever may write to the table may do it, for himself. */
+	/*
+	 * While mkdir in a row makes families, each user who may write to the table may
+	 * make families and owns them.
+	 */
 	assert_int_equal(tfs_schema_change(other, &add, NULL), 0);
 	add.name = "new2";
 	add.uid = OWNER;
@@ -456,7 +459,10 @@ static void patterns(void **state)
 
 	open_all();
 	owner = as(OWNER, OWNER, OWNER);
-	/* A row, a qualifier and a value of the family g, which the user may not read; a row of which his cells are gone. */
+	/*
+	 * A row, a qualifier and a value of the family g, which the user may not read; a
+	 * row in which the cells that the user may read were all removed.
+	 */
 	assert_int_equal(store_put(table, all_x, "g", all_x, tfs_at(1), all_x, 0), 0);
 	assert_int_equal(store_put(table, gone, "f", all_x, tfs_at(1), all_x, 0), 0);
 	assert_int_equal(store_delete_row(table, gone), 0);

@@ -59,7 +59,7 @@ static void made_once(void **state)
 	assert_int_equal(identity_read(locks, &two), 0);
 	assert_memory_equal(&one, &two, sizeof(one));
 	assert_int_equal(lock_put(locks, IDENTITY_FILE, slice_str("rubbish"), LOCK_ANY, NULL), 0);
-	assert_int_equal(identity_make(locks, &two), -EBADMSG); /* and does not make another one */
+	assert_int_equal(identity_make(locks, &two), -EBADMSG); /* and does not make a second identity */
 	lock_service_free(locks);
 }
 
