@@ -25,11 +25,11 @@
 
 #include <stdatomic.h>
 
-#define ENOUGH 1u     /* noticed so often a place is proved */
+#define ENOUGH 1u       /* noticed so often a place is proved */
 #define HANDED_MOST 60u /* tries of a place in what is handed on */
-#define TRIES_MOST 4u /* of a place that nothing has noticed yet */
-#define WAYS 6u       /* of a power cut, tried of each */
-#define WAYS_MOST 40u /* of a place that by then nothing has noticed at all */
+#define TRIES_MOST 4u   /* of a place that nothing has noticed yet */
+#define WAYS 6u         /* of a power cut, tried of each */
+#define WAYS_MOST 40u   /* of a place that by then nothing has noticed at all */
 
 static uint64_t points;
 
