@@ -629,7 +629,7 @@ static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 static bool reserve_cut(const char *dir, unsigned times)
 {
 	enum { TIMES = 3 };
-	char *path = path_join(dir, SERVER_RESERVE_FILE);
+	char *real = file_real(dir), *path = real ? path_join(real, SERVER_RESERVE_FILE) : NULL;
 	struct file *f = NULL;
 	uint64_t bytes;
 	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
@@ -644,6 +644,7 @@ static bool reserve_cut(const char *dir, unsigned times)
 	}
 	if (!err)
 		msg_warning("%s: the disk is full; this reserve is reduced so that the store can be opened", path);
+	free(real);
 	free(path);
 	return !err;
 }

@@ -72,8 +72,10 @@ static int rows_write(struct chain *c)
 	struct lock_op op = {.name = name, .contents = buf_slice(&c->rows), .expect = LOCK_ANY};
 	int err;
 
+	if (!c->rows.n)
+		return 0;
 	snprintf(name, sizeof(name), ROWS_DIR "/%u.%u", c->id, c->written++);
-	err = c->rows.n ? master_multi(c->m, &op, 1) : 0;
+	err = master_multi(c->m, &op, 1);
 	buf_reset(&c->rows);
 	return err;
 }
@@ -89,10 +91,12 @@ static int chain_row(void *arg, struct slice row_key, struct meta_tablet *t)
 	c->last = t->last;
 	if (!err && !t->last)
 		err = buf_set(&c->begin, t->end.p, t->end.n);
-	if (!err)
-		err = buf_append_slice(&c->rows, buf_slice(&row));
-	if (!err && c->rows.n > ROWS_BYTES)
+	if (!err && c->rows.n + row.n > ROWS_BYTES)
 		err = rows_write(c);
+	if (!err && row.n > LOCK_FILE_MAX)
+		msg_warning("table id %u: a tablet's list of files is too large to be kept for a repair", c->id);
+	else if (!err)
+		err = buf_append_slice(&c->rows, buf_slice(&row));
 	buf_fini(&row);
 	return err;
 }

@@ -7,6 +7,12 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model keeps nothing"
 
+D=$D/
+ok "a data directory that does not exist yet, with a slash at its end" mount_store
+unmount_store
+ok "  and one that exists" mount_store
+unmount_store
+D=${D%/}
 mount_store
 mkdir -p "$M/t/.families/f" "$M/t/r/f" "$M/.snap"
 for i in 1 2 3; do echo "v$i" >"$M/t/r/f/q$i"; done

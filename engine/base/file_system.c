@@ -94,7 +94,7 @@ static bool has_dot_dot(const char *path)
 	return false;
 }
 
-char *file_real(const char *path)
+static char *real_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char part[PATH_MAX], *real, *parent, *joined = NULL;
@@ -105,12 +105,25 @@ char *file_real(const char *path)
 	if (real || errno != ENOENT || !slash || slash == path || !slash[1])
 		return real ? real : errno == ENOMEM ? NULL : strdup(path);
 	parent = strndup(path, (size_t)(slash - path));
-	real = parent ? file_real(parent) : NULL;
+	real = parent ? real_of(parent) : NULL;
 	if (real && asprintf(&joined, "%s/%s", real, slash + 1) < 0)
 		joined = NULL;
 	free(real);
 	free(parent);
 	return joined;
+}
+
+char *file_real(const char *path)
+{
+	size_t n = strlen(path);
+	char *without, *real;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	without = strndup(path, n);
+	real = without ? real_of(without) : NULL;
+	free(without);
+	return real;
 }
 
 /* One component.  A link is ELOOP. */

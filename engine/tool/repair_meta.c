@@ -333,13 +333,24 @@ static int restore_snapshot(struct repair *p, const struct offline_row *made, un
 	return err;
 }
 
+/* Returns true if the rows, which are sorted, leave no gap. */
+static bool is_whole(const struct offline_row *row, unsigned count)
+{
+	struct slice end = slice_of((const uint8_t *)"", 0);
+
+	for (unsigned i = 0; i < count; end = buf_slice(&row[i++].m.end))
+		if (!slice_eq(buf_slice(&row[i].begin), end) || row[i].m.last != (i + 1 == count))
+			return false;
+	return count > 0;
+}
+
 static int plan_table(struct repair *p, uint32_t table)
 {
 	const struct tfs_schema *schema = table_schema(p, table);
 	unsigned count, made_count;
 	const struct offline_row *row = offline_table_rows(&p->store.users, table, &count),
 				 *made = offline_table_rows(&p->store.made, table, &made_count);
-	bool doubt = p->all_in_doubt || !count || !row[count - 1].m.last, wanted = !count || schema;
+	bool doubt = p->all_in_doubt || !count || !row[count - 1].m.last, wanted = !count || schema, whole;
 	int err = 0;
 
 	for (unsigned i = 0; i < count; i++)
@@ -350,9 +361,10 @@ static int plan_table(struct repair *p, uint32_t table)
 	doubt &= wanted;
 	if (doubt)
 		report_problem(&p->r, "METADATA: %s: not all of its rows can be read", offline_table_name(&p->store, table));
-	if (doubt && schema && schema->snapshot_of && made)
+	whole = made && is_whole(made, made_count);
+	if (doubt && schema && schema->snapshot_of && whole)
 		return restore_snapshot(p, made, made_count);
-	if (doubt && !made && ((schema && schema->snapshot_of) || repair_lock_had_rows(p, table)))
+	if (doubt && !whole && (made || (schema && schema->snapshot_of) || repair_lock_had_rows(p, table)))
 		repair_loss(p, "%s: cells of rows from the first to the last in files of another table, whose names are lost",
 			offline_table_name(&p->store, table));
 	for (unsigned i = 0; i < count && !err; i++)

@@ -217,13 +217,9 @@ static void add_order(struct order *o)
 		RB_INSERT(directories, &p.all, d);
 	}
 	/* Half of the room is for orders that a reply waits for.  A dropped one gets no answer: the next change orders it again. */
-	if (!d || d->count >= ORDERS_OF_DIRECTORY * share || p.count >= ORDERS / 2 * share) {
+	if (!d || d->count >= ORDERS_OF_DIRECTORY * share || (d->count && p.count >= ORDERS / 2 * share)) {
 		if (d)
 			d->lost = true;
-		if (d && !d->busy && !d->count) {
-			RB_REMOVE(directories, &p.all, d);
-			free(d);
-		}
 		free(o);
 	} else {
 		STAILQ_INSERT_TAIL(&d->orders, o, next);
