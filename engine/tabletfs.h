@@ -357,8 +357,8 @@ struct tfs_schema {
 };
 /*
  * Returns a counted reference to the schema as last read.  No I/O.  A snapshot has the
- * schema of its instant, with owners, groups, modes and ACLs that are the stricter of
- * the former and the present; a family that was deleted since keeps its former access.
+ * schema of its instant.  But access is the stricter of that instant's and today's.
+ * A family that was deleted since then has the access of that instant.
  */
 TFS_API int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out) TFS_CHECKED;
 TFS_API void tfs_schema_put(const struct tfs_schema *s);

@@ -145,8 +145,8 @@ static int trailer_good(void *arg, struct slice s)
 }
 
 /*
- * The size of both copies states where the first copy ends.  If the trailer there belongs
- * to another file, the whole file does.
+ * The size of both copies shows the end of the first copy.  If the trailer there is that
+ * of another file, the file is another one.
  */
 static int read_trailer(struct blockfile *b, const char *as, uint64_t expect)
 {

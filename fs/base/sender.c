@@ -240,7 +240,7 @@ __attribute__((noreturn)) static void process_end(void)
 	pthread_mutex_lock(&p.lock);
 	for (unsigned i = 0; i < p.threads; i++)
 		busy = busy || p.thread[i].busy;
-	/* After an unmount the connection's number and the mount point may be those of another mount. */
+	/* After an unmount, another mount may have got the number and the mount point. */
 	if (!busy || poll(&device, 1, 0) < 0 || device.revents & POLLERR)
 		_exit(0);
 	snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%u/abort", p.hello.connection);

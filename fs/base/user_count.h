@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts, for each user, things that cost the daemon memory or threads.  The
- * counts are bounded, so that one user cannot use up the memory or threads of
- * all users.
+ * Counts, for each user, things that cost the daemon memory or threads.  Each
+ * count has a bound, so that one user leaves memory and threads to the others.
  *
  * Threads: any, also under the tree lock.
  */

@@ -233,7 +233,10 @@ void ofile_end_column(struct node *family_node, struct slice qualifier, bool by_
 void ofile_end_table(struct node *table, bool (*which)(void *arg, const struct node *n), void *arg);
 /* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */
 int ofile_commit_staged(struct node *n, struct changes *c) TFS_MUST;
-/* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there. */
+/*
+ * The contents whose target was n get the target `target`.  So does the content of n
+ * itself if n is scratch.  commit_ts: the timestamp of the version there.
+ */
 void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts);
 
 /* At the end of the daemon: commits staged bytes, and frees all descriptors. */

@@ -214,7 +214,7 @@ static int say_one(void *arg, const struct tfs_snapshot *info)
 		info->of_all ? ", of all" : "", strerror(-err));
 	if (err)
 		return 0;
-	/* Without rights: those of today count, too. */
+	/* Rights are left out, because a snapshot's depend on today's, too. */
 	say_schema(w->s, snapshot, false, w->o);
 	say_scan(w->s, snapshot, &spec, w->o);
 	w->s->api->table_close(snapshot);
