@@ -68,46 +68,45 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 }
 
 /*
- * Marks of thread and name, by thread id, for ESTALE answers.  When the thread looks the
- * name up again, the mark states the node that it has found.  So a descriptor of
- * another node, as one of O_PATH, opens no file by the name.
+ * A mark of a thread that has received ESTALE: its id (32 bits), the node that its last
+ * look-up has found (26, 0 at first), and how many look-ups more can be those of the
+ * kernel's second try (6).  The try walks the path again, and the inode that was stale can
+ * have had another name in the daemon, so a mark has no name.  It has the node, so a
+ * descriptor of another node, as one of O_PATH, opens no file by the name.
  */
 #define STALE_SLOTS 256
+#define STALE_LOOKUPS 63
 static _Atomic uint64_t stale[STALE_SLOTS];
 
-static _Atomic uint64_t *stale_slot(fuse_req_t req, const struct node *n, uint64_t *mark)
+static uint64_t stale_mark(fuse_req_t req, const struct node *n, uint64_t lookups)
 {
-	uint64_t pid = (uint64_t)fuse_req_ctx(req)->pid;
+	uint64_t found = n ? ((n->ino ^ n->generation * 0x9e3779b97f4a7c15u) * 0x9e3779b97f4a7c15u) >> 38 | 1 : 0;
 
-	*mark = (n->ino ^ pid * 0x9e3779b97f4a7c15u) | 3;
-	return &stale[pid % STALE_SLOTS];
-}
-
-static uint64_t found_mark(uint64_t mark, const struct node *n)
-{
-	return mark ^ (uint64_t)n->generation << 32;
+	return (uint64_t)(uint32_t)fuse_req_ctx(req)->pid << 32 | found << 6 | lookups;
 }
 
 void stale_found(fuse_req_t req, const struct node *n)
 {
-	uint64_t mark;
-	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
+	uint64_t none = stale_mark(req, NULL, 0), mark;
+	_Atomic uint64_t *slot = &stale[(none >> 32) % STALE_SLOTS];
 
-	if (atomic_load_explicit(slot, memory_order_relaxed) == (mark & ~UINT64_C(1)))
-		atomic_store_explicit(slot, found_mark(mark, n), memory_order_relaxed);
+	mark = atomic_load_explicit(slot, memory_order_relaxed);
+	if (mark >> 32 == none >> 32 && mark & STALE_LOOKUPS)
+		atomic_store_explicit(slot, stale_mark(req, n, (mark & STALE_LOOKUPS) - 1), memory_order_relaxed);
 }
 
 int stale_answer(fuse_req_t req, const struct node *n, int err)
 {
-	uint64_t mark;
-	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
+	uint64_t none = stale_mark(req, NULL, 0), mark;
+	_Atomic uint64_t *slot = &stale[(none >> 32) % STALE_SLOTS];
 
-	/* The old name of a renamed cell may be another cell's now.  The kernel finds the cell by its new name. */
-	if (err != -ESTALE || (node_is(n, KIND_CELL) && n->flags & NODE_MOVED))
+	if (err != -ESTALE)
 		return err;
-	if (atomic_load_explicit(slot, memory_order_relaxed) == found_mark(mark, n))
+	mark = atomic_load_explicit(slot, memory_order_relaxed);
+	/* The old name of a renamed cell may be another cell's now.  The kernel finds the cell by its new name. */
+	if (!(node_is(n, KIND_CELL) && n->flags & NODE_MOVED) && mark == stale_mark(req, n, mark & STALE_LOOKUPS))
 		return -ENOENT;
-	atomic_store_explicit(slot, mark & ~UINT64_C(1), memory_order_relaxed);
+	atomic_store_explicit(slot, none | STALE_LOOKUPS, memory_order_relaxed);
 	return err;
 }
 

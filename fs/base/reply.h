@@ -22,8 +22,7 @@ int refuse_store(int r, struct node *n, const char *name, const char *doing);
  * once.  If names are created and removed quickly, the second call may fail too.
  * Then ENOENT is right: the file is absent.  stale_found notes that a look-up
  * found n.  stale_answer returns the error of a call on n: ENOENT instead of
- * ESTALE if the same thread has received ESTALE for n, and has found n by name
- * since.
+ * ESTALE if n is what the same thread has found last by name since an ESTALE.
  */
 void stale_found(fuse_req_t req, const struct node *n);
 int stale_answer(fuse_req_t req, const struct node *n, int r);

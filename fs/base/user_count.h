@@ -15,7 +15,7 @@
 /* X(name, the most that one user may have). */
 #define USER_THINGS(X)                                                                                                             \
 	X(SCANS, 10000)                   /* directories of clauses that the kernel holds */                                       \
-	X(IMPORTS, 8)                     /* imports that are open */                                                              \
+	X(IMPORTS, 64)                    /* imports that are open */                                                              \
 	X(MUTATIONS, UINT64_C(128) << 20) /* bytes of unfinished mutations */
 
 enum user_thing {

@@ -157,7 +157,7 @@ static int import_count(struct importing *g)
 	int64_t r = user_take(USER_IMPORTS, g->caller->user.uid, 1);
 
 	if (r == 0)
-		return refuse(-EAGAIN, g->node, NULL, "a user has at most 8 open imports: close one of them first");
+		return refuse(-EAGAIN, g->node, NULL, "a user has at most 64 open imports: close one of them first");
 	return r < 0 ? (int)r : 0;
 }
 
