@@ -101,6 +101,13 @@ sub unnamed {
 my %ids = ('table one' => 16, 'table two' => 17, 'snapshot snap of table one' => 18, 'snapshot all of table one' => 19,
 	'snapshot all of table two' => 20, 'table clone' => 21);
 
+our $unreadable; # repair reads with fail_read.so
+
+sub repair {
+	local $ENV{LD_PRELOAD} = "$w/fail_read.so" if $unreadable;
+	return run($ctl, 'repair', @_);
+}
+
 # Damages a copy; the whole course.  Options: clean => no loss may be named.
 sub course {
 	my ($store, $model, $what, $damage, %o) = @_;
@@ -108,12 +115,12 @@ sub course {
 	my $names = $damage->($dir);
 	my $before = tree($dir);
 	my ($seen) = $o{log} ? run($ctl, 'check', $dir) : 1;
-	my ($status, $plan, $err) = run($ctl, 'repair', $dir);
+	my ($status, $plan, $err) = repair($dir);
 	my $fails = '';
 	$fails .= "dry run: exit $status\n" unless $status == ($o{nothing} ? 0 : 1) || ($o{any} && $status < 2);
 	$fails .= "dry run changed the tree\n" unless tree($dir) eq $before;
 	my $out;
-	($status, $out, $err) = run($ctl, 'repair', '--write', $dir);
+	($status, $out, $err) = repair('--write', $dir);
 	$fails .= "repair: exit $status\n" if $status > 1 || ($o{clean} && $status);
 	my @plan = grep { /^(?:lost|repair): / } split /\n/, $plan;
 	my %done = map { $_ => 1 } split /\n/, $out;
@@ -332,6 +339,22 @@ SKIP: {
 	}
 	ok(@lost && !@bad, 'no part of a scan that failed is used') or diag("without a failure:\n$plan", @bad);
 	cmp_ok($failed, '>', 2, 'openings that failed');
+}
+
+# ---- a sector of an SSTable that cannot be read is damage: the other blocks stay ----
+SKIP: {
+	skip('no C compiler', 1) if system("\${CC:-cc} -shared -fPIC -O2 -o '$w/fail_read.so' '$ENV{SRC}/t/lib/fail_read.c' -ldl 2> $w/err");
+	for my $table (qw(16 1)) {
+		my ($file) = sort { -s $b <=> -s $a } glob "$w/closed/sst/$table/*.sst";
+		$file =~ s/^\Q$w\E\/closed//;
+		my $size = -s "$w/closed$file";
+		for my $at (1000, int($size / 2), $size - 20) {
+			local $ENV{FAIL_READ} = $file;
+			local $ENV{FAIL_AT} = $at;
+			local $unreadable = 1;
+			course("$w/closed", $model{closed}, "byte $at of $file cannot be read", sub { }, any => $table == 1);
+		}
+	}
 }
 
 # ---- one or two damages each, at random ----

@@ -287,6 +287,27 @@ int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *
 
 /* ---- a damaged file ---- */
 
+#define SECTOR_BYTES 512u
+
+/* Reads n bytes, or those before the first sector that cannot be read; *n: how many. */
+static int read_readable(struct blockfile *b, uint8_t *p, size_t *n, uint64_t at)
+{
+	int err = read_exactly(b, p, *n, at);
+	size_t done = 0;
+
+	if (err != -EIO)
+		return err;
+	for (size_t step; done < *n; done += step) {
+		step = SECTOR_BYTES - (at + done) % SECTOR_BYTES;
+		step = step < *n - done ? step : *n - done;
+		err = read_exactly(b, p + done, step, at + done);
+		if (err)
+			break;
+	}
+	*n = done;
+	return err == -EIO ? 0 : err;
+}
+
 /*
  * Returns the length of the stored block at `at`: the first length with a right
  * checksum; 0 if the block is damaged.  A checksum that is right by chance is
@@ -306,8 +327,9 @@ static int stored_length(struct blockfile *b, const struct bff_place *at, struct
 	err = buf_reserve(bytes, BFF_BLOCK_HEADER_BYTES);
 	if (err || left <= BFF_BLOCK_HEADER_BYTES)
 		return err;
-	err = read_exactly(b, bytes->p, BFF_BLOCK_HEADER_BYTES, at->physical);
-	if (err)
+	n = BFF_BLOCK_HEADER_BYTES;
+	err = read_readable(b, bytes->p, &n, at->physical);
+	if (err || n < BFF_BLOCK_HEADER_BYTES)
 		return err;
 	n = load_be32(bytes->p + 8);
 	if (n == 0 || n > BFF_RAW_MAX)
@@ -316,8 +338,8 @@ static int stored_length(struct blockfile *b, const struct bff_place *at, struct
 	n = n < left ? n : (size_t)left;
 	err = buf_reserve(bytes, n);
 	if (!err)
-		err = read_exactly(b, bytes->p, n, at->physical);
-	if (err)
+		err = read_readable(b, bytes->p, &n, at->physical);
+	if (err || n < BFF_BLOCK_HEADER_BYTES)
 		return err;
 	put_be64(where, b->identity + at->logical);
 	crc = crc32c(crc32c(0, where, sizeof(where)), bytes->p + 4, BFF_BLOCK_HEADER_BYTES - 4);
@@ -379,7 +401,7 @@ static int find_dictionary(struct blockfile *b)
 	int err = buf_reserve(&bytes, n + 1);
 
 	if (!err)
-		err = read_exactly(b, bytes.p, n, from);
+		err = read_readable(b, bytes.p, &n, from);
 	if (!err && (n = codec_frame_bytes(slice_of(bytes.p, n))) != 0)
 		err = codec_load_dict(slice_of(bytes.p, n), &b->dict);
 	buf_fini(&bytes);
@@ -403,11 +425,11 @@ int blockfile_open_damaged(
 	if (!err)
 		err = read_map(b);
 	*whole = !err;
-	if (err == -EBADMSG)
+	if (err == -EBADMSG || (err == -EIO && b->file))
 		err = find_blocks(b, whole);
 	if (!err)
 		err = trailer ? read_dictionary(b) : *whole ? find_dictionary(b) : 0;
-	if (!err || err == -EBADMSG)
+	if (!err || err == -EBADMSG || (err == -EIO && b->file))
 		err = make_logged(b);
 	if (err) {
 		blockfile_close(b);

@@ -167,7 +167,8 @@ int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 /*
  * bytes: the size that the file should have; 0: the size that it has.  Reads the whole file
  * without the caches and checks each checksum and the order of keys.  If it is damaged,
- * *why (the caller frees it) names the offset.
+ * *why (the caller frees it) names the offset.  A part that cannot be read is damage;
+ * -EIO: the file itself cannot be opened.
  */
 int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why) TFS_MUST;
 /*

@@ -39,8 +39,9 @@ static int check_sections(struct blockfile *b, char **why)
 			err = bff_filters_decode(buf_slice(&bytes), t->partitions, &f);
 			bff_filters_fini(&f);
 		}
-		if (err == -EBADMSG)
-			*why = damage_describe(blockfile_path(b), "damaged section", t->section[id].offset);
+		if (err == -EBADMSG || err == -EIO)
+			*why = damage_describe(
+				blockfile_path(b), err == -EIO ? "unreadable section" : "damaged section", t->section[id].offset);
 	}
 	buf_fini(&bytes);
 	return err;
@@ -95,7 +96,7 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 	}
 	if (!err)
 		*keys = n;
-	else if (err == -EBADMSG && !*why)
+	else if ((err == -EBADMSG || err == -EIO) && !*why)
 		*why = damage_describe(blockfile_path(b), "damaged table structure, index", blockfile_physical(b, UINT64_MAX));
 out:
 	ldb_cursor_fini(&c);
@@ -103,7 +104,7 @@ out:
 	return err;
 }
 
-int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why)
+static int verify(const char *path, uint64_t bytes, uint64_t *keys, char **why)
 {
 	struct blockfile *b;
 	struct ldb_table *t = NULL;
@@ -118,8 +119,8 @@ int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why)
 
 		if (err == -EBADMSG && sst_is_another(path))
 			*why = damage_describe(path, "another SSTable is in its place: trailer", 0);
-		else if (err == -EBADMSG && file_stat_size(path, &size) == 0)
-			*why = damage_describe(path, "damaged trailer, or the block map or dictionary it leads to,",
+		else if ((err == -EBADMSG || err == -EIO) && file_stat_size(path, &size) == 0)
+			*why = damage_describe(path, "damaged or unreadable trailer, or the block map or dictionary it leads to,",
 				size < BFF_TRAILER_BYTES ? 0 : size - BFF_TRAILER_BYTES);
 		return err;
 	}
@@ -142,11 +143,18 @@ int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why)
 	sections = blockfile_trailer(b)->section[BFF_DICTIONARY].offset;
 	err = ldb_table_open(b, NULL, 0, &t);
 	if (err) {
-		if (err == -EBADMSG)
+		if (err == -EBADMSG || err == -EIO)
 			*why = damage_describe(path, "damaged table footer or index, before the sections,", sections);
 		return err;
 	}
 	err = check_keys(b, t, keys, why);
 	ldb_table_close(t);
 	return err;
+}
+
+int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why)
+{
+	int err = verify(path, bytes, keys, why);
+
+	return err == -EIO && *why ? -EBADMSG : err; /* a part of the file cannot be read */
 }
