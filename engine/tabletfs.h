@@ -465,6 +465,7 @@ struct tfs_schema_edit {
 	gid_t gid;
 	mode_t mode;
 	bool flag;
+	bool while_open; /* -ECANCELED unless mkdir_families is set */
 	int64_t mtime_us;
 };
 /* Atomic; durable on return.  -EINVAL with *why as above; -ENOENT there is no such family or group; -EEXIST; -EBUSY. */

@@ -30,6 +30,7 @@ void ms_answer_fini(struct ms_answer *a)
 	F(VALUE, 6, gid_t, gid)                                                                                                    \
 	F(VALUE, 7, mode_t, mode)                                                                                                  \
 	F(VALUE, 8, bool, flag)                                                                                                    \
+	F(VALUE, 10, bool, while_open)                                                                                             \
 	F(VALUE, 9, int64_t, mtime_us)
 WIRE_COMPLETE(tfs_schema_edit, SCHEMA_EDIT)
 

@@ -254,11 +254,14 @@ static int schemas_equal(const struct schema *a, const struct schema *b, bool *e
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, char **why)
 {
 	bool render = e->op != TFS_SCHEMA_TIME && e->op != TFS_SCHEMA_HIDE;
-	struct schema *s = schema_clone(old);
+	struct schema *s;
 	const char *reason = NULL;
 	bool unchanged = false;
 	int err;
 
+	if (e->while_open && !old->pub.mkdir_families)
+		return -ECANCELED;
+	s = schema_clone(old);
 	if (!s)
 		return -ENOMEM;
 	if (e->explicit_act) {

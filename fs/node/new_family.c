@@ -147,25 +147,29 @@ static int other_row_has_cells(struct node *family)
 }
 
 /*
- * A new family's cell (cell not 0) or directory asks for a mode.  Returns 1 if the
- * family has it or gets it, or it asks for more; 0 if the family is not new; -errno.
+ * Reads the family's attributes.  If the family is new, its cell (cell not 0) or directory
+ * asks for a mode.  Returns 1 if the family has it or gets it, or it asks for more; 0 if
+ * the family is not new; -errno.
  */
-static int ask(struct node *family, uint64_t cell, mode_t now, mode_t mode, struct changes *c)
+static int ask(struct node *family, uint64_t cell, mode_t mode, struct family_info *now, struct changes *c)
 {
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_MODE, .name = node_name(family)};
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_MODE, .name = node_name(family), .while_open = true};
+	const bool open = fs_schema_is_open(family);
 	mode_t allowed;
-	int r;
+	int r = family_info_get(family, now);
 
-	if (!note(node_table(family), node_name(family), cell, mode, &allowed) || !fs_schema_is_open(family))
-		return 0;
-	e.mode = cell ? now & (mode | ~(mode_t)SHARED) : (now & ~(mode_t)SHARED) | (mode & allowed & SHARED);
-	if (e.mode == now)
+	if (r || !note(node_table(family), node_name(family), cell, mode, &allowed) || !open)
+		return r;
+	e.mode = cell ? now->mode & (mode | ~(mode_t)SHARED) : (now->mode & ~(mode_t)SHARED) | (mode & allowed & SHARED);
+	if (e.mode == now->mode)
 		return 1;
 	r = other_row_has_cells(family);
 	if (r == 0)
 		r = fs_schema_edit(family, &e, c);
 	else if (r > 0)
 		forget(node_table(family), node_name(family));
+	if (r == -ECANCELED) /* .schema was written meanwhile, as a restore does */
+		return family_info_get(family, now);
 	return r == 0 ? 1 : r > 0 ? 0 : r;
 }
 
@@ -179,32 +183,33 @@ void new_family_cell_created(struct node *cell, mode_t mode)
 int new_family_scratch(struct node *family, const struct node *scratch, mode_t mode, struct changes *c)
 {
 	struct family_info now;
-	int r;
+	int r = families.count ? ask(family, scratch->ino, mode, &now, c) : 0;
 
-	if (!families.count || family_info_get(family, &now))
-		return 0;
-	r = ask(family, scratch->ino, now.mode, mode, c);
-	return r < 0 ? r : 0;
+	return r < 0 && r != -ENOENT ? r : 0;
+}
+
+int new_family_ask(struct node *n, mode_t mode, struct changes *c)
+{
+	struct family_info unused;
+
+	return node_is(n, KIND_FAMILY) ? ask(n, 0, mode, &unused, c) : ask(n->parent, n->ino, mode, &unused, c);
 }
 
 int new_family_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
 {
 	struct node *family = node_is(n, KIND_FAMILY) ? n : n->parent;
 	struct family_info now;
-	bool same, same_owner;
-	int r = family_info_get(family, &now);
+	bool same;
+	int r = to_set & FUSE_SET_ATTR_MODE ? ask(family, n == family ? 0 : n->ino, attr->st_mode, &now, c)
+					    : family_info_get(family, &now);
 
-	if (r)
+	if (r < 0)
 		return r;
-	same_owner = (!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.uid) &&
+	same = (!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.uid) &&
 		(!(to_set & FUSE_SET_ATTR_GID) || attr->st_gid == now.gid);
-	same = same_owner;
 	if (to_set & FUSE_SET_ATTR_MODE) {
 		const mode_t x = n == family ? (now.mode & 0444) >> 2 : 0;
 
-		r = ask(family, n == family ? 0 : n->ino, now.mode, attr->st_mode, c);
-		if (r < 0)
-			return r;
 		if (r == 0 && (now.mode & ~attr->st_mode & SHARED) && !fs.quiet)
 			return refuse(-EPERM, n, NULL,
 				"the mode is the family's, which gives more: chmod TABLE/.families/FAMILY, or see the mount option quiet");

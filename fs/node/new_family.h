@@ -17,6 +17,11 @@ void new_family_made(struct node *table, const char *family);
 void new_family_cell_created(struct node *cell, mode_t mode);
 /* The scratch file, of this mode, will become a cell of the family. */
 int new_family_scratch(struct node *family, const struct node *scratch, mode_t mode, struct changes *c) TFS_MUST;
+/*
+ * A cell or a family's directory asks for a mode.  Returns 1 if the family has it or gets it,
+ * or it asks for more; 0 if the family is not new; -errno.
+ */
+int new_family_ask(struct node *n, mode_t mode, struct changes *c) TFS_MUST;
 /* node_ops.set_owner of a cell, and of a family's directory in a row. */
 int new_family_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c);
 

@@ -19,6 +19,7 @@
 #include "fs/request/request.h"
 
 #include "fs/base/reply.h"
+#include "fs/node/new_family.h"
 #include "fs/node/schema_edit.h"
 
 #include <endian.h>
@@ -224,7 +225,7 @@ static int set_access(struct node *n, const struct acl *a, struct changes *c)
 {
 	struct stat st;
 	double timeout;
-	int err;
+	int err, asked;
 
 	if (n->kind == NODE_FAMILY_DIR)
 		return set_family(n, a, c);
@@ -237,6 +238,11 @@ static int set_access(struct node *n, const struct acl *a, struct changes *c)
 	/* Scratch has a mode only.  Its bits for the group are no more than the ACL gives this group. */
 	if (node_ops(n)->set_owner) {
 		st.st_mode = (st.st_mode & ~(mode_t)0777) | (mode_t)(a->owner << 6 | (a->group & a->mask) << 3 | a->other);
+		asked = a->extended && (node_is(n, KIND_CELL) || node_is(n, KIND_FAMILY)) ? new_family_ask(n, st.st_mode, c) : 0;
+		if (asked)
+			return asked < 0 ? asked : 0;
+		if (a->extended && same_acl(n, a, &st))
+			return 0; /* .schema was written meanwhile, as a restore does */
 		err = request_set_owner(n, &st, FUSE_SET_ATTR_MODE, c);
 		if (err || !a->extended || node_is(n, KIND_SCRATCH))
 			return err;

@@ -251,7 +251,10 @@ static void schema_changes(void **state)
 	add.explicit_act = false;
 	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0755});
 	assert_int_equal(tfs_schema_change(other, &add, NULL), -EACCES);
-	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0777});
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 0777, .while_open = true});
+	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "closes", .mode = 0600, .explicit_act = true});
+	add = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_MODE, .name = "new", .mode = 0666, .while_open = true};
+	assert_int_equal(tfs_schema_change(table, &add, NULL), -ECANCELED);
 	/* All else is the owner's. */
 	assert_int_equal(tfs_schema_change(other, &e, NULL), -EACCES);
 	e.op = TFS_SCHEMA_FAMILY_DROP;

@@ -366,6 +366,10 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 		r = t->schema->pub.snapshot_of ? -EROFS : -ENOENT;
 		goto out;
 	}
+	if (e->while_open && !t->schema->pub.mkdir_families) {
+		r = -ECANCELED;
+		goto out;
+	}
 	if (!value || !(next = mdl_schema_copy(t->schema)))
 		goto out;
 	const struct tfs_schema *old = &t->schema->pub;

@@ -740,6 +740,7 @@ static void expect_ms_request(const struct ms_request *a, const struct ms_reques
 	assert_int_equal(a->edit->gid, b->edit->gid);
 	assert_int_equal(a->edit->mode, b->edit->mode);
 	assert_int_equal(a->edit->flag, b->edit->flag);
+	assert_int_equal(a->edit->while_open, b->edit->while_open);
 	assert_int_equal(a->edit->mtime_us, b->edit->mtime_us);
 }
 
@@ -777,6 +778,7 @@ static void test_master(void **state)
 			.gid = (gid_t)rnd64(),
 			.mode = (mode_t)rnd64(),
 			.flag = rnd(2),
+			.while_open = rnd(2),
 			.mtime_us = rnd_ts()};
 		const struct tfs_user user = {.uid = (uid_t)rnd64(),
 			.gid = (gid_t)rnd64(),
