@@ -44,14 +44,27 @@ def reads(user, family):
 def writes(user, family):
     return user == "root" or user in FAMILIES[family][5]
 
-def run(user, command, T="t", **env):
-    """Returns the status and the output, also that of errors."""
-    uid, gid, groups = USERS[user]
-    def become():
-        os.setgroups(groups), os.setgid(gid), os.setuid(uid)
-    p = subprocess.run(["bash", "-c", command], preexec_fn=become, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL, env=dict(os.environ, T=T, **env), timeout=60, errors="replace")
-    return p.returncode, p.stdout
+# A shell for each user, which runs each command in a process of its own.
+shells = {}
+def shell_of(user):
+    if user not in shells:
+        uid, gid, groups = USERS[user]
+        def become():
+            os.setgroups(groups), os.setgid(gid), os.setuid(uid)
+        shells[user] = subprocess.Popen(["bash"], preexec_fn=become, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, env=os.environ)
+    return shells[user]
+
+def run(user, command, T="t", F=""):
+    """Returns the status and the output, also that of errors, without NUL bytes."""
+    shell, said = shell_of(user), b""
+    shell.stdin.write(b"export T='%s' F='%s'; said=$(exec 2>&1 </dev/null\n%s\n); printf '%%d\\0%%s\\0' $? \"$said\"\n" %
+        (T.encode(), F.encode(), command.encode()))
+    shell.stdin.flush()
+    while said.count(b"\0") < 2:
+        said += os.read(shell.stdout.fileno(), 1 << 16)
+    status, text = said[:-1].split(b"\0")
+    return int(status), text.decode(errors="replace")
 
 # ---- the paths ----
 # Reading one family $F of $T, a table or a snapshot: each succeeds for the users who may read $F and for no others.
@@ -229,11 +242,8 @@ def make():
 
 # ---- the matrix ----
 def each_family(user, command, T):
-    """Runs the command for each family F in one process, because a process each would take minutes."""
-    loop = 'for F in %s; do ( %s\n) >$W/out/.said$UID 2>&1; echo "=$F $?"; tr -d "\\0=" <$W/out/.said$UID; done'
-    for result in run(user, loop % (" ".join(FAMILIES), command), T)[1].split("=")[1:]:
-        head, text = result.split("\n", 1)
-        yield head.split()[0], int(head.split()[1]), text
+    for f in FAMILIES:
+        yield (f,) + run(user, command, T, f)
 
 # EACH=all: each path as each user, for each family, which takes minutes.  By default those paths of snapshots, of a
 # read-only mount and of writes that others of their kind resemble are tried by fewer users or for fewer families.
@@ -314,6 +324,9 @@ if what == "rw":
     restore()
     only(lines(ROOT_ONLY), {"root"})
     restore()
+for shell in shells.values():
+    shell.stdin.close()
+    shell.wait()
 PY
 ok "mount -o allow_other" mount_store -o allow_other
 

@@ -13,11 +13,12 @@
  * The other histories are those of a fixed list of seeds.  No thread in them acts
  * by time and there is no other limit, so each run is the same.
  *
- *	crash_syncs [--each] [--seed S] [--histories N]
+ *	crash_syncs [--each] [--seed S] [--histories N] [--seen PLACE]...
  *
  * prints for each place "# place PLACE: left out N, noticed M, ..." and the point
  * that noticed it first, for crash_store --skip.  --each leaves out every sync and
- * prints those whose absence no point notices.
+ * prints those whose absence no point notices.  PLACE, as another program prints it,
+ * is not tried.
  */
 #include "t/crash/handed_on.h"
 #include "t/crash/places.h"
@@ -202,6 +203,8 @@ int main(int argc, char **argv)
 			each = true;
 		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
 			seed = strtoull(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--seen") == 0 && i + 1 < argc)
+			place_of(argv[++i])->seen = ENOUGH;
 		else if (strcmp(argv[i], "--histories") == 0 && i + 1 < argc)
 			histories = (unsigned)strtoul(argv[++i], NULL, 0);
 		else
