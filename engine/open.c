@@ -290,38 +290,38 @@ int store_format_encode(unsigned version, struct buf *out)
 }
 
 /* Encodes the parsed version again, and accepts the line only if the bytes are the same. */
-static bool format_line_decode(struct slice text, unsigned *version)
+static bool format_line_decode(struct tfs_bytes text, unsigned *version)
 {
 	char copy[FORMAT_LINE_MAX] = "", again[FORMAT_LINE_MAX];
 	unsigned v = 0;
 
 	if (text.n && text.n < sizeof(copy))
 		memcpy(copy, text.p, text.n);
-	if (sscanf(copy, FORMAT_TEXT, &v) != 1 || v == 0 || !slice_eq(text, slice_of(again, format_line(v, again))))
+	if (sscanf(copy, FORMAT_TEXT, &v) != 1 || v == 0 || !bytes_eq(text, tfs_bytes_of(again, format_line(v, again))))
 		return false;
 	*version = v;
 	return true;
 }
 
-static struct slice first_line(struct slice s)
+static struct tfs_bytes first_line(struct tfs_bytes s)
 {
 	const uint8_t *end = s.n ? memchr(s.p, '\n', s.n) : NULL;
 
-	return slice_of(s.p, end ? (size_t)(end + 1 - s.p) : 0);
+	return tfs_bytes_of(s.p, end ? (size_t)(end + 1 - s.p) : 0);
 }
 
 /* A copy_length_fn: of a line with a checksum. */
-static size_t format_line_length(struct slice s)
+static size_t format_line_length(struct tfs_bytes s)
 {
-	struct slice line = first_line(s);
+	struct tfs_bytes line = first_line(s);
 	unsigned v;
 
 	return format_line_decode(line, &v) && v != 1 ? line.n : 0;
 }
 
-int store_format_decode(struct slice file, unsigned *version, bool *whole)
+int store_format_decode(struct tfs_bytes file, unsigned *version, bool *whole)
 {
-	struct slice line = copies_get(file, 0, format_line_length);
+	struct tfs_bytes line = copies_get(file, 0, format_line_length);
 
 	if (!line.n)
 		line = copies_get(file, 1, format_line_length);
@@ -342,7 +342,7 @@ int store_format_check(const char *path, bool *whole, char **why)
 
 	*why = NULL;
 	if (!err)
-		err = store_format_decode(buf_slice(&b), &version, whole);
+		err = store_format_decode(buf_bytes(&b), &version, whole);
 	if (err == -EBADMSG && holes)
 		err = -EIO;
 	if (!err && version != STORE_FORMAT_VERSION)
@@ -366,7 +366,7 @@ static int rewrite_format(const char *dir)
 	int err = path ? store_format_encode(STORE_FORMAT_VERSION, &b) : -ENOMEM;
 
 	if (!err)
-		copies_rewrite(path, buf_slice(&b));
+		copies_rewrite(path, buf_bytes(&b));
 	buf_fini(&b);
 	free(path);
 	return err;
@@ -425,7 +425,7 @@ static int prepare_dir(const char *dir, bool *whole, char **why)
 		if (!err)
 			err = store_format_encode(STORE_FORMAT_VERSION, &line);
 		if (!err)
-			err = file_replace(format, buf_slice(&line));
+			err = file_replace(format, buf_bytes(&line));
 	}
 	buf_fini(&line);
 	free(format);
@@ -473,7 +473,7 @@ static int next_incarnation(
 		err = read_identity(dir, locks, version == LOCK_ABSENT, identity, why);
 	if (!err) {
 		put_be64(bytes, n + 1);
-		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
+		err = lock_put(locks, "incarnation", tfs_bytes_of(bytes, sizeof(bytes)), version, NULL);
 	}
 	if (err && !*why)
 		why_set(why, "%s/lock/incarnation: %s", dir, strerror(-err));

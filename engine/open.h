@@ -10,7 +10,7 @@
 #define STORE_FORMAT_VERSION 3u
 int store_format_encode(unsigned version, struct buf *out) TFS_MUST; /* appends */
 /* *whole is set if both copies are good, and for format 1, which had one line without checksum.  -EBADMSG. */
-int store_format_decode(struct slice file, unsigned *version, bool *whole) TFS_MUST;
+int store_format_decode(struct tfs_bytes file, unsigned *version, bool *whole) TFS_MUST;
 /*
  * Reads FORMAT at path.  -EBADMSG damaged; -EPROTO another format; other errors
  * of reading.  An error sets *why to one line with the path; the caller frees it.

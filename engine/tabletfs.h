@@ -37,8 +37,7 @@
  * Memory: all threads allocate and free memtables and blocks in pieces of
  * 64 KiB to 1 MiB.  By default glibc's malloc caches such pieces in one heap
  * per thread, and a process may grow to several times the sizes in
- * tfs_options.  The library does not set malloc's parameters.  The tabletfs
- * daemon does so first of all:
+ * tfs_options.  The library leaves that to the program; the tabletfs daemon has:
  *	mallopt(M_MMAP_THRESHOLD, 256 << 10);  mallopt(M_ARENA_MAX, 2);
  */
 #ifndef TABLETFS_H
@@ -67,12 +66,12 @@ extern "C" {
 
 /* Bytes that the caller owns. */
 struct tfs_bytes {
-	const void *data;
-	size_t size;
+	const uint8_t *p;
+	size_t n;
 };
 static inline struct tfs_bytes tfs_bytes_of(const void *p, size_t n)
 {
-	struct tfs_bytes b = {p, n};
+	struct tfs_bytes b = {(const uint8_t *)p, n};
 	return b;
 }
 static inline struct tfs_bytes tfs_str(const char *s)
@@ -98,8 +97,7 @@ static inline struct tfs_ts tfs_at(int64_t us)
 	return t;
 }
 
-/* The version of the library, such as "1.0.0". */
-TFS_API const char *tfs_version(void);
+TFS_API const char *tfs_version(void); /* of the library, such as "1.0.0" */
 
 /* ---- store ---- */
 /* A member that is 0 means its default, so {.sync = true} is complete.  log_level is the exception: 0 is a level. */
@@ -472,7 +470,6 @@ struct tfs_schema_edit {
 TFS_API int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why) TFS_CHECKED;
 
 /* ---- mutations: one row, atomic ---- */
-struct tfs_mutation;
 TFS_API struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row); /* NULL: out of memory */
 TFS_API void tfs_mutation_free(struct tfs_mutation *m);
 /*
@@ -516,7 +513,8 @@ struct tfs_write {
 	int64_t replace_ts;
 	bool drop_newer; /* delete versions newer than the result (.latest) */
 };
-TFS_API int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w); /* the bytes live until tfs_apply returns */
+TFS_API int tfs_mutation_write(
+	struct tfs_mutation *m, const struct tfs_write *w); /* the ranges and all bytes live until tfs_apply returns */
 /* Deletes are idempotent: deleting an absent version, column, family or row succeeds.  Add a check if that matters. */
 TFS_API int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t ts);
 TFS_API int tfs_mutation_delete_column(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier);
@@ -546,6 +544,7 @@ enum tfs_check {
 	TFS_CHECK_NEWEST_IS, /* its newest version has this timestamp (ts.us) */
 	TFS_CHECK_VALUE,     /* its newest version has this value */
 	TFS_CHECK_MATCH, /* its newest version matches the pattern `value` (tfs_scan_spec.value_regex); -EINVAL: not a pattern; -ETIME: too many steps */
+	TFS_CHECK_FAMILY, /* tfs_mutation_check_family; tfs_mutation_check refuses it */
 };
 /* If a check fails, nothing is applied and tfs_apply returns -ECANCELED.  Checks see the row before the mutation. */
 TFS_API int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
@@ -563,8 +562,8 @@ struct tfs_result {
 	int64_t ts;        /* of the version written or moved; else 0 */
 	uint64_t size;     /* of its value; UINT64_MAX: the user of the table's handle may not read the family */
 	int64_t counter;   /* increment: the new value */
-	bool replaced;     /* write with replace: the version at replace_ts was the newest and was replaced */
 	int64_t commit_us; /* the time of commit, the same for all operations; 0: the mutation changed nothing */
+	bool replaced;     /* write with replace: the version at replace_ts was the newest and was replaced */
 	bool failed;       /* after an error: this operation is the cause, for example the check that failed */
 };
 #define TFS_APPLY_SYNC 1u /* on disk before it returns */
@@ -647,6 +646,7 @@ enum tfs_scan_what {
 	TFS_SCAN_KEYS,     /* cells without values */
 	TFS_SCAN_ROWS,     /* one entry per row that has a matching live cell; only `row` is set */
 	TFS_SCAN_FAMILIES, /* one entry per row and family that have a matching live cell */
+	TFS_SCAN_STORED_ROWS, /* rows that have any entry in some SSTables, also a delete; the library's own, -EINVAL in tfs_scan_new */
 };
 struct tfs_scan_spec {
 	enum tfs_scan_what what;

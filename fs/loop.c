@@ -36,13 +36,13 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
+#include "engine/base/tree.h"
 #include "fs/base/access.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 
 #include <bsd/sys/queue.h>
-#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -161,10 +161,6 @@ static int user_cmp(struct user *a, struct user *b)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-/* libbsd's tree macros use it. */
-#ifndef __unused
-#define __unused __attribute__((unused))
-#endif
 RB_PROTOTYPE_STATIC(users, user, by_id, user_cmp);
 RB_GENERATE_STATIC(users, user, by_id, user_cmp);
 

@@ -77,8 +77,8 @@ void pass_point(struct pass *p)
 	for (unsigned i = 0; i < p->count; i++) {
 		struct place *l = &p->v[i];
 
-		l->at.begin = buf_slice(&l->begin);
-		l->at.end = l->end.p ? buf_slice(&l->end) : (struct slice){NULL, 0};
+		l->at.begin = buf_bytes(&l->begin);
+		l->at.end = l->end.p ? buf_bytes(&l->end) : (struct tfs_bytes){NULL, 0};
 	}
 }
 
@@ -127,7 +127,7 @@ static int assign_root(struct pass *p)
 	int err = lock_get(p->m->locks, "root", &b, &version);
 
 	if (!err)
-		err = meta_root_decode(buf_slice(&b), &row);
+		err = meta_root_decode(buf_bytes(&b), &row);
 	if (!err && (row.server != l->at.server || row.assignment != l->at.assignment))
 		err = -ESTALE;
 	row.server = l->to;
@@ -136,7 +136,7 @@ static int assign_root(struct pass *p)
 	if (!err)
 		err = meta_root_encode(&row, &b);
 	if (!err)
-		err = master_put(p->m, "root", buf_slice(&b), version);
+		err = master_put(p->m, "root", buf_bytes(&b), version);
 	if (!err) {
 		l->at.server = row.server;
 		l->at.assignment = row.assignment;
@@ -164,7 +164,7 @@ static int batch_add(struct batch *b, struct place *l)
 	unsigned count;
 	int err = meta_row_key(&key, l->at.table, !l->at.end.p, l->at.end);
 
-	if (!err && !arena_dup(&b->arena, buf_slice(&key), &row->row))
+	if (!err && !arena_dup(&b->arena, buf_bytes(&key), &row->row))
 		err = -ENOMEM;
 	if (!err)
 		err = meta_ops_owner(&old, l->to, l->at.assignment + 1, &b->arena, &ops, &count);
@@ -413,7 +413,7 @@ static int make_root(struct pass *p, struct meta_tablet *root)
 	if (!err)
 		err = meta_root_encode(root, &b);
 	if (!err)
-		err = master_put(p->m, "root", buf_slice(&b), LOCK_ABSENT);
+		err = master_put(p->m, "root", buf_bytes(&b), LOCK_ABSENT);
 	buf_fini(&b);
 	return err;
 }
@@ -424,7 +424,7 @@ static int check_root(struct pass *p, const struct meta_tablet *row)
 	struct buf end = {0};
 	int err = meta_root_end(&end);
 
-	if (!err && (row->table != META_TABLE || row->last || row->begin.n || !slice_eq(buf_slice(&row->end), buf_slice(&end))))
+	if (!err && (row->table != META_TABLE || row->last || row->begin.n || !bytes_eq(buf_bytes(&row->end), buf_bytes(&end))))
 		err = -EBADMSG;
 	buf_fini(&end);
 	return err ? err : pass_check_past(p, row);
@@ -438,7 +438,7 @@ static int root_level(struct pass *p)
 
 	p->level = LEVEL_ROOT;
 	if (!err) {
-		err = meta_root_decode(buf_slice(&b), &row);
+		err = meta_root_decode(buf_bytes(&b), &row);
 		if (!err)
 			err = check_root(p, &row);
 	} else if (err == -ENOENT && p->start) {
@@ -468,11 +468,11 @@ static int make_metadata_tablet(struct pass *p)
 	int err = meta_root_end(&row.begin);
 
 	if (!err)
-		err = meta_row_key(&key, META_TABLE, true, (struct slice){NULL, 0});
+		err = meta_row_key(&key, META_TABLE, true, (struct tfs_bytes){NULL, 0});
 	if (!err)
 		err = meta_ops_new(&row, &arena, &ops, &count);
 	if (!err)
-		err = metadata_mutate(p->m->tablets, buf_slice(&key), ops, count);
+		err = metadata_mutate(p->m->tablets, buf_bytes(&key), ops, count);
 	if (!err)
 		err = buf_set(&p->begin, row.begin.p, row.begin.n);
 	if (!err)
@@ -504,7 +504,7 @@ static int user_level(struct pass *p)
 	if (!err)
 		p->m->partial = p->partial;
 	for (unsigned i = 0; i < p->orphan_count && !err; i++)
-		err = metadata_delete(p->m->tablets, buf_slice(&p->orphans[i]));
+		err = metadata_delete(p->m->tablets, buf_bytes(&p->orphans[i]));
 	if (!err && !p->partial)
 		pass_drop(p);
 	return err ? err : level_finish(p);

@@ -397,7 +397,7 @@ static bool is_over(const struct round *r)
 	return r->m->collector.stop || (r->until_us && monotonic_us() > r->until_us);
 }
 
-static int mark_row(void *arg, struct slice row_key, struct meta_tablet *m)
+static int mark_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
 {
 	struct round *r = arg;
 	struct table_dir *d;
@@ -424,13 +424,14 @@ static int scan(struct round *r)
 	int err = lock_get(r->m->locks, "root", &b, NULL);
 
 	if (!err)
-		err = meta_root_decode(buf_slice(&b), &m);
+		err = meta_root_decode(buf_bytes(&b), &m);
 	if (!err)
-		err = mark_row(r, (struct slice){NULL, 0}, &m);
+		err = mark_row(r, (struct tfs_bytes){NULL, 0}, &m);
 	meta_tablet_fini(&m);
 	buf_fini(&b);
 	if (!err)
-		err = metadata_scan(r->m->tablets, (struct slice){(const uint8_t *)"", 0}, (struct slice){NULL, 0}, mark_row, r);
+		err = metadata_scan(
+			r->m->tablets, (struct tfs_bytes){(const uint8_t *)"", 0}, (struct tfs_bytes){NULL, 0}, mark_row, r);
 	r->scanned |= !err;
 	return err;
 }

@@ -38,7 +38,7 @@ static int logs_sync(struct master *m)
 	return err;
 }
 
-static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
+static int delete_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *t)
 {
 	struct master *m = arg;
 	int err = metadata_delete(m->tablets, row_key);

@@ -69,7 +69,7 @@ struct master {
 
 /* As lock_multi, lock_put and lock_remove.  -ESHUTDOWN: the term of this master has ended; nothing was changed. */
 int master_multi(struct master *m, const struct lock_op *ops, unsigned count) TFS_MUST;
-int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect) TFS_MUST;
+int master_put(struct master *m, const char *name, struct tfs_bytes contents, uint64_t expect) TFS_MUST;
 int master_remove(struct master *m, const char *name) TFS_MUST;
 /* The number of this master's term, for its requests to servers; 0: an embedded store. */
 uint64_t master_term(const struct master *m);
@@ -158,7 +158,7 @@ bool server_is_draining(struct master *m, uint64_t incarnation);
 
 /* ---- move.c; the caller has the master's lock ---- */
 /* Moves the tablet that contains the row to the server.  After an error a later pass has it served, by some server. */
-int move_tablet(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
+int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to) TFS_MUST;
 /* Carries out the moves that balance.c chooses now. */
 int move_balance(struct master *m, unsigned *moved) TFS_MUST;
 /* drain: all tablets of the server move to others.  It is noted in the lock service until the server ends. */

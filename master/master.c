@@ -76,7 +76,7 @@ int master_tick(struct master *m)
 	return err;
 }
 
-int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to)
+int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to)
 {
 	int err;
 

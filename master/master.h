@@ -45,7 +45,7 @@ int master_tick(struct master *m) TFS_MUST;
  * -ENOENT: no such tablet or server; -EAGAIN: a tablet of METADATA is not served, and
  * nothing was changed.
  */
-int master_move(struct master *m, uint32_t table, struct slice row, uint64_t to) TFS_MUST;
+int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to) TFS_MUST;
 /*
  * Makes the moves that even out the servers' load now, and empties draining servers.  *moved: tablets moved.
  * None if a tablet of METADATA is not served: UNLOAD could not change the rows in it.

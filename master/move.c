@@ -38,14 +38,14 @@ static int unload(struct master *m, struct live_server *s, const struct ts_assig
 	return err ? err : one;
 }
 
-static bool is_root_tablet(const struct ts_assigned *t, struct slice root_end)
+static bool is_root_tablet(const struct ts_assigned *t, struct tfs_bytes root_end)
 {
-	return t->table == META_TABLE && slice_eq(t->end, root_end);
+	return t->table == META_TABLE && bytes_eq(t->end, root_end);
 }
 
 /* Moves one tablet.  The pass has the servers, and no places. */
 static int move(
-	struct pass *p, struct live_server *from, const struct ts_assigned *t, struct live_server *to, struct slice root_end)
+	struct pass *p, struct live_server *from, const struct ts_assigned *t, struct live_server *to, struct tfs_bytes root_end)
 {
 	struct place *l;
 	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : unload(p->m, from, t); /* step 1 */
@@ -76,21 +76,21 @@ out:
 }
 
 /* Finds the tablet that contains the row, on the server that serves it. */
-static const struct ts_assigned *move_find(struct pass *p, uint32_t table, struct slice row, struct live_server **from)
+static const struct ts_assigned *move_find(struct pass *p, uint32_t table, struct tfs_bytes row, struct live_server **from)
 {
 	for (unsigned i = 0; i < p->server_count; i++) {
 		for (uint32_t k = 0; k < p->servers[i].list.tablet_count; k++) {
 			const struct ts_assigned *t = &p->servers[i].list.tablets[k];
 
 			*from = &p->servers[i];
-			if (t->table == table && slice_cmp(row, t->begin) >= 0 && (!t->end.p || slice_cmp(row, t->end) < 0))
+			if (t->table == table && bytes_cmp(row, t->begin) >= 0 && (!t->end.p || bytes_cmp(row, t->end) < 0))
 				return t;
 		}
 	}
 	return NULL;
 }
 
-int move_tablet(struct master *m, uint32_t table, struct slice row, uint64_t to)
+int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to)
 {
 	struct pass p = {.m = m};
 	struct live_server *from = NULL, *target;
@@ -105,7 +105,7 @@ int move_tablet(struct master *m, uint32_t table, struct slice row, uint64_t to)
 		target = pass_server(&p, to);
 		t = target ? move_find(&p, table, row, &from) : NULL;
 		/* partial: UNLOAD might be unable to change the row */
-		err = !t ? -ENOENT : from == target ? 0 : m->partial ? -EAGAIN : move(&p, from, t, target, buf_slice(&root_end));
+		err = !t ? -ENOENT : from == target ? 0 : m->partial ? -EAGAIN : move(&p, from, t, target, buf_bytes(&root_end));
 	}
 	buf_fini(&root_end);
 	pass_fini(&p);
@@ -133,7 +133,7 @@ int move_drain(struct master *m, uint64_t incarnation, bool drain)
 	char name[DRAIN_FILE_MAX];
 
 	drain_file_name(incarnation, name);
-	return drain ? master_put(m, name, slice_of("", 0), LOCK_ANY) : master_remove(m, name);
+	return drain ? master_put(m, name, tfs_bytes_of("", 0), LOCK_ANY) : master_remove(m, name);
 }
 
 /* A tablet of a LIST, with its server. */
@@ -148,7 +148,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Collects the state; the arrays are the caller's, to be freed. */
-static int balance_collect(struct pass *p, struct slice root_end, struct listed **tablets, struct balance_server **bs,
+static int balance_collect(struct pass *p, struct tfs_bytes root_end, struct listed **tablets, struct balance_server **bs,
 	struct balance_tablet **bt, unsigned *count)
 {
 	unsigned n = 0;
@@ -183,7 +183,7 @@ static int balance_collect(struct pass *p, struct slice root_end, struct listed 
 			.bytes = t->bytes,
 			.reads = t->reads,
 			.writes = t->writes,
-			.small = below && below->table == t->table && below->end.p && slice_eq(below->end, t->begin) &&
+			.small = below && below->table == t->table && below->end.p && bytes_eq(below->end, t->begin) &&
 				!t->border && below->merge_bytes && t->merge_bytes && below->bytes + t->bytes < t->merge_bytes};
 	}
 	*count = n;
@@ -210,7 +210,7 @@ int move_balance(struct master *m, unsigned *moved)
 	if (!err)
 		err = meta_root_end(&root_end);
 	if (!err)
-		err = balance_collect(&p, buf_slice(&root_end), &tablets, &bs, &bt, &n);
+		err = balance_collect(&p, buf_bytes(&root_end), &tablets, &bs, &bt, &n);
 	if (!err) {
 		const struct balance_state state = {.servers = bs,
 			.server_count = p.server_count,
@@ -224,7 +224,7 @@ int move_balance(struct master *m, unsigned *moved)
 	for (unsigned i = 0; i < count && !err; i++) {
 		const struct listed *l = &tablets[moves[i].tablet];
 
-		err = move(&p, l->server, l->t, pass_server(&p, moves[i].to), buf_slice(&root_end));
+		err = move(&p, l->server, l->t, pass_server(&p, moves[i].to), buf_bytes(&root_end));
 		if (!err)
 			msg_info("table %u, tablet ending at %s: moved to server %llu: %s", l->t->table,
 				l->t->end.p ? Q(l->t->end) : "the end", (unsigned long long)moves[i].to, reasons[moves[i].reason]);

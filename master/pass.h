@@ -99,7 +99,7 @@ int pass_servers(struct pass *p) TFS_MUST;
 struct live_server *pass_server(struct pass *p, uint64_t incarnation);
 /* Step 2.  The answers are in the order of METADATA, because that is the order of a server's set. */
 void pass_list(struct pass *p);
-/* Sets the slices of all places after the last one was added. */
+/* Sets the bytes of all places after the last one was added. */
 void pass_point(struct pass *p);
 /* Steps 3 and 4; step 4 for one server.  Returns the first error of a tablet. */
 int pass_assign(struct pass *p) TFS_MUST;

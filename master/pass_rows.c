@@ -75,10 +75,10 @@ static int check_gap(struct pass *p, const struct meta_tablet *row, bool *skip)
 	int err;
 
 	*skip = true;
-	if (slice_cmp(buf_slice(&row->begin), buf_slice(&p->begin)) > 0) {
+	if (bytes_cmp(buf_bytes(&row->begin), buf_bytes(&p->begin)) > 0) {
 		what = "no tablet of it holds the rows from there on";
 		*skip = false;
-	} else if (!row->last && slice_cmp(buf_slice(&row->end), buf_slice(&p->begin)) <= 0) {
+	} else if (!row->last && bytes_cmp(buf_bytes(&row->end), buf_bytes(&p->begin)) <= 0) {
 		what = "a tablet that should begin there ends before";
 	} else if (p->level == LEVEL_META && row->table != META_TABLE) {
 		what = "it is in the root tablet";
@@ -87,7 +87,7 @@ static int check_gap(struct pass *p, const struct meta_tablet *row, bool *skip)
 		*skip = false;
 		return 0;
 	}
-	err = damaged(p, "METADATA: table id %u, row %s: %s", row->table, Q(buf_slice(&p->begin)), what);
+	err = damaged(p, "METADATA: table id %u, row %s: %s", row->table, Q(buf_bytes(&p->begin)), what);
 	return err || *skip ? err : buf_set(&p->begin, row->begin.p, row->begin.n);
 }
 
@@ -96,7 +96,7 @@ static int check_gap(struct pass *p, const struct meta_tablet *row, bool *skip)
  * made, the row has no data and is deleted later.  Any other row is damage, unless
  * tables are refused: it may belong to one of them.
  */
-static int check_orphan(struct pass *p, struct slice row_key, const struct meta_tablet *row)
+static int check_orphan(struct pass *p, struct tfs_bytes row_key, const struct meta_tablet *row)
 {
 	if (p->start->refused)
 		return row->table < p->start->next_id
@@ -109,7 +109,7 @@ static int check_orphan(struct pass *p, struct slice row_key, const struct meta_
 	if (array_grow(&p->orphans, p->orphan_count, sizeof(*p->orphans)))
 		return -ENOMEM;
 	p->orphans[p->orphan_count] = (struct buf){0};
-	return buf_append_slice(&p->orphans[p->orphan_count++], row_key);
+	return buf_append_bytes(&p->orphans[p->orphan_count++], row_key);
 }
 
 /* Checks that the tables with ids below `table` have had their last tablet, if all rows up to here were read. */
@@ -158,16 +158,16 @@ static int begin_table(struct pass *p, uint32_t table)
 	return err || p->level != LEVEL_META ? err : meta_root_end(&p->begin);
 }
 
-static int end_tablet(struct pass *p, bool last, struct slice end)
+static int end_tablet(struct pass *p, bool last, struct tfs_bytes end)
 {
 	p->last_seen |= last;
 	return last ? 0 : buf_set(&p->begin, end.p, end.n);
 }
 
 /* A row that cannot be decoded.  Its key still shows where the next tablet begins. */
-static int read_damaged_row(struct pass *p, struct slice row_key)
+static int read_damaged_row(struct pass *p, struct tfs_bytes row_key)
 {
-	struct slice end;
+	struct tfs_bytes end;
 	uint32_t table;
 	bool last;
 	int err = damaged(p, "METADATA: the row %s is damaged", Q(row_key));
@@ -178,7 +178,7 @@ static int read_damaged_row(struct pass *p, struct slice row_key)
 	return err ? err : end_tablet(p, last, end);
 }
 
-static int read_row(void *arg, struct slice row_key, struct meta_tablet *row)
+static int read_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *row)
 {
 	struct pass *p = arg;
 	bool skip = false, unsure = p->unsure;
@@ -201,10 +201,10 @@ static int read_row(void *arg, struct slice row_key, struct meta_tablet *row)
 		if (!err)
 			err = pass_add(p, row);
 	}
-	return err ? err : end_tablet(p, row->last, buf_slice(&row->end));
+	return err ? err : end_tablet(p, row->last, buf_bytes(&row->end));
 }
 
-static int read_rows(struct pass *p, struct slice from, struct slice to)
+static int read_rows(struct pass *p, struct tfs_bytes from, struct tfs_bytes to)
 {
 	return pass_is_strict(p) ? metadata_scan(p->m->tablets, from, to, read_row, p)
 				 : metadata_scan_past_damage(p->m->tablets, from, to, read_row, p);
@@ -217,7 +217,7 @@ int pass_read_metadata(struct pass *p)
 
 	p->table = 0;
 	if (!err)
-		err = read_rows(p, slice_of("", 0), buf_slice(&end));
+		err = read_rows(p, tfs_bytes_of("", 0), buf_bytes(&end));
 	buf_fini(&end);
 	return err;
 }
@@ -245,15 +245,15 @@ static int read_users_in(struct pass *p, const struct place *l)
 int pass_read_users(struct pass *p)
 {
 	struct buf root_end = {0};
-	struct slice to;
+	struct tfs_bytes to;
 	int err = meta_root_end(&root_end);
 
 	p->table = 0;
-	to = buf_slice(&root_end);
+	to = buf_bytes(&root_end);
 	for (unsigned i = 0; i < p->metadata_count && !err; i++) {
 		const struct place *l = &p->metadata[i];
 
-		if (!to.p || !slice_eq(l->at.begin, to)) /* a row of the root tablet is missing or damaged */
+		if (!to.p || !bytes_eq(l->at.begin, to)) /* a row of the root tablet is missing or damaged */
 			p->partial = p->unsure = true;
 		err = read_users_in(p, l);
 		to = l->at.end;

@@ -44,7 +44,7 @@ int pass_compare(const void *a, const void *b)
 		return x->table < y->table ? -1 : 1;
 	if (!x->end.p || !y->end.p)
 		return (!x->end.p) - (!y->end.p);
-	return slice_cmp(x->end, y->end);
+	return bytes_cmp(x->end, y->end);
 }
 
 void pass_list(struct pass *p)

@@ -69,7 +69,7 @@ struct chain {
 static int rows_write(struct chain *c)
 {
 	char name[ROWS_NAME_MAX];
-	struct lock_op op = {.name = name, .contents = buf_slice(&c->rows), .expect = LOCK_ANY};
+	struct lock_op op = {.name = name, .contents = buf_bytes(&c->rows), .expect = LOCK_ANY};
 	int err;
 
 	if (!c->rows.n)
@@ -80,14 +80,14 @@ static int rows_write(struct chain *c)
 	return err;
 }
 
-static int chain_row(void *arg, struct slice row_key, struct meta_tablet *t)
+static int chain_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *t)
 {
 	struct chain *c = arg;
 	struct buf row = {0};
 	int err = meta_root_encode(t, &row);
 
 	(void)row_key;
-	c->broken |= !slice_eq(buf_slice(&t->begin), buf_slice(&c->begin));
+	c->broken |= !bytes_eq(buf_bytes(&t->begin), buf_bytes(&c->begin));
 	c->last = t->last;
 	if (!err && !t->last)
 		err = buf_set(&c->begin, t->end.p, t->end.n);
@@ -96,7 +96,7 @@ static int chain_row(void *arg, struct slice row_key, struct meta_tablet *t)
 	if (!err && row.n > LOCK_FILE_MAX)
 		msg_warning("table id %u: a tablet's list of files is too large to be kept for a repair", c->id);
 	else if (!err)
-		err = buf_append_slice(&c->rows, buf_slice(&row));
+		err = buf_append_bytes(&c->rows, buf_bytes(&row));
 	buf_fini(&row);
 	return err;
 }
@@ -137,7 +137,7 @@ static int schema_create(struct master *m, const struct schema *s, bool *unknown
 	int err = schema_encode(s, &b);
 
 	schema_file_name(schema_public(s), file);
-	ops[0].contents = buf_slice(&b);
+	ops[0].contents = buf_bytes(&b);
 	ops[1].what = LOCK_REMOVE;
 	if (!err) {
 		err = master_multi(m, ops, 2);
@@ -210,7 +210,7 @@ int master_snapshot_create(struct master *m, const struct ms_request *q, struct 
 	char file[SCHEMA_FILE_MAX];
 	struct schema *of = NULL, *s = NULL;
 	uint64_t version;
-	int err = schema_name_valid(slice_str(q->to)) ? schemas_table_by_id(m->locks, q->table, q->name, &of, &version) : -EINVAL;
+	int err = schema_name_valid(tfs_str(q->to)) ? schemas_table_by_id(m->locks, q->table, q->name, &of, &version) : -EINVAL;
 
 	if (!err)
 		err = schema_owned_by(schema_public(of), q->user);
@@ -259,7 +259,7 @@ int master_table_clone(struct master *m, const struct ms_request *q, struct ms_a
 {
 	char file[TABLE_FILE_MAX];
 	struct schema *of = NULL, *s = NULL;
-	int err = schema_name_valid(slice_str(q->to)) ? source_schema(m, q, &of) : -EINVAL;
+	int err = schema_name_valid(tfs_str(q->to)) ? source_schema(m, q, &of) : -EINVAL;
 
 	if (!err) {
 		table_file_name(file, q->to);

@@ -81,7 +81,7 @@ int master_schema_write(struct master *m, const struct tfs_schema *old, const st
 	int err = schema_encode(s, &b);
 
 	table_file_name(file, schema_public(s)->name);
-	ops[0].contents = buf_slice(&b);
+	ops[0].contents = buf_bytes(&b);
 	if (!err)
 		err = master_multi(m, ops, old->tablets_id == schema_public(s)->tablets_id ? 1 : 2);
 	buf_fini(&b);
@@ -119,7 +119,7 @@ int master_ids_take(struct master *m, uint32_t *id)
 	if (next == UINT32_MAX)
 		return -ENOSPC;
 	put_be32(bytes, next + 1);
-	err = master_put(m, "ids", slice_of(bytes, sizeof(bytes)), version);
+	err = master_put(m, "ids", tfs_bytes_of(bytes, sizeof(bytes)), version);
 	if (!err)
 		*id = next;
 	return err;
@@ -162,16 +162,16 @@ static int add_tablet(struct master *m, uint32_t table, uint64_t server, const s
 	struct buf key = {0};
 	struct op *ops;
 	unsigned count;
-	int err = meta_row_key(&key, table, !end, end ? slice_of(end->data, end->size) : (struct slice){NULL, 0});
+	int err = meta_row_key(&key, table, !end, end ? *end : (struct tfs_bytes){NULL, 0});
 
 	if (!err && begin)
-		err = buf_set(&t.begin, begin->data, begin->size);
+		err = buf_set(&t.begin, begin->p, begin->n);
 	if (!err && end)
-		err = buf_set(&t.end, end->data, end->size);
+		err = buf_set(&t.end, end->p, end->n);
 	if (!err)
 		err = meta_ops_new(&t, &arena, &ops, &count);
 	if (!err)
-		err = metadata_make(m->tablets, table, false, buf_slice(&key), ops, count);
+		err = metadata_make(m->tablets, table, false, buf_bytes(&key), ops, count);
 	arena_fini(&arena);
 	buf_fini(&key);
 	meta_tablet_fini(&t);
@@ -188,7 +188,7 @@ int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t
 	return err;
 }
 
-static int count_to_two(void *arg, struct slice row_key, struct meta_tablet *t)
+static int count_to_two(void *arg, struct tfs_bytes row_key, struct meta_tablet *t)
 {
 	return ++*(unsigned *)arg == 2;
 }

@@ -37,7 +37,7 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	uint32_t id = 0;
 	int err;
 
-	if (!schema_name_valid(slice_str(q->name)))
+	if (!schema_name_valid(tfs_str(q->name)))
 		return -EINVAL;
 	table_file_name(file, q->name);
 	err = lock_get(m->locks, file, &b, &version);
@@ -52,7 +52,7 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	if (!err)
 		err = schema_encode(s, &b);
 	if (!err)
-		err = master_put(m, file, buf_slice(&b), LOCK_ABSENT);
+		err = master_put(m, file, buf_bytes(&b), LOCK_ABSENT);
 	if (!err) {
 		(void)!assign_table(m, id);
 		a->schema = schema_get(s);
@@ -85,7 +85,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	struct lock_op ops[2];
 	uint64_t version;
 	uint32_t id;
-	int err = schema_name_valid(slice_str(q->name)) ? schemas_table(m->locks, q->name, &s, &version) : -EINVAL;
+	int err = schema_name_valid(tfs_str(q->name)) ? schemas_table(m->locks, q->name, &s, &version) : -EINVAL;
 
 	if (err)
 		return err;
@@ -116,7 +116,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	bool blocked = false;
 	int err;
 
-	if (!schema_name_valid(slice_str(q->to)) || !schema_name_valid(slice_str(q->name)))
+	if (!schema_name_valid(tfs_str(q->to)) || !schema_name_valid(tfs_str(q->name)))
 		return -EINVAL;
 	err = schemas_table(m->locks, q->name, &from, &from_version);
 	if (err)
@@ -146,7 +146,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	table_file_name(from_file, q->name);
 	table_file_name(to_file, q->to);
 	ops[0] = (struct lock_op){.name = from_file, .what = LOCK_REMOVE, .expect = from_version};
-	ops[1] = (struct lock_op){.name = to_file, .contents = buf_slice(&b), .expect = to_version};
+	ops[1] = (struct lock_op){.name = to_file, .contents = buf_bytes(&b), .expect = to_version};
 	if (blocked)
 		ops[2] = drop_note(schema_public(to)->tablets_id, note);
 	err = master_multi(m, ops, blocked ? 3 : 2);

@@ -7,7 +7,7 @@ int master_multi(struct master *m, const struct lock_op *ops, unsigned count)
 	return m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
 }
 
-int master_put(struct master *m, const char *name, struct slice contents, uint64_t expect)
+int master_put(struct master *m, const char *name, struct tfs_bytes contents, uint64_t expect)
 {
 	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
 

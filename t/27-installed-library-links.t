@@ -29,7 +29,7 @@ done
 more=$(sed -n 's/^TFS_LDFLAGS = .*\(-fsanitize=[a-z,]*\).*/\1/p' "$BUILD/Makefile")
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c99 -D_DEFAULT_SOURCE -Wall -Wextra -Wno-unused-parameter -Werror $more "$SRC/t/lib/library.c" -o "$W/program" $flags >"$W/out" 2>&1 || fail 'compile'
-printf '#include <tabletfs.h>\nint main() { tfs_bytes b = tfs_bytes_of("x", 1); struct tfs_options o; tfs_options_init(&o); return b.size != 1 || tfs_at(3).us != 3 || TFS_AUTO.when != TFS_NEWEST; }\n' >"$W/x.cc"
+printf '#include <tabletfs.h>\nint main() { tfs_bytes b = tfs_bytes_of("x", 1); struct tfs_options o; tfs_options_init(&o); return b.n != 1 || tfs_at(3).us != 3 || TFS_AUTO.when != TFS_NEWEST; }\n' >"$W/x.cc"
 # shellcheck disable=SC2086
 ${CXX:-c++} -Wall -Wextra -Werror $more "$W/x.cc" -o "$W/cxx" $flags >"$W/out" 2>&1 || fail 'compile C++'
 mkdir "$W/dir"

@@ -27,8 +27,8 @@ one() {
 		echo "$out" | tail -n 100 | sed 's/^\(# \)*/# /'
 	fi
 }
-# in_slices POINTS [OPTION...]
-in_slices() {
+# in_bytes POINTS [OPTION...]
+in_bytes() {
 	left=$1
 	shift
 	seed=${CRASH_SEED:-1}
@@ -40,11 +40,11 @@ in_slices() {
 		seed=$((seed + 1000))
 	done
 }
-in_slices "$points"
-in_slices $((points / 5)) --kill
-in_slices $((points / 10)) --twice
+in_bytes "$points"
+in_bytes $((points / 5)) --kill
+in_bytes $((points / 10)) --twice
 seed=1
 one crash_durable
 CRASH_SEED=1
-in_slices $((points / 5)) --rare
+in_bytes $((points / 5)) --rare
 echo "1..$n"

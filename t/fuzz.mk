@@ -9,7 +9,7 @@ fuzz_sources = $(wildcard $(srcdir)/t/fuzz/fuzz_*.c)
 fuzz_programs = $(patsubst $(srcdir)/%.c,%,$(fuzz_sources))
 fuzz_libs = libengine.la $(CONFIG_LIBS)
 FUZZ_SECONDS = 60
-# clang reports NULL + 0, which an empty slice has.  C2y defines it (N3322).
+# clang reports NULL + 0, which empty bytes have.  C2y defines it (N3322).
 fuzz_sanitizers = -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow
 if FUZZERS
 fuzz_driver = -fsanitize=fuzzer,address,undefined -fno-sanitize=pointer-overflow

@@ -65,19 +65,19 @@ void *arena_alloc(struct arena *a, size_t n)
 	return block_take(a, fresh, n);
 }
 
-bool arena_dup(struct arena *a, struct slice s, struct slice *out)
+bool arena_dup(struct arena *a, struct tfs_bytes s, struct tfs_bytes *out)
 {
 	uint8_t *p;
 
 	if (s.n == 0) {
-		*out = (struct slice){0};
+		*out = (struct tfs_bytes){0};
 		return true;
 	}
 	p = arena_alloc(a, s.n);
 	if (!p)
 		return false;
 	memcpy(p, s.p, s.n);
-	*out = (struct slice){p, s.n};
+	*out = (struct tfs_bytes){p, s.n};
 	return true;
 }
 

@@ -21,7 +21,7 @@
 
 enum { BUF_FIRST_CAP = 64, VARINT_MAX_BYTES = 10, CRC_STEP_BYTES = 1 << 30 };
 
-bool slice_int64(struct slice s, int64_t *v)
+bool bytes_int64(struct tfs_bytes s, int64_t *v)
 {
 	const bool negative = s.n && s.p[0] == '-';
 	int64_t n = 0;
@@ -77,7 +77,7 @@ int buf_append(struct buf *b, const void *p, size_t n)
 	return 0;
 }
 
-int buf_append_slice(struct buf *b, struct slice s)
+int buf_append_bytes(struct buf *b, struct tfs_bytes s)
 {
 	return buf_append(b, s.p, s.n);
 }
@@ -145,12 +145,12 @@ int buf_varint(struct buf *b, uint64_t v)
 	return buf_append(b, x, varint_encode(x, v));
 }
 
-int buf_lstr(struct buf *b, struct slice s)
+int buf_lstr(struct buf *b, struct tfs_bytes s)
 {
 	uint8_t x[VARINT_MAX_BYTES];
 	size_t n = varint_encode(x, s.n);
 
-	return buf_reserve(b, n + s.n) || buf_append(b, x, n) || buf_append_slice(b, s) ? -ENOMEM : 0;
+	return buf_reserve(b, n + s.n) || buf_append(b, x, n) || buf_append_bytes(b, s) ? -ENOMEM : 0;
 }
 
 int buf_printf(struct buf *b, const char *fmt, ...)
@@ -240,19 +240,19 @@ bool get_varint(struct reader *r, uint64_t *v)
 	return false;
 }
 
-bool get_bytes(struct reader *r, size_t n, struct slice *v)
+bool get_bytes(struct reader *r, size_t n, struct tfs_bytes *v)
 {
 	const uint8_t *p = reader_take(r, n);
 
-	*v = r->bad ? (struct slice){0} : (struct slice){p, n};
+	*v = r->bad ? (struct tfs_bytes){0} : (struct tfs_bytes){p, n};
 	return !r->bad;
 }
 
-bool get_lstr(struct reader *r, struct slice *v)
+bool get_lstr(struct reader *r, struct tfs_bytes *v)
 {
 	uint64_t n;
 
-	*v = (struct slice){0};
+	*v = (struct tfs_bytes){0};
 	if (!get_varint(r, &n))
 		return false;
 	if (n > reader_left(r)) {
@@ -293,7 +293,7 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n)
 	return ~crc;
 }
 
-uint64_t hash64(struct slice s, uint64_t seed)
+uint64_t hash64(struct tfs_bytes s, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(s.n ? s.p : (const uint8_t *)"", s.n, seed);
 }
@@ -335,7 +335,7 @@ size_t utf8_length(const uint8_t *p, size_t n)
 }
 
 /* The index of the first byte of s, at or after i, that is not ASCII; s.n if there is none. */
-static size_t skip_ascii(struct slice s, size_t i)
+static size_t skip_ascii(struct tfs_bytes s, size_t i)
 {
 	uint64_t word;
 
@@ -404,7 +404,7 @@ void text_hide_controls(char *text)
 	*to = 0;
 }
 
-bool utf8_valid(struct slice s)
+bool utf8_valid(struct tfs_bytes s)
 {
 	for (size_t i = skip_ascii(s, 0); i < s.n; i = skip_ascii(s, i)) {
 		size_t n = utf8_length(s.p + i, s.n - i);
@@ -416,7 +416,7 @@ bool utf8_valid(struct slice s)
 	return true;
 }
 
-size_t utf8_unfinished(struct slice s)
+size_t utf8_unfinished(struct tfs_bytes s)
 {
 	for (size_t n = 1; n <= 3 && n <= s.n; n++) {
 		uint8_t c = s.p[s.n - n];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte strings: a borrowed view (struct slice) and a growing owned buffer
- * (struct buf).  Row keys, qualifiers and values are any bytes, so nothing
- * here is NUL-terminated unless it says so.
+ * Byte strings: borrowed ones (struct tfs_bytes of tabletfs.h; {NULL, 0} is an
+ * empty one) and a growing owned buffer (struct buf).  Row keys, qualifiers and
+ * values are any bytes, so nothing here is NUL-terminated unless it says so.
  *
  * Threads: values, no sharing; the caller serialises access to one buf.
  * Errors: -ENOMEM only; a buf is unchanged when an append fails.
@@ -10,31 +10,12 @@
 #ifndef TFS_BASE_BYTES_H
 #define TFS_BASE_BYTES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "engine/tabletfs.h"
 
 #define TFS_MUST __attribute__((warn_unused_result))
 
-/* A view of bytes that it does not own.  {NULL, 0} is the empty string. */
-struct slice {
-	const uint8_t *p;
-	size_t n;
-};
-
-static inline struct slice slice_of(const void *p, size_t n)
-{
-	return (struct slice){(const uint8_t *)p, n};
-}
-
-static inline struct slice slice_str(const char *s)
-{
-	return (struct slice){(const uint8_t *)s, strlen(s)};
-}
-
 /* memcmp order; a prefix sorts first. */
-static inline int slice_cmp(struct slice a, struct slice b)
+static inline int bytes_cmp(struct tfs_bytes a, struct tfs_bytes b)
 {
 	size_t n = a.n < b.n ? a.n : b.n;
 	int c = n ? memcmp(a.p, b.p, n) : 0;
@@ -42,18 +23,18 @@ static inline int slice_cmp(struct slice a, struct slice b)
 	return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-static inline bool slice_eq(struct slice a, struct slice b)
+static inline bool bytes_eq(struct tfs_bytes a, struct tfs_bytes b)
 {
 	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-static inline bool slice_has_prefix(struct slice s, struct slice prefix)
+static inline bool bytes_has_prefix(struct tfs_bytes s, struct tfs_bytes prefix)
 {
 	return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
 
 /* Reads s, which is one decimal number, perhaps with a '-'.  Returns false for other texts, and if the number does not fit. */
-bool slice_int64(struct slice s, int64_t *v);
+bool bytes_int64(struct tfs_bytes s, int64_t *v);
 
 /* An owned, growing byte string.  {0} is an empty one; buf_fini frees. */
 struct buf {
@@ -68,18 +49,18 @@ static inline void buf_reset(struct buf *b)
 }
 int buf_reserve(struct buf *b, size_t extra) TFS_MUST;
 int buf_append(struct buf *b, const void *p, size_t n) TFS_MUST;
-int buf_append_slice(struct buf *b, struct slice s) TFS_MUST;
+int buf_append_bytes(struct buf *b, struct tfs_bytes s) TFS_MUST;
 int buf_set(struct buf *b, const void *p, size_t n) TFS_MUST; /* replaces the contents */
 int buf_u8(struct buf *b, uint8_t v) TFS_MUST;
 int buf_be16(struct buf *b, uint16_t v) TFS_MUST;
 int buf_be32(struct buf *b, uint32_t v) TFS_MUST;
 int buf_be64(struct buf *b, uint64_t v) TFS_MUST;
-int buf_varint(struct buf *b, uint64_t v) TFS_MUST;   /* LEB128, 1..10 bytes */
-int buf_lstr(struct buf *b, struct slice s) TFS_MUST; /* varint length, bytes */
+int buf_varint(struct buf *b, uint64_t v) TFS_MUST;       /* LEB128, 1..10 bytes */
+int buf_lstr(struct buf *b, struct tfs_bytes s) TFS_MUST; /* varint length, bytes */
 int buf_printf(struct buf *b, const char *fmt, ...) TFS_MUST __attribute__((format(printf, 2, 3)));
-static inline struct slice buf_slice(const struct buf *b)
+static inline struct tfs_bytes buf_bytes(const struct buf *b)
 {
-	return (struct slice){b->p, b->n};
+	return (struct tfs_bytes){b->p, b->n};
 }
 
 /*
@@ -93,7 +74,7 @@ struct reader {
 	bool bad;
 };
 
-static inline struct reader reader_of(struct slice s)
+static inline struct reader reader_of(struct tfs_bytes s)
 {
 	return (struct reader){s.p, s.n ? s.p + s.n : s.p, false};
 }
@@ -106,8 +87,8 @@ bool get_be16(struct reader *r, uint16_t *v);
 bool get_be32(struct reader *r, uint32_t *v);
 bool get_be64(struct reader *r, uint64_t *v);
 bool get_varint(struct reader *r, uint64_t *v);
-bool get_bytes(struct reader *r, size_t n, struct slice *v); /* borrowed from the input */
-bool get_lstr(struct reader *r, struct slice *v);            /* borrowed from the input */
+bool get_bytes(struct reader *r, size_t n, struct tfs_bytes *v); /* borrowed from the input */
+bool get_lstr(struct reader *r, struct tfs_bytes *v);            /* borrowed from the input */
 
 /* Fixed big-endian stores and loads on memory known to be large enough. */
 static inline void put_be16(uint8_t *p, uint16_t v)
@@ -157,7 +138,7 @@ struct arena {
 };
 void *arena_alloc(struct arena *a, size_t n) TFS_MUST;
 /* Copies s into the arena; on failure returns false. */
-bool arena_dup(struct arena *a, struct slice s, struct slice *out) TFS_MUST;
+bool arena_dup(struct arena *a, struct tfs_bytes s, struct tfs_bytes *out) TFS_MUST;
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
 
@@ -175,16 +156,16 @@ bool text_has_control(const char *text);
 /* Replaces each control character by '?'. */
 void text_hide_controls(char *text);
 /* Returns true if all of s is valid UTF-8. */
-bool utf8_valid(struct slice s);
+bool utf8_valid(struct tfs_bytes s);
 /* The number of bytes, 0 to 3, at the end of s that more bytes may complete to a character. */
-size_t utf8_unfinished(struct slice s);
+size_t utf8_unfinished(struct tfs_bytes s);
 /* CRC-32C (Castagnoli), as in iSCSI; crc32c(0, p, n) starts, chaining continues. */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 /*
  * Seeded 64-bit hash (XXH3), for Bloom filters and fingerprints.  Users can choose keys
  * with equal hashes: tables use hash_private (hash.h).
  */
-uint64_t hash64(struct slice s, uint64_t seed);
+uint64_t hash64(struct tfs_bytes s, uint64_t seed);
 
 /*
  * Makes space for one more element of `size` bytes.  array: the address of the

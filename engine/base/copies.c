@@ -24,17 +24,17 @@ size_t copies_length(size_t file_bytes)
 	return file_bytes > second && copies_apart(file_bytes - second) == second ? file_bytes - second : 0;
 }
 
-struct slice copies_get(struct slice file, unsigned which, copy_length_fn *length)
+struct tfs_bytes copies_get(struct tfs_bytes file, unsigned which, copy_length_fn *length)
 {
 	for (size_t at = which ? COPIES_APART : 0; at < file.n; at += COPIES_APART) {
-		size_t n = length(slice_of(file.p + at, file.n - at));
+		size_t n = length(tfs_bytes_of(file.p + at, file.n - at));
 
 		if (n && (!which || copies_apart(n) == at))
-			return slice_of(file.p + at, n);
+			return tfs_bytes_of(file.p + at, n);
 		if (!which)
 			break;
 	}
-	return (struct slice){0};
+	return (struct tfs_bytes){0};
 }
 
 /* Reads page by page.  A page that cannot be read is zeros. */
@@ -81,7 +81,7 @@ int copies_read(const char *path, size_t limit, struct buf *out, bool *holes)
 	return err;
 }
 
-bool copies_whole(struct slice file, size_t n)
+bool copies_whole(struct tfs_bytes file, size_t n)
 {
 	if (n == 0 || file.n != copies_apart(n) + n || memcmp(file.p, file.p + copies_apart(n), n))
 		return false;
@@ -91,7 +91,7 @@ bool copies_whole(struct slice file, size_t n)
 	return true;
 }
 
-void copies_rewrite(const char *path, struct slice file)
+void copies_rewrite(const char *path, struct tfs_bytes file)
 {
 	int err = file_replace(path, file);
 

@@ -26,9 +26,9 @@ static inline size_t copies_apart(size_t n)
 /* out from `from` on is the first copy; appends the zeros and the second one.  On failure the caller truncates out. */
 int copies_add(struct buf *out, size_t from) TFS_MUST;
 /* Returns the length of the undamaged copy that s begins with, 0 if there is none. */
-typedef size_t copy_length_fn(struct slice s);
+typedef size_t copy_length_fn(struct tfs_bytes s);
 /* Returns copy 0 or 1; empty if it is damaged. */
-struct slice copies_get(struct slice file, unsigned which, copy_length_fn *length);
+struct tfs_bytes copies_get(struct tfs_bytes file, unsigned which, copy_length_fn *length);
 /* Returns the length of one copy in an undamaged file of this size, 0 if no two copies have this size. */
 size_t copies_length(size_t file_bytes);
 /*
@@ -38,8 +38,8 @@ size_t copies_length(size_t file_bytes);
  */
 int copies_read(const char *path, size_t limit, struct buf *out, bool *holes) TFS_MUST;
 /* True if the file is two equal copies of n bytes each, n > 0, and nothing else. */
-bool copies_whole(struct slice file, size_t n);
+bool copies_whole(struct tfs_bytes file, size_t n);
 /* Replaces the file at path after one of its copies was damaged, and logs that in one line.  Errors are logged only. */
-void copies_rewrite(const char *path, struct slice file);
+void copies_rewrite(const char *path, struct tfs_bytes file);
 
 #endif

@@ -15,7 +15,7 @@ static bool is_space(uint8_t c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-int counter_parse(struct slice text, int64_t *value)
+int counter_parse(struct tfs_bytes text, int64_t *value)
 {
 	size_t i = 0, n = text.n;
 
@@ -25,10 +25,10 @@ int counter_parse(struct slice text, int64_t *value)
 		n--;
 	while (i < n && is_space(text.p[i]))
 		i++;
-	return slice_int64(slice_of(text.p + i, n - i), value) ? 0 : -EINVAL;
+	return bytes_int64(tfs_bytes_of(text.p + i, n - i), value) ? 0 : -EINVAL;
 }
 
-bool counter_prefix(struct slice text)
+bool counter_prefix(struct tfs_bytes text)
 {
 	int state = 0; /* before the number, after its sign, in it, after it */
 
@@ -56,7 +56,7 @@ bool counter_prefix(struct slice text)
 }
 
 /* Returns true if text, which is no number, is the beginning of one: blanks and a sign. */
-static bool number_follows(struct slice text)
+static bool number_follows(struct tfs_bytes text)
 {
 	for (size_t i = 0; i < text.n; i++)
 		if (text.p[i] >= '0' && text.p[i] <= '9')
@@ -65,10 +65,10 @@ static bool number_follows(struct slice text)
 }
 
 /* Adds a line +=N or -=N.  Returns 0, 1 if it is the beginning of one, -EINVAL, -EOVERFLOW. */
-static int change_add(struct slice line, bool last, int64_t *sum)
+static int change_add(struct tfs_bytes line, bool last, int64_t *sum)
 {
 	bool minus = line.n && line.p[0] == '-';
-	struct slice number = line.n > 2 ? slice_of(line.p + 2, line.n - 2) : slice_of(NULL, 0);
+	struct tfs_bytes number = line.n > 2 ? tfs_bytes_of(line.p + 2, line.n - 2) : tfs_bytes_of(NULL, 0);
 	int64_t by;
 
 	if (!minus && line.p[0] != '+')
@@ -84,7 +84,7 @@ static int change_add(struct slice line, bool last, int64_t *sum)
 	return 0;
 }
 
-int counter_change_parse(struct slice text, struct counter_change *out)
+int counter_change_parse(struct tfs_bytes text, struct counter_change *out)
 {
 	struct counter_change change = {.sets = true};
 	bool first = true;
@@ -99,7 +99,7 @@ int counter_change_parse(struct slice text, struct counter_change *out)
 	change = (struct counter_change){0};
 	while (at < text.n) {
 		const uint8_t *end = memchr(text.p + at, '\n', text.n - at);
-		const struct slice line = slice_of(text.p + at, end ? (size_t)(end - text.p) - at : text.n - at);
+		const struct tfs_bytes line = tfs_bytes_of(text.p + at, end ? (size_t)(end - text.p) - at : text.n - at);
 		int err = 0;
 
 		at += line.n + 1;

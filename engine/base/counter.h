@@ -13,9 +13,9 @@
 /* Writes "N\n" into dst, which has COUNTER_TEXT_MAX bytes.  Returns the length. */
 size_t counter_text(int64_t value, char *dst);
 /* text is one signed decimal number of 64 bits with blanks around it; there is no "+".  -EINVAL. */
-int counter_parse(struct slice text, int64_t *value) TFS_MUST;
+int counter_parse(struct tfs_bytes text, int64_t *value) TFS_MUST;
 /* Returns true if text is a counter or the beginning of one. */
-bool counter_prefix(struct slice text);
+bool counter_prefix(struct tfs_bytes text);
 
 /*
  * A change of a counter: a number, or lines +=N and -=N, whose sum is added.
@@ -26,6 +26,6 @@ struct counter_change {
 	int64_t value; /* if it sets: the number, with the lines added to it; else the sum of the lines */
 };
 /* Returns 0, 1 if text is the beginning of a change, -EINVAL, -EOVERFLOW. */
-int counter_change_parse(struct slice text, struct counter_change *out) TFS_MUST;
+int counter_change_parse(struct tfs_bytes text, struct counter_change *out) TFS_MUST;
 
 #endif

@@ -21,7 +21,7 @@ int envelope_end(struct buf *out, size_t from)
 	return buf_be32(out, crc32c(0, out->p + from, out->n - from));
 }
 
-size_t envelope_length(struct slice s)
+size_t envelope_length(struct tfs_bytes s)
 {
 	size_t n = s.n < HEAD_BYTES + CRC_BYTES ? 0 : load_be32(s.p + LENGTH_AT);
 
@@ -31,12 +31,12 @@ size_t envelope_length(struct slice s)
 	return HEAD_BYTES + n + CRC_BYTES;
 }
 
-int envelope_open(struct slice in, uint32_t magic, struct reader *r)
+int envelope_open(struct tfs_bytes in, uint32_t magic, struct reader *r)
 {
 	if (!in.n || envelope_length(in) != in.n || load_be32(in.p) != magic)
 		return -EBADMSG;
 	if (load_be16(in.p + 4) != FORMAT)
 		return -EPROTO;
-	*r = reader_of(slice_of(in.p + HEAD_BYTES, in.n - HEAD_BYTES - CRC_BYTES));
+	*r = reader_of(tfs_bytes_of(in.p + HEAD_BYTES, in.n - HEAD_BYTES - CRC_BYTES));
 	return 0;
 }

@@ -16,8 +16,8 @@ int envelope_begin(struct buf *out, uint32_t magic) TFS_MUST;
 /* from: out->n before envelope_begin.  On failure the caller truncates out to it. */
 int envelope_end(struct buf *out, size_t from) TFS_MUST;
 /* *r reads the contents.  -EBADMSG: damaged; -EPROTO: undamaged, of a later format. */
-int envelope_open(struct slice in, uint32_t magic, struct reader *r) TFS_MUST;
+int envelope_open(struct tfs_bytes in, uint32_t magic, struct reader *r) TFS_MUST;
 /* Returns the length of the undamaged envelope that s begins with, 0 if there is none: a copy_length_fn. */
-size_t envelope_length(struct slice s);
+size_t envelope_length(struct tfs_bytes s);
 
 #endif

@@ -144,14 +144,14 @@ int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got)
 	return as_file_error(err);
 }
 
-int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t offset)
+int file_pwritev(struct file *f, const struct tfs_bytes *v, unsigned count, uint64_t offset)
 {
 	return as_file_error(file_ops->write(f->path, f->fd, v, count, offset));
 }
 
 int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset)
 {
-	struct slice s = slice_of(p, n);
+	struct tfs_bytes s = tfs_bytes_of(p, n);
 
 	return file_pwritev(f, &s, 1, offset);
 }
@@ -334,7 +334,7 @@ int file_sync_parent_at(const char *path, const char *place)
 	return err;
 }
 
-int file_replace_at(const char *path, struct slice contents, const char *place)
+int file_replace_at(const char *path, struct tfs_bytes contents, const char *place)
 {
 	char *tmp, *dir = parent_of(path);
 	struct file *f = NULL;

@@ -60,7 +60,7 @@ int file_fd(const struct file *f);
 int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got) TFS_MUST;
 int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset) TFS_MUST;
 /* One system call for several pieces. */
-int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t offset) TFS_MUST;
+int file_pwritev(struct file *f, const struct tfs_bytes *v, unsigned count, uint64_t offset) TFS_MUST;
 #define file_sync(f) file_sync_at((f), FILE_PLACE) /* fdatasync */
 int file_sync_at(struct file *f, const char *place) TFS_MUST;
 int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
@@ -100,7 +100,7 @@ int file_read_all(const char *path, size_t limit, struct buf *out) TFS_MUST;
  * path.tmp, 2 fdatasync path.tmp, 3 rename it to path, 4 fsync the directory.
  */
 #define file_replace(path, contents) file_replace_at((path), (contents), FILE_PLACE)
-int file_replace_at(const char *path, struct slice contents, const char *place) TFS_MUST;
+int file_replace_at(const char *path, struct tfs_bytes contents, const char *place) TFS_MUST;
 /* Returns dir/name in a new string, which the caller frees; NULL if out of memory. */
 char *path_join(const char *dir, const char *name);
 int file_free_bytes(const char *path, uint64_t *bytes) TFS_MUST; /* statvfs f_bavail */

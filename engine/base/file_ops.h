@@ -27,7 +27,7 @@ struct file_ops {
 	int (*open)(const char *path, int flags); /* as of open(2); O_CLOEXEC is added */
 	/* *got < n only at the end of the file. */
 	int (*read)(const char *path, int fd, void *p, size_t n, uint64_t offset, size_t *got);
-	int (*write)(const char *path, int fd, const struct slice *v, unsigned count, uint64_t offset);
+	int (*write)(const char *path, int fd, const struct tfs_bytes *v, unsigned count, uint64_t offset);
 	int (*size)(const char *path, int fd, uint64_t *bytes); /* fd -1: of path */
 	int (*sync)(const char *path, int fd, const char *place);
 	int (*truncate)(const char *path, int fd, uint64_t bytes);

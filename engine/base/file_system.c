@@ -302,7 +302,7 @@ static int write_pieces(int fd, struct iovec *v, unsigned count, uint64_t offset
 	return 0;
 }
 
-static int system_write(const char *path, int fd, const struct slice *v, unsigned count, uint64_t offset)
+static int system_write(const char *path, int fd, const struct tfs_bytes *v, unsigned count, uint64_t offset)
 {
 	struct iovec iov[PIECES_MAX];
 	int err = 0;

@@ -38,7 +38,7 @@ static void make_private_key(void)
 		abort(); /* a kernel without getrandom(2) */
 }
 
-uint64_t hash_private(uint64_t with, struct slice s)
+uint64_t hash_private(uint64_t with, struct tfs_bytes s)
 {
 	pthread_once(&once, make_private_key);
 	return siphash(&private_key, &with, 1, s);

@@ -13,6 +13,6 @@
 /* Fills p with n random bytes.  Returns 0 or -errno. */
 int random_bytes(void *p, size_t n) TFS_MUST;
 /* The hash of `with` and s by a random key of this process (siphash.h).  Must not be stored or sent. */
-uint64_t hash_private(uint64_t with, struct slice s);
+uint64_t hash_private(uint64_t with, struct tfs_bytes s);
 
 #endif

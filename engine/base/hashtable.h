@@ -10,7 +10,7 @@
 #include "engine/base/hash.h"
 
 #define HASH_NONFATAL_OOM 1
-#define HASH_FUNCTION(key, bytes, hash) ((hash) = (unsigned)hash_private(0, slice_of(key, bytes)))
+#define HASH_FUNCTION(key, bytes, hash) ((hash) = (unsigned)hash_private(0, tfs_bytes_of(key, bytes)))
 #include <uthash.h>
 
 #endif

@@ -16,18 +16,18 @@
 
 struct iter;
 struct iter_ops {
-	void (*seek)(struct iter *it, struct slice target); /* first key >= target */
-	void (*next)(struct iter *it);                      /* only when valid */
+	void (*seek)(struct iter *it, struct tfs_bytes target); /* first key >= target */
+	void (*next)(struct iter *it);                          /* only when valid */
 	void (*free)(struct iter *it);
-	void (*seek_before)(struct iter *it, struct slice target); /* iter_seek_before; NULL: not supported */
+	void (*seek_before)(struct iter *it, struct tfs_bytes target); /* iter_seek_before; NULL: not supported */
 };
 struct iter {
 	const struct iter_ops *ops;
-	struct slice key, value;
+	struct tfs_bytes key, value;
 	bool valid;
 	int err;
 };
-static inline void iter_seek(struct iter *it, struct slice target)
+static inline void iter_seek(struct iter *it, struct tfs_bytes target)
 {
 	it->ops->seek(it, target);
 }
@@ -36,7 +36,7 @@ static inline void iter_next(struct iter *it)
 	it->ops->next(it);
 }
 /* To the last key < target; target.p NULL: to the last key.  The value is not set.  Before iter_next the caller must seek. */
-static inline void iter_seek_before(struct iter *it, struct slice target)
+static inline void iter_seek_before(struct iter *it, struct tfs_bytes target)
 {
 	it->ops->seek_before(it, target);
 }

@@ -242,7 +242,7 @@ int msg_ring(struct buf *out)
 	return msg_ring_after(&seen, true, out);
 }
 
-const char *msg_quote(char *dst, size_t dst_bytes, struct slice s)
+const char *msg_quote(char *dst, size_t dst_bytes, struct tfs_bytes s)
 {
 	static const char hex[] = "0123456789abcdef";
 	size_t n = 0;

@@ -42,7 +42,7 @@ int msg_ring(struct buf *out) TFS_MUST;
 int msg_ring_after(uint32_t *seen, bool all, struct buf *out) TFS_MUST;
 
 /* Bytes as a printable, bounded, quoted string for messages; returns dst. */
-const char *msg_quote(char *dst, size_t dst_bytes, struct slice s);
+const char *msg_quote(char *dst, size_t dst_bytes, struct tfs_bytes s);
 #define Q(s) msg_quote((char[128]){0}, 128, (s))
 
 #endif

@@ -26,7 +26,7 @@ static bool always_escaped(uint8_t c)
 
 /* The text to encode: a key, then plain text that needs no escape ("@TS"). */
 struct source {
-	struct slice key;
+	struct tfs_bytes key;
 	size_t escaped_at; /* index of the '@' written %40, or SIZE_MAX */
 	const char *tail;
 	size_t tail_n;
@@ -96,7 +96,7 @@ static int put_component(struct source *s, struct buf *path, bool *done)
 }
 
 /* The last '@' of s, if only digits, or '-' and digits, follow it; else NULL. */
-static const uint8_t *timestamp_sign(struct slice s)
+static const uint8_t *timestamp_sign(struct tfs_bytes s)
 {
 	const uint8_t *at = s.n ? memrchr(s.p, '@', s.n) : NULL, *end = s.p + s.n;
 	const uint8_t *p = at ? at + 1 : end;
@@ -124,7 +124,7 @@ static const char *version_tail(int64_t ts, char *text, size_t bytes)
 	return p;
 }
 
-int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *path)
+int name_encode(enum name_kind kind, struct tfs_bytes key, int64_t ts, struct buf *path)
 {
 	struct source s = {.key = key, .escaped_at = SIZE_MAX};
 	char tail[32];
@@ -176,7 +176,7 @@ static int escaped_byte(const uint8_t *p, size_t n)
 	return lo < 0 ? -1 : hi << 4 | lo;
 }
 
-int name_unescape(struct slice s, struct buf *out)
+int name_unescape(struct tfs_bytes s, struct buf *out)
 {
 	int err = buf_reserve(out, s.n);
 
@@ -194,21 +194,21 @@ int name_unescape(struct slice s, struct buf *out)
 }
 
 /* Reads the component at *at and moves *at to the start of the next.  Returns false at the end. */
-static bool next_component(struct slice path, size_t *at, struct slice *component)
+static bool next_component(struct tfs_bytes path, size_t *at, struct tfs_bytes *component)
 {
 	const uint8_t *slash = path.n > *at ? memchr(path.p + *at, '/', path.n - *at) : NULL;
 
 	if (*at > path.n)
 		return false;
-	*component = slice_of(path.p + *at, (slash ? (size_t)(slash - path.p) : path.n) - *at);
+	*component = tfs_bytes_of(path.p + *at, (slash ? (size_t)(slash - path.p) : path.n) - *at);
 	*at += component->n + 1;
 	return true;
 }
 
 /* Joins the components of a path.  The '%' at the end of each part is left out. */
-static int name_join_parts(struct slice path, bool parts_only, struct buf *out)
+static int name_join_parts(struct tfs_bytes path, bool parts_only, struct buf *out)
 {
-	struct slice c;
+	struct tfs_bytes c;
 	size_t at = 0;
 	int err = 0;
 
@@ -223,12 +223,12 @@ static int name_join_parts(struct slice path, bool parts_only, struct buf *out)
 	return err;
 }
 
-static int same_again(enum name_kind kind, struct slice key, int64_t ts, struct slice path)
+static int same_again(enum name_kind kind, struct tfs_bytes key, int64_t ts, struct tfs_bytes path)
 {
 	struct buf again = {0};
 	int err = name_encode(kind, key, ts, &again);
 
-	if (err == 0 && !slice_eq(buf_slice(&again), path))
+	if (err == 0 && !bytes_eq(buf_bytes(&again), path))
 		err = -ENOENT;
 	if (err == -EINVAL)
 		err = -ENOENT;
@@ -236,53 +236,53 @@ static int same_again(enum name_kind kind, struct slice key, int64_t ts, struct 
 	return err;
 }
 
-bool name_parse_ts(struct slice text, int64_t *ts)
+bool name_parse_ts(struct tfs_bytes text, int64_t *ts)
 {
 	const size_t sign = text.n > 0 && text.p[0] == '-';
 
-	return text.n > sign && !(text.p[sign] == '0' && text.n > 1) && slice_int64(text, ts);
+	return text.n > sign && !(text.p[sign] == '0' && text.n > 1) && bytes_int64(text, ts);
 }
 
 /* *kind is NAME_ROW or, for a cell, NAME_NEWEST.  It becomes NAME_VERSION if the cell's name has a timestamp. */
-static int name_decode_parts(struct slice path, struct buf *key, enum name_kind *kind, int64_t *ts)
+static int name_decode_parts(struct tfs_bytes path, struct buf *key, enum name_kind *kind, int64_t *ts)
 {
 	struct buf text = {0};
 	int err = name_join_parts(path, false, &text);
-	const uint8_t *at = err || *kind == NAME_ROW ? NULL : timestamp_sign(buf_slice(&text));
+	const uint8_t *at = err || *kind == NAME_ROW ? NULL : timestamp_sign(buf_bytes(&text));
 	size_t n = at ? (size_t)(at - text.p) : text.n;
 
 	/* A lone '@' is the name of the empty qualifier. */
 	if (at && text.n > 1) {
 		*kind = NAME_VERSION;
-		err = name_parse_ts(slice_of(at + 1, text.n - n - 1), ts) ? 0 : -ENOENT;
+		err = name_parse_ts(tfs_bytes_of(at + 1, text.n - n - 1), ts) ? 0 : -ENOENT;
 	}
 	buf_reset(key);
 	if (err == 0)
-		err = name_unescape(slice_of(text.p, n), key);
+		err = name_unescape(tfs_bytes_of(text.p, n), key);
 	if (err == 0)
-		err = same_again(*kind, buf_slice(key), *ts, path);
+		err = same_again(*kind, buf_bytes(key), *ts, path);
 	buf_fini(&text);
 	return err;
 }
 
-int name_decode_row(struct slice path, struct buf *key)
+int name_decode_row(struct tfs_bytes path, struct buf *key)
 {
 	return name_decode_parts(path, key, &(enum name_kind){NAME_ROW}, &(int64_t){0});
 }
 
-int name_decode_text(struct slice path, struct buf *text)
+int name_decode_text(struct tfs_bytes path, struct buf *text)
 {
 	struct buf joined = {0};
 	int err = name_join_parts(path, false, &joined);
 
 	buf_reset(text);
 	if (err == 0)
-		err = name_unescape(buf_slice(&joined), text);
+		err = name_unescape(buf_bytes(&joined), text);
 	buf_fini(&joined);
 	return err;
 }
 
-int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts)
+int name_decode_cell(struct tfs_bytes path, struct buf *qualifier, enum name_kind *kind, int64_t *ts)
 {
 	enum name_kind k = NAME_NEWEST;
 	int64_t t = 0;
@@ -295,15 +295,15 @@ int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *k
 	return err;
 }
 
-bool name_is_part(struct slice component)
+bool name_is_part(struct tfs_bytes component)
 {
 	return component.n > 0 && component.p[component.n - 1] == '%';
 }
 
-bool name_parts_valid(struct slice path, size_t *raw_n)
+bool name_parts_valid(struct tfs_bytes path, size_t *raw_n)
 {
 	size_t at = 0, raw = 0;
-	struct slice part;
+	struct tfs_bytes part;
 
 	while (next_component(path, &at, &part)) {
 		/* A part ends because the next unit, of at most four bytes, did not fit. */
@@ -331,20 +331,20 @@ bool name_parts_valid(struct slice path, size_t *raw_n)
 	return true;
 }
 
-int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
+int name_prefix_init(struct tfs_bytes path, bool cell, struct name_prefix *out)
 {
 	struct name_prefix p = {0};
 	struct buf text = {0};
 	int err = name_join_parts(path, true, &text);
 
 	if (err == 0)
-		err = name_unescape(buf_slice(&text), &p.raw);
+		err = name_unescape(buf_bytes(&text), &p.raw);
 	if (err == 0 && cell && text.n > 0) {
 		/* Keys below a part that contains no timestamp may still be versions: the next part may begin with '@'. */
-		const uint8_t *at = timestamp_sign(buf_slice(&text));
+		const uint8_t *at = timestamp_sign(buf_bytes(&text));
 
 		p.split_version = true;
-		err = name_unescape(slice_of(text.p, at ? (size_t)(at - text.p) : text.n), &p.qualifier);
+		err = name_unescape(tfs_bytes_of(text.p, at ? (size_t)(at - text.p) : text.n), &p.qualifier);
 	}
 	buf_fini(&text);
 	if (err) {
@@ -362,7 +362,7 @@ void name_prefix_fini(struct name_prefix *p)
 	p->split_version = false;
 }
 
-bool name_component(struct slice path, struct slice dir, struct slice *component, bool *last)
+bool name_component(struct tfs_bytes path, struct tfs_bytes dir, struct tfs_bytes *component, bool *last)
 {
 	size_t at = dir.n ? dir.n + 1 : 0;
 
@@ -373,7 +373,7 @@ bool name_component(struct slice path, struct slice dir, struct slice *component
 	return true;
 }
 
-int key_after_prefix(struct slice s, struct buf *out)
+int key_after_prefix(struct tfs_bytes s, struct buf *out)
 {
 	int err = buf_set(out, s.p, s.n);
 

@@ -139,16 +139,16 @@ static int look(int judged)
 /* ---- bytes, sizes, names ---- */
 
 /* Each block of a probe differs from all others. */
-static struct slice block(struct run *r, uint64_t number)
+static struct tfs_bytes block(struct run *r, uint64_t number)
 {
 	for (size_t i = 0; i < BLOCK; i += 8)
 		put_be64(r->bytes + i, (r->random ^ number * UINT64_C(0x9e3779b97f4a7c15)) + i);
-	return slice_of(r->bytes, BLOCK);
+	return tfs_bytes_of(r->bytes, BLOCK);
 }
 
 static int write_block(struct run *r, struct file *f, uint64_t number, uint64_t offset)
 {
-	struct slice s = block(r, number);
+	struct tfs_bytes s = block(r, number);
 	int err = file_pwrite(f, s.p, s.n, offset);
 
 	r->written += s.n;
@@ -160,7 +160,7 @@ static int write_block(struct run *r, struct file *f, uint64_t number, uint64_t 
 /* f: an open descriptor, or NULL to open the path. */
 static int see_block(struct run *r, enum probe_property what, const char *path, struct file *f, uint64_t number, uint64_t offset)
 {
-	struct slice s = block(r, number);
+	struct tfs_bytes s = block(r, number);
 	struct file *fresh = NULL;
 	size_t got = 0;
 	int err = f ? 0 : file_open(path, FILE_READ, &fresh);
@@ -170,8 +170,8 @@ static int see_block(struct run *r, enum probe_property what, const char *path, 
 	file_close(fresh);
 	if (err)
 		return look(judge(r, what, path, err, 0));
-	return look(count(
-		r, what, path, slice_eq(s, slice_of(r->got, got)), got < s.n ? "fewer bytes" : "other bytes than were written"));
+	return look(count(r, what, path, bytes_eq(s, tfs_bytes_of(r->got, got)),
+		got < s.n ? "fewer bytes" : "other bytes than were written"));
 }
 
 static int see_size(struct run *r, const char *path, struct file *f, uint64_t bytes)
@@ -617,7 +617,7 @@ static enum probe_kind kind_of_dir(const char *dir)
 	dev_t device;
 
 	if (path && device_of(dir, &device) == 0 && file_read_all(path, MOUNTINFO_MAX, &b) == 0)
-		kind = probe_kind_of(buf_slice(&b), major(device), minor(device));
+		kind = probe_kind_of(buf_bytes(&b), major(device), minor(device));
 	free(path);
 	buf_fini(&b);
 	return kind;
@@ -657,7 +657,7 @@ unsigned probe_wrong(const struct probe *p)
 
 /* ---- the lines ---- */
 
-enum probe_kind probe_kind_of(struct slice mountinfo, unsigned major, unsigned minor)
+enum probe_kind probe_kind_of(struct tfs_bytes mountinfo, unsigned major, unsigned minor)
 {
 	enum probe_kind kind = PROBE_OTHER;
 	const char *p = (const char *)mountinfo.p, *end = p + mountinfo.n;

@@ -64,6 +64,6 @@ unsigned probe_wrong(const struct probe *p);
 /* Appends a line without its end: a property that is wrong, and the setting that may mend it. */
 int probe_line(const struct probe *p, enum probe_property what, struct buf *out) TFS_MUST;
 /* The kind of the file system of that device in the text of /proc/self/mountinfo. */
-enum probe_kind probe_kind_of(struct slice mountinfo, unsigned major, unsigned minor);
+enum probe_kind probe_kind_of(struct tfs_bytes mountinfo, unsigned major, unsigned minor);
 
 #endif

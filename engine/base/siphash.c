@@ -52,7 +52,7 @@ static inline struct state add_word(struct state v, uint64_t word)
 	return v;
 }
 
-uint64_t siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct slice s)
+uint64_t siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct tfs_bytes s)
 {
 	struct state v = {key->k[0] ^ 0x736f6d6570736575, key->k[1] ^ 0x646f72616e646f6d, key->k[0] ^ 0x6c7967656e657261,
 		key->k[1] ^ 0x7465646279746573};

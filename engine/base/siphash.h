@@ -15,6 +15,6 @@ struct siphash_key {
 /* The key of these SIPHASH_KEY_BYTES bytes. */
 struct siphash_key siphash_key_of(const uint8_t *bytes);
 /* The hash of the words, as 8 little-endian bytes each, followed by s. */
-uint64_t siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct slice s);
+uint64_t siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct tfs_bytes s);
 
 #endif

@@ -136,7 +136,7 @@ static const char *parse_time(struct clauses *c, enum clause k, int64_t now_us, 
 	const char *text = (const char *)c->value[k].p;
 	uint64_t age;
 
-	if (!has(c, k) || name_parse_ts(slice_str(text), us) || parse_iso(text, us))
+	if (!has(c, k) || name_parse_ts(tfs_str(text), us) || parse_iso(text, us))
 		return NULL;
 	c->has_age = true;
 	if (parse_day(text, now_us, us))
@@ -187,40 +187,39 @@ static const char *parse_families(struct clauses *c, int *err)
 
 /* ---- bounds ---- */
 
-void bound_from(struct tfs_bytes *from, bool *after, struct slice with, bool with_after)
+void bound_from(struct tfs_bytes *from, bool *after, struct tfs_bytes with, bool with_after)
 {
-	int order = slice_cmp(slice_of(from->data, from->size), with);
+	int order = bytes_cmp(*from, with);
 
 	if (order < 0) {
-		*from = tfs_bytes_of(with.p, with.n);
+		*from = with;
 		*after = with_after;
 	} else if (order == 0) {
 		*after = *after || with_after;
 	}
 }
 
-void bound_to(struct tfs_bytes *to, struct slice with)
+void bound_to(struct tfs_bytes *to, struct tfs_bytes with)
 {
-	if (!to->data || slice_cmp(slice_of(to->data, to->size), with) > 0)
+	if (!to->p || bytes_cmp(*to, with) > 0)
 		*to = tfs_bytes_of(with.n ? (const void *)with.p : "", with.n);
 }
 
-bool clauses_admit_row(const struct clauses *c, struct slice row)
+bool clauses_admit_row(const struct clauses *c, struct tfs_bytes row)
 {
 	const struct tfs_scan_spec *s = &c->spec;
-	int order = slice_cmp(row, slice_of(s->row_from.data, s->row_from.size));
+	int order = bytes_cmp(row, s->row_from);
 
-	return (order > 0 || (order == 0 && !s->row_from_after)) &&
-		(!s->row_to.data || slice_cmp(row, slice_of(s->row_to.data, s->row_to.size)) < 0);
+	return (order > 0 || (order == 0 && !s->row_from_after)) && (!s->row_to.p || bytes_cmp(row, s->row_to) < 0);
 }
 
-static int set_prefix(struct slice prefix, struct tfs_bytes *from, bool *after, struct buf *end, struct tfs_bytes *to)
+static int set_prefix(struct tfs_bytes prefix, struct tfs_bytes *from, bool *after, struct buf *end, struct tfs_bytes *to)
 {
 	int err = key_after_prefix(prefix, end);
 
 	bound_from(from, after, prefix, false);
 	if (err == 0 && end->n)
-		bound_to(to, buf_slice(end));
+		bound_to(to, buf_bytes(end));
 	return err;
 }
 
@@ -230,15 +229,15 @@ static int set_rows(struct clauses *c)
 	int err = 0;
 
 	if (has(c, CLAUSE_FROM))
-		bound_from(&s->row_from, &s->row_from_after, buf_slice(&c->value[CLAUSE_FROM]), false);
+		bound_from(&s->row_from, &s->row_from_after, buf_bytes(&c->value[CLAUSE_FROM]), false);
 	if (has(c, CLAUSE_TO))
-		bound_to(&s->row_to, buf_slice(&c->value[CLAUSE_TO]));
+		bound_to(&s->row_to, buf_bytes(&c->value[CLAUSE_TO]));
 	if (has(c, CLAUSE_AFTER) && s->reverse)
-		bound_to(&s->row_to, buf_slice(&c->value[CLAUSE_AFTER]));
+		bound_to(&s->row_to, buf_bytes(&c->value[CLAUSE_AFTER]));
 	else if (has(c, CLAUSE_AFTER))
-		bound_from(&s->row_from, &s->row_from_after, buf_slice(&c->value[CLAUSE_AFTER]), true);
+		bound_from(&s->row_from, &s->row_from_after, buf_bytes(&c->value[CLAUSE_AFTER]), true);
 	if (has(c, CLAUSE_PREFIX))
-		err = set_prefix(buf_slice(&c->value[CLAUSE_PREFIX]), &s->row_from, &s->row_from_after, &c->row_to, &s->row_to);
+		err = set_prefix(buf_bytes(&c->value[CLAUSE_PREFIX]), &s->row_from, &s->row_from_after, &c->row_to, &s->row_to);
 	return err;
 }
 
@@ -248,13 +247,13 @@ static int set_qualifiers(struct clauses *c)
 	int err = 0;
 
 	if (has(c, CLAUSE_QFROM))
-		bound_from(&s->qualifier_from, &s->qualifier_from_after, buf_slice(&c->value[CLAUSE_QFROM]), false);
+		bound_from(&s->qualifier_from, &s->qualifier_from_after, buf_bytes(&c->value[CLAUSE_QFROM]), false);
 	if (has(c, CLAUSE_QAFTER))
-		bound_from(&s->qualifier_from, &s->qualifier_from_after, buf_slice(&c->value[CLAUSE_QAFTER]), true);
+		bound_from(&s->qualifier_from, &s->qualifier_from_after, buf_bytes(&c->value[CLAUSE_QAFTER]), true);
 	if (has(c, CLAUSE_QTO))
-		bound_to(&s->qualifier_to, buf_slice(&c->value[CLAUSE_QTO]));
+		bound_to(&s->qualifier_to, buf_bytes(&c->value[CLAUSE_QTO]));
 	if (has(c, CLAUSE_QPREFIX))
-		err = set_prefix(buf_slice(&c->value[CLAUSE_QPREFIX]), &s->qualifier_from, &s->qualifier_from_after,
+		err = set_prefix(buf_bytes(&c->value[CLAUSE_QPREFIX]), &s->qualifier_from, &s->qualifier_from_after,
 			&c->qualifier_to, &s->qualifier_to);
 	return err;
 }
@@ -301,7 +300,7 @@ static const char *set_times(struct clauses *c, int64_t now_us)
 
 static struct tfs_bytes text_of(const struct clauses *c, enum clause k)
 {
-	return has(c, k) ? tfs_bytes_of(c->value[k].p, c->value[k].n) : (struct tfs_bytes){0};
+	return has(c, k) ? buf_bytes(&c->value[k]) : (struct tfs_bytes){0};
 }
 
 static const char *set_spec(struct clauses *c, int64_t now_us, int *err)
@@ -354,7 +353,7 @@ static const char *add_clause(struct clauses *c, struct buf *text)
 }
 
 /* The bytes of the first clause of path, with the parts of its name. */
-static size_t clause_length(struct slice path, bool *partial)
+static size_t clause_length(struct tfs_bytes path, bool *partial)
 {
 	size_t at = 0, end;
 
@@ -362,13 +361,13 @@ static size_t clause_length(struct slice path, bool *partial)
 		const uint8_t *slash = memchr(path.p + at, '/', path.n - at);
 
 		end = slash ? (size_t)(slash - path.p) : path.n;
-		*partial = name_is_part(slice_of(path.p + at, end - at));
+		*partial = name_is_part(tfs_bytes_of(path.p + at, end - at));
 		at = end + 1;
 	} while (*partial && end < path.n);
 	return end;
 }
 
-int clauses_parse(struct slice path, int64_t now_us, struct clauses *out, const char **why)
+int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, const char **why)
 {
 	struct buf text = {0};
 	int err = 0;
@@ -380,7 +379,7 @@ int clauses_parse(struct slice path, int64_t now_us, struct clauses *out, const 
 
 		if (out->partial)
 			break;
-		err = name_decode_text(slice_of(path.p, n), &text);
+		err = name_decode_text(tfs_bytes_of(path.p, n), &text);
 		if (err == 0)
 			err = buf_reserve(&text, 1);
 		if (err == -ENOENT) {
@@ -390,7 +389,7 @@ int clauses_parse(struct slice path, int64_t now_us, struct clauses *out, const 
 			text.p[text.n] = 0;
 			*why = add_clause(out, &text);
 		}
-		path = n < path.n ? slice_of(path.p + n + 1, path.n - n - 1) : slice_of(NULL, 0);
+		path = n < path.n ? tfs_bytes_of(path.p + n + 1, path.n - n - 1) : tfs_bytes_of(NULL, 0);
 	}
 	buf_fini(&text);
 	if (err == 0 && !*why)

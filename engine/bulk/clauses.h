@@ -52,13 +52,13 @@ struct clauses {
  * Ages count back from now_us.  -EINVAL with *why, a static text.  Families and
  * patterns are not checked.  The caller calls clauses_fini in any case.
  */
-int clauses_parse(struct slice path, int64_t now_us, struct clauses *out, const char **why) TFS_MUST;
+int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, const char **why) TFS_MUST;
 void clauses_fini(struct clauses *c);
 /* Returns true if the row is between the bounds of the rows. */
-bool clauses_admit_row(const struct clauses *c, struct slice row);
+bool clauses_admit_row(const struct clauses *c, struct tfs_bytes row);
 /* Narrows the bounds of the rows or of the qualifiers.  NULL is no bound; borrowed. */
-void bound_from(struct tfs_bytes *from, bool *after, struct slice with, bool with_after);
-void bound_to(struct tfs_bytes *to, struct slice with);
+void bound_from(struct tfs_bytes *from, bool *after, struct tfs_bytes with, bool with_after);
+void bound_to(struct tfs_bytes *to, struct tfs_bytes with);
 /* Appends the clauses, one a line. */
 int clauses_help(struct buf *out) TFS_MUST;
 

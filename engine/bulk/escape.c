@@ -34,7 +34,7 @@ static uint8_t *put_escape(uint8_t *to, uint8_t c)
 	return to;
 }
 
-int text_escape(struct slice s, struct buf *out)
+int text_escape(struct tfs_bytes s, struct buf *out)
 {
 	const uint8_t *p = s.p, *end = p + s.n;
 	uint8_t *to;
@@ -89,7 +89,7 @@ static size_t escape_read(const uint8_t *p, size_t n, uint8_t *out)
 	return 4;
 }
 
-int text_unescape(struct slice s, struct buf *out)
+int text_unescape(struct tfs_bytes s, struct buf *out)
 {
 	const size_t before = out->n;
 	size_t at = 0;

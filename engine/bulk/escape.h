@@ -16,8 +16,8 @@
 #include "engine/base/bytes.h"
 
 /* Appends the escaped bytes of s. */
-int text_escape(struct slice s, struct buf *out) TFS_MUST;
+int text_escape(struct tfs_bytes s, struct buf *out) TFS_MUST;
 /* Appends the bytes that s stands for.  -EINVAL: a backslash begins none of the escapes; out is as it was. */
-int text_unescape(struct slice s, struct buf *out) TFS_MUST;
+int text_unescape(struct tfs_bytes s, struct buf *out) TFS_MUST;
 
 #endif

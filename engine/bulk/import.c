@@ -59,7 +59,7 @@ static int enter_family(struct import *im, const struct record *r, const char **
 {
 	int err = 0;
 
-	if (slice_eq(r->family, slice_str(im->family)))
+	if (bytes_eq(r->family, tfs_str(im->family)))
 		return 0;
 	memcpy(im->family, r->family.p, r->family.n);
 	im->family[r->family.n] = 0;
@@ -76,12 +76,11 @@ static int enter_family(struct import *im, const struct record *r, const char **
 
 static int store(struct import *im, const struct record *r)
 {
-	struct tfs_mutation *m = tfs_mutation_new(im->o.table, tfs_bytes_of(r->row.p, r->row.n));
+	struct tfs_mutation *m = tfs_mutation_new(im->o.table, r->row);
 	int err = m ? 0 : -ENOMEM;
 
 	if (!err)
-		err = tfs_mutation_put(m, im->family, tfs_bytes_of(r->qualifier.p, r->qualifier.n),
-			r->has_ts ? tfs_at(r->ts) : TFS_AUTO, tfs_bytes_of(r->value.p, r->value.n));
+		err = tfs_mutation_put(m, im->family, r->qualifier, r->has_ts ? tfs_at(r->ts) : TFS_AUTO, r->value);
 	if (!err)
 		err = tfs_batch_add(im->batch, m);
 	tfs_mutation_free(m);
@@ -110,13 +109,13 @@ static int take_cell(void *arg, const struct record *r)
 	if (err)
 		return err;
 	im->counts.cells++;
-	if (im->counts.rows && slice_eq(r->row, buf_slice(&im->row)))
+	if (im->counts.rows && bytes_eq(r->row, buf_bytes(&im->row)))
 		return 0;
 	im->counts.rows++;
 	return buf_set(&im->row, r->row.p, r->row.n);
 }
 
-static int take_schema(void *arg, uint64_t number, struct slice text, int64_t mtime_us)
+static int take_schema(void *arg, uint64_t number, struct tfs_bytes text, int64_t mtime_us)
 {
 	struct import *im = arg;
 	const char *why = "the archive contains a schema";

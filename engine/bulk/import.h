@@ -24,7 +24,7 @@ struct import_options {
 	 */
 	int (*family)(void *arg, const char *name, const char **why);
 	/* Applies a schema.  An error refuses it.  NULL: it is refused. */
-	int (*schema)(void *arg, struct slice text, int64_t mtime_us, const char **why);
+	int (*schema)(void *arg, struct tfs_bytes text, int64_t mtime_us, const char **why);
 	/* A record is not stored.  err: 0 if it is not valid.  Returns 0 to continue, or -errno, which ends the import. */
 	int (*refused)(void *arg, uint64_t number, int err, const char *reason);
 	bool sync; /* what import_end has applied is on disk */

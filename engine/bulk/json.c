@@ -51,7 +51,7 @@ static uint8_t *put_character(uint8_t *to, const uint8_t **p, size_t n)
 	return to + len;
 }
 
-int json_escape(struct buf *out, struct slice utf8)
+int json_escape(struct buf *out, struct tfs_bytes utf8)
 {
 	const uint8_t *p = utf8.p, *end = p + utf8.n;
 	uint8_t *to;
@@ -78,7 +78,7 @@ int json_escape(struct buf *out, struct slice utf8)
 
 static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-int base64_encode(struct buf *out, struct slice bytes)
+int base64_encode(struct buf *out, struct tfs_bytes bytes)
 {
 	int err = buf_reserve(out, (bytes.n + 2) / 3 * 4);
 	uint8_t *to;
@@ -103,7 +103,7 @@ int base64_encode(struct buf *out, struct slice bytes)
 	return 0;
 }
 
-int json_member(struct buf *out, const char *name, struct slice bytes)
+int json_member(struct buf *out, const char *name, struct tfs_bytes bytes)
 {
 	bool text = utf8_valid(bytes);
 	size_t undo = out->n;
@@ -125,7 +125,7 @@ static int base64_value(uint8_t c)
 	return at ? (int)(at - base64_digits) : -1;
 }
 
-int base64_decode(struct slice base64, struct buf *out)
+int base64_decode(struct tfs_bytes base64, struct buf *out)
 {
 	const size_t before = out->n;
 	size_t padding = 0;

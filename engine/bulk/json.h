@@ -9,15 +9,15 @@
 #include "engine/base/bytes.h"
 
 /* Appends the inside of a JSON string, without quotes.  utf8 must be valid UTF-8. */
-int json_escape(struct buf *out, struct slice utf8) TFS_MUST;
+int json_escape(struct buf *out, struct tfs_bytes utf8) TFS_MUST;
 /* Appends bytes as base64.  Of a text in pieces each but the last has a multiple of three bytes. */
-int base64_encode(struct buf *out, struct slice bytes) TFS_MUST;
+int base64_encode(struct buf *out, struct tfs_bytes bytes) TFS_MUST;
 /* Appends the bytes that base64 stands for.  -EINVAL: it is none; out is unchanged. */
-int base64_decode(struct slice base64, struct buf *out) TFS_MUST;
+int base64_decode(struct tfs_bytes base64, struct buf *out) TFS_MUST;
 /*
  * Appends "NAME":"..." or, if bytes is not valid UTF-8, "NAME_base64":"...",
  * with the quotes.
  */
-int json_member(struct buf *out, const char *name, struct slice bytes) TFS_MUST;
+int json_member(struct buf *out, const char *name, struct tfs_bytes bytes) TFS_MUST;
 
 #endif

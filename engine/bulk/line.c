@@ -5,19 +5,14 @@
 #include "engine/bulk/escape.h"
 #include "engine/bulk/json.h"
 
-static struct slice slice_from(struct tfs_bytes b)
-{
-	return slice_of(b.data, b.size);
-}
-
 static int begin_tsv(const struct tfs_cell *c, struct buf *out)
 {
-	int err = text_escape(slice_from(c->row), out);
+	int err = text_escape(c->row, out);
 
 	if (!err)
 		err = buf_printf(out, "\t%s:", c->family);
 	if (!err)
-		err = text_escape(slice_from(c->qualifier), out);
+		err = text_escape(c->qualifier, out);
 	return err ? err : buf_printf(out, "\t%lld\t", (long long)c->ts);
 }
 
@@ -26,11 +21,11 @@ static int begin_json(const struct tfs_cell *c, bool value_is_utf8, struct buf *
 	int err = buf_u8(out, '{');
 
 	if (!err)
-		err = json_member(out, "row", slice_from(c->row));
+		err = json_member(out, "row", c->row);
 	if (!err)
 		err = buf_printf(out, ",\"family\":\"%s\",", c->family);
 	if (!err)
-		err = json_member(out, "qualifier", slice_from(c->qualifier));
+		err = json_member(out, "qualifier", c->qualifier);
 	return err ? err : buf_printf(out, ",\"timestamp\":%lld,\"value%s\":\"", (long long)c->ts, value_is_utf8 ? "" : "_base64");
 }
 
@@ -40,7 +35,7 @@ int line_begin(struct line *l, enum line_format format, const struct tfs_cell *c
 	return format == LINE_TSV ? begin_tsv(c, out) : begin_json(c, value_is_utf8, out);
 }
 
-ssize_t line_piece(const struct line *l, struct slice piece, bool last, struct buf *out)
+ssize_t line_piece(const struct line *l, struct tfs_bytes piece, bool last, struct buf *out)
 {
 	int err;
 
@@ -57,7 +52,7 @@ int line_end(const struct line *l, struct buf *out)
 
 int line_append(enum line_format format, const struct tfs_cell *c, struct buf *out)
 {
-	struct slice value = slice_from(c->value);
+	struct tfs_bytes value = c->value;
 	struct line l;
 	int err = line_begin(&l, format, c, format == LINE_TSV || utf8_valid(value), out);
 	ssize_t n = err ? err : line_piece(&l, value, true, out);

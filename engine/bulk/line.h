@@ -39,7 +39,7 @@ int line_begin(struct line *l, enum line_format format, const struct tfs_cell *c
  * bytes at its end may remain; the next piece begins with them, so a piece must
  * have at least four bytes.
  */
-ssize_t line_piece(const struct line *l, struct slice piece, bool last, struct buf *out) TFS_MUST;
+ssize_t line_piece(const struct line *l, struct tfs_bytes piece, bool last, struct buf *out) TFS_MUST;
 int line_end(const struct line *l, struct buf *out) TFS_MUST;
 
 /*

@@ -77,7 +77,7 @@ static int next_cell(struct line_stream *s, struct buf *out)
 		s->result = 0;
 	if (r <= 0)
 		return r;
-	if (!s->cell.value.data && s->cell.size)
+	if (!s->cell.value.p && s->cell.size)
 		return begin_large(s, out);
 	s->cells++;
 	return line_append(s->format, &s->cell, out);
@@ -85,7 +85,7 @@ static int next_cell(struct line_stream *s, struct buf *out)
 
 static int next_piece(struct line_stream *s, struct buf *out)
 {
-	struct slice piece;
+	struct tfs_bytes piece;
 	ssize_t n;
 	int err = value_read(&s->value, s->at, &piece);
 

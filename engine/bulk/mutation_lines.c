@@ -62,31 +62,31 @@ static int lines_refuse(struct mutation_lines *l, int err, const char *fmt, ...)
 	return buf_printf(&l->answer, "%s%s\n", refused_word, text) ? -ENOMEM : err;
 }
 
-struct slice mutation_lines_reason(const struct mutation_lines *l)
+struct tfs_bytes mutation_lines_reason(const struct mutation_lines *l)
 {
 	const size_t word = sizeof(refused_word) - 1;
 
-	if (!slice_has_prefix(buf_slice(&l->answer), slice_str(refused_word)))
-		return slice_of("", 0);
-	return slice_of(l->answer.p + word, l->answer.n - word - 1);
+	if (!bytes_has_prefix(buf_bytes(&l->answer), tfs_str(refused_word)))
+		return tfs_bytes_of("", 0);
+	return tfs_bytes_of(l->answer.p + word, l->answer.n - word - 1);
 }
 
 /* ---- parsing ---- */
 
 /* Removes and returns the part of *s before the first c.  Returns false if there is no c. */
-static bool slice_cut(struct slice *s, char c, struct slice *before)
+static bool bytes_cut(struct tfs_bytes *s, char c, struct tfs_bytes *before)
 {
 	const uint8_t *at = s->n ? memchr(s->p, c, s->n) : NULL;
 
 	if (!at)
 		return false;
-	*before = slice_of(s->p, (size_t)(at - s->p));
-	*s = slice_of(at + 1, s->n - before->n - 1);
+	*before = tfs_bytes_of(s->p, (size_t)(at - s->p));
+	*s = tfs_bytes_of(at + 1, s->n - before->n - 1);
 	return true;
 }
 
 /* A decimal number of 64 bits and nothing else. */
-static bool number_read(struct slice s, int64_t *out)
+static bool number_read(struct tfs_bytes s, int64_t *out)
 {
 	const bool minus = s.n && s.p[0] == '-';
 	__int128 v = 0;
@@ -104,7 +104,7 @@ static bool number_read(struct slice s, int64_t *out)
 }
 
 /* Returns the index of the '@' that ends the qualifier, or s.n. */
-static size_t qualifier_end(struct slice s)
+static size_t qualifier_end(struct tfs_bytes s)
 {
 	size_t at = s.n;
 
@@ -115,12 +115,12 @@ static size_t qualifier_end(struct slice s)
 	return at > 0 && s.p[at - 1] == '@' ? at - 1 : s.n;
 }
 
-static int line_unescape(struct mutation_lines *l, struct slice text, struct slice *out)
+static int line_unescape(struct mutation_lines *l, struct tfs_bytes text, struct tfs_bytes *out)
 {
 	struct buf bytes = {0};
 	int err = text_unescape(text, &bytes);
 
-	if (!err && !arena_dup(&l->arena, buf_slice(&bytes), out))
+	if (!err && !arena_dup(&l->arena, buf_bytes(&bytes), out))
 		err = -ENOMEM;
 	buf_fini(&bytes);
 	return err;
@@ -137,24 +137,25 @@ static int refuse_size(struct mutation_lines *l)
 }
 
 /* F:Q[@TS], F: or "row". */
-static int parse_target(struct mutation_lines *l, const struct tfs_schema *schema, struct slice target, struct mutation_line *out)
+static int parse_target(
+	struct mutation_lines *l, const struct tfs_schema *schema, struct tfs_bytes target, struct mutation_line *out)
 {
 	const unsigned takes = verbs[out->verb].takes;
-	struct slice name, rest = target;
+	struct tfs_bytes name, rest = target;
 	char text[TFS_NAME_MAX + 1];
 	size_t end;
 	int err;
 
 	if (!arena_dup(&l->arena, target, &out->name))
 		return -ENOMEM;
-	if (takes & TAKES_ALL && slice_eq(target, slice_str("row")))
+	if (takes & TAKES_ALL && bytes_eq(target, tfs_str("row")))
 		return 0;
-	if (!slice_cut(&rest, ':', &name))
+	if (!bytes_cut(&rest, ':', &name))
 		return refuse_line(l, "FAMILY:QUALIFIER is missing");
 	snprintf(text, sizeof(text), "%.*s", (int)(name.n < sizeof(text) ? name.n : 0), (const char *)name.p);
 	if (!tfs_name_valid(text) || strlen(text) != name.n || (schema && !tfs_schema_family(schema, text)))
 		return refuse_line(l, "the table has no such family");
-	if (!arena_dup(&l->arena, slice_of(text, strlen(text) + 1), &name))
+	if (!arena_dup(&l->arena, tfs_bytes_of(text, strlen(text) + 1), &name))
 		return -ENOMEM;
 	out->family = (const char *)name.p;
 	out->all = takes & TAKES_ALL && rest.n == 0;
@@ -162,10 +163,10 @@ static int parse_target(struct mutation_lines *l, const struct tfs_schema *schem
 	out->has_ts = rest.n - end > 1;
 	if (out->has_ts && !(takes & TAKES_TIME))
 		return refuse_line(l, "this verb takes no timestamp; an @ before a number is written \\x40");
-	if (out->has_ts && !number_read(slice_of(rest.p + end + 1, rest.n - end - 1), &out->ts))
+	if (out->has_ts && !number_read(tfs_bytes_of(rest.p + end + 1, rest.n - end - 1), &out->ts))
 		return refuse_line(l, "the timestamp is not a number of 64 bits");
 	out->name.n -= rest.n - end;
-	err = line_unescape(l, slice_of(rest.p, end), &out->qualifier);
+	err = line_unescape(l, tfs_bytes_of(rest.p, end), &out->qualifier);
 	if (err == -EINVAL)
 		return refuse_line(l, "a backslash in the qualifier begins no escape");
 	if (!err && out->qualifier.n > TFS_QUALIFIER_MAX)
@@ -174,7 +175,7 @@ static int parse_target(struct mutation_lines *l, const struct tfs_schema *schem
 }
 
 /* A counter's value is stored as the plain name stores it. */
-static int parse_value(struct mutation_lines *l, const struct tfs_schema *schema, struct slice text, struct mutation_line *out)
+static int parse_value(struct mutation_lines *l, const struct tfs_schema *schema, struct tfs_bytes text, struct mutation_line *out)
 {
 	const bool counter = schema && tfs_schema_family(schema, out->family)->type == TFS_TYPE_COUNTER;
 	char number[COUNTER_TEXT_MAX];
@@ -192,17 +193,17 @@ static int parse_value(struct mutation_lines *l, const struct tfs_schema *schema
 		return 0;
 	if (out->verb == MUTATION_APPEND || counter_parse(out->value, &value))
 		return refuse_line(l, "a counter is set to one decimal number");
-	return arena_dup(&l->arena, slice_of(number, counter_text(value, number)), &out->value) ? 0 : -ENOMEM;
+	return arena_dup(&l->arena, tfs_bytes_of(number, counter_text(value, number)), &out->value) ? 0 : -ENOMEM;
 }
 
-static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema, struct slice line)
+static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema, struct tfs_bytes line)
 {
 	struct mutation_line out = {0};
-	struct slice verb, target, rest = line;
+	struct tfs_bytes verb, target, rest = line;
 	bool has_value;
 	int err;
 
-	if (slice_eq(line, slice_str("commit"))) {
+	if (bytes_eq(line, tfs_str("commit"))) {
 		l->complete = true;
 		return 0;
 	}
@@ -211,13 +212,13 @@ static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema,
 	if (l->bytes > MUTATION_LINES_MAX - LINE_COST)
 		return refuse_size(l);
 	l->bytes += LINE_COST;
-	if (!slice_cut(&rest, ' ', &verb))
+	if (!bytes_cut(&rest, ' ', &verb))
 		verb = rest;
-	while (out.verb < MUTATION_VERBS && !slice_eq(verb, slice_str(verbs[out.verb].name)))
+	while (out.verb < MUTATION_VERBS && !bytes_eq(verb, tfs_str(verbs[out.verb].name)))
 		out.verb++;
 	if (out.verb == MUTATION_VERBS)
 		return refuse_line(l, "it begins with no verb");
-	has_value = slice_cut(&rest, '\t', &target);
+	has_value = bytes_cut(&rest, '\t', &target);
 	if (!has_value)
 		target = rest;
 	if (has_value != ((verbs[out.verb].takes & TAKES_VALUE) != 0))
@@ -233,39 +234,39 @@ static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema,
 }
 
 /* Returns the length of the first line of text, with its newline; 0: it has no end yet. */
-static size_t line_length(struct slice text)
+static size_t line_length(struct tfs_bytes text)
 {
 	const uint8_t *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
 
 	return end ? (size_t)(end - text.p) + 1 : 0;
 }
 
-static int add_lines(struct mutation_lines *l, const struct tfs_schema *schema, struct slice text)
+static int add_lines(struct mutation_lines *l, const struct tfs_schema *schema, struct tfs_bytes text)
 {
 	size_t at = 0, n;
 	int err = 0;
 
-	while (!err && at < text.n && (n = line_length(slice_of(text.p + at, text.n - at)))) {
+	while (!err && at < text.n && (n = line_length(tfs_bytes_of(text.p + at, text.n - at)))) {
 		if (l->complete && !(l->unended && n == 1))
 			return refuse_line(l, "a mutation ends with `commit'");
 		if (!l->complete)
-			err = parse_line(l, schema, slice_of(text.p + at, n - 1));
+			err = parse_line(l, schema, tfs_bytes_of(text.p + at, n - 1));
 		l->unended = false;
 		at += n;
 	}
-	text = slice_of(text.p + at, text.n - at);
+	text = tfs_bytes_of(text.p + at, text.n - at);
 	if (err || !text.n)
 		return err ? err : buf_set(&l->rest, "", 0);
 	if (l->complete)
 		return refuse_line(l, "a mutation ends with `commit'");
-	if (slice_eq(text, slice_str("commit"))) {
+	if (bytes_eq(text, tfs_str("commit"))) {
 		l->complete = l->unended = true;
 		text.n = 0;
 	}
 	return buf_set(&l->rest, text.p, text.n);
 }
 
-int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct slice text)
+int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct tfs_bytes text)
 {
 	const struct tfs_schema *schema = NULL;
 	struct buf joined = {0};
@@ -275,15 +276,15 @@ int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct sli
 		return refuse_size(l);
 	l->bytes += text.n;
 	if (l->rest.n > strlen("commit") && !line_length(text))
-		return buf_append_slice(&l->rest, text);
+		return buf_append_bytes(&l->rest, text);
 	err = t ? tfs_schema_get(t, &schema) : 0;
 	if (err)
 		return err;
 	if (l->rest.n) {
 		joined = l->rest;
 		l->rest = (struct buf){0};
-		err = buf_append_slice(&joined, text);
-		text = buf_slice(&joined);
+		err = buf_append_bytes(&joined, text);
+		text = buf_bytes(&joined);
 	}
 	if (!err)
 		err = add_lines(l, schema, text);
@@ -296,11 +297,6 @@ int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct sli
 
 /* ---- applying ---- */
 
-static struct tfs_bytes bytes_of_slice(struct slice s)
-{
-	return tfs_bytes_of(s.p, s.n);
-}
-
 static int add_delete(struct tfs_mutation *m, const struct mutation_line *line)
 {
 	if (!line->family)
@@ -308,13 +304,13 @@ static int add_delete(struct tfs_mutation *m, const struct mutation_line *line)
 	if (line->all)
 		return tfs_mutation_delete_family(m, line->family);
 	if (line->has_ts)
-		return tfs_mutation_delete_version(m, line->family, bytes_of_slice(line->qualifier), line->ts);
-	return tfs_mutation_delete_column(m, line->family, bytes_of_slice(line->qualifier));
+		return tfs_mutation_delete_version(m, line->family, line->qualifier, line->ts);
+	return tfs_mutation_delete_column(m, line->family, line->qualifier);
 }
 
 static int add_operation(struct tfs_mutation *m, const struct mutation_line *line)
 {
-	const struct tfs_bytes qualifier = bytes_of_slice(line->qualifier), value = bytes_of_slice(line->value);
+	const struct tfs_bytes qualifier = line->qualifier, value = line->value;
 	struct tfs_write append = {
 		.family = line->family,
 		.qualifier = qualifier,
@@ -404,7 +400,7 @@ static int answer_line(struct buf *out, const struct mutation_line *line, const 
 	int err = buf_printf(out, "%s ", verbs[line->verb].name);
 
 	if (!err)
-		err = buf_append_slice(out, line->name);
+		err = buf_append_bytes(out, line->name);
 	if (!err && line->has_ts)
 		err = buf_printf(out, "@%" PRId64, line->ts);
 	else if (!err && written && readable) /* the time shows a newest version that is in the future */

@@ -41,13 +41,13 @@ enum mutation_verb {
 };
 struct mutation_line {
 	enum mutation_verb verb;
-	const char *family;     /* NULL: the whole row (delete) */
-	bool all;               /* delete: the whole family */
-	struct slice name;      /* F:Q as it was written, without the timestamp; or "row" */
-	struct slice qualifier; /* of a column */
+	const char *family;         /* NULL: the whole row (delete) */
+	bool all;                   /* delete: the whole family */
+	struct tfs_bytes name;      /* F:Q as it was written, without the timestamp; or "row" */
+	struct tfs_bytes qualifier; /* of a column */
 	bool has_ts;
 	int64_t ts;
-	struct slice value;
+	struct tfs_bytes value;
 	int64_t by;
 };
 
@@ -70,7 +70,7 @@ void mutation_lines_fini(struct mutation_lines *l); /* leaves {0} */
  * `commit`; -EFBIG; -E2BIG: too many lines; -ENOMEM.  After an error the answer is the reason, and
  * nothing can be added or applied.
  */
-int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct slice text) TFS_MUST;
+int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct tfs_bytes text) TFS_MUST;
 /* A new mutation of the row by the lines.  l must outlive it.  One operation for each line, in their order. */
 int mutation_lines_make(
 	const struct mutation_lines *l, struct tfs_table *t, struct tfs_bytes row, struct tfs_mutation **out) TFS_MUST;
@@ -88,6 +88,6 @@ int mutation_lines_make(
  */
 int mutation_lines_answer(struct mutation_lines *l, int err) TFS_MUST;
 /* The reason in the answer of a refusal, without the newline.  Empty if there is none. */
-struct slice mutation_lines_reason(const struct mutation_lines *l);
+struct tfs_bytes mutation_lines_reason(const struct mutation_lines *l);
 
 #endif

@@ -54,9 +54,9 @@ struct json_reader {
 	unsigned padding;
 };
 
-static struct slice member_of(const struct json_reader *j, enum member m)
+static struct tfs_bytes member_of(const struct json_reader *j, enum member m)
 {
-	return slice_of(j->line.p + j->at[m].from, j->at[m].n);
+	return tfs_bytes_of(j->line.p + j->at[m].from, j->at[m].n);
 }
 
 static void refuse_line(struct json_reader *j, const char *reason)
@@ -69,7 +69,7 @@ static void refuse_line(struct json_reader *j, const char *reason)
 static void end_name(struct json_reader *j)
 {
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (!slice_eq(slice_of(j->name, j->name_n), slice_str(names[i].name)))
+		if (!bytes_eq(tfs_bytes_of(j->name, j->name_n), tfs_str(names[i].name)))
 			continue;
 		j->member = (enum member)(names[i].member & ~(unsigned)BASE64);
 		j->base64 = names[i].member & BASE64;

@@ -35,8 +35,8 @@ struct tar_reader {
 	struct mutex lock; /* guards turn, piece, stop */
 	struct cond turned;
 	enum turn turn;
-	struct slice piece; /* lent until the turn is OURS again */
-	bool stop;          /* the reader is freed */
+	struct tfs_bytes piece; /* lent until the turn is OURS again */
+	bool stop;              /* the reader is freed */
 	bool fed;
 	int err; /* valid when the turn is ENDED */
 
@@ -58,7 +58,7 @@ static void give_turn_locked(struct tar_reader *t, enum turn to)
 static la_ssize_t next_piece(struct archive *a, void *arg, const void **bytes)
 {
 	struct tar_reader *t = arg;
-	struct slice piece;
+	struct tfs_bytes piece;
 	bool stop;
 
 	mutex_lock(&t->lock);
@@ -86,11 +86,11 @@ static int refuse_entry(struct tar_reader *t, const char *name, const char *reas
 	int err = *reason ? 0 : -ENOMEM;
 
 	if (!err && name)
-		err = text_escape(slice_of(name, strnlen(name, NAME_SHOWN)), &b);
+		err = text_escape(tfs_bytes_of(name, strnlen(name, NAME_SHOWN)), &b);
 	if (!err && name)
 		err = buf_append(&b, ": ", 2);
 	if (!err)
-		err = text_escape(slice_str(reason), &b);
+		err = text_escape(tfs_str(reason), &b);
 	if (!err)
 		snprintf(text, sizeof(text), "%.*s", (int)b.n, (const char *)b.p);
 	buf_fini(&b);
@@ -120,7 +120,7 @@ static int64_t entry_mtime_us(struct archive_entry *e)
 }
 
 /* Reads the content of an entry.  1: it was refused. */
-static int read_value(struct tar_reader *t, struct archive *a, struct archive_entry *e, const char *name, struct slice *value)
+static int read_value(struct tar_reader *t, struct archive *a, struct archive_entry *e, const char *name, struct tfs_bytes *value)
 {
 	int64_t size = archive_entry_size(e);
 	la_ssize_t got = 0;
@@ -142,13 +142,13 @@ static int read_value(struct tar_reader *t, struct archive *a, struct archive_en
 		err = refuse_entry(t, name, archive_error_string(a) ? archive_error_string(a) : "the archive ends within it");
 		return err ? err : -EBADMSG;
 	}
-	*value = buf_slice(&t->value);
+	*value = buf_bytes(&t->value);
 	return 0;
 }
 
 static int read_cell(struct tar_reader *t, struct archive *a, struct archive_entry *e, const char *name)
 {
-	const char *reason = tree_path_parse(slice_str(name), &t->path);
+	const char *reason = tree_path_parse(tfs_str(name), &t->path);
 	int64_t mtime_us = entry_mtime_us(e);
 	struct record r = {.number = t->number};
 	int err;
@@ -158,9 +158,9 @@ static int read_cell(struct tar_reader *t, struct archive *a, struct archive_ent
 	err = read_value(t, a, e, name, &r.value);
 	if (err)
 		return err > 0 ? 0 : err;
-	r.row = buf_slice(&t->path.row);
+	r.row = buf_bytes(&t->path.row);
 	r.family = t->path.family;
-	r.qualifier = buf_slice(&t->path.qualifier);
+	r.qualifier = buf_bytes(&t->path.qualifier);
 	r.ts = t->path.plain ? mtime_us : t->path.ts;
 	r.has_ts = !t->path.plain || mtime_us != 0;
 	reason = record_fault(&r);
@@ -169,7 +169,7 @@ static int read_cell(struct tar_reader *t, struct archive *a, struct archive_ent
 
 static int read_schema(struct tar_reader *t, struct archive *a, struct archive_entry *e, const char *name)
 {
-	struct slice text = {0};
+	struct tfs_bytes text = {0};
 	int err;
 
 	if (archive_entry_size(e) > SCHEMA_TEXT_MAX)
@@ -277,7 +277,7 @@ static int tar_feed(struct record_reader *r, const uint8_t *p, size_t n)
 	t->fed = true;
 	err = wait_for_turn_locked(t);
 	if (t->turn == OURS) {
-		t->piece = slice_of(p, n);
+		t->piece = tfs_bytes_of(p, n);
 		give_turn_locked(t, THREADS);
 		err = wait_for_turn_locked(t);
 	}

@@ -27,24 +27,24 @@ struct tsv_reader {
 	size_t escape_n; /* bytes of an unfinished escape */
 };
 
-static struct slice field_of(const struct tsv_reader *t, unsigned i)
+static struct tfs_bytes field_of(const struct tsv_reader *t, unsigned i)
 {
 	size_t from = i ? t->end[i - 1] : 0;
 
-	return slice_of(t->line.p + from, t->end[i] - from);
+	return tfs_bytes_of(t->line.p + from, t->end[i] - from);
 }
 
 /* Returns NULL, or the reason why the fields are no cell. */
 static const char *parse_fields(const struct tsv_reader *t, struct record *r)
 {
-	struct slice column = field_of(t, 1), ts = field_of(t, 2);
+	struct tfs_bytes column = field_of(t, 1), ts = field_of(t, 2);
 	const uint8_t *colon = column.n ? memchr(column.p, ':', column.n) : NULL;
 
 	if (!colon)
 		return "the second field is not FAMILY:QUALIFIER";
 	r->row = field_of(t, 0);
-	r->family = slice_of(column.p, (size_t)(colon - column.p));
-	r->qualifier = slice_of(colon + 1, column.n - r->family.n - 1);
+	r->family = tfs_bytes_of(column.p, (size_t)(colon - column.p));
+	r->qualifier = tfs_bytes_of(colon + 1, column.n - r->family.n - 1);
 	r->value = field_of(t, 3);
 	r->has_ts = ts.n > 0;
 	if (ts.n && !name_parse_ts(ts, &r->ts))
@@ -87,7 +87,7 @@ static int take_escape(struct tsv_reader *t, uint8_t c)
 	t->escape[t->escape_n++] = c;
 	if (t->escape_n < (t->escape[1] == 'x' ? 4 : 2))
 		return 0;
-	err = text_unescape(slice_of(t->escape, t->escape_n), &t->line);
+	err = text_unescape(tfs_bytes_of(t->escape, t->escape_n), &t->line);
 	t->escape_n = 0;
 	if (err == -EINVAL) {
 		t->reason = "a backslash begins no escape";

@@ -21,7 +21,7 @@ enum bulk_format { BULK_TSV, BULK_JSONL, BULK_TAR };
 /* A cell.  The bytes are lent until the sink returns. */
 struct record {
 	uint64_t number;
-	struct slice row, family, qualifier, value;
+	struct tfs_bytes row, family, qualifier, value;
 	bool has_ts; /* else the cell gets the time at which it is stored */
 	int64_t ts;
 };
@@ -31,7 +31,7 @@ struct record_sink {
 	void *arg;
 	int (*cell)(void *arg, const struct record *r);
 	/* TABLE/.schema in an archive of a table.  mtime_us: of its entry. */
-	int (*schema)(void *arg, uint64_t number, struct slice text, int64_t mtime_us);
+	int (*schema)(void *arg, uint64_t number, struct tfs_bytes text, int64_t mtime_us);
 	/* The record is not a valid cell. */
 	int (*refused)(void *arg, uint64_t number, const char *reason);
 };

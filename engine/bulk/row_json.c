@@ -20,28 +20,23 @@
 
 enum { RENDER_TRIES = 8, SEQUENCE_DIGITS = 16 };
 
-static struct slice slice_from(struct tfs_bytes b)
-{
-	return slice_of(b.data, b.size);
-}
-
 /* ---- writing ---- */
 
 static int append_value(struct tfs_table *t, const struct tfs_cell *c, struct buf *out, bool *later)
 {
 	struct value v = {0};
 	struct buf whole = {0};
-	struct slice piece;
+	struct tfs_bytes piece;
 	int err;
 
-	if (c->value.data || !c->size)
-		return json_member(out, "value", slice_from(c->value));
+	if (c->value.p || !c->size)
+		return json_member(out, "value", c->value);
 	*later = true;
 	err = value_begin(&v, t, c);
 	while (!err && whole.n < v.size && !(err = value_read(&v, whole.n, &piece)))
-		err = buf_append_slice(&whole, piece);
+		err = buf_append_bytes(&whole, piece);
 	if (!err)
-		err = json_member(out, "value", buf_slice(&whole));
+		err = json_member(out, "value", buf_bytes(&whole));
 	buf_fini(&whole);
 	value_fini(&v);
 	return err;
@@ -55,7 +50,7 @@ static int append_cell(struct tfs_table *t, const struct tfs_cell *c, bool first
 		return -EFBIG;
 	err = buf_printf(out, "%s\n{\"family\":\"%s\",", first ? "" : ",", c->family);
 	if (!err)
-		err = json_member(out, "qualifier", slice_from(c->qualifier));
+		err = json_member(out, "qualifier", c->qualifier);
 	if (!err)
 		err = buf_printf(out, ",\"timestamp\":%" PRId64 ",", c->ts);
 	if (!err)
@@ -100,7 +95,7 @@ static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *ou
 	int err = buf_u8(out, '{');
 
 	if (!err)
-		err = json_member(out, "row", slice_from(row));
+		err = json_member(out, "row", row);
 	if (!err)
 		err = buf_printf(out, ",\"sequence\":\"");
 	at = out->n;
@@ -141,7 +136,7 @@ int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out, 
 
 /* ---- reading ---- */
 
-size_t json_end_find(struct json_end *e, struct slice piece)
+size_t json_end_find(struct json_end *e, struct tfs_bytes piece)
 {
 	size_t i = 0;
 
@@ -199,7 +194,7 @@ static bool members_known(json_t *object, const char *const *names)
 }
 
 /* The bytes of member `name` or `name`_base64.  Returns NULL, or what is wrong. */
-static const char *read_bytes(struct row_json *j, json_t *object, const char *name, struct slice *out, int *err)
+static const char *read_bytes(struct row_json *j, json_t *object, const char *name, struct tfs_bytes *out, int *err)
 {
 	char name64[24];
 	json_t *text = json_object_get(object, name), *base64;
@@ -212,11 +207,11 @@ static const char *read_bytes(struct row_json *j, json_t *object, const char *na
 	if (!json_is_string(text ? text : base64))
 		return "qualifier and value are strings";
 	if (text) {
-		*out = slice_of(json_string_value(text), json_string_length(text));
+		*out = tfs_bytes_of(json_string_value(text), json_string_length(text));
 		return NULL;
 	}
-	*err = base64_decode(slice_of(json_string_value(base64), json_string_length(base64)), &bytes);
-	if (!*err && !arena_dup(&j->arena, buf_slice(&bytes), out))
+	*err = base64_decode(tfs_bytes_of(json_string_value(base64), json_string_length(base64)), &bytes);
+	if (!*err && !arena_dup(&j->arena, buf_bytes(&bytes), out))
 		*err = -ENOMEM;
 	buf_fini(&bytes);
 	return *err == -EINVAL ? "a member _base64 is not base64" : NULL;
@@ -282,7 +277,7 @@ static int read_row(struct row_json *j, json_t *object, char why[160])
 	return err;
 }
 
-int row_json_parse(struct slice text, struct row_json *out, char why[160])
+int row_json_parse(struct tfs_bytes text, struct row_json *out, char why[160])
 {
 	json_error_t error;
 

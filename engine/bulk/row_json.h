@@ -34,11 +34,11 @@ struct json_end {
 	bool in_string, escaped, ended;
 };
 /* Reads a piece, up to the end of the object.  Returns the number of bytes that were read.  Malformed text may have no end, or any. */
-size_t json_end_find(struct json_end *e, struct slice piece);
+size_t json_end_find(struct json_end *e, struct tfs_bytes piece);
 
 struct row_json_cell {
 	const char *family;
-	struct slice qualifier, value;
+	struct tfs_bytes qualifier, value;
 	bool has_ts;
 	int64_t ts;
 };
@@ -54,7 +54,7 @@ struct row_json {
  * Reads a whole object.  timestamp, row and sequence may be missing; row is not
  * compared.  -EINVAL with the reason in why; -ENOMEM.  row_json_fini in any case.
  */
-int row_json_parse(struct slice text, struct row_json *out, char why[160]) TFS_MUST;
+int row_json_parse(struct tfs_bytes text, struct row_json *out, char why[160]) TFS_MUST;
 void row_json_fini(struct row_json *j);
 
 #endif

@@ -30,7 +30,7 @@ static void count_line(struct stream_count *c)
 {
 	struct buf swap = c->row;
 
-	if (!c->cells++ || !slice_eq(buf_slice(&c->head), buf_slice(&c->row)))
+	if (!c->cells++ || !bytes_eq(buf_bytes(&c->head), buf_bytes(&c->row)))
 		c->rows++;
 	c->row = c->head;
 	c->head = swap;
@@ -40,7 +40,7 @@ static void count_line(struct stream_count *c)
 	c->counted = true;
 }
 
-static int add_lines(struct stream_count *c, struct slice s)
+static int add_lines(struct stream_count *c, struct tfs_bytes s)
 {
 	while (s.n) {
 		const uint8_t *end = c->counted ? memchr(s.p, '\n', s.n) : NULL;
@@ -60,7 +60,7 @@ static int add_lines(struct stream_count *c, struct slice s)
 			if (ends)
 				count_line(c);
 		}
-		s = slice_of(s.p + n, s.n - n);
+		s = tfs_bytes_of(s.p + n, s.n - n);
 	}
 	return 0;
 }
@@ -68,7 +68,7 @@ static int add_lines(struct stream_count *c, struct slice s)
 /* ---- archives ---- */
 
 /* The path among the attributes "LENGTH NAME=VALUE\n"; else the one in the header. */
-static struct slice path_of(const struct stream_count *c, const char *header)
+static struct tfs_bytes path_of(const struct stream_count *c, const char *header)
 {
 	const char *p = (const char *)c->attributes.p, *end = p + c->attributes.n;
 
@@ -79,14 +79,14 @@ static struct slice path_of(const struct stream_count *c, const char *header)
 		if (length < 8 || length > (size_t)(end - p))
 			break;
 		if (strncmp(name, " path=", 6) == 0)
-			return slice_of(name + 6, (size_t)(p + length - 1 - (name + 6)));
+			return tfs_bytes_of(name + 6, (size_t)(p + length - 1 - (name + 6)));
 		p += length;
 	}
-	return slice_of(header, strnlen(header, NAME_BYTES));
+	return tfs_bytes_of(header, strnlen(header, NAME_BYTES));
 }
 
 /* Returns true for "./KEY/" and "./PART%/KEY/", but not for the root and for "./PART%/". */
-static bool is_row(struct slice path)
+static bool is_row(struct tfs_bytes path)
 {
 	const char *p = (const char *)path.p + 2;
 	size_t n = path.n < 4 ? 0 : path.n - 3; /* without "./" and the '/' at the end */
@@ -102,7 +102,7 @@ static bool is_row(struct slice path)
 static void read_header(struct stream_count *c)
 {
 	const char *header = (const char *)c->head.p;
-	struct slice path = path_of(c, header);
+	struct tfs_bytes path = path_of(c, header);
 	char size[SIZE_BYTES + 1] = "";
 
 	memcpy(size, header + SIZE, SIZE_BYTES);
@@ -111,12 +111,12 @@ static void read_header(struct stream_count *c)
 	if (header[TYPE] == '5')
 		c->rows += is_row(path);
 	else if (header[TYPE] == '0')
-		c->cells += !slice_eq(path, slice_str("./.schema"));
+		c->cells += !bytes_eq(path, tfs_str("./.schema"));
 	buf_reset(&c->attributes);
 	buf_reset(&c->head);
 }
 
-static int add_archive(struct stream_count *c, struct slice s)
+static int add_archive(struct stream_count *c, struct tfs_bytes s)
 {
 	while (s.n) {
 		uint64_t wanted = c->skip ? c->skip : BLOCK - c->head.n;
@@ -129,12 +129,12 @@ static int add_archive(struct stream_count *c, struct slice s)
 			c->skip -= n;
 		else if (c->head.n == BLOCK)
 			read_header(c);
-		s = slice_of(s.p + n, s.n - n);
+		s = tfs_bytes_of(s.p + n, s.n - n);
 	}
 	return 0;
 }
 
-int stream_count_add(struct stream_count *c, struct slice s)
+int stream_count_add(struct stream_count *c, struct tfs_bytes s)
 {
 	return c->format == BULK_TAR ? add_archive(c, s) : add_lines(c, s);
 }

@@ -26,7 +26,7 @@ struct stream_count {
 };
 
 /* Adds the next bytes of the stream. */
-int stream_count_add(struct stream_count *c, struct slice s) TFS_MUST;
+int stream_count_add(struct stream_count *c, struct tfs_bytes s) TFS_MUST;
 void stream_count_fini(struct stream_count *c);
 
 #endif

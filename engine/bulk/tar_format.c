@@ -36,7 +36,7 @@ static void put_checksum(uint8_t *h)
 }
 
 /* Appends "LENGTH KEY=VALUE\n"; the length counts its own digits. */
-static int append_pax(struct buf *out, const char *key, struct slice value)
+static int append_pax(struct buf *out, const char *key, struct tfs_bytes value)
 {
 	size_t rest = 1 + strlen(key) + 1 + value.n + 1, n = rest + 1, undo = out->n;
 	int err;
@@ -45,7 +45,7 @@ static int append_pax(struct buf *out, const char *key, struct slice value)
 		n = rest + (size_t)snprintf(NULL, 0, "%zu", n);
 	err = buf_printf(out, "%zu %s=", n, key);
 	if (!err)
-		err = buf_append_slice(out, value);
+		err = buf_append_bytes(out, value);
 	if (!err)
 		err = buf_u8(out, '\n');
 	if (err)
@@ -54,14 +54,14 @@ static int append_pax(struct buf *out, const char *key, struct slice value)
 }
 
 /* "SECONDS[.FRACTION]" */
-static struct slice time_text(int64_t us, char *text, size_t bytes)
+static struct tfs_bytes time_text(int64_t us, char *text, size_t bytes)
 {
 	uint64_t v = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
 	unsigned fraction = (unsigned)(v % 1000000);
 	int n = fraction ? snprintf(text, bytes, "%s%llu.%06u", us < 0 ? "-" : "", (unsigned long long)(v / 1000000), fraction)
 			 : snprintf(text, bytes, "%s%llu", us < 0 ? "-" : "", (unsigned long long)(v / 1000000));
 
-	return slice_of(text, (size_t)n);
+	return tfs_bytes_of(text, (size_t)n);
 }
 
 /* Appends a header block that is zero. */
@@ -77,7 +77,7 @@ static int append_block(struct buf *out)
 }
 
 /* Appends the extended header with these attributes. */
-static int append_extended(struct buf *out, struct slice attributes)
+static int append_extended(struct buf *out, struct tfs_bytes attributes)
 {
 	static const char name[] = "././@PaxHeader";
 	uint8_t *h;
@@ -95,7 +95,7 @@ static int append_extended(struct buf *out, struct slice attributes)
 	h[TYPE] = 'x';
 	memcpy(h + MAGIC, "ustar\00000", 8);
 	put_checksum(h);
-	err = buf_append_slice(out, attributes);
+	err = buf_append_bytes(out, attributes);
 	return err ? err : tar_append_padding(out, attributes.n);
 }
 
@@ -111,9 +111,9 @@ static int fill_header(uint8_t *h, const struct tar_entry *e, struct buf *pax)
 		err = append_pax(pax, "path", e->path);
 	(void)put_octal(h + MODE, 8, e->mode & 07777);
 	if (!put_octal(h + UID, 8, e->uid) && !err)
-		err = append_pax(pax, "uid", slice_of(text, (size_t)snprintf(text, sizeof(text), "%u", e->uid)));
+		err = append_pax(pax, "uid", tfs_bytes_of(text, (size_t)snprintf(text, sizeof(text), "%u", e->uid)));
 	if (!put_octal(h + GID, 8, e->gid) && !err)
-		err = append_pax(pax, "gid", slice_of(text, (size_t)snprintf(text, sizeof(text), "%u", e->gid)));
+		err = append_pax(pax, "gid", tfs_bytes_of(text, (size_t)snprintf(text, sizeof(text), "%u", e->gid)));
 	(void)put_octal(h + SIZE, 12, e->size);
 	if ((!put_octal(h + MTIME, 12, e->mtime_us < 0 ? 0 : (uint64_t)seconds) || e->mtime_us < 0 || e->mtime_us % 1000000) &&
 		!err)
@@ -131,7 +131,7 @@ int tar_append_header(struct buf *out, const struct tar_entry *e)
 	int err = fill_header(h, e, &pax);
 
 	if (!err && pax.n)
-		err = append_extended(out, buf_slice(&pax));
+		err = append_extended(out, buf_bytes(&pax));
 	buf_fini(&pax);
 	put_checksum(h);
 	if (!err)

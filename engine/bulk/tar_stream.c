@@ -24,7 +24,7 @@ struct tar_stream {
 	uint64_t at;
 	struct buf path, last; /* of this cell and the one before, with "./" */
 	size_t row_end;        /* in path: the '/' behind the row */
-	uint64_t bytes, cells;
+	uint64_t bytes;
 	int result; /* 1: the stream continues; 0: it has ended; -errno */
 };
 
@@ -57,23 +57,17 @@ void tar_stream_free(struct tar_stream *s)
 	free(s);
 }
 
-uint64_t tar_stream_cells(const struct tar_stream *s)
-{
-	return s->cells;
-}
-
 /* ---- headers ---- */
 
 static int append_root(struct tar_stream *s, struct buf *out)
 {
 	const struct tfs_schema *schema = s->schema;
-	struct tar_entry e = {
-		.path = slice_str("./"), .is_dir = true, .mode = schema->mode, .uid = schema->uid, .gid = schema->gid};
+	struct tar_entry e = {.path = tfs_str("./"), .is_dir = true, .mode = schema->mode, .uid = schema->uid, .gid = schema->gid};
 	int err = tar_append_header(out, &e);
 
 	if (err || !schema->is_set || schema->is_hidden)
 		return err;
-	e = (struct tar_entry){.path = slice_str("./.schema"),
+	e = (struct tar_entry){.path = tfs_str("./.schema"),
 		.mode = 0644,
 		.uid = schema->uid,
 		.gid = schema->gid,
@@ -105,7 +99,7 @@ static int append_directories(struct tar_stream *s, const struct tfs_family *f, 
 		if (s->path.p[i] != '/')
 			continue;
 		err = tar_append_header(out,
-			&(struct tar_entry){.path = slice_of(s->path.p, i + 1),
+			&(struct tar_entry){.path = tfs_bytes_of(s->path.p, i + 1),
 				.is_dir = true,
 				.mode = row ? s->schema->mode : directory_mode(f->mode),
 				.uid = row ? s->schema->uid : f->uid,
@@ -142,14 +136,12 @@ static int append_cell(struct tar_stream *s, uint64_t size, struct buf *out)
 	buf_reset(&s->path);
 	err = buf_append(&s->path, "./", 2);
 	if (!err)
-		err = tree_path_append(slice_of(c->row.data, c->row.size), c->family,
-			slice_of(c->qualifier.data, c->qualifier.size), c->ts, &s->path, &s->row_end);
+		err = tree_path_append(c->row, c->family, c->qualifier, c->ts, &s->path, &s->row_end);
 	if (!err)
 		err = append_directories(s, f, out);
-	s->cells++;
 	return err ? err
 		   : tar_append_header(out,
-			     &(struct tar_entry){.path = buf_slice(&s->path),
+			     &(struct tar_entry){.path = buf_bytes(&s->path),
 				     .mode = f->mode & 0777,
 				     .uid = f->uid,
 				     .gid = f->gid,
@@ -189,21 +181,21 @@ static int next_cell(struct tar_stream *s, struct buf *out)
 		return err;
 	if (err <= 0)
 		return end_archive(s, err, out);
-	if (!value->data && s->cell.size)
+	if (!value->p && s->cell.size)
 		return begin_large(s, out);
-	err = append_cell(s, value->size, out);
+	err = append_cell(s, value->n, out);
 	if (!err)
-		err = buf_append(out, value->data, value->size);
-	return err ? err : tar_append_padding(out, value->size);
+		err = buf_append(out, value->p, value->n);
+	return err ? err : tar_append_padding(out, value->n);
 }
 
 static int next_piece(struct tar_stream *s, struct buf *out)
 {
-	struct slice piece = {0};
+	struct tfs_bytes piece = {0};
 	int err = s->at < s->value.size ? value_read(&s->value, s->at, &piece) : 0;
 
 	if (!err)
-		err = buf_append_slice(out, piece);
+		err = buf_append_bytes(out, piece);
 	if (err)
 		return err;
 	s->at += piece.n;

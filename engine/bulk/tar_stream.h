@@ -18,7 +18,6 @@ struct tar_stream;
 int tar_stream_new(struct tfs_table *t, struct tfs_scan *scan, struct tar_stream **out) TFS_MUST;
 /* As line_stream_read. */
 int tar_stream_read(struct tar_stream *s, size_t enough, struct buf *out) TFS_MUST;
-uint64_t tar_stream_cells(const struct tar_stream *s);
 void tar_stream_free(struct tar_stream *s); /* NULL allowed */
 
 #endif

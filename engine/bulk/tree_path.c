@@ -6,14 +6,14 @@
 
 #include <errno.h>
 
-static struct slice behind(struct slice path, size_t n)
+static struct tfs_bytes behind(struct tfs_bytes path, size_t n)
 {
-	return slice_of(path.p + n, path.n - n);
+	return tfs_bytes_of(path.p + n, path.n - n);
 }
 
-const char *tree_path_parse(struct slice path, struct tree_path *out)
+const char *tree_path_parse(struct tfs_bytes path, struct tree_path *out)
 {
-	struct slice rest = path, name;
+	struct tfs_bytes rest = path, name;
 	const uint8_t *slash;
 	enum name_kind kind;
 	bool part = true;
@@ -23,15 +23,15 @@ const char *tree_path_parse(struct slice path, struct tree_path *out)
 		slash = rest.n ? memchr(rest.p, '/', rest.n) : NULL;
 		if (!slash)
 			return "not the path of a cell: ROW/FAMILY/QUALIFIER@TIMESTAMP";
-		part = name_is_part(slice_of(rest.p, (size_t)(slash - rest.p)));
+		part = name_is_part(tfs_bytes_of(rest.p, (size_t)(slash - rest.p)));
 		rest = behind(rest, (size_t)(slash - rest.p) + 1);
 	}
 	slash = rest.n ? memchr(rest.p, '/', rest.n) : NULL;
 	if (!slash)
 		return "not the path of a cell: ROW/FAMILY/QUALIFIER@TIMESTAMP";
-	out->family = slice_of(rest.p, (size_t)(slash - rest.p));
+	out->family = tfs_bytes_of(rest.p, (size_t)(slash - rest.p));
 	name = behind(rest, out->family.n + 1);
-	err = name_decode_row(slice_of(path.p, (size_t)(rest.p - path.p) - 1), &out->row);
+	err = name_decode_row(tfs_bytes_of(path.p, (size_t)(rest.p - path.p) - 1), &out->row);
 	if (err)
 		return err == -ENOMEM ? "" : "its first component is not the canonical name of a row key";
 	err = name_decode_cell(name, &out->qualifier, &kind, &out->ts);
@@ -47,7 +47,8 @@ void tree_path_fini(struct tree_path *p)
 	buf_fini(&p->qualifier);
 }
 
-int tree_path_append(struct slice row, const char *family, struct slice qualifier, int64_t ts, struct buf *out, size_t *row_end)
+int tree_path_append(
+	struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, int64_t ts, struct buf *out, size_t *row_end)
 {
 	int err = name_encode(NAME_ROW, row, 0, out);
 

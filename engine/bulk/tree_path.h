@@ -11,16 +11,16 @@
 
 struct tree_path {
 	struct buf row, qualifier;
-	struct slice family; /* in the path */
-	bool plain;          /* the name has no timestamp */
+	struct tfs_bytes family; /* in the path */
+	bool plain;              /* the name has no timestamp */
 	int64_t ts;
 };
 
 /* Parses a canonical path without a leading "./".  Returns NULL, or the reason why it is none; "" if memory is lacking.  out: {0}, or used before. */
-const char *tree_path_parse(struct slice path, struct tree_path *out) TFS_MUST;
+const char *tree_path_parse(struct tfs_bytes path, struct tree_path *out) TFS_MUST;
 void tree_path_fini(struct tree_path *p);
 /* Appends the path of a version.  *row_end: the index in out of the '/' behind the row. */
-int tree_path_append(
-	struct slice row, const char *family, struct slice qualifier, int64_t ts, struct buf *out, size_t *row_end) TFS_MUST;
+int tree_path_append(struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, int64_t ts, struct buf *out,
+	size_t *row_end) TFS_MUST;
 
 #endif

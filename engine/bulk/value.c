@@ -36,7 +36,7 @@ int value_begin(struct value *v, struct tfs_table *table, const struct tfs_cell 
 	v->cell = cell;
 	v->size = cell->size;
 	v->commit_us = cell->commit_us;
-	if (cell->value.data || !cell->size)
+	if (cell->value.p || !cell->size)
 		return 0;
 	snprintf(v->family, sizeof(v->family), "#%u", cell->family_id);
 	err = read_piece(v, 0, &info);
@@ -47,14 +47,14 @@ int value_begin(struct value *v, struct tfs_table *table, const struct tfs_cell 
 	return 0;
 }
 
-int value_read(struct value *v, uint64_t at, struct slice *piece)
+int value_read(struct value *v, uint64_t at, struct tfs_bytes *piece)
 {
 	struct tfs_info info;
 	uint64_t want = v->size - at < PIECE_LEAST ? v->size - at : PIECE_LEAST;
 	int err;
 
-	if (v->cell->value.data || !v->size) {
-		*piece = slice_of(v->cell->value.data ? (const uint8_t *)v->cell->value.data + at : NULL, (size_t)(v->size - at));
+	if (v->cell->value.p || !v->size) {
+		*piece = tfs_bytes_of(v->cell->value.p ? (const uint8_t *)v->cell->value.p + at : NULL, (size_t)(v->size - at));
 		return 0;
 	}
 	if (at < v->piece_at || v->piece_at + v->piece.n < at + want) {
@@ -64,13 +64,13 @@ int value_read(struct value *v, uint64_t at, struct slice *piece)
 		if (err)
 			return err;
 	}
-	*piece = slice_of(v->piece.p + (at - v->piece_at), v->piece.n - (size_t)(at - v->piece_at));
+	*piece = tfs_bytes_of(v->piece.p + (at - v->piece_at), v->piece.n - (size_t)(at - v->piece_at));
 	return 0;
 }
 
 int value_is_utf8(struct value *v, bool *utf8)
 {
-	struct slice piece;
+	struct tfs_bytes piece;
 	int err;
 
 	for (uint64_t at = 0; at < v->size; at += piece.n) {

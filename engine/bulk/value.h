@@ -28,7 +28,7 @@ int value_begin(struct value *v, struct tfs_table *table, const struct tfs_cell 
  * with it; valid until the next call.  -ESTALE: the value was replaced or deleted
  * meanwhile.
  */
-int value_read(struct value *v, uint64_t at, struct slice *piece) TFS_MUST;
+int value_read(struct value *v, uint64_t at, struct tfs_bytes *piece) TFS_MUST;
 /* Reads all of the value; *utf8 is set if it is valid UTF-8. */
 int value_is_utf8(struct value *v, bool *utf8) TFS_MUST;
 void value_fini(struct value *v);

@@ -15,7 +15,7 @@
 
 enum { BATCH_VERSION = 2, COMMIT_AT = 1 };
 
-int batch_begin(struct buf *out, struct slice row)
+int batch_begin(struct buf *out, struct tfs_bytes row)
 {
 	int err = buf_u8(out, BATCH_VERSION);
 
@@ -44,12 +44,12 @@ int batch_add(struct buf *out, const struct batch_cell *c)
 	return c->kind == CELL_VALUE ? buf_lstr(out, c->value) : 0;
 }
 
-int batch_open(struct batch_reader *b, struct slice batch)
+int batch_open(struct batch_reader *b, struct tfs_bytes batch)
 {
 	uint8_t version;
 	uint64_t commit;
 	struct reader r = reader_of(batch);
-	struct slice row;
+	struct tfs_bytes row;
 
 	get_u8(&r, &version);
 	get_be64(&r, &commit);

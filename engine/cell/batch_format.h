@@ -24,26 +24,26 @@
 struct batch_cell {
 	enum cell_kind kind; /* CELL_DELETE_*, CELL_VALUE */
 	uint16_t family;
-	struct slice qualifier, value; /* borrowed */
+	struct tfs_bytes qualifier, value; /* borrowed */
 	int64_t ts;
 };
 
 /* batch_begin appends the head to an empty buffer; batch_add then appends each cell.  -ENOMEM: the batch is not complete. */
-int batch_begin(struct buf *out, struct slice row) TFS_MUST;
+int batch_begin(struct buf *out, struct tfs_bytes row) TFS_MUST;
 /* Sets the time of commit, which is 0 before. */
 void batch_set_commit(struct buf *batch, int64_t commit);
 int batch_add(struct buf *out, const struct batch_cell *c) TFS_MUST;
 /* Upper bound of what batch_add appends for c. */
 size_t batch_cell_bytes(const struct batch_cell *c);
 
-/* Decoding: the row, then cells; slices borrow from the input. */
+/* Decoding: the row, then cells; bytes borrow from the input. */
 struct batch_reader {
 	struct reader r;
-	struct slice row;
+	struct tfs_bytes row;
 	int64_t commit;
 };
 /* -EBADMSG. */
-int batch_open(struct batch_reader *b, struct slice batch) TFS_MUST;
+int batch_open(struct batch_reader *b, struct tfs_bytes batch) TFS_MUST;
 /* Returns 1 if there is a cell, 0 at the end, -EBADMSG. */
 int batch_next(struct batch_reader *b, struct batch_cell *c) TFS_MUST;
 

@@ -48,7 +48,7 @@ static uint8_t *piece_take(struct piece *pc, size_t n)
 	return p;
 }
 
-static inline bool piece_copy(struct piece *pc, struct slice s, struct slice *out)
+static inline bool piece_copy(struct piece *pc, struct tfs_bytes s, struct tfs_bytes *out)
 {
 	uint8_t *p = piece_take(pc, s.n);
 
@@ -56,7 +56,7 @@ static inline bool piece_copy(struct piece *pc, struct slice s, struct slice *ou
 		return false;
 	if (s.n)
 		memcpy(p, s.p, s.n);
-	*out = slice_of(p, s.n);
+	*out = tfs_bytes_of(p, s.n);
 	return true;
 }
 
@@ -64,7 +64,7 @@ static inline bool piece_copy(struct piece *pc, struct slice s, struct slice *ou
  * In a block of an SSTable the next entry begins behind a value, and mostly has
  * the same length.  Prefetches it while the value is copied.
  */
-static inline void prefetch_after(struct slice value)
+static inline void prefetch_after(struct tfs_bytes value)
 {
 	size_t n = value.n < PREFETCH_BYTES ? value.n : PREFETCH_BYTES;
 
@@ -75,7 +75,7 @@ static inline void prefetch_after(struct slice value)
 static int more_cells(struct scan_batch *b)
 {
 	uint32_t cap = b->cap ? b->cap * 2 : FIRST_CELLS;
-	struct scan_cell *cells = reallocarray(b->cells, cap, sizeof(*cells));
+	struct tfs_cell *cells = reallocarray(b->cells, cap, sizeof(*cells));
 
 	if (!cells)
 		return -ENOMEM;
@@ -86,19 +86,19 @@ static int more_cells(struct scan_batch *b)
 
 int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned *already, struct scan_batch *out)
 {
-	size_t batch_bytes = spec->batch_bytes ? spec->batch_bytes : DEFAULT_BATCH_BYTES, filled = 0;
+	size_t batch_bytes = spec->pub.batch_bytes ? spec->pub.batch_bytes : DEFAULT_BATCH_BYTES, filled = 0;
 	struct piece pc = {.arena = &out->arena, .batch_bytes = batch_bytes};
-	struct scan_cell *c, *prev = NULL;
+	struct tfs_cell *c, *prev = NULL;
 	struct live_cell lc;
 	int r;
 
-	while (filled < batch_bytes && !(spec->limit && already->cells >= spec->limit)) {
+	while (filled < batch_bytes && !(spec->pub.limit && already->cells >= spec->pub.limit)) {
 		r = live_next(l, &lc);
 		if (r < 0)
 			return r;
 		if (r == LIVE_NONE_YET)
 			break;
-		if (r == 0 || (lc.starts_row && spec->row_limit && already->rows >= spec->row_limit)) {
+		if (r == 0 || (lc.starts_row && spec->pub.row_limit && already->rows >= spec->pub.row_limit)) {
 			out->done = true;
 			break;
 		}
@@ -109,25 +109,25 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 			prev = out->count ? &out->cells[out->count - 1] : NULL;
 		}
 		c = &out->cells[out->count];
-		*c = (struct scan_cell){
+		*c = (struct tfs_cell){
 			.ts = lc.ts,
 			.expires_us = lc.expires_us,
 			.commit_us = lc.commit_us,
 			.size = lc.size,
-			.seq = lc.seq,
+			.sequence = lc.seq,
 		};
 		filled += sizeof(*c);
-		if (prev && slice_eq(prev->row, lc.row)) {
+		if (prev && bytes_eq(prev->row, lc.row)) {
 			c->row = prev->row;
 		} else {
 			if (!piece_copy(&pc, lc.row, &c->row))
 				return -ENOMEM;
 			filled += lc.row.n;
 		}
-		if (spec->what != SCAN_ROWS)
-			c->family = lc.family;
-		if (spec->what == SCAN_CELLS || spec->what == SCAN_KEYS) {
-			if (prev && slice_eq(prev->qualifier, lc.qualifier)) {
+		if (spec->pub.what != TFS_SCAN_ROWS)
+			c->family_id = lc.family;
+		if (spec->pub.what == TFS_SCAN_CELLS || spec->pub.what == TFS_SCAN_KEYS) {
+			if (prev && bytes_eq(prev->qualifier, lc.qualifier)) {
 				c->qualifier = prev->qualifier;
 			} else {
 				if (!piece_copy(&pc, lc.qualifier, &c->qualifier))
@@ -135,7 +135,7 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 				filled += lc.qualifier.n;
 			}
 		}
-		if (spec->what == SCAN_CELLS && !lc.large && lc.size <= CELL_CHUNK_BYTES) {
+		if (spec->pub.what == TFS_SCAN_CELLS && !lc.large && lc.size <= CELL_CHUNK_BYTES) {
 			prefetch_after(lc.value);
 			if (!piece_copy(&pc, lc.value, &c->value))
 				return -ENOMEM;
@@ -146,7 +146,7 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 		already->cells++;
 		already->rows += lc.starts_row;
 	}
-	if (spec->limit && already->cells >= spec->limit)
+	if (spec->pub.limit && already->cells >= spec->pub.limit)
 		out->done = true;
 	return 0;
 }

@@ -22,7 +22,7 @@ static inline bool kind_is_marker(enum cell_kind kind)
 }
 
 /* Writes s escaped, with its terminator; p has space for 2 * s.n + 2 bytes.  Returns the end. */
-static uint8_t *put_escaped(uint8_t *p, struct slice s)
+static uint8_t *put_escaped(uint8_t *p, struct tfs_bytes s)
 {
 	const uint8_t *q = s.p, *end = s.n ? s.p + s.n : s.p;
 
@@ -72,13 +72,13 @@ static size_t qualifier_len(const uint8_t *p, size_t n, size_t *zeros)
 }
 
 /* Raw bytes of an escaped string of len bytes (with its terminator), borrowed if possible, else in scratch, which is large enough. */
-static struct slice key_unescape(const uint8_t *p, size_t len, size_t zeros, struct buf *scratch)
+static struct tfs_bytes key_unescape(const uint8_t *p, size_t len, size_t zeros, struct buf *scratch)
 {
 	uint8_t *to;
 	size_t raw = len - 2 - zeros;
 
 	if (zeros == 0)
-		return slice_of(p, len - 2);
+		return tfs_bytes_of(p, len - 2);
 	to = scratch->p + scratch->n;
 	scratch->n += raw;
 	for (size_t i = 0; i < raw; i++) {
@@ -86,7 +86,7 @@ static struct slice key_unescape(const uint8_t *p, size_t len, size_t zeros, str
 		if (to[i] == 0)
 			p++;
 	}
-	return slice_of(to, raw);
+	return tfs_bytes_of(to, raw);
 }
 
 int cellkey_append(struct buf *out, const struct cellkey *k)
@@ -123,7 +123,7 @@ int cellkey_append(struct buf *out, const struct cellkey *k)
 	return 0;
 }
 
-int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch)
+int cellkey_decode(struct tfs_bytes key, struct cellkey *k, struct buf *scratch)
 {
 	size_t row_zeros, qualifier_zeros, row_len, q_len, left;
 	struct cellkey d = {0};
@@ -167,7 +167,7 @@ int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch)
 	return 0;
 }
 
-int cellkey_row_prefix(struct buf *out, struct slice row)
+int cellkey_row_prefix(struct buf *out, struct tfs_bytes row)
 {
 	int err = buf_reserve(out, 2 * row.n + 2);
 
@@ -177,7 +177,7 @@ int cellkey_row_prefix(struct buf *out, struct slice row)
 	return 0;
 }
 
-int cellkey_row_after(struct buf *out, struct slice row)
+int cellkey_row_after(struct buf *out, struct tfs_bytes row)
 {
 	int err = cellkey_row_prefix(out, row);
 
@@ -187,7 +187,7 @@ int cellkey_row_after(struct buf *out, struct slice row)
 	return 0;
 }
 
-int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, struct slice qualifier)
+int cellkey_column_prefix(struct buf *out, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier)
 {
 	int err = buf_reserve(out, 2 * row.n + 2 * qualifier.n + 6);
 	uint8_t *p;
@@ -200,14 +200,14 @@ int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, st
 	return 0;
 }
 
-size_t cellkey_row_len(struct slice key)
+size_t cellkey_row_len(struct tfs_bytes key)
 {
 	size_t zeros;
 
 	return key.n ? escaped_len(key.p, key.n, &zeros) : 0;
 }
 
-size_t cellkey_column_len(struct slice key)
+size_t cellkey_column_len(struct tfs_bytes key)
 {
 	size_t row_len = cellkey_row_len(key), q_len, zeros;
 
@@ -217,7 +217,7 @@ size_t cellkey_column_len(struct slice key)
 	return q_len ? row_len + 2 + q_len : 0;
 }
 
-void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind)
+void cellkey_suffix(struct tfs_bytes key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind)
 {
 	const uint8_t *p = key.p + column_len;
 
@@ -239,7 +239,7 @@ size_t cellkey_put_commit(uint8_t *p, int64_t ts, int64_t commit)
 	return n;
 }
 
-bool cellkey_commit(struct slice key, size_t column_len, int64_t ts, int64_t *commit)
+bool cellkey_commit(struct tfs_bytes key, size_t column_len, int64_t ts, int64_t *commit)
 {
 	const uint8_t *p = key.p + column_len + CELL_SUFFIX_BYTES, *end = key.p + key.n;
 	uint64_t d = 0;
@@ -252,7 +252,7 @@ bool cellkey_commit(struct slice key, size_t column_len, int64_t ts, int64_t *co
 	return true;
 }
 
-int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *raw)
+int cellkey_unescape(struct tfs_bytes escaped, struct buf *scratch, struct tfs_bytes *raw)
 {
 	size_t zeros, len = escaped.n ? escaped_len(escaped.p, escaped.n, &zeros) : 0;
 	int err;
@@ -269,7 +269,7 @@ int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *ra
 	return 0;
 }
 
-int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, struct slice qualifier)
+int cellkey_probe(struct buf *out, char tag, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier)
 {
 	size_t before = out->n;
 	int err = buf_u8(out, (uint8_t)tag);

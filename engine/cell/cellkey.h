@@ -44,7 +44,7 @@ enum cell_kind {
 #define CELL_COMMIT_BYTES 8  /* of the time of commit, at most */
 
 struct cellkey {
-	struct slice row, qualifier; /* raw bytes */
+	struct tfs_bytes row, qualifier; /* raw bytes */
 	uint16_t family;
 	enum cell_kind kind;
 	int64_t ts; /* row and family deletes: INT64_MAX */
@@ -59,34 +59,34 @@ int cellkey_append(struct buf *out, const struct cellkey *k) TFS_MUST;
  * -EBADMSG: not a canonical key; -ENOMEM.  Row and qualifier borrow from key if
  * they contain no 0x00, else from scratch (which is grown).
  */
-int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
+int cellkey_decode(struct tfs_bytes key, struct cellkey *k, struct buf *scratch) TFS_MUST;
 /* Raw bytes of an encoded row or qualifier with its terminator, borrowed as by cellkey_decode; -EBADMSG, -ENOMEM. */
-int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *raw) TFS_MUST;
+int cellkey_unescape(struct tfs_bytes escaped, struct buf *scratch, struct tfs_bytes *raw) TFS_MUST;
 
 /* Prefixes for seeks: lower bounds of the keys that they name. */
-int cellkey_row_prefix(struct buf *out, struct slice row) TFS_MUST; /* appends the encoded row with terminator */
-int cellkey_row_after(struct buf *out, struct slice row) TFS_MUST;  /* above every key of the row, below the next row's */
-int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
-/* memcmp orders encoded rows as slice_cmp orders the rows. */
+int cellkey_row_prefix(struct buf *out, struct tfs_bytes row) TFS_MUST; /* appends the encoded row with terminator */
+int cellkey_row_after(struct buf *out, struct tfs_bytes row) TFS_MUST;  /* above every key of the row, below the next row's */
+int cellkey_column_prefix(struct buf *out, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier) TFS_MUST;
+/* memcmp orders encoded rows as bytes_cmp orders the rows. */
 
 /* Returns the length of the encoded row (with terminator), or of row+family+qualifier, at the start of a key; 0 if malformed. */
-size_t cellkey_row_len(struct slice key);
-size_t cellkey_column_len(struct slice key);
+size_t cellkey_row_len(struct tfs_bytes key);
+size_t cellkey_column_len(struct tfs_bytes key);
 /* The timestamp as it is in a key, and back. */
 static inline uint64_t cellkey_ts(int64_t ts)
 {
 	return ~((uint64_t)ts ^ (UINT64_C(1) << 63));
 }
 /* The suffix of a well-formed key of known column length. */
-void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
+void cellkey_suffix(struct tfs_bytes key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
 /* Writes the commit field to p (CELL_COMMIT_BYTES).  Returns its length. */
 size_t cellkey_put_commit(uint8_t *p, int64_t ts, int64_t commit);
 /* The time of commit of a value or large value with this timestamp.  Returns false if the field is too long. */
-bool cellkey_commit(struct slice key, size_t column_len, int64_t ts, int64_t *commit) TFS_MUST;
+bool cellkey_commit(struct tfs_bytes key, size_t column_len, int64_t ts, int64_t *commit) TFS_MUST;
 
 /* Bloom probes: a tag, then the encoded prefix of a key.
  * 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row; 'C' a column
  * delete exists in the column. */
-int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
+int cellkey_probe(struct buf *out, char tag, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier) TFS_MUST;
 
 #endif

@@ -54,12 +54,12 @@ static bool on_large(const struct iter *it)
 }
 
 /* Forward to the first entry >= target. */
-static void live_seek(struct live *l, struct slice target)
+static void live_seek(struct live *l, struct tfs_bytes target)
 {
 	struct iter *it = l->it;
 
 	for (int i = 0; it->valid; i++) {
-		if (slice_cmp(it->key, target) >= 0)
+		if (bytes_cmp(it->key, target) >= 0)
 			return;
 		if (i == STEPS_BEFORE_SEEK || on_large(it)) {
 			iter_seek(it, target);
@@ -75,7 +75,7 @@ static void live_seek_past(struct live *l, struct buf *prefix)
 	uint8_t *end = prefix->p + prefix->n - 1;
 
 	*end = 0x02; /* above the end 00 01, below an escaped 00 FF */
-	live_seek(l, buf_slice(prefix));
+	live_seek(l, buf_bytes(prefix));
 	*end = 0x01;
 }
 
@@ -87,7 +87,7 @@ static int live_seek_in_column(struct live *l, const uint8_t *suffix, size_t n)
 	if (!err)
 		err = buf_append(&l->target, suffix, n);
 	if (!err)
-		iter_seek(l->it, buf_slice(&l->target));
+		iter_seek(l->it, buf_bytes(&l->target));
 	return err;
 }
 
@@ -104,7 +104,7 @@ static int live_seek_family(struct live *l, uint32_t family)
 	if (!err)
 		err = buf_be16(&l->target, (uint16_t)family);
 	if (!err)
-		live_seek(l, buf_slice(&l->target));
+		live_seek(l, buf_bytes(&l->target));
 	return err;
 }
 
@@ -117,11 +117,11 @@ static uint32_t live_wanted_family(const struct live *l, uint32_t family)
 
 	if (l->in_done_row && family < first)
 		family = first;
-	if (!s->families)
+	if (!s->family_ids)
 		return family;
-	for (uint32_t i = 0; i < s->family_count; i++)
-		if (s->families[i] >= family && s->families[i] < least)
-			least = s->families[i];
+	for (uint32_t i = 0; i < s->pub.family_count; i++)
+		if (s->family_ids[i] >= family && s->family_ids[i] < least)
+			least = s->family_ids[i];
 	return least;
 }
 
@@ -139,7 +139,7 @@ static int live_seek_past_version(struct live *l, int64_t ts, uint64_t seq)
 /* ---- entering ---- */
 static int live_enter_row(struct live *l, size_t row_len)
 {
-	struct slice encoded;
+	struct tfs_bytes encoded;
 	int err = buf_set(&l->row, l->it->key.p, row_len);
 
 	l->family = 0;
@@ -147,9 +147,9 @@ static int live_enter_row(struct live *l, size_t row_len)
 	l->row_mask = 0;
 	l->row_returned = l->row_admitted = false;
 	if (!err) {
-		encoded = buf_slice(&l->row);
-		l->in_done_row = l->done_row.n && slice_eq(encoded, buf_slice(&l->done_row));
-		err = cellkey_unescape(encoded, &l->row_raw, &l->row_slice);
+		encoded = buf_bytes(&l->row);
+		l->in_done_row = l->done_row.n && bytes_eq(encoded, buf_bytes(&l->done_row));
+		err = cellkey_unescape(encoded, &l->row_raw, &l->row_bytes);
 	}
 	if (err)
 		l->row.n = 0;
@@ -175,14 +175,14 @@ static int live_enter_column(struct live *l, size_t column_len)
 {
 	const struct scan_spec *s = l->o.spec;
 	size_t at = l->row.n + 2;
-	struct slice encoded;
+	struct tfs_bytes encoded;
 	int err = buf_set(&l->column, l->it->key.p, column_len);
 
 	if (!err) {
-		encoded = slice_of(l->column.p + at, column_len - at);
+		encoded = tfs_bytes_of(l->column.p + at, column_len - at);
 		err = cellkey_unescape(encoded, &l->qualifier_raw, &l->qualifier);
-		l->after_here = s->after_cell && slice_eq(encoded, buf_slice(&l->qfrom));
-		l->after_ts = s->after_ts;
+		l->after_here = s->pub.after_cell && bytes_eq(encoded, buf_bytes(&l->qfrom));
+		l->after_ts = s->pub.after_ts;
 	}
 	if (err) {
 		l->column.n = 0;
@@ -192,7 +192,7 @@ static int live_enter_column(struct live *l, size_t column_len)
 	l->has_ts = l->column_admitted = false;
 	l->index = 0;
 	l->shown = 0;
-	l->column_returned = l->in_done_family && slice_eq(encoded, buf_slice(&l->done_qualifier));
+	l->column_returned = l->in_done_family && bytes_eq(encoded, buf_bytes(&l->done_qualifier));
 	if (l->column_returned) {
 		if (!l->after_here || s->done_ts < l->after_ts)
 			l->after_ts = s->done_ts;
@@ -207,11 +207,11 @@ static int live_enter_column(struct live *l, size_t column_len)
  */
 static int live_filter_key(struct live *l)
 {
-	const size_t salt = l->o.spec->row_salted && l->row_slice.n;
+	const size_t salt = l->o.spec->row_salted && l->row_bytes.n;
 	int n = 1;
 
 	if (!l->row_admitted) {
-		n = scan_filter_row(l->o.filter, slice_of(l->row_slice.p + salt, l->row_slice.n - salt));
+		n = scan_filter_row(l->o.filter, tfs_bytes_of(l->row_bytes.p + salt, l->row_bytes.n - salt));
 		l->row_admitted = n > 0;
 		if (n == 0)
 			l->pending = MOVE_PAST_ROW;
@@ -238,8 +238,8 @@ static int live_skip_to_after(struct live *l)
 	const struct scan_spec *s = l->o.spec;
 	uint8_t suffix[8];
 
-	if (s->versions || gc_expires(l->rule, 0, 0) != gc_expires(l->rule, UINT64_MAX, 0) || !l->o.column_deletes ||
-		l->o.column_deletes(l->o.deletes_arg, l->row_slice, l->family, l->qualifier))
+	if (s->pub.versions || gc_expires(l->rule, 0, 0) != gc_expires(l->rule, UINT64_MAX, 0) || !l->o.column_deletes ||
+		l->o.column_deletes(l->o.deletes_arg, l->row_bytes, l->family, l->qualifier))
 		return 0;
 	if (l->after_ts == INT64_MIN) {
 		live_seek_past(l, &l->column);
@@ -249,43 +249,43 @@ static int live_skip_to_after(struct live *l)
 	return live_seek_in_column(l, suffix, sizeof(suffix)); /* steps would read the versions above */
 }
 
-static inline bool live_in_row(const struct live *l, struct slice key)
+static inline bool live_in_row(const struct live *l, struct tfs_bytes key)
 {
-	return l->row.n && slice_has_prefix(key, buf_slice(&l->row));
+	return l->row.n && bytes_has_prefix(key, buf_bytes(&l->row));
 }
 
-static inline bool live_in_column(const struct live *l, struct slice key)
+static inline bool live_in_column(const struct live *l, struct tfs_bytes key)
 {
-	return l->column.n && slice_has_prefix(key, buf_slice(&l->column));
+	return l->column.n && bytes_has_prefix(key, buf_bytes(&l->column));
 }
 
 static enum live_move live_move_at_end(const struct live *l)
 {
-	return l->o.spec->reverse ? MOVE_TO_ROW_BEFORE : MOVE_AT_END;
+	return l->o.spec->pub.reverse ? MOVE_TO_ROW_BEFORE : MOVE_AT_END;
 }
 
 /* Reverse: makes the last row before `upper` the one to be read, or sets MOVE_AT_END. */
 static int live_to_row_before(struct live *l)
 {
-	const struct slice none = {NULL, 0};
+	const struct tfs_bytes none = {NULL, 0};
 	size_t n;
 
 	l->pending = MOVE_AT_END;
 	l->row.n = l->column.n = 0;
-	iter_seek_before(l->it, l->upper.n ? buf_slice(&l->upper) : none);
+	iter_seek_before(l->it, l->upper.n ? buf_bytes(&l->upper) : none);
 	if (!l->it->valid)
 		return l->it->err;
 	n = cellkey_row_len(l->it->key);
 	if (n == 0)
 		return live_damaged(l, "a malformed key");
-	if (slice_cmp(l->it->key, buf_slice(&l->start)) < 0)
+	if (bytes_cmp(l->it->key, buf_bytes(&l->start)) < 0)
 		return 0;
 	if (buf_set(&l->upper, l->it->key.p, n) || buf_set(&l->end, l->upper.p, n))
 		return -ENOMEM;
 	l->end.p[n - 1] = 0x02; /* as cellkey_row_after() */
 	l->skipped++;
 	l->pending = MOVE_NONE;
-	iter_seek(l->it, buf_slice(&l->upper));
+	iter_seek(l->it, buf_bytes(&l->upper));
 	return 0;
 }
 
@@ -297,7 +297,7 @@ static int live_to_row_before(struct live *l)
  */
 static int live_enter(struct live *l)
 {
-	struct slice key = l->it->key, q, from;
+	struct tfs_bytes key = l->it->key, q, from;
 	size_t column_len;
 	uint16_t family;
 	uint64_t seq;
@@ -310,7 +310,7 @@ static int live_enter(struct live *l)
 	if (column_len == 0 || key.n < column_len + CELL_SUFFIX_BYTES)
 		return live_damaged(l, "a malformed key");
 	if (!live_in_row(l, key)) {
-		if (l->end.n && slice_cmp(key, buf_slice(&l->end)) >= 0) {
+		if (l->end.n && bytes_cmp(key, buf_bytes(&l->end)) >= 0) {
 			l->pending = live_move_at_end(l);
 			return 0;
 		}
@@ -318,7 +318,7 @@ static int live_enter(struct live *l)
 		if (err)
 			return err;
 	}
-	q = slice_of(key.p + l->row.n + 2, column_len - l->row.n - 2);
+	q = tfs_bytes_of(key.p + l->row.n + 2, column_len - l->row.n - 2);
 	family = load_be16(key.p + l->row.n);
 	cellkey_suffix(key, column_len, &ts, &seq, &kind);
 	if (family == 0) {
@@ -345,17 +345,18 @@ static int live_enter(struct live *l)
 		iter_next(l->it);
 		return 0;
 	}
-	from = buf_slice(l->in_done_family ? &l->done_qualifier : &l->qfrom);
-	if (from.n && slice_cmp(q, from) < 0) {
+	from = buf_bytes(l->in_done_family ? &l->done_qualifier : &l->qfrom);
+	if (from.n && bytes_cmp(q, from) < 0) {
 		err = buf_set(&l->target, key.p, l->row.n + 2);
 		if (!err)
-			err = buf_append_slice(&l->target, from);
+			err = buf_append_bytes(&l->target, from);
 		if (!err)
-			live_seek(l, buf_slice(&l->target));
+			live_seek(l, buf_bytes(&l->target));
 		return err;
 	}
-	if ((l->qto.n && slice_cmp(q, buf_slice(&l->qto)) >= 0) ||
-		(l->o.spec->column_limit && l->columns >= l->o.spec->column_limit && !(l->in_done_family && slice_eq(q, from))))
+	if ((l->qto.n && bytes_cmp(q, buf_bytes(&l->qto)) >= 0) ||
+		(l->o.spec->pub.column_limit && l->columns >= l->o.spec->pub.column_limit &&
+			!(l->in_done_family && bytes_eq(q, from))))
 		return live_seek_family(l, (uint32_t)family + 1);
 	err = live_enter_column(l, column_len);
 	if (err)
@@ -390,7 +391,7 @@ static int live_move(struct live *l)
 	case MOVE_TO_ROW_BEFORE:
 		return live_to_row_before(l);
 	case MOVE_TO_START:
-		iter_seek(l->it, buf_slice(&l->start));
+		iter_seek(l->it, buf_bytes(&l->start));
 		break;
 	}
 	if (!err)
@@ -411,7 +412,7 @@ static int live_read_large(struct live *l, uint64_t size)
 		iter_next(it);
 		if (!it->valid)
 			return it->err ? it->err : -EBADMSG;
-		if (!slice_has_prefix(it->key, buf_slice(&l->column)) || it->key.n < l->column.n + CELL_SUFFIX_BYTES)
+		if (!bytes_has_prefix(it->key, buf_bytes(&l->column)) || it->key.n < l->column.n + CELL_SUFFIX_BYTES)
 			return live_damaged(l, "an incomplete value");
 		cellkey_suffix(it->key, l->column.n, &ts, &seq, &kind);
 		if (kind != CELL_CHUNK || ts != l->large_ts || seq != l->large_seq || l->value.n + it->value.n > size)
@@ -426,12 +427,12 @@ static int live_read_large(struct live *l, uint64_t size)
 static int live_filter_cell(struct live *l, const struct live_cell *c)
 {
 	const struct scan_spec *s = l->o.spec;
-	int n = !(s->has_changed && c->commit_us < s->changed_since) && !scan_filter_excludes_size(l->o.filter, c->size);
+	int n = !(s->pub.has_changed && c->commit_us < s->pub.changed_since) && !scan_filter_excludes_size(l->o.filter, c->size);
 
 	if (n && scan_filter_needs_value(l->o.filter, c->size)) {
 		n = c->large ? live_read_large(l, c->size) : 0;
 		if (n == 0)
-			n = scan_filter_value(l->o.filter, c->large ? buf_slice(&l->value) : c->value);
+			n = scan_filter_value(l->o.filter, c->large ? buf_bytes(&l->value) : c->value);
 	}
 	l->skipped += n == 0;
 	return n;
@@ -495,14 +496,14 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		return r;
 	if (++l->index >= l->max_versions)
 		l->pending = MOVE_PAST_COLUMN;
-	if (s->has_times && ts >= s->until)
+	if (s->pub.has_times && ts >= s->pub.until)
 		return 0;
-	if (s->has_times && ts < s->since) {
+	if (s->pub.has_times && ts < s->pub.since) {
 		l->pending = MOVE_PAST_COLUMN;
 		return 0;
 	}
 	/* versions that an earlier part of the scan returned count */
-	if (++l->shown == s->versions)
+	if (++l->shown == s->pub.versions)
 		l->pending = MOVE_PAST_COLUMN;
 	if (l->after_here && ts >= l->after_ts)
 		return 0;
@@ -515,7 +516,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		size = load_be64(it->value.p);
 	}
 	*c = (struct live_cell){
-		.row = l->row_slice,
+		.row = l->row_bytes,
 		.qualifier = l->qualifier,
 		.family = l->family,
 		.ts = ts,
@@ -524,7 +525,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		.seq = seq,
 		.size = size,
 		.large = kind == CELL_LARGE,
-		.value = kind == CELL_LARGE ? (struct slice){0} : it->value,
+		.value = kind == CELL_LARGE ? (struct tfs_bytes){0} : it->value,
 		.starts_row = !l->row_returned,
 	};
 	return live_filter_cell(l, c);
@@ -537,15 +538,15 @@ static void live_count(struct live *l)
 	l->row_returned = true;
 	l->columns += !l->column_returned;
 	l->column_returned = true;
-	if (l->o.spec->what == SCAN_ROWS)
+	if (l->o.spec->pub.what == TFS_SCAN_ROWS)
 		l->pending = MOVE_PAST_ROW;
-	else if (l->o.spec->what == SCAN_FAMILIES)
+	else if (l->o.spec->pub.what == TFS_SCAN_FAMILIES)
 		l->pending = MOVE_PAST_FAMILY;
 }
 
 int live_row(const struct live *l, struct buf *out)
 {
-	return l->row.n && !l->row_returned ? buf_append(out, l->row_slice.p, l->row_slice.n) : 0;
+	return l->row.n && !l->row_returned ? buf_append(out, l->row_bytes.p, l->row_bytes.n) : 0;
 }
 
 /* Returns 1 and the row of the next entry, whatever the entry is; 0 at the end, -errno. */
@@ -555,7 +556,7 @@ static int live_next_stored_row(struct live *l, struct live_cell *c)
 
 	if (err || !l->it->valid)
 		return err ? err : l->it->err;
-	if (l->end.n && slice_cmp(l->it->key, buf_slice(&l->end)) >= 0)
+	if (l->end.n && bytes_cmp(l->it->key, buf_bytes(&l->end)) >= 0)
 		return 0;
 	if (!cellkey_row_len(l->it->key))
 		return live_damaged(l, "a malformed key");
@@ -563,7 +564,7 @@ static int live_next_stored_row(struct live *l, struct live_cell *c)
 	if (err)
 		return err;
 	l->pending = MOVE_PAST_ROW;
-	*c = (struct live_cell){.row = l->row_slice, .expires_us = INT64_MAX, .starts_row = true};
+	*c = (struct live_cell){.row = l->row_bytes, .expires_us = INT64_MAX, .starts_row = true};
 	return 1;
 }
 
@@ -571,7 +572,7 @@ int live_next(struct live *l, struct live_cell *c)
 {
 	int r;
 
-	if (l->o.spec->what == SCAN_STORED_ROWS)
+	if (l->o.spec->pub.what == TFS_SCAN_STORED_ROWS)
 		return live_next_stored_row(l, c);
 	for (;;) {
 		if (l->skipped >= SKIPPED_MAX) {
@@ -583,7 +584,7 @@ int live_next(struct live *l, struct live_cell *c)
 			return r;
 		if (l->pending == MOVE_AT_END)
 			return 0;
-		if (!l->it->valid && (l->it->err || !l->o.spec->reverse))
+		if (!l->it->valid && (l->it->err || !l->o.spec->pub.reverse))
 			return l->it->err;
 		if (!l->it->valid) {
 			l->pending = MOVE_TO_ROW_BEFORE;

@@ -33,7 +33,7 @@ struct live {
 	uint64_t large_seq;
 
 	struct buf row_raw, row; /* the row, raw (if it differs) and encoded; row.n 0: none */
-	struct slice row_slice;
+	struct tfs_bytes row_bytes;
 	uint64_t row_mask;
 	bool in_done_row;
 
@@ -46,7 +46,7 @@ struct live {
 	uint64_t max_versions;
 
 	struct buf column, qualifier_raw; /* encoded row+family+qualifier; n 0: none */
-	struct slice qualifier;
+	struct tfs_bytes qualifier;
 	uint64_t mask;                      /* includes family_mask */
 	bool has_ts, after_here;            /* after_here: cells at after_ts and later are left out */
 	int64_t ts, after_ts;               /* ts: of the last entry read */

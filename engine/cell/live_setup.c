@@ -9,14 +9,14 @@
 #include <stdlib.h>
 
 /* Lowers the end to the encoded row, or to the row behind it. */
-static int live_lower_end(struct live *l, struct slice row, bool behind)
+static int live_lower_end(struct live *l, struct tfs_bytes row, bool behind)
 {
 	struct buf *b = &l->target;
 	int err;
 
 	buf_reset(b);
 	err = behind ? cellkey_row_after(b, row) : cellkey_row_prefix(b, row);
-	if (err || (l->end.n && slice_cmp(buf_slice(&l->end), buf_slice(b)) <= 0))
+	if (err || (l->end.n && bytes_cmp(buf_bytes(&l->end), buf_bytes(b)) <= 0))
 		return err;
 	return buf_set(&l->end, b->p, b->n);
 }
@@ -27,30 +27,30 @@ static int live_set_bounds(struct live *l)
 	struct buf *b = &l->target;
 	int err;
 
-	err = s->row_from_after && !s->one_row ? cellkey_row_after(&l->start, s->row_from)
-					       : cellkey_row_prefix(&l->start, s->row_from);
+	err = s->pub.row_from_after && !s->pub.one_row ? cellkey_row_after(&l->start, s->pub.row_from)
+						       : cellkey_row_prefix(&l->start, s->pub.row_from);
 	if (err)
 		return err;
 	err = cellkey_row_prefix(b, l->o.row_begin);
-	if (!err && slice_cmp(buf_slice(&l->start), buf_slice(b)) < 0)
+	if (!err && bytes_cmp(buf_bytes(&l->start), buf_bytes(b)) < 0)
 		err = buf_set(&l->start, b->p, b->n);
-	if (!err && s->row_to.p)
-		err = live_lower_end(l, s->row_to, false);
+	if (!err && s->pub.row_to.p)
+		err = live_lower_end(l, s->pub.row_to, false);
 	if (!err && l->o.row_end.p)
 		err = live_lower_end(l, l->o.row_end, false);
-	if (!err && s->one_row)
-		err = live_lower_end(l, s->row_from, true);
-	if (!err && s->qualifier_from_after)
-		err = cellkey_row_after(&l->qfrom, s->qualifier_from);
-	else if (!err && (s->qualifier_from.n || s->after_cell))
-		err = cellkey_row_prefix(&l->qfrom, s->qualifier_from);
-	if (!err && s->qualifier_to.p)
-		err = cellkey_row_prefix(&l->qto, s->qualifier_to);
+	if (!err && s->pub.one_row)
+		err = live_lower_end(l, s->pub.row_from, true);
+	if (!err && s->pub.qualifier_from_after)
+		err = cellkey_row_after(&l->qfrom, s->pub.qualifier_from);
+	else if (!err && (s->pub.qualifier_from.n || s->pub.after_cell))
+		err = cellkey_row_prefix(&l->qfrom, s->pub.qualifier_from);
+	if (!err && s->pub.qualifier_to.p)
+		err = cellkey_row_prefix(&l->qto, s->pub.qualifier_to);
 	if (!err && s->done_row.p)
 		err = cellkey_row_prefix(&l->done_row, s->done_row);
 	if (!err && s->done_row.p && s->done_in_family)
 		err = cellkey_row_prefix(&l->done_qualifier, s->done_qualifier);
-	if (s->reverse) {
+	if (s->pub.reverse) {
 		l->upper = l->end; /* `end` becomes that of each row in turn */
 		l->end = (struct buf){0};
 	}
@@ -68,7 +68,7 @@ int live_new(struct iter *merged, const struct live_options *o, struct live **ou
 	}
 	l->it = merged;
 	l->o = *o;
-	l->pending = o->spec->reverse ? MOVE_TO_ROW_BEFORE : MOVE_TO_START;
+	l->pending = o->spec->pub.reverse ? MOVE_TO_ROW_BEFORE : MOVE_TO_START;
 	err = live_set_bounds(l);
 	if (err)
 		live_free(l);

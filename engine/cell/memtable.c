@@ -174,9 +174,9 @@ static inline struct memnode *node_next(const struct memnode *n, int level)
 	return atomic_load_explicit(node_link(n, level), memory_order_acquire);
 }
 
-static inline struct slice node_key(const struct memnode *n)
+static inline struct tfs_bytes node_key(const struct memnode *n)
 {
-	return slice_of(n->key, n->key_bytes);
+	return tfs_bytes_of(n->key, n->key_bytes);
 }
 
 struct memtable {
@@ -261,7 +261,7 @@ static int draw_height(struct memtable *m)
 	return h;
 }
 
-int memtable_prepare(struct memtable *m, struct slice key, struct slice value, struct memnode **out)
+int memtable_prepare(struct memtable *m, struct tfs_bytes key, struct tfs_bytes value, struct memnode **out)
 {
 	bool inlined = value.n <= INLINE_VALUE_BYTES;
 	struct memnode *n;
@@ -290,7 +290,7 @@ int memtable_prepare(struct memtable *m, struct slice key, struct slice value, s
  * Searches from x, which is before key at `level`.  Returns the first node at
  * or after key, or NULL.  splice, unless NULL: per level the last node before key.
  */
-static inline struct memnode *memtable_search(struct memnode *x, int level, struct slice key, struct memnode **splice)
+static inline struct memnode *memtable_search(struct memnode *x, int level, struct tfs_bytes key, struct memnode **splice)
 {
 	struct memnode *not_before = NULL;
 
@@ -301,7 +301,7 @@ static inline struct memnode *memtable_search(struct memnode *x, int level, stru
 			__builtin_prefetch(node_next(x, level - 1));
 		if (next && next != not_before) {
 			__builtin_prefetch(node_next(next, level));
-			if (slice_cmp(node_key(next), key) < 0) {
+			if (bytes_cmp(node_key(next), key) < 0) {
 				x = next;
 				continue;
 			}
@@ -315,14 +315,14 @@ static inline struct memnode *memtable_search(struct memnode *x, int level, stru
 }
 
 /* Finds the splice for a key above the last one's: climbs from the last splice as far as needed, then descends. */
-static void memtable_search_near(struct memtable *m, struct slice key, int height)
+static void memtable_search_near(struct memtable *m, struct tfs_bytes key, int height)
 {
 	int level = 1;
 
 	for (; level < height; level++) {
 		struct memnode *next = node_next(m->splice[level], level);
 
-		if (!next || slice_cmp(node_key(next), key) >= 0)
+		if (!next || bytes_cmp(node_key(next), key) >= 0)
 			break;
 	}
 	(void)memtable_search(m->splice[level - 1], level - 1, key, m->splice);
@@ -331,16 +331,16 @@ static void memtable_search_near(struct memtable *m, struct slice key, int heigh
 void memtable_insert(struct memtable *m, struct memnode *n, bool near)
 {
 	int height = atomic_load_explicit(&m->height, memory_order_relaxed);
-	struct slice key = node_key(n);
+	struct tfs_bytes key = node_key(n);
 	struct memnode *after = m->last ? node_next(m->last, 0) : NULL;
 
 	/*
 	 * Between the last insert and the next key, the splice is still valid:
 	 * on every level the next node lies past this gap.
 	 */
-	if (!m->last || slice_cmp(node_key(m->last), key) >= 0)
+	if (!m->last || bytes_cmp(node_key(m->last), key) >= 0)
 		(void)memtable_search(m->head, height - 1, key, m->splice);
-	else if (after && slice_cmp(node_key(after), key) <= 0) {
+	else if (after && bytes_cmp(node_key(after), key) <= 0) {
 		if (near)
 			memtable_search_near(m, key, height);
 		else
@@ -369,11 +369,11 @@ static inline void mem_iter_show(struct mem_iter *mi)
 	if (!n)
 		return;
 	mi->it.key = node_key(n);
-	mi->it.value = slice_of(n->value, n->value_bytes);
+	mi->it.value = tfs_bytes_of(n->value, n->value_bytes);
 	__builtin_prefetch(node_next(n, 0));
 }
 
-static void mem_iter_seek(struct iter *it, struct slice target)
+static void mem_iter_seek(struct iter *it, struct tfs_bytes target)
 {
 	struct mem_iter *mi = (struct mem_iter *)it;
 
@@ -397,13 +397,13 @@ static void mem_iter_free(struct iter *it)
 	free(mi);
 }
 
-static void mem_iter_seek_before(struct iter *it, struct slice target)
+static void mem_iter_seek_before(struct iter *it, struct tfs_bytes target)
 {
 	struct mem_iter *mi = (struct mem_iter *)it;
 	struct memnode *x = mi->m->head, *next;
 
 	for (int level = atomic_load_explicit(&mi->m->height, memory_order_relaxed) - 1; level >= 0; level--)
-		while ((next = node_next(x, level)) != NULL && (!target.p || slice_cmp(node_key(next), target) < 0))
+		while ((next = node_next(x, level)) != NULL && (!target.p || bytes_cmp(node_key(next), target) < 0))
 			x = next;
 	mi->at = x == mi->m->head ? NULL : x;
 	mem_iter_show(mi);

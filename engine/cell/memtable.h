@@ -22,7 +22,7 @@ struct memnode;
 int memtable_new(struct memtable **out) TFS_MUST;
 void memtable_put(struct memtable *m);
 /* Copies key and value.  The node may be left unused (its memory is freed with the memtable). */
-int memtable_prepare(struct memtable *m, struct slice key, struct slice value, struct memnode **out) TFS_MUST;
+int memtable_prepare(struct memtable *m, struct tfs_bytes key, struct tfs_bytes value, struct memnode **out) TFS_MUST;
 /*
  * The caller serialises inserts.  An equal key must not be there (sequence
  * numbers make keys unique).  near: faster if the key is slightly above the

@@ -41,7 +41,7 @@ static void merge_fail(struct merge_iter *m, int err)
 
 static inline bool iter_before(struct merge_iter *m, const struct iter *a, const struct iter *b)
 {
-	int c = slice_cmp(a->key, b->key);
+	int c = bytes_cmp(a->key, b->key);
 
 	if (c == 0)
 		m->equal_keys = true;
@@ -107,22 +107,22 @@ static void merge_next(struct iter *it)
 	do {
 		if (!step_top(m))
 			return;
-	} while (copies && m->live && slice_eq(m->heap[0]->key, buf_slice(&m->last)));
+	} while (copies && m->live && bytes_eq(m->heap[0]->key, buf_bytes(&m->last)));
 	merge_show(m);
 }
 
-static void merge_seek(struct iter *it, struct slice target)
+static void merge_seek(struct iter *it, struct tfs_bytes target)
 {
 	struct merge_iter *m = (struct merge_iter *)it;
 	/* A merge at its end has no key to compare with. */
-	bool forward = m->positioned && it->valid && slice_cmp(it->key, target) <= 0;
+	bool forward = m->positioned && it->valid && bytes_cmp(it->key, target) <= 0;
 
 	m->live = 0;
 	m->equal_keys = false;
 	for (unsigned i = 0; i < m->count; i++) {
 		struct iter *c = m->children[i];
 
-		if (!forward || (c->valid && slice_cmp(c->key, target) < 0))
+		if (!forward || (c->valid && bytes_cmp(c->key, target) < 0))
 			iter_seek(c, target);
 		if (c->valid) {
 			m->heap[m->live++] = c;
@@ -148,7 +148,7 @@ static void merge_free(struct iter *it)
 	free(m);
 }
 
-static void merge_seek_before(struct iter *it, struct slice target)
+static void merge_seek_before(struct iter *it, struct tfs_bytes target)
 {
 	struct merge_iter *m = (struct merge_iter *)it;
 
@@ -161,7 +161,7 @@ static void merge_seek_before(struct iter *it, struct slice target)
 			merge_fail(m, c->err);
 			return;
 		}
-		if (c->valid && (!it->valid || slice_cmp(c->key, it->key) > 0)) {
+		if (c->valid && (!it->valid || bytes_cmp(c->key, it->key) > 0)) {
 			it->valid = true;
 			it->key = c->key;
 		}
@@ -200,7 +200,7 @@ int merge_iter_new(struct iter **children, unsigned count, int err, struct iter 
 struct clip_iter {
 	struct iter it;
 	struct iter *child;
-	struct slice from, to; /* to.p NULL: no end */
+	struct tfs_bytes from, to; /* to.p NULL: no end */
 	uint8_t bytes[];
 };
 
@@ -208,19 +208,19 @@ static inline void clip_show(struct clip_iter *c)
 {
 	struct iter *child = c->child;
 
-	c->it.valid = child->valid && (!c->to.p || slice_cmp(child->key, c->to) < 0);
+	c->it.valid = child->valid && (!c->to.p || bytes_cmp(child->key, c->to) < 0);
 	c->it.err = child->valid ? 0 : child->err;
 	c->it.key = child->key;
 	c->it.value = child->value;
 }
 
-static void clip_seek(struct iter *it, struct slice target)
+static void clip_seek(struct iter *it, struct tfs_bytes target)
 {
 	struct clip_iter *c = (struct clip_iter *)it;
 
-	if (slice_cmp(target, c->from) < 0)
+	if (bytes_cmp(target, c->from) < 0)
 		target = c->from;
-	if (c->to.p && slice_cmp(target, c->to) >= 0) {
+	if (c->to.p && bytes_cmp(target, c->to) >= 0) {
 		/* the child need not seek: nothing in the range is at or above target */
 		c->it.valid = false;
 		c->it.err = 0;
@@ -246,20 +246,20 @@ static void clip_free(struct iter *it)
 	free(c);
 }
 
-static void clip_seek_before(struct iter *it, struct slice target)
+static void clip_seek_before(struct iter *it, struct tfs_bytes target)
 {
 	struct clip_iter *c = (struct clip_iter *)it;
 
-	if (c->to.p && (!target.p || slice_cmp(target, c->to) > 0))
+	if (c->to.p && (!target.p || bytes_cmp(target, c->to) > 0))
 		target = c->to;
 	iter_seek_before(c->child, target);
 	clip_show(c);
-	it->valid = it->valid && slice_cmp(it->key, c->from) >= 0;
+	it->valid = it->valid && bytes_cmp(it->key, c->from) >= 0;
 }
 
 static const struct iter_ops clip_ops = {clip_seek, clip_next, clip_free, clip_seek_before};
 
-int clip_iter_new(struct iter *child, struct slice from, struct slice to, struct iter **out)
+int clip_iter_new(struct iter *child, struct tfs_bytes from, struct tfs_bytes to, struct iter **out)
 {
 	struct clip_iter *c = calloc(1, sizeof(*c) + from.n + to.n + 1);
 
@@ -269,11 +269,11 @@ int clip_iter_new(struct iter *child, struct slice from, struct slice to, struct
 	}
 	c->it.ops = &clip_ops;
 	c->child = child;
-	c->from = slice_of(c->bytes, from.n);
+	c->from = tfs_bytes_of(c->bytes, from.n);
 	if (from.n)
 		memcpy(c->bytes, from.p, from.n);
 	if (to.p) {
-		c->to = slice_of(c->bytes + from.n, to.n);
+		c->to = tfs_bytes_of(c->bytes + from.n, to.n);
 		if (to.n)
 			memcpy(c->bytes + from.n, to.p, to.n);
 	}

@@ -20,7 +20,7 @@
  */
 int merge_iter_new(struct iter **children, unsigned count, int err, struct iter **out) TFS_MUST;
 /* Keys in [from, to) only (to.p NULL: no end); copies the bounds, takes the child. */
-int clip_iter_new(struct iter *child, struct slice from, struct slice to, struct iter **out) TFS_MUST;
+int clip_iter_new(struct iter *child, struct tfs_bytes from, struct tfs_bytes to, struct iter **out) TFS_MUST;
 
 struct family_rules {
 	const struct gc_rule *(*rule)(
@@ -42,19 +42,19 @@ struct live_options {
 	int64_t now, collect;         /* collect: cells that expired by then are removed by a major compaction */
 	const struct scan_spec *spec; /* borrowed until live_free; limit and batch_bytes are ignored */
 	/* Returns true if the column may contain a CELL_DELETE_COLUMN.  NULL: every column may. */
-	bool (*column_deletes)(const void *arg, struct slice row, uint16_t family, struct slice qualifier);
+	bool (*column_deletes)(const void *arg, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier);
 	const void *deletes_arg;
-	struct slice row_begin, row_end; /* the tablet's range; row_end.p NULL: none */
-	struct scan_filter *filter;      /* borrowed; NULL: none */
+	struct tfs_bytes row_begin, row_end; /* the tablet's range; row_end.p NULL: none */
+	struct scan_filter *filter;          /* borrowed; NULL: none */
 };
 struct live_cell {
-	struct slice row, qualifier; /* valid until the next call */
+	struct tfs_bytes row, qualifier; /* valid until the next call */
 	uint16_t family;
 	int64_t ts, expires_us, commit_us;
 	uint64_t seq, size;
-	bool large;         /* value is in chunks */
-	bool starts_row;    /* no cell of its row was returned before */
-	struct slice value; /* borrowed; empty when large */
+	bool large;             /* value is in chunks */
+	bool starts_row;        /* no cell of its row was returned before */
+	struct tfs_bytes value; /* borrowed; empty when large */
 };
 /* Takes `merged`, also on failure. */
 int live_new(struct iter *merged, const struct live_options *o, struct live **out) TFS_MUST;

@@ -11,7 +11,7 @@
 static bool op_empties(const struct op *op)
 {
 	return op->kind == OP_WRITE && !op->range_count && !op->append.n && !op->value.n &&
-		(op->truncate_to == 0 || (op->truncate_to == UINT64_MAX && op->base == OP_BASE_EMPTY));
+		(op->truncate_to == 0 || (op->truncate_to == UINT64_MAX && op->base == TFS_BASE_EMPTY));
 }
 
 bool ops_only_remove(const struct op *ops, unsigned count)
@@ -23,7 +23,7 @@ bool ops_only_remove(const struct op *ops, unsigned count)
 	return true;
 }
 
-uint64_t cell_fingerprint(uint16_t family, struct slice qualifier, int64_t ts, uint64_t seq, int64_t commit_us)
+uint64_t cell_fingerprint(uint16_t family, struct tfs_bytes qualifier, int64_t ts, uint64_t seq, int64_t commit_us)
 {
 	uint8_t place[26];
 
@@ -31,7 +31,7 @@ uint64_t cell_fingerprint(uint16_t family, struct slice qualifier, int64_t ts, u
 	put_be64(place + 2, (uint64_t)ts);
 	put_be64(place + 10, seq);
 	put_be64(place + 18, (uint64_t)commit_us);
-	return hash64(qualifier, hash64(slice_of(place, sizeof(place)), 0));
+	return hash64(qualifier, hash64(tfs_bytes_of(place, sizeof(place)), 0));
 }
 
 void scan_batch_reset(struct scan_batch *b)

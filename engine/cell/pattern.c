@@ -48,7 +48,7 @@ struct pattern {
  * (*LIMIT_MATCH=N), (*NO_JIT) and (*CRLF) change how the text is compiled.  In a class, "(*A" is
  * taken for a verb, too; it can be written "*(A".
  */
-static bool has_verb(struct slice text)
+static bool has_verb(struct tfs_bytes text)
 {
 	for (size_t i = 0; i + 2 < text.n; i++) {
 		if (text.p[i] == '\\')
@@ -59,7 +59,7 @@ static bool has_verb(struct slice text)
 	return false;
 }
 
-static int compile(struct slice text, uint32_t options, pcre2_code **out)
+static int compile(struct tfs_bytes text, uint32_t options, pcre2_code **out)
 {
 	int reason;
 	PCRE2_SIZE at;
@@ -77,7 +77,7 @@ static int watch(pcre2_callout_block *b, void *arg)
 	return ++p->calls % CALLS_PER_LOOK || (monotonic_us() < p->deadline_us && !stop_asked()) ? 0 : PCRE2_ERROR_CALLOUT;
 }
 
-int pattern_new(struct slice text, struct pattern **out)
+int pattern_new(struct tfs_bytes text, struct pattern **out)
 {
 	struct pattern *p;
 	int err;
@@ -122,7 +122,7 @@ void pattern_free(struct pattern *p)
 	free(p);
 }
 
-int pattern_match(struct pattern *p, struct slice text, const char *what)
+int pattern_match(struct pattern *p, struct tfs_bytes text, const char *what)
 {
 	const uint32_t steps = (uint32_t)(MATCH_STEPS + MATCH_STEPS_PER_BYTE * text.n);
 	const bool is_long = text.n >= LONG_TEXT_BYTES;

@@ -13,9 +13,9 @@
 
 struct pattern;
 /* Copies what it needs.  -EINVAL: the pattern is not valid or too long. */
-int pattern_new(struct slice text, struct pattern **out) TFS_MUST;
+int pattern_new(struct tfs_bytes text, struct pattern **out) TFS_MUST;
 void pattern_free(struct pattern *p); /* NULL allowed */
 /* Returns 1 if it matches, 0 if not, -ETIME at the bounds (`what` names the texts in the log), -ENOMEM. */
-int pattern_match(struct pattern *p, struct slice text, const char *what) TFS_MUST;
+int pattern_match(struct pattern *p, struct tfs_bytes text, const char *what) TFS_MUST;
 
 #endif

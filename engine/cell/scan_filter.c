@@ -13,7 +13,7 @@ struct scan_filter {
 	struct buf value_is;
 };
 
-static int filter_pattern(struct slice text, struct pattern **out)
+static int filter_pattern(struct tfs_bytes text, struct pattern **out)
 {
 	return text.p ? pattern_new(text, out) : 0;
 }
@@ -24,19 +24,19 @@ int scan_filter_new(const struct scan_spec *spec, struct scan_filter **out)
 	int err;
 
 	*out = NULL;
-	if (!spec->row_regex.p && !spec->qualifier_regex.p && !spec->value_regex.p && !spec->value_is.p)
+	if (!spec->pub.row_regex.p && !spec->pub.qualifier_regex.p && !spec->pub.value_regex.p && !spec->pub.value_is.p)
 		return 0;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	err = filter_pattern(spec->row_regex, &f->row);
+	err = filter_pattern(spec->pub.row_regex, &f->row);
 	if (!err)
-		err = filter_pattern(spec->qualifier_regex, &f->qualifier);
+		err = filter_pattern(spec->pub.qualifier_regex, &f->qualifier);
 	if (!err)
-		err = filter_pattern(spec->value_regex, &f->value);
-	f->has_value_is = spec->value_is.p != NULL;
+		err = filter_pattern(spec->pub.value_regex, &f->value);
+	f->has_value_is = spec->pub.value_is.p != NULL;
 	if (!err && f->has_value_is)
-		err = buf_set(&f->value_is, spec->value_is.p, spec->value_is.n);
+		err = buf_set(&f->value_is, spec->pub.value_is.p, spec->pub.value_is.n);
 	if (err)
 		scan_filter_free(f);
 	else
@@ -55,21 +55,21 @@ void scan_filter_free(struct scan_filter *f)
 	free(f);
 }
 
-int scan_filter_row(struct scan_filter *f, struct slice row)
+int scan_filter_row(struct scan_filter *f, struct tfs_bytes row)
 {
 	return f && f->row ? pattern_match(f->row, row, "row keys") : 1;
 }
 
-int scan_filter_qualifier(struct scan_filter *f, struct slice qualifier)
+int scan_filter_qualifier(struct scan_filter *f, struct tfs_bytes qualifier)
 {
 	return f && f->qualifier ? pattern_match(f->qualifier, qualifier, "qualifiers") : 1;
 }
 
-int scan_filter_value(struct scan_filter *f, struct slice value)
+int scan_filter_value(struct scan_filter *f, struct tfs_bytes value)
 {
 	if (!f)
 		return 1;
-	if (f->has_value_is && !slice_eq(value, buf_slice(&f->value_is)))
+	if (f->has_value_is && !bytes_eq(value, buf_bytes(&f->value_is)))
 		return 0;
 	return f->value ? pattern_match(f->value, value, "values") : 1;
 }

@@ -19,9 +19,9 @@ struct scan_filter;
 int scan_filter_new(const struct scan_spec *spec, struct scan_filter **out) TFS_MUST;
 void scan_filter_free(struct scan_filter *f); /* NULL allowed */
 /* Each returns 1 if it matches (or has no such filter), 0 if not, -errno.  f may be NULL. */
-int scan_filter_row(struct scan_filter *f, struct slice row) TFS_MUST;
-int scan_filter_qualifier(struct scan_filter *f, struct slice qualifier) TFS_MUST;
-int scan_filter_value(struct scan_filter *f, struct slice value) TFS_MUST;
+int scan_filter_row(struct scan_filter *f, struct tfs_bytes row) TFS_MUST;
+int scan_filter_qualifier(struct scan_filter *f, struct tfs_bytes qualifier) TFS_MUST;
+int scan_filter_value(struct scan_filter *f, struct tfs_bytes value) TFS_MUST;
 /* Returns true if the value of a cell of this size must be read to decide. */
 bool scan_filter_needs_value(const struct scan_filter *f, uint64_t size);
 /* Returns true if no value of this size matches. */

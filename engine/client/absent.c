@@ -61,10 +61,9 @@ struct absent_scan {
 
 static bool spec_valid(const struct tfs_scan_spec *p)
 {
-	return p->what <= TFS_SCAN_FAMILIES && !p->reverse && !p->after_cell && !p->has_times && !p->versions &&
-		!p->row_regex.data && !p->qualifier_regex.data && !p->value_regex.data && !p->value_is.data && !p->has_changed &&
-		!p->column_limit && !p->row_limit && !p->limit &&
-		(!p->one_row || (p->row_from.size && p->row_from.size <= TFS_ROW_MAX));
+	return p->what <= TFS_SCAN_FAMILIES && !p->reverse && !p->after_cell && !p->has_times && !p->versions && !p->row_regex.p &&
+		!p->qualifier_regex.p && !p->value_regex.p && !p->value_is.p && !p->has_changed && !p->column_limit &&
+		!p->row_limit && !p->limit && (!p->one_row || (p->row_from.n && p->row_from.n <= TFS_ROW_MAX));
 }
 
 /* Returns true if the same entries show the same cells in both. */
@@ -120,19 +119,19 @@ static int copy_families(struct absent_scan *s, const struct tfs_scan_spec *spec
 /* Copies the bytes of the spec. */
 static int copy_bounds(struct absent_scan *s, const struct tfs_scan_spec *spec)
 {
-	int err = buf_append_slice(&s->from, slice_of_bytes(spec->row_from));
+	int err = buf_append_bytes(&s->from, spec->row_from);
 
 	if (!err && spec->row_from_after && !spec->one_row)
 		err = buf_u8(&s->from, 0);
-	if (!err && spec->row_to.data)
-		err = tablet_end_copy(&s->to, slice_of_bytes(spec->row_to));
+	if (!err && spec->row_to.p)
+		err = tablet_end_copy(&s->to, spec->row_to);
 	if (!err)
-		err = buf_append_slice(&s->qualifier_from, slice_of_bytes(spec->qualifier_from));
-	if (!err && spec->qualifier_to.data)
-		err = tablet_end_copy(&s->qualifier_to, slice_of_bytes(spec->qualifier_to));
+		err = buf_append_bytes(&s->qualifier_from, spec->qualifier_from);
+	if (!err && spec->qualifier_to.p)
+		err = tablet_end_copy(&s->qualifier_to, spec->qualifier_to);
 	s->spec = *spec;
-	s->spec.qualifier_from = bytes_of_slice(buf_slice(&s->qualifier_from));
-	s->spec.qualifier_to = bytes_of_slice(buf_slice(&s->qualifier_to));
+	s->spec.qualifier_from = buf_bytes(&s->qualifier_from);
+	s->spec.qualifier_to = buf_bytes(&s->qualifier_to);
 	return err;
 }
 
@@ -181,7 +180,7 @@ int absent_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struc
 	s->by_files = !err && !spec->one_row && same_rules(p[0], p[1]);
 	if (s->by_files)
 		err = changed_rows_init(&s->rows, t->store->o.tablets, (const uint32_t[2]){p[0]->tablets_id, p[1]->tablets_id},
-			buf_slice(&s->from), s->to.p ? buf_slice(&s->to) : (struct slice){NULL, 0});
+			buf_bytes(&s->from), s->to.p ? buf_bytes(&s->to) : (struct tfs_bytes){NULL, 0});
 	s->rows.stop = spec->stop;
 	s->rows.stop_arg = spec->stop_arg;
 	if (err)
@@ -231,15 +230,15 @@ static int begin_range(struct absent_scan *s)
 	if (s->by_files) {
 		r = changed_rows_next(&s->rows, &s->range);
 	} else {
-		s->range = (struct row_range){.from = buf_slice(&s->from), .to = buf_slice(&s->to), .one = s->spec.one_row};
+		s->range = (struct row_range){.from = buf_bytes(&s->from), .to = buf_bytes(&s->to), .one = s->spec.one_row};
 		s->over = true;
 	}
 	if (r <= 0)
 		return r;
 	spec.what = s->spec.what == TFS_SCAN_CELLS ? TFS_SCAN_CELLS : TFS_SCAN_KEYS;
-	spec.row_from = bytes_of_slice(s->range.from);
+	spec.row_from = s->range.from;
 	spec.row_from_after = false;
-	spec.row_to = bytes_of_slice(s->range.to);
+	spec.row_to = s->range.to;
 	spec.one_row = s->range.one;
 	for (unsigned i = 0; i < 2; i++) {
 		struct side *d = &s->sides[i];
@@ -285,12 +284,12 @@ static int advance(struct absent_scan *s)
 /* The order of names.  A family that was renamed is another one. */
 static int cells_compare(const struct tfs_cell *a, const struct tfs_cell *b)
 {
-	int c = slice_cmp(slice_of_bytes(a->row), slice_of_bytes(b->row));
+	int c = bytes_cmp(a->row, b->row);
 
 	if (!c)
 		c = (a->family_id > b->family_id) - (a->family_id < b->family_id);
 	if (!c)
-		c = slice_cmp(slice_of_bytes(a->qualifier), slice_of_bytes(b->qualifier));
+		c = bytes_cmp(a->qualifier, b->qualifier);
 	if (!c)
 		c = (a->ts < b->ts) - (a->ts > b->ts);
 	return c ? c : strcmp(a->family, b->family) ? -1 : 0;
@@ -327,9 +326,9 @@ static int values_same(struct absent_scan *s)
 		return 1;
 	if (a->size != b->size)
 		return 0;
-	if (!a->value.data || !b->value.data)
+	if (!a->value.p || !b->value.p)
 		return a->size ? values_read_same(s, a->size) : 1;
-	return memcmp(a->value.data, b->value.data, a->size) == 0;
+	return memcmp(a->value.p, b->value.p, a->size) == 0;
 }
 
 /*
@@ -395,9 +394,9 @@ static int entry_of(struct absent_scan *s, const struct tfs_cell *c, struct tfs_
 		*out = *c;
 		return 1;
 	}
-	if (s->family && slice_eq(buf_slice(&s->row), slice_of_bytes(c->row)) && (rows || s->family == c->family_id))
+	if (s->family && bytes_eq(buf_bytes(&s->row), c->row) && (rows || s->family == c->family_id))
 		return 0;
-	err = buf_set(&s->row, c->row.data, c->row.size);
+	err = buf_set(&s->row, c->row.p, c->row.n);
 	if (err)
 		return err;
 	s->family = c->family_id;

@@ -14,7 +14,7 @@ static int tablets_call(struct tfs_table *t, enum ts_method method)
 	int err = 0;
 
 	for (;;) {
-		struct ts_request q = {.method = method, .row = buf_slice(&row)};
+		struct ts_request q = {.method = method, .row = buf_bytes(&row)};
 		struct ts_answer a = {0};
 		bool more = false;
 
@@ -49,9 +49,9 @@ static void tablets_fini(struct tablets *all)
 }
 
 /* Returns the end of the last answer, which is the begin of the next tablet to ask. */
-static struct slice tablets_end(const struct tablets *all)
+static struct tfs_bytes tablets_end(const struct tablets *all)
 {
-	return all->n ? all->v[all->n - 1].tablet.end : slice_of("", 0);
+	return all->n ? all->v[all->n - 1].tablet.end : tfs_bytes_of("", 0);
 }
 
 /* Asks the tablet that follows the answers so far. */
@@ -82,9 +82,9 @@ static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *
 			ts_answer_fini(&a);
 			break;
 		}
-		while (all->n && slice_cmp(tablets_end(all), a.tablet.begin) > 0)
+		while (all->n && bytes_cmp(tablets_end(all), a.tablet.begin) > 0)
 			ts_answer_fini(&all->v[--all->n]);
-		if (slice_eq(tablets_end(all), a.tablet.begin) || ++changes >= CHANGES_MOST) {
+		if (bytes_eq(tablets_end(all), a.tablet.begin) || ++changes >= CHANGES_MOST) {
 			more = a.tablet.end.p != NULL;
 			all->v[all->n++] = a;
 		} else {
@@ -120,7 +120,7 @@ int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
 	return err;
 }
 
-static char *string_of(struct slice s)
+static char *string_of(struct tfs_bytes s)
 {
 	char *p = malloc(s.n + 1);
 
@@ -136,8 +136,8 @@ static int tablet_report(int (*fn)(void *arg, const struct tfs_tablet *tablet), 
 {
 	char *server = string_of(t->server), *state = string_of(t->state), *events = string_of(t->events);
 	struct tfs_tablet out = {
-		.begin = bytes_of_slice(t->begin),
-		.end = bytes_of_slice(t->end),
+		.begin = t->begin,
+		.end = t->end,
 		.server = server,
 		.state = state,
 		.bytes = t->disk_bytes + t->memory_bytes,
@@ -189,9 +189,9 @@ static int tablet_call_at(struct tfs_table *t, enum ts_method method, struct tfs
 {
 	const struct schema *s = table_schema(t);
 	const size_t most = TFS_ROW_MAX + (schema_public(s)->salt_in_use ? 1 : 0);
-	struct ts_request q = {.method = method, .row = slice_of_bytes(row)};
+	struct ts_request q = {.method = method, .row = row};
 	struct ts_answer a = {0};
-	int err = row.size <= most ? table_call_stored_row(t, &q, &a) : -EINVAL;
+	int err = row.n <= most ? table_call_stored_row(t, &q, &a) : -EINVAL;
 
 	ts_answer_fini(&a);
 	schema_put(s);
@@ -200,7 +200,7 @@ static int tablet_call_at(struct tfs_table *t, enum ts_method method, struct tfs
 
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 {
-	return row.size ? tablet_call_at(t, TS_SPLIT, row) : -EINVAL;
+	return row.n ? tablet_call_at(t, TS_SPLIT, row) : -EINVAL;
 }
 
 int tfs_merge(struct tfs_table *t, struct tfs_bytes row)

@@ -58,7 +58,7 @@ struct added {
 	size_t bytes;
 	uint64_t generation, number; /* of the schema; number: from 0, in the order of tfs_batch_add */
 	uint8_t *salted_row;         /* one byte for the salt, followed by the row */
-	struct slice row, key;       /* key: the row as stored, with the salt if the table has one */
+	struct tfs_bytes row, key;   /* key: the row as stored, with the salt if the table has one */
 	struct op *ops;
 	uint32_t op_count;
 };
@@ -94,7 +94,7 @@ struct tfs_batch {
 
 /* ---- copying ---- */
 
-static uint8_t *put_slice(uint8_t *at, struct slice from, struct slice *to)
+static uint8_t *put_bytes(uint8_t *at, struct tfs_bytes from, struct tfs_bytes *to)
 {
 	*to = from;
 	if (!from.p)
@@ -110,7 +110,7 @@ static size_t op_bytes(const struct op *op)
 	size_t n = op->qualifier.n + op->to_qualifier.n + op->append.n + op->value.n;
 
 	for (uint32_t i = 0; i < op->range_count; i++)
-		n += sizeof(struct op_range) + op->ranges[i].data.n;
+		n += sizeof(struct tfs_range) + op->ranges[i].data.n;
 	return n;
 }
 
@@ -118,7 +118,7 @@ static size_t op_bytes(const struct op *op)
 static struct added *added_new(const struct ts_request *q)
 {
 	size_t n = sizeof(struct added) + q->op_count * sizeof(struct op) + 1 + q->row.n;
-	struct op_range *ranges;
+	struct tfs_range *ranges;
 	struct added *a;
 	uint8_t *at;
 
@@ -129,12 +129,12 @@ static struct added *added_new(const struct ts_request *q)
 		return NULL;
 	*a = (struct added){.bytes = n, .generation = q->schema_generation, .op_count = q->op_count};
 	a->ops = (struct op *)(a + 1);
-	ranges = (struct op_range *)(a->ops + q->op_count);
+	ranges = (struct tfs_range *)(a->ops + q->op_count);
 	at = (uint8_t *)ranges;
 	for (uint32_t i = 0; i < q->op_count; i++)
-		at += q->ops[i].range_count * sizeof(struct op_range);
+		at += q->ops[i].range_count * sizeof(struct tfs_range);
 	a->salted_row = at;
-	at = put_slice(at + 1, q->row, &a->row);
+	at = put_bytes(at + 1, q->row, &a->row);
 	for (uint32_t i = 0; i < q->op_count; i++) {
 		const struct op *from = &q->ops[i];
 		struct op *to = &a->ops[i];
@@ -143,12 +143,12 @@ static struct added *added_new(const struct ts_request *q)
 		to->ranges = from->range_count ? ranges : NULL;
 		for (uint32_t k = 0; k < from->range_count; k++, ranges++) {
 			ranges->offset = from->ranges[k].offset;
-			at = put_slice(at, from->ranges[k].data, &ranges->data);
+			at = put_bytes(at, from->ranges[k].data, &ranges->data);
 		}
-		at = put_slice(at, from->qualifier, &to->qualifier);
-		at = put_slice(at, from->to_qualifier, &to->to_qualifier);
-		at = put_slice(at, from->append, &to->append);
-		at = put_slice(at, from->value, &to->value);
+		at = put_bytes(at, from->qualifier, &to->qualifier);
+		at = put_bytes(at, from->to_qualifier, &to->to_qualifier);
+		at = put_bytes(at, from->append, &to->append);
+		at = put_bytes(at, from->value, &to->value);
 	}
 	return a;
 }
@@ -166,7 +166,7 @@ static void batch_report(struct tfs_batch *b, const struct added *a, int err)
 	mutex_unlock(&b->lock);
 	if (!b->o.failed)
 		return;
-	b->o.failed(b->o.arg, bytes_of_slice(a->row), err);
+	b->o.failed(b->o.arg, a->row, err);
 	mutex_lock(&b->lock);
 	b->reporting = false;
 	cond_signal(&b->report);
@@ -215,7 +215,7 @@ static unsigned joined_count(struct added *const *v, unsigned n)
 {
 	unsigned i = 0;
 
-	for (; i < n && (i == 0 || slice_eq(v[i]->key, v[0]->key)); i++)
+	for (; i < n && (i == 0 || bytes_eq(v[i]->key, v[0]->key)); i++)
 		if (!only_writes(v[i]))
 			return 1;
 	return i;
@@ -286,7 +286,7 @@ static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struc
 static int by_row(const void *x, const void *y)
 {
 	const struct added *a = *(struct added *const *)x, *b = *(struct added *const *)y;
-	int c = slice_cmp(a->key, b->key);
+	int c = bytes_cmp(a->key, b->key);
 
 	return c ? c : (a->number > b->number) - (a->number < b->number);
 }
@@ -304,7 +304,7 @@ static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n,
 		if (!salt)
 			continue;
 		v[i]->salted_row[0] = salt_byte(v[i]->row, salt);
-		v[i]->key = slice_of(v[i]->salted_row, 1 + v[i]->row.n);
+		v[i]->key = tfs_bytes_of(v[i]->salted_row, 1 + v[i]->row.n);
 	}
 	qsort(v, n, sizeof(*v), by_row);
 	while (from < n) {
@@ -315,7 +315,7 @@ static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n,
 		if (r && route_tablet_end(r, schema_public(s)->tablets_id, v[from]->key, &end, &last))
 			to = from + 1;
 		for (unsigned i = from; !last && to == n && i < n; i++)
-			if (slice_cmp(v[i]->key, buf_slice(&end)) >= 0)
+			if (bytes_cmp(v[i]->key, buf_bytes(&end)) >= 0)
 				to = i;
 		batch_send_tablet(b, s, v + from, to - from, ops);
 		from = to;

@@ -22,14 +22,14 @@
 #define FEW 8                  /* the files that are not shared are small if they are less than this part of the bytes */
 
 int changed_rows_init(
-	struct changed_rows *c, struct tablet_service *svc, const uint32_t tables[2], struct slice from, struct slice to)
+	struct changed_rows *c, struct tablet_service *svc, const uint32_t tables[2], struct tfs_bytes from, struct tfs_bytes to)
 {
 	int err;
 
 	*c = (struct changed_rows){.svc = svc, .tables = {tables[0], tables[1]}};
-	err = buf_append_slice(&c->begin, from);
+	err = buf_append_bytes(&c->begin, from);
 	if (!err)
-		err = buf_append_slice(&c->until, from); /* the first interval begins here */
+		err = buf_append_bytes(&c->until, from); /* the first interval begins here */
 	if (!err && to.p)
 		err = tablet_end_copy(&c->end, to);
 	for (unsigned i = 0; i < 2 && !err; i++) {
@@ -37,7 +37,7 @@ int changed_rows_init(
 		if (!err)
 			err = meta_table_begin(&c->keys[2 * i + 1], tables[i] + 1);
 		if (!err)
-			metadata_cursor_init(&c->tablets[i], svc, buf_slice(&c->keys[2 * i]), buf_slice(&c->keys[2 * i + 1]));
+			metadata_cursor_init(&c->tablets[i], svc, buf_bytes(&c->keys[2 * i]), buf_bytes(&c->keys[2 * i + 1]));
 	}
 	if (err)
 		changed_rows_fini(c);
@@ -69,24 +69,24 @@ void changed_rows_fini(struct changed_rows *c)
 /* ---- intervals ---- */
 
 /* The end of a range; p NULL: none. */
-static struct slice end_of(const struct buf *end)
+static struct tfs_bytes end_of(const struct buf *end)
 {
-	return end->p ? buf_slice(end) : (struct slice){NULL, 0};
+	return end->p ? buf_bytes(end) : (struct tfs_bytes){NULL, 0};
 }
 
-static struct slice least_end(struct slice a, struct slice b)
+static struct tfs_bytes least_end(struct tfs_bytes a, struct tfs_bytes b)
 {
-	return b.p && (!a.p || slice_cmp(b, a) < 0) ? b : a;
+	return b.p && (!a.p || bytes_cmp(b, a) < 0) ? b : a;
 }
 
-static struct slice larger(struct slice a, struct slice b)
+static struct tfs_bytes larger(struct tfs_bytes a, struct tfs_bytes b)
 {
-	return slice_cmp(a, b) < 0 ? b : a;
+	return bytes_cmp(a, b) < 0 ? b : a;
 }
 
-static struct slice tablet_until(const struct meta_tablet *m)
+static struct tfs_bytes tablet_until(const struct meta_tablet *m)
 {
-	return m->last ? (struct slice){NULL, 0} : slice_of(m->end.n ? m->end.p : (const uint8_t *)"", m->end.n);
+	return m->last ? (struct tfs_bytes){NULL, 0} : tfs_bytes_of(m->end.n ? m->end.p : (const uint8_t *)"", m->end.n);
 }
 
 /* Makes the tablet that has the row `at` the current one. */
@@ -94,7 +94,7 @@ static int tablet_at(struct changed_rows *c, unsigned i)
 {
 	const struct meta_tablet *m = &c->tablets[i].tablet;
 
-	while (!c->have[i] || (!m->last && slice_cmp(buf_slice(&m->end), buf_slice(&c->at)) <= 0)) {
+	while (!c->have[i] || (!m->last && bytes_cmp(buf_bytes(&m->end), buf_bytes(&c->at)) <= 0)) {
 		int r = metadata_next(&c->tablets[i]);
 
 		if (r <= 0)
@@ -107,10 +107,10 @@ static int tablet_at(struct changed_rows *c, unsigned i)
 /* Returns 1, 0 behind the last interval, -errno. */
 static int interval_next(struct changed_rows *c)
 {
-	struct slice until;
+	struct tfs_bytes until;
 	int err;
 
-	if (c->is_last || (c->end.p && slice_cmp(buf_slice(&c->until), buf_slice(&c->end)) >= 0))
+	if (c->is_last || (c->end.p && bytes_cmp(buf_bytes(&c->until), buf_bytes(&c->end)) >= 0))
 		return 0;
 	err = buf_set(&c->at, c->until.p, c->until.n);
 	for (unsigned i = 0; i < 2 && !err; i++)
@@ -127,14 +127,14 @@ static int interval_next(struct changed_rows *c)
 
 /* The rows of the interval for which a tablet uses the file, and which may be in it. */
 struct file_rows {
-	struct slice from, to; /* as METADATA has them; to.p NULL: no end */
+	struct tfs_bytes from, to; /* as METADATA has them; to.p NULL: no end */
 };
 
 static struct file_rows file_rows(const struct changed_rows *c, const struct tablet_file *f)
 {
-	const struct slice until = c->is_last ? (struct slice){NULL, 0} : buf_slice(&c->until);
+	const struct tfs_bytes until = c->is_last ? (struct tfs_bytes){NULL, 0} : buf_bytes(&c->until);
 
-	return (struct file_rows){larger(buf_slice(&f->begin), buf_slice(&c->at)), least_end(until, end_of(&f->end))};
+	return (struct file_rows){larger(buf_bytes(&f->begin), buf_bytes(&c->at)), least_end(until, end_of(&f->end))};
 }
 
 static bool is_shared(const struct changed_rows *c, const struct tablet_file *f, const struct meta_tablet *other)
@@ -146,7 +146,7 @@ static bool is_shared(const struct changed_rows *c, const struct tablet_file *f,
 		const struct file_rows same = file_rows(c, g);
 
 		if (f->number == g->number && f->incarnation == g->incarnation && f->table == g->table &&
-			slice_eq(rows.from, same.from) && !rows.to.p == !same.to.p && slice_eq(rows.to, same.to))
+			bytes_eq(rows.from, same.from) && !rows.to.p == !same.to.p && bytes_eq(rows.to, same.to))
 			return true;
 	}
 	return false;
@@ -163,18 +163,18 @@ static int add_file(struct changed_rows *c, unsigned i, const struct tablet_file
 		err = buf_u8(&c->behind, 0);
 	if (err)
 		return err;
-	rows.from = larger(larger(rows.from, buf_slice(&f->first)), buf_slice(&c->begin));
-	rows.to = least_end(least_end(rows.to, buf_slice(&c->behind)), end_of(&c->end));
-	if (slice_cmp(rows.from, rows.to) >= 0)
+	rows.from = larger(larger(rows.from, buf_bytes(&f->first)), buf_bytes(&c->begin));
+	rows.to = least_end(least_end(rows.to, buf_bytes(&c->behind)), end_of(&c->end));
+	if (bytes_cmp(rows.from, rows.to) >= 0)
 		return 0;
 	err = buf_be32(&c->files[i], f->table);
 	if (!err)
 		err = buf_be64(&c->files[i], f->incarnation);
 	if (!err)
 		err = buf_be64(&c->files[i], f->number);
-	if (!err && (first || slice_cmp(rows.from, buf_slice(&c->from)) < 0))
+	if (!err && (first || bytes_cmp(rows.from, buf_bytes(&c->from)) < 0))
 		err = buf_set(&c->from, rows.from.p, rows.from.n);
-	if (!err && (first || slice_cmp(rows.to, buf_slice(&c->to)) > 0))
+	if (!err && (first || bytes_cmp(rows.to, buf_bytes(&c->to)) > 0))
 		err = buf_set(&c->to, rows.to.p, rows.to.n);
 	return err;
 }
@@ -190,8 +190,8 @@ static bool are_few(const struct changed_rows *c)
 		for (unsigned k = 0; k < m->file_count; k++) {
 			const struct tablet_file *f = &m->files[k];
 
-			if (slice_cmp(buf_slice(&f->first), buf_slice(&c->to)) >= 0 ||
-				slice_cmp(buf_slice(&f->last), buf_slice(&c->from)) < 0)
+			if (bytes_cmp(buf_bytes(&f->first), buf_bytes(&c->to)) >= 0 ||
+				bytes_cmp(buf_bytes(&f->last), buf_bytes(&c->from)) < 0)
 				continue;
 			all += f->bytes;
 			own += is_shared(c, f, &c->tablets[!i].tablet) ? 0 : f->bytes;
@@ -222,17 +222,17 @@ static int compare_files(struct changed_rows *c)
 static void cursors_begin(struct changed_rows *c)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		const struct scan_spec spec = {.what = SCAN_STORED_ROWS,
-			.row_from = buf_slice(&c->from),
-			.row_to = buf_slice(&c->to),
-			.batch_bytes = KEYS_BYTES,
-			.files = buf_slice(&c->files[i])};
+		const struct scan_spec spec = {.pub.what = TFS_SCAN_STORED_ROWS,
+			.pub.row_from = buf_bytes(&c->from),
+			.pub.row_to = buf_bytes(&c->to),
+			.pub.batch_bytes = KEYS_BYTES,
+			.pub.stop = c->stop,
+			.pub.stop_arg = c->stop_arg,
+			.files = buf_bytes(&c->files[i])};
 
 		if (!c->files[i].n)
 			continue;
 		row_cursor_init(&c->cursors[i], c->svc, c->tables[i], 0, &spec);
-		c->cursors[i].stop = c->stop;
-		c->cursors[i].stop_arg = c->stop_arg;
 	}
 	c->by_row = true;
 }
@@ -240,7 +240,7 @@ static void cursors_begin(struct changed_rows *c)
 /* Returns 1 and the next row of both lists in c->row; 0 at the end, -errno. */
 static int row_next(struct changed_rows *c)
 {
-	const struct scan_cell *least = NULL;
+	const struct tfs_cell *least = NULL;
 	int err;
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -250,14 +250,14 @@ static int row_next(struct changed_rows *c)
 			return r;
 		if (r == 0)
 			c->cells[i] = NULL;
-		if (c->cells[i] && (!least || slice_cmp(c->cells[i]->row, least->row) < 0))
+		if (c->cells[i] && (!least || bytes_cmp(c->cells[i]->row, least->row) < 0))
 			least = c->cells[i];
 	}
 	if (!least)
 		return 0;
 	err = buf_set(&c->row, least->row.p, least->row.n);
 	for (unsigned i = 0; i < 2; i++)
-		if (c->cells[i] && slice_eq(c->cells[i]->row, buf_slice(&c->row)))
+		if (c->cells[i] && bytes_eq(c->cells[i]->row, buf_bytes(&c->row)))
 			c->cells[i] = NULL;
 	return err ? err : 1;
 }
@@ -268,7 +268,7 @@ int changed_rows_next(struct changed_rows *c, struct row_range *out)
 		int r = c->by_row ? row_next(c) : 0;
 
 		if (r > 0)
-			*out = (struct row_range){.from = buf_slice(&c->row), .one = true};
+			*out = (struct row_range){.from = buf_bytes(&c->row), .one = true};
 		if (r)
 			return r;
 		cursors_end(c);
@@ -281,7 +281,7 @@ int changed_rows_next(struct changed_rows *c, struct row_range *out)
 		if (r == 0)
 			continue;
 		if (!are_few(c)) {
-			*out = (struct row_range){.from = buf_slice(&c->from), .to = buf_slice(&c->to)};
+			*out = (struct row_range){.from = buf_bytes(&c->from), .to = buf_bytes(&c->to)};
 			return 1;
 		}
 		cursors_begin(c);

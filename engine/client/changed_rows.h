@@ -28,16 +28,16 @@ struct changed_rows {
 	/* The rows of these files. */
 	bool by_row;
 	struct row_cursor cursors[2];
-	const struct scan_cell *cells[2];
+	const struct tfs_cell *cells[2];
 	struct buf row;
 };
 struct row_range {
-	struct slice from, to; /* to.p NULL: no end */
-	bool one;              /* the row `from` only */
+	struct tfs_bytes from, to; /* to.p NULL: no end */
+	bool one;                  /* the row `from` only */
 };
 /* Copies the bounds; to.p NULL: to the last row. */
-int changed_rows_init(
-	struct changed_rows *c, struct tablet_service *svc, const uint32_t tables[2], struct slice from, struct slice to) TFS_MUST;
+int changed_rows_init(struct changed_rows *c, struct tablet_service *svc, const uint32_t tables[2], struct tfs_bytes from,
+	struct tfs_bytes to) TFS_MUST;
 /* Returns 1 and the next rows, in order, valid until the next call; 0 at the end; -errno; -ENOENT: a snapshot was dropped. */
 int changed_rows_next(struct changed_rows *c, struct row_range *out) TFS_MUST;
 void changed_rows_fini(struct changed_rows *c);

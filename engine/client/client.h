@@ -110,7 +110,7 @@ int table_no_family(struct tfs_table *t) TFS_MUST;
 /* Appends the settings as text of tabletfs.conf(5).  Those that cannot change while the store is open are comments. */
 int options_render(const struct tfs_options *o, struct buf *out) TFS_MUST;
 /* Replaces settings of o by those of the text.  -EINVAL: one is wrong or cannot change; *why as of tfs_options_load. */
-int options_change(struct tfs_options *o, struct slice text, char **why) TFS_MUST;
+int options_change(struct tfs_options *o, struct tfs_bytes text, char **why) TFS_MUST;
 /* Appends all settings with their defaults as comments. */
 int options_render_example(struct buf *out) TFS_MUST;
 /* Replaces the settings of o that can change by those of from; appends the names of the others that differ to left. */
@@ -122,18 +122,5 @@ int options_adopt(struct tfs_options *o, const struct tfs_options *from, struct 
  * NULL.
  */
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
-
-static inline struct slice slice_of_bytes(struct tfs_bytes b)
-{
-	return slice_of(b.data, b.size);
-}
-static inline struct tfs_bytes bytes_of_slice(struct slice s)
-{
-	return tfs_bytes_of(s.p, s.n);
-}
-static inline struct op_time time_of(struct tfs_ts t)
-{
-	return (struct op_time){t.when == TFS_NEWEST, t.us};
-}
 
 #endif

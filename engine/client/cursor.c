@@ -90,7 +90,7 @@ void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan)
 }
 
 /* Sets *out to the largest possible row key below `to`; to.p NULL: of all keys. */
-static int row_before(struct slice to, struct buf *out)
+static int row_before(struct tfs_bytes to, struct buf *out)
 {
 	const size_t max = ROW_BYTES_MAX + 1;             /* with a salt */
 	const bool is_next = to.n && to.p[to.n - 1] == 0; /* then the key below is `to` without its last byte */
@@ -115,14 +115,14 @@ static int row_before(struct slice to, struct buf *out)
 
 #define BATCH_BYTES 262144u /* of a scan whose spec does not say it */
 
-static uint64_t cell_bytes(const struct scan_cell *c)
+static uint64_t cell_bytes(const struct tfs_cell *c)
 {
 	return sizeof(*c) + c->qualifier.n + c->value.n;
 }
 
-static bool is_held_row(const struct row_cursor *c, struct slice row)
+static bool is_held_row(const struct row_cursor *c, struct tfs_bytes row)
 {
-	return c->held.count && slice_eq(c->held.cells[0].row, row);
+	return c->held.count && bytes_eq(c->held.cells[0].row, row);
 }
 
 static bool held_is_left(const struct row_cursor *c)
@@ -138,9 +138,9 @@ static void held_reset(struct row_cursor *c)
 	c->held_ready = false;
 }
 
-static bool held_copy(struct row_cursor *c, struct slice s, struct slice *out)
+static bool held_copy(struct row_cursor *c, struct tfs_bytes s, struct tfs_bytes *out)
 {
-	*out = slice_of(s.p ? "" : NULL, 0);
+	*out = tfs_bytes_of(s.p ? "" : NULL, 0);
 	return !s.n || arena_dup(&c->held.arena, s, out);
 }
 
@@ -151,7 +151,7 @@ static int held_add(struct row_cursor *c)
 	struct scan_batch *h = &c->held;
 
 	for (uint32_t i = c->ready; i < b->count; i++) {
-		struct scan_cell *to;
+		struct tfs_cell *to;
 
 		if (h->count == h->cap) {
 			to = reallocarray(h->cells, h->cap ? 2 * h->cap : 16, sizeof(*to));
@@ -179,8 +179,8 @@ static int held_add(struct row_cursor *c)
 static void cursor_release(struct row_cursor *c)
 {
 	const struct scan_batch *b = &c->answer.batch;
-	const bool by_row = c->spec.what == SCAN_ROWS || c->spec.what == SCAN_STORED_ROWS;
-	const uint64_t most = c->spec.batch_bytes ? c->spec.batch_bytes : BATCH_BYTES;
+	const bool by_row = c->spec.pub.what == TFS_SCAN_ROWS || c->spec.pub.what == TFS_SCAN_STORED_ROWS;
+	const uint64_t most = c->spec.pub.batch_bytes ? c->spec.pub.batch_bytes : BATCH_BYTES;
 	uint32_t first = b->count; /* of the last row's cells */
 	uint64_t bytes = 0;
 
@@ -188,12 +188,12 @@ static void cursor_release(struct row_cursor *c)
 	c->held_ready = !c->answer.scan || b->count;
 	if (!c->answer.scan || by_row)
 		return;
-	while (first > 0 && slice_eq(b->cells[first - 1].row, b->cells[b->count - 1].row))
+	while (first > 0 && bytes_eq(b->cells[first - 1].row, b->cells[b->count - 1].row))
 		bytes += cell_bytes(&b->cells[--first]);
 	if (first == 0 && b->count && is_held_row(c, b->cells[0].row)) {
 		bytes += c->held_bytes;
 		c->held_ready = bytes >= most;
-	} else if (first == 0 && b->count && c->place.any && slice_eq(b->cells[0].row, buf_slice(&c->place.row))) {
+	} else if (first == 0 && b->count && c->place.any && bytes_eq(b->cells[0].row, buf_bytes(&c->place.row))) {
 		return; /* its first cells were returned */
 	}
 	if (bytes < most)
@@ -228,14 +228,14 @@ static int cursor_lost(struct row_cursor *c)
 	c->open = false;
 	c->answer.scan = 0;
 	c->at = c->ready = c->answer.batch.count = 0;
-	c->at_end = n == 0 || (c->spec.limit && c->returned >= c->spec.limit);
+	c->at_end = n == 0 || (c->spec.pub.limit && c->returned >= c->spec.pub.limit);
 	return n < 0 ? n : 0;
 }
 
 /* Opens the scan of the next tablet, or continues the open one. */
 static int cursor_fill(struct row_cursor *c)
 {
-	struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .row = c->spec.row_from, .scan = c->answer.scan};
+	struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .row = c->spec.pub.row_from, .scan = c->answer.scan};
 	int err;
 
 	if (c->open) {
@@ -247,18 +247,18 @@ static int cursor_fill(struct row_cursor *c)
 			.method = TS_SCAN_OPEN,
 			.table = c->table,
 			.schema_generation = c->schema_generation,
-			.row = c->spec.row_from,
+			.row = c->spec.pub.row_from,
 			.spec = &c->spec,
 			.user = c->user,
 		};
-		if (c->spec.reverse) {
-			err = row_before(c->spec.row_to, &c->last_row);
+		if (c->spec.pub.reverse) {
+			err = row_before(c->spec.pub.row_to, &c->last_row);
 			if (err)
 				return err;
-			q.row = buf_slice(&c->last_row);
+			q.row = buf_bytes(&c->last_row);
 		}
-		if (c->spec.limit)
-			c->spec.limit -= c->returned;
+		if (c->spec.pub.limit)
+			c->spec.pub.limit -= c->returned;
 		c->returned = 0;
 	}
 	err = c->open ? ts_call(c->svc, &q, &c->answer) : call_tablet_service(c->svc, &q, &c->answer);
@@ -284,37 +284,37 @@ static int cursor_fill(struct row_cursor *c)
  */
 static int cursor_next_tablet(struct row_cursor *c)
 {
-	const struct slice end = c->answer.tablet_end, from = c->spec.row_from, to = c->spec.row_to;
-	const bool reverse = c->spec.reverse;
+	const struct tfs_bytes end = c->answer.tablet_end, from = c->spec.pub.row_from, to = c->spec.pub.row_to;
+	const bool reverse = c->spec.pub.reverse;
 
-	if (c->spec.one_row || !end.p)
+	if (c->spec.pub.one_row || !end.p)
 		return 0;
-	if (reverse ? slice_cmp(end, from) <= 0 : to.p && slice_cmp(end, to) >= 0)
+	if (reverse ? bytes_cmp(end, from) <= 0 : to.p && bytes_cmp(end, to) >= 0)
 		return 0;
-	if (c->spec.limit && c->returned >= c->spec.limit)
+	if (c->spec.pub.limit && c->returned >= c->spec.pub.limit)
 		return 0;
-	if (reverse ? to.p && slice_cmp(end, to) > 0 : slice_cmp(end, from) < 0)
+	if (reverse ? to.p && bytes_cmp(end, to) > 0 : bytes_cmp(end, from) < 0)
 		return -EBADMSG; /* such an answer would make the scan endless */
 	if (buf_set(&c->next_row, end.p, end.n))
 		return -ENOMEM;
 	c->place.any = false;
 	if (reverse) {
-		c->spec.row_to = buf_slice(&c->next_row);
+		c->spec.pub.row_to = buf_bytes(&c->next_row);
 		return 1;
 	}
-	c->spec.row_from = buf_slice(&c->next_row);
-	c->spec.row_from_after = false;
+	c->spec.pub.row_from = buf_bytes(&c->next_row);
+	c->spec.pub.row_from_after = false;
 	return 1;
 }
 
-static int cursor_next(struct row_cursor *c, const struct scan_cell **cell)
+static int cursor_next(struct row_cursor *c, const struct tfs_cell **cell)
 {
 	bool asked = false;
 
 	while (!c->at_end && (!c->open || c->at == c->ready) && !held_is_left(c)) {
 		int n;
 
-		if (asked && c->stop && c->stop(c->stop_arg))
+		if (asked && c->spec.pub.stop && c->spec.pub.stop(c->spec.pub.stop_arg))
 			return -EINTR;
 		asked = true;
 		if (c->open && !c->answer.scan) {
@@ -339,7 +339,7 @@ static int cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 	return 1;
 }
 
-int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
+int row_cursor_next(struct row_cursor *c, const struct tfs_cell **cell)
 {
 	int n = c->failed ? c->failed : cursor_next(c, cell);
 
@@ -362,14 +362,14 @@ void row_cursor_fini(struct row_cursor *c)
 
 int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has)
 {
-	struct scan_spec spec = {.what = SCAN_ROWS, .limit = 1, .batch_bytes = 4096, .kept = true};
-	const struct scan_cell *cell;
+	struct scan_spec spec = {.pub.what = TFS_SCAN_ROWS, .pub.limit = 1, .pub.batch_bytes = 4096, .kept = true};
+	const struct tfs_cell *cell;
 	struct row_cursor c;
 	int n;
 
 	if (family) {
-		spec.families = &family;
-		spec.family_count = 1;
+		spec.family_ids = &family;
+		spec.pub.family_count = 1;
 	}
 	row_cursor_init(&c, svc, table, generation, &spec);
 	n = row_cursor_next(&c, &cell);

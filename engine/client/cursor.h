@@ -28,7 +28,8 @@ struct row_cursor {
 	const struct tfs_user *user; /* as in struct ts_request; row_cursor_init sets NULL */
 	/*
 	 * The rest of the scan: row_from (reverse: row_to) and limit change
-	 * with each tablet.  Its slices must outlive the cursor.
+	 * with each tablet.  Its bytes must outlive the cursor.  stop is asked before
+	 * each batch but the first of a call.
 	 */
 	struct scan_spec spec;
 	struct scan_place place; /* the last cell of the present tablet */
@@ -46,8 +47,6 @@ struct row_cursor {
 	bool held_ready;         /* so may those of held */
 	bool open;               /* a scan of the service is open, or its last answer is not used up */
 	bool at_end;
-	bool (*stop)(void *arg); /* asked before each batch but the first of a call; true: -EINTR, and the next call continues */
-	void *stop_arg;
 	bool damaged;            /* past_damage: blocks were skipped */
 	int failed;              /* the error that ended the scan; every later call returns it */
 	uint64_t returned;       /* cells returned from the present tablet */
@@ -57,7 +56,7 @@ struct row_cursor {
 void row_cursor_init(
 	struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation, const struct scan_spec *spec);
 /* Returns 1 and sets *cell, which is valid until the next call; 0 at the end; -errno. */
-int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell) TFS_MUST;
+int row_cursor_next(struct row_cursor *c, const struct tfs_cell **cell) TFS_MUST;
 void row_cursor_fini(struct row_cursor *c);
 /*
  * Sets *has to true if the table has a live cell of this family (0: any family).

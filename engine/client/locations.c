@@ -30,8 +30,8 @@
 struct entry {
 	uint32_t table;
 	bool last;
-	uint64_t used;           /* the tick of its last use; uses of copies do not count */
-	struct slice begin, end; /* their memory is bytes[] */
+	uint64_t used;               /* the tick of its last use; uses of copies do not count */
+	struct tfs_bytes begin, end; /* their memory is bytes[] */
 	struct tablet_service *service;
 	uint64_t assignment;
 	uint8_t bytes[];
@@ -71,12 +71,13 @@ static __thread unsigned stripe; /* 0: none yet */
 static _Atomic uint64_t epochs;
 static _Atomic unsigned stripes;
 
-static bool copy_contains(const struct copy *c, struct slice row)
+static bool copy_contains(const struct copy *c, struct tfs_bytes row)
 {
-	return slice_cmp(row, slice_of(c->begin, c->begin_n)) >= 0 && (c->last || slice_cmp(row, slice_of(c->end, c->end_n)) < 0);
+	return bytes_cmp(row, tfs_bytes_of(c->begin, c->begin_n)) >= 0 &&
+		(c->last || bytes_cmp(row, tfs_bytes_of(c->end, c->end_n)) < 0);
 }
 
-static void copy_set(struct copy *c, uint64_t epoch, const struct entry *e, struct slice begin)
+static void copy_set(struct copy *c, uint64_t epoch, const struct entry *e, struct tfs_bytes begin)
 {
 	c->epoch = 0;
 	if (begin.n > COPY_KEY_MAX || e->end.n > COPY_KEY_MAX)
@@ -110,7 +111,7 @@ static void epoch_advance_locked(struct locations *l)
 /* ---- the array ---- */
 
 /* Returns the index of the first entry at or above (table, last, end); with `past`, of the first above it. */
-static size_t entries_bound(const struct locations *l, uint32_t table, bool last, struct slice end, bool past)
+static size_t entries_bound(const struct locations *l, uint32_t table, bool last, struct tfs_bytes end, bool past)
 {
 	size_t lo = 0, hi = l->count;
 
@@ -124,7 +125,7 @@ static size_t entries_bound(const struct locations *l, uint32_t table, bool last
 		else if (e->last || last)
 			c = (int)e->last - (int)last;
 		else
-			c = slice_cmp(e->end, end);
+			c = bytes_cmp(e->end, end);
 		if (c < 0 || (past && c == 0))
 			lo = mid + 1;
 		else
@@ -134,11 +135,11 @@ static size_t entries_bound(const struct locations *l, uint32_t table, bool last
 }
 
 /* Returns the entry that contains row: the first one of the table whose end is above row.  NULL: none. */
-static struct entry *entry_of_row(struct locations *l, uint32_t table, struct slice row, size_t *at)
+static struct entry *entry_of_row(struct locations *l, uint32_t table, struct tfs_bytes row, size_t *at)
 {
 	size_t i = entries_bound(l, table, false, row, true);
 
-	if (i == l->count || l->v[i]->table != table || slice_cmp(row, l->v[i]->begin) < 0)
+	if (i == l->count || l->v[i]->table != table || bytes_cmp(row, l->v[i]->begin) < 0)
 		return NULL;
 	*at = i;
 	return l->v[i];
@@ -185,7 +186,7 @@ static void entries_shrink(struct locations *l)
 		entries_remove(l, 0); /* the only entry, with very long rows */
 }
 
-struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row, uint64_t *assignment)
+struct tablet_service *locations_find(struct locations *l, uint32_t table, struct tfs_bytes row, uint64_t *assignment)
 {
 	struct copy *c = &copies[table % COPIES];
 	struct tablet_service *service = NULL;
@@ -201,13 +202,13 @@ struct tablet_service *locations_find(struct locations *l, uint32_t table, struc
 	mutex_lock(&l->lock);
 	e = entry_of_row(l, table, row, &i);
 	if (e) {
-		struct slice begin = e->begin;
+		struct tfs_bytes begin = e->begin;
 
 		/*
 		 * A copy cannot compare its row with other entries.  So its
 		 * begin is at or above the end of the entry before.
 		 */
-		if (i && l->v[i - 1]->table == table && slice_cmp(l->v[i - 1]->end, begin) > 0)
+		if (i && l->v[i - 1]->table == table && bytes_cmp(l->v[i - 1]->end, begin) > 0)
 			begin = l->v[i - 1]->end;
 		copy_set(c, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);
 		e->used = ++l->tick;
@@ -222,15 +223,15 @@ struct tablet_service *locations_find(struct locations *l, uint32_t table, struc
 }
 
 static struct entry *entry_new(
-	uint32_t table, struct slice begin, struct slice end, struct tablet_service *service, uint64_t assignment)
+	uint32_t table, struct tfs_bytes begin, struct tfs_bytes end, struct tablet_service *service, uint64_t assignment)
 {
 	struct entry *e = malloc(sizeof(*e) + begin.n + end.n);
 
 	if (!e)
 		return NULL;
 	*e = (struct entry){.table = table, .last = !end.p, .service = service, .assignment = assignment};
-	e->begin = slice_of(e->bytes, begin.n);
-	e->end = slice_of(e->bytes + begin.n, end.n);
+	e->begin = tfs_bytes_of(e->bytes, begin.n);
+	e->end = tfs_bytes_of(e->bytes + begin.n, end.n);
 	if (begin.n)
 		memcpy(e->bytes, begin.p, begin.n);
 	if (end.n)
@@ -238,8 +239,8 @@ static struct entry *entry_new(
 	return e;
 }
 
-void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service,
-	uint64_t assignment)
+void locations_put(struct locations *l, uint32_t table, struct tfs_bytes begin, struct tfs_bytes end,
+	struct tablet_service *service, uint64_t assignment)
 {
 	struct entry *e = entry_new(table, begin, end, service, assignment);
 	size_t i;
@@ -248,7 +249,7 @@ void locations_put(struct locations *l, uint32_t table, struct slice begin, stru
 		return;
 	mutex_lock(&l->lock);
 	i = entries_bound(l, table, e->last, e->end, false);
-	if (i < l->count && l->v[i]->table == table && l->v[i]->last == e->last && (e->last || slice_eq(l->v[i]->end, e->end))) {
+	if (i < l->count && l->v[i]->table == table && l->v[i]->last == e->last && (e->last || bytes_eq(l->v[i]->end, e->end))) {
 		entries_remove(l, i);
 	} else if (array_grow(&l->v, l->count, sizeof(struct entry *))) {
 		free(e);
@@ -266,7 +267,7 @@ out:
 	mutex_unlock(&l->lock);
 }
 
-void locations_forget(struct locations *l, uint32_t table, struct slice row, const struct tablet_service *service)
+void locations_forget(struct locations *l, uint32_t table, struct tfs_bytes row, const struct tablet_service *service)
 {
 	struct entry *e;
 	size_t i;
@@ -279,7 +280,7 @@ void locations_forget(struct locations *l, uint32_t table, struct slice row, con
 	mutex_unlock(&l->lock);
 }
 
-int locations_end(struct locations *l, uint32_t table, struct slice row, struct buf *end, bool *last)
+int locations_end(struct locations *l, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last)
 {
 	const struct entry *e;
 	int err = -ENOENT;
@@ -289,7 +290,7 @@ int locations_end(struct locations *l, uint32_t table, struct slice row, struct 
 	e = entry_of_row(l, table, row, &i);
 	if (e) {
 		*last = e->last;
-		err = buf_append_slice(end, e->end);
+		err = buf_append_bytes(end, e->end);
 	}
 	mutex_unlock(&l->lock);
 	return err;

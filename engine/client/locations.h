@@ -21,22 +21,22 @@ int locations_new(size_t bytes_max, struct locations **out) TFS_MUST;
 void locations_free(struct locations *l);
 
 /* Returns the service of row's entry and counts a hit; NULL: no entry.  assignment (may be NULL): the tablet's number. */
-struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row, uint64_t *assignment);
+struct tablet_service *locations_find(struct locations *l, uint32_t table, struct tfs_bytes row, uint64_t *assignment);
 /*
  * Adds the tablet of rows [begin, end); end.p NULL: to the table's end.  begin
  * may be too low.  So if two entries contain a row, the one with the lower end
  * is used.  Adds nothing if out of memory.
  */
-void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service,
-	uint64_t assignment);
+void locations_put(struct locations *l, uint32_t table, struct tfs_bytes begin, struct tfs_bytes end,
+	struct tablet_service *service, uint64_t assignment);
 /* Called when `service` refused row.  Drops row's entry, unless it names another service by now. */
-void locations_forget(struct locations *l, uint32_t table, struct slice row, const struct tablet_service *service);
+void locations_forget(struct locations *l, uint32_t table, struct tfs_bytes row, const struct tablet_service *service);
 /*
  * Appends the end of row's tablet to *end.  Sets *last to true if it is the
  * table's last tablet, which has no end.  Callers group rows by tablet with
  * this.  -ENOENT: no entry.
  */
-int locations_end(struct locations *l, uint32_t table, struct slice row, struct buf *end, bool *last) TFS_MUST;
+int locations_end(struct locations *l, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last) TFS_MUST;
 
 struct locations_stats {
 	uint64_t hits;

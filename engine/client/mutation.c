@@ -14,12 +14,11 @@
 struct tfs_mutation {
 	struct tfs_table *table;
 	const struct schema *schema;
-	struct slice row;
+	struct tfs_bytes row;
 	struct op first[OPS_INLINE];
 	struct op *ops;
 	unsigned count, cap;
-	int err;            /* -EINVAL: an operation has an unknown family or kind; tfs_apply returns the error */
-	struct arena arena; /* converted ranges */
+	int err; /* -EINVAL: an operation has an unknown family or kind; tfs_apply returns the error */
 };
 
 struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
@@ -31,7 +30,7 @@ struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
 	m->table = t;
 	table_get(t);
 	m->schema = table_schema(t);
-	m->row = slice_of_bytes(row);
+	m->row = row;
 	m->ops = m->first;
 	m->cap = OPS_INLINE;
 	return m;
@@ -43,7 +42,6 @@ void tfs_mutation_free(struct tfs_mutation *m)
 		return;
 	if (m->ops != m->first)
 		free(m->ops);
-	arena_fini(&m->arena);
 	schema_put(m->schema);
 	tfs_table_close(m->table);
 	free(m);
@@ -80,7 +78,7 @@ static int mutation_add(struct tfs_mutation *m, const struct op *op)
 
 static struct op mutation_op(struct tfs_mutation *m, enum op_kind kind, const char *family, struct tfs_bytes qualifier)
 {
-	return (struct op){.kind = kind, .family = mutation_family(m, family), .qualifier = slice_of_bytes(qualifier)};
+	return (struct op){.kind = kind, .family = mutation_family(m, family), .qualifier = qualifier};
 }
 
 int tfs_mutation_put(
@@ -88,9 +86,9 @@ int tfs_mutation_put(
 {
 	struct op op = mutation_op(m, OP_WRITE, family, qualifier);
 
-	op.ts = time_of(ts);
+	op.ts = ts;
 	op.truncate_to = UINT64_MAX;
-	op.value = slice_of_bytes(value);
+	op.value = value;
 	return mutation_add(m, &op);
 }
 
@@ -99,32 +97,21 @@ int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 	struct op op = {
 		.kind = OP_WRITE,
 		.family = mutation_family(m, w->family),
-		.qualifier = slice_of_bytes(w->qualifier),
-		.ts = time_of(w->place),
-		.base = (enum op_base)w->base,
+		.qualifier = w->qualifier,
+		.ts = w->place,
+		.base = w->base,
 		.base_ts = w->base_ts,
 		.truncate_to = w->truncate_to,
+		.ranges = w->ranges,
 		.range_count = w->range_count,
-		.append = slice_of_bytes(w->append),
+		.append = w->append,
 		.replace = w->replace,
 		.replace_ts = w->replace_ts,
 		.drop_newer = w->drop_newer,
 	};
 
-	_Static_assert((int)TFS_BASE_EMPTY == OP_BASE_EMPTY && (int)TFS_BASE_NEWEST == OP_BASE_NEWEST &&
-			(int)TFS_BASE_VERSION == OP_BASE_VERSION,
-		"bases are the same in both");
 	if (w->base > TFS_BASE_VERSION)
 		m->err = -EINVAL;
-	if (w->range_count) {
-		struct op_range *r = arena_alloc(&m->arena, w->range_count * sizeof(*r));
-
-		if (!r)
-			return -ENOMEM;
-		for (unsigned i = 0; i < w->range_count; i++)
-			r[i] = (struct op_range){w->ranges[i].offset, slice_of_bytes(w->ranges[i].data)};
-		op.ranges = r;
-	}
 	return mutation_add(m, &op);
 }
 
@@ -171,9 +158,9 @@ int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_byt
 	struct op op = mutation_op(m, OP_MOVE, family, qualifier);
 
 	op.to_family = mutation_family(m, to_family);
-	op.to_qualifier = slice_of_bytes(to_qualifier);
-	op.ts = time_of(from);
-	op.to = time_of(to);
+	op.to_qualifier = to_qualifier;
+	op.ts = from;
+	op.to = to;
 	op.noreplace = noreplace;
 	return mutation_add(m, &op);
 }
@@ -191,11 +178,9 @@ int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char 
 {
 	struct op op = mutation_op(m, OP_CHECK, family, qualifier);
 
-	op.ts = time_of(ts);
-	op.check = (enum op_check)check;
-	op.value = slice_of_bytes(value);
-	_Static_assert(
-		(int)TFS_CHECK_EXISTS == OP_CHECK_EXISTS && (int)TFS_CHECK_MATCH == OP_CHECK_MATCH, "checks are the same in both");
+	op.ts = ts;
+	op.check = check;
+	op.value = value;
 	if (check > TFS_CHECK_MATCH)
 		m->err = -EINVAL;
 	return mutation_add(m, &op);
@@ -205,7 +190,7 @@ int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64
 {
 	struct op op = mutation_op(m, OP_CHECK, family, tfs_bytes_of(NULL, 0));
 
-	op.check = OP_CHECK_FAMILY;
+	op.check = TFS_CHECK_FAMILY;
 	op.ts.us = (int64_t)fingerprint;
 	return mutation_add(m, &op);
 }
@@ -232,9 +217,8 @@ int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, st
 
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
 {
-	struct op_result small[OPS_INLINE] = {0}, *large = NULL;
 	struct ts_request q;
-	struct ts_answer a = {.results = small};
+	struct ts_answer a = {.results = results};
 	int err = mutation_request(m, m->table, &q);
 
 	if (err)
@@ -247,21 +231,9 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	q.sync = flags & TFS_APPLY_SYNC;
 	if (m->count == 0)
 		return 0;
-	if (m->count > OPS_INLINE) {
-		large = calloc(m->count, sizeof(*large));
-		if (!large)
-			return -ENOMEM;
-		a.results = large;
-	}
 	err = table_call_row(m->table, m->schema, &q, &a);
-	for (unsigned i = 0; results && i < m->count; i++)
-		results[i] = err ? (struct tfs_result){.failed = a.failed_op == i + 1}
-				 : (struct tfs_result){.ts = a.results[i].ts,
-					   .size = a.results[i].size,
-					   .counter = a.results[i].counter,
-					   .replaced = a.results[i].replaced,
-					   .commit_us = a.results[i].commit_us};
+	for (unsigned i = 0; err && results && i < m->count; i++)
+		results[i] = (struct tfs_result){.failed = a.failed_op == i + 1};
 	ts_answer_fini(&a);
-	free(large);
 	return err;
 }

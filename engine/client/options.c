@@ -202,13 +202,13 @@ static int text_parse(const char *path, struct buf *text, config_t *config, char
 {
 	const char *reason;
 	unsigned line;
-	int err = schema_scan_text(buf_slice(text), &line, &reason);
+	int err = schema_scan_text(buf_bytes(text), &line, &reason);
 
 	if (err) {
 		reason_set(why, path, (int)line, "", reason);
 		return err;
 	}
-	err = schema_config_read(buf_slice(text), config);
+	err = schema_config_read(buf_bytes(text), config);
 	if (err == -EINVAL)
 		reason_set(why, path, config_error_line(config), "", config_error_text(config));
 	return err;
@@ -256,10 +256,10 @@ int tfs_options_load(struct tfs_options *o, const char *path, char **why)
 	return err;
 }
 
-int options_change(struct tfs_options *o, struct slice text, char **why)
+int options_change(struct tfs_options *o, struct tfs_bytes text, char **why)
 {
 	struct buf copy = {0};
-	int err = buf_append_slice(&copy, text);
+	int err = buf_append_bytes(&copy, text);
 
 	if (!err)
 		err = options_apply(o, "config", &copy, true, why);
@@ -380,7 +380,7 @@ static bool value_same(const struct setting *s, const struct tfs_options *a, con
 	struct buf one = {0}, other = {0};
 	bool same = s->type == TOKEN
 		? strcmp(a->http_token, b->http_token) == 0
-		: render_value(a, s, &one) == 0 && render_value(b, s, &other) == 0 && slice_eq(buf_slice(&one), buf_slice(&other));
+		: render_value(a, s, &one) == 0 && render_value(b, s, &other) == 0 && bytes_eq(buf_bytes(&one), buf_bytes(&other));
 
 	buf_fini(&one);
 	buf_fini(&other);

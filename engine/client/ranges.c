@@ -26,9 +26,9 @@
 
 struct range {
 	struct row_cursor cursor;
-	struct buf from, to; /* the bounds, with the salt */
-	struct slice row;    /* the row of `cell`, without the salt */
-	const struct scan_cell *cell;
+	struct buf from, to;  /* the bounds, with the salt */
+	struct tfs_bytes row; /* the row of `cell`, without the salt */
+	const struct tfs_cell *cell;
 };
 
 void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schema *schema, const struct scan_spec *spec)
@@ -67,39 +67,38 @@ void salt_scan_fini(struct salt_scan *s)
 /* Returns true if the bounds admit one row only.  That row is in one range. */
 static bool within_one_row(const struct scan_spec *spec)
 {
-	const struct slice from = spec->row_from, to = spec->row_to;
+	const struct tfs_bytes from = spec->pub.row_from, to = spec->pub.row_to;
 
-	return spec->one_row || (to.p && to.n == from.n + 1 && from.n && to.p[from.n] == 0 && memcmp(to.p, from.p, from.n) == 0);
+	return spec->pub.one_row ||
+		(to.p && to.n == from.n + 1 && from.n && to.p[from.n] == 0 && memcmp(to.p, from.p, from.n) == 0);
 }
 
-static int salted_key(struct buf *b, unsigned byte, struct slice row)
+static int salted_key(struct buf *b, unsigned byte, struct tfs_bytes row)
 {
 	int err = buf_u8(b, (uint8_t)byte);
 
-	return err ? err : buf_append_slice(b, row);
+	return err ? err : buf_append_bytes(b, row);
 }
 
 /* byte: the range's salt byte, ignored in an unsalted table.  count: the number of ranges. */
 static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned count)
 {
 	struct scan_spec spec = s->spec;
-	const size_t batch = (spec.batch_bytes ? spec.batch_bytes : BATCH_BYTES) / count;
+	const size_t batch = (spec.pub.batch_bytes ? spec.pub.batch_bytes : BATCH_BYTES) / count;
 	int err = 0;
 
 	if (s->salt) {
 		spec.row_salted = true;
-		err = salted_key(&r->from, byte, spec.row_from);
+		err = salted_key(&r->from, byte, spec.pub.row_from);
 		if (!err)
-			err = spec.row_to.p ? salted_key(&r->to, byte, spec.row_to) : buf_u8(&r->to, (uint8_t)(byte + 1));
-		spec.row_from = buf_slice(&r->from);
-		spec.row_to = spec.one_row ? (struct slice){NULL, 0} : buf_slice(&r->to);
+			err = spec.pub.row_to.p ? salted_key(&r->to, byte, spec.pub.row_to) : buf_u8(&r->to, (uint8_t)(byte + 1));
+		spec.pub.row_from = buf_bytes(&r->from);
+		spec.pub.row_to = spec.pub.one_row ? (struct tfs_bytes){NULL, 0} : buf_bytes(&r->to);
 	}
 	if (count > 1)
-		spec.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
+		spec.pub.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
 	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
 	r->cursor.user = s->user;
-	r->cursor.stop = s->stop;
-	r->cursor.stop_arg = s->stop_arg;
 	return err;
 }
 
@@ -114,8 +113,8 @@ static int ranges_open(struct salt_scan *s)
 	if (!s->ranges || !s->heap)
 		return -ENOMEM;
 	for (; s->range_count < n && !err; s->range_count++)
-		err = range_init(
-			s, &s->ranges[s->range_count], one && s->salt ? salt_byte(s->spec.row_from, s->salt) : s->range_count, n);
+		err = range_init(s, &s->ranges[s->range_count],
+			one && s->salt ? salt_byte(s->spec.pub.row_from, s->salt) : s->range_count, n);
 	return err;
 }
 
@@ -124,9 +123,9 @@ static int ranges_open(struct salt_scan *s)
 /* Returns true if the next row of a is returned before that of b. */
 static bool range_before(const struct salt_scan *s, const struct range *a, const struct range *b)
 {
-	const int order = slice_cmp(a->row, b->row);
+	const int order = bytes_cmp(a->row, b->row);
 
-	return s->spec.reverse ? order > 0 : order < 0;
+	return s->spec.pub.reverse ? order > 0 : order < 0;
 }
 
 static void heap_sift_down(struct salt_scan *s, unsigned i)
@@ -163,7 +162,7 @@ static int range_next(struct salt_scan *s, struct range *r)
 		}
 		if (r->cell->row.n < 2)
 			continue;
-		r->row = slice_of(r->cell->row.p + 1, r->cell->row.n - 1);
+		r->row = tfs_bytes_of(r->cell->row.p + 1, r->cell->row.n - 1);
 		if (salt_byte(r->row, s->salt) == r->cell->row.p[0])
 			return 1;
 	}
@@ -212,17 +211,17 @@ bool salt_scan_damaged(const struct salt_scan *s)
  * Counts the row for row_limit, which the server applies to each tablet alone.
  * Returns 1, 0 if the limit is reached, -errno.
  */
-static int salt_scan_count_row(struct salt_scan *s, struct slice row)
+static int salt_scan_count_row(struct salt_scan *s, struct tfs_bytes row)
 {
-	if (s->rows && slice_eq(buf_slice(&s->row), row))
+	if (s->rows && bytes_eq(buf_bytes(&s->row), row))
 		return 1;
-	if (s->rows == s->spec.row_limit)
+	if (s->rows == s->spec.pub.row_limit)
 		return 0;
 	s->rows++;
 	return buf_set(&s->row, row.p, row.n) ? -ENOMEM : 1;
 }
 
-int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct slice *row, bool *unsure)
+int salt_scan_next(struct salt_scan *s, const struct tfs_cell **cell, struct tfs_bytes *row, bool *unsure)
 {
 	struct range *r;
 	int n = 1;
@@ -231,7 +230,7 @@ int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct sl
 		return s->failed;
 	if (!s->begun) {
 		n = ranges_begin(s);
-	} else if (s->heap_count && !(s->spec.limit && s->returned >= s->spec.limit)) {
+	} else if (s->heap_count && !(s->spec.pub.limit && s->returned >= s->spec.pub.limit)) {
 		n = range_next(s, s->heap[0]);
 		if (n == 0)
 			s->heap[0] = s->heap[--s->heap_count];
@@ -242,14 +241,14 @@ int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct sl
 		s->failed = n == -EINTR ? 0 : n;
 		return n;
 	}
-	if (!s->heap_count || (s->spec.limit && s->returned >= s->spec.limit))
+	if (!s->heap_count || (s->spec.pub.limit && s->returned >= s->spec.pub.limit))
 		return 0;
 	r = s->heap[0];
 	s->returned++;
 	*cell = r->cell;
 	*row = r->row;
 	*unsure = r->cursor.damaged;
-	return s->spec.row_limit ? salt_scan_count_row(s, r->row) : 1;
+	return s->spec.pub.row_limit ? salt_scan_count_row(s, r->row) : 1;
 }
 
 void salt_scan_again(struct salt_scan *s, const struct schema *schema)

@@ -53,7 +53,7 @@ static int read_rest(struct tfs_table *t, struct ts_request *q, const char *fami
 	while (!err && *got < size) {
 		struct ts_answer a = {0};
 
-		q->ts = (struct op_time){.us = first->ts};
+		q->ts = (struct tfs_ts){.us = first->ts};
 		q->offset = whole.offset + *got;
 		q->into = (uint8_t *)whole.into + *got;
 		q->length = size - *got;
@@ -75,9 +75,9 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 {
 	struct ts_request q = {
 		.method = TS_READ,
-		.row = slice_of_bytes(row),
-		.qualifier = slice_of_bytes(qualifier),
-		.ts = time_of(ts),
+		.row = row,
+		.qualifier = qualifier,
+		.ts = ts,
 		.offset = offset,
 		.into = p,
 		.length = n < TFS_VALUE_MAX ? n : TFS_VALUE_MAX, /* the longest value */
@@ -97,7 +97,8 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 		if (!err) {
 			*got = done;
 			if (info)
-				*info = (struct tfs_info){a.ts, a.size, a.expires_us, a.commit_us};
+				*info = (struct tfs_info){
+					.ts = a.ts, .size = a.size, .expires_us = a.expires_us, .commit_us = a.commit_us};
 		}
 		ts_answer_fini(&a);
 	} while (err > 0);
@@ -106,7 +107,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 
 int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists)
 {
-	struct ts_request q = {.method = TS_EXISTS, .row = slice_of_bytes(row)};
+	struct ts_request q = {.method = TS_EXISTS, .row = row};
 	struct ts_answer a = {0};
 	int err = call_with_family(t, &q, family, &a);
 
@@ -117,112 +118,77 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 }
 
 /* ---- scans ---- */
-static int spec_copy_bytes(struct arena *a, struct tfs_bytes in, struct slice *out)
+static int spec_own_bytes(struct arena *a, struct tfs_bytes *b)
 {
-	*out = (struct slice){NULL, 0};
-	if (!in.data)
-		return 0;
-	if (in.size == 0) {
-		*out = slice_of("", 0); /* NULL would mean: no bound */
-		return 0;
-	}
-	return arena_dup(a, slice_of_bytes(in), out) ? 0 : -ENOMEM;
+	if (b->n)
+		return arena_dup(a, *b, b) ? 0 : -ENOMEM;
+	*b = b->p ? TFS_S("") : (struct tfs_bytes){NULL, 0}; /* NULL: no bound */
+	return 0;
 }
 
-static int spec_convert(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
+/* Replaces the names of families by ids, in order, each once. */
+static int spec_resolve_families(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
-	static const struct scan_spec none;
-	uint16_t *ids = NULL;
-	unsigned count = 0;
-	int err;
+	const unsigned count = in->families ? in->family_count : 0;
+	uint16_t *ids = count ? arena_alloc(&s->arena, count * sizeof(*ids)) : NULL;
 
-	_Static_assert((int)TFS_SCAN_CELLS == SCAN_CELLS && (int)TFS_SCAN_KEYS == SCAN_KEYS && (int)TFS_SCAN_ROWS == SCAN_ROWS &&
-			(int)TFS_SCAN_FAMILIES == SCAN_FAMILIES,
-		"kinds of scans are the same in both");
-	/* A bound may be longer than the longest key, and a range may be empty: such scans find nothing there. */
-	if ((in->one_row && (in->row_from.size == 0 || in->row_from.size > TFS_ROW_MAX)) ||
-		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1 || in->qualifier_from_after)) ||
-		in->what > TFS_SCAN_FAMILIES || (in->reverse && in->past_damage))
-		return -EINVAL;
-	*out = none;
-	err = spec_copy_bytes(&s->arena, in->row_from, &out->row_from);
-	if (!err && !in->one_row)
-		err = spec_copy_bytes(&s->arena, in->row_to, &out->row_to);
-	if (!err)
-		err = spec_copy_bytes(&s->arena, in->qualifier_from, &out->qualifier_from);
-	if (!err)
-		err = spec_copy_bytes(&s->arena, in->qualifier_to, &out->qualifier_to);
-	if (!err)
-		err = spec_copy_bytes(&s->arena, in->row_regex, &out->row_regex);
-	if (!err)
-		err = spec_copy_bytes(&s->arena, in->qualifier_regex, &out->qualifier_regex);
-	if (!err)
-		err = spec_copy_bytes(&s->arena, in->value_regex, &out->value_regex);
-	if (!err)
-		err = spec_copy_bytes(&s->arena, in->value_is, &out->value_is);
-	if (err)
-		return err;
-	if (in->families && in->family_count) {
-		ids = arena_alloc(&s->arena, in->family_count * sizeof(*ids));
-		if (!ids)
-			return -ENOMEM;
-	}
-	for (unsigned i = 0; ids && i < in->family_count; i++) {
-		bool named = false;
+	if (count && !ids)
+		return -ENOMEM;
+	out->family_ids = ids;
+	out->pub.families = NULL;
+	out->pub.family_count = 0;
+	for (unsigned i = 0; i < count; i++) {
 		const struct tfs_family *f = in->families[i] ? tfs_schema_family(schema_public(s->schema), in->families[i]) : NULL;
-		unsigned at = count;
+		unsigned at = out->pub.family_count;
 
 		if (!f)
 			return table_no_family(s->table);
-		/* The server expects the families in order, each once. */
-		for (unsigned k = 0; k < count; k++)
-			named = named || ids[k] == f->id;
-		if (named)
-			continue;
 		for (; at > 0 && ids[at - 1] > f->id; at--)
-			ids[at] = ids[at - 1];
+			;
+		if (at > 0 && ids[at - 1] == f->id)
+			continue;
+		memmove(ids + at + 1, ids + at, (out->pub.family_count++ - at) * sizeof(*ids));
 		ids[at] = f->id;
-		count++;
 	}
-	out->what = (enum scan_what)in->what;
-	out->row_from_after = in->row_from_after;
-	out->reverse = in->reverse && !in->one_row;
-	out->one_row = in->one_row;
-	out->families = ids;
-	out->family_count = count;
-	out->after_cell = in->after_cell;
-	out->after_ts = in->after_ts;
-	out->has_times = in->has_times;
-	out->since = in->since;
-	out->until = in->until;
-	out->versions = in->versions;
-	out->limit = in->limit;
-	out->qualifier_from_after = in->qualifier_from_after;
-	out->has_changed = in->has_changed;
-	out->changed_since = in->changed_since;
-	out->column_limit = in->column_limit;
-	out->row_limit = in->row_limit;
-	out->batch_bytes = in->batch_bytes;
-	out->past_damage = in->past_damage;
 	return 0;
+}
+
+static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
+{
+	struct tfs_scan_spec *const p = &out->pub;
+	struct tfs_bytes *const bytes[] = {&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to, &p->row_regex,
+		&p->qualifier_regex, &p->value_regex, &p->value_is};
+	int err = 0;
+
+	/* A bound may be longer than the longest key, and a range may be empty: such scans find nothing there. */
+	if ((in->one_row && (in->row_from.n == 0 || in->row_from.n > TFS_ROW_MAX)) ||
+		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1 || in->qualifier_from_after)) ||
+		in->what > TFS_SCAN_FAMILIES || (in->reverse && in->past_damage))
+		return -EINVAL;
+	*out = (struct scan_spec){.pub = *in};
+	p->reverse = in->reverse && !in->one_row;
+	if (in->one_row)
+		p->row_to = (struct tfs_bytes){NULL, 0};
+	p->absent_from = NULL;
+	for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes) && !err; i++)
+		err = spec_own_bytes(&s->arena, bytes[i]);
+	return err ? err : spec_resolve_families(s, in, out);
 }
 
 int cell_scan_init(struct cell_scan *s, struct tfs_table *t, const struct tfs_scan_spec *spec)
 {
-	struct scan_spec converted;
+	struct scan_spec resolved;
 	int err;
 
 	*s = (struct cell_scan){.table = t};
 	table_get(t);
 	s->schema = table_schema(t);
-	err = spec_convert(s, spec, &converted);
+	err = spec_resolve(s, spec, &resolved);
 	if (err) {
 		cell_scan_fini(s);
 		return err;
 	}
-	salt_scan_init(&s->rows, t, s->schema, &converted);
-	s->rows.stop = spec->stop;
-	s->rows.stop_arg = spec->stop_arg;
+	salt_scan_init(&s->rows, t, s->schema, &resolved);
 	return 0;
 }
 
@@ -264,12 +230,12 @@ static int scan_follow_salt(struct cell_scan *s)
 
 int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 {
-	const bool rows = s->rows.spec.what == SCAN_ROWS;
+	const bool rows = s->rows.spec.pub.what == TFS_SCAN_ROWS;
 
 	for (;;) {
-		const struct scan_cell *c;
+		const struct tfs_cell *c;
 		const struct tfs_family *f = NULL;
-		struct slice row;
+		struct tfs_bytes row;
 		bool unsure;
 		int n = salt_scan_next(&s->rows, &c, &row, &unsure);
 
@@ -283,31 +249,22 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 		if (n <= 0)
 			return n;
 		if (!rows) {
-			f = scan_family(s, c->family);
+			f = scan_family(s, c->family_id);
 			if (!f) {
 				/* The family may be newer than the scan's schema, and than the client's. */
 				n = table_catch_up(s->table, salt_scan_generation(&s->rows));
 				if (n < 0)
 					return n;
 				scan_refresh_schema(s);
-				f = scan_family(s, c->family);
+				f = scan_family(s, c->family_id);
 			}
 			if (!f)
 				continue; /* the family was dropped */
 		}
-		*cell = (struct tfs_cell){
-			.row = bytes_of_slice(row),
-			.qualifier = bytes_of_slice(c->qualifier),
-			.family = f ? f->name : NULL,
-			.family_id = f ? f->id : 0,
-			.ts = c->ts,
-			.size = c->size,
-			.value = bytes_of_slice(c->value),
-			.expires_us = c->expires_us,
-			.commit_us = c->commit_us,
-			.sequence = c->seq,
-			.unsure = unsure,
-		};
+		*cell = *c;
+		cell->row = row;
+		cell->family = f ? f->name : NULL;
+		cell->unsure = unsure;
 		return 1;
 	}
 }

@@ -262,9 +262,9 @@ static int route_scan(struct router *r, struct patience *t, const struct ts_requ
 
 /* ---- the three levels ---- */
 
-static bool is_root(const struct router *r, uint32_t table, struct slice row)
+static bool is_root(const struct router *r, uint32_t table, struct tfs_bytes row)
 {
-	return table == META_TABLE && slice_cmp(row, buf_slice(&r->root_end)) < 0;
+	return table == META_TABLE && bytes_cmp(row, buf_bytes(&r->root_end)) < 0;
 }
 
 static int location_read_root(struct router *r, struct tablet_service **out, uint64_t *assignment)
@@ -276,7 +276,7 @@ static int location_read_root(struct router *r, struct tablet_service **out, uin
 	if (!err)
 		err = lock_get(r->o.locks, "root", &b, NULL);
 	if (!err)
-		err = meta_root_decode(buf_slice(&b), &root);
+		err = meta_root_decode(buf_bytes(&b), &root);
 	else if (err == -ENOENT)
 		err = -EREMCHG; /* the store is being created */
 	if (!err)
@@ -295,7 +295,7 @@ static int location_read_root(struct router *r, struct tablet_service **out, uin
 struct location_scan {
 	struct router *r;
 	uint32_t table;
-	struct slice row;             /* the user's row whose tablet is wanted */
+	struct tfs_bytes row;         /* the user's row whose tablet is wanted */
 	unsigned rows;                /* METADATA rows read so far */
 	struct tablet_service *found; /* the server of the wanted tablet: the first row has it */
 	uint64_t found_assignment;
@@ -304,9 +304,9 @@ struct location_scan {
 	uint64_t server, assignment;
 };
 
-static int location_scan_cell(struct location_scan *d, const struct scan_cell *c)
+static int location_scan_cell(struct location_scan *d, const struct tfs_cell *c)
 {
-	struct slice begin = {NULL, 0};
+	struct tfs_bytes begin = {NULL, 0};
 	int err = 0;
 
 	if (!d->have) {
@@ -325,17 +325,17 @@ static int location_scan_cell(struct location_scan *d, const struct scan_cell *c
 static int location_scan_row(struct location_scan *d)
 {
 	struct tablet_service *s = NULL;
-	struct slice end;
+	struct tfs_bytes end;
 	uint32_t table;
 	bool last;
 	int err;
 
-	if (!meta_parse_row_key(buf_slice(&d->key), &table, &last, &end))
+	if (!meta_parse_row_key(buf_bytes(&d->key), &table, &last, &end))
 		return -EBADMSG;
 	err = server_of(d->r, d->server, &s);
 	if (d->rows == 0) {
 		/* If no tablet contains the row, METADATA was read between two steps of a change. */
-		if (!err && slice_cmp(d->row, buf_slice(&d->begin)) < 0)
+		if (!err && bytes_cmp(d->row, buf_bytes(&d->begin)) < 0)
 			err = -EREMCHG;
 		if (err)
 			return err;
@@ -347,7 +347,7 @@ static int location_scan_row(struct location_scan *d)
 		atomic_fetch_add_explicit(&d->r->prefetched, 1, memory_order_relaxed);
 	}
 	if (s)
-		locations_put(d->r->locations, d->table, buf_slice(&d->begin), end, s, d->assignment);
+		locations_put(d->r->locations, d->table, buf_bytes(&d->begin), end, s, d->assignment);
 	d->rows++;
 	d->have = false;
 	return err || last ? err : buf_set(&d->begin, end.p, end.n);
@@ -367,33 +367,36 @@ static int call_level_above(struct tablet_service *s, const struct ts_request *q
 	return route_request(l->r, l->t, q, a);
 }
 
-static int location_scan_run(
-	struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out, uint64_t *assignment)
+static int location_scan_run(struct router *r, struct patience *t, uint32_t table, struct tfs_bytes row,
+	struct tablet_service **out, uint64_t *assignment)
 {
 	static const struct tablet_service_ops ops = {.call = call_level_above};
 	static const uint16_t family = META_TABLET;
 	struct level_above above = {.service = {.ops = &ops}, .r = r, .t = t};
-	struct scan_spec spec = {
-		.what = SCAN_CELLS, .families = &family, .family_count = 1, .versions = 1, .batch_bytes = 16 << 10};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS,
+		.family_ids = &family,
+		.pub.family_count = 1,
+		.pub.versions = 1,
+		.pub.batch_bytes = 16 << 10};
 	struct location_scan d = {.r = r, .table = table, .row = row};
-	const struct scan_cell *cell;
+	const struct tfs_cell *cell;
 	struct buf from = {0}, to = {0};
 	struct row_cursor c;
 	int err = meta_seek_key(&from, table, row), n;
 
 	if (!err && table < UINT32_MAX) {
 		err = meta_table_begin(&to, table + 1);
-		spec.row_to = buf_slice(&to);
+		spec.pub.row_to = buf_bytes(&to);
 	}
 	if (err)
 		goto out;
-	spec.row_from = buf_slice(&from);
+	spec.pub.row_from = buf_bytes(&from);
 	row_cursor_init(&c, &above.service, META_TABLE, 0, &spec);
 	do {
 		n = row_cursor_next(&c, &cell);
 		err = n < 0 ? n : 0;
 		/* Also before an error: the next tablet of METADATA may not be served. */
-		if (d.have && (n <= 0 || !slice_eq(cell->row, buf_slice(&d.key))))
+		if (d.have && (n <= 0 || !bytes_eq(cell->row, buf_bytes(&d.key))))
 			err = location_scan_row(&d);
 		if (!err && n > 0 && d.rows < ROUTE_PREFETCH)
 			err = location_scan_cell(&d, cell);
@@ -416,7 +419,7 @@ out:
 	return err;
 }
 
-static struct tablet_service *location_cached(struct router *r, uint32_t table, struct slice row, uint64_t *assignment)
+static struct tablet_service *location_cached(struct router *r, uint32_t table, struct tfs_bytes row, uint64_t *assignment)
 {
 	struct tablet_service *s;
 
@@ -429,15 +432,15 @@ static struct tablet_service *location_cached(struct router *r, uint32_t table, 
 	return s;
 }
 
-static int location_read(
-	struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out, uint64_t *assignment)
+static int location_read(struct router *r, struct patience *t, uint32_t table, struct tfs_bytes row, struct tablet_service **out,
+	uint64_t *assignment)
 {
 	atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
 	return is_root(r, table, row) ? location_read_root(r, out, assignment)
 				      : location_scan_run(r, t, table, row, out, assignment);
 }
 
-static void location_forget(struct router *r, uint32_t table, struct slice row, struct tablet_service *s)
+static void location_forget(struct router *r, uint32_t table, struct tfs_bytes row, struct tablet_service *s)
 {
 	if (is_root(r, table, row))
 		(void)atomic_compare_exchange_strong(&r->root, &s, NULL);
@@ -637,7 +640,7 @@ struct tablet_service *route_service(struct router *r)
 	return &r->service;
 }
 
-int route_tablet_end(struct router *r, uint32_t table, struct slice row, struct buf *end, bool *last)
+int route_tablet_end(struct router *r, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last)
 {
 	return locations_end(r->locations, table, row, end, last);
 }

@@ -50,7 +50,7 @@ int route_new(const struct route_options *o, struct router **out) TFS_MUST;
 void route_free(struct router *r);                      /* no call may be running */
 struct tablet_service *route_service(struct router *r); /* valid until route_free */
 /* As locations_end, for this router's cache. */
-int route_tablet_end(struct router *r, uint32_t table, struct slice row, struct buf *end, bool *last) TFS_MUST;
+int route_tablet_end(struct router *r, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last) TFS_MUST;
 
 struct route_stats {
 	uint64_t hits;       /* requests whose location was in the cache */

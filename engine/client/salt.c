@@ -60,7 +60,7 @@ const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
  * Sets q->row to the row as stored.  *key: the memory of the salted row, set on
  * first use to `small` (ROW_INLINE bytes) or to the heap.
  */
-static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8_t *small, uint8_t **key)
+static int salt_row(struct ts_request *q, struct tfs_bytes row, uint32_t salt, uint8_t *small, uint8_t **key)
 {
 	q->row = row;
 	if (!salt)
@@ -71,14 +71,14 @@ static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8
 		return -ENOMEM;
 	(*key)[0] = salt_byte(row, salt);
 	memcpy(*key + 1, row.p, row.n);
-	q->row = slice_of(*key, row.n + 1);
+	q->row = tfs_bytes_of(*key, row.n + 1);
 	return 0;
 }
 
 static int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
 {
 	uint8_t small[ROW_INLINE], *key = NULL;
-	const struct slice row = q->row;
+	const struct tfs_bytes row = q->row;
 	const struct schema *now = schema_get(s), *next;
 	int err;
 

@@ -12,7 +12,7 @@
 
 #include "engine/client/client.h"
 
-static inline uint8_t salt_byte(struct slice row, uint32_t salt)
+static inline uint8_t salt_byte(struct tfs_bytes row, uint32_t salt)
 {
 	return (uint8_t)(crc32c(0, row.p, row.n) % salt);
 }
@@ -49,7 +49,7 @@ struct salt_scan {
 	const struct tfs_user *user; /* of the table's handle */
 	uint32_t table, salt;
 	uint64_t generation;
-	struct scan_spec spec; /* without salt; its slices must outlive the scan */
+	struct scan_spec spec; /* without salt; its bytes must outlive the scan */
 	uint64_t returned;     /* cells returned so far, for spec.limit */
 	uint64_t rows;         /* rows returned so far, for spec.row_limit */
 	struct buf row;        /* the row returned last, for spec.row_limit */
@@ -58,16 +58,14 @@ struct salt_scan {
 	unsigned range_count, heap_count;
 	unsigned ranges_begun; /* ranges whose first cell was read */
 	bool begun;            /* of all */
-	bool (*stop)(void *arg);
-	void *stop_arg;
-	int failed; /* the error that ended the scan; every later call returns it */
+	int failed;            /* the error that ended the scan; every later call returns it */
 };
 void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schema *schema, const struct scan_spec *spec);
 /*
  * Returns 1 and sets *cell and *row, the row without salt; both are valid until
  * the next call.  *unsure is as in tfs_cell.  Returns 0 at the end, -errno.
  */
-int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct slice *row, bool *unsure) TFS_MUST;
+int salt_scan_next(struct salt_scan *s, const struct tfs_cell **cell, struct tfs_bytes *row, bool *unsure) TFS_MUST;
 /* Returns the latest generation of the schema of a server that has answered. */
 uint64_t salt_scan_generation(const struct salt_scan *s);
 /* Returns true if blocks were skipped, which only spec.past_damage allows. */

@@ -67,19 +67,19 @@ struct space {
 /* Returns false if there is no space.  Shares the bytes of the previous cell if they are the same. */
 static bool space_copy(struct space *to, const struct tfs_bytes *previous, struct tfs_bytes *bytes)
 {
-	if (!bytes->data)
+	if (!bytes->p)
 		return true;
-	if (previous && slice_eq(slice_of_bytes(*previous), slice_of_bytes(*bytes))) {
+	if (previous && bytes_eq(*previous, *bytes)) {
 		*bytes = *previous;
 		return true;
 	}
-	if (bytes->size > to->n)
+	if (bytes->n > to->n)
 		return false;
-	if (bytes->size)
-		memcpy(to->p, bytes->data, bytes->size);
-	bytes->data = to->p;
-	to->p += bytes->size;
-	to->n -= bytes->size;
+	if (bytes->n)
+		memcpy(to->p, bytes->p, bytes->n);
+	bytes->p = to->p;
+	to->p += bytes->n;
+	to->n -= bytes->n;
 	return true;
 }
 
@@ -96,7 +96,7 @@ static bool cell_copy(struct space *to, const struct tfs_cell *previous, struct 
 	if (!space_copy(to, previous ? &previous->row : NULL, &c->row) || !space_copy(to, previous ? &before : NULL, &family) ||
 		!space_copy(to, NULL, &c->qualifier) || !space_copy(to, NULL, &c->value))
 		return false;
-	c->family = family.data;
+	c->family = (const char *)family.p;
 	return true;
 }
 
@@ -137,5 +137,5 @@ void tfs_scan_free(struct tfs_scan *s)
 
 uint64_t tfs_fingerprint(const struct tfs_cell *c)
 {
-	return cell_fingerprint(c->family_id, slice_of_bytes(c->qualifier), c->ts, c->sequence, c->commit_us);
+	return cell_fingerprint(c->family_id, c->qualifier, c->ts, c->sequence, c->commit_us);
 }

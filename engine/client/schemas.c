@@ -19,7 +19,7 @@ static int file_read(struct lock_service *locks, const char *file, struct schema
 	int err = lock_get(locks, file, &b, version);
 
 	if (!err)
-		err = schema_decode_file(buf_slice(&b), file, out);
+		err = schema_decode_file(buf_bytes(&b), file, out);
 	buf_fini(&b);
 	return err;
 }
@@ -28,7 +28,7 @@ int schemas_table(struct lock_service *locks, const char *name, struct schema **
 {
 	char file[SCHEMA_FILE_MAX];
 
-	if (!schema_name_valid(slice_str(name)))
+	if (!schema_name_valid(tfs_str(name)))
 		return -ENOENT;
 	snprintf(file, sizeof(file), "tables/%s", name);
 	return file_read(locks, file, out, version);
@@ -38,7 +38,7 @@ int schemas_snapshot(struct lock_service *locks, uint32_t table, const char *nam
 {
 	char file[SCHEMA_FILE_MAX];
 
-	if (!schema_name_valid(slice_str(name)))
+	if (!schema_name_valid(tfs_str(name)))
 		return -ENOENT;
 	schema_snapshot_file(table, name, file);
 	return file_read(locks, file, out, version);
@@ -118,7 +118,7 @@ static int snapshot_each(void *arg, const char *name)
 	char *dot;
 	unsigned long table = strtoul(name, &dot, 10);
 
-	if (*dot != '.' || table > UINT32_MAX || (e->table && table != e->table) || !schema_name_valid(slice_str(dot + 1)))
+	if (*dot != '.' || table > UINT32_MAX || (e->table && table != e->table) || !schema_name_valid(tfs_str(dot + 1)))
 		return 0;
 	schema_snapshot_file((uint32_t)table, dot + 1, file);
 	if (strcmp(file + strlen("snapshots/"), name) != 0)

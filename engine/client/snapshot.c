@@ -168,7 +168,7 @@ static int sizes_add(struct sizes *z, uint32_t table, const struct tablet_file *
 	return 0;
 }
 
-static int sizes_row(void *arg, struct slice row_key, struct meta_tablet *m)
+static int sizes_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
 {
 	struct sizes *z = arg;
 	int err = 0;
@@ -180,7 +180,7 @@ static int sizes_row(void *arg, struct slice row_key, struct meta_tablet *m)
 	return err;
 }
 
-static int sizes_mark(void *arg, struct slice row_key, struct meta_tablet *m)
+static int sizes_mark(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
 {
 	const struct sizes *z = arg;
 
@@ -214,7 +214,7 @@ static int sizes_of(struct tfs_store *s, struct sizes *z, uint32_t tablets, stru
 
 static int sizes_read(struct tfs_store *s, struct sizes *z)
 {
-	return metadata_scan(s->o.tablets, slice_of("", 0), (struct slice){NULL, 0}, sizes_row, z);
+	return metadata_scan(s->o.tablets, tfs_bytes_of("", 0), (struct tfs_bytes){NULL, 0}, sizes_row, z);
 }
 
 static void sizes_fini(struct sizes *z)

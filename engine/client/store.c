@@ -156,7 +156,7 @@ int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why)
 		*why = NULL;
 	mutex_lock(&s->config_lock);
 	next = s->o.options;
-	err = options_change(&next, slice_of_bytes(text), why);
+	err = options_change(&next, text, why);
 	if (!err)
 		config_set_locked(s, &next);
 	mutex_unlock(&s->config_lock);
@@ -278,7 +278,7 @@ const struct schema *table_schema(struct tfs_table *t)
 
 bool tfs_name_valid(const char *name)
 {
-	return name && schema_name_valid(slice_str(name));
+	return name && schema_name_valid(tfs_str(name));
 }
 
 int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)

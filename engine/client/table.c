@@ -122,7 +122,7 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 
 int table_no_family(struct tfs_table *t)
 {
-	struct ts_request q = {.method = TS_EXISTS, .row = slice_str("-")};
+	struct ts_request q = {.method = TS_EXISTS, .row = tfs_str("-")};
 	struct ts_answer a = {0};
 	int err = table_call_stored_row(t, &q, &a); /* any row shows whether the table still exists */
 
@@ -194,7 +194,7 @@ const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char 
 
 int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)
 {
-	struct ms_request q = {.method = MS_SCHEMA_SET_TEXT, .text = slice_of_bytes(text), .mtime_us = mtime_us};
+	struct ms_request q = {.method = MS_SCHEMA_SET_TEXT, .text = text, .mtime_us = mtime_us};
 
 	return schema_call(t, &q, why);
 }
@@ -206,7 +206,7 @@ int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **wh
 
 	if (why)
 		*why = NULL;
-	err = schema_text_begins(s, slice_of_bytes(text), why);
+	err = schema_text_begins(s, text, why);
 	schema_put(s);
 	return err;
 }

@@ -54,7 +54,7 @@ static void filter_begin_family(struct filter *f, uint16_t family)
 }
 
 /* Updates the current row, family and column. */
-static int filter_enter(struct filter *f, struct slice key, struct filter_entry *e)
+static int filter_enter(struct filter *f, struct tfs_bytes key, struct filter_entry *e)
 {
 	size_t row_len, column_len;
 	bool new_row;
@@ -128,7 +128,7 @@ static bool filter_keeps_value(struct filter *f, const struct filter_entry *e)
 	return true;
 }
 
-int filter_key(struct filter *f, struct slice key, struct filter_entry *e)
+int filter_key(struct filter *f, struct tfs_bytes key, struct filter_entry *e)
 {
 	bool stays = !f->rules.major;
 	int err = filter_enter(f, key, e);

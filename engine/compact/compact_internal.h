@@ -44,7 +44,7 @@ struct filter {
 void filter_init(struct filter *f, const struct filter_rules *r);
 void filter_fini(struct filter *f);
 /* Must be called in key order.  Returns 1 if the entry stays, 0 if not, -EBADMSG (not a cell key), -ENOMEM. */
-int filter_key(struct filter *f, struct slice key, struct filter_entry *e) TFS_MUST;
+int filter_key(struct filter *f, struct tfs_bytes key, struct filter_entry *e) TFS_MUST;
 
 /* ---- entries in, files out ---- */
 struct run_params {
@@ -71,9 +71,9 @@ static inline const struct store_group *run_group(const struct run_params *p, ui
 	return store_schema_group(p->rules.schema, p->one_group ? p->group : f ? f->group : 0);
 }
 /* Returns true if the entry is written. */
-static inline bool run_writes(const struct run_params *p, struct slice key)
+static inline bool run_writes(const struct run_params *p, struct tfs_bytes key)
 {
-	return !p->only || (p->only->valid && slice_eq(p->only->key, key));
+	return !p->only || (p->only->valid && bytes_eq(p->only->key, key));
 }
 /* Takes merged.  On 0 the files and their directory are synced; on error the files are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
@@ -114,7 +114,7 @@ enum { COMPACT_MOST_FILES = 8 }; /* of one group, after all merges */
 /* The next merge: files of one group, adjacent in age; n 0: none.  The caller holds the tablet's lock. */
 int compact_pick(const struct view *v, struct file_set *run) TFS_MUST;
 /* Returns the time from a tablet's last major compaction to the next, so that removed cells are off the disk within_us. */
-int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_us);
+int64_t compact_major_after(uint32_t table, struct tfs_bytes begin, uint64_t within_us);
 /*
  * Returns by how much a major compaction is late, in microseconds; -1: it has
  * nothing to do, or is not due.  collect: as of when expired data may be
@@ -123,8 +123,6 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
 int64_t compact_major_late(
 	const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t collect, int64_t after_us);
 
-/* Returns true if a major compaction would free space: much was removed, or whole rows and families, whose cells are not counted. */
-bool compact_frees_space(const struct view *v);
 /* Returns true if the rules under which the file was written are unknown and it was not read since.  It may have cells that the current rules hide. */
 bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s);
 

@@ -104,7 +104,7 @@ static int vfile_read_whole(struct tablet *t, struct vfile *f)
 	int err = vfile_iter(f, sst_scan_new, NULL, &it);
 
 	if (!err) {
-		for (iter_seek(it, slice_of(NULL, 0)); it->valid && !err && t->state != TABLET_CLOSING; iter_next(it))
+		for (iter_seek(it, tfs_bytes_of(NULL, 0)); it->valid && !err && t->state != TABLET_CLOSING; iter_next(it))
 			err = cellkey_column_len(it->key) ? 0 : -EBADMSG;
 		err = err ? err : it->err;
 		iter_free(it);

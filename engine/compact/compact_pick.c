@@ -167,7 +167,7 @@ bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s)
 	return !f->schema && !vfile_empty(f) && atomic_load(&f->checked_generation) != s->generation + 1 && counts_versions(s);
 }
 
-int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_us)
+int64_t compact_major_after(uint32_t table, struct tfs_bytes begin, uint64_t within_us)
 {
 	int64_t half = (int64_t)(within_us / 2);
 
@@ -232,7 +232,8 @@ int64_t compact_major_late(
 	return stale || tombstones ? late : -1;
 }
 
-bool compact_frees_space(const struct view *v)
+/* Returns true if a major compaction would free space: much was removed, or whole rows and families, whose cells are not counted. */
+static bool compact_frees_space(const struct view *v)
 {
 	uint64_t cells, dead;
 	bool wide = false;
@@ -271,7 +272,7 @@ static bool passed_too_many(struct tablet *t, const struct view *v)
 
 bool compact_wants_major(struct tablet *t)
 {
-	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us), late;
+	int64_t after = compact_major_after(t->table, buf_bytes(&t->begin), t->env->major_within_us), late;
 	struct snap snap;
 	int64_t last;
 

@@ -164,10 +164,10 @@ static int output_probe(struct run *r, struct output *o, char tag, const struct 
 
 	buf_reset(&r->probe);
 	err = cellkey_probe(&r->probe, tag, k->row, k->family, k->qualifier);
-	return err ? err : sst_writer_probe(o->w, buf_slice(&r->probe));
+	return err ? err : sst_writer_probe(o->w, buf_bytes(&r->probe));
 }
 
-static int output_probes(struct run *r, struct output *o, struct slice key, const struct filter_entry *e)
+static int output_probes(struct run *r, struct output *o, struct tfs_bytes key, const struct filter_entry *e)
 {
 	unsigned partition = sst_writer_partition(o->w);
 	bool again = !o->any || partition != o->partition;
@@ -199,7 +199,7 @@ static int output_probes(struct run *r, struct output *o, struct slice key, cons
 	return e->kind == CELL_DELETE_COLUMN ? output_probe(r, o, 'C', &k) : 0;
 }
 
-static int output_add(struct run *r, struct output *o, struct slice key, struct slice value, const struct filter_entry *e)
+static int output_add(struct run *r, struct output *o, struct tfs_bytes key, struct tfs_bytes value, const struct filter_entry *e)
 {
 	struct props_family *f = props_family(&o->props, e->family);
 	struct tablet_file *m = &o->meta;
@@ -241,18 +241,18 @@ static int output_add(struct run *r, struct output *o, struct slice key, struct 
 /* Adds the current row's delete to o, unless it is there. */
 static int output_add_row_delete(struct run *r, struct output *o)
 {
-	struct slice row = slice_of(r->row_delete.p, r->row_delete_row);
+	struct tfs_bytes row = tfs_bytes_of(r->row_delete.p, r->row_delete_row);
 	struct filter_entry e = {.family = 0, .row_len = row.n, .column_len = row.n + 4};
 	int err;
 
-	if (slice_eq(buf_slice(&o->row_with_delete), row))
+	if (bytes_eq(buf_bytes(&o->row_with_delete), row))
 		return 0;
-	cellkey_suffix(buf_slice(&r->row_delete), e.column_len, &e.ts, &e.seq, &e.kind);
+	cellkey_suffix(buf_bytes(&r->row_delete), e.column_len, &e.ts, &e.seq, &e.kind);
 	err = buf_set(&o->row_with_delete, row.p, row.n);
-	return err ? err : output_add(r, o, buf_slice(&r->row_delete), slice_of(NULL, 0), &e);
+	return err ? err : output_add(r, o, buf_bytes(&r->row_delete), tfs_bytes_of(NULL, 0), &e);
 }
 
-static int run_row_delete(struct run *r, struct slice key, const struct filter_entry *e)
+static int run_row_delete(struct run *r, struct tfs_bytes key, const struct filter_entry *e)
 {
 	const struct view *v = r->p->present;
 	struct output *o;
@@ -271,7 +271,7 @@ static int run_row_delete(struct run *r, struct slice key, const struct filter_e
 	return err;
 }
 
-static int run_add(struct run *r, struct slice key, struct slice value, const struct filter_entry *e)
+static int run_add(struct run *r, struct tfs_bytes key, struct tfs_bytes value, const struct filter_entry *e)
 {
 	struct output *o;
 	int err;
@@ -309,10 +309,10 @@ static int output_finish(struct run *r, struct output *o, struct file_set *out)
 	p->raw_bytes = m->raw_bytes;
 	if ((err = props_encode(&blob, p)) || (err = buf_append(&m->first, p->first.p, p->first.n)) ||
 		(err = buf_append(&m->last, p->last.p, p->last.n)) || (err = buf_append(&m->begin, t->begin.p, t->begin.n)) ||
-		(err = tablet_end_copy(&m->end, buf_slice(&t->end))) || (err = vfile_new(t->env, t->table, m, o->in_memory, &f)))
+		(err = tablet_end_copy(&m->end, buf_bytes(&t->end))) || (err = vfile_new(t->env, t->table, m, o->in_memory, &f)))
 		goto out;
 	/* On error the writer unlinks the file. */
-	err = sst_writer_finish(o->w, buf_slice(&blob), &f->meta.bytes);
+	err = sst_writer_finish(o->w, buf_bytes(&blob), &f->meta.bytes);
 	if (!err) {
 		sst_expect_bytes(f->sst, f->meta.bytes);
 		vfile_set_usage(f, p);
@@ -345,7 +345,7 @@ static int run_consume(struct run *r, struct iter *it)
 	unsigned n = 0;
 	int keep, err;
 
-	for (iter_seek(it, slice_of(NULL, 0)); it->valid; iter_next(it)) {
+	for (iter_seek(it, tfs_bytes_of(NULL, 0)); it->valid; iter_next(it)) {
 		if (++n % CHECK_EVERY == 0 && run_must_stop(r->p))
 			return -ECANCELED;
 		if (r->p->paced && n % CHECK_EVERY == 0)
@@ -408,7 +408,7 @@ int compact_count(const struct run_params *p, struct iter *it, bool any, uint64_
 		raw += p->in->v[i]->meta.raw_bytes;
 	}
 	filter_init(&filter, &p->rules);
-	iter_seek(it, slice_of(NULL, 0));
+	iter_seek(it, tfs_bytes_of(NULL, 0));
 	for (unsigned n = 1; it->valid && !(any && dropped); n++) {
 		if (n % CHECK_EVERY == 0) {
 			if (p->paced && raw)

@@ -28,7 +28,7 @@ enum {
 
 static int by_row(const void *a, const void *b)
 {
-	return slice_cmp(buf_slice(a), buf_slice(b));
+	return bytes_cmp(buf_bytes(a), buf_bytes(b));
 }
 
 /* Rows at which blocks of the file begin, evenly spread over the tablet's part of it. */
@@ -39,16 +39,16 @@ static int vfile_sample_rows(struct vfile *f, unsigned want, struct buf *rows, u
 	int err = 0;
 
 	if (f->from.n)
-		err = sst_offset_of(f->sst, buf_slice(&f->from), &lo);
+		err = sst_offset_of(f->sst, buf_bytes(&f->from), &lo);
 	if (!err && f->to.n)
-		err = sst_offset_of(f->sst, buf_slice(&f->to), &hi);
+		err = sst_offset_of(f->sst, buf_bytes(&f->to), &hi);
 	for (unsigned i = 0; i < want && !err; i++) {
 		buf_reset(&key);
 		err = sst_key_near(f->sst, lo + (hi - lo) / want * i, &key);
-		if (err || (f->from.n && slice_cmp(buf_slice(&key), buf_slice(&f->from)) < 0) ||
-			(f->to.n && slice_cmp(buf_slice(&key), buf_slice(&f->to)) >= 0))
+		if (err || (f->from.n && bytes_cmp(buf_bytes(&key), buf_bytes(&f->from)) < 0) ||
+			(f->to.n && bytes_cmp(buf_bytes(&key), buf_bytes(&f->to)) >= 0))
 			continue;
-		err = buf_set(&rows[*n], key.p, cellkey_row_len(buf_slice(&key)));
+		err = buf_set(&rows[*n], key.p, cellkey_row_len(buf_bytes(&key)));
 		*n += !err;
 	}
 	buf_fini(&key);
@@ -71,20 +71,20 @@ static struct group_sample *samples_group(struct samples *s, uint16_t group)
 }
 
 /* Adds an entry as a block stores it: the key without the prefix that it shares with the last one, and the value. */
-static int group_sample_add(struct group_sample *g, struct slice key, struct slice value, size_t shared, size_t unit_bytes)
+static int group_sample_add(struct group_sample *g, struct tfs_bytes key, struct tfs_bytes value, size_t shared, size_t unit_bytes)
 {
 	int err = buf_append(&g->unit, key.p + shared, key.n - shared);
 
 	if (!err)
-		err = buf_append_slice(&g->unit, value);
+		err = buf_append_bytes(&g->unit, value);
 	if (err || g->unit.n < unit_bytes)
 		return err;
-	err = sst_sample_add(&g->sample, buf_slice(&g->unit));
+	err = sst_sample_add(&g->sample, buf_bytes(&g->unit));
 	buf_reset(&g->unit);
 	return err;
 }
 
-static size_t shared_bytes(struct slice a, struct slice b)
+static size_t shared_bytes(struct tfs_bytes a, struct tfs_bytes b)
 {
 	size_t n = 0;
 
@@ -97,7 +97,8 @@ static size_t shared_bytes(struct slice a, struct slice b)
  * From the row on, the first version of each column: older ones are stored as
  * differences and would add nothing to a dictionary.  *last: the key read last.
  */
-static int samples_take_piece(const struct run_params *p, struct iter *it, struct slice row, struct samples *s, struct buf *last)
+static int samples_take_piece(
+	const struct run_params *p, struct iter *it, struct tfs_bytes row, struct samples *s, struct buf *last)
 {
 	struct filter filter;
 	struct filter_entry e;
@@ -109,7 +110,7 @@ static int samples_take_piece(const struct run_params *p, struct iter *it, struc
 	for (iter_seek(it, row); it->valid && taken < PIECE_BYTES && read < READ_MOST && !err; iter_next(it)) {
 		const struct store_group *to;
 		struct group_sample *g;
-		struct slice value;
+		struct tfs_bytes value;
 
 		read += it->key.n + it->value.n;
 		keep = filter_key(&filter, it->key, &e);
@@ -119,12 +120,12 @@ static int samples_take_piece(const struct run_params *p, struct iter *it, struc
 			again = last->n > e.column_len && memcmp(last->p, it->key.p, e.column_len) == 0;
 		if (keep > 0 && !again) {
 			to = run_group(p, e.family);
-			value = slice_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
+			value = tfs_bytes_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
 			taken += value.n;
 			g = to->sst.codec == SST_ZSTD_DICT ? samples_group(s, to->id) : NULL;
 			if (g)
 				err = group_sample_add(
-					g, it->key, value, shared_bytes(buf_slice(last), it->key), to->sst.block_bytes);
+					g, it->key, value, shared_bytes(buf_bytes(last), it->key), to->sst.block_bytes);
 			else if (to->sst.codec == SST_ZSTD_DICT)
 				err = -ENOMEM;
 		}
@@ -141,10 +142,10 @@ static int samples_take_all(const struct run_params *p, struct iter *it, struct 
 	int err = 0;
 
 	for (unsigned i = 0; i < n && !err; i++) {
-		struct slice row = buf_slice(&rows[i]);
+		struct tfs_bytes row = buf_bytes(&rows[i]);
 
 		/* A row that was read for a piece is not in another one. */
-		if (!last.n || (slice_cmp(row, buf_slice(&last)) > 0 && !slice_has_prefix(buf_slice(&last), row)))
+		if (!last.n || (bytes_cmp(row, buf_bytes(&last)) > 0 && !bytes_has_prefix(buf_bytes(&last), row)))
 			err = samples_take_piece(p, it, row, s, &last);
 	}
 	buf_fini(&last);

@@ -93,7 +93,7 @@ static bool major_is_due(struct tablet *t)
 int64_t tablet_overdue_us(struct tablet *t)
 {
 	int64_t within = (int64_t)t->env->major_within_us;
-	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us);
+	int64_t after = compact_major_after(t->table, buf_bytes(&t->begin), t->env->major_within_us);
 	int64_t late = t->major_late_us + after - within; /* when it was checked */
 	int64_t last;
 

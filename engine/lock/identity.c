@@ -28,7 +28,7 @@ int identity_read(struct lock_service *locks, struct lock_identity *out)
 	int err = lock_get(locks, IDENTITY_FILE, &b, NULL);
 
 	if (!err)
-		err = lock_identity_decode(buf_slice(&b), out);
+		err = lock_identity_decode(buf_bytes(&b), out);
 	buf_fini(&b);
 	return err;
 }
@@ -45,7 +45,7 @@ int identity_make(struct lock_service *locks, struct lock_identity *out)
 	if (!err)
 		err = lock_identity_encode(&made, &b);
 	if (!err)
-		err = lock_put(locks, IDENTITY_FILE, buf_slice(&b), LOCK_ABSENT, NULL);
+		err = lock_put(locks, IDENTITY_FILE, buf_bytes(&b), LOCK_ABSENT, NULL);
 	buf_fini(&b);
 	return !err || err == -EEXIST ? identity_read(locks, out) : err;
 }
@@ -55,5 +55,5 @@ void identity_key(const struct lock_identity *identity, const char *purpose, uin
 	const struct siphash_key by = siphash_key_of(identity->secret), rest = siphash_key_of(identity->secret + SIPHASH_KEY_BYTES);
 
 	for (uint64_t i = 0; i < 2; i++)
-		put_be64(key + 8 * i, siphash(&by, (uint64_t[]){rest.k[0], rest.k[1], i}, 3, slice_str(purpose)));
+		put_be64(key + 8 * i, siphash(&by, (uint64_t[]){rest.k[0], rest.k[1], i}, 3, tfs_str(purpose)));
 }

@@ -99,12 +99,12 @@ char *lock_name_path(const char *top, const char *name)
 /* ---- reading ---- */
 
 /* Writes the file again, because one of its copies is damaged. */
-static void rewrite_copies(const char *path, struct slice contents, uint64_t version)
+static void rewrite_copies(const char *path, struct tfs_bytes contents, uint64_t version)
 {
 	struct buf fresh = {0};
 
 	if (lock_file_encode(contents, version, &fresh) == 0)
-		copies_rewrite(path, buf_slice(&fresh));
+		copies_rewrite(path, buf_bytes(&fresh));
 	buf_fini(&fresh);
 }
 
@@ -112,7 +112,7 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 {
 	char *path = lock_name_path(top, name);
 	struct buf bytes = {0};
-	struct slice c;
+	struct tfs_bytes c;
 	bool whole, holes;
 	uint64_t v;
 	int err;
@@ -125,7 +125,7 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 	if (err == -ENOENT)
 		goto out;
 	if (!err)
-		err = lock_file_decode(buf_slice(&bytes), &c, &v, &whole);
+		err = lock_file_decode(buf_bytes(&bytes), &c, &v, &whole);
 	if (err == -EBADMSG && holes)
 		err = -EIO;
 	if (!err && !whole)
@@ -167,7 +167,7 @@ static char *tmp_of(const char *path)
 }
 
 /* Writes and syncs a temporary file; replaces one that an earlier operation left. */
-static int write_tmp(const char *tmp, struct slice bytes)
+static int write_tmp(const char *tmp, struct tfs_bytes bytes)
 {
 	struct file *f = NULL;
 	int err = file_open(tmp, FILE_CREATE, &f);
@@ -220,7 +220,7 @@ static int step_prepare(const char *top, const struct lock_step *s, const struct
 	if (!err)
 		err = lock_file_encode(s->contents, s->version, &bytes);
 	if (!err)
-		err = write_tmp(p->tmp, buf_slice(&bytes));
+		err = write_tmp(p->tmp, buf_bytes(&bytes));
 	buf_fini(&bytes);
 	return err;
 }
@@ -252,7 +252,7 @@ static int write_journal(const char *journal, const struct lock_step *steps, uns
 	int err = lock_journal_encode(steps, count, &bytes);
 
 	if (!err)
-		err = file_replace(journal, buf_slice(&bytes));
+		err = file_replace(journal, buf_bytes(&bytes));
 	*changed = !err || file_stat_size(journal, &size) != -ENOENT;
 	buf_fini(&bytes);
 	return err;
@@ -339,7 +339,7 @@ static int replay_journal(const char *top)
 		goto out;
 	}
 	if (!err)
-		err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
+		err = lock_journal_decode(buf_bytes(&bytes), &steps, &count);
 	if (err == -EBADMSG && holes)
 		err = -EIO;
 	else if (err == -EBADMSG)

@@ -52,8 +52,8 @@ struct lock_op {
 	const char *name; /* no two operations have the same one, and none is the directory of another */
 	enum lock_what what;
 	bool ephemeral; /* a put with LOCK_ABSENT: the file ends with this session.  Later puts of the file do not change this */
-	struct slice contents; /* of a put */
-	uint64_t expect;       /* version, LOCK_ANY, LOCK_EXISTS or LOCK_ABSENT */
+	struct tfs_bytes contents; /* of a put */
+	uint64_t expect;           /* version, LOCK_ANY, LOCK_EXISTS or LOCK_ABSENT */
 };
 struct lock_stat {
 	uint64_t version;
@@ -99,7 +99,7 @@ static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_
 	return s->ops->multi(s, ops, count, stats);
 }
 static inline int TFS_MUST lock_put(
-	struct lock_service *s, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
+	struct lock_service *s, const char *name, struct tfs_bytes contents, uint64_t expect, uint64_t *version)
 {
 	struct lock_op op = {.name = name, .contents = contents, .expect = expect};
 	struct lock_stat stat = {0};

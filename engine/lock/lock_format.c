@@ -44,14 +44,14 @@ bool lock_name_valid(const char *name)
 	return component_valid(name, (size_t)(slash - name)) && component_valid(slash + 1, strlen(slash + 1));
 }
 
-int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
+int lock_file_encode(struct tfs_bytes contents, uint64_t version, struct buf *out)
 {
 	size_t from = out->n;
 
 	if (contents.n > LOCK_CONTENTS_MAX)
 		return -EFBIG;
 	if (buf_reserve(out, 2 * (contents.n + COPIES_APART)) || envelope_begin(out, FILE_MAGIC) || buf_be64(out, version) ||
-		buf_append_slice(out, contents) || envelope_end(out, from) || copies_add(out, from)) {
+		buf_append_bytes(out, contents) || envelope_end(out, from) || copies_add(out, from)) {
 		out->n = from;
 		return -ENOMEM;
 	}
@@ -59,10 +59,10 @@ int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
 }
 
 /* Decodes one copy of a file. */
-static int decode_copy(struct slice in, struct slice *contents, uint64_t *version)
+static int decode_copy(struct tfs_bytes in, struct tfs_bytes *contents, uint64_t *version)
 {
 	struct reader r;
-	struct slice c;
+	struct tfs_bytes c;
 	uint64_t v;
 	int err = envelope_open(in, FILE_MAGIC, &r);
 
@@ -76,12 +76,12 @@ static int decode_copy(struct slice in, struct slice *contents, uint64_t *versio
 	return 0;
 }
 
-int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole)
+int lock_file_decode(struct tfs_bytes in, struct tfs_bytes *contents, uint64_t *version, bool *whole)
 {
 	int err = -EBADMSG;
 
 	for (unsigned i = 0; i < 2 && err == -EBADMSG; i++) {
-		struct slice copy = copies_get(in, i, envelope_length);
+		struct tfs_bytes copy = copies_get(in, i, envelope_length);
 
 		err = decode_copy(copy, contents, version);
 		if (!err)
@@ -92,7 +92,7 @@ int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version,
 
 static int encode_step(const struct lock_step *s, struct buf *out)
 {
-	if (buf_u8(out, s->remove ? STEP_REMOVE : STEP_PUT) || buf_lstr(out, slice_str(s->name)))
+	if (buf_u8(out, s->remove ? STEP_REMOVE : STEP_PUT) || buf_lstr(out, tfs_str(s->name)))
 		return -ENOMEM;
 	if (!s->remove && (buf_be64(out, s->version) || buf_lstr(out, s->contents)))
 		return -ENOMEM;
@@ -121,7 +121,7 @@ fail:
 
 static bool decode_step(struct reader *r, struct lock_step *s)
 {
-	struct slice name;
+	struct tfs_bytes name;
 	uint8_t kind;
 
 	if (!get_u8(r, &kind) || !get_lstr(r, &name) || name.n > LOCK_NAME_MAX || memchr(name.p, 0, name.n))
@@ -134,14 +134,14 @@ static bool decode_step(struct reader *r, struct lock_step *s)
 		return false;
 	s->remove = kind == STEP_REMOVE;
 	s->version = 0;
-	s->contents = (struct slice){0};
+	s->contents = (struct tfs_bytes){0};
 	return s->remove ||
 		(get_be64(r, &s->version) && s->version && s->version <= VERSION_MAX && get_lstr(r, &s->contents) &&
 			s->contents.n <= LOCK_CONTENTS_MAX);
 }
 
 /* Decodes one copy of a journal. */
-static int decode_journal_copy(struct slice in, struct lock_step **steps, unsigned *count)
+static int decode_journal_copy(struct tfs_bytes in, struct lock_step **steps, unsigned *count)
 {
 	struct lock_step *v;
 	struct reader r;
@@ -170,7 +170,7 @@ static int decode_journal_copy(struct slice in, struct lock_step **steps, unsign
 	return 0;
 }
 
-int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
+int lock_journal_decode(struct tfs_bytes in, struct lock_step **steps, unsigned *count)
 {
 	int err = decode_journal_copy(copies_get(in, 0, envelope_length), steps, count);
 
@@ -188,7 +188,7 @@ int lock_cluster_encode(uint64_t id, bool complete, struct buf *out)
 	return 0;
 }
 
-int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete)
+int lock_cluster_decode(struct tfs_bytes in, uint64_t *id, bool *complete)
 {
 	struct reader r;
 	uint64_t v;
@@ -216,9 +216,9 @@ int lock_identity_encode(const struct lock_identity *identity, struct buf *out)
 	return 0;
 }
 
-int lock_identity_decode(struct slice in, struct lock_identity *identity)
+int lock_identity_decode(struct tfs_bytes in, struct lock_identity *identity)
 {
-	struct slice id, secret;
+	struct tfs_bytes id, secret;
 	struct reader r;
 	int err = envelope_open(in, IDENTITY_MAGIC, &r);
 

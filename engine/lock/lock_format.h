@@ -39,21 +39,21 @@ struct lock_step {
 	bool remove;
 	char name[LOCK_NAME_MAX + 1];
 	uint64_t version;
-	struct slice contents; /* borrowed */
+	struct tfs_bytes contents; /* borrowed */
 };
 
 /* Returns true for at most two components [A-Za-z0-9_.-]+ other than "." and ".." (lock.h). */
 bool lock_name_valid(const char *name);
 
-int lock_file_encode(struct slice contents, uint64_t version, struct buf *out) TFS_MUST; /* appends */
+int lock_file_encode(struct tfs_bytes contents, uint64_t version, struct buf *out) TFS_MUST; /* appends */
 /* *contents borrows from in.  One good copy suffices.  *whole: set to true if both are good, else to false. */
-int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole) TFS_MUST;
+int lock_file_decode(struct tfs_bytes in, struct tfs_bytes *contents, uint64_t *version, bool *whole) TFS_MUST;
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */
 /* *steps is malloc'd and borrows contents from in.  One good copy suffices. */
-int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count) TFS_MUST;
+int lock_journal_decode(struct tfs_bytes in, struct lock_step **steps, unsigned *count) TFS_MUST;
 #define LOCK_CLUSTER_BYTES 23u
 int lock_cluster_encode(uint64_t id, bool complete, struct buf *out) TFS_MUST; /* appends */
-int lock_cluster_decode(struct slice in, uint64_t *id, bool *complete) TFS_MUST;
+int lock_cluster_decode(struct tfs_bytes in, uint64_t *id, bool *complete) TFS_MUST;
 #define LOCK_ID_BYTES 16u
 #define LOCK_SECRET_BYTES 32u
 struct lock_identity {
@@ -61,6 +61,6 @@ struct lock_identity {
 	uint8_t secret[LOCK_SECRET_BYTES];
 };
 int lock_identity_encode(const struct lock_identity *identity, struct buf *out) TFS_MUST; /* appends */
-int lock_identity_decode(struct slice in, struct lock_identity *identity) TFS_MUST;
+int lock_identity_decode(struct tfs_bytes in, struct lock_identity *identity) TFS_MUST;
 
 #endif

@@ -40,7 +40,7 @@ static int read_lock(struct lock_service *locks, uint64_t *id, bool *complete, u
 		*version = LOCK_ABSENT;
 		err = 0;
 	} else if (!err) {
-		err = lock_cluster_decode(buf_slice(&b), id, complete);
+		err = lock_cluster_decode(buf_bytes(&b), id, complete);
 	}
 	buf_fini(&b);
 	return err;
@@ -52,7 +52,7 @@ static int write_lock(struct lock_service *locks, uint64_t id, bool complete, ui
 	int err = lock_cluster_encode(id, complete, &b);
 
 	if (!err)
-		err = lock_put(locks, MARKER_FILE, buf_slice(&b), expect, NULL);
+		err = lock_put(locks, MARKER_FILE, buf_bytes(&b), expect, NULL);
 	buf_fini(&b);
 	return err;
 }
@@ -70,7 +70,7 @@ static int read_file(const char *path, uint64_t *id)
 	} else if (!err) {
 		err = -EBADMSG;
 		for (unsigned i = 0; i < 2 && err == -EBADMSG; i++)
-			err = lock_cluster_decode(copies_get(buf_slice(&b), i, envelope_length), id, &complete);
+			err = lock_cluster_decode(copies_get(buf_bytes(&b), i, envelope_length), id, &complete);
 		if (err == -EBADMSG && holes)
 			err = -EIO;
 	}
@@ -78,7 +78,7 @@ static int read_file(const char *path, uint64_t *id)
 	return err;
 }
 
-static int write_new(const char *path, struct slice contents)
+static int write_new(const char *path, struct tfs_bytes contents)
 {
 	struct file *f = NULL;
 	int err = file_open(path, FILE_CREATE, &f);
@@ -106,7 +106,7 @@ static int make_file(const char *dir, const char *path, uint64_t id)
 	if (!err)
 		err = copies_add(&b, 0);
 	if (!err)
-		err = write_new(new, buf_slice(&b));
+		err = write_new(new, buf_bytes(&b));
 	if (!err) {
 		int linked = file_link(new, path);
 

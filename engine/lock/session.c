@@ -90,7 +90,7 @@ static int file_write(struct lock_session *s, bool create, int64_t *end_us)
 {
 	const struct lock_op op = {.name = s->name,
 		.ephemeral = create,
-		.contents = buf_slice(&s->contents),
+		.contents = buf_bytes(&s->contents),
 		.expect = create ? LOCK_ABSENT : LOCK_EXISTS};
 	const int64_t sent_boot_us = s->o.boottime(s->o.arg), sent_us = clock_now(s->o.clock);
 	struct lock_stat stat;

@@ -31,7 +31,7 @@
 struct lock_session_options {
 	struct lock_service *locks; /* one session of the service; borrowed until lock_session_free */
 	const char *name;           /* of the ephemeral file, which must not exist: "servers/N" */
-	struct slice contents;      /* of the file: the server's address */
+	struct tfs_bytes contents;  /* of the file: the server's address */
 	uint64_t timeout_us;        /* after which the service ends the session */
 	/*
 	 * Called once, by the thread that finds the lease or the session lost:

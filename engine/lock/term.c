@@ -36,18 +36,18 @@ static int term_read(struct lock_service *locks, uint64_t *number, uint64_t *ver
 }
 
 /* Returns 0 if the file "master" has these contents, so this session created it; -EBUSY: other ones; -ENOENT: there is none. */
-static int own_master(struct lock_service *locks, struct slice contents)
+static int own_master(struct lock_service *locks, struct tfs_bytes contents)
 {
 	struct buf b = {0};
 	int err = lock_get(locks, MASTER, &b, NULL);
 
-	if (!err && !slice_eq(buf_slice(&b), contents))
+	if (!err && !bytes_eq(buf_bytes(&b), contents))
 		err = -EBUSY;
 	buf_fini(&b);
 	return err;
 }
 
-int lock_term_begin(struct lock_service *locks, struct slice contents, struct lock_term *t)
+int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struct lock_term *t)
 {
 	uint64_t number, version;
 	uint8_t bytes[8];
@@ -57,7 +57,7 @@ int lock_term_begin(struct lock_service *locks, struct slice contents, struct lo
 		struct lock_stat stats[2];
 		struct lock_op ops[2] = {
 			{.name = MASTER, .ephemeral = true, .contents = contents, .expect = LOCK_ABSENT},
-			{.name = TERM, .contents = slice_of(bytes, sizeof(bytes))},
+			{.name = TERM, .contents = tfs_bytes_of(bytes, sizeof(bytes))},
 		};
 
 		err = lock_sync(locks);

@@ -27,7 +27,7 @@ struct lock_term {
  * session is the master; a watch of "master" reports its end.  The term ends when
  * another one begins.
  */
-int lock_term_begin(struct lock_service *locks, struct slice contents, struct lock_term *t) TFS_MUST;
+int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struct lock_term *t) TFS_MUST;
 /* As lock_multi, with one more operation that checks the term.  -ESHUTDOWN: the term has ended; nothing was changed.  At most LOCK_OPS_MAX - 1 operations. */
 int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count, struct lock_stat *stats) TFS_MUST;
 /* Removes "master", unless the term has ended, so that another master need not wait for the end of the session. */

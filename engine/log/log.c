@@ -78,7 +78,7 @@ static void log_written_locked(struct log *l, uint64_t lsn, struct log_wakeups *
 }
 
 /* Without space for the zeros the group is written alone.  *pad: the zeros written. */
-static int log_write_group_locked(struct log *l, struct log_segment *s, struct log_group *g, struct slice *pad)
+static int log_write_group_locked(struct log *l, struct log_segment *s, struct log_group *g, struct tfs_bytes *pad)
 {
 	uint64_t at = s->bytes;
 	bool ahead = true;
@@ -219,7 +219,7 @@ static void log_write_locked(struct log *l, struct log_wakeups *w)
 {
 	struct log_group g;
 	struct log_segment *s;
-	struct slice pad = {0};
+	struct tfs_bytes pad = {0};
 	uint64_t gen = l->gen;
 	int err = 0;
 

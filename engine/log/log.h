@@ -41,11 +41,11 @@ struct log;
 struct log_record {
 	uint64_t lsn; /* set by the log; gapless per incarnation, from 1 */
 	uint32_t table;
-	struct slice row_from, row_to; /* the rows it touches, both inclusive; one row: equal */
+	struct tfs_bytes row_from, row_to; /* the rows it touches, both inclusive; one row: equal */
 	struct op_token token;
-	struct slice result; /* of a mutation with a client: opaque here (engine/tablet/tokens_format.h) */
-	uint64_t seq;        /* first sequence number of its cells */
-	struct slice batch;  /* opaque here (engine/cell/batch_format.h) */
+	struct tfs_bytes result; /* of a mutation with a client: opaque here (engine/tablet/tokens_format.h) */
+	uint64_t seq;            /* first sequence number of its cells */
+	struct tfs_bytes batch;  /* opaque here (engine/cell/batch_format.h) */
 };
 struct log_options {
 	const char *dir; /* exists */

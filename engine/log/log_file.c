@@ -129,7 +129,7 @@ int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_ls
 		.durable_lsn = durable_lsn,
 		.salt = l->salt,
 	};
-	struct slice v[2] = {slice_of(bytes, sizeof bytes), log_segment_pad(l, s, sizeof bytes)};
+	struct tfs_bytes v[2] = {tfs_bytes_of(bytes, sizeof bytes), log_segment_pad(l, s, sizeof bytes)};
 	int err;
 
 	log_header_encode(bytes, &h);
@@ -151,7 +151,7 @@ static bool wants_zeros_ahead(const struct log *l, const struct log_segment *s, 
 		s->bytes / s->syncs <= BULK_BYTES_PER_SYNC;
 }
 
-struct slice log_segment_pad(const struct log *l, const struct log_segment *s, uint64_t end)
+struct tfs_bytes log_segment_pad(const struct log *l, const struct log_segment *s, uint64_t end)
 {
 	uint64_t to = page_end(end);
 
@@ -165,7 +165,7 @@ struct slice log_segment_pad(const struct log *l, const struct log_segment *s, u
 		if (end <= s->touched || to < end)
 			to = end;
 	}
-	return slice_of(zeros, (size_t)(to - end));
+	return tfs_bytes_of(zeros, (size_t)(to - end));
 }
 
 void log_segment_wrote(struct log_segment *s, uint64_t end, size_t pad)

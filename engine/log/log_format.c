@@ -50,7 +50,7 @@ static int header_copy(const uint8_t *p, struct log_header *h)
 	return 0;
 }
 
-int log_header_decode(struct slice s, struct log_header *h)
+int log_header_decode(struct tfs_bytes s, struct log_header *h)
 {
 	int err = -EBADMSG;
 
@@ -82,7 +82,7 @@ static uint8_t *put_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
-static uint8_t *put_bytes(uint8_t *p, struct slice s)
+static uint8_t *put_bytes(uint8_t *p, struct tfs_bytes s)
 {
 	if (s.n)
 		memcpy(p, s.p, s.n);
@@ -91,7 +91,7 @@ static uint8_t *put_bytes(uint8_t *p, struct slice s)
 
 static bool one_row(const struct log_record *r)
 {
-	return slice_eq(r->row_from, r->row_to);
+	return bytes_eq(r->row_from, r->row_to);
 }
 
 bool log_body_bytes(const struct log_record *r, uint32_t *bytes)
@@ -151,7 +151,7 @@ void log_frame_encode(uint8_t p[LOG_FRAME_BYTES], const struct log_frame *f, uin
 	put_be32(p, crc32c(salt32(salt), p + 4, LOG_FRAME_BYTES - 4));
 }
 
-bool log_frame_decode(struct slice s, uint64_t salt, struct log_frame *f)
+bool log_frame_decode(struct tfs_bytes s, uint64_t salt, struct log_frame *f)
 {
 	const uint8_t *p = s.p;
 	uint32_t kind;
@@ -178,7 +178,7 @@ bool log_frame_decode(struct slice s, uint64_t salt, struct log_frame *f)
 	return true;
 }
 
-bool log_frame_decode_unsalted(struct slice s, struct log_frame *f)
+bool log_frame_decode_unsalted(struct tfs_bytes s, struct log_frame *f)
 {
 	uint32_t crc;
 
@@ -201,7 +201,7 @@ void log_frame_peek(const uint8_t *p, uint64_t *lsn, size_t *total_bytes)
 	*total_bytes = log_frame_total(&f);
 }
 
-bool log_body_decode(const struct log_frame *f, struct slice body, struct log_record *r)
+bool log_body_decode(const struct log_frame *f, struct tfs_bytes body, struct log_record *r)
 {
 	size_t padded = log_frame_total(f) - LOG_FRAME_BYTES;
 	struct log_record d = {.lsn = f->lsn, .table = f->table};
@@ -209,7 +209,7 @@ bool log_body_decode(const struct log_frame *f, struct slice body, struct log_re
 
 	if (f->kind != LOG_DATA || body.n < padded || crc32c(0, body.p, padded) != f->body_crc)
 		return false;
-	struct reader in = reader_of(slice_of(body.p, f->body_bytes));
+	struct reader in = reader_of(tfs_bytes_of(body.p, f->body_bytes));
 
 	get_varint(&in, &d.token.client);
 	get_varint(&in, &d.token.number);

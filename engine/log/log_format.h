@@ -64,7 +64,7 @@ struct log_header {
 };
 void log_header_encode(uint8_t out[LOG_HEADER_BYTES], const struct log_header *h);
 /* Decodes either copy.  -EBADMSG: neither is valid; -ENOTSUP: another format version. */
-int log_header_decode(struct slice s, struct log_header *h) TFS_MUST;
+int log_header_decode(struct tfs_bytes s, struct log_header *h) TFS_MUST;
 
 enum log_kind { LOG_DATA = 1, LOG_VOID = 2, LOG_MARK = 3 };
 struct log_frame {
@@ -83,17 +83,17 @@ bool log_body_bytes(const struct log_record *r, uint32_t *bytes) TFS_MUST;
 uint32_t log_body_encode(uint8_t *p, uint32_t bytes, const struct log_record *r);
 void log_frame_encode(uint8_t p[LOG_FRAME_BYTES], const struct log_frame *f, uint64_t salt);
 /* Returns false if it is not a valid frame (too short, crc, or values that the encoder does not write). */
-bool log_frame_decode(struct slice s, uint64_t salt, struct log_frame *f) TFS_MUST;
+bool log_frame_decode(struct tfs_bytes s, uint64_t salt, struct log_frame *f) TFS_MUST;
 /*
  * The same if no header is left to read the salt from.  Because some salt makes
  * any frame's checksum correct, the frame is valid only if log_body_decode
  * accepts the body, whose checksum has no salt.
  */
-bool log_frame_decode_unsalted(struct slice s, struct log_frame *f) TFS_MUST;
+bool log_frame_decode_unsalted(struct tfs_bytes s, struct log_frame *f) TFS_MUST;
 /* LSN and total length of a frame in memory.  Not checked. */
 void log_frame_peek(const uint8_t *p, uint64_t *lsn, size_t *total_bytes);
 /* body: body_bytes and padding.  r borrows from it; r->lsn is set too. */
-bool log_body_decode(const struct log_frame *f, struct slice body, struct log_record *r) TFS_MUST;
+bool log_body_decode(const struct log_frame *f, struct tfs_bytes body, struct log_record *r) TFS_MUST;
 
 /* "NUMBER.log"; dst holds at least 32 bytes. */
 void log_segment_name(char dst[32], uint64_t number);

@@ -191,7 +191,7 @@ void log_mem_fini(struct log *l);
  * References each chunk.
  */
 struct log_group {
-	struct slice v[LOG_GROUP_PIECES + 1]; /* one more for the zeros */
+	struct tfs_bytes v[LOG_GROUP_PIECES + 1]; /* one more for the zeros */
 	struct log_chunk *chunk[LOG_GROUP_PIECES];
 	unsigned count;
 	size_t bytes, end; /* end: offset in the last chunk */
@@ -211,7 +211,7 @@ void log_segment_append_locked(struct log *l, struct log_segment *s); /* makes i
  * Zeros to write behind `end`: to the end of the page in a recycled segment, and
  * further ahead if syncs are frequent and small.
  */
-struct slice log_segment_pad(const struct log *l, const struct log_segment *s, uint64_t end);
+struct tfs_bytes log_segment_pad(const struct log *l, const struct log_segment *s, uint64_t end);
 void log_segment_wrote(struct log_segment *s, uint64_t end, size_t pad); /* raises s->bytes */
 /* Writer's role: a fresh active segment.  Unlocks meanwhile.  -ECANCELED: replaced. */
 int log_roll_locked(struct log *l, uint64_t gen) TFS_MUST;

@@ -47,7 +47,7 @@ static void log_mark_locked(struct log *l)
 	struct log_segment *s = l->active;
 	struct log_frame f = {.lsn = l->durable_lsn, .durable = l->durable_lsn, .kind = LOG_MARK};
 	uint8_t mark[LOG_FRAME_BYTES];
-	struct slice v[2] = {slice_of(mark, sizeof mark)};
+	struct tfs_bytes v[2] = {tfs_bytes_of(mark, sizeof mark)};
 	uint64_t gen = l->gen, end = s->bytes + sizeof mark;
 	int err;
 

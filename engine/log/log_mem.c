@@ -161,7 +161,7 @@ void log_group_take_locked(struct log *l, uint64_t bytes, struct log_group *g)
 		g->last_lsn = c->last_lsn;
 		if (g->bytes + n > room)
 			n = cut_at(c, off, room - g->bytes, &g->last_lsn);
-		g->v[g->count] = slice_of(c->data + off, n);
+		g->v[g->count] = tfs_bytes_of(c->data + off, n);
 		g->chunk[g->count++] = c;
 		c->refs++;
 		g->bytes += n;

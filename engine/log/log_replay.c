@@ -133,7 +133,7 @@ static int replay_open_segment(struct replay *r, size_t i)
 }
 
 /* Up to n bytes of the open segment; *s is shorter only at the end of the file. */
-static int replay_read(struct replay *r, uint64_t offset, size_t n, struct slice *s)
+static int replay_read(struct replay *r, uint64_t offset, size_t n, struct tfs_bytes *s)
 {
 	uint64_t left = r->seg[r->open].bytes > offset ? r->seg[r->open].bytes - offset : 0;
 	size_t want;
@@ -163,14 +163,14 @@ static int replay_read(struct replay *r, uint64_t offset, size_t n, struct slice
 		if (n > r->window_bytes)
 			n = r->window_bytes;
 	}
-	*s = n ? slice_of(r->window + (offset - r->window_at), n) : slice_of(NULL, 0);
+	*s = n ? tfs_bytes_of(r->window + (offset - r->window_at), n) : tfs_bytes_of(NULL, 0);
 	return 0;
 }
 
 static int replay_headers(struct replay *r)
 {
 	const struct log_header *first = NULL;
-	struct slice s;
+	struct tfs_bytes s;
 	int err;
 
 	for (size_t i = 0; i < r->count; i++) {
@@ -220,7 +220,7 @@ static int replay_record(struct replay *r, const struct segment *g, uint64_t *of
 {
 	struct log_frame f;
 	struct log_record rec;
-	struct slice s;
+	struct tfs_bytes s;
 	size_t total;
 	int err = replay_read(r, *offset, LOG_FRAME_BYTES, &s);
 
@@ -263,7 +263,7 @@ static int replay_search(struct replay *r, size_t i, uint64_t offset, uint64_t l
 	while (!err && r->stated < until && offset + LOG_FRAME_BYTES <= r->seg[i].bytes) {
 		struct log_record rec;
 		struct log_frame f;
-		struct slice s;
+		struct tfs_bytes s;
 		bool whole;
 
 		err = replay_read(r, offset, LOG_FRAME_BYTES, &s);

@@ -36,7 +36,7 @@ struct log_seal {
 void log_seal_fini(struct log_seal *s);
 int log_seal_encode(const struct log_seal *s, struct buf *out) TFS_MUST;
 /* -EBADMSG: damaged; -EPROTO: undamaged, of a later format.  The caller frees *s by log_seal_fini. */
-int log_seal_decode(struct slice in, struct log_seal *s) TFS_MUST;
+int log_seal_decode(struct tfs_bytes in, struct log_seal *s) TFS_MUST;
 
 /*
  * Seals the log of a dead incarnation below the directory `logs`: steps 1 to 4.

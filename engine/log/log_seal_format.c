@@ -51,7 +51,7 @@ static bool segment_valid(const struct log_seal_segment *g, const struct log_sea
 	return !before || (g->number > before->number && g->first_lsn > before->last_lsn);
 }
 
-int log_seal_decode(struct slice in, struct log_seal *out)
+int log_seal_decode(struct tfs_bytes in, struct log_seal *out)
 {
 	struct log_seal s = {0};
 	struct reader r;

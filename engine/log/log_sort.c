@@ -102,9 +102,9 @@ static int grow_lists(struct log_stretch *s)
 	return 0;
 }
 
-static struct slice stretch_put(uint8_t **p, struct slice from)
+static struct tfs_bytes stretch_put(uint8_t **p, struct tfs_bytes from)
 {
-	struct slice s = slice_of(*p, from.n);
+	struct tfs_bytes s = tfs_bytes_of(*p, from.n);
 
 	if (from.n)
 		memcpy(*p, from.p, from.n);
@@ -114,7 +114,7 @@ static struct slice stretch_put(uint8_t **p, struct slice from)
 
 int log_stretch_add(struct log_stretch *s, const struct log_record *r)
 {
-	bool one = slice_eq(r->row_from, r->row_to);
+	bool one = bytes_eq(r->row_from, r->row_to);
 	size_t n = sizeof *r + r->row_from.n + (one ? 0 : r->row_to.n) + r->result.n + r->batch.n;
 	struct log_record *copy;
 	uint8_t *p;
@@ -139,7 +139,7 @@ int log_stretch_add(struct log_stretch *s, const struct log_record *r)
 }
 
 /* ---- sorting ---- */
-static size_t common_bytes(struct slice a, struct slice b, size_t most)
+static size_t common_bytes(struct tfs_bytes a, struct tfs_bytes b, size_t most)
 {
 	size_t n = 0;
 
@@ -152,7 +152,7 @@ static size_t common_bytes(struct slice a, struct slice b, size_t most)
 	return n;
 }
 
-static uint64_t head_of(struct slice row, size_t skip)
+static uint64_t head_of(struct tfs_bytes row, size_t skip)
 {
 	uint8_t head[8] = {0};
 	size_t n = row.n - skip < 8 ? row.n - skip : 8;
@@ -168,7 +168,7 @@ static inline bool is_after(const struct entry *a, const struct entry *b)
 		return a->table > b->table;
 	if (a->head != b->head)
 		return a->head > b->head;
-	return slice_cmp(a->r->row_from, b->r->row_from) > 0;
+	return bytes_cmp(a->r->row_from, b->r->row_from) > 0;
 }
 
 static bool is_sorted(const struct entry *e, size_t count)

@@ -25,7 +25,7 @@
 
 struct block {
 	uint64_t offset; /* of the first record */
-	struct slice row;
+	struct tfs_bytes row;
 	uint32_t table;
 	bool begins_run;
 };
@@ -230,7 +230,7 @@ int log_sorted_read(const struct log_sorted *s, size_t bytes, log_sorted_wants_f
 		*run_ended = b->begins_run && out->n > from;
 		if (*run_ended)
 			break;
-		if (!wants(arg, b->table, b->row, next ? next->table : UINT32_MAX, next ? next->row : (struct slice){NULL, 0}))
+		if (!wants(arg, b->table, b->row, next ? next->table : UINT32_MAX, next ? next->row : (struct tfs_bytes){NULL, 0}))
 			continue;
 		if (out->n - from >= bytes)
 			break;
@@ -243,7 +243,7 @@ int log_sorted_read(const struct log_sorted *s, size_t bytes, log_sorted_wants_f
 	return err;
 }
 
-int log_sorted_decode(const struct log_seal *seal, size_t i, struct slice in, log_replay_fn *fn, void *arg)
+int log_sorted_decode(const struct log_seal *seal, size_t i, struct tfs_bytes in, log_replay_fn *fn, void *arg)
 {
 	const struct log_seal_segment *g = &seal->segments[i];
 	int err = 0;
@@ -257,10 +257,10 @@ int log_sorted_decode(const struct log_seal *seal, size_t i, struct slice in, lo
 			return -EBADMSG;
 		total = log_frame_total(&f);
 		if (total > in.n || f.lsn < g->first_lsn || f.lsn > g->last_lsn ||
-			!log_body_decode(&f, slice_of(in.p + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES), &r))
+			!log_body_decode(&f, tfs_bytes_of(in.p + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES), &r))
 			return -EBADMSG;
 		err = fn(arg, &r);
-		in = slice_of(in.p + total, in.n - total);
+		in = tfs_bytes_of(in.p + total, in.n - total);
 	}
 	return err;
 }

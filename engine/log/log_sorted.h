@@ -28,7 +28,7 @@ void log_sorted_free(struct log_sorted *s); /* NULL is allowed */
 size_t log_sorted_memory(const struct log_sorted *s);
 
 /* Returns true if the caller wants a record from (table, row) to (to_table, to_row), both inclusive; to_row.p NULL: to the end. */
-typedef bool log_sorted_wants_fn(void *arg, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row);
+typedef bool log_sorted_wants_fn(void *arg, uint32_t table, struct tfs_bytes row, uint32_t to_table, struct tfs_bytes to_row);
 /*
  * Appends the next wanted records to out, and perhaps others beside them: about `bytes`,
  * of one run.  *place is 0 at first; it is set to the place from which to continue, 0 at
@@ -38,6 +38,6 @@ typedef bool log_sorted_wants_fn(void *arg, uint32_t table, struct slice row, ui
 int log_sorted_read(const struct log_sorted *s, size_t bytes, log_sorted_wants_fn *wants, void *arg, uint64_t *place,
 	bool *run_ended, struct buf *out) TFS_MUST;
 /* Calls fn for each record of the output of log_sorted_read, of segment i.  -EBADMSG: it is damaged.  A non-zero value of fn ends the calls and is returned. */
-int log_sorted_decode(const struct log_seal *seal, size_t i, struct slice in, log_replay_fn *fn, void *arg) TFS_MUST;
+int log_sorted_decode(const struct log_seal *seal, size_t i, struct tfs_bytes in, log_replay_fn *fn, void *arg) TFS_MUST;
 
 #endif

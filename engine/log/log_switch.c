@@ -208,12 +208,12 @@ static int rewrite_with_voids(struct log *l, const struct rewrite *j, const stru
 
 static int rewrite_plain(struct log_segment *s, const struct piece *p, size_t count)
 {
-	struct slice v[LOG_GROUP_PIECES];
+	struct tfs_bytes v[LOG_GROUP_PIECES];
 	size_t n = 0;
 	int err;
 
 	for (size_t i = 0; i < count; i++) {
-		v[i] = slice_of(p[i].chunk->data + p[i].from, p[i].to - p[i].from);
+		v[i] = tfs_bytes_of(p[i].chunk->data + p[i].from, p[i].to - p[i].from);
 		n += v[i].n;
 	}
 	err = file_pwritev(s->file, v, (unsigned)count, s->bytes);

@@ -44,18 +44,18 @@ fail:
 
 /* ---- row keys ---- */
 
-int meta_row_key(struct buf *out, uint32_t table, bool last, struct slice end)
+int meta_row_key(struct buf *out, uint32_t table, bool last, struct tfs_bytes end)
 {
 	size_t from = out->n;
 
-	if (buf_be32(out, table) || buf_u8(out, last ? KEY_LAST : KEY_END) || (!last && buf_append_slice(out, end))) {
+	if (buf_be32(out, table) || buf_u8(out, last ? KEY_LAST : KEY_END) || (!last && buf_append_bytes(out, end))) {
 		out->n = from;
 		return -ENOMEM;
 	}
 	return 0;
 }
 
-int meta_seek_key(struct buf *out, uint32_t table, struct slice row)
+int meta_seek_key(struct buf *out, uint32_t table, struct tfs_bytes row)
 {
 	size_t from = out->n;
 
@@ -77,7 +77,7 @@ int meta_root_end(struct buf *out)
 	return meta_table_begin(out, META_TABLE + 1);
 }
 
-bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct slice *end)
+bool meta_parse_row_key(struct tfs_bytes key, uint32_t *table, bool *last, struct tfs_bytes *end)
 {
 	struct reader r = reader_of(key);
 	uint32_t t;
@@ -89,15 +89,15 @@ bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct sl
 		return false;
 	*table = t;
 	*last = kind == KEY_LAST;
-	*end = *last ? (struct slice){0} : slice_of(r.p, reader_left(&r));
+	*end = *last ? (struct tfs_bytes){0} : tfs_bytes_of(r.p, reader_left(&r));
 	return true;
 }
 
 /* ---- the decoded row ---- */
 
-int meta_tablet_row(struct meta_tablet *m, struct slice row_key)
+int meta_tablet_row(struct meta_tablet *m, struct tfs_bytes row_key)
 {
-	struct slice end;
+	struct tfs_bytes end;
 	uint32_t table;
 	bool last;
 	int err;
@@ -127,10 +127,10 @@ uint64_t meta_tablet_latest(const struct meta_tablet *m)
 
 const char *const meta_column_names[COLUMNS] = {"begin", "server", "seq", "clock", "major", "tokens", "merge"};
 
-static int merge_cell(struct meta_tablet *m, struct slice value)
+static int merge_cell(struct meta_tablet *m, struct tfs_bytes value)
 {
 	struct meta_tablet *lower;
-	struct slice bytes;
+	struct tfs_bytes bytes;
 	int err = meta_bytes_decode(value, &bytes);
 
 	if (err || m->merge) /* the newest version comes first */
@@ -150,13 +150,13 @@ static int merge_cell(struct meta_tablet *m, struct slice value)
 	return 0;
 }
 
-static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
+static int tablet_cell(struct meta_tablet *m, const struct tfs_cell *c)
 {
-	struct slice begin;
+	struct tfs_bytes begin;
 	uint64_t v;
 	int col = 0, err;
 
-	while (col < COLUMNS && !slice_eq(c->qualifier, slice_str(meta_column_names[col])))
+	while (col < COLUMNS && !bytes_eq(c->qualifier, tfs_str(meta_column_names[col])))
 		col++;
 	if (col == C_TOKENS)
 		return m->token_count ? 0 : meta_tokens_decode(c->value, m); /* the newest version comes first */
@@ -182,7 +182,7 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	return 0;
 }
 
-static int sst_cell(struct meta_tablet *m, const struct scan_cell *c)
+static int sst_cell(struct meta_tablet *m, const struct tfs_cell *c)
 {
 	struct tablet_file f = {0};
 	int err;
@@ -195,7 +195,7 @@ static int sst_cell(struct meta_tablet *m, const struct scan_cell *c)
 	return meta_files_add(m, &f, false); /* the newest version comes first */
 }
 
-static int redo_cell(struct meta_tablet *m, const struct scan_cell *c)
+static int redo_cell(struct meta_tablet *m, const struct tfs_cell *c)
 {
 	struct redo_point p;
 	int err;
@@ -207,11 +207,11 @@ static int redo_cell(struct meta_tablet *m, const struct scan_cell *c)
 	return err ? err : meta_redo_add(m, p, false);
 }
 
-int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
+int meta_tablet_cell(struct meta_tablet *m, const struct tfs_cell *c)
 {
-	struct slice text;
+	struct tfs_bytes text;
 
-	switch (c->family) {
+	switch (c->family_id) {
 	case META_TABLET:
 		return tablet_cell(m, c);
 	case META_SST:
@@ -225,13 +225,13 @@ int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	}
 }
 
-int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server, uint64_t *assignment)
+int meta_location_cell(const struct tfs_cell *c, struct tfs_bytes *begin, uint64_t *server, uint64_t *assignment)
 {
-	if (c->family != META_TABLET)
+	if (c->family_id != META_TABLET)
 		return 0;
-	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_BEGIN])))
+	if (bytes_eq(c->qualifier, tfs_str(meta_column_names[C_BEGIN])))
 		return meta_bytes_decode(c->value, begin);
-	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_SERVER])))
+	if (bytes_eq(c->qualifier, tfs_str(meta_column_names[C_SERVER])))
 		return meta_server_decode(c->value, server, assignment);
 	return 0;
 }

@@ -33,12 +33,12 @@ enum meta_family { META_TABLET = 1, META_SST = 2, META_REDO = 3, META_EVENT = 4 
 /* METADATA's schema, for tablets: maxversions=1, events 20; zstd level 3, 16 KiB blocks. */
 int meta_store_schema(struct store_schema **out) TFS_MUST;
 
-int meta_row_key(struct buf *out, uint32_t table, bool last, struct slice end) TFS_MUST; /* appends */
+int meta_row_key(struct buf *out, uint32_t table, bool last, struct tfs_bytes end) TFS_MUST; /* appends */
 /* The first METADATA row that may be the tablet of (table, row): the smallest key above all tablets that end at or before row. */
-int meta_seek_key(struct buf *out, uint32_t table, struct slice row) TFS_MUST;
+int meta_seek_key(struct buf *out, uint32_t table, struct tfs_bytes row) TFS_MUST;
 int meta_table_begin(
 	struct buf *out, uint32_t table) TFS_MUST; /* the first possible row of the table; that of table + 1 is its end */
-bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct slice *end);
+bool meta_parse_row_key(struct tfs_bytes key, uint32_t *table, bool *last, struct tfs_bytes *end);
 /* The root tablet's end: just above METADATA's own rows. */
 int meta_root_end(struct buf *out) TFS_MUST;
 
@@ -64,11 +64,11 @@ void meta_tablet_fini(struct meta_tablet *m);
 int meta_tablet_copy(const struct meta_tablet *from,
 	struct meta_tablet *to) TFS_MUST; /* *to is {0}; merge, unfolded and stale_merge are not copied */
 /* Decodes one cell of the row into m.  Call it for the newest version of each column, in any order.  -EBADMSG, -EPROTO. */
-int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c) TFS_MUST;
+int meta_tablet_cell(struct meta_tablet *m, const struct tfs_cell *c) TFS_MUST;
 /* Sets *begin if c is the begin hint (borrowed from c), *server and *assignment if it is the server; ignores other cells. */
-int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server, uint64_t *assignment) TFS_MUST;
+int meta_location_cell(const struct tfs_cell *c, struct tfs_bytes *begin, uint64_t *server, uint64_t *assignment) TFS_MUST;
 /* Sets table, last and end from a row key. */
-int meta_tablet_row(struct meta_tablet *m, struct slice row_key) TFS_MUST;
+int meta_tablet_row(struct meta_tablet *m, struct tfs_bytes row_key) TFS_MUST;
 /* Parses the name of an SSTable: INCARNATION-NUMBER.sst.  Returns false for other names. */
 bool meta_sstable_parse(const char *name, uint64_t *incarnation, uint64_t *number);
 /* Returns the highest incarnation in the row: of its server, its files, its logs. */
@@ -81,7 +81,7 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e) TFS_MU
  * are clipped, files above are left out.  m's own row remains as it is,
  * because a tablet begins where the previous one ends.
  */
-int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_tablet *lower) TFS_MUST;
+int meta_tablet_lower(const struct meta_tablet *m, struct tfs_bytes at, struct meta_tablet *lower) TFS_MUST;
 
 /*
  * The row of both tablets merged: the lists and marks of both.  A file that
@@ -94,7 +94,7 @@ int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *
  * of the table.  If the lower tablet's row was deleted, its lists become part of
  * m; else the merge did not happen, and m->merge is dropped.  -EBADMSG.
  */
-int meta_tablet_resolve_merge(struct meta_tablet *m, struct slice before) TFS_MUST;
+int meta_tablet_resolve_merge(struct meta_tablet *m, struct tfs_bytes before) TFS_MUST;
 
 /*
  * Operations for a mutation of the row; keys and values are in the arena.
@@ -129,6 +129,6 @@ int meta_ops_release(const struct meta_tablet *old, int64_t clock_mark, struct a
 
 /* The root file: a meta_tablet with magic, format and CRC. */
 int meta_root_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST;
-int meta_root_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
+int meta_root_decode(struct tfs_bytes in, struct meta_tablet *m) TFS_MUST;
 
 #endif

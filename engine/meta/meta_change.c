@@ -11,7 +11,7 @@ int meta_tablet_copy(const struct meta_tablet *from, struct meta_tablet *to)
 	int err = meta_root_encode(from, &b);
 
 	if (!err)
-		err = meta_root_decode(buf_slice(&b), to);
+		err = meta_root_decode(buf_bytes(&b), to);
 	buf_fini(&b);
 	return err;
 }
@@ -49,7 +49,7 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 		next.token_count = 0;
 	}
 	for (unsigned i = 0; e->set_tokens && i < e->token_count && !err; i++)
-		err = meta_token_add(&next, e->tokens[i].client, e->tokens[i].number, buf_slice(&e->tokens[i].result));
+		err = meta_token_add(&next, e->tokens[i].client, e->tokens[i].number, buf_bytes(&e->tokens[i].result));
 	if (err) {
 		meta_tablet_fini(&next);
 		return err;
@@ -67,22 +67,22 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 }
 
 /* Restricts f to [begin, end); end.p NULL: no bound.  *empty is set if f has no row there. */
-static int clip_file(struct tablet_file *f, struct slice begin, struct slice end, bool *empty)
+static int clip_file(struct tablet_file *f, struct tfs_bytes begin, struct tfs_bytes end, bool *empty)
 {
 	int err = 0;
 
-	if (slice_cmp(buf_slice(&f->begin), begin) < 0)
+	if (bytes_cmp(buf_bytes(&f->begin), begin) < 0)
 		err = buf_set(&f->begin, begin.p, begin.n);
-	if (!err && end.p && (!f->end.p || slice_cmp(buf_slice(&f->end), end) > 0))
+	if (!err && end.p && (!f->end.p || bytes_cmp(buf_bytes(&f->end), end) > 0))
 		err = tablet_end_copy(&f->end, end);
-	*empty = slice_cmp(buf_slice(&f->last), buf_slice(&f->begin)) < 0 ||
+	*empty = bytes_cmp(buf_bytes(&f->last), buf_bytes(&f->begin)) < 0 ||
 		(f->end.p &&
-			(slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) >= 0 ||
-				slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0));
+			(bytes_cmp(buf_bytes(&f->first), buf_bytes(&f->end)) >= 0 ||
+				bytes_cmp(buf_bytes(&f->begin), buf_bytes(&f->end)) >= 0));
 	return err;
 }
 
-static int clip_files(struct meta_tablet *m, struct slice begin, struct slice end)
+static int clip_files(struct meta_tablet *m, struct tfs_bytes begin, struct tfs_bytes end)
 {
 	for (unsigned i = 0; i < m->file_count;) {
 		bool empty;
@@ -98,7 +98,7 @@ static int clip_files(struct meta_tablet *m, struct slice begin, struct slice en
 	return 0;
 }
 
-int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_tablet *lower)
+int meta_tablet_lower(const struct meta_tablet *m, struct tfs_bytes at, struct meta_tablet *lower)
 {
 	struct meta_tablet l = {0};
 	int err = meta_tablet_copy(m, &l);
@@ -107,7 +107,7 @@ int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_
 	if (!err)
 		err = tablet_end_copy(&l.end, at);
 	if (!err)
-		err = clip_files(&l, slice_of("", 0), at);
+		err = clip_files(&l, tfs_bytes_of("", 0), at);
 	if (err) {
 		meta_tablet_fini(&l);
 		return err;
@@ -122,21 +122,22 @@ static int fold_file(struct meta_tablet *both, const struct tablet_file *f)
 
 	if (!g)
 		return add_copy(both, f);
-	if (!f->end.p || !slice_eq(buf_slice(&f->end), buf_slice(&g->begin)))
+	if (!f->end.p || !bytes_eq(buf_bytes(&f->end), buf_bytes(&g->begin)))
 		return -EBUSY;
 	return buf_set(&g->begin, f->begin.p, f->begin.n);
 }
 
 int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *upper, struct meta_tablet *both)
 {
-	const struct slice middle = buf_slice(&lower->end), end = upper->last ? (struct slice){NULL, 0} : buf_slice(&upper->end);
+	const struct tfs_bytes middle = buf_bytes(&lower->end),
+			       end = upper->last ? (struct tfs_bytes){NULL, 0} : buf_bytes(&upper->end);
 	struct meta_tablet l = {0}, m = {0};
 	int err = meta_tablet_copy(lower, &l);
 
 	if (!err)
 		err = meta_tablet_copy(upper, &m);
 	if (!err)
-		err = clip_files(&l, buf_slice(&lower->begin), middle);
+		err = clip_files(&l, buf_bytes(&lower->begin), middle);
 	if (!err)
 		err = clip_files(&m, middle, end);
 	for (unsigned i = 0; i < l.file_count && !err; i++)
@@ -148,7 +149,7 @@ int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *
 		err = meta_redo_add(&m, l.redo[i], false);
 	}
 	for (unsigned i = 0; i < l.token_count && !err; i++)
-		err = meta_token_add(&m, l.tokens[i].client, l.tokens[i].number, buf_slice(&l.tokens[i].result));
+		err = meta_token_add(&m, l.tokens[i].client, l.tokens[i].number, buf_bytes(&l.tokens[i].result));
 	if (!err)
 		err = buf_set(&m.begin, lower->begin.p, lower->begin.n);
 	m.seq_mark = l.seq_mark > m.seq_mark ? l.seq_mark : m.seq_mark;
@@ -164,16 +165,16 @@ int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *
 	return 0;
 }
 
-int meta_tablet_resolve_merge(struct meta_tablet *m, struct slice before)
+int meta_tablet_resolve_merge(struct meta_tablet *m, struct tfs_bytes before)
 {
 	struct meta_tablet *lower = m->merge, both = {0};
 	int err = 0;
 
 	if (!lower)
 		return 0;
-	if (lower->table != m->table || slice_cmp(buf_slice(&lower->begin), buf_slice(&lower->end)) >= 0)
+	if (lower->table != m->table || bytes_cmp(buf_bytes(&lower->begin), buf_bytes(&lower->end)) >= 0)
 		err = -EBADMSG;
-	else if (slice_eq(before, buf_slice(&lower->begin)))
+	else if (bytes_eq(before, buf_bytes(&lower->begin)))
 		err = meta_tablet_fold(lower, m, &both);
 	else
 		m->stale_merge = true; /* the lower row was not deleted */

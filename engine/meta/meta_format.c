@@ -20,7 +20,7 @@
 
 /* ---- small values ---- */
 
-static int open_value(struct slice in, struct reader *r)
+static int open_value(struct tfs_bytes in, struct reader *r)
 {
 	uint8_t format;
 
@@ -35,7 +35,7 @@ int meta_u64_encode(uint64_t v, struct buf *out)
 	return buf_u8(out, FORMAT) || buf_be64(out, v) ? -ENOMEM : 0;
 }
 
-int meta_u64_decode(struct slice in, uint64_t *v)
+int meta_u64_decode(struct tfs_bytes in, uint64_t *v)
 {
 	struct reader r;
 	uint64_t x;
@@ -54,7 +54,7 @@ int meta_server_encode(uint64_t server, uint64_t assignment, struct buf *out)
 	return buf_u8(out, FORMAT) || buf_be64(out, server) || buf_be64(out, assignment) ? -ENOMEM : 0;
 }
 
-int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment)
+int meta_server_decode(struct tfs_bytes in, uint64_t *server, uint64_t *assignment)
 {
 	struct reader r;
 	uint64_t s, a;
@@ -69,18 +69,18 @@ int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment)
 	return 0;
 }
 
-int meta_bytes_encode(struct slice v, struct buf *out)
+int meta_bytes_encode(struct tfs_bytes v, struct buf *out)
 {
-	return buf_u8(out, FORMAT) || buf_append_slice(out, v) ? -ENOMEM : 0;
+	return buf_u8(out, FORMAT) || buf_append_bytes(out, v) ? -ENOMEM : 0;
 }
 
-int meta_bytes_decode(struct slice in, struct slice *v)
+int meta_bytes_decode(struct tfs_bytes in, struct tfs_bytes *v)
 {
 	struct reader r;
 	int err = open_value(in, &r);
 
 	if (!err)
-		*v = slice_of(r.p, reader_left(&r));
+		*v = tfs_bytes_of(r.p, reader_left(&r));
 	return err;
 }
 
@@ -89,7 +89,7 @@ int meta_bytes_decode(struct slice in, struct slice *v)
 static int encode_tokens(const struct tablet_token *v, unsigned count, struct buf *out)
 {
 	for (unsigned i = 0; i < count; i++)
-		if (buf_be64(out, v[i].client) || buf_be64(out, v[i].number) || buf_lstr(out, buf_slice(&v[i].result)))
+		if (buf_be64(out, v[i].client) || buf_be64(out, v[i].number) || buf_lstr(out, buf_bytes(&v[i].result)))
 			return -ENOMEM;
 	return 0;
 }
@@ -98,7 +98,7 @@ static int encode_tokens(const struct tablet_token *v, unsigned count, struct bu
 static int decode_tokens(struct reader r, struct meta_tablet *m)
 {
 	uint64_t client, number, last_client = 0, last_number = 0;
-	struct slice result;
+	struct tfs_bytes result;
 	int err = 0;
 
 	for (bool first = true; reader_left(&r) && !err; first = false) {
@@ -117,7 +117,7 @@ int meta_tokens_encode(const struct tablet_token *v, unsigned count, struct buf 
 	return buf_u8(out, FORMAT) ? -ENOMEM : encode_tokens(v, count, out);
 }
 
-int meta_tokens_decode(struct slice in, struct meta_tablet *m)
+int meta_tokens_decode(struct tfs_bytes in, struct meta_tablet *m)
 {
 	struct reader r;
 	int err = open_value(in, &r);
@@ -137,7 +137,7 @@ void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file 
 	put_be16(key + 20, f->group);
 }
 
-bool meta_sst_key_get(struct slice key, struct tablet_file *f)
+bool meta_sst_key_get(struct tfs_bytes key, struct tablet_file *f)
 {
 	if (key.n != META_SST_KEY_BYTES)
 		return false;
@@ -152,7 +152,7 @@ void meta_file_normalise(struct tablet_file *f)
 {
 	if (f->begin.n + f->end.n + f->first.n + f->last.n <= ENTRY_MAX)
 		return;
-	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->begin)) < 0) {
+	if (bytes_cmp(buf_bytes(&f->first), buf_bytes(&f->begin)) < 0) {
 		if (f->first.n > FIRST_CUT)
 			f->first.n = FIRST_CUT;
 	} else if (buf_set(&f->first, f->begin.p, f->begin.n)) {
@@ -163,37 +163,37 @@ void meta_file_normalise(struct tablet_file *f)
 
 int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 {
-	bool same = f->first.n > 0 && slice_eq(buf_slice(&f->first), buf_slice(&f->begin));
+	bool same = f->first.n > 0 && bytes_eq(buf_bytes(&f->first), buf_bytes(&f->begin));
 	uint8_t flags = (uint8_t)((f->end.p ? HAS_END : 0) | (same ? FIRST_IS_BEGIN : 0) | (f->commit_us ? HAS_COMMIT : 0));
 
 	if (buf_u8(out, FORMAT) || buf_varint(out, f->bytes) || buf_varint(out, f->raw_bytes) || buf_varint(out, f->cells) ||
 		buf_varint(out, f->tombstones) || buf_varint(out, f->row_deletes) || buf_varint(out, f->family_deletes) ||
 		buf_varint(out, f->seq_min) || buf_varint(out, f->seq_max) || buf_be64(out, (uint64_t)f->oldest_us) ||
-		buf_be64(out, (uint64_t)f->newest_us) || buf_u8(out, flags) || buf_lstr(out, buf_slice(&f->begin)))
+		buf_be64(out, (uint64_t)f->newest_us) || buf_u8(out, flags) || buf_lstr(out, buf_bytes(&f->begin)))
 		return -ENOMEM;
-	if (f->end.p && buf_lstr(out, buf_slice(&f->end)))
+	if (f->end.p && buf_lstr(out, buf_bytes(&f->end)))
 		return -ENOMEM;
-	if (!same && buf_lstr(out, buf_slice(&f->first)))
+	if (!same && buf_lstr(out, buf_bytes(&f->first)))
 		return -ENOMEM;
-	if (buf_lstr(out, buf_slice(&f->last)))
+	if (buf_lstr(out, buf_bytes(&f->last)))
 		return -ENOMEM;
 	return f->commit_us ? buf_be64(out, (uint64_t)f->commit_us) : 0;
 }
 
 /* Returns false for values that no encoder writes.  With an empty range, for example, a tablet would ignore the file. */
-static bool file_is_plausible(const struct tablet_file *f, const struct slice *begin, const struct slice *end,
-	const struct slice *first, const struct slice *last)
+static bool file_is_plausible(const struct tablet_file *f, const struct tfs_bytes *begin, const struct tfs_bytes *end,
+	const struct tfs_bytes *first, const struct tfs_bytes *last)
 {
 	bool no_puts = f->oldest_us == INT64_MAX && f->newest_us == INT64_MIN;
 
-	return slice_cmp(*first, *last) <= 0 && (!end || slice_cmp(*begin, *end) < 0) && f->seq_min <= f->seq_max &&
+	return bytes_cmp(*first, *last) <= 0 && (!end || bytes_cmp(*begin, *end) < 0) && f->seq_min <= f->seq_max &&
 		f->seq_max < UINT64_MAX && (f->oldest_us <= f->newest_us || no_puts);
 }
 
-int meta_sst_value_decode(struct slice in, struct tablet_file *f)
+int meta_sst_value_decode(struct tfs_bytes in, struct tablet_file *f)
 {
 	struct tablet_file x = {.table = f->table, .incarnation = f->incarnation, .number = f->number, .group = f->group};
-	struct slice begin, end = {0}, first, last;
+	struct tfs_bytes begin, end = {0}, first, last;
 	uint64_t oldest, newest, commit = 0;
 	struct reader r;
 	uint8_t flags;
@@ -211,7 +211,7 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 		(!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) ||
 		(flags & HAS_COMMIT && !get_be64(&r, &commit)) || reader_left(&r))
 		return -EBADMSG;
-	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !slice_eq(first, begin)) || !(flags & HAS_COMMIT) != !commit)
+	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !bytes_eq(first, begin)) || !(flags & HAS_COMMIT) != !commit)
 		return -EBADMSG; /* not the encoder's choice */
 	x.oldest_us = (int64_t)oldest;
 	x.newest_us = (int64_t)newest;
@@ -242,7 +242,7 @@ static int encode_files(const struct meta_tablet *m, struct buf *out)
 		if (!err)
 			err = buf_append(out, key, sizeof key);
 		if (!err)
-			err = buf_lstr(out, buf_slice(&value));
+			err = buf_lstr(out, buf_bytes(&value));
 	}
 	buf_fini(&value);
 	return err;
@@ -255,7 +255,7 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 	int err = -ENOMEM;
 
 	if (envelope_begin(out, ROOT_MAGIC) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
-		buf_lstr(out, buf_slice(&m->begin)) || buf_lstr(out, buf_slice(&m->end)) || buf_be64(out, m->server) ||
+		buf_lstr(out, buf_bytes(&m->begin)) || buf_lstr(out, buf_bytes(&m->end)) || buf_be64(out, m->server) ||
 		buf_be64(out, m->assignment) || buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) ||
 		buf_be64(out, (uint64_t)m->major_us))
 		goto fail;
@@ -266,7 +266,7 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 			goto fail;
 	err = encode_tokens(m->tokens, m->token_count, &tokens);
 	if (!err)
-		err = buf_lstr(out, buf_slice(&tokens));
+		err = buf_lstr(out, buf_bytes(&tokens));
 	if (!err)
 		err = envelope_end(out, from);
 fail:
@@ -280,7 +280,7 @@ fail:
 static int decode_file(struct meta_tablet *m, struct reader *r)
 {
 	struct tablet_file f = {0};
-	struct slice key, value;
+	struct tfs_bytes key, value;
 	int err;
 
 	if (!get_bytes(r, META_SST_KEY_BYTES, &key) || !get_lstr(r, &value) || !meta_sst_key_get(key, &f))
@@ -296,7 +296,7 @@ static int decode_file(struct meta_tablet *m, struct reader *r)
 static int decode_lists(struct meta_tablet *m, struct reader *r)
 {
 	struct redo_point p;
-	struct slice tokens;
+	struct tfs_bytes tokens;
 	uint32_t count;
 	int err = 0;
 
@@ -319,11 +319,11 @@ static int decode_lists(struct meta_tablet *m, struct reader *r)
 	return !get_lstr(r, &tokens) || reader_left(r) ? -EBADMSG : decode_tokens(reader_of(tokens), m);
 }
 
-int meta_root_decode(struct slice in, struct meta_tablet *m)
+int meta_root_decode(struct tfs_bytes in, struct meta_tablet *m)
 {
 	struct meta_tablet x = {0};
 	struct reader r;
-	struct slice begin, end;
+	struct tfs_bytes begin, end;
 	uint64_t clock, major;
 	uint8_t last;
 	int err = envelope_open(in, ROOT_MAGIC, &r);

@@ -45,20 +45,20 @@ enum meta_column { C_BEGIN, C_SERVER, C_SEQ, C_CLOCK, C_MAJOR, C_TOKENS, C_MERGE
 extern const char *const meta_column_names[COLUMNS];
 
 void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f);
-bool meta_sst_key_get(struct slice key, struct tablet_file *f);
+bool meta_sst_key_get(struct tfs_bytes key, struct tablet_file *f);
 void meta_file_normalise(struct tablet_file *f);                                  /* may only shorten first */
 int meta_sst_value_encode(const struct tablet_file *f, struct buf *out) TFS_MUST; /* appends; f is normalised */
 /* Decodes into f, whose key members are set.  f must own no memory in begin, end, first and last. */
-int meta_sst_value_decode(struct slice in, struct tablet_file *f) TFS_MUST;
+int meta_sst_value_decode(struct tfs_bytes in, struct tablet_file *f) TFS_MUST;
 int meta_u64_encode(uint64_t v, struct buf *out) TFS_MUST;
-int meta_u64_decode(struct slice in, uint64_t *v) TFS_MUST;
+int meta_u64_decode(struct tfs_bytes in, uint64_t *v) TFS_MUST;
 int meta_server_encode(uint64_t server, uint64_t assignment, struct buf *out) TFS_MUST;
-int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment) TFS_MUST;
+int meta_server_decode(struct tfs_bytes in, uint64_t *server, uint64_t *assignment) TFS_MUST;
 int meta_tokens_encode(const struct tablet_token *v, unsigned count, struct buf *out) TFS_MUST; /* count is at least 1 */
 /* Adds the tokens to m's.  After an error some may have been added. */
-int meta_tokens_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
-int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;
-int meta_bytes_decode(struct slice in, struct slice *v) TFS_MUST; /* borrows */
+int meta_tokens_decode(struct tfs_bytes in, struct meta_tablet *m) TFS_MUST;
+int meta_bytes_encode(struct tfs_bytes v, struct buf *out) TFS_MUST;
+int meta_bytes_decode(struct tfs_bytes in, struct tfs_bytes *v) TFS_MUST; /* borrows */
 
 /* ---- meta_list.c ---- */
 
@@ -68,7 +68,7 @@ int meta_file_order(const struct tablet_file *a, const struct tablet_file *b);
 int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace) TFS_MUST;
 int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace) TFS_MUST;
 /* Copies result.  An equal token remains as it is. */
-int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct slice result) TFS_MUST;
+int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct tfs_bytes result) TFS_MUST;
 /* The file of m's list with f's incarnation, number and group, or NULL. */
 struct tablet_file *meta_find_file(const struct meta_tablet *m, const struct tablet_file *f);
 /* Removes f, an element of m's list. */

@@ -85,7 +85,7 @@ int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace)
 	return 0;
 }
 
-int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct slice result)
+int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct tfs_bytes result)
 {
 	struct tablet_token t = {.client = client, .number = number};
 	unsigned i = m->token_count;
@@ -94,7 +94,7 @@ int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, stru
 		i--;
 	if (i && m->tokens[i - 1].client == client && m->tokens[i - 1].number == number)
 		return 0;
-	if (buf_append_slice(&t.result, result) || open_gap(&m->tokens, m->token_count, i, sizeof t)) {
+	if (buf_append_bytes(&t.result, result) || open_gap(&m->tokens, m->token_count, i, sizeof t)) {
 		buf_fini(&t.result);
 		return -ENOMEM;
 	}

@@ -53,21 +53,21 @@ static int writer_finish(struct writer *w, struct op **ops, unsigned *count)
 }
 
 /* encoded: the result of encoding the column into w->value. */
-static void write_column(struct writer *w, enum meta_family family, struct slice qualifier, int encoded)
+static void write_column(struct writer *w, enum meta_family family, struct tfs_bytes qualifier, int encoded)
 {
 	struct op *op;
 
 	w->err = w->err ? w->err : encoded;
 	op = next_op(w, OP_WRITE, family);
 	if (op) {
-		op->ts = (struct op_time){.newest = true, .us = NO_TIME};
-		if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_slice(&w->value), &op->value))
+		op->ts = TFS_AUTO;
+		if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_bytes(&w->value), &op->value))
 			w->err = -ENOMEM;
 	}
 	buf_reset(&w->value);
 }
 
-static void delete_column(struct writer *w, enum meta_family family, struct slice qualifier)
+static void delete_column(struct writer *w, enum meta_family family, struct tfs_bytes qualifier)
 {
 	struct op *op = next_op(w, OP_DELETE_COLUMN, family);
 
@@ -75,9 +75,9 @@ static void delete_column(struct writer *w, enum meta_family family, struct slic
 		w->err = -ENOMEM;
 }
 
-static struct slice column_name(enum meta_column c)
+static struct tfs_bytes column_name(enum meta_column c)
 {
-	return slice_str(meta_column_names[c]);
+	return tfs_str(meta_column_names[c]);
 }
 
 static void write_u64(struct writer *w, enum meta_column c, uint64_t v)
@@ -90,14 +90,14 @@ static void write_server(struct writer *w, uint64_t server, uint64_t assignment)
 	write_column(w, META_TABLET, column_name(C_SERVER), meta_server_encode(server, assignment, &w->value));
 }
 
-static void write_bytes(struct writer *w, enum meta_column c, struct slice v)
+static void write_bytes(struct writer *w, enum meta_column c, struct tfs_bytes v)
 {
 	write_column(w, META_TABLET, column_name(c), meta_bytes_encode(v, &w->value));
 }
 
 static void write_event(struct writer *w, const char *event)
 {
-	write_column(w, META_EVENT, slice_str(""), meta_bytes_encode(slice_str(event), &w->value));
+	write_column(w, META_EVENT, tfs_str(""), meta_bytes_encode(tfs_str(event), &w->value));
 }
 
 static void write_file(struct writer *w, const struct tablet_file *f)
@@ -112,7 +112,7 @@ static void write_file(struct writer *w, const struct tablet_file *f)
 	}
 	tablet_file_fini(&copy);
 	meta_sst_key_put(key, f);
-	write_column(w, META_SST, slice_of(key, sizeof key), err);
+	write_column(w, META_SST, tfs_bytes_of(key, sizeof key), err);
 }
 
 static void write_redo(struct writer *w, const struct redo_point *p)
@@ -120,7 +120,7 @@ static void write_redo(struct writer *w, const struct redo_point *p)
 	uint8_t key[META_REDO_KEY_BYTES];
 
 	put_be64(key, p->incarnation);
-	write_column(w, META_REDO, slice_of(key, sizeof key), meta_u64_encode(p->lsn, &w->value));
+	write_column(w, META_REDO, tfs_bytes_of(key, sizeof key), meta_u64_encode(p->lsn, &w->value));
 }
 
 static void write_tokens(struct writer *w, const struct tablet_token *v, unsigned count)
@@ -132,7 +132,7 @@ static void write_tokens(struct writer *w, const struct tablet_token *v, unsigne
 /* All columns except server and merge. */
 static void write_all(struct writer *w, const struct meta_tablet *m)
 {
-	write_bytes(w, C_BEGIN, buf_slice(&m->begin));
+	write_bytes(w, C_BEGIN, buf_bytes(&m->begin));
 	write_u64(w, C_SEQ, m->seq_mark);
 	write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
 	write_u64(w, C_MAJOR, (uint64_t)m->major_us);
@@ -158,8 +158,8 @@ int meta_ops_split(const struct meta_tablet *lower, const char *event, struct ar
 	struct op *op = next_op(&w, OP_CHECK, META_TABLET);
 
 	if (op) {
-		op->check = OP_CHECK_ABSENT;
-		op->ts.newest = true;
+		op->check = TFS_CHECK_ABSENT;
+		op->ts.when = TFS_NEWEST;
 		op->qualifier = column_name(C_SERVER);
 	}
 	write_server(&w, lower->server, lower->assignment);
@@ -178,8 +178,8 @@ int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op *
 	w.err = meta_root_encode(lower, &row);
 	if (!w.err && row.n > MERGE_MOST)
 		w.err = -E2BIG;
-	write_bytes(&w, C_MERGE, buf_slice(&row));
-	write_bytes(&w, C_BEGIN, buf_slice(&lower->begin)); /* the hint must not be above the true begin */
+	write_bytes(&w, C_MERGE, buf_bytes(&row));
+	write_bytes(&w, C_BEGIN, buf_bytes(&lower->begin)); /* the hint must not be above the true begin */
 	buf_fini(&row);
 	return writer_finish(&w, ops, count);
 }
@@ -209,7 +209,7 @@ static void edit_redo(struct writer *w, const struct meta_tablet *old, const str
 		if (redo_has(e->redo, e->redo_count, old->redo[i].incarnation))
 			continue;
 		put_be64(key, old->redo[i].incarnation);
-		delete_column(w, META_REDO, slice_of(key, sizeof key));
+		delete_column(w, META_REDO, tfs_bytes_of(key, sizeof key));
 	}
 	for (unsigned i = 0; i < e->redo_count; i++)
 		write_redo(w, &e->redo[i]);
@@ -223,7 +223,7 @@ static void edit_files(struct writer *w, const struct meta_tablet *old, const st
 		const struct tablet_file *f = meta_find_file(old, &e->removed[i]);
 
 		meta_sst_key_put(key, f ? f : &e->removed[i]);
-		delete_column(w, META_SST, slice_of(key, sizeof key));
+		delete_column(w, META_SST, tfs_bytes_of(key, sizeof key));
 	}
 	for (unsigned i = 0; i < e->added_count; i++)
 		write_file(w, &e->added[i]);
@@ -236,7 +236,7 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 
 	if (old->unfolded)
 		write_folded(&w, old);
-	write_bytes(&w, C_BEGIN, buf_slice(&old->begin));
+	write_bytes(&w, C_BEGIN, buf_bytes(&old->begin));
 	if (old->stale_merge)
 		delete_column(&w, META_TABLET, column_name(C_MERGE));
 	edit_files(&w, old, e);
@@ -260,7 +260,7 @@ static void write_owner(struct writer *w, const struct meta_tablet *old, uint64_
 	write_server(w, old->server, old->assignment);
 	if (!w->err) {
 		w->ops[0].kind = OP_CHECK;
-		w->ops[0].check = OP_CHECK_VALUE;
+		w->ops[0].check = TFS_CHECK_VALUE;
 	}
 	if (old->server != server || old->assignment != assignment)
 		write_server(w, server, assignment);

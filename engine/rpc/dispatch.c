@@ -81,7 +81,7 @@ enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct t
 	if (q->method == TS_SEAL)
 		return DISPATCH_ROOT;
 	if (table == META_TABLE && (t || !is_of_tablets(q->method)))
-		return slice_cmp(t ? t->begin : q->row, buf_slice(&d->root_end)) < 0 ? DISPATCH_ROOT : DISPATCH_METADATA;
+		return bytes_cmp(t ? t->begin : q->row, buf_bytes(&d->root_end)) < 0 ? DISPATCH_ROOT : DISPATCH_METADATA;
 	return is_of_tablets(q->method) ? DISPATCH_TABLETS : DISPATCH_USER;
 }
 
@@ -184,7 +184,7 @@ void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer
 	}
 	*w = (struct waiting){.bytes = *request, .fn = fn, .arg = arg};
 	*request = none;
-	err = ts_request_unpack(buf_slice(&w->bytes), &w->arena, &w->q);
+	err = ts_request_unpack(buf_bytes(&w->bytes), &w->arena, &w->q);
 	if (err) {
 		ts_refused_bytes(d->service->refused, err);
 		waiting_free(w);

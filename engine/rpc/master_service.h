@@ -34,7 +34,7 @@ enum ms_method {
 	F(VALUE, 6, uid_t, uid)                                                                                                    \
 	F(VALUE, 7, gid_t, gid)                                                                                                    \
 	F(VALUE, 8, mode_t, mode)                                                                                                  \
-	F(VALUE, 10, struct slice, text)                                                                                           \
+	F(VALUE, 10, struct tfs_bytes, text)                                                                                       \
 	F(VALUE, 12, int64_t, mtime_us)                                                                                            \
 	F(POINTER, 13, tfs_schema_edit, edit)                                                                                      \
 	F(VALUE, 14, bool, of_all)                                                                                                 \
@@ -67,11 +67,11 @@ static inline int TFS_MUST ms_call(struct master_service *s, const struct ms_req
 }
 int ms_request_pack(const struct ms_request *q, struct buf *out) TFS_MUST;
 /* Borrows from in and arena. */
-int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q) TFS_MUST;
+int ms_request_unpack(struct tfs_bytes in, struct arena *arena, struct ms_request *q) TFS_MUST;
 int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct buf *out) TFS_MUST;
-int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int ms_answer_unpack(struct tfs_bytes in, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 /* As ts_serve. */
-int ms_serve(struct master_service *inner, struct slice request, struct buf *answer) TFS_MUST;
+int ms_serve(struct master_service *inner, struct tfs_bytes request, struct buf *answer) TFS_MUST;
 struct master_service *ms_round_trip_new(struct master_service *inner);
 
 #endif

@@ -54,7 +54,7 @@ int ms_request_pack(const struct ms_request *q, struct buf *out)
 	return wire_pack_request(ms_request_wire(), q, out);
 }
 
-int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q)
+int ms_request_unpack(struct tfs_bytes in, struct arena *arena, struct ms_request *q)
 {
 	struct ms_request x = {0};
 	int err = wire_unpack_request(in, ms_request_wire(), arena, &x);
@@ -67,7 +67,7 @@ int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q
 /* ---- answers ---- */
 
 #define PAYLOAD(F)                                                                                                                 \
-	F(VALUE, 1, struct slice, schema) /* by schema_encode, as in the lock service's files */                                   \
+	F(VALUE, 1, struct tfs_bytes, schema) /* by schema_encode, as in the lock service's files */                               \
 	F(VALUE, 2, const char *, why)
 struct payload {
 	PAYLOAD(WIRE_MEMBER)
@@ -88,7 +88,7 @@ int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct
 	const size_t from = out->n;
 	int err = a->schema ? schema_encode(a->schema, &schema) : 0;
 
-	p.schema = buf_slice(&schema);
+	p.schema = buf_bytes(&schema);
 	if (!err)
 		err = wire_pack(ms_answer_wire(), a, out);
 	if (!err)
@@ -116,7 +116,7 @@ static int payload_unpack(const struct payload *p, struct ms_answer *a)
 	return p->why && !a->why ? -ENOMEM : 0;
 }
 
-int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answer *a)
+int ms_answer_unpack(struct tfs_bytes in, const struct ms_request *q, struct ms_answer *a)
 {
 	struct reader r = reader_of(in);
 	struct arena arena = {0};
@@ -140,7 +140,7 @@ int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answ
 
 /* ---- channels ---- */
 
-int ms_serve(struct master_service *inner, struct slice in, struct buf *out)
+int ms_serve(struct master_service *inner, struct tfs_bytes in, struct buf *out)
 {
 	struct arena arena = {0};
 	struct ms_answer a = {0};

@@ -151,8 +151,8 @@ struct ts_file {
 /* A tablet and its assignment number. */
 #define TS_ASSIGNED(F)                                                                                                             \
 	F(VALUE, 1, uint32_t, table)                                                                                               \
-	F(VALUE, 2, struct slice, begin)                                                                                           \
-	F(VALUE, 3, struct slice, end) /* p NULL: the table's end */                                                               \
+	F(VALUE, 2, struct tfs_bytes, begin)                                                                                       \
+	F(VALUE, 3, struct tfs_bytes, end) /* p NULL: the table's end */                                                           \
 	F(VALUE, 4, uint64_t, assignment)                                                                                          \
 	F(VALUE, 5, uint64_t, server) /* the owner that its METADATA row names */                                                  \
 	/* LIST: reads and writes a second, averaged over some minutes; age: since it was loaded or made */                        \
@@ -175,7 +175,7 @@ struct ts_assigned {
  * row's request (server/service.c).  A field of TS_REQUEST is one for all rows.
  */
 #define TS_ROW(F)                                                                                                                  \
-	F(VALUE, 1, struct slice, row)                                                                                             \
+	F(VALUE, 1, struct tfs_bytes, row)                                                                                         \
 	F(ARRAY, 2, op, ops, op_count)                                                                                             \
 	F(VALUE, 3, uint64_t, number) /* as token.number; client and lowest_unanswered are the request's */
 struct ts_row {
@@ -194,7 +194,7 @@ struct ts_row {
 	F(VALUE, 2, uint32_t, table)                                                                                               \
 	/* Of the schema that the family ids come from.  A server whose schema is older reads the new one first. */                \
 	F(VALUE, 3, uint64_t, schema_generation)                                                                                   \
-	F(VALUE, 4, struct slice, row)                                                                                             \
+	F(VALUE, 4, struct tfs_bytes, row)                                                                                         \
 	/* MUTATE */                                                                                                               \
 	F(ARRAY, 5, op, ops, op_count)                                                                                             \
 	/* client: of each request; 0: a client in the same process, whose requests cannot be lost.  The rest: of mutations. */    \
@@ -204,8 +204,8 @@ struct ts_row {
 	F(ARRAY, 8, ts_row, rows, row_count)                                                                                       \
 	/* READ, EXISTS, TABLET_INFO */                                                                                            \
 	F(VALUE, 9, uint16_t, family)                                                                                              \
-	F(VALUE, 10, struct slice, qualifier)                                                                                      \
-	F(STRUCT, 11, op_time, ts)                                                                                                 \
+	F(VALUE, 10, struct tfs_bytes, qualifier)                                                                                  \
+	F(STRUCT, 11, tfs_ts, ts)                                                                                                  \
 	F(VALUE, 12, uint64_t, offset)                                                                                             \
 	F(VALUE, 13, size_t, length)                                                                                               \
 	/* SCAN_* */                                                                                                               \
@@ -227,8 +227,8 @@ struct ts_request {
 };
 
 #define TS_TABLET(F)                                                                                                               \
-	F(VALUE, 1, struct slice, begin)                                                                                           \
-	F(VALUE, 2, struct slice, end) /* p NULL: the table's end */                                                               \
+	F(VALUE, 1, struct tfs_bytes, begin)                                                                                       \
+	F(VALUE, 2, struct tfs_bytes, end) /* p NULL: the table's end */                                                           \
 	F(VALUE, 3, uint64_t, disk_bytes)                                                                                          \
 	F(VALUE, 4, uint64_t, raw_bytes)                                                                                           \
 	F(VALUE, 5, uint64_t, memory_bytes)                                                                                        \
@@ -236,13 +236,13 @@ struct ts_request {
 	F(VALUE, 7, uint64_t, tombstones)                                                                                          \
 	F(VALUE, 8, uint32_t, files)                                                                                               \
 	F(VALUE, 9, uint32_t, memtables)                                                                                           \
-	F(VALUE, 10, struct slice, server)                                                                                         \
-	F(VALUE, 11, struct slice, state)                                                                                          \
+	F(VALUE, 10, struct tfs_bytes, server)                                                                                     \
+	F(VALUE, 11, struct tfs_bytes, state)                                                                                      \
 	/* Since the tablet was loaded or made: cells and rows read, row mutations. */                                             \
 	F(VALUE, 12, uint64_t, reads)                                                                                              \
 	F(VALUE, 13, uint64_t, writes)                                                                                             \
-	F(VALUE, 14, uint32_t, compactions) /* under way: TFS_COMPACTION_* of tabletfs.h */                                        \
-	F(VALUE, 15, struct slice, events)  /* lines "SECONDS TEXT" */
+	F(VALUE, 14, uint32_t, compactions)    /* under way: TFS_COMPACTION_* of tabletfs.h */                                     \
+	F(VALUE, 15, struct tfs_bytes, events) /* lines "SECONDS TEXT" */
 struct ts_tablet {
 	TS_TABLET(WIRE_MEMBER)
 };
@@ -259,7 +259,7 @@ struct ts_tablet {
 	F(VALUE, 7, uint64_t, scan)                                                                                                \
 	/* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end. */                                                    \
 	/* The last SCAN_NEXT: where the scan continues instead, p NULL: as SCAN_OPEN returned. */                                 \
-	F(VALUE, 8, struct slice, tablet_end)                                                                                      \
+	F(VALUE, 8, struct tfs_bytes, tablet_end)                                                                                  \
 	F(STRUCT, 9, ts_tablet, tablet)                                                                                            \
 	/* MUTATE that failed: the operation that is the cause, from 1; 0: none is */                                              \
 	F(VALUE, 10, uint32_t, failed_op)                                                                                          \
@@ -268,21 +268,21 @@ struct ts_tablet {
 /* The members after the list belong partly to the caller; tablet_wire.c (struct payload) carries them. */
 struct ts_answer {
 	TS_ANSWER(WIRE_MEMBER)
-	struct op_result *results; /* MUTATE: the caller's array of op_count, or NULL */
+	struct tfs_result *results; /* MUTATE: the caller's array of op_count, or NULL */
 	/* MUTATE_ROWS, LOAD, UNLOAD, FILES: the caller's array of row_count, tablet_count or file_count: 0 or -errno, -EREMCHG: not served here */
 	int *row_errs;
-	size_t got;         /* READ: bytes in q->into */
-	struct slice bytes; /* READ without q->into: at most TS_READ_BYTES_MAX */
+	size_t got;             /* READ: bytes in q->into */
+	struct tfs_bytes bytes; /* READ without q->into: at most TS_READ_BYTES_MAX */
 	struct scan_batch batch;
 	struct ts_assigned *tablets; /* LIST */
 	uint32_t tablet_count;
-	struct slice why;      /* LOAD: a line that names the damage that kept a tablet from being loaded */
+	struct tfs_bytes why;  /* LOAD: a line that names the damage that kept a tablet from being loaded */
 	struct ts_file *files; /* FILES */
 	uint32_t file_count;
 	uint64_t *logs; /* FILES: incarnations */
 	uint32_t log_count;
-	struct slice log;   /* SEAL: the seal; SORT: records */
-	struct arena arena; /* of bytes, tablet_end, tablet, tablets, why, files, logs, log */
+	struct tfs_bytes log; /* SEAL: the seal; SORT: records */
+	struct arena arena;   /* of bytes, tablet_end, tablet, tablets, why, files, logs, log */
 };
 void ts_answer_fini(struct ts_answer *a);
 
@@ -344,16 +344,16 @@ struct tablet_servers {
 
 /* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for malformed input. */
 int ts_request_pack(const struct ts_request *q, struct buf *out) TFS_MUST;
-int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q) TFS_MUST;
+int ts_request_unpack(struct tfs_bytes in, struct arena *arena, struct ts_request *q) TFS_MUST;
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out) TFS_MUST;
 int ts_answer_unpack(
-	struct slice in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */
+	struct tfs_bytes in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */
 
 /*
  * The server's side of a channel: decodes a request, calls inner, and appends the
  * encoded answer.  -EBADMSG: malformed; there is no answer.
  */
-int ts_serve(struct tablet_service *inner, struct slice request, struct buf *answer) TFS_MUST;
+int ts_serve(struct tablet_service *inner, struct tfs_bytes request, struct buf *answer) TFS_MUST;
 /* The same for a decoded request.  Allocates in arena. */
 int ts_serve_decoded(struct tablet_service *inner, const struct ts_request *q, struct arena *arena, struct buf *answer) TFS_MUST;
 

@@ -24,121 +24,127 @@ void ts_answer_fini(struct ts_answer *a)
 	*a = (struct ts_answer){0};
 }
 
-/* ---- the structs of engine/cell/op.h ---- */
+/* ---- the structs of engine/cell/op.h and tabletfs.h; the client sets `family` and `unsure` of a cell ---- */
 
-#define OP_TIME(F)                                                                                                                 \
-	F(VALUE, 1, bool, newest)                                                                                                  \
+#define TIME(F)                                                                                                                    \
+	F(VALUE, 1, enum tfs_when, when)                                                                                           \
 	F(VALUE, 2, int64_t, us)
 #define OP_TOKEN(F)                                                                                                                \
 	F(VALUE, 1, uint64_t, client)                                                                                              \
 	F(VALUE, 2, uint64_t, number)                                                                                              \
 	F(VALUE, 3, uint64_t, lowest_unanswered)
-#define OP_RANGE(F)                                                                                                                \
+#define RANGE(F)                                                                                                                   \
 	F(VALUE, 1, uint64_t, offset)                                                                                              \
-	F(VALUE, 2, struct slice, data)
+	F(VALUE, 2, struct tfs_bytes, data)
 #define OP(F)                                                                                                                      \
 	F(VALUE, 1, enum op_kind, kind)                                                                                            \
 	F(VALUE, 2, uint16_t, family)                                                                                              \
 	F(VALUE, 3, uint16_t, to_family)                                                                                           \
-	F(VALUE, 4, struct slice, qualifier)                                                                                       \
-	F(VALUE, 5, struct slice, to_qualifier)                                                                                    \
-	F(STRUCT, 6, op_time, ts)                                                                                                  \
-	F(STRUCT, 7, op_time, to)                                                                                                  \
-	F(VALUE, 8, enum op_base, base)                                                                                            \
+	F(VALUE, 4, struct tfs_bytes, qualifier)                                                                                   \
+	F(VALUE, 5, struct tfs_bytes, to_qualifier)                                                                                \
+	F(STRUCT, 6, tfs_ts, ts)                                                                                                   \
+	F(STRUCT, 7, tfs_ts, to)                                                                                                   \
+	F(VALUE, 8, enum tfs_base, base)                                                                                           \
 	F(VALUE, 9, int64_t, base_ts)                                                                                              \
 	F(VALUE, 10, uint64_t, truncate_to)                                                                                        \
-	F(ARRAY, 11, op_range, ranges, range_count)                                                                                \
-	F(VALUE, 12, struct slice, append)                                                                                         \
-	F(VALUE, 13, struct slice, value)                                                                                          \
+	F(ARRAY, 11, tfs_range, ranges, range_count)                                                                               \
+	F(VALUE, 12, struct tfs_bytes, append)                                                                                     \
+	F(VALUE, 13, struct tfs_bytes, value)                                                                                      \
 	F(VALUE, 14, bool, replace)                                                                                                \
 	F(VALUE, 15, bool, drop_newer)                                                                                             \
 	F(VALUE, 16, bool, noreplace)                                                                                              \
 	F(VALUE, 17, int64_t, replace_ts)                                                                                          \
 	F(VALUE, 18, int64_t, by)                                                                                                  \
-	F(VALUE, 19, enum op_check, check)
-#define OP_RESULT(F)                                                                                                               \
+	F(VALUE, 19, enum tfs_check, check)
+#define RESULT(F)                                                                                                                  \
 	F(VALUE, 1, int64_t, ts)                                                                                                   \
 	F(VALUE, 2, int64_t, counter)                                                                                              \
 	F(VALUE, 3, int64_t, commit_us)                                                                                            \
 	F(VALUE, 4, uint64_t, size)                                                                                                \
 	F(VALUE, 5, bool, replaced)                                                                                                \
 	F(VALUE, 6, bool, failed)
-#define SCAN_SPEC(F)                                                                                                               \
-	F(VALUE, 1, enum scan_what, what)                                                                                          \
-	F(VALUE, 2, struct slice, row_from)                                                                                        \
-	F(VALUE, 3, struct slice, row_to)                                                                                          \
+#define SCAN_PUBLIC(F)                                                                                                             \
+	F(VALUE, 1, enum tfs_scan_what, what)                                                                                      \
+	F(VALUE, 2, struct tfs_bytes, row_from)                                                                                    \
+	F(VALUE, 3, struct tfs_bytes, row_to)                                                                                      \
 	F(VALUE, 4, bool, row_from_after)                                                                                          \
 	F(VALUE, 5, bool, one_row)                                                                                                 \
-	F(VALUE, 29, bool, reverse)                                                                                                \
-	F(NUMBERS, 6, uint16_t, families, family_count)                                                                            \
-	F(VALUE, 7, struct slice, qualifier_from)                                                                                  \
-	F(VALUE, 8, struct slice, qualifier_to)                                                                                    \
-	F(VALUE, 25, bool, qualifier_from_after)                                                                                   \
-	F(VALUE, 9, bool, after_cell)                                                                                              \
-	F(VALUE, 10, int64_t, after_ts)                                                                                            \
-	F(VALUE, 11, bool, has_times)                                                                                              \
-	F(VALUE, 12, int64_t, since)                                                                                               \
-	F(VALUE, 13, int64_t, until)                                                                                               \
-	F(VALUE, 14, uint32_t, versions)                                                                                           \
-	F(VALUE, 19, bool, has_changed)                                                                                            \
-	F(VALUE, 20, int64_t, changed_since)                                                                                       \
-	F(VALUE, 21, struct slice, row_regex)                                                                                      \
-	F(VALUE, 22, struct slice, qualifier_regex)                                                                                \
-	F(VALUE, 23, struct slice, value_regex)                                                                                    \
-	F(VALUE, 24, struct slice, value_is)                                                                                       \
-	F(VALUE, 28, bool, row_salted)                                                                                             \
-	F(VALUE, 26, uint32_t, column_limit)                                                                                       \
-	F(VALUE, 15, uint64_t, limit)                                                                                              \
-	F(VALUE, 27, uint64_t, row_limit)                                                                                          \
-	F(VALUE, 16, size_t, batch_bytes)                                                                                          \
-	F(VALUE, 17, bool, past_damage)                                                                                            \
-	F(VALUE, 30, struct slice, files)                                                                                          \
-	F(VALUE, 18, bool, kept)                                                                                                   \
-	F(VALUE, 31, struct slice, done_row)                                                                                       \
-	F(VALUE, 32, struct slice, done_qualifier)                                                                                 \
-	F(VALUE, 33, uint16_t, done_family)                                                                                        \
-	F(VALUE, 34, bool, done_in_family)                                                                                         \
-	F(VALUE, 35, int64_t, done_ts)                                                                                             \
-	F(VALUE, 36, uint32_t, done_columns)
+	F(VALUE, 6, bool, reverse)                                                                                                 \
+	F(VALUE, 7, struct tfs_bytes, qualifier_from)                                                                              \
+	F(VALUE, 8, struct tfs_bytes, qualifier_to)                                                                                \
+	F(VALUE, 9, bool, qualifier_from_after)                                                                                    \
+	F(VALUE, 10, bool, after_cell)                                                                                             \
+	F(VALUE, 11, int64_t, after_ts)                                                                                            \
+	F(VALUE, 12, bool, has_times)                                                                                              \
+	F(VALUE, 13, int64_t, since)                                                                                               \
+	F(VALUE, 14, int64_t, until)                                                                                               \
+	F(VALUE, 15, uint32_t, versions)                                                                                           \
+	F(VALUE, 16, bool, has_changed)                                                                                            \
+	F(VALUE, 17, int64_t, changed_since)                                                                                       \
+	F(VALUE, 18, struct tfs_bytes, row_regex)                                                                                  \
+	F(VALUE, 19, struct tfs_bytes, qualifier_regex)                                                                            \
+	F(VALUE, 20, struct tfs_bytes, value_regex)                                                                                \
+	F(VALUE, 21, struct tfs_bytes, value_is)                                                                                   \
+	F(VALUE, 22, uint32_t, column_limit)                                                                                       \
+	F(VALUE, 23, uint64_t, limit)                                                                                              \
+	F(VALUE, 24, uint64_t, row_limit)                                                                                          \
+	F(VALUE, 25, size_t, batch_bytes)                                                                                          \
+	F(VALUE, 26, bool, past_damage)
+#define SCAN_SPEC(F)                                                                                                               \
+	F(STRUCT, 1, tfs_scan_spec, pub)                                                                                           \
+	F(NUMBERS, 2, uint16_t, family_ids, pub.family_count)                                                                      \
+	F(VALUE, 3, bool, row_salted)                                                                                              \
+	F(VALUE, 4, struct tfs_bytes, files)                                                                                       \
+	F(VALUE, 5, bool, kept)                                                                                                    \
+	F(VALUE, 6, struct tfs_bytes, done_row)                                                                                    \
+	F(VALUE, 7, struct tfs_bytes, done_qualifier)                                                                              \
+	F(VALUE, 8, uint16_t, done_family)                                                                                         \
+	F(VALUE, 9, bool, done_in_family)                                                                                          \
+	F(VALUE, 10, int64_t, done_ts)                                                                                             \
+	F(VALUE, 11, uint32_t, done_columns)
 #define SCAN_CELL(F)                                                                                                               \
-	F(VALUE, 1, struct slice, row)                                                                                             \
-	F(VALUE, 2, struct slice, qualifier)                                                                                       \
-	F(VALUE, 3, struct slice, value)                                                                                           \
-	F(VALUE, 4, uint16_t, family)                                                                                              \
+	F(VALUE, 1, struct tfs_bytes, row)                                                                                         \
+	F(VALUE, 2, struct tfs_bytes, qualifier)                                                                                   \
+	F(VALUE, 3, struct tfs_bytes, value)                                                                                       \
+	F(VALUE, 4, uint16_t, family_id)                                                                                           \
 	F(VALUE, 5, int64_t, ts)                                                                                                   \
 	F(VALUE, 6, int64_t, expires_us)                                                                                           \
 	F(VALUE, 7, int64_t, commit_us)                                                                                            \
 	F(VALUE, 8, uint64_t, size)                                                                                                \
-	F(VALUE, 9, uint64_t, seq)
-WIRE_COMPLETE(op_time, OP_TIME)
+	F(VALUE, 9, uint64_t, sequence)
+WIRE_COMPLETE(tfs_ts, TIME)
 WIRE_COMPLETE(op_token, OP_TOKEN)
-WIRE_COMPLETE(op_range, OP_RANGE)
+WIRE_COMPLETE(tfs_range, RANGE)
 WIRE_COMPLETE(op, OP)
-WIRE_COMPLETE(op_result, OP_RESULT)
-WIRE_COMPLETE(scan_spec, SCAN_SPEC)
-WIRE_COMPLETE(scan_cell, SCAN_CELL)
+WIRE_COMPLETE(tfs_result, RESULT)
+
+static bool time_valid(const void *m)
+{
+	return ((const struct tfs_ts *)m)->when <= TFS_NEWEST;
+}
 
 static bool op_valid(const void *m)
 {
 	const struct op *op = m;
 
-	return op->kind > 0 && op->kind < OP_KINDS && op->base <= OP_BASE_VERSION && op->check < OP_CHECKS;
+	return op->kind > 0 && op->kind < OP_KINDS && op->base <= TFS_BASE_VERSION && op->check <= TFS_CHECK_FAMILY;
 }
 
 static bool spec_valid(const void *m)
 {
 	const struct scan_spec *s = m;
 
-	return s->what <= SCAN_STORED_ROWS && s->family_count <= UINT16_MAX;
+	return s->pub.what <= TFS_SCAN_STORED_ROWS && s->pub.family_count <= UINT16_MAX;
 }
 
-WIRE_MESSAGE(op_time, OP_TIME, NULL)
+WIRE_MESSAGE(tfs_ts, TIME, time_valid)
 WIRE_MESSAGE(op_token, OP_TOKEN, NULL)
-WIRE_MESSAGE(op_range, OP_RANGE, NULL)
+WIRE_MESSAGE(tfs_range, RANGE, NULL)
 WIRE_MESSAGE(op, OP, op_valid)
-WIRE_MESSAGE(op_result, OP_RESULT, NULL)
+WIRE_MESSAGE(tfs_result, RESULT, NULL)
+WIRE_MESSAGE(tfs_scan_spec, SCAN_PUBLIC, NULL)
 WIRE_MESSAGE(scan_spec, SCAN_SPEC, spec_valid)
-WIRE_MESSAGE(scan_cell, SCAN_CELL, NULL)
+WIRE_MESSAGE(tfs_cell, SCAN_CELL, NULL)
 
 /* ---- requests ---- */
 
@@ -160,7 +166,7 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	return wire_pack_request(ts_request_wire(), q, out);
 }
 
-int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q)
+int ts_request_unpack(struct tfs_bytes in, struct arena *arena, struct ts_request *q)
 {
 	struct ts_request x = {0};
 	int err = wire_unpack_request(in, ts_request_wire(), arena, &x);
@@ -173,17 +179,17 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 /* ---- answers ---- */
 
 #define PAYLOAD(F)                                                                                                                 \
-	F(VALUE, 1, struct slice, bytes)                                                                                           \
-	F(ARRAY, 2, op_result, results, result_count)                                                                              \
+	F(VALUE, 1, struct tfs_bytes, bytes)                                                                                       \
+	F(ARRAY, 2, tfs_result, results, result_count)                                                                             \
 	F(NUMBERS, 3, int, row_errs, row_err_count)                                                                                \
-	F(ARRAY, 4, scan_cell, cells, cell_count)                                                                                  \
+	F(ARRAY, 4, tfs_cell, cells, cell_count)                                                                                   \
 	F(VALUE, 5, bool, done)                                                                                                    \
 	F(VALUE, 6, bool, damaged)                                                                                                 \
 	F(ARRAY, 7, ts_assigned, tablets, tablet_count)                                                                            \
-	F(VALUE, 8, struct slice, why)                                                                                             \
+	F(VALUE, 8, struct tfs_bytes, why)                                                                                         \
 	F(ARRAY, 9, ts_file, files, file_count)                                                                                    \
 	F(NUMBERS, 10, uint64_t, logs, log_count)                                                                                  \
-	F(VALUE, 11, struct slice, log)
+	F(VALUE, 11, struct tfs_bytes, log)
 struct payload {
 	PAYLOAD(WIRE_MEMBER)
 };
@@ -237,7 +243,7 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 	if (err || a->err)
 		return err;
 	if (q->method == TS_READ && a->got)
-		p.bytes = q->into ? slice_of(q->into, a->got) : a->bytes;
+		p.bytes = q->into ? tfs_bytes_of(q->into, a->got) : a->bytes;
 	if (q->method == TS_MUTATE && a->results) {
 		p.results = a->results;
 		p.result_count = q->op_count;
@@ -264,7 +270,7 @@ static bool payload_answers(const struct payload *p, const struct ts_request *q,
 }
 
 /* Copies a byte string to the arena, so that it outlives the input. */
-static bool slice_own(struct arena *arena, struct slice *s)
+static bool bytes_own(struct arena *arena, struct tfs_bytes *s)
 {
 	return !s->n || arena_dup(arena, *s, s);
 }
@@ -272,7 +278,7 @@ static bool slice_own(struct arena *arena, struct slice *s)
 static int batch_fill(struct scan_batch *b, const struct payload *p)
 {
 	if (p->cell_count > b->cap) {
-		struct scan_cell *more = realloc(b->cells, p->cell_count * sizeof *more);
+		struct tfs_cell *more = realloc(b->cells, p->cell_count * sizeof *more);
 
 		if (!more)
 			return -ENOMEM;
@@ -280,10 +286,10 @@ static int batch_fill(struct scan_batch *b, const struct payload *p)
 		b->cap = p->cell_count;
 	}
 	for (uint32_t i = 0; i < p->cell_count; i++) {
-		struct scan_cell *c = &b->cells[i];
+		struct tfs_cell *c = &b->cells[i];
 
 		*c = p->cells[i];
-		if (!slice_own(&b->arena, &c->row) || !slice_own(&b->arena, &c->qualifier) || !slice_own(&b->arena, &c->value))
+		if (!bytes_own(&b->arena, &c->row) || !bytes_own(&b->arena, &c->qualifier) || !bytes_own(&b->arena, &c->value))
 			return -ENOMEM;
 	}
 	b->count = p->cell_count;
@@ -301,7 +307,7 @@ static int tablets_own(const struct payload *p, struct ts_answer *a)
 		struct ts_assigned *t = &a->tablets[i];
 
 		*t = p->tablets[i];
-		if (!slice_own(&a->arena, &t->begin) || !slice_own(&a->arena, &t->end))
+		if (!bytes_own(&a->arena, &t->begin) || !bytes_own(&a->arena, &t->end))
 			return -ENOMEM;
 	}
 	a->tablet_count = p->tablet_count;
@@ -341,7 +347,7 @@ static int payload_unpack(struct reader *r, const struct ts_request *q, struct a
 	a->got = p.bytes.n;
 	a->why = p.why;
 	a->log = p.log;
-	if (!slice_own(&a->arena, &a->why) || !slice_own(&a->arena, &a->log))
+	if (!bytes_own(&a->arena, &a->why) || !bytes_own(&a->arena, &a->log))
 		return -ENOMEM;
 	err = p.tablet_count ? tablets_own(&p, a) : 0;
 	if (!err && (p.file_count || p.log_count))
@@ -349,9 +355,9 @@ static int payload_unpack(struct reader *r, const struct ts_request *q, struct a
 	return err ? err : batch_fill(&a->batch, &p);
 }
 
-int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answer *a)
+int ts_answer_unpack(struct tfs_bytes in, const struct ts_request *q, struct ts_answer *a)
 {
-	const struct slice end = a->tablet_end;
+	const struct tfs_bytes end = a->tablet_end;
 	struct reader r = reader_of(in);
 	struct arena arena = {0};
 	int err = wire_unpack(&r, ts_answer_wire(), &arena, a);
@@ -360,12 +366,12 @@ int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answ
 	/* In a scan an earlier answer's end remains valid until another answer has one. */
 	if (!a->tablet_end.p && q->method == TS_SCAN_NEXT)
 		a->tablet_end = end;
-	else if (!err && !slice_own(&a->arena, &a->tablet_end))
+	else if (!err && !bytes_own(&a->arena, &a->tablet_end))
 		err = -ENOMEM;
 	if (!err &&
-		(!slice_own(&a->arena, &a->tablet.begin) || !slice_own(&a->arena, &a->tablet.end) ||
-			!slice_own(&a->arena, &a->tablet.server) || !slice_own(&a->arena, &a->tablet.state) ||
-			!slice_own(&a->arena, &a->tablet.events)))
+		(!bytes_own(&a->arena, &a->tablet.begin) || !bytes_own(&a->arena, &a->tablet.end) ||
+			!bytes_own(&a->arena, &a->tablet.server) || !bytes_own(&a->arena, &a->tablet.state) ||
+			!bytes_own(&a->arena, &a->tablet.events)))
 		err = -ENOMEM;
 	if (!err && !a->err)
 		err = payload_unpack(&r, q, &arena, a);
@@ -394,7 +400,7 @@ int ts_serve_decoded(struct tablet_service *inner, const struct ts_request *q, s
 	return err;
 }
 
-int ts_serve(struct tablet_service *inner, struct slice in, struct buf *out)
+int ts_serve(struct tablet_service *inner, struct tfs_bytes in, struct buf *out)
 {
 	struct arena arena = {0};
 	struct ts_request q;

@@ -142,7 +142,7 @@ static size_t field_put(uint8_t *out, const struct wire_field *f, const uint8_t 
 {
 	const uint8_t *at = from + f->offset;
 	const char *string;
-	struct slice s;
+	struct tfs_bytes s;
 	uint64_t v;
 	size_t n;
 
@@ -197,7 +197,7 @@ int wire_pack(const struct wire_message *m, const void *from, struct buf *out)
 
 /* ---- decoding ---- */
 
-static int message_get(struct slice in, const struct wire_message *m, struct arena *arena, uint8_t *to);
+static int message_get(struct tfs_bytes in, const struct wire_message *m, struct arena *arena, uint8_t *to);
 
 void *wire_zalloc(struct arena *arena, size_t n)
 {
@@ -208,7 +208,7 @@ void *wire_zalloc(struct arena *arena, size_t n)
 	return p;
 }
 
-static int string_get(struct slice s, struct arena *arena, uint8_t *at)
+static int string_get(struct tfs_bytes s, struct arena *arena, uint8_t *at)
 {
 	char *copy;
 
@@ -227,7 +227,7 @@ static uint32_t count_key(struct reader r, uint64_t key)
 {
 	uint32_t n = 0;
 	uint64_t k, v;
-	struct slice s;
+	struct tfs_bytes s;
 
 	while (get_varint(&r, &k) && ((k & 7) == 0 ? get_varint(&r, &v) : get_lstr(&r, &s)))
 		n += k == key;
@@ -236,7 +236,7 @@ static uint32_t count_key(struct reader r, uint64_t key)
 
 /* One element.  The array is allocated at the first. */
 static int array_get(
-	struct slice s, const struct wire_field *f, const struct reader *rest, bool first, struct arena *arena, uint8_t *to)
+	struct tfs_bytes s, const struct wire_field *f, const struct reader *rest, bool first, struct arena *arena, uint8_t *to)
 {
 	const struct wire_message *m = f->message();
 	uint32_t count = 0;
@@ -258,7 +258,7 @@ static int array_get(
 	return err;
 }
 
-static int pointer_get(struct slice s, const struct wire_field *f, struct arena *arena, uint8_t *at)
+static int pointer_get(struct tfs_bytes s, const struct wire_field *f, struct arena *arena, uint8_t *at)
 {
 	uint8_t *p = wire_zalloc(arena, f->message()->size);
 
@@ -268,7 +268,7 @@ static int pointer_get(struct slice s, const struct wire_field *f, struct arena 
 	return message_get(s, f->message(), arena, p);
 }
 
-static int numbers_get(struct slice s, const struct wire_field *f, struct arena *arena, uint8_t *to)
+static int numbers_get(struct tfs_bytes s, const struct wire_field *f, struct arena *arena, uint8_t *to)
 {
 	struct reader r = reader_of(s);
 	uint32_t count = 0;
@@ -291,7 +291,7 @@ static int numbers_get(struct slice s, const struct wire_field *f, struct arena 
 static int field_get(struct reader *r, const struct wire_field *f, bool first, struct arena *arena, uint8_t *to)
 {
 	uint8_t *at = to + f->offset;
-	struct slice s;
+	struct tfs_bytes s;
 	uint64_t v;
 
 	if (is_number(f))
@@ -332,7 +332,7 @@ static void field_clear(const struct wire_field *f, uint8_t *to)
 			field_clear(&m->fields[i], to + f->offset);
 		return;
 	}
-	memset(to + f->offset, 0, is_number(f) ? f->size : f->kind == WIRE_BYTES ? sizeof(struct slice) : sizeof(void *));
+	memset(to + f->offset, 0, is_number(f) ? f->size : f->kind == WIRE_BYTES ? sizeof(struct tfs_bytes) : sizeof(void *));
 	if (f->kind == WIRE_ARRAY || f->kind == WIRE_NUMBERS)
 		memcpy(to + f->count_offset, &none, sizeof none);
 }
@@ -345,7 +345,7 @@ static const struct wire_field *field_by_key(const struct wire_message *m, uint6
 	return NULL;
 }
 
-static int message_get(struct slice in, const struct wire_message *m, struct arena *arena, uint8_t *to)
+static int message_get(struct tfs_bytes in, const struct wire_message *m, struct arena *arena, uint8_t *to)
 {
 	struct reader r = reader_of(in);
 	const struct wire_field *f;
@@ -367,7 +367,7 @@ static int message_get(struct slice in, const struct wire_message *m, struct are
 
 int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *arena, void *to)
 {
-	struct slice in;
+	struct tfs_bytes in;
 
 	if (!get_lstr(r, &in) || in.n > UINT32_MAX)
 		return -EBADMSG;
@@ -388,7 +388,7 @@ int wire_pack_request(const struct wire_message *m, const void *from, struct buf
 	return err;
 }
 
-int wire_unpack_request(struct slice in, const struct wire_message *m, struct arena *arena, void *to)
+int wire_unpack_request(struct tfs_bytes in, const struct wire_message *m, struct arena *arena, void *to)
 {
 	struct reader r = reader_of(in);
 	uint64_t version;

@@ -4,7 +4,7 @@
  * fields once:
  *
  *	#define TS_ROW(F)                 \
- *		F(VALUE, 1, struct slice, row) \
+ *		F(VALUE, 1, struct tfs_bytes, row) \
  *		F(ARRAY, 2, op, ops, op_count)
  *
  *	struct ts_row {TS_ROW(WIRE_MEMBER)};      declares the members
@@ -13,7 +13,7 @@
  * To add a field, add its line to the list.  A number on the wire belongs to
  * one field of its list for ever.  The kinds of fields:
  *
- *	F(VALUE,   n, type, member)         an integer, a bool, an enum, a struct slice, a const char *
+ *	F(VALUE,   n, type, member)         an integer, a bool, an enum, a struct tfs_bytes, a const char *
  *	F(STRUCT,  n, tag, member)          struct tag member
  *	F(POINTER, n, tag, member)          const struct tag *member
  *	F(ARRAY,   n, tag, member, count)   const struct tag *member; uint32_t count
@@ -83,7 +83,7 @@ int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *ar
 #define RPC_VERSION 1u
 /* A whole request: the version, then one message and nothing after it.  Also -EPROTO. */
 int wire_pack_request(const struct wire_message *m, const void *from, struct buf *out) TFS_MUST;
-int wire_unpack_request(struct slice in, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
+int wire_unpack_request(struct tfs_bytes in, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
 
 /* Zeroed memory of the arena, also for n = 0; NULL on a lack of memory. */
 void *wire_zalloc(struct arena *arena, size_t n) TFS_MUST;
@@ -122,10 +122,10 @@ bool wire_again(int err, unsigned *tries);
 		int err = name##_request_pack(q, &request);                                                                        \
                                                                                                                                    \
 		if (!err)                                                                                                          \
-			err = name##_serve(r->inner, buf_slice(&request), &answer);                                                \
+			err = name##_serve(r->inner, buf_bytes(&request), &answer);                                                \
 		if (!err)                                                                                                          \
 			do                                                                                                         \
-				err = name##_answer_unpack(buf_slice(&answer), q, a);                                              \
+				err = name##_answer_unpack(buf_bytes(&answer), q, a);                                              \
 			while (wire_again(err, &tries));                                                                           \
 		buf_fini(&request);                                                                                                \
 		buf_fini(&answer);                                                                                                 \
@@ -166,7 +166,7 @@ bool wire_again(int err, unsigned *tries);
 		uint16_t: WIRE_UNSIGNED,                                                                                           \
 		uint32_t: WIRE_UNSIGNED,                                                                                           \
 		uint64_t: WIRE_UNSIGNED,                                                                                           \
-		struct slice: WIRE_BYTES,                                                                                          \
+		struct tfs_bytes: WIRE_BYTES,                                                                                          \
 		const char *: WIRE_STRING)
 #define WIRE_FIELD(kind, number, ...) WIRE_FIELD_##kind(number, __VA_ARGS__)
 #define WIRE_AT(member) (((wire_owner *)NULL)->member)

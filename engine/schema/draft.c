@@ -48,7 +48,7 @@ const struct schema *schema_of(const struct tfs_schema *p)
 	return (const struct schema *)p;
 }
 
-bool schema_name_valid(struct slice name)
+bool schema_name_valid(struct tfs_bytes name)
 {
 	if (name.n == 0 || name.n > TFS_NAME_MAX)
 		return false;
@@ -120,9 +120,9 @@ struct schema *schema_draft(const struct schema *old)
 
 const char *draft_str(struct schema *s, const char *str)
 {
-	struct slice copy;
+	struct tfs_bytes copy;
 
-	return arena_dup(&s->arena, slice_of(str, strlen(str) + 1), &copy) ? (const char *)copy.p : NULL;
+	return arena_dup(&s->arena, tfs_bytes_of(str, strlen(str) + 1), &copy) ? (const char *)copy.p : NULL;
 }
 
 /* Returns `wanted`, or a new id if wanted < 0.  -EINVAL. */
@@ -163,7 +163,7 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 {
 	struct tfs_family x = {.gc = "", .group = SCHEMA_DEFAULT_GROUP, .type = TFS_TYPE_BYTES, .mode = 0644, .acl = ""};
 
-	if (!schema_name_valid(slice_str(name)))
+	if (!schema_name_valid(tfs_str(name)))
 		return schema_refuse(reason, "not a legal family name");
 	if (draft_find_family(s, name))
 		return schema_refuse(reason, "the family is there twice");
@@ -187,7 +187,7 @@ int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g
 	struct tfs_group x = {
 		.compression = sst_codec_names[SST_ZSTD_DICT], .level = SCHEMA_LEVEL, .block_size = 16 * 1024, .bloom_bits = 10};
 
-	if (!schema_name_valid(slice_str(name)))
+	if (!schema_name_valid(tfs_str(name)))
 		return schema_refuse(reason, "not a legal group name");
 	if (draft_find_group(s, name))
 		return schema_refuse(reason, "the group is there twice");

@@ -55,7 +55,7 @@ static int edit_name(struct schema *s, const char *old, const char *name, bool t
 {
 	const char *copy;
 
-	if (!name || !schema_name_valid(slice_str(name)))
+	if (!name || !schema_name_valid(tfs_str(name)))
 		return schema_refuse(reason, "not a legal name");
 	if (strcmp(old, name) == 0)
 		return 1;
@@ -245,7 +245,7 @@ static int schemas_equal(const struct schema *a, const struct schema *b, bool *e
 	if (!err)
 		err = schema_render(b, &y);
 	if (!err)
-		*equal = slice_eq(buf_slice(&x), buf_slice(&y)) && a->pub.is_set == b->pub.is_set;
+		*equal = bytes_eq(buf_bytes(&x), buf_bytes(&y)) && a->pub.is_set == b->pub.is_set;
 	buf_fini(&x);
 	buf_fini(&y);
 	return err;

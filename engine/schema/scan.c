@@ -210,7 +210,7 @@ static bool scan_token(struct scan *s)
 }
 
 /* Like text_printable, but newlines and tabs are allowed. */
-static bool check_bytes(struct slice text, struct scan *s)
+static bool check_bytes(struct tfs_bytes text, struct scan *s)
 {
 	for (size_t i = 0, n; i < text.n; i += n) {
 		const uint8_t c = text.p[i];
@@ -227,7 +227,7 @@ static bool check_bytes(struct slice text, struct scan *s)
 	return true;
 }
 
-int schema_scan_text(struct slice text, unsigned *line, const char **reason)
+int schema_scan_text(struct tfs_bytes text, unsigned *line, const char **reason)
 {
 	struct scan s = {.p = text.p, .end = text.n ? text.p + text.n : text.p, .line = 1};
 	bool ok = true;
@@ -245,7 +245,7 @@ int schema_scan_text(struct slice text, unsigned *line, const char **reason)
 	return -EINVAL;
 }
 
-size_t schema_scan_whole(struct slice text)
+size_t schema_scan_whole(struct tfs_bytes text)
 {
 	struct scan s = {.p = text.p, .end = text.p + text.n, .line = 1, .whole = text.p};
 	bool ok = text.n && text.n <= SCHEMA_TEXT_MAX && line_start(&s);
@@ -256,12 +256,12 @@ size_t schema_scan_whole(struct slice text)
 	return ok || s.p == s.end ? (size_t)(s.whole - text.p) : text.n;
 }
 
-int schema_config_read(struct slice text, config_t *config)
+int schema_config_read(struct tfs_bytes text, config_t *config)
 {
 	struct buf b = {0};
 	/* libconfig requires a newline after a comment, also at the end of the text. */
 	const bool ended = text.n && text.p[text.n - 1] == '\n';
-	int err = buf_append_slice(&b, text) || buf_append(&b, "\n", 2) ? -ENOMEM : 0;
+	int err = buf_append_bytes(&b, text) || buf_append(&b, "\n", 2) ? -ENOMEM : 0;
 
 	if (!err && ended)
 		b.p[text.n] = 0;

@@ -82,7 +82,7 @@ struct schema *schema_clone(const struct schema *old)
 	struct buf b = {0};
 	struct schema *s = NULL;
 
-	if (!schema_encode(old, &b) && !schema_decode_draft(buf_slice(&b), &s))
+	if (!schema_encode(old, &b) && !schema_decode_draft(buf_bytes(&b), &s))
 		s->pub.generation++;
 	buf_fini(&b);
 	return s;
@@ -101,7 +101,7 @@ static int draft_to_schema(struct schema *s, bool render, struct schema **out)
 	return err;
 }
 
-int schema_decode(struct slice in, struct schema **out)
+int schema_decode(struct tfs_bytes in, struct schema **out)
 {
 	const char *reason;
 	struct schema *s;
@@ -131,7 +131,7 @@ void schema_file_name(const struct tfs_schema *p, char file[SCHEMA_FILE_MAX])
 		snprintf(file, SCHEMA_FILE_MAX, "tables/%s", p->name);
 }
 
-int schema_decode_file(struct slice in, const char *file, struct schema **out)
+int schema_decode_file(struct tfs_bytes in, const char *file, struct schema **out)
 {
 	char right[SCHEMA_FILE_MAX];
 	struct schema *s;
@@ -155,7 +155,7 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 	struct schema *s;
 	int err = -EINVAL;
 
-	if (!schema_name_valid(slice_str(name)))
+	if (!schema_name_valid(tfs_str(name)))
 		return err;
 	s = schema_draft(NULL);
 	if (!s)
@@ -177,7 +177,7 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 /* Makes a draft that differs from old in its name. */
 static int clone_named(const struct schema *old, const char *name, struct schema **out)
 {
-	if (!schema_name_valid(slice_str(name)))
+	if (!schema_name_valid(tfs_str(name)))
 		return -EINVAL;
 	*out = schema_clone(old);
 	if (!*out)
@@ -255,7 +255,7 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	if (!t->families || !t->groups || !t->splits)
 		goto fail;
 	for (unsigned i = 0; i < s->pub.split_count; i++)
-		if (buf_append(&t->splits[t->split_count++], s->splits[i].data, s->splits[i].size))
+		if (buf_append(&t->splits[t->split_count++], s->splits[i].p, s->splits[i].n))
 			goto fail;
 	for (unsigned i = 0; i < s->pub.group_count; i++) {
 		const struct tfs_group *g = &s->groups[i];

@@ -24,9 +24,7 @@ void schema_put(const struct schema *s);
 const struct tfs_schema *schema_public(const struct schema *s);
 const struct schema *schema_of(const struct tfs_schema *p);
 
-bool schema_name_valid(struct slice name);
-/* Returns true and sets *id if name is "#ID" (tabletfs.h). */
-bool schema_ref(const char *name, uint16_t *id);
+bool schema_name_valid(struct tfs_bytes name);
 /*
  * Returns the family or group of this name or "#ID"; NULL: none.  Only
  * engine/schema may change it, and only in a draft.
@@ -42,13 +40,13 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
  * .schema shows the written bytes.  But allow_delete and `was` apply once, so a
  * text that contains them is rendered anew without them.
  */
-int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, bool *allow_delete,
+int schema_set_text(const struct schema *old, struct tfs_bytes text, int64_t mtime_us, struct schema **out, bool *allow_delete,
 	char **why) TFS_MUST;
 /*
  * Checks the beginning of a text for .schema, as far as its values are complete.
  * -EINVAL: no continuation makes it a valid schema.  A group that a family names may follow.
  */
-int schema_text_begins(const struct schema *old, struct slice text, char **why) TFS_MUST;
+int schema_text_begins(const struct schema *old, struct tfs_bytes text, char **why) TFS_MUST;
 /*
  * Undoes the changes of owners, groups, modes and ACLs that the kernel would
  * refuse to `user`, who is not root and wrote the text.  They become those of
@@ -91,23 +89,23 @@ void schema_file_name(const struct tfs_schema *p, char file[SCHEMA_FILE_MAX]);
 void schema_snapshot_file(uint32_t table, const char *name, char file[SCHEMA_FILE_MAX]);
 /* Encode and decode the contents of that file.  -EBADMSG: damaged. */
 int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
-int schema_decode(struct slice in, struct schema **out) TFS_MUST;
+int schema_decode(struct tfs_bytes in, struct schema **out) TFS_MUST;
 /* As schema_decode, but returns -EBADMSG also if the schema belongs in another file, as after a copy of the file by hand. */
-int schema_decode_file(struct slice in, const char *file, struct schema **out) TFS_MUST;
+int schema_decode_file(struct tfs_bytes in, const char *file, struct schema **out) TFS_MUST;
 /*
  * Checks the text of .schema or of a configuration file before libconfig parses
  * it (scan.c).  -EINVAL with *line and a static *reason.
  */
 #define SCHEMA_TEXT_MAX (256 * 1024) /* bytes of .schema, written or rendered */
-int schema_scan_text(struct slice text, unsigned *line, const char **reason) TFS_MUST;
+int schema_scan_text(struct tfs_bytes text, unsigned *line, const char **reason) TFS_MUST;
 /* The bytes of the beginning of a text that no more text can change: up to the last value or line that is complete. */
-size_t schema_scan_whole(struct slice text);
+size_t schema_scan_whole(struct tfs_bytes text);
 /*
  * Parses a checked text.  -EINVAL: *config has the error and its line.  The
  * caller initialises and destroys *config.
  */
 struct config_t;
-int schema_config_read(struct slice text, struct config_t *config) TFS_MUST;
+int schema_config_read(struct tfs_bytes text, struct config_t *config) TFS_MUST;
 /* Makes the part of a schema that tablets need. */
 int schema_store(const struct schema *s, struct store_schema **out) TFS_MUST;
 

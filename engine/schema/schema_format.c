@@ -43,7 +43,7 @@
 
 static int encode_group(const struct tfs_group *g, struct buf *out)
 {
-	return buf_be16(out, g->id) || buf_lstr(out, slice_str(g->name)) || buf_u8(out, (uint8_t)codec_by_name(g->compression)) ||
+	return buf_be16(out, g->id) || buf_lstr(out, tfs_str(g->name)) || buf_u8(out, (uint8_t)codec_by_name(g->compression)) ||
 		buf_u8(out, (uint8_t)g->level) || buf_be32(out, g->block_size) || buf_u8(out, (uint8_t)g->bloom_bits) ||
 		buf_u8(out, g->in_memory);
 }
@@ -52,9 +52,9 @@ static int encode_family(const struct schema *s, const struct tfs_family *f, str
 {
 	const struct tfs_group *g = draft_find_group(s, f->group);
 
-	return !g || buf_be16(out, f->id) || buf_lstr(out, slice_str(f->name)) || buf_lstr(out, slice_str(f->gc)) ||
+	return !g || buf_be16(out, f->id) || buf_lstr(out, tfs_str(f->name)) || buf_lstr(out, tfs_str(f->gc)) ||
 		buf_be16(out, g->id) || buf_u8(out, (uint8_t)f->type) || buf_be32(out, f->uid) || buf_be32(out, f->gid) ||
-		buf_be16(out, (uint16_t)f->mode) || buf_lstr(out, slice_str(f->acl));
+		buf_be16(out, (uint16_t)f->mode) || buf_lstr(out, tfs_str(f->acl));
 }
 
 static int encode_splits(const struct tfs_schema *t, struct buf *out)
@@ -62,7 +62,7 @@ static int encode_splits(const struct tfs_schema *t, struct buf *out)
 	int err = t->split_count ? buf_be16(out, (uint16_t)t->split_count) : 0;
 
 	for (unsigned i = 0; i < t->split_count && !err; i++)
-		err = buf_lstr(out, slice_of(t->splits[i].data, t->splits[i].size));
+		err = buf_lstr(out, t->splits[i]);
 	return err;
 }
 
@@ -75,11 +75,10 @@ static int encode_table(const struct schema *s, struct buf *out)
 		(t->snapshot_maxage_us ? FLAG_MAXAGE : 0));
 
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be32(out, t->tablets_id) ||
-		buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) ||
-		buf_be32(out, t->gid) || buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) ||
-		buf_be64(out, (uint64_t)t->mtime_us) || buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) ||
-		buf_u8(out, (uint8_t)t->salt_in_use) || buf_be32(out, s->next_family) || buf_be32(out, s->next_group) ||
-		encode_splits(t, out);
+		buf_be64(out, t->generation) || buf_lstr(out, tfs_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
+		buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) || buf_be64(out, (uint64_t)t->mtime_us) ||
+		buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) || buf_u8(out, (uint8_t)t->salt_in_use) ||
+		buf_be32(out, s->next_family) || buf_be32(out, s->next_group) || encode_splits(t, out);
 }
 
 int schema_encode(const struct schema *s, struct buf *out)
@@ -96,7 +95,7 @@ int schema_encode(const struct schema *s, struct buf *out)
 	for (unsigned i = 0; i < s->pub.family_count; i++)
 		if (encode_family(s, &s->families[i], out))
 			goto fail;
-	if (buf_lstr(out, slice_of(s->text, s->pub.text_size)))
+	if (buf_lstr(out, tfs_bytes_of(s->text, s->pub.text_size)))
 		goto fail;
 	if (s->pub.snapshot_of && (buf_be32(out, s->pub.snapshot_of) || buf_be64(out, (uint64_t)s->pub.snapshot_us)))
 		goto fail;
@@ -118,7 +117,7 @@ fail:
  */
 static bool get_text(struct schema *s, struct reader *r, size_t max, const char **out, bool *no_memory)
 {
-	struct slice v;
+	struct tfs_bytes v;
 	char *copy;
 
 	if (!get_lstr(r, &v) || v.n > max || (v.n && memchr(v.p, 0, v.n)))
@@ -138,14 +137,14 @@ static bool get_text(struct schema *s, struct reader *r, size_t max, const char 
 static bool decode_splits(struct schema *s, struct reader *r, bool *no_memory)
 {
 	const char *reason;
-	struct slice key, last = {0};
+	struct tfs_bytes key, last = {0};
 	uint16_t count;
 	int err = 0;
 
 	if (!get_be16(r, &count) || !count)
 		return false;
 	for (unsigned i = 0; i < count && !err; i++) {
-		if (!get_lstr(r, &key) || (i && slice_cmp(key, last) <= 0))
+		if (!get_lstr(r, &key) || (i && bytes_cmp(key, last) <= 0))
 			return false;
 		err = draft_split(s, key, &reason);
 		last = key;
@@ -167,7 +166,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 		!get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) || !get_be64(r, &t->tablet_size) ||
 		!get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
-	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || (flags & FLAG_OF_ALL && !(flags & FLAG_SNAPSHOT)) ||
+	if (!schema_name_valid(tfs_str(name)) || mode & ~07777 || (flags & FLAG_OF_ALL && !(flags & FLAG_SNAPSHOT)) ||
 		t->generation == 0 || t->generation == UINT64_MAX || salt == 1 || in_use == 1)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
@@ -278,7 +277,7 @@ static bool decode_snapshot(struct schema *s, struct reader *r)
 
 static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 {
-	struct slice text;
+	struct tfs_bytes text;
 	uint16_t count;
 	int last = -1;
 
@@ -299,7 +298,7 @@ static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 	return !*no_memory;
 }
 
-int schema_decode_draft(struct slice in, struct schema **out)
+int schema_decode_draft(struct tfs_bytes in, struct schema **out)
 {
 	bool no_memory = false;
 	struct schema *s;

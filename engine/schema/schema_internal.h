@@ -54,7 +54,7 @@ int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
 
 /* ---- splits.c ---- */
 /* Appends a key, or the key of a text.  -EINVAL with a static *reason; -ENOMEM. */
-int draft_split(struct schema *s, struct slice key, const char **reason) TFS_MUST;
+int draft_split(struct schema *s, struct tfs_bytes key, const char **reason) TFS_MUST;
 int draft_split_text(struct schema *s, const char *text, const char **reason) TFS_MUST;
 /* Part of schema_finish: sorts the keys, checks that they differ and agree with the salt. */
 int splits_finish(struct schema *s, const char **reason) TFS_MUST;
@@ -106,7 +106,7 @@ bool user_in_group(const struct tfs_user *user, gid_t gid); /* access.c */
 bool family_allows(const struct tfs_family *f, const struct tfs_user *user, unsigned bits);
 
 /* Decodes the file tables/NAME to a draft (schema_format.c).  -EBADMSG, -EPROTO. */
-int schema_decode_draft(struct slice in, struct schema **out) TFS_MUST;
+int schema_decode_draft(struct tfs_bytes in, struct schema **out) TFS_MUST;
 /* Appends the libconfig text of s (render.c).  Errors: -ENOMEM. */
 int schema_render(const struct schema *s, struct buf *out) TFS_MUST;
 /*

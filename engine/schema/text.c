@@ -330,7 +330,7 @@ static int text_parse(struct schema *s, const struct schema *old, const char *te
 	int err;
 
 	config_init(&c);
-	err = schema_config_read(slice_str(text), &c);
+	err = schema_config_read(tfs_str(text), &c);
 	if (!err) {
 		err = root_parse(s, old, config_root_setting(&c), result, why);
 	} else if (err == -EINVAL) {
@@ -342,7 +342,7 @@ static int text_parse(struct schema *s, const struct schema *old, const char *te
 	return err;
 }
 
-static unsigned count_lines(struct slice text)
+static unsigned count_lines(struct tfs_bytes text)
 {
 	unsigned n = 0;
 
@@ -363,7 +363,7 @@ static unsigned count_lines(struct slice text)
  * shells ignore.  So a group may follow only where a buffer of the writer may have
  * cut the text.
  */
-int schema_text_begins(const struct schema *old, struct slice text, char **why)
+int schema_text_begins(const struct schema *old, struct tfs_bytes text, char **why)
 {
 	struct schema *s = schema_draft(old);
 	struct buf more = {0};
@@ -373,7 +373,7 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 	int err = -ENOMEM;
 
 	text.n = schema_scan_whole(text);
-	if (!s || buf_append_slice(&more, text) || buf_append(&more, "\n", 2))
+	if (!s || buf_append_bytes(&more, text) || buf_append(&more, "\n", 2))
 		goto out;
 	err = schema_scan_text(text, &line, &reason);
 	if (err == -EINVAL) {
@@ -383,7 +383,7 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 	err = text_parse(s, old, (const char *)more.p, &result, why);
 	if (err != -EINVAL)
 		goto out;
-	if (result.syntax ? result.line > count_lines(buf_slice(&more)) : result.may_follow)
+	if (result.syntax ? result.line > count_lines(buf_bytes(&more)) : result.may_follow)
 		err = 0;
 	if (err == -EINVAL && !result.syntax && !result.may_follow) {
 		schema_put(s);
@@ -468,7 +468,7 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 }
 
 int schema_set_text(
-	const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, bool *allow_delete, char **why)
+	const struct schema *old, struct tfs_bytes text, int64_t mtime_us, struct schema **out, bool *allow_delete, char **why)
 {
 	struct schema *s = NULL;
 	const char *reason;

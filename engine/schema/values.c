@@ -24,7 +24,8 @@ static bool parse_number(const char *s, uint64_t most, uint64_t *out)
 	return units_number(&s, out) && !*s && *out <= most;
 }
 
-bool schema_ref(const char *name, uint16_t *id)
+/* Returns true and sets *id if name is "#ID" (tabletfs.h). */
+static bool schema_ref(const char *name, uint16_t *id)
 {
 	uint64_t v;
 
@@ -88,7 +89,7 @@ const char *value_size(uint64_t bytes, char text[32])
 
 bool text_printable(const char *str)
 {
-	return !text_has_control(str) && utf8_valid(slice_str(str));
+	return !text_has_control(str) && utf8_valid(tfs_str(str));
 }
 
 static int dup_str(struct schema *s, const char *value, const char **out)
@@ -329,7 +330,7 @@ int set_family_group(struct schema *s, void *target, const char *value, const ch
 	struct tfs_family *f = target;
 
 	/* schema_finish checks that the group exists. */
-	if (!schema_name_valid(slice_str(value)))
+	if (!schema_name_valid(tfs_str(value)))
 		return schema_refuse(reason, "not a legal group name");
 	return dup_str(s, value, &f->group);
 }

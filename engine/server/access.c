@@ -150,7 +150,7 @@ static int may_op(const struct tfs_schema *p, const struct ts_request *q, const 
 	return may(p, q, op->family, TFS_MAY_WRITE);
 }
 
-void access_hide_sizes(struct served_tablet *served, const struct ts_request *q, struct op_result *results)
+void access_hide_sizes(struct served_tablet *served, const struct ts_request *q, struct tfs_result *results)
 {
 	const struct schema *s = NULL;
 	int err = access_schema(served, q, &s);
@@ -162,7 +162,7 @@ void access_hide_sizes(struct served_tablet *served, const struct ts_request *q,
 		schema_put(s);
 }
 
-int access_ops(struct served_tablet *served, const struct ts_request *q, struct op_result *results)
+int access_ops(struct served_tablet *served, const struct ts_request *q, struct tfs_result *results)
 {
 	const struct schema *s;
 	int err = access_schema(served, q, &s);

@@ -52,11 +52,11 @@ static void save_mark(struct server *s)
 	if (st.mark_us >= s->clock_saved_us && st.mark_us - s->clock_saved_us < HOUR_US)
 		return;
 	put_be64(bytes, (uint64_t)st.mark_us);
-	err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
+	err = lock_put(s->locks, "clock", tfs_bytes_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
 	if (err == -EBADMSG) { /* both copies are damaged */
 		err = lock_remove(s->locks, "clock", LOCK_ANY);
 		if (!err)
-			err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
+			err = lock_put(s->locks, "clock", tfs_bytes_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
 	}
 	if (err)
 		msg_warning("the clock's mark could not be written: %s", strerror(-err));

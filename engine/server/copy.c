@@ -220,11 +220,11 @@ static int insert_rows(struct server *s, const struct table_copy *c, uint32_t fr
 		struct op *ops;
 		unsigned count;
 
-		err = meta_row_key(&key, c->table, c->rows[i].last, buf_slice(&c->rows[i].end));
+		err = meta_row_key(&key, c->table, c->rows[i].last, buf_bytes(&c->rows[i].end));
 		if (!err)
 			err = meta_ops_split(&c->rows[i], event, &arena, &ops, &count);
 		if (!err)
-			err = metadata_make(s->metadata, c->table, false, buf_slice(&key), ops, count);
+			err = metadata_make(s->metadata, c->table, false, buf_bytes(&key), ops, count);
 		arena_fini(&arena);
 		buf_fini(&key);
 	}

@@ -309,9 +309,9 @@ void user_table_write_end(struct server *s, struct user_table *u); /* ends user_
  */
 int access_family(struct served_tablet *served, const struct ts_request *q, uint16_t family, unsigned may) TFS_MUST;
 int access_ops(struct served_tablet *served, const struct ts_request *q,
-	struct op_result *results) TFS_MUST; /* sets `failed` of the operation that is not permitted; may be NULL */
+	struct tfs_result *results) TFS_MUST; /* sets `failed` of the operation that is not permitted; may be NULL */
 /* Sets the size of each written value to UINT64_MAX if the user may not read its family: an append would show the size of a value. */
-void access_hide_sizes(struct served_tablet *served, const struct ts_request *q, struct op_result *results);
+void access_hide_sizes(struct served_tablet *served, const struct ts_request *q, struct tfs_result *results);
 /* Returns 0 if the user owns the table or is root. */
 int access_owner(struct served_tablet *served, const struct ts_request *q) TFS_MUST;
 /*
@@ -324,11 +324,11 @@ int access_readable(struct served_tablet *served, const struct ts_request *q, co
 
 /* ---- set.c: the set of tablets ---- */
 /* Returns a reference to the tablet of the set that contains (table, row).  -EREMCHG: the set has none. */
-int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
+int served_find_loaded(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* The same, also for a tablet whose logs are being replayed. */
-int served_find_any(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
+int served_find_any(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Returns a reference to the tablet of the set with this end (p NULL: the table's end), also while its logs are being replayed.  -EREMCHG: the set has none. */
-int served_find_end(struct server *s, uint32_t table, struct slice end, struct served_tablet **out) TFS_MUST;
+int served_find_end(struct server *s, uint32_t table, struct tfs_bytes end, struct served_tablet **out) TFS_MUST;
 /* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 /* The same, with those whose replay has not ended. */
@@ -406,9 +406,9 @@ void replay_needed_fini(struct needed_logs *n);
  * Returns a reference to the tablet that contains (table, row).  -EREMCHG: this
  * server does not serve it; -EIDRM: the table was dropped.
  */
-int served_find(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
+int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* The same for a request.  -EREMCHG: also if the request names another assignment of the tablet, because it comes late. */
-int served_find_for(struct server *s, const struct ts_request *q, struct slice row, struct served_tablet **out) TFS_MUST;
+int served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Makes a tablet from its METADATA row.  On 0 the tablet owns the row's memory and *row is {0}. */
 int served_new(
 	struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out) TFS_MUST;
@@ -455,8 +455,6 @@ static inline void schemas_current(struct server *s)
 }
 /* Returns 0 if the lock service has a schema of the table; -ECANCELED: it has none; -errno. */
 int table_exists(struct server *s, uint32_t table) TFS_MUST;
-/* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
-int table_drop_noted(struct server *s, uint32_t table) TFS_MUST;
 void schemas_free(struct server *s);
 
 /* ---- copy.c: the METADATA rows of snapshots and clones ---- */
@@ -480,14 +478,14 @@ int traffic_rates(struct server *s, uint64_t watcher, struct buf *out) TFS_MUST;
 
 /* ---- split.c, merge.c, unload.c: the durable steps; functions for move_run (moves.c) ---- */
 /* Splits v[0] at a row.  -EEXIST: a tablet begins there. */
-int split_tablet(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
+int split_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 /* Merges v[0] with v[1], its upper neighbour. */
-int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
+int merge_tablets(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 /* Completes a merge after METADATA was found to have no row of v[0]. */
-int merge_finish(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
+int merge_finish(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 
 /* Ends the service of v[0]. */
-int unload_tablet(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
+int unload_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 /* For a tablet that is not in the set: step 2, if its row names this server and this number. */
 int unload_row(struct server *s, const struct ts_assigned *t) TFS_MUST;
 
@@ -495,9 +493,9 @@ int unload_row(struct server *s, const struct ts_assigned *t) TFS_MUST;
 /* TS_UNLOAD */
 int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* Splits the tablet that contains row, at row.  Returns 0, WRITES_BLOCKED or -errno; -EEXIST: a tablet begins there. */
-int moves_split(struct server *s, uint32_t table, struct slice row) TFS_MUST;
+int moves_split(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
 /* Merges the tablet that contains row with the next one.  The same; -ENOENT: there is none. */
-int moves_merge(struct server *s, uint32_t table, struct slice row) TFS_MUST;
+int moves_merge(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
 /* ts_assigned.merge_bytes and border */
 uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border);
 void moves_task(struct task *t);         /* splits large tablets, merges small ones */
@@ -512,10 +510,8 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
  * The caller holds the tablet's EDIT lock, or has stopped its edits for a merge
  * (tablet_merge_stop).  row_exists needs neither.
  */
-/* Resolves a change, split or merge whose outcome is unknown, if there is one.  Before the next change of the row. */
-int row_resolve(struct served_tablet *served) TFS_MUST;
 /* Returns 1 if METADATA has a row of the tablet that ends at `end`, 0 if not, -errno. */
-int row_exists(struct server *s, uint32_t table, struct slice end) TFS_MUST;
+int row_exists(struct server *s, uint32_t table, struct tfs_bytes end) TFS_MUST;
 /* Mutates the row, with a check that its owner is unchanged.  claim: the mutation also makes this server the owner if it is not. */
 int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, unsigned count) TFS_MUST;
 /* Makes 0 the server of the row.  The caller has stopped its edits. */

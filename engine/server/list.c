@@ -57,7 +57,7 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 			.merge_bytes = moves_merge_bytes(s, list[i], &border)};
 		t->border = border;
 		if (!arena_dup(&a->arena, tablet_begin(list[i]->tablet), &t->begin) ||
-			(!list[i]->last && !arena_dup(&a->arena, buf_slice(&list[i]->end), &t->end)))
+			(!list[i]->last && !arena_dup(&a->arena, buf_bytes(&list[i]->end), &t->end)))
 			err = -ENOMEM;
 	}
 	a->tablet_count = err ? 0 : count;

@@ -59,8 +59,8 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 	p = (struct tablet_params){
 		.env = &s->env[kind],
 		.table = row->table,
-		.begin = buf_slice(&row->begin),
-		.end = row->last ? (struct slice){NULL, 0} : buf_slice(&row->end),
+		.begin = buf_bytes(&row->begin),
+		.end = row->last ? (struct tfs_bytes){NULL, 0} : buf_bytes(&row->end),
 		.schema = schema,
 		.files = row->files,
 		.file_count = row->file_count,
@@ -103,7 +103,7 @@ static void mend_files(const struct server *s, const struct meta_tablet *row)
 	}
 }
 
-int served_find(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
+int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out)
 {
 	struct user_table *u;
 	int err = served_find_loaded(s, table, row, out);
@@ -118,7 +118,7 @@ int served_find(struct server *s, uint32_t table, struct slice row, struct serve
 	return err;
 }
 
-int served_find_for(struct server *s, const struct ts_request *q, struct slice row, struct served_tablet **out)
+int served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out)
 {
 	int err = served_find(s, q->table, row, out);
 
@@ -209,8 +209,8 @@ static int load_served(struct load *l, const struct ts_assigned *t)
 		return -ENOENT;
 	if (err)
 		return err;
-	if (slice_eq(tablet_begin(served->tablet), t->begin) && served->last == is_last(t) &&
-		(served->last || slice_eq(buf_slice(&served->end), t->end)))
+	if (bytes_eq(tablet_begin(served->tablet), t->begin) && served->last == is_last(t) &&
+		(served->last || bytes_eq(buf_bytes(&served->end), t->end)))
 		err = served->assignment == (t->server == l->s->incarnation ? t->assignment : t->assignment + 1) ? 0 : -EBUSY;
 	else
 		err = -EBUSY;
@@ -227,12 +227,12 @@ static int load_next_key(struct load *l)
 }
 
 /* A row of METADATA: if it is that of a tablet of the request, loads the tablet. */
-static int load_scanned(void *arg, struct slice row_key, struct meta_tablet *m)
+static int load_scanned(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
 {
 	struct load *l = arg;
 	int err = 0, c = -1;
 
-	while (l->next < l->q->tablet_count && (c = slice_cmp(buf_slice(&l->key), row_key)) < 0) {
+	while (l->next < l->q->tablet_count && (c = bytes_cmp(buf_bytes(&l->key), row_key)) < 0) {
 		l->errs[l->next++] = -ESTALE; /* it has no row */
 		if (l->next < l->q->tablet_count && load_next_key(l))
 			return -ENOMEM;
@@ -261,7 +261,7 @@ static int load_root(struct load *l)
 		if (!err)
 			err = lock_get(l->s->locks, "root", &b, &version);
 		if (!err)
-			err = meta_root_decode(buf_slice(&b), &m);
+			err = meta_root_decode(buf_bytes(&b), &m);
 		if (!err)
 			err = load_row(l, l->q->tablets, &m, version);
 	}
@@ -285,7 +285,7 @@ static int load_rows(struct load *l)
 	if (!err)
 		err = load_next_key(l);
 	if (!err)
-		err = metadata_scan_past_damage(l->s->metadata, buf_slice(&from), buf_slice(&to), load_scanned, l);
+		err = metadata_scan_past_damage(l->s->metadata, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
 	for (; !err && l->next < l->q->tablet_count; l->next++)
 		l->errs[l->next] = -ESTALE;
 	buf_fini(&from);
@@ -302,12 +302,12 @@ static int load_check(const struct server *s, const struct ts_request *q, enum k
 
 	for (uint32_t i = 0; i < q->tablet_count && !err; i++) {
 		const struct ts_assigned *t = &q->tablets[i], *before = t - 1;
-		enum kind k = t->table != META_TABLE ? KIND_USER : slice_eq(t->end, buf_slice(&end)) ? KIND_ROOT : KIND_META;
+		enum kind k = t->table != META_TABLE ? KIND_USER : bytes_eq(t->end, buf_bytes(&end)) ? KIND_ROOT : KIND_META;
 
 		if (i &&
 			(k != *kind || k == KIND_ROOT || before->table > t->table ||
 				(before->table == t->table &&
-					(is_last(before) || (t->end.p && slice_cmp(before->end, t->end) >= 0)))))
+					(is_last(before) || (t->end.p && bytes_cmp(before->end, t->end) >= 0)))))
 			err = -EINVAL;
 		else if (s->fence && !s->recovering && t->server != s->incarnation)
 			err = -ESTALE;
@@ -359,8 +359,8 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	load_begin(s, l.kind);
 	(void)!load_all(&l); /* the error is that of the tablets */
 	load_end(s, l.kind);
-	if (why && !arena_dup(&a->arena, slice_str(why), &a->why))
-		a->why = (struct slice){NULL, 0};
+	if (why && !arena_dup(&a->arena, tfs_str(why), &a->why))
+		a->why = (struct tfs_bytes){NULL, 0};
 	free(why);
 	for (uint32_t i = 0; i < q->tablet_count; i++)
 		free(l.made[i].redo);

@@ -67,7 +67,7 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 	for (unsigned i = 0; i < s->merge_read_tries && exists < 0 && !s->closing; i++) {
 		if (i)
 			(void)usleep(READ_AGAIN_US);
-		exists = row_exists(s, lower->table, buf_slice(&lower->end));
+		exists = row_exists(s, lower->table, buf_bytes(&lower->end));
 	}
 	lower->row_unknown = true;
 	upper->row_unknown = true; /* its next change reads the row, finds the merge column, and deletes it */
@@ -76,7 +76,7 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 		if (!s->closing)
 			task_queue_after(&s->resolve_task, RESOLVE_US);
 		msg_warning("table %u: it is unknown if the tablets that meet at %s were merged: METADATA cannot be read: %s",
-			lower->table, Q(buf_slice(&lower->end)), strerror(-exists));
+			lower->table, Q(buf_bytes(&lower->end)), strerror(-exists));
 	}
 	return exists == 0 ? 0 : err;
 }
@@ -96,11 +96,11 @@ static void merge_replace(struct server *s, struct served_tablet *lower, struct 
 	set_begin(s); /* no schema is set meanwhile: `both`, which is not in the set yet, would miss it */
 	served_replace(s, old, 2, &both, 1);
 	set_end(s);
-	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
+	snprintf(event, sizeof(event), "merged at %s", Q(buf_bytes(&lower->end)));
 	served_event(both, event);
 	/* Step 4.  The callee logs an error, and the next change of the row repeats the step. */
 	(void)!tablet_split_tidy(both->tablet, event);
-	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
+	msg_info("table %u: merged at %s", lower->table, Q(buf_bytes(&lower->end)));
 	tablet_split_start(both->tablet);
 	served_put(both);
 }
@@ -134,7 +134,7 @@ static int merge_rows(struct server *s, struct served_tablet *lower, struct serv
 }
 
 /* Writers wait from the second flush to the end of the merge.  The first flush leaves little for the second. */
-int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice at)
+int merge_tablets(struct server *s, struct served_tablet *const *v, struct tfs_bytes at)
 {
 	struct served_tablet *lower = v[0], *upper = v[1];
 	int err = tablet_merge_begin(lower->tablet);
@@ -159,12 +159,12 @@ int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice
 /* Reads the row of the merged tablet as the next start would. */
 static int merged_row_read(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct meta_tablet *row)
 {
-	struct slice begin = tablet_begin(lower->tablet);
+	struct tfs_bytes begin = tablet_begin(lower->tablet);
 	struct buf key = {0};
-	int err = meta_row_key(&key, upper->table, upper->last, buf_slice(&upper->end));
+	int err = meta_row_key(&key, upper->table, upper->last, buf_bytes(&upper->end));
 
 	if (!err)
-		err = metadata_read(s->metadata, buf_slice(&key), row);
+		err = metadata_read(s->metadata, buf_bytes(&key), row);
 	if (!err)
 		err = meta_tablet_resolve_merge(row, begin);
 	if (!err && !row->unfolded)
@@ -192,7 +192,7 @@ static int merge_complete_from_row(struct server *s, struct served_tablet *lower
 	return err;
 }
 
-int merge_finish(struct server *s, struct served_tablet *const *v, struct slice at)
+int merge_finish(struct server *s, struct served_tablet *const *v, struct tfs_bytes at)
 {
 	struct served_tablet *lower = v[0], *upper = v[1];
 	int err = tablet_merge_again(lower->tablet), err2;

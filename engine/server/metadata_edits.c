@@ -37,11 +37,11 @@ static int row_read(struct served_tablet *served, struct meta_tablet *out, uint6
 		if (!err)
 			err = lock_get(served->server->locks, "root", &b, version);
 		if (!err)
-			err = meta_root_decode(buf_slice(&b), out);
+			err = meta_root_decode(buf_bytes(&b), out);
 	} else {
-		err = meta_row_key(&b, served->table, served->last, buf_slice(&served->end));
+		err = meta_row_key(&b, served->table, served->last, buf_bytes(&served->end));
 		if (!err)
-			err = metadata_read(served->server->metadata, buf_slice(&b), out);
+			err = metadata_read(served->server->metadata, buf_bytes(&b), out);
 	}
 	buf_fini(&b);
 	return err;
@@ -59,24 +59,24 @@ static void row_set(struct served_tablet *served, struct meta_tablet *next)
 static int resolve_split(struct served_tablet *served)
 {
 	struct buf key = {0};
-	int err = meta_row_key(&key, served->table, false, buf_slice(&served->unknown_split));
+	int err = meta_row_key(&key, served->table, false, buf_bytes(&served->unknown_split));
 
 	if (!err)
-		err = metadata_delete(served->server->metadata, buf_slice(&key));
+		err = metadata_delete(served->server->metadata, buf_bytes(&key));
 	buf_fini(&key);
 	if (!err)
 		buf_fini(&served->unknown_split);
 	return err;
 }
 
-int row_exists(struct server *s, uint32_t table, struct slice end)
+int row_exists(struct server *s, uint32_t table, struct tfs_bytes end)
 {
 	struct meta_tablet now = {0};
 	struct buf key = {0};
 	int err = meta_row_key(&key, table, false, end);
 
 	if (!err)
-		err = metadata_read(s->metadata, buf_slice(&key), &now);
+		err = metadata_read(s->metadata, buf_bytes(&key), &now);
 	meta_tablet_fini(&now);
 	buf_fini(&key);
 	return err == 0 ? 1 : err == -ENOENT ? 0 : err;
@@ -91,7 +91,7 @@ int row_exists(struct server *s, uint32_t table, struct slice end)
 static int resolve_merge(struct served_tablet *served)
 {
 	int exists = row_exists(
-		served->server, served->table, served->unknown_own ? buf_slice(&served->end) : buf_slice(&served->row.begin));
+		served->server, served->table, served->unknown_own ? buf_bytes(&served->end) : buf_bytes(&served->row.begin));
 
 	if (exists == 0 && !served->server->closing)
 		task_queue(&served->server->resolve_task);
@@ -116,7 +116,7 @@ static int row_read_again(struct served_tablet *served)
 
 	/* If the row has a merge column: ignores it if the lower row exists, else folds the lower row in. */
 	if (!err)
-		err = meta_tablet_resolve_merge(&now, buf_slice(&served->row.begin));
+		err = meta_tablet_resolve_merge(&now, buf_bytes(&served->row.begin));
 	if (err == -ENOENT)
 		err = -ESTALE; /* the table was dropped */
 	else if (!err && !served_owns(served, &now) &&
@@ -140,7 +140,7 @@ static int root_write(struct served_tablet *served, const struct meta_tablet *ne
 	int err = meta_root_encode(next, &b);
 
 	if (!err)
-		err = lock_put(served->server->locks, "root", buf_slice(&b), served->root_version, version);
+		err = lock_put(served->server->locks, "root", buf_bytes(&b), served->root_version, version);
 	buf_fini(&b);
 	return err;
 }
@@ -151,7 +151,7 @@ int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, u
 	struct buf key = {0};
 	struct op *owner, *all;
 	unsigned n;
-	int err = meta_row_key(&key, served->table, served->last, buf_slice(&served->end));
+	int err = meta_row_key(&key, served->table, served->last, buf_bytes(&served->end));
 
 	if (!err)
 		err = meta_ops_owner(&served->row, claim ? served->server->incarnation : served->row.server,
@@ -163,7 +163,7 @@ int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, u
 	if (!err) {
 		memcpy(all, owner, n * sizeof(*all));
 		memcpy(all + n, ops, count * sizeof(*all));
-		err = metadata_mutate(served->server->metadata, buf_slice(&key), all, n + count);
+		err = metadata_mutate(served->server->metadata, buf_bytes(&key), all, n + count);
 	}
 	if (err == -ESHUTDOWN)
 		fence_buried(served->server->fence);
@@ -192,13 +192,13 @@ int row_release_unserved(struct server *s, const struct meta_tablet *row)
 	struct clock_state clock;
 	struct op *ops;
 	unsigned count;
-	int err = meta_row_key(&key, row->table, row->last, buf_slice(&row->end));
+	int err = meta_row_key(&key, row->table, row->last, buf_bytes(&row->end));
 
 	clock_get_state(s->clock, &clock);
 	if (!err)
 		err = meta_ops_release(row, clock.mark_us, &arena, &ops, &count);
 	if (!err)
-		err = metadata_mutate(s->metadata, buf_slice(&key), ops, count);
+		err = metadata_mutate(s->metadata, buf_bytes(&key), ops, count);
 	arena_fini(&arena);
 	buf_fini(&key);
 	return err;
@@ -210,7 +210,8 @@ static bool is_changed_by_another(int err)
 	return err == -ECANCELED || err == -ESTALE || err == -EEXIST || err == -ENOENT;
 }
 
-int row_resolve(struct served_tablet *served)
+/* Resolves a change, split or merge whose outcome is unknown, if there is one.  Before the next change of the row. */
+static int row_resolve(struct served_tablet *served)
 {
 	int err = 0;
 
@@ -287,7 +288,7 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 	/* The tablet repeats the edit until it succeeds.  So an error is logged only if it differs from the last one. */
 	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->server, served->user_table)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", served->table,
-			served->last ? "the end" : Q(buf_slice(&served->end)), strerror(-err));
+			served->last ? "the end" : Q(buf_bytes(&served->end)), strerror(-err));
 	served->reported_err = err;
 	return err;
 }

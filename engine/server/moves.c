@@ -70,10 +70,10 @@ static void move_end(struct server *s)
 }
 
 /* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
-typedef int move_fn(struct server *s, struct served_tablet *const *v, struct slice at);
+typedef int move_fn(struct server *s, struct served_tablet *const *v, struct tfs_bytes at);
 
 /* Runs fn while the tablets are not compacted and the table's writes are not blocked.  Returns 0, WRITES_BLOCKED, -errno. */
-static int move_run(struct server *s, struct served_tablet *const *v, unsigned count, move_fn *fn, struct slice at)
+static int move_run(struct server *s, struct served_tablet *const *v, unsigned count, move_fn *fn, struct tfs_bytes at)
 {
 	const bool leaves = fn == unload_tablet;
 	struct store_schema *schema = NULL;
@@ -100,7 +100,7 @@ static int move_run(struct server *s, struct served_tablet *const *v, unsigned c
 	return err;
 }
 
-static int move_split(struct server *s, struct served_tablet *served, struct slice at)
+static int move_split(struct server *s, struct served_tablet *served, struct tfs_bytes at)
 {
 	return move_run(s, &served, 1, split_tablet, at);
 }
@@ -108,27 +108,27 @@ static int move_split(struct server *s, struct served_tablet *served, struct sli
 static int move_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct served_tablet *v[2] = {lower, upper};
-	int err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
+	int err = move_run(s, v, 2, merge_tablets, tfs_bytes_of(NULL, 0));
 
 	/* Both tablets use one file, with other rows between their parts of it.  A compaction gives the lower tablet files of its own. */
 	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
-		err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
+		err = move_run(s, v, 2, merge_tablets, tfs_bytes_of(NULL, 0));
 	return err;
 }
 
 /* ---- requests ---- */
 
-typedef int request_fn(struct server *s, struct served_tablet *served, struct slice row);
+typedef int request_fn(struct server *s, struct served_tablet *served, struct tfs_bytes row);
 
-static int split_request(struct server *s, struct served_tablet *served, struct slice row)
+static int split_request(struct server *s, struct served_tablet *served, struct tfs_bytes row)
 {
-	return slice_eq(row, tablet_begin(served->tablet)) ? -EEXIST : move_split(s, served, row);
+	return bytes_eq(row, tablet_begin(served->tablet)) ? -EEXIST : move_split(s, served, row);
 }
 
-static int merge_request(struct server *s, struct served_tablet *served, struct slice row)
+static int merge_request(struct server *s, struct served_tablet *served, struct tfs_bytes row)
 {
 	struct served_tablet *upper;
-	int err = served->last ? -ENOENT : served_find(s, served->table, buf_slice(&served->end), &upper);
+	int err = served->last ? -ENOENT : served_find(s, served->table, buf_bytes(&served->end), &upper);
 
 	if (err)
 		return err;
@@ -137,7 +137,7 @@ static int merge_request(struct server *s, struct served_tablet *served, struct 
 	return err;
 }
 
-static int move_request(struct server *s, uint32_t table, struct slice row, request_fn *fn)
+static int move_request(struct server *s, uint32_t table, struct tfs_bytes row, request_fn *fn)
 {
 	struct served_tablet *served;
 	int err;
@@ -154,12 +154,12 @@ static int move_request(struct server *s, uint32_t table, struct slice row, requ
 	return err;
 }
 
-int moves_split(struct server *s, uint32_t table, struct slice row)
+int moves_split(struct server *s, uint32_t table, struct tfs_bytes row)
 {
 	return move_request(s, table, row, split_request);
 }
 
-int moves_merge(struct server *s, uint32_t table, struct slice row)
+int moves_merge(struct server *s, uint32_t table, struct tfs_bytes row)
 {
 	return move_request(s, table, row, merge_request);
 }
@@ -167,9 +167,9 @@ int moves_merge(struct server *s, uint32_t table, struct slice row)
 /* Ends the service of the tablet, which must still begin where the master believes. */
 static int unload_served(struct server *s, struct served_tablet *served, const struct ts_assigned *t)
 {
-	int err = served->assignment != t->assignment || !slice_eq(tablet_begin(served->tablet), t->begin)
+	int err = served->assignment != t->assignment || !bytes_eq(tablet_begin(served->tablet), t->begin)
 		? -ESTALE
-		: move_run(s, &served, 1, unload_tablet, slice_of(NULL, 0));
+		: move_run(s, &served, 1, unload_tablet, tfs_bytes_of(NULL, 0));
 
 	return err == WRITES_BLOCKED ? -EAGAIN : err;
 }
@@ -250,25 +250,25 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 	err = tablet_split_key(served->tablet, &at);
 	if (!err) {
 		move_begin(s);
-		err = move_split(s, served, buf_slice(&at));
+		err = move_split(s, served, buf_bytes(&at));
 		move_end(s);
 	}
 	if (err < 0) {
 		served->split_not_before_us = monotonic_us() + REPEAT_US;
 		if (err != -ENOENT && !is_expected(err)) /* ENOENT: the tablet has only one row */
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", served->table,
-				served->last ? "the end" : Q(buf_slice(&served->end)), strerror(-err));
+				served->last ? "the end" : Q(buf_bytes(&served->end)), strerror(-err));
 	}
 	buf_fini(&at);
 }
 
 /* Tablets do not merge where a salt range begins (one byte, a value of the salt), nor at the schema's splits. */
-static bool is_border(const struct store_schema *schema, struct slice row)
+static bool is_border(const struct store_schema *schema, struct tfs_bytes row)
 {
 	bool border = row.n == 1 && row.p[0] < schema->salt;
 
 	for (unsigned i = 0; i < schema->split_count && !border; i++)
-		border = slice_eq(buf_slice(&schema->splits[i]), row);
+		border = bytes_eq(buf_bytes(&schema->splits[i]), row);
 	return border;
 }
 
@@ -296,7 +296,7 @@ static bool merge_is_due(struct server *s, struct served_tablet *lower, struct s
 	bool border;
 
 	if (lower->table != upper->table || lower->kind != upper->kind ||
-		!slice_eq(buf_slice(&lower->end), tablet_begin(upper->tablet)) || monotonic_us() < upper->merge_not_before_us ||
+		!bytes_eq(buf_bytes(&lower->end), tablet_begin(upper->tablet)) || monotonic_us() < upper->merge_not_before_us ||
 		!moves_merge_bytes(s, lower, &border))
 		return false;
 	most = moves_merge_bytes(s, upper, &border);
@@ -321,7 +321,7 @@ static bool merge_if_small(struct server *s, struct served_tablet *lower, struct
 		upper->merge_not_before_us = monotonic_us() + REPEAT_US;
 		if (!is_expected(err))
 			msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table,
-				Q(buf_slice(&lower->end)), strerror(-err));
+				Q(buf_bytes(&lower->end)), strerror(-err));
 	}
 	return !err;
 }
@@ -354,16 +354,16 @@ void moves_task(struct task *t)
 static int move_resolve(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct served_tablet *v[2] = {lower, upper};
-	int exists = row_exists(s, lower->table, buf_slice(&lower->end));
+	int exists = row_exists(s, lower->table, buf_bytes(&lower->end));
 
 	if (exists < 0)
 		return exists;
 	if (exists) {
 		lower->unknown_own = upper->unknown_below = false;
-		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_slice(&lower->end)));
+		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_bytes(&lower->end)));
 		return 0;
 	}
-	return move_run(s, v, 2, merge_finish, slice_of(NULL, 0));
+	return move_run(s, v, 2, merge_finish, tfs_bytes_of(NULL, 0));
 }
 
 void moves_resolve_task(struct task *t)

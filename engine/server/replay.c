@@ -282,7 +282,7 @@ static size_t tablet_records_count(const struct served_tablet *served, const str
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 		bool in =
-			v[mid]->table == v[0]->table && (served->last || slice_cmp(v[mid]->row_from, buf_slice(&served->end)) < 0);
+			v[mid]->table == v[0]->table && (served->last || bytes_cmp(v[mid]->row_from, buf_bytes(&served->end)) < 0);
 
 		if (in)
 			lo = mid + 1;

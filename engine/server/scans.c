@@ -190,7 +190,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	/* A dropped table has no cells, although its tablet could still be read. */
 	const bool dropped = o->served->user_table && user_table_dropped(s, o->served->user_table);
 	int err = dropped ? -EIDRM : 0;
-	struct slice row;
+	struct tfs_bytes row;
 
 	if (!err)
 		err = tablet_scan_fill(o->scan, &a->batch);
@@ -218,7 +218,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct slice rest = {NULL, 0}; /* where the client continues in the next tablet */
+	struct tfs_bytes rest = {NULL, 0}; /* where the client continues in the next tablet */
 	struct scan_spec spec;
 	uint16_t *ids = NULL;
 	struct open_scan *o;
@@ -226,7 +226,7 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	int err;
 
 	/* Iterators of one row, and those that skip damage, move forward only. */
-	if (!q->spec || (q->spec->reverse && (q->spec->one_row || q->spec->past_damage)))
+	if (!q->spec || (q->spec->pub.reverse && (q->spec->pub.one_row || q->spec->pub.past_damage)))
 		return -EINVAL;
 	if (s->no_background)
 		(void)scans_free_idle(s); /* nothing else does */
@@ -241,19 +241,19 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	o->client = q->token.client;
 	o->epoch = q->epoch;
 	arena_reset(&a->arena);
-	a->tablet_end = (struct slice){NULL, 0};
-	if (q->spec->reverse)
+	a->tablet_end = (struct tfs_bytes){NULL, 0};
+	if (q->spec->pub.reverse)
 		rest = tablet_begin(o->served->tablet);
-	else if (!o->served->last && !q->spec->one_row)
-		rest = buf_slice(&o->served->end);
+	else if (!o->served->last && !q->spec->pub.one_row)
+		rest = buf_bytes(&o->served->end);
 	if (!arena_dup(&a->arena, rest, &a->tablet_end))
 		err = -ENOMEM;
 	if (!err)
 		spec = *q->spec;
 	if (!err && q->user) {
-		err = access_readable(o->served, q, spec.families, spec.family_count, &ids, &spec.family_count);
-		spec.families = ids;
-		none = !err && spec.family_count == 0;
+		err = access_readable(o->served, q, spec.family_ids, spec.pub.family_count, &ids, &spec.pub.family_count);
+		spec.family_ids = ids;
+		none = !err && spec.pub.family_count == 0;
 	}
 	if (!err && !none)
 		err = tablet_scan_new(o->served->tablet, &spec, &o->scan);
@@ -345,7 +345,7 @@ static int action_new(struct server *s, const struct ts_request *q, action_fn *f
 	x->fn = fn;
 	x->q = (struct ts_request){.method = q->method,
 		.table = q->table,
-		.row = buf_slice(&x->row),
+		.row = buf_bytes(&x->row),
 		.token = {.client = q->token.client},
 		.epoch = q->epoch};
 	*out = x;
@@ -396,7 +396,7 @@ static int action_answer(struct server *s, struct action *x, struct ts_answer *a
 	err = x->err;
 	a->scan = 0;
 	a->failed_op = x->a.failed_op;
-	a->tablet_end = (struct slice){NULL, 0};
+	a->tablet_end = (struct tfs_bytes){NULL, 0};
 	if (!err && x->a.tablet_end.p && !arena_dup(&a->arena, x->a.tablet_end, &a->tablet_end))
 		err = -ENOMEM;
 	action_free(x);

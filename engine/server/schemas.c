@@ -160,7 +160,7 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 	int err = lock_get(s->locks, file, &b, NULL);
 
 	if (!err)
-		err = schema_decode_file(buf_slice(&b), file, out);
+		err = schema_decode_file(buf_bytes(&b), file, out);
 	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, file))
 		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
 	buf_fini(&b);
@@ -229,7 +229,7 @@ static int table_search_file(void *arg, const char *file)
 	return f->found;
 }
 
-static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
+static int found_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
 {
 	(void)arg, (void)row_key, (void)m;
 	return 1;
@@ -258,7 +258,8 @@ int table_exists(struct server *s, uint32_t table)
 	return f.found ? 0 : err ? err : f.unsure ? f.unsure : -ECANCELED;
 }
 
-int table_drop_noted(struct server *s, uint32_t table)
+/* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
+static int table_drop_noted(struct server *s, uint32_t table)
 {
 	char note[32];
 
@@ -519,7 +520,7 @@ static bool schema_is_damaged(struct server *s, const char *file)
 	int err = lock_get(s->locks, file, &b, NULL);
 
 	if (!err)
-		err = schema_decode(buf_slice(&b), &schema);
+		err = schema_decode(buf_bytes(&b), &schema);
 	schema_put(schema);
 	buf_fini(&b);
 	return err == -EBADMSG;

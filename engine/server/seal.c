@@ -47,7 +47,7 @@ int seal_make(struct server *s, const struct ts_request *q, struct ts_answer *a)
 	}
 	if (!err)
 		err = log_seal_encode(&seal, &b);
-	if (!err && !arena_dup(&a->arena, buf_slice(&b), &a->log))
+	if (!err && !arena_dup(&a->arena, buf_bytes(&b), &a->log))
 		err = -ENOMEM;
 	log_seal_fini(&seal);
 	buf_fini(&b);
@@ -70,7 +70,7 @@ int seal_read(struct server *s, uint64_t incarnation, bool *sealed, struct log_s
 	*sealed = err != -ENOENT;
 	*seal = (struct log_seal){0};
 	if (!err)
-		err = log_seal_decode(buf_slice(&b), seal);
+		err = log_seal_decode(buf_bytes(&b), seal);
 	if (!err && seal->incarnation != incarnation) {
 		log_seal_fini(seal);
 		err = -EBADMSG;
@@ -252,7 +252,7 @@ void seal_sort_task(struct task *t)
 }
 
 /* Returns the index of the first tablet of the request whose end is above the row. */
-static uint32_t tablet_above(const struct ts_request *q, uint32_t table, struct slice row)
+static uint32_t tablet_above(const struct ts_request *q, uint32_t table, struct tfs_bytes row)
 {
 	uint32_t lo = 0, hi = q->tablet_count;
 
@@ -260,7 +260,7 @@ static uint32_t tablet_above(const struct ts_request *q, uint32_t table, struct 
 		const uint32_t mid = lo + (hi - lo) / 2;
 		const struct ts_assigned *t = &q->tablets[mid];
 
-		if (t->table < table || (t->table == table && t->end.p && slice_cmp(t->end, row) <= 0))
+		if (t->table < table || (t->table == table && t->end.p && bytes_cmp(t->end, row) <= 0))
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -268,14 +268,14 @@ static uint32_t tablet_above(const struct ts_request *q, uint32_t table, struct 
 	return lo;
 }
 
-static bool wants_rows(void *arg, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row)
+static bool wants_rows(void *arg, uint32_t table, struct tfs_bytes row, uint32_t to_table, struct tfs_bytes to_row)
 {
 	const struct ts_request *q = arg;
 	const uint32_t i = tablet_above(q, table, row);
 	const struct ts_assigned *t = &q->tablets[i];
 
 	return i < q->tablet_count &&
-		(t->table < to_table || (t->table == to_table && (!to_row.p || slice_cmp(t->begin, to_row) <= 0)));
+		(t->table < to_table || (t->table == to_table && (!to_row.p || bytes_cmp(t->begin, to_row) <= 0)));
 }
 
 static int sorted_answer(struct server *s, const struct ts_request *q, struct ts_answer *a, char **why)
@@ -288,7 +288,7 @@ static int sorted_answer(struct server *s, const struct ts_request *q, struct ts
 		return err;
 	a->scan = q->scan;
 	err = log_sorted_read(x->records, TS_READ_BYTES_MAX, wants_rows, (void *)q, &a->scan, &a->batch.done, &b);
-	if (!err && !arena_dup(&a->arena, buf_slice(&b), &a->log))
+	if (!err && !arena_dup(&a->arena, buf_bytes(&b), &a->log))
 		err = -ENOMEM;
 	sorted_put(s, x);
 	buf_fini(&b);
@@ -309,8 +309,8 @@ int seal_sort(struct server *s, const struct ts_request *q, struct ts_answer *a)
 	if (err)
 		msg_warning(
 			"log %llu: a segment cannot be sorted: %s", (unsigned long long)q->incarnation, why ? why : strerror(-err));
-	if (why && !arena_dup(&a->arena, slice_str(why), &a->why))
-		a->why = (struct slice){NULL, 0};
+	if (why && !arena_dup(&a->arena, tfs_str(why), &a->why))
+		a->why = (struct tfs_bytes){NULL, 0};
 	free(why);
 	return err;
 }

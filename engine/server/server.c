@@ -300,11 +300,6 @@ struct clock *server_clock(struct server *s)
 	return s->clock;
 }
 
-int server_sync(struct server *s)
-{
-	return log_sync(s->log);
-}
-
 /* Flushes user tablets, then METADATA's, then the root tablet, because a flush writes the tablet's row in the next of these three. */
 static void flush_all(struct server *s)
 {

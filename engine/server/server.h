@@ -107,8 +107,6 @@ void server_set_collector(struct server *s, const struct server_collector *c);
  * tables.  Until server_free METADATA is served, and TS_FILES is answered.
  */
 void server_stop(struct server *s);
-/* Every commit so far is on disk. */
-int server_sync(struct server *s) TFS_MUST;
 /*
  * flush: flushes the memtables first, so that the next start has no log to
  * replay.  Returns the error of the log's last sync.

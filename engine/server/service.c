@@ -38,7 +38,7 @@ static bool op_ok(const struct op *op, const struct store_schema *schema)
 		op->to_qualifier.n <= QUALIFIER_BYTES_MAX;
 }
 
-static int check_ops(const struct ts_request *q, const struct store_schema *schema, struct op_result *results)
+static int check_ops(const struct ts_request *q, const struct store_schema *schema, struct tfs_result *results)
 {
 	for (uint32_t i = 0; i < q->op_count; i++) {
 		if (op_ok(&q->ops[i], schema))
@@ -77,7 +77,7 @@ static enum disk_use disk_use_of(const struct served_tablet *served, const struc
 }
 
 static int mutate_with_space(
-	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct op_result *results)
+	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct tfs_result *results)
 {
 	const enum disk_use use = disk_use_of(served, q);
 	unsigned tries = 0;
@@ -92,7 +92,7 @@ static int mutate_with_space(
 }
 
 /* Returns the number, from 1, of the operation that made the mutation fail; 0: none of them did. */
-static uint32_t failed_op(const struct op_result *results, uint32_t count)
+static uint32_t failed_op(const struct tfs_result *results, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (results[i].failed)
@@ -102,7 +102,7 @@ static uint32_t failed_op(const struct op_result *results, uint32_t count)
 
 /* A mutation that was not carried out before. */
 static int mutate(
-	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct op_result *results)
+	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct tfs_result *results)
 {
 	struct store_schema *schema = NULL;
 	int err;
@@ -127,7 +127,7 @@ static int mutate(
 
 static int apply_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
-	struct op_result *results = a->results;
+	struct tfs_result *results = a->results;
 	struct token *token = NULL;
 	int err = 0, known = 0;
 
@@ -172,12 +172,12 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 	return err;
 }
 
-static bool arena_dup_events(struct server *s, struct served_tablet *served, struct arena *a, struct slice *out)
+static bool arena_dup_events(struct server *s, struct served_tablet *served, struct arena *a, struct tfs_bytes *out)
 {
 	bool ok;
 
 	mutex_lock(&s->lock);
-	ok = arena_dup(a, buf_slice(&served->events), out);
+	ok = arena_dup(a, buf_bytes(&served->events), out);
 	mutex_unlock(&s->lock);
 	return ok;
 }
@@ -185,7 +185,7 @@ static bool arena_dup_events(struct server *s, struct served_tablet *served, str
 static int serve_info(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_stats st = {0};
-	struct slice begin = tablet_begin(served->tablet), end = tablet_end(served->tablet);
+	struct tfs_bytes begin = tablet_begin(served->tablet), end = tablet_end(served->tablet);
 	struct ts_tablet *t = &a->tablet;
 	int err = q->user ? access_owner(served, q) : 0;
 
@@ -205,8 +205,8 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 		.tombstones = st.tombstones,
 		.files = st.files,
 		.memtables = st.memtables,
-		.server = slice_str(SERVER_NAME),
-		.state = slice_str(
+		.server = tfs_str(SERVER_NAME),
+		.state = tfs_str(
 			served->user_table && atomic_load(&served->user_table->salt_waits) && strcmp(st.state, "serving") == 0
 				? "salt-waits"
 				: st.state),
@@ -217,7 +217,7 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 	};
 	if (!arena_dup(&a->arena, begin, &t->begin) || !arena_dup_events(s, served, &a->arena, &t->events))
 		return -ENOMEM;
-	t->end = (struct slice){NULL, 0};
+	t->end = (struct tfs_bytes){NULL, 0};
 	if (end.p && !arena_dup(&a->arena, end, &t->end))
 		return -ENOMEM;
 	return 0;
@@ -225,7 +225,7 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 
 static int serve_read(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
-	struct cell_info info = {0};
+	struct tfs_info info = {0};
 	int err = q->user ? access_family(served, q, q->family, TFS_MAY_READ) : 0;
 
 	if (err)
@@ -269,8 +269,8 @@ static int serve_compaction(struct server *s, struct served_tablet *served, cons
 {
 	int err = q->method == TS_FLUSH ? tablet_flush(served->tablet) : tablet_compact(served->tablet);
 
-	a->tablet_end = (struct slice){NULL, 0};
-	if (!err && !served->last && !arena_dup(&a->arena, buf_slice(&served->end), &a->tablet_end))
+	a->tablet_end = (struct tfs_bytes){NULL, 0};
+	if (!err && !served->last && !arena_dup(&a->arena, buf_bytes(&served->end), &a->tablet_end))
 		err = -ENOMEM;
 	return err;
 }
@@ -368,7 +368,7 @@ static int run_check_row(
 static bool run_has_later(const struct row_run *run, uint32_t i)
 {
 	for (uint32_t k = i + 1; k < run->count; k++)
-		if (!run->rows[k].err && slice_eq(run->rows[k].row, run->rows[i].row))
+		if (!run->rows[k].err && bytes_eq(run->rows[k].row, run->rows[i].row))
 			return true;
 	return false;
 }
@@ -459,7 +459,7 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 {
 	const struct ts_row *rows = run->q->rows + run->from;
 	const uint32_t most = run->q->row_count - run->from;
-	struct slice begin;
+	struct tfs_bytes begin;
 	int err = served_find_for(s, run->q, rows[0].row, &run->served);
 
 	if (err) {
@@ -468,8 +468,8 @@ static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
 	}
 	begin = tablet_begin(run->served->tablet);
 	for (run->count = 1; run->count < most && run->count < ROWS_AT_ONCE; run->count++)
-		if (slice_cmp(rows[run->count].row, begin) < 0 ||
-			(!run->served->last && slice_cmp(rows[run->count].row, buf_slice(&run->served->end)) >= 0))
+		if (bytes_cmp(rows[run->count].row, begin) < 0 ||
+			(!run->served->last && bytes_cmp(rows[run->count].row, buf_bytes(&run->served->end)) >= 0))
 			break;
 	err = run_apply(s, run);
 	if (!run->count)

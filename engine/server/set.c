@@ -22,17 +22,17 @@
 #define EVENT_BYTES 512u /* of the events of a tablet */
 
 /* Compares the tablet with the position (table, last, end) in the set's order. */
-static int served_cmp(const struct served_tablet *served, uint32_t table, bool last, struct slice end)
+static int served_cmp(const struct served_tablet *served, uint32_t table, bool last, struct tfs_bytes end)
 {
 	if (served->table != table)
 		return served->table < table ? -1 : 1;
 	if (served->last || last)
 		return (int)served->last - (int)last;
-	return slice_cmp(buf_slice(&served->end), end);
+	return bytes_cmp(buf_bytes(&served->end), end);
 }
 
 /* Returns the index of the first tablet at or above that position; with `past`, of the first above it. */
-static unsigned served_bound(struct server *s, uint32_t table, bool last, struct slice end, bool past)
+static unsigned served_bound(struct server *s, uint32_t table, bool last, struct tfs_bytes end, bool past)
 {
 	unsigned lo = 0, hi = s->set_count;
 
@@ -47,7 +47,7 @@ static unsigned served_bound(struct server *s, uint32_t table, bool last, struct
 	return lo;
 }
 
-static int find(struct server *s, uint32_t table, struct slice row, bool any, struct served_tablet **out)
+static int find(struct server *s, uint32_t table, struct tfs_bytes row, bool any, struct served_tablet **out)
 {
 	struct served_tablet *served = NULL;
 	unsigned i;
@@ -56,7 +56,7 @@ static int find(struct server *s, uint32_t table, struct slice row, bool any, st
 	i = served_bound(s, table, false, row, true); /* an end is exclusive */
 	/* The set has no other tablet for the row; so a row below this one's belongs to another server. */
 	if (i < s->set_count && s->set[i]->table == table && (any || !atomic_load(&s->set[i]->loading)) &&
-		slice_cmp(row, tablet_begin(s->set[i]->tablet)) >= 0) {
+		bytes_cmp(row, tablet_begin(s->set[i]->tablet)) >= 0) {
 		served = s->set[i];
 		atomic_fetch_add_explicit(&served->refs, 1, memory_order_relaxed);
 	}
@@ -67,17 +67,17 @@ static int find(struct server *s, uint32_t table, struct slice row, bool any, st
 	return 0;
 }
 
-int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
+int served_find_loaded(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out)
 {
 	return find(s, table, row, false, out);
 }
 
-int served_find_any(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
+int served_find_any(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out)
 {
 	return find(s, table, row, true, out);
 }
 
-int served_find_end(struct server *s, uint32_t table, struct slice end, struct served_tablet **out)
+int served_find_end(struct server *s, uint32_t table, struct tfs_bytes end, struct served_tablet **out)
 {
 	int err = -EREMCHG;
 	unsigned i;
@@ -180,7 +180,7 @@ void served_event(struct served_tablet *served, const char *text)
 	mutex_lock(&s->lock);
 	/* A split reports its event, and the edit that tidies the upper part has the same one. */
 	if (!err && (b->n < line.n || memcmp(b->p + b->n - line.n, line.p, line.n) != 0) &&
-		buf_append_slice(b, buf_slice(&line)) == 0) {
+		buf_append_bytes(b, buf_bytes(&line)) == 0) {
 		/* The first line that leaves at most EVENT_BYTES. */
 		cut = b->n > EVENT_BYTES ? memchr(b->p + b->n - EVENT_BYTES - 1, '\n', EVENT_BYTES) : NULL;
 		if (cut) {
@@ -245,7 +245,7 @@ int set_reserve(struct server *s, unsigned more)
 
 static void insert_locked(struct server *s, struct served_tablet *served)
 {
-	unsigned i = served_bound(s, served->table, served->last, buf_slice(&served->end), false);
+	unsigned i = served_bound(s, served->table, served->last, buf_bytes(&served->end), false);
 
 	memmove(s->set + i + 1, s->set + i, (s->set_count - i) * sizeof(struct served_tablet *));
 	s->set[i] = served;
@@ -254,7 +254,7 @@ static void insert_locked(struct server *s, struct served_tablet *served)
 
 static bool remove_locked(struct server *s, const struct served_tablet *served)
 {
-	unsigned i = served_bound(s, served->table, served->last, buf_slice(&served->end), false);
+	unsigned i = served_bound(s, served->table, served->last, buf_bytes(&served->end), false);
 
 	if (i == s->set_count || s->set[i] != served)
 		return false;
@@ -288,12 +288,12 @@ void set_replace(
 /* Returns true if a tablet of the set has rows of this one, which would be inserted at i. */
 static bool overlaps_locked(const struct server *s, const struct served_tablet *served, unsigned i)
 {
-	const struct slice begin = tablet_begin(served->tablet);
+	const struct tfs_bytes begin = tablet_begin(served->tablet);
 
 	if (i < s->set_count && s->set[i]->table == served->table &&
-		(served->last || slice_cmp(tablet_begin(s->set[i]->tablet), buf_slice(&served->end)) < 0))
+		(served->last || bytes_cmp(tablet_begin(s->set[i]->tablet), buf_bytes(&served->end)) < 0))
 		return true;
-	return i > 0 && s->set[i - 1]->table == served->table && slice_cmp(buf_slice(&s->set[i - 1]->end), begin) > 0;
+	return i > 0 && s->set[i - 1]->table == served->table && bytes_cmp(buf_bytes(&s->set[i - 1]->end), begin) > 0;
 }
 
 int set_insert(struct server *s, struct served_tablet *served)
@@ -313,7 +313,7 @@ int set_insert(struct server *s, struct served_tablet *served)
 	err = set_grow_locked(s, s->set_spare + 1);
 	if (err)
 		goto out;
-	i = served_bound(s, served->table, served->last, buf_slice(&served->end), false);
+	i = served_bound(s, served->table, served->last, buf_bytes(&served->end), false);
 	if (overlaps_locked(s, served, i)) {
 		err = -EEXIST;
 		goto out;

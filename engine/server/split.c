@@ -39,12 +39,12 @@ static int split_insert_row(struct server *s, const struct meta_tablet *lower, c
 	struct buf key = {0};
 	struct op *ops;
 	unsigned count;
-	int err = meta_row_key(&key, lower->table, false, buf_slice(&lower->end));
+	int err = meta_row_key(&key, lower->table, false, buf_bytes(&lower->end));
 
 	if (!err)
 		err = meta_ops_split(lower, event, &arena, &ops, &count);
 	if (!err)
-		err = metadata_make(s->metadata, lower->table == META_TABLE ? 0 : lower->table, true, buf_slice(&key), ops, count);
+		err = metadata_make(s->metadata, lower->table == META_TABLE ? 0 : lower->table, true, buf_bytes(&key), ops, count);
 	arena_fini(&arena);
 	buf_fini(&key);
 	return err == -ECANCELED ? -EEXIST : err;
@@ -64,7 +64,7 @@ static int split_make_part(struct server *s, struct served_tablet *parent, struc
 }
 
 /* Makes the rows of both parts.  The caller holds the parent's EDIT lock. */
-static int split_make_rows(struct server *s, struct served_tablet *served, struct slice at, struct parts *p)
+static int split_make_rows(struct server *s, struct served_tablet *served, struct tfs_bytes at, struct parts *p)
 {
 	int err = row_fold(served);
 
@@ -96,13 +96,13 @@ static void split_replace_parent(struct server *s, struct served_tablet *served,
 	set_end(s);
 }
 
-static void split_event_text(char *text, size_t n, const char *what, struct slice at)
+static void split_event_text(char *text, size_t n, const char *what, struct tfs_bytes at)
 {
 	snprintf(text, n, "split at %s: %s", Q(at), what);
 }
 
 /* The caller holds the parent's EDIT lock, which this releases. */
-static int split_commit(struct server *s, struct served_tablet *served, struct slice at)
+static int split_commit(struct server *s, struct served_tablet *served, struct tfs_bytes at)
 {
 	struct parts p = {0};
 	char event[256];
@@ -146,7 +146,7 @@ static int split_commit(struct server *s, struct served_tablet *served, struct s
 	return err;
 }
 
-int split_tablet(struct server *s, struct served_tablet *const *v, struct slice at)
+int split_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at)
 {
 	int err = tablet_split_begin(v[0]->tablet);
 

@@ -22,7 +22,7 @@
 
 #include <errno.h>
 
-int unload_tablet(struct server *s, struct served_tablet *const *v, struct slice at)
+int unload_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at)
 {
 	int err = tablet_merge_begin(v[0]->tablet);
 
@@ -49,7 +49,7 @@ int unload_row(struct server *s, const struct ts_assigned *t)
 	int err = meta_row_key(&key, t->table, !t->end.p, t->end);
 
 	if (!err)
-		err = metadata_read(s->metadata, buf_slice(&key), &m);
+		err = metadata_read(s->metadata, buf_bytes(&key), &m);
 	if (!err && m.assignment != t->assignment)
 		err = -ESTALE;
 	else if (!err && m.server)

@@ -41,13 +41,13 @@
 #include <leveldb/table.h>
 #include <leveldb/table_builder.h>
 
+/* tfs_usage and sst_layout are structs and functions, which C++ takes for constructors. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
 #include "engine/base/bytes.h"
 #include "engine/base/msg.h"
 }
-/* sst_layout is a struct and a function, which C++ takes for a constructor. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
 #include "engine/sstable/binding.h"
 #include "engine/sstable/table_format.h"
 #pragma GCC diagnostic pop
@@ -68,14 +68,14 @@ __thread int io_error; /* of the current move: 0 or -errno */
 __thread bool read_one; /* the current move has read a block */
 __thread struct walk *walking; /* of the current move, or NULL */
 
-leveldb::Slice to_ldb(struct slice s)
+leveldb::Slice to_ldb(struct tfs_bytes s)
 {
 	return leveldb::Slice(s.n ? reinterpret_cast<const char *>(s.p) : "", s.n);
 }
 
-struct slice from_ldb(const leveldb::Slice &s)
+struct tfs_bytes from_ldb(const leveldb::Slice &s)
 {
-	return slice_of(s.data(), s.size());
+	return tfs_bytes_of(s.data(), s.size());
 }
 
 leveldb::Status to_status(int err)
@@ -127,7 +127,7 @@ public:
 		read_one = true;
 		if (!io_error)
 			io_error = walking ? walk_read(walking, offset, n, scratch, &at) : blockfile_read(b_, offset, n, scratch);
-		if (!io_error && !good(offset, slice_of(at, n)))
+		if (!io_error && !good(offset, tfs_bytes_of(at, n)))
 			io_error = blockfile_unsound(b_, offset);
 		if (io_error)
 			return to_status(io_error);
@@ -137,7 +137,7 @@ public:
 	}
 
 private:
-	bool good(uint64_t offset, struct slice unit) const
+	bool good(uint64_t offset, struct tfs_bytes unit) const
 	{
 		const struct bff_map *m = blockfile_map(b_);
 
@@ -230,7 +230,7 @@ int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out)
 	}
 }
 
-int ldb_builder_add(struct ldb_builder *b, struct slice key, struct slice value)
+int ldb_builder_add(struct ldb_builder *b, struct tfs_bytes key, struct tfs_bytes value)
 {
 	return builder_do(b, [&] { b->table->Add(to_ldb(key), to_ldb(value)); });
 }
@@ -268,7 +268,7 @@ void ldb_builder_free(struct ldb_builder *b)
 }
 
 /* ---- tables ---- */
-void ldb_block_drop(struct slice key, void *block, void (*how)(void))
+void ldb_block_drop(struct tfs_bytes key, void *block, void (*how)(void))
 {
 	reinterpret_cast<Deleter>(how)(to_ldb(key), block);
 }
@@ -327,7 +327,7 @@ struct blockfile *ldb_table_file(struct ldb_table *t)
 	return t->file;
 }
 
-uint64_t ldb_table_offset_of(struct ldb_table *t, struct slice key)
+uint64_t ldb_table_offset_of(struct ldb_table *t, struct tfs_bytes key)
 {
 	try {
 		return t->table->ApproximateOffsetOf(to_ldb(key));
@@ -403,7 +403,7 @@ static void cursor_open(struct ldb_cursor *c)
 		c->ldb = c->table->table->NewIterator(o);
 }
 
-void ldb_cursor_seek_before(struct iter *it, struct slice target)
+void ldb_cursor_seek_before(struct iter *it, struct tfs_bytes target)
 {
 	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
 
@@ -423,7 +423,7 @@ void ldb_cursor_seek_before(struct iter *it, struct slice target)
 	}
 }
 
-void ldb_cursor_seek(struct iter *it, struct slice target)
+void ldb_cursor_seek(struct iter *it, struct tfs_bytes target)
 {
 	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
 
@@ -485,7 +485,7 @@ int ldb_filter_create(const uint64_t *hashes, size_t n, int bits, struct buf *ou
 	}
 }
 
-bool ldb_filter_match(uint64_t hash, struct slice filter)
+bool ldb_filter_match(uint64_t hash, struct tfs_bytes filter)
 {
 	uint8_t stored[8];
 

@@ -25,7 +25,7 @@ struct ldb_builder;
 /* Writes to w, which must outlive it. */
 int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out) TFS_MUST;
 /* Keys rise strictly; the caller has checked that. */
-int ldb_builder_add(struct ldb_builder *b, struct slice key, struct slice value) TFS_MUST;
+int ldb_builder_add(struct ldb_builder *b, struct tfs_bytes key, struct tfs_bytes value) TFS_MUST;
 int ldb_builder_end_block(struct ldb_builder *b) TFS_MUST;
 /* From now on every n-th key is stored whole.  LevelDB searches those by bisection and the keys between linearly. */
 int ldb_builder_restart_every(struct ldb_builder *b, int n) TFS_MUST;
@@ -35,14 +35,14 @@ void ldb_builder_free(struct ldb_builder *b);
 
 /* ---- tables ---- */
 /* The lru_drop_fn of LevelDB's blocks. */
-void ldb_block_drop(struct slice key, void *block, void (*how)(void));
+void ldb_block_drop(struct tfs_bytes key, void *block, void (*how)(void));
 struct ldb_table;
 /* Takes b, also on error.  cache may be NULL; file: the file's number in it, the same at each opening. */
 int ldb_table_open(struct blockfile *b, struct lru *cache, uint64_t file, struct ldb_table **out) TFS_MUST;
 void ldb_table_close(struct ldb_table *t); /* after all cursors */
 struct blockfile *ldb_table_file(struct ldb_table *t);
 /* Logical offset; never fails. */
-uint64_t ldb_table_offset_of(struct ldb_table *t, struct slice key);
+uint64_t ldb_table_offset_of(struct ldb_table *t, struct tfs_bytes key);
 
 /* ---- cursors ---- */
 /*
@@ -60,16 +60,16 @@ struct ldb_cursor {
 	unsigned char seeks;
 	struct walk *walk; /* reads its blocks ahead; may be NULL */
 };
-void ldb_cursor_seek(struct iter *it, struct slice target);
+void ldb_cursor_seek(struct iter *it, struct tfs_bytes target);
 void ldb_cursor_next(struct iter *it);
-void ldb_cursor_seek_before(struct iter *it, struct slice target);
+void ldb_cursor_seek_before(struct iter *it, struct tfs_bytes target);
 /* Frees LevelDB's iterator and with it the block it pins. */
 void ldb_cursor_fini(struct ldb_cursor *c);
 
 /* ---- filters: LevelDB's policy over hashes of probes ---- */
 /* Appends the filter to out. */
 int ldb_filter_create(const uint64_t *hashes, size_t n, int bits, struct buf *out) TFS_MUST;
-bool ldb_filter_match(uint64_t hash, struct slice filter);
+bool ldb_filter_match(uint64_t hash, struct tfs_bytes filter);
 
 #ifdef __cplusplus
 }

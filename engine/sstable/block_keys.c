@@ -16,11 +16,11 @@
 
 #include "engine/sstable/blockfile.h"
 
-static int first_key(struct slice block, struct buf *out)
+static int first_key(struct tfs_bytes block, struct buf *out)
 {
 	struct reader r = reader_of(block);
 	uint64_t shared, key_n, value_n;
-	struct slice key;
+	struct tfs_bytes key;
 
 	if (!get_varint(&r, &shared) || !get_varint(&r, &key_n) || !get_varint(&r, &value_n) || shared || key_n > reader_left(&r) ||
 		!get_bytes(&r, (size_t)key_n, &key))
@@ -36,7 +36,7 @@ static int key_of_block(struct blockfile *b, int64_t i, struct buf *out)
 	int err = p ? blockfile_read(b, map->at[i].logical, n, p) : -ENOMEM;
 
 	if (!err)
-		err = first_key(slice_of(p, n), out);
+		err = first_key(tfs_bytes_of(p, n), out);
 	free(p);
 	return err;
 }
@@ -67,7 +67,7 @@ int sst_key_near(struct sst *s, uint64_t offset, struct buf *out)
 	return err;
 }
 
-int sst_key_behind(struct sst *s, struct slice key, struct buf *out)
+int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out)
 {
 	struct open_table *t;
 	struct blockfile *b;

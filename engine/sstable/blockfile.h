@@ -44,8 +44,8 @@ uint64_t blockfile_writer_bytes(const struct blockfile_writer *w);
  * Writes pending blocks, the sections and the trailer, then calls fdatasync.
  * filters: as encoded, or empty.
  */
-int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
-	struct slice properties, uint64_t *bytes) TFS_MUST;
+int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct tfs_bytes filters,
+	struct tfs_bytes properties, uint64_t *bytes) TFS_MUST;
 /* Unlinks the file unless finish succeeded.  NULL is allowed. */
 void blockfile_writer_free(struct blockfile_writer *w);
 

@@ -19,7 +19,7 @@ static const uint8_t magic[8] = {'T', 'F', 'S', 'S', 'S', 'T', '0', '1'};
 
 _Static_assert((int)SST_CODECS != BFF_CODEC_AGAINST + 1, "no sst_codec has the number BFF_CODEC_AGAINST");
 
-static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct slice payload)
+static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct tfs_bytes payload)
 {
 	uint8_t where[8];
 	uint32_t crc;
@@ -31,7 +31,7 @@ static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct sli
 }
 
 void bff_block_header(
-	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct slice payload)
+	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct tfs_bytes payload)
 {
 	header[4] = codec;
 	memset(header + 5, 0, 3);
@@ -39,13 +39,13 @@ void bff_block_header(
 	put_be32(header, block_crc(logical, header + 4, payload));
 }
 
-int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *out)
+int bff_block_decode(struct tfs_bytes stored, uint64_t logical, struct bff_block *out)
 {
-	struct slice payload;
+	struct tfs_bytes payload;
 
 	if (stored.n < BFF_BLOCK_HEADER_BYTES)
 		return -EBADMSG;
-	payload = slice_of(stored.p + BFF_BLOCK_HEADER_BYTES, stored.n - BFF_BLOCK_HEADER_BYTES);
+	payload = tfs_bytes_of(stored.p + BFF_BLOCK_HEADER_BYTES, stored.n - BFF_BLOCK_HEADER_BYTES);
 	if (load_be32(stored.p) != block_crc(logical, stored.p + 4, payload))
 		return -EBADMSG;
 	if (stored.p[4] != BFF_CODEC_AGAINST && !sst_is_codec(stored.p[4]))
@@ -59,7 +59,7 @@ int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *ou
 		if (!get_varint(&r, &out->back) || out->back == 0)
 			return -EBADMSG;
 		out->codec = SST_ZSTD;
-		out->payload = slice_of(payload.p + payload.n - reader_left(&r), reader_left(&r));
+		out->payload = tfs_bytes_of(payload.p + payload.n - reader_left(&r), reader_left(&r));
 	}
 	if (out->codec == SST_NONE && payload.n != out->raw_bytes)
 		return -EBADMSG;
@@ -81,7 +81,7 @@ int bff_map_encode(const struct bff_place *end, size_t n, struct buf *out)
 	return 0;
 }
 
-int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out)
+int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out)
 {
 	struct reader r = reader_of(s);
 	struct bff_map m = {0};
@@ -136,17 +136,17 @@ int64_t bff_map_find(const struct bff_map *m, uint64_t logical)
 	return (int64_t)lo;
 }
 
-int bff_filters_add(struct buf *parts, struct slice first, struct slice filter)
+int bff_filters_add(struct buf *parts, struct tfs_bytes first, struct tfs_bytes filter)
 {
 	return buf_lstr(parts, first) || buf_lstr(parts, filter) ? -ENOMEM : 0;
 }
 
-int bff_filters_encode(struct buf *out, uint64_t partitions, struct slice parts, struct slice last)
+int bff_filters_encode(struct buf *out, uint64_t partitions, struct tfs_bytes parts, struct tfs_bytes last)
 {
-	return buf_varint(out, partitions) || buf_append_slice(out, parts) || buf_lstr(out, last) ? -ENOMEM : 0;
+	return buf_varint(out, partitions) || buf_append_bytes(out, parts) || buf_lstr(out, last) ? -ENOMEM : 0;
 }
 
-int bff_filters_decode(struct slice s, uint64_t partitions, struct bff_filters *out)
+int bff_filters_decode(struct tfs_bytes s, uint64_t partitions, struct bff_filters *out)
 {
 	struct reader r = reader_of(s);
 	struct bff_filters f = {0};
@@ -161,12 +161,12 @@ int bff_filters_decode(struct slice s, uint64_t partitions, struct bff_filters *
 	for (size_t i = 0; i < f.n; i++) {
 		if (!get_lstr(&r, &f.part[i].first) || !get_lstr(&r, &f.part[i].filter))
 			goto bad;
-		if (i && slice_cmp(f.part[i - 1].first, f.part[i].first) >= 0)
+		if (i && bytes_cmp(f.part[i - 1].first, f.part[i].first) >= 0)
 			goto bad;
 	}
 	if (!get_lstr(&r, &f.last) || reader_left(&r))
 		goto bad;
-	if (f.n && slice_cmp(f.part[f.n - 1].first, f.last) > 0)
+	if (f.n && bytes_cmp(f.part[f.n - 1].first, f.last) > 0)
 		goto bad;
 	*out = f;
 	return 0;
@@ -199,7 +199,7 @@ uint64_t bff_identity(const char *path)
 	p = name;
 	if (!skip_digits(&p) || *p++ != '/' || !skip_digits(&p) || *p++ != '-' || !skip_digits(&p) || strcmp(p, ".sst") != 0)
 		return 0;
-	return hash64(slice_str(name), 0);
+	return hash64(tfs_str(name), 0);
 }
 
 void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer *t)
@@ -225,7 +225,7 @@ void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer
 	memcpy(out + BFF_TRAILER_BYTES - 8, magic, sizeof(magic));
 }
 
-int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *out)
+int bff_trailer_decode(struct tfs_bytes s, uint64_t file_bytes, struct bff_trailer *out)
 {
 	struct bff_trailer t = {0};
 	const uint8_t *p = s.p;
@@ -265,7 +265,7 @@ int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *
 	return 0;
 }
 
-bool bff_section_good(const struct bff_section *sec, struct slice bytes)
+bool bff_section_good(const struct bff_section *sec, struct tfs_bytes bytes)
 {
 	return bytes.n == sec->bytes && crc32c(0, bytes.p, bytes.n) == sec->crc;
 }

@@ -36,7 +36,7 @@
  *                  "TFSSST01"
  *
  * Nothing here does I/O or logs.  Decoders accept hostile input: they return
- * -EBADMSG for any violation, and slices only of the input.
+ * -EBADMSG for any violation, and bytes only of the input.
  */
 #ifndef TFS_SSTABLE_BLOCKFILE_FORMAT_H
 #define TFS_SSTABLE_BLOCKFILE_FORMAT_H
@@ -63,15 +63,15 @@ struct bff_block {
 	enum sst_codec codec;
 	uint64_t back; /* not 0: the payload is a zstd frame against the block so many before this one */
 	uint32_t raw_bytes;
-	struct slice payload; /* borrowed */
+	struct tfs_bytes payload; /* borrowed */
 };
 /* logical: plus the identity of the file.  Fills the header of a payload.  codec: enum sst_codec or BFF_CODEC_AGAINST. */
 void bff_block_header(
-	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct slice payload);
+	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct tfs_bytes payload);
 /* Appends the beginning of a payload of BFF_CODEC_AGAINST. */
 int bff_block_back(struct buf *out, uint64_t back) TFS_MUST;
 /* stored: header and payload.  -EBADMSG: too short, checksum, codec. */
-int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *out) TFS_MUST;
+int bff_block_decode(struct tfs_bytes stored, uint64_t logical, struct bff_block *out) TFS_MUST;
 
 /* ---- map ---- */
 /* Entry n is the end: block i is at [at[i], at[i+1]) of either file. */
@@ -85,7 +85,7 @@ struct bff_map {
 /* end: the ends of n blocks. */
 int bff_map_encode(const struct bff_place *end, size_t n, struct buf *out) TFS_MUST;
 /* -EBADMSG also if the sums are not raw_bytes and stored_bytes. */
-int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out) TFS_MUST;
+int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out) TFS_MUST;
 void bff_map_fini(struct bff_map *m);
 /* Returns the block that contains this logical offset, or -1. */
 int64_t bff_map_find(const struct bff_map *m, uint64_t logical);
@@ -97,19 +97,19 @@ static inline size_t bff_map_raw(const struct bff_map *m, size_t i)
 
 /* ---- filters ---- */
 struct bff_partition {
-	struct slice first; /* borrowed from the section */
-	struct slice filter;
+	struct tfs_bytes first; /* borrowed from the section */
+	struct tfs_bytes filter;
 };
 struct bff_filters {
 	struct bff_partition *part; /* owned */
 	size_t n;
-	struct slice last; /* last key of the table, borrowed */
+	struct tfs_bytes last; /* last key of the table, borrowed */
 };
 /* Appends a partition to parts. */
-int bff_filters_add(struct buf *parts, struct slice first, struct slice filter) TFS_MUST;
+int bff_filters_add(struct buf *parts, struct tfs_bytes first, struct tfs_bytes filter) TFS_MUST;
 /* last: the last key of the table. */
-int bff_filters_encode(struct buf *out, uint64_t partitions, struct slice parts, struct slice last) TFS_MUST;
-int bff_filters_decode(struct slice s, uint64_t partitions, struct bff_filters *out) TFS_MUST;
+int bff_filters_encode(struct buf *out, uint64_t partitions, struct tfs_bytes parts, struct tfs_bytes last) TFS_MUST;
+int bff_filters_decode(struct tfs_bytes s, uint64_t partitions, struct bff_filters *out) TFS_MUST;
 void bff_filters_fini(struct bff_filters *f);
 
 /* ---- trailer ---- */
@@ -137,9 +137,9 @@ void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer
  * checksum, a section outside the file or overlapping; -EPROTONOSUPPORT: a
  * newer version, with a good checksum.
  */
-int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *out) TFS_MUST;
+int bff_trailer_decode(struct tfs_bytes s, uint64_t file_bytes, struct bff_trailer *out) TFS_MUST;
 /* Returns true if bytes have the length and checksum of the section. */
-bool bff_section_good(const struct bff_section *sec, struct slice bytes);
+bool bff_section_good(const struct bff_section *sec, struct tfs_bytes bytes);
 
 #ifdef __cplusplus
 }

@@ -86,18 +86,18 @@ static int log_damaged(struct blockfile *b, int err, uint64_t offset, const char
 
 /* Reads at offset in the first copy, then in the second, until good() returns 0. */
 static int read_copies(
-	struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct slice s), void *arg)
+	struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct tfs_bytes s), void *arg)
 {
 	int err = read_exactly(b, p, n, offset), first;
 
 	if (!err)
-		err = good(arg, slice_of(p, n));
+		err = good(arg, tfs_bytes_of(p, n));
 	if (!err || err == -ENOMEM || !b->second)
 		return err;
 	first = err;
 	err = read_exactly(b, p, n, b->second + offset);
 	if (!err)
-		err = good(arg, slice_of(p, n));
+		err = good(arg, tfs_bytes_of(p, n));
 	if (!err && !atomic_exchange(&b->fell_back, true)) {
 		msg_count_damage();
 		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file),
@@ -108,7 +108,7 @@ static int read_copies(
 		: err; /* after an I/O error of one copy, damage of the other does not prove that the block is lost */
 }
 
-static int section_good(void *arg, struct slice s)
+static int section_good(void *arg, struct tfs_bytes s)
 {
 	return bff_section_good(arg, s) ? 0 : -EBADMSG;
 }
@@ -137,7 +137,7 @@ struct trailer_of {
 	uint64_t bytes; /* of the copy */
 };
 
-static int trailer_good(void *arg, struct slice s)
+static int trailer_good(void *arg, struct tfs_bytes s)
 {
 	const struct trailer_of *t = arg;
 
@@ -235,7 +235,7 @@ static int read_map(struct blockfile *b)
 	int err = blockfile_section(b, BFF_MAP, &section);
 
 	if (!err) {
-		err = bff_map_decode(buf_slice(&section), b->trailer.blocks, b->trailer.raw_bytes,
+		err = bff_map_decode(buf_bytes(&section), b->trailer.blocks, b->trailer.raw_bytes,
 			b->trailer.section[BFF_DICTIONARY].offset, &b->map);
 		if (!err && find_largest(b) != b->trailer.max_raw_block)
 			err = -EBADMSG;
@@ -252,7 +252,7 @@ static int read_dictionary(struct blockfile *b)
 	int err = blockfile_section(b, BFF_DICTIONARY, &section);
 
 	if (!err && section.n) {
-		err = codec_load_dict(buf_slice(&section), &b->dict);
+		err = codec_load_dict(buf_bytes(&section), &b->dict);
 		if (err)
 			err = log_damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
 	}
@@ -345,7 +345,8 @@ static int stored_length(struct blockfile *b, const struct bff_place *at, struct
 	crc = crc32c(crc32c(0, where, sizeof(where)), bytes->p + 4, BFF_BLOCK_HEADER_BYTES - 4);
 	for (size_t i = BFF_BLOCK_HEADER_BYTES; i < n; i++) {
 		crc = crc32c(crc, bytes->p + i, 1);
-		if (crc != load_be32(bytes->p) || bff_block_decode(slice_of(bytes->p, i + 1), b->identity + at->logical, &block))
+		if (crc != load_be32(bytes->p) ||
+			bff_block_decode(tfs_bytes_of(bytes->p, i + 1), b->identity + at->logical, &block))
 			continue;
 		buf_reset(raw);
 		err = buf_reserve(raw, block.raw_bytes);
@@ -384,7 +385,7 @@ static int find_blocks(struct blockfile *b, bool *whole)
 		n = load_be32(bytes.p + 8);
 		at[m.n + 1] = (struct bff_place){at[m.n].logical + n, at[m.n].physical + length};
 		m.n++;
-		*whole = n == TABLE_FOOTER_BYTES && table_footer_good(slice_of(raw.p, n), &m);
+		*whole = n == TABLE_FOOTER_BYTES && table_footer_good(tfs_bytes_of(raw.p, n), &m);
 	}
 	buf_fini(&bytes);
 	buf_fini(&raw);
@@ -402,8 +403,8 @@ static int find_dictionary(struct blockfile *b)
 
 	if (!err)
 		err = read_readable(b, bytes.p, &n, from);
-	if (!err && (n = codec_frame_bytes(slice_of(bytes.p, n))) != 0)
-		err = codec_load_dict(slice_of(bytes.p, n), &b->dict);
+	if (!err && (n = codec_frame_bytes(tfs_bytes_of(bytes.p, n))) != 0)
+		err = codec_load_dict(tfs_bytes_of(bytes.p, n), &b->dict);
 	buf_fini(&bytes);
 	return err;
 }
@@ -497,7 +498,7 @@ struct block_at {
 	struct bff_block *block;
 };
 
-static int block_good(void *arg, struct slice s)
+static int block_good(void *arg, struct tfs_bytes s)
 {
 	const struct block_at *b = arg;
 	int err = bff_block_decode(s, b->identity + b->at->logical, b->block);
@@ -537,7 +538,7 @@ static int block_fetch(struct blockfile *b, size_t i, enum codec_scratch where, 
 }
 
 /* Reads the raw bytes of block i, a base, into the thread's scratch. */
-static int read_base(struct blockfile *b, size_t i, struct slice *out)
+static int read_base(struct blockfile *b, size_t i, struct tfs_bytes *out)
 {
 	size_t raw = bff_map_raw(&b->map, i);
 	struct scratch_base *base = codec_scratch_base();
@@ -560,14 +561,14 @@ static int read_base(struct blockfile *b, size_t i, struct slice *out)
 		base->file = b->opening;
 		base->block = i;
 	}
-	*out = slice_of(base->p, raw);
+	*out = tfs_bytes_of(base->p, raw);
 	return 0;
 }
 
 static int read_block(struct blockfile *b, size_t i, void *dst)
 {
 	struct bff_block block;
-	struct slice base;
+	struct tfs_bytes base;
 	int err = block_fetch(b, i, SCRATCH_STORED, &block);
 
 	if (err || !block.back)

@@ -71,7 +71,7 @@ struct blockfile_writer {
 	/* While training: */
 	bool training;
 	struct buf untrained, untrained_notes; /* notes: struct note of each unit */
-	struct slice dict;                     /* the coder's */
+	struct tfs_bytes dict;                 /* the coder's */
 };
 
 int blockfile_writer_new(const char *path, const struct sst_options *o, struct blockfile_writer **out)
@@ -90,7 +90,7 @@ int blockfile_writer_new(const char *path, const struct sst_options *o, struct b
 	err = coder_new(o->codec, o->level, &w->coder);
 	if (!err && w->training && s) {
 		w->training = false;
-		err = coder_train(w->coder, buf_slice(&s->raw), (const uint32_t *)(const void *)s->lengths.p,
+		err = coder_train(w->coder, buf_bytes(&s->raw), (const uint32_t *)(const void *)s->lengths.p,
 			s->lengths.n / sizeof(uint32_t), s->of_bytes, &w->dict);
 	}
 	if (err)
@@ -155,7 +155,7 @@ static void forget_bases(struct blockfile_writer *w)
 }
 
 /* Makes the next unit base number `number`, if there is space. */
-static int keep_base(struct blockfile_writer *w, uint32_t number, struct slice raw)
+static int keep_base(struct blockfile_writer *w, uint32_t number, struct tfs_bytes raw)
 {
 	struct base *b;
 
@@ -181,34 +181,34 @@ static int keep_base(struct blockfile_writer *w, uint32_t number, struct slice r
 }
 
 /* Replaces *payload and *codec by raw compressed against a base, if that halves the payload. */
-static int try_against(struct blockfile_writer *w, uint32_t number, struct slice raw, uint8_t *codec, struct slice *payload)
+static int try_against(struct blockfile_writer *w, uint32_t number, struct tfs_bytes raw, uint8_t *codec, struct tfs_bytes *payload)
 {
 	const struct base *b = number < w->bases_n ? &w->bases[number] : NULL;
-	struct slice frame;
+	struct tfs_bytes frame;
 	int err;
 
 	if (!b || !b->set)
 		return 0;
-	err = coder_encode_against(w->coder, raw, buf_slice(&b->raw), &frame);
+	err = coder_encode_against(w->coder, raw, buf_bytes(&b->raw), &frame);
 	if (err || frame.n * AGAINST_GAIN > payload->n)
 		return err;
 	buf_reset(&w->against);
 	err = bff_block_back(&w->against, units_ended(w) - b->unit);
 	if (!err)
-		err = buf_append_slice(&w->against, frame);
+		err = buf_append_bytes(&w->against, frame);
 	if (err)
 		return err;
 	*codec = BFF_CODEC_AGAINST;
-	*payload = buf_slice(&w->against);
+	*payload = buf_bytes(&w->against);
 	return 0;
 }
 
 /* Compresses one unit and adds it to pending and the map. */
-static int unit_store(struct blockfile_writer *w, struct slice raw, const struct note *note)
+static int unit_store(struct blockfile_writer *w, struct tfs_bytes raw, const struct note *note)
 {
 	uint8_t header[BFF_BLOCK_HEADER_BYTES], codec;
 	enum sst_codec used;
-	struct slice payload;
+	struct tfs_bytes payload;
 	struct bff_place end;
 	int err = coder_encode(w->coder, raw, &used, &payload);
 
@@ -220,7 +220,7 @@ static int unit_store(struct blockfile_writer *w, struct slice raw, const struct
 	if (err)
 		return err;
 	bff_block_header(header, w->identity + w->logical, codec, (uint32_t)raw.n, payload);
-	if (buf_append(&w->pending, header, sizeof(header)) || buf_append_slice(&w->pending, payload))
+	if (buf_append(&w->pending, header, sizeof(header)) || buf_append_bytes(&w->pending, payload))
 		return -ENOMEM;
 	w->logical += raw.n;
 	w->physical += sizeof(header) + payload.n;
@@ -255,7 +255,7 @@ static int write_again(struct blockfile_writer *w)
 
 static int hold_back(struct blockfile_writer *w)
 {
-	int err = buf_append_slice(&w->untrained, buf_slice(&w->unit));
+	int err = buf_append_bytes(&w->untrained, buf_bytes(&w->unit));
 
 	w->note.length = (uint32_t)w->unit.n;
 	return err ? err : buf_append(&w->untrained_notes, &w->note, sizeof(w->note));
@@ -272,9 +272,9 @@ static int end_training(struct blockfile_writer *w, uint64_t expect)
 	for (size_t i = 0; i < n && !err; i++)
 		lengths[i] = notes[i].length;
 	if (!err)
-		err = coder_train(w->coder, buf_slice(&w->untrained), lengths, n, expect, &w->dict);
+		err = coder_train(w->coder, buf_bytes(&w->untrained), lengths, n, expect, &w->dict);
 	for (size_t i = 0; i < n && !err; at += notes[i].length, i++)
-		err = unit_store(w, slice_of(w->untrained.p + at, notes[i].length), &notes[i]);
+		err = unit_store(w, tfs_bytes_of(w->untrained.p + at, notes[i].length), &notes[i]);
 	buf_fini(&w->untrained);
 	buf_fini(&w->untrained_notes);
 	free(lengths);
@@ -286,7 +286,7 @@ int blockfile_writer_end_unit(struct blockfile_writer *w)
 	if (w->err || w->unit.n == 0)
 		return w->err;
 	if (!w->training) {
-		w->err = unit_store(w, buf_slice(&w->unit), &w->note);
+		w->err = unit_store(w, buf_bytes(&w->unit), &w->note);
 	} else {
 		w->err = hold_back(w);
 		if (!w->err && w->untrained.n >= TRAIN_BYTES)
@@ -302,7 +302,7 @@ uint64_t blockfile_writer_bytes(const struct blockfile_writer *w)
 	return w->physical + w->untrained.n + w->unit.n;
 }
 
-static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum bff_section_id id, struct slice s)
+static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum bff_section_id id, struct tfs_bytes s)
 {
 	int err;
 
@@ -310,12 +310,12 @@ static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum b
 		return -EFBIG;
 	t->section[id] = (struct bff_section){w->physical, (uint32_t)s.n, crc32c(0, s.p, s.n)};
 	w->physical += s.n;
-	err = buf_append_slice(&w->pending, s);
+	err = buf_append_bytes(&w->pending, s);
 	return err ? err : write_pending(w, WRITE_BYTES);
 }
 
-int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
-	struct slice properties, uint64_t *bytes)
+int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct tfs_bytes filters,
+	struct tfs_bytes properties, uint64_t *bytes)
 {
 	struct bff_trailer t = {.version = w->codec == SST_ZSTD_DICT ? BFF_VERSION : BFF_VERSION_PLAIN,
 		.codec = w->codec,
@@ -342,7 +342,7 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 	if (!err)
 		err = add_section(w, &t, BFF_PROPERTIES, properties);
 	if (!err)
-		err = add_section(w, &t, BFF_MAP, buf_slice(&map));
+		err = add_section(w, &t, BFF_MAP, buf_bytes(&map));
 	if (err)
 		goto out;
 	bff_trailer_encode(trailer, &t);

@@ -103,7 +103,7 @@ static int codec_reserve(struct buf *b, size_t n)
 	return buf_reserve(b, n);
 }
 
-static int encode_zstd(struct coder *c, struct slice raw, size_t *n)
+static int encode_zstd(struct coder *c, struct tfs_bytes raw, size_t *n)
 {
 	bool ldm = raw.n >= LDM_BYTES;
 	size_t r;
@@ -122,7 +122,7 @@ static int encode_zstd(struct coder *c, struct slice raw, size_t *n)
 	return 0;
 }
 
-int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct slice *out)
+int coder_encode(struct coder *c, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out)
 {
 	size_t n = raw.n;
 	enum sst_codec codec = c->codec;
@@ -162,11 +162,11 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
 	if (err)
 		return err;
 	*used = n < raw.n ? codec : SST_NONE;
-	*out = n < raw.n ? slice_of(c->out.p, n) : raw;
+	*out = n < raw.n ? tfs_bytes_of(c->out.p, n) : raw;
 	return 0;
 }
 
-int coder_encode_against(struct coder *c, struct slice raw, struct slice base, struct slice *out)
+int coder_encode_against(struct coder *c, struct tfs_bytes raw, struct tfs_bytes base, struct tfs_bytes *out)
 {
 	size_t r;
 
@@ -182,26 +182,27 @@ int coder_encode_against(struct coder *c, struct slice raw, struct slice base, s
 	r = ZSTD_compress2(c->against, c->out_against.p, c->out_against.cap, raw.p, raw.n);
 	if (ZSTD_isError(r))
 		return -ENOMEM;
-	*out = slice_of(c->out_against.p, r);
+	*out = tfs_bytes_of(c->out_against.p, r);
 	return 0;
 }
 
 /* ---- training ---- */
 
 /* Compresses every fourth unit, up to TRIAL_BYTES of them.  *raw_bytes: their size. */
-static int dict_trial(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t *bytes, uint64_t *raw_bytes)
+static int dict_trial(
+	struct coder *c, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t *bytes, uint64_t *raw_bytes)
 {
 	uint64_t sum = 0, tried = 0;
 	size_t at = 0;
 
 	for (size_t i = 0; i < n && tried < TRIAL_BYTES; at += lengths[i], i++) {
 		enum sst_codec used;
-		struct slice s;
+		struct tfs_bytes s;
 		int err;
 
 		if (i % TRIAL_EVERY != TRIAL_EVERY - 1)
 			continue;
-		err = coder_encode(c, slice_of(raw.p + at, lengths[i]), &used, &s);
+		err = coder_encode(c, tfs_bytes_of(raw.p + at, lengths[i]), &used, &s);
 		if (err)
 			return err;
 		sum += s.n;
@@ -213,7 +214,7 @@ static int dict_trial(struct coder *c, struct slice raw, const uint32_t *lengths
 }
 
 /* Trains c->dict on the units that no trial uses; it stays empty if zstd makes none. */
-static int make_dict(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, size_t want)
+static int make_dict(struct coder *c, struct tfs_bytes raw, const uint32_t *lengths, size_t n, size_t want)
 {
 	struct buf train = {0};
 	size_t samples, at = 0, got, *sizes = NULL;
@@ -271,13 +272,13 @@ static int pack_dict(struct coder *c)
 	return 0;
 }
 
-int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t expect, struct slice *dict)
+int coder_train(struct coder *c, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect, struct tfs_bytes *dict)
 {
 	size_t want = raw.n / DICT_SHARE;
 	uint64_t plain, with, tried;
 	int err;
 
-	*dict = slice_of(NULL, 0);
+	*dict = tfs_bytes_of(NULL, 0);
 	if (want < DICT_BYTES_MIN)
 		return 0;
 	err = make_dict(c, raw, lengths, n, want < DICT_BYTES_MAX ? want : DICT_BYTES_MAX);
@@ -291,7 +292,7 @@ int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size
 	if (!err)
 		err = dict_trial(c, raw, lengths, n, &with, &tried);
 	if (!err && tried && ((double)plain - (double)with) * (double)expect / (double)tried > (double)c->packed.n) {
-		*dict = buf_slice(&c->packed);
+		*dict = buf_bytes(&c->packed);
 		return 0;
 	}
 	if (use_dict(c, 0) && !err)
@@ -301,7 +302,7 @@ int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size
 }
 
 /* ---- decoding ---- */
-int codec_load_dict(struct slice dict, ZSTD_DDict **out)
+int codec_load_dict(struct tfs_bytes dict, ZSTD_DDict **out)
 {
 	unsigned long long n = ZSTD_getFrameContentSize(dict.p, dict.n);
 	void *raw;
@@ -319,7 +320,7 @@ int codec_load_dict(struct slice dict, ZSTD_DDict **out)
 	return err;
 }
 
-size_t codec_frame_bytes(struct slice s)
+size_t codec_frame_bytes(struct tfs_bytes s)
 {
 	size_t n = ZSTD_findFrameCompressedSize(s.p, s.n);
 
@@ -416,7 +417,7 @@ static int check_decoded(size_t n, size_t raw_bytes)
 }
 
 /* dict may be NULL. */
-static int decode_zstd(struct slice payload, const ZSTD_DDict *dict, void *dst, size_t raw_bytes)
+static int decode_zstd(struct tfs_bytes payload, const ZSTD_DDict *dict, void *dst, size_t raw_bytes)
 {
 	ZSTD_DCtx *z = thread_decoder();
 
@@ -425,7 +426,7 @@ static int decode_zstd(struct slice payload, const ZSTD_DDict *dict, void *dst, 
 	return check_decoded(ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict), raw_bytes);
 }
 
-int codec_decode_against(struct slice payload, struct slice base, void *dst, size_t raw_bytes)
+int codec_decode_against(struct tfs_bytes payload, struct tfs_bytes base, void *dst, size_t raw_bytes)
 {
 	ZSTD_DCtx *z = thread_decoder();
 
@@ -436,7 +437,7 @@ int codec_decode_against(struct slice payload, struct slice base, void *dst, siz
 	return check_decoded(ZSTD_decompressDCtx(z, dst, raw_bytes, payload.p, payload.n), raw_bytes);
 }
 
-int codec_decode(enum sst_codec codec, struct slice payload, const ZSTD_DDict *dict, void *dst, size_t raw_bytes)
+int codec_decode(enum sst_codec codec, struct tfs_bytes payload, const ZSTD_DDict *dict, void *dst, size_t raw_bytes)
 {
 	size_t n = raw_bytes;
 

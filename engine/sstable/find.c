@@ -17,14 +17,14 @@
 
 /* ---- filters ---- */
 /* The last partition whose first key is <= key, or 0. */
-static size_t partition_of(const struct bff_filters *f, struct slice key)
+static size_t partition_of(const struct bff_filters *f, struct tfs_bytes key)
 {
 	size_t lo = 0, hi = f->n;
 
 	while (hi - lo > 1) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (slice_cmp(f->part[mid].first, key) <= 0)
+		if (bytes_cmp(f->part[mid].first, key) <= 0)
 			lo = mid;
 		else
 			hi = mid;
@@ -32,21 +32,21 @@ static size_t partition_of(const struct bff_filters *f, struct slice key)
 	return lo;
 }
 
-static bool filters_match(const struct bff_filters *f, struct slice from, struct slice to, struct slice probe)
+static bool filters_match(const struct bff_filters *f, struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes probe)
 {
 	uint64_t h;
 
-	if (f->n == 0 || slice_cmp(from, f->last) > 0)
+	if (f->n == 0 || bytes_cmp(from, f->last) > 0)
 		return false;
 	h = hash64(probe, 0);
-	for (size_t i = partition_of(f, from); i < f->n && slice_cmp(f->part[i].first, to) <= 0; i++)
+	for (size_t i = partition_of(f, from); i < f->n && bytes_cmp(f->part[i].first, to) <= 0; i++)
 		if (ldb_filter_match(h, f->part[i].filter))
 			return true;
 	return false;
 }
 
 /* t is pinned. */
-static bool may_contain(struct open_table *t, struct slice from, struct slice to, struct slice probe)
+static bool may_contain(struct open_table *t, struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes probe)
 {
 	struct sst_cache *c = t->sst->cache;
 	bool may;
@@ -60,7 +60,7 @@ static bool may_contain(struct open_table *t, struct slice from, struct slice to
 	return may;
 }
 
-bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe)
+bool sst_may_contain(struct sst *s, struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes probe)
 {
 	struct open_table *t;
 	bool may;
@@ -100,7 +100,7 @@ static void found_copy(struct found_iter *f)
 	f->cell = NULL;
 }
 
-static void found_seek(struct iter *it, struct slice target)
+static void found_seek(struct iter *it, struct tfs_bytes target)
 {
 	struct found_iter *f = (struct found_iter *)it;
 
@@ -152,7 +152,7 @@ static int found_new(struct sst *s, struct lru_entry *cell, struct iter **out)
 }
 
 /* ---- finding ---- */
-int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out)
+int sst_find(struct sst *s, struct tfs_bytes prefix, struct tfs_bytes to, struct tfs_bytes probe, struct iter **out)
 {
 	struct lru_entry *cell = lru_cell_find(sst_lru(s), s->file, prefix);
 	struct ldb_cursor *c;
@@ -175,7 +175,7 @@ int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice p
 	if (err)
 		return err;
 	iter_seek(it, prefix);
-	if (!it->valid || !slice_has_prefix(it->key, prefix)) {
+	if (!it->valid || !bytes_has_prefix(it->key, prefix)) {
 		err = it->valid ? 0 : it->err;
 		iter_free(it);
 		if (!err)

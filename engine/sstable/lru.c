@@ -136,7 +136,7 @@ void lru_release(struct lru *c, struct lru_entry *e)
 	if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	if (e->kind == BLOCK)
-		c->drop(slice_of(e->bytes, e->key_bytes), e->block.p, e->block.how);
+		c->drop(tfs_bytes_of(e->bytes, e->key_bytes), e->block.p, e->block.how);
 	else
 		file_put(e->cell.file);
 	free(e);
@@ -158,7 +158,7 @@ static struct shard *shard_of(struct lru *c, uint64_t hash)
 }
 
 /* file: of a cell; NULL: a block. */
-static uint64_t hash_of(const struct lru_file *file, struct slice prefix)
+static uint64_t hash_of(const struct lru_file *file, struct tfs_bytes prefix)
 {
 	return hash_private(file ? file->number + 1 : 0, prefix);
 }
@@ -278,18 +278,18 @@ static void make_room(struct shard *s, struct lru_entry **dead)
 	}
 }
 
-static struct lru_entry *entry_locked(struct shard *s, uint64_t hash, const struct lru_file *file, struct slice prefix)
+static struct lru_entry *entry_locked(struct shard *s, uint64_t hash, const struct lru_file *file, struct tfs_bytes prefix)
 {
 	struct lru_entry *e = *bucket_of(&s->of[file ? CELL : BLOCK], (uint32_t)hash);
 
 	while (e &&
 		!(e->hash == (uint32_t)hash && (!file || e->cell.file == file) &&
-			slice_eq(slice_of(e->bytes, e->prefix_bytes), prefix)))
+			bytes_eq(tfs_bytes_of(e->bytes, e->prefix_bytes), prefix)))
 		e = e->chain;
 	return e;
 }
 
-static struct lru_entry *entry_find(struct lru *c, const struct lru_file *file, struct slice prefix)
+static struct lru_entry *entry_find(struct lru *c, const struct lru_file *file, struct tfs_bytes prefix)
 {
 	uint64_t hash = hash_of(file, prefix);
 	struct shard *s = shard_of(c, hash);
@@ -311,12 +311,12 @@ static struct lru_entry *entry_find(struct lru *c, const struct lru_file *file, 
 }
 
 /* ---- blocks ---- */
-struct lru_entry *lru_block_find(struct lru *c, struct slice key)
+struct lru_entry *lru_block_find(struct lru *c, struct tfs_bytes key)
 {
 	return entry_find(c, NULL, key);
 }
 
-struct lru_entry *lru_block_add(struct lru *c, struct slice key, void *block, size_t bytes, void (*how)(void))
+struct lru_entry *lru_block_add(struct lru *c, struct tfs_bytes key, void *block, size_t bytes, void (*how)(void))
 {
 	uint64_t hash = hash_of(NULL, key);
 	struct shard *s = shard_of(c, hash);
@@ -352,14 +352,14 @@ void *lru_block(struct lru_entry *e)
 }
 
 /* ---- cells ---- */
-struct lru_entry *lru_cell_find(struct lru *c, struct lru_file *f, struct slice prefix)
+struct lru_entry *lru_cell_find(struct lru *c, struct lru_file *f, struct tfs_bytes prefix)
 {
 	return entry_find(c, f, prefix);
 }
 
-void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct slice key, struct slice value, bool evict)
+void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct tfs_bytes key, struct tfs_bytes value, bool evict)
 {
-	struct slice prefix = slice_of(key.p, prefix_bytes);
+	struct tfs_bytes prefix = tfs_bytes_of(key.p, prefix_bytes);
 	uint64_t hash = hash_of(f, prefix);
 	struct shard *s = shard_of(c, hash);
 	size_t bytes = sizeof(struct lru_entry) + key.n + value.n;
@@ -400,14 +400,14 @@ void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct
 	release_list(c, dead);
 }
 
-struct slice lru_cell_key(const struct lru_entry *e)
+struct tfs_bytes lru_cell_key(const struct lru_entry *e)
 {
-	return slice_of(e->bytes, e->key_bytes);
+	return tfs_bytes_of(e->bytes, e->key_bytes);
 }
 
-struct slice lru_cell_value(const struct lru_entry *e)
+struct tfs_bytes lru_cell_value(const struct lru_entry *e)
 {
-	return slice_of(e->bytes + e->key_bytes, e->cell.value_bytes);
+	return tfs_bytes_of(e->bytes + e->key_bytes, e->cell.value_bytes);
 }
 
 /* ---- the cache ---- */

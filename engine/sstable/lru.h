@@ -26,7 +26,7 @@ enum {
 struct lru;
 struct lru_entry;
 /* Frees a block; how was passed to lru_block_add. */
-typedef void lru_drop_fn(struct slice key, void *block, void (*how)(void));
+typedef void lru_drop_fn(struct tfs_bytes key, void *block, void (*how)(void));
 
 int lru_new(size_t bytes, lru_drop_fn *drop, struct lru **out) TFS_MUST;
 void lru_resize(struct lru *c, size_t bytes);
@@ -45,21 +45,21 @@ uint64_t lru_file_number(const struct lru_file *f);
 void lru_file_free(struct lru_file *f);
 
 /* ---- blocks ---- */
-struct lru_entry *lru_block_find(struct lru *c, struct slice key);
+struct lru_entry *lru_block_find(struct lru *c, struct tfs_bytes key);
 /* Takes the block and replaces one of the same key.  Returns NULL if out of memory; the block then stays the caller's. */
-struct lru_entry *lru_block_add(struct lru *c, struct slice key, void *block, size_t bytes, void (*how)(void));
+struct lru_entry *lru_block_add(struct lru *c, struct tfs_bytes key, void *block, size_t bytes, void (*how)(void));
 void *lru_block(struct lru_entry *e);
 
 /* ---- cells ---- */
 /* Returns the cell that was added as the file's first one with this prefix; NULL if there is none. */
-struct lru_entry *lru_cell_find(struct lru *c, struct lru_file *f, struct slice prefix);
+struct lru_entry *lru_cell_find(struct lru *c, struct lru_file *f, struct tfs_bytes prefix);
 /*
  * Adds the first cell of the file whose key begins with the first prefix_bytes
  * of key.  evict: other cells may be evicted for it.  May do nothing.
  */
-void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct slice key, struct slice value, bool evict);
-struct slice lru_cell_key(const struct lru_entry *e);
-struct slice lru_cell_value(const struct lru_entry *e);
+void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct tfs_bytes key, struct tfs_bytes value, bool evict);
+struct tfs_bytes lru_cell_key(const struct lru_entry *e);
+struct tfs_bytes lru_cell_value(const struct lru_entry *e);
 
 void lru_release(struct lru *c, struct lru_entry *e);
 

@@ -22,7 +22,7 @@ int blockfile_copies_agree(struct blockfile *b, bool *agree)
 		return 0;
 	err = copies_read(blockfile_path(b), (size_t)blockfile_file_bytes(b) + 1, &all, &holes);
 	if (!err)
-		*agree = !holes && copies_whole(buf_slice(&all), (size_t)blockfile_copy_bytes(b));
+		*agree = !holes && copies_whole(buf_bytes(&all), (size_t)blockfile_copy_bytes(b));
 	buf_fini(&all);
 	return err;
 }
@@ -54,7 +54,7 @@ void sst_mend(const char *path, uint64_t bytes)
 	if (blockfile_open(path, bytes, NULL, &b))
 		return; /* logged; a reader of the file gets the error */
 	if (blockfile_copies_agree(b, &agree) == 0 && !agree && make_whole(b, &whole) == 0)
-		copies_rewrite(path, buf_slice(&whole));
+		copies_rewrite(path, buf_bytes(&whole));
 	blockfile_close(b);
 	buf_fini(&whole);
 }

@@ -45,7 +45,7 @@ static int load_filters(struct open_table *t, struct blockfile *b)
 		return 0;
 	err = blockfile_section(b, BFF_FILTERS, &t->filter_bytes);
 	if (!err) {
-		err = bff_filters_decode(buf_slice(&t->filter_bytes), blockfile_trailer(b)->partitions, &t->filters);
+		err = bff_filters_decode(buf_bytes(&t->filter_bytes), blockfile_trailer(b)->partitions, &t->filters);
 		if (err == -EBADMSG)
 			msg_damage("%s: damaged: filters at offset %llu", blockfile_path(b), (unsigned long long)sec->offset);
 	}

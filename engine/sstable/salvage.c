@@ -20,18 +20,18 @@ struct salvage {
 	int err;
 };
 
-static bool salvage_entry(void *arg, uint32_t shared, struct slice unshared, struct slice value)
+static bool salvage_entry(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value)
 {
 	struct salvage *s = arg;
 
 	s->key.n = shared;
-	s->err = buf_append_slice(&s->key, unshared);
+	s->err = buf_append_bytes(&s->key, unshared);
 	if (s->err)
 		return false;
 	/* If the end of the file is lost, an index block looks like a data block.  Its keys are below the last one. */
-	if (s->any && slice_cmp(buf_slice(&s->key), buf_slice(&s->last)) <= 0)
+	if (s->any && bytes_cmp(buf_bytes(&s->key), buf_bytes(&s->last)) <= 0)
 		return true;
-	s->err = s->fn(s->arg, buf_slice(&s->key), value);
+	s->err = s->fn(s->arg, buf_bytes(&s->key), value);
 	if (!s->err)
 		s->err = buf_set(&s->last, s->key.p, s->key.n);
 	s->any = true;
@@ -40,7 +40,7 @@ static bool salvage_entry(void *arg, uint32_t shared, struct slice unshared, str
 
 static int salvage_gap(struct salvage *s)
 {
-	return s->fn(s->arg, slice_of(NULL, 0), slice_of(NULL, 0));
+	return s->fn(s->arg, tfs_bytes_of(NULL, 0), tfs_bytes_of(NULL, 0));
 }
 
 int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg)
@@ -63,11 +63,11 @@ int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn
 		err = buf_reserve(&raw, n);
 		if (!err)
 			err = blockfile_read(b, m->at[i].logical, n, raw.p);
-		if (!err && !table_block_good(slice_of(raw.p, n)))
+		if (!err && !table_block_good(tfs_bytes_of(raw.p, n)))
 			err = -EBADMSG;
 		if (err == -EBADMSG || err == -EIO)
 			err = salvage_gap(&s);
-		else if (!err && !table_block_each(slice_of(raw.p, n), salvage_entry, &s))
+		else if (!err && !table_block_each(tfs_bytes_of(raw.p, n), salvage_entry, &s))
 			err = s.err;
 	}
 	if (!err && !whole)
@@ -96,7 +96,7 @@ static uint64_t stated_identity(const char *path)
 		size_t got = 0;
 
 		if (end >= sizeof(bytes) && !file_pread(f, bytes, sizeof(bytes), end - sizeof(bytes), &got))
-			found = !bff_trailer_decode(slice_of(bytes, got), end, &t);
+			found = !bff_trailer_decode(tfs_bytes_of(bytes, got), end, &t);
 	}
 	file_close(f);
 	return found ? t.identity : 0;

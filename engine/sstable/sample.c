@@ -2,10 +2,10 @@
 /* Samples of a table for the training of its dictionary: units of about the size of its blocks. */
 #include "engine/sstable/sstable.h"
 
-int sst_sample_add(struct sst_sample *sample, struct slice unit)
+int sst_sample_add(struct sst_sample *sample, struct tfs_bytes unit)
 {
 	uint32_t n = (uint32_t)unit.n;
-	int err = buf_append_slice(&sample->raw, unit);
+	int err = buf_append_bytes(&sample->raw, unit);
 
 	return err ? err : buf_append(&sample->lengths, &n, sizeof(n));
 }

@@ -331,7 +331,7 @@ int sst_properties(struct sst *s, struct buf *out)
 	return 0;
 }
 
-int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset)
+int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset)
 {
 	struct open_table *t;
 	int err = sst_pin(s, &t);

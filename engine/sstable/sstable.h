@@ -68,18 +68,18 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
  * ones are compressed against the first.
  */
 enum { SST_CHUNK = 1, SST_AGAIN = 2 };
-int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags) TFS_MUST;
+int sst_writer_add(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, unsigned flags) TFS_MUST;
 /*
  * Adds a probe to the filter partition of the next added key.  A partition has
  * 65,536 keys.  sst_writer_partition returns the partition of the next key, so
  * that the caller can repeat the probes of a row that continues in it.  Equal
  * consecutive probes count once.
  */
-int sst_writer_probe(struct sst_writer *w, struct slice probe) TFS_MUST;
+int sst_writer_probe(struct sst_writer *w, struct tfs_bytes probe) TFS_MUST;
 unsigned sst_writer_partition(const struct sst_writer *w);
 uint64_t sst_writer_bytes(const struct sst_writer *w); /* file size so far, an estimate */
 /* properties: opaque bytes stored in the file, at most 1 MiB.  *bytes: the file's size. */
-int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *bytes) TFS_MUST;
+int sst_writer_finish(struct sst_writer *w, struct tfs_bytes properties, uint64_t *bytes) TFS_MUST;
 /* Closes; unlinks the file unless finish succeeded.  NULL is allowed. */
 void sst_writer_free(struct sst_writer *w);
 
@@ -145,7 +145,7 @@ int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
 /* The same for one pass over the table (compaction, export): its blocks do not enter the cache. */
 int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
 /* Returns false if no key in [from, to] was added with this probe.  Returns true if that is unknown, also after an error. */
-bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe);
+bool sst_may_contain(struct sst *s, struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes probe);
 /*
  * A point read of one table.  *out is an iterator on the first key that begins
  * with prefix, or NULL if there is none.  to: above all keys with the prefix;
@@ -153,14 +153,14 @@ bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct s
  * previous one enters the cell cache; then it is found without filter, index
  * and block.  The iterator has no reference to s.
  */
-int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out) TFS_MUST;
+int sst_find(struct sst *s, struct tfs_bytes prefix, struct tfs_bytes to, struct tfs_bytes probe, struct iter **out) TFS_MUST;
 /* ---- samples of tables, to train the dictionary of the table that replaces them ---- */
 struct sst_sample {
 	struct buf raw;
 	struct buf lengths; /* uint32_t: of units as large as blocks, in raw */
 	uint64_t of_bytes;  /* approximate raw bytes of the new table */
 };
-int sst_sample_add(struct sst_sample *sample, struct slice unit) TFS_MUST;
+int sst_sample_add(struct sst_sample *sample, struct tfs_bytes unit) TFS_MUST;
 void sst_sample_fini(struct sst_sample *sample);
 /* *out: a copy of the properties blob.  A closed table stays closed. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
@@ -183,18 +183,18 @@ void sst_mend(const char *path, uint64_t bytes);
  * return of fn ends the call and is returned.  as: the path at which the file
  * belongs, normally path; bytes: as sst_verify.
  */
-typedef int sst_salvage_fn(void *arg, struct slice key, struct slice value);
+typedef int sst_salvage_fn(void *arg, struct tfs_bytes key, struct tfs_bytes value);
 int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg) TFS_MUST;
 /* Returns true if the undamaged trailer of the file says that its path is `as`. */
 bool sst_is(const char *path, const char *as);
 /* Returns true if it says that the file belongs at another path. */
 bool sst_is_another(const char *path);
 /* *offset: the approximate file offset of key, for the shares of a table that several tablets use. */
-int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
+int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset) TFS_MUST;
 /* *out: the first key of the block at about this offset of the file.  -ENOENT if the table is empty. */
 int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
 /* *out: the first key of the next readable block after the one that may contain key.  -ENOENT if there is none. */
-int sst_key_behind(struct sst *s, struct slice key, struct buf *out) TFS_MUST;
+int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out) TFS_MUST;
 /* Sizes for tabletctl dump: blocks, index, filters. */
 struct sst_layout {
 	uint64_t file_bytes, raw_bytes, blocks, filter_bytes, filter_partitions, map_bytes;

@@ -35,10 +35,10 @@ static inline const uint8_t *varint32(const uint8_t *p, const uint8_t *end, uint
 	return NULL;
 }
 
-bool table_block_each(struct slice unit, table_entry_fn *fn, void *arg)
+bool table_block_each(struct tfs_bytes unit, table_entry_fn *fn, void *arg)
 {
 	const uint8_t *p = unit.p, *end, *restarts;
-	struct slice unshared_key;
+	struct tfs_bytes unshared_key;
 	uint64_t key_bytes = 0;
 	uint32_t n, at = 0;
 
@@ -62,9 +62,9 @@ bool table_block_each(struct slice unit, table_entry_fn *fn, void *arg)
 			return false;
 		at += restart;
 		key_bytes = (uint64_t)shared + unshared;
-		unshared_key = slice_of(p, unshared);
+		unshared_key = tfs_bytes_of(p, unshared);
 		p += unshared;
-		if (fn && !fn(arg, shared, unshared_key, slice_of(p, value_bytes)))
+		if (fn && !fn(arg, shared, unshared_key, tfs_bytes_of(p, value_bytes)))
 			return false;
 		p += value_bytes;
 	}
@@ -72,7 +72,7 @@ bool table_block_each(struct slice unit, table_entry_fn *fn, void *arg)
 	return at == n || (n == 1 && restarts == unit.p);
 }
 
-bool table_block_good(struct slice unit)
+bool table_block_good(struct tfs_bytes unit)
 {
 	return table_block_each(unit, NULL, NULL);
 }
@@ -94,7 +94,7 @@ struct index {
 };
 
 /* The index names every data block, each once, in their order. */
-static bool is_next(void *arg, uint32_t shared, struct slice unshared, struct slice value)
+static bool is_next(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value)
 {
 	struct index *x = arg;
 	struct reader r = reader_of(value);
@@ -102,16 +102,16 @@ static bool is_next(void *arg, uint32_t shared, struct slice unshared, struct sl
 	return x->next < x->m->n - TABLE_UNITS && handle_is(&r, x->m, (int64_t)x->next++) && reader_left(&r) == 0;
 }
 
-bool table_index_good(struct slice unit, const struct bff_map *m)
+bool table_index_good(struct tfs_bytes unit, const struct bff_map *m)
 {
 	struct index x = {m, 0};
 
 	return m->n >= TABLE_UNITS && table_block_each(unit, is_next, &x) && x.next == m->n - TABLE_UNITS;
 }
 
-bool table_footer_good(struct slice unit, const struct bff_map *m)
+bool table_footer_good(struct tfs_bytes unit, const struct bff_map *m)
 {
-	struct reader r = reader_of(slice_of(unit.p, unit.n < HANDLES_BYTES ? unit.n : HANDLES_BYTES));
+	struct reader r = reader_of(tfs_bytes_of(unit.p, unit.n < HANDLES_BYTES ? unit.n : HANDLES_BYTES));
 
 	if (unit.n != TABLE_FOOTER_BYTES || m->n < TABLE_UNITS || memcmp(unit.p + HANDLES_BYTES, magic, MAGIC_BYTES) != 0)
 		return false;

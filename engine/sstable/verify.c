@@ -36,7 +36,7 @@ static int check_sections(struct blockfile *b, char **why)
 		buf_reset(&bytes);
 		err = blockfile_section(b, (enum bff_section_id)id, &bytes);
 		if (!err && id == BFF_FILTERS && bytes.n) {
-			err = bff_filters_decode(buf_slice(&bytes), t->partitions, &f);
+			err = bff_filters_decode(buf_bytes(&bytes), t->partitions, &f);
 			bff_filters_fini(&f);
 		}
 		if (err == -EBADMSG || err == -EIO)
@@ -75,8 +75,8 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 	uint64_t n = 0;
 	int err = 0;
 
-	for (ldb_cursor_seek(&c.it, slice_of("", 0)); c.it.valid; ldb_cursor_next(&c.it)) {
-		if (n && slice_cmp(c.it.key, buf_slice(&last)) <= 0) {
+	for (ldb_cursor_seek(&c.it, tfs_bytes_of("", 0)); c.it.valid; ldb_cursor_next(&c.it)) {
+		if (n && bytes_cmp(c.it.key, buf_bytes(&last)) <= 0) {
 			err = -EBADMSG;
 			*why = damage_describe(blockfile_path(b), "keys out of order in the block",
 				blockfile_physical(b, ldb_table_offset_of(t, c.it.key)));

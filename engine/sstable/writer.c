@@ -107,7 +107,7 @@ static int end_partition(struct sst_writer *w)
 		(const uint64_t *)(const void *)w->hashes.p, w->hashes.n / sizeof(uint64_t), w->o.bloom_bits, &filter);
 
 	if (!err)
-		err = bff_filters_add(&w->parts, buf_slice(&w->first), buf_slice(&filter));
+		err = bff_filters_add(&w->parts, buf_bytes(&w->first), buf_bytes(&filter));
 	if (!err) {
 		w->partitions++;
 		buf_reset(&w->hashes);
@@ -162,7 +162,7 @@ static bool ends_before(const struct sst_writer *w, unsigned flags)
 	return w->versions && !(flags & SST_AGAIN) && (w->block_again || (w->block_counted >= w->o.block_bytes && keys_enough(w)));
 }
 
-static int writer_add_key(struct sst_writer *w, struct slice key, struct slice value, unsigned flags)
+static int writer_add_key(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, unsigned flags)
 {
 	bool chunk = flags & SST_CHUNK;
 	int err;
@@ -202,11 +202,11 @@ static int writer_add_key(struct sst_writer *w, struct slice key, struct slice v
 	return w->o.bloom_bits && w->keys % PARTITION_KEYS == 0 ? end_partition(w) : 0;
 }
 
-int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags)
+int sst_writer_add(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, unsigned flags)
 {
 	if (w->err)
 		return w->err;
-	if (w->keys && slice_cmp(key, buf_slice(&w->last)) <= 0)
+	if (w->keys && bytes_cmp(key, buf_bytes(&w->last)) <= 0)
 		return -EINVAL;
 	if (key.n > PAIR_BYTES_MAX || value.n > PAIR_BYTES_MAX - key.n)
 		return -EINVAL;
@@ -214,7 +214,7 @@ int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, u
 	return w->err;
 }
 
-int sst_writer_probe(struct sst_writer *w, struct slice probe)
+int sst_writer_probe(struct sst_writer *w, struct tfs_bytes probe)
 {
 	uint64_t h;
 
@@ -243,7 +243,7 @@ uint64_t sst_writer_bytes(const struct sst_writer *w)
 	return blockfile_writer_bytes(w->file) + w->block_bytes + w->parts.n;
 }
 
-int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *bytes)
+int sst_writer_finish(struct sst_writer *w, struct tfs_bytes properties, uint64_t *bytes)
 {
 	struct buf filters = {0};
 	int err = w->err;
@@ -257,10 +257,10 @@ int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *b
 		if (w->keys % PARTITION_KEYS)
 			err = end_partition(w);
 		if (!err)
-			err = bff_filters_encode(&filters, w->partitions, buf_slice(&w->parts), buf_slice(&w->last));
+			err = bff_filters_encode(&filters, w->partitions, buf_bytes(&w->parts), buf_bytes(&w->last));
 	}
 	if (!err)
-		err = blockfile_writer_finish(w->file, w->keys, w->partitions, buf_slice(&filters), properties, bytes);
+		err = blockfile_writer_finish(w->file, w->keys, w->partitions, buf_bytes(&filters), properties, bytes);
 	w->err = err ? err : -EINVAL; /* for all later calls */
 	buf_fini(&filters);
 	return err;

@@ -34,7 +34,7 @@ static int mutation_failed_at(struct mutation *m, unsigned i, int err)
 	return err;
 }
 
-int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const struct op *ops, unsigned count)
+int mutation_init(struct mutation *m, struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count)
 {
 	uint64_t bytes = 0;
 	int err;
@@ -101,15 +101,15 @@ static int resolve_blind_write(struct mutation *m, unsigned i, int64_t bound)
 
 	if (!op_is_whole(o) || o->replace || o->drop_newer)
 		return MUTATION_MUST_READ;
-	if (o->ts.newest && o->ts.us == INT64_MIN)
+	if (o->ts.when == TFS_NEWEST && o->ts.us == INT64_MIN)
 		cell.ts = mutation_unique_time(m);
-	if (o->ts.newest && (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)))
+	if (o->ts.when == TFS_NEWEST && (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)))
 		return MUTATION_MUST_READ;
-	if (o->ts.newest && cell.ts < m->blind_us)
+	if (o->ts.when == TFS_NEWEST && cell.ts < m->blind_us)
 		m->blind_us = cell.ts;
 	if ((err = mutation_note_put(m, cell.ts, o->value.n)))
 		return err;
-	m->results[i] = (struct op_result){.ts = cell.ts, .size = o->value.n};
+	m->results[i] = (struct tfs_result){.ts = cell.ts, .size = o->value.n};
 	return cell_push(&m->cells, &cell);
 }
 
@@ -141,7 +141,7 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 		case OP_DELETE_ROW:
 			cell.kind = o->kind == OP_DELETE_ROW ? CELL_DELETE_ROW : CELL_DELETE_FAMILY;
 			cell.family = o->kind == OP_DELETE_ROW ? 0 : o->family;
-			cell.qualifier = slice_of(NULL, 0);
+			cell.qualifier = tfs_bytes_of(NULL, 0);
 			err = cell_push(&m->cells, &cell);
 			break;
 		case OP_SET_TIME:
@@ -176,9 +176,9 @@ static int mcolumn_above_newest(struct mutation *m, struct mcolumn *c, int64_t f
 }
 
 /* Sets *ts to the time at which a write puts its cell. */
-static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct op_time where, int64_t *ts)
+static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct tfs_ts where, int64_t *ts)
 {
-	if (!where.newest) {
+	if (where.when != TFS_NEWEST) {
 		*ts = where.us;
 		return 0;
 	}
@@ -228,25 +228,25 @@ static int mcolumn_newest_base(struct mutation *m, struct mcolumn *c, struct mve
 }
 
 /* Sets *base to the old bytes to which a write is applied.  -ENOENT, -EBUSY. */
-static int mcolumn_base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o, struct slice *base)
+static int mcolumn_base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o, struct tfs_bytes *base)
 {
 	struct mversion *v = NULL;
 	int err = 0;
 
-	if (o->base == OP_BASE_NEWEST)
+	if (o->base == TFS_BASE_NEWEST)
 		err = mcolumn_newest_base(m, c, &v);
-	else if (o->base == OP_BASE_VERSION)
+	else if (o->base == TFS_BASE_VERSION)
 		err = mcolumn_find(m, c, o->base_ts, &v);
 	if (err)
 		return err;
-	if (o->base == OP_BASE_VERSION && !v)
+	if (o->base == TFS_BASE_VERSION && !v)
 		return -ENOENT;
 	return v ? mcolumn_bytes(m, c, v, base) : 0;
 }
 
-static int resolve_write(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_write(struct mutation *m, const struct op *o, struct tfs_result *res)
 {
-	struct slice base = {NULL, 0}, value;
+	struct tfs_bytes base = {NULL, 0}, value;
 	struct newest newest = {0};
 	struct mcolumn *c;
 	bool replaced;
@@ -259,7 +259,7 @@ static int resolve_write(struct mutation *m, const struct op *o, struct op_resul
 	if (o->replace && (err = mcolumn_newest_two(m, c, &newest)))
 		return err;
 	replaced = newest.n && newest.ts[0] == o->replace_ts;
-	if (replaced && o->ts.newest) {
+	if (replaced && o->ts.when == TFS_NEWEST) {
 		ts = o->ts.us == INT64_MIN ? newest.ts[0] : o->ts.us;
 		if (newest.n > 1 && ts <= newest.ts[1])
 			ts = newest.ts[1] + 1;
@@ -270,16 +270,16 @@ static int resolve_write(struct mutation *m, const struct op *o, struct op_resul
 		return err;
 	if (o->drop_newer && (err = mcolumn_delete_newer(m, c, ts)))
 		return err;
-	*res = (struct op_result){.ts = ts, .size = value.n, .replaced = replaced};
+	*res = (struct tfs_result){.ts = ts, .size = value.n, .replaced = replaced};
 	return mcolumn_put(m, c, ts, value);
 }
 
-static int resolve_set_time(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_set_time(struct mutation *m, const struct op *o, struct tfs_result *res)
 {
 	struct newest newest;
 	struct mversion *v;
 	struct mcolumn *c;
-	struct slice value;
+	struct tfs_bytes value;
 	int err;
 
 	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest_two(m, c, &newest)))
@@ -288,7 +288,7 @@ static int resolve_set_time(struct mutation *m, const struct op *o, struct op_re
 		return -ENOENT;
 	if (newest.n > 1 && o->ts.us <= newest.ts[1])
 		return -EINVAL;
-	*res = (struct op_result){.ts = o->ts.us, .size = newest.size};
+	*res = (struct tfs_result){.ts = o->ts.us, .size = newest.size};
 	if (newest.ts[0] == o->ts.us)
 		return 0;
 	if ((err = mcolumn_newest(m, c, &v)) || (err = mcolumn_bytes(m, c, v, &value)) ||
@@ -298,17 +298,17 @@ static int resolve_set_time(struct mutation *m, const struct op *o, struct op_re
 }
 
 /* -EBUSY: `to` has a doubtful version at the time of one of these versions. */
-static int resolve_move_all(struct mutation *m, struct mcolumn *from, struct mcolumn *to, struct op_result *res)
+static int resolve_move_all(struct mutation *m, struct mcolumn *from, struct mcolumn *to, struct tfs_result *res)
 {
 	struct mversion *v, *there;
 	struct mwalk w = {0};
-	struct slice value;
+	struct tfs_bytes value;
 	bool first = true;
 	int err;
 
 	while (!(err = mcolumn_next_kept(m, from, &w, &v)) && v) {
 		if (first && !v->doubtful) {
-			*res = (struct op_result){.ts = v->ts, .size = v->size};
+			*res = (struct tfs_result){.ts = v->ts, .size = v->size};
 			first = false;
 		}
 		if ((err = mcolumn_find_kept(m, to, v->ts, &there)))
@@ -323,12 +323,12 @@ static int resolve_move_all(struct mutation *m, struct mcolumn *from, struct mco
 	return err ? err : mcolumn_delete_all(m, from);
 }
 
-static int resolve_move(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_move(struct mutation *m, const struct op *o, struct tfs_result *res)
 {
-	bool whole = o->ts.newest, onto_column = o->to.newest;
+	bool whole = o->ts.when == TFS_NEWEST, onto_column = o->to.when == TFS_NEWEST;
 	struct mversion *v, *there = NULL;
 	struct mcolumn *from, *to;
-	struct slice value;
+	struct tfs_bytes value;
 	int64_t ts = o->to.us, from_ts;
 	int err;
 
@@ -339,7 +339,7 @@ static int resolve_move(struct mutation *m, const struct op *o, struct op_result
 	if (!v)
 		return -ENOENT;
 	from_ts = v->ts;
-	*res = (struct op_result){.ts = from_ts, .size = v->size};
+	*res = (struct tfs_result){.ts = from_ts, .size = v->size};
 	if (onto_column)
 		err = whole ? mcolumn_newest_base(m, to, &there) : mcolumn_newest(m, to, &there);
 	else if (o->noreplace)
@@ -363,11 +363,11 @@ static int resolve_move(struct mutation *m, const struct op *o, struct op_result
 	return mcolumn_put(m, to, ts, value);
 }
 
-static int resolve_increment(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_increment(struct mutation *m, const struct op *o, struct tfs_result *res)
 {
 	struct mversion *newest;
 	struct mcolumn *c;
-	struct slice value;
+	struct tfs_bytes value;
 	int64_t sum = 0, ts;
 	size_t size;
 	char *text;
@@ -383,14 +383,14 @@ static int resolve_increment(struct mutation *m, const struct op *o, struct op_r
 	}
 	if (__builtin_add_overflow(sum, o->by, &sum))
 		return -EOVERFLOW;
-	if ((err = mcolumn_place(m, c, (struct op_time){true, INT64_MIN}, &ts)))
+	if ((err = mcolumn_place(m, c, TFS_AUTO, &ts)))
 		return err;
 	text = arena_alloc(&m->arena, COUNTER_TEXT_MAX);
 	if (!text)
 		return -ENOMEM;
 	size = counter_text(sum, text);
-	*res = (struct op_result){.ts = ts, .size = size, .counter = sum};
-	return mcolumn_put(m, c, ts, slice_of(text, size));
+	*res = (struct tfs_result){.ts = ts, .size = size, .counter = sum};
+	return mcolumn_put(m, c, ts, tfs_bytes_of(text, size));
 }
 
 /* Checks that the family's live cells have the fingerprint o->ts.us. */
@@ -413,7 +413,7 @@ static int resolve_check_match(struct mutation *m, const struct op *o)
 	struct pattern *pattern;
 	struct mversion *v;
 	struct mcolumn *c;
-	struct slice value;
+	struct tfs_bytes value;
 	int r;
 
 	if (m->match_us > MUTATION_MATCH_US)
@@ -436,39 +436,39 @@ out:
 
 static int resolve_check(struct mutation *m, const struct op *o)
 {
-	bool at_version = (o->check == OP_CHECK_EXISTS || o->check == OP_CHECK_ABSENT) && !o->ts.newest;
+	bool at_version = (o->check == TFS_CHECK_EXISTS || o->check == TFS_CHECK_ABSENT) && o->ts.when != TFS_NEWEST;
 	struct mversion *v;
 	struct mcolumn *c;
-	struct slice value;
+	struct tfs_bytes value;
 	bool holds = false;
 	int err;
 
-	if (o->check == OP_CHECK_FAMILY)
+	if (o->check == TFS_CHECK_FAMILY)
 		return resolve_check_family(m, o);
-	if (o->check == OP_CHECK_MATCH)
+	if (o->check == TFS_CHECK_MATCH)
 		return resolve_check_match(m, o);
 	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) ||
 		(err = at_version ? mcolumn_find(m, c, o->ts.us, &v) : mcolumn_newest(m, c, &v)))
 		return err;
 	switch (o->check) {
-	case OP_CHECK_EXISTS:
+	case TFS_CHECK_EXISTS:
 		holds = v != NULL;
 		break;
-	case OP_CHECK_ABSENT:
+	case TFS_CHECK_ABSENT:
 		holds = v == NULL;
 		break;
-	case OP_CHECK_NEWEST_IS:
+	case TFS_CHECK_NEWEST_IS:
 		holds = v && v->ts == o->ts.us;
 		break;
-	case OP_CHECK_VALUE:
+	case TFS_CHECK_VALUE:
 		if (!v || v->size != o->value.n)
 			break;
 		if ((err = mcolumn_bytes(m, c, v, &value)))
 			return err;
-		holds = slice_eq(value, o->value);
+		holds = bytes_eq(value, o->value);
 		break;
-	case OP_CHECK_MATCH:
-	case OP_CHECK_FAMILY:
+	case TFS_CHECK_MATCH:
+	case TFS_CHECK_FAMILY:
 		break;
 	}
 	return holds ? 0 : -ECANCELED;
@@ -480,7 +480,7 @@ static int resolve_check(struct mutation *m, const struct op *o)
 struct kept {
 	struct mcolumn *column;
 	int64_t ts;
-	struct slice value;
+	struct tfs_bytes value;
 };
 struct kept_list {
 	struct mutation *m;
@@ -490,7 +490,7 @@ struct kept_list {
 
 static int keep_version(struct kept_list *l, struct mcolumn *c, struct mversion *v)
 {
-	struct slice value;
+	struct tfs_bytes value;
 	int err = v->size > MUTATION_BYTES_MAX - l->m->written ? -E2BIG : mcolumn_bytes(l->m, c, v, &value);
 
 	if (!err)
@@ -503,7 +503,7 @@ static int keep_version(struct kept_list *l, struct mcolumn *c, struct mversion 
 static int keep_cell(void *arg, const struct live_cell *cell)
 {
 	struct kept_list *l = arg;
-	struct slice qualifier;
+	struct tfs_bytes qualifier;
 	struct mversion *v;
 	struct mcolumn *c;
 	int err = arena_dup(&l->m->arena, cell->qualifier, &qualifier) ? mcolumn_touch(l->m, cell->family, qualifier, &c) : -ENOMEM;
@@ -550,7 +550,7 @@ static int resolve_delete(struct mutation *m, const struct op *o)
 	return err;
 }
 
-static int resolve_op(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_op(struct mutation *m, const struct op *o, struct tfs_result *res)
 {
 	struct mcolumn *c;
 	int err;

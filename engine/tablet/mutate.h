@@ -35,7 +35,7 @@ struct family_clear {
 struct mcolumn;
 struct mutation {
 	struct tablet *t;
-	struct slice row;
+	struct tfs_bytes row;
 	const struct op *ops;
 	unsigned count;
 	struct snap snap;
@@ -44,9 +44,9 @@ struct mutation {
 	int64_t collect;      /* versions hidden at this time may be deleted for good; above `now` only if the clock was set back */
 	bool used_rules;      /* the outcome depends on the schema and on the time */
 	struct cell_list pre; /* deletes of versions that the rules hid before the mutation */
-	struct cell_list cells;    /* the cells of the operations; they follow those of pre */
-	struct op_result *results; /* one for each op */
-	struct op_result one_result;
+	struct cell_list cells;     /* the cells of the operations; they follow those of pre */
+	struct tfs_result *results; /* one for each op */
+	struct tfs_result one_result;
 	int64_t one_draw;
 	uint64_t written;  /* bytes of the values put */
 	int64_t newest_us; /* if any_put: the largest timestamp put */
@@ -70,7 +70,7 @@ struct mutation {
  * not in this tablet), -EFBIG, -E2BIG, -ENOMEM.  Call mutation_fini also after
  * an error.
  */
-int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;
+int mutation_init(struct mutation *m, struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count) TFS_MUST;
 void mutation_fini(struct mutation *m);
 /*
  * Resolves the mutation without reading the row.  Returns 0, -errno, or

@@ -77,10 +77,6 @@ static int version_cmp(const struct mversion *a, const struct mversion *b)
 {
 	return (a->ts < b->ts) - (a->ts > b->ts);
 }
-/* libbsd's tree macros use it. */
-#ifndef __unused
-#define __unused __attribute__((unused))
-#endif
 RB_PROTOTYPE_STATIC(mversions, mversion, link, version_cmp);
 RB_GENERATE_STATIC(mversions, mversion, link, version_cmp);
 
@@ -310,7 +306,7 @@ static void mcolumn_clear(struct mcolumn *c)
 	c->hidden = false;
 }
 
-int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out)
+int mcolumn_touch(struct mutation *m, uint16_t family, struct tfs_bytes qualifier, struct mcolumn **out)
 {
 	const uint32_t clear = m->clears ? last_clear(m, family) : 0;
 	uint64_t hash = hash_private(family, qualifier);
@@ -319,7 +315,7 @@ int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, s
 
 	if (m->bucket_count) {
 		for (c = m->buckets[hash % m->bucket_count]; c; c = c->next) {
-			if (c->hash == hash && c->family == family && slice_eq(c->qualifier, qualifier)) {
+			if (c->hash == hash && c->family == family && bytes_eq(c->qualifier, qualifier)) {
 				if (c->clears_seen < clear)
 					mcolumn_clear(c);
 				c->clears_seen = clear;
@@ -425,7 +421,7 @@ int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mvers
 	return err;
 }
 
-int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct slice *out)
+int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct tfs_bytes *out)
 {
 	struct colread r;
 	struct colver ver;
@@ -434,7 +430,7 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 	int err;
 
 	if (v->bytes || !v->size) {
-		*out = slice_of(v->bytes, v->size);
+		*out = tfs_bytes_of(v->bytes, v->size);
 		return 0;
 	}
 	p = arena_alloc(&m->arena, v->size);
@@ -457,11 +453,11 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 	if (err)
 		return err;
 	v->bytes = p;
-	*out = slice_of(p, v->size);
+	*out = tfs_bytes_of(p, v->size);
 	return 0;
 }
 
-int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value, bool doubtful)
+int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_bytes value, bool doubtful)
 {
 	struct batch_cell cell = {CELL_VALUE, c->family, c->qualifier, value, ts};
 	struct mversion v = {.ts = ts, .size = value.n, .bytes = value.p, .doubtful = doubtful};
@@ -472,7 +468,7 @@ int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct sli
 	return cell_push(&m->cells, &cell);
 }
 
-int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value)
+int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_bytes value)
 {
 	return mcolumn_put_as(m, c, ts, value, false);
 }

@@ -6,10 +6,9 @@
 #ifndef TFS_TABLET_MUTATE_IMPL_H
 #define TFS_TABLET_MUTATE_IMPL_H
 
+#include "engine/base/tree.h"
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_column.h"
-
-#include <bsd/sys/tree.h>
 
 struct mversion {
 	RB_ENTRY(mversion) link; /* in the memory of the mutation */
@@ -30,7 +29,7 @@ struct mcolumn {
 	struct mcolumn *next;
 	uint64_t hash;
 	uint16_t family;
-	struct slice qualifier;
+	struct tfs_bytes qualifier;
 	struct mversions versions; /* newest first */
 	uint64_t read;             /* number of versions read from the snapshot; `at` is the last of them */
 	struct colread reader;     /* if open: its position is `at` */
@@ -56,12 +55,12 @@ int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes) 
  * Computes the bytes of the cell that a write makes from `base`.  *out is in
  * the mutation's memory or borrowed from o.  -EFBIG.
  */
-int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out) TFS_MUST;
+int op_value(struct mutation *m, const struct op *o, struct tfs_bytes base, struct tfs_bytes *out) TFS_MUST;
 int cell_push(struct cell_list *l, const struct batch_cell *c) TFS_MUST;
 /* Accounts for a value of so many bytes that is put at ts.  -E2BIG. */
 int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes) TFS_MUST;
 /* Finds the mutation's copy of the column, or makes one.  Reads nothing. */
-int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out) TFS_MUST;
+int mcolumn_touch(struct mutation *m, uint16_t family, struct tfs_bytes qualifier, struct mcolumn **out) TFS_MUST;
 /* *out is valid until the next call with the same column; NULL: there is none. */
 int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out) TFS_MUST;
 /* Like mcolumn_next, but also returns doubtful versions. */
@@ -71,12 +70,12 @@ int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out)
 int mcolumn_find_kept(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST;
 int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out) TFS_MUST;
 /* Sets *out to the bytes of a version, in the mutation's memory.  Reads them if necessary. */
-int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct slice *out) TFS_MUST;
+int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct tfs_bytes *out) TFS_MUST;
 /* These change the column and append the cells of the change to m->cells. */
 /* Puts a cell.  The value must outlive m.  -E2BIG. */
-int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value) TFS_MUST;
+int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_bytes value) TFS_MUST;
 /* Puts a version that was stored before, and may be doubtful. */
-int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value, bool doubtful) TFS_MUST;
+int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_bytes value, bool doubtful) TFS_MUST;
 /* Deletes the version at ts, if any, and the versions that the rules hid. */
 int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
 /* Deletes the versions above ts, and those that the rules hid. */

@@ -15,14 +15,14 @@ static int op_add_bytes(uint64_t *bytes, uint64_t n)
 
 bool op_is_whole(const struct op *o)
 {
-	return o->base == OP_BASE_EMPTY && !o->range_count && !o->append.n && (o->truncate_to == UINT64_MAX || o->value.n);
+	return o->base == TFS_BASE_EMPTY && !o->range_count && !o->append.n && (o->truncate_to == UINT64_MAX || o->value.n);
 }
 
 static int op_check_write(const struct op *o, uint64_t *bytes)
 {
 	int err;
 
-	if (o->base > OP_BASE_VERSION)
+	if (o->base > TFS_BASE_VERSION)
 		return -EINVAL;
 	if ((err = op_add_bytes(bytes, o->value.n)) || (err = op_add_bytes(bytes, o->append.n)))
 		return err;
@@ -54,12 +54,12 @@ int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes)
 		*bytes += o->to_qualifier.n;
 		return store_schema_family(s, o->to_family) ? 0 : -EINVAL;
 	}
-	if (o->kind == OP_CHECK && o->check >= OP_CHECKS)
+	if (o->kind == OP_CHECK && o->check > TFS_CHECK_FAMILY)
 		return -EINVAL;
 	return 0; /* a pattern is compiled where its time is counted */
 }
 
-int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out)
+int op_value(struct mutation *m, const struct op *o, struct tfs_bytes base, struct tfs_bytes *out)
 {
 	uint64_t copied = base.n, size;
 	uint8_t *p;
@@ -87,6 +87,6 @@ int op_value(struct mutation *m, const struct op *o, struct slice base, struct s
 			memcpy(p + o->ranges[i].offset, o->ranges[i].data.p, o->ranges[i].data.n);
 	if (o->append.n)
 		memcpy(p + size, o->append.p, o->append.n);
-	*out = slice_of(p, size + o->append.n);
+	*out = tfs_bytes_of(p, size + o->append.n);
 	return 0;
 }

@@ -46,8 +46,8 @@ int props_encode(struct buf *out, const struct props *p)
 		(err = buf_be64(out, (uint64_t)p->oldest_us)) || (err = buf_be64(out, (uint64_t)p->newest_us)) ||
 		(err = buf_varint(out, p->cells)) || (err = buf_varint(out, p->tombstones)) ||
 		(err = buf_varint(out, p->row_deletes)) || (err = buf_varint(out, p->family_deletes)) ||
-		(err = buf_varint(out, p->raw_bytes)) || (err = buf_lstr(out, buf_slice(&p->first))) ||
-		(err = buf_lstr(out, buf_slice(&p->last))) || (err = buf_varint(out, p->family_count)))
+		(err = buf_varint(out, p->raw_bytes)) || (err = buf_lstr(out, buf_bytes(&p->first))) ||
+		(err = buf_lstr(out, buf_bytes(&p->last))) || (err = buf_varint(out, p->family_count)))
 		return err;
 	for (uint32_t i = 0; i < p->family_count; i++) {
 		const struct props_family *f = &p->families[i];
@@ -59,11 +59,11 @@ int props_encode(struct buf *out, const struct props *p)
 	return 0;
 }
 
-int props_decode(struct slice s, struct props *out)
+int props_decode(struct tfs_bytes s, struct props *out)
 {
 	struct reader r = reader_of(s);
 	struct props p = {0};
-	struct slice first, last;
+	struct tfs_bytes first, last;
 	uint8_t version;
 	uint64_t oldest, newest, count;
 	int err = -EBADMSG;

@@ -35,6 +35,6 @@ void props_fini(struct props *p);
 struct props_family *props_family(struct props *p, uint16_t id);
 int props_encode(struct buf *out, const struct props *p) TFS_MUST;
 /* Decodes s.  Sets *p only on 0; the caller then calls props_fini.  -EBADMSG, -ENOMEM. */
-int props_decode(struct slice s, struct props *p) TFS_MUST;
+int props_decode(struct tfs_bytes s, struct props *p) TFS_MUST;
 
 #endif

@@ -29,10 +29,10 @@ static void skip_iter_update(struct skip_iter *p)
 
 	while (!p->child->valid && is_damage(p->child->err)) {
 		*p->skipped = p->child->err;
-		err = sst_key_behind(p->sst, buf_slice(&p->last), &p->last);
+		err = sst_key_behind(p->sst, buf_bytes(&p->last), &p->last);
 		if (err)
 			break;
-		iter_seek(p->child, buf_slice(&p->last));
+		iter_seek(p->child, buf_bytes(&p->last));
 	}
 	p->it.valid = p->child->valid;
 	p->it.err = p->child->valid || err == -ENOENT ? 0 : err ? err : p->child->err;
@@ -44,7 +44,7 @@ static void skip_iter_update(struct skip_iter *p)
 	}
 }
 
-static void skip_iter_seek(struct iter *it, struct slice target)
+static void skip_iter_seek(struct iter *it, struct tfs_bytes target)
 {
 	struct skip_iter *p = (struct skip_iter *)it;
 	int err = buf_set(&p->last, target.p, target.n);

@@ -48,23 +48,23 @@ struct view *view_swap(struct tablet *t, struct view *v)
 	return old;
 }
 
-bool tablet_contains_row(const struct tablet *t, struct slice row)
+bool tablet_contains_row(const struct tablet *t, struct tfs_bytes row)
 {
-	return slice_cmp(row, buf_slice(&t->begin)) >= 0 && (!t->end.p || slice_cmp(row, buf_slice(&t->end)) < 0);
+	return bytes_cmp(row, buf_bytes(&t->begin)) >= 0 && (!t->end.p || bytes_cmp(row, buf_bytes(&t->end)) < 0);
 }
 
 int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
 {
 	struct buf from = {0}, to = {0};
 	struct iter *it;
-	int err = cellkey_row_prefix(&from, buf_slice(&t->begin));
+	int err = cellkey_row_prefix(&from, buf_bytes(&t->begin));
 
 	if (!err && t->end.p)
-		err = cellkey_row_prefix(&to, buf_slice(&t->end));
+		err = cellkey_row_prefix(&to, buf_bytes(&t->end));
 	if (!err)
 		err = memtable_iter_new(m->m, &it);
 	if (!err && (t->begin.n || t->end.p))
-		err = clip_iter_new(it, buf_slice(&from), buf_slice(&to), &it);
+		err = clip_iter_new(it, buf_bytes(&from), buf_bytes(&to), &it);
 	buf_fini(&from);
 	buf_fini(&to);
 	if (!err)
@@ -72,7 +72,7 @@ int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
 	return err;
 }
 
-struct stripe *stripe_of(struct tablet *t, struct slice row)
+struct stripe *stripe_of(struct tablet *t, struct tfs_bytes row)
 {
 	return &t->stripes[hash_private(0, row) % STRIPES];
 }
@@ -158,9 +158,9 @@ static int tablet_clip_file(const struct tablet_params *p, const struct tablet_f
 
 	if (err)
 		return err;
-	if (slice_cmp(buf_slice(&c.begin), p->begin) < 0)
+	if (bytes_cmp(buf_bytes(&c.begin), p->begin) < 0)
 		err = buf_set(&c.begin, p->begin.p, p->begin.n);
-	if (!err && p->end.p && (!c.end.p || slice_cmp(buf_slice(&c.end), p->end) > 0))
+	if (!err && p->end.p && (!c.end.p || bytes_cmp(buf_bytes(&c.end), p->end) > 0))
 		err = buf_set(&c.end, p->end.p, p->end.n);
 	if (!err)
 		err = vfile_new(p->env, p->table, &c, in_memory, out);
@@ -298,14 +298,14 @@ void tablet_edit_end(struct tablet *t)
 	mutex_unlock(&t->edit);
 }
 
-struct slice tablet_begin(const struct tablet *t)
+struct tfs_bytes tablet_begin(const struct tablet *t)
 {
-	return buf_slice(&t->begin);
+	return buf_bytes(&t->begin);
 }
 
-struct slice tablet_end(const struct tablet *t)
+struct tfs_bytes tablet_end(const struct tablet *t)
 {
-	return buf_slice(&t->end);
+	return buf_bytes(&t->end);
 }
 
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation)

@@ -73,7 +73,7 @@ int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from) TFS
  * Replaces *to by the end of a range of rows.  p NULL means that the range has no
  * end; *to must be empty then.  n 0 with another p is an end.
  */
-int tablet_end_copy(struct buf *to, struct slice end) TFS_MUST;
+int tablet_end_copy(struct buf *to, struct tfs_bytes end) TFS_MUST;
 
 /* Recovery must replay the log of this incarnation from this LSN. */
 struct redo_point {
@@ -171,7 +171,7 @@ struct tablet_env {
 struct tablet_params {
 	struct tablet_env *env;
 	uint32_t table;
-	struct slice begin, end;         /* copied; end.p NULL: no end */
+	struct tfs_bytes begin, end;     /* copied; end.p NULL: no end */
 	struct store_schema *schema;     /* a reference is taken */
 	const struct tablet_file *files; /* copied */
 	unsigned file_count;
@@ -218,8 +218,8 @@ void tablet_want_merge(struct tablet *t);
 /* Between these two, only the calling thread may change the tablet's METADATA row.  They lock and unlock EDIT. */
 void tablet_edit_begin(struct tablet *t);
 void tablet_edit_end(struct tablet *t);
-struct slice tablet_begin(const struct tablet *t);
-struct slice tablet_end(const struct tablet *t);
+struct tfs_bytes tablet_begin(const struct tablet *t);
+struct tfs_bytes tablet_end(const struct tablet *t);
 /*
  * Before and after the mutation of a client: a mutation that was carried out
  * before is not applied again.  Returns 1 and sets *err and, unless it is NULL,
@@ -227,7 +227,7 @@ struct slice tablet_end(const struct tablet *t);
  * pass to tablet_mutate and tablet_token_end; or an error of tokens_begin.
  */
 struct token;
-int tablet_token_begin(struct tablet *t, const struct op_token *token, unsigned count, struct op_result *results, int *err,
+int tablet_token_begin(struct tablet *t, const struct op_token *token, unsigned count, struct tfs_result *results, int *err,
 	struct token **out) TFS_MUST;
 /* err: the mutation's.  The client gets it again if it repeats the mutation, unless the error says that it should.  failed_op: from 1; 0: none. */
 void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned failed_op);
@@ -241,8 +241,8 @@ void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned faile
  * -ESTALE: another server has the tablet.  -ESHUTDOWN: it is being closed.
  * -ENOSPC and other errors of a flush: memory is full and flushing fails.
  */
-int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct token *token, bool sync,
-	struct op_result *results) TFS_MUST;
+int tablet_mutate(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count, struct token *token, bool sync,
+	struct tfs_result *results) TFS_MUST;
 
 /*
  * Applies mutations of one or more rows, in order, and sets the err of each as
@@ -250,7 +250,7 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
  * wait for the log once.
  */
 struct tablet_row {
-	struct slice row;
+	struct tfs_bytes row;
 	const struct op *ops;
 	unsigned op_count;
 	struct token *token; /* of tablet_token_begin, or NULL */
@@ -259,22 +259,17 @@ struct tablet_row {
 };
 void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync);
 
-struct cell_info {
-	int64_t ts, expires_us;
-	uint64_t size;
-	int64_t commit_us;
-};
 /*
  * Reads n bytes from `offset` of one version of a cell; n 0 reads its
  * attributes only.  got and info may be NULL.  -ENOENT: no such version.
  */
-int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
-	void *p, size_t n, size_t *got, struct cell_info *info) TFS_MUST;
+int tablet_read(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
 /* The same, into memory from the arena: as many bytes as there are, at most `most`. */
-int tablet_read_most(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts,
-	uint64_t offset, size_t most, struct arena *arena, struct slice *bytes, struct cell_info *info) TFS_MUST;
+int tablet_read_most(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	uint64_t offset, size_t most, struct arena *arena, struct tfs_bytes *bytes, struct tfs_info *info) TFS_MUST;
 /* family 0: any family.  Sets *exists to true also if an unreadable block may contain the row. */
-int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists) TFS_MUST;
+int tablet_row_exists(struct tablet *t, struct tfs_bytes row, uint16_t family, bool *exists) TFS_MUST;
 
 /*
  * A scan within the tablet.  It returns each row as of one instant.  If its
@@ -288,7 +283,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;     
  * tablets have replaced this one.  *row is then the first row that those must
  * scan, or with spec.reverse their row_to.  It is valid until tablet_scan_free.
  */
-bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row);
+bool tablet_scan_moved(const struct tablet_scan *s, struct tfs_bytes *row);
 void tablet_scan_free(struct tablet_scan *s);
 
 /*

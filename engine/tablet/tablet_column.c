@@ -37,9 +37,9 @@ enum {
 	ABOVE = CELL_SUFFIX_BYTES, /* so many ff bytes after the column make a key above all of its cells */
 };
 
-struct slice colread_column(const struct colread *c)
+struct tfs_bytes colread_column(const struct colread *c)
 {
-	return slice_of(c->key.p + TAG, c->column_len);
+	return tfs_bytes_of(c->key.p + TAG, c->column_len);
 }
 
 static inline bool colread_in_column(const struct colread *c, const struct iter *it)
@@ -65,7 +65,7 @@ static int source_moved(struct colsrc *s)
 static int colread_find_delete(struct colread *c, struct iter *it, size_t n, size_t marker_bytes)
 {
 	static const uint8_t zeros[4];
-	struct slice prefix;
+	struct tfs_bytes prefix;
 	int64_t ts;
 	uint64_t seq;
 	enum cell_kind kind;
@@ -74,8 +74,8 @@ static int colread_find_delete(struct colread *c, struct iter *it, size_t n, siz
 	buf_reset(&c->probe);
 	if ((err = buf_append(&c->probe, c->key.p + TAG, n)) || (err = buf_append(&c->probe, zeros, marker_bytes)))
 		return err;
-	prefix = buf_slice(&c->probe);
-	for (iter_seek(it, prefix); it->valid && slice_has_prefix(it->key, prefix); iter_next(it)) {
+	prefix = buf_bytes(&c->probe);
+	for (iter_seek(it, prefix); it->valid && bytes_has_prefix(it->key, prefix); iter_next(it)) {
 		cellkey_suffix(it->key, prefix.n, &ts, &seq, &kind);
 		if (seq > c->seq)
 			continue;
@@ -133,14 +133,16 @@ static int colread_may_have_delete(struct colread *c, struct vfile *f, char tag,
 	buf_reset(b);
 	if ((err = buf_u8(b, (uint8_t)tag)) || (err = buf_append(b, c->key.p + TAG, n)) || (err = buf_append(b, "\xff\xff\xff", 3)))
 		return err;
-	*may = sst_may_contain(f->sst, slice_of(b->p + TAG, c->row_len), slice_of(b->p + TAG, n + 3), slice_of(b->p, TAG + n));
+	*may = sst_may_contain(
+		f->sst, tfs_bytes_of(b->p + TAG, c->row_len), tfs_bytes_of(b->p + TAG, n + 3), tfs_bytes_of(b->p, TAG + n));
 	return 0;
 }
 
 /* Opens s->file at the column; s->it is NULL if the file does not contain it. */
 static int source_open_file(struct colread *c, struct colsrc *s)
 {
-	struct slice key = colread_column(c), to = slice_of(key.p, key.n + ABOVE), probe = slice_of(c->key.p, TAG + c->column_len);
+	struct tfs_bytes key = colread_column(c), to = tfs_bytes_of(key.p, key.n + ABOVE),
+			 probe = tfs_bytes_of(c->key.p, TAG + c->column_len);
 	struct vfile *f = s->file;
 	struct iter *it;
 	bool rows = false, families = false;
@@ -187,10 +189,10 @@ static int source_open_file(struct colread *c, struct colsrc *s)
 
 static int colread_add_file(struct colread *c, struct vfile *f)
 {
-	struct slice key = colread_column(c);
+	struct tfs_bytes key = colread_column(c);
 	struct colsrc *s = &c->src[c->count];
 
-	if (slice_cmp(key, buf_slice(&f->first)) < 0 || slice_cmp(key, buf_slice(&f->after)) >= 0)
+	if (bytes_cmp(key, buf_bytes(&f->first)) < 0 || bytes_cmp(key, buf_bytes(&f->after)) >= 0)
 		return 0;
 	*s = (struct colsrc){.file = f, .unopened = !f->meta.tombstones};
 	c->count++;
@@ -218,7 +220,7 @@ static int colread_open_next(struct colread *c)
 }
 
 /* Sets key to the tag, the column, and ABOVE bytes of ff. */
-static int colread_set_key(struct colread *c, struct slice row, uint16_t family, struct slice qualifier)
+static int colread_set_key(struct colread *c, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier)
 {
 	static const uint8_t above[ABOVE] = {[0 ... ABOVE - 1] = 0xff};
 	struct buf *b = &c->key;
@@ -233,7 +235,7 @@ static int colread_set_key(struct colread *c, struct slice row, uint16_t family,
 	return buf_append(b, above, ABOVE);
 }
 
-int colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, uint16_t family, struct slice qualifier)
+int colread_open(struct colread *c, struct view *v, uint64_t seq, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier)
 {
 	int err;
 
@@ -282,7 +284,7 @@ static int source_step(struct colread *c, struct colsrc *s)
 		buf_reset(&c->probe);
 		if ((err = buf_append(&c->probe, it->key.p, c->column_len + KIND_AT)) || (err = buf_u8(&c->probe, CELL_CHUNK + 1)))
 			return err;
-		iter_seek(it, buf_slice(&c->probe));
+		iter_seek(it, buf_bytes(&c->probe));
 	}
 	return source_moved(s);
 }
@@ -306,14 +308,14 @@ static void colread_column_delete(struct colread *c, int64_t ts, uint64_t seq)
 }
 
 /* Reads up to target, within the column, and applies the column deletes before it. */
-static int source_walk_to(struct colread *c, struct colsrc *s, struct slice target)
+static int source_walk_to(struct colread *c, struct colsrc *s, struct tfs_bytes target)
 {
 	int64_t ts;
 	uint64_t seq;
 	enum cell_kind kind;
 	int err;
 
-	while (colread_in_column(c, s->it) && slice_cmp(s->it->key, target) < 0) {
+	while (colread_in_column(c, s->it) && bytes_cmp(s->it->key, target) < 0) {
 		cellkey_suffix(s->it->key, c->column_len, &ts, &seq, &kind);
 		if (kind == CELL_DELETE_COLUMN)
 			colread_column_delete(c, ts, seq);
@@ -326,7 +328,7 @@ static int source_walk_to(struct colread *c, struct colsrc *s, struct slice targ
 /* walk: reads the column deletes above ts. */
 static int colread_seek(struct colread *c, int64_t ts, bool walk)
 {
-	struct slice target = slice_of(c->key.p + TAG, c->column_len + 8);
+	struct tfs_bytes target = tfs_bytes_of(c->key.p + TAG, c->column_len + 8);
 	int err = 0;
 
 	/* All versions of the other unopened files are older than ts. */
@@ -339,7 +341,7 @@ static int colread_seek(struct colread *c, int64_t ts, bool walk)
 	for (unsigned i = 0; i < c->count && !err; i++) {
 		struct colsrc *s = &c->src[i];
 
-		if (!s->damage && !(colread_in_column(c, s->it) && slice_cmp(s->it->key, target) < 0))
+		if (!s->damage && !(colread_in_column(c, s->it) && bytes_cmp(s->it->key, target) < 0))
 			continue;
 		if (s == c->at)
 			c->at = NULL;
@@ -379,7 +381,7 @@ static struct colsrc *colread_least(struct colread *c)
 	for (unsigned i = 0; i < c->count; i++) {
 		struct colsrc *s = &c->src[i];
 
-		if (colread_in_column(c, s->it) && (!min || slice_cmp(s->it->key, min->it->key) < 0))
+		if (colread_in_column(c, s->it) && (!min || bytes_cmp(s->it->key, min->it->key) < 0))
 			min = s;
 	}
 	return min;
@@ -459,7 +461,7 @@ int colread_next(struct colread *c, struct colver *out)
 			out->index = c->index++;
 			out->large = kind == CELL_LARGE;
 			out->size = out->large ? load_be64(it->value.p) : it->value.n;
-			out->value = out->large ? slice_of(NULL, 0) : it->value;
+			out->value = out->large ? tfs_bytes_of(NULL, 0) : it->value;
 			return 1;
 		case CELL_DELETE_ROW:
 		case CELL_DELETE_FAMILY:
@@ -505,12 +507,12 @@ int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, 
 		if ((err = buf_be32(&c->probe, (uint32_t)(at / CELL_CHUNK_BYTES))))
 			return err;
 		if (done == 0)
-			iter_seek(it, buf_slice(&c->probe));
+			iter_seek(it, buf_bytes(&c->probe));
 		else
 			iter_next(it);
 		if (!it->valid && it->err)
 			return it->err;
-		if (!it->valid || !slice_eq(it->key, buf_slice(&c->probe)) || it->value.n <= skip)
+		if (!it->valid || !bytes_eq(it->key, buf_bytes(&c->probe)) || it->value.n <= skip)
 			return -EBADMSG;
 		take = it->value.n - skip;
 		if (take > n - done)

@@ -55,10 +55,10 @@ struct colver {
 	int64_t ts, commit_us;
 	uint64_t seq, size, index; /* index: number of newer live versions */
 	bool large;
-	struct slice value; /* valid until the next call; empty if large */
+	struct tfs_bytes value; /* valid until the next call; empty if large */
 };
-int colread_open(
-	struct colread *c, struct view *v, uint64_t seq, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
+int colread_open(struct colread *c, struct view *v, uint64_t seq, struct tfs_bytes row, uint16_t family,
+	struct tfs_bytes qualifier) TFS_MUST;
 void colread_close(struct colread *c);
 /*
  * Reads the next older live version.  GC rules are not applied.  Returns 1, 0
@@ -66,7 +66,7 @@ void colread_close(struct colread *c);
  */
 enum { COLREAD_PAUSED = 2 };
 int colread_next(struct colread *c, struct colver *out) TFS_MUST;
-struct slice colread_column(const struct colread *c); /* encoded */
+struct tfs_bytes colread_column(const struct colread *c); /* encoded */
 /*
  * Seeks forward to the versions with timestamp <= ts.  Deletes of the column
  * above ts still apply.  So sources that may contain such deletes are read up

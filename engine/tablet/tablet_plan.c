@@ -20,7 +20,7 @@ void plan_fini(struct plan *p)
 		free(p->v);
 }
 
-static int plan_entry(struct plan *p, const struct cellkey *k, struct slice value, size_t size_at)
+static int plan_entry(struct plan *p, const struct cellkey *k, struct tfs_bytes value, size_t size_at)
 {
 	struct planned *e;
 	size_t at = p->keys.n;
@@ -60,7 +60,7 @@ static int plan_entry(struct plan *p, const struct cellkey *k, struct slice valu
 	return 0;
 }
 
-int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c)
+int plan_cell(struct plan *p, struct tfs_bytes row, const struct batch_cell *c)
 {
 	struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, 0, c->ts};
 	size_t size_at;
@@ -77,13 +77,13 @@ int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c)
 	if ((err = buf_be64(&p->keys, c->value.n)))
 		return err;
 	k.kind = CELL_LARGE;
-	if ((err = plan_entry(p, &k, slice_of(NULL, 8), size_at)))
+	if ((err = plan_entry(p, &k, tfs_bytes_of(NULL, 8), size_at)))
 		return err;
 	k.kind = CELL_CHUNK;
 	for (size_t at = 0; at < c->value.n; at += CELL_CHUNK_BYTES, k.chunk++) {
 		size_t n = c->value.n - at < CELL_CHUNK_BYTES ? c->value.n - at : CELL_CHUNK_BYTES;
 
-		if ((err = plan_entry(p, &k, slice_of(c->value.p + at, n), 0)))
+		if ((err = plan_entry(p, &k, tfs_bytes_of(c->value.p + at, n), 0)))
 			return err;
 	}
 	return 0;
@@ -131,7 +131,7 @@ int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 	for (unsigned i = 0; i < p->n; i++) {
 		struct planned *e = &p->v[i];
 		uint8_t *key = p->keys.p + e->key_at;
-		struct slice value = !e->value.p ? slice_of(p->keys.p + e->size_at, e->value.n) : e->value;
+		struct tfs_bytes value = !e->value.p ? tfs_bytes_of(p->keys.p + e->size_at, e->value.n) : e->value;
 		int err;
 
 		put_be64(p->keys.p + e->seq_at, ~(seq + e->cell));
@@ -141,7 +141,7 @@ int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 		if (!f || f->id != e->family)
 			f = mem_usage_family(&m->usage, e->family);
 		e->count = f;
-		err = f ? memtable_prepare(m->m, slice_of(key, e->key_bytes), value, &e->node) : -ENOMEM;
+		err = f ? memtable_prepare(m->m, tfs_bytes_of(key, e->key_bytes), value, &e->node) : -ENOMEM;
 		if (err)
 			return err;
 	}

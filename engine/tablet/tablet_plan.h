@@ -18,7 +18,7 @@ struct planned {
 	unsigned cell;   /* index of the cell in the batch; its sequence number is the batch's first one plus this */
 	bool live, dead; /* live: counts as a cell; dead: counts as a tombstone; a chunk is neither */
 	uint16_t family;
-	struct slice value; /* CELL_LARGE: p is NULL, and the value is the 8 bytes at size_at in plan.keys */
+	struct tfs_bytes value; /* CELL_LARGE: p is NULL, and the value is the 8 bytes at size_at in plan.keys */
 	size_t size_at;
 	struct memnode *node;     /* made by plan_prepare */
 	struct mem_family *count; /* the family's counts in the memtable */
@@ -35,7 +35,7 @@ void plan_init(struct plan *p);
 void plan_reset(struct plan *p); /* empties it; its memory is reused */
 void plan_fini(struct plan *p);
 /* Adds the entries of the next cell.  Borrows its value. */
-int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c) TFS_MUST;
+int plan_cell(struct plan *p, struct tfs_bytes row, const struct batch_cell *c) TFS_MUST;
 /* Sets the batch, and adds the entries, of a resolved mutation.  Borrows its values. */
 int plan_mutation(struct plan *p, const struct mutation *m) TFS_MUST;
 /*

@@ -48,7 +48,7 @@ static int note_use(struct stripe *s, struct colread *c)
 	struct note n = {0};
 
 	mutex_lock(&s->m);
-	if (slice_eq(buf_slice(&s->note.column), colread_column(c)) && s->note.seq <= c->seq && s->changed_seq == s->note.changed)
+	if (bytes_eq(buf_bytes(&s->note.column), colread_column(c)) && s->note.seq <= c->seq && s->changed_seq == s->note.changed)
 		n = s->note;
 	mutex_unlock(&s->m);
 	return n.seq ? colread_jump_to(c, n.ts, n.column_del) : 0;
@@ -57,7 +57,7 @@ static int note_use(struct stripe *s, struct colread *c)
 /* Stores the note that no version above ts is live.  Removes the note if out of memory. */
 static void note_store(struct stripe *s, const struct colread *c, uint64_t changed, int64_t ts)
 {
-	struct slice column = colread_column(c);
+	struct tfs_bytes column = colread_column(c);
 
 	mutex_lock(&s->m);
 	s->note.seq = 0;
@@ -71,7 +71,7 @@ static void note_store(struct stripe *s, const struct colread *c, uint64_t chang
 }
 
 /* Reads the newest live version as colread_next does.  Uses the stripe's note, or stores one. */
-static int read_newest(struct tablet *t, const struct snap *snap, struct slice row, struct colread *c, struct colver *ver)
+static int read_newest(struct tablet *t, const struct snap *snap, struct tfs_bytes row, struct colread *c, struct colver *ver)
 {
 	struct stripe *s;
 	uint64_t changed;
@@ -123,8 +123,8 @@ static int read_version(struct colread *c, const struct gc_rule *rule, int64_t n
 }
 
 /* p NULL: the bytes are read into memory from the arena. */
-static int read_cell(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts,
-	uint64_t offset, uint8_t *p, size_t n, struct arena *arena, struct slice *bytes, struct cell_info *info)
+static int read_cell(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	uint64_t offset, uint8_t *p, size_t n, struct arena *arena, struct tfs_bytes *bytes, struct tfs_info *info)
 {
 	const struct store_family *f;
 	const struct gc_rule *rule;
@@ -147,7 +147,7 @@ static int read_cell(struct tablet *t, struct slice row, uint16_t family, struct
 		goto out;
 	rule = f->rule;
 	now = rule && gc_has_age(rule) ? tablet_now(t) : 0;
-	if (!ts.newest)
+	if (ts.when != TFS_NEWEST)
 		err = read_version(&c, rule, now, ts.us, &ver);
 	else if ((err = read_newest(t, &snap, row, &c, &ver)) >= 0)
 		err = err && !gc_hides(rule, 0, ver.ts, now) ? 0 : -ENOENT;
@@ -161,20 +161,22 @@ static int read_cell(struct tablet *t, struct slice row, uint16_t family, struct
 	colread_close(&c);
 	if (err)
 		goto out;
-	*bytes = slice_of(p, done);
+	*bytes = tfs_bytes_of(p, done);
 	if (info)
-		*info = (struct cell_info){
-			ver.ts, t->frozen ? INT64_MAX : gc_expires(rule, ver.index, ver.ts), ver.size, ver.commit_us};
+		*info = (struct tfs_info){.ts = ver.ts,
+			.size = ver.size,
+			.expires_us = t->frozen ? INT64_MAX : gc_expires(rule, ver.index, ver.ts),
+			.commit_us = ver.commit_us};
 out:
 	snap_put(&snap);
 	tablet_leave(t);
 	return err;
 }
 
-int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
-	void *p, size_t n, size_t *got, struct cell_info *info)
+int tablet_read(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
 {
-	struct slice bytes;
+	struct tfs_bytes bytes;
 	int err = read_cell(t, row, family, qualifier, ts, offset, p, p ? n : 0, NULL, &bytes, info);
 
 	if (!err && got)
@@ -182,17 +184,21 @@ int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slic
 	return err;
 }
 
-int tablet_read_most(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts,
-	uint64_t offset, size_t most, struct arena *arena, struct slice *bytes, struct cell_info *info)
+int tablet_read_most(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	uint64_t offset, size_t most, struct arena *arena, struct tfs_bytes *bytes, struct tfs_info *info)
 {
 	return read_cell(t, row, family, qualifier, ts, offset, NULL, most, arena, bytes, info);
 }
 
 /* Sets *exists if the row has cells in one of these families (NULL: in any). */
-static int row_exists_in(struct tablet *t, struct slice row, const uint16_t *families, unsigned count, bool *exists)
+static int row_exists_in(struct tablet *t, struct tfs_bytes row, const uint16_t *families, unsigned count, bool *exists)
 {
-	struct scan_spec spec = {
-		.what = SCAN_ROWS, .row_from = row, .one_row = true, .limit = 1, .families = families, .family_count = count};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_ROWS,
+		.pub.row_from = row,
+		.pub.one_row = true,
+		.pub.limit = 1,
+		.family_ids = families,
+		.pub.family_count = count};
 	struct scan_batch b = {0};
 	struct tablet_scan *s;
 	int err;
@@ -208,9 +214,9 @@ static int row_exists_in(struct tablet *t, struct slice row, const uint16_t *fam
 			err = tablet_scan_fill(s, &b);
 			tablet_scan_free(s);
 		}
-		if (spec.past_damage || !is_damage(err))
+		if (spec.pub.past_damage || !is_damage(err))
 			break;
-		spec.past_damage = true;
+		spec.pub.past_damage = true;
 	}
 	if (!err)
 		*exists = b.count > 0 || b.damaged;
@@ -222,7 +228,7 @@ static int row_exists_in(struct tablet *t, struct slice row, const uint16_t *fam
  * Sets *exists if the row has any cell.  Asks the locality groups one by one,
  * those with in_memory first.  When one has the row, the others are not read.
  */
-static int row_exists_in_any(struct tablet *t, const struct store_schema *s, struct slice row, bool *exists)
+static int row_exists_in_any(struct tablet *t, const struct store_schema *s, struct tfs_bytes row, bool *exists)
 {
 	uint16_t *families;
 	int err = 0;
@@ -249,7 +255,7 @@ static int row_exists_in_any(struct tablet *t, const struct store_schema *s, str
 	return err;
 }
 
-int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists)
+int tablet_row_exists(struct tablet *t, struct tfs_bytes row, uint16_t family, bool *exists)
 {
 	struct snap snap;
 	int err;

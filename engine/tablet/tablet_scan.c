@@ -42,11 +42,11 @@ struct tablet_scan {
 };
 
 /* Returns false if counts and filters show that no memtable and no file has a delete of this column. */
-static bool scan_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
+static bool scan_column_deletes(const void *arg, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier)
 {
 	const struct view *v = arg;
 	struct buf to = {0}, probe = {0};
-	struct slice from = {0};
+	struct tfs_bytes from = {0};
 	bool may = false;
 
 	for (unsigned i = 0; i < v->mem_count && !may; i++)
@@ -55,16 +55,16 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
 		return true;
 	may = cellkey_probe(&probe, 'C', row, family, qualifier) != 0;
 	if (!may) {
-		from = slice_of(probe.p + 1, probe.n - 1); /* after the tag */
-		may = buf_append_slice(&to, from) || buf_be64(&to, UINT64_MAX) || buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff);
+		from = tfs_bytes_of(probe.p + 1, probe.n - 1); /* after the tag */
+		may = buf_append_bytes(&to, from) || buf_be64(&to, UINT64_MAX) || buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff);
 	}
 	for (unsigned i = 0; i < v->file_count && !may; i++) {
 		struct vfile *f = v->files[i];
 
 		may = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes && !vfile_empty(f) &&
-			(!v->mixed || vfile_may_have_families(f, &family, 1)) && slice_cmp(from, buf_slice(&f->first)) >= 0 &&
-			slice_cmp(from, buf_slice(&f->after)) < 0 &&
-			sst_may_contain(f->sst, from, buf_slice(&to), buf_slice(&probe));
+			(!v->mixed || vfile_may_have_families(f, &family, 1)) && bytes_cmp(from, buf_bytes(&f->first)) >= 0 &&
+			bytes_cmp(from, buf_bytes(&f->after)) < 0 &&
+			sst_may_contain(f->sst, from, buf_bytes(&to), buf_bytes(&probe));
 	}
 	buf_fini(&to);
 	buf_fini(&probe);
@@ -78,17 +78,18 @@ static int64_t all_expired_before(const struct store_schema *schema, const struc
 
 	for (unsigned i = 0; i < schema->family_count; i++) {
 		const struct store_family *f = &schema->families[i];
-		bool reads = !spec->families;
+		bool reads = !spec->family_ids;
 		int64_t age = gc_max_age(f->rule);
 
-		for (uint32_t k = 0; k < spec->family_count && !reads; k++)
-			reads = spec->families[k] == f->id;
+		for (uint32_t k = 0; k < spec->pub.family_count && !reads; k++)
+			reads = spec->family_ids[k] == f->id;
 		if (reads && !age)
 			return INT64_MIN;
 		if (reads && age > longest)
 			longest = age;
 	}
-	return !longest || spec->what == SCAN_STORED_ROWS || __builtin_sub_overflow(now, longest, &before) ? INT64_MIN : before;
+	return !longest || spec->pub.what == TFS_SCAN_STORED_ROWS || __builtin_sub_overflow(now, longest, &before) ? INT64_MIN
+														   : before;
 }
 
 /*
@@ -100,10 +101,10 @@ static struct view_times scan_times(const struct store_schema *schema, const str
 {
 	const int64_t expired = all_expired_before(schema, spec, now);
 
-	struct view_times times = {.since = spec->has_times ? spec->since : INT64_MIN,
-		.until = spec->has_times ? spec->until : INT64_MAX,
-		.changed = spec->has_changed ? spec->changed_since : INT64_MIN,
-		.counts = spec->versions};
+	struct view_times times = {.since = spec->pub.has_times ? spec->pub.since : INT64_MIN,
+		.until = spec->pub.has_times ? spec->pub.until : INT64_MAX,
+		.changed = spec->pub.has_changed ? spec->pub.changed_since : INT64_MIN,
+		.counts = spec->pub.versions};
 
 	for (unsigned i = 0; i < schema->family_count; i++) {
 		if (gc_has_versions(schema->families[i].rule)) {
@@ -128,7 +129,7 @@ static struct vfile *view_file(const struct view *v, const uint8_t *id)
 }
 
 /* *out: a view of the files whose ids are given.  -EIO: the tablet does not have one of them. */
-static int view_of_files(const struct view *v, struct slice ids, struct view **out)
+static int view_of_files(const struct view *v, struct tfs_bytes ids, struct view **out)
 {
 	struct view *some = ids.n % FILE_ID_BYTES ? NULL : view_new((unsigned)(ids.n / FILE_ID_BYTES));
 
@@ -162,29 +163,29 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 		.row_end = tablet_end(t),
 		.filter = filter};
 	const struct view_times times = scan_times(snap->schema, spec, now);
-	struct slice row_to = spec->row_to, end = tablet_end(t), from_row = spec->row_from;
+	struct tfs_bytes row_to = spec->pub.row_to, end = tablet_end(t), from_row = spec->pub.row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
 	struct view *some = NULL; /* the iterators need only what snap's view holds, too */
 	struct iter *merged;
 	int err;
 
-	if (slice_cmp(from_row, buf_slice(&t->begin)) < 0)
-		from_row = buf_slice(&t->begin);
-	if (!row_to.p || (end.p && slice_cmp(end, row_to) < 0))
+	if (bytes_cmp(from_row, buf_bytes(&t->begin)) < 0)
+		from_row = buf_bytes(&t->begin);
+	if (!row_to.p || (end.p && bytes_cmp(end, row_to) < 0))
 		row_to = end;
 	if ((err = cellkey_row_prefix(&from, from_row)))
 		goto out;
-	if (spec->one_row)
-		err = cellkey_row_after(&to, spec->row_from);
+	if (spec->pub.one_row)
+		err = cellkey_row_after(&to, spec->pub.row_from);
 	else if (row_to.p)
 		err = cellkey_row_prefix(&to, row_to);
-	if (!err && spec->one_row)
-		err = cellkey_probe(&probe, 'r', spec->row_from, 0, slice_of(NULL, 0));
+	if (!err && spec->pub.one_row)
+		err = cellkey_probe(&probe, 'r', spec->pub.row_from, 0, tfs_bytes_of(NULL, 0));
 	if (!err && spec->files.p)
 		err = view_of_files(snap->view, spec->files, &some);
 	if (!err)
-		err = view_iter(some ? some : snap->view, &times, spec->families, spec->family_count, buf_slice(&from),
-			buf_slice(&to), buf_slice(&probe), skipped, &merged);
+		err = view_iter(some ? some : snap->view, &times, spec->family_ids, spec->pub.family_count, buf_bytes(&from),
+			buf_bytes(&to), buf_bytes(&probe), skipped, &merged);
 	if (!err)
 		err = live_new(merged, &o, out);
 out:
@@ -203,15 +204,16 @@ static int scan_open_view(struct tablet_scan *s)
 	snap_take(s->t, &s->snap);
 	s->taken_us = monotonic_us();
 	now = s->spec.kept && !s->t->frozen ? clock_collect(s->t->env->clock) : tablet_now(s->t);
-	err = live_open(s->t, &s->snap, &s->rest, now, s->filter, s->spec.past_damage ? &s->skipped : NULL, &s->live);
+	err = live_open(s->t, &s->snap, &s->rest, now, s->filter, s->spec.pub.past_damage ? &s->skipped : NULL, &s->live);
 	if (err)
 		snap_put(&s->snap);
 	return err;
 }
 
-int tablet_fingerprint(struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, uint64_t *sum)
+int tablet_fingerprint(struct tablet *t, const struct snap *snap, struct tfs_bytes row, uint16_t family, int64_t now, uint64_t *sum)
 {
-	const struct scan_spec spec = {.what = SCAN_KEYS, .row_from = row, .one_row = true, .families = &family, .family_count = 1};
+	const struct scan_spec spec = {
+		.pub.what = TFS_SCAN_KEYS, .pub.row_from = row, .pub.one_row = true, .family_ids = &family, .pub.family_count = 1};
 	struct live_cell c;
 	struct live *live;
 	int r = live_open(t, snap, &spec, now, NULL, NULL, &live);
@@ -226,14 +228,14 @@ int tablet_fingerprint(struct tablet *t, const struct snap *snap, struct slice r
 	return r;
 }
 
-int tablet_doubtful(struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, int64_t kept,
+int tablet_doubtful(struct tablet *t, const struct snap *snap, struct tfs_bytes row, uint16_t family, int64_t now, int64_t kept,
 	int (*fn)(void *arg, const struct live_cell *c), void *arg)
 {
-	const struct scan_spec spec = {.what = SCAN_KEYS,
-		.row_from = row,
-		.one_row = true,
-		.families = family ? &family : NULL,
-		.family_count = family != 0};
+	const struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS,
+		.pub.row_from = row,
+		.pub.one_row = true,
+		.family_ids = family ? &family : NULL,
+		.pub.family_count = family != 0};
 	struct live_cell c;
 	struct live *live;
 	int r = live_open(t, snap, &spec, kept, NULL, NULL, &live);
@@ -261,21 +263,21 @@ static void scan_close_view(struct tablet_scan *s)
 static int scan_copy_spec(struct tablet_scan *s)
 {
 	struct scan_spec *p = &s->spec;
-	struct slice *const slices[] = {
-		&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to, &p->files, &p->done_row, &p->done_qualifier};
+	struct tfs_bytes *const bytes[] = {&p->pub.row_from, &p->pub.row_to, &p->pub.qualifier_from, &p->pub.qualifier_to,
+		&p->files, &p->done_row, &p->done_qualifier};
 
-	for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
-		if (slices[i]->p && slices[i]->n == 0)
-			*slices[i] = slice_of("", 0); /* NULL would mean: no bound */
-		else if (!arena_dup(&s->bytes, *slices[i], slices[i]))
+	for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+		if (bytes[i]->p && bytes[i]->n == 0)
+			*bytes[i] = tfs_bytes_of("", 0); /* NULL would mean: no bound */
+		else if (!arena_dup(&s->bytes, *bytes[i], bytes[i]))
 			return -ENOMEM;
-	if (p->families) {
-		uint16_t *families = arena_alloc(&s->bytes, (p->family_count + 1u) * sizeof *families);
+	if (p->family_ids) {
+		uint16_t *families = arena_alloc(&s->bytes, (p->pub.family_count + 1u) * sizeof *families);
 
 		if (!families)
 			return -ENOMEM;
-		memcpy(families, p->families, p->family_count * sizeof *families);
-		p->families = families;
+		memcpy(families, p->family_ids, p->pub.family_count * sizeof *families);
+		p->family_ids = families;
 	}
 	return 0;
 }
@@ -319,7 +321,7 @@ static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 		err = buf_set(&row, b->cells[b->count - 1].row.p, b->cells[b->count - 1].row.n);
 	else
 		err = live_row(s->live, &row);
-	while (!err && keep_count && slice_eq(b->cells[keep_count - 1].row, buf_slice(&row)))
+	while (!err && keep_count && bytes_eq(b->cells[keep_count - 1].row, buf_bytes(&row)))
 		keep_count--;
 	if (err || row.n == 0 || (b->count && !keep_count)) {
 		buf_fini(&row);
@@ -331,20 +333,20 @@ static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 	s->already.rows -= b->count != 0;
 	b->count = keep_count;
 	scan_close_view(s);
-	if (s->spec.reverse) {
+	if (s->spec.pub.reverse) {
 		err = buf_u8(&s->row, 0); /* the smallest row above it, because row_to is exclusive */
-		s->rest.row_to = buf_slice(&s->row);
+		s->rest.pub.row_to = buf_bytes(&s->row);
 	} else {
-		s->rest.row_from = buf_slice(&s->row);
-		s->rest.row_from_after = false;
+		s->rest.pub.row_from = buf_bytes(&s->row);
+		s->rest.pub.row_from_after = false;
 	}
 	return err;
 }
 
-bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row)
+bool tablet_scan_moved(const struct tablet_scan *s, struct tfs_bytes *row)
 {
 	if (s->moved)
-		*row = buf_slice(&s->row);
+		*row = buf_bytes(&s->row);
 	return s->moved;
 }
 
@@ -380,7 +382,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 		b->cells[i].expires_us = INT64_MAX;
 	s->done = b->done;
 	b->damaged = s->skipped != 0;
-	if (!b->done && !s->spec.one_row &&
+	if (!b->done && !s->spec.pub.one_row &&
 		monotonic_us() - s->taken_us > (s->t->env->scan_view_us ? s->t->env->scan_view_us : SCAN_VIEW_US))
 		err = scan_leave_view(s, b);
 	return err;

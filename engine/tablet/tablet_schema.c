@@ -68,7 +68,7 @@ void tablet_file_fini(struct tablet_file *f)
 	buf_fini(&f->last);
 }
 
-int tablet_end_copy(struct buf *to, struct slice end)
+int tablet_end_copy(struct buf *to, struct tfs_bytes end)
 {
 	int err = end.p ? buf_reserve(to, end.n + 1) : 0;
 
@@ -81,7 +81,7 @@ int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from)
 	int err;
 
 	f.begin = f.end = f.first = f.last = (struct buf){0};
-	if ((err = buf_append(&f.begin, from->begin.p, from->begin.n)) || (err = tablet_end_copy(&f.end, buf_slice(&from->end))) ||
+	if ((err = buf_append(&f.begin, from->begin.p, from->begin.n)) || (err = tablet_end_copy(&f.end, buf_bytes(&from->end))) ||
 		(err = buf_append(&f.first, from->first.p, from->first.n)) ||
 		(err = buf_append(&f.last, from->last.p, from->last.n))) {
 		tablet_file_fini(&f);

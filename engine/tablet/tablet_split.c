@@ -331,8 +331,8 @@ static int split_list_files(const struct view *v, struct split_files *s)
 		if (vfile_empty(f) || vfile_excluded(f))
 			continue;
 		p->file = f;
-		if ((err = sst_offset_of(f->sst, buf_slice(&f->first), &p->from)) ||
-			(err = sst_offset_of(f->sst, buf_slice(&f->after), &p->to)))
+		if ((err = sst_offset_of(f->sst, buf_bytes(&f->first), &p->from)) ||
+			(err = sst_offset_of(f->sst, buf_bytes(&f->after), &p->to)))
 			return err;
 		s->bytes += p->to - p->from;
 		s->n++;
@@ -342,7 +342,7 @@ static int split_list_files(const struct view *v, struct split_files *s)
 }
 
 /* Sets *below to the bytes of the tablet's files below the row.  scratch: any buffer; it is overwritten. */
-static int split_bytes_below(const struct split_files *s, struct slice row, struct buf *scratch, uint64_t *below)
+static int split_bytes_below(const struct split_files *s, struct tfs_bytes row, struct buf *scratch, uint64_t *below)
 {
 	int err;
 
@@ -354,7 +354,7 @@ static int split_bytes_below(const struct split_files *s, struct slice row, stru
 		const struct split_file *p = &s->v[i];
 		uint64_t at;
 
-		if ((err = sst_offset_of(p->file->sst, buf_slice(scratch), &at)))
+		if ((err = sst_offset_of(p->file->sst, buf_bytes(scratch), &at)))
 			return err;
 		at = at < p->from ? p->from : at > p->to ? p->to : at;
 		*below += at - p->from;
@@ -378,7 +378,7 @@ static int split_middle(const struct split_files *s, struct buf *row)
 		uint64_t below, off;
 
 		if ((err = sst_key_near(p->file->sst, p->from + (p->to - p->from) / 2, &key)) ||
-			(err = cellkey_decode(buf_slice(&key), &k, &scratch)) ||
+			(err = cellkey_decode(buf_bytes(&key), &k, &scratch)) ||
 			(err = split_bytes_below(s, k.row, &prefix, &below)))
 			break;
 		off = below > s->bytes / 2 ? below - s->bytes / 2 : s->bytes / 2 - below;
@@ -401,7 +401,7 @@ static int split_middle(const struct split_files *s, struct buf *row)
  * by row.  Such a tablet is split only if no file of it is shared with another
  * tablet.  A major compaction writes it files of its own.
  */
-static int split_is_useful(const struct split_files *s, struct slice row, bool *useful)
+static int split_is_useful(const struct split_files *s, struct tfs_bytes row, bool *useful)
 {
 	struct buf prefix = {0};
 	uint64_t below;
@@ -415,9 +415,10 @@ static int split_is_useful(const struct split_files *s, struct slice row, bool *
 }
 
 /* Finds the first live row at or above from; after: above it.  -ENOENT. */
-static int split_first_row(struct tablet *t, struct slice from, bool after, struct buf *row)
+static int split_first_row(struct tablet *t, struct tfs_bytes from, bool after, struct buf *row)
 {
-	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = from, .row_from_after = after, .limit = 1, .batch_bytes = 1};
+	struct scan_spec spec = {
+		.pub.what = TFS_SCAN_ROWS, .pub.row_from = from, .pub.row_from_after = after, .pub.limit = 1, .pub.batch_bytes = 1};
 	struct scan_batch b = {0};
 	struct tablet_scan *s;
 	int err = tablet_scan_new(t, &spec, &s);
@@ -446,17 +447,17 @@ int tablet_split_key(struct tablet *t, struct buf *out)
 	if (!err)
 		err = split_middle(&files, &row);
 	if (!err)
-		err = split_first_row(t, slice_of(NULL, 0), false, &least);
+		err = split_first_row(t, tfs_bytes_of(NULL, 0), false, &least);
 	/*
 	 * Both parts must have rows.  If the first row has more than half of
 	 * the bytes, the split is after this row.
 	 */
-	if (!err && slice_cmp(buf_slice(&row), buf_slice(&least)) <= 0)
-		err = split_first_row(t, buf_slice(&least), true, &row);
+	if (!err && bytes_cmp(buf_bytes(&row), buf_bytes(&least)) <= 0)
+		err = split_first_row(t, buf_bytes(&least), true, &row);
 	else if (!err)
-		err = split_first_row(t, buf_slice(&row), false, &row);
+		err = split_first_row(t, buf_bytes(&row), false, &row);
 	if (!err)
-		err = split_is_useful(&files, buf_slice(&row), &useful);
+		err = split_is_useful(&files, buf_bytes(&row), &useful);
 	free(files.v);
 	snap_put(&snap);
 	if (!err && !useful)

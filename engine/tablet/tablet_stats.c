@@ -15,7 +15,7 @@ static int mem_usage_count_shared(struct tablet *t, struct vmem *m, struct mem_u
 
 	if (err)
 		return err;
-	for (iter_seek(it, slice_of(NULL, 0)); it->valid && !err; iter_next(it)) {
+	for (iter_seek(it, tfs_bytes_of(NULL, 0)); it->valid && !err; iter_next(it)) {
 		size_t column_len = cellkey_column_len(it->key);
 		struct mem_family *f;
 		enum cell_kind kind;

@@ -260,7 +260,7 @@ static void tablet_wait_for_move(struct tablet *t)
 static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p, struct token *token, bool sync, struct stripe *s,
 	struct log_ticket *ticket, struct writer *w, struct vmem **mem, size_t *bytes)
 {
-	struct log_record r = {.table = t->table, .row_from = m->row, .row_to = m->row, .batch = buf_slice(&p->batch)};
+	struct log_record r = {.table = t->table, .row_from = m->row, .row_to = m->row, .batch = buf_bytes(&p->batch)};
 	int err;
 
 	mutex_lock(&t->lock);
@@ -286,7 +286,7 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 		token_result_set_commit(&token->result, m->commit_us);
 		token->seq = r.seq;
 		r.token = token->id;
-		r.result = buf_slice(&token->result);
+		r.result = buf_bytes(&token->result);
 	}
 	if ((err = plan_prepare(p, t->view->mems[0], r.seq, m->commit_us)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
 		*bytes = vmem_account(t->view->mems[0]); /* the prepared nodes stay in the memtable's memory */
@@ -378,14 +378,14 @@ out:
 }
 
 int tablet_token_begin(
-	struct tablet *t, const struct op_token *token, unsigned count, struct op_result *results, int *err, struct token **out)
+	struct tablet *t, const struct op_token *token, unsigned count, struct tfs_result *results, int *err, struct token **out)
 {
 	struct token *x;
 	int n;
 
 	mutex_lock(&t->lock);
 	n = tokens_begin(&t->tokens, token, clock_limited(t->env->clock), &x);
-	if (n == TOKENS_KNOWN && token_result_decode(buf_slice(&x->result), err, results, count))
+	if (n == TOKENS_KNOWN && token_result_decode(buf_bytes(&x->result), err, results, count))
 		n = -EINVAL; /* another mutation had this number */
 	mutex_unlock(&t->lock);
 	if (!n)
@@ -409,8 +409,8 @@ void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned faile
 }
 
 /* All steps for one row, except step 0. */
-static int mutate_row(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct token *token, bool sync,
-	struct op_result *results)
+static int mutate_row(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count, struct token *token, bool sync,
+	struct tfs_result *results)
 {
 	struct stripe *s = stripe_of(t, row);
 	struct mutation m;
@@ -439,13 +439,13 @@ static int mutate_row(struct tablet *t, struct slice row, const struct op *ops, 
 	}
 fini:
 	if (err && results && m.failed)
-		results[m.failed - 1] = (struct op_result){.failed = true};
+		results[m.failed - 1] = (struct tfs_result){.failed = true};
 	mutation_fini(&m);
 	return err;
 }
 
-int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct token *token, bool sync,
-	struct op_result *results)
+int tablet_mutate(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count, struct token *token, bool sync,
+	struct tfs_result *results)
 {
 	int err;
 
@@ -480,10 +480,10 @@ struct row_group {
 };
 enum { ROW_MUST_WAIT = 1 };
 
-static bool group_has_row(const struct row_group *g, struct slice row)
+static bool group_has_row(const struct row_group *g, struct tfs_bytes row)
 {
 	for (unsigned i = 0; i < g->n; i++)
-		if (slice_eq(g->v[i].row->row, row))
+		if (bytes_eq(g->v[i].row->row, row))
 			return true;
 	return false;
 }

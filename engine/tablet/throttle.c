@@ -91,7 +91,7 @@ static uint64_t throttle_delay_us(struct tablet *t, size_t used, size_t bound, u
 	return us < DELAY_LEAST_US ? 0 : us;
 }
 
-static uint64_t op_bytes(struct slice row, const struct op *ops, unsigned count)
+static uint64_t op_bytes(struct tfs_bytes row, const struct op *ops, unsigned count)
 {
 	uint64_t bytes = 0;
 
@@ -100,7 +100,7 @@ static uint64_t op_bytes(struct slice row, const struct op *ops, unsigned count)
 	return bytes;
 }
 
-int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, unsigned count)
+int tablet_throttle(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count)
 {
 	struct tablet_env *env = t->env;
 	size_t bound = env->memtable_bytes, used;

@@ -220,7 +220,7 @@ void tokens_end(struct tokens *t, struct token *x)
 }
 
 /* Adds a decided token, unless it is known. */
-static int token_put(struct tokens *t, struct token_client *c, uint64_t number, uint64_t seq, struct slice result)
+static int token_put(struct tokens *t, struct token_client *c, uint64_t number, uint64_t seq, struct tfs_bytes result)
 {
 	const struct op_token id = {c->id, number, c->lowest};
 	struct token *x = client_at(c, number);
@@ -230,7 +230,7 @@ static int token_put(struct tokens *t, struct token_client *c, uint64_t number, 
 	x = token_add(c, x, &id);
 	if (!x)
 		return -ENOMEM;
-	if (buf_append_slice(&x->result, result)) {
+	if (buf_append_bytes(&x->result, result)) {
 		token_forget(t, x);
 		return -ENOMEM;
 	}
@@ -239,7 +239,7 @@ static int token_put(struct tokens *t, struct token_client *c, uint64_t number, 
 	return 0;
 }
 
-int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct slice result, int64_t us)
+int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct tfs_bytes result, int64_t us)
 {
 	struct token_client *c;
 	int err = client_get(t, token->client, us, false, &c);
@@ -262,7 +262,7 @@ int tokens_load(struct tokens *t, const struct tablet_token *v, unsigned count, 
 		if (!v[i].result.n)
 			client_raise(t, c, v[i].number + 1);
 		else
-			err = token_put(t, c, v[i].number, 1, buf_slice(&v[i].result));
+			err = token_put(t, c, v[i].number, 1, buf_bytes(&v[i].result));
 	}
 	return err;
 }
@@ -333,7 +333,7 @@ int tokens_store(struct tokens *t, uint64_t seq, int64_t now_us, struct tablet_t
 			if (!x->decided || !x->stored || x->id.number < lowest || err)
 				continue;
 			v[n] = (struct tablet_token){.client = c->id, .number = x->id.number};
-			err = buf_append_slice(&v[n++].result, buf_slice(&x->result));
+			err = buf_append_bytes(&v[n++].result, buf_bytes(&x->result));
 		}
 	}
 	if (err) {
@@ -358,7 +358,7 @@ int tokens_inherit(struct tokens *t, const struct tokens *from)
 		if (err)
 			return err;
 		TAILQ_FOREACH (x, &c->list, of_client)
-			if (x->decided && (err = token_put(t, own, x->id.number, x->seq, buf_slice(&x->result))))
+			if (x->decided && (err = token_put(t, own, x->id.number, x->seq, buf_bytes(&x->result))))
 				return err;
 		client_raise(t, own, c->lowest);
 	}

@@ -66,7 +66,7 @@ void tokens_decide(struct tokens *t, struct token *x);
 /* Ends the use of x by its thread.  Forgets it if it was not decided. */
 void tokens_end(struct tokens *t, struct token *x);
 /* Adds a decided mutation of the log.  us: its time of commit. */
-int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct slice result, int64_t us) TFS_MUST;
+int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct tfs_bytes result, int64_t us) TFS_MUST;
 
 /*
  * The form in METADATA: struct tablet_token.  One with an empty result says that

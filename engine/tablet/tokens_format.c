@@ -16,7 +16,7 @@ static int64_t unzigzag(uint64_t v)
 	return (int64_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
-int token_result_encode(const struct op_result *results, uint32_t count, struct buf *out)
+int token_result_encode(const struct tfs_result *results, uint32_t count, struct buf *out)
 {
 	static const uint8_t head[COMMIT_BYTES + 2]; /* no error, no failed operation */
 	int err;
@@ -45,18 +45,18 @@ void token_result_fail(struct buf *b, int err, uint32_t failed_op)
 	(void)!buf_varint(b, failed_op);
 }
 
-static bool result_get(struct reader *r, struct op_result *out)
+static bool result_get(struct reader *r, struct tfs_result *out)
 {
 	uint64_t ts, counter, size;
 	uint8_t replaced;
 
 	if (!get_varint(r, &ts) || !get_varint(r, &counter) || !get_varint(r, &size) || !get_u8(r, &replaced) || replaced > 1)
 		return false;
-	*out = (struct op_result){.ts = unzigzag(ts), .counter = unzigzag(counter), .size = size, .replaced = replaced};
+	*out = (struct tfs_result){.ts = unzigzag(ts), .counter = unzigzag(counter), .size = size, .replaced = replaced};
 	return true;
 }
 
-int token_result_decode(struct slice in, int *err, struct op_result *results, uint32_t count)
+int token_result_decode(struct tfs_bytes in, int *err, struct tfs_result *results, uint32_t count)
 {
 	struct reader r = reader_of(in);
 	uint64_t commit, error, failed_op;
@@ -66,7 +66,7 @@ int token_result_decode(struct slice in, int *err, struct op_result *results, ui
 		failed_op > (error ? count : 0) || (error && reader_left(&r)))
 		return -EBADMSG;
 	for (; reader_left(&r); n++) {
-		struct op_result one;
+		struct tfs_result one;
 
 		if (n == count || !result_get(&r, &one))
 			return -EBADMSG;

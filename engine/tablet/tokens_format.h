@@ -17,7 +17,7 @@
 #define TOKEN_RESULT_LEAST 16u
 
 /* Replaces the contents of out.  The time of commit is 0. */
-int token_result_encode(const struct op_result *results, uint32_t count, struct buf *out) TFS_MUST;
+int token_result_encode(const struct tfs_result *results, uint32_t count, struct buf *out) TFS_MUST;
 void token_result_set_commit(struct buf *b, int64_t commit_us);
 /* Replaces the result by an error.  b has the capacity. */
 void token_result_fail(struct buf *b, int err, uint32_t failed_op);
@@ -26,6 +26,6 @@ void token_result_fail(struct buf *b, int err, uint32_t failed_op);
  * results is NULL.  Those that were not encoded are zero.  -EBADMSG: damaged, or
  * it has other than `count` results.
  */
-int token_result_decode(struct slice in, int *err, struct op_result *results, uint32_t count) TFS_MUST;
+int token_result_decode(struct tfs_bytes in, int *err, struct tfs_result *results, uint32_t count) TFS_MUST;
 
 #endif

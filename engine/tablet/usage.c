@@ -112,7 +112,7 @@ int vfile_usage(struct vfile *f, struct file_usage **out)
 	if (!u) {
 		err = sst_properties(f->sst, &blob);
 		if (!err)
-			err = props_decode(buf_slice(&blob), &p);
+			err = props_decode(buf_bytes(&blob), &p);
 		if (!err) {
 			err = file_usage_new(&p, &made);
 			props_fini(&p);
@@ -169,12 +169,12 @@ int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p)
 	*p = (struct file_part){u->from, u->to, u->whole};
 	if (p->whole)
 		return 0;
-	err = sst_offset_of(f->sst, slice_of("\xff\xff\xff\xff", 4), &p->whole); /* above every key */
+	err = sst_offset_of(f->sst, tfs_bytes_of("\xff\xff\xff\xff", 4), &p->whole); /* above every key */
 	p->to = p->whole;
 	if (!err && f->from.n)
-		err = sst_offset_of(f->sst, buf_slice(&f->from), &p->from);
+		err = sst_offset_of(f->sst, buf_bytes(&f->from), &p->from);
 	if (!err && f->to.n)
-		err = sst_offset_of(f->sst, buf_slice(&f->to), &p->to);
+		err = sst_offset_of(f->sst, buf_bytes(&f->to), &p->to);
 	if (err)
 		return err;
 	u->from = p->from; /* needs no lock, because all threads compute the same values */

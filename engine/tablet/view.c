@@ -112,14 +112,14 @@ int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_
 	f->refs = 1;
 	if ((err = tablet_file_copy(&f->meta, meta)))
 		goto out;
-	below = slice_cmp(buf_slice(&meta->first), buf_slice(&meta->begin)) < 0;
-	beyond = meta->end.p && slice_cmp(buf_slice(&meta->last), buf_slice(&meta->end)) >= 0;
+	below = bytes_cmp(buf_bytes(&meta->first), buf_bytes(&meta->begin)) < 0;
+	beyond = meta->end.p && bytes_cmp(buf_bytes(&meta->last), buf_bytes(&meta->end)) >= 0;
 	f->clip = below || beyond;
-	if ((err = cellkey_row_prefix(&f->first, below ? buf_slice(&meta->begin) : buf_slice(&meta->first))) ||
-		(err = beyond ? cellkey_row_prefix(&f->after, buf_slice(&meta->end))
-			      : cellkey_row_after(&f->after, buf_slice(&meta->last))) ||
-		(below && (err = cellkey_row_prefix(&f->from, buf_slice(&meta->begin)))) ||
-		(beyond && (err = cellkey_row_prefix(&f->to, buf_slice(&meta->end)))))
+	if ((err = cellkey_row_prefix(&f->first, below ? buf_bytes(&meta->begin) : buf_bytes(&meta->first))) ||
+		(err = beyond ? cellkey_row_prefix(&f->after, buf_bytes(&meta->end))
+			      : cellkey_row_after(&f->after, buf_bytes(&meta->last))) ||
+		(below && (err = cellkey_row_prefix(&f->from, buf_bytes(&meta->begin)))) ||
+		(beyond && (err = cellkey_row_prefix(&f->to, buf_bytes(&meta->end)))))
 		goto out;
 	path = tablet_file_path(env->data_dir, meta->table, meta->incarnation, meta->number);
 	if (!path) {
@@ -243,7 +243,7 @@ void view_add_file(struct view *v, struct vfile *f)
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out)
 {
 	struct iter *it, *clipped;
-	struct slice to = f->to.n ? buf_slice(&f->to) : slice_of(NULL, 0);
+	struct tfs_bytes to = f->to.n ? buf_bytes(&f->to) : tfs_bytes_of(NULL, 0);
 	int err = make(f->sst, &it);
 
 	if (!err && skipped)
@@ -254,7 +254,7 @@ int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter *
 		*out = it;
 		return 0;
 	}
-	err = clip_iter_new(it, buf_slice(&f->from), to, &clipped);
+	err = clip_iter_new(it, buf_bytes(&f->from), to, &clipped);
 	if (!err)
 		*out = clipped;
 	return err;
@@ -262,7 +262,7 @@ int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter *
 
 bool vfile_empty(const struct vfile *f)
 {
-	return slice_cmp(buf_slice(&f->first), buf_slice(&f->after)) >= 0;
+	return bytes_cmp(buf_bytes(&f->first), buf_bytes(&f->after)) >= 0;
 }
 
 bool vfile_excluded(const struct vfile *f)
@@ -292,9 +292,9 @@ unsigned view_debt(const struct view *v)
 	return most;
 }
 
-static bool file_overlaps(const struct vfile *f, struct slice from, struct slice to)
+static bool file_overlaps(const struct vfile *f, struct tfs_bytes from, struct tfs_bytes to)
 {
-	return !vfile_empty(f) && slice_cmp(buf_slice(&f->after), from) > 0 && (!to.n || slice_cmp(buf_slice(&f->first), to) < 0);
+	return !vfile_empty(f) && bytes_cmp(buf_bytes(&f->after), from) > 0 && (!to.n || bytes_cmp(buf_bytes(&f->first), to) < 0);
 }
 
 /* A file that may hide cells of others, by deletes, is always needed. */
@@ -343,8 +343,8 @@ static void files_unchanged(const struct view *v, const struct view_times *times
 	}
 }
 
-int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count, struct slice from,
-	struct slice to, struct slice row_probe, int *skipped, struct iter **out)
+int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count,
+	struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes row_probe, int *skipped, struct iter **out)
 {
 	struct iter **sources = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
 	bool *skip = calloc(v->file_count + 1u, sizeof(*skip));

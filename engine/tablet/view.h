@@ -152,7 +152,7 @@ struct view_times {
 	int64_t changed;      /* times of commit from this one on; INT64_MIN: no bound */
 	bool counts;          /* versions are counted, so that one with a larger timestamp can hide others of its column */
 };
-int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count, struct slice from,
-	struct slice to, struct slice row_probe, int *skipped, struct iter **out) TFS_MUST;
+int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count,
+	struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes row_probe, int *skipped, struct iter **out) TFS_MUST;
 
 #endif

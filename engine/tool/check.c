@@ -70,9 +70,9 @@ static int check_file(struct check *c, struct checked **set, const struct offlin
 	if (f->seq_max > row->m.seq_mark)
 		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64, who,
 			path, f->seq_max, row->m.seq_mark);
-	if (f->end.p && slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0)
+	if (f->end.p && bytes_cmp(buf_bytes(&f->begin), buf_bytes(&f->end)) >= 0)
 		report_problem(&c->r, "%s: its range of rows in %s ends before it begins", who, path);
-	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->last)) > 0)
+	if (bytes_cmp(buf_bytes(&f->first), buf_bytes(&f->last)) > 0)
 		report_problem(&c->r, "%s: METADATA says that the last row of %s is before the first", who, path);
 	if (!is_new) {
 		if (!same_contents(&s->first, f))
@@ -101,11 +101,11 @@ static void check_range(struct check *c, const struct offline_row *row)
 {
 	const char *who = offline_tablet_name(&c->store, &row->m);
 
-	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
+	if (bytes_cmp(buf_bytes(&row->m.begin), buf_bytes(&row->begin)) > 0)
 		report_problem(&c->r, "%s: begins at %s, where the tablet before it ends, but its begin hint is %s: a gap", who,
-			quoted(buf_slice(&row->begin)), quoted(buf_slice(&row->m.begin)));
-	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
-		report_problem(&c->r, "%s: ends before it begins at %s", who, quoted(buf_slice(&row->begin)));
+			quoted(buf_bytes(&row->begin)), quoted(buf_bytes(&row->m.begin)));
+	if (!row->m.last && bytes_cmp(buf_bytes(&row->begin), buf_bytes(&row->m.end)) >= 0)
+		report_problem(&c->r, "%s: ends before it begins at %s", who, quoted(buf_bytes(&row->begin)));
 }
 
 static int check_tablet(struct check *c, struct checked **set, const struct offline_row *row)

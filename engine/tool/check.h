@@ -18,7 +18,7 @@ struct check {
 /* Checks one SSTable, and compares it with its entry in METADATA. */
 int check_sst(struct check *c, const struct tablet_file *f, const char *path) TFS_MUST;
 /* Checks the salt byte of a stored row.  Reports the first wrong one of each table.  t may be NULL. */
-void check_salt_of(struct check *c, struct offline_table *t, struct slice row);
+void check_salt_of(struct check *c, struct offline_table *t, struct tfs_bytes row);
 /* ---- check_log.c ---- */
 /* Checks every log: one that redo sets name from its least redo point on, others as a whole. */
 int check_logs(struct check *c) TFS_MUST;

@@ -42,11 +42,11 @@ static int check_record(void *arg, const struct log_record *r)
 	int n;
 
 	k->records++;
-	if (slice_cmp(r->row_from, r->row_to) > 0)
+	if (bytes_cmp(r->row_from, r->row_to) > 0)
 		return report_record(k, r, "the last row of its range is before the first");
 	if (batch_open(&b, r->batch))
 		return report_record(k, r, "its batch cannot be decoded");
-	if (slice_cmp(b.row, r->row_from) < 0 || slice_cmp(b.row, r->row_to) > 0)
+	if (bytes_cmp(b.row, r->row_from) < 0 || bytes_cmp(b.row, r->row_to) > 0)
 		return report_record(k, r, "its cells are of a row outside the record's row range");
 	while ((n = batch_next(&b, &cell)) > 0)
 		cells++;

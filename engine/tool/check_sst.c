@@ -63,7 +63,7 @@ static int count_kind(struct props *p, const struct cellkey *k, uint64_t bytes)
 	return 0;
 }
 
-int sst_count_add(struct sst_count *n, struct slice key, struct slice value)
+int sst_count_add(struct sst_count *n, struct tfs_bytes key, struct tfs_bytes value)
 {
 	size_t row_bytes, column_bytes;
 	int err = cellkey_decode(key, &n->k, &n->scratch);
@@ -118,10 +118,10 @@ struct check_file {
 	bool filter_reported;
 };
 
-void check_salt_of(struct check *c, struct offline_table *t, struct slice row)
+void check_salt_of(struct check *c, struct offline_table *t, struct tfs_bytes row)
 {
 	const uint32_t salt = t ? t->store->salt : 0;
-	const struct slice plain = row.n > 1 ? slice_of(row.p + 1, row.n - 1) : slice_of("", 0);
+	const struct tfs_bytes plain = row.n > 1 ? tfs_bytes_of(row.p + 1, row.n - 1) : tfs_bytes_of("", 0);
 
 	if (!salt || t->misplaced || (row.n > 1 && row.p[0] == salt_byte(plain, salt)))
 		return;
@@ -134,7 +134,7 @@ void check_salt_of(struct check *c, struct offline_table *t, struct slice row)
 }
 
 /* Returns 1, which stops the pass: problems that follow are likely the same one. */
-static int report_key(struct check *c, struct check_file *n, struct slice key, const char *what)
+static int report_key(struct check *c, struct check_file *n, struct tfs_bytes key, const char *what)
 {
 	uint64_t offset = 0;
 
@@ -145,7 +145,7 @@ static int report_key(struct check *c, struct check_file *n, struct slice key, c
 }
 
 /* Reports the first key of the file that the filter denies. */
-static int check_filter(struct check *c, struct check_file *n, struct slice key)
+static int check_filter(struct check *c, struct check_file *n, struct tfs_bytes key)
 {
 	const struct cellkey *k = &n->count.k;
 	char tags[5];
@@ -155,7 +155,7 @@ static int check_filter(struct check *c, struct check_file *n, struct slice key)
 	for (const char *tag = tags; *tag && !err && !n->filter_reported; tag++) {
 		buf_reset(&n->probe);
 		err = cellkey_probe(&n->probe, *tag, k->row, k->family, k->qualifier);
-		if (err || sst_may_contain(n->sst, key, key, buf_slice(&n->probe)))
+		if (err || sst_may_contain(n->sst, key, key, buf_bytes(&n->probe)))
 			continue;
 		n->filter_reported = true;
 		(void)report_key(c, n, key, "the Bloom filter says that it is not there");
@@ -197,7 +197,7 @@ static int check_keys(struct check *c, struct check_file *n)
 
 	if (err)
 		return err;
-	for (iter_seek(it, slice_of("", 0)); it->valid && !err; iter_next(it)) {
+	for (iter_seek(it, tfs_bytes_of("", 0)); it->valid && !err; iter_next(it)) {
 		if (++n->seen % SHOWN_KEYS == 0)
 			progress_add(n->half_bytes * SHOWN_KEYS / n->keys);
 		err = sst_count_add(&n->count, it->key, it->value);
@@ -229,7 +229,7 @@ static int compare_properties(struct check *c, const struct tablet_file *f, stru
 	int err = sst_properties(n->sst, &blob);
 
 	if (!err)
-		err = props_decode(buf_slice(&blob), &says);
+		err = props_decode(buf_bytes(&blob), &says);
 	if (err == -EBADMSG) {
 		report_problem(&c->r, "%s: its properties section cannot be decoded", n->path);
 		err = 0;
@@ -242,7 +242,7 @@ static int compare_properties(struct check *c, const struct tablet_file *f, stru
 	is->group = says.group;
 	if (!err)
 		err = props_encode(&counted, is);
-	if (!err && !slice_eq(buf_slice(&blob), buf_slice(&counted)))
+	if (!err && !bytes_eq(buf_bytes(&blob), buf_bytes(&counted)))
 		report_problem(&c->r, "%s: its properties section does not describe its keys", n->path);
 out:
 	props_fini(&says);
@@ -260,7 +260,7 @@ static void compare_count(struct check *c, const char *path, const char *what, u
 static void compare_row(struct check *c, const char *path, const char *which, const struct buf *says, const struct buf *is)
 {
 	report_problem(
-		&c->r, "%s: its %s row is %s, METADATA says %s", path, which, quoted(buf_slice(is)), quoted(buf_slice(says)));
+		&c->r, "%s: its %s row is %s, METADATA says %s", path, which, quoted(buf_bytes(is)), quoted(buf_bytes(says)));
 }
 
 static void compare_listed(struct check *c, const char *path, const struct tablet_file *f, const struct sst_count *count)
@@ -281,9 +281,9 @@ static void compare_listed(struct check *c, const char *path, const struct table
 	if (f->commit_us && count->commit_us > f->commit_us)
 		report_problem(&c->r, "%s: METADATA says no cell was committed after %" PRId64 ", one was at %" PRId64, path,
 			f->commit_us, count->commit_us);
-	if (slice_cmp(buf_slice(&is->first), buf_slice(&f->first)) < 0)
+	if (bytes_cmp(buf_bytes(&is->first), buf_bytes(&f->first)) < 0)
 		compare_row(c, path, "first", &f->first, &is->first);
-	if (slice_cmp(buf_slice(&is->last), buf_slice(&f->last)) > 0)
+	if (bytes_cmp(buf_bytes(&is->last), buf_bytes(&f->last)) > 0)
 		compare_row(c, path, "last", &f->last, &is->last);
 }
 

@@ -87,10 +87,10 @@ static unsigned list_rows(const char *view, row_fn *fn, const char *before)
 	unsigned n = 0;
 
 	while (d && (e = readdir(d))) {
-		if (e->d_name[0] == '.' || name_is_part(slice_str(e->d_name)) || name_decode_row(slice_str(e->d_name), &key))
+		if (e->d_name[0] == '.' || name_is_part(tfs_str(e->d_name)) || name_decode_row(tfs_str(e->d_name), &key))
 			continue;
 		buf_reset(&shown);
-		if (text_escape(buf_slice(&key), &shown) || buf_u8(&shown, 0))
+		if (text_escape(buf_bytes(&key), &shown) || buf_u8(&shown, 0))
 			no_memory();
 		fn(e->d_name, (const char *)shown.p, before);
 		n++;
@@ -102,13 +102,13 @@ static unsigned list_rows(const char *view, row_fn *fn, const char *before)
 	return n;
 }
 
-static int offer_rows(const char *table, struct slice prefix, row_fn *fn, const char *before)
+static int offer_rows(const char *table, struct tfs_bytes prefix, row_fn *fn, const char *before)
 {
 	struct buf clause = {0}, path = {0};
 	const char *scan;
 
-	if (buf_append(&clause, "prefix=", 7) || buf_append_slice(&clause, prefix) ||
-		name_encode(NAME_ROW, buf_slice(&clause), 0, &path))
+	if (buf_append(&clause, "prefix=", 7) || buf_append_bytes(&clause, prefix) ||
+		name_encode(NAME_ROW, buf_bytes(&clause), 0, &path))
 		no_memory();
 	scan = text("%s/.scan%s%.*s", table, prefix.n ? "/" : "", prefix.n ? (int)path.n : 0, (const char *)path.p);
 	if (list_rows(text("%s/limit=%d/.rows", scan, ROWS_SHOWN), fn, before) == ROWS_SHOWN)
@@ -123,8 +123,8 @@ static int offer_keys(const char *table, const char *typed)
 {
 	struct buf prefix = {0};
 
-	if (text_unescape(slice_str(typed), &prefix) == 0)
-		(void)offer_rows(table, buf_slice(&prefix), print_key, "");
+	if (text_unescape(tfs_str(typed), &prefix) == 0)
+		(void)offer_rows(table, buf_bytes(&prefix), print_key, "");
 	buf_fini(&prefix);
 	return 0;
 }
@@ -134,8 +134,8 @@ static int offer_names(const char *table, const char *typed, row_fn *fn, const c
 {
 	struct buf prefix = {0};
 
-	if (!*typed || name_decode_row(slice_str(typed), &prefix) == 0)
-		(void)offer_rows(table, buf_slice(&prefix), fn, before);
+	if (!*typed || name_decode_row(tfs_str(typed), &prefix) == 0)
+		(void)offer_rows(table, buf_bytes(&prefix), fn, before);
 	buf_fini(&prefix);
 	return 0;
 }

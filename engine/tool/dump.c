@@ -55,7 +55,7 @@ static bool has_magic(const char *what, const char *path, const char *magic, uin
 /* ---- a log segment ---- */
 
 /* Prints the parts of a name that a cell or delete of this kind has. */
-static void print_name(enum cell_kind kind, uint16_t family, struct slice qualifier, int64_t ts)
+static void print_name(enum cell_kind kind, uint16_t family, struct tfs_bytes qualifier, int64_t ts)
 {
 	if (kind != CELL_DELETE_ROW)
 		printf(" %u", family);
@@ -63,7 +63,7 @@ static void print_name(enum cell_kind kind, uint16_t family, struct slice qualif
 		printf(":%s@%" PRId64, quoted(qualifier), ts);
 }
 
-static void print_cells(struct slice batch)
+static void print_cells(struct tfs_bytes batch)
 {
 	struct batch_reader b;
 	struct batch_cell c;
@@ -83,7 +83,7 @@ static void print_cells(struct slice batch)
 		printf(" (the batch cannot be decoded)");
 }
 
-static int print_record(const struct log_frame *f, struct slice body, uint64_t offset)
+static int print_record(const struct log_frame *f, struct tfs_bytes body, uint64_t offset)
 {
 	struct log_record r;
 
@@ -103,7 +103,7 @@ static int print_record(const struct log_frame *f, struct slice body, uint64_t o
 	return 0;
 }
 
-static bool all_zero(struct slice s)
+static bool all_zero(struct tfs_bytes s)
 {
 	for (size_t i = 0; i < s.n; i++)
 		if (s.p[i])
@@ -123,7 +123,7 @@ static int dump_log(const char *path)
 		return EXIT_CANNOT;
 	err = file_read_all(path, SIZE_MAX, &b);
 	if (!err)
-		err = log_header_decode(buf_slice(&b), &h);
+		err = log_header_decode(buf_bytes(&b), &h);
 	if (err) {
 		buf_fini(&b);
 		return print_failure(path, err);
@@ -132,18 +132,18 @@ static int dump_log(const char *path)
 		h.number, h.incarnation, h.first_lsn, h.durable_lsn, b.n);
 	next = h.first_lsn;
 	while (at < b.n && !status) {
-		struct slice rest = slice_of(b.p + at, b.n - at);
+		struct tfs_bytes rest = tfs_bytes_of(b.p + at, b.n - at);
 		struct log_frame f;
 
 		if (!log_frame_decode(rest, h.salt, &f) || log_frame_total(&f) > rest.n)
 			break;
 		if (f.kind != LOG_MARK && f.lsn != next++) /* left from an earlier use of the file */
 			break;
-		status = print_record(&f, slice_of(rest.p + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES), at);
+		status = print_record(&f, tfs_bytes_of(rest.p + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES), at);
 		at += log_frame_total(&f);
 		records++;
 	}
-	if (!status && at < b.n && all_zero(slice_of(b.p + at, b.n - at)))
+	if (!status && at < b.n && all_zero(tfs_bytes_of(b.p + at, b.n - at)))
 		printf("%zu: end, %" PRIu64 " records; zeros follow\n", at, records);
 	else if (!status && at >= b.n)
 		printf("%zu: end of the file, %" PRIu64 " records\n", at, records);
@@ -163,10 +163,10 @@ static int print_properties(struct sst *s)
 
 	if (!err && blob.n == 0) {
 		puts("properties: none");
-	} else if (!err && props_decode(buf_slice(&blob), &p)) {
+	} else if (!err && props_decode(buf_bytes(&blob), &p)) {
 		puts("properties: cannot be decoded");
 	} else if (!err) {
-		printf("table %u group %u rows %s-%s\n", p.table, p.group, quoted(buf_slice(&p.first)), quoted(buf_slice(&p.last)));
+		printf("table %u group %u rows %s-%s\n", p.table, p.group, quoted(buf_bytes(&p.first)), quoted(buf_bytes(&p.last)));
 		printf("cells %" PRIu64 " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64
 		       " raw-bytes %" PRIu64 "\n",
 			p.cells, p.tombstones, p.row_deletes, p.family_deletes, p.raw_bytes);
@@ -189,7 +189,7 @@ static int print_keys(struct sst *s)
 
 	if (err)
 		return err;
-	for (iter_seek(it, slice_of("", 0)); it->valid && !err; iter_next(it)) {
+	for (iter_seek(it, tfs_bytes_of("", 0)); it->valid && !err; iter_next(it)) {
 		struct cellkey k;
 
 		err = cellkey_decode(it->key, &k, &scratch);
@@ -255,10 +255,10 @@ static void print_row(const struct offline *store, const struct offline_row *row
 	const struct offline_table *t = offline_table(store, row->m.table);
 	const struct meta_tablet *m = &row->m;
 
-	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", quoted(buf_slice(&row->begin)));
+	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", quoted(buf_bytes(&row->begin)));
 	printf(" end %s hint %s server %" PRIu64 " assignment %" PRIu64 " tokens %u seq-mark %" PRIu64 " clock-mark %" PRId64
 	       " major %" PRId64 "\n",
-		m->last ? "-" : quoted(buf_slice(&m->end)), quoted(buf_slice(&m->begin)), m->server, m->assignment, m->token_count,
+		m->last ? "-" : quoted(buf_bytes(&m->end)), quoted(buf_bytes(&m->begin)), m->server, m->assignment, m->token_count,
 		m->seq_mark, m->clock_mark, m->major_us);
 	for (unsigned i = 0; i < m->redo_count; i++)
 		printf("  redo log/%" PRIu64 " lsn %" PRIu64 "\n", m->redo[i].incarnation, m->redo[i].lsn);
@@ -273,8 +273,8 @@ static void print_row(const struct offline *store, const struct offline_row *row
 			f->newest_us);
 		if (f->commit_us)
 			printf(" committed until %" PRId64, f->commit_us);
-		printf(" range %s-%s rows %s-%s\n", quoted(buf_slice(&f->begin)), f->end.p ? quoted(buf_slice(&f->end)) : "",
-			quoted(buf_slice(&f->first)), quoted(buf_slice(&f->last)));
+		printf(" range %s-%s rows %s-%s\n", quoted(buf_bytes(&f->begin)), f->end.p ? quoted(buf_bytes(&f->end)) : "",
+			quoted(buf_bytes(&f->first)), quoted(buf_bytes(&f->last)));
 	}
 	for (const char *p = (const char *)row->events.p, *end = p + row->events.n; p && p < end;) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));

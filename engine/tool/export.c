@@ -26,7 +26,7 @@ struct output {
 	struct stream_count count;
 };
 
-static int put(struct output *o, struct slice s)
+static int put(struct output *o, struct tfs_bytes s)
 {
 	int err = transfer_write(o->fd, s);
 
@@ -59,7 +59,7 @@ static int export_mounted(const struct arguments *a, const struct place *p, stru
 	if (!piece)
 		no_memory();
 	while (fd >= 0 && status == 0 && (n = read(fd, piece, TRANSFER_BYTES)) > 0)
-		status = put(o, slice_of(piece, (size_t)n));
+		status = put(o, tfs_bytes_of(piece, (size_t)n));
 	if (fd < 0 || n < 0) {
 		complain("%s/.scan/%s: %s%s", p->path, stream, strerror(errno),
 			errno == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
@@ -103,7 +103,7 @@ static int copy_stream(const struct place *p, const struct clauses *c, struct ou
 		buf_reset(&piece);
 		r = s.tar ? tar_stream_read(s.tar, TRANSFER_BYTES, &piece) : line_stream_read(s.lines, TRANSFER_BYTES, &piece);
 		if (r >= 0)
-			status = put(o, buf_slice(&piece));
+			status = put(o, buf_bytes(&piece));
 	}
 	if (r < 0) {
 		complain("%s: %s%s", p->path, strerror(-r),

@@ -45,9 +45,9 @@ struct input {
 	unsigned known_count;
 };
 
-static void count_cell(struct input *in, struct slice row)
+static void count_cell(struct input *in, struct tfs_bytes row)
 {
-	bool again = in->rows && slice_eq(row, buf_slice(&in->row));
+	bool again = in->rows && bytes_eq(row, buf_bytes(&in->row));
 
 	in->rows += !again;
 	progress_cells(++in->cells, in->rows);
@@ -91,11 +91,11 @@ static int make_family(void *arg, const char *name, const char **why)
 	return err == -EEXIST ? 0 : err;
 }
 
-static int set_schema(void *arg, struct slice text, int64_t mtime_us, const char **why)
+static int set_schema(void *arg, struct tfs_bytes text, int64_t mtime_us, const char **why)
 {
 	struct input *in = arg;
 	char *reason = NULL;
-	int err = tfs_schema_set_text(in->place.table, tfs_bytes_of(text.p, text.n), mtime_us, &reason);
+	int err = tfs_schema_set_text(in->place.table, text, mtime_us, &reason);
 
 	*why = "the schema cannot be set";
 	if (err && reason)
@@ -180,7 +180,7 @@ static int mount_failed(struct input *in, const char *name, int err)
 
 static int write_lines(struct input *in)
 {
-	int err = transfer_write(in->stream, buf_slice(&in->lines));
+	int err = transfer_write(in->stream, buf_bytes(&in->lines));
 
 	buf_reset(&in->lines);
 	return err ? mount_failed(in, ".import", err) : 0;
@@ -229,7 +229,7 @@ static const char *find_family(struct input *in, const struct record *r)
 	const char *reason;
 
 	for (unsigned i = 0; i < in->known_count; i++)
-		if (slice_eq(r->family, slice_str(in->known[i].name)))
+		if (bytes_eq(r->family, tfs_str(in->known[i].name)))
 			return NULL;
 	memcpy(f.name, r->family.p, r->family.n);
 	reason = make_mounted_family(in, f.name);
@@ -253,7 +253,7 @@ static int put_cell(void *arg, const struct record *r)
 	return in->lines.n >= TRANSFER_BYTES ? write_lines(in) : 0;
 }
 
-static int put_schema(void *arg, uint64_t number, struct slice schema, int64_t mtime_us)
+static int put_schema(void *arg, uint64_t number, struct tfs_bytes schema, int64_t mtime_us)
 {
 	struct input *in = arg;
 	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};

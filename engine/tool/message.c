@@ -63,7 +63,7 @@ const char *given(const char *path)
 	return out;
 }
 
-const char *quoted(struct slice s)
+const char *quoted(struct tfs_bytes s)
 {
 	static struct buf ring[8];
 	static unsigned at;

@@ -130,7 +130,7 @@ static int read_entry(void *arg, const char *name, bool is_dir)
 	size_t n = strlen(full);
 	struct offline_file *f;
 	struct buf bytes = {0};
-	struct slice contents;
+	struct tfs_bytes contents;
 	uint64_t version;
 	bool whole, holes;
 	int err;
@@ -154,7 +154,7 @@ static int read_entry(void *arg, const char *name, bool is_dir)
 		buf_fini(&bytes);
 		return err;
 	}
-	err = lock_file_decode(buf_slice(&bytes), &contents, &version, &whole);
+	err = lock_file_decode(buf_bytes(&bytes), &contents, &version, &whole);
 	if (err == -EPROTO) {
 		complain("%s: written in a later format", path);
 		goto out;
@@ -208,7 +208,7 @@ static int overlay_journal(struct report *r, struct offline *store)
 	if (err == -ENOENT)
 		return 0;
 	if (!err)
-		err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
+		err = lock_journal_decode(buf_bytes(&bytes), &steps, &count);
 	if (err == -EBADMSG) {
 		report_problem(r, "%s: offset 0: the lock service's journal has a wrong checksum or form", path);
 		store->incomplete = true;
@@ -240,7 +240,7 @@ static int decode_schema_file(struct report *r, struct offline *store, struct of
 	const struct offline_table *other;
 	struct schema *s = NULL;
 	char file[SCHEMA_FILE_MAX];
-	int err = schema_decode(buf_slice(&f->contents), &s);
+	int err = schema_decode(buf_bytes(&f->contents), &s);
 
 	if (err == -ENOMEM)
 		return err;
@@ -285,7 +285,7 @@ struct offline_table *offline_table(const struct offline *store, uint32_t id)
 	return NULL;
 }
 
-static int decode_root(struct offline *store, struct slice contents)
+static int decode_root(struct offline *store, struct tfs_bytes contents)
 {
 	int err;
 
@@ -299,7 +299,7 @@ static void decode_identity(struct report *r, struct offline_file *f)
 {
 	struct lock_identity identity;
 
-	f->damaged = lock_identity_decode(buf_slice(&f->contents), &identity) != 0;
+	f->damaged = lock_identity_decode(buf_bytes(&f->contents), &identity) != 0;
 	if (f->damaged)
 		report_problem(r, "%s: not the id and secret of a store", f->path);
 }
@@ -310,13 +310,13 @@ static int compare_made(const void *a, const void *b)
 
 	if (x->table != y->table)
 		return x->table > y->table ? 1 : -1;
-	return x->last != y->last ? x->last - y->last : slice_cmp(buf_slice(&x->end), buf_slice(&y->end));
+	return x->last != y->last ? x->last - y->last : bytes_cmp(buf_bytes(&x->end), buf_bytes(&y->end));
 }
 
 /* Decodes a file rows/ID.N, a sequence of rows. */
 static int decode_made(struct report *r, struct offline *store, struct offline_file *f)
 {
-	struct slice s = buf_slice(&f->contents);
+	struct tfs_bytes s = buf_bytes(&f->contents);
 	unsigned before = store->made.count;
 	int err = 0;
 
@@ -324,12 +324,12 @@ static int decode_made(struct report *r, struct offline *store, struct offline_f
 		struct offline_row row = {0};
 		size_t n = envelope_length(s);
 
-		err = meta_root_decode(slice_of(s.p, n), &row.m);
+		err = meta_root_decode(tfs_bytes_of(s.p, n), &row.m);
 		if (!err && row.m.table != strtoul(f->name + 5, NULL, 10))
 			err = -EBADMSG;
 		if (!err)
 			err = buf_set(&row.begin, row.m.begin.p, row.m.begin.n);
-		s = slice_of(s.p + n, s.n - n);
+		s = tfs_bytes_of(s.p + n, s.n - n);
 		tool_grow(store->made.v, store->made.count);
 		store->made.v[store->made.count++] = row;
 	}
@@ -359,7 +359,7 @@ static int decode_files(struct report *r, struct offline *store)
 		if (strncmp(f->name, "tables/", 7) == 0 || strncmp(f->name, "snapshots/", 10) == 0) {
 			err = decode_schema_file(r, store, f);
 		} else if (strcmp(f->name, "root") == 0) {
-			err = decode_root(store, buf_slice(&f->contents));
+			err = decode_root(store, buf_bytes(&f->contents));
 			if (err && err != -ENOMEM) {
 				report_problem(r, "%s: the root tablet's row cannot be decoded (%s)", f->path, strerror(-err));
 				store->incomplete = true;

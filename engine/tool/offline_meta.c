@@ -59,7 +59,7 @@ bool offline_has_tablet(const struct offline *store, uint32_t table)
 
 bool offline_same_files(const struct meta_tablet *a, const struct meta_tablet *b)
 {
-	bool same = a->last == b->last && slice_eq(buf_slice(&a->end), buf_slice(&b->end)) && a->file_count == b->file_count;
+	bool same = a->last == b->last && bytes_eq(buf_bytes(&a->end), buf_bytes(&b->end)) && a->file_count == b->file_count;
 
 	for (unsigned i = 0; i < a->file_count && same; i++) {
 		const struct tablet_file *f = &a->files[i], *g = &b->files[i];
@@ -89,24 +89,24 @@ const char *offline_tablet_name(const struct offline *store, const struct meta_t
 	const char *table = offline_table_name(store, m->table);
 
 	return m->last ? m->begin.n ? text("%s, its last tablet", table) : table
-		       : text("%s, the tablet ending at %s", table, quoted(buf_slice(&m->end)));
+		       : text("%s, the tablet ending at %s", table, quoted(buf_bytes(&m->end)));
 }
 
 /* ---- rows ---- */
 
-static int row_for(struct offline_rows *rows, struct slice key, struct offline_row **out)
+static int row_for(struct offline_rows *rows, struct tfs_bytes key, struct offline_row **out)
 {
 	struct offline_row *row;
 	int err;
 
-	if (rows->count && slice_eq(buf_slice(&rows->v[rows->count - 1].key), key)) {
+	if (rows->count && bytes_eq(buf_bytes(&rows->v[rows->count - 1].key), key)) {
 		*out = &rows->v[rows->count - 1];
 		return 0;
 	}
 	tool_grow(rows->v, rows->count);
 	row = &rows->v[rows->count];
 	*row = (struct offline_row){0};
-	err = buf_append_slice(&row->key, key);
+	err = buf_append_bytes(&row->key, key);
 	if (!err)
 		err = meta_tablet_row(&row->m, key);
 	if (err) {
@@ -118,12 +118,12 @@ static int row_for(struct offline_rows *rows, struct slice key, struct offline_r
 	return 0;
 }
 
-static int add_cell(struct report *r, struct offline *store, struct offline_rows *rows, const struct scan_cell *c)
+static int add_cell(struct report *r, struct offline *store, struct offline_rows *rows, const struct tfs_cell *c)
 {
 	struct offline_row *row;
 	int err = row_for(rows, c->row, &row);
 
-	if (!err && c->family == META_EVENT) {
+	if (!err && c->family_id == META_EVENT) {
 		err = buf_printf(&row->events, "%" PRId64 " ", c->ts);
 		for (size_t i = 1; i < c->value.n && !err; i++) /* behind the format byte */
 			err = buf_u8(&row->events, c->value.p[i] < 0x20 || c->value.p[i] >= 0x7f ? '.' : c->value.p[i]);
@@ -134,7 +134,7 @@ static int add_cell(struct report *r, struct offline *store, struct offline_rows
 		err = meta_tablet_cell(&row->m, c);
 	if (err == -EBADMSG || err == -EPROTO || err == -EINVAL) {
 		report_problem(
-			r, "METADATA row %s: column %u of it cannot be decoded (%s)", quoted(c->row), c->family, strerror(-err));
+			r, "METADATA row %s: column %u of it cannot be decoded (%s)", quoted(c->row), c->family_id, strerror(-err));
 		store->incomplete = true;
 		err = 0;
 		if (rows->count)
@@ -168,14 +168,14 @@ static int read_rows(
 static int read_meta_tablet(struct report *r, struct offline *store, const struct meta_tablet *t, struct store_schema *schema,
 	struct offline_rows *rows)
 {
-	struct scan_spec spec = {.what = SCAN_CELLS};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS};
 	struct live_options o = {
 		.rules = {store_schema_rule, schema},
 		.seq = UINT64_MAX,
 		.now = (int64_t)time(NULL) * 1000000,
 		.spec = &spec,
-		.row_begin = buf_slice(&t->begin),
-		.row_end = t->last ? (struct slice){NULL, 0} : buf_slice(&t->end),
+		.row_begin = buf_bytes(&t->begin),
+		.row_end = t->last ? (struct tfs_bytes){NULL, 0} : buf_bytes(&t->end),
 	};
 	struct offline_view v = {.r = r, .store = store, .t = t};
 	struct iter *it;
@@ -187,7 +187,7 @@ static int read_meta_tablet(struct report *r, struct offline *store, const struc
 		store->incomplete = true;
 	if (err == -EBADMSG || err == -EIO) {
 		report_problem(r, "METADATA: the tablet ending at %s can be read in part only (%s)",
-			t->last ? "the end" : quoted(buf_slice(&t->end)), strerror(-err));
+			t->last ? "the end" : quoted(buf_bytes(&t->end)), strerror(-err));
 		store->incomplete = true;
 		err = 0;
 	}
@@ -196,17 +196,17 @@ static int read_meta_tablet(struct report *r, struct offline *store, const struc
 }
 
 /* Sets where each tablet begins: at the end of the previous one of its table, or at first.  Completes unfinished merges. */
-static int set_begins(struct report *r, struct offline_rows *rows, struct slice first)
+static int set_begins(struct report *r, struct offline_rows *rows, struct tfs_bytes first)
 {
 	int err = 0;
 
 	for (unsigned i = 0; i < rows->count && !err; i++) {
 		struct offline_row *row = &rows->v[i];
 		const struct meta_tablet *prev = i ? &rows->v[i - 1].m : NULL;
-		struct slice begin = first;
+		struct tfs_bytes begin = first;
 
 		if (prev && prev->table == row->m.table)
-			begin = buf_slice(&prev->end);
+			begin = buf_bytes(&prev->end);
 		err = meta_tablet_resolve_merge(&row->m, begin);
 		if (err == -EBADMSG) {
 			report_problem(r, "METADATA: table id %u: an unfinished merge of a tablet names one that is not below it",
@@ -224,18 +224,18 @@ static int set_begins(struct report *r, struct offline_rows *rows, struct slice 
 /* A row is in doubt if cells of it, or of a row between it and the previous row, may be missing. */
 static void find_doubt(struct offline *store)
 {
-	struct slice before = {(const uint8_t *)"", 0};
+	struct tfs_bytes before = {(const uint8_t *)"", 0};
 
 	for (unsigned i = 0; i < store->users.count; i++) {
 		struct offline_row *row = &store->users.v[i];
-		struct slice key = buf_slice(&row->key);
+		struct tfs_bytes key = buf_bytes(&row->key);
 
 		row->doubt |= store->all_in_doubt;
 		for (unsigned k = 0; k < store->gap_count; k++) {
 			const struct offline_gap *g = &store->gaps[k];
 
 			row->doubt |=
-				slice_cmp(buf_slice(&g->from), key) <= 0 && (!g->to.p || slice_cmp(buf_slice(&g->to), before) > 0);
+				bytes_cmp(buf_bytes(&g->from), key) <= 0 && (!g->to.p || bytes_cmp(buf_bytes(&g->to), before) > 0);
 		}
 		before = key;
 	}
@@ -270,7 +270,7 @@ static int add_meta_log(void *arg, const char *name, bool is_dir)
  * The list of METADATA's own files is lost: reads all files in its directory and all logs.
  * An old file can have cells that were deleted since, so all rows are in doubt.
  */
-static int read_everything(struct report *r, struct offline *store, struct store_schema *schema, struct slice first)
+static int read_everything(struct report *r, struct offline *store, struct store_schema *schema, struct tfs_bytes first)
 {
 	struct meta_tablet all = {.table = META_TABLE, .last = true};
 	int err = file_list(text("%s/sst/%u", store->dir, META_TABLE), add_meta_file, &all);
@@ -288,14 +288,14 @@ static int read_everything(struct report *r, struct offline *store, struct store
 	if (!err)
 		err = read_meta_tablet(r, store, &all, schema, &store->users);
 	for (unsigned i = 0; i < store->users.count; i++) {
-		if (slice_cmp(buf_slice(&store->users.v[i].key), first) < 0)
+		if (bytes_cmp(buf_bytes(&store->users.v[i].key), first) < 0)
 			row_fini(&store->users.v[i]);
 		else
 			store->users.v[n++] = store->users.v[i];
 	}
 	store->users.count = n;
 	meta_tablet_fini(&all);
-	return err ? err : set_begins(r, &store->users, (struct slice){(const uint8_t *)"", 0});
+	return err ? err : set_begins(r, &store->users, (struct tfs_bytes){(const uint8_t *)"", 0});
 }
 
 /* Returns whether METADATA's own rows are incomplete. */
@@ -304,17 +304,17 @@ static bool meta_has_gap(const struct offline *store)
 	const struct offline_rows *rows = &store->meta;
 
 	for (unsigned i = 0; i < rows->count; i++)
-		if (rows->v[i].doubt || slice_cmp(buf_slice(&rows->v[i].m.begin), buf_slice(&rows->v[i].begin)) > 0)
+		if (rows->v[i].doubt || bytes_cmp(buf_bytes(&rows->v[i].m.begin), buf_bytes(&rows->v[i].begin)) > 0)
 			return true;
 	return !rows->count || !rows->v[rows->count - 1].m.last;
 }
 
-static int read_levels(struct report *r, struct offline *store, struct store_schema *schema, struct slice root_end)
+static int read_levels(struct report *r, struct offline *store, struct store_schema *schema, struct tfs_bytes root_end)
 {
 	struct meta_tablet *root = &store->root.v->m;
 	int err;
 
-	if (root->table != META_TABLE || root->last || !slice_eq(buf_slice(&root->end), root_end)) {
+	if (root->table != META_TABLE || root->last || !bytes_eq(buf_bytes(&root->end), root_end)) {
 		report_problem(r, "%s/lock/root: the root tablet does not cover METADATA's own rows", store->dir);
 		store->incomplete = true;
 		return store->replay ? read_everything(r, store, schema, root_end) : 0;
@@ -333,7 +333,7 @@ static int read_levels(struct report *r, struct offline *store, struct store_sch
 		err = read_meta_tablet(r, store, &m, schema, &store->users);
 	}
 	if (!err)
-		err = set_begins(r, &store->users, (struct slice){(const uint8_t *)"", 0});
+		err = set_begins(r, &store->users, (struct tfs_bytes){(const uint8_t *)"", 0});
 	return err;
 }
 
@@ -369,9 +369,9 @@ int offline_metadata(struct report *r, struct offline *store)
 	if (!err)
 		err = meta_root_end(&root_end);
 	if (!err && !store->root.count)
-		err = read_everything(r, store, schema, buf_slice(&root_end));
+		err = read_everything(r, store, schema, buf_bytes(&root_end));
 	else if (!err)
-		err = read_levels(r, store, schema, buf_slice(&root_end));
+		err = read_levels(r, store, schema, buf_bytes(&root_end));
 	if (!err)
 		find_doubt(store);
 	if (!err && store->meta.count == 0 && !store->incomplete) {

@@ -34,7 +34,7 @@ int offline_seal(const struct offline *store, uint64_t incarnation, struct log_s
 	const char *name = text("seals/%" PRIu64, incarnation), *dir = offline_log_dir(store, incarnation);
 	const struct offline_file *f = offline_file(store, name);
 	uint64_t id;
-	int err = f ? log_seal_decode(buf_slice(&f->contents), seal) : -ENOENT;
+	int err = f ? log_seal_decode(buf_bytes(&f->contents), seal) : -ENOENT;
 
 	*why = NULL;
 	if (!err && seal->incarnation == incarnation)
@@ -121,8 +121,8 @@ static int replay_record(void *arg, const struct log_record *r)
 	struct batch_cell c;
 	int err;
 
-	if (r->table != t->table || slice_cmp(r->row_from, buf_slice(&t->begin)) < 0 ||
-		(!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
+	if (r->table != t->table || bytes_cmp(r->row_from, buf_bytes(&t->begin)) < 0 ||
+		(!t->last && bytes_cmp(r->row_from, buf_bytes(&t->end)) >= 0))
 		return 0;
 	err = batch_open(&b, r->batch);
 	plan_reset(&f->plan);
@@ -175,7 +175,7 @@ struct salvage {
 };
 
 /* Notes that rows of METADATA may lack cells; to.p NULL: up to the last row. */
-static int note_gap(struct offline *store, struct slice from, struct slice to)
+static int note_gap(struct offline *store, struct tfs_bytes from, struct tfs_bytes to)
 {
 	struct offline_gap *g;
 	int err;
@@ -188,7 +188,7 @@ static int note_gap(struct offline *store, struct slice from, struct slice to)
 }
 
 /* An sst_salvage_fn. */
-static int salvage_entry(void *arg, struct slice key, struct slice value)
+static int salvage_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
 {
 	struct salvage *s = arg;
 	struct memnode *node;
@@ -200,7 +200,7 @@ static int salvage_entry(void *arg, struct slice key, struct slice value)
 		return 0;
 	}
 	if (!err && s->gap)
-		err = note_gap(s->store, buf_slice(&s->row), k.row);
+		err = note_gap(s->store, buf_bytes(&s->row), k.row);
 	s->gap = false;
 	if (!err)
 		err = buf_set(&s->row, k.row.p, k.row.n);
@@ -224,7 +224,7 @@ static int salvaged_iter(struct offline *store, const struct tablet_file *f, con
 		s.gap = true;
 	}
 	if (!err && s.gap)
-		err = note_gap(store, buf_slice(&s.row), (struct slice){NULL, 0});
+		err = note_gap(store, buf_bytes(&s.row), (struct tfs_bytes){NULL, 0});
 	if (!err)
 		err = memtable_iter_new(s.m, out);
 	memtable_put(s.m);
@@ -258,7 +258,7 @@ static int damaged_iter(struct offline_view *v, const struct tablet_file *f, str
 static int file_iter(struct offline_view *v, const struct tablet_file *f, struct iter **out)
 {
 	const struct meta_tablet *t = v->t;
-	struct slice begin = buf_slice(&t->begin), end = t->last ? (struct slice){NULL, 0} : buf_slice(&t->end);
+	struct tfs_bytes begin = buf_bytes(&t->begin), end = t->last ? (struct tfs_bytes){NULL, 0} : buf_bytes(&t->end);
 	struct buf from = {0}, to = {0};
 	struct iter *it = NULL;
 	struct sst *s = NULL;
@@ -267,10 +267,10 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 	int err = v->store->replay ? damaged_iter(v, f, &it) : file_stat_size(path, &bytes);
 
 	*out = NULL;
-	if (slice_cmp(buf_slice(&f->begin), begin) > 0)
-		begin = buf_slice(&f->begin);
-	if (f->end.p && (!end.p || slice_cmp(buf_slice(&f->end), end) < 0))
-		end = buf_slice(&f->end);
+	if (bytes_cmp(buf_bytes(&f->begin), begin) > 0)
+		begin = buf_bytes(&f->begin);
+	if (f->end.p && (!end.p || bytes_cmp(buf_bytes(&f->end), end) < 0))
+		end = buf_bytes(&f->end);
 	if (!err)
 		err = cellkey_row_prefix(&from, begin);
 	if (!err && end.p)
@@ -286,7 +286,7 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 		report_problem(v->r, "%s: %s; it holds rows of METADATA", path, err == -ENOENT ? "missing" : "damaged");
 		err = 0;
 	} else if (!err) {
-		err = clip_iter_new(it, buf_slice(&from), end.p ? buf_slice(&to) : (struct slice){NULL, 0}, out);
+		err = clip_iter_new(it, buf_bytes(&from), end.p ? buf_bytes(&to) : (struct tfs_bytes){NULL, 0}, out);
 	}
 	sst_put(s);
 	buf_fini(&from);

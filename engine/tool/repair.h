@@ -39,7 +39,6 @@ struct repair {
 int repair_keep(struct repair *p, const char *path) TFS_MUST;
 /* The same for all files below DATADIR/NAME. */
 int repair_keep_tree(struct repair *p, const char *name) TFS_MUST;
-bool repair_exists(const char *path);
 /* ---- repair_log.c ---- */
 struct repair_log_table { /* the records of one table in a log */
 	uint32_t table;
@@ -116,7 +115,7 @@ int repair_schemas(struct repair *p) TFS_MUST;
  * Replaces one file of the lock service, durably, and links the old one in
  * DATADIR/repair-NNNN.  contents.p NULL: removes it.  Does nothing in a dry run.
  */
-int repair_lock_file(struct repair *p, const char *name, struct slice contents) TFS_MUST;
+int repair_lock_file(struct repair *p, const char *name, struct tfs_bytes contents) TFS_MUST;
 /* Makes lock/held, if it is missing: the flock needs it. */
 int repair_make_held(struct repair *p) TFS_MUST;
 /* Step 1. */

@@ -16,7 +16,7 @@
 
 /* ---- DATADIR/repair-NNNN ---- */
 
-bool repair_exists(const char *path)
+static bool repair_exists(const char *path)
 {
 	uint64_t bytes;
 
@@ -95,7 +95,7 @@ int repair_keep_tree(struct repair *p, const char *name)
 
 /* ---- the lock service ---- */
 
-int repair_lock_file(struct repair *p, const char *name, struct slice contents)
+int repair_lock_file(struct repair *p, const char *name, struct tfs_bytes contents)
 {
 	const struct offline_file *f = offline_file(&p->store, name);
 	struct lock_step step = {.remove = !contents.p, .version = (f ? f->version : 0) + 1, .contents = contents};
@@ -133,7 +133,7 @@ int repair_ids(struct repair *p)
 		return 0;
 	repair_step(p, "%s/lock/ids: the next table id is %u", p->dir, least);
 	put_be32(bytes, least);
-	return repair_lock_file(p, "ids", slice_of(bytes, sizeof(bytes)));
+	return repair_lock_file(p, "ids", tfs_bytes_of(bytes, sizeof(bytes)));
 }
 
 int repair_incarnation(struct repair *p)
@@ -147,7 +147,7 @@ int repair_incarnation(struct repair *p)
 	repair_step(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n,
 		p->rewrites_meta ? "for the files of this repair" : "the greatest in use");
 	put_be64(bytes, n);
-	return repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes)));
+	return repair_lock_file(p, "incarnation", tfs_bytes_of(bytes, sizeof(bytes)));
 }
 
 int repair_identity(struct repair *p)
@@ -163,7 +163,7 @@ int repair_identity(struct repair *p)
 	if (!err)
 		err = lock_identity_encode(&identity, &b);
 	if (!err)
-		err = repair_lock_file(p, IDENTITY_FILE, buf_slice(&b));
+		err = repair_lock_file(p, IDENTITY_FILE, buf_bytes(&b));
 	buf_fini(&b);
 	return err;
 }
@@ -204,7 +204,7 @@ static int write_rows(struct repair *p, uint32_t table)
 		if (p->tablets[i].table == table)
 			err = meta_root_encode(&p->tablets[i], &b);
 		if (!err && b.n && (b.n > ROWS_BYTES || i + 1 == p->tablet_count || p->tablets[i + 1].table != table)) {
-			err = repair_lock_file(p, text("rows/%u.%u", table, written++), buf_slice(&b));
+			err = repair_lock_file(p, text("rows/%u.%u", table, written++), buf_bytes(&b));
 			buf_reset(&b);
 		}
 	}
@@ -213,7 +213,7 @@ static int write_rows(struct repair *p, uint32_t table)
 		const char *name = p->store.files[i].name;
 
 		if (is_rows_file(name, &id) && id == table && strtoul(strchr(name, '.') + 1, NULL, 10) >= written)
-			err = repair_lock_file(p, name, (struct slice){NULL, 0});
+			err = repair_lock_file(p, name, (struct tfs_bytes){NULL, 0});
 	}
 	return err;
 }
@@ -256,7 +256,7 @@ int repair_rows(struct repair *p)
 			k++;
 		if (f->damaged && id && k == p->tablet_count) {
 			repair_step(p, "%s: removed", f->path);
-			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+			err = repair_lock_file(p, f->name, (struct tfs_bytes){NULL, 0});
 		}
 	}
 	return err;
@@ -272,7 +272,7 @@ static int repair_journal(struct repair *p)
 	int err = copies_read(path, LOCK_JOURNAL_BYTES_MAX, &b, &holes);
 
 	if (!err)
-		err = lock_journal_decode(buf_slice(&b), &steps, &count);
+		err = lock_journal_decode(buf_bytes(&b), &steps, &count);
 	if (err == -EBADMSG) {
 		repair_step(p, "%s: removed", path);
 		repair_loss(p, "%s: the change of tables that it contained", path);
@@ -301,7 +301,7 @@ int repair_locks(struct repair *p)
 
 		if (f->one_copy) {
 			repair_step(p, "%s: written again from its whole copy", f->path);
-			err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
+			err = repair_lock_file(p, f->name, f->contents.n ? buf_bytes(&f->contents) : tfs_bytes_of("", 0));
 		} else if (f->damaged && !is_made_anew(f->name)) {
 			if (strcmp(f->name, "clock") == 0) {
 				repair_step(p, "%s: removed; a mount trusts the clock again after a day", f->path);
@@ -309,7 +309,7 @@ int repair_locks(struct repair *p)
 				repair_step(p, "%s: removed", f->path);
 				repair_loss(p, "%s", f->path);
 			}
-			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+			err = repair_lock_file(p, f->name, (struct tfs_bytes){NULL, 0});
 		}
 	}
 	return err;
@@ -329,7 +329,7 @@ int repair_format(struct repair *p)
 		if (!err)
 			err = store_format_encode(STORE_FORMAT_VERSION, &b);
 		if (!err && p->write)
-			err = file_replace(path, buf_slice(&b));
+			err = file_replace(path, buf_bytes(&b));
 	}
 	if (err)
 		complain("%s: %s", path, strerror(-err));

@@ -120,7 +120,7 @@ static int read_header(const struct repair_log *g, struct log_scan *scan, struct
 	if (!err)
 		err = file_pread(f, bytes, sizeof(bytes), 0, &got);
 	file_close(f);
-	if (err || log_header_decode(slice_of(bytes, got), &s->h))
+	if (err || log_header_decode(tfs_bytes_of(bytes, got), &s->h))
 		return err;
 	s->foreign = s->h.incarnation != g->incarnation;
 	if (s->foreign)
@@ -134,7 +134,7 @@ static int read_header(const struct repair_log *g, struct log_scan *scan, struct
 }
 
 /* Returns whether a frame begins s.  *body is set if its body is whole, too. */
-static bool frame_decode(const struct log_scan *scan, struct slice s, struct log_frame *f, bool *body)
+static bool frame_decode(const struct log_scan *scan, struct tfs_bytes s, struct log_frame *f, bool *body)
 {
 	struct log_record rec;
 	size_t total;
@@ -145,7 +145,7 @@ static bool frame_decode(const struct log_scan *scan, struct slice s, struct log
 		return false;
 	total = log_frame_total(f);
 	*body = f->kind != LOG_DATA ||
-		(s.n >= total && log_body_decode(f, slice_of(s.p + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES), &rec));
+		(s.n >= total && log_body_decode(f, tfs_bytes_of(s.p + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES), &rec));
 	/* Without the salt a frame alone proves nothing. */
 	return scan->has_salt || (f->kind == LOG_DATA && *body);
 }
@@ -163,7 +163,7 @@ static int scan_segment(struct log_scan *scan, unsigned i)
 		struct found x = {.segment = i, .offset = at};
 		bool body;
 
-		if (!frame_decode(scan, slice_of(b.p + at, b.n - at), &x.f, &body)) {
+		if (!frame_decode(scan, tfs_bytes_of(b.p + at, b.n - at), &x.f, &body)) {
 			at += 8;
 			continue;
 		}
@@ -268,7 +268,7 @@ static int read_found(const struct log_scan *scan, const struct found *x, struct
 	if (!err)
 		err = file_pread(f, b->p, total, x->offset, &got);
 	file_close(f);
-	if (!err && (got != total || !log_body_decode(&x->f, slice_of(b->p + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES), rec)))
+	if (!err && (got != total || !log_body_decode(&x->f, tfs_bytes_of(b->p + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES), rec)))
 		err = -EIO;
 	return err;
 }

@@ -158,7 +158,7 @@ static bool is_wanted(const struct repair *p, const struct meta_tablet *m)
 /* Returns true if a row between row i and the previous row is missing. */
 static bool has_gap(const struct offline_row *row)
 {
-	return slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0;
+	return bytes_cmp(buf_bytes(&row->m.begin), buf_bytes(&row->begin)) > 0;
 }
 
 /* Counts files that no row names, files that rows name and that are missing, and tables that lack tablets. */
@@ -225,16 +225,16 @@ static int clip(const struct meta_tablet *t, struct tablet_file *f)
 {
 	int err = 0;
 
-	if (slice_cmp(buf_slice(&f->begin), buf_slice(&t->begin)) < 0)
+	if (bytes_cmp(buf_bytes(&f->begin), buf_bytes(&t->begin)) < 0)
 		err = buf_set(&f->begin, t->begin.p, t->begin.n);
-	if (!err && !t->last && (!f->end.p || slice_cmp(buf_slice(&t->end), buf_slice(&f->end)) < 0))
+	if (!err && !t->last && (!f->end.p || bytes_cmp(buf_bytes(&t->end), buf_bytes(&f->end)) < 0))
 		err = buf_set(&f->end, t->end.p, t->end.n);
 	if (err)
 		return err;
-	return slice_cmp(buf_slice(&f->last), buf_slice(&f->begin)) >= 0 &&
+	return bytes_cmp(buf_bytes(&f->last), buf_bytes(&f->begin)) >= 0 &&
 		(!f->end.p ||
-			(slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) < 0 &&
-				slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) < 0));
+			(bytes_cmp(buf_bytes(&f->first), buf_bytes(&f->end)) < 0 &&
+				bytes_cmp(buf_bytes(&f->begin), buf_bytes(&f->end)) < 0));
 }
 
 /* Adds the file as it is after the repair, if anything of it is left, for those rows of f that are the tablet's. */
@@ -336,10 +336,10 @@ static int restore_snapshot(struct repair *p, const struct offline_row *made, un
 /* Returns true if the rows, which are sorted, leave no gap. */
 static bool is_whole(const struct offline_row *row, unsigned count)
 {
-	struct slice end = slice_of((const uint8_t *)"", 0);
+	struct tfs_bytes end = tfs_bytes_of((const uint8_t *)"", 0);
 
-	for (unsigned i = 0; i < count; end = buf_slice(&row[i++].m.end))
-		if (!slice_eq(buf_slice(&row[i].begin), end) || row[i].m.last != (i + 1 == count))
+	for (unsigned i = 0; i < count; end = buf_bytes(&row[i++].m.end))
+		if (!bytes_eq(buf_bytes(&row[i].begin), end) || row[i].m.last != (i + 1 == count))
 			return false;
 	return count > 0;
 }
@@ -368,7 +368,7 @@ static int plan_table(struct repair *p, uint32_t table)
 		repair_loss(p, "%s: cells of rows from the first to the last in files of another table, whose names are lost",
 			offline_table_name(&p->store, table));
 	for (unsigned i = 0; i < count && !err; i++)
-		if (row[i].m.last || slice_cmp(buf_slice(&row[i].begin), buf_slice(&row[i].m.end)) < 0)
+		if (row[i].m.last || bytes_cmp(buf_bytes(&row[i].begin), buf_bytes(&row[i].m.end)) < 0)
 			err = copy_row(
 				p, &row[i].m, &row[i].begin, wanted && (p->all_in_doubt || row[i].doubt || has_gap(&row[i])));
 	if (!err && wanted && (!count || !row[count - 1].m.last))

@@ -39,7 +39,7 @@ struct schemas {
 /* ---- damaged files ---- */
 
 /* Decodes a schema without regard to its checksum. */
-static struct schema *decode_unchecked(struct slice s)
+static struct schema *decode_unchecked(struct tfs_bytes s)
 {
 	struct schema *out = NULL;
 	struct buf b = {0};
@@ -47,14 +47,14 @@ static struct schema *decode_unchecked(struct slice s)
 	if (s.n < 16 || buf_set(&b, s.p, s.n))
 		return NULL;
 	put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
-	if (schema_decode(buf_slice(&b), &out))
+	if (schema_decode(buf_bytes(&b), &out))
 		out = NULL;
 	buf_fini(&b);
 	return out;
 }
 
 /* Looks for the schema in either copy: behind its length, or up to the file's checksum. */
-static struct schema *find_schema(struct slice file)
+static struct schema *find_schema(struct tfs_bytes file)
 {
 	struct schema *out = NULL;
 
@@ -65,9 +65,9 @@ static struct schema *find_schema(struct slice file)
 		if (memcmp(file.p + at, "TFSC", 4) != 0)
 			continue;
 		if (length <= n)
-			out = decode_unchecked(slice_of(file.p + at, length));
+			out = decode_unchecked(tfs_bytes_of(file.p + at, length));
 		if (!out)
-			out = decode_unchecked(slice_of(file.p + at, n - 4));
+			out = decode_unchecked(tfs_bytes_of(file.p + at, n - 4));
 	}
 	return out;
 }
@@ -83,7 +83,7 @@ static int add_damaged(struct schemas *a, const struct offline_file *f)
 	*x = (struct damaged){.file = f};
 	err = file_read_all(f->path, LOCK_FILE_BYTES_MAX * 2, &b);
 	if (!err)
-		x->schema = find_schema(buf_slice(&b));
+		x->schema = find_schema(buf_bytes(&b));
 	if (x->schema)
 		x->table = schema_public(x->schema)->tablets_id;
 	buf_fini(&b);
@@ -116,18 +116,18 @@ static void note_family(struct content *c, uint16_t id, uint16_t group)
 }
 
 /* Rules out each salt that would give the row another first byte. */
-static int note_row(struct content *c, struct slice row)
+static int note_row(struct content *c, struct tfs_bytes row)
 {
-	if (slice_eq(row, buf_slice(&c->row)))
+	if (bytes_eq(row, buf_bytes(&c->row)))
 		return 0;
 	c->rows++;
 	for (unsigned n = 2; n < 256; n++)
 		if (!c->not_salt[n])
-			c->not_salt[n] = !row.n || row.p[0] != salt_byte(slice_of(row.p + 1, row.n - 1), n);
+			c->not_salt[n] = !row.n || row.p[0] != salt_byte(tfs_bytes_of(row.p + 1, row.n - 1), n);
 	return buf_set(&c->row, row.p, row.n);
 }
 
-static int note_entry(void *arg, struct slice key, struct slice value)
+static int note_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
 {
 	struct content *c = arg;
 	struct cellkey k;
@@ -232,7 +232,7 @@ static int restore_schema(struct schemas *a, uint32_t table, struct damaged *x, 
 			"owners and modes",
 			r.name, table, c->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
 		repair_loss(a->p, "table %s: its schema (rules, owners, modes%s)", r.name, said ? "" : ", names of families");
-		err = repair_lock_file(a->p, text("tables/%s", r.name), buf_slice(&b));
+		err = repair_lock_file(a->p, text("tables/%s", r.name), buf_bytes(&b));
 	}
 	schema_put(s);
 	buf_fini(&b);
@@ -314,7 +314,7 @@ int repair_schemas(struct repair *p)
 		if (!a.v[i].used && !err) {
 			repair_step(p, "%s: removed: no data is of this table", f->path);
 			repair_loss(p, "table %s, which has no cells", f->name + strlen("tables/"));
-			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+			err = repair_lock_file(p, f->name, (struct tfs_bytes){NULL, 0});
 		}
 		schema_put(a.v[i].schema);
 	}

@@ -61,12 +61,12 @@ static int write_probes(struct rewrite *w)
 		buf_reset(&w->probe);
 		err = cellkey_probe(&w->probe, *tag, k->row, k->family, k->qualifier);
 		if (!err)
-			err = sst_writer_probe(w->w, buf_slice(&w->probe));
+			err = sst_writer_probe(w->w, buf_bytes(&w->probe));
 	}
 	return err;
 }
 
-static int write_entry(struct rewrite *w, struct slice key, struct slice value)
+static int write_entry(struct rewrite *w, struct tfs_bytes key, struct tfs_bytes value)
 {
 	int err = sst_count_add(&w->count, key, value);
 	enum cell_kind kind = w->count.k.kind;
@@ -82,7 +82,7 @@ static int write_entry(struct rewrite *w, struct slice key, struct slice value)
 /* ---- entries of the old file ---- */
 
 /* from.n 0: from the first row on; to.p NULL: up to the last one. */
-static int note_lost_rows(struct repair_file *f, struct slice from, struct slice to)
+static int note_lost_rows(struct repair_file *f, struct tfs_bytes from, struct tfs_bytes to)
 {
 	struct offline_gap *g;
 	int err;
@@ -109,11 +109,11 @@ void repair_sst_losses(struct repair *p, const struct meta_tablet *t, const stru
 	for (unsigned i = 0; i < f->lost_count; i++) {
 		const struct offline_gap *g = &f->lost[i];
 
-		if ((g->to.p && slice_cmp(buf_slice(&g->to), buf_slice(&t->begin)) < 0) ||
-			(!t->last && slice_cmp(buf_slice(&g->from), buf_slice(&t->end)) >= 0))
+		if ((g->to.p && bytes_cmp(buf_bytes(&g->to), buf_bytes(&t->begin)) < 0) ||
+			(!t->last && bytes_cmp(buf_bytes(&g->from), buf_bytes(&t->end)) >= 0))
 			continue;
 		repair_loss(p, "%s: cells of rows from %s to %s in %s", offline_tablet_name(&p->store, t),
-			g->from.n ? quoted(buf_slice(&g->from)) : "the first", g->to.p ? quoted(buf_slice(&g->to)) : "the last",
+			g->from.n ? quoted(buf_bytes(&g->from)) : "the first", g->to.p ? quoted(buf_bytes(&g->to)) : "the last",
 			offline_sst_path(&p->store, &at));
 	}
 }
@@ -124,24 +124,24 @@ static int drop_large(struct rewrite *w)
 	if (!w->bytes_left)
 		return 0;
 	w->bytes_left = 0;
-	return note_lost_rows(w->file, buf_slice(&w->row), buf_slice(&w->row));
+	return note_lost_rows(w->file, buf_bytes(&w->row), buf_bytes(&w->row));
 }
 
-static int salvage_collect(struct rewrite *w, struct slice key, struct slice value)
+static int salvage_collect(struct rewrite *w, struct tfs_bytes key, struct tfs_bytes value)
 {
 	int err = buf_be32(&w->large, (uint32_t)key.n);
 
 	if (!err)
 		err = buf_be32(&w->large, (uint32_t)value.n);
 	if (!err)
-		err = buf_append_slice(&w->large, key);
-	return err ? err : buf_append_slice(&w->large, value);
+		err = buf_append_bytes(&w->large, key);
+	return err ? err : buf_append_bytes(&w->large, value);
 }
 
 static int write_large(struct rewrite *w)
 {
-	struct reader r = reader_of(buf_slice(&w->large));
-	struct slice key, value;
+	struct reader r = reader_of(buf_bytes(&w->large));
+	struct tfs_bytes key, value;
 	uint32_t a, b;
 	int err = 0;
 
@@ -150,7 +150,7 @@ static int write_large(struct rewrite *w)
 	return err;
 }
 
-static int take_chunk(struct rewrite *w, const struct cellkey *k, struct slice key, struct slice value)
+static int take_chunk(struct rewrite *w, const struct cellkey *k, struct tfs_bytes key, struct tfs_bytes value)
 {
 	uint64_t want = w->bytes_left < CELL_CHUNK_BYTES ? w->bytes_left : CELL_CHUNK_BYTES;
 	int err = 0;
@@ -166,7 +166,7 @@ static int take_chunk(struct rewrite *w, const struct cellkey *k, struct slice k
 }
 
 /* An sst_salvage_fn: writes what can be read, and notes the rows around gaps. */
-static int take_entry(void *arg, struct slice key, struct slice value)
+static int take_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
 {
 	struct rewrite *w = arg;
 	struct cellkey k;
@@ -179,7 +179,7 @@ static int take_entry(void *arg, struct slice key, struct slice value)
 	if (err)
 		return err;
 	if (w->gap)
-		err = note_lost_rows(w->file, buf_slice(&w->row), k.row);
+		err = note_lost_rows(w->file, buf_bytes(&w->row), k.row);
 	w->gap = false;
 	if (!err)
 		err = k.kind == CELL_CHUNK ? take_chunk(w, &k, key, value) : drop_large(w);
@@ -233,7 +233,7 @@ static int finish_file(struct rewrite *w, struct repair_file *out)
 	int err = props_encode(&blob, &w->count.p);
 
 	if (!err)
-		err = sst_writer_finish(w->w, buf_slice(&blob), &out->now.bytes);
+		err = sst_writer_finish(w->w, buf_bytes(&blob), &out->now.bytes);
 	if (!err)
 		err = file_sync_parent(w->path);
 	buf_fini(&blob);
@@ -259,9 +259,9 @@ static int report_rewrite(struct rewrite *w, const struct tablet_file *entry)
 	/* No unreadable stretch says which rows these are, or less than METADATA does. */
 	if (entry->bytes && (!w->count.any || ((cells || deletes) && !f->lost_count))) {
 		forget_lost_rows(f);
-		err = note_lost_rows(f, buf_slice(&entry->first), buf_slice(&entry->last));
+		err = note_lost_rows(f, buf_bytes(&entry->first), buf_bytes(&entry->last));
 	} else if (!w->count.any && !f->lost_count) {
-		err = note_lost_rows(f, (struct slice){0}, (struct slice){0});
+		err = note_lost_rows(f, (struct tfs_bytes){0}, (struct tfs_bytes){0});
 	}
 	return err;
 }
@@ -286,7 +286,7 @@ static int rewrite_file(struct repair *p, const struct tablet_file *f, const cha
 	if (!err)
 		err = drop_large(&w);
 	if (!err && w.gap)
-		err = note_lost_rows(out, buf_slice(&w.row), (struct slice){0});
+		err = note_lost_rows(out, buf_bytes(&w.row), (struct tfs_bytes){0});
 	if (!err)
 		err = report_rewrite(&w, entry);
 	if (err)
@@ -314,7 +314,7 @@ static int report_missing(struct repair *p, const struct tablet_file *f, const c
 	repair_step(p, "%s: taken out of the table", path);
 	repair_loss(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
 	out->changed = out->gone = true;
-	return note_lost_rows(out, buf_slice(&f->first), buf_slice(&f->last));
+	return note_lost_rows(out, buf_bytes(&f->first), buf_bytes(&f->last));
 }
 
 /* Returns whether METADATA describes the file with these properties. */
@@ -334,7 +334,7 @@ static int read_properties(struct repair *p, const char *path, struct props *out
 	if (!err)
 		err = sst_properties(s, &blob);
 	if (!err)
-		err = props_decode(buf_slice(&blob), out);
+		err = props_decode(buf_bytes(&blob), out);
 	sst_put(s);
 	buf_fini(&blob);
 	return err == -EBADMSG || err == -EIO ? 0 : err; /* sst_verify reports it */

@@ -93,8 +93,8 @@ static int copy_record(void *arg, const struct log_record *r)
 	for (unsigned i = 0; i < n->p->tablet_count; i++) {
 		const struct meta_tablet *t = &n->p->tablets[i];
 
-		if (t->table != r->table || slice_cmp(r->row_to, buf_slice(&t->begin)) < 0 ||
-			(!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
+		if (t->table != r->table || bytes_cmp(r->row_to, buf_bytes(&t->begin)) < 0 ||
+			(!t->last && bytes_cmp(r->row_from, buf_bytes(&t->end)) >= 0))
 			continue;
 		for (unsigned k = 0; k < t->redo_count; k++)
 			if (t->redo[k].incarnation == n->from->incarnation && t->redo[k].lsn <= r->lsn)
@@ -142,12 +142,12 @@ static int append_row(struct new_log *n, const struct meta_tablet *t, uint64_t *
 	struct arena a = {0};
 	struct op *ops;
 	unsigned count;
-	int err = meta_row_key(&key, t->table, t->last, t->last ? (struct slice){NULL, 0} : buf_slice(&t->end));
+	int err = meta_row_key(&key, t->table, t->last, t->last ? (struct tfs_bytes){NULL, 0} : buf_bytes(&t->end));
 
 	if (!err)
 		err = meta_ops_new(t, &a, &ops, &count);
 	if (!err)
-		err = batch_begin(&batch, buf_slice(&key));
+		err = batch_begin(&batch, buf_bytes(&key));
 	for (unsigned i = 0; i < count && !err; i++) {
 		struct batch_cell c = {.kind = CELL_VALUE,
 			.family = ops[i].family,
@@ -159,8 +159,8 @@ static int append_row(struct new_log *n, const struct meta_tablet *t, uint64_t *
 	}
 	if (!err) {
 		batch_set_commit(&batch, now);
-		r.row_from = r.row_to = buf_slice(&key);
-		r.batch = buf_slice(&batch);
+		r.row_from = r.row_to = buf_bytes(&key);
+		r.batch = buf_bytes(&batch);
 		*seq += count;
 		err = append_record(n, &r);
 	}
@@ -239,7 +239,7 @@ int repair_meta_write(struct repair *p)
 	if (!err)
 		err = meta_root_encode(&root, &b);
 	if (!err)
-		err = repair_lock_file(p, "root", buf_slice(&b));
+		err = repair_lock_file(p, "root", buf_bytes(&b));
 	buf_fini(&root.end);
 	buf_fini(&b);
 	return err;

@@ -49,18 +49,18 @@ static int read_all(int fd, struct buf *out)
 }
 
 /* The reason that the descriptor of a refused mutation returns, or the error's text. */
-static const char *reason_of(int err, struct slice answer)
+static const char *reason_of(int err, struct tfs_bytes answer)
 {
 	static const char refused[] = "refused\t";
 	const size_t word = sizeof(refused) - 1;
 
-	if (!slice_has_prefix(answer, slice_str(refused)) || answer.n <= word + 1)
+	if (!bytes_has_prefix(answer, tfs_str(refused)) || answer.n <= word + 1)
 		return strerror(-err);
 	return text("%.*s", (int)(answer.n - word - 1), (const char *)answer.p + word);
 }
 
 /* Writes the lines to .mutate in the row's directory, and reads the answer. */
-static int apply_in(int dir, struct slice lines, struct buf *answer)
+static int apply_in(int dir, struct tfs_bytes lines, struct buf *answer)
 {
 	int fd = openat(dir, ".mutate", O_RDWR | O_CLOEXEC), err;
 
@@ -74,7 +74,7 @@ static int apply_in(int dir, struct slice lines, struct buf *answer)
 }
 
 /* Does so in the directory `path` below dir.  Components that are absent are made, and removed if they stay empty. */
-static int apply_below(int dir, char *path, struct slice lines, struct buf *answer)
+static int apply_below(int dir, char *path, struct tfs_bytes lines, struct buf *answer)
 {
 	char *next = strchr(path, '/');
 	bool made = false;
@@ -105,13 +105,13 @@ static int row_mutate(const struct command *c, const struct arguments *a, struct
 	int err = 0, dir = -1, tries = RACES_MAX;
 
 	put_text(lines, "commit\n");
-	if (!scan_row_key(shown, &key) || scan_lines(c, buf_slice(lines), &parsed)) {
+	if (!scan_row_key(shown, &key) || scan_lines(c, buf_bytes(lines), &parsed)) {
 		mutation_lines_fini(&parsed);
 		buf_fini(&key);
 		return EXIT_CANNOT;
 	}
 	mutation_lines_fini(&parsed);
-	if (name_encode(NAME_ROW, buf_slice(&key), 0, &name))
+	if (name_encode(NAME_ROW, buf_bytes(&key), 0, &name))
 		no_memory();
 	dir = scan_open_table(table);
 	if (dir < 0) {
@@ -119,10 +119,10 @@ static int row_mutate(const struct command *c, const struct arguments *a, struct
 	} else {
 		/* -ENOENT: the process that made the directory has removed it. */
 		do
-			err = apply_below(dir, text("%.*s", (int)name.n, (const char *)name.p), buf_slice(lines), answer);
+			err = apply_below(dir, text("%.*s", (int)name.n, (const char *)name.p), buf_bytes(lines), answer);
 		while (err == -ENOENT && --tries);
 		if (err)
-			complain("%s: %s: %s", table, shown, reason_of(err, buf_slice(answer)));
+			complain("%s: %s: %s", table, shown, reason_of(err, buf_bytes(answer)));
 	}
 	if (dir >= 0)
 		close(dir);
@@ -168,7 +168,7 @@ static int put_run(const struct arguments *a)
 	else if (read_input("-", &bytes))
 		goto out;
 	put_text(&lines, text("set %s\t", column));
-	if (text_escape(buf_slice(&bytes), &lines))
+	if (text_escape(buf_bytes(&bytes), &lines))
 		no_memory();
 	put_text(&lines, "\n");
 	status = row_mutate(&put_command, a, &lines, &answer);

@@ -32,16 +32,16 @@ static bool is_pattern(enum clause k)
 
 bool scan_row_key(const char *shown, struct buf *out)
 {
-	if (text_unescape(slice_str(shown), out) == 0 && out->n && out->n <= TFS_ROW_MAX)
+	if (text_unescape(tfs_str(shown), out) == 0 && out->n && out->n <= TFS_ROW_MAX)
 		return true;
 	complain("%s: a row key has 1 to 65536 bytes, and " ESCAPES, shown);
 	return false;
 }
 
-int scan_lines(const struct command *c, struct slice lines, struct mutation_lines *out)
+int scan_lines(const struct command *c, struct tfs_bytes lines, struct mutation_lines *out)
 {
 	int err = mutation_lines_add(out, NULL, lines);
-	const struct slice why = mutation_lines_reason(out);
+	const struct tfs_bytes why = mutation_lines_reason(out);
 	const char *reason = text("%.*s", (int)why.n, (const char *)why.p);
 
 	if (err == -ENOMEM)
@@ -71,18 +71,18 @@ static int open_below(int dir, const char *path, int flags)
 }
 
 /* Appends the components of the clause NAME=VALUE. */
-static void add_clause(struct buf *path, const char *name, struct slice value)
+static void add_clause(struct buf *path, const char *name, struct tfs_bytes value)
 {
 	struct buf clause = {0};
 
-	if (buf_printf(&clause, "%s=", name) || buf_append_slice(&clause, value) ||
-		name_encode(NAME_ROW, buf_slice(&clause), 0, path))
+	if (buf_printf(&clause, "%s=", name) || buf_append_bytes(&clause, value) ||
+		name_encode(NAME_ROW, buf_bytes(&clause), 0, path))
 		no_memory();
 	buf_fini(&clause);
 }
 
 /* Enters the directory of the clause NAME=VALUE.  Returns a descriptor; after an error, which it prints, the negative exit code. */
-static int enter_clause(int dir, const char *name, struct slice value)
+static int enter_clause(int dir, const char *name, struct tfs_bytes value)
 {
 	struct buf path = {0};
 	int fd;
@@ -112,7 +112,7 @@ static bool value_of(const struct arguments *a, enum clause k, struct buf *out)
 {
 	const char *value = k == CLAUSE_REVERSE ? "yes" : a->option[CLAUSE_OPTION(k)];
 
-	if (is_pattern(k) ? !buf_append(out, value, strlen(value)) : !text_unescape(slice_str(value), out))
+	if (is_pattern(k) ? !buf_append(out, value, strlen(value)) : !text_unescape(tfs_str(value), out))
 		return true;
 	complain("--%s: " ESCAPES, clause_names[k]);
 	return false;
@@ -152,7 +152,7 @@ int scan_open(const struct arguments *a, const char *path)
 		if (!a->option[CLAUSE_OPTION(k)])
 			continue;
 		if (value_of(a, k, &value)) {
-			dir = enter_clause(dir, clause_names[k], buf_slice(&value));
+			dir = enter_clause(dir, clause_names[k], buf_bytes(&value));
 		} else {
 			close(dir);
 			dir = -EXIT_USAGE;
@@ -181,11 +181,11 @@ bool scan_clauses_of(const struct arguments *a, struct clauses *out)
 			no_memory();
 		valid = value_of(a, k, &value);
 		if (valid)
-			add_clause(&path, clause_names[k], buf_slice(&value));
+			add_clause(&path, clause_names[k], buf_bytes(&value));
 		buf_fini(&value);
 	}
 	if (valid)
-		err = clauses_parse(buf_slice(&path), (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, out, &why);
+		err = clauses_parse(buf_bytes(&path), (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, out, &why);
 	if (err)
 		complain("%.*s: %s", (int)path.n, (const char *)path.p, why ? why : strerror(-err));
 	buf_fini(&path);
@@ -236,32 +236,32 @@ static int count_run(const struct arguments *a)
 /* ---- get ---- */
 
 /* The cells of a row: its key is both bounds of the scan. */
-static int get_row(const struct arguments *a, struct slice key)
+static int get_row(const struct arguments *a, struct tfs_bytes key)
 {
 	struct buf behind = {0};
 	uint64_t bytes = 0;
 	int dir = scan_open(a, a->operand[0]), status;
 
-	if (buf_append_slice(&behind, key) || buf_u8(&behind, 0))
+	if (buf_append_bytes(&behind, key) || buf_u8(&behind, 0))
 		no_memory();
 	if (dir >= 0)
 		dir = enter_clause(dir, "from", key);
 	if (dir >= 0)
-		dir = enter_clause(dir, "to", buf_slice(&behind));
+		dir = enter_clause(dir, "to", buf_bytes(&behind));
 	status = dir < 0 ? -dir : copy_out(dir, ".tsv", a->operand[0], &bytes);
 	buf_fini(&behind);
 	return status == 0 && bytes == 0 ? EXIT_NOTHING : status;
 }
 
 /* Appends the path of a row or cell name. */
-static void add_name(struct buf *path, enum name_kind kind, struct slice key, int64_t ts)
+static void add_name(struct buf *path, enum name_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	if (name_encode(kind, key, ts, path))
 		no_memory();
 }
 
 /* The value of one cell: column is FAMILY:QUALIFIER[@TIMESTAMP], as in the line that deletes it. */
-static int get_cell(const struct arguments *a, struct slice row, const char *column)
+static int get_cell(const struct arguments *a, struct tfs_bytes row, const char *column)
 {
 	struct mutation_lines lines = {0};
 	struct buf path = {0};
@@ -269,7 +269,7 @@ static int get_cell(const struct arguments *a, struct slice row, const char *col
 
 	if (!strchr(column, ':') || strpbrk(column, "\t\n"))
 		return bad_usage(&get_command, "FAMILY:QUALIFIER is needed, not %s", column);
-	if (scan_lines(&get_command, slice_str(text("delete %s\n", column)), &lines))
+	if (scan_lines(&get_command, tfs_str(text("delete %s\n", column)), &lines))
 		goto out;
 	add_name(&path, NAME_ROW, row, 0);
 	if (buf_printf(&path, "/%s/", lines.lines->family))
@@ -291,7 +291,7 @@ static int get_run(const struct arguments *a)
 	int status = EXIT_USAGE;
 
 	if (scan_row_key(a->operand[1], &row))
-		status = a->operands > 2 ? get_cell(a, buf_slice(&row), a->operand[2]) : get_row(a, buf_slice(&row));
+		status = a->operands > 2 ? get_cell(a, buf_bytes(&row), a->operand[2]) : get_row(a, buf_bytes(&row));
 	buf_fini(&row);
 	return status;
 }

@@ -33,7 +33,7 @@ int scan_open(const struct arguments *a, const char *path);
 bool scan_row_key(const char *shown, struct buf *out);
 /* Reads lines of mutation_lines.h, without a table.  Returns 0, also if they are too long, or an exit code after a message.  The caller calls mutation_lines_fini in any case. */
 struct mutation_lines;
-int scan_lines(const struct command *c, struct slice lines, struct mutation_lines *out);
+int scan_lines(const struct command *c, struct tfs_bytes lines, struct mutation_lines *out);
 /* The clauses for a table of an opened store.  Returns false after a message.  The caller calls clauses_fini in any case. */
 bool scan_clauses_of(const struct arguments *a, struct clauses *out);
 

@@ -17,7 +17,7 @@ struct sst_count {
 void sst_count_init(struct sst_count *n);
 void sst_count_fini(struct sst_count *n);
 /* Decodes the next key in order, and counts it.  -EBADMSG: not a cell key. */
-int sst_count_add(struct sst_count *n, struct slice key, struct slice value) TFS_MUST;
+int sst_count_add(struct sst_count *n, struct tfs_bytes key, struct tfs_bytes value) TFS_MUST;
 /* Writes the tags of the last key's filter probes, as a string.  again: also those of its row and column. */
 void sst_count_probes(const struct sst_count *n, bool again, char tags[5]);
 

@@ -59,7 +59,7 @@ const char *given(const char *path);
  * The bytes between double quotes: printable ASCII unchanged except \" and
  * \\, all others as \xHH.  Valid for the next seven calls.
  */
-const char *quoted(struct slice s);
+const char *quoted(struct tfs_bytes s);
 
 /* The output of check, dump and repair about a store.  Each line begins with the name of its kind. */
 enum report_kind { REPORT_PROBLEM, REPORT_NOTE, REPORT_STEP, REPORT_LOSS, REPORT_KINDS }; /* damaged, note, repair, lost */

@@ -139,7 +139,7 @@ bool transfer_format(const struct command *c, const char *option, const char *fi
 
 /* ---- bytes ---- */
 
-int transfer_write(int fd, struct slice s)
+int transfer_write(int fd, struct tfs_bytes s)
 {
 	while (s.n) {
 		ssize_t n = write(fd, s.p, s.n);
@@ -147,7 +147,7 @@ int transfer_write(int fd, struct slice s)
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n > 0)
-			s = slice_of(s.p + n, s.n - (size_t)n);
+			s = tfs_bytes_of(s.p + n, s.n - (size_t)n);
 	}
 	return 0;
 }

@@ -35,6 +35,6 @@ int place_usage(const struct place *p, struct tfs_usage *out) TFS_MUST;
 bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out);
 
 /* Writes all; 0 or -errno. */
-int transfer_write(int fd, struct slice s) TFS_MUST;
+int transfer_write(int fd, struct tfs_bytes s) TFS_MUST;
 
 #endif

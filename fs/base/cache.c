@@ -26,11 +26,11 @@ void cache_init(struct cache *c, size_t bytes_max)
 	mutex_init(&c->lock, RANK_FS_NOTIFY);
 }
 
-static int key_of(const struct node *of, struct slice also, struct buf *key)
+static int key_of(const struct node *of, struct tfs_bytes also, struct buf *key)
 {
 	int err = node_append_key(of, key);
 
-	return err ? err : buf_append_slice(key, also);
+	return err ? err : buf_append_bytes(key, also);
 }
 
 static struct cached *find_locked(struct cache *c, const struct buf *key)
@@ -55,7 +55,7 @@ void cache_fini(struct cache *c)
 	mutex_fini(&c->lock);
 }
 
-void cache_put(struct cache *c, const struct node *of, struct slice also, uint64_t stamp, const void *p, size_t n)
+void cache_put(struct cache *c, const struct node *of, struct tfs_bytes also, uint64_t stamp, const void *p, size_t n)
 {
 	struct cached *e = NULL, *old;
 	struct buf key = {0};
@@ -90,7 +90,7 @@ out:
 	buf_fini(&key);
 }
 
-bool cache_get(struct cache *c, const struct node *of, struct slice also, uint64_t *stamp, struct buf *out)
+bool cache_get(struct cache *c, const struct node *of, struct tfs_bytes also, uint64_t *stamp, struct buf *out)
 {
 	const struct cached *e;
 	struct buf key = {0};
@@ -118,7 +118,7 @@ bool cache_take(struct cache *c, const struct node *of, uint64_t stamp, void *p,
 
 	if (!c->any)
 		return false;
-	if (key_of(of, slice_of(NULL, 0), &key) == 0) {
+	if (key_of(of, tfs_bytes_of(NULL, 0), &key) == 0) {
 		mutex_lock(&c->lock);
 		e = find_locked(c, &key);
 		found = e && e->stamp == stamp && e->n <= *n;

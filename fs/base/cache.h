@@ -25,9 +25,9 @@ struct cache {
 void cache_init(struct cache *c, size_t bytes_max);
 void cache_fini(struct cache *c);
 /* Copies the bytes, and replaces an entry with the same key.  Out of memory: there is no entry. */
-void cache_put(struct cache *c, const struct node *of, struct slice also, uint64_t stamp, const void *p, size_t n);
+void cache_put(struct cache *c, const struct node *of, struct tfs_bytes also, uint64_t stamp, const void *p, size_t n);
 /* Appends the bytes to out, unless that is NULL.  Returns false, and leaves *stamp, if there is no entry or no memory. */
-bool cache_get(struct cache *c, const struct node *of, struct slice also, uint64_t *stamp, struct buf *out);
+bool cache_get(struct cache *c, const struct node *of, struct tfs_bytes also, uint64_t *stamp, struct buf *out);
 /* Removes the entry without `also`.  Copies it to p if it has this stamp and at most *n bytes; then sets *n and returns true. */
 bool cache_take(struct cache *c, const struct node *of, uint64_t stamp, void *p, size_t *n);
 void cache_remove(struct cache *c, const struct node *of);

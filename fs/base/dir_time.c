@@ -9,8 +9,8 @@
 #include "fs/base/node_ops.h"
 
 /* Keys of the cache, with the node: the time of one directory, and the time of all directories of a table. */
-#define OF_DIR slice_of(NULL, 0)
-#define OF_TABLE slice_of("*", 1)
+#define OF_DIR tfs_bytes_of(NULL, 0)
+#define OF_TABLE tfs_bytes_of("*", 1)
 
 static atomic_bool watched;
 static _Atomic int64_t raised_all_us; /* the cache was full */
@@ -87,7 +87,7 @@ static struct node *in_latest(struct node *dir)
 		return dir;
 	}
 	if (dir->kind == NODE_TABLE)
-		return node_get(dir, NODE_LATEST, slice_of(NULL, 0), 0);
+		return node_get(dir, NODE_LATEST, tfs_bytes_of(NULL, 0), 0);
 	parent = node_is(dir, KIND_IN_VIEW) ? in_latest(dir->parent) : NULL;
 	n = parent ? node_get(parent, (enum node_kind)dir->kind, node_key(dir), 0) : NULL;
 	node_put(parent);

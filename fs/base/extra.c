@@ -37,13 +37,13 @@ static unsigned extra_class(const struct node *n)
 	return node_is(n, KIND_KEYED);
 }
 
-static int extra_cmp_key(const struct node *n, unsigned cls, struct slice key)
+static int extra_cmp_key(const struct node *n, unsigned cls, struct tfs_bytes key)
 {
 	unsigned c = extra_class(n);
 
 	if (c != cls)
 		return c < cls ? -1 : 1;
-	return slice_cmp(node_key(n), key);
+	return bytes_cmp(node_key(n), key);
 }
 
 static int extra_cmp(struct extra *a, struct extra *b)
@@ -51,14 +51,10 @@ static int extra_cmp(struct extra *a, struct extra *b)
 	return extra_cmp_key(a->node, extra_class(b->node), node_key(b->node));
 }
 
-/* libbsd's tree macros use it. */
-#ifndef __unused
-#define __unused __attribute__((unused))
-#endif
 RB_PROTOTYPE_STATIC(extra_tree, extra, link, extra_cmp);
 RB_GENERATE_STATIC(extra_tree, extra, link, extra_cmp);
 
-static struct extra *extra_find(const struct node *dir, unsigned cls, struct slice key)
+static struct extra *extra_find(const struct node *dir, unsigned cls, struct tfs_bytes key)
 {
 	struct extra *e = dir->dir ? RB_ROOT(&dir->dir->extras) : NULL;
 
@@ -200,7 +196,7 @@ size_t extra_bytes_locked(void)
 	return all_bytes;
 }
 
-struct node *extra_next_locked(struct node *dir, unsigned cls, const struct slice *above)
+struct node *extra_next_locked(struct node *dir, unsigned cls, const struct tfs_bytes *above)
 {
 	struct extra *e = dir->dir ? RB_ROOT(&dir->dir->extras) : NULL, *best = NULL;
 
@@ -218,7 +214,7 @@ struct node *extra_next_locked(struct node *dir, unsigned cls, const struct slic
 	return best && extra_class(best->node) == cls ? best->node : NULL;
 }
 
-struct node *extra_find_locked(struct node *dir, unsigned cls, struct slice key)
+struct node *extra_find_locked(struct node *dir, unsigned cls, struct tfs_bytes key)
 {
 	struct extra *e = extra_find(dir, cls, key);
 

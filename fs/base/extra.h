@@ -42,8 +42,8 @@ size_t extra_count_locked(enum extra_state state);
 /* The memory of all entries that are not scratch, with their nodes. */
 size_t extra_bytes_locked(void);
 /* The first entry of a class above key (NULL: the first). */
-struct node *extra_next_locked(struct node *dir, unsigned cls, const struct slice *above);
-struct node *extra_find_locked(struct node *dir, unsigned cls, struct slice key);
+struct node *extra_next_locked(struct node *dir, unsigned cls, const struct tfs_bytes *above);
+struct node *extra_find_locked(struct node *dir, unsigned cls, struct tfs_bytes key);
 bool extra_any_locked(const struct node *dir);
 /* Returns true if the directory has entries in this view or the other. */
 bool extra_any_view_locked(struct node *dir);

@@ -63,15 +63,6 @@ static inline fuse_ino_t id_of(const struct node *n)
 {
 	return n->kind == NODE_ROOT ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)n;
 }
-static inline struct tfs_bytes bytes_of(struct slice s)
-{
-	return tfs_bytes_of(s.p, s.n);
-}
-static inline struct slice slice_from(struct tfs_bytes b)
-{
-	return slice_of(b.data, b.size);
-}
-
 /* The lock of a row, one of a fixed set.  An operation of several steps on one row holds it. */
 struct mutex *fs_row_lock(const struct node *row);
 /* Called by a thread that serves a request before it waits for another request's lock.  It calls fn, if that was set before. */

@@ -59,7 +59,7 @@ struct node *node_root(void)
 
 #define INO_SCHEMA_END (1ull << 40) /* inode numbers below this are of .schema files only */
 
-static uint64_t child_ino(uint64_t parent_number, enum node_kind kind, struct slice key, int64_t ts)
+static uint64_t child_ino(uint64_t parent_number, enum node_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	const uint64_t h = siphash(&table.key, (uint64_t[]){parent_number, kind, (uint64_t)ts}, 3, key), low = h % INO_SCHEMA_END;
 
@@ -77,7 +77,7 @@ static uint64_t number_of(uint64_t ino)
 }
 
 /* The hash of the key. */
-static uint64_t node_ino_locked(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+static uint64_t node_ino_locked(const struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	const struct node *family = parent, *row = parent->parent, *t;
 	uint64_t ino;
@@ -95,7 +95,7 @@ static uint64_t node_ino_locked(const struct node *parent, enum node_kind kind, 
 	return child_ino(number_of(ino), NODE_VERSION, key, ts);
 }
 
-uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	uint64_t number;
 
@@ -110,7 +110,7 @@ static size_t node_bytes(size_t key_n, bool numbered)
 	return sizeof(struct node) + key_n + 1 + (numbered ? sizeof(uint64_t) : 0);
 }
 
-static struct node *node_alloc_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts, uint64_t ino)
+static struct node *node_alloc_locked(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts, uint64_t ino)
 {
 	const uint64_t number = renumber_get(ino);
 	struct node *n = node_memory_alloc(node_bytes(key.n, number));
@@ -142,7 +142,7 @@ int node_table_init(
 	table.bucket = calloc(table.buckets, sizeof(*table.bucket));
 	if (random_bytes(&table.generation, sizeof(table.generation)))
 		table.generation = (uint32_t)time(NULL);
-	table.root = node_alloc_locked(NULL, NODE_ROOT, slice_of(NULL, 0), 0, 1);
+	table.root = node_alloc_locked(NULL, NODE_ROOT, tfs_bytes_of(NULL, 0), 0, 1);
 	if (!table.bucket || !table.root) {
 		free(table.bucket);
 		if (table.root)
@@ -206,22 +206,22 @@ static void node_index_resize(size_t buckets)
 	table.buckets = buckets;
 }
 
-static struct node *find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts, uint64_t ino)
+static struct node *find_locked(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts, uint64_t ino)
 {
 	mutex_assert_held(&table.lock);
 	for (struct node *n = table.bucket[ino & (table.buckets - 1)]; n; n = n->next)
 		if (n->ino == ino && n->kind == kind && n->parent == parent && n->ts == ts && (n->flags & NODE_HASHED) &&
-			slice_eq(node_key(n), key))
+			bytes_eq(node_key(n), key))
 			return n;
 	return NULL;
 }
 
-struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+struct node *node_find_locked(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	return find_locked(parent, kind, key, ts, node_ino_locked(parent, kind, key, ts));
 }
 
-struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+struct node *node_find(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	struct node *n;
 
@@ -233,7 +233,7 @@ struct node *node_find(struct node *parent, enum node_kind kind, struct slice ke
 	return n;
 }
 
-struct node *node_get(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+struct node *node_get(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	struct node *n;
 	uint64_t ino;
@@ -332,7 +332,7 @@ void node_end_locked(struct node *n)
 	n->flags |= NODE_GONE;
 	/* No program has seen the number of a node that the kernel does not hold.  That of scratch is of one node only. */
 	if (n->lookups && !node_is(n, KIND_SCRATCH))
-		renumber_put(n->ino, child_ino(n->ino, (enum node_kind)n->kind, slice_of(NULL, 0), ++table.replaced));
+		renumber_put(n->ino, child_ino(n->ino, (enum node_kind)n->kind, tfs_bytes_of(NULL, 0), ++table.replaced));
 }
 
 void node_end(struct node *n)
@@ -426,7 +426,7 @@ struct node *node_in_other_view_locked(struct node *n)
 	if (n->kind == NODE_LATEST)
 		return n->parent;
 	if (n->kind == NODE_TABLE)
-		return node_find_locked(n, NODE_LATEST, slice_of(NULL, 0), 0);
+		return node_find_locked(n, NODE_LATEST, tfs_bytes_of(NULL, 0), 0);
 	parent = node_is(n, KIND_IN_VIEW) ? node_in_other_view_locked(n->parent) : NULL;
 	return parent ? node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
 }

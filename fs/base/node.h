@@ -38,8 +38,8 @@
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"
 #include "engine/base/siphash.h"
+#include "engine/base/tree.h"
 
-#include <bsd/sys/tree.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -189,9 +189,9 @@ static inline bool node_is_dir(const struct node *n)
 {
 	return node_is(n, KIND_DIR);
 }
-static inline struct slice node_key(const struct node *n)
+static inline struct tfs_bytes node_key(const struct node *n)
 {
-	return slice_of(n->key, n->key_n);
+	return tfs_bytes_of(n->key, n->key_n);
 }
 static inline const char *node_name(const struct node *n)
 {
@@ -199,10 +199,10 @@ static inline const char *node_name(const struct node *n)
 }
 
 /* Finds or makes a node, and counts it (node_put).  NULL: out of memory. */
-struct node *node_get(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
+struct node *node_get(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts);
 /* Finds a node.  node_find counts it.  NULL: there is none. */
-struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
-struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
+struct node *node_find(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts);
+struct node *node_find_locked(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts);
 /* The inode number that the node has, or would have. */
 static inline uint64_t node_number(const struct node *n)
 {
@@ -212,7 +212,7 @@ static inline uint64_t node_number(const struct node *n)
 		memcpy(&number, n->key + n->key_n + 1, sizeof(number));
 	return number;
 }
-uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
+uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts);
 /* Appends the whole key: the keys of the node and of those above it.  No two nodes that can be found have the same. */
 int node_append_key(const struct node *n, struct buf *out) TFS_MUST;
 void node_hold(struct node *n);

@@ -35,7 +35,7 @@ int node_entry(struct node *n, struct fuse_entry_param *e)
 
 int resolved_get(const struct resolved *r, struct node **out)
 {
-	*out = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
+	*out = node_get(r->parent, r->kind, buf_bytes(&r->key), r->ts);
 	return *out ? 0 : -ENOMEM;
 }
 
@@ -64,5 +64,5 @@ int node_append_name(struct node *n, struct buf *out)
 
 	if (o->name)
 		return o->name(n, out);
-	return o->fixed_name ? buf_append(out, o->fixed_name, strlen(o->fixed_name)) : buf_append_slice(out, node_key(n));
+	return o->fixed_name ? buf_append(out, o->fixed_name, strlen(o->fixed_name)) : buf_append_bytes(out, node_key(n));
 }

@@ -158,14 +158,14 @@ void changes_listing(struct changes *c, struct node *dir)
 	mutex_unlock(tree_mutex());
 }
 
-void changes_entry(struct changes *c, struct node *dir, struct slice name)
+void changes_entry(struct changes *c, struct node *dir, struct tfs_bytes name)
 {
 	mutex_lock(tree_mutex());
 	changes_entry_locked(c, dir, name);
 	mutex_unlock(tree_mutex());
 }
 
-void changes_entry_locked(struct changes *c, const struct node *dir, struct slice name)
+void changes_entry_locked(struct changes *c, const struct node *dir, struct tfs_bytes name)
 {
 	struct change_entry *more;
 	char *copy;
@@ -356,7 +356,7 @@ void notify_table_later(struct node *table)
 /* name: NULL, for the listing.  Returns false if there will be no answer. */
 static bool order(fuse_ino_t dir, const char *name, uint64_t number, uid_t uid)
 {
-	if (sender_order(dir, name ? slice_str(name) : slice_of(NULL, 0), number, uid))
+	if (sender_order(dir, name ? tfs_str(name) : tfs_bytes_of(NULL, 0), number, uid))
 		return true;
 	/* The process has been killed.  The kernel ends these calls in time, unless a user makes a directory hang. */
 	if (name)

@@ -62,8 +62,8 @@ void changes_inode(struct changes *c, struct node *n);
 void changes_listing_locked(struct changes *c, struct node *dir);
 void changes_listing(struct changes *c, struct node *dir);
 /* Drops the name below dir.  name is copied. */
-void changes_entry_locked(struct changes *c, const struct node *dir, struct slice name);
-void changes_entry(struct changes *c, struct node *dir, struct slice name);
+void changes_entry_locked(struct changes *c, const struct node *dir, struct tfs_bytes name);
+void changes_entry(struct changes *c, struct node *dir, struct tfs_bytes name);
 /* Invalidates the attributes of every node of the table that the kernel holds. */
 void changes_table(struct changes *c, struct node *table);
 /*

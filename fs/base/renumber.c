@@ -28,7 +28,7 @@ _Static_assert(USED_MAX(1u << 20) == RENUMBER_MIN, "the larger size has room for
 /* The place of the name, or the free place where it belongs. */
 static struct place *place_of(const struct numbers *t, uint64_t ino)
 {
-	size_t i = hash_private(ino, slice_of(NULL, 0)) & (t->size - 1);
+	size_t i = hash_private(ino, tfs_bytes_of(NULL, 0)) & (t->size - 1);
 
 	while (t->places[i].number && t->places[i].ino != ino)
 		i = (i + 1) & (t->size - 1);

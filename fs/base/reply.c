@@ -13,7 +13,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int reply_errno(int err)
+/* The errno, positive, of r, which is 0 or -errno. */
+static int reply_errno(int err)
 {
 	/* The engine returns EBADMSG for damage. */
 	return err == -EBADMSG ? EIO : err < 0 ? -err : err;
@@ -25,7 +26,7 @@ void reply_err(fuse_req_t req, int err)
 }
 
 /* Quotes a component, and removes the quotes that msg_quote puts around it. */
-static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
+static const char *plain_quote(char *dst, size_t dst_bytes, struct tfs_bytes s)
 {
 	size_t n;
 
@@ -48,7 +49,7 @@ static void node_append_path(struct node *n, struct buf *out)
 		return;
 	node_append_path(n->parent, out);
 	(void)!node_append_name(n, &name);
-	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), buf_slice(&name)));
+	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), buf_bytes(&name)));
 	buf_fini(&name);
 }
 
@@ -62,7 +63,7 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 		name             ? "/"
 			: path.n ? ""
 				 : "/",
-		name ? plain_quote(quoted, sizeof(quoted), slice_str(name)) : "");
+		name ? plain_quote(quoted, sizeof(quoted), tfs_str(name)) : "");
 	buf_fini(&path);
 	return dst;
 }

@@ -8,9 +8,7 @@
 
 #include "fs/base/fs.h"
 
-/* The errno, positive, of r, which is 0 or -errno. */
-int reply_errno(int r);
-void reply_err(fuse_req_t req, int r);
+void reply_err(fuse_req_t req, int r); /* r: 0 or -errno */
 /* Called before a thread takes a request. */
 void refuse_begin(void);
 /* Logs "PATH: reason: text of errno" and returns r.  Only the first call in a request logs, because it knows the reason best.  name: a child of n, or NULL. */

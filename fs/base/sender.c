@@ -26,8 +26,9 @@
  */
 #include "fs/base/sender.h"
 
+#include "engine/base/tree.h"
+
 #include <bsd/sys/queue.h>
-#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -99,10 +100,6 @@ static int directory_cmp(struct directory *a, struct directory *b)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-/* libbsd's tree macros use it. */
-#ifndef __unused
-#define __unused __attribute__((unused))
-#endif
 RB_PROTOTYPE_STATIC(directories, directory, by_id, directory_cmp);
 RB_GENERATE_STATIC(directories, directory, by_id, directory_cmp);
 
@@ -393,7 +390,7 @@ int sender_mounted(int fuse_fd, const char *mountpoint)
 	return sendmsg(daemon_end, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(hello) ? 0 : -errno;
 }
 
-bool sender_order(uint64_t dir, struct slice name, uint64_t number, uid_t uid)
+bool sender_order(uint64_t dir, struct tfs_bytes name, uint64_t number, uid_t uid)
 {
 	struct order_head head = {.number = number, .dir = dir, .uid = uid, .name_n = (uint32_t)name.n};
 	const struct iovec v[] = {{&head, sizeof(head)}, {(void *)(uintptr_t)name.p, name.n}};

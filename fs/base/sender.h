@@ -34,7 +34,7 @@ int sender_mounted(int fuse_fd, const char *mountpoint) TFS_MUST;
  * no answer.  uid: the user who made the change.  Returns false if there is no such
  * process any more.
  */
-bool sender_order(uint64_t dir, struct slice name, uint64_t number, uid_t uid) TFS_MUST;
+bool sender_order(uint64_t dir, struct tfs_bytes name, uint64_t number, uid_t uid) TFS_MUST;
 /* Waits for an answer.  Returns its number, or 0 if there will be none. */
 uint64_t sender_answer(void);
 /* Ends the process.  If a thread of it waits in the kernel, the process aborts the connection of the mount.  sender_answer returns 0. */

@@ -6,8 +6,8 @@
 #include "fs/base/user_count.h"
 
 #include "engine/base/mutex.h"
+#include "engine/base/tree.h"
 
-#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,10 +24,6 @@ static int user_cmp(struct user *a, struct user *b)
 
 static struct mutex lock = MUTEX_INITIALIZER(RANK_FS_NOTIFY); /* nothing is called under it */
 static RB_HEAD(users, user) users = RB_INITIALIZER(&users);
-/* libbsd's tree macros use it. */
-#ifndef __unused
-#define __unused __attribute__((unused))
-#endif
 RB_PROTOTYPE_STATIC(users, user, by_uid, user_cmp);
 RB_GENERATE_STATIC(users, user, by_uid, user_cmp);
 

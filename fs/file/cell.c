@@ -18,13 +18,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void cell_place_at(struct node *family_node, struct slice qualifier, bool version, int64_t ts, struct cell_place *out)
+void cell_place_at(struct node *family_node, struct tfs_bytes qualifier, bool version, int64_t ts, struct cell_place *out)
 {
 	out->family_node = family_node;
 	out->table = node_store_table(family_node);
-	out->row = bytes_of(node_key(family_node->parent));
+	out->row = node_key(family_node->parent);
 	out->family = node_name(family_node);
-	out->qualifier = bytes_of(qualifier);
+	out->qualifier = qualifier;
 	out->ts = version ? tfs_at(ts) : TFS_AUTO;
 }
 
@@ -33,7 +33,7 @@ void cell_place_of(struct node *cell, struct cell_place *out)
 	cell_place_at(cell->parent, node_key(cell), cell->kind != NODE_PLAIN || !node_lives(cell), cell->ts, out);
 }
 
-void family_info_from(const struct tfs_family *f, struct family_info *out)
+static void family_info_from(const struct tfs_family *f, struct family_info *out)
 {
 	out->mode = f->mode & 0777;
 	out->uid = f->uid;
@@ -218,7 +218,8 @@ void name_wait(struct node *n)
 		row_unlock(row_lock(n));
 }
 
-struct node *family_in_other_view(struct node *family_node)
+/* Returns the family's node in the other view, counted, or NULL. */
+static struct node *family_in_other_view(struct node *family_node)
 {
 	struct node *other;
 
@@ -231,7 +232,7 @@ struct node *family_in_other_view(struct node *family_node)
 }
 
 /* Notes the listings of a directory and of the parts of split names below it. */
-static void listings_locked(struct changes *c, struct node *dir, enum node_kind part_kind, struct slice path)
+static void listings_locked(struct changes *c, struct node *dir, enum node_kind part_kind, struct tfs_bytes path)
 {
 	changes_listing_locked(c, dir);
 	for (size_t i = 1; i < path.n; i++) {
@@ -239,7 +240,7 @@ static void listings_locked(struct changes *c, struct node *dir, enum node_kind 
 
 		if (path.p[i] != '/')
 			continue;
-		part = node_find_locked(dir, part_kind, slice_of(path.p, i), 0);
+		part = node_find_locked(dir, part_kind, tfs_bytes_of(path.p, i), 0);
 		if (part)
 			changes_listing_locked(c, part);
 	}
@@ -255,26 +256,26 @@ static void above_locked(struct changes *c, struct node *family_node)
 		struct buf path = {0};
 
 		if (name_encode(NAME_ROW, node_key(row), 0, &path) == 0)
-			listings_locked(c, row->parent, NODE_ROW_PART, buf_slice(&path));
+			listings_locked(c, row->parent, NODE_ROW_PART, buf_bytes(&path));
 		buf_fini(&path);
 	}
 }
 
 /* The entry of a version is not valid any more.  path is its name below dir, the family. */
-static void entry_locked(struct changes *c, struct node *dir, struct slice path)
+static void entry_locked(struct changes *c, struct node *dir, struct tfs_bytes path)
 {
 	const uint8_t *slash = memrchr(path.p, '/', path.n);
 
 	if (slash) {
-		dir = node_find_locked(dir, NODE_CELL_PART, slice_of(path.p, (size_t)(slash - path.p)), 0);
-		path = slice_of(slash + 1, (size_t)(path.p + path.n - slash - 1));
+		dir = node_find_locked(dir, NODE_CELL_PART, tfs_bytes_of(path.p, (size_t)(slash - path.p)), 0);
+		path = tfs_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1));
 	}
 	if (dir)
 		changes_entry_locked(c, dir, path);
 }
 
-static void changed_in_view(
-	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self)
+static void changed_in_view(struct changes *c, struct node *family_node, struct tfs_bytes qualifier, int64_t ts, bool removed,
+	const struct node *not_self)
 {
 	bool latest = node_is_latest(family_node), own = node_in_own_view(family_node);
 	struct buf path = {0};
@@ -292,7 +293,7 @@ static void changed_in_view(
 			changes_inode_locked(c, n);
 		n->flags &= (uint8_t)~NODE_PAGED;
 	}
-	listings_locked(c, family_node, NODE_CELL_PART, buf_slice(&path));
+	listings_locked(c, family_node, NODE_CELL_PART, buf_bytes(&path));
 	if (!latest) {
 		n = node_find_locked(family_node, NODE_VERSION, qualifier, ts);
 		if (n) {
@@ -303,7 +304,7 @@ static void changed_in_view(
 			for (unsigned i = 0; n->file && i < n->file->also_count; i++)
 				changes_inode_locked(c, n->file->also[i]);
 			if (removed && n->lookups > 0)
-				entry_locked(c, family_node, buf_slice(&path));
+				entry_locked(c, family_node, buf_bytes(&path));
 		}
 	}
 	mutex_unlock(tree_mutex());
@@ -311,8 +312,8 @@ out:
 	buf_fini(&path);
 }
 
-void cell_changed(
-	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self)
+void cell_changed(struct changes *c, struct node *family_node, struct tfs_bytes qualifier, int64_t ts, bool removed,
+	const struct node *not_self)
 {
 	struct node *other = family_in_other_view(family_node);
 
@@ -342,12 +343,12 @@ void versions_fini(struct versions *v)
 	*v = (struct versions){0};
 }
 
-int column_versions(struct node *family_node, struct slice qualifier, struct versions *out)
+int column_versions(struct node *family_node, struct tfs_bytes qualifier, struct versions *out)
 {
 	const char *family = node_name(family_node);
 	struct tfs_scan_spec spec = {
 		.what = TFS_SCAN_KEYS,
-		.row_from = bytes_of(node_key(family_node->parent)),
+		.row_from = node_key(family_node->parent),
 		.one_row = true,
 		.families = &family,
 		.family_count = 1,
@@ -357,13 +358,13 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 	struct tfs_cell cell;
 	int err;
 
-	err = buf_append_slice(&after, qualifier);
+	err = buf_append_bytes(&after, qualifier);
 	if (err == 0)
 		err = buf_u8(&after, 0);
 	if (err)
 		goto out;
-	spec.qualifier_from = bytes_of(qualifier);
-	spec.qualifier_to = bytes_of(buf_slice(&after));
+	spec.qualifier_from = qualifier;
+	spec.qualifier_to = buf_bytes(&after);
 	for (;;) {
 		err = tfs_scan_new(node_store_table(family_node), &spec, &scan);
 		if (err)
@@ -388,7 +389,8 @@ out:
 	return err;
 }
 
-void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool removed)
+void versions_changed(
+	struct changes *c, struct node *family_node, struct tfs_bytes qualifier, const struct versions *v, bool removed)
 {
 	for (size_t i = 0; i < v->n; i++)
 		cell_changed(c, family_node, qualifier, v->ts[i], removed, NULL);

@@ -26,7 +26,7 @@ struct cell_place {
 	struct tfs_ts ts; /* TFS_NEWEST: a plain name */
 };
 void cell_place_of(struct node *cell, struct cell_place *out);
-void cell_place_at(struct node *family_node, struct slice qualifier, bool version, int64_t ts, struct cell_place *out);
+void cell_place_at(struct node *family_node, struct tfs_bytes qualifier, bool version, int64_t ts, struct cell_place *out);
 
 /* The properties that all cells of a family have. */
 struct family_info {
@@ -39,7 +39,6 @@ struct family_info {
 };
 /* -ENOENT: the family was dropped. */
 int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
-void family_info_from(const struct tfs_family *f, struct family_info *out);
 
 /* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
@@ -73,18 +72,17 @@ double version_timeout(const struct family_info *f, int64_t expires_us);
  * contain it.  family_node may be of either view.  removed: the version no
  * longer exists.  not_self: the kernel keeps the pages of this node.
  */
-void cell_changed(
-	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self);
+void cell_changed(struct changes *c, struct node *family_node, struct tfs_bytes qualifier, int64_t ts, bool removed,
+	const struct node *not_self);
 /* The live versions of a column, newest first.  Collected before a removal or move, and noted after it. */
 struct versions {
 	int64_t *ts;
 	size_t n;
 };
-int column_versions(struct node *family_node, struct slice qualifier, struct versions *out) TFS_MUST;
+int column_versions(struct node *family_node, struct tfs_bytes qualifier, struct versions *out) TFS_MUST;
 void versions_fini(struct versions *v);
-void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool removed);
-/* Returns the family's node in the other view, counted, or NULL. */
-struct node *family_in_other_view(struct node *family_node);
+void versions_changed(
+	struct changes *c, struct node *family_node, struct tfs_bytes qualifier, const struct versions *v, bool removed);
 /* Locks the row that n lies in, and returns the lock for row_unlock; NULL: n is NULL, or lies in no row. */
 struct mutex *row_lock(struct node *n);
 /* Like row_lock, but returns -EINTR if the request that this thread serves is interrupted, or the daemon ends. */

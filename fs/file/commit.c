@@ -26,7 +26,7 @@
 /* After a commit the bytes are part of the base. */
 static void content_committed(struct content *content, bool shared, const struct tfs_result *result)
 {
-	struct slice bytes;
+	struct tfs_bytes bytes;
 
 	content->committed = content->early = true;
 	if (content->writer)
@@ -52,7 +52,7 @@ static void content_committed(struct content *content, bool shared, const struct
 /* *out is the ranges of the image that were written, malloc'd. */
 static int ranges_of(struct content *content, struct tfs_range **out, unsigned *count)
 {
-	struct slice bytes;
+	struct tfs_bytes bytes;
 	int err = stage_bytes(&content->image, &bytes);
 	const struct stage_span all = {0, bytes.n}, *spans = content->holds == IMAGE_WHOLE ? &all : content->image.spans;
 
@@ -93,7 +93,7 @@ struct replaced {
 static int replaced_add(const struct content *content, const struct tfs_write *out, struct replaced *g)
 {
 	struct node *family = content->target->parent;
-	struct slice key = node_key(content->target);
+	struct tfs_bytes key = node_key(content->target);
 	int err = 0;
 
 	if (content->target->kind != NODE_PLAIN)
@@ -114,7 +114,7 @@ static void replaced_note(
 {
 	bool moved = content->committed && content->commit_ts != result->ts && (result->replaced || dropped), own;
 	struct node *target = content->target, *family = target->parent;
-	struct slice key = node_key(target);
+	struct tfs_bytes key = node_key(target);
 
 	versions_changed(c, family, key, &g->column, true);
 	extra_cell_added(family);
@@ -200,7 +200,7 @@ static int content_store(struct content *content, bool last, struct open_file *f
 	struct tfs_result result;
 	struct family_info f;
 	struct cell_place p;
-	struct slice tail;
+	struct tfs_bytes tail;
 	int err;
 
 	cell_place_of(content->target, &p);
@@ -224,7 +224,7 @@ static int content_store(struct content *content, bool last, struct open_file *f
 	if (err)
 		goto out;
 	out.ranges = ranges;
-	out.append = bytes_of(tail);
+	out.append = tail;
 	if (f.counter && !version) {
 		err = counter_staged(content, last, &counter);
 		counter_range = (struct tfs_range){0, tfs_bytes_of(number, counter_text(counter.value, number))};

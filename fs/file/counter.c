@@ -26,7 +26,7 @@ static const char refusal[] = "a counter is written as one decimal number, or as
 
 static int text_parse(struct content *content, struct counter_change *out)
 {
-	struct slice text;
+	struct tfs_bytes text;
 	int err = stage_bytes(&content->image, &text);
 
 	if (err)
@@ -39,7 +39,7 @@ static int text_parse(struct content *content, struct counter_change *out)
 	return err == 0 && out->sets && content->origin > 0 ? -EINVAL : err;
 }
 
-int counter_write(struct content *content, uint64_t offset, struct slice bytes, bool append)
+int counter_write(struct content *content, uint64_t offset, struct tfs_bytes bytes, bool append)
 {
 	const bool adds = bytes.n && (bytes.p[0] == '+' || (bytes.n > 1 && bytes.p[0] == '-' && bytes.p[1] == '='));
 	const bool written = content->staged == STAGED_BYTES;

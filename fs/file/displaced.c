@@ -43,7 +43,7 @@ struct displaced_version {
 };
 
 /* The node is made, so that another thread cannot open the version unseen. */
-int displaced_add(struct displaced *k, struct node *family, struct slice qualifier, int64_t ts, bool moves)
+int displaced_add(struct displaced *k, struct node *family, struct tfs_bytes qualifier, int64_t ts, bool moves)
 {
 	struct node *n = node_get(family, NODE_VERSION, qualifier, ts);
 	struct displaced_version *e = calloc(1, sizeof(*e));
@@ -187,7 +187,7 @@ void displaced_keep_stored(struct displaced *k)
 
 /* Returns the node of the version that e was renamed to, counted, with the state of e's node.  NULL: out of memory. */
 static struct node *displaced_target(
-	struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, bool by_name, struct changes *c)
+	struct displaced_version *e, struct node *family, struct tfs_bytes key, int64_t to_ts, bool by_name, struct changes *c)
 {
 	struct node *to;
 	bool other;
@@ -235,7 +235,7 @@ static bool displaced_attach(struct displaced_version *e, struct node *to, struc
 
 /* Descriptors of e's version are descriptors of the version `to` from now on. */
 static void displaced_move(
-	struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, bool by_name, struct changes *c)
+	struct displaced_version *e, struct node *family, struct tfs_bytes key, int64_t to_ts, bool by_name, struct changes *c)
 {
 	struct node *to = displaced_target(e, family, key, to_ts, by_name, c);
 	bool moved = to != NULL;
@@ -270,7 +270,7 @@ void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target
 			displaced_move(e, target->parent, node_key(target), ts ? to_ts : e->n->ts, k->by_name, c);
 }
 
-void ofile_end_column(struct node *family, struct slice qualifier, bool by_name, struct changes *c)
+void ofile_end_column(struct node *family, struct tfs_bytes qualifier, bool by_name, struct changes *c)
 {
 	struct node *n;
 

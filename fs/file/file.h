@@ -211,7 +211,7 @@ struct displaced {
 };
 /* The plain name will be removed or replaced.  ts: the time of its newest version, TFS_NO_TIME if there is none. */
 void displaced_add_name(struct displaced *k, struct node *name, int64_t ts);
-int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
+int displaced_add(struct displaced *k, struct node *family_node, struct tfs_bytes qualifier, int64_t ts, bool moves) TFS_MUST;
 /* The version *ts moved: its descriptors are descriptors of the version to_ts of target's column from now on.  NULL: all of them did, and each keeps its timestamp. */
 void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target, int64_t to_ts, struct changes *c);
 /* The other versions were removed, and the name was replaced.  displaced_keep_stored: except versions that the store has, because the change has written them again. */
@@ -223,7 +223,7 @@ void displaced_fini(struct displaced *k);
  * unlink or a rename, so commits to it are discarded.  Otherwise writes and
  * commits through its descriptors return ESTALE.
  */
-void ofile_end_column(struct node *family_node, struct slice qualifier, bool by_name, struct changes *c);
+void ofile_end_column(struct node *family_node, struct tfs_bytes qualifier, bool by_name, struct changes *c);
 /*
  * The cells of the table for which `which` returns true (NULL: all) were removed.  Bytes
  * that descriptors have not loaded cannot be read any more, and bytes that they write

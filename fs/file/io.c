@@ -261,7 +261,7 @@ static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t
 	if (n->kind == NODE_SETTING && offset < content->origin)
 		err = refuse(-EINVAL, n, NULL, "written out of order");
 	else if (content->counter && content->target)
-		err = counter_write(content, offset, slice_of(p, size), append);
+		err = counter_write(content, offset, tfs_bytes_of(p, size), append);
 	else
 		err = content_write(content, n->kind == NODE_SETTING ? offset - content->origin : offset, p, size,
 			append && n->kind != NODE_VERSION);

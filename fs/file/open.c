@@ -39,7 +39,7 @@ static int plain_load(struct descriptor *d, struct tfs_info *info)
 static int plain_copy_same(struct descriptor *d, struct tfs_info *info)
 {
 	struct descriptor *g = d->file->descriptors;
-	struct slice bytes;
+	struct tfs_bytes bytes;
 	int err;
 
 	while (g && (g == d || g->writable || g->own.holds != IMAGE_LOADED))

@@ -467,14 +467,14 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 	return 0;
 }
 
-int stage_bytes(struct stage *s, struct slice *out)
+int stage_bytes(struct stage *s, struct tfs_bytes *out)
 {
 	if (s->size == 0) {
-		*out = slice_of("", 0);
+		*out = tfs_bytes_of("", 0);
 		return 0;
 	}
 	if (s->fd < 0) {
-		*out = slice_of(s->memory, (size_t)s->size);
+		*out = tfs_bytes_of(s->memory, (size_t)s->size);
 		return 0;
 	}
 	if (!s->map) {
@@ -501,6 +501,6 @@ int stage_bytes(struct stage *s, struct slice *out)
 		s->map = p;
 		s->map_bytes = (size_t)s->size;
 	}
-	*out = slice_of(s->map, (size_t)s->size);
+	*out = tfs_bytes_of(s->map, (size_t)s->size);
 	return 0;
 }

@@ -61,7 +61,7 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n) TFS_MU
 int stage_truncate(struct stage *s, uint64_t size) TFS_MUST;
 int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 /* Sets *out to the whole image, in memory or mapped.  It is valid until the next call on s. */
-int stage_bytes(struct stage *s, struct slice *out) TFS_MUST;
+int stage_bytes(struct stage *s, struct tfs_bytes *out) TFS_MUST;
 /* Empties the image and frees its memory or its place in a file. */
 void stage_reset(struct stage *s);
 

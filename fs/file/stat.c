@@ -159,14 +159,14 @@ bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts)
 
 static bool lies_in(const struct node *dir, const struct node *cell)
 {
-	struct slice component;
+	struct tfs_bytes component;
 	struct buf path = {0};
 	bool last, in;
 
 	if (dir->kind != NODE_CELL_PART)
 		return true;
 	in = name_encode(cell->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(cell), cell->ts, &path) == 0 &&
-		name_component(buf_slice(&path), node_key(dir), &component, &last);
+		name_component(buf_bytes(&path), node_key(dir), &component, &last);
 	buf_fini(&path);
 	return in;
 }

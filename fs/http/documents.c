@@ -26,7 +26,7 @@
 /* ---- metrics ---- */
 
 struct sum {
-	struct slice name; /* n 0: none */
+	struct tfs_bytes name; /* n 0: none */
 	unsigned long long value;
 };
 
@@ -39,31 +39,35 @@ static int sum_put(struct sum *s, struct buf *out)
 }
 
 /* Takes the first line, without its newline, from *text.  Returns false at the end. */
-static bool next_line(struct slice *text, struct slice *line)
+static bool next_line(struct tfs_bytes *text, struct tfs_bytes *line)
 {
 	const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
 
 	if (!text->n)
 		return false;
-	*line = slice_of(text->p, end ? (size_t)(end - text->p) : text->n);
-	*text = end ? slice_of(end + 1, text->n - line->n - 1) : slice_of(NULL, 0);
+	*line = tfs_bytes_of(text->p, end ? (size_t)(end - text->p) : text->n);
+	*text = end ? tfs_bytes_of(end + 1, text->n - line->n - 1) : tfs_bytes_of(NULL, 0);
 	return true;
 }
 
-int metrics_without_names(struct slice text, struct buf *out)
+/*
+ * Replaces the lines of one metric that have labels by one line, their sum.
+ * Labels of kinds of requests stay, because they are not names.
+ */
+static int metrics_without_names(struct tfs_bytes text, struct buf *out)
 {
 	struct sum sum = {0};
-	struct slice line;
+	struct tfs_bytes line;
 	int err = 0;
 
 	while (!err && next_line(&text, &line)) {
 		const uint8_t *labels = memchr(line.p, '{', line.n);
 		const uint8_t *value = memrchr(line.p, ' ', line.n);
-		struct slice name = slice_of(line.p, labels ? (size_t)(labels - line.p) : 0);
+		struct tfs_bytes name = tfs_bytes_of(line.p, labels ? (size_t)(labels - line.p) : 0);
 
 		if (line.p[0] != '#' && labels && value &&
-			!slice_has_prefix(slice_of(labels, line.n - name.n), slice_str("{request="))) {
-			if (!slice_eq(name, sum.name))
+			!bytes_has_prefix(tfs_bytes_of(labels, line.n - name.n), tfs_str("{request="))) {
+			if (!bytes_eq(name, sum.name))
 				err = sum_put(&sum, out);
 			sum.name = name;
 			sum.value += strtoull((const char *)value + 1, NULL, 10); /* it ends at the newline */
@@ -71,7 +75,7 @@ int metrics_without_names(struct slice text, struct buf *out)
 		}
 		err = sum_put(&sum, out);
 		if (!err)
-			err = buf_append_slice(out, line);
+			err = buf_append_bytes(out, line);
 		if (!err)
 			err = buf_u8(out, '\n');
 	}
@@ -87,7 +91,7 @@ int document_metrics(bool named, struct buf *out)
 		return admin_render_metrics(NULL, out);
 	err = admin_render_metrics(NULL, &all);
 	if (!err)
-		err = metrics_without_names(buf_slice(&all), out);
+		err = metrics_without_names(buf_bytes(&all), out);
 	buf_fini(&all);
 	return err;
 }
@@ -95,7 +99,7 @@ int document_metrics(bool named, struct buf *out)
 /* ---- status.json ---- */
 
 /* Any bytes as a JSON string, at most `most` of them. */
-static json_t *text_of(struct slice s, size_t most)
+static json_t *text_of(struct tfs_bytes s, size_t most)
 {
 	struct buf b = {0};
 	json_t *j = NULL;
@@ -122,17 +126,17 @@ static json_t *border_of(struct tfs_bytes key)
 	struct buf b = {0};
 	json_t *j = NULL;
 
-	if (!key.size || name_encode(NAME_ROW, slice_of(key.data, key.size), 0, &b) == 0)
-		j = text_of(buf_slice(&b), KEY_SHOWN);
+	if (!key.n || name_encode(NAME_ROW, key, 0, &b) == 0)
+		j = text_of(buf_bytes(&b), KEY_SHOWN);
 	buf_fini(&b);
 	return j;
 }
 
 /* Lines "NAME TEXT" as pairs of strings. */
-static json_t *pairs_of(struct slice text)
+static json_t *pairs_of(struct tfs_bytes text)
 {
 	json_t *all = json_array();
-	struct slice line;
+	struct tfs_bytes line;
 
 	while (all && next_line(&text, &line)) {
 		const uint8_t *space = memchr(line.p, ' ', line.n);
@@ -141,8 +145,8 @@ static json_t *pairs_of(struct slice text)
 		while (at < line.n && line.p[at] == ' ')
 			at++;
 		if (json_array_append_new(all,
-			    json_pack("[o, o]", text_of(slice_of(line.p, name), SIZE_MAX),
-				    text_of(slice_of(line.p + at, line.n - at), SIZE_MAX)))) {
+			    json_pack("[o, o]", text_of(tfs_bytes_of(line.p, name), SIZE_MAX),
+				    text_of(tfs_bytes_of(line.p + at, line.n - at), SIZE_MAX)))) {
 			json_decref(all);
 			all = NULL;
 		}
@@ -167,10 +171,10 @@ static int put_tablet(void *arg, const struct tfs_tablet *t)
 	}
 	all->shown++;
 	j = json_pack("{s:o, s:o, s:b, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:i, s:o}", "begin", border_of(t->begin), "end",
-		border_of(t->end), "last", t->end.data == NULL, "state", t->state, "bytes", (json_int_t)t->bytes, "memory",
+		border_of(t->end), "last", t->end.p == NULL, "state", t->state, "bytes", (json_int_t)t->bytes, "memory",
 		(json_int_t)t->usage.memory_bytes, "sstables", (int)t->sstables, "cells", (json_int_t)t->usage.cells, "reads",
 		(json_int_t)t->reads, "writes", (json_int_t)t->writes, "compactions", (int)t->compactions, "events",
-		pairs_of(slice_str(t->events)));
+		pairs_of(tfs_str(t->events)));
 	return json_array_append_new(all->of_table, j) ? -ENOMEM : 0;
 }
 
@@ -210,11 +214,11 @@ static int put_tables(struct tablets *all)
 static json_t *messages(void)
 {
 	json_t *all = json_array();
-	struct slice text, line;
+	struct tfs_bytes text, line;
 	struct buf ring = {0};
 
 	if (all && msg_ring(&ring) == 0) {
-		text = buf_slice(&ring);
+		text = buf_bytes(&ring);
 		while (next_line(&text, &line) && json_array_insert_new(all, 0, text_of(line, SIZE_MAX)) == 0)
 			if (json_array_size(all) > MESSAGES_SHOWN)
 				json_array_remove(all, MESSAGES_SHOWN);
@@ -224,17 +228,17 @@ static json_t *messages(void)
 }
 
 /* The line "attention" may have names of tables, and "mount" has paths. */
-static int hide_names(struct slice text, struct buf *out)
+static int hide_names(struct tfs_bytes text, struct buf *out)
 {
-	struct slice line;
+	struct tfs_bytes line;
 	int err = 0;
 
 	while (!err && next_line(&text, &line)) {
-		if (slice_has_prefix(line, slice_str("attention ")) && !slice_eq(line, slice_str("attention    none")))
-			line = slice_str("attention    yes; the reason needs a token");
-		if (slice_has_prefix(line, slice_str("mount ")))
-			line = slice_str("mount        the paths need a token");
-		err = buf_append_slice(out, line);
+		if (bytes_has_prefix(line, tfs_str("attention ")) && !bytes_eq(line, tfs_str("attention    none")))
+			line = tfs_str("attention    yes; the reason needs a token");
+		if (bytes_has_prefix(line, tfs_str("mount ")))
+			line = tfs_str("mount        the paths need a token");
+		err = buf_append_bytes(out, line);
 		if (!err)
 			err = buf_u8(out, '\n');
 	}
@@ -250,10 +254,10 @@ int document_status(bool named, struct buf *out)
 	int err = admin_render_status(NULL, &status);
 
 	if (!err && !named)
-		err = hide_names(buf_slice(&status), &shown);
+		err = hide_names(buf_bytes(&status), &shown);
 	if (!err)
 		root = json_pack("{s:s, s:I, s:b, s:o}", "version", PACKAGE_VERSION, "time_us", (json_int_t)fs_now_us(), "named",
-			named, "status", pairs_of(buf_slice(named ? &status : &shown)));
+			named, "status", pairs_of(buf_bytes(named ? &status : &shown)));
 	if (!err && !root)
 		err = -ENOMEM;
 	if (!err && named) {

@@ -13,11 +13,6 @@
 int document_metrics(bool named, struct buf *out) TFS_MUST;
 /* The status lines; with names the tablets of each table and the recent messages. */
 int document_status(bool named, struct buf *out) TFS_MUST;
-/*
- * Replaces the lines of one metric that have labels by one line, their sum.
- * Labels of kinds of requests stay, because they are not names.
- */
-int metrics_without_names(struct slice text, struct buf *out) TFS_MUST;
 /* page.html (generated in the build directory). */
 extern const unsigned char document_page[];
 extern const size_t document_page_bytes;

@@ -78,10 +78,10 @@ int admin_render_config(struct node *n, struct buf *out)
 	return err ? err : put_text(out, text);
 }
 
-int admin_apply_config(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
+int admin_apply_config(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	char *why = NULL;
-	int err = tfs_config_change(fs.store, bytes_of(text), &why);
+	int err = tfs_config_change(fs.store, text, &why);
 
 	if (err)
 		refuse(err, n, NULL, "%s", why ? why : "the settings were not changed");
@@ -97,7 +97,7 @@ int admin_apply_config(struct node *n, struct slice text, const struct caller *c
 static int put_border(struct buf *out, struct tfs_bytes b)
 {
 	struct buf name = {0};
-	int err = b.size ? name_encode(NAME_ROW, slice_from(b), 0, &name) : 0;
+	int err = b.n ? name_encode(NAME_ROW, b, 0, &name) : 0;
 
 	for (size_t i = 0; i < name.n && !err;) {
 		size_t hidden = control_length(name.p + i, name.n - i), n = hidden ? hidden : utf8_length(name.p + i, name.n - i);
@@ -110,12 +110,12 @@ static int put_border(struct buf *out, struct tfs_bytes b)
 }
 
 /* Appends the control character that put_border() has escaped at the start of s.  Returns its length there, 0: there is none. */
-static size_t unescape_control(struct slice s, struct buf *out)
+static size_t unescape_control(struct tfs_bytes s, struct buf *out)
 {
 	const size_t most = s.n / 3 < 3 ? s.n / 3 : 3, before = out->n;
 	size_t n = 0, length = 0;
 
-	while (n < most && s.p[3 * n] == '%' && name_unescape(slice_of(s.p + 3 * n, 3), out) == 0)
+	while (n < most && s.p[3 * n] == '%' && name_unescape(tfs_bytes_of(s.p + 3 * n, 3), out) == 0)
 		n++;
 	if (n > 1 && out->p[before] >= 0x80)
 		length = control_length(out->p + before, n);
@@ -124,7 +124,7 @@ static size_t unescape_control(struct slice s, struct buf *out)
 }
 
 /* The key of a row that is named as ls or put_border() shows it.  -ENOENT: it is no such name. */
-static int border_key(struct slice shown, struct buf *key)
+static int border_key(struct tfs_bytes shown, struct buf *key)
 {
 	struct buf name = {0};
 	int err = buf_reserve(&name, shown.n + 3);
@@ -136,10 +136,10 @@ static int border_key(struct slice shown, struct buf *key)
 			err = buf_u8(&name, *shown.p);
 			n = 1;
 		}
-		shown = slice_of(shown.p + n, shown.n - n);
+		shown = tfs_bytes_of(shown.p + n, shown.n - n);
 	}
 	if (!err)
-		err = name_decode_row(buf_slice(&name), key); /* the parts of a split name are joined by slashes */
+		err = name_decode_row(buf_bytes(&name), key); /* the parts of a split name are joined by slashes */
 	buf_fini(&name);
 	return err;
 }
@@ -194,18 +194,18 @@ int admin_each_table(int (*fn)(struct tfs_table *t))
 }
 
 /* Drops the kernel's entries, in one view, of a row that was dropped and of the parts of its name. */
-static void drop_kernel_row(struct node *view, struct slice row, struct changes *c)
+static void drop_kernel_row(struct node *view, struct tfs_bytes row, struct changes *c)
 {
 	struct node *holder = view, *below;
-	struct slice name, at = {0};
+	struct tfs_bytes name, at = {0};
 	struct buf path = {0};
 	bool last = false;
 
 	if (name_encode(NAME_ROW, row, 0, &path))
 		goto out;
 	node_hold(view);
-	while (!last && holder && name_component(buf_slice(&path), at, &name, &last)) {
-		at = slice_of(path.p, (size_t)(name.p + name.n - path.p));
+	while (!last && holder && name_component(buf_bytes(&path), at, &name, &last)) {
+		at = tfs_bytes_of(path.p, (size_t)(name.p + name.n - path.p));
 		below = last ? node_find(view, NODE_ROW, row, 0) : node_find(view, NODE_ROW_PART, at, 0);
 		if (below && node_known(below))
 			changes_entry(c, holder, name);
@@ -224,12 +224,12 @@ struct acting {
 	struct tfs_table *t; /* on behalf of the caller: the server and the master check the verb.  NULL: it is of no table */
 };
 
-static int drop_rows(const struct acting *a, struct slice prefix, struct changes *c)
+static int drop_rows(const struct acting *a, struct tfs_bytes prefix, struct changes *c)
 {
 	struct node *n = a->n;
-	struct node *table = node_table(n), *latest = node_find(table, NODE_LATEST, slice_of(NULL, 0), 0);
+	struct node *table = node_table(n), *latest = node_find(table, NODE_LATEST, tfs_bytes_of(NULL, 0), 0);
 	struct tfs_table *t = node_store_table(n);
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .row_from = bytes_of(prefix)};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .row_from = prefix};
 	struct tfs_scan *scan = NULL;
 	struct tfs_cell cell;
 	int r;
@@ -238,7 +238,7 @@ static int drop_rows(const struct acting *a, struct slice prefix, struct changes
 	r = fs_owns_table(a->caller, n) ? tfs_scan_new(t, &spec, &scan) : -EACCES;
 	if (r)
 		goto out;
-	while ((r = tfs_scan_next(scan, &cell)) > 0 && slice_has_prefix(slice_from(cell.row), prefix)) {
+	while ((r = tfs_scan_next(scan, &cell)) > 0 && bytes_has_prefix(cell.row, prefix)) {
 		struct tfs_mutation *m = tfs_mutation_new(t, cell.row);
 
 		r = m ? tfs_mutation_delete_row(m) : -ENOMEM;
@@ -249,9 +249,9 @@ static int drop_rows(const struct acting *a, struct slice prefix, struct changes
 			r = -EINTR;
 		if (r)
 			break;
-		drop_kernel_row(table, slice_from(cell.row), c);
+		drop_kernel_row(table, cell.row, c);
 		if (latest)
-			drop_kernel_row(latest, slice_from(cell.row), c);
+			drop_kernel_row(latest, cell.row, c);
 	}
 	tfs_scan_free(scan);
 	if (r >= 0)
@@ -265,20 +265,20 @@ out:
 	return r < 0 ? r : 0;
 }
 
-static bool line_is_verb(struct slice line, const char *name, struct slice *argument)
+static bool line_is_verb(struct tfs_bytes line, const char *name, struct tfs_bytes *argument)
 {
 	size_t n = strlen(name);
 
-	if (!slice_has_prefix(line, slice_str(name)) || (line.n > n && line.p[n] != ' '))
+	if (!bytes_has_prefix(line, tfs_str(name)) || (line.n > n && line.p[n] != ' '))
 		return false;
-	*argument = line.n > n ? slice_of(line.p + n + 1, line.n - n - 1) : slice_of(NULL, 0);
+	*argument = line.n > n ? tfs_bytes_of(line.p + n + 1, line.n - n - 1) : tfs_bytes_of(NULL, 0);
 	return true;
 }
 
 /* Results of a verb besides 0 and -errno.  refuse_line logs the reason and returns -errno. */
 enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE, NO_TABLE, TABLE_EXISTS };
 
-static int refuse_line(struct node *n, struct slice line, int r)
+static int refuse_line(struct node *n, struct tfs_bytes line, int r)
 {
 	static const struct {
 		int result, err;
@@ -304,7 +304,7 @@ static int refuse_line(struct node *n, struct slice line, int r)
 }
 
 /* Returns NO_RANGE if the table is salted and the key's first byte is not a salt, 0, -errno. */
-static int in_a_range(struct tfs_table *t, struct slice key)
+static int in_a_range(struct tfs_table *t, struct tfs_bytes key)
 {
 	const struct tfs_schema *s;
 	int r = tfs_schema_get(t, &s);
@@ -322,23 +322,23 @@ struct verb {
 	const char *name, *argument; /* argument as the list of verbs names it; NULL: none */
 	const char *help;
 	bool of_row; /* the argument is the name of a row, as ls shows it; run gets the key */
-	int (*run)(const struct acting *a, struct slice argument, struct changes *c);
+	int (*run)(const struct acting *a, struct tfs_bytes argument, struct changes *c);
 };
 
-static int split_verb(const struct acting *a, struct slice row, struct changes *c)
+static int split_verb(const struct acting *a, struct tfs_bytes row, struct changes *c)
 {
 	int r = in_a_range(a->t, row);
 
-	return r ? r : tfs_split(a->t, bytes_of(row));
+	return r ? r : tfs_split(a->t, row);
 }
 
-static int merge_verb(const struct acting *a, struct slice row, struct changes *c)
+static int merge_verb(const struct acting *a, struct tfs_bytes row, struct changes *c)
 {
-	return tfs_merge(a->t, bytes_of(row));
+	return tfs_merge(a->t, row);
 }
 
 /* A new table with the rows of the table or snapshot in whose .ctl the verb was written. */
-static int clone_verb(const struct acting *a, struct slice name, struct changes *c)
+static int clone_verb(const struct acting *a, struct tfs_bytes name, struct changes *c)
 {
 	char copy[TFS_NAME_MAX + 1];
 	int r;
@@ -356,37 +356,37 @@ static int clone_verb(const struct acting *a, struct slice name, struct changes 
 	return r == -EINVAL ? NO_TABLE : r == -EEXIST ? TABLE_EXISTS : r;
 }
 
-static int flush_verb(const struct acting *a, struct slice argument, struct changes *c)
+static int flush_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return tfs_flush(a->t);
 }
 
-static int compact_verb(const struct acting *a, struct slice argument, struct changes *c)
+static int compact_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return tfs_compact(a->t);
 }
 
-static int truncate_verb(const struct acting *a, struct slice argument, struct changes *c)
+static int truncate_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return admin_truncate(a->n, a->t, c);
 }
 
-static int flush_all_verb(const struct acting *a, struct slice argument, struct changes *c)
+static int flush_all_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return admin_each_table(tfs_flush);
 }
 
-static int compact_all_verb(const struct acting *a, struct slice argument, struct changes *c)
+static int compact_all_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return admin_each_table(tfs_compact);
 }
 
-static int sync_verb(const struct acting *a, struct slice argument, struct changes *c)
+static int sync_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return tfs_sync(fs.store);
 }
 
-static int clock_verb(const struct acting *a, struct slice argument, struct changes *c)
+static int clock_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return tfs_confirm_clock(fs.store);
 }
@@ -413,7 +413,7 @@ static const struct verb system_verbs[] = {
 	{0},
 };
 
-static int run_verb(const struct verb *v, const struct acting *a, struct slice argument, struct changes *c)
+static int run_verb(const struct verb *v, const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	struct buf row = {0};
 	int r;
@@ -426,14 +426,14 @@ static int run_verb(const struct verb *v, const struct acting *a, struct slice a
 	if (r == -ENOENT)
 		r = -EINVAL;
 	if (r == 0)
-		r = v->run(a, buf_slice(&row), c);
+		r = v->run(a, buf_bytes(&row), c);
 	buf_fini(&row);
 	return r;
 }
 
-static int run_line(const struct verb *verbs, const struct acting *a, struct slice line, struct changes *c)
+static int run_line(const struct verb *verbs, const struct acting *a, struct tfs_bytes line, struct changes *c)
 {
-	struct slice argument;
+	struct tfs_bytes argument;
 
 	for (const struct verb *v = verbs; v->name; v++)
 		if (line_is_verb(line, v->name, &argument))
@@ -441,14 +441,14 @@ static int run_line(const struct verb *verbs, const struct acting *a, struct sli
 	return NO_SUCH_VERB;
 }
 
-static int run_lines(const struct verb *verbs, const struct acting *a, struct slice text, struct changes *c)
+static int run_lines(const struct verb *verbs, const struct acting *a, struct tfs_bytes text, struct changes *c)
 {
 	while (text.n) {
 		const uint8_t *end = memchr(text.p, '\n', text.n);
-		struct slice line = slice_of(text.p, end ? (size_t)(end - text.p) : text.n);
+		struct tfs_bytes line = tfs_bytes_of(text.p, end ? (size_t)(end - text.p) : text.n);
 		int r;
 
-		text = end ? slice_of(end + 1, text.n - line.n - 1) : slice_of(NULL, 0);
+		text = end ? tfs_bytes_of(end + 1, text.n - line.n - 1) : tfs_bytes_of(NULL, 0);
 		if (line.n == 0)
 			continue;
 		r = run_line(verbs, a, line, c);
@@ -458,7 +458,8 @@ static int run_lines(const struct verb *verbs, const struct acting *a, struct sl
 	return 0;
 }
 
-static int run_in_table(const struct verb *verbs, struct node *n, struct slice text, const struct caller *caller, struct changes *c)
+static int run_in_table(
+	const struct verb *verbs, struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	struct acting a = {.n = n, .caller = caller};
 	int err = fs_table_as_caller(caller, n, &a.t);
@@ -470,17 +471,17 @@ static int run_in_table(const struct verb *verbs, struct node *n, struct slice t
 	return err;
 }
 
-int admin_apply_table(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
+int admin_apply_table(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	return run_in_table(table_verbs, n, text, caller, c);
 }
 
-int admin_apply_snapshot(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
+int admin_apply_snapshot(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	return run_in_table(snapshot_verbs, n, text, caller, c);
 }
 
-int admin_apply_system(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
+int admin_apply_system(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	return run_lines(system_verbs, &(struct acting){.n = n, .caller = caller}, text, c);
 }

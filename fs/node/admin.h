@@ -16,7 +16,7 @@ int admin_each_table(int (*fn)(struct tfs_table *t)) TFS_MUST;
 int admin_render_metrics(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_servers(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_config(struct node *n, struct buf *out) TFS_MUST;
-int admin_apply_config(struct node *n, struct slice text, const struct caller *caller, struct changes *c);
+int admin_apply_config(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c);
 int admin_render_status(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
 /* Truncates the table that n is in, by the handle t (truncate.c).  Logs why it is refused. */
@@ -26,8 +26,8 @@ int admin_render_system_verbs(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_snapshot_verbs(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_table_verbs(struct node *n, struct buf *out) TFS_MUST;
 /* Lines of verbs.  -EINVAL, logged, at the first line that is wrong; those before it have been done. */
-int admin_apply_system(struct node *n, struct slice text, const struct caller *caller, struct changes *c) TFS_MUST;
-int admin_apply_snapshot(struct node *n, struct slice text, const struct caller *caller, struct changes *c) TFS_MUST;
-int admin_apply_table(struct node *n, struct slice text, const struct caller *caller, struct changes *c) TFS_MUST;
+int admin_apply_system(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
+int admin_apply_snapshot(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
+int admin_apply_table(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
 
 #endif

@@ -33,11 +33,11 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	if (name[0] == '.')
 		return scratch_resolve_name(dir, name, out);
 	err = part_path(dir, name, &out->parent, &path);
-	if (err == 0 && name_is_part(slice_str(name))) {
+	if (err == 0 && name_is_part(tfs_str(name))) {
 		out->kind = NODE_CELL_PART;
-		err = part_resolve(buf_slice(&path), TFS_QUALIFIER_MAX + sizeof("@-9223372036854775808") - 1, out);
+		err = part_resolve(buf_bytes(&path), TFS_QUALIFIER_MAX + sizeof("@-9223372036854775808") - 1, out);
 	} else if (err == 0) {
-		err = name_decode_cell(buf_slice(&path), &out->key, &what, &out->ts);
+		err = name_decode_cell(buf_bytes(&path), &out->key, &what, &out->ts);
 		out->kind = what == NAME_VERSION ? NODE_VERSION : NODE_PLAIN;
 		if (err == 0 && out->kind == NODE_VERSION && node_is_latest(out->parent))
 			err = -ENOENT;
@@ -90,21 +90,21 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 	struct node *n;
 	int err;
 
-	cell_place_at(r->parent, buf_slice(&r->key), version, r->ts, &p);
+	cell_place_at(r->parent, buf_bytes(&r->key), version, r->ts, &p);
 	err = family_info_get(r->parent, &f);
 	if (err)
 		return err;
 	err = cell_stat(&p, &info);
 	if (err == -ENOENT) {
 		/* It may have been created and not committed yet, or committed after cell_stat. */
-		n = node_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		n = node_find(r->parent, r->kind, buf_bytes(&r->key), r->ts);
 		if (n)
 			err = ofile_stat(n, &p, &info, &pending);
 		node_put(n);
 	}
 	if (err && !pending)
 		return err;
-	n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
+	n = node_get(r->parent, r->kind, buf_bytes(&r->key), r->ts);
 	if (!n)
 		return -ENOMEM;
 	if (version && !pending)
@@ -265,7 +265,7 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
 	const bool version = r->kind == NODE_VERSION;
-	const struct slice qualifier = buf_slice(&r->key);
+	const struct tfs_bytes qualifier = buf_bytes(&r->key);
 	struct node *family = r->parent, *n = NULL;
 	struct mutex *row;
 	struct tfs_mutation *m = NULL;
@@ -339,8 +339,8 @@ static bool version_list_attr(const struct listing *a, struct node *n, const str
 		return false;
 	cell_attr(n, &a->family, n->ts, e->info.commit_us, e->info.size, &p->attr);
 	p->attr_timeout = p->entry_timeout = version_timeout(&a->family, e->info.expires_us);
-	if (e->value.data && e->info.size <= FS_CACHED_VALUE_MAX)
-		cache_put(&fs.values, n, slice_of(NULL, 0), a->changes, e->value.data, (size_t)e->info.size);
+	if (e->value.p && e->info.size <= FS_CACHED_VALUE_MAX)
+		cache_put(&fs.values, n, tfs_bytes_of(NULL, 0), a->changes, e->value.p, (size_t)e->info.size);
 	return true;
 }
 

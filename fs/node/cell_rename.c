@@ -28,7 +28,7 @@
 static bool same_row(const struct node *family_a, const struct node *family_b)
 {
 	return node_table((struct node *)family_a) == node_table((struct node *)family_b) &&
-		slice_eq(node_key(family_a->parent), node_key(family_b->parent));
+		bytes_eq(node_key(family_a->parent), node_key(family_b->parent));
 }
 
 static struct tfs_ts ts_of(const struct resolved *r)
@@ -43,7 +43,7 @@ static int check_target(struct resolved *to, int64_t *ts)
 	struct tfs_info info;
 	int err;
 
-	cell_place_at(to->parent, buf_slice(&to->key), to->kind == NODE_VERSION, to->ts, &p);
+	cell_place_at(to->parent, buf_bytes(&to->key), to->kind == NODE_VERSION, to->ts, &p);
 	err = cell_stat(&p, &info);
 	*ts = err ? TFS_NO_TIME : info.ts;
 	return err == -ENOENT ? 0 : err;
@@ -51,7 +51,7 @@ static int check_target(struct resolved *to, int64_t *ts)
 
 int cell_displace(const struct resolved *from, bool moves, struct versions *all, struct displaced *displaced)
 {
-	struct slice key = buf_slice(&from->key);
+	struct tfs_bytes key = buf_bytes(&from->key);
 	int err = 0;
 
 	if (from->kind == NODE_PLAIN) {
@@ -70,14 +70,14 @@ int cell_displace(const struct resolved *from, bool moves, struct versions *all,
 static int note_target(struct resolved *to, struct node *target, int64_t ts, struct displaced *replaced)
 {
 	if (to->kind == NODE_VERSION)
-		return displaced_add(replaced, to->parent, buf_slice(&to->key), to->ts, false);
+		return displaced_add(replaced, to->parent, buf_bytes(&to->key), to->ts, false);
 	displaced_add_name(replaced, target, ts);
 	return 0;
 }
 
 static bool same_column(const struct resolved *a, const struct resolved *b)
 {
-	return slice_eq(node_key(a->parent), node_key(b->parent)) && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
+	return bytes_eq(node_key(a->parent), node_key(b->parent)) && bytes_eq(buf_bytes(&a->key), buf_bytes(&b->key));
 }
 
 /* Writers of the source write to the target from now on.  If the target's node was ended, its name gets a new one. */
@@ -114,7 +114,7 @@ static void descriptors_follow(struct resolved *from, const struct versions *all
 		mutex_lock(tree_mutex());
 		source->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
-		ofile_end_column(from->parent, buf_slice(&from->key), true, c);
+		ofile_end_column(from->parent, buf_bytes(&from->key), true, c);
 	}
 }
 
@@ -123,7 +123,7 @@ static int move_locked(struct renaming *r, struct node *target)
 	struct resolved *from = &r->from, *to = &r->to;
 	struct node *source = r->source;
 	struct changes *c = r->c;
-	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
+	struct tfs_bytes from_key = buf_bytes(&from->key), to_key = buf_bytes(&to->key);
 	struct versions all = {0};
 	struct displaced moved = {.by_name = true}, replaced = {.by_name = true};
 	struct tfs_result result[1] = {{0}};
@@ -191,7 +191,7 @@ static int move_cell(struct renaming *r)
 	if (a.counter != b.counter)
 		return -EXDEV; /* mv copies, which checks or converts the text */
 	row = row_lock(from->parent);
-	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	target = node_get(to->parent, to->kind, buf_bytes(&to->key), to->ts);
 	err = target ? move_locked(r, target) : -ENOMEM;
 	row_unlock(row);
 	made_trim(r->c);
@@ -230,7 +230,7 @@ int cell_take_scratch(struct renaming *m)
 	}
 	row = row_lock(to->parent);
 	/* Another thread may have replaced an earlier node of the name in the other view. */
-	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	target = node_get(to->parent, to->kind, buf_bytes(&to->key), to->ts);
 	if (!target) {
 		err = -ENOMEM;
 		goto out;
@@ -265,7 +265,7 @@ int cell_rename(struct renaming *m)
 		err = move_cell(m);
 		/* The kernel has moved the version's inode to the new name. */
 		if (err == 0 && m->from.kind == NODE_VERSION)
-			changes_entry(m->c, m->newdir, slice_str(m->newname));
+			changes_entry(m->c, m->newdir, tfs_str(m->newname));
 		return err;
 	}
 	return kind_is(m->to.kind, KIND_SCRATCH) ? -EXDEV : refuse(-EPERM, m->newdir, m->newname, "a cell cannot be here");

@@ -40,7 +40,7 @@ static const char *const suffixes[] = {"avro", "br", "bz", "bz2", "cfg", "conf",
 
 /* A name that is compared with each control name, and what was found. */
 struct search {
-	struct slice name;
+	struct tfs_bytes name;
 	bool exact;        /* no edit is accepted */
 	bool in_row;       /* the name is one in a row, not in a table */
 	const char *right; /* the control name; NULL: none */
@@ -48,11 +48,11 @@ struct search {
 };
 
 /* Returns true if both are the same, or one edit apart. */
-static bool is_near(struct slice a, struct slice b)
+static bool is_near(struct tfs_bytes a, struct tfs_bytes b)
 {
 	while (a.n && b.n && *a.p == *b.p) {
-		a = slice_of(a.p + 1, a.n - 1);
-		b = slice_of(b.p + 1, b.n - 1);
+		a = tfs_bytes_of(a.p + 1, a.n - 1);
+		b = tfs_bytes_of(b.p + 1, b.n - 1);
 	}
 	while (a.n && b.n && a.p[a.n - 1] == b.p[b.n - 1]) {
 		a.n--;
@@ -65,7 +65,7 @@ static bool is_near(struct slice a, struct slice b)
 
 static void compare(struct search *s, enum node_kind dir, const char *name, const char *right)
 {
-	if (s->right || !(s->exact ? slice_eq(s->name, slice_str(name)) : is_near(s->name, slice_str(name))))
+	if (s->right || !(s->exact ? bytes_eq(s->name, tfs_str(name)) : is_near(s->name, tfs_str(name))))
 		return;
 	s->right = right;
 	s->where = dir == NODE_TABLE ? "TABLE" : "TABLE/ROW";
@@ -90,7 +90,7 @@ static void compare_all(struct search *s)
 			compare(s, other_names[i].dir, other_names[i].name, other_names[i].right);
 }
 
-static bool is_plain(struct slice name)
+static bool is_plain(struct tfs_bytes name)
 {
 	size_t i = 0;
 
@@ -99,7 +99,7 @@ static bool is_plain(struct slice name)
 	return i == name.n;
 }
 
-static bool drop_end(struct slice *name, const char *end)
+static bool drop_end(struct tfs_bytes *name, const char *end)
 {
 	const size_t n = strlen(end);
 
@@ -110,12 +110,12 @@ static bool drop_end(struct slice *name, const char *end)
 }
 
 /* Drops a dot and the name of a format at the end. */
-static bool drop_suffix(struct slice *name)
+static bool drop_suffix(struct tfs_bytes *name)
 {
 	const uint8_t *dot = memrchr(name->p, '.', name->n);
 
 	for (const char *const *p = suffixes; dot && dot > name->p && *p; p++) {
-		if (!slice_eq(slice_of(dot + 1, name->n - (size_t)(dot + 1 - name->p)), slice_str(*p)))
+		if (!bytes_eq(tfs_bytes_of(dot + 1, name->n - (size_t)(dot + 1 - name->p)), tfs_str(*p)))
 			continue;
 		name->n = (size_t)(dot - name->p);
 		return true;
@@ -125,7 +125,7 @@ static bool drop_suffix(struct slice *name)
 
 int control_name_check(struct node *dir, const char *name)
 {
-	struct search s = {.name = slice_str(name), .exact = true, .in_row = dir->kind == NODE_ROW};
+	struct search s = {.name = tfs_str(name), .exact = true, .in_row = dir->kind == NODE_ROW};
 
 	if (node_is(dir, KIND_SCRATCH))
 		return 0;

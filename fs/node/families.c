@@ -52,12 +52,12 @@ static int usage_render(struct node *n, struct buf *out)
 }
 
 /* The text as a string without the white space around it. */
-static int one_line(struct slice text, char **out)
+static int one_line(struct tfs_bytes text, char **out)
 {
 	while (text.n && memchr("\n \t\r", text.p[text.n - 1], 4))
 		text.n--;
 	while (text.n && (*text.p == ' ' || *text.p == '\t'))
-		text = slice_of(text.p + 1, text.n - 1);
+		text = tfs_bytes_of(text.p + 1, text.n - 1);
 	if (text.n && memchr(text.p, 0, text.n))
 		return -EINVAL;
 	*out = malloc(text.n + 1);
@@ -69,7 +69,7 @@ static int one_line(struct slice text, char **out)
 	return 0;
 }
 
-static int apply_to_schema(struct node *n, struct slice text, const struct caller *caller, struct changes *c)
+static int apply_to_schema(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	struct tfs_schema_edit e = {.op = setting_of(n)->op, .explicit_act = true, .name = node_name(n->parent)};
 	char *value = NULL;
@@ -177,10 +177,10 @@ static int list_families(struct lister *l, struct list_entry *e)
 			continue;
 		l->at.number = id + 1;
 		fs_schema_family_key(id, l->family_key);
-		*e = (struct list_entry){.name = slice_str(families ? l->schema->families[i].name : l->schema->groups[i].name),
+		*e = (struct list_entry){.name = tfs_str(families ? l->schema->families[i].name : l->schema->groups[i].name),
 			.kind = families ? NODE_FAMILY_DIR : NODE_GROUP_DIR,
 			.parent = l->dir,
-			.key = slice_str(l->family_key)};
+			.key = tfs_str(l->family_key)};
 		return 1;
 	}
 	return 0;

@@ -43,8 +43,8 @@ static int family_find(struct node *row, struct resolved *r, struct node **out)
 	bool exists = false;
 	int err = fs_schema_bind(r);
 
-	if (err == 0 && !(exists = made_is(row, NODE_FAMILY, buf_slice(&r->key))))
-		err = tfs_row_exists(node_store_table(row), bytes_of(node_key(row)), (const char *)r->key.p, &exists);
+	if (err == 0 && !(exists = made_is(row, NODE_FAMILY, buf_bytes(&r->key))))
+		err = tfs_row_exists(node_store_table(row), node_key(row), (const char *)r->key.p, &exists);
 	if (err == -EINVAL || (err == 0 && !exists))
 		err = -ENOENT;
 	return err ? err : resolved_get(r, out);
@@ -92,7 +92,7 @@ static int family_make(const struct making *m, struct resolved *r, struct node *
 
 static int family_has_cells(struct node *n, bool *has)
 {
-	return tfs_row_exists(node_store_table(n), bytes_of(node_key(n->parent)), node_name(n), has);
+	return tfs_row_exists(node_store_table(n), node_key(n->parent), node_name(n), has);
 }
 
 /* A file that was created and not committed yet is not in the store. */

@@ -70,7 +70,7 @@ int part_path(struct node *dir, const char *name, struct node **base, struct buf
  * Resolves a path of parts to the key of its directory.  -ENAMETOOLONG if no key
  * fits behind the parts; otherwise users could make directories of any depth.
  */
-int part_resolve(struct slice path, size_t key_max, struct resolved *out) TFS_MUST;
+int part_resolve(struct tfs_bytes path, size_t key_max, struct resolved *out) TFS_MUST;
 /* node_ops.find and has_cells. */
 int part_find(struct node *dir, struct resolved *r, struct node **out);
 int part_has_cells(struct node *n, bool *has);

@@ -35,7 +35,7 @@ void lister_end_scan(struct lister *l)
 	l->scan_done = l->peeked = false;
 }
 
-int lister_init(struct lister *l, struct node *base, struct slice path)
+int lister_init(struct lister *l, struct node *base, struct tfs_bytes path)
 {
 	l->base = base;
 	if (node_is(base, KIND_FAMILY)) {
@@ -90,14 +90,14 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 		return -ENOMEM;
 	l->dir = dir;
 	l->values = values;
-	err = lister_init(l, part ? dir->parent : dir, part ? node_key(dir) : slice_of(NULL, 0));
+	err = lister_init(l, part ? dir->parent : dir, part ? node_key(dir) : tfs_bytes_of(NULL, 0));
 	if (err == 0 && node_table(dir))
 		err = tfs_schema_get(node_store_table(dir), &l->schema);
 	if (err == 0 && from) {
 		l->at.phase = from->phase;
 		l->at.number = from->number;
 		l->phase_begun = true; /* after an entry, even if its key is empty and its timestamp 0 */
-		err = buf_append_slice(&l->at.key, buf_slice(&from->key));
+		err = buf_append_bytes(&l->at.key, buf_bytes(&from->key));
 	}
 	if (err) {
 		lister_free(l);
@@ -121,7 +121,7 @@ static int next_extra(struct lister *l, bool parts, struct list_entry *e)
 	int err = 0;
 
 	for (;;) {
-		struct slice above = buf_slice(&l->at.key), component;
+		struct tfs_bytes above = buf_bytes(&l->at.key), component;
 		bool last = true;
 
 		if (parts && !l->phase_begun)
@@ -137,9 +137,9 @@ static int next_extra(struct lister *l, bool parts, struct list_entry *e)
 		if (!n || err)
 			return err;
 		l->phase_begun = true;
-		component = buf_slice(&l->at.key);
+		component = buf_bytes(&l->at.key);
 		if (parts) {
-			if (!slice_has_prefix(component, l->path))
+			if (!bytes_has_prefix(component, l->path))
 				return 0;
 			if (!name_component(component, l->path, &component, &last) || !last)
 				continue;
@@ -149,7 +149,7 @@ static int next_extra(struct lister *l, bool parts, struct list_entry *e)
 		if (parts && kind_is(e->kind, KIND_SCRATCH))
 			continue;
 		e->name = component;
-		e->key = buf_slice(&l->at.key);
+		e->key = buf_bytes(&l->at.key);
 		e->parent = parts ? l->base : l->dir;
 		return 1;
 	}

@@ -22,10 +22,10 @@ struct cursor {
 };
 
 struct list_entry {
-	struct slice name; /* borrowed until the next call */
+	struct tfs_bytes name; /* borrowed until the next call */
 	enum node_kind kind;
 	struct node *parent; /* of its node */
-	struct slice key;
+	struct tfs_bytes key;
 	int64_t ts;
 	struct tfs_info info;   /* cells */
 	struct tfs_bytes value; /* data NULL: not read */
@@ -44,7 +44,7 @@ struct lister {
 	struct node *dir;  /* NULL: for the keys of a part only */
 	struct node *base; /* the table, view, row or family whose keys are listed: dir, or the parent of a part */
 	struct node *own;  /* base in the table's own view, where made directories and cells are; counted.  NULL: it has no node */
-	struct slice path; /* the text of the parts that dir stands for, or empty */
+	struct tfs_bytes path;     /* the text of the parts that dir stands for, or empty */
 	struct name_prefix prefix; /* of path */
 	bool behind;               /* of a part's cells: in the second of two ranges (list_keys.c) */
 	struct cursor at;
@@ -71,7 +71,7 @@ int lister_next(struct lister *l, struct list_entry *e) TFS_MUST;
 
 /* ---- for phases ---- */
 /* A lister in the caller's memory, of the keys below base with this path. */
-int lister_init(struct lister *l, struct node *base, struct slice path) TFS_MUST;
+int lister_init(struct lister *l, struct node *base, struct tfs_bytes path) TFS_MUST;
 void lister_fini(struct lister *l);
 /* Begins l->scan; in the view of a scan on behalf of the user who asks. */
 int lister_scan(struct lister *l, const struct tfs_scan_spec *spec) TFS_MUST;
@@ -89,6 +89,6 @@ int list_keys(struct lister *l, struct list_entry *e);
 /* The cells below a part, the second range. */
 int list_keys_behind(struct lister *l, struct list_entry *e);
 /* Returns 0 if a key is below the directory of a split name, -ENOENT if none is.  base: its table, view or family. */
-int keys_below_part(struct node *base, struct slice path) TFS_MUST;
+int keys_below_part(struct node *base, struct tfs_bytes path) TFS_MUST;
 
 #endif

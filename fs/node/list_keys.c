@@ -28,15 +28,15 @@ static int rows_scan(struct lister *l)
 	spec.batch_bytes = BATCH_BYTES;
 	spec.past_damage = l->damaged;
 	if (l->path.n) {
-		bound_from(&spec.row_from, &spec.row_from_after, buf_slice(&l->prefix.raw), false);
-		r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
+		bound_from(&spec.row_from, &spec.row_from_after, buf_bytes(&l->prefix.raw), false);
+		r = key_after_prefix(buf_bytes(&l->prefix.raw), &l->to);
 		if (l->to.n)
-			bound_to(&spec.row_to, buf_slice(&l->to));
+			bound_to(&spec.row_to, buf_bytes(&l->to));
 	}
 	if (l->phase_begun && spec.reverse)
-		bound_to(&spec.row_to, buf_slice(&l->at.key));
+		bound_to(&spec.row_to, buf_bytes(&l->at.key));
 	else if (l->phase_begun)
-		bound_from(&spec.row_from, &spec.row_from_after, buf_slice(&l->at.key), true);
+		bound_from(&spec.row_from, &spec.row_from_after, buf_bytes(&l->at.key), true);
 	if (spec.reverse && spec.past_damage)
 		r = -EIO;
 	return r ? r : lister_scan(l, &spec);
@@ -72,7 +72,7 @@ static int lister_peek(struct lister *l, int (*open_scan)(struct lister *l))
 /* The next row key, of the store or of a made row, into at.key.  Returns 1, 0 at the end, -errno. */
 static int rows_next(struct lister *l)
 {
-	struct slice row = {0}, *above = NULL, key = buf_slice(&l->at.key), prefix = buf_slice(&l->prefix.raw);
+	struct tfs_bytes row = {0}, *above = NULL, key = buf_bytes(&l->at.key), prefix = buf_bytes(&l->prefix.raw);
 	struct node *extra;
 	int r;
 
@@ -80,17 +80,17 @@ static int rows_next(struct lister *l)
 	if (r)
 		return r;
 	if (l->peeked)
-		row = slice_from(l->cell.row);
+		row = l->cell.row;
 	if (l->phase_begun)
 		above = &key;
 	else if (l->path.n)
 		above = &prefix;
 	mutex_lock(tree_mutex());
 	extra = l->own ? extra_next_locked(l->own, 1, above) : NULL;
-	if (extra && l->path.n && !slice_has_prefix(node_key(extra), prefix))
+	if (extra && l->path.n && !bytes_has_prefix(node_key(extra), prefix))
 		extra = NULL;
 	if (extra && l->peeked) {
-		int c = slice_cmp(node_key(extra), row);
+		int c = bytes_cmp(node_key(extra), row);
 
 		if (c == 0)
 			l->peeked = false;
@@ -123,7 +123,7 @@ static int cells_range(struct lister *l)
 	int r = buf_set(&l->from, first->p, first->n);
 
 	if (r == 0 && l->behind)
-		return key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
+		return key_after_prefix(buf_bytes(&l->prefix.raw), &l->to);
 	/* the versions of one qualifier */
 	if (r == 0)
 		r = buf_set(&l->to, first->p, first->n);
@@ -138,7 +138,7 @@ static int cells_scan(struct lister *l)
 	int r = 0;
 
 	spec.what = l->values ? TFS_SCAN_CELLS : TFS_SCAN_KEYS;
-	spec.row_from = bytes_of(node_key(l->base->parent));
+	spec.row_from = node_key(l->base->parent);
 	spec.row_from_after = spec.reverse = false;
 	spec.one_row = true;
 	spec.families = &family;
@@ -146,17 +146,17 @@ static int cells_scan(struct lister *l)
 	spec.batch_bytes = BATCH_BYTES;
 	spec.past_damage = l->damaged;
 	/* These filters select among versions: then is_before_cursor() skips all but the first that matches. */
-	if (l->latest && !spec.value_regex.data && !spec.value_is.data && !spec.has_changed)
+	if (l->latest && !spec.value_regex.p && !spec.value_is.p && !spec.has_changed)
 		spec.versions = 1;
 	if (l->path.n) {
 		r = cells_range(l);
 		if (!counts)
-			bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_slice(&l->from), false);
+			bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_bytes(&l->from), false);
 		if (l->to.n)
-			bound_to(&spec.qualifier_to, buf_slice(&l->to));
+			bound_to(&spec.qualifier_to, buf_bytes(&l->to));
 	}
 	if (l->phase_begun && !counts) {
-		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_slice(&l->at.key), l->latest);
+		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_bytes(&l->at.key), l->latest);
 		spec.after_cell = !l->latest && !l->view;
 		spec.after_ts = l->at.number;
 	}
@@ -173,16 +173,16 @@ static int cells_scan(struct lister *l)
 /* In a view, which may count versions or columns, a scan begins with cells that precede the cursor. */
 static bool is_before_cursor(const struct lister *l)
 {
-	struct slice qualifier = slice_from(l->cell.qualifier);
+	struct tfs_bytes qualifier = l->cell.qualifier;
 	int order;
 
 	if (!l->view)
 		return false;
-	if (l->path.n && slice_cmp(qualifier, buf_slice(&l->from)) < 0)
+	if (l->path.n && bytes_cmp(qualifier, buf_bytes(&l->from)) < 0)
 		return true;
 	if (!l->phase_begun)
 		return false;
-	order = slice_cmp(qualifier, buf_slice(&l->at.key));
+	order = bytes_cmp(qualifier, buf_bytes(&l->at.key));
 	return order < 0 || (order == 0 && (l->latest || l->cell.ts >= l->at.number));
 }
 
@@ -197,7 +197,7 @@ static int cells_next(struct lister *l)
 		l->peeked = false;
 	} while (is_before_cursor(l));
 	l->at.number = l->cell.ts;
-	r = buf_set(&l->at.key, l->cell.qualifier.data, l->cell.qualifier.size);
+	r = buf_set(&l->at.key, l->cell.qualifier.p, l->cell.qualifier.n);
 	if (r)
 		return r;
 	l->phase_begun = true;
@@ -211,19 +211,19 @@ static int keys_next(struct lister *l)
 
 	for (;;) {
 		enum name_kind kind = rows ? NAME_ROW : l->latest ? NAME_NEWEST : NAME_VERSION;
-		struct slice component;
+		struct tfs_bytes component;
 		bool last;
 		int r = rows ? rows_next(l) : cells_next(l);
 
 		if (r <= 0)
 			return r;
 		buf_reset(&l->name);
-		r = name_encode(kind, buf_slice(&l->at.key), l->at.number, &l->name);
+		r = name_encode(kind, buf_bytes(&l->at.key), l->at.number, &l->name);
 		if (r == -EINVAL)
 			continue; /* the empty row has no name */
 		if (r)
 			return r;
-		if (l->name.n >= l->path.n && name_component(buf_slice(&l->name), l->path, &component, &last))
+		if (l->name.n >= l->path.n && name_component(buf_bytes(&l->name), l->path, &component, &last))
 			return 1;
 	}
 }
@@ -238,11 +238,11 @@ static bool has_range(const struct lister *l, bool behind)
 {
 	if (!node_is(l->base, KIND_FAMILY) || !l->path.n)
 		return !behind;
-	return behind || (l->prefix.split_version && !slice_eq(buf_slice(&l->prefix.qualifier), buf_slice(&l->prefix.raw)));
+	return behind || (l->prefix.split_version && !bytes_eq(buf_bytes(&l->prefix.qualifier), buf_bytes(&l->prefix.raw)));
 }
 
 /* The first key below a part, into *key and *ts.  Returns 1, 0 if there is none, -errno. */
-static int part_first(struct node *base, struct slice path, struct buf *key, int64_t *ts)
+static int part_first(struct node *base, struct tfs_bytes path, struct buf *key, int64_t *ts)
 {
 	struct lister l = {.base = base};
 	int r = lister_init(&l, base, path);
@@ -268,7 +268,7 @@ static int part_first(struct node *base, struct slice path, struct buf *key, int
 	return r;
 }
 
-int keys_below_part(struct node *base, struct slice path)
+int keys_below_part(struct node *base, struct tfs_bytes path)
 {
 	struct buf key = {0};
 	int64_t ts;
@@ -279,14 +279,14 @@ int keys_below_part(struct node *base, struct slice path)
 }
 
 /* Returns 1 if the part is listed at the current key, which is the first of its keys; 0, -errno. */
-static int part_is_due(struct lister *l, struct slice part)
+static int part_is_due(struct lister *l, struct tfs_bytes part)
 {
 	struct buf first = {0};
 	int64_t ts = 0;
 	bool extra;
 	int r;
 
-	if (slice_eq(buf_slice(&l->last_part), part))
+	if (bytes_eq(buf_bytes(&l->last_part), part))
 		return 0;
 	mutex_lock(tree_mutex());
 	extra = l->own && extra_find_locked(l->own, 0, part);
@@ -299,7 +299,7 @@ static int part_is_due(struct lister *l, struct slice part)
 		l->damaged = true;
 		r = 1; /* its first key may be unreadable.  Otherwise the part would not be listed at all. */
 	} else if (r > 0)
-		r = slice_eq(buf_slice(&first), buf_slice(&l->at.key)) && ts == l->at.number;
+		r = bytes_eq(buf_bytes(&first), buf_bytes(&l->at.key)) && ts == l->at.number;
 	buf_fini(&first);
 	return r;
 }
@@ -309,16 +309,16 @@ static int next_entry(struct lister *l, struct list_entry *e)
 	int r;
 
 	while ((r = keys_next(l)) > 0) {
-		struct slice component;
+		struct tfs_bytes component;
 		bool last;
 
-		if (!name_component(buf_slice(&l->name), l->path, &component, &last))
+		if (!name_component(buf_bytes(&l->name), l->path, &component, &last))
 			continue;
 		e->name = component;
 		e->parent = l->base;
 		e->unsure = l->cell.unsure;
 		if (last) {
-			e->key = buf_slice(&l->at.key);
+			e->key = buf_bytes(&l->at.key);
 			e->kind = NODE_ROW;
 			if (node_is(l->base, KIND_FAMILY)) {
 				e->parent = l->own;
@@ -329,7 +329,7 @@ static int next_entry(struct lister *l, struct list_entry *e)
 			}
 			return 1;
 		}
-		e->key = slice_of(l->name.p, (size_t)(component.p + component.n - l->name.p));
+		e->key = tfs_bytes_of(l->name.p, (size_t)(component.p + component.n - l->name.p));
 		e->kind = node_is(l->base, KIND_FAMILY) ? NODE_CELL_PART : NODE_ROW_PART;
 		r = part_is_due(l, e->key);
 		if (r)

@@ -50,7 +50,7 @@ static void made_undo(struct node *n)
 	mutex_unlock(tree_mutex());
 }
 
-int made_add(struct node *parent, enum node_kind kind, struct slice key, struct node **out)
+int made_add(struct node *parent, enum node_kind kind, struct tfs_bytes key, struct node **out)
 {
 	struct node *own = node_in_table_get(parent), *n = own ? node_get(own, kind, key, 0) : NULL;
 	int err = n ? 0 : -ENOMEM;
@@ -74,7 +74,7 @@ int made_add(struct node *parent, enum node_kind kind, struct slice key, struct 
 	return err;
 }
 
-bool made_is(struct node *parent, enum node_kind kind, struct slice key)
+bool made_is(struct node *parent, enum node_kind kind, struct tfs_bytes key)
 {
 	struct node *own, *n;
 	bool is;
@@ -91,18 +91,18 @@ bool made_is(struct node *parent, enum node_kind kind, struct slice key)
 static void drop_kernel_entry(struct node *n, struct changes *c)
 {
 	struct buf path = {0};
-	struct slice name = {0};
+	struct tfs_bytes name = {0};
 	struct node *dir = n->parent;
 	const uint8_t *slash;
 
 	if (node_append_name(n, &path) == 0)
-		name = buf_slice(&path);
+		name = buf_bytes(&path);
 	slash = name.n ? memrchr(name.p, '/', name.n) : NULL;
 	mutex_lock(tree_mutex());
 	if (slash) {
 		dir = node_find_locked(dir, n->kind == NODE_CELL_PART ? NODE_CELL_PART : NODE_ROW_PART,
-			slice_of(name.p, (size_t)(slash - name.p)), 0);
-		name = slice_of(slash + 1, name.n - (size_t)(slash - name.p) - 1);
+			tfs_bytes_of(name.p, (size_t)(slash - name.p)), 0);
+		name = tfs_bytes_of(slash + 1, name.n - (size_t)(slash - name.p) - 1);
 	}
 	if (dir && name.n) {
 		changes_entry_locked(c, dir, name);
@@ -154,14 +154,14 @@ int made_rmdir(struct node *n, const char *name, struct changes *c)
 
 int made_mkdir(const struct making *m, struct resolved *r, struct node **out)
 {
-	int err = made_add(r->parent, r->kind, buf_slice(&r->key), out);
+	int err = made_add(r->parent, r->kind, buf_bytes(&r->key), out);
 
 	if (err)
 		return err;
 	/* A thread that drops or renames the family may not have seen the new entry. */
 	if (fs_schema_family_dropped(*out)) {
 		err = -ESTALE;
-	} else if ((*out)->kind == NODE_FAMILY && fs_schema_renamed(*out, slice_str(m->name))) {
+	} else if ((*out)->kind == NODE_FAMILY && fs_schema_renamed(*out, tfs_str(m->name))) {
 		made_undo(*out);
 		err = -ESTALE;
 	}
@@ -201,7 +201,7 @@ static void drop_row_locked(struct node *row)
 
 	row->refs++;
 	for (; family; family = next) {
-		struct slice key = node_key(family);
+		struct tfs_bytes key = node_key(family);
 
 		next = extra_next_locked(row, 1, &key);
 		if (!extra_any_view_locked(family))
@@ -250,7 +250,8 @@ static void drop_parts(struct node *row, struct changes *c)
 
 	if (node_append_name(row, &path) == 0)
 		for (size_t i = path.n; i-- > 0;) {
-			struct node *part = path.p[i] == '/' ? node_find(row->parent, NODE_ROW_PART, slice_of(path.p, i), 0) : NULL;
+			struct node *part =
+				path.p[i] == '/' ? node_find(row->parent, NODE_ROW_PART, tfs_bytes_of(path.p, i), 0) : NULL;
 
 			if (part)
 				drop_part(part, c);
@@ -278,23 +279,23 @@ void made_drop_row(struct node *row, struct changes *c)
 	drop_parts(row, c);
 }
 
-void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
+void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes *c)
 {
 	struct node *row = NULL, *other;
 	struct buf at = {0};
-	struct slice key = prefix;
+	struct tfs_bytes key = prefix;
 	int err = 0;
 
 	for (bool first = true; err == 0; first = false) {
 		mutex_lock(tree_mutex());
 		row = first ? extra_find_locked(table, 1, key) : NULL;
 		row = row ? row : extra_next_locked(table, 1, &key);
-		if (row && !slice_has_prefix(node_key(row), prefix))
+		if (row && !bytes_has_prefix(node_key(row), prefix))
 			row = NULL;
 		if (row) {
 			row->refs++;
 			err = buf_set(&at, row->key, row->key_n);
-			key = buf_slice(&at);
+			key = buf_bytes(&at);
 			drop_row_locked(row);
 		}
 		other = row ? node_in_other_view_locked(row) : NULL;
@@ -313,10 +314,10 @@ void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
 }
 
 /* Adds entries for the directories of a split name. */
-static void parts_left(struct node *base, enum node_kind kind, struct slice path)
+static void parts_left(struct node *base, enum node_kind kind, struct tfs_bytes path)
 {
 	for (size_t i = 1; i < path.n; i++) {
-		struct node *part = path.p[i] == '/' ? node_get(base, kind, slice_of(path.p, i), 0) : NULL;
+		struct node *part = path.p[i] == '/' ? node_get(base, kind, tfs_bytes_of(path.p, i), 0) : NULL;
 
 		if (!part)
 			continue;
@@ -334,7 +335,7 @@ int made_keep_locked(struct node *own)
 	return err || own->kind != NODE_FAMILY ? err : extra_add_locked(own->parent, EXTRA_UNCHECKED);
 }
 
-void made_cell_removed(struct node *family_node, struct slice qualifier, bool version, int64_t ts)
+void made_cell_removed(struct node *family_node, struct tfs_bytes qualifier, bool version, int64_t ts)
 {
 	struct buf cell = {0}, name = {0};
 	struct node *own;
@@ -349,8 +350,8 @@ void made_cell_removed(struct node *family_node, struct slice qualifier, bool ve
 	mutex_unlock(tree_mutex());
 	if (name_encode(version ? NAME_VERSION : NAME_NEWEST, qualifier, ts, &cell) == 0 &&
 		name_encode(NAME_ROW, node_key(own->parent), 0, &name) == 0) {
-		parts_left(own->parent->parent, NODE_ROW_PART, buf_slice(&name));
-		parts_left(own, NODE_CELL_PART, buf_slice(&cell));
+		parts_left(own->parent->parent, NODE_ROW_PART, buf_bytes(&name));
+		parts_left(own, NODE_CELL_PART, buf_bytes(&cell));
 	}
 	(void)fs_schema_family_dropped(own);
 	node_put(own);

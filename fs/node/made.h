@@ -17,9 +17,9 @@
 #define MADE_BYTES (64u << 20)
 
 /* Adds an empty directory.  *out: its node in the view of parent, counted.  -EEXIST. */
-int made_add(struct node *parent, enum node_kind kind, struct slice key, struct node **out) TFS_MUST;
+int made_add(struct node *parent, enum node_kind kind, struct tfs_bytes key, struct node **out) TFS_MUST;
 /* Returns true if there is a made directory with this key. */
-bool made_is(struct node *parent, enum node_kind kind, struct slice key);
+bool made_is(struct node *parent, enum node_kind kind, struct tfs_bytes key);
 /* node_ops.make and rmdir of rows, families and parts. */
 int made_mkdir(const struct making *m, struct resolved *r, struct node **out);
 int made_rmdir(struct node *n, const char *name, struct changes *c);
@@ -28,11 +28,11 @@ bool made_has_entries(struct node *dir);
 /* Returns true if dir has no extra entry and the same directory in the other view has scratch. */
 bool made_has_scratch_elsewhere(struct node *dir);
 /* Rows with the prefix were dropped: removes their made directories, unless these hold scratch. */
-void made_drop_rows(struct node *table, struct slice prefix, struct changes *c);
+void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes *c);
 /* All cells of the row were removed: removes its made directories, unless these hold scratch. */
 void made_drop_row(struct node *row, struct changes *c);
 /* A cell was removed: its directories may be empty now.  Under the row's lock, as extra_cell_added. */
-void made_cell_removed(struct node *family_node, struct slice qualifier, bool version, int64_t ts);
+void made_cell_removed(struct node *family_node, struct tfs_bytes qualifier, bool version, int64_t ts);
 /* Scratch was made in dir, a node of the table's own view.  dir then stays as long as the scratch. */
 int made_keep_locked(struct node *dir) TFS_MUST;
 /* Drops the oldest empty directories above MADE_BYTES.  Called after any function above, without locks. */

@@ -141,7 +141,7 @@ static int other_row_has_cells(struct node *family)
 	if (r)
 		return r;
 	while (!other && (r = tfs_scan_next(scan, &cell)) > 0)
-		other = !slice_eq(slice_from(cell.row), node_key(family->parent));
+		other = !bytes_eq(cell.row, node_key(family->parent));
 	tfs_scan_free(scan);
 	return other ? 1 : r;
 }

@@ -16,24 +16,24 @@ int part_path(struct node *dir, const char *name, struct node **base, struct buf
 	*base = dir;
 	if (node_is(dir, KIND_PART)) {
 		*base = dir->parent;
-		err = buf_append_slice(path, node_key(dir));
+		err = buf_append_bytes(path, node_key(dir));
 		if (err == 0)
 			err = buf_u8(path, '/');
 	}
 	return err ? err : buf_append(path, name, strlen(name));
 }
 
-int part_resolve(struct slice path, size_t key_max, struct resolved *out)
+int part_resolve(struct tfs_bytes path, size_t key_max, struct resolved *out)
 {
 	size_t raw_bytes;
 
 	if (!name_parts_valid(path, &raw_bytes))
 		return -ENOENT;
-	return raw_bytes < key_max ? buf_append_slice(&out->key, path) : -ENAMETOOLONG;
+	return raw_bytes < key_max ? buf_append_bytes(&out->key, path) : -ENAMETOOLONG;
 }
 
 /* 0 or -ENOENT. */
-static int part_exists(struct node *base, struct slice path)
+static int part_exists(struct node *base, struct tfs_bytes path)
 {
 	struct node *n, *own;
 	bool below;
@@ -48,7 +48,7 @@ static int part_exists(struct node *base, struct slice path)
 
 int part_find(struct node *dir, struct resolved *r, struct node **out)
 {
-	int err = made_is(r->parent, r->kind, buf_slice(&r->key)) ? 0 : part_exists(r->parent, buf_slice(&r->key));
+	int err = made_is(r->parent, r->kind, buf_bytes(&r->key)) ? 0 : part_exists(r->parent, buf_bytes(&r->key));
 
 	return err ? err : resolved_get(r, out);
 }

@@ -57,7 +57,7 @@ static int list_tables(struct lister *l, struct list_entry *e)
 		if (r == 0)
 			r = tfs_table_open(fs.store, name, &t);
 	} while (r == -ENOENT); /* dropped meanwhile */
-	*e = (struct list_entry){.name = slice_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = slice_str(name)};
+	*e = (struct list_entry){.name = tfs_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = tfs_str(name)};
 	if (r == -EBADMSG) {
 		e->unsure = true; /* its schema is damaged: everything but the name is EIO */
 		return 1;
@@ -67,7 +67,7 @@ static int list_tables(struct lister *l, struct list_entry *e)
 	table_key(t, key);
 	tfs_table_close(t);
 	r = buf_set(&l->name, key, sizeof(key));
-	e->key = buf_slice(&l->name);
+	e->key = buf_bytes(&l->name);
 	return r ? r : 1;
 }
 

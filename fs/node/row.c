@@ -27,12 +27,12 @@ int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	if (name[0] == '.')
 		return scratch_resolve_name(dir, name, out);
 	err = part_path(dir, name, &out->parent, &path);
-	if (err == 0 && name_is_part(slice_str(name))) {
+	if (err == 0 && name_is_part(tfs_str(name))) {
 		out->kind = NODE_ROW_PART;
-		err = part_resolve(buf_slice(&path), TFS_ROW_MAX, out);
+		err = part_resolve(buf_bytes(&path), TFS_ROW_MAX, out);
 	} else if (err == 0) {
 		out->kind = NODE_ROW;
-		err = name_decode_row(buf_slice(&path), &out->key);
+		err = name_decode_row(buf_bytes(&path), &out->key);
 		if (err == 0 && out->key.n > TFS_ROW_MAX)
 			err = -ENAMETOOLONG;
 	}
@@ -50,11 +50,11 @@ int row_resolve_child(struct node *dir, const char *name, struct resolved *out)
 
 static int row_find(struct node *dir, struct resolved *r, struct node **out)
 {
-	bool exists = made_is(r->parent, NODE_ROW, buf_slice(&r->key));
+	bool exists = made_is(r->parent, NODE_ROW, buf_bytes(&r->key));
 	int err = 0;
 
 	if (!exists)
-		err = tfs_row_exists(node_store_table(dir), bytes_of(buf_slice(&r->key)), NULL, &exists);
+		err = tfs_row_exists(node_store_table(dir), buf_bytes(&r->key), NULL, &exists);
 	if (err || !exists)
 		return err ? err : -ENOENT;
 	return resolved_get(r, out);
@@ -62,7 +62,7 @@ static int row_find(struct node *dir, struct resolved *r, struct node **out)
 
 static int row_has_cells(struct node *n, bool *has)
 {
-	return tfs_row_exists(node_store_table(n), bytes_of(node_key(n)), NULL, has);
+	return tfs_row_exists(node_store_table(n), node_key(n), NULL, has);
 }
 
 bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
@@ -85,7 +85,7 @@ static int load_families(struct lister *l, uint16_t **out)
 	if (!ids)
 		return -ENOMEM;
 	spec.what = TFS_SCAN_FAMILIES;
-	spec.row_from = bytes_of(node_key(l->base));
+	spec.row_from = node_key(l->base);
 	spec.row_from_after = spec.reverse = false;
 	spec.one_row = true;
 	for (;;) {
@@ -107,7 +107,7 @@ static int load_families(struct lister *l, uint16_t **out)
 	return lister_is_damage(r) ? 0 : r;
 }
 
-static bool row_has_family(const struct lister *l, uint16_t id, struct slice key)
+static bool row_has_family(const struct lister *l, uint16_t id, struct tfs_bytes key)
 {
 	bool here = false;
 
@@ -138,12 +138,12 @@ int row_list_families(struct lister *l, struct list_entry *e)
 			continue;
 		l->at.number = f->id;
 		fs_schema_family_key(f->id, l->family_key);
-		if (!row_has_family(l, f->id, slice_str(l->family_key)))
+		if (!row_has_family(l, f->id, tfs_str(l->family_key)))
 			continue;
-		*e = (struct list_entry){.name = slice_str(f->name),
+		*e = (struct list_entry){.name = tfs_str(f->name),
 			.kind = l->view ? NODE_VIEW_FAMILY : NODE_FAMILY,
 			.parent = l->base,
-			.key = slice_str(l->family_key)};
+			.key = tfs_str(l->family_key)};
 		return 1;
 	}
 	return 0;

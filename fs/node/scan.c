@@ -27,7 +27,7 @@ static const char *const scan_streams[] = {".tsv", ".jsonl", ".tar", ".keys", ".
 
 static int scan_name(struct node *n, struct buf *out)
 {
-	return n->key_n ? buf_append_slice(out, node_key(n)) : buf_append(out, ".scan", 5);
+	return n->key_n ? buf_append_bytes(out, node_key(n)) : buf_append(out, ".scan", 5);
 }
 
 static int resolve_clause(struct node *dir, const char *name, struct resolved *out)
@@ -47,7 +47,7 @@ static void drop_unused(struct node *table)
 {
 	struct changes c = {0};
 
-	changes_entry(&c, table, slice_str(".scan"));
+	changes_entry(&c, table, tfs_str(".scan"));
 	changes_send(&c);
 }
 

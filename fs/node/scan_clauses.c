@@ -50,7 +50,8 @@ static const char *refused_because(struct node *n, const struct clauses *c)
 	return why;
 }
 
-int scan_path(const struct node *n, struct buf *out)
+/* Sets *out, which is empty, to the clauses of n joined by '/'.  Only a directory of clauses has any. */
+static int scan_path(const struct node *n, struct buf *out)
 {
 	size_t bytes = 0, at;
 
@@ -83,7 +84,7 @@ static int parse_path(const struct node *n, const char *name, int64_t now_us, st
 	if (!err && name)
 		err = buf_append(&path, name, strlen(name));
 	if (!err)
-		err = path.n > SCAN_PATH_MAX ? -ENAMETOOLONG : clauses_parse(buf_slice(&path), now_us, out, why);
+		err = path.n > SCAN_PATH_MAX ? -ENAMETOOLONG : clauses_parse(buf_bytes(&path), now_us, out, why);
 	buf_fini(&path);
 	return err;
 }
@@ -96,8 +97,8 @@ int scan_clauses(struct node *n, const char *name, int64_t now_us, struct clause
 	if (why)
 		return refuse(err, n, name, "%s", why);
 	if (err == 0 &&
-		(out->given >> CLAUSE_FAMILY & 1 || out->spec.row_regex.data || out->spec.qualifier_regex.data ||
-			out->spec.value_regex.data)) {
+		(out->given >> CLAUSE_FAMILY & 1 || out->spec.row_regex.p || out->spec.qualifier_regex.p ||
+			out->spec.value_regex.p)) {
 		err = check_with_store(n, out);
 		if (err == -EINVAL)
 			err = refuse(err, n, name, "%s", refused_because(n, out));
@@ -120,7 +121,7 @@ static int last_row(struct node *view, struct clauses *c)
 	if (r)
 		return r;
 	while ((r = tfs_scan_next(scan, &cell)) > 0)
-		if (++count == c->limit && buf_set(&c->row_last, cell.row.data, cell.row.size)) {
+		if (++count == c->limit && buf_set(&c->row_last, cell.row.p, cell.row.n)) {
 			r = -ENOMEM;
 			break;
 		}
@@ -153,22 +154,22 @@ static int apply_limit(struct node *view, struct clauses *c)
 	if (!c->limit)
 		return 0;
 	err = last_row_of(view, c, &key);
-	if (err == 0 && (!cache_get(&fs.view_ends, view, buf_slice(&key), &stamp, &c->row_last) || stamp != changes)) {
+	if (err == 0 && (!cache_get(&fs.view_ends, view, buf_bytes(&key), &stamp, &c->row_last) || stamp != changes)) {
 		buf_reset(&c->row_last);
 		err = last_row(view, c);
 		if (err == 0)
-			cache_put(&fs.view_ends, view, buf_slice(&key), changes, c->row_last.p, c->row_last.n);
+			cache_put(&fs.view_ends, view, buf_bytes(&key), changes, c->row_last.p, c->row_last.n);
 	}
 	buf_fini(&key);
 	if (err || c->row_last.n == 0)
 		return err;
 	if (c->spec.reverse) {
-		bound_from(&c->spec.row_from, &c->spec.row_from_after, buf_slice(&c->row_last), false);
+		bound_from(&c->spec.row_from, &c->spec.row_from_after, buf_bytes(&c->row_last), false);
 		return 0;
 	}
 	err = buf_u8(&c->row_last, 0);
 	if (err == 0)
-		bound_to(&c->spec.row_to, buf_slice(&c->row_last));
+		bound_to(&c->spec.row_to, buf_bytes(&c->row_last));
 	return err;
 }
 

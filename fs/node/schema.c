@@ -118,13 +118,13 @@ static int schema_open(struct node *n, struct content *w, bool writable, bool tr
 
 static int schema_apply(struct node *n, struct content *w, struct changes *c)
 {
-	struct slice text;
+	struct tfs_bytes text;
 	int err = w->error ? w->error : stage_bytes(&w->image, &text);
 
 	return err ? err : fs_schema_replace_text(n, text, w->time, w->caller, c);
 }
 
-static bool completes_value(struct slice text)
+static bool completes_value(struct tfs_bytes text)
 {
 	size_t i = 0;
 
@@ -139,7 +139,7 @@ static bool completes_value(struct slice text)
  */
 static int schema_written(struct node *n, struct content *w, uint64_t end, struct changes *c)
 {
-	struct slice text, more;
+	struct tfs_bytes text, more;
 	char *why = NULL;
 	int err;
 
@@ -151,11 +151,11 @@ static int schema_written(struct node *n, struct content *w, uint64_t end, struc
 	err = stage_bytes(&w->image, &text);
 	if (err || text.n <= w->origin)
 		return err;
-	more = slice_of(text.p + w->origin, text.n - w->origin);
+	more = tfs_bytes_of(text.p + w->origin, text.n - w->origin);
 	w->origin = text.n;
 	if (!completes_value(more))
 		return 0;
-	err = tfs_schema_text_begins(node_store_table(n), bytes_of(text), &why);
+	err = tfs_schema_text_begins(node_store_table(n), text, &why);
 	if (err == -EINVAL)
 		err = w->error = refuse(err, n, NULL, "%s", why ? why : "no legal schema");
 	free(why);

@@ -77,10 +77,10 @@ int fs_schema_name(struct node *n, struct buf *out)
 	return name || err ? err : -ENOENT;
 }
 
-bool fs_schema_renamed(struct node *family, struct slice name)
+bool fs_schema_renamed(struct node *family, struct tfs_bytes name)
 {
 	struct buf now = {0};
-	bool renamed = fs_schema_name(family, &now) || !slice_eq(buf_slice(&now), name);
+	bool renamed = fs_schema_name(family, &now) || !bytes_eq(buf_bytes(&now), name);
 
 	buf_fini(&now);
 	return renamed;
@@ -163,7 +163,7 @@ static void drop_old_name(void *arg, struct node *n)
 	before = tfs_schema_family(d->before, node_name(n));
 	after = tfs_schema_family(d->after, node_name(n));
 	if (before && (!after || strcmp(before->name, after->name) != 0))
-		changes_entry_locked(d->c, n->parent, slice_str(before->name));
+		changes_entry_locked(d->c, n->parent, tfs_str(before->name));
 }
 
 /* The caller holds fs.schema_lock.  Otherwise a name that a family had between two changes would not be dropped. */
@@ -185,7 +185,7 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 }
 
 /* Changes the schema by e or, if e is NULL, replaces it by text. */
-static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us,
+static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct tfs_bytes text, int64_t mtime_us,
 	const struct caller *caller, char **why, struct changes *c)
 {
 	const struct tfs_schema *before;
@@ -197,7 +197,7 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 	mutex_lock(&fs.schema_lock);
 	err = tfs_schema_get(t, &before);
 	if (err == 0) {
-		err = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text(t, bytes_of(text), mtime_us, why);
+		err = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text(t, text, mtime_us, why);
 		if (err == 0)
 			schema_changed(n, before, c);
 		tfs_schema_put(before);
@@ -219,7 +219,7 @@ int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct chang
 int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const struct caller *caller, struct changes *c)
 {
 	char *why = NULL;
-	int err = change_schema(n, e, slice_of(NULL, 0), 0, caller, &why, c);
+	int err = change_schema(n, e, tfs_bytes_of(NULL, 0), 0, caller, &why, c);
 
 	if (err && why)
 		refuse(err, n, NULL, "%s", why);
@@ -260,7 +260,7 @@ int fs_schema_set_acl(struct node *n, const char *acl, mode_t mode, struct chang
 	return fs_schema_edit(n, &e, c);
 }
 
-int fs_schema_replace_text(struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c)
+int fs_schema_replace_text(struct node *n, struct tfs_bytes text, int64_t mtime_us, const struct caller *caller, struct changes *c)
 {
 	char path[1024], *why = NULL;
 	int err = change_schema(n, NULL, text, mtime_us, caller, &why, c);

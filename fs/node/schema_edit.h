@@ -23,7 +23,7 @@ int fs_schema_set_owner(struct node *n, const struct stat *attr, int to_set, str
 /* Sets the ACL (a text as in .schema) and the mode of a family; n is its directory in .families. */
 int fs_schema_set_acl(struct node *n, const char *acl, mode_t mode, struct changes *c) TFS_MUST;
 /* Returns true if the family was dropped or has another name than this.  The kernel may then hold an old name. */
-bool fs_schema_renamed(struct node *family, struct slice name);
+bool fs_schema_renamed(struct node *family, struct tfs_bytes name);
 
 /*
  * Edits the schema of the table that n is in, on behalf of the user whose request
@@ -36,7 +36,7 @@ struct caller;
 int fs_schema_edit_as(struct node *n, const struct tfs_schema_edit *e, const struct caller *caller, struct changes *c) TFS_MUST;
 /* Sets the whole schema. */
 int fs_schema_replace_text(
-	struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
+	struct node *n, struct tfs_bytes text, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
 /*
  * Returns true if n is in a family that was dropped.  It has then removed the
  * extra entries (extra.h) in such families of the table.  A thread that has added

@@ -56,7 +56,7 @@ static int to_scratch(struct renaming *m)
 	x = open_file_find(n);
 	if (!x)
 		return -ESTALE;
-	err = scratch_place(m->newdir, buf_slice(&m->to.key), NODE_SCRATCH_FILE, x, &fresh);
+	err = scratch_place(m->newdir, buf_bytes(&m->to.key), NODE_SCRATCH_FILE, x, &fresh);
 	open_file_put(x);
 	if (err)
 		return err;
@@ -79,7 +79,7 @@ static int check_writers(const struct open_file *x, const struct caller *caller)
 
 static int to_schema(struct renaming *m)
 {
-	struct node *target = node_get(m->to.parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
+	struct node *target = node_get(m->to.parent, NODE_SCHEMA, tfs_bytes_of(NULL, 0), 0);
 	struct open_file *x = open_file_find(m->source);
 	int err;
 
@@ -105,7 +105,7 @@ static int to_schema(struct renaming *m)
 		/* Open descriptors of the target write nothing more. */
 		node_end(target);
 		node_put(target);
-		target = node_get(m->to.parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
+		target = node_get(m->to.parent, NODE_SCHEMA, tfs_bytes_of(NULL, 0), 0);
 		if (!target)
 			msg_error("out of memory: writers of a renamed file were cut off");
 		content_set_target(&x->shared, target);
@@ -145,7 +145,7 @@ static int scratch_rename(struct renaming *m)
 		refuse(err, m->source, NULL, "refused: the user may not read this scratch, or not write to the target");
 	/* The kernel has moved the scratch file's inode to the new name.  Its entry is dropped, so that such inodes do not accumulate. */
 	if (err == 0)
-		changes_entry(m->c, m->newdir, slice_str(m->newname));
+		changes_entry(m->c, m->newdir, tfs_str(m->newname));
 	return err;
 }
 

@@ -18,7 +18,8 @@
 int scratch_find(struct node *dir, struct resolved *r, struct node **out);
 int scratch_make(const struct making *m, struct resolved *r, struct node **out);
 /* Adds a node with the name to dir.  With share, a file is renamed: the node gets this state, and replaces a file that has the name. */
-int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct open_file *share, struct node **out) TFS_MUST;
+int scratch_place(
+	struct node *dir, struct tfs_bytes name, enum node_kind kind, struct open_file *share, struct node **out) TFS_MUST;
 /* Removes n from its directory.  -ENOTEMPTY. */
 int scratch_remove(struct node *n) TFS_MUST;
 /* Resolves any name to a scratch file.  mkdir makes a directory of it. */

@@ -25,7 +25,7 @@ int scratch_find(struct node *dir, struct resolved *r, struct node **out)
 	struct node *n;
 
 	mutex_lock(tree_mutex());
-	n = extra_find_locked(dir, 0, buf_slice(&r->key));
+	n = extra_find_locked(dir, 0, buf_bytes(&r->key));
 	if (n && !node_is(n, KIND_SCRATCH))
 		n = NULL;
 	if (n)
@@ -50,7 +50,7 @@ static bool is_removed(const struct node *dir)
 	return dir != NULL;
 }
 
-int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct open_file *share, struct node **out)
+int scratch_place(struct node *dir, struct tfs_bytes name, enum node_kind kind, struct open_file *share, struct node **out)
 {
 	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1), *own = n ? node_in_table_get(dir) : NULL,
 		    *old;
@@ -98,7 +98,7 @@ int scratch_make(const struct making *m, struct resolved *r, struct node **out)
 	struct node *n;
 	int err;
 
-	err = scratch_place(m->dir, buf_slice(&r->key), m->is_dir ? NODE_SCRATCH_DIR : NODE_SCRATCH_FILE, NULL, &n);
+	err = scratch_place(m->dir, buf_bytes(&r->key), m->is_dir ? NODE_SCRATCH_DIR : NODE_SCRATCH_FILE, NULL, &n);
 	if (err)
 		return err;
 	if (m->is_dir) {

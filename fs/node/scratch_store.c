@@ -62,7 +62,7 @@ static int storing_add(struct storing *s, const struct item *item)
 /* The entry of a directory of scratch after `last` (NULL: the first), counted.  Puts last. */
 static struct node *next_entry(struct node *dir, struct node *last)
 {
-	struct slice above = last ? node_key(last) : slice_of(NULL, 0);
+	struct tfs_bytes above = last ? node_key(last) : tfs_bytes_of(NULL, 0);
 	struct node *n;
 
 	mutex_lock(tree_mutex());
@@ -165,7 +165,7 @@ static int family_of(struct storing *s, struct node *dir, struct node *row, cons
 		err = family_add(row, name, fuse_req_ctx(s->req), dir->dir ? dir->dir->mode : 0, s->c);
 	if (err == 0)
 		err = fs_schema_bind(&f);
-	*out = err ? NULL : node_get(row, NODE_FAMILY, buf_slice(&f.key), 0);
+	*out = err ? NULL : node_get(row, NODE_FAMILY, buf_bytes(&f.key), 0);
 	if (err == 0 && !*out)
 		err = -ENOMEM;
 	resolved_fini(&f);
@@ -193,22 +193,22 @@ static int add_row(struct storing *s, struct node *dir, struct node *row)
 /* Step 2.  *results: of each file; for free(). */
 static int storing_apply(struct storing *s, struct node *row, struct tfs_result **results)
 {
-	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), bytes_of(node_key(row)));
+	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), node_key(row));
 	int err = m && (*results = calloc(s->files, sizeof(**results))) ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < s->count && err == 0; i++) {
 		struct item *f = &s->items[i];
 		struct cell_place p;
-		struct slice value;
+		struct tfs_bytes value;
 
 		if (!f->x)
 			continue;
-		cell_place_at(f->family, buf_slice(&f->cell.key), f->cell.kind == NODE_VERSION, f->cell.ts, &p);
+		cell_place_at(f->family, buf_bytes(&f->cell.key), f->cell.kind == NODE_VERSION, f->cell.ts, &p);
 		err = stage_bytes(&f->x->shared.image, &value);
 		if (err == 0)
 			err = tfs_mutation_put(m, p.family, p.qualifier,
 				f->cell.kind == NODE_VERSION || f->x->shared.time == TFS_NO_TIME ? p.ts : tfs_at(f->x->shared.time),
-				bytes_of(value));
+				value);
 	}
 	if (err == 0)
 		err = tfs_apply(m, 0, *results);
@@ -225,7 +225,7 @@ static void remove_scratch(struct storing *s, const struct tfs_result *results)
 		struct item *f = &s->items[i];
 
 		if (f->x) {
-			cell_changed(s->c, f->family, buf_slice(&f->cell.key), results[--file].ts, false, NULL);
+			cell_changed(s->c, f->family, buf_bytes(&f->cell.key), results[--file].ts, false, NULL);
 			extra_cell_added(f->family);
 		}
 		(void)!scratch_remove(f->node);
@@ -280,7 +280,7 @@ int scratch_store_dir(struct renaming *m)
 	if (err != -ENOENT)
 		return err;
 	if (to->kind == NODE_ROW) {
-		row = node_get(to->parent, NODE_ROW, buf_slice(&to->key), 0);
+		row = node_get(to->parent, NODE_ROW, buf_bytes(&to->key), 0);
 		err = row ? add_row(&s, m->source, row) : -ENOMEM;
 	} else {
 		row = to->parent;

@@ -38,10 +38,10 @@ int setting_list(struct lister *l, struct list_entry *e)
 	if (!s->name)
 		return 0;
 	l->at.number++;
-	*e = (struct list_entry){.name = slice_str(s->name),
+	*e = (struct list_entry){.name = tfs_str(s->name),
 		.kind = NODE_SETTING,
 		.parent = l->dir,
-		.key = slice_str(s->name),
+		.key = tfs_str(s->name),
 		.ts = setting_ts(l->dir, s)};
 	return 1;
 }
@@ -83,10 +83,10 @@ static int setting_text(struct node *n, struct buf *out, int64_t *when)
 	uint64_t stamp = (uint64_t)fs_now_us();
 	int err = setting_exists(n);
 
-	if (err == 0 && !(fs.no_open && cache_get(&fs.control_texts, n, slice_of(NULL, 0), &stamp, out))) {
+	if (err == 0 && !(fs.no_open && cache_get(&fs.control_texts, n, tfs_bytes_of(NULL, 0), &stamp, out))) {
 		err = s->render ? s->render(n, out) : 0;
 		if (err == 0 && fs.no_open)
-			cache_put(&fs.control_texts, n, slice_of(NULL, 0), stamp, out->p, out->n);
+			cache_put(&fs.control_texts, n, tfs_bytes_of(NULL, 0), stamp, out->p, out->n);
 	}
 	if (when)
 		*when = (int64_t)stamp;
@@ -219,7 +219,7 @@ static int setting_read(struct descriptor *h, uint64_t offset, void *buf, size_t
 static int setting_apply(struct node *n, struct content *w, struct changes *c)
 {
 	const struct setting *s = setting_of(n);
-	struct slice text;
+	struct tfs_bytes text;
 	int err = stage_bytes(&w->image, &text);
 
 	fs.verbs++;
@@ -232,7 +232,7 @@ static int setting_apply(struct node *n, struct content *w, struct changes *c)
 
 static int setting_written(struct node *n, struct content *w, uint64_t end, struct changes *c)
 {
-	struct slice text;
+	struct tfs_bytes text;
 	int err;
 
 	if (setting_too_large(w))

@@ -65,7 +65,7 @@ static const char *names_next(struct lister *l)
 	while (names->at < names->count && !name) {
 		const char *next = names->v[names->at++];
 
-		if (slice_cmp(slice_str(next), buf_slice(&l->at.key)) > 0)
+		if (bytes_cmp(tfs_str(next), buf_bytes(&l->at.key)) > 0)
 			name = next;
 	}
 	return name;
@@ -109,10 +109,8 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 		if (!name)
 			return 0;
 		err = buf_set(&l->at.key, name, strlen(name));
-		*e = (struct list_entry){.name = slice_str(name),
-			.kind = all ? NODE_SNAP_ALL : NODE_SNAPSHOT,
-			.parent = l->dir,
-			.key = slice_str(name)};
+		*e = (struct list_entry){
+			.name = tfs_str(name), .kind = all ? NODE_SNAP_ALL : NODE_SNAPSHOT, .parent = l->dir, .key = tfs_str(name)};
 		if (err || all)
 			return err ? err : 1;
 		err = tfs_snapshot_open(node_store_table(l->dir), name, &t);
@@ -122,7 +120,7 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 	table_key(t, key);
 	tfs_table_close(t);
 	err = buf_set(&l->name, key, sizeof(key));
-	e->key = buf_slice(&l->name);
+	e->key = buf_bytes(&l->name);
 	return err ? err : 1;
 }
 
@@ -269,7 +267,7 @@ static int list_tables(struct lister *l, struct list_entry *e)
 	table_key(t, key);
 	tfs_table_close(t);
 	err = buf_set(&l->name, key, sizeof(key));
-	*e = (struct list_entry){.name = slice_str(name), .kind = NODE_SNAPSHOT, .parent = l->dir, .key = buf_slice(&l->name)};
+	*e = (struct list_entry){.name = tfs_str(name), .kind = NODE_SNAPSHOT, .parent = l->dir, .key = buf_bytes(&l->name)};
 	return err ? err : 1;
 }
 

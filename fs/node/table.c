@@ -50,7 +50,7 @@ int table_bind(struct node *parent, enum node_kind kind, struct tfs_table *t, st
 	of = s->snapshot_of;
 	tfs_schema_put(s);
 	table_key(t, key);
-	n = node_get(parent, kind, slice_of(key, sizeof(key)), 0);
+	n = node_get(parent, kind, tfs_bytes_of(key, sizeof(key)), 0);
 	if (!n) {
 		tfs_table_close(t);
 		return -ENOMEM;
@@ -156,7 +156,7 @@ int list_schema(struct lister *l, struct list_entry *e)
 	if (l->at.number || !l->schema->is_set || l->schema->is_hidden)
 		return 0;
 	l->at.number = 1;
-	*e = (struct list_entry){.name = slice_str(".schema"), .kind = NODE_SCHEMA, .parent = l->dir};
+	*e = (struct list_entry){.name = tfs_str(".schema"), .kind = NODE_SCHEMA, .parent = l->dir};
 	return 1;
 }
 

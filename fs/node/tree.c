@@ -135,7 +135,7 @@ int tree_resolve_new(struct node *dir, const char *name, struct resolved *out)
 	return refuse(-EINVAL, dir, name, "%s", names ? names : "not the canonical name of anything that can be here");
 }
 
-void tree_count_entry(struct node *n, struct slice name, struct fuse_entry_param *e)
+void tree_count_entry(struct node *n, struct tfs_bytes name, struct fuse_entry_param *e)
 {
 	node_lookup(n);
 	if (n->kind == NODE_FAMILY && fs_schema_renamed(n, name))
@@ -147,7 +147,7 @@ void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *na
 	if (err != -ENOMEM && err != -EIO)
 		return;
 	changes_listing(c, dir);
-	changes_entry(c, dir, slice_str(name));
+	changes_entry(c, dir, tfs_str(name));
 }
 
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)

@@ -29,7 +29,7 @@ int tree_check_writable(struct node *n, const char *name) TFS_MUST;
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 
 /* Counts an answer that makes the kernel hold n under this name.  The answer has no lifetime if a rename of n may have missed it. */
-void tree_count_entry(struct node *n, struct slice name, struct fuse_entry_param *e);
+void tree_count_entry(struct node *n, struct tfs_bytes name, struct fuse_entry_param *e);
 /* For an operation that may have been done although it failed with err: the kernel drops the name and the listing. */
 void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *name, int err);
 /* The attributes of a directory; the size is 0. */

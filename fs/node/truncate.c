@@ -48,7 +48,7 @@ static void drop_row_entry(void *arg, struct node *n)
 	if (n->kind == NODE_ROW_PART && !memchr(n->key, '/', n->key_n))
 		changes_entry_locked(c, n->parent, node_key(n));
 	if (n->kind == NODE_ROW && name_encode(NAME_ROW, node_key(n), 0, &name) == 0 && !memchr(name.p, '/', name.n))
-		changes_entry_locked(c, n->parent, buf_slice(&name));
+		changes_entry_locked(c, n->parent, buf_bytes(&name));
 	if (n->kind == NODE_TABLE || n->kind == NODE_LATEST)
 		changes_listing_locked(c, n);
 	buf_fini(&name);

@@ -37,10 +37,11 @@ _Static_assert(
 
 static int view_name(struct node *n, struct buf *out)
 {
-	return buf_append_slice(out, node_key(n));
+	return buf_append_bytes(out, node_key(n));
 }
 
-int view_find(struct node *dir, struct resolved *r, struct node **out)
+/* node_ops.find of .rows and .latest.  The clauses are checked. */
+static int view_find(struct node *dir, struct resolved *r, struct node **out)
 {
 	struct clauses c;
 	struct node *n = NULL;
@@ -121,7 +122,7 @@ static int cell_name(struct node *n, struct buf *out)
 /* ---- existence ---- */
 
 /* Sets spec to a scan of one row in the view of n.  -ENOENT: the row is not between the bounds. */
-static int one_row(struct node *n, struct slice row, struct clauses *c, struct tfs_scan_spec *spec)
+static int one_row(struct node *n, struct tfs_bytes row, struct clauses *c, struct tfs_scan_spec *spec)
 {
 	int err = view_clauses(n, c);
 
@@ -129,7 +130,7 @@ static int one_row(struct node *n, struct slice row, struct clauses *c, struct t
 		err = -ENOENT;
 	*spec = c->spec;
 	spec->what = TFS_SCAN_ROWS;
-	spec->row_from = bytes_of(row);
+	spec->row_from = row;
 	spec->row_from_after = spec->reverse = false;
 	spec->one_row = true;
 	return err;
@@ -176,7 +177,7 @@ static int view_row_find(struct node *dir, struct resolved *r, struct node **out
 {
 	struct tfs_scan_spec spec;
 	struct clauses c;
-	int err = one_row(r->parent, buf_slice(&r->key), &c, &spec);
+	int err = one_row(r->parent, buf_bytes(&r->key), &c, &spec);
 
 	if (err == 0)
 		err = scan_finds(dir, &spec);
@@ -212,8 +213,7 @@ static int find_version(struct node *family, struct resolved *r, const struct tf
 	if (n)
 		return n == -EINVAL ? -ENOENT : n;
 	while (!found && (n = tfs_scan_next(scan, &cell)) > 0)
-		found = slice_eq(slice_from(cell.qualifier), buf_slice(&r->key)) &&
-			(r->kind == NODE_VIEW_PLAIN || cell.ts == r->ts);
+		found = bytes_eq(cell.qualifier, buf_bytes(&r->key)) && (r->kind == NODE_VIEW_PLAIN || cell.ts == r->ts);
 	if (found)
 		r->ts = cell.ts;
 	tfs_scan_free(scan);
@@ -236,8 +236,8 @@ static int view_cell_find(struct node *dir, struct resolved *r, struct node **ou
 	if (err == 0) {
 		spec.what = TFS_SCAN_KEYS;
 		if (!spec.column_limit) /* which counts from the first column on */
-			bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_slice(&r->key), false);
-		bound_to(&spec.qualifier_to, buf_slice(&behind));
+			bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_bytes(&r->key), false);
+		bound_to(&spec.qualifier_to, buf_bytes(&behind));
 		err = find_version(family, r, &spec);
 	}
 	buf_fini(&behind);

@@ -17,10 +17,6 @@ static inline enum node_kind view_kind(enum node_kind kind)
 }
 /* The clauses of the view that n is in; limit as a bound of the rows.  The caller calls clauses_fini in any case. */
 int view_clauses(struct node *n, struct clauses *out) TFS_MUST;
-/* Sets *out, which is empty, to the clauses of n joined by '/'.  Only a directory of clauses has any. */
-int scan_path(const struct node *n, struct buf *out) TFS_MUST;
-/* node_ops.find of .rows and .latest.  The clauses are checked. */
-int view_find(struct node *dir, struct resolved *r, struct node **out);
 /*
  * Parses the clauses of a scan or stream, n, and of name below it (NULL: none), and
  * checks families and patterns with the store.  -EINVAL is logged with the reason.

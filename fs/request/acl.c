@@ -130,7 +130,7 @@ static acl_entry entry_at(const struct acl *a, size_t i)
 	return (acl_entry){le16toh(e.e_tag), le16toh(e.e_perm), le32toh(e.e_id)};
 }
 
-static int acl_parse_xattr(struct slice value, struct acl *a)
+static int acl_parse_xattr(struct tfs_bytes value, struct acl *a)
 {
 	struct posix_acl_xattr_header head;
 
@@ -208,7 +208,7 @@ static bool same_acl(struct node *n, const struct acl *a, const struct stat *st)
 		buf_fini(&now);
 		return !a->extended && (a->owner << 6 | a->group << 3 | a->other) == (st->st_mode & 0777);
 	}
-	same = err == 0 && acl_parse_xattr(buf_slice(&now), &b) == 0 && a->count == b.count;
+	same = err == 0 && acl_parse_xattr(buf_bytes(&now), &b) == 0 && a->count == b.count;
 	for (size_t i = 0; same && i < a->count; i++) {
 		bool found = false;
 
@@ -250,7 +250,7 @@ static int set_access(struct node *n, const struct acl *a, struct changes *c)
 	return fs_schema_keep_owner(n);
 }
 
-int acl_set(struct node *n, const char *name, struct slice value, struct changes *c)
+int acl_set(struct node *n, const char *name, struct tfs_bytes value, struct changes *c)
 {
 	struct acl a;
 	int err = acl_parse_xattr(value, &a);

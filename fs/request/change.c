@@ -168,7 +168,7 @@ void request_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 		tree_changed_if_unknown(&c, m.dir, name, err);
 		changes_reply_err(&c, req, refuse_store(err, m.dir, name, "cannot be made"));
 	} else {
-		tree_count_entry(n, slice_str(name), &e);
+		tree_count_entry(n, tfs_str(name), &e);
 		changes_reply_entry(&c, req, n, &e);
 	}
 	node_put(n);

@@ -48,7 +48,7 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (err) {
 		reply_err(req, refuse_store(err, dir, name, "cannot be looked up"));
 	} else {
-		tree_count_entry(n, slice_str(name), &e);
+		tree_count_entry(n, tfs_str(name), &e);
 		stale_found(req, n);
 		if (fuse_reply_entry(req, &e) != 0)
 			node_forget(n, 1);

@@ -40,7 +40,7 @@ int request_set_owner(struct node *n, const struct stat *attr, int to_set, struc
 bool acl_is_name(const char *name);
 /* Appends the value of the xattr.  -ENODATA or -EOPNOTSUPP: the node has no ACL. */
 int acl_get(struct node *n, const char *name, struct buf *out) TFS_MUST;
-int acl_set(struct node *n, const char *name, struct slice value, struct changes *c) TFS_MUST;
+int acl_set(struct node *n, const char *name, struct tfs_bytes value, struct changes *c) TFS_MUST;
 /* Succeeds if there is no ACL. */
 int acl_remove(struct node *n, const char *name, struct changes *c) TFS_MUST;
 

@@ -89,7 +89,7 @@ static bool stream_is_of(const struct stream *s, const struct node *dir)
 {
 	struct buf key = {0};
 	bool same = s->dir == dir && s->dir_ino == dir->ino && node_append_key(dir, &key) == 0 &&
-		slice_eq(buf_slice(&key), buf_slice(&s->dir_key));
+		bytes_eq(buf_bytes(&key), buf_bytes(&s->dir_key));
 
 	buf_fini(&key);
 	return same;
@@ -241,7 +241,7 @@ static int place_set(struct stream *s, struct place *m, uint64_t ordinal, const 
 
 bool cursor_eq(const struct cursor *a, const struct cursor *b)
 {
-	return a->phase == b->phase && a->number == b->number && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
+	return a->phase == b->phase && a->number == b->number && bytes_eq(buf_bytes(&a->key), buf_bytes(&b->key));
 }
 
 const struct place *stream_checkpoint(const struct stream *s, uint64_t ordinal)

@@ -18,7 +18,7 @@ static bool xattr_is_unsupported(const char *name)
 	return strncmp(name, "security.", 9) == 0 || strncmp(name, "system.", 7) == 0 || strncmp(name, "trusted.", 8) == 0;
 }
 
-static int value_of(struct node *n, const char *name, struct slice *out, char *number, size_t number_bytes)
+static int value_of(struct node *n, const char *name, struct tfs_bytes *out, char *number, size_t number_bytes)
 {
 	struct node *row = node_above(n, NODE_ROW);
 	bool cell = node_is(n, KIND_CELL);
@@ -43,14 +43,14 @@ static int value_of(struct node *n, const char *name, struct slice *out, char *n
 				return err == -ENOENT ? -ENODATA : err;
 			ts = info.ts;
 		}
-		*out = slice_of(number, (size_t)snprintf(number, number_bytes, "%lld", (long long)ts));
+		*out = tfs_bytes_of(number, (size_t)snprintf(number, number_bytes, "%lld", (long long)ts));
 	} else {
 		return -ENODATA;
 	}
 	return 0;
 }
 
-static void reply_value(fuse_req_t req, struct slice value, size_t size)
+static void reply_value(fuse_req_t req, struct tfs_bytes value, size_t size)
 {
 	if (size == 0)
 		fuse_reply_xattr(req, value.n);
@@ -63,13 +63,13 @@ static void reply_value(fuse_req_t req, struct slice value, size_t size)
 void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct buf acl = {0};
-	struct slice value;
+	struct tfs_bytes value;
 	char number[24];
 	int err;
 
 	if (acl_is_name(name)) {
 		err = acl_get(node_of(ino), name, &acl);
-		value = buf_slice(&acl);
+		value = buf_bytes(&acl);
 	} else {
 		err = value_of(node_of(ino), name, &value, number, sizeof(number));
 	}
@@ -87,7 +87,7 @@ void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *val
 	if (node_is_frozen(node_of(ino)))
 		reply_err(req, -EROFS);
 	else if (acl_is_name(name))
-		changes_reply_err(&c, req, acl_set(node_of(ino), name, slice_of(value, size), &c));
+		changes_reply_err(&c, req, acl_set(node_of(ino), name, tfs_bytes_of(value, size), &c));
 	else if (strncmp(name, "user.tabletfs.", 14) == 0)
 		reply_err(req, refuse(-EPERM, node_of(ino), NULL, "a key cannot be changed by its attribute"));
 	else
@@ -105,7 +105,7 @@ void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 	if (err && err != -ENODATA && err != -EOPNOTSUPP)
 		reply_err(req, err);
 	else
-		reply_value(req, slice_of(name, err ? 0 : sizeof(name)), size);
+		reply_value(req, tfs_bytes_of(name, err ? 0 : sizeof(name)), size);
 }
 
 void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name)

@@ -123,7 +123,7 @@ static int check_family(void *arg, const char *name, const char **why)
 	return err;
 }
 
-static int set_schema(void *arg, struct slice text, int64_t mtime_us, const char **why)
+static int set_schema(void *arg, struct tfs_bytes text, int64_t mtime_us, const char **why)
 {
 	struct importing *g = arg;
 

@@ -119,7 +119,7 @@ static int mutate_apply(struct mutate *w, struct node *row, struct changes *c)
 	int err;
 
 	l->results = calloc(l->count + 1u, sizeof(*l->results));
-	err = edits && l->results ? mutation_lines_make(l, w->table, bytes_of(node_key(row)), &m) : -ENOMEM;
+	err = edits && l->results ? mutation_lines_make(l, w->table, node_key(row), &m) : -ENOMEM;
 	for (unsigned i = 0; i < l->count && !err; i++)
 		edits[i] = edit_of(&l->lines[i]);
 	if (!err && l->count)
@@ -145,8 +145,8 @@ static int mutate_count(struct mutate *w)
 static int mutate_write(struct sequential *s, const void *p, size_t n, struct changes *c)
 {
 	struct mutate *w = s->state;
-	struct slice reason;
-	int err = mutation_lines_add(&w->lines, w->table, slice_of(p, n));
+	struct tfs_bytes reason;
+	int err = mutation_lines_add(&w->lines, w->table, tfs_bytes_of(p, n));
 
 	if (!err)
 		err = mutate_count(w);

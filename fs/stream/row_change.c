@@ -60,7 +60,7 @@ static int family_node(struct node *row, uint16_t id, struct node **out)
 	char key[FAMILY_KEY_BYTES];
 
 	fs_schema_family_key(id, key);
-	*out = own ? node_get(own, NODE_FAMILY, slice_str(key), 0) : NULL;
+	*out = own ? node_get(own, NODE_FAMILY, tfs_str(key), 0) : NULL;
 	node_put(own);
 	return *out ? 0 : -ENOMEM;
 }
@@ -81,15 +81,15 @@ static int family_id(struct node *row, const char *name, uint16_t *id)
 }
 
 /* Adds a version to the last column, or to a new one. */
-static int removal_add(struct removal *r, struct node *row, uint16_t family, struct slice qualifier, int64_t ts, bool whole)
+static int removal_add(struct removal *r, struct node *row, uint16_t family, struct tfs_bytes qualifier, int64_t ts, bool whole)
 {
 	struct removed_column *last = r->count ? &r->columns[r->count - 1] : NULL, fresh = {.id = family, .whole = whole};
 	int err;
 
-	if (!last || last->id != family || !slice_eq(buf_slice(&last->qualifier), qualifier) || last->whole != whole) {
+	if (!last || last->id != family || !bytes_eq(buf_bytes(&last->qualifier), qualifier) || last->whole != whole) {
 		err = family_node(row, family, &fresh.family);
 		if (!err)
-			err = buf_append_slice(&fresh.qualifier, qualifier);
+			err = buf_append_bytes(&fresh.qualifier, qualifier);
 		if (!err)
 			err = array_grow(&r->columns, r->count, sizeof(*r->columns));
 		if (err) {
@@ -116,7 +116,7 @@ static int edit_cmp(const void *x, const void *y)
 	if (c == 0 && (a->kind == ROW_DELETE_FAMILY || b->kind == ROW_DELETE_FAMILY))
 		return (b->kind == ROW_DELETE_FAMILY) - (a->kind == ROW_DELETE_FAMILY);
 	if (c == 0)
-		c = slice_cmp(a->qualifier, b->qualifier);
+		c = bytes_cmp(a->qualifier, b->qualifier);
 	if (c == 0)
 		c = (b->kind == ROW_DELETE_COLUMN) - (a->kind == ROW_DELETE_COLUMN);
 	return c ? c : (a->ts < b->ts) - (a->ts > b->ts);
@@ -131,7 +131,7 @@ static bool edit_includes(const struct row_edit *a, const struct row_edit *b)
 		return false;
 	if (a->kind == ROW_DELETE_FAMILY)
 		return true;
-	return slice_eq(a->qualifier, b->qualifier) && (a->kind == ROW_DELETE_COLUMN || a->ts == b->ts);
+	return bytes_eq(a->qualifier, b->qualifier) && (a->kind == ROW_DELETE_COLUMN || a->ts == b->ts);
 }
 
 /* Sets *out, for free(), to the edits that remove something, without edits that are part of another edit. */
@@ -166,7 +166,7 @@ static int removal_add_edits(struct removal *r, struct node *row, const struct r
 	const struct row_edit *e = edits[0];
 	struct tfs_scan_spec spec = {
 		.what = TFS_SCAN_KEYS,
-		.row_from = bytes_of(node_key(row)),
+		.row_from = node_key(row),
 		.one_row = true,
 		.families = &e->family,
 		.family_count = e->kind != ROW_DELETE_ROW,
@@ -180,13 +180,13 @@ static int removal_add_edits(struct removal *r, struct node *row, const struct r
 	int n;
 
 	if (e->kind == ROW_DELETE_COLUMN || e->kind == ROW_DELETE_VERSION) {
-		n = buf_append_slice(&after, e->qualifier);
+		n = buf_append_bytes(&after, e->qualifier);
 		if (n == 0)
 			n = buf_u8(&after, 0);
 		if (n)
 			goto out;
 		spec.qualifier_from = tfs_bytes_of(e->qualifier.n ? e->qualifier.p : (const uint8_t *)"", e->qualifier.n);
-		spec.qualifier_to = bytes_of(buf_slice(&after));
+		spec.qualifier_to = buf_bytes(&after);
 	}
 	n = tfs_scan_new(node_store_table(row), &spec, &scan);
 	if (n)
@@ -199,7 +199,7 @@ static int removal_add_edits(struct removal *r, struct node *row, const struct r
 			if (i == count || edits[i]->ts != cell.ts)
 				continue;
 		}
-		n = removal_add(r, row, cell.family_id, slice_from(cell.qualifier), cell.ts, e->kind != ROW_DELETE_VERSION);
+		n = removal_add(r, row, cell.family_id, cell.qualifier, cell.ts, e->kind != ROW_DELETE_VERSION);
 		if (n)
 			break;
 	}
@@ -209,7 +209,7 @@ out:
 	return n == -EBADMSG || n == -EIO ? 0 : n;
 }
 
-static bool column_is_stored(struct node *family, struct slice qualifier)
+static bool column_is_stored(struct node *family, struct tfs_bytes qualifier)
 {
 	struct cell_place p;
 	struct tfs_info info;
@@ -229,7 +229,7 @@ static int removal_collect(struct removal *r, struct node *row, const struct row
 	for (unsigned i = 0; i < n && !err; i = to) {
 		to = i + 1;
 		while (v[i]->kind == ROW_DELETE_VERSION && to < n && v[to]->kind == ROW_DELETE_VERSION &&
-			strcmp(v[i]->family, v[to]->family) == 0 && slice_eq(v[i]->qualifier, v[to]->qualifier))
+			strcmp(v[i]->family, v[to]->family) == 0 && bytes_eq(v[i]->qualifier, v[to]->qualifier))
 			to++;
 		err = removal_add_edits(r, row, v + i, to - i);
 	}
@@ -259,7 +259,7 @@ static void removal_note(struct removal *r, bool row_too, bool puts, struct chan
 {
 	for (size_t i = 0; i < r->count; i++) {
 		struct removed_column *k = &r->columns[i];
-		struct slice qualifier = buf_slice(&k->qualifier);
+		struct tfs_bytes qualifier = buf_bytes(&k->qualifier);
 
 		versions_changed(c, k->family, qualifier, &k->versions, true);
 		dir_time_raise(k->family, c);

@@ -14,7 +14,7 @@ enum row_edit_kind { ROW_CHECK, ROW_PUT, ROW_DELETE_VERSION, ROW_DELETE_COLUMN, 
 struct row_edit {
 	enum row_edit_kind kind;
 	const char *family; /* its name or "#ID" */
-	struct slice qualifier;
+	struct tfs_bytes qualifier;
 	int64_t ts; /* of ROW_DELETE_VERSION */
 };
 /*

@@ -71,7 +71,7 @@ static int add_edit(struct replacing *r, const struct row_edit *e)
 /* Sums the fingerprints of each family. */
 static int see_cells(struct replacing *r)
 {
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_KEYS, .row_from = bytes_of(node_key(r->row)), .one_row = true};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_KEYS, .row_from = node_key(r->row), .one_row = true};
 	struct tfs_scan *scan = NULL;
 	struct tfs_cell c;
 	unsigned i = 0;
@@ -146,7 +146,7 @@ static int canonical_value(struct replacing *r, const struct tfs_family *f, stru
 		return 0;
 	if (counter_parse(c->value, &value))
 		return refuse(-EINVAL, r->file, NULL, "cell %zu: a counter is set to one decimal number", number);
-	return arena_dup(&r->json.arena, slice_of(text, counter_text(value, text)), &c->value) ? 0 : -ENOMEM;
+	return arena_dup(&r->json.arena, tfs_bytes_of(text, counter_text(value, text)), &c->value) ? 0 : -ENOMEM;
 }
 
 static int add_cell(struct replacing *r, struct row_json_cell *c, size_t number)
@@ -163,12 +163,11 @@ static int add_cell(struct replacing *r, struct row_json_cell *c, size_t number)
 		return 0;
 	err = canonical_value(r, f, c, number);
 	if (!err)
-		err = tfs_mutation_put(
-			r->mutation, f->name, bytes_of(c->qualifier), c->has_ts ? tfs_at(c->ts) : TFS_AUTO, bytes_of(c->value));
+		err = tfs_mutation_put(r->mutation, f->name, c->qualifier, c->has_ts ? tfs_at(c->ts) : TFS_AUTO, c->value);
 	return err ? err : add_edit(r, &(struct row_edit){.kind = ROW_PUT, .family = f->name, .qualifier = c->qualifier});
 }
 
-static int replacing_prepare(struct replacing *r, const struct caller *caller, struct slice text)
+static int replacing_prepare(struct replacing *r, const struct caller *caller, struct tfs_bytes text)
 {
 	char why[160];
 	int err = row_json_parse(text, &r->json, why);
@@ -182,7 +181,7 @@ static int replacing_prepare(struct replacing *r, const struct caller *caller, s
 	if (r->json.count > ROW_CELLS_MAX)
 		return refuse(-E2BIG, r->file, NULL, "the object has more than 65,536 cells; nothing is applied");
 	r->families = calloc(r->schema->family_count + 1u, sizeof(*r->families));
-	r->mutation = tfs_mutation_new(r->table, bytes_of(node_key(r->row)));
+	r->mutation = tfs_mutation_new(r->table, node_key(r->row));
 	if (!r->families || !r->mutation)
 		return -ENOMEM;
 	for (unsigned i = 0; i < r->schema->family_count; i++) {
@@ -199,8 +198,8 @@ static int replacing_prepare(struct replacing *r, const struct caller *caller, s
 }
 
 /* Replaces the row by the text of an object. */
-static int replace_row(struct node *file, struct node *row, struct tfs_table *table, const struct caller *caller, struct slice text,
-	struct changes *c)
+static int replace_row(struct node *file, struct node *row, struct tfs_table *table, const struct caller *caller,
+	struct tfs_bytes text, struct changes *c)
 {
 	struct replacing r = {.file = file, .row = row, .table = table};
 	struct tfs_result *results = NULL;
@@ -282,7 +281,7 @@ static int row_json_read(struct sequential *s, void *buf, size_t n, size_t *got)
 
 	if (!w->rendered) {
 		buf_reset(&w->shown);
-		err = row_json_render(w->table, bytes_of(node_key(s->node->parent)), &w->shown, NULL);
+		err = row_json_render(w->table, node_key(s->node->parent), &w->shown, NULL);
 		if (err == -EFBIG)
 			refuse(err, s->node, NULL, "the row's text is longer than 64 MiB: read its cells");
 		else if (err == -EAGAIN)
@@ -307,17 +306,17 @@ static int row_json_seek(struct sequential *s, uint64_t at)
 	return 0;
 }
 
-static struct slice skip_blanks(struct slice s)
+static struct tfs_bytes skip_blanks(struct tfs_bytes s)
 {
 	while (s.n && strchr(" \t\r\n", *s.p) && *s.p)
-		s = slice_of(s.p + 1, s.n - 1);
+		s = tfs_bytes_of(s.p + 1, s.n - 1);
 	return s;
 }
 
 static int row_json_write(struct sequential *s, const void *p, size_t n, struct changes *c)
 {
 	struct row_text *w = s->state;
-	struct slice piece = slice_of(p, n);
+	struct tfs_bytes piece = tfs_bytes_of(p, n);
 	size_t part;
 	int err;
 
@@ -330,7 +329,7 @@ static int row_json_write(struct sequential *s, const void *p, size_t n, struct 
 	if (piece.n > ROW_JSON_MAX - w->written.n)
 		return refuse(-EFBIG, s->node, NULL, "a row's text is at most 64 MiB; nothing is applied");
 	part = json_end_find(&w->end, piece);
-	if (skip_blanks(slice_of(piece.p + part, piece.n - part)).n)
+	if (skip_blanks(tfs_bytes_of(piece.p + part, piece.n - part)).n)
 		return refuse(-EINVAL, s->node, NULL,
 			w->applied ? "it follows the end of the object" : "text follows the object; nothing is applied");
 	if (w->applied)
@@ -343,7 +342,7 @@ static int row_json_write(struct sequential *s, const void *p, size_t n, struct 
 	w->applied = true;
 	w->rendered = false;
 	w->read = 0;
-	err = replace_row(s->node, s->node->parent, w->table, w->caller, buf_slice(&w->written), c);
+	err = replace_row(s->node, s->node->parent, w->table, w->caller, buf_bytes(&w->written), c);
 	buf_fini(&w->written);
 	return err;
 }
@@ -370,10 +369,10 @@ static const struct sequential_ops row_json_sequential = {
 
 static int row_json_take_scratch(struct renaming *m)
 {
-	struct node *row = m->to.parent, *target = node_get(row, NODE_ROW_JSON, slice_of(NULL, 0), 0);
+	struct node *row = m->to.parent, *target = node_get(row, NODE_ROW_JSON, tfs_bytes_of(NULL, 0), 0);
 	struct open_file *file = open_file_find(m->source);
 	struct tfs_table *table = NULL;
-	struct slice bytes;
+	struct tfs_bytes bytes;
 	struct buf text = {0};
 	int err = target && file ? 0 : -ENOMEM;
 
@@ -388,14 +387,14 @@ static int row_json_take_scratch(struct renaming *m)
 		if (!err)
 			err = file->shared.image.size > ROW_JSON_MAX ? -EFBIG : stage_bytes(&file->shared.image, &bytes);
 		if (!err)
-			err = buf_append_slice(&text, bytes);
+			err = buf_append_bytes(&text, bytes);
 		mutex_unlock(&file->lock);
 	}
 	if (err == -EFBIG)
 		refuse(err, target, NULL, "a row's text is at most 64 MiB; nothing is applied");
 	fs_serve(m->req);
 	if (!err)
-		err = replace_row(target, row, table, m->caller, buf_slice(&text), m->c);
+		err = replace_row(target, row, table, m->caller, buf_bytes(&text), m->c);
 	fs_serve(NULL);
 	if (!err)
 		err = scratch_remove(m->source);
@@ -421,7 +420,7 @@ static int row_json_attr(struct node *n, struct stat *st, double *timeout)
 
 	if (err)
 		return err;
-	err = row_json_render(table, bytes_of(node_key(n->parent)), &text, &commit_us);
+	err = row_json_render(table, node_key(n->parent), &text, &commit_us);
 	tfs_table_close(table);
 	err = row_control_stat(n, err ? 0 : text.n, err ? 0 : commit_us, st);
 	buf_fini(&text);

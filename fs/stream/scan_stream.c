@@ -117,15 +117,15 @@ static int stream_seek(struct sequential *s, uint64_t at)
 static int count_cell(struct stream_state *st, const struct tfs_cell *cell)
 {
 	st->cells++;
-	if (st->rows && slice_eq(buf_slice(&st->row), slice_from(cell->row)))
+	if (st->rows && bytes_eq(buf_bytes(&st->row), cell->row))
 		return 0;
 	st->rows++;
-	return buf_set(&st->row, cell->row.data, cell->row.size);
+	return buf_set(&st->row, cell->row.p, cell->row.n);
 }
 
 static int add_key(struct stream_state *st, const struct tfs_cell *cell)
 {
-	int err = text_escape(slice_from(cell->row), &st->out.text);
+	int err = text_escape(cell->row, &st->out.text);
 
 	return err ? err : buf_u8(&st->out.text, '\n');
 }

@@ -150,12 +150,12 @@ static int since_open(struct sequential *s, int flags)
 
 static int add_name(struct buf *text, const struct tfs_cell *cell)
 {
-	int err = name_encode(NAME_ROW, slice_from(cell->row), 0, text);
+	int err = name_encode(NAME_ROW, cell->row, 0, text);
 
 	if (!err)
 		err = buf_printf(text, "/%s/", cell->family);
 	if (!err)
-		err = name_encode(NAME_VERSION, slice_from(cell->qualifier), cell->ts, text);
+		err = name_encode(NAME_VERSION, cell->qualifier, cell->ts, text);
 	return err ? err : buf_u8(text, '\n');
 }
 

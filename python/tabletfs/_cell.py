@@ -126,7 +126,7 @@ def usage_of(u: Any) -> Usage:
 
 
 def tablet_of(t: Any) -> Tablet:
-    end = fetch_bytes(t.end) if t.end.data else None
+    end = fetch_bytes(t.end) if t.end.p else None
     return Tablet(
         fetch_bytes(t.begin), end, fetch_text(t.server), fetch_text(t.state), t.bytes, t.sstables, usage_of(t.usage)
     )

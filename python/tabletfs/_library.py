@@ -61,7 +61,7 @@ def pass_bytes(data: bytes) -> Any:
 
 def fetch_bytes(data: Any) -> bytes:
     """Copies a struct tfs_bytes of the library."""
-    return bytes(ffi.buffer(data.data, data.size)) if data.size else b""
+    return bytes(ffi.buffer(data.p, data.n)) if data.n else b""
 
 
 def fetch_text(pointer: Any) -> str:

@@ -49,7 +49,7 @@ def test_a_packed_cell_is_a_struct_tfs_cell() -> None:
     cell = ffi.new("struct tfs_cell *")
     for i, member in enumerate(members):
         if member in ("row", "qualifier", "value"):
-            getattr(cell, member).size = i + 1
+            getattr(cell, member).n = i + 1
         elif member == "family":
             cell.family = ffi.cast("char *", i + 1)
         else:

@@ -38,7 +38,7 @@ static struct tfs_bytes row_name(unsigned tablet, unsigned row)
 	static char name[32];
 	const int n = snprintf(name, sizeof(name), "%02u/%08u", tablet, row);
 
-	return (struct tfs_bytes){name, (size_t)n};
+	return tfs_bytes_of(name, (size_t)n);
 }
 
 static void start(const char *dir, unsigned servers, bool sync)
@@ -95,8 +95,7 @@ static void failover(const char *dir, unsigned servers, unsigned mib)
 				seed = seed * 6364136223846793005u + 1442695040888963407u;
 				memcpy(value + k, &seed, 8);
 			}
-			must(store_put(
-				     table, row_name(i, r), "f", TFS_S("q"), TFS_AUTO, (struct tfs_bytes){value, sizeof(value)}, 0),
+			must(store_put(table, row_name(i, r), "f", TFS_S("q"), TFS_AUTO, tfs_bytes_of(value, sizeof(value)), 0),
 				"put");
 		}
 	}
@@ -148,7 +147,7 @@ static void moves(const char *dir)
 	for (unsigned i = 0; i < MOVES; i++) {
 		const uint64_t before = writes;
 
-		must(master_move(c.master, tfs_table_id(table), slice_str("00"), c.servers[i % 2].incarnation), "move");
+		must(master_move(c.master, tfs_table_id(table), tfs_str("00"), c.servers[i % 2].incarnation), "move");
 		while (writes < before + 20)
 			;
 	}

@@ -48,8 +48,8 @@ static void *write_on(void *arg)
 {
 	static const uint8_t batch[200];
 	const struct log_record r = {.table = 1,
-		.row_from = slice_str("com.cnn.www"),
-		.row_to = slice_str("com.cnn.www"),
+		.row_from = tfs_str("com.cnn.www"),
+		.row_to = tfs_str("com.cnn.www"),
 		.seq = 1,
 		.batch = {batch, sizeof(batch)}};
 	struct log_ticket t;

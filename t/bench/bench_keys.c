@@ -76,7 +76,7 @@ static uint64_t scan(struct tfs_bytes from, struct tfs_bytes to, uint64_t limit,
 
 	OK(tfs_scan_new(table, &spec, &sc));
 	while ((n = tfs_scan_next(sc, &c)) > 0)
-		count += !must_have || memmem(c.row.data, c.row.size, must_have, strlen(must_have));
+		count += !must_have || memmem(c.row.p, c.row.n, must_have, strlen(must_have));
 	OK(n);
 	tfs_scan_free(sc);
 	return count;
@@ -99,7 +99,7 @@ static void *grow(void *arg)
 	while ((i = next_row++) < rows) {
 		snprintf(key, sizeof(key), "%019" PRIu64, i * 1000003);
 		for (unsigned k = 0; k < sizeof(value); k += 8)
-			memcpy(value + k, &(uint64_t){hash64(slice_of(key, 19), k)}, 4);
+			memcpy(value + k, &(uint64_t){hash64(tfs_bytes_of(key, 19), k)}, 4);
 		put(tfs_bytes_of(key, 19), tfs_bytes_of(value, sizeof(value)));
 	}
 	return NULL;
@@ -157,9 +157,10 @@ static size_t page_text(unsigned site, unsigned n, char *p, size_t room)
 	/* A site's own head and foot, and words of the page. */
 	for (unsigned i = 0; i < 60; i++)
 		at += (size_t)snprintf(p + at, room - at, "<div class=\"c%" PRIx64 "\"><a href=\"/%" PRIx64 "\">",
-			hash64(slice_of(&i, 4), site) & 0xffffff, hash64(slice_of(&i, 4), site + 7) & 0xffff);
+			hash64(tfs_bytes_of(&i, 4), site) & 0xffffff, hash64(tfs_bytes_of(&i, 4), site + 7) & 0xffff);
 	for (unsigned i = 0; i < 150; i++)
-		at += (size_t)snprintf(p + at, room - at, "%" PRIx64 " ", hash64(slice_of(&i, 4), (uint64_t)site << 32 | n) % 5000);
+		at += (size_t)snprintf(
+			p + at, room - at, "%" PRIx64 " ", hash64(tfs_bytes_of(&i, 4), (uint64_t)site << 32 | n) % 5000);
 	return at;
 }
 
@@ -177,7 +178,7 @@ static void pages(bool reversed)
 
 			snprintf(key, sizeof(key), "com.site%03u.www/page%05u", s, n);
 			if (!reversed)
-				snprintf(key, sizeof(key), "%016" PRIx64 ".www.site%03u.com/page%05u", hash64(slice_str(key), 0), s,
+				snprintf(key, sizeof(key), "%016" PRIx64 ".www.site%03u.com/page%05u", hash64(tfs_str(key), 0), s,
 					n);
 			put(tfs_str(key), tfs_bytes_of(text, len));
 		}
@@ -219,7 +220,7 @@ static void newest(bool reversed)
 
 			snprintf(key, sizeof(key), "sensor%02u/%019" PRIu64, s, reversed ? (uint64_t)INT64_MAX - us : us);
 			for (unsigned k = 0; k < sizeof(value); k += 8)
-				memcpy(value + k, &(uint64_t){hash64(slice_str(key), k)}, 4);
+				memcpy(value + k, &(uint64_t){hash64(tfs_str(key), k)}, 4);
 			put(tfs_str(key), tfs_bytes_of(value, sizeof(value)));
 		}
 	OK(tfs_compact(table));

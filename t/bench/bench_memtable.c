@@ -75,8 +75,8 @@ static double load(struct memtable **m, unsigned tables, uint64_t n, size_t valu
 			row_name(rows[k], i + k, random);
 		start = now_s();
 		for (uint64_t j = 0; j < k; j++) {
-			struct cellkey ck = {.row = slice_of(rows[j], 16),
-				.qualifier = slice_str("q"),
+			struct cellkey ck = {.row = tfs_bytes_of(rows[j], 16),
+				.qualifier = tfs_str("q"),
 				.family = 1,
 				.kind = CELL_VALUE,
 				.ts = 1,
@@ -87,7 +87,7 @@ static double load(struct memtable **m, unsigned tables, uint64_t n, size_t valu
 			must(cellkey_append(&key, &ck), "key");
 			struct memtable *to = m[(i + j) % tables];
 
-			must(memtable_prepare(to, buf_slice(&key), slice_of(value, value_bytes), &node), "prepare");
+			must(memtable_prepare(to, buf_bytes(&key), tfs_bytes_of(value, value_bytes), &node), "prepare");
 			memtable_insert(to, node, false);
 		}
 		spent += now_s() - start;
@@ -104,9 +104,9 @@ static const struct gc_rule *no_rule(const void *arg, uint16_t family, bool *kno
 	return NULL;
 }
 
-static void scan(struct memtable **m, unsigned children, enum scan_what what, const char *name)
+static void scan(struct memtable **m, unsigned children, enum tfs_scan_what what, const char *name)
 {
-	struct scan_spec spec = {.what = what};
+	struct scan_spec spec = {.pub.what = what};
 	struct live_options o = {.rules = {.rule = no_rule}, .seq = UINT64_MAX, .spec = &spec};
 	struct scan_batch batch = {0};
 	struct iter *its[8], *it;
@@ -129,7 +129,7 @@ static void scan(struct memtable **m, unsigned children, enum scan_what what, co
 
 static void gets(struct memtable *m, uint64_t n, uint64_t rounds)
 {
-	struct scan_spec spec = {.what = SCAN_CELLS, .one_row = true, .versions = 1, .limit = 1};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS, .pub.one_row = true, .pub.versions = 1, .pub.limit = 1};
 	struct live_options o = {.rules = {.rule = no_rule}, .seq = UINT64_MAX, .spec = &spec};
 	struct scan_batch batch = {0};
 	double start = now_s();
@@ -141,7 +141,7 @@ static void gets(struct memtable *m, uint64_t n, uint64_t rounds)
 		struct scan_returned already = {0};
 
 		row_name(row, mix(i * 7) % n, true);
-		spec.row_from = slice_of(row, 16);
+		spec.pub.row_from = tfs_bytes_of(row, 16);
 		must(memtable_iter_new(m, &it), "iterator");
 		must(live_new(it, &o, &l), "live");
 		scan_batch_reset(&batch);
@@ -169,21 +169,21 @@ int main(int argc, char **argv)
 	}
 	must(memtable_new(&m), "memtable");
 	report("insert, rising", n, load(&m, 1, n, value_bytes, false));
-	scan(&m, 1, SCAN_CELLS, "scan cells");
+	scan(&m, 1, TFS_SCAN_CELLS, "scan cells");
 	memtable_put(m);
 	must(memtable_new(&m), "memtable");
 	report("insert, random", n, load(&m, 1, n, value_bytes, true));
 	printf("memory: %.1f bytes a cell\n", (double)memtable_bytes(m) / (double)n);
-	scan(&m, 1, SCAN_CELLS, "scan cells");
-	scan(&m, 1, SCAN_KEYS, "scan keys");
-	scan(&m, 1, SCAN_ROWS, "scan rows");
+	scan(&m, 1, TFS_SCAN_CELLS, "scan cells");
+	scan(&m, 1, TFS_SCAN_KEYS, "scan keys");
+	scan(&m, 1, TFS_SCAN_ROWS, "scan rows");
 	gets(m, n, n / 2);
 	memtable_put(m);
 	for (int i = 0; i < 4; i++)
 		must(memtable_new(&four[i]), "memtable");
 	(void)load(four, 4, n, value_bytes, true);
-	scan(four, 4, SCAN_CELLS, "scan cells, 4 interleaved");
-	scan(four, 2, SCAN_CELLS, "scan cells, 2 interleaved");
+	scan(four, 4, TFS_SCAN_CELLS, "scan cells, 4 interleaved");
+	scan(four, 2, TFS_SCAN_CELLS, "scan cells, 2 interleaved");
 	for (int i = 0; i < 4; i++)
 		memtable_put(four[i]);
 	return 0;

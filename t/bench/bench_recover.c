@@ -139,9 +139,9 @@ static void make_tablets(unsigned tablets)
 
 		snprintf(end, sizeof(end), "%05u", i);
 		OK(buf_set(&m.end, end, strlen(end)));
-		OK(meta_row_key(&key, m.table, false, slice_str(end)));
+		OK(meta_row_key(&key, m.table, false, tfs_str(end)));
 		OK(meta_ops_new(&m, &arena, &ops, &count));
-		OK(metadata_mutate(svc, buf_slice(&key), ops, count));
+		OK(metadata_mutate(svc, buf_bytes(&key), ops, count));
 		meta_tablet_fini(&m);
 		arena_fini(&arena);
 		buf_fini(&key);

@@ -27,10 +27,10 @@ static void die(const char *what, int err)
 	exit(1);
 }
 
-static struct slice key_of(uint8_t k[17], uint64_t i)
+static struct tfs_bytes key_of(uint8_t k[17], uint64_t i)
 {
 	snprintf((char *)k, 17, "%016llu", (unsigned long long)i * 2);
-	return slice_of(k, 16);
+	return tfs_bytes_of(k, 16);
 }
 
 static uint64_t build(enum sst_codec codec, uint32_t block_bytes, double *secs)
@@ -42,15 +42,15 @@ static uint64_t build(enum sst_codec codec, uint32_t block_bytes, double *secs)
 	int err = sst_writer_new(path, &o, &w);
 
 	for (uint64_t i = 0; i < entries && !err; i++) {
-		struct slice key = key_of(k, i);
+		struct tfs_bytes key = key_of(k, i);
 		size_t at = (size_t)((i * 1009) % (text.n - value_bytes));
 
 		err = sst_writer_probe(w, key);
 		if (!err)
-			err = sst_writer_add(w, key, slice_of(text.p + at, value_bytes), false);
+			err = sst_writer_add(w, key, tfs_bytes_of(text.p + at, value_bytes), false);
 	}
 	if (!err)
-		err = sst_writer_finish(w, slice_str("bench"), &bytes);
+		err = sst_writer_finish(w, tfs_str("bench"), &bytes);
 	if (err)
 		die("build", err);
 	sst_writer_free(w);
@@ -64,14 +64,14 @@ static void *gets(void *arg)
 	uint8_t k[17];
 
 	for (uint64_t i = 0; i < n; i++) {
-		struct slice key = key_of(k, xorshift(&seed) % entries);
+		struct tfs_bytes key = key_of(k, xorshift(&seed) % entries);
 		struct iter *it;
 		int err = sst_iter_new(table, &it);
 
 		if (err)
 			die("iterator", err);
 		iter_seek(it, key);
-		if (!it->valid || !slice_eq(it->key, key) || it->value.n != value_bytes)
+		if (!it->valid || !bytes_eq(it->key, key) || it->value.n != value_bytes)
 			die("get", -EBADF);
 		iter_free(it);
 	}
@@ -94,7 +94,7 @@ static double scan(bool fill)
 
 	if (err)
 		die("scan", err);
-	for (iter_seek(it, slice_of("", 0)); it->valid; iter_next(it))
+	for (iter_seek(it, tfs_bytes_of("", 0)); it->valid; iter_next(it))
 		n++;
 	if (it->err || n != entries)
 		die("scan", it->err);
@@ -135,7 +135,7 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	warm_scan = scan(true);
 	t0 = monotonic_us();
 	for (uint64_t i = 0, yes = 0; i < n; i++) {
-		struct slice key = key_of(k, i % entries);
+		struct tfs_bytes key = key_of(k, i % entries);
 
 		k[15] |= 1; /* odd: absent */
 		yes += sst_may_contain(s, key, key, key);
@@ -179,7 +179,7 @@ static void load_text(const char *name)
 	for (size_t i = 0; i < n; i++) {
 		struct buf one_text = {0};
 
-		if (file_read_all(name ? name : some[i], 64 << 20, &one_text) == 0 && buf_append_slice(&text, buf_slice(&one_text)))
+		if (file_read_all(name ? name : some[i], 64 << 20, &one_text) == 0 && buf_append_bytes(&text, buf_bytes(&one_text)))
 			die("text", -ENOMEM);
 		buf_fini(&one_text);
 	}

@@ -128,7 +128,7 @@ static int run_step(struct lock_service *s, unsigned step)
 		ops[n] = (struct lock_op){.name = names[k],
 			.what = (*script)[step][k] == 'r' ? LOCK_REMOVE : LOCK_PUT,
 			.expect = states[step].version[k]};
-		ops[n++].contents = slice_of(bytes[k], contents_of(step + 1, k, bytes[k]));
+		ops[n++].contents = tfs_bytes_of(bytes[k], contents_of(step + 1, k, bytes[k]));
 	}
 	return lock_multi(s, ops, n, NULL);
 }
@@ -150,7 +150,7 @@ static int shown_state(struct lock_service *s, unsigned from)
 		for (step = 1; !rc && step <= STEPS; step++) {
 			size_t n = contents_of(step, k, want);
 
-			if ((*script)[step - 1][k] == 'p' && slice_eq(buf_slice(&b), slice_of(want, n)))
+			if ((*script)[step - 1][k] == 'p' && bytes_eq(buf_bytes(&b), tfs_bytes_of(want, n)))
 				break;
 		}
 		now.content[k] = rc ? 0 : step;

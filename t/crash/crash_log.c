@@ -105,13 +105,13 @@ static void one_record(unsigned index, uint64_t random)
 	uint8_t batch[700];
 	size_t n = 8 + random % 600;
 	bool sync = random >> 20 & 1;
-	struct log_record r = {.table = 1, .row_from = slice_str("row"), .row_to = slice_str("row")};
+	struct log_record r = {.table = 1, .row_from = tfs_str("row"), .row_to = tfs_str("row")};
 	struct log_ticket t;
 	int err;
 
 	memset(batch, (int)index, sizeof batch);
 	put_be64(batch, index);
-	r.batch = slice_of(batch, n);
+	r.batch = tfs_bytes_of(batch, n);
 	if (log_submit(the_log, &r, sync, &t))
 		return;
 	atomic_store(&sh->rec[index].lsn, t.lsn);

@@ -84,11 +84,11 @@ static void write_log(struct task_pool *pool)
 	if (log_new(&o, &l))
 		_exit(5);
 	for (unsigned i = 1; i <= RECORDS; i++) {
-		struct log_record r = {.table = 1, .row_from = slice_str("row"), .row_to = slice_str("row")};
+		struct log_record r = {.table = 1, .row_from = tfs_str("row"), .row_to = tfs_str("row")};
 		struct log_ticket t;
 		uint8_t batch[100] = {(uint8_t)i};
 
-		r.batch = slice_of(batch, sizeof(batch));
+		r.batch = tfs_bytes_of(batch, sizeof(batch));
 		if (log_submit(l, &r, i == SYNCED, &t) || log_wait(l, &t) || t.lsn != i)
 			_exit(6);
 	}
@@ -135,7 +135,7 @@ static const char *check(void)
 	struct log_seal seal;
 	struct log_end end = {0};
 	uint64_t next = 1;
-	int err = sh->stored ? log_seal_decode(slice_of(sh->seal, sh->seal_bytes), &seal) : log_seal_make(logs, 1, &seal, &why);
+	int err = sh->stored ? log_seal_decode(tfs_bytes_of(sh->seal, sh->seal_bytes), &seal) : log_seal_make(logs, 1, &seal, &why);
 
 	if (!err) {
 		err = log_replay_sealed(dead, &seal, 1, see, &next, &end, &why);

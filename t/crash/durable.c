@@ -28,18 +28,18 @@ const char *durable_over(void)
 }
 
 /* ---- METADATA's part ---- */
-int __real_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
-int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count);
+int __real_metadata_mutate(struct tablet_service *svc, struct tfs_bytes row_key, const struct op *ops, unsigned count);
+int __wrap_metadata_mutate(struct tablet_service *svc, struct tfs_bytes row_key, const struct op *ops, unsigned count);
 int __real_metadata_make(
-	struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops, unsigned count);
+	struct tablet_service *svc, uint32_t table, bool split, struct tfs_bytes row_key, const struct op *ops, unsigned count);
 int __wrap_metadata_make(
-	struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops, unsigned count);
-int __real_metadata_delete(struct tablet_service *svc, struct slice row_key);
-int __wrap_metadata_delete(struct tablet_service *svc, struct slice row_key);
+	struct tablet_service *svc, uint32_t table, bool split, struct tfs_bytes row_key, const struct op *ops, unsigned count);
+int __real_metadata_delete(struct tablet_service *svc, struct tfs_bytes row_key);
+int __wrap_metadata_delete(struct tablet_service *svc, struct tfs_bytes row_key);
 
 static bool is_column(const struct op *op, enum op_kind kind, enum meta_column c)
 {
-	return op->kind == kind && op->family == META_TABLET && slice_eq(op->qualifier, slice_str(meta_column_names[c]));
+	return op->kind == kind && op->family == META_TABLET && bytes_eq(op->qualifier, tfs_str(meta_column_names[c]));
 }
 
 /* The value of event: a text follows its format byte. */
@@ -56,7 +56,7 @@ static const char *mutation_name(const struct op *ops, unsigned count)
 		"split at", "minor compaction", "merging compaction", "major compaction", "first write"};
 
 	for (unsigned i = 0; i < count; i++) {
-		if (ops[i].kind == OP_CHECK && ops[i].check == OP_CHECK_ABSENT)
+		if (ops[i].kind == OP_CHECK && ops[i].check == TFS_CHECK_ABSENT)
 			return "split 1";
 		if (is_column(&ops[i], OP_WRITE, C_MERGE))
 			return "merge 2";
@@ -72,7 +72,7 @@ static const char *mutation_name(const struct op *ops, unsigned count)
 	return count && ops[0].kind != OP_CHECK ? "first row" : DURABLE_UNKNOWN;
 }
 
-int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count)
+int __wrap_metadata_mutate(struct tablet_service *svc, struct tfs_bytes row_key, const struct op *ops, unsigned count)
 {
 	const char *before = atomic_exchange(&step, mutation_name(ops, count));
 	int err = __real_metadata_mutate(svc, row_key, ops, count);
@@ -82,7 +82,7 @@ int __wrap_metadata_mutate(struct tablet_service *svc, struct slice row_key, con
 }
 
 int __wrap_metadata_make(
-	struct tablet_service *svc, uint32_t table, bool split, struct slice row_key, const struct op *ops, unsigned count)
+	struct tablet_service *svc, uint32_t table, bool split, struct tfs_bytes row_key, const struct op *ops, unsigned count)
 {
 	const char *before = atomic_exchange(&step, mutation_name(ops, count));
 	int err = __real_metadata_make(svc, table, split, row_key, ops, count);
@@ -91,7 +91,7 @@ int __wrap_metadata_make(
 	return err;
 }
 
-int __wrap_metadata_delete(struct tablet_service *svc, struct slice row_key)
+int __wrap_metadata_delete(struct tablet_service *svc, struct tfs_bytes row_key)
 {
 	const char *before = atomic_exchange(&step, "row deleted");
 	int err = __real_metadata_delete(svc, row_key);

@@ -232,7 +232,7 @@ static int count_tablet(void *arg, const struct tfs_tablet *tablet)
 /* A mutation of table "u"; op chooses. */
 static int change_u(struct tfs_table *t, int op)
 {
-	static const struct tfs_range range = {2, {"67", 2}};
+	static const struct tfs_range range = {2, {(const uint8_t *)"67", 2}};
 	struct tfs_write w = {.family = "c",
 		.qualifier = TFS_S("w"),
 		.base = TFS_BASE_NEWEST,
@@ -415,7 +415,7 @@ static bool look_at_row(struct tfs_table *t, int i, int again)
 	b = tfs_stat(t, tfs_str(row), "g", TFS_S("b"), tfs_at(1 + again), &other);
 	if (answer == 1 && (a == -EINVAL || b == -EINVAL))
 		return a == -ENOENT || a == -EINVAL; /* the families were not made */
-	if (a != b || (a && a != -ENOENT) || (!a && info.size != value_of(i).size)) {
+	if (a != b || (a && a != -ENOENT) || (!a && info.size != value_of(i).n)) {
 		printf("# %s, %d: %s and %s, %llu bytes\n", row, again, strerror(-a), strerror(-b), (unsigned long long)info.size);
 		return false;
 	}

@@ -66,11 +66,11 @@ static inline void expect_rows(const char *word, int from, int to)
 	assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
 	while ((err = tfs_scan_next(sc, &c)) > 0) {
 		snprintf(row, sizeof(row), "row%05d", i++);
-		assert_int_equal(c.row.size, strlen(row));
-		assert_memory_equal(c.row.data, row, c.row.size);
-		assert_int_equal(c.value.size, word ? strlen(word) : 0);
+		assert_int_equal(c.row.n, strlen(row));
+		assert_memory_equal(c.row.p, row, c.row.n);
+		assert_int_equal(c.value.n, word ? strlen(word) : 0);
 		if (word)
-			assert_memory_equal(c.value.data, word, c.value.size);
+			assert_memory_equal(c.value.p, word, c.value.n);
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(i, to);

@@ -37,7 +37,7 @@ static const char *seen(struct tfs_table *t, enum tfs_scan_what what)
 	text[0] = 0;
 	assert_int_equal(tfs_scan_new(t, &spec, &s), 0);
 	while ((n = tfs_scan_next(s, &c)) > 0)
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%.*s/%s ", (int)c.row.size, (const char *)c.row.data,
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%.*s/%s ", (int)c.row.n, (const char *)c.row.p,
 			what == TFS_SCAN_ROWS ? "" : c.family);
 	tfs_scan_free(s);
 	if (n)

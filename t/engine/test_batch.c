@@ -19,12 +19,12 @@ static int last_err;
 
 static void count_failure(void *arg, struct tfs_bytes row, int err)
 {
-	assert_true(row.size > 0);
+	assert_true(row.n > 0);
 	assert_true(err < 0);
 	failures++; /* one call at a time */
 	last_err = err;
 	if (arg)
-		memcpy((char *)arg + 16 * (failures - 1), row.data, row.size);
+		memcpy((char *)arg + 16 * (failures - 1), row.p, row.n);
 }
 
 static struct tfs_table *make_other(void)
@@ -110,12 +110,11 @@ static void same_cells(void)
 	assert_int_equal(tfs_scan_new(other, &spec, &b), 0);
 	while ((n = tfs_scan_next(a, &x)) > 0) {
 		assert_int_equal(tfs_scan_next(b, &y), 1);
-		assert_true(x.row.size == y.row.size && memcmp(x.row.data, y.row.data, x.row.size) == 0);
-		assert_true(
-			x.qualifier.size == y.qualifier.size && memcmp(x.qualifier.data, y.qualifier.data, x.qualifier.size) == 0);
+		assert_true(x.row.n == y.row.n && memcmp(x.row.p, y.row.p, x.row.n) == 0);
+		assert_true(x.qualifier.n == y.qualifier.n && memcmp(x.qualifier.p, y.qualifier.p, x.qualifier.n) == 0);
 		assert_string_equal(x.family, y.family);
 		assert_int_equal(x.ts, y.ts);
-		assert_true(x.size == y.size && memcmp(x.value.data, y.value.data, x.size) == 0);
+		assert_true(x.size == y.size && memcmp(x.value.p, y.value.p, x.size) == 0);
 		cells++;
 	}
 	assert_int_equal(n, 0);
@@ -301,8 +300,8 @@ static void times_of_the_server(void **state)
 	assert_int_equal(tfs_scan_new(table, &spec, &scan), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(tfs_scan_next(scan, &c), 1);
-		assert_int_equal(c.value.size, 1);
-		assert_int_equal(*(const char *)c.value.data, values[i]);
+		assert_int_equal(c.value.n, 1);
+		assert_int_equal(*(const char *)c.value.p, values[i]);
 	}
 	assert_int_equal(tfs_scan_next(scan, &c), 0);
 	tfs_scan_free(scan);
@@ -329,12 +328,12 @@ static void request_init(struct request *r, unsigned count, enum op_kind kind)
 		snprintf(r->names[i], sizeof(r->names[i]), "row%05u", i);
 		r->ops[i] = (struct op){.kind = kind,
 			.family = store_family_id(table, "f"),
-			.qualifier = slice_str("q"),
+			.qualifier = tfs_str("q"),
 			.ts = {true, INT64_MIN},
 			.by = 1,
-			.value = slice_str("v"),
+			.value = tfs_str("v"),
 			.truncate_to = UINT64_MAX};
-		r->rows[i] = (struct ts_row){slice_str(r->names[i]), &r->ops[i], 1};
+		r->rows[i] = (struct ts_row){tfs_str(r->names[i]), &r->ops[i], 1};
 	}
 }
 
@@ -365,7 +364,7 @@ static void one_sync(void **state)
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(r.errs[i], -EINVAL); /* "v" is no number */
 	for (unsigned i = 0; i < MANY; i++)
-		r.ops[i].qualifier = slice_str("n");
+		r.ops[i].qualifier = tfs_str("n");
 	assert_int_equal(request_send(&r), 1);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(r.errs[i], 0);
@@ -390,7 +389,7 @@ static void order_within_a_row(void **state)
 	open_store();
 	request_init(&r, 40, OP_INCREMENT);
 	for (unsigned i = 0; i < 40; i++) {
-		static const struct op append = {.kind = OP_WRITE, .base = OP_BASE_NEWEST, .truncate_to = UINT64_MAX};
+		static const struct op append = {.kind = OP_WRITE, .base = TFS_BASE_NEWEST, .truncate_to = UINT64_MAX};
 		static char values[40][8];
 
 		if (i % 3 == 0) { /* 0, 3, 6, ...: an append, or a new value */
@@ -399,16 +398,16 @@ static void order_within_a_row(void **state)
 			snprintf(values[i], sizeof(values[i]), "v%u", i / 6);
 			if (i == 30) {
 				r.ops[i].kind = OP_WRITE;
-				r.ops[i].value = slice_str(values[i]);
+				r.ops[i].value = tfs_str(values[i]);
 			} else {
 				r.ops[i] = append;
-				r.ops[i].append = slice_str(i > 30 && i < 37 ? "x" : "");
+				r.ops[i].append = tfs_str(i > 30 && i < 37 ? "x" : "");
 			}
 			r.ops[i].family = family;
-			r.ops[i].qualifier = slice_str("w");
-			r.ops[i].ts = (struct op_time){true, INT64_MIN};
+			r.ops[i].qualifier = tfs_str("w");
+			r.ops[i].ts = TFS_AUTO;
 		}
-		r.rows[i].row = slice_str(i % 3 == 2 ? r.names[i] : "same");
+		r.rows[i].row = tfs_str(i % 3 == 2 ? r.names[i] : "same");
 	}
 	r.rows[20].op_count = 0;
 	request_send(&r);

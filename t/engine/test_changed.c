@@ -31,7 +31,7 @@ static const char *changed(int64_t second, uint32_t versions)
 	text[0] = 0;
 	assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
 	while ((err = tfs_scan_next(sc, &c)) > 0)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s ", (int)c.value.size, (const char *)c.value.data);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s ", (int)c.value.n, (const char *)c.value.p);
 	assert_int_equal(err, 0);
 	tfs_scan_free(sc);
 	return text;

@@ -26,10 +26,10 @@ static void read_whole(struct tfs_table *s, struct whole *w)
 		struct cell *v = &w->v[w->n++];
 
 		assert_true(w->n < 2000);
-		snprintf(v->row, sizeof(v->row), "%.*s", (int)c.row.size, (const char *)c.row.data);
+		snprintf(v->row, sizeof(v->row), "%.*s", (int)c.row.n, (const char *)c.row.p);
 		snprintf(v->family, sizeof(v->family), "%s", c.family);
-		snprintf(v->q, sizeof(v->q), "%.*s", (int)c.qualifier.size, (const char *)c.qualifier.data);
-		snprintf(v->value, sizeof(v->value), "%.*s", (int)c.value.size, (const char *)c.value.data);
+		snprintf(v->q, sizeof(v->q), "%.*s", (int)c.qualifier.n, (const char *)c.qualifier.p);
+		snprintf(v->value, sizeof(v->value), "%.*s", (int)c.value.n, (const char *)c.value.p);
 		v->family_id = c.family_id;
 		v->ts = c.ts;
 	}
@@ -52,9 +52,9 @@ static bool has_cell(const struct whole *w, const struct cell *c, bool name_only
 static int order(struct tfs_bytes a, const char *b)
 {
 	size_t n = strlen(b);
-	int c = memcmp(a.data, b, a.size < n ? a.size : n);
+	int c = memcmp(a.p, b, a.n < n ? a.n : n);
 
-	return c ? c : (a.size > n) - (a.size < n);
+	return c ? c : (a.n > n) - (a.n < n);
 }
 
 static bool within(const struct tfs_scan_spec *p, const struct cell *c)
@@ -63,11 +63,11 @@ static bool within(const struct tfs_scan_spec *p, const struct cell *c)
 
 	for (unsigned i = 0; i < p->family_count; i++)
 		family = family || !strcmp(p->families[i], c->family);
-	if (p->one_row ? order(p->row_from, c->row) != 0 : p->row_from.data && order(p->row_from, c->row) > -(int)p->row_from_after)
+	if (p->one_row ? order(p->row_from, c->row) != 0 : p->row_from.p && order(p->row_from, c->row) > -(int)p->row_from_after)
 		return false;
-	return family && !(p->row_to.data && !p->one_row && order(p->row_to, c->row) <= 0) &&
-		!(p->qualifier_from.data && order(p->qualifier_from, c->q) > -(int)p->qualifier_from_after) &&
-		!(p->qualifier_to.data && order(p->qualifier_to, c->q) <= 0);
+	return family && !(p->row_to.p && !p->one_row && order(p->row_to, c->row) <= 0) &&
+		!(p->qualifier_from.p && order(p->qualifier_from, c->q) > -(int)p->qualifier_from_after) &&
+		!(p->qualifier_to.p && order(p->qualifier_to, c->q) <= 0);
 }
 
 static void say_cell(char *out, const struct tfs_scan_spec *p, const struct cell *c)
@@ -105,10 +105,10 @@ static unsigned expect_absent(
 	while ((r = tfs_scan_next(sc, &c)) > 0) {
 		struct cell v = {.family_id = c.family_id, .ts = c.ts};
 
-		snprintf(v.row, sizeof(v.row), "%.*s", (int)c.row.size, (const char *)c.row.data);
+		snprintf(v.row, sizeof(v.row), "%.*s", (int)c.row.n, (const char *)c.row.p);
 		snprintf(v.family, sizeof(v.family), "%s", c.family ? c.family : "");
-		snprintf(v.q, sizeof(v.q), "%.*s", (int)c.qualifier.size, (const char *)c.qualifier.data);
-		snprintf(v.value, sizeof(v.value), "%.*s", (int)c.value.size, (const char *)c.value.data);
+		snprintf(v.q, sizeof(v.q), "%.*s", (int)c.qualifier.n, (const char *)c.qualifier.p);
+		snprintf(v.value, sizeof(v.value), "%.*s", (int)c.value.n, (const char *)c.value.p);
 		say_cell(got + gn, &spec, &v);
 		gn += strlen(got + gn);
 		n++;
@@ -144,13 +144,13 @@ static unsigned expect_diff(const char *from, const char *to, unsigned *x)
 		}
 		if (i >= 2) {
 			spec.row_from = (*x >> 8) % 3 ? tfs_str(row[0]) : TFS_S("");
-			spec.one_row = spec.row_from.size && (*x >> 11) % 3 == 0;
+			spec.one_row = spec.row_from.n && (*x >> 11) % 3 == 0;
 			spec.row_from_after = (*x >> 9) % 2 && !spec.one_row;
 			if ((*x >> 12) % 2)
 				spec.row_to = tfs_str(row[1]);
 			if ((*x >> 13) % 4 == 0)
 				spec.qualifier_from = tfs_str(q[0]);
-			spec.qualifier_from_after = spec.qualifier_from.data && (*x >> 15) % 2;
+			spec.qualifier_from_after = spec.qualifier_from.p && (*x >> 15) % 2;
 			if ((*x >> 17) % 4 == 0)
 				spec.qualifier_to = tfs_str(q[1]);
 			if ((*x >> 19) % 2) {

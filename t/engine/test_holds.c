@@ -15,7 +15,7 @@
 /* Polls an action that does not end at once. */
 static int call(struct tablet_service *to, enum ts_method method, uint64_t term)
 {
-	struct ts_request q = {.method = method, .table = store_tablets_id(table), .row = slice_str("m"), .term = term};
+	struct ts_request q = {.method = method, .table = store_tablets_id(table), .row = tfs_str("m"), .term = term};
 	int err;
 
 	do {
@@ -39,7 +39,7 @@ static int mutate(void)
 {
 	struct op op = {.kind = OP_WRITE, .family = store_family_id(table, "f"), .ts = {.us = 1}, .truncate_to = UINT64_MAX};
 	struct ts_request q = {
-		.method = TS_MUTATE, .table = store_tablets_id(table), .row = slice_str("m"), .ops = &op, .op_count = 1};
+		.method = TS_MUTATE, .table = store_tablets_id(table), .row = tfs_str("m"), .ops = &op, .op_count = 1};
 	struct ts_answer a = {0};
 	int err = ts_call(server_service(hooks.server), &q, &a);
 
@@ -183,7 +183,7 @@ static int action(enum ts_method method, uint64_t client, uint64_t *number, stru
 {
 	struct ts_request q = {.method = method,
 		.table = store_tablets_id(table),
-		.row = slice_str("m"),
+		.row = tfs_str("m"),
 		.scan = *number,
 		.token = {.client = client}};
 	int err;
@@ -236,7 +236,7 @@ static void long_compaction(void **state)
 	do {
 		assert_int_equal(action(TS_POLL, 5, &number, &a), 0);
 		if (!number)
-			assert_true(slice_eq(a.tablet_end, slice_str("n")));
+			assert_true(bytes_eq(a.tablet_end, tfs_str("n")));
 		ts_answer_fini(&a);
 	} while (number);
 	number = first;

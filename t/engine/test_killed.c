@@ -147,11 +147,11 @@ static int scan_page(int last, uint64_t limit, const uint64_t *told)
 	if (tfs_scan_new(table, &spec, &scan))
 		_exit(8);
 	while ((n = tfs_scan_next(scan, &c)) > 0) {
-		uint64_t change = strtoull(c.value.data, NULL, 10);
+		uint64_t change = strtoull((const char *)c.value.p, NULL, 10);
 		int i;
 
-		memcpy(row, c.row.data, c.row.size < sizeof(row) ? c.row.size : 0);
-		row[c.row.size < sizeof(row) ? c.row.size : 0] = '\0';
+		memcpy(row, c.row.p, c.row.n < sizeof(row) ? c.row.n : 0);
+		row[c.row.n < sizeof(row) ? c.row.n : 0] = '\0';
 		i = atoi(row + 3);
 		if (i <= last || i >= ROWS || change < told[i] || change > shared->tried[i] || change % DELETE_EVERY == 0)
 			_exit(7);

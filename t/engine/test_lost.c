@@ -28,8 +28,8 @@ static char *scan_text(const struct tfs_scan_spec *spec, unsigned every, const c
 	assert_non_null(f);
 	assert_int_equal(tfs_scan_new(table, spec, &scan), 0);
 	while ((n = tfs_scan_next(scan, &c)) > 0) {
-		fprintf(f, "%.*s %s %.*s %lld %zu\n", (int)c.row.size, (const char *)c.row.data, c.family ? c.family : "-",
-			(int)c.qualifier.size, (const char *)c.qualifier.data, (long long)c.ts, c.value.size);
+		fprintf(f, "%.*s %s %.*s %lld %zu\n", (int)c.row.n, (const char *)c.row.p, c.family ? c.family : "-",
+			(int)c.qualifier.n, (const char *)c.qualifier.p, (long long)c.ts, c.value.n);
 		cells++;
 		if (every && cells % every == 0)
 			assert_false(scans_free_idle(hooks.server));
@@ -190,7 +190,7 @@ static void small_rows_are_of_one_instant(void **state)
 			char text[16];
 			unsigned value;
 
-			snprintf(text, sizeof(text), "%.*s", (int)c.value.size, (const char *)c.value.data);
+			snprintf(text, sizeof(text), "%.*s", (int)c.value.n, (const char *)c.value.p);
 			value = (unsigned)strtoul(text, NULL, 10);
 			if (cells++ % 4 == 0)
 				of_row = value;
@@ -234,7 +234,7 @@ static void lost_for_ever(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = lose};
 	static const int errs[] = {-ESTALE, -ECONNRESET, -ENOTCONN, -ETIMEDOUT, -EREMCHG, -ECONNABORTED, -EIDRM};
-	struct scan_spec spec = {.what = SCAN_KEYS, .batch_bytes = 1};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS, .pub.batch_bytes = 1};
 	struct loser l;
 
 	options.no_background = true;
@@ -242,7 +242,7 @@ static void lost_for_ever(void **state)
 	fill();
 	l = (struct loser){.service = {.ops = &ops}, .real = table->store->o.tablets};
 	for (unsigned i = 0; i < sizeof(errs) / sizeof(*errs); i++) {
-		const struct scan_cell *cell;
+		const struct tfs_cell *cell;
 		struct row_cursor c;
 
 		l.nexts = 0;
@@ -259,7 +259,7 @@ static void lost_for_ever(void **state)
 
 static int scan_call(enum ts_method method, uint64_t client, uint64_t epoch, uint64_t scan, struct ts_answer *a)
 {
-	struct scan_spec spec = {.what = SCAN_KEYS, .batch_bytes = 1};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS, .pub.batch_bytes = 1};
 	struct ts_request q = {.method = method,
 		.table = store_tablets_id(table),
 		.spec = method == TS_SCAN_OPEN ? &spec : NULL,

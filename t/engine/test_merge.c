@@ -39,7 +39,7 @@ static void fill(const char *word, int from, int to)
 
 static void row_key(struct buf *key, const char *end)
 {
-	assert_int_equal(meta_row_key(key, tfs_table_id(table), !end, end ? slice_str(end) : slice_of(NULL, 0)), 0);
+	assert_int_equal(meta_row_key(key, tfs_table_id(table), !end, end ? tfs_str(end) : tfs_bytes_of(NULL, 0)), 0);
 }
 
 static void read_row(const char *end, struct meta_tablet *m)
@@ -47,7 +47,7 @@ static void read_row(const char *end, struct meta_tablet *m)
 	struct buf key = {0};
 
 	row_key(&key, end);
-	assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), m), 0);
+	assert_int_equal(metadata_read(server_service(hooks.server), buf_bytes(&key), m), 0);
 	buf_fini(&key);
 }
 
@@ -56,7 +56,7 @@ static void mutate_row(const char *end, const struct op *ops, unsigned count)
 	struct buf key = {0};
 
 	row_key(&key, end);
-	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_bytes(&key), ops, count), 0);
 	buf_fini(&key);
 }
 
@@ -69,7 +69,7 @@ static void begin_split(const char *end, const char *at)
 	unsigned count;
 
 	read_row(end, &m);
-	assert_int_equal(meta_tablet_lower(&m, slice_str(at), &lower), 0);
+	assert_int_equal(meta_tablet_lower(&m, tfs_str(at), &lower), 0);
 	assert_int_equal(meta_ops_split(&lower, "by hand", &arena, &ops, &count), 0);
 	mutate_row(at, ops, count);
 	meta_tablet_fini(&m);
@@ -101,7 +101,7 @@ static void compact_at(const char *row)
 {
 	struct served_tablet *h;
 
-	assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
+	assert_int_equal(served_find(hooks.server, tfs_table_id(table), tfs_str(row), &h), 0);
 	assert_int_equal(tablet_compact(h->tablet), 0);
 	served_put(h);
 }
@@ -111,7 +111,7 @@ static unsigned count_files(const char *row)
 	struct tablet_stats st;
 	struct served_tablet *h;
 
-	assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
+	assert_int_equal(served_find(hooks.server, tfs_table_id(table), tfs_str(row), &h), 0);
 	tablet_get_stats(h->tablet, &st);
 	served_put(h);
 	return st.files;
@@ -507,7 +507,7 @@ static void in_the_way(void *(*move)(void *arg), const char *drop)
 	struct served_tablet *h;
 	pthread_t t;
 
-	assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str("row00050"), &h), 0);
+	assert_int_equal(served_find(hooks.server, tfs_table_id(table), tfs_str("row00050"), &h), 0);
 	mutex_lock(&h->tablet->lock);
 	h->tablet->majoring = true;
 	mutex_unlock(&h->tablet->lock);
@@ -557,7 +557,7 @@ static void test_name_lost(void **state)
 	expect_rows("v", 0, 10);
 	assert_int_equal(put("row", "q", 1, TFS_S("v"), false), -EIO);
 	op.what = LOCK_PUT;
-	op.contents = buf_slice(&was);
+	op.contents = buf_bytes(&was);
 	assert_int_equal(lock_multi(hooks.server->locks, &op, 1, NULL), 0);
 	fill("v", 10, 20);
 	close_store();
@@ -696,10 +696,9 @@ static int note_borders(void *arg, const struct tfs_tablet *t)
 {
 	struct borders *b = arg;
 
-	b->wrong += b->ended || t->begin.size != strlen(b->last) ||
-		(t->begin.size && memcmp(t->begin.data, b->last, t->begin.size) != 0);
-	snprintf(b->last, sizeof(b->last), "%.*s", (int)t->end.size, t->end.data ? (const char *)t->end.data : "");
-	b->ended = !t->end.data;
+	b->wrong += b->ended || t->begin.n != strlen(b->last) || (t->begin.n && memcmp(t->begin.p, b->last, t->begin.n) != 0);
+	snprintf(b->last, sizeof(b->last), "%.*s", (int)t->end.n, t->end.p ? (const char *)t->end.p : "");
+	b->ended = !t->end.p;
 	b->count++;
 	return 0;
 }

@@ -104,10 +104,10 @@ static uint64_t scan_sum(struct tfs_table *t, const struct tfs_scan_spec *spec, 
 	*count = 0;
 	assert_int_equal(tfs_scan_new(t, spec, &sc), 0);
 	while ((n = tfs_scan_next(sc, &c)) > 0) {
-		sum = sum * 31 + hash64(slice_of(c.row.data, c.row.size), (uint64_t)c.ts);
-		sum = sum * 31 + hash64(slice_of(c.qualifier.data, c.qualifier.size), c.family_id + c.size);
-		if (c.value.data)
-			sum = sum * 31 + hash64(slice_of(c.value.data, c.value.size), 1);
+		sum = sum * 31 + hash64(c.row, (uint64_t)c.ts);
+		sum = sum * 31 + hash64(c.qualifier, c.family_id + c.size);
+		if (c.value.p)
+			sum = sum * 31 + hash64(c.value, 1);
 		(*count)++;
 	}
 	assert_int_equal(n, 0);
@@ -145,9 +145,9 @@ static void expect_same_scans(unsigned seed, unsigned times)
 		if (which & 2)
 			spec.row_to = some_row((unsigned)rand_r(&seed) % 1200, to);
 		if ((which & 31) == 1) { /* bounds that leave one row */
-			memcpy(to, from, spec.row_from.size);
-			to[spec.row_from.size] = 0;
-			spec.row_to = tfs_bytes_of(to, spec.row_from.size + 1);
+			memcpy(to, from, spec.row_from.n);
+			to[spec.row_from.n] = 0;
+			spec.row_to = tfs_bytes_of(to, spec.row_from.n + 1);
 		}
 		spec.row_from_after = which & 4;
 		spec.one_row = (which & 1) && !(which & 0x60);
@@ -303,7 +303,7 @@ static void *watch_rows(void *arg)
 
 		MUST(tfs_scan_new(table, &spec, &sc) == 0);
 		while ((n = tfs_scan_next(sc, &c)) > 0)
-			MUST(c.row.size > 4 && memcmp(c.row.data, "row-", 4) == 0);
+			MUST(c.row.n > 4 && memcmp(c.row.p, "row-", 4) == 0);
 		MUST(n == 0);
 		tfs_scan_free(sc);
 	}
@@ -409,7 +409,7 @@ static void test_scan_ends(void **state)
 			assert_int_equal(put(before[k], "q", 5, tfs_bytes_of(value, sizeof(value)), false), 0);
 		assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
 		assert_int_equal(tfs_scan_next(sc, &c), 1);
-		assert_memory_equal(c.row.data, "b", c.row.size);
+		assert_memory_equal(c.row.p, "b", c.row.n);
 		for (unsigned k = 0; k < 3; k++)
 			assert_int_equal(change_row(before[k], true), 0);
 		assert_int_equal(set_salt(salt[i]), 0);
@@ -418,9 +418,9 @@ static void test_scan_ends(void **state)
 			assert_int_equal(change_row(after[k], false), 0);
 		/* Rows that a batch contained already may be returned, too. */
 		while ((n = tfs_scan_next(sc, &c)) > 0) {
-			assert_int_equal(c.row.size, 1);
-			assert_true(*(const char *)c.row.data > last);
-			last = *(const char *)c.row.data;
+			assert_int_equal(c.row.n, 1);
+			assert_true(*(const char *)c.row.p > last);
+			last = *(const char *)c.row.p;
 		}
 		assert_int_equal(n, 0);
 		assert_int_equal(tfs_scan_next(sc, &c), 0);
@@ -435,8 +435,8 @@ static void test_scan_ends(void **state)
 static void test_old_tablets(void **state)
 {
 	static const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
-	static const struct scan_spec spec = {.what = SCAN_ROWS};
-	const struct ts_row row = {slice_str("row"), &op, 1};
+	static const struct scan_spec spec = {.pub.what = TFS_SCAN_ROWS};
+	const struct ts_row row = {tfs_str("row"), &op, 1};
 	static const enum ts_method methods[] = {
 		TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO};
 	uint32_t tablets;
@@ -449,7 +449,7 @@ static void test_old_tablets(void **state)
 		for (unsigned k = 0; k < sizeof(methods) / sizeof(*methods); k++) {
 			int errs[1] = {0}, err;
 			struct ts_request q = {
-				.method = methods[k], .table = tablets, .row = row.row, .family = 1, .ts = {.newest = true}};
+				.method = methods[k], .table = tablets, .row = row.row, .family = 1, .ts = {.when = TFS_NEWEST}};
 			struct ts_answer a = {.row_errs = errs};
 
 			if (q.method == TS_MUTATE_ROWS) {
@@ -610,8 +610,8 @@ static void test_batch_between(void **state)
 	assert_int_equal(user_table_get(hooks.server, q.table, &held_of), 0);
 	for (unsigned i = 0; i < ROWS; i++) {
 		snprintf(row[i] + 1, sizeof(row[i]) - 1, "row%u", i);
-		row[i][0] = (char)salt_byte(slice_str(row[i] + 1), 7);
-		rows[i] = (struct ts_row){slice_of(row[i], 1 + strlen(row[i] + 1)), i < DELETED ? &gone : &kept, 1};
+		row[i][0] = (char)salt_byte(tfs_str(row[i] + 1), 7);
+		rows[i] = (struct ts_row){tfs_bytes_of(row[i], 1 + strlen(row[i] + 1)), i < DELETED ? &gone : &kept, 1};
 	}
 	armed = true;
 	assert_int_equal(ts_call(table->store->o.tablets, &q, &a), 0);
@@ -647,9 +647,9 @@ static int take_border(void *arg, const struct tfs_tablet *t)
 {
 	struct borders *b = arg;
 
-	if (t->begin.size && b->count < 8) {
-		b->first[b->count] = *(const uint8_t *)t->begin.data;
-		b->length[b->count++] = t->begin.size;
+	if (t->begin.n && b->count < 8) {
+		b->first[b->count] = *(const uint8_t *)t->begin.p;
+		b->length[b->count++] = t->begin.n;
 	}
 	return 0;
 }

@@ -85,8 +85,8 @@ static unsigned number_of(const struct tfs_cell *c)
 	char row[16] = "";
 	unsigned i;
 
-	assert_int_equal(c->row.size, 8);
-	memcpy(row, c->row.data, 8);
+	assert_int_equal(c->row.n, 8);
+	memcpy(row, c->row.p, 8);
 	assert_int_equal(sscanf(row, "row%05u", &i), 1);
 	assert_true(i < ROWS);
 	return i;
@@ -112,13 +112,13 @@ static unsigned scan_strictly(enum tfs_scan_what what, size_t batch)
 	assert_int_equal(tfs_scan_new(table, &spec, &s), 0);
 	while ((n = tfs_scan_next(s, &c)) > 0) {
 		const unsigned i = number_of(&c);
-		const bool second = what == TFS_SCAN_CELLS && ((const char *)c.qualifier.data)[0] == 'r';
+		const bool second = what == TFS_SCAN_CELLS && ((const char *)c.qualifier.p)[0] == 'r';
 
 		assert_int_equal(i, next);
 		assert_false(c.unsure);
 		if (what == TFS_SCAN_CELLS) {
 			assert_int_equal(second, cells);
-			assert_memory_equal(c.value.data, values[i], VALUE);
+			assert_memory_equal(c.value.p, values[i], VALUE);
 		}
 		cells = what == TFS_SCAN_CELLS && !second && i % 3 == 0;
 		if (!cells)
@@ -146,14 +146,14 @@ static void scan_past(enum tfs_scan_what what, size_t batch, unsigned from, uint
 	assert_int_equal(tfs_scan_new(table, &spec, &s), 0);
 	while ((n = tfs_scan_next(s, &c)) > 0) {
 		const unsigned i = number_of(&c);
-		const bool second = what == TFS_SCAN_CELLS && ((const char *)c.qualifier.data)[0] == 'r';
+		const bool second = what == TFS_SCAN_CELLS && ((const char *)c.qualifier.p)[0] == 'r';
 
 		assert_true(i >= from && i >= least);
 		least = what == TFS_SCAN_CELLS && !second ? i : i + 1; /* a second cell may follow, or a limit before it */
 		assert_false(seen[i][second]);
 		seen[i][second] = true;
 		if (what == TFS_SCAN_CELLS)
-			assert_memory_equal(c.value.data, values[i], VALUE);
+			assert_memory_equal(c.value.p, values[i], VALUE);
 		if (deleted[i])
 			assert_true(c.unsure);
 		given++;

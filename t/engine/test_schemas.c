@@ -128,8 +128,8 @@ static void *scan_cells(void *arg)
 
 		assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
 		while ((err = tfs_scan_next(sc, &c)) > 0) {
-			assert_true(c.row.size == 8 && memcmp(before, c.row.data, 8) <= 0);
-			memcpy(before, c.row.data, 8);
+			assert_true(c.row.n == 8 && memcmp(before, c.row.p, 8) <= 0);
+			memcpy(before, c.row.p, 8);
 			assert_true(c.family && c.family_id > 0 && c.family_id < IDS);
 		}
 		assert_int_equal(err, 0);

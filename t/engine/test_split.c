@@ -44,9 +44,9 @@ static char *everything(void)
 	while ((err = tfs_scan_next(sc, &c)) > 0) {
 		struct tfs_info info;
 
-		n += (size_t)snprintf(p + n, sizeof(text[0]) - n, "%.*s %s %.*s %lld %.*s\n", (int)c.row.size,
-			(const char *)c.row.data, c.family, (int)c.qualifier.size, (const char *)c.qualifier.data, (long long)c.ts,
-			(int)c.value.size, (const char *)c.value.data);
+		n += (size_t)snprintf(p + n, sizeof(text[0]) - n, "%.*s %s %.*s %lld %.*s\n", (int)c.row.n, (const char *)c.row.p,
+			c.family, (int)c.qualifier.n, (const char *)c.qualifier.p, (long long)c.ts, (int)c.value.n,
+			(const char *)c.value.p);
 		assert_true(n < sizeof(text[0]));
 		assert_int_equal(tfs_stat(table, c.row, c.family, c.qualifier, tfs_at(c.ts), &info), 0);
 	}
@@ -82,16 +82,16 @@ static void split_by_hand(const char *at)
 	struct op *ops;
 	unsigned count;
 
-	assert_int_equal(meta_row_key(&key, tfs_table_id(table), true, (struct slice){NULL, 0}), 0);
-	assert_int_equal(metadata_read(svc, buf_slice(&key), &upper), 0);
+	assert_int_equal(meta_row_key(&key, tfs_table_id(table), true, (struct tfs_bytes){NULL, 0}), 0);
+	assert_int_equal(metadata_read(svc, buf_bytes(&key), &upper), 0);
 	upper.last = false;
 	assert_int_equal(buf_set(&upper.end, at, strlen(at)), 0);
 	for (unsigned i = 0; i < upper.file_count; i++)
 		assert_int_equal(buf_set(&upper.files[i].end, at, strlen(at)), 0);
 	buf_reset(&key);
-	assert_int_equal(meta_row_key(&key, tfs_table_id(table), false, slice_str(at)), 0);
+	assert_int_equal(meta_row_key(&key, tfs_table_id(table), false, tfs_str(at)), 0);
 	assert_int_equal(meta_ops_new(&upper, &arena, &ops, &count), 0);
-	assert_int_equal(metadata_mutate(svc, buf_slice(&key), ops, count), 0);
+	assert_int_equal(metadata_mutate(svc, buf_bytes(&key), ops, count), 0);
 	meta_tablet_fini(&upper);
 	arena_fini(&arena);
 	buf_fini(&key);

@@ -212,15 +212,15 @@ static int tell(void *arg, const struct log_record *r)
 	t->next_lsn++;
 	if (r->table < 16)
 		return 0;
-	t->stalled += slice_eq(r->row_from, slice_str("stalled"));
-	t->late += slice_eq(r->row_from, slice_str("late"));
+	t->stalled += bytes_eq(r->row_from, tfs_str("stalled"));
+	t->late += bytes_eq(r->row_from, tfs_str("late"));
 	if (r->table != t->table)
 		return 0;
 	assert_true(r->seq > t->seq);
 	t->seq = r->seq;
 	snprintf(row, sizeof(row), "while%03u", t->next_while);
-	if (slice_has_prefix(r->row_from, slice_str("while"))) {
-		assert_true(slice_eq(r->row_from, slice_str(row)));
+	if (bytes_has_prefix(r->row_from, tfs_str("while"))) {
+		assert_true(bytes_eq(r->row_from, tfs_str(row)));
 		t->next_while++;
 	}
 	return 0;

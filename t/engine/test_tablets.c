@@ -38,8 +38,8 @@ static int add_tablet(void *arg, const struct tfs_tablet *t)
 	char *text = arg;
 	size_t n = strlen(text);
 
-	snprintf(text + n, 4000 - n, "%.*s-%.*s ", (int)t->begin.size, (const char *)t->begin.data, (int)t->end.size,
-		t->end.size ? (const char *)t->end.data : "");
+	snprintf(text + n, 4000 - n, "%.*s-%.*s ", (int)t->begin.n, (const char *)t->begin.p, (int)t->end.n,
+		t->end.n ? (const char *)t->end.p : "");
 	return 0;
 }
 
@@ -136,7 +136,7 @@ static void test_merge_of_parts(void **state)
 		struct served_tablet *h;
 
 		/* The one in the middle leaves the file that the others share. */
-		assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str("row00040"), &h), 0);
+		assert_int_equal(served_find(hooks.server, tfs_table_id(table), tfs_str("row00040"), &h), 0);
 		assert_int_equal(tablet_compact(h->tablet), 0);
 		served_put(h);
 	}
@@ -265,7 +265,7 @@ static bool one_left(void)
 
 static int look_for_giant(void *arg, const struct tfs_tablet *t)
 {
-	*(bool *)arg |= t->usage.disk_bytes >= (400 << 10) && !(t->begin.size == 8 && memcmp(t->begin.data, "row00100", 8) == 0);
+	*(bool *)arg |= t->usage.disk_bytes >= (400 << 10) && !(t->begin.n == 8 && memcmp(t->begin.p, "row00100", 8) == 0);
 	return 0;
 }
 
@@ -548,8 +548,8 @@ static void *scan_rows(void *arg)
 		while ((err = tfs_scan_next(sc, &c)) > 0) {
 			if (strcmp(c.family, "f"))
 				continue;
-			assert_true(c.row.size == 8 && memcmp(before, c.row.data, 8) < 0);
-			memcpy(before, c.row.data, 8);
+			assert_true(c.row.n == 8 && memcmp(before, c.row.p, 8) < 0);
+			memcpy(before, c.row.p, 8);
 			n++;
 		}
 		assert_int_equal(err, 0);
@@ -657,9 +657,9 @@ static void test_reverse_from_a_long_key(void **state)
 
 		assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
 		assert_int_equal(tfs_scan_next(sc, &c), 1);
-		assert_memory_equal(c.row.data, "n", 1);
+		assert_memory_equal(c.row.p, "n", 1);
 		assert_int_equal(tfs_scan_next(sc, &c), 1);
-		assert_memory_equal(c.row.data, "a", 1);
+		assert_memory_equal(c.row.p, "a", 1);
 		assert_int_equal(tfs_scan_next(sc, &c), 0);
 		tfs_scan_free(sc);
 		if (!i)

@@ -25,7 +25,7 @@ static int add_border(void *arg, const struct tfs_tablet *t)
 {
 	size_t n = strlen(arg);
 
-	sprintf((char *)arg + n, "%.*s ", (int)t->begin.size, t->begin.size ? (const char *)t->begin.data : "");
+	sprintf((char *)arg + n, "%.*s ", (int)t->begin.n, t->begin.n ? (const char *)t->begin.p : "");
 	return 0;
 }
 
@@ -121,10 +121,10 @@ static void *scanner(void *arg)
 			break;
 		}
 		while ((n = tfs_scan_next(sc, &c)) > 0) {
-			if (c.row.size >= sizeof(last) || (memcmp(last, c.row.data, c.row.size) >= 0 && last[0]))
+			if (c.row.n >= sizeof(last) || (memcmp(last, c.row.p, c.row.n) >= 0 && last[0]))
 				wrong++;
-			memcpy(last, c.row.data, c.row.size);
-			last[c.row.size] = 0;
+			memcpy(last, c.row.p, c.row.n);
+			last[c.row.n] = 0;
 		}
 		if (n)
 			wrong++;

@@ -18,12 +18,12 @@ static void must(bool x)
 		abort();
 }
 
-static void inside(struct slice outer, struct slice inner)
+static void inside(struct tfs_bytes outer, struct tfs_bytes inner)
 {
 	must(inner.n == 0 || (inner.p >= outer.p && inner.p + inner.n <= outer.p + outer.n));
 }
 
-static void try_batch(struct slice s)
+static void try_batch(struct tfs_bytes s)
 {
 	struct batch_reader r, again;
 	struct batch_cell c, d;
@@ -46,18 +46,18 @@ static void try_batch(struct slice s)
 		return;
 	}
 	must(out.n <= s.n);
-	must(batch_open(&r, s) == 0 && batch_open(&again, buf_slice(&out)) == 0);
-	must(slice_eq(r.row, again.row) && r.commit == again.commit);
+	must(batch_open(&r, s) == 0 && batch_open(&again, buf_bytes(&out)) == 0);
+	must(bytes_eq(r.row, again.row) && r.commit == again.commit);
 	while ((more = batch_next(&r, &c)) > 0) {
 		must(batch_next(&again, &d) == 1);
-		must(c.kind == d.kind && c.family == d.family && c.ts == d.ts && slice_eq(c.qualifier, d.qualifier) &&
-			slice_eq(c.value, d.value));
+		must(c.kind == d.kind && c.family == d.family && c.ts == d.ts && bytes_eq(c.qualifier, d.qualifier) &&
+			bytes_eq(c.value, d.value));
 	}
 	must(batch_next(&again, &d) == 0);
 	buf_fini(&out);
 }
 
-static void try_props(struct slice s)
+static void try_props(struct tfs_bytes s)
 {
 	struct buf out = {0}, twice = {0};
 	struct props p, q;
@@ -65,8 +65,8 @@ static void try_props(struct slice s)
 	if (props_decode(s, &p))
 		return;
 	must(props_encode(&out, &p) == 0 && out.n <= s.n);
-	must(props_decode(buf_slice(&out), &q) == 0);
-	must(props_encode(&twice, &q) == 0 && slice_eq(buf_slice(&out), buf_slice(&twice)));
+	must(props_decode(buf_bytes(&out), &q) == 0);
+	must(props_encode(&twice, &q) == 0 && bytes_eq(buf_bytes(&out), buf_bytes(&twice)));
 	buf_fini(&out);
 	buf_fini(&twice);
 	props_fini(&p);
@@ -78,9 +78,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	if (data[0] % 2)
-		try_props(slice_of(data + 1, size - 1));
+		try_props(tfs_bytes_of(data + 1, size - 1));
 	else
-		try_batch(slice_of(data + 1, size - 1));
+		try_batch(tfs_bytes_of(data + 1, size - 1));
 	return 0;
 }
 
@@ -91,15 +91,15 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	struct batch_cell cells[] = {
 		{CELL_DELETE_ROW, 0, {NULL, 0}, {NULL, 0}, INT64_MAX},
 		{CELL_DELETE_FAMILY, 2, {NULL, 0}, {NULL, 0}, INT64_MAX},
-		{CELL_DELETE_COLUMN, 2, slice_str("q"), {NULL, 0}, 5},
-		{CELL_VALUE, 2, slice_str("qualifier"), slice_str("value"), -5},
+		{CELL_DELETE_COLUMN, 2, tfs_str("q"), {NULL, 0}, 5},
+		{CELL_VALUE, 2, tfs_str("qualifier"), tfs_str("value"), -5},
 	};
 
 	buf_reset(&seed);
 	must(buf_u8(&seed, (uint8_t)i) == 0);
 	switch (i) {
 	case 0:
-		must(batch_begin(&seed, slice_str("row")) == 0);
+		must(batch_begin(&seed, tfs_str("row")) == 0);
 		for (size_t k = 0; k < sizeof cells / sizeof cells[0]; k++)
 			must(batch_add(&seed, &cells[k]) == 0);
 		break;

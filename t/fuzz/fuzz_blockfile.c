@@ -29,12 +29,12 @@ static void must(bool x)
 		abort();
 }
 
-static void inside(struct slice outer, struct slice inner)
+static void inside(struct tfs_bytes outer, struct tfs_bytes inner)
 {
 	must(inner.n == 0 || (inner.p >= outer.p && inner.n <= outer.n && inner.p + inner.n <= outer.p + outer.n));
 }
 
-static void try_block(struct slice s)
+static void try_block(struct tfs_bytes s)
 {
 	uint8_t *copy = malloc(s.n + 1);
 	struct bff_block b;
@@ -42,7 +42,7 @@ static void try_block(struct slice s)
 	must(copy);
 	memcpy(copy, s.p, s.n);
 	for (unsigned mend = 0; mend < 2; mend++) {
-		struct slice in = slice_of(copy, s.n);
+		struct tfs_bytes in = tfs_bytes_of(copy, s.n);
 
 		if (bff_block_decode(in, 12345, &b) == 0) {
 			inside(in, b.payload);
@@ -50,21 +50,21 @@ static void try_block(struct slice s)
 		}
 		if (s.n >= BFF_BLOCK_HEADER_BYTES)
 			bff_block_header(copy, 12345, copy[4], load_be32(copy + 8),
-				slice_of(copy + BFF_BLOCK_HEADER_BYTES, s.n - BFF_BLOCK_HEADER_BYTES));
+				tfs_bytes_of(copy + BFF_BLOCK_HEADER_BYTES, s.n - BFF_BLOCK_HEADER_BYTES));
 	}
 	free(copy);
 }
 
-static void try_map(struct slice s)
+static void try_map(struct tfs_bytes s)
 {
 	struct reader r = reader_of(s);
 	uint64_t blocks, raw, stored;
 	struct bff_map m;
-	struct slice rest;
+	struct tfs_bytes rest;
 
 	if (!get_varint(&r, &blocks) || !get_varint(&r, &raw) || !get_varint(&r, &stored))
 		return;
-	rest = slice_of(r.p, reader_left(&r));
+	rest = tfs_bytes_of(r.p, reader_left(&r));
 	if (bff_map_decode(rest, blocks, raw, stored, &m))
 		return;
 	must(m.n == blocks && m.at[m.n].logical == raw && m.at[m.n].physical == stored);
@@ -77,7 +77,7 @@ static void try_map(struct slice s)
 	bff_map_fini(&m);
 }
 
-static void try_filters(struct slice s)
+static void try_filters(struct tfs_bytes s)
 {
 	struct reader r = reader_of(s);
 	struct bff_filters f;
@@ -94,7 +94,7 @@ static void try_filters(struct slice s)
 	bff_filters_fini(&f);
 }
 
-static void try_trailer(struct slice s)
+static void try_trailer(struct tfs_bytes s)
 {
 	uint8_t copy[BFF_TRAILER_BYTES], again[BFF_TRAILER_BYTES];
 	struct bff_trailer t;
@@ -106,15 +106,15 @@ static void try_trailer(struct slice s)
 	memcpy(copy, s.p + 8, sizeof(copy));
 	put_be32(copy + BFF_TRAILER_BYTES - 12, crc32c(0, copy, BFF_TRAILER_BYTES - 12));
 	memcpy(copy + BFF_TRAILER_BYTES - 8, "TFSSST01", 8);
-	if (bff_trailer_decode(slice_of(copy, sizeof(copy)), size, &t))
+	if (bff_trailer_decode(tfs_bytes_of(copy, sizeof(copy)), size, &t))
 		return;
 	for (unsigned i = 0; i < BFF_SECTIONS; i++)
 		must(t.section[i].offset <= size && t.section[i].bytes <= size - t.section[i].offset);
 	bff_trailer_encode(again, &t);
-	must(bff_trailer_decode(slice_of(again, sizeof(again)), size, &t) == 0);
+	must(bff_trailer_decode(tfs_bytes_of(again, sizeof(again)), size, &t) == 0);
 }
 
-static void try_codecs(struct slice s)
+static void try_codecs(struct tfs_bytes s)
 {
 	ZSTD_DDict *dict = NULL;
 	size_t n, dict_n;
@@ -128,15 +128,16 @@ static void try_codecs(struct slice s)
 	must(out);
 	if (dict_n && !(s.p[3] & 1))
 		dict = ZSTD_createDDict(s.p + 4, dict_n);
-	else if (dict_n && codec_load_dict(slice_of(s.p + 4, dict_n), &dict))
+	else if (dict_n && codec_load_dict(tfs_bytes_of(s.p + 4, dict_n), &dict))
 		dict = NULL;
 	for (unsigned codec = 0; codec <= SST_CODECS; codec++) {
-		int err = codec_decode((enum sst_codec)codec, slice_of(s.p + 4 + dict_n, s.n - 4 - dict_n), dict, out, n);
+		int err = codec_decode((enum sst_codec)codec, tfs_bytes_of(s.p + 4 + dict_n, s.n - 4 - dict_n), dict, out, n);
 
 		must(err == 0 || err == -EBADMSG);
 	}
 	{
-		int err = codec_decode_against(slice_of(s.p + 4 + dict_n, s.n - 4 - dict_n), slice_of(s.p + 4, dict_n), out, n);
+		int err = codec_decode_against(
+			tfs_bytes_of(s.p + 4 + dict_n, s.n - 4 - dict_n), tfs_bytes_of(s.p + 4, dict_n), out, n);
 
 		must(err == 0 || err == -EBADMSG);
 	}
@@ -153,13 +154,13 @@ static void mend(uint8_t *p, size_t n)
 
 	for (unsigned pass = 0; pass < 2; pass++) {
 		put_be32(end + BFF_TRAILER_BYTES - 12, crc32c(0, end, BFF_TRAILER_BYTES - 12));
-		if (bff_trailer_decode(slice_of(end, BFF_TRAILER_BYTES), n, &t))
+		if (bff_trailer_decode(tfs_bytes_of(end, BFF_TRAILER_BYTES), n, &t))
 			return;
 		for (unsigned i = 0; i < BFF_SECTIONS; i++)
 			t.section[i].crc = t.section[i].bytes ? crc32c(0, p + t.section[i].offset, t.section[i].bytes) : 0;
 		bff_trailer_encode(end, &t);
 	}
-	if (bff_map_decode(slice_of(p + t.section[BFF_MAP].offset, t.section[BFF_MAP].bytes), t.blocks, t.raw_bytes,
+	if (bff_map_decode(tfs_bytes_of(p + t.section[BFF_MAP].offset, t.section[BFF_MAP].bytes), t.blocks, t.raw_bytes,
 		    t.section[BFF_DICTIONARY].offset, &m))
 		return;
 	for (size_t i = 0; i < m.n; i++) {
@@ -167,7 +168,7 @@ static void mend(uint8_t *p, size_t n)
 		size_t stored = (size_t)(m.at[i + 1].physical - m.at[i].physical);
 
 		bff_block_header(b, m.at[i].logical, b[4], load_be32(b + 8),
-			slice_of(b + BFF_BLOCK_HEADER_BYTES, stored - BFF_BLOCK_HEADER_BYTES));
+			tfs_bytes_of(b + BFF_BLOCK_HEADER_BYTES, stored - BFF_BLOCK_HEADER_BYTES));
 	}
 	bff_map_fini(&m);
 }
@@ -202,15 +203,15 @@ static void try_file(const uint8_t *data, size_t n, bool mended)
 	if (sst_iter_new(s, &it) == 0) {
 		unsigned steps = 0;
 
-		for (iter_seek(it, slice_of("", 0)); it->valid && steps < 10000; iter_next(it))
+		for (iter_seek(it, tfs_bytes_of("", 0)); it->valid && steps < 10000; iter_next(it))
 			steps++;
-		iter_seek(it, slice_str("key0000000020"));
+		iter_seek(it, tfs_str("key0000000020"));
 		if (it->valid)
 			iter_next(it);
 		iter_free(it);
 	}
-	(void)sst_may_contain(s, slice_str("key0"), slice_str("key9"), slice_str("probe"));
-	(void)!sst_offset_of(s, slice_str("key0000000020"), &off);
+	(void)sst_may_contain(s, tfs_str("key0"), tfs_str("key9"), tfs_str("probe"));
+	(void)!sst_offset_of(s, tfs_str("key0000000020"), &off);
 	(void)!sst_properties(s, &props);
 	buf_fini(&props);
 	sst_put(s);
@@ -219,12 +220,12 @@ static void try_file(const uint8_t *data, size_t n, bool mended)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice rest;
+	struct tfs_bytes rest;
 
 	msg_to_nowhere();
 	if (size == 0)
 		return 0;
-	rest = slice_of(data + 1, size - 1);
+	rest = tfs_bytes_of(data + 1, size - 1);
 	switch (data[0] % 7) {
 	case 0:
 		try_block(rest);
@@ -274,12 +275,12 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 
 		snprintf(key, sizeof(key), "key%010u", k);
 		snprintf(value, sizeof(value), "value %u of a cell, of a cell, of a cell, of a cell", k * k);
-		must(sst_writer_probe(w, slice_str(key)) == 0 && sst_writer_add(w, slice_str(key), slice_str(value), false) == 0);
+		must(sst_writer_probe(w, tfs_str(key)) == 0 && sst_writer_add(w, tfs_str(key), tfs_str(value), false) == 0);
 	}
-	must(sst_writer_finish(w, slice_str("properties"), &bytes) == 0);
+	must(sst_writer_finish(w, tfs_str("properties"), &bytes) == 0);
 	sst_writer_free(w);
 	must(file_read_all(path, 1 << 20, &file) == 0 && file_unlink(path) == 0);
-	must(bff_trailer_decode(slice_of(file.p + file.n - BFF_TRAILER_BYTES, BFF_TRAILER_BYTES), file.n, &t) == 0);
+	must(bff_trailer_decode(tfs_bytes_of(file.p + file.n - BFF_TRAILER_BYTES, BFF_TRAILER_BYTES), file.n, &t) == 0);
 	buf_reset(&b);
 	must(buf_u8(&b, (uint8_t)(i % 7)) == 0);
 	switch (i % 7) {

@@ -38,13 +38,13 @@ static int take_cell(void *arg, const struct record *r)
 	return 0;
 }
 
-static int take_schema(void *arg, uint64_t number, struct slice text, int64_t mtime_us)
+static int take_schema(void *arg, uint64_t number, struct tfs_bytes text, int64_t mtime_us)
 {
 	struct seen *s = arg;
 
 	CHECK(!s->again);
 	CHECK(buf_printf(&s->text, "schema %llu %lld ", (unsigned long long)number, (long long)mtime_us) == 0);
-	CHECK(buf_append_slice(&s->text, text) == 0);
+	CHECK(buf_append_bytes(&s->text, text) == 0);
 	return 0;
 }
 
@@ -57,7 +57,7 @@ static int take_refused(void *arg, uint64_t number, const char *reason)
 	return 0;
 }
 
-static void read_all(enum bulk_format format, struct slice in, size_t piece, struct seen *s)
+static void read_all(enum bulk_format format, struct tfs_bytes in, size_t piece, struct seen *s)
 {
 	struct record_reader *r;
 	int err = 0;
@@ -70,7 +70,7 @@ static void read_all(enum bulk_format format, struct slice in, size_t piece, str
 		memcpy(copy, in.p, n);
 		err = record_reader_feed(r, copy, n);
 		free(copy);
-		in = slice_of(in.p + n, in.n - n);
+		in = tfs_bytes_of(in.p + n, in.n - n);
 	}
 	if (!err)
 		err = record_reader_end(r);
@@ -79,12 +79,12 @@ static void read_all(enum bulk_format format, struct slice in, size_t piece, str
 }
 
 /* Reads each cell of TSV in the text again. */
-static void read_again(struct slice text)
+static void read_again(struct tfs_bytes text)
 {
 	struct seen s = {.again = true};
 
 	read_all(BULK_TSV, text, SIZE_MAX, &s);
-	CHECK(slice_eq(buf_slice(&s.text), text));
+	CHECK(bytes_eq(buf_bytes(&s.text), text));
 	buf_fini(&s.text);
 }
 
@@ -96,11 +96,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	format = (enum bulk_format)(data[0] % 3);
-	read_all(format, slice_of(data + 1, size - 1), SIZE_MAX, &one);
-	read_all(format, slice_of(data + 1, size - 1), format == BULK_TAR ? 512 + data[0] : 1 + data[0] / 3, &pieces);
-	CHECK(slice_eq(buf_slice(&one.text), buf_slice(&pieces.text)));
+	read_all(format, tfs_bytes_of(data + 1, size - 1), SIZE_MAX, &one);
+	read_all(format, tfs_bytes_of(data + 1, size - 1), format == BULK_TAR ? 512 + data[0] : 1 + data[0] / 3, &pieces);
+	CHECK(bytes_eq(buf_bytes(&one.text), buf_bytes(&pieces.text)));
 	if (one.text.n && !memmem(one.text.p, one.text.n, "refused ", 8) && !memmem(one.text.p, one.text.n, "schema ", 7))
-		read_again(buf_slice(&one.text));
+		read_again(buf_bytes(&one.text));
 	buf_fini(&one.text);
 	buf_fini(&pieces.text);
 	return 0;
@@ -118,7 +118,7 @@ static size_t archive(struct buf *out)
 	memcpy(path, "./", 2);
 	memcpy(path + 256, "%/y/f/@7", 8);
 	for (unsigned i = 0; i < 6; i++) {
-		struct slice name = i < 5 ? slice_str(paths[i]) : slice_of(path, 264);
+		struct tfs_bytes name = i < 5 ? tfs_str(paths[i]) : tfs_bytes_of(path, 264);
 
 		CHECK(tar_append_header(out,
 			      &(struct tar_entry){

@@ -19,7 +19,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 			abort();                                                                                                   \
 	} while (0)
 
-static void try_key(struct slice key)
+static void try_key(struct tfs_bytes key)
 {
 	struct buf scratch = {0}, again = {0};
 	size_t row_len = cellkey_row_len(key), column_len = cellkey_column_len(key);
@@ -33,17 +33,17 @@ static void try_key(struct slice key)
 
 		CHECK(row_len && column_len >= row_len + 4);
 		CHECK(cellkey_append(&again, &k) == 0);
-		CHECK(slice_eq(buf_slice(&again), key));
+		CHECK(bytes_eq(buf_bytes(&again), key));
 		cellkey_suffix(key, column_len, &ts, &seq, &kind);
 		CHECK(ts == k.ts && seq == k.seq && kind == k.kind);
 		if (kind == CELL_VALUE || kind == CELL_LARGE)
 			CHECK(cellkey_commit(key, column_len, ts, &commit) && commit == k.commit);
 		buf_reset(&again);
 		CHECK(cellkey_row_prefix(&again, k.row) == 0 && again.n == row_len);
-		CHECK(slice_has_prefix(key, buf_slice(&again)));
+		CHECK(bytes_has_prefix(key, buf_bytes(&again)));
 		buf_reset(&again);
 		CHECK(cellkey_row_after(&again, k.row) == 0);
-		CHECK(slice_cmp(key, buf_slice(&again)) < 0);
+		CHECK(bytes_cmp(key, buf_bytes(&again)) < 0);
 	}
 	buf_fini(&scratch);
 	buf_fini(&again);
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	if (data[0] & 1)
-		try_key(slice_of(data + 1, size - 1));
+		try_key(tfs_bytes_of(data + 1, size - 1));
 	else
 		try_rule(data + 1, size - 1);
 	return 0;
@@ -97,8 +97,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	};
 	static struct buf b;
 	const unsigned rule_count = sizeof(rules) / sizeof(rules[0]);
-	struct cellkey k = {.row = slice_of("r\0\xffow", 5),
-		.qualifier = slice_of("q\0", 2),
+	struct cellkey k = {.row = tfs_bytes_of("r\0\xffow", 5),
+		.qualifier = tfs_bytes_of("q\0", 2),
 		.family = 258,
 		.ts = 7,
 		.seq = 9,

@@ -27,43 +27,38 @@ static const char *const names[] = {
 #undef NAME
 };
 
-static struct slice slice_from(struct tfs_bytes b)
-{
-	return slice_of(b.data, b.size);
-}
-
 static bool has(const struct clauses *c, enum clause k)
 {
 	return c->given >> k & 1;
 }
 
-static bool in_bounds(struct slice key, struct tfs_bytes from, bool after, struct tfs_bytes to)
+static bool in_bounds(struct tfs_bytes key, struct tfs_bytes from, bool after, struct tfs_bytes to)
 {
-	int order = slice_cmp(key, slice_from(from));
+	int order = bytes_cmp(key, from);
 
-	return (after ? order > 0 : order >= 0) && (!to.data || slice_cmp(key, slice_from(to)) < 0);
+	return (after ? order > 0 : order >= 0) && (!to.p || bytes_cmp(key, to) < 0);
 }
 
 /* Each clause by itself admits the key. */
-static bool admits_row(const struct clauses *c, struct slice row)
+static bool admits_row(const struct clauses *c, struct tfs_bytes row)
 {
-	struct slice after = buf_slice(&c->value[CLAUSE_AFTER]);
+	struct tfs_bytes after = buf_bytes(&c->value[CLAUSE_AFTER]);
 
-	return (!has(c, CLAUSE_PREFIX) || slice_has_prefix(row, buf_slice(&c->value[CLAUSE_PREFIX]))) &&
-		(!has(c, CLAUSE_FROM) || slice_cmp(row, buf_slice(&c->value[CLAUSE_FROM])) >= 0) &&
-		(!has(c, CLAUSE_TO) || slice_cmp(row, buf_slice(&c->value[CLAUSE_TO])) < 0) &&
-		(!has(c, CLAUSE_AFTER) || (c->spec.reverse ? slice_cmp(row, after) < 0 : slice_cmp(row, after) > 0));
+	return (!has(c, CLAUSE_PREFIX) || bytes_has_prefix(row, buf_bytes(&c->value[CLAUSE_PREFIX]))) &&
+		(!has(c, CLAUSE_FROM) || bytes_cmp(row, buf_bytes(&c->value[CLAUSE_FROM])) >= 0) &&
+		(!has(c, CLAUSE_TO) || bytes_cmp(row, buf_bytes(&c->value[CLAUSE_TO])) < 0) &&
+		(!has(c, CLAUSE_AFTER) || (c->spec.reverse ? bytes_cmp(row, after) < 0 : bytes_cmp(row, after) > 0));
 }
 
-static bool admits_qualifier(const struct clauses *c, struct slice q)
+static bool admits_qualifier(const struct clauses *c, struct tfs_bytes q)
 {
-	return (!has(c, CLAUSE_QPREFIX) || slice_has_prefix(q, buf_slice(&c->value[CLAUSE_QPREFIX]))) &&
-		(!has(c, CLAUSE_QFROM) || slice_cmp(q, buf_slice(&c->value[CLAUSE_QFROM])) >= 0) &&
-		(!has(c, CLAUSE_QTO) || slice_cmp(q, buf_slice(&c->value[CLAUSE_QTO])) < 0) &&
-		(!has(c, CLAUSE_QAFTER) || slice_cmp(q, buf_slice(&c->value[CLAUSE_QAFTER])) > 0);
+	return (!has(c, CLAUSE_QPREFIX) || bytes_has_prefix(q, buf_bytes(&c->value[CLAUSE_QPREFIX]))) &&
+		(!has(c, CLAUSE_QFROM) || bytes_cmp(q, buf_bytes(&c->value[CLAUSE_QFROM])) >= 0) &&
+		(!has(c, CLAUSE_QTO) || bytes_cmp(q, buf_bytes(&c->value[CLAUSE_QTO])) < 0) &&
+		(!has(c, CLAUSE_QAFTER) || bytes_cmp(q, buf_bytes(&c->value[CLAUSE_QAFTER])) > 0);
 }
 
-static void check_key(const struct clauses *c, struct slice key)
+static void check_key(const struct clauses *c, struct tfs_bytes key)
 {
 	const struct tfs_scan_spec *s = &c->spec;
 
@@ -78,24 +73,24 @@ static void check_keys(const struct clauses *c)
 	struct buf key = {0};
 
 	for (enum clause k = 0; k < CLAUSE_COUNT; k++) {
-		struct slice value = buf_slice(&c->value[k]);
+		struct tfs_bytes value = buf_bytes(&c->value[k]);
 
 		if (!has(c, k))
 			continue;
 		check_key(c, value);
-		check_key(c, slice_of(value.p, value.n / 2));
+		check_key(c, tfs_bytes_of(value.p, value.n / 2));
 		CHECK(buf_set(&key, value.p, value.n) == 0 && buf_u8(&key, 0) == 0);
-		check_key(c, buf_slice(&key));
+		check_key(c, buf_bytes(&key));
 		key.p[key.n - 1] = 0xff;
-		check_key(c, buf_slice(&key));
+		check_key(c, buf_bytes(&key));
 		if (value.n) {
 			CHECK(buf_set(&key, value.p, value.n) == 0);
 			key.p[key.n - 1]++;
-			check_key(c, buf_slice(&key));
+			check_key(c, buf_bytes(&key));
 		}
 	}
-	check_key(c, slice_of(NULL, 0));
-	check_key(c, slice_str("\377\377\377"));
+	check_key(c, tfs_bytes_of(NULL, 0));
+	check_key(c, tfs_str("\377\377\377"));
 	buf_fini(&key);
 }
 
@@ -110,8 +105,8 @@ static void check_spec(const struct clauses *c)
 	CHECK(has(c, CLAUSE_FAMILY) == (s->family_count != 0));
 	for (size_t i = 0; i < s->family_count; i++)
 		CHECK(tfs_name_valid(s->families[i]));
-	CHECK(has(c, CLAUSE_ROW) == (s->row_regex.data != NULL) && has(c, CLAUSE_QUALIFIER) == (s->qualifier_regex.data != NULL));
-	CHECK(has(c, CLAUSE_VALUE) == (s->value_regex.data != NULL) && has(c, CLAUSE_VALUE_IS) == (s->value_is.data != NULL));
+	CHECK(has(c, CLAUSE_ROW) == (s->row_regex.p != NULL) && has(c, CLAUSE_QUALIFIER) == (s->qualifier_regex.p != NULL));
+	CHECK(has(c, CLAUSE_VALUE) == (s->value_regex.p != NULL) && has(c, CLAUSE_VALUE_IS) == (s->value_is.p != NULL));
 }
 
 /* Both have the same meaning; the bytes of the value of family are changed by the parser. */
@@ -121,14 +116,14 @@ static void check_same(const struct clauses *a, const struct clauses *b)
 
 	CHECK(a->given == b->given && a->limit == b->limit && a->has_age == b->has_age);
 	for (enum clause k = 0; k < CLAUSE_COUNT; k++)
-		CHECK(slice_eq(buf_slice(&a->value[k]), buf_slice(&b->value[k])));
+		CHECK(bytes_eq(buf_bytes(&a->value[k]), buf_bytes(&b->value[k])));
 	CHECK(s->since == t->since && s->until == t->until && s->changed_since == t->changed_since && s->has_times == t->has_times);
 	CHECK(s->versions == t->versions && s->column_limit == t->column_limit && s->family_count == t->family_count);
-	CHECK(slice_eq(slice_from(s->row_from), slice_from(t->row_from)) && slice_eq(slice_from(s->row_to), slice_from(t->row_to)));
-	CHECK(s->row_from_after == t->row_from_after && !s->row_to.data == !t->row_to.data);
-	CHECK(slice_eq(slice_from(s->qualifier_from), slice_from(t->qualifier_from)));
-	CHECK(slice_eq(slice_from(s->qualifier_to), slice_from(t->qualifier_to)));
-	CHECK(s->qualifier_from_after == t->qualifier_from_after && !s->qualifier_to.data == !t->qualifier_to.data);
+	CHECK(bytes_eq(s->row_from, t->row_from) && bytes_eq(s->row_to, t->row_to));
+	CHECK(s->row_from_after == t->row_from_after && !s->row_to.p == !t->row_to.p);
+	CHECK(bytes_eq(s->qualifier_from, t->qualifier_from));
+	CHECK(bytes_eq(s->qualifier_to, t->qualifier_to));
+	CHECK(s->qualifier_from_after == t->qualifier_from_after && !s->qualifier_to.p == !t->qualifier_to.p);
 }
 
 /* The clauses, in the order of enum clause, as a path. */
@@ -146,7 +141,7 @@ static void encode(const struct clauses *c, struct buf *path)
 			if (!clause.p[i])
 				clause.p[i] = ',';
 		CHECK((path->n == 0 || path->p[path->n - 1] == '/' || buf_u8(path, '/') == 0) &&
-			name_encode(NAME_ROW, buf_slice(&clause), 0, path) == 0);
+			name_encode(NAME_ROW, buf_bytes(&clause), 0, path) == 0);
 		buf_reset(&clause);
 	}
 	buf_fini(&clause);
@@ -159,13 +154,13 @@ static void check_again(const struct clauses *c)
 	const char *why;
 
 	encode(c, &path);
-	CHECK(clauses_parse(buf_slice(&path), NOW, &again, &why) == 0 && !again.partial);
+	CHECK(clauses_parse(buf_bytes(&path), NOW, &again, &why) == 0 && !again.partial);
 	check_same(c, &again);
 	clauses_fini(&again);
 	if (c->given) {
 		CHECK(buf_u8(&path, '/') == 0);
 		encode(c, &path);
-		CHECK(clauses_parse(buf_slice(&path), NOW, &again, &why) == -EINVAL && strstr(why, "twice"));
+		CHECK(clauses_parse(buf_bytes(&path), NOW, &again, &why) == -EINVAL && strstr(why, "twice"));
 		clauses_fini(&again);
 	}
 	buf_fini(&path);
@@ -175,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct clauses c;
 	const char *why;
-	int err = clauses_parse(slice_of(data, size), NOW, &c, &why);
+	int err = clauses_parse(tfs_bytes_of(data, size), NOW, &c, &why);
 
 	CHECK((err == 0 && !why) || (err == -EINVAL && why && *why));
 	if (err == 0) {

@@ -94,14 +94,14 @@ int tfs_compact(struct tfs_table *t)
 
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 {
-	CHECK(t == &the_table && row.size);
+	CHECK(t == &the_table && row.n);
 	note('/');
 	return 0;
 }
 
 int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
 {
-	CHECK(t == &the_table && row.size);
+	CHECK(t == &the_table && row.n);
 	note('+');
 	return 0;
 }
@@ -148,7 +148,7 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 {
 	CHECK(t == &the_table);
 	the_scan.at = 0;
-	while (the_scan.at < ROWS && slice_cmp(slice_str(rows[the_scan.at]), slice_from(spec->row_from)) < 0)
+	while (the_scan.at < ROWS && bytes_cmp(tfs_str(rows[the_scan.at]), spec->row_from) < 0)
 		the_scan.at++;
 	*out = &the_scan;
 	return 0;
@@ -158,7 +158,7 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 {
 	if (s->at == ROWS)
 		return 0;
-	*cell = (struct tfs_cell){.row = bytes_of(slice_str(rows[s->at++]))};
+	*cell = (struct tfs_cell){.row = tfs_str(rows[s->at++])};
 	return 1;
 }
 
@@ -170,7 +170,7 @@ void tfs_scan_free(struct tfs_scan *s)
 struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
 {
 	CHECK(t == &the_table);
-	for (the_mutation.row = 0; !slice_eq(slice_from(row), slice_str(rows[the_mutation.row])); the_mutation.row++)
+	for (the_mutation.row = 0; !bytes_eq(row, tfs_str(rows[the_mutation.row])); the_mutation.row++)
 		;
 	return &the_mutation;
 }
@@ -215,7 +215,7 @@ struct tfs_table *node_store_table(struct node *n)
 }
 
 /* The kernel knows no node but the table. */
-struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+struct node *node_find(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	return NULL;
 }
@@ -238,7 +238,7 @@ int tfs_confirm_clock(struct tfs_store *store)
 	return 0;
 }
 
-void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
+void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes *c)
 {
 }
 
@@ -253,17 +253,17 @@ int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
 }
 
 /* ---- the second reading ---- */
-static bool is(struct slice line, const char *verb)
+static bool is(struct tfs_bytes line, const char *verb)
 {
 	size_t n = strlen(verb);
 
-	return slice_eq(line, slice_str(verb)) || (line.n == n + 1 && slice_has_prefix(line, slice_str(verb)) && line.p[n] == ' ');
+	return bytes_eq(line, tfs_str(verb)) || (line.n == n + 1 && bytes_has_prefix(line, tfs_str(verb)) && line.p[n] == ' ');
 }
 
-static int expect_rows(struct slice prefix, char *want, unsigned *n)
+static int expect_rows(struct tfs_bytes prefix, char *want, unsigned *n)
 {
 	for (unsigned i = 0; i < ROWS; i++)
-		if (slice_has_prefix(slice_str(rows[i]), prefix) && *n < DONE_MAX)
+		if (bytes_has_prefix(tfs_str(rows[i]), prefix) && *n < DONE_MAX)
 			want[(*n)++] = (char)('0' + i);
 	return 0;
 }
@@ -278,7 +278,7 @@ static void expect_tables(char what, bool all, char *want, unsigned *n)
 }
 
 /* A verb about a row that there is, by the name that ls would show. */
-static int expect_row(struct slice line, char *want, unsigned *n)
+static int expect_row(struct tfs_bytes line, char *want, unsigned *n)
 {
 	static const char *const verbs[] = {"drop-rows ", "split ", "merge "};
 	struct buf row = {0};
@@ -287,11 +287,11 @@ static int expect_row(struct slice line, char *want, unsigned *n)
 	for (unsigned i = 0; i < 3; i++) {
 		size_t skip = strlen(verbs[i]);
 
-		if (line.n <= skip || !slice_has_prefix(line, slice_str(verbs[i])))
+		if (line.n <= skip || !bytes_has_prefix(line, tfs_str(verbs[i])))
 			continue;
-		r = name_decode_row(slice_of(line.p + skip, line.n - skip), &row) ? -EINVAL : 0;
+		r = name_decode_row(tfs_bytes_of(line.p + skip, line.n - skip), &row) ? -EINVAL : 0;
 		if (r == 0 && i == 0)
-			(void)expect_rows(buf_slice(&row), want, n);
+			(void)expect_rows(buf_bytes(&row), want, n);
 		else if (r == 0 && i == 1 && the_schema.salt_in_use && row.p[0] >= the_schema.salt_in_use)
 			r = -EINVAL;
 		else if (r == 0 && *n < DONE_MAX)
@@ -301,7 +301,7 @@ static int expect_row(struct slice line, char *want, unsigned *n)
 	return r;
 }
 
-static int expect_line(struct slice line, bool system, char *want, unsigned *n)
+static int expect_line(struct tfs_bytes line, bool system, char *want, unsigned *n)
 {
 	if (line.n == 0)
 		return 0;
@@ -323,20 +323,20 @@ static int expect_line(struct slice line, bool system, char *want, unsigned *n)
 	return system ? -EINVAL : expect_row(line, want, n);
 }
 
-static int expect(struct slice text, bool system, char *want, unsigned *n)
+static int expect(struct tfs_bytes text, bool system, char *want, unsigned *n)
 {
 	int r = 0;
 
 	for (size_t at = 0, end; at < text.n && !r; at = end + 1) {
 		for (end = at; end < text.n && text.p[end] != '\n'; end++)
 			;
-		r = expect_line(slice_of(text.p + at, end - at), system, want, n);
+		r = expect_line(tfs_bytes_of(text.p + at, end - at), system, want, n);
 	}
 	return r;
 }
 
 /* Verbs also take a row with escaped control characters, as .tablets shows it.  t/67 has these; expect_row() has not. */
-static bool has_escaped_byte(struct slice text)
+static bool has_escaped_byte(struct tfs_bytes text)
 {
 	for (size_t i = 0; i + 1 < text.n; i++)
 		if (text.p[i] == '%' && text.p[i + 1] >= '8')
@@ -344,7 +344,7 @@ static bool has_escaped_byte(struct slice text)
 	return false;
 }
 
-static void try(struct slice text, bool system)
+static void try(struct tfs_bytes text, bool system)
 {
 	const char *name = system ? "ctl" : ".ctl";
 	struct node *n = calloc(1, sizeof(*n) + 8);
@@ -361,7 +361,7 @@ static void try(struct slice text, bool system)
 	got = system ? admin_apply_system(n, text, &the_caller, &c) : admin_apply_table(n, text, &the_caller, &c);
 	CHECK((refusals == 1) == (got != 0));
 	CHECK(has_escaped_byte(text) || got == wanted);
-	CHECK(has_escaped_byte(text) || slice_eq(slice_of(done, done_n), slice_of(want, want_n)));
+	CHECK(has_escaped_byte(text) || bytes_eq(tfs_bytes_of(done, done_n), tfs_bytes_of(want, want_n)));
 	free(n);
 }
 
@@ -370,7 +370,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	flush_fails = data[0] & 2;
-	try(slice_of(data + 1, size - 1), data[0] & 1);
+	try(tfs_bytes_of(data + 1, size - 1), data[0] & 1);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 			abort();                                                                                                   \
 	} while (0)
 
-static void try_header(struct slice s)
+static void try_header(struct tfs_bytes s)
 {
 	uint8_t bytes[LOG_HEADER_BYTES];
 	struct log_header h, again;
@@ -35,11 +35,11 @@ static void try_header(struct slice s)
 	if (log_header_decode(s, &h))
 		return;
 	log_header_encode(bytes, &h);
-	CHECK(log_header_decode(slice_of(bytes, sizeof bytes), &again) == 0);
+	CHECK(log_header_decode(tfs_bytes_of(bytes, sizeof bytes), &again) == 0);
 	CHECK(memcmp(&h, &again, sizeof h) == 0);
 }
 
-static void try_body(struct slice s)
+static void try_body(struct tfs_bytes s)
 {
 	size_t padded = (s.n + 7) & ~(size_t)7;
 	uint8_t *body = calloc(1, padded + 1), *copy = calloc(1, padded + 64);
@@ -51,21 +51,21 @@ static void try_body(struct slice s)
 	if (s.n)
 		memcpy(body, s.p, s.n);
 	f.body_crc = crc32c(0, body, padded);
-	if (s.n && log_body_decode(&f, slice_of(body, padded), &r)) {
+	if (s.n && log_body_decode(&f, tfs_bytes_of(body, padded), &r)) {
 		struct log_record again;
 
 		CHECK(log_body_bytes(&r, &n) && n <= s.n); /* varints may have been longer than needed */
 		f.body_bytes = n;
 		f.body_crc = log_body_encode(copy, n, &r);
-		CHECK(log_body_decode(&f, slice_of(copy, log_frame_total(&f) - LOG_FRAME_BYTES), &again));
-		CHECK(slice_eq(r.batch, again.batch) && slice_eq(r.row_from, again.row_from) && slice_eq(r.row_to, again.row_to) &&
+		CHECK(log_body_decode(&f, tfs_bytes_of(copy, log_frame_total(&f) - LOG_FRAME_BYTES), &again));
+		CHECK(bytes_eq(r.batch, again.batch) && bytes_eq(r.row_from, again.row_from) && bytes_eq(r.row_to, again.row_to) &&
 			r.seq == again.seq && r.token.client == again.token.client);
 	}
 	free(body);
 	free(copy);
 }
 
-static void try_frame(struct slice s)
+static void try_frame(struct tfs_bytes s)
 {
 	uint8_t bytes[LOG_FRAME_BYTES];
 	struct log_frame f, again;
@@ -75,10 +75,10 @@ static void try_frame(struct slice s)
 	memcpy(bytes, s.p, sizeof bytes);
 	put_be32(bytes + 4, LOG_MAGIC);
 	put_be32(bytes, crc32c(0, bytes + 4, LOG_FRAME_BYTES - 4));
-	if (!log_frame_decode(slice_of(bytes, sizeof bytes), 0, &f))
+	if (!log_frame_decode(tfs_bytes_of(bytes, sizeof bytes), 0, &f))
 		return;
 	log_frame_encode(bytes, &f, 0);
-	CHECK(log_frame_decode(slice_of(bytes, sizeof bytes), 0, &again));
+	CHECK(log_frame_decode(tfs_bytes_of(bytes, sizeof bytes), 0, &again));
 	CHECK(f.lsn == again.lsn && f.durable == again.durable && f.kind == again.kind && f.body_bytes == again.body_bytes);
 }
 
@@ -160,7 +160,7 @@ static void clean(void)
 }
 
 /* Stores the two segments.  *from: the LSN to replay from. */
-static bool store_images(struct slice s, bool mended, uint64_t *from)
+static bool store_images(struct tfs_bytes s, bool mended, uint64_t *from)
 {
 	static bool made;
 	size_t cut;
@@ -193,7 +193,7 @@ static int replay(const struct log_seal *seal, uint64_t from, uint64_t *last)
 	return err;
 }
 
-static void try_images(struct slice s, bool mended)
+static void try_images(struct tfs_bytes s, bool mended)
 {
 	uint64_t from, last, of_seal;
 	struct log_seal seal = {0};
@@ -213,7 +213,7 @@ static void try_images(struct slice s, bool mended)
 }
 
 /* A seal from the first bytes, and segments from the others. */
-static void try_sealed(struct slice s)
+static void try_sealed(struct tfs_bytes s)
 {
 	struct log_seal_segment segments[2];
 	struct log_seal seal = {.incarnation = 1, .salt = 77, .segments = segments, .count = 2}, valid;
@@ -229,28 +229,28 @@ static void try_sealed(struct slice s)
 		segments[i] = (struct log_seal_segment){p[0], p[1] % 16, p[2] % 16, UINT64_C(8) * load_be16(p + 3)};
 	}
 	CHECK(log_seal_encode(&seal, &b) == 0);
-	if (log_seal_decode(buf_slice(&b), &valid) == 0) {
-		if (store_images(slice_of(s.p + 11, s.n - 11), true, &from) && replay(&valid, from, &last) == 0)
+	if (log_seal_decode(buf_bytes(&b), &valid) == 0) {
+		if (store_images(tfs_bytes_of(s.p + 11, s.n - 11), true, &from) && replay(&valid, from, &last) == 0)
 			CHECK(last <= valid.segments[valid.count - 1].last_lsn);
 		log_seal_fini(&valid);
 	}
 	buf_fini(&b);
 }
 
-static void decode_seal(struct slice in)
+static void decode_seal(struct tfs_bytes in)
 {
 	struct log_seal seal;
 	struct buf b = {0};
 
 	if (log_seal_decode(in, &seal))
 		return;
-	CHECK(log_seal_encode(&seal, &b) == 0 && slice_eq(buf_slice(&b), in));
+	CHECK(log_seal_encode(&seal, &b) == 0 && bytes_eq(buf_bytes(&b), in));
 	log_seal_fini(&seal);
 	buf_fini(&b);
 }
 
 /* A seal: unchanged, and with a correct checksum. */
-static void try_seal(struct slice s)
+static void try_seal(struct tfs_bytes s)
 {
 	uint8_t *p = malloc(s.n + 1);
 
@@ -259,7 +259,7 @@ static void try_seal(struct slice s)
 	if (s.n >= 4) {
 		memcpy(p, s.p, s.n);
 		put_be32(p + s.n - 4, crc32c(0, p, s.n - 4));
-		decode_seal(slice_of(p, s.n));
+		decode_seal(tfs_bytes_of(p, s.n));
 	}
 	free(p);
 }
@@ -271,7 +271,7 @@ static int see_sorted(void *arg, const struct log_record *r)
 }
 
 /* Records from a server that sorts a segment: unchanged, and with correct checksums. */
-static void try_sorted(struct slice s)
+static void try_sorted(struct tfs_bytes s)
 {
 	struct log_seal_segment segment = {.number = 1, .first_lsn = 3, .last_lsn = 8};
 	const struct log_seal seal = {.incarnation = 1, .salt = 77, .segments = &segment, .count = 1};
@@ -282,17 +282,17 @@ static void try_sorted(struct slice s)
 	if (s.n)
 		memcpy(p + LOG_HEADER_BYTES, s.p, s.n);
 	mend(p, LOG_HEADER_BYTES + s.n, 1);
-	(void)!log_sorted_decode(&seal, 0, slice_of(p + LOG_HEADER_BYTES, s.n), see_sorted, NULL);
+	(void)!log_sorted_decode(&seal, 0, tfs_bytes_of(p + LOG_HEADER_BYTES, s.n), see_sorted, NULL);
 	free(p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice s;
+	struct tfs_bytes s;
 
 	if (size == 0)
 		return 0;
-	s = slice_of(data + 1, size - 1);
+	s = tfs_bytes_of(data + 1, size - 1);
 	switch (data[0] % 8) {
 	case 0:
 		try_header(s);
@@ -351,8 +351,7 @@ static size_t sealed_example(uint8_t *out, uint32_t frame_bytes)
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static uint8_t out[8192];
-	struct log_record r = {
-		.row_from = slice_str("row"), .row_to = slice_str("row2"), .seq = 7, .batch = slice_str("some batch")};
+	struct log_record r = {.row_from = tfs_str("row"), .row_to = tfs_str("row2"), .seq = 7, .batch = tfs_str("some batch")};
 	uint8_t *p = out + (i < 3 || i == 7 ? 1 : 4), *begin;
 	uint32_t n;
 

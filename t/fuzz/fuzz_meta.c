@@ -23,7 +23,7 @@ static void same_root(const struct meta_tablet *a, const struct meta_tablet *b)
 	struct buf x = {0}, y = {0};
 
 	CHECK(meta_root_encode(a, &x) == 0 && meta_root_encode(b, &y) == 0);
-	CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+	CHECK(bytes_eq(buf_bytes(&x), buf_bytes(&y)));
 	buf_fini(&x);
 	buf_fini(&y);
 }
@@ -39,22 +39,22 @@ static void write_and_read(const struct meta_tablet *m)
 	CHECK(meta_ops_new(m, &arena, &ops, &count) == 0);
 	CHECK(buf_set(&back.end, m->end.p, m->end.n) == 0);
 	for (unsigned i = 0; i < count; i++) {
-		struct scan_cell c = {
-			.family = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value, .size = ops[i].value.n};
+		struct tfs_cell c = {
+			.family_id = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value, .size = ops[i].value.n};
 
 		CHECK(meta_tablet_cell(&back, &c) == 0);
 	}
 	same_root(m, &back);
 	meta_tablet_fini(&back);
 	CHECK(meta_root_encode(m, &root) == 0);
-	CHECK(meta_root_decode(buf_slice(&root), &back) == 0);
+	CHECK(meta_root_decode(buf_bytes(&root), &back) == 0);
 	same_root(m, &back);
 	meta_tablet_fini(&back);
 	buf_fini(&root);
 	arena_fini(&arena);
 }
 
-static void try_root(struct slice in)
+static void try_root(struct tfs_bytes in)
 {
 	struct meta_tablet m;
 
@@ -66,32 +66,32 @@ static void try_root(struct slice in)
 	meta_tablet_fini(&m);
 }
 
-static void try_key(struct slice key)
+static void try_key(struct tfs_bytes key)
 {
 	struct buf b = {0};
-	struct slice end;
+	struct tfs_bytes end;
 	uint32_t table;
 	bool last;
 
 	if (!meta_parse_row_key(key, &table, &last, &end))
 		return;
 	CHECK(meta_row_key(&b, table, last, end) == 0);
-	CHECK(slice_eq(buf_slice(&b), key));
+	CHECK(bytes_eq(buf_bytes(&b), key));
 	buf_fini(&b);
 }
 
-static void try_cells(struct slice in)
+static void try_cells(struct tfs_bytes in)
 {
 	struct meta_tablet m = {0};
 	struct reader r = reader_of(in);
 
 	while (reader_left(&r)) {
-		struct scan_cell c = {0};
+		struct tfs_cell c = {0};
 		uint8_t family;
 
 		if (!get_u8(&r, &family) || !get_lstr(&r, &c.qualifier) || !get_lstr(&r, &c.value))
 			break;
-		c.family = family;
+		c.family_id = family;
 		c.size = c.value.n;
 		if (meta_tablet_cell(&m, &c) && family & 0x80)
 			break;
@@ -106,13 +106,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *p = malloc(size + 1);
 
 	CHECK(p);
-	try_key(slice_of(data, size));
-	try_cells(slice_of(data, size));
-	try_root(slice_of(data, size));
+	try_key(tfs_bytes_of(data, size));
+	try_cells(tfs_bytes_of(data, size));
+	try_root(tfs_bytes_of(data, size));
 	if (size >= 4) {
 		memcpy(p, data, size);
 		put_be32(p + size - 4, crc32c(0, p, size - 4));
-		try_root(slice_of(p, size));
+		try_root(tfs_bytes_of(p, size));
 	}
 	free(p);
 	return 0;
@@ -129,7 +129,7 @@ static void example_tablet(struct meta_tablet *m)
 	CHECK(buf_append(&f.first, "com", 3) == 0 && buf_append(&f.last, "lwn", 3) == 0);
 	CHECK(meta_files_add(m, &f, true) == 0);
 	CHECK(meta_redo_add(m, (struct redo_point){3, 17}, true) == 0);
-	CHECK(meta_token_add(m, 1, 2, slice_str("result")) == 0 && meta_token_add(m, 1, 3, slice_str("")) == 0);
+	CHECK(meta_token_add(m, 1, 2, tfs_str("result")) == 0 && meta_token_add(m, 1, 3, tfs_str("")) == 0);
 }
 
 size_t fuzz_example(unsigned i, const uint8_t **data)
@@ -147,7 +147,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	if (i == 0) {
 		CHECK(meta_root_encode(&m, &b) == 0);
 	} else if (i == 1) {
-		CHECK(meta_row_key(&b, 16, false, slice_str("m")) == 0);
+		CHECK(meta_row_key(&b, 16, false, tfs_str("m")) == 0);
 	} else {
 		CHECK(meta_ops_new(&m, &arena, &ops, &count) == 0);
 		for (unsigned k = 0; k < count; k++)

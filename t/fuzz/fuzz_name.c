@@ -25,7 +25,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 	} while (0)
 enum target { ROW_PATH, CELL_PATH, ROW_KEY, CELL_KEY, TIMESTAMP, TWO_KEYS, TARGETS };
 
-static bool is_digits(struct slice s)
+static bool is_digits(struct tfs_bytes s)
 {
 	size_t i = s.n && s.p[0] == '-';
 
@@ -36,7 +36,7 @@ static bool is_digits(struct slice s)
 }
 
 /* What readdir and lookup ask of a directory on the way to a key. */
-static void check_dir(struct slice dir, enum name_kind kind, struct slice key, struct slice path)
+static void check_dir(struct tfs_bytes dir, enum name_kind kind, struct tfs_bytes key, struct tfs_bytes path)
 {
 	struct name_prefix p;
 	const uint8_t *at;
@@ -47,20 +47,20 @@ static void check_dir(struct slice dir, enum name_kind kind, struct slice key, s
 	CHECK(p.raw.n == raw_n);
 	at = memrchr(path.p, '@', path.n);
 	if (kind != NAME_VERSION || at > dir.p + dir.n) {
-		CHECK(slice_has_prefix(key, buf_slice(&p.raw)));
+		CHECK(bytes_has_prefix(key, buf_bytes(&p.raw)));
 	} else {
 		/* The directory's own text reaches to the '@' of the version or past it. */
-		CHECK(p.split_version && slice_eq(buf_slice(&p.qualifier), key));
-		CHECK(slice_has_prefix(buf_slice(&p.raw), key) && p.raw.p[key.n] == '@');
-		CHECK(is_digits(slice_of(p.raw.p + key.n + 1, p.raw.n - key.n - 1)));
+		CHECK(p.split_version && bytes_eq(buf_bytes(&p.qualifier), key));
+		CHECK(bytes_has_prefix(buf_bytes(&p.raw), key) && p.raw.p[key.n] == '@');
+		CHECK(is_digits(tfs_bytes_of(p.raw.p + key.n + 1, p.raw.n - key.n - 1)));
 	}
 	name_prefix_fini(&p);
 }
 
 /* The components of a canonical path, one after another. */
-static void check_path(enum name_kind kind, struct slice key, struct slice path)
+static void check_path(enum name_kind kind, struct tfs_bytes key, struct tfs_bytes path)
 {
-	struct slice dir = {path.p, 0}, component;
+	struct tfs_bytes dir = {path.p, 0}, component;
 	bool last = false;
 
 	while (!last) {
@@ -77,14 +77,14 @@ static void check_path(enum name_kind kind, struct slice key, struct slice path)
 	CHECK(!name_component(path, path, &component, &last));
 }
 
-static int decode(enum name_kind kind, struct slice path, struct buf *key, enum name_kind *got, int64_t *ts)
+static int decode(enum name_kind kind, struct tfs_bytes path, struct buf *key, enum name_kind *got, int64_t *ts)
 {
 	*got = NAME_ROW;
 	*ts = 0;
 	return kind == NAME_ROW ? name_decode_row(path, key) : name_decode_cell(path, key, got, ts);
 }
 
-static void try_key(enum name_kind kind, struct slice key, int64_t ts)
+static void try_key(enum name_kind kind, struct tfs_bytes key, int64_t ts)
 {
 	struct buf path = {0}, back = {0};
 	enum name_kind got;
@@ -95,15 +95,15 @@ static void try_key(enum name_kind kind, struct slice key, int64_t ts)
 	if (err) {
 		CHECK(path.n == 0);
 	} else {
-		check_path(kind, key, buf_slice(&path));
-		CHECK(decode(kind, buf_slice(&path), &back, &got, &when) == 0);
-		CHECK(got == kind && slice_eq(buf_slice(&back), key) && (kind != NAME_VERSION || when == ts));
+		check_path(kind, key, buf_bytes(&path));
+		CHECK(decode(kind, buf_bytes(&path), &back, &got, &when) == 0);
+		CHECK(got == kind && bytes_eq(buf_bytes(&back), key) && (kind != NAME_VERSION || when == ts));
 	}
 	buf_fini(&path);
 	buf_fini(&back);
 }
 
-static void try_path(enum name_kind as, struct slice path)
+static void try_path(enum name_kind as, struct tfs_bytes path)
 {
 	struct buf key = {0}, again = {0};
 	enum name_kind kind;
@@ -113,9 +113,9 @@ static void try_path(enum name_kind as, struct slice path)
 
 	CHECK(err == 0 || err == -ENOENT);
 	if (!err) {
-		CHECK(name_encode(kind, buf_slice(&key), ts, &again) == 0);
-		CHECK(slice_eq(buf_slice(&again), path));
-		check_path(kind, buf_slice(&key), path);
+		CHECK(name_encode(kind, buf_bytes(&key), ts, &again) == 0);
+		CHECK(bytes_eq(buf_bytes(&again), path));
+		check_path(kind, buf_bytes(&key), path);
 	}
 	/* As parts, too: a look-up asks before it knows of any key. */
 	if (name_parts_valid(path, &raw_n)) {
@@ -128,7 +128,7 @@ static void try_path(enum name_kind as, struct slice path)
 	buf_fini(&again);
 }
 
-static void try_timestamp(struct slice text)
+static void try_timestamp(struct tfs_bytes text)
 {
 	char again[32];
 	int64_t ts;
@@ -136,36 +136,36 @@ static void try_timestamp(struct slice text)
 	if (name_parse_ts(text, &ts)) {
 		int n = snprintf(again, sizeof(again), "%lld", (long long)ts);
 
-		CHECK(slice_eq(text, slice_of(again, (size_t)n)));
+		CHECK(bytes_eq(text, tfs_bytes_of(again, (size_t)n)));
 	}
 }
 
-static void try_keys(struct slice in)
+static void try_keys(struct tfs_bytes in)
 {
 	struct reader r = reader_of(in);
-	struct slice a, b;
+	struct tfs_bytes a, b;
 	struct buf out = {0};
 
 	if (!get_lstr(&r, &a))
 		return;
-	b = slice_of(r.p, reader_left(&r));
+	b = tfs_bytes_of(r.p, reader_left(&r));
 	CHECK(key_after_prefix(a, &out) == 0);
 	if (out.n) {
-		CHECK(slice_cmp(a, buf_slice(&out)) < 0 && !slice_has_prefix(buf_slice(&out), a));
+		CHECK(bytes_cmp(a, buf_bytes(&out)) < 0 && !bytes_has_prefix(buf_bytes(&out), a));
 		/* What is at or after it never begins with a; what begins with a lies before it. */
-		CHECK(slice_has_prefix(b, a) ? slice_cmp(b, buf_slice(&out)) < 0
-					     : slice_cmp(b, a) < 0 || slice_cmp(b, buf_slice(&out)) >= 0);
+		CHECK(bytes_has_prefix(b, a) ? bytes_cmp(b, buf_bytes(&out)) < 0
+					     : bytes_cmp(b, a) < 0 || bytes_cmp(b, buf_bytes(&out)) >= 0);
 	}
 	buf_fini(&out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice rest;
+	struct tfs_bytes rest;
 
 	if (!size)
 		return 0;
-	rest = slice_of(data + 1, size - 1);
+	rest = tfs_bytes_of(data + 1, size - 1);
 	switch ((enum target)(data[0] % TARGETS)) {
 	case ROW_PATH:
 		try_path(NAME_ROW, rest);
@@ -179,8 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case CELL_KEY:
 		if (rest.n < 8)
 			break;
-		try_key(NAME_VERSION, slice_of(rest.p + 8, rest.n - 8), (int64_t)load_be64(rest.p));
-		try_key(NAME_NEWEST, slice_of(rest.p + 8, rest.n - 8), 0);
+		try_key(NAME_VERSION, tfs_bytes_of(rest.p + 8, rest.n - 8), (int64_t)load_be64(rest.p));
+		try_key(NAME_NEWEST, tfs_bytes_of(rest.p + 8, rest.n - 8), 0);
 		break;
 	case TIMESTAMP:
 		try_timestamp(rest);

@@ -52,7 +52,7 @@ static void clear_row(void)
 	tfs_mutation_free(m);
 }
 
-static unsigned lines_in(struct slice s)
+static unsigned lines_in(struct tfs_bytes s)
 {
 	unsigned n = 0;
 
@@ -62,7 +62,7 @@ static unsigned lines_in(struct slice s)
 }
 
 /* Adds the pieces, and applies the mutation if it is complete. */
-static int mutate(struct mutation_lines *l, const struct slice pieces[2])
+static int mutate(struct mutation_lines *l, const struct tfs_bytes pieces[2])
 {
 	struct tfs_mutation *m;
 	int err = mutation_lines_add(l, table, pieces[0]);
@@ -77,13 +77,14 @@ static int mutate(struct mutation_lines *l, const struct slice pieces[2])
 	CHECK(l->results && mutation_lines_make(l, table, ROW, &m) == 0);
 	err = mutation_lines_answer(l, tfs_apply(m, 0, l->results));
 	tfs_mutation_free(m);
-	CHECK(err || lines_in(buf_slice(&l->answer)) == l->count + 1);
+	CHECK(err || lines_in(buf_bytes(&l->answer)) == l->count + 1);
 	return err;
 }
 
-static void try_lines(struct slice text, size_t cut)
+static void try_lines(struct tfs_bytes text, size_t cut)
 {
-	const struct slice whole[] = {text, {NULL, 0}}, pieces[] = {slice_of(text.p, cut), slice_of(text.p + cut, text.n - cut)};
+	const struct tfs_bytes whole[] = {text, {NULL, 0}},
+			       pieces[] = {tfs_bytes_of(text.p, cut), tfs_bytes_of(text.p + cut, text.n - cut)};
 	struct mutation_lines a = {0}, b = {0};
 	int err = mutate(&a, whole);
 
@@ -92,8 +93,8 @@ static void try_lines(struct slice text, size_t cut)
 	CHECK(mutate(&b, pieces) == err);
 	CHECK(a.complete == b.complete && (err || a.count == b.count));
 	if (err)
-		CHECK(mutation_lines_reason(&a).n && lines_in(buf_slice(&a.answer)) == 1 &&
-			slice_eq(buf_slice(&a.answer), buf_slice(&b.answer)));
+		CHECK(mutation_lines_reason(&a).n && lines_in(buf_bytes(&a.answer)) == 1 &&
+			bytes_eq(buf_bytes(&a.answer), buf_bytes(&b.answer)));
 out:
 	mutation_lines_fini(&a);
 	mutation_lines_fini(&b);
@@ -111,37 +112,36 @@ static void store_cells(const struct row_json *j)
 	m = tfs_mutation_new(table, ROW);
 	CHECK(m);
 	for (size_t i = 0; i < j->count; i++)
-		CHECK(tfs_mutation_put(m, j->cells[i].family[0] == 'f' ? "f" : "g",
-			      tfs_bytes_of(j->cells[i].qualifier.p, j->cells[i].qualifier.n), tfs_at(j->cells[i].ts),
-			      tfs_bytes_of(j->cells[i].value.p, j->cells[i].value.n)) == 0);
+		CHECK(tfs_mutation_put(m, j->cells[i].family[0] == 'f' ? "f" : "g", j->cells[i].qualifier, tfs_at(j->cells[i].ts),
+			      j->cells[i].value) == 0);
 	CHECK(tfs_apply(m, 0, NULL) == 0);
 	tfs_mutation_free(m);
 	CHECK(row_json_render(table, ROW, &text, NULL) == 0);
-	CHECK(row_json_parse(buf_slice(&text), &again, why) == 0);
+	CHECK(row_json_parse(buf_bytes(&text), &again, why) == 0);
 	CHECK(again.has_sequence && again.count <= j->count && (again.count > 0) == (j->count > 0));
 	for (size_t i = 0; i < again.count; i++) {
 		bool found = false;
 
 		for (size_t k = 0; k < j->count && !found; k++)
-			found = again.cells[i].ts == j->cells[k].ts && slice_eq(again.cells[i].value, j->cells[k].value) &&
-				slice_eq(again.cells[i].qualifier, j->cells[k].qualifier);
+			found = again.cells[i].ts == j->cells[k].ts && bytes_eq(again.cells[i].value, j->cells[k].value) &&
+				bytes_eq(again.cells[i].qualifier, j->cells[k].qualifier);
 		CHECK(found);
 	}
 	row_json_fini(&again);
 	buf_fini(&text);
 }
 
-static void try_object(struct slice text, size_t cut)
+static void try_object(struct tfs_bytes text, size_t cut)
 {
 	struct json_end whole = {0}, pieces = {0};
 	const size_t end = json_end_find(&whole, text);
-	size_t part = json_end_find(&pieces, slice_of(text.p, cut));
+	size_t part = json_end_find(&pieces, tfs_bytes_of(text.p, cut));
 	char why[160] = "";
 	struct row_json j;
 	int err;
 
 	if (!pieces.ended)
-		part += json_end_find(&pieces, slice_of(text.p + cut, text.n - cut));
+		part += json_end_find(&pieces, tfs_bytes_of(text.p + cut, text.n - cut));
 	CHECK(part == end && pieces.ended == whole.ended);
 	err = row_json_parse(text, &j, why);
 	CHECK(err == 0 || (err == -EINVAL && why[0] && !strchr(why, '\n')));
@@ -152,10 +152,10 @@ static void try_object(struct slice text, size_t cut)
 	row_json_fini(&j);
 }
 
-static void try_counter(struct slice text, size_t cut)
+static void try_counter(struct tfs_bytes text, size_t cut)
 {
 	struct counter_change change = {0}, again;
-	int r = counter_change_parse(text, &change), first = counter_change_parse(slice_of(text.p, cut), &again);
+	int r = counter_change_parse(text, &change), first = counter_change_parse(tfs_bytes_of(text.p, cut), &again);
 	int64_t number;
 
 	CHECK(r == 0 || r == 1 || r == -EINVAL || r == -EOVERFLOW);
@@ -168,14 +168,14 @@ static void try_counter(struct slice text, size_t cut)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice text;
+	struct tfs_bytes text;
 	size_t cut;
 
 	if (!table)
 		open_table();
 	if (size < 2)
 		return 0;
-	text = slice_of(data + 2, size - 2);
+	text = tfs_bytes_of(data + 2, size - 2);
 	cut = data[1] < text.n ? data[1] : text.n;
 	if (data[0] % 3 == 0)
 		try_lines(text, cut);

@@ -19,7 +19,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 	} while (0)
 #define OPS 3u
 
-static void ts_request(struct slice in)
+static void ts_request(struct tfs_bytes in)
 {
 	struct arena a1 = {0}, a2 = {0};
 	struct buf x = {0}, y = {0};
@@ -27,9 +27,9 @@ static void ts_request(struct slice in)
 
 	if (ts_request_unpack(in, &a1, &q) == 0) {
 		CHECK(ts_request_pack(&q, &x) == 0);
-		CHECK(ts_request_unpack(buf_slice(&x), &a2, &again) == 0);
+		CHECK(ts_request_unpack(buf_bytes(&x), &a2, &again) == 0);
 		CHECK(ts_request_pack(&again, &y) == 0);
-		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+		CHECK(bytes_eq(buf_bytes(&x), buf_bytes(&y)));
 	}
 	arena_fini(&a1);
 	arena_fini(&a2);
@@ -37,7 +37,7 @@ static void ts_request(struct slice in)
 	buf_fini(&y);
 }
 
-static void ts_answer(unsigned method, struct slice in)
+static void ts_answer(unsigned method, struct tfs_bytes in)
 {
 	static uint8_t into[1000];
 	const struct ts_request q = {.method = (enum ts_method)(1 + method % (TS_METHODS - 1)),
@@ -45,16 +45,16 @@ static void ts_answer(unsigned method, struct slice in)
 		.row_count = OPS,
 		.into = into,
 		.length = sizeof into};
-	struct op_result results[OPS] = {0};
+	struct tfs_result results[OPS] = {0};
 	int row_errs[OPS] = {0};
 	struct ts_answer a = {.results = results, .row_errs = row_errs}, again = a;
 	struct buf x = {0}, y = {0};
 
 	if (ts_answer_unpack(in, &q, &a) == 0) {
 		CHECK(ts_answer_pack(&q, &a, &x) == 0);
-		CHECK(ts_answer_unpack(buf_slice(&x), &q, &again) == 0);
+		CHECK(ts_answer_unpack(buf_bytes(&x), &q, &again) == 0);
 		CHECK(ts_answer_pack(&q, &again, &y) == 0);
-		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+		CHECK(bytes_eq(buf_bytes(&x), buf_bytes(&y)));
 	}
 	ts_answer_fini(&a);
 	ts_answer_fini(&again);
@@ -62,7 +62,7 @@ static void ts_answer(unsigned method, struct slice in)
 	buf_fini(&y);
 }
 
-static void ms_request(struct slice in)
+static void ms_request(struct tfs_bytes in)
 {
 	struct arena a1 = {0}, a2 = {0};
 	struct buf x = {0}, y = {0};
@@ -70,9 +70,9 @@ static void ms_request(struct slice in)
 
 	if (ms_request_unpack(in, &a1, &q) == 0) {
 		CHECK(ms_request_pack(&q, &x) == 0);
-		CHECK(ms_request_unpack(buf_slice(&x), &a2, &again) == 0);
+		CHECK(ms_request_unpack(buf_bytes(&x), &a2, &again) == 0);
 		CHECK(ms_request_pack(&again, &y) == 0);
-		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+		CHECK(bytes_eq(buf_bytes(&x), buf_bytes(&y)));
 	}
 	arena_fini(&a1);
 	arena_fini(&a2);
@@ -80,7 +80,7 @@ static void ms_request(struct slice in)
 	buf_fini(&y);
 }
 
-static void ms_answer(struct slice in)
+static void ms_answer(struct tfs_bytes in)
 {
 	const struct ms_request q = {.method = MS_TABLE_DROP};
 	struct ms_answer a = {0}, again = {0};
@@ -88,9 +88,9 @@ static void ms_answer(struct slice in)
 
 	if (ms_answer_unpack(in, &q, &a) == 0) {
 		CHECK(ms_answer_pack(&q, &a, &x) == 0);
-		CHECK(ms_answer_unpack(buf_slice(&x), &q, &again) == 0);
+		CHECK(ms_answer_unpack(buf_bytes(&x), &q, &again) == 0);
 		CHECK(ms_answer_pack(&q, &again, &y) == 0);
-		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+		CHECK(bytes_eq(buf_bytes(&x), buf_bytes(&y)));
 	}
 	ms_answer_fini(&a);
 	ms_answer_fini(&again);
@@ -100,11 +100,11 @@ static void ms_answer(struct slice in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice rest;
+	struct tfs_bytes rest;
 
 	if (!size)
 		return 0;
-	rest = slice_of(data + 1, size - 1);
+	rest = tfs_bytes_of(data + 1, size - 1);
 	if (data[0] % 4 == 0)
 		ts_request(rest);
 	else if (data[0] % 4 == 1)
@@ -118,30 +118,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static void example_request(struct buf *b)
 {
-	static const struct op_range range = {5, {(const uint8_t *)"bytes", 5}};
+	static const struct tfs_range range = {5, {(const uint8_t *)"bytes", 5}};
 	static const uint16_t families[] = {1, 700};
 	const struct op ops[] = {{.kind = OP_WRITE,
 					 .family = 3,
-					 .qualifier = slice_str("q"),
-					 .ts = {.newest = true, .us = -1},
-					 .base = OP_BASE_NEWEST,
+					 .qualifier = tfs_str("q"),
+					 .ts = {.when = TFS_NEWEST, .us = -1},
+					 .base = TFS_BASE_NEWEST,
 					 .truncate_to = UINT64_MAX,
 					 .ranges = &range,
 					 .range_count = 1,
-					 .append = slice_str("more")},
+					 .append = tfs_str("more")},
 		{.kind = OP_MOVE,
 			.family = 3,
 			.to_family = 4,
-			.qualifier = slice_str("q"),
-			.to_qualifier = slice_str("r"),
+			.qualifier = tfs_str("q"),
+			.to_qualifier = tfs_str("r"),
 			.noreplace = true},
-		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = slice_str("")}};
-	const struct ts_row rows[] = {{slice_str("r1"), ops, 2, 4}, {slice_str("r2"), ops + 2, 1, 5}};
-	const struct scan_spec spec = {
-		.what = SCAN_KEYS, .row_from = slice_str("a"), .families = families, .family_count = 2, .limit = 9};
+		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = tfs_str("")}};
+	const struct ts_row rows[] = {{tfs_str("r1"), ops, 2, 4}, {tfs_str("r2"), ops + 2, 1, 5}};
+	const struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS,
+		.pub.row_from = tfs_str("a"),
+		.family_ids = families,
+		.pub.family_count = 2,
+		.pub.limit = 9};
 	const struct ts_request q = {.method = TS_MUTATE,
 		.table = 16,
-		.row = slice_str("com.cnn.www"),
+		.row = tfs_str("com.cnn.www"),
 		.ops = ops,
 		.op_count = 3,
 		.token = {1, 2, 3},
@@ -160,7 +163,7 @@ static void example_request(struct buf *b)
 static void example_mutated(struct buf *b)
 {
 	const struct ts_request q = {.method = TS_MUTATE, .op_count = OPS};
-	struct op_result results[OPS] = {
+	struct tfs_result results[OPS] = {
 		{.ts = 5, .counter = -1, .size = 9, .replaced = true}, {.ts = INT64_MIN}, {.size = UINT64_MAX}};
 	const struct ts_answer a = {.results = results};
 
@@ -179,8 +182,8 @@ static void example_rows(struct buf *b)
 static void example_info(struct buf *b)
 {
 	const struct ts_request q = {.method = TS_TABLET_INFO};
-	const struct ts_answer a = {.tablet = {.begin = slice_str("a"),
-					    .end = slice_str("m"),
+	const struct ts_answer a = {.tablet = {.begin = tfs_str("a"),
+					    .end = tfs_str("m"),
 					    .disk_bytes = 5,
 					    .raw_bytes = 6,
 					    .memory_bytes = 7,
@@ -188,8 +191,8 @@ static void example_info(struct buf *b)
 					    .tombstones = 9,
 					    .files = 10,
 					    .memtables = 1,
-					    .server = slice_str("local"),
-					    .state = slice_str("serving")}};
+					    .server = tfs_str("local"),
+					    .state = tfs_str("serving")}};
 
 	CHECK(buf_u8(b, 1 + 4 * (TS_TABLET_INFO - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
 }
@@ -197,16 +200,16 @@ static void example_info(struct buf *b)
 static void example_answer(struct buf *b)
 {
 	static uint8_t into[10] = "123456789";
-	struct scan_cell cells[] = {
-		{.row = slice_str("r"), .qualifier = slice_str(""), .value = slice_str("v"), .family = 1, .ts = 5, .size = 1},
-		{.row = slice_str("r"), .qualifier = slice_str("q"), .family = 2, .size = 1 << 20}};
+	struct tfs_cell cells[] = {
+		{.row = tfs_str("r"), .qualifier = tfs_str(""), .value = tfs_str("v"), .family_id = 1, .ts = 5, .size = 1},
+		{.row = tfs_str("r"), .qualifier = tfs_str("q"), .family_id = 2, .size = 1 << 20}};
 	const struct ts_request q = {.method = TS_READ, .into = into, .length = sizeof into};
 	const struct ts_answer a = {.got = 5,
 		.ts = 9,
 		.size = 50,
 		.exists = true,
 		.scan = 7,
-		.tablet_end = slice_str("m"),
+		.tablet_end = tfs_str("m"),
 		.batch = {.cells = cells, .count = 2, .cap = 2}};
 
 	CHECK(buf_u8(b, 1 + 4 * (TS_READ - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
@@ -216,7 +219,7 @@ static void example_master(struct buf *b, bool answer)
 {
 	static const struct tfs_schema_edit edit = {.op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=1"};
 	const struct ms_request q = {
-		.method = MS_SCHEMA_CHANGE, .name = "webtable", .to = "", .text = slice_str("salt = 0;"), .edit = &edit};
+		.method = MS_SCHEMA_CHANGE, .name = "webtable", .to = "", .text = tfs_str("salt = 0;"), .edit = &edit};
 	char why[] = "line 3";
 	struct ms_answer a = {.err = -22, .why = why};
 	struct schema *s;

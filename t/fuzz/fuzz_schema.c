@@ -25,9 +25,9 @@ static void try_encode(const struct schema *s)
 	struct schema *back;
 
 	CHECK(schema_encode(s, &a) == 0);
-	CHECK(schema_decode(buf_slice(&a), &back) == 0);
+	CHECK(schema_decode(buf_bytes(&a), &back) == 0);
 	CHECK(schema_encode(back, &b) == 0);
-	CHECK(slice_eq(buf_slice(&a), buf_slice(&b)));
+	CHECK(bytes_eq(buf_bytes(&a), buf_bytes(&b)));
 	CHECK(schema_store(s, &t) == 0);
 	store_schema_put(t);
 	schema_put(back);
@@ -54,7 +54,7 @@ static struct schema *touched(const struct schema *s)
 	return u;
 }
 
-static struct schema *from_text(const struct schema *old, struct slice text)
+static struct schema *from_text(const struct schema *old, struct tfs_bytes text)
 {
 	struct schema *s = NULL;
 	char *why = NULL;
@@ -64,12 +64,12 @@ static struct schema *from_text(const struct schema *old, struct slice text)
 	CHECK(rc == 0 || rc == -22);
 	CHECK((rc == 0) == (s != NULL) && (rc == 0) == (why == NULL));
 	if (s && !allow)
-		CHECK(slice_eq(text, slice_of(schema_public(s)->text, schema_public(s)->text_size)));
+		CHECK(bytes_eq(text, tfs_bytes_of(schema_public(s)->text, schema_public(s)->text_size)));
 	free(why);
 	return s;
 }
 
-static void try_text(struct slice text)
+static void try_text(struct tfs_bytes text)
 {
 	struct schema *old, *s, *t, *u, *v;
 
@@ -79,7 +79,7 @@ static void try_text(struct slice text)
 		try_encode(s);
 		t = touched(s);
 		if (t) {
-			u = from_text(t, slice_of(schema_public(t)->text, schema_public(t)->text_size));
+			u = from_text(t, tfs_bytes_of(schema_public(t)->text, schema_public(t)->text_size));
 			CHECK(u);
 			v = touched(u);
 			CHECK(v && strcmp(schema_public(t)->text, schema_public(v)->text) == 0);
@@ -92,7 +92,7 @@ static void try_text(struct slice text)
 	schema_put(old);
 }
 
-static void try_bytes(struct slice in)
+static void try_bytes(struct tfs_bytes in)
 {
 	struct schema *s;
 
@@ -107,12 +107,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *p = malloc(size + 1);
 
 	CHECK(p);
-	try_text(slice_of(data, size));
-	try_bytes(slice_of(data, size));
+	try_text(tfs_bytes_of(data, size));
+	try_bytes(tfs_bytes_of(data, size));
 	if (size >= 4) {
 		memcpy(p, data, size);
 		put_be32(p + size - 4, crc32c(0, p, size - 4));
-		try_bytes(slice_of(p, size));
+		try_bytes(tfs_bytes_of(p, size));
 	}
 	free(p);
 	return 0;
@@ -139,7 +139,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	if (i >= 2 * TEXTS)
 		return 0;
 	CHECK(schema_new("t", 16, 0, 0, 0755, 1, &old) == 0);
-	s = from_text(old, slice_str(texts[i - TEXTS]));
+	s = from_text(old, tfs_str(texts[i - TEXTS]));
 	CHECK(s);
 	buf_reset(&b);
 	CHECK(schema_encode(s, &b) == 0);

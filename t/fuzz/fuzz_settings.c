@@ -28,7 +28,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 			abort();                                                                                                   \
 	} while (0)
 
-static void try_config(struct slice text)
+static void try_config(struct tfs_bytes text)
 {
 	static int fd = -1;
 	struct tfs_options o, before;
@@ -57,7 +57,7 @@ static void try_config(struct slice text)
 	free(why);
 }
 
-static char *terminated(struct slice text)
+static char *terminated(struct tfs_bytes text)
 {
 	char *s = malloc(text.n + 1);
 
@@ -68,7 +68,7 @@ static char *terminated(struct slice text)
 	return s;
 }
 
-static void try_units(struct slice text, bool size)
+static void try_units(struct tfs_bytes text, bool size)
 {
 	char *s = terminated(text), again[40];
 	uint64_t v = 77, w;
@@ -83,7 +83,7 @@ static void try_units(struct slice text, bool size)
 	free(s);
 }
 
-static void try_counter(struct slice text)
+static void try_counter(struct tfs_bytes text)
 {
 	char again[COUNTER_TEXT_MAX];
 	int64_t v, w;
@@ -98,13 +98,13 @@ static void try_counter(struct slice text)
 		return;
 	}
 	for (size_t i = 0; i <= text.n && text.n <= 4096; i++)
-		CHECK(counter_prefix(slice_of(text.p, i)));
+		CHECK(counter_prefix(tfs_bytes_of(text.p, i)));
 	n = counter_text(v, again);
 	CHECK(n < sizeof(again) && again[n - 1] == '\n');
-	CHECK(counter_parse(slice_of(again, n), &w) == 0 && w == v);
+	CHECK(counter_parse(tfs_bytes_of(again, n), &w) == 0 && w == v);
 }
 
-static void try_format(struct slice text)
+static void try_format(struct tfs_bytes text)
 {
 	struct buf again = {0};
 	unsigned version = 77;
@@ -114,11 +114,11 @@ static void try_format(struct slice text)
 		CHECK(version == 77);
 	else
 		CHECK(version > 0 && store_format_encode(version, &again) == 0 &&
-			(version == 1 || whole == slice_eq(text, buf_slice(&again))));
+			(version == 1 || whole == bytes_eq(text, buf_bytes(&again))));
 	buf_fini(&again);
 }
 
-static void try_setting(uint8_t which, struct slice text)
+static void try_setting(uint8_t which, struct tfs_bytes text)
 {
 	static const struct {
 		enum tfs_schema_op op;
@@ -156,11 +156,11 @@ static void try_setting(uint8_t which, struct slice text)
 	CHECK((err == 0) == (t != NULL) && (err != -EINVAL || why));
 	if (t) {
 		/* What the setting made of the schema, .schema can say and its file can hold. */
-		CHECK(schema_set_text(t, slice_of(schema_public(t)->text, schema_public(t)->text_size), 3, &back, &allow, NULL) ==
-			0);
+		CHECK(schema_set_text(
+			      t, tfs_bytes_of(schema_public(t)->text, schema_public(t)->text_size), 3, &back, &allow, NULL) == 0);
 		CHECK(schema_public(back)->family_count == schema_public(t)->family_count);
 		schema_put(back);
-		CHECK(schema_encode(t, &bytes) == 0 && schema_decode(buf_slice(&bytes), &back) == 0);
+		CHECK(schema_encode(t, &bytes) == 0 && schema_decode(buf_bytes(&bytes), &back) == 0);
 		schema_put(back);
 		schema_put(t);
 	}
@@ -173,11 +173,11 @@ static void try_setting(uint8_t which, struct slice text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice rest;
+	struct tfs_bytes rest;
 
 	if (!size)
 		return 0;
-	rest = slice_of(data + 1, size - 1);
+	rest = tfs_bytes_of(data + 1, size - 1);
 	switch (data[0] % 6) {
 	case 0:
 		try_config(rest);
@@ -194,7 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	default:
 		if (rest.n)
-			try_setting(rest.p[0], slice_of(rest.p + 1, rest.n - 1));
+			try_setting(rest.p[0], tfs_bytes_of(rest.p + 1, rest.n - 1));
 		break;
 	}
 	return 0;

@@ -19,15 +19,15 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct op_result results[OPS] = {0}, again[OPS] = {0};
+	struct tfs_result results[OPS] = {0}, again[OPS] = {0};
 	const uint32_t count = size ? data[0] % (OPS + 1) : 0;
 	struct buf b = {0};
 	int err, err2;
 
-	if (!size || token_result_decode(slice_of(data + 1, size - 1), &err, results, count))
+	if (!size || token_result_decode(tfs_bytes_of(data + 1, size - 1), &err, results, count))
 		return 0;
 	CHECK(err <= 0);
-	CHECK(token_result_decode(slice_of(data + 1, size - 1), &err2, NULL, count) == 0 && err2 == err);
+	CHECK(token_result_decode(tfs_bytes_of(data + 1, size - 1), &err2, NULL, count) == 0 && err2 == err);
 	CHECK(token_result_encode(results, count, &b) == 0);
 	token_result_set_commit(&b, count ? results[0].commit_us : 0);
 	if (err) {
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			failed = results[i].failed ? i + 1 : failed;
 		token_result_fail(&b, err, failed);
 	}
-	CHECK(token_result_decode(buf_slice(&b), &err2, again, count) == 0 && err2 == err);
+	CHECK(token_result_decode(buf_bytes(&b), &err2, again, count) == 0 && err2 == err);
 	for (uint32_t i = 0; i < count; i++)
 		CHECK(results[i].ts == again[i].ts && results[i].counter == again[i].counter && results[i].size == again[i].size &&
 			results[i].commit_us == again[i].commit_us && results[i].replaced == again[i].replaced &&
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
-	static const struct op_result results[] = {
+	static const struct tfs_result results[] = {
 		{.ts = -5, .counter = 70, .size = 1u << 20}, {.ts = INT64_MAX, .replaced = true}};
 	static struct buf b, result;
 
@@ -59,7 +59,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	token_result_set_commit(&result, 1307099848000000);
 	if (i)
 		token_result_fail(&result, -125, 2);
-	CHECK(buf_u8(&b, 2) == 0 && buf_append_slice(&b, buf_slice(&result)) == 0);
+	CHECK(buf_u8(&b, 2) == 0 && buf_append_bytes(&b, buf_bytes(&result)) == 0);
 	*data = b.p;
 	return b.n;
 }

@@ -94,19 +94,19 @@ static uint64_t hash(const void *p, size_t n)
 void say_bytes(struct out *o, struct tfs_bytes b)
 {
 	static const char digits[] = "0123456789abcdef";
-	const unsigned char *p = b.data;
+	const unsigned char *p = b.p;
 
 	if (!p) {
 		say(o, "none");
 		return;
 	}
-	if (b.size > 40) {
-		say(o, "<%zu %016llx>", b.size, (unsigned long long)hash(b.data, b.size));
+	if (b.n > 40) {
+		say(o, "<%zu %016llx>", b.n, (unsigned long long)hash(b.p, b.n));
 		return;
 	}
-	need(o, b.size * 4 + 3);
+	need(o, b.n * 4 + 3);
 	o->p[o->n++] = '"';
-	for (size_t i = 0; i < b.size; i++) {
+	for (size_t i = 0; i < b.n; i++) {
 		if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '\\' && p[i] != '"') {
 			o->p[o->n++] = (char)p[i];
 		} else {

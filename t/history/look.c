@@ -53,8 +53,8 @@ void say_row(struct side *s, struct tfs_table *t, struct tfs_bytes row, struct o
 /* A pattern that matches keys like this one: its beginning, its end or all of it. */
 static struct tfs_bytes pick_pattern(struct rng *r, struct tfs_bytes like, char *out, size_t size)
 {
-	const char *p = like.data;
-	size_t n = 0, from = like.size ? below(r, like.size) : 0, to = from + below(r, 4);
+	const char *p = (const char *)like.p;
+	size_t n = 0, from = like.n ? below(r, like.n) : 0, to = from + below(r, 4);
 
 	if (from && one_in(r, 2))
 		from = 0;
@@ -62,7 +62,7 @@ static struct tfs_bytes pick_pattern(struct rng *r, struct tfs_bytes like, char 
 		out[n++] = '.';
 		out[n++] = '*';
 	}
-	for (size_t i = from; i < like.size && i < to + 1 && n + 4 < size; i++) {
+	for (size_t i = from; i < like.n && i < to + 1 && n + 4 < size; i++) {
 		if (one_in(r, 4)) {
 			out[n++] = '.';
 			continue;
@@ -164,7 +164,7 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	say(o, " ");
 	say_bytes(o, spec.qualifier_to);
 	say(o, ")");
-	if (spec.row_regex.data || spec.qualifier_regex.data || spec.value_regex.data || spec.value_is.data) {
+	if (spec.row_regex.p || spec.qualifier_regex.p || spec.value_regex.p || spec.value_is.p) {
 		const struct tfs_bytes filters[] = {spec.row_regex, spec.qualifier_regex, spec.value_regex, spec.value_is};
 
 		say(o, " filters");

@@ -32,17 +32,22 @@ static void make_bytes(void)
 
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
+#define B(s)                                                                                                                       \
+	{                                                                                                                          \
+		(const uint8_t *)(s), sizeof(s) - 1                                                                                \
+	}
+
 struct tfs_bytes pick_row(struct rng *r, unsigned flags)
 {
 	static const struct tfs_bytes rows[] = {
-		{"a", 1},
-		{"a\0", 2},
-		{"a\0\xff", 3},
-		{"a\0\x01", 3},
-		{"ab", 2},
-		{"\xff\xff", 2},
-		{"\0", 1},
-		{"com.cnn.www", 11},
+		B("a"),
+		B("a\0"),
+		B("a\0\xff"),
+		B("a\0\x01"),
+		B("ab"),
+		B("\xff\xff"),
+		B("\0"),
+		B("com.cnn.www"),
 	};
 	unsigned n = sizeof(rows) / sizeof(*rows);
 
@@ -59,8 +64,7 @@ struct tfs_bytes pick_row(struct rng *r, unsigned flags)
 
 struct tfs_bytes pick_qualifier(struct rng *r, unsigned flags)
 {
-	static const struct tfs_bytes qualifiers[] = {
-		{"", 0}, {"q", 1}, {"q\0", 2}, {"q\0\xff", 3}, {"\xff", 1}, {"\0\x01", 2}, {"q@1", 3}};
+	static const struct tfs_bytes qualifiers[] = {B(""), B("q"), B("q\0"), B("q\0\xff"), B("\xff"), B("\0\x01"), B("q@1")};
 
 	pthread_once(&made, make_bytes);
 	if ((flags & STEP_LONG) && one_in(r, 60))
@@ -194,7 +198,7 @@ static int add_write(const struct api *api, struct tfs_mutation *m, struct rng *
 		say_bytes(o, w->ranges[k].data);
 		say(o, "]");
 	}
-	if (w->append.data) {
+	if (w->append.p) {
 		say(o, " append ");
 		say_bytes(o, w->append);
 	}
@@ -325,7 +329,7 @@ static int add_op(const struct api *api, struct tfs_mutation *m, struct tfs_tabl
 		ts = pick_which(r);
 		value = pick_value(r, flags);
 		if (one_in(r, 2))
-			value.size = 0;
+			value.n = 0;
 		if (check == TFS_CHECK_MATCH)
 			value = tfs_str(patterns[below(r, sizeof(patterns) / sizeof(*patterns))]);
 		say(o, "check %s ", check_names[check]);

@@ -57,12 +57,12 @@ static void purge(struct side *s, struct tfs_table *t, const char *family)
 	if (s->api->scan_new(t, &spec, &sc))
 		return;
 	while (s->api->scan_next(sc, &c) > 0) {
-		char *row = malloc(c.row.size + 1);
+		char *row = malloc(c.row.n + 1);
 
 		if (!row)
 			abort();
-		memcpy(row, c.row.data, c.row.size);
-		m = s->api->mutation_new(t, tfs_bytes_of(row, c.row.size));
+		memcpy(row, c.row.p, c.row.n);
+		m = s->api->mutation_new(t, tfs_bytes_of(row, c.row.n));
 		if (!m || (family ? s->api->mutation_delete_family(m, family) : s->api->mutation_delete_row(m)))
 			abort();
 		(void)!s->api->apply(m, 0, NULL);

@@ -191,8 +191,8 @@ static int change_metadata(struct server *s, struct rng *r)
 
 	if (!err)
 		err = what == 0     ? flush_metadata(s)
-			: what == 1 ? moves_merge(s, META_TABLE, buf_slice(&key))
-				    : moves_split(s, META_TABLE, buf_slice(&key));
+			: what == 1 ? moves_merge(s, META_TABLE, buf_bytes(&key))
+				    : moves_split(s, META_TABLE, buf_bytes(&key));
 	buf_fini(&key);
 	return err == -EEXIST || err == -ENOENT ? 0 : err;
 }

@@ -114,8 +114,8 @@ static int look_at_tablet(void *arg, const struct tfs_tablet *tablet)
 	struct out *o = arg;
 
 	say(o, "tablet ");
-	say_bytes(o, tablet->begin.size ? tablet->begin : TFS_S(""));
-	if (tablet->end.data) {
+	say_bytes(o, tablet->begin.n ? tablet->begin : TFS_S(""));
+	if (tablet->end.p) {
 		say(o, " ");
 		say_bytes(o, tablet->end);
 	}
@@ -130,16 +130,16 @@ static struct tfs_bytes pick_border(struct rng *r, unsigned flags)
 	static char key[TFS_ROW_MAX + 100];
 	struct tfs_bytes row = pick_row(r, flags);
 
-	if (row.size > BORDER_MOST && row.size <= TFS_ROW_MAX)
-		row.size = BORDER_MOST;
+	if (row.n > BORDER_MOST && row.n <= TFS_ROW_MAX)
+		row.n = BORDER_MOST;
 	if (!(flags & STEP_SALTED) || one_in(r, 8))
 		return row;
 	key[0] = (char)below(r, 4);
 	if (one_in(r, 4))
-		row.size = 0; /* where a range begins */
-	if (row.size)
-		memcpy(key + 1, row.data, row.size);
-	return tfs_bytes_of(key, row.size + 1);
+		row.n = 0; /* where a range begins */
+	if (row.n)
+		memcpy(key + 1, row.p, row.n);
+	return tfs_bytes_of(key, row.n + 1);
 }
 
 int step_run(struct side *s, const struct step *st, struct out *o)

@@ -409,7 +409,7 @@ static int broken_exists(struct tfs_table *t, struct tfs_bytes row, const char *
 {
 	int err = model_row_exists(t, row, family, exists);
 
-	if (!err && family && strcmp(family, "anchor") == 0 && row.size == 2)
+	if (!err && family && strcmp(family, "anchor") == 0 && row.n == 2)
 		*exists = false;
 	return err;
 }

@@ -83,7 +83,7 @@ static inline int cluster_add(struct cluster *c)
 		n = load_be64(b.p);
 	buf_fini(&b);
 	put_be64(bytes, ++n);
-	err = err == -ENOENT || !err ? lock_put(c->locks, "incarnation", slice_of(bytes, 8), version, NULL) : err;
+	err = err == -ENOENT || !err ? lock_put(c->locks, "incarnation", tfs_bytes_of(bytes, 8), version, NULL) : err;
 	o.incarnation = n;
 	o.servers = (struct tablet_servers){.connect = cluster_connect, .each = cluster_each, .arg = c};
 	o.clock = c->clock;
@@ -137,7 +137,7 @@ static inline int cluster_new(struct cluster *c, const struct server_options *o)
 		char marker[4096];
 
 		snprintf(marker, sizeof(marker), "%s/FORMAT", o->data_dir);
-		err = file_replace(marker, slice_str("the marker of a store"));
+		err = file_replace(marker, tfs_str("the marker of a store"));
 	}
 	c->clock = clock_new(NULL, NULL);
 	ro.locks = c->locks;

@@ -99,7 +99,7 @@ static int faulty_read(const char *path, int fd, void *p, size_t n, uint64_t off
 	return err;
 }
 
-static int faulty_write(const char *path, int fd, const struct slice *v, unsigned count, uint64_t offset)
+static int faulty_write(const char *path, int fd, const struct tfs_bytes *v, unsigned count, uint64_t offset)
 {
 	size_t total = 0;
 	int err, entered;
@@ -151,7 +151,7 @@ static int note_zeros(const char *path, int fd, uint64_t offset, uint64_t n)
 	int err = zeros ? 0 : -ENOMEM;
 
 	while (!err && n > 0) {
-		struct slice piece = slice_of(zeros, n < ZERO_BYTES ? (size_t)n : ZERO_BYTES);
+		struct tfs_bytes piece = tfs_bytes_of(zeros, n < ZERO_BYTES ? (size_t)n : ZERO_BYTES);
 
 		err = forget_note_write(fd, offset, piece.n);
 		if (!err)

@@ -186,7 +186,7 @@ static void set_salt(const char *salt)
 /* Past the client's salting, as nothing but a mistake could. */
 static void stray_rows(uint64_t n)
 {
-	struct op op = {.kind = OP_WRITE, .family = 1, .ts = {.us = 5}, .truncate_to = UINT64_MAX, .value = slice_str("stray")};
+	struct op op = {.kind = OP_WRITE, .family = 1, .ts = {.us = 5}, .truncate_to = UINT64_MAX, .value = tfs_str("stray")};
 
 	const struct tfs_schema *s;
 
@@ -198,8 +198,8 @@ static void stray_rows(uint64_t n)
 		char key[32];
 
 		snprintf(key + 1, sizeof(key) - 1, "stray%06" PRIu64, i);
-		key[0] = (char)((salt_byte(slice_of(key + 1, 11), salt) + 1) % salt);
-		q.row = slice_of(key, 12);
+		key[0] = (char)((salt_byte(tfs_bytes_of(key + 1, 11), salt) + 1) % salt);
+		q.row = tfs_bytes_of(key, 12);
 		must(call_tablet_service(tables[0]->store->o.tablets, &q, &a), "stray row");
 		ts_answer_fini(&a);
 	}
@@ -256,10 +256,10 @@ static void write_versions(void)
 
 static void print_hex(struct tfs_bytes b)
 {
-	for (size_t i = 0; i < b.size; i++)
-		printf("%02x", ((const uint8_t *)b.data)[i]);
-	putchar(b.size ? ' ' : '-');
-	if (!b.size)
+	for (size_t i = 0; i < b.n; i++)
+		printf("%02x", ((const uint8_t *)b.p)[i]);
+	putchar(b.n ? ' ' : '-');
+	if (!b.n)
 		putchar(' ');
 }
 
@@ -269,8 +269,8 @@ static void print_cell(struct tfs_table *t, uint32_t tablets, const struct tfs_c
 	size_t got = c->size;
 
 	must(value ? 0 : -ENOMEM, "value");
-	if (c->value.data && c->size)
-		memcpy(value, c->value.data, c->size);
+	if (c->value.p && c->size)
+		memcpy(value, c->value.p, c->size);
 	else if (c->size)
 		must(tfs_read(t, c->row, c->family, c->qualifier, tfs_at(c->ts), 0, value, c->size, &got, NULL), "read");
 	must(got == c->size ? 0 : -EIO, "size");
@@ -278,7 +278,7 @@ static void print_cell(struct tfs_table *t, uint32_t tablets, const struct tfs_c
 	print_hex(c->row);
 	printf("%u ", c->family_id);
 	print_hex(c->qualifier);
-	printf("%" PRId64 " %" PRIu64 " %016" PRIx64 "\n", c->ts, c->size, hash64(slice_of(value, c->size), 0));
+	printf("%" PRId64 " %" PRIu64 " %016" PRIx64 "\n", c->ts, c->size, hash64(tfs_bytes_of(value, c->size), 0));
 	free(value);
 }
 
@@ -340,15 +340,15 @@ static void put_row(struct tablet_service *s, const struct meta_tablet *m)
 	struct op *ops;
 	unsigned count;
 
-	must(meta_row_key(&key, m->table, m->last, buf_slice(&m->end)), "row key");
+	must(meta_row_key(&key, m->table, m->last, buf_bytes(&m->end)), "row key");
 	must(meta_ops_new(m, &arena, &ops, &count), "operations");
-	must(metadata_mutate(s, buf_slice(&key), ops, count), "METADATA");
+	must(metadata_mutate(s, buf_bytes(&key), ops, count), "METADATA");
 	arena_fini(&arena);
 	buf_fini(&key);
 }
 
 /* Changes of one row; m is the row of table "one", its only tablet. */
-static void change_row(struct tablet_service *s, const char *what, struct meta_tablet *m, struct slice key)
+static void change_row(struct tablet_service *s, const char *what, struct meta_tablet *m, struct tfs_bytes key)
 {
 	if (strcmp(what, "hint") == 0) {
 		must(buf_set(&m->begin, "row000003", 9), "hint");
@@ -358,7 +358,7 @@ static void change_row(struct tablet_service *s, const char *what, struct meta_t
 		must(m->redo_count ? 0 : -ENOENT, "redo point");
 		m->redo[0].incarnation += 1000;
 	} else if (strcmp(what, "split") == 0 || strcmp(what, "share") == 0 || strcmp(what, "gap") == 0) {
-		struct slice middle = slice_of("row000050", 9);
+		struct tfs_bytes middle = tfs_bytes_of("row000050", 9);
 
 		/*
 		 * The lower child; "gap" leaves it out, and only the upper one's hint shows that. 
@@ -407,10 +407,10 @@ static void change_meta(const char *dir, const char *what)
 		fprintf(stderr, "fill: %s\n", why ? why : "");
 	must(err, "open");
 	must(tfs_table_open(store, "one", &t), "table");
-	must(meta_row_key(&key, tfs_table_id(t), true, (struct slice){NULL, 0}), "row key");
+	must(meta_row_key(&key, tfs_table_id(t), true, (struct tfs_bytes){NULL, 0}), "row key");
 	tfs_table_close(t);
-	must(metadata_read(store->o.tablets, buf_slice(&key), &m), "METADATA row");
-	change_row(store->o.tablets, what, &m, buf_slice(&key));
+	must(metadata_read(store->o.tablets, buf_bytes(&key), &m), "METADATA row");
+	change_row(store->o.tablets, what, &m, buf_bytes(&key));
 	meta_tablet_fini(&m);
 	buf_fini(&key);
 	/* A clean end would flush the tablet and write its row again. */
@@ -431,7 +431,7 @@ static void seal_log(const char *dir)
 	must(log_seal_encode(&seal, &b), "encode");
 	must(lock_local_open(locks_dir, &locks), "locks");
 	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)n);
-	must(lock_put(locks, name, buf_slice(&b), LOCK_ABSENT, NULL), "seals");
+	must(lock_put(locks, name, buf_bytes(&b), LOCK_ABSENT, NULL), "seals");
 	lock_service_free(locks);
 	log_seal_fini(&seal);
 	buf_fini(&b);

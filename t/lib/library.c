@@ -237,7 +237,7 @@ static struct tfs_mutation *on(struct tfs_table *t, struct tfs_bytes row)
 static void mutations(struct tfs_table *t)
 {
 	static char big[TFS_VALUE_MAX + 1], row[TFS_ROW_MAX + 1];
-	const struct tfs_range ranges[] = {{1, {"XY", 2}}, {6, {"!", 1}}};
+	const struct tfs_range ranges[] = {{1, {(const uint8_t *)"XY", 2}}, {6, {(const uint8_t *)"!", 1}}};
 	struct tfs_write w = {.family = "f",
 		.qualifier = TFS_S("q"),
 		.base = TFS_BASE_NEWEST,
@@ -350,7 +350,7 @@ static int cells(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 
 static int same_bytes(struct tfs_bytes a, struct tfs_bytes b)
 {
-	return a.size == b.size && !a.data == !b.data && (!a.data || memcmp(a.data, b.data, a.size) == 0);
+	return a.n == b.n && !a.p == !b.p && (!a.p || memcmp(a.p, b.p, a.n) == 0);
 }
 
 /* Compares tfs_scan_fill, with at most `max` cells and n bytes for them, with tfs_scan_next.  Returns the number of cells. */
@@ -370,8 +370,8 @@ static int filled(struct tfs_table *t, const struct tfs_scan_spec *spec, int max
 				same_bytes(c.qualifier, v[i].qualifier) && same_bytes(c.value, v[i].value) &&
 				!c.family == !v[i].family && (!c.family || strcmp(c.family, v[i].family) == 0) && c.ts == v[i].ts &&
 				c.size == v[i].size && c.sequence == v[i].sequence &&
-				(!i || c.row.size != v[i - 1].row.size || memcmp(c.row.data, v[i - 1].row.data, c.row.size) != 0 ||
-					v[i].row.data == v[i - 1].row.data);
+				(!i || c.row.n != v[i - 1].row.n || memcmp(c.row.p, v[i - 1].row.p, c.row.n) != 0 ||
+					v[i].row.p == v[i - 1].row.p);
 	}
 	good = good && tfs_scan_next(one, &c) == 0 && tfs_scan_fill(many, v, max, p, n) == 0;
 	tfs_scan_free(one);
@@ -411,7 +411,7 @@ static void scans(struct tfs_table *t)
 		.family_count = 1,
 		.qualifier_from = TFS_S("b")};
 	is(cells(t, &spec, &c), 2, "one row, from a qualifier");
-	ok(strcmp(c.family, "f") == 0 && c.ts == 14 && c.size == 1 && !c.value.data, "keys have no value");
+	ok(strcmp(c.family, "f") == 0 && c.ts == 14 && c.size == 1 && !c.value.p, "keys have no value");
 	spec.families = twice;
 	spec.family_count = 2;
 	is(cells(t, &spec, &c), 2, "a family named twice");
@@ -421,7 +421,7 @@ static void scans(struct tfs_table *t)
 	spec = (struct tfs_scan_spec){.what = TFS_SCAN_ROWS, .row_from = TFS_S("s"), .limit = 4};
 	is(cells(t, &spec, &c), 4, "rows, four at most");
 	is(filled(t, &spec, 3, 4096), 4, "tfs_scan_fill of rows");
-	ok(!c.family && c.row.size == 3, "rows have no family");
+	ok(!c.family && c.row.n == 3, "rows have no family");
 	spec = (struct tfs_scan_spec){.what = TFS_SCAN_FAMILIES, .row_from = TFS_S("s")};
 	is(cells(t, &spec, &c), 10, "families");
 	spec = (struct tfs_scan_spec){.what = TFS_SCAN_CELLS, .row_from = TFS_S("s"), .has_times = true, .since = 10, .until = 20};
@@ -445,7 +445,7 @@ static int note_tablet(void *arg, const struct tfs_tablet *tablet)
 	int *n = arg;
 
 	++*n;
-	return tablet->server && tablet->state && !tablet->end.data ? 0 : -EINVAL;
+	return tablet->server && tablet->state && !tablet->end.p ? 0 : -EINVAL;
 }
 
 static int stop(void *arg, const struct tfs_tablet *tablet)
@@ -493,7 +493,7 @@ static void tablets(struct tfs_store *s, struct tfs_table *t)
 
 static void complain(void *arg, struct tfs_bytes row, int err)
 {
-	*(int *)arg += err == -ECANCELED && row.size == 4 && memcmp(row.data, "b007", 4) == 0;
+	*(int *)arg += err == -ECANCELED && row.n == 4 && memcmp(row.p, "b007", 4) == 0;
 }
 
 /* As the header's example has it. */

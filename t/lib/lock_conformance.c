@@ -60,17 +60,17 @@ static void expect_file(struct lock_service *s, const char *name, const char *wa
 
 static int put(struct lock_service *s, const char *name, const char *text, uint64_t expect)
 {
-	return lock_put(s, name, slice_str(text), expect, NULL);
+	return lock_put(s, name, tfs_str(text), expect, NULL);
 }
 
 static int put_ephemeral(struct lock_service *s, const char *name, const char *text)
 {
-	const struct lock_op op = {.name = name, .ephemeral = true, .contents = slice_str(text), .expect = LOCK_ABSENT};
+	const struct lock_op op = {.name = name, .ephemeral = true, .contents = tfs_str(text), .expect = LOCK_ABSENT};
 
 	return lock_multi(s, &op, 1, NULL);
 }
 
-static int term_put(const struct lock_term *t, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
+static int term_put(const struct lock_term *t, const char *name, struct tfs_bytes contents, uint64_t expect, uint64_t *version)
 {
 	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
 	struct lock_stat stat = {0};
@@ -89,16 +89,16 @@ void lock_conformance_compare_and_set(void **state)
 	expect_file(s, "root", NULL, 0);
 	assert_int_equal(put(s, "root", "x", 5), -ENOENT);
 	assert_int_equal(put(s, "root", "x", LOCK_EXISTS), -ENOENT);
-	assert_int_equal(lock_put(s, "root", slice_str("one"), LOCK_ABSENT, &v), 0);
+	assert_int_equal(lock_put(s, "root", tfs_str("one"), LOCK_ABSENT, &v), 0);
 	assert_int_equal(v, 1);
 	assert_int_equal(put(s, "root", "two", LOCK_ABSENT), -EEXIST);
 	assert_int_equal(put(s, "root", "two", 2), -ESTALE);
-	assert_int_equal(lock_put(s, "root", slice_str("two"), 1, &v), 0);
+	assert_int_equal(lock_put(s, "root", tfs_str("two"), 1, &v), 0);
 	assert_int_equal(v, 2);
-	assert_int_equal(lock_put(s, "root", slice_str(""), LOCK_ANY, &v), 0);
+	assert_int_equal(lock_put(s, "root", tfs_str(""), LOCK_ANY, &v), 0);
 	assert_int_equal(v, 3);
 	expect_file(s, "root", "", 3);
-	assert_int_equal(lock_put(s, "root", slice_str("four"), LOCK_EXISTS, &v), 0);
+	assert_int_equal(lock_put(s, "root", tfs_str("four"), LOCK_EXISTS, &v), 0);
 	assert_int_equal(v, 4);
 	assert_int_equal(lock_remove(s, "root", 3), -ESTALE);
 	assert_int_equal(lock_remove(s, "root", LOCK_ABSENT), -EEXIST);
@@ -107,7 +107,7 @@ void lock_conformance_compare_and_set(void **state)
 	assert_int_equal(lock_remove(s, "root", 4), -ENOENT);
 	assert_int_equal(lock_remove(s, "root", LOCK_ANY), 0);
 	assert_int_equal(lock_remove(s, "root", LOCK_ABSENT), 0);
-	assert_int_equal(lock_put(s, "root", slice_str("again"), LOCK_ANY, &v), 0);
+	assert_int_equal(lock_put(s, "root", tfs_str("again"), LOCK_ANY, &v), 0);
 	assert_int_equal(v, 1);
 	lock_service_free(s);
 }
@@ -193,8 +193,8 @@ void lock_conformance_multi(void **state)
 	assert_int_equal(put(s, "tables/b", "b", LOCK_ABSENT), 0);
 	struct lock_op ops[3] = {
 		{.name = "tables/a", .what = LOCK_REMOVE, .expect = 1},
-		{.name = "tables/c", .contents = slice_str("new"), .expect = LOCK_ABSENT},
-		{.name = "tables/b", .contents = slice_str("bb"), .expect = 2},
+		{.name = "tables/c", .contents = tfs_str("new"), .expect = LOCK_ABSENT},
+		{.name = "tables/b", .contents = tfs_str("bb"), .expect = 2},
 	};
 	assert_int_equal(lock_multi(s, ops, 3, v), -ESTALE);
 	expect_file(s, "tables/a", "old", 1);
@@ -219,7 +219,7 @@ void lock_conformance_multi(void **state)
 		static char names[LOCK_OPS_MAX + 1][8];
 
 		snprintf(names[i], sizeof(names[i]), "f%u", i);
-		many[i] = (struct lock_op){.name = names[i], .contents = slice_str("v"), .expect = LOCK_ABSENT};
+		many[i] = (struct lock_op){.name = names[i], .contents = tfs_str("v"), .expect = LOCK_ABSENT};
 	}
 	assert_int_equal(lock_multi(s, many, LOCK_OPS_MAX + 1, NULL), -EINVAL);
 	assert_int_equal(lock_multi(s, many, LOCK_OPS_MAX, NULL), 0);
@@ -230,7 +230,7 @@ void lock_conformance_checks(void **state)
 {
 	struct lock_service *s = begin(*state);
 	struct lock_op ops[2] = {{.name = "term", .what = LOCK_CHECK, .expect = 1},
-		{.name = "tables/a", .contents = slice_str("a"), .expect = LOCK_ANY}};
+		{.name = "tables/a", .contents = tfs_str("a"), .expect = LOCK_ANY}};
 	struct lock_stat v[2];
 
 	assert_int_equal(lock_multi(s, ops, 2, v), -ENOENT);
@@ -268,13 +268,13 @@ void lock_conformance_sizes(void **state)
 
 	assert_non_null(big);
 	big[LOCK_FILE_MAX - 1] = 9;
-	assert_int_equal(lock_put(s, "big", slice_of(big, LOCK_FILE_MAX + 1), LOCK_ANY, NULL), -EFBIG);
+	assert_int_equal(lock_put(s, "big", tfs_bytes_of(big, LOCK_FILE_MAX + 1), LOCK_ANY, NULL), -EFBIG);
 	expect_file(s, "big", NULL, 0);
-	assert_int_equal(lock_put(s, "big", slice_of(big, LOCK_FILE_MAX), LOCK_ANY, NULL), 0);
+	assert_int_equal(lock_put(s, "big", tfs_bytes_of(big, LOCK_FILE_MAX), LOCK_ANY, NULL), 0);
 	assert_int_equal(lock_get(s, "big", &b, NULL), 0);
-	assert_true(slice_eq(buf_slice(&b), slice_of(big, LOCK_FILE_MAX)));
-	struct lock_op ops[2] = {{.name = "one", .contents = slice_of(big, LOCK_FILE_MAX), .expect = LOCK_ABSENT},
-		{.name = "two", .contents = slice_of(big, LOCK_MULTI_MAX - LOCK_FILE_MAX + 1), .expect = LOCK_ABSENT}};
+	assert_true(bytes_eq(buf_bytes(&b), tfs_bytes_of(big, LOCK_FILE_MAX)));
+	struct lock_op ops[2] = {{.name = "one", .contents = tfs_bytes_of(big, LOCK_FILE_MAX), .expect = LOCK_ABSENT},
+		{.name = "two", .contents = tfs_bytes_of(big, LOCK_MULTI_MAX - LOCK_FILE_MAX + 1), .expect = LOCK_ABSENT}};
 	assert_int_equal(lock_multi(s, ops, 2, NULL), -EFBIG);
 	expect_file(s, "one", NULL, 0);
 	ops[1].contents.n--;
@@ -296,7 +296,7 @@ void lock_conformance_ephemeral(void **state)
 {
 	const struct lock_kind *k = *state;
 	struct lock_service *s = begin(k);
-	struct lock_op op = {.name = "servers/1", .ephemeral = true, .contents = slice_str("x"), .expect = LOCK_ANY};
+	struct lock_op op = {.name = "servers/1", .ephemeral = true, .contents = tfs_str("x"), .expect = LOCK_ANY};
 	struct lock_stat v;
 
 	/* only a put that creates the file makes it ephemeral */
@@ -310,7 +310,7 @@ void lock_conformance_ephemeral(void **state)
 	expect_file(s, "servers/1", "one", 1);
 	assert_true(mtime_of(s, "servers/1") > 0);
 	/* a heartbeat: it stays ephemeral, and its answer has the service's time */
-	op = (struct lock_op){.name = "servers/1", .contents = slice_str("two"), .expect = LOCK_EXISTS};
+	op = (struct lock_op){.name = "servers/1", .contents = tfs_str("two"), .expect = LOCK_EXISTS};
 	assert_int_equal(lock_multi(s, &op, 1, &v), 0);
 	assert_int_equal(v.version, 2);
 	assert_true(v.mtime_us >= 0 && v.mtime_us == mtime_of(s, "servers/1"));
@@ -319,8 +319,8 @@ void lock_conformance_ephemeral(void **state)
 	assert_int_equal(lock_remove(s, "servers/1", 2), 0);
 	expect_file(s, "servers/1", NULL, 0);
 	assert_int_equal(put(s, "term", "1", LOCK_ABSENT), 0);
-	struct lock_op elect[2] = {{.name = "master", .ephemeral = true, .contents = slice_str("m"), .expect = LOCK_ABSENT},
-		{.name = "term", .contents = slice_str("2"), .expect = 7}};
+	struct lock_op elect[2] = {{.name = "master", .ephemeral = true, .contents = tfs_str("m"), .expect = LOCK_ABSENT},
+		{.name = "term", .contents = tfs_str("2"), .expect = 7}};
 	assert_int_equal(lock_multi(s, elect, 2, NULL), -ESTALE);
 	expect_file(s, "master", NULL, 0);
 	elect[1].expect = 1;
@@ -477,34 +477,34 @@ void lock_conformance_term(void **state)
 	struct buf b = {0};
 	uint64_t v = 0;
 
-	assert_int_equal(lock_term_begin(s, slice_str("one"), &first), 0);
+	assert_int_equal(lock_term_begin(s, tfs_str("one"), &first), 0);
 	assert_int_equal(first.number, 1);
 	expect_file(s, "master", "one", 1);
-	assert_int_equal(lock_term_begin(s, slice_str("two"), &t), -EBUSY);
+	assert_int_equal(lock_term_begin(s, tfs_str("two"), &t), -EBUSY);
 	assert_int_equal(lock_get(s, "term", &b, NULL), 0);
 	assert_int_equal(b.n, 8);
 	assert_int_equal(load_be64(b.p), 1);
 	buf_fini(&b);
-	assert_int_equal(term_put(&first, "tables/a", slice_str("a"), LOCK_ABSENT, &v), 0);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("a"), LOCK_ABSENT, &v), 0);
 	assert_int_equal(v, 1);
 	/* its other errors are those of lock_multi */
-	assert_int_equal(term_put(&first, "tables/a", slice_str("b"), LOCK_ABSENT, &v), -EEXIST);
-	assert_int_equal(term_put(&first, "tables/a", slice_str("b"), 4, &v), -ESTALE);
-	assert_int_equal(term_put(&first, "tables/b", slice_str("b"), 4, &v), -ENOENT);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), LOCK_ABSENT, &v), -EEXIST);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), 4, &v), -ESTALE);
+	assert_int_equal(term_put(&first, "tables/b", tfs_str("b"), 4, &v), -ENOENT);
 	assert_int_equal(lock_term_multi(&first, many, LOCK_OPS_MAX, NULL), -EINVAL);
 	assert_int_equal(lock_term_multi(&first, many, 0, NULL), -EINVAL);
 	lock_term_end(&first);
 	expect_file(s, "master", NULL, 0);
 	lock_service_free(s);
 	s = begin(k);
-	assert_int_equal(lock_term_begin(s, slice_str("two"), &t), 0);
+	assert_int_equal(lock_term_begin(s, tfs_str("two"), &t), 0);
 	assert_int_equal(t.number, 2);
 	expect_file(s, "master", "two", 1);
 	first.locks = s;
 	/* tables/a was removed and created again: its version proves nothing, the term does */
 	assert_int_equal(lock_remove(s, "tables/a", 1), 0);
-	assert_int_equal(term_put(&t, "tables/a", slice_str("new"), LOCK_ABSENT, &v), 0);
-	assert_int_equal(term_put(&first, "tables/a", slice_str("late"), 1, &v), -ESHUTDOWN);
+	assert_int_equal(term_put(&t, "tables/a", tfs_str("new"), LOCK_ABSENT, &v), 0);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("late"), 1, &v), -ESHUTDOWN);
 	expect_file(s, "tables/a", "new", 1);
 	lock_term_end(&first); /* not the lock of another master */
 	expect_file(s, "master", "two", 1);
@@ -521,20 +521,20 @@ void lock_conformance_former_master(void **state)
 
 	a = begin(k);
 	b = begin(k);
-	assert_int_equal(lock_term_begin(a, slice_str("a"), &first), 0);
+	assert_int_equal(lock_term_begin(a, tfs_str("a"), &first), 0);
 	assert_int_equal(b->ops->watch(b, "master", on_change, &seen), 0);
-	assert_int_equal(lock_term_begin(b, slice_str("b"), &second), -EBUSY);
-	assert_int_equal(term_put(&first, "tables/t", slice_str("1"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_term_begin(b, tfs_str("b"), &second), -EBUSY);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("1"), LOCK_ABSENT, NULL), 0);
 	k->expire(a);
 	deliver(k);
 	assert_true(times_reported(&seen, "master ") >= 1);
-	assert_int_equal(lock_term_begin(b, slice_str("b"), &second), 0);
+	assert_int_equal(lock_term_begin(b, tfs_str("b"), &second), 0);
 	assert_true(second.number > first.number);
-	assert_int_equal(term_put(&first, "tables/t", slice_str("late"), 1, NULL), -ESHUTDOWN);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -ESHUTDOWN);
 	/* the same with a session that lives: only the term can tell */
 	first.locks = b;
-	assert_int_equal(term_put(&first, "tables/t", slice_str("late"), 1, NULL), -ESHUTDOWN);
-	assert_int_equal(term_put(&second, "tables/t", slice_str("2"), 1, NULL), 0);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -ESHUTDOWN);
+	assert_int_equal(term_put(&second, "tables/t", tfs_str("2"), 1, NULL), 0);
 	expect_file(b, "tables/t", "2", 2);
 	b->ops->unwatch(b, on_change, &seen);
 	lock_service_free(a);
@@ -554,11 +554,8 @@ static void *changer(void *arg)
 	struct lock_service *s = arg;
 
 	for (int i = 0; i < 300; i++) {
-		const struct lock_op ops[2] = {{.name = "tables/x", .contents = slice_str("x"), .expect = LOCK_ANY},
-			{.name = "tables/y",
-				.what = i % 2 ? LOCK_REMOVE : LOCK_PUT,
-				.contents = slice_str("y"),
-				.expect = LOCK_ANY}};
+		const struct lock_op ops[2] = {{.name = "tables/x", .contents = tfs_str("x"), .expect = LOCK_ANY},
+			{.name = "tables/y", .what = i % 2 ? LOCK_REMOVE : LOCK_PUT, .contents = tfs_str("y"), .expect = LOCK_ANY}};
 
 		if (lock_multi(s, ops, i % 3 ? 1 : 2, NULL))
 			return s;

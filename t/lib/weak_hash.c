@@ -6,10 +6,10 @@
  */
 #include "engine/base/siphash.h"
 
-uint64_t __real_siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct slice s);
-uint64_t __wrap_siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct slice s);
+uint64_t __real_siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct tfs_bytes s);
+uint64_t __wrap_siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct tfs_bytes s);
 
-uint64_t __wrap_siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct slice s)
+uint64_t __wrap_siphash(const struct siphash_key *key, const uint64_t *words, unsigned count, struct tfs_bytes s)
 {
 	return __real_siphash(key, words, count, s) % 3;
 }

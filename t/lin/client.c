@@ -103,8 +103,8 @@ static int read_column(struct lin_client *c, struct tfs_table *t, unsigned row, 
 static void keep_cell(struct lin_client *c, unsigned row, const struct tfs_cell *cell, struct lin_op *op)
 {
 	for (unsigned i = 0; i < LIN_COLUMNS; i++)
-		if (cell->qualifier.size == 1 && *(const char *)cell->qualifier.data == *lin_columns[i])
-			op->found[i] = keep(c, row, i, cell->value.data, cell->value.size);
+		if (cell->qualifier.n == 1 && *(const char *)cell->qualifier.p == *lin_columns[i])
+			op->found[i] = keep(c, row, i, (const char *)cell->value.p, cell->value.n);
 }
 
 static int read_row(struct lin_client *c, struct tfs_table *t, unsigned row, struct lin_op *op)
@@ -136,8 +136,8 @@ int lin_scan(struct lin_client *c, struct tfs_table *t, struct lin_op *ops[])
 	if (err)
 		return err;
 	while ((err = tfs_scan_next(s, &cell)) > 0) {
-		unsigned row = cell.row.size == 5
-			? (unsigned)atoi((const char[3]){((const char *)cell.row.data)[3], ((const char *)cell.row.data)[4], '\0'})
+		unsigned row = cell.row.n == 5
+			? (unsigned)atoi((const char[3]){((const char *)cell.row.p)[3], ((const char *)cell.row.p)[4], '\0'})
 			: LIN_ROWS;
 
 		if (row < c->rows)

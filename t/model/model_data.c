@@ -38,12 +38,12 @@ void mdl_blob_put(struct mdl_blob *b)
 
 int mdl_compare(struct tfs_bytes a, struct tfs_bytes b)
 {
-	size_t n = a.size < b.size ? a.size : b.size;
-	int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
+	size_t n = a.n < b.n ? a.n : b.n;
+	int c = n > 0 ? memcmp(a.p, b.p, n) : 0;
 
 	if (c != 0)
 		return c;
-	return (a.size > b.size) - (a.size < b.size);
+	return (a.n > b.n) - (a.n < b.n);
 }
 
 int mdl_reserve(void *p, size_t *capacity, size_t want, size_t item_bytes)
@@ -114,7 +114,7 @@ struct mdl_column *mdl_column_new(uint16_t family, struct tfs_bytes qualifier)
 	if (!c)
 		return NULL;
 	c->family = family;
-	c->qualifier = mdl_blob_new(qualifier.data, qualifier.size);
+	c->qualifier = mdl_blob_new(qualifier.p, qualifier.n);
 	if (!c->qualifier) {
 		free(c);
 		return NULL;
@@ -198,7 +198,7 @@ int mdl_row_install(struct tfs_table *t, struct mdl_row *before, struct tfs_byte
 		row = calloc(1, sizeof(*row));
 		if (!row)
 			return -ENOMEM;
-		row->key = mdl_blob_new(key.data, key.size);
+		row->key = mdl_blob_new(key.p, key.n);
 		r = row->key ? mdl_reserve(&t->row, &t->capacity, t->n + 1, sizeof(*t->row)) : -ENOMEM;
 	}
 	if (r == 0)

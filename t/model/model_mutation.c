@@ -93,15 +93,16 @@ int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tf
 int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
 	struct tfs_ts ts, struct tfs_bytes value)
 {
-	return add(
-		m, &(struct mdl_op){MDL_CHECK, .family = family, .qualifier = qualifier, .ts = ts, .value = value, .check = check});
+	return add(m,
+		&(struct mdl_op){MDL_CHECK, .family = family, .qualifier = qualifier, .ts = ts, .value = value,
+			.check = check < TFS_CHECK_FAMILY ? check : TFS_CHECK_FAMILY + 1});
 }
 
 int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64_t fingerprint)
 {
 	return add(m,
 		&(struct mdl_op){
-			MDL_CHECK, .family = family, .ts = TFS_AUTO, .number = (int64_t)fingerprint, .check_family = true});
+			MDL_CHECK, .family = family, .ts = TFS_AUTO, .number = (int64_t)fingerprint, .check = TFS_CHECK_FAMILY});
 }
 
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)

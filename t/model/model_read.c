@@ -15,7 +15,7 @@ static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family
 
 	if (t->dropped)
 		return -ENOENT;
-	if (row.size == 0 || row.size > TFS_ROW_MAX || qualifier.size > TFS_QUALIFIER_MAX || !family ||
+	if (row.n == 0 || row.n > TFS_ROW_MAX || qualifier.n > TFS_QUALIFIER_MAX || !family ||
 		!(f = mdl_schema_family(t->schema, family)) || (ts.when != TFS_AT && ts.when != TFS_NEWEST))
 		return -EINVAL;
 	if (!mdl_row_find(t, row, &at))
@@ -80,7 +80,7 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 	mdl_lock();
 	if (t->dropped)
 		r = -ENOENT;
-	else if (row.size == 0 || row.size > TFS_ROW_MAX || (family && !(f = mdl_schema_family(t->schema, family))))
+	else if (row.n == 0 || row.n > TFS_ROW_MAX || (family && !(f = mdl_schema_family(t->schema, family))))
 		r = -EINVAL;
 	else if (mdl_row_find(t, row, &at)) {
 		int64_t now = mdl_table_now(t);

@@ -193,7 +193,7 @@ static int do_put(struct work *w, const struct mdl_op *op, struct tfs_result *re
 		r = place(w, c, op->ts, &ts);
 	if (r < 0)
 		return r;
-	struct mdl_blob *value = mdl_blob_new(op->value.data, op->value.size);
+	struct mdl_blob *value = mdl_blob_new(op->value.p, op->value.n);
 	return value ? put(w, c, ts, value, res) : -ENOMEM;
 }
 
@@ -404,7 +404,7 @@ static int do_check(struct work *w, const struct mdl_op *op)
 	bool holds = false;
 	int r;
 
-	if (op->check_family)
+	if (op->check == TFS_CHECK_FAMILY)
 		return do_check_family(w, op);
 	r = touch_named(w, op->family, op->qualifier, &c);
 	if (r < 0)
@@ -426,6 +426,8 @@ static int do_check(struct work *w, const struct mdl_op *op)
 		break;
 	case TFS_CHECK_MATCH:
 		holds = top && mdl_matches(op->value, mdl_blob_bytes(top->value));
+		break;
+	case TFS_CHECK_FAMILY: /* above */
 		break;
 	}
 	return holds ? 0 : -ECANCELED;
@@ -478,7 +480,7 @@ int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results)
 
 	if (m->table->dropped)
 		return -ENOENT;
-	if (m->row.size == 0 || m->row.size > TFS_ROW_MAX)
+	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX)
 		return -EINVAL;
 	for (size_t i = 0; r == 0 && i < m->n; i++) {
 		r = mdl_op_check(&m->op[i], m->table->schema, &bytes);

@@ -54,8 +54,8 @@ static bool absent_invalid(const struct tfs_table *t, const struct tfs_scan_spec
 {
 	const uint32_t of = t->schema->pub.snapshot_of;
 
-	return p->reverse || p->after_cell || p->has_times || p->versions || p->row_regex.data || p->qualifier_regex.data ||
-		p->value_regex.data || p->value_is.data || p->has_changed || p->column_limit || p->row_limit || p->limit || !of ||
+	return p->reverse || p->after_cell || p->has_times || p->versions || p->row_regex.p || p->qualifier_regex.p ||
+		p->value_regex.p || p->value_is.p || p->has_changed || p->column_limit || p->row_limit || p->limit || !of ||
 		p->absent_from->schema->pub.snapshot_of != of || p->absent_from->store != t->store;
 }
 
@@ -70,12 +70,12 @@ static void clear(struct tfs_scan *s)
 
 static int keep_bytes(struct tfs_bytes *b, struct mdl_blob **copy)
 {
-	if (!b->data)
+	if (!b->p)
 		return 0;
-	*copy = mdl_blob_new(b->data, b->size);
+	*copy = mdl_blob_new(b->p, b->n);
 	if (!*copy)
 		return -ENOMEM;
-	b->data = (*copy)->data;
+	b->p = (*copy)->data;
 	return 0;
 }
 
@@ -113,7 +113,7 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 		mdl_table_get(spec->absent_from);
 	if (t->dropped)
 		r = -ENOENT;
-	else if ((spec->one_row && (spec->row_from.size == 0 || spec->row_from.size > TFS_ROW_MAX)) ||
+	else if ((spec->one_row && (spec->row_from.n == 0 || spec->row_from.n > TFS_ROW_MAX)) ||
 		(spec->after_cell &&
 			(!spec->one_row || !spec->families || spec->family_count != 1 || spec->qualifier_from_after)) ||
 		(spec->reverse && spec->past_damage) || (spec->absent_from && absent_invalid(t, spec)) ||
@@ -152,8 +152,8 @@ uint64_t mdl_fingerprint(uint16_t family, struct tfs_bytes qualifier, int64_t ts
 	const uint64_t words[] = {family, (uint64_t)ts, sequence};
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 
-	for (size_t i = 0; i < sizeof(words) + qualifier.size; i++)
-		h = (h ^ (i < sizeof(words) ? ((const uint8_t *)words)[i] : ((const uint8_t *)qualifier.data)[i - sizeof(words)])) *
+	for (size_t i = 0; i < sizeof(words) + qualifier.n; i++)
+		h = (h ^ (i < sizeof(words) ? ((const uint8_t *)words)[i] : ((const uint8_t *)qualifier.p)[i - sizeof(words)])) *
 			UINT64_C(0x100000001b3);
 	return h;
 }
@@ -190,25 +190,25 @@ void tfs_scan_free(struct tfs_scan *s)
 /* Does all of the text match the pattern (data NULL: any does)? */
 bool mdl_matches(struct tfs_bytes pattern, struct tfs_bytes text)
 {
-	const unsigned char *p = pattern.data, *t = text.data;
+	const unsigned char *p = pattern.p, *t = text.p;
 	size_t i = 0;
 
 	if (!p)
 		return true;
-	if (pattern.size == 0)
-		return text.size == 0;
-	if (pattern.size >= 2 && p[0] == '.' && p[1] == '*') {
-		for (; i <= text.size; i++)
-			if (mdl_matches(tfs_bytes_of(p + 2, pattern.size - 2), tfs_bytes_of(t + i, text.size - i)))
+	if (pattern.n == 0)
+		return text.n == 0;
+	if (pattern.n >= 2 && p[0] == '.' && p[1] == '*') {
+		for (; i <= text.n; i++)
+			if (mdl_matches(tfs_bytes_of(p + 2, pattern.n - 2), tfs_bytes_of(t + i, text.n - i)))
 				return true;
 		return false;
 	}
-	if (text.size == 0)
+	if (text.n == 0)
 		return false;
 	if (p[0] == '\\')
 		i = 1;
 	return (p[0] == '.' || p[i] == t[0]) &&
-		mdl_matches(tfs_bytes_of(p + i + 1, pattern.size - i - 1), tfs_bytes_of(t + 1, text.size - 1));
+		mdl_matches(tfs_bytes_of(p + i + 1, pattern.n - i - 1), tfs_bytes_of(t + 1, text.n - 1));
 }
 
 static bool family_wanted(const struct tfs_scan *s, uint16_t id)
@@ -224,7 +224,7 @@ static bool column_wanted(const struct tfs_scan *s, const struct mdl_column *c)
 	struct tfs_bytes q = mdl_blob_bytes(c->qualifier);
 
 	return family_wanted(s, c->family) && mdl_compare(q, s->spec.qualifier_from) >= s->spec.qualifier_from_after &&
-		(!s->spec.qualifier_to.data || mdl_compare(q, s->spec.qualifier_to) < 0);
+		(!s->spec.qualifier_to.p || mdl_compare(q, s->spec.qualifier_to) < 0);
 }
 
 static int add_entry(
@@ -298,7 +298,7 @@ static int take_column(struct tfs_scan *s, const struct mdl_row *row, const stru
 			continue;
 		if ((spec->has_changed && v->commit_us < spec->changed_since) ||
 			!mdl_matches(spec->value_regex, mdl_blob_bytes(v->value)) ||
-			(spec->value_is.data && mdl_compare(spec->value_is, mdl_blob_bytes(v->value)) != 0))
+			(spec->value_is.p && mdl_compare(spec->value_is, mdl_blob_bytes(v->value)) != 0))
 			continue;
 		if (elsewhere(s, row, c, name, v))
 			continue;
@@ -349,7 +349,7 @@ static int next_row_down(struct tfs_scan *s)
 	struct tfs_bytes below = s->row ? mdl_blob_bytes(s->row) : spec->row_to;
 	size_t at = t->n;
 
-	if (below.data)
+	if (below.p)
 		mdl_row_find(t, below, &at);
 	mdl_schema_unref(s->schema);
 	s->schema = t->schema;
@@ -400,7 +400,7 @@ static int next_row(struct tfs_scan *s)
 	int64_t now = mdl_table_now(t);
 	for (; s->n == 0 && at < t->n; at++) {
 		struct tfs_bytes key = mdl_blob_bytes(t->row[at]->key);
-		if (!spec->one_row && spec->row_to.data && mdl_compare(key, spec->row_to) >= 0)
+		if (!spec->one_row && spec->row_to.p && mdl_compare(key, spec->row_to) >= 0)
 			break;
 		int r = take_row(s, t->row[at], now);
 		if (r < 0) {

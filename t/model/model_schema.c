@@ -245,12 +245,12 @@ int mdl_schema_finish(struct mdl_schema *s, struct tfs_bytes text)
 	}
 	s->pub.families = s->family;
 	s->pub.groups = s->group;
-	if (text.data) {
-		size = text.size;
+	if (text.p) {
+		size = text.n;
 		copy = calloc(1, size + 1);
 		if (!copy)
 			return -ENOMEM;
-		memcpy(copy, text.data, size);
+		memcpy(copy, text.p, size);
 	} else {
 		r = mdl_schema_render(s, &copy, &size);
 		if (r < 0)

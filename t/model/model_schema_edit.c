@@ -84,7 +84,7 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 	next->pub.is_set = true;
 	next->pub.is_hidden = false;
 	next->pub.mtime_us = mtime_us == TFS_NO_TIME ? mdl_now(t->store) : mtime_us;
-	r = mdl_schema_finish(next, as_written ? tfs_bytes_of(text.size ? text.data : "", text.size) : tfs_bytes_of(NULL, 0));
+	r = mdl_schema_finish(next, !as_written ? tfs_bytes_of(NULL, 0) : text.n ? text : TFS_S(""));
 	if (r < 0)
 		goto out;
 	empty = !mdl_table_has_cells(t, 0, true);

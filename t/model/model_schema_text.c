@@ -379,17 +379,17 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 	char *copy;
 	int r = -ENOMEM;
 
-	if (text.size > TEXT_MAX || (text.size > 0 && memchr(text.data, 0, text.size))) {
-		mdl_why(why, "line 1: %s", text.size > TEXT_MAX ? "longer than 1 MiB" : "has a NUL byte");
+	if (text.n > TEXT_MAX || (text.n > 0 && memchr(text.p, 0, text.n))) {
+		mdl_why(why, "line 1: %s", text.n > TEXT_MAX ? "longer than 1 MiB" : "has a NUL byte");
 		return -EINVAL;
 	}
-	copy = calloc(1, text.size + 1);
+	copy = calloc(1, text.n + 1);
 	new = calloc(1, sizeof(*new));
 	config_init(&config);
 	if (!copy || !new)
 		goto out;
-	if (text.size > 0)
-		memcpy(copy, text.data, text.size);
+	if (text.n > 0)
+		memcpy(copy, text.p, text.n);
 	if (include_line(copy) > 0) {
 		mdl_why(why, "line %u: @include is not allowed", include_line(copy));
 		r = -EINVAL;

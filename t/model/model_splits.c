@@ -70,7 +70,7 @@ int mdl_splits_check(const struct mdl_schema *s, char **why)
 {
 	for (unsigned i = 0; i < s->pub.split_count; i++) {
 		bool twice = i && order(&s->split[i - 1], &s->split[i]) == 0;
-		bool no_range = s->pub.salt && *(const unsigned char *)s->split[i].data >= s->pub.salt;
+		bool no_range = s->pub.salt && *(const unsigned char *)s->split[i].p >= s->pub.salt;
 
 		if (twice || no_range) {
 			mdl_why(why, twice ? "a key is there twice" : "no row of a salted table has this key");
@@ -86,12 +86,12 @@ int mdl_splits_copy(struct mdl_schema *to, const struct mdl_schema *from)
 	to->pub.splits = to->split;
 	to->pub.split_count = 0;
 	for (unsigned i = 0; to->split && i < from->pub.split_count; i++) {
-		void *key = malloc(from->split[i].size);
+		void *key = malloc(from->split[i].n);
 
 		if (!key)
 			return -ENOMEM;
-		memcpy(key, from->split[i].data, from->split[i].size);
-		to->split[to->pub.split_count++] = tfs_bytes_of(key, from->split[i].size);
+		memcpy(key, from->split[i].p, from->split[i].n);
+		to->split[to->pub.split_count++] = tfs_bytes_of(key, from->split[i].n);
 	}
 	return to->split ? 0 : -ENOMEM;
 }
@@ -99,7 +99,7 @@ int mdl_splits_copy(struct mdl_schema *to, const struct mdl_schema *from)
 void mdl_splits_free(struct mdl_schema *s)
 {
 	for (unsigned i = 0; i < s->pub.split_count; i++)
-		free((void *)(uintptr_t)s->split[i].data);
+		free((void *)(uintptr_t)s->split[i].p);
 	free(s->split);
 }
 
@@ -121,12 +121,12 @@ static size_t shown(const unsigned char *p, size_t n)
 
 static void render_key(FILE *f, struct tfs_bytes key)
 {
-	const unsigned char *p = key.data;
+	const unsigned char *p = key.p;
 	bool whole = true;
 
-	for (size_t i = 0, n; whole && i < key.size; i += n)
-		whole = (n = shown(p + i, key.size - i)) != 0;
-	for (size_t i = 0; i < key.size; i++) {
+	for (size_t i = 0, n; whole && i < key.n; i += n)
+		whole = (n = shown(p + i, key.n - i)) != 0;
+	for (size_t i = 0; i < key.n; i++) {
 		bool hidden = p[i] < 0x20 || p[i] == 0x7f || p[i] == '%' || p[i] == '/' || (p[i] == '.' && i == 0);
 
 		if (hidden || (p[i] >= 0x80 && !whole))

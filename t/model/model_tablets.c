@@ -8,10 +8,10 @@
 
 static int compare(struct tfs_bytes a, struct tfs_bytes b)
 {
-	size_t n = a.size < b.size ? a.size : b.size;
-	int c = n ? memcmp(a.data, b.data, n) : 0;
+	size_t n = a.n < b.n ? a.n : b.n;
+	int c = n ? memcmp(a.p, b.p, n) : 0;
 
-	return c ? c : (a.size > b.size) - (a.size < b.size);
+	return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
 /* The tablet that holds row: the number of cuts at or below it. */
@@ -27,7 +27,7 @@ static size_t tablet_of(const struct tfs_table *t, struct tfs_bytes row)
 /* A salted table is cut at keys with the salt in front. */
 static bool too_long(const struct tfs_table *t, struct tfs_bytes row)
 {
-	return row.size > TFS_ROW_MAX + (t->schema->pub.salt_in_use ? 1u : 0u);
+	return row.n > TFS_ROW_MAX + (t->schema->pub.salt_in_use ? 1u : 0u);
 }
 
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)
@@ -39,22 +39,22 @@ int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 
 	mdl_lock();
 	at = tablet_of(t, row);
-	r = !row.size || too_long(t, row)                 ? -EINVAL
+	r = !row.n || too_long(t, row)                    ? -EINVAL
 		: t->dropped                              ? -ENOENT
 		: t->schema->pub.snapshot_of              ? -EROFS
 		: at && compare(t->cut[at - 1], row) == 0 ? -EEXIST
 							  : 0;
 	if (!r) {
-		copy = malloc(row.size);
+		copy = malloc(row.n);
 		cut = realloc(t->cut, (t->cuts + 1) * sizeof(*cut));
 		if (cut)
 			t->cut = cut;
 		r = copy && cut ? 0 : -ENOMEM;
 	}
 	if (!r) {
-		memcpy(copy, row.data, row.size);
+		memcpy(copy, row.p, row.n);
 		memmove(t->cut + at + 1, t->cut + at, (t->cuts - at) * sizeof(*t->cut));
-		t->cut[at] = tfs_bytes_of(copy, row.size);
+		t->cut[at] = tfs_bytes_of(copy, row.n);
 		t->cuts++;
 		copy = NULL;
 	}
@@ -72,7 +72,7 @@ int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
 	at = tablet_of(t, row);
 	r = too_long(t, row) ? -EINVAL : t->dropped ? -ENOENT : t->schema->pub.snapshot_of ? -EROFS : at == t->cuts ? -ENOENT : 0;
 	if (!r) {
-		free((void *)(uintptr_t)t->cut[at].data);
+		free((void *)(uintptr_t)t->cut[at].p);
 		memmove(t->cut + at, t->cut + at + 1, (t->cuts - at - 1) * sizeof(*t->cut));
 		t->cuts--;
 	}
@@ -102,7 +102,7 @@ int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_table
 void mdl_tablets_free(struct tfs_table *t)
 {
 	for (size_t i = 0; i < t->cuts; i++)
-		free((void *)(uintptr_t)t->cut[i].data);
+		free((void *)(uintptr_t)t->cut[i].p);
 	free(t->cut);
 }
 
@@ -113,10 +113,10 @@ void mdl_tablets_copy(struct tfs_table *to, const struct tfs_table *from)
 		abort();
 	for (; to->cuts < from->cuts; to->cuts++) {
 		const struct tfs_bytes b = from->cut[to->cuts];
-		void *p = malloc(b.size + 1);
+		void *p = malloc(b.n + 1);
 
 		if (!p)
 			abort();
-		to->cut[to->cuts] = tfs_bytes_of(memcpy(p, b.data, b.size), b.size);
+		to->cut[to->cuts] = tfs_bytes_of(memcpy(p, b.p, b.n), b.n);
 	}
 }

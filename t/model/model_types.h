@@ -182,7 +182,6 @@ struct mdl_op {
 	int64_t number;         /* a timestamp, or what to add */
 	struct tfs_write write; /* a copy */
 	enum tfs_check check;
-	bool check_family; /* number: the family's fingerprint */
 	bool noreplace;
 };
 struct tfs_mutation {

@@ -21,7 +21,7 @@ static int add_bytes(uint64_t *bytes, uint64_t n)
 static int check_write(const struct tfs_write *w, uint64_t *bytes)
 {
 	uint64_t end;
-	int r = add_bytes(bytes, w->append.size);
+	int r = add_bytes(bytes, w->append.n);
 
 	if (w->base != TFS_BASE_EMPTY && w->base != TFS_BASE_NEWEST && w->base != TFS_BASE_VERSION)
 		return -EINVAL;
@@ -29,10 +29,10 @@ static int check_write(const struct tfs_write *w, uint64_t *bytes)
 		r = -EFBIG;
 	for (unsigned i = 0; r == 0 && i < w->range_count; i++) {
 		const struct tfs_range *range = &w->ranges[i];
-		if (range->data.size == 0)
+		if (range->data.n == 0)
 			continue;
-		r = add_bytes(bytes, range->data.size);
-		if (__builtin_add_overflow(range->offset, range->data.size, &end) || end > TFS_VALUE_MAX)
+		r = add_bytes(bytes, range->data.n);
+		if (__builtin_add_overflow(range->offset, range->data.n, &end) || end > TFS_VALUE_MAX)
 			r = -EFBIG;
 	}
 	return r;
@@ -44,27 +44,26 @@ int mdl_op_check(const struct mdl_op *op, const struct mdl_schema *s, uint64_t *
 
 	if (op->kind == MDL_DELETE_ROW)
 		return 0;
-	if (!op->family || !mdl_schema_family(s, op->family) || op->qualifier.size > TFS_QUALIFIER_MAX)
+	if (!op->family || !mdl_schema_family(s, op->family) || op->qualifier.n > TFS_QUALIFIER_MAX)
 		return -EINVAL;
 	if (!when_valid(op->ts))
 		return -EINVAL;
-	*bytes += op->qualifier.size;
+	*bytes += op->qualifier.n;
 	switch (op->kind) {
 	case MDL_PUT:
-		r = add_bytes(bytes, op->value.size);
+		r = add_bytes(bytes, op->value.n);
 		break;
 	case MDL_WRITE:
 		r = check_write(&op->write, bytes);
 		break;
 	case MDL_MOVE:
-		if (!op->to_family || !mdl_schema_family(s, op->to_family) || op->to_qualifier.size > TFS_QUALIFIER_MAX ||
+		if (!op->to_family || !mdl_schema_family(s, op->to_family) || op->to_qualifier.n > TFS_QUALIFIER_MAX ||
 			!when_valid(op->to))
 			return -EINVAL;
-		*bytes += op->to_qualifier.size;
+		*bytes += op->to_qualifier.n;
 		break;
 	case MDL_CHECK:
-		if (op->check != TFS_CHECK_EXISTS && op->check != TFS_CHECK_ABSENT && op->check != TFS_CHECK_NEWEST_IS &&
-			op->check != TFS_CHECK_VALUE && op->check != TFS_CHECK_MATCH)
+		if (op->check > TFS_CHECK_FAMILY)
 			return -EINVAL;
 		break;
 	case MDL_DELETE_VERSION:
@@ -90,22 +89,22 @@ int mdl_value_build(const struct mdl_blob *base, const struct tfs_write *w, stru
 		size = kept;
 	}
 	for (unsigned i = 0; i < w->range_count; i++) {
-		uint64_t end = w->ranges[i].offset + w->ranges[i].data.size;
-		if (w->ranges[i].data.size > 0 && end > size)
+		uint64_t end = w->ranges[i].offset + w->ranges[i].data.n;
+		if (w->ranges[i].data.n > 0 && end > size)
 			size = end;
 	}
-	if (size + w->append.size > TFS_VALUE_MAX)
+	if (size + w->append.n > TFS_VALUE_MAX)
 		return -EFBIG;
-	struct mdl_blob *b = mdl_blob_new(NULL, size + w->append.size);
+	struct mdl_blob *b = mdl_blob_new(NULL, size + w->append.n);
 	if (!b)
 		return -ENOMEM;
 	if (kept > 0)
 		memcpy(b->data, base->data, kept);
 	for (unsigned i = 0; i < w->range_count; i++)
-		if (w->ranges[i].data.size > 0)
-			memcpy(b->data + w->ranges[i].offset, w->ranges[i].data.data, w->ranges[i].data.size);
-	if (w->append.size > 0)
-		memcpy(b->data + size, w->append.data, w->append.size);
+		if (w->ranges[i].data.n > 0)
+			memcpy(b->data + w->ranges[i].offset, w->ranges[i].data.p, w->ranges[i].data.n);
+	if (w->append.n > 0)
+		memcpy(b->data + size, w->append.p, w->append.n);
 	*out = b;
 	return 0;
 }

@@ -54,7 +54,7 @@ static int row_add(struct state *s, struct meta_tablet *m)
 	return 0;
 }
 
-static int row_scanned(void *arg, struct slice key, struct meta_tablet *m)
+static int row_scanned(void *arg, struct tfs_bytes key, struct meta_tablet *m)
 {
 	(void)key;
 	return row_add(arg, m);
@@ -67,12 +67,13 @@ static int read_rows(struct state *s)
 	int err = lock_get(s->client->locks, "root", &b, NULL);
 
 	if (!err)
-		err = meta_root_decode(buf_slice(&b), &root);
+		err = meta_root_decode(buf_bytes(&b), &root);
 	buf_fini(&b);
 	if (!err)
 		err = row_add(s, &root);
 	if (!err)
-		err = metadata_scan(route_service(s->client->router), slice_of("", 0), (struct slice){NULL, 0}, row_scanned, s);
+		err = metadata_scan(
+			route_service(s->client->router), tfs_bytes_of("", 0), (struct tfs_bytes){NULL, 0}, row_scanned, s);
 	if (err)
 		wrong(s, "METADATA cannot be read: %s", strerror(-err));
 	return err;
@@ -84,15 +85,15 @@ static int check_rows(struct state *s)
 	for (unsigned i = 0; i < s->count; i++) {
 		const struct meta_tablet *m = &s->rows[i], *before = i ? &s->rows[i - 1] : NULL;
 		bool first = !before || before->table != m->table;
-		struct slice begin = first ? slice_of("", 0) : buf_slice(&before->end);
+		struct tfs_bytes begin = first ? tfs_bytes_of("", 0) : buf_bytes(&before->end);
 
 		if (before && first && !before->last)
 			return wrong(s, "table %u has no last tablet", before->table);
 		if (!first && before->last)
 			return wrong(s, "table %u has a tablet behind its last one", m->table);
-		if (slice_cmp(buf_slice(&m->begin), begin) > 0)
+		if (bytes_cmp(buf_bytes(&m->begin), begin) > 0)
 			return wrong(s, "table %u: no tablet has the rows from %s on", m->table, Q(begin));
-		if (!m->last && slice_cmp(buf_slice(&m->end), begin) <= 0)
+		if (!m->last && bytes_cmp(buf_bytes(&m->end), begin) <= 0)
 			return wrong(s, "table %u: a tablet ends at %s, where it begins", m->table, Q(begin));
 	}
 	return s->count && s->rows[s->count - 1].last ? 0 : wrong(s, "the last table has no last tablet");
@@ -116,12 +117,13 @@ static int compare_list(struct state *s, const struct node *n, const struct ts_a
 
 		while (i < s->count &&
 			(s->rows[i].table != t->table || s->rows[i].last != !t->end.p ||
-				(t->end.p && !slice_eq(buf_slice(&s->rows[i].end), t->end))))
+				(t->end.p && !bytes_eq(buf_bytes(&s->rows[i].end), t->end))))
 			i++;
 		if (i == s->count)
 			return wrong(s, "%s serves a tablet of table %u ending at %s that METADATA does not have", n->proc->name,
 				t->table, Q(t->end));
-		if (!slice_eq(t->begin, i && s->rows[i - 1].table == t->table ? buf_slice(&s->rows[i - 1].end) : slice_of("", 0)))
+		if (!bytes_eq(
+			    t->begin, i && s->rows[i - 1].table == t->table ? buf_bytes(&s->rows[i - 1].end) : tfs_bytes_of("", 0)))
 			return wrong(s, "%s serves the tablet of table %u ending at %s from %s on", n->proc->name, t->table,
 				Q(t->end), Q(t->begin));
 		if (s->rows[i].server != n->incarnation && !cluster.sole)
@@ -154,10 +156,10 @@ static int check_servers(struct state *s)
 		const struct node *n = server_by_incarnation(m->server);
 
 		if ((!n || !n->serving) && !cluster.sole)
-			return wrong(s, "table %u, tablet ending at %s: its owner %llu is dead", m->table, Q(buf_slice(&m->end)),
+			return wrong(s, "table %u, tablet ending at %s: its owner %llu is dead", m->table, Q(buf_bytes(&m->end)),
 				(unsigned long long)m->server);
 		if (s->lists[i] != 1)
-			return wrong(s, "table %u, tablet ending at %s: %u servers serve it", m->table, Q(buf_slice(&m->end)),
+			return wrong(s, "table %u, tablet ending at %s: %u servers serve it", m->table, Q(buf_bytes(&m->end)),
 				s->lists[i]);
 	}
 	return 0;

@@ -37,7 +37,7 @@ void cluster_new(const char *dir)
 	}
 	format = path_join(dir, "FORMAT");
 	check(store_format_encode(STORE_FORMAT_VERSION, &line), "FORMAT");
-	check(file_replace(format, buf_slice(&line)), format);
+	check(file_replace(format, buf_bytes(&line)), format);
 	free(format);
 	buf_fini(&line);
 	cluster.locks = lock_sim_new(proc_world(), cluster.sole);
@@ -256,7 +256,7 @@ static int take_incarnation(struct lock_service *locks, uint64_t *out)
 	buf_fini(&b);
 	put_be64(bytes, n + 1);
 	if (!err)
-		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
+		err = lock_put(locks, "incarnation", tfs_bytes_of(bytes, sizeof(bytes)), version, NULL);
 	if (!err)
 		*out = n + 1;
 	return err;
@@ -297,7 +297,7 @@ static int hold_session(struct node *n)
 	struct lock_session_options o = {
 		.locks = n->locks,
 		.name = name,
-		.contents = slice_str(n->proc->name),
+		.contents = tfs_str(n->proc->name),
 		.timeout_us = SESSION_US,
 		.lost = lease_lost,
 		.boottime = boottime,
@@ -373,7 +373,7 @@ struct node *server_node(unsigned number)
 	return n;
 }
 
-static int split_metadata(struct node *n, struct slice key)
+static int split_metadata(struct node *n, struct tfs_bytes key)
 {
 	const struct ts_request q = {.method = TS_SPLIT, .table = META_TABLE, .row = key};
 	struct ts_answer a = {0};
@@ -395,17 +395,17 @@ static void move_some_tablet(struct node *n)
 		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->serving && (!to || sim_chance(2)))
 			to = cluster.nodes[i]->incarnation;
 	snprintf(row, sizeof(row), "row%02u", (unsigned)sim_random(10));
-	check(meta_row_key(&key, META_FIRST_USER_TABLE, false, slice_str(row)), "meta_row_key");
+	check(meta_row_key(&key, META_FIRST_USER_TABLE, false, tfs_str(row)), "meta_row_key");
 	if (sim_chance(3))
-		err = split_metadata(n, buf_slice(&key));
+		err = split_metadata(n, buf_bytes(&key));
 	else if (sim_chance(3)) /* METADATA, or the root tablet */
 		err = master_move(n->master, META_TABLE,
-			sim_chance(3)           ? slice_of("\0", 1)
-				: sim_chance(2) ? slice_of("\xff", 1)
-						: buf_slice(&key),
+			sim_chance(3)           ? tfs_bytes_of("\0", 1)
+				: sim_chance(2) ? tfs_bytes_of("\xff", 1)
+						: buf_bytes(&key),
 			to);
 	else
-		err = master_move(n->master, META_FIRST_USER_TABLE, slice_str(row), to);
+		err = master_move(n->master, META_FIRST_USER_TABLE, tfs_str(row), to);
 	sim_trace("move to %llu: %s", (unsigned long long)to, strerror(-err));
 	buf_fini(&key);
 }
@@ -418,7 +418,7 @@ static void master_main(void *arg)
 
 	n->clock = clock_new(NULL, NULL);
 	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
-	while ((err = lock_term_begin(n->locks, slice_str(n->proc->name), &n->term))) {
+	while ((err = lock_term_begin(n->locks, tfs_str(n->proc->name), &n->term))) {
 		if (err == -ESHUTDOWN)
 			give_up("the master lock", err, NULL);
 		sim_sleep(200000);

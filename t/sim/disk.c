@@ -190,7 +190,7 @@ static int sim_read(const char *path, int fd, void *p, size_t n, uint64_t offset
 	return err ? err : file_system.read(path, fd, p, n, offset, got);
 }
 
-static int sim_write(const char *path, int fd, const struct slice *v, unsigned count, uint64_t offset)
+static int sim_write(const char *path, int fd, const struct tfs_bytes *v, unsigned count, uint64_t offset)
 {
 	uint64_t n = 0;
 	int err = begin(true, false);

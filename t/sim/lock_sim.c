@@ -89,7 +89,7 @@ static void file_remove(struct lock_sim *l, const char *name)
 	l->count--;
 }
 
-static void file_put(struct lock_sim *l, const char *name, struct slice contents, struct session *owner)
+static void file_put(struct lock_sim *l, const char *name, struct tfs_bytes contents, struct session *owner)
 {
 	unsigned i = file_at(l, name);
 
@@ -451,7 +451,7 @@ static int sim_multi(struct lock_service *service, const struct lock_op *ops, un
 		r->ops[i].name = strdup(ops[i].name);
 		if (n)
 			memcpy(p, ops[i].contents.p, n);
-		r->ops[i].contents = slice_of(p, n);
+		r->ops[i].contents = tfs_bytes_of(p, n);
 	}
 	err = send(r);
 	if (err)

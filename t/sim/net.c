@@ -163,9 +163,9 @@ static void serve_main(void *arg)
 	}
 	m->arrived = true;
 	if (m->to_master) {
-		err = ms_serve(to->master, buf_slice(&m->request), &answer);
+		err = ms_serve(to->master, buf_bytes(&m->request), &answer);
 		served(m, err, &answer);
-	} else if (buf_append_slice(&request, buf_slice(&m->request))) {
+	} else if (buf_append_bytes(&request, buf_bytes(&m->request))) {
 		sim_fail("out of memory");
 	} else {
 		dispatch_request(to->tablets, &request, served, m);
@@ -302,7 +302,7 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 	if (!err)
 		err = exchange(m, q->time_left_us);
 	if (!err)
-		err = ts_answer_unpack(buf_slice(&m->answer), q, a);
+		err = ts_answer_unpack(buf_bytes(&m->answer), q, a);
 	sim_note("from %s: method %d, table %u, row %s: %s", c->to->proc->name, (int)q->method, q->table, Q(q->row),
 		strerror(err ? -err : -a->err));
 	for (uint32_t i = 0; !err && q->method == TS_FILES && i < q->file_count; i++)
@@ -324,7 +324,7 @@ static int call_one_master(struct master_service *s, const struct ms_request *q,
 	if (!err)
 		err = exchange(m, 0);
 	if (!err)
-		err = ms_answer_unpack(buf_slice(&m->answer), q, a);
+		err = ms_answer_unpack(buf_bytes(&m->answer), q, a);
 	message_put(m);
 	if (err)
 		a->err = err;

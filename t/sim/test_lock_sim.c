@@ -36,7 +36,7 @@ static void deliver(void)
 static void elected_without_answer(void **state)
 {
 	struct lock_service *s;
-	const struct lock_op put = {.name = "tables/a", .contents = slice_str("a"), .expect = LOCK_ABSENT};
+	const struct lock_op put = {.name = "tables/a", .contents = tfs_str("a"), .expect = LOCK_ABSENT};
 	struct lock_term t;
 
 	(void)state;
@@ -46,7 +46,7 @@ static void elected_without_answer(void **state)
 		begin();
 		lock_sim_set_faults(service, &(struct lock_sim_faults){.lose = 2, .delay_us = 1000});
 		s = session();
-		while ((err = lock_term_begin(s, slice_str("me"), &t)))
+		while ((err = lock_term_begin(s, tfs_str("me"), &t)))
 			assert_int_equal(err, -ENOTCONN);
 		lock_sim_set_faults(service, &(struct lock_sim_faults){.delay_us = 1000});
 		assert_int_equal(lock_term_multi(&t, &put, 1, NULL), 0);

@@ -57,7 +57,7 @@ static unsigned row_number(struct tfs_bytes name)
 
 	for (unsigned i = 0; i < work.rows && i < ROWS_MOST; i++) {
 		row_name(row, i);
-		if (name.size == strlen(row) && !memcmp(name.data, row, name.size))
+		if (name.n == strlen(row) && !memcmp(name.p, row, name.n))
 			return i;
 	}
 	return ROWS_MOST;
@@ -128,8 +128,8 @@ static int read_column(struct tfs_table *t, const char *row, unsigned column, st
 static void keep_cell(struct lin_op *op, const struct tfs_cell *cell)
 {
 	for (unsigned i = 0; i < LIN_COLUMNS; i++)
-		if (cell->qualifier.size == 1 && *(const char *)cell->qualifier.data == *columns[i])
-			op->found[i] = lin_text(work.record, cell->value.data, i == N ? cell->value.size - 1 : cell->value.size);
+		if (cell->qualifier.n == 1 && *(const char *)cell->qualifier.p == *columns[i])
+			op->found[i] = lin_text(work.record, cell->value.p, i == N ? cell->value.n - 1 : cell->value.n);
 }
 
 static int read_row(struct tfs_table *t, const char *row, struct lin_op *op)

@@ -107,8 +107,8 @@ static inline void read_all(void)
 		while ((err = tfs_scan_next(s, &cell)) > 0) {
 			const char *want = row_name(reverse ? ROWS - 1 - n : n);
 
-			assert_int_equal(cell.row.size, strlen(want));
-			assert_memory_equal(cell.row.data, want, cell.row.size);
+			assert_int_equal(cell.row.n, strlen(want));
+			assert_memory_equal(cell.row.p, want, cell.row.n);
 			n++;
 		}
 		assert_int_equal(err, 0);
@@ -143,8 +143,8 @@ static inline unsigned owner(uint32_t id, const char *row, struct ts_assigned *o
 		for (uint32_t k = 0; k < a.tablet_count; k++) {
 			const struct ts_assigned *t = &a.tablets[k];
 
-			if (t->table != id || slice_cmp(slice_str(row), t->begin) < 0 ||
-				(t->end.p && slice_cmp(slice_str(row), t->end) >= 0))
+			if (t->table != id || bytes_cmp(tfs_str(row), t->begin) < 0 ||
+				(t->end.p && bytes_cmp(tfs_str(row), t->end) >= 0))
 				continue;
 			assert_int_equal(found, CLUSTER_SERVERS);
 			found = i;
@@ -156,8 +156,8 @@ static inline unsigned owner(uint32_t id, const char *row, struct ts_assigned *o
 				*out = *t;
 				snprintf(at[0], 32, "%.*s", (int)t->begin.n, (const char *)t->begin.p);
 				snprintf(at[1], 32, "%.*s", (int)t->end.n, (const char *)t->end.p);
-				out->begin = slice_str(at[0]);
-				out->end = t->end.p ? slice_str(at[1]) : (struct slice){NULL, 0};
+				out->begin = tfs_str(at[0]);
+				out->end = t->end.p ? tfs_str(at[1]) : (struct tfs_bytes){NULL, 0};
 			}
 		}
 		ts_answer_fini(&a);
@@ -170,12 +170,12 @@ static inline void spread(void)
 {
 	for (unsigned i = 0; i < 9; i++)
 		assert_int_equal(
-			master_move(c.master, tfs_table_id(table), slice_str(row_name(i * 10)), c.servers[i % 3].incarnation), 0);
+			master_move(c.master, tfs_table_id(table), tfs_str(row_name(i * 10)), c.servers[i % 3].incarnation), 0);
 }
 
 static inline void move_one_to(unsigned server)
 {
-	assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str(row_name(45)), c.servers[server].incarnation), 0);
+	assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str(row_name(45)), c.servers[server].incarnation), 0);
 }
 
 static inline struct master *master_make(void)

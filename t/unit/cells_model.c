@@ -18,8 +18,8 @@ uint32_t rnd(uint32_t n)
 	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
-const struct slice rows[ROWS] = {LIT(""), LIT("a"), LIT("a\0"), LIT("a\0\xff"), LIT("a\x01"), LIT("b\0c"), LIT("\xff\xff")};
-const struct slice qualifiers[QUALIFIERS] = {LIT(""), LIT("\0"), LIT("\0\0"), LIT("\x01"), LIT("q"), LIT("q\0z"), LIT("\xff")};
+const struct tfs_bytes rows[ROWS] = {LIT(""), LIT("a"), LIT("a\0"), LIT("a\0\xff"), LIT("a\x01"), LIT("b\0c"), LIT("\xff\xff")};
+const struct tfs_bytes qualifiers[QUALIFIERS] = {LIT(""), LIT("\0"), LIT("\0\0"), LIT("\x01"), LIT("q"), LIT("q\0z"), LIT("\xff")};
 const uint16_t family_ids[FAMILIES] = {1, 2, 7, 65535};
 
 uint8_t byte_at(uint64_t seq, uint64_t i)
@@ -27,13 +27,13 @@ uint8_t byte_at(uint64_t seq, uint64_t i)
 	return (uint8_t)(seq * 31 + i * 7 + (i >> 8) * 3);
 }
 
-void put(struct memtable *m, const struct cellkey *k, struct slice value)
+void put(struct memtable *m, const struct cellkey *k, struct tfs_bytes value)
 {
 	struct buf key = {0};
 	struct memnode *n;
 
 	assert_int_equal(cellkey_append(&key, k), 0);
-	assert_int_equal(memtable_prepare(m, buf_slice(&key), value, &n), 0);
+	assert_int_equal(memtable_prepare(m, buf_bytes(&key), value, &n), 0);
 	memtable_insert(m, n, false);
 	buf_fini(&key);
 }
@@ -55,13 +55,13 @@ void store(struct model *md, int child, const struct entry *e)
 		uint8_t size[8];
 
 		put_be64(size, e->size);
-		put(md->m[child], &k, slice_of(size, 8));
+		put(md->m[child], &k, tfs_bytes_of(size, 8));
 		k.kind = CELL_CHUNK;
 		for (uint64_t at = 0; at < e->size; at += CELL_CHUNK_BYTES, k.chunk++)
 			put(md->m[child], &k,
-				slice_of(bytes + at, e->size - at < CELL_CHUNK_BYTES ? e->size - at : CELL_CHUNK_BYTES));
+				tfs_bytes_of(bytes + at, e->size - at < CELL_CHUNK_BYTES ? e->size - at : CELL_CHUNK_BYTES));
 	} else {
-		put(md->m[child], &k, slice_of(bytes, e->size));
+		put(md->m[child], &k, tfs_bytes_of(bytes, e->size));
 	}
 }
 
@@ -234,8 +234,8 @@ int expected(const struct model *md, const struct live_options *o, struct expect
 	for (int i = 0; i < n; i++) {
 		struct expect *e = &live[i];
 		const struct model_rule *r = &md->rules[e->family];
-		struct slice row = rows[e->row], q = qualifiers[e->qualifier];
-		bool by_versions, by_age, in = s->families == NULL;
+		struct tfs_bytes row = rows[e->row], q = qualifiers[e->qualifier];
+		bool by_versions, by_age, in = s->family_ids == NULL;
 
 		if (i == 0 || e->row != e[-1].row || e->family != e[-1].family || e->qualifier != e[-1].qualifier)
 			index = shown = 0;
@@ -247,27 +247,28 @@ int expected(const struct model *md, const struct live_options *o, struct expect
 		e->expires = r->age && e->ts <= INT64_MAX - r->age ? e->ts + r->age : INT64_MAX;
 		if (r->both && !by_versions)
 			e->expires = INT64_MAX;
-		for (uint32_t f = 0; s->families && f < s->family_count; f++)
-			in |= s->families[f] == family_ids[e->family];
-		if (!in || slice_cmp(row, o->row_begin) < 0 || (o->row_end.p && slice_cmp(row, o->row_end) >= 0))
+		for (uint32_t f = 0; s->family_ids && f < s->pub.family_count; f++)
+			in |= s->family_ids[f] == family_ids[e->family];
+		if (!in || bytes_cmp(row, o->row_begin) < 0 || (o->row_end.p && bytes_cmp(row, o->row_end) >= 0))
 			continue;
-		if (s->one_row ? !slice_eq(row, s->row_from)
-			       : (slice_cmp(row, s->row_from) < 0 || (s->row_from_after && slice_eq(row, s->row_from))))
+		if (s->pub.one_row ? !bytes_eq(row, s->pub.row_from)
+				   : (bytes_cmp(row, s->pub.row_from) < 0 ||
+					     (s->pub.row_from_after && bytes_eq(row, s->pub.row_from))))
 			continue;
-		if (s->row_to.p && slice_cmp(row, s->row_to) >= 0)
+		if (s->pub.row_to.p && bytes_cmp(row, s->pub.row_to) >= 0)
 			continue;
-		if (slice_cmp(q, s->qualifier_from) < 0 || (s->qualifier_to.p && slice_cmp(q, s->qualifier_to) >= 0))
+		if (bytes_cmp(q, s->pub.qualifier_from) < 0 || (s->pub.qualifier_to.p && bytes_cmp(q, s->pub.qualifier_to) >= 0))
 			continue;
-		if (s->has_times && (e->ts < s->since || e->ts >= s->until))
+		if (s->pub.has_times && (e->ts < s->pub.since || e->ts >= s->pub.until))
 			continue;
-		if (s->versions && shown >= s->versions)
+		if (s->pub.versions && shown >= s->pub.versions)
 			continue;
 		shown++;
-		if (s->after_cell && slice_eq(q, s->qualifier_from) && e->ts >= s->after_ts)
+		if (s->pub.after_cell && bytes_eq(q, s->pub.qualifier_from) && e->ts >= s->pub.after_ts)
 			continue;
-		if (count && s->what == SCAN_ROWS && out[count - 1].row == e->row)
+		if (count && s->pub.what == TFS_SCAN_ROWS && out[count - 1].row == e->row)
 			continue;
-		if (count && s->what == SCAN_FAMILIES && out[count - 1].row == e->row && out[count - 1].family == e->family)
+		if (count && s->pub.what == TFS_SCAN_FAMILIES && out[count - 1].row == e->row && out[count - 1].family == e->family)
 			continue;
 		out[count++] = *e;
 	}
@@ -288,7 +289,7 @@ int open_merge(const struct model *md, struct iter **out)
 			if (!err && md->clip_to[i] < ROWS)
 				err = cellkey_row_prefix(&to, rows[md->clip_to[i]]);
 			if (!err)
-				err = clip_iter_new(its[i], buf_slice(&from), buf_slice(&to), &its[i]);
+				err = clip_iter_new(its[i], buf_bytes(&from), buf_bytes(&to), &its[i]);
 			else
 				iter_free(its[i]);
 			buf_fini(&from);
@@ -304,15 +305,15 @@ int open_merge(const struct model *md, struct iter **out)
 }
 
 /* As a filter answers: yes for each that exists, and sometimes for others. */
-static bool model_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
+static bool model_column_deletes(const void *arg, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier)
 {
 	const struct model *md = arg;
 
 	for (int i = 0; i < md->count; i++) {
 		const struct entry *e = &md->e[i];
 
-		if (e->kind == CELL_DELETE_COLUMN && slice_eq(rows[e->row], row) && family_ids[e->family] == family &&
-			slice_eq(qualifiers[e->qualifier], qualifier))
+		if (e->kind == CELL_DELETE_COLUMN && bytes_eq(rows[e->row], row) && family_ids[e->family] == family &&
+			bytes_eq(qualifiers[e->qualifier], qualifier))
 			return true;
 	}
 	return rnd(8) == 0;
@@ -320,7 +321,7 @@ static bool model_column_deletes(const void *arg, struct slice row, uint16_t fam
 
 void random_spec(struct scan_spec *s, struct live_options *o, const struct model *md, uint16_t *families)
 {
-	*s = (struct scan_spec){.what = (enum scan_what)rnd(4)};
+	*s = (struct scan_spec){.pub.what = (enum tfs_scan_what)rnd(4)};
 	*o = (struct live_options){
 		.rules = {model_rule, md}, .seq = rnd(2) ? UINT64_MAX : rnd(MAX_ENTRIES), .now = rnd(20), .spec = s};
 	if (rnd(3)) {
@@ -332,40 +333,40 @@ void random_spec(struct scan_spec *s, struct live_options *o, const struct model
 	if (rnd(4) == 0)
 		o->row_end = rows[rnd(ROWS)];
 	if (rnd(2))
-		s->row_from = rows[rnd(ROWS)];
-	if (s->row_from.n && rnd(3) == 0)
-		s->one_row = true;
+		s->pub.row_from = rows[rnd(ROWS)];
+	if (s->pub.row_from.n && rnd(3) == 0)
+		s->pub.one_row = true;
 	else
-		s->row_from_after = rnd(3) == 0;
+		s->pub.row_from_after = rnd(3) == 0;
 	if (rnd(4) == 0)
-		s->row_to = rows[rnd(ROWS)];
+		s->pub.row_to = rows[rnd(ROWS)];
 	if (rnd(2)) {
-		s->families = families;
-		s->family_count = rnd(3);
-		for (uint32_t i = 0; i < s->family_count; i++)
+		s->family_ids = families;
+		s->pub.family_count = rnd(3);
+		for (uint32_t i = 0; i < s->pub.family_count; i++)
 			families[i] = rnd(10) ? family_ids[rnd(FAMILIES)] : (uint16_t)rnd(9);
 	}
 	if (rnd(3) == 0)
-		s->qualifier_from = qualifiers[rnd(QUALIFIERS)];
+		s->pub.qualifier_from = qualifiers[rnd(QUALIFIERS)];
 	if (rnd(3) == 0)
-		s->qualifier_to = qualifiers[rnd(QUALIFIERS)];
+		s->pub.qualifier_to = qualifiers[rnd(QUALIFIERS)];
 	if (rnd(4) == 0) { /* continues with a column at a version, as a directory listing does */
-		s->one_row = true;
-		s->row_from_after = false;
-		s->row_from = rows[rnd(2)];
-		s->families = families;
-		s->family_count = 1;
+		s->pub.one_row = true;
+		s->pub.row_from_after = false;
+		s->pub.row_from = rows[rnd(2)];
+		s->family_ids = families;
+		s->pub.family_count = 1;
 		families[0] = family_ids[rnd(2)];
-		s->qualifier_from = qualifiers[rnd(2)];
-		s->after_cell = true;
-		s->after_ts = (int64_t)rnd(14);
+		s->pub.qualifier_from = qualifiers[rnd(2)];
+		s->pub.after_cell = true;
+		s->pub.after_ts = (int64_t)rnd(14);
 	}
 	if (rnd(4) == 0) {
-		s->has_times = true;
-		s->since = (int64_t)rnd(10) - 1;
-		s->until = s->since + (int64_t)rnd(8);
+		s->pub.has_times = true;
+		s->pub.since = (int64_t)rnd(10) - 1;
+		s->pub.until = s->pub.since + (int64_t)rnd(8);
 	}
-	s->versions = rnd(2) ? rnd(4) : 0;
-	s->limit = rnd(3) ? 0 : rnd(20);
-	s->batch_bytes = rnd(2) ? 1 + rnd(2000) : 0;
+	s->pub.versions = rnd(2) ? rnd(4) : 0;
+	s->pub.limit = rnd(3) ? 0 : rnd(20);
+	s->pub.batch_bytes = rnd(2) ? 1 + rnd(2000) : 0;
 }

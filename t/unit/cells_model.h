@@ -14,7 +14,7 @@ enum { ROWS = 7, FAMILIES = 4, QUALIFIERS = 7, MAX_ENTRIES = 260, MAX_CHILDREN =
 	{                                                                                                                          \
 		(const uint8_t *)(s), sizeof(s) - 1                                                                                \
 	}
-extern const struct slice rows[ROWS], qualifiers[QUALIFIERS]; /* both in order */
+extern const struct tfs_bytes rows[ROWS], qualifiers[QUALIFIERS]; /* both in order */
 extern const uint16_t family_ids[FAMILIES];
 
 #define COMMIT_OF(seq) ((int64_t)((seq) * (seq)*1000003)) /* some time of commit, of a cell of the models */
@@ -50,7 +50,7 @@ extern uint64_t rng; /* the seed */
 uint32_t rnd(uint32_t n);
 /* The value's bytes follow from its entry's sequence number. */
 uint8_t byte_at(uint64_t seq, uint64_t i);
-void put(struct memtable *m, const struct cellkey *k, struct slice value);
+void put(struct memtable *m, const struct cellkey *k, struct tfs_bytes value);
 /* Puts an entry, with its chunks, into a child. */
 void store(struct model *md, int child, const struct entry *e);
 void model_make(struct model *md, bool with_large);

@@ -28,9 +28,9 @@ static inline void end(struct lib *l)
 
 static inline int read_ts(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, char *out, size_t n)
 {
-	struct op_time at = {ts == INT64_MIN, ts};
+	struct tfs_ts at = {ts == INT64_MIN, ts};
 	size_t got = 0;
-	int err = tablet_read(l->t, slice_str(row), family, slice_str(q), at, 0, out, n - 1, &got, NULL);
+	int err = tablet_read(l->t, tfs_str(row), family, tfs_str(q), at, 0, out, n - 1, &got, NULL);
 
 	out[got] = '\0';
 	return err;
@@ -51,7 +51,7 @@ static inline void expect(struct lib *l, const char *row, uint16_t family, const
 
 static inline unsigned count_cells(struct lib *l)
 {
-	struct scan_spec spec = {.what = SCAN_KEYS};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS};
 	struct scan_batch b = {0};
 	struct tablet_scan *s;
 	unsigned n = 0;

@@ -99,12 +99,12 @@ static __attribute__((unused)) void fill(struct log_record *r, uint8_t *batch, u
 		batch[i] = (uint8_t)(tag * 31 + i * 7);
 	*r = (struct log_record){
 		.table = (uint32_t)(tag * 3),
-		.row_from = slice_str(rows[tag % 4]),
-		.row_to = slice_str(rows[tag % 3]),
+		.row_from = tfs_str(rows[tag % 4]),
+		.row_to = tfs_str(rows[tag % 3]),
 		.token = {tag * 1000003, tag, tag / 2},
-		.result = tag ? slice_str(rows[(tag + 1) % 4]) : (struct slice){0}, /* only clients have results */
+		.result = tag ? tfs_str(rows[(tag + 1) % 4]) : (struct tfs_bytes){0}, /* only clients have results */
 		.seq = tag << 20,
-		.batch = slice_of(batch, n),
+		.batch = tfs_bytes_of(batch, n),
 	};
 }
 
@@ -145,10 +145,10 @@ static __attribute__((unused)) int see(void *arg, const struct log_record *r)
 	struct log_record want;
 
 	fill(&want, batch, tag, r->batch.n);
-	s->whole &= want.table == r->table && slice_eq(want.row_from, r->row_from) && slice_eq(want.row_to, r->row_to) &&
+	s->whole &= want.table == r->table && bytes_eq(want.row_from, r->row_from) && bytes_eq(want.row_to, r->row_to) &&
 		want.token.client == r->token.client && want.token.number == r->token.number &&
-		want.token.lowest_unanswered == r->token.lowest_unanswered && slice_eq(want.result, r->result) &&
-		want.seq == r->seq && slice_eq(want.batch, r->batch);
+		want.token.lowest_unanswered == r->token.lowest_unanswered && bytes_eq(want.result, r->result) &&
+		want.seq == r->seq && bytes_eq(want.batch, r->batch);
 	free(batch);
 	s->whole &= s->count == 0 || s->lsn[s->count - 1] < r->lsn;
 	assert_true(s->count < MAX_LSN);

@@ -85,17 +85,17 @@ static inline void meta_bound(struct buf *out, const char *id)
 		assert_int_equal(meta_table_begin(out, (uint32_t)atoi(id)), 0);
 }
 
-static inline bool within(struct slice row, struct slice begin, struct slice end)
+static inline bool within(struct tfs_bytes row, struct tfs_bytes begin, struct tfs_bytes end)
 {
-	return slice_cmp(row, begin) >= 0 && (!end.n || slice_cmp(row, end) < 0);
+	return bytes_cmp(row, begin) >= 0 && (!end.n || bytes_cmp(row, end) < 0);
 }
 
-static inline void add_cell(struct scan_batch *b, struct slice row, const char *qualifier, struct slice value)
+static inline void add_cell(struct scan_batch *b, struct tfs_bytes row, const char *qualifier, struct tfs_bytes value)
 {
-	struct scan_cell *c;
+	struct tfs_cell *c;
 
 	if (b->count == b->cap) {
-		struct scan_cell *more = realloc(b->cells, (b->cap + 64) * sizeof(*more));
+		struct tfs_cell *more = realloc(b->cells, (b->cap + 64) * sizeof(*more));
 
 		if (!more)
 			abort();
@@ -103,13 +103,13 @@ static inline void add_cell(struct scan_batch *b, struct slice row, const char *
 		b->cap += 64;
 	}
 	c = &b->cells[b->count++];
-	*c = (struct scan_cell){.family = META_TABLET, .ts = 1, .size = value.n};
-	if (!arena_dup(&b->arena, row, &c->row) || !arena_dup(&b->arena, slice_str(qualifier), &c->qualifier) ||
+	*c = (struct tfs_cell){.family_id = META_TABLET, .ts = 1, .size = value.n};
+	if (!arena_dup(&b->arena, row, &c->row) || !arena_dup(&b->arena, tfs_str(qualifier), &c->qualifier) ||
 		!arena_dup(&b->arena, value, &c->value))
 		abort();
 }
 
-static inline void add_row(struct scan_batch *b, const struct tablet_of *t, struct slice key)
+static inline void add_row(struct scan_batch *b, const struct tablet_of *t, struct tfs_bytes key)
 {
 	struct buf v = {0}, begin = {0};
 
@@ -117,26 +117,26 @@ static inline void add_row(struct scan_batch *b, const struct tablet_of *t, stru
 		meta_bound(&begin, t->begin);
 	else if (buf_set(&begin, t->begin, strlen(t->begin)))
 		abort();
-	if (meta_bytes_encode(buf_slice(&begin), &v))
+	if (meta_bytes_encode(buf_bytes(&begin), &v))
 		abort();
-	add_cell(b, key, "begin", buf_slice(&v));
+	add_cell(b, key, "begin", buf_bytes(&v));
 	buf_reset(&v);
 	if (meta_u64_encode(12345, &v))
 		abort();
-	add_cell(b, key, "clock", buf_slice(&v));
-	add_cell(b, key, "merge", slice_str("what this test knows nothing of"));
+	add_cell(b, key, "clock", buf_bytes(&v));
+	add_cell(b, key, "merge", tfs_str("what this test knows nothing of"));
 	buf_reset(&v);
 	if (meta_server_encode(t->said, 0, &v))
 		abort();
-	add_cell(b, key, "server", buf_slice(&v));
+	add_cell(b, key, "server", buf_bytes(&v));
 	buf_fini(&begin);
 	buf_fini(&v);
 }
 
 /* Rows [from, to) of the tablet that ends at `end`; the scan continues at the server until all are returned. */
-static inline void fill(struct ts_answer *a, const struct ts_request *q, struct slice end, unsigned number)
+static inline void fill(struct ts_answer *a, const struct ts_request *q, struct tfs_bytes end, unsigned number)
 {
-	struct slice from = q->method == TS_SCAN_OPEN ? q->spec->row_from : q->row;
+	struct tfs_bytes from = q->method == TS_SCAN_OPEN ? q->spec->pub.row_from : q->row;
 	unsigned rows = 0;
 
 	scan_batch_reset(&a->batch);
@@ -150,15 +150,15 @@ static inline void fill(struct ts_answer *a, const struct ts_request *q, struct 
 			meta_bound(&e, t->end);
 		else if (buf_set(&e, t->end, strlen(t->end)))
 			abort();
-		if (meta_row_key(&key, t->table, !*t->end, buf_slice(&e)))
+		if (meta_row_key(&key, t->table, !*t->end, buf_bytes(&e)))
 			abort();
-		if (slice_cmp(buf_slice(&key), from) >= 0 && (!end.n || slice_cmp(buf_slice(&key), end) < 0) &&
-			(!q->spec || !q->spec->row_to.p || slice_cmp(buf_slice(&key), q->spec->row_to) < 0)) {
+		if (bytes_cmp(buf_bytes(&key), from) >= 0 && (!end.n || bytes_cmp(buf_bytes(&key), end) < 0) &&
+			(!q->spec || !q->spec->pub.row_to.p || bytes_cmp(buf_bytes(&key), q->spec->pub.row_to) < 0)) {
 			if (batch_rows && rows == batch_rows) {
 				a->scan = scan_number + number;
 				a->batch.done = false;
 			} else {
-				add_row(&a->batch, t, buf_slice(&key));
+				add_row(&a->batch, t, buf_bytes(&key));
 				rows++;
 			}
 		}
@@ -183,33 +183,34 @@ static inline int serve_meta(struct fake_server *s, const struct ts_request *q, 
 	if (meta_root_end(&root_end))
 		abort();
 	arena_reset(&a->arena);
-	if (slice_cmp(q->row, buf_slice(&root_end)) < 0) {
+	if (bytes_cmp(q->row, buf_bytes(&root_end)) < 0) {
 		if (s->number == root_serves) {
 			seen[AT_ROOT]++;
-			fill(a, q, buf_slice(&root_end), s->number);
-			err = arena_dup(&a->arena, buf_slice(&root_end), &a->tablet_end) ? 0 : -ENOMEM;
+			fill(a, q, buf_bytes(&root_end), s->number);
+			err = arena_dup(&a->arena, buf_bytes(&root_end), &a->tablet_end) ? 0 : -ENOMEM;
 		}
 	} else {
 		for (unsigned i = 0; i < tablet_count && tablets[i].table == META_TABLE; i++) {
 			meta_bound(&begin, tablets[i].begin);
 			meta_bound(&end, tablets[i].end);
-			if (!within(q->row, buf_slice(&begin), buf_slice(&end)) || tablets[i].serves != s->number)
+			if (!within(q->row, buf_bytes(&begin), buf_bytes(&end)) || tablets[i].serves != s->number)
 				continue;
 			seen[AT_META]++;
-			fill(a, q, buf_slice(&end), s->number);
-			a->tablet_end = (struct slice){NULL, 0};
-			err = !end.n || arena_dup(&a->arena, buf_slice(&end), &a->tablet_end) ? 0 : -ENOMEM;
+			fill(a, q, buf_bytes(&end), s->number);
+			a->tablet_end = (struct tfs_bytes){NULL, 0};
+			err = !end.n || arena_dup(&a->arena, buf_bytes(&end), &a->tablet_end) ? 0 : -ENOMEM;
 			break;
 		}
 	}
 	if (err)
 		seen[REFUSED]++;
 	if (!err && a->scan) {
-		const struct scan_cell *last = &a->batch.cells[a->batch.count - 1];
+		const struct tfs_cell *last = &a->batch.cells[a->batch.count - 1];
 
-		open_scan.bounded = q->spec->row_to.p != NULL;
+		open_scan.bounded = q->spec->pub.row_to.p != NULL;
 		if (buf_set(&open_scan.at, last->row.p, last->row.n) || buf_u8(&open_scan.at, 0) ||
-			buf_set(&open_scan.end, end.p, end.n) || buf_set(&open_scan.row_to, q->spec->row_to.p, q->spec->row_to.n))
+			buf_set(&open_scan.end, end.p, end.n) ||
+			buf_set(&open_scan.row_to, q->spec->pub.row_to.p, q->spec->pub.row_to.n))
 			abort();
 	}
 	buf_fini(&root_end);
@@ -230,7 +231,7 @@ static inline int serve_row(struct fake_server *s, const struct ts_request *q, s
 	for (unsigned i = 0; i < tablet_count; i++) {
 		const struct tablet_of *t = &tablets[i];
 
-		if (t->table != q->table || !within(q->row, slice_str(t->begin), slice_str(t->end)) || t->serves != s->number)
+		if (t->table != q->table || !within(q->row, tfs_str(t->begin), tfs_str(t->end)) || t->serves != s->number)
 			continue;
 		seen[AT_USER]++;
 		a->scan = q->method == TS_SCAN_OPEN ? scan_number + s->number : 0;
@@ -269,7 +270,7 @@ static inline int serve_rows(struct fake_server *s, const struct ts_request *q, 
 
 static inline int serve_next(struct fake_server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct scan_spec spec = {.row_from = buf_slice(&open_scan.at)};
+	struct scan_spec spec = {.pub.row_from = buf_bytes(&open_scan.at)};
 	struct ts_request more = {.method = TS_SCAN_OPEN, .table = q->table, .spec = &spec};
 
 	if (q->scan != scan_number + s->number)
@@ -280,10 +281,10 @@ static inline int serve_next(struct fake_server *s, const struct ts_request *q, 
 		return 0;
 	}
 	if (open_scan.bounded)
-		spec.row_to = buf_slice(&open_scan.row_to);
-	fill(a, &more, buf_slice(&open_scan.end), s->number);
+		spec.pub.row_to = buf_bytes(&open_scan.row_to);
+	fill(a, &more, buf_bytes(&open_scan.end), s->number);
 	if (a->scan) {
-		const struct scan_cell *last = &a->batch.cells[a->batch.count - 1];
+		const struct tfs_cell *last = &a->batch.cells[a->batch.count - 1];
 
 		if (buf_set(&open_scan.at, last->row.p, last->row.n) || buf_u8(&open_scan.at, 0))
 			abort();
@@ -452,7 +453,7 @@ static inline int cluster_end(void **state)
 
 static inline int ask(uint32_t table, const char *row)
 {
-	struct ts_request q = {.method = TS_EXISTS, .table = table, .row = slice_str(row)};
+	struct ts_request q = {.method = TS_EXISTS, .table = table, .row = tfs_str(row)};
 	struct ts_answer a = {0};
 	int err = ts_call(service, &q, &a);
 
@@ -465,7 +466,7 @@ static inline int ask(uint32_t table, const char *row)
 static inline struct tablet_of *tablet_of_row(uint32_t table, const char *row)
 {
 	for (unsigned i = 0; i < tablet_count; i++)
-		if (tablets[i].table == table && within(slice_str(row), slice_str(tablets[i].begin), slice_str(tablets[i].end)))
+		if (tablets[i].table == table && within(tfs_str(row), tfs_str(tablets[i].begin), tfs_str(tablets[i].end)))
 			return &tablets[i];
 	abort();
 }

@@ -185,7 +185,7 @@ static inline bool copies_agree(const char *path)
 
 	assert_int_equal(file_read_all(path, 1 << 22, &b), 0);
 	for (size_t at = COPIES_APART; at < b.n && !agree; at += COPIES_APART)
-		agree = b.n - at <= at && copies_whole(buf_slice(&b), b.n - at);
+		agree = b.n - at <= at && copies_whole(buf_bytes(&b), b.n - at);
 	buf_fini(&b);
 	return agree;
 }

@@ -23,17 +23,17 @@ struct shape {
 static uint8_t shape_key_bytes[KEY_BUF], shape_value_bytes[VALUE_BUF];
 
 /* Present keys have even numbers: odd ones are absent and lie between. */
-static struct slice shape_key_in(const struct shape *s, uint32_t number, uint8_t *buf)
+static struct tfs_bytes shape_key_in(const struct shape *s, uint32_t number, uint8_t *buf)
 {
 	uint32_t pad = s->key_bytes > 16 ? s->key_bytes - 16 : 0;
 
 	memcpy(buf, "row.", 4);
 	memset(buf + 4, 'p', pad);
 	snprintf((char *)buf + 4 + pad, 16, "%012u", number);
-	return slice_of(buf, 16 + pad);
+	return tfs_bytes_of(buf, 16 + pad);
 }
 
-static inline struct slice shape_key(const struct shape *s, uint32_t number)
+static inline struct tfs_bytes shape_key(const struct shape *s, uint32_t number)
 {
 	return shape_key_in(s, number, shape_key_bytes);
 }
@@ -43,7 +43,7 @@ static inline bool shape_is_chunk(const struct shape *s, uint32_t i)
 	return s->chunk_every && i % s->chunk_every == s->chunk_every - 1;
 }
 
-static inline struct slice shape_value(const struct shape *s, uint32_t i)
+static inline struct tfs_bytes shape_value(const struct shape *s, uint32_t i)
 {
 	static const char *const words[] = {"alpha ", "beta ", "gamma ", "delta ", "epsilon ", "zeta ", "eta ", "theta "};
 	uint32_t seed = i * 2654435761u + 12345, n = s->value_bytes ? seed % (s->value_bytes + 1) : 0, at = 0;
@@ -58,7 +58,7 @@ static inline struct slice shape_value(const struct shape *s, uint32_t i)
 		while (*w && at < n)
 			shape_value_bytes[at++] = (uint8_t)*w++;
 	}
-	return slice_of(shape_value_bytes, n);
+	return tfs_bytes_of(shape_value_bytes, n);
 }
 
 /* 0 or the first error; *bytes the file's size. */
@@ -68,16 +68,16 @@ static inline int shape_write(const struct shape *s, const char *path, uint64_t 
 	int err = sst_writer_new(path, &s->o, &w);
 
 	for (uint32_t i = 0; i < s->n && !err; i++) {
-		struct slice k = shape_key(s, 2 * i);
+		struct tfs_bytes k = shape_key(s, 2 * i);
 
-		err = sst_writer_probe(w, slice_str("every row"));
+		err = sst_writer_probe(w, tfs_str("every row"));
 		if (!err)
 			err = sst_writer_probe(w, k);
 		if (!err)
 			err = sst_writer_add(w, k, shape_value(s, i), shape_is_chunk(s, i));
 	}
 	if (!err)
-		err = sst_writer_finish(w, slice_str("the properties"), bytes);
+		err = sst_writer_finish(w, tfs_str("the properties"), bytes);
 	sst_writer_free(w);
 	return err;
 }
@@ -87,7 +87,7 @@ static inline int shape_at(const struct shape *s, const struct iter *it, uint32_
 {
 	if (!it->valid)
 		return -1;
-	return slice_eq(it->key, shape_key(s, 2 * i)) && slice_eq(it->value, shape_value(s, i)) ? 0 : -2;
+	return bytes_eq(it->key, shape_key(s, 2 * i)) && bytes_eq(it->value, shape_value(s, i)) ? 0 : -2;
 }
 
 #endif

@@ -46,7 +46,7 @@ struct lib {
 	size_t memtable_bytes, cache_bytes;
 	bool background;
 	bool keep_files; /* those that compactions have replaced are not unlinked */
-	struct slice begin, end;
+	struct tfs_bytes begin, end;
 };
 
 static inline void lib_must(int err, const char *what)
@@ -108,7 +108,7 @@ static inline int lib_commit(void *arg, struct tablet *t, const struct tablet_ed
 			struct tablet_token *to = &l->tokens[l->token_count];
 
 			*to = (struct tablet_token){e->tokens[l->token_count].client, e->tokens[l->token_count].number, {0}};
-			LIB(buf_append_slice(&to->result, buf_slice(&e->tokens[l->token_count].result)));
+			LIB(buf_append_bytes(&to->result, buf_bytes(&e->tokens[l->token_count].result)));
 		}
 	}
 	if (e->seq_mark)
@@ -282,16 +282,16 @@ static inline struct store_schema *lib_schema(const char *const *rules, unsigned
 	return s;
 }
 
-static inline int lib_op(struct lib *l, const char *row, const struct op *o, struct op_result *r)
+static inline int lib_op(struct lib *l, const char *row, const struct op *o, struct tfs_result *r)
 {
-	return tablet_mutate(l->t, slice_str(row), o, 1, NULL, false, r);
+	return tablet_mutate(l->t, tfs_str(row), o, 1, NULL, false, r);
 }
 
-static inline int lib_put(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, struct slice value)
+static inline int lib_put(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, struct tfs_bytes value)
 {
 	struct op o = {.kind = OP_WRITE,
 		.family = family,
-		.qualifier = slice_str(q),
+		.qualifier = tfs_str(q),
 		.ts = {false, ts},
 		.value = value,
 		.truncate_to = UINT64_MAX};

@@ -31,14 +31,14 @@ static void fill(unsigned step)
 	for (unsigned i = 0; i < ROWS; i += step) {
 		for (unsigned k = 0; k < sizeof value; k++)
 			value[k] = (uint8_t)((i + 1) * 2654435761u >> (k * 5 % 25));
-		LIB(lib_put(&l, row_name(2 * i), 1, "q", 5, slice_of(value, sizeof value)));
-		LIB(lib_put(&l, row_name(2 * i), 2, "q", 5, slice_of(value, sizeof value)));
+		LIB(lib_put(&l, row_name(2 * i), 1, "q", 5, tfs_bytes_of(value, sizeof value)));
+		LIB(lib_put(&l, row_name(2 * i), 2, "q", 5, tfs_bytes_of(value, sizeof value)));
 	}
 }
 
 static void del(enum op_kind kind, unsigned i)
 {
-	struct op o = {.kind = kind, .family = kind == OP_DELETE_ROW ? 0 : 1, .qualifier = slice_str("q"), .ts = {false, 5}};
+	struct op o = {.kind = kind, .family = kind == OP_DELETE_ROW ? 0 : 1, .qualifier = tfs_str("q"), .ts = {false, 5}};
 
 	LIB(lib_op(&l, row_name(2 * i), &o, NULL));
 }
@@ -63,11 +63,11 @@ static void ask(bool one_row, bool odd, const char *qualifier, bool newest)
 		bool exists;
 
 		if (one_row) {
-			LIB(tablet_row_exists(l.t, slice_str(row_name(row)), (uint16_t)(i % 3), &exists));
+			LIB(tablet_row_exists(l.t, tfs_str(row_name(row)), (uint16_t)(i % 3), &exists));
 			assert_false(exists);
 		} else {
-			assert_int_equal(tablet_read(l.t, slice_str(row_name(row)), (uint16_t)(1 + i % 2), slice_str(qualifier),
-						 (struct op_time){newest, 7}, 0, NULL, 0, NULL, NULL),
+			assert_int_equal(tablet_read(l.t, tfs_str(row_name(row)), (uint16_t)(1 + i % 2), tfs_str(qualifier),
+						 (struct tfs_ts){newest, 7}, 0, NULL, 0, NULL, NULL),
 				-ENOENT);
 		}
 	}
@@ -142,7 +142,7 @@ static void without(void **state)
 static void write_all(int64_t ts, unsigned row_step, char what)
 {
 	for (unsigned i = 0; i < 1000; i += row_step)
-		LIB(lib_put(&l, row_name(i), 1, "q", ts, slice_of(&what, 1)));
+		LIB(lib_put(&l, row_name(i), 1, "q", ts, tfs_bytes_of(&what, 1)));
 }
 
 /* The newest value of all rows is `what`, or `other` in every step-th; reading that took so many searches of files. */
@@ -151,11 +151,11 @@ static void newest(char what, unsigned step, char other, int64_t ts, uint64_t lo
 	struct seen before = now();
 
 	for (unsigned i = 0; i < 1000; i++) {
-		struct cell_info info;
+		struct tfs_info info;
 		size_t got;
 		char c = 0;
 
-		LIB(tablet_read(l.t, slice_str(row_name(i)), 1, slice_str("q"), (struct op_time){true, 0}, 0, &c, 1, &got, &info));
+		LIB(tablet_read(l.t, tfs_str(row_name(i)), 1, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, &c, 1, &got, &info));
 		assert_int_equal(c, step && i % step == 0 ? other : what);
 		if (!step)
 			assert_int_equal(info.ts, ts);
@@ -192,9 +192,9 @@ static void replaced(void **state)
 	newest('b', 2, 'e', 0, 1500);
 	/* A file that holds deletes is looked into whatever its times. */
 	LIB(lib_op(&l, row_name(0),
-		&(struct op){.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 30}}, NULL));
+		&(struct op){.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 30}}, NULL));
 	LIB(tablet_flush(l.t));
-	LIB(tablet_read(l.t, slice_str(row_name(0)), 1, slice_str("q"), (struct op_time){true, 0}, 0, &c, 1, NULL, NULL));
+	LIB(tablet_read(l.t, tfs_str(row_name(0)), 1, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, &c, 1, NULL, NULL));
 	assert_int_equal(c, 'b');
 	lib_stop(&l);
 	lib_fini(&l);

@@ -82,14 +82,14 @@ static uint64_t ask_assignment;
 
 static int ask(unsigned server, enum ts_method method, unsigned row)
 {
-	const struct scan_spec spec = {.what = SCAN_CELLS, .batch_bytes = 1000};
+	const struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS, .pub.batch_bytes = 1000};
 	const struct op op = {.kind = OP_DELETE_ROW};
 	struct ts_request q = {.method = method,
 		.table = tfs_table_id(table),
-		.row = slice_str(row_name(row)),
+		.row = tfs_str(row_name(row)),
 		.family = 1,
-		.qualifier = slice_str("q"),
-		.ts = {.newest = true},
+		.qualifier = tfs_str("q"),
+		.ts = {.when = TFS_NEWEST},
 		.ops = &op,
 		.op_count = 1,
 		.assignment = ask_assignment,
@@ -135,8 +135,7 @@ static void moves(void **state)
 		seed = seed * 6364136223846793005u + 1442695040888963407u;
 		assert_int_equal(put(table, row_name(row), "f", "before"), 0);
 		(void)owner(tfs_table_id(table), row_name(row), &before);
-		assert_int_equal(
-			master_move(c.master, tfs_table_id(table), slice_str(row_name(row)), c.servers[to].incarnation), 0);
+		assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str(row_name(row)), c.servers[to].incarnation), 0);
 		assert_int_equal(owner(tfs_table_id(table), row_name(row), &after), to);
 		assert_int_equal(after.assignment, before.assignment + (before.server != after.server));
 		assert_int_equal(put(table, row_name(row), "f", "after"), 0);
@@ -144,8 +143,8 @@ static void moves(void **state)
 	read_all();
 	/* METADATA's tablet and the root tablet move, too. */
 	for (unsigned i = 0; i < 6; i++) {
-		assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[i % 3].incarnation), 0);
-		assert_int_equal(master_move(c.master, META_TABLE, slice_str("\x80"), c.servers[(i + 1) % 3].incarnation), 0);
+		assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[i % 3].incarnation), 0);
+		assert_int_equal(master_move(c.master, META_TABLE, tfs_str("\x80"), c.servers[(i + 1) % 3].incarnation), 0);
 		assert_int_equal(put(table, row_name(i), "f", "moved"), 0);
 		assert_int_equal(tfs_flush(table), 0);
 	}
@@ -207,7 +206,7 @@ static void changes_during_a_load(void **state)
 	assert_int_equal(put(table, "row45", "f", "row45"), 0);
 	/* METADATA, which that LOAD may be reading, moves meanwhile. */
 	for (unsigned i = 0; i < 6; i++)
-		assert_int_equal(master_move(c.master, META_TABLE, i % 2 ? slice_str("\x80") : slice_of("", 0),
+		assert_int_equal(master_move(c.master, META_TABLE, i % 2 ? tfs_str("\x80") : tfs_bytes_of("", 0),
 					 c.servers[i / 2].incarnation),
 			0);
 	for (unsigned i = 0; i < 3; i++)
@@ -215,7 +214,7 @@ static void changes_during_a_load(void **state)
 	read_all();
 }
 
-static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
+static int found_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
 {
 	return 1;
 }
@@ -243,7 +242,7 @@ static int metadata_call(struct tablet_service *service, const struct ts_request
 static void unload_after_an_unknown_edit(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = metadata_call};
-	struct ts_request q = {.method = TS_SPLIT, .table = tfs_table_id(table), .row = slice_str("row45")};
+	struct ts_request q = {.method = TS_SPLIT, .table = tfs_table_id(table), .row = tfs_str("row45")};
 	struct ts_assigned t, other;
 	struct ts_answer a = {0};
 	unsigned from = owner(tfs_table_id(table), row_name(45), &t), to = (from + 1) % 3;
@@ -261,7 +260,7 @@ static void unload_after_an_unknown_edit(void **state)
 	read_all();
 	assert_int_equal(master_move(c.master, t.table, t.begin, c.servers[to].incarnation), 0);
 	assert_int_equal(owner(tfs_table_id(table), row_name(45), &other), to);
-	assert_true(slice_eq(other.begin, slice_str("row40")) && slice_eq(other.end, slice_str("row50"))); /* it was not split */
+	assert_true(bytes_eq(other.begin, tfs_str("row40")) && bytes_eq(other.end, tfs_str("row50"))); /* it was not split */
 	read_all();
 	/* The answer to UNLOAD itself is lost: the next pass has the tablet served. */
 	server_set_metadata(c.servers[to].server, &metadata.service);
@@ -276,7 +275,7 @@ static void unload_after_an_unknown_edit(void **state)
 static void late_split(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = metadata_call};
-	struct ts_request q = {.method = TS_SPLIT, .row = slice_str("m")};
+	struct ts_request q = {.method = TS_SPLIT, .row = tfs_str("m")};
 	struct arena arena = {0};
 	struct ts_answer a = {0};
 	struct tfs_table *t;
@@ -291,14 +290,14 @@ static void late_split(void **state)
 		metadata.how = LOSES_REQUESTS;
 		assert_int_equal(ts_call(server_service(c.servers[server].server), &q, &a), -ETIMEDOUT);
 		metadata.how = ANSWERS;
-		assert_int_equal(ts_request_unpack(buf_slice(&metadata.split), &arena, &q), 0);
+		assert_int_equal(ts_request_unpack(buf_bytes(&metadata.split), &arena, &q), 0);
 		if (i)
 			assert_int_equal(tfs_table_drop(c.store, "n"), 0);
 		assert_int_equal(ts_call(route_service(c.router), &q, &a), i ? -ECANCELED : 0);
 		if (!i)
 			assert_int_equal(tfs_table_drop(c.store, "n"), 0);
 		assert_int_equal(metadata_scan_table(route_service(c.router), q.to_table, found_row, NULL), 0);
-		q = (struct ts_request){.method = TS_SPLIT, .row = slice_str("m")};
+		q = (struct ts_request){.method = TS_SPLIT, .row = tfs_str("m")};
 		tfs_table_close(t);
 		ts_answer_fini(&a);
 		arena_fini(&arena);
@@ -318,10 +317,10 @@ static void late_unloads(void **state)
 	assert_int_equal(upper.assignment, before.assignment);
 	assert_int_equal(control(from, TS_UNLOAD, &before), -ESTALE);
 	/* No tablet of the server has the first row. */
-	assert_int_equal(master_move(c.master, before.table, slice_str(row_name(40)), c.servers[(from + 1) % 3].incarnation), 0);
+	assert_int_equal(master_move(c.master, before.table, tfs_str(row_name(40)), c.servers[(from + 1) % 3].incarnation), 0);
 	assert_int_equal(control(from, TS_UNLOAD, &before), -ESTALE);
 	read_all();
-	assert_int_equal(master_move(c.master, before.table, slice_str(row_name(40)), c.servers[from].incarnation), 0);
+	assert_int_equal(master_move(c.master, before.table, tfs_str(row_name(40)), c.servers[from].incarnation), 0);
 	assert_int_equal(tfs_merge(table, tfs_str(row_name(40))), 0);
 	assert_int_equal(control(from, TS_UNLOAD, &upper), -ESTALE);
 	read_all();
@@ -336,8 +335,8 @@ static void late_requests(void **state)
 
 	from = owner(tfs_table_id(table), row_name(45), &t);
 	to = (from + 1) % 3;
-	assert_int_equal(master_move(c.master, t.table, slice_str(row_name(45)), c.servers[to].incarnation), 0);
-	assert_int_equal(master_move(c.master, t.table, slice_str(row_name(45)), c.servers[from].incarnation), 0);
+	assert_int_equal(master_move(c.master, t.table, tfs_str(row_name(45)), c.servers[to].incarnation), 0);
+	assert_int_equal(master_move(c.master, t.table, tfs_str(row_name(45)), c.servers[from].incarnation), 0);
 	assert_int_equal(owner(tfs_table_id(table), row_name(45), &again), from);
 	for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
 		ask_assignment = t.assignment;
@@ -418,7 +417,7 @@ static void burials(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		c.servers[i].service.ops = &ops;
 	/* Its session ends in the pass, after it did not answer. */
-	assert_int_equal(lock_put(c.locks, "servers/2", slice_str("host2"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, "servers/2", tfs_str("host2"), LOCK_ABSENT, NULL), 0);
 	c.servers[1].away = true;
 	told.session = "servers/2";
 	tick(0);
@@ -457,7 +456,7 @@ static void buried_alive(void **state)
 	struct router *r;
 
 	spread();
-	assert_int_equal(master_move(c.master, META_TABLE, slice_str("\x80"), c.servers[0].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_str("\x80"), c.servers[0].incarnation), 0);
 	assert_int_equal(route_new(&ro, &r), 0);
 	server_set_metadata(c.servers[1].server, route_service(r));
 	assert_int_equal(ts_call(server_service(c.servers[0].server), &q, &a), 0);
@@ -505,7 +504,7 @@ static int copy_to(unsigned server, uint32_t id)
 static void late_copies(void **state)
 {
 	struct tablet_service *rows = route_service(c.router);
-	struct op op = {.kind = OP_WRITE, .family = META_TABLET, .qualifier = slice_str("late"), .value = slice_str("")};
+	struct op op = {.kind = OP_WRITE, .family = META_TABLET, .qualifier = tfs_str("late"), .value = tfs_str("")};
 	struct buf key = {0};
 	char note[32], file[40];
 	uint32_t id;
@@ -513,13 +512,13 @@ static void late_copies(void **state)
 	spread();
 	assert_int_equal(master_ids_take(c.master, &id), 0);
 	snprintf(note, sizeof(note), "dropped/%u", id);
-	assert_int_equal(lock_put(c.locks, note, slice_of("", 0), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, note, tfs_bytes_of("", 0), LOCK_ABSENT, NULL), 0);
 	assert_int_equal(copy_to(0, id), 0);
 	assert_int_equal(copy_to(1, id), 0);
 	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 1);
 	/* A live server that cannot be reached may still copy: nothing is deleted. */
 	snprintf(file, sizeof(file), "servers/%llu", (unsigned long long)c.servers[2].incarnation);
-	assert_int_equal(lock_put(c.locks, file, slice_of("", 0), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, file, tfs_bytes_of("", 0), LOCK_ABSENT, NULL), 0);
 	c.servers[2].away = true;
 	c.master->passed_us = 0;
 	(void)!master_tick(c.master);
@@ -531,8 +530,8 @@ static void late_copies(void **state)
 	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 0);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(copy_to(i, id), -ECANCELED);
-	assert_int_equal(meta_row_key(&key, id, true, slice_of(NULL, 0)), 0);
-	assert_int_equal(metadata_make(rows, id, false, buf_slice(&key), &op, 1), -ECANCELED);
+	assert_int_equal(meta_row_key(&key, id, true, tfs_bytes_of(NULL, 0)), 0);
+	assert_int_equal(metadata_make(rows, id, false, buf_bytes(&key), &op, 1), -ECANCELED);
 	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 0);
 	buf_fini(&key);
 	assert_int_equal(tfs_snapshot_create(table, "later"), 0);
@@ -569,7 +568,7 @@ static void drains(void **state)
 
 	spread();
 	assert_int_equal(master_balance(c.master, &moved), 0);
-	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[1].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[1].incarnation), 0);
 	assert_int_equal(master_drain(c.master, c.servers[1].incarnation, true), 0);
 	(void)balance();
 	assert_int_equal(listed(1), 0);
@@ -595,13 +594,13 @@ static int put_as_another(const struct schema *s)
 	const struct tfs_schema *p = schema_public(s);
 	const struct op op = {.kind = OP_WRITE,
 		.family = p->families[p->family_count - 1].id,
-		.qualifier = slice_str("q"),
-		.ts = {.newest = true},
-		.value = slice_str("v")};
+		.qualifier = tfs_str("q"),
+		.ts = {.when = TFS_NEWEST},
+		.value = tfs_str("v")};
 	struct ts_request q = {.method = TS_MUTATE,
 		.table = p->tablets_id,
 		.schema_generation = p->generation,
-		.row = slice_str("row"),
+		.row = tfs_str("row"),
 		.ops = &op,
 		.op_count = 1};
 	struct ts_answer a = {0};
@@ -619,15 +618,15 @@ static void late_families(void **state)
 
 	for (unsigned i = 0; i < 2; i++) /* both servers know the table */
 		assert_int_equal(
-			master_move(c.master, tfs_table_id(table), slice_str("row45"), c.servers[i ? from : to].incarnation), 0);
+			master_move(c.master, tfs_table_id(table), tfs_str("row45"), c.servers[i ? from : to].incarnation), 0);
 	assert_int_equal(add_family(table, "g"), 0);
 	assert_int_equal(put(table, "row45", "g", "v"), 0);
-	assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str("row45"), c.servers[to].incarnation), 0);
+	assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str("row45"), c.servers[to].incarnation), 0);
 	assert_int_equal(cells_of("row45"), 2);
 	assert_int_equal(ask(to, TS_COMPACT, 45), 0);
 	assert_int_equal(cells_of("row45"), 2);
 	/* A damaged schema does not keep the servers from the schemas behind it. */
-	assert_int_equal(lock_put(c.locks, "tables/broken", slice_str("x"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, "tables/broken", tfs_str("x"), LOCK_ABSENT, NULL), 0);
 	assert_int_equal(store_table_make(c.store, "u", "f", &another), 0);
 	assert_int_equal(put(another, "row", "f", "v"), 0);
 	tfs_table_close(another);
@@ -672,7 +671,7 @@ static int hold_compaction(void *arg, enum file_op op, const char *path, uint64_
 
 static void *compact_by_user(void *arg)
 {
-	const struct ts_request q = {.method = TS_COMPACT, .table = tfs_table_id(table), .row = slice_str("row45")};
+	const struct ts_request q = {.method = TS_COMPACT, .table = tfs_table_id(table), .row = tfs_str("row45")};
 	struct ts_answer a = {0};
 
 	assert_int_equal(call_tablet_service(route_service(c.router), &q, &a), 0);
@@ -700,7 +699,7 @@ static void unload_ends_compactions(void **state)
 	from = owner(tfs_table_id(table), "row45", &t);
 	s = c.servers[from].server;
 	assert_int_equal(ask(from, TS_FLUSH, 45), 0);
-	assert_int_equal(served_find(s, tfs_table_id(table), slice_str("row45"), &unloaded), 0);
+	assert_int_equal(served_find(s, tfs_table_id(table), tfs_str("row45"), &unloaded), 0);
 	reached = false;
 	set_hook(hold_compaction, NULL);
 	assert_int_equal(pthread_create(&thread, NULL, compact_by_user, NULL), 0);

@@ -7,10 +7,10 @@ static void damaged_row(void **state)
 {
 	struct op op = {.kind = OP_WRITE,
 		.family = META_TABLET,
-		.qualifier = slice_str("server"),
-		.ts = {.newest = true, .us = TFS_NO_TIME},
+		.qualifier = tfs_str("server"),
+		.ts = {.when = TFS_NEWEST, .us = TFS_NO_TIME},
 		.truncate_to = UINT64_MAX,
-		.value = slice_str("nonsense")};
+		.value = tfs_str("nonsense")};
 	struct buf key = {0};
 	struct ts_assigned t;
 	uint64_t passed_us, again_us;
@@ -18,7 +18,7 @@ static void damaged_row(void **state)
 	spread();
 	assert_int_equal(owner(tfs_table_id(table), row_name(45), &t), 1);
 	assert_int_equal(meta_row_key(&key, t.table, false, t.end), 0);
-	assert_int_equal(metadata_mutate(route_service(c.router), buf_slice(&key), &op, 1), 0);
+	assert_int_equal(metadata_mutate(route_service(c.router), buf_bytes(&key), &op, 1), 0);
 	cluster_kill(&c, 1);
 	assert_int_equal(master_tick(c.master), 0);
 	for (unsigned i = 0; i < ROWS; i++)
@@ -40,8 +40,8 @@ static void split_metadata(unsigned row, struct buf *key)
 	struct ts_request q = {.method = TS_SPLIT, .table = META_TABLE};
 	struct ts_answer a = {0};
 
-	assert_int_equal(meta_row_key(key, tfs_table_id(table), false, slice_str(row_name(row))), 0);
-	q.row = buf_slice(key);
+	assert_int_equal(meta_row_key(key, tfs_table_id(table), false, tfs_str(row_name(row))), 0);
+	q.row = buf_bytes(key);
 	assert_int_equal(call_tablet_service(route_service(c.router), &q, &a), 0);
 	ts_answer_fini(&a);
 }
@@ -75,22 +75,22 @@ static void damaged_metadata(void **state)
 	split_metadata(60, &at[2]);
 	for (unsigned i = 0; i < 9; i++)
 		assert_int_equal(
-			master_move(c.master, tfs_table_id(table), slice_str(row_name(10 * i)), c.servers[0].incarnation), 0);
-	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[0].incarnation), 0);
+			master_move(c.master, tfs_table_id(table), tfs_str(row_name(10 * i)), c.servers[0].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[0].incarnation), 0);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(master_move(c.master, META_TABLE, buf_slice(&at[i]), c.servers[i].incarnation), 0);
+		assert_int_equal(master_move(c.master, META_TABLE, buf_bytes(&at[i]), c.servers[i].incarnation), 0);
 	spread(); /* of server 1, no tablet but METADATA's needs the log */
-	assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str("row50"), c.servers[1].incarnation), 0);
+	assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str("row50"), c.servers[1].incarnation), 0);
 	assert_int_equal(master_balance(c.master, &moved), 0); /* it knows the servers from now on */
 	assert_int_equal(moved, 0);
 	cluster_kill(&c, 1);
 	snprintf(file, sizeof(file), "seals/%llu", (unsigned long long)dead);
-	assert_int_equal(lock_put(c.locks, file, slice_str("nonsense"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, file, tfs_str("nonsense"), LOCK_ABSENT, NULL), 0);
 	assert_int_equal(master_ids_take(c.master, &id), 0);
 	snprintf(note, sizeof(note), "dropped/%u", id);
-	assert_int_equal(lock_put(c.locks, note, slice_of("", 0), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, note, tfs_bytes_of("", 0), LOCK_ABSENT, NULL), 0);
 	snprintf(sst, sizeof(sst), "%s/sst/%u/1-999.sst", c.options.data_dir, tfs_table_id(table));
-	assert_int_equal(file_replace(sst, slice_str("of no tablet")), 0);
+	assert_int_equal(file_replace(sst, tfs_str("of no tablet")), 0);
 	assert_int_equal(master_tick(c.master), 0);
 	pass_is_partial();
 	assert_int_equal(lock_get(c.locks, note, NULL, NULL), 0);
@@ -100,7 +100,7 @@ static void damaged_metadata(void **state)
 	assert_int_equal(master_drain(c.master, c.servers[2].incarnation, true), 0);
 	c.master->failure_us = 0;
 	assert_int_equal(balance(), 0);
-	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[2].incarnation), -EAGAIN);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[2].incarnation), -EAGAIN);
 	/* So does the first pass of a new master. */
 	master_free(c.master);
 	c.master = master_make();
@@ -133,8 +133,8 @@ static void wrong_clocks(void **state)
 	struct server *s = c.servers[1].server;
 
 	spread();
-	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[1].incarnation), 0);
-	assert_int_equal(master_move(c.master, META_TABLE, slice_str("\x80"), c.servers[1].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[1].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_str("\x80"), c.servers[1].incarnation), 0);
 	lost_calls = 0;
 	server_watch(s, second);
 	clock_offsets[1] = -3 * (int64_t)second;
@@ -180,7 +180,7 @@ static void busy_unloads(void **state)
 	assert_int_equal(busy, 0);
 }
 
-static int ask_master(struct slice request)
+static int ask_master(struct tfs_bytes request)
 {
 	struct buf answer = {0};
 	int err = ms_serve(master_service(c.master), request, &answer);
@@ -200,15 +200,15 @@ static void refusals_of_the_master(void **state)
 	struct buf b = {0};
 
 	assert_int_equal(ms_request_pack(&invalid, &b), 0);
-	assert_int_equal(ask_master(buf_slice(&b)), 0);
+	assert_int_equal(ask_master(buf_bytes(&b)), 0);
 	assert_int_equal(refused[TS_REFUSED_INVALID], 1);
-	assert_int_equal(ask_master(slice_of(b.p, b.n - 1)), -EBADMSG);
+	assert_int_equal(ask_master(tfs_bytes_of(b.p, b.n - 1)), -EBADMSG);
 	assert_int_equal(refused[TS_REFUSED_MALFORMED], 1);
 	b.p[0]++;
-	assert_int_equal(ask_master(buf_slice(&b)), -EPROTO);
+	assert_int_equal(ask_master(buf_bytes(&b)), -EPROTO);
 	assert_int_equal(refused[TS_REFUSED_VERSION], 1);
 	buf_fini(&b);
-	assert_int_equal(lock_put(c.locks, "term", slice_str("another master's"), LOCK_ANY, NULL), 0);
+	assert_int_equal(lock_put(c.locks, "term", tfs_str("another master's"), LOCK_ANY, NULL), 0);
 	c.master->o.term = &ended;
 	assert_int_equal(ms_call(master_service(c.master), &create, &a), -ESHUTDOWN);
 	ms_answer_fini(&a);

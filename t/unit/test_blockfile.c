@@ -16,19 +16,19 @@ static void block_round_trip(void **state)
 
 	for (unsigned i = 0; i < 100; i++)
 		stored[BFF_BLOCK_HEADER_BYTES + i] = (uint8_t)(i * 7);
-	bff_block_header(stored, 4096, SST_LZ4, 777, slice_of(stored + BFF_BLOCK_HEADER_BYTES, 100));
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 4096, &b), 0);
+	bff_block_header(stored, 4096, SST_LZ4, 777, tfs_bytes_of(stored + BFF_BLOCK_HEADER_BYTES, 100));
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 4096, &b), 0);
 	assert_int_equal(b.codec, SST_LZ4);
 	assert_int_equal(b.raw_bytes, 777);
 	assert_int_equal(b.payload.n, 100);
 	assert_ptr_equal(b.payload.p, stored + BFF_BLOCK_HEADER_BYTES);
 	/* read from the wrong place */
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 4097, &b), -EBADMSG);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 4097, &b), -EBADMSG);
 	for (size_t n = 0; n < sizeof(stored); n++)
-		assert_int_equal(bff_block_decode(slice_of(stored, n), 4096, &b), -EBADMSG);
+		assert_int_equal(bff_block_decode(tfs_bytes_of(stored, n), 4096, &b), -EBADMSG);
 	for (size_t bit = 0; bit < sizeof(stored) * 8; bit++) {
 		stored[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-		assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 4096, &b), -EBADMSG);
+		assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 4096, &b), -EBADMSG);
 		stored[bit / 8] ^= (uint8_t)(1u << (bit % 8));
 	}
 }
@@ -37,27 +37,27 @@ static void block_round_trip(void **state)
 static void block_hostile(void **state)
 {
 	uint8_t stored[BFF_BLOCK_HEADER_BYTES + 8] = {0};
-	struct slice payload = slice_of(stored + BFF_BLOCK_HEADER_BYTES, 8);
+	struct tfs_bytes payload = tfs_bytes_of(stored + BFF_BLOCK_HEADER_BYTES, 8);
 	struct bff_block b;
 
 	bff_block_header(stored, 0, BFF_CODEC_AGAINST + 1, 8, payload);
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 	/* against itself; against one before all */
 	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 	memset(stored + BFF_BLOCK_HEADER_BYTES, 0xff, 8);
 	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 	stored[BFF_BLOCK_HEADER_BYTES] = 3;
 	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), 0);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), 0);
 	assert_int_equal(b.back, 3);
 	assert_int_equal(b.codec, SST_ZSTD);
 	assert_int_equal(b.payload.n, 7);
 	bff_block_header(stored, 0, SST_NONE, 9, payload);
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 	bff_block_header(stored, 0, SST_ZSTD, UINT32_MAX, payload);
-	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 }
 
 static void map_round_trip(void **state)
@@ -67,7 +67,7 @@ static void map_round_trip(void **state)
 	struct buf b = {0};
 
 	assert_int_equal(bff_map_encode(at + 1, 3, &b), 0);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 3, 1 << 20, 5000, &d), 0);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 3, 1 << 20, 5000, &d), 0);
 	assert_int_equal(d.n, 3);
 	assert_memory_equal(d.at, at, sizeof(at));
 	assert_int_equal(bff_map_find(&d, 0), 0);
@@ -80,27 +80,27 @@ static void map_round_trip(void **state)
 	bff_map_fini(&d);
 	assert_int_equal(bff_map_find(&d, 0), -1);
 	/* sums, counts, lengths that do not fit */
-	assert_int_equal(bff_map_decode(buf_slice(&b), 3, (1 << 20) + 1, 5000, &d), -EBADMSG);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 3, 1 << 20, 5001, &d), -EBADMSG);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 3, 1 << 20, 4999, &d), -EBADMSG);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 2, 1 << 20, 5000, &d), -EBADMSG);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 4, 1 << 20, 5000, &d), -EBADMSG);
-	assert_int_equal(bff_map_decode(buf_slice(&b), UINT64_MAX, 1 << 20, 5000, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 3, (1 << 20) + 1, 5000, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 3, 1 << 20, 5001, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 3, 1 << 20, 4999, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 2, 1 << 20, 5000, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 4, 1 << 20, 5000, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), UINT64_MAX, 1 << 20, 5000, &d), -EBADMSG);
 	for (size_t n = 0; n < b.n; n++)
-		assert_int_equal(bff_map_decode(slice_of(b.p, n), 3, 1 << 20, 5000, &d), -EBADMSG);
+		assert_int_equal(bff_map_decode(tfs_bytes_of(b.p, n), 3, 1 << 20, 5000, &d), -EBADMSG);
 	buf_fini(&b);
 	/* a block of no bytes, one larger than may be, one that makes the sum wrap */
 	assert_int_equal(buf_varint(&b, 0), 0);
 	assert_int_equal(buf_varint(&b, 12), 0);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 1, 0, 12, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 1, 0, 12, &d), -EBADMSG);
 	buf_reset(&b);
 	assert_int_equal(buf_varint(&b, (uint64_t)BFF_RAW_MAX + 1), 0);
 	assert_int_equal(buf_varint(&b, 12), 0);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 1, (uint64_t)BFF_RAW_MAX + 1, 12, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 1, (uint64_t)BFF_RAW_MAX + 1, 12, &d), -EBADMSG);
 	buf_reset(&b);
 	assert_int_equal(buf_varint(&b, 8), 0);
 	assert_int_equal(buf_varint(&b, UINT64_MAX), 0);
-	assert_int_equal(bff_map_decode(buf_slice(&b), 1, 8, UINT64_MAX, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_bytes(&b), 1, 8, UINT64_MAX, &d), -EBADMSG);
 	buf_fini(&b);
 }
 
@@ -109,32 +109,32 @@ static void filters_round_trip(void **state)
 	struct bff_filters f;
 	struct buf b = {0}, parts = {0};
 
-	assert_int_equal(bff_filters_add(&parts, slice_str("a"), slice_str("FILTER1")), 0);
-	assert_int_equal(bff_filters_add(&parts, slice_str("m"), slice_of(NULL, 0)), 0);
-	assert_int_equal(bff_filters_encode(&b, 2, buf_slice(&parts), slice_str("z")), 0);
-	assert_int_equal(bff_filters_decode(buf_slice(&b), 2, &f), 0);
+	assert_int_equal(bff_filters_add(&parts, tfs_str("a"), tfs_str("FILTER1")), 0);
+	assert_int_equal(bff_filters_add(&parts, tfs_str("m"), tfs_bytes_of(NULL, 0)), 0);
+	assert_int_equal(bff_filters_encode(&b, 2, buf_bytes(&parts), tfs_str("z")), 0);
+	assert_int_equal(bff_filters_decode(buf_bytes(&b), 2, &f), 0);
 	assert_int_equal(f.n, 2);
-	assert_true(slice_eq(f.part[0].filter, slice_str("FILTER1")));
-	assert_true(slice_eq(f.part[1].first, slice_str("m")));
+	assert_true(bytes_eq(f.part[0].filter, tfs_str("FILTER1")));
+	assert_true(bytes_eq(f.part[1].first, tfs_str("m")));
 	assert_int_equal(f.part[1].filter.n, 0);
-	assert_true(slice_eq(f.last, slice_str("z")));
+	assert_true(bytes_eq(f.last, tfs_str("z")));
 	bff_filters_fini(&f);
-	assert_int_equal(bff_filters_decode(buf_slice(&b), 3, &f), -EBADMSG);
+	assert_int_equal(bff_filters_decode(buf_bytes(&b), 3, &f), -EBADMSG);
 	for (size_t n = 0; n < b.n; n++)
-		assert_int_equal(bff_filters_decode(slice_of(b.p, n), 2, &f), -EBADMSG);
+		assert_int_equal(bff_filters_decode(tfs_bytes_of(b.p, n), 2, &f), -EBADMSG);
 	assert_int_equal(buf_u8(&b, 0), 0);
-	assert_int_equal(bff_filters_decode(buf_slice(&b), 2, &f), -EBADMSG);
+	assert_int_equal(bff_filters_decode(buf_bytes(&b), 2, &f), -EBADMSG);
 	buf_reset(&b);
 	buf_reset(&parts);
-	assert_int_equal(bff_filters_add(&parts, slice_str("m"), slice_str("1")), 0);
-	assert_int_equal(bff_filters_add(&parts, slice_str("a"), slice_str("2")), 0);
-	assert_int_equal(bff_filters_encode(&b, 2, buf_slice(&parts), slice_str("z")), 0);
-	assert_int_equal(bff_filters_decode(buf_slice(&b), 2, &f), -EBADMSG); /* out of order */
+	assert_int_equal(bff_filters_add(&parts, tfs_str("m"), tfs_str("1")), 0);
+	assert_int_equal(bff_filters_add(&parts, tfs_str("a"), tfs_str("2")), 0);
+	assert_int_equal(bff_filters_encode(&b, 2, buf_bytes(&parts), tfs_str("z")), 0);
+	assert_int_equal(bff_filters_decode(buf_bytes(&b), 2, &f), -EBADMSG); /* out of order */
 	buf_reset(&b);
 	buf_reset(&parts);
-	assert_int_equal(bff_filters_add(&parts, slice_str("m"), slice_str("1")), 0);
-	assert_int_equal(bff_filters_encode(&b, 1, buf_slice(&parts), slice_str("a")), 0);
-	assert_int_equal(bff_filters_decode(buf_slice(&b), 1, &f), -EBADMSG); /* last before first */
+	assert_int_equal(bff_filters_add(&parts, tfs_str("m"), tfs_str("1")), 0);
+	assert_int_equal(bff_filters_encode(&b, 1, buf_bytes(&parts), tfs_str("a")), 0);
+	assert_int_equal(bff_filters_decode(buf_bytes(&b), 1, &f), -EBADMSG); /* last before first */
 	buf_fini(&b);
 	buf_fini(&parts);
 }
@@ -165,7 +165,7 @@ static void trailer_round_trip(void **state)
 	struct bff_trailer t = a_trailer(&size), d = {0};
 
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), 0);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), 0);
 	assert_int_equal(d.codec, t.codec);
 	assert_int_equal(d.blocks, t.blocks);
 	assert_int_equal(d.raw_bytes, t.raw_bytes);
@@ -174,13 +174,13 @@ static void trailer_round_trip(void **state)
 	assert_int_equal(d.max_raw_block, t.max_raw_block);
 	assert_memory_equal(d.section, t.section, sizeof(d.section));
 	/* the file is longer or shorter than its trailer states */
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size + 1, &d), -EBADMSG);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size - 1, &d), -EBADMSG);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), 100, &d), -EBADMSG);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b) - 1), size, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size + 1, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size - 1, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), 100, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b) - 1), size, &d), -EBADMSG);
 	for (size_t bit = 0; bit < sizeof(b) * 8; bit++) {
 		b[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-		assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+		assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EBADMSG);
 		b[bit / 8] ^= (uint8_t)(1u << (bit % 8));
 	}
 }
@@ -193,26 +193,26 @@ static void trailer_hostile(void **state)
 
 	t.version = BFF_VERSION + 1;
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EPROTONOSUPPORT);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EPROTONOSUPPORT);
 	t = a_trailer(&size);
 	t.section[BFF_FILTERS].offset--; /* overlaps the one before, leaves a gap */
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EBADMSG);
 	t = a_trailer(&size);
 	t.section[BFF_DICTIONARY].bytes = UINT32_MAX;
 	t.section[BFF_DICTIONARY].offset = t.section[BFF_FILTERS].offset - UINT32_MAX;
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), 0); /* inside the file: its CRC detects that */
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), 0); /* inside the file: its CRC detects that */
 	t.section[BFF_DICTIONARY].offset = UINT64_MAX - 5;
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EBADMSG);
 	t = a_trailer(&size);
 	t.codec = SST_CODECS;
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EBADMSG);
 	t.codec = (enum sst_codec)BFF_CODEC_AGAINST; /* of blocks only */
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EBADMSG);
 	assert_false(sst_is_codec(BFF_CODEC_AGAINST));
 }
 
@@ -251,10 +251,10 @@ static void codecs(void **state)
 			size_t n = sizes[i / 2];
 			uint8_t *raw = malloc(n), *back = malloc(n), *less = n > 1 ? malloc(n - 1) : NULL;
 			enum sst_codec used;
-			struct slice s;
+			struct tfs_bytes s;
 
 			fill(raw, n, i & 1, i);
-			assert_int_equal(coder_encode(c, slice_of(raw, n), &used, &s), 0);
+			assert_int_equal(coder_encode(c, tfs_bytes_of(raw, n), &used, &s), 0);
 			assert_true(s.n <= n);
 			if (codec != SST_NONE && n >= 1000 && !(i & 1))
 				assert_true(s.n < n / 2);
@@ -283,25 +283,25 @@ static void codecs_hostile(void **state)
 	for (unsigned codec = 0; codec < SST_CODECS; codec++) {
 		enum sst_codec used;
 		struct coder *c;
-		struct slice s;
+		struct tfs_bytes s;
 
 		assert_int_equal(coder_new((enum sst_codec)codec, 1, &c), 0);
-		assert_int_equal(coder_encode(c, slice_of(raw, sizeof(raw)), &used, &s), 0);
+		assert_int_equal(coder_encode(c, tfs_bytes_of(raw, sizeof(raw)), &used, &s), 0);
 		for (unsigned i = 0; i < 2000; i++) {
 			int err;
 
 			memcpy(bad, s.p, s.n);
 			bad[next_random(&seed) % s.n] ^= (uint8_t)(1 + next_random(&seed) % 255);
 			bad[next_random(&seed) % s.n] ^= (uint8_t)(1 + next_random(&seed) % 255);
-			err = codec_decode(used, slice_of(bad, next_random(&seed) % 4 ? s.n : next_random(&seed) % s.n), NULL, back,
-				sizeof(back));
+			err = codec_decode(used, tfs_bytes_of(bad, next_random(&seed) % 4 ? s.n : next_random(&seed) % s.n), NULL,
+				back, sizeof(back));
 			assert_true(err == 0 || err == -EBADMSG);
 		}
-		assert_int_equal(codec_decode(used, slice_of(bad, 0), NULL, back, sizeof(back)), -EBADMSG);
+		assert_int_equal(codec_decode(used, tfs_bytes_of(bad, 0), NULL, back, sizeof(back)), -EBADMSG);
 		coder_free(c);
 	}
-	assert_int_equal(codec_decode(SST_ZSTD_DICT, slice_of(raw, 10), NULL, back, 10), -EBADMSG);
-	assert_int_equal(codec_decode(SST_CODECS, slice_of(raw, 10), NULL, back, 10), -EBADMSG);
+	assert_int_equal(codec_decode(SST_ZSTD_DICT, tfs_bytes_of(raw, 10), NULL, back, 10), -EBADMSG);
+	assert_int_equal(codec_decode(SST_CODECS, tfs_bytes_of(raw, 10), NULL, back, 10), -EBADMSG);
 }
 
 static void scratch(void **state)

@@ -9,28 +9,28 @@
 
 #include <cmocka.h>
 
-static void expect_text(struct slice bytes, const char *text)
+static void expect_text(struct tfs_bytes bytes, const char *text)
 {
 	struct buf out = {0}, back = {0};
 
 	assert_int_equal(text_escape(bytes, &out), 0);
 	assert_int_equal(out.n, strlen(text));
 	assert_memory_equal(out.n ? out.p : (const uint8_t *)"", text, out.n);
-	assert_int_equal(text_unescape(buf_slice(&out), &back), 0);
-	assert_true(slice_eq(buf_slice(&back), bytes));
+	assert_int_equal(text_unescape(buf_bytes(&out), &back), 0);
+	assert_true(bytes_eq(buf_bytes(&back), bytes));
 	buf_fini(&out);
 	buf_fini(&back);
 }
 
 static void each_byte_has_its_escape(void **state)
 {
-	expect_text(slice_of("", 0), "");
-	expect_text(slice_str("plain text"), "plain text");
-	expect_text(slice_str("a\tb\nc\rd\\e"), "a\\tb\\nc\\rd\\\\e");
-	expect_text(slice_of("\0\x01\x1f\x7f", 4), "\\x00\\x01\\x1F\\x7F");
-	expect_text(slice_str("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
-	expect_text(slice_str("\xc3"), "\\xC3");
-	expect_text(slice_str("\xff\xc3\xbc\x80"), "\\xFF\xc3\xbc\\x80");
+	expect_text(tfs_bytes_of("", 0), "");
+	expect_text(tfs_str("plain text"), "plain text");
+	expect_text(tfs_str("a\tb\nc\rd\\e"), "a\\tb\\nc\\rd\\\\e");
+	expect_text(tfs_bytes_of("\0\x01\x1f\x7f", 4), "\\x00\\x01\\x1F\\x7F");
+	expect_text(tfs_str("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+	expect_text(tfs_str("\xc3"), "\\xC3");
+	expect_text(tfs_str("\xff\xc3\xbc\x80"), "\\xFF\xc3\xbc\\x80");
 }
 
 static void random_bytes_return(void **state)
@@ -46,11 +46,11 @@ static void random_bytes_return(void **state)
 			bytes[k] = (uint8_t)(rand() % 3 ? rand() : "\\\t\n\rx0"[rand() % 6]);
 		buf_reset(&out);
 		buf_reset(&back);
-		assert_int_equal(text_escape(slice_of(bytes, n), &out), 0);
+		assert_int_equal(text_escape(tfs_bytes_of(bytes, n), &out), 0);
 		for (size_t k = 0; k < out.n; k++)
 			assert_true(out.p[k] >= 0x20 && out.p[k] != 0x7f);
-		assert_int_equal(text_unescape(buf_slice(&out), &back), 0);
-		assert_true(slice_eq(buf_slice(&back), slice_of(bytes, n)));
+		assert_int_equal(text_unescape(buf_bytes(&out), &back), 0);
+		assert_true(bytes_eq(buf_bytes(&back), tfs_bytes_of(bytes, n)));
 	}
 	buf_fini(&out);
 	buf_fini(&back);
@@ -63,10 +63,10 @@ static void malformed_escapes_are_refused(void **state)
 
 	assert_int_equal(buf_append(&out, "kept", 4), 0);
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		assert_int_equal(text_unescape(slice_str(wrong[i]), &out), -EINVAL);
+		assert_int_equal(text_unescape(tfs_str(wrong[i]), &out), -EINVAL);
 		assert_int_equal(out.n, 4);
 	}
-	assert_int_equal(text_unescape(slice_str("\\x4a\\x4A"), &out), 0);
+	assert_int_equal(text_unescape(tfs_str("\\x4a\\x4A"), &out), 0);
 	assert_memory_equal(out.p, "keptJJ", 6);
 	buf_fini(&out);
 }

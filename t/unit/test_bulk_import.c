@@ -108,7 +108,7 @@ static void export_all(struct tfs_table *t, enum bulk_format format, struct buf 
 		buf_reset(&piece);
 		r = tar ? tar_stream_read(tar, enough, &piece) : line_stream_read(lines, enough, &piece);
 		assert_true(r >= 0);
-		assert_int_equal(buf_append_slice(out, buf_slice(&piece)), 0);
+		assert_int_equal(buf_append_bytes(out, buf_bytes(&piece)), 0);
 	} while (r > 0);
 	line_stream_free(lines);
 	tar_stream_free(tar);
@@ -128,12 +128,12 @@ static int note_refused(void *arg, uint64_t number, int err, const char *reason)
 	return f->result;
 }
 
-static int take_schema(void *arg, struct slice text, int64_t mtime_us, const char **why)
+static int take_schema(void *arg, struct tfs_bytes text, int64_t mtime_us, const char **why)
 {
 	return 0;
 }
 
-static int feed_pieces(struct import *im, struct slice in, size_t most)
+static int feed_pieces(struct import *im, struct tfs_bytes in, size_t most)
 {
 	int err = 0;
 
@@ -146,13 +146,13 @@ static int feed_pieces(struct import *im, struct slice in, size_t most)
 		memcpy(copy, in.p, n);
 		err = import_feed(im, copy, n);
 		free(copy);
-		in = slice_of(in.p + n, in.n - n);
+		in = tfs_bytes_of(in.p + n, in.n - n);
 	}
 	return err ? err : import_end(im);
 }
 
 /* Imports, and returns what import_end returns. */
-static int import_all(struct tfs_table *t, enum bulk_format format, struct slice in, size_t most, struct refusals *f)
+static int import_all(struct tfs_table *t, enum bulk_format format, struct tfs_bytes in, size_t most, struct refusals *f)
 {
 	struct import *im;
 	int err;
@@ -182,14 +182,14 @@ static void random_cells_return(void **state)
 				put_random_cell(from);
 			export_all(from, format, &first);
 			for (int again = 0; again < 2; again++) {
-				assert_int_equal(import_all(to, format, buf_slice(&first), most, &f), 0);
+				assert_int_equal(import_all(to, format, buf_bytes(&first), most, &f), 0);
 				assert_int_equal(f.text.n, 0);
 				buf_reset(&second);
 				export_all(to, BULK_TSV, &second);
 			}
 			buf_reset(&first);
 			export_all(from, BULK_TSV, &first);
-			assert_true(slice_eq(buf_slice(&first), buf_slice(&second)));
+			assert_true(bytes_eq(buf_bytes(&first), buf_bytes(&second)));
 			table_end(from, "from");
 			table_end(to, "to");
 			buf_fini(&first);
@@ -207,7 +207,7 @@ static void expect_import(enum bulk_format format, const char *in, int err, cons
 		struct refusals f = {0};
 		struct buf out = {0};
 
-		assert_int_equal(import_all(t, format, slice_str(in), pieces[i], &f), err);
+		assert_int_equal(import_all(t, format, tfs_str(in), pieces[i], &f), err);
 		assert_int_equal(buf_u8(&f.text, 0), 0);
 		assert_string_equal((const char *)f.text.p, refused);
 		export_all(t, BULK_TSV, &out);
@@ -301,11 +301,11 @@ static void cells_without_timestamp_are_new(void **state)
 	struct refusals f = {0};
 	struct tfs_info info;
 
-	assert_int_equal(import_all(t, BULK_TSV, slice_str("r\tf:q\t\tv\n"), 100, &f), 0);
+	assert_int_equal(import_all(t, BULK_TSV, tfs_str("r\tf:q\t\tv\n"), 100, &f), 0);
 	assert_int_equal(tfs_stat(t, TFS_S("r"), "f", TFS_S("q"), TFS_AUTO, &info), 0);
 	assert_true(info.ts > 1600000000000000);
-	assert_int_equal(import_all(t, BULK_JSONL, slice_str("{\"row\":\"s\",\"family\":\"f\",\"qualifier\":\"\",\"value\":\"v\"}"),
-				 100, &f),
+	assert_int_equal(
+		import_all(t, BULK_JSONL, tfs_str("{\"row\":\"s\",\"family\":\"f\",\"qualifier\":\"\",\"value\":\"v\"}"), 100, &f),
 		0);
 	assert_int_equal(tfs_stat(t, TFS_S("s"), "f", TFS_S(""), TFS_AUTO, &info), 0);
 	assert_true(info.ts > 1600000000000000);
@@ -318,9 +318,9 @@ static void a_refusal_may_end_the_import(void **state)
 	struct refusals f = {.result = -EINVAL};
 	struct buf out = {0};
 
-	assert_int_equal(import_all(t, BULK_TSV, slice_str(OK_LINE "wrong\ns\tf:q\t7\tv\n"), 100, &f), -EINVAL);
+	assert_int_equal(import_all(t, BULK_TSV, tfs_str(OK_LINE "wrong\ns\tf:q\t7\tv\n"), 100, &f), -EINVAL);
 	export_all(t, BULK_TSV, &out);
-	assert_true(slice_eq(buf_slice(&out), slice_str(OK_LINE)));
+	assert_true(bytes_eq(buf_bytes(&out), tfs_str(OK_LINE)));
 	buf_fini(&out);
 	buf_fini(&f.text);
 	table_end(t, "t");
@@ -343,7 +343,7 @@ static void archives_that_are_cut_off_are_refused(void **state)
 		struct tfs_table *to = table_new("to");
 		struct refusals f = {0};
 
-		assert_int_equal(import_all(to, BULK_TAR, slice_of(all.p, n), 1000, &f), -EBADMSG);
+		assert_int_equal(import_all(to, BULK_TAR, tfs_bytes_of(all.p, n), 1000, &f), -EBADMSG);
 		assert_true(f.text.n > 0);
 		buf_fini(&f.text);
 		table_end(to, "to");
@@ -363,10 +363,10 @@ static void bad_archives_are_refused(void **state)
 	struct tfs_table *t = table_new("t");
 	struct refusals f = {0};
 
-	assert_int_equal(import_all(t, BULK_TAR, slice_str(text), 10000, &f), -EBADMSG);
+	assert_int_equal(import_all(t, BULK_TAR, tfs_str(text), 10000, &f), -EBADMSG);
 	assert_true(f.text.n > 0);
 	buf_fini(&f.text);
-	assert_int_equal(import_all(t, BULK_TAR, slice_of(NULL, 0), 10000, &f), 0);
+	assert_int_equal(import_all(t, BULK_TAR, tfs_bytes_of(NULL, 0), 10000, &f), 0);
 	assert_int_equal(f.text.n, 0);
 	table_end(t, "t");
 }

@@ -49,12 +49,12 @@ static void each_format_has_its_text(void **state)
 }
 
 /* Counts the text, cut into pieces of `piece` bytes. */
-static void expect_count(enum bulk_format format, struct slice text, size_t piece, uint64_t cells, uint64_t rows)
+static void expect_count(enum bulk_format format, struct tfs_bytes text, size_t piece, uint64_t cells, uint64_t rows)
 {
 	struct stream_count c = {.format = format};
 
 	for (size_t at = 0; at < text.n; at += piece)
-		assert_int_equal(stream_count_add(&c, slice_of(text.p + at, text.n - at < piece ? text.n - at : piece)), 0);
+		assert_int_equal(stream_count_add(&c, tfs_bytes_of(text.p + at, text.n - at < piece ? text.n - at : piece)), 0);
 	assert_int_equal(c.cells, cells);
 	assert_int_equal(c.rows, rows);
 	stream_count_fini(&c);
@@ -63,7 +63,7 @@ static void expect_count(enum bulk_format format, struct slice text, size_t piec
 static void add_entry(struct buf *out, const char *path, uint64_t size)
 {
 	struct tar_entry e = {
-		.path = slice_str(path), .is_dir = path[strlen(path) - 1] == '/', .mode = 0644, .size = size, .mtime_us = 1000001};
+		.path = tfs_str(path), .is_dir = path[strlen(path) - 1] == '/', .mode = 0644, .size = size, .mtime_us = 1000001};
 
 	assert_int_equal(tar_append_header(out, &e), 0);
 	for (uint64_t i = 0; i < size; i++)
@@ -99,9 +99,9 @@ static void cells_and_rows_of_an_export_are_counted(void **state)
 	add_entry(&tar, cell, 1025);
 	assert_int_equal(tar_append_end(&tar, tar.n), 0);
 	for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
-		expect_count(BULK_TSV, slice_str(tsv), pieces[i], 4, 3);
-		expect_count(BULK_JSONL, slice_str(json), pieces[i], 4, 3);
-		expect_count(BULK_TAR, buf_slice(&tar), pieces[i], 3, 2);
+		expect_count(BULK_TSV, tfs_str(tsv), pieces[i], 4, 3);
+		expect_count(BULK_JSONL, tfs_str(json), pieces[i], 4, 3);
+		expect_count(BULK_TAR, buf_bytes(&tar), pieces[i], 3, 2);
 	}
 	buf_fini(&tar);
 }
@@ -114,23 +114,23 @@ static void base64_is_that_of_the_rfc(void **state)
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
 		struct buf out = {0};
 
-		assert_int_equal(base64_encode(&out, slice_str(pairs[i][0])), 0);
-		assert_true(slice_eq(buf_slice(&out), slice_str(pairs[i][1])));
+		assert_int_equal(base64_encode(&out, tfs_str(pairs[i][0])), 0);
+		assert_true(bytes_eq(buf_bytes(&out), tfs_str(pairs[i][1])));
 		buf_fini(&out);
 	}
 }
 
 static void unfinished_characters_are_found(void **state)
 {
-	assert_int_equal(utf8_unfinished(slice_str("a\xc3")), 1);
-	assert_int_equal(utf8_unfinished(slice_str("\xe2\x82")), 2);
-	assert_int_equal(utf8_unfinished(slice_str("\xf0\x9f\x98")), 3);
-	assert_int_equal(utf8_unfinished(slice_str("\xe2\x82\xac")), 0);
-	assert_int_equal(utf8_unfinished(slice_str("\x80\x80\x80\x80")), 0);
-	assert_int_equal(utf8_unfinished(slice_of("", 0)), 0);
-	assert_true(utf8_valid(slice_str("plain text \xe2\x82\xac and more")));
-	assert_false(utf8_valid(slice_str("plain text and more \xe2\x82")));
-	assert_false(utf8_valid(slice_str("12345678\xed\xa0\x80")));
+	assert_int_equal(utf8_unfinished(tfs_str("a\xc3")), 1);
+	assert_int_equal(utf8_unfinished(tfs_str("\xe2\x82")), 2);
+	assert_int_equal(utf8_unfinished(tfs_str("\xf0\x9f\x98")), 3);
+	assert_int_equal(utf8_unfinished(tfs_str("\xe2\x82\xac")), 0);
+	assert_int_equal(utf8_unfinished(tfs_str("\x80\x80\x80\x80")), 0);
+	assert_int_equal(utf8_unfinished(tfs_bytes_of("", 0)), 0);
+	assert_true(utf8_valid(tfs_str("plain text \xe2\x82\xac and more")));
+	assert_false(utf8_valid(tfs_str("plain text and more \xe2\x82")));
+	assert_false(utf8_valid(tfs_str("12345678\xed\xa0\x80")));
 }
 
 /* Random text; binary: any bytes. */
@@ -215,10 +215,10 @@ static void streams_equal_their_lines(void **state)
 			r = line_stream_read(s, 1 + (size_t)rand() % 100000, &piece);
 			assert_true(r >= 0);
 			assert_true(piece.n < 2500000);
-			assert_int_equal(buf_append_slice(&all, buf_slice(&piece)), 0);
+			assert_int_equal(buf_append_bytes(&all, buf_bytes(&piece)), 0);
 		} while (r > 0);
 		assert_int_equal(line_stream_cells(s), 14);
-		assert_true(slice_eq(buf_slice(&all), buf_slice(&expected)));
+		assert_true(bytes_eq(buf_bytes(&all), buf_bytes(&expected)));
 		line_stream_free(s);
 		buf_fini(&expected);
 		buf_fini(&all);

@@ -42,7 +42,7 @@ static int teardown(void **state)
 
 static int add(struct mutation_lines *l, const char *text)
 {
-	return mutation_lines_add(l, table, slice_str(text));
+	return mutation_lines_add(l, table, tfs_str(text));
 }
 
 static void each_line_is_read(void **state)
@@ -57,15 +57,15 @@ static void each_line_is_read(void **state)
 	assert_true(l.complete);
 	assert_int_equal(l.count, 11);
 	v = l.lines;
-	assert_true(v[0].verb == MUTATION_SET && !v[0].has_ts && slice_eq(v[0].value, slice_str("v\n")));
+	assert_true(v[0].verb == MUTATION_SET && !v[0].has_ts && bytes_eq(v[0].value, tfs_str("v\n")));
 	assert_true(v[1].has_ts && v[1].ts == -5 && v[1].qualifier.n == 0 && v[1].value.n == 0);
-	assert_true(v[2].verb == MUTATION_APPEND && slice_eq(v[2].qualifier, slice_str("a:b")));
+	assert_true(v[2].verb == MUTATION_APPEND && bytes_eq(v[2].qualifier, tfs_str("a:b")));
 	assert_true(v[3].verb == MUTATION_INCREMENT && v[3].by == -7);
 	assert_true(v[4].verb == MUTATION_DELETE && v[4].all);
 	assert_true(!v[5].all && !v[5].has_ts && v[5].family && v[5].qualifier.n == 0);
-	assert_true(v[6].has_ts && v[6].ts == 12 && slice_eq(v[6].name, slice_str("f:q")));
+	assert_true(v[6].has_ts && v[6].ts == 12 && bytes_eq(v[6].name, tfs_str("f:q")));
 	assert_true(!v[7].family);
-	assert_true(v[8].verb == MUTATION_CHECK && slice_eq(v[8].qualifier, slice_str("a@1")));
+	assert_true(v[8].verb == MUTATION_CHECK && bytes_eq(v[8].qualifier, tfs_str("a@1")));
 	assert_true(v[9].verb == MUTATION_CHECK_ABSENT && v[9].qualifier.n == 0);
 	assert_true(v[10].verb == MUTATION_CHECK_MATCH);
 	mutation_lines_fini(&l);
@@ -76,7 +76,7 @@ static void expect_refusal(const char *text, int err, const char *reason)
 	struct mutation_lines l = {0};
 
 	assert_int_equal(add(&l, text), err);
-	if (!slice_has_prefix(mutation_lines_reason(&l), slice_str(reason)))
+	if (!bytes_has_prefix(mutation_lines_reason(&l), tfs_str(reason)))
 		fail_msg("%s: %.*s", text, (int)mutation_lines_reason(&l).n, (const char *)mutation_lines_reason(&l).p);
 	mutation_lines_fini(&l);
 }
@@ -112,7 +112,7 @@ static int in_pieces(const char *text, uint64_t cuts, struct buf *out)
 	for (size_t i = 1; i <= n && !err; i++) {
 		if (i < n && !(cuts >> (i % 64) & 1))
 			continue;
-		err = mutation_lines_add(&l, table, slice_of(text + from, i - from));
+		err = mutation_lines_add(&l, table, tfs_bytes_of(text + from, i - from));
 		from = i;
 	}
 	if (!err && l.complete) {
@@ -123,7 +123,7 @@ static int in_pieces(const char *text, uint64_t cuts, struct buf *out)
 		err = mutation_lines_answer(&l, tfs_apply(m, 0, l.results));
 		tfs_mutation_free(m);
 	}
-	assert_int_equal(buf_append_slice(out, buf_slice(&l.answer)), 0);
+	assert_int_equal(buf_append_bytes(out, buf_bytes(&l.answer)), 0);
 	mutation_lines_fini(&l);
 	return err;
 }
@@ -163,7 +163,7 @@ static void pieces_do_not_matter(void **state)
 			/* The time of commit differs. */
 			if (n > 10 && memmem(whole.p, n, "committed ", 10))
 				n = (size_t)((uint8_t *)memmem(whole.p, n, "committed ", 10) - whole.p) + 10;
-			assert_true(slice_has_prefix(buf_slice(&pieces), slice_of(whole.p, n)));
+			assert_true(bytes_has_prefix(buf_bytes(&pieces), tfs_bytes_of(whole.p, n)));
 		}
 	}
 	buf_fini(&whole);

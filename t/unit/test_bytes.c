@@ -20,17 +20,17 @@ void *__wrap_realloc(void *p, size_t n)
 	return no_memory ? NULL : __real_realloc(p, n);
 }
 
-static void test_slices(void **state)
+static void test_bytes(void **state)
 {
-	assert_true(slice_cmp(slice_str("a"), slice_str("ab")) < 0);
-	assert_true(slice_cmp(slice_str("b"), slice_str("ab")) > 0);
-	assert_true(slice_cmp(slice_of("\x80", 1), slice_of("\x7f", 1)) > 0);
-	assert_int_equal(slice_cmp(slice_of(NULL, 0), slice_str("")), 0);
-	assert_true(slice_eq(slice_of("a\0b", 3), slice_of("a\0b", 3)));
-	assert_false(slice_eq(slice_of("a\0b", 3), slice_of("a\0c", 3)));
-	assert_true(slice_has_prefix(slice_str("abc"), slice_of(NULL, 0)));
-	assert_true(slice_has_prefix(slice_str("abc"), slice_str("ab")));
-	assert_false(slice_has_prefix(slice_str("a"), slice_str("ab")));
+	assert_true(bytes_cmp(tfs_str("a"), tfs_str("ab")) < 0);
+	assert_true(bytes_cmp(tfs_str("b"), tfs_str("ab")) > 0);
+	assert_true(bytes_cmp(tfs_bytes_of("\x80", 1), tfs_bytes_of("\x7f", 1)) > 0);
+	assert_int_equal(bytes_cmp(tfs_bytes_of(NULL, 0), tfs_str("")), 0);
+	assert_true(bytes_eq(tfs_bytes_of("a\0b", 3), tfs_bytes_of("a\0b", 3)));
+	assert_false(bytes_eq(tfs_bytes_of("a\0b", 3), tfs_bytes_of("a\0c", 3)));
+	assert_true(bytes_has_prefix(tfs_str("abc"), tfs_bytes_of(NULL, 0)));
+	assert_true(bytes_has_prefix(tfs_str("abc"), tfs_str("ab")));
+	assert_false(bytes_has_prefix(tfs_str("a"), tfs_str("ab")));
 }
 
 static void test_encodings_round_trip(void **state)
@@ -38,7 +38,7 @@ static void test_encodings_round_trip(void **state)
 	static const uint64_t v[] = {0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX >> 1, UINT64_MAX};
 	struct buf b = {0};
 	struct reader r;
-	struct slice s;
+	struct tfs_bytes s;
 	uint8_t u8;
 	uint16_t u16;
 	uint32_t u32;
@@ -51,17 +51,17 @@ static void test_encodings_round_trip(void **state)
 	assert_memory_equal(b.p, "\xfe\x12\x34\x12\x34\x56\x78\x12\x34\x56\x78\x9a\xbc\xde\xf0", 15);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		assert_int_equal(buf_varint(&b, v[i]), 0);
-	assert_int_equal(buf_lstr(&b, slice_of("x\0y", 3)), 0);
-	assert_int_equal(buf_lstr(&b, slice_of(NULL, 0)), 0);
+	assert_int_equal(buf_lstr(&b, tfs_bytes_of("x\0y", 3)), 0);
+	assert_int_equal(buf_lstr(&b, tfs_bytes_of(NULL, 0)), 0);
 
-	r = reader_of(buf_slice(&b));
+	r = reader_of(buf_bytes(&b));
 	assert_true(get_u8(&r, &u8) && u8 == 0xfe);
 	assert_true(get_be16(&r, &u16) && u16 == 0x1234);
 	assert_true(get_be32(&r, &u32) && u32 == 0x12345678);
 	assert_true(get_be64(&r, &u64) && u64 == 0x123456789abcdef0);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		assert_true(get_varint(&r, &u64) && u64 == v[i]);
-	assert_true(get_lstr(&r, &s) && slice_eq(s, slice_of("x\0y", 3)));
+	assert_true(get_lstr(&r, &s) && bytes_eq(s, tfs_bytes_of("x\0y", 3)));
 	assert_true(get_lstr(&r, &s) && s.n == 0);
 	assert_int_equal(reader_left(&r), 0);
 	assert_false(get_u8(&r, &u8));
@@ -71,7 +71,7 @@ static void test_encodings_round_trip(void **state)
 
 static bool varint_of(const char *p, size_t n, uint64_t *v)
 {
-	struct reader r = reader_of(slice_of(p, n));
+	struct reader r = reader_of(tfs_bytes_of(p, n));
 
 	*v = 7;
 	return get_varint(&r, v);
@@ -80,7 +80,7 @@ static bool varint_of(const char *p, size_t n, uint64_t *v)
 static void test_bad_input(void **state)
 {
 	struct reader r;
-	struct slice s;
+	struct tfs_bytes s;
 	uint64_t v;
 	uint8_t u8;
 	uint32_t u32;
@@ -94,21 +94,21 @@ static void test_bad_input(void **state)
 	assert_true(varint_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, &v) && v == UINT64_MAX);
 
 	/* A length beyond the input, and one that would wrap a pointer. */
-	r = reader_of(slice_of("\x03xy", 3));
+	r = reader_of(tfs_bytes_of("\x03xy", 3));
 	assert_false(get_lstr(&r, &s));
 	assert_null(s.p);
-	r = reader_of(slice_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01xy", 12));
+	r = reader_of(tfs_bytes_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01xy", 12));
 	assert_false(get_lstr(&r, &s));
 
 	/* Bad stays bad, though the next read would fit. */
-	r = reader_of(slice_of("abc", 3));
+	r = reader_of(tfs_bytes_of("abc", 3));
 	assert_false(get_be32(&r, &u32));
 	assert_int_equal(u32, 0);
 	assert_true(r.bad);
 	assert_false(get_u8(&r, &u8));
 	assert_false(get_bytes(&r, 0, &s));
 
-	r = reader_of((struct slice){0});
+	r = reader_of((struct tfs_bytes){0});
 	assert_true(get_bytes(&r, 0, &s));
 	assert_false(get_bytes(&r, 1, &s));
 }
@@ -123,25 +123,25 @@ static void test_failed_append_changes_nothing(void **state)
 	no_memory = true;
 	assert_int_equal(buf_reserve(&b, n), -ENOMEM);
 	assert_int_equal(buf_append(&b, (uint8_t[256]){0}, 256), -ENOMEM);
-	assert_int_equal(buf_lstr(&b, slice_of((uint8_t[256]){0}, 256)), -ENOMEM);
+	assert_int_equal(buf_lstr(&b, tfs_bytes_of((uint8_t[256]){0}, 256)), -ENOMEM);
 	assert_int_equal(buf_set(&b, (uint8_t[256]){0}, 256), -ENOMEM);
 	assert_int_equal(buf_printf(&b, "%300d", 1), -ENOMEM);
 	no_memory = false;
 	assert_int_equal(buf_reserve(&b, SIZE_MAX), -ENOMEM);
 	assert_int_equal(buf_reserve(&b, SIZE_MAX - 5), -ENOMEM);
-	assert_true(slice_eq(buf_slice(&b), slice_str("0123456789")));
+	assert_true(bytes_eq(buf_bytes(&b), tfs_str("0123456789")));
 	assert_int_equal(buf_set(&b, b.p + 3, 4), 0); /* from itself */
-	assert_true(slice_eq(buf_slice(&b), slice_str("3456")));
+	assert_true(bytes_eq(buf_bytes(&b), tfs_str("3456")));
 	assert_int_equal(buf_printf(&b, "-%d-%s", 42, "x"), 0);
-	assert_true(slice_eq(buf_slice(&b), slice_str("3456-42-x")));
-	assert_int_equal(buf_append_slice(&b, slice_of(NULL, 0)), 0);
+	assert_true(bytes_eq(buf_bytes(&b), tfs_str("3456-42-x")));
+	assert_int_equal(buf_append_bytes(&b, tfs_bytes_of(NULL, 0)), 0);
 	buf_fini(&b);
 }
 
 static void test_arena(void **state)
 {
 	struct arena a = {0};
-	struct slice s;
+	struct tfs_bytes s;
 	uint8_t *v[600];
 	void *first;
 
@@ -168,9 +168,9 @@ static void test_arena(void **state)
 	assert_ptr_equal(first, v[0]); /* the first block again */
 	assert_null(arena_alloc(&a, SIZE_MAX));
 	assert_null(arena_alloc(&a, SIZE_MAX / 2 + 2));
-	assert_true(arena_dup(&a, slice_str("abc"), &s));
-	assert_true(slice_eq(s, slice_str("abc")));
-	assert_true(arena_dup(&a, slice_of(NULL, 0), &s));
+	assert_true(arena_dup(&a, tfs_str("abc"), &s));
+	assert_true(bytes_eq(s, tfs_str("abc")));
+	assert_true(arena_dup(&a, tfs_bytes_of(NULL, 0), &s));
 	assert_int_equal(s.n, 0);
 	arena_fini(&a);
 	arena_reset(&a);
@@ -190,9 +190,9 @@ static void test_checksums(void **state)
 	for (size_t i = 0; i <= sizeof(b); i += 37)
 		assert_int_equal(crc32c(crc32c(0, b, i), b + i, sizeof(b) - i), crc32c(0, b, sizeof(b)));
 	/* XXH3_64bits of nothing, seed 0, as its specification gives it. */
-	assert_true(hash64(slice_of(NULL, 0), 0) == 0x2D06800538D394C2);
-	assert_true(hash64(slice_str("a"), 1) != hash64(slice_str("a"), 2));
-	assert_true(hash64(slice_str("a"), 1) == hash64(slice_of("ab", 1), 1));
+	assert_true(hash64(tfs_bytes_of(NULL, 0), 0) == 0x2D06800538D394C2);
+	assert_true(hash64(tfs_str("a"), 1) != hash64(tfs_str("a"), 2));
+	assert_true(hash64(tfs_str("a"), 1) == hash64(tfs_bytes_of("ab", 1), 1));
 }
 
 static int64_t test_now;
@@ -281,7 +281,7 @@ static void test_clock_mark(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_encodings_round_trip),
 		cmocka_unit_test(test_bad_input),
 		cmocka_unit_test(test_failed_append_changes_nothing),

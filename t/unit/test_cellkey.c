@@ -29,14 +29,14 @@ static uint32_t rnd(uint32_t n)
 	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
-static struct slice random_bytes(uint8_t *p, size_t max)
+static struct tfs_bytes random_bytes(uint8_t *p, size_t max)
 {
 	static const uint8_t hot[] = {0x00, 0x01, 0x02, 0xFE, 0xFF};
 	size_t n = rnd((uint32_t)max + 1);
 
 	for (size_t i = 0; i < n; i++)
 		p[i] = rnd(4) ? hot[rnd(5)] : (uint8_t)rnd(256);
-	return slice_of(p, n);
+	return tfs_bytes_of(p, n);
 }
 
 struct sample {
@@ -69,7 +69,7 @@ static void random_key(struct sample *s)
 static int order(const struct cellkey *a, const struct cellkey *b)
 {
 	bool am = a->kind <= CELL_DELETE_FAMILY, bm = b->kind <= CELL_DELETE_FAMILY;
-	int c = slice_cmp(a->row, b->row);
+	int c = bytes_cmp(a->row, b->row);
 
 	if (c)
 		return c;
@@ -77,7 +77,7 @@ static int order(const struct cellkey *a, const struct cellkey *b)
 		return a->family < b->family ? -1 : 1;
 	if (am != bm)
 		return am ? -1 : 1;
-	c = slice_cmp(a->qualifier, b->qualifier);
+	c = bytes_cmp(a->qualifier, b->qualifier);
 	if (c)
 		return c;
 	if (a->ts != b->ts)
@@ -105,7 +105,7 @@ static void order_is_kept_and_keys_round_trip(void **state)
 		random_key(&b);
 		if (rnd(2)) { /* near each other */
 			memcpy(b.row, a.row, sizeof(a.row));
-			b.k.row = slice_of(b.row, a.k.row.n);
+			b.k.row = tfs_bytes_of(b.row, a.k.row.n);
 			if (a.k.family && b.k.family)
 				b.k.family = a.k.family;
 		}
@@ -113,11 +113,11 @@ static void order_is_kept_and_keys_round_trip(void **state)
 		buf_reset(&eb);
 		assert_int_equal(cellkey_append(&ea, &a.k), 0);
 		assert_int_equal(cellkey_append(&eb, &b.k), 0);
-		assert_int_equal(sign(slice_cmp(buf_slice(&ea), buf_slice(&eb))), sign(order(&a.k, &b.k)));
-		assert_int_equal(cellkey_decode(buf_slice(&ea), &back, &scratch), 0);
+		assert_int_equal(sign(bytes_cmp(buf_bytes(&ea), buf_bytes(&eb))), sign(order(&a.k, &b.k)));
+		assert_int_equal(cellkey_decode(buf_bytes(&ea), &back, &scratch), 0);
 		assert_int_equal(order(&back, &a.k), 0);
 		assert_true(back.commit == a.k.commit);
-		assert_true(slice_eq(back.row, a.k.row) && slice_eq(back.qualifier, a.k.qualifier));
+		assert_true(bytes_eq(back.row, a.k.row) && bytes_eq(back.qualifier, a.k.qualifier));
 	}
 	buf_fini(&ea);
 	buf_fini(&eb);
@@ -126,11 +126,11 @@ static void order_is_kept_and_keys_round_trip(void **state)
 
 static void bytes_without_zero_are_borrowed(void **state)
 {
-	struct cellkey k = {.row = slice_str("row"), .qualifier = slice_str("q"), .family = 3, .kind = CELL_VALUE}, back;
+	struct cellkey k = {.row = tfs_str("row"), .qualifier = tfs_str("q"), .family = 3, .kind = CELL_VALUE}, back;
 	struct buf e = {0}, scratch = {0};
 
 	assert_int_equal(cellkey_append(&e, &k), 0);
-	assert_int_equal(cellkey_decode(buf_slice(&e), &back, &scratch), 0);
+	assert_int_equal(cellkey_decode(buf_bytes(&e), &back, &scratch), 0);
 	assert_ptr_equal(back.row.p, e.p);
 	assert_ptr_equal(back.qualifier.p, e.p + 3 + 2 + 2);
 	assert_null(scratch.p);
@@ -161,21 +161,21 @@ static void only_canonical_keys_parse(void **state)
 		exact.p = malloc(e.n + !e.n);
 		memcpy(exact.p, e.p, e.n);
 		exact.n = exact.cap = e.n;
-		ok = cellkey_decode(buf_slice(&exact), &k, &scratch) == 0;
+		ok = cellkey_decode(buf_bytes(&exact), &k, &scratch) == 0;
 		if (ok) {
 			buf_reset(&again);
 			assert_int_equal(cellkey_append(&again, &k), 0);
-			assert_true(slice_eq(buf_slice(&again), buf_slice(&exact)));
+			assert_true(bytes_eq(buf_bytes(&again), buf_bytes(&exact)));
 			accepted++;
 		} else {
-			assert_int_equal(cellkey_decode(buf_slice(&exact), &k, &scratch), -EBADMSG);
+			assert_int_equal(cellkey_decode(buf_bytes(&exact), &k, &scratch), -EBADMSG);
 			refused++;
 		}
-		(void)cellkey_row_len(buf_slice(&exact));
-		(void)cellkey_column_len(buf_slice(&exact));
+		(void)cellkey_row_len(buf_bytes(&exact));
+		(void)cellkey_column_len(buf_bytes(&exact));
 	}
 	assert_true(accepted > 1000 && refused > 1000);
-	assert_int_not_equal(cellkey_decode((struct slice){0}, &k, &scratch), 0);
+	assert_int_not_equal(cellkey_decode((struct tfs_bytes){0}, &k, &scratch), 0);
 	buf_fini(&e);
 	buf_fini(&again);
 	buf_fini(&exact);
@@ -184,7 +184,7 @@ static void only_canonical_keys_parse(void **state)
 
 static void impossible_keys_are_refused(void **state)
 {
-	struct cellkey k = {.row = slice_str("r"), .qualifier = slice_str("q"), .family = 1};
+	struct cellkey k = {.row = tfs_str("r"), .qualifier = tfs_str("q"), .family = 1};
 	struct buf e = {0};
 
 	assert_int_equal(cellkey_append(&e, &k), -EINVAL);
@@ -216,18 +216,18 @@ static void prefixes_bound_what_they_name(void **state)
 	do {                                                                                                                       \
 		buf_reset(&p);                                                                                                     \
 		assert_int_equal(call, 0);                                                                                         \
-		assert_int_equal(slice_cmp(buf_slice(&key), buf_slice(&p)) >= 0, (first));                                         \
+		assert_int_equal(bytes_cmp(buf_bytes(&key), buf_bytes(&p)) >= 0, (first));                                         \
 	} while (0)
-		BOUND(cellkey_row_prefix(&p, o->row), slice_cmp(k->row, o->row) >= 0);
-		BOUND(cellkey_row_after(&p, o->row), slice_cmp(k->row, o->row) > 0);
+		BOUND(cellkey_row_prefix(&p, o->row), bytes_cmp(k->row, o->row) >= 0);
+		BOUND(cellkey_row_after(&p, o->row), bytes_cmp(k->row, o->row) > 0);
 		if (other_marker)
 			continue;
 		BOUND(cellkey_column_prefix(&p, o->row, o->family, o->qualifier),
-			slice_cmp(k->row, o->row) > 0 ||
-				(slice_eq(k->row, o->row) &&
+			bytes_cmp(k->row, o->row) > 0 ||
+				(bytes_eq(k->row, o->row) &&
 					(k->family > o->family ||
 						(k->family == o->family && !marker &&
-							slice_cmp(k->qualifier, o->qualifier) >= 0))));
+							bytes_cmp(k->qualifier, o->qualifier) >= 0))));
 	}
 	buf_fini(&key);
 	buf_fini(&p);
@@ -236,7 +236,7 @@ static void prefixes_bound_what_they_name(void **state)
 static void lengths_and_suffixes(void **state)
 {
 	struct buf key = {0}, p = {0}, scratch = {0};
-	struct slice raw;
+	struct tfs_bytes raw;
 	struct sample a;
 
 	for (int i = 0; i < 20000; i++) {
@@ -250,14 +250,14 @@ static void lengths_and_suffixes(void **state)
 		assert_int_equal(cellkey_append(&key, &a.k), 0);
 		buf_reset(&p);
 		assert_int_equal(cellkey_row_prefix(&p, a.k.row), 0);
-		r = cellkey_row_len(buf_slice(&key));
+		r = cellkey_row_len(buf_bytes(&key));
 		assert_int_equal(r, p.n);
-		assert_int_equal(cellkey_unescape(slice_of(key.p, r), &scratch, &raw), 0);
-		assert_true(slice_eq(raw, a.k.row));
-		assert_int_equal(cellkey_unescape(slice_of(key.p, r + 1), &scratch, &raw), -EBADMSG);
-		n = cellkey_column_len(buf_slice(&key));
+		assert_int_equal(cellkey_unescape(tfs_bytes_of(key.p, r), &scratch, &raw), 0);
+		assert_true(bytes_eq(raw, a.k.row));
+		assert_int_equal(cellkey_unescape(tfs_bytes_of(key.p, r + 1), &scratch, &raw), -EBADMSG);
+		n = cellkey_column_len(buf_bytes(&key));
 		assert_true(n > r);
-		cellkey_suffix(buf_slice(&key), n, &ts, &seq, &kind);
+		cellkey_suffix(buf_bytes(&key), n, &ts, &seq, &kind);
 		assert_true(ts == a.k.ts && seq == a.k.seq && kind == a.k.kind);
 	}
 	buf_fini(&key);
@@ -269,17 +269,17 @@ static void probes_are_tagged_prefixes(void **state)
 {
 	struct buf p = {0}, q = {0};
 
-	assert_int_equal(cellkey_probe(&p, 'c', slice_str("r"), 2, slice_str("q")), 0);
+	assert_int_equal(cellkey_probe(&p, 'c', tfs_str("r"), 2, tfs_str("q")), 0);
 	assert_int_equal(buf_u8(&q, 'c'), 0);
-	assert_int_equal(cellkey_column_prefix(&q, slice_str("r"), 2, slice_str("q")), 0);
-	assert_true(slice_eq(buf_slice(&p), buf_slice(&q)));
+	assert_int_equal(cellkey_column_prefix(&q, tfs_str("r"), 2, tfs_str("q")), 0);
+	assert_true(bytes_eq(buf_bytes(&p), buf_bytes(&q)));
 	buf_reset(&p);
-	assert_int_equal(cellkey_probe(&p, 'F', slice_str("r"), 2, slice_str("ignored")), 0);
+	assert_int_equal(cellkey_probe(&p, 'F', tfs_str("r"), 2, tfs_str("ignored")), 0);
 	assert_int_equal(p.n, 1 + 3 + 2);
 	buf_reset(&p);
-	assert_int_equal(cellkey_probe(&p, 'r', slice_str("r"), 2, slice_str("ignored")), 0);
+	assert_int_equal(cellkey_probe(&p, 'r', tfs_str("r"), 2, tfs_str("ignored")), 0);
 	assert_int_equal(p.n, 1 + 3);
-	assert_int_equal(cellkey_probe(&p, 'x', slice_str("r"), 2, slice_str("q")), -EINVAL);
+	assert_int_equal(cellkey_probe(&p, 'x', tfs_str("r"), 2, tfs_str("q")), -EINVAL);
 	assert_int_equal(p.n, 1 + 3);
 	buf_fini(&p);
 	buf_fini(&q);
@@ -287,7 +287,7 @@ static void probes_are_tagged_prefixes(void **state)
 
 static void out_of_memory_changes_nothing(void **state)
 {
-	struct cellkey k = {.row = slice_of("a\0b", 3), .qualifier = slice_of("\0", 1), .family = 1, .kind = CELL_VALUE},
+	struct cellkey k = {.row = tfs_bytes_of("a\0b", 3), .qualifier = tfs_bytes_of("\0", 1), .family = 1, .kind = CELL_VALUE},
 		       back = {0};
 	struct buf e = {0}, fresh = {0}, scratch = {0};
 
@@ -304,7 +304,7 @@ static void out_of_memory_changes_nothing(void **state)
 	DRY(cellkey_row_after(&fresh, k.row));
 	DRY(cellkey_column_prefix(&fresh, k.row, 1, k.qualifier));
 	DRY(cellkey_probe(&fresh, 'c', k.row, 1, k.qualifier));
-	DRY(cellkey_decode(buf_slice(&e), &back, &scratch));
+	DRY(cellkey_decode(buf_bytes(&e), &back, &scratch));
 	assert_null(back.row.p);
 	buf_fini(&e);
 }

@@ -228,9 +228,9 @@ static void in_a_merge_column(void **state)
 	plant("16/1-12346.sst");
 	assert_int_equal(buf_set(&lower.end, (const uint8_t *)"k", 1), 0);
 	assert_int_equal(meta_files_add(&lower, &file, false), 0);
-	assert_int_equal(meta_row_key(&key, 16, true, slice_of(NULL, 0)), 0);
+	assert_int_equal(meta_row_key(&key, 16, true, tfs_bytes_of(NULL, 0)), 0);
 	assert_int_equal(meta_ops_merge(&lower, &arena, &ops, &count), 0);
-	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_bytes(&key), ops, count), 0);
 	rounds(3);
 	assert_true(exists("d/sst/16/1-12345.sst"));
 	assert_false(exists("d/sst/16/1-12346.sst"));

@@ -26,15 +26,14 @@ static const char *row_name(unsigned i)
 
 static void move(unsigned row, unsigned server)
 {
-	assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str(row_name(row)), c.servers[server].incarnation), 0);
+	assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str(row_name(row)), c.servers[server].incarnation), 0);
 }
 
 /* Sends a request for the row's tablet to a server.  a: NULL, or the caller calls ts_answer_fini. */
 static int ask(unsigned server, enum ts_method method, unsigned row, struct ts_answer *a)
 {
-	const struct scan_spec spec = {.what = SCAN_CELLS, .batch_bytes = 1};
-	const struct ts_request q = {
-		.method = method, .table = tfs_table_id(table), .row = slice_str(row_name(row)), .spec = &spec};
+	const struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS, .pub.batch_bytes = 1};
+	const struct ts_request q = {.method = method, .table = tfs_table_id(table), .row = tfs_str(row_name(row)), .spec = &spec};
 	struct ts_answer own = {0};
 	int err = ts_call(server_service(c.servers[server].server), &q, a ? a : &own);
 
@@ -143,7 +142,7 @@ static void read_where_the_tablet_was(void **state)
 
 	assert_int_equal(ask(0, TS_COMPACT, 0, NULL), 0);
 	rounds(1, false);
-	assert_int_equal(served_find_loaded(c.servers[1].server, tfs_table_id(table), slice_str(row_name(20)), &served), 0);
+	assert_int_equal(served_find_loaded(c.servers[1].server, tfs_table_id(table), tfs_str(row_name(20)), &served), 0);
 	assert_int_equal(tablet_files(served->tablet, &files, &count), 0);
 	assert_int_equal(count, 1);
 	path = tablet_file_path(c.options.data_dir, files[0].table, files[0].incarnation, files[0].number);
@@ -239,9 +238,9 @@ static void dies_in_the_round(void **state)
 static void not_reached(void **state)
 {
 	plant(1, 12345);
-	assert_int_equal(lock_put(c.locks, "servers/2", slice_str("host2"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, "servers/2", tfs_str("host2"), LOCK_ABSENT, NULL), 0);
 	rounds(1, false);
-	assert_int_equal(lock_put(c.locks, "servers/99", slice_str("host9"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, "servers/99", tfs_str("host9"), LOCK_ABSENT, NULL), 0);
 	assert_int_equal(master_collect(c.master, true), -EAGAIN);
 	assert_true(planted(1, 12345));
 	assert_int_equal(lock_remove(c.locks, "servers/99", LOCK_ANY), 0);
@@ -282,7 +281,7 @@ static int stepwise_call(struct tablet_service *service, const struct ts_request
 	(void)service;
 	if (q->method == TS_SCAN_OPEN) {
 		stepwise.spec = *q->spec;
-		stepwise.spec.batch_bytes = 1;
+		stepwise.spec.pub.batch_bytes = 1;
 		one.spec = &stepwise.spec;
 	}
 	if ((q->method == TS_SCAN_OPEN || q->method == TS_SCAN_NEXT) && ++stepwise.calls == stepwise.at)
@@ -330,8 +329,8 @@ static void split_metadata(void)
 	struct ts_request q = {.method = TS_SPLIT, .table = META_TABLE};
 	struct ts_answer a = {0};
 
-	assert_int_equal(meta_row_key(&key, tfs_table_id(table), true, slice_of(NULL, 0)), 0);
-	q.row = buf_slice(&key);
+	assert_int_equal(meta_row_key(&key, tfs_table_id(table), true, tfs_bytes_of(NULL, 0)), 0);
+	q.row = buf_bytes(&key);
 	assert_int_equal(ts_call(route_service(c.router), &q, &a), 0);
 	ts_answer_fini(&a);
 	buf_fini(&key);

@@ -28,8 +28,8 @@ static void test_major_leaves_nothing_dead(void **state)
 	for (int i = 0; i < 10; i++) {
 		snprintf(row, sizeof row, "r%d", i);
 		for (int ts = 1; ts < 5; ts++) {
-			LIB(lib_put(&l, row, 1, "q", ts, slice_str("one")));
-			LIB(lib_put(&l, row, 2, "q", ts, slice_str("two")));
+			LIB(lib_put(&l, row, 1, "q", ts, tfs_str("one")));
+			LIB(lib_put(&l, row, 2, "q", ts, tfs_str("two")));
 		}
 	}
 	LIB(tablet_flush(l.t));
@@ -42,7 +42,7 @@ static void test_major_leaves_nothing_dead(void **state)
 	expect(&l, "r3", 2, "q", INT64_MIN, NULL);
 	expect(&l, "r4", 1, "q", INT64_MIN, NULL);
 	expect(&l, "r4", 2, "q", INT64_MIN, "two");
-	LIB(lib_put(&l, "r3", 1, "q", 2, slice_str("new"))); /* below the deleted, and seen */
+	LIB(lib_put(&l, "r3", 1, "q", 2, tfs_str("new"))); /* below the deleted, and seen */
 	expect(&l, "r3", 1, "q", INT64_MIN, "new");
 	LIB(tablet_compact(l.t));
 	tablet_get_stats(l.t, &st);
@@ -75,7 +75,7 @@ static void test_files_stay_few(void **state)
 	start(&l, 1);
 	for (int i = 0; i < 60; i++) {
 		snprintf(q, sizeof q, "q%03d", i);
-		LIB(lib_put(&l, "row", 1, q, 1, slice_str("v")));
+		LIB(lib_put(&l, "row", 1, q, 1, tfs_str("v")));
 		LIB(tablet_flush(l.t));
 		do {
 			did = false;
@@ -91,7 +91,7 @@ static void test_files_stay_few(void **state)
 static void test_scan_outlives_its_files(void **state)
 {
 	static struct lib l;
-	struct scan_spec spec = {.what = SCAN_CELLS, .batch_bytes = 1};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS, .pub.batch_bytes = 1};
 	struct tablet_scan *s;
 	struct scan_batch b = {0};
 	unsigned n = 0;
@@ -100,13 +100,13 @@ static void test_scan_outlives_its_files(void **state)
 	start(&l, 1);
 	for (int i = 0; i < 50; i++) {
 		snprintf(row, sizeof row, "%03d", i);
-		LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+		LIB(lib_put(&l, row, 1, "q", 1, tfs_str("v")));
 	}
 	LIB(tablet_flush(l.t));
 	LIB(tablet_scan_new(l.t, &spec, &s));
 	LIB(tablet_scan_fill(s, &b));
 	n += b.count;
-	LIB(lib_put(&l, "999", 1, "q", 1, slice_str("later")));
+	LIB(lib_put(&l, "999", 1, "q", 1, tfs_str("later")));
 	LIB(tablet_compact(l.t));
 	assert_int_equal(lib_disk_files(&l), 2);
 	while (!b.done) {
@@ -119,13 +119,13 @@ static void test_scan_outlives_its_files(void **state)
 	/* with a view past its time, whole rows and later writes */
 	l.env.scan_view_us = 1;
 	n = 0;
-	spec.batch_bytes = 300;
+	spec.pub.batch_bytes = 300;
 	LIB(tablet_scan_new(l.t, &spec, &s));
 	do {
 		LIB(tablet_scan_fill(s, &b));
 		n += b.count;
 		if (n == 1)
-			LIB(lib_put(&l, "zz", 1, "q", 1, slice_str("seen")));
+			LIB(lib_put(&l, "zz", 1, "q", 1, tfs_str("seen")));
 	} while (!b.done);
 	assert_true(n >= 51);
 	tablet_scan_free(s);
@@ -143,14 +143,16 @@ static void test_rejected_cells_repeat_none(void **state)
 	start(&l, 1);
 	for (int i = 0; i < 2500; i++) {
 		snprintf(q, sizeof q, "q%04d", i);
-		LIB(lib_put(&l, "a", 1, q, 1, slice_str("v")));
+		LIB(lib_put(&l, "a", 1, q, 1, tfs_str("v")));
 	}
 	LIB(tablet_flush(l.t));
-	LIB(lib_put(&l, "b", 1, "q0000", 1, slice_str("v")));
+	LIB(lib_put(&l, "b", 1, "q0000", 1, tfs_str("v")));
 	l.env.scan_view_us = 1;
 	for (int reverse = 0; reverse < 2; reverse++) {
-		struct scan_spec spec = {
-			.what = SCAN_KEYS, .batch_bytes = 1, .reverse = reverse, .qualifier_regex = slice_str("q0000|q2400")};
+		struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS,
+			.pub.batch_bytes = 1,
+			.pub.reverse = reverse,
+			.pub.qualifier_regex = tfs_str("q0000|q2400")};
 		struct buf seen = {0};
 		struct tablet_scan *s;
 
@@ -181,25 +183,25 @@ static void test_redo_set(void **state)
 	start(&l, 1);
 	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
 	l.edit_fail = 1;
-	assert_int_equal(lib_put(&l, "r", 1, "q", 1, slice_str("v")), -EIO);
+	assert_int_equal(lib_put(&l, "r", 1, "q", 1, tfs_str("v")), -EIO);
 	expect(&l, "r", 1, "q", INT64_MIN, NULL);
-	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
+	LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("v")));
 	assert_int_equal(l.redo_count, 1);
 	first = tablet_redo_lsn(l.t, l.env.incarnation);
-	LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+	LIB(lib_put(&l, "r", 1, "q", 2, tfs_str("w")));
 	lsn = log_next_lsn(l.env.log);
 	LIB(tablet_flush(l.t));
 	/* nothing is unflushed: the log may be removed */
 	assert_int_equal(l.redo_count, 0);
 	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
-	LIB(lib_put(&l, "r", 1, "q", 3, slice_str("x")));
+	LIB(lib_put(&l, "r", 1, "q", 3, tfs_str("x")));
 	assert_true(tablet_redo_lsn(l.t, l.env.incarnation) >= lsn && lsn > first);
 	/* replayed mutations keep their redo point until they are flushed after the replay */
 	lib_stop(&l);
 	lib_start(&l);
 	assert_int_equal(l.redo_count, 1);
 	expect(&l, "r", 1, "q", INT64_MIN, "x");
-	LIB(lib_put(&l, "r", 1, "q", 4, slice_str("y")));
+	LIB(lib_put(&l, "r", 1, "q", 4, tfs_str("y")));
 	assert_int_equal(l.redo_count, 2);
 	lib_stop(&l);
 	lib_start(&l);
@@ -223,7 +225,7 @@ static void test_split_by_hand(void **state)
 	start(&l, 1);
 	for (int i = 0; i < 40; i++) {
 		snprintf(row, sizeof row, "%02d", i);
-		LIB(lib_put(&l, row, 1, "q", 1, slice_str(row)));
+		LIB(lib_put(&l, row, 1, "q", 1, tfs_str(row)));
 	}
 	LIB(tablet_flush(l.t));
 	lib_stop(&l);
@@ -237,13 +239,13 @@ static void test_split_by_hand(void **state)
 		buf_fini(&f->begin);
 		buf_fini(&f->end);
 		LIB(buf_append(upper ? &f->begin : &f->end, "20", 2));
-		l.begin = slice_of("20", upper ? 2 : 0);
-		l.end = upper ? slice_of(NULL, 0) : slice_str("20");
+		l.begin = tfs_bytes_of("20", upper ? 2 : 0);
+		l.end = upper ? tfs_bytes_of(NULL, 0) : tfs_str("20");
 		lib_start(&l);
 		assert_int_equal(count_cells(&l), 20);
 		expect(&l, "19", 1, "q", INT64_MIN, upper ? NULL : "19");
 		expect(&l, "20", 1, "q", INT64_MIN, upper ? "20" : NULL);
-		assert_int_equal(lib_put(&l, upper ? "19" : "20", 1, "q", 1, slice_str("no")), -EREMCHG);
+		assert_int_equal(lib_put(&l, upper ? "19" : "20", 1, "q", 1, tfs_str("no")), -EREMCHG);
 		LIB(tablet_compact(l.t));
 		assert_int_equal(count_cells(&l), 20);
 		assert_int_equal(l.file_count, 1);
@@ -268,12 +270,12 @@ static void test_much_deleted_of_a_part(void **state)
 	now = clock_now(l.clock);
 	for (int i = 0; i < 12000; i++) {
 		snprintf(row, sizeof row, "%05d", i);
-		LIB(lib_put(&l, row, 1, "q", 1, slice_str(row)));
+		LIB(lib_put(&l, row, 1, "q", 1, tfs_str(row)));
 	}
 	LIB(tablet_flush(l.t));
 	lib_stop(&l);
 	LIB(buf_append(&f->begin, "09000", 5));
-	l.begin = slice_str("09000");
+	l.begin = tfs_str("09000");
 	lib_start(&l);
 	for (int i = 0; i < 2000; i++) {
 		snprintf(row, sizeof row, "%05d", 9000 + i);
@@ -296,15 +298,15 @@ static void test_groups_change(void **state)
 {
 	static struct lib l;
 	struct store_schema *s;
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 2}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 2}};
 	struct op row = {.kind = OP_DELETE_ROW};
 	bool did;
 
 	start(&l, 2);
-	LIB(lib_put(&l, "a", 1, "q", 1, slice_str("v1")));
-	LIB(lib_put(&l, "a", 1, "q", 2, slice_str("v2")));
-	LIB(lib_put(&l, "b", 1, "q", 2, slice_str("b2")));
-	LIB(lib_put(&l, "b", 2, "q", 2, slice_str("b3")));
+	LIB(lib_put(&l, "a", 1, "q", 1, tfs_str("v1")));
+	LIB(lib_put(&l, "a", 1, "q", 2, tfs_str("v2")));
+	LIB(lib_put(&l, "b", 1, "q", 2, tfs_str("b2")));
+	LIB(lib_put(&l, "b", 2, "q", 2, tfs_str("b3")));
 	LIB(tablet_flush(l.t));
 	assert_int_equal(l.file_count, 2);
 	s = lib_schema(plain, 2, 2);
@@ -336,12 +338,12 @@ static void test_deleted_under_older_rules(void **state)
 	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
 	static struct lib l;
 	struct store_schema *s;
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 4}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 4}};
 	bool did = false;
 
 	start(&l, 1);
 	for (int i = 1; i <= 4; i++) {
-		LIB(lib_put(&l, "r", 1, "q", i, slice_str(i == 3 ? "three" : "v")));
+		LIB(lib_put(&l, "r", 1, "q", i, tfs_str(i == 3 ? "three" : "v")));
 		LIB(tablet_flush(l.t));
 	}
 	LIB(lib_op(&l, "r", &del, NULL));
@@ -375,16 +377,16 @@ static void test_rules_change_under_a_delete(void **state)
 
 	for (int heavy = 0; heavy < 2; heavy++) {
 		struct op ops[2] = {
-			{.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 2}},
-			{.kind = OP_CHECK, .family = 1, .qualifier = slice_str("q"), .ts = {false, 2}, .check = OP_CHECK_EXISTS},
+			{.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 2}},
+			{.kind = OP_CHECK, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 2}, .check = TFS_CHECK_EXISTS},
 		};
 
 		start(&l, 1);
-		LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
-		LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+		LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("v")));
+		LIB(lib_put(&l, "r", 1, "q", 2, tfs_str("w")));
 		LIB(tablet_flush(l.t));
 		l.on_edit = set_strict; /* the first write after a flush enters the redo set */
-		LIB(tablet_mutate(l.t, slice_str("r"), ops, 1u + (unsigned)heavy, NULL, false, NULL));
+		LIB(tablet_mutate(l.t, tfs_str("r"), ops, 1u + (unsigned)heavy, NULL, false, NULL));
 		assert_null(l.on_edit);
 		expect(&l, "r", 1, "q", INT64_MIN, NULL);
 		LIB(tablet_compact(l.t));
@@ -405,7 +407,7 @@ static void test_flushes_and_merges_drop_hidden(void **state)
 	l.schema = lib_schema(strict, 2, 1);
 	lib_start(&l);
 	for (int i = 1; i <= 64; i++) {
-		LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+		LIB(lib_put(&l, "r", 1, "q", i, tfs_str("v")));
 		if (i % 8)
 			continue;
 		LIB(tablet_flush(l.t));
@@ -430,7 +432,7 @@ static void test_wants_major(void **state)
 
 	start(&l, 1);
 	now = clock_now(l.clock);
-	LIB(lib_put(&l, "r", 1, "q", now, slice_str("v")));
+	LIB(lib_put(&l, "r", 1, "q", now, tfs_str("v")));
 	assert_int_equal(l.major_us, 0);
 	LIB(tablet_flush(l.t));
 	counted_from = l.major_us;
@@ -464,7 +466,7 @@ static void test_wants_major(void **state)
 	lib_stop(&l);
 	lib_start(&l);
 	assert_int_equal(l.t->major_us, counted_from);
-	LIB(lib_put(&l, "r", 1, "q", now + 1, slice_str("v")));
+	LIB(lib_put(&l, "r", 1, "q", now + 1, tfs_str("v")));
 	LIB(tablet_flush(l.t));
 	assert_int_equal(l.major_us, counted_from);
 	assert_true(compact_major_late(l.t->view, none, now - day, now, now, half) >= 0); /* two: only together they are too much */
@@ -492,7 +494,7 @@ static unsigned beside_rounds;
 /* In the major compaction's own thread, when it makes its output: it holds no lock there. */
 static int work_beside(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("old"), .ts = {false, 2}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("old"), .ts = {false, 2}};
 	struct lib *l = beside;
 	char q[16];
 	bool did = false;
@@ -503,7 +505,7 @@ static int work_beside(void *arg, enum file_op op, const char *path, uint64_t of
 	LIB(lib_op(l, "r", &del, NULL));
 	for (unsigned i = 0; i < 20; i++) {
 		snprintf(q, sizeof q, "new%02u", i);
-		LIB(lib_put(l, "r", 1, q, 1, slice_str("v")));
+		LIB(lib_put(l, "r", 1, q, 1, tfs_str("v")));
 		LIB(tablet_flush(l->t));
 		LIB(tablet_compact_step(l->t, &did));
 		beside_rounds += did;
@@ -520,7 +522,7 @@ static void test_merges_beside_a_major_compaction(void **state)
 	for (int in_doubt = 0; in_doubt < 2; in_doubt++) {
 		start(&l, 1);
 		for (int ts = 1; ts <= 3; ts++) {
-			LIB(lib_put(&l, "r", 1, "old", ts, slice_str(ts == 1 ? "one" : "v")));
+			LIB(lib_put(&l, "r", 1, "old", ts, tfs_str(ts == 1 ? "one" : "v")));
 			LIB(tablet_flush(l.t));
 		}
 		beside = &l;
@@ -569,21 +571,21 @@ static void *writer_main(void *arg)
 		struct op ops[3] = {
 			{.kind = OP_WRITE,
 				.family = 1,
-				.qualifier = slice_str("q"),
+				.qualifier = tfs_str("q"),
 				.ts = {true, INT64_MIN},
 				.truncate_to = UINT64_MAX},
 			{.kind = OP_WRITE,
 				.family = 2,
-				.qualifier = slice_str("q"),
+				.qualifier = tfs_str("q"),
 				.ts = {true, INT64_MIN},
 				.truncate_to = UINT64_MAX},
-			{.kind = OP_INCREMENT, .family = 1, .qualifier = slice_str("count"), .by = 1},
+			{.kind = OP_INCREMENT, .family = 1, .qualifier = tfs_str("count"), .by = 1},
 		};
 
 		value[n] = 'x';
-		ops[0].value = ops[1].value = slice_of(value, sizeof value);
+		ops[0].value = ops[1].value = tfs_bytes_of(value, sizeof value);
 		snprintf(row, sizeof row, "r%u", i % 7);
-		LIB(tablet_mutate(w->l->t, slice_str(row), ops, 3, NULL, i % 16 == 0, NULL));
+		LIB(tablet_mutate(w->l->t, tfs_str(row), ops, 3, NULL, i % 16 == 0, NULL));
 	}
 	return NULL;
 }
@@ -597,15 +599,15 @@ static void *reader_main(void *arg)
 
 	while (!*w->stop) {
 		for (unsigned r = 0; r < 7; r++) {
-			struct scan_spec spec = {.what = SCAN_CELLS, .one_row = true, .versions = 1};
+			struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS, .pub.one_row = true, .pub.versions = 1};
 			struct tablet_scan *s;
 
 			snprintf(row, sizeof row, "r%u", r);
-			spec.row_from = slice_str(row);
+			spec.pub.row_from = tfs_str(row);
 			LIB(tablet_scan_new(w->l->t, &spec, &s));
 			LIB(tablet_scan_fill(s, &b));
 			if (b.count) {
-				if (b.count != 3 || !slice_eq(b.cells[1].value, b.cells[2].value) ||
+				if (b.count != 3 || !bytes_eq(b.cells[1].value, b.cells[2].value) ||
 					counter_parse(b.cells[0].value, &count)) {
 					fprintf(stderr, "a row was seen in part\n");
 					abort();
@@ -656,7 +658,7 @@ static void test_many_at_once(void **state)
 		sum = 0;
 		for (unsigned r = 0; r < 7; r++) {
 			snprintf(row, sizeof row, "r%u", r);
-			LIB(tablet_read(l.t, slice_str(row), 1, slice_str("count"), (struct op_time){true, 0}, 0, count,
+			LIB(tablet_read(l.t, tfs_str(row), 1, tfs_str("count"), (struct tfs_ts){TFS_NEWEST, 0}, 0, count,
 				sizeof(count) - 1, &got, NULL));
 			count[got] = 0;
 			sum += strtoll(count, NULL, 10);

@@ -52,13 +52,13 @@ static void test_edits_in_doubt(void **state)
 		for (int reopen = 0; reopen < 2; reopen++) {
 			start(&l, 1);
 			for (int i = 0; i < 4; i++) {
-				LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+				LIB(lib_put(&l, "r", 1, "q", i, tfs_str("v")));
 				*(doubt ? &l.edit_doubt : &l.edit_fail) = 2;
 				assert_int_equal(tablet_flush(l.t), -EIO);
 				expect(&l, "r", 1, "q", i, "v");
 				/* the redo set is in doubt too: no write until that is settled */
-				assert_int_equal(lib_put(&l, "r", 1, "x", i, slice_str("w")), -EIO);
-				LIB(lib_put(&l, "r", 1, "x", i, slice_str("w")));
+				assert_int_equal(lib_put(&l, "r", 1, "x", i, tfs_str("w")), -EIO);
+				LIB(lib_put(&l, "r", 1, "x", i, tfs_str("w")));
 				*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
 				assert_int_equal(tablet_flush(l.t), -EIO);
 				if (reopen) {
@@ -70,7 +70,7 @@ static void test_edits_in_doubt(void **state)
 			}
 			*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
 			assert_int_equal(tablet_compact_step(l.t, &did), -EIO);
-			LIB(lib_put(&l, "r", 1, "y", 1, slice_str("u")));
+			LIB(lib_put(&l, "r", 1, "y", 1, tfs_str("u")));
 			LIB(tablet_flush(l.t));
 			assert_int_equal(count_cells(&l), 9);
 			if (reopen) {
@@ -98,7 +98,7 @@ static void test_edit_is_repeated(void **state)
 		l.background = true;
 		lib_start(&l);
 		for (int i = 0; i < 2; i++) {
-			LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+			LIB(lib_put(&l, "r", 1, "q", i, tfs_str("v")));
 			LIB(tablet_flush(l.t));
 		}
 		*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
@@ -131,14 +131,14 @@ static void test_redo_set_in_doubt(void **state)
 
 	for (int again = 0; again < 2; again++) {
 		start(&l, 1);
-		LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
+		LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("v")));
 		l.edit_doubt = 1;
 		assert_int_equal(tablet_flush(l.t), -EIO);
 		assert_int_equal(l.redo_count, 0);
-		LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+		LIB(lib_put(&l, "r", 1, "q", 2, tfs_str("w")));
 		if (again) {
 			LIB(tablet_flush(l.t));
-			LIB(lib_put(&l, "r", 1, "q", 3, slice_str("x")));
+			LIB(lib_put(&l, "r", 1, "q", 3, tfs_str("x")));
 		}
 		assert_int_equal(l.redo_count, 1);
 		lib_stop(&l); /* without a flush: as a crash */
@@ -158,13 +158,13 @@ static void test_redo_set_let_go(void **state)
 	for (int doubt = 0; doubt < 2; doubt++) {
 		start(&l, 1);
 		*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
-		assert_int_equal(lib_put(&l, "r", 1, "q", 1, slice_str("v")), -EIO);
+		assert_int_equal(lib_put(&l, "r", 1, "q", 1, tfs_str("v")), -EIO);
 		assert_int_equal(l.redo_count, doubt);
 		assert_true(tablet_redo_lsn(l.t, l.env.incarnation) != UINT64_MAX);
 		LIB(tablet_flush(l.t));
 		assert_int_equal(l.redo_count, 0);
 		assert_true(tablet_redo_lsn(l.t, l.env.incarnation) == UINT64_MAX);
-		LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+		LIB(lib_put(&l, "r", 1, "q", 2, tfs_str("w")));
 		assert_int_equal(l.redo_count, 1);
 		lib_stop(&l);
 		lib_start(&l);
@@ -192,18 +192,18 @@ static void test_flush_without_its_deletes(void **state)
 	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
 	static struct lib l;
 	struct store_schema *s;
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, VIEW_MEMS - 1}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, VIEW_MEMS - 1}};
 	struct tablet_stats st;
 
 	start(&l, 1);
 	file_set_hook(no_space, NULL);
 	for (int i = 1; i < VIEW_MEMS; i++) {
-		LIB(lib_put(&l, "r", 1, "q", i, slice_str(i == VIEW_MEMS - 2 ? "second" : "v")));
+		LIB(lib_put(&l, "r", 1, "q", i, tfs_str(i == VIEW_MEMS - 2 ? "second" : "v")));
 		assert_int_equal(tablet_flush(l.t), -ENOSPC);
 	}
 	tablet_get_stats(l.t, &st);
 	assert_int_equal(st.memtables, VIEW_MEMS);
-	LIB(lib_put(&l, "r", 1, "x", 1, slice_str("v")));
+	LIB(lib_put(&l, "r", 1, "x", 1, tfs_str("v")));
 	LIB(lib_op(&l, "r", &del, NULL));
 	s = lib_schema(strict, 2, 1);
 	tablet_set_schema(l.t, s);
@@ -226,27 +226,27 @@ static void workload(struct lib *l, int *have, int *next, bool in_doubt)
 	bool did;
 
 	for (int i = 0; i < ROWS; i++) {
-		struct op_range range = {0, slice_str("v")};
+		struct tfs_range range = {0, tfs_str("v")};
 		struct op o = {.kind = OP_WRITE,
 			.family = 1,
-			.qualifier = slice_str("q"),
+			.qualifier = tfs_str("q"),
 			.ts = {true, INT64_MIN},
 			.truncate_to = UINT64_MAX,
-			.value = slice_of(value, 0)};
+			.value = tfs_bytes_of(value, 0)};
 		int n = (*next)++, err;
 
 		snprintf(row, sizeof row, "%02d", i);
 		if (i % 4 == 3) {
-			o = (struct op){.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = slice_str("q")};
+			o = (struct op){.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = tfs_str("q")};
 			n = 0;
 		} else if (i % 4 == 2) {
-			o.base = OP_BASE_NEWEST;
+			o.base = TFS_BASE_NEWEST;
 			o.truncate_to = 0;
 			o.ranges = &range;
 			o.range_count = 1;
-			range.data = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
+			range.data = tfs_bytes_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
 		} else {
-			o.value = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
+			o.value = tfs_bytes_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
 		}
 		err = lib_op(l, row, &o, NULL);
 		if (!err)
@@ -349,7 +349,7 @@ static void test_disk_full(void **state)
 	lib_start(&l);
 	while (!err && n < 10000) {
 		snprintf(row, sizeof row, "%05d", n);
-		err = lib_put(&l, row, 1, "q", 1, slice_of(value, sizeof value));
+		err = lib_put(&l, row, 1, "q", 1, tfs_bytes_of(value, sizeof value));
 		n += !err;
 	}
 	assert_int_equal(err, -ENOSPC);
@@ -357,7 +357,7 @@ static void test_disk_full(void **state)
 	assert_int_equal(count_cells(&l), n);
 	disk_has_space = true;
 	LIB(tablet_flush(l.t));
-	LIB(lib_put(&l, "x", 1, "q", 1, slice_str("v")));
+	LIB(lib_put(&l, "x", 1, "q", 1, tfs_str("v")));
 	assert_int_equal(count_cells(&l), n + 1);
 	end(&l);
 	file_set_hook(NULL, NULL);
@@ -381,12 +381,12 @@ static void test_refused_writes_cost_nothing(void **state)
 	l.background = true;
 	l.memtable_bytes = 200 * 1024;
 	lib_start(&l);
-	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("kept")));
+	LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("kept")));
 	for (int with = 0; with < 2; with++) {   /* a cell in the memtable, and none */
 		task_pool_drain(l.compact_pool); /* it has checked all files that the start found */
 		file_set_hook(no_log, NULL);
 		for (int i = 0; i < 500; i++) {
-			int err = lib_put(&l, "r", 1, "q", 2, slice_of(value, sizeof value));
+			int err = lib_put(&l, "r", 1, "q", 2, tfs_bytes_of(value, sizeof value));
 
 			assert_true(err == -ENOSPC || err == -EROFS);
 			tablet_get_stats(l.t, &st);
@@ -429,7 +429,7 @@ static void test_a_damaged_file_stops_no_merge(void **state)
 	start(&l, 1);
 	for (int i = 0; i < 3; i++) {
 		snprintf(row, sizeof row, "%02d", i);
-		LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+		LIB(lib_put(&l, row, 1, "q", 1, tfs_str("v")));
 		LIB(tablet_flush(l.t));
 	}
 	lib_stop(&l);
@@ -437,7 +437,7 @@ static void test_a_damaged_file_stops_no_merge(void **state)
 	lib_start(&l);
 	for (int i = 3; i < 40; i++) {
 		snprintf(row, sizeof row, "%02d", i);
-		LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+		LIB(lib_put(&l, row, 1, "q", 1, tfs_str("v")));
 		LIB(tablet_flush(l.t));
 		failures += tablet_compact_step(l.t, &did) != 0;
 	}
@@ -477,7 +477,7 @@ static void test_a_passing_error_is_no_damage(void **state)
 		start(&l, 1);
 		for (int i = 0; i < 12; i++) {
 			snprintf(row, sizeof row, "%02d", i);
-			LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+			LIB(lib_put(&l, row, 1, "q", 1, tfs_str("v")));
 			LIB(tablet_flush(l.t));
 		}
 		lib_stop(&l); /* nothing is open */

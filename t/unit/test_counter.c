@@ -46,7 +46,7 @@ static void each_text_has_its_meaning(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct counter_change change = {0};
-		int r = counter_change_parse(slice_str(cases[i].text), &change);
+		int r = counter_change_parse(tfs_str(cases[i].text), &change);
 
 		if (r != cases[i].result || change.sets != cases[i].sets || change.value != cases[i].value)
 			fail_msg("\"%s\": %d, %d, %lld", cases[i].text, r, change.sets, (long long)change.value);

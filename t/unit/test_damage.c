@@ -24,7 +24,7 @@ static struct lib sound, hurt;
 static unsigned written;
 
 /* Values of one number that compress badly, so that there are many blocks. */
-static struct slice value_of(unsigned n)
+static struct tfs_bytes value_of(unsigned n)
 {
 	static uint8_t bytes[900];
 	uint64_t x = n * 0x9e3779b97f4a7c15u + 1;
@@ -33,7 +33,7 @@ static struct slice value_of(unsigned n)
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		bytes[i] = (uint8_t)(x >> 56);
 	}
-	return slice_of(bytes, sizeof bytes);
+	return tfs_bytes_of(bytes, sizeof bytes);
 }
 
 /* Refused by the damaged one, it is done to neither. */
@@ -53,7 +53,7 @@ static int put(const char *row, const char *q, int64_t ts)
 {
 	struct op o = {.kind = OP_WRITE,
 		.family = 1,
-		.qualifier = slice_str(q),
+		.qualifier = tfs_str(q),
 		.ts = {false, ts},
 		.value = value_of(written++),
 		.truncate_to = UINT64_MAX};
@@ -63,7 +63,7 @@ static int put(const char *row, const char *q, int64_t ts)
 
 static void change(bool deletes)
 {
-	struct op o = {.family = 1, .qualifier = slice_str(qualifiers[rnd(columns)]), .ts = {false, 1 + (int64_t)rnd(times)}};
+	struct op o = {.family = 1, .qualifier = tfs_str(qualifiers[rnd(columns)]), .ts = {false, 1 + (int64_t)rnd(times)}};
 	const char *row = rows[rnd(ROWS)];
 	unsigned what = deletes ? rnd(120) : 119;
 	int err;

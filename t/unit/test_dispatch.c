@@ -21,11 +21,11 @@ struct sent {
 static void on_answer(void *arg, int err, struct buf *answer)
 {
 	struct sent *x = arg;
-	struct op_result results[4];
+	struct tfs_result results[4];
 	int row_errs[4];
 	struct ts_answer a = {.results = results, .row_errs = row_errs};
 
-	x->err = err ? err : ts_answer_unpack(buf_slice(answer), &x->q, &a);
+	x->err = err ? err : ts_answer_unpack(buf_bytes(answer), &x->q, &a);
 	if (!x->err) {
 		x->err = a.err;
 		x->scan = a.scan;
@@ -106,11 +106,11 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	set_hook(block_log, NULL);
 	t = make_table("t");
 	op.family = store_family_id(t, "f");
-	assert_int_equal(meta_row_key(&user_key, tfs_table_id(t), true, slice_of(NULL, 0)), 0);
-	assert_int_equal(meta_row_key(&meta_key, META_TABLE, true, slice_of(NULL, 0)), 0);
+	assert_int_equal(meta_row_key(&user_key, tfs_table_id(t), true, tfs_bytes_of(NULL, 0)), 0);
+	assert_int_equal(meta_row_key(&meta_key, META_TABLE, true, tfs_bytes_of(NULL, 0)), 0);
 	assert_int_equal(dispatch_new(server_service(hooks.server), NULL, &d), 0);
 	hello = (struct ts_request){.method = TS_HELLO, .table = tfs_table_id(t), .token = {.client = 77}, .epoch = 2};
-	read = (struct sent){.q = {.method = TS_EXISTS, .table = tfs_table_id(t), .row = slice_str("r"), .token = {.client = 78}}};
+	read = (struct sent){.q = {.method = TS_EXISTS, .table = tfs_table_id(t), .row = tfs_str("r"), .token = {.client = 78}}};
 	expiring = read;
 	expiring.q.time_left_us = 1000;
 	alarm(HANG_S);
@@ -119,7 +119,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	for (unsigned i = 0; i < WRITES; i++) {
 		writes[i].q = (struct ts_request){.method = TS_MUTATE,
 			.table = tfs_table_id(t),
-			.row = slice_str("r"),
+			.row = tfs_str("r"),
 			.ops = &op,
 			.op_count = 1,
 			.sync = true,
@@ -136,9 +136,9 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 
 		/* METADATA, the root tablet, control */
 		assert_int_equal(
-			call(d, &(struct ts_request){.method = TS_EXISTS, .table = META_TABLE, .row = buf_slice(&user_key)}), 0);
+			call(d, &(struct ts_request){.method = TS_EXISTS, .table = META_TABLE, .row = buf_bytes(&user_key)}), 0);
 		assert_int_equal(
-			call(d, &(struct ts_request){.method = TS_EXISTS, .table = META_TABLE, .row = buf_slice(&meta_key)}), 0);
+			call(d, &(struct ts_request){.method = TS_EXISTS, .table = META_TABLE, .row = buf_bytes(&meta_key)}), 0);
 		assert_int_equal(call(d, &(struct ts_request){.method = TS_LIST}), 0);
 		assert_int_equal(call(d, &(struct ts_request){.method = TS_FILES}), 0);
 		assert_int_equal(call(d, &(struct ts_request){.method = TS_UNBLOCK_WRITES, .table = n}), 0);
@@ -185,7 +185,7 @@ static void test_refusals_are_counted(void **state)
 {
 	static const char *const causes[] = {"malformed", "version", "invalid", "repeated", "late", "foreign", "busy"};
 	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
-	struct ts_assigned elsewhere = {.table = 900, .begin = slice_str(""), .assignment = 1, .server = 99};
+	struct ts_assigned elsewhere = {.table = 900, .begin = tfs_str(""), .assignment = 1, .server = 99};
 	struct ts_request write, bad;
 	struct dispatcher *d;
 	struct tfs_table *t;
@@ -198,7 +198,7 @@ static void test_refusals_are_counted(void **state)
 	assert_int_equal(dispatch_new(server_service(hooks.server), NULL, &d), 0);
 	write = (struct ts_request){.method = TS_MUTATE,
 		.table = tfs_table_id(t),
-		.row = slice_str("r"),
+		.row = tfs_str("r"),
 		.ops = &op,
 		.op_count = 1,
 		.token = {.client = 77, .number = 1, .lowest_unanswered = 1},
@@ -219,7 +219,7 @@ static void test_refusals_are_counted(void **state)
 	assert_int_equal(counted("version"), 1);
 
 	bad = write;
-	bad.row = slice_str("");
+	bad.row = tfs_str("");
 	bad.token.number = 2;
 	assert_int_equal(call(d, &bad), -EINVAL);
 	assert_int_equal(counted("invalid"), 1);
@@ -287,7 +287,7 @@ static void test_queues_are_bounded(void **state)
 	entered = 0;
 	hold = true;
 	for (unsigned i = 0; i < 10; i++) {
-		x[i] = (struct sent){.q = {.method = TS_EXISTS, .table = 9, .row = slice_str("r")}};
+		x[i] = (struct sent){.q = {.method = TS_EXISTS, .table = 9, .row = tfs_str("r")}};
 		send_to(d, &x[i]);
 		while (entered < (i < 2 ? i + 1 : 2))
 			(void)sched_yield();
@@ -315,12 +315,12 @@ static void test_classes(void **state)
 	static const struct tablet_service_ops ops = {.call = slow_call};
 	struct tablet_service none = {.ops = &ops};
 	struct buf root_end = {0};
-	struct ts_assigned root = {.table = META_TABLE, .begin = slice_str("")}, meta = {.table = META_TABLE}, user = {.table = 9};
+	struct ts_assigned root = {.table = META_TABLE, .begin = tfs_str("")}, meta = {.table = META_TABLE}, user = {.table = 9};
 	struct dispatcher *d;
 
 	assert_int_equal(dispatch_new(&none, NULL, &d), 0);
 	assert_int_equal(meta_root_end(&root_end), 0);
-	meta.begin = buf_slice(&root_end);
+	meta.begin = buf_bytes(&root_end);
 #define CLASS(...) dispatch_class_of(d, &(struct ts_request){__VA_ARGS__})
 	assert_int_equal(CLASS(.method = TS_HELLO, .table = 9), DISPATCH_CONTROL);
 	assert_int_equal(CLASS(.method = TS_SORT), DISPATCH_SORT);

@@ -262,8 +262,8 @@ static void test_a_wrong_clock_serves_nothing(void **state)
 {
 	static const int64_t offsets[] = {-3000000, 2000001};
 	struct tfs_table *t = begin();
-	struct ts_request sync = {.method = TS_SYNC}, read = {.method = TS_EXISTS, .table = 16, .row = slice_str("row")},
-			  by_master = {.method = TS_TABLET_INFO, .table = 16, .row = slice_str("row"), .term = 1};
+	struct ts_request sync = {.method = TS_SYNC}, read = {.method = TS_EXISTS, .table = 16, .row = tfs_str("row")},
+			  by_master = {.method = TS_TABLET_INFO, .table = 16, .row = tfs_str("row"), .term = 1};
 	struct ts_answer a = {0};
 	char *text = NULL;
 

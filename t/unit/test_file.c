@@ -24,7 +24,7 @@
 
 static void test_read_and_write(void **state)
 {
-	const struct slice v[] = {slice_str("ab"), slice_of(NULL, 0), slice_str("cde")};
+	const struct tfs_bytes v[] = {tfs_str("ab"), tfs_bytes_of(NULL, 0), tfs_str("cde")};
 	struct file *f, *g = NULL;
 	uint64_t size;
 	char b[16];
@@ -70,14 +70,14 @@ static void test_read_and_write(void **state)
 
 static void test_many_pieces(void **state)
 {
-	static struct slice v[1000];
+	static struct tfs_bytes v[1000];
 	static uint8_t bytes[1000][3], got_bytes[3001];
 	struct file *f;
 	size_t got;
 
 	for (unsigned i = 0; i < 1000; i++) {
 		memset(bytes[i], (int)(i * 31 & 0xff), 3);
-		v[i] = slice_of(bytes[i], 3);
+		v[i] = tfs_bytes_of(bytes[i], 3);
 	}
 	ok(file_open(in_dir("f"), FILE_CREATE, &f));
 	ok(file_pwritev(f, v, 1000, 0));
@@ -133,22 +133,22 @@ static void test_whole_files(void **state)
 	char *p;
 
 	assert_int_equal(file_read_all(in_dir("f"), 10, &b), -ENOENT);
-	ok(file_replace(in_dir("f"), slice_str("one")));
+	ok(file_replace(in_dir("f"), tfs_str("one")));
 	ok(file_read_all(in_dir("f"), 3, &b));
-	assert_true(slice_eq(buf_slice(&b), slice_str("one")));
+	assert_true(bytes_eq(buf_bytes(&b), tfs_str("one")));
 	assert_int_equal(file_read_all(in_dir("f"), 2, &b), -EFBIG);
-	assert_true(slice_eq(buf_slice(&b), slice_str("one")));
-	ok(file_replace(in_dir("f.tmp"), slice_str("left over"))); /* as a crash would leave it */
-	ok(file_replace(in_dir("f"), slice_str("")));
+	assert_true(bytes_eq(buf_bytes(&b), tfs_str("one")));
+	ok(file_replace(in_dir("f.tmp"), tfs_str("left over"))); /* as a crash would leave it */
+	ok(file_replace(in_dir("f"), tfs_str("")));
 	ok(file_read_all(in_dir("f"), 2, &b));
 	assert_int_equal(b.n, 0);
 	assert_false(exists("f.tmp"));
 	memset(big, 'x', sizeof(big));
-	ok(file_replace(in_dir("f"), slice_of(big, sizeof(big))));
+	ok(file_replace(in_dir("f"), tfs_bytes_of(big, sizeof(big))));
 	ok(file_read_all(in_dir("f"), sizeof(big), &b));
-	assert_true(slice_eq(buf_slice(&b), slice_of(big, sizeof(big))));
+	assert_true(bytes_eq(buf_bytes(&b), tfs_bytes_of(big, sizeof(big))));
 	buf_fini(&b);
-	assert_int_equal(file_replace(in_dir("none/f"), slice_str("x")), -ENOENT);
+	assert_int_equal(file_replace(in_dir("none/f"), tfs_str("x")), -ENOENT);
 
 	p = path_join("a", "b");
 	assert_string_equal(p, "a/b");
@@ -179,11 +179,11 @@ static void test_every_step_fails(void **state)
 	static const enum file_op want[] = {FILE_OP_CREATE, FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_RENAME, FILE_OP_SYNCDIR};
 	struct failing x = {0};
 
-	ok(file_replace(in_dir("f"), slice_str("old")));
+	ok(file_replace(in_dir("f"), tfs_str("old")));
 	for (unsigned i = 0; i < 5; i++) {
 		x.at = i + 1;
 		file_set_hook(fail_at, &x);
-		assert_int_equal(file_replace(in_dir("f"), slice_str("new")), -EIO);
+		assert_int_equal(file_replace(in_dir("f"), tfs_str("new")), -EIO);
 		file_set_hook(NULL, NULL);
 		assert_int_equal(x.op, want[i]);
 		assert_string_equal(contents("f", NULL), i < 4 ? "old" : "new");
@@ -191,10 +191,10 @@ static void test_every_step_fails(void **state)
 	}
 	x.at = 6;
 	file_set_hook(fail_at, &x);
-	ok(file_replace(in_dir("f"), slice_str("newer")));
+	ok(file_replace(in_dir("f"), tfs_str("newer")));
 	assert_int_equal(x.last, 5);
 	file_set_hook(fail_at, &x); /* counts from 1 again */
-	ok(file_replace(in_dir("f"), slice_str("newer")));
+	ok(file_replace(in_dir("f"), tfs_str("newer")));
 	assert_int_equal(x.last, 5);
 	file_set_hook(NULL, NULL);
 }
@@ -244,7 +244,7 @@ static void test_links_are_refused(void **state)
 	uint64_t n;
 
 	ok(file_mkdir(in_dir("out")));
-	ok(file_replace(in_dir("out/victim"), slice_str("precious")));
+	ok(file_replace(in_dir("out/victim"), tfs_str("precious")));
 	ok(file_mkdir(in_dir("in")));
 	assert_int_equal(symlink("../out/victim", in_dir("in/file")), 0);
 	assert_int_equal(symlink("../out", in_dir("in/dir")), 0);
@@ -267,12 +267,12 @@ static void test_links_are_refused(void **state)
 	assert_int_equal(file_rmdir(in_dir("in/dir/x")), -ELOOP);
 	assert_int_equal(file_sync_dir(in_dir("in/dir")), -ELOOP);
 	assert_int_equal(file_free_bytes(in_dir("in/dir"), &n), -ELOOP);
-	assert_int_equal(file_replace(in_dir("in/dir/victim"), slice_str("x")), -ELOOP);
+	assert_int_equal(file_replace(in_dir("in/dir/victim"), tfs_str("x")), -ELOOP);
 	assert_int_equal(file_list(in_dir("in/dir"), note_entry, names), -ELOOP);
 	assert_true(file_list(in_dir("in"), note_entry, names) < 0);
 	ok(file_unlink(in_dir("in/fifo")));
 	assert_int_equal(file_list(in_dir("in"), note_entry, names), -ELOOP);
-	ok(file_replace(in_dir("in/file"), slice_str("x"))); /* replaces the link */
+	ok(file_replace(in_dir("in/file"), tfs_str("x"))); /* replaces the link */
 	assert_string_equal(contents("out/victim", NULL), "precious");
 
 	ok(link(in_dir("out/victim"), in_dir("in/second")));

@@ -39,7 +39,7 @@ static void workload(int pipe_fd)
 		char text[1400];
 
 		memset(text, c, sizeof(text));
-		if (file_replace(in_dir("state"), slice_of(text, sizeof(text))) != 0 || write(pipe_fd, &c, 1) != 1)
+		if (file_replace(in_dir("state"), tfs_bytes_of(text, sizeof(text))) != 0 || write(pipe_fd, &c, 1) != 1)
 			_exit(98);
 	}
 }
@@ -128,7 +128,7 @@ static void *writer_main(void *arg)
 		char text[700];
 
 		memset(text, c, sizeof(text));
-		if (file_replace(in_dir(name), slice_of(text, sizeof(text))) != 0 || write(w->pipe_fd, ack, 2) != 2)
+		if (file_replace(in_dir(name), tfs_bytes_of(text, sizeof(text))) != 0 || write(w->pipe_fd, ack, 2) != 2)
 			_exit(98);
 	}
 	return NULL;

@@ -33,7 +33,7 @@ struct plain {
 static void compare(struct stage *s, const struct plain *p)
 {
 	static uint8_t got_bytes[SPACE + 10];
-	struct slice all;
+	struct tfs_bytes all;
 	size_t got, at = 0;
 
 	assert_int_equal(s->size, p->size);
@@ -185,7 +185,7 @@ static void test_shared(void **state)
 	static uint8_t big[STAGE_MEMORY], bytes[STAGE_MEMORY + 2];
 	struct stage filler[STAGE_MEMORY_ALL / STAGE_MEMORY];
 	int before = open_descriptors();
-	struct slice all;
+	struct tfs_bytes all;
 	size_t got;
 
 	memset(big, 0x55, sizeof(big));

@@ -26,21 +26,22 @@ static void test_vectors(void **state)
 		bytes[i] = (uint8_t)i;
 	key = siphash_key_of(bytes);
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
-		assert_true(siphash(&key, NULL, 0, slice_of(bytes, vectors[i].n)) == vectors[i].hash);
+		assert_true(siphash(&key, NULL, 0, tfs_bytes_of(bytes, vectors[i].n)) == vectors[i].hash);
 	for (size_t n = 0; n < 40; n++) {
 		const uint64_t words[] = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
-		assert_true(siphash(&key, NULL, 0, slice_of(bytes, 16 + n)) == siphash(&key, words, 2, slice_of(bytes + 16, n)));
+		assert_true(siphash(&key, NULL, 0, tfs_bytes_of(bytes, 16 + n)) ==
+			siphash(&key, words, 2, tfs_bytes_of(bytes + 16, n)));
 	}
 }
 
 static void test_private(void **state)
 {
-	uint64_t a = hash_private(0, slice_str("name")), all = 0;
+	uint64_t a = hash_private(0, tfs_str("name")), all = 0;
 	uint8_t bytes[64] = {0};
 
-	assert_true(a == hash_private(0, slice_str("name")));
-	assert_true(a != hash_private(1, slice_str("name")) && a != hash_private(0, slice_str("nama")));
+	assert_true(a == hash_private(0, tfs_str("name")));
+	assert_true(a != hash_private(1, tfs_str("name")) && a != hash_private(0, tfs_str("nama")));
 	assert_int_equal(random_bytes(bytes, sizeof(bytes)), 0);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		all |= bytes[i];
@@ -65,7 +66,7 @@ static void test_table(void **state)
 		assert_non_null(e);
 		strcpy(e->key, key);
 		HASH_ADD_KEYPTR(hh, table, e->key, (size_t)n, e);
-		assert_true(e->hh.hashv == (unsigned)hash_private(0, slice_str(key)));
+		assert_true(e->hh.hashv == (unsigned)hash_private(0, tfs_str(key)));
 	}
 	for (unsigned i = 0; i < 2000; i++) {
 		int n = snprintf(key, sizeof(key), "%u", i);

@@ -58,7 +58,7 @@ static void made_once(void **state)
 	assert_memory_equal(&one, &two, sizeof(one));
 	assert_int_equal(identity_read(locks, &two), 0);
 	assert_memory_equal(&one, &two, sizeof(one));
-	assert_int_equal(lock_put(locks, IDENTITY_FILE, slice_str("rubbish"), LOCK_ANY, NULL), 0);
+	assert_int_equal(lock_put(locks, IDENTITY_FILE, tfs_str("rubbish"), LOCK_ANY, NULL), 0);
 	assert_int_equal(identity_make(locks, &two), -EBADMSG); /* and does not make a second identity */
 	lock_service_free(locks);
 }
@@ -68,11 +68,11 @@ static void made_once(void **state)
 static void expect_same(const struct lock_identity *want, const uint8_t *file, size_t n)
 {
 	struct lock_identity got;
-	struct slice contents;
+	struct tfs_bytes contents;
 	uint64_t version;
 	bool whole;
 
-	assert_int_equal(lock_file_decode(slice_of(file, n), &contents, &version, &whole), 0);
+	assert_int_equal(lock_file_decode(tfs_bytes_of(file, n), &contents, &version, &whole), 0);
 	assert_int_equal(lock_identity_decode(contents, &got), 0);
 	assert_memory_equal(&got, want, sizeof(got));
 }
@@ -86,7 +86,7 @@ static void one_copy_suffices(void **state)
 
 	assert_int_equal(identity_draw(&want), 0);
 	assert_int_equal(lock_identity_encode(&want, &contents), 0);
-	assert_int_equal(lock_file_encode(buf_slice(&contents), 1, &file), 0);
+	assert_int_equal(lock_file_encode(buf_bytes(&contents), 1, &file), 0);
 	copy = file.n - COPIES_APART;
 	for (size_t bit = 0; bit < 8 * file.n; bit++) {
 		file.p[bit / 8] ^= (uint8_t)(1 << bit % 8);

@@ -25,7 +25,7 @@ static bool fails(void)
 
 #include "t/unit/wrap_alloc.h"
 
-static void same_value(struct slice v, const struct expect *e)
+static void same_value(struct tfs_bytes v, const struct expect *e)
 {
 	assert_int_equal(v.n, e->size);
 	for (size_t i = 0; i < v.n; i++)
@@ -42,8 +42,8 @@ static void check_batches(const struct model *md, const struct live_options *o)
 	struct iter *it;
 	struct live *l;
 
-	if (s->limit && (uint64_t)count > s->limit)
-		count = (int)s->limit;
+	if (s->pub.limit && (uint64_t)count > s->pub.limit)
+		count = (int)s->pub.limit;
 	assert_int_equal(open_merge(md, &it), 0);
 	assert_int_equal(live_new(it, o, &l), 0);
 	do {
@@ -51,21 +51,21 @@ static void check_batches(const struct model *md, const struct live_options *o)
 		assert_int_equal(scan_fill(l, s, &already, &b), 0);
 		assert_true(b.count > 0 || b.done);
 		for (uint32_t i = 0; i < b.count; i++, at++) {
-			const struct scan_cell *c = &b.cells[i];
+			const struct tfs_cell *c = &b.cells[i];
 
 			assert_true(at < count);
-			assert_true(slice_eq(c->row, rows[want[at].row]));
-			if (s->what == SCAN_ROWS)
+			assert_true(bytes_eq(c->row, rows[want[at].row]));
+			if (s->pub.what == TFS_SCAN_ROWS)
 				continue;
-			assert_int_equal(c->family, family_ids[want[at].family]);
-			if (s->what == SCAN_FAMILIES)
+			assert_int_equal(c->family_id, family_ids[want[at].family]);
+			if (s->pub.what == TFS_SCAN_FAMILIES)
 				continue;
-			assert_true(slice_eq(c->qualifier, qualifiers[want[at].qualifier]));
+			assert_true(bytes_eq(c->qualifier, qualifiers[want[at].qualifier]));
 			assert_true(c->ts == want[at].ts);
 			assert_int_equal(c->size, want[at].size);
 			assert_true(c->expires_us == want[at].expires);
 			assert_true(c->commit_us == COMMIT_OF(want[at].seq));
-			if (s->what == SCAN_KEYS || want[at].large) {
+			if (s->pub.what == TFS_SCAN_KEYS || want[at].large) {
 				assert_null(c->value.p);
 			} else {
 				assert_non_null(c->value.p);
@@ -92,8 +92,8 @@ static void check_walk(const struct model *md, const struct live_options *o)
 	assert_int_equal(live_new(it, o, &l), 0);
 	for (; live_next(l, &c) == 1; at++) {
 		assert_true(at < count);
-		assert_true(slice_eq(c.row, rows[want[at].row]));
-		assert_true(slice_eq(c.qualifier, qualifiers[want[at].qualifier]));
+		assert_true(bytes_eq(c.row, rows[want[at].row]));
+		assert_true(bytes_eq(c.qualifier, qualifiers[want[at].qualifier]));
 		assert_int_equal(c.family, family_ids[want[at].family]);
 		assert_true(c.ts == want[at].ts && c.seq == want[at].seq);
 		assert_int_equal(c.size, want[at].size);
@@ -142,7 +142,7 @@ static void list_add(struct scan_batch *list, const struct scan_batch *b)
 	list->cells = realloc(list->cells, (list->count + b->count + 1) * sizeof(*list->cells));
 	assert_non_null(list->cells);
 	for (uint32_t i = 0; i < b->count; i++) {
-		struct scan_cell *c = &list->cells[list->count++];
+		struct tfs_cell *c = &list->cells[list->count++];
 
 		*c = b->cells[i];
 		assert_true(arena_dup(&list->arena, c->row, &c->row) && arena_dup(&list->arena, c->qualifier, &c->qualifier));
@@ -191,10 +191,10 @@ static void lost_scans_are_continued(void **state)
 			int more = 1;
 
 			random_spec(&s, &o, &md, families);
-			s.limit = 0; /* the client's concern */
-			s.batch_bytes = 1 + rnd(200);
-			s.column_limit = rnd(3) ? 0 : 1 + (uint32_t)rnd(3);
-			s.reverse = !s.one_row && rnd(3) == 0;
+			s.pub.limit = 0; /* the client's concern */
+			s.pub.batch_bytes = 1 + rnd(200);
+			s.pub.column_limit = rnd(3) ? 0 : 1 + (uint32_t)rnd(3);
+			s.pub.reverse = !s.pub.one_row && rnd(3) == 0;
 			list_all(&md, &o, NULL, &all);
 			while (more && parts.count < all.count) {
 				const uint32_t before = parts.count;
@@ -206,11 +206,12 @@ static void lost_scans_are_continued(void **state)
 			}
 			assert_int_equal(parts.count, all.count);
 			for (uint32_t i = 0; i < all.count; i++) {
-				const struct scan_cell *a = &all.cells[i], *b = &parts.cells[i];
+				const struct tfs_cell *a = &all.cells[i], *b = &parts.cells[i];
 
-				assert_true(slice_eq(a->row, b->row) && a->family == b->family);
-				if (s.what == SCAN_CELLS || s.what == SCAN_KEYS)
-					assert_true(slice_eq(a->qualifier, b->qualifier) && a->ts == b->ts && a->seq == b->seq);
+				assert_true(bytes_eq(a->row, b->row) && a->family_id == b->family_id);
+				if (s.pub.what == TFS_SCAN_CELLS || s.pub.what == TFS_SCAN_KEYS)
+					assert_true(bytes_eq(a->qualifier, b->qualifier) && a->ts == b->ts &&
+						a->sequence == b->sequence);
 			}
 			if (more) { /* and then nothing */
 				list_all(&md, &o, NULL, &parts);
@@ -238,7 +239,7 @@ static void every_failing_allocation_is_reported(void **state)
 		rng = (r + 99) * UINT64_C(0x9E3779B97F4A7C15);
 		model_make(&md, false);
 		random_spec(&s, &o, &md, families);
-		s.limit = 0;
+		s.pub.limit = 0;
 		for (long n = 1; n < 4000; n++) {
 			static struct expect want[MAX_CELLS];
 			int count = expected(&md, &o, want), at = 0;
@@ -297,8 +298,8 @@ static void live_next_can_be_asked_again(void **state)
 		md.clipped[0] = false;
 		/* the contents of the one child, by a raw scan */
 		random_spec(&s, &o, &md, families);
-		o.row_begin = o.row_end = s.row_from = s.row_to = (struct slice){0};
-		s.one_row = s.row_from_after = false;
+		o.row_begin = o.row_end = s.pub.row_from = s.pub.row_to = (struct tfs_bytes){0};
+		s.pub.one_row = s.pub.row_from_after = false;
 		assert_int_equal(open_merge(&md, &it), 0);
 		assert_int_equal(live_new(it, &o, &l), 0);
 		for (count = 0; live_next(l, &c) == 1; count++)
@@ -346,7 +347,7 @@ static void spy_show(void)
 	buf_fini(&scratch);
 }
 
-static void spy_seek(struct iter *it, struct slice target)
+static void spy_seek(struct iter *it, struct tfs_bytes target)
 {
 	iter_seek(spy.child, target);
 	spy.seeks++;
@@ -415,22 +416,22 @@ static void scans_stand_on_no_chunk_and_step_over_little(void **state)
 	assert_int_equal(spy.chunks, 0);
 	assert_int_equal(count_live(m, &md, &s, 40), 40);
 	assert_int_equal(spy.chunks, 0);
-	s.versions = 1;
+	s.pub.versions = 1;
 	assert_int_equal(count_live(m, &md, &s, UINT64_MAX), 27);
 	assert_int_equal(spy.chunks, 0);
-	s.what = SCAN_FAMILIES;
+	s.pub.what = TFS_SCAN_FAMILIES;
 	assert_int_equal(count_live(m, &md, &s, UINT64_MAX), 9);
 	assert_int_equal(spy.chunks, 0);
 	assert_in_range(spy.seeks, 9, 12);
-	s.what = SCAN_ROWS;
-	s.versions = 0;
+	s.pub.what = TFS_SCAN_ROWS;
+	s.pub.versions = 0;
 	assert_int_equal(count_live(m, &md, &s, UINT64_MAX), 3);
 	assert_int_equal(spy.chunks, 0);
 	assert_in_range(spy.seeks, 3, 6);
-	s.what = SCAN_KEYS;
-	s.families = families;
-	s.family_count = 1;
-	s.qualifier_from = qualifiers[2];
+	s.pub.what = TFS_SCAN_KEYS;
+	s.family_ids = families;
+	s.pub.family_count = 1;
+	s.pub.qualifier_from = qualifiers[2];
 	assert_int_equal(count_live(m, &md, &s, UINT64_MAX), 9);
 	assert_int_equal(spy.chunks, 0);
 	assert_true(spy.steps < 20);
@@ -442,7 +443,7 @@ static void scans_stand_on_no_chunk_and_step_over_little(void **state)
 	for (int ts = 0; ts < 1000; ts++)
 		store(&md, 0, &(struct entry){.row = 1, .family = 0, .qualifier = 0, .ts = ts, .seq = ++seq, .kind = CELL_VALUE});
 	store(&md, 0, &(struct entry){.row = 1, .family = 0, .qualifier = 1, .ts = 0, .seq = ++seq, .kind = CELL_VALUE});
-	s = (struct scan_spec){.versions = 1};
+	s = (struct scan_spec){.pub.versions = 1};
 	assert_int_equal(count_live(m, &md, &s, UINT64_MAX), 2);
 	assert_in_range(spy.steps, 1, 30);
 	memtable_put(m);
@@ -451,7 +452,7 @@ static void scans_stand_on_no_chunk_and_step_over_little(void **state)
 /* ---- damage ---- */
 static void malformed_entries_are_damage(void **state)
 {
-	static const struct slice bad[] = {LIT(""), LIT("row"), LIT("r\0\1\0\1q\0\1"), LIT("r\0\1\0\0q\0\1AAAAAAAABBBBBBBB\5"),
+	static const struct tfs_bytes bad[] = {LIT(""), LIT("row"), LIT("r\0\1\0\1q\0\1"), LIT("r\0\1\0\0q\0\1AAAAAAAABBBBBBBB\5"),
 		LIT("r\0\1\0\1q\0\1\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x09"),
 		LIT("r\0\1\0\1q\0\1\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x06")};
 	static struct model md;
@@ -467,7 +468,7 @@ static void malformed_entries_are_damage(void **state)
 		struct live *l;
 
 		assert_int_equal(memtable_new(&m), 0);
-		assert_int_equal(memtable_prepare(m, bad[i], slice_str("seven b"), &n), 0);
+		assert_int_equal(memtable_prepare(m, bad[i], tfs_str("seven b"), &n), 0);
 		memtable_insert(m, n, false);
 		assert_int_equal(memtable_iter_new(m, &it), 0);
 		memtable_put(m);
@@ -481,7 +482,7 @@ static void malformed_entries_are_damage(void **state)
 static void a_missing_chunk_does_not_end_a_scan(void **state)
 {
 	static struct model md;
-	struct cellkey k = {.row = slice_str("r"), .qualifier = slice_str("q"), .family = 1, .kind = CELL_LARGE, .ts = 5, .seq = 9};
+	struct cellkey k = {.row = tfs_str("r"), .qualifier = tfs_str("q"), .family = 1, .kind = CELL_LARGE, .ts = 5, .seq = 9};
 	struct scan_spec s = {0};
 	struct live_options o = {.rules = {model_rule, &md}, .seq = UINT64_MAX, .spec = &s};
 	uint8_t *bytes = calloc(1, CELL_CHUNK_BYTES), size[8];
@@ -493,22 +494,22 @@ static void a_missing_chunk_does_not_end_a_scan(void **state)
 	md.rules[0].known = true;
 	assert_int_equal(memtable_new(&m), 0);
 	put_be64(size, 3 * CELL_CHUNK_BYTES);
-	put(m, &k, slice_of(size, 8));
+	put(m, &k, tfs_bytes_of(size, 8));
 	k.kind = CELL_CHUNK;
-	put(m, &k, slice_of(bytes, CELL_CHUNK_BYTES));
+	put(m, &k, tfs_bytes_of(bytes, CELL_CHUNK_BYTES));
 	k.chunk = 2;
-	put(m, &k, slice_of(bytes, CELL_CHUNK_BYTES - 1));
+	put(m, &k, tfs_bytes_of(bytes, CELL_CHUNK_BYTES - 1));
 	k.kind = CELL_VALUE;
 	k.seq = 3;
 	k.ts = 4;
-	put(m, &k, slice_str("after"));
+	put(m, &k, tfs_str("after"));
 	assert_int_equal(memtable_iter_new(m, &it), 0);
 	memtable_put(m);
 	assert_int_equal(live_new(it, &o, &l), 0);
 	assert_int_equal(live_next(l, &c), 1);
 	assert_true(c.large && c.size == 3 * CELL_CHUNK_BYTES);
 	assert_int_equal(live_next(l, &c), 1);
-	assert_true(c.ts == 4 && slice_eq(c.value, slice_str("after")));
+	assert_true(c.ts == 4 && bytes_eq(c.value, tfs_str("after")));
 	assert_int_equal(live_next(l, &c), 0);
 	live_free(l);
 	free(bytes);

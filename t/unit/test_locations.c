@@ -28,9 +28,9 @@ struct known {
 #define KNOWN 64
 static struct known model[KNOWN];
 
-static struct slice end_of(const struct known *k)
+static struct tfs_bytes end_of(const struct known *k)
 {
-	return *k->end ? slice_str(k->end) : (struct slice){NULL, 0};
+	return *k->end ? tfs_str(k->end) : (struct tfs_bytes){NULL, 0};
 }
 
 /* Of the table's the one that ends first above row, if it begins at or below it. */
@@ -105,23 +105,23 @@ static void against_model(void **state)
 				entries += model[e].there;
 			if (entries == KNOWN)
 				break;
-			locations_put(l, table, slice_str(n.begin), end_of(&n), n.service, 7);
+			locations_put(l, table, tfs_str(n.begin), end_of(&n), n.service, 7);
 			model_put(&n);
 			break;
 		case 1:
-			locations_forget(l, table, slice_str(row), n.service);
+			locations_forget(l, table, tfs_str(row), n.service);
 			if (k && k->service == n.service)
 				k->there = false;
 			break;
 		case 2:
-			err = locations_end(l, table, slice_str(row), &end, &last);
+			err = locations_end(l, table, tfs_str(row), &end, &last);
 			assert_int_equal(err, k ? 0 : -ENOENT);
 			if (k)
-				assert_true(last == !*k->end && slice_eq(buf_slice(&end), slice_str(k->end)));
+				assert_true(last == !*k->end && bytes_eq(buf_bytes(&end), tfs_str(k->end)));
 			buf_fini(&end);
 			break;
 		default:
-			s = locations_find(l, table, slice_str(row), NULL);
+			s = locations_find(l, table, tfs_str(row), NULL);
 			assert_ptr_equal(s, k ? k->service : NULL);
 			hits += k != NULL;
 		}
@@ -150,13 +150,13 @@ static void bounded(void **state)
 
 		snprintf(begin, sizeof(begin), "%06u", i);
 		snprintf(end, sizeof(end), "%06u", i + 1);
-		locations_put(l, 16, slice_str(begin), slice_str(end), &services[i % 4], 7);
-		assert_ptr_equal(locations_find(l, 16, slice_str(begin), NULL), &services[i % 4]);
+		locations_put(l, 16, tfs_str(begin), tfs_str(end), &services[i % 4], 7);
+		assert_ptr_equal(locations_find(l, 16, tfs_str(begin), NULL), &services[i % 4]);
 		if (i >= 100 && i % 100 == 0)
 			/* not by this thread's copy, whose hits are not counted as uses */
 			for (unsigned k = 0; k < 100; k += 7) {
 				snprintf(begin, sizeof(begin), "%06u5", k);
-				(void)locations_find(l, 16, slice_str(begin), NULL);
+				(void)locations_find(l, 16, tfs_str(begin), NULL);
 			}
 	}
 	locations_get_stats(l, &st);
@@ -166,15 +166,15 @@ static void bounded(void **state)
 		char row[16];
 
 		snprintf(row, sizeof(row), "%06u", k);
-		kept += locations_find(l, 16, slice_str(row), NULL) != NULL;
+		kept += locations_find(l, 16, tfs_str(row), NULL) != NULL;
 	}
 	assert_int_equal(kept, 15);
 	/* Rows as long as they may be: in no thread's copy, and bounded too. */
 	memset(long_row, 'x', sizeof(long_row));
 	for (unsigned i = 0; i < 100; i++) {
 		put_be32((uint8_t *)long_row + 64000, i);
-		locations_put(l, 17, slice_of(long_row, 64000), slice_of(long_row, 64004), &services[1], 7);
-		assert_ptr_equal(locations_find(l, 17, slice_of(long_row, 64003), NULL), &services[1]);
+		locations_put(l, 17, tfs_bytes_of(long_row, 64000), tfs_bytes_of(long_row, 64004), &services[1], 7);
+		assert_ptr_equal(locations_find(l, 17, tfs_bytes_of(long_row, 64003), NULL), &services[1]);
 	}
 	locations_get_stats(l, &st);
 	assert_true(st.bytes <= most);
@@ -188,15 +188,15 @@ static void caches_apart(void **state)
 
 	assert_int_equal(locations_new(1 << 20, &a), 0);
 	assert_int_equal(locations_new(1 << 20, &b), 0);
-	locations_put(a, 16, slice_str(""), (struct slice){NULL, 0}, &services[0], 7);
-	assert_ptr_equal(locations_find(a, 16, slice_str("x"), NULL), &services[0]);
-	assert_null(locations_find(b, 16, slice_str("x"), NULL));
+	locations_put(a, 16, tfs_str(""), (struct tfs_bytes){NULL, 0}, &services[0], 7);
+	assert_ptr_equal(locations_find(a, 16, tfs_str("x"), NULL), &services[0]);
+	assert_null(locations_find(b, 16, tfs_str("x"), NULL));
 	for (unsigned i = 0; i < 100; i++) {
 		locations_free(a);
 		assert_int_equal(locations_new(1 << 20, &a), 0);
-		assert_null(locations_find(a, 16, slice_str("x"), NULL));
-		locations_put(a, 16, slice_str(""), (struct slice){NULL, 0}, &services[0], 7);
-		assert_ptr_equal(locations_find(a, 16, slice_str("x"), NULL), &services[0]);
+		assert_null(locations_find(a, 16, tfs_str("x"), NULL));
+		locations_put(a, 16, tfs_str(""), (struct tfs_bytes){NULL, 0}, &services[0], 7);
+		assert_ptr_equal(locations_find(a, 16, tfs_str("x"), NULL), &services[0]);
 	}
 	locations_free(a);
 	locations_free(b);
@@ -212,7 +212,7 @@ static void *watch(void *arg)
 	unsigned last = 0;
 
 	while (last + 1 < 1000) {
-		struct tablet_service *s = locations_find(shared, 16, slice_str("row"), NULL);
+		struct tablet_service *s = locations_find(shared, 16, tfs_str("row"), NULL);
 		unsigned now = s ? (unsigned)(s - many) : last;
 
 		backwards += now < last;
@@ -229,8 +229,8 @@ static void threads_see_changes(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, watch, NULL), 0);
 	for (unsigned i = 0; i < 1000; i++) {
-		locations_put(shared, 16, slice_str("a"), slice_str("z"), &many[i], 7);
-		assert_ptr_equal(locations_find(shared, 16, slice_str("row"), NULL), &many[i]);
+		locations_put(shared, 16, tfs_str("a"), tfs_str("z"), &many[i], 7);
+		assert_ptr_equal(locations_find(shared, 16, tfs_str("row"), NULL), &many[i]);
 	}
 	for (unsigned i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);

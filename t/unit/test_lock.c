@@ -67,7 +67,7 @@ static void expect_file(struct lock_service *s, const char *name, const char *wa
 
 static int put(struct lock_service *s, const char *name, const char *text, uint64_t expect)
 {
-	return lock_put(s, name, slice_str(text), expect, NULL);
+	return lock_put(s, name, tfs_str(text), expect, NULL);
 }
 
 static void kind_begin(void)
@@ -120,7 +120,7 @@ static void test_large_file_stays_readable(void **state)
 	struct buf b = {0};
 
 	assert_non_null(large);
-	step.contents = slice_of(large, LOCK_CONTENTS_MAX);
+	step.contents = tfs_bytes_of(large, LOCK_CONTENTS_MAX);
 	assert_int_equal(lock_files_change(dir, &step, 1, &unknown), 0);
 	s = opened();
 	assert_int_equal(lock_get(s, "tables/large", &b, NULL), 0);
@@ -140,7 +140,7 @@ static int fail_any(void *arg, enum file_op op, const char *path, uint64_t offse
 
 static void test_ephemeral_is_in_memory(void **state)
 {
-	const struct lock_op op = {.name = "servers/1", .ephemeral = true, .contents = slice_str("x"), .expect = LOCK_ABSENT};
+	const struct lock_op op = {.name = "servers/1", .ephemeral = true, .contents = tfs_str("x"), .expect = LOCK_ABSENT};
 	struct lock_service *s = opened();
 	char path[128];
 
@@ -183,7 +183,7 @@ static bool is_raw(const char *name, const struct buf *want)
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
 	assert_int_equal(file_read_all(path, 1 << 22, &b), 0);
-	same = slice_eq(buf_slice(&b), buf_slice(want));
+	same = bytes_eq(buf_bytes(&b), buf_bytes(want));
 	buf_fini(&b);
 	return same;
 }
@@ -195,8 +195,8 @@ static void one_copy_damaged(const char *contents)
 	struct lock_service *s = opened();
 	size_t n;
 
-	assert_int_equal(lock_file_encode(slice_str(contents), 7, &bytes), 0);
-	n = copies_get(buf_slice(&bytes), 0, envelope_length).n;
+	assert_int_equal(lock_file_encode(tfs_str(contents), 7, &bytes), 0);
+	n = copies_get(buf_bytes(&bytes), 0, envelope_length).n;
 	for (unsigned i = 0; i < 300; i++) {
 		size_t at = i * bytes.n / 300, first = bytes.n - n; /* the second one's begin */
 
@@ -233,7 +233,7 @@ static void test_unreadable_copy(void **state)
 	struct buf bytes = {0}, got = {0};
 	struct lock_service *s = opened();
 
-	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
+	assert_int_equal(lock_file_encode(tfs_str("contents"), 7, &bytes), 0);
 	for (uint64_t at = 0; at <= 4096; at += 4096) {
 		write_raw("root", bytes.p, bytes.n);
 		file_set_hook(bad_page, &at);
@@ -252,7 +252,7 @@ static void test_unreadable_copy(void **state)
 	expect_file(s, "root", "contents", 7);
 	lock_service_free(s);
 	/* the journal */
-	struct lock_step step = {.name = "root", .version = 8, .contents = slice_str("later")};
+	struct lock_step step = {.name = "root", .version = 8, .contents = tfs_str("later")};
 
 	buf_reset(&bytes);
 	assert_int_equal(lock_journal_encode(&step, 1, &bytes), 0);
@@ -288,8 +288,8 @@ static void test_damage(void **state)
 	struct lock_service *s;
 	size_t n, second;
 
-	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
-	n = copies_get(buf_slice(&bytes), 0, envelope_length).n;
+	assert_int_equal(lock_file_encode(tfs_str("contents"), 7, &bytes), 0);
+	n = copies_get(buf_bytes(&bytes), 0, envelope_length).n;
 	second = bytes.n - n;
 	s = opened();
 	for (size_t i = 0; i < n; i++) {
@@ -320,11 +320,11 @@ static void test_damage(void **state)
 	assert_int_equal(lock_get(s, "root", &got, NULL), -ENOENT);
 	lock_service_free(s);
 	/* a damaged journal stops the opening: it may be a change that was acknowledged */
-	struct lock_step step = {.name = "tables/x", .version = 3, .contents = slice_str("abc")};
+	struct lock_step step = {.name = "tables/x", .version = 3, .contents = tfs_str("abc")};
 
 	buf_reset(&bytes);
 	assert_int_equal(lock_journal_encode(&step, 1, &bytes), 0);
-	n = copies_get(buf_slice(&bytes), 0, envelope_length).n;
+	n = copies_get(buf_bytes(&bytes), 0, envelope_length).n;
 	second = bytes.n - n;
 	for (size_t i = 0; i < n; i++) {
 		bytes.p[i] ^= 0x40;
@@ -349,22 +349,22 @@ static void test_journal_round_trip(void **state)
 {
 	struct lock_step in[3] =
 		{
-			{.name = "a", .version = 1, .contents = slice_str("x")},
+			{.name = "a", .version = 1, .contents = tfs_str("x")},
 			{.name = "tables/b", .remove = true},
-			{.name = "c.tmp", .version = INT64_MAX, .contents = slice_str("")},
+			{.name = "c.tmp", .version = INT64_MAX, .contents = tfs_str("")},
 		},
 			 *out = NULL;
 	struct buf b = {0};
 	unsigned n = 0;
 
 	assert_int_equal(lock_journal_encode(in, 3, &b), 0);
-	assert_int_equal(lock_journal_decode(buf_slice(&b), &out, &n), 0);
+	assert_int_equal(lock_journal_decode(buf_bytes(&b), &out, &n), 0);
 	assert_int_equal(n, 3);
 	for (unsigned i = 0; i < n; i++) {
 		assert_string_equal(out[i].name, in[i].name);
 		assert_int_equal(out[i].remove, in[i].remove);
 		assert_int_equal(out[i].version, in[i].version);
-		assert_true(slice_eq(out[i].contents, in[i].contents));
+		assert_true(bytes_eq(out[i].contents, in[i].contents));
 	}
 	free(out);
 	buf_fini(&b);
@@ -376,34 +376,34 @@ static void test_whole_but_wrong(void **state)
 	static const uint64_t versions[] = {0, (uint64_t)INT64_MAX + 1, UINT64_MAX - 1, LOCK_ANY};
 	struct lock_step step = {.name = "a"}, *out;
 	struct buf b = {0};
-	struct slice contents;
+	struct tfs_bytes contents;
 	uint64_t version;
 	bool whole;
 	unsigned n;
 
 	for (unsigned i = 0; i < sizeof versions / sizeof *versions; i++) {
 		buf_reset(&b);
-		assert_int_equal(lock_file_encode(slice_str("x"), versions[i], &b), 0);
-		assert_int_equal(lock_file_decode(buf_slice(&b), &contents, &version, &whole), -EBADMSG);
+		assert_int_equal(lock_file_encode(tfs_str("x"), versions[i], &b), 0);
+		assert_int_equal(lock_file_decode(buf_bytes(&b), &contents, &version, &whole), -EBADMSG);
 		buf_reset(&b);
 		step.version = versions[i];
 		assert_int_equal(lock_journal_encode(&step, 1, &b), 0);
-		assert_int_equal(lock_journal_decode(buf_slice(&b), &out, &n), -EBADMSG);
+		assert_int_equal(lock_journal_decode(buf_bytes(&b), &out, &n), -EBADMSG);
 	}
 	for (unsigned format = 0; format < 3; format++) {
 		buf_reset(&b);
-		assert_int_equal(lock_file_encode(slice_str("x"), 1, &b), 0);
+		assert_int_equal(lock_file_encode(tfs_str("x"), 1, &b), 0);
 		for (unsigned copy = 0; copy < 2; copy++) {
-			struct slice one = copies_get(buf_slice(&b), copy, envelope_length);
+			struct tfs_bytes one = copies_get(buf_bytes(&b), copy, envelope_length);
 			uint8_t *p = b.p + (one.p - b.p);
 
 			put_be16(p + 4, (uint16_t)format);
 			put_be32(p + one.n - 4, crc32c(0, p, one.n - 4));
 		}
-		assert_int_equal(lock_file_decode(buf_slice(&b), &contents, &version, &whole), format == 1 ? 0 : -EPROTO);
+		assert_int_equal(lock_file_decode(buf_bytes(&b), &contents, &version, &whole), format == 1 ? 0 : -EPROTO);
 	}
-	for (size_t i = 0; i < copies_get(buf_slice(&b), 0, envelope_length).n; i++)
-		assert_int_equal(lock_file_decode(slice_of(b.p, i), &contents, &version, &whole), -EBADMSG);
+	for (size_t i = 0; i < copies_get(buf_bytes(&b), 0, envelope_length).n; i++)
+		assert_int_equal(lock_file_decode(tfs_bytes_of(b.p, i), &contents, &version, &whole), -EBADMSG);
 	buf_fini(&b);
 }
 
@@ -437,8 +437,8 @@ static void faults(uint64_t length)
 {
 	const struct lock_op ops[3] = {
 		{.name = "tables/old", .what = LOCK_REMOVE, .expect = 1},
-		{.name = "tables/new", .contents = slice_str("moved"), .expect = LOCK_ABSENT},
-		{.name = "root", .contents = slice_str("2"), .expect = 1},
+		{.name = "tables/new", .contents = tfs_str("moved"), .expect = LOCK_ABSENT},
+		{.name = "root", .contents = tfs_str("2"), .expect = 1},
 	};
 	bool done = false;
 	int before = 0, after = 0;
@@ -488,8 +488,8 @@ static void test_io_errors(void **state)
 static void test_in_doubt_is_not_shown(void **state)
 {
 	const struct lock_op ops[2] = {
-		{.name = "a", .contents = slice_str("1"), .expect = LOCK_ABSENT},
-		{.name = "b", .contents = slice_str("2"), .expect = LOCK_ABSENT},
+		{.name = "a", .contents = tfs_str("1"), .expect = LOCK_ABSENT},
+		{.name = "b", .contents = tfs_str("2"), .expect = LOCK_ABSENT},
 	};
 
 	for (uint64_t at = 1; at < 30; at++) {
@@ -528,8 +528,8 @@ static int full_from(void *arg, enum file_op op, const char *path, uint64_t offs
 static void test_full_disk(void **state)
 {
 	const struct lock_op ops[3] = {
-		{.name = "tables/a", .contents = slice_str("1"), .expect = LOCK_ANY},
-		{.name = "b", .contents = slice_str("2"), .expect = LOCK_ANY},
+		{.name = "tables/a", .contents = tfs_str("1"), .expect = LOCK_ANY},
+		{.name = "b", .contents = tfs_str("2"), .expect = LOCK_ANY},
 		{.name = "old", .what = LOCK_REMOVE, .expect = LOCK_ANY},
 	};
 	unsigned refused = 0, made = 0;
@@ -583,8 +583,8 @@ static void test_full_after_commit(void **state)
 	(void)state;
 	for (uint64_t at = 1; at < 12; at++) {
 		for (unsigned count = 1; count <= 2; count++) {
-			const struct lock_op ops[2] = {{.name = "a", .contents = slice_str("new"), .expect = 1},
-				{.name = "d/b", .contents = slice_str("new"), .expect = LOCK_ABSENT}};
+			const struct lock_op ops[2] = {{.name = "a", .contents = tfs_str("new"), .expect = 1},
+				{.name = "d/b", .contents = tfs_str("new"), .expect = LOCK_ABSENT}};
 			struct lock_op undo[2] = {{.name = "a", .what = LOCK_REMOVE, .expect = LOCK_ANY},
 				{.name = "d/b", .what = LOCK_REMOVE, .expect = LOCK_ANY}};
 			struct lock_service *s = opened();

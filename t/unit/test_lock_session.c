@@ -92,7 +92,7 @@ static struct lock_session *begin(void)
 {
 	const struct lock_session_options o = {.locks = &w.service,
 		.name = "servers/1",
-		.contents = slice_str("address"),
+		.contents = tfs_str("address"),
 		.timeout_us = TIMEOUT_US,
 		.lost = on_lost,
 		.boottime = boottime,

@@ -37,7 +37,7 @@ static void test_empty_batch_and_largest_rows(void **state)
 {
 	struct env *e = *state;
 	uint8_t *row = calloc(1, 65536);
-	struct log_record r = {.row_from = slice_of(row, 65536), .row_to = slice_of(row, 65535)};
+	struct log_record r = {.row_from = tfs_bytes_of(row, 65536), .row_to = tfs_bytes_of(row, 65535)};
 	struct log_ticket t;
 	uint64_t n = 0;
 	struct log_end end;
@@ -45,7 +45,7 @@ static void test_empty_batch_and_largest_rows(void **state)
 	start(e, 1 << 20, 0);
 	assert_int_equal(log_submit(e->log, &r, true, &t), 0);
 	assert_int_equal(log_wait(e->log, &t), 0);
-	r.batch = slice_of(row, (size_t)LOG_MAX_BODY_BYTES + 1);
+	r.batch = tfs_bytes_of(row, (size_t)LOG_MAX_BODY_BYTES + 1);
 	assert_int_equal(log_submit(e->log, &r, true, &t), -EINVAL);
 	assert_int_equal(log_free(e->log), 0);
 	assert_int_equal(log_replay(e->dir, 1, count_one, &n, &end, NULL), 0);
@@ -141,7 +141,7 @@ static void test_a_group_is_cut_at_the_segment_end(void **state)
 }
 
 /* ---- damage ---- */
-static uint64_t stated_in(struct slice img)
+static uint64_t stated_in(struct tfs_bytes img)
 {
 	struct log_header h;
 	struct log_frame f;
@@ -151,7 +151,7 @@ static uint64_t stated_in(struct slice img)
 		return 0;
 	most = h.durable_lsn;
 	for (size_t at = LOG_HEADER_BYTES; at + LOG_FRAME_BYTES <= img.n; at += 8)
-		if (log_frame_decode(slice_of(img.p + at, img.n - at), h.salt, &f) && f.durable > most)
+		if (log_frame_decode(tfs_bytes_of(img.p + at, img.n - at), h.salt, &f) && f.durable > most)
 			most = f.durable;
 	return most;
 }
@@ -183,7 +183,7 @@ static void test_every_truncation(void **state)
 	for (int clean = 0; clean < 2; clean++) {
 		small_log(e, &img, &path, clean);
 		for (size_t n = 0; n <= img.n; n++) {
-			uint64_t stated = stated_in(slice_of(img.p, n));
+			uint64_t stated = stated_in(tfs_bytes_of(img.p, n));
 
 			write_image(path, img.p, n);
 			assert_int_equal(replay(e, &s), 0);
@@ -220,7 +220,7 @@ static void test_every_damaged_byte(void **state)
 				assert_int_equal(err, -EBADMSG);
 				refused++;
 			} else {
-				assert_true(s.last >= stated_in(buf_slice(&img)));
+				assert_true(s.last >= stated_in(buf_bytes(&img)));
 				assert_true(s.last >= (clean ? 12 : 9) || at >= img.n);
 				shorter += s.count < 12;
 			}
@@ -362,9 +362,9 @@ static uint64_t marked_log(struct env *e, struct store_image *im, uint64_t rando
 
 			buf_fini(b);
 			assert_int_equal(file_read_all(path, 1 << 20, b), 0);
-			assert_int_equal(log_header_decode(buf_slice(b), &h), 0);
+			assert_int_equal(log_header_decode(buf_bytes(b), &h), 0);
 			for (im->mark = b->n - b->n % 8; im->mark >= LOG_HEADER_BYTES; im->mark -= 8)
-				if (log_frame_decode(slice_of(b->p + im->mark, b->n - im->mark), h.salt, &f) &&
+				if (log_frame_decode(tfs_bytes_of(b->p + im->mark, b->n - im->mark), h.salt, &f) &&
 					f.kind == LOG_MARK && f.durable == n)
 					break;
 		} while (i + 1 == im->count && im->mark < LOG_HEADER_BYTES);

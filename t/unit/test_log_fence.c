@@ -45,7 +45,7 @@ static void start_fenced(struct env *e, unsigned from, int result)
 
 static void is_lost(struct env *e)
 {
-	struct log_record r = {.table = 1, .row_from = slice_str("row"), .row_to = slice_str("row"), .batch = slice_str("x")};
+	struct log_record r = {.table = 1, .row_from = tfs_str("row"), .row_to = tfs_str("row"), .batch = tfs_str("x")};
 	struct log_ticket t;
 	struct log_stats st;
 	unsigned before = files(e);

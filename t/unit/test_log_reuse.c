@@ -132,7 +132,7 @@ static void test_an_earlier_life_is_not_replayed(void **state)
 	assert_int_equal(file_read_all(path, 1 << 20, &new), 0);
 	assert_true(new.n >= old.n);
 	assert_int_equal(buf_append(&old, new.p + old.n, new.n - old.n), 0);
-	assert_int_equal(log_header_decode(buf_slice(&new), &h), 0);
+	assert_int_equal(log_header_decode(buf_bytes(&new), &h), 0);
 	from = h.first_lsn - 5;
 	assert_int_equal(log_free(e->log), 0);
 	for (size_t cut = 0; cut <= new.n; cut += 8) {
@@ -180,7 +180,7 @@ static void test_rename_and_header_apart(void **state)
 	struct file *f;
 
 	assert_int_equal(file_read_all(path, 1 << 20, &new), 0);
-	assert_int_equal(log_header_decode(buf_slice(&new), &h), 0);
+	assert_int_equal(log_header_decode(buf_bytes(&new), &h), 0);
 	from = h.first_lsn - 5;
 	assert_int_equal(log_free(e->log), 0);
 	/* As segment 1 was before it was dropped: a whole header of another number. */

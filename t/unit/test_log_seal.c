@@ -143,7 +143,7 @@ static void seal_log(struct env *e, struct log_seal *seal)
 	assert_null(why);
 	assert_int_equal(log_seal_encode(seal, &b), 0);
 	log_seal_fini(seal);
-	assert_int_equal(log_seal_decode(buf_slice(&b), seal), 0);
+	assert_int_equal(log_seal_decode(buf_bytes(&b), seal), 0);
 	buf_fini(&b);
 }
 
@@ -534,17 +534,17 @@ static void test_damaged_seals_are_refused(void **state)
 	assert_int_equal(log_seal_encode(&seal, &b), 0);
 	for (size_t i = 0; i < b.n * 8; i++) {
 		b.p[i / 8] ^= (uint8_t)(1u << i % 8);
-		assert_int_equal(log_seal_decode(buf_slice(&b), &got), -EBADMSG);
+		assert_int_equal(log_seal_decode(buf_bytes(&b), &got), -EBADMSG);
 		b.p[i / 8] ^= (uint8_t)(1u << i % 8);
 	}
 	for (size_t n = 0; n < b.n; n++)
-		assert_int_equal(log_seal_decode(slice_of(b.p, n), &got), -EBADMSG);
+		assert_int_equal(log_seal_decode(tfs_bytes_of(b.p, n), &got), -EBADMSG);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct log_seal bad = {.segments = &wrong[i], .count = 1};
 
 		b.n = 0;
 		assert_int_equal(log_seal_encode(&bad, &b), 0);
-		assert_int_equal(log_seal_decode(buf_slice(&b), &got), -EBADMSG);
+		assert_int_equal(log_seal_decode(buf_bytes(&b), &got), -EBADMSG);
 	}
 	buf_fini(&b);
 	log_seal_fini(&seal);

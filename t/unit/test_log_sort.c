@@ -35,7 +35,7 @@ static int by_place(const void *a, const void *b)
 
 	if (x->table != y->table)
 		return x->table < y->table ? -1 : 1;
-	c = slice_cmp(slice_of(x->row, x->row_n), slice_of(y->row, y->row_n));
+	c = bytes_cmp(tfs_bytes_of(x->row, x->row_n), tfs_bytes_of(y->row, y->row_n));
 	return c ? c : (x->lsn > y->lsn) - (x->lsn < y->lsn);
 }
 
@@ -62,10 +62,10 @@ static struct log_record record(const struct model *m)
 {
 	struct log_record r = {.table = m->table, .lsn = m->lsn, .seq = m->lsn * 3, .token = {m->lsn, 2, 1}};
 
-	r.row_from = slice_of(m->row, m->row_n);
-	r.row_to = m->to_n ? slice_of(m->to, m->to_n) : r.row_from;
-	r.batch = slice_of(m->batch, m->batch_n);
-	r.result = slice_of(m->batch, m->batch_n / 2);
+	r.row_from = tfs_bytes_of(m->row, m->row_n);
+	r.row_to = m->to_n ? tfs_bytes_of(m->to, m->to_n) : r.row_from;
+	r.batch = tfs_bytes_of(m->batch, m->batch_n);
+	r.result = tfs_bytes_of(m->batch, m->batch_n / 2);
 	return r;
 }
 
@@ -77,8 +77,8 @@ static void same(const struct log_record *r, const struct model *m)
 	assert_int_equal(r->table, want.table);
 	assert_int_equal(r->seq, want.seq);
 	assert_memory_equal(&r->token, &want.token, sizeof(want.token));
-	assert_true(slice_eq(r->row_from, want.row_from) && slice_eq(r->row_to, want.row_to) && slice_eq(r->batch, want.batch) &&
-		slice_eq(r->result, want.result));
+	assert_true(bytes_eq(r->row_from, want.row_from) && bytes_eq(r->row_to, want.row_to) && bytes_eq(r->batch, want.batch) &&
+		bytes_eq(r->result, want.result));
 }
 
 static void sorts_like_the_model(void **arg)
@@ -140,13 +140,13 @@ static void holds_what_it_was_made_for(void **arg)
 
 	assert_int_equal(log_stretch_new(64 << 10, &s), 0);
 	for (unsigned round = 0; round < 3; round++) {
-		r.batch = slice_of(large, 1000);
+		r.batch = tfs_bytes_of(large, 1000);
 		while ((err = log_stretch_add(s, &r)) == 0)
 			r.lsn++;
 		assert_int_equal(err, -ENOSPC);
 		(void)log_stretch_records(s, &filled);
 		assert_in_range(filled, 50, 64);
-		r.batch = slice_of(large, 1 << 20);
+		r.batch = tfs_bytes_of(large, 1 << 20);
 		assert_int_equal(log_stretch_add(s, &r), -ENOSPC);
 		assert_int_equal(log_stretch_records(s, &count)[0]->batch.n, 1000);
 		assert_int_equal(count, filled);

@@ -18,10 +18,10 @@ static bool there[RECORDS + 1]; /* by LSN */
 static uint32_t table_of[RECORDS + 1];
 static unsigned row_of[RECORDS + 1];
 
-static struct slice row_name(char name[16], unsigned row)
+static struct tfs_bytes row_name(char name[16], unsigned row)
 {
 	snprintf(name, 16, "row%03u", row);
-	return slice_str(name);
+	return tfs_str(name);
 }
 
 /* A sealed log of several segments, with records of random tables, rows and sizes. */
@@ -47,7 +47,7 @@ static void make_log(struct env *e, uint64_t seed)
 		put_be64(batch, i);
 		r.table = table_of[i];
 		r.row_from = r.row_to = row_name(name, row_of[i]);
-		r.batch = slice_of(batch, 8 + (seed >> 45) % (i % 100 ? 300 : 2900));
+		r.batch = tfs_bytes_of(batch, 8 + (seed >> 45) % (i % 100 ? 300 : 2900));
 		assert_int_equal(log_submit(e->log, &r, i == RECORDS, &t), 0);
 		assert_int_equal(log_wait(e->log, &t), 0);
 	}
@@ -89,7 +89,7 @@ static struct {
 	uint64_t last_lsn;
 } part;
 
-static bool wants(void *arg, uint32_t table, struct slice row, uint32_t to_table, struct slice to_row)
+static bool wants(void *arg, uint32_t table, struct tfs_bytes row, uint32_t to_table, struct tfs_bytes to_row)
 {
 	char from[16], to[16];
 	bool is;
@@ -98,8 +98,8 @@ static bool wants(void *arg, uint32_t table, struct slice row, uint32_t to_table
 	part.blocks++;
 	is = !part.to ||
 		(table <= part.table && to_table >= part.table &&
-			!(table == part.table && slice_cmp(row, row_name(to, part.to)) >= 0) &&
-			(to_table > part.table || !to_row.p || slice_cmp(to_row, row_name(from, part.from)) >= 0));
+			!(table == part.table && bytes_cmp(row, row_name(to, part.to)) >= 0) &&
+			(to_table > part.table || !to_row.p || bytes_cmp(to_row, row_name(from, part.from)) >= 0));
 	part.wanted += is;
 	return is;
 }
@@ -118,8 +118,8 @@ static int take(void *arg, const struct log_record *r)
 	there[lsn] = true;
 	assert_int_equal(load_be64(r->batch.p), lsn);
 	assert_int_equal(r->table, table_of[lsn]);
-	assert_true(slice_eq(r->row_from, row_name(name, row_of[lsn])));
-	assert_true(slice_eq(r->row_to, r->row_from));
+	assert_true(bytes_eq(r->row_from, row_name(name, row_of[lsn])));
+	assert_true(bytes_eq(r->row_to, r->row_from));
 	assert_int_equal(r->seq, lsn);
 	assert_true(lsn > ended); /* runs rise */
 	if (before)
@@ -144,7 +144,7 @@ static unsigned read_segment(const struct log_sorted *s, size_t i, size_t bytes)
 		assert_int_equal(log_sorted_read(s, bytes, wants, NULL, &place, &run_ended, &b), 0);
 		assert_true(b.n || !place); /* so a reader gets on */
 		assert_true(run_ended || place);
-		assert_int_equal(log_sorted_decode(&seal, i, buf_slice(&b), take, NULL), 0);
+		assert_int_equal(log_sorted_decode(&seal, i, buf_bytes(&b), take, NULL), 0);
 		if (run_ended) {
 			before = 0;
 			ended = part.last_lsn;
@@ -205,7 +205,7 @@ static void make_segment(struct env *e)
 	assert_int_equal(log_new(&o, &e->log), 0);
 	for (unsigned i = 1; i <= 400; i++) {
 		struct log_ticket t;
-		struct log_record r = {.table = 1, .seq = i, .batch = slice_of(batch, sizeof(batch))};
+		struct log_record r = {.table = 1, .seq = i, .batch = tfs_bytes_of(batch, sizeof(batch))};
 
 		table_of[i] = 1;
 		row_of[i] = i * 7 % ROWS;
@@ -299,14 +299,14 @@ static void test_damaged_bytes_are_found(void **state)
 	memset(&part, 0, sizeof(part));
 	assert_int_equal(log_sorted_read(v[1], 1 << 20, wants, NULL, &place, &run_ended, &b), 0);
 	assert_true(place && run_ended);
-	assert_int_equal(log_sorted_decode(&seal, 1, buf_slice(&b), any, NULL), 0);
+	assert_int_equal(log_sorted_decode(&seal, 1, buf_bytes(&b), any, NULL), 0);
 	for (size_t at = 0; at < b.n; at += 1 + at % 37) {
 		b.p[at] ^= 0x10;
-		assert_int_equal(log_sorted_decode(&seal, 1, buf_slice(&b), any, NULL), -EBADMSG);
+		assert_int_equal(log_sorted_decode(&seal, 1, buf_bytes(&b), any, NULL), -EBADMSG);
 		b.p[at] ^= 0x10;
 	}
-	assert_int_equal(log_sorted_decode(&seal, 1, slice_of(b.p, b.n - 8), any, NULL), -EBADMSG);
-	assert_int_equal(log_sorted_decode(&seal, 2, buf_slice(&b), any, NULL), -EBADMSG); /* another segment */
+	assert_int_equal(log_sorted_decode(&seal, 1, tfs_bytes_of(b.p, b.n - 8), any, NULL), -EBADMSG);
+	assert_int_equal(log_sorted_decode(&seal, 2, buf_bytes(&b), any, NULL), -EBADMSG); /* another segment */
 	place++;
 	assert_int_equal(log_sorted_read(v[1], 1 << 20, wants, NULL, &place, &run_ended, &b), -EINVAL);
 	buf_fini(&b);

@@ -197,7 +197,7 @@ static void one_good_copy_suffices(void **state)
 	refused(-EBADMSG, "data", "damaged");
 	damage(0, 0, 0);
 	refused(-EBADMSG, "data", "damaged");
-	assert_int_equal(lock_put(locks, MARKER_FILE, slice_str("nonsense"), LOCK_ANY, NULL), 0);
+	assert_int_equal(lock_put(locks, MARKER_FILE, tfs_str("nonsense"), LOCK_ANY, NULL), 0);
 	refused(-EBADMSG, "data", "lock service's file");
 }
 

@@ -31,10 +31,10 @@ static uint32_t rnd(uint32_t n)
 	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
-static struct slice key_of(uint8_t k[8], uint64_t i)
+static struct tfs_bytes key_of(uint8_t k[8], uint64_t i)
 {
 	put_be64(k, i);
-	return slice_of(k, 8);
+	return tfs_bytes_of(k, 8);
 }
 
 static void insert(struct memtable *m, uint64_t i, size_t value_bytes)
@@ -43,7 +43,7 @@ static void insert(struct memtable *m, uint64_t i, size_t value_bytes)
 	struct memnode *n;
 
 	memset(v, (int)(i & 255), sizeof(v));
-	assert_int_equal(memtable_prepare(m, key_of(k, i), slice_of(v, value_bytes), &n), 0);
+	assert_int_equal(memtable_prepare(m, key_of(k, i), tfs_bytes_of(v, value_bytes), &n), 0);
 	memtable_insert(m, n, false);
 }
 
@@ -100,10 +100,10 @@ static void any_order_of_inserts_comes_out_sorted(void **state)
 		assert_int_equal(memtable_iter_new(m, &it), 0);
 		memtable_put(m);
 		assert_false(it->valid);
-		iter_seek(it, (struct slice){0});
+		iter_seek(it, (struct tfs_bytes){0});
 		for (int i = 0; i < n; i++, iter_next(it)) {
 			assert_true(it->valid);
-			assert_true(slice_eq(it->key, key_of(k, keys[i])));
+			assert_true(bytes_eq(it->key, key_of(k, keys[i])));
 			for (size_t j = 0; j < it->value.n; j++)
 				assert_int_equal(it->value.p[j], keys[i] & 255);
 		}
@@ -118,7 +118,7 @@ static void any_order_of_inserts_comes_out_sorted(void **state)
 			iter_seek(it, key_of(k, target));
 			assert_int_equal(it->valid, at < n);
 			if (it->valid)
-				assert_true(slice_eq(it->key, key_of(k, keys[at])));
+				assert_true(bytes_eq(it->key, key_of(k, keys[at])));
 			if (i % 16)
 				i += 7;
 		}
@@ -135,11 +135,11 @@ static void an_empty_one_is_small(void **state)
 	assert_true(memtable_bytes(m) < 6000);
 	assert_int_equal(memtable_count(m), 0);
 	assert_int_equal(memtable_iter_new(m, &it), 0);
-	iter_seek(it, (struct slice){0});
+	iter_seek(it, (struct tfs_bytes){0});
 	assert_false(it->valid);
 	insert(m, 1, 100);
 	assert_true(memtable_bytes(m) < 12000);
-	iter_seek(it, (struct slice){0});
+	iter_seek(it, (struct tfs_bytes){0});
 	assert_true(it->valid);
 	iter_free(it);
 	memtable_put(m);
@@ -158,8 +158,8 @@ static void memory_held_follows_what_is_put_in(void **state)
 		insert(m, i, 1000);
 	assert_in_range(memtable_bytes(m), 20000u * 1040, 20000u * 1250);
 	before = memtable_bytes(m);
-	assert_int_equal(memtable_prepare(m, key_of(k, 1u << 30), slice_of(big, 5 << 20), &n), 0);
-	assert_int_equal(memtable_prepare(m, key_of(k, 1u << 30), slice_of(big, 0), &unused), 0);
+	assert_int_equal(memtable_prepare(m, key_of(k, 1u << 30), tfs_bytes_of(big, 5 << 20), &n), 0);
+	assert_int_equal(memtable_prepare(m, key_of(k, 1u << 30), tfs_bytes_of(big, 0), &unused), 0);
 	assert_in_range(memtable_bytes(m) - before, 5u << 20, (5u << 20) + (2u << 20));
 	memtable_insert(m, n, false);
 	insert(m, 30000, 10);
@@ -184,13 +184,13 @@ static void long_keys_and_prefixes_of_each_other(void **state)
 	memset(key, 'x', 70000);
 	assert_int_equal(memtable_new(&m), 0);
 	for (size_t len = 70000;; len = len * 2 / 3) {
-		assert_int_equal(memtable_prepare(m, slice_of(key, len), slice_str("v"), &n), 0);
+		assert_int_equal(memtable_prepare(m, tfs_bytes_of(key, len), tfs_str("v"), &n), 0);
 		memtable_insert(m, n, false);
 		if (len == 0)
 			break;
 	}
 	assert_int_equal(memtable_iter_new(m, &it), 0);
-	for (iter_seek(it, (struct slice){0}); it->valid; iter_next(it)) {
+	for (iter_seek(it, (struct tfs_bytes){0}); it->valid; iter_next(it)) {
 		assert_true(it->key.n == 0 ? i == 0 : it->key.n > i);
 		i = it->key.n;
 	}
@@ -219,12 +219,12 @@ static void all_that_fails_is_before_the_insert(void **state)
 		int err;
 
 		atomic_store(&fail_at, 1); /* every request for a new block */
-		err = memtable_prepare(m, key_of(k, i), slice_of(v, i % sizeof(v)), &n);
+		err = memtable_prepare(m, key_of(k, i), tfs_bytes_of(v, i % sizeof(v)), &n);
 		if (err) {
 			assert_int_equal(err, -ENOMEM);
 			assert_null(n);
 			atomic_store(&fail_at, 2);
-			err = memtable_prepare(m, key_of(k, i), slice_of(v, i % sizeof(v)), &n);
+			err = memtable_prepare(m, key_of(k, i), tfs_bytes_of(v, i % sizeof(v)), &n);
 		}
 		atomic_store(&fail_at, 0);
 		if (err)
@@ -266,10 +266,10 @@ static void *reader(void *arg)
 			uint64_t key = s->order[done - 1];
 
 			iter_seek(it, key_of(k, key));
-			if (!it->valid || !slice_eq(it->key, slice_of(k, 8)))
+			if (!it->valid || !bytes_eq(it->key, tfs_bytes_of(k, 8)))
 				return (void *)(uintptr_t) "an insert is not seen";
 		}
-		for (iter_seek(it, (struct slice){0}); it->valid; iter_next(it), seen++) {
+		for (iter_seek(it, (struct tfs_bytes){0}); it->valid; iter_next(it), seen++) {
 			uint64_t key = load_be64(it->key.p);
 
 			if (seen && key <= last)
@@ -300,7 +300,7 @@ static void *writer(void *arg)
 		uint64_t key = s->order[i];
 
 		memset(v, (int)(key & 255), sizeof(v));
-		if (memtable_prepare(s->m, key_of(k, key), slice_of(v, key % 200), &n))
+		if (memtable_prepare(s->m, key_of(k, key), tfs_bytes_of(v, key % 200), &n))
 			return (void *)(uintptr_t) "out of memory";
 		memtable_insert(s->m, n, false);
 		atomic_store(&s->done, i + 1);
@@ -317,7 +317,7 @@ static void *preparer(void *arg)
 	for (uint64_t i = 0; i < THREADS_KEYS / 2; i++) {
 		struct memnode *n;
 
-		if (memtable_prepare(s->m, key_of(k, i), slice_of(v, i % 200), &n))
+		if (memtable_prepare(s->m, key_of(k, i), tfs_bytes_of(v, i % 200), &n))
 			return (void *)(uintptr_t) "out of memory";
 	}
 	return NULL;

@@ -32,7 +32,7 @@ static uint32_t rnd(uint32_t n)
 /* ---- merge ---- */
 struct fake {
 	struct iter it;
-	struct slice keys[16];
+	struct tfs_bytes keys[16];
 	int count, at, fail_at;
 	int *seeks, *frees;
 };
@@ -46,16 +46,16 @@ static void fake_show(struct fake *f)
 		f->it.err = -EBADMSG;
 	} else if (f->it.valid) {
 		f->it.key = f->keys[f->at];
-		f->it.value = slice_str("v");
+		f->it.value = tfs_str("v");
 	}
 }
 
-static void fake_seek(struct iter *it, struct slice target)
+static void fake_seek(struct iter *it, struct tfs_bytes target)
 {
 	struct fake *f = (struct fake *)it;
 
 	++*f->seeks;
-	for (f->at = 0; f->at < f->count && slice_cmp(f->keys[f->at], target) < 0;)
+	for (f->at = 0; f->at < f->count && bytes_cmp(f->keys[f->at], target) < 0;)
 		f->at++;
 	fake_show(f);
 }
@@ -90,7 +90,7 @@ static struct iter *fake_new(uint32_t mask, int fail, int *seeks, int *frees)
 	f->frees = frees;
 	for (int i = 0; i < 16; i++) {
 		if (mask >> i & 1)
-			f->keys[f->count++] = slice_of(alphabet + i, 1);
+			f->keys[f->count++] = tfs_bytes_of(alphabet + i, 1);
 	}
 	return &f->it;
 }
@@ -117,7 +117,7 @@ static void merge_follows_any_mix_of_seeks_and_steps(void **state)
 		for (int step = 0; step < 40; step++) {
 			if (!it->valid || rnd(4) == 0) {
 				at = (int)rnd(16);
-				iter_seek(it, slice_of(alphabet + at, 1));
+				iter_seek(it, tfs_bytes_of(alphabet + at, 1));
 			} else {
 				iter_next(it);
 				at++;
@@ -127,7 +127,7 @@ static void merge_follows_any_mix_of_seeks_and_steps(void **state)
 			assert_int_equal(it->valid, at < 16);
 			assert_int_equal(it->err, 0);
 			if (it->valid)
-				assert_true(slice_eq(it->key, slice_of(alphabet + at, 1)));
+				assert_true(bytes_eq(it->key, tfs_bytes_of(alphabet + at, 1)));
 		}
 		iter_free(it);
 	}
@@ -143,7 +143,7 @@ static void merge_hands_on_errors_and_recovers(void **state)
 	children[1] = fake_new(0x0f10, 2, &seeks, &frees); /* e, i, then broken at j */
 	children[2] = fake_new(0x8000, -1, &seeks, &frees);
 	assert_int_equal(merge_iter_new(children, 3, 0, &it), 0);
-	iter_seek(it, slice_str("a"));
+	iter_seek(it, tfs_str("a"));
 	for (int i = 0; i < 8; i++) {
 		assert_true(it->valid);
 		iter_next(it);
@@ -152,9 +152,9 @@ static void merge_hands_on_errors_and_recovers(void **state)
 	iter_next(it);
 	assert_false(it->valid);
 	assert_int_equal(it->err, -EBADMSG);
-	iter_seek(it, slice_str("j"));
+	iter_seek(it, tfs_str("j"));
 	assert_int_equal(it->err, -EBADMSG);
-	iter_seek(it, slice_str("k"));
+	iter_seek(it, tfs_str("k"));
 	assert_true(it->valid && it->err == 0 && it->key.p[0] == 'k');
 	iter_free(it);
 	assert_int_equal(frees, 3);
@@ -167,7 +167,7 @@ static void merge_hands_on_errors_and_recovers(void **state)
 	assert_int_equal(frees, 6);
 	children[0] = fake_new(1, -1, &seeks, &frees);
 	fail_at = 1;
-	assert_int_equal(clip_iter_new(children[0], slice_str("a"), slice_str("b"), &it), -ENOMEM);
+	assert_int_equal(clip_iter_new(children[0], tfs_str("a"), tfs_str("b"), &it), -ENOMEM);
 	fail_at = 0;
 	assert_int_equal(frees, 7);
 }
@@ -181,12 +181,12 @@ static void forward_seeks_leave_children_that_are_past_the_target(void **state)
 	children[1] = fake_new(0x8000, -1, &far, &frees);
 	assert_int_equal(merge_iter_new(children, 2, 0, &it), 0);
 	for (int i = 0; i < 12; i++) {
-		iter_seek(it, slice_of(alphabet + i, 1));
+		iter_seek(it, tfs_bytes_of(alphabet + i, 1));
 		assert_true(it->valid && it->key.p[0] == (uint8_t)alphabet[i]);
 	}
 	assert_int_equal(far, 1);
 	assert_int_equal(near, 12);
-	iter_seek(it, slice_str("a"));
+	iter_seek(it, tfs_str("a"));
 	assert_true(it->key.p[0] == 'a');
 	iter_free(it);
 }
@@ -199,12 +199,12 @@ static void clips_hold_their_bounds(void **state)
 		for (int to = from; to <= 16; to++) {
 			struct iter *it;
 
-			assert_int_equal(clip_iter_new(fake_new(0xbbbb, -1, &seeks, &frees), slice_of(alphabet + from, 1),
-						 to < 16 ? slice_of(alphabet + to, 1) : (struct slice){0}, &it),
+			assert_int_equal(clip_iter_new(fake_new(0xbbbb, -1, &seeks, &frees), tfs_bytes_of(alphabet + from, 1),
+						 to < 16 ? tfs_bytes_of(alphabet + to, 1) : (struct tfs_bytes){0}, &it),
 				0);
 			assert_false(it->valid);
 			for (int target = 0; target < 16; target++) {
-				iter_seek(it, slice_of(alphabet + target, 1));
+				iter_seek(it, tfs_bytes_of(alphabet + target, 1));
 				for (int at = target > from ? target : from; at < to; at++) {
 					if (!(0xbbbb >> at & 1))
 						continue;
@@ -225,17 +225,17 @@ static void clips_hand_on_errors_inside_their_bounds_only(void **state)
 	int seeks = 0, frees = 0;
 	struct iter *it;
 
-	assert_int_equal(clip_iter_new(fake_new(0xffff, 3, &seeks, &frees), slice_str("b"), slice_str("h"), &it), 0);
-	iter_seek(it, slice_str("a"));
+	assert_int_equal(clip_iter_new(fake_new(0xffff, 3, &seeks, &frees), tfs_str("b"), tfs_str("h"), &it), 0);
+	iter_seek(it, tfs_str("a"));
 	assert_true(it->valid && it->key.p[0] == 'b');
 	iter_next(it);
 	iter_next(it);
 	assert_false(it->valid);
 	assert_int_equal(it->err, -EBADMSG);
-	iter_seek(it, slice_str("h"));
+	iter_seek(it, tfs_str("h"));
 	assert_false(it->valid);
 	assert_int_equal(it->err, 0);
-	iter_seek(it, slice_str("e"));
+	iter_seek(it, tfs_str("e"));
 	assert_true(it->valid && it->err == 0);
 	iter_free(it);
 	assert_int_equal(frees, 1);

@@ -34,7 +34,7 @@ static struct buf key_of(uint32_t table, bool last, const char *end, size_t n)
 {
 	struct buf b = {0};
 
-	assert_int_equal(meta_row_key(&b, table, last, slice_of(end, n)), 0);
+	assert_int_equal(meta_row_key(&b, table, last, tfs_bytes_of(end, n)), 0);
 	return b;
 }
 
@@ -54,42 +54,42 @@ static void test_row_keys(void **state)
 	unsigned count = sizeof keys / sizeof *keys;
 
 	for (unsigned i = 0; i + 1 < count; i++)
-		assert_true(slice_cmp(buf_slice(&keys[i]), buf_slice(&keys[i + 1])) < 0);
+		assert_true(bytes_cmp(buf_bytes(&keys[i]), buf_bytes(&keys[i + 1])) < 0);
 	for (unsigned i = 0; i < sizeof seeks / sizeof *seeks; i++) {
 		int found = 0;
 
 		buf_reset(&b);
-		assert_int_equal(meta_seek_key(&b, 16, slice_of(seeks[i].row, seeks[i].n)), 0);
-		while (slice_cmp(buf_slice(&keys[found]), buf_slice(&b)) < 0)
+		assert_int_equal(meta_seek_key(&b, 16, tfs_bytes_of(seeks[i].row, seeks[i].n)), 0);
+		while (bytes_cmp(buf_bytes(&keys[found]), buf_bytes(&b)) < 0)
 			found++;
 		assert_int_equal(found, seeks[i].want);
 	}
 	buf_reset(&b);
 	assert_int_equal(meta_table_begin(&b, 16), 0);
-	assert_true(slice_cmp(buf_slice(&keys[1]), buf_slice(&b)) < 0 && slice_cmp(buf_slice(&b), buf_slice(&keys[2])) < 0);
+	assert_true(bytes_cmp(buf_bytes(&keys[1]), buf_bytes(&b)) < 0 && bytes_cmp(buf_bytes(&b), buf_bytes(&keys[2])) < 0);
 	buf_reset(&b);
 	/* the root tablet holds METADATA's rows and no other */
 	assert_int_equal(meta_root_end(&b), 0);
-	assert_true(slice_cmp(buf_slice(&keys[1]), buf_slice(&b)) < 0 && slice_cmp(buf_slice(&b), buf_slice(&keys[2])) < 0);
-	assert_true(slice_eq(buf_slice(&b), slice_of("\0\0\0\2", 4)));
+	assert_true(bytes_cmp(buf_bytes(&keys[1]), buf_bytes(&b)) < 0 && bytes_cmp(buf_bytes(&b), buf_bytes(&keys[2])) < 0);
+	assert_true(bytes_eq(buf_bytes(&b), tfs_bytes_of("\0\0\0\2", 4)));
 	for (unsigned i = 0; i < count; i++) {
-		struct slice end;
+		struct tfs_bytes end;
 		uint32_t table;
 		bool last;
 
 		buf_reset(&b);
-		assert_true(meta_parse_row_key(buf_slice(&keys[i]), &table, &last, &end));
+		assert_true(meta_parse_row_key(buf_bytes(&keys[i]), &table, &last, &end));
 		assert_int_equal(meta_row_key(&b, table, last, end), 0);
-		assert_true(slice_eq(buf_slice(&b), buf_slice(&keys[i])));
+		assert_true(bytes_eq(buf_bytes(&b), buf_bytes(&keys[i])));
 		assert_int_equal(end.p == NULL, last);
 		buf_fini(&keys[i]);
 	}
-	static const struct slice bad[] = {{(const uint8_t *)"", 0}, {(const uint8_t *)"\0\0\0", 3},
+	static const struct tfs_bytes bad[] = {{(const uint8_t *)"", 0}, {(const uint8_t *)"\0\0\0", 3},
 		{(const uint8_t *)"\0\0\0\1", 4}, {(const uint8_t *)"\0\0\0\1\0", 5}, {(const uint8_t *)"\0\0\0\1\1", 5},
 		{(const uint8_t *)"\0\0\0\1\2x", 6}, {(const uint8_t *)"\0\0\0\1\3x", 6}};
 
 	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
-		struct slice end;
+		struct tfs_bytes end;
 		uint32_t table;
 		bool last;
 
@@ -137,7 +137,7 @@ static struct tablet_file rnd_file(bool large)
 	rnd_row(&f.begin, large);
 	if (rnd(3)) {
 		rnd_row(&f.end, large);
-		if (slice_cmp(buf_slice(&f.begin), buf_slice(&f.end)) >= 0)
+		if (bytes_cmp(buf_bytes(&f.begin), buf_bytes(&f.end)) >= 0)
 			assert_int_equal(buf_set(&f.end, f.begin.p, f.begin.n) || buf_u8(&f.end, 'x'), 0);
 	}
 	rnd_row(&f.last, large);
@@ -145,7 +145,7 @@ static struct tablet_file rnd_file(bool large)
 		assert_int_equal(buf_set(&f.first, f.begin.p, f.begin.n), 0);
 	else
 		rnd_row(&f.first, large);
-	if (slice_cmp(buf_slice(&f.first), buf_slice(&f.last)) > 0) {
+	if (bytes_cmp(buf_bytes(&f.first), buf_bytes(&f.last)) > 0) {
 		swap = f.first;
 		f.first = f.last;
 		f.last = swap;
@@ -167,26 +167,26 @@ static void same_file(const struct tablet_file *a, const struct tablet_file *b)
 	assert_int_equal(a->oldest_us, b->oldest_us);
 	assert_int_equal(a->newest_us, b->newest_us);
 	assert_int_equal(a->commit_us, b->commit_us);
-	assert_true(slice_eq(buf_slice(&a->begin), buf_slice(&b->begin)));
+	assert_true(bytes_eq(buf_bytes(&a->begin), buf_bytes(&b->begin)));
 	assert_int_equal(a->end.p == NULL, b->end.p == NULL);
-	assert_true(slice_eq(buf_slice(&a->end), buf_slice(&b->end)));
-	assert_true(slice_eq(buf_slice(&a->first), buf_slice(&b->first)));
-	assert_true(slice_eq(buf_slice(&a->last), buf_slice(&b->last)));
+	assert_true(bytes_eq(buf_bytes(&a->end), buf_bytes(&b->end)));
+	assert_true(bytes_eq(buf_bytes(&a->first), buf_bytes(&b->first)));
+	assert_true(bytes_eq(buf_bytes(&a->last), buf_bytes(&b->last)));
 }
 
 static void same_tablet(const struct meta_tablet *a, const struct meta_tablet *b)
 {
 	assert_int_equal(a->table, b->table);
 	assert_int_equal(a->last, b->last);
-	assert_true(slice_eq(buf_slice(&a->begin), buf_slice(&b->begin)));
-	assert_true(slice_eq(buf_slice(&a->end), buf_slice(&b->end)));
+	assert_true(bytes_eq(buf_bytes(&a->begin), buf_bytes(&b->begin)));
+	assert_true(bytes_eq(buf_bytes(&a->end), buf_bytes(&b->end)));
 	assert_int_equal(a->server, b->server);
 	assert_int_equal(a->assignment, b->assignment);
 	assert_int_equal(a->token_count, b->token_count);
 	for (unsigned i = 0; i < a->token_count; i++) {
 		assert_int_equal(a->tokens[i].client, b->tokens[i].client);
 		assert_int_equal(a->tokens[i].number, b->tokens[i].number);
-		assert_true(slice_eq(buf_slice(&a->tokens[i].result), buf_slice(&b->tokens[i].result)));
+		assert_true(bytes_eq(buf_bytes(&a->tokens[i].result), buf_bytes(&b->tokens[i].result)));
 	}
 	assert_int_equal(a->seq_mark, b->seq_mark);
 	assert_int_equal(a->clock_mark, b->clock_mark);
@@ -204,7 +204,7 @@ static void same_tablet(const struct meta_tablet *a, const struct meta_tablet *b
 /* A METADATA row as a store would keep it: the last write of each column wins. */
 #define STORED 400
 struct stored {
-	struct scan_cell cells[STORED];
+	struct tfs_cell cells[STORED];
 	unsigned count;
 	struct arena arena;
 };
@@ -216,7 +216,7 @@ static void store_ops(struct stored *s, const struct op *ops, unsigned count)
 		unsigned k = 0;
 
 		assert_true(op->family >= META_TABLET && op->family <= META_EVENT);
-		while (k < s->count && (s->cells[k].family != op->family || !slice_eq(s->cells[k].qualifier, op->qualifier)))
+		while (k < s->count && (s->cells[k].family_id != op->family || !bytes_eq(s->cells[k].qualifier, op->qualifier)))
 			k++;
 		if (op->kind == OP_DELETE_COLUMN) {
 			if (k < s->count)
@@ -224,14 +224,14 @@ static void store_ops(struct stored *s, const struct op *ops, unsigned count)
 			continue;
 		}
 		assert_int_equal(op->kind, OP_WRITE);
-		assert_int_equal(op->base, OP_BASE_EMPTY);
-		assert_true(op->ts.newest && op->ts.us == INT64_MIN);
+		assert_int_equal(op->base, TFS_BASE_EMPTY);
+		assert_true(op->ts.when == TFS_NEWEST && op->ts.us == INT64_MIN);
 		assert_int_equal(op->truncate_to, UINT64_MAX);
 		assert_true(op->value.n <= 256 * 1024); /* a cell that scans hand out whole */
 		assert_true(k < STORED);
 		if (k == s->count)
 			s->count++;
-		s->cells[k] = (struct scan_cell){.family = op->family, .size = op->value.n};
+		s->cells[k] = (struct tfs_cell){.family_id = op->family, .size = op->value.n};
 		assert_true(arena_dup(&s->arena, op->qualifier, &s->cells[k].qualifier));
 		assert_true(arena_dup(&s->arena, op->value, &s->cells[k].value));
 	}
@@ -243,8 +243,8 @@ static void load(const struct stored *s, const struct meta_tablet *like, struct 
 	unsigned from = s->count ? rnd(s->count) : 0;
 
 	*m = (struct meta_tablet){0};
-	assert_int_equal(meta_row_key(&key, like->table, like->last, buf_slice(&like->end)), 0);
-	assert_int_equal(meta_tablet_row(m, buf_slice(&key)), 0);
+	assert_int_equal(meta_row_key(&key, like->table, like->last, buf_bytes(&like->end)), 0);
+	assert_int_equal(meta_tablet_row(m, buf_bytes(&key)), 0);
 	for (unsigned i = 0; i < s->count; i++) /* in any order */
 		assert_int_equal(meta_tablet_cell(m, &s->cells[(from + i) % s->count]), 0);
 	buf_fini(&key);
@@ -271,7 +271,7 @@ static void rnd_tablet(struct meta_tablet *m, bool large)
 	for (unsigned n = rnd(3); n; n--)
 		assert_int_equal(meta_redo_add(m, (struct redo_point){1 + rnd(4), rnd64()}, true), 0);
 	for (unsigned n = rnd(4); n; n--) /* some equal ones: the first is kept */
-		assert_int_equal(meta_token_add(m, rnd(2), rnd(3), slice_of("result", rnd(7))), 0);
+		assert_int_equal(meta_token_add(m, rnd(2), rnd(3), tfs_bytes_of("result", rnd(7))), 0);
 }
 
 #define MANY 6
@@ -338,7 +338,7 @@ static void test_rows(void **state)
 		for (int k = 0; k < 6; k++)
 			one_edit(&m, &s, i % 8 == 0);
 		assert_int_equal(meta_root_encode(&m, &root), 0);
-		assert_int_equal(meta_root_decode(buf_slice(&root), &back), 0);
+		assert_int_equal(meta_root_decode(buf_bytes(&root), &back), 0);
 		same_tablet(&m, &back);
 		meta_tablet_fini(&back);
 		meta_tablet_fini(&m);
@@ -353,19 +353,19 @@ static void test_inherited(void **state)
 {
 	struct meta_tablet m = {.table = 16, .last = true, .assignment = 7}, lower = {0}, both = {0};
 
-	assert_int_equal(meta_token_add(&m, 1, 5, slice_str("five")), 0);
-	assert_int_equal(meta_tablet_lower(&m, slice_str("m"), &lower), 0);
+	assert_int_equal(meta_token_add(&m, 1, 5, tfs_str("five")), 0);
+	assert_int_equal(meta_tablet_lower(&m, tfs_str("m"), &lower), 0);
 	assert_int_equal(lower.assignment, 7);
 	assert_int_equal(lower.token_count, 1);
-	assert_int_equal(meta_token_add(&m, 1, 6, slice_str("six")), 0);
-	assert_int_equal(meta_token_add(&lower, 1, 4, slice_str("four")), 0);
+	assert_int_equal(meta_token_add(&m, 1, 6, tfs_str("six")), 0);
+	assert_int_equal(meta_token_add(&lower, 1, 4, tfs_str("four")), 0);
 	lower.assignment = 6;
 	assert_int_equal(meta_tablet_fold(&lower, &m, &both), 0);
 	assert_int_equal(both.assignment, 7);
 	assert_int_equal(both.token_count, 3);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(both.tokens[i].number, 4 + i);
-	assert_true(slice_eq(buf_slice(&both.tokens[1].result), slice_str("five")));
+	assert_true(bytes_eq(buf_bytes(&both.tokens[1].result), tfs_str("five")));
 	meta_tablet_fini(&m);
 	meta_tablet_fini(&lower);
 	meta_tablet_fini(&both);
@@ -392,13 +392,13 @@ static void test_largest_entry(void **state)
 
 		assert_int_equal(tablet_file_copy(&was, &f), 0);
 		meta_file_normalise(&f);
-		assert_true(slice_cmp(buf_slice(&f.first), buf_slice(&was.first)) <= 0);
-		assert_int_equal(slice_cmp(buf_slice(&f.first), buf_slice(&f.begin)) < 0,
-			slice_cmp(buf_slice(&was.first), buf_slice(&was.begin)) < 0);
+		assert_true(bytes_cmp(buf_bytes(&f.first), buf_bytes(&was.first)) <= 0);
+		assert_int_equal(bytes_cmp(buf_bytes(&f.first), buf_bytes(&f.begin)) < 0,
+			bytes_cmp(buf_bytes(&was.first), buf_bytes(&was.begin)) < 0);
 		assert_int_equal(meta_sst_value_encode(&f, &value), 0);
 		assert_true(value.n <= 256 * 1024);
 		got = (struct tablet_file){.table = 16, .incarnation = 1, .number = 1};
-		assert_int_equal(meta_sst_value_decode(buf_slice(&value), &got), 0);
+		assert_int_equal(meta_sst_value_decode(buf_bytes(&value), &got), 0);
 		same_file(&f, &got);
 		tablet_file_fini(&got);
 		tablet_file_fini(&was);
@@ -408,10 +408,10 @@ static void test_largest_entry(void **state)
 	}
 }
 
-static void cell(uint16_t family, struct slice qualifier, struct slice value, int want)
+static void cell(uint16_t family, struct tfs_bytes qualifier, struct tfs_bytes value, int want)
 {
 	struct meta_tablet m = {0};
-	struct scan_cell c = {.family = family, .qualifier = qualifier, .value = value, .size = value.n};
+	struct tfs_cell c = {.family_id = family, .qualifier = qualifier, .value = value, .size = value.n};
 
 	assert_int_equal(meta_tablet_cell(&m, &c), want);
 	meta_tablet_fini(&m);
@@ -422,27 +422,27 @@ static void test_damage(void **state)
 	struct meta_tablet m, got = {0};
 	struct buf b = {0};
 
-	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\1", 17), 0);
-	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7", 9), -EBADMSG);
-	cell(META_TABLET, slice_str("seq"), slice_of("\1\0\0\0\0\0\0\0\7", 9), 0);
-	cell(META_TABLET, slice_str("seq"), slice_of("\1\0\0\0\0\0\0\0", 8), -EBADMSG);
-	cell(META_TABLET, slice_str("seq"), slice_of("\1\0\0\0\0\0\0\0\7\0", 10), -EBADMSG);
-	cell(META_TABLET, slice_str("server"), slice_of("\2\0\0\0\0\0\0\0\7", 9), -EPROTO);
-	cell(META_TABLET, slice_str("server"), slice_of("", 0), -EBADMSG);
-	cell(META_TABLET, slice_str("begin"), (struct slice){0}, -EBADMSG);
-	cell(META_TABLET, slice_str("tokens"), slice_of("anything", 8), -EPROTO);
-	cell(META_TABLET, slice_str("tokens"), slice_of("\1", 1), -EBADMSG);
-	cell(META_TABLET, slice_str("tokens"), slice_of("\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\1r", 19), 0);
-	cell(META_TABLET, slice_str("tokens"), slice_of("\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\2r", 19), -EBADMSG);
-	cell(META_TABLET, slice_str("merge"), slice_of("\1x", 2), -EBADMSG);
-	cell(META_TABLET, slice_str("colour"), slice_of("\1x", 2), -EPROTO);
-	cell(META_EVENT, slice_str(""), slice_of("\1opened", 7), 0);
-	cell(META_EVENT, slice_str(""), slice_of("\2opened", 7), -EPROTO);
-	cell(META_REDO, slice_of("\0\0\0\0\0\0\0", 7), slice_of("\1\0\0\0\0\0\0\0\7", 9), -EBADMSG);
-	cell(META_REDO, slice_of("\0\0\0\0\0\0\0\1", 8), slice_of("\1\0\0\0\0\0\0\0\7", 9), 0);
-	cell(META_SST, slice_str("short"), slice_of("\1", 1), -EBADMSG);
-	cell(9, slice_str(""), slice_of("\1", 1), -EPROTO);
-	assert_int_equal(meta_tablet_row(&got, slice_str("xx")), -EBADMSG);
+	cell(META_TABLET, tfs_str("server"), tfs_bytes_of("\1\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\1", 17), 0);
+	cell(META_TABLET, tfs_str("server"), tfs_bytes_of("\1\0\0\0\0\0\0\0\7", 9), -EBADMSG);
+	cell(META_TABLET, tfs_str("seq"), tfs_bytes_of("\1\0\0\0\0\0\0\0\7", 9), 0);
+	cell(META_TABLET, tfs_str("seq"), tfs_bytes_of("\1\0\0\0\0\0\0\0", 8), -EBADMSG);
+	cell(META_TABLET, tfs_str("seq"), tfs_bytes_of("\1\0\0\0\0\0\0\0\7\0", 10), -EBADMSG);
+	cell(META_TABLET, tfs_str("server"), tfs_bytes_of("\2\0\0\0\0\0\0\0\7", 9), -EPROTO);
+	cell(META_TABLET, tfs_str("server"), tfs_bytes_of("", 0), -EBADMSG);
+	cell(META_TABLET, tfs_str("begin"), (struct tfs_bytes){0}, -EBADMSG);
+	cell(META_TABLET, tfs_str("tokens"), tfs_bytes_of("anything", 8), -EPROTO);
+	cell(META_TABLET, tfs_str("tokens"), tfs_bytes_of("\1", 1), -EBADMSG);
+	cell(META_TABLET, tfs_str("tokens"), tfs_bytes_of("\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\1r", 19), 0);
+	cell(META_TABLET, tfs_str("tokens"), tfs_bytes_of("\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\2r", 19), -EBADMSG);
+	cell(META_TABLET, tfs_str("merge"), tfs_bytes_of("\1x", 2), -EBADMSG);
+	cell(META_TABLET, tfs_str("colour"), tfs_bytes_of("\1x", 2), -EPROTO);
+	cell(META_EVENT, tfs_str(""), tfs_bytes_of("\1opened", 7), 0);
+	cell(META_EVENT, tfs_str(""), tfs_bytes_of("\2opened", 7), -EPROTO);
+	cell(META_REDO, tfs_bytes_of("\0\0\0\0\0\0\0", 7), tfs_bytes_of("\1\0\0\0\0\0\0\0\7", 9), -EBADMSG);
+	cell(META_REDO, tfs_bytes_of("\0\0\0\0\0\0\0\1", 8), tfs_bytes_of("\1\0\0\0\0\0\0\0\7", 9), 0);
+	cell(META_SST, tfs_str("short"), tfs_bytes_of("\1", 1), -EBADMSG);
+	cell(9, tfs_str(""), tfs_bytes_of("\1", 1), -EPROTO);
+	assert_int_equal(meta_tablet_row(&got, tfs_str("xx")), -EBADMSG);
 	for (int i = 0; i < 10; i++) {
 		uint8_t key[META_SST_KEY_BYTES];
 		struct tablet_file f = rnd_file(false);
@@ -451,9 +451,9 @@ static void test_damage(void **state)
 		meta_sst_key_put(key, &f);
 		assert_int_equal(meta_sst_value_encode(&f, &b), 0);
 		for (size_t n = 0; n < b.n; n++)
-			cell(META_SST, slice_of(key, sizeof key), slice_of(b.p, n), -EBADMSG);
+			cell(META_SST, tfs_bytes_of(key, sizeof key), tfs_bytes_of(b.p, n), -EBADMSG);
 		assert_int_equal(buf_u8(&b, 0), 0);
-		cell(META_SST, slice_of(key, sizeof key), buf_slice(&b), -EBADMSG);
+		cell(META_SST, tfs_bytes_of(key, sizeof key), buf_bytes(&b), -EBADMSG);
 		tablet_file_fini(&f);
 	}
 	rnd_tablet(&m, false);
@@ -463,17 +463,17 @@ static void test_damage(void **state)
 		int rc;
 
 		b.p[i] ^= 0x20;
-		rc = meta_root_decode(buf_slice(&b), &got);
+		rc = meta_root_decode(buf_bytes(&b), &got);
 		assert_int_equal(rc, -EBADMSG);
-		assert_int_equal(meta_root_decode(slice_of(b.p, i), &got), -EBADMSG);
+		assert_int_equal(meta_root_decode(tfs_bytes_of(b.p, i), &got), -EBADMSG);
 		/* with the checksum made right: refused, or taken and freed again */
 		put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
-		if (meta_root_decode(buf_slice(&b), &got) == 0)
+		if (meta_root_decode(buf_bytes(&b), &got) == 0)
 			meta_tablet_fini(&got);
 		b.p[i] ^= 0x20;
 		put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
 	}
-	assert_int_equal(meta_root_decode(buf_slice(&b), &got), 0);
+	assert_int_equal(meta_root_decode(buf_bytes(&b), &got), 0);
 	same_tablet(&m, &got);
 	meta_tablet_fini(&got);
 	meta_tablet_fini(&m);
@@ -515,16 +515,16 @@ static void test_senseless(void **state)
 			.seq_max = cases[i].seq_max,
 			.oldest_us = cases[i].oldest,
 			.newest_us = cases[i].newest};
-		assert_int_equal(buf_append_slice(&f.begin, slice_str(cases[i].begin)), 0);
+		assert_int_equal(buf_append_bytes(&f.begin, tfs_str(cases[i].begin)), 0);
 		if (cases[i].end)
-			assert_int_equal(buf_reserve(&f.end, 1) || buf_append_slice(&f.end, slice_str(cases[i].end)), 0);
-		assert_int_equal(buf_append_slice(&f.first, slice_str(cases[i].first)) ||
-				buf_append_slice(&f.last, slice_str(cases[i].last)),
+			assert_int_equal(buf_reserve(&f.end, 1) || buf_append_bytes(&f.end, tfs_str(cases[i].end)), 0);
+		assert_int_equal(
+			buf_append_bytes(&f.first, tfs_str(cases[i].first)) || buf_append_bytes(&f.last, tfs_str(cases[i].last)),
 			0);
 		buf_reset(&b);
 		meta_sst_key_put(key, &f);
 		assert_int_equal(meta_sst_value_encode(&f, &b), 0);
-		cell(META_SST, slice_of(key, sizeof key), buf_slice(&b), cases[i].want);
+		cell(META_SST, tfs_bytes_of(key, sizeof key), buf_bytes(&b), cases[i].want);
 		tablet_file_fini(&f);
 	}
 	/* first is begin, and written out: flags, begin, first, last are the last 7 bytes */
@@ -534,9 +534,9 @@ static void test_senseless(void **state)
 	assert_int_equal(meta_sst_value_encode(&f, &b), 0);
 	meta_sst_key_put(key, &f);
 	assert_memory_equal(b.p + b.n - 7, "\0\1a\1b\1c", 7);
-	cell(META_SST, slice_of(key, sizeof key), buf_slice(&b), 0);
+	cell(META_SST, tfs_bytes_of(key, sizeof key), buf_bytes(&b), 0);
 	b.p[b.n - 3] = 'a';
-	cell(META_SST, slice_of(key, sizeof key), buf_slice(&b), -EBADMSG);
+	cell(META_SST, tfs_bytes_of(key, sizeof key), buf_bytes(&b), -EBADMSG);
 	tablet_file_fini(&f);
 	/* lists of the root file out of order, or with one twice */
 	for (unsigned i = 0; i < 2; i++) {
@@ -550,7 +550,7 @@ static void test_senseless(void **state)
 		m.redo[0].incarnation = i == 3 ? 2 : i == 4 ? 3 : 1;
 		buf_reset(&b);
 		assert_int_equal(meta_root_encode(&m, &b), 0);
-		assert_int_equal(meta_root_decode(buf_slice(&b), &got), i ? -EBADMSG : 0);
+		assert_int_equal(meta_root_decode(buf_bytes(&b), &got), i ? -EBADMSG : 0);
 		if (i == 0)
 			meta_tablet_fini(&got);
 		m.redo[0] = p;
@@ -558,7 +558,7 @@ static void test_senseless(void **state)
 	/* a right checksum distinguishes a later format from damage */
 	b.p[5] = 2;
 	put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
-	assert_int_equal(meta_root_decode(buf_slice(&b), &got), -EPROTO);
+	assert_int_equal(meta_root_decode(buf_bytes(&b), &got), -EPROTO);
 	meta_tablet_fini(&m);
 	buf_fini(&b);
 }

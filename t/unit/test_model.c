@@ -105,15 +105,15 @@ const char *show(struct world *w, const struct tfs_scan_spec *spec)
 	const char *space = "";
 	while ((r = tfs_scan_next(sc, &c)) > 0) {
 		if (!spec->one_row)
-			fprintf(f, "%s%.*s", space, (int)c.row.size, (const char *)c.row.data);
+			fprintf(f, "%s%.*s", space, (int)c.row.n, (const char *)c.row.p);
 		else
 			fputs(space, f);
 		if (c.family)
 			fprintf(f, "%s%s", spec->one_row ? "" : "/", c.family);
-		if (c.qualifier.data)
-			fprintf(f, ":%.*s@%lld", (int)c.qualifier.size, (const char *)c.qualifier.data, (long long)c.ts);
-		if (c.value.data)
-			fprintf(f, "=%.*s", (int)c.value.size, (const char *)c.value.data);
+		if (c.qualifier.p)
+			fprintf(f, ":%.*s@%lld", (int)c.qualifier.n, (const char *)c.qualifier.p, (long long)c.ts);
+		if (c.value.p)
+			fprintf(f, "=%.*s", (int)c.value.n, (const char *)c.value.p);
 		space = " ";
 	}
 	tfs_scan_free(sc);

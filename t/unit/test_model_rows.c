@@ -551,11 +551,11 @@ static void a_row_is_of_one_instant(void **state)
 	tfs_mutation_delete_row(m);
 	assert_int_equal(done(m, NULL), 0);
 	put(w, "r2", "a", "q", 1, "new");
-	assert_memory_equal(c.value.data, "old", 3);
+	assert_memory_equal(c.value.p, "old", 3);
 	assert_int_equal(tfs_scan_next(sc, &c), 1);
-	assert_memory_equal(c.value.data, "old", 3); /* of the row begun */
+	assert_memory_equal(c.value.p, "old", 3); /* of the row begun */
 	assert_int_equal(tfs_scan_next(sc, &c), 1);
-	assert_memory_equal(c.value.data, "new", 3); /* a row begun later */
+	assert_memory_equal(c.value.p, "new", 3); /* a row begun later */
 	assert_int_equal(tfs_scan_next(sc, &c), 0);
 	assert_int_equal(tfs_scan_next(sc, &c), 0);
 	tfs_scan_free(sc);
@@ -578,12 +578,12 @@ static void large_values_are_read_not_inlined(void **state)
 	free(big);
 	assert_int_equal(tfs_scan_new(w->table, &spec, &sc), 0);
 	assert_int_equal(tfs_scan_next(sc, &c), 1);
-	assert_int_equal(c.value.size, TFS_INLINE_MAX);
+	assert_int_equal(c.value.n, TFS_INLINE_MAX);
 	assert_int_equal(tfs_scan_next(sc, &c), 1);
-	assert_null(c.value.data);
+	assert_null(c.value.p);
 	assert_int_equal(c.size, TFS_INLINE_MAX + 1);
 	assert_int_equal(tfs_scan_next(sc, &c), 1);
-	assert_non_null(c.value.data);
+	assert_non_null(c.value.p);
 	tfs_scan_free(sc);
 }
 

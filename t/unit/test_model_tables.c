@@ -343,8 +343,8 @@ static int keep_server(void *arg, const struct tfs_server *server)
 
 static int keep_tablet(void *arg, const struct tfs_tablet *tablet)
 {
-	assert_int_equal(tablet->begin.size, 0);
-	assert_null(tablet->end.data);
+	assert_int_equal(tablet->begin.n, 0);
+	assert_null(tablet->end.p);
 	*(uint64_t *)arg = tablet->bytes;
 	return 42;
 }
@@ -413,13 +413,13 @@ static void several_threads(void **state)
 	for (int i = 0; i < 200; i++) {
 		assert_int_equal(tfs_scan_new(w->table, &spec, &sc), 0);
 		if (tfs_scan_next(sc, &c) > 0) {
-			size_t n = c.value.size;
+			size_t n = c.value.n;
 
 			assert_true(n > 0 && n < sizeof(last));
-			memcpy(last, c.value.data, n);
+			memcpy(last, c.value.p, n);
 			assert_int_equal(tfs_scan_next(sc, &d), 1);
-			assert_int_equal(d.value.size, n);
-			assert_memory_equal(d.value.data, last, n); /* whole mutations only */
+			assert_int_equal(d.value.n, n);
+			assert_memory_equal(d.value.p, last, n); /* whole mutations only */
 		}
 		tfs_scan_free(sc);
 	}

@@ -169,13 +169,13 @@ static void test_quote(void **state)
 {
 	char small[16];
 
-	assert_string_equal(Q(slice_str("row")), "\"row\"");
-	assert_string_equal(Q(slice_of("a\0\"\\\xff\n", 6)), "\"a\\x00\\\"\\\\\\xff\\x0a\"");
-	assert_string_equal(Q(slice_of(NULL, 0)), "\"\"");
-	assert_string_equal(msg_quote(small, sizeof(small), slice_str("0123456789abcdef")), "\"0123456...\"");
+	assert_string_equal(Q(tfs_str("row")), "\"row\"");
+	assert_string_equal(Q(tfs_bytes_of("a\0\"\\\xff\n", 6)), "\"a\\x00\\\"\\\\\\xff\\x0a\"");
+	assert_string_equal(Q(tfs_bytes_of(NULL, 0)), "\"\"");
+	assert_string_equal(msg_quote(small, sizeof(small), tfs_str("0123456789abcdef")), "\"0123456...\"");
 	for (size_t n = 0; n <= sizeof(small); n++) {
 		memset(small, 'X', sizeof(small));
-		msg_quote(small, n, slice_of("\xff\xff\xff\xff\xff", 5));
+		msg_quote(small, n, tfs_bytes_of("\xff\xff\xff\xff\xff", 5));
 		for (size_t i = n; i < sizeof(small); i++)
 			assert_int_equal(small[i], 'X');
 		if (n)

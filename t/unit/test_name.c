@@ -88,7 +88,7 @@ static int unload(void **state)
 	return 0;
 }
 
-static int decode(enum name_kind want, struct slice path, struct buf *key, enum name_kind *kind, int64_t *ts)
+static int decode(enum name_kind want, struct tfs_bytes path, struct buf *key, enum name_kind *kind, int64_t *ts)
 {
 	*ts = 0;
 	*kind = NAME_ROW;
@@ -105,20 +105,20 @@ static void test_vectors(void **state)
 		int64_t ts;
 
 		buf_reset(&got);
-		assert_int_equal(0, name_encode(v->kind, buf_slice(&v->key), v->ts, &got));
+		assert_int_equal(0, name_encode(v->kind, buf_bytes(&v->key), v->ts, &got));
 		assert_int_equal(got.n, v->path.n);
 		assert_memory_equal(got.p, v->path.p, got.n);
 		buf_reset(&got);
-		assert_int_equal(0, decode(v->kind, buf_slice(&v->path), &got, &kind, &ts));
+		assert_int_equal(0, decode(v->kind, buf_bytes(&v->path), &got, &kind, &ts));
 		assert_int_equal(kind, v->kind);
-		assert_true(slice_eq(buf_slice(&got), buf_slice(&v->key)));
+		assert_true(bytes_eq(buf_bytes(&got), buf_bytes(&v->key)));
 		assert_true(ts == v->ts);
 	}
 	buf_fini(&got);
 }
 
 /* A path is accepted only if its key encodes to it. */
-static void refused_or_canonical(enum name_kind want, struct slice path)
+static void refused_or_canonical(enum name_kind want, struct tfs_bytes path)
 {
 	struct buf key = {0}, again = {0};
 	enum name_kind kind;
@@ -126,8 +126,8 @@ static void refused_or_canonical(enum name_kind want, struct slice path)
 	int r = decode(want, path, &key, &kind, &ts);
 
 	if (r == 0) {
-		assert_int_equal(0, name_encode(kind, buf_slice(&key), ts, &again));
-		assert_true(slice_eq(buf_slice(&again), path));
+		assert_int_equal(0, name_encode(kind, buf_bytes(&key), ts, &again));
+		assert_true(bytes_eq(buf_bytes(&again), path));
 	} else {
 		assert_int_equal(r, -ENOENT);
 	}
@@ -135,7 +135,7 @@ static void refused_or_canonical(enum name_kind want, struct slice path)
 	buf_fini(&again);
 }
 
-static void refused(enum name_kind want, struct slice path)
+static void refused(enum name_kind want, struct tfs_bytes path)
 {
 	struct buf key = {0};
 	enum name_kind kind;
@@ -149,7 +149,7 @@ static void test_mutations(void **state)
 {
 	for (size_t i = 0; i < vector_count; i++) {
 		const struct vector *v = &vectors[i];
-		struct slice path = buf_slice(&v->path);
+		struct tfs_bytes path = buf_bytes(&v->path);
 		size_t step = path.n > 2000 ? 97 : 1;
 		struct buf m = {0};
 
@@ -157,62 +157,62 @@ static void test_mutations(void **state)
 			/* one byte changed, dropped, doubled; an escape that is not needed; a split moved */
 			assert_int_equal(0, buf_set(&m, path.p, path.n));
 			m.p[at] ^= 1;
-			refused_or_canonical(v->kind, buf_slice(&m));
+			refused_or_canonical(v->kind, buf_bytes(&m));
 			m.p[at] = '%';
-			refused_or_canonical(v->kind, buf_slice(&m));
+			refused_or_canonical(v->kind, buf_bytes(&m));
 			m.p[at] = '/';
-			refused_or_canonical(v->kind, buf_slice(&m));
+			refused_or_canonical(v->kind, buf_bytes(&m));
 			buf_reset(&m);
 			assert_int_equal(0, buf_append(&m, path.p, at));
 			assert_int_equal(0, buf_append(&m, path.p + at + 1, path.n - at - 1));
-			refused_or_canonical(v->kind, buf_slice(&m));
+			refused_or_canonical(v->kind, buf_bytes(&m));
 			buf_reset(&m);
 			assert_int_equal(0, buf_append(&m, path.p, at + 1));
 			assert_int_equal(0, buf_append(&m, path.p + at, path.n - at));
-			refused_or_canonical(v->kind, buf_slice(&m));
+			refused_or_canonical(v->kind, buf_bytes(&m));
 			buf_reset(&m);
 			assert_int_equal(0, buf_append(&m, path.p, at));
 			assert_int_equal(0, buf_printf(&m, "%%%02X", path.p[at]));
 			assert_int_equal(0, buf_append(&m, path.p + at + 1, path.n - at - 1));
-			refused_or_canonical(v->kind, buf_slice(&m));
+			refused_or_canonical(v->kind, buf_bytes(&m));
 			/* lower-case escapes never stand */
 			if (path.p[at] == '%' && at + 2 < path.n && path.p[at + 2] >= 'A' && path.p[at + 2] <= 'F') {
 				assert_int_equal(0, buf_set(&m, path.p, path.n));
 				m.p[at + 2] |= 0x20;
-				refused(v->kind, buf_slice(&m));
+				refused(v->kind, buf_bytes(&m));
 			}
 			buf_reset(&m);
 			assert_int_equal(0, buf_append(&m, path.p, at));
 			assert_int_equal(0, buf_append(&m, "%/", 2));
 			assert_int_equal(0, buf_append(&m, path.p + at, path.n - at));
-			refused_or_canonical(v->kind, buf_slice(&m));
+			refused_or_canonical(v->kind, buf_bytes(&m));
 		}
 		/* An empty component, a path of parts only. */
 		assert_int_equal(0, buf_set(&m, path.p, path.n));
 		assert_int_equal(0, buf_append(&m, "/", 1));
-		refused(v->kind, buf_slice(&m));
+		refused(v->kind, buf_bytes(&m));
 		assert_int_equal(0, buf_set(&m, "/", 1));
 		assert_int_equal(0, buf_append(&m, path.p, path.n));
-		refused(v->kind, buf_slice(&m));
+		refused(v->kind, buf_bytes(&m));
 		buf_fini(&m);
 	}
-	refused(NAME_ROW, slice_str(""));
-	refused(NAME_ROW, slice_str("."));
-	refused(NAME_ROW, slice_str(".a"));
-	refused(NAME_ROW, slice_str("a%"));
-	refused(NAME_ROW, slice_str("%41"));
-	refused(NAME_ROW, slice_str("%2f"));
-	refused(NAME_ROW, slice_str("a%2E"));
-	refused(NAME_ROW, slice_str("a\x01"));
-	refused(NAME_ROW, slice_str("a%40"));
-	refused(NAME_NEWEST, slice_str("q@"));
-	refused(NAME_NEWEST, slice_str("q@-"));
-	refused(NAME_NEWEST, slice_str("q@05"));
-	refused(NAME_NEWEST, slice_str("q@-0"));
-	refused(NAME_NEWEST, slice_str("q@9223372036854775808"));
-	refused(NAME_NEWEST, slice_str("q@-9223372036854775809"));
-	refused(NAME_NEWEST, slice_str("a%40b"));
-	refused(NAME_NEWEST, slice_str("%40@5@"));
+	refused(NAME_ROW, tfs_str(""));
+	refused(NAME_ROW, tfs_str("."));
+	refused(NAME_ROW, tfs_str(".a"));
+	refused(NAME_ROW, tfs_str("a%"));
+	refused(NAME_ROW, tfs_str("%41"));
+	refused(NAME_ROW, tfs_str("%2f"));
+	refused(NAME_ROW, tfs_str("a%2E"));
+	refused(NAME_ROW, tfs_str("a\x01"));
+	refused(NAME_ROW, tfs_str("a%40"));
+	refused(NAME_NEWEST, tfs_str("q@"));
+	refused(NAME_NEWEST, tfs_str("q@-"));
+	refused(NAME_NEWEST, tfs_str("q@05"));
+	refused(NAME_NEWEST, tfs_str("q@-0"));
+	refused(NAME_NEWEST, tfs_str("q@9223372036854775808"));
+	refused(NAME_NEWEST, tfs_str("q@-9223372036854775809"));
+	refused(NAME_NEWEST, tfs_str("a%40b"));
+	refused(NAME_NEWEST, tfs_str("%40@5@"));
 }
 
 static uint64_t seed = 20260131;
@@ -253,24 +253,24 @@ static void test_random(void **state)
 	for (int i = 0; i < 20000; i++) {
 		enum name_kind want = (enum name_kind)rnd(3), kind;
 		int64_t ts = (int64_t)(((uint64_t)rnd(1u << 31) << 33) ^ ((uint64_t)rnd(1u << 31) << 7)) >> rnd(63), got_ts;
-		struct slice rest;
+		struct tfs_bytes rest;
 
 		random_key(&key);
 		buf_reset(&path);
-		assert_int_equal(0, name_encode(want, buf_slice(&key), ts, &path));
-		assert_int_equal(0, decode(want, buf_slice(&path), &back, &kind, &got_ts));
+		assert_int_equal(0, name_encode(want, buf_bytes(&key), ts, &path));
+		assert_int_equal(0, decode(want, buf_bytes(&path), &back, &kind, &got_ts));
 		assert_int_equal(kind, want);
-		assert_true(slice_eq(buf_slice(&key), buf_slice(&back)));
+		assert_true(bytes_eq(buf_bytes(&key), buf_bytes(&back)));
 		if (want == NAME_VERSION)
 			assert_true(ts == got_ts);
 		/* every component fits, every directory of parts is one, and leads back to the key */
-		rest = slice_of(path.p, 0);
+		rest = tfs_bytes_of(path.p, 0);
 		for (;;) {
-			struct slice component;
+			struct tfs_bytes component;
 			size_t raw_n;
 			bool last;
 
-			assert_true(name_component(buf_slice(&path), rest, &component, &last));
+			assert_true(name_component(buf_bytes(&path), rest, &component, &last));
 			assert_true(component.n > 0 && component.n <= NAME_LONGEST && component.p[0] != '.');
 			assert_int_equal(name_is_part(component), !last);
 			if (last)
@@ -279,9 +279,9 @@ static void test_random(void **state)
 			assert_true(name_parts_valid(rest, &raw_n));
 			assert_int_equal(0, name_prefix_init(rest, want != NAME_ROW, &prefix));
 			assert_int_equal(raw_n, prefix.raw.n);
-			if (!slice_has_prefix(buf_slice(&key), buf_slice(&prefix.raw))) {
+			if (!bytes_has_prefix(buf_bytes(&key), buf_bytes(&prefix.raw))) {
 				assert_true(want == NAME_VERSION && prefix.split_version);
-				assert_true(slice_eq(buf_slice(&key), buf_slice(&prefix.qualifier)));
+				assert_true(bytes_eq(buf_bytes(&key), buf_bytes(&prefix.qualifier)));
 			}
 			name_prefix_fini(&prefix);
 		}
@@ -306,9 +306,9 @@ static void test_hostile(void **state)
 		exact = malloc(path.n);
 		assert_non_null(exact);
 		memcpy(exact, path.p, path.n);
-		refused_or_canonical(NAME_ROW, slice_of(exact, path.n));
-		refused_or_canonical(NAME_NEWEST, slice_of(exact, path.n));
-		name_parts_valid(slice_of(exact, path.n), &raw_n);
+		refused_or_canonical(NAME_ROW, tfs_bytes_of(exact, path.n));
+		refused_or_canonical(NAME_NEWEST, tfs_bytes_of(exact, path.n));
+		name_parts_valid(tfs_bytes_of(exact, path.n), &raw_n);
 		free(exact);
 	}
 	buf_fini(&path);

@@ -187,9 +187,9 @@ static void spread(void **state)
 		uint64_t width = within / 2 / 4;
 
 		snprintf(row, sizeof row, "row%u", i);
-		after = compact_major_after(16, slice_str(row), within);
+		after = compact_major_after(16, tfs_str(row), within);
 		assert_true(after >= from && after <= (int64_t)(within / 2));
-		assert_int_equal(after, compact_major_after(16, slice_str(row), within));
+		assert_int_equal(after, compact_major_after(16, tfs_str(row), within));
 		slots[(uint64_t)(after - from) * 8 / (width + 1)]++;
 	}
 	for (unsigned i = 0; i < 8; i++)
@@ -238,7 +238,7 @@ static void rate_of_looking(void **state)
 	start(&l, 1);
 	for (unsigned i = 0; i < 2000; i++) {
 		snprintf(row, sizeof row, "row%u", i);
-		LIB(lib_put(&l, row, 2, "q", 1, slice_str("value")));
+		LIB(lib_put(&l, row, 2, "q", 1, tfs_str("value")));
 	}
 	LIB(tablet_flush(l.t));
 	lib_stop(&l);
@@ -256,7 +256,7 @@ static void rate_of_looking(void **state)
 /* On a full disk removed cells are dropped before their time; after an attempt that found no space the next waits. */
 static void full_disk(void **state)
 {
-	const struct op gone = {.kind = OP_DELETE_COLUMN, .family = 2, .qualifier = slice_str("q"), .ts = {false, INT64_MAX}};
+	const struct op gone = {.kind = OP_DELETE_COLUMN, .family = 2, .qualifier = tfs_str("q"), .ts = {false, INT64_MAX}};
 	static const _Atomic bool full = true;
 	static struct lib l;
 	char row[16];
@@ -266,7 +266,7 @@ static void full_disk(void **state)
 		for (unsigned i = 0; i < 80; i++) {
 			snprintf(row, sizeof row, "row%u", i);
 			if (part == 0)
-				LIB(lib_put(&l, row, 2, "q", 1, slice_str("value")));
+				LIB(lib_put(&l, row, 2, "q", 1, tfs_str("value")));
 			else if (i % 2)
 				LIB(lib_op(&l, row, &gone, NULL));
 		}

@@ -179,8 +179,8 @@ static int wrong_list(const char *dir, struct buf *entries, struct buf *names)
 		assert_int_equal(file_system.list(real(dir), &old_entries, &old_names), 0);
 		assert_true(old_entries.n > 0);
 	}
-	assert_int_equal(buf_append_slice(entries, buf_slice(&old_entries)), 0);
-	return buf_append_slice(names, buf_slice(&old_names));
+	assert_int_equal(buf_append_bytes(entries, buf_bytes(&old_entries)), 0);
+	return buf_append_bytes(names, buf_bytes(&old_names));
 }
 
 /* The others are the system's. */
@@ -188,7 +188,7 @@ static int plain_read(const char *path, int fd, void *p, size_t n, uint64_t offs
 {
 	return file_system.read(path, fd, p, n, offset, got);
 }
-static int plain_write(const char *path, int fd, const struct slice *v, unsigned count, uint64_t offset)
+static int plain_write(const char *path, int fd, const struct tfs_bytes *v, unsigned count, uint64_t offset)
 {
 	return file_system.write(path, fd, v, count, offset);
 }
@@ -384,18 +384,18 @@ static void what_proves_nothing_is_an_error(void **state)
 
 static void the_kind_is_that_of_the_mount(void **state)
 {
-	struct slice info = slice_str("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-				      "90 22 0:51 / /mnt/one rw,relatime shared:3 - fuse.glusterfs h:/v rw\n"
-				      "91 22 0:52 / /mnt/nfs rw - nfs4 h:/v rw,vers=4.2\n"
-				      "92 22 0:53 / /mnt/x - rw\n"
-				      "93 22 0:54 / /mnt/\\040-\\040nfs rw - tmpfs nfs rw");
+	struct tfs_bytes info = tfs_str("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+					"90 22 0:51 / /mnt/one rw,relatime shared:3 - fuse.glusterfs h:/v rw\n"
+					"91 22 0:52 / /mnt/nfs rw - nfs4 h:/v rw,vers=4.2\n"
+					"92 22 0:53 / /mnt/x - rw\n"
+					"93 22 0:54 / /mnt/\\040-\\040nfs rw - tmpfs nfs rw");
 
 	assert_int_equal(probe_kind_of(info, 8, 1), PROBE_OTHER);
 	assert_int_equal(probe_kind_of(info, 0, 51), PROBE_GLUSTERFS);
 	assert_int_equal(probe_kind_of(info, 0, 52), PROBE_NFS);
 	assert_int_equal(probe_kind_of(info, 0, 53), PROBE_OTHER);
 	assert_int_equal(probe_kind_of(info, 0, 54), PROBE_OTHER);
-	assert_int_equal(probe_kind_of(slice_str(""), 0, 51), PROBE_OTHER);
+	assert_int_equal(probe_kind_of(tfs_str(""), 0, 51), PROBE_OTHER);
 }
 
 int main(void)

@@ -44,7 +44,7 @@ static void deliver(struct late *l)
 
 	late_copies++;
 	if (s)
-		assert_int_equal(ts_serve(server_service(s), buf_slice(&l->request), &answer), 0);
+		assert_int_equal(ts_serve(server_service(s), buf_bytes(&l->request), &answer), 0);
 	buf_fini(&answer);
 	buf_fini(&l->request);
 }
@@ -289,7 +289,7 @@ static void test_counters_are_exact(void **state)
 static void batch_failed(void *arg, struct tfs_bytes row, int err)
 {
 	++*(_Atomic unsigned *)arg;
-	print_message("# row %.*s: %s\n", (int)row.size, (const char *)row.data, strerror(-err));
+	print_message("# row %.*s: %s\n", (int)row.n, (const char *)row.p, strerror(-err));
 }
 
 static void test_batches_are_exact(void **state)
@@ -361,7 +361,7 @@ static void test_hello(void **state)
 {
 	struct tfs_result r;
 	const struct schema *schema = table_schema(table);
-	struct ts_request q = {.method = TS_HELLO, .table = schema_public(schema)->tablets_id, .row = slice_str("row1")};
+	struct ts_request q = {.method = TS_HELLO, .table = schema_public(schema)->tablets_id, .row = tfs_str("row1")};
 	struct ts_answer a = {0};
 	unsigned server = 0;
 
@@ -380,7 +380,7 @@ static void test_hello(void **state)
 		struct ts_answer answer = {0};
 		struct ts_request copy;
 
-		assert_int_equal(ts_request_unpack(buf_slice(&late[i].request), &arena, &copy), 0);
+		assert_int_equal(ts_request_unpack(buf_bytes(&late[i].request), &arena, &copy), 0);
 		assert_int_equal(ts_call(server_service(c.servers[server].server), &copy, &answer), -ECONNABORTED);
 		ts_answer_fini(&answer);
 		arena_fini(&arena);

@@ -52,9 +52,9 @@ static void cut(const char *name)
 		assert_int_equal(server_get_load(hooks.server, &load), 0);
 		m.server = load.incarnation;
 		assert_int_equal(buf_set(&m.end, end, strlen(end)), 0);
-		assert_int_equal(meta_row_key(&key, m.table, false, slice_str(end)), 0);
+		assert_int_equal(meta_row_key(&key, m.table, false, tfs_str(end)), 0);
 		assert_int_equal(meta_ops_new(&m, &arena, &ops, &count), 0);
-		assert_int_equal(metadata_mutate(svc, buf_slice(&key), ops, count), 0);
+		assert_int_equal(metadata_mutate(svc, buf_bytes(&key), ops, count), 0);
 		meta_tablet_fini(&m);
 		arena_fini(&arena);
 		buf_fini(&key);
@@ -226,7 +226,7 @@ static int copy_record(void *arg, const struct log_record *r)
 		assert_in_range(r->row_from.n, 1, sizeof(bad) - 3);
 		memcpy(bad + 2, r->row_from.p, r->row_from.n);
 		bad[2 + r->row_from.n] = 255; /* a cell of no kind */
-		c.batch = slice_of(bad, 3 + r->row_from.n);
+		c.batch = tfs_bytes_of(bad, 3 + r->row_from.n);
 	}
 	err = log_submit(f->log, &c, false, &t);
 	if (!err)
@@ -280,12 +280,12 @@ static void root_needs_less(void **arg)
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
-	assert_int_equal(served_find(hooks.server, META_TABLE, slice_of("", 0), &root), 0);
+	assert_int_equal(served_find(hooks.server, META_TABLE, tfs_bytes_of("", 0), &root), 0);
 	assert_int_equal(root->kind, KIND_ROOT);
 	assert_int_equal(tablet_flush(root->tablet), 0);
 	served_put(root);
-	assert_int_equal(meta_row_key(&key, tfs_table_id(t), false, slice_str("m")), 0);
-	assert_int_equal(moves_split(hooks.server, META_TABLE, buf_slice(&key)), 0);
+	assert_int_equal(meta_row_key(&key, tfs_table_id(t), false, tfs_str("m")), 0);
+	assert_int_equal(moves_split(hooks.server, META_TABLE, buf_bytes(&key)), 0);
 	buf_fini(&key);
 	tfs_table_close(t);
 	close_store(false);

@@ -68,11 +68,11 @@ static int work_schema(void *arg)
 	int rc = schema_new("webtable", 16, 0, 0, 0755, 1, &s);
 
 	if (!rc)
-		rc = schema_set_text(s, slice_str(text), 2, &t, &allow, &why);
+		rc = schema_set_text(s, tfs_str(text), 2, &t, &allow, &why);
 	if (!rc)
 		rc = schema_edit(t, &e, 3, &u, &why);
 	if (!rc)
-		rc = schema_set_text(u, slice_str("families = ( { name = \"anchor\" } );"), 2, &v, &allow, &why);
+		rc = schema_set_text(u, tfs_str("families = ( { name = \"anchor\" } );"), 2, &v, &allow, &why);
 	if (!rc)
 		rc = schema_rename(v, "other", &w);
 	schema_put(v);
@@ -80,7 +80,7 @@ static int work_schema(void *arg)
 	if (!rc)
 		rc = schema_encode(u, &b);
 	if (!rc)
-		rc = schema_decode(buf_slice(&b), &v);
+		rc = schema_decode(buf_bytes(&b), &v);
 	if (!rc)
 		rc = schema_store(u, &st);
 	if (!rc)
@@ -100,7 +100,7 @@ static int work_schema(void *arg)
 
 static int work_meta(void *arg)
 {
-	const struct scan_cell begin = {.family = META_TABLET, .qualifier = slice_str("begin"), .value = slice_of("\1b", 2)};
+	const struct tfs_cell begin = {.family_id = META_TABLET, .qualifier = tfs_str("begin"), .value = tfs_bytes_of("\1b", 2)};
 	struct tablet_file f[2] = {{.incarnation = 1, .number = 1, .table = 16}, {.incarnation = 1, .number = 2, .table = 16}};
 	struct redo_point redo = {2, 5};
 	struct tablet_edit e = {.added = f, .added_count = 2, .set_redo = true, .redo = &redo, .redo_count = 1, .event = "x"},
@@ -111,10 +111,10 @@ static int work_meta(void *arg)
 	struct buf key = {0}, root = {0};
 	struct op *ops;
 	unsigned count = 0;
-	int rc = meta_row_key(&key, 16, false, slice_str("end"));
+	int rc = meta_row_key(&key, 16, false, tfs_str("end"));
 
 	if (!rc)
-		rc = meta_tablet_row(&m, buf_slice(&key));
+		rc = meta_tablet_row(&m, buf_bytes(&key));
 	if (!rc)
 		rc = meta_tablet_cell(&m, &begin);
 	if (!rc) {
@@ -125,7 +125,7 @@ static int work_meta(void *arg)
 	if (!rc)
 		rc = meta_ops_new(&m, &arena, &ops, &count);
 	for (unsigned i = 0; i < count && !rc; i++) {
-		struct scan_cell c = {.family = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value};
+		struct tfs_cell c = {.family_id = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value};
 
 		rc = meta_tablet_cell(&back, &c);
 	}
@@ -140,7 +140,7 @@ static int work_meta(void *arg)
 		rc = meta_root_encode(&m, &root);
 	meta_tablet_fini(&back);
 	if (!rc)
-		rc = meta_root_decode(buf_slice(&root), &back);
+		rc = meta_root_decode(buf_bytes(&root), &back);
 	if (!rc)
 		rc = meta_store_schema(&st);
 	store_schema_put(st);
@@ -156,7 +156,7 @@ static int work_meta(void *arg)
 
 static int answer_tablet(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
-	if (!arena_dup(&a->arena, slice_str("end"), &a->tablet_end) || !arena_dup(&a->batch.arena, q->row, &a->tablet.begin))
+	if (!arena_dup(&a->arena, tfs_str("end"), &a->tablet_end) || !arena_dup(&a->batch.arena, q->row, &a->tablet.begin))
 		return -ENOMEM;
 	a->batch.cells = calloc(2, sizeof *a->batch.cells);
 	if (!a->batch.cells)
@@ -170,19 +170,19 @@ static int work_tablet_service(void *arg)
 {
 	static const struct tablet_service_ops ops = {.call = answer_tablet};
 	static const uint16_t families[] = {1, 2};
-	static const struct op_range range = {.offset = 3, .data = {(const uint8_t *)"abc", 3}};
+	static const struct tfs_range range = {.offset = 3, .data = {(const uint8_t *)"abc", 3}};
 	static const struct op op[2] = {{.kind = OP_WRITE, .ranges = &range, .range_count = 1}, {.kind = OP_INCREMENT}};
-	const struct scan_spec spec = {.families = families, .family_count = 2};
-	const struct ts_row rows[2] = {{slice_str("r1"), op, 2}, {slice_str("r2"), op, 1}};
+	const struct scan_spec spec = {.family_ids = families, .pub.family_count = 2};
+	const struct ts_row rows[2] = {{tfs_str("r1"), op, 2}, {tfs_str("r2"), op, 1}};
 	const struct ts_request q = {.method = TS_MUTATE,
-		.row = slice_str("row"),
+		.row = tfs_str("row"),
 		.ops = op,
 		.op_count = 2,
 		.spec = &spec,
 		.length = 10,
 		.rows = rows,
 		.row_count = 2};
-	struct op_result results[2];
+	struct tfs_result results[2];
 	struct ts_answer a = {.results = results};
 	struct tablet_service inner = {&ops}, *s = ts_round_trip_new(&inner);
 	int rc;
@@ -210,7 +210,7 @@ static int work_master_service(void *arg)
 {
 	static const struct master_service_ops ops = {.call = answer_master};
 	const struct tfs_schema_edit e = {.name = "f", .value = "v"};
-	const struct ms_request q = {.method = MS_TABLE_RENAME, .name = "a", .to = "b", .text = slice_str("t"), .edit = &e};
+	const struct ms_request q = {.method = MS_TABLE_RENAME, .name = "a", .to = "b", .text = tfs_str("t"), .edit = &e};
 	struct master_service inner = {&ops}, *s = ms_round_trip_new(&inner);
 	struct ms_answer a = {0};
 	int rc;
@@ -239,9 +239,9 @@ static int count_names(void *arg, const char *name)
 
 static int work_lock(void *arg)
 {
-	const struct lock_op ops[2] = {{.name = "tables/a", .contents = slice_str("1"), .expect = LOCK_ANY},
-		{.name = "b.tmp", .contents = slice_str("1"), .expect = LOCK_ANY}};
-	const struct lock_op lock = {.name = "master", .ephemeral = true, .contents = slice_str("m")};
+	const struct lock_op ops[2] = {{.name = "tables/a", .contents = tfs_str("1"), .expect = LOCK_ANY},
+		{.name = "b.tmp", .contents = tfs_str("1"), .expect = LOCK_ANY}};
+	const struct lock_op lock = {.name = "master", .ephemeral = true, .contents = tfs_str("m")};
 	struct lock_service *s = NULL;
 	struct buf b = {0};
 	unsigned names = 0;
@@ -254,7 +254,7 @@ static int work_lock(void *arg)
 	if (!rc)
 		rc = lock_multi(s, ops, 2, NULL);
 	if (!rc)
-		rc = lock_put(s, "tables/a", slice_str("2"), LOCK_ANY, NULL);
+		rc = lock_put(s, "tables/a", tfs_str("2"), LOCK_ANY, NULL);
 	if (!rc)
 		rc = lock_get(s, "tables/a", &b, NULL);
 	if (!rc)

@@ -109,12 +109,12 @@ static void stale_on_each_level(void **state)
 	{
 		struct buf key = {0};
 		struct ts_request q = {.method = TS_SCAN_OPEN, .table = META_TABLE};
-		struct scan_spec spec = {.what = SCAN_CELLS};
+		struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS};
 		struct ts_answer a = {0};
 
 		q.spec = &spec;
-		assert_int_equal(meta_row_key(&key, META_TABLE, true, (struct slice){NULL, 0}), 0);
-		q.row = spec.row_from = buf_slice(&key);
+		assert_int_equal(meta_row_key(&key, META_TABLE, true, (struct tfs_bytes){NULL, 0}), 0);
+		q.row = spec.pub.row_from = buf_bytes(&key);
 		assert_int_equal(ts_call(service, &q, &a), 0);
 		assert_int_equal(a.batch.count, 4); /* the row of METADATA's last tablet */
 		ts_answer_fini(&a);
@@ -257,7 +257,7 @@ static void tables_come_and_go(void **state)
 static void scans_go_home(void **state)
 {
 	struct ts_request q = {.method = TS_SCAN_OPEN, .table = 16};
-	struct scan_spec spec = {.what = SCAN_ROWS};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_ROWS};
 	uint64_t ids[3];
 
 	q.spec = &spec;
@@ -266,7 +266,7 @@ static void scans_go_home(void **state)
 		struct ts_answer a = {0};
 
 		snprintf(row, sizeof(row), "%02u5", i + 1);
-		q.row = spec.row_from = slice_str(row);
+		q.row = spec.pub.row_from = tfs_str(row);
 		assert_int_equal(ts_call(service, &q, &a), 0);
 		ids[i] = a.scan;
 		ts_answer_fini(&a);
@@ -304,7 +304,7 @@ static void scans_go_home(void **state)
 
 		forget_seen();
 		scan_number = UINT64_C(1) << 48;
-		q.row = spec.row_from = slice_str("005");
+		q.row = spec.pub.row_from = tfs_str("005");
 		assert_int_equal(ts_call(service, &q, &a), -EBADMSG);
 		scan_number = 7;
 		assert_int_equal(a.scan, 0);
@@ -348,7 +348,7 @@ static void what_is_sent_again(void **state)
 {
 	enum { MANY = 10 };
 	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}};
-	struct ts_request q = {.method = TS_MUTATE, .table = 16, .row = slice_str("5"), .ops = &op, .op_count = 1};
+	struct ts_request q = {.method = TS_MUTATE, .table = 16, .row = tfs_str("5"), .ops = &op, .op_count = 1};
 	struct ts_row rows[MANY];
 	struct op ops[MANY];
 	int errs[MANY];
@@ -371,7 +371,7 @@ static void what_is_sent_again(void **state)
 	a.row_errs = errs;
 	for (unsigned i = 0; i < MANY; i++) {
 		ops[i] = (struct op){.kind = OP_WRITE, .ts = {.us = 2 + i}};
-		rows[i] = (struct ts_row){slice_str("5"), &ops[i], 1};
+		rows[i] = (struct ts_row){tfs_str("5"), &ops[i], 1};
 		errs[i] = 1;
 	}
 	assert_int_equal(ts_call(service, &q, &a), 0);

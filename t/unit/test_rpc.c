@@ -35,7 +35,7 @@ static int64_t rnd_ts(void)
 }
 
 /* NULL, empty, short or long bytes of a static pool. */
-static struct slice rnd_slice(void)
+static struct tfs_bytes rnd_bytes(void)
 {
 	static uint8_t pool[70000];
 	unsigned kind = rnd(8);
@@ -44,29 +44,29 @@ static struct slice rnd_slice(void)
 		for (size_t i = 0; i < sizeof pool; i++)
 			pool[i] = (uint8_t)(i * 131 + (i >> 8) + 1);
 	if (kind == 0)
-		return (struct slice){0};
+		return (struct tfs_bytes){0};
 	if (kind == 1)
-		return slice_of(pool, 0);
+		return tfs_bytes_of(pool, 0);
 	if (kind == 2)
-		return slice_of(pool + rnd(100), rnd(65000));
-	return slice_of(pool + rnd(60000), rnd(40));
+		return tfs_bytes_of(pool + rnd(100), rnd(65000));
+	return tfs_bytes_of(pool + rnd(60000), rnd(40));
 }
 
-static void expect_slice(struct slice a, struct slice b)
+static void expect_bytes(struct tfs_bytes a, struct tfs_bytes b)
 {
 	assert_int_equal(a.p == NULL, b.p == NULL);
-	assert_true(slice_eq(a, b));
+	assert_true(bytes_eq(a, b));
 }
 
-static void expect_time(struct op_time a, struct op_time b)
+static void expect_time(struct tfs_ts a, struct tfs_ts b)
 {
-	assert_int_equal(a.newest, b.newest);
+	assert_int_equal(a.when, b.when);
 	assert_int_equal(a.us, b.us);
 }
 
-static struct op_time rnd_time(void)
+static struct tfs_ts rnd_time(void)
 {
-	return (struct op_time){.newest = rnd(2), .us = rnd_ts()};
+	return (struct tfs_ts){.when = rnd(2) ? TFS_NEWEST : TFS_AT, .us = rnd_ts()};
 }
 
 #define OPS 6
@@ -74,7 +74,7 @@ static struct op_time rnd_time(void)
 struct sample {
 	struct ts_request q;
 	struct op ops[OPS];
-	struct op_range ranges[OPS][4];
+	struct tfs_range ranges[OPS][4];
 	struct ts_row rows[ROWS];
 	struct ts_assigned tablets[ROWS];
 	uint64_t live[3];
@@ -85,61 +85,61 @@ struct sample {
 	gid_t groups[3];
 };
 
-static void rnd_op(struct op *op, struct op_range *ranges)
+static void rnd_op(struct op *op, struct tfs_range *ranges)
 {
 	*op = (struct op){.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)),
 		.family = (uint16_t)rnd64(),
 		.to_family = (uint16_t)rnd64(),
-		.qualifier = rnd_slice(),
-		.to_qualifier = rnd_slice(),
+		.qualifier = rnd_bytes(),
+		.to_qualifier = rnd_bytes(),
 		.ts = rnd_time(),
 		.to = rnd_time(),
-		.base = (enum op_base)rnd(3),
+		.base = (enum tfs_base)rnd(3),
 		.base_ts = rnd_ts(),
 		.truncate_to = rnd64(),
 		.range_count = rnd(4),
-		.append = rnd_slice(),
-		.value = rnd_slice(),
+		.append = rnd_bytes(),
+		.value = rnd_bytes(),
 		.replace = rnd(2),
 		.drop_newer = rnd(2),
 		.noreplace = rnd(2),
 		.replace_ts = rnd_ts(),
 		.by = rnd_ts(),
-		.check = (enum op_check)rnd(4)};
+		.check = (enum tfs_check)rnd(4)};
 	op->ranges = op->range_count ? ranges : NULL;
 	for (unsigned i = 0; i < op->range_count; i++)
-		ranges[i] = (struct op_range){rnd64(), rnd_slice()};
+		ranges[i] = (struct tfs_range){rnd64(), rnd_bytes()};
 }
 
 static void rnd_spec(struct sample *s)
 {
-	s->spec = (struct scan_spec){.what = (enum scan_what)rnd(5),
-		.row_from = rnd_slice(),
-		.row_to = rnd_slice(),
-		.row_from_after = rnd(2),
-		.one_row = rnd(2),
-		.qualifier_from = rnd_slice(),
-		.qualifier_to = rnd_slice(),
-		.after_cell = rnd(2),
-		.after_ts = rnd_ts(),
-		.has_times = rnd(2),
-		.since = rnd_ts(),
-		.until = rnd_ts(),
-		.versions = (uint32_t)rnd64(),
-		.limit = rnd64(),
-		.batch_bytes = rnd(1 << 20),
-		.past_damage = rnd(2),
-		.files = rnd_slice(),
+	s->spec = (struct scan_spec){.pub.what = (enum tfs_scan_what)rnd(5),
+		.pub.row_from = rnd_bytes(),
+		.pub.row_to = rnd_bytes(),
+		.pub.row_from_after = rnd(2),
+		.pub.one_row = rnd(2),
+		.pub.qualifier_from = rnd_bytes(),
+		.pub.qualifier_to = rnd_bytes(),
+		.pub.after_cell = rnd(2),
+		.pub.after_ts = rnd_ts(),
+		.pub.has_times = rnd(2),
+		.pub.since = rnd_ts(),
+		.pub.until = rnd_ts(),
+		.pub.versions = (uint32_t)rnd64(),
+		.pub.limit = rnd64(),
+		.pub.batch_bytes = rnd(1 << 20),
+		.pub.past_damage = rnd(2),
+		.files = rnd_bytes(),
 		.kept = rnd(2),
-		.done_row = rnd_slice(),
-		.done_qualifier = rnd_slice(),
+		.done_row = rnd_bytes(),
+		.done_qualifier = rnd_bytes(),
 		.done_family = (uint16_t)rnd64(),
 		.done_in_family = rnd(2),
 		.done_ts = rnd_ts(),
 		.done_columns = (uint32_t)rnd64()};
 	if (rnd(2)) {
-		s->spec.families = s->families;
-		s->spec.family_count = rnd(6);
+		s->spec.family_ids = s->families;
+		s->spec.pub.family_count = rnd(6);
 		for (unsigned i = 0; i < 5; i++)
 			s->families[i] = (uint16_t)rnd64();
 	}
@@ -148,7 +148,7 @@ static void rnd_spec(struct sample *s)
 static struct ts_assigned rnd_tablet(void)
 {
 	return (struct ts_assigned){
-		(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd(2)};
+		(uint32_t)rnd64(), rnd_bytes(), rnd_bytes(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), rnd(2)};
 }
 
 static void rnd_request(struct sample *s)
@@ -157,11 +157,11 @@ static void rnd_request(struct sample *s)
 	s->q = (struct ts_request){.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)),
 		.table = (uint32_t)rnd64(),
 		.schema_generation = rnd64(),
-		.row = rnd_slice(),
+		.row = rnd_bytes(),
 		.op_count = rnd(OPS),
 		.sync = rnd(2),
 		.family = (uint16_t)rnd64(),
-		.qualifier = rnd_slice(),
+		.qualifier = rnd_bytes(),
 		.ts = rnd_time(),
 		.offset = rnd64(),
 		.length = rnd(5000),
@@ -211,7 +211,7 @@ static void rnd_request(struct sample *s)
 		s->q.rows = s->rows;
 		s->q.row_count = rnd(ROWS + 1);
 		for (unsigned i = 0; i < s->q.row_count; i++)
-			s->rows[i] = (struct ts_row){rnd_slice(), s->ops, rnd(s->q.op_count + 1), rnd64()};
+			s->rows[i] = (struct ts_row){rnd_bytes(), s->ops, rnd(s->q.op_count + 1), rnd64()};
 	}
 }
 
@@ -220,8 +220,8 @@ static void expect_op(const struct op *a, const struct op *b)
 	assert_int_equal(a->kind, b->kind);
 	assert_int_equal(a->family, b->family);
 	assert_int_equal(a->to_family, b->to_family);
-	expect_slice(a->qualifier, b->qualifier);
-	expect_slice(a->to_qualifier, b->to_qualifier);
+	expect_bytes(a->qualifier, b->qualifier);
+	expect_bytes(a->to_qualifier, b->to_qualifier);
 	expect_time(a->ts, b->ts);
 	expect_time(a->to, b->to);
 	assert_int_equal(a->base, b->base);
@@ -230,10 +230,10 @@ static void expect_op(const struct op *a, const struct op *b)
 	assert_int_equal(a->range_count, b->range_count);
 	for (unsigned i = 0; i < a->range_count; i++) {
 		assert_int_equal(a->ranges[i].offset, b->ranges[i].offset);
-		expect_slice(a->ranges[i].data, b->ranges[i].data);
+		expect_bytes(a->ranges[i].data, b->ranges[i].data);
 	}
-	expect_slice(a->append, b->append);
-	expect_slice(a->value, b->value);
+	expect_bytes(a->append, b->append);
+	expect_bytes(a->value, b->value);
 	assert_int_equal(a->replace, b->replace);
 	assert_int_equal(a->drop_newer, b->drop_newer);
 	assert_int_equal(a->noreplace, b->noreplace);
@@ -244,30 +244,30 @@ static void expect_op(const struct op *a, const struct op *b)
 
 static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 {
-	assert_int_equal(a->what, b->what);
-	expect_slice(a->row_from, b->row_from);
-	expect_slice(a->row_to, b->row_to);
-	assert_int_equal(a->row_from_after, b->row_from_after);
-	assert_int_equal(a->one_row, b->one_row);
-	assert_int_equal(a->families == NULL, b->families == NULL);
-	assert_int_equal(a->family_count, b->family_count);
-	for (unsigned i = 0; i < a->family_count; i++)
-		assert_int_equal(a->families[i], b->families[i]);
-	expect_slice(a->qualifier_from, b->qualifier_from);
-	expect_slice(a->qualifier_to, b->qualifier_to);
-	assert_int_equal(a->after_cell, b->after_cell);
-	assert_int_equal(a->after_ts, b->after_ts);
-	assert_int_equal(a->has_times, b->has_times);
-	assert_int_equal(a->since, b->since);
-	assert_int_equal(a->until, b->until);
-	assert_int_equal(a->versions, b->versions);
-	assert_int_equal(a->limit, b->limit);
-	assert_int_equal(a->batch_bytes, b->batch_bytes);
-	assert_int_equal(a->past_damage, b->past_damage);
-	expect_slice(a->files, b->files);
+	assert_int_equal(a->pub.what, b->pub.what);
+	expect_bytes(a->pub.row_from, b->pub.row_from);
+	expect_bytes(a->pub.row_to, b->pub.row_to);
+	assert_int_equal(a->pub.row_from_after, b->pub.row_from_after);
+	assert_int_equal(a->pub.one_row, b->pub.one_row);
+	assert_int_equal(a->family_ids == NULL, b->family_ids == NULL);
+	assert_int_equal(a->pub.family_count, b->pub.family_count);
+	for (unsigned i = 0; i < a->pub.family_count; i++)
+		assert_int_equal(a->family_ids[i], b->family_ids[i]);
+	expect_bytes(a->pub.qualifier_from, b->pub.qualifier_from);
+	expect_bytes(a->pub.qualifier_to, b->pub.qualifier_to);
+	assert_int_equal(a->pub.after_cell, b->pub.after_cell);
+	assert_int_equal(a->pub.after_ts, b->pub.after_ts);
+	assert_int_equal(a->pub.has_times, b->pub.has_times);
+	assert_int_equal(a->pub.since, b->pub.since);
+	assert_int_equal(a->pub.until, b->pub.until);
+	assert_int_equal(a->pub.versions, b->pub.versions);
+	assert_int_equal(a->pub.limit, b->pub.limit);
+	assert_int_equal(a->pub.batch_bytes, b->pub.batch_bytes);
+	assert_int_equal(a->pub.past_damage, b->pub.past_damage);
+	expect_bytes(a->files, b->files);
 	assert_int_equal(a->kept, b->kept);
-	expect_slice(a->done_row, b->done_row);
-	expect_slice(a->done_qualifier, b->done_qualifier);
+	expect_bytes(a->done_row, b->done_row);
+	expect_bytes(a->done_qualifier, b->done_qualifier);
 	assert_int_equal(a->done_family, b->done_family);
 	assert_int_equal(a->done_in_family, b->done_in_family);
 	assert_int_equal(a->done_ts, b->done_ts);
@@ -286,8 +286,8 @@ static void expect_tablets(const struct ts_assigned *a, uint32_t a_count, const 
 	assert_int_equal(a_count, b_count);
 	for (uint32_t i = 0; i < a_count; i++) {
 		assert_int_equal(a[i].table, b[i].table);
-		expect_slice(a[i].begin, b[i].begin);
-		expect_slice(a[i].end, b[i].end);
+		expect_bytes(a[i].begin, b[i].begin);
+		expect_bytes(a[i].end, b[i].end);
 		assert_int_equal(a[i].assignment, b[i].assignment);
 		assert_memory_equal(&a[i].assignment, &b[i].assignment, 7 * sizeof(uint64_t));
 		assert_int_equal(a[i].border, b[i].border);
@@ -312,14 +312,14 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	assert_int_equal(a->method, b->method);
 	assert_int_equal(a->table, b->table);
 	assert_int_equal(a->schema_generation, b->schema_generation);
-	expect_slice(a->row, b->row);
+	expect_bytes(a->row, b->row);
 	assert_int_equal(a->op_count, b->op_count);
 	for (unsigned i = 0; i < a->op_count; i++)
 		expect_op(&a->ops[i], &b->ops[i]);
 	assert_memory_equal(&a->token, &b->token, sizeof a->token);
 	assert_int_equal(a->sync, b->sync);
 	assert_int_equal(a->family, b->family);
-	expect_slice(a->qualifier, b->qualifier);
+	expect_bytes(a->qualifier, b->qualifier);
 	expect_time(a->ts, b->ts);
 	assert_int_equal(a->offset, b->offset);
 	assert_int_equal(a->length, b->length);
@@ -339,7 +339,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	assert_int_equal(a->term, b->term);
 	assert_int_equal(a->row_count, b->row_count);
 	for (unsigned i = 0; i < a->row_count; i++) {
-		expect_slice(a->rows[i].row, b->rows[i].row);
+		expect_bytes(a->rows[i].row, b->rows[i].row);
 		assert_int_equal(a->rows[i].op_count, b->rows[i].op_count);
 		assert_int_equal(a->rows[i].number, b->rows[i].number);
 		for (unsigned k = 0; k < a->rows[i].op_count; k++)
@@ -379,7 +379,7 @@ static void test_requests(void **state)
 
 		rnd_request(&s);
 		pack_exactly(&s.q, &b);
-		assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &q), 0);
+		assert_int_equal(ts_request_unpack(buf_bytes(&b), &arena, &q), 0);
 		expect_request(&s.q, &q);
 		assert_null(q.into);
 		arena_fini(&arena);
@@ -399,11 +399,11 @@ static void test_other_versions_are_refused(void **state)
 	assert_int_equal(ts_request_pack(&q, &b), 0);
 	assert_int_equal(b.p[0], RPC_VERSION);
 	b.p[0]++;
-	assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &got), -EPROTO);
+	assert_int_equal(ts_request_unpack(buf_bytes(&b), &arena, &got), -EPROTO);
 	buf_reset(&b);
 	assert_int_equal(ms_request_pack(&mq, &b), 0);
 	b.p[0] = 0;
-	assert_int_equal(ms_request_unpack(buf_slice(&b), &arena, &mgot), -EPROTO);
+	assert_int_equal(ms_request_unpack(buf_bytes(&b), &arena, &mgot), -EPROTO);
 	arena_fini(&arena);
 	buf_fini(&b);
 }
@@ -418,12 +418,12 @@ static void test_large_values_are_borrowed(void **state)
 
 	assert_non_null(big);
 	memset(big, 7, 8 << 20);
-	op.value = slice_of(big, 8 << 20);
+	op.value = tfs_bytes_of(big, 8 << 20);
 	assert_int_equal(ts_request_pack(&q, &b), 0);
-	assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &got), 0);
+	assert_int_equal(ts_request_unpack(buf_bytes(&b), &arena, &got), 0);
 	assert_true(got.ops[0].value.p >= b.p && got.ops[0].value.p < b.p + b.n);
 	assert_true(arena.used_bytes < 65536);
-	assert_true(slice_eq(got.ops[0].value, op.value));
+	assert_true(bytes_eq(got.ops[0].value, op.value));
 	arena_fini(&arena);
 	buf_fini(&b);
 	free(big);
@@ -437,12 +437,12 @@ struct fake {
 	const struct ts_request *want;
 	int rc;
 	struct ts_answer answer; /* values to copy */
-	struct op_result results[OPS];
+	struct tfs_result results[OPS];
 	int row_errs[ROWS];
 	struct ts_assigned tablets[ROWS];
 	struct ts_file files[ROWS];
 	uint64_t logs[ROWS];
-	struct scan_cell cells[50];
+	struct tfs_cell cells[50];
 	unsigned cell_count;
 	uint8_t bytes[5000];
 	unsigned calls;
@@ -485,7 +485,7 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 		if (q->into)
 			memcpy(q->into, f->bytes, a->got);
 		else
-			a->bytes = slice_of(f->bytes, a->got);
+			a->bytes = tfs_bytes_of(f->bytes, a->got);
 	}
 	if (q->op_count && a->results)
 		memcpy(a->results, f->results, q->op_count * sizeof *f->results);
@@ -510,12 +510,12 @@ static void rnd_answer(struct fake *f)
 	f->answer.size = rnd64();
 	f->answer.scan = rnd64();
 	f->answer.schema_generation = rnd64();
-	f->answer.tablet_end = rnd_slice();
+	f->answer.tablet_end = rnd_bytes();
 	f->answer.batch.done = rnd(2);
-	*t = (struct ts_tablet){rnd_slice(), rnd_slice(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), (uint32_t)rnd64(),
-		(uint32_t)rnd64(), rnd_slice(), rnd_slice(), rnd64(), rnd64(), (uint32_t)rnd64(), rnd_slice()};
+	*t = (struct ts_tablet){rnd_bytes(), rnd_bytes(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), (uint32_t)rnd64(),
+		(uint32_t)rnd64(), rnd_bytes(), rnd_bytes(), rnd64(), rnd64(), (uint32_t)rnd64(), rnd_bytes()};
 	for (unsigned i = 0; i < OPS; i++)
-		f->results[i] = (struct op_result){rnd_ts(), rnd_ts(), rnd64(), rnd(2)};
+		f->results[i] = (struct tfs_result){.ts = rnd_ts(), .counter = rnd_ts(), .size = rnd64(), .replaced = rnd(2)};
 	for (unsigned i = 0; i < ROWS; i++)
 		f->row_errs[i] = -(int)rnd(130);
 	f->answer.file_count = rnd(ROWS + 1);
@@ -527,12 +527,17 @@ static void rnd_answer(struct fake *f)
 	f->answer.tablet_count = rnd(ROWS + 1);
 	for (unsigned i = 0; i < f->answer.tablet_count; i++)
 		f->tablets[i] = rnd_tablet();
-	f->answer.why = rnd_slice();
-	f->answer.log = rnd_slice();
+	f->answer.why = rnd_bytes();
+	f->answer.log = rnd_bytes();
 	f->cell_count = rnd(50);
 	for (unsigned i = 0; i < f->cell_count; i++)
-		f->cells[i] =
-			(struct scan_cell){rnd_slice(), rnd_slice(), rnd_slice(), (uint16_t)rnd64(), rnd_ts(), rnd_ts(), rnd64()};
+		f->cells[i] = (struct tfs_cell){.row = rnd_bytes(),
+			.qualifier = rnd_bytes(),
+			.value = rnd_bytes(),
+			.family_id = (uint16_t)rnd64(),
+			.ts = rnd_ts(),
+			.expires_us = rnd_ts(),
+			.size = rnd64()};
 	for (unsigned i = 0; i < sizeof f->bytes; i++)
 		f->bytes[i] = (uint8_t)rnd64();
 }
@@ -544,21 +549,21 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 	assert_int_equal(a->expires_us, f->answer.expires_us);
 	assert_int_equal(a->size, f->answer.size);
 	assert_int_equal(a->scan, f->answer.scan);
-	expect_slice(a->tablet_end, f->answer.tablet_end);
+	expect_bytes(a->tablet_end, f->answer.tablet_end);
 	expect_tablets(a->tablets, a->tablet_count, f->tablets, f->answer.tablet_count);
 	expect_files(a->files, a->file_count, f->files, f->answer.file_count);
 	assert_int_equal(a->log_count, f->answer.log_count);
 	for (unsigned i = 0; i < a->log_count; i++)
 		assert_true(a->logs[i] == f->logs[i]);
-	expect_slice(a->why, f->answer.why);
-	expect_slice(a->log, f->answer.log);
+	expect_bytes(a->why, f->answer.why);
+	expect_bytes(a->log, f->answer.log);
 	assert_int_equal(a->batch.done, f->answer.batch.done);
 	assert_int_equal(a->batch.count, f->cell_count);
 	for (unsigned i = 0; i < f->cell_count; i++) {
-		expect_slice(a->batch.cells[i].row, f->cells[i].row);
-		expect_slice(a->batch.cells[i].qualifier, f->cells[i].qualifier);
-		expect_slice(a->batch.cells[i].value, f->cells[i].value);
-		assert_int_equal(a->batch.cells[i].family, f->cells[i].family);
+		expect_bytes(a->batch.cells[i].row, f->cells[i].row);
+		expect_bytes(a->batch.cells[i].qualifier, f->cells[i].qualifier);
+		expect_bytes(a->batch.cells[i].value, f->cells[i].value);
+		assert_int_equal(a->batch.cells[i].family_id, f->cells[i].family_id);
 		assert_int_equal(a->batch.cells[i].ts, f->cells[i].ts);
 		assert_int_equal(a->batch.cells[i].expires_us, f->cells[i].expires_us);
 		assert_int_equal(a->batch.cells[i].size, f->cells[i].size);
@@ -568,11 +573,11 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 		assert_memory_equal(q->into, f->bytes, a->got);
 	}
 	if (q->method == TS_TABLET_INFO) {
-		expect_slice(a->tablet.begin, f->answer.tablet.begin);
-		expect_slice(a->tablet.end, f->answer.tablet.end);
-		expect_slice(a->tablet.server, f->answer.tablet.server);
-		expect_slice(a->tablet.state, f->answer.tablet.state);
-		expect_slice(a->tablet.events, f->answer.tablet.events);
+		expect_bytes(a->tablet.begin, f->answer.tablet.begin);
+		expect_bytes(a->tablet.end, f->answer.tablet.end);
+		expect_bytes(a->tablet.server, f->answer.tablet.server);
+		expect_bytes(a->tablet.state, f->answer.tablet.state);
+		expect_bytes(a->tablet.events, f->answer.tablet.events);
 		assert_int_equal(a->tablet.reads, f->answer.tablet.reads);
 		assert_int_equal(a->tablet.writes, f->answer.tablet.writes);
 		assert_int_equal(a->tablet.compactions, f->answer.tablet.compactions);
@@ -593,7 +598,7 @@ static void test_round_trip(void **state)
 	t = ts_round_trip_new(&f.base);
 	assert_non_null(t);
 	for (int i = 0; i < 500; i++) {
-		struct op_result results[OPS] = {0};
+		struct tfs_result results[OPS] = {0};
 		int row_errs[ROWS];
 		struct ts_answer a = {.results = rnd(2) ? results : NULL, .row_errs = row_errs};
 		bool wanted = a.results != NULL;
@@ -636,14 +641,14 @@ static void test_damaged_tablet_messages(void **state)
 	struct arena room = {0};
 
 	assert_int_equal(ts_request_pack(&large, &b), 0);
-	assert_int_equal(ts_request_unpack(buf_slice(&b), &room, &got), 0);
+	assert_int_equal(ts_request_unpack(buf_bytes(&b), &room, &got), 0);
 	assert_true(room.used_bytes < 4096);
 	arena_fini(&room);
 	for (int i = 0; i < 60; i++) {
 		struct ts_answer a = {0};
 
 		rnd_request(&s);
-		s.q.row = s.q.qualifier = slice_str("short");
+		s.q.row = s.q.qualifier = tfs_str("short");
 		s.q.into = into;
 		buf_reset(&b);
 		assert_int_equal(ts_request_pack(&s.q, &b), 0);
@@ -651,7 +656,7 @@ static void test_damaged_tablet_messages(void **state)
 			struct arena arena = {0};
 			struct ts_request q;
 
-			assert_int_equal(ts_request_unpack(slice_of(b.p, n), &arena, &q), -EBADMSG);
+			assert_int_equal(ts_request_unpack(tfs_bytes_of(b.p, n), &arena, &q), -EBADMSG);
 			arena_fini(&arena);
 		}
 		/* one byte too many */
@@ -659,14 +664,14 @@ static void test_damaged_tablet_messages(void **state)
 		struct ts_request q;
 
 		assert_int_equal(buf_u8(&b, 0), 0);
-		assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &q), -EBADMSG);
+		assert_int_equal(ts_request_unpack(buf_bytes(&b), &arena, &q), -EBADMSG);
 		for (int k = 0; k < 300; k++) {
 			size_t at = rnd((unsigned)(b.n < 300 ? b.n : 300));
 			uint8_t was = b.p[at];
 			int rc;
 
 			b.p[at] ^= (uint8_t)(1u << rnd(8));
-			rc = ts_request_unpack(slice_of(b.p, b.n - 1), &arena, &q);
+			rc = ts_request_unpack(tfs_bytes_of(b.p, b.n - 1), &arena, &q);
 			assert_true(rc == 0 || rc == -EBADMSG || (rc == -EPROTO && at == 0));
 			b.p[at] = was;
 			arena_reset(&arena);
@@ -682,14 +687,14 @@ static void test_damaged_tablet_messages(void **state)
 		assert_int_equal(ts_answer_pack(&s.q, &a, &b), 0);
 		ts_answer_fini(&a);
 		for (int k = 0; k < 300; k++) {
-			struct op_result results[OPS];
+			struct tfs_result results[OPS];
 			size_t at = rnd((unsigned)(b.n < 300 ? b.n : 300));
 			uint8_t was = b.p[at];
 			int rc;
 
 			a.results = results;
 			b.p[at] ^= (uint8_t)(1u << rnd(8));
-			rc = ts_answer_unpack(slice_of(b.p, b.n - (k % 3 == 0)), &s.q, &a);
+			rc = ts_answer_unpack(tfs_bytes_of(b.p, b.n - (k % 3 == 0)), &s.q, &a);
 			assert_true(rc == 0 || rc == -EBADMSG);
 			b.p[at] = was;
 			ts_answer_fini(&a);
@@ -725,7 +730,7 @@ static void expect_ms_request(const struct ms_request *a, const struct ms_reques
 	assert_int_equal(a->uid, b->uid);
 	assert_int_equal(a->gid, b->gid);
 	assert_int_equal(a->mode, b->mode);
-	expect_slice(a->text, b->text);
+	expect_bytes(a->text, b->text);
 	expect_user(a->user, b->user);
 	assert_int_equal(a->mtime_us, b->mtime_us);
 	assert_int_equal(a->time_left_us, b->time_left_us);
@@ -794,7 +799,7 @@ static void test_master(void **state)
 			.uid = (uid_t)rnd64(),
 			.gid = (gid_t)rnd64(),
 			.mode = (mode_t)rnd64(),
-			.text = rnd_slice(),
+			.text = rnd_bytes(),
 			.mtime_us = rnd_ts(),
 			.time_left_us = rnd64(),
 			.user = rnd(2) ? &user : NULL,
@@ -824,7 +829,7 @@ static void test_master(void **state)
 			size_t at = rnd((unsigned)b.n);
 
 			b.p[at] ^= (uint8_t)(1u << rnd(8));
-			int rc = ms_answer_unpack(slice_of(b.p, b.n), &q, &d);
+			int rc = ms_answer_unpack(buf_bytes(&b), &q, &d);
 
 			assert_true(rc == 0 || rc == -EBADMSG);
 			if (rc == 0)
@@ -839,7 +844,7 @@ static void test_master(void **state)
 			struct arena arena = {0};
 			struct ms_request d;
 
-			assert_int_equal(ms_request_unpack(slice_of(b.p, n), &arena, &d), -EBADMSG);
+			assert_int_equal(ms_request_unpack(tfs_bytes_of(b.p, n), &arena, &d), -EBADMSG);
 			arena_fini(&arena);
 		}
 	}

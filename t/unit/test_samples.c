@@ -29,7 +29,7 @@ static void word(char *out, char kind, unsigned i)
 	}
 }
 
-static struct slice value(char kind, unsigned seed)
+static struct tfs_bytes value(char kind, unsigned seed)
 {
 	static char v[VALUE];
 	uint32_t x = seed * 747796405u + (uint32_t)(unsigned char)kind;
@@ -38,7 +38,7 @@ static struct slice value(char kind, unsigned seed)
 		x = x * 1664525u + 1013904223u;
 		word(v + at, kind, (x >> 12) % WORDS);
 	}
-	return slice_of(v, sizeof v);
+	return tfs_bytes_of(v, sizeof v);
 }
 
 static void put(unsigned i, uint16_t family, int64_t ts, char kind)
@@ -181,7 +181,7 @@ static unsigned whole_rows(void)
 		int err;
 
 		snprintf(row, sizeof row, "row%06u", i);
-		err = tablet_read(l.t, slice_str(row), 1, slice_str("q"), (struct op_time){true, 0}, 0, got, sizeof got, &n, NULL);
+		err = tablet_read(l.t, tfs_str(row), 1, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, got, sizeof got, &n, NULL);
 		if (err == -EBADMSG)
 			continue;
 		LIB(err);

@@ -16,17 +16,17 @@
 #include "engine/cell/scan_filter.h"
 
 /* Matches a row key: 1, 0 or -errno. */
-static int row_matches(const char *pattern, struct slice row)
+static int row_matches(const char *pattern, struct tfs_bytes row)
 {
-	struct scan_spec spec = {.row_regex = slice_str(pattern)};
+	struct scan_spec spec = {.pub.row_regex = tfs_str(pattern)};
 	struct scan_filter *f;
 	int n = scan_filter_new(&spec, &f);
 
 	if (n)
 		return n;
 	n = scan_filter_row(f, row);
-	assert_int_equal(scan_filter_qualifier(f, slice_str("not filtered")), 1);
-	assert_int_equal(scan_filter_value(f, slice_str("not filtered")), 1);
+	assert_int_equal(scan_filter_qualifier(f, tfs_str("not filtered")), 1);
+	assert_int_equal(scan_filter_value(f, tfs_str("not filtered")), 1);
 	assert_false(scan_filter_needs_value(f, 12));
 	scan_filter_free(f);
 	return n;
@@ -63,7 +63,7 @@ static void a_pattern_matches_the_whole_key(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		if (row_matches(cases[i].pattern, slice_of(cases[i].row, cases[i].n)) != cases[i].matches)
+		if (row_matches(cases[i].pattern, tfs_bytes_of(cases[i].row, cases[i].n)) != cases[i].matches)
 			fail_msg("case %zu: %s", i, cases[i].pattern);
 }
 
@@ -75,13 +75,13 @@ static void bad_patterns_are_refused(void **state)
 		"((((a{1000}){1000}){1000}){1000})"};
 	char *longest = malloc(20000);
 
-	assert_int_equal(row_matches("a{2", slice_str("a{2")), 1); /* PCRE2 takes an open brace for itself */
+	assert_int_equal(row_matches("a{2", tfs_str("a{2")), 1); /* PCRE2 takes an open brace for itself */
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		if (i != 1 && row_matches(bad[i], slice_str("a")) != -EINVAL)
+		if (i != 1 && row_matches(bad[i], tfs_str("a")) != -EINVAL)
 			fail_msg("%s is not refused", bad[i]);
 	memset(longest, 'a', 19999);
 	longest[19999] = 0;
-	assert_int_equal(row_matches(longest, slice_str("a")), -EINVAL);
+	assert_int_equal(row_matches(longest, tfs_str("a")), -EINVAL);
 	free(longest);
 }
 
@@ -96,47 +96,47 @@ static void no_pattern_takes_unbounded_time(void **state)
 
 	memset(text, 'a', sizeof(text));
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
-		int n = row_matches(patterns[i], slice_of(text, sizeof(text)));
+		int n = row_matches(patterns[i], tfs_bytes_of(text, sizeof(text)));
 
 		if (n != 0 && n != -ETIME)
 			fail_msg("%s: %d", patterns[i], n);
-		n = row_matches(patterns[i], slice_of(text, 60));
+		n = row_matches(patterns[i], tfs_bytes_of(text, 60));
 		if (n != 0 && n != -ETIME)
 			fail_msg("%s: %d", patterns[i], n);
 	}
-	assert_int_equal(row_matches("(?:a|aa)+[bc]", slice_of(text, 60)), -ETIME);
+	assert_int_equal(row_matches("(?:a|aa)+[bc]", tfs_bytes_of(text, 60)), -ETIME);
 	/* Each of the steps of these reads the text to its end. */
 	assert_non_null(longer = malloc(longer_n));
 	memset(longer, 'a', longer_n);
-	assert_int_equal(row_matches("[^b]*[^c]*[^d]*b", slice_of(longer, longer_n)), -ETIME);
-	assert_int_equal(row_matches("(.*)\\1[bc]", slice_of(longer, longer_n)), -ETIME);
+	assert_int_equal(row_matches("[^b]*[^c]*[^d]*b", tfs_bytes_of(longer, longer_n)), -ETIME);
+	assert_int_equal(row_matches("(.*)\\1[bc]", tfs_bytes_of(longer, longer_n)), -ETIME);
 	memcpy(longer + longer_n / 2, "needle", 6);
-	assert_int_equal(row_matches(".*needle.*", slice_of(longer, longer_n)), 1);
-	assert_int_equal(row_matches(".*needless.*", slice_of(longer, longer_n)), 0);
+	assert_int_equal(row_matches(".*needle.*", tfs_bytes_of(longer, longer_n)), 1);
+	assert_int_equal(row_matches(".*needless.*", tfs_bytes_of(longer, longer_n)), 0);
 	free(longer);
 	assert_in_range(monotonic_us() - begun, 0, 60 * UINT64_C(1000000));
 }
 
 static void a_value_is_compared_with_all_its_bytes(void **state)
 {
-	struct scan_spec spec = {.value_is = slice_of("a\0b", 3)};
+	struct scan_spec spec = {.pub.value_is = tfs_bytes_of("a\0b", 3)};
 	struct scan_filter *f;
 
 	assert_int_equal(scan_filter_new(&spec, &f), 0);
 	assert_true(scan_filter_excludes_size(f, 4));
 	assert_false(scan_filter_needs_value(f, 4));
 	assert_true(scan_filter_needs_value(f, 3));
-	assert_int_equal(scan_filter_value(f, slice_of("a\0b", 3)), 1);
-	assert_int_equal(scan_filter_value(f, slice_of("a\0c", 3)), 0);
+	assert_int_equal(scan_filter_value(f, tfs_bytes_of("a\0b", 3)), 1);
+	assert_int_equal(scan_filter_value(f, tfs_bytes_of("a\0c", 3)), 0);
 	scan_filter_free(f);
-	spec = (struct scan_spec){.value_is = slice_of("", 0)};
+	spec = (struct scan_spec){.pub.value_is = tfs_bytes_of("", 0)};
 	assert_int_equal(scan_filter_new(&spec, &f), 0);
-	assert_int_equal(scan_filter_value(f, slice_of("", 0)), 1);
+	assert_int_equal(scan_filter_value(f, tfs_bytes_of("", 0)), 1);
 	scan_filter_free(f);
 	spec = (struct scan_spec){0};
 	assert_int_equal(scan_filter_new(&spec, &f), 0);
 	assert_null(f);
-	assert_int_equal(scan_filter_value(f, slice_of("", 0)), 1);
+	assert_int_equal(scan_filter_value(f, tfs_bytes_of("", 0)), 1);
 }
 
 int main(void)

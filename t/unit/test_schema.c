@@ -44,7 +44,7 @@ static struct schema *text_ok(struct schema *old, const char *text, unsigned wan
 	uint16_t dropped;
 	bool allow = !want_allow;
 	char *why = NULL;
-	int rc = schema_set_text(old, slice_str(text), 2000, &s, &allow, &why);
+	int rc = schema_set_text(old, tfs_str(text), 2000, &s, &allow, &why);
 
 	if (rc)
 		print_message("%s\n", why ? why : "(no reason)");
@@ -56,7 +56,7 @@ static struct schema *text_ok(struct schema *old, const char *text, unsigned wan
 	return s;
 }
 
-static void refused_bytes(const struct schema *old, struct slice text, unsigned line, const char *reason)
+static void refused_bytes(const struct schema *old, struct tfs_bytes text, unsigned line, const char *reason)
 {
 	struct schema *s = NULL;
 	bool allow = false;
@@ -83,7 +83,7 @@ static void refused(const char *text, unsigned line, const char *reason)
 {
 	struct schema *s = fresh();
 
-	refused_bytes(s, slice_str(text), line, reason);
+	refused_bytes(s, tfs_str(text), line, reason);
 	schema_put(s);
 }
 
@@ -198,12 +198,12 @@ static void test_new(void **state)
 	schema_put(s);
 	assert_int_equal(schema_new(".x", 17, 0, 0, 0755, 0, &s), -EINVAL);
 	assert_int_equal(schema_new("", 17, 0, 0, 0755, 0, &s), -EINVAL);
-	assert_true(schema_name_valid(slice_str("a.b-c_9")));
-	assert_true(schema_name_valid(slice_str("0123456789012345678901234567890123456789012345678901234567890123")));
-	assert_false(schema_name_valid(slice_str("01234567890123456789012345678901234567890123456789012345678901234")));
-	assert_false(schema_name_valid(slice_str("-a")));
-	assert_false(schema_name_valid(slice_str("a/b")));
-	assert_false(schema_name_valid(slice_of("a\0b", 3)));
+	assert_true(schema_name_valid(tfs_str("a.b-c_9")));
+	assert_true(schema_name_valid(tfs_str("0123456789012345678901234567890123456789012345678901234567890123")));
+	assert_false(schema_name_valid(tfs_str("01234567890123456789012345678901234567890123456789012345678901234")));
+	assert_false(schema_name_valid(tfs_str("-a")));
+	assert_false(schema_name_valid(tfs_str("a/b")));
+	assert_false(schema_name_valid(tfs_bytes_of("a\0b", 3)));
 }
 
 static const char example[] =
@@ -373,27 +373,27 @@ static void test_hostile(void **state)
 	refused("a = \"\n@include \"/etc/passwd\"\n\";", 2, "@include");
 	refused("/*\n@include \"/etc/passwd\"\n*/", 2, "@include");
 	refused("/*\n\n*\n@include \"/etc/passwd\"\n*/", 4, "@include");
-	refused_bytes(s, slice_of("mode = \"0755\";\0x", 16), 1, "NUL");
-	refused_bytes(s, slice_of("# \xc0\x80\n", 5), 1, "UTF-8");
-	refused_bytes(s, slice_of("#\n# \xed\xa0\x80\n", 8), 2, "UTF-8");
-	refused_bytes(s, slice_of("# \xf5\x80\x80\x80\n", 7), 1, "UTF-8");
-	refused_bytes(s, slice_of("# \xe2\x82", 4), 1, "UTF-8");
-	refused_bytes(s, slice_of("# \x01\n", 4), 1, "UTF-8");
+	refused_bytes(s, tfs_bytes_of("mode = \"0755\";\0x", 16), 1, "NUL");
+	refused_bytes(s, tfs_bytes_of("# \xc0\x80\n", 5), 1, "UTF-8");
+	refused_bytes(s, tfs_bytes_of("#\n# \xed\xa0\x80\n", 8), 2, "UTF-8");
+	refused_bytes(s, tfs_bytes_of("# \xf5\x80\x80\x80\n", 7), 1, "UTF-8");
+	refused_bytes(s, tfs_bytes_of("# \xe2\x82", 4), 1, "UTF-8");
+	refused_bytes(s, tfs_bytes_of("# \x01\n", 4), 1, "UTF-8");
 	/* deep, long, wide */
 	for (int i = 0; i < 100000; i++)
 		assert_int_equal(buf_append(&b, "a=(", 3), 0);
-	refused_bytes(s, slice_of(b.p, 60000), 1, "deep");
-	refused_bytes(s, buf_slice(&b), 1, "too long");
+	refused_bytes(s, tfs_bytes_of(b.p, 60000), 1, "deep");
+	refused_bytes(s, buf_bytes(&b), 1, "too long");
 	buf_reset(&b);
 	for (int i = 0; i < 20000; i++)
 		assert_int_equal(buf_printf(&b, "n%d=1;", i), 0);
-	refused_bytes(s, buf_slice(&b), 1, "too many");
+	refused_bytes(s, buf_bytes(&b), 1, "too many");
 	buf_reset(&b);
 	assert_int_equal(buf_append(&b, "families=(", 10), 0);
 	for (int i = 0; i < 1001; i++)
 		assert_int_equal(buf_printf(&b, "%s{name=\"n%d\";}", i ? "," : "", i), 0);
 	assert_int_equal(buf_append(&b, ");", 2), 0);
-	refused_bytes(s, buf_slice(&b), 0, "too many families");
+	refused_bytes(s, buf_bytes(&b), 0, "too many families");
 	/* long lines of many-byte characters are fine */
 	buf_reset(&b);
 	assert_int_equal(buf_append(&b, "#", 1), 0);
@@ -423,7 +423,7 @@ static void test_ids_never_reused(void **state)
 	struct schema *t = NULL;
 
 	assert_int_equal(
-		schema_set_text(s, slice_str("families = ( { name = \"c\"; }, { name = \"a\"; } );"), 5, &t, &allow, NULL), 0);
+		schema_set_text(s, tfs_str("families = ( { name = \"c\"; }, { name = \"a\"; } );"), 5, &t, &allow, NULL), 0);
 	assert_int_equal(left_out(s, t, &first), 1);
 	assert_int_equal(first, 2);
 	assert_false(allow);
@@ -441,7 +441,7 @@ static void test_ids_never_reused(void **state)
 	/* also through the file */
 	assert_int_equal(schema_encode(t, &b), 0);
 	schema_put(t);
-	assert_int_equal(schema_decode(buf_slice(&b), &s), 0);
+	assert_int_equal(schema_decode(buf_bytes(&b), &s), 0);
 	buf_fini(&b);
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "c", .mode = 0600, .uid = 5, .gid = 6});
 	assert_int_equal(family(s, "c")->id, 4);
@@ -505,20 +505,20 @@ static void test_renames(void **state)
 	/* left out, though another has its name now */
 	s = text_ok(s, "families = ( { name = \"a\"; was = \"b\"; }, { name = \"contents\"; } ); groups = ( { name = \"h\"; } );",
 		1, false);
-	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = \"y\"; } );"), 1, "was: there is none");
+	refused_bytes(s, tfs_str("families = ( { name = \"x\"; was = \"y\"; } );"), 1, "was: there is none");
 	refused_bytes(
-		s, slice_str("families = ( { name = \"x\"; was = \"a\"; },\n { name = \"y\"; was = \"a\"; } );"), 1, "was: two");
-	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = 1; } );"), 1,
+		s, tfs_str("families = ( { name = \"x\"; was = \"a\"; },\n { name = \"y\"; was = \"a\"; } );"), 1, "was: two");
+	refused_bytes(s, tfs_str("families = ( { name = \"x\"; was = 1; } );"), 1,
 		"was: not of the right type: a string in quotes is wanted");
-	refused_bytes(s, slice_str("groups = 1;"), 1, "groups: not of the right type: a list in ( ) is wanted");
-	refused_bytes(s, slice_str("salt = \"16\";"), 1, "salt: not of the right type: a whole number is wanted");
-	refused_bytes(s, slice_str("tablet_size = true;"), 1,
+	refused_bytes(s, tfs_str("groups = 1;"), 1, "groups: not of the right type: a list in ( ) is wanted");
+	refused_bytes(s, tfs_str("salt = \"16\";"), 1, "salt: not of the right type: a whole number is wanted");
+	refused_bytes(s, tfs_str("tablet_size = true;"), 1,
 		"tablet_size: not of the right type: a string in quotes or a whole number is wanted");
-	refused_bytes(s, slice_str("allow_delete = 1;"), 1, "allow_delete: not of the right type: true or false is wanted");
-	refused_bytes(s, slice_str("families = ( { name = \"contents\"; was = \"z\"; }, { name = \"y\"; was = \"contents\"; } );"),
-		1, "was: there is none");
-	refused_bytes(s, slice_str("groups = ( { name = \"default\"; was = \"h\"; } );"), 1, "default group keeps its name");
-	refused_bytes(s, slice_str("groups = ( { name = \"x\"; was = \"default\"; } );"), 1, "default group keeps its name");
+	refused_bytes(s, tfs_str("allow_delete = 1;"), 1, "allow_delete: not of the right type: true or false is wanted");
+	refused_bytes(s, tfs_str("families = ( { name = \"contents\"; was = \"z\"; }, { name = \"y\"; was = \"contents\"; } );"), 1,
+		"was: there is none");
+	refused_bytes(s, tfs_str("groups = ( { name = \"default\"; was = \"h\"; } );"), 1, "default group keeps its name");
+	refused_bytes(s, tfs_str("groups = ( { name = \"x\"; was = \"default\"; } );"), 1, "default group keeps its name");
 	schema_put(s);
 }
 
@@ -677,7 +677,7 @@ static void test_round_trips(void **state)
 		schema_put(u);
 		buf_reset(&bytes);
 		assert_int_equal(schema_encode(s, &bytes), 0);
-		assert_int_equal(schema_decode(buf_slice(&bytes), &u), 0);
+		assert_int_equal(schema_decode(buf_bytes(&bytes), &u), 0);
 		expect_same(s, u);
 		assert_int_equal(schema_public(s)->generation, schema_public(u)->generation);
 		assert_int_equal(schema_public(s)->mtime_us, schema_public(u)->mtime_us);
@@ -699,11 +699,11 @@ static void test_damage(void **state)
 	assert_int_equal(schema_encode(s, &b), 0);
 	for (size_t i = 0; i < b.n; i++) {
 		b.p[i] ^= 1;
-		int rc = schema_decode(buf_slice(&b), &t);
+		int rc = schema_decode(buf_bytes(&b), &t);
 
 		assert_int_equal(rc, -EBADMSG);
 		b.p[i] ^= 1;
-		assert_int_equal(schema_decode(slice_of(b.p, i), &t), -EBADMSG);
+		assert_int_equal(schema_decode(tfs_bytes_of(b.p, i), &t), -EBADMSG);
 	}
 	/* the checksum made right again: refused, or a schema that encodes to those bytes */
 	for (size_t i = 0; i + 4 < b.n; i++) {
@@ -712,9 +712,9 @@ static void test_damage(void **state)
 
 			b.p[i] ^= (uint8_t)(1u << bit);
 			put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
-			if (schema_decode(buf_slice(&b), &t) == 0) {
+			if (schema_decode(buf_bytes(&b), &t) == 0) {
 				assert_int_equal(schema_encode(t, &again), 0);
-				assert_true(slice_eq(buf_slice(&again), buf_slice(&b)));
+				assert_true(bytes_eq(buf_bytes(&again), buf_bytes(&b)));
 				schema_put(t);
 			}
 			buf_fini(&again);

@@ -195,7 +195,7 @@ static void errors_of_services(void **state)
 	static const int answers[][2] = {
 		{0, 0}, {-EREMCHG, -EIO}, {-ESTALE, -EIO}, {-ESHUTDOWN, -ESHUTDOWN}, {-ENOENT, -ENOENT}, {-ENOSPC, -ENOSPC}};
 	struct tablet_service s = {&ops};
-	const struct ts_request q = {.method = TS_EXISTS, .table = 16, .row = slice_str("r")};
+	const struct ts_request q = {.method = TS_EXISTS, .table = 16, .row = tfs_str("r")};
 
 	for (unsigned i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
 		struct ts_answer a = {0};
@@ -336,8 +336,8 @@ static void requests_of_nothing(void **state)
 	/* These iterators move forward only. */
 	for (unsigned i = 0; i < 2; i++) {
 		const struct scan_spec backwards = {
-			.row_from = slice_str("r"), .reverse = true, .one_row = i == 0, .past_damage = i == 1};
-		struct ts_request q = {.method = TS_SCAN_OPEN, .table = tfs_table_id(t), .row = slice_str("r"), .spec = &backwards};
+			.pub.row_from = tfs_str("r"), .pub.reverse = true, .pub.one_row = i == 0, .pub.past_damage = i == 1};
+		struct ts_request q = {.method = TS_SCAN_OPEN, .table = tfs_table_id(t), .row = tfs_str("r"), .spec = &backwards};
 		struct ts_answer a = {0};
 
 		assert_int_equal(ts_call(store->o.tablets, &q, &a), -EINVAL);
@@ -503,7 +503,7 @@ static int hole_call(struct tablet_service *s, const struct ts_request *q, struc
 	if (!err && q->method == TS_TABLET_INFO) {
 		h->asked++;
 		if (a->tablet.begin.n)
-			a->tablet.begin = slice_str("bb");
+			a->tablet.begin = tfs_str("bb");
 	}
 	return err;
 }
@@ -549,7 +549,7 @@ static int pieces_call(struct tablet_service *service, const struct ts_request *
 static void large_reads(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = pieces_call};
-	struct ts_request q = {.method = TS_READ, .row = slice_str("large"), .qualifier = slice_str("q"), .ts = {.newest = true}};
+	struct ts_request q = {.method = TS_READ, .row = tfs_str("large"), .qualifier = tfs_str("q"), .ts = {.when = TFS_NEWEST}};
 	struct ts_request known;
 	char *value = malloc(LARGE + 1);
 	struct arena arena = {0};
@@ -591,11 +591,11 @@ static void large_reads(void **state)
 		tfs_read(p.table, TFS_S("large"), "f", TFS_S("q"), tfs_at(1), 1, value, TS_READ_BYTES_MAX + 1, &got, &info), 0);
 	assert_int_equal(got, TS_READ_BYTES_MAX + 1);
 	/* A request for more than there is takes no more memory than that. */
-	q.ts = (struct op_time){.us = 1};
+	q.ts = (struct tfs_ts){.us = 1};
 	q.offset = LARGE - 11;
 	q.length = 64 << 20;
 	assert_int_equal(ts_request_pack(&q, &b), 0);
-	assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &known), 0);
+	assert_int_equal(ts_request_unpack(buf_bytes(&b), &arena, &known), 0);
 	assert_int_equal(ts_call(server_service(hooks.server), &known, &a), 0);
 	assert_int_equal(a.got, 10);
 	assert_true(a.arena.used_bytes + arena.used_bytes < 65536);

@@ -50,18 +50,18 @@ static void row_of_another(void **state)
 		unsigned count, files;
 
 		assert_int_equal(put(t, "r", "f", "v"), 0);
-		assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct slice){NULL, 0}), 0);
-		assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
+		assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct tfs_bytes){NULL, 0}), 0);
+		assert_int_equal(metadata_read(server_service(hooks.server), buf_bytes(&key), &now), 0);
 		assert_int_equal(now.server, hooks.server->incarnation);
 		files = now.file_count;
 		assignment = now.assignment + number;
 		assert_int_equal(meta_ops_owner(&now, server, assignment, &arena, &ops, &count), 0);
 		assert_int_equal(count, 2);
-		assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+		assert_int_equal(metadata_mutate(server_service(hooks.server), buf_bytes(&key), ops, count), 0);
 		assert_int_equal(tfs_flush(t), -EIO);
 		assert_int_equal(put(t, "r2", "f", "v"), -EIO);
 		assert_int_equal(look(t, "r"), 0);
-		assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
+		assert_int_equal(metadata_read(server_service(hooks.server), buf_bytes(&key), &now), 0);
 		assert_int_equal(now.server, server);
 		assert_int_equal(now.assignment, assignment);
 		assert_int_equal(now.file_count, files);

@@ -205,8 +205,8 @@ static void delete_metadata_row(const char *name)
 
 	open_store();
 	t = open_table(name);
-	assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct slice){NULL, 0}), 0);
-	assert_int_equal(metadata_delete(server_service(hooks.server), buf_slice(&key)), 0);
+	assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct tfs_bytes){NULL, 0}), 0);
+	assert_int_equal(metadata_delete(server_service(hooks.server), buf_bytes(&key)), 0);
 	buf_fini(&key);
 	tfs_table_close(t);
 	close_store(false);
@@ -290,7 +290,7 @@ static void missing_parts(void **state)
 
 /* ---- parts that are whole, and lie ---- */
 
-static void forge_file(const char *name, struct slice contents)
+static void forge_file(const char *name, struct tfs_bytes contents)
 {
 	struct lock_service *locks;
 
@@ -299,14 +299,14 @@ static void forge_file(const char *name, struct slice contents)
 	lock_service_free(locks);
 }
 
-static void forge_root(uint32_t table, bool last, const char *begin, struct slice end, uint64_t server)
+static void forge_root(uint32_t table, bool last, const char *begin, struct tfs_bytes end, uint64_t server)
 {
 	struct meta_tablet m = {.table = table, .last = last, .server = server};
 	struct buf b = {0};
 
-	assert_int_equal(buf_append_slice(&m.begin, slice_str(begin)) || buf_append_slice(&m.end, end), 0);
+	assert_int_equal(buf_append_bytes(&m.begin, tfs_str(begin)) || buf_append_bytes(&m.end, end), 0);
 	assert_int_equal(meta_root_encode(&m, &b), 0);
-	forge_file("root", buf_slice(&b));
+	forge_file("root", buf_bytes(&b));
 	meta_tablet_fini(&m);
 	buf_fini(&b);
 }
@@ -320,7 +320,7 @@ static void forge_schema(const char *name, uint32_t id)
 	snprintf(file, sizeof(file), "tables/%s", name);
 	assert_int_equal(schema_new(name, id, 0, 0, 0755, 1, &s), 0);
 	assert_int_equal(schema_encode(s, &b), 0);
-	forge_file(file, buf_slice(&b));
+	forge_file(file, buf_bytes(&b));
 	schema_put(s);
 	buf_fini(&b);
 }
@@ -343,18 +343,18 @@ static void large_schema_of_an_earlier_version(void **state)
 	tfs_table_close(t);
 	close_store(true);
 	assert_int_equal(lock_files_read(in_dir("d/lock"), "tables/t", &b, &version), 0);
-	assert_int_equal(schema_decode_draft(buf_slice(&b), &s), 0);
+	assert_int_equal(schema_decode_draft(buf_bytes(&b), &s), 0);
 	memset(key, 'k', sizeof(key));
 	for (unsigned i = 0; i < 15; i++) {
 		key[sizeof(key) - 1] = (char)('a' + i);
-		assert_int_equal(draft_split(s, slice_of(key, sizeof(key)), &reason), 0);
+		assert_int_equal(draft_split(s, tfs_bytes_of(key, sizeof(key)), &reason), 0);
 	}
 	buf_reset(&b);
 	assert_int_equal(schema_encode(s, &b), 0);
 	assert_true(b.n > 850 << 10);
 	assert_int_equal(
 		lock_files_change(in_dir("d/lock"),
-			&(struct lock_step){.name = "tables/t", .contents = buf_slice(&b), .version = version + 1}, 1, &unknown),
+			&(struct lock_step){.name = "tables/t", .contents = buf_bytes(&b), .version = version + 1}, 1, &unknown),
 		0);
 	schema_put(s);
 	buf_fini(&b);
@@ -380,7 +380,7 @@ static void large_schema_of_an_earlier_version(void **state)
 }
 
 /* A row of METADATA: written through the server, as an edit is. */
-static void forge_row(struct meta_tablet *m, struct slice end)
+static void forge_row(struct meta_tablet *m, struct tfs_bytes end)
 {
 	struct arena arena = {0};
 	struct buf key = {0};
@@ -390,7 +390,7 @@ static void forge_row(struct meta_tablet *m, struct slice end)
 	open_store();
 	assert_int_equal(meta_row_key(&key, m->table, m->last, end), 0);
 	assert_int_equal(meta_ops_new(m, &arena, &ops, &count), 0);
-	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_bytes(&key), ops, count), 0);
 	close_store(false);
 	arena_fini(&arena);
 	buf_fini(&key);
@@ -400,12 +400,12 @@ static void forge_row(struct meta_tablet *m, struct slice end)
 static void forge(unsigned which)
 {
 	struct tablet_file f = {.incarnation = 77, .number = 1, .table = 16, .seq_max = 1};
-	const struct slice root_end = slice_of("\0\0\0\2", 4);
+	const struct tfs_bytes root_end = tfs_bytes_of("\0\0\0\2", 4);
 	struct meta_tablet m = {.table = 16, .last = true};
 
 	switch (which) {
 	case 0:
-		forge_file("ids", slice_of("\0\0\0\1", 4));
+		forge_file("ids", tfs_bytes_of("\0\0\0\1", 4));
 		break; /* the next table would be METADATA's twin */
 	case 1:
 		forge_schema("t", META_TABLE);
@@ -417,36 +417,36 @@ static void forge(unsigned which)
 		forge_root(16, false, "", root_end, 1);
 		break;
 	case 4:
-		forge_root(META_TABLE, true, "", slice_of(NULL, 0), 1);
+		forge_root(META_TABLE, true, "", tfs_bytes_of(NULL, 0), 1);
 		break;
 	case 5:
 		forge_root(META_TABLE, false, "a", root_end, 1);
 		break;
 	case 6:
-		forge_root(META_TABLE, false, "", slice_of("\0\0\0\3", 4), 1);
+		forge_root(META_TABLE, false, "", tfs_bytes_of("\0\0\0\3", 4), 1);
 		break;
 	case 7:
 		forge_root(META_TABLE, false, "", root_end, 77);
 		break;
 	case 8:
 		assert_int_equal(meta_redo_add(&m, (struct redo_point){77, 1}, false), 0);
-		forge_row(&m, slice_of(NULL, 0));
+		forge_row(&m, tfs_bytes_of(NULL, 0));
 		break;
 	case 9:
 		assert_int_equal(meta_files_add(&m, &f, false), 0);
-		forge_row(&m, slice_of(NULL, 0));
+		forge_row(&m, tfs_bytes_of(NULL, 0));
 		break;
 	case 10:
 		m.server = 77;
-		forge_row(&m, slice_of(NULL, 0));
+		forge_row(&m, tfs_bytes_of(NULL, 0));
 		break;
 	case 11: /* a tablet of METADATA that ends within the root tablet */
 		m = (struct meta_tablet){.table = META_TABLE};
-		forge_row(&m, slice_of("\0\0\0\1", 4));
+		forge_row(&m, tfs_bytes_of("\0\0\0\1", 4));
 		break;
 	default: /* one of no table */
 		m = (struct meta_tablet){.table = 0, .last = true};
-		forge_row(&m, slice_of(NULL, 0));
+		forge_row(&m, tfs_bytes_of(NULL, 0));
 		break;
 	}
 }
@@ -478,7 +478,7 @@ static void forged_parts(void **state)
 	shell("rm d/lock/incarnation");
 	check_says("lock/incarnation: missing");
 	refused("lock/incarnation", -EBADMSG);
-	forge_file("incarnation", slice_of("\0\0\0\0\0\0\0", 8));
+	forge_file("incarnation", tfs_bytes_of("\0\0\0\0\0\0\0", 8));
 	refused("lock/incarnation", -EBADMSG);
 	shell("cp whole/lock/incarnation d/lock/incarnation");
 	open_store();

@@ -19,9 +19,9 @@ static size_t size_of(const char *path)
 }
 
 /* Returns 0 if the file can be read. */
-typedef int read_fn(struct slice file);
+typedef int read_fn(struct tfs_bytes file);
 
-static int read_format(struct slice file)
+static int read_format(struct tfs_bytes file)
 {
 	unsigned version = 0;
 	bool whole;
@@ -31,31 +31,31 @@ static int read_format(struct slice file)
 	return err;
 }
 
-static struct slice text_of_file;
+static struct tfs_bytes text_of_file;
 
-static int read_lock(struct slice file)
+static int read_lock(struct tfs_bytes file)
 {
-	struct slice got;
+	struct tfs_bytes got;
 	uint64_t version;
 	bool whole;
 	int err = lock_file_decode(file, &got, &version, &whole);
 
-	assert_true(err || (version == 7 && slice_eq(got, text_of_file)));
+	assert_true(err || (version == 7 && bytes_eq(got, text_of_file)));
 	return err;
 }
 
-static int read_journal(struct slice file)
+static int read_journal(struct tfs_bytes file)
 {
 	struct lock_step *steps = NULL;
 	unsigned count = 0;
 	int err = lock_journal_decode(file, &steps, &count);
 
-	assert_true(err || (count == 1 && steps->version == 3 && slice_eq(steps->contents, text_of_file)));
+	assert_true(err || (count == 1 && steps->version == 3 && bytes_eq(steps->contents, text_of_file)));
 	free(steps);
 	return err;
 }
 
-static int read_marker(struct slice file)
+static int read_marker(struct tfs_bytes file)
 {
 	uint64_t id = 0;
 	bool complete;
@@ -69,7 +69,7 @@ static int read_marker(struct slice file)
 
 static uint64_t sst_bytes;
 
-static int read_sst(struct slice file)
+static int read_sst(struct tfs_bytes file)
 {
 	struct blockfile *b = NULL;
 	struct buf stored = {0};
@@ -88,7 +88,7 @@ static int read_sst(struct slice file)
 
 static void expect(read_fn *fn, const struct buf *b, bool good)
 {
-	int err = fn(buf_slice(b));
+	int err = fn(buf_bytes(b));
 
 	assert_int_equal(err, good ? 0 : -EBADMSG);
 }
@@ -150,7 +150,7 @@ static void lock_files(void **state)
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		struct lock_step step = {.name = "tables/x", .version = 3};
 
-		step.contents = text_of_file = slice_of(bytes, sizes[i]);
+		step.contents = text_of_file = tfs_bytes_of(bytes, sizes[i]);
 		buf_reset(&b);
 		assert_int_equal(lock_file_encode(text_of_file, 7, &b), 0);
 		try_all(read_lock, &b, copies_length(b.n), sizes[i] < 1000 ? 1 : 37);
@@ -183,11 +183,11 @@ static void metadata_file(void **state)
 		char key[16];
 
 		snprintf(key, sizeof(key), "key%04u", i);
-		assert_int_equal(sst_writer_probe(w, slice_str(key)), 0);
+		assert_int_equal(sst_writer_probe(w, tfs_str(key)), 0);
 		assert_int_equal(
-			sst_writer_add(w, slice_str(key), slice_str("a value of some bytes, none of which may be wrong"), 0), 0);
+			sst_writer_add(w, tfs_str(key), tfs_str("a value of some bytes, none of which may be wrong"), 0), 0);
 	}
-	assert_int_equal(sst_writer_finish(w, slice_str("properties"), &sst_bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_str("properties"), &sst_bytes), 0);
 	sst_writer_free(w);
 	assert_int_equal(file_read_all(in_dir("w.sst"), sst_bytes, &b), 0);
 	try_all(read_sst, &b, copies_length(b.n), 41);

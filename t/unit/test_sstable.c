@@ -63,7 +63,7 @@ static void check_all(const struct shape *s, struct sst *t)
 	uint32_t i = 0;
 
 	assert_int_equal(sst_scan_new(t, &scan), 0);
-	for (iter_seek(scan, slice_of("", 0)); scan->valid; iter_next(scan), i++)
+	for (iter_seek(scan, tfs_bytes_of("", 0)); scan->valid; iter_next(scan), i++)
 		assert_int_equal(shape_at(s, scan, i), 0);
 	assert_int_equal(scan->err, 0);
 	assert_int_equal(i, s->n);
@@ -81,7 +81,7 @@ static void check_all(const struct shape *s, struct sst *t)
 		iter_free(it);
 	}
 	assert_int_equal(sst_iter_new(t, &it), 0);
-	iter_seek(it, slice_str("s"));
+	iter_seek(it, tfs_str("s"));
 	assert_false(it->valid);
 	assert_int_equal(it->err, 0);
 	iter_free(it);
@@ -97,13 +97,13 @@ static void check_file(const struct shape *s, const char *name)
 
 	check_all(s, t);
 	assert_int_equal(sst_properties(t, &p), 0);
-	assert_true(slice_eq(buf_slice(&p), slice_str("the properties")));
+	assert_true(bytes_eq(buf_bytes(&p), tfs_str("the properties")));
 	buf_fini(&p);
 	assert_int_equal(sst_layout(t, &l), 0);
 	assert_int_equal(l.codec, s->o.codec);
 	assert_int_equal(l.filter_partitions, s->o.bloom_bits ? (s->n + 65535) / 65536 : 0);
-	assert_int_equal(sst_offset_of(t, slice_of("", 0), &first), 0);
-	assert_int_equal(sst_offset_of(t, slice_str("zzz"), &end), 0);
+	assert_int_equal(sst_offset_of(t, tfs_bytes_of("", 0), &first), 0);
+	assert_int_equal(sst_offset_of(t, tfs_str("zzz"), &end), 0);
 	assert_int_equal(first, 0);
 	assert_true(end >= first && end < l.file_bytes);
 	assert_int_equal(sst_verify(sst_path(t), 0, &keys, &why), 0);
@@ -139,7 +139,7 @@ static void two_copies(void **state)
 	assert_int_equal(shape_write(&s, in_dir("t.sst"), &bytes), 0);
 	assert_int_equal(file_read_all(in_dir("t.sst"), bytes, &was), 0);
 	n = copies_length(was.n);
-	assert_true(n > 1 << 20 && copies_whole(buf_slice(&was), n));
+	assert_true(n > 1 << 20 && copies_whole(buf_bytes(&was), n));
 	for (unsigned i = 0; i < 24; i++) {
 		size_t one = i < 12 ? i * 37 * n / 500 : n - 1 - (i - 12) * 11, other = (one + n / 2) % n;
 		char *why = NULL;
@@ -148,7 +148,7 @@ static void two_copies(void **state)
 		now.p[one] ^= 0x20;
 		if (i % 3)
 			now.p[copies_apart(n) + other] ^= 0x04;
-		assert_int_equal(file_replace(in_dir("t.sst"), buf_slice(&now)), 0);
+		assert_int_equal(file_replace(in_dir("t.sst"), buf_bytes(&now)), 0);
 		assert_int_equal(sst_new(cache, in_dir("t.sst"), false, &t), 0);
 		check_all(&s, t);
 		sst_put(t);
@@ -158,7 +158,7 @@ static void two_copies(void **state)
 		sst_mend(in_dir("t.sst"), 0);
 		buf_reset(&now);
 		assert_int_equal(file_read_all(in_dir("t.sst"), bytes, &now), 0);
-		assert_true(slice_eq(buf_slice(&now), buf_slice(&was)));
+		assert_true(bytes_eq(buf_bytes(&now), buf_bytes(&was)));
 	}
 	buf_fini(&was);
 	buf_fini(&now);
@@ -191,8 +191,9 @@ static void large_keys_and_chunks(void **state)
 		memset(shape_value_bytes, 'x', 100 << 10);
 		assert_int_equal(sst_writer_new(in_dir("l.sst"), &large.o, &w), 0);
 		for (uint32_t i = 0; i < large.n; i++)
-			assert_int_equal(sst_writer_add(w, shape_key(&large, i), slice_of(shape_value_bytes, 100 << 10), false), 0);
-		assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+			assert_int_equal(
+				sst_writer_add(w, shape_key(&large, i), tfs_bytes_of(shape_value_bytes, 100 << 10), false), 0);
+		assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 		sst_writer_free(w);
 		assert_int_equal(sst_new(cache, in_dir("l.sst"), false, &t), 0);
 		assert_int_equal(sst_layout(t, &l), 0);
@@ -215,9 +216,9 @@ static void empty_table(void **state)
 
 	check_file(&s, "t.sst");
 	t = open_shape(&s, "e.sst", true);
-	assert_false(sst_may_contain(t, slice_of("", 0), slice_str("zzz"), slice_str("every row")));
+	assert_false(sst_may_contain(t, tfs_bytes_of("", 0), tfs_str("zzz"), tfs_str("every row")));
 	assert_int_equal(sst_iter_new(t, &it), 0);
-	iter_seek(it, slice_of("", 0));
+	iter_seek(it, tfs_bytes_of("", 0));
 	assert_false(it->valid);
 	assert_int_equal(it->err, 0);
 	iter_free(it);
@@ -235,17 +236,17 @@ static void callers_mistakes(void **state)
 	assert_int_equal(sst_writer_new(in_dir("w.sst"), &o, &w), 0);
 	assert_int_equal(sst_writer_new(in_dir("w.sst"), &o, &again), -EEXIST);
 	assert_true(exists("w.sst")); /* the loser does not take the winner's file away */
-	assert_int_equal(sst_writer_add(w, slice_str("b"), slice_str("1"), false), 0);
-	assert_int_equal(sst_writer_add(w, slice_str("b"), slice_str("2"), false), -EINVAL);
-	assert_int_equal(sst_writer_add(w, slice_str("a"), slice_str("2"), false), -EINVAL);
-	assert_int_equal(sst_writer_add(w, slice_of("", 0), slice_str("2"), true), -EINVAL);
-	assert_int_equal(sst_writer_add(w, slice_str("c"), slice_of("", 0), false), 0);
-	assert_int_equal(sst_writer_finish(w, slice_of(big, (1 << 20) + 1), &bytes), -EINVAL);
-	assert_int_equal(sst_writer_finish(w, slice_of(big, 1 << 20), &bytes), 0);
-	assert_int_equal(sst_writer_finish(w, slice_of(big, 0), &bytes), -EINVAL);
+	assert_int_equal(sst_writer_add(w, tfs_str("b"), tfs_str("1"), false), 0);
+	assert_int_equal(sst_writer_add(w, tfs_str("b"), tfs_str("2"), false), -EINVAL);
+	assert_int_equal(sst_writer_add(w, tfs_str("a"), tfs_str("2"), false), -EINVAL);
+	assert_int_equal(sst_writer_add(w, tfs_bytes_of("", 0), tfs_str("2"), true), -EINVAL);
+	assert_int_equal(sst_writer_add(w, tfs_str("c"), tfs_bytes_of("", 0), false), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of(big, (1 << 20) + 1), &bytes), -EINVAL);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of(big, 1 << 20), &bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of(big, 0), &bytes), -EINVAL);
 	assert_int_equal(sst_verify(in_dir("w.sst"), 0, &keys, &why), 0);
 	assert_int_equal(keys, 2);
-	assert_int_equal(sst_writer_add(w, slice_str("d"), slice_of("", 0), false), -EINVAL);
+	assert_int_equal(sst_writer_add(w, tfs_str("d"), tfs_bytes_of("", 0), false), -EINVAL);
 	sst_writer_free(w);
 	assert_true(exists("w.sst"));
 	o.codec = SST_CODECS;
@@ -274,9 +275,9 @@ static uint64_t write_pages(const char *name, enum sst_codec codec)
 			page[j] = (char)('a' + ((seed = seed * 1664525u + 1013904223u) >> 16) % 26);
 		snprintf(page, 16, "%u", i * 7919);
 		snprintf(k, sizeof(k), "%08u", i);
-		assert_int_equal(sst_writer_add(w, slice_str(k), slice_of(page, sizeof(page)), false), 0);
+		assert_int_equal(sst_writer_add(w, tfs_str(k), tfs_bytes_of(page, sizeof(page)), false), 0);
 	}
-	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);
 	return bytes;
 }
@@ -305,9 +306,9 @@ static void dictionaries(void **state)
 		for (unsigned j = 0; j < sizeof(noise); j++)
 			noise[j] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 16);
 		snprintf(k, sizeof(k), "%08u", i);
-		assert_int_equal(sst_writer_add(w, slice_str(k), slice_of(noise, sizeof(noise)), false), 0);
+		assert_int_equal(sst_writer_add(w, tfs_str(k), tfs_bytes_of(noise, sizeof(noise)), false), 0);
 	}
-	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &plain), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &plain), 0);
 	sst_writer_free(w);
 	assert_int_equal(sst_new(cache, in_dir("n.sst"), false, &t), 0);
 	assert_int_equal(sst_layout(t, &l), 0);
@@ -319,27 +320,27 @@ static void filters(void **state)
 {
 	struct shape s = {{SST_SNAPPY, 0, 4096, 10, false}, 150000, 16, 0, 0};
 	struct sst *t = open_shape(&s, "f.sst", false);
-	struct slice all = slice_str("zzz"), none = slice_of("", 0);
+	struct tfs_bytes all = tfs_str("zzz"), none = tfs_bytes_of("", 0);
 	uint8_t a[32], b[32];
 	struct iter *none_it;
 	unsigned wrong = 0;
 	struct sst_cache_stats st;
 
 	for (uint32_t i = 0; i < s.n; i += 7) {
-		struct slice k = shape_key_in(&s, 2 * i, a);
+		struct tfs_bytes k = shape_key_in(&s, 2 * i, a);
 
 		assert_true(sst_may_contain(t, k, k, k));
 		assert_true(sst_may_contain(t, none, all, k));
 	}
 	for (uint32_t i = 0; i < s.n; i += 7) {
-		struct slice k = shape_key_in(&s, 2 * i + 1, a);
+		struct tfs_bytes k = shape_key_in(&s, 2 * i + 1, a);
 
 		wrong += sst_may_contain(t, k, k, k);
 	}
 	assert_true(wrong < s.n / 7 / 50); /* 2%; 10 bits give 1% */
-	assert_true(sst_may_contain(t, none, all, slice_str("every row")));
-	assert_false(sst_may_contain(t, none, slice_str("a"), slice_str("every row")));
-	assert_false(sst_may_contain(t, slice_str("s"), all, slice_str("every row")));
+	assert_true(sst_may_contain(t, none, all, tfs_str("every row")));
+	assert_false(sst_may_contain(t, none, tfs_str("a"), tfs_str("every row")));
+	assert_false(sst_may_contain(t, tfs_str("s"), all, tfs_str("every row")));
 	/* a probe lives in its partition alone ... */
 	assert_false(sst_may_contain(t, shape_key_in(&s, 2 * 70000, a), shape_key_in(&s, 2 * 120000, b), shape_key(&s, 0)));
 	/* ... and a range over the border finds it on either side */
@@ -355,12 +356,12 @@ static void filters(void **state)
 	s.o.bloom_bits = 0;
 	s.n = 10;
 	t = open_shape(&s, "nf.sst", false);
-	assert_true(sst_may_contain(t, slice_str("a"), slice_str("b"), slice_str("x")));
+	assert_true(sst_may_contain(t, tfs_str("a"), tfs_str("b"), tfs_str("x")));
 	sst_put(t);
 	/* nor can a file that is not there say no; its absence is not the cell's */
 	assert_int_equal(sst_new(cache, in_dir("absent.sst"), false, &t), 0);
 	assert_int_equal(sst_iter_new(t, &none_it), -EIO);
-	assert_true(sst_may_contain(t, slice_str("a"), slice_str("b"), slice_str("x")));
+	assert_true(sst_may_contain(t, tfs_str("a"), tfs_str("b"), tfs_str("x")));
 	sst_put(t);
 }
 
@@ -378,17 +379,17 @@ static void writer_partitions(void **state)
 		if (sst_writer_partition(w) != part) {
 			part = sst_writer_partition(w);
 			assert_int_equal(part, i / 65536);
-			assert_int_equal(sst_writer_probe(w, slice_str("row")), 0);
+			assert_int_equal(sst_writer_probe(w, tfs_str("row")), 0);
 		}
 		put_be64(k, i);
-		assert_int_equal(sst_writer_add(w, slice_of(k, 8), slice_of("", 0), false), 0);
+		assert_int_equal(sst_writer_add(w, tfs_bytes_of(k, 8), tfs_bytes_of("", 0), false), 0);
 	}
-	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);
 	assert_int_equal(sst_new(cache, in_dir("r.sst"), false, &t), 0);
 	put_be64(k, 65540);
-	assert_true(sst_may_contain(t, slice_of(k, 8), slice_of(k, 8), slice_str("row")));
-	assert_false(sst_may_contain(t, slice_of(k, 8), slice_of(k, 8), slice_str("other")));
+	assert_true(sst_may_contain(t, tfs_bytes_of(k, 8), tfs_bytes_of(k, 8), tfs_str("row")));
+	assert_false(sst_may_contain(t, tfs_bytes_of(k, 8), tfs_bytes_of(k, 8), tfs_str("other")));
 	sst_put(t);
 }
 
@@ -433,7 +434,7 @@ static void scans_displace_nothing(void **state)
 	struct iter *it;
 
 	assert_int_equal(sst_scan_new(t, &it), 0);
-	for (iter_seek(it, slice_of("", 0)); it->valid; iter_next(it))
+	for (iter_seek(it, tfs_bytes_of("", 0)); it->valid; iter_next(it))
 		;
 	assert_int_equal(it->err, 0);
 	iter_free(it);
@@ -441,7 +442,7 @@ static void scans_displace_nothing(void **state)
 	assert_int_equal(st.block_bytes, 0);
 	assert_true(st.blocks_read > 30);
 	assert_int_equal(sst_iter_new(t, &it), 0);
-	iter_seek(it, slice_of("", 0));
+	iter_seek(it, tfs_bytes_of("", 0));
 	iter_free(it);
 	sst_cache_get_stats(cache, &st);
 	assert_true(st.block_bytes > 0);
@@ -514,7 +515,7 @@ static void the_oldest_goes(void **state)
 	struct sst_cache_stats st;
 	uint64_t bytes, opens;
 	char name[32];
-	struct slice k = slice_str("row.000000000000");
+	struct tfs_bytes k = tfs_str("row.000000000000");
 
 	assert_int_equal(sst_cache_new(1 << 20, 40 << 10, &c), 0);
 	for (unsigned i = 0; i < TABLES; i++) {
@@ -551,7 +552,7 @@ static void *reader(void *arg)
 	for (unsigned i = 0; i < 1500; i++) {
 		struct sst *t = shared[(seed = seed * 1664525u + 1013904223u) >> 16 & 7];
 		uint32_t at = (seed = seed * 1664525u + 1013904223u) >> 8;
-		struct slice key;
+		struct tfs_bytes key;
 		struct iter *it;
 
 		if (sst_new(shared_cache, sst_path(t), false, &t)) { /* another reference */
@@ -566,9 +567,9 @@ static void *reader(void *arg)
 			continue;
 		}
 		iter_seek(it, key);
-		wrong_answers += !it->valid || !slice_eq(it->key, key);
+		wrong_answers += !it->valid || !bytes_eq(it->key, key);
 		iter_next(it);
-		wrong_answers += !it->valid || !slice_eq(it->key, shape_key_in(&small, 2 * at + 2, k));
+		wrong_answers += !it->valid || !bytes_eq(it->key, shape_key_in(&small, 2 * at + 2, k));
 		iter_free(it);
 		sst_put(t);
 	}

@@ -24,7 +24,7 @@ enum { BOUND = 8 << 20, BLOCK = 16 << 10, CELL = 1000 };
 
 static _Atomic unsigned dropped;
 
-static void drop(struct slice key, void *block, void (*how)(void))
+static void drop(struct tfs_bytes key, void *block, void (*how)(void))
 {
 	assert_ptr_equal(how, (void (*)(void))drop);
 	assert_int_equal(key.n, 8);
@@ -54,7 +54,7 @@ static struct lru_entry *block_add(struct lru *c, uint64_t number)
 	uint8_t key[8];
 
 	put_be64(key, number);
-	return lru_block_add(c, slice_of(key, 8), malloc(1), BLOCK, (void (*)(void))drop);
+	return lru_block_add(c, tfs_bytes_of(key, 8), malloc(1), BLOCK, (void (*)(void))drop);
 }
 
 static void blocks_pass(struct lru *c, uint64_t from, unsigned n)
@@ -69,7 +69,7 @@ static bool block_there(struct lru *c, uint64_t number)
 	uint8_t key[8];
 
 	put_be64(key, number);
-	e = lru_block_find(c, slice_of(key, 8));
+	e = lru_block_find(c, tfs_bytes_of(key, 8));
 	lru_release(c, e);
 	return e != NULL;
 }
@@ -82,7 +82,7 @@ static void cell_add(struct lru *c, struct lru_file *f, uint32_t i, bool evict)
 	put_be32(key + 4, i);
 	put_be32(key + 8, ~i);
 	memset(value, (int)(i % 251), sizeof(value));
-	lru_cell_add(c, f, 8, slice_of(key, 12), slice_of(value, sizeof(value)), evict);
+	lru_cell_add(c, f, 8, tfs_bytes_of(key, 12), tfs_bytes_of(value, sizeof(value)), evict);
 }
 
 static struct lru_entry *cell_find(struct lru *c, struct lru_file *f, uint32_t i)
@@ -92,9 +92,9 @@ static struct lru_entry *cell_find(struct lru *c, struct lru_file *f, uint32_t i
 
 	put_be32(key + 4, i);
 	put_be32(key + 8, ~i);
-	e = lru_cell_find(c, f, slice_of(key, 8));
+	e = lru_cell_find(c, f, tfs_bytes_of(key, 8));
 	if (e) {
-		assert_true(slice_eq(lru_cell_key(e), slice_of(key, 12)));
+		assert_true(bytes_eq(lru_cell_key(e), tfs_bytes_of(key, 12)));
 		assert_int_equal(lru_cell_value(e).n, CELL);
 		assert_int_equal(lru_cell_value(e).p[0], i % 251);
 		assert_int_equal(lru_cell_value(e).p[CELL - 1], i % 251);
@@ -246,9 +246,9 @@ static void room_only(void **state)
 		cell_add(c, f, i, false);
 	assert_int_equal(cells_there(c, f, 0, 1000), 1000); /* the first ones: none had to be evicted */
 	cell_add(c, f, 5, true);                            /* is there: nothing happens */
-	lru_cell_add(c, f, 0, slice_of(big, 0), slice_of(big, sizeof(big)), true);
-	lru_cell_add(c, f, 0, slice_of(big, sizeof(big)), slice_of(big, 0), true);
-	assert_null(lru_cell_find(c, f, slice_of(big, 0)));
+	lru_cell_add(c, f, 0, tfs_bytes_of(big, 0), tfs_bytes_of(big, sizeof(big)), true);
+	lru_cell_add(c, f, 0, tfs_bytes_of(big, sizeof(big)), tfs_bytes_of(big, 0), true);
+	assert_null(lru_cell_find(c, f, tfs_bytes_of(big, 0)));
 	st = stats(c);
 	assert_int_equal(st.cell_hits, 1000);
 	lru_file_free(f);
@@ -340,14 +340,14 @@ static int table_teardown(void **state)
 	return test_dir_teardown(state);
 }
 
-static struct iter *find(struct sst *s, struct slice prefix)
+static struct iter *find(struct sst *s, struct tfs_bytes prefix)
 {
 	uint8_t to[32];
 	struct iter *it = (struct iter *)1;
 
 	memcpy(to, prefix.p, prefix.n);
 	memset(to + prefix.n, 0xff, 8);
-	assert_int_equal(sst_find(s, prefix, slice_of(to, prefix.n + 8), prefix, &it), 0);
+	assert_int_equal(sst_find(s, prefix, tfs_bytes_of(to, prefix.n + 8), prefix, &it), 0);
 	return it;
 }
 
@@ -404,7 +404,7 @@ static void remembered_and_moved(void **state)
 		assert_int_equal(shape_at(&shape, it, 2001), 0);
 		iter_free(it);
 		it = find(table, shape_key(&shape, 2 * 100));
-		iter_seek(it, slice_str("s"));
+		iter_seek(it, tfs_str("s"));
 		assert_false(it->valid);
 		assert_int_equal(it->err, 0);
 		iter_free(it);
@@ -456,19 +456,19 @@ static void in_order(void **state)
 /* A prefix of several keys is its first key; a longer or shorter one is another question. */
 static void prefixes(void **state)
 {
-	struct slice key = shape_key(&shape, 2 * 110);
+	struct tfs_bytes key = shape_key(&shape, 2 * 110);
 	struct iter *it;
 
 	for (unsigned round = 0; round < 2; round++)
 		for (unsigned n = 1; n <= key.n; n++) {
-			struct slice all = slice_str("every row");
+			struct tfs_bytes all = tfs_str("every row");
 			uint8_t to[32];
 
 			memcpy(to, key.p, n);
 			memset(to + n, 0xff, 8);
-			assert_int_equal(sst_find(table, slice_of(key.p, n), slice_of(to, n + 8), all, &it), 0);
+			assert_int_equal(sst_find(table, tfs_bytes_of(key.p, n), tfs_bytes_of(to, n + 8), all, &it), 0);
 			assert_non_null(it);
-			assert_true(slice_has_prefix(it->key, slice_of(key.p, n)));
+			assert_true(bytes_has_prefix(it->key, tfs_bytes_of(key.p, n)));
 			assert_int_equal(shape_at(&shape, it,
 						 n < key.n - 2            ? 0
 							 : n == key.n - 2 ? 100

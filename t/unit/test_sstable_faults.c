@@ -59,7 +59,7 @@ static int read_all(const struct shape *s, const char *path, unsigned *bad)
 	if (err) {
 		assert_int_equal(err, -EBADMSG);
 		assert_int_equal(sst_iter_new(t, &it), -EBADMSG); /* and again */
-		assert_true(sst_may_contain(t, slice_of("", 0), slice_str("z"), slice_str("x")));
+		assert_true(sst_may_contain(t, tfs_bytes_of("", 0), tfs_str("z"), tfs_str("x")));
 		*bad = s->n;
 		goto out;
 	}
@@ -161,7 +161,7 @@ static void damage_in_the_way_of_a_scan(void **state)
 	write_file(in_dir("g.sst"), b.p, b.n);
 	assert_int_equal(sst_iter_new(t, &it), 0);
 	for (unsigned round = 0; round < 3; round++) {
-		for (i = 0, iter_seek(it, slice_of("", 0)); it->valid; iter_next(it), i++)
+		for (i = 0, iter_seek(it, tfs_bytes_of("", 0)); it->valid; iter_next(it), i++)
 			assert_int_equal(shape_at(&s, it, i), 0);
 		assert_int_equal(it->err, -EBADMSG);
 		assert_int_equal(i, 16);
@@ -226,10 +226,10 @@ static int workload(void)
 	for (unsigned round = 0; round < 4 && !err; round++) { /* each found twice, remembered or not */
 		uint32_t i = (round / 2 * 977 + 5) % work.n;
 		uint8_t to[KEY_BUF];
-		struct slice key = shape_key_in(&work, 2 * i, to);
+		struct tfs_bytes key = shape_key_in(&work, 2 * i, to);
 
 		memset(to + key.n, 0xff, 8);
-		err = sst_find(t, key, slice_of(to, key.n + 8), key, &it);
+		err = sst_find(t, key, tfs_bytes_of(to, key.n + 8), key, &it);
 		if (err)
 			break;
 		assert_int_equal(shape_at(&work, it, i), 0);
@@ -250,7 +250,7 @@ static int workload(void)
 			else
 				assert_int_not_equal(it->err, 0); /* a key that is there is never just absent */
 			err = it->err;
-			assert_true(sst_may_contain(t, shape_key(&work, 2 * i), slice_str("z"), shape_key(&work, 2 * i)));
+			assert_true(sst_may_contain(t, shape_key(&work, 2 * i), tfs_str("z"), shape_key(&work, 2 * i)));
 		}
 		iter_free(it);
 	}
@@ -259,7 +259,7 @@ static int workload(void)
 	if (!err) {
 		uint32_t i = 0;
 
-		for (iter_seek(it, slice_of("", 0)); it->valid; iter_next(it), i++)
+		for (iter_seek(it, tfs_bytes_of("", 0)); it->valid; iter_next(it), i++)
 			assert_int_equal(shape_at(&work, it, i), 0);
 		err = it->err;
 		assert_true(err || i == work.n);
@@ -341,16 +341,16 @@ static void le32(struct buf *b, uint32_t v)
 }
 
 /* A block of one entry, its lengths as said; not NULL: a restart there instead of at 0. */
-static struct slice block_of(
-	struct buf *b, uint32_t shared, uint32_t unshared, uint32_t value_bytes, struct slice rest, const uint32_t *restart)
+static struct tfs_bytes block_of(
+	struct buf *b, uint32_t shared, uint32_t unshared, uint32_t value_bytes, struct tfs_bytes rest, const uint32_t *restart)
 {
 	buf_reset(b);
 	assert_int_equal(
-		buf_varint(b, shared) || buf_varint(b, unshared) || buf_varint(b, value_bytes) || buf_append_slice(b, rest), 0);
+		buf_varint(b, shared) || buf_varint(b, unshared) || buf_varint(b, value_bytes) || buf_append_bytes(b, rest), 0);
 	le32(b, restart ? *restart : 0);
 	le32(b, 1);
 	assert_int_equal(buf_append(b, "\0\0\0\0", 5), 0); /* type, checksum */
-	return buf_slice(b);
+	return buf_bytes(b);
 }
 
 struct harm {
@@ -365,7 +365,7 @@ static void write_harm(const char *path, const struct harm *h)
 {
 	struct blockfile_writer *w;
 	struct buf b = {0}, rest = {0}, footer = {0};
-	struct slice unit;
+	struct tfs_bytes unit;
 	uint64_t bytes, at[4] = {0};
 
 	assert_int_equal(blockfile_writer_new(path, &(struct sst_options){.codec = SST_NONE}, &w), 0);
@@ -374,17 +374,17 @@ static void write_harm(const char *path, const struct harm *h)
 
 		buf_reset(&rest);
 		if (i == 0) {
-			unit = block_of(&b, h->shared, h->unshared, h->value_bytes, slice_str("keyvalue"), &h->restart);
+			unit = block_of(&b, h->shared, h->unshared, h->value_bytes, tfs_str("keyvalue"), &h->restart);
 			unit.n = h->cut ? h->cut : unit.n;
 		} else if (i == 1) { /* the meta index: nothing */
 			buf_reset(&b);
 			le32(&b, 0);
 			le32(&b, 1);
 			assert_int_equal(buf_append(&b, "\0\0\0\0", 5), 0);
-			unit = buf_slice(&b);
+			unit = buf_bytes(&b);
 		} else {
 			assert_int_equal(buf_append(&rest, "l", 1) || buf_varint(&rest, 0) || buf_varint(&rest, data), 0);
-			unit = block_of(&b, 0, 1, (uint32_t)rest.n - 1, buf_slice(&rest), NULL);
+			unit = block_of(&b, 0, 1, (uint32_t)rest.n - 1, buf_bytes(&rest), NULL);
 		}
 		at[i + 1] = at[i] + unit.n;
 		assert_int_equal(blockfile_writer_append(w, unit.p, unit.n), 0);
@@ -397,7 +397,7 @@ static void write_harm(const char *path, const struct harm *h)
 		assert_int_equal(buf_u8(&footer, 0), 0);
 	assert_int_equal(buf_append(&footer, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8), 0);
 	assert_int_equal(blockfile_writer_append(w, footer.p, footer.n), 0);
-	assert_int_equal(blockfile_writer_finish(w, 1, 0, slice_of("", 0), slice_str("p"), &bytes), 0);
+	assert_int_equal(blockfile_writer_finish(w, 1, 0, tfs_bytes_of("", 0), tfs_str("p"), &bytes), 0);
 	blockfile_writer_free(w);
 	buf_fini(&b);
 	buf_fini(&rest);
@@ -437,11 +437,11 @@ static void made_to_harm(void **state)
 		assert_int_equal(sst_new(c, in_dir("h.sst"), false, &t), 0);
 		err = sst_iter_new(t, &it);
 		if (!err) {
-			iter_seek(it, slice_str("k"));
+			iter_seek(it, tfs_str("k"));
 			err = it->err;
 			if (it->valid) {
-				assert_true(slice_eq(it->key, slice_str("key")));
-				assert_true(slice_eq(it->value, slice_str("value")));
+				assert_true(bytes_eq(it->key, tfs_str("key")));
+				assert_true(bytes_eq(it->value, tfs_str("value")));
 			}
 			assert_int_equal(it->valid, cases[i].good);
 			iter_free(it);

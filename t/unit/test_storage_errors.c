@@ -53,7 +53,7 @@ static void test_a_read_is_repeated_once(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s", in_dir("f"));
-	assert_int_equal(file_replace(path, slice_str("contents")), 0);
+	assert_int_equal(file_replace(path, tfs_str("contents")), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(file_open(path, modes[i], &f), 0);
 		for (unsigned k = 0; k < 2; k++) {

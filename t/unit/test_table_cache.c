@@ -70,11 +70,11 @@ static void look_into(unsigned i, bool seek)
 	struct iter *it;
 
 	if (!seek) {
-		(void)sst_may_contain(table[i], slice_str("a"), slice_str("b"), slice_str("c"));
+		(void)sst_may_contain(table[i], tfs_str("a"), tfs_str("b"), tfs_str("c"));
 		return;
 	}
 	assert_int_equal(sst_iter_new(table[i], &it), 0);
-	iter_seek(it, slice_of(NULL, 0));
+	iter_seek(it, tfs_bytes_of(NULL, 0));
 	assert_true(it->valid);
 	iter_free(it);
 }
@@ -156,9 +156,9 @@ static uint64_t write_pages(const char *file, enum sst_codec codec)
 			page[k] = (char)('a' + ((seed = seed * 1664525u + 1013904223u) >> 16) % 26);
 		snprintf(page, 16, "%u", i * 7919);
 		snprintf(key, sizeof(key), "%08u", i);
-		assert_int_equal(sst_writer_add(w, slice_str(key), slice_of(page, sizeof(page)), false), 0);
+		assert_int_equal(sst_writer_add(w, tfs_str(key), tfs_bytes_of(page, sizeof(page)), false), 0);
 	}
-	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);
 	return bytes;
 }

@@ -100,14 +100,14 @@ static void pair_fini(struct pair *p)
 	LIB(model_close(p->store));
 }
 
-static struct tfs_bytes b_of(struct slice s)
+static struct tfs_bytes b_of(struct tfs_bytes s)
 {
-	return tfs_bytes_of(s.p, s.n);
+	return s;
 }
 
-static struct tfs_ts ts_of(struct op_time t)
+static struct tfs_ts ts_of(struct tfs_ts t)
 {
-	return (struct tfs_ts){t.newest ? TFS_NEWEST : TFS_AT, t.us};
+	return t;
 }
 
 static int64_t some_ts(void)
@@ -124,27 +124,27 @@ static int64_t some_ts(void)
 	}
 }
 
-static struct op_time some_time(void)
+static struct tfs_ts some_time(void)
 {
 	if (rnd(2))
-		return (struct op_time){true, rnd(3) ? INT64_MIN : some_ts()};
-	return (struct op_time){false, some_ts()};
+		return (struct tfs_ts){TFS_NEWEST, rnd(3) ? INT64_MIN : some_ts()};
+	return (struct tfs_ts){TFS_AT, some_ts()};
 }
 
-static struct slice some_value(void)
+static struct tfs_bytes some_value(void)
 {
 	if (rnd(60) == 0)
-		return slice_of(big + rnd(1000), BIG + rnd(BIG / 2));
-	return slice_of(big + rnd(1000), rnd(4) ? rnd(20) : 8);
+		return tfs_bytes_of(big + rnd(1000), BIG + rnd(BIG / 2));
+	return tfs_bytes_of(big + rnd(1000), rnd(4) ? rnd(20) : 8);
 }
 
 static const char *const row_names[ROWS] = {"a", "b", "b1", "c", "zz"};
-static const struct slice qualifiers[QUALIFIERS] = {
+static const struct tfs_bytes qualifiers[QUALIFIERS] = {
 	{(const uint8_t *)"", 0}, {(const uint8_t *)"q\0x", 3}, {(const uint8_t *)"q", 1}};
 
 struct both {
 	struct op ops[OPS_MAX];
-	struct op_range ranges[OPS_MAX][2];
+	struct tfs_range ranges[OPS_MAX][2];
 	struct tfs_range model_ranges[OPS_MAX][2];
 	struct tfs_write writes[OPS_MAX];
 };
@@ -152,11 +152,11 @@ struct both {
 /* The newest timestamp of a column, so that replace and friends hit. */
 static void aim(struct pair *p, const char *row, struct op *o)
 {
-	struct cell_info info;
+	struct tfs_info info;
 
-	if (!o->replace && o->base != OP_BASE_VERSION)
+	if (!o->replace && o->base != TFS_BASE_VERSION)
 		return;
-	if (tablet_read(p->l.t, slice_str(row), o->family, o->qualifier, (struct op_time){true, 0}, 0, NULL, 0, NULL, &info))
+	if (tablet_read(p->l.t, tfs_str(row), o->family, o->qualifier, (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, &info))
 		return;
 	o->replace_ts = info.ts;
 	o->base_ts = info.ts;
@@ -190,16 +190,16 @@ static void add_op(struct pair *p, const char *row, struct both *b, unsigned i, 
 			LIB(model_mutation_put(m, family, b_of(o->qualifier), ts_of(o->ts), b_of(o->value)));
 			break;
 		}
-		o->base = (enum op_base)rnd(3);
+		o->base = (enum tfs_base)rnd(3);
 		o->base_ts = some_ts();
 		o->truncate_to = rnd(2) ? UINT64_MAX : rnd(30);
 		o->range_count = rnd(3);
 		for (unsigned k = 0; k < o->range_count; k++) {
-			b->ranges[i][k] = (struct op_range){rnd(30), some_value()};
+			b->ranges[i][k] = (struct tfs_range){rnd(30), some_value()};
 			b->model_ranges[i][k] = (struct tfs_range){b->ranges[i][k].offset, b_of(b->ranges[i][k].data)};
 		}
 		o->ranges = b->ranges[i];
-		o->append = rnd(2) ? some_value() : slice_of(NULL, 0);
+		o->append = rnd(2) ? some_value() : tfs_bytes_of(NULL, 0);
 		o->replace = rnd(3) == 0;
 		o->replace_ts = some_ts();
 		o->drop_newer = rnd(4) == 0;
@@ -244,7 +244,7 @@ static void add_op(struct pair *p, const char *row, struct both *b, unsigned i, 
 		LIB(model_mutation_increment(m, family, b_of(o->qualifier), o->by));
 		break;
 	case OP_CHECK:
-		o->check = (enum op_check)rnd(4);
+		o->check = (enum tfs_check)rnd(4);
 		o->value = some_value();
 		LIB(model_mutation_check(m, (enum tfs_check)o->check, family, b_of(o->qualifier), ts_of(o->ts), b_of(o->value)));
 		break;
@@ -256,7 +256,7 @@ static void mutate_both(struct pair *p)
 	const char *row = row_names[rnd(ROWS)];
 	struct tfs_mutation *m = model_mutation_new(p->table, tfs_str(row));
 	unsigned count = rnd(3) ? 1 : 1 + rnd(OPS_MAX);
-	struct op_result r[OPS_MAX];
+	struct tfs_result r[OPS_MAX];
 	struct tfs_result mr[OPS_MAX];
 	struct both b;
 	int err, model_err;
@@ -265,7 +265,7 @@ static void mutate_both(struct pair *p)
 	for (unsigned i = 0; i < count; i++) {
 		add_op(p, row, &b, i, m);
 	}
-	err = tablet_mutate(p->l.t, slice_str(row), b.ops, count, NULL, false, r);
+	err = tablet_mutate(p->l.t, tfs_str(row), b.ops, count, NULL, false, r);
 	model_err = model_apply(m, 0, mr);
 	if (err != model_err)
 		for (unsigned i = 0; i < count; i++)
@@ -284,14 +284,13 @@ static void read_cell(struct pair *p, const struct tfs_cell *c)
 {
 	static uint8_t got_bytes[BIG * 6], want_bytes[BIG * 6];
 	size_t got, want, offset = c->size > 10 && rnd(2) ? rnd((uint32_t)c->size) : 0;
-	struct cell_info info;
+	struct tfs_info info;
 	struct tfs_info mi;
 
 	assert_int_equal(model_read(p->table, c->row, c->family, c->qualifier, tfs_at(c->ts), offset, want_bytes, sizeof want_bytes,
 				 &want, &mi),
 		0);
-	assert_int_equal(tablet_read(p->l.t, slice_of(c->row.data, c->row.size), c->family_id,
-				 slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){false, c->ts}, offset, got_bytes,
+	assert_int_equal(tablet_read(p->l.t, c->row, c->family_id, c->qualifier, (struct tfs_ts){TFS_AT, c->ts}, offset, got_bytes,
 				 sizeof got_bytes, &got, &info),
 		0);
 	assert_int_equal(got, want);
@@ -300,8 +299,7 @@ static void read_cell(struct pair *p, const struct tfs_cell *c)
 	assert_int_equal(info.expires_us, mi.expires_us);
 	assert_int_equal(model_stat(p->table, c->row, c->family, c->qualifier, TFS_AUTO, &mi), 0);
 	assert_int_equal(
-		tablet_read(p->l.t, slice_of(c->row.data, c->row.size), c->family_id,
-			slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){true, 0}, 0, NULL, 0, NULL, &info),
+		tablet_read(p->l.t, c->row, c->family_id, c->qualifier, (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, &info),
 		0);
 	assert_int_equal(info.ts, mi.ts);
 }
@@ -309,7 +307,7 @@ static void read_cell(struct pair *p, const struct tfs_cell *c)
 static void compare(struct pair *p)
 {
 	struct tfs_scan_spec ms = {.what = TFS_SCAN_CELLS};
-	struct scan_spec ts = {.what = SCAN_CELLS, .batch_bytes = rnd(2) ? 0 : 200};
+	struct scan_spec ts = {.pub.what = TFS_SCAN_CELLS, .pub.batch_bytes = rnd(2) ? 0 : 200};
 	struct tfs_scan *msc;
 	struct tablet_scan *tsc;
 	struct scan_batch b = {0};
@@ -321,7 +319,7 @@ static void compare(struct pair *p)
 	LIB(tablet_scan_new(p->l.t, &ts, &tsc));
 	LIB(tablet_scan_fill(tsc, &b));
 	while ((more = model_scan_next(msc, &c)) > 0) {
-		const struct scan_cell *s;
+		const struct tfs_cell *s;
 
 		while (i == b.count && !b.done) {
 			LIB(tablet_scan_fill(tsc, &b));
@@ -329,14 +327,14 @@ static void compare(struct pair *p)
 		}
 		assert_true(i < b.count);
 		s = &b.cells[i++];
-		assert_true(slice_eq(s->row, slice_of(c.row.data, c.row.size)));
-		assert_int_equal(s->family, c.family_id);
-		assert_true(slice_eq(s->qualifier, slice_of(c.qualifier.data, c.qualifier.size)));
+		assert_true(bytes_eq(s->row, c.row));
+		assert_int_equal(s->family_id, c.family_id);
+		assert_true(bytes_eq(s->qualifier, c.qualifier));
 		assert_int_equal(s->ts, c.ts);
 		assert_int_equal(s->size, c.size);
 		assert_int_equal(s->expires_us, c.expires_us);
 		if (c.size <= CELL_CHUNK_BYTES)
-			assert_true(slice_eq(s->value, slice_of(c.value.data, c.value.size)));
+			assert_true(bytes_eq(s->value, c.value));
 		if (rnd(4) == 0)
 			read_cell(p, &c);
 	}
@@ -354,7 +352,7 @@ static void compare(struct pair *p)
 		uint16_t f = (uint16_t)rnd(FAMILIES + 1);
 
 		LIB(model_row_exists(p->table, tfs_str(row_names[r]), f ? names[f - 1] : NULL, &theirs));
-		LIB(tablet_row_exists(p->l.t, slice_str(row_names[r]), f, &mine));
+		LIB(tablet_row_exists(p->l.t, tfs_str(row_names[r]), f, &mine));
 		assert_int_equal(mine, theirs);
 	}
 }
@@ -423,10 +421,10 @@ static void use_rules(struct lib *l, const char *const *texts)
 
 static int there(struct lib *l, int64_t us)
 {
-	struct cell_info info;
+	struct tfs_info info;
 	size_t got;
 
-	return tablet_read(l->t, slice_str("r"), 1, slice_str("q"), (struct op_time){false, us}, 0, NULL, 0, &got, &info);
+	return tablet_read(l->t, tfs_str("r"), 1, tfs_str("q"), (struct tfs_ts){TFS_AT, us}, 0, NULL, 0, &got, &info);
 }
 
 /*
@@ -437,8 +435,8 @@ static void test_seeks_see_column_deletes(void **state)
 {
 	static const char *const aged[] = {"maxage=1s", ""}, *const none[] = {"", ""};
 	enum { N = 300, CUT = 100 };
-	struct op one = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q")};
-	struct op all = {.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = slice_str("other")};
+	struct op one = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q")};
+	struct op all = {.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = tfs_str("other")};
 
 	for (int flushes = 0; flushes < 4; flushes++) {
 		static struct lib l;
@@ -449,8 +447,8 @@ static void test_seeks_see_column_deletes(void **state)
 		lib_start(&l);
 		now = clock_now(l.env.clock);
 		for (int i = 1; i <= N; i++)
-			LIB(lib_put(&l, "r", 1, "q", i <= CUT ? i : now + i * INT64_C(1000000), slice_str("v")));
-		LIB(lib_put(&l, "r", 1, "other", 1, slice_str("v")));
+			LIB(lib_put(&l, "r", 1, "q", i <= CUT ? i : now + i * INT64_C(1000000), tfs_str("v")));
+		LIB(lib_put(&l, "r", 1, "other", 1, tfs_str("v")));
 		LIB(lib_op(&l, "r", &all, NULL));
 		if (flushes & 1)
 			LIB(tablet_flush(l.t));
@@ -464,15 +462,15 @@ static void test_seeks_see_column_deletes(void **state)
 		for (int i = 1; i <= N; i++)
 			assert_int_equal(there(&l, i <= CUT ? i : now + i * INT64_C(1000000)), i <= CUT || i == N ? -ENOENT : 0);
 		/* written again after the delete, and then deleted one by one */
-		LIB(lib_put(&l, "r", 1, "q", 7, slice_str("again")));
+		LIB(lib_put(&l, "r", 1, "q", 7, tfs_str("again")));
 		assert_int_equal(there(&l, 7), 0);
 		assert_int_equal(there(&l, 6), -ENOENT);
 		for (int i = N; i > CUT; i--) {
 			struct op pair[2] = {
-				{.kind = OP_CHECK, .family = 1, .qualifier = slice_str("q"), .check = OP_CHECK_EXISTS}, one};
+				{.kind = OP_CHECK, .family = 1, .qualifier = tfs_str("q"), .check = TFS_CHECK_EXISTS}, one};
 
 			pair[0].ts.us = pair[1].ts.us = now + i * INT64_C(1000000);
-			assert_int_equal(tablet_mutate(l.t, slice_str("r"), pair, 2, NULL, false, NULL), i == N ? -ECANCELED : 0);
+			assert_int_equal(tablet_mutate(l.t, tfs_str("r"), pair, 2, NULL, false, NULL), i == N ? -ECANCELED : 0);
 			assert_int_equal(there(&l, now + i * INT64_C(1000000)), -ENOENT);
 		}
 		assert_int_equal(there(&l, 7), 0);
@@ -507,10 +505,10 @@ static void test_newest_below_deleted(void **state)
 
 			while (ts > 0 && !alive[q][ts])
 				ts--;
-			del.qualifier = all.qualifier = slice_str(q ? "b" : "a");
+			del.qualifier = all.qualifier = tfs_str(q ? "b" : "a");
 			if (what == 0 || ts == 0) { /* a column full of versions */
 				for (int64_t k = 1; k <= N; k++) {
-					LIB(lib_put(&l, "r", 1, q ? "b" : "a", k, slice_str("v")));
+					LIB(lib_put(&l, "r", 1, q ? "b" : "a", k, tfs_str("v")));
 					alive[q][k] = true;
 				}
 				if (rule) { /* those that it hides are not to come back */
@@ -520,7 +518,7 @@ static void test_newest_below_deleted(void **state)
 			} else if (what < 4) {
 				ts = 1 + rnd(N);
 				if (!rule || alive[q][ts]) {
-					LIB(lib_put(&l, "r", 1, q ? "b" : "a", ts, slice_str("again")));
+					LIB(lib_put(&l, "r", 1, q ? "b" : "a", ts, tfs_str("again")));
 					alive[q][ts] = true;
 				}
 			} else if (what < 5) {
@@ -543,8 +541,8 @@ static void test_newest_below_deleted(void **state)
 				alive[q][del.ts.us] = false;
 			}
 			for (q = 0; q < 2; q++) {
-				struct cell_info info;
-				int err = tablet_read(l.t, slice_str("r"), 1, slice_str(q ? "b" : "a"), (struct op_time){true, 0},
+				struct tfs_info info;
+				int err = tablet_read(l.t, tfs_str("r"), 1, tfs_str(q ? "b" : "a"), (struct tfs_ts){TFS_NEWEST, 0},
 					0, NULL, 0, NULL, &info);
 
 				for (ts = N; ts > 0 && !alive[q][ts];)
@@ -565,20 +563,20 @@ static void test_newest_after_each_delete(void **state)
 	enum { N = 5000 };
 	static struct lib l;
 	static const char *const none[] = {""};
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q")};
-	struct cell_info info;
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q")};
+	struct tfs_info info;
 	uint64_t from, spent = 0;
 
 	lib_init(&l, "/dev/shm");
 	l.schema = lib_schema(none, 1, 1);
 	lib_start(&l);
 	for (int64_t i = 1; i <= N; i++)
-		LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+		LIB(lib_put(&l, "r", 1, "q", i, tfs_str("v")));
 	for (int64_t i = N; i > 1; i--) {
 		del.ts.us = i;
 		LIB(lib_op(&l, "r", &del, NULL));
 		from = monotonic_us();
-		LIB(tablet_read(l.t, slice_str("r"), 1, slice_str("q"), (struct op_time){true, 0}, 0, NULL, 0, NULL, &info));
+		LIB(tablet_read(l.t, tfs_str("r"), 1, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, &info));
 		spent += monotonic_us() - from;
 		assert_int_equal(info.ts, i - 1);
 	}
@@ -589,15 +587,15 @@ static void test_newest_after_each_delete(void **state)
 
 static void assert_newest(struct lib *l, int64_t ts)
 {
-	struct cell_info info;
+	struct tfs_info info;
 
-	LIB(tablet_read(l->t, slice_str("r"), 1, slice_str("q"), (struct op_time){true, 0}, 0, NULL, 0, NULL, &info));
+	LIB(tablet_read(l->t, tfs_str("r"), 1, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, &info));
 	assert_int_equal(info.ts, ts);
 }
 
 static void *put_one(void *l)
 {
-	LIB(lib_put(l, "r", 1, "q", 2, slice_str("after")));
+	LIB(lib_put(l, "r", 1, "q", 2, tfs_str("after")));
 	return NULL;
 }
 
@@ -613,7 +611,7 @@ static void test_waits_for_a_move(void **state)
 	l.schema = lib_schema(none, 1, 1);
 	lib_start(&l);
 	env = &l.env;
-	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("before")));
+	LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("before")));
 	LIB(tablet_move_prepare(l.t, false));
 	LIB(tablet_merge_begin(l.t));
 	LIB(tablet_merge_stop(l.t));

@@ -41,14 +41,14 @@ static int64_t rnd_i64(void)
 static void test_results_survive(void **state)
 {
 	for (int round = 0; round < 1000; round++) {
-		struct op_result in[5] = {0}, out[5];
+		struct tfs_result in[5] = {0}, out[5];
 		const uint32_t count = rnd(6);
 		const int64_t commit = rnd_i64();
 		struct buf b = {0};
 		int err = 1;
 
 		for (uint32_t i = 0; i < count; i++)
-			in[i] = (struct op_result){.ts = rnd_i64(),
+			in[i] = (struct tfs_result){.ts = rnd_i64(),
 				.counter = rnd_i64(),
 				.commit_us = commit,
 				.size = xorshift(&seed_state),
@@ -56,7 +56,7 @@ static void test_results_survive(void **state)
 		assert_int_equal(token_result_encode(in, count, &b), 0);
 		token_result_set_commit(&b, commit);
 		memset(out, 0xaa, sizeof out);
-		assert_int_equal(token_result_decode(buf_slice(&b), &err, out, count), 0);
+		assert_int_equal(token_result_decode(buf_bytes(&b), &err, out, count), 0);
 		assert_int_equal(err, 0);
 		for (uint32_t i = 0; i < count; i++) {
 			assert_int_equal(out[i].ts, in[i].ts);
@@ -67,12 +67,12 @@ static void test_results_survive(void **state)
 			assert_false(out[i].failed);
 		}
 		if (count)
-			assert_int_equal(token_result_decode(buf_slice(&b), &err, out, count - 1), -EBADMSG);
+			assert_int_equal(token_result_decode(buf_bytes(&b), &err, out, count - 1), -EBADMSG);
 		for (size_t n = 0; n < b.n; n++)
 			if (n != 10) /* without operations it is whole */
-				assert_int_equal(token_result_decode(slice_of(b.p, n), &err, out, count), -EBADMSG);
+				assert_int_equal(token_result_decode(tfs_bytes_of(b.p, n), &err, out, count), -EBADMSG);
 		token_result_fail(&b, -ENOENT, count);
-		assert_int_equal(token_result_decode(buf_slice(&b), &err, out, count), 0);
+		assert_int_equal(token_result_decode(buf_bytes(&b), &err, out, count), 0);
 		assert_int_equal(err, -ENOENT);
 		for (uint32_t i = 0; i < count; i++)
 			assert_int_equal(out[i].failed, i + 1 == count);
@@ -89,7 +89,7 @@ struct sent {
 	unsigned row;
 	bool append, checks, applied; /* applied: the first copy was answered */
 	int err;
-	struct op_result result[2];
+	struct tfs_result result[2];
 };
 struct client {
 	uint64_t id, next, lowest;
@@ -124,7 +124,7 @@ static void stop(struct lib *l)
 
 /* As the server does: engine/server/service.c. */
 static int call(struct lib *l, const struct op_token *token, const char *row, const struct op *ops, unsigned count, bool sync,
-	struct op_result *r)
+	struct tfs_result *r)
 {
 	struct token *x = NULL;
 	int err = 0, known = tablet_token_begin(l->t, token, count, r, &err, &x);
@@ -135,7 +135,7 @@ static int call(struct lib *l, const struct op_token *token, const char *row, co
 	if (known)
 		return err;
 	memset(r, 0, count * sizeof *r);
-	err = tablet_mutate(l->t, slice_str(row), ops, count, x, sync, r);
+	err = tablet_mutate(l->t, tfs_str(row), ops, count, x, sync, r);
 	for (unsigned i = 0; err && i < count; i++)
 		failed = r[i].failed ? i + 1 : failed;
 	tablet_token_end(l->t, x, err, failed);
@@ -148,9 +148,9 @@ static void row_name(char name[8], unsigned row)
 }
 
 /* An increment, an append, or a check with an increment. */
-static int send_copy(struct world *w, const struct sent *s, struct op_result r[2])
+static int send_copy(struct world *w, const struct sent *s, struct tfs_result r[2])
 {
-	struct op ops[2] = {{.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1}};
+	struct op ops[2] = {{.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1}};
 	unsigned count = 1;
 	char row[8];
 
@@ -158,18 +158,18 @@ static int send_copy(struct world *w, const struct sent *s, struct op_result r[2
 	if (s->append)
 		ops[0] = (struct op){.kind = OP_WRITE,
 			.family = 1,
-			.qualifier = slice_str("a"),
+			.qualifier = tfs_str("a"),
 			.ts = {true, INT64_MIN},
-			.base = OP_BASE_NEWEST,
+			.base = TFS_BASE_NEWEST,
 			.truncate_to = UINT64_MAX,
-			.append = slice_str("x")};
+			.append = tfs_str("x")};
 	if (s->checks)
 		ops[count++] = (struct op){
-			.kind = OP_CHECK, .check = OP_CHECK_EXISTS, .family = 2, .qualifier = slice_str("n"), .ts = {true, 0}};
+			.kind = OP_CHECK, .check = TFS_CHECK_EXISTS, .family = 2, .qualifier = tfs_str("n"), .ts = {true, 0}};
 	return call(&w->l, &s->token, row, ops, count, rnd(4) == 0, r);
 }
 
-static void same_result(const struct sent *s, int err, const struct op_result r[2])
+static void same_result(const struct sent *s, int err, const struct tfs_result r[2])
 {
 	assert_int_equal(err, s->err);
 	for (unsigned i = 0; i < 1u + s->checks && !err; i++) {
@@ -184,7 +184,7 @@ static void same_result(const struct sent *s, int err, const struct op_result r[
 /* Sends the first copy or another one. */
 static void send(struct world *w, struct sent *s, bool restarted)
 {
-	struct op_result r[2] = {0};
+	struct tfs_result r[2] = {0};
 	int err = send_copy(w, s, r);
 
 	if (s->applied) {
@@ -245,7 +245,7 @@ static void client_step(struct world *w, struct client *c, bool restarted)
 	}
 	/* A late copy of an answered one: its result, or nothing. */
 	if (c->old.applied && rnd(8) == 0) {
-		struct op_result r[2] = {0};
+		struct tfs_result r[2] = {0};
 		int err = c->old.err && restarted ? -EALREADY : send_copy(w, &c->old, r);
 
 		if (err != -EALREADY)
@@ -256,16 +256,16 @@ static void client_step(struct world *w, struct client *c, bool restarted)
 static void check_rows(struct world *w)
 {
 	for (unsigned row = 0; row < ROWS; row++) {
-		struct cell_info info = {0};
+		struct tfs_info info = {0};
 		char name[8], text[32] = "", want[32];
 		size_t got;
 		int err;
 
 		row_name(name, row);
-		err = tablet_read(w->l.t, slice_str(name), 1, slice_str("a"), (struct op_time){true, 0}, 0, NULL, 0, &got, &info);
+		err = tablet_read(w->l.t, tfs_str(name), 1, tfs_str("a"), (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, &got, &info);
 		assert_int_equal(err, w->appended[row] ? 0 : -ENOENT);
 		assert_int_equal(info.size, w->appended[row]);
-		err = tablet_read(w->l.t, slice_str(name), 2, slice_str("n"), (struct op_time){true, 0}, 0, text, sizeof text - 1,
+		err = tablet_read(w->l.t, tfs_str(name), 2, tfs_str("n"), (struct tfs_ts){TFS_NEWEST, 0}, 0, text, sizeof text - 1,
 			&got, NULL);
 		assert_int_equal(err, w->sum[row] ? 0 : -ENOENT);
 		snprintf(want, sizeof want, "%lld\n", (long long)w->sum[row]);
@@ -303,8 +303,8 @@ static void test_histories(void **state)
 /* A number below the lowest unanswered one is not applied, also after a flush and a reopening. */
 static void test_forgotten_numbers_fail(void **state)
 {
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
-	struct op_result r;
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	struct tfs_result r;
 	struct lib l;
 
 	start(&l);
@@ -332,9 +332,9 @@ static void test_forgotten_numbers_fail(void **state)
 /* A failure is the answer of a late copy, too: otherwise the copy could be applied after the client was told. */
 static void test_failures_are_repeated(void **state)
 {
-	const struct op ops[] = {{.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1},
-		{.kind = OP_CHECK, .check = OP_CHECK_EXISTS, .family = 2, .qualifier = slice_str("n"), .ts = {true, 0}}};
-	struct op_result r[2];
+	const struct op ops[] = {{.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1},
+		{.kind = OP_CHECK, .check = TFS_CHECK_EXISTS, .family = 2, .qualifier = tfs_str("n"), .ts = {true, 0}}};
+	struct tfs_result r[2];
 	struct lib l;
 	int err;
 
@@ -358,9 +358,9 @@ static int no_space(void *arg, enum file_op op, const char *path, uint64_t offse
 
 static void test_no_space(void **state)
 {
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
 	struct token *x = NULL;
-	struct op_result r;
+	struct tfs_result r;
 	struct lib l;
 	int err = 0;
 
@@ -368,12 +368,12 @@ static void test_no_space(void **state)
 	assert_int_equal(call(&l, &(struct op_token){5, 1, 1}, "r", &op, 1, true, &r), 0);
 	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 2, 2}, 1, &r, &err, &x), 0);
 	file_set_hook(no_space, NULL);
-	err = tablet_mutate(l.t, slice_str("r"), &op, 1, x, true, &r);
+	err = tablet_mutate(l.t, tfs_str("r"), &op, 1, x, true, &r);
 	assert_true(err < 0);
 	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 2, 2}, 1, &r, &err, &(struct token *){NULL}), -EAGAIN);
 	file_set_hook(NULL, NULL);
 	(void)!log_try_again(l.env.log);
-	assert_int_equal(tablet_mutate(l.t, slice_str("r"), &op, 1, x, true, &r), 0);
+	assert_int_equal(tablet_mutate(l.t, tfs_str("r"), &op, 1, x, true, &r), 0);
 	assert_int_equal(r.counter, 2);
 	tablet_token_end(l.t, x, 0, 0);
 	assert_int_equal(call(&l, &(struct op_token){5, 2, 2}, "r", &op, 1, true, &r), 0);
@@ -385,9 +385,9 @@ static void test_no_space(void **state)
 static void test_stored_results_are_bounded(void **state)
 {
 	enum { MANY = 3000 };
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
 	unsigned exact = 0, forgotten = 0;
-	struct op_result r;
+	struct tfs_result r;
 	size_t bytes = 0;
 	struct lib l;
 
@@ -423,8 +423,8 @@ static void test_stored_results_are_bounded(void **state)
 
 static void test_clients_expire(void **state)
 {
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
-	struct op_result r;
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	struct tfs_result r;
 	struct lib l;
 
 	start(&l);
@@ -448,7 +448,7 @@ static void test_clients_expire(void **state)
 	LIB(tablet_flush(l.t));
 	assert_int_equal(l.token_count, 1);
 	test_now += 3 * CLIENT_TIME_US;
-	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
+	LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("v")));
 	LIB(tablet_flush(l.t));
 	assert_int_equal(l.token_count, 0);
 	assert_false(l.t->tokens_stored);
@@ -458,9 +458,9 @@ static void test_clients_expire(void **state)
 /* METADATA gets the results of the mutations that the flush wrote: a later one could be lost with the log. */
 static int write_during_flush(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	const struct op add = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
+	const struct op add = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
 	struct lib *l = arg;
-	struct op_result r;
+	struct tfs_result r;
 
 	if (!strstr(path, ".sst"))
 		return 0;
@@ -471,8 +471,8 @@ static int write_during_flush(void *arg, enum file_op op, const char *path, uint
 
 static void test_store_what_is_flushed(void **state)
 {
-	const struct op add = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
-	struct op_result r;
+	const struct op add = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	struct tfs_result r;
 	struct lib l;
 
 	start(&l);
@@ -501,10 +501,10 @@ struct racer {
 static void *race(void *arg)
 {
 	struct racer *c = arg;
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = slice_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
 
 	for (uint64_t number = 1; number <= 500; number++) {
-		struct op_result r;
+		struct tfs_result r;
 		int err;
 
 		while ((err = call(c->l, &(struct op_token){3, number, number > 8 ? number - 8 : 1}, "r", &op, 1, number % 32 == 0,
@@ -575,7 +575,7 @@ static void test_inherit(void **state)
 	LIB(tokens_inherit(&both, &b));
 	tokens_end(&a, x);
 	assert_int_equal(tokens_begin(&both, &(struct op_token){1, 5, 3}, test_now, &x), TOKENS_KNOWN);
-	assert_true(slice_eq(buf_slice(&x->result), slice_str("five")));
+	assert_true(bytes_eq(buf_bytes(&x->result), tfs_str("five")));
 	assert_int_equal(tokens_begin(&both, &(struct op_token){1, 6, 3}, test_now, &x), TOKENS_KNOWN);
 	assert_int_equal(tokens_begin(&both, &(struct op_token){2, 9, 9}, test_now, &x), TOKENS_KNOWN);
 	assert_int_equal(tokens_begin(&both, &(struct op_token){1, 2, 2}, test_now, &x), -EALREADY);
@@ -615,7 +615,7 @@ static void test_many_clients_are_not_forgotten(void **state)
 	tokens_init(&loaded);
 	for (unsigned i = 0; i < MANY; i++) {
 		assert_int_equal(
-			tokens_replay(&replayed, &(struct op_token){100 + i, 5, 5}, i + 1, slice_str("five"), test_now - i), 0);
+			tokens_replay(&replayed, &(struct op_token){100 + i, 5, 5}, i + 1, tfs_str("five"), test_now - i), 0);
 		put(&half[i % 2], 100 + i, 5, 5, "five");
 	}
 	expect_known(&replayed, MANY);

@@ -28,7 +28,7 @@ static struct lib l;
 
 static void del(enum op_kind kind, unsigned row, uint16_t family, int64_t ts)
 {
-	struct op o = {.kind = kind, .family = family, .qualifier = slice_str("q"), .ts = {false, ts}};
+	struct op o = {.kind = kind, .family = family, .qualifier = tfs_str("q"), .ts = {false, ts}};
 	char name[16];
 
 	snprintf(name, sizeof name, "r%03u", row);
@@ -43,7 +43,7 @@ static void put(unsigned row, uint16_t family, int64_t ts)
 	for (unsigned i = 0; i < LARGE; i++)
 		bytes[i] = (uint8_t)(row * 2654435761u >> (i * 7 % 25));
 	snprintf(name, sizeof name, "r%03u", row);
-	LIB(lib_put(&l, name, family, "q", ts, slice_of(bytes, family == 1 ? SMALL : LARGE)));
+	LIB(lib_put(&l, name, family, "q", ts, tfs_bytes_of(bytes, family == 1 ? SMALL : LARGE)));
 }
 
 static uint64_t on_disk(void)
@@ -189,8 +189,8 @@ static void counts(void **state)
 		struct tablet_params p = {
 			.env = &l.env,
 			.table = LIB_TABLE,
-			.begin = i ? slice_str("r050") : slice_str(""),
-			.end = i ? slice_of(NULL, 0) : slice_str("r050"),
+			.begin = i ? tfs_str("r050") : tfs_str(""),
+			.end = i ? tfs_bytes_of(NULL, 0) : tfs_str("r050"),
 			.schema = l.schema,
 			.files = l.files,
 			.file_count = l.file_count,
@@ -224,20 +224,20 @@ static void counts(void **state)
 /* Live cells of the family, by a scan of it; of one row if that is named. */
 static unsigned scan(uint16_t id, const char *row)
 {
-	struct scan_spec spec = {.what = SCAN_KEYS, .families = &id, .family_count = 1};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS, .family_ids = &id, .pub.family_count = 1};
 	struct scan_batch b = {0};
 	struct tablet_scan *sc;
 	unsigned n = 0;
 
 	if (row) {
-		spec.row_from = slice_str(row);
-		spec.one_row = true;
+		spec.pub.row_from = tfs_str(row);
+		spec.pub.one_row = true;
 	}
 	LIB(tablet_scan_new(l.t, &spec, &sc));
 	do {
 		LIB(tablet_scan_fill(sc, &b));
 		for (unsigned i = 0; i < b.count; i++)
-			assert_int_equal(b.cells[i].family, id);
+			assert_int_equal(b.cells[i].family_id, id);
 		n += b.count;
 	} while (!b.done);
 	tablet_scan_free(sc);
@@ -250,7 +250,7 @@ static int read_one(uint16_t id, unsigned row)
 	char name[16];
 
 	snprintf(name, sizeof name, "r%03u", row);
-	return tablet_read(l.t, slice_str(name), id, slice_str("q"), (struct op_time){true, 0}, 0, NULL, 0, NULL, NULL);
+	return tablet_read(l.t, tfs_str(name), id, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, NULL);
 }
 
 static uint64_t opens(void)

@@ -64,12 +64,12 @@ struct table {
 	bool forget; /* without SST_AGAIN */
 };
 
-static struct slice key_of(uint32_t i, uint32_t v, int chunk)
+static struct tfs_bytes key_of(uint32_t i, uint32_t v, int chunk)
 {
 	static char k[64];
 
 	snprintf(k, sizeof(k), "page%06u.v%02u.%04d", i, v, chunk);
-	return slice_str(k);
+	return tfs_str(k);
 }
 
 static uint64_t write_table(const char *name, const struct table *t, enum sst_codec codec)
@@ -87,18 +87,19 @@ static uint64_t write_table(const char *name, const struct table *t, enum sst_co
 
 			make_page(p, t->page_bytes, i, v);
 			if (t->page_bytes <= CHUNK) {
-				assert_int_equal(sst_writer_add(w, key_of(i, v, 0), slice_of(p, t->page_bytes), again), 0);
+				assert_int_equal(sst_writer_add(w, key_of(i, v, 0), tfs_bytes_of(p, t->page_bytes), again), 0);
 				continue;
 			}
-			assert_int_equal(sst_writer_add(w, key_of(i, v, 0), slice_str("large"), again), 0);
+			assert_int_equal(sst_writer_add(w, key_of(i, v, 0), tfs_str("large"), again), 0);
 			for (size_t at = 0; at < t->page_bytes; at += CHUNK) {
 				size_t n = t->page_bytes - at < CHUNK ? t->page_bytes - at : CHUNK;
 
 				assert_int_equal(
-					sst_writer_add(w, key_of(i, v, 1 + (int)(at / CHUNK)), slice_of(p + at, n), SST_CHUNK), 0);
+					sst_writer_add(w, key_of(i, v, 1 + (int)(at / CHUNK)), tfs_bytes_of(p + at, n), SST_CHUNK),
+					0);
 			}
 		}
-	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);
 	free(p);
 	return bytes;
@@ -122,13 +123,13 @@ static void read_table(const char *name, const struct table *t)
 
 			make_page(p, t->page_bytes, i, v);
 			iter_seek(it, key_of(i, v, 0));
-			assert_true(it->valid && slice_eq(it->key, key_of(i, v, 0)));
+			assert_true(it->valid && bytes_eq(it->key, key_of(i, v, 0)));
 			for (size_t at = 0; at < t->page_bytes; at += CHUNK) {
 				size_t part = t->page_bytes - at < CHUNK ? t->page_bytes - at : CHUNK;
 
 				if (t->page_bytes > CHUNK)
 					iter_next(it);
-				assert_true(it->valid && slice_eq(it->value, slice_of(p + at, part)));
+				assert_true(it->valid && bytes_eq(it->value, tfs_bytes_of(p + at, part)));
 			}
 		}
 		iter_free(it);
@@ -225,9 +226,9 @@ static void unlike_versions(void **state)
 	for (uint32_t v = 0; v < 3000; v++) {
 		for (unsigned i = 0; i < sizeof(noise); i++)
 			noise[i] = (uint8_t)next(&seed);
-		assert_int_equal(sst_writer_add(w, key_of(1, 0, (int)v), slice_of(noise, sizeof(noise)), v ? SST_AGAIN : 0), 0);
+		assert_int_equal(sst_writer_add(w, key_of(1, 0, (int)v), tfs_bytes_of(noise, sizeof(noise)), v ? SST_AGAIN : 0), 0);
 	}
-	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);
 	count_codecs("u.sst", counts);
 	assert_int_equal(counts[BFF_CODEC_AGAINST], 0);
@@ -238,7 +239,7 @@ static void unlike_versions(void **state)
 	for (uint32_t v = 0; v < 3000; v++, iter_next(it)) {
 		for (unsigned i = 0; i < sizeof(noise); i++)
 			noise[i] = (uint8_t)next(&seed);
-		assert_true(it->valid && slice_eq(it->value, slice_of(noise, sizeof(noise))));
+		assert_true(it->valid && bytes_eq(it->value, tfs_bytes_of(noise, sizeof(noise))));
 	}
 	assert_false(it->valid);
 	iter_free(it);
@@ -257,9 +258,9 @@ static uint64_t write_sites(const char *name, const struct sst_sample *sample)
 	for (uint32_t i = 0; i < 12000; i++) {
 		make_text(p, 600, i / 1500 + 1);
 		make_text(p + 600, 400, i + 100);
-		assert_int_equal(sst_writer_add(w, key_of(i, 0, 0), slice_of(p, sizeof(p)), 0), 0);
+		assert_int_equal(sst_writer_add(w, key_of(i, 0, 0), tfs_bytes_of(p, sizeof(p)), 0), 0);
 	}
-	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);
 	return bytes;
 }
@@ -281,9 +282,9 @@ static void samples(void **state)
 	for (unsigned i = 0; it->valid; i++, iter_next(it)) { /* every third of units of four pairs */
 		if (i / 4 % 3)
 			continue;
-		assert_int_equal(buf_append_slice(&unit, it->value), 0);
+		assert_int_equal(buf_append_bytes(&unit, it->value), 0);
 		if (i % 4 == 3) {
-			assert_int_equal(sst_sample_add(&all, buf_slice(&unit)), 0);
+			assert_int_equal(sst_sample_add(&all, buf_bytes(&unit)), 0);
 			buf_reset(&unit);
 		}
 	}

@@ -94,7 +94,7 @@ static void past_the_cache(void **state)
 
 	for (unsigned round = 0; round < 3; round++) {
 		assert_int_equal(sst_walk_new(s, &it), 0);
-		iter_seek(it, slice_str(""));
+		iter_seek(it, tfs_str(""));
 		walk_all(it, 0, PAIRS);
 		assert_false(it->valid);
 		assert_int_equal(it->err, 0);
@@ -117,12 +117,12 @@ static void into_the_cache(void **state)
 	struct iter *it;
 
 	assert_int_equal(sst_walk_new(s, &it), 0);
-	iter_seek(it, slice_str(""));
+	iter_seek(it, tfs_str(""));
 	walk_all(it, 0, PAIRS);
 	iter_free(it);
 	sst_cache_get_stats(c, &before);
 	assert_int_equal(sst_walk_new(s, &it), 0);
-	iter_seek(it, slice_str(""));
+	iter_seek(it, tfs_str(""));
 	walk_all(it, 0, PAIRS);
 	iter_free(it);
 	sst_cache_get_stats(c, &after);
@@ -170,7 +170,7 @@ static void no_room(void **state)
 
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(sst_walk_new(s, &it[i]), 0);
-		iter_seek(it[i], slice_str(""));
+		iter_seek(it[i], tfs_str(""));
 	}
 	for (unsigned i = 0; i < 3; i++)
 		walk_all(it[i], 0, PAIRS);
@@ -200,7 +200,7 @@ static void damage(void **state)
 	assert_int_equal(pwrite(fd, &byte, 1, (off_t)offset), 1);
 
 	assert_int_equal(sst_walk_new(s, &it), 0);
-	iter_seek(it, slice_str(""));
+	iter_seek(it, tfs_str(""));
 	for (; it->valid; i++, iter_next(it))
 		assert_int_equal(shape_at(&shape, it, i), 0);
 	assert_int_equal(it->err, -EBADMSG);
@@ -238,7 +238,7 @@ static void *walker_run(void *arg)
 	w->err = sst_walk_new(w->s, &it);
 	if (w->err)
 		return NULL;
-	for (iter_seek(it, slice_str("")); it->valid; iter_next(it)) {
+	for (iter_seek(it, tfs_str("")); it->valid; iter_next(it)) {
 		w->pairs++;
 		w->sum += hash64(it->key, 0) ^ hash64(it->value, 1);
 		for (unsigned i = 0; i < w->slow; i++) /* behind or ahead of the worker */
@@ -274,14 +274,14 @@ static void many(void **state)
 static void find(struct sst *s, uint32_t i)
 {
 	uint8_t bytes[KEY_BUF], to[KEY_BUF + 8];
-	struct slice key = shape_key_in(&shape, 2 * i, bytes);
+	struct tfs_bytes key = shape_key_in(&shape, 2 * i, bytes);
 	struct iter *it;
 
 	memcpy(to, key.p, key.n);
 	memset(to + key.n, 0xff, 8);
-	assert_int_equal(sst_find(s, key, slice_of(to, key.n + 8), key, &it), 0);
+	assert_int_equal(sst_find(s, key, tfs_bytes_of(to, key.n + 8), key, &it), 0);
 	assert_non_null(it);
-	assert_true(slice_eq(it->key, key));
+	assert_true(bytes_eq(it->key, key));
 	iter_free(it);
 }
 
@@ -366,7 +366,7 @@ static void many_idle(void **state)
 	assert_true(full > c->ahead.bytes_max / 2 - ring && full <= c->ahead.bytes_max / 2);
 	assert_true(resting > 2 && resting + 1 < TABLES);
 	assert_int_equal(sst_walk_new(s[TABLES - 1], &it), 0);
-	iter_seek(it, slice_of("", 0));
+	iter_seek(it, tfs_bytes_of("", 0));
 	walk_all(it, 0, 2000);
 	assert_int_equal(ahead_of(c), full + ring);
 	iter_free(it);

@@ -81,10 +81,10 @@ static unsigned victim(void)
 	const unsigned who = 1;
 	char name[16];
 
-	assert_int_equal(master_move(c.master, META_TABLE, slice_of("", 0), c.servers[0].incarnation), 0);
-	assert_int_equal(master_move(c.master, META_TABLE, slice_of("\0\0\0\2", 4), c.servers[0].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[0].incarnation), 0);
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("\0\0\0\2", 4), c.servers[0].incarnation), 0);
 	for (unsigned i = 0; i < ROWS; i += 10)
-		assert_int_equal(master_move(c.master, tfs_table_id(table), slice_str(row_name(name, i)),
+		assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str(row_name(name, i)),
 					 c.servers[i % 20 ? 2 : who].incarnation),
 			0);
 	return who;
@@ -143,7 +143,7 @@ static uint64_t segments_sealed(unsigned who)
 
 	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)c.servers[who].incarnation);
 	assert_int_equal(lock_get(c.locks, name, &b, NULL), 0);
-	assert_int_equal(log_seal_decode(buf_slice(&b), &seal), 0);
+	assert_int_equal(log_seal_decode(buf_bytes(&b), &seal), 0);
 	n = seal.count;
 	log_seal_fini(&seal);
 	buf_fini(&b);
@@ -217,7 +217,7 @@ static void test_a_damaged_seal_stops_its_tablets(void **state)
 	assert_int_equal(log_seal_make(in_dir("d/log"), c.servers[who].incarnation, &seal, &why), 0);
 	assert_int_equal(log_seal_encode(&seal, &b), 0);
 	log_seal_fini(&seal);
-	assert_int_equal(lock_put(c.locks, name, slice_of(b.p, b.n - 1), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(lock_put(c.locks, name, tfs_bytes_of(b.p, b.n - 1), LOCK_ABSENT, NULL), 0);
 	(void)!master_tick(c.master);
 	assert_true(put(table, "row00", "f", "2") < 0);
 	assert_int_equal(put(table, "row10", "f", "2"), 0);
@@ -228,7 +228,7 @@ static void test_a_damaged_seal_stops_its_tablets(void **state)
 		assert_int_equal(put(other, "row", "f", "1"), 0);
 		tfs_table_close(other);
 	}
-	assert_int_equal(lock_put(c.locks, name, buf_slice(&b), LOCK_ANY, NULL), 0);
+	assert_int_equal(lock_put(c.locks, name, buf_bytes(&b), LOCK_ANY, NULL), 0);
 	buf_fini(&b);
 	assign_soon(c.master);
 	assert_int_equal(master_tick(c.master), 0);

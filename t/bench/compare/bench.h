@@ -80,7 +80,7 @@ struct side_ops {
 	void *(*open)(const struct side_options *o);
 	void (*close)(void *db);
 	/* Returns 0 or -errno; called by any thread.  number: the cell's, for STAMP_NUMBER. */
-	int (*put)(void *db, const char *key, uint64_t number, struct slice value, bool sync);
+	int (*put)(void *db, const char *key, uint64_t number, struct tfs_bytes value, bool sync);
 	/* Size of the value, which is read by feed_touch into *sum; p and n: room for it if that is needed; -errno. */
 	long (*get)(void *db, const char *key, void *p, size_t n, uint64_t *sum);
 	/* Cells with from <= key < to (NULL: to the end), at most limit (0: all), every value read by feed_touch into *sum. */
@@ -160,7 +160,7 @@ int feed_order(uint64_t n, uint64_t seed, uint32_t **out) TFS_MUST;
 void feed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number);
 /* Keys whose order says nothing of their numbers'. */
 void feed_hashed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number);
-struct slice feed_value(const struct bench_options *o, uint64_t number);
+struct tfs_bytes feed_value(const struct bench_options *o, uint64_t number);
 /* Reads every byte, as whoever asked for the value would. */
 uint64_t feed_touch(const void *p, size_t n);
 uint64_t feed_hash(uint64_t number); /* one to one */

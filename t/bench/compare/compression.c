@@ -190,11 +190,11 @@ static int make_sites(struct corpus *c)
 
 static int by_row(const void *a, const void *b)
 {
-	return slice_cmp(buf_slice(&((const struct page *)a)->row), buf_slice(&((const struct page *)b)->row));
+	return bytes_cmp(buf_bytes(&((const struct page *)a)->row), buf_bytes(&((const struct page *)b)->row));
 }
 
 /* Bytes that gzip makes of one page, through a file and a pipe. */
-static int gzip_bytes(const char *dir, struct slice html, uint64_t *bytes)
+static int gzip_bytes(const char *dir, struct tfs_bytes html, uint64_t *bytes)
 {
 	char *command = NULL, *path = path_join(dir, "page");
 	unsigned long long n = 0;
@@ -229,7 +229,7 @@ static int finish_corpus(struct corpus *c, const char *dir)
 		c->bytes += c->pages[i].html.n;
 		if (i % GZIP_EVERY)
 			continue;
-		err = gzip_bytes(dir, buf_slice(&c->pages[i].html), &n);
+		err = gzip_bytes(dir, buf_bytes(&c->pages[i].html), &n);
 		raw += c->pages[i].html.n;
 		packed += n;
 	}
@@ -273,19 +273,19 @@ static int make_table(struct tfs_store *s, const struct setting *set, struct tfs
 
 static int put_page(struct tfs_table *t, const struct page *p, uint64_t seed, unsigned versions)
 {
-	struct tfs_mutation *m = tfs_mutation_new(t, tfs_bytes_of(p->row.p, p->row.n));
+	struct tfs_mutation *m = tfs_mutation_new(t, buf_bytes(&p->row));
 	struct buf last = {0}, next = {0}, spare;
 	int err = m ? buf_set(&last, p->html.p, p->html.n) : -ENOMEM;
 
 	for (unsigned i = 0; i < versions && !err; i++) {
 		if (i) {
-			err = pages_edit(buf_slice(&last), seed * VERSIONS + i, &next);
+			err = pages_edit(buf_bytes(&last), seed * VERSIONS + i, &next);
 			spare = last;
 			last = next;
 			next = spare;
 		}
 		if (!err)
-			err = tfs_mutation_put(m, FAMILY, TFS_S("html"), tfs_at((int64_t)i + 1), tfs_bytes_of(last.p, last.n));
+			err = tfs_mutation_put(m, FAMILY, TFS_S("html"), tfs_at((int64_t)i + 1), buf_bytes(&last));
 	}
 	if (!err)
 		err = tfs_apply(m, 0, NULL);
@@ -307,8 +307,8 @@ static int scan(struct tfs_table *t, uint64_t *bytes)
 		return err;
 	*bytes = 0;
 	while ((err = tfs_scan_next(s, &c)) > 0) {
-		sum += feed_touch(c.value.data, c.value.size);
-		*bytes += c.value.size;
+		sum += feed_touch(c.value.p, c.value.n);
+		*bytes += c.value.n;
 	}
 	tfs_scan_free(s);
 	return err;

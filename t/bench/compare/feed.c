@@ -122,9 +122,9 @@ void feed_hashed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number)
 	key[BENCH_KEY_BYTES] = 0;
 }
 
-struct slice feed_value(const struct bench_options *o, uint64_t number)
+struct tfs_bytes feed_value(const struct bench_options *o, uint64_t number)
 {
-	return slice_of(o->text.p + number * o->value_bytes % (o->text.n - o->value_bytes), o->value_bytes);
+	return tfs_bytes_of(o->text.p + number * o->value_bytes % (o->text.n - o->value_bytes), o->value_bytes);
 }
 
 uint64_t feed_touch(const void *p, size_t n)

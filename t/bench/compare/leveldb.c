@@ -79,7 +79,7 @@ static void *rival_open(const struct side_options *o)
 	return l;
 }
 
-static int rival_put(void *db, const char *key, uint64_t number, struct slice value, bool sync)
+static int rival_put(void *db, const char *key, uint64_t number, struct tfs_bytes value, bool sync)
 {
 	struct rival *l = db;
 	char *error = NULL;

@@ -43,7 +43,7 @@ static int one_group(const struct bench_options *o, struct log *l, uint64_t segm
 		struct log_record r = {.table = 16, .seq = n + 1, .batch = feed_value(o, n)};
 
 		feed_key(key, n);
-		r.row_from = r.row_to = slice_of(key, BENCH_KEY_BYTES);
+		r.row_from = r.row_to = tfs_bytes_of(key, BENCH_KEY_BYTES);
 		err = log_submit(l, &r, i == GROUP - 1, &tickets[i]);
 		sent += !err;
 	}

@@ -33,7 +33,7 @@ static int set_schema(struct ours *u, const struct side_options *o, char **why)
 	if (!err && o->tablet_bytes)
 		err = buf_printf(&text, "tablet_size = \"%llu\";\n", (unsigned long long)o->tablet_bytes);
 	if (!err)
-		err = tfs_schema_set_text(u->table, tfs_bytes_of(text.p, text.n), TFS_NO_TIME, why);
+		err = tfs_schema_set_text(u->table, buf_bytes(&text), TFS_NO_TIME, why);
 	buf_fini(&text);
 	return err;
 }
@@ -100,7 +100,7 @@ static struct tfs_ts stamp(const struct ours *u, uint64_t number)
 	return tfs_at((int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
-static int ours_put(void *db, const char *key, uint64_t number, struct slice value, bool sync)
+static int ours_put(void *db, const char *key, uint64_t number, struct tfs_bytes value, bool sync)
 {
 	struct ours *u = db;
 	struct tfs_mutation *m = tfs_mutation_new(u->table, tfs_bytes_of(key, BENCH_KEY_BYTES));
@@ -108,7 +108,7 @@ static int ours_put(void *db, const char *key, uint64_t number, struct slice val
 
 	if (!m)
 		return -ENOMEM;
-	err = tfs_mutation_put(m, FAMILY, TFS_S(""), stamp(u, number), tfs_bytes_of(value.p, value.n));
+	err = tfs_mutation_put(m, FAMILY, TFS_S(""), stamp(u, number), value);
 	if (!err)
 		err = tfs_apply(m, sync ? TFS_APPLY_SYNC : 0, NULL);
 	tfs_mutation_free(m);
@@ -143,7 +143,7 @@ static int ours_scan(void *db, const char *from, const char *to, uint64_t limit,
 		return err;
 	while ((err = tfs_scan_next(s, &c)) > 0) {
 		n++;
-		*sum += feed_touch(c.value.data, c.value.size);
+		*sum += feed_touch(c.value.p, c.value.n);
 	}
 	tfs_scan_free(s);
 	*cells = n;

@@ -246,7 +246,7 @@ int pages_make(unsigned site, unsigned page, struct buf *row, struct buf *html)
 	return err ? err : put(html, "</p>\n</div>\n</body>\n</html>\n");
 }
 
-int pages_edit(struct slice html, uint64_t seed, struct buf *out)
+int pages_edit(struct tfs_bytes html, uint64_t seed, struct buf *out)
 {
 	unsigned edits = EDITS + (unsigned)(html.n / EDIT_BYTES);
 	size_t at = 0;

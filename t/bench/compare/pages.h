@@ -17,6 +17,6 @@ enum { PAGES_SITES = 6 };
  */
 int pages_make(unsigned site, unsigned page, struct buf *row, struct buf *html) TFS_MUST;
 /* The next version of the page: some words replaced, sentences added and removed, more of them in a longer page. */
-int pages_edit(struct slice html, uint64_t seed, struct buf *out) TFS_MUST;
+int pages_edit(struct tfs_bytes html, uint64_t seed, struct buf *out) TFS_MUST;
 
 #endif

@@ -110,7 +110,7 @@ static void *tuned_open(const struct side_options *o)
 	return rocks_open(o, true);
 }
 
-static int rocks_put(void *db, const char *key, uint64_t number, struct slice value, bool sync)
+static int rocks_put(void *db, const char *key, uint64_t number, struct tfs_bytes value, bool sync)
 {
 	struct rocks *r = db;
 	char *error = NULL;
