@@ -51,9 +51,9 @@ struct op_token {
 #define CLIENT_TIME_US (60 * INT64_C(1000000)) /* the longest time for which a client repeats a mutation */
 
 #define FILE_ID_BYTES 20 /* table u32, incarnation u64, number u64, big-endian */
-/* A scan of which the names of families are ids. */
+/* A scan with the ids of its families in the place of their names. */
 struct scan_spec {
-	struct tfs_scan_spec pub;   /* without families, stop and absent_from; batch_bytes 0: 256 KiB */
+	struct tfs_scan_spec pub;   /* families and absent_from are NULL; batch_bytes 0: 256 KiB */
 	const uint16_t *family_ids; /* ascending, pub.family_count of them; NULL: all */
 	bool row_salted;            /* the first byte of a row key is its salt, which row_regex does not see */
 	struct tfs_bytes files;     /* ids of the only SSTables to read; p NULL: all, and memtables */

@@ -18,7 +18,7 @@ struct tfs_mutation {
 	struct op first[OPS_INLINE];
 	struct op *ops;
 	unsigned count, cap;
-	int err; /* -EINVAL: an operation has an unknown family or kind; tfs_apply returns the error */
+	int err; /* -EINVAL: an operation has an unknown family, kind or tfs_when; tfs_apply returns the error */
 };
 
 struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
@@ -61,6 +61,8 @@ static uint16_t mutation_family(struct tfs_mutation *m, const char *name)
 
 static int mutation_add(struct tfs_mutation *m, const struct op *op)
 {
+	if (op->ts.when > TFS_NEWEST || op->to.when > TFS_NEWEST)
+		m->err = -EINVAL;
 	if (m->count == m->cap) {
 		unsigned cap = m->cap * 2;
 		struct op *ops = m->ops == m->first ? malloc(cap * sizeof(*ops)) : realloc(m->ops, cap * sizeof(*ops));

@@ -84,7 +84,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 	};
 	int err;
 
-	if (!family)
+	if (!family || ts.when > TFS_NEWEST)
 		return -EINVAL;
 	do {
 		struct ts_answer a = {0};

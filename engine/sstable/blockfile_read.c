@@ -145,8 +145,8 @@ static int trailer_good(void *arg, struct tfs_bytes s)
 }
 
 /*
- * The size of both copies shows the end of the first copy.  If the trailer there is that
- * of another file, the file is another one.
+ * Reads the trailer of the file or, if that is damaged, of its first copy, whose end follows
+ * from the file's size.  -EBADMSG if the trailer names another file than `as`.
  */
 static int read_trailer(struct blockfile *b, const char *as, uint64_t expect)
 {

@@ -69,11 +69,12 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 }
 
 /*
- * A mark of a thread that has received ESTALE: its id (32 bits), the node that its last
- * look-up has found (26, 0 at first), and how many look-ups more can be those of the
- * kernel's second try (6).  The try walks the path again, and the inode that was stale can
- * have had another name in the daemon, so a mark has no name.  It has the node, so a
- * descriptor of another node, as one of O_PATH, opens no file by the name.
+ * After ESTALE the kernel looks up each name of the path again, and then repeats the call.
+ * A mark shows how far the thread is: its id (32 bits); the node that its last look-up
+ * found, as a hash (26 bits, 0 before the first look-up); how many more look-ups are
+ * taken for the kernel's (6 bits).  The mark has no name, because the stale inode may
+ * have had another name in the daemon.  It has the node, so that a call through an old
+ * descriptor (O_PATH) is not taken for the kernel's, and finds no other file.
  */
 #define STALE_SLOTS 256
 #define STALE_LOOKUPS 63

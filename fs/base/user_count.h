@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts, for each user, things that cost the daemon memory or threads.  Each
- * count has a bound, so that one user leaves memory and threads to the others.
+ * count has a bound, so that one user cannot take all memory or all threads.
  *
  * Threads: any, also under the tree lock.
  */

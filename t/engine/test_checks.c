@@ -93,6 +93,33 @@ static void no_pattern_can_hang_a_mutation(void **state)
 	close_store();
 }
 
+/* A value that no caller may pass is the caller's mistake (EINVAL), not damage.  Nothing is applied. */
+static void wrong_enums_are_refused(void **state)
+{
+	const struct tfs_ts wrong = {(enum tfs_when)2, 5};
+	struct tfs_mutation *m;
+	struct tfs_info info;
+	size_t got;
+	char byte;
+
+	open_store();
+	assert_int_equal(put_f("q", 1, "x"), 0);
+	m = tfs_mutation_new(table, ROW);
+	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("new"), wrong, TFS_S("x")), 0);
+	assert_int_equal(apply(m), -EINVAL);
+	m = tfs_mutation_new(table, ROW);
+	assert_int_equal(tfs_mutation_move(m, "f", TFS_S("q"), tfs_at(1), "f", TFS_S("new"), wrong, false), 0);
+	assert_int_equal(apply(m), -EINVAL);
+	m = tfs_mutation_new(table, ROW);
+	assert_int_equal(tfs_mutation_check(m, TFS_CHECK_FAMILY, "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0);
+	assert_int_equal(apply(m), -EINVAL);
+	assert_int_equal(tfs_read(table, ROW, "f", TFS_S("q"), wrong, 0, &byte, 1, &got, &info), -EINVAL);
+	assert_int_equal(tfs_stat(table, ROW, "f", TFS_S("q"), wrong, &info), -EINVAL);
+	assert_int_equal(tfs_stat(table, ROW, "f", TFS_S("new"), TFS_AUTO, &info), -ENOENT);
+	assert_int_equal(tfs_stat(table, ROW, "f", TFS_S("q"), TFS_AUTO, &info), 0);
+	close_store();
+}
+
 static void a_failed_operation_is_named(void **state)
 {
 	struct tfs_mutation *m;
@@ -198,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_pattern_matches_the_whole_newest_value, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(no_pattern_can_hang_a_mutation, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(wrong_enums_are_refused, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_failed_operation_is_named, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(any_change_of_a_family_is_noticed, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_fingerprint_outlives_the_files, setup_options, test_dir_teardown),
