@@ -66,33 +66,31 @@ void ts_answer_fini(struct ts_answer *a)
 #define SCAN_PUBLIC(F)                                                                                                             \
 	F(VALUE, 1, enum tfs_scan_what, what)                                                                                      \
 	F(VALUE, 2, struct tfs_bytes, row_from)                                                                                    \
-	F(VALUE, 3, struct tfs_bytes, row_to)                                                                                      \
-	F(VALUE, 4, bool, row_from_after)                                                                                          \
-	F(VALUE, 5, bool, one_row)                                                                                                 \
-	F(VALUE, 6, bool, reverse)                                                                                                 \
+	F(VALUE, 3, bool, row_from_after)                                                                                          \
+	F(VALUE, 4, struct tfs_bytes, row_to)                                                                                      \
+	F(VALUE, 5, bool, reverse)                                                                                                 \
+	F(VALUE, 6, bool, one_row)                                                                                                 \
 	F(VALUE, 7, struct tfs_bytes, qualifier_from)                                                                              \
-	F(VALUE, 8, struct tfs_bytes, qualifier_to)                                                                                \
-	F(VALUE, 9, bool, qualifier_from_after)                                                                                    \
+	F(VALUE, 8, bool, qualifier_from_after)                                                                                    \
+	F(VALUE, 9, struct tfs_bytes, qualifier_to)                                                                                \
 	F(VALUE, 10, bool, after_cell)                                                                                             \
 	F(VALUE, 11, int64_t, after_ts)                                                                                            \
 	F(VALUE, 12, bool, has_times)                                                                                              \
 	F(VALUE, 13, int64_t, since)                                                                                               \
 	F(VALUE, 14, int64_t, until)                                                                                               \
 	F(VALUE, 15, uint32_t, versions)                                                                                           \
-	F(VALUE, 16, bool, has_changed)                                                                                            \
-	F(VALUE, 17, int64_t, changed_since)                                                                                       \
-	F(VALUE, 18, struct tfs_bytes, row_regex)                                                                                  \
-	F(VALUE, 19, struct tfs_bytes, qualifier_regex)                                                                            \
-	F(VALUE, 20, struct tfs_bytes, value_regex)                                                                                \
-	F(VALUE, 21, struct tfs_bytes, value_is)                                                                                   \
+	F(VALUE, 16, struct tfs_bytes, row_regex)                                                                                  \
+	F(VALUE, 17, struct tfs_bytes, qualifier_regex)                                                                            \
+	F(VALUE, 18, struct tfs_bytes, value_regex)                                                                                \
+	F(VALUE, 19, struct tfs_bytes, value_is)                                                                                   \
+	F(VALUE, 20, bool, has_changed)                                                                                            \
+	F(VALUE, 21, int64_t, changed_since)                                                                                       \
 	F(VALUE, 22, uint32_t, column_limit)                                                                                       \
-	F(VALUE, 23, uint64_t, limit)                                                                                              \
-	F(VALUE, 24, uint64_t, row_limit)                                                                                          \
+	F(VALUE, 23, uint64_t, row_limit)                                                                                          \
+	F(VALUE, 24, uint64_t, limit)                                                                                              \
 	F(VALUE, 25, size_t, batch_bytes)                                                                                          \
 	F(VALUE, 26, bool, past_damage)
-#define SCAN_SPEC(F)                                                                                                               \
-	F(STRUCT, 1, tfs_scan_spec, pub)                                                                                           \
-	F(NUMBERS, 2, uint16_t, family_ids, pub.family_count)                                                                      \
+#define SCAN_OWN(F)                                                                                                                \
 	F(VALUE, 3, bool, row_salted)                                                                                              \
 	F(VALUE, 4, struct tfs_bytes, files)                                                                                       \
 	F(VALUE, 5, bool, kept)                                                                                                    \
@@ -102,6 +100,10 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 9, bool, done_in_family)                                                                                          \
 	F(VALUE, 10, int64_t, done_ts)                                                                                             \
 	F(VALUE, 11, uint32_t, done_columns)
+#define SCAN_SPEC(F)                                                                                                               \
+	F(STRUCT, 1, tfs_scan_spec, pub)                                                                                           \
+	F(NUMBERS, 2, uint16_t, family_ids, pub.family_count)                                                                      \
+	SCAN_OWN(F)
 #define SCAN_CELL(F)                                                                                                               \
 	F(VALUE, 1, struct tfs_bytes, row)                                                                                         \
 	F(VALUE, 2, struct tfs_bytes, qualifier)                                                                                   \
@@ -117,6 +119,10 @@ WIRE_COMPLETE(op_token, OP_TOKEN)
 WIRE_COMPLETE(tfs_range, RANGE)
 WIRE_COMPLETE(op, OP)
 WIRE_COMPLETE(tfs_result, RESULT)
+WIRE_COMPLETE_WITH(tfs_scan_spec, SCAN_PUBLIC, const char *const *families; unsigned family_count; bool (*stop)(void *arg);
+		   void *stop_arg; struct tfs_table * absent_from; bool absent_names;)
+WIRE_COMPLETE_WITH(scan_spec, SCAN_OWN, struct tfs_scan_spec pub; const uint16_t *family_ids;)
+WIRE_COMPLETE_WITH(tfs_cell, SCAN_CELL, const char *family; bool unsure;)
 
 static bool time_valid(const void *m)
 {

@@ -202,9 +202,12 @@ bool wire_again(int err, unsigned *tries);
                                                                                                                                    \
 		return &m;                                                                                                         \
 	}
-#define WIRE_COMPLETE(tag, LIST)                                                                                                   \
+#define WIRE_COMPLETE(tag, LIST) WIRE_COMPLETE_WITH(tag, LIST, )
+/* members: declarations of the members that stay on this side of the wire. */
+#define WIRE_COMPLETE_WITH(tag, LIST, members)                                                                                     \
 	struct tag##_of_list {                                                                                                     \
 		LIST(WIRE_MEMBER)                                                                                                  \
+		members                                                                                                            \
 	};                                                                                                                         \
 	_Static_assert(sizeof(struct tag##_of_list) == sizeof(struct tag), "struct " #tag " has a member that is not in its list");
 
