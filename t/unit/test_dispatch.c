@@ -101,6 +101,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	struct dispatcher *d;
 	struct tfs_table *t;
 	unsigned done = 0, aborted = 0, early = 0;
+	bool expired;
 
 	open_store();
 	set_hook(block_log, NULL);
@@ -167,10 +168,12 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	}
 	assert_true(done > 0 && done <= 32 && aborted >= 8);
 	assert_int_equal(answer_of(&read), 0);
-	assert_int_equal(answer_of(&expiring), -EAGAIN);
+	/* The worker of an early write may have taken this one within its time. */
+	expired = answer_of(&expiring) == -EAGAIN;
+	assert_true(expired || (early && !expiring.err));
 	assert_int_equal(call(d, &hello), 0);
 	assert_int_equal(call(d, &writes[0].q), -ECONNABORTED);
-	assert_int_equal(counted("late"), aborted + 2); /* with the expired one and the last one */
+	assert_int_equal(counted("late"), aborted + expired + 1); /* with the last one */
 	assert_true(counted("busy") >= 100);
 	alarm(0);
 	dispatch_free(d);
