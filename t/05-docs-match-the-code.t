@@ -199,6 +199,22 @@ sub check_paths {
 	return @bad;
 }
 
+# ---- tests ----
+
+# t/README is what t/lib/list_tests prints.
+sub check_list {
+	my ($list, $printed) = @_;
+	return differ([$printed =~ /^\N+/mg], [$list =~ /^\N+/mg], 'the notes of the tests', 't/README');
+}
+
+# No two scripts have the same number.
+sub check_numbers {
+	my ($names) = @_;
+	my %times;
+	$times{$_}++ for $names =~ /^(\d+)-/mg;
+	return map { "$_: the number of $times{$_} scripts" } grep { $times{$_} > 1 } sort keys %times;
+}
+
 # ---- packages ----
 
 # configure.ac has the version; the others are the same.
@@ -303,6 +319,10 @@ check('format constants in doc/formats', \&check_formats,
 	[join('', map { sources($_) } qw(engine/*.c engine/*/*.c engine/*/*.h)), $formats],
 	[1, qr/TFSSST01/m, ''], [1, qr/0x54465343/m, ''], [0, qr/0x544c5231u/m, '0x544c5232u']);
 check('files that HACKING and doc/ name', \&check_paths, [$documents], [0, qr{engine/log/log\.c}, 'engine/log/logs.c']);
+
+check('list of the tests', \&check_list, [slurp('t/README'), scalar `'$src/t/lib/list_tests'`],
+	[0, qr/^  test_gc:.*\n/m, ''], [1, qr/^  fuzz_name:/m, '  fuzz_names:']);
+check('numbers of scripts', \&check_numbers, [join('', map { m{([^/]+)$} ? "$1\n" : '' } glob "$src/t/[0-9]*.t")], [0, qr/^06-/m, '05-']);
 
 my $hacking = slurp('HACKING');
 my $control = slurp('debian/control');

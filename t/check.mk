@@ -19,7 +19,7 @@
 tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_% t/sim/test_%,$(check_PROGRAMS))
 tap_scripts = $(sort $(wildcard $(srcdir)/t/[0-9]*.t))
 # These run for a minute or more.  They start first, so that none of them runs alone at the end.
-tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/29-*.t $(srcdir)/t/30-*.t $(srcdir)/t/35-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t $(srcdir)/t/47-each-*.t) t/history/test_history
+tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/29-*.t $(srcdir)/t/30-*.t $(srcdir)/t/35-*.t $(srcdir)/t/351-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t $(srcdir)/t/473-*.t) t/history/test_history
 tap_all = $(firstword $(tap_scripts)) $(tap_long) $(filter-out $(firstword $(tap_scripts)) $(tap_long),$(tap_scripts) $(tap_programs))
 tap_env = SRC='$(abs_srcdir)' BUILD='$(abs_builddir)' CC='$(CC)' LC_ALL=C.UTF-8; export SRC BUILD CC LC_ALL; unset MAKEFLAGS MFLAGS
 PROVE = prove
@@ -47,7 +47,7 @@ check-faults: t/engine/faults
 	@$(tap_env); FAULT_STRIDE=1 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/34-each-failing-call-is-reported.t
 
 check-sim: t/sim/sim
-	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/35-simulated-cluster.t
+	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/351-simulated-cluster.t
 
 # The mount tests that run in a sanitized build.
 sanitized_mounts = $(srcdir)/t/40-readme-session.t $(srcdir)/t/50-concurrent-mutations-are-whole.t
@@ -82,5 +82,5 @@ lint:
 clean-local:
 	rm -rf asan tsan fuzz
 	rm -f $(fuzz_programs)
-EXTRA_DIST += t/loaded $(tap_scripts) $(wildcard $(srcdir)/t/lib/*)
+EXTRA_DIST += t/README t/loaded $(tap_scripts) $(wildcard $(srcdir)/t/lib/*)
 EXTRA_DIST += %D%/names.tsv $(wildcard $(srcdir)/t/bench/*.sh $(srcdir)/t/bench/*.[ch] $(srcdir)/t/bench/report $(srcdir)/t/bench/snapshots $(srcdir)/t/bench/compare/*)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TABLETFS_LIBRARY names the library of the tree, and PYTHONPATH the built package: t/29-python-package.t sets both."""
+"""TABLETFS_LIBRARY names the library of the tree, and PYTHONPATH the built package: t/291-python-package.t sets both."""
 from collections.abc import Iterator
 from pathlib import Path
 

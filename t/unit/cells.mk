@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Cell keys, GC rules, memtable, live cells; their fuzz target and benchmark.
 cells_test_libs = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS)
-check_PROGRAMS += t/unit/test_cellkey t/unit/test_gc t/unit/test_memtable t/unit/test_merge t/unit/test_live t/unit/test_scan_filter
+check_PROGRAMS += t/unit/test_cellkey t/unit/test_gc t/unit/test_memtable t/unit/test_merge t/unit/test_live_cells t/unit/test_scan_filter
 t_unit_test_cellkey_SOURCES = t/unit/test_cellkey.c t/unit/wrap_alloc.h
 t_unit_test_cellkey_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
 t_unit_test_cellkey_LDFLAGS = $(wrap_alloc)
@@ -14,9 +14,9 @@ t_unit_test_memtable_LDFLAGS = $(wrap_alloc)
 t_unit_test_merge_SOURCES = t/unit/test_merge.c
 t_unit_test_merge_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
 t_unit_test_merge_LDFLAGS = -Wl,--wrap=calloc
-t_unit_test_live_SOURCES = t/unit/test_live.c t/unit/cells_model.c t/unit/cells_model.h t/unit/wrap_alloc.h
-t_unit_test_live_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
-t_unit_test_live_LDFLAGS = $(wrap_alloc)
+t_unit_test_live_cells_SOURCES = t/unit/test_live_cells.c t/unit/cells_model.c t/unit/cells_model.h t/unit/wrap_alloc.h
+t_unit_test_live_cells_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
+t_unit_test_live_cells_LDFLAGS = $(wrap_alloc)
 
 t_unit_test_scan_filter_SOURCES = t/unit/test_scan_filter.c
 t_unit_test_scan_filter_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)

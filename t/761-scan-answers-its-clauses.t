@@ -5,7 +5,7 @@
 # flushes, compactions and splits, of plain and salted tables, of snapshots and
 # of clones.
 #
-#	SEED=n STEPS=n t/76-scan-answers-its-clauses.t
+#	SEED=n STEPS=n t/761-scan-answers-its-clauses.t
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store -o allow_other

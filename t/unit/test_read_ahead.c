@@ -58,7 +58,7 @@ static int set_up(void **state)
 	struct sst *s;
 	uint64_t bytes;
 
-	snprintf(path, sizeof(path), "/tmp/test_walk.%d", (int)getpid());
+	snprintf(path, sizeof(path), "/tmp/test_read_ahead.%d", (int)getpid());
 	if (shape_write(&shape, path, &bytes))
 		return -1;
 	s = table_in(c);
