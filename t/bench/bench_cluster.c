@@ -57,10 +57,7 @@ static void start(const char *dir, unsigned servers, bool sync)
 
 	snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
 	must(system(cmd), "rm");
-	must(cluster_new(&c, &o), "directory");
-	for (unsigned i = 0; i < servers; i++)
-		must(cluster_add(&c), "server");
-	must(cluster_start(&c), "master");
+	must(cluster_open(&c, &o, servers), "cluster");
 	must(store_table_make(c.store, "t", "f", &table), "table");
 }
 

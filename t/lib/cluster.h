@@ -36,6 +36,7 @@ struct cluster {
 	struct tfs_store *store;
 	struct clock *clock;
 	struct server_options options; /* of the servers */
+	char dir[4096];                /* options.data_dir */
 	struct cluster_server servers[CLUSTER_SERVERS];
 	unsigned count;
 };
@@ -116,7 +117,24 @@ static inline int cluster_closed(void *arg)
 	return 0;
 }
 
-/* o->data_dir is the new data directory; the other members are the servers'.  The servers are added next, then cluster_start. */
+/* Options of servers with small caches whose background work a test starts by hand. */
+static inline struct server_options cluster_options(const char *data_dir)
+{
+	return (struct server_options){.data_dir = data_dir,
+		.block_cache_bytes = 8u << 20,
+		.memtable_bytes = 8u << 20,
+		.table_cache_bytes = 8u << 20,
+		.log_segment_bytes = 1u << 20,
+		.sync_interval_us = 1000000,
+		.compaction_threads = 1,
+		.major_within_us = UINT64_C(86400000000),
+		.no_background = true};
+}
+
+/*
+ * o->data_dir is the new data directory (copied); the other members are the servers'.
+ * The servers are added next, then cluster_start.
+ */
 static inline int cluster_new(struct cluster *c, const struct server_options *o)
 {
 	struct route_options ro = {.servers = {.connect = cluster_connect, .each = cluster_each, .arg = c}};
@@ -124,6 +142,8 @@ static inline int cluster_new(struct cluster *c, const struct server_options *o)
 	int err = 0;
 
 	*c = (struct cluster){.options = *o};
+	snprintf(c->dir, sizeof(c->dir), "%s", o->data_dir);
+	c->options.data_dir = c->dir;
 	for (unsigned i = 0; i < 4 && !err; i++) {
 		char path[4096];
 
@@ -164,6 +184,16 @@ static inline int cluster_start(struct cluster *c)
 	free(why);
 	co.master = master_service(c->master);
 	return err ? err : client_new(&co, &c->store);
+}
+
+/* A new cluster of that many servers. */
+static inline int cluster_open(struct cluster *c, const struct server_options *o, unsigned servers)
+{
+	int err = cluster_new(c, o);
+
+	while (!err && servers--)
+		err = cluster_add(c);
+	return err ? err : cluster_start(c);
 }
 
 /* Ends everything; the client's tables are closed. */

@@ -47,24 +47,17 @@ static inline void lost(void *arg, const char *why)
 
 static inline int cluster_make(void **state, void (*wrap)(struct lock_service **locks))
 {
-	struct server_options o = {.block_cache_bytes = 8u << 20,
-		.memtable_bytes = 8u << 20,
-		.table_cache_bytes = 8u << 20,
-		.log_segment_bytes = 1u << 20,
-		.sync_interval_us = 1000000,
-		.compaction_threads = 1,
-		.major_within_us = UINT64_C(86400000000),
-		.sync = true,
-		.held = held,
-		.lost = lost,
-		.clock_offset = clock_offset,
-		.no_background = true};
+	struct server_options o;
 	char dir[300];
 
 	if (test_dir_setup(state))
 		return -1;
 	snprintf(dir, sizeof(dir), "%s/d", test_dir);
-	o.data_dir = strdup(dir);
+	o = cluster_options(dir);
+	o.sync = true;
+	o.held = held;
+	o.lost = lost;
+	o.clock_offset = clock_offset;
 	assert_int_equal(cluster_new(&c, &o), 0);
 	if (wrap)
 		wrap(&c.locks);
@@ -88,7 +81,6 @@ static inline int cluster_teardown(void **state)
 {
 	tfs_table_close(table);
 	cluster_free(&c);
-	free((char *)c.options.data_dir);
 	return test_dir_teardown(state);
 }
 

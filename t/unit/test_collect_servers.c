@@ -56,25 +56,15 @@ static void rounds(unsigned n, bool full)
 /* Table with one SSTable, which two tablets share: rows below 20 on server 0, the others on server 1. */
 static int cluster_setup(void **state)
 {
-	struct server_options o = {.block_cache_bytes = 8u << 20,
-		.memtable_bytes = 8u << 20,
-		.table_cache_bytes = 8u << 20,
-		.log_segment_bytes = 1u << 20,
-		.sync_interval_us = 1000000,
-		.compaction_threads = 1,
-		.major_within_us = UINT64_C(86400000000),
-		.sync = true,
-		.no_background = true};
+	struct server_options o;
 	char dir[300];
 
 	if (test_dir_setup(state))
 		return -1;
 	snprintf(dir, sizeof(dir), "%s/d", test_dir);
-	o.data_dir = strdup(dir);
-	assert_int_equal(cluster_new(&c, &o), 0);
-	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(cluster_add(&c), 0);
-	assert_int_equal(cluster_start(&c), 0);
+	o = cluster_options(dir);
+	o.sync = true;
+	assert_int_equal(cluster_open(&c, &o, 3), 0);
 	assert_int_equal(store_table_make(c.store, "t", "f", &table), 0);
 	snprintf(sst, sizeof(sst), "d/sst/%u", tfs_table_id(table));
 	for (unsigned i = 0; i < ROWS; i++)
@@ -92,7 +82,6 @@ static int cluster_teardown(void **state)
 	set_hook(NULL, NULL);
 	tfs_table_close(table);
 	cluster_free(&c);
-	free((char *)c.options.data_dir);
 	return test_dir_teardown(state);
 }
 

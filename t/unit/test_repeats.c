@@ -120,20 +120,13 @@ static const struct tablet_service_ops lossy = {.call = lossy_call};
 
 static int cluster_setup(void **state)
 {
-	struct server_options o = {.block_cache_bytes = 8u << 20,
-		.memtable_bytes = 8u << 20,
-		.table_cache_bytes = 8u << 20,
-		.log_segment_bytes = 1u << 20,
-		.sync_interval_us = 1000000,
-		.compaction_threads = 1,
-		.major_within_us = UINT64_C(86400000000),
-		.no_background = true};
+	struct server_options o;
 	char dir[300];
 
 	if (test_dir_setup(state))
 		return -1;
 	snprintf(dir, sizeof(dir), "%s/d", test_dir);
-	o.data_dir = strdup(dir);
+	o = cluster_options(dir);
 	mutex_init(&channels, RANK_MSG);
 	channel_seed = 0x9e3779b97f4a7c15ull;
 	loss = 0;
@@ -157,7 +150,6 @@ static int cluster_teardown(void **state)
 	tfs_table_close(table);
 	cluster_free(&c);
 	mutex_fini(&channels);
-	free((char *)c.options.data_dir);
 	return test_dir_teardown(state);
 }
 

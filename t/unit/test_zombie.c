@@ -40,29 +40,19 @@ static const char *row_name(char name[16], unsigned i)
 /* Variants: segments in memory or in files, of one run or of several. */
 static void begin(unsigned variant)
 {
-	struct server_options o = {.replay_part_bytes = variant & 1 ? 4000 : 0,
-		.sorted_bytes = variant & 2 ? 1 : 0,
-		.tmp_dir = "/dev/shm",
-		.block_cache_bytes = 8u << 20,
-		.memtable_bytes = 8u << 20,
-		.table_cache_bytes = 8u << 20,
-		.log_segment_bytes = 64u << 10,
-		.sync_interval_us = 1000000,
-		.compaction_threads = 1,
-		.major_within_us = UINT64_C(86400000000),
-		.no_background = true,
-		.held = held,
-		.lost = lost};
+	struct server_options o = cluster_options(in_dir("d"));
 	char name[16];
 
-	o.data_dir = strdup(in_dir("d"));
+	o.replay_part_bytes = variant & 1 ? 4000 : 0;
+	o.sorted_bytes = variant & 2 ? 1 : 0;
+	o.tmp_dir = "/dev/shm";
+	o.log_segment_bytes = 64u << 10;
+	o.held = held;
+	o.lost = lost;
 	memset(last_acked, 0, sizeof(last_acked));
 	lost_calls = acked = tries = 0;
 	stop = false;
-	assert_int_equal(cluster_new(&c, &o), 0);
-	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(cluster_add(&c), 0);
-	assert_int_equal(cluster_start(&c), 0);
+	assert_int_equal(cluster_open(&c, &o, 3), 0);
 	assert_int_equal(store_table_make(c.store, "t", "f", &table), 0);
 	for (unsigned i = 10; i < ROWS; i += 10)
 		assert_int_equal(tfs_split(table, tfs_str(row_name(name, i))), 0);
@@ -72,7 +62,6 @@ static void end(void)
 {
 	tfs_table_close(table);
 	cluster_free(&c);
-	free((char *)c.options.data_dir);
 }
 
 /* Moves half of the table to one server, METADATA to another. */
