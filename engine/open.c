@@ -253,7 +253,7 @@ static int check_store_dirs(const char *dir, bool is_store, char **why)
 		} else if (found < 0) {
 			err = found;
 			if (path)
-				why_set(why, "%s: %s", path, strerror(-found));
+				why_set(why, "%s: %s", path, error_text(found));
 		} else if (found > 0 && !is_store) {
 			err = -ENOTEMPTY;
 			why_set(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir, path,
@@ -353,7 +353,7 @@ int store_format_check(const char *path, bool *whole, char **why)
 	if (err == -EBADMSG)
 		why_set(why, "%s: damaged: not a tabletfs format line", path);
 	if (err && err != -EPROTO && err != -EBADMSG)
-		why_set(why, "%s: %s", path, strerror(-err));
+		why_set(why, "%s: %s", path, error_text(err));
 	buf_fini(&b);
 	return err;
 }
@@ -440,7 +440,7 @@ static int read_identity(const char *dir, struct lock_service *locks, bool is_ne
 	if (err == -ENOENT)
 		why_set(why, "%s/lock/" IDENTITY_FILE ": missing; 'tabletctl repair' makes another one", dir);
 	else if (err)
-		why_set(why, "%s/lock/" IDENTITY_FILE ": %s", dir, strerror(-err));
+		why_set(why, "%s/lock/" IDENTITY_FILE ": %s", dir, error_text(err));
 	return err == -ENOENT ? -EBADMSG : err;
 }
 
@@ -476,7 +476,7 @@ static int next_incarnation(
 		err = lock_put(locks, "incarnation", tfs_bytes_of(bytes, sizeof(bytes)), version, NULL);
 	}
 	if (err && !*why)
-		why_set(why, "%s/lock/incarnation: %s", dir, strerror(-err));
+		why_set(why, "%s/lock/incarnation: %s", dir, error_text(err));
 	if (!err)
 		*incarnation = n + 1;
 	return err;
@@ -491,7 +491,7 @@ static int embedded_open_locks(struct embedded *e, char **why)
 		why_set(why, "%s: in use by another process", e->dir);
 	/* Opening reads no other file than the journal. */
 	if (err && err != -EBUSY && path)
-		why_set(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err));
+		why_set(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", error_text(err));
 	free(path);
 	return err;
 }
@@ -522,7 +522,7 @@ static int embedded_start_master(struct embedded *e, char **why)
 	if (err && what && strncmp(what, e->dir, strlen(e->dir)) == 0)
 		why_set(why, "%s", what);
 	else if (err)
-		why_set(why, "%s: %s", e->dir, what ? what : strerror(-err));
+		why_set(why, "%s: %s", e->dir, what ? what : error_text(err));
 	free(what);
 	return err == -ENOENT ? -EBADMSG : err;
 }
@@ -568,7 +568,7 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	e->incarnation = so.incarnation;
 	err = server_new(&so, e->locks, &e->server);
 	if (err) {
-		why_set(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, strerror(-err));
+		why_set(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, error_text(err));
 		return err;
 	}
 	lock_local_make_room(e->locks, release_space, e->server);
@@ -708,10 +708,10 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		return 0;
 	(void)!embedded_free(e, false);
 	if (!reason)
-		why_set(&reason, "%s: %s", source, strerror(-err));
+		why_set(&reason, "%s: %s", source, error_text(err));
 	if (why)
 		*why = reason;
 	else
 		free(reason);
-	return err;
+	return user_errno(err);
 }

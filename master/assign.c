@@ -129,7 +129,7 @@ static int assign_root(struct pass *p)
 	if (!err)
 		err = meta_root_decode(buf_bytes(&b), &row);
 	if (!err && (row.server != l->at.server || row.assignment != l->at.assignment))
-		err = -ESTALE;
+		err = -VERSION_CHANGED;
 	row.server = l->to;
 	row.assignment++;
 	buf_reset(&b);
@@ -193,7 +193,7 @@ static int batch_write(struct pass *p, struct batch *b)
 
 		err = ts_call(p->m->tablets, &q, &a);
 		ts_answer_fini(&a);
-		for (n = from; !err && n < b->count && b->errs[n] != -EREMCHG; n++) {
+		for (n = from; !err && n < b->count && b->errs[n] != -TABLET_MOVED; n++) {
 			struct ts_assigned *t = &b->places[n]->at;
 
 			if (b->errs[n]) {
@@ -205,7 +205,7 @@ static int batch_write(struct pass *p, struct batch *b)
 			t->assignment++;
 		}
 		if (!err && n == from)
-			err = -EREMCHG;
+			err = -TABLET_MOVED;
 	}
 	arena_fini(&b->arena);
 	b->count = 0;
@@ -280,8 +280,8 @@ static void load_job_run(struct load_job *j)
 		k++;
 		p->v[i].served = !e || e == -EBUSY;
 		j->failed += e != 0;
-		/* -EBUSY: it is being split; -EIDRM: its table was dropped */
-		if (!j->err && (p->start || (e != -EBUSY && e != -EIDRM)))
+		/* -EBUSY: it is being split; -TABLE_DROPPED: its table was dropped */
+		if (!j->err && (p->start || (e != -EBUSY && e != -TABLE_DROPPED)))
 			j->err = e;
 	}
 	if (a.why.n)
@@ -448,7 +448,7 @@ static int root_level(struct pass *p)
 			why_set(p->why, "lock/root: missing, though the store has been used");
 	}
 	if (err && p->why && !*p->why)
-		why_set(p->why, "lock/root: the root tablet's row: %s", strerror(-err));
+		why_set(p->why, "lock/root: the root tablet's row: %s", error_text(err));
 	if (!err)
 		err = pass_add(p, &row);
 	if (!err)
@@ -585,7 +585,7 @@ static int assign_table_once(struct master *m, uint32_t table)
 	if (!err)
 		err = pass_read_table(&p, table);
 	if (!err && !p.last_seen)
-		err = -EREMCHG; /* a row is missing */
+		err = -TABLET_MOVED; /* a row is missing */
 	if (!err)
 		err = level_finish(&p);
 	if (!err && p.failed)

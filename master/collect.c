@@ -488,7 +488,7 @@ static int remove_log(struct round *r, uint64_t incarnation)
 		if (err == -ENOENT)
 			err = 0;
 		else if (err)
-			msg_warning("%s: this old log cannot be removed: %s", dir, strerror(-err));
+			msg_warning("%s: this old log cannot be removed: %s", dir, error_text(err));
 		free(dir);
 	}
 	for (unsigned i = 0; i < 2 && !err; i++) {
@@ -516,7 +516,7 @@ static int remove_sstable(struct round *r, const struct candidate *c)
 	else if (err == -ENOENT)
 		err = 0;
 	else if (err)
-		msg_warning("%s: cannot be removed: %s", path, strerror(-err));
+		msg_warning("%s: cannot be removed: %s", path, error_text(err));
 	free(path);
 	return err;
 }
@@ -677,7 +677,7 @@ static void collect_task(struct task *t)
 	if (c->stop)
 		return;
 	if (err && err != c->reported_err)
-		msg_warning("%s: the collection of files failed: %s", m->o.data_dir, strerror(-err));
+		msg_warning("%s: the collection of files failed: %s", m->o.data_dir, error_text(err));
 	c->reported_err = err;
 	c->again_us = !err ? AGAIN_US : c->again_us * 2 < EVERY_US ? c->again_us * 2 : EVERY_US;
 	now_us = monotonic_us();

@@ -95,7 +95,7 @@ void master_tablets_delete(struct master *m, uint32_t table)
 		err = tablets_delete(&p, table);
 	if (err) {
 		msg_warning("table %u: dropped, but its METADATA rows stay until the next %s: %s", table,
-			m->o.sole ? "start" : "pass", strerror(-err));
+			m->o.sole ? "start" : "pass", error_text(err));
 		m->unassigned = true;
 	}
 	pass_fini(&p);

@@ -73,7 +73,7 @@ static void age_drop(struct master *m, const struct tfs_schema *p, const char *n
 	schema_put(s);
 	if (err)
 		msg_warning("table %s: snapshot %s is older than snapshot_maxage, but cannot be dropped: %s", p->name, name,
-			strerror(-err));
+			error_text(err));
 	else
 		msg_notice("table %s: snapshot %s is older than snapshot_maxage: dropped", p->name, name);
 }

@@ -67,7 +67,7 @@ struct master {
 
 /* ---- term.c ---- */
 
-/* As lock_multi, lock_put and lock_remove.  -ESHUTDOWN: the term of this master has ended; nothing was changed. */
+/* As lock_multi, lock_put and lock_remove.  -SESSION_ENDED: the term of this master has ended; nothing was changed. */
 int master_multi(struct master *m, const struct lock_op *ops, unsigned count) TFS_MUST;
 int master_put(struct master *m, const char *name, struct tfs_bytes contents, uint64_t expect) TFS_MUST;
 int master_remove(struct master *m, const char *name) TFS_MUST;

@@ -42,7 +42,10 @@ static int master_call_method(struct master_service *service, const struct ms_re
 		mutex_unlock(&m->lock);
 		collect_wanted(m);
 	}
-	ts_refused(m->requests_refused, err == -EINVAL ? TS_REFUSED_INVALID : err == -ESHUTDOWN ? TS_REFUSED_FOREIGN : TS_REFUSALS);
+	ts_refused(m->requests_refused,
+		err == -EINVAL                  ? TS_REFUSED_INVALID
+			: err == -SESSION_ENDED ? TS_REFUSED_FOREIGN
+						: TS_REFUSALS);
 	a->err = err;
 	return err;
 }

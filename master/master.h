@@ -35,7 +35,7 @@ int master_start(struct master *m, char **why) TFS_MUST;
 /*
  * Has the tablets served that no live server serves.  A cluster's master calls it once a
  * second.  It reads METADATA only if a server has come or gone, if the last call
- * left a tablet unserved, and once a minute.  -ESHUTDOWN: the term of this
+ * left a tablet unserved, and once a minute.  -SESSION_ENDED: the term of this
  * master has ended.
  */
 int master_tick(struct master *m) TFS_MUST;

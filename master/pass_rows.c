@@ -224,7 +224,7 @@ int pass_read_metadata(struct pass *p)
 
 int pass_unread(struct pass *p, int err)
 {
-	if (p->level == LEVEL_ROOT || pass_is_strict(p) || err == -ESHUTDOWN || err == -ENOMEM)
+	if (p->level == LEVEL_ROOT || pass_is_strict(p) || err == -SESSION_ENDED || err == -ENOMEM)
 		return err;
 	if (!p->unread && err != -EBADMSG && err != -EPROTO)
 		p->unread = err;

@@ -227,7 +227,7 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 			err = 0;
 	}
 	if (err)
-		msg_warning("the log of server %llu cannot be sealed: %s", (unsigned long long)incarnation, strerror(-err));
+		msg_warning("the log of server %llu cannot be sealed: %s", (unsigned long long)incarnation, error_text(err));
 	else
 		msg_notice("server %llu is dead; its tablets are given to others", (unsigned long long)incarnation);
 	ts_answer_fini(&a);

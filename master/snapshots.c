@@ -125,7 +125,7 @@ static int rows_copy(struct master *m, uint32_t from, uint32_t id, int64_t *us)
 	ts_answer_fini(&a);
 	if (!err)
 		err = rows_check(m, id);
-	return err == -EIDRM ? -ENOENT : err;
+	return err == -TABLE_DROPPED ? -ENOENT : err;
 }
 
 /* Step 4.  *unknown is set if it may have taken place although the result is an error. */
@@ -170,7 +170,7 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 	if (unknown) {
 		m->unassigned = true; /* a pass is due */
 		msg_error("table id %u: it is unknown if it was created as \"%s\": %s; its files stay until the next %s", id, to,
-			strerror(-err), m->o.sole ? "start" : "pass");
+			error_text(err), m->o.sole ? "start" : "pass");
 	} else if (err) {
 		master_tablets_delete(m, id);
 	}

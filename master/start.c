@@ -78,7 +78,7 @@ static int start_table(void *arg, const char *name)
 	if (err == -ENOENT)
 		return 0;
 	if (err) {
-		why_set(s->why, "table %s: its schema: %s", name, strerror(-err));
+		why_set(s->why, "table %s: its schema: %s", name, error_text(err));
 		return err;
 	}
 	p = schema_public(schema);
@@ -88,7 +88,7 @@ static int start_table(void *arg, const char *name)
 	} else if (p->is_hidden) {
 		err = schema_show(s->m, schema, version);
 		if (err)
-			why_set(s->why, "table %s: its .schema cannot be shown again: %s", name, strerror(-err));
+			why_set(s->why, "table %s: its .schema cannot be shown again: %s", name, error_text(err));
 	}
 	if (!err)
 		err = start_add(s, p->tablets_id, p->name);
@@ -111,7 +111,7 @@ static int latest_incarnation(struct start *s)
 	if (!err)
 		s->latest_incarnation = load_be64(b.p) - s->m->o.sole;
 	else
-		why_set(s->why, "lock/incarnation: %s", strerror(-err));
+		why_set(s->why, "lock/incarnation: %s", error_text(err));
 	buf_fini(&b);
 	return err;
 }
@@ -125,7 +125,7 @@ int master_start(struct master *m, char **why)
 	mutex_lock(&m->lock);
 	err = master_ids_read(m, &s.next_id, &version);
 	if (err)
-		why_set(why, "lock/ids: %s", strerror(-err));
+		why_set(why, "lock/ids: %s", error_text(err));
 	if (!err)
 		err = latest_incarnation(&s);
 	if (!err)

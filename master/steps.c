@@ -69,7 +69,7 @@ void master_unblock_writes(struct master *m, uint32_t table)
 	while ((err = ts_call(m->tablets, &q, &a)) == -ENOMEM)
 		(void)usleep(RETRY_US);
 	if (err)
-		msg_error("table %u: its writes remain blocked: %s", table, strerror(-err));
+		msg_error("table %u: its writes remain blocked: %s", table, error_text(err));
 	ts_answer_fini(&a);
 }
 

@@ -25,6 +25,10 @@ my %pure_may = map { $_ => 1 } qw(engine/base/name.h master/balance.h engine/bas
 my @cycles_allowed = ();
 # Directories that still have more than $most_files .c files: remove yours here, too.
 my @crowds_allowed = ();
+# Errnos that no part may return to another: engine/base/outcome.h has names for their meanings.  Files on a network
+# return them (engine/base/file.h), the kernel to fs, and ESTALE is also the error of a user's stream.
+my $borrowed = 'EREMCHG|EIDRM|ESHUTDOWN|EOWNERDEAD|ECONNRESET|EALREADY';
+my $borrowed_of_kernel = 'ECONNABORTED|ENOTCONN|ESTALE';
 my $most_files = 26; # .c files in a directory of the product
 my $longest = 800;        # lines, of a source file
 my $longest_test = 1100;  # of a test: rows of cases
@@ -122,6 +126,10 @@ sub check_tree {
 		}
 		push @{ $bad{hashes} }, "$path: $1"
 			if $path =~ m{^(?:engine|fs|master)/} && $path !~ m{^engine/base/hash(?:table)?\.[ch]$} && $s =~ /^[ \t]*#[ \t]*include[ \t]+(<uthash\.h>|<sys\/random\.h>)/m;
+		if ($path =~ m{^(?:engine|fs|master)/} && $path !~ m{^engine/base/(?:outcome\.h|file\.[ch]|probe\.[ch])$}) {
+			my $not = $path =~ m{^(?:engine/bulk|fs)/} ? $borrowed : "$borrowed|$borrowed_of_kernel";
+			push @{ $bad{outcomes} }, "$path: $1" while $s =~ /\b($not)\b/g;
+		}
 		my $component = component($path);
 		next if $component eq 't' || $component eq 'model' || $component eq 'base' || $component eq 'tool' || $path =~ m{/main\.c$|^fs/options\.c$};
 		my $plain = without_comments_and_strings($s);
@@ -228,6 +236,7 @@ my %title = (
 	prints => 'nothing prints but engine/base, the tools and the mains',
 	files => 'the engine reaches files through engine/base/file.h',
 	hashes => 'tables have a hash that users cannot choose (engine/base/hashtable.h), random bytes come from engine/base/hash.c',
+	outcomes => 'outcomes have the names of engine/base/outcome.h, no errno',
 	locks => 'the engine locks through engine/base/mutex.h',
 	none => 'there are sources',
 	variables => 'no header of the product shows a variable, only constants',
@@ -309,6 +318,8 @@ my @wrong = (
 	['files', 'engine/tablet/x.c', "${spdx}int f(void)\n{\n\treturn unlink(\"x\");\n}\n"],
 	['hashes', 'fs/base/x.c', "$spdx#include <uthash.h>\n"],
 	['hashes', 'engine/tablet/x.c', "$spdx#include <sys/random.h>\n"],
+	['outcomes', 'engine/client/x.c', "${spdx}int f(void)\n{\n\treturn -EREMCHG;\n}\n"],
+	['outcomes', 'master/x.c', "${spdx}int f(int err)\n{\n\treturn err == -ESTALE;\n}\n"],
 	['locks', 'engine/tablet/x.c', "${spdx}void f(void)\n{\n\tpthread_mutex_lock(0);\n}\n"],
 );
 sub write_files {

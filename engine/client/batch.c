@@ -158,6 +158,7 @@ static struct added *added_new(const struct ts_request *q)
 /* Reports a failed mutation.  The caller's function o.failed runs in one thread at a time. */
 static void batch_report(struct tfs_batch *b, const struct added *a, int err)
 {
+	err = user_errno(err);
 	mutex_lock(&b->lock);
 	b->err = b->err ? b->err : err;
 	while (b->o.failed && b->reporting)
@@ -245,7 +246,7 @@ static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struc
 {
 	struct ts_row rows[SEND_ROWS];
 	unsigned joined[SEND_ROWS];
-	int errs[SEND_ROWS] = {0}, err = -EREMCHG; /* alone: each is sent below */
+	int errs[SEND_ROWS] = {0}, err = -TABLET_MOVED; /* alone: each is sent below */
 	struct ts_request q = {.method = TS_MUTATE_ROWS,
 		.table = schema_public(s)->tablets_id,
 		.row = v[0]->key,
@@ -275,7 +276,7 @@ static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struc
 		for (unsigned i = 0; i < joined[row]; i++) {
 			int e = err ? err : errs[row];
 
-			if (e == -EREMCHG || e == -EIDRM || (!err && e && joined[row] > 1))
+			if (e == -TABLET_MOVED || e == -TABLE_DROPPED || (!err && e && joined[row] > 1))
 				e = batch_send_row(b, s, v[i]);
 			if (e)
 				batch_report(b, v[i], e);

@@ -25,7 +25,7 @@
 /* Returns true if the server of an open scan or action, or the channel to it, has lost it. */
 static bool is_lost(int err)
 {
-	return err == -ESTALE || err == -EREMCHG || err == -ECONNABORTED || err == -ENOTCONN || err == -ECONNRESET ||
+	return err == -SCAN_UNKNOWN || err == -TABLET_MOVED || err == -EPOCH_ENDED || err == -UNREACHABLE || err == -ANSWER_LOST ||
 		err == -ETIMEDOUT;
 }
 
@@ -53,7 +53,7 @@ static bool is_action(const struct ts_request *q)
 
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = ts_call(svc, q, a);
+	int err = ts_call(svc, q, a), user;
 
 	for (unsigned tries = 0; !err && a->scan && is_action(q) && tries < LOST_MOST; tries++) {
 		err = poll_action(svc, q, a);
@@ -64,14 +64,12 @@ int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, 
 		if (err == -EEXIST && q->method == TS_SPLIT)
 			err = 0; /* the first attempt has succeeded */
 	}
-	if (err == -EREMCHG || err == -ESTALE || err == -ENOTCONN || err == -EAGAIN || err == -ECONNABORTED) {
-		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
-		err = -EIO;
-	} else if (err == -ECONNRESET || err == -ETIMEDOUT) {
-		msg_error("table %u: the server of row %s has not answered: %s", q->table, Q(q->row), strerror(-err));
-		err = -ETIMEDOUT;
-	}
-	return err;
+	if (err == -TABLE_DROPPED || err == -SESSION_ENDED)
+		return err;
+	user = err == -EAGAIN ? -EIO : user_errno(err);
+	if (user != err || err == -ETIMEDOUT)
+		msg_error("table %u: the server of row %s has not carried out a request: %s", q->table, Q(q->row), error_text(err));
+	return user;
 }
 
 void row_cursor_init(
@@ -265,7 +263,7 @@ static int cursor_fill(struct row_cursor *c)
 	if (c->open && is_lost(err)) {
 		if (++c->lost <= LOST_MOST)
 			return cursor_lost(c);
-		msg_error("table %u: a scan was lost %u times at one row: %s", c->table, c->lost, strerror(-err));
+		msg_error("table %u: a scan was lost %u times at one row: %s", c->table, c->lost, error_text(err));
 		return -EIO;
 	}
 	if (err)

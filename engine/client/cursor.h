@@ -12,8 +12,9 @@
 /*
  * Calls the service, and polls until an action that the request starts (FLUSH,
  * COMPACT, SPLIT, MERGE) has ended.  If a router gives up, because no server serves
- * the row or has answered, this function logs the error.  It returns -EIO, or
- * -ETIMEDOUT if the request may have been carried out.
+ * the row or has answered, this function logs the error.  Returns 0, -TABLE_DROPPED,
+ * -SESSION_ENDED (the caller is a server that is dead for the others), or the errno of
+ * a user: -EIO, or -ETIMEDOUT if the request may have been carried out.
  */
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 

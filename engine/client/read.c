@@ -239,7 +239,7 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 		bool unsure;
 		int n = salt_scan_next(&s->rows, &c, &row, &unsure);
 
-		if (n == -EIDRM) {
+		if (n == -TABLE_DROPPED) {
 			n = scan_follow_salt(s);
 			if (n == 0)
 				continue;
@@ -247,7 +247,7 @@ int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell)
 		if (n == 0 && salt_scan_damaged(&s->rows))
 			return -EBADMSG;
 		if (n <= 0)
-			return n;
+			return user_errno(n);
 		if (!rows) {
 			f = scan_family(s, c->family_id);
 			if (!f) {

@@ -17,7 +17,7 @@
  * struct patience.
  *
  * A cached location may be stale.  A server that does not serve the row
- * returns -EREMCHG.  Then the router drops the entry and reads METADATA.  The
+ * returns -TABLET_MOVED.  Then the router drops the entry and reads METADATA.  The
  * same may happen on each level.  If all locations are stale, a request takes
  * six steps: three refusals, by the servers of the tablet, of METADATA and of
  * the root; and three reads, of the root file, the root and METADATA.
@@ -33,8 +33,8 @@
  *
  * The absence of a tablet is not cached.  A table's rows in METADATA are
  * written before its schema and deleted after it.  So a table without rows has
- * been dropped, and the router returns -EIDRM, as a server would.  If a server
- * returns -EIDRM, the router does so only if there is a note dropped/ID in the lock
+ * been dropped, and the router returns -TABLE_DROPPED, as a server would.  If a server
+ * returns -TABLE_DROPPED, the router does so only if there is a note dropped/ID in the lock
  * service, or no such row.  Otherwise the server has not read the table's schema
  * yet, and the router tries again.
  */
@@ -104,7 +104,7 @@ static bool patience_pause(const struct router *r, struct patience *t, bool held
 
 static bool is_unknown(int err)
 {
-	return err == -ECONNRESET || err == -ETIMEDOUT;
+	return err == -ANSWER_LOST || err == -ETIMEDOUT;
 }
 
 static bool is_mutation(const struct ts_request *q)
@@ -155,11 +155,11 @@ static int call_elsewhere(struct router *r, struct patience *t, struct tablet_se
 		since_us = router_now(r);
 		err = ts_call(s, &own, a);
 		us = router_now(r) - since_us;
-	} while (err == -ECONNABORTED && t->epoch != r->numbers.epoch); /* another thread has begun the next epoch */
+	} while (err == -EPOCH_ENDED && t->epoch != r->numbers.epoch); /* another thread has begun the next epoch */
 	free(rows);
 	if (is_unknown(err))
 		t->left_us -= us < t->left_us ? us : t->left_us;
-	if (is_mutation(q) && (is_unknown(err) || err == -EALREADY))
+	if (is_mutation(q) && (is_unknown(err) || err == -MUTATION_ANSWERED))
 		t->unknown = true;
 	return err;
 }
@@ -181,7 +181,7 @@ static bool may_repeat(const struct patience *t, const struct ts_request *q)
 
 /* ---- servers and scan ids ---- */
 
-/* Finds the service of an incarnation and adds it to r->servers.  -EREMCHG: no such server; -ENOMEM. */
+/* Finds the service of an incarnation and adds it to r->servers.  -TABLET_MOVED: no such server; -ENOMEM. */
 static int server_of(struct router *r, uint64_t incarnation, struct tablet_service **out)
 {
 	struct tablet_service *s = r->o.servers.connect(r->o.servers.arg, incarnation), **v;
@@ -189,7 +189,7 @@ static int server_of(struct router *r, uint64_t incarnation, struct tablet_servi
 	size_t i;
 
 	if (!s)
-		return -EREMCHG;
+		return -TABLET_MOVED;
 	mutex_lock(&r->lock);
 	for (i = 0; i < r->server_count && r->servers[i] != s; i++)
 		;
@@ -250,7 +250,7 @@ static int route_scan(struct router *r, struct patience *t, const struct ts_requ
 	int err;
 
 	if (!s)
-		return -ESTALE;
+		return -SCAN_UNKNOWN;
 	there.scan = q->scan & SCAN_NUMBER_MASK;
 	do
 		err = call_server(r, t, s, 0, &there, a);
@@ -278,7 +278,7 @@ static int location_read_root(struct router *r, struct tablet_service **out, uin
 	if (!err)
 		err = meta_root_decode(buf_bytes(&b), &root);
 	else if (err == -ENOENT)
-		err = -EREMCHG; /* the store is being created */
+		err = -TABLET_MOVED; /* the store is being created */
 	if (!err)
 		err = server_of(r, root.server, out);
 	if (!err) {
@@ -336,12 +336,12 @@ static int location_scan_row(struct location_scan *d)
 	if (d->rows == 0) {
 		/* If no tablet contains the row, METADATA was read between two steps of a change. */
 		if (!err && bytes_cmp(d->row, buf_bytes(&d->begin)) < 0)
-			err = -EREMCHG;
+			err = -TABLET_MOVED;
 		if (err)
 			return err;
 		d->found = s;
 		d->found_assignment = d->assignment;
-	} else if (err == -EREMCHG) {
+	} else if (err == -TABLET_MOVED) {
 		err = 0;
 	} else if (!err) {
 		atomic_fetch_add_explicit(&d->r->prefetched, 1, memory_order_relaxed);
@@ -406,7 +406,7 @@ static int location_scan_run(struct router *r, struct patience *t, uint32_t tabl
 	if (d.found)
 		err = 0;
 	else if (!err)
-		err = table == META_TABLE ? -EREMCHG : -EIDRM; /* METADATA has no tablet only while the store is being created */
+		err = table == META_TABLE ? -TABLET_MOVED : -TABLE_DROPPED; /* METADATA lacks one while the store is created */
 	if (!err) {
 		*out = d.found;
 		*assignment = d.found_assignment;
@@ -449,7 +449,7 @@ static void location_forget(struct router *r, uint32_t table, struct tfs_bytes r
 }
 
 /*
- * A server that has no schema of the table returns -EIDRM.  The table may be new to
+ * A server that has no schema of the table returns -TABLE_DROPPED.  The table may be new to
  * it, so the lock service and METADATA decide whether it was dropped.
  */
 static bool may_be_new(struct router *r, uint32_t table)
@@ -464,8 +464,8 @@ static bool may_be_new(struct router *r, uint32_t table)
 static bool should_repeat(struct router *r, const struct patience *t, const struct ts_request *q, int err)
 {
 	return err &&
-		(err == -EREMCHG || err == -ENOTCONN || err == -EAGAIN || (is_unknown(err) && may_repeat(t, q)) ||
-			(err == -EIDRM && may_be_new(r, q->table)));
+		(err == -TABLET_MOVED || err == -UNREACHABLE || err == -EAGAIN || (is_unknown(err) && may_repeat(t, q)) ||
+			(err == -TABLE_DROPPED && may_be_new(r, q->table)));
 }
 
 static int route_to_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
@@ -480,7 +480,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 		bool pause = true;
 
 		err = s ? 0 : location_read(r, t, q->table, q->row, &s, &assignment);
-		if (err == -EIDRM)
+		if (err == -TABLE_DROPPED)
 			break;
 		if (!err)
 			err = call_server(r, t, s, assignment, q, a);
@@ -492,7 +492,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 		if (s && err != -EAGAIN && silent != 1) {
 			location_forget(r, q->table, q->row, s);
 			s = NULL;
-			pause = !cached || (err != -EREMCHG && err != -EIDRM);
+			pause = !cached || (err != -TABLET_MOVED && err != -TABLE_DROPPED);
 			if (!pause)
 				atomic_fetch_add_explicit(&r->stale, 1, memory_order_relaxed);
 			silent = 0;
@@ -602,7 +602,8 @@ static int route_request(struct router *r, struct patience *t, const struct ts_r
 /* After an unknown outcome these do not say whether the mutation was carried out. */
 static bool leaves_unknown(int err)
 {
-	return is_unknown(err) || err == -EREMCHG || err == -ENOTCONN || err == -EAGAIN || err == -EALREADY || err == -ECONNABORTED;
+	return is_unknown(err) || err == -TABLET_MOVED || err == -UNREACHABLE || err == -EAGAIN || err == -MUTATION_ANSWERED ||
+		err == -EPOCH_ENDED;
 }
 
 /* The end of a request whose mutations were sent to another process. */

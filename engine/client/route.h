@@ -13,8 +13,8 @@
  *
  * Differences from tablet_service.h:
  *  - -ETIMEDOUT: it is unknown if a mutation was carried out.
- *  - -EREMCHG: the router found no server that serves the row in patience_us.
- *  - -EIDRM: also if METADATA has no tablet of the table.
+ *  - -TABLET_MOVED: the router found no server that serves the row in patience_us.
+ *  - -TABLE_DROPPED: also if METADATA has no tablet of the table.
  *  - Mutations have no token; a request of TS_HELLO begins the next epoch.
  *  - Scan ids are the router's own.  It sends SCAN_NEXT and SCAN_CLOSE to the
  *    server that opened the scan.

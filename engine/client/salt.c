@@ -4,7 +4,7 @@
  *
  * When a salt takes effect, the table is empty and gets new tablets, in one
  * change of its schema (master/change.c).  A request that finds no tablets gets
- * -EIDRM and has had no effect.  The client then reads the schema
+ * -TABLE_DROPPED and has had no effect.  The client then reads the schema
  * again.  If the schema has another tablets id, the client sends the request
  * again.  The number of tries needs no limit, because each one follows another
  * change of the salt.
@@ -28,7 +28,7 @@ static int table_read_schema(struct tfs_table *t)
 		err = schemas_by_id(locks, t->id, schema_public(s)->name, &newest);
 	schema_put(s);
 	if (err)
-		return err;
+		return user_errno(err);
 	table_update_schema(t->store, newest);
 	schema_put(newest);
 	return 0;
@@ -94,9 +94,8 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 			err = call_tablet_service(t->store->o.tablets, q, a);
 		if (a->schema_generation > p->generation)
 			(void)!table_catch_up(t, a->schema_generation); /* for later requests: this one names a family by its id */
-		if (err != -EIDRM)
+		if (err != -TABLE_DROPPED)
 			break;
-		err = -ENOENT;
 		next = table_new_tablets(t, p->tablets_id);
 		if (!next)
 			break;
@@ -107,7 +106,7 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 	q->row = row;
 	if (key != small)
 		free(key);
-	return err;
+	return user_errno(err);
 }
 
 int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a)

@@ -27,7 +27,7 @@ int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_reques
 /* The same for the newest schema; q->row is the key as stored. */
 int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
- * Called after -EIDRM for the tablets id `tablets`.  Asks the master for the
+ * Called after -TABLE_DROPPED for the tablets id `tablets`.  Asks the master for the
  * schema.  Returns a reference to it if it has another tablets id, else NULL.
  */
 const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets);
@@ -71,7 +71,7 @@ uint64_t salt_scan_generation(const struct salt_scan *s);
 /* Returns true if blocks were skipped, which only spec.past_damage allows. */
 bool salt_scan_damaged(const struct salt_scan *s);
 /*
- * Called after -EIDRM.  If the scan has returned nothing, it starts again with
+ * Called after -TABLE_DROPPED.  If the scan has returned nothing, it starts again with
  * the tablets of the schema.  Otherwise the next call returns 0.
  */
 void salt_scan_again(struct salt_scan *s, const struct schema *schema);

@@ -87,7 +87,7 @@ static int snapshot_schema(struct tfs_table *t, uint32_t table, const char *name
 	struct lock_service *locks = t->store->o.locks;
 	int err = table_gone(t) ? -ENOENT : lock_sync(locks);
 
-	return err ? err : schemas_snapshot(locks, table, name, out, NULL);
+	return user_errno(err ? err : schemas_snapshot(locks, table, name, out, NULL));
 }
 
 int tfs_snapshot_open(struct tfs_table *t, const char *name, struct tfs_table **out)
@@ -311,7 +311,7 @@ static int names_read(struct names *n, uint32_t table)
 		if (i == 0 || strcmp(n->v[i], n->v[kept - 1]) != 0)
 			memmove(n->v[kept++], n->v[i], sizeof(*n->v));
 	n->count = kept;
-	return err;
+	return user_errno(err);
 }
 
 int tfs_snapshot_list(struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg)

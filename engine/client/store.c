@@ -54,7 +54,7 @@ int tfs_sync(struct tfs_store *s)
 {
 	struct ts_request q = {.method = TS_SYNC};
 	struct ts_answer a = {0};
-	int err = call_tablet_service(s->o.tablets, &q, &a);
+	int err = user_errno(call_tablet_service(s->o.tablets, &q, &a));
 
 	ts_answer_fini(&a);
 	return err;
@@ -205,7 +205,7 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
 {
-	int err = ms_call(s->o.master, q, a);
+	int err = user_errno(ms_call(s->o.master, q, a));
 
 	if (why) {
 		*why = a->why;
@@ -288,7 +288,7 @@ int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out
 
 	if (!err)
 		err = schemas_table(s->o.locks, name, &schema, NULL);
-	return err ? err : table_open(s, schema, NULL, out);
+	return err ? user_errno(err) : table_open(s, schema, NULL, out);
 }
 
 int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table *of, struct tfs_table **out)

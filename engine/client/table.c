@@ -95,29 +95,27 @@ int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAM
 
 	if (!err)
 		err = s->o.locks->ops->list(s->o.locks, "tables", listing_add, &l);
-	return err < 0 ? err : l.n;
+	return err < 0 ? user_errno(err) : l.n;
 }
 
 int tfs_table_empty(struct tfs_table *t, bool *empty)
 {
 	const struct schema *s = table_schema(t);
 	bool has = false;
-	int err = -EIDRM;
+	int err = -TABLE_DROPPED;
 
-	while (s && err == -EIDRM) {
+	while (s && err == -TABLE_DROPPED) {
 		const struct tfs_schema *p = schema_public(s);
 		const uint32_t tablets = p->tablets_id;
 
 		err = table_has_cells(t->store->o.tablets, tablets, p->generation, 0, &has);
 		schema_put(s);
-		s = err == -EIDRM ? table_new_tablets(t, tablets) : NULL;
+		s = err == -TABLE_DROPPED ? table_new_tablets(t, tablets) : NULL;
 	}
 	schema_put(s);
-	if (err == -EIDRM)
-		err = -ENOENT;
 	if (!err)
 		*empty = !has;
-	return err;
+	return user_errno(err);
 }
 
 int table_no_family(struct tfs_table *t)

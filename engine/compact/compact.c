@@ -287,7 +287,7 @@ int tablet_compact(struct tablet *t)
 	tablet_replay_done(t);
 	err = compact_major(t, false);
 	if (err == -ECANCELED && !(t->env->will_close && *t->env->will_close))
-		err = -EREMCHG; /* the tablet leaves its server */
+		err = -TABLET_MOVED; /* the tablet leaves its server */
 	tablet_leave(t);
 	return err;
 }

@@ -33,13 +33,19 @@
 #define LOOK_AGAIN_US (UINT64_C(3600) * 1000000)
 #define MINUTE_US (UINT64_C(60) * 1000000)
 
+/* Returns true if the tablet or its server ends, so the task is not repeated. */
+static bool is_over(const struct tablet *t, int err)
+{
+	return tablet_stopping(t) || err == -TABLET_STOPPED || err == -SESSION_ENDED;
+}
+
 /* Repeats the task after a pause.  Logs the first of consecutive failures. */
 static void compact_retry(struct tablet *t, struct task *task, uint64_t *pause_us, const char *what, int err)
 {
 	uint64_t most_us = is_no_space(err) && task == &t->major_task ? NO_SPACE_MOST_US : BACKOFF_MOST_US;
 
 	if (!*pause_us && err != -ECANCELED)
-		msg_error("table %u: a %s compaction failed, to be tried again: %s", t->table, what, strerror(-err));
+		msg_error("table %u: a %s compaction failed, to be tried again: %s", t->table, what, error_text(err));
 	*pause_us = *pause_us ? *pause_us * 2 : BACKOFF_LEAST_US;
 	if (*pause_us > most_us)
 		*pause_us = most_us;
@@ -53,7 +59,7 @@ static void compact_flush_task(struct task *task)
 
 	if (!err) {
 		t->flush_backoff_us = 0;
-	} else if (!tablet_stopping(t) && err != -ESHUTDOWN) {
+	} else if (!is_over(t, err)) {
 		t->flush_wanted = true;
 		compact_retry(t, task, &t->flush_backoff_us, "minor", err);
 	}
@@ -118,7 +124,7 @@ void compact_merge_task(struct task *task)
 	if (err == -ECANCELED && t->leaves)
 		return;                                            /* as above */
 	t->merge_no_space = is_no_space(err) || err == -ECANCELED; /* canceled: on a full disk */
-	if (tablet_stopping(t) || err == -ESHUTDOWN)
+	if (is_over(t, err))
 		return;
 	if (err) {
 		compact_retry(t, task, &t->merge_backoff_us, "merging", err);
@@ -153,7 +159,7 @@ void compact_major_task(struct task *task)
 		t->major_backoff_us = 0;
 	else if (err == -ECANCELED) /* it gave way to a split, which may be over */
 		tablet_want_merge(t);
-	else if (!tablet_stopping(t) && err != -ESHUTDOWN)
+	else if (!is_over(t, err))
 		compact_retry(t, task, &t->major_backoff_us, "major", err);
 	t->major_after_us = is_no_space(err) ? monotonic_us() + t->major_backoff_us : 0;
 }

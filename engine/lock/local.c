@@ -223,7 +223,7 @@ static int check_version(struct local *l, const struct lock_op *op, uint64_t *no
 		return *now ? -EEXIST : 0;
 	if (!*now)
 		return -ENOENT;
-	return op->expect == LOCK_EXISTS || op->expect == *now ? 0 : -ESTALE;
+	return op->expect == LOCK_EXISTS || op->expect == *now ? 0 : -VERSION_CHANGED;
 }
 
 static int check_ops(const struct lock_op *ops, unsigned count)
@@ -548,7 +548,7 @@ void lock_local_closing(struct lock_service *s)
 		err = file_pwrite(l->held, "c", 1, 0);
 	while ((err == -ENOSPC || err == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
 	if (err)
-		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, LOCK_HELD, strerror(-err));
+		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, LOCK_HELD, error_text(err));
 }
 
 int lock_local_open(const char *dir, struct lock_service **out)

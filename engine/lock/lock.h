@@ -23,10 +23,10 @@
  * A session sees its own changes, and never a state older than one that it has
  * seen.  It may see the changes of other sessions late; lock_sync ends that.
  *
- * Errors: -ENOENT, -EEXIST, -ESTALE (the version is not the expected one),
+ * Errors: -ENOENT, -EEXIST, -VERSION_CHANGED (the version is not the expected one),
  * -EINVAL (a name or an operation that is not allowed), -EFBIG, -EBADMSG
- * (damaged), -ENOSPC (nothing was changed), -ESHUTDOWN (the session has ended;
- * nothing was changed).  After another error of a change, for example -ENOTCONN
+ * (damaged), -ENOSPC (nothing was changed), -SESSION_ENDED (the session has ended;
+ * nothing was changed).  After another error of a change, for example -UNREACHABLE
  * (the service cannot be reached), the outcome is unknown: read the file again.
  * Threads: any.
  */
@@ -34,6 +34,7 @@
 #define TFS_LOCK_LOCK_H
 
 #include "engine/base/bytes.h"
+#include "engine/base/outcome.h"
 
 struct lock_service;
 #define LOCK_ANY UINT64_MAX          /* any version, or no file */

@@ -145,7 +145,7 @@ static int check(const char *dir, const char *path, uint64_t of_lock, char **why
 	int err = read_file(path, &of_file);
 
 	if (err)
-		why_set(why, "%s: %s", path, err == -EBADMSG ? "damaged" : strerror(-err));
+		why_set(why, "%s: %s", path, err == -EBADMSG ? "damaged" : error_text(err));
 	return err ? err : compare(dir, of_lock, of_file, why);
 }
 
@@ -156,7 +156,7 @@ static int read_lock_or_say(
 
 	if (err)
 		why_set(why, "%s: the lock service's file '%s': %s", dir, MARKER_FILE,
-			err == -EBADMSG ? "damaged" : strerror(-err));
+			err == -EBADMSG ? "damaged" : error_text(err));
 	return err;
 }
 
@@ -177,7 +177,7 @@ int marker_check(struct lock_service *locks, const char *dir, uint64_t *id, char
 	return err;
 }
 
-/* Steps 1 to 3.  -ESTALE: another process makes the cluster, too. */
+/* Steps 1 to 3.  -VERSION_CHANGED: another process makes the cluster, too. */
 static int make(struct lock_service *locks, const char *dir, const char *path, uint64_t *id, char **why)
 {
 	uint64_t version;
@@ -193,7 +193,7 @@ static int make(struct lock_service *locks, const char *dir, const char *path, u
 			return err;
 		*id += *id == 0;
 		err = write_lock(locks, *id, false, LOCK_ABSENT);
-		return err ? err : -ESTALE; /* the next call reads it */
+		return err ? err : -VERSION_CHANGED; /* the next call reads it */
 	}
 	if (!err && !complete)
 		err = make_file(dir, path, *id);
@@ -206,9 +206,9 @@ int marker_make(struct lock_service *locks, const char *dir, uint64_t *id, char 
 {
 	char *path = path_join(dir, MARKER_FILE);
 	uint64_t made;
-	int err = path ? -ESTALE : -ENOMEM;
+	int err = path ? -VERSION_CHANGED : -ENOMEM;
 
-	for (unsigned i = 0; i < 8 && err == -ESTALE; i++)
+	for (unsigned i = 0; i < 8 && err == -VERSION_CHANGED; i++)
 		err = make(locks, dir, path, &made, why);
 	free(path);
 	if (!err)

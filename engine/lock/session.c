@@ -112,13 +112,13 @@ uint64_t lock_session_beat(struct lock_session *s)
 	if (!lock_session_held(s))
 		return s->o.timeout_us;
 	err = file_write(s, false, &end_us);
-	if (err == -ESHUTDOWN || err == -ENOENT) {
+	if (err == -SESSION_ENDED || err == -ENOENT) {
 		msg_error("%s: the lock service has ended this session", s->name);
 		while (!lease_lose(s, atomic_load(&s->end_us)))
 			;
 	} else if (err) {
 		if (err != s->failed)
-			msg_warning("%s: no heartbeat: %s", s->name, strerror(-err));
+			msg_warning("%s: no heartbeat: %s", s->name, error_text(err));
 	} else if (lock_session_held(s)) { /* only this function changes the end to another one than LOST */
 		(void)atomic_compare_exchange_strong(&s->end_us, &was_us, end_us);
 	}
@@ -190,6 +190,6 @@ void lock_session_free(struct lock_session *s)
 	if (lock_session_held(s))
 		err = lock_remove(s->o.locks, s->name, LOCK_ANY);
 	if (err)
-		msg_warning("%s: not removed; it ends with the session: %s", s->name, strerror(-err));
+		msg_warning("%s: not removed; it ends with the session: %s", s->name, error_text(err));
 	session_free_memory(s);
 }

@@ -79,20 +79,20 @@ int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struc
 		if (!err)
 			*t = (struct lock_term){locks, number, version};
 		/* -ENOENT: another session was elected between the two calls, and has ended again. */
-	} while (err == -ENOENT || err == -ESTALE);
+	} while (err == -ENOENT || err == -VERSION_CHANGED);
 	return err;
 }
 
-/* Returns the error of a multi-operation, or -ESHUTDOWN if its cause is that the term has ended. */
+/* Returns the error of a multi-operation, or -SESSION_ENDED if its cause is that the term has ended. */
 static int term_error(const struct lock_term *t, int err)
 {
 	uint64_t version;
 	int read;
 
-	if (err != -ESTALE)
+	if (err != -VERSION_CHANGED)
 		return err;
 	read = lock_get(t->locks, TERM, NULL, &version);
-	return read ? read : version == t->version ? err : -ESHUTDOWN;
+	return read ? read : version == t->version ? err : -SESSION_ENDED;
 }
 
 int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
@@ -115,6 +115,6 @@ void lock_term_end(const struct lock_term *t)
 	const struct lock_op op = {.name = MASTER, .what = LOCK_REMOVE, .expect = LOCK_EXISTS};
 	int err = lock_term_multi(t, &op, 1, NULL);
 
-	if (err && err != -ENOENT && err != -ESHUTDOWN)
-		msg_warning("%s: not removed; it ends with the session: %s", MASTER, strerror(-err));
+	if (err && err != -ENOENT && err != -SESSION_ENDED)
+		msg_warning("%s: not removed; it ends with the session: %s", MASTER, error_text(err));
 }

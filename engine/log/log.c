@@ -157,7 +157,7 @@ static void log_sync_locked(struct log *l, struct log_wakeups *w)
 		l->reap = true;
 		return;
 	}
-	if (err == -EOWNERDEAD) {
+	if (err == -FENCE_LOST) {
 		log_lose_locked(l);
 		return;
 	}
@@ -520,7 +520,7 @@ static int log_first_segment(struct log *l)
 			log_segment_discard(l, s);
 	}
 	if (err) {
-		msg_error("commit log %s: the first segment: %s", l->dir, strerror(-err));
+		msg_error("commit log %s: the first segment: %s", l->dir, error_text(err));
 		return err;
 	}
 	l->next_number = 2;

@@ -23,7 +23,7 @@
  *
  * A log on shared storage has a fence (log_options.fence).  When it is lost, the
  * records of this log may already be read by their next owners.  From then on
- * the log answers every waiter and every call with -EOWNERDEAD: the outcome of
+ * the log answers every waiter and every call with -FENCE_LOST: the outcome of
  * the records that wait is unknown.
  *
  * Threads: all calls from any thread.
@@ -34,6 +34,7 @@
 #include <bsd/sys/queue.h>
 
 #include "engine/base/bytes.h"
+#include "engine/base/outcome.h"
 #include "engine/base/task.h"
 #include "engine/cell/op.h"
 
@@ -60,7 +61,7 @@ struct log_options {
 	/*
 	 * NULL: no fence.  Called after each sync, before its records are
 	 * answered.  Returns 0 if the log is still this process's own,
-	 * -EOWNERDEAD if it is lost, because the records may be missing from the
+	 * -FENCE_LOST if it is lost, because the records may be missing from the
 	 * seal; another -errno counts as an error of the sync.  Any thread, no
 	 * lock.  With a fence each record is synced before it is answered, as if
 	 * `sync` was asked for.
@@ -90,7 +91,7 @@ struct log_ticket {
 };
 /*
  * -ENOMEM, -EINVAL (longer than the format allows), -EROFS (refusing),
- * -ENOSPC (refusing because the disk is full), -EOWNERDEAD (lost) or -EAGAIN (more than 64 MiB
+ * -ENOSPC (refusing because the disk is full), -FENCE_LOST (lost) or -EAGAIN (more than 64 MiB
  * wait for an fsync; call log_wait_memory): nothing was submitted.  Never
  * blocks, because the caller holds a lock.
  */

@@ -84,7 +84,7 @@ static int segment_reuse(struct log *l, struct log_segment *s, const struct log_
 	if (!err) {
 		s->reused = s->allocated = recycled->bytes;
 	} else {
-		msg_warning("%s: cannot be used again: %s", from ? from : path, strerror(-err));
+		msg_warning("%s: cannot be used again: %s", from ? from : path, error_text(err));
 		if (from)
 			(void)!file_unlink(from);
 		(void)!file_unlink(path);
@@ -183,7 +183,7 @@ void log_segment_discard(struct log *l, struct log_segment *s)
 	int err = !path ? -ENOMEM : l->fence && s->headed ? 0 : file_unlink(path);
 
 	if (err && err != -ENOENT)
-		msg_warning("%s: %s", path ? path : l->dir, strerror(-err));
+		msg_warning("%s: %s", path ? path : l->dir, error_text(err));
 	free(path);
 	file_close(s->file);
 	free(s);
@@ -358,7 +358,7 @@ int log_drop_below(struct log *l, uint64_t lsn)
 		if (err == -ENOENT)
 			err = 0;
 		if (err)
-			msg_error("log segment %llu of %s: %s", (unsigned long long)s->number, l->dir, strerror(-err));
+			msg_error("log segment %llu of %s: %s", (unsigned long long)s->number, l->dir, error_text(err));
 		free(path);
 		mutex_lock(&l->mu);
 		s->io--;

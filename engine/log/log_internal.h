@@ -224,7 +224,7 @@ void log_mark_run(struct task *t);
 void log_mark_end(struct log *l);
 
 /* log_switch.c */
-/* The fence is lost: answers every waiter with -EOWNERDEAD, and replaces the threads inside I/O. */
+/* The fence is lost: answers every waiter with -FENCE_LOST, and replaces the threads inside I/O. */
 void log_lose_locked(struct log *l);
 /* Raises the generation and tries a fresh file; unlocks meanwhile.  why: for the message. */
 void log_switch_locked(struct log *l, int error, const char *why);

@@ -96,5 +96,5 @@ void log_mark_end(struct log *l)
 	if (s->allocated > s->bytes + LOG_FRAME_BYTES)
 		err = file_truncate(s->file, s->bytes + LOG_FRAME_BYTES);
 	if (err)
-		msg_warning("%s: cutting off the zeros at the end: %s", file_path(s->file), strerror(-err));
+		msg_warning("%s: cutting off the zeros at the end: %s", file_path(s->file), error_text(err));
 }

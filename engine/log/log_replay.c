@@ -125,7 +125,7 @@ static int replay_open_segment(struct replay *r, size_t i)
 	if (!err)
 		err = file_size(r->file, &r->seg[i].bytes);
 	if (err)
-		replay_explain(r, i, 0, strerror(-err));
+		replay_explain(r, i, 0, error_text(err));
 	else if (r->seg[i].bytes > r->seg[i].end)
 		r->seg[i].bytes = r->seg[i].end;
 	r->open = i;
@@ -157,7 +157,7 @@ static int replay_read(struct replay *r, uint64_t offset, size_t n, struct tfs_b
 		r->window_bytes = 0;
 		err = want ? file_pread(r->file, r->window, want, offset, &r->window_bytes) : 0;
 		if (err) {
-			replay_explain(r, r->open, offset, strerror(-err));
+			replay_explain(r, r->open, offset, error_text(err));
 			return err;
 		}
 		if (n > r->window_bytes)
@@ -354,7 +354,7 @@ static int replay_begin(struct replay *r)
 	int err = file_list(r->dir, replay_add_segment, r);
 
 	if (err)
-		(void)!buf_printf(&r->why, "%s: %s", r->dir, strerror(-err));
+		(void)!buf_printf(&r->why, "%s: %s", r->dir, error_text(err));
 	if (!err && r->count) {
 		qsort(r->seg, r->count, sizeof *r->seg, by_number);
 		err = replay_headers(r);

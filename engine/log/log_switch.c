@@ -86,9 +86,9 @@ void log_lose_locked(struct log *l)
 	l->writing = l->syncing = l->switching = false;
 	l->gather.until_us = 0;
 	l->lost = l->reap = true;
-	l->refusing = -EOWNERDEAD;
-	n = switch_note_voids_locked(l, &l->written, -EOWNERDEAD);
-	n += switch_note_voids_locked(l, &l->queued, -EOWNERDEAD);
+	l->refusing = -FENCE_LOST;
+	n = switch_note_voids_locked(l, &l->written, -FENCE_LOST);
+	n += switch_note_voids_locked(l, &l->queued, -FENCE_LOST);
 	msg_error("commit log %s: lost; the outcome of %d records is unknown, durable up to %llu of %llu", l->dir, n,
 		(unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
 }
@@ -107,7 +107,7 @@ static void switch_fail_locked(struct log *l, int error)
 	task_queue_after(&l->retry_task, l->retry_us);
 	if (n || (l->failures & (l->failures - 1)) == 0) /* at powers of two: a disk may stay full for days */
 		msg_error("commit log %s: no fresh file (attempt %u): %s; %d records refused, durable up to %llu of %llu", l->dir,
-			l->failures, strerror(-error), n, (unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
+			l->failures, error_text(error), n, (unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
 }
 
 /* Returns the offset of the first record above lsn in the chunk. */
@@ -263,10 +263,10 @@ static int rewrite_check_fence(struct log *l, const struct rewrite *j, int err)
 	if (!rewrite_still_ours(l, j))
 		return -ECANCELED;
 	lost = l->fence(l->fence_arg);
-	return lost == -EOWNERDEAD || !err ? lost : err;
+	return lost == -FENCE_LOST || !err ? lost : err;
 }
 
-/* Steps 2 to 7, without the lock.  -EOWNERDEAD: the fence is lost. */
+/* Steps 2 to 7, without the lock.  -FENCE_LOST: the fence is lost. */
 static int rewrite_run(struct log *l, const struct rewrite *j, struct log_segment **out)
 {
 	struct log_segment *s;
@@ -332,7 +332,7 @@ void log_switch_locked(struct log *l, int error, const char *why)
 
 	if (error)
 		msg_error("commit log %s: %s of segment %llu: %s; abandoned at LSN %llu", l->dir, why,
-			(unsigned long long)l->active->number, strerror(-error), (unsigned long long)l->durable_lsn);
+			(unsigned long long)l->active->number, error_text(error), (unsigned long long)l->durable_lsn);
 	l->gen++;
 	l->writing = l->syncing = false;
 	l->gather.until_us = 0;
@@ -351,7 +351,7 @@ void log_switch_locked(struct log *l, int error, const char *why)
 	}
 	if (l->gen == j.gen) {
 		l->switching = false;
-		if (err == -EOWNERDEAD)
+		if (err == -FENCE_LOST)
 			log_lose_locked(l);
 		else if (err)
 			switch_fail_locked(l, err);

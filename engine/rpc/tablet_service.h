@@ -9,22 +9,23 @@
  * call.  The caller initialises an answer to {0}, the service fills it in, and
  * ts_answer_fini frees it, except the caller's own arrays and `into`.
  * Errors: the return value (also in answer->err once decoded) is -errno as
- * in engine/tabletfs.h, and also: -EREMCHG the row is not served here (look up
- * its location again), -EIDRM no table has tablets of this id (look up the
+ * in engine/tabletfs.h, and also: -TABLET_MOVED the row is not served here (look up
+ * its location again), -TABLE_DROPPED no table has tablets of this id (look up the
  * table's schema again), -ENOENT for TS_READ there is no such cell.
- * Errors of requests with a client (token.client): -EALREADY the mutation's
+ * Errors of requests with a client (token.client): -MUTATION_ANSWERED the mutation's
  * number was answered or forgotten before; nothing was applied by this request.
- * -EAGAIN the server cannot carry it out now, or too many requests wait; send it again.  -ECONNABORTED the
+ * -EAGAIN the server cannot carry it out now, or too many requests wait; send it again.  -EPOCH_ENDED the
  * client has sent HELLO with a later epoch.  In all three cases this request has
  * had no effect.
- * Errors of a channel to a server elsewhere: -ENOTCONN the request was not sent.
- * -ECONNRESET the channel or the server's session was lost, -ETIMEDOUT no answer in time_left_us: the
+ * Errors of a channel to a server elsewhere: -UNREACHABLE the request was not sent.
+ * -ANSWER_LOST the channel or the server's session was lost, -ETIMEDOUT no answer in time_left_us: the
  * server may have carried out the request, and may still do so.
  * Threads: any.
  */
 #ifndef TFS_RPC_TABLET_SERVICE_H
 #define TFS_RPC_TABLET_SERVICE_H
 
+#include "engine/base/outcome.h"
 #include "engine/cell/op.h"
 #include "engine/rpc/wire.h"
 
@@ -71,13 +72,13 @@ enum ts_method {
 	 * the tablets that were assigned to it, and no others.
 	 * LOAD: tablets, live -> row_errs, why.  Serves the tablets from now on.  They
 	 * are in METADATA's order, and all of one kind.  Each one's METADATA row
-	 * names this owner and this assignment number (else -ESTALE).  If the owner
+	 * names this owner and this assignment number (else -TABLET_TAKEN).  If the owner
 	 * is another server, which is dead, this one becomes the owner, with the
 	 * next number, when it first changes the row (embedded stores only).
 	 * A tablet that is served already stays as it is.  live: the servers that sort
 	 * the logs of dead ones: segment i is sorted by number i modulo their count.
 	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed,
-	 * and makes 0 the server of their METADATA rows.  -ESTALE: the tablet has
+	 * and makes 0 the server of their METADATA rows.  -TABLET_TAKEN: the tablet has
 	 * another begin or assignment number now.
 	 * LIST: -> tablets, those that the server serves.
 	 */
@@ -111,7 +112,7 @@ enum ts_method {
 	/*
 	 * incarnation, live.  Every server with an incarnation up to this one that
 	 * is not in `live` is dead: its requests under way end before the answer
-	 * (-EAGAIN: not yet), and later ones get -ESHUTDOWN.  A server's client id is
+	 * (-EAGAIN: not yet), and later ones get -SESSION_ENDED.  A server's client id is
 	 * its incarnation.
 	 * to_table -> exists: set if a request is under way that makes rows of a
 	 * table.  Later ones for tables below to_table are refused (-ECANCELED), except
@@ -132,7 +133,7 @@ enum ts_method {
 	/*
 	 * scan: the number that the answer of FLUSH, COMPACT, SPLIT or MERGE had.  The
 	 * answer is that of this action, or has the number again: it has not ended.
-	 * -ESTALE: the server has no such action; it may have been carried out.
+	 * -SCAN_UNKNOWN: the server has no such action; it may have been carried out.
 	 */
 	TS_POLL,
 	TS_METHODS
@@ -186,8 +187,9 @@ struct ts_row {
 
 #define TS_REQUEST(F)                                                                                                              \
 	/* The envelope of each request: these, token, user, and the version of the protocol (wire.h). */                          \
-	F(VALUE, 60, uint64_t, epoch)        /* the client's; rises with each HELLO */                                             \
-	F(VALUE, 61, uint64_t, assignment)   /* of the row's tablet, as the client knows it; 0: unknown.  Another one: -EREMCHG */ \
+	F(VALUE, 60, uint64_t, epoch) /* the client's; rises with each HELLO */                                                    \
+	/* Of the row's tablet, as the client knows it; 0: unknown.  If the tablet has another one: -TABLET_MOVED */               \
+	F(VALUE, 61, uint64_t, assignment)                                                                                         \
 	F(VALUE, 62, uint64_t, time_left_us) /* the client waits so much longer; 0: without end */                                 \
 	F(VALUE, 63, uint64_t, term)         /* the master's, in its requests; 0: none */                                          \
 	F(VALUE, 1, enum ts_method, method)                                                                                        \
@@ -269,7 +271,7 @@ struct ts_tablet {
 struct ts_answer {
 	TS_ANSWER(WIRE_MEMBER)
 	struct tfs_result *results; /* MUTATE: the caller's array of op_count, or NULL */
-	/* MUTATE_ROWS, LOAD, UNLOAD, FILES: the caller's array of row_count, tablet_count or file_count: 0 or -errno, -EREMCHG: not served here */
+	/* MUTATE_ROWS, LOAD, UNLOAD, FILES: the caller's array of row_count, tablet_count or file_count: 0 or -errno, -TABLET_MOVED: not served here */
 	int *row_errs;
 	size_t got;             /* READ: bytes in q->into */
 	struct tfs_bytes bytes; /* READ without q->into: at most TS_READ_BYTES_MAX */
@@ -295,7 +297,7 @@ enum ts_refusal {
 	TS_REFUSED_MALFORMED, /* it cannot be decoded */
 	TS_REFUSED_VERSION,   /* of the protocol */
 	TS_REFUSED_INVALID,   /* a field has a value that is not allowed */
-	TS_REFUSED_REPEATED,  /* the mutation has been answered before: it gets that answer, or -EALREADY */
+	TS_REFUSED_REPEATED,  /* the mutation has been answered before: it gets that answer, or -MUTATION_ANSWERED */
 	TS_REFUSED_LATE,      /* of an earlier epoch, term or assignment, or its time has passed */
 	TS_REFUSED_FOREIGN,   /* for what is not this server's, or of a dead one; to a master that was replaced */
 	TS_REFUSED_BUSY,      /* to be sent again */

@@ -187,11 +187,11 @@ int client_begin(struct server *s, const struct ts_request *q)
 	mutex_lock(&s->clients_lock);
 	if (is_dead(s, q->token.client)) {
 		mutex_unlock(&s->clients_lock);
-		return -ESHUTDOWN;
+		return -SESSION_ENDED;
 	}
 	err = client_get(s, q->token.client, &c);
 	if (!err && q->epoch < c->epoch)
-		err = -ECONNABORTED;
+		err = -EPOCH_ENDED;
 	if (!err && q->epoch > c->epoch) {
 		c->epoch = q->epoch;
 		c->earlier += c->running;

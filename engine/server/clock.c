@@ -59,7 +59,7 @@ static void save_mark(struct server *s)
 			err = lock_put(s->locks, "clock", tfs_bytes_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
 	}
 	if (err)
-		msg_warning("the clock's mark could not be written: %s", strerror(-err));
+		msg_warning("the clock's mark could not be written: %s", error_text(err));
 	else
 		s->clock_saved_us = st.mark_us;
 }

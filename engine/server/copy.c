@@ -93,7 +93,7 @@ static bool held_all(struct server *s, uint32_t table, const struct held *h)
 	return same;
 }
 
-/* -EREMCHG: the tablets have changed meanwhile. */
+/* -TABLET_MOVED: the tablets have changed meanwhile. */
 static int hold_once(struct server *s, uint32_t table, bool frozen, struct held *h)
 {
 	int err = served_list(s, table, &h->tablets, &h->count);
@@ -107,7 +107,7 @@ static int hold_once(struct server *s, uint32_t table, bool frozen, struct held 
 			err = tablet_hold_begin(h->tablets[i]->tablet, &h->holds[i]);
 	}
 	if (!err && !held_all(s, table, h))
-		err = -EREMCHG;
+		err = -TABLET_MOVED;
 	if (err)
 		held_end(h);
 	return err;
@@ -115,9 +115,9 @@ static int hold_once(struct server *s, uint32_t table, bool frozen, struct held 
 
 static int hold(struct server *s, uint32_t table, bool frozen, struct held *h)
 {
-	int err = -EREMCHG;
+	int err = -TABLET_MOVED;
 
-	for (unsigned tries = 0; err == -EREMCHG && tries < HOLD_TRIES; tries++)
+	for (unsigned tries = 0; err == -TABLET_MOVED && tries < HOLD_TRIES; tries++)
 		err = hold_once(s, table, frozen, h);
 	return err;
 }

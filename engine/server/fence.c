@@ -23,8 +23,8 @@
  *
  * When a check fails, the fence is lost for ever, and server_options.lost is called,
  * once.  The program exits then.  Until it has, requests get the errors that they
- * would get from the channel to a dead server: requests under way -ECONNRESET (the
- * outcome is unknown), later ones -ENOTCONN (not carried out).
+ * would get from the channel to a dead server: requests under way -ANSWER_LOST (the
+ * outcome is unknown), later ones -UNREACHABLE (not carried out).
  *
  * A server whose clock is too far off the cluster's would hide and collect live
  * cells, and give later cells earlier timestamps.  It does not start.  If the clock
@@ -96,8 +96,8 @@ int fence_check(void *arg)
 	if (err == -ENOENT || err == -ENOTDIR || (!err && id != f->dir_id))
 		fence_lose(f, "a master has taken the log away");
 	if (f->is_lost)
-		return -EOWNERDEAD;
-	return err ? err : lease_held(f) ? 0 : -EOWNERDEAD;
+		return -FENCE_LOST;
+	return err ? err : lease_held(f) ? 0 : -FENCE_LOST;
 }
 
 int64_t fence_clock_offset(const struct fence *f)
@@ -110,15 +110,15 @@ int64_t fence_clock_offset(const struct fence *f)
 int fence_begin(const struct fence *f, const struct ts_request *q)
 {
 	if (f->is_lost)
-		return -ENOTCONN;
+		return -UNREACHABLE;
 	if (fence_clock_offset(f) && !q->term && q->method != TS_SYNC && q->method != TS_SCAN_CLOSE)
-		return -EREMCHG;
+		return -TABLET_MOVED;
 	return 0;
 }
 
 int fence_answer(struct fence *f, int err)
 {
-	return lease_held(f) ? err : -ECONNRESET;
+	return lease_held(f) ? err : -ANSWER_LOST;
 }
 
 void fence_buried(struct fence *f)
@@ -231,10 +231,10 @@ int fence_new(struct server *s, const struct server_options *o, const char *log_
 	f->dir = strdup(log_dir);
 	err = marker_check(s->locks, s->data_dir, &f->cluster_id, &why);
 	if (err)
-		msg_error("%s", why ? why : strerror(-err));
+		msg_error("%s", why ? why : error_text(err));
 	free(why);
 	if (!err && fence_clock_offset(f)) {
-		err = -ETIME;
+		err = -CLOCK_OFF;
 		msg_error("the clock is %lld ms off the cluster's: the server does not start", llabs(fence_clock_offset(f)) / 1000);
 	}
 	f->marker = path_join(s->data_dir, f->cluster_id ? MARKER_FILE : "FORMAT");

@@ -272,7 +272,7 @@ bool files_collect(struct server *s);
 uint64_t logs_needed_next(struct served_tablet *const *list, unsigned count, uint64_t above);
 
 /* ---- tables.c: user tables, and blocks of their writes ---- */
-/* Returns a reference.  -EIDRM: there is no such table. */
+/* Returns a reference.  -TABLE_DROPPED: there is no such table. */
 int user_table_get(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 void user_table_put(struct server *s, struct user_table *u);
 struct store_schema *user_table_schema(struct server *s, struct user_table *u); /* a reference */
@@ -294,10 +294,10 @@ void user_table_leaves_name_locked(struct server *s, const struct user_table *u)
  */
 int user_table_block_writes(struct server *s, uint32_t table, uint64_t term) TFS_MUST;
 void user_table_unblock_writes(struct server *s, uint32_t table);
-/* New mutations are refused until as many calls of user_table_release_writes.  Those that are under way continue.  -EIDRM. */
+/* New mutations are refused until as many calls of user_table_release_writes.  Those that are under way continue.  -TABLE_DROPPED. */
 int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
 void user_table_release_writes(struct server *s, uint32_t table);
-/* For each request of a master.  A later term ends the blocks of earlier ones.  -ESHUTDOWN: the term is an earlier one. */
+/* For each request of a master.  A later term ends the blocks of earlier ones.  -SESSION_ENDED: the term is an earlier one. */
 int server_see_term(struct server *s, uint64_t term) TFS_MUST;
 void user_table_write_end(struct server *s, struct user_table *u); /* ends user_table_write_begin (schemas.c) */
 
@@ -323,11 +323,11 @@ int access_readable(struct served_tablet *served, const struct ts_request *q, co
 	uint16_t **ids, uint32_t *id_count) TFS_MUST;
 
 /* ---- set.c: the set of tablets ---- */
-/* Returns a reference to the tablet of the set that contains (table, row).  -EREMCHG: the set has none. */
+/* Returns a reference to the tablet of the set that contains (table, row).  -TABLET_MOVED: the set has none. */
 int served_find_loaded(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* The same, also for a tablet whose logs are being replayed. */
 int served_find_any(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
-/* Returns a reference to the tablet of the set with this end (p NULL: the table's end), also while its logs are being replayed.  -EREMCHG: the set has none. */
+/* Returns a reference to the tablet of the set with this end (p NULL: the table's end), also while its logs are being replayed.  -TABLET_MOVED: the set has none. */
 int served_find_end(struct server *s, uint32_t table, struct tfs_bytes end, struct served_tablet **out) TFS_MUST;
 /* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
@@ -339,7 +339,7 @@ void served_put(struct served_tablet *served); /* NULL is allowed */
 void served_event(struct served_tablet *served, const char *text);
 /* Allocates places for `more` tablets, so that the next set_replace cannot fail. */
 int set_reserve(struct server *s, unsigned more) TFS_MUST;
-/* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST: the set has one of its rows; -EIDRM: the table was dropped; -EAGAIN: set_unloading. */
+/* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST: the set has one of its rows; -TABLE_DROPPED: the table was dropped; -EAGAIN: set_unloading. */
 int set_insert(struct server *s, struct served_tablet *served) TFS_MUST;
 /* Until the next call, set_insert refuses tablets with this table and end.  NULL: none.  t must exist until then. */
 void set_unloading(struct server *s, const struct ts_assigned *t);
@@ -403,11 +403,11 @@ void replay_needed_fini(struct needed_logs *n);
 
 /* ---- load.c ---- */
 /*
- * Returns a reference to the tablet that contains (table, row).  -EREMCHG: this
- * server does not serve it; -EIDRM: the table was dropped.
+ * Returns a reference to the tablet that contains (table, row).  -TABLET_MOVED: this
+ * server does not serve it; -TABLE_DROPPED: the table was dropped.
  */
 int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
-/* The same for a request.  -EREMCHG: also if the request names another assignment of the tablet, because it comes late. */
+/* The same for a request.  -TABLET_MOVED: also if the request names another assignment of the tablet, because it comes late. */
 int served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Makes a tablet from its METADATA row.  On 0 the tablet owns the row's memory and *row is {0}. */
 int served_new(
@@ -433,7 +433,7 @@ void user_table_refresh(struct server *s, uint32_t table);
 bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation);
 /*
  * Begins a mutation of the table; user_table_write_end ends it.  Returns 0,
- * -EIDRM (the table was dropped) or -errno.  If writes are held, it begins nothing:
+ * -TABLE_DROPPED (the table was dropped) or -errno.  If writes are held, it begins nothing:
  * ON_BLOCK_REFUSE returns -EAGAIN.  ON_BLOCK_RETURN returns WRITES_BLOCKED; the end
  * of the hold then queues moves_task.
  * *schema is a reference to the table's schema.  If the server's schema is older
@@ -533,8 +533,8 @@ void making_end(struct server *s);
 /* TS_BURY */
 int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
- * Before a request with a client.  -ECONNABORTED: the client has begun a later
- * epoch; -EAGAIN: requests of earlier epochs are still under way; -ESHUTDOWN: it is
+ * Before a request with a client.  -EPOCH_ENDED: the client has begun a later
+ * epoch; -EAGAIN: requests of earlier epochs are still under way; -SESSION_ENDED: it is
  * a dead server; -ENOMEM.
  */
 int client_begin(struct server *s, const struct ts_request *q) TFS_MUST;
@@ -549,11 +549,11 @@ void fence_stop(struct fence *f);  /* ends them; NULL is allowed */
 void fence_free(struct fence *f);
 /* log_options.fence; arg: the fence. */
 int fence_check(void *arg) TFS_MUST;
-/* Before a request is carried out.  -ENOTCONN: the fence is lost.  -EREMCHG: the server's clock is too far off. */
+/* Before a request is carried out.  -UNREACHABLE: the fence is lost.  -TABLET_MOVED: the server's clock is too far off. */
 int fence_begin(const struct fence *f, const struct ts_request *q) TFS_MUST;
 /* Returns the offset of the server's clock (server_options.clock_offset), or 0 if the server serves with it. */
 int64_t fence_clock_offset(const struct fence *f);
-/* After it.  Returns the error of the answer: err, or -ECONNRESET if the fence is lost. */
+/* After it.  Returns the error of the answer: err, or -ANSWER_LOST if the fence is lost. */
 int fence_answer(struct fence *f, int err) TFS_MUST;
 /* Another server takes this one for dead.  NULL is allowed. */
 void fence_buried(struct fence *f);
@@ -585,7 +585,7 @@ void scans_free(struct server *s);
 typedef int action_fn(struct server *s, const struct ts_request *q, struct ts_answer *a);
 /* Starts fn for the request, without its user.  Sets a->scan to the action's number, or to 0 if it has ended. */
 int action_begin(struct server *s, const struct ts_request *q, struct ts_answer *a, action_fn *fn) TFS_MUST;
-/* TS_POLL.  -ESTALE: the server has no such action of this client. */
+/* TS_POLL.  -SCAN_UNKNOWN: the server has no such action of this client. */
 int action_poll(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 void actions_free(struct server *s); /* waits for those under way */
 

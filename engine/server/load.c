@@ -108,12 +108,12 @@ int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct s
 	struct user_table *u;
 	int err = served_find_loaded(s, table, row, out);
 
-	if (err != -EREMCHG || table == META_TABLE)
+	if (err != -TABLET_MOVED || table == META_TABLE)
 		return err;
 	err = user_table_find(s, table, &u);
 	if (err)
 		return err;
-	err = user_table_dropped(s, u) ? -EIDRM : -EREMCHG;
+	err = user_table_dropped(s, u) ? -TABLE_DROPPED : -TABLET_MOVED;
 	user_table_put(s, u);
 	return err;
 }
@@ -125,7 +125,7 @@ int served_find_for(struct server *s, const struct ts_request *q, struct tfs_byt
 	if (err || !q->assignment || q->assignment == (*out)->assignment - atomic_load(&(*out)->unclaimed))
 		return err;
 	served_put(*out);
-	return -EREMCHG;
+	return -TABLET_MOVED;
 }
 
 /* ---- LOAD ---- */
@@ -161,7 +161,7 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	int err;
 
 	if (m->server != t->server || m->assignment != t->assignment)
-		return -ESTALE;
+		return -TABLET_TAKEN;
 	err = meta_tablet_resolve_merge(m, t->begin);
 	if (err == -EBADMSG)
 		why_set(l->why, "%s: METADATA: table id %u, row %s: its merge column does not have the tablet below it",
@@ -205,7 +205,7 @@ static int load_served(struct load *l, const struct ts_assigned *t)
 	struct served_tablet *served;
 	int err = served_find_any(l->s, t->table, t->begin, &served);
 
-	if (err == -EREMCHG)
+	if (err == -TABLET_MOVED)
 		return -ENOENT;
 	if (err)
 		return err;
@@ -233,7 +233,7 @@ static int load_scanned(void *arg, struct tfs_bytes row_key, struct meta_tablet 
 	int err = 0, c = -1;
 
 	while (l->next < l->q->tablet_count && (c = bytes_cmp(buf_bytes(&l->key), row_key)) < 0) {
-		l->errs[l->next++] = -ESTALE; /* it has no row */
+		l->errs[l->next++] = -TABLET_TAKEN; /* it has no row */
 		if (l->next < l->q->tablet_count && load_next_key(l))
 			return -ENOMEM;
 	}
@@ -287,7 +287,7 @@ static int load_rows(struct load *l)
 	if (!err)
 		err = metadata_scan_past_damage(l->s->metadata, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
 	for (; !err && l->next < l->q->tablet_count; l->next++)
-		l->errs[l->next] = -ESTALE;
+		l->errs[l->next] = -TABLET_TAKEN;
 	buf_fini(&from);
 	buf_fini(&to);
 	buf_fini(&l->key);
@@ -310,7 +310,7 @@ static int load_check(const struct server *s, const struct ts_request *q, enum k
 					(is_last(before) || (t->end.p && bytes_cmp(before->end, t->end) >= 0)))))
 			err = -EINVAL;
 		else if (s->fence && !s->recovering && t->server != s->incarnation)
-			err = -ESTALE;
+			err = -TABLET_TAKEN;
 		*kind = k;
 	}
 	buf_fini(&end);

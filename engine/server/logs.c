@@ -157,7 +157,7 @@ static int logs_flush_below(struct server *s, uint64_t lsn, bool all)
 	for (unsigned i = count; i-- > 0 && (all || !err);) {
 		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
 			err = tablet_flush(list[i]->tablet);
-		if (err == -EREMCHG)
+		if (err == -TABLET_MOVED)
 			err = 0; /* the tablet was split, merged or dropped; the next run finds its successors */
 	}
 	served_list_put(list, count);

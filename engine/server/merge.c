@@ -76,7 +76,7 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 		if (!s->closing)
 			task_queue_after(&s->resolve_task, RESOLVE_US);
 		msg_warning("table %u: it is unknown if the tablets that meet at %s were merged: METADATA cannot be read: %s",
-			lower->table, Q(buf_bytes(&lower->end)), strerror(-exists));
+			lower->table, Q(buf_bytes(&lower->end)), error_text(exists));
 	}
 	return exists == 0 ? 0 : err;
 }

@@ -10,7 +10,7 @@
  * value that was last read or written.  In an embedded store it may name the owner
  * of an earlier incarnation; then the first mutation sets it to this one, with the
  * next number.  If the check fails, or the root file has another version, the row
- * is read again.  If another server owns the tablet now, the edit returns -ESTALE
+ * is read again.  If another server owns the tablet now, the edit returns -TABLET_TAKEN
  * and the tablet stops.
  *
  * An edit that failed may have taken place.  So the row is read again before the
@@ -106,7 +106,7 @@ static bool served_owns(const struct served_tablet *served, const struct meta_ta
 	return row->server == served->server->incarnation && row->assignment == served->assignment;
 }
 
-/* Reads the row.  -ESTALE: another server owns the tablet, or its table was dropped. */
+/* Reads the row.  -TABLET_TAKEN: another server owns the tablet, or its table was dropped. */
 static int row_read_again(struct served_tablet *served)
 {
 	struct meta_tablet now = {0};
@@ -118,10 +118,10 @@ static int row_read_again(struct served_tablet *served)
 	if (!err)
 		err = meta_tablet_resolve_merge(&now, buf_bytes(&served->row.begin));
 	if (err == -ENOENT)
-		err = -ESTALE; /* the table was dropped */
+		err = -TABLET_TAKEN; /* the table was dropped */
 	else if (!err && !served_owns(served, &now) &&
 		(now.server != served->row.server || now.assignment != served->row.assignment))
-		err = -ESTALE;
+		err = -TABLET_TAKEN;
 	if (!err) {
 		begin = now.begin; /* only a hint: the tablet keeps the begin that it was loaded with */
 		now.begin = served->row.begin;
@@ -165,7 +165,7 @@ int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, u
 		memcpy(all + n, ops, count * sizeof(*all));
 		err = metadata_mutate(served->server->metadata, buf_bytes(&key), all, n + count);
 	}
-	if (err == -ESHUTDOWN)
+	if (err == -SESSION_ENDED)
 		fence_buried(served->server->fence);
 	arena_fini(&arena);
 	buf_fini(&key);
@@ -207,7 +207,7 @@ int row_release_unserved(struct server *s, const struct meta_tablet *row)
 /* Errors of a mutation whose check found another row than this server's. */
 static bool is_changed_by_another(int err)
 {
-	return err == -ECANCELED || err == -ESTALE || err == -EEXIST || err == -ENOENT;
+	return err == -ECANCELED || err == -VERSION_CHANGED || err == -EEXIST || err == -ENOENT;
 }
 
 /* Resolves a change, split or merge whose outcome is unknown, if there is one.  Before the next change of the row. */
@@ -288,7 +288,7 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 	/* The tablet repeats the edit until it succeeds.  So an error is logged only if it differs from the last one. */
 	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->server, served->user_table)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", served->table,
-			served->last ? "the end" : Q(buf_bytes(&served->end)), strerror(-err));
+			served->last ? "the end" : Q(buf_bytes(&served->end)), error_text(err));
 	served->reported_err = err;
 	return err;
 }

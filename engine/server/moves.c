@@ -168,7 +168,7 @@ int moves_merge(struct server *s, uint32_t table, struct tfs_bytes row)
 static int unload_served(struct server *s, struct served_tablet *served, const struct ts_assigned *t)
 {
 	int err = served->assignment != t->assignment || !bytes_eq(tablet_begin(served->tablet), t->begin)
-		? -ESTALE
+		? -TABLET_TAKEN
 		: move_run(s, &served, 1, unload_tablet, tfs_bytes_of(NULL, 0));
 
 	return err == WRITES_BLOCKED ? -EAGAIN : err;
@@ -216,7 +216,7 @@ int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer 
 /* Errors of a tablet or table that no longer exists, or of a server that is closing. */
 static bool is_expected(int err)
 {
-	return err == -EIDRM || err == -EREMCHG || err == -ESHUTDOWN;
+	return err == -TABLE_DROPPED || err == -TABLET_MOVED || err == -TABLET_STOPPED || err == -SESSION_ENDED;
 }
 
 /* Returns the size above which the tablet is split; 0: it is not split. */
@@ -257,7 +257,7 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 		served->split_not_before_us = monotonic_us() + REPEAT_US;
 		if (err != -ENOENT && !is_expected(err)) /* ENOENT: the tablet has only one row */
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", served->table,
-				served->last ? "the end" : Q(buf_bytes(&served->end)), strerror(-err));
+				served->last ? "the end" : Q(buf_bytes(&served->end)), error_text(err));
 	}
 	buf_fini(&at);
 }
@@ -321,7 +321,7 @@ static bool merge_if_small(struct server *s, struct served_tablet *lower, struct
 		upper->merge_not_before_us = monotonic_us() + REPEAT_US;
 		if (!is_expected(err))
 			msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table,
-				Q(buf_bytes(&lower->end)), strerror(-err));
+				Q(buf_bytes(&lower->end)), error_text(err));
 	}
 	return !err;
 }
@@ -380,7 +380,7 @@ void moves_resolve_task(struct task *t)
 	for (unsigned i = 0; !err && i + 1 < count && !s->closing; i++) {
 		if (list[i]->unknown_own && list[i + 1]->unknown_below) {
 			e = move_resolve(s, list[i], list[i + 1]);
-			err = e == -EIDRM || e == -EREMCHG ? 0 : e; /* the table was dropped */
+			err = e == -TABLE_DROPPED || e == -TABLET_MOVED ? 0 : e; /* the table was dropped */
 		}
 	}
 	served_list_put(list, count);

@@ -25,7 +25,7 @@ static void name_if_damaged(const struct server *s, const struct tablet_file *f,
 	int err = path ? sst_verify(path, f->bytes, &keys, &reason) : 0;
 
 	if (err)
-		why_set(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
+		why_set(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : error_text(err));
 	free(reason);
 	free(path);
 }
@@ -67,7 +67,7 @@ int server_start(struct server *s, char **why)
 	*why = NULL;
 	err = schemas_load(s, why);
 	if (err && !*why)
-		why_set(why, "%s/lock: %s", s->data_dir, strerror(-err));
+		why_set(why, "%s/lock: %s", s->data_dir, error_text(err));
 	return err == -ENOENT ? -EBADMSG : err;
 }
 

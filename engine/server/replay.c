@@ -120,7 +120,7 @@ static int apply_meta(struct replay *p, const struct log_record *r)
 	int err = served_find_any(p->s, r->table, r->row_from, &served);
 
 	if (err)
-		return err == -EREMCHG ? 0 : err; /* the record's tablet belongs to a level that is not loaded yet */
+		return err == -TABLET_MOVED ? 0 : err; /* the record's tablet belongs to a level that is not loaded yet */
 	if (served->kind == p->kind && atomic_load(&served->loading)) {
 		err = tablet_replay(served->tablet, p->incarnation, &r, 1, &p->bad_lsn);
 		p->records++;
@@ -304,7 +304,7 @@ static int hand_out(struct replay *p, const struct log_record *const *v, size_t 
 		struct served_tablet *served = NULL;
 
 		err = served_find_any(p->s, v[i]->table, v[i]->row_from, &served);
-		if (err && err != -EREMCHG)
+		if (err && err != -TABLET_MOVED)
 			return err;
 		n = 1;
 		if (err)
@@ -374,7 +374,7 @@ static int sort_call(struct replay *p, const struct ts_request *q, uint32_t k, s
 	if (to == p->s->incarnation)
 		return seal_sort(p->s, q, a);
 	other = servers->connect ? servers->connect(servers->arg, to) : NULL;
-	return other ? ts_call(other, q, a) : -ENOTCONN;
+	return other ? ts_call(other, q, a) : -UNREACHABLE;
 }
 
 static int sorted_record(void *arg, const struct log_record *r)
@@ -395,7 +395,7 @@ static int replay_segment(struct replay *p, const struct dead_log *d, struct ts_
 	do {
 		struct ts_answer a = {0};
 
-		while ((err = sort_call(p, q, k, &a)) && err != -ESHUTDOWN && !q->scan && k < p->load->live_count) {
+		while ((err = sort_call(p, q, k, &a)) && err != -SESSION_ENDED && !q->scan && k < p->load->live_count) {
 			ts_answer_fini(&a);
 			a = (struct ts_answer){0};
 			k++;
@@ -476,11 +476,11 @@ static int replay_log(struct replay *p, struct dead_log *d, char **why)
 	if (err == -EBADMSG && p->bad_lsn)
 		why_set(why, "%s: record %llu: the batch is damaged", d->dir, (unsigned long long)p->bad_lsn);
 	else if (err && !*why)
-		why_set(why, "%s: %s", d->dir, err == -ENOENT ? "this log is missing" : strerror(-err));
+		why_set(why, "%s: %s", d->dir, err == -ENOENT ? "this log is missing" : error_text(err));
 	if (!err && p->records && !d->synced && !d->sealed) {
 		err = sync_log(d->dir);
 		if (err)
-			why_set(why, "%s: %s", d->dir, strerror(-err));
+			why_set(why, "%s: %s", d->dir, error_text(err));
 	}
 	d->synced |= !err && p->records;
 	return err == -ENOENT ? -EBADMSG : err;

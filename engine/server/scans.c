@@ -9,7 +9,7 @@
  * present epoch.  So a request that arrives late, or that names a scan of an
  * earlier server, does not move another scan.  An open scan keeps memtables and
  * files, so it is freed when it was idle for a minute, or when its client has a
- * later epoch.  A client whose scan was freed gets -ESTALE and opens the rest of
+ * later epoch.  A client whose scan was freed gets -SCAN_UNKNOWN and opens the rest of
  * the scan (client/cursor.c).
  *
  * Actions are TS_FLUSH, TS_COMPACT, TS_SPLIT and TS_MERGE.  Each runs in a thread of
@@ -189,7 +189,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A dropped table has no cells, although its tablet could still be read. */
 	const bool dropped = o->served->user_table && user_table_dropped(s, o->served->user_table);
-	int err = dropped ? -EIDRM : 0;
+	int err = dropped ? -TABLE_DROPPED : 0;
 	struct tfs_bytes row;
 
 	if (!err)
@@ -279,7 +279,7 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 		return scan_open(s, q, a);
 	o = scan_take(s, q);
 	if (!o)
-		return -ESTALE;
+		return -SCAN_UNKNOWN;
 	if (q->method == TS_SCAN_NEXT)
 		return scan_more(s, o, a);
 	scan_end(o);
@@ -448,7 +448,7 @@ int action_poll(struct server *s, const struct ts_request *q, struct ts_answer *
 	if (x)
 		x->used = true;
 	mutex_unlock(&s->lock);
-	return x ? action_answer(s, x, a) : -ESTALE;
+	return x ? action_answer(s, x, a) : -SCAN_UNKNOWN;
 }
 
 void actions_free(struct server *s)

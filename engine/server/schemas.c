@@ -162,7 +162,7 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 	if (!err)
 		err = schema_decode_file(buf_bytes(&b), file, out);
 	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, file))
-		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
+		msg_error("%s/lock/%s: %s", s->data_dir, file, error_text(err));
 	buf_fini(&b);
 	return err;
 }
@@ -549,7 +549,7 @@ static int first_read_file(void *arg, const char *file)
 
 	if (err == -EBADMSG && schema_is_damaged(r->s, file))
 		err = table_refuse(r->s, file);
-	if (err && asprintf(r->why, "%s/lock/%s: %s", r->s->data_dir, file, strerror(-err)) < 0)
+	if (err && asprintf(r->why, "%s/lock/%s: %s", r->s->data_dir, file, error_text(err)) < 0)
 		*r->why = NULL;
 	return err;
 }
@@ -631,7 +631,7 @@ int user_table_write_begin(
 	mutex_lock(&s->lock);
 	for (;;) {
 		if (u->dropped)
-			err = -EIDRM;
+			err = -TABLE_DROPPED;
 		else if (u->read_err && reads)
 			err = u->read_err;
 		if (!err && u->write_blocks) {

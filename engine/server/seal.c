@@ -38,12 +38,12 @@ int seal_make(struct server *s, const struct ts_request *q, struct ts_answer *a)
 	int err = !logs || !marker ? -ENOMEM : q->incarnation == s->incarnation ? -EINVAL : file_look_up(marker, &id);
 
 	if (err == -ENOENT)
-		err = -ENOTCONN; /* the storage is not mounted: this is not the answer that there is no log */
+		err = -UNREACHABLE; /* the storage is not mounted: this is not the answer that there is no log */
 	if (!err) {
 		err = log_seal_make(logs, q->incarnation, &seal, &why);
 		if (err && err != -ENOENT)
 			msg_error("%s/%llu: cannot be sealed: %s", logs, (unsigned long long)q->incarnation,
-				why ? why : strerror(-err));
+				why ? why : error_text(err));
 	}
 	if (!err)
 		err = log_seal_encode(&seal, &b);
@@ -80,7 +80,7 @@ int seal_read(struct server *s, uint64_t incarnation, bool *sealed, struct log_s
 	else if (err == -ENOENT)
 		err = -EAGAIN;
 	if (err)
-		why_set(why, "lock/%s: %s", name, *sealed ? strerror(-err) : "this log is not sealed yet");
+		why_set(why, "lock/%s: %s", name, *sealed ? error_text(err) : "this log is not sealed yet");
 	if (!err) {
 		if (*sealed)
 			*dir = log_sealed_dir(logs, incarnation);
@@ -307,8 +307,8 @@ int seal_sort(struct server *s, const struct ts_request *q, struct ts_answer *a)
 	if (!err && !q->scan)
 		sort_later(s, q->incarnation, (uint64_t)q->part + (q->tablet_count ? q->parts : 0), q->parts);
 	if (err)
-		msg_warning(
-			"log %llu: a segment cannot be sorted: %s", (unsigned long long)q->incarnation, why ? why : strerror(-err));
+		msg_warning("log %llu: a segment cannot be sorted: %s", (unsigned long long)q->incarnation,
+			why ? why : error_text(err));
 	if (why && !arena_dup(&a->arena, tfs_str(why), &a->why))
 		a->why = (struct tfs_bytes){NULL, 0};
 	free(why);

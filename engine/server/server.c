@@ -312,7 +312,7 @@ static void flush_all(struct server *s)
 		int err = tablet_flush(list[i]->tablet);
 
 		if (err)
-			msg_warning("a memtable could not be written out (%s); it will be replayed from the log", strerror(-err));
+			msg_warning("a memtable could not be written out (%s); it will be replayed from the log", error_text(err));
 	}
 	served_list_put(list, count);
 }

@@ -46,7 +46,7 @@ struct server_options {
 	bool (*held)(void *arg);
 	/*
 	 * The cluster's clock minus this server's (lock_session_clock_offset).  If
-	 * they differ by more than LOCK_CLOCK_OFF_US, server_new returns -ETIME; later
+	 * they differ by more than LOCK_CLOCK_OFF_US, server_new returns -CLOCK_OFF; later
 	 * the server sends clients and other servers elsewhere, and gives up (`lost`)
 	 * after 20 s if the clock of one of `servers` is right.  Called like held.  NULL: 0.
 	 */

@@ -145,7 +145,7 @@ static int apply_mutation(struct server *s, struct served_tablet *served, const 
 	if (known < 0)
 		return known;
 	if (known)
-		traffic_refused(s, q, -EALREADY);
+		traffic_refused(s, q, -MUTATION_ANSWERED);
 	else
 		err = mutate(s, served, q, token, results);
 	if (!err && q->user)
@@ -291,12 +291,12 @@ static int serve_from_tablet(struct server *s, struct served_tablet *served, con
 	return q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, served, q, a) : -ENOSYS;
 }
 
-/* Translates errors of a tablet that has stopped: to -EIDRM if its table was dropped, else to -EREMCHG (not served here). */
+/* Translates errors of a tablet that has stopped: to -TABLE_DROPPED if its table was dropped, else to -TABLET_MOVED (not served here). */
 static int error_for_client(struct server *s, struct served_tablet *served, int err)
 {
-	if (err != -ESTALE && err != -ESHUTDOWN)
+	if (err != -TABLET_TAKEN && err != -TABLET_STOPPED)
 		return err;
-	return served->user_table && user_table_dropped(s, served->user_table) ? -EIDRM : -EREMCHG;
+	return served->user_table && user_table_dropped(s, served->user_table) ? -TABLE_DROPPED : -TABLET_MOVED;
 }
 
 /* Calls the tablet that contains the row. */
@@ -305,7 +305,7 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 	struct served_tablet *served;
 	int err;
 
-	/* A tablet that a split or merge has replaced returns -EREMCHG.  By then the set has the new tablets. */
+	/* A tablet that a split or merge has replaced returns -TABLET_MOVED.  By then the set has the new tablets. */
 	for (unsigned tries = 0; tries < MOVED_TRIES; tries++) {
 		err = served_find_for(s, q, q->row, &served);
 		if (err)
@@ -321,7 +321,7 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 		err = error_for_client(s, served, err);
 		a->schema_generation = served_generation(served);
 		served_put(served);
-		if (err != -EREMCHG)
+		if (err != -TABLET_MOVED)
 			break;
 	}
 	return err;
@@ -386,7 +386,7 @@ static bool run_begin_token(struct row_run *run, const struct ts_request *one, u
 	int err = 0, known = tablet_token_begin(run->served->tablet, &one->token, one->op_count, NULL, &err, &row->token);
 
 	if (known) {
-		traffic_refused(run->served->server, one, -EALREADY);
+		traffic_refused(run->served->server, one, -MUTATION_ANSWERED);
 		row->known = true;
 		row->err = known < 0 ? known : err;
 	}
@@ -447,7 +447,7 @@ static int run_repeat_row(struct server *s, const struct row_run *run, uint32_t 
 /* The row is not applied, and the same row may follow.  Its mutations must keep their order, so those after it are refused, too. */
 static bool is_refusal(int err)
 {
-	return err == -EREMCHG || err == -EIDRM || err == -EAGAIN;
+	return err == -TABLET_MOVED || err == -TABLE_DROPPED || err == -EAGAIN;
 }
 
 /*
@@ -508,7 +508,7 @@ static int serve_rows(struct server *s, const struct ts_request *q, struct ts_an
 	while (run->from < q->row_count && tries < MOVED_TRIES) {
 		const uint32_t n = run_serve(s, run, a->row_errs + run->from);
 
-		tries = n ? 0 : a->row_errs[run->from] != -EREMCHG ? MOVED_TRIES : tries + 1;
+		tries = n ? 0 : a->row_errs[run->from] != -TABLET_MOVED ? MOVED_TRIES : tries + 1;
 		run->from += n;
 	}
 	if (run->from < q->row_count)
@@ -615,8 +615,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		if (needs_schemas(q))
 			schemas_current(s);
 		a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
-		if (a->err == -ESHUTDOWN) /* of a tablet; the other uses of this error are above: the caller is dead */
-			a->err = -EREMCHG;
+		if (a->err == -TABLET_STOPPED)
+			a->err = -TABLET_MOVED;
 		for (uint32_t i = 0; is_load(q) && i < q->tablet_count && !a->err; i++)
 			traffic_refused(s, q, a->row_errs[i]);
 		if (s->fence)

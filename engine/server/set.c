@@ -62,7 +62,7 @@ static int find(struct server *s, uint32_t table, struct tfs_bytes row, bool any
 	}
 	mutex_unlock(&s->lock);
 	if (!served)
-		return -EREMCHG;
+		return -TABLET_MOVED;
 	*out = served;
 	return 0;
 }
@@ -79,7 +79,7 @@ int served_find_any(struct server *s, uint32_t table, struct tfs_bytes row, stru
 
 int served_find_end(struct server *s, uint32_t table, struct tfs_bytes end, struct served_tablet **out)
 {
-	int err = -EREMCHG;
+	int err = -TABLET_MOVED;
 	unsigned i;
 
 	mutex_lock(&s->lock);
@@ -303,7 +303,7 @@ int set_insert(struct server *s, struct served_tablet *served)
 
 	mutex_lock(&s->lock);
 	if (served->user_table && served->user_table->dropped) {
-		err = -EIDRM;
+		err = -TABLE_DROPPED;
 		goto out;
 	}
 	if (s->unloading && served_cmp(served, s->unloading->table, !s->unloading->end.p, s->unloading->end) == 0) {

@@ -162,7 +162,7 @@ static void reserve_truncate_locked(struct server *s, uint64_t to)
 	if (err == -ENOENT)
 		to = err = 0;
 	if (err)
-		msg_error("%s: the disk is full, and the reserve file cannot be truncated: %s", s->data_dir, strerror(-err));
+		msg_error("%s: the disk is full, and the reserve file cannot be truncated: %s", s->data_dir, error_text(err));
 	else
 		d->bytes = to;
 	free(path);

@@ -129,7 +129,7 @@ int user_table_get(struct server *s, uint32_t table, struct user_table **out)
 		u->refs++;
 	mutex_unlock(&s->lock);
 	if (!u)
-		return -EIDRM;
+		return -TABLE_DROPPED;
 	*out = u;
 	return 0;
 }
@@ -216,7 +216,7 @@ int user_table_hold_writes(struct server *s, uint32_t table)
 	if (u)
 		u->write_blocks++;
 	mutex_unlock(&s->lock);
-	return u ? 0 : -EIDRM;
+	return u ? 0 : -TABLE_DROPPED;
 }
 
 void user_table_release_writes(struct server *s, uint32_t table)
@@ -286,14 +286,14 @@ int server_see_term(struct server *s, uint64_t term)
 
 	mutex_lock(&s->lock);
 	if (term < s->term)
-		err = -ESHUTDOWN;
+		err = -SESSION_ENDED;
 	for (unsigned i = 0; term > s->term && i < s->table_count; i++) {
 		struct user_table *u = s->tables[i];
 
 		if (!u->blocked)
 			continue;
 		/* The former master may have dropped the table, and the watch be late: the next mutation reads the schema first. */
-		u->read_err = u->read_err ? u->read_err : -ESTALE;
+		u->read_err = u->read_err ? u->read_err : -TABLET_MOVED;
 		u->blocked = false;
 		move_deferred |= hold_end_locked(s, u);
 	}

@@ -84,16 +84,17 @@ static enum ts_refusal refusal_of(const struct ts_request *q, int err)
 	switch (err) {
 	case -EINVAL:
 		return TS_REFUSED_INVALID;
-	case -EALREADY:
+	case -MUTATION_ANSWERED:
 		return TS_REFUSED_REPEATED;
-	case -ECONNABORTED:
+	case -EPOCH_ENDED:
+	case -TABLET_TAKEN:
+	case -VERSION_CHANGED: /* the root file's */
 		return TS_REFUSED_LATE;
-	case -EREMCHG:
+	case -TABLET_MOVED:
+	case -SCAN_UNKNOWN:
 		return TS_REFUSED_FOREIGN;
-	case -ESHUTDOWN:
+	case -SESSION_ENDED:
 		return q->term ? TS_REFUSED_LATE : TS_REFUSED_FOREIGN;
-	case -ESTALE:
-		return q->tablet_count ? TS_REFUSED_LATE : TS_REFUSED_FOREIGN; /* assignments; scans and actions */
 	case -EAGAIN:
 		return TS_REFUSED_BUSY;
 	default:

@@ -51,9 +51,9 @@ int unload_row(struct server *s, const struct ts_assigned *t)
 	if (!err)
 		err = metadata_read(s->metadata, buf_bytes(&key), &m);
 	if (!err && m.assignment != t->assignment)
-		err = -ESTALE;
+		err = -TABLET_TAKEN;
 	else if (!err && m.server)
-		err = m.server == s->incarnation ? row_release_unserved(s, &m) : -ESTALE;
+		err = m.server == s->incarnation ? row_release_unserved(s, &m) : -TABLET_TAKEN;
 	meta_tablet_fini(&m);
 	buf_fini(&key);
 	return err;

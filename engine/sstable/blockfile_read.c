@@ -61,7 +61,7 @@ static int read_exactly(struct blockfile *b, void *p, size_t n, uint64_t offset)
 
 /*
  * Maps an error to those that reads return.  Another errno of the file system
- * (EACCES, ESTALE) would look like an error of the cell.
+ * (EACCES) would look like an error of the cell.
  */
 static int as_read_error(int err)
 {

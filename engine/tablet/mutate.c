@@ -55,7 +55,7 @@ int mutation_init(struct mutation *m, struct tablet *t, struct tfs_bytes row, co
 	if (count > MUTATION_OPS_MAX)
 		return -E2BIG;
 	if (!tablet_contains_row(t, row))
-		return -EREMCHG;
+		return -TABLET_MOVED;
 	for (unsigned i = 0; i < count; i++)
 		if ((err = op_check(m->snap.schema, &ops[i], &bytes)))
 			return mutation_failed_at(m, i, err);

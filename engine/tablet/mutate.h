@@ -66,7 +66,7 @@ struct mutation {
 	unsigned draw_count, draw_next;
 };
 /*
- * Checks the arguments under the current schema.  -EINVAL, -EREMCHG (the row is
+ * Checks the arguments under the current schema.  -EINVAL, -TABLET_MOVED (the row is
  * not in this tablet), -EFBIG, -E2BIG, -ENOMEM.  Call mutation_fini also after
  * an error.
  */

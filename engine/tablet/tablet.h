@@ -236,9 +236,9 @@ void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned faile
  * is visible and in the log; if sync is set, it is on the disk.  token: of
  * tablet_token_begin, or NULL.
  * results: `count` of them, or NULL.
- * -EREMCHG: the row is not in this tablet, or other tablets have replaced it.
+ * -TABLET_MOVED: the row is not in this tablet, or other tablets have replaced it.
  * -EROFS: it is a tablet of a snapshot.
- * -ESTALE: another server has the tablet.  -ESHUTDOWN: it is being closed.
+ * -TABLET_TAKEN: another server has the tablet.  -TABLET_STOPPED: it is being closed.
  * -ENOSPC and other errors of a flush: memory is full and flushing fails.
  */
 int tablet_mutate(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count, struct token *token, bool sync,
@@ -298,7 +298,7 @@ int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
  * merging or major compaction is under way.  leaves: the tablet is unloaded, and
  * all of them end before they are complete.  Otherwise this call waits for a merging
  * one and for one that a user asked for, so the caller must not hold up other work.
- * -ESTALE, -ESHUTDOWN, -EREMCHG as tablet_mutate.
+ * -TABLET_TAKEN, -TABLET_STOPPED, -TABLET_MOVED as tablet_mutate.
  */
 int tablet_move_prepare(struct tablet *t, bool leaves) TFS_MUST;
 void tablet_move_done(struct tablet *t);
@@ -316,7 +316,7 @@ int tablet_split_adopt(struct tablet *parent, struct tablet *child) TFS_MUST;
 void tablet_split_drain(struct tablet *t);
 /* After tablet_split_drain: copies sequence numbers, timestamps and redo state.  Does not fail. */
 void tablet_split_inherit(struct tablet *parent, struct tablet *child);
-/* done: other tablets have replaced this one, and its callers get -EREMCHG.  Otherwise it continues as before. */
+/* done: other tablets have replaced this one, and its callers get -TABLET_MOVED.  Otherwise it continues as before. */
 void tablet_split_end(struct tablet *t, bool done);
 /* For a merge: flushes.  From the return of 0 until tablet_merge_end no other flush is under way. */
 int tablet_merge_begin(struct tablet *t) TFS_MUST;

@@ -78,13 +78,13 @@ static struct view *change_publish(struct tablet *t, struct tablet_change *c, st
 	return old;
 }
 
-/* Called after an error.  If the commit callback returned -ESTALE, the tablet becomes BROKEN. */
+/* Called after an error.  If the commit callback returned -TABLET_TAKEN, the tablet becomes BROKEN. */
 static void tablet_fail(struct tablet *t, int err)
 {
 	int loading = TABLET_LOADING, serving = TABLET_SERVING;
 
 	/* A tablet that is being closed stays CLOSING, because that state ends the background work. */
-	if (err == -ESTALE && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
+	if (err == -TABLET_TAKEN && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
 		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
 }
 
@@ -98,7 +98,7 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 	mutex_lock(&t->edit);
 	mutex_lock(&t->lock);
 	if (t->state == TABLET_BROKEN)
-		err = -ESTALE;
+		err = -TABLET_TAKEN;
 	else if (c->prepare)
 		err = c->prepare(t, c, &needless);
 	c->removed = c->removed ? c->removed : &none;

@@ -16,7 +16,7 @@
  *	3 drain: make new writers wait, and wait for those under way.
  *	4 inherit: copy sequence numbers, timestamps and redo points.
  *	  The server replaces the parent by the children.
- *	5 end: waiting writers get -EREMCHG, and find the children.
+ *	5 end: waiting writers get -TABLET_MOVED, and find the children.
  * After a crash before the METADATA row is written, only the parent exists.
  * After a later crash, recovery loads both children from their rows.  Both have
  * the parent's redo set, and each replays the records of its own rows.
@@ -479,7 +479,7 @@ int tablet_split_key(struct tablet *t, struct buf *out)
 static int split_list_empty_files(struct tablet *t, struct tablet_change *c, bool *needless)
 {
 	struct file_set *empty = c->arg;
-	int err = t->state == TABLET_SERVING ? 0 : -ESHUTDOWN;
+	int err = t->state == TABLET_SERVING ? 0 : -TABLET_STOPPED;
 
 	for (unsigned i = 0; i < t->view->file_count && !err; i++)
 		if (vfile_empty(t->view->files[i]) && !t->view->files[i]->busy)

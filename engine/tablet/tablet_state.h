@@ -36,10 +36,10 @@
 #define TABLET_STATES(X)                                                                                                           \
 	X(LOADING, "loading", 0) /* replay: this incarnation has written nothing yet */                                            \
 	X(SERVING, "serving", 0)                                                                                                   \
-	X(SPLITTING, "splitting", -EREMCHG) /* other tablets will replace it: writers wait */                                      \
-	X(GONE, "gone", -EREMCHG)           /* other tablets have replaced it; readers continue in their view */                   \
-	X(CLOSING, "closing", -ESHUTDOWN)   /* tablet_free has begun: background work stops */                                     \
-	X(BROKEN, "broken", -ESTALE)        /* the commit callback returned -ESTALE: another server has the tablet */
+	X(SPLITTING, "splitting", -TABLET_MOVED) /* other tablets will replace it: writers wait */                                 \
+	X(GONE, "gone", -TABLET_MOVED)           /* other tablets have replaced it; readers continue in their view */              \
+	X(CLOSING, "closing", -TABLET_STOPPED)   /* tablet_free has begun: background work stops */                                \
+	X(BROKEN, "broken", -TABLET_TAKEN)       /* the commit callback returned -TABLET_TAKEN: another server has the tablet */
 enum tablet_state {
 #define X(name, text, error) TABLET_##name,
 	TABLET_STATES(X)
@@ -210,8 +210,8 @@ int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUS
 enum { FILES_FREE = 12 }; /* up to so many files of one group may wait for a merge before writers are slowed down */
 /*
  * Jobs of one kind run one at a time.  busy: tablet.flushing, merging or
- * majoring.  Waits while *busy is set, then sets it.  -ESHUTDOWN, -EREMCHG,
- * -ESTALE.
+ * majoring.  Waits while *busy is set, then sets it.  -TABLET_STOPPED, -TABLET_MOVED,
+ * -TABLET_TAKEN.
  */
 int tablet_job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
 void tablet_job_end(struct tablet *t, _Atomic bool *busy);

@@ -396,7 +396,7 @@ int tablet_token_begin(
 /* After these errors the client sends the mutation again. */
 static bool error_is_final(int err)
 {
-	return err != -EREMCHG && err != -EIDRM && err != -ESTALE && err != -ESHUTDOWN && err != -EAGAIN;
+	return err != -TABLET_MOVED && err != -TABLE_DROPPED && err != -TABLET_TAKEN && err != -TABLET_STOPPED && err != -EAGAIN;
 }
 
 void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned failed_op)

@@ -191,7 +191,7 @@ int tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us,
 		return x->decided ? TOKENS_KNOWN : -EAGAIN;
 	}
 	if (token->number < c->lowest)
-		return -EALREADY;
+		return -MUTATION_ANSWERED;
 	x = token_add(c, x, token);
 	if (!x)
 		return -ENOMEM;

@@ -12,7 +12,7 @@
  * until a client expires.  Replay and a merge may exceed this, because a client that
  * was forgotten could repeat a mutation, and it would be applied twice.
  * TOKENS_BYTES bytes; then the oldest results are forgotten, and a repetition of
- * their mutations fails with -EALREADY.  The same holds for results that METADATA's
+ * their mutations fails with -MUTATION_ANSWERED.  The same holds for results that METADATA's
  * column has no space for (TOKENS_STORED bytes; for each client it has at least one
  * number), after the tablet was loaded again.  A client expires when its last
  * mutation is older than 2 * CLIENT_TIME_US, because no copy of a request is under
@@ -56,7 +56,7 @@ void tokens_fini(struct tokens *t);
 /*
  * Begins a mutation.  Returns 0 and *out, which the caller must pass to
  * tokens_end; TOKENS_KNOWN and *out: it was decided before, and *out has the
- * result, as long as no other function is called; -EALREADY: forgotten; -EAGAIN:
+ * result, as long as no other function is called; -MUTATION_ANSWERED: forgotten; -EAGAIN:
  * it is under way, or there are too many clients; -EINVAL; -ENOMEM.
  */
 enum { TOKENS_KNOWN = 1 };

@@ -41,7 +41,7 @@ static int look(void *arg)
 
 	(void)arg;
 	b.looks++;
-	return file_look_up(b.dir, &id) || id != b.id ? -EOWNERDEAD : 0;
+	return file_look_up(b.dir, &id) || id != b.id ? -FENCE_LOST : 0;
 }
 
 static void *write_on(void *arg)

@@ -152,12 +152,12 @@ static void block_of_a_dead_master(void **state)
 	/* The next master ends it by any request, and the former one does nothing any more. */
 	assert_int_equal(ask(TS_LIST, 4), 0);
 	assert_int_equal(mutate(), 0);
-	assert_int_equal(ask(TS_BLOCK_WRITES, 3), -ESHUTDOWN);
-	assert_int_equal(ask(TS_LIST, 3), -ESHUTDOWN);
+	assert_int_equal(ask(TS_BLOCK_WRITES, 3), -SESSION_ENDED);
+	assert_int_equal(ask(TS_LIST, 3), -SESSION_ENDED);
 	assert_int_equal(mutate(), 0);
 	for (unsigned tries = 0; ask(TS_BLOCK_WRITES, 4); tries++) /* after the turn of the mutations that were refused */
 		assert_true(tries < 10);
-	assert_int_equal(ask(TS_UNBLOCK_WRITES, 3), -ESHUTDOWN);
+	assert_int_equal(ask(TS_UNBLOCK_WRITES, 3), -SESSION_ENDED);
 	assert_int_equal(mutate(), -EAGAIN);
 	assert_int_equal(ask(TS_BLOCK_WRITES, 4), 0);
 	assert_int_equal(ask(TS_UNBLOCK_WRITES, 4), 0);
@@ -223,10 +223,10 @@ static void long_compaction(void **state)
 		assert_true(number == first);
 	}
 	other = number;
-	assert_int_equal(action(TS_POLL, 6, &other, &a), -ESTALE);
+	assert_int_equal(action(TS_POLL, 6, &other, &a), -SCAN_UNKNOWN);
 	ts_answer_fini(&a);
 	other = number ^ 1;
-	assert_int_equal(action(TS_POLL, 5, &other, &a), -ESTALE);
+	assert_int_equal(action(TS_POLL, 5, &other, &a), -SCAN_UNKNOWN);
 	ts_answer_fini(&a);
 	/* The public call waits. */
 	assert_int_equal(pthread_create(&thread, NULL, compact_all, &err), 0);
@@ -240,7 +240,7 @@ static void long_compaction(void **state)
 		ts_answer_fini(&a);
 	} while (number);
 	number = first;
-	assert_int_equal(action(TS_POLL, 5, &number, &a), -ESTALE); /* its result was answered */
+	assert_int_equal(action(TS_POLL, 5, &number, &a), -SCAN_UNKNOWN); /* its result was answered */
 	ts_answer_fini(&a);
 	pthread_join(thread, NULL);
 	assert_int_equal(err, 0);

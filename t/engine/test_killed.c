@@ -193,7 +193,7 @@ static int flush_metadata(void)
 
 	for (unsigned i = n; !err && i-- > 0;) {
 		e = tablet_flush(list[i]->tablet);
-		if (e && e != -EREMCHG)
+		if (e && e != -TABLET_MOVED)
 			_exit(6);
 		served_put(list[i]);
 	}

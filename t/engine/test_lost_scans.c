@@ -233,7 +233,8 @@ static int lose(struct tablet_service *service, const struct ts_request *q, stru
 static void lost_for_ever(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = lose};
-	static const int errs[] = {-ESTALE, -ECONNRESET, -ENOTCONN, -ETIMEDOUT, -EREMCHG, -ECONNABORTED, -EIDRM};
+	static const int errs[] = {
+		-SCAN_UNKNOWN, -ANSWER_LOST, -UNREACHABLE, -ETIMEDOUT, -TABLET_MOVED, -EPOCH_ENDED, -TABLE_DROPPED};
 	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS, .pub.batch_bytes = 1};
 	struct loser l;
 
@@ -248,8 +249,8 @@ static void lost_for_ever(void **state)
 		l.nexts = 0;
 		l.err = errs[i];
 		row_cursor_init(&c, &l.service, store_tablets_id(table), 0, &spec);
-		assert_int_equal(row_cursor_next(&c, &cell), errs[i] == -EIDRM ? -EIDRM : -EIO);
-		assert_true(errs[i] == -EIDRM ? l.nexts == 1 : l.nexts > 1 && l.nexts < 20);
+		assert_int_equal(row_cursor_next(&c, &cell), errs[i] == -TABLE_DROPPED ? -TABLE_DROPPED : -EIO);
+		assert_true(errs[i] == -TABLE_DROPPED ? l.nexts == 1 : l.nexts > 1 && l.nexts < 20);
 		row_cursor_fini(&c);
 	}
 	close_store();
@@ -297,9 +298,9 @@ static void scans_of_clients(void **state)
 	assert_true(first > 4096 || b.scan > 4096);
 	assert_true(first != b.scan && first + 1 != b.scan);
 	/* Another client, another epoch, another number. */
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, first, &c), -ESTALE);
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 1, first, &c), -ECONNABORTED);
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first ^ 64, &c), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, first, &c), -SCAN_UNKNOWN);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 1, first, &c), -EPOCH_ENDED);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first ^ 64, &c), -SCAN_UNKNOWN);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), 0);
 	/* A later epoch of one client. */
 	scans_free_client(hooks.server, 7, 2);
@@ -307,14 +308,14 @@ static void scans_of_clients(void **state)
 	assert_int_equal(open_scans(), 2);
 	assert_int_equal(scan_call(TS_HELLO, 7, 3, 0, &c), 0);
 	assert_int_equal(open_scans(), 1);
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), -ECONNABORTED);
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 3, first, &a), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, first, &a), -EPOCH_ENDED);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 3, first, &a), -SCAN_UNKNOWN);
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), 0);
 	/* Idle for a minute, or not. */
 	assert_true(scans_free_idle(hooks.server));
 	hooks.server->scan_idle_us = 0;
 	assert_false(scans_free_idle(hooks.server));
-	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), -ESTALE);
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), -SCAN_UNKNOWN);
 	ts_answer_fini(&a);
 	ts_answer_fini(&b);
 	ts_answer_fini(&c);

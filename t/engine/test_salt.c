@@ -464,7 +464,7 @@ static void test_old_tablets(void **state)
 			err = ts_call(server_service(hooks.server), &q, &a);
 			if (q.method == TS_MUTATE_ROWS)
 				err = err ? err : errs[0];
-			assert_int_equal(err, salted ? -EIDRM : q.method == TS_READ ? -ENOENT : 0);
+			assert_int_equal(err, salted ? -TABLE_DROPPED : q.method == TS_READ ? -ENOENT : 0);
 			ts_answer_fini(&a);
 		}
 	}
@@ -621,7 +621,7 @@ static void test_batch_between(void **state)
 	assert_int_equal(changed, 0);
 	assert_true(held_of->dropped);
 	for (unsigned i = 0; i < ROWS; i++)
-		assert_int_equal(errs[i], i < DELETED ? 0 : -EIDRM);
+		assert_int_equal(errs[i], i < DELETED ? 0 : -TABLE_DROPPED);
 	(void)scan_sum(table, &spec, &count);
 	assert_int_equal(count, 0);
 	for (unsigned i = DELETED; i < ROWS; i++)

@@ -174,7 +174,7 @@ static int flush_metadata(struct server *s)
 
 	for (unsigned i = n; !err && i-- > 0;) {
 		e = tablet_flush(list[i]->tablet);
-		if (e && e != -EREMCHG)
+		if (e && e != -TABLET_MOVED)
 			err = e;
 	}
 	for (unsigned i = 0; list && i < n; i++)

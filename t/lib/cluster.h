@@ -45,7 +45,7 @@ static inline int cluster_call(struct tablet_service *service, const struct ts_r
 {
 	struct cluster_server *s = (struct cluster_server *)service;
 
-	return a->err = s->server ? ts_call(server_service(s->server), q, a) : -EREMCHG;
+	return a->err = s->server ? ts_call(server_service(s->server), q, a) : -TABLET_MOVED;
 }
 
 static inline struct tablet_service *cluster_connect(void *arg, uint64_t incarnation)

@@ -92,7 +92,7 @@ void lock_conformance_compare_and_set(void **state)
 	assert_int_equal(lock_put(s, "root", tfs_str("one"), LOCK_ABSENT, &v), 0);
 	assert_int_equal(v, 1);
 	assert_int_equal(put(s, "root", "two", LOCK_ABSENT), -EEXIST);
-	assert_int_equal(put(s, "root", "two", 2), -ESTALE);
+	assert_int_equal(put(s, "root", "two", 2), -VERSION_CHANGED);
 	assert_int_equal(lock_put(s, "root", tfs_str("two"), 1, &v), 0);
 	assert_int_equal(v, 2);
 	assert_int_equal(lock_put(s, "root", tfs_str(""), LOCK_ANY, &v), 0);
@@ -100,7 +100,7 @@ void lock_conformance_compare_and_set(void **state)
 	expect_file(s, "root", "", 3);
 	assert_int_equal(lock_put(s, "root", tfs_str("four"), LOCK_EXISTS, &v), 0);
 	assert_int_equal(v, 4);
-	assert_int_equal(lock_remove(s, "root", 3), -ESTALE);
+	assert_int_equal(lock_remove(s, "root", 3), -VERSION_CHANGED);
 	assert_int_equal(lock_remove(s, "root", LOCK_ABSENT), -EEXIST);
 	assert_int_equal(lock_remove(s, "root", LOCK_EXISTS), 0);
 	assert_int_equal(lock_remove(s, "root", LOCK_EXISTS), -ENOENT);
@@ -196,7 +196,7 @@ void lock_conformance_multi(void **state)
 		{.name = "tables/c", .contents = tfs_str("new"), .expect = LOCK_ABSENT},
 		{.name = "tables/b", .contents = tfs_str("bb"), .expect = 2},
 	};
-	assert_int_equal(lock_multi(s, ops, 3, v), -ESTALE);
+	assert_int_equal(lock_multi(s, ops, 3, v), -VERSION_CHANGED);
 	expect_file(s, "tables/a", "old", 1);
 	expect_file(s, "tables/c", NULL, 0);
 	ops[1].expect = LOCK_EXISTS; /* the error is that of the first operation that fails */
@@ -240,8 +240,8 @@ void lock_conformance_checks(void **state)
 	assert_int_equal(lock_multi(s, ops, 1, NULL), 0);
 	expect_file(s, "term", "t", 1);
 	assert_int_equal(put(s, "term", "u", 1), 0);
-	assert_int_equal(lock_multi(s, ops, 2, v), -ESTALE);
-	assert_int_equal(lock_multi(s, ops, 1, NULL), -ESTALE);
+	assert_int_equal(lock_multi(s, ops, 2, v), -VERSION_CHANGED);
+	assert_int_equal(lock_multi(s, ops, 1, NULL), -VERSION_CHANGED);
 	expect_file(s, "tables/a", "a", 1);
 	ops[0].expect = LOCK_EXISTS;
 	assert_int_equal(lock_multi(s, ops, 2, v), 0);
@@ -321,7 +321,7 @@ void lock_conformance_ephemeral(void **state)
 	assert_int_equal(put(s, "term", "1", LOCK_ABSENT), 0);
 	struct lock_op elect[2] = {{.name = "master", .ephemeral = true, .contents = tfs_str("m"), .expect = LOCK_ABSENT},
 		{.name = "term", .contents = tfs_str("2"), .expect = 7}};
-	assert_int_equal(lock_multi(s, elect, 2, NULL), -ESTALE);
+	assert_int_equal(lock_multi(s, elect, 2, NULL), -VERSION_CHANGED);
 	expect_file(s, "master", NULL, 0);
 	elect[1].expect = 1;
 	assert_int_equal(lock_multi(s, elect, 2, NULL), 0);
@@ -399,12 +399,12 @@ void lock_conformance_expired_session(void **state)
 	expect_file(b, "servers/1", NULL, 0);
 	expect_file(b, "root", "r", 1);
 	/* a call of a session that has ended changes nothing */
-	assert_int_equal(put(a, "root", "late", LOCK_ANY), -ESHUTDOWN);
-	assert_int_equal(put_ephemeral(a, "servers/1", "late"), -ESHUTDOWN);
-	assert_int_equal(put(a, "servers/1", "late", LOCK_EXISTS), -ESHUTDOWN);
-	assert_int_equal(lock_get(a, "root", NULL, NULL), -ESHUTDOWN);
-	assert_int_equal(a->ops->list(a, "", collect, got), -ESHUTDOWN);
-	assert_int_equal(lock_sync(a), -ESHUTDOWN);
+	assert_int_equal(put(a, "root", "late", LOCK_ANY), -SESSION_ENDED);
+	assert_int_equal(put_ephemeral(a, "servers/1", "late"), -SESSION_ENDED);
+	assert_int_equal(put(a, "servers/1", "late", LOCK_EXISTS), -SESSION_ENDED);
+	assert_int_equal(lock_get(a, "root", NULL, NULL), -SESSION_ENDED);
+	assert_int_equal(a->ops->list(a, "", collect, got), -SESSION_ENDED);
+	assert_int_equal(lock_sync(a), -SESSION_ENDED);
 	assert_int_equal(lock_sync(b), 0);
 	expect_file(b, "root", "r", 1);
 	expect_file(b, "servers/1", NULL, 0);
@@ -489,7 +489,7 @@ void lock_conformance_term(void **state)
 	assert_int_equal(v, 1);
 	/* its other errors are those of lock_multi */
 	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), LOCK_ABSENT, &v), -EEXIST);
-	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), 4, &v), -ESTALE);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), 4, &v), -VERSION_CHANGED);
 	assert_int_equal(term_put(&first, "tables/b", tfs_str("b"), 4, &v), -ENOENT);
 	assert_int_equal(lock_term_multi(&first, many, LOCK_OPS_MAX, NULL), -EINVAL);
 	assert_int_equal(lock_term_multi(&first, many, 0, NULL), -EINVAL);
@@ -504,7 +504,7 @@ void lock_conformance_term(void **state)
 	/* tables/a was removed and created again: its version proves nothing, the term does */
 	assert_int_equal(lock_remove(s, "tables/a", 1), 0);
 	assert_int_equal(term_put(&t, "tables/a", tfs_str("new"), LOCK_ABSENT, &v), 0);
-	assert_int_equal(term_put(&first, "tables/a", tfs_str("late"), 1, &v), -ESHUTDOWN);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("late"), 1, &v), -SESSION_ENDED);
 	expect_file(s, "tables/a", "new", 1);
 	lock_term_end(&first); /* not the lock of another master */
 	expect_file(s, "master", "two", 1);
@@ -530,10 +530,10 @@ void lock_conformance_former_master(void **state)
 	assert_true(times_reported(&seen, "master ") >= 1);
 	assert_int_equal(lock_term_begin(b, tfs_str("b"), &second), 0);
 	assert_true(second.number > first.number);
-	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -ESHUTDOWN);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -SESSION_ENDED);
 	/* the same with a session that lives: only the term can tell */
 	first.locks = b;
-	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -ESHUTDOWN);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -SESSION_ENDED);
 	assert_int_equal(term_put(&second, "tables/t", tfs_str("2"), 1, NULL), 0);
 	expect_file(b, "tables/t", "2", 2);
 	b->ops->unwatch(b, on_change, &seen);

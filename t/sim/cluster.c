@@ -19,7 +19,7 @@ struct cluster cluster;
 static void check(int err, const char *what)
 {
 	if (err)
-		sim_fail("%s: %s", what, strerror(-err));
+		sim_fail("%s: %s", what, error_text(err));
 }
 
 void cluster_new(const char *dir)
@@ -165,7 +165,7 @@ static void make_router(struct node *n)
 /* A node that cannot continue ends, as its program would. */
 static void give_up(const char *what, int err, const char *why)
 {
-	sim_trace("gives up: %s: %s %s", what, strerror(-err), why ? why : "");
+	sim_trace("gives up: %s: %s %s", what, error_text(err), why ? why : "");
 	proc_kill(proc_self());
 }
 
@@ -180,7 +180,7 @@ static void collect_main(void *arg)
 		int err = master_collect(n->master, full);
 
 		if (err)
-			sim_trace("master_collect: %s", strerror(-err));
+			sim_trace("master_collect: %s", error_text(err));
 		sim_sleep(500000 + sim_random(1000000));
 	}
 }
@@ -192,7 +192,7 @@ static void check_identity(struct node *n)
 	int err;
 
 	while ((err = identity_make(n->locks, &identity))) {
-		if (err == -ESHUTDOWN)
+		if (err == -SESSION_ENDED)
 			give_up("the identity", err, NULL);
 		sim_sleep(200000);
 	}
@@ -223,10 +223,10 @@ static void lead(struct node *n)
 	if (err)
 		give_up("master_new", err, NULL);
 	while ((err = master_start(n->master, &why))) {
-		sim_trace("master_start: %s: %s", strerror(-err), why ? why : "");
+		sim_trace("master_start: %s: %s", error_text(err), why ? why : "");
 		if (err == -EBADMSG)
 			sim_fail("the master finds damage: %s", why ? why : "");
-		if (cluster.sole || err == -ESHUTDOWN)
+		if (cluster.sole || err == -SESSION_ENDED)
 			give_up("master_start", err, why);
 		free(why);
 		why = NULL;
@@ -332,7 +332,7 @@ static void server_main(void *arg)
 	n->clock = o.clock = clock_new(NULL, NULL);
 	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
 	while ((err = take_incarnation(n->locks, &n->incarnation))) {
-		if (err == -ESHUTDOWN)
+		if (err == -SESSION_ENDED)
 			give_up("the incarnation", err, NULL);
 		sim_sleep(10000);
 	}
@@ -406,7 +406,7 @@ static void move_some_tablet(struct node *n)
 			to);
 	else
 		err = master_move(n->master, META_FIRST_USER_TABLE, tfs_str(row), to);
-	sim_trace("move to %llu: %s", (unsigned long long)to, strerror(-err));
+	sim_trace("move to %llu: %s", (unsigned long long)to, error_text(err));
 	buf_fini(&key);
 }
 
@@ -419,7 +419,7 @@ static void master_main(void *arg)
 	n->clock = clock_new(NULL, NULL);
 	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
 	while ((err = lock_term_begin(n->locks, tfs_str(n->proc->name), &n->term))) {
-		if (err == -ESHUTDOWN)
+		if (err == -SESSION_ENDED)
 			give_up("the master lock", err, NULL);
 		sim_sleep(200000);
 	}
@@ -430,8 +430,8 @@ static void master_main(void *arg)
 		sim_sleep(1000000);
 		err = master_tick(n->master);
 		if (err)
-			sim_trace("master_tick: %s", strerror(-err));
-		if (err == -ESHUTDOWN)
+			sim_trace("master_tick: %s", error_text(err));
+		if (err == -SESSION_ENDED)
 			give_up("the term", err, NULL);
 		if (cluster.moves && sim_chance(3))
 			move_some_tablet(n);

@@ -237,7 +237,7 @@ static int check_op(const struct lock_sim *l, const struct lock_op *op)
 	if (op->expect != LOCK_ABSENT && op->expect != LOCK_ANY && !f)
 		return -ENOENT;
 	if (f && op->expect != LOCK_ANY && op->expect != LOCK_EXISTS && f->stat.version != op->expect)
-		return -ESTALE;
+		return -VERSION_CHANGED;
 	for (unsigned i = 0; i < l->count && op->what == LOCK_PUT && !f; i++)
 		if (names_clash(l->files[i].name, op->name))
 			return -EINVAL;
@@ -308,7 +308,7 @@ static int do_list(struct lock_sim *l, struct request *r)
 static int carry_out(struct lock_sim *l, struct request *r)
 {
 	if (r->s->expired)
-		return -ESHUTDOWN;
+		return -SESSION_ENDED;
 	switch (r->kind) {
 	case GET:
 		return do_get(l, r);
@@ -328,7 +328,7 @@ static void arrive_main(void *arg)
 	struct session *s = r->s;
 	bool cut = s->cut_until_us > sim_now() || (s->l->local && s->proc->dead);
 
-	r->err = cut ? -ENOTCONN : carry_out(s->l, r);
+	r->err = cut ? -UNREACHABLE : carry_out(s->l, r);
 	if (!cut && !s->expired)
 		s->heard_us = sim_now();
 	r->done = true;
@@ -346,7 +346,7 @@ static int send(struct request *r)
 	proc_step();
 	if (s->expired) {
 		request_free(r);
-		return -ESHUTDOWN;
+		return -SESSION_ENDED;
 	}
 	if (at <= s->last_arrival_us)
 		at = s->last_arrival_us + 1;
@@ -355,7 +355,7 @@ static int send(struct request *r)
 		/* Lost on the way. */
 		request_free(r);
 		sim_sleep(f->delay_us + 1000);
-		return -ENOTCONN;
+		return -UNREACHABLE;
 	}
 	sim_spawn(s->l->world, at - sim_now(), arrive_main, r);
 	while (!r->done)
@@ -363,7 +363,7 @@ static int send(struct request *r)
 	err = r->err;
 	sim_sleep(150 + sim_random(f->delay_us + 1));
 	if (s->cut_until_us > sim_now() || sim_chance(f->lose))
-		err = -ENOTCONN; /* the answer is lost */
+		err = -UNREACHABLE; /* the answer is lost */
 	if (err)
 		request_free(r);
 	proc_step();

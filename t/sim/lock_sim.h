@@ -4,10 +4,10 @@
  * session for each simulated process.
  *
  * Requests and answers take time.  A request may be lost, or its answer; then the
- * call returns -ENOTCONN and its outcome is unknown.  Requests of one session arrive in
+ * call returns -UNREACHABLE and its outcome is unknown.  Requests of one session arrive in
  * the order in which they were sent.  A session that is not heard of for its
  * timeout expires: its ephemeral files are removed.  The process finds
- * out at its next call (-ESHUTDOWN).
+ * out at its next call (-SESSION_ENDED).
  * A watch runs as a thread of the session's process, some time after the change.
  */
 #ifndef T_SIM_LOCK_SIM_H

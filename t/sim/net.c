@@ -14,9 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The request was not sent. */
-#define REFUSED (-ENOTCONN)
-
 struct channel {
 	struct tablet_service tablets; /* first */
 	struct master_service master;
@@ -153,12 +150,12 @@ static void serve_main(void *arg)
 	struct buf request = {0}, answer = {0};
 	int err;
 
-	if (m->err == REFUSED) { /* of a request that was not sent, no copy is under way */
+	if (m->err == -UNREACHABLE) { /* of a request that was not sent, no copy is under way */
 		message_put(m);
 		return;
 	}
 	if (m->to_master ? !to->master : !to->tablets) {
-		served(m, m->arrived ? -ECONNRESET : REFUSED, &answer);
+		served(m, m->arrived ? -ANSWER_LOST : -UNREACHABLE, &answer);
 		return;
 	}
 	m->arrived = true;
@@ -184,7 +181,7 @@ static void arrive_main(void *arg)
 	} else if (to->proc->dead) {
 		counts.refused++;
 		if (!m->answered && !m->answer.n)
-			m->err = m->arrived ? -ECONNRESET : REFUSED; /* another copy may have been carried out */
+			m->err = m->arrived ? -ANSWER_LOST : -UNREACHABLE; /* another copy may have been carried out */
 		sim_spawn(proc_self(), 50 + sim_random(faults.delay_us), answer_main, m);
 	} else {
 		sim_spawn(to->proc, 0, serve_main, m);
@@ -364,7 +361,7 @@ static void reset_main(void *arg)
 	struct message *m = arg;
 
 	if (!m->answered && !m->abandoned) {
-		m->err = -ECONNRESET;
+		m->err = -ANSWER_LOST;
 		wake(m);
 	}
 	message_put(m);

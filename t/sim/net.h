@@ -9,7 +9,7 @@
  * overtake it.  The caller gives up after a time limit.  A request that is late
  * may arrive after that.  Errors are those of
  * tablet_service.h: the other process is dead (the request was not sent), it died
- * before it answered (-ECONNRESET), or the time limit has passed (-ETIMEDOUT).
+ * before it answered (-ANSWER_LOST), or the time limit has passed (-ETIMEDOUT).
  */
 #ifndef T_SIM_NET_H
 #define T_SIM_NET_H

@@ -63,7 +63,7 @@ int __wrap_tokens_begin(struct tokens *t, const struct op_token *token, int64_t 
 	struct op_token other = *token;
 	int err = __real_tokens_begin(t, token, now_us, out);
 
-	if (!planted(PLANT_DOUBLE_APPEND) || (err != TOKENS_KNOWN && err != -EALREADY))
+	if (!planted(PLANT_DOUBLE_APPEND) || (err != TOKENS_KNOWN && err != -MUTATION_ANSWERED))
 		return err;
 	sim_trace("planted: a mutation is forgotten, and applied again");
 	other.client = 1 + sim_random(UINT32_MAX);

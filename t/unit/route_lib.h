@@ -178,7 +178,7 @@ static struct {
 static inline int serve_meta(struct fake_server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct buf root_end = {0}, begin = {0}, end = {0};
-	int err = -EREMCHG;
+	int err = -TABLET_MOVED;
 
 	if (meta_root_end(&root_end))
 		abort();
@@ -238,7 +238,7 @@ static inline int serve_row(struct fake_server *s, const struct ts_request *q, s
 		return 0;
 	}
 	seen[REFUSED]++;
-	return -EREMCHG;
+	return -TABLET_MOVED;
 }
 
 /* For rows "NNN": the contents of their latest mutation, and how many there were. */
@@ -274,7 +274,7 @@ static inline int serve_next(struct fake_server *s, const struct ts_request *q, 
 	struct ts_request more = {.method = TS_SCAN_OPEN, .table = q->table, .spec = &spec};
 
 	if (q->scan != scan_number + s->number)
-		return -ESTALE;
+		return -SCAN_UNKNOWN;
 	s->nexts++;
 	if (q->table != META_TABLE) {
 		a->scan = q->scan;
@@ -314,7 +314,7 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 		err = serve_next(s, q, a);
 	} else if (q->method == TS_SCAN_CLOSE) {
 		seen[CLOSED]++;
-		err = q->scan == scan_number + s->number ? 0 : -ESTALE;
+		err = q->scan == scan_number + s->number ? 0 : -SCAN_UNKNOWN;
 	} else if (q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS) {
 		struct ts_row row = {q->row, q->ops, q->op_count};
 		struct ts_request rows = {.table = q->table, .rows = &row, .row_count = 1};
@@ -434,7 +434,7 @@ static inline int cluster(void **state)
 	add_tablet(17, "", "", 3);
 	batch_rows = 0;
 	refuse_next = 0;
-	refuse_err = -EREMCHG;
+	refuse_err = -TABLET_MOVED;
 	dropped = 0;
 	forget_seen();
 	router_new(20000, 0);

@@ -111,10 +111,10 @@ static void others_refuse(void **state)
 	for (unsigned i = 0; i < 9; i++)
 		for (unsigned s = 0; s < 3; s++)
 			for (unsigned k = 0; k < sizeof(methods) / sizeof(methods[0]) && s != i % 3; k++)
-				assert_int_equal(ask(s, methods[k], i * 10 + 5), -EREMCHG);
+				assert_int_equal(ask(s, methods[k], i * 10 + 5), -TABLET_MOVED);
 	read_all();
 	/* The neighbour is on another server. */
-	assert_int_equal(ask(0, TS_MERGE, 5), -EREMCHG);
+	assert_int_equal(ask(0, TS_MERGE, 5), -TABLET_MOVED);
 	read_all();
 	for (unsigned i = 0; i < ROWS; i++)
 		assert_int_equal(put(table, row_name(i), "f", "second"), 0);
@@ -174,24 +174,25 @@ static void late_loads(void **state)
 	assert_int_equal(control(from, TS_LOAD, &t), 0);
 	other = t;
 	other.server = c.servers[to].incarnation;
-	assert_int_equal(control(to, TS_LOAD, &other), -ESTALE);
-	assert_int_equal(control(to, TS_LOAD, &t), -ESTALE);
+	assert_int_equal(control(to, TS_LOAD, &other), -TABLET_TAKEN);
+	assert_int_equal(control(to, TS_LOAD, &t), -TABLET_TAKEN);
 	other = t;
 	other.assignment++;
 	assert_int_equal(control(from, TS_LOAD, &other), -EBUSY);
-	assert_int_equal(control(from, TS_UNLOAD, &other), -ESTALE);
-	assert_int_equal(control(to, TS_UNLOAD, &t), -ESTALE);
+	assert_int_equal(control(from, TS_UNLOAD, &other), -TABLET_TAKEN);
+	assert_int_equal(control(to, TS_UNLOAD, &t), -TABLET_TAKEN);
 	/* Between UNLOAD and the next assignment. */
 	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
 	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
-	assert_int_equal(control(from, TS_LOAD, &t), -ESTALE);
+	assert_int_equal(control(from, TS_LOAD, &t), -TABLET_TAKEN);
 	assert_int_equal(look(table, row_name(45)), -EIO);
 	assign_soon(c.master);
 	assert_int_equal(master_tick(c.master), 0);
 	read_all();
 	(void)owner(tfs_table_id(table), row_name(45), &other);
 	assert_int_equal(other.assignment, t.assignment + 1);
-	assert_int_equal(control(from, TS_LOAD, &t), from == owner(tfs_table_id(table), row_name(45), NULL) ? -EBUSY : -ESTALE);
+	assert_int_equal(
+		control(from, TS_LOAD, &t), from == owner(tfs_table_id(table), row_name(45), NULL) ? -EBUSY : -TABLET_TAKEN);
 	read_all();
 }
 
@@ -315,14 +316,14 @@ static void late_unloads(void **state)
 	assert_int_equal(tfs_split(table, tfs_str(row_name(45))), 0);
 	assert_int_equal(owner(tfs_table_id(table), row_name(45), &upper), from);
 	assert_int_equal(upper.assignment, before.assignment);
-	assert_int_equal(control(from, TS_UNLOAD, &before), -ESTALE);
+	assert_int_equal(control(from, TS_UNLOAD, &before), -TABLET_TAKEN);
 	/* No tablet of the server has the first row. */
 	assert_int_equal(master_move(c.master, before.table, tfs_str(row_name(40)), c.servers[(from + 1) % 3].incarnation), 0);
-	assert_int_equal(control(from, TS_UNLOAD, &before), -ESTALE);
+	assert_int_equal(control(from, TS_UNLOAD, &before), -TABLET_TAKEN);
 	read_all();
 	assert_int_equal(master_move(c.master, before.table, tfs_str(row_name(40)), c.servers[from].incarnation), 0);
 	assert_int_equal(tfs_merge(table, tfs_str(row_name(40))), 0);
-	assert_int_equal(control(from, TS_UNLOAD, &upper), -ESTALE);
+	assert_int_equal(control(from, TS_UNLOAD, &upper), -TABLET_TAKEN);
 	read_all();
 }
 
@@ -340,7 +341,7 @@ static void late_requests(void **state)
 	assert_int_equal(owner(tfs_table_id(table), row_name(45), &again), from);
 	for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
 		ask_assignment = t.assignment;
-		assert_int_equal(ask(from, methods[i], 45), -EREMCHG);
+		assert_int_equal(ask(from, methods[i], 45), -TABLET_MOVED);
 		ask_assignment = again.assignment;
 		assert_int_equal(ask(from, methods[i], 45), 0);
 	}
@@ -649,7 +650,7 @@ static void late_reports(void **state)
 	assert_int_equal(put_as_another(old), 0);
 	assert_int_equal(delete_row(t, "row"), 0);
 	assert_int_equal(tfs_table_drop(c.store, "n"), 0);
-	assert_int_equal(put_as_another(old), -EIDRM);
+	assert_int_equal(put_as_another(old), -TABLE_DROPPED);
 	schema_put(old);
 	tfs_table_close(t);
 	read_all();

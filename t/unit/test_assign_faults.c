@@ -152,7 +152,7 @@ static void wrong_clocks(void **state)
 	assert_int_equal(master_tick(c.master), 0);
 	read_all();
 	clock_offsets[3] = 3 * (int64_t)second;
-	assert_int_equal(cluster_add(&c), -ETIME);
+	assert_int_equal(cluster_add(&c), -CLOCK_OFF);
 	memset(clock_offsets, 0, sizeof(clock_offsets));
 }
 
@@ -210,7 +210,7 @@ static void refusals_of_the_master(void **state)
 	buf_fini(&b);
 	assert_int_equal(lock_put(c.locks, "term", tfs_str("another master's"), LOCK_ANY, NULL), 0);
 	c.master->o.term = &ended;
-	assert_int_equal(ms_call(master_service(c.master), &create, &a), -ESHUTDOWN);
+	assert_int_equal(ms_call(master_service(c.master), &create, &a), -SESSION_ENDED);
 	ms_answer_fini(&a);
 	assert_int_equal(refused[TS_REFUSED_FOREIGN], 1);
 	c.master->o.term = NULL;

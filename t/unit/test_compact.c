@@ -245,7 +245,7 @@ static void test_split_by_hand(void **state)
 		assert_int_equal(count_cells(&l), 20);
 		expect(&l, "19", 1, "q", INT64_MIN, upper ? NULL : "19");
 		expect(&l, "20", 1, "q", INT64_MIN, upper ? "20" : NULL);
-		assert_int_equal(lib_put(&l, upper ? "19" : "20", 1, "q", 1, tfs_str("no")), -EREMCHG);
+		assert_int_equal(lib_put(&l, upper ? "19" : "20", 1, "q", 1, tfs_str("no")), -TABLET_MOVED);
 		LIB(tablet_compact(l.t));
 		assert_int_equal(count_cells(&l), 20);
 		assert_int_equal(l.file_count, 1);

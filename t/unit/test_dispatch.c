@@ -143,14 +143,15 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 		assert_int_equal(call(d, &(struct ts_request){.method = TS_LIST}), 0);
 		assert_int_equal(call(d, &(struct ts_request){.method = TS_FILES}), 0);
 		assert_int_equal(call(d, &(struct ts_request){.method = TS_UNBLOCK_WRITES, .table = n}), 0);
-		assert_int_equal(call(d, &(struct ts_request){.method = TS_COPY_TABLE, .table = 999, .to_table = 998}), -EIDRM);
+		assert_int_equal(
+			call(d, &(struct ts_request){.method = TS_COPY_TABLE, .table = 999, .to_table = 998}), -TABLE_DROPPED);
 		/* HELLO ends the writes in the queue, but those in the log are still under way. */
 		assert_int_equal(call(d, &hello), -EAGAIN);
 	}
 	/* HELLO may come before a worker has taken its write: the write is refused, and the worker takes the next request. */
 	for (unsigned i = 0; i < WRITES; i++) {
 		if (writes[i].answered) {
-			assert_int_equal(writes[i].err, -ECONNABORTED);
+			assert_int_equal(writes[i].err, -EPOCH_ENDED);
 			early++;
 		}
 	}
@@ -162,7 +163,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	for (unsigned i = 0; i < WRITES; i++) {
 		const int err = answer_of(&writes[i]);
 
-		assert_true(!err || err == -ECONNABORTED);
+		assert_true(!err || err == -EPOCH_ENDED);
 		done += !err;
 		aborted += err != 0;
 	}
@@ -172,7 +173,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	expired = answer_of(&expiring) == -EAGAIN;
 	assert_true(expired || (early && !expiring.err));
 	assert_int_equal(call(d, &hello), 0);
-	assert_int_equal(call(d, &writes[0].q), -ECONNABORTED);
+	assert_int_equal(call(d, &writes[0].q), -EPOCH_ENDED);
 	assert_int_equal(counted("late"), aborted + expired + 1); /* with the last one */
 	assert_true(counted("busy") >= 100);
 	alarm(0);
@@ -232,23 +233,23 @@ static void test_refusals_are_counted(void **state)
 	bad = write;
 	bad.token = (struct op_token){.client = 77, .number = 9, .lowest_unanswered = 9};
 	assert_int_equal(call(d, &bad), 0);
-	assert_int_equal(call(d, &write), -EALREADY);
+	assert_int_equal(call(d, &write), -MUTATION_ANSWERED);
 	assert_int_equal(counted("repeated"), 2);
 
 	bad = write;
 	bad.epoch = 4;
-	assert_int_equal(call(d, &bad), -ECONNABORTED);
+	assert_int_equal(call(d, &bad), -EPOCH_ENDED);
 	assert_int_equal(
 		call(d, &(struct ts_request){.method = TS_UNBLOCK_WRITES, .table = tfs_table_id(t), .term = UINT32_MAX}), 0);
-	assert_int_equal(call(d, &(struct ts_request){.method = TS_LIST, .term = 1}), -ESHUTDOWN);
+	assert_int_equal(call(d, &(struct ts_request){.method = TS_LIST, .term = 1}), -SESSION_ENDED);
 	assert_int_equal(call(d, &(struct ts_request){.method = TS_UNLOAD, .tablets = &elsewhere, .tablet_count = 1}), 0);
 	assert_int_equal(counted("late"), 2);
 
 	bad = write;
 	bad.assignment = 99;
 	bad.token.number = 10;
-	assert_int_equal(call(d, &bad), -EREMCHG);
-	assert_int_equal(call(d, &(struct ts_request){.method = TS_SCAN_NEXT, .table = tfs_table_id(t), .scan = 5}), -ESTALE);
+	assert_int_equal(call(d, &bad), -TABLET_MOVED);
+	assert_int_equal(call(d, &(struct ts_request){.method = TS_SCAN_NEXT, .table = tfs_table_id(t), .scan = 5}), -SCAN_UNKNOWN);
 	assert_int_equal(counted("foreign"), 2);
 
 	assert_int_equal(call(d, &(struct ts_request){.method = TS_BLOCK_WRITES, .table = tfs_table_id(t), .term = UINT32_MAX}), 0);

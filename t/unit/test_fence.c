@@ -269,7 +269,7 @@ static void test_a_wrong_clock_serves_nothing(void **state)
 
 	for (unsigned i = 0; i < 2; i++) {
 		fence.clock_offset = offsets[i];
-		assert_int_equal(ts_call(server_service(hooks.server), &read, &a), -EREMCHG);
+		assert_int_equal(ts_call(server_service(hooks.server), &read, &a), -TABLET_MOVED);
 		ts_answer_fini(&a);
 		assert_int_equal(put(t, "row", "f", "two"), -EIO);
 		assert_int_equal(ts_call(server_service(hooks.server), &sync, &a), 0);

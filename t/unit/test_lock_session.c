@@ -57,10 +57,10 @@ static int world_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	assert_int_equal(count, 1);
 	w.boot_us += w.there_us;
 	if (w.drop_request)
-		return -ENOTCONN;
+		return -UNREACHABLE;
 	service_expire();
 	if (w.ended)
-		return -ESHUTDOWN;
+		return -SESSION_ENDED;
 	if (ops->what == LOCK_REMOVE) {
 		w.exists = false;
 		return 0;
@@ -75,7 +75,7 @@ static int world_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	if (stats)
 		*stats = (struct lock_stat){++w.version, START_US + w.boot_us};
 	w.boot_us += w.back_us;
-	return w.drop_answer ? -ENOTCONN : 0;
+	return w.drop_answer ? -UNREACHABLE : 0;
 }
 
 static const struct lock_service_ops world_ops = {.multi = world_multi};

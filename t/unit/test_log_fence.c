@@ -51,12 +51,12 @@ static void is_lost(struct env *e)
 	unsigned before = files(e);
 
 	fence.result = 0;
-	assert_int_equal(log_submit(e->log, &r, true, &t), -EOWNERDEAD);
-	assert_int_equal(log_sync(e->log), -EOWNERDEAD);
-	assert_int_equal(log_try_again(e->log), -EOWNERDEAD);
+	assert_int_equal(log_submit(e->log, &r, true, &t), -FENCE_LOST);
+	assert_int_equal(log_sync(e->log), -FENCE_LOST);
+	assert_int_equal(log_try_again(e->log), -FENCE_LOST);
 	log_get_stats(e->log, &st);
-	assert_int_equal(st.refusing, -EOWNERDEAD);
-	assert_int_equal(log_free(e->log), -EOWNERDEAD);
+	assert_int_equal(st.refusing, -FENCE_LOST);
+	assert_int_equal(log_free(e->log), -FENCE_LOST);
 	assert_int_equal(files(e), before);
 }
 
@@ -80,10 +80,10 @@ static void test_a_lost_log_answers_nothing(void **state)
 	struct env *e = *state;
 	struct log_ticket t;
 
-	start_fenced(e, 4, -EOWNERDEAD);
+	start_fenced(e, 4, -FENCE_LOST);
 	for (unsigned i = 1; i <= 3; i++)
 		must_put(e, i, 100, true);
-	assert_int_equal(put(e, 4, 100, true, &t), -EOWNERDEAD);
+	assert_int_equal(put(e, 4, 100, true, &t), -FENCE_LOST);
 	assert_true(t.in_doubt);
 	assert_int_equal(log_durable_lsn(e->log), 3);
 	is_lost(e);
@@ -96,13 +96,13 @@ static void test_many_writers_are_all_told(void **state)
 	unsigned bad = 0;
 	struct seen s;
 
-	start_fenced(e, 30, -EOWNERDEAD);
+	start_fenced(e, 30, -FENCE_LOST);
 	run_workers(w, 8, e, 300);
 	assert_int_equal(replay(e, &s), 0);
 	for (unsigned i = 0; i < 8; i++)
 		for (unsigned k = 0; k < 300; k++) {
 			if (w[i].did[k].err)
-				assert_int_equal(w[i].did[k].err, -EOWNERDEAD);
+				assert_int_equal(w[i].did[k].err, -FENCE_LOST);
 			else
 				assert_true(has(&s, w[i].did[k].tag));
 			bad += w[i].did[k].err != 0;
@@ -119,14 +119,14 @@ static void test_the_second_writer_loses_the_log(void **state)
 	char away[80];
 	struct log_ticket t;
 
-	start_fenced(e, 1, -EOWNERDEAD);
+	start_fenced(e, 1, -FENCE_LOST);
 	fence.from = UINT32_MAX;
 	must_put(e, 1, 100, true);
 	snprintf(away, sizeof away, "%s.dead", e->dir);
 	assert_int_equal(file_rename(e->dir, away), 0);
 	fence.from = 1;
 	fence.fail = FILE_OP_SYNC;
-	assert_int_equal(put(e, 2, 100, true, &t), -EOWNERDEAD);
+	assert_int_equal(put(e, 2, 100, true, &t), -FENCE_LOST);
 	assert_true(t.in_doubt);
 	assert_int_equal(file_rename(away, e->dir), 0);
 	is_lost(e);
@@ -138,7 +138,7 @@ static void test_the_second_writers_file_stays(void **state)
 	struct env *e = *state;
 	struct log_ticket t;
 
-	start_fenced(e, 2, -EOWNERDEAD);
+	start_fenced(e, 2, -FENCE_LOST);
 	must_put(e, 1, 100, true);
 	file_set_hook(NULL, NULL);
 	fence.result = -EIO;

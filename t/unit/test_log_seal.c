@@ -43,7 +43,7 @@ static int look(void *arg)
 		usleep((unsigned)(next_random() % 100)); /* between the sync and the look */
 	if (!z.looks)
 		return 0;
-	return file_look_up(z.dir, &id) || id != z.id ? -EOWNERDEAD : 0;
+	return file_look_up(z.dir, &id) || id != z.id ? -FENCE_LOST : 0;
 }
 
 static __thread bool is_writer;
@@ -67,7 +67,7 @@ static void *write_on(void *arg)
 		w->did[w->count].tag = tag;
 		w->did[w->count].lsn = t.lsn;
 		z.acked += err == 0;
-		if (err == -EOWNERDEAD)
+		if (err == -FENCE_LOST)
 			break;
 		if (err)
 			usleep(200); /* refused */

@@ -91,7 +91,7 @@ static int lossy_call(struct tablet_service *service, const struct ts_request *q
 	struct late copy;
 
 	if (!s->server)
-		return a->err = -ENOTCONN;
+		return a->err = -UNREACHABLE;
 	mutex_lock(&channels);
 	lose_request = (loss < 100 ? is_lossy(q) : changes) && rnd_locked(100) < loss;
 	lose_answer = is_lossy(q) && rnd_locked(100) < loss;
@@ -100,7 +100,7 @@ static int lossy_call(struct tablet_service *service, const struct ts_request *q
 	mutex_unlock(&channels);
 	if (lose_request) {
 		lost_requests++;
-		return a->err = -ECONNRESET;
+		return a->err = -ANSWER_LOST;
 	}
 	if (may_deliver && take_copy(&copy))
 		deliver(&copy);
@@ -111,7 +111,7 @@ static int lossy_call(struct tablet_service *service, const struct ts_request *q
 		lost_answers++;
 		scan_batch_reset(&a->batch);
 		a->scan = 0; /* it stays open at the server */
-		return a->err = -ECONNRESET;
+		return a->err = -ANSWER_LOST;
 	}
 	return a->err;
 }
@@ -373,7 +373,7 @@ static void test_hello(void **state)
 		struct ts_request copy;
 
 		assert_int_equal(ts_request_unpack(buf_bytes(&late[i].request), &arena, &copy), 0);
-		assert_int_equal(ts_call(server_service(c.servers[server].server), &copy, &answer), -ECONNABORTED);
+		assert_int_equal(ts_call(server_service(c.servers[server].server), &copy, &answer), -EPOCH_ENDED);
 		ts_answer_fini(&answer);
 		arena_fini(&arena);
 	}

@@ -138,7 +138,7 @@ static void patience(void **state)
 	forget_seen();
 	refuse_next = 1000;
 	from = monotonic_us();
-	assert_int_equal(ask(16, "005"), -EREMCHG);
+	assert_int_equal(ask(16, "005"), -TABLET_MOVED);
 	assert_true(monotonic_us() - from >= 20000);
 	/* 1 + 2 + 4 + 8 + 5 ms: five pauses, each with the location read anew, after the one that was known. */
 	assert_int_equal(seen[REFUSED], 7);
@@ -155,7 +155,7 @@ static void patience(void **state)
 	/* No server is known to have it, and then one is. */
 	tablets[0].serves = 1;
 	tablet_of_row(16, "005")->said = SERVERS + 5;
-	assert_int_equal(ask(16, "005"), -EREMCHG);
+	assert_int_equal(ask(16, "005"), -TABLET_MOVED);
 	tablet_of_row(16, "005")->said = tablet_of_row(16, "005")->serves;
 	assert_int_equal(ask(16, "005"), 0);
 	/* A store that is being made has no root file yet. */
@@ -206,7 +206,7 @@ static void split_and_merge(void **state)
 	snprintf(t[0].begin, sizeof(t[0].begin), "k");
 	route_free(router);
 	router_new(5000, 0);
-	assert_int_equal(ask(17, "c"), -EREMCHG);
+	assert_int_equal(ask(17, "c"), -TABLET_MOVED);
 	assert_int_equal(ask(17, "m"), 0);
 	t[0].begin[0] = 0;
 	assert_int_equal(ask(17, "c"), 0);
@@ -215,33 +215,33 @@ static void split_and_merge(void **state)
 /* A server that does not know the table: it has not read the schema yet, unless the table was dropped. */
 static void table_unknown_to_a_server(void **state)
 {
-	refuse_err = -EIDRM;
+	refuse_err = -TABLE_DROPPED;
 	refuse_next = 3;
 	assert_int_equal(ask(16, "005"), 0);
 	assert_int_equal(seen[REFUSED], 3);
 	refuse_next = 1; /* of a cached location, too */
 	assert_int_equal(ask(16, "005"), 0);
 	refuse_next = 1000;
-	assert_int_equal(ask(16, "005"), -EIDRM);
+	assert_int_equal(ask(16, "005"), -TABLE_DROPPED);
 	forget_seen();
 	refuse_next = 1;
 	dropped = 16;
-	assert_int_equal(ask(16, "005"), -EIDRM);
+	assert_int_equal(ask(16, "005"), -TABLE_DROPPED);
 	assert_int_equal(refuse_next, 0);
 	assert_int_equal(ask(16, "005"), 0);
 }
 
 static void tables_come_and_go(void **state)
 {
-	assert_int_equal(ask(15, "a"), -EIDRM);
-	assert_int_equal(ask(4711, "a"), -EIDRM);
-	assert_int_equal(ask(UINT32_MAX, "a"), -EIDRM);
+	assert_int_equal(ask(15, "a"), -TABLE_DROPPED);
+	assert_int_equal(ask(4711, "a"), -TABLE_DROPPED);
+	assert_int_equal(ask(UINT32_MAX, "a"), -TABLE_DROPPED);
 	add_tablet(4711, "", "", 1);
 	assert_int_equal(ask(4711, "a"), 0);
 	/* Dropped: the cached location is tried, and then METADATA has no such tablet. */
 	tablet_count--;
 	forget_seen();
-	assert_int_equal(ask(4711, "a"), -EIDRM);
+	assert_int_equal(ask(4711, "a"), -TABLE_DROPPED);
 	assert_int_equal(seen[REFUSED], 1);
 	assert_int_equal(seen[AT_META], 1);
 	/* A METADATA tablet that has no row of the table, though it holds where it would stand: on to the next. */
@@ -251,7 +251,7 @@ static void tables_come_and_go(void **state)
 	route_free(router);
 	router_new(5000, 0);
 	assert_int_equal(ask(16, "005"), 0);
-	assert_int_equal(ask(15, "005"), -EIDRM);
+	assert_int_equal(ask(15, "005"), -TABLE_DROPPED);
 }
 
 static void scans_go_home(void **state)
@@ -295,7 +295,7 @@ static void scans_go_home(void **state)
 		struct ts_request next = {.method = TS_SCAN_NEXT, .table = 16, .scan = UINT64_MAX};
 		struct ts_answer a = {0};
 
-		assert_int_equal(ts_call(service, &next, &a), -ESTALE);
+		assert_int_equal(ts_call(service, &next, &a), -SCAN_UNKNOWN);
 		ts_answer_fini(&a);
 	}
 	/* A server whose numbers leave no room for ours: its scan is closed. */

@@ -192,8 +192,8 @@ static int say(struct tablet_service *s, const struct ts_request *q, struct ts_a
 static void errors_of_services(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = say};
-	static const int answers[][2] = {
-		{0, 0}, {-EREMCHG, -EIO}, {-ESTALE, -EIO}, {-ESHUTDOWN, -ESHUTDOWN}, {-ENOENT, -ENOENT}, {-ENOSPC, -ENOSPC}};
+	static const int answers[][2] = {{0, 0}, {-TABLET_MOVED, -EIO}, {-SCAN_UNKNOWN, -EIO}, {-SESSION_ENDED, -SESSION_ENDED},
+		{-ENOENT, -ENOENT}, {-ENOSPC, -ENOSPC}};
 	struct tablet_service s = {&ops};
 	const struct ts_request q = {.method = TS_EXISTS, .table = 16, .row = tfs_str("r")};
 
@@ -210,7 +210,7 @@ static void errors_of_services(void **state)
 
 static int no_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {
-	return -ENOTCONN;
+	return -UNREACHABLE;
 }
 
 static int count_snapshots(void *arg, const struct tfs_snapshot *snapshot)
@@ -237,7 +237,7 @@ static void no_master_is_needed(void **state)
 	tfs_table_close(t);
 	was = store->o.master;
 	store->o.master = &none;
-	assert_int_equal(tfs_table_drop(store, "u"), -ENOTCONN);
+	assert_int_equal(tfs_table_drop(store, "u"), -EIO);
 	assert_int_equal(tfs_table_list(store, NULL, names, 4), 2);
 	assert_string_equal(names[0], "t");
 	assert_string_equal(names[1], "u");

@@ -35,7 +35,7 @@ static void root_in_doubt(void **state)
 	close_store(true);
 }
 
-/* A METADATA row that names another server, or this one with another number, is not written to, and users hear of -EIO, not of -ESTALE. */
+/* A METADATA row that names another server, or this one with another number, is not written to, and users hear of -EIO, not of -TABLET_TAKEN. */
 static void row_of_another(void **state)
 {
 	open_store();

@@ -246,9 +246,9 @@ static void client_step(struct world *w, struct client *c, bool restarted)
 	/* A late copy of an answered one: its result, or nothing. */
 	if (c->old.applied && rnd(8) == 0) {
 		struct tfs_result r[2] = {0};
-		int err = c->old.err && restarted ? -EALREADY : send_copy(w, &c->old, r);
+		int err = c->old.err && restarted ? -MUTATION_ANSWERED : send_copy(w, &c->old, r);
 
-		if (err != -EALREADY)
+		if (err != -MUTATION_ANSWERED)
 			same_result(&c->old, err, r);
 	}
 }
@@ -310,10 +310,10 @@ static void test_forgotten_numbers_fail(void **state)
 	start(&l);
 	assert_int_equal(call(&l, &(struct op_token){5, 1, 1}, "r", &op, 1, false, &r), 0);
 	assert_int_equal(call(&l, &(struct op_token){5, 4, 3}, "r", &op, 1, false, &r), 0);
-	assert_int_equal(call(&l, &(struct op_token){5, 1, 1}, "r", &op, 1, false, &r), -EALREADY);
-	assert_int_equal(call(&l, &(struct op_token){5, 2, 1}, "r", &op, 1, false, &r), -EALREADY);
+	assert_int_equal(call(&l, &(struct op_token){5, 1, 1}, "r", &op, 1, false, &r), -MUTATION_ANSWERED);
+	assert_int_equal(call(&l, &(struct op_token){5, 2, 1}, "r", &op, 1, false, &r), -MUTATION_ANSWERED);
 	for (unsigned reopened = 0; reopened < 3; reopened++) {
-		assert_int_equal(call(&l, &(struct op_token){5, 2, 2}, "r", &op, 1, false, &r), -EALREADY);
+		assert_int_equal(call(&l, &(struct op_token){5, 2, 2}, "r", &op, 1, false, &r), -MUTATION_ANSWERED);
 		assert_int_equal(call(&l, &(struct op_token){5, 4, 3}, "r", &op, 1, false, &r), 0);
 		assert_int_equal(r.counter, 2);
 		if (reopened)
@@ -406,7 +406,7 @@ static void test_stored_results_are_bounded(void **state)
 		if (!err)
 			assert_int_equal(r.counter, i);
 		exact += !err;
-		forgotten += err == -EALREADY;
+		forgotten += err == -MUTATION_ANSWERED;
 	}
 	assert_int_equal(exact + forgotten, MANY);
 	assert_int_equal(exact, l.token_count - 1);
@@ -416,7 +416,7 @@ static void test_stored_results_are_bounded(void **state)
 	for (unsigned i = MANY + 2; i < MANY + 9000; i++)
 		assert_int_equal(call(&l, &(struct op_token){8, i, 1}, "r", &op, 1, false, &r), 0);
 	assert_true(l.t->tokens.bytes <= TOKENS_BYTES);
-	assert_int_equal(call(&l, &(struct op_token){8, MANY + 2, 1}, "r", &op, 1, false, &r), -EALREADY);
+	assert_int_equal(call(&l, &(struct op_token){8, MANY + 2, 1}, "r", &op, 1, false, &r), -MUTATION_ANSWERED);
 	assert_int_equal(call(&l, &(struct op_token){8, MANY + 8999, 1}, "r", &op, 1, false, &r), 0);
 	stop(&l);
 }
@@ -512,7 +512,7 @@ static void *race(void *arg)
 			;
 		if (!err && (uint64_t)r.counter != number)
 			return (void *)"another number's result";
-		if (err && err != -EALREADY)
+		if (err && err != -MUTATION_ANSWERED)
 			return (void *)"an error";
 		(*c->turn)++;
 		while (*c->turn < 3 * (number - (number > 4 ? 4 : number - 1)))
@@ -578,8 +578,8 @@ static void test_inherit(void **state)
 	assert_true(bytes_eq(buf_bytes(&x->result), tfs_str("five")));
 	assert_int_equal(tokens_begin(&both, &(struct op_token){1, 6, 3}, test_now, &x), TOKENS_KNOWN);
 	assert_int_equal(tokens_begin(&both, &(struct op_token){2, 9, 9}, test_now, &x), TOKENS_KNOWN);
-	assert_int_equal(tokens_begin(&both, &(struct op_token){1, 2, 2}, test_now, &x), -EALREADY);
-	assert_int_equal(tokens_begin(&both, &(struct op_token){2, 8, 8}, test_now, &x), -EALREADY);
+	assert_int_equal(tokens_begin(&both, &(struct op_token){1, 2, 2}, test_now, &x), -MUTATION_ANSWERED);
+	assert_int_equal(tokens_begin(&both, &(struct op_token){2, 8, 8}, test_now, &x), -MUTATION_ANSWERED);
 	assert_int_equal(tokens_begin(&both, &(struct op_token){1, 7, 3}, test_now, &x), 0);
 	tokens_end(&both, x);
 	tokens_fini(&a);
@@ -595,7 +595,7 @@ static void expect_known(struct tokens *t, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		int n = tokens_begin(t, &(struct op_token){100 + i, 5, 5}, test_now, &x);
 
-		assert_true(n == TOKENS_KNOWN || n == -EALREADY);
+		assert_true(n == TOKENS_KNOWN || n == -MUTATION_ANSWERED);
 	}
 	assert_int_equal(tokens_begin(t, &(struct op_token){1, 1, 1}, test_now, &x), -EAGAIN);
 }

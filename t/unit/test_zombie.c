@@ -238,7 +238,7 @@ static int deaf_call(struct tablet_service *service, const struct ts_request *q,
 {
 	if (service == &c.servers[deaf].service && q->method == deaf_to && (q->scan || !only_later)) {
 		not_heard++;
-		return a->err = -ECONNRESET;
+		return a->err = -ANSWER_LOST;
 	}
 	return cluster_call(service, q, a);
 }

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The errnos and the texts of outcomes. */
+#include "engine/base/outcome.h"
+
+#include <string.h>
+
+int user_errno(int err)
+{
+	switch (-err) {
+#define X(name, user, text)                                                                                                        \
+	case name:                                                                                                                 \
+		return -user;
+		OUTCOMES(X)
+#undef X
+	default:
+		return err;
+	}
+}
+
+const char *error_text(int err)
+{
+	switch (-err) {
+#define X(name, user, text)                                                                                                        \
+	case name:                                                                                                                 \
+		return text;
+		OUTCOMES(X)
+#undef X
+	default:
+		return strerror(-err);
+	}
+}
