@@ -143,10 +143,10 @@ static int open_store(const struct command *c)
 	return err;
 }
 
-/* The table of operations of each kind of node, in the order of enum node_kind. */
-#define DECLARE(upper, lower) extern const struct node_ops lower##_ops;
+/* The table of operations of each kind of node. */
+#define DECLARE(upper, lower, number) extern const struct node_ops lower##_ops;
 NODE_KINDS(DECLARE)
-#define TABLE_OF(upper, lower) [NODE_##upper] = &lower##_ops,
+#define TABLE_OF(upper, lower, number) [NODE_##upper] = &lower##_ops,
 static const struct node_ops *const node_kinds[NODE_KIND_COUNT] = {NODE_KINDS(TABLE_OF)};
 
 static int init_parts(void)

@@ -246,6 +246,8 @@ fails "mkdir" "Read-only" mkdir plain/.scan/.rows/new
 fails "rmdir" "Read-only" rmdir plain/.scan/.rows/r1
 fails "mv out of a view" "Read-only" mv -T plain/.scan/.rows/r1 plain/other
 fails "mv into a view" "Read-only" mv -T plain/r1 plain/.scan/.rows/other
+fails "an attribute" "Read-only" python3 -c 'import os; os.setxattr("plain/.scan/.rows/r1", "user.x", b"1")'
+fails "a row has no control files in a view" "No such file" cat plain/.scan/.rows/r1/.row.json
 fails "a stream is read-only" "Permission denied|Read-only" dd if=/dev/null of=plain/.scan/.tsv status=none conv=notrunc
 is "$(stat -c %s plain/.scan/.tsv)" 0 "a stream has no size"
 # ---- tabletctl ----

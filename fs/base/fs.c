@@ -84,3 +84,11 @@ bool node_is_latest(const struct node *dir)
 		return view->key[view->key_n - 1] == 't'; /* .latest, not .rows */
 	return fs.latest || node_above(dir, NODE_LATEST);
 }
+
+void node_opened(struct node *n, bool open)
+{
+	struct node *view = node_above(n, NODE_VIEW);
+
+	if (view)
+		atomic_fetch_add(&view->dir->opens, open ? 1u : UINT32_MAX);
+}

@@ -47,7 +47,7 @@ struct fs {
 	 * to do.
 	 */
 	struct cache dir_times;
-	struct cache view_ends; /* of views with limit: the last row (fs/node/view.c); the stamp is `changes` */
+	struct cache view_ends; /* of views with limit: the last row (fs/node/source.c); the stamp is `changes` */
 };
 extern struct fs fs;
 
@@ -75,6 +75,8 @@ int64_t fs_now_us(void);
 
 /* Returns true if the directory is in a view that shows plain names only. */
 bool node_is_latest(const struct node *dir);
+/* A descriptor of n was opened or closed.  Counts it if n is in the view of a scan. */
+void node_opened(struct node *n, bool open);
 /* The open table that n is in. */
 struct tfs_table *node_store_table(struct node *n);
 /* Makes all remembered sizes of the table unknown. */

@@ -82,9 +82,9 @@ static uint64_t node_ino_locked(const struct node *parent, enum node_kind kind, 
 	const struct node *family = parent, *row = parent->parent, *t;
 	uint64_t ino;
 
-	if (kind != NODE_VIEW_VERSION)
+	if (kind != NODE_FOUND)
 		return child_ino(node_number(parent), kind, key, ts);
-	/* A version has the number that it has in the table above the view, or above .since/NAME/.rows. */
+	/* The version has the number that it has in the table above the view, or above .since/NAME/.rows. */
 	t = row->parent->parent;
 	if (t->kind == NODE_SINCE)
 		t = t->parent->parent;
@@ -399,6 +399,13 @@ void node_each_of_table(struct node *t, bool snapshots, void (*fn)(void *arg, st
 }
 
 /* ---- views: both have the same nodes below them, with the same keys; only the path to the table differs ---- */
+
+bool node_in_scan(const struct node *n)
+{
+	while (node_is(n, KIND_IN_VIEW))
+		n = n->parent;
+	return node_is(n, KIND_SCAN);
+}
 
 bool node_in_own_view(const struct node *dir)
 {

@@ -44,51 +44,45 @@
 #include <sys/types.h>
 
 /*
- * Every kind of node: its enumerator, and the table of its operations
- * (NAME_ops, node_ops.h).  The number of a kind is part of inode numbers, which
- * must be the same after a remount: a new kind is added at the end.
+ * Every kind of node: its enumerator, the table of its operations (NAME_ops,
+ * node_ops.h), and its number, which is part of inode numbers.  These must be the
+ * same after a remount, so a kind keeps its number.
  */
 #define NODE_KINDS(X)                                                                                                              \
-	X(ROOT, root)                                                                                                              \
-	X(TABLE, table)               /* key: its id, u32, so that a renamed table and all below it keep their nodes */            \
-	X(LATEST, latest)             /* TABLE/.latest */                                                                          \
-	X(ROW, row)                   /* key: row key */                                                                           \
-	X(ROW_PART, row_part)         /* key: path of parts */                                                                     \
-	X(FAMILY, family)             /* key: "#ID", which the library accepts as a name: a renamed family keeps its nodes */      \
-	X(CELL_PART, cell_part)       /* key: path of parts */                                                                     \
-	X(VERSION, version)           /* key: qualifier; ts */                                                                     \
-	X(PLAIN, plain)               /* key: qualifier */                                                                         \
-	X(SCRATCH_FILE, scratch_file) /* key: name; ts: serial number */                                                           \
-	X(SCRATCH_DIR, scratch_dir)   /* the same */                                                                               \
-	X(SCHEMA, schema)             /* TABLE/.schema */                                                                          \
-	X(FAMILIES, families)         /* TABLE/.families */                                                                        \
-	X(FAMILY_DIR, family_dir)     /* key: "#ID" of the family */                                                               \
-	X(GROUPS, groups)             /* TABLE/.groups */                                                                          \
-	X(GROUP_DIR, group_dir)       /* key: "#ID" of the group */                                                                \
-	X(SETTING, setting)           /* a control file; key: its name */                                                          \
-	X(SYSTEM, system)             /* /.tabletfs */                                                                             \
-	X(MUTATE, mutate)             /* ROW/.mutate */                                                                            \
-	X(SCAN, scan) /* TABLE/.scan and directories below it; key: one component of the clauses; parent: the rest */              \
-	X(SCAN_STREAM, scan_stream) /* .tsv and others below a scan; key: its name */                                              \
-	X(VIEW, view)               /* .rows and .latest; parent: SCAN or SINCE; key: its name */                                  \
-	/* Below a view, each kind has a counterpart, in the order of ROW to PLAIN. */                                             \
-	X(VIEW_ROW, view_row)                                                                                                      \
-	X(VIEW_ROW_PART, view_row_part)                                                                                            \
-	X(VIEW_FAMILY, view_family)                                                                                                \
-	X(VIEW_CELL_PART, view_cell_part)                                                                                          \
-	X(VIEW_VERSION, view_version)                                                                                              \
-	X(VIEW_PLAIN, view_plain)     /* key: qualifier; ts: of the version that it shows */                                       \
-	X(IMPORT, import)             /* TABLE/.import and others; key: its name */                                                \
-	X(EXPORT, export)             /* TABLE/.export.tar; key: its name */                                                       \
-	X(SNAPS, snaps)               /* TABLE/.snap, and /.snap */                                                                \
-	X(SNAPSHOT, snapshot)         /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                              \
-	X(SNAP_ALL, snap_all)         /* /.snap/NAME; key: its name */                                                             \
-	X(ROW_JSON, row_json)         /* ROW/.row.json */                                                                          \
-	X(SINCE_ALL, since_all)       /* TABLE/.snap/NAME/.since */                                                                \
-	X(SINCE, since)               /* .since/NAME; key: the id of a snapshot, u32 */                                            \
-	X(SINCE_STREAM, since_stream) /* .since/NAME/.deleted and .changed; key: its name */
+	X(ROOT, root, 0)                                                                                                           \
+	X(TABLE, table, 1)               /* key: its id, u32, so that a renamed table and all below it keep their nodes */         \
+	X(LATEST, latest, 2)             /* TABLE/.latest */                                                                       \
+	X(ROW, row, 3)                   /* key: row key */                                                                        \
+	X(ROW_PART, row_part, 4)         /* key: path of parts */                                                                  \
+	X(FAMILY, family, 5)             /* key: "#ID", which the library accepts as a name: a renamed family keeps its nodes */   \
+	X(CELL_PART, cell_part, 6)       /* key: path of parts */                                                                  \
+	X(VERSION, version, 7)           /* key: qualifier; ts */                                                                  \
+	X(PLAIN, plain, 8)               /* key: qualifier */                                                                      \
+	X(SCRATCH_FILE, scratch_file, 9) /* key: name; ts: serial number */                                                        \
+	X(SCRATCH_DIR, scratch_dir, 10)  /* the same */                                                                            \
+	X(SCHEMA, schema, 11)            /* TABLE/.schema */                                                                       \
+	X(FAMILIES, families, 12)        /* TABLE/.families */                                                                     \
+	X(FAMILY_DIR, family_dir, 13)    /* key: "#ID" of the family */                                                            \
+	X(GROUPS, groups, 14)            /* TABLE/.groups */                                                                       \
+	X(GROUP_DIR, group_dir, 15)      /* key: "#ID" of the group */                                                             \
+	X(SETTING, setting, 16)          /* a control file; key: its name */                                                       \
+	X(SYSTEM, system, 17)            /* /.tabletfs */                                                                          \
+	X(MUTATE, mutate, 18)            /* ROW/.mutate */                                                                         \
+	X(SCAN, scan, 19) /* TABLE/.scan and directories below it; key: one component of the clauses; parent: the rest */          \
+	X(SCAN_STREAM, scan_stream, 20)   /* .tsv and others below a scan; key: its name */                                        \
+	X(VIEW, view, 21)                 /* .rows and .latest; parent: SCAN or SINCE; key: its name */                            \
+	X(FOUND, found, 27)               /* a cell in a view, of one version; key: qualifier; ts */                               \
+	X(IMPORT, import, 28)             /* TABLE/.import and others; key: its name */                                            \
+	X(EXPORT, export, 29)             /* TABLE/.export.tar; key: its name */                                                   \
+	X(SNAPS, snaps, 30)               /* TABLE/.snap, and /.snap */                                                            \
+	X(SNAPSHOT, snapshot, 31)         /* TABLE/.snap/NAME, and /.snap/NAME/TABLE; key: its id, u32 */                          \
+	X(SNAP_ALL, snap_all, 32)         /* /.snap/NAME; key: its name */                                                         \
+	X(ROW_JSON, row_json, 33)         /* ROW/.row.json */                                                                      \
+	X(SINCE_ALL, since_all, 34)       /* TABLE/.snap/NAME/.since */                                                            \
+	X(SINCE, since, 35)               /* .since/NAME; key: the id of a snapshot, u32 */                                        \
+	X(SINCE_STREAM, since_stream, 36) /* .since/NAME/.deleted and .changed; key: its name */
 
-#define NODE_ENUMERATOR(upper, lower) NODE_##upper,
+#define NODE_ENUMERATOR(upper, lower, number) NODE_##upper = (number),
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };
 
 /* Properties of a kind. */
@@ -96,14 +90,15 @@ enum node_trait {
 	KIND_DIR = 1,
 	KIND_CELL = 2, /* a version or a plain name */
 	KIND_SCRATCH = 4,
-	KIND_IN_VIEW = 8,       /* a directory below a table or its .latest, with a node for each of the two */
+	KIND_IN_VIEW =
+		8, /* a directory below a table or its .latest, with a node for each of the two, or below the view of a scan */
 	KIND_KEYED = 16,        /* as an extra entry, it is listed in key order among the directory's rows or families */
 	KIND_TIMED = 32,        /* a directory whose time users can set in .latest */
 	KIND_UNCACHED = 64,     /* the kernel looks the name up at each use */
 	KIND_UNCACHED_RW = 128, /* the same, unless the mount is read-only */
 	KIND_PART = 256,        /* a directory of a split name */
 	KIND_FAMILY = 512,      /* a directory of cells */
-	KIND_SCAN = 1024,       /* a scan, or in a view of one: nothing can be changed there */
+	KIND_SCAN = 1024,       /* a scan, its view, stream or cell: node_in_scan */
 };
 
 struct open_file;
@@ -257,6 +252,8 @@ void node_each_of_table(struct node *table, bool snapshots, void (*fn)(void *arg
  * State that both views share belongs to the node in the table's own view.  A cell
  * has one node, below the family of the table's own view, under both names.
  */
+/* Returns true if n is a scan, or in one: nothing can be changed there, and the kernel caches nothing. */
+bool node_in_scan(const struct node *n);
 /* Returns true unless dir is .latest or in it. */
 bool node_in_own_view(const struct node *dir);
 /* The same directory in the table's own view, or in the view that n is not in.  Not counted.  NULL: it has no node. */

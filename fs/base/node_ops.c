@@ -4,16 +4,18 @@
 
 #include <errno.h>
 
-double kind_entry_timeout(enum node_kind kind)
+double node_entry_timeout(const struct node *n)
 {
-	return kind_is(kind, KIND_UNCACHED) || (kind_is(kind, KIND_UNCACHED_RW) && !fs.read_only) ? 0 : FS_FOREVER;
+	const bool uncached = node_is(n, KIND_UNCACHED) || (node_is(n, KIND_UNCACHED_RW) && !fs.read_only) || node_in_scan(n);
+
+	return uncached ? 0 : FS_FOREVER;
 }
 
 int node_attr(struct node *n, struct stat *st, double *timeout)
 {
 	int err;
 
-	*timeout = kind_entry_timeout((enum node_kind)n->kind);
+	*timeout = node_entry_timeout(n);
 	err = node_ops(n)->attr(n, st, timeout);
 	return err == -ENOENT ? -ESTALE : err;
 }
@@ -26,7 +28,7 @@ int node_entry(struct node *n, struct fuse_entry_param *e)
 	e->ino = id_of(n);
 	e->generation = n->generation;
 	err = node_attr(n, &e->attr, &e->attr_timeout);
-	e->entry_timeout = kind_entry_timeout((enum node_kind)n->kind);
+	e->entry_timeout = node_entry_timeout(n);
 	/* A version's name expires with the version. */
 	if (n->kind == NODE_VERSION && e->attr_timeout < e->entry_timeout)
 		e->entry_timeout = e->attr_timeout;

@@ -70,7 +70,7 @@ struct node_ops {
 	const char *fixed_name;
 	/* Appends n's name in its parent; of a long name the path.  -ENOENT: n has no name any more, and out has a text for messages.  NULL: fixed_name, or the key. */
 	int (*name)(struct node *n, struct buf *out);
-	/* At the call *timeout is the default of the kind. */
+	/* At the call *timeout is node_entry_timeout(n). */
 	int (*attr)(struct node *n, struct stat *st, double *timeout);
 	/* chmod and chown.  NULL: the attributes are the schema's, and stay as they are. */
 	int (*set_owner)(struct node *n, const struct stat *attr, int to_set, struct changes *c);
@@ -78,8 +78,6 @@ struct node_ops {
 	int (*set_time)(struct node *n, int64_t us, struct changes *c);
 	/* Called for a LOOKUP before attr.  NULL: nothing is called. */
 	void (*looked_up)(struct node *n);
-	/* A descriptor was opened or closed.  NULL: nothing is called. */
-	void (*opened)(struct node *n, bool open);
 
 	/* ---- a directory ---- */
 	const char *const *reserved;        /* names that a later version will use: refused.  NULL-terminated */
@@ -135,8 +133,8 @@ static inline const struct node_ops *node_ops(const struct node *n)
 }
 
 /* ---- common to all kinds ---- */
-/* How long the kernel may use a name of this kind without asking. */
-double kind_entry_timeout(enum node_kind kind);
+/* How long the kernel may use n's name without asking. */
+double node_entry_timeout(const struct node *n);
 /* -ESTALE: n does not exist any more. */
 int node_attr(struct node *n, struct stat *st, double *timeout) TFS_MUST;
 /* Attributes and timeouts for an answer after which the kernel holds n. */

@@ -169,7 +169,7 @@ static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf
 
 	if (node_ops(n)->text)
 		return node_read_text(n, offset, buf, size, got);
-	if (node_is(n, KIND_SCAN)) {
+	if (n->kind == NODE_FOUND) {
 		err = cell_node_read(n, offset, buf, size, got);
 		return err == -ENOENT ? -ESTALE : err;
 	}
@@ -417,11 +417,10 @@ void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		changes_send(&c);
 		return;
 	}
-	if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
+	if (!fs.no_open && node_of(ino)->kind == NODE_VERSION)
 		version_count_close(node_of(ino));
-	} else if (!fs.no_open && node_ops(node_of(ino))->opened) {
-		node_ops(node_of(ino))->opened(node_of(ino), false);
-	}
+	else if (!fs.no_open)
+		node_opened(node_of(ino), false);
 	fuse_reply_err(req, 0);
 }
 

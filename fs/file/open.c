@@ -326,11 +326,11 @@ static void reply_view_reader(fuse_req_t req, struct node *n, struct fuse_file_i
 		reply_err(req, refuse(-EROFS, n, NULL, "the results of a scan can only be read"));
 		return;
 	}
-	node_ops(n)->opened(n, true);
+	node_opened(n, true);
 	fi->fh = 0;
 	fi->noflush = 1;
 	if (fuse_reply_open(req, fi) != 0)
-		node_ops(n)->opened(n, false);
+		node_opened(n, false);
 }
 
 /* d becomes the descriptor of the request's open file. */
@@ -363,7 +363,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			sequential_release(NULL, sequential_of(fi));
 		return;
 	}
-	if (node_is(n, KIND_SCAN) && !node_is_dir(n)) {
+	if (n->kind == NODE_FOUND) {
 		reply_view_reader(req, n, fi);
 		return;
 	}

@@ -28,6 +28,7 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	enum name_kind what;
 	struct buf path = {0};
+	bool latest;
 	int err;
 
 	if (name[0] == '.')
@@ -39,12 +40,17 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	} else if (err == 0) {
 		err = name_decode_cell(buf_bytes(&path), &out->key, &what, &out->ts);
 		out->kind = what == NAME_VERSION ? NODE_VERSION : NODE_PLAIN;
-		if (err == 0 && out->kind == NODE_VERSION && node_is_latest(out->parent))
+		latest = node_is_latest(out->parent);
+		if (err == 0 && out->kind == NODE_VERSION && latest)
 			err = -ENOENT;
 		if (err == 0 && out->key.n > TFS_QUALIFIER_MAX)
 			err = -ENAMETOOLONG;
-		/* A cell is one file, whichever view of the table names it. */
-		if (err == 0 && !node_in_own_view(out->parent)) {
+		if (err == 0 && node_in_scan(out->parent)) {
+			/* A scan has its own nodes of cells: they can only be read. */
+			err = out->kind == NODE_PLAIN && !latest ? -ENOENT : 0;
+			out->kind = NODE_FOUND;
+		} else if (err == 0 && !node_in_own_view(out->parent)) {
+			/* A cell is one file, whichever view of the table names it. */
 			out->parent = out->held = node_in_table_get(out->parent);
 			err = out->held ? 0 : -ENOMEM;
 		}

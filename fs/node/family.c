@@ -10,6 +10,7 @@
 #include "fs/node/new_family.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
+#include "fs/node/source.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static int family_find(struct node *row, struct resolved *r, struct node **out)
 	int err = fs_schema_bind(r);
 
 	if (err == 0 && !(exists = made_is(row, NODE_FAMILY, buf_bytes(&r->key))))
-		err = tfs_row_exists(node_store_table(row), node_key(row), (const char *)r->key.p, &exists);
+		err = source_has(row, node_key(row), (const char *)r->key.p, &exists);
 	if (err == -EINVAL || (err == 0 && !exists))
 		err = -ENOENT;
 	return err ? err : resolved_get(r, out);

@@ -10,9 +10,7 @@
  */
 #include "fs/node/list.h"
 
-#include "fs/base/access.h"
 #include "fs/base/extra.h"
-#include "fs/node/view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +22,7 @@ bool lister_is_damage(int err)
 
 int lister_scan(struct lister *l, const struct tfs_scan_spec *spec)
 {
-	return l->view ? fs_scan_as_asker(l->base, spec, &l->scan) : tfs_scan_new(node_store_table(l->base), spec, &l->scan);
+	return source_scan(&l->source, spec, &l->scan);
 }
 
 void lister_end_scan(struct lister *l)
@@ -37,6 +35,8 @@ void lister_end_scan(struct lister *l)
 
 int lister_init(struct lister *l, struct node *base, struct tfs_bytes path)
 {
+	int err;
+
 	l->base = base;
 	if (node_is(base, KIND_FAMILY)) {
 		l->own = node_in_table_get(base); /* where the nodes of cells are */
@@ -50,16 +50,8 @@ int lister_init(struct lister *l, struct node *base, struct tfs_bytes path)
 		mutex_unlock(tree_mutex());
 	}
 	l->path = path;
-	l->latest = node_is_latest(base);
-	if (node_above(base, NODE_VIEW)) {
-		int err;
-
-		l->view = calloc(1, sizeof(*l->view));
-		err = l->view ? view_clauses(base, l->view) : -ENOMEM;
-		if (err)
-			return err;
-	}
-	return path.n ? name_prefix_init(path, node_is(base, KIND_FAMILY), &l->prefix) : 0;
+	err = source_init(&l->source, base);
+	return err || !path.n ? err : name_prefix_init(path, node_is(base, KIND_FAMILY), &l->prefix);
 }
 
 void lister_fini(struct lister *l)
@@ -75,9 +67,7 @@ void lister_fini(struct lister *l)
 	buf_fini(&l->name);
 	buf_fini(&l->last_part);
 	free(l->memory);
-	if (l->view)
-		clauses_fini(l->view);
-	free(l->view);
+	source_fini(&l->source);
 }
 
 int lister_new(struct node *dir, const struct cursor *from, bool values, struct lister **out)

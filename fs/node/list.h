@@ -13,6 +13,7 @@
 #include "engine/base/name.h"
 #include "fs/base/node_ops.h"
 #include "fs/file/cell.h"
+#include "fs/node/source.h"
 
 /* A place between two entries: the last entry returned. */
 struct cursor {
@@ -50,10 +51,9 @@ struct lister {
 	struct cursor at;
 	bool phase_begun; /* the cursor has an entry of this phase */
 	bool values;      /* the values of cells are wanted */
-	bool latest;
-	bool damaged; /* a block could not be read: scans pass such blocks from here on */
+	bool damaged;     /* a block could not be read: scans pass such blocks from here on */
 	const struct tfs_schema *schema;
-	struct clauses *view; /* of the view of a scan; NULL: dir is in none */
+	struct source source; /* of base */
 	struct tfs_scan *scan;
 	bool scan_done, peeked;
 	struct tfs_cell cell; /* the scan's current one, if peeked */
@@ -73,7 +73,7 @@ int lister_next(struct lister *l, struct list_entry *e) TFS_MUST;
 /* A lister in the caller's memory, of the keys below base with this path. */
 int lister_init(struct lister *l, struct node *base, struct tfs_bytes path) TFS_MUST;
 void lister_fini(struct lister *l);
-/* Begins l->scan; in the view of a scan on behalf of the user who asks. */
+/* Begins l->scan of the source. */
 int lister_scan(struct lister *l, const struct tfs_scan_spec *spec) TFS_MUST;
 void lister_end_scan(struct lister *l);
 /* Returns true if the error means that a block cannot be read. */

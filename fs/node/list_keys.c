@@ -10,7 +10,6 @@
 #include "fs/node/list.h"
 
 #include "fs/base/extra.h"
-#include "fs/node/view.h"
 
 #include <errno.h>
 
@@ -21,7 +20,7 @@
 
 static int rows_scan(struct lister *l)
 {
-	struct tfs_scan_spec spec = l->view ? l->view->spec : (struct tfs_scan_spec){0};
+	struct tfs_scan_spec spec = l->source.clauses.spec;
 	int r = 0;
 
 	spec.what = TFS_SCAN_ROWS;
@@ -133,7 +132,7 @@ static int cells_range(struct lister *l)
 static int cells_scan(struct lister *l)
 {
 	const char *family = node_name(l->base);
-	struct tfs_scan_spec spec = l->view ? l->view->spec : (struct tfs_scan_spec){0};
+	struct tfs_scan_spec spec = l->source.clauses.spec;
 	bool counts = spec.column_limit != 0; /* then the scan begins at the first column, and is_before_cursor() skips */
 	int r = 0;
 
@@ -146,7 +145,7 @@ static int cells_scan(struct lister *l)
 	spec.batch_bytes = BATCH_BYTES;
 	spec.past_damage = l->damaged;
 	/* These filters select among versions: then is_before_cursor() skips all but the first that matches. */
-	if (l->latest && !spec.value_regex.p && !spec.value_is.p && !spec.has_changed)
+	if (l->source.latest && !spec.value_regex.p && !spec.value_is.p && !spec.has_changed)
 		spec.versions = 1;
 	if (l->path.n) {
 		r = cells_range(l);
@@ -156,8 +155,8 @@ static int cells_scan(struct lister *l)
 			bound_to(&spec.qualifier_to, buf_bytes(&l->to));
 	}
 	if (l->phase_begun && !counts) {
-		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_bytes(&l->at.key), l->latest);
-		spec.after_cell = !l->latest && !l->view;
+		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, buf_bytes(&l->at.key), l->source.latest);
+		spec.after_cell = !l->source.latest && !l->source.is_view;
 		spec.after_ts = l->at.number;
 	}
 	if (r)
@@ -176,14 +175,14 @@ static bool is_before_cursor(const struct lister *l)
 	struct tfs_bytes qualifier = l->cell.qualifier;
 	int order;
 
-	if (!l->view)
+	if (!l->source.is_view)
 		return false;
 	if (l->path.n && bytes_cmp(qualifier, buf_bytes(&l->from)) < 0)
 		return true;
 	if (!l->phase_begun)
 		return false;
 	order = bytes_cmp(qualifier, buf_bytes(&l->at.key));
-	return order < 0 || (order == 0 && (l->latest || l->cell.ts >= l->at.number));
+	return order < 0 || (order == 0 && (l->source.latest || l->cell.ts >= l->at.number));
 }
 
 static int cells_next(struct lister *l)
@@ -210,7 +209,7 @@ static int keys_next(struct lister *l)
 	bool rows = !node_is(l->base, KIND_FAMILY);
 
 	for (;;) {
-		enum name_kind kind = rows ? NAME_ROW : l->latest ? NAME_NEWEST : NAME_VERSION;
+		enum name_kind kind = rows ? NAME_ROW : l->source.latest ? NAME_NEWEST : NAME_VERSION;
 		struct tfs_bytes component;
 		bool last;
 		int r = rows ? rows_next(l) : cells_next(l);
@@ -304,7 +303,7 @@ static int part_is_due(struct lister *l, struct tfs_bytes part)
 	return r;
 }
 
-static int next_entry(struct lister *l, struct list_entry *e)
+static int next_key(struct lister *l, struct list_entry *e)
 {
 	int r;
 
@@ -322,8 +321,8 @@ static int next_entry(struct lister *l, struct list_entry *e)
 			e->kind = NODE_ROW;
 			if (node_is(l->base, KIND_FAMILY)) {
 				e->parent = l->own;
-				e->kind = l->latest ? NODE_PLAIN : NODE_VERSION;
-				e->ts = l->latest && !l->view ? 0 : l->at.number;
+				e->kind = l->source.is_view ? NODE_FOUND : l->source.latest ? NODE_PLAIN : NODE_VERSION;
+				e->ts = l->source.latest && !l->source.is_view ? 0 : l->at.number;
 				e->info = (struct tfs_info){l->cell.ts, l->cell.size, l->cell.expires_us, l->cell.commit_us};
 				e->value = l->cell.value;
 			}
@@ -335,15 +334,6 @@ static int next_entry(struct lister *l, struct list_entry *e)
 		if (r)
 			return r;
 	}
-	return r;
-}
-
-static int next_key(struct lister *l, struct list_entry *e)
-{
-	int r = next_entry(l, e);
-
-	if (r > 0 && l->view)
-		e->kind = view_kind(e->kind);
 	return r;
 }
 

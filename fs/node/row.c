@@ -8,8 +8,8 @@
 #include "fs/node/made.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
+#include "fs/node/source.h"
 #include "fs/node/tree.h"
-#include "fs/node/view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static int row_find(struct node *dir, struct resolved *r, struct node **out)
 	int err = 0;
 
 	if (!exists)
-		err = tfs_row_exists(node_store_table(dir), buf_bytes(&r->key), NULL, &exists);
+		err = source_has(r->parent, buf_bytes(&r->key), NULL, &exists);
 	if (err || !exists)
 		return err ? err : -ENOENT;
 	return resolved_get(r, out);
@@ -76,7 +76,7 @@ bool row_list_attr(const struct listing *a, struct node *n, const struct list_en
 /* The ids of the families with cells in the row, ended by 0 (no family has that id). */
 static int load_families(struct lister *l, uint16_t **out)
 {
-	struct tfs_scan_spec spec = l->view ? l->view->spec : (struct tfs_scan_spec){0};
+	struct tfs_scan_spec spec = l->source.clauses.spec;
 	uint16_t *ids = calloc(l->schema->family_count + 1, sizeof(*ids));
 	struct tfs_cell cell;
 	unsigned count;
@@ -140,10 +140,8 @@ int row_list_families(struct lister *l, struct list_entry *e)
 		fs_schema_family_key(f->id, l->family_key);
 		if (!row_has_family(l, f->id, tfs_str(l->family_key)))
 			continue;
-		*e = (struct list_entry){.name = tfs_str(f->name),
-			.kind = l->view ? NODE_VIEW_FAMILY : NODE_FAMILY,
-			.parent = l->base,
-			.key = tfs_str(l->family_key)};
+		*e = (struct list_entry){
+			.name = tfs_str(f->name), .kind = NODE_FAMILY, .parent = l->base, .key = tfs_str(l->family_key)};
 		return 1;
 	}
 	return 0;

@@ -17,7 +17,7 @@
 #include "fs/node/list.h"
 #include "fs/node/setting.h"
 #include "fs/node/tree.h"
-#include "fs/node/view.h"
+#include "fs/node/source.h"
 
 #include <errno.h>
 

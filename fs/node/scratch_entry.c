@@ -37,6 +37,8 @@ int scratch_find(struct node *dir, struct resolved *r, struct node **out)
 
 int scratch_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
+	if (node_in_scan(dir))
+		return -ENOENT;
 	out->kind = NODE_SCRATCH_FILE;
 	out->parent = dir;
 	return buf_set(&out->key, name, strlen(name));

@@ -31,7 +31,8 @@ static bool is_reserved(const struct node *dir, const char *name)
 /* Returns 1 if the name has a meaning of its own in the directory, 0, -errno. */
 static int resolve_listed(struct node *dir, const char *name, struct resolved *out)
 {
-	const struct fixed_child *f = node_ops(dir)->children;
+	/* In a scan, a row has no control files. */
+	const struct fixed_child *f = node_in_scan(dir) ? NULL : node_ops(dir)->children;
 	const struct setting *s = node_ops(dir)->settings;
 
 	out->parent = dir;
@@ -109,7 +110,7 @@ int tree_find(struct node *dir, const char *name, struct node **out)
 
 int tree_check_writable(struct node *n, const char *name)
 {
-	if (node_is(n, KIND_SCAN))
+	if (node_in_scan(n))
 		return refuse(-EROFS, n, name, "the results of a scan can only be read");
 	return node_is_frozen(n) ? refuse(-EROFS, n, name, "a snapshot cannot be changed") : 0;
 }
@@ -152,7 +153,7 @@ void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *na
 
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
 {
-	const bool latest = node_is(n, KIND_TIMED) && node_is_latest(n);
+	const bool latest = node_is(n, KIND_TIMED) && !node_in_scan(n) && node_is_latest(n);
 	int64_t us = latest ? dir_time_get(n) : 0;
 
 	memset(st, 0, sizeof(*st));

@@ -57,7 +57,7 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 	memset(p, 0, sizeof(*p));
 	p->ino = id_of(n);
 	p->generation = n->generation;
-	p->attr_timeout = p->entry_timeout = kind_entry_timeout(e->kind);
+	p->attr_timeout = p->entry_timeout = node_entry_timeout(n);
 	return node_ops(n)->list_attr && node_ops(n)->list_attr(&a->listing, n, e, p);
 }
 
@@ -270,7 +270,7 @@ out:
 		dir->flags |= NODE_LISTED | NODE_ENDED;
 		mutex_unlock(tree_mutex());
 		/* What a view lists depends on the user, so the kernel may not keep it for the next one. */
-		if (!stream_may_be_kept(a.stream, dir) || node_is(dir, KIND_SCAN))
+		if (!stream_may_be_kept(a.stream, dir) || node_in_scan(dir))
 			changes_inode(&c, dir);
 		changes_reply_end(&c, req);
 		if (a.listing.schema && table_expires(a.listing.schema))
@@ -297,12 +297,6 @@ void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	dir_list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, true);
 }
 
-static void dir_opened(struct node *n, bool open)
-{
-	if (node_ops(n)->opened)
-		node_ops(n)->opened(n, open);
-}
-
 void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct dir_handle *h;
@@ -317,17 +311,17 @@ void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	fi->fh = (uintptr_t)h;
-	fi->cache_readdir = fi->keep_cache = !node_is(node_of(ino), KIND_UNCACHED);
-	dir_opened(node_of(ino), true);
+	fi->cache_readdir = fi->keep_cache = node_entry_timeout(node_of(ino)) > 0;
+	node_opened(node_of(ino), true);
 	if (fuse_reply_open(req, fi) != 0) {
-		dir_opened(node_of(ino), false);
+		node_opened(node_of(ino), false);
 		free(h);
 	}
 }
 
 void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	dir_opened(node_of(ino), false);
+	node_opened(node_of(ino), false);
 	stream_close((struct dir_handle *)(uintptr_t)fi->fh);
 	reply_err(req, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests on scans (KIND_SCAN) may read a whole table before they have an answer.
+ * Requests on scans (node_in_scan) may read a whole table before they have an answer.
  * A pool of their own serves them, so that they never occupy all threads that
  * serve other requests.  They run on behalf of the user who asks, and end when
  * that process is interrupted.
@@ -122,7 +122,7 @@ static bool pass_on(enum call call, fuse_req_t req, fuse_ino_t ino, const char *
 	size_t name_n = name ? strlen(name) + 1 : 0;
 	struct scanning *s;
 
-	if (!node_is(n, KIND_SCAN))
+	if (!node_in_scan(n))
 		return false;
 	s = calloc(1, sizeof(*s) + name_n);
 	if (!s) {

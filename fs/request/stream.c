@@ -166,7 +166,7 @@ int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct
 	int r = 0;
 
 	mutex_lock(&pool.lock);
-	if (!id && fs.no_opendir && !node_is(dir, KIND_SCAN))
+	if (!id && fs.no_opendir && !node_in_scan(dir))
 		id = SHARED;
 	if (id)
 		LIST_FOREACH (s, bucket_of(dir->ino), same)

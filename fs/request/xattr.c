@@ -9,6 +9,7 @@
 
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
+#include "fs/node/tree.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,9 +84,10 @@ void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
 	struct changes c = {0};
+	const int err = tree_check_writable(node_of(ino), NULL);
 
-	if (node_is_frozen(node_of(ino)))
-		reply_err(req, -EROFS);
+	if (err)
+		reply_err(req, err);
 	else if (acl_is_name(name))
 		changes_reply_err(&c, req, acl_set(node_of(ino), name, tfs_bytes_of(value, size), &c));
 	else if (strncmp(name, "user.tabletfs.", 14) == 0)
@@ -111,9 +113,10 @@ void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct changes c = {0};
+	const int err = tree_check_writable(node_of(ino), NULL);
 
-	if (node_is_frozen(node_of(ino)))
-		reply_err(req, -EROFS);
+	if (err)
+		reply_err(req, err);
 	else if (acl_is_name(name))
 		changes_reply_err(&c, req, acl_remove(node_of(ino), name, &c));
 	else

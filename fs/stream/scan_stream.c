@@ -15,7 +15,7 @@
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
 #include "fs/node/setting.h"
-#include "fs/node/view.h"
+#include "fs/node/source.h"
 
 #include <errno.h>
 #include <stdlib.h>

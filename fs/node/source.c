@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clauses of scans, streams and views, checked with the store.
+ * The clauses of scans, checked with the store, and the cells that the directories of a
+ * tree show.
+ *
+ * In a view, a name exists if a scan with its clauses, of that row, family or column
+ * only, finds a cell.  The scans are on behalf of the user who asks.  Otherwise a user
+ * could find out values and qualifiers of a family without permission, by the rows that
+ * a view with such clauses has.
  *
  * limit=N of a view.  The rows up to the N-th are found by one scan.  Its last row
  * is kept until something is committed, and is a bound of every later scan of the
  * same user.
  */
-#include "fs/node/view.h"
+#include "fs/node/source.h"
 
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
@@ -15,6 +21,8 @@
 #include <stdlib.h>
 
 #define SCAN_PATH_MAX (4 * TFS_ROW_MAX)
+
+/* ---- clauses ---- */
 
 /* Returns 0, or -EINVAL if a family does not exist or a pattern is not valid: the store compiles it in the user's scan of a row that seldom has cells. */
 static int check_with_store(struct node *n, const struct clauses *c)
@@ -173,7 +181,8 @@ static int apply_limit(struct node *view, struct clauses *c)
 	return err;
 }
 
-int view_clauses(struct node *n, struct clauses *out)
+/* The clauses of the view that n is in; limit as a bound of the rows.  The caller calls clauses_fini in any case. */
+static int view_clauses(struct node *n, struct clauses *out)
 {
 	struct node *view = node_above(n, NODE_VIEW);
 	const char *why;
@@ -182,4 +191,129 @@ int view_clauses(struct node *n, struct clauses *out)
 	if (view->parent->kind == NODE_SINCE)
 		out->spec.absent_from = view->parent->dir->table;
 	return err ? err : apply_limit(view, out);
+}
+
+/* ---- sources ---- */
+
+int source_init(struct source *s, struct node *n)
+{
+	*s = (struct source){.node = n, .is_view = node_above(n, NODE_VIEW) != NULL, .latest = node_is_latest(n)};
+	return s->is_view ? view_clauses(n, &s->clauses) : 0;
+}
+
+void source_fini(struct source *s)
+{
+	clauses_fini(&s->clauses);
+}
+
+int source_scan(const struct source *s, const struct tfs_scan_spec *spec, struct tfs_scan **out)
+{
+	return s->is_view ? fs_scan_as_asker(s->node, spec, out) : tfs_scan_new(node_store_table(s->node), spec, out);
+}
+
+/* Narrows spec, of a view, to one family.  -ENOENT: the table does not have it, or the clauses exclude it. */
+static int one_family(struct node *n, const char *const *family, struct tfs_scan_spec *spec)
+{
+	bool found = spec->family_count == 0;
+	const struct tfs_schema *s;
+	const struct tfs_family *f;
+	int err = tfs_schema_get(node_store_table(n), &s);
+
+	if (err)
+		return err;
+	f = tfs_schema_family(s, *family);
+	for (unsigned i = 0; f && i < spec->family_count && !found; i++)
+		found = strcmp(spec->families[i], f->name) == 0;
+	tfs_schema_put(s);
+	spec->families = family;
+	spec->family_count = 1;
+	return f && found ? 0 : -ENOENT;
+}
+
+/*
+ * Sets *spec to the clauses of a view, narrowed to one row and, unless *family is NULL,
+ * one family.  -ENOENT: the clauses exclude it.
+ */
+static int one_row(const struct source *s, struct tfs_bytes row, const char *const *family, struct tfs_scan_spec *spec)
+{
+	*spec = s->clauses.spec;
+	if (row.n == 0 || !clauses_admit_row(&s->clauses, row))
+		return -ENOENT;
+	spec->what = TFS_SCAN_ROWS;
+	spec->row_from = row;
+	spec->row_from_after = spec->reverse = false;
+	spec->one_row = true;
+	return *family ? one_family(s->node, family, spec) : 0;
+}
+
+/* Begins a scan to look for a name.  -ENOENT: a family of the clauses was dropped. */
+static int search_begin(const struct source *s, const struct tfs_scan_spec *spec, struct tfs_scan **out)
+{
+	int err = source_scan(s, spec, out);
+
+	return err == -EINVAL ? -ENOENT : err;
+}
+
+int source_has(struct node *n, struct tfs_bytes row, const char *family, bool *has)
+{
+	struct tfs_scan_spec spec;
+	struct tfs_cell cell;
+	struct source s;
+	struct tfs_scan *scan;
+	int r;
+
+	if (!node_in_scan(n))
+		return tfs_row_exists(node_store_table(n), row, family, has);
+	r = source_init(&s, n);
+	if (r == 0)
+		r = one_row(&s, row, &family, &spec);
+	if (r == 0)
+		r = search_begin(&s, &spec, &scan);
+	if (r == 0) {
+		r = tfs_scan_next(scan, &cell);
+		tfs_scan_free(scan);
+	}
+	source_fini(&s);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	*has = r > 0;
+	return 0;
+}
+
+int source_find_version(struct node *family, struct tfs_bytes qualifier, int64_t *ts)
+{
+	const char *key = node_name(family);
+	struct tfs_scan_spec spec;
+	struct buf behind = {0};
+	struct tfs_cell cell;
+	struct source s;
+	struct tfs_scan *scan;
+	bool found = false;
+	int r = source_init(&s, family);
+
+	if (r == 0)
+		r = one_row(&s, node_key(family->parent), &key, &spec);
+	if (r == 0)
+		r = buf_set(&behind, qualifier.p, qualifier.n);
+	if (r == 0)
+		r = buf_u8(&behind, 0);
+	if (r)
+		goto out;
+	spec.what = TFS_SCAN_KEYS;
+	if (!spec.column_limit) /* which counts from the first column on */
+		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, qualifier, false);
+	bound_to(&spec.qualifier_to, buf_bytes(&behind));
+	r = search_begin(&s, &spec, &scan);
+	if (r)
+		goto out;
+	while (!found && (r = tfs_scan_next(scan, &cell)) > 0)
+		found = bytes_eq(cell.qualifier, qualifier) && (s.latest || cell.ts == *ts);
+	if (found)
+		*ts = cell.ts;
+	tfs_scan_free(scan);
+	r = found ? 0 : r ? r : -ENOENT;
+out:
+	buf_fini(&behind);
+	source_fini(&s);
+	return r;
 }
