@@ -33,6 +33,10 @@ my $most_files = 26; # .c files in a directory of the product
 my $longest = 800;        # lines, of a source file
 my $longest_test = 1100;  # of a test: rows of cases
 
+# The rooms of fs, lowest first: each may call those before it.  The files of fs itself may call all.
+my @rooms = qw(base file node stream request http);
+my %room = map { $rooms[$_] => $_ } 0 .. $#rooms;
+
 sub component {
 	my ($path) = @_;
 	return $1 if $path =~ m{^engine/([^/]+)/};
@@ -50,6 +54,11 @@ sub arrow {
 	return "a pure file includes $to" if $pure{$from} && !$pure_may{$to};
 	if ($to =~ m{(?:^|/)internal\.h$|_internal\.h$|_impl\.h$} && $f ne $t && $f ne 't') {
 		return "$to is private to its component";
+	}
+	my ($from_room, $to_room) = map { m{^fs/([^/]+)/} ? $1 : undef } $from, $to;
+	if ($f eq 'fs' && $t eq 'fs' && defined $from_room) {
+		return "fs/$from_room may not call " . (defined $to_room ? "fs/$to_room" : 'fs')
+			unless defined $to_room && defined $room{$from_room} && defined $room{$to_room} && $room{$to_room} <= $room{$from_room};
 	}
 	return if $t eq 'tabletfs.h' || $f eq $t || $f eq 't' || $f eq 'open' || $f eq 'tool';
 	return if $from =~ m{(?:^|/)main\.c$} && $f ne 'fs';
@@ -212,6 +221,24 @@ sub cycles_in {
 	return { cycles => \%found, objects => scalar keys %$object };
 }
 
+# The calls from a room of fs to a later one, or to the files of fs itself.  The includes do not show a function that a
+# header of an earlier room declares.
+sub upward_calls {
+	my ($src, $build) = @_;
+	my %source = reverse %{ objects_of($src, $build, ['fs']) };
+	my @objects = sort keys %source or return;
+	my $height = sub { $_[0] =~ m{^fs/([^/]+)/} ? $room{$1} : scalar @rooms };
+	my (%home, @needs);
+	open(my $nm, '-|', 'nm', '-P', '-A', @objects) or die "nm: $!";
+	while (<$nm>) {
+		my ($file, $symbol, $kind) = /^(.*?): (\S+) (\S)/ or next;
+		$home{$symbol} = $source{$file} if $kind =~ /^[TDBRVW]$/;
+		push @needs, [$source{$file}, $symbol] if $kind eq 'U';
+	}
+	close($nm);
+	return map { "$_->[0] calls $_->[1] of $home{$_->[1]}" } grep { $home{$_->[1]} && $height->($_->[0]) < $height->($home{$_->[1]}) } @needs;
+}
+
 # External names that fs and the engine both define.  In a program that links both statically, the linker would take
 # either.  Each has a main, which no library has.
 sub defined_twice {
@@ -260,6 +287,11 @@ print "# there is no object in BUILD\n" unless $calls->{objects};
 print "# $_\n" for map { @{ $cycle{$_} } } @new_cycles;
 print "# $_ has no cycle: remove it from \@cycles_allowed\n" for grep { !$cycle{$_} } @cycles_allowed;
 
+my @upward = upward_calls($src, $ENV{BUILD} || '.');
+$n++;
+print((@upward ? 'not ok' : 'ok') . " $n - each room of fs calls those before it only\n");
+print "# $_\n" for @upward;
+
 my @twice = defined_twice($src, $ENV{BUILD} || '.');
 $n++;
 print((@twice ? 'not ok' : 'ok') . " $n - fs and the engine define no name twice\n");
@@ -304,6 +336,8 @@ my @wrong = (
 	['arrows', 'engine/client/x.c', "$spdx#include \"engine/server/server.h\"\n", 'engine/server/server.h'],
 	['arrows', 'engine/bulk/x.c', "$spdx#include \"engine/client/y.h\"\n", 'engine/client/y.h'],
 	['arrows', 'fs/x.c', "$spdx#include \"engine/tablet/y.h\"\n", 'engine/tablet/y.h'],
+	['arrows', 'fs/node/x.c', "$spdx#include \"fs/stream/y.h\"\n", 'fs/stream/y.h'],
+	['arrows', 'fs/base/x.c', "$spdx#include \"fs/y.h\"\n", 'fs/y.h'],
 	['arrows', 'engine/base/name.c', "$spdx#include \"engine/base/file.h\"\n", 'engine/base/file.h'],
 	['arrows', 't/model/x.c', "$spdx#include \"engine/base/bytes.h\"\n", 'engine/base/bytes.h'],
 	['arrows', 'master/x.c', "$spdx#include \"engine/tablet/y.h\"\n", 'engine/tablet/y.h'],
@@ -362,6 +396,11 @@ push @missed, 'cycle: found one where there is none' if %{ cycles_in($round, $ro
 write_files($round, 'fs/b.c' => "int twice(void);\nint twice(void)\n{\n\treturn 0;\n}\n", 'engine/e.c' => "int twice(void);\nint twice(void)\n{\n\treturn 0;\n}\n");
 system(($ENV{CC} || 'cc') . " -c -o '$round/$_.o' '$round/$_.c'") == 0 or push @missed, "$_.c does not compile" for 'fs/b', 'engine/e';
 push @missed, 'a name that fs and the engine define' if join(';', defined_twice($round, $round)) ne 'twice: fs/b.c and engine/e.c';
+my $rooms = tempdir(CLEANUP => 1);
+write_files($rooms, 'fs/node/up.c' => "int above(void);\nint up(void);\nint up(void)\n{\n\treturn above();\n}\n",
+	'fs/stream/above.c' => "int above(void);\nint above(void)\n{\n\treturn 0;\n}\n");
+system(($ENV{CC} || 'cc') . " -c -o '$rooms/$_.o' '$rooms/$_.c'") == 0 or push @missed, "$_.c does not compile" for 'fs/node/up', 'fs/stream/above';
+push @missed, 'a call of a later room' if join(';', upward_calls($rooms, $rooms)) ne 'fs/node/up.c calls above of fs/stream/above.c';
 push @missed, "a program with a test's symbols" unless grep { /file_forget_start/ } test_symbols_in($build, 't/unit/test_forget');
 $n++;
 print((@missed ? 'not ok' : 'ok') . " $n - each rule finds the tree that breaks it\n");

@@ -99,6 +99,7 @@ enum node_trait {
 	KIND_PART = 256,        /* a directory of a split name */
 	KIND_FAMILY = 512,      /* a directory of cells */
 	KIND_SCAN = 1024,       /* a scan, its view, stream or cell: node_in_scan */
+	KIND_NAMED = 2048,      /* a fixed child with one of several names, which is its key */
 };
 
 struct open_file;

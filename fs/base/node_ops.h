@@ -85,7 +85,7 @@ struct node_ops {
 	const struct setting *settings;     /* control files (fs/node/setting.h); ends with a NULL name */
 	const char *names;                  /* which names can be made here, for a refusal; NULL: canonical names of keys */
 	const char *no_dirs;                /* why no directory can be made here, for a refusal; NULL: a general text */
-	/* Resolves a name that is in none of these lists.  -ENOENT: nothing can have this name here. */
+	/* Resolves a name that is in none of these lists.  -ENOENT: nothing can have this name here.  NULL: the same. */
 	int (*resolve)(struct node *dir, const char *name, struct resolved *out);
 	/* The phases of the listing, in order; ends with NULL (fs/node/list.h). */
 	const list_phase_fn *list;

@@ -83,8 +83,6 @@ static void compare_all(struct search *s)
 		for (const struct setting *v = o->settings; v && v->name; v++)
 			compare(s, dirs[i], v->name, v->name);
 	}
-	for (size_t i = 0; bulk_name(i); i++)
-		compare(s, NODE_TABLE, bulk_name(i), bulk_name(i));
 	for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names) && !s->exact; i++)
 		if (s->in_row == (other_names[i].dir == NODE_ROW))
 			compare(s, other_names[i].dir, other_names[i].name, other_names[i].right);

@@ -25,12 +25,6 @@ struct lister;
 struct list_entry;
 int list_schema(struct lister *l, struct list_entry *e);
 
-/* ---- bulk.c ---- */
-/* Returns false if name is none of the streams of imports and exports.  Else *err is the result of node_ops.resolve. */
-bool bulk_resolve(struct node *table, const char *name, struct resolved *out, int *err) TFS_MUST;
-/* The i-th of their names; NULL after the last name. */
-const char *bulk_name(size_t i);
-
 /* ---- row.c ---- */
 /* node_ops.resolve of a table, and of the part of a split row name: a row, a part, or scratch. */
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out);

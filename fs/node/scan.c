@@ -23,18 +23,18 @@
 
 #define DROP_EVERY 2000
 
-static const char *const scan_streams[] = {".tsv", ".jsonl", ".tar", ".keys", ".count"};
-
 static int scan_name(struct node *n, struct buf *out)
 {
 	return n->key_n ? buf_append_bytes(out, node_key(n)) : buf_append(out, ".scan", 5);
 }
 
-static int resolve_clause(struct node *dir, const char *name, struct resolved *out)
+static int scan_resolve(struct node *dir, const char *name, struct resolved *out)
 {
 	struct clauses c;
 	int err;
 
+	if (name[0] == '.')
+		return -ENOENT;
 	err = scan_clauses(dir, name, 0, &c);
 	clauses_fini(&c);
 	out->kind = NODE_SCAN;
@@ -90,38 +90,20 @@ static int scan_find(struct node *dir, struct resolved *r, struct node **out)
 	return err;
 }
 
-static int scan_resolve(struct node *dir, const char *name, struct resolved *out)
-{
-	if (name[0] != '.')
-		return resolve_clause(dir, name, out);
-	for (size_t i = 0; i < sizeof(scan_streams) / sizeof(*scan_streams); i++) {
-		if (strcmp(name, scan_streams[i]) != 0)
-			continue;
-		if (fs.no_open)
-			return refuse(-EOPNOTSUPP, dir, name,
-				"a read-only mount has no streams: read .scan/.rows, or unmount and use tabletctl export");
-		out->kind = NODE_SCAN_STREAM;
-		out->parent = dir;
-		return buf_set(&out->key, name, strlen(name));
-	}
-	if (strcmp(name, ".rows") != 0 && strcmp(name, ".latest") != 0)
-		return -ENOENT;
-	out->kind = NODE_VIEW;
-	out->parent = dir;
-	return buf_set(&out->key, name, strlen(name));
-}
-
 static int render_help(struct node *n, struct buf *out)
 {
 	return clauses_help(out);
 }
 
+static const struct fixed_child scan_children[] = {{".rows", NODE_VIEW}, {".latest", NODE_VIEW}, {".tsv", NODE_SCAN_STREAM},
+	{".jsonl", NODE_SCAN_STREAM}, {".tar", NODE_SCAN_STREAM}, {".keys", NODE_SCAN_STREAM}, {".count", NODE_SCAN_STREAM}, {0}};
 static const struct setting scan_settings[] = {{.name = ".help", .mode = 0444, .render = render_help}, {0}};
 
 const struct node_ops scan_ops = {
 	.traits = KIND_DIR | KIND_UNCACHED | KIND_SCAN,
 	.name = scan_name,
 	.attr = tree_attr,
+	.children = scan_children,
 	.settings = scan_settings,
 	.resolve = scan_resolve,
 	.find = scan_find,

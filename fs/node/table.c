@@ -162,19 +162,14 @@ int list_schema(struct lister *l, struct list_entry *e)
 
 static const char *const table_reserved[] = {".export", ".changes", ".splits", ".run", ".scripts", NULL};
 static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
-	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS}, {0}};
+	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS}, {".import", NODE_IMPORT},
+	{".import.tsv", NODE_IMPORT}, {".import.jsonl", NODE_IMPORT}, {".import.tar", NODE_IMPORT}, {".export.tar", NODE_EXPORT},
+	{0}};
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
 	{.name = ".ctl", .mode = 0600, .render = admin_render_table_verbs, .apply = admin_apply_table},
 	{0},
 };
-
-static int table_resolve(struct node *dir, const char *name, struct resolved *out)
-{
-	int err;
-
-	return bulk_resolve(dir, name, out, &err) ? err : row_resolve_name(dir, name, out);
-}
 
 const struct node_ops table_ops = {
 	.traits = KIND_DIR | KIND_TIMED,
@@ -184,7 +179,7 @@ const struct node_ops table_ops = {
 	.reserved = table_reserved,
 	.children = table_children,
 	.settings = table_settings,
-	.resolve = table_resolve,
+	.resolve = row_resolve_name,
 	.list = (const list_phase_fn[]){list_schema, list_extras, list_keys, NULL},
 	.rmdir = table_rmdir,
 	.find = table_find,

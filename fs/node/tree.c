@@ -31,8 +31,8 @@ static bool is_reserved(const struct node *dir, const char *name)
 /* Returns 1 if the name has a meaning of its own in the directory, 0, -errno. */
 static int resolve_listed(struct node *dir, const char *name, struct resolved *out)
 {
-	/* In a scan, a row has no control files. */
-	const struct fixed_child *f = node_in_scan(dir) ? NULL : node_ops(dir)->children;
+	/* In the view of a scan, a row has no control files. */
+	const struct fixed_child *f = node_above(dir, NODE_VIEW) ? NULL : node_ops(dir)->children;
 	const struct setting *s = node_ops(dir)->settings;
 
 	out->parent = dir;
@@ -40,7 +40,7 @@ static int resolve_listed(struct node *dir, const char *name, struct resolved *o
 		f++;
 	if (f && f->name) {
 		out->kind = f->kind;
-		return 1;
+		return kind_is(f->kind, KIND_NAMED) && buf_set(&out->key, name, strlen(name)) ? -ENOMEM : 1;
 	}
 	while (s && s->name && strcmp(s->name, name) != 0)
 		s++;
@@ -59,10 +59,12 @@ int tree_resolve(struct node *dir, const char *name, struct resolved *out)
 		return -ENAMETOOLONG;
 	if (is_reserved(dir, name))
 		return refuse(-EOPNOTSUPP, dir, name, "this name has no meaning yet; a later version will use it");
-	if (!node_ops(dir)->resolve)
+	if (!node_is_dir(dir))
 		return -ENOTDIR;
 	r = resolve_listed(dir, name, out);
-	return r ? (r < 0 ? r : 0) : node_ops(dir)->resolve(dir, name, out);
+	if (r)
+		return r < 0 ? r : 0;
+	return node_ops(dir)->resolve ? node_ops(dir)->resolve(dir, name, out) : -ENOENT;
 }
 
 int tree_find_resolved(struct node *dir, struct resolved *r, struct node **out)

@@ -53,7 +53,7 @@ static int view_find(struct node *dir, struct resolved *r, struct node **out)
 }
 
 const struct node_ops view_ops = {
-	.traits = KIND_DIR | KIND_UNCACHED | KIND_SCAN,
+	.traits = KIND_DIR | KIND_UNCACHED | KIND_SCAN | KIND_NAMED,
 	.attr = tree_attr,
 	.resolve = row_resolve_name,
 	.list = (const list_phase_fn[]){list_keys, NULL},

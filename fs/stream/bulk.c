@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TABLE/.import, .import.tsv, .import.jsonl and .import.tar, which take cells
- * (engine/bulk), and the name of TABLE/.export.tar (scan_stream.c).
+ * (engine/bulk).
  *
  * An import begins, and starts its threads, with the first byte.  A descriptor
  * alone costs little, but the number of a user's descriptors is limited
@@ -34,53 +34,9 @@
 
 enum { REASON_BYTES = 340, NOTE_US = 1000000 };
 
-static const struct {
-	const char *name;
-	enum bulk_format format;
-	const char *record; /* what a number counts */
-} imports[] = {
-	{".import", BULK_TSV, "line"},
-	{".import.tsv", BULK_TSV, "line"},
-	{".import.jsonl", BULK_JSONL, "line"},
-	{".import.tar", BULK_TAR, "entry"},
-};
-#define EXPORT_NAME ".export.tar"
-#define IMPORTS (sizeof(imports) / sizeof(*imports))
-
-static size_t import_index(const char *name)
-{
-	size_t i = 0;
-
-	while (i < IMPORTS && strcmp(imports[i].name, name) != 0)
-		i++;
-	return i;
-}
-
-const char *bulk_name(size_t i)
-{
-	return i < IMPORTS ? imports[i].name : i == IMPORTS ? EXPORT_NAME : NULL;
-}
-
-bool bulk_resolve(struct node *table, const char *name, struct resolved *out, int *err)
-{
-	bool is_import = import_index(name) < IMPORTS;
-
-	if (!is_import && strcmp(name, EXPORT_NAME) != 0)
-		return false;
-	out->parent = table;
-	out->kind = is_import ? NODE_IMPORT : NODE_EXPORT;
-	*err = fs.no_open ? refuse(-EOPNOTSUPP, table, name,
-				    "a read-only mount has no streams: read .scan/.rows, or unmount and use tabletctl export")
-			  : buf_set(&out->key, name, strlen(name));
-	return true;
-}
-
-/* ---- imports ---- */
-
 struct importing {
 	struct node *node;
 	enum bulk_format format;
-	const char *record;
 	struct caller *caller;   /* counted as one with an open import */
 	struct tfs_table *table; /* on behalf of the caller */
 	struct import *import;   /* NULL: nothing was written yet */
@@ -138,7 +94,8 @@ static int note_refused(void *arg, uint64_t number, int err, const char *reason)
 {
 	struct importing *g = arg;
 
-	snprintf(g->reason, sizeof(g->reason), "%s %llu: %s", g->record, (unsigned long long)number, reason);
+	snprintf(g->reason, sizeof(g->reason), "%s %llu: %s", g->format == BULK_TAR ? "entry" : "line", (unsigned long long)number,
+		reason);
 	return err == -EACCES ? err : -EINVAL;
 }
 
@@ -161,17 +118,20 @@ static int import_count(struct importing *g)
 	return r < 0 ? (int)r : 0;
 }
 
+static enum bulk_format format_of(const char *name)
+{
+	return strcmp(name, ".import.jsonl") == 0 ? BULK_JSONL : strcmp(name, ".import.tar") == 0 ? BULK_TAR : BULK_TSV;
+}
+
 static int import_open(struct sequential *s, int flags)
 {
-	size_t i = import_index(node_name(s->node));
 	struct importing *g = calloc(1, sizeof(*g));
 	int err;
 
 	if (!g)
 		return -ENOMEM;
 	g->node = s->node;
-	g->format = imports[i].format;
-	g->record = imports[i].record;
+	g->format = format_of(node_name(s->node));
 	g->caller = caller_new();
 	err = g->caller ? fs_table_as_caller(g->caller, s->node, &g->table) : -ENOMEM;
 	if (!err)
@@ -262,8 +222,9 @@ static const struct sequential_ops import_sequential = {
 	.open = import_open, .write = import_write, .flush = import_flush, .close = import_close};
 
 const struct node_ops import_ops = {
-	.traits = KIND_UNCACHED,
+	.traits = KIND_UNCACHED | KIND_NAMED,
 	.attr = import_attr,
+	.exists = stream_exists,
 	.unlink = stream_unlink,
 	.rename = setting_rename,
 	.sequential = &import_sequential,

@@ -178,14 +178,16 @@ static int scan_stream_attr(struct node *n, struct stat *st, double *timeout)
 }
 
 const struct node_ops scan_stream_ops = {
-	.traits = KIND_UNCACHED | KIND_SCAN,
+	.traits = KIND_UNCACHED | KIND_SCAN | KIND_NAMED,
 	.attr = scan_stream_attr,
+	.exists = stream_exists,
 	.sequential = &stream_ops,
 };
 
 const struct node_ops export_ops = {
-	.traits = KIND_UNCACHED,
+	.traits = KIND_UNCACHED | KIND_NAMED,
 	.attr = scan_stream_attr,
+	.exists = stream_exists,
 	.unlink = stream_unlink,
 	.rename = setting_rename,
 	.sequential = &stream_ops,

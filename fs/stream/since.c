@@ -66,24 +66,14 @@ static int since_name(struct node *n, struct buf *out)
 	return err;
 }
 
-static int since_resolve(struct node *dir, const char *name, struct resolved *out)
-{
-	const bool rows = strcmp(name, ".rows") == 0;
-
-	if (!rows && strcmp(name, ".changed") != 0 && strcmp(name, ".deleted") != 0)
-		return -ENOENT;
-	if (!rows && fs.no_open)
-		return refuse(-EOPNOTSUPP, dir, name, "a read-only mount has no streams: use .rows, or mount read-write");
-	out->kind = rows ? NODE_VIEW : NODE_SINCE_STREAM;
-	out->parent = dir;
-	return buf_set(&out->key, name, strlen(name));
-}
+static const struct fixed_child since_children[] = {
+	{".rows", NODE_VIEW}, {".changed", NODE_SINCE_STREAM}, {".deleted", NODE_SINCE_STREAM}, {0}};
 
 const struct node_ops since_ops = {
 	.traits = KIND_DIR | KIND_UNCACHED,
 	.name = since_name,
 	.attr = tree_attr,
-	.resolve = since_resolve,
+	.children = since_children,
 	.list = (const list_phase_fn[]){NULL},
 	.find = since_find,
 	.rename = setting_rename,
@@ -206,7 +196,8 @@ static int since_stream_attr(struct node *n, struct stat *st, double *timeout)
 }
 
 const struct node_ops since_stream_ops = {
-	.traits = KIND_UNCACHED,
+	.traits = KIND_UNCACHED | KIND_NAMED,
 	.attr = since_stream_attr,
+	.exists = stream_exists,
 	.sequential = &since_stream_sequential,
 };

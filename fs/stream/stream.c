@@ -47,6 +47,14 @@ int stream_attr(struct node *n, mode_t mode, int64_t us, struct stat *st)
 	return 0;
 }
 
+int stream_exists(struct node *n)
+{
+	if (!fs.no_open)
+		return 0;
+	return refuse(-EOPNOTSUPP, n, NULL,
+		"a read-only mount has no streams: read .rows of the scan, or unmount and use tabletctl export");
+}
+
 int stream_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
 	if (buf_u8(&r->key, 0)) /* the name becomes a string */

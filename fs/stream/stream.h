@@ -17,6 +17,8 @@ size_t unread_take(struct unread *u, void *to, size_t n);
 
 /* Attributes of a stream of the table in which n is: its owner, of mode only the bits that the table permits to read, size 0. */
 int stream_attr(struct node *n, mode_t mode, int64_t us, struct stat *st);
+/* node_ops.exists: -EOPNOTSUPP, logged, on a mount without OPEN. */
+int stream_exists(struct node *n);
 /* node_ops.unlink of a stream beside rows: -EPERM, logged. */
 int stream_unlink(struct node *dir, struct resolved *r, struct changes *c);
 
