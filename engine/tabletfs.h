@@ -456,7 +456,7 @@ enum tfs_schema_op {
 };
 struct tfs_schema_edit {
 	enum tfs_schema_op op;
-	bool explicit_act; /* sets is_set; FAMILY_ADD: also clears mkdir_families */
+	bool explicit_act; /* sets is_set; TFS_SCHEMA_FAMILY_ADD: also clears mkdir_families */
 	const char *name;  /* family or group */
 	const char *value;
 	uid_t uid;

@@ -59,7 +59,7 @@ struct master {
 		uint64_t incarnation, since_us;
 	} * seen; /* live servers, and since when this master knows them */
 	unsigned seen_count;
-	unsigned turn;     /* assign_new */
+	unsigned turn;     /* the number of new tablets since the first server was chosen (steps.c) */
 	uint32_t *pending; /* ids of tables with a pending salt */
 	unsigned pending_count;
 	struct collector collector;

@@ -38,7 +38,7 @@ struct task_pool {
 	unsigned busy;              /* workers in a run */
 	bool stopping;              /* no new timers; workers end when the queue is empty */
 
-	struct task_pool *next_pool; /* timer_thread.lock */
+	struct task_pool *next_pool; /* under timers.lock */
 
 	/* Written before the threads start. */
 	unsigned threads;

@@ -53,12 +53,12 @@ struct mutation_line {
 
 struct mutation_lines {
 	struct mutation_line *lines; /* one for each line but `commit` */
-	struct tfs_result *results;  /* after mutation_lines_apply: of each line; else NULL */
+	struct tfs_result *results;  /* after tfs_apply: one for each line; else NULL */
 	unsigned count;
 	bool complete;     /* `commit` has been read */
 	bool unended;      /* without a newline */
 	struct buf rest;   /* the beginning of a line */
-	struct buf answer; /* of mutation_lines_apply, or the refusal */
+	struct buf answer; /* of mutation_lines_answer, or the refusal */
 	struct arena arena;
 	uint64_t bytes; /* added so far, of MUTATION_LINES_MAX */
 };

@@ -27,8 +27,8 @@ int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_reques
 /* The same for the newest schema; q->row is the key as stored. */
 int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
- * Called after -TABLE_DROPPED for the tablets id `tablets`.  Asks the master for the
- * schema.  Returns a reference to it if it has another tablets id, else NULL.
+ * Called after -TABLE_DROPPED for the tablets id `tablets`.  Reads the schema from
+ * the lock service.  Returns a reference to it if it has another tablets id, else NULL.
  */
 const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets);
 /*

@@ -14,7 +14,7 @@ enum ms_method {
 	MS_TABLE_CREATE = 1, /* name, uid, gid, mode -> schema */
 	MS_TABLE_DROP,       /* name; -ENOTEMPTY */
 	MS_TABLE_RENAME,     /* name, to, noreplace */
-	/* These check `user`: -EACCES or -EPERM, as tfs_table_as states (master/access.c). */
+	/* These check `user`: -EACCES or -EPERM, as tfs_table_as states (engine/schema/access.c). */
 	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us -> schema; why: the reason of an error, or the owners and modes that were ignored */
 	MS_SCHEMA_CHANGE,   /* table, edit -> schema */
 	MS_SNAPSHOT_CREATE, /* table, to: the name of the snapshot, of_all -> schema; -EEXIST */

@@ -11,7 +11,7 @@
  *	            lease is held
  *	once a second: the marker of the store is there (DIR/cluster has the
  *	            cluster's id; without a cluster's id, FORMAT exists), and the
- *	            log was not unwritable for UNWRITABLE_US
+ *	            log was not unwritable for GIVE_UP_US
  *
  * A master makes the seal of a log after it has renamed the directory.  So if a
  * commit finds the directory, the seal covers its records.  This needs no clock.

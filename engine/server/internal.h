@@ -394,7 +394,7 @@ int seal_read(struct server *s, uint64_t incarnation, bool *sealed, struct log_s
 int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;
 /*
  * Replays the logs that replay_need was given since the last call, into the tablets of this kind.  load: the request
- * with these tablets.  *why as server_recover's.
+ * with these tablets.  *why: NULL, or a line that names the damage; the caller frees it.
  */
 void replay_level(struct server *s, enum kind kind, const struct ts_request *load, struct needed_logs *n, char **why);
 /* The error of a log that the redo set names; 0: none. */
@@ -419,7 +419,7 @@ void served_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
 
 /* ---- schemas.c ---- */
-/* Reads the schemas of all tables, and watches them.  *why as server_recover's. */
+/* Reads the schemas of all tables, and watches them.  *why as in replay_level. */
 int schemas_load(struct server *s, char **why) TFS_MUST;
 /* As user_table_get.  If the table is unknown and the schema of some table could not be read, reads all schemas again first. */
 int user_table_find(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;

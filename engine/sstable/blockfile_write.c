@@ -2,7 +2,7 @@
 /*
  * Writing a block file.
  *
- * Appends collect in `unit`.  end_unit compresses it in the calling thread and
+ * Appends collect in `unit`.  blockfile_writer_end_unit compresses it in the calling thread and
  * adds the stored block to `pending`, which is written to the file in pieces of
  * about 512 KiB.  If a dictionary must be trained and there is no sample, the
  * first units, up to 4 MiB, stay uncompressed in memory until it is trained on

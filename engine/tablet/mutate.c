@@ -9,7 +9,7 @@
  * shares its stripe.  All other mutations read columns (mutate_column.c), and
  * hold the stripe exclusively.
  *
- * Order: first the arguments of all operations are checked, then all OP_CHECKs
+ * Order: first the arguments of all operations are checked, then all checks
  * are evaluated, then the operations are executed one by one.  On error nothing
  * is applied.  If the mutation is resolved again, an operation uses the same
  * unique time again.

@@ -4,7 +4,7 @@
  *
  * Each operation sees the row with the changes of the operations before it.
  * The GC rules are applied once, to the row before the mutation, at one time.
- * OP_CHECKs are evaluated first, wherever they are in the list, so they see the
+ * checks are evaluated first, wherever they are in the list, so they see the
  * row before the mutation.
  *
  * Threads: one, which holds the row's stripe.

@@ -98,7 +98,7 @@ struct tablet_compactor {
 	int (*flush)(struct tablet *t);
 	/*
 	 * Repeats the failed edits of merging and major compactions.  The
-	 * caller is between job_begin and job_end of both.
+	 * caller is between tablet_job_begin and tablet_job_end of both.
 	 */
 	int (*repeat_edits)(struct tablet *t);
 	/* Called when the tablet is freed: drops the jobs whose edits failed. */

@@ -28,7 +28,7 @@ struct offline_table {
 	const struct schema *schema;
 	const struct tfs_schema *p;
 	struct store_schema *store;
-	bool misplaced; /* check_salt.c has reported a row */
+	bool misplaced; /* check_salt_of has reported a row */
 };
 struct offline_row { /* of METADATA */
 	struct buf key;

@@ -2,7 +2,7 @@
 /*
  * What one SSTable gives: build, warm and cold random gets, scan, probes, by
  * codec and block size, in one process and thread (2 threads at the end).
- *   bench_sstable [ENTRIES [VALUE_BYTES [TEXTFILE [CODEC BLOCK_KIB [GETS]]]]]
+ *   bench_sstable [ENTRIES [VALUE_BYTES [TEXTFILE [CODEC KIB [GETS]]]]]
  * Values are cut from TEXTFILE (default: this machine's licence texts).
  */
 #include "engine/base/clock.h"

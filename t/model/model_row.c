@@ -29,7 +29,7 @@
  *     then each operation: its own error, -E2BIG once the values written
  *     (moved ones too) pass the limit together.  Nothing is applied then.
  *  5. A check is an operation with a result of its own, all zero.  Deletes
- *     have zeros too.  TFS_CHECK_VALUE ignores ts; so does NEWEST_IS its
+ *     have zeros too.  TFS_CHECK_VALUE ignores ts; so does TFS_CHECK_NEWEST_IS its
  *     ts.when.
  *  6. TFS_NEWEST without a time draws one unique time of the store's clock,
  *     also when newest + 1 is later.  A replacement, a given time and a move

@@ -53,7 +53,7 @@ struct fake_server {
 	struct tablet_service service;
 	unsigned number;
 	int sync_err, hold_err;
-	unsigned no_memory; /* LET_GO says so this many times */
+	unsigned no_memory; /* the next TS_UNBLOCK_WRITES return -ENOMEM, this many */
 	int holds;
 	unsigned syncs, nexts;
 	unsigned busy, served_rows; /* so many requests are refused, from this row on if they have many */
