@@ -40,6 +40,7 @@ sub missing {
 		my ($name) = @_;
 		return $known{$name} || $foreign{$name} || $known{"TS_$name"} # methods, in lists of them
 			|| $name =~ /NAME|_X$/                                 # stands for several
+			|| $name =~ /^RANK_(.*)$/ && $known{$1}                # enum lock_rank is made from a list
 			|| $name =~ /^(.*)_total$/ && $known{$1}               # a metric
 			|| $name =~ /^(.*)_wire$/ && $known{$1};               # WIRE_MESSAGE makes it
 	};
@@ -61,9 +62,9 @@ sub missing {
 }
 
 my %files;
-my @tops = grep { -e "$src/$_" } qw(engine fs master t doc man tools python m4 etc debian completion build-aux
+my @tops = grep { -e "$src/$_" } qw(engine fs master t doc man tools python etc debian completion
 	README HACKING configure.ac Makefile.am autogen.sh quickstart quickcheck);
-for my $path (map { chomp; substr($_, length($src) + 1) } `cd / && find @{[map { "'$src/$_'" } @tops]} -type f`) {
+for my $path (map { chomp; substr($_, length($src) + 1) } `find @{[map { "'$src/$_'" } @tops]} -type f`) {
 	next if $path =~ m{~$|\.(?:o|lo|gz|png|orig|rej|swp|pyc)$|(?:^|/)\.};
 	open(my $in, '<:raw', "$src/$path") or die "$path: $!";
 	local $/;
