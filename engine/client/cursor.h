@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of the tablet service, and scans over all tablets of a table.
+ * Scans over all tablets of a table.
  *
  * Threads: any thread; one at a time may use a cursor.
  */
 #ifndef TFS_CLIENT_CURSOR_H
 #define TFS_CLIENT_CURSOR_H
 
-#include "engine/rpc/tablet_service.h"
-
-/*
- * Calls the service, and polls until an action that the request starts (FLUSH,
- * COMPACT, SPLIT, MERGE) has ended.  If a router gives up, because no server serves
- * the row or has answered, this function logs the error.  Returns 0, -TABLE_DROPPED,
- * -SESSION_ENDED (the caller is a server that is dead for the others), or the errno of
- * a user: -EIO, or -ETIMEDOUT if the request may have been carried out.
- */
-int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
-
-/* Closes a scan of the service.  An error is ignored, because the server drops the scan in any case. */
-void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan);
+#include "engine/client/call.h"
 
 /* A scan over all tablets of a table. */
 struct row_cursor {
