@@ -305,10 +305,10 @@ check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/
 check('keys of schemas and control files', \&check_schema_keys,
 	[slurp('engine/schema/text.c'), sources('fs/node/*.c'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
-check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*.c engine/client/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
+check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*/*.c engine/client/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/ADD\("reserve"/m, 'ADD("reserve_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables", counts.tables, true/m, '"tables", counts.tables, false']);
-check('lines of status', \&check_status, [join('', map { sources($_) } qw(engine/server/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
+check('lines of status', \&check_status, [join('', map { sources($_) } qw(engine/server/*/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);
 check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ !~ m{^fs/(?:mountpoint|service)\.c$} } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c $src/fs/*/*.c")), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);

@@ -30,7 +30,7 @@
  * within half of that time since its last one.  The exact time lies in the last
  * quarter of that half and depends on a hash of the tablet's first row, so that
  * tablets made together are not due together.  The other half is for flushing
- * memtables and log (engine/server/logs.c) and for the queue of compactions.
+ * memtables and log (engine/server/storage/logs.c) and for the queue of compactions.
  *
  * Rejected: levels with key ranges.  Tablets are small (128 MiB), so a
  * level would have few files.

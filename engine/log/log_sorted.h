@@ -2,7 +2,7 @@
 /*
  * Sorted segments of a sealed log (paper, section 6 "Speeding up tablet recovery").
  * A server of a cluster reads and sorts a segment once, and keeps it while the owners
- * of tablets ask for their parts (engine/server/seal.c).
+ * of tablets ask for their parts (engine/server/tablets/seal.c).
  *
  * A sorted segment consists of runs of successive LSNs.  In a run the records are
  * sorted by (table, first row, LSN).  The owner of a tablet must apply a run as a whole

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# The tablet server, in the order in which its files call each other: each calls those before it.
+# The tablet server: four rooms, each of which calls only those before it, then its start and its end.
+# In a room each file calls only those before it.
 noinst_LTLIBRARIES += libserver.la
-libserver_la_SOURCES = %D%/server.h %D%/internal.h %D%/clients.c %D%/fence.c %D%/tables.c %D%/set.c %D%/files.c %D%/schemas.c %D%/access.c %D%/logs.c \
-	%D%/space.c %D%/metadata_edits.c %D%/seal.c %D%/replay.c %D%/load.c %D%/split.c %D%/merge.c %D%/unload.c %D%/moves.c %D%/list.c %D%/copy.c %D%/clock.c %D%/recover.c \
-	%D%/scans.c %D%/traffic.c %D%/service.c %D%/status.c %D%/server.c
+libserver_la_SOURCES = %D%/server.h %D%/internal.h \
+	%D%/tables/tables.c %D%/tables/set.c %D%/tables/schemas.c %D%/tables/access.c \
+	%D%/storage/fence.c %D%/storage/clock.c %D%/storage/files.c %D%/storage/logs.c %D%/storage/space.c \
+	%D%/tablets/metadata_edits.c %D%/tablets/seal.c %D%/tablets/replay.c %D%/tablets/load.c %D%/tablets/split.c %D%/tablets/merge.c \
+	%D%/tablets/unload.c %D%/tablets/moves.c %D%/tablets/list.c %D%/tablets/copy.c \
+	%D%/requests/clients.c %D%/requests/traffic.c %D%/requests/scans.c %D%/requests/service.c %D%/requests/status.c \
+	%D%/recover.c %D%/server.c
 libserver_la_LIBADD =

@@ -122,7 +122,7 @@ static void stop(struct lib *l)
 	lib_fini(l);
 }
 
-/* As the server does: engine/server/service.c. */
+/* As the server does: engine/server/requests/service.c. */
 static int call(struct lib *l, const struct op_token *token, const char *row, const struct op *ops, unsigned count, bool sync,
 	struct tfs_result *r)
 {
