@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every source file keeps the rules of the source tree: the directories that
 # it may include, private headers, printing, file I/O, locks, length, layout,
-# licence, at most 26 .c files a directory, and no call cycle among the files
+# licence, at most 26 .c files a directory, private headers of at most 250 lines,
+# a server and a master of at most 25 members, and no call cycle among the files
 # of a directory (read from the objects in BUILD).  At the end each rule is
 # run over a small tree that breaks it once, which proves that the rule can
 # fail.
@@ -15,6 +16,12 @@ use File::Path qw(make_path);
 # The engine's directories, lowest first: each may include the headers of those before it.
 my @components = qw(base sstable cell log tablet compact schema meta script lock rpc client server);
 my %level = map { $components[$_] => $_ } 0 .. $#components;
+# The rooms of a directory, in the same order: each may call those before it.  The files of the directory itself may
+# call all; `own' stands for its headers, which the rooms after it may include.
+my %rooms = (
+	'engine/server' => [qw(own tables storage tablets requests)],
+	fs => [qw(base file node stream request http)],
+);
 my %master_may = map { $_ => 1 } qw(base lock rpc schema meta client);
 # The headers that a file of pure functions may include: no directory that does I/O or takes locks.
 my %pure = map { $_ => 1 } qw(engine/base/name.c engine/base/name.h master/balance.c master/balance.h);
@@ -31,11 +38,11 @@ my $borrowed = 'EREMCHG|EIDRM|ESHUTDOWN|EOWNERDEAD|ECONNRESET|EALREADY';
 my $borrowed_of_kernel = 'ECONNABORTED|ENOTCONN|ESTALE';
 my $most_files = 26; # .c files in a directory of the product
 my $longest = 800;        # lines, of a source file
+my $longest_private = 250; # of a private header: FILE_internal.h, internal.h, or in a room
+# Structs that are made of parts, and the most members that they may have.
+my %made_of_parts = ('engine/server/internal.h' => 'server', 'master/internal.h' => 'master');
+my $most_members = 25;
 my $longest_test = 1100;  # of a test: rows of cases
-
-# The rooms of fs, lowest first: each may call those before it.  The files of fs itself may call all.
-my @rooms = qw(base file node stream request http);
-my %room = map { $rooms[$_] => $_ } 0 .. $#rooms;
 
 sub component {
 	my ($path) = @_;
@@ -47,19 +54,49 @@ sub component {
 	return 'top';
 }
 
+sub is_private {
+	my ($path) = @_;
+	return $path =~ m{(?:^|/)internal\.h$|_internal\.h$|_impl\.h$|^engine/server/[^/]+/};
+}
+
+# The position of a file among the rooms of $dir.
+sub height {
+	my ($dir, $path) = @_;
+	my @names = @{ $rooms{$dir} };
+	my $room = $path =~ m{^\Q$dir\E/([^/]+)/} ? $1 : $path =~ /\.h$/ && $names[0] eq 'own' ? 'own' : return scalar @names;
+	return (grep { $names[$_] eq $room } 0 .. $#names)[0];
+}
+
+# Returns undef if the rooms of a directory permit that a file uses another one, the reason otherwise.
+sub room_arrow {
+	my ($from, $to) = @_;
+	for my $dir (grep { $from =~ m{^\Q$_\E/} && $to =~ m{^\Q$_\E/} } keys %rooms) {
+		my ($f, $t) = (height($dir, $from), height($dir, $to));
+		return "$dir has no such room" unless defined $f && defined $t;
+		return "this room of $dir comes later" if $t > $f;
+	}
+	return;
+}
+
+# The number of members of a struct in a header without comments.
+sub members_of {
+	my ($struct, $s) = @_;
+	$s =~ /^struct \Q$struct\E \{\n(.*?)^\}/ms or return 0;
+	my $body = $1;
+	1 while $body =~ s/\{[^{}]*\}|\([^()]*\)//gs;
+	return eval { my $n = 0; $n += 1 + tr/,// for grep { /\w/ } split(/;/, $body); $n };
+}
+
 # Returns undef if `from` may include `to`, the reason otherwise.
 sub arrow {
 	my ($from, $to) = @_;
 	my ($f, $t) = (component($from), component($to));
 	return "a pure file includes $to" if $pure{$from} && !$pure_may{$to};
-	if ($to =~ m{(?:^|/)internal\.h$|_internal\.h$|_impl\.h$} && $f ne $t && $f ne 't') {
+	if (is_private($to) && $f ne $t && $f ne 't') {
 		return "$to is private to its component";
 	}
-	my ($from_room, $to_room) = map { m{^fs/([^/]+)/} ? $1 : undef } $from, $to;
-	if ($f eq 'fs' && $t eq 'fs' && defined $from_room) {
-		return "fs/$from_room may not call " . (defined $to_room ? "fs/$to_room" : 'fs')
-			unless defined $to_room && defined $room{$from_room} && defined $room{$to_room} && $room{$to_room} <= $room{$from_room};
-	}
+	my $why = room_arrow($from, $to);
+	return $why if $why;
 	return if $t eq 'tabletfs.h' || $f eq $t || $f eq 't' || $f eq 'open' || $f eq 'tool';
 	return if $from =~ m{(?:^|/)main\.c$} && $f ne 'fs';
 	if ($f eq 'bulk') {
@@ -95,7 +132,7 @@ sub without_comments_and_strings {
 
 sub check_tree {
 	my ($src) = @_;
-	my (%bad, @files, %c_files);
+	my (%bad, @files, %c_files, %owner, %code);
 	my $count = 0;
 
 	for my $top (qw(engine fs master t tools man etc python)) {
@@ -115,10 +152,16 @@ sub check_tree {
 		push @{ $bad{licence} }, "$path: no SPDX line near its top"
 			unless substr($s, 0, 400) =~ /SPDX-License-Identifier: Apache-2\.0/;
 		next unless $code;
+		$code{$path} = without_comments_and_strings($s) if $path =~ m{^engine/server/};
 		$c_files{$1}++ if $path =~ m{^((?:engine|fs|master)(?:/.*)?)/[^/]*\.c$};
 		my $lines = ($s =~ tr/\n//);
 		my $most = $path =~ m{^t/} ? $longest_test : $longest;
+		$most = $longest_private if $path =~ m{^(?:engine|fs|master)/.*\.h$} && is_private($path);
 		push @{ $bad{length} }, "$path: $lines lines, at most $most" if $lines > $most;
+		if (my $struct = $made_of_parts{$path}) {
+			my $members = members_of($struct, without_comments_and_strings($s));
+			push @{ $bad{members} }, "$path: struct $struct has $members members, at most $most_members" if $members > $most_members;
+		}
 		while ($path =~ m{^(?:engine|fs|master)/.*\.h$} && $s =~ /^extern (?!"C"|const (?![^;]*\*(?!const))|struct fs fs;)(.*)/mg) {
 			push @{ $bad{variables} }, "$path: $1 is a variable that another file may set";
 		}
@@ -153,6 +196,15 @@ sub check_tree {
 			push @{ $bad{locks} }, "$path:$n: $1 passes by engine/base/mutex.h"
 				if $line =~ /\b(pthread_mutex_\w+|pthread_rwlock_\w+|pthread_cond_\w+)\s*\(/ && $component ne 'fs';
 		}
+	}
+	for my $path (keys %code) {
+		my ($part) = $code{$path} =~ /^const struct server_part (\w+)_part = /m or next;
+		$owner{$part} = $path =~ s{\.c$}{}r;
+	}
+	for my $path (sort keys %code) {
+		my $file = $path =~ s{\.[ch]$}{}r;
+		push @{ $bad{parts} }, "$path: reads $1->$2, a member of $owner{$1}.c"
+			while $code{$path} =~ /->(\w+)->(\w+)/g && ($owner{$1} // $file) ne $file;
 	}
 	my %crowd = map { $_ => 1 } @crowds_allowed;
 	for my $dir (grep { $c_files{$_} > $most_files && !$crowd{$_} } sort keys %c_files) {
@@ -221,13 +273,12 @@ sub cycles_in {
 	return { cycles => \%found, objects => scalar keys %$object };
 }
 
-# The calls from a room of fs to a later one, or to the files of fs itself.  The includes do not show a function that a
-# header of an earlier room declares.
+# The calls from a room to a later one, or to the files of the directory itself.  The includes do not show a function
+# that a header of an earlier room declares.
 sub upward_calls {
 	my ($src, $build) = @_;
-	my %source = reverse %{ objects_of($src, $build, ['fs']) };
+	my %source = reverse %{ objects_of($src, $build, [keys %rooms]) };
 	my @objects = sort keys %source or return;
-	my $height = sub { $_[0] =~ m{^fs/([^/]+)/} ? $room{$1} : scalar @rooms };
 	my (%home, @needs);
 	open(my $nm, '-|', 'nm', '-P', '-A', @objects) or die "nm: $!";
 	while (<$nm>) {
@@ -236,7 +287,7 @@ sub upward_calls {
 		push @needs, [$source{$file}, $symbol] if $kind eq 'U';
 	}
 	close($nm);
-	return map { "$_->[0] calls $_->[1] of $home{$_->[1]}" } grep { $home{$_->[1]} && $height->($_->[0]) < $height->($home{$_->[1]}) } @needs;
+	return map { "$_->[0] calls $_->[1] of $home{$_->[1]}" } grep { $home{$_->[1]} && room_arrow($_->[0], $home{$_->[1]}) } @needs;
 }
 
 # External names that fs and the engine both define.  In a program that links both statically, the linker would take
@@ -260,12 +311,14 @@ my %title = (
 	root => 'includes are relative to the root, and exist',
 	licence => 'an SPDX line in each file',
 	length => "no file is too long",
+	members => "struct server and struct master have at most $most_members members",
 	prints => 'nothing prints but engine/base, the tools and the mains',
 	files => 'the engine reaches files through engine/base/file.h',
 	hashes => 'tables have a hash that users cannot choose (engine/base/hashtable.h), random bytes come from engine/base/hash.c',
 	outcomes => 'outcomes have the names of engine/base/outcome.h, no errno',
 	locks => 'the engine locks through engine/base/mutex.h',
 	none => 'there are sources',
+	parts => 'a part of the server reads the members of no other part',
 	variables => 'no header of the product shows a variable, only constants',
 );
 my $src = $ENV{SRC} || '.';
@@ -289,7 +342,7 @@ print "# $_ has no cycle: remove it from \@cycles_allowed\n" for grep { !$cycle{
 
 my @upward = upward_calls($src, $ENV{BUILD} || '.');
 $n++;
-print((@upward ? 'not ok' : 'ok') . " $n - each room of fs calls those before it only\n");
+print((@upward ? 'not ok' : 'ok') . " $n - each room of a directory calls those before it only\n");
 print "# $_\n" for @upward;
 
 my @twice = defined_twice($src, $ENV{BUILD} || '.');
@@ -345,7 +398,14 @@ my @wrong = (
 	['root', 'engine/tablet/x.c', "$spdx#include \"y.h\"\n"],
 	['root', 'engine/tablet/x.c', "$spdx#include \"engine/base/nowhere.h\"\n"],
 	['licence', 'engine/tablet/x.c', "int x;\n"],
+	['arrows', 'engine/server/tables/x.c', "$spdx#include \"engine/server/tablets/y.h\"\n", 'engine/server/tablets/y.h'],
+	['arrows', 'engine/server/internal.h', "$spdx#include \"engine/server/tables/y.h\"\n", 'engine/server/tables/y.h'],
+	['arrows', 'engine/open.c', "$spdx#include \"engine/server/tables/y.h\"\n", 'engine/server/tables/y.h'],
 	['length', 'engine/tablet/x.c', $spdx . ("\n" x 900)],
+	['parts', 'engine/server/tables/x.c', "${spdx}int f(struct server *s)\n{\n\treturn s->y->n;\n}\n",
+		['engine/server/tables/y.c', "${spdx}const struct server_part y_part = {0};\n"]],
+	['length', 'engine/server/tables/x.h', $spdx . ("\n" x 251)],
+	['members', 'engine/server/internal.h', "${spdx}struct server {\n" . ("\tint a, b;\n" x 13) . "};\n"],
 	['crowd', 'engine/tablet/x.c', $spdx, map { "engine/tablet/x$_.c" } 1 .. 26],
 	['variables', 'engine/tablet/x.h', "${spdx}extern unsigned x_for_tests;\n"],
 	['prints', 'engine/tablet/x.c', "${spdx}void f(void)\n{\n\tprintf(\"x\");\n}\n"],
@@ -370,7 +430,7 @@ my @missed;
 for my $w (@wrong) {
 	my ($rule, $path, $text, @others) = @$w;
 	my $tree = tempdir(CLEANUP => 1);
-	write_files($tree, $path => $text, map { $_ => $spdx } @others);
+	write_files($tree, $path => $text, map { ref $_ ? @$_ : ($_ => $spdx) } @others);
 	my $found = check_tree($tree);
 	push @missed, "$rule in $path" unless $found->{$rule};
 	push @missed, "$rule in $path: also " . join(' ', keys %$found) if keys %$found > 1;

@@ -37,7 +37,7 @@
 	X(TABLET_EDIT_ROOT) /* the same, root tablet */                                                                            \
 	/* client again: writers of METADATA look for its tablets */                                                               \
 	X(LOCATIONS)   /* the cache of tablet locations: a leaf */                                                                 \
-	X(SERVER)      /* the set of tablets, known schemas, open scans: look-ups only */                                          \
+	X(SERVER)      /* a part of a server: look-ups only, one part at a time */                                                 \
 	X(SPACE)       /* the reserve for full disks */                                                                            \
 	X(LOCKSVC)     /* lock service */                                                                                          \
 	X(TABLET)      /* sequence allotment and memtable switch of one tablet */                                                  \

@@ -11,7 +11,12 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/server/internal.h"
+#include "engine/server/storage/logs.h"
+#include "engine/server/storage/space.h"
+#include "engine/server/tables/schemas.h"
+#include "engine/server/tables/set.h"
+#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/replay.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +25,7 @@
 /* If the file is damaged, or is another file, *why names it. */
 static void name_if_damaged(const struct server *s, const struct tablet_file *f, char **why)
 {
-	char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number), *reason = NULL;
+	char *path = tablet_file_path(s->o.data_dir, f->table, f->incarnation, f->number), *reason = NULL;
 	uint64_t keys;
 	int err = path ? sst_verify(path, f->bytes, &keys, &reason) : 0;
 
@@ -67,17 +72,16 @@ int server_start(struct server *s, char **why)
 	*why = NULL;
 	err = schemas_load(s, why);
 	if (err && !*why)
-		why_set(why, "%s/lock: %s", s->data_dir, error_text(err));
+		why_set(why, "%s/lock: %s", s->o.data_dir, error_text(err));
 	return err == -ENOENT ? -EBADMSG : err;
 }
 
 void server_ready(struct server *s)
 {
-	replay_needed_fini(&s->needed);
-	s->needed = (struct needed_logs){0};
+	replays_end_start(s);
 	s->recovering = false;
 	space_start(s);
-	server_queue(s, &s->logs_task);
-	server_queue(s, &s->moves_task);
-	server_queue(s, &s->schemas_task);
+	logs_soon(s);
+	moves_soon(s);
+	schemas_soon(s);
 }

@@ -5,7 +5,7 @@
  * started and polled.
  */
 #include "engine/client/client.h"
-#include "engine/server/internal.h"
+#include "engine/server/requests/actions.h"
 #include "t/engine/lib.h"
 
 #include <pthread.h>
@@ -245,7 +245,7 @@ static void long_compaction(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(err, 0);
 	/* A client that does not poll: the result is dropped by another action, the last one by the end. */
-	hooks.server->scan_idle_us = 0;
+	hooks.server->actions->kept_us = 0;
 	stalled = true;
 	assert_int_equal(mutate(), 0);
 	for (unsigned i = 0; i < 3; i++) {

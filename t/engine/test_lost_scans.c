@@ -7,7 +7,7 @@
  * client, have random numbers, and are freed when they are idle.
  */
 #include "engine/client/client.h"
-#include "engine/server/internal.h"
+#include "engine/server/requests/scans.h"
 #include "t/engine/lib.h"
 
 #include <sched.h>
@@ -128,7 +128,7 @@ static void forgotten_scans(void **state)
 	options.no_background = true;
 	open_store();
 	fill();
-	hooks.server->scan_idle_us = 0;
+	hooks.server->scans->idle_us = 0;
 	same_cells(NULL);
 	assert_int_equal(tfs_split(table, TFS_S("row20")), 0); /* the long row is the first of its tablet, or the last */
 	same_cells("row33");
@@ -145,7 +145,7 @@ static void forgotten_salted_scans(void **state)
 				 table, TFS_S("salt = 3; families = ({ name = \"f\"; }, { name = \"g\"; });"), TFS_NO_TIME, NULL),
 		0);
 	fill();
-	hooks.server->scan_idle_us = 0;
+	hooks.server->scans->idle_us = 0;
 	same_cells(NULL);
 	close_store();
 }
@@ -177,7 +177,7 @@ static void small_rows_are_of_one_instant(void **state)
 {
 	options.no_background = true;
 	open_store();
-	hooks.server->scan_idle_us = 0;
+	hooks.server->scans->idle_us = 0;
 	for (unsigned i = 0; i < 2; i++) {
 		struct tfs_scan_spec spec = {.batch_bytes = 700, .versions = 1, .reverse = i};
 		struct tfs_scan *scan;
@@ -275,11 +275,11 @@ static unsigned open_scans(void)
 {
 	unsigned n = 0;
 
-	mutex_lock(&hooks.server->lock);
+	mutex_lock(&hooks.server->scans->lock);
 	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
-		for (const struct open_scan *o = hooks.server->scans[i]; o; o = o->next)
+		for (const struct open_scan *o = hooks.server->scans->open[i]; o; o = o->next)
 			n++;
-	mutex_unlock(&hooks.server->lock);
+	mutex_unlock(&hooks.server->scans->lock);
 	return n;
 }
 
@@ -313,7 +313,7 @@ static void scans_of_clients(void **state)
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), 0);
 	/* Idle for a minute, or not. */
 	assert_true(scans_free_idle(hooks.server));
-	hooks.server->scan_idle_us = 0;
+	hooks.server->scans->idle_us = 0;
 	assert_false(scans_free_idle(hooks.server));
 	assert_int_equal(scan_call(TS_SCAN_NEXT, 8, 2, b.scan, &b), -SCAN_UNKNOWN);
 	ts_answer_fini(&a);
@@ -327,7 +327,7 @@ static void idle_scans_are_freed(void **state)
 {
 	open_store();
 	fill();
-	hooks.server->scan_idle_us = 1000;
+	hooks.server->scans->idle_us = 1000;
 	for (unsigned i = 0; i < 3; i++) {
 		struct ts_answer a = {0};
 

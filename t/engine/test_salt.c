@@ -5,7 +5,7 @@
  * of different ranges are not merged.
  */
 #include "engine/client/salt.h"
-#include "engine/server/internal.h"
+#include "engine/server/tablets/moves.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
@@ -579,9 +579,9 @@ static int change_between(void *arg, enum file_op op, const char *path, uint64_t
 		return 0;
 	assert_int_equal(pthread_create(arg, NULL, salt_anew, NULL), 0);
 	while (!holds) {
-		mutex_lock(&hooks.server->lock);
+		mutex_lock(&hooks.server->tables->lock);
 		holds = held_of->write_blocks;
-		mutex_unlock(&hooks.server->lock);
+		mutex_unlock(&hooks.server->tables->lock);
 		(void)sched_yield();
 	}
 	return 0;
@@ -681,7 +681,7 @@ static void test_borders(void **state)
 	until = monotonic_us() + UINT64_C(600000000);
 	while (b.count == 4) {
 		assert_true(monotonic_us() < until);
-		task_queue(&hooks.server->moves_task);
+		moves_soon(hooks.server);
 		(void)sched_yield();
 		b.count = 0;
 		assert_int_equal(tfs_tablets(table, take_border, &b), 0);

@@ -7,7 +7,7 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/tablets/moves.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
@@ -425,7 +425,7 @@ static void make_doubt(bool took)
 	assert_int_equal(tfs_compact(table), 0);
 	answer_with_errors(&(struct faulty){.lose_deletes = took, .refuse_deletes = !took, .then_no_reads = true});
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), -EIO);
-	hooks.server->merge_read_tries = 100;
+	hooks.server->o.merge_read_tries = 100;
 	expect_rows("v", 0, 90);
 	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* the outcome is not known yet */
 	assert_int_not_equal(put("row00050", "q", 2, tfs_str("v"), true), 0);
@@ -468,7 +468,7 @@ static void test_merge_that_was_not(void **state)
 {
 	make_doubt(false);
 	faulty.no_reads = faulty.refuse_deletes = false;
-	moves_resolve_task(&hooks.server->resolve_task);
+	hooks.server->moves->resolve_task.run(&hooks.server->moves->resolve_task);
 	written_again(3);
 }
 
@@ -582,9 +582,9 @@ static bool move_deferred(void)
 {
 	bool yes;
 
-	mutex_lock(&hooks.server->lock);
-	yes = hooks.server->tables[0]->move_deferred;
-	mutex_unlock(&hooks.server->lock);
+	mutex_lock(&hooks.server->tables->lock);
+	yes = hooks.server->tables->v[0]->move_deferred;
+	mutex_unlock(&hooks.server->tables->lock);
 	return yes;
 }
 

@@ -2,7 +2,8 @@
 /* Steps that a store's server runs by itself, taken by hand. */
 #include "engine/base/file.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/tables/set.h"
+#include "engine/server/tablets/moves.h"
 #include "engine/compact/compact_internal.h"
 #include "master/master.h"
 #include "t/history/keys.h"

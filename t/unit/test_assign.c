@@ -682,7 +682,7 @@ static void *compact_by_user(void *arg)
 
 static uint64_t majors(unsigned server)
 {
-	return atomic_load(&c.servers[server].server->env[KIND_USER].major);
+	return atomic_load(&environment_of(c.servers[server].server, KIND_USER)->major);
 }
 
 static void unload_ends_compactions(void **state)
@@ -706,13 +706,13 @@ static void unload_ends_compactions(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, compact_by_user, NULL), 0);
 	while (!reached)
 		(void)sched_yield();
-	mutex_lock(&s->lock);
-	s->moving = true; /* a split that lasts */
-	mutex_unlock(&s->lock);
+	mutex_lock(&s->moves->lock);
+	s->moves->moving = true; /* a split that lasts */
+	mutex_unlock(&s->moves->lock);
 	assert_int_equal(control(from, TS_UNLOAD, &t), -EAGAIN);
-	mutex_lock(&s->lock);
-	s->moving = false;
-	mutex_unlock(&s->lock);
+	mutex_lock(&s->moves->lock);
+	s->moves->moving = false;
+	mutex_unlock(&s->moves->lock);
 	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
 	assert_int_equal(majors(from), 0);
 	served_put(unloaded);

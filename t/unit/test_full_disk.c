@@ -79,7 +79,7 @@ static void others_leave(uint64_t bytes)
 /* ---- the store ---- */
 static const struct space *space(void)
 {
-	return &hooks.server->space;
+	return hooks.server->space;
 }
 
 static void begin(void)

@@ -51,7 +51,7 @@ static void nothing_needs_our_log(void)
 		needed = false;
 		assert_int_equal(served_list(hooks.server, 0, &list, &count), 0);
 		for (unsigned i = 0; i < count; i++) {
-			needed |= tablet_redo_lsn(list[i]->tablet, hooks.server->incarnation) != UINT64_MAX;
+			needed |= tablet_redo_lsn(list[i]->tablet, hooks.server->o.incarnation) != UINT64_MAX;
 			served_put(list[i]);
 		}
 		free(list);
@@ -139,7 +139,7 @@ static void of_a_resting_store(void **state)
 	nothing_needs_our_log();
 	assert_int_equal(put(t, "r2", "f", "v"), 0); /* it is not the first time only */
 	nothing_needs_our_log();
-	snprintf(command, sizeof(command), "rm -r d/log/%llu", (unsigned long long)hooks.server->incarnation);
+	snprintf(command, sizeof(command), "rm -r d/log/%llu", (unsigned long long)hooks.server->o.incarnation);
 	tfs_table_close(t);
 	tfs_table_close(u);
 	close_store(false);

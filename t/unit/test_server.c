@@ -637,13 +637,15 @@ static void hole_in_tablets(void **state)
 /* The generation of the schema that the server has; 0: it does not have the table. */
 static uint64_t servers_generation(uint32_t table)
 {
-	const struct user_table *u;
+	struct user_table *u;
 	uint64_t generation;
 
-	mutex_lock(&hooks.server->lock);
-	u = user_table_find_locked(hooks.server, table);
-	generation = u ? u->generation : 0;
-	mutex_unlock(&hooks.server->lock);
+	if (user_table_get(hooks.server, table, &u))
+		return 0;
+	mutex_lock(&hooks.server->tables->lock);
+	generation = u->generation;
+	mutex_unlock(&hooks.server->tables->lock);
+	user_table_put(hooks.server, u);
 	return generation;
 }
 
@@ -662,7 +664,7 @@ static void a_watch_only_queues(void **state)
 	}
 	for (unsigned many = 1; many <= TABLES; many += TABLES - 1) {
 		assert_int_equal(look(t[0], "row"), -ENOENT);
-		assert_false(hooks.server->schemas_changed);
+		assert_false(hooks.server->schemas->has_changed);
 		for (unsigned i = 0; i < many; i++) {
 			const uint32_t id = store_tablets_id(t[i]);
 
@@ -670,8 +672,8 @@ static void a_watch_only_queues(void **state)
 			assert_int_equal(add_family(t[i], many == 1 ? "one" : "many"), 0);
 			assert_int_equal(servers_generation(id), before[i]);
 		}
-		assert_true(hooks.server->schemas_changed);
-		assert_int_equal(hooks.server->changed_files.all, many > CHANGED_FILES);
+		assert_true(hooks.server->schemas->has_changed);
+		assert_int_equal(hooks.server->schemas->changed.all, many > CHANGED_FILES);
 		assert_int_equal(look(t[0], "row"), -ENOENT);
 		for (unsigned i = 0; i < many; i++)
 			assert_int_equal(servers_generation(store_tablets_id(t[i])), before[i] + 1);

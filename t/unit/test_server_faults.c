@@ -41,7 +41,7 @@ static void row_of_another(void **state)
 	open_store();
 	for (unsigned number = 0; number < 2; number++) {
 		struct tfs_table *t = make_table(number ? "u" : "t");
-		const uint64_t server = number ? hooks.server->incarnation : 4711;
+		const uint64_t server = number ? hooks.server->o.incarnation : 4711;
 		struct arena arena = {0};
 		struct meta_tablet now = {0};
 		struct buf key = {0};
@@ -52,7 +52,7 @@ static void row_of_another(void **state)
 		assert_int_equal(put(t, "r", "f", "v"), 0);
 		assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct tfs_bytes){NULL, 0}), 0);
 		assert_int_equal(metadata_read(server_service(hooks.server), buf_bytes(&key), &now), 0);
-		assert_int_equal(now.server, hooks.server->incarnation);
+		assert_int_equal(now.server, hooks.server->o.incarnation);
 		files = now.file_count;
 		assignment = now.assignment + number;
 		assert_int_equal(meta_ops_owner(&now, server, assignment, &arena, &ops, &count), 0);

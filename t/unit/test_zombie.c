@@ -119,7 +119,7 @@ static uint64_t segments_read(void)
 	uint64_t n = 0;
 
 	for (unsigned i = 0; i < c.count; i++)
-		n += c.servers[i].server ? atomic_load(&c.servers[i].server->segments_read) : 0;
+		n += c.servers[i].server ? atomic_load(&c.servers[i].server->sorter->segments_read) : 0;
 	return n;
 }
 

@@ -27,9 +27,9 @@
  * A client's requests at other servers need no epoch there: they name the
  * assignment of their tablet, so none is carried out after the tablet has moved.
  */
+#include "engine/server/requests/clients.h"
 #include "engine/base/clock.h"
 #include "engine/base/hashtable.h"
-#include "engine/server/internal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -44,52 +44,46 @@ struct client_state {
 	UT_hash_handle hh;
 };
 
-void clients_init(struct server *s)
-{
-	mutex_init(&s->clients_lock, RANK_SERVER);
-}
+struct clients {
+	struct mutex lock;            /* guards the next members */
+	struct client_state *states;  /* by id */
+	uint64_t buried_below, *live; /* servers up to buried_below that are not in `live` are dead */
+	uint32_t live_count;
+	uint32_t made_below; /* no rows are made for tables below it */
+	unsigned making;     /* requests under way that make rows of tables */
+};
 
-static void client_remove(struct server *s, struct client_state *c)
+static void client_remove(struct clients *x, struct client_state *c)
 {
-	HASH_DEL(s->clients, c);
+	HASH_DEL(x->states, c);
 	free(c);
 }
 
-void clients_fini(struct server *s)
+static void clients_expire(struct clients *x, uint64_t now_us)
 {
 	struct client_state *c, *tmp;
 
-	HASH_ITER(hh, s->clients, c, tmp)
-	client_remove(s, c);
-	free(s->live);
-	mutex_fini(&s->clients_lock);
-}
-
-static void clients_expire(struct server *s, uint64_t now_us)
-{
-	struct client_state *c, *tmp;
-
-	HASH_ITER(hh, s->clients, c, tmp)
+	HASH_ITER(hh, x->states, c, tmp)
 	if (!c->running && !c->earlier && now_us - c->last_us > 2 * CLIENT_TIME_US)
-		client_remove(s, c);
+		client_remove(x, c);
 }
 
-static int client_get(struct server *s, uint64_t id, struct client_state **out)
+static int client_get(struct clients *x, uint64_t id, struct client_state **out)
 {
 	const uint64_t now_us = monotonic_us();
 	struct client_state *c;
 
-	HASH_FIND(hh, s->clients, &id, sizeof id, c);
+	HASH_FIND(hh, x->states, &id, sizeof id, c);
 	if (!c) {
-		if (HASH_COUNT(s->clients) >= CLIENTS_LOOK)
-			clients_expire(s, now_us);
-		if (HASH_COUNT(s->clients) >= CLIENTS_MOST)
+		if (HASH_COUNT(x->states) >= CLIENTS_LOOK)
+			clients_expire(x, now_us);
+		if (HASH_COUNT(x->states) >= CLIENTS_MOST)
 			return -EAGAIN;
 		c = calloc(1, sizeof *c);
 		if (!c)
 			return -ENOMEM;
 		c->id = id;
-		HASH_ADD(hh, s->clients, id, sizeof c->id, c);
+		HASH_ADD(hh, x->states, id, sizeof c->id, c);
 		if (!c->hh.tbl) {
 			free(c);
 			return -ENOMEM;
@@ -109,48 +103,51 @@ static bool is_in(const uint64_t *v, uint32_t count, uint64_t id)
 	return i < count && v[i] == id;
 }
 
-static bool is_dead(const struct server *s, uint64_t id)
+static bool is_dead(const struct clients *x, uint64_t id)
 {
-	return id <= s->buried_below && !is_in(s->live, s->live_count, id);
+	return id <= x->buried_below && !is_in(x->live, x->live_count, id);
 }
 
 /* The servers that live by both accounts; a late request may have an earlier one. */
-static uint32_t live_in_both(const struct server *s, const struct ts_request *q, uint64_t *out)
+static uint32_t live_in_both(const struct clients *x, const struct ts_request *q, uint64_t *out)
 {
 	uint32_t a = 0, b = 0, n = 0;
 
-	while (a < s->live_count || b < q->live_count) {
-		const uint64_t x = a < s->live_count ? s->live[a] : UINT64_MAX, y = b < q->live_count ? q->live[b] : UINT64_MAX,
-			       id = x < y ? x : y;
+	while (a < x->live_count || b < q->live_count) {
+		const uint64_t one = a < x->live_count ? x->live[a] : UINT64_MAX,
+			       other = b < q->live_count ? q->live[b] : UINT64_MAX, id = one < other ? one : other;
 
-		if ((x == id || id > s->buried_below) && (y == id || id > q->incarnation))
+		if ((one == id || id > x->buried_below) && (other == id || id > q->incarnation))
 			out[n++] = id;
-		a += x == id;
-		b += y == id;
+		a += one == id;
+		b += other == id;
 	}
 	return n;
 }
 
 bool making_begin(struct server *s, uint32_t table)
 {
+	struct clients *x = s->clients;
 	bool ended;
 
-	mutex_lock(&s->clients_lock);
-	ended = table < s->made_below;
-	s->making++;
-	mutex_unlock(&s->clients_lock);
+	mutex_lock(&x->lock);
+	ended = table < x->made_below;
+	x->making++;
+	mutex_unlock(&x->lock);
 	return ended;
 }
 
 void making_end(struct server *s)
 {
-	mutex_lock(&s->clients_lock);
-	s->making--;
-	mutex_unlock(&s->clients_lock);
+	struct clients *x = s->clients;
+	mutex_lock(&x->lock);
+	x->making--;
+	mutex_unlock(&x->lock);
 }
 
 int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
+	struct clients *x = s->clients;
 	uint64_t *live;
 	struct client_state *c, *tmp;
 	int err = 0;
@@ -158,38 +155,39 @@ int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer 
 	for (uint32_t i = 1; i < q->live_count; i++)
 		if (q->live[i - 1] >= q->live[i])
 			return -EINVAL;
-	mutex_lock(&s->clients_lock);
-	if (q->to_table > s->made_below)
-		s->made_below = q->to_table;
-	a->exists = s->making;
-	live = calloc(s->live_count + q->live_count + 1u, sizeof(*live));
+	mutex_lock(&x->lock);
+	if (q->to_table > x->made_below)
+		x->made_below = q->to_table;
+	a->exists = x->making;
+	live = calloc(x->live_count + q->live_count + 1u, sizeof(*live));
 	if (live) {
-		s->live_count = live_in_both(s, q, live);
-		free(s->live);
-		s->live = live;
-		if (q->incarnation > s->buried_below)
-			s->buried_below = q->incarnation;
-		HASH_ITER(hh, s->clients, c, tmp)
-		if (is_dead(s, c->id) && (c->running || c->earlier))
+		x->live_count = live_in_both(x, q, live);
+		free(x->live);
+		x->live = live;
+		if (q->incarnation > x->buried_below)
+			x->buried_below = q->incarnation;
+		HASH_ITER(hh, x->states, c, tmp)
+		if (is_dead(x, c->id) && (c->running || c->earlier))
 			err = -EAGAIN;
 	} else {
 		err = -ENOMEM;
 	}
-	mutex_unlock(&s->clients_lock);
+	mutex_unlock(&x->lock);
 	return err;
 }
 
 int client_begin(struct server *s, const struct ts_request *q)
 {
+	struct clients *x = s->clients;
 	struct client_state *c;
 	int err;
 
-	mutex_lock(&s->clients_lock);
-	if (is_dead(s, q->token.client)) {
-		mutex_unlock(&s->clients_lock);
+	mutex_lock(&x->lock);
+	if (is_dead(x, q->token.client)) {
+		mutex_unlock(&x->lock);
 		return -SESSION_ENDED;
 	}
-	err = client_get(s, q->token.client, &c);
+	err = client_get(x, q->token.client, &c);
 	if (!err && q->epoch < c->epoch)
 		err = -EPOCH_ENDED;
 	if (!err && q->epoch > c->epoch) {
@@ -201,20 +199,40 @@ int client_begin(struct server *s, const struct ts_request *q)
 		err = -EAGAIN;
 	if (!err)
 		c->running++;
-	mutex_unlock(&s->clients_lock);
+	mutex_unlock(&x->lock);
 	return err;
 }
 
 void client_end(struct server *s, const struct ts_request *q)
 {
+	struct clients *x = s->clients;
 	struct client_state *c;
 
-	mutex_lock(&s->clients_lock);
-	HASH_FIND(hh, s->clients, &q->token.client, sizeof q->token.client, c);
+	mutex_lock(&x->lock);
+	HASH_FIND(hh, x->states, &q->token.client, sizeof q->token.client, c);
 	assert(c); /* its request was under way */
 	if (c->epoch == q->epoch)
 		c->running--;
 	else
 		c->earlier--;
-	mutex_unlock(&s->clients_lock);
+	mutex_unlock(&x->lock);
 }
+
+static int begin(struct server *s, struct task_pool *pool)
+{
+	mutex_init(&s->clients->lock, RANK_SERVER);
+	return 0;
+}
+
+static void end(struct server *s)
+{
+	struct clients *x = s->clients;
+	struct client_state *c, *tmp;
+
+	HASH_ITER(hh, x->states, c, tmp)
+	client_remove(x, c);
+	free(x->live);
+	mutex_fini(&s->clients->lock);
+}
+
+const struct server_part clients_part = {offsetof(struct server, clients), sizeof(struct clients), begin, NULL, end};

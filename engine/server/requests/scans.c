@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans and actions that are not finished with their first answer.
- *
- * Open scans: each has a number, by which the client continues it, and a tablet's
- * scan.  Most scans end with their first answer and never get a number.
+ * Scans that are not finished with their first answer.  Each has a number, by which the
+ * client continues it, and a tablet's scan.  Most scans end with their first answer and never get a number.
  *
  * Numbers are random, and a scan belongs to the client that opened it, in its
  * present epoch.  So a request that arrives late, or that names a scan of an
@@ -11,28 +9,19 @@
  * files, so it is freed when it was idle for a minute, or when its client has a
  * later epoch.  A client whose scan was freed gets -SCAN_UNKNOWN and opens the rest of
  * the scan (client/cursor.c).
- *
- * Actions are TS_FLUSH, TS_COMPACT, TS_SPLIT and TS_MERGE.  Each runs in a thread of
- * its own, so that no worker that serves requests waits for it.  The request that
- * starts it waits for a short time.  If the action has not ended by then, the answer
- * has a number, and the client sends TS_POLL with it until the answer has none.  An
- * action continues if its client does not poll any more; its result is dropped a
- * minute after its end.  A server without background work, which one thread
- * drives, carries out an action within its first request.
  */
+#include "engine/server/requests/scans.h"
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
-#include "engine/server/internal.h"
+#include "engine/server/requests/traffic.h"
+#include "engine/server/tables/access.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define NUMBER_BITS 48        /* the client's router uses the others */
-#define ACTION_WAIT_US 20000u /* of a request for the end of its action */
-#define ACTIONS_MOST 64u
+#define SCAN_IDLE_US UINT64_C(60000000)
 
-/* Sets *number to a random number above 0. */
-static int number_draw(uint64_t *number)
+int number_draw(uint64_t *number)
 {
 	do {
 		int err = random_bytes(number, sizeof(*number));
@@ -49,15 +38,15 @@ static struct open_scan *scan_take(struct server *s, const struct ts_request *q)
 {
 	struct open_scan **p, *o;
 
-	mutex_lock(&s->lock);
-	for (p = &s->scans[q->scan % SCAN_BUCKETS]; *p && (*p)->id != q->scan; p = &(*p)->next)
+	mutex_lock(&s->scans->lock);
+	for (p = &s->scans->open[q->scan % SCAN_BUCKETS]; *p && (*p)->id != q->scan; p = &(*p)->next)
 		;
 	o = *p;
 	if (o && (o->served->table != q->table || o->client != q->token.client || o->epoch != q->epoch))
 		o = NULL;
 	if (o)
 		*p = o->next;
-	mutex_unlock(&s->lock);
+	mutex_unlock(&s->scans->lock);
 	return o;
 }
 
@@ -71,10 +60,10 @@ static int scan_number(struct server *s, struct open_scan *o)
 		err = number_draw(&o->id);
 		if (err)
 			break;
-		mutex_lock(&s->lock);
-		for (other = s->scans[o->id % SCAN_BUCKETS]; other && other->id != o->id; other = other->next)
+		mutex_lock(&s->scans->lock);
+		for (other = s->scans->open[o->id % SCAN_BUCKETS]; other && other->id != o->id; other = other->next)
 			;
-		mutex_unlock(&s->lock);
+		mutex_unlock(&s->scans->lock);
 	} while (other);
 	return err;
 }
@@ -85,14 +74,14 @@ static void scan_keep(struct server *s, struct open_scan *o)
 	bool armed;
 
 	o->idle_since_us = monotonic_us();
-	mutex_lock(&s->lock);
-	o->next = s->scans[o->id % SCAN_BUCKETS];
-	s->scans[o->id % SCAN_BUCKETS] = o;
-	armed = s->scans_armed;
-	s->scans_armed = true;
-	mutex_unlock(&s->lock);
-	if (!armed && !s->closing && !s->no_background)
-		task_queue_after(&s->scans_task, s->scan_idle_us / 4);
+	mutex_lock(&s->scans->lock);
+	o->next = s->scans->open[o->id % SCAN_BUCKETS];
+	s->scans->open[o->id % SCAN_BUCKETS] = o;
+	armed = s->scans->armed;
+	s->scans->armed = true;
+	mutex_unlock(&s->scans->lock);
+	if (!armed && !s->closing && !s->o.no_background)
+		task_queue_after(&s->scans->task, s->scans->idle_us / 4);
 }
 
 static void scan_end(struct open_scan *o)
@@ -112,9 +101,9 @@ static bool scans_free_unused(struct server *s, unused_fn *fn, uint64_t a, uint6
 	struct open_scan *unused = NULL, *o;
 	bool others = false;
 
-	mutex_lock(&s->lock);
+	mutex_lock(&s->scans->lock);
 	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
-		for (struct open_scan **p = &s->scans[i]; (o = *p) != NULL;) {
+		for (struct open_scan **p = &s->scans->open[i]; (o = *p) != NULL;) {
 			if (!fn(o, a, b)) {
 				others = true;
 				p = &o->next;
@@ -124,7 +113,7 @@ static bool scans_free_unused(struct server *s, unused_fn *fn, uint64_t a, uint6
 			o->next = unused;
 			unused = o;
 		}
-	mutex_unlock(&s->lock);
+	mutex_unlock(&s->scans->lock);
 	while ((o = unused)) {
 		unused = o->next;
 		scan_end(o);
@@ -151,7 +140,7 @@ bool scans_free_idle(struct server *s)
 {
 	const uint64_t now = monotonic_us();
 
-	return scans_free_unused(s, is_idle, now > s->scan_idle_us ? now - s->scan_idle_us : 0, 0);
+	return scans_free_unused(s, is_idle, now > s->scans->idle_us ? now - s->scans->idle_us : 0, 0);
 }
 
 void scans_free_client(struct server *s, uint64_t client, uint64_t epoch)
@@ -159,27 +148,22 @@ void scans_free_client(struct server *s, uint64_t client, uint64_t epoch)
 	(void)scans_free_unused(s, is_of_client, client, epoch);
 }
 
-void scans_free(struct server *s)
+static void task_run(struct task *t)
 {
-	(void)scans_free_unused(s, is_any, 0, 0);
-}
-
-void scans_task(struct task *t)
-{
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, scans_task));
+	struct server *s = ((struct scans *)(void *)((char *)t - offsetof(struct scans, task)))->s;
 	bool armed;
 
-	mutex_lock(&s->lock);
-	s->scans_armed = false; /* before the look, so that a scan that is kept meanwhile queues the task again */
-	mutex_unlock(&s->lock);
+	mutex_lock(&s->scans->lock);
+	s->scans->armed = false; /* before the look, so that a scan that is kept meanwhile queues the task again */
+	mutex_unlock(&s->scans->lock);
 	if (!scans_free_idle(s) || s->closing)
 		return;
-	mutex_lock(&s->lock);
-	armed = s->scans_armed;
-	s->scans_armed = true;
-	mutex_unlock(&s->lock);
+	mutex_lock(&s->scans->lock);
+	armed = s->scans->armed;
+	s->scans->armed = true;
+	mutex_unlock(&s->scans->lock);
 	if (!armed)
-		task_queue_after(t, s->scan_idle_us / 4);
+		task_queue_after(t, s->scans->idle_us / 4);
 }
 
 /* ---- requests ---- */
@@ -188,7 +172,7 @@ void scans_task(struct task *t)
 static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A dropped table has no cells, although its tablet could still be read. */
-	const bool dropped = o->served->user_table && user_table_dropped(s, o->served->user_table);
+	const bool dropped = o->served->user_table && user_table_dropped(o->served->user_table);
 	int err = dropped ? -TABLE_DROPPED : 0;
 	struct tfs_bytes row;
 
@@ -228,7 +212,7 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	/* Iterators of one row, and those that skip damage, move forward only. */
 	if (!q->spec || (q->spec->pub.reverse && (q->spec->pub.one_row || q->spec->pub.past_damage)))
 		return -EINVAL;
-	if (s->no_background)
+	if (s->o.no_background)
 		(void)scans_free_idle(s); /* nothing else does */
 	o = calloc(1, sizeof(*o));
 	if (!o)
@@ -286,177 +270,24 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 	return 0;
 }
 
-/* ---- actions ---- */
-
-struct action {
-	struct task task; /* first */
-	struct task_pool *pool;
-	struct server *s;
-	struct action *next;
-	action_fn *fn;
-	struct ts_request q; /* without user, because access was checked */
-	struct buf row;
-	uint64_t id;
-	/* Guarded by server.lock. */
-	bool done, used; /* used: a request waits for it */
-	int err;
-	struct ts_answer a;
-	uint64_t done_us;
-};
-
-static void action_run(struct task *t)
+static int begin(struct server *s, struct task_pool *pool)
 {
-	struct action *x = (struct action *)t;
-	int err = x->fn(x->s, &x->q, &x->a);
-
-	mutex_lock(&x->s->lock);
-	x->err = err;
-	x->done = true;
-	x->done_us = monotonic_us();
-	cond_broadcast(&x->s->changed);
-	mutex_unlock(&x->s->lock);
-}
-
-static void action_free(struct action *x)
-{
-	if (x->pool)
-		task_pool_free(x->pool);
-	ts_answer_fini(&x->a);
-	buf_fini(&x->row);
-	free(x);
-}
-
-static int action_new(struct server *s, const struct ts_request *q, action_fn *fn, struct action **out)
-{
-	struct action *x = calloc(1, sizeof(*x));
-	int err = x ? number_draw(&x->id) : -ENOMEM;
-
-	if (!err)
-		err = buf_set(&x->row, q->row.p, q->row.n);
-	if (!err)
-		err = task_pool_new("action", 1, &x->pool);
-	if (err) {
-		if (x)
-			action_free(x);
-		return err;
-	}
-	task_init(&x->task, x->pool, action_run);
-	x->s = s;
-	x->fn = fn;
-	x->q = (struct ts_request){.method = q->method,
-		.table = q->table,
-		.row = buf_bytes(&x->row),
-		.token = {.client = q->token.client},
-		.epoch = q->epoch};
-	*out = x;
+	s->scans->s = s;
+	s->scans->idle_us = SCAN_IDLE_US;
+	mutex_init(&s->scans->lock, RANK_SERVER);
+	task_init(&s->scans->task, pool, task_run);
 	return 0;
 }
 
-/* Removes from the list those whose result no client has asked for, and returns them.  *count: those that are left. */
-static struct action *actions_take_old_locked(struct server *s, unsigned *count)
+static void stop(struct server *s)
 {
-	const uint64_t now = monotonic_us();
-	struct action *old = NULL, *x;
-
-	*count = 0;
-	for (struct action **p = &s->actions; (x = *p) != NULL;) {
-		if (!x->done || x->used || now - x->done_us < s->scan_idle_us) {
-			++*count;
-			p = &x->next;
-			continue;
-		}
-		*p = x->next;
-		x->next = old;
-		old = x;
-	}
-	return old;
+	task_cancel(&s->scans->task);
+	(void)scans_free_unused(s, is_any, 0, 0);
 }
 
-/* Waits for a short time.  x is marked as used. */
-static int action_answer(struct server *s, struct action *x, struct ts_answer *a)
+static void end(struct server *s)
 {
-	const uint64_t until = monotonic_us() + ACTION_WAIT_US;
-	struct action **p;
-	uint64_t now;
-	int err = 0;
-
-	mutex_lock(&s->lock);
-	while (!x->done && (now = monotonic_us()) < until)
-		(void)cond_wait_us(&s->changed, &s->lock, until - now);
-	x->used = false;
-	if (!x->done) {
-		a->scan = x->id;
-		mutex_unlock(&s->lock);
-		return 0;
-	}
-	for (p = &s->actions; *p != x; p = &(*p)->next)
-		;
-	*p = x->next;
-	mutex_unlock(&s->lock);
-	err = x->err;
-	a->scan = 0;
-	a->failed_op = x->a.failed_op;
-	a->tablet_end = (struct tfs_bytes){NULL, 0};
-	if (!err && x->a.tablet_end.p && !arena_dup(&a->arena, x->a.tablet_end, &a->tablet_end))
-		err = -ENOMEM;
-	action_free(x);
-	return err;
+	mutex_fini(&s->scans->lock);
 }
 
-int action_begin(struct server *s, const struct ts_request *q, struct ts_answer *a, action_fn *fn)
-{
-	struct action *x, *old;
-	unsigned count;
-	int err;
-
-	if (s->no_background)
-		return fn(s, q, a);
-	err = action_new(s, q, fn, &x);
-	if (err)
-		return err;
-	mutex_lock(&s->lock);
-	old = actions_take_old_locked(s, &count);
-	if (count < ACTIONS_MOST) {
-		x->used = true;
-		x->next = s->actions;
-		s->actions = x;
-	}
-	mutex_unlock(&s->lock);
-	while (old) {
-		struct action *next = old->next;
-
-		action_free(old);
-		old = next;
-	}
-	if (count >= ACTIONS_MOST) {
-		action_free(x);
-		return -EAGAIN;
-	}
-	task_queue(&x->task);
-	return action_answer(s, x, a);
-}
-
-int action_poll(struct server *s, const struct ts_request *q, struct ts_answer *a)
-{
-	struct action *x;
-
-	mutex_lock(&s->lock);
-	for (x = s->actions; x && x->id != q->scan; x = x->next)
-		;
-	if (x && (x->used || x->q.table != q->table || x->q.token.client != q->token.client || x->q.epoch != q->epoch))
-		x = NULL;
-	if (x)
-		x->used = true;
-	mutex_unlock(&s->lock);
-	return x ? action_answer(s, x, a) : -SCAN_UNKNOWN;
-}
-
-void actions_free(struct server *s)
-{
-	while (s->actions) {
-		struct action *x = s->actions;
-
-		s->actions = x->next;
-		action_free(x);
-	}
-}
+const struct server_part scans_part = {offsetof(struct server, scans), sizeof(struct scans), begin, stop, end};

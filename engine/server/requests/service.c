@@ -3,8 +3,20 @@
  * The tablet service: checks each request (families, sizes), finds the row's
  * tablet in the set, and calls that tablet.
  */
+#include "engine/server/requests/service.h"
 #include "engine/base/file.h"
-#include "engine/server/internal.h"
+#include "engine/server/requests/actions.h"
+#include "engine/server/requests/clients.h"
+#include "engine/server/requests/scans.h"
+#include "engine/server/requests/traffic.h"
+#include "engine/server/storage/fence.h"
+#include "engine/server/storage/files.h"
+#include "engine/server/storage/space.h"
+#include "engine/server/tables/access.h"
+#include "engine/server/tables/schemas.h"
+#include "engine/server/tablets/load.h"
+#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/sorter.h"
 #include "engine/tabletfs.h"
 
 #include <errno.h>
@@ -172,16 +184,6 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 	return err;
 }
 
-static bool arena_dup_events(struct server *s, struct served_tablet *served, struct arena *a, struct tfs_bytes *out)
-{
-	bool ok;
-
-	mutex_lock(&s->lock);
-	ok = arena_dup(a, buf_bytes(&served->events), out);
-	mutex_unlock(&s->lock);
-	return ok;
-}
-
 static int serve_info(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_stats st = {0};
@@ -215,7 +217,7 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 		.compactions = (st.flushing ? TFS_COMPACTION_MINOR : 0) | (st.merging ? TFS_COMPACTION_MERGING : 0) |
 			(st.majoring ? TFS_COMPACTION_MAJOR : 0),
 	};
-	if (!arena_dup(&a->arena, begin, &t->begin) || !arena_dup_events(s, served, &a->arena, &t->events))
+	if (!arena_dup(&a->arena, begin, &t->begin) || !served_events(served, &a->arena, &t->events))
 		return -ENOMEM;
 	t->end = (struct tfs_bytes){NULL, 0};
 	if (end.p && !arena_dup(&a->arena, end, &t->end))
@@ -296,7 +298,7 @@ static int error_for_client(struct server *s, struct served_tablet *served, int 
 {
 	if (err != -TABLET_TAKEN && err != -TABLET_STOPPED)
 		return err;
-	return served->user_table && user_table_dropped(s, served->user_table) ? -TABLE_DROPPED : -TABLET_MOVED;
+	return served->user_table && user_table_dropped(served->user_table) ? -TABLE_DROPPED : -TABLET_MOVED;
 }
 
 /* Calls the tablet that contains the row. */
@@ -532,7 +534,8 @@ static int serve_block(struct server *s, const struct ts_request *q, struct ts_a
 		return user_table_block_writes(s, q->table, q->term);
 	}
 	user_table_refresh(s, q->table);
-	user_table_unblock_writes(s, q->table);
+	if (user_table_unblock_writes(s, q->table))
+		moves_soon(s);
 	return 0;
 }
 
@@ -558,6 +561,25 @@ static int serve_action(struct server *s, const struct ts_request *q, struct ts_
 	if (!err && q->method == TS_SPLIT && !row_ok(q))
 		err = -EINVAL;
 	return err ? err : action_begin(s, q, a, act);
+}
+
+static int serve_copy(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = making_begin(s, q->to_table) ? -ECANCELED : copy_table(s, q, a);
+
+	making_end(s);
+	return err;
+}
+
+/* Refuses requests of masters that have been replaced. */
+static int see_term(struct server *s, uint64_t term)
+{
+	bool deferred;
+	int err = tables_see_term(s, term, &deferred);
+
+	if (deferred)
+		moves_soon(s);
+	return err;
 }
 
 /* TS_HELLO: client_begin has ended the earlier requests. */
@@ -593,11 +615,11 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_SPLIT] = serve_action,
 		[TS_MERGE] = serve_action,
 		[TS_POLL] = action_poll,
-		[TS_COPY_TABLE] = copy_table,
+		[TS_COPY_TABLE] = serve_copy,
 		[TS_SEAL] = seal_make,
 		[TS_BURY] = clients_bury,
 		[TS_HELLO] = serve_hello,
-		[TS_SORT] = seal_sort,
+		[TS_SORT] = sorter_call,
 		[TS_LOAD] = load_tablets,
 		[TS_UNLOAD] = moves_unload,
 		[TS_LIST] = list_tablets,
@@ -608,7 +630,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 
 	a->err = s->fence ? fence_begin(s->fence, q) : 0;
 	if (!a->err && q->term)
-		a->err = server_see_term(s, q->term);
+		a->err = see_term(s, q->term);
 	if (!a->err && q->token.client)
 		a->err = client_begin(s, q);
 	if (!a->err) {
@@ -632,7 +654,7 @@ static const struct tablet_service_ops server_service_ops = {.call = serve_reque
 
 void server_service_init(struct server *s)
 {
-	s->service = (struct tablet_service){.ops = &server_service_ops, .refused = s->requests_refused, .local = true};
+	s->service = (struct tablet_service){.ops = &server_service_ops, .refused = traffic_refusals(s->traffic), .local = true};
 }
 
 struct tablet_service *server_service(struct server *s)

@@ -8,7 +8,13 @@
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
 #include "engine/base/units.h"
-#include "engine/server/internal.h"
+#include "engine/server/requests/service.h"
+#include "engine/server/requests/traffic.h"
+#include "engine/server/storage/clock.h"
+#include "engine/server/storage/environment.h"
+#include "engine/server/storage/space.h"
+#include "engine/server/tables/schemas.h"
+#include "engine/server/tablets/replay.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,44 +24,20 @@
 #define NUMBERS_MAX 64
 
 /* Sums the counter at an offset in tablet_env over the environments of root, METADATA and user tablets. */
-static uint64_t counter_sum(const struct server *s, size_t at)
+static uint64_t counter_sum(struct server *s, size_t at)
 {
 	uint64_t sum = 0;
 
 	for (unsigned k = 0; k < KINDS; k++)
-		sum += atomic_load((const _Atomic uint64_t *)((const char *)&s->env[k] + at));
+		sum += atomic_load((const _Atomic uint64_t *)((const char *)environment_of(s, k) + at));
 	return sum;
 }
 #define COUNTER(name) counter_sum(s, offsetof(struct tablet_env, name))
 
-static uint64_t copy_wait_longest_us(struct server *s)
-{
-	uint64_t us;
-
-	mutex_lock(&s->lock);
-	us = s->copy_wait_longest_us;
-	mutex_unlock(&s->lock);
-	return us;
-}
-
-struct table_counts {
-	unsigned tables, snapshots, salts_waiting;
-};
-
 static struct table_counts count_tables(struct server *s)
 {
-	struct table_counts n = {0};
-
 	schemas_current(s);
-
-	mutex_lock(&s->lock);
-	for (unsigned i = 0; i < s->table_count; i++) {
-		n.tables += !s->tables[i]->frozen;
-		n.snapshots += s->tables[i]->frozen;
-		n.salts_waiting += atomic_load(&s->tables[i]->salt_waits);
-	}
-	mutex_unlock(&s->lock);
-	return n;
+	return tables_count(s);
 }
 
 /* The largest time by which a tablet has data that should have left the disk. */
@@ -86,7 +68,7 @@ static int disk_numbers(struct server *s, uint64_t *used, uint64_t *size, uint64
 
 	if (err)
 		return err;
-	if (statvfs(s->data_dir, &v))
+	if (statvfs(s->o.data_dir, &v))
 		return -errno;
 	*size = (uint64_t)v.f_blocks * v.f_frsize;
 	*available = (uint64_t)v.f_bavail * v.f_frsize;
@@ -110,20 +92,20 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 		err = deletion_overdue(s, &overdue_us);
 	if (err)
 		return err;
-	clock_get_state(s->clock, &clock);
+	clock_get_state(s->o.clock, &clock);
 	sst_cache_get_stats(s->cache, &c);
 	log_get_stats(s->log, &l);
 	counts = count_tables(s);
 	for (unsigned k = 0; k < KINDS; k++)
-		if (atomic_load(&s->env[k].move_wait_longest_us) > longest_us)
-			longest_us = atomic_load(&s->env[k].move_wait_longest_us);
+		if (atomic_load(&environment_of(s, k)->move_wait_longest_us) > longest_us)
+			longest_us = atomic_load(&environment_of(s, k)->move_wait_longest_us);
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
-	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
+	ADD("incarnation", "number of this server process over the store's life", s->o.incarnation, true);
 	ADD("tables", "tables", counts.tables, true);
 	ADD("tables_salt_waits", "tables whose salt waits until they are empty", counts.salts_waiting, true);
 	ADD("tablets", "tablets served, METADATA's included", sums.tablets, true);
 	ADD("memtable_bytes", "memory of all memtables", memtables_bytes(s), true);
-	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->env[KIND_USER].memtable_bytes, true);
+	ADD("memtable_limit_bytes", "bound of memtable_bytes", environment_of(s, KIND_USER)->memtable_bytes, true);
 	ADD("block_cache_bytes", "uncompressed blocks in memory", c.block_bytes, true);
 	ADD("block_cache_hits", "look-ups of a block that was in memory", c.block_hits, false);
 	ADD("block_cache_misses", "look-ups of a block that was not in memory", c.block_misses, false);
@@ -152,13 +134,13 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("log_durable_lsn", "log sequence number up to which all records are on disk", log_durable_lsn(s->log), true);
 	ADD("log_records_lost",
 		"whole records of the last mount's log that were not replayed, because an earlier record is damaged or missing",
-		s->records_lost, true);
+		replays_lost(s), true);
 	ADD("compactions_minor", "minor compactions", COUNTER(minor), false);
 	ADD("compactions_merging", "merging compactions", COUNTER(merging), false);
 	ADD("compactions_major", "major compactions", COUNTER(major), false);
 	ADD("compactions_behind", "tablets with so many SSTables that writers are slowed down", sums.behind, true);
 	ADD("request_failures", "requests for user tables that failed for damage, disk space or memory",
-		atomic_load(&s->requests_failed), false);
+		traffic_failures(s->traffic), false);
 	ADD("snapshots", "snapshots, one for each table that one was made of", counts.snapshots, true);
 	ADD("flushed_bytes", "bytes written by minor compactions", COUNTER(bytes_flushed), false);
 	ADD("compacted_bytes_in", "bytes read by merging and major compactions", COUNTER(bytes_compacted_in), false);
@@ -169,7 +151,7 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("split_wait_us", "time that writes waited for a split or merge of their tablet", COUNTER(move_wait_us), false);
 	ADD("split_wait_longest_us", "longest time that a write waited for a split or merge of its tablet", longest_us, true);
 	ADD("snapshot_wait_longest_us", "longest time that a snapshot or clone held back the writes of its table",
-		copy_wait_longest_us(s), true);
+		counts.held_longest_us, true);
 	ADD("log_refusing", "1 while the commit log cannot be written, so that changes are refused", l.refusing != 0, true);
 	ADD("damage", "damaged places of files that reads found since the start", msg_damage_count(), false);
 	ADD("clock_held", "1 while the system's clock is not trusted, so that expired cells are kept", !clock.trusted, true);
@@ -177,9 +159,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("store_bytes", "bytes that the store uses on its disk, with its log and its reserve", used, true);
 	ADD("disk_size_bytes", "size of the file system of the data directory", size, true);
 	ADD("disk_available_bytes", "bytes available on the file system of the data directory", available, true);
-	ADD("reserve", "1 while the reserve for a full disk is whole", s->space.reserve && s->space.bytes >= s->space.reserve,
-		true);
-	ADD("disk_full", "1 while the disk is too full for puts", s->space.full, true);
+	ADD("reserve", "1 while the reserve for a full disk is whole", space_is_whole(s), true);
+	ADD("disk_full", "1 while the disk is too full for puts", space_is_full(s), true);
 #undef ADD
 	*count = n;
 	return 0;
@@ -191,14 +172,14 @@ static int put_state_line(struct server *s, struct buf *out)
 {
 	struct server_load l;
 	char since[32];
-	time_t started = s->started_s;
+	time_t started = traffic_since(s->traffic);
 	struct tm tm;
 	int err = server_get_load(s, &l);
 
 	if (err)
 		return err;
 	strftime(since, sizeof(since), "%F %T %z", localtime_r(&started, &tm));
-	return buf_printf(out, "state        %s since %s, incarnation %llu\n", l.state, since, (unsigned long long)s->incarnation);
+	return buf_printf(out, "state        %s since %s, incarnation %llu\n", l.state, since, (unsigned long long)l.incarnation);
 }
 
 /* file: of a schema in the lock service. */
@@ -218,14 +199,14 @@ static int put_attention_line(struct server *s, struct buf *out)
 	int err = buf_printf(out, "attention    ");
 
 	before = out->n;
-	for (unsigned i = 0; i < s->refused_count && !err; i++)
-		err = put_refused(out, s->refused[i]);
-	if (!err && s->records_lost)
+	for (unsigned i = 0; schemas_refused(s, i) && !err; i++)
+		err = put_refused(out, schemas_refused(s, i));
+	if (!err && replays_lost(s))
 		err = buf_printf(out, "%llu records behind a damaged place in the log were lost at the start; ",
-			(unsigned long long)s->records_lost);
+			(unsigned long long)replays_lost(s));
 	if (!err && counts.salts_waiting)
 		err = buf_printf(out, "salts that wait until their table is empty: %u; ", counts.salts_waiting);
-	if (!err && atomic_load(&s->space.full))
+	if (!err && space_is_full(s))
 		err = buf_printf(out, "the disk is full: puts are refused until files are removed; ");
 	if (!err && msg_damage_count())
 		err = buf_printf(out, "damaged places of files: %u, see .tabletfs/log; ", msg_damage_count());
@@ -275,7 +256,7 @@ static int put_memory_line(struct server *s, struct buf *out)
 	sst_cache_get_stats(s->cache, &c);
 	log_get_stats(s->log, &l);
 	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s; log %s, %s of it not yet synced\n",
-		units_size_text(memtables_bytes(s), memtables), units_size_text(s->env[KIND_USER].memtable_bytes, most),
+		units_size_text(memtables_bytes(s), memtables), units_size_text(environment_of(s, KIND_USER)->memtable_bytes, most),
 		units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, caches),
 		units_size_text(c.block_bytes_max + c.table_bytes_max, caches_most), units_size_text(log_bytes(s->log), log),
 		units_size_text(l.retained_bytes, unsynced));
@@ -360,9 +341,7 @@ static int begin_table(struct server *s, const struct served_tablet *served, str
 	*t = (struct table_numbers){.table = served->table, .name = METADATA_LABEL};
 	if (!served->user_table)
 		return 0;
-	mutex_lock(&s->lock);
-	memcpy(t->name, served->user_table->name, sizeof(t->name));
-	mutex_unlock(&s->lock);
+	user_table_name(s, served->user_table, t->name);
 	t->schema = user_table_schema(s, served->user_table);
 	for (unsigned i = 0; i < TABLE_TRAFFIC; i++)
 		t->traffic[i] = atomic_load(&served->user_table->traffic[i]);
@@ -544,7 +523,7 @@ int server_get_load(struct server *s, struct server_load *out)
 		.state = atomic_load(&s->recovering) ? "LOADING"
 			: atomic_load(&s->closing)   ? "CLOSING"
 						     : "SERVING",
-		.incarnation = s->incarnation,
+		.incarnation = s->o.incarnation,
 		.bytes = sums.disk_bytes + sums.memory_bytes,
 		.tablets = sums.tablets,
 	};

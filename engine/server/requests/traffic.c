@@ -9,11 +9,51 @@
  * reads.  The reason: a read from memory takes less than a microsecond, and
  * counting and timing it takes a fifth of that.
  */
-#include "engine/server/internal.h"
+#include "engine/server/requests/traffic.h"
+#include "engine/base/clock.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <time.h>
 
 #define READ_SAMPLE 16u
+#define LATENCY_BUCKETS 25 /* bucket i: at most 2^i us; one more for the longer ones */
+
+struct latency {
+	_Atomic uint64_t bucket[LATENCY_BUCKETS + 1], sum_us;
+};
+/* Requests so far, at a time. */
+struct traffic_sample {
+	uint64_t at_us, count[REQUESTS], failed;
+};
+/* A reader of the status. */
+enum { WATCHERS = 8 };
+struct watcher {
+	uint64_t id;
+	struct traffic_sample last[2]; /* at its last two readings, the older first */
+};
+struct traffic {
+	struct latency times[REQUESTS];
+	_Atomic uint64_t failed, refused[TS_REFUSALS];
+	time_t since;      /* constant */
+	struct mutex lock; /* guards watchers */
+	struct watcher watchers[WATCHERS];
+};
+
+_Atomic uint64_t *traffic_refusals(struct traffic *t)
+{
+	return t->refused;
+}
+
+uint64_t traffic_failures(const struct traffic *t)
+{
+	return atomic_load(&t->failed);
+}
+
+time_t traffic_since(const struct traffic *t)
+{
+	return t->since;
+}
 
 static const char *const kind_names[REQUESTS] = {NULL, "read", "write", "batch", "scan", "sync"};
 
@@ -104,7 +144,7 @@ static enum ts_refusal refusal_of(const struct ts_request *q, int err)
 
 void traffic_refused(struct server *s, const struct ts_request *q, int err)
 {
-	ts_refused(s->requests_refused, refusal_of(q, err));
+	ts_refused(s->traffic->refused, refusal_of(q, err));
 }
 
 void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t since_us)
@@ -115,12 +155,12 @@ void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t
 	if (err)
 		traffic_refused(s, q, err);
 	if (is_failure(err) && q->table != META_TABLE)
-		count_add(&s->requests_failed, 1);
+		count_add(&s->traffic->failed, 1);
 	if (kind == REQUEST_OTHER)
 		return;
 	us = monotonic_us() - since_us;
-	count_add(&s->traffic[kind].bucket[bucket_of(us)], n);
-	count_add(&s->traffic[kind].sum_us, us * n);
+	count_add(&s->traffic->times[kind].bucket[bucket_of(us)], n);
+	count_add(&s->traffic->times[kind].sum_us, us * n);
 }
 
 static uint64_t request_count(const struct latency *l)
@@ -157,7 +197,7 @@ static int put_duration(struct buf *out, uint64_t us)
 
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out)
 {
-	const struct latency *l = &s->traffic[kind];
+	const struct latency *l = &s->traffic->times[kind];
 	uint64_t n = request_count(l);
 	int err = buf_printf(out, "%llu", (unsigned long long)n);
 
@@ -177,10 +217,10 @@ enum { SAMPLE_US = 1000000 }; /* readings within this time count as one, because
 
 static struct traffic_sample sample(const struct server *s)
 {
-	struct traffic_sample now = {.at_us = monotonic_us(), .failed = atomic_load(&s->requests_failed)};
+	struct traffic_sample now = {.at_us = monotonic_us(), .failed = atomic_load(&s->traffic->failed)};
 
 	for (unsigned k = REQUEST_READ; k < REQUESTS; k++)
-		now.count[k] = request_count(&s->traffic[k]);
+		now.count[k] = request_count(&s->traffic->times[k]);
 	return now;
 }
 
@@ -194,9 +234,9 @@ static int put_rate(struct buf *out, uint64_t n, double seconds, const char *wha
 /* A new watcher replaces the one that has not read for the longest time.  The caller holds the lock. */
 static struct watcher *find_watcher(struct server *s, uint64_t id)
 {
-	struct watcher *newest = s->watchers, *oldest = s->watchers;
+	struct watcher *newest = s->traffic->watchers, *oldest = s->traffic->watchers;
 
-	for (struct watcher *w = s->watchers; w < s->watchers + WATCHERS; w++) {
+	for (struct watcher *w = s->traffic->watchers; w < s->traffic->watchers + WATCHERS; w++) {
 		if (w->id == id && w->last[1].at_us)
 			return w;
 		if (w->last[1].at_us > newest->last[1].at_us)
@@ -218,14 +258,14 @@ int traffic_rates(struct server *s, uint64_t watcher, struct buf *out)
 	double seconds;
 	int err = 0;
 
-	mutex_lock(&s->lock);
+	mutex_lock(&s->traffic->lock);
 	w = find_watcher(s, watcher);
 	if (now.at_us - w->last[1].at_us >= SAMPLE_US) {
 		w->last[0] = w->last[1];
 		w->last[1] = now;
 	}
 	since = w->last[0];
-	mutex_unlock(&s->lock);
+	mutex_unlock(&s->traffic->lock);
 	seconds = (double)(now.at_us - since.at_us + 1) / 1e6;
 	for (unsigned k = REQUEST_READ; k < REQUESTS && !err; k++)
 		if (what[k])
@@ -245,7 +285,7 @@ static int refusals_metrics(struct server *s, struct buf *out)
 
 	for (unsigned i = 0; i < TS_REFUSALS && !err; i++)
 		err = buf_printf(out, "tabletfs_requests_refused_total{cause=\"%s\"} %llu\n", causes[i],
-			(unsigned long long)atomic_load(&s->requests_refused[i]));
+			(unsigned long long)atomic_load(&s->traffic->refused[i]));
 	return err;
 }
 
@@ -256,7 +296,7 @@ int traffic_metrics(struct server *s, struct buf *out)
 		"# TYPE tabletfs_request_seconds histogram\n");
 
 	for (unsigned k = REQUEST_READ; k < REQUESTS && !err; k++) {
-		const struct latency *l = &s->traffic[k];
+		const struct latency *l = &s->traffic->times[k];
 		uint64_t sum = atomic_load(&l->sum_us), n = 0;
 
 		for (unsigned i = 0; i < LATENCY_BUCKETS && !err; i++) {
@@ -275,3 +315,20 @@ int traffic_metrics(struct server *s, struct buf *out)
 	}
 	return err ? err : refusals_metrics(s, out);
 }
+
+static int begin(struct server *s, struct task_pool *pool)
+{
+	struct traffic *t = s->traffic;
+
+	t->since = time(NULL);
+	t->watchers[0].last[0].at_us = t->watchers[0].last[1].at_us = monotonic_us();
+	mutex_init(&s->traffic->lock, RANK_SERVER);
+	return 0;
+}
+
+static void end(struct server *s)
+{
+	mutex_fini(&s->traffic->lock);
+}
+
+const struct server_part traffic_part = {offsetof(struct server, traffic), sizeof(struct traffic), begin, NULL, end};

@@ -11,8 +11,9 @@
  * replaces a damaged file.  A new store has no mark; its first reading of the
  * clock becomes the mark.
  */
+#include "engine/server/storage/clock.h"
 #include "engine/base/msg.h"
-#include "engine/server/internal.h"
+#include "engine/server/storage/fence.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +23,13 @@
 #define HOUR_US INT64_C(3600000000)
 #define DAY_US (24 * HOUR_US)
 #define NO_MARK INT64_C(1) /* 1970: stands for a missing or damaged mark */
+
+struct clock_mark {
+	struct server *s;
+	struct task task;
+	struct clock *own;        /* NULL: the clock is the caller's */
+	_Atomic int64_t saved_us; /* the mark that the lock service has */
+};
 
 /* "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
 static void describe_distance(const struct clock_state *st, char out[128])
@@ -42,14 +50,15 @@ static void describe_distance(const struct clock_state *st, char out[128])
 		where, when);
 }
 
-static void save_mark(struct server *s)
+static void save_mark(struct clock_mark *x)
 {
+	struct server *s = x->s;
 	struct clock_state st;
 	uint8_t bytes[8];
 	int err;
 
-	clock_get_state(s->clock, &st);
-	if (st.mark_us >= s->clock_saved_us && st.mark_us - s->clock_saved_us < HOUR_US)
+	clock_get_state(s->o.clock, &st);
+	if (st.mark_us >= x->saved_us && st.mark_us - x->saved_us < HOUR_US)
 		return;
 	put_be64(bytes, (uint64_t)st.mark_us);
 	err = lock_put(s->locks, "clock", tfs_bytes_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
@@ -61,21 +70,22 @@ static void save_mark(struct server *s)
 	if (err)
 		msg_warning("the clock's mark could not be written: %s", error_text(err));
 	else
-		s->clock_saved_us = st.mark_us;
+		x->saved_us = st.mark_us;
 }
 
-void clock_task_run(struct task *t)
+static void task_run(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, clock_task));
+	struct clock_mark *x = (struct clock_mark *)(void *)((char *)t - offsetof(struct clock_mark, task));
 
-	if (s->closing)
+	if (x->s->closing)
 		return;
-	save_mark(s);
+	save_mark(x);
 	task_queue_after(t, HOUR_US);
 }
 
-void server_clock_start(struct server *s, int64_t gap_us)
+void clock_mark_start(struct server *s)
 {
+	struct clock_mark *x = s->mark;
 	struct clock_state st;
 	struct buf b = {0};
 	int64_t mark = NO_MARK;
@@ -84,13 +94,13 @@ void server_clock_start(struct server *s, int64_t gap_us)
 
 	if (!err && b.n == 8)
 		mark = (int64_t)load_be64(b.p);
-	else if (err == -ENOENT && s->incarnation == 1)
+	else if (err == -ENOENT && s->o.incarnation == 1)
 		mark = INT64_MIN;
 	buf_fini(&b);
-	/* save_mark() saves a mark that is below clock_saved_us.  So INT64_MAX makes it replace a damaged file. */
-	s->clock_saved_us = err == -EBADMSG ? INT64_MAX : mark > NO_MARK ? mark : 0;
-	clock_set_mark(s->clock, mark, gap_us);
-	clock_get_state(s->clock, &st);
+	/* save_mark() saves a mark that is below saved_us.  So INT64_MAX makes it replace a damaged file. */
+	x->saved_us = err == -EBADMSG ? INT64_MAX : mark > NO_MARK ? mark : 0;
+	clock_set_mark(s->o.clock, mark, (int64_t)s->o.clock_gap_us);
+	clock_get_state(s->o.clock, &st);
 	if (!st.trusted) {
 		describe_distance(&st, how);
 		msg_warning(
@@ -98,16 +108,16 @@ void server_clock_start(struct server *s, int64_t gap_us)
 			" with a steady clock; if the clock is right: echo confirm-clock > MOUNTPOINT/.tabletfs/ctl",
 			how);
 	}
-	save_mark(s);
-	if (!s->no_background)
-		task_queue_after(&s->clock_task, HOUR_US);
+	save_mark(x);
+	if (!s->o.no_background)
+		task_queue_after(&x->task, HOUR_US);
 }
 
 void server_confirm_clock(struct server *s)
 {
-	clock_confirm(s->clock);
+	clock_confirm(s->o.clock);
 	msg_notice("the clock was confirmed");
-	save_mark(s);
+	save_mark(s->mark);
 }
 
 int server_clock_attention(struct server *s, struct buf *out)
@@ -119,7 +129,7 @@ int server_clock_attention(struct server *s, struct buf *out)
 	if (offset_us)
 		return buf_printf(out, "the clock is %lld s %s the cluster's, so this server serves nothing; ",
 			llabs(offset_us) / 1000000, offset_us < 0 ? "ahead of" : "behind");
-	clock_get_state(s->clock, &st);
+	clock_get_state(s->o.clock, &st);
 	if (st.trusted)
 		return 0;
 	describe_distance(&st, how);
@@ -127,3 +137,27 @@ int server_clock_attention(struct server *s, struct buf *out)
 		"the clock is %s, expired cells are kept for %lld more hours (if it is right: echo confirm-clock > .tabletfs/ctl); ",
 		how, (long long)((st.left_us + HOUR_US - 1) / HOUR_US));
 }
+
+static int begin(struct server *s, struct task_pool *pool)
+{
+	struct clock_mark *x = s->mark;
+
+	x->s = s;
+	task_init(&x->task, pool, task_run);
+	if (!s->o.clock)
+		s->o.clock = x->own = clock_new(NULL, NULL);
+	return s->o.clock ? 0 : -ENOMEM;
+}
+
+static void stop(struct server *s)
+{
+	task_cancel(&s->mark->task);
+}
+
+static void end(struct server *s)
+{
+	if (s->mark->own)
+		clock_free(s->mark->own);
+}
+
+const struct server_part mark_part = {offsetof(struct server, mark), sizeof(struct clock_mark), begin, stop, end};

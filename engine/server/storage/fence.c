@@ -41,12 +41,12 @@
  * another server that does not answer must not delay the check of the log, which does
  * no I/O.
  */
+#include "engine/server/storage/fence.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/lock/marker.h"
 #include "engine/lock/session.h"
-#include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -167,7 +167,7 @@ static int answers(void *arg, uint64_t incarnation, struct tablet_service *servi
 
 static void watch_clock(struct fence *f, uint64_t now)
 {
-	const struct tablet_servers *others = &f->s->servers;
+	const struct tablet_servers *others = &f->s->o.servers;
 
 	if (!f->right_us || !fence_clock_offset(f))
 		f->right_us = now;
@@ -218,8 +218,9 @@ void fence_stop(struct fence *f)
 }
 
 /* ---- lifetime ---- */
-int fence_new(struct server *s, const struct server_options *o, const char *log_dir, struct fence **out)
+int fence_new(struct server *s, const char *log_dir, struct fence **out)
 {
+	const struct server_options *o = &s->o;
 	struct fence *f = calloc(1, sizeof(*f));
 	char *why = NULL;
 	uint64_t id;
@@ -229,7 +230,7 @@ int fence_new(struct server *s, const struct server_options *o, const char *log_
 		return -ENOMEM;
 	*f = (struct fence){.s = s, .held = o->held, .clock_offset = o->clock_offset, .lost = o->lost, .arg = o->fence_arg};
 	f->dir = strdup(log_dir);
-	err = marker_check(s->locks, s->data_dir, &f->cluster_id, &why);
+	err = marker_check(s->locks, o->data_dir, &f->cluster_id, &why);
 	if (err)
 		msg_error("%s", why ? why : error_text(err));
 	free(why);
@@ -237,7 +238,7 @@ int fence_new(struct server *s, const struct server_options *o, const char *log_
 		err = -CLOCK_OFF;
 		msg_error("the clock is %lld ms off the cluster's: the server does not start", llabs(fence_clock_offset(f)) / 1000);
 	}
-	f->marker = path_join(s->data_dir, f->cluster_id ? MARKER_FILE : "FORMAT");
+	f->marker = path_join(o->data_dir, f->cluster_id ? MARKER_FILE : "FORMAT");
 	if (!err)
 		err = f->dir && f->marker ? file_look_up(f->marker, &id) : -ENOMEM;
 	if (!err)

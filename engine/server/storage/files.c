@@ -15,18 +15,29 @@
  * The list is in memory only.  Without memory for a name, or after a crash, the
  * collector finds the file when it lists the directories.
  */
+#include "engine/server/storage/files.h"
 #include "engine/base/units.h"
-#include "engine/server/internal.h"
+#include "engine/server/storage/space.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+struct files {
+	struct mutex lock; /* RANK_FILES; guards the next members */
+	struct ts_file *freed;
+	unsigned freed_count;
+	uint64_t retired, collected;       /* files so far; those before the last call of collector.now */
+	struct server_collector collector; /* server_set_collector */
+	unsigned collecting;               /* calls of collector.now under way */
+	struct cond collected_now;         /* one has ended */
+};
+
 void files_notify(struct server *s)
 {
-	mutex_lock(&s->files_lock);
-	if (s->collector.soon)
-		s->collector.soon(s->collector.arg, s->space.full);
-	mutex_unlock(&s->files_lock);
+	mutex_lock(&s->files->lock);
+	if (s->files->collector.soon)
+		s->files->collector.soon(s->files->collector.arg, space_is_full(s));
+	mutex_unlock(&s->files->lock);
 }
 
 bool files_collect(struct server *s)
@@ -34,60 +45,60 @@ bool files_collect(struct server *s)
 	struct server_collector c;
 	bool any;
 
-	mutex_lock(&s->files_lock);
-	c = s->collector;
-	any = c.now && s->retired != s->collected;
-	s->collected = s->retired;
-	s->collecting += any;
-	mutex_unlock(&s->files_lock);
+	mutex_lock(&s->files->lock);
+	c = s->files->collector;
+	any = c.now && s->files->retired != s->files->collected;
+	s->files->collected = s->files->retired;
+	s->files->collecting += any;
+	mutex_unlock(&s->files->lock);
 	if (!any)
 		return false;
 	c.now(c.arg);
-	mutex_lock(&s->files_lock);
-	s->collecting--;
-	cond_broadcast(&s->collected_now);
-	mutex_unlock(&s->files_lock);
+	mutex_lock(&s->files->lock);
+	s->files->collecting--;
+	cond_broadcast(&s->files->collected_now);
+	mutex_unlock(&s->files->lock);
 	return true;
 }
 
 void files_retired(void *arg, const char *path)
 {
 	struct server *s = arg;
-	const char *name = path + strlen(s->data_dir) + strlen("/sst/");
+	const char *name = path + strlen(s->o.data_dir) + strlen("/sst/");
 	struct ts_file f;
 	uint64_t table;
 
 	if (!number_parse(name, '/', &table, &name) || !meta_sstable_parse(name, &f.incarnation, &f.number))
 		return;
 	f.table = (uint32_t)table;
-	mutex_lock(&s->files_lock);
-	if (array_grow(&s->freed, s->freed_count, sizeof(*s->freed)) == 0)
-		s->freed[s->freed_count++] = f;
-	s->retired++;
-	mutex_unlock(&s->files_lock);
+	mutex_lock(&s->files->lock);
+	if (array_grow(&s->files->freed, s->files->freed_count, sizeof(*s->files->freed)) == 0)
+		s->files->freed[s->files->freed_count++] = f;
+	s->files->retired++;
+	mutex_unlock(&s->files->lock);
 	files_notify(s);
 }
 
 void server_set_collector(struct server *s, const struct server_collector *c)
 {
-	mutex_lock(&s->files_lock);
-	s->collector = c ? *c : (struct server_collector){0};
-	while (s->collecting)
-		cond_wait(&s->collected_now, &s->files_lock);
-	mutex_unlock(&s->files_lock);
+	mutex_lock(&s->files->lock);
+	s->files->collector = c ? *c : (struct server_collector){0};
+	while (s->files->collecting)
+		cond_wait(&s->files->collected_now, &s->files->lock);
+	mutex_unlock(&s->files->lock);
 }
 
 /* Moves names of the list to the answer. */
 static int take_freed(struct server *s, struct ts_answer *a)
 {
-	mutex_lock(&s->files_lock);
-	a->file_count = s->freed_count < TS_FILES_MAX ? s->freed_count : TS_FILES_MAX;
+	mutex_lock(&s->files->lock);
+	a->file_count = s->files->freed_count < TS_FILES_MAX ? s->files->freed_count : TS_FILES_MAX;
 	a->files = arena_alloc(&a->arena, (a->file_count + 1u) * sizeof(*a->files));
 	if (a->files && a->file_count) {
-		s->freed_count -= a->file_count;
-		memcpy(a->files, s->freed + s->freed_count, a->file_count * sizeof(*a->files));
+		s->files->freed_count -= a->file_count;
+		memcpy(a->files, s->files->freed + s->files->freed_count, a->file_count * sizeof(*a->files));
 	}
-	mutex_unlock(&s->files_lock);
+	mutex_unlock(&s->files->lock);
 	return a->files ? 0 : -ENOMEM;
 }
 
@@ -139,7 +150,7 @@ int files_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 		return -EINVAL;
 	for (uint32_t i = 0; i < q->file_count; i++) {
 		const struct ts_file *f = &q->files[i];
-		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
+		char *path = tablet_file_path(s->o.data_dir, f->table, f->incarnation, f->number);
 
 		if (!path)
 			return -ENOMEM;
@@ -148,3 +159,19 @@ int files_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 	}
 	return err;
 }
+
+static int begin(struct server *s, struct task_pool *pool)
+{
+	mutex_init(&s->files->lock, RANK_FILES);
+	cond_init(&s->files->collected_now);
+	return 0;
+}
+
+static void end(struct server *s)
+{
+	free(s->files->freed);
+	cond_fini(&s->files->collected_now);
+	mutex_fini(&s->files->lock);
+}
+
+const struct server_part files_part = {offsetof(struct server, files), sizeof(struct files), begin, NULL, end};

@@ -5,7 +5,7 @@
  * incarnation when no redo set names it (master/collect.c).  For this, the task
  * flushes the tablets that need such a log.
  *
- * The log has a bound (log_most): the size of the SSTables, but at least
+ * The log has a bound (most): the size of the SSTables, but at least
  * LOG_LEAST, and at most LOG_MOST_SEGMENTS segments of log_segment_bytes.  A
  * segment is 1 / LOG_MOST_SEGMENTS of the bound, so a small store has small
  * segments.  The bound does not fall before the next mount.
@@ -36,10 +36,11 @@
  * the tablets' redo points.  A tablet that writes its first record between the
  * two needs only later records.
  */
+#include "engine/server/storage/logs.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/units.h"
-#include "engine/server/internal.h"
+#include "engine/server/storage/files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,9 +50,19 @@
 #define LOG_KEPT_SEGMENTS 3
 #define LOG_LEAST (UINT64_C(8) << 20)
 
+struct logs {
+	struct server *s;
+	void (*grown)(struct server *s, uint64_t bytes);
+	struct task task;
+	_Atomic bool dead;   /* a tablet may need the log of a dead incarnation */
+	uint64_t aged_lsn;   /* the log's next LSN when its age was last checked */
+	uint64_t aged_at_us; /* monotonic time of that check */
+	uint64_t most;       /* size in bytes above which tablets are flushed so that the log shrinks */
+};
+
 static uint64_t logs_period_us(const struct server *s)
 {
-	return s->logs_flush_age_us < s->major_within_us / 16 ? s->logs_flush_age_us : s->major_within_us / 16;
+	return s->o.logs_flush_age_us < s->o.major_within_us / 16 ? s->o.logs_flush_age_us : s->o.major_within_us / 16;
 }
 
 struct latest {
@@ -116,7 +127,7 @@ static int logs_flush_dead(struct server *s)
 			(void)!tablet_flush(list[i]->tablet);
 	needed = logs_needed_next(list, count, 0);
 	served_list_put(list, count);
-	if (!needed && atomic_exchange(&s->dead_logs, false))
+	if (!needed && atomic_exchange(&s->logs->dead, false))
 		files_notify(s);
 	return 0;
 }
@@ -132,7 +143,7 @@ static int logs_drop_unneeded(struct server *s)
 	if (err)
 		return err;
 	for (unsigned i = 0; i < count; i++) {
-		uint64_t lsn = tablet_redo_lsn(list[i]->tablet, s->incarnation);
+		uint64_t lsn = tablet_redo_lsn(list[i]->tablet, s->o.incarnation);
 
 		if (lsn < least)
 			least = lsn;
@@ -155,7 +166,7 @@ static int logs_flush_below(struct server *s, uint64_t lsn, bool all)
 	if (err)
 		return err;
 	for (unsigned i = count; i-- > 0 && (all || !err);) {
-		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
+		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->o.incarnation) < lsn)
 			err = tablet_flush(list[i]->tablet);
 		if (err == -TABLET_MOVED)
 			err = 0; /* the tablet was split, merged or dropped; the next run finds its successors */
@@ -192,15 +203,15 @@ static void logs_flush_aged(struct server *s)
 {
 	uint64_t now = monotonic_us(), period = logs_period_us(s);
 
-	if (now >= s->aged_at_us + period) {
+	if (now >= s->logs->aged_at_us + period) {
 		log_discard_recycled(s->log);
 		/* The tablet logs an error of its flush, which is repeated after a period. */
-		if (s->aged_lsn && !log_roll_below(s->log, s->aged_lsn))
-			(void)!logs_flush_below(s, s->aged_lsn, false);
-		s->aged_lsn = log_next_lsn(s->log);
-		s->aged_at_us = now;
+		if (s->logs->aged_lsn && !log_roll_below(s->log, s->logs->aged_lsn))
+			(void)!logs_flush_below(s, s->logs->aged_lsn, false);
+		s->logs->aged_lsn = log_next_lsn(s->log);
+		s->logs->aged_at_us = now;
 	}
-	task_queue_after(&s->logs_task, s->aged_at_us + period - now);
+	task_queue_after(&s->logs->task, s->logs->aged_at_us + period - now);
 }
 
 uint64_t logs_first_segment_bytes(uint64_t largest)
@@ -208,22 +219,26 @@ uint64_t logs_first_segment_bytes(uint64_t largest)
 	return largest < LOG_LEAST / LOG_MOST_SEGMENTS ? largest : LOG_LEAST / LOG_MOST_SEGMENTS;
 }
 
-/* Raises the log's bound after the SSTables have grown. */
+/* Calls `grown`, and raises the log's bound after the SSTables have grown. */
 static void logs_raise_bound(struct server *s)
 {
-	uint64_t most, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
+	uint64_t most, largest = LOG_MOST_SEGMENTS * s->o.log_segment_bytes;
 	struct served_sums sums;
 
-	most = served_sum(s, &sums) || sums.disk_bytes < LOG_LEAST ? LOG_LEAST : sums.disk_bytes;
+	if (served_sum(s, &sums))
+		sums.disk_bytes = 0;
+	else
+		s->logs->grown(s, sums.disk_bytes + log_bytes(s->log));
+	most = sums.disk_bytes < LOG_LEAST ? LOG_LEAST : sums.disk_bytes;
 	most = most < largest ? most : largest;
-	if (s->log_most < most)
-		s->log_most = most;
-	log_grow_segments(s->log, s->log_most / LOG_MOST_SEGMENTS);
+	if (s->logs->most < most)
+		s->logs->most = most;
+	log_grow_segments(s->log, s->logs->most / LOG_MOST_SEGMENTS);
 }
 
-void logs_task(struct task *t)
+static void task_run(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, logs_task));
+	struct server *s = ((struct logs *)(void *)((char *)t - offsetof(struct logs, task)))->s;
 
 	/* A closing server removes tablets from the set.  Their logs would then look unneeded. */
 	if (s->recovering || s->closing)
@@ -232,10 +247,40 @@ void logs_task(struct task *t)
 	logs_flush_aged(s);
 	if (logs_flush_dead(s))
 		return;
-	if (logs_drop_unneeded(s) || log_bytes(s->log) < s->log_most)
+	if (logs_drop_unneeded(s) || log_bytes(s->log) < s->logs->most)
 		return;
 	/* Only synced segments can be dropped.  Without this sync they would stay until the next run. */
-	if (!logs_flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS), false) && !s->closing &&
-		!log_sync(s->log))
+	if (!logs_flush_below(s, log_tail_lsn(s->log, s->logs->most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS), false) &&
+		!s->closing && !log_sync(s->log))
 		(void)!logs_drop_unneeded(s);
 }
+
+struct task *logs_task(struct server *s)
+{
+	return &s->logs->task;
+}
+
+void logs_soon(struct server *s)
+{
+	server_queue(s, &s->logs->task);
+}
+
+void logs_on_growth(struct server *s, void (*fn)(struct server *s, uint64_t bytes))
+{
+	s->logs->grown = fn;
+}
+
+static int begin(struct server *s, struct task_pool *pool)
+{
+	s->logs->s = s;
+	s->logs->dead = true;
+	task_init(&s->logs->task, pool, task_run);
+	return 0;
+}
+
+static void stop(struct server *s)
+{
+	task_cancel(&s->logs->task);
+}
+
+const struct server_part logs_part = {offsetof(struct server, logs), sizeof(struct logs), begin, stop, NULL};

@@ -41,10 +41,13 @@
  *
  * No change of the file is synced.  A start uses the size that it finds.
  */
+#include "engine/server/storage/space.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/server/internal.h"
+#include "engine/server/storage/environment.h"
+#include "engine/server/storage/files.h"
+#include "engine/server/storage/logs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -79,19 +82,10 @@ static uint64_t reserve_left_by(const struct space *d, enum disk_use use)
 	return d->reserve / 16 * sixteenths_left_by[use];
 }
 
-uint64_t memtables_bytes(const struct server *s)
-{
-	uint64_t bytes = 0;
-
-	for (unsigned k = 0; k < KINDS; k++)
-		bytes += s->memory[k];
-	return bytes;
-}
-
 /* Returns how many bytes the use may write; negative if less is left than it must leave. */
 static int64_t space_available(const struct server *s, enum disk_use use, uint64_t free_bytes)
 {
-	const struct space *d = &s->space;
+	const struct space *d = s->space;
 	int64_t bytes = (int64_t)(free_bytes + d->bytes) - (int64_t)reserve_left_by(d, use);
 
 	return use >= DISK_PUT ? bytes - (int64_t)memtables_bytes(s) : bytes;
@@ -99,7 +93,7 @@ static int64_t space_available(const struct server *s, enum disk_use use, uint64
 
 static void space_set_full_locked(struct server *s, bool full)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 
 	if (full)
 		d->credit = 0;
@@ -107,16 +101,16 @@ static void space_set_full_locked(struct server *s, bool full)
 		return;
 	d->full = full;
 	if (full)
-		msg_warning("%s: the disk is full: puts are refused until there is space", s->data_dir);
+		msg_warning("%s: the disk is full: puts are refused until there is space", s->o.data_dir);
 	else
-		msg_notice("%s: the disk has space again", s->data_dir);
+		msg_notice("%s: the disk has space again", s->o.data_dir);
 }
 
 /* ---- the file ---- */
 
 static int reserve_open(struct server *s, const char *path, struct file **f)
 {
-	int err = s->space.bytes ? file_open(path, FILE_READWRITE, f) : -ENOENT;
+	int err = s->space->bytes ? file_open(path, FILE_READWRITE, f) : -ENOENT;
 
 	if (err) {
 		(void)!file_unlink(path);
@@ -128,16 +122,16 @@ static int reserve_open(struct server *s, const char *path, struct file **f)
 /* Enlarges the file to its size, if the disk has the space.  Returns true if it has that size. */
 static bool reserve_restore_locked(struct server *s)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	uint64_t free_bytes, missing = d->bytes < d->reserve ? d->reserve - d->bytes : 0;
 	struct file *f = NULL;
 	char *path;
 
 	if (!missing)
 		return true;
-	if (file_free_bytes(s->data_dir, &free_bytes) || free_bytes < missing + reserve_step(d))
+	if (file_free_bytes(s->o.data_dir, &free_bytes) || free_bytes < missing + reserve_step(d))
 		return false;
-	path = path_join(s->data_dir, SERVER_RESERVE_FILE);
+	path = path_join(s->o.data_dir, SERVER_RESERVE_FILE);
 	if (path && reserve_open(s, path, &f) == 0) {
 		if (file_preallocate(f, d->bytes, missing, false) == 0)
 			d->bytes = d->reserve;
@@ -151,8 +145,8 @@ static bool reserve_restore_locked(struct server *s)
 
 static void reserve_truncate_locked(struct server *s, uint64_t to)
 {
-	struct space *d = &s->space;
-	char *path = path_join(s->data_dir, SERVER_RESERVE_FILE);
+	struct space *d = s->space;
+	char *path = path_join(s->o.data_dir, SERVER_RESERVE_FILE);
 	struct file *f = NULL;
 	int err = path ? to ? file_open(path, FILE_READWRITE, &f) : file_unlink(path) : -ENOMEM;
 
@@ -162,7 +156,7 @@ static void reserve_truncate_locked(struct server *s, uint64_t to)
 	if (err == -ENOENT)
 		to = err = 0;
 	if (err)
-		msg_error("%s: the disk is full, and the reserve file cannot be truncated: %s", s->data_dir, error_text(err));
+		msg_error("%s: the disk is full, and the reserve file cannot be truncated: %s", s->o.data_dir, error_text(err));
 	else
 		d->bytes = to;
 	free(path);
@@ -171,7 +165,7 @@ static void reserve_truncate_locked(struct server *s, uint64_t to)
 /* Releases more than `bytes` bytes, or as many as the use may take.  Returns false if it released none. */
 static bool reserve_release_locked(struct server *s, enum disk_use use, uint64_t bytes)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	uint64_t before = d->bytes, stays = reserve_left_by(d, use);
 
 	if (before <= stays)
@@ -186,12 +180,12 @@ static bool reserve_release_locked(struct server *s, enum disk_use use, uint64_t
 /* Restores the reserve and decides whether the disk is full. */
 static void space_check_locked(struct server *s)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	uint64_t free_bytes;
 
 	if (!reserve_restore_locked(s)) {
 		space_set_full_locked(s, true);
-	} else if (!file_free_bytes(s->data_dir, &free_bytes)) {
+	} else if (!file_free_bytes(s->o.data_dir, &free_bytes)) {
 		int64_t puts = space_available(s, DISK_PUT, free_bytes);
 
 		if (d->full && puts >= (int64_t)reserve_step(d))
@@ -203,18 +197,18 @@ static void space_check_locked(struct server *s)
 
 static bool space_get_locked(struct server *s, enum disk_use use, uint64_t bytes)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	uint64_t free_bytes;
 	int64_t puts;
 	bool ok;
 
 	if (use == DISK_PUT && d->full)
 		space_check_locked(s);
-	if (file_free_bytes(s->data_dir, &free_bytes))
+	if (file_free_bytes(s->o.data_dir, &free_bytes))
 		return true; /* the write reports the error */
 	if (free_bytes < bytes + reserve_piece(d)) {
 		log_discard_recycled(s->log);
-		(void)!file_free_bytes(s->data_dir, &free_bytes);
+		(void)!file_free_bytes(s->o.data_dir, &free_bytes);
 	}
 	puts = space_available(s, DISK_PUT, free_bytes);
 	ok = space_available(s, use, free_bytes) >= (int64_t)bytes;
@@ -231,20 +225,22 @@ static bool space_get_locked(struct server *s, enum disk_use use, uint64_t bytes
 	return ok;
 }
 
-bool space_get(struct server *s, enum disk_use use, uint64_t bytes)
+/* Implements tablet_env.space: returns true if the use may write a file of `bytes` bytes. */
+static bool space_get(void *arg, enum disk_use use, uint64_t bytes)
 {
+	struct server *s = arg;
 	bool ok;
 
-	if (!s->space.reserve)
+	if (!s->space->reserve)
 		return true;
-	mutex_lock(&s->space.lock);
+	mutex_lock(&s->space->lock);
 	ok = space_get_locked(s, use, bytes);
-	mutex_unlock(&s->space.lock);
+	mutex_unlock(&s->space->lock);
 	/* METADATA's threads run no round, because it reads METADATA, and its writers hold locks. */
 	if (!ok && use != DISK_METADATA && files_collect(s)) {
-		mutex_lock(&s->space.lock);
+		mutex_lock(&s->space->lock);
 		ok = space_get_locked(s, use, bytes);
-		mutex_unlock(&s->space.lock);
+		mutex_unlock(&s->space->lock);
 	}
 	space_check_soon(s);
 	return ok;
@@ -257,32 +253,32 @@ bool space_get(struct server *s, enum disk_use use, uint64_t bytes)
  */
 static bool space_reclaim(struct server *s)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	bool waited = false, try;
 
-	mutex_lock(&s->lock);
+	mutex_lock(&d->lock);
 	while (d->reclaiming && !s->closing) {
 		waited = true;
-		cond_wait(&s->changed, &s->lock);
+		cond_wait(&d->reclaimed, &d->lock);
 	}
 	try = !s->closing && memtables_bytes(s) + log_bytes(s->log) >= d->unfreed + reserve_step(d);
 	d->reclaiming |= try;
-	mutex_unlock(&s->lock);
+	mutex_unlock(&d->lock);
 	if (!try)
 		return waited;
 	(void)space_get(s, DISK_METADATA, 0); /* releases space for the log's next segment */
 	logs_drop_all(s);
-	mutex_lock(&s->lock);
+	mutex_lock(&d->lock);
 	d->unfreed = memtables_bytes(s) + log_bytes(s->log);
 	d->reclaiming = false;
-	cond_broadcast(&s->changed);
-	mutex_unlock(&s->lock);
+	cond_broadcast(&d->reclaimed);
+	mutex_unlock(&d->lock);
 	return true;
 }
 
 int space_admit(struct server *s, enum disk_use use, uint64_t bytes)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	const int64_t cost = 2 * (int64_t)bytes; /* once in the log, once in an SSTable */
 	bool ok;
 
@@ -294,9 +290,23 @@ int space_admit(struct server *s, enum disk_use use, uint64_t bytes)
 	return ok || use < DISK_PUT ? 0 : -ENOSPC;
 }
 
+/* Releases more than `bytes` bytes of the reserve, as far as the use may take them.  Returns false if it released none. */
+static bool space_release(struct server *s, enum disk_use use, uint64_t bytes)
+{
+	bool released;
+
+	log_discard_recycled(s->log);
+	mutex_lock(&s->space->lock);
+	space_set_full_locked(s, s->space->reserve != 0);
+	released = reserve_release_locked(s, use, bytes);
+	mutex_unlock(&s->space->lock);
+	space_check_soon(s);
+	return released;
+}
+
 bool space_retry(struct server *s, enum disk_use use, unsigned tries)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	uint64_t until = monotonic_us() + LOG_US;
 	bool released = space_release(s, use, tries * reserve_piece(d));
 	int err;
@@ -304,24 +314,11 @@ bool space_retry(struct server *s, enum disk_use use, unsigned tries)
 	if (use >= DISK_PUT)
 		return false;
 	while ((err = log_try_again(s->log)) == -EAGAIN && monotonic_us() < until) {
-		mutex_lock(&s->lock);
-		(void)cond_wait_us(&s->changed, &s->lock, SOON_US);
-		mutex_unlock(&s->lock);
+		mutex_lock(&d->lock);
+		(void)cond_wait_us(&d->reclaimed, &d->lock, SOON_US);
+		mutex_unlock(&d->lock);
 	}
 	return released || (err == 0 && tries == 0); /* the first time, another thread may have released a piece */
-}
-
-bool space_release(struct server *s, enum disk_use use, uint64_t bytes)
-{
-	bool released;
-
-	log_discard_recycled(s->log);
-	mutex_lock(&s->space.lock);
-	space_set_full_locked(s, s->space.reserve != 0);
-	released = reserve_release_locked(s, use, bytes);
-	mutex_unlock(&s->space.lock);
-	space_check_soon(s);
-	return released;
 }
 
 bool server_release_space(struct server *s)
@@ -333,9 +330,9 @@ bool server_release_space(struct server *s)
 
 void space_check(struct server *s)
 {
-	mutex_lock(&s->space.lock);
+	mutex_lock(&s->space->lock);
 	space_check_locked(s);
-	mutex_unlock(&s->space.lock);
+	mutex_unlock(&s->space->lock);
 }
 
 /* Lets each tablet check whether a compaction would free space. */
@@ -353,12 +350,12 @@ static void space_compact_soon(struct server *s)
 
 static void space_task(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, space.task));
+	struct server *s = ((struct space *)(void *)((char *)t - offsetof(struct space, task)))->s;
 
-	if (s->closing || !s->space.full)
+	if (s->closing || !s->space->full)
 		return;
 	space_check(s);
-	if (!s->space.full)
+	if (!s->space->full)
 		return;
 	(void)space_reclaim(s);
 	space_compact_soon(s);
@@ -367,8 +364,8 @@ static void space_task(struct task *t)
 
 void space_check_soon(struct server *s)
 {
-	if (!s->no_background && !s->recovering && !s->closing && s->space.full)
-		task_queue_after(&s->space.task, SOON_US);
+	if (!s->o.no_background && !s->recovering && !s->closing && s->space->full)
+		task_queue_after(&s->space->task, SOON_US);
 }
 
 int server_disk_bytes(struct server *s, uint64_t *bytes)
@@ -377,7 +374,7 @@ int server_disk_bytes(struct server *s, uint64_t *bytes)
 	int err = served_sum(s, &sums);
 
 	if (!err)
-		*bytes = sums.disk_bytes + log_bytes(s->log) + s->space.bytes;
+		*bytes = sums.disk_bytes + log_bytes(s->log) + s->space->bytes;
 	return err;
 }
 
@@ -393,12 +390,12 @@ static uint64_t reserve_for(uint64_t store, uint64_t free_bytes)
 
 void space_grow(struct server *s, uint64_t store)
 {
-	struct space *d = &s->space;
+	struct space *d = s->space;
 	uint64_t free_bytes, before, reserve;
 
 	mutex_lock(&d->lock);
 	before = d->reserve;
-	if (before && !d->full && d->bytes == before && !file_free_bytes(s->data_dir, &free_bytes)) {
+	if (before && !d->full && d->bytes == before && !file_free_bytes(s->o.data_dir, &free_bytes)) {
 		reserve = reserve_for(store, free_bytes + d->bytes);
 		if (reserve >= before + before / 4) {
 			d->reserve = reserve;
@@ -411,17 +408,16 @@ void space_grow(struct server *s, uint64_t store)
 
 void space_start(struct server *s)
 {
-	struct space *d = &s->space;
-	char *path = path_join(s->data_dir, SERVER_RESERVE_FILE);
+	struct space *d = s->space;
+	char *path = path_join(s->o.data_dir, SERVER_RESERVE_FILE);
 	uint64_t bytes = 0, free_bytes, store, reserve;
 
-	task_init(&d->task, s->misc, space_task);
 	if (!path || file_stat_size(path, &bytes))
 		bytes = 0;
 	free(path);
-	if (s->no_background && !bytes)
+	if (s->o.no_background && !bytes)
 		return;
-	if (file_free_bytes(s->data_dir, &free_bytes) || server_disk_bytes(s, &store))
+	if (file_free_bytes(s->o.data_dir, &free_bytes) || server_disk_bytes(s, &store))
 		return;
 	reserve = reserve_for(store, free_bytes + bytes);
 	if (reserve < bytes) /* an existing file keeps its size, up to RESERVE_MOST */
@@ -430,7 +426,38 @@ void space_start(struct server *s)
 		return;
 	d->bytes = bytes < reserve ? bytes : reserve;
 	d->reserve = reserve;
-	if (!s->no_background)
+	if (!s->o.no_background)
 		space_check(s); /* now, because the disk may be full before the task runs */
 	space_check_soon(s);
 }
+
+/* METADATA's compactions may use the whole reserve: they are small, and removals need them. */
+static bool space_for_metadata(void *arg, enum disk_use use, uint64_t bytes)
+{
+	return space_get(arg, DISK_METADATA, bytes);
+}
+
+static int begin(struct server *s, struct task_pool *pool)
+{
+	s->space->s = s;
+	mutex_init(&s->space->lock, RANK_SPACE);
+	cond_init(&s->space->reclaimed);
+	task_init(&s->space->task, pool, space_task);
+	for (unsigned k = 0; k < KINDS; k++)
+		environment_of(s, k)->space = k == KIND_USER ? space_get : space_for_metadata;
+	environment_of(s, KIND_USER)->disk_full = &s->space->full;
+	return 0;
+}
+
+static void stop(struct server *s)
+{
+	task_cancel(&s->space->task);
+}
+
+static void end(struct server *s)
+{
+	cond_fini(&s->space->reclaimed);
+	mutex_fini(&s->space->lock);
+}
+
+const struct server_part space_part = {offsetof(struct server, space), sizeof(struct space), begin, stop, end};

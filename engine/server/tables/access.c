@@ -11,44 +11,20 @@
  * tfs_may (tabletfs.h) has the rules.  A mutation also reads if it returns or
  * compares stored values: an increment, a check, a move (its source).
  */
-#include "engine/server/internal.h"
+#include "engine/server/tables/access.h"
+#include "engine/server/tables/schemas.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Returns the table of this id.  Tables are sorted by the ids of their tablets, which are often the same.  NULL: none. */
-static struct user_table *table_by_id_locked(const struct server *s, uint32_t id)
-{
-	struct user_table *u = user_table_find_locked(s, id);
-
-	for (unsigned i = 0; !(u && u->access && !u->frozen && schema_public(u->access)->table_id == id); i++) {
-		if (i == s->table_count)
-			return NULL;
-		u = s->tables[i];
-	}
-	return u;
-}
-
 /* Sets *out to a reference to the schema of u, a snapshot, with the stricter access. */
 static int restricted_schema(struct server *s, struct user_table *u, const struct schema **out)
 {
-	const struct schema *then = NULL, *now = NULL, *old, *old_by;
-	const struct user_table *table;
+	const struct schema *then, *now;
 	struct schema *made = NULL;
-	int err = 0;
+	int err = user_table_restriction(s, u, &then, &now, out);
 
-	mutex_lock(&s->lock);
-	table = u->access ? table_by_id_locked(s, schema_public(u->access)->snapshot_of) : NULL;
-	if (!table) {
-		err = -EACCES;
-	} else if (u->restricted_by == table->access) {
-		*out = schema_get(u->restricted);
-	} else {
-		then = schema_get(u->access);
-		now = schema_get(table->access);
-	}
-	mutex_unlock(&s->lock);
-	if (!now)
+	if (err || *out)
 		return err;
 	err = schema_restrict(then, now, false, &made);
 	schema_put(then);
@@ -57,14 +33,7 @@ static int restricted_schema(struct server *s, struct user_table *u, const struc
 		return err;
 	}
 	*out = schema_get(made);
-	mutex_lock(&s->lock);
-	old = u->restricted;
-	old_by = u->restricted_by;
-	u->restricted = made;
-	u->restricted_by = now;
-	mutex_unlock(&s->lock);
-	schema_put(old);
-	schema_put(old_by);
+	user_table_restrict(s, u, made, now);
 	return 0;
 }
 
@@ -79,9 +48,7 @@ static int access_schema(struct served_tablet *served, const struct ts_request *
 	(void)user_table_read_again(s, u, q->schema_generation);
 	if (u->frozen)
 		return restricted_schema(s, u, out);
-	mutex_lock(&s->lock);
-	*out = u->access ? schema_get(u->access) : NULL;
-	mutex_unlock(&s->lock);
+	*out = user_table_access(s, u);
 	return *out ? 0 : -EACCES;
 }
 

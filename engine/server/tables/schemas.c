@@ -5,7 +5,7 @@
  * change, and when a client has a later schema than this server.  A snapshot is a
  * table that nothing changes.
  *
- * A watch only records the file's name and queues schemas_task, which reads the
+ * A watch only records the name of the file and queues the task, which reads the
  * file.  In an embedded store the watch is called before the change returns, and each
  * later request reads the recorded files first (schemas_current).  So a schema is in
  * force when its writer has an answer.  A server of a cluster leaves the files to the
@@ -35,9 +35,10 @@
  * acknowledged and then lost.  If a watch has found that, the server reads the
  * schema again after a second, because a dropped table may get no more requests.
  */
+#include "engine/server/tables/schemas.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/tables/set.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -45,10 +46,20 @@
 
 #define READ_AGAIN_US 1000000u
 
+void schemas_soon(struct server *s)
+{
+	server_queue(s, &s->schemas->task);
+}
+
+const char *schemas_refused(const struct server *s, unsigned i)
+{
+	return i < s->schemas->refused_count ? s->schemas->refused[i] : NULL;
+}
+
 static bool table_is_refused(const struct server *s, const char *file)
 {
-	for (unsigned i = 0; i < s->refused_count; i++)
-		if (strcmp(s->refused[i], file) == 0)
+	for (unsigned i = 0; i < s->schemas->refused_count; i++)
+		if (strcmp(s->schemas->refused[i], file) == 0)
 			return true;
 	return false;
 }
@@ -84,16 +95,13 @@ static int schemas_list(struct server *s, int (*fn)(void *arg, const char *file)
 
 /* ---- reading schemas ---- */
 
-/* Stores the schema in server.tables, unless a newer one is there, and sets it for the table's tablets. */
+/* Stores the schema, unless the table has a newer one, and sets it for the table's tablets. */
 static int user_table_set(struct server *s, const struct schema *schema)
 {
 	const struct tfs_schema *p = schema_public(schema);
-	struct store_schema *now = NULL, *old = NULL;
-	const struct schema *old_access = NULL;
 	struct served_tablet **list = NULL;
-	struct user_table *u;
+	struct store_schema *now = NULL;
 	unsigned count = 0;
-	bool newer = false;
 	int err = schema_store(schema, &now);
 
 	if (err)
@@ -105,52 +113,17 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	 * tablets would not get it.
 	 */
 	err = served_list_any(s, p->tablets_id, &list, &count);
-	mutex_lock(&s->lock);
-	u = user_table_find_locked(s, p->tablets_id);
-	if (!err && !u)
-		err = user_table_add_locked(s, p->tablets_id, &u);
-	if (!err) {
-		u->read_err = 0;
-		newer = !u->schema || p->generation >= u->generation;
-	}
-	if (newer) {
-		const bool named = !p->snapshot_of && strcmp(u->name, p->name) != 0;
-
-		if (named && u->name[0])
-			user_table_leaves_name_locked(s, u);
-		memcpy(u->name, p->name, sizeof(u->name));
-		if (named)
-			user_table_named_locked(s, u);
-		schema_file_name(p, u->file);
-		old = u->schema;
-		if (!old) { /* constant, and so read without the lock */
-			u->frozen = p->snapshot_of;
-			u->frozen_us = p->snapshot_us;
-		}
-		u->schema = store_schema_get(now);
-		old_access = u->access;
-		u->access = schema_get(schema);
-		u->generation = p->generation;
-		atomic_store(&u->salt_waits, p->salt != p->salt_in_use && !p->snapshot_of);
-	}
-	mutex_unlock(&s->lock);
-	store_schema_put(old);
-	schema_put(old_access);
-	for (unsigned i = 0; i < count; i++) {
-		if (newer)
-			tablet_set_schema(list[i]->tablet, now);
-		served_put(list[i]);
-	}
-	free(list);
+	if (!err)
+		err = user_table_set_schema(s, schema, now);
+	for (unsigned i = 0; err == 1 && i < count; i++)
+		tablet_set_schema(list[i]->tablet, now);
+	served_list_put(list, count);
 	/* Not before: a client that knows the generation may read its families from any of the tablets. */
-	mutex_lock(&s->lock);
-	u = user_table_find_locked(s, p->tablets_id);
-	if (newer && u)
-		u->tablets_generation = p->generation;
-	mutex_unlock(&s->lock);
+	if (err == 1)
+		user_table_tablets_have(s, p->tablets_id, p->generation);
 	set_end(s);
 	store_schema_put(now);
-	return err;
+	return err < 0 ? err : 0;
 }
 
 /* Reads and decodes the file.  Logs errors, except -ENOENT, at the start, and for refused tables. */
@@ -162,7 +135,7 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 	if (!err)
 		err = schema_decode_file(buf_bytes(&b), file, out);
 	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, file))
-		msg_error("%s/lock/%s: %s", s->data_dir, file, error_text(err));
+		msg_error("%s/lock/%s: %s", s->o.data_dir, file, error_text(err));
 	buf_fini(&b);
 	return err;
 }
@@ -177,7 +150,7 @@ static int user_table_read(struct server *s, const char *file, uint32_t *id)
 	/* Two files name one table, or a file names METADATA.  Only an edit of lock/ by hand does this. */
 	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
 		err = -EBADMSG;
-	if (!err && s->schemas_loading && user_table_get(s, schema_public(schema)->tablets_id, &twin) == 0)
+	if (!err && s->schemas->loading && user_table_get(s, schema_public(schema)->tablets_id, &twin) == 0)
 		err = -EBADMSG;
 	user_table_put(s, twin);
 	if (!err)
@@ -198,18 +171,6 @@ struct search {
 	int unsure; /* an error that leaves open whether the table was dropped; 0: none */
 };
 
-/* Returns true if this server has another table with this file. */
-static bool search_other_table_has(struct search *f, const char *file)
-{
-	bool yes = false;
-
-	mutex_lock(&f->s->lock);
-	for (unsigned i = 0; i < f->s->table_count && !yes; i++)
-		yes = f->s->tables[i]->table != f->table && strcmp(f->s->tables[i]->file, file) == 0;
-	mutex_unlock(&f->s->lock);
-	return yes;
-}
-
 /* If the file is the table's, sets its schema and ends the search. */
 static int table_search_file(void *arg, const char *file)
 {
@@ -217,7 +178,7 @@ static int table_search_file(void *arg, const char *file)
 	struct schema *schema = NULL;
 	int err = schema_read(f->s, file, &schema);
 
-	if (err && err != -ENOENT && !search_other_table_has(f, file) && !table_is_refused(f->s, file))
+	if (err && err != -ENOENT && !tables_with_file(f->s, file, f->table, 0) && !table_is_refused(f->s, file))
 		f->unsure = err; /* the file may be this table's */
 	if (!err && schema_public(schema)->tablets_id == f->table) {
 		f->found = true;
@@ -290,8 +251,6 @@ static int check_dropped(struct server *s, uint32_t table)
 static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 {
 	struct search f = {.s = s, .table = table, .unsure = err};
-	struct user_table *u = NULL;
-	unsigned i;
 
 	if (!err) {
 		err = schemas_list(s, table_search_file, &f);
@@ -300,49 +259,12 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 		if (!f.found && !f.unsure)
 			f.unsure = check_dropped(s, table);
 	}
-	mutex_lock(&s->lock);
-	i = user_table_at_locked(s, table);
-	if (i < s->table_count && s->tables[i]->table == table && (!f.found || f.unsure)) {
-		u = s->tables[i];
-		if (f.unsure) {
-			u->read_err = f.unsure;
-			u = NULL;
-		} else {
-			u->dropped = true;
-			if (!u->frozen)
-				user_table_leaves_name_locked(s, u);
-			memmove(s->tables + i, s->tables + i + 1, (s->table_count - i - 1) * sizeof(struct user_table *));
-			s->table_count--;
-		}
-	}
-	cond_broadcast(&s->changed);
-	mutex_unlock(&s->lock);
-	if (u) {
+	if (f.unsure)
+		user_table_set_error(s, table, f.unsure);
+	else if (!f.found && user_table_remove(s, table))
 		served_drop_table(s, table);
-		user_table_put(s, u);
-	}
-	if (f.unsure && !s->no_background && !s->closing)
-		task_queue_after(&s->schemas_task, READ_AGAIN_US);
-}
-
-/* Returns the first table with an id above `after`, other than `except`, that this server has with that file; 0: none. */
-static uint32_t table_with_file(struct server *s, const char *file, uint32_t except, uint32_t after)
-{
-	uint32_t table = 0;
-
-	mutex_lock(&s->lock);
-	for (unsigned i = user_table_at_locked(s, after + 1); i < s->table_count && !table; i++)
-		if (s->tables[i]->table != except && strcmp(s->tables[i]->file, file) == 0)
-			table = s->tables[i]->table;
-	mutex_unlock(&s->lock);
-	return table;
-}
-
-static void user_table_file(struct server *s, const struct user_table *u, char file[SCHEMA_FILE_MAX])
-{
-	mutex_lock(&s->lock);
-	memcpy(file, u->file, SCHEMA_FILE_MAX);
-	mutex_unlock(&s->lock);
+	if (f.unsure && !s->o.no_background && !s->closing)
+		task_queue_after(&s->schemas->task, READ_AGAIN_US);
 }
 
 /* Reads the file again, then finds out what happened to other tables that this server has with it. */
@@ -353,7 +275,7 @@ static void table_file_changed(struct server *s, const char *file)
 
 	if (err == -ENOENT)
 		err = 0;
-	while ((other = table_with_file(s, file, id, other)))
+	while ((other = tables_with_file(s, file, id, other)))
 		table_maybe_dropped(s, other, err);
 }
 
@@ -361,22 +283,10 @@ static void table_file_changed(struct server *s, const char *file)
 static void tables_read_again(struct server *s, bool all)
 {
 	char file[SCHEMA_FILE_MAX];
-	uint32_t after = 0;
-	bool found;
+	uint32_t table = 0;
 
-	do {
-		found = false;
-		mutex_lock(&s->lock);
-		for (unsigned i = user_table_at_locked(s, after + 1); i < s->table_count && !found; i++)
-			if (all || s->tables[i]->read_err) {
-				strcpy(file, s->tables[i]->file);
-				after = s->tables[i]->table;
-				found = true;
-			}
-		mutex_unlock(&s->lock);
-		if (found && !s->closing)
-			table_file_changed(s, file);
-	} while (found && !s->closing);
+	while (!s->closing && (table = tables_next(s, table, !all, file)))
+		table_file_changed(s, file);
 }
 
 static int user_table_read_file(void *arg, const char *file)
@@ -407,11 +317,11 @@ static int schemas_read_all(struct server *s)
 /* The watch of tables/ and snapshots/. */
 static void table_changed(void *arg, const char *file)
 {
-	struct server *s = arg;
-	struct changed_files *c = &s->changed_files;
+	struct schemas *x = arg;
+	struct changed_files *c = &x->changed;
 	unsigned i = 0;
 
-	mutex_lock(&s->changed_files_lock);
+	mutex_lock(&x->lock);
 	while (i < c->count && strcmp(c->files[i], file) != 0)
 		i++;
 	if (i == CHANGED_FILES)
@@ -419,41 +329,53 @@ static void table_changed(void *arg, const char *file)
 	else if (i == c->count && strlen(file) < SCHEMA_FILE_MAX) /* a longer name is not that of a schema */
 		strcpy(c->files[c->count++], file);
 	c->reports++;
-	atomic_store(&s->schemas_changed, true);
-	mutex_unlock(&s->changed_files_lock);
-	server_queue(s, &s->schemas_task);
+	atomic_store(&x->has_changed, true);
+	mutex_unlock(&x->lock);
+	schemas_soon(x->s);
 }
 
-/* Several threads may do this at the same time, because a file can be read again at any time. */
-void schemas_catch_up(struct server *s)
+/*
+ * Reads the files that a watch has reported.  The caller is not between set_begin and set_end.
+ * Several threads may do this at the same time, because a file can be read again at any time.
+ */
+static void schemas_catch_up(struct server *s)
 {
+	struct schemas *x = s->schemas;
 	struct changed_files c;
 
-	mutex_lock(&s->changed_files_lock);
-	c = s->changed_files;
-	mutex_unlock(&s->changed_files_lock);
+	mutex_lock(&x->lock);
+	c = x->changed;
+	mutex_unlock(&x->lock);
 	for (unsigned i = 0; i < c.count; i++)
 		table_file_changed(s, c.files[i]);
 	if (c.all) {
 		tables_read_again(s, true);
 		(void)!schemas_list(s, user_table_read_any, s);
 	}
-	mutex_lock(&s->changed_files_lock);
-	if (s->changed_files.reports == c.reports) { /* else files may have changed after they were read here */
-		s->changed_files.count = 0;
-		s->changed_files.all = false;
-		atomic_store(&s->schemas_changed, false);
+	mutex_lock(&x->lock);
+	if (x->changed.reports == c.reports) { /* else files may have changed after they were read here */
+		x->changed.count = 0;
+		x->changed.all = false;
+		atomic_store(&x->has_changed, false);
 	}
-	mutex_unlock(&s->changed_files_lock);
+	mutex_unlock(&x->lock);
 }
 
-void schemas_task_run(struct task *t)
+void schemas_current(struct server *s)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, schemas_task));
+	if (!s->fence && atomic_load(&s->schemas->has_changed))
+		schemas_catch_up(s);
+}
+
+/* Reads the schemas that a watch has reported, and again those that could not be read. */
+static void task_run(struct task *t)
+{
+	struct schemas *x = (struct schemas *)(void *)((char *)t - offsetof(struct schemas, task));
+	struct server *s = x->s;
 
 	if (s->closing)
 		return;
-	if (atomic_load(&s->schemas_changed))
+	if (atomic_load(&x->has_changed))
 		schemas_catch_up(s);
 	tables_read_again(s, false);
 }
@@ -493,13 +415,9 @@ int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t cou
 int user_table_find(struct server *s, uint32_t table, struct user_table **out)
 {
 	int err = user_table_get(s, table, out);
-	bool unread = false;
+	char file[SCHEMA_FILE_MAX];
 
-	mutex_lock(&s->lock);
-	for (unsigned i = 0; err && !unread && i < s->table_count; i++)
-		unread = s->tables[i]->read_err;
-	mutex_unlock(&s->lock);
-	if (unread) {
+	if (err && tables_next(s, 0, true, file)) {
 		err = schemas_read_all(s);
 		if (!err)
 			err = user_table_get(s, table, out);
@@ -528,17 +446,19 @@ static bool schema_is_damaged(struct server *s, const char *file)
 
 static int table_refuse(struct server *s, const char *file)
 {
-	if (strlen(file) >= sizeof(*s->refused))
+	struct schemas *x = s->schemas;
+
+	if (strlen(file) >= sizeof(*x->refused))
 		return -EBADMSG; /* no schema has a file with so long a name */
-	if (array_grow(&s->refused, s->refused_count, sizeof(*s->refused)))
+	if (array_grow(&x->refused, x->refused_count, sizeof(*x->refused)))
 		return -ENOMEM;
-	strcpy(s->refused[s->refused_count++], file);
+	strcpy(x->refused[x->refused_count++], file);
 	if (strncmp(file, "tables/", 7) == 0)
 		msg_damage("%s/lock/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s",
-			s->data_dir, file, file + 7, s->data_dir);
+			s->o.data_dir, file, file + 7, s->o.data_dir);
 	else
 		msg_damage("%s/lock/%s: damaged: this snapshot is refused, and nothing of it is removed; tabletctl repair %s",
-			s->data_dir, file, s->data_dir);
+			s->o.data_dir, file, s->o.data_dir);
 	return 0;
 }
 
@@ -549,7 +469,7 @@ static int first_read_file(void *arg, const char *file)
 
 	if (err == -EBADMSG && schema_is_damaged(r->s, file))
 		err = table_refuse(r->s, file);
-	if (err && asprintf(r->why, "%s/lock/%s: %s", r->s->data_dir, file, error_text(err)) < 0)
+	if (err && asprintf(r->why, "%s/lock/%s: %s", r->s->o.data_dir, file, error_text(err)) < 0)
 		*r->why = NULL;
 	return err;
 }
@@ -557,14 +477,14 @@ static int first_read_file(void *arg, const char *file)
 int schemas_load(struct server *s, char **why)
 {
 	struct first_read r = {s, why};
-	int err = s->locks->ops->watch(s->locks, "tables/", table_changed, s);
+	int err = s->locks->ops->watch(s->locks, "tables/", table_changed, s->schemas);
 
 	if (!err)
-		err = s->locks->ops->watch(s->locks, "snapshots/", table_changed, s);
-	s->schemas_loading = true;
+		err = s->locks->ops->watch(s->locks, "snapshots/", table_changed, s->schemas);
+	s->schemas->loading = true;
 	if (!err)
 		err = schemas_list(s, first_read_file, &r);
-	s->schemas_loading = false;
+	s->schemas->loading = false;
 	return err;
 }
 
@@ -593,21 +513,9 @@ void user_table_refresh(struct server *s, uint32_t table)
 	if (user_table_get(s, table, &u))
 		return;
 	err = user_table_read_files(s, u, false);
-	mutex_lock(&s->lock);
-	if (err && !u->read_err)
-		u->read_err = err;
-	mutex_unlock(&s->lock);
+	if (err)
+		user_table_set_error(s, table, err);
 	user_table_put(s, u);
-}
-
-static bool user_table_is_behind(struct server *s, struct user_table *u, uint64_t generation)
-{
-	bool behind;
-
-	mutex_lock(&s->lock);
-	behind = !u->dropped && (u->read_err || u->tablets_generation < generation);
-	mutex_unlock(&s->lock);
-	return behind;
 }
 
 bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation)
@@ -626,47 +534,36 @@ int user_table_write_begin(
 	struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, struct store_schema **schema)
 {
 	unsigned reads = 0;
-	int err = 0;
+	int err;
 
-	mutex_lock(&s->lock);
-	for (;;) {
-		if (u->dropped)
-			err = -TABLE_DROPPED;
-		else if (u->read_err && reads)
-			err = u->read_err;
-		if (!err && u->write_blocks) {
-			u->move_deferred |= on_block == ON_BLOCK_RETURN;
-			u->writes_refused |= on_block == ON_BLOCK_REFUSE;
-			err = on_block == ON_BLOCK_RETURN ? WRITES_BLOCKED : -EAGAIN;
-		}
-		if (err)
-			break;
-		if (!u->read_err && (u->generation >= generation || reads > 1))
-			break;
-		mutex_unlock(&s->lock);
-		err = user_table_read_files(s, u, reads > 0);
-		reads++;
-		mutex_lock(&s->lock);
+	while ((err = user_table_write_try(s, u, generation, on_block, reads, schema)) == WRITES_UNREAD) {
+		err = user_table_read_files(s, u, reads++ > 0);
 		if (err)
 			break;
 	}
-	if (!err) {
-		u->writers++;
-		*schema = store_schema_get(u->schema);
-	}
-	mutex_unlock(&s->lock);
 	return err;
 }
 
-void schemas_free(struct server *s)
+/* ---- lifetime ---- */
+
+static int begin(struct server *s, struct task_pool *pool)
 {
-	s->locks->ops->unwatch(s->locks, table_changed, s);
-	for (unsigned i = 0; i < s->table_count; i++)
-		user_table_put(s, s->tables[i]);
-	free(s->tables);
-	free(s->refused);
-	s->refused = NULL;
-	s->refused_count = 0;
-	s->tables = NULL;
-	s->table_count = 0;
+	s->schemas->s = s;
+	mutex_init(&s->schemas->lock, RANK_FILES);
+	task_init(&s->schemas->task, pool, task_run);
+	return 0;
 }
+
+static void stop(struct server *s)
+{
+	task_cancel(&s->schemas->task);
+}
+
+static void end(struct server *s)
+{
+	s->locks->ops->unwatch(s->locks, table_changed, s->schemas);
+	free(s->schemas->refused);
+	mutex_fini(&s->schemas->lock);
+}
+
+const struct server_part schemas_part = {offsetof(struct server, schemas), sizeof(struct schemas), begin, stop, end};

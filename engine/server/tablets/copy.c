@@ -35,7 +35,11 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/storage/space.h"
+#include "engine/server/tables/schemas.h"
+#include "engine/server/tablets/load.h"
+#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/rows.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -126,20 +130,16 @@ static int hold(struct server *s, uint32_t table, bool frozen, struct held *h)
 
 static int freeze(struct server *s, uint32_t table, struct held *h, int64_t *us)
 {
-	uint64_t since_us = monotonic_us(), waited_us;
+	const uint64_t since_us = monotonic_us();
 	int err = user_table_hold_writes(s, table);
 
 	if (err)
 		return err;
-	*us = clock_now(s->clock);
+	*us = clock_now(s->o.clock);
 	for (unsigned i = 0; i < h->count && !err; i++)
 		err = tablet_hold_freeze(&h->holds[i]);
-	user_table_release_writes(s, table);
-	waited_us = monotonic_us() - since_us;
-	mutex_lock(&s->lock);
-	if (waited_us > s->copy_wait_longest_us)
-		s->copy_wait_longest_us = waited_us;
-	mutex_unlock(&s->lock);
+	if (user_table_release_writes(s, table, since_us))
+		moves_soon(s);
 	return err;
 }
 
@@ -152,7 +152,7 @@ static int copy_refer(struct server *s, struct table_copy *c, const struct meta_
 
 	for (unsigned i = 0; i < m->file_count && !err; i++) {
 		const struct tablet_file *f = &m->files[i];
-		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
+		char *path = tablet_file_path(s->o.data_dir, f->table, f->incarnation, f->number);
 
 		err = path && array_grow(&c->files, c->file_count, sizeof(struct sst *)) == 0
 			? sst_new(s->cache, path, false, &c->files[c->file_count])
@@ -179,7 +179,7 @@ static int row_copy(struct server *s, struct served_tablet *served, struct table
 			buf_fini(&m.tokens[i].result);
 		m.token_count = m.redo_count = 0;
 		m.table = c->table;
-		m.server = s->incarnation;
+		m.server = s->o.incarnation;
 		m.assignment = 1;
 		err = buf_set(&m.begin, tablet_begin(served->tablet).p, tablet_begin(served->tablet).n);
 	}
@@ -251,7 +251,7 @@ static int copy_held(struct server *s, const struct ts_request *q, const struct 
 	return err;
 }
 
-static int copy(struct server *s, const struct ts_request *q, struct ts_answer *a)
+int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct user_table *u = NULL;
 	struct held h = {0};
@@ -261,20 +261,12 @@ static int copy(struct server *s, const struct ts_request *q, struct ts_answer *
 	/* The rows are METADATA's, but the space that they pin is no less than that of a put. */
 	if (!err)
 		err = space_admit(s, DISK_PUT, 0);
-	if (!err && s->space.full)
+	if (!err && space_is_full(s))
 		err = -ENOSPC;
 	if (!err)
 		err = hold(s, q->table, u->frozen, &h);
 	if (!err)
 		err = copy_held(s, q, u, &h, &a->ts);
 	user_table_put(s, u);
-	return err;
-}
-
-int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a)
-{
-	int err = making_begin(s, q->to_table) ? -ECANCELED : copy(s, q, a);
-
-	making_end(s);
 	return err;
 }

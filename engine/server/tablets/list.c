@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The master's request LIST: which tablets the server serves, and their load. */
-#include "engine/base/clock.h"
-#include "engine/server/internal.h"
+#include "engine/server/tablets/load.h"
+#include "engine/server/tablets/moves.h"
 
 #include <errno.h>
-
-#define RATE_US UINT64_C(60000000)
-
-/* Half of an average is of the last minute or longer, a quarter of the time before, and so on. */
-static struct tablet_rate tablet_rate_now(struct server *s, struct served_tablet *served)
-{
-	const uint64_t now = monotonic_us(), reads = served->reads, writes = served->writes;
-	struct tablet_rate *r = &served->rate, result;
-	uint64_t since;
-
-	mutex_lock(&s->lock);
-	since = now - (r->at_us ? r->at_us : served->made_us);
-	if (since >= RATE_US) {
-		r->reads_second = (r->reads_second + (reads - r->reads) * 1000000 / since) / 2;
-		r->writes_second = (r->writes_second + (writes - r->writes) * 1000000 / since) / 2;
-		r->reads = reads;
-		r->writes = writes;
-		r->at_us = now;
-	}
-	result = *r;
-	mutex_unlock(&s->lock);
-	return result;
-}
 
 int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
@@ -41,7 +18,7 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	err = a->tablets ? 0 : -ENOMEM;
 	for (unsigned i = 0; i < count && !err; i++) {
 		struct ts_assigned *t = &a->tablets[i];
-		const struct tablet_rate rate = tablet_rate_now(s, list[i]);
+		const struct tablet_rate rate = served_rate(list[i]);
 		struct tablet_stats st;
 
 		bool border;
@@ -49,7 +26,7 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 		tablet_get_stats(list[i]->tablet, &st);
 		*t = (struct ts_assigned){.table = list[i]->table,
 			.assignment = list[i]->assignment,
-			.server = s->incarnation,
+			.server = s->o.incarnation,
 			.bytes = st.disk_bytes + st.memory_bytes,
 			.reads = rate.reads_second,
 			.writes = rate.writes_second,

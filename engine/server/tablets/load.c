@@ -9,123 +9,28 @@
  * LOAD loads nothing.  The tablets of one request are all of one kind: the root
  * tablet, METADATA's, or users'.  One request with many tablets reads each log once.
  */
+#include "engine/server/tablets/load.h"
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/tables/schemas.h"
+#include "engine/server/tablets/replay.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out)
-{
-	static const enum rank ranks[KINDS] = {RANK_TABLET_EDIT_ROOT, RANK_TABLET_EDIT_META, RANK_TABLET_EDIT_USER};
-	struct tablet_params p = {0};
-	struct store_schema *schema = NULL;
-	struct served_tablet *served = calloc(1, sizeof(*served));
-	int err;
-
-	if (!served)
-		return -ENOMEM;
-	served->server = s;
-	served->table = row->table;
-	served->kind = kind;
-	served->last = row->last;
-	served->root_version = root_version;
-	served->assignment = row->server == s->incarnation ? row->assignment : row->assignment + 1;
-	atomic_init(&served->unclaimed, row->server != s->incarnation);
-	served->made_us = monotonic_us();
-	atomic_init(&served->refs, 1);
-	if (!row->last) {
-		err = buf_set(&served->end, row->end.p, row->end.n);
-		if (err)
-			goto fail;
-	}
-	if (kind == KIND_USER) {
-		err = user_table_get(s, row->table, &served->user_table);
-		if (!err)
-			err = user_table_error(s, served->user_table);
-		if (err)
-			goto fail;
-		schema = user_table_schema(s, served->user_table);
-		p.frozen = served->user_table->frozen;
-		p.frozen_us = served->user_table->frozen_us;
-	} else {
-		schema = store_schema_get(s->meta_schema);
-	}
-	/* This comes before tablet_new, because the tablet's background work may change the row at once. */
-	served->row = *row;
-	p = (struct tablet_params){
-		.env = &s->env[kind],
-		.table = row->table,
-		.begin = buf_bytes(&row->begin),
-		.end = row->last ? (struct tfs_bytes){NULL, 0} : buf_bytes(&row->end),
-		.schema = schema,
-		.files = row->files,
-		.file_count = row->file_count,
-		.redo = row->redo,
-		.redo_count = row->redo_count,
-		.tokens = row->tokens,
-		.token_count = row->token_count,
-		.seq_mark = row->seq_mark,
-		.major_us = row->major_us,
-		.rank_edit = (int)ranks[kind],
-		.commit = row_commit,
-		.commit_arg = served,
-		.frozen = p.frozen,
-		.frozen_us = p.frozen_us,
-	};
-	err = tablet_new(&p, &served->tablet);
-	store_schema_put(schema);
-	if (err)
-		goto fail;
-	*row = (struct meta_tablet){0};
-	*out = served;
-	return 0;
-fail:
-	user_table_put(s, served->user_table);
-	buf_fini(&served->end);
-	free(served);
-	return err;
-}
 
 /* Repairs the row's SSTables of which one of two copies is damaged (sst_mend), before they are used. */
 static void mend_files(const struct server *s, const struct meta_tablet *row)
 {
 	for (unsigned i = 0; i < row->file_count; i++) {
 		const struct tablet_file *f = &row->files[i];
-		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
+		char *path = tablet_file_path(s->o.data_dir, f->table, f->incarnation, f->number);
 
 		if (path)
 			sst_mend(path, f->bytes);
 		free(path);
 	}
-}
-
-int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out)
-{
-	struct user_table *u;
-	int err = served_find_loaded(s, table, row, out);
-
-	if (err != -TABLET_MOVED || table == META_TABLE)
-		return err;
-	err = user_table_find(s, table, &u);
-	if (err)
-		return err;
-	err = user_table_dropped(s, u) ? -TABLE_DROPPED : -TABLET_MOVED;
-	user_table_put(s, u);
-	return err;
-}
-
-int served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out)
-{
-	int err = served_find(s, q->table, row, out);
-
-	if (err || !q->assignment || q->assignment == (*out)->assignment - atomic_load(&(*out)->unclaimed))
-		return err;
-	served_put(*out);
-	return -TABLET_MOVED;
 }
 
 /* ---- LOAD ---- */
@@ -165,7 +70,7 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	err = meta_tablet_resolve_merge(m, t->begin);
 	if (err == -EBADMSG)
 		why_set(l->why, "%s: METADATA: table id %u, row %s: its merge column does not have the tablet below it",
-			l->s->data_dir, m->table, Q(t->begin));
+			l->s->o.data_dir, m->table, Q(t->begin));
 	if (!err)
 		err = buf_set(&m->begin, t->begin.p, t->begin.n);
 	if (!err)
@@ -179,7 +84,7 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	}
 	if (err)
 		return err;
-	clock_raise_mark(l->s->clock, m->clock_mark);
+	clock_raise_mark(l->s->o.clock, m->clock_mark);
 	if (l->kind != KIND_USER)
 		mend_files(l->s, m);
 	set_begin(l->s);
@@ -211,7 +116,7 @@ static int load_served(struct load *l, const struct ts_assigned *t)
 		return err;
 	if (bytes_eq(tablet_begin(served->tablet), t->begin) && served->last == is_last(t) &&
 		(served->last || bytes_eq(buf_bytes(&served->end), t->end)))
-		err = served->assignment == (t->server == l->s->incarnation ? t->assignment : t->assignment + 1) ? 0 : -EBUSY;
+		err = served->assignment == (t->server == l->s->o.incarnation ? t->assignment : t->assignment + 1) ? 0 : -EBUSY;
 	else
 		err = -EBUSY;
 	served_put(served);
@@ -240,7 +145,7 @@ static int load_scanned(void *arg, struct tfs_bytes row_key, struct meta_tablet 
 	if (l->next < l->q->tablet_count && c == 0) {
 		err = m ? load_served(l, &l->q->tablets[l->next]) : -EBADMSG;
 		if (!m)
-			why_set(l->why, "%s: METADATA: the row of a tablet of table id %u is damaged", l->s->data_dir,
+			why_set(l->why, "%s: METADATA: the row of a tablet of table id %u is damaged", l->s->o.data_dir,
 				l->q->tablets[l->next].table);
 		l->errs[l->next] = err == -ENOENT ? load_row(l, &l->q->tablets[l->next], m, 0) : err;
 		l->next++;
@@ -309,7 +214,7 @@ static int load_check(const struct server *s, const struct ts_request *q, enum k
 				(before->table == t->table &&
 					(is_last(before) || (t->end.p && bytes_cmp(before->end, t->end) >= 0)))))
 			err = -EINVAL;
-		else if (s->fence && !s->recovering && t->server != s->incarnation)
+		else if (s->fence && !s->recovering && t->server != s->o.incarnation)
 			err = -TABLET_TAKEN;
 		*kind = k;
 	}
@@ -348,7 +253,7 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 {
 	struct needed_logs needed = {0};
 	char *why = NULL;
-	struct load l = {.s = s, .q = q, .errs = a->row_errs, .why = &why, .needed = s->recovering ? &s->needed : &needed};
+	struct load l = {.s = s, .q = q, .errs = a->row_errs, .why = &why, .needed = s->recovering ? replays_of_start(s) : &needed};
 	int err = q->tablet_count && !a->row_errs ? -EINVAL : load_check(s, q, &l.kind);
 
 	if (err || !q->tablet_count)
@@ -367,16 +272,4 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	free(l.made);
 	replay_needed_fini(&needed);
 	return 0;
-}
-
-void served_replace(
-	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count)
-{
-	for (unsigned i = 0; i < count && with[i]->user_table; i++) {
-		struct store_schema *schema = user_table_schema(s, with[i]->user_table);
-
-		tablet_set_schema(with[i]->tablet, schema);
-		store_schema_put(schema);
-	}
-	set_replace(s, old, old_count, with, count);
 }

@@ -30,7 +30,9 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/tablets/load.h"
+#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/rows.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +66,7 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 
 	if (!err)
 		return 0;
-	for (unsigned i = 0; i < s->merge_read_tries && exists < 0 && !s->closing; i++) {
+	for (unsigned i = 0; i < s->o.merge_read_tries && exists < 0 && !s->closing; i++) {
 		if (i)
 			(void)usleep(READ_AGAIN_US);
 		exists = row_exists(s, lower->table, buf_bytes(&lower->end));
@@ -73,8 +75,7 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 	upper->row_unknown = true; /* its next change reads the row, finds the merge column, and deletes it */
 	if (exists < 0) {
 		lower->unknown_own = upper->unknown_below = true;
-		if (!s->closing)
-			task_queue_after(&s->resolve_task, RESOLVE_US);
+		moves_resolve_after(s, RESOLVE_US);
 		msg_warning("table %u: it is unknown if the tablets that meet at %s were merged: METADATA cannot be read: %s",
 			lower->table, Q(buf_bytes(&lower->end)), error_text(exists));
 	}

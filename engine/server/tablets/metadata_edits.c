@@ -22,7 +22,9 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/storage/fence.h"
+#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/rows.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -93,8 +95,8 @@ static int resolve_merge(struct served_tablet *served)
 	int exists = row_exists(
 		served->server, served->table, served->unknown_own ? buf_bytes(&served->end) : buf_bytes(&served->row.begin));
 
-	if (exists == 0 && !served->server->closing)
-		task_queue(&served->server->resolve_task);
+	if (exists == 0)
+		moves_resolve_after(served->server, 0);
 	else if (exists > 0)
 		served->unknown_own = served->unknown_below = false;
 	return exists < 0 ? exists : exists ? 0 : -EIO;
@@ -103,7 +105,7 @@ static int resolve_merge(struct served_tablet *served)
 /* Returns true if the row names this server and this assignment. */
 static bool served_owns(const struct served_tablet *served, const struct meta_tablet *row)
 {
-	return row->server == served->server->incarnation && row->assignment == served->assignment;
+	return row->server == served->server->o.incarnation && row->assignment == served->assignment;
 }
 
 /* Reads the row.  -TABLET_TAKEN: another server owns the tablet, or its table was dropped. */
@@ -154,7 +156,7 @@ int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, u
 	int err = meta_row_key(&key, served->table, served->last, buf_bytes(&served->end));
 
 	if (!err)
-		err = meta_ops_owner(&served->row, claim ? served->server->incarnation : served->row.server,
+		err = meta_ops_owner(&served->row, claim ? served->server->o.incarnation : served->row.server,
 			claim ? served->assignment : served->row.assignment, &arena, &owner, &n);
 	if (!err) {
 		all = arena_alloc(&arena, (n + count) * sizeof(*all));
@@ -194,7 +196,7 @@ int row_release_unserved(struct server *s, const struct meta_tablet *row)
 	unsigned count;
 	int err = meta_row_key(&key, row->table, row->last, buf_bytes(&row->end));
 
-	clock_get_state(s->clock, &clock);
+	clock_get_state(s->o.clock, &clock);
 	if (!err)
 		err = meta_ops_release(row, clock.mark_us, &arena, &ops, &count);
 	if (!err)
@@ -236,7 +238,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		err = meta_tablet_copy(&served->row, &next);
 		if (!err)
 			err = meta_tablet_apply(&next, e);
-		next.server = served->server->incarnation;
+		next.server = served->server->o.incarnation;
 		next.assignment = served->assignment;
 		if (!err) {
 			err = served->kind == KIND_ROOT ? root_write(served, &next, &version) : row_write(served, e);
@@ -286,7 +288,7 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 	int err = row_change(served, e);
 
 	/* The tablet repeats the edit until it succeeds.  So an error is logged only if it differs from the last one. */
-	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->server, served->user_table)))
+	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->user_table)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", served->table,
 			served->last ? "the end" : Q(buf_bytes(&served->end)), error_text(err));
 	served->reported_err = err;

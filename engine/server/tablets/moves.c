@@ -4,7 +4,7 @@
  * their durable steps (split.c, merge.c).
  *
  * One split or merge runs at a time, in the thread of a request or in
- * moves_task.  First it stops the compactions of its tablets.  Then it counts as
+ * the task.  First it stops the compactions of its tablets.  Then it counts as
  * a write to the table, so that the table is not dropped meanwhile.  If the
  * master has blocked the table's writes, the split or merge returns, so that
  * compactions can run.  It is repeated after the end of the block.
@@ -14,35 +14,37 @@
  * requests of these continue at the next server.  If another move is under way for
  * a second, the master gets -EAGAIN and tries again.
  *
- * moves_task splits a tablet larger than the table's tablet_size.  It merges two
+ * The task splits a tablet larger than the table's tablet_size.  It merges two
  * neighbours that together have less than a quarter of tablet_size, so the
  * merged tablet is not split again soon.  It does not merge a tablet within an
  * hour after the tablet was split or loaded, because a user may have split it
  * before writing many rows.  A merged tablet is as old as its younger part.
  *
  * If step 3 of a merge fails, the lower row may have been deleted.
- * moves_resolve_task reads the row until METADATA answers.  Then it completes
+ * Another task reads the row until METADATA answers.  Then it completes
  * the merge, or logs that the tablets were not merged.
  */
+#include "engine/server/tablets/moves.h"
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
-#include "engine/server/internal.h"
+#include "engine/server/tables/schemas.h"
+#include "engine/server/tablets/rows.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define REPEAT_US UINT64_C(60000000) /* after a split or merge that failed, and between two runs of moves_task */
+#define REPEAT_US UINT64_C(60000000) /* after a split or merge that failed, and between two runs of the task */
 #define UNLOAD_WAIT_US UINT64_C(1000000)
-#define RESOLVE_LEAST_US UINT64_C(500000) /* the pause between two runs of moves_resolve_task; it doubles */
+#define RESOLVE_LEAST_US UINT64_C(500000) /* the pause between two runs of the task; it doubles */
 #define RESOLVE_MOST_US UINT64_C(30000000)
 
 static void move_begin(struct server *s)
 {
-	mutex_lock(&s->lock);
-	while (s->moving)
-		cond_wait(&s->changed, &s->lock);
-	s->moving = true;
-	mutex_unlock(&s->lock);
+	mutex_lock(&s->moves->lock);
+	while (s->moves->moving)
+		cond_wait(&s->moves->ended, &s->moves->lock);
+	s->moves->moving = true;
+	mutex_unlock(&s->moves->lock);
 }
 
 /* Returns false if another split, merge or unload has not ended within UNLOAD_WAIT_US. */
@@ -52,21 +54,21 @@ static bool move_begin_soon(struct server *s)
 	uint64_t now;
 	bool began;
 
-	mutex_lock(&s->lock);
-	while (s->moving && (now = monotonic_us()) < until)
-		(void)cond_wait_us(&s->changed, &s->lock, until - now);
-	began = !s->moving;
-	s->moving = true;
-	mutex_unlock(&s->lock);
+	mutex_lock(&s->moves->lock);
+	while (s->moves->moving && (now = monotonic_us()) < until)
+		(void)cond_wait_us(&s->moves->ended, &s->moves->lock, until - now);
+	began = !s->moves->moving;
+	s->moves->moving = true;
+	mutex_unlock(&s->moves->lock);
 	return began;
 }
 
 static void move_end(struct server *s)
 {
-	mutex_lock(&s->lock);
-	s->moving = false;
-	cond_broadcast(&s->changed);
-	mutex_unlock(&s->lock);
+	mutex_lock(&s->moves->lock);
+	s->moves->moving = false;
+	cond_broadcast(&s->moves->ended);
+	mutex_unlock(&s->moves->lock);
 }
 
 /* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
@@ -226,7 +228,7 @@ static uint64_t moves_split_bytes(struct server *s, struct served_tablet *served
 	uint64_t size;
 
 	if (served->kind != KIND_USER)
-		return s->metadata_tablet_bytes;
+		return s->o.metadata_tablet_bytes;
 	schema = user_table_schema(s, served->user_table);
 	size = schema->tablet_bytes;
 	store_schema_put(schema);
@@ -283,7 +285,7 @@ uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool 
 		store_schema_put(schema);
 	}
 	if (served->kind == KIND_ROOT || (served->user_table && served->user_table->frozen) ||
-		monotonic_us() - served->made_us < s->merge_after_us)
+		monotonic_us() - served->made_us < s->o.merge_after_us)
 		return 0;
 	return moves_split_bytes(s, served) / 4;
 }
@@ -326,9 +328,9 @@ static bool merge_if_small(struct server *s, struct served_tablet *lower, struct
 	return !err;
 }
 
-void moves_task(struct task *t)
+static void task_run(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, moves_task));
+	struct server *s = ((struct moves *)(void *)((char *)t - offsetof(struct moves, task)))->s;
 	struct served_tablet **list;
 	unsigned count;
 	bool again = false;
@@ -366,9 +368,9 @@ static int move_resolve(struct server *s, struct served_tablet *lower, struct se
 	return move_run(s, v, 2, merge_finish, tfs_bytes_of(NULL, 0));
 }
 
-void moves_resolve_task(struct task *t)
+static void resolve_run(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, resolve_task));
+	struct server *s = ((struct moves *)(void *)((char *)t - offsetof(struct moves, resolve_task)))->s;
 	struct served_tablet **list = NULL;
 	unsigned count = 0;
 	int err, e;
@@ -384,10 +386,40 @@ void moves_resolve_task(struct task *t)
 		}
 	}
 	served_list_put(list, count);
-	s->resolve_wait_us = !err ? 0 : !s->resolve_wait_us ? RESOLVE_LEAST_US : 2 * s->resolve_wait_us;
-	if (s->resolve_wait_us > RESOLVE_MOST_US)
-		s->resolve_wait_us = RESOLVE_MOST_US;
+	s->moves->resolve_wait_us = !err ? 0 : !s->moves->resolve_wait_us ? RESOLVE_LEAST_US : 2 * s->moves->resolve_wait_us;
+	if (s->moves->resolve_wait_us > RESOLVE_MOST_US)
+		s->moves->resolve_wait_us = RESOLVE_MOST_US;
 	if (err && !s->closing)
-		task_queue_after(t, s->resolve_wait_us);
+		task_queue_after(t, s->moves->resolve_wait_us);
 	move_end(s);
 }
+
+static int begin(struct server *s, struct task_pool *pool)
+{
+	struct moves *x = s->moves;
+	int err = task_pool_new("split", 1, &x->pool);
+
+	if (err)
+		return err;
+	x->s = s;
+	mutex_init(&x->lock, RANK_SERVER);
+	cond_init(&x->ended);
+	task_init(&x->task, x->pool, task_run);
+	task_init(&x->resolve_task, x->pool, resolve_run);
+	return 0;
+}
+
+static void stop(struct server *s)
+{
+	task_cancel(&s->moves->task);
+	task_cancel(&s->moves->resolve_task);
+}
+
+static void end(struct server *s)
+{
+	task_pool_free(s->moves->pool);
+	cond_fini(&s->moves->ended);
+	mutex_fini(&s->moves->lock);
+}
+
+const struct server_part moves_part = {offsetof(struct server, moves), sizeof(struct moves), begin, stop, end};

@@ -23,19 +23,19 @@
  * (seal.c), which was made after such a sync, and only what it lists is replayed.
  *
  * Each segment of a sealed log is read by one server.  It sorts the segment, and the
- * owners of tablets get the parts with their rows from it, at each level (TS_SORT, seal.c).
+ * owners of tablets get the parts with their rows from it, at each level (TS_SORT, sorter.c).
  * The owner asks for the parts in the order of the log, and applies one run while it
  * gets the next.
  *
  * If a log or its seal is damaged, the tablets whose redo sets name it fail, and the others
  * are loaded.
  */
+#include "engine/server/tablets/replay.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/server/internal.h"
-#include "engine/log/log_seal.h"
 #include "engine/log/log_sort.h"
 #include "engine/log/log_sorted.h"
+#include "engine/server/tablets/sorter.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,6 +57,27 @@ struct dead_log {
 	struct log_stretch *kept; /* METADATA's records with LSNs from kept_from on; NULL: not read, or too many */
 	uint64_t kept_from;
 };
+
+struct replays {
+	struct needed_logs of_start;
+	_Atomic uint64_t lost; /* records */
+};
+
+struct needed_logs *replays_of_start(struct server *s)
+{
+	return &s->replays->of_start;
+}
+
+void replays_end_start(struct server *s)
+{
+	replay_needed_fini(&s->replays->of_start);
+	s->replays->of_start = (struct needed_logs){0};
+}
+
+uint64_t replays_lost(const struct server *s)
+{
+	return atomic_load(&s->replays->lost);
+}
 
 int replay_need(struct needed_logs *n, const struct meta_tablet *m)
 {
@@ -232,9 +253,9 @@ static int crew_new(struct server *s, struct crew **out)
 	c->worker_count = cpus < 1 ? 1 : cpus > WORKERS_MOST ? WORKERS_MOST : (unsigned)cpus;
 	err = task_pool_new("replay", c->worker_count, &c->pool);
 	if (!err)
-		err = log_stretch_new(s->replay_part_bytes, &c->fill);
+		err = log_stretch_new(s->o.replay_part_bytes, &c->fill);
 	if (!err)
-		err = log_stretch_new(s->replay_part_bytes, &c->applied);
+		err = log_stretch_new(s->o.replay_part_bytes, &c->applied);
 	if (err) {
 		crew_free(c);
 		return err;
@@ -366,13 +387,13 @@ static int user_record(void *arg, const struct log_record *r)
 /* Sends the request to the k-th of the servers that may be asked for the segment.  The last one is this server. */
 static int sort_call(struct replay *p, const struct ts_request *q, uint32_t k, struct ts_answer *a)
 {
-	const struct tablet_servers *servers = &p->s->servers;
+	const struct tablet_servers *servers = &p->s->o.servers;
 	const uint32_t count = p->load->live_count;
-	const uint64_t to = k < count ? p->load->live[(q->part + k) % count] : p->s->incarnation;
+	const uint64_t to = k < count ? p->load->live[(q->part + k) % count] : p->s->o.incarnation;
 	struct tablet_service *other;
 
-	if (to == p->s->incarnation)
-		return seal_sort(p->s, q, a);
+	if (to == p->s->o.incarnation)
+		return sorter_call(p->s, q, a);
 	other = servers->connect ? servers->connect(servers->arg, to) : NULL;
 	return other ? ts_call(other, q, a) : -UNREACHABLE;
 }
@@ -511,7 +532,7 @@ void replay_level(struct server *s, enum kind kind, const struct ts_request *loa
 			}
 		} else if (p.end.lost > d->lost) {
 			msg_warning("%s", what ? what : d->dir);
-			s->records_lost += p.end.lost - d->lost;
+			s->replays->lost += p.end.lost - d->lost;
 			d->lost = p.end.lost;
 		}
 		free(what); /* lost records are not a cause of later errors */
@@ -541,3 +562,10 @@ void replay_needed_fini(struct needed_logs *n)
 	}
 	free(n->v);
 }
+
+static void end(struct server *s)
+{
+	replay_needed_fini(&s->replays->of_start);
+}
+
+const struct server_part replays_part = {offsetof(struct server, replays), sizeof(struct replays), NULL, NULL, end};

@@ -26,7 +26,9 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/tablets/load.h"
+#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/rows.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -74,7 +76,7 @@ static int split_make_rows(struct server *s, struct served_tablet *served, struc
 		err = meta_tablet_copy(&served->row, &p->upper_row);
 	if (err)
 		return err;
-	p->lower_row.server = s->incarnation;
+	p->lower_row.server = s->o.incarnation;
 	p->lower_row.assignment = served->assignment;
 	err = buf_set(&p->lower_row.begin, tablet_begin(served->tablet).p, tablet_begin(served->tablet).n);
 	if (!err)

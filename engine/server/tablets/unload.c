@@ -18,7 +18,8 @@
  * begin, and rows would be served twice or not at all.
  */
 #include "engine/client/metadata.h"
-#include "engine/server/internal.h"
+#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/rows.h"
 
 #include <errno.h>
 
@@ -53,7 +54,7 @@ int unload_row(struct server *s, const struct ts_assigned *t)
 	if (!err && m.assignment != t->assignment)
 		err = -TABLET_TAKEN;
 	else if (!err && m.server)
-		err = m.server == s->incarnation ? row_release_unserved(s, &m) : -TABLET_TAKEN;
+		err = m.server == s->o.incarnation ? row_release_unserved(s, &m) : -TABLET_TAKEN;
 	meta_tablet_fini(&m);
 	buf_fini(&key);
 	return err;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* User tables, and holds of their writes.  Any thread may call these. */
+#ifndef TFS_SERVER_TABLES_H
+#define TFS_SERVER_TABLES_H
+
+#include "engine/schema/schema.h"
+#include "engine/server/internal.h"
+
+extern const struct server_part tables_part;
+enum table_traffic { TABLE_READS, TABLE_WRITES, TABLE_WRITTEN_BYTES, TABLE_SCANNED_CELLS, TABLE_TRAFFIC };
+
+/*
+ * A table whose schema this server has.  The server and each tablet of the
+ * table hold a reference.  tables.lock guards the fields, except constant and atomic
+ * ones.
+ */
+struct user_table {
+	uint32_t table;    /* constant */
+	bool frozen;       /* a snapshot, which shows the instant frozen_us; constant */
+	int64_t frozen_us; /* constant */
+	unsigned refs;
+	char name[TFS_NAME_MAX + 1];
+	char file[SCHEMA_FILE_MAX]; /* of the lock service, with the schema */
+	uint64_t generation;
+	_Atomic uint64_t tablets_generation; /* of the schema that all its tablets here have */
+	struct store_schema *schema;
+	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
+	/*
+	 * In a snapshot: the schema with the stricter of its former and its present
+	 * access, and the table's schema from which it was made.
+	 */
+	const struct schema *restricted, *restricted_by;
+	unsigned writers;      /* mutations, splits and merges under way */
+	unsigned write_blocks; /* holds; while there is one, new mutations are refused */
+	bool blocked;          /* the master has one of the holds, in the term block_term */
+	bool writes_refused;   /* mutations were refused since the first hold began */
+	unsigned turns;        /* number of requests for the next block that are refused */
+	uint64_t block_term;
+	bool move_deferred; /* a split or merge did nothing, because writes were blocked */
+	_Atomic bool dropped;
+	int read_err; /* of the last attempt to read the schema: the table may have been dropped; 0: it was read */
+	_Atomic uint64_t traffic[TABLE_TRAFFIC];
+	_Atomic bool salt_waits; /* the schema's new salt takes effect when the table is empty (master/change.c) */
+};
+
+/*
+ * The counters of a name that no table has any more.  A metric is labelled with the name
+ * of its table, and must not fall when the table is truncated, or when another table gets
+ * the name.  The oldest entry is reused; tables that many others have followed begin at 0.
+ */
+enum { NAMES_LEFT = 256 };
+struct name_left {
+	char name[TFS_NAME_MAX + 1]; /* "": free */
+	uint64_t traffic[TABLE_TRAFFIC];
+};
+
+struct tables {
+	struct mutex lock;     /* guards the next members */
+	struct cond drained;   /* no mutation of a table with a block is under way */
+	struct user_table **v; /* by id */
+	unsigned count;
+	uint64_t term; /* the latest term of a master whose request has arrived */
+	struct name_left names_left[NAMES_LEFT];
+	unsigned next_left;
+	uint64_t held_longest_us;      /* the longest hold of a snapshot or clone */
+	struct store_schema *metadata; /* METADATA's; constant */
+};
+
+struct store_schema *tables_metadata(struct server *s); /* a reference to METADATA's schema */
+
+/* Returns a reference.  -TABLE_DROPPED: there is no such table. */
+int user_table_get(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
+void user_table_put(struct server *s, struct user_table *u);                    /* NULL is allowed */
+struct store_schema *user_table_schema(struct server *s, struct user_table *u); /* a reference */
+void user_table_name(struct server *s, struct user_table *u, char name[TFS_NAME_MAX + 1]);
+/* The error of the last attempt to read its schema; 0: none. */
+int user_table_error(struct server *s, struct user_table *u) TFS_MUST;
+static inline bool user_table_dropped(const struct user_table *u)
+{
+	return atomic_load(&u->dropped);
+}
+
+/* ---- schemas of tables, for schemas.c ---- */
+/*
+ * Stores the schema, of which `store` is the part for tablets, unless the table has a newer
+ * one.  Returns 1 if it has stored it, 0, -ENOMEM.  A new table is added.
+ */
+int user_table_set_schema(struct server *s, const struct schema *schema, struct store_schema *store) TFS_MUST;
+/* All tablets of the table have the schema of this generation. */
+void user_table_tablets_have(struct server *s, uint32_t table, uint64_t generation);
+/* Returns the first table with an id above `after` that this server has with that file (NULL: with any file), other than `except`; 0: none. */
+uint32_t tables_with_file(struct server *s, const char *file, uint32_t except, uint32_t after);
+/* Returns the first table with an id above `after`, and copies its file.  unread: only tables whose schema could not be read.  0: none. */
+uint32_t tables_next(struct server *s, uint32_t after, bool unread, char file[SCHEMA_FILE_MAX]);
+void user_table_file(struct server *s, const struct user_table *u, char file[SCHEMA_FILE_MAX]);
+/* Reading the table's schema has failed.  Its mutations are refused until it has been read. */
+void user_table_set_error(struct server *s, uint32_t table, int err);
+/* Removes the table.  Mutations of it get -TABLE_DROPPED from then on, and no tablet of it is inserted into the set.  Returns false if there is none. */
+bool user_table_remove(struct server *s, uint32_t table);
+/* Returns true if the table's schema is older than generation, or could not be read. */
+bool user_table_is_behind(struct server *s, struct user_table *u, uint64_t generation);
+
+/* ---- for access.c ---- */
+/* A reference to the whole schema; NULL: there is none. */
+const struct schema *user_table_access(struct server *s, struct user_table *u);
+/*
+ * For a snapshot: references to its schema and to that of its table, or, in *made, to the one that
+ * user_table_restrict has stored for the two.  -EACCES: a schema is missing.
+ */
+int user_table_restriction(struct server *s, struct user_table *u, const struct schema **then, const struct schema **now,
+	const struct schema **made) TFS_MUST;
+/* Stores the schema that was made for a table's schema `now`.  Takes both references. */
+void user_table_restrict(struct server *s, struct user_table *u, const struct schema *made, const struct schema *now);
+
+/* ---- mutations, and blocks of them ---- */
+enum on_block { ON_BLOCK_REFUSE, ON_BLOCK_RETURN };
+enum { WRITES_BLOCKED = 1, WRITES_UNREAD };
+/*
+ * One attempt of user_table_write_begin (schemas.h).  WRITES_UNREAD: the schema must be
+ * read again first; `reads` is the number of times that the caller has read it.
+ */
+int user_table_write_try(struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, unsigned reads,
+	struct store_schema **schema) TFS_MUST;
+void user_table_write_end(struct server *s, struct user_table *u);
+/*
+ * Blocks the table's writes for the master of this term; again has no further
+ * effect.  On 0 no mutation of the table is under way, and none begins until
+ * user_table_unblock_writes or a later term.  -EAGAIN: some are under way, or
+ * others have their turn first; call it again.  -ENOENT: there is no such table.
+ */
+int user_table_block_writes(struct server *s, uint32_t table, uint64_t term) TFS_MUST;
+/*
+ * New mutations are refused until as many calls of user_table_release_writes.  Those that
+ * are under way continue.  -TABLE_DROPPED.
+ */
+int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
+/* These end a hold, that of a snapshot or clone since since_us (monotonic).  They return true if a split or merge was put off meanwhile: the caller calls moves_soon. */
+bool user_table_unblock_writes(struct server *s, uint32_t table) TFS_MUST;
+bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_us) TFS_MUST;
+/* For each request of a master.  A later term ends the blocks of earlier ones; *deferred as above.  -SESSION_ENDED: the term is an earlier one. */
+int tables_see_term(struct server *s, uint64_t term, bool *deferred) TFS_MUST;
+
+/* ---- for the status ---- */
+struct table_counts {
+	unsigned tables, snapshots, salts_waiting;
+	uint64_t held_longest_us; /* by a snapshot or clone */
+};
+struct table_counts tables_count(struct server *s);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Splits, merges and unloads.  Any thread may call these. */
+#ifndef TFS_SERVER_MOVES_H
+#define TFS_SERVER_MOVES_H
+
+#include "engine/server/tables/set.h"
+
+extern const struct server_part moves_part;
+struct moves {
+	struct mutex lock; /* guards moving */
+	struct cond ended;
+	bool moving; /* a split, merge or UNLOAD is under way */
+	struct server *s;
+	struct task_pool *pool;
+	struct task task;         /* splits large tablets, merges small ones */
+	struct task resolve_task; /* resolves merges whose outcome is unknown */
+	uint64_t resolve_wait_us; /* pause before it repeats; used by the task only */
+};
+/* Queues the task that splits and merges tablets by size. */
+static inline void moves_soon(struct server *s)
+{
+	server_queue(s, &s->moves->task);
+}
+/* Queues the task that resolves merges. */
+static inline void moves_resolve_after(struct server *s, uint64_t us)
+{
+	if (!s->closing)
+		task_queue_after(&s->moves->resolve_task, us);
+}
+/* TS_UNLOAD */
+int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+/* Splits the tablet that contains row, at row.  Returns 0, WRITES_BLOCKED or -errno; -EEXIST: a tablet begins there. */
+int moves_split(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
+/* Merges the tablet that contains row with the next one.  The same; -ENOENT: there is none. */
+int moves_merge(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
+/* ts_assigned.merge_bytes and border */
+uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border);
+
+/* ---- split.c, merge.c, unload.c: the durable steps; functions for move_run (moves.c) ---- */
+/* Splits v[0] at a row.  -EEXIST: a tablet begins there. */
+int split_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
+/* Merges v[0] with v[1], its upper neighbour. */
+int merge_tablets(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
+/* Completes a merge after METADATA was found to have no row of v[0]. */
+int merge_finish(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
+/* Ends the service of v[0]. */
+int unload_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
+/* For a tablet that is not in the set: step 2, if its row names this server and this number. */
+int unload_row(struct server *s, const struct ts_assigned *t) TFS_MUST;
+
+#endif
