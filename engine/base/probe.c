@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probe works in rounds.  In each round, each side in turn is the writer:
+ * The probe carries out steps.  A step is a change or a look on one side: of the
+ * writer, or of the other one, the observer.  A try is a list of steps, and needs
+ * nothing of one side on the other but the files.  In each round, each side in turn
+ * is the writer of these tries:
  *
- *   grow       the other side reads the file and its size; the writer appends
- *              and syncs; the other side reads again, through the descriptor
+ *   growth     the observer reads the file and its size; the writer appends
+ *              and syncs; the observer reads again, through the descriptor
  *              that it has and through a fresh one.  Three times
  *   overwrite  the same with writes in place into reserved space, as a commit
  *              log's; twice to each block
- *   names      the other side looks a name up, so that its kernel caches the
+ *   names      the observer looks a name up, so that its kernel caches the
  *              answer; the writer creates, renames, replaces or unlinks it
- *   directory  the fence of a dead server's log: the other side is the server,
+ *   directory  the fence of a dead server's log: the observer is the server,
  *              which creates files by full path; the writer renames the
  *              directory.  After that no path through the old name may work,
  *              and the new one must show all that was synced
  *   lock       the writer holds a flock
+ *   mount      the marker file and st_dev stay
  * Then two threads create the same names at once, one on each side.
  *
  * Each try uses new names, so that one wrong answer does not cause others.  An
@@ -37,19 +41,11 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <time.h>
 
-enum {
-	BLOCK = 3000 /* of 8-byte words, not of pages */,
-	BLOCKS = 3,
-	RACES = 16,
-	ROUNDS = 200,
-	MOUNTINFO_MAX = 4 << 20,
-	REMOVE_TRIES = 60,
-	NAMES_MAX = 64
-};
+enum { BLOCK = 3000 /* of 8-byte words, not of pages */, BLOCKS = 3, RACES = 16, ROUNDS = 200, REMOVE_TRIES = 60, NAMES_MAX = 64 };
+#define MARKER "/marker"
 #define MOST_US UINT64_C(8000000)
 #define FIND_US UINT64_C(3000000) /* for the marker on the other side */
 
@@ -59,31 +55,24 @@ struct run {
 	unsigned number; /* of the try, in the names */
 	dev_t device[2];
 	char *top[2];
-	char paths[8][PATH_MAX];
-	unsigned next_path;
+	struct file *held[2]; /* the file that each side has open */
+	char path[PATH_MAX];  /* of the step */
+	char answer[100];
 	uint8_t bytes[BLOCK], got[BLOCK];
 };
 
 /* ---- names and answers ---- */
 
-static const char *path_of(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* Valid for the next seven calls. */
-static const char *path_of(struct run *r, const char *fmt, ...)
+/*
+ * The path of a try's file on one side; of a name that begins with a slash: of the probe's own; of "": the probe's directory.
+ * A longer path is cut: make_top refuses those.
+ */
+static void name_path(const struct run *r, unsigned side, const char *name, char out[PATH_MAX])
 {
-	char *s = r->paths[r->next_path++ % 8];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(s, PATH_MAX, fmt, ap); /* of a longer path the rest is missing: make_top refuses those */
-	va_end(ap);
-	return s;
-}
-
-/* The path of a try's file on one side. */
-static const char *at(struct run *r, unsigned side, const char *name)
-{
-	return path_of(r, "%s/%u-%s", r->top[side], r->number, name);
+	if (*name && *name != '/')
+		snprintf(out, PATH_MAX, "%s/%u-%s", r->top[side], r->number, name);
+	else
+		snprintf(out, PATH_MAX, "%s%s", r->top[side], name);
 }
 
 static void clip(char *out, size_t room, const char *s)
@@ -122,21 +111,50 @@ static int count(struct run *r, enum probe_property what, const char *path, bool
 	return 1;
 }
 
-/* The same for the result of a call, which must be `wanted`.  -errno: an error that proves nothing. */
-static int judge(struct run *r, enum probe_property what, const char *path, int err, int wanted)
-{
-	if (err != wanted && !is_wrong(err))
-		return failed(r, path, err);
-	return count(r, what, path, err == wanted, err ? strerror(-err) : "it succeeds");
-}
+/* ---- steps ---- */
 
-/* Of an observer, whose next look does not need this one. */
-static int look(int judged)
-{
-	return judged < 0 ? judged : 0;
-}
+enum op {
+	/* An error of these ends the probe. */
+	WRITE,   /* a block of the held file, and sync it */
+	RESERVE, /* space behind the first block of the held file */
+	READ,    /* all of the held file, which fills the caches */
+	CLOSE,
+	/* Changes: a wrong answer ends the try. */
+	CREATE, /* with block 0; the file is held from then on */
+	OPEN,
+	OPEN_TO_WRITE,
+	RENAME,
+	REPLACE, /* the contents, by a block */
+	UNLINK,
+	MKDIR,
+	LOCK,
+	UNLOCK,
+	/* Looks: a wrong answer does not matter to the next step. */
+	STAT,
+	STAT_DIR,
+	LISTED,
+	OPEN_TOO, /* a file that is not held */
+	CREATE_TOO,
+	SYNC_DIR,
+	DEVICE,
+	SIZE, /* of a file that ends behind the block */
+	SIZE_HELD,
+	SEE, /* a block */
+	SEE_HELD,
+	CHANGES = CREATE,
+	LOOKS = STAT
+};
 
-/* ---- bytes, sizes, names ---- */
+struct step {
+	enum { WRITER, OBSERVER } who;
+	unsigned op;
+	enum probe_property what;
+	const char *name; /* as of name_path */
+	int wanted;       /* the result */
+	const char *from; /* RENAME: the old name */
+	uint64_t number;  /* a block */
+	unsigned at;      /* its place, in blocks */
+};
 
 /* Each block of a probe differs from all others. */
 static struct tfs_bytes block(struct run *r, uint64_t number)
@@ -152,52 +170,46 @@ static int write_block(struct run *r, struct file *f, uint64_t number, uint64_t 
 	int err = file_pwrite(f, s.p, s.n, offset);
 
 	r->written += s.n;
-	if (!err)
-		err = file_sync(f);
-	return failed(r, file_path(f), err);
+	return err ? err : file_sync(f);
 }
 
-/* f: an open descriptor, or NULL to open the path. */
-static int see_block(struct run *r, enum probe_property what, const char *path, struct file *f, uint64_t number, uint64_t offset)
+static int change(struct run *r, unsigned side, const struct step *s)
 {
-	struct tfs_bytes s = block(r, number);
-	struct file *fresh = NULL;
-	size_t got = 0;
-	int err = f ? 0 : file_open(path, FILE_READ, &fresh);
+	struct file **held = &r->held[side];
+	char from[PATH_MAX];
+	size_t got;
+	int err = 0;
 
-	if (!err)
-		err = file_pread(f ? f : fresh, r->got, s.n, offset, &got);
-	file_close(fresh);
-	if (err)
-		return look(judge(r, what, path, err, 0));
-	return look(count(r, what, path, bytes_eq(s, tfs_bytes_of(r->got, got)),
-		got < s.n ? "fewer bytes" : "other bytes than were written"));
-}
-
-static int see_size(struct run *r, const char *path, struct file *f, uint64_t bytes)
-{
-	char answer[100];
-	uint64_t n = 0;
-	int err = f ? file_size(f, &n) : file_stat_size(path, &n);
-
-	if (err)
-		return look(judge(r, PROBE_SIZE, path, err, 0));
-	snprintf(answer, sizeof(answer), "%" PRIu64 " bytes, not %" PRIu64, n, bytes);
-	return look(count(r, PROBE_SIZE, path, n == bytes, answer));
-}
-
-/* Looks for a name by stat and by open. */
-static int see_name(struct run *r, enum probe_property what, const char *path, int wanted)
-{
-	struct file *f = NULL;
-	uint64_t n;
-	int err = look(judge(r, what, path, file_stat_size(path, &n), wanted));
-
-	if (err)
+	switch (s->op) {
+	case WRITE:
+		return write_block(r, *held, s->number, s->at * BLOCK);
+	case RESERVE:
+		err = file_preallocate(*held, BLOCK, (BLOCKS - 1) * BLOCK, false);
+		return err ? err : file_sync(*held);
+	case READ:
+		for (uint64_t i = 0; i < BLOCKS && !err; i++)
+			err = file_pread(*held, r->got, BLOCK, i * BLOCK, &got);
 		return err;
-	err = look(judge(r, what, path, file_open(path, FILE_READ, &f), wanted));
-	file_close(f);
-	return err;
+	case RENAME:
+		name_path(r, side, s->from, from);
+		return file_rename(from, r->path);
+	case REPLACE:
+		return file_replace(r->path, block(r, s->number));
+	case UNLINK:
+		return file_unlink(r->path);
+	case MKDIR:
+		return file_mkdir(r->path);
+	case LOCK:
+	case UNLOCK:
+		return flock(file_fd(*held), (s->op == LOCK ? LOCK_EX : LOCK_UN) | LOCK_NB) < 0 ? -errno : 0;
+	default:
+		file_close(*held);
+		*held = NULL;
+		if (s->op == CLOSE)
+			return 0;
+		err = file_open(r->path, s->op == CREATE ? FILE_CREATE : s->op == OPEN ? FILE_READ : FILE_READWRITE, held);
+		return err || s->op != CREATE ? err : write_block(r, *held, 0, 0);
+	}
 }
 
 static int is_name(void *arg, const char *name, bool is_dir)
@@ -205,204 +217,193 @@ static int is_name(void *arg, const char *name, bool is_dir)
 	return strcmp(name, arg) == 0;
 }
 
-static int see_listed(struct run *r, unsigned side, const char *path, bool listed)
+static int device_of(const char *path, dev_t *out)
 {
-	char name[NAME_MAX + 1];
-	int found;
+	struct stat st;
 
-	clip(name, sizeof(name), strrchr(path, '/') + 1);
-	found = file_list(r->top[side], is_name, name);
-	if (found < 0)
-		return look(judge(r, PROBE_LIST, r->top[side], found, 0));
-	return look(count(r, PROBE_LIST, path, found == listed, found ? "it is listed" : "it is not listed"));
+	if (stat(path, &st) < 0)
+		return -errno;
+	*out = st.st_dev;
+	return 0;
 }
 
-static int sync_dir(struct run *r, const char *dir)
+/* The answer is wrong, although no call failed.  Returns 1. */
+static int wrong(struct run *r, const char *answer)
 {
-	return look(judge(r, PROBE_SYNC, dir, file_sync_dir(dir), 0));
+	snprintf(r->answer, sizeof(r->answer), "%s", answer);
+	return 1;
 }
 
-/* Creates a file with one block. */
-static int make_file(struct run *r, enum probe_property what, const char *path, uint64_t number, struct file **out)
+static int see_block(struct run *r, struct file *f, const struct step *s)
 {
-	int err = judge(r, what, path, file_open(path, FILE_CREATE, out), 0);
+	struct tfs_bytes wanted = block(r, s->number);
+	size_t got = 0;
+	int err = file_pread(f, r->got, BLOCK, s->at * BLOCK, &got);
 
-	return err ? err : write_block(r, *out, number, 0);
+	if (err || bytes_eq(wanted, tfs_bytes_of(r->got, got)))
+		return err;
+	return wrong(r, got < BLOCK ? "fewer bytes" : "other bytes than were written");
 }
 
-/* ---- the properties: w is the writer's side, o the other one.  0, 1 (the try ended early), -errno ---- */
-
-static int try_growth(struct run *r, unsigned w)
+static int see_size(struct run *r, struct file *f, const struct step *s)
 {
-	unsigned o = !w;
-	struct file *mine = NULL, *theirs = NULL;
-	int err = make_file(r, PROBE_CREATE, at(r, w, "grow"), 0, &mine);
+	uint64_t n = 0, bytes = (s->at + 1) * BLOCK;
+	int err = f ? file_size(f, &n) : file_stat_size(r->path, &n);
 
-	if (!err)
-		err = judge(r, PROBE_CREATE, at(r, o, "grow"), file_open(at(r, o, "grow"), FILE_READ, &theirs), 0);
-	for (uint64_t i = 0; i <= BLOCKS && !err; i++) {
-		const char *path = at(r, o, "grow");
-
-		if (i)
-			err = write_block(r, mine, i, i * BLOCK);
-		for (unsigned fresh = 0; fresh < 2 && !err; fresh++) {
-			err = see_size(r, path, fresh ? NULL : theirs, (i + 1) * BLOCK);
-			if (!err)
-				err = see_block(r, PROBE_APPEND, path, fresh ? NULL : theirs, i, i * BLOCK);
-		}
-	}
-	file_close(mine);
-	file_close(theirs);
-	return err;
+	if (err || n == bytes)
+		return err;
+	snprintf(r->answer, sizeof(r->answer), "%" PRIu64 " bytes, not %" PRIu64, n, bytes);
+	return 1;
 }
 
-static int try_overwrite(struct run *r, unsigned w)
+/* Returns 0, -errno, or 1 with r->answer. */
+static int look(struct run *r, unsigned side, const struct step *s)
 {
-	unsigned o = !w;
-	struct file *mine = NULL, *theirs = NULL;
-	int err = make_file(r, PROBE_CREATE, at(r, w, "place"), 0, &mine);
-
-	if (!err)
-		err = failed(r, file_path(mine), file_preallocate(mine, BLOCK, (BLOCKS - 1) * BLOCK, false));
-	if (!err)
-		err = failed(r, file_path(mine), file_sync(mine));
-	if (!err)
-		err = judge(r, PROBE_CREATE, at(r, o, "place"), file_open(at(r, o, "place"), FILE_READ, &theirs), 0);
-	for (uint64_t i = 0; i < 2 * BLOCKS && !err; i++) {
-		uint64_t offset = i % BLOCKS * BLOCK;
-		const char *path = at(r, o, "place");
-		size_t got;
-
-		/* The read fills the caches of the other side. */
-		for (uint64_t j = 0; j < BLOCKS && !err; j++)
-			err = failed(r, path, file_pread(theirs, r->got, BLOCK, j * BLOCK, &got));
-		if (!err)
-			err = write_block(r, mine, i + 1, offset);
-		if (!err)
-			err = see_block(r, PROBE_OVERWRITE, path, theirs, i + 1, offset);
-		if (!err)
-			err = see_block(r, PROBE_OVERWRITE, path, NULL, i + 1, offset);
-	}
-	file_close(mine);
-	file_close(theirs);
-	return err;
-}
-
-static int create_and_rename(struct run *r, unsigned w)
-{
-	unsigned o = !w;
-	struct file *mine = NULL;
-	int err = see_name(r, PROBE_CREATE, at(r, o, "name"), -ENOENT);
-
-	if (!err)
-		err = see_listed(r, o, at(r, o, "name"), false);
-	if (!err)
-		err = make_file(r, PROBE_CREATE, at(r, w, "name"), 0, &mine);
-	file_close(mine);
-	if (!err)
-		err = see_name(r, PROBE_CREATE, at(r, o, "name"), 0);
-	if (!err)
-		err = see_listed(r, o, at(r, o, "name"), true);
-	if (!err)
-		err = see_name(r, PROBE_CREATE, at(r, o, "moved"), -ENOENT);
-	if (!err)
-		err = judge(r, PROBE_RENAME, at(r, w, "moved"), file_rename(at(r, w, "name"), at(r, w, "moved")), 0);
-	if (!err)
-		err = see_name(r, PROBE_RENAME, at(r, o, "name"), -ENOENT);
-	return err ? err : see_name(r, PROBE_RENAME, at(r, o, "moved"), 0);
-}
-
-static int replace_and_unlink(struct run *r, unsigned w)
-{
-	unsigned o = !w;
-	struct file *mine = NULL, *theirs = NULL;
-	const char *path = at(r, w, "moved");
-	int err = see_block(r, PROBE_REPLACE, at(r, o, "moved"), NULL, 0, 0);
-
-	if (!err)
-		err = judge(r, PROBE_REPLACE, path, file_replace(path, block(r, 1)), 0);
-	if (!err)
-		err = see_block(r, PROBE_REPLACE, at(r, o, "moved"), NULL, 1, 0);
-	if (!err)
-		err = judge(r, PROBE_UNLINK, at(r, w, "moved"), file_unlink(at(r, w, "moved")), 0);
-	if (!err)
-		err = see_name(r, PROBE_UNLINK, at(r, o, "moved"), -ENOENT);
-	if (!err)
-		err = see_listed(r, o, at(r, o, "moved"), false);
-	if (!err)
-		err = judge(r, PROBE_UNLINK, at(r, o, "moved"), file_open(at(r, o, "moved"), FILE_CREATE, &theirs), 0);
-	if (!err)
-		err = judge(r, PROBE_EXCLUSIVE, at(r, w, "moved"), file_open(at(r, w, "moved"), FILE_CREATE, &mine), -EEXIST);
-	file_close(mine);
-	file_close(theirs);
-	return err;
-}
-
-static int try_names(struct run *r, unsigned w)
-{
-	int err = create_and_rename(r, w);
-
-	if (!err)
-		err = sync_dir(r, r->top[w]);
-	return err ? err : replace_and_unlink(r, w);
-}
-
-static int try_directory(struct run *r, unsigned w)
-{
-	unsigned o = !w;
-	struct file *theirs = NULL, *more = NULL;
+	struct file *f = NULL;
+	dev_t device;
 	uint64_t n;
-	int err = judge(r, PROBE_CREATE, at(r, w, "log"), file_mkdir(at(r, w, "log")), 0);
+	int err;
 
-	if (!err)
-		err = sync_dir(r, r->top[w]);
-	if (!err)
-		err = make_file(r, PROBE_CREATE, at(r, o, "log/1"), 0, &theirs);
-	if (!err)
-		err = sync_dir(r, at(r, o, "log"));
-	if (!err)
-		err = judge(r, PROBE_CREATE, at(r, o, "log"), file_look_up(at(r, o, "log"), &n), 0);
-	if (!err)
-		err = judge(r, PROBE_RENAME, at(r, w, "dead"), file_rename(at(r, w, "log"), at(r, w, "dead")), 0);
-	if (!err)
-		err = sync_dir(r, r->top[w]);
-	if (!err)
-		err = look(judge(r, PROBE_DIRECTORY, at(r, o, "log/2"), file_open(at(r, o, "log/2"), FILE_CREATE, &more), -ENOENT));
-	if (!err)
-		err = see_name(r, PROBE_DIRECTORY, at(r, o, "log/1"), -ENOENT);
-	if (!err)
-		err = look(judge(r, PROBE_DIRECTORY, at(r, o, "log"), file_look_up(at(r, o, "log"), &n), -ENOENT));
-	if (!err)
-		err = see_block(r, PROBE_DIRECTORY, at(r, w, "dead/1"), NULL, 0, 0);
-	file_close(theirs);
-	file_close(more);
-	return err;
+	switch (s->op) {
+	case STAT:
+		return file_stat_size(r->path, &n);
+	case STAT_DIR:
+		return file_look_up(r->path, &n);
+	case LISTED:
+		err = file_list(r->top[side], is_name, strrchr(r->path, '/') + 1);
+		return err < 0 ? err : err == !s->wanted ? s->wanted : wrong(r, err ? "it is listed" : "it is not listed");
+	case SYNC_DIR:
+		return file_sync_dir(r->path);
+	case DEVICE:
+		err = device_of(r->path, &device);
+		return err || device == r->device[side] ? err : wrong(r, "another device");
+	case SIZE:
+		return see_size(r, NULL, s);
+	case SIZE_HELD:
+		return see_size(r, r->held[side], s);
+	case SEE_HELD:
+		return see_block(r, r->held[side], s);
+	default: /* OPEN_TOO, CREATE_TOO, SEE */
+		err = file_open(r->path, s->op == CREATE_TOO ? FILE_CREATE : FILE_READ, &f);
+		if (!err && s->op == SEE)
+			err = see_block(r, f, s);
+		file_close(f);
+		return err;
+	}
 }
 
-static int flock_of(struct file *f, int operation)
+/* Returns 0, 1 to end the try, or -errno. */
+static int carry_out(struct run *r, unsigned side, const struct step *s)
 {
-	return flock(file_fd(f), operation | LOCK_NB) < 0 ? -errno : 0;
+	int err;
+
+	name_path(r, side, s->name, r->path);
+	err = s->op < LOOKS ? change(r, side, s) : look(r, side, s);
+	if (err < 0 && err != s->wanted && (s->op < CHANGES || !is_wrong(err)))
+		return failed(r, r->path, err);
+	if (s->op < CHANGES)
+		return 0;
+	err = count(r, s->what, r->path, err == s->wanted, err > 0 ? r->answer : err ? strerror(-err) : "it succeeds");
+	return s->op < LOOKS ? err : 0;
 }
 
-static int try_lock(struct run *r, unsigned w)
-{
-	unsigned o = !w;
-	struct file *mine = NULL, *theirs = NULL;
-	const char *path = at(r, o, "lock");
-	int err = make_file(r, PROBE_CREATE, at(r, w, "lock"), 0, &mine);
+/* ---- the tries ---- */
 
-	if (!err)
-		err = judge(r, PROBE_CREATE, path, file_open(path, FILE_READWRITE, &theirs), 0);
-	if (!err)
-		err = judge(r, PROBE_LOCK, file_path(mine), flock_of(mine, LOCK_EX), 0);
-	if (!err)
-		err = judge(r, PROBE_LOCK, path, flock_of(theirs, LOCK_EX), -EWOULDBLOCK);
-	if (!err)
-		err = judge(r, PROBE_LOCK, file_path(mine), flock_of(mine, LOCK_UN), 0);
-	if (!err)
-		err = judge(r, PROBE_LOCK, path, flock_of(theirs, LOCK_EX), 0);
-	file_close(mine);
-	file_close(theirs);
+/* The observer sees block n at the end of the file. */
+#define HAS_END(n)                                                                                                                 \
+	{OBSERVER, SIZE_HELD, PROBE_SIZE, "grow", .at = n}, {OBSERVER, SEE_HELD, PROBE_APPEND, "grow", .number = n, .at = n},      \
+		{OBSERVER, SIZE, PROBE_SIZE, "grow", .at = n}, {OBSERVER, SEE, PROBE_APPEND, "grow", .number = n, .at = n},
+#define APPENDED(n) {WRITER, WRITE, PROBE_APPEND, "grow", .number = n, .at = n}, HAS_END(n)
+static const struct step growth[] = {
+	{WRITER, CREATE, PROBE_CREATE, "grow"},
+	{OBSERVER, OPEN, PROBE_CREATE, "grow"},
+	HAS_END(0) APPENDED(1) APPENDED(2) APPENDED(3){0},
+};
+
+#define OVERWRITTEN(n, place)                                                                                                      \
+	{OBSERVER, READ, PROBE_OVERWRITE, "place"}, {WRITER, WRITE, PROBE_OVERWRITE, "place", .number = n, .at = place},           \
+		{OBSERVER, SEE_HELD, PROBE_OVERWRITE, "place", .number = n, .at = place},                                          \
+		{OBSERVER, SEE, PROBE_OVERWRITE, "place", .number = n, .at = place},
+static const struct step overwrite[] = {
+	{WRITER, CREATE, PROBE_CREATE, "place"},
+	{WRITER, RESERVE, PROBE_CREATE, "place"},
+	{OBSERVER, OPEN, PROBE_CREATE, "place"},
+	OVERWRITTEN(1, 0) OVERWRITTEN(2, 1) OVERWRITTEN(3, 2) OVERWRITTEN(4, 0) OVERWRITTEN(5, 1) OVERWRITTEN(6, 2){0},
+};
+
+/* The observer looks for the name. */
+#define FIND(what, name, wanted)                                                                                                   \
+	{OBSERVER, STAT, what, name, wanted},                                                                                      \
+	{                                                                                                                          \
+		OBSERVER, OPEN_TOO, what, name, wanted                                                                             \
+	}
+static const struct step names[] = {
+	FIND(PROBE_CREATE, "name", -ENOENT),
+	{OBSERVER, LISTED, PROBE_LIST, "name", -ENOENT},
+	{WRITER, CREATE, PROBE_CREATE, "name"},
+	{WRITER, CLOSE, PROBE_CREATE, "name"},
+	FIND(PROBE_CREATE, "name", 0),
+	{OBSERVER, LISTED, PROBE_LIST, "name"},
+	FIND(PROBE_CREATE, "moved", -ENOENT),
+	{WRITER, RENAME, PROBE_RENAME, "moved", .from = "name"},
+	FIND(PROBE_RENAME, "name", -ENOENT),
+	FIND(PROBE_RENAME, "moved", 0),
+	{WRITER, SYNC_DIR, PROBE_SYNC, ""},
+	{OBSERVER, SEE, PROBE_REPLACE, "moved"},
+	{WRITER, REPLACE, PROBE_REPLACE, "moved", .number = 1},
+	{OBSERVER, SEE, PROBE_REPLACE, "moved", .number = 1},
+	{WRITER, UNLINK, PROBE_UNLINK, "moved"},
+	FIND(PROBE_UNLINK, "moved", -ENOENT),
+	{OBSERVER, LISTED, PROBE_LIST, "moved", -ENOENT},
+	{OBSERVER, CREATE, PROBE_UNLINK, "moved"},
+	{WRITER, CREATE_TOO, PROBE_EXCLUSIVE, "moved", -EEXIST},
+	{0},
+};
+
+static const struct step directory[] = {
+	{WRITER, MKDIR, PROBE_CREATE, "log"},
+	{WRITER, SYNC_DIR, PROBE_SYNC, ""},
+	{OBSERVER, CREATE, PROBE_CREATE, "log/1"},
+	{OBSERVER, SYNC_DIR, PROBE_SYNC, "log"},
+	{OBSERVER, STAT_DIR, PROBE_CREATE, "log"},
+	{WRITER, RENAME, PROBE_RENAME, "dead", .from = "log"},
+	{WRITER, SYNC_DIR, PROBE_SYNC, ""},
+	{OBSERVER, CREATE_TOO, PROBE_DIRECTORY, "log/2", -ENOENT},
+	FIND(PROBE_DIRECTORY, "log/1", -ENOENT),
+	{OBSERVER, STAT_DIR, PROBE_DIRECTORY, "log", -ENOENT},
+	{WRITER, SEE, PROBE_DIRECTORY, "dead/1"},
+	{0},
+};
+
+static const struct step lock[] = {
+	{WRITER, CREATE, PROBE_CREATE, "lock"},
+	{OBSERVER, OPEN_TO_WRITE, PROBE_CREATE, "lock"},
+	{WRITER, LOCK, PROBE_LOCK, "lock"},
+	{OBSERVER, LOCK, PROBE_LOCK, "lock", -EWOULDBLOCK},
+	{WRITER, UNLOCK, PROBE_LOCK, "lock"},
+	{OBSERVER, LOCK, PROBE_LOCK, "lock"},
+	{0},
+};
+
+static const struct step mount[] = {
+	{WRITER, DEVICE, PROBE_MOUNT, ""},
+	{WRITER, SEE, PROBE_MOUNT, MARKER},
+	{0},
+};
+
+static const struct step *const trials[] = {growth, overwrite, names, directory, lock, mount};
+
+/* w: the writer's side. */
+static int try_steps(struct run *r, const struct step *s, unsigned w)
+{
+	int err = 0;
+
+	for (; s->name && !err; s++)
+		err = carry_out(r, s->who == WRITER ? w : !w, s);
+	for (unsigned side = 0; side < 2; side++) {
+		file_close(r->held[side]);
+		r->held[side] = NULL;
+	}
 	return err;
 }
 
@@ -463,31 +464,6 @@ static int try_races(struct run *r)
 
 /* ---- the probe's directory ---- */
 
-static int device_of(const char *path, dev_t *out)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return -errno;
-	*out = st.st_dev;
-	return 0;
-}
-
-static const char *marker(struct run *r, unsigned side)
-{
-	return path_of(r, "%s/marker", r->top[side]);
-}
-
-static int try_mount(struct run *r, unsigned side)
-{
-	dev_t device = r->device[side];
-	int err = look(judge(r, PROBE_MOUNT, r->top[side], device_of(r->top[side], &device), 0));
-
-	if (!err)
-		err = look(count(r, PROBE_MOUNT, r->top[side], device == r->device[side], "another device"));
-	return err ? err : see_block(r, PROBE_MOUNT, marker(r, side), NULL, UINT64_MAX, 0);
-}
-
 static void nap(void)
 {
 	const struct timespec t = {.tv_nsec = 20000000};
@@ -501,14 +477,15 @@ static int find_marker(struct run *r)
 	uint64_t until = monotonic_us() + FIND_US, n;
 	int err;
 
-	while ((err = file_stat_size(marker(r, 1), &n)) == -ENOENT && monotonic_us() < until)
+	name_path(r, 1, MARKER, r->path);
+	while ((err = file_stat_size(r->path, &n)) == -ENOENT && monotonic_us() < until)
 		nap();
 	return failed(r, r->p->dir[1], err == -ENOENT ? -EXDEV : err);
 }
 
 static int make_top(struct run *r)
 {
-	struct file *f = NULL;
+	static const struct step mark[] = {{WRITER, CREATE, PROBE_CREATE, MARKER}, {WRITER, SYNC_DIR, PROBE_SYNC, ""}, {0}};
 	int err;
 
 	err = random_bytes(&r->random, sizeof(r->random));
@@ -527,12 +504,7 @@ static int make_top(struct run *r)
 		return err;
 	err = failed(r, r->p->dir[0], file_mkdir(r->top[0]));
 	if (!err)
-		err = failed(r, r->top[0], file_open(marker(r, 0), FILE_CREATE, &f));
-	if (!err)
-		err = write_block(r, f, UINT64_MAX, 0);
-	file_close(f);
-	if (!err)
-		err = sync_dir(r, r->top[0]);
+		err = try_steps(r, mark, 0);
 	return err ? err : find_marker(r);
 }
 
@@ -579,14 +551,12 @@ static int remove_top(struct run *r)
 
 static int one_round(struct run *r)
 {
-	static int (*const tries[])(struct run * r, unsigned w) = {
-		try_growth, try_overwrite, try_names, try_directory, try_lock, try_mount};
 	int err = 0;
 
-	for (unsigned i = 0; i < sizeof(tries) / sizeof(*tries); i++)
+	for (unsigned i = 0; i < sizeof(trials) / sizeof(*trials); i++)
 		for (unsigned w = 0; w < 2 && err >= 0; w++) {
 			r->number++;
-			err = r->p->stop && r->p->stop(r->p->arg) ? failed(r, "stopped", -ECANCELED) : tries[i](r, w);
+			err = r->p->stop && r->p->stop(r->p->arg) ? failed(r, "stopped", -ECANCELED) : try_steps(r, trials[i], w);
 		}
 	r->number++;
 	return err < 0 ? err : try_races(r);
@@ -609,18 +579,19 @@ static int run_rounds(struct run *r)
 	return err;
 }
 
-static enum probe_kind kind_of_dir(const char *dir)
+/* As of statfs; 0: unknown. */
+static uint32_t type_of(const char *dir)
 {
-	struct buf b = {0};
-	enum probe_kind kind = PROBE_OTHER;
-	char *path = file_real("/proc/self/mountinfo");
-	dev_t device;
+	struct statfs s;
 
-	if (path && device_of(dir, &device) == 0 && file_read_all(path, MOUNTINFO_MAX, &b) == 0)
-		kind = probe_kind_of(buf_bytes(&b), major(device), minor(device));
-	free(path);
-	buf_fini(&b);
-	return kind;
+	return statfs(dir, &s) ? 0 : (uint32_t)s.f_type;
+}
+
+static enum probe_kind kind_of(const char *dir)
+{
+	uint32_t type = type_of(dir);
+
+	return type == FUSE_SUPER_MAGIC ? PROBE_FUSE : type == NFS_SUPER_MAGIC ? PROBE_NFS : PROBE_OTHER;
 }
 
 int probe_run(struct probe *p)
@@ -632,7 +603,7 @@ int probe_run(struct probe *p)
 	if (!r)
 		return -ENOMEM;
 	r->p = p;
-	p->kind = kind_of_dir(p->dir[1]);
+	p->kind = kind_of(p->dir[1]);
 	err = make_top(r);
 	if (!err)
 		err = run_rounds(r);
@@ -657,43 +628,18 @@ unsigned probe_wrong(const struct probe *p)
 
 /* ---- the lines ---- */
 
-enum probe_kind probe_kind_of(struct tfs_bytes mountinfo, unsigned major, unsigned minor)
-{
-	enum probe_kind kind = PROBE_OTHER;
-	const char *p = (const char *)mountinfo.p, *end = p + mountinfo.n;
-
-	while (p < end) {
-		const char *line_end = memchr(p, '\n', (size_t)(end - p));
-		char line[8192];
-		const char *type;
-		unsigned a, b;
-
-		line_end = line_end ? line_end : end;
-		snprintf(line, sizeof(line), "%.*s", (int)(line_end - p), p);
-		p = line_end + 1;
-		type = strstr(line, " - ");
-		if (!type || sscanf(line, "%*u %*u %u:%u", &a, &b) != 2 || a != major || b != minor)
-			continue;
-		type += 3;
-		kind = strncmp(type, "fuse.glusterfs ", 15) == 0                          ? PROBE_GLUSTERFS
-			: strncmp(type, "nfs ", 4) == 0 || strncmp(type, "nfs4 ", 5) == 0 ? PROBE_NFS
-											  : PROBE_OTHER;
-	}
-	return kind;
-}
-
 /* By measurement (doc/decisions). */
-#define GLUSTER_VOLUME "gluster volume set VOLUME group db-workload; gluster volume set VOLUME performance.open-behind off"
-#define GLUSTER_MOUNT "mount it with --attribute-timeout=0 --entry-timeout=0 --negative-timeout=0"
+#define GLUSTER                                                                                                                    \
+	"; GlusterFS: gluster volume set VOLUME group db-workload; gluster volume set VOLUME performance.open-behind off; "        \
+	"mount it with --attribute-timeout=0 --entry-timeout=0 --negative-timeout=0"
 #define NFS_MOUNT "mount it with noac,lookupcache=none"
 #define OTHER_MOUNT "mount it without caches of attributes, names and contents"
 #define UNFIT "this storage cannot be used"
 
 int probe_line(const struct probe *p, enum probe_property what, struct buf *out)
 {
-	static const char *const stale[PROBE_KINDS] = {OTHER_MOUNT, GLUSTER_VOLUME "; " GLUSTER_MOUNT, NFS_MOUNT};
-	static const char *const in_place[PROBE_KINDS] = {
-		OTHER_MOUNT, GLUSTER_VOLUME "; " GLUSTER_MOUNT " --auto-invalidation=on", NFS_MOUNT};
+	static const char *const stale[PROBE_KINDS] = {OTHER_MOUNT, OTHER_MOUNT GLUSTER, NFS_MOUNT};
+	static const char *const in_place[PROBE_KINDS] = {OTHER_MOUNT, OTHER_MOUNT GLUSTER " --auto-invalidation=on", NFS_MOUNT};
 	static const char *const no_lock[PROBE_KINDS] = {UNFIT, UNFIT, "mount it with local_lock=none"};
 	static const char *const unfit[PROBE_KINDS] = {UNFIT, UNFIT, UNFIT};
 	static const struct {
@@ -725,12 +671,10 @@ static bool is_shared(const char *dir)
 	static const uint32_t types[] = {FUSE_SUPER_MAGIC, NFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB_SUPER_MAGIC,
 		SMB2_SUPER_MAGIC, AFS_FS_MAGIC, CODA_SUPER_MAGIC, V9FS_MAGIC, OCFS2_SUPER_MAGIC, 0x01161970 /* GFS2 */,
 		0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */, 0x19830326 /* BeeGFS */};
-	struct statfs s;
+	uint32_t type = type_of(dir);
 
-	if (statfs(dir, &s))
-		return false;
 	for (unsigned i = 0; i < sizeof(types) / sizeof(*types); i++)
-		if ((uint32_t)s.f_type == types[i])
+		if (type == types[i])
 			return true;
 	return false;
 }

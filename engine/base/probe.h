@@ -29,7 +29,7 @@ enum probe_property {
 	PROBE_MOUNT,     /* a marker file and st_dev: the mount stays */
 	PROBE_PROPERTIES
 };
-enum probe_kind { PROBE_OTHER, PROBE_GLUSTERFS, PROBE_NFS, PROBE_KINDS };
+enum probe_kind { PROBE_OTHER, PROBE_FUSE, PROBE_NFS, PROBE_KINDS };
 
 struct probe {
 	const char *dir[2]; /* two mounts of one directory, or the same path twice; as of file_real() */
@@ -63,7 +63,5 @@ int probe_at_start(const char *dir, char **why) TFS_MUST;
 unsigned probe_wrong(const struct probe *p);
 /* Appends a line without its end: a property that is wrong, and the setting that may mend it. */
 int probe_line(const struct probe *p, enum probe_property what, struct buf *out) TFS_MUST;
-/* The kind of the file system of that device in the text of /proc/self/mountinfo. */
-enum probe_kind probe_kind_of(struct tfs_bytes mountinfo, unsigned major, unsigned minor);
 
 #endif

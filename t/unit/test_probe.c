@@ -316,7 +316,7 @@ static void each_wrong_storage_is_found(void **state)
 		if (!p.wrong[cases[i].property] || !strstr(p.first[cases[i].property], cases[i].word))
 			fail_msg("case %zu: %u wrong: %s", i, p.wrong[cases[i].property], p.first[cases[i].property]);
 		assert_true(probe_wrong(&p) > 0);
-		p.kind = PROBE_GLUSTERFS;
+		p.kind = PROBE_FUSE;
 		assert_int_equal(probe_line(&p, cases[i].property, &line), 0);
 		assert_int_equal(buf_u8(&line, 0), 0);
 		assert_non_null(strstr((char *)line.p, " tries, the first at "));
@@ -382,22 +382,6 @@ static void what_proves_nothing_is_an_error(void **state)
 	assert_empty("a");
 }
 
-static void the_kind_is_that_of_the_mount(void **state)
-{
-	struct tfs_bytes info = tfs_str("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-					"90 22 0:51 / /mnt/one rw,relatime shared:3 - fuse.glusterfs h:/v rw\n"
-					"91 22 0:52 / /mnt/nfs rw - nfs4 h:/v rw,vers=4.2\n"
-					"92 22 0:53 / /mnt/x - rw\n"
-					"93 22 0:54 / /mnt/\\040-\\040nfs rw - tmpfs nfs rw");
-
-	assert_int_equal(probe_kind_of(info, 8, 1), PROBE_OTHER);
-	assert_int_equal(probe_kind_of(info, 0, 51), PROBE_GLUSTERFS);
-	assert_int_equal(probe_kind_of(info, 0, 52), PROBE_NFS);
-	assert_int_equal(probe_kind_of(info, 0, 53), PROBE_OTHER);
-	assert_int_equal(probe_kind_of(info, 0, 54), PROBE_OTHER);
-	assert_int_equal(probe_kind_of(tfs_str(""), 0, 51), PROBE_OTHER);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -405,7 +389,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_wrong_storage_is_found, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_mount_that_goes_is_found, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(what_proves_nothing_is_an_error, setup, test_dir_teardown),
-		cmocka_unit_test(the_kind_is_that_of_the_mount),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
