@@ -79,8 +79,7 @@ int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn
 	return err;
 }
 
-/* Returns the identity that an undamaged trailer states, 0 if there is none. */
-static uint64_t stated_identity(const char *path)
+uint64_t sst_identity(const char *path)
 {
 	uint8_t bytes[BFF_TRAILER_BYTES];
 	struct bff_trailer t = {0};
@@ -102,16 +101,9 @@ static uint64_t stated_identity(const char *path)
 	return found ? t.identity : 0;
 }
 
-bool sst_is(const char *path, const char *as)
-{
-	uint64_t stated = stated_identity(path);
-
-	return stated && stated == bff_identity(as);
-}
-
 bool sst_is_another(const char *path)
 {
-	uint64_t stated = stated_identity(path);
+	uint64_t stated = sst_identity(path);
 
 	return stated && stated != bff_identity(path);
 }

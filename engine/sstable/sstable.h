@@ -185,8 +185,8 @@ void sst_mend(const char *path, uint64_t bytes);
  */
 typedef int sst_salvage_fn(void *arg, struct tfs_bytes key, struct tfs_bytes value);
 int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg) TFS_MUST;
-/* Returns true if the undamaged trailer of the file says that its path is `as`. */
-bool sst_is(const char *path, const char *as);
+/* Returns the identity (bff_identity) of the path at which the undamaged trailer says that the file belongs; 0: unknown. */
+uint64_t sst_identity(const char *path);
 /* Returns true if it says that the file belongs at another path. */
 bool sst_is_another(const char *path);
 /* *offset: the approximate file offset of key, for the shares of a table that several tablets use. */

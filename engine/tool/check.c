@@ -23,28 +23,33 @@
 
 struct checked {
 	UT_hash_handle hh;
+	uint64_t id[3];           /* table, incarnation, number */
 	struct tablet_file first; /* as the first of its tablets lists it, without rows */
-	char name[];              /* TABLE/INCARNATION-NUMBER.sst */
 };
+
+static struct checked *checked_find(struct checked *set, uint32_t table, uint64_t incarnation, uint64_t number)
+{
+	const uint64_t id[] = {table, incarnation, number};
+	struct checked *s;
+
+	HASH_FIND(hh, set, id, sizeof(id), s);
+	return s;
+}
 
 /* Adds the file, unless it is in the set: then *is_new is false. */
 static struct checked *checked_add(struct checked **set, const struct tablet_file *f, bool *is_new)
 {
-	char name[96];
-	struct checked *s;
-	size_t len = (size_t)snprintf(name, sizeof(name), "%u/%" PRIu64 "-%" PRIu64 ".sst", f->table, f->incarnation, f->number);
+	struct checked *s = checked_find(*set, f->table, f->incarnation, f->number);
 
-	HASH_FIND(hh, *set, name, len, s);
 	*is_new = !s;
 	if (s)
 		return s;
-	s = malloc(sizeof(*s) + len + 1);
+	s = malloc(sizeof(*s));
 	if (!s)
 		no_memory();
-	memcpy(s->name, name, len + 1);
-	s->first = *f;
+	*s = (struct checked){.id = {f->table, f->incarnation, f->number}, .first = *f};
 	s->first.begin = s->first.end = s->first.first = s->first.last = (struct buf){0};
-	HASH_ADD_KEYPTR(hh, *set, s->name, len, s);
+	HASH_ADD(hh, *set, id, sizeof(s->id), s);
 	if (!s->hh.tbl)
 		no_memory();
 	return s;
@@ -159,64 +164,43 @@ static int check_level(struct check *c, struct checked **set, const struct offli
 struct stray {
 	struct check *c;
 	struct checked *set;
-	const char *dir, *table;
 };
 
-static int check_stray_file(void *arg, const char *name, bool is_dir)
-{
-	struct stray *w = arg;
-	char key[600];
-	struct checked *s;
-	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
-	uint64_t incarnation, number;
-
-	HASH_FIND(hh, w->set, key, len, s);
-	if (is_dir || !meta_sstable_parse(name, &incarnation, &number))
-		report_note(&w->c->r, "%s/%s: not a part of the store; no mount removes it", w->dir, name);
-	else if (!s)
-		report_note(&w->c->r, "%s/%s: no tablet refers to it; the next mount removes it", w->dir, name);
-	return 0;
-}
-
-static int check_stray_dir(void *arg, const char *name, bool is_dir)
+static int check_stray_file(void *arg, uint32_t table, uint64_t incarnation, uint64_t number)
 {
 	const struct stray *w = arg;
-	struct stray below = {w->c, w->set, text("%s/%s", w->dir, name), name};
-	char *end;
+	const struct tablet_file f = {.table = table, .incarnation = incarnation, .number = number};
 
-	(void)strtoul(name, &end, 10);
-	if (is_dir && !*end)
-		return file_list(below.dir, check_stray_file, &below);
-	report_note(&w->c->r, "%s: not a table's directory; no mount removes it", below.dir);
+	if (!checked_find(w->set, table, incarnation, number))
+		report_note(&w->c->r, "%s: no tablet refers to it; the next mount removes it", offline_sst_path(&w->c->store, &f));
 	return 0;
 }
 
 static int check_stray_entry(void *arg, const char *name, bool is_dir)
 {
 	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", MARKER_FILE, SERVER_RESERVE_FILE, "lost+found"};
-	struct stray *w = arg;
+	struct check *c = arg;
 
 	if (is_dir && strncmp(name, "repair-", 7) == 0) {
-		report_note(&w->c->r, "%s/%s: files that a repair replaced; no mount removes it", w->dir, name);
+		report_note(&c->r, "%s/%s: files that a repair replaced; no mount removes it", c->store.dir, name);
 		return 0;
 	}
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (strcmp(name, parts[i]) == 0)
 			return 0;
-	report_note(&w->c->r, "%s/%s: not a part of the store; no mount removes it", w->dir, name);
+	report_note(&c->r, "%s/%s: not a part of the store; no mount removes it", c->store.dir, name);
 	return 0;
 }
 
 static int check_strays(struct check *c, struct checked *set)
 {
-	struct stray w = {.c = c, .set = set, .dir = c->store.dir};
-	int err = file_list(c->store.dir, check_stray_entry, &w);
+	struct stray w = {.c = c, .set = set};
+	int err = file_list(c->store.dir, check_stray_entry, c);
 
-	w.dir = text("%s/sst", c->store.dir);
 	if (!err && !c->store.incomplete)
-		err = file_list(w.dir, check_stray_dir, &w);
+		err = offline_list_ssts(&c->store, &c->r, check_stray_file, &w);
 	if (err == -ENOENT || err == -ENOTDIR) {
-		report_problem(&c->r, "%s: the SSTables' directory is missing", w.dir);
+		report_problem(&c->r, "%s/sst: the SSTables' directory is missing", c->store.dir);
 		err = 0;
 	}
 	return err;

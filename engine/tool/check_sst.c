@@ -102,6 +102,28 @@ void sst_count_probes(const struct sst_count *n, bool again, char tags[5])
 	*tags = 0;
 }
 
+/* The chunks of a large value follow its first entry without a gap. */
+const char *sst_large_next(struct sst_large *l, const struct cellkey *k, struct tfs_bytes value)
+{
+	const uint64_t left = l->bytes_left, want = left < CELL_CHUNK_BYTES ? left : CELL_CHUNK_BYTES;
+
+	if (k->kind == CELL_CHUNK) {
+		if (left && k->chunk == l->next_chunk && k->seq == l->seq && k->ts == l->ts && value.n == want) {
+			l->bytes_left -= want;
+			l->next_chunk++;
+			return NULL;
+		}
+		l->bytes_left = 0;
+		return "a chunk that does not fit the large value before it";
+	}
+	*l = (struct sst_large){.seq = k->seq, .ts = k->ts};
+	if (k->kind == CELL_LARGE && value.n == 8)
+		l->bytes_left = load_be64(value.p);
+	if (left)
+		return "chunks of the large value before it are missing";
+	return k->kind == CELL_LARGE && value.n != 8 ? "the first entry of a large value does not contain a size" : NULL;
+}
+
 /* ---- the check ---- */
 
 struct check_file {
@@ -111,10 +133,7 @@ struct check_file {
 	struct sst *sst;
 	struct sst_count count;
 	struct buf probe;
-	/* the last large value */
-	uint64_t bytes_left, seq; /* bytes_left: of chunks still to come */
-	int64_t ts;
-	uint32_t next_chunk;
+	struct sst_large large;
 	bool filter_reported;
 };
 
@@ -163,35 +182,10 @@ static int check_filter(struct check *c, struct check_file *n, struct tfs_bytes 
 	return err;
 }
 
-/* The chunks of a large value follow its first entry without a gap. */
-static int check_chunk(struct check *c, struct check_file *n, const struct iter *it)
-{
-	const struct cellkey *k = &n->count.k;
-	uint64_t want = n->bytes_left < CELL_CHUNK_BYTES ? n->bytes_left : CELL_CHUNK_BYTES;
-
-	if (k->kind == CELL_CHUNK) {
-		if (!n->bytes_left || k->chunk != n->next_chunk || k->seq != n->seq || k->ts != n->ts || it->value.n != want)
-			return report_key(c, n, it->key, "a chunk that does not fit the large value before it");
-		n->bytes_left -= want;
-		n->next_chunk++;
-		return 0;
-	}
-	if (n->bytes_left)
-		return report_key(c, n, it->key, "chunks of the large value before it are missing");
-	if (k->kind != CELL_LARGE)
-		return 0;
-	if (it->value.n != 8)
-		return report_key(c, n, it->key, "the first entry of a large value does not contain a size");
-	n->bytes_left = load_be64(it->value.p);
-	n->seq = k->seq;
-	n->ts = k->ts;
-	n->next_chunk = 0;
-	return 0;
-}
-
 /* Returns 0, 1 after a problem was reported that ends the pass, or -errno. */
 static int check_keys(struct check *c, struct check_file *n)
 {
+	const char *why;
 	struct iter *it;
 	int err = sst_scan_new(n->sst, &it);
 
@@ -207,12 +201,13 @@ static int check_keys(struct check *c, struct check_file *n)
 			check_salt_of(c, n->table, n->count.k.row);
 		if (!err)
 			err = check_filter(c, n, it->key);
-		if (!err)
-			err = check_chunk(c, n, it);
+		why = err ? NULL : sst_large_next(&n->large, &n->count.k, it->value);
+		if (why)
+			err = report_key(c, n, it->key, why);
 	}
 	if (!err)
 		err = it->err;
-	if (!err && n->bytes_left) {
+	if (!err && n->large.bytes_left) {
 		report_problem(&c->r, "%s: chunks of its last large value are missing", n->path);
 		err = 1;
 	}

@@ -41,8 +41,14 @@ struct offline_rows {
 	struct offline_row *v;
 	unsigned count;
 };
-struct offline_gap {         /* rows of METADATA, cells of which may be missing */
-	struct buf from, to; /* both rows are included; to.p NULL: no end */
+/* Stretches of rows around entries that cannot be read.  {0} has none. */
+struct offline_gaps {
+	struct offline_gap {
+		struct buf from, to; /* both rows are included; from.n 0: from the first row on; to.p NULL: to the last one */
+	} * v;
+	unsigned count;
+	struct buf row; /* of the last entry that was read */
+	bool open;      /* what follows it cannot be read */
 };
 /* As log_replay for one log; a function of repair, which continues behind damage. */
 typedef int offline_replay_fn(
@@ -65,8 +71,10 @@ struct offline {
 	bool incomplete;           /* some of METADATA could not be read */
 	bool all_in_doubt;         /* set by repair: METADATA's own rows could not be read, so old files of METADATA were read */
 	bool meta_damaged;         /* set by repair: a file of METADATA is damaged */
-	struct offline_gap *gaps;  /* set by repair: the rows that METADATA's files may have lost */
-	unsigned gap_count;
+	struct offline_gaps gaps;  /* set by repair: the rows that METADATA's files may have lost */
+	struct offline_stray *strays; /* offline_sst_find: SSTables that are elsewhere than they belong */
+	unsigned stray_count;
+	bool strays_listed;
 	struct sst_cache *cache;
 };
 
@@ -105,7 +113,16 @@ int offline_replay(const struct offline *store, uint64_t incarnation, uint64_t f
 	struct log_end *end, char **why) TFS_MUST;
 const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);
 /* Returns the path at which the file is: its own one, unless another file is there and it is elsewhere below sst/. */
-const char *offline_sst_find(const struct offline *store, const struct tablet_file *f);
+const char *offline_sst_find(struct offline *store, const struct tablet_file *f);
+/* Calls fn for each SSTable that is in a directory below sst/, whether or not a tablet names it.  Other names there are notes. */
+typedef int offline_sst_fn(void *arg, uint32_t table, uint64_t incarnation, uint64_t number);
+int offline_list_ssts(const struct offline *store, struct report *r, offline_sst_fn *fn, void *arg) TFS_MUST;
+int offline_gap_add(struct offline_gaps *g, struct tfs_bytes from, struct tfs_bytes to) TFS_MUST;
+/* An entry of this row was read.  Ends the open stretch. */
+int offline_gaps_row(struct offline_gaps *g, struct tfs_bytes row) TFS_MUST;
+/* The file ends, and another one may follow. */
+int offline_gaps_end(struct offline_gaps *g) TFS_MUST;
+void offline_gaps_fini(struct offline_gaps *g);
 /* Lists all directories, so that a link, FIFO or device anywhere is refused before anything is read.  Other errors are not returned. */
 int offline_look(const char *dir) TFS_MUST;
 /* The size of the files in and below a directory, for a progress; 0 if it cannot be listed. */

@@ -231,8 +231,8 @@ static void find_doubt(struct offline *store)
 		struct tfs_bytes key = buf_bytes(&row->key);
 
 		row->doubt |= store->all_in_doubt;
-		for (unsigned k = 0; k < store->gap_count; k++) {
-			const struct offline_gap *g = &store->gaps[k];
+		for (unsigned k = 0; k < store->gaps.count; k++) {
+			const struct offline_gap *g = &store->gaps.v[k];
 
 			row->doubt |=
 				bytes_cmp(buf_bytes(&g->from), key) <= 0 && (!g->to.p || bytes_cmp(buf_bytes(&g->to), before) > 0);
@@ -324,7 +324,7 @@ static int read_levels(struct report *r, struct offline *store, struct store_sch
 		err = read_meta_tablet(r, store, root, schema, &store->meta);
 	if (!err)
 		err = set_begins(r, &store->meta, root_end);
-	if (!err && store->replay && (store->gap_count || meta_has_gap(store)))
+	if (!err && store->replay && (store->gaps.count || meta_has_gap(store)))
 		return read_everything(r, store, schema, root_end);
 	for (unsigned i = 0; i < store->meta.count && !err; i++) {
 		struct meta_tablet m = store->meta.v[i].m;
@@ -402,11 +402,8 @@ int offline_open(const char *dir, struct report *r, struct offline *store)
 
 void offline_close(struct offline *store)
 {
-	for (unsigned i = 0; i < store->gap_count; i++) {
-		buf_fini(&store->gaps[i].from);
-		buf_fini(&store->gaps[i].to);
-	}
-	free(store->gaps);
+	offline_gaps_fini(&store->gaps);
+	free(store->strays);
 	rows_fini(&store->made);
 	rows_fini(&store->users);
 	rows_fini(&store->meta);

@@ -12,6 +12,7 @@
  */
 #include "engine/cell/batch_format.h"
 #include "engine/cell/merge.h"
+#include "engine/sstable/blockfile_format.h"
 #include "engine/base/msg.h"
 #include "engine/tablet/tablet_plan.h"
 #include "engine/tablet/view.h"
@@ -74,36 +75,89 @@ const char *offline_sst_path(const struct offline *store, const struct tablet_fi
 	return out;
 }
 
-/* ---- a file that is elsewhere ---- */
+/* ---- files below sst/ ---- */
 
-struct search {
-	const char *dir, *as, *found;
+/* A file that says that it belongs elsewhere. */
+struct offline_stray {
+	const char *path;
+	uint64_t identity;
 };
 
-static int search_entry(void *arg, const char *name, bool is_dir)
+struct listing {
+	struct offline *store;
+	const char *dir;
+};
+
+static int add_stray(void *arg, const char *name, bool is_dir)
 {
-	struct search *s = arg;
-	struct search below = {text("%s/%s", s->dir, name), s->as, NULL};
+	const struct listing *l = arg;
+	struct listing below = {l->store, text("%s/%s", l->dir, name)};
+	uint64_t identity = is_dir ? 0 : sst_identity(below.dir);
 
-	if (is_dir) {
-		int err = file_list(below.dir, search_entry, &below);
-
-		s->found = below.found;
-		return err;
-	}
-	if (sst_is(below.dir, s->as))
-		s->found = below.dir;
-	return s->found != NULL;
+	if (is_dir)
+		return file_list(below.dir, add_stray, &below);
+	if (!identity || identity == bff_identity(below.dir))
+		return 0;
+	tool_grow(l->store->strays, l->store->stray_count);
+	l->store->strays[l->store->stray_count++] = (struct offline_stray){below.dir, identity};
+	return 0;
 }
 
-const char *offline_sst_find(const struct offline *store, const struct tablet_file *f)
+const char *offline_sst_find(struct offline *store, const struct tablet_file *f)
 {
 	const char *path = offline_sst_path(store, f);
-	struct search s = {text("%s/sst", store->dir), path, NULL};
+	const uint64_t identity = bff_identity(path);
+	struct listing l = {store, text("%s/sst", store->dir)};
 
-	if (!sst_is(path, path))
-		(void)!file_list(s.dir, search_entry, &s);
-	return s.found ? s.found : path;
+	if (sst_identity(path) == identity)
+		return path;
+	if (!store->strays_listed)
+		(void)!file_list(l.dir, add_stray, &l);
+	store->strays_listed = true;
+	for (unsigned i = 0; i < store->stray_count; i++)
+		if (store->strays[i].identity == identity)
+			return store->strays[i].path;
+	return path;
+}
+
+struct sst_listing {
+	struct report *r;
+	offline_sst_fn *fn;
+	void *arg;
+	const char *dir;
+	uint32_t table;
+};
+
+static int list_file(void *arg, const char *name, bool is_dir)
+{
+	const struct sst_listing *l = arg;
+	uint64_t incarnation, number;
+
+	if (!is_dir && meta_sstable_parse(name, &incarnation, &number))
+		return l->fn(l->arg, l->table, incarnation, number);
+	report_note(l->r, "%s/%s: not a part of the store; no mount removes it", l->dir, name);
+	return 0;
+}
+
+static int list_table(void *arg, const char *name, bool is_dir)
+{
+	struct sst_listing below = *(const struct sst_listing *)arg;
+	char *end;
+	unsigned long id = strtoul(name, &end, 10);
+
+	below.dir = text("%s/%s", below.dir, name);
+	below.table = (uint32_t)id;
+	if (is_dir && !*end && id && id <= UINT32_MAX)
+		return file_list(below.dir, list_file, &below);
+	report_note(below.r, "%s: not a table's directory; no mount removes it", below.dir);
+	return 0;
+}
+
+int offline_list_ssts(const struct offline *store, struct report *r, offline_sst_fn *fn, void *arg)
+{
+	struct sst_listing l = {r, fn, arg, text("%s/sst", store->dir), 0};
+
+	return file_list(l.dir, list_table, &l);
 }
 
 /* ---- logs ---- */
@@ -166,26 +220,51 @@ static int replay_logs(struct offline_view *v)
 
 /* ---- SSTables ---- */
 
-struct salvage {
-	struct offline *store;
-	const struct tablet_file *f;
-	struct memtable *m;
-	struct buf row, scratch; /* row: the row of the last entry */
-	bool gap;                /* the stretch after it is unreadable */
-};
-
-/* Notes that rows of METADATA may lack cells; to.p NULL: up to the last row. */
-static int note_gap(struct offline *store, struct tfs_bytes from, struct tfs_bytes to)
+int offline_gap_add(struct offline_gaps *g, struct tfs_bytes from, struct tfs_bytes to)
 {
-	struct offline_gap *g;
-	int err;
+	struct offline_gap gap = {0};
+	int err = buf_set(&gap.from, from.p, from.n);
 
-	tool_grow(store->gaps, store->gap_count);
-	g = &store->gaps[store->gap_count++];
-	*g = (struct offline_gap){0};
-	err = buf_set(&g->from, from.p, from.n);
-	return err || !to.p ? err : buf_set(&g->to, to.p, to.n);
+	if (!err && to.p)
+		err = buf_set(&gap.to, to.p, to.n);
+	tool_grow(g->v, g->count);
+	g->v[g->count++] = gap;
+	return err;
 }
+
+int offline_gaps_row(struct offline_gaps *g, struct tfs_bytes row)
+{
+	int err = g->open ? offline_gap_add(g, buf_bytes(&g->row), row) : 0;
+
+	g->open = false;
+	return err ? err : buf_set(&g->row, row.p, row.n);
+}
+
+int offline_gaps_end(struct offline_gaps *g)
+{
+	int err = g->open ? offline_gap_add(g, buf_bytes(&g->row), (struct tfs_bytes){NULL, 0}) : 0;
+
+	g->open = false;
+	buf_reset(&g->row);
+	return err;
+}
+
+void offline_gaps_fini(struct offline_gaps *g)
+{
+	for (unsigned i = 0; i < g->count; i++) {
+		buf_fini(&g->v[i].from);
+		buf_fini(&g->v[i].to);
+	}
+	free(g->v);
+	buf_fini(&g->row);
+	*g = (struct offline_gaps){0};
+}
+
+struct salvage {
+	struct offline_gaps *gaps;
+	struct memtable *m;
+	struct buf scratch;
+};
 
 /* An sst_salvage_fn. */
 static int salvage_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
@@ -196,14 +275,11 @@ static int salvage_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value
 	int err = key.p ? cellkey_decode(key, &k, &s->scratch) : -EBADMSG;
 
 	if (err == -EBADMSG) {
-		s->gap = true;
+		s->gaps->open = true;
 		return 0;
 	}
-	if (!err && s->gap)
-		err = note_gap(s->store, buf_bytes(&s->row), k.row);
-	s->gap = false;
 	if (!err)
-		err = buf_set(&s->row, k.row.p, k.row.n);
+		err = offline_gaps_row(s->gaps, k.row);
 	if (!err)
 		err = memtable_prepare(s->m, key, value, &node);
 	if (!err)
@@ -214,21 +290,20 @@ static int salvage_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value
 /* Makes an iterator over what can be read of a file; a missing file has no entries. */
 static int salvaged_iter(struct offline *store, const struct tablet_file *f, const char *at, struct iter **out)
 {
-	struct salvage s = {.store = store, .f = f};
+	struct salvage s = {.gaps = &store->gaps};
 	int err = memtable_new(&s.m);
 
 	if (!err)
 		err = sst_salvage(at, offline_sst_path(store, f), f->bytes, salvage_entry, &s);
 	if (err == -ENOENT || err == -EBADMSG) {
 		err = 0;
-		s.gap = true;
+		s.gaps->open = true;
 	}
-	if (!err && s.gap)
-		err = note_gap(store, buf_bytes(&s.row), (struct tfs_bytes){NULL, 0});
+	if (!err)
+		err = offline_gaps_end(s.gaps);
 	if (!err)
 		err = memtable_iter_new(s.m, out);
 	memtable_put(s.m);
-	buf_fini(&s.row);
 	buf_fini(&s.scratch);
 	return err;
 }

@@ -3,6 +3,7 @@
 #ifndef TFS_TOOL_REPAIR_H
 #define TFS_TOOL_REPAIR_H
 
+#include "engine/base/hashtable.h"
 #include "engine/log/log_format.h"
 #include "engine/log/log_seal.h"
 #include "engine/tool/offline.h"
@@ -27,7 +28,6 @@ struct repair {
 	unsigned tablet_count;
 	bool lost_meta;    /* METADATA's log lost records */
 	bool all_in_doubt; /* each row of METADATA may lack cells, and rows may be missing */
-	uint32_t listed;   /* the table whose directory is being listed */
 };
 
 /* A step, and data that cannot be restored. */
@@ -76,15 +76,15 @@ void repair_logs_fini(struct repair *p);
 
 /* ---- repair_sst.c ---- */
 struct repair_file {
-	struct repair_file *next;
+	UT_hash_handle hh;
+	uint64_t id[3]; /* of the next three */
 	uint32_t table;
 	uint64_t incarnation, number;
 	bool exists, named; /* found in its directory; named by METADATA */
 	bool examined;
-	bool changed, gone;       /* gone: missing, or no entry can be read; changed: gone, or written anew under another name */
-	struct tablet_file now;   /* after the repair; without begin and end */
-	struct offline_gap *lost; /* the rows that lost cells; from.n 0: from the first row on */
-	unsigned lost_count;
+	bool changed, gone;     /* gone: missing, or no entry can be read; changed: gone, or written anew under another name */
+	struct tablet_file now; /* after the repair; without begin and end */
+	struct offline_gaps lost;
 };
 /* Finds or adds the file. */
 struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t incarnation, uint64_t number);

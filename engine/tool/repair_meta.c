@@ -42,30 +42,15 @@ static void note_incarnation(struct repair *p, uint64_t n)
 		p->incarnation = n + 1;
 }
 
-static int add_sst(void *arg, const char *name, bool is_dir)
+static int add_sst(void *arg, uint32_t table, uint64_t incarnation, uint64_t number)
 {
 	struct repair *p = arg;
-	uint64_t incarnation, number;
 
-	if (is_dir || !meta_sstable_parse(name, &incarnation, &number))
-		return 0;
-	repair_file_get(p, p->listed, incarnation, number)->exists = true;
+	repair_file_get(p, table, incarnation, number)->exists = true;
 	note_incarnation(p, incarnation);
+	if (table > p->table_max)
+		p->table_max = table;
 	return 0;
-}
-
-static int add_sst_dir(void *arg, const char *name, bool is_dir)
-{
-	struct repair *p = arg;
-	char *end;
-	unsigned long long id = strtoull(name, &end, 10);
-
-	if (!is_dir || *end || !id || id > UINT32_MAX)
-		return 0;
-	p->listed = (uint32_t)id;
-	if (p->listed > p->table_max)
-		p->table_max = p->listed;
-	return file_list(text("%s/sst/%s", p->dir, name), add_sst, p);
 }
 
 static int add_log_dir(void *arg, const char *name, bool is_dir)
@@ -81,10 +66,11 @@ static int add_log_dir(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-static int list_dir(struct repair *p, const char *name, int (*fn)(void *, const char *, bool))
+/* Makes a directory of the store that could not be listed because it is missing.  listed: the result of the listing. */
+static int make_missing_dir(struct repair *p, const char *name, int listed)
 {
 	const char *path = text("%s/%s", p->dir, name);
-	int err = file_list(path, fn, p);
+	int err = listed;
 
 	if (err == -ENOENT || err == -ENOTDIR) {
 		report_problem(&p->r, "%s: this directory of the store is missing", path);
@@ -183,7 +169,7 @@ static unsigned compare_lists(struct repair *p, unsigned *unnamed, unsigned *mis
 	}
 	for (unsigned i = 0; i < store->table_count; i++)
 		gaps += !offline_has_tablet(store, store->tables[i].p->tablets_id);
-	for (const struct repair_file *f = p->files; f; f = f->next)
+	for (const struct repair_file *f = p->files; f; f = f->hh.next)
 		*unnamed += f->table >= META_FIRST_USER_TABLE && f->exists && !f->named;
 	return gaps;
 }
@@ -270,7 +256,7 @@ static int add_possible_files(struct repair *p, struct meta_tablet *t)
 	const struct offline_row *made = offline_table_rows(&p->store.made, t->table, &count);
 	int err = 0;
 
-	for (struct repair_file *f = p->files; f && !err; f = f->next) {
+	for (struct repair_file *f = p->files; f && !err; f = f->hh.next) {
 		const struct tablet_file x = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 
 		if (f->table == t->table && f->exists)
@@ -446,7 +432,7 @@ static int plan_tables(struct repair *p)
 	for (unsigned i = 0; i < store->made.count; i++)
 		if (!offline_is_dropped(store, store->made.v[i].m.table))
 			add_id(&ids, store->made.v[i].m.table);
-	for (const struct repair_file *f = p->files; f; f = f->next)
+	for (const struct repair_file *f = p->files; f; f = f->hh.next)
 		if (p->all_in_doubt && f->exists && f->table >= META_FIRST_USER_TABLE && !offline_is_dropped(store, f->table) &&
 			!is_replaced(p, f->table))
 			add_id(&ids, f->table);
@@ -464,7 +450,7 @@ static int find_doubt(struct repair *p)
 	unsigned unnamed, missing, gaps = compare_lists(p, &unnamed, &missing);
 
 	/* Nothing else shows that the end of a log was cut off. */
-	if (!p->store.all_in_doubt && !p->lost_meta && !p->store.gap_count && (gaps || (unnamed && missing))) {
+	if (!p->store.all_in_doubt && !p->lost_meta && !p->store.gaps.count && (gaps || (unnamed && missing))) {
 		report_problem(&p->r,
 			"METADATA: %u tablets are missing; %u SSTables that it names are missing, and %u are there that it does "
 			"not name",
@@ -483,10 +469,10 @@ int repair_meta_plan(struct repair *p)
 {
 	const struct offline *store = &p->store;
 	const struct offline_row *row;
-	int err = list_dir(p, "sst", add_sst_dir);
+	int err = make_missing_dir(p, "sst", offline_list_ssts(store, &p->r, add_sst, p));
 
 	if (!err)
-		err = list_dir(p, "log", add_log_dir);
+		err = make_missing_dir(p, "log", file_list(text("%s/log", p->dir), add_log_dir, p));
 	for (unsigned i = 0; (row = offline_row_at(store, i)) && !err; i++)
 		note_redo_points(p, &row->m);
 	for (unsigned i = 0; i < store->made.count; i++)

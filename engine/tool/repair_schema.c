@@ -171,7 +171,7 @@ static int read_content(struct repair *p, struct content *c)
 {
 	int err = 0;
 
-	for (const struct repair_file *f = p->files; f && !err; f = f->next) {
+	for (const struct repair_file *f = p->files; f && !err; f = f->hh.next) {
 		const struct tablet_file at = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 
 		if (!f->examined || f->gone || !is_file_of(p, c->table, f))

@@ -36,13 +36,8 @@ struct rewrite {
 	bool column_has_cell;
 	struct sst_count count;
 	struct buf probe, scratch;
-	struct buf row;    /* of the last key read, if row_set */
-	bool row_set, gap; /* gap: blocks behind that key are lost */
-	/* A large value is collected until its last chunk was read. */
-	struct buf large; /* pairs: u32 lengths of key and value, key, value */
-	uint64_t bytes_left, seq;
-	int64_t ts;
-	uint32_t next_chunk;
+	struct sst_large large;
+	struct buf entries; /* of a large value, up to its last chunk: u32 lengths of key and value, key, value */
 };
 
 /* ---- the new file ---- */
@@ -81,33 +76,12 @@ static int write_entry(struct rewrite *w, struct tfs_bytes key, struct tfs_bytes
 
 /* ---- entries of the old file ---- */
 
-/* from.n 0: from the first row on; to.p NULL: up to the last one. */
-static int note_lost_rows(struct repair_file *f, struct tfs_bytes from, struct tfs_bytes to)
-{
-	struct offline_gap *g;
-	int err;
-
-	tool_grow(f->lost, f->lost_count);
-	g = &f->lost[f->lost_count++];
-	*g = (struct offline_gap){0};
-	err = buf_set(&g->from, from.p, from.n);
-	return err || !to.p ? err : buf_set(&g->to, to.p, to.n);
-}
-
-static void forget_lost_rows(struct repair_file *f)
-{
-	while (f->lost_count) {
-		buf_fini(&f->lost[--f->lost_count].from);
-		buf_fini(&f->lost[f->lost_count].to);
-	}
-}
-
 void repair_sst_losses(struct repair *p, const struct meta_tablet *t, const struct repair_file *f)
 {
 	const struct tablet_file at = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 
-	for (unsigned i = 0; i < f->lost_count; i++) {
-		const struct offline_gap *g = &f->lost[i];
+	for (unsigned i = 0; i < f->lost.count; i++) {
+		const struct offline_gap *g = &f->lost.v[i];
 
 		if ((g->to.p && bytes_cmp(buf_bytes(&g->to), buf_bytes(&t->begin)) < 0) ||
 			(!t->last && bytes_cmp(buf_bytes(&g->from), buf_bytes(&t->end)) >= 0))
@@ -118,29 +92,20 @@ void repair_sst_losses(struct repair *p, const struct meta_tablet *t, const stru
 	}
 }
 
-/* Ends the collection of a large value that lacks chunks. */
-static int drop_large(struct rewrite *w)
-{
-	if (!w->bytes_left)
-		return 0;
-	w->bytes_left = 0;
-	return note_lost_rows(w->file, buf_bytes(&w->row), buf_bytes(&w->row));
-}
-
 static int salvage_collect(struct rewrite *w, struct tfs_bytes key, struct tfs_bytes value)
 {
-	int err = buf_be32(&w->large, (uint32_t)key.n);
+	int err = buf_be32(&w->entries, (uint32_t)key.n);
 
 	if (!err)
-		err = buf_be32(&w->large, (uint32_t)value.n);
+		err = buf_be32(&w->entries, (uint32_t)value.n);
 	if (!err)
-		err = buf_append_bytes(&w->large, key);
-	return err ? err : buf_append_bytes(&w->large, value);
+		err = buf_append_bytes(&w->entries, key);
+	return err ? err : buf_append_bytes(&w->entries, value);
 }
 
 static int write_large(struct rewrite *w)
 {
-	struct reader r = reader_of(buf_bytes(&w->large));
+	struct reader r = reader_of(buf_bytes(&w->entries));
 	struct tfs_bytes key, value;
 	uint32_t a, b;
 	int err = 0;
@@ -150,52 +115,35 @@ static int write_large(struct rewrite *w)
 	return err;
 }
 
-static int take_chunk(struct rewrite *w, const struct cellkey *k, struct tfs_bytes key, struct tfs_bytes value)
-{
-	uint64_t want = w->bytes_left < CELL_CHUNK_BYTES ? w->bytes_left : CELL_CHUNK_BYTES;
-	int err = 0;
-
-	if (w->bytes_left && (k->chunk != w->next_chunk || k->seq != w->seq || k->ts != w->ts || value.n != want))
-		err = drop_large(w);
-	if (err || !w->bytes_left)
-		return err;
-	err = salvage_collect(w, key, value);
-	w->bytes_left -= want;
-	w->next_chunk++;
-	return err || w->bytes_left ? err : write_large(w);
-}
-
-/* An sst_salvage_fn: writes what can be read, and notes the rows around gaps. */
+/* An sst_salvage_fn: writes what can be read, and notes the rows around gaps and of large values that are not whole. */
 static int take_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
 {
 	struct rewrite *w = arg;
+	struct offline_gaps *lost = &w->file->lost;
+	bool was_large = w->large.bytes_left;
+	const char *wrong;
 	struct cellkey k;
 	int err = key.p ? cellkey_decode(key, &k, &w->scratch) : -EBADMSG;
 
 	if (err == -EBADMSG) {
-		w->gap = true;
+		lost->open = true;
 		return 0;
 	}
 	if (err)
 		return err;
-	if (w->gap)
-		err = note_lost_rows(w->file, buf_bytes(&w->row), k.row);
-	w->gap = false;
+	wrong = sst_large_next(&w->large, &k, value);
+	if (wrong && was_large)
+		err = offline_gap_add(lost, buf_bytes(&lost->row), buf_bytes(&lost->row));
 	if (!err)
-		err = k.kind == CELL_CHUNK ? take_chunk(w, &k, key, value) : drop_large(w);
-	w->row_set = true;
-	if (!err)
-		err = buf_set(&w->row, k.row.p, k.row.n);
-	if (err || k.kind == CELL_CHUNK)
+		err = offline_gaps_row(lost, k.row);
+	if (err || (wrong && k.kind == CELL_CHUNK))
 		return err;
-	if (k.kind != CELL_LARGE || value.n != 8)
+	if (k.kind != CELL_CHUNK && !w->large.bytes_left)
 		return write_entry(w, key, value);
-	buf_reset(&w->large);
-	w->bytes_left = load_be64(value.p);
-	w->seq = k.seq;
-	w->ts = k.ts;
-	w->next_chunk = 0;
-	return salvage_collect(w, key, value);
+	if (k.kind != CELL_CHUNK)
+		buf_reset(&w->entries);
+	err = salvage_collect(w, key, value);
+	return err || w->large.bytes_left ? err : write_large(w);
 }
 
 /* ---- one file ---- */
@@ -257,11 +205,11 @@ static int report_rewrite(struct rewrite *w, const struct tablet_file *entry)
 	if (cells || deletes)
 		repair_loss(w->p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", w->path, cells, deletes);
 	/* No unreadable stretch says which rows these are, or less than METADATA does. */
-	if (entry->bytes && (!w->count.any || ((cells || deletes) && !f->lost_count))) {
-		forget_lost_rows(f);
-		err = note_lost_rows(f, buf_bytes(&entry->first), buf_bytes(&entry->last));
-	} else if (!w->count.any && !f->lost_count) {
-		err = note_lost_rows(f, (struct tfs_bytes){0}, (struct tfs_bytes){0});
+	if (entry->bytes && (!w->count.any || ((cells || deletes) && !f->lost.count))) {
+		offline_gaps_fini(&f->lost);
+		err = offline_gap_add(&f->lost, buf_bytes(&entry->first), buf_bytes(&entry->last));
+	} else if (!w->count.any && !f->lost.count) {
+		err = offline_gap_add(&f->lost, (struct tfs_bytes){0}, (struct tfs_bytes){0});
 	}
 	return err;
 }
@@ -283,10 +231,10 @@ static int rewrite_file(struct repair *p, const struct tablet_file *f, const cha
 		err = new_writer(p, &w.count.p, offline_sst_path(&p->store, &out->now), &w.w);
 	if (!err)
 		err = sst_salvage(at, path, f->bytes, take_entry, &w);
+	if (!err && w.large.bytes_left)
+		err = offline_gap_add(&out->lost, buf_bytes(&out->lost.row), buf_bytes(&out->lost.row));
 	if (!err)
-		err = drop_large(&w);
-	if (!err && w.gap)
-		err = note_lost_rows(out, buf_bytes(&w.row), (struct tfs_bytes){0});
+		err = offline_gaps_end(&out->lost);
 	if (!err)
 		err = report_rewrite(&w, entry);
 	if (err)
@@ -303,8 +251,7 @@ out:
 	sst_count_fini(&w.count);
 	buf_fini(&w.probe);
 	buf_fini(&w.scratch);
-	buf_fini(&w.row);
-	buf_fini(&w.large);
+	buf_fini(&w.entries);
 	return err;
 }
 
@@ -314,7 +261,7 @@ static int report_missing(struct repair *p, const struct tablet_file *f, const c
 	repair_step(p, "%s: taken out of the table", path);
 	repair_loss(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
 	out->changed = out->gone = true;
-	return note_lost_rows(out, buf_bytes(&f->first), buf_bytes(&f->last));
+	return offline_gap_add(&out->lost, buf_bytes(&f->first), buf_bytes(&f->last));
 }
 
 /* Returns whether METADATA describes the file with these properties. */
@@ -387,16 +334,20 @@ static int examine_file(struct repair *p, const struct tablet_file *f, const cha
 
 struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t incarnation, uint64_t number)
 {
+	const uint64_t id[] = {table, incarnation, number};
 	struct repair_file *f;
 
-	for (f = p->files; f; f = f->next)
-		if (f->table == table && f->incarnation == incarnation && f->number == number)
-			return f;
+	HASH_FIND(hh, p->files, id, sizeof(id), f);
+	if (f)
+		return f;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		no_memory();
-	*f = (struct repair_file){.next = p->files, .table = table, .incarnation = incarnation, .number = number};
-	return p->files = f;
+	*f = (struct repair_file){.id = {table, incarnation, number}, .table = table, .incarnation = incarnation, .number = number};
+	HASH_ADD(hh, p->files, id, sizeof(f->id), f);
+	if (!f->hh.tbl)
+		no_memory();
+	return f;
 }
 
 int repair_sst(struct repair *p, const struct tablet_file *f, const struct repair_file **out)
@@ -411,13 +362,13 @@ int repair_sst(struct repair *p, const struct tablet_file *f, const struct repai
 
 void repair_ssts_fini(struct repair *p)
 {
-	while (p->files) {
-		struct repair_file *x = p->files;
+	struct repair_file *x, *next;
 
-		p->files = x->next;
+	HASH_ITER(hh, p->files, x, next)
+	{
+		HASH_DEL(p->files, x);
 		tablet_file_fini(&x->now);
-		forget_lost_rows(x);
-		free(x->lost);
+		offline_gaps_fini(&x->lost);
 		free(x);
 	}
 }
