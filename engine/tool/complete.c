@@ -260,6 +260,8 @@ static int offer_commands(const struct command *const *commands, const char *typ
 
 static int offer_options(const struct command *c, const char *typed)
 {
+	if (!c->options)
+		return offer_each((const char *const[]){"--help", "-h", NULL}, typed);
 	for (const struct option *o = c->options; o->name; o++)
 		offer(text("--%s", o->name), typed);
 	for (const char *letter = c->letters; *letter; letter++)
@@ -272,9 +274,9 @@ static const struct option *option_named(const struct command *c, const char *na
 {
 	const struct option *o = c->options;
 
-	while (o->name && strcmp(o->name, name) != 0)
+	while (o && o->name && strcmp(o->name, name) != 0)
 		o++;
-	return o->name ? o : NULL;
+	return o && o->name ? o : NULL;
 }
 
 static void read_words(struct typed *t, char *const *words, int n)
@@ -355,8 +357,6 @@ const struct command complete_command = {
 		 "tabletctl, one a line, for the completions of shells.\n"
 		 "\n"
 		 "Exit status: 0; 1 the word is the name of a file.\n",
-	.letters = ":h",
-	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
 	.kinds = "",
 	.one_path = true,
 	.least = 1,

@@ -114,8 +114,6 @@ const struct command compact_command = {
 		 "Rewrites the SSTables of a table without deleted and expired cells, and waits\n"
 		 "for it.  TABLE_PATH is a table's directory in a mount, or DATADIR/TABLE if the\n"
 		 "store is not in use.\n",
-	.letters = ":h",
-	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
 	.least = 1,
 	.most = 1,
 	.operands = "one TABLE_PATH is",
@@ -180,8 +178,6 @@ const struct command ctl_command = {
 		 "\n"
 		 "Exit status: 0 done, 2 bad usage, 3 refused or any other error.\n",
 	.kinds = "pva",
-	.letters = ":h",
-	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
 	.one_path = true,
 	.least = 1,
 	.most = 3,
@@ -228,8 +224,6 @@ const struct command config_command = {
 		 "\n"
 		 "Exit status: 0 done, 2 bad usage, 3 refused or any other error.\n",
 	.kinds = "fssssssss",
-	.letters = ":h",
-	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
 	.one_path = true,
 	.least = 1,
 	.most = 9,
@@ -282,8 +276,6 @@ const struct command status_command = {
 		 "so `watch tabletctl status MOUNTPOINT' shows the present ones.\n"
 		 "\n"
 		 "Exit status: 0, or 2 when no store is mounted there.\n",
-	.letters = ":h",
-	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
 	.least = 1,
 	.most = 1,
 	.operands = "the mount point of a mounted store is",

@@ -46,10 +46,12 @@ static int print_help(const struct command *c)
 
 static int run_command(const struct command *c, int argc, char **argv)
 {
-	struct arguments a = {.commands = commands};
+	static const struct option only_help[] = {{"help", no_argument, NULL, 'h'}, {0}};
+	const char *letters = c->options ? c->letters : c->one_path ? "+:h" : ":h";
+	struct arguments a = {.command = c, .commands = commands};
 	int letter;
 
-	while ((letter = getopt_long(argc, argv, c->letters, c->options, NULL)) != -1) {
+	while ((letter = getopt_long(argc, argv, letters, c->options ? c->options : only_help, NULL)) != -1) {
 		const char *last = argv[optind - 1];
 
 		if (letter == 'h')

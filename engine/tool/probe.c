@@ -71,8 +71,6 @@ const struct command probe_command = {
 		 "\n"
 		 "Exit status: 0 safe; 1 not safe, each line names a property and the setting that\n"
 		 "may mend it; 2 it could not be tried.\n",
-	.letters = ":h",
-	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
 	.least = 2,
 	.most = 2,
 	.operands = "two directories are",

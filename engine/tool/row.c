@@ -96,16 +96,15 @@ static int apply_below(int dir, char *path, struct tfs_bytes lines, struct buf *
 	return err;
 }
 
-/* Applies lines without `commit` to the row of operands TABLE_PATH and ROW; *answer is the result.  Returns the exit code. */
-static int row_mutate(const struct command *c, const struct arguments *a, struct buf *lines, struct buf *answer)
+/* Applies lines to the row of operands TABLE_PATH and ROW; *answer is the result.  Returns the exit code. */
+static int row_mutate(const struct arguments *a, struct buf *lines, struct buf *answer)
 {
 	const char *table = a->operand[0], *shown = a->operand[1];
 	struct mutation_lines parsed = {0};
 	struct buf key = {0}, name = {0};
 	int err = 0, dir = -1, tries = RACES_MAX;
 
-	put_text(lines, "commit\n");
-	if (!scan_row_key(shown, &key) || scan_lines(c, buf_bytes(lines), &parsed)) {
+	if (!scan_row_key(shown, &key) || scan_lines(a->command, buf_bytes(lines), &parsed)) {
 		mutation_lines_fini(&parsed);
 		buf_fini(&key);
 		return EXIT_CANNOT;
@@ -144,112 +143,81 @@ static int read_input(const char *path, struct buf *out)
 	return err;
 }
 
-/* Operand i, which becomes a part of a line. */
-static const char *line_part(const struct arguments *a, int i)
-{
-	return strpbrk(a->operand[i], "\t\n") ? NULL : a->operand[i];
-}
-
-static int refuse_part(const struct command *c, const char *part)
-{
-	return bad_usage(c, "a tab or newline in %s is written \\t or \\n", part);
-}
-
-static int put_run(const struct arguments *a)
-{
-	const char *column = line_part(a, 2), *value = a->operands > 3 ? a->operand[3] : "-";
-	struct buf lines = {0}, bytes = {0}, answer = {0};
-	int status = EXIT_ERROR;
-
-	if (!column)
-		return refuse_part(&put_command, "FAMILY:QUALIFIER");
-	if (strcmp(value, "-") != 0)
-		put_text(&bytes, value);
-	else if (read_input("-", &bytes))
-		goto out;
-	put_text(&lines, text("set %s\t", column));
-	if (text_escape(buf_bytes(&bytes), &lines))
-		no_memory();
-	put_text(&lines, "\n");
-	status = row_mutate(&put_command, a, &lines, &answer);
-out:
-	buf_fini(&lines);
-	buf_fini(&bytes);
-	buf_fini(&answer);
-	return status;
-}
-
-static int delete_run(const struct arguments *a)
-{
-	const char *cells = a->operands > 2 ? line_part(a, 2) : "row";
-	struct buf lines = {0}, answer = {0};
-	int status;
-
-	if (!cells)
-		return refuse_part(&delete_command, "FAMILY:QUALIFIER");
-	if (a->operands > 2 && !strchr(cells, ':'))
-		return bad_usage(&delete_command, "FAMILY: is needed, not %s", cells);
-	put_text(&lines, text("delete %s\n", cells));
-	status = row_mutate(&delete_command, a, &lines, &answer);
-	buf_fini(&lines);
-	buf_fini(&answer);
-	return status;
-}
-
-static int increment_run(const struct arguments *a)
-{
-	const char *column = line_part(a, 2), *by = a->operands > 3 ? line_part(a, 3) : "1";
-	struct buf lines = {0}, answer = {0};
-	const uint8_t *number;
-	int status;
-
-	if (!column || !by)
-		return refuse_part(&increment_command, "FAMILY:QUALIFIER");
-	put_text(&lines, text("increment %s\t%s\n", column, by));
-	status = row_mutate(&increment_command, a, &lines, &answer);
-	number = answer.n ? memchr(answer.p, '\t', answer.n) : NULL;
-	if (status == 0 && number)
-		for (number++; number < answer.p + answer.n && *number != '\n'; number++)
-			putchar(*number);
-	if (status == 0)
-		putchar('\n');
-	buf_fini(&lines);
-	buf_fini(&answer);
-	return status;
-}
-
-/* Removes `commit` at the end, because row_mutate adds it. */
+/* Appends `commit`, unless the user wrote it. */
 static void lines_end(struct buf *lines)
 {
-	static const char commit[] = "commit\n";
-	const size_t n = sizeof(commit) - 1;
+	static const char commit[] = "\ncommit\n";
+	const size_t n = sizeof(commit) - 2; /* at the beginning of the lines there is no newline before it */
 
 	if (lines->n && lines->p[lines->n - 1] != '\n')
 		put_text(lines, "\n");
-	if (lines->n >= n && memcmp(lines->p + lines->n - n, commit, n) == 0 &&
-		(lines->n == n || lines->p[lines->n - n - 1] == '\n'))
-		lines->n -= n;
+	if (lines->n < n || memcmp(lines->p + lines->n - n, commit + 1, n) != 0 ||
+		(lines->n > n && lines->p[lines->n - n - 1] != '\n'))
+		put_text(lines, commit + 1);
 }
 
-static int mutate_run(const struct arguments *a)
+/* Appends the line of a command other than mutate.  Returns the exit code. */
+static int add_line(const struct arguments *a, struct buf *lines)
 {
-	struct buf lines = {0}, answer = {0};
-	int status = EXIT_ERROR;
+	const struct command *c = a->command;
+	const char *verb = c == &put_command ? "set" : c->name, *column = a->operands > 2 ? a->operand[2] : "row";
+	const char *value = a->operands > 3 ? a->operand[3] : c == &put_command ? "-" : "1";
+	struct buf bytes = {0};
+	int status = 0;
 
-	if (read_input(a->operands > 2 ? a->operand[2] : "-", &lines) == 0) {
-		lines_end(&lines);
-		status = row_mutate(&mutate_command, a, &lines, &answer);
+	if (strpbrk(column, "\t\n") || (c == &increment_command && strpbrk(value, "\t\n")))
+		return bad_usage(c, "a tab or newline in %s is written \\t or \\n", "FAMILY:QUALIFIER");
+	if (c == &delete_command && a->operands > 2 && !strchr(column, ':'))
+		return bad_usage(c, "FAMILY: is needed, not %s", column);
+	put_text(lines, text("%s %s", verb, column));
+	if (c == &put_command) {
+		if (strcmp(value, "-") != 0)
+			put_text(&bytes, value);
+		else if (read_input("-", &bytes))
+			status = EXIT_ERROR;
+		put_text(lines, "\t");
+		if (text_escape(buf_bytes(&bytes), lines))
+			no_memory();
+	} else if (c == &increment_command) {
+		put_text(lines, text("\t%s", value));
 	}
-	if (status == 0)
+	buf_fini(&bytes);
+	return status;
+}
+
+static void print_number(struct tfs_bytes answer)
+{
+	const uint8_t *tab = answer.n ? memchr(answer.p, '\t', answer.n) : NULL, *end = answer.p + answer.n;
+	const uint8_t *newline = tab ? memchr(tab, '\n', (size_t)(end - tab)) : NULL;
+
+	if (tab)
+		fwrite(tab + 1, 1, (size_t)((newline ? newline : end) - tab - 1), stdout);
+	putchar('\n');
+}
+
+static int row_run(const struct arguments *a)
+{
+	const bool is_mutate = a->command == &mutate_command;
+	struct buf lines = {0}, answer = {0};
+	int status;
+
+	if (!is_mutate)
+		status = add_line(a, &lines);
+	else
+		status = read_input(a->operands > 2 ? a->operand[2] : "-", &lines) ? EXIT_ERROR : 0;
+	if (!status) {
+		lines_end(&lines);
+		status = row_mutate(a, &lines, &answer);
+	}
+	if (!status && is_mutate)
 		fwrite(answer.p, 1, answer.n, stdout);
+	else if (!status && a->command == &increment_command)
+		print_number(buf_bytes(&answer));
 	buf_fini(&lines);
 	buf_fini(&answer);
 	return status;
 }
 
-/* The operands behind the first are not options, although a value may begin with "-". */
-#define ROW_LETTERS "+:h"
-static const struct option row_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 #define ROW_USAGE                                                                                                                  \
 	"TABLE_PATH is a table below a mount point.  ROW, FAMILY:QUALIFIER and the lines\n"                                        \
 	"have the escapes \\t \\n \\r \\\\ \\xHH for single bytes.\n"                                                              \
@@ -266,13 +234,11 @@ const struct command put_command = {
 		 "Writes the newest version of a column, or the version at TIMESTAMP.  Without\n"
 		 "VALUE, or if it is -, all of standard input is the value.\n"
 		 "\n" ROW_USAGE,
-	.letters = ROW_LETTERS,
-	.options = row_options,
 	.one_path = true,
 	.least = 3,
 	.most = 4,
 	.operands = "TABLE_PATH, ROW and FAMILY:QUALIFIER are",
-	.run = put_run,
+	.run = row_run,
 };
 const struct command delete_command = {
 	.name = "delete",
@@ -284,13 +250,11 @@ const struct command delete_command = {
 		 "column, with a timestamp one version.  FAMILY:@ is the column with the empty\n"
 		 "qualifier.  Deleting what is absent succeeds.\n"
 		 "\n" ROW_USAGE,
-	.letters = ROW_LETTERS,
-	.options = row_options,
 	.one_path = true,
 	.least = 2,
 	.most = 3,
 	.operands = "TABLE_PATH and ROW are",
-	.run = delete_run,
+	.run = row_run,
 };
 const struct command increment_command = {
 	.name = "increment",
@@ -301,13 +265,11 @@ const struct command increment_command = {
 		 "Adds N, which may be negative, or 1, and prints the new number.  An absent one\n"
 		 "is 0.\n"
 		 "\n" ROW_USAGE,
-	.letters = ROW_LETTERS,
-	.options = row_options,
 	.one_path = true,
 	.least = 3,
 	.most = 4,
 	.operands = "TABLE_PATH, ROW and FAMILY:QUALIFIER are",
-	.run = increment_run,
+	.run = row_run,
 };
 const struct command mutate_command = {
 	.name = "mutate",
@@ -322,11 +284,9 @@ const struct command mutate_command = {
 		 "A last line `commit' may be left out.  Prints a line with the result of each.\n"
 		 "See tabletfs-scan(7).\n"
 		 "\n" ROW_USAGE,
-	.letters = ROW_LETTERS,
-	.options = row_options,
 	.one_path = true,
 	.least = 2,
 	.most = 3,
 	.operands = "TABLE_PATH and ROW are",
-	.run = mutate_run,
+	.run = row_run,
 };

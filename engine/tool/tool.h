@@ -21,13 +21,13 @@ struct arguments {
 	const char *option[128]; /* by option.val: its argument, or "" if it takes none; NULL: not given */
 	char **operand;
 	int operands;
-	const struct command *const *commands; /* all subcommands, up to NULL */
+	const struct command *command, *const *commands; /* the subcommand, and all subcommands, up to NULL */
 };
 struct command {
 	const char *name, *brief;
-	const char *usage;   /* printed for -h */
-	const char *letters; /* as for getopt_long */
-	const struct option *options;
+	const char *usage;            /* printed for -h */
+	const char *letters;          /* as for getopt_long */
+	const struct option *options; /* NULL: -h and --help only; with one_path, they are before the first operand */
 	/*
 	 * A letter for each operand, for complete: p a path below a mount, r a row and c a
 	 * column of the first operand, v a verb of it, a the argument of a verb, s a setting of
