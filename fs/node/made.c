@@ -112,30 +112,45 @@ static void drop_kernel_entry(struct node *n, struct changes *c)
 	buf_fini(&path);
 }
 
-static int made_remove(struct node *n, struct changes *c)
+/* The node of the same directory in the other view, counted; NULL: there is none. */
+static struct node *other_view_get_locked(struct node *n)
 {
-	struct node *own, *other;
+	struct node *other = node_in_other_view_locked(n);
+
+	if (other)
+		other->refs++;
+	return other;
+}
+
+/* Does so for a node of other_view_get_locked, and puts it. */
+static void drop_other_entry(struct node *other, struct changes *c)
+{
+	if (other)
+		drop_kernel_entry(other, c);
+	node_put(other);
+}
+
+/* Removes the directory, if it has no extra entry.  ends: its node ends, too. */
+static int made_remove(struct node *n, bool ends, struct changes *c)
+{
+	struct node *own, *other = NULL;
 	int err = 0;
 
 	mutex_lock(tree_mutex());
-	other = node_in_other_view_locked(n);
 	if (extra_any_view_locked(n)) {
-		other = NULL;
 		err = -ENOTEMPTY;
 	} else {
-		if (other)
-			other->refs++;
+		other = other_view_get_locked(n);
 		own = node_in_table_locked(n);
 		if (own)
 			extra_drop_locked(own);
-		node_end_locked(n);
+		if (ends)
+			node_end_locked(n);
 	}
 	mutex_unlock(tree_mutex());
-	if (other) {
+	if (ends && other)
 		dir_time_forget(other);
-		drop_kernel_entry(other, c);
-	}
-	node_put(other);
+	drop_other_entry(other, c);
 	return err;
 }
 
@@ -146,7 +161,7 @@ int made_rmdir(struct node *n, const char *name, struct changes *c)
 
 	if (err || has)
 		return err ? err : -ENOTEMPTY;
-	err = made_remove(n, c);
+	err = made_remove(n, true, c);
 	if (err == 0)
 		dir_time_forget(n);
 	return err;
@@ -220,27 +235,10 @@ static void drop_row_locked(struct node *row)
  */
 static void drop_part(struct node *part, struct changes *c)
 {
-	struct node *own, *other = NULL;
 	bool has = true;
 
-	if (node_ops(part)->has_cells(part, &has) || has)
-		return;
-	mutex_lock(tree_mutex());
-	has = extra_any_view_locked(part);
-	if (!has) {
-		other = node_in_other_view_locked(part);
-		if (other)
-			other->refs++;
-		own = node_in_table_locked(part);
-		if (own)
-			extra_drop_locked(own);
-	}
-	mutex_unlock(tree_mutex());
-	if (!has)
+	if (node_ops(part)->has_cells(part, &has) == 0 && !has && made_remove(part, false, c) == 0)
 		drop_kernel_entry(part, c);
-	if (other)
-		drop_kernel_entry(other, c);
-	node_put(other);
 }
 
 /* Removes the made directories of a row's split name that are empty now. */
@@ -268,14 +266,10 @@ void made_drop_row(struct node *row, struct changes *c)
 	own = node_in_table_locked(row);
 	if (own)
 		drop_row_locked(own);
-	other = node_in_other_view_locked(row);
-	if (other)
-		other->refs++;
+	other = other_view_get_locked(row);
 	mutex_unlock(tree_mutex());
 	drop_kernel_entry(row, c);
-	if (other)
-		drop_kernel_entry(other, c);
-	node_put(other);
+	drop_other_entry(other, c);
 	drop_parts(row, c);
 }
 
@@ -298,16 +292,12 @@ void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes 
 			key = buf_bytes(&at);
 			drop_row_locked(row);
 		}
-		other = row ? node_in_other_view_locked(row) : NULL;
-		if (other)
-			other->refs++;
+		other = row ? other_view_get_locked(row) : NULL;
 		mutex_unlock(tree_mutex());
 		if (!row)
 			break;
 		drop_kernel_entry(row, c);
-		if (other)
-			drop_kernel_entry(other, c);
-		node_put(other);
+		drop_other_entry(other, c);
 		node_put(row);
 	}
 	buf_fini(&at);
@@ -394,7 +384,7 @@ static void drop_oldest(struct node *n, struct changes *c)
 {
 	char path[512];
 
-	if (made_remove(n, c) != 0)
+	if (made_remove(n, true, c) != 0)
 		return;
 	drop_kernel_entry(n, c);
 	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)),
