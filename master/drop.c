@@ -64,7 +64,7 @@ static int remove_rows(void *arg, const char *name)
 
 	if (strtoul(name, &end, 10) != r->table || *end != '.' || strlen(name) > 30)
 		return 0;
-	snprintf(path, sizeof(path), ROWS_DIR "/%s", name);
+	snprintf(path, sizeof(path), META_ROWS_DIR "/%s", name);
 	return master_multi(r->m, &op, 1);
 }
 
@@ -79,7 +79,7 @@ static int tablets_delete(struct pass *p, uint32_t table)
 	if (!err)
 		err = metadata_scan_table(p->m->tablets, table, delete_row, p->m);
 	if (!err)
-		err = p->m->locks->ops->list(p->m->locks, ROWS_DIR, remove_rows, &rows);
+		err = p->m->locks->ops->list(p->m->locks, META_ROWS_DIR, remove_rows, &rows);
 	if (!err)
 		err = master_multi(p->m, &note, 1);
 	master_collect_soon(p->m, false);
@@ -122,7 +122,7 @@ static int look_at_rows(void *arg, const char *name)
 	const struct pass *p = arg;
 	char path[ROWS_NAME_MAX + 256];
 
-	snprintf(path, sizeof(path), ROWS_DIR "/%s", name);
+	snprintf(path, sizeof(path), META_ROWS_DIR "/%s", name);
 	if (lock_get(p->m->locks, path, NULL, NULL) == -EBADMSG)
 		msg_damage("lock/%s: damaged; 'tabletctl repair' writes it again", path);
 	return 0;
@@ -130,7 +130,7 @@ static int look_at_rows(void *arg, const char *name)
 
 int pass_notes(struct pass *p)
 {
-	int err = p->m->o.sole ? p->m->locks->ops->list(p->m->locks, ROWS_DIR, look_at_rows, p) : 0;
+	int err = p->m->o.sole ? p->m->locks->ops->list(p->m->locks, META_ROWS_DIR, look_at_rows, p) : 0;
 
 	return err ? err : p->m->locks->ops->list(p->m->locks, "dropped", note_add, p);
 }

@@ -100,12 +100,7 @@ int master_ids_take(struct master *m, uint32_t *id) TFS_MUST;
 int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t *id) TFS_MUST;
 /* *one is set if METADATA has one tablet of this id. */
 int master_has_one_tablet(struct master *m, uint32_t table, bool *one) TFS_MUST;
-/*
- * rows/ID.N: the METADATA rows of a snapshot or clone as they were made: a sequence of
- * rows in the root file's form.
- */
-#define ROWS_DIR "rows"
-#define ROWS_NAME_MAX 48
+#define ROWS_NAME_MAX 48 /* of a file of struct meta_rows */
 #define DROP_NOTE_MAX 32
 /* The note dropped/ID, for the multi-operation that drops a table's tablets.  name has DROP_NOTE_MAX bytes. */
 struct lock_op drop_note(uint32_t table, char *name);

@@ -55,63 +55,47 @@ static int note_write(struct master *m, uint32_t id)
 	return master_multi(m, &note, 1);
 }
 
-enum { ROWS_BYTES = 256 << 10 }; /* limit of the rows in a file rows/ID.N before its last row */
-
 /* Rows of one table, each of which must begin where the one before ends. */
 struct chain {
 	struct master *m;
-	uint32_t id;
-	unsigned written; /* files rows/ID.N */
-	struct buf begin, rows;
+	struct meta_rows rows;
+	struct buf begin;
 	bool last, broken;
 };
 
-static int rows_write(struct chain *c)
+static int rows_write(void *arg, const char *name, struct tfs_bytes rows)
 {
-	char name[ROWS_NAME_MAX];
-	struct lock_op op = {.name = name, .contents = buf_bytes(&c->rows), .expect = LOCK_ANY};
-	int err;
+	struct lock_op op = {.name = name, .contents = rows, .expect = LOCK_ANY};
 
-	if (!c->rows.n)
-		return 0;
-	snprintf(name, sizeof(name), ROWS_DIR "/%u.%u", c->id, c->written++);
-	err = master_multi(c->m, &op, 1);
-	buf_reset(&c->rows);
-	return err;
+	return master_multi(arg, &op, 1);
 }
 
 static int chain_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *t)
 {
 	struct chain *c = arg;
-	struct buf row = {0};
-	int err = meta_root_encode(t, &row);
+	int err = meta_rows_add(&c->rows, t);
 
 	(void)row_key;
+	if (err == -EFBIG) {
+		msg_warning("table id %u: a tablet's list of files is too large to be kept for a repair", t->table);
+		err = 0;
+	}
 	c->broken |= !bytes_eq(buf_bytes(&t->begin), buf_bytes(&c->begin));
 	c->last = t->last;
 	if (!err && !t->last)
 		err = buf_set(&c->begin, t->end.p, t->end.n);
-	if (!err && c->rows.n + row.n > ROWS_BYTES)
-		err = rows_write(c);
-	if (!err && row.n > LOCK_FILE_MAX)
-		msg_warning("table id %u: a tablet's list of files is too large to be kept for a repair", c->id);
-	else if (!err)
-		err = buf_append_bytes(&c->rows, buf_bytes(&row));
-	buf_fini(&row);
 	return err;
 }
 
 /* -EAGAIN: a tablet is missing. */
 static int rows_check(struct master *m, uint32_t id)
 {
-	struct chain c = {.m = m, .id = id};
-	int err = metadata_scan_table(m->tablets, id, chain_row, &c);
+	struct chain c = {.m = m, .rows = {.table = id, .write = rows_write, .arg = m}};
+	int err = metadata_scan_table(m->tablets, id, chain_row, &c), ended = err ? err : meta_rows_end(&c.rows);
 
-	if (!err)
-		err = rows_write(&c);
+	buf_fini(&c.rows.rows);
 	buf_fini(&c.begin);
-	buf_fini(&c.rows);
-	return err ? err : c.last && !c.broken ? 0 : -EAGAIN;
+	return ended ? ended : c.last && !c.broken ? 0 : -EAGAIN;
 }
 
 /* Step 3.  *us: the instant that the rows show. */

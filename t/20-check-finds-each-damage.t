@@ -134,6 +134,18 @@ clean(store('twice', 'write', 30, 'close', 'write', 30, 'flush', 'close', 'delet
 my $split = copy($compacted);
 is((run($fill, $split, 'meta', 'split'))[0], 0, 'a split by hand');
 like(clean($split, 'after a split'), qr/5 tablets/, 'children share their files');
+{
+	# The row of METADATA is too large for a file of lock/rows, and is left out.
+	my $long = store('long', 'long', 'snapshot');
+	clean($long, 'a snapshot with a large row of METADATA');
+	($status, $out, $err) = run($ctl, 'repair', $long);
+	is($status, 0, '  nothing to repair') or diag($out, $err);
+	unlink "$long/lock/root" or die;
+	($status, $out, $err) = run($ctl, 'repair', '--write', $long);
+	cmp_ok($status, '<', 2, '  it can be repaired') or diag($out, $err);
+	clean($long, '  after the repair');
+	is((run($ctl, 'repair', $long))[0], 0, '  a second repair has no work');
+}
 
 # ---- in use ----
 {

@@ -131,4 +131,22 @@ int meta_ops_release(const struct meta_tablet *old, int64_t clock_mark, struct a
 int meta_root_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST;
 int meta_root_decode(struct tfs_bytes in, struct meta_tablet *m) TFS_MUST;
 
+/*
+ * Writes the rows of a snapshot or clone to files of the lock service, rows/<table>.<n>: rows in the form of the root file, one
+ * after the other.
+ */
+#define META_ROWS_DIR "rows"
+enum { META_ROWS_MAX = 512 << 10 }; /* bytes of a file */
+struct meta_rows {
+	uint32_t table;
+	int (*write)(void *arg, const char *name, struct tfs_bytes rows);
+	void *arg;
+	unsigned written; /* files */
+	struct buf rows;  /* that are not yet written */
+};
+int meta_rows_add(struct meta_rows *w, const struct meta_tablet *m) TFS_MUST; /* -EFBIG: no file can have the row; it is left out */
+int meta_rows_end(struct meta_rows *w) TFS_MUST;                              /* writes the last file; call it after errors, too */
+/* Returns whether a file can have the row. */
+bool meta_rows_can(const struct meta_tablet *m);
+
 #endif

@@ -7,6 +7,7 @@
 #include "engine/base/envelope.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define FORMAT 1u
@@ -343,4 +344,49 @@ int meta_root_decode(struct tfs_bytes in, struct meta_tablet *m)
 	else
 		*m = x;
 	return err;
+}
+
+/* ---- files of rows ---- */
+
+static int write_rows(struct meta_rows *w)
+{
+	char name[48];
+	int err;
+
+	snprintf(name, sizeof(name), META_ROWS_DIR "/%u.%u", w->table, w->written++);
+	err = w->write(w->arg, name, buf_bytes(&w->rows));
+	buf_reset(&w->rows);
+	return err;
+}
+
+int meta_rows_add(struct meta_rows *w, const struct meta_tablet *m)
+{
+	struct buf row = {0};
+	int err = meta_root_encode(m, &row);
+
+	if (!err && row.n > META_ROWS_MAX)
+		err = -EFBIG;
+	if (!err && w->rows.n && w->rows.n + row.n > META_ROWS_MAX / 2)
+		err = write_rows(w);
+	if (!err)
+		err = buf_append_bytes(&w->rows, buf_bytes(&row));
+	buf_fini(&row);
+	return err;
+}
+
+int meta_rows_end(struct meta_rows *w)
+{
+	int err = w->rows.n ? write_rows(w) : 0;
+
+	buf_fini(&w->rows);
+	return err;
+}
+
+bool meta_rows_can(const struct meta_tablet *m)
+{
+	struct meta_rows w = {0};
+	int err = meta_rows_add(&w, m);
+
+	buf_fini(&w.rows);
+	return err != -EFBIG;
 }

@@ -212,16 +212,16 @@ static void check_made(struct check *c)
 	for (unsigned i = 0; i < c->store.table_count; i++) {
 		const struct tfs_schema *s = c->store.tables[i].p;
 		const char *name = offline_table_name(&c->store, s->tablets_id);
-		unsigned count, made_count;
-		const struct offline_row *rows = offline_table_rows(&c->store.users, s->tablets_id, &count),
-					 *made = offline_table_rows(&c->store.made, s->tablets_id, &made_count);
-		bool same = count == made_count;
+		unsigned count;
+		const struct offline_row *rows = offline_table_rows(&c->store.users, s->tablets_id, &count);
+		struct offline_made made = offline_made(&c->store, s->tablets_id);
+		bool same = true, none = !made.count;
 
 		for (unsigned k = 0; k < count && same; k++)
-			same = offline_same_files(&rows[k].m, &made[k].m);
-		if (s->snapshot_of && !made)
+			same = offline_is_made(&made, &rows[k].m);
+		if (s->snapshot_of && none && (!count || !same))
 			report_problem(&c->r, "%s/lock/rows: nothing of %s", c->store.dir, name);
-		else if (s->snapshot_of && count && !same)
+		else if (s->snapshot_of && count && (!same || made.count))
 			report_problem(&c->r, "%s/lock/rows: other rows of %s than METADATA has", c->store.dir, name);
 	}
 }

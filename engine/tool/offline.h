@@ -68,6 +68,8 @@ struct offline {
 	struct offline_rows meta;  /* rows of the root tablet: METADATA's tablets */
 	struct offline_rows users; /* rows of those: users' tablets */
 	struct offline_rows made;  /* rows of snapshots and clones as they were made, from lock/rows; key and events are not set */
+	bool format_damaged;       /* FORMAT is missing or damaged, or one of its copies is */
+	bool journal_damaged;      /* of the lock service */
 	bool incomplete;           /* some of METADATA could not be read */
 	bool all_in_doubt;         /* set by repair: METADATA's own rows could not be read, so old files of METADATA were read */
 	bool meta_damaged;         /* set by repair: a file of METADATA is damaged */
@@ -139,8 +141,14 @@ void offline_locks_close(struct offline *store);
 /* ---- offline_meta.c: the root tablet's row and METADATA ---- */
 /* Returns the i-th row of root, meta and users, NULL behind the last one. */
 const struct offline_row *offline_row_at(const struct offline *store, unsigned i);
-/* Returns true if the rows are of one tablet, with the same files. */
-bool offline_same_files(const struct meta_tablet *a, const struct meta_tablet *b);
+/* The rows of a table in lock/rows, of which the first ones were compared. */
+struct offline_made {
+	const struct offline_row *next;
+	unsigned count; /* that are left */
+};
+struct offline_made offline_made(const struct offline *store, uint32_t table);
+/* The tablet is the next one of its table.  Returns true if the next row has its files, or if no row can have them. */
+bool offline_is_made(struct offline_made *made, const struct meta_tablet *m);
 bool offline_has_tablet(const struct offline *store, uint32_t table);
 /* Names for messages, which stay until the end of the program: "table NAME", and "table NAME, the tablet ending at KEY". */
 const char *offline_table_name(const struct offline *store, uint32_t table);

@@ -31,13 +31,14 @@ bool offline_is_store(const char *dir)
 
 #define ONE_COPY "%s: one of its two copies is damaged; the next mount writes it again from the other"
 
-static int offline_format(struct report *r, const struct offline *store)
+static int offline_format(struct report *r, struct offline *store)
 {
 	const char *path = text("%s/FORMAT", store->dir);
 	bool whole = true;
 	char *why = NULL;
 	int err = store_format_check(path, &whole, &why);
 
+	store->format_damaged = (!err && !whole) || err == -EBADMSG || err == -ENOENT;
 	if (!err && !whole) {
 		report_problem(r, ONE_COPY, path);
 	} else if (err == -EBADMSG) {
@@ -211,7 +212,7 @@ static int overlay_journal(struct report *r, struct offline *store)
 		err = lock_journal_decode(buf_bytes(&bytes), &steps, &count);
 	if (err == -EBADMSG) {
 		report_problem(r, "%s: offset 0: the lock service's journal has a wrong checksum or form", path);
-		store->incomplete = true;
+		store->incomplete = store->journal_damaged = true;
 		err = 0;
 	} else if (err) {
 		complain("%s: %s", path, err == -EPROTO ? "written in a later format" : strerror(-err));

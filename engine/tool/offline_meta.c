@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads METADATA without a server: the live cells of its tablets (offline_tablet.c), and the rows that they form. */
 #include "engine/cell/merge.h"
+#include "engine/meta/meta_format.h"
 #include "engine/tool/offline.h"
 
 #include <errno.h>
@@ -57,16 +58,27 @@ bool offline_has_tablet(const struct offline *store, uint32_t table)
 	return offline_table_rows(&store->users, table, &count);
 }
 
-bool offline_same_files(const struct meta_tablet *a, const struct meta_tablet *b)
+struct offline_made offline_made(const struct offline *store, uint32_t table)
 {
-	bool same = a->last == b->last && bytes_eq(buf_bytes(&a->end), buf_bytes(&b->end)) && a->file_count == b->file_count;
+	struct offline_made made;
 
-	for (unsigned i = 0; i < a->file_count && same; i++) {
-		const struct tablet_file *f = &a->files[i], *g = &b->files[i];
+	made.next = offline_table_rows(&store->made, table, &made.count);
+	return made;
+}
 
-		same = f->table == g->table && f->incarnation == g->incarnation && f->number == g->number;
-	}
-	return same;
+bool offline_is_made(struct offline_made *made, const struct meta_tablet *m)
+{
+	const struct meta_tablet *is = made->count ? &made->next->m : NULL;
+	bool same =
+		is && is->last == m->last && bytes_eq(buf_bytes(&is->end), buf_bytes(&m->end)) && is->file_count == m->file_count;
+
+	for (unsigned i = 0; same && i < m->file_count; i++)
+		same = meta_file_order(&is->files[i], &m->files[i]) == 0;
+	if (!same)
+		return !meta_rows_can(m);
+	made->next++;
+	made->count--;
+	return true;
 }
 
 const char *offline_table_name(const struct offline *store, uint32_t table)

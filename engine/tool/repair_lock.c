@@ -170,8 +170,6 @@ int repair_identity(struct repair *p)
 
 /* ---- lock/rows ---- */
 
-enum { ROWS_BYTES = 256 << 10 }; /* in a file, before the last row */
-
 /* Sets *table.  Returns false for other files. */
 static bool is_rows_file(const char *name, uint32_t *table)
 {
@@ -192,27 +190,30 @@ bool repair_lock_had_rows(const struct repair *p, uint32_t table)
 	return false;
 }
 
+static int write_rows_file(void *arg, const char *name, struct tfs_bytes rows)
+{
+	return repair_lock_file(arg, name, rows);
+}
+
 /* Writes the rows of a table, and removes its other files. */
 static int write_rows(struct repair *p, uint32_t table)
 {
-	struct buf b = {0};
-	unsigned written = 0;
+	struct meta_rows w = {.table = table, .write = write_rows_file, .arg = p};
 	uint32_t id;
 	int err = 0;
 
 	for (unsigned i = 0; i < p->tablet_count && !err; i++) {
 		if (p->tablets[i].table == table)
-			err = meta_root_encode(&p->tablets[i], &b);
-		if (!err && b.n && (b.n > ROWS_BYTES || i + 1 == p->tablet_count || p->tablets[i + 1].table != table)) {
-			err = repair_lock_file(p, text("rows/%u.%u", table, written++), buf_bytes(&b));
-			buf_reset(&b);
-		}
+			err = meta_rows_add(&w, &p->tablets[i]);
+		err = err == -EFBIG ? 0 : err;
 	}
-	buf_fini(&b);
+	if (!err)
+		err = meta_rows_end(&w);
+	buf_fini(&w.rows);
 	for (unsigned i = 0; i < p->store.file_count && !err; i++) {
 		const char *name = p->store.files[i].name;
 
-		if (is_rows_file(name, &id) && id == table && strtoul(strchr(name, '.') + 1, NULL, 10) >= written)
+		if (is_rows_file(name, &id) && id == table && strtoul(strchr(name, '.') + 1, NULL, 10) >= w.written)
 			err = repair_lock_file(p, name, (struct tfs_bytes){NULL, 0});
 	}
 	return err;
@@ -221,13 +222,12 @@ static int write_rows(struct repair *p, uint32_t table)
 /* Returns true if lock/rows has the files that the table's tablets have. */
 static bool has_made_rows(const struct repair *p, uint32_t table)
 {
-	unsigned count, n = 0;
-	const struct offline_row *made = offline_table_rows(&p->store.made, table, &count);
+	struct offline_made made = offline_made(&p->store, table);
 
 	for (unsigned i = 0; i < p->tablet_count; i++)
-		if (p->tablets[i].table == table && (n == count || !offline_same_files(&made[n++].m, &p->tablets[i])))
+		if (p->tablets[i].table == table && !offline_is_made(&made, &p->tablets[i]))
 			return false;
-	return n == count;
+	return !made.count;
 }
 
 int repair_rows(struct repair *p)
@@ -237,12 +237,12 @@ int repair_rows(struct repair *p)
 	for (unsigned i = 0; i < p->tablet_count && !err; i++) {
 		uint32_t table = p->tablets[i].table;
 		const struct offline_table *t = offline_table(&p->store, table);
-		unsigned count;
-		bool had = offline_table_rows(&p->store.made, table, &count) != NULL, damaged = repair_lock_had_rows(p, table);
+		bool snapshot = t && t->p->snapshot_of, had = offline_made(&p->store, table).count,
+		     damaged = repair_lock_had_rows(p, table);
 
-		if ((i && p->tablets[i - 1].table == table) || !(t && t->p->snapshot_of ? true : had || damaged))
+		if ((i && p->tablets[i - 1].table == table) || !(snapshot || had || damaged))
 			continue;
-		if (had && !damaged && !p->rewrites_meta && !(t && t->p->snapshot_of && !has_made_rows(p, table)))
+		if (!damaged && !p->rewrites_meta && (!snapshot || has_made_rows(p, table)))
 			continue;
 		repair_step(p, "%s/lock/rows: the rows of %s", p->dir, offline_table_name(&p->store, table));
 		err = write_rows(p, table);
@@ -265,29 +265,19 @@ int repair_rows(struct repair *p)
 static int repair_journal(struct repair *p)
 {
 	const char *top = text("%s/lock", p->dir), *path = text("%s/" LOCK_JOURNAL, top);
-	struct lock_step *steps = NULL;
-	struct buf b = {0};
-	unsigned count;
-	bool holes;
-	int err = copies_read(path, LOCK_JOURNAL_BYTES_MAX, &b, &holes);
+	int err = 0;
 
-	if (!err)
-		err = lock_journal_decode(buf_bytes(&b), &steps, &count);
-	if (err == -EBADMSG) {
+	if (p->store.journal_damaged) {
 		repair_step(p, "%s: removed", path);
 		repair_loss(p, "%s: the change of tables that it contained", path);
 		err = repair_keep(p, path);
 		if (!err && p->write)
 			err = file_unlink(path);
-	} else if (err == -ENOENT) {
-		err = 0;
 	}
 	if (!err && p->write)
 		err = lock_files_recover(top);
 	if (err)
 		complain("%s: %s", path, strerror(-err));
-	free(steps);
-	buf_fini(&b);
 	return err;
 }
 
@@ -318,22 +308,19 @@ int repair_locks(struct repair *p)
 int repair_format(struct repair *p)
 {
 	const char *path = text("%s/FORMAT", p->dir);
-	char *why = NULL;
 	struct buf b = {0};
-	bool whole = false;
-	int err = store_format_check(path, &whole, &why);
+	int err;
 
-	if ((!err && !whole) || err == -EBADMSG || err == -ENOENT) {
-		repair_step(p, "%s: written again", path);
-		err = repair_keep(p, path);
-		if (!err)
-			err = store_format_encode(STORE_FORMAT_VERSION, &b);
-		if (!err && p->write)
-			err = file_replace(path, buf_bytes(&b));
-	}
+	if (!p->store.format_damaged)
+		return 0;
+	repair_step(p, "%s: written again", path);
+	err = repair_keep(p, path);
+	if (!err)
+		err = store_format_encode(STORE_FORMAT_VERSION, &b);
+	if (!err && p->write)
+		err = file_replace(path, buf_bytes(&b));
 	if (err)
 		complain("%s: %s", path, strerror(-err));
-	free(why);
 	buf_fini(&b);
 	return err;
 }

@@ -189,20 +189,14 @@ static void add_redo_points(const struct repair *p, struct meta_tablet *t)
 {
 	for (const struct repair_log *g = p->logs; g; g = g->next)
 		for (unsigned n = 0; n < g->table_count; n++) {
-			unsigned at = 0;
+			const struct redo_point point = {g->incarnation, g->tables[n].first_lsn};
 
 			if (g->tables[n].table != t->table)
 				continue;
 			if (g->tables[n].seq_bound > t->seq_mark)
 				t->seq_mark = g->tables[n].seq_bound;
-			while (at < t->redo_count && t->redo[at].incarnation != g->incarnation)
-				at++;
-			if (at < t->redo_count)
-				continue;
-			t->redo = reallocarray(t->redo, t->redo_count + 1, sizeof(*t->redo));
-			if (!t->redo)
+			if (meta_redo_add(t, point, false))
 				no_memory();
-			t->redo[t->redo_count++] = (struct redo_point){g->incarnation, g->tables[n].first_lsn};
 		}
 }
 

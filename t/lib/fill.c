@@ -10,6 +10,7 @@
  *	large        a cell of 1 MiB, in chunks
  *	versions     zstd-dict for table "two", and in it text that makes a
  *	             dictionary, and three versions of a large cell
+ *	long         in table "one", ten SSTables whose rows have 60,000 bytes
  *	clear        deletes all rows that write wrote
  *	salt N       of both tables, which must be empty
  *	stray N      N rows of table "one" under a salt byte that is not theirs
@@ -149,6 +150,24 @@ static void delete_rows(uint64_t n)
 		}
 		must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
 		tfs_mutation_free(m);
+	}
+}
+
+static void write_long(void)
+{
+	static char row[60000];
+
+	memset(row, 'l', sizeof(row));
+	for (int i = 0; i < 10; i++) {
+		struct tfs_mutation *m;
+
+		row[sizeof(row) - 1] = (char)('0' + i);
+		m = tfs_mutation_new(tables[0], tfs_bytes_of(row, sizeof(row)));
+		must(m ? 0 : -ENOMEM, "mutation");
+		must(tfs_mutation_put(m, "a", TFS_S("q"), tfs_at(7), TFS_S("long")), "put");
+		must(tfs_apply(m, 0, NULL), "apply");
+		tfs_mutation_free(m);
+		must(tfs_flush(tables[0]), "flush");
 	}
 }
 
@@ -474,6 +493,8 @@ int main(int argc, char **argv)
 			stray_rows(strtoull(argv[++i], NULL, 10));
 		} else if (strcmp(verb, "large") == 0) {
 			write_large();
+		} else if (strcmp(verb, "long") == 0) {
+			write_long();
 		} else if (strcmp(verb, "versions") == 0) {
 			write_versions();
 		} else if (strcmp(verb, "flush") == 0) {
