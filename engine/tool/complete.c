@@ -61,25 +61,14 @@ static int each_line_of(const char *path, void (*fn)(const char *first, const ch
 
 /* ---- rows ---- */
 
-typedef void row_fn(const char *name, const char *shown, const char *before);
+/* A row is a name as ls shows it, alone or as a path behind that of its table, or a key with the escapes of tabletctl. */
+struct row_form {
+	bool key;
+	const char *before, *behind;
+};
+static const struct row_form as_key = {true, "", ""}, as_name = {false, "", ""};
 
-/* Prints a row as ls shows it, behind the directory of its table. */
-static void print_path(const char *name, const char *shown, const char *before)
-{
-	printf("%s%s/\n", before, name);
-}
-
-static void print_name(const char *name, const char *shown, const char *before)
-{
-	puts(name);
-}
-
-static void print_key(const char *name, const char *shown, const char *before)
-{
-	puts(shown);
-}
-
-static unsigned list_rows(const char *view, row_fn *fn, const char *before)
+static unsigned list_rows(const char *view, const struct row_form *form)
 {
 	struct buf key = {0}, shown = {0};
 	const struct dirent *e;
@@ -92,7 +81,7 @@ static unsigned list_rows(const char *view, row_fn *fn, const char *before)
 		buf_reset(&shown);
 		if (text_escape(buf_bytes(&key), &shown) || buf_u8(&shown, 0))
 			no_memory();
-		fn(e->d_name, (const char *)shown.p, before);
+		printf("%s%s%s\n", form->before, form->key ? (const char *)shown.p : e->d_name, form->behind);
 		n++;
 	}
 	if (d)
@@ -102,7 +91,7 @@ static unsigned list_rows(const char *view, row_fn *fn, const char *before)
 	return n;
 }
 
-static int offer_rows(const char *table, struct tfs_bytes prefix, row_fn *fn, const char *before)
+static int offer_rows(const char *table, struct tfs_bytes prefix, const struct row_form *form)
 {
 	struct buf clause = {0}, path = {0};
 	const char *scan;
@@ -111,8 +100,8 @@ static int offer_rows(const char *table, struct tfs_bytes prefix, row_fn *fn, co
 		name_encode(NAME_ROW, buf_bytes(&clause), 0, &path))
 		no_memory();
 	scan = text("%s/.scan%s%.*s", table, prefix.n ? "/" : "", prefix.n ? (int)path.n : 0, (const char *)path.p);
-	if (list_rows(text("%s/limit=%d/.rows", scan, ROWS_SHOWN), fn, before) == ROWS_SHOWN)
-		(void)list_rows(text("%s/reverse=yes/limit=1/.rows", scan), fn, before);
+	if (list_rows(text("%s/limit=%d/.rows", scan, ROWS_SHOWN), form) == ROWS_SHOWN)
+		(void)list_rows(text("%s/reverse=yes/limit=1/.rows", scan), form);
 	buf_fini(&clause);
 	buf_fini(&path);
 	return 0;
@@ -124,18 +113,18 @@ static int offer_keys(const char *table, const char *typed)
 	struct buf prefix = {0};
 
 	if (text_unescape(tfs_str(typed), &prefix) == 0)
-		(void)offer_rows(table, buf_bytes(&prefix), print_key, "");
+		(void)offer_rows(table, buf_bytes(&prefix), &as_key);
 	buf_fini(&prefix);
 	return 0;
 }
 
 /* typed begins the name that ls shows. */
-static int offer_names(const char *table, const char *typed, row_fn *fn, const char *before)
+static int offer_names(const char *table, const char *typed, const struct row_form *form)
 {
 	struct buf prefix = {0};
 
 	if (!*typed || name_decode_row(tfs_str(typed), &prefix) == 0)
-		(void)offer_rows(table, buf_bytes(&prefix), fn, before);
+		(void)offer_rows(table, buf_bytes(&prefix), form);
 	buf_fini(&prefix);
 	return 0;
 }
@@ -191,7 +180,8 @@ static int offer_path(const char *typed)
 	dir = expanded(text("%.*s", (int)(slash - typed), typed));
 	before = text("%.*s/", (int)(slash - typed), typed);
 	if (access(text("%s/.scan/.help", dir), F_OK) == 0)
-		return slash[1] == '.' ? offer_controls(before, typed) : offer_names(dir, slash + 1, print_path, before);
+		return slash[1] == '.' ? offer_controls(before, typed)
+				       : offer_names(dir, slash + 1, &(struct row_form){false, before, "/"});
 	if (access(text("%s/.help", dir), F_OK) == 0 && access(text("%s/.count", dir), F_OK) == 0)
 		return each_line_of(text("%s/.help", dir), offer_clause, typed);
 	return EXIT_FILES;
@@ -245,7 +235,7 @@ static void note_verb(const char *first, const char *line, const char *typed)
 static int offer_argument(const char *path, const char *verb, const char *typed)
 {
 	(void)each_line_of(verbs_of(path), note_verb, verb);
-	return verb_takes_row ? offer_names(path, typed, print_name, "") : 0;
+	return verb_takes_row ? offer_names(path, typed, &as_name) : 0;
 }
 
 /* ---- the command line ---- */
