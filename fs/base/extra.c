@@ -143,7 +143,7 @@ void extra_remove_locked(struct node *n)
 	RB_REMOVE(extra_tree, &n->parent->dir->extras, e);
 	n->parent->epoch++;
 	free(e);
-	n->flags &= (uint8_t)~NODE_EXTRA;
+	n->flags &= (uint16_t)~NODE_EXTRA;
 	n->refs--;
 }
 
@@ -172,7 +172,7 @@ void extra_replace_locked(struct node *old, struct node *n)
 	n->parent->epoch++;
 	n->flags |= NODE_EXTRA;
 	n->refs++;
-	old->flags &= (uint8_t)~NODE_EXTRA;
+	old->flags &= (uint16_t)~NODE_EXTRA;
 	node_put_locked(old);
 }
 

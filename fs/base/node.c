@@ -328,7 +328,7 @@ void node_end_locked(struct node *n)
 	mutex_assert_held(&table.lock);
 	if (n->flags & NODE_GONE)
 		return;
-	n->flags &= (uint8_t)~NODE_HASHED;
+	n->flags &= (uint16_t)~NODE_HASHED;
 	n->flags |= NODE_GONE;
 	/* No program has seen the number of a node that the kernel does not hold.  That of scratch is of one node only. */
 	if (n->lookups && !node_is(n, KIND_SCRATCH))

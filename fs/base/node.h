@@ -107,17 +107,20 @@ struct dirx;
 struct tfs_table;
 
 enum {
-	NODE_HASHED = 1,     /* can be found by key */
-	NODE_EXTRA = 2,      /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
-	NODE_DROPPED = 2,    /* removed cell: not by unlink or a rename over it, so its writers get ESTALE */
-	NODE_KEEPS = 4,      /* removed version: its descriptors for reading hold a count of its state */
-	NODE_GONE = 8,       /* removed (of cells also: renamed or replaced), and still in use */
-	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
-	NODE_MOVED = 16,     /* removed cell: it was renamed, so the kernel may have it under another name */
-	NODE_ENDED = 32,     /* directory: a listing ended after the notifier last invalidated it */
-	NODE_LEAVING = 32,   /* version: it is being removed or renamed; plain: replaced; its opening waits for the row's lock */
-	NODE_PAGED = 64,     /* cell: the kernel may hold pages of it */
-	NODE_EXPIRING = 128, /* directory: its listing will be invalidated, as cells in it expire */
+	/* any node */
+	NODE_HASHED = 1 << 0, /* can be found by key */
+	NODE_GONE = 1 << 1,   /* removed (of cells also: renamed or replaced), and still in use */
+	NODE_EXTRA = 1 << 2,  /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
+	/* a directory */
+	NODE_LISTED = 1 << 3,   /* the kernel may hold its whole listing */
+	NODE_ENDED = 1 << 4,    /* a listing ended after the notifier last invalidated it */
+	NODE_EXPIRING = 1 << 5, /* its listing will be invalidated, as cells in it expire */
+	/* a cell */
+	NODE_PAGED = 1 << 6,   /* the kernel may hold pages of it */
+	NODE_LEAVING = 1 << 7, /* a version is being removed or renamed, a plain name replaced: OPEN waits for the row's lock */
+	NODE_DROPPED = 1 << 8, /* removed, not by unlink or a rename over it: its writers get ESTALE */
+	NODE_MOVED = 1 << 9,   /* removed by a rename: the kernel may have it under another name */
+	NODE_KEEPS = 1 << 10,  /* a removed version: its descriptors for reading hold a count of its state */
 };
 
 struct node {
@@ -139,9 +142,9 @@ struct node {
 	uint32_t generation;
 	_Atomic uint32_t
 		opens; /* version: descriptors that are open, or being opened, for reading only (changed under the tree lock) */
+	_Atomic uint16_t flags; /* changed under the tree lock */
 	uint8_t kind;
-	_Atomic uint8_t flags; /* changed under the tree lock */
-	uint8_t key[];         /* NUL-terminated for convenience */
+	uint8_t key[]; /* NUL-terminated for convenience */
 };
 
 /*

@@ -379,7 +379,7 @@ static void notify_later_item(struct later *l)
 
 	mutex_lock(tree_mutex());
 	if (!l->all)
-		l->dir->flags &= (uint8_t)~NODE_EXPIRING;
+		l->dir->flags &= (uint16_t)~NODE_EXPIRING;
 	changes_inode_locked(&c, l->dir);
 	mutex_unlock(tree_mutex());
 	if (l->all)
@@ -404,7 +404,7 @@ static void listings_begin(const struct changes *c)
 {
 	mutex_lock(tree_mutex());
 	for (unsigned i = 0; i < c->listing_count; i++)
-		c->listings[i]->flags &= (uint8_t)~NODE_ENDED;
+		c->listings[i]->flags &= (uint16_t)~NODE_ENDED;
 	mutex_unlock(tree_mutex());
 }
 
@@ -427,7 +427,7 @@ static void listings_end(struct changes *c, bool answered)
 	mutex_lock(tree_mutex());
 	for (unsigned i = 0; i < c->listing_count; i++) {
 		if (answered && !(c->listings[i]->flags & NODE_ENDED) && !is_being_invalidated(c->listings[i]))
-			c->listings[i]->flags &= (uint8_t)~NODE_LISTED;
+			c->listings[i]->flags &= (uint16_t)~NODE_LISTED;
 		node_put_locked(c->listings[i]);
 	}
 	mutex_unlock(tree_mutex());

@@ -11,21 +11,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct user {
-	RB_ENTRY(user) by_uid;
+struct user_counts {
+	RB_ENTRY(user_counts) by_uid;
 	uid_t uid;
 	uint64_t count[USER_THING_COUNT];
 };
 
-static int user_cmp(struct user *a, struct user *b)
+static int user_cmp(struct user_counts *a, struct user_counts *b)
 {
 	return (a->uid > b->uid) - (a->uid < b->uid);
 }
 
 static struct mutex lock = MUTEX_INITIALIZER(RANK_FS_NOTIFY); /* nothing is called under it */
-static RB_HEAD(users, user) users = RB_INITIALIZER(&users);
-RB_PROTOTYPE_STATIC(users, user, by_uid, user_cmp);
-RB_GENERATE_STATIC(users, user, by_uid, user_cmp);
+static RB_HEAD(users, user_counts) users = RB_INITIALIZER(&users);
+RB_PROTOTYPE_STATIC(users, user_counts, by_uid, user_cmp);
+RB_GENERATE_STATIC(users, user_counts, by_uid, user_cmp);
 
 static const uint64_t most[USER_THING_COUNT] = {
 #define USER_THING(name, n) [USER_##name] = (n),
@@ -35,7 +35,7 @@ static const uint64_t most[USER_THING_COUNT] = {
 
 int64_t user_take(enum user_thing thing, uid_t uid, uint64_t n)
 {
-	struct user *u, key = {.uid = uid};
+	struct user_counts *u, key = {.uid = uid};
 	int64_t r;
 
 	mutex_lock(&lock);
@@ -59,7 +59,7 @@ int64_t user_take(enum user_thing thing, uid_t uid, uint64_t n)
 
 void user_give(enum user_thing thing, uid_t uid, uint64_t n)
 {
-	struct user *u, key = {.uid = uid};
+	struct user_counts *u, key = {.uid = uid};
 	bool any = false;
 
 	mutex_lock(&lock);

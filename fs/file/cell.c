@@ -291,7 +291,7 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 			atomic_fetch_add(&n->file->commits, 1);
 		if (n->flags & NODE_PAGED)
 			changes_inode_locked(c, n);
-		n->flags &= (uint8_t)~NODE_PAGED;
+		n->flags &= (uint16_t)~NODE_PAGED;
 	}
 	listings_locked(c, family_node, NODE_CELL_PART, buf_bytes(&path));
 	if (!latest) {

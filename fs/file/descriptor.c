@@ -180,7 +180,7 @@ void version_count_close(struct node *n)
 
 	mutex_lock(tree_mutex());
 	if (n->opens > 0 && --n->opens == 0 && n->flags & NODE_KEEPS) {
-		n->flags &= (uint8_t)~NODE_KEEPS;
+		n->flags &= (uint16_t)~NODE_KEEPS;
 		file = n->file;
 	}
 	mutex_unlock(tree_mutex());

@@ -88,7 +88,7 @@ void displaced_add_name(struct displaced *k, struct node *name, int64_t ts)
 
 static void displaced_put_name_locked(struct displaced *k)
 {
-	k->name->flags &= (uint8_t)~NODE_LEAVING;
+	k->name->flags &= (uint16_t)~NODE_LEAVING;
 	node_put_locked(k->name);
 	k->name = NULL;
 }
@@ -106,7 +106,7 @@ void displaced_fini(struct displaced *k)
 	for (struct displaced_version *e = k->first; e; e = next) {
 		next = e->next;
 		mutex_lock(tree_mutex());
-		e->n->flags &= (uint8_t)~NODE_LEAVING;
+		e->n->flags &= (uint16_t)~NODE_LEAVING;
 		mutex_unlock(tree_mutex());
 		stage_fini(&e->copy);
 		open_file_put(e->file);

@@ -64,71 +64,114 @@ static int plain_load_same(struct descriptor *d, struct tfs_info *info)
 	return err;
 }
 
-static int plain_open(struct descriptor *d, bool truncate, bool created, bool append, struct changes *c)
+/* An OPEN of a plain name. */
+struct plain_opening {
+	struct descriptor *d;
+	bool truncate, append;
+	bool created; /* there was no cell, and the open makes it */
+	bool exists;  /* the cell is stored */
+	bool over;    /* the cell was removed or replaced */
+	struct cell_place place;
+	struct family_info family;
+	struct tfs_info info; /* of the newest version; ts is INT64_MIN if there is none */
+};
+
+/* Finds the newest version, and sets the members from `exists` on.  Another descriptor may have created the cell first: its content is the base. */
+static int plain_find(struct plain_opening *o, struct changes *c)
 {
-	struct node *n = d->node;
-	bool exists = false, pending, over;
-	struct cell_place p;
-	struct family_info f;
-	struct tfs_info info;
-	struct content *content;
+	struct descriptor *d = o->d;
+	bool pending;
 	int err;
 
-	name_wait(n);
-	over = !node_lives(n);
-	cell_place_of(n, &p);
-	err = family_info_get(p.family_node, &f);
-	if (err == 0 && d->readable && d->writable && !f.counter) {
-		content_share(d, truncate);
+	name_wait(d->node);
+	o->over = !node_lives(d->node);
+	cell_place_of(d->node, &o->place);
+	err = family_info_get(o->place.family_node, &o->family);
+	if (err == 0 && d->readable && d->writable && !o->family.counter) {
+		content_share(d, o->truncate);
 		err = content_lock(d, false, c);
 		if (err == 0)
 			mutex_unlock(&d->file->lock);
 	}
-	if (err == 0)
-		err = ofile_stat(n, &p, &info, &pending);
-	exists = err == 0;
-	if (err == -ENOENT && (created || pending)) {
-		info = (struct tfs_info){.ts = INT64_MIN};
+	if (err)
+		return err;
+	err = ofile_stat(d->node, &o->place, &o->info, &pending);
+	o->exists = err == 0;
+	o->created = o->created && !o->exists;
+	if (err == -ENOENT && (o->created || pending)) {
+		o->info = (struct tfs_info){.ts = INT64_MIN};
 		err = 0;
 	}
-	created = created && !exists; /* another descriptor created it first: its content is the base */
-	if (err == 0 && exists && !truncate && !descriptor_shares(d) && (d->readable || f.counter))
-		err = plain_load(d, &info);
-	if (err == -ENOENT && over && !d->writable)
-		err = plain_load_same(d, &info);
-	/* The name may have a new cell now, and its bytes may have been loaded.  A descriptor that has loaded nothing is one of the removed cell. */
-	if (err == 0 && d->readable && !truncate && !created && (over ? d->writable : name_is_over(n)))
-		err = -ESTALE;
-	if (err == 0 && d->writable && info.ts == INT64_MAX)
-		err = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
-	if (err == 0)
-		err = content_lock(d, truncate || created, c);
-	if (err) {
-		content_share_failed(d);
-		return err == -ENOENT ? -ESTALE : err;
+	return err;
+}
+
+/* Loads the bytes that the descriptor reads or, of a counter, changes. */
+static int plain_load_base(struct plain_opening *o, struct changes *c)
+{
+	struct descriptor *d = o->d;
+	int err = plain_find(o, c);
+
+	if (err == 0 && o->exists && !o->truncate && !descriptor_shares(d) && (d->readable || o->family.counter))
+		err = plain_load(d, &o->info);
+	if (err == -ENOENT && o->over && !d->writable)
+		err = plain_load_same(d, &o->info);
+	return err;
+}
+
+/*
+ * Returns true if the name may have a new cell now, whose bytes may have been loaded.
+ * A descriptor that has loaded nothing is one of the removed cell.
+ */
+static bool plain_is_stale(const struct plain_opening *o)
+{
+	if (!o->d->readable || o->truncate || o->created)
+		return false;
+	return o->over ? o->d->writable : name_is_over(o->d->node);
+}
+
+/* Makes the content that the descriptor changes.  The file's lock is held. */
+static void plain_begin(struct plain_opening *o)
+{
+	struct content *content = o->d->content;
+
+	if (!descriptor_shares(o->d)) {
+		content->base_size = o->info.size;
+		content->base_ts = o->info.ts;
+		content->base_ctime = o->info.commit_us;
+	} else if (o->truncate && o->exists) {
+		(void)!cell_stat(&o->place, &o->info); /* content_lock may have committed another descriptor's bytes */
 	}
-	content = d->content;
-	if (descriptor_shares(d)) {
-		if (truncate && exists)
-			(void)!cell_stat(&p, &info); /* content_lock may have committed another descriptor's bytes */
-	} else {
-		content->base_size = info.size;
-		content->base_ts = info.ts;
-		content->base_ctime = info.commit_us;
-	}
-	if (f.counter) {
+	if (o->family.counter) {
 		content->holds = IMAGE_WHOLE;
 		content->counter = true;
 	}
-	if (truncate || (created && (!append || f.counter))) {
+	if (o->truncate || (o->created && (!o->append || o->family.counter))) {
 		content_begin_whole(content);
-		content->base_ts = info.ts;
-	} else if (created) {
+		content->base_ts = o->info.ts;
+	} else if (o->created) {
 		/* Another descriptor may have created it, too, and commit first: then the bytes are appended. */
 		content->staged = STAGED_CREATION;
 		content->holds = IMAGE_LOADED;
 		content->touched_us = fs_now_us();
 	}
+}
+
+static int plain_open(struct plain_opening *o, struct changes *c)
+{
+	struct descriptor *d = o->d;
+	int err = plain_load_base(o, c);
+
+	if (err == 0 && plain_is_stale(o))
+		err = -ESTALE;
+	if (err == 0 && d->writable && o->info.ts == INT64_MAX)
+		err = refuse(-EOVERFLOW, d->node, NULL, "its newest version has the largest timestamp there is");
+	if (err == 0)
+		err = content_lock(d, o->truncate || o->created, c);
+	if (err) {
+		content_share_failed(d);
+		return err == -ENOENT ? -ESTALE : err;
+	}
+	plain_begin(o);
 	mutex_unlock(&d->file->lock);
 	return 0;
 }
@@ -166,8 +209,11 @@ static int open_by_kind(struct descriptor *d, int flags, bool created, struct ch
 	bool truncate = (flags & O_TRUNC) != 0;
 	struct node *n = d->node;
 
-	if (n->kind == NODE_PLAIN)
-		return plain_open(d, truncate, created, (flags & O_APPEND) != 0, c);
+	if (n->kind == NODE_PLAIN) {
+		struct plain_opening o = {.d = d, .truncate = truncate, .created = created, .append = (flags & O_APPEND) != 0};
+
+		return plain_open(&o, c);
+	}
 	if (n->kind == NODE_VERSION)
 		return version_open(d, truncate);
 	if (n->kind == NODE_SCRATCH_FILE)
