@@ -20,10 +20,10 @@ static int begin_json(const struct tfs_cell *c, bool value_is_utf8, struct buf *
 {
 	int err = buf_u8(out, '{');
 
-	if (!err)
+	if (!err && c->row.p)
 		err = json_member(out, "row", c->row);
 	if (!err)
-		err = buf_printf(out, ",\"family\":\"%s\",", c->family);
+		err = buf_printf(out, "%s\"family\":\"%s\",", c->row.p ? "," : "", c->family);
 	if (!err)
 		err = json_member(out, "qualifier", c->qualifier);
 	return err ? err : buf_printf(out, ",\"timestamp\":%lld,\"value%s\":\"", (long long)c->ts, value_is_utf8 ? "" : "_base64");

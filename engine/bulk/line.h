@@ -20,7 +20,7 @@
 
 enum line_format { LINE_TSV, LINE_JSON };
 
-/* Appends the line of a cell whose value is in c->value. */
+/* Appends the line of a cell whose value is in c->value.  JSON has no member row if c->row.p is NULL. */
 int line_append(enum line_format format, const struct tfs_cell *c, struct buf *out) TFS_MUST;
 
 /* Appends the line of TSV that an import reads as r. */
@@ -57,7 +57,6 @@ int line_stream_new(struct tfs_table *t, struct tfs_scan *scan, enum line_format
  * was read.  -EINTR: tfs_scan_spec.stop; the next call continues.
  */
 int line_stream_read(struct line_stream *s, size_t enough, struct buf *out) TFS_MUST;
-uint64_t line_stream_cells(const struct line_stream *s); /* that have been begun */
-void line_stream_free(struct line_stream *s);            /* NULL allowed */
+void line_stream_free(struct line_stream *s); /* NULL allowed */
 
 #endif

@@ -19,7 +19,6 @@ struct line_stream {
 	struct line line;   /* of cell */
 	bool within;        /* a large value is being written, and `at` bytes of it are done */
 	uint64_t at;
-	uint64_t cells;
 	int result; /* 1: the stream continues; 0: it has ended; -errno */
 };
 
@@ -45,11 +44,6 @@ void line_stream_free(struct line_stream *s)
 	free(s);
 }
 
-uint64_t line_stream_cells(const struct line_stream *s)
-{
-	return s->cells;
-}
-
 static int begin_large(struct line_stream *s, struct buf *out)
 {
 	bool utf8 = true;
@@ -65,7 +59,6 @@ static int begin_large(struct line_stream *s, struct buf *out)
 		return err;
 	s->within = true;
 	s->at = 0;
-	s->cells++;
 	return 0;
 }
 
@@ -79,7 +72,6 @@ static int next_cell(struct line_stream *s, struct buf *out)
 		return r;
 	if (!s->cell.value.p && s->cell.size)
 		return begin_large(s, out);
-	s->cells++;
 	return line_append(s->format, &s->cell, out);
 }
 

@@ -174,12 +174,19 @@ static int parse_target(
 	return err;
 }
 
-/* A counter's value is stored as the plain name stores it. */
+int mutation_counter_value(struct arena *arena, struct tfs_bytes *value)
+{
+	char text[COUNTER_TEXT_MAX];
+	int64_t number;
+
+	if (counter_parse(*value, &number))
+		return -EINVAL;
+	return arena_dup(arena, tfs_bytes_of(text, counter_text(number, text)), value) ? 0 : -ENOMEM;
+}
+
 static int parse_value(struct mutation_lines *l, const struct tfs_schema *schema, struct tfs_bytes text, struct mutation_line *out)
 {
 	const bool counter = schema && tfs_schema_family(schema, out->family)->type == TFS_TYPE_COUNTER;
-	char number[COUNTER_TEXT_MAX];
-	int64_t value;
 	int err;
 
 	if (out->verb == MUTATION_INCREMENT)
@@ -191,9 +198,17 @@ static int parse_value(struct mutation_lines *l, const struct tfs_schema *schema
 		return lines_refuse(l, -EFBIG, "line %u: a value is at most 64 MiB", l->count + 1);
 	if (!counter || (out->verb != MUTATION_SET && out->verb != MUTATION_APPEND))
 		return 0;
-	if (out->verb == MUTATION_APPEND || counter_parse(out->value, &value))
-		return refuse_line(l, "a counter is set to one decimal number");
-	return arena_dup(&l->arena, tfs_bytes_of(number, counter_text(value, number)), &out->value) ? 0 : -ENOMEM;
+	err = out->verb == MUTATION_APPEND ? -EINVAL : mutation_counter_value(&l->arena, &out->value);
+	return err == -EINVAL ? refuse_line(l, "a counter is set to one decimal number") : err;
+}
+
+int mutation_lines_push(struct mutation_lines *l, const struct mutation_line *line)
+{
+	int err = array_grow(&l->lines, l->count, sizeof(*l->lines));
+
+	if (!err)
+		l->lines[l->count++] = *line;
+	return err;
 }
 
 static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema, struct tfs_bytes line)
@@ -226,11 +241,7 @@ static int parse_line(struct mutation_lines *l, const struct tfs_schema *schema,
 	err = parse_target(l, schema, target, &out);
 	if (!err && has_value)
 		err = parse_value(l, schema, rest, &out);
-	if (!err)
-		err = array_grow(&l->lines, l->count, sizeof(*l->lines));
-	if (!err)
-		l->lines[l->count++] = out;
-	return err;
+	return err ? err : mutation_lines_push(l, &out);
 }
 
 /* Returns the length of the first line of text, with its newline; 0: it has no end yet. */
@@ -335,6 +346,8 @@ static int add_operation(struct tfs_mutation *m, const struct mutation_line *lin
 		return tfs_mutation_check(m, TFS_CHECK_ABSENT, line->family, qualifier, TFS_AUTO, value);
 	case MUTATION_CHECK_MATCH:
 		return tfs_mutation_check(m, TFS_CHECK_MATCH, line->family, qualifier, TFS_AUTO, value);
+	case MUTATION_CHECK_FAMILY:
+		return tfs_mutation_check_family(m, line->family, (uint64_t)line->by);
 	case MUTATION_VERBS:
 		break;
 	}
@@ -395,7 +408,6 @@ static int answer_refused(struct mutation_lines *l, int err)
 
 static int answer_line(struct buf *out, const struct mutation_line *line, const struct tfs_result *r)
 {
-	const bool written = line->verb == MUTATION_SET || line->verb == MUTATION_APPEND || line->verb == MUTATION_INCREMENT;
 	const bool readable = r->size != UINT64_MAX;
 	int err = buf_printf(out, "%s ", verbs[line->verb].name);
 
@@ -403,7 +415,7 @@ static int answer_line(struct buf *out, const struct mutation_line *line, const 
 		err = buf_append_bytes(out, line->name);
 	if (!err && line->has_ts)
 		err = buf_printf(out, "@%" PRId64, line->ts);
-	else if (!err && written && readable) /* the time shows a newest version that is in the future */
+	else if (!err && mutation_line_writes(line) && readable) /* the time shows a newest version that is in the future */
 		err = buf_printf(out, "@%" PRId64, r->ts);
 	if (!err && line->verb == MUTATION_APPEND && readable)
 		err = buf_printf(out, "\t%" PRIu64, r->size);

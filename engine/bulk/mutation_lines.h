@@ -37,7 +37,8 @@ enum mutation_verb {
 	MUTATION_CHECK,
 	MUTATION_CHECK_ABSENT,
 	MUTATION_CHECK_MATCH,
-	MUTATION_VERBS
+	MUTATION_VERBS,
+	MUTATION_CHECK_FAMILY /* of no line of text: `by` is the family's fingerprint */
 };
 struct mutation_line {
 	enum mutation_verb verb;
@@ -53,7 +54,7 @@ struct mutation_line {
 
 struct mutation_lines {
 	struct mutation_line *lines; /* one for each line but `commit` */
-	struct tfs_result *results;  /* after tfs_apply: one for each line; else NULL */
+	struct tfs_result *results;  /* after tfs_apply: one for each line, freed by mutation_lines_fini; else NULL */
 	unsigned count;
 	bool complete;     /* `commit` has been read */
 	bool unended;      /* without a newline */
@@ -71,6 +72,15 @@ void mutation_lines_fini(struct mutation_lines *l); /* leaves {0} */
  * nothing can be added or applied.
  */
 int mutation_lines_add(struct mutation_lines *l, struct tfs_table *t, struct tfs_bytes text) TFS_MUST;
+/* Adds a line that is not text. */
+int mutation_lines_push(struct mutation_lines *l, const struct mutation_line *line) TFS_MUST;
+/* Replaces *value, which is set for a counter, by its number as the plain name stores it.  -EINVAL: it is no number. */
+int mutation_counter_value(struct arena *arena, struct tfs_bytes *value) TFS_MUST;
+/* Returns true if the line makes a version. */
+static inline bool mutation_line_writes(const struct mutation_line *line)
+{
+	return line->verb == MUTATION_SET || line->verb == MUTATION_APPEND || line->verb == MUTATION_INCREMENT;
+}
 /* A new mutation of the row by the lines.  l must outlive it.  One operation for each line, in their order. */
 int mutation_lines_make(
 	const struct mutation_lines *l, struct tfs_table *t, struct tfs_bytes row, struct tfs_mutation **out) TFS_MUST;

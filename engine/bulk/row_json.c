@@ -10,6 +10,7 @@
 #include "engine/bulk/row_json.h"
 
 #include "engine/bulk/json.h"
+#include "engine/bulk/line.h"
 #include "engine/bulk/value.h"
 
 #include <errno.h>
@@ -22,41 +23,40 @@ enum { RENDER_TRIES = 8, SEQUENCE_DIGITS = 16 };
 
 /* ---- writing ---- */
 
-static int append_value(struct tfs_table *t, const struct tfs_cell *c, struct buf *out, bool *later)
+static int read_large(struct tfs_table *t, const struct tfs_cell *c, struct buf *whole)
 {
 	struct value v = {0};
-	struct buf whole = {0};
 	struct tfs_bytes piece;
-	int err;
+	int err = value_begin(&v, t, c);
 
-	if (c->value.p || !c->size)
-		return json_member(out, "value", c->value);
-	*later = true;
-	err = value_begin(&v, t, c);
-	while (!err && whole.n < v.size && !(err = value_read(&v, whole.n, &piece)))
-		err = buf_append_bytes(&whole, piece);
-	if (!err)
-		err = json_member(out, "value", buf_bytes(&whole));
-	buf_fini(&whole);
+	while (!err && whole->n < v.size && !(err = value_read(&v, whole->n, &piece)))
+		err = buf_append_bytes(whole, piece);
 	value_fini(&v);
 	return err;
 }
 
+/* Appends the line of a cell without its row. */
 static int append_cell(struct tfs_table *t, const struct tfs_cell *c, bool first, struct buf *out, bool *later)
 {
-	int err;
+	struct tfs_cell cell = *c;
+	struct buf large = {0};
+	int err = 0;
 
 	if (out->n + c->size > ROW_JSON_MAX)
 		return -EFBIG;
-	err = buf_printf(out, "%s\n{\"family\":\"%s\",", first ? "" : ",", c->family);
+	cell.row = (struct tfs_bytes){0};
+	if (!c->value.p && c->size) {
+		*later = true;
+		err = read_large(t, c, &large);
+		cell.value = buf_bytes(&large);
+	}
+	if (!err && !first) {
+		out->n--; /* the newline */
+		err = buf_append(out, ",\n", 2);
+	}
 	if (!err)
-		err = json_member(out, "qualifier", c->qualifier);
-	if (!err)
-		err = buf_printf(out, ",\"timestamp\":%" PRId64 ",", c->ts);
-	if (!err)
-		err = append_value(t, c, out, later);
-	if (!err)
-		err = buf_u8(out, '}');
+		err = line_append(LINE_JSON, &cell, out);
+	buf_fini(&large);
 	return !err && out->n > ROW_JSON_MAX ? -EFBIG : err;
 }
 
@@ -100,11 +100,11 @@ static int render_once(struct tfs_table *t, struct tfs_bytes row, struct buf *ou
 		err = buf_printf(out, ",\"sequence\":\"");
 	at = out->n;
 	if (!err)
-		err = buf_printf(out, "%0*d\",\"cells\":[", SEQUENCE_DIGITS, 0);
+		err = buf_printf(out, "%0*d\",\"cells\":[\n", SEQUENCE_DIGITS, 0);
 	if (!err)
 		err = scan_row(t, row, out, &sum);
 	if (!err)
-		err = buf_printf(out, "\n]}\n");
+		err = buf_printf(out, "]}\n");
 	if (!err && sum.later)
 		err = scan_row(t, row, NULL, &again);
 	if (err == -ESTALE || err == -ENOENT || (!err && sum.later && again.fingerprints != sum.fingerprints))
@@ -217,7 +217,7 @@ static const char *read_bytes(struct row_json *j, json_t *object, const char *na
 	return *err == -EINVAL ? "a member _base64 is not base64" : NULL;
 }
 
-static int read_cell(struct row_json *j, json_t *object, struct row_json_cell *c, size_t number, char why[160])
+static int read_cell(struct row_json *j, json_t *object, struct mutation_line *c, size_t number, char why[160])
 {
 	static const char *const names[] = {
 		"family", "qualifier", "qualifier_base64", "timestamp", "value", "value_base64", "row", "row_base64", NULL};
@@ -231,6 +231,7 @@ static int read_cell(struct row_json *j, json_t *object, struct row_json_cell *c
 		return refuse(why, number, "it has no member family");
 	if (ts && !json_is_integer(ts))
 		return refuse(why, number, "the timestamp is not a whole number");
+	c->verb = MUTATION_SET;
 	c->family = json_string_value(family);
 	c->has_ts = ts != NULL;
 	c->ts = ts ? json_integer_value(ts) : 0;

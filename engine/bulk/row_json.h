@@ -17,6 +17,7 @@
 #define TFS_BULK_ROW_JSON_H
 
 #include "engine/base/bytes.h"
+#include "engine/bulk/mutation_lines.h"
 #include "engine/tabletfs.h"
 
 #define ROW_JSON_MAX (UINT64_C(64) << 20) /* bytes of the text */
@@ -36,16 +37,10 @@ struct json_end {
 /* Reads a piece, up to the end of the object.  Returns the number of bytes that were read.  Malformed text may have no end, or any. */
 size_t json_end_find(struct json_end *e, struct tfs_bytes piece);
 
-struct row_json_cell {
-	const char *family;
-	struct tfs_bytes qualifier, value;
-	bool has_ts;
-	int64_t ts;
-};
 struct row_json {
 	bool has_sequence;
 	uint64_t sequence;
-	struct row_json_cell *cells;
+	struct mutation_line *cells; /* MUTATION_SET */
 	size_t count;
 	void *tree; /* of the JSON library; it has the strings */
 	struct arena arena;

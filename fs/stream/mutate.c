@@ -85,50 +85,6 @@ static int mutate_seek(struct sequential *s, uint64_t at)
 	return 0;
 }
 
-static struct row_edit edit_of(const struct mutation_line *line)
-{
-	struct row_edit e = {.family = line->family, .qualifier = line->qualifier, .ts = line->ts};
-
-	switch (line->verb) {
-	case MUTATION_SET:
-	case MUTATION_APPEND:
-	case MUTATION_INCREMENT:
-		e.kind = ROW_PUT;
-		break;
-	case MUTATION_DELETE:
-		e.kind = !line->family ? ROW_DELETE_ROW
-			: line->all    ? ROW_DELETE_FAMILY
-			: line->has_ts ? ROW_DELETE_VERSION
-				       : ROW_DELETE_COLUMN;
-		break;
-	case MUTATION_CHECK:
-	case MUTATION_CHECK_ABSENT:
-	case MUTATION_CHECK_MATCH:
-	case MUTATION_VERBS:
-		e.kind = ROW_CHECK;
-		break;
-	}
-	return e;
-}
-
-static int mutate_apply(struct mutate *w, struct node *row, struct changes *c)
-{
-	struct mutation_lines *l = &w->lines;
-	struct row_edit *edits = calloc(l->count + 1u, sizeof(*edits));
-	struct tfs_mutation *m = NULL;
-	int err;
-
-	l->results = calloc(l->count + 1u, sizeof(*l->results));
-	err = edits && l->results ? mutation_lines_make(l, w->table, node_key(row), &m) : -ENOMEM;
-	for (unsigned i = 0; i < l->count && !err; i++)
-		edits[i] = edit_of(&l->lines[i]);
-	if (!err && l->count)
-		err = row_change(row, m, edits, l->count, 0, l->results, c);
-	tfs_mutation_free(m);
-	free(edits);
-	return mutation_lines_answer(l, err);
-}
-
 /* Counts the memory of the lines.  They use more than their text for a moment only. */
 static int mutate_count(struct mutate *w)
 {
@@ -152,7 +108,7 @@ static int mutate_write(struct sequential *s, const void *p, size_t n, struct ch
 		err = mutate_count(w);
 	if (!err && w->lines.complete && !w->applied) {
 		w->applied = true;
-		err = mutate_apply(w, s->node->parent, c);
+		err = mutation_lines_answer(&w->lines, row_change(s->node->parent, w->table, &w->lines, 0, c));
 	}
 	w->read = 0;
 	reason = mutation_lines_reason(&w->lines);

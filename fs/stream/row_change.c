@@ -107,51 +107,62 @@ static int removal_add(struct removal *r, struct node *row, uint16_t family, str
 	return displaced_add(&r->displaced, last->family, qualifier, ts, false);
 }
 
+/* What a line removes, from the narrowest on. */
+enum removes { REMOVES_NOTHING, REMOVES_VERSION, REMOVES_COLUMN, REMOVES_FAMILY, REMOVES_ROW };
+static enum removes removes(const struct mutation_line *l)
+{
+	return l->verb != MUTATION_DELETE ? REMOVES_NOTHING
+		: !l->family              ? REMOVES_ROW
+		: l->all                  ? REMOVES_FAMILY
+		: l->has_ts               ? REMOVES_VERSION
+					  : REMOVES_COLUMN;
+}
+
 /* By family, then from the widest to the narrowest: a family, its columns, their versions from the newest on. */
 static int edit_cmp(const void *x, const void *y)
 {
-	const struct row_edit *a = *(const struct row_edit *const *)x, *b = *(const struct row_edit *const *)y;
+	const struct mutation_line *a = *(const struct mutation_line *const *)x, *b = *(const struct mutation_line *const *)y;
 	int c = strcmp(a->family, b->family);
 
-	if (c == 0 && (a->kind == ROW_DELETE_FAMILY || b->kind == ROW_DELETE_FAMILY))
-		return (b->kind == ROW_DELETE_FAMILY) - (a->kind == ROW_DELETE_FAMILY);
+	if (c == 0 && (removes(a) == REMOVES_FAMILY || removes(b) == REMOVES_FAMILY))
+		return (removes(b) == REMOVES_FAMILY) - (removes(a) == REMOVES_FAMILY);
 	if (c == 0)
 		c = bytes_cmp(a->qualifier, b->qualifier);
 	if (c == 0)
-		c = (b->kind == ROW_DELETE_COLUMN) - (a->kind == ROW_DELETE_COLUMN);
+		c = (removes(b) == REMOVES_COLUMN) - (removes(a) == REMOVES_COLUMN);
 	return c ? c : (a->ts < b->ts) - (a->ts > b->ts);
 }
 
 /* Returns true if a, which is sorted before b, removes all that b removes. */
-static bool edit_includes(const struct row_edit *a, const struct row_edit *b)
+static bool edit_includes(const struct mutation_line *a, const struct mutation_line *b)
 {
-	if (a->kind == ROW_DELETE_ROW)
+	if (removes(a) == REMOVES_ROW)
 		return true;
 	if (strcmp(a->family, b->family) != 0)
 		return false;
-	if (a->kind == ROW_DELETE_FAMILY)
+	if (removes(a) == REMOVES_FAMILY)
 		return true;
-	return bytes_eq(a->qualifier, b->qualifier) && (a->kind == ROW_DELETE_COLUMN || a->ts == b->ts);
+	return bytes_eq(a->qualifier, b->qualifier) && (removes(a) == REMOVES_COLUMN || a->ts == b->ts);
 }
 
 /* Sets *out, for free(), to the edits that remove something, without edits that are part of another edit. */
-static int removing_edits(const struct row_edit *edits, unsigned count, const struct row_edit ***out, unsigned *n)
+static int removing_edits(const struct mutation_line *edits, unsigned count, const struct mutation_line ***out, unsigned *n)
 {
-	const struct row_edit **v = calloc(count + 1u, sizeof(const struct row_edit *));
+	const struct mutation_line **v = calloc(count + 1u, sizeof(const struct mutation_line *));
 	unsigned found = 0, kept = 0;
 
 	if (!v)
 		return -ENOMEM;
 	for (unsigned i = 0; i < count; i++) {
-		if (edits[i].kind == ROW_DELETE_ROW) {
+		if (removes(&edits[i]) == REMOVES_ROW) {
 			v[0] = &edits[i];
 			found = 1;
 			break;
 		}
-		if (edits[i].kind >= ROW_DELETE_VERSION)
+		if (removes(&edits[i]) >= REMOVES_VERSION)
 			v[found++] = &edits[i];
 	}
-	qsort(v, found, sizeof(const struct row_edit *), edit_cmp);
+	qsort(v, found, sizeof(const struct mutation_line *), edit_cmp);
 	for (unsigned i = 0; i < found; i++)
 		if (!kept || !edit_includes(v[kept - 1], v[i]))
 			v[kept++] = v[i];
@@ -161,15 +172,15 @@ static int removing_edits(const struct row_edit *edits, unsigned count, const st
 }
 
 /* Adds the versions that an edit removes; of versions of one column: that several edits remove. */
-static int removal_add_edits(struct removal *r, struct node *row, const struct row_edit *const *edits, unsigned count)
+static int removal_add_edits(struct removal *r, struct node *row, const struct mutation_line *const *edits, unsigned count)
 {
-	const struct row_edit *e = edits[0];
+	const struct mutation_line *e = edits[0];
 	struct tfs_scan_spec spec = {
 		.what = TFS_SCAN_KEYS,
 		.row_from = node_key(row),
 		.one_row = true,
 		.families = &e->family,
-		.family_count = e->kind != ROW_DELETE_ROW,
+		.family_count = removes(e) != REMOVES_ROW,
 		.past_damage = true,
 		.stop = fs_is_interrupted,
 	};
@@ -179,7 +190,7 @@ static int removal_add_edits(struct removal *r, struct node *row, const struct r
 	unsigned i = 0;
 	int n;
 
-	if (e->kind == ROW_DELETE_COLUMN || e->kind == ROW_DELETE_VERSION) {
+	if (removes(e) == REMOVES_COLUMN || removes(e) == REMOVES_VERSION) {
 		n = buf_append_bytes(&after, e->qualifier);
 		if (n == 0)
 			n = buf_u8(&after, 0);
@@ -193,13 +204,13 @@ static int removal_add_edits(struct removal *r, struct node *row, const struct r
 		goto out;
 	while (i < count && (n = tfs_scan_next(scan, &cell)) > 0) {
 		n = 0;
-		if (e->kind == ROW_DELETE_VERSION) {
+		if (removes(e) == REMOVES_VERSION) {
 			while (i < count && edits[i]->ts > cell.ts)
 				i++;
 			if (i == count || edits[i]->ts != cell.ts)
 				continue;
 		}
-		n = removal_add(r, row, cell.family_id, cell.qualifier, cell.ts, e->kind != ROW_DELETE_VERSION);
+		n = removal_add(r, row, cell.family_id, cell.qualifier, cell.ts, removes(e) != REMOVES_VERSION);
 		if (n)
 			break;
 	}
@@ -218,9 +229,9 @@ static bool column_is_stored(struct node *family, struct tfs_bytes qualifier)
 	return cell_stat(&p, &info) != -ENOENT;
 }
 
-static int removal_collect(struct removal *r, struct node *row, const struct row_edit *edits, unsigned count)
+static int removal_collect(struct removal *r, struct node *row, const struct mutation_line *edits, unsigned count)
 {
-	const struct row_edit **v;
+	const struct mutation_line **v;
 	unsigned n, to;
 	int err = removing_edits(edits, count, &v, &n);
 
@@ -228,7 +239,7 @@ static int removal_collect(struct removal *r, struct node *row, const struct row
 		return err;
 	for (unsigned i = 0; i < n && !err; i = to) {
 		to = i + 1;
-		while (v[i]->kind == ROW_DELETE_VERSION && to < n && v[to]->kind == ROW_DELETE_VERSION &&
+		while (removes(v[i]) == REMOVES_VERSION && to < n && removes(v[to]) == REMOVES_VERSION &&
 			strcmp(v[i]->family, v[to]->family) == 0 && bytes_eq(v[i]->qualifier, v[to]->qualifier))
 			to++;
 		err = removal_add_edits(r, row, v + i, to - i);
@@ -238,7 +249,7 @@ static int removal_collect(struct removal *r, struct node *row, const struct row
 }
 
 /* A column without stored versions may still have writers. */
-static int end_writers(struct node *row, const struct row_edit *e, struct changes *c)
+static int end_writers(struct node *row, const struct mutation_line *e, struct changes *c)
 {
 	struct node *family;
 	uint16_t id;
@@ -273,7 +284,7 @@ static void removal_note(struct removal *r, bool row_too, bool puts, struct chan
 	displaced_end(&r->displaced, c);
 }
 
-static int note_put(struct node *row, const struct row_edit *e, int64_t ts, struct changes *c)
+static int note_put(struct node *row, const struct mutation_line *e, int64_t ts, struct changes *c)
 {
 	struct node *family;
 	uint16_t id;
@@ -290,21 +301,21 @@ static int note_put(struct node *row, const struct row_edit *e, int64_t ts, stru
 	return 0;
 }
 
-static void note_all(struct node *row, const struct row_edit *edits, unsigned count, const struct tfs_result *results,
+static void note_all(struct node *row, const struct mutation_line *edits, unsigned count, const struct tfs_result *results,
 	struct removal *r, struct changes *c)
 {
 	bool row_too = false, puts = false;
 	int err = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		row_too = row_too || edits[i].kind == ROW_DELETE_ROW;
-		puts = puts || edits[i].kind == ROW_PUT;
+		row_too = row_too || removes(&edits[i]) == REMOVES_ROW;
+		puts = puts || mutation_line_writes(&edits[i]);
 	}
 	removal_note(r, row_too, puts, c);
 	for (unsigned i = 0; i < count && !err; i++) {
-		if (edits[i].kind == ROW_PUT)
+		if (mutation_line_writes(&edits[i]))
 			err = note_put(row, &edits[i], results[i].ts, c);
-		else if (edits[i].kind == ROW_DELETE_COLUMN)
+		else if (removes(&edits[i]) == REMOVES_COLUMN)
 			err = end_writers(row, &edits[i], c);
 	}
 	if (row_too)
@@ -318,29 +329,43 @@ static void note_all(struct node *row, const struct row_edit *edits, unsigned co
 	}
 }
 
-int row_change(struct node *row, struct tfs_mutation *m, const struct row_edit *edits, unsigned count, unsigned flags,
-	struct tfs_result *results, struct changes *c)
+static int apply_locked(struct node *row, struct tfs_mutation *m, struct mutation_lines *l, unsigned flags, struct changes *c)
 {
 	struct removal r = {0};
-	struct mutex *lock;
-	int err = row_lock_unless_interrupted(row, &lock);
+	int err = removal_collect(&r, row, l->lines, l->count);
 
-	if (err)
-		return err;
-	err = removal_collect(&r, row, edits, count);
 	stop_set(fs_is_interrupted, NULL);
 	if (!err)
-		err = tfs_apply(m, flags, results);
+		err = tfs_apply(m, flags, l->results);
 	stop_set(NULL, NULL);
 	if (!err) {
-		note_all(row, edits, count, results, &r, c);
+		note_all(row, l->lines, l->count, l->results, &r, c);
 	} else if (err == -EIO || err == -ENOMEM) { /* it may have been applied */
 		table_new_epoch(node_table(row));
 		dir_time_raise_table(node_table(row));
 		changes_table(c, node_table(row));
 	}
 	removal_fini(&r);
-	row_unlock(lock);
-	made_trim(c);
+	return err;
+}
+
+int row_change(struct node *row, struct tfs_table *table, struct mutation_lines *l, unsigned flags, struct changes *c)
+{
+	struct tfs_mutation *m = NULL;
+	struct mutex *lock;
+	int err;
+
+	if (!l->count)
+		return 0;
+	l->results = calloc(l->count, sizeof(*l->results));
+	err = l->results ? mutation_lines_make(l, table, node_key(row), &m) : -ENOMEM;
+	if (!err)
+		err = row_lock_unless_interrupted(row, &lock);
+	if (!err) {
+		err = apply_locked(row, m, l, flags, c);
+		row_unlock(lock);
+		made_trim(c);
+	}
+	tfs_mutation_free(m);
 	return err;
 }

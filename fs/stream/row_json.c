@@ -45,27 +45,15 @@ struct replacing {
 	const struct tfs_schema *schema;
 	struct row_json json;
 	struct seen_family *families; /* of the schema */
-	struct tfs_mutation *mutation;
-	struct row_edit *edits;
-	unsigned count;
+	struct mutation_lines lines;
 };
 
 static void replacing_fini(struct replacing *r)
 {
-	tfs_mutation_free(r->mutation);
+	mutation_lines_fini(&r->lines);
 	row_json_fini(&r->json);
 	free(r->families);
-	free(r->edits);
 	tfs_schema_put(r->schema);
-}
-
-static int add_edit(struct replacing *r, const struct row_edit *e)
-{
-	int err = array_grow(&r->edits, r->count, sizeof(*r->edits));
-
-	if (!err)
-		r->edits[r->count++] = *e;
-	return err;
 }
 
 /* Sums the fingerprints of each family. */
@@ -105,9 +93,10 @@ static int add_checks(struct replacing *r)
 	for (unsigned i = 0; i < r->schema->family_count && !err; i++) {
 		if (!r->families[i].read)
 			continue;
-		err = tfs_mutation_check_family(r->mutation, r->schema->families[i].name, r->families[i].sum);
-		if (!err)
-			err = add_edit(r, &(struct row_edit){.kind = ROW_CHECK});
+		err = mutation_lines_push(&r->lines,
+			&(struct mutation_line){.verb = MUTATION_CHECK_FAMILY,
+				.family = r->schema->families[i].name,
+				.by = (int64_t)r->families[i].sum});
 	}
 	return err;
 }
@@ -120,40 +109,22 @@ static int add_deletes(struct replacing *r)
 
 	for (unsigned i = 0; i < r->schema->family_count; i++)
 		all = all && r->families[i].read && r->families[i].write;
-	if (all) {
-		err = tfs_mutation_delete_row(r->mutation);
-		return err ? err : add_edit(r, &(struct row_edit){.kind = ROW_DELETE_ROW});
-	}
+	if (all)
+		return mutation_lines_push(&r->lines, &(struct mutation_line){.verb = MUTATION_DELETE});
 	for (unsigned i = 0; i < r->schema->family_count && !err; i++) {
-		const char *name = r->schema->families[i].name;
-
 		if (!r->families[i].read || !r->families[i].write || (r->json.has_sequence && !r->families[i].has_cells))
 			continue;
-		err = tfs_mutation_delete_family(r->mutation, name);
-		if (!err)
-			err = add_edit(r, &(struct row_edit){.kind = ROW_DELETE_FAMILY, .family = name});
+		err = mutation_lines_push(&r->lines,
+			&(struct mutation_line){.verb = MUTATION_DELETE, .family = r->schema->families[i].name, .all = true});
 	}
 	return err;
 }
 
-/* A counter's newest version is a number, as the plain name stores it. */
-static int canonical_value(struct replacing *r, const struct tfs_family *f, struct row_json_cell *c, size_t number)
-{
-	char text[COUNTER_TEXT_MAX];
-	int64_t value;
-
-	if (f->type != TFS_TYPE_COUNTER || c->has_ts)
-		return 0;
-	if (counter_parse(c->value, &value))
-		return refuse(-EINVAL, r->file, NULL, "cell %zu: a counter is set to one decimal number", number);
-	return arena_dup(&r->json.arena, tfs_bytes_of(text, counter_text(value, text)), &c->value) ? 0 : -ENOMEM;
-}
-
-static int add_cell(struct replacing *r, struct row_json_cell *c, size_t number)
+static int add_cell(struct replacing *r, struct mutation_line *c, size_t number)
 {
 	const struct tfs_family *f = tfs_name_valid(c->family) ? tfs_schema_family(r->schema, c->family) : NULL;
 	const struct seen_family *seen = f ? &r->families[f - r->schema->families] : NULL;
-	int err;
+	int err = 0;
 
 	if (!f)
 		return refuse(-EINVAL, r->file, NULL, "cell %zu: the table has no such family", number);
@@ -161,10 +132,11 @@ static int add_cell(struct replacing *r, struct row_json_cell *c, size_t number)
 		return refuse(-EACCES, r->file, NULL, "cell %zu: no permission for the family %s", number, f->name);
 	if (!seen->write)
 		return 0;
-	err = canonical_value(r, f, c, number);
-	if (!err)
-		err = tfs_mutation_put(r->mutation, f->name, c->qualifier, c->has_ts ? tfs_at(c->ts) : TFS_AUTO, c->value);
-	return err ? err : add_edit(r, &(struct row_edit){.kind = ROW_PUT, .family = f->name, .qualifier = c->qualifier});
+	if (f->type == TFS_TYPE_COUNTER && !c->has_ts)
+		err = mutation_counter_value(&r->json.arena, &c->value);
+	if (err == -EINVAL)
+		return refuse(err, r->file, NULL, "cell %zu: a counter is set to one decimal number", number);
+	return err ? err : mutation_lines_push(&r->lines, c);
 }
 
 static int replacing_prepare(struct replacing *r, const struct caller *caller, struct tfs_bytes text)
@@ -181,8 +153,7 @@ static int replacing_prepare(struct replacing *r, const struct caller *caller, s
 	if (r->json.count > ROW_CELLS_MAX)
 		return refuse(-E2BIG, r->file, NULL, "the object has more than 65,536 cells; nothing is applied");
 	r->families = calloc(r->schema->family_count + 1u, sizeof(*r->families));
-	r->mutation = tfs_mutation_new(r->table, node_key(r->row));
-	if (!r->families || !r->mutation)
+	if (!r->families)
 		return -ENOMEM;
 	for (unsigned i = 0; i < r->schema->family_count; i++) {
 		r->families[i].read = tfs_may(r->schema, &r->schema->families[i], &caller->user, TFS_MAY_READ);
@@ -202,16 +173,12 @@ static int replace_row(struct node *file, struct node *row, struct tfs_table *ta
 	struct tfs_bytes text, struct changes *c)
 {
 	struct replacing r = {.file = file, .row = row, .table = table};
-	struct tfs_result *results = NULL;
 	int err = replacing_prepare(&r, caller, text);
 
-	if (!err && !(results = calloc(r.count + 1u, sizeof(*results))))
-		err = -ENOMEM;
-	if (!err && r.count)
-		err = row_change(row, r.mutation, r.edits, r.count, TFS_APPLY_KEEP, results, c);
+	if (!err)
+		err = row_change(row, table, &r.lines, TFS_APPLY_KEEP, c);
 	if (err == -ECANCELED)
 		refuse(err, file, NULL, "the row has changed since it was read; nothing is applied");
-	free(results);
 	replacing_fini(&r);
 	return err;
 }

@@ -173,6 +173,15 @@ static struct tfs_table *table_with_values(struct tfs_store **s)
 	return t;
 }
 
+static size_t lines_in(struct tfs_bytes text)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < text.n; i++)
+		n += text.p[i] == '\n';
+	return n;
+}
+
 /* The lines of all cells, each value read at once. */
 static void expected_lines(struct tfs_table *t, enum line_format format, struct buf *out)
 {
@@ -217,7 +226,7 @@ static void streams_equal_their_lines(void **state)
 			assert_true(piece.n < 2500000);
 			assert_int_equal(buf_append_bytes(&all, buf_bytes(&piece)), 0);
 		} while (r > 0);
-		assert_int_equal(line_stream_cells(s), 14);
+		assert_int_equal(lines_in(buf_bytes(&all)), 14);
 		assert_true(bytes_eq(buf_bytes(&all), buf_bytes(&expected)));
 		line_stream_free(s);
 		buf_fini(&expected);
