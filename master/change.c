@@ -57,14 +57,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct tfs_family *family_by_id(const struct tfs_schema *p, uint16_t id)
-{
-	for (unsigned i = 0; i < p->family_count; i++)
-		if (p->families[i].id == id)
-			return &p->families[i];
-	return NULL;
-}
-
 /* -EBUSY, with a reason, if a family that next leaves out has cells.  The caller blocks writes. */
 static int dropped_families_are_empty(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, char **why)
 {
@@ -74,7 +66,7 @@ static int dropped_families_are_empty(struct master *m, const struct tfs_schema 
 	for (unsigned i = 0; i < old->family_count; i++) {
 		const struct tfs_family *was = &old->families[i];
 
-		if (family_by_id(next, was->id))
+		if (schema_family_by_id(next, was->id))
 			continue;
 		err = master_has_cells(m, old, was->id, &has);
 		if (err)
@@ -91,7 +83,7 @@ static int dropped_families_are_empty(struct master *m, const struct tfs_schema 
 static bool drops_family(const struct tfs_schema *old, const struct tfs_schema *next)
 {
 	for (unsigned i = 0; i < old->family_count; i++)
-		if (!family_by_id(next, old->families[i].id))
+		if (!schema_family_by_id(next, old->families[i].id))
 			return true;
 	return false;
 }

@@ -196,12 +196,9 @@ static const struct tfs_family *scan_family(struct cell_scan *s, uint16_t id)
 {
 	const struct tfs_schema *p = schema_public(s->schema);
 
-	if (s->last && s->last->id == id)
-		return s->last;
-	for (unsigned i = 0; i < p->family_count; i++)
-		if (p->families[i].id == id)
-			return s->last = &p->families[i];
-	return NULL;
+	if (!s->last || s->last->id != id)
+		s->last = schema_family_by_id(p, id);
+	return s->last;
 }
 
 static void scan_refresh_schema(struct cell_scan *s)

@@ -130,20 +130,12 @@ static void restrict_table(struct tfs_schema *p, const struct tfs_schema *now)
 	p->gid = b.gid;
 }
 
-static const struct tfs_family *family_by_id(const struct tfs_schema *p, uint16_t id)
-{
-	for (unsigned i = 0; i < p->family_count; i++)
-		if (p->families[i].id == id)
-			return &p->families[i];
-	return NULL;
-}
-
 static bool same_rules(const struct tfs_schema *a, const struct tfs_schema *b)
 {
 	bool same = a->uid == b->uid && a->gid == b->gid && a->mode == b->mode;
 
 	for (unsigned i = 0; i < a->family_count && same; i++) {
-		const struct tfs_family *f = &a->families[i], *g = family_by_id(b, f->id);
+		const struct tfs_family *f = &a->families[i], *g = schema_family_by_id(b, f->id);
 
 		same = !g || (f->uid == g->uid && f->gid == g->gid && f->mode == g->mode && strcmp(f->acl, g->acl) == 0);
 	}
@@ -166,7 +158,7 @@ int schema_restrict(const struct schema *then, const struct schema *now, bool re
 	s->pub.generation = then->pub.generation;
 	restrict_table(&s->pub, &now->pub);
 	for (unsigned i = 0; i < s->pub.family_count && !err; i++) {
-		const struct tfs_family *g = family_by_id(&now->pub, s->families[i].id);
+		const struct tfs_family *g = schema_family_by_id(&now->pub, s->families[i].id);
 
 		if (g)
 			err = restrict_family(s, &s->families[i], g);

@@ -31,6 +31,8 @@ bool schema_name_valid(struct tfs_bytes name);
  */
 struct tfs_family *schema_family(const struct schema *s, const char *name);
 struct tfs_group *schema_group(const struct schema *s, const char *name);
+/* NULL: none. */
+const struct tfs_family *schema_family_by_id(const struct tfs_schema *p, uint16_t id);
 /* Makes the schema of a new table: no families, one group "default", is_set false.  now: in us. */
 int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t mode, int64_t now, struct schema **out) TFS_MUST;
 /*

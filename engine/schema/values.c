@@ -47,6 +47,14 @@ struct tfs_family *schema_family(const struct schema *s, const char *name)
 	return NULL;
 }
 
+const struct tfs_family *schema_family_by_id(const struct tfs_schema *p, uint16_t id)
+{
+	for (unsigned i = 0; i < p->family_count; i++)
+		if (p->families[i].id == id)
+			return &p->families[i];
+	return NULL;
+}
+
 struct tfs_group *schema_group(const struct schema *s, const char *name)
 {
 	uint16_t id;

@@ -25,6 +25,10 @@ struct lister;
 struct list_entry;
 int list_schema(struct lister *l, struct list_entry *e);
 
+/* ---- snap.c ---- */
+/* Resolves a name to a node of this kind, whose key is the name of a snapshot. */
+int snapshot_resolve_name(const char *name, enum node_kind kind, struct resolved *out) TFS_MUST;
+
 /* ---- row.c ---- */
 /* node_ops.resolve of a table, and of the part of a split row name: a row, a part, or scratch. */
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out);

@@ -78,13 +78,15 @@ static bool is_of_all(const struct node *snaps)
 	return snaps->parent->kind == NODE_ROOT;
 }
 
+int snapshot_resolve_name(const char *name, enum node_kind kind, struct resolved *out)
+{
+	out->kind = kind;
+	return tfs_name_valid(name) ? buf_set(&out->key, name, strlen(name)) : -ENOENT;
+}
+
 static int snaps_resolve(struct node *dir, const char *name, struct resolved *out)
 {
-	if (!tfs_name_valid(name))
-		return -ENOENT;
-	out->kind = is_of_all(dir) ? NODE_SNAP_ALL : NODE_SNAPSHOT;
-	out->parent = dir;
-	return buf_set(&out->key, name, strlen(name));
+	return snapshot_resolve_name(name, is_of_all(dir) ? NODE_SNAP_ALL : NODE_SNAPSHOT, out);
 }
 
 static int list_snapshots(struct lister *l, struct list_entry *e)
@@ -190,11 +192,7 @@ static int snap_all_rmdir(struct node *n, const char *name, struct changes *c)
 
 static int snap_all_resolve(struct node *dir, const char *name, struct resolved *out)
 {
-	if (!tfs_name_valid(name))
-		return -ENOENT;
-	out->kind = NODE_SNAPSHOT;
-	out->parent = dir;
-	return buf_set(&out->key, name, strlen(name));
+	return snapshot_resolve_name(name, NODE_SNAPSHOT, out);
 }
 
 /* The snapshot of a table that belongs to /.snap/NAME. */

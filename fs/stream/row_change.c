@@ -65,7 +65,8 @@ static int family_node(struct node *row, uint16_t id, struct node **out)
 	return *out ? 0 : -ENOMEM;
 }
 
-static int family_id(struct node *row, const char *name, uint16_t *id)
+/* The node of the family with this name; counted.  -ENOENT: the family was dropped. */
+static int family_named(struct node *row, const char *name, struct node **out)
 {
 	const struct tfs_schema *s;
 	const struct tfs_family *f;
@@ -74,10 +75,9 @@ static int family_id(struct node *row, const char *name, uint16_t *id)
 	if (err)
 		return err;
 	f = tfs_schema_family(s, name);
-	if (f)
-		*id = f->id;
+	err = f ? family_node(row, f->id, out) : -ENOENT;
 	tfs_schema_put(s);
-	return f ? 0 : -ENOENT;
+	return err;
 }
 
 /* Adds a version to the last column, or to a new one. */
@@ -252,11 +252,8 @@ static int removal_collect(struct removal *r, struct node *row, const struct mut
 static int end_writers(struct node *row, const struct mutation_line *e, struct changes *c)
 {
 	struct node *family;
-	uint16_t id;
-	int err = family_id(row, e->family, &id);
+	int err = family_named(row, e->family, &family);
 
-	if (err == 0)
-		err = family_node(row, id, &family);
 	if (err)
 		return err;
 	if (!column_is_stored(family, e->qualifier))
@@ -287,11 +284,8 @@ static void removal_note(struct removal *r, bool row_too, bool puts, struct chan
 static int note_put(struct node *row, const struct mutation_line *e, int64_t ts, struct changes *c)
 {
 	struct node *family;
-	uint16_t id;
-	int err = family_id(row, e->family, &id);
+	int err = family_named(row, e->family, &family);
 
-	if (err == 0)
-		err = family_node(row, id, &family);
 	if (err)
 		return err;
 	extra_cell_added(family);

@@ -25,11 +25,7 @@
 
 static int since_all_resolve(struct node *dir, const char *name, struct resolved *out)
 {
-	if (!tfs_name_valid(name))
-		return -ENOENT;
-	out->kind = NODE_SINCE;
-	out->parent = dir;
-	return buf_set(&out->key, name, strlen(name));
+	return snapshot_resolve_name(name, NODE_SINCE, out);
 }
 
 const struct node_ops since_all_ops = {

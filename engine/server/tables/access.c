@@ -52,17 +52,9 @@ static int access_schema(struct served_tablet *served, const struct ts_request *
 	return *out ? 0 : -EACCES;
 }
 
-static const struct tfs_family *family_by_id(const struct tfs_schema *p, uint16_t id)
-{
-	for (unsigned i = 0; i < p->family_count; i++)
-		if (p->families[i].id == id)
-			return &p->families[i];
-	return NULL;
-}
-
 static int may(const struct tfs_schema *p, const struct ts_request *q, uint16_t family, unsigned what)
 {
-	const struct tfs_family *f = family_by_id(p, family);
+	const struct tfs_family *f = schema_family_by_id(p, family);
 
 	return !f ? -EINVAL : tfs_may(p, f, q->user, what) ? 0 : -EACCES;
 }
