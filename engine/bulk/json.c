@@ -120,34 +120,45 @@ int json_member(struct buf *out, const char *name, struct tfs_bytes bytes)
 
 static int base64_value(uint8_t c)
 {
-	const char *at = c ? strchr(base64_digits, c) : NULL;
+	return c >= 'A' && c <= 'Z'    ? c - 'A'
+		: c >= 'a' && c <= 'z' ? c - 'a' + 26
+		: c >= '0' && c <= '9' ? c - '0' + 52
+		: c == '+'             ? 62
+		: c == '/'             ? 63
+				       : -1;
+}
 
-	return at ? (int)(at - base64_digits) : -1;
+int base64_feed(struct base64 *b, struct tfs_bytes piece, struct buf *out)
+{
+	int err = buf_reserve(out, piece.n / 4 * 3 + 3);
+
+	for (size_t i = 0; i < piece.n && !err; i++) {
+		const bool pad = piece.p[i] == '=';
+		const int v = pad ? 0 : base64_value(piece.p[i]);
+
+		if (v < 0 || (!pad && b->padding) || (pad && (b->digits < 2 || b->padding == 2)))
+			return -EINVAL;
+		b->padding += pad;
+		b->bits = b->bits << 6 | (uint32_t)v;
+		if (++b->digits < 4)
+			continue;
+		for (unsigned k = 0; k < 3 - b->padding; k++)
+			out->p[out->n++] = (uint8_t)(b->bits >> (16 - 8 * k));
+		if (b->padding && b->bits & (b->padding == 2 ? 0xffffu : 0xffu))
+			return -EINVAL;
+		b->bits = b->digits = 0;
+	}
+	return err;
 }
 
 int base64_decode(struct tfs_bytes base64, struct buf *out)
 {
 	const size_t before = out->n;
-	size_t padding = 0;
-	int err = base64.n % 4 ? -EINVAL : buf_reserve(out, base64.n / 4 * 3);
+	struct base64 b = {0};
+	int err = base64_feed(&b, base64, out);
 
-	while (padding < 2 && padding < base64.n && base64.p[base64.n - 1 - padding] == '=')
-		padding++;
-	for (size_t i = 0; i < base64.n && !err; i += 4) {
-		const size_t digits = i + 4 == base64.n ? 4 - padding : 4;
-		uint32_t bits = 0;
-
-		for (size_t k = 0; k < 4; k++) {
-			const int v = k < digits ? base64_value(base64.p[i + k]) : 0;
-
-			err = v < 0 ? -EINVAL : err;
-			bits = bits << 6 | (uint32_t)(v & 63);
-		}
-		for (size_t k = 0; k + 1 < digits && !err; k++)
-			out->p[out->n++] = (uint8_t)(bits >> (16 - 8 * k));
-		if (digits < 4 && bits & (digits == 3 ? 0xffu : 0xffffu))
-			err = -EINVAL;
-	}
+	if (!err && b.digits)
+		err = -EINVAL;
 	if (err)
 		out->n = before;
 	return err;

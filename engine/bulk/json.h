@@ -12,6 +12,14 @@
 int json_escape(struct buf *out, struct tfs_bytes utf8) TFS_MUST;
 /* Appends bytes as base64.  Of a text in pieces each but the last has a multiple of three bytes. */
 int base64_encode(struct buf *out, struct tfs_bytes bytes) TFS_MUST;
+/* Base64 in pieces of any size; {0} is the start.  The text is whole if digits is 0. */
+struct base64 {
+	uint32_t bits;   /* not yet whole bytes */
+	unsigned digits; /* of the current four */
+	unsigned padding;
+};
+/* Appends the bytes of a piece.  -EINVAL: it is no base64; out may have a part of it. */
+int base64_feed(struct base64 *b, struct tfs_bytes piece, struct buf *out) TFS_MUST;
 /* Appends the bytes that base64 stands for.  -EINVAL: it is none; out is unchanged. */
 int base64_decode(struct tfs_bytes base64, struct buf *out) TFS_MUST;
 /*

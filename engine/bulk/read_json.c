@@ -9,6 +9,7 @@
  */
 #include "engine/bulk/reader_internal.h"
 #include "engine/base/name.h"
+#include "engine/bulk/json.h"
 
 #include <errno.h>
 
@@ -46,12 +47,10 @@ struct json_reader {
 	uint8_t name[NAME_BYTES];
 	size_t name_n;
 	enum member member; /* being read */
-	bool base64;
+	bool is_base64;
+	struct base64 base64;
 	uint8_t escape[ESCAPE_MAX];
-	size_t escape_n;  /* bytes of an unfinished escape */
-	uint32_t quantum; /* base64: bits that are not yet whole bytes */
-	unsigned digits;  /* base64: of the current four */
-	unsigned padding;
+	size_t escape_n; /* bytes of an unfinished escape */
 };
 
 static struct tfs_bytes member_of(const struct json_reader *j, enum member m)
@@ -72,7 +71,7 @@ static void end_name(struct json_reader *j)
 		if (!bytes_eq(tfs_bytes_of(j->name, j->name_n), tfs_str(names[i].name)))
 			continue;
 		j->member = (enum member)(names[i].member & ~(unsigned)BASE64);
-		j->base64 = names[i].member & BASE64;
+		j->is_base64 = names[i].member & BASE64;
 		if (j->seen & 1u << j->member)
 			refuse_line(j, "a member occurs twice");
 		j->seen |= 1u << j->member;
@@ -94,49 +93,19 @@ static void take_name(struct json_reader *j, uint8_t c)
 
 /* ---- strings ---- */
 
-static int base64_value(uint8_t c)
-{
-	return c >= 'A' && c <= 'Z'    ? c - 'A'
-		: c >= 'a' && c <= 'z' ? c - 'a' + 26
-		: c >= '0' && c <= '9' ? c - '0' + 52
-		: c == '+'             ? 62
-		: c == '/'             ? 63
-				       : -1;
-}
-
-static int take_base64(struct json_reader *j, const uint8_t *p, size_t n)
-{
-	int err = buf_reserve(&j->line, n / 4 * 3 + 3);
-
-	for (size_t i = 0; i < n && !err; i++) {
-		int v = base64_value(p[i]);
-
-		if ((v < 0 && p[i] != '=') || (v >= 0 && j->padding) || (p[i] == '=' && (j->digits < 2 || j->padding == 2))) {
-			refuse_line(j, "a member _base64 is not base64");
-			return 0;
-		}
-		if (p[i] == '=')
-			j->padding++;
-		j->quantum = j->quantum << 6 | (uint32_t)(v < 0 ? 0 : v);
-		if (++j->digits < 4)
-			continue;
-		for (unsigned k = 0; k < 3 - j->padding; k++)
-			j->line.p[j->line.n++] = (uint8_t)(j->quantum >> (16 - 8 * k));
-		if (j->padding && (j->quantum & (j->padding == 2 ? 0xffffu : 0xffu)))
-			refuse_line(j, "a member _base64 is not base64");
-		j->quantum = j->digits = 0;
-	}
-	return err;
-}
-
 /* Adds decoded bytes to the string. */
 static int take_text(struct json_reader *j, const uint8_t *p, size_t n)
 {
-	if (j->line.n + (j->base64 ? n / 4 * 3 : n) > RECORD_BYTES_MAX) {
+	int err;
+
+	if (j->line.n + (j->is_base64 ? n / 4 * 3 : n) > RECORD_BYTES_MAX) {
 		refuse_line(j, "it is longer than any cell");
 		return 0;
 	}
-	return j->base64 ? take_base64(j, p, n) : buf_append(&j->line, p, n);
+	err = j->is_base64 ? base64_feed(&j->base64, tfs_bytes_of(p, n), &j->line) : buf_append(&j->line, p, n);
+	if (err == -EINVAL)
+		refuse_line(j, "a member _base64 is not base64");
+	return err == -EINVAL ? 0 : err;
 }
 
 static int hex_value(uint8_t c)
@@ -217,9 +186,9 @@ static void end_string(struct json_reader *j)
 {
 	j->at[j->member].n = j->line.n - j->at[j->member].from;
 	j->place = COMMA;
-	if (j->base64 && j->digits)
+	if (j->is_base64 && j->base64.digits)
 		refuse_line(j, "a member _base64 is not base64");
-	else if (!j->base64 && !utf8_valid(member_of(j, j->member)))
+	else if (!j->is_base64 && !utf8_valid(member_of(j, j->member)))
 		refuse_line(j, "a string is not valid UTF-8; other bytes are written in a member _base64");
 }
 
@@ -252,7 +221,7 @@ static const uint8_t *take_string(struct json_reader *j, const uint8_t *p, const
 static void begin_content(struct json_reader *j, uint8_t c)
 {
 	j->at[j->member].from = j->line.n;
-	j->quantum = j->digits = j->padding = 0;
+	j->base64 = (struct base64){0};
 	if (j->member == TIMESTAMP && (c == '-' || (c >= '0' && c <= '9')))
 		j->place = IN_NUMBER;
 	else if (j->member != TIMESTAMP && c == '"')
