@@ -502,7 +502,7 @@ static int user_level(struct pass *p)
 	if (!err)
 		err = pass_read_users(p);
 	if (!err)
-		p->m->partial = p->partial;
+		p->m->passes.partial = p->partial;
 	for (unsigned i = 0; i < p->orphan_count && !err; i++)
 		err = metadata_delete(p->m->tablets, buf_bytes(&p->orphans[i]));
 	if (!err && !p->partial)
@@ -519,7 +519,7 @@ static int pass_run(struct master *m, const struct start *start, char **why)
 	struct pass p = {.m = m, .start = start, .why = why};
 	int err = pass_servers(&p);
 
-	m->partial = true;
+	m->passes.partial = true;
 	if (!err)
 		err = root_level(&p);
 	if (!err)
@@ -527,13 +527,13 @@ static int pass_run(struct master *m, const struct start *start, char **why)
 	if (!err)
 		err = user_level(&p);
 	err = err ? err : p.unread;
-	m->unassigned = err || p.failed || p.left_out || p.partial;
+	m->passes.unassigned = err || p.failed || p.left_out || p.partial;
 	/* A tablet that stays unserved may be a damaged one, and each pass reads METADATA. */
-	m->again_us = !m->unassigned || !m->again_us || p.sum != m->passed_servers ? AGAIN_US
-		: 2 * m->again_us < PASS_US                                        ? 2 * m->again_us
-										   : PASS_US;
-	m->passed_us = monotonic_us();
-	m->passed_servers = p.sum;
+	m->passes.again_us = !m->passes.unassigned || !m->passes.again_us || p.sum != m->passes.passed_servers ? AGAIN_US
+		: 2 * m->passes.again_us < PASS_US ? 2 * m->passes.again_us
+						   : PASS_US;
+	m->passes.passed_us = monotonic_us();
+	m->passes.passed_servers = p.sum;
 	pass_fini(&p);
 	return err;
 }
@@ -551,8 +551,8 @@ int assign_all(struct master *m)
 bool assign_due(struct master *m)
 {
 	struct pass p = {.m = m};
-	const bool due = monotonic_us() - m->passed_us >= (m->unassigned ? m->again_us : PASS_US) || pass_find(&p) ||
-		servers_sum(&p) != m->passed_servers;
+	const bool due = monotonic_us() - m->passes.passed_us >= (m->passes.unassigned ? m->passes.again_us : PASS_US) ||
+		pass_find(&p) || servers_sum(&p) != m->passes.passed_servers;
 
 	pass_fini(&p);
 	return due;
@@ -560,21 +560,21 @@ bool assign_due(struct master *m)
 
 static void assign_again(struct task *t)
 {
-	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, assign_task));
+	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, passes.task));
 
 	mutex_lock(&m->lock);
-	if (m->unassigned)
+	if (m->passes.unassigned)
 		(void)!assign_all(m);
-	if (m->unassigned && !m->ending)
-		task_queue_after(t, m->again_us);
+	if (m->passes.unassigned && !m->ending)
+		task_queue_after(t, m->passes.again_us);
 	mutex_unlock(&m->lock);
 }
 
 void assign_soon(struct master *m)
 {
-	m->unassigned = true;
-	m->passed_us = 0; /* the next tick makes a pass, too */
-	master_later(m, &m->assign_task, assign_again, AGAIN_US);
+	m->passes.unassigned = true;
+	m->passes.passed_us = 0; /* the next tick makes a pass, too */
+	master_later(m, &m->passes.task, assign_again, AGAIN_US);
 }
 
 static int assign_table_once(struct master *m, uint32_t table)

@@ -96,7 +96,7 @@ void master_tablets_delete(struct master *m, uint32_t table)
 	if (err) {
 		msg_warning("table %u: dropped, but its METADATA rows stay until the next %s: %s", table,
 			m->o.sole ? "start" : "pass", error_text(err));
-		m->unassigned = true;
+		m->passes.unassigned = true;
 	}
 	pass_fini(&p);
 }

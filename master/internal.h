@@ -3,40 +3,10 @@
 #ifndef TFS_MASTER_INTERNAL_H
 #define TFS_MASTER_INTERNAL_H
 
-#include "engine/base/mutex.h"
-#include "engine/base/task.h"
 #include "engine/client/schemas.h"
+#include "master/assign.h"
+#include "master/collect.h"
 #include "master/master.h"
-
-/* The name of an SSTable; of a log: table 0 and number 0. */
-struct file_name {
-	uint64_t table, incarnation, number; /* no padding, because it is hashed as bytes */
-};
-struct collect_name {
-	struct file_name file;
-	bool left; /* the previous round found it unreferenced */
-};
-/* collect.c */
-struct collector {
-	struct mutex rounds; /* RANK_COLLECT: one round at a time; guards the next members */
-	_Atomic uint64_t full_due_us;
-	bool missing; /* a file that METADATA names does not exist */
-	/* The times are monotonic. */
-	struct task_pool *pool;
-	struct task task;
-	_Atomic uint64_t not_before_us; /* of the next round, unless the disk is full */
-	uint64_t again_us;              /* used by the task only, as is reported_err */
-	int reported_err;
-	_Atomic bool stop;
-	_Atomic bool wanted; /* without background work: a round runs after the request */
-
-	struct mutex lock;         /* RANK_FILES: guards the next members */
-	struct collect_name *list; /* candidates of the next round */
-	unsigned count;
-	uint32_t *moved; /* tables of which a tablet was moved since step 4 */
-	unsigned moved_count;
-	bool moved_twice; /* one of them twice */
-};
 
 struct master {
 	struct master_service service; /* first */
@@ -48,18 +18,8 @@ struct master {
 	struct mutex lock;              /* RANK_MASTER: one request at a time; guards the next members */
 	struct task_pool *pool;         /* created for the first task */
 	bool ending;                    /* no task is queued any more */
-	struct task salt_check, age_check, assign_task;
-	bool unassigned;                    /* a tablet is not served */
-	bool partial;                       /* the last pass has not read all rows of METADATA */
-	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
-	uint64_t again_us;                  /* the pause before the next pass if a tablet is not served */
-	uint64_t latest;                    /* the latest incarnation that had a session: BURY is about all up to it */
-	uint64_t failure_us;                /* monotonic: when a server was found dead; 0: never */
-	struct seen_server {
-		uint64_t incarnation, since_us;
-	} * seen; /* live servers, and since when this master knows them */
-	unsigned seen_count;
-	unsigned turn;     /* the number of new tablets since the first server was chosen (steps.c) */
+	struct task salt_check, age_check;
+	struct passes passes;
 	uint32_t *pending; /* ids of tables with a pending salt */
 	unsigned pending_count;
 	struct collector collector;
@@ -120,45 +80,6 @@ void master_end_tasks(struct master *m);
 /* After the note dropped/ID was made: deletes the METADATA rows, then the note.  After an error a later pass does. */
 void master_tablets_delete(struct master *m, uint32_t table);
 
-/* ---- assign.c; the caller has the master's lock ---- */
-struct known_table {
-	uint32_t id; /* of its tablets */
-	char name[TFS_NAME_MAX + 1];
-};
-/* What the start has read of the lock service. */
-struct start {
-	struct master *m;
-	char **why;
-	uint32_t next_id;            /* of the next new table */
-	uint64_t latest_incarnation; /* that METADATA may name */
-	struct known_table *tables;  /* tables and snapshots, by id */
-	unsigned table_count;
-	unsigned refused; /* files of schemas that are damaged */
-};
-/* The first pass over all tablets.  *why as master_start's. */
-int assign_first(struct master *m, const struct start *start, char **why) TFS_MUST;
-/* A later pass. */
-int assign_all(struct master *m) TFS_MUST;
-/* Returns true if a pass is due. */
-bool assign_due(struct master *m);
-/* Has the tablets of a new table served.  After an error a later pass does it. */
-int assign_table(struct master *m, uint32_t table) TFS_MUST;
-/* A tablet is not served: the next tick, or a task in a second, makes a pass. */
-void assign_soon(struct master *m);
-
-#define DRAIN_FILE_MAX 40
-/* draining/N */
-void drain_file_name(uint64_t incarnation, char *name);
-bool server_is_draining(struct master *m, uint64_t incarnation);
-
-/* ---- move.c; the caller has the master's lock ---- */
-/* Moves the tablet that contains the row to the server.  After an error a later pass has it served, by some server. */
-int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to) TFS_MUST;
-/* Carries out the moves that balance.c chooses now. */
-int move_balance(struct master *m, unsigned *moved) TFS_MUST;
-/* drain: all tablets of the server move to others.  It is noted in the lock service until the server ends. */
-int move_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
-
 /* ---- change.c; the caller has the master's lock ---- */
 
 /* Returns true if the schema has a salt that is not yet in use. */
@@ -171,18 +92,6 @@ void salt_watch(struct master *m, uint32_t table);
 int snapshot_drop_one(struct master *m, const struct tfs_schema *p, uint64_t version) TFS_MUST;
 /* A table has a snapshot_maxage, or a snapshot was made: the master checks soon, and then from time to time, which ones are too old. */
 void snapshots_watch(struct master *m, const struct tfs_schema *p);
-
-/* ---- collect.c; the caller need not have the master's lock ---- */
-
-void collect_init(struct master *m);
-void collect_fini(struct master *m); /* ends a round early */
-/* Adds a candidate for the next round.  Without memory for it a full round finds the file. */
-int collect_add(struct master *m, struct file_name f, bool left) TFS_MUST;
-/* Call it before a tablet of the table is unloaded. */
-void collect_moving(struct master *m, uint32_t table);
-void collect_forget_moves(struct collector *c);
-/* Without background work: runs a round if one was asked for.  The caller must not have the master's lock. */
-void collect_wanted(struct master *m);
 
 /* ---- requests: change.c, tables.c, snapshots.c ---- */
 

@@ -117,7 +117,7 @@ void master_free(struct master *m)
 	collect_fini(m);
 	mutex_fini(&m->lock);
 	free(m->pending);
-	free(m->seen);
+	free(m->passes.seen);
 	free(m);
 }
 

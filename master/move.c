@@ -105,7 +105,10 @@ int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t
 		target = pass_server(&p, to);
 		t = target ? move_find(&p, table, row, &from) : NULL;
 		/* partial: UNLOAD might be unable to change the row */
-		err = !t ? -ENOENT : from == target ? 0 : m->partial ? -EAGAIN : move(&p, from, t, target, buf_bytes(&root_end));
+		err = !t                    ? -ENOENT
+			: from == target    ? 0
+			: m->passes.partial ? -EAGAIN
+					    : move(&p, from, t, target, buf_bytes(&root_end));
 	}
 	buf_fini(&root_end);
 	pass_fini(&p);
@@ -119,12 +122,12 @@ static uint64_t server_since(struct master *m, uint64_t incarnation)
 {
 	const uint64_t now = monotonic_us();
 
-	for (unsigned i = 0; i < m->seen_count; i++)
-		if (m->seen[i].incarnation == incarnation)
-			return m->seen[i].since_us;
-	if (array_grow(&m->seen, m->seen_count, sizeof(*m->seen)))
+	for (unsigned i = 0; i < m->passes.seen_count; i++)
+		if (m->passes.seen[i].incarnation == incarnation)
+			return m->passes.seen[i].since_us;
+	if (array_grow(&m->passes.seen, m->passes.seen_count, sizeof(*m->passes.seen)))
 		return now;
-	m->seen[m->seen_count++] = (struct seen_server){incarnation, now};
+	m->passes.seen[m->passes.seen_count++] = (struct seen_server){incarnation, now};
 	return now;
 }
 
@@ -204,7 +207,7 @@ int move_balance(struct master *m, unsigned *moved)
 	int err;
 
 	*moved = 0;
-	if (m->partial)
+	if (m->passes.partial)
 		return 0;
 	err = pass_servers(&p);
 	if (!err)
@@ -217,7 +220,7 @@ int move_balance(struct master *m, unsigned *moved)
 			.tablets = bt,
 			.tablet_count = n,
 			.now_us = monotonic_us(),
-			.failure_us = m->failure_us};
+			.failure_us = m->passes.failure_us};
 
 		err = balance_moves(&state, &moves, &count);
 	}

@@ -106,9 +106,9 @@ static int servers_bury(struct pass *p)
 			p->live[q.live_count++] = p->live[i];
 	p->live_count = q.live_count;
 	q.live = p->live;
-	if (p->m->latest < p->live[q.live_count - 1])
-		p->m->latest = p->live[q.live_count - 1];
-	q.incarnation = p->m->latest;
+	if (p->m->passes.latest < p->live[q.live_count - 1])
+		p->m->passes.latest = p->live[q.live_count - 1];
+	q.incarnation = p->m->passes.latest;
 	q.to_table = p->next_id;
 	p->quiet = p->server_count == p->live_count;
 	for (unsigned i = 0; i < p->server_count; i++) {
@@ -214,7 +214,7 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 	snprintf(name, sizeof(name), "servers/%llu", (unsigned long long)incarnation);
 	if (err || lock_get(p->m->locks, name, NULL, NULL) != -ENOENT)
 		return -EAGAIN;
-	p->m->failure_us = monotonic_us();
+	p->m->passes.failure_us = monotonic_us();
 	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)incarnation);
 	err = lock_get(p->m->locks, name, NULL, NULL);
 	if (err == -ENOENT) {
@@ -240,13 +240,13 @@ static bool is_buried(struct pass *p, uint64_t incarnation)
 	struct buf b = {0};
 	bool given_out;
 
-	if (incarnation <= p->m->latest)
+	if (incarnation <= p->m->passes.latest)
 		return !bsearch(&incarnation, p->live, p->live_count, sizeof(*p->live), by_number);
 	/* A damaged row may name any number, and later servers must not be buried. */
 	given_out = lock_get(p->m->locks, "incarnation", &b, NULL) == 0 && b.n == 8 && incarnation <= load_be64(b.p);
 	buf_fini(&b);
 	if (given_out)
-		p->m->latest = incarnation;
+		p->m->passes.latest = incarnation;
 	return false;
 }
 

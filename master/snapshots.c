@@ -152,7 +152,7 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 	if (!err)
 		(void)!assign_table(m, id);
 	if (unknown) {
-		m->unassigned = true; /* a pass is due */
+		m->passes.unassigned = true; /* a pass is due */
 		msg_error("table id %u: it is unknown if it was created as \"%s\": %s; its files stay until the next %s", id, to,
 			error_text(err), m->o.sole ? "start" : "pass");
 	} else if (err) {

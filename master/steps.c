@@ -146,11 +146,11 @@ static int take_turn(void *arg, uint64_t incarnation, struct tablet_service *ser
 /* The server of a new tablet: each one in its turn.  0: there is none; a pass assigns the tablet later. */
 static uint64_t next_server(struct master *m)
 {
-	struct turn t = {.m = m, .left = m->turn++};
+	struct turn t = {.m = m, .left = m->passes.turn++};
 
 	if (m->o.servers.each(m->o.servers.arg, take_turn, &t) == 1)
 		return t.chosen;
-	m->turn = 1;
+	m->passes.turn = 1;
 	return t.first;
 }
 

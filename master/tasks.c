@@ -4,7 +4,7 @@
 
 void master_end_tasks(struct master *m)
 {
-	struct task *tasks[] = {&m->salt_check, &m->age_check, &m->assign_task};
+	struct task *tasks[] = {&m->salt_check, &m->age_check, &m->passes.task};
 
 	mutex_lock(&m->lock);
 	m->ending = true;

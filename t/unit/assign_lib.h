@@ -201,8 +201,8 @@ static inline unsigned balance(void)
 	unsigned moved, all = 0;
 
 	do {
-		for (unsigned i = 0; i < c.master->seen_count; i++)
-			c.master->seen[i].since_us = 1;
+		for (unsigned i = 0; i < c.master->passes.seen_count; i++)
+			c.master->passes.seen[i].since_us = 1;
 		assert_int_equal(master_balance(c.master, &moved), 0);
 		all += moved;
 	} while (moved);

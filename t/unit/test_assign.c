@@ -440,7 +440,7 @@ static void burials(void **state)
 	tick(0);
 	move_one_to(4);
 	cluster_kill(&c, 4);
-	c.master->latest = 0;
+	c.master->passes.latest = 0;
 	tick(0);
 	tick(1);
 	read_all();
@@ -521,11 +521,11 @@ static void late_copies(void **state)
 	snprintf(file, sizeof(file), "servers/%llu", (unsigned long long)c.servers[2].incarnation);
 	assert_int_equal(lock_put(c.locks, file, tfs_bytes_of("", 0), LOCK_ABSENT, NULL), 0);
 	c.servers[2].away = true;
-	c.master->passed_us = 0;
+	c.master->passes.passed_us = 0;
 	(void)!master_tick(c.master);
 	assert_int_equal(lock_get(c.locks, note, NULL, NULL), 0);
 	c.servers[2].away = false;
-	c.master->passed_us = 0;
+	c.master->passes.passed_us = 0;
 	assert_int_equal(master_tick(c.master), 0);
 	assert_int_equal(lock_get(c.locks, note, NULL, NULL), -ENOENT);
 	assert_int_equal(metadata_scan_table(rows, id, found_row, NULL), 0);
@@ -716,7 +716,7 @@ static void unload_ends_compactions(void **state)
 	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
 	assert_int_equal(majors(from), 0);
 	served_put(unloaded);
-	c.master->passed_us = 0; /* a pass is due */
+	c.master->passes.passed_us = 0; /* a pass is due */
 	assert_int_equal(master_tick(c.master), 0);
 	pthread_join(thread, NULL); /* the compaction was carried out by the next server */
 	to = owner(tfs_table_id(table), "row45", &t);

@@ -24,14 +24,14 @@ static void damaged_row(void **state)
 	for (unsigned i = 0; i < ROWS; i++)
 		assert_int_equal(look(table, row_name(i)) == 0, i / 10 != 4);
 	/* The next passes, which cannot serve it either, come later and later. */
-	passed_us = c.master->passed_us;
-	again_us = c.master->again_us;
+	passed_us = c.master->passes.passed_us;
+	again_us = c.master->passes.again_us;
 	assert_int_equal(master_tick(c.master), 0);
-	assert_int_equal(c.master->passed_us, passed_us);
-	c.master->passed_us -= again_us;
+	assert_int_equal(c.master->passes.passed_us, passed_us);
+	c.master->passes.passed_us -= again_us;
 	assert_int_equal(master_tick(c.master), 0);
-	assert_int_not_equal(c.master->passed_us, passed_us);
-	assert_int_equal(c.master->again_us, 2 * again_us);
+	assert_int_not_equal(c.master->passes.passed_us, passed_us);
+	assert_int_equal(c.master->passes.again_us, 2 * again_us);
 	buf_fini(&key);
 }
 
@@ -53,7 +53,7 @@ static void pass_is_partial(void)
 		assert_int_equal(look(table, row_name(10 * i + 5)), i >= 2 && i <= 5 ? -EIO : 0);
 	assert_int_equal(owner(tfs_table_id(table), "row25", NULL), 2);
 	assert_int_equal(owner(tfs_table_id(table), "row35", NULL), 0);
-	assert_true(c.master->unassigned);
+	assert_true(c.master->passes.unassigned);
 }
 
 /*
@@ -98,7 +98,7 @@ static void damaged_metadata(void **state)
 		assert_int_equal(master_collect(c.master, true), -EIO);
 	assert_int_equal(access(sst, F_OK), 0);
 	assert_int_equal(master_drain(c.master, c.servers[2].incarnation, true), 0);
-	c.master->failure_us = 0;
+	c.master->passes.failure_us = 0;
 	assert_int_equal(balance(), 0);
 	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[2].incarnation), -EAGAIN);
 	/* So does the first pass of a new master. */
@@ -113,12 +113,12 @@ static void damaged_metadata(void **state)
 	assign_soon(c.master);
 	assert_int_equal(master_tick(c.master), 0);
 	read_all();
-	assert_false(c.master->unassigned);
+	assert_false(c.master->passes.unassigned);
 	assert_int_equal(lock_get(c.locks, note, NULL, NULL), -ENOENT);
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(master_collect(c.master, true), 0);
 	assert_int_equal(access(sst, F_OK), -1);
-	c.master->failure_us = 0;
+	c.master->passes.failure_us = 0;
 	assert_int_equal(master_balance(c.master, &moved), 0);
 	assert_true(balance() > 0);
 	ts_answer_fini(&a);

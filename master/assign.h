@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which server has which tablet: passes over all tablets, and moves.  The caller has the master's lock. */
+#ifndef TFS_MASTER_ASSIGN_H
+#define TFS_MASTER_ASSIGN_H
+
+#include "engine/base/task.h"
+#include "engine/tabletfs.h"
+
+struct master;
+
+struct passes {
+	struct task task;                   /* makes a pass if a tablet is not served */
+	bool unassigned;                    /* a tablet is not served */
+	bool partial;                       /* the last pass has not read all rows of METADATA */
+	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
+	uint64_t again_us;                  /* the pause before the next pass if a tablet is not served */
+	uint64_t latest;                    /* the latest incarnation that had a session: BURY is about all up to it */
+	uint64_t failure_us;                /* monotonic: when a server was found dead; 0: never */
+	struct seen_server {
+		uint64_t incarnation, since_us;
+	} * seen; /* live servers, and since when this master knows them */
+	unsigned seen_count;
+	unsigned turn; /* the number of new tablets since the first server was chosen (steps.c) */
+};
+
+/* ---- assign.c ---- */
+struct known_table {
+	uint32_t id; /* of its tablets */
+	char name[TFS_NAME_MAX + 1];
+};
+/* What the start has read of the lock service. */
+struct start {
+	struct master *m;
+	char **why;
+	uint32_t next_id;            /* of the next new table */
+	uint64_t latest_incarnation; /* that METADATA may name */
+	struct known_table *tables;  /* tables and snapshots, by id */
+	unsigned table_count;
+	unsigned refused; /* files of schemas that are damaged */
+};
+/* The first pass over all tablets.  *why as master_start's. */
+int assign_first(struct master *m, const struct start *start, char **why) TFS_MUST;
+/* A later pass. */
+int assign_all(struct master *m) TFS_MUST;
+/* Returns true if a pass is due. */
+bool assign_due(struct master *m);
+/* Has the tablets of a new table served.  After an error a later pass does it. */
+int assign_table(struct master *m, uint32_t table) TFS_MUST;
+/* A tablet is not served: the next tick, or a task in a second, makes a pass. */
+void assign_soon(struct master *m);
+
+#define DRAIN_FILE_MAX 40
+/* draining/N */
+void drain_file_name(uint64_t incarnation, char *name);
+bool server_is_draining(struct master *m, uint64_t incarnation);
+
+/* ---- move.c ---- */
+/* Moves the tablet that contains the row to the server.  After an error a later pass has it served, by some server. */
+int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to) TFS_MUST;
+/* Carries out the moves that balance.c chooses now. */
+int move_balance(struct master *m, unsigned *moved) TFS_MUST;
+/* drain: all tablets of the server move to others.  It is noted in the lock service until the server ends. */
+int move_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
+
+#endif
