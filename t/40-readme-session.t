@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The first session in README works as printed, and so does the output of
-# quickstart.
+# The first session and the jobs in README work as printed, and so does the output
+# of quickstart.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2001
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 
@@ -31,6 +31,14 @@ is "$(cells webtable | sed 's/@[0-9]*$/@T/' | uniq -c | tr -s ' ' | tr '\n' ';')
 	" 1 ./.schema; 1 ./com.cnn.www; 1 ./com.cnn.www/anchor; 1 ./com.cnn.www/anchor/cnnsi.com@T; 1 ./com.cnn.www/anchor/my.look.ca@T; 1 ./com.cnn.www/contents; 2 ./com.cnn.www/contents/html@T; 1 ./com.cnn.www/title; 1 ./com.cnn.www/title/en@T;" \
 	"find shows the table and nothing else"
 is "$(cat webtable/.families/contents/gc)" "maxversions=3" "the rule is set"
+jobs=$(sed -n '/^Jobs\./,/^Control files/{s/^    //p}' "$SRC/README")
+is "$(grep -vc '^ *#' <<<"$jobs")" 6 "README has six jobs"
+t bash -ec "$jobs" >"$W/jobs" 2>&1
+is $? 0 "which run"
+like "$(cat "$W/jobs")" 'anchor:cnnsi.com' "  the first prints cells"
+is "$(cat webtable/com.cnn.www/title/fr)" CNN "  the second changes a row"
+rmdir webtable/.snap/monday
+rm webtable/com.cnn.www/title/fr
 ok "a family more can be made in a restored copy too" bash -c 'mkdir copy && rsync -a ../backup/ copy/ && mkdir copy/com.cnn.www/more'
 rm -r copy
 mkdir webtable/.families/declared
