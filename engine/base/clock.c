@@ -3,10 +3,10 @@
  * The store's clock, under one short lock.
  *
  * Each reading of the system's clock compares its advance since the previous
- * reading with that of CLOCK_BOOTTIME, which cannot be set and which runs
- * while the machine sleeps.  A difference of more than a minute is a jump and
- * restarts the day of steadiness.  The permitted distance from the mark grows
- * by the time between two readings, because an idle store reads rarely.
+ * reading with the advance of CLOCK_BOOTTIME, which cannot be set and which
+ * runs while the machine sleeps.  A difference of more than a minute is a jump
+ * and restarts the day of steadiness.  The permitted distance from the mark
+ * grows by the time between two readings, because an idle store reads rarely.
  *
  * At the end of the number range unique times stop; they do not wrap.
  */

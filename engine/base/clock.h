@@ -22,7 +22,7 @@ struct clock;
 typedef int64_t clock_source(void *arg);
 clock_source clock_system;   /* CLOCK_REALTIME */
 clock_source clock_boottime; /* CLOCK_BOOTTIME: since the boot of the machine, also while it sleeps */
-/* now_us: the source of the time, called with arg under the clock's lock; NULL: the system.  Returns NULL if out of memory. */
+/* now_us(arg) returns the time, and is called under the clock's lock; NULL: the system's clock.  Returns NULL if out of memory. */
 struct clock *clock_new(clock_source *now_us, void *arg);
 void clock_free(struct clock *c);
 int64_t clock_now(struct clock *c);     /* the system's clock */
@@ -42,7 +42,7 @@ void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us);
  * clock that is ahead removes nothing.  Without this call there is no limit.
  */
 void clock_set_limit(struct clock *c, int64_t limit_us);
-/* Raises the mark to that of another server.  Call it before a tablet of that server is used. */
+/* Raises the mark to another server's mark.  Call it before a tablet of that server is used. */
 void clock_raise_mark(struct clock *c, int64_t mark_us);
 /* The operator confirms that the clock is right. */
 void clock_confirm(struct clock *c);

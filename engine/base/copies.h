@@ -3,7 +3,7 @@
  * Common framing of the store's small files: two copies in one file.  The copy,
  * zeros up to the next multiple of 4 KiB, and the copy again.  One rename
  * replaces the whole file, so both copies have the same state.  One damaged page,
- * one zeroed sector, a lost end or bytes behind the end leave a copy that can be
+ * one zeroed sector, a lost end or bytes after the end leave a copy that can be
  * read.
  *
  * A copy states its own length and has a checksum, so the size of the file is not

@@ -23,7 +23,7 @@ bool counter_prefix(struct tfs_bytes text);
  */
 struct counter_change {
 	bool sets;
-	int64_t value; /* if it sets: the number, with the lines added to it; else the sum of the lines */
+	int64_t value; /* the number plus the lines if it sets, else the sum of the lines */
 };
 /* Returns 0, 1 if text is the beginning of a change, -EINVAL, -EOVERFLOW. */
 int counter_change_parse(struct tfs_bytes text, struct counter_change *out) TFS_MUST;

@@ -50,7 +50,7 @@ static bool repeats(int err, bool *again)
 
 /*
  * After *err of a read: puts another open file under the descriptor fd, so that the
- * read can be repeated.  Other threads may read from fd meanwhile.
+ * read can be repeated.  Other threads may read from fd at the same time.
  */
 static bool opened_again(const struct file *f, int fd, int *err)
 {

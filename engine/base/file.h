@@ -88,7 +88,7 @@ int file_sync_parent_at(const char *path, const char *place) TFS_MUST;
 int file_stat_size(const char *path, uint64_t *bytes) TFS_MUST; /* -ENOENT if there is no file */
 /*
  * Looks the path up.  *id names the file or directory (its inode number), so
- * that another one of the same name is noticed.
+ * that a new file of the same name is noticed.
  */
 int file_look_up(const char *path, uint64_t *id) TFS_MUST;
 /* Calls fn for each entry except . and .., sorted by name.  A non-zero return of fn ends the call and is returned. */

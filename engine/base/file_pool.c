@@ -10,9 +10,10 @@
  *
  * Reads take no lock.  A reader increments `users` and then loads fd.  A
  * closer first exchanges fd for -1 and then loads `users`; if it is not 0, it
- * stores fd back.  All four accesses are sequentially consistent, so one of
- * the two sees the other.  A reader that loads -1 opens the file; if several
- * do, one descriptor is stored and the others are closed.
+ * stores fd back.  All four accesses are sequentially consistent, so a closer
+ * sees the reader, or the reader sees -1.  A reader that loads -1 opens the
+ * file; if several readers do, one descriptor is stored and the rest are
+ * closed.
  *
  * The clock algorithm selects the file to close: a hand moves around the ring
  * and skips the files that were used since its last pass.

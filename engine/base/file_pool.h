@@ -28,7 +28,7 @@ void pool_put(struct file *f);
 void pool_remove(struct file *f);
 /* Opens path.  While no descriptor is free it closes idle ones of the pool and tries again.  Returns a descriptor or -errno. */
 int pool_open(const char *path, int flags);
-/* err is that of a call that needed a descriptor.  Returns true if none was free and some idle ones have been closed. */
+/* err is the error of a call that needed a descriptor.  Returns true if none was free and some idle ones have been closed. */
 bool pool_can_retry(int err);
 
 #endif

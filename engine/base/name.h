@@ -43,8 +43,8 @@ bool name_parts_valid(struct tfs_bytes path, size_t *raw_n);
 
 /*
  * The keys below a directory of parts begin with raw, the decoded prefix. For
- * cells, text behind the last '@' may also begin a timestamp; then
- * split_version is true, and qualifier is the qualifier of those versions.
+ * cells, text after the last '@' may also begin a timestamp; then split_version
+ * is true, and qualifier is the qualifier of those versions.
  */
 struct name_prefix {
 	struct buf raw;
@@ -63,7 +63,7 @@ bool name_component(struct tfs_bytes path, struct tfs_bytes dir, struct tfs_byte
 /* Reads a canonical decimal int64.  Returns false if text is not one. */
 bool name_parse_ts(struct tfs_bytes text, int64_t *ts);
 
-/* *out: the first byte string after all that begin with s; empty if there is none. */
+/* Sets *out to the first byte string after all that begin with s, or to an empty one. */
 int key_after_prefix(struct tfs_bytes s, struct buf *out) TFS_MUST;
 
 #endif

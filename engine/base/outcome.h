@@ -5,8 +5,8 @@
  * so on; its comment says which.  No user sees them: the client library passes each
  * error through user_errno() before it returns it.
  *
- * The numbers are above those of Linux, so no error of a system call is taken for an
- * outcome, and at most 4095 (engine/rpc/wire.h).  No file contains them.
+ * The numbers are above the errnos of Linux, so no error of a system call is taken
+ * for an outcome, and at most 4095 (engine/rpc/wire.h).  No file contains them.
  */
 #ifndef TFS_BASE_OUTCOME_H
 #define TFS_BASE_OUTCOME_H
@@ -36,7 +36,7 @@ enum outcome {
 #undef X
 };
 
-/* Returns err, 0 or -errno; for an outcome the errno that a user gets. */
+/* Returns err, 0 or -errno; if err is an outcome, the errno that a user gets. */
 int user_errno(int err);
 /* Returns the meaning of err, which is -errno or an outcome, for messages.  The text is not freed. */
 const char *error_text(int err);

@@ -20,9 +20,9 @@
  *   mount      the marker file and st_dev stay
  * Then two threads create the same names at once, one on each side.
  *
- * Each try uses new names, so that one wrong answer does not cause others.  An
- * answer that only a cache or a missing ability explains is counted.  Another
- * error, as EIO, ends the probe, because it proves nothing.
+ * Each try uses new names, so that one wrong answer does not cause further
+ * ones.  An answer that only a cache or a missing ability explains is counted.
+ * Another error, as EIO, ends the probe, because it proves nothing.
  */
 #include "engine/base/probe.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The storage probe.  Servers on several hosts share one directory.  Each must
- * see the changes of the others at once: after a sync, no read, size or name
- * may come from a cache.  The probe makes such changes through one mount of the
- * directory, looks at them through another, and counts wrong answers.
+ * The storage probe.  Servers on several hosts share one directory.  Each
+ * machine must see each change of another machine at once: after a sync, no
+ * read, size or name may come from a cache.  The probe makes such changes
+ * through one mount of the directory, looks at them through another, and counts
+ * wrong answers.
  *
  * With one directory twice it finds storage that fails on one host: exclusive
  * creates, syncs of directories, locks.  Only two mounts find stale caches.
@@ -15,7 +16,7 @@
 
 enum probe_property {
 	PROBE_SIZE,      /* of a file that grows */
-	PROBE_APPEND,    /* bytes behind the old end of a file */
+	PROBE_APPEND,    /* bytes after the old end of a file */
 	PROBE_OVERWRITE, /* bytes in place */
 	PROBE_CREATE,    /* a new name, which was looked up before it existed */
 	PROBE_UNLINK,    /* a removed name */
@@ -33,7 +34,7 @@ enum probe_kind { PROBE_OTHER, PROBE_FUSE, PROBE_NFS, PROBE_KINDS };
 
 struct probe {
 	const char *dir[2]; /* two mounts of one directory, or the same path twice; as of file_real() */
-	/* The probe ends after so many rounds, or so much time, but not before one round.  0: 200, and 8 s. */
+	/* The probe ends after this many rounds or this time, but not before one round.  0: 200, and 8 s. */
 	unsigned rounds;
 	uint64_t most_us;
 	bool (*stop)(void *arg); /* called between tries; true ends the probe.  NULL: none */
@@ -45,7 +46,7 @@ struct probe {
 	unsigned done;        /* rounds */
 	unsigned tries[PROBE_PROPERTIES], wrong[PROBE_PROPERTIES];
 	char first[PROBE_PROPERTIES][512]; /* the first wrong answer */
-	char failed[512];                  /* if probe_run fails: the path */
+	char failed[512];                  /* the path at which probe_run failed */
 };
 
 /*
@@ -55,8 +56,9 @@ struct probe {
  */
 int probe_run(struct probe *p) TFS_MUST;
 /*
- * For the start of a program: probes dir for one round if it is on a network file system or on FUSE.  A local disk is not probed.
- * -EOPNOTSUPP: it lacks a property; -errno: it could not be tried.  Both set *why to one line.  A full disk is not an error.
+ * Called when a program starts: probes dir for one round if it is on a network file system or
+ * on FUSE.  A local disk is not probed.  -EOPNOTSUPP: it lacks a property; -errno: it could not
+ * be tried.  Both set *why to one line.  A full disk is not an error.
  */
 int probe_at_start(const char *dir, char **why) TFS_MUST;
 /* The number of properties that the storage lacks. */

@@ -10,9 +10,9 @@
  *
  * Each pool has a list of timers in due order.  One thread serves the timers
  * of all pools on a libev loop: it moves due tasks into their queues and sets
- * one ev_timer to the first due time of any pool.  An ev_async wakes it for an
- * earlier one.  It runs no task.  The first pool starts the thread
- * and the last one ends it, so a process without pools may fork.
+ * one ev_timer to the first due time of any pool.  An ev_async wakes it if a
+ * timer is due earlier.  It runs no task.  The first pool starts the thread and
+ * the last one ends it, so a process without pools may fork.
  *
  * Workers are started with their pool and not at the first task: a worker
  * inherits the niceness of the thread that starts it.
@@ -53,7 +53,7 @@ static struct {
 	struct cond ended;
 	/* under lock */
 	struct task_pool *pools;
-	uint64_t next_us; /* the time to which the ev_timer is set; UINT64_MAX: none */
+	uint64_t next_us; /* the time to which the ev_timer is set, or UINT64_MAX */
 	bool started, ending;
 	pthread_t thread;
 	/* Exist while the thread does; it alone uses due. */
@@ -178,7 +178,7 @@ static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 	timers_serve();
 }
 
-/* A thread sets its own name: naming another one is a write to /proc and ten times slower. */
+/* A thread sets its own name: to name another thread is a write to /proc, which is ten times slower. */
 static void *timers_main(void *arg)
 {
 	pthread_setname_np(pthread_self(), "timers");

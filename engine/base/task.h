@@ -41,7 +41,7 @@ int task_pool_new(const char *name, unsigned threads, struct task_pool **out) TF
  */
 typedef uint64_t task_urgency_fn(const struct task *t, uint64_t waited_us);
 void task_pool_order(struct task_pool *p, task_urgency_fn *fn);
-/* Raises the niceness of the pool's workers by so much (nice(2)).  Before the first task. */
+/* Adds this to the niceness of the pool's workers (nice(2)).  Before the first task. */
 void task_pool_yield(struct task_pool *p, int by);
 /* Runs all queued tasks, drops timers, joins the threads. */
 void task_pool_free(struct task_pool *p);
