@@ -8,9 +8,9 @@
  * iterator's.  Iterator and worker take blocks from the ring by
  * compare-and-set.  If no thread has begun the block that the iterator needs,
  * the iterator decompresses it.  If the worker has begun it, the iterator
- * decompresses a later block meanwhile, because to wake a sleeping thread
- * takes as long as a block.  So the ring costs nothing on one processor, and
- * two processors share the work.
+ * decompresses a later block instead of waiting, because to wake a sleeping
+ * thread takes as long as a block.  So the ring costs nothing on one processor,
+ * and two processors share the work.
  *
  * States of a slot: FREE -> WANTED (the iterator sets the block) -> BUSY (a
  * thread reads it) -> READY or FAILED -> FREE.  Only the iterator frees slots.
@@ -228,7 +228,7 @@ static struct slot *slot_want(struct ahead *a, int64_t block)
 	return NULL;
 }
 
-/* Frees the slots of blocks before this one or too far after it.  Busy slots are freed by a later call. */
+/* Frees the slots of blocks before the present block or too far after it.  Busy slots are freed by a later call. */
 static void drop_old(struct ahead *a, int64_t block)
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
@@ -244,7 +244,7 @@ static void drop_old(struct ahead *a, int64_t block)
 	}
 }
 
-/* Makes slots want the blocks after this one, and queues the worker. */
+/* Makes slots want the blocks after the present block, and queues the worker. */
 static void want_more(struct ahead *a, int64_t block)
 {
 	int64_t end = (int64_t)blockfile_data_blocks(a->file);
@@ -276,7 +276,7 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* Waits until the slot is not busy, and reads later blocks meanwhile. */
+/* Reads later blocks until the slot is not busy. */
 static void slot_await(struct ahead *a, struct slot *s)
 {
 	struct slot *other;

@@ -20,7 +20,7 @@ struct ahead_env {
 	struct mutex lock;
 	struct task_pool *pool;  /* made by the first walk that reads ahead; under lock */
 	bool no_pool;            /* the pool could not be made, or there is only one CPU; under lock */
-	size_t bytes, bytes_max; /* of all walks' buffers; under lock */
+	size_t bytes, bytes_max; /* the bytes of the buffers of all walks; under lock */
 };
 void ahead_env_init(struct ahead_env *e, size_t bytes_max);
 void ahead_env_resize(struct ahead_env *e, size_t bytes_max);

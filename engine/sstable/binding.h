@@ -3,7 +3,7 @@
  * LevelDB's table layer for C.  Only binding.cc includes LevelDB's headers, and
  * no C++ exception leaves it.
  *
- * Errors: -EBADMSG, -EIO and those of blockfile.h; -ENOMEM for std::bad_alloc.
+ * Errors: as in blockfile.h, and -EBADMSG, -EIO; -ENOMEM for std::bad_alloc.
  * Threads: a builder and a cursor belong to one thread at a time; tables
  * and caches are shared.
  */

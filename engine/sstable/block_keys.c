@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first keys of blocks.  A reader needs that of the next block to skip an
- * unreadable one, and a split needs the key in the middle of a file.
+ * The first keys of blocks.  A reader needs the first key of the next block to
+ * skip an unreadable block, and a split needs the key in the middle of a file.
  *
  * LevelDB's index names the block that may contain a key.  The blocks after it
  * follow in the block file, up to the last three units (LevelDB's meta index,
- * its index, the footer).  The first entry of a block shares no bytes with an
- * earlier one, so it contains its whole key: three varints (bytes shared, key
- * bytes, value bytes), then the key.
+ * its index, the footer).  The first entry of a block shares no bytes with the
+ * entry before it, so it contains its whole key: three varints (bytes shared,
+ * key bytes, value bytes), then the key.
  */
 #include "engine/sstable/cache.h"
 

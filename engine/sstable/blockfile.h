@@ -6,8 +6,8 @@
  * blockfile_format.h describes the bytes.
  *
  * Threads: a writer belongs to one thread; a reader is shared freely.
- * Errors: those of sstable.h.  Damage is logged here, once per block and
- * opening, with the file's name and the physical offset.
+ * Errors: as in sstable.h.  Damage is logged here, once per block and opening,
+ * with the file's name and the physical offset.
  */
 #ifndef TFS_SSTABLE_BLOCKFILE_H
 #define TFS_SSTABLE_BLOCKFILE_H
@@ -56,18 +56,18 @@ struct blockfile_counters {   /* added to atomically, shared by the files of one
 	uint64_t bytes_read;  /* of blocks and sections */
 };
 /*
- * Opens, reads and checks trailer, map and dictionary.  bytes: the size that the
- * file should have; 0: the size that it has.  The trailer is looked for where it
- * is in a file of this size, so bytes after its end do not matter, and one of
- * two copies may be cut off.  A file whose identity (bff_identity) is not the
- * identity of its path is damaged.  counters may be NULL and must outlive the
- * file.  -ENOENT; otherwise, as in all reading, -EBADMSG, -ENOMEM, or -EIO for
- * every other failure.
+ * Opens, reads and checks trailer, map and dictionary.  `bytes` is the size that
+ * the file should have, or 0 if that is unknown.  The trailer is looked for
+ * where it is in a file of this size, so bytes after its end do not matter, and
+ * one of two copies may be cut off.  A file whose identity (bff_identity) is not
+ * the identity of its path is damaged.  counters may be NULL and must outlive
+ * the file.  -ENOENT; otherwise, as in all reading, -EBADMSG, -ENOMEM, or -EIO
+ * for every other failure.
  */
 int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
 /*
- * Opens a file that may be damaged.  as: the path at which it belongs; bytes: as
- * blockfile_open.  Without a good trailer or map it finds the
+ * Opens a file that may be damaged.  `as` is the path at which it belongs;
+ * `bytes` as in blockfile_open.  Without a good trailer or map it finds the
  * blocks in order by their checksums, up to the first damaged one.  Without a
  * good dictionary, blocks that need it are unreadable.  *data_blocks: how many
  * blocks of the map may contain pairs.  *whole: the map has all blocks.
@@ -84,7 +84,7 @@ const struct bff_map *blockfile_map(const struct blockfile *b);
 uint64_t blockfile_file_bytes(const struct blockfile *b);
 /*
  * Returns the bytes of one copy in a file of two copies, else 0.  A read that
- * finds one copy damaged reads the other; the first such read logs it.
+ * finds one copy damaged reads the second copy; the first such read logs it.
  */
 uint64_t blockfile_copy_bytes(const struct blockfile *b);
 /* mend.c: *agree is set if the two copies are equal or the file has one copy. */

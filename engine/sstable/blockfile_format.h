@@ -51,17 +51,17 @@ extern "C" {
 enum {
 	BFF_VERSION = 2, /* the newest; files without its features are of version 1 */
 	BFF_VERSION_PLAIN = 1,
-	BFF_CODEC_AGAINST = 5, /* of a block; no codec of tables (enum sst_codec) has this number */
+	BFF_CODEC_AGAINST = 5, /* the codec of such a block; no codec of tables (enum sst_codec) has this number */
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,
-	BFF_RAW_MAX = 1 << 30, /* of one unit; an index of 64 KiB keys over 10 GB is smaller */
+	BFF_RAW_MAX = 1 << 30, /* the most raw bytes of one unit; an index of 64 KiB keys over 10 GB is smaller */
 };
 
 /* ---- stored blocks ---- */
 struct bff_block {
 	enum sst_codec codec;
-	uint64_t back; /* not 0: the payload is a zstd frame against the block so many before this one */
+	uint64_t back; /* if not 0, the payload is a zstd frame against an earlier block, at this distance */
 	uint32_t raw_bytes;
 	struct tfs_bytes payload; /* borrowed */
 };

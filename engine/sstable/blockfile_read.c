@@ -15,7 +15,7 @@
  *
  * In a file of two copies the sections of the trailer end at the end of the
  * first copy.  A section or block that is damaged in one copy is read from the
- * other.
+ * second copy.
  *
  * Rejected: mmap, because a truncated or failing file would send SIGBUS to the
  * daemon; reading ahead, because the kernel does that for rising preads.
@@ -60,8 +60,8 @@ static int read_exactly(struct blockfile *b, void *p, size_t n, uint64_t offset)
 }
 
 /*
- * Maps an error to those that reads return.  Another errno of the file system
- * (EACCES) would look like an error of the cell.
+ * Maps an error to the errors that reads return.  Another errno of the file
+ * system (EACCES) would look like an error of the cell.
  */
 static int as_read_error(int err)
 {
@@ -105,7 +105,7 @@ static int read_copies(
 	}
 	return err == -EBADMSG
 		? first
-		: err; /* after an I/O error of one copy, damage of the other does not prove that the block is lost */
+		: err; /* after an I/O error of one copy, damage of the second copy does not prove that the block is lost */
 }
 
 static int section_good(void *arg, struct tfs_bytes s)
@@ -177,7 +177,7 @@ static int read_trailer(struct blockfile *b, const char *as, uint64_t expect)
 	return is && is != b->identity ? log_damaged(b, -EBADMSG, b->file_bytes - sizeof(bytes), "another file: trailer") : 0;
 }
 
-/* Returns the bytes of the largest block, and sets those of the largest data block in b. */
+/* Returns the size of the largest block, and stores the size of the largest data block in b. */
 static uint64_t find_largest(struct blockfile *b)
 {
 	uint64_t largest = 0;
@@ -309,9 +309,10 @@ static int read_readable(struct blockfile *b, uint8_t *p, size_t *n, uint64_t at
 }
 
 /*
- * Returns the length of the stored block at `at`: the first length with a right
- * checksum; 0 if the block is damaged.  A checksum that is right by chance is
- * detected if the bytes can be decompressed without dictionary and base.
+ * Returns the length of the stored block at `at`, which is the first length
+ * with a right checksum, or 0 if the block is damaged.  A checksum that is
+ * right by chance is detected if the bytes can be decompressed without
+ * dictionary and base.
  */
 static int stored_length(struct blockfile *b, const struct bff_place *at, struct buf *bytes, struct buf *raw, size_t *length)
 {

@@ -35,7 +35,7 @@ enum {
 	WRITE_BYTES = 512 << 10,
 	TRAIN_BYTES = 4 << 20,
 	BASES_BYTES = 8 << 20,
-	UNTRAINED_SHARE = 8, /* a table larger than the untrained units is estimated as so many times their size */
+	UNTRAINED_SHARE = 8, /* a table larger than the untrained units is estimated as this multiple of their size */
 	AGAINST_GAIN = 2,
 };
 
@@ -60,14 +60,14 @@ struct blockfile_writer {
 	uint64_t logical;  /* ended units */
 	uint64_t physical; /* stored blocks, pending included */
 	uint64_t written;  /* in the file */
-	uint64_t out;      /* of it, passed to file_write_out */
+	uint64_t out;      /* how much of it has been passed to file_write_out */
 	uint32_t max_raw;
 	struct buf unit, pending, against;
-	struct note note; /* of the unit being built */
+	struct note note; /* describes the unit that is being built */
 	struct base *bases;
 	uint32_t bases_n;
 	size_t bases_bytes;
-	struct buf ends; /* struct bff_place: the end of each unit */
+	struct buf ends; /* the end of each unit, as struct bff_place */
 	/* While training: */
 	bool training;
 	struct buf untrained, untrained_notes; /* notes: struct note of each unit */

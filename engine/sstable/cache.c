@@ -8,9 +8,8 @@
  * table.  The tick rises with each opening; that orders the uses as exactly
  * as eviction needs.  To close a table, a thread first removes it from its
  * SSTable and then loads pins.  A reader first increments pins and then loads
- * the table.  All four accesses are sequentially consistent, so one of the
- * two sees the other: the closer stores the table back, or the reader finds
- * none and opens it again.
+ * the table.  All four accesses are sequentially consistent, so either the
+ * closer stores the table back, or the reader finds none and opens it again.
  *
  * If all tables are pinned, the bounds are exceeded and no reader is refused.
  * `over` then makes the next unpin trim.
@@ -23,7 +22,7 @@
 #include <stdlib.h>
 
 enum {
-	AHEAD_SHARE = 8, /* of the size of the block cache, in addition to it: for blocks read ahead */
+	AHEAD_SHARE = 8, /* blocks read ahead may use this fraction of the block cache's size, in addition to it */
 };
 
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out)
@@ -140,7 +139,7 @@ static struct open_table *oldest_unpinned_locked(struct sst_cache *c)
 	LIST_FOREACH (t, &c->open, listed) {
 		uint64_t use = atomic_load_explicit(&t->last_use, memory_order_relaxed);
 
-		/* <=: of equals the one opened first, which is nearer to the end. */
+		/* Uses <= because among equals the table opened first, which is nearer to the end, is closed. */
 		if (use <= best_use && atomic_load_explicit(&t->sst->pins, memory_order_relaxed) == 0) {
 			best = t;
 			best_use = use;
@@ -165,7 +164,7 @@ void cache_trim(struct sst_cache *c)
 		if (!t)
 			break;
 		if (!detach_locked(t))
-			continue; /* pinned meanwhile: the next search skips it */
+			continue; /* it was pinned since then; the next search skips it */
 		list_remove_locked(c, t);
 		LIST_INSERT_HEAD(&victims, t, listed);
 	}

@@ -32,13 +32,13 @@ struct sst_iter {
 
 /* Everything that the cache frees when it closes a file. */
 struct open_table {
-	struct sst *sst; /* not a reference: the sst owns the table */
+	struct sst *sst; /* not a reference, because the sst owns the table */
 	struct ldb_table *ldb;
 	struct buf filter_bytes;
 	struct bff_filters filters; /* points into filter_bytes */
 	bool has_filters;
 	size_t weight;
-	size_t block_bytes;        /* of the largest data block, plus 1 */
+	size_t block_bytes;        /* the size of the largest data block, plus 1 */
 	_Atomic uint64_t last_use; /* cache->tick at the last use */
 	struct sst_iter *_Atomic idle[IDLE_CURSORS];
 	LIST_ENTRY(open_table) listed; /* the cache's list; its lock */
@@ -63,7 +63,7 @@ struct sst {
 	struct mutex lock;
 	struct cond opened;
 	bool opening;
-	int damaged; /* -EBADMSG: the file cannot be opened; else 0 */
+	int damaged; /* -EBADMSG if the file cannot be opened, else 0 */
 	/* under the cache's lock */
 	UT_hash_handle hh; /* by path */
 };
@@ -78,7 +78,7 @@ struct sst_cache {
 	struct blockfile_counters counters;
 	sst_retired_fn *retired;
 	void *retired_arg;
-	_Atomic uint64_t listed_bytes; /* of all SSTables in `listed` */
+	_Atomic uint64_t listed_bytes; /* the sum over all SSTables in `listed` */
 	struct mutex lock;
 	/* under lock */
 	struct open_tables open; /* the last opened first */
@@ -99,7 +99,7 @@ void cache_enter(struct sst_cache *c, struct open_table *t);
 void cache_trim(struct sst_cache *c);
 /* *out: fresh, which is now listed, or a reference to the listed SSTable of the same path.  On error fresh is not listed. */
 int cache_intern(struct sst_cache *c, struct sst *fresh, struct sst **out) TFS_MUST;
-/* For the last put of s: removes it from the list and closes its table. */
+/* Called by the last put of s: removes it from the list and closes its table. */
 void cache_unlist(struct sst_cache *c, struct sst *s);
 
 /* open_table.c */

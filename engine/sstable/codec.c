@@ -17,7 +17,7 @@
  *
  * Versions: a version of a page is nearly equal to the next older one, which
  * may be a quarter of a megabyte before it.  Such a unit is compressed against
- * that one (coder_encode_against), without the dictionary.
+ * the earlier unit (coder_encode_against), without the dictionary.
  *
  * Rejected: a dictionary shared by several tables, because a table would then
  * depend on another file.
@@ -38,11 +38,11 @@ enum {
 	SAMPLES_MIN = 16,
 	DICT_BYTES_MIN = 4 << 10,
 	DICT_BYTES_MAX = 256 << 10,
-	DICT_SHARE = 32, /* of the samples; zstd advises a hundredth, but larger ones still gain */
+	DICT_SHARE = 32, /* the dictionary's share of the samples; zstd advises a hundredth, but larger dictionaries still gain */
 	DICT_PACK_LEVEL = 12,
 	TRIAL_BYTES = 1 << 20,
 	TRIAL_EVERY = 4,
-	TABLES_LOG = 18,                /* of zstd's tables with a dictionary: for a quarter of a megabyte */
+	TABLES_LOG = 18,                /* the size of zstd's tables with a dictionary, for a quarter of a megabyte */
 	DICT_BYTES_MAX_READ = 16 << 20, /* the most that a reader allocates for a packed dictionary */
 	SCRATCH_KEEP_BYTES = 1 << 20,   /* a larger buffer is freed when a small one is requested */
 };
@@ -117,7 +117,7 @@ static int encode_zstd(struct coder *c, struct tfs_bytes raw, size_t *n)
 	}
 	r = ZSTD_compress2(c->zstd, c->out.p, c->out.cap, raw.p, raw.n);
 	if (ZSTD_isError(r))
-		return -ENOMEM; /* the only cause left: the destination is large enough and the parameters are valid */
+		return -ENOMEM; /* the only cause left, because the destination is large enough and the parameters are valid */
 	*n = r;
 	return 0;
 }

@@ -19,9 +19,9 @@ void coder_free(struct coder *c);
 /*
  * Trains a zstd dictionary on units of a table (their concatenation in raw, n
  * lengths) and uses it from then on.  expect: the approximate raw bytes of the
- * whole table.  *dict: the dictionary to store in the file, borrowed from the
- * coder; empty if the training failed or did not pay.  -ENOMEM only.  For
- * coders of SST_ZSTD_DICT.
+ * whole table.  Sets *dict to the dictionary to store in the file, borrowed
+ * from the coder, or to an empty one if the training failed or did not pay.
+ * -ENOMEM only.  For coders of SST_ZSTD_DICT.
  */
 int coder_train(
 	struct coder *c, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect, struct tfs_bytes *dict) TFS_MUST;

@@ -47,7 +47,7 @@ enum {
 enum kind { BLOCK, CELL, KINDS };
 
 struct lru_file {
-	_Atomic unsigned refs; /* of the owner and of each cell */
+	_Atomic unsigned refs; /* references of the owner and of each cell */
 	_Atomic bool removed;
 	uint64_t number;
 };
@@ -59,7 +59,7 @@ struct lru_entry {
 	_Atomic uint32_t refs;            /* users, and 1 while it is in the table */
 	uint32_t key_bytes, prefix_bytes; /* the prefix of a block is its key */
 	uint32_t charge;
-	uint32_t seen; /* of cells: the shard's clock at the last hit */
+	uint32_t seen; /* the shard's clock at the last hit of a cell */
 	uint8_t kind;
 	bool found; /* since it was added or moved to the back */
 	union {
@@ -239,7 +239,7 @@ static void take_out(struct shard *s, struct lru_entry *e, struct lru_entry **de
 	*dead = e;
 }
 
-/* Returns the entry of a queue to evict next; NULL if there is none among so many. */
+/* Returns the entry of a queue to evict next, or NULL if all of the entries that it looks at are in use. */
 static struct lru_entry *entries_victim(struct entries *q, size_t tries)
 {
 	for (struct lru_entry *e; q->n && tries > 0; tries--) {
@@ -273,7 +273,7 @@ static void make_room(struct shard *s, struct lru_entry **dead)
 		if (!e)
 			e = entries_victim(cells, 2 * cells->n);
 		if (!e)
-			return; /* all entries are in use: the bound is exceeded */
+			return; /* all entries are in use, so the bound is exceeded */
 		take_out(s, e, dead);
 	}
 }
@@ -389,7 +389,7 @@ void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct
 		memcpy(e->bytes + key.n, value.p, value.n);
 	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
 	mutex_lock(&s->lock);
-	if (entry_locked(s, hash, f, prefix)) { /* another thread has added it meanwhile */
+	if (entry_locked(s, hash, f, prefix)) { /* another thread has added it since the search */
 		dead = e;
 	} else {
 		e->seen = clock_of(s);

@@ -2,7 +2,7 @@
 /*
  * Files of two copies (sst_options.twice): compares the copies and writes a
  * file again if one is damaged.  Each byte of a copy is covered by a checksum,
- * so an undamaged copy is assembled from the pieces of both.
+ * so an undamaged copy is assembled from the pieces of the two copies.
  */
 #include "engine/base/copies.h"
 #include "engine/base/file.h"

@@ -15,7 +15,7 @@
 struct salvage {
 	sst_salvage_fn *fn;
 	void *arg;
-	struct buf key, last; /* last: the previous key */
+	struct buf key, last; /* `last` is the previous key */
 	bool any;
 	int err;
 };

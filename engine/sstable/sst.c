@@ -11,8 +11,8 @@
  * If the key is in the block of that iterator's last seek, it does not search
  * the block cache either.  Point reads try more before that (find.c).
  *
- * Of several threads that need a closed table the first opens it, holding no
- * lock; the others wait on `opened`.  A damaged file is not opened again, so
+ * If several threads need a closed table, the first thread opens it, without a
+ * lock, and the rest wait on `opened`.  A damaged file is not opened again, so
  * that it is read and logged once.  After any other failure the next reader
  * tries again.
  */
@@ -308,7 +308,7 @@ int sst_scan_new(struct sst *s, struct iter **out)
 }
 
 /* ---- properties ---- */
-/* Reads the file of a closed table without opening the table: a count of all tables would close those in use. */
+/* Reads the file of a closed table without opening the table: a count of all tables would close the tables in use. */
 int sst_properties(struct sst *s, struct buf *out)
 {
 	struct buf bytes = {0};

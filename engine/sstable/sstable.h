@@ -31,7 +31,7 @@ extern "C" {
  */
 enum sst_codec { SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD, SST_ZSTD_DICT, SST_CODECS };
 extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zstd-dict */
-/* Returns true if a codec has this number.  A loop to SST_CODECS must skip the others. */
+/* Returns true if a codec has this number.  A loop to SST_CODECS must skip the numbers that are no codec. */
 static inline bool sst_is_codec(uint32_t number)
 {
 	return number < SST_CODECS && sst_codec_names[number];
@@ -45,7 +45,7 @@ struct sst_options {
 	int bloom_bits;                  /* per probe; 0: no filters */
 	bool in_memory;                  /* blocks go to the in-memory cache */
 	const struct sst_sample *sample; /* read by sst_writer_new: trains the dictionary; NULL: the beginning of the table does */
-	bool twice;                      /* the file contains two copies, and a damaged piece is read from the other */
+	bool twice;                      /* the file contains two copies; a damaged piece is read from the second */
 	bool no_dictionary;              /* zstd-dict without a dictionary, because the table is soon written again */
 };
 
@@ -93,7 +93,7 @@ void sst_writer_free(struct sst_writer *w);
 struct sst_cache;
 struct sst_cache_stats {
 	uint64_t block_bytes, cell_bytes, memory_bytes, table_bytes,
-		tables_open; /* memory_bytes: the part of the first two in in-memory groups */
+		tables_open; /* the part of the first two that is in in-memory groups */
 	uint64_t block_bytes_max, table_bytes_max;
 	uint64_t cell_hits, cell_misses;            /* sst_find took the cell from the cache, or searched the table */
 	uint64_t block_hits, block_misses;          /* searches of the block cache; an iterator on the block needs none */
@@ -137,21 +137,21 @@ const char *sst_path(const struct sst *s);
 /* An iterator over the whole table, perhaps a reused one.  It has a reference to s. */
 int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
 /*
- * The same for a reader of many rows.  After a few blocks in order the next
- * ones are read and decompressed ahead.  The blocks of a file larger than half
- * of the block cache do not enter the cache.
+ * As sst_iter_new, for a reader of many rows.  After a few blocks in order the
+ * next ones are read and decompressed ahead.  The blocks of a file larger than
+ * half of the block cache do not enter the cache.
  */
 int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
-/* The same for one pass over the table (compaction, export): its blocks do not enter the cache. */
+/* As sst_iter_new, for one pass over the table (compaction, export): its blocks do not enter the cache. */
 int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
 /* Returns false if no key in [from, to] was added with this probe.  Returns true if that is unknown, also after an error. */
 bool sst_may_contain(struct sst *s, struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes probe);
 /*
  * A point read of one table.  *out is an iterator on the first key that begins
- * with prefix, or NULL if there is none.  to: above all keys with the prefix;
- * probe: the one searched for in the filter.  A small cell found far from the
- * previous one enters the cell cache; then it is found without filter, index
- * and block.  The iterator has no reference to s.
+ * with prefix, or NULL if there is none.  `to` is above all keys with the
+ * prefix; `probe` is searched for in the filter.  A small cell found far from
+ * the previous one enters the cell cache; then it is found without filter,
+ * index and block.  The iterator has no reference to s.
  */
 int sst_find(struct sst *s, struct tfs_bytes prefix, struct tfs_bytes to, struct tfs_bytes probe, struct iter **out) TFS_MUST;
 /* ---- samples of tables, to train the dictionary of the table that replaces them ---- */
@@ -165,10 +165,10 @@ void sst_sample_fini(struct sst_sample *sample);
 /* *out: a copy of the properties blob.  A closed table stays closed. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 /*
- * bytes: the size that the file should have; 0: the size that it has.  Reads the whole file
- * without the caches and checks each checksum and the order of keys.  If it is damaged,
- * *why (the caller frees it) names the offset.  A part that cannot be read is damage;
- * -EIO: the file itself cannot be opened.
+ * `bytes` is the size that the file should have, or 0 if that is unknown.  Reads the whole
+ * file without the caches and checks each checksum and the order of keys.  If it is
+ * damaged, *why (the caller frees it) names the offset.  A part that cannot be read is
+ * damage; -EIO: the file itself cannot be opened.
  */
 int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why) TFS_MUST;
 /*
@@ -180,8 +180,8 @@ void sst_mend(const char *path, uint64_t bytes);
 /*
  * Reads the readable entries of a damaged file: calls fn for each, keys
  * strictly rising, and with key.p NULL for each unreadable stretch.  A non-zero
- * return of fn ends the call and is returned.  as: the path at which the file
- * belongs, normally path; bytes: as sst_verify.
+ * return of fn ends the call and is returned.  `as` is the path at which the
+ * file belongs, normally `path`; `bytes` as in sst_verify.
  */
 typedef int sst_salvage_fn(void *arg, struct tfs_bytes key, struct tfs_bytes value);
 int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg) TFS_MUST;
@@ -193,7 +193,7 @@ bool sst_is_another(const char *path);
 int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset) TFS_MUST;
 /* *out: the first key of the block at about this offset of the file.  -ENOENT if the table is empty. */
 int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
-/* *out: the first key of the next readable block after the one that may contain key.  -ENOENT if there is none. */
+/* *Sets *out to the first key of the next readable block after the block that may contain key.  -ENOENT if there is none. */
 int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out) TFS_MUST;
 /* Sizes for tabletctl dump: blocks, index, filters. */
 struct sst_layout {

@@ -27,12 +27,15 @@ enum { TABLE_FOOTER_BYTES = 48, TABLE_UNITS = 3 /* meta index, index, footer: th
 
 /* unit is a block with its 5 bytes: each entry is inside it, and each restart is an entry that shares nothing. */
 bool table_block_good(struct tfs_bytes unit);
-/* The same, and calls fn for each entry: its key is the first `shared` bytes of the previous key, then unshared.  Returns false also if fn does. */
+/*
+ * As above, and calls fn for each entry: its key is the first `shared` bytes of the
+ * previous key, then unshared.  Returns false also if fn does.
+ */
 typedef bool table_entry_fn(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value);
 bool table_block_each(struct tfs_bytes unit, table_entry_fn *fn, void *arg);
 /* A good block whose values are the handles of the data blocks of the map. */
 bool table_index_good(struct tfs_bytes unit, const struct bff_map *m);
-/* Its handles are those of the two units before it. */
+/* It has the handles of the two units before it. */
 bool table_footer_good(struct tfs_bytes unit, const struct bff_map *m);
 
 #ifdef __cplusplus

@@ -12,8 +12,8 @@
  *
  * Probes are stored as 8-byte hashes until their partition ends, because a
  * probe may be a row key of 64 KiB and there are two or three for each of
- * 65,536 keys.  The probe of a row is added with each of its cells, between
- * those of its columns, so the last few hashes are compared and not repeated.
+ * 65,536 keys.  The probe of a row is added with each of its cells, between the
+ * probes of its columns, so the last few hashes are compared and not repeated.
  *
  * Within a block LevelDB bisects the keys that are stored whole and then steps
  * from key to key.  Each step is a cache miss if values are large.  So a key
@@ -37,7 +37,7 @@
 #include <stdlib.h>
 
 enum {
-	BLOCK_KEYS_MIN = 16, /* or so many times the longest key */
+	BLOCK_KEYS_MIN = 16, /* or this multiple of the longest key */
 	BLOCK_BYTES_DEFAULT = 16 << 10,
 	PARTITION_KEYS = 65536,
 	RECENT = 8, /* a power of two */
@@ -57,7 +57,7 @@ struct sst_writer {
 	struct buf last;
 	uint32_t block_keys;
 	uint64_t block_bytes;
-	uint64_t block_counted; /* of them, towards the block's size */
+	uint64_t block_counted; /* how many of the bytes count for the block's size */
 	size_t block_key_max;   /* longest key */
 	/* zstd-dict: versions */
 	bool versions;
