@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The payload of a commit-log record: the cells that one row mutation
- * resolved to.  Operations are not logged, so replay does not read old cells.
+ * The payload of a commit-log record: the cells of one row mutation.
+ * Operations are not logged, so replay does not read old cells.
  *
  *	version   u8, 2
  *	commit    u64 BE, two's complement: the time of commit, microseconds

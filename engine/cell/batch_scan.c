@@ -61,7 +61,7 @@ static inline bool piece_copy(struct piece *pc, struct tfs_bytes s, struct tfs_b
 }
 
 /*
- * In a block of an SSTable the next entry begins behind a value, and mostly has
+ * In a block of an SSTable the next entry begins after a value, and mostly has
  * the same length.  Prefetches it while the value is copied.
  */
 static inline void prefetch_after(struct tfs_bytes value)

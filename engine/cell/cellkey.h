@@ -41,7 +41,7 @@ enum cell_kind {
 };
 #define CELL_CHUNK_BYTES (256u * 1024u)
 #define CELL_SUFFIX_BYTES 17 /* ~timestamp, ~sequence, kind */
-#define CELL_COMMIT_BYTES 8  /* of the time of commit, at most */
+#define CELL_COMMIT_BYTES 8  /* the most bytes of a time of commit */
 
 struct cellkey {
 	struct tfs_bytes row, qualifier; /* raw bytes */

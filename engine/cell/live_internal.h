@@ -17,22 +17,22 @@ enum live_move {
 	MOVE_PAST_ROW,
 	MOVE_TO_START,
 	MOVE_TO_ROW_BEFORE, /* reverse: to the first entry of the last row before `upper` */
-	MOVE_AT_END,        /* behind `end`: no entry is read */
+	MOVE_AT_END,        /* after `end`, so no entry is read */
 };
 
 struct live {
 	struct iter *it;
 	struct live_options o;
 	uint64_t passed;                     /* cells, as live_passed returns */
-	struct buf upper;                    /* reverse: encoded bound of the rows that were not read yet; n 0: none */
-	struct buf start, end;               /* encoded bounds of keys; end.n 0: none */
-	struct buf qfrom, qto;               /* encoded qualifiers; n 0: none */
-	struct buf done_row, done_qualifier; /* those of the spec, encoded; n 0: none */
+	struct buf upper;                    /* of a reverse scan: encoded bound of the rows not read yet; n 0: there is none */
+	struct buf start, end;               /* encoded bounds of keys; end.n is 0 if there is no end */
+	struct buf qfrom, qto;               /* encoded qualifiers; n is 0 if there are none */
+	struct buf done_row, done_qualifier; /* the bounds of the spec, encoded; n is 0 if there are none */
 	enum live_move pending;              /* before the next entry is read */
 	int64_t large_ts;                    /* for MOVE_PAST_VERSION */
 	uint64_t large_seq;
 
-	struct buf row_raw, row; /* the row, raw (if it differs) and encoded; row.n 0: none */
+	struct buf row_raw, row; /* the row, raw (if it differs) and encoded; row.n is 0 if there is no row */
 	struct tfs_bytes row_bytes;
 	uint64_t row_mask;
 	bool in_done_row;
@@ -41,22 +41,22 @@ struct live {
 	bool in_done_family;  /* and within it */
 	uint64_t family_mask; /* includes row_mask */
 	bool known;
-	uint16_t rule_family; /* of `known` and `rule`; 0: none */
+	uint16_t rule_family; /* the family of `known` and `rule`, or 0 */
 	const struct gc_rule *rule;
 	uint64_t max_versions;
 
-	struct buf column, qualifier_raw; /* encoded row+family+qualifier; n 0: none */
+	struct buf column, qualifier_raw; /* encoded row, family and qualifier; n is 0 if there is no column */
 	struct tfs_bytes qualifier;
 	uint64_t mask;                      /* includes family_mask */
 	bool has_ts, after_here;            /* after_here: cells at after_ts and later are left out */
-	int64_t ts, after_ts;               /* ts: of the last entry read */
+	int64_t ts, after_ts;               /* the timestamp of the last entry read */
 	uint64_t index;                     /* live versions read in the column */
 	uint64_t shown;                     /* of those, within the spec's times */
 	bool row_returned, column_returned; /* a cell of it was returned */
 	bool row_admitted, column_admitted; /* set by the filters */
 	uint32_t columns;                   /* returned of the family, for column_limit */
 	unsigned skipped;                   /* cells that filters rejected since live_next was called */
-	struct buf value;                   /* of a large cell, for filters */
+	struct buf value;                   /* the value of a large cell, for filters */
 	struct buf target;
 };
 

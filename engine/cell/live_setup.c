@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Lowers the end to the encoded row, or to the row behind it. */
+/* Lowers the end to the encoded row, or to the row after it. */
 static int live_lower_end(struct live *l, struct tfs_bytes row, bool behind)
 {
 	struct buf *b = &l->target;
@@ -51,7 +51,7 @@ static int live_set_bounds(struct live *l)
 	if (!err && s->done_row.p && s->done_in_family)
 		err = cellkey_row_prefix(&l->done_qualifier, s->done_qualifier);
 	if (s->pub.reverse) {
-		l->upper = l->end; /* `end` becomes that of each row in turn */
+		l->upper = l->end; /* `end` becomes the end of each row in turn */
 		l->end = (struct buf){0};
 	}
 	return err;

@@ -37,7 +37,7 @@ enum {
 	LAST_BLOCK_BYTES = 1024 * 1024,
 	HUGE_BLOCK_BYTES = 2 * 1024 * 1024, /* a huge page */
 	HUGE_AFTER_BYTES = 4 * 1024 * 1024, /* an arena of this size grows by huge blocks */
-	INLINE_VALUE_BYTES = 32,            /* values up to this are stored behind the key */
+	INLINE_VALUE_BYTES = 32,            /* values up to this are stored after the key */
 };
 
 /* ---- arena ---- */
@@ -246,7 +246,7 @@ uint64_t memtable_count(const struct memtable *m)
 
 static int draw_height(struct memtable *m)
 {
-	/* splitmix64 of a counter: no shared state but the counter */
+	/* splitmix64 of a counter, which is the only shared state */
 	uint64_t z = atomic_fetch_add_explicit(&m->draws, 1, memory_order_relaxed) * UINT64_C(0x9E3779B97F4A7C15);
 	int h = 1;
 

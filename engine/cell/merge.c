@@ -4,10 +4,10 @@
  * smallest on top.  A child at its end leaves the heap and costs nothing from
  * then on.
  *
- * Equal keys.  Two children that stand on the same key, one of them on top of
- * the heap, have been compared with each other.  `equal_keys` is set if any
- * comparison since the last seek found equality; only then does a step look
- * for further copies of its key.
+ * Equal keys.  If another child stands on the same key as the top of the heap,
+ * the two have been compared.  `equal_keys` is set if any comparison since the
+ * last seek found equality; only then does a step look for further copies of
+ * its key.
  *
  * A forward seek does not move children that already stand at or past the
  * target.  Live iterators skip by seeks, mostly past a few keys of a few
@@ -200,7 +200,7 @@ int merge_iter_new(struct iter **children, unsigned count, int err, struct iter 
 struct clip_iter {
 	struct iter it;
 	struct iter *child;
-	struct tfs_bytes from, to; /* to.p NULL: no end */
+	struct tfs_bytes from, to; /* to.p is NULL if there is no end */
 	uint8_t bytes[];
 };
 

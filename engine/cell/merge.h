@@ -19,21 +19,20 @@
  * freed and err is returned.
  */
 int merge_iter_new(struct iter **children, unsigned count, int err, struct iter **out) TFS_MUST;
-/* Keys in [from, to) only (to.p NULL: no end); copies the bounds, takes the child. */
+/* Keys in [from, to) only; without an end if to.p is NULL.  Copies the bounds, takes the child. */
 int clip_iter_new(struct iter *child, struct tfs_bytes from, struct tfs_bytes to, struct iter **out) TFS_MUST;
 
 struct family_rules {
-	const struct gc_rule *(*rule)(
-		const void *arg, uint16_t family, bool *known); /* known false: the family was dropped, its cells do not exist */
+	const struct gc_rule *(*rule)(const void *arg, uint16_t family, bool *known); /* known is false if the family was dropped */
 	const void *arg;
 };
 
 /*
  * Live cells in order, from a merge over memtables and SSTables: deletes are
- * applied, sequence numbers above `seq` are ignored, of several entries at one
- * timestamp the one with the largest sequence counts, GC rules are applied as
- * of `now`.  Seeks past entries that cannot match (families, qualifiers,
- * further versions, chunks of large values).
+ * applied, sequence numbers above `seq` are ignored, among the entries at one
+ * timestamp the largest sequence counts, GC rules are applied as of `now`.
+ * Seeks past entries that cannot match (families, qualifiers, further versions,
+ * chunks of large values).
  */
 struct live;
 struct live_options {
@@ -44,7 +43,7 @@ struct live_options {
 	/* Returns true if the column may contain a CELL_DELETE_COLUMN.  NULL: every column may. */
 	bool (*column_deletes)(const void *arg, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier);
 	const void *deletes_arg;
-	struct tfs_bytes row_begin, row_end; /* the tablet's range; row_end.p NULL: none */
+	struct tfs_bytes row_begin, row_end; /* the tablet's range; row_end.p is NULL if there is no end */
 	struct scan_filter *filter;          /* borrowed; NULL: none */
 };
 struct live_cell {

@@ -10,7 +10,7 @@
 
 #include "engine/base/bytes.h"
 
-#define ROW_BYTES_MAX (64u * 1024u) /* of a row key, without salt */
+#define ROW_BYTES_MAX (64u * 1024u) /* the longest row key, without salt */
 
 enum op_kind {
 	OP_WRITE = 1,
@@ -59,22 +59,23 @@ struct scan_spec {
 	struct tfs_bytes files;     /* ids of the only SSTables to read; p NULL: all, and memtables */
 	bool kept;                  /* return expired cells, too, if they are not collected because the clock may be wrong */
 	/*
-	 * For a scan that continues another one within a row: of done_row (p NULL: of
-	 * no row), the families below done_family are left out.  Of done_family,
-	 * the cells up to (done_qualifier, done_ts) are left out, or all cells if
-	 * done_in_family is not set.  Cells left out count for `versions`.
+	 * For a scan that continues another scan within a row: leaves out the
+	 * families below done_family of the row done_row (p NULL: of no row).  Of
+	 * done_family, the cells up to (done_qualifier, done_ts) are left out, or all
+	 * cells if done_in_family is not set.  Cells left out count for `versions`.
 	 */
 	struct tfs_bytes done_row, done_qualifier;
 	uint16_t done_family;
 	bool done_in_family;
 	int64_t done_ts;
-	uint32_t done_columns; /* columns of done_family that were returned, done_qualifier included: for column_limit */
+	uint32_t done_columns; /* for column_limit: the columns of done_family that were returned, including done_qualifier */
 };
 /*
  * Identifies a stored cell among all cells that its row ever has.  The sum over
  * the live cells of a family in a row, modulo 2^64, is the family's fingerprint:
  * any write, delete or expiry changes it.  A truncated table's sequence numbers
- * begin again, so the time of commit, which rises, tells its cells from the old ones.
+ * begin again, so only the time of commit, which rises, distinguishes its cells from
+ * the cells before.
  */
 uint64_t cell_fingerprint(uint16_t family, struct tfs_bytes qualifier, int64_t ts, uint64_t seq, int64_t commit_us);
 /* An answer: cells, with their bytes in the arena. */
@@ -92,7 +93,7 @@ void scan_batch_fini(struct scan_batch *b);
 struct scan_place {
 	bool any;
 	struct buf row, qualifier;
-	struct buf bound, done_row, done_qualifier; /* of the spec */
+	struct buf bound, done_row, done_qualifier; /* memory of the spec's bytes */
 	uint16_t family;
 	int64_t ts;
 	uint32_t columns;
@@ -105,7 +106,7 @@ int scan_place_note(struct scan_place *p, const struct scan_spec *s, const struc
  * rest, -ENOMEM.
  */
 int scan_place_continue(struct scan_place *p, struct scan_spec *s) TFS_MUST;
-/* The same, from the first cell of a row on, of which none was returned. */
+/* As above, from the first cell of a row on, if no cell of it was returned. */
 int scan_place_begin(struct scan_place *p, struct scan_spec *s, struct tfs_bytes row) TFS_MUST;
 void scan_place_fini(struct scan_place *p);
 

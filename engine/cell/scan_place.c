@@ -15,7 +15,7 @@ static bool by_row(const struct scan_spec *s)
 	return s->pub.what == TFS_SCAN_ROWS || s->pub.what == TFS_SCAN_STORED_ROWS;
 }
 
-/* Of an empty row, too, the bytes have a pointer, because NULL means: no bound. */
+/* The bytes of an empty row have a pointer, too, because NULL means: no bound. */
 static struct tfs_bytes row_bytes(const struct buf *b)
 {
 	return b->n ? buf_bytes(b) : tfs_bytes_of("", 0);
