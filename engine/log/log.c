@@ -14,10 +14,10 @@
  *
  * Both may run at once, so an unsynced commit never waits for the lazy sync.
  * A writer that wants a sync does not write while a sync is under way: its
- * record could not be durable before the next sync, and a group gathers
- * meanwhile.  After a sync the next one waits shortly for the writers that
- * were just answered (struct log_gather).  The last of them does the sync, so
- * no other thread must be woken for it.
+ * record could not be durable before the next sync, and so a group gathers.
+ * After a sync the next one waits shortly for the writers that were just
+ * answered (struct log_gather).  The last of them does the sync, so no other
+ * thread must be woken for it.
  *
  * A crash:
  *   after the pwritev, before the sync   any of the group's pages may be
@@ -254,7 +254,7 @@ static void log_write_locked(struct log *l, struct log_wakeups *w)
 	log_wake_next_locked(l);
 }
 
-/* Unlocks l->mu.  The caller must wake the tickets that the last step answered (*w); the others have been woken. */
+/* Unlocks l->mu.  The caller must wake the tickets that the last step answered (*w); earlier ones are awake. */
 static int log_wait_unlock(struct log *l, struct log_ticket *t, struct log_wakeups *w)
 {
 	while (t->private_state != TICKET_DONE) {
@@ -303,7 +303,7 @@ bool log_poll(struct log *l, const struct log_ticket *t, int *err)
 	mutex_lock(&l->mu);
 	done = log_ticket_done(t, err);
 	if (!done && monotonic_us() > log_stall_time_locked(l))
-		task_queue(&l->sync_task); /* the caller does not sleep here: the task replaces the thread */
+		task_queue(&l->sync_task); /* the caller does not sleep here, because the task replaces the thread */
 	mutex_unlock(&l->mu);
 	return done;
 }
@@ -363,7 +363,7 @@ int log_roll_below(struct log *l, uint64_t lsn)
 	mutex_lock(&l->mu);
 	err = log_flush_locked(l);
 	if (err || l->writing || l->syncing || l->switching || l->active->first_lsn >= lsn || l->written_lsn < l->active->first_lsn)
-		goto out; /* busy: the next call does it */
+		goto out; /* busy, so the next call does it */
 	gen = l->gen;
 	l->writing = true;
 	l->write_since_us = monotonic_us();

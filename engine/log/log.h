@@ -9,8 +9,8 @@
  * without it:
  *	log_submit   copies the record, assigns the next LSN, does no I/O
  *	log_wait     one of the waiters writes all queued records in one system
- *	             call, syncs once if any of them wants that, and wakes the
- *	             others
+ *	             call, syncs once if any waiter wants that, and wakes the
+ *	             rest
  *
  * A record stays in memory until an fsync that covers it has succeeded.  On
  * a stall (a write or sync longer than stall_us), a write error or an fsync
@@ -44,7 +44,7 @@ struct log_record {
 	uint32_t table;
 	struct tfs_bytes row_from, row_to; /* the rows it touches, both inclusive; one row: equal */
 	struct op_token token;
-	struct tfs_bytes result; /* of a mutation with a client: opaque here (engine/tablet/tokens_format.h) */
+	struct tfs_bytes result; /* the result of a mutation with a client, opaque here (engine/tablet/tokens_format.h) */
 	uint64_t seq;            /* first sequence number of its cells */
 	struct tfs_bytes batch;  /* opaque here (engine/cell/batch_format.h) */
 };
@@ -56,8 +56,8 @@ struct log_options {
 	uint64_t stall_us;         /* default 0: 5 s */
 	uint64_t retry_us;         /* between attempts to open a fresh file after both writers have failed; default 0: 1 s */
 	uint64_t mark_us;          /* after a sync its mark is written; default 0: 100 ms */
-	struct task_pool *pool;    /* for the lazy sync and the second writer */
-	struct task *rolled;       /* queued each time that a segment is full; NULL: none */
+	struct task_pool *pool;    /* runs the lazy sync and the second writer */
+	struct task *rolled;       /* queued each time that a segment is full; may be NULL */
 	/*
 	 * NULL: no fence.  Called after each sync, before its records are
 	 * answered.  Returns 0 if the log is still this process's own,
@@ -101,12 +101,12 @@ int log_wait_memory(struct log *l) TFS_MUST;
 /* Must be called once for each submitted ticket.  0: written (and synced if asked). */
 int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
 /*
- * The same, but the writers that its last step answered sleep until log_wake,
- * which the caller must call soon.  Before that the caller can finish their
- * work for them, so that they need not do it one after another.
+ * As log_wait, but the writers that its last step answered sleep until
+ * log_wake, which the caller must call soon.  Before that the caller can finish
+ * their work for them, so that they need not do it one after another.
  */
 struct log_wakeups {
-	struct event *rounds; /* of the log; NULL: none to be woken */
+	struct event *rounds; /* the events of the log, or NULL if no writer is to be woken */
 	bool round[2];
 	struct event *v[16];
 	unsigned n;
@@ -119,16 +119,19 @@ void log_wake(struct log_wakeups *wakeups);
  * thread.
  */
 bool log_poll(struct log *l, const struct log_ticket *t, int *err);
-/* The same without a lock.  It does not have a stuck thread replaced. */
+/* As above, without a lock.  It does not have a stuck thread replaced. */
 bool log_ticket_done(const struct log_ticket *t, int *err);
 /* Changes log_options.sync_interval_us, also for records that wait already if it is shorter. */
 void log_set_sync_interval(struct log *l, uint64_t us);
 /* Everything submitted so far is durable on return. */
 int log_sync(struct log *l) TFS_MUST;
-uint64_t log_next_lsn(struct log *l);    /* of the next record */
+uint64_t log_next_lsn(struct log *l);    /* the LSN of the next record */
 uint64_t log_durable_lsn(struct log *l); /* all records up to this are on disk */
 uint64_t log_bytes(struct log *l);       /* size of all segments */
-/* Returns the first LSN of the newest segments that together have at most `bytes`; of the active one if it alone has more. */
+/*
+ * Returns the first LSN of the newest segments that together have at most `bytes`, or
+ * of the active segment if it alone has more.
+ */
 uint64_t log_tail_lsn(struct log *l, uint64_t bytes);
 /* Raises the size of new segments. */
 void log_grow_segments(struct log *l, uint64_t bytes);
@@ -143,7 +146,7 @@ int log_try_again(struct log *l) TFS_MUST;
 
 struct log_stats {
 	uint64_t records, bytes, groups, syncs, switches, retained_bytes;
-	int refusing; /* neither writer can write, so records are refused with this error; 0: no */
+	int refusing; /* the error with which records are refused, because neither writer can write; else 0 */
 	bool waiting; /* a writer waits */
 	uint64_t durable_lsn;
 };
@@ -153,16 +156,16 @@ void log_get_stats(struct log *l, struct log_stats *s);
  * Reads a dead incarnation's segments in order: fn for each record once, in
  * LSN order.  Stops at the first LSN gap, the log's end.  Damage below a
  * durable LSN that is stated later is -EBADMSG, above it the end of the log.
- * Valid records behind that end are counted (lost).  After a kill the log may
- * be in the page cache only: the caller must sync it.
+ * Valid records after that end are counted (lost).  After a kill the log may be
+ * in the page cache only: the caller must sync it.
  * from_lsn: fn is not called for records below, and segments wholly below may
  * be missing.  A non-zero return of fn ends the replay and is returned.
- * why, if not NULL: the place and cause of an error, or of lost records; NULL
- * if there are none.  The caller frees it.
+ * If why is not NULL, sets *why to the place and cause of an error or of lost
+ * records, or to NULL.  The caller frees it.
  */
 struct log_end {
-	uint64_t last_lsn; /* of the last record; 0: none */
-	uint64_t lost;     /* valid records behind it, which cannot be replayed because one before them is missing */
+	uint64_t last_lsn; /* the LSN of the last record, or 0 */
+	uint64_t lost;     /* valid records after it, which cannot be replayed because one before them is missing */
 };
 typedef int log_replay_fn(void *arg, const struct log_record *r);
 int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, struct log_end *end, char **why) TFS_MUST;

@@ -42,8 +42,8 @@
  * sync).  Without space for the zeros the records are written alone.
  *
  * Segments are removed whole, oldest first, without a sync.  A segment that
- * reappears after a crash lies below every LSN that is replayed, as does every
- * record in it that a later segment had cut.
+ * reappears after a crash lies below every LSN that is replayed, and so do the
+ * records in it that a later segment had cut.
  *
  * With a fence, the next owners may replay the files from a seal while this
  * process still runs without knowing it.  So it neither unlinks nor cuts off
@@ -60,7 +60,7 @@
 
 #define AHEAD_BYTES (256u << 10)
 #define RECYCLED_FREE 8u /* times its size that must be free on the disk to recycle a segment */
-#define QUIET_SYNCS 16u  /* in a segment, below it: no zeros ahead */
+#define QUIET_SYNCS 16u  /* below this size of a segment, no zeros are written ahead */
 #define BULK_BYTES_PER_SYNC (32u << 10)
 
 static uint8_t zeros[AHEAD_BYTES + LOG_PAGE_BYTES]; /* not const, or the program's file would hold them */

@@ -6,8 +6,8 @@
  *
  *	0     segment header, first copy
  *	512   segment header, second copy (one damaged sector loses no segment)
- *	1024  records, each starting at a multiple of 8; behind the last one
- *	      zeros (written ahead), bytes of the segment that the file was
+ *	1024 records, each starting at a multiple of 8; after the last one zeros
+ *	(written ahead), bytes of the segment that the file was
  *	      before (records of LSNs below the segment's first, cut anywhere),
  *	      or the end of the file
  *
@@ -22,7 +22,7 @@
  * name, is no segment: it was never finished, or was dropped and waits to be
  * used again.
  *
- * A segment cuts every earlier one just below its first LSN.  One begun by
+ * A segment cuts every earlier segment just below its first LSN.  One begun by
  * rolling over starts at the next LSN, so it cuts nothing; one begun by
  * abandoning a file starts at the durable LSN + 1.
  *
@@ -38,7 +38,7 @@
  *	   by varint length and row_to; the batch up to the end
  *
  * Because of the salt, bytes in a batch (a user may store a log in a table)
- * are not mistaken for a record when the bytes behind damage are searched.
+ * are not mistaken for a record when the bytes after damage are searched.
  *
  * LOG_VOID has no body.  It replaces a record whose writer received an error,
  * so that LSNs have no gap.  LOG_MARK has no body and no LSN of its own.  It
@@ -85,9 +85,9 @@ void log_frame_encode(uint8_t p[LOG_FRAME_BYTES], const struct log_frame *f, uin
 /* Returns false if it is not a valid frame (too short, crc, or values that the encoder does not write). */
 bool log_frame_decode(struct tfs_bytes s, uint64_t salt, struct log_frame *f) TFS_MUST;
 /*
- * The same if no header is left to read the salt from.  Because some salt makes
- * any frame's checksum correct, the frame is valid only if log_body_decode
- * accepts the body, whose checksum has no salt.
+ * As above, if no header is left to read the salt from.  Because some salt
+ * makes any frame's checksum correct, the frame is valid only if
+ * log_body_decode accepts the body, whose checksum has no salt.
  */
 bool log_frame_decode_unsalted(struct tfs_bytes s, struct log_frame *f) TFS_MUST;
 /* LSN and total length of a frame in memory.  Not checked. */

@@ -49,7 +49,7 @@ struct log_chunk {
 struct log_segment {
 	struct log_segment *next;
 	uint64_t number, first_lsn;
-	uint64_t last_lsn;  /* of the valid records; grows while active */
+	uint64_t last_lsn;  /* the last LSN of the valid records; grows while active */
 	uint64_t bytes;     /* offset of the next record */
 	uint64_t allocated; /* the file's end: zeros ahead, or bytes of the recycled segment */
 	uint64_t reused;    /* bytes of the recycled segment; 0: a fresh file */
@@ -71,12 +71,12 @@ STAILQ_HEAD(ticket_list, log_ticket);
  * A sync wakes the writers that it answers, and most of them soon submit
  * another record.  The next sync waits for as many as came back in time
  * before, at most as long as a sync takes.  Otherwise the writers split into
- * two halves, and each half waits while the other's sync is under way.  A
- * single writer does not wait.
+ * two halves, and each half waits during the sync of the other half.  A single
+ * writer does not wait.
  */
 struct log_gather {
-	uint64_t until_us;   /* end of the wait under way; 0: none */
-	unsigned want;       /* the wait ends earlier if so many syncers wait */
+	uint64_t until_us;   /* the end of the wait under way, or 0 */
+	unsigned want;       /* the wait ends earlier if this many syncers wait */
 	unsigned left;       /* syncers that waited already when it began */
 	bool timed;          /* a sleeper will wake up at until_us */
 	uint64_t sync_us;    /* duration of a sync: mean of the last few */
@@ -113,7 +113,7 @@ struct log {
 	/* tickets in LSN order: not yet written; written but waiting for a sync */
 	struct ticket_list queued, written;
 	size_t outstanding;
-	unsigned syncers; /* of them, records to be synced */
+	unsigned syncers; /* records of the group that must be synced */
 	/*
 	 * Writers that wait for a sync sleep on one of these events.  At the sync's
 	 * end one call wakes all.  Syncs use the events by turns, by their numbers.
@@ -125,7 +125,7 @@ struct log {
 
 	/* roles */
 	bool writing, syncing, switching;
-	bool no_space; /* the last write found none: the next one waits for the sync under way */
+	bool no_space; /* the last write found none, so the next one waits for the sync under way */
 	uint64_t write_since_us, sync_since_us, switch_since_us; /* start of the system call under way */
 	uint64_t gen;
 	unsigned inflight; /* threads inside I/O of any generation */
@@ -166,7 +166,7 @@ static inline void log_io_end(struct log *l, struct log_segment *s)
 /* log_queue.c */
 /* Returns true while the next sync waits for more writers. */
 bool log_gathering_locked(struct log *l, uint64_t now_us);
-/* A sync that took sync_us has answered so many records that were to be synced. */
+/* Called after a sync that took sync_us and answered this many records. */
 void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now_us, uint64_t sync_us);
 void log_finish_locked(struct log *l, struct ticket_list *list, int error); /* removes the head, answers it and wakes it */
 void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_wakeups *w); /* the caller wakes it by log_wake */
@@ -208,7 +208,7 @@ int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_ls
 void log_segment_discard(struct log *l, struct log_segment *s); /* unlinks unless a seal may list it, closes, frees; no lock */
 void log_segment_append_locked(struct log *l, struct log_segment *s); /* makes it the active segment */
 /*
- * Zeros to write behind `end`: to the end of the page in a recycled segment, and
+ * Zeros to write after `end`: to the end of the page in a recycled segment, and
  * further ahead if syncs are frequent and small.
  */
 struct tfs_bytes log_segment_pad(const struct log *l, const struct log_segment *s, uint64_t end);

@@ -4,7 +4,7 @@
  *
  * A frame states the durable LSN of the time when it was submitted, so no
  * frame covers the records that were synced last.  A mark does.  It is written
- * mark_us after a sync, behind the last record.  Replay then distinguishes
+ * mark_us after a sync, after the last record.  Replay then distinguishes
  * damage before the mark from the end of the log (log_replay.c).
  *
  *   1 records are written    2 they are synced    3 the mark is written
@@ -41,7 +41,7 @@ void log_mark_soon_locked(struct log *l)
 	task_queue_after(&l->mark_task, l->mark_us);
 }
 
-/* Unlocks meanwhile.  Does nothing if another thread writes or switches: that one's sync arms the task again. */
+/* Unlocks meanwhile.  Does nothing if another thread writes or switches, because its sync arms the task again. */
 static void log_mark_locked(struct log *l)
 {
 	struct log_segment *s = l->active;

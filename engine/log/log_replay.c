@@ -4,33 +4,31 @@
  *
  * Segments are read in the order of their numbers.  One without a valid header
  * of its number was never finished and is ignored (a crash may separate the
- * rename of a recycled file from its header).  A later segment cuts all
- * earlier ones just below its first LSN (log_format.h), so every LSN is in one
- * place only: in the last segment that begins at or below it.  Replay from
- * from_lsn therefore begins at the last segment that starts at or below it.
- * It does not matter whether older segments are missing, or have reappeared
- * after an unsynced unlink.
+ * rename of a recycled file from its header).  A segment cuts all earlier segments
+ * just below its first LSN (log_format.h), so every LSN is in one place only: in the
+ * last segment that begins at or below it.  Replay from from_lsn therefore begins at
+ * the last segment that starts at or below it.  It does not matter whether older
+ * segments are missing, or have reappeared after an unsynced unlink.
  *
  * The log ends where the next LSN is missing.  That is either the end that a
- * crash left, or damage.  Headers of segments and all valid frames behind that
- * place state a durable LSN (the frames are searched at every multiple of 8,
- * because damage hides lengths).  Such a statement is true wherever it stands,
- * also in cut parts.  If one covers the missing record, the result is -EBADMSG
- * and not a shorter log.  If none does, valid records behind that place are
- * counted as lost: a power cut may leave some of an unsynced group, but so may
- * damage to records that no mark (log_mark.c) covers yet.
- * Both copies of a header lie in one page.  If that page is lost and no other
- * segment has the salt, marks are accepted without it, and records by the
- * checksum of their bodies, which has no salt.
+ * crash left, or damage.  Headers of segments and all valid frames after that place
+ * state a durable LSN (the frames are searched at every multiple of 8, because
+ * damage hides lengths).  Such a statement is true wherever it stands, also in cut
+ * parts.  If one covers the missing record, the result is -EBADMSG and not a shorter
+ * log.  If none does, valid records after that place are counted as lost: a power
+ * cut may leave some of an unsynced group, but so may damage to records that no mark
+ * (log_mark.c) covers yet.  Both copies of a header lie in one page.  If that page
+ * is lost and no other segment has the salt, marks are accepted without it, and
+ * records by the checksum of their bodies, which has no salt.
  *
  * A seal (log_seal.h) is what log_scan finds at one time.  It reads every segment up
  * to its last whole record, or to its cut, and every statement.  A mark is not
  * part of a segment's end, because the next record is written over it.  There
  * may be gaps between the segments.  If the first missing record of a gap was
  * stated durable, the gap is damage or older than every redo point; which of the two
- * depends on the LSN that a replay begins with, so the segments behind it count.
- * If not, the log ends at the gap.  log_replay_sealed uses no header and no
- * statement of the files, only the records that the seal lists.
+ * depends on the LSN that a replay begins with, so the segments after it count.  If
+ * not, the log ends at the gap.  log_replay_sealed uses no header and no statement
+ * of the files, only the records that the seal lists.
  *
  * Files are read through a window that grows to the largest record.
  */
@@ -47,7 +45,7 @@
 struct segment {
 	uint64_t number, bytes;
 	struct log_header h;
-	uint64_t end; /* nothing at or behind this offset is read */
+	uint64_t end; /* nothing from this offset on is read */
 	bool whole;   /* it has a valid header of its own number */
 	uint64_t cut; /* LSNs above belong to later segments */
 };
@@ -58,7 +56,7 @@ struct replay {
 	size_t count;
 	uint64_t from, next, stated, salt;
 	bool headed; /* the salt has been read */
-	bool scan;   /* for a seal: the files may change meanwhile */
+	bool scan;   /* for a seal; the files may change during the call */
 	struct log_end end;
 	uint64_t last_lost;
 	size_t at; /* segment and offset where reading stopped */
@@ -180,7 +178,7 @@ static int replay_headers(struct replay *r)
 		if (!err)
 			err = replay_read(r, 0, LOG_HEADER_BYTES, &s);
 		if (err == -ENOENT && r->scan)
-			continue; /* the zombie dropped it meanwhile */
+			continue; /* the zombie has just dropped it */
 		if (err)
 			return err;
 		err = log_header_decode(s, &g->h);
@@ -471,7 +469,7 @@ static int scan_record(void *arg, const struct log_record *r)
 	return 0;
 }
 
-/* Reads a segment's records up to the last whole one or the cut, and all statements behind them. */
+/* Reads a segment's records up to the last whole one or the cut, and all statements after them. */
 static int scan_segment(struct replay *r, size_t i, struct log_seal_segment *out)
 {
 	struct segment *g = &r->seg[i];
@@ -495,7 +493,7 @@ static int scan_segment(struct replay *r, size_t i, struct log_seal_segment *out
 	return err;
 }
 
-/* Leaves out the segments behind the end of the log. */
+/* Leaves out the segments after the end of the log. */
 static void scan_end(struct replay *r, struct log_seal *s)
 {
 	size_t i = 0, kept = 0;

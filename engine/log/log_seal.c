@@ -15,8 +15,8 @@
  * A zombie acknowledges a record only if it finds its directory by its path after
  * the record's fdatasync.  So the record was in the file before step 1, and step 3
  * reads it.  A record that arrives later is not acknowledged.  It counts if step
- * 3 reads it, else it does not.  All readers must agree on that, because one of
- * them may answer a client with it.  Therefore they use the stored seal alone.
+ * 3 reads it, else it does not.  All readers must agree on that, because each may
+ * answer a client with it.  Therefore they use the stored seal alone.
  *
  * A crash between two steps, or a second master that seals at the same time:
  *	before 1, after 1   the steps are repeated; a directory that is renamed stays so
@@ -27,9 +27,9 @@
  * when readers rely on it, and the zombie would find its directory again.  Step 4
  * comes after 3, because step 3 may read bytes that only a page cache has.
  *
- * A seal does not describe what a zombie may change.  It lists no empty segment,
- * and of each other one only bytes that hold whole records that count.  The log
- * never changes such bytes again (log_file.c).
+ * A seal does not describe what a zombie may change.  It lists no empty segment, and
+ * only those bytes of a segment that hold whole records that count.  The log never
+ * changes such bytes again (log_file.c).
  *
  * Rejected: the length of each file as its seal (zeros lie ahead of the records, and a
  * zombie writes there), a copy of the log by the master (its size, twice over the
@@ -82,7 +82,7 @@ static int seal_sync(const char *dead, const struct log_seal *s)
 		err = path ? file_open(path, FILE_READ, &f) : -ENOMEM;
 		if (!err)
 			err = file_sync(f);
-		if (err == -ENOENT) /* the zombie has dropped it meanwhile */
+		if (err == -ENOENT) /* the zombie has just dropped it */
 			err = 0;
 		file_close(f);
 		free(path);

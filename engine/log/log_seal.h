@@ -29,7 +29,7 @@ struct log_seal {
 	 * dropped because it is below all redo points.
 	 */
 	uint64_t stated;
-	uint64_t lost;                     /* whole records behind the end, which do not count because one before them is missing */
+	uint64_t lost;                     /* whole records after the end, which do not count because one before them is missing */
 	struct log_seal_segment *segments; /* in rising order of numbers and LSNs */
 	size_t count;
 };
@@ -54,16 +54,16 @@ char *log_sealed_dir(const char *logs, uint64_t incarnation);
 int log_seal_range(
 	const struct log_seal *seal, uint64_t from_lsn, const char *dir, size_t *first, size_t *count, char **why) TFS_MUST;
 /*
- * As log_replay, of a sealed log in dir.  Reads only the segments of the seal,
- * each up to its end, and believes only the seal's statement.  -EBADMSG: a record
- * from from_lsn on is missing that was stated durable, or a segment is not as its
- * seal says.  end->lost is 0: log_seal_make has reported it.
+ * Replays a sealed log in dir, as log_replay.  Reads only the segments of the
+ * seal, each up to its end, and believes only the seal's statement.  -EBADMSG: a
+ * record from from_lsn on is missing that was stated durable, or a segment is not
+ * as its seal says.  end->lost is 0: log_seal_make has reported it.
  */
 int log_replay_sealed(const char *dir, const struct log_seal *seal, uint64_t from_lsn, log_replay_fn *fn, void *arg,
 	struct log_end *end, char **why) TFS_MUST;
 /*
- * Step 3 of sealing: reads all segments of dir.  Also counts the whole records behind
- * the end.  The caller frees *s by log_seal_fini.
+ * Step 3 of sealing: reads all segments of dir.  Counts the whole records after the
+ * end, too.  The caller frees *s by log_seal_fini.
  */
 int log_scan(const char *dir, struct log_seal *s, char **why) TFS_MUST;
 

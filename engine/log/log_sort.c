@@ -2,9 +2,9 @@
 /*
  * A stretch is one block of memory, filled from the front: each record's
  * struct, then its bytes.  The sorted entries are small: a record's table,
- * eight bytes of its row behind the common prefix of all rows of the stretch
- * (reversed hosts have long common prefixes), and the record's place.  The
- * rest of the row is compared only if those bytes are equal.
+ * eight bytes of its row after the common prefix of all rows of the stretch (reversed
+ * hosts have long common prefixes), and the record's place.  The rest of the row is
+ * compared only if those bytes are equal.
  *
  * Records are added in the order of their LSNs, so a stable sort (a merge sort)
  * need not compare LSNs.  A log written in row order costs one pass.
@@ -20,7 +20,7 @@
 enum { FIRST_ROOM = 1024, FIRST_WIDTH = 16 };
 
 struct entry {
-	uint64_t head; /* of the row, behind the common prefix */
+	uint64_t head; /* bytes of the row, after the common prefix */
 	uint32_t table;
 	const struct log_record *r;
 };

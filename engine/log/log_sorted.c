@@ -24,7 +24,7 @@
 #define WRITE_BYTES (1u << 20)
 
 struct block {
-	uint64_t offset; /* of the first record */
+	uint64_t offset; /* the place of the first record */
 	struct tfs_bytes row;
 	uint32_t table;
 	bool begins_run;
@@ -32,11 +32,11 @@ struct block {
 
 struct log_sorted {
 	struct file *file; /* without a name; NULL: all is in `bytes` */
-	struct buf bytes;  /* the encoded records; with a file, those that are not yet written */
+	struct buf bytes;  /* the encoded records; with a file, only the records that are not yet written */
 	uint64_t written;
 	struct block *blocks; /* of rising offsets, the first at 0 */
 	size_t count;
-	struct arena rows; /* of the blocks */
+	struct arena rows; /* memory of the rows of the blocks */
 	uint64_t salt;
 	struct log_stretch *run; /* being filled */
 };

@@ -18,9 +18,9 @@
 struct log_sorted;
 /*
  * Reads segment i of the seal and sorts it.  run_bytes: memory for the records of a
- * run, as in log_stretch_new.  tmp_dir: the sorted records are kept in a file there,
- * which has no name; NULL, or if the file cannot be written: in memory.  why as in
- * log_replay.
+ * run, as in log_stretch_new.  The sorted records are kept in a file without a name
+ * in tmp_dir, or in memory if tmp_dir is NULL or the file cannot be written.  why as
+ * in log_replay.
  */
 int log_sort_segment(const char *dir, const struct log_seal *seal, size_t i, size_t run_bytes, const char *tmp_dir,
 	struct log_sorted **out, char **why) TFS_MUST;
@@ -30,10 +30,10 @@ size_t log_sorted_memory(const struct log_sorted *s);
 /* Returns true if the caller wants a record from (table, row) to (to_table, to_row), both inclusive; to_row.p NULL: to the end. */
 typedef bool log_sorted_wants_fn(void *arg, uint32_t table, struct tfs_bytes row, uint32_t to_table, struct tfs_bytes to_row);
 /*
- * Appends the next wanted records to out, and perhaps others beside them: about `bytes`,
- * of one run.  *place is 0 at first; it is set to the place from which to continue, 0 at
- * the end.  *run_ended is set to true if no wanted record of that run follows.  -EINVAL:
- * there is no such place.
+ * Appends about `bytes` of the next records of one run to out; some may be unwanted.
+ * *place is 0 at first; it is set to the place from which to continue, 0 at the end.
+ * *run_ended is set to true if no wanted record of that run follows.  -EINVAL: there is
+ * no such place.
  */
 int log_sorted_read(const struct log_sorted *s, size_t bytes, log_sorted_wants_fn *wants, void *arg, uint64_t *place,
 	bool *run_ended, struct buf *out) TFS_MUST;

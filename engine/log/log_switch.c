@@ -133,7 +133,7 @@ static void rewrite_end_locked(struct log *l, struct rewrite *j)
 	free(j->voids);
 }
 
-/* Collects all records above the durable LSN, and those that are void. */
+/* Collects all records above the durable LSN, and all void records. */
 static int rewrite_begin_locked(struct log *l, struct rewrite *j)
 {
 	struct log_chunk *c;
