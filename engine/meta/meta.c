@@ -59,7 +59,7 @@ int meta_seek_key(struct buf *out, uint32_t table, struct tfs_bytes row)
 {
 	size_t from = out->n;
 
-	/* row and a zero byte: the smallest row above row */
+	/* row and a zero byte, the smallest row above row */
 	if (meta_row_key(out, table, false, row) || buf_u8(out, 0)) {
 		out->n = from;
 		return -ENOMEM;

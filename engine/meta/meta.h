@@ -18,7 +18,8 @@
  *	2 sst:<table, incarnation, number, group>  the rest of a tablet_file
  *	3 redo:<incarnation>  LSN u64
  *	4 event:         text, 20 versions
- * Every value begins with a format byte.  -EPROTO: the format is unknown; -EBADMSG: damage.
+ * Every value begins with a format byte.  -EPROTO if the format is unknown, -EBADMSG if the
+ * bytes are damaged.
  */
 #ifndef TFS_META_META_H
 #define TFS_META_META_H
@@ -37,7 +38,7 @@ int meta_row_key(struct buf *out, uint32_t table, bool last, struct tfs_bytes en
 /* The first METADATA row that may be the tablet of (table, row): the smallest key above all tablets that end at or before row. */
 int meta_seek_key(struct buf *out, uint32_t table, struct tfs_bytes row) TFS_MUST;
 int meta_table_begin(
-	struct buf *out, uint32_t table) TFS_MUST; /* the first possible row of the table; that of table + 1 is its end */
+	struct buf *out, uint32_t table) TFS_MUST; /* the first possible row of the table; the first row of table + 1 is its end */
 bool meta_parse_row_key(struct tfs_bytes key, uint32_t *table, bool *last, struct tfs_bytes *end);
 /* The root tablet's end: just above METADATA's own rows. */
 int meta_root_end(struct buf *out) TFS_MUST;
@@ -56,7 +57,7 @@ struct meta_tablet {
 	struct tablet_token *tokens; /* by client, then number */
 	unsigned token_count;
 	struct meta_tablet
-		*merge;   /* owned, or NULL: the tablet below, which is part of this one as soon as its own row is deleted */
+		*merge;   /* owned, or NULL: the lower tablet, which belongs to this tablet as soon as its own row is deleted */
 	bool unfolded;    /* this row includes such a tablet, and METADATA's row does not yet */
 	bool stale_merge; /* METADATA's row has the column of a merge that did not happen; the next edit deletes it */
 };
@@ -84,9 +85,9 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e) TFS_MU
 int meta_tablet_lower(const struct meta_tablet *m, struct tfs_bytes at, struct meta_tablet *lower) TFS_MUST;
 
 /*
- * The row of both tablets merged: the lists and marks of both.  A file that
- * both use is used for the rows of both.  -EBUSY: there are other rows
- * between these two ranges of a file, which a list cannot express.
+ * The row of the merged tablet, with the lists and marks of the two tablets.  A
+ * file that the two share is used for the rows of the two.  -EBUSY: there are
+ * other rows between these two ranges of a file, which a list cannot express.
  */
 int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *upper, struct meta_tablet *both) TFS_MUST;
 /*
@@ -124,7 +125,7 @@ int meta_ops_edit(
  */
 int meta_ops_owner(const struct meta_tablet *old, uint64_t server, uint64_t assignment, struct arena *a, struct op **ops,
 	unsigned *count) TFS_MUST;
-/* The same, and the column tablet:clock. */
+/* As above, and the column tablet:clock. */
 int meta_ops_release(const struct meta_tablet *old, int64_t clock_mark, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 
 /* The root file: a meta_tablet with magic, format and CRC. */

@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-#define NO_TIME INT64_MIN /* TFS_NO_TIME: the server's clock */
+#define NO_TIME INT64_MIN /* TFS_NO_TIME stands for the server's clock */
 
 /* After an error the functions that write do nothing. */
 struct writer {
@@ -19,7 +19,7 @@ struct writer {
 	struct op *ops;
 	unsigned count, cap;
 	int err;
-	struct buf value; /* of the column to be written next */
+	struct buf value; /* the value of the column to be written next */
 };
 
 /* Returns the next operation, or NULL after an error. */
