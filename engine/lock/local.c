@@ -4,7 +4,7 @@
  * files.
  *
  * Opening:
- *	1 flock DIR/held.  If another process holds the flock, this one waits.
+ *	1 flock DIR/held.  If another process holds the flock, the call waits.
  *	  A byte in the file states that the holder is closing.  The wait is
  *	  then longer, because a closing process writes its memtables
  *	2 complete or undo the last process's change (lock_files_recover)
@@ -39,8 +39,8 @@
 #include <time.h>
 
 #define ESCAPE '='                         /* the last character of a stored name that would end in .tmp */
-#define WAIT_CLOSING_US UINT64_C(60000000) /* for the flock of a process that is closing the service */
-#define WAIT_OPEN_US UINT64_C(500000)      /* for that of another process */
+#define WAIT_CLOSING_US UINT64_C(60000000) /* the longest wait for the flock of a process that is closing the service */
+#define WAIT_OPEN_US UINT64_C(500000)      /* the longest wait for the flock of another process */
 #define TRY_AGAIN_NS 20000000              /* between two attempts */
 
 struct ephemeral {
@@ -168,7 +168,7 @@ static int ignore_entry(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* Returns true if the names are equal, or one is the directory of the other. */
+/* Returns true if the names are equal, or one name is the directory of the second. */
 static bool names_clash(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
@@ -257,7 +257,7 @@ struct change {
 	unsigned count;
 	struct lock_stat stats[LOCK_OPS_MAX];
 	bool in_memory[LOCK_OPS_MAX];          /* the operation changes an ephemeral file */
-	struct ephemeral *fresh[LOCK_OPS_MAX]; /* with in_memory: the new file; NULL: removed */
+	struct ephemeral *fresh[LOCK_OPS_MAX]; /* the new file if in_memory is set; NULL if it was removed */
 	struct lock_step *steps;               /* the changes on disk; count elements */
 	unsigned step_count;
 };
@@ -465,7 +465,7 @@ static void local_free(struct lock_service *s)
 	while (l->ephemerals)
 		ephemeral_set(l, l->ephemerals->name, NULL);
 	if (l->held)
-		flock(file_fd(l->held), LOCK_UN); /* also if a child process has inherited the descriptor */
+		flock(file_fd(l->held), LOCK_UN); /* releases the flock even if a child process has inherited the descriptor */
 	file_close(l->held);
 	watch_set_fini(&l->watches);
 	mutex_fini(&l->mutex);
@@ -521,7 +521,7 @@ static int take_flock(struct local *l)
 
 	if (err == -ENOENT)
 		err = file_open(path, FILE_CREATE, &l->held);
-	if (err == -EEXIST) /* another process has created the file meanwhile */
+	if (err == -EEXIST) /* another process has just created the file */
 		err = file_open(path, FILE_READWRITE, &l->held);
 	if (!err)
 		err = lock_local_flock(l->held, l->dir);

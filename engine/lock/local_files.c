@@ -35,7 +35,7 @@
  *	2 remove temporary files
  *	3 carry out the journal if there is one: steps 1, 3, 4 and 5.  The journal
  *	  has contents and versions, so it can be carried out twice.  A full disk
- *	  is an error here, because step 1 needs space: the store does not open
+ *	  is an error here, because step 1 needs space.  The store does not open
  *	  until there is enough
  */
 #include "engine/lock/local_files.h"
@@ -321,7 +321,7 @@ int lock_files_change(const char *top, const struct lock_step *steps, unsigned c
 	return steps_run(top, steps, count, false, unknown);
 }
 
-/* ---- recovery: at opening and after an error ---- */
+/* ---- recovery when the service opens, and after an error ---- */
 
 /* Step 3 of recovery. */
 static int replay_journal(const char *top)

@@ -26,7 +26,7 @@ void lock_name_split(const char *name, char dir[LOCK_COMPONENT_MAX + 1], const c
  * of "a.tmp/b" does not look like a temporary file.  NULL: out of memory.
  */
 char *lock_dir_path(const char *top, const char *component);
-/* Returns the path of the file of that name; as lock_dir_path. */
+/* Returns the path of the file of that name, as lock_dir_path does. */
 char *lock_name_path(const char *top, const char *name);
 
 /* Replaces contents, which may be NULL.  -ENOENT; -EBADMSG: damaged; -EPROTO: a later format; -EIO. */

@@ -58,7 +58,7 @@ struct lock_op {
 };
 struct lock_stat {
 	uint64_t version;
-	int64_t mtime_us; /* of an ephemeral file: when it was last changed, by the clock of the service; of another file maybe 0 */
+	int64_t mtime_us; /* when an ephemeral file was last changed, by the clock of the service; may be 0 for a lasting file */
 };
 /*
  * Called after changes of a file, at least once after the last one.  One call may
@@ -70,7 +70,10 @@ typedef void lock_watch_fn(void *arg, const char *name);
 struct lock_service_ops {
 	/* Replaces contents.  contents, stat: may be NULL. */
 	int (*get)(struct lock_service *s, const char *name, struct buf *contents, struct lock_stat *stat);
-	/* Carries out all operations or none; durable on return.  stats (may be NULL): count elements; of a removed file version 0. */
+	/*
+	 * Carries out all operations or none; durable on return.  stats may be NULL, or
+	 * has `count` elements; a removed file has version 0.
+	 */
 	int (*multi)(struct lock_service *s, const struct lock_op *ops, unsigned count, struct lock_stat *stats);
 	/* Calls fn for the names in dir ("": the top), in byte order, as of one instant.  A non-zero value ends the calls and is returned. */
 	int (*list)(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg);
@@ -128,8 +131,8 @@ struct file;
  * multi-operations atomic; local_files.c lists the durable steps.  The session is
  * the process, so ephemeral files are in its memory only.  The service
  * holds flock on dir/held while it is open.  If another process holds it, this
- * call waits: up to a minute for a process that is closing the service, half a
- * second for another one.  Then it returns -EBUSY.
+ * call waits up to a minute if that process is closing the service, else half a
+ * second.  Then it returns -EBUSY.
  */
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
 /* Acquires only this flock, with the same waits, for readers of a store.  held: the opened file dir/held.  dir is for messages. */

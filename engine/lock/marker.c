@@ -6,13 +6,13 @@
  *	2 write DIR/cluster.ID; fdatasync; link it to DIR/cluster, unless that
  *	  exists; unlink DIR/cluster.ID; fsync DIR
  *	3 if DIR/cluster has this id, set the lock service's file to complete
- * After a crash the next call goes on at step 2.  A complete cluster without
+ * After a crash the next call continues with step 2.  A complete cluster without
  * DIR/cluster is on the wrong file system, so no marker is made there again.
  *
  * The lock service is first because only one cluster can have its file.  If the
  * directory were first, two lock services could adopt the marker that a crash left.
  * The link makes the file appear whole, and fails if another cluster's is there.  A
- * rename would replace that one.
+ * rename would replace the file of another process.
  */
 #include "engine/lock/marker.h"
 

@@ -6,7 +6,8 @@
  * that is not mounted.  An embedded store has neither file; its lock service is in
  * its directory.
  *
- * why: set to one line if the directory is not the cluster's; the caller frees it.
+ * Sets *why to one line if the directory is not the cluster's; the caller frees
+ * it.
  * Errors: -ENODEV: DIR has no marker; -EXDEV: DIR, or the lock service, is another
  * cluster's; -EBADMSG, -EPROTO: a marker that cannot be used; -errno.
  */

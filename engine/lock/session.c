@@ -4,8 +4,8 @@
  *
  * The lease is one atomic number, its end.  A heartbeat replaces it by a later
  * one, lock_session_held replaces an end that has passed by LOST, and neither
- * replaces LOST.  So if one call finds the lease lost, all later ones do: a server
- * that has begun to exit does not answer another request.
+ * replaces LOST.  So if one call finds the lease lost, all later calls do, and a
+ * server that has begun to exit does not answer another request.
  *
  * A heartbeat is a put that requires the file to exist, whatever its version.  If
  * the outcome of the last heartbeat is unknown, its version is, too.  If an
@@ -25,7 +25,7 @@
 
 struct lock_session {
 	struct lock_session_options o; /* name and contents point to memory of this struct */
-	_Atomic int64_t end_us;        /* of the lease, on o.boottime; LOST */
+	_Atomic int64_t end_us;        /* the end of the lease, on o.boottime; or LOST */
 	_Atomic int64_t offset_us;     /* lock_session_clock_offset */
 	int failed;                    /* the error of the last heartbeat; used by lock_session_beat */
 	struct task_pool *pool;        /* lock_session_run */
@@ -36,7 +36,7 @@ struct lock_session {
 
 /* ---- the lease ---- */
 
-/* Makes the lease lost, unless a heartbeat has replaced its end meanwhile.  Returns true if it is lost. */
+/* Makes the lease lost, unless a heartbeat has just replaced its end.  Returns true if it is lost. */
 static bool lease_lose(struct lock_session *s, int64_t end_us)
 {
 	if (end_us != LOST && !atomic_compare_exchange_strong(&s->end_us, &end_us, LOST))
@@ -119,7 +119,7 @@ uint64_t lock_session_beat(struct lock_session *s)
 	} else if (err) {
 		if (err != s->failed)
 			msg_warning("%s: no heartbeat: %s", s->name, error_text(err));
-	} else if (lock_session_held(s)) { /* only this function changes the end to another one than LOST */
+	} else if (lock_session_held(s)) { /* only this function sets an end that is not LOST */
 		(void)atomic_compare_exchange_strong(&s->end_us, &was_us, end_us);
 	}
 	s->failed = err;

@@ -7,9 +7,9 @@
  * that the service has accepted extends the lease to the time at which it was
  * sent plus 0.6 x timeout, on CLOCK_BOOTTIME.  The service removes the file no
  * earlier than the timeout after it received the last heartbeat.  So the lease
- * ends before another server can be told that this one is dead.  A lease that has
- * ended stays lost, even if the service still has the session: the server must
- * exit.
+ * ends before another server can learn that this server is dead.  A lease that
+ * has ended stays lost, even if the service still has the session: the server
+ * must exit.
  *
  * The service's time stamp of a heartbeat is the cluster's common clock.  It lies
  * between the sending and the answer, so the two readings of this server's clock
@@ -30,8 +30,8 @@
 
 struct lock_session_options {
 	struct lock_service *locks; /* one session of the service; borrowed until lock_session_free */
-	const char *name;           /* of the ephemeral file, which must not exist: "servers/N" */
-	struct tfs_bytes contents;  /* of the file: the server's address */
+	const char *name;           /* the name of the ephemeral file "servers/N", which must not exist */
+	struct tfs_bytes contents;  /* the contents of the file, which are the server's address */
 	uint64_t timeout_us;        /* after which the service ends the session */
 	/*
 	 * Called once, by the thread that finds the lease or the session lost:
@@ -40,7 +40,7 @@ struct lock_session_options {
 	 */
 	void (*lost)(void *arg);
 	clock_source *boottime; /* NULL: clock_boottime */
-	void *arg;              /* of the two functions */
+	void *arg;              /* the argument of the two functions */
 	/* This server's; borrowed until lock_session_free.  Make the session before the server, so that it never uses a clock without a limit. */
 	struct clock *clock;
 };

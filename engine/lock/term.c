@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Terms of masters.  The check of the term is the first operation of each
- * multi-operation, so its error is reported before that of a wrong version of
- * another file.
+ * multi-operation, so its error is reported before the error of another file's
+ * version.
  *
  * Rejected: the master checks that "master" still exists.  The next master has
  * created it again, and its version is 1 again.
@@ -35,7 +35,7 @@ static int term_read(struct lock_service *locks, uint64_t *number, uint64_t *ver
 	return err;
 }
 
-/* Returns 0 if the file "master" has these contents, so this session created it; -EBUSY: other ones; -ENOENT: there is none. */
+/* Returns 0 if the file "master" has these contents, so this session created it; -EBUSY if it has other contents; -ENOENT. */
 static int own_master(struct lock_service *locks, struct tfs_bytes contents)
 {
 	struct buf b = {0};

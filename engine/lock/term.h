@@ -5,8 +5,8 @@
  * The master is the session that has created the ephemeral file "master".  The
  * same multi-operation raises "term" (u64), which is never removed, so that its
  * version identifies the term.  A master checks this version in each of its
- * multi-operations: a master that was paused, and was replaced meanwhile, changes
- * nothing any more.
+ * multi-operations: a master that was paused and replaced changes nothing any
+ * more.
  *
  * Threads: any, after lock_term_begin.
  */
@@ -25,7 +25,7 @@ struct lock_term {
  * may have the same contents: after an error whose outcome is unknown the caller
  * calls again, and they show if this session is the master already.  -EBUSY: another
  * session is the master; a watch of "master" reports its end.  The term ends when
- * another one begins.
+ * the next term begins.
  */
 int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struct lock_term *t) TFS_MUST;
 /* As lock_multi, with one more operation that checks the term.  -SESSION_ENDED: the term has ended; nothing was changed.  At most LOCK_OPS_MAX - 1 operations. */
