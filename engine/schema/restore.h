@@ -7,7 +7,7 @@
 
 struct restore_family {
 	uint16_t id, group;
-	const char *name; /* borrowed; NULL: the family is named "family-ID" */
+	const char *name; /* borrowed; if it is NULL the family is named "family-ID" */
 };
 struct restore_table {
 	const char *name;

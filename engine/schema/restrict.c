@@ -10,7 +10,7 @@
  * other user or group with a rule of its own in one of the two gets an entry with
  * the bits that both allow.  A user's groups are unknown here, so an entry has the
  * bits that each possible combination of groups allows.  No user gets a bit that
- * one of the two rules refuses.  A member of several groups may get fewer bits.
+ * either rule refuses.  A member of several groups may get fewer bits.
  *
  * A table has no ACL.  Each digit of its mode has the bits that every user of
  * the class has under both rules.

@@ -28,7 +28,7 @@ struct scan {
 	unsigned depth;
 	unsigned names[DEPTH_MAX + 1];
 	uint8_t inside[DEPTH_MAX + 1]; /* the open bracket at each depth; 0 at depth 0 */
-	uint8_t last;                  /* the previous token: punctuation, '"', or 'a' for a name or number; 0: none */
+	uint8_t last;                  /* the previous token (punctuation, '"', or 'a' for a name or number), or 0 */
 	const uint8_t *whole;          /* the end of the last token that ends a value or a line */
 	const char *reason;
 };

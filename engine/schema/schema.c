@@ -207,7 +207,8 @@ int schema_use_tablets(const struct schema *old, uint32_t tablets_id, struct sch
 
 /*
  * Copies a schema.  The copy has another name, and `id` as its table id and
- * tablets id.  snapshot_of, us, of_all: of a snapshot; 0 of a clone.
+ * tablets id.  snapshot_of, us and of_all describe a snapshot; they are 0 for a
+ * clone.
  */
 static int copy_named(
 	const struct schema *old, const char *name, uint32_t id, uint32_t snapshot_of, int64_t us, bool of_all, struct schema **out)

@@ -51,8 +51,8 @@ int schema_set_text(const struct schema *old, struct tfs_bytes text, int64_t mti
 int schema_text_begins(const struct schema *old, struct tfs_bytes text, char **why) TFS_MUST;
 /*
  * Undoes the changes of owners, groups, modes and ACLs that the kernel would
- * refuse to `user`, who is not root and wrote the text.  They become those of
- * old; the owner and group of a new family become the table's.  s: made by
+ * refuse to `user`, who is not root and wrote the text.  They become the values
+ * of `old`; the owner and group of a new family become the table's.  s: made by
  * schema_set_text; the caller has the only reference.  *note: a message that
  * names the table or the families, set if anything was undone; the caller frees
  * it.

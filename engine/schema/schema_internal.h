@@ -23,12 +23,12 @@
 struct schema {
 	struct tfs_schema pub;            /* must be first, because schema_of casts its address */
 	uint32_t refs;                    /* atomic */
-	uint32_t next_family, next_group; /* the next ids; 65536: none left */
+	uint32_t next_family, next_group; /* the next ids; 65536 if none is left */
 	struct tfs_family *families;      /* malloc'd; schema_finish sets pub.families to it */
 	struct tfs_group *groups;         /* the same */
 	struct tfs_bytes *splits;         /* the same */
 	char *text;                       /* malloc'd; a NUL follows it */
-	struct arena arena;               /* of the strings */
+	struct arena arena;               /* memory of the strings */
 };
 
 /* These return NULL if out of memory. */
@@ -63,8 +63,8 @@ int split_render(const struct tfs_bytes *key, struct buf *out) TFS_MUST;
 
 /*
  * Setters, one for each attribute.  They check the text of a value and store
- * it.  target: the family or group; NULL for the table's attributes.  -EINVAL
- * with a static *reason; -ENOMEM.
+ * it.  target is the family or group, or NULL for the table's attributes.
+ * -EINVAL with a static *reason; -ENOMEM.
  */
 typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
 setter set_owner, set_owner_group, set_mode; /* of the table or of a family */
@@ -98,7 +98,7 @@ int acl_finish(struct schema *s, struct tfs_family *f, const char **reason) TFS_
 /* In the form that set_snapshot_maxage reads. */
 const char *value_duration(int64_t us, char text[32]);
 const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_tablet_size and set_group_block_size read */
-int codec_by_name(const char *name);                   /* returns an enum sst_codec; -1: no such codec */
+int codec_by_name(const char *name);                   /* returns an enum sst_codec, or -1 */
 /* Returns true for valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 bool user_in_group(const struct tfs_user *user, gid_t gid); /* access.c */

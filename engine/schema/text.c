@@ -9,9 +9,9 @@
  *
  * A family or group keeps its id if it keeps its name, or if the text renames
  * it: { name = "B"; was = "A"; } renames A.  The text may then give the name A
- * to another one.  `was` and allow_delete apply once and are not stored.  Some
- * tools write a text twice.  The second time A no longer exists and B does;
- * this is no error.
+ * to another family.  `was` and allow_delete apply once and are not stored.
+ * Some tools write a text twice.  The second time A no longer exists and B
+ * does; this is no error.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -25,7 +25,7 @@ struct parse_result {
 	bool allow_delete, renames;
 	bool syntax;     /* libconfig refused the text */
 	bool may_follow; /* refused because of a missing group, which a longer text may contain */
-	unsigned line;   /* of the syntax error */
+	unsigned line;   /* the line of the syntax error */
 };
 
 enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
