@@ -2,7 +2,7 @@
 /*
  * Merging and major compactions.
  *
- * Steps of both:
+ * Steps of a flush and of a merge:
  *	1 pick files of the current view
  *	2 write the output without a lock, and sync it with its directory
  *	  (compact_run.c)
@@ -30,7 +30,7 @@
  * major one that frees more than it writes may use a part of the reserve.
  *
  * An input that cannot be read ends its compaction.  The damaged file is found
- * and excluded from later ones, so that the other files are merged as before.
+ * and excluded from later merges, so that the other files are merged as before.
  * A damaged block loses only the cells in it.
  */
 #include "engine/compact/compact_internal.h"
@@ -41,7 +41,7 @@
 
 /*
  * After a start the rules under which a file was written are unknown, and so are
- * those of merges of such files.  If that is the only reason for a major
+ * the rules of merges of such files.  If that is the only reason for a major
  * compaction, the files are read first, because mostly nothing in them would be
  * dropped.
  */
@@ -122,7 +122,7 @@ static int compact_merge_files(struct tablet *t, struct compact_job *j, bool pac
 	p.rules.schema = snap.schema;
 	p.rules.age_asof = clock_collect(t->env->clock) - TABLET_SKEW_US;
 	p.rules.counts = true;
-	for (unsigned i = 0; i < j->in.n; i++) { /* the same rules since the first file was frozen (compact_filter.c) */
+	for (unsigned i = 0; i < j->in.n; i++) { /* the rules have not changed since the first file was frozen (compact_filter.c) */
 		p.rules.counts &= j->in.v[i]->schema == snap.schema;
 		if (j->in.v[i]->freeze_us < p.freeze_us)
 			p.freeze_us = j->in.v[i]->freeze_us;
@@ -185,7 +185,7 @@ static int compact_pick_all(struct tablet *t, struct file_set *in)
 	return err;
 }
 
-/* A minor compaction, and the list of files after it; no merge is under way meanwhile. */
+/* A minor compaction, and the list of files after it.  No merge is under way at that time. */
 static int compact_major_inputs(struct tablet *t, struct tablet_freeze *f, struct file_set *in)
 {
 	int err = tablet_job_begin(t, &t->merging), picked;

@@ -7,14 +7,14 @@
  * the tablet's files are rewritten one by one (compact_purge), each in its
  * place by age, without the cells that tombstones in newer files delete.  The
  * newer files are read for their tombstones only.  A file from which
- * everything was removed needs no space at all.  So a disk that one tablet
- * has filled can be freed, however little space is left.
+ * everything was removed needs no space at all.  So a disk that one tablet has
+ * filled can be freed, however little space is left.
  *
  * This drops what a merging compaction of the file with all newer ones would
  * drop, by the same rules (compact_filter.c), so every read returns the same.
  * A tombstone that several files contain stays in each of them.
  *
- * Durable steps: for each file those of a merging compaction (compact.c).
+ * Each file has the durable steps of a merging compaction (compact.c).
  */
 #include "engine/compact/compact_internal.h"
 

@@ -18,7 +18,7 @@
 /* ---- which entries stay ---- */
 struct filter_rules {
 	const struct store_schema *schema;
-	bool major;  /* the input is all data of the tablet: no tombstone stays */
+	bool major;  /* the input is all data of the tablet, so no tombstone stays */
 	bool counts; /* apply the rules completely, as of count_asof; else age alone */
 	int64_t count_asof, age_asof;
 };
@@ -98,19 +98,19 @@ int compact_count(const struct run_params *p, struct iter *it, bool any, uint64_
 struct group_sample {
 	uint16_t group;
 	struct sst_sample sample;
-	struct buf unit; /* of the next block */
+	struct buf unit; /* the entries of the next block */
 };
 struct samples {
 	struct group_sample *v;
 	unsigned n;
 };
-/* For the groups that have a dictionary.  Moves `merged`.  samples_fini in any case. */
+/* Used for the groups that have a dictionary.  Moves `merged`.  samples_fini in any case. */
 int samples_take(const struct run_params *p, struct iter *merged, struct samples *s) TFS_MUST;
 const struct sst_sample *samples_of(const struct samples *s, uint16_t group); /* NULL: none */
 void samples_fini(struct samples *s);
 
 /* ---- policy ---- */
-enum { COMPACT_MOST_FILES = 8 }; /* of one group, after all merges */
+enum { COMPACT_MOST_FILES = 8 }; /* the most files of one group, after all merges */
 /* The next merge: files of one group, adjacent in age; n 0: none.  The caller holds the tablet's lock. */
 int compact_pick(const struct view *v, struct file_set *run) TFS_MUST;
 /* Returns the time from a tablet's last major compaction to the next, so that removed cells are off the disk within_us. */
@@ -131,13 +131,13 @@ bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s);
 int compact_merge(struct tablet *t, bool paced, bool *did) TFS_MUST;
 /* background: paced, ends with -ECANCELED when a split waits, and only repeats a failed edit if the files need no more. */
 int compact_major(struct tablet *t, bool background) TFS_MUST;
-/* Waits as long as the rate limit requires for so many bytes.  The caller holds no lock. */
+/* Waits as long as the rate limit requires for these bytes.  The caller holds no lock. */
 void compact_pace(struct tablet *t, uint64_t bytes);
 /* A merging or major compaction. */
 struct compact_job {
 	struct file_set in, out;
 	bool major;
-	int64_t major_us; /* of a major one: when it began */
+	int64_t major_us; /* when a major compaction began */
 };
 /* The caller holds t->lock. */
 void compact_set_busy(struct tablet *t, const struct file_set *in, bool busy);
@@ -149,11 +149,11 @@ int compact_run_job(struct tablet *t, struct run_params *p, struct compact_job *
 /* Returns true if the files call for a major compaction. */
 bool compact_wants_major(struct tablet *t) TFS_MUST;
 int compact_repeat_edits(struct tablet *t) TFS_MUST; /* tablet_compactor.repeat_edits */
-/* The same for one job; NULL: none. */
+/* As above, for one job, which may be NULL. */
 int compact_repeat_edit(struct tablet *t, struct compact_job *j) TFS_MUST;
 
 /* ---- full disks ---- */
-/* Returns true if a compaction may write so many bytes (env->space). */
+/* Returns true if a compaction may write these bytes (env->space). */
 bool compact_space(struct tablet *t, enum disk_use use, uint64_t bytes) TFS_MUST;
 /* Returns 0 if a major compaction of these files may be written, else -ENOSPC.  Sets p->can_wait. */
 int compact_major_space(struct tablet *t, struct run_params *p, const struct file_set *in) TFS_MUST;

@@ -95,7 +95,7 @@ int compact_inputs(const struct file_set *in, const struct iter **first, struct 
 	return err;
 }
 
-/* For a file that could not be read.  A file with wrong bytes is excluded until the tablet is opened again. */
+/* Called for a file that could not be read.  A file with wrong bytes is excluded until the tablet is opened again. */
 #define EXCLUDED_US (UINT64_C(600) * 1000000)
 
 static int vfile_read_whole(struct tablet *t, struct vfile *f)

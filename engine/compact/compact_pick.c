@@ -11,16 +11,15 @@
  * Bounds.  Files: after the second rule a group has at most COMPACT_MOST_FILES.
  * Bytes: a byte that the first rule rewrites is then in a file at least 1.5
  * times as large, because the oldest file of a merge is at most twice as large
- * as the others together; so the rule rewrites a byte at most
- * log1.5(size / flush) times.  The second rule rarely applies.  If the first
- * finds nothing, then of any four adjacent files one is larger than twice the
- * newer ones of the four together, so sizes triple every three files, and a
- * group of nine files is 27 times its newest.  Then two neighbours are merged
- * that have at most a quarter of all bytes, mostly two small ones.
- * t/unit/test_policy checks both bounds for thousands of flushes of seven
- * distributions of sizes: never more than eight files, and a byte is written
- * once and 0.45 to 0.7 times for each doubling of size / flush (8 times at
- * 5,000).
+ * as the rest together; so the rule rewrites a byte at most log1.5(size /
+ * flush) times.  The second rule rarely applies.  If the first finds nothing,
+ * then of any four adjacent files one is larger than twice the newer ones of
+ * the four together, so sizes triple every three files, and a group of nine
+ * files is 27 times its newest.  Then two neighbours are merged that have at
+ * most a quarter of all bytes, mostly two small ones.  t/unit/test_policy
+ * checks both bounds for thousands of flushes of seven distributions of sizes:
+ * never more than eight files, and a byte is written once and 0.45 to 0.7 times
+ * for each doubling of size / flush (8 times at 5,000).
  *
  * A file that is in another compaction, or that cannot be read, splits its
  * group, because a merge takes files that are adjacent in age.
@@ -77,7 +76,7 @@ static void compact_choose_run(struct vfile *const *v, unsigned n, unsigned *fro
 	}
 }
 
-/* Collects the files of group, from v->files[*at] on, up to one that cannot be merged.  *at: behind them. */
+/* Collects the files of group, from v->files[*at] on, up to one that cannot be merged.  Sets *at to the place after them. */
 static unsigned view_group_stretch(const struct view *v, uint16_t group, unsigned *at, struct vfile **out)
 {
 	unsigned n = 0;
@@ -189,7 +188,7 @@ static void view_entries(const struct view *v, uint64_t *cells, uint64_t *tombst
 	}
 }
 
-/* Returns true if so much of the tablet is deleted that it should be rewritten. */
+/* Returns true if the tablet should be rewritten because a large part of it is deleted. */
 static bool view_mostly_dead(const struct view *v)
 {
 	uint64_t cells, tombstones = 0;

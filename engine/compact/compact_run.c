@@ -8,9 +8,10 @@
  * synced.  A crash before the caller's commit leaves unreferenced files;
  * opening a store removes them.
  *
- * A delete of a whole row belongs to every group: it is written to those that
- * have files, whose cells it may mask, and to those that get cells of the row
- * in this compaction.  For other groups it masks nothing and is dropped.
+ * A delete of a whole row belongs to every group.  It is written to the groups
+ * with files, because it may mask cells there, and to the groups that get cells
+ * of the row in this compaction.  For other groups it masks nothing and is
+ * dropped.
  *
  * Filter probes are added per row, per column and per row or family delete.
  * If a partition of the filter ends within a row or column they are added
@@ -49,7 +50,7 @@ struct run {
 	struct output *outs;
 	unsigned n;
 	char *dir;
-	struct buf row_delete; /* key of the current row's delete, for groups that get cells of the row later; n 0: none */
+	struct buf row_delete; /* the current row's delete, for groups that get cells of the row later; n 0: there is none */
 	size_t row_delete_row; /* length of the row in it */
 	struct samples samples;
 	uint64_t paced; /* bytes of the outputs passed to compact_pace */

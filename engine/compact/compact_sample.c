@@ -144,7 +144,7 @@ static int samples_take_all(const struct run_params *p, struct iter *it, struct 
 	for (unsigned i = 0; i < n && !err; i++) {
 		struct tfs_bytes row = buf_bytes(&rows[i]);
 
-		/* A row that was read for a piece is not in another one. */
+		/* A row that was read for one piece is not read for another piece. */
 		if (!last.n || (bytes_cmp(row, buf_bytes(&last)) > 0 && !bytes_has_prefix(buf_bytes(&last), row)))
 			err = samples_take_piece(p, it, row, s, &last);
 	}
@@ -152,7 +152,7 @@ static int samples_take_all(const struct run_params *p, struct iter *it, struct 
 	return err;
 }
 
-/* Sets of_bytes of each group's samples, and drops those that are too few. */
+/* Sets of_bytes of each group's samples, and drops a group's samples if they are too few. */
 static void samples_finish(struct samples *s, uint64_t raw_bytes, uint64_t least_bytes)
 {
 	uint64_t sum = 0;

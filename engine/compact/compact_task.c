@@ -6,9 +6,9 @@
  * full disk is such an error; reads and writes continue.
  *
  * Merges and flushes limit the number of files that reads search, and writers
- * are slowed down when they fall behind.  So they have priority: at most one
- * worker of the background runs a major compaction, and no worker waits for
- * one that a user asked for.
+ * are slowed down when the compactions are late.  So they have priority: at
+ * most one worker of the background runs a major compaction, and no worker
+ * waits for one that a user asked for.
  *
  * A free worker takes the most urgent tablet (compact_urgency): first those
  * whose files slow writers down, then those with too many files for reads,
