@@ -18,7 +18,7 @@ struct import {
 	struct record_reader *reader;
 	struct tfs_batch *batch;
 	struct import_counts counts;
-	struct buf row;                /* of the last cell */
+	struct buf row;                /* the row of the last cell */
 	char family[TFS_NAME_MAX + 1]; /* of the last record whose family was allowed; "": none */
 	bool counter;                  /* its type */
 	_Atomic int failed;            /* the first error of the batch */
@@ -102,7 +102,7 @@ static int take_cell(void *arg, const struct record *r)
 	if (im->counter && !r->has_ts && counter_parse(r->value, &number))
 		return refuse_record(im, r->number, 0, "the value of a counter is one decimal number");
 	err = store(im, r);
-	if (err == -EINVAL) { /* the family was dropped meanwhile */
+	if (err == -EINVAL) { /* the family has just been dropped */
 		im->family[0] = 0;
 		return refuse_record(im, r->number, -ENOENT, "the table has no such family");
 	}

@@ -18,9 +18,10 @@ struct import_options {
 	struct tfs_table *table;
 	void *arg;
 	/*
-	 * May cells be stored in the family?  Called when the family is not that of
-	 * the record before.  It may make the family.  -ENOENT: the table has no such
-	 * family; any error refuses the record.  NULL: every family of the schema.
+	 * May cells be stored in the family?  Called when the family is not the
+	 * family of the record before.  It may make the family.  -ENOENT if the
+	 * table has no such family.  Any error refuses the record.  NULL: every
+	 * family of the schema.
 	 */
 	int (*family)(void *arg, const char *name, const char **why);
 	/* Applies a schema.  An error refuses it.  NULL: it is refused. */
@@ -41,7 +42,7 @@ int import_new(enum bulk_format format, const struct import_options *o, struct i
 int import_feed(struct import *im, const void *p, size_t n) TFS_MUST;
 /* The input may have ended (record_reader_pause).  When it returns 0, all cells that were not refused are stored. */
 int import_pause(struct import *im) TFS_MUST;
-/* The same; the input has ended (record_reader_end). */
+/* As above; the input has ended (record_reader_end). */
 int import_end(struct import *im) TFS_MUST;
 /* The input was not read to its end: stores the cells that were read, but no unfinished record. */
 int import_stop(struct import *im) TFS_MUST;

@@ -10,7 +10,7 @@
 
 /* Appends the inside of a JSON string, without quotes.  utf8 must be valid UTF-8. */
 int json_escape(struct buf *out, struct tfs_bytes utf8) TFS_MUST;
-/* Appends bytes as base64.  Of a text in pieces each but the last has a multiple of three bytes. */
+/* Appends bytes as base64.  If a text comes in pieces, each piece but the last has a multiple of three bytes. */
 int base64_encode(struct buf *out, struct tfs_bytes bytes) TFS_MUST;
 /* Base64 in pieces of any size; {0} is the start.  The text is whole if digits is 0. */
 struct base64 {

@@ -29,15 +29,15 @@ int line_append_record(const struct record *r, struct buf *out) TFS_MUST;
 /* A line whose value comes in pieces: begin, pieces, end. */
 struct line {
 	enum line_format format;
-	bool base64; /* JSON: the value is not valid UTF-8 */
+	bool base64; /* set if the value in JSON is not valid UTF-8 */
 };
 /* c->value is not used. */
 int line_begin(struct line *l, enum line_format format, const struct tfs_cell *c, bool value_is_utf8, struct buf *out) TFS_MUST;
 /*
  * Appends a piece of the value; last: the value ends with it.  Returns the number
- * of bytes that were used, which is all of a last piece.  Of another, up to three
- * bytes at its end may remain; the next piece begins with them, so a piece must
- * have at least four bytes.
+ * of bytes that were used, which is all of a last piece.  Up to three bytes at
+ * the end of any other piece may remain; the next piece begins with them, so a
+ * piece must have at least four bytes.
  */
 ssize_t line_piece(const struct line *l, struct tfs_bytes piece, bool last, struct buf *out) TFS_MUST;
 int line_end(const struct line *l, struct buf *out) TFS_MUST;

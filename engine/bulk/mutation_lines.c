@@ -5,7 +5,7 @@
  * shells often write the last line so; then only a newline may follow.
  *
  * Rejected: several mutations through one descriptor.  The kernel splits long
- * writes, so a program could not tell which of its mutations was refused.
+ * writes, so a program would not know which of its mutations was refused.
  */
 #include "engine/bulk/mutation_lines.h"
 
@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINE_COST = 512 }; /* of the memory for an operation, here and in the library */
+enum { LINE_COST = 512 }; /* bytes of memory for an operation, here and in the library */
 
-/* What can follow the verb. */
+/* The operands that can follow the verb. */
 enum { TAKES_VALUE = 1, TAKES_TIME = 2, TAKES_ALL = 4 };
 static const struct {
 	const char *name;

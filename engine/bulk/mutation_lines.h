@@ -42,10 +42,10 @@ enum mutation_verb {
 };
 struct mutation_line {
 	enum mutation_verb verb;
-	const char *family;         /* NULL: the whole row (delete) */
-	bool all;                   /* delete: the whole family */
+	const char *family;         /* NULL to delete the whole row */
+	bool all;                   /* set to delete the whole family */
 	struct tfs_bytes name;      /* F:Q as it was written, without the timestamp; or "row" */
-	struct tfs_bytes qualifier; /* of a column */
+	struct tfs_bytes qualifier; /* the qualifier of a column */
 	bool has_ts;
 	int64_t ts;
 	struct tfs_bytes value;

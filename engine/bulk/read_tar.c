@@ -6,12 +6,12 @@
  * that thread has used all bytes and asks for more.  One of the two threads runs
  * at a time.
  *
- * libarchive is never told that the input has ended.  An archive is whole when its
+ * libarchive never learns that the input has ended.  An archive is whole when its
  * end mark was read, so one that was cut off between two entries is found.
  *
- * Paths of pax are UTF-8.  The thread has a locale of UTF-8, because in another one
- * libarchive takes seconds to convert each long name.  It reports names that are
- * not UTF-8, and returns the bytes of the archive, which are the name.
+ * Paths of pax are UTF-8.  The thread has a locale of UTF-8, because in any other
+ * locale libarchive takes seconds to convert each long name.  It reports names that
+ * are not UTF-8, and returns the bytes of the archive, which are the name.
  */
 #include "engine/bulk/escape.h"
 #include "engine/bulk/reader_internal.h"
@@ -40,7 +40,7 @@ struct tar_reader {
 	bool fed;
 	int err; /* valid when the turn is ENDED */
 
-	/* of the thread */
+	/* the locale of the thread */
 	uint64_t number;
 	struct buf value;
 	struct tree_path path;
@@ -97,7 +97,7 @@ static int refuse_entry(struct tar_reader *t, const char *name, const char *reas
 	return err ? err : t->reader.sink.refused(t->reader.sink.arg, t->number, text);
 }
 
-/* Nothing behind this entry can be read. */
+/* Nothing after this entry can be read. */
 static int refuse_archive(struct tar_reader *t, struct archive *a)
 {
 	const char *reason = archive_error_string(a);

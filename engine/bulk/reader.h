@@ -4,8 +4,8 @@
  * size and keeps one cell at most, so its memory is bounded.
  *
  * Records have numbers from 1: a line, or an entry of an archive.  A record that
- * is not valid is refused with a reason, and reading continues behind it, unless
- * the sink or the format prevents that.
+ * is not valid is refused with a reason, and reading continues after it, unless the sink or
+ * the format prevents that.
  *
  * Threads: a reader is used by one thread at a time.  The sink is called during
  * record_reader_feed, _pause and _end, and never at any other time; the reader of tar calls
@@ -39,7 +39,10 @@ struct record_sink {
 struct record_reader;
 /* sink is copied. */
 int record_reader_new(enum bulk_format format, const struct record_sink *sink, struct record_reader **out) TFS_MUST;
-/* Reads more bytes.  0, or -errno: of the sink, -ENOMEM, or -EBADMSG if nothing behind a refused record can be read.  An error remains. */
+/*
+ * Reads more bytes.  0, or -errno: of the sink, -ENOMEM, or -EBADMSG if nothing after a
+ * refused record can be read.  An error remains.
+ */
 int record_reader_feed(struct record_reader *r, const void *p, size_t n) TFS_MUST;
 /*
  * The input may have ended, or may have been cut off.  More may be fed afterwards.

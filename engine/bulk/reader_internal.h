@@ -8,7 +8,7 @@
 
 struct record_reader;
 struct record_reader_ops {
-	size_t bytes; /* of the reader; it begins with a struct record_reader */
+	size_t bytes; /* the bytes of the reader, which begins with a struct record_reader */
 	int (*init)(struct record_reader *r);
 	int (*feed)(struct record_reader *r, const uint8_t *p, size_t n);
 	bool (*within)(

@@ -24,7 +24,7 @@
 
 /*
  * Appends the row as of one instant, with the cells that t's user may read.
- * *commit_us (may be NULL): the time of the latest commit of these cells; 0: there is none.
+ * Sets *commit_us (unless NULL) to the time of the latest commit of these cells, or to 0.
  * -EFBIG: longer than ROW_JSON_MAX; -EAGAIN: it changed at each of several tries.
  */
 int row_json_render(struct tfs_table *t, struct tfs_bytes row, struct buf *out, int64_t *commit_us) TFS_MUST;
@@ -42,7 +42,7 @@ struct row_json {
 	uint64_t sequence;
 	struct mutation_line *cells; /* MUTATION_SET */
 	size_t count;
-	void *tree; /* of the JSON library; it has the strings */
+	void *tree; /* a value of the JSON library, which has the strings */
 	struct arena arena;
 };
 /*

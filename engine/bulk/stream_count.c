@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A row's lines follow each other, so a row is counted where the bytes up to the
- * end of its key differ from those of the line before.  Of an archive the
- * directories of rows are counted: those whose parents' names are parts, which end
- * with '%'.
+ * end of its key differ from the line before.  In an archive the directories of
+ * rows are counted, whose parents have only names of parts, which end with '%'.
  */
 #include "engine/bulk/stream_count.h"
 
@@ -67,7 +66,7 @@ static int add_lines(struct stream_count *c, struct tfs_bytes s)
 
 /* ---- archives ---- */
 
-/* The path among the attributes "LENGTH NAME=VALUE\n"; else the one in the header. */
+/* The path among the attributes "LENGTH NAME=VALUE\n"; else the path in the header. */
 static struct tfs_bytes path_of(const struct stream_count *c, const char *header)
 {
 	const char *p = (const char *)c->attributes.p, *end = p + c->attributes.n;

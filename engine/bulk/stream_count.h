@@ -15,10 +15,10 @@ struct stream_count {
 	enum bulk_format format;
 	uint64_t cells, rows;
 	/* The rest is the state between two calls. */
-	struct buf head; /* of the line up to the end of its row, or of an archive's header */
+	struct buf head; /* the line up to the end of its row, or an archive's header */
 	struct buf row;  /* the head of the line before */
-	unsigned quotes; /* JSON: in head */
-	bool escaped;    /* JSON: the byte before was a backslash */
+	unsigned quotes; /* set inside a string of JSON in head */
+	bool escaped;    /* set if the byte before, in JSON, was a backslash */
 	bool counted;    /* the line's row has been read */
 	uint64_t skip;   /* tar: bytes up to the next header */
 	bool extended;   /* tar: they are attributes, and are collected */

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 struct tar_entry {
-	struct tfs_bytes path; /* of a directory with a '/' at its end */
+	struct tfs_bytes path; /* the path of a directory has a '/' at its end */
 	bool is_dir;
 	mode_t mode; /* permission bits */
 	uid_t uid;

@@ -22,10 +22,10 @@ struct tar_stream {
 	bool begun;         /* the root and the schema are written */
 	bool within;        /* a large value is being written, and `at` bytes of it are done */
 	uint64_t at;
-	struct buf path, last; /* of this cell and the one before, with "./" */
-	size_t row_end;        /* in path: the '/' behind the row */
+	struct buf path, last; /* the paths of this cell and of the previous cell, with "./" */
+	size_t row_end;        /* the index in path of the '/' after the row */
 	uint64_t bytes;
-	int result; /* 1: the stream continues; 0: it has ended; -errno */
+	int result; /* 1 if the stream continues, 0 at the end, -errno */
 };
 
 int tar_stream_new(struct tfs_table *t, struct tfs_scan *scan, struct tar_stream **out)

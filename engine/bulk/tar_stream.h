@@ -16,7 +16,7 @@
 struct tar_stream;
 /* Takes the scan, which must be of TFS_SCAN_CELLS over t, also after an error.  t must live as long as the stream. */
 int tar_stream_new(struct tfs_table *t, struct tfs_scan *scan, struct tar_stream **out) TFS_MUST;
-/* As line_stream_read. */
+/* Reads as line_stream_read does. */
 int tar_stream_read(struct tar_stream *s, size_t enough, struct buf *out) TFS_MUST;
 void tar_stream_free(struct tar_stream *s); /* NULL allowed */
 

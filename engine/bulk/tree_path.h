@@ -19,7 +19,7 @@ struct tree_path {
 /* Parses a canonical path without a leading "./".  Returns NULL, or the reason why it is none; "" if memory is lacking.  out: {0}, or used before. */
 const char *tree_path_parse(struct tfs_bytes path, struct tree_path *out) TFS_MUST;
 void tree_path_fini(struct tree_path *p);
-/* Appends the path of a version.  *row_end: the index in out of the '/' behind the row. */
+/* Appends the path of a version.  Sets *row_end to the index in out of the '/' after the row. */
 int tree_path_append(struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, int64_t ts, struct buf *out,
 	size_t *row_end) TFS_MUST;
 

@@ -21,12 +21,12 @@ struct value {
 	uint64_t piece_at;
 };
 
-/* cell and table must live as long as v; v is {0}, or was used for an earlier cell.  -ENOENT: the cell was deleted meanwhile. */
+/* cell and table must live as long as v; v is {0}, or was used for an earlier cell.  -ENOENT if the cell was deleted since then. */
 int value_begin(struct value *v, struct tfs_table *table, const struct tfs_cell *cell) TFS_MUST;
 /*
  * *piece: bytes of the value from `at` on, at least 64 KiB unless the value ends
- * with it; valid until the next call.  -ESTALE: the value was replaced or deleted
- * meanwhile.
+ * with it; valid until the next call.  -ESTALE if the value was replaced or
+ * deleted since then.
  */
 int value_read(struct value *v, uint64_t at, struct tfs_bytes *piece) TFS_MUST;
 /* Reads all of the value; *utf8 is set if it is valid UTF-8. */
