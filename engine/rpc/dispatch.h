@@ -8,18 +8,17 @@
  *	          BLOCK_WRITES, UNBLOCK_WRITES, SCAN_CLOSE
  *	SORT      SORT: each LOAD may wait for those of other servers
  *	ROOT      requests for the root tablet, its LOAD and UNLOAD; SEAL
- *	METADATA  the same for the other tablets of METADATA
- *	TABLETS   LOAD and UNLOAD of user tablets, COPY_TABLE
- *	USER      requests for user tablets, SYNC
+ *	METADATA requests for the other tablets of METADATA, their LOAD and UNLOAD TABLETS LOAD
+ *	and UNLOAD of user tablets, COPY_TABLE USER requests for user tablets, SYNC
  *
  * A request waits only for requests of classes above its own: a user tablet's LOAD
  * reads METADATA, a METADATA tablet's LOAD reads the root tablet, and the root
- * tablet needs the seal of its dead server's log.  So requests that wait for a stalled disk or
- * for other servers never delay those that they, or the cluster's recovery, wait for.
+ * tablet needs the seal of its dead server's log.  So a request that waits for a stalled disk
+ * or for another server never delays a request for which it, or the cluster's recovery, waits.
  *
  * Requests of the same process (embedded stores; a server's own reads of METADATA)
  * call the service directly, on the caller's thread.  The caller is the worker.  Such
- * a request is never in a queue, so it cannot wait for itself behind other requests.
+ * a request is never in a queue, so it cannot wait for itself.
  *
  * Threads: any; dispatch_free when no call is under way.
  */
@@ -38,7 +37,7 @@ enum dispatch_class {
 	DISPATCH_CLASSES
 };
 struct dispatch_limits {
-	unsigned workers, queue; /* queue: requests that wait, at most; also DISPATCH_BYTES_MAX bytes of them */
+	unsigned workers, queue; /* `queue` is the most requests that wait; they have at most DISPATCH_BYTES_MAX bytes */
 };
 #define DISPATCH_BYTES_MAX ((size_t)64 << 20)
 
@@ -59,8 +58,8 @@ typedef void dispatch_answer_fn(void *arg, int err, struct buf *answer);
  * if its time_left_us passed in the queue.  (POLL: the answer is that the action has
  * not ended.)  A request waits in a queue at most
  * CLIENT_TIME_US if it has a client.
- * A worker calls the service as any thread does.  So a request whose client has sent
- * HELLO with a later epoch meanwhile, or whose master's term is over, is refused then.
+ * A worker calls the service as any thread does.  So a request is refused then if its
+ * client has sent HELLO with a later epoch, or if its master's term is over.
  */
 void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer_fn *fn, void *arg);
 /* The class of a request.  Its tablets decide, if it names any, else its table and row. */

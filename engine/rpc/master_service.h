@@ -39,7 +39,7 @@ enum ms_method {
 	F(POINTER, 13, tfs_schema_edit, edit)                                                                                      \
 	F(VALUE, 14, bool, of_all)                                                                                                 \
 	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */                                                          \
-	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks; NULL: the owner of the store */
+	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks, or NULL for the owner of the store */
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };
@@ -70,7 +70,7 @@ int ms_request_pack(const struct ms_request *q, struct buf *out) TFS_MUST;
 int ms_request_unpack(struct tfs_bytes in, struct arena *arena, struct ms_request *q) TFS_MUST;
 int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct buf *out) TFS_MUST;
 int ms_answer_unpack(struct tfs_bytes in, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
-/* As ts_serve. */
+/* Serves as ts_serve does. */
 int ms_serve(struct master_service *inner, struct tfs_bytes request, struct buf *answer) TFS_MUST;
 struct master_service *ms_round_trip_new(struct master_service *inner);
 

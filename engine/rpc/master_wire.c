@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master service's requests and answers as bytes; the same rules as in
+ * The master service's requests and answers as bytes; with the rules of
  * tablet_wire.c.  An answer is two messages: the listed members of struct
  * ms_answer, then struct payload, of errors too.
  */

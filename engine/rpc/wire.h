@@ -21,16 +21,15 @@
  *
  * A struct that another header defines needs WIRE_MESSAGE only, and
  * WIRE_COMPLETE, which does not compile if the list and the struct differ in
- * a member.  (A small member in the struct's padding escapes it.)
+ * a member.  (It does not notice a small member in the struct's padding.)
  *
- * The format is that of protobuf: a key (number << 3 | 0 for a varint, 2 for
+ * The format is protobuf's: a key (number << 3 | 0 for a varint, 2 for
  * a length and bytes), then the value.  Signed integers are zigzag varints,
  * NUMBERS are packed.  A field is absent if it is zero, false or NULL; NULL
  * and the empty string remain different.  In front of a message stands its
  * length, a varint.  In front of a request stands RPC_VERSION, a varint.
  *
- * Decoding accepts any input.  Unknown keys, keys that come twice (except
- * those of arrays), varints that are longer than necessary and integers that
+ * Decoding accepts any input.  Unknown keys, keys that come twice (except keys of arrays), varints that are longer than necessary and integers that
  * do not fit their member are -EBADMSG.  Byte strings are borrowed from the
  * input; everything else is allocated in the arena.  A message of n bytes
  * takes at most about 100 * n bytes of it.
@@ -61,12 +60,12 @@ struct wire_field {
 	enum wire_kind kind;
 	enum wire_kind element;                      /* of NUMBERS: UNSIGNED or SIGNED */
 	uint16_t offset, count_offset;               /* in the struct */
-	uint16_t size;                               /* of an integer or a bool */
+	uint16_t size;                               /* the size of an integer or a bool */
 	const struct wire_message *(*message)(void); /* of STRUCT, POINTER and ARRAY */
 };
 struct wire_message {
 	const struct wire_field *fields;
-	size_t count, size; /* size: of the struct */
+	size_t count, size; /* the size of the struct */
 	/* Returns false if a decoded struct holds an enum or a count out of range; NULL: there is nothing to check. */
 	bool (*valid)(const void *m);
 };
@@ -81,7 +80,7 @@ int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *ar
 
 /* The version of the protocol.  A server refuses requests of other versions (-EPROTO). */
 #define RPC_VERSION 1u
-/* A whole request: the version, then one message and nothing after it.  Also -EPROTO. */
+/* A whole request: the version, then one message and nothing after it.  Returns -EPROTO, too. */
 int wire_pack_request(const struct wire_message *m, const void *from, struct buf *out) TFS_MUST;
 int wire_unpack_request(struct tfs_bytes in, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
 
