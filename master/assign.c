@@ -2,26 +2,24 @@
 /*
  * Assigns tablets to tablet servers (paper, sections 5.1 and 5.2).
  *
- * A pass does one level after another, because each level is read from the one
- * above: the root tablet (lock service), METADATA's tablets (root tablet), users'
- * tablets (METADATA).  For a level:
- *	0 BURY: tell the servers which of them live.  Requests of dead ones cannot
+ * A pass does level by level, because each level is read from the level above: the root tablet
+ * (lock service), METADATA's tablets (root tablet), users' tablets (METADATA).  For a level:
+ *	0 BURY: send the servers the list of live servers.  Requests of dead servers cannot
  *	  change METADATA after the next step
  *	1 read the rows, and check that each table's tablets have no gap
  *	2 LIST: ask each live server which tablets it serves
- *	3 for each tablet whose server is dead, or that has none: write another one
- *	  to the row, with the next assignment number, by check-and-set
- *	4 LOAD: tell the owners to serve what they do not serve yet
- * A crash between two steps leaves rows that name an owner which does not serve
- * the tablet.  The next pass, of this master or the next one, sends LOAD again.
- * Step 2 follows step 1, so the owner of a row that LIST does not show has the
- * tablet as a part of a larger one that it is splitting (it then refuses LOAD with
- * -EBUSY), or not at all.
+ *	3 for each tablet whose server is dead, or that has none: write another server to the
+ *	row, with the next assignment number, by check-and-set
+ *	4 LOAD: ask the owners to serve what they do not serve yet A crash between two steps
+ *	leaves rows that name an owner which does not serve the tablet.  The next pass, of this
+ *	master or the next one, sends LOAD again.  Step 2 follows step 1, so the owner of a row
+ *	that LIST does not show has the tablet as a part of a larger one that it is splitting
+ *	(it then refuses LOAD with -EBUSY), or not at all.
  *
- * If a tablet of METADATA is not served, the pass continues with the other ones.  It
- * changes nothing about a user's tablet whose row it cannot read, nor about the first
- * tablet behind each gap, because its begin is unknown.  Such a pass finishes no drop.
- * No tablet is moved until a pass has read all rows.  Without the root tablet a pass ends.
+ * If a tablet of METADATA is not served, the pass continues with the other tablets.  It changes
+ * nothing about a user's tablet whose row it cannot read, nor about the first tablet after each
+ * gap, because its begin is unknown.  Such a pass finishes no drop.  No tablet is moved until a
+ * pass has read all rows.  Without the root tablet a pass ends.
  *
  * A server is dead when its file servers/N in the lock service no longer exists, and
  * BURY of this pass has not named it as alive.  A server that has the file and cannot
@@ -38,15 +36,15 @@
  * that are only read.
  *
  * A pass finishes drops (drop.c).  The first pass of a master also deletes the rows
- * of tables that were partly made.  It refuses to go on, and names the missing thing, in these cases:
+ * of tables that were partly made.  It ends with an error, and names the missing thing, in
+ * these cases:
  *	- there are tables or SSTables, but no root file
  *	- a tablet has data, but its table has no schema and was not dropped
  *	- a table has no last tablet, or there is a gap between two tablets
  *	- METADATA names an incarnation that was never given out, so
  *	  lock/incarnation is an old copy
- *	- tables are refused, and lock/ids is not above the id of one of them
- * Otherwise files that METADATA does not name would be removed, or names and ids
- * used twice.
+ *	- tables are refused, and lock/ids is not above all their ids Otherwise files that
+ *	METADATA does not name would be removed, or names and ids used twice.
  *
  * A new store is made in two steps:
  *	1 create the lock service's file "root" with the root tablet's row; the root
@@ -177,7 +175,10 @@ static int batch_add(struct batch *b, struct place *l)
 	return err;
 }
 
-/* Writes the rows.  They may belong to several tablets of METADATA, and a request ends at the first row of another one. */
+/*
+ * Writes the rows.  They may belong to several tablets of METADATA, and a request ends
+ * at the first row of another tablet of METADATA.
+ */
 static int batch_write(struct pass *p, struct batch *b)
 {
 	int err = 0;
@@ -242,13 +243,13 @@ static bool must_load(const struct place *l, const struct live_server *s)
 	return l->to == s->incarnation && !l->served;
 }
 
-/* What step 4 for one server has done. */
+/* The result of step 4 for one server. */
 struct load_job {
 	struct task task;
 	struct pass *p;
 	struct live_server *server;
 	unsigned failed;
-	int err; /* of the request, or the first of a tablet */
+	int err; /* the error of the request, or the first error of a tablet */
 	char *why;
 };
 

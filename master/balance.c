@@ -2,7 +2,7 @@
 /*
  * The weight of a tablet is the sum of its shares of all requests (one half),
  * of all bytes and of the number of tablets (one quarter each).  A server's
- * weight is that of its tablets.  The measure of balance is the sum of the
+ * weight is the weight of its tablets.  The measure of balance is the sum of the
  * squares of the servers' weights.
  *
  * A move of weight w from a server of weight a to one of weight b reduces the
@@ -14,10 +14,10 @@
  *
  * Two small neighbours form a pair.  A tablet is in one pair at most, so a long
  * run of small tablets is not collected on one server.  When both are old enough,
- * one moves to the other, which makes it young.  From then on neither moves for
- * load, so the pair stays together until it has been merged.  If both are young,
- * they are new parts of a split, which a user may have made before writing many
- * rows, so they are spread as all others.
+ * one moves to the server of the second, which makes it young.  From then on
+ * neither moves for load, so the pair stays together until it has been merged.
+ * If both are young, they are new parts of a split, which a user may have made
+ * before writing many rows, so they are spread as all others.
  *
  * Rejected: an optimal assignment, because it moves many tablets for a small
  * change.
@@ -39,7 +39,7 @@ struct host {
 struct part {
 	double weight;
 	unsigned host; /* NONE: not assigned */
-	unsigned pair; /* the other tablet of its pair; NONE */
+	unsigned pair; /* the second tablet of its pair, or NONE */
 };
 struct plan {
 	const struct balance_state *s;
@@ -182,7 +182,7 @@ static int move(struct plan *p, unsigned tablet, unsigned to, enum balance_reaso
 	return 0;
 }
 
-/* Root first, then METADATA, because the others are found through them. */
+/* Root first, then METADATA, because all other tablets are found through them. */
 static int drain(struct plan *p)
 {
 	int err = 0;
@@ -238,7 +238,7 @@ static bool is_bound(const struct plan *p, unsigned tablet)
 	return !is_young(p, tablet) && !is_young(p, pair);
 }
 
-/* Of a pair, the lighter tablet moves, if it can. */
+/* The lighter tablet of a pair moves, if it can. */
 static int join(struct plan *p)
 {
 	int err = 0;
@@ -263,7 +263,7 @@ static int join(struct plan *p)
 	return err;
 }
 
-/* The tablet whose move from one host to the other reduces the measure most; NONE. */
+/* Returns the tablet whose move between the two hosts reduces the measure most, or NONE. */
 static unsigned best_load(const struct plan *p, unsigned from, unsigned to)
 {
 	double gap = p->hosts[from].weight - p->hosts[to].weight, most = 0;
@@ -283,7 +283,10 @@ static unsigned best_load(const struct plan *p, unsigned from, unsigned to)
 	return best;
 }
 
-/* The lightest target, and the heaviest host of those that have a tablet for it.  A heavier target would not do if the lightest does not. */
+/*
+ * The lightest target, and the heaviest of the hosts that have a tablet for it.  A
+ * heavier target would not do if the lightest does not.
+ */
 static int level(struct plan *p)
 {
 	for (;;) {

@@ -16,7 +16,7 @@
 	UINT64_C(30000000) /* a server gets moved tablets, and a tablet is moved for its load, when it is so old */
 /* A server merges small neighbours when it has had both for so long (engine/server/tablets/moves.c).  Younger ones are not brought together. */
 #define BALANCE_JOIN_US UINT64_C(3600000000)
-enum { BALANCE_MOVES = 2 }; /* of one server, from it or to it, at a time */
+enum { BALANCE_MOVES = 2 }; /* the most moves from or to one server at a time */
 
 struct balance_server {
 	uint64_t id; /* its incarnation, not 0 */
@@ -28,7 +28,7 @@ enum balance_kind { BALANCE_ROOT, BALANCE_METADATA, BALANCE_USER };
 struct balance_tablet {
 	enum balance_kind kind;
 	uint64_t server;               /* 0, or one that is not in servers: not assigned */
-	uint64_t since_us;             /* of its load on that server, or of the split that made it */
+	uint64_t since_us;             /* when it was loaded on that server, or made by a split */
 	uint64_t bytes, reads, writes; /* reads, writes: a second, averaged over some minutes */
 	bool moving;                   /* to `server` */
 	bool small; /* it and the array's previous tablet are neighbours that would be merged if one server had both */
@@ -38,15 +38,15 @@ struct balance_state {
 	unsigned server_count;
 	const struct balance_tablet *tablets; /* in the order of METADATA */
 	unsigned tablet_count;
-	uint64_t now_us, failure_us; /* failure_us: of the last server that was lost; 0: none */
+	uint64_t now_us, failure_us; /* failure_us is the time of the last loss of a server, or 0 */
 };
 
 /*
  * The moves to begin now.  In this order of importance, each move reduces the
  * number of tablets on draining servers; the differences between servers in
  * their number of root and METADATA tablets; the number of small neighbours on
- * different servers; the differences in load.  A move for one of them does not
- * undo a more important one.  So with an unchanged state the moves end, and no
+ * different servers; the differences in load.  A move for one aim does not undo
+ * a more important aim.  So with an unchanged state the moves end, and no
  * tablet moves back.
  */
 enum balance_reason { BALANCE_DRAIN, BALANCE_SPREAD, BALANCE_JOIN, BALANCE_LOAD };

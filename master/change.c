@@ -9,14 +9,14 @@
  * A major compaction removes them from the disk.
  *
  * A family that was found empty must stay empty until the schema is changed,
- * or a write that was acknowledged meanwhile would be lost.  So writes to the
- * table are blocked (tablet_service.h) from before the check to after the change.
+ * or a write that was acknowledged in between would be lost.  So writes to the table
+ * are blocked (tablet_service.h) from before the check to after the change.
  *
  * New tablets.
  *
- * A table gets a new set of tablets, and all cells of the old set are gone, if
+ * A table gets a new set of tablets, without the cells of the old set, if
  *	- it is truncated
- *	- it holds no cell, and another salt than the one in use was set
+ *	- it holds no cell, and a salt was set that is not in use
  *	- it holds no cell and has one tablet, and .schema is written with splits
  * The new tablets are split at the schema's splits.  Durable steps:
  *	1 block the table's writes; unless it is truncated, check that it has no cell
@@ -34,7 +34,8 @@
  *
  * Old and new tablets share nothing.  So a request with the old salt neither
  * reaches rows of the new tablets nor misses any.  A mutation that was answered
- * before 1 is in the old tablets.  A later one waits, and is applied in the new.
+ * before 1 is in the old tablets.  A later mutation waits, and is applied in the new
+ * set.
  *
  * Rejected for truncation: a delete of each row, or a mark in METADATA below
  * which cells do not exist.  The first takes time with the size; the second would
@@ -43,10 +44,9 @@
  * Pending salts.
  *
  * A .schema may set another salt while the table has rows, because a restore
- * writes cells and .schema in any order.  The schema then has two salts: the
- * one that was written, and the one in use.  The master checks if the table is
- * empty when a schema is written, at the start, and from time to time while a
- * salt is pending.
+ * writes cells and .schema in any order.  The schema then has two salts: the written
+ * salt, and the salt in use.  The master checks if the table is empty when a schema is
+ * written, at the start, and from time to time while a salt is pending.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
@@ -99,7 +99,7 @@ bool salt_is_pending(const struct tfs_schema *p)
 
 enum change {
 	CHANGE_EDIT,     /* no family with cells is dropped */
-	CHANGE_TEXT,     /* the same; splits may take effect */
+	CHANGE_TEXT,     /* as above; splits may take effect */
 	CHANGE_DROPS,    /* as CHANGE_TEXT, with allow_delete */
 	CHANGE_SALT,     /* the check of a pending salt */
 	CHANGE_TRUNCATE, /* the table loses its cells */

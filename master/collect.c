@@ -31,12 +31,12 @@
  *
  * A scan is not one instant.  It can miss a name that moves from a row that it
  * has not reached to one that it has passed: a split writes the lower row first.
- * The server that splits has the file before and after.  Step 4 and step 6 find it
- * there, unless the tablet moves meanwhile.  If it moves once, one of them does.
+ * The server that splits has the file before and after.  Step 4 and step 6 find it there,
+ * unless the tablet moves between them.  If it moves once, one step finds it.
  *
  * A round is unsure if two tablets of one table moved between 4 and 6, or if a row
- * names a dead server.  It removes only candidates that the round before it has
- * left, and leaves the others to the next round.
+ * names a dead server.  It removes only candidates that the round before it has left, and
+ * leaves the rest to the next round.
  *
  * A file that is created after step 1 is no candidate.  One that existed then
  * belongs to a server that was registered before, so either it is live and is asked,
@@ -52,10 +52,10 @@
  * If a file of a dead incarnation is missing although METADATA names it, METADATA
  * may be old, because the end of its log was lost.  The newer data may then be in
  * files that METADATA does not name, and `tabletctl repair` can add them.  So listed
- * files are not removed.  Reported ones are: what replaced them is named.
+ * files are not removed.  Reported files were: METADATA names the files that replaced them.
  *
- * No file is removed whose name is not that of an SSTable, or that has an incarnation
- * later than the latest: the latest may be an old copy.
+ * No file is removed that has no name of an SSTable, or an incarnation later than the latest:
+ * the latest may be an old copy.
  *
  * Rounds start soon after a report.  They take at most one part in PACE of the time,
  * unless the disk is full.  A compaction that finds no space waits for a round.  A full round runs soon after the start and once an hour.
@@ -107,7 +107,10 @@ struct round {
 	struct candidate *candidates;
 	struct table_dir *dirs;
 	uint64_t latest;
-	/* Incarnations: servers that must answer, those that have answered the present question, and dead ones that a row names. */
+	/*
+	 * Incarnations: servers that must answer, servers that have answered the
+	 * present question, and dead servers that a row names.
+	 */
 	struct numbers live, asked, dead_owners;
 	bool full, look_for_missing;
 	bool scanned; /* METADATA, to its end */
@@ -709,7 +712,7 @@ void master_collect_now(void *arg)
 void collect_wanted(struct master *m)
 {
 	if (m->o.no_background && atomic_exchange(&m->collector.wanted, false))
-		(void)!master_collect(m, false); /* what it leaves is for the next round */
+		(void)!master_collect(m, false); /* the next round collects the rest */
 }
 
 int master_collect_begin(struct master *m)

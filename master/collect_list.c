@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the master's requests tell the collector (collect.c) for its next round. */
+/* The list of candidates that the master's requests pass to the collector (collect.c) for its next round. */
 #include "master/internal.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drops snapshots: one, or those that are older than their table's
+ * Drops one snapshot, or the snapshots that are older than their table's
  * snapshot_maxage (snapshots.c has the durable steps).
  *
  * The master looks at the ages when a schema with the setting is written, when
@@ -35,7 +35,7 @@ int snapshot_drop_one(struct master *m, const struct tfs_schema *p, uint64_t ver
 struct aged {
 	struct master *m;
 	const struct tfs_schema *table;
-	int64_t now, next; /* next: when the first of the others, of all tables, is too old; INT64_MAX: there is none */
+	int64_t now, next; /* Sets *next to the time when the next snapshot of any table is too old, or to INT64_MAX */
 	char (*old)[TFS_NAME_MAX + 1];
 	unsigned old_count;
 };
@@ -96,7 +96,7 @@ static int age_table(void *arg, const char *name)
 	return 0;
 }
 
-/* The time is that of compactions: while the system's clock is not trusted, nothing expires. */
+/* It uses the time of compactions: while the system's clock is not trusted, nothing expires. */
 static void age_check(struct task *t)
 {
 	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, age_check));

@@ -22,7 +22,7 @@ struct master_options {
 	struct tablet_servers servers;
 	struct clock *clock;
 	const struct lock_term *term; /* of this master, which has been elected; NULL: an embedded store */
-	bool sole;                    /* the one server holds the lock of the data directory: an embedded store */
+	bool sole;                    /* an embedded store: its only server holds the lock of the data directory */
 	bool no_background;           /* no periodic work, except by master_tick */
 };
 int master_new(const struct master_options *o, struct master **out) TFS_MUST;
@@ -34,16 +34,16 @@ int master_new(const struct master_options *o, struct master **out) TFS_MUST;
 int master_start(struct master *m, char **why) TFS_MUST;
 /*
  * Has the tablets served that no live server serves.  A cluster's master calls it once a
- * second.  It reads METADATA only if a server has come or gone, if the last call
- * left a tablet unserved, and once a minute.  -SESSION_ENDED: the term of this
- * master has ended.
+ * second.  It reads METADATA only if a server has appeared or ended, if the last call
+ * left a tablet unserved, and once a minute.  -SESSION_ENDED: the term of this master
+ * has ended.
  */
 int master_tick(struct master *m) TFS_MUST;
 /*
  * Moves the tablet that contains the row to the server with this incarnation.
  * Writers wait for less than the two minor compactions and a few messages take.
- * -ENOENT: no such tablet or server; -EAGAIN: a tablet of METADATA is not served, and
- * nothing was changed.
+ * -ENOENT if there is no such tablet or server; -EAGAIN if a tablet of METADATA is
+ * not served, and nothing was changed.
  */
 int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to) TFS_MUST;
 /*
@@ -51,7 +51,7 @@ int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t
  * None if a tablet of METADATA is not served: UNLOAD could not change the rows in it.
  */
 int master_balance(struct master *m, unsigned *moved) TFS_MUST;
-/* drain: the server gets no more tablets, and master_balance moves those that it has. */
+/* If drain is set, the server gets no more tablets, and master_balance moves its tablets away. */
 int master_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
 /* Begins to collect files (collect.c), after the servers have started. */
 int master_collect_begin(struct master *m) TFS_MUST;

@@ -70,7 +70,7 @@ static int move(
 		err = -EAGAIN;
 	pass_clear(p);
 out:
-	if (err) /* also of step 1: its outcome may be unknown */
+	if (err) /* an error of step 1, too, because its outcome may be unknown */
 		assign_soon(p->m);
 	return err;
 }

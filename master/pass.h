@@ -13,7 +13,7 @@ struct place {
 	struct ts_assigned at; /* begin and end are those below */
 	struct buf begin, end;
 	uint64_t bytes;
-	uint64_t to; /* the server that gets LOAD; 0: none */
+	uint64_t to; /* the server that gets LOAD, or 0 */
 	bool served; /* that server serves it: by LIST, then by LOAD */
 	bool assign; /* step 3 */
 };
@@ -33,7 +33,7 @@ struct dead_server {
 struct pass {
 	struct master *m;
 	enum level level;
-	const struct start *start; /* the first pass; NULL: a later one */
+	const struct start *start; /* the start, if this is its first pass; else NULL */
 	char **why;
 	struct live_server *servers;
 	unsigned server_count;
@@ -51,13 +51,13 @@ struct pass {
 	struct place *metadata; /* METADATA's tablets, after their level */
 	unsigned metadata_count;
 	bool partial;    /* rows of users' tablets were not read */
-	bool unsure;     /* among them those in front of the next row, so it is unknown where its tablet begins */
+	bool unsure;     /* some are before the next row, so the begin of its tablet is unknown */
 	int unread;      /* the first error of a tablet of METADATA, other than damage */
 	uint32_t *notes; /* tables with a note dropped/ID */
 	unsigned note_count;
 	struct buf *orphans; /* rows to be deleted */
 	unsigned orphan_count;
-	uint32_t table; /* of the last row, with the end of its tablet */
+	uint32_t table; /* the table of the last row; the end of its tablet follows */
 	struct buf begin;
 	bool last_seen;
 	unsigned known;  /* index in start->tables: tables below it have their last tablet */
@@ -76,7 +76,7 @@ void pass_drop(struct pass *p);
 bool pass_is_strict(const struct pass *p);
 /* Adds a tablet that begins at p->begin. */
 int pass_add(struct pass *p, const struct meta_tablet *row) TFS_MUST;
-/* Checks that a row names only incarnations that were given out; in an embedded store, only those before this one. */
+/* Checks that a row names only incarnations that were given out; in an embedded store, only earlier incarnations. */
 int pass_check_past(struct pass *p, const struct meta_tablet *row) TFS_MUST;
 /* A tablet of METADATA cannot be read, or has no server: err.  Returns 0 if the pass continues without its rows, else err. */
 int pass_unread(struct pass *p, int err) TFS_MUST;

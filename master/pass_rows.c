@@ -16,7 +16,7 @@ bool pass_is_strict(const struct pass *p)
 	return p->m->o.sole && p->start;
 }
 
-/* Damage: names it, and returns -EBADMSG or, if the pass goes on, 0. */
+/* Damage: names it, and returns -EBADMSG or, if the pass continues, 0. */
 __attribute__((format(printf, 2, 3))) static int damaged(struct pass *p, const char *format, ...)
 {
 	char text[512];
@@ -94,7 +94,7 @@ static int check_gap(struct pass *p, const struct meta_tablet *row, bool *skip)
 /*
  * A row of a table that has neither a schema nor a note.  If the table was partly
  * made, the row has no data and is deleted later.  Any other row is damage, unless
- * tables are refused: it may belong to one of them.
+ * tables are refused: it may belong to a refused table.
  */
 static int check_orphan(struct pass *p, struct tfs_bytes row_key, const struct meta_tablet *row)
 {

@@ -234,7 +234,10 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 	return err ? -EAGAIN : 0;
 }
 
-/* Returns true if BURY has told the servers that this one is dead.  Otherwise it may die in this pass, but is not dead before the next one. */
+/*
+ * Returns true if the servers have learnt by BURY that this server is dead.  Otherwise
+ * it may die in this pass, but is not dead before the next one.
+ */
 static bool is_buried(struct pass *p, uint64_t incarnation)
 {
 	struct buf b = {0};

@@ -10,11 +10,10 @@
  *	1 take a table id
  *	2 write the note dropped/ID
  *	3 the servers write the METADATA rows (server/copy.c)
- *	  These must be the rows of all tablets: a tablet that no server served
- *	  meanwhile is missing.  Copies of the rows are written to rows/ID.N in
- *	  the lock service, because nothing else but METADATA names the files of
- *	  another table that this one uses.  tabletctl repair needs them if
- *	  METADATA is lost
+ *	  These must be the rows of all tablets: a tablet that no server served is
+ *	  missing.  Copies of the rows are written to rows/ID.N in the lock service,
+ *	  because nothing else but METADATA names the files of another table that
+ *	  this table uses.  tabletctl repair needs them if METADATA is lost
  *	4 one multi-operation: create the file of the schema, remove the note
  *	5 the servers load the tablets
  * Step 4 decides.  A crash before it leaves the note, so that the next start
@@ -32,8 +31,8 @@
  *	  table uses
  *	3 remove the note
  *
- * No schema changes meanwhile, because the master handles one request at a time.
- * A table that has snapshots is not dropped (master_has_snapshots).
+ * No schema changes between the steps, because the master handles one request at a
+ * time.  A table that has snapshots is not dropped (master_has_snapshots).
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"

@@ -100,7 +100,7 @@ static int start_table(void *arg, const char *name)
 	return err;
 }
 
-/* Reads the latest incarnation that METADATA may name: in an embedded store, one before this one. */
+/* Reads the latest incarnation that METADATA may name: in an embedded store, the incarnation before its own. */
 static int latest_incarnation(struct start *s)
 {
 	struct buf b = {0};

@@ -143,7 +143,7 @@ static int take_turn(void *arg, uint64_t incarnation, struct tablet_service *ser
 	return t->left-- == 0;
 }
 
-/* The server of a new tablet: each one in its turn.  0: there is none; a pass assigns the tablet later. */
+/* Returns the server of a new tablet: the servers take turns.  0: there is none; a pass assigns the tablet later. */
 static uint64_t next_server(struct master *m)
 {
 	struct turn t = {.m = m, .left = m->passes.turn++};

@@ -12,7 +12,7 @@
  *	1 check that it is not protected, block its writes, and check that it has no cell
  *	2 one multi-operation: remove tables/NAME, create the note dropped/ID;
  *	  servers drop its tablets
- *	3 unblock the writes; they find no table, or the one that remains
+ *	3 unblock the writes; they find no table, or the table that remains
  *	4 delete its METADATA rows; the collector removes the files (collect.c)
  *	5 remove the note
  * A crash after 2 leaves rows and files that the next start removes.  It does
