@@ -39,21 +39,21 @@ struct mutation {
 	const struct op *ops;
 	unsigned count;
 	struct snap snap;
-	int64_t commit_us;    /* the time of commit; 0: the mutation has no cells */
+	int64_t commit_us;    /* the time of commit, or 0 if the mutation has no cells */
 	int64_t now;          /* reads apply the rules as of this time */
 	int64_t collect;      /* versions hidden at this time may be deleted for good; above `now` only if the clock was set back */
 	bool used_rules;      /* the outcome depends on the schema and on the time */
 	struct cell_list pre; /* deletes of versions that the rules hid before the mutation */
-	struct cell_list cells;     /* the cells of the operations; they follow those of pre */
+	struct cell_list cells;     /* the cells of the operations, which follow the cells of pre */
 	struct tfs_result *results; /* one for each op */
 	struct tfs_result one_result;
 	int64_t one_draw;
 	uint64_t written;  /* bytes of the values put */
-	int64_t newest_us; /* if any_put: the largest timestamp put */
+	int64_t newest_us; /* the largest timestamp put, if any_put is set */
 	bool any_put;
 	int64_t blind_us;  /* the smallest timestamp put as the newest without reading; INT64_MAX: there is none */
 	uint64_t match_us; /* time spent in regular expressions */
-	unsigned failed;   /* after an error: 1 + the index of the op that caused it; 0: no op did */
+	unsigned failed;   /* after an error, 1 + the index of the op that caused it, or 0 */
 	/* private */
 	struct arena arena;
 	struct mcolumn **buckets;

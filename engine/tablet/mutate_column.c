@@ -15,12 +15,12 @@
  * next.
  *
  * An operation that removes a version must also delete the versions that the
- * GC rules hide.  Otherwise maxversions would show one of them in place of the
- * removed version.  One CELL_DELETE_COLUMN at the newest hidden version deletes
- * all of them.  To find it, maxversions requires reading that many versions;
- * for maxage one seek is enough.  These deletes precede all other cells of the
- * mutation.  So a cell that the mutation puts at such a timestamp has a larger
- * sequence number and stays visible.
+ * GC rules hide.  Otherwise maxversions would show such a version in place of the
+ * removed version.  One CELL_DELETE_COLUMN at the newest hidden version deletes all
+ * of them.  To find it, maxversions requires reading that many versions; for maxage
+ * one seek is enough.  These deletes precede all other cells of the mutation.  So a
+ * cell that the mutation puts at such a timestamp has a larger sequence number and
+ * stays visible.
  */
 #include "engine/tablet/mutate_impl.h"
 

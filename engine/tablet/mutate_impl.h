@@ -16,7 +16,7 @@ struct mversion {
 	uint64_t size;
 	const uint8_t *bytes; /* NULL with size > 0: not read yet */
 	bool absent;          /* there is no version at ts */
-	bool doubtful;        /* hidden at m->now but not at m->collect: the clock may be wrong, so the version must not be lost */
+	bool doubtful;        /* hidden at m->now but not at m->collect.  The clock may be wrong, so the version must not be lost */
 };
 RB_HEAD(mversions, mversion);
 /*
@@ -57,7 +57,7 @@ int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes) 
  */
 int op_value(struct mutation *m, const struct op *o, struct tfs_bytes base, struct tfs_bytes *out) TFS_MUST;
 int cell_push(struct cell_list *l, const struct batch_cell *c) TFS_MUST;
-/* Accounts for a value of so many bytes that is put at ts.  -E2BIG. */
+/* Accounts for a value of this size that is put at ts.  -E2BIG. */
 int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes) TFS_MUST;
 /* Finds the mutation's copy of the column, or makes one.  Reads nothing. */
 int mcolumn_touch(struct mutation *m, uint16_t family, struct tfs_bytes qualifier, struct mcolumn **out) TFS_MUST;
@@ -78,7 +78,7 @@ int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_by
 int mcolumn_put_as(struct mutation *m, struct mcolumn *c, int64_t ts, struct tfs_bytes value, bool doubtful) TFS_MUST;
 /* Deletes the version at ts, if any, and the versions that the rules hid. */
 int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
-/* Deletes the versions above ts, and those that the rules hid. */
+/* Deletes the versions above ts, and the versions that the rules hid. */
 int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
 int mcolumn_delete_all(struct mutation *m, struct mcolumn *c) TFS_MUST;
 

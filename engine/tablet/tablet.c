@@ -4,7 +4,7 @@
  *
  * Opening does no I/O: files are opened when they are first read.  Sequence
  * numbers start above the mark in METADATA and above every file's seq_max.
- * Replay raises them above those of every record.
+ * Replay raises them above the numbers of every record.
  *
  * Closing waits for calls and background work.  Unflushed data stays in the
  * log, from the redo points in METADATA on.
@@ -271,7 +271,7 @@ void tablet_free(struct tablet *t)
 	while (t->calls)
 		(void)cond_wait_us(&t->changed, &t->lock, CLOSE_POLL_US);
 	mutex_unlock(&t->lock);
-	tablet_cancel_tasks(t); /* a call that ended meanwhile may have queued tasks */
+	tablet_cancel_tasks(t); /* a call that has just ended may have queued tasks */
 	tablet_destroy(t);
 }
 

@@ -25,7 +25,7 @@
 /* ---- the part of a table's schema that tablets use; immutable, counted ---- */
 struct store_family {
 	uint16_t id, group;
-	char *name; /* owned by the store_schema; NULL: no name */
+	char *name; /* owned by the store_schema; may be NULL */
 	bool counter;
 	struct gc_rule *rule; /* owned by the store_schema */
 };
@@ -36,8 +36,8 @@ struct store_group {
 struct store_schema {
 	uint32_t refs; /* atomic */
 	uint64_t generation;
-	uint64_t tablet_bytes; /* a larger tablet is split; 0: no tablet is split */
-	uint32_t salt;         /* of the row keys; tablets ignore it */
+	uint64_t tablet_bytes; /* a larger tablet is split; if it is 0, no tablet is split */
+	uint32_t salt;         /* the salt of the row keys; tablets ignore it */
 	struct buf *splits;    /* tablets that meet there are not merged automatically; tablets ignore them */
 	unsigned split_count;
 	struct store_family *families; /* in id order */
@@ -48,7 +48,7 @@ struct store_schema {
 struct store_schema *store_schema_get(struct store_schema *s);
 void store_schema_put(struct store_schema *s);
 const struct store_family *store_schema_family(
-	const struct store_schema *s, uint16_t id); /* NULL: the family was dropped; readers ignore its cells */
+	const struct store_schema *s, uint16_t id); /* NULL if the family was dropped; then readers ignore its cells */
 /* family_rules.rule (engine/cell/merge.h) of a struct store_schema. */
 const struct gc_rule *store_schema_rule(const void *schema, uint16_t family, bool *known);
 const struct store_group *store_schema_group(
@@ -57,14 +57,14 @@ const struct store_group *store_schema_group(
 /* ---- an SSTable in a tablet's file list (a METADATA column) ---- */
 struct tablet_file {
 	uint64_t incarnation, number; /* sst/<table>/<incarnation>-<number>.sst */
-	uint32_t table;               /* the table id in the path; in a snapshot or clone, that of the table which wrote the file */
+	uint32_t table;               /* the id of the table that wrote the file, also in a snapshot or clone */
 	uint16_t group;
 	uint64_t bytes, raw_bytes, cells, tombstones;
 	uint64_t row_deletes, family_deletes;
-	uint64_t seq_min, seq_max;    /* of its entries.  The file with the larger seq_max is the newer one */
-	int64_t oldest_us, newest_us; /* smallest and largest cell timestamp; oldest_us > newest_us: no cells */
+	uint64_t seq_min, seq_max;    /* the sequence numbers of its entries.  The file with the larger seq_max is the newer one */
+	int64_t oldest_us, newest_us; /* smallest and largest cell timestamp; oldest_us > newest_us if there is no cell */
 	int64_t commit_us;            /* no cell has a later time of commit; 0: there is no cell */
-	struct buf begin, end;        /* the tablet uses the file for these rows; end.p NULL: no end */
+	struct buf begin, end;        /* the tablet uses the file for these rows; end.p is NULL if there is no end */
 	struct buf first, last;       /* first and last row in the file */
 };
 void tablet_file_fini(struct tablet_file *f);
@@ -135,7 +135,7 @@ struct tablet_env {
 	uint64_t look_us;      /* interval of checks whether a major compaction is due; 0: major_within_us / 16, at most an hour */
 	uint64_t scan_view_us; /* longest time that a scan uses a view; 0: 10 s */
 	uint64_t sample_least_bytes;      /* compactions of fewer raw bytes take no samples; 0: 8 MiB */
-	_Atomic uint64_t compaction_rate; /* bytes a second that background merging and major compactions may write; 0: no limit */
+	_Atomic uint64_t compaction_rate; /* bytes a second that background merging and major compactions may write, or 0 */
 	bool unthrottled;                 /* root and METADATA: writers are not slowed down */
 	bool no_background; /* flushes and compactions run only when they are called, and writers are not slowed down */
 	/* The caller of these functions holds no lock. */
@@ -164,14 +164,14 @@ struct tablet_env {
 	_Atomic uint64_t slowed_us;    /* the last time that a writer was slowed down */
 	_Atomic uint64_t turn_us;      /* until then the bytes of the writers so far use up their rate (throttle.c) */
 	_Atomic bool major_under_way;  /* at most one background major compaction runs, so that workers are free for merges */
-	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it succeeded */
+	_Atomic int flush_error;       /* the error of the last minor compaction of any tablet, or 0 */
 	_Atomic size_t flushing_bytes; /* the part of memory_used that is in memtables being flushed */
 };
 
 struct tablet_params {
 	struct tablet_env *env;
 	uint32_t table;
-	struct tfs_bytes begin, end;     /* copied; end.p NULL: no end */
+	struct tfs_bytes begin, end;     /* copied; end.p is NULL if there is no end */
 	struct store_schema *schema;     /* a reference is taken */
 	const struct tablet_file *files; /* copied */
 	unsigned file_count;
@@ -180,7 +180,7 @@ struct tablet_params {
 	const struct tablet_token *tokens; /* copied */
 	unsigned token_count;
 	uint64_t seq_mark;
-	int64_t major_us; /* time of the last major compaction; 0: none is stored */
+	int64_t major_us; /* time of the last major compaction, or 0 if none is stored */
 	/*
 	 * Set for a tablet of a snapshot.  Readers apply the GC rules as of
 	 * frozen_us.  Mutations are refused, and its files are not compacted.
@@ -229,7 +229,10 @@ struct tfs_bytes tablet_end(const struct tablet *t);
 struct token;
 int tablet_token_begin(struct tablet *t, const struct op_token *token, unsigned count, struct tfs_result *results, int *err,
 	struct token **out) TFS_MUST;
-/* err: the mutation's.  The client gets it again if it repeats the mutation, unless the error says that it should.  failed_op: from 1; 0: none. */
+/*
+ * err: the mutation's.  The client gets it again if it repeats the mutation, unless the
+ * error says that it should.  failed_op counts from 1, or is 0.
+ */
 void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned failed_op);
 /*
  * Applies one row mutation (tablet_write.c has the steps).  On 0 the mutation
@@ -265,7 +268,7 @@ void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned coun
  */
 int tablet_read(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
 	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
-/* The same, into memory from the arena: as many bytes as there are, at most `most`. */
+/* As above, into memory from the arena, at most `most` bytes. */
 int tablet_read_most(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
 	uint64_t offset, size_t most, struct arena *arena, struct tfs_bytes *bytes, struct tfs_info *info) TFS_MUST;
 /* family 0: any family.  Sets *exists to true also if an unreadable block may contain the row. */
@@ -280,7 +283,7 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;                             /* resets b */
 /*
  * After the last batch: returns true if the scan ended early because other
- * tablets have replaced this one.  *row is then the first row that those must
+ * tablets have replaced the tablet.  *row is then the first row that those must
  * scan, or with spec.reverse their row_to.  It is valid until tablet_scan_free.
  */
 bool tablet_scan_moved(const struct tablet_scan *s, struct tfs_bytes *row);
@@ -316,9 +319,9 @@ int tablet_split_adopt(struct tablet *parent, struct tablet *child) TFS_MUST;
 void tablet_split_drain(struct tablet *t);
 /* After tablet_split_drain: copies sequence numbers, timestamps and redo state.  Does not fail. */
 void tablet_split_inherit(struct tablet *parent, struct tablet *child);
-/* done: other tablets have replaced this one, and its callers get -TABLET_MOVED.  Otherwise it continues as before. */
+/* If done is true, other tablets have replaced the tablet, and its callers get -TABLET_MOVED.  Otherwise it continues as before. */
 void tablet_split_end(struct tablet *t, bool done);
-/* For a merge: flushes.  From the return of 0 until tablet_merge_end no other flush is under way. */
+/* Flushes for a merge.  From the return of 0 until tablet_merge_end no other flush is under way. */
 int tablet_merge_begin(struct tablet *t) TFS_MUST;
 /*
  * After tablet_merge_begin: makes writers wait and flushes the rest.  On 0 the
@@ -335,7 +338,7 @@ int tablet_merge_again(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
 /* Called after a drop of the table.  Its files are reported after their last reader has ended (sst_retire). */
 void tablet_retire_files(struct tablet *t);
-/* For each file that parent and child share: copies the exclusion, and the time and schema of the freeze. */
+/* For all files that parent and child share: copies the exclusion, and the time and schema of the freeze. */
 void tablet_inherit_files(struct tablet *parent, struct tablet *child);
 /* Starts the child's background work. */
 void tablet_split_start(struct tablet *child);
@@ -345,11 +348,11 @@ int tablet_split_tidy(struct tablet *t, const char *event) TFS_MUST;
 struct tablet_stats {
 	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones, seq;
 	unsigned files, memtables;
-	bool behind; /* so many files of one group wait for a merging compaction that writers are slowed down */
+	bool behind; /* writers are slowed down because too many files of one group wait for a merging compaction */
 	const char *state;
 	bool flushing, merging, majoring; /* such a compaction is under way */
 };
-/* Of a file whose rows are partly the tablet's, a share is counted.  cells and tombstones include masked entries. */
+/* If only some rows of a file are the tablet's, a share of the file is counted.  cells and tombstones include masked entries. */
 void tablet_get_stats(struct tablet *t, struct tablet_stats *s);
 /* A family that has entries.  A dropped family is included until its cells are collected.  id 0: row deletes. */
 struct tablet_family {
@@ -361,7 +364,7 @@ int tablet_families(struct tablet *t, struct tablet_family **out, unsigned *coun
 int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST;
 /* Returns the smallest LSN that this tablet still needs in the log of `incarnation`; UINT64_MAX: none. */
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation);
-/* Returns the smallest incarnation above `above`, other than the tablet's own, whose log this tablet needs; 0: none. */
+/* Returns the smallest incarnation above `above`, other than the tablet's own, whose log this tablet needs, or 0. */
 uint64_t tablet_redo_next(struct tablet *t, uint64_t above);
 /* Copies the current file list.  tablet_file_fini each, free the array. */
 int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count) TFS_MUST;

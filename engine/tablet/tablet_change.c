@@ -8,7 +8,7 @@
  *	2 the commit callback writes METADATA
  *	3 publish the view and the redo set
  * After a crash before 2 no METADATA row lists the added files; after a crash
- * behind 2 no row lists the removed files.  The collector removes such files.
+ * after 2 no row lists the removed files.  The collector removes such files.
  */
 #include "engine/tablet/tablet_impl.h"
 

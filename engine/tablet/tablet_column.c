@@ -10,8 +10,8 @@
  *
  * Within the column the keys are ordered by falling timestamp and, at one
  * timestamp, by falling sequence.  So a delete of the column up to a timestamp
- * precedes every version that it masks.  Of several entries at one timestamp,
- * the first one replaces the others.
+ * precedes every version that it masks.  The first entry at a timestamp
+ * replaces all further entries there.
  *
  * A seek to a timestamp must not miss the deletes of the column above it.  They
  * are rare: a memtable counts them, and a file's filter contains the columns
@@ -34,7 +34,7 @@
 enum {
 	KIND_AT = CELL_SUFFIX_BYTES - 1,
 	TAG = 1,                   /* byte before the column in key; tag and column together are a probe of the filter */
-	ABOVE = CELL_SUFFIX_BYTES, /* so many ff bytes after the column make a key above all of its cells */
+	ABOVE = CELL_SUFFIX_BYTES, /* this number of ff bytes after the column makes a key above all of its cells */
 };
 
 struct tfs_bytes colread_column(const struct colread *c)
@@ -331,7 +331,7 @@ static int colread_seek(struct colread *c, int64_t ts, bool walk)
 	struct tfs_bytes target = tfs_bytes_of(c->key.p + TAG, c->column_len + 8);
 	int err = 0;
 
-	/* All versions of the other unopened files are older than ts. */
+	/* All versions of the remaining unopened files are older than ts. */
 	while (c->unopened && c->unopened_newest_us >= ts)
 		if ((err = colread_open_next(c)))
 			return err;
@@ -387,7 +387,7 @@ static struct colsrc *colread_least(struct colread *c)
 	return min;
 }
 
-/* Returns the damage if a damaged file may contain a newer version, a replacement or a delete of this one; else 0. */
+/* Returns the damage if a damaged file may contain a newer version, a replacement or a delete of this version; else 0. */
 static int damage_may_hide(const struct colread *c, int64_t ts, uint64_t seq)
 {
 	for (unsigned i = 0; i < c->count; i++) {

@@ -25,17 +25,17 @@ struct colsrc {
 	bool column_deletes; /* it may contain deletes of this column */
 	struct vfile *file;  /* NULL: a memtable */
 	bool unopened;       /* a file of which nothing has been read */
-	int damage;          /* the error at its position; 0: none */
+	int damage;          /* the error at its position, or 0 */
 };
 struct colread {
 	struct colsrc *src;
 	unsigned count, unopened;
-	int64_t unopened_newest_us; /* if unopened > 0: the newest timestamp in the unopened files */
+	int64_t unopened_newest_us; /* the newest timestamp in the unopened files, if there are any */
 	uint64_t seq;               /* the reader sees entries up to this sequence */
 	size_t row_len, column_len; /* in key: bytes of the encoded row; of row, family and qualifier together */
 	struct buf key;             /* a probe's tag, the column, and space for a suffix */
 	struct buf probe;           /* scratch */
-	uint64_t del_seq;           /* of the newest delete of the row or family */
+	uint64_t del_seq;           /* the sequence of the newest delete of the row or family */
 	uint64_t unread_seq;        /* deletes of the row or family up to this sequence could not be read */
 	int unread_err;             /* the error of that read */
 	int64_t limit;              /* versions above this timestamp have been skipped */
@@ -43,9 +43,9 @@ struct colread {
 	uint64_t version_del;       /* the largest sequence of a delete of the version at version_del_ts */
 	int64_t version_del_ts;
 	bool any;          /* last_ts is set */
-	int64_t last_ts;   /* of the last version returned */
+	int64_t last_ts;   /* the timestamp of the last version returned */
 	struct colsrc *at; /* the source of that version, still on its entry */
-	unsigned budget;   /* colread_next skips so many dead entries before it returns COLREAD_PAUSED; 0: no limit */
+	unsigned budget;   /* colread_next skips this many dead entries before it returns COLREAD_PAUSED; 0 if there is no limit */
 	uint64_t index;    /* number of live versions returned */
 	struct colsrc inline_src[COLREAD_INLINE]; /* src, if they are enough */
 	struct mem_iter mem[COLREAD_MEMTABLES];   /* iterators over the first memtables: most reads need no other */
@@ -70,10 +70,10 @@ struct tfs_bytes colread_column(const struct colread *c); /* encoded */
 /*
  * Seeks forward to the versions with timestamp <= ts.  Deletes of the column
  * above ts still apply.  So sources that may contain such deletes are read up
- * to ts; the others seek.  Skipped versions do not count in index.
+ * to ts; all other sources seek.  Skipped versions do not count in index.
  */
 int colread_skip_to(struct colread *c, int64_t ts) TFS_MUST;
-/* The same without reading.  column_del: the largest sequence of the column deletes above ts. */
+/* As above, without reading.  column_del: the largest sequence of the column deletes above ts. */
 int colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del) TFS_MUST;
 /* Reads bytes [offset, offset+n) of the version that colread_next just returned.  ver->value becomes invalid. */
 int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;

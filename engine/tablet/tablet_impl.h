@@ -37,8 +37,8 @@ int tablet_fingerprint(
 int tablet_throttle(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count) TFS_MUST;
 /*
  * Called after a write, without a lock.  Starts a flush if memory requires it.
- * active_bytes: of the active memtable; used_before: env->memory_used before
- * the write.
+ * active_bytes is the size of the active memtable, used_before is
+ * env->memory_used before the write.
  */
 void tablet_after_write(struct tablet *t, size_t active_bytes, size_t used_before);
 

@@ -12,8 +12,8 @@
 enum { PLAN_INLINE = 8 };
 /* A memtable entry to be made; its key is in the plan's buffer. */
 struct planned {
-	size_t key_at, seq_at; /* offsets in plan.keys: of the key, of its sequence number */
-	size_t key_bytes;      /* for a live entry plan_prepare adds the time of commit */
+	size_t key_at, seq_at; /* offsets in plan.keys of the key and of its sequence number */
+	size_t key_bytes;      /* plan_prepare adds the time of commit to a live entry */
 	int64_t ts;
 	unsigned cell;   /* index of the cell in the batch; its sequence number is the batch's first one plus this */
 	bool live, dead; /* live: counts as a cell; dead: counts as a tombstone; a chunk is neither */
@@ -39,8 +39,9 @@ int plan_cell(struct plan *p, struct tfs_bytes row, const struct batch_cell *c) 
 /* Sets the batch, and adds the entries, of a resolved mutation.  Borrows its values. */
 int plan_mutation(struct plan *p, const struct mutation *m) TFS_MUST;
 /*
- * Copies all entries into nodes of m, without inserting them.  seq: of the first
- * cell; commit: in us.  One thread at a time may use m for this.
+ * Copies all entries into nodes of m, without inserting them.  seq is the
+ * sequence of the first cell, commit is in us.  One thread at a time may use m
+ * for this.
  */
 int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit) TFS_MUST;
 /* Inserts the prepared nodes.  Cannot fail.  One thread at a time may insert into m. */

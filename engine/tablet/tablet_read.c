@@ -5,8 +5,8 @@
  * One column is read from the sources that may contain it (tablet_column.c).
  * The newest version is the first live one.  A version at a timestamp is found
  * by a seek, unless the GC rule counts versions; then the column is read from
- * its start.  Of a large value only the chunks that contain the wanted bytes
- * are read.
+ * its start.  Only those chunks of a large value are read that contain the
+ * wanted bytes.
  *
  * Users may delete versions one by one, newest first.  Then a read of the newest
  * live version skips more and more entries.  So a reader that has skipped many
@@ -226,7 +226,8 @@ static int row_exists_in(struct tablet *t, struct tfs_bytes row, const uint16_t 
 
 /*
  * Sets *exists if the row has any cell.  Asks the locality groups one by one,
- * those with in_memory first.  When one has the row, the others are not read.
+ * those with in_memory first.  When one source has the row, no further source
+ * is read.
  */
 static int row_exists_in_any(struct tablet *t, const struct store_schema *s, struct tfs_bytes row, bool *exists)
 {

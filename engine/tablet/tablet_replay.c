@@ -32,7 +32,7 @@ void tablet_replay_done(struct tablet *t)
 	tablet_after_write(t, bytes, 0);
 }
 
-/* Adds the entries of all cells.  *newest: the largest timestamp put; INT64_MIN: none. */
+/* Adds the entries of all cells.  Sets *newest to the largest timestamp put, or to INT64_MIN. */
 static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
 {
 	struct batch_cell c;

@@ -10,7 +10,7 @@
  * Before a scan of one row reads a file, it asks the file's filter for the row.
  *
  * A scan of some files only (scan_spec.files) has a view of those.  It is for
- * tablets of snapshots, whose files are those of their METADATA rows.
+ * tablets of snapshots, whose METADATA rows name their files.
  *
  * Rejected: changing the view within a row.  The scan would have to read the
  * row again from its start, because a row is returned as of one instant.
@@ -28,7 +28,7 @@
 struct tablet_scan {
 	struct tablet *t;
 	struct scan_spec spec; /* the whole scan */
-	struct scan_spec rest; /* the part for the present view and later ones */
+	struct scan_spec rest; /* the part for the present view and later views */
 	struct arena bytes;    /* memory of the spec's bytes */
 	struct buf row;        /* the bound of `rest` that has changed: row_from; reverse: row_to.  Empty in the first view */
 	struct snap snap;
@@ -38,7 +38,7 @@ struct tablet_scan {
 	struct live *live;
 	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;
-	bool moved; /* done, because other tablets have replaced this one; the caller continues there at `row` */
+	bool moved; /* done, because other tablets have replaced the tablet; the caller continues there at `row` */
 };
 
 /* Returns false if counts and filters show that no memtable and no file has a delete of this column. */
@@ -128,7 +128,7 @@ static struct vfile *view_file(const struct view *v, const uint8_t *id)
 	return NULL;
 }
 
-/* *out: a view of the files whose ids are given.  -EIO: the tablet does not have one of them. */
+/* *out: a view of the files whose ids are given.  -EIO if the tablet lacks a file. */
 static int view_of_files(const struct view *v, struct tfs_bytes ids, struct view **out)
 {
 	struct view *some = ids.n % FILE_ID_BYTES ? NULL : view_new((unsigned)(ids.n / FILE_ID_BYTES));
@@ -268,7 +268,7 @@ static int scan_copy_spec(struct tablet_scan *s)
 
 	for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
 		if (bytes[i]->p && bytes[i]->n == 0)
-			*bytes[i] = tfs_bytes_of("", 0); /* NULL would mean: no bound */
+			*bytes[i] = tfs_bytes_of("", 0); /* NULL would mean that there is no bound */
 		else if (!arena_dup(&s->bytes, *bytes[i], bytes[i]))
 			return -ENOMEM;
 	if (p->family_ids) {
@@ -368,7 +368,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 
 	scan_batch_reset(b);
 	if (!s->done && !s->live) {
-		if (s->t->state == TABLET_GONE) /* a new view would lack the writes to the tablets that replaced this one */
+		if (s->t->state == TABLET_GONE) /* a new view would lack the writes to the new tablets */
 			s->moved = s->done = true;
 		else if ((err = scan_open_view(s)))
 			return err;

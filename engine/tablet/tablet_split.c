@@ -40,7 +40,7 @@
 #include <unistd.h>
 
 enum {
-	SHARED_MOST = VIEW_MEMS - 3, /* a child may share so many memtables, so that it has places for its own */
+	SHARED_MOST = VIEW_MEMS - 3, /* the most memtables that a child shares, so that it has places for its own */
 	NO_MEMORY_US = 1000,
 	CANDIDATES = 16, /* the largest files, whose middle rows are tried as the row of the split */
 };
@@ -239,7 +239,7 @@ static void tablet_stop_writers(struct tablet *t)
 	mutex_unlock(&t->lock);
 	/*
 	 * Waits for a writer that is adding the incarnation to the redo set.
-	 * No other one begins, because writers wait.
+	 * No further change begins, because writers wait.
 	 */
 	mutex_lock(&t->edit);
 	mutex_unlock(&t->edit);
@@ -364,7 +364,7 @@ static int split_bytes_below(const struct split_files *s, struct tfs_bytes row, 
 
 /*
  * Takes the row in the middle of each of the largest files.  Sets *row to the
- * one among them that is nearest to the middle of all bytes.  -ENOENT.
+ * key among them that is nearest to the middle of all bytes.  -ENOENT.
  */
 static int split_middle(const struct split_files *s, struct buf *row)
 {

@@ -62,7 +62,7 @@ struct stripe {
 	int holders;                  /* the number of sharers; -1: held exclusively */
 	unsigned waiting;             /* writers that want it exclusively; new sharers wait for them */
 	_Atomic int64_t newest_us;    /* at or above every timestamp written under this stripe since the tablet was loaded */
-	_Atomic uint64_t changed_seq; /* of the last mutation that did more than delete single versions */
+	_Atomic uint64_t changed_seq; /* the sequence of the last mutation that did more than delete single versions */
 	struct note note;             /* under m */
 };
 
@@ -82,7 +82,7 @@ struct writer {
 
 struct redo_state {
 	struct redo_point p;
-	uint64_t next_lsn; /* of an earlier incarnation: above the LSN of every replayed record */
+	uint64_t next_lsn; /* in a log of an earlier incarnation, above the LSN of every replayed record */
 };
 
 /* The functions that engine/compact supplies (env->compactor). */
@@ -109,7 +109,7 @@ struct tablet {
 	/* constant */
 	struct tablet_env *env;
 	uint32_t table;
-	struct buf begin, end; /* end.p NULL: no end */
+	struct buf begin, end; /* end.p is NULL if there is no end */
 	tablet_commit_fn *commit;
 	void *commit_arg;
 	bool frozen; /* as in tablet_params */
@@ -133,16 +133,16 @@ struct tablet {
 	struct redo_state *redo; /* the redo set, as committed */
 	unsigned redo_count;
 	bool redo_own;                            /* the set has a point of this incarnation, not above any unflushed record */
-	uint64_t redo_maybe;                      /* a failed edit may have set this LSN of this incarnation; 0: none */
+	uint64_t redo_maybe;                      /* a failed edit may have set this LSN of this incarnation; else 0 */
 	int64_t freeze_us;                        /* the largest time of a freeze so far */
 	_Atomic bool flushing, merging, majoring; /* a job of this kind is under way */
-	_Atomic bool split_wanted;                /* for a split or merge: background major compactions end, none begins */
-	_Atomic bool leaves;                      /* for an unload: all merging and major compactions end */
+	_Atomic bool split_wanted;                /* set for a split or merge: background major compactions end, and none begins */
+	_Atomic bool leaves;                      /* set for an unload: all merging and major compactions end */
 	struct tokens tokens;
 	bool tokens_stored; /* METADATA has some, or may have some */
 	/* Jobs whose edits failed.  Only the running job of the same kind uses them. */
 	struct flush_job *pending; /* its files are written, but its edit failed; the next flush repeats it first */
-	struct compact_job *pending_merge, *pending_major; /* the same for merging and for major compactions */
+	struct compact_job *pending_merge, *pending_major; /* as above, for merging and for major compactions */
 
 	struct mutex view_lock;      /* held with `lock` to change these, so that readers need only one of the two: */
 	struct view *view;           /* the current view */
@@ -207,7 +207,7 @@ void snap_put(struct snap *s);
 int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUST;
 
 /* ---- background jobs ---- */
-enum { FILES_FREE = 12 }; /* up to so many files of one group may wait for a merge before writers are slowed down */
+enum { FILES_FREE = 12 }; /* the most files of one group that may wait for a merge before writers are slowed down */
 /*
  * Jobs of one kind run one at a time.  busy: tablet.flushing, merging or
  * majoring.  Waits while *busy is set, then sets it.  -TABLET_STOPPED, -TABLET_MOVED,
@@ -229,8 +229,8 @@ struct tablet_change {
 	struct vmem *const *flushed;            /* memtables whose entries are in the files `added` */
 	unsigned flushed_count;
 	/*
-	 * If edit.set_redo is set: the new redo set, on the heap, owned by
-	 * tablet_change; and the new tablet.redo_own.
+	 * If edit.set_redo is set, the new redo set, on the heap, owned by
+	 * tablet_change, and the new tablet.redo_own.
 	 */
 	struct redo_state *redo;
 	unsigned redo_count;

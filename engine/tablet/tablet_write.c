@@ -41,12 +41,12 @@
  * The outcome of a mutation may depend on the GC rules and on the time.  A
  * compaction may apply newer rules or a later time to the memtables that were
  * frozen before.  So step 3 compares the schema and the time of the last freeze
- * with those of step 2.  If they are newer, the mutation is resolved again.
+ * with the values in step 2.  If they are newer, the mutation is resolved again.
  *
- * A blind write that shares its stripe may draw a time, and another one may draw a
- * later time and be published first.  Then a put of several columns would be the
- * newest in some of them only, and no order of the two would explain what readers
- * see.  So step 3 also compares the times with those of the stripe.
+ * A blind write that shares its stripe may draw a time, and another blind write
+ * may draw a later time and be published first.  Then a put of several columns
+ * would be the newest in some of them only, and no order of the two would explain
+ * what readers see.  So step 3 also compares the times with the stripe's times.
  */
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_impl.h"
@@ -114,8 +114,8 @@ static void stripe_unlock(struct stripe *s)
 /* ---- publishing ---- */
 
 /*
- * Publishes the first writers as far as they are done.  Returns true if one of
- * them is not w.  The caller holds t->lock.
+ * Publishes the first writers as far as they are done.  Returns true if a
+ * writer other than w is among them.  The caller holds t->lock.
  */
 static bool writers_publish(struct tablet *t, const struct writer *w)
 {
@@ -294,7 +294,7 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 	}
 	/*
 	 * This needs a reference, because another thread may publish for this
-	 * one, and a flush may then drop the memtable.
+	 * thread, and a flush may then drop the memtable.
 	 */
 	*mem = vmem_get(t->view->mems[0]);
 	t->next_seq += p->cells;
@@ -474,7 +474,7 @@ struct submitted {
 struct row_group {
 	struct tablet *t;
 	bool sync;
-	int8_t held[STRIPES]; /* of the tablet's stripes: as stripe_try */
+	int8_t held[STRIPES]; /* how each stripe of the tablet is held: a result of stripe_try */
 	struct submitted *v;
 	unsigned n;
 };
@@ -542,7 +542,7 @@ static void group_end(struct row_group *g)
 
 	if (g->n) {
 		last->row->err = log_wait_deferred(t->env->log, &last->ticket, &wakeups);
-		/* The log has answered most of the others before the last one. */
+		/* The log has answered most of the writers before the last one. */
 		for (; v < last; v++)
 			if (!log_ticket_done(&v->ticket, &v->row->err)) {
 				log_wake(&wakeups);

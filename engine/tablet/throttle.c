@@ -7,16 +7,17 @@
  * memory, but do not cause another flush.
  *
  * Memory below the bound causes no delay.  A tablet starts a flush when its
- * active memtable has half of the bound, so that the other half is free for
- * writes during the flush.
+ * active memtable has half of the bound, so that half is free for writes during
+ * the flush.
  *
  * Above the bound, all writers together have a rate in bytes a second.  The
  * rate falls with the square of the space that is left below 1.5 times the
- * bound.  Each writer waits for as long as its bytes and those of the writers
- * before it take at this rate.  So all writers wait, but each only for a short
- * time, whatever the speed of flushing: at the lowest rate, 16 writers of 1000
- * bytes each wait 16 ms.  Usually some space is left when the flush ends.  If
- * memory reaches 1.5 times the bound, writes wait for the end of a flush.
+ * bound.  Each writer waits for as long as its bytes and the bytes of the
+ * writers before it take at this rate.  So all writers wait, but each only for
+ * a short time, whatever the speed of flushing: at the lowest rate, 16 writers
+ * of 1000 bytes each wait 16 ms.  Usually some space is left when the flush
+ * ends.  If memory reaches 1.5 times the bound, writes wait for the end of a
+ * flush.
  *
  * Each write is also delayed if many files wait for a merge.
  *
@@ -32,10 +33,10 @@
 #include "engine/tablet/tablet_impl.h"
 
 enum {
-	DELAY_MOST_US = 50000, /* of one write because of memory */
+	DELAY_MOST_US = 50000, /* the longest delay of one write because of memory */
 	DELAY_LEAST_US = 200,  /* a write does not wait for less; its bytes still delay later writes */
 	FILES_STEP_US = 100,   /* the delay for n files above FILES_FREE is n * n of these */
-	FILES_MOST_US = 10000, /* of one write because of files */
+	FILES_MOST_US = 10000, /* the longest delay of one write because of files */
 	CHECK_SPACE_US = 2000, /* interval of checks for the end of a flush */
 	RATE_LEAST = 1 << 20,  /* bytes a second */
 	RATE_MOST = 128 << 20,
@@ -64,7 +65,7 @@ static void throttle_start_flush(struct tablet *t)
 }
 
 /*
- * Returns the delay of a write of so many bytes, and moves env->turn_us by the
+ * Returns the delay of a write of these bytes, and moves env->turn_us by the
  * time that they take at the current rate.
  */
 static uint64_t throttle_turn_us(struct tablet_env *env, size_t used, size_t bound, uint64_t bytes)

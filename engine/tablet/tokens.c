@@ -5,7 +5,8 @@
  * A result becomes durable with its mutation: it is in the same log record.  A
  * minor compaction stores the results of all mutations whose cells it makes
  * durable, in the same edit that moves the redo point (tablet_freeze.c).  The log
- * from the redo point has those of all others, and replay adds them.
+ * from the redo point has the tokens of all further mutations, and replay adds
+ * them.
  *
  * A mutation that failed, or changed nothing, has no log record.  Its result is
  * kept in memory only, against copies of its request that arrive at the same
@@ -24,11 +25,11 @@
 #include <stdlib.h>
 
 #define EXPIRE_US (2 * CLIENT_TIME_US)
-#define STORED_BYTES 20 /* of a stored token without its result: client, number, length */
+#define STORED_BYTES 20 /* bytes of a stored token without its result: client, number, length */
 
 struct token_client {
 	uint64_t id, lowest;    /* numbers below are forgotten */
-	int64_t last_us;        /* of its last mutation */
+	int64_t last_us;        /* the time of its last mutation */
 	struct token_list list; /* in the order of numbers */
 	UT_hash_handle hh;
 };
@@ -299,7 +300,7 @@ static unsigned mark_stored(struct tokens *t, uint64_t seq, size_t bytes)
 	return n;
 }
 
-/* The largest number of c that METADATA has as forgotten, + 1: also those of results that were not marked. */
+/* The largest number of c that METADATA has as forgotten, + 1, including results that were not marked. */
 static uint64_t client_lowest_stored(const struct token_client *c, uint64_t seq)
 {
 	uint64_t lowest = c->lowest;

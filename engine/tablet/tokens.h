@@ -12,12 +12,12 @@
  * until a client expires.  Replay and a merge may exceed this, because a client that
  * was forgotten could repeat a mutation, and it would be applied twice.
  * TOKENS_BYTES bytes; then the oldest results are forgotten, and a repetition of
- * their mutations fails with -MUTATION_ANSWERED.  The same holds for results that METADATA's
- * column has no space for (TOKENS_STORED bytes; for each client it has at least one
- * number), after the tablet was loaded again.  A client expires when its last
- * mutation is older than 2 * CLIENT_TIME_US, because no copy of a request is under
- * way for so long.  now_us is of clock_limited: a clock that was set forward must not
- * expire them before a heartbeat shows that it is wrong.
+ * their mutations fails with -MUTATION_ANSWERED.  It also fails if METADATA's column had no
+ * space for the result (TOKENS_STORED bytes; for each client it has at least one number),
+ * after the tablet was loaded again.  A client expires when its last mutation is older than
+ * 2 * CLIENT_TIME_US, because no copy of a request is under way for so long.  now_us is of
+ * clock_limited: a clock that was set forward must not expire them before a heartbeat shows
+ * that it is wrong.
  *
  * Threads: one at a time (the tablet's lock).
  */
@@ -47,7 +47,7 @@ TAILQ_HEAD(token_list, token);
 struct tokens {
 	struct token_client *clients; /* by id */
 	struct token_list oldest;     /* the decided ones, in the order of their decisions */
-	size_t bytes;                 /* of the decided ones */
+	size_t bytes;                 /* the bytes of the decided tokens */
 	int64_t expired_us;           /* time of the last look for expired clients */
 };
 void tokens_init(struct tokens *t);
@@ -69,13 +69,14 @@ void tokens_end(struct tokens *t, struct token *x);
 int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct tfs_bytes result, int64_t us) TFS_MUST;
 
 /*
- * The form in METADATA: struct tablet_token.  One with an empty result says that
- * the client's numbers up to this one are forgotten.
+ * The form in METADATA: struct tablet_token.  A token with an empty result
+ * states that the client's numbers up to its own are forgotten.
  */
 int tokens_load(struct tokens *t, const struct tablet_token *v, unsigned count, int64_t now_us) TFS_MUST;
 /*
- * Sets *out to those that METADATA must have if it has all cells up to seq; the
- * caller calls tablet_tokens_free.  They are in the order of client and number.
+ * Sets *out to the tokens that METADATA must have if it has all cells up to
+ * seq; the caller calls tablet_tokens_free.  They are in the order of client
+ * and number.
  */
 int tokens_store(struct tokens *t, uint64_t seq, int64_t now_us, struct tablet_token **out, unsigned *count) TFS_MUST;
 /* For splits and merges: adds from's decided mutations and forgotten numbers.  After -ENOMEM it may be repeated. */

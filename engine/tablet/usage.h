@@ -63,13 +63,13 @@ struct file_part {
 uint64_t file_part_share(const struct file_part *p, uint64_t x);
 /* Computes the tablet's part of f.  u: of f.  Opens a clipped file on first use. */
 int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p) TFS_MUST;
-/* The same.  Returns the whole file if it cannot be read. */
+/* As above.  Returns the whole file if it cannot be read. */
 struct file_part vfile_part_or_whole(struct vfile *f);
 
 /*
  * Returns false if the file contains no entries of these families and no row
  * deletes.  Returns true if it may contain them, or if families is NULL.  So
- * reads of one locality group skip the files of the others.
+ * reads of one locality group skip the files of all other groups.
  */
 bool vfile_may_have_families(struct vfile *f, const uint16_t *families, unsigned n);
 /* Estimates the tablet's share of the file's entries.  Opens a clipped file on first use. */

@@ -304,7 +304,10 @@ static bool file_is_outside(const struct vfile *f, const struct view_times *time
 		(f->meta.newest_us < times->since || (times->until != INT64_MAX && f->meta.oldest_us >= times->until));
 }
 
-/* Returns true if a cell of f may hide a cell that has the larger sequence number seq_min or the timestamp oldest_us, or later ones. */
+/*
+ * Returns true if a cell of f may hide a cell that has the larger sequence number
+ * seq_min or the timestamp oldest_us, or is later.
+ */
 static bool file_may_hide(const struct vfile *f, uint64_t seq_min, int64_t oldest_us, bool counts)
 {
 	return f->meta.seq_max >= seq_min || (counts && f->meta.newest_us >= oldest_us);
@@ -314,8 +317,8 @@ static bool file_may_hide(const struct vfile *f, uint64_t seq_min, int64_t oldes
  * Marks in skip the files without deletes in which no cell was committed at or
  * after times->changed.  A file is not marked if a cell of it may hide one in a
  * file that is read or in a memtable: by the larger sequence number, at the same
- * timestamp, or as a newer version where versions are counted.  The sequence
- * numbers of memtables are larger than those of files.
+ * timestamp, or as a newer version where versions are counted.  Memtables have
+ * larger sequence numbers than files.
  */
 static void files_unchanged(const struct view *v, const struct view_times *times, bool *skip)
 {

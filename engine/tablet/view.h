@@ -7,10 +7,10 @@
  *
  * A reader takes the view first and the tablet's published sequence second.
  * So the compactions that wrote this view's files dropped no entry that the
- * reader may see.  In the other order, a compaction between the two could
- * drop a version that a later write has replaced, and the reader would see
- * neither.  A write between the two may be in a memtable of a later view; the
- * reader does not see it.
+ * reader may see.  In the other order, a compaction in between could drop a
+ * version that a later write has replaced, and the reader would see neither.  A
+ * write between the two may be in a memtable of a later view; the reader does
+ * not see it.
  */
 #ifndef TFS_TABLET_VIEW_H
 #define TFS_TABLET_VIEW_H
@@ -64,9 +64,9 @@ struct vfile {
 	_Atomic uint32_t refs;
 	struct tablet_file meta;
 	struct sst *sst;
-	struct buf from, to;              /* if clip: encoded bounds of the rows that the tablet uses; to.n 0: no end */
+	struct buf from, to;              /* if clip is set, encoded bounds of the tablet's rows; to.n is 0 if there is no end */
 	bool clip;                        /* the file has rows of other tablets */
-	struct buf first, after;          /* encoded, of the tablet's part: at or below its first key; above its last key */
+	struct buf first, after;          /* encoded: at or below the first key of the tablet's rows, and above the last */
 	bool busy;                        /* under the tablet's lock: it is input of a compaction */
 	struct file_usage *_Atomic usage; /* read on first use */
 	/*
@@ -106,7 +106,7 @@ struct view {
 	struct mem_usage *_Atomic parts[VIEW_MEMS]; /* usage of the tablet's rows in a shared memtable; counted on first use */
 	struct vfile *files[];                      /* by seq_max, newest first */
 };
-/* Makes an empty view with space for so many files.  NULL: out of memory. */
+/* Makes an empty view with space for this many files.  NULL: out of memory. */
 struct view *view_new(unsigned files);
 /* Makes a view with v's files, except `without`, plus `with`, and no memtables.  NULL: out of memory. */
 struct view *view_change(const struct view *v, const struct file_set *without, const struct file_set *with);
@@ -148,9 +148,9 @@ int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, stru
  * that have only cells outside of them, and no deletes, are not read.
  */
 struct view_times {
-	int64_t since, until; /* timestamps in [since, until); INT64_MIN, INT64_MAX: no bound */
-	int64_t changed;      /* times of commit from this one on; INT64_MIN: no bound */
-	bool counts;          /* versions are counted, so that one with a larger timestamp can hide others of its column */
+	int64_t since, until; /* timestamps in [since, until); INT64_MIN and INT64_MAX mean no bound */
+	int64_t changed;      /* times of commit from this time on; INT64_MIN means no bound */
+	bool counts;          /* versions are counted, so a later version can hide earlier versions of its column */
 };
 int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count,
 	struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes row_probe, int *skipped, struct iter **out) TFS_MUST;
