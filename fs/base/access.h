@@ -20,10 +20,10 @@
  * for once.  The schema is newer: a chmod takes effect at the next request.
  *
  * The user is the sender of the request that the thread serves.  The kernel states
- * user and group, and the daemon reads the other groups from /proc.  They are
- * unknown if the process is not in the daemon's PID namespace, is hidden there or
- * has ended, or if /proc has another user for it.  Then the stricter answer holds
- * where the answer depends on groups.
+ * user and group, and the daemon reads the supplementary groups from /proc.  They
+ * are unknown if the process is not in the daemon's PID namespace, is hidden there
+ * or has ended, or if /proc has another user for it.  Then the stricter answer
+ * holds where the answer depends on groups.
  *
  * Threads: any.  The functions call the engine, so the caller may not hold the
  * tree lock.

@@ -30,7 +30,7 @@ void extra_fini(void);
 int extra_add_locked(struct node *n, enum extra_state state) TFS_MUST;
 /* Removes the entry, if there is one.  The caller has a count of n. */
 void extra_remove_locked(struct node *n);
-/* The same for a caller without a count; n may be freed. */
+/* As above, for a caller without a count; n may be freed. */
 void extra_drop_locked(struct node *n);
 /* The entry becomes the youngest of its new state. */
 void extra_set_state_locked(struct node *n, enum extra_state state);
@@ -45,7 +45,7 @@ size_t extra_bytes_locked(void);
 struct node *extra_next_locked(struct node *dir, unsigned cls, const struct tfs_bytes *above);
 struct node *extra_find_locked(struct node *dir, unsigned cls, struct tfs_bytes key);
 bool extra_any_locked(const struct node *dir);
-/* Returns true if the directory has entries in this view or the other. */
+/* Returns true if the directory has entries in the table's view or in .latest. */
 bool extra_any_view_locked(struct node *dir);
 
 /* At the end of the mount: logs each scratch file. */

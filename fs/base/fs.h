@@ -30,7 +30,7 @@ struct fs {
 	bool read_only, quiet, latest;
 	bool many_users;   /* allow_other */
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
-	bool no_opendir;   /* OPENDIR returns ENOSYS: the mount is read-only, and no cell expires */
+	bool no_opendir;   /* OPENDIR returns ENOSYS, because the mount is read-only and no cell expires */
 	unsigned max_read; /* libfuse's option, 0: not given */
 	uid_t uid;         /* the user who mounted; owner of the root */
 	gid_t gid;
@@ -39,7 +39,7 @@ struct fs {
 	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
 	struct mutex schema_lock;   /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
 	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
-	struct cache control_texts; /* of a read-only mount (fs/node/setting.c); the stamp is the time of the text */
+	struct cache control_texts; /* texts of a read-only mount (fs/node/setting.c); the stamp is the time of the text */
 	/*
 	 * Times that users set on directories of .latest; the stamp is the time.
 	 * A table stores no times of directories, so these last as long as the

@@ -24,7 +24,7 @@
 #define CLASSES 33u /* places of 16 to 512 bytes */
 
 struct slab {
-	LIST_ENTRY(slab) link; /* among those of its size with a free place */
+	LIST_ENTRY(slab) link; /* in the list of slabs of its size that have free memory */
 	void *freed;           /* list of places: each holds the next */
 	uint32_t used, fresh;  /* places in use; bytes from the start that have been in use at some time */
 };

@@ -26,8 +26,8 @@ struct sequential_ops;
 /* The meaning of a name in a directory, whether or not the node exists. */
 struct resolved {
 	enum node_kind kind;
-	struct node *parent; /* of the node; borrowed */
-	struct node *held;   /* the same, if it is no directory of the path; counted, or NULL */
+	struct node *parent; /* the parent of the node; borrowed */
+	struct node *held;   /* as above, if it is no directory of the path; counted, or NULL */
 	struct buf key;      /* of the node.  Of a table its name; of a family or group its name until fs_schema_bind */
 	int64_t ts;
 	bool forbidden; /* with -ENOENT: creating such a name is EPERM, not EINVAL */
@@ -68,7 +68,11 @@ struct node_ops {
 
 	/* ---- any node ---- */
 	const char *fixed_name;
-	/* Appends n's name in its parent; of a long name the path.  -ENOENT: n has no name any more, and out has a text for messages.  NULL: fixed_name, or the key. */
+	/*
+	 * Appends n's name in its parent, or the path of a long name.  -ENOENT: n has
+	 * no name any more, and out has a text for messages.  NULL: fixed_name, or the
+	 * key.
+	 */
 	int (*name)(struct node *n, struct buf *out);
 	/* At the call *timeout is node_entry_timeout(n). */
 	int (*attr)(struct node *n, struct stat *st, double *timeout);
@@ -95,7 +99,7 @@ struct node_ops {
 	int (*has_cells)(struct node *n, bool *has);
 
 	/* ---- the kind that a name was resolved to ---- */
-	/* *out: the node, counted, if it exists; else -ENOENT.  NULL: a node is made, and `exists` is asked. */
+	/* *Sets *out to the node, counted; -ENOENT if it does not exist.  NULL: a node is made, and `exists` is asked. */
 	int (*find)(struct node *dir, struct resolved *r, struct node **out);
 	/* Returns 0, or -ENOENT if the node does not exist.  NULL: it always exists. */
 	int (*exists)(struct node *n);

@@ -4,7 +4,7 @@
  * because the change has been made.  The kernel may show old data until its
  * timeout.  This is logged once.
  *
- * Node ids are addresses.  If the kernel has forgotten a node meanwhile, the
+ * Node ids are addresses.  If the kernel has forgotten the node, the
  * notification returns ENOENT.  If another node has the address by then, that
  * node is invalidated, which does no harm.
  */
@@ -35,7 +35,7 @@ struct item {
 	size_t written;
 	struct stat st;
 	double timeout;
-	struct node *made; /* of the entry; counted for the kernel */
+	struct node *made; /* the node of the entry; counted for the kernel */
 	struct fuse_entry_param entry;
 };
 
@@ -398,7 +398,8 @@ static void notify_later_item(struct later *l)
  * Every commit in a listed directory invalidates the listing, even if the
  * invalidation of an earlier commit is still queued, because this commit is
  * answered only afterwards.  Then the kernel has no whole listing, unless another
- * listing has ended meanwhile, or the listing of another commit is being invalidated.
+ * listing has ended since then, or the listing of another commit is being
+ * invalidated.
  */
 static void listings_begin(const struct changes *c)
 {

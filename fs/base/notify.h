@@ -49,7 +49,10 @@ struct changes {
 };
 
 int notify_start(void) TFS_MUST;
-/* Sends the queued notifications, then ends the threads.  Requests must be served meanwhile.  Later replies are sent without any. */
+/*
+ * Sends the queued notifications, then ends the threads.  Requests must be served
+ * during the call.  Later replies are sent without any.
+ */
 void notify_stop(void);
 /* After the end of the mount: ends the process that sends notifications. */
 void notify_end(void);

@@ -15,7 +15,7 @@
 
 struct numbers {
 	struct place {
-		uint64_t ino, number; /* number 0: the place is free */
+		uint64_t ino, number; /* number is 0 if the place is free */
 	} * places;
 	size_t size, used; /* size is a power of two */
 };

@@ -13,7 +13,7 @@ void reply_err(fuse_req_t req, int r); /* r: 0 or -errno */
 void refuse_begin(void);
 /* Logs "PATH: reason: text of errno" and returns r.  Only the first call in a request logs, because it knows the reason best.  name: a child of n, or NULL. */
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* As refuse, for an error of the store without a known reason.  ENOENT and other ordinary results are not logged. */
+/* Refuses as refuse() does, for an error of the store without a known reason.  ENOENT and other ordinary results are not logged. */
 int refuse_store(int r, struct node *n, const char *name, const char *doing);
 /*
  * After ESTALE the kernel looks the name up again and repeats the call, but only

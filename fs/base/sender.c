@@ -108,7 +108,7 @@ static void notify(int code, const void *body, size_t body_n, const char *name, 
 	struct fuse_out_header h = {.len = (uint32_t)(sizeof(h) + body_n + name_n), .error = code};
 	const struct iovec v[] = {{&h, sizeof(h)}, {(void *)(uintptr_t)body, body_n}, {(void *)(uintptr_t)name, name_n}};
 
-	(void)!writev(p.device, v, 3); /* ENOENT: the kernel does not have it */
+	(void)!writev(p.device, v, 3); /* ENOENT if the kernel does not have it */
 }
 
 static void notify_listing(uint64_t dir)

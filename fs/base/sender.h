@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Starts the process.  argv: of main(); its memory shows the name of the process. */
+/* Starts the process.  argv is main's; its memory shows the name of the process. */
 int sender_start(int argc, char **argv) TFS_MUST;
 /* Gives it the device of the mount that is at mountpoint. */
 int sender_mounted(int fuse_fd, const char *mountpoint) TFS_MUST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counts of a user exist while one of them is not 0.  They are in a tree,
+ * The counts of a user exist until all of them are 0.  They are in a tree,
  * because users may choose their numbers (subuid(5)), and a tree has no chains.
  */
 #include "fs/base/user_count.h"

@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-/* X(name, the most that one user may have). */
+/* X(name, the limit of a user). */
 #define USER_THINGS(X)                                                                                                             \
 	X(SCANS, 10000)                   /* directories of clauses that the kernel holds */                                       \
 	X(IMPORTS, 64)                    /* imports that are open */                                                              \
