@@ -218,7 +218,7 @@ void name_wait(struct node *n)
 		row_unlock(row_lock(n));
 }
 
-/* Returns the family's node in the other view, counted, or NULL. */
+/* Returns the family's node in the second view, counted, or NULL. */
 static struct node *family_in_other_view(struct node *family_node)
 {
 	struct node *other;

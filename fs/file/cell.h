@@ -42,12 +42,12 @@ int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
 
 /* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
-/* The same, by a cell's node. */
+/* As above, by a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 #define CELL_READ_AT_ONCE (1u << 20)
 /*
- * Loads a cell into an image.  *info is that of the version loaded.  The image
+ * Loads a cell into an image.  *info describes the version loaded.  The image
  * must not be written if only_reads.  A value of CELL_READ_AT_ONCE bytes or
  * more is read in parts, so the caller holds the row's lock.
  */

@@ -84,7 +84,10 @@ static void commit_place(const struct content *content, struct tfs_write *out)
 	}
 }
 
-/* The versions that a commit moves or removes: that of an earlier commit, and in .latest those above the time that was set. */
+/*
+ * The versions that a commit moves or removes: the version of an earlier commit, and in
+ * .latest the versions above the time that was set.
+ */
 struct replaced {
 	struct versions column;
 	struct displaced displaced;
@@ -108,7 +111,7 @@ static int replaced_add(const struct content *content, const struct tfs_write *o
 	return err;
 }
 
-/* Notes the version that was committed, and those that were moved or removed. */
+/* Notes the version that was committed, and the versions that were moved or removed. */
 static void replaced_note(
 	struct content *content, const struct tfs_result *result, bool dropped, struct replaced *g, struct changes *c)
 {

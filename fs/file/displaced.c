@@ -210,7 +210,7 @@ static struct node *displaced_target(
 	return to;
 }
 
-/* The state of e's node becomes that of `to`.  Returns false if out of memory. */
+/* The state of e's node becomes the state of `to`.  Returns false if out of memory. */
 static bool displaced_attach(struct displaced_version *e, struct node *to, struct changes *c)
 {
 	struct open_file *file = e->file;

@@ -31,7 +31,7 @@ enum reader_end {
 };
 
 struct descriptor {
-	struct descriptor *next;       /* of the file, newest first */
+	struct descriptor *next;       /* the next descriptor of the file, newest first */
 	LIST_ENTRY(descriptor) all;    /* of the daemon */
 	struct node *node;             /* the node opened; counted */
 	struct open_file *file;        /* counted */
@@ -40,10 +40,10 @@ struct descriptor {
 	uid_t uid;                     /* opened it */
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
-	int error;                     /* plain, shared content: of a commit of its bytes that another descriptor caused */
+	int error;                     /* plain, shared content: the error of a commit that another descriptor caused */
 	bool latest;                   /* plain: opened in .latest */
 	bool has_version;              /* plain, shared content: a commit has stored its bytes */
-	bool early;                    /* the same, and none of its flushes has followed */
+	bool early;                    /* as above, and none of its flushes has followed */
 	struct content *content;       /* its own, or the file's */
 	struct content own;            /* its own; plain and control files */
 };
@@ -52,7 +52,7 @@ struct open_file {
 	struct mutex lock;
 	struct cond idle;   /* a content is no longer busy */
 	unsigned refs;      /* tree lock */
-	struct node *node;  /* counted.  NULL: scratch, whose nodes count the state */
+	struct node *node;  /* counted.  NULL for scratch, whose nodes count the state */
 	struct node **also; /* former names of a version; counted */
 	unsigned also_count;
 	struct descriptor *descriptors; /* changed under the tree lock, too */
@@ -90,7 +90,7 @@ struct descriptor *descriptor_first(void);
 /* *out: the files with a descriptor for which matches() returns true, each counted; the caller frees the array.  matches() is called under the tree lock. */
 int open_files_with(bool (*matches)(const struct descriptor *d, const void *arg), const void *arg, struct open_file ***out,
 	size_t *count) TFS_MUST;
-/* The same, of files with a content whose target is n. */
+/* As above, of files with a content whose target is n. */
 int open_files_to(const struct node *n, struct open_file ***out, size_t *count) TFS_MUST;
 
 /* Finds the state of n or makes it; counted.  NULL: out of memory. */
@@ -131,7 +131,7 @@ int ofile_commit(struct descriptor *d, bool last, struct changes *c) TFS_MUST;
 
 /* Creates an empty cell, unless it exists. */
 int ofile_make(struct node *n, struct changes *c) TFS_MUST;
-/* Opens n for CREATE.  Returns 0 if it has replied, -errno if not; -ESTALE: n was removed meanwhile. */
+/* Opens n for CREATE.  Returns 0 if it has replied, -errno if not; -ESTALE if n has been removed. */
 int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi) TFS_MUST;
 
 /*
@@ -177,9 +177,10 @@ bool ofile_pending(struct node *n, struct staged_attr *s);
 /*
  * Returns true and fills *s if the process that calls stat has its own version of
  * a plain name: it has staged bytes, or has not yet read all of a version that it
- * opened.  Of several such descriptors the one opened last counts.  Other
- * processes see the newest version, *newest.  NULL: only staged bytes count.
- * file: the state of the name; NULL: it is not open.
+ * opened.  If there are several such descriptors, the last one that was opened
+ * counts.  Other processes see the newest version, *newest.  NULL: only staged
+ * bytes count.
+ * `file` is the state of the name, or NULL if it is not open.
  */
 bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s);
 /* cell_stat of n's cell.  n may be NULL.  -ENOENT with *pending set: it was created, and is not committed. */

@@ -52,7 +52,7 @@ uint64_t ofile_seek_end(const struct fuse_file_info *fi)
 	/* If the newest version cannot be loaded, the end stays where it was. */
 	if (content_lock(d, false, &c))
 		mutex_lock(&file->lock);
-	/* A descriptor for writing only has loaded nothing.  Until it has written, its end of file is that of the newest version. */
+	/* A descriptor for writing only has loaded nothing.  Until it has written, its end of file is the newest version's. */
 	if (content == &d->own && content->holds == IMAGE_RANGES && !content_is_current(file, content) &&
 		!content_is_staged(content) && content->target && node_lives(content->target) &&
 		cell_node_stat(content->target, &info) == 0)

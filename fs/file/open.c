@@ -223,8 +223,9 @@ static int open_by_kind(struct descriptor *d, int flags, bool created, struct ch
 
 /*
  * Creates a version that is not stored, without the row's lock: the kernel
- * holds the directory meanwhile, and a thread that commits a large value in the
- * row holds the lock.  -EEXIST: it is stored, created, or just being removed.
+ * holds the directory during the call, and a thread that commits a large value
+ * in the row holds the lock.  -EEXIST: it is stored, created, or just being
+ * removed.
  */
 static int version_create(struct node *n, int flags, struct descriptor **out)
 {

@@ -77,7 +77,7 @@ static int content_load_newest(struct open_file *file, struct content *content, 
 		content->seen = commits;
 		content->seen_epoch = epoch;
 	}
-	return err == -ENOENT ? 0 : err; /* it expired: the image stays */
+	return err == -ENOENT ? 0 : err; /* it expired, so the image stays */
 }
 
 /* ---- descriptors for reading and writing ---- */
@@ -96,7 +96,7 @@ static bool descriptor_lacks_commits(const struct descriptor *d)
 	return content_has_name(d->file, content) && (!content_is_current(d->file, content) || content->holds == IMAGE_RANGES);
 }
 
-/* The row's and the file's lock are held; the latter is released while the store works. */
+/* The row's and the file's lock are held; the file's lock is released while the store works. */
 static int descriptor_catch_up(struct descriptor *d, struct changes *c)
 {
 	struct content *content = d->content;
@@ -131,7 +131,10 @@ static void descriptor_become_writer(struct descriptor *d)
 	content->time = TFS_NO_TIME;
 }
 
-/* Returns true if d truncated the file and has written nothing since.  Its next write replaces all that was committed meanwhile. */
+/*
+ * Returns true if d truncated the file and has written nothing since.  Its next write
+ * replaces all that was committed since then.
+ */
 static bool descriptor_has_truncated(const struct descriptor *d)
 {
 	const struct content *content = d->content;

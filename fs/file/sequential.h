@@ -22,15 +22,15 @@ struct changes;
 /* A descriptor of a sequential file. */
 struct sequential {
 	struct node *node; /* counted */
-	void *state;       /* of the operations */
-	fuse_req_t req;    /* the request that is served.  NULL: in close */
+	void *state;       /* the state of the operations */
+	fuse_req_t req;    /* the request that is served.  NULL in close */
 	/* ---- for sequential.c ---- */
 	LIST_ENTRY(sequential) all;
 	struct mutex lock; /* RANK_FS_SEQUENTIAL */
 	bool reading;      /* a READ has been served, and no WRITE after it */
 	bool written;      /* a WRITE has been served */
 	uint64_t base, at; /* the offset of the start, and the offset of the next READ */
-	int write_error;   /* of the first refused write: later writes return it */
+	int write_error;   /* the error of the first refused write, which later writes return */
 };
 
 /* Each returns 0 or -errno, and logs the reason of a refusal (reply.h). */
@@ -38,15 +38,15 @@ struct sequential_ops {
 	/* Sets s->state.  flags: as for open(2). */
 	int (*open)(struct sequential *s, int flags);
 	/*
-	 * Reads the next bytes; *got is 0 at the end only.  -EINTR: the request was
-	 * interrupted; the next call continues.  NULL: -EACCES.
+	 * Reads the next bytes; *got is 0 at the end only.  -EINTR if the request
+	 * was interrupted; the next call continues.  NULL: -EACCES.
 	 */
 	int (*read)(struct sequential *s, void *buf, size_t n, size_t *got);
 	/* The next READ begins at this place; 0 is the start.  -ESPIPE, refused by the caller: it cannot.  NULL: the same. */
 	int (*seek)(struct sequential *s, uint64_t at);
 	/* Takes the next bytes.  The next READ begins at the start.  NULL: -EACCES. */
 	int (*write)(struct sequential *s, const void *p, size_t n, struct changes *c);
-	/* FLUSH and FSYNC: what was written has been applied after it, or was refused.  May be NULL. */
+	/* FLUSH and FSYNC: afterwards the written bytes have been applied or refused.  May be NULL. */
 	int (*flush)(struct sequential *s, struct changes *c);
 	/* Frees s->state.  May be NULL. */
 	void (*close)(struct sequential *s, struct changes *c);

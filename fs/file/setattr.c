@@ -206,8 +206,8 @@ static int content_set_time(struct open_file *file, struct content *content, int
  * delete versions.  If the content is the caller's, the caller sets its time.
  * Otherwise the caller's descriptor must have been opened in .latest, and its last
  * look-up must not be in TABLE.  Without a descriptor, its last look-up must be in
- * .latest.  timed: the content's descriptor; descriptors: of the file.  Both may be
- * NULL.
+ * .latest.  timed is the content's descriptor, descriptors are the file's.  Both may
+ * be NULL.
  */
 static bool sets_in_latest(const struct node *n, const struct descriptor *timed, const struct descriptor *descriptors)
 {

@@ -358,7 +358,7 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 	return 0;
 }
 
-/* Adds [begin, end) to the written spans, and joins it with those that it touches. */
+/* Adds [begin, end) to the written spans, and joins it with the spans that it touches. */
 static int stage_add_span(struct stage *s, uint64_t begin, uint64_t end)
 {
 	unsigned lo = 0, hi = s->span_count, drop;
@@ -480,7 +480,7 @@ int stage_bytes(struct stage *s, struct tfs_bytes *out)
 	if (!s->map) {
 		void *p;
 
-		/* The file must be as long as the image, because an access behind its end would be a SIGBUS. */
+		/* The file must be as long as the image, because an access after its end would be a SIGBUS. */
 		int err = stage_resize_file(s, s->size);
 
 		if (err)

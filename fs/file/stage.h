@@ -34,7 +34,7 @@ struct stage {
 	uint64_t size; /* of the image */
 	uint8_t *memory;
 	size_t memory_bytes; /* allocated */
-	int fd;              /* the shared spill file, or a file of its own; -1: the image is in memory */
+	int fd;              /* the shared spill file, or a file of its own, or -1 if the image is in memory */
 	uint64_t base;       /* offset of the image in the file */
 	uint64_t only_read;  /* set by the owner if the image is only read: its final size.  0: it is written */
 	uint64_t spared;     /* bytes counted for it against STAGE_MEMORY_FULL */
