@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metrics are those of /.tabletfs/metrics.  status.json has what the metrics
+ * The metrics are the contents of /.tabletfs/metrics.  status.json has what the
+ * metrics
  * lack: the status lines, the tablets of each table, the recent messages.  The
  * page reads both.
  *
@@ -26,7 +27,7 @@
 /* ---- metrics ---- */
 
 struct sum {
-	struct tfs_bytes name; /* n 0: none */
+	struct tfs_bytes name; /* n is 0 if there is none */
 	unsigned long long value;
 };
 
@@ -184,7 +185,7 @@ static int put_table(struct tablets *all, const char *name)
 	int err = tfs_table_open(fs.store, name, &t);
 
 	if (err)
-		return err == -ENOENT || err == -EBADMSG ? 0 : err; /* dropped meanwhile, or its schema is damaged */
+		return err == -ENOENT || err == -EBADMSG ? 0 : err; /* just dropped, or its schema is damaged */
 	all->of_table = json_array();
 	err = all->of_table ? tfs_tablets(t, put_tablet, all) : -ENOMEM;
 	tfs_table_close(t);

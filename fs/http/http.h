@@ -10,9 +10,9 @@
 #include "engine/base/bytes.h"
 
 /*
- * Listens on an address of tabletfs.conf(5), on no other one.  Connections wait
- * until http_start.  token: "" if none is set; it is copied.  On an error *why is
- * one line, which the caller frees, or NULL.
+ * Listens only on an address of tabletfs.conf(5).  Connections wait until
+ * http_start.  token: "" if none is set; it is copied.  On an error *why is one
+ * line, which the caller frees, or NULL.
  */
 int http_listen(const char *address, const char *token, char **why) TFS_MUST;
 /* Starts the thread, if http_listen was called.  Call it when the store is open and the mount is made. */

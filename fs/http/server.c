@@ -61,7 +61,7 @@ static const char *header_of(struct MHD_Connection *c, const char *name)
 	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
 
-/* "127.0.0.1:9180", "[::1]", "localhost:8080".  The port may be that of a forwarded connection. */
+/* "127.0.0.1:9180", "[::1]", "localhost:8080".  The port may belong to a forwarded connection. */
 static bool host_allowed(const char *value)
 {
 	char host[256];
@@ -302,7 +302,7 @@ struct client {
 	bool used, ended;
 	uint64_t number; /* in the order of their beginnings */
 };
-static struct client clients[2 * CONNECTIONS]; /* as many as MHD accepts, those that have ended until MHD closes them, too */
+static struct client clients[2 * CONNECTIONS]; /* as many as MHD accepts, including ended connections until MHD closes them */
 
 static void end_oldest(void)
 {
