@@ -179,7 +179,7 @@ int admin_each_table(int (*fn)(struct tfs_table *t))
 			struct tfs_table *t;
 			int r = tfs_table_open(fs.store, names[i], &t);
 
-			if (r == -ENOENT || r == -EBADMSG) /* dropped meanwhile, or its schema is damaged */
+			if (r == -ENOENT || r == -EBADMSG) /* just dropped, or its schema is damaged */
 				continue;
 			if (r == 0) {
 				r = fn(t);
@@ -319,7 +319,7 @@ static int in_a_range(struct tfs_table *t, struct tfs_bytes key)
 /* ---- verbs ---- */
 
 struct verb {
-	const char *name, *argument; /* argument as the list of verbs names it; NULL: none */
+	const char *name, *argument; /* argument as the list of verbs names it, or NULL */
 	const char *help;
 	bool of_row; /* the argument is the name of a row, as ls shows it; run gets the key */
 	int (*run)(const struct acting *a, struct tfs_bytes argument, struct changes *c);

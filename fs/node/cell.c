@@ -123,7 +123,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 
 static int version_attr(struct node *n, struct stat *st, double *timeout);
 
-/* Of a version that was removed, replaced or renamed, for its open descriptors. */
+/* Called for the open descriptors of a version that was removed, replaced or renamed. */
 static int ended_attr(struct node *n, struct stat *st, double *timeout)
 {
 	struct open_file *x = open_file_find(n);

@@ -95,7 +95,7 @@ static void descriptors_forward(struct node *source, struct node *target, int64_
 	node_put(now);
 }
 
-/* The store has renamed the cells: moves the descriptors of the source, and ends those of the target. */
+/* The store has renamed the cells: moves the descriptors of the source, and ends the target's descriptors. */
 static void descriptors_follow(struct resolved *from, const struct versions *all, struct node *source, bool onto,
 	struct node *target, int64_t to_ts, struct displaced *moved, struct displaced *replaced, struct changes *c)
 {
@@ -229,7 +229,7 @@ int cell_take_scratch(struct renaming *m)
 		return err;
 	}
 	row = row_lock(to->parent);
-	/* Another thread may have replaced an earlier node of the name in the other view. */
+	/* Another thread may have replaced an earlier node of the name in the second view. */
 	target = node_get(to->parent, to->kind, buf_bytes(&to->key), to->ts);
 	if (!target) {
 		err = -ENOMEM;

@@ -12,8 +12,8 @@
  *	- one of these two and "shot", or and the suffixes of formats (.csv, .tar.gz)
  * In a family only the first rule holds, because programs choose the names there.
  *
- * Names that editors, rsync and unison make beside a control file are none of
- * these: .schema~, ..schema.swp, .schema.bak, ..schema.AbCdEf, .~tmp~.
+ * Names that editors, rsync and unison make for a control file are none of these:
+ * .schema~, ..schema.swp, .schema.bak, ..schema.AbCdEf, .~tmp~.
  */
 #include "fs/node/control_name.h"
 
@@ -43,7 +43,7 @@ struct search {
 	struct tfs_bytes name;
 	bool exact;        /* no edit is accepted */
 	bool in_row;       /* the name is one in a row, not in a table */
-	const char *right; /* the control name; NULL: none */
+	const char *right; /* the control name, or NULL */
 	const char *where; /* its directory */
 };
 

@@ -66,7 +66,7 @@ int cell_take_scratch(struct renaming *m) TFS_MUST;
 int part_path(struct node *dir, const char *name, struct node **base, struct buf *path) TFS_MUST;
 /*
  * Resolves a path of parts to the key of its directory.  -ENAMETOOLONG if no key
- * fits behind the parts; otherwise users could make directories of any depth.
+ * fits after the parts; otherwise users could make directories of any depth.
  */
 int part_resolve(struct tfs_bytes path, size_t key_max, struct resolved *out) TFS_MUST;
 /* node_ops.find and has_cells. */

@@ -25,7 +25,7 @@ struct cursor {
 struct list_entry {
 	struct tfs_bytes name; /* borrowed until the next call */
 	enum node_kind kind;
-	struct node *parent; /* of its node */
+	struct node *parent; /* the parent of its node */
 	struct tfs_bytes key;
 	int64_t ts;
 	struct tfs_info info;   /* cells */
@@ -37,17 +37,17 @@ struct list_entry {
 struct listing {
 	struct node *dir;
 	uint64_t changes;                /* fs.changes before the store was asked */
-	const struct tfs_schema *schema; /* NULL: the directory is in no table */
-	struct family_info family;       /* of a directory of cells */
+	const struct tfs_schema *schema; /* NULL if the directory is in no table */
+	struct family_info family;       /* the family of a directory of cells */
 };
 
 struct lister {
-	struct node *dir;  /* NULL: for the keys of a part only */
+	struct node *dir;  /* NULL if the keys of a part are listed */
 	struct node *base; /* the table, view, row or family whose keys are listed: dir, or the parent of a part */
 	struct node *own;  /* base in the table's own view, where made directories and cells are; counted.  NULL: it has no node */
 	struct tfs_bytes path;     /* the text of the parts that dir stands for, or empty */
 	struct name_prefix prefix; /* of path */
-	bool behind;               /* of a part's cells: in the second of two ranges (list_keys.c) */
+	bool behind;               /* set in the second of the two ranges of a part's cells (list_keys.c) */
 	struct cursor at;
 	bool phase_begun; /* the cursor has an entry of this phase */
 	bool values;      /* the values of cells are wanted */
@@ -60,7 +60,7 @@ struct lister {
 	struct buf from, to;  /* the scan's range */
 	struct buf name, last_part;
 	char family_key[sizeof("#65535")];
-	void *memory; /* of a phase; freed at its end */
+	void *memory; /* memory of a phase; freed at its end */
 };
 
 /* values: cells' values are wanted too. */
@@ -78,7 +78,7 @@ int lister_scan(struct lister *l, const struct tfs_scan_spec *spec) TFS_MUST;
 void lister_end_scan(struct lister *l);
 /* Returns true if the error means that a block cannot be read. */
 bool lister_is_damage(int err);
-/* Scratch; of a table's own view also made parts. */
+/* Scratch, and in a table's own view made parts. */
 int list_extras(struct lister *l, struct list_entry *e);
 /* Made parts below a part, or in .latest. */
 int list_made_parts(struct lister *l, struct list_entry *e);

@@ -228,10 +228,10 @@ static int keys_next(struct lister *l)
 }
 
 /*
- * The cells of a part have two ranges: if the text behind its last '@' may
- * begin a timestamp, first the versions of the qualifier before the '@'; then
- * the qualifiers that begin with the part.  Returns false if the range is empty,
- * or the same as the other.
+ * The cells of a part have two ranges: if the text after its last '@' may begin
+ * a timestamp, first the versions of the qualifier before the '@'; then the
+ * qualifiers that begin with the part.  Returns false if the range is empty, or
+ * if the two ranges are equal.
  */
 static bool has_range(const struct lister *l, bool behind)
 {

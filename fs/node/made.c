@@ -229,7 +229,7 @@ static void drop_row_locked(struct node *row)
 
 /*
  * Removes the made directory of a part, if it is empty now.  Its node remains, as
- * that of the row does.  If the part got another node, and the kernel still had
+ * the row's node does.  If the part got another node, and the kernel still had
  * the row under the old one, a look-up of the row would move it: the kernel then
  * returns ESTALE to the caller while any process renames between directories.
  */
@@ -330,7 +330,7 @@ void made_cell_removed(struct node *family_node, struct tfs_bytes qualifier, boo
 	struct buf cell = {0}, name = {0};
 	struct node *own;
 
-	/* A directory that was removed meanwhile stays removed. */
+	/* A directory that has been removed stays removed. */
 	own = node_lives(family_node) && node_lives(family_node->parent) ? node_in_table_get(family_node) : NULL;
 	if (!own)
 		return;

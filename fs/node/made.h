@@ -25,7 +25,7 @@ int made_mkdir(const struct making *m, struct resolved *r, struct node **out);
 int made_rmdir(struct node *n, const char *name, struct changes *c);
 /* Returns true if the directory has extra entries: a table in its own view, any other directory in either view. */
 bool made_has_entries(struct node *dir);
-/* Returns true if dir has no extra entry and the same directory in the other view has scratch. */
+/* Returns true if dir has no extra entry and the same directory in the second view has scratch. */
 bool made_has_scratch_elsewhere(struct node *dir);
 /* Rows with the prefix were dropped: removes their made directories, unless these hold scratch. */
 void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes *c);

@@ -168,7 +168,7 @@ static int ask(struct node *family, uint64_t cell, mode_t mode, struct family_in
 		r = fs_schema_edit(family, &e, c);
 	else if (r > 0)
 		forget(node_table(family), node_name(family));
-	if (r == -ECANCELED) /* .schema was written meanwhile, as a restore does */
+	if (r == -ECANCELED) /* .schema has just been written, as a restore does */
 		return family_info_get(family, now);
 	return r == 0 ? 1 : r > 0 ? 0 : r;
 }

@@ -56,7 +56,7 @@ static int list_tables(struct lister *l, struct list_entry *e)
 		r = buf_set(&l->at.key, name, strlen(name));
 		if (r == 0)
 			r = tfs_table_open(fs.store, name, &t);
-	} while (r == -ENOENT); /* dropped meanwhile */
+	} while (r == -ENOENT); /* just dropped */
 	*e = (struct list_entry){.name = tfs_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = tfs_str(name)};
 	if (r == -EBADMSG) {
 		e->unsure = true; /* its schema is damaged: everything but the name is EIO */
@@ -104,7 +104,7 @@ static int log_read(struct descriptor *h, uint64_t offset, void *buf, size_t n, 
 	return err ? err : content_read(w, offset - w->origin, buf, n, got);
 }
 
-/* `tail -f` compares sizes.  For each descriptor that has read the log, the size includes the lines that it has not read. */
+/* `tail -f` compares sizes.  The size includes the lines that a descriptor of the log has not read. */
 static uint64_t log_size(struct node *n, uint64_t size)
 {
 	struct open_file *x = open_file_find(n);

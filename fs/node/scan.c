@@ -2,7 +2,7 @@
 /*
  * TABLE/.scan and the directories of clauses below it.  A directory exists if its
  * clauses are valid.  Its key is one component of the path.  The keys of its
- * parents are the other components.  So each order of the same clauses is a
+ * parents are the components before it.  So each order of the same clauses is a
  * directory of its own, and a long path is stored once.
  *
  * The user who looked a directory up is charged for it as long as the kernel holds

@@ -67,7 +67,7 @@ static int schema_unlink(struct node *dir, struct resolved *r, struct changes *c
 	return err;
 }
 
-/* The time is that of the bytes written through open descriptors, if there are any. */
+/* The time is when bytes were written through open descriptors, if there are any. */
 static int schema_set_time(struct node *n, int64_t us, struct changes *c)
 {
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us};

@@ -2,9 +2,9 @@
 /*
  * Scratch: files and directories whose names begin with '.', and everything in
  * such directories.  Scratch is in the daemon, is not stored, and ends with the
- * mount.  The content and attributes of a file are in its open_file, those of a
- * directory in its dirx.  Each is an extra entry of its directory until it is
- * removed or renamed.
+ * mount.  A file's content and attributes are in its open_file, a directory's
+ * are in its dirx.  Each is an extra entry of its directory until it is removed
+ * or renamed.
  *
  * Threads: any; functions take the tree lock.
  */

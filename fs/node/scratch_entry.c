@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The entries of scratch.  Serial numbers distinguish a scratch file from a
- * later one with the same name, also by inode number.
+ * later file with the same name, also by inode number.
  */
 #include "fs/node/scratch.h"
 

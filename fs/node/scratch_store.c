@@ -9,10 +9,10 @@
  *
  * A crash before the end of 2 leaves nothing, because scratch ends with the
  * mount; after 2 the row is complete.  Files are busy from 1 to 3, so a write
- * that comes meanwhile waits, and then writes to a removed file.
+ * that comes then waits, and then writes to a removed file.
  *
  * The target is looked up before 2, without the row's lock.  If another client
- * writes the row meanwhile, the mutation adds its cells to that row.
+ * writes the row at the same time, the mutation adds its cells to that row.
  */
 #include "fs/node/kinds.h"
 
@@ -30,10 +30,9 @@
 #include <stdlib.h>
 
 struct item {
-	struct node *node; /* a file or directory of scratch; counted */
-	struct node *
-		family; /* the directory becomes this family, the file a cell in it; counted.  NULL: the directory becomes the row */
-	struct open_file *x;  /* of a file: counted, and busy.  NULL: a directory */
+	struct node *node;    /* a file or directory of scratch; counted */
+	struct node *family;  /* the directory becomes this family (NULL: the row), the file a cell in it; counted */
+	struct open_file *x;  /* the open file of a file, counted and busy.  NULL: a directory */
 	struct resolved cell; /* of a file */
 };
 struct storing {
@@ -190,7 +189,7 @@ static int add_row(struct storing *s, struct node *dir, struct node *row)
 	return err;
 }
 
-/* Step 2.  *results: of each file; for free(). */
+/* Step 2.  Sets *results to one result for each file, for free(). */
 static int storing_apply(struct storing *s, struct node *row, struct tfs_result **results)
 {
 	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), node_key(row));
@@ -216,7 +215,7 @@ static int storing_apply(struct storing *s, struct node *row, struct tfs_result 
 	return err;
 }
 
-/* Step 3.  A directory in which an entry was made meanwhile is not removed. */
+/* Step 3.  A directory in which an entry has been made is not removed. */
 static void remove_scratch(struct storing *s, const struct tfs_result *results)
 {
 	size_t file = s->files;

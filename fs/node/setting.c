@@ -142,9 +142,9 @@ static int setting_find(struct node *dir, struct resolved *r, struct node **out)
 }
 
 /*
- * The time of a file that can be written is that of the last change of the
- * table's schema, or of the mount: editors refuse to write a file whose time has
- * changed since they read it.  Other texts change at any time.
+ * The time of a file that can be written is the time of the last change of the
+ * table's schema, or of the mount, because editors refuse to write a file whose
+ * time has changed since they read it.  Other texts change at any time.
  */
 static int setting_attr(struct node *n, struct stat *st, double *timeout)
 {

@@ -56,7 +56,7 @@ static int names_keep(struct lister *l, struct names *names, int err)
 	return err ? err : kept ? 0 : -ENOMEM;
 }
 
-/* The next name behind the cursor, or NULL. */
+/* The next name after the cursor, or NULL. */
 static const char *names_next(struct lister *l)
 {
 	struct names *names = l->memory;
@@ -116,7 +116,7 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 		if (err || all)
 			return err ? err : 1;
 		err = tfs_snapshot_open(node_store_table(l->dir), name, &t);
-	} while (err == -ENOENT); /* dropped meanwhile */
+	} while (err == -ENOENT); /* just dropped */
 	if (err)
 		return err;
 	table_key(t, key);

@@ -25,12 +25,12 @@ int tree_exists(struct node *dir, struct resolved *r) TFS_MUST;
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
 /* -EROFS, logged: n, or the child of n with this name (NULL allowed), can only be read. */
 int tree_check_writable(struct node *n, const char *name) TFS_MUST;
-/* The same for a name that will be made: EPERM or EINVAL instead of ENOENT, and the reason is logged. */
+/* As above, for a name that will be made: EPERM or EINVAL instead of ENOENT, and the reason is logged. */
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 
 /* Counts an answer that makes the kernel hold n under this name.  The answer has no lifetime if a rename of n may have missed it. */
 void tree_count_entry(struct node *n, struct tfs_bytes name, struct fuse_entry_param *e);
-/* For an operation that may have been done although it failed with err: the kernel drops the name and the listing. */
+/* Called for an operation that may have been done although it failed with err: the kernel drops the name and the listing. */
 void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *name, int err);
 /* The attributes of a directory; the size is 0. */
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st);

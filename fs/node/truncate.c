@@ -4,8 +4,8 @@
  * same time whatever the size.  The tree then loses the cells:
  *	1 the node of each cell ends, so that the name finds another node, bytes that
  *	  are staged through open descriptors are discarded, and a read of a version
- *	  returns ESTALE.  A removal copies the bytes of an open version; here they
- *	  may be as many as the table has
+ *	  returns ESTALE.  A removal copies the bytes of an open version; here that
+ *	  may be all bytes of the table
  *	2 made directories are removed, except those that hold scratch
  *	3 the kernel drops the names of rows, and its attributes and pages
  * So the time of a truncation grows with what the kernel has cached of the table.
