@@ -7,7 +7,7 @@
  * and the family's directories and cells have the same one.  A directory has x
  * wherever it has r, in each entry, as in its mode.  Elsewhere an ACL that
  * changes nothing is accepted, because cp -p sets one on each file that it
- * copies; another one is a chmod.
+ * copies; any other ACL is a chmod.
  *
  * There are no default ACLs: a new cell has its family's.
  *
@@ -196,7 +196,7 @@ static int set_family(struct node *n, const struct acl *a, struct changes *c)
 	return err;
 }
 
-/* Returns true if the ACL is the one that the node has.  The order of entries does not matter. */
+/* Returns true if the node has this ACL.  The order of entries does not matter. */
 static bool same_acl(struct node *n, const struct acl *a, const struct stat *st)
 {
 	struct buf now = {0};
@@ -242,7 +242,7 @@ static int set_access(struct node *n, const struct acl *a, struct changes *c)
 		if (asked)
 			return asked < 0 ? asked : 0;
 		if (a->extended && same_acl(n, a, &st))
-			return 0; /* .schema was written meanwhile, as a restore does */
+			return 0; /* .schema has just been written, as a restore does */
 		err = request_set_owner(n, &st, FUSE_SET_ATTR_MODE, c);
 		if (err || !a->extended || node_is(n, KIND_SCRATCH))
 			return err;

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <linux/fs.h>
 
-/* If other threads remove and make the name meanwhile, it may mean something else at each try. */
+/* If other threads remove and make the name at the same time, it may mean something else at each try. */
 #define MAKE_TRIES 10
 
 static int entry_make(const struct making *m, struct resolved *what, struct node **out)
@@ -134,7 +134,7 @@ static int make_dir(const struct making *m, struct node **out)
 	return err;
 }
 
-/* Of the directory in both views. */
+/* Called for the directory in both views. */
 static void listings_changed(struct changes *c, struct node *dir)
 {
 	struct node *other;

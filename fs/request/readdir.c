@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * READDIR and READDIRPLUS: the answers.  The first PLUS_ENTRIES entries of a
- * stream have attributes, if the kernel asks for them; later ones are names
+ * stream have attributes, if the kernel asks for them; later entries are names
  * only, because each node that the kernel holds costs memory here.
  */
 #include "fs/request/request.h"
@@ -25,7 +25,7 @@ struct answer {
 	char *buf;
 	size_t size, used;
 	struct listing listing;
-	uint32_t epoch;            /* of the directory, before the store was asked */
+	uint32_t epoch;            /* the epoch of the directory, before the store was asked */
 	struct dir_handle *handle; /* NULL: the mount has none (fs.no_opendir) */
 	struct stream *stream;     /* the answer has its offsets */
 	bool forked;               /* stream is a fork; counted */
@@ -86,7 +86,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
 		r = node_entry(n, &p);
 	if (r == -ENOENT || r == -ESTALE || r == -EBADMSG || r == -EIO) {
-		/* The entry was removed meanwhile, or cannot be read; the kernel looks it up later. */
+		/* The entry has been removed, or cannot be read; the kernel looks it up later. */
 		node_put(n);
 		return add_plain(a, name, node_number_at(e->parent, e->kind, e->key, e->ts), type_of(e->kind), offset);
 	}
@@ -168,7 +168,7 @@ static int remember_entry(struct answer *a, uint64_t ordinal, const struct curso
 	return 0;
 }
 
-/* The lister behind the entry with this ordinal.  Returns 1, 0 if the directory ends before it, -errno. */
+/* The lister after the entry with this ordinal.  Returns 1, 0 if the directory ends before it, -errno. */
 static int begin_at(struct answer *a, const struct stream *s, uint64_t ordinal, struct lister **out)
 {
 	const struct place *from = ordinal > 2 ? stream_place(s, ordinal) : NULL;

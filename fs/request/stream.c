@@ -45,7 +45,7 @@
 LIST_HEAD(bucket, stream);
 static struct {
 	struct mutex lock;         /* RANK_FS_TREE; no other lock is taken under it */
-	TAILQ_HEAD(, stream) idle; /* the first is the one unused for longest, and is removed first */
+	TAILQ_HEAD(, stream) idle; /* the first was not used for the longest time, and is removed first */
 	size_t idle_bytes;
 	struct bucket buckets[BUCKETS]; /* by directory */
 	uint32_t next_id;

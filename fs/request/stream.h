@@ -17,19 +17,19 @@ struct place {
 struct stream {
 	struct mutex lock;
 	TAILQ_ENTRY(stream) age; /* pool lock: while idle */
-	LIST_ENTRY(stream) same; /* pool lock: in a bucket */
+	LIST_ENTRY(stream) same; /* under the pool's lock: in a bucket */
 	uint32_t id;
 	uint64_t dir_ino;
 	const struct node *dir; /* may have been freed, and its memory used for another node */
 	struct buf dir_key;     /* its whole key (node_append_key) */
 	uint32_t epoch;         /* the directory's epoch when the listing began */
 	unsigned batches;       /* answers that had entries */
-	uint64_t end;           /* the ordinal at which an answer reached the end; 0: no answer has */
+	uint64_t end;           /* the ordinal at which an answer reached the end, or 0 */
 	uint64_t end_changes;   /* fs.changes and the epoch before that answer */
 	uint32_t end_epoch;
-	bool damaged;         /* a block could not be read: the end of the listing is EIO */
+	bool damaged;         /* a block could not be read, so the listing ends with EIO */
 	bool ended;           /* pool lock: its end was sent */
-	unsigned users;       /* pool lock: the open directory, and requests; 0: idle */
+	unsigned users;       /* under the pool's lock: the open directory, and requests; 0 if it is idle */
 	size_t bytes;         /* with its places */
 	struct place *recent; /* ordinal n is at n % recent_cap */
 	unsigned recent_cap;
