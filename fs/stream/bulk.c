@@ -9,7 +9,7 @@
  *
  * An import stores cells while they are written.  FLUSH waits until all are
  * stored, so each error is reported by write(2) or close(2).  A refused line ends
- * the import: its WRITE and all later ones fail, and the lines before it are
+ * the import: its WRITE and all later WRITEs fail, and the lines before it are
  * stored.
  *
  * The caller's rights are those at open.  The server checks them at each cell, too.
@@ -40,10 +40,10 @@ struct importing {
 	struct caller *caller;   /* counted as one with an open import */
 	struct tfs_table *table; /* on behalf of the caller */
 	struct import *import;   /* NULL: nothing was written yet */
-	struct changes *changes; /* of the request that is served */
+	struct changes *changes; /* the changes of the request that is served */
 	uint64_t noted;          /* cells of which the kernel knows */
 	uint64_t noted_at_us;
-	int err; /* of a WRITE; sequential.c returns it to later ones */
+	int err; /* the error of a WRITE; sequential.c returns it to later WRITEs */
 	char reason[REASON_BYTES];
 };
 
@@ -183,7 +183,7 @@ static int import_write(struct sequential *s, const void *p, size_t n, struct ch
 	if (!g->err)
 		g->err = import_feed(g->import, p, n);
 	if (g->err && g->import)
-		(void)!import_stop(g->import); /* what was read before is stored */
+		(void)!import_stop(g->import); /* the lines before it are stored */
 	if (g->err || monotonic_us() - g->noted_at_us >= NOTE_US)
 		note_changes(g, c);
 	return import_result(g, g->err);

@@ -28,14 +28,14 @@
 
 static _Atomic uint64_t memory_all;
 
-/* Of a descriptor. */
+/* The state of a descriptor. */
 struct mutate {
 	struct tfs_table *table; /* on behalf of the user who opened it */
 	struct mutation_lines lines;
 	uid_t uid;        /* of that user */
 	uint64_t counted; /* in memory_all and for the user */
 	bool applied;
-	size_t read; /* of the answer */
+	size_t read; /* how much of the answer was read */
 };
 
 static int mutate_open(struct sequential *s, int flags)

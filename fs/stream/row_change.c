@@ -316,7 +316,7 @@ static void note_all(struct node *row, const struct mutation_line *edits, unsign
 		made_drop_row(row, c);
 	dir_time_raise(row, c);
 	dir_time_raise(row->parent, c);
-	c->entries_first = r->count > 0; /* no process holds a directory's lock meanwhile */
+	c->entries_first = r->count > 0; /* no process holds a directory's lock during it */
 	if (err) {                       /* the family was dropped, or there is no memory to name what changed */
 		table_new_epoch(node_table(row));
 		changes_table(c, node_table(row));

@@ -23,11 +23,11 @@
 struct stream_state {
 	struct tfs_table *table; /* on behalf of the user: families that the user may not read are left out */
 	struct clauses clauses;
-	struct tfs_scan *scan;     /* .keys, .count; NULL: the scan is that of lines or tar */
+	struct tfs_scan *scan;     /* for .keys and .count; NULL if the scan belongs to lines or tar */
 	struct line_stream *lines; /* .tsv, .jsonl */
 	struct tar_stream *tar;    /* .tar */
 	struct unread out;
-	struct buf row; /* .count: the last one */
+	struct buf row; /* the last row, for .count */
 	uint64_t rows, cells;
 	bool counts; /* .count */
 	bool ended;
@@ -130,7 +130,7 @@ static int add_key(struct stream_state *st, const struct tfs_cell *cell)
 	return err ? err : buf_u8(&st->out.text, '\n');
 }
 
-/* As line_stream_read. */
+/* Reads as line_stream_read does. */
 static int read_keys(struct stream_state *st, size_t enough)
 {
 	struct tfs_cell cell;

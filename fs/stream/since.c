@@ -2,9 +2,9 @@
 /*
  * TABLE/.snap/B/.since/A: the difference of two snapshots of a table.  .rows is the
  * tree of the cells that B has and A has not (fs/node/view.c).  Two streams are
- * names: .changed of the same cells, .deleted of those that A had and B has not.
- * A line is the path of a version below the table, as the tree has it.  No name
- * has a newline.
+ * names: .changed lists the same cells, .deleted the cells that A had and B has
+ * not.  A line is the path of a version below the table, as the tree has it.  No
+ * name has a newline.
  */
 #include "fs/stream/stream.h"
 
