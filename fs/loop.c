@@ -8,11 +8,11 @@
  * A long request must not delay other requests.  While there is traffic, a
  * monitor checks the leader every PATIENCE_US; if the leader is in the same
  * request as before, the monitor makes a follower the leader.  The old leader
- * notices that when its request is done, and becomes a follower.  For a moment
- * two threads may receive, which is harmless.
+ * notices that when its request is done, and becomes a follower.  Two threads may
+ * then receive for a moment, which is harmless.
  *
- * Therefore no request may wait for another one longer than that, and none
- * does: replies that depend on notifications are sent by the notifier.
+ * Therefore no request may wait longer than that for another request, and none does:
+ * replies that depend on notifications are sent by the notifier.
  *
  * An old leader that is still in its request has left the loop.  A thread that is
  * about to wait for a row leaves it before it waits.  The threads that have left are
@@ -74,14 +74,14 @@ struct user {
 	TAILQ_ENTRY(user) waiting; /* if the queue is not empty */
 	uint64_t id;
 	unsigned out;
-	size_t bytes; /* of the requests in the queue */
+	size_t bytes; /* the bytes of the requests in the queue */
 	STAILQ_HEAD(, queued) queue;
 };
 RB_HEAD(users, user);
 
 struct worker {
 	pthread_t thread;
-	_Atomic uint64_t steps; /* odd: in a request */
+	_Atomic uint64_t steps; /* odd while in a request */
 	_Atomic uint64_t user;  /* the user of that request */
 	/* under loop.lock */
 	bool out;

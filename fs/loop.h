@@ -11,8 +11,8 @@
 
 /*
  * Serves fs.session until it is unmounted or ends() returns true for a signal
- * that the process has received, one of `signals`, which every thread blocks;
- * SIGTERM is one of them.  A later signal has no effect.  All requests that have
+ * that the process has received, in `signals`, which every thread blocks;
+ * SIGTERM is among them.  A later signal has no effect.  All requests that have
  * begun are finished when it returns.
  */
 int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig)) TFS_MUST;

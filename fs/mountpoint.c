@@ -178,7 +178,7 @@ static bool is_dying(long pid)
 		*line = 0;
 	if (f)
 		fclose(f);
-	end = strrchr(line, ')'); /* of the name; then the state of the first thread */
+	end = strrchr(line, ')'); /* the end of the name; then the state of the first thread */
 	return end && strncmp(end, ") Z", 3) == 0;
 }
 

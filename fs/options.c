@@ -335,7 +335,7 @@ int command_check(const char *path)
 
 	if (err)
 		return 1;
-	/* libfuse checks options when it makes a session, and prints the one that is wrong. */
+	/* libfuse checks options when it makes a session, and prints the wrong option. */
 	err = join_arguments(1, &program, settings.mount_options, &args);
 	if (!err)
 		err = parse_again(&c, &args, NULL);

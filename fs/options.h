@@ -6,7 +6,7 @@
 #include "fs/base/fs.h"
 
 struct command {
-	char *source, *mountpoint; /* of the command line, or else of the settings; source is absolute */
+	char *source, *mountpoint; /* from the command line, or else from the settings; source is absolute */
 	char *config;              /* the absolute path of the file of settings; NULL: there is none */
 	char *http;                /* of -o http=ADDRESS; NULL: not given */
 	char *check;               /* the file of --check-config */
@@ -18,8 +18,8 @@ struct command {
 
 /*
  * Reads the command line and the settings.  args, empty before, gets the
- * arguments of libfuse: first the mount_options of the settings, then those of the command
- * line.  Returns 0, or 1 after a line on standard error.  The caller frees *c in
+ * arguments of libfuse: first the mount_options of the settings, then the options of the
+ * command line.  Returns 0, or 1 after a line on standard error.  The caller frees *c in
  * both cases.
  */
 int command_read(int argc, char **argv, struct command *c, struct fuse_args *args) TFS_MUST;

@@ -19,7 +19,7 @@ void service_say(const char *lines);
  * process are blocked.  Does nothing without a manager.
  */
 int service_start(const char *mountpoint) TFS_MUST;
-/* Ends the threads.  The connection to the kernel must have ended, because one of them may wait for an answer. */
+/* Ends the threads.  The connection to the kernel must have ended, because a request may wait for an answer. */
 void service_stop(void);
 
 #endif

@@ -7,7 +7,7 @@
  * notified; they are on for a read-only mount, where control files change
  * without a notification and cells never change.
  *
- * libfuse 3.14 does not tell the kernel that directory operations may run in
+ * libfuse 3.14 does not inform the kernel that directory operations may run in
  * parallel; the reply to INIT is patched when it is sent (bit 18 of its flags).
  */
 #include "fs/session.h"
@@ -38,7 +38,7 @@ static bool init_answered;
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
 {
 	if (!init_answered) {
-		/* The first reply of a connection is the one to INIT. */
+		/* The first reply of a connection answers INIT. */
 		init_answered = true;
 		if (count >= 2 && iov[1].iov_len >= INIT_FLAGS_AT + 4) {
 			uint32_t flags;
