@@ -89,9 +89,9 @@ static int embedded_free(struct embedded *e, bool flush)
 /* ---- the servers that METADATA names ---- */
 
 /*
- * Each opening is an incarnation.  A tablet's row names an earlier one until
- * this one changes it for the first time.  This process holds the store's
- * lock, so it serves the tablet in either case.
+ * Each opening is an incarnation.  A tablet's row names an earlier incarnation
+ * until the present one changes it for the first time.  This process holds the
+ * store's lock, so it serves the tablet in either case.
  */
 static struct tablet_service *embedded_connect(void *arg, uint64_t incarnation)
 {
@@ -197,7 +197,7 @@ static int embedded_close(void *arg)
 {
 	const struct embedded *e = arg;
 
-	/* Writing the memtables takes a while.  A process that opens the directory meanwhile waits. */
+	/* Writing the memtables takes a while.  A process that opens the directory at that time waits. */
 	lock_local_closing(e->locks);
 	return embedded_free(arg, true);
 }

@@ -83,7 +83,7 @@ static inline struct tfs_bytes tfs_str(const char *s)
 /* A timestamp argument.  Every int64 is a valid timestamp, so a flag distinguishes the special value. */
 enum tfs_when {
 	TFS_AT,     /* the timestamp tfs_ts.us */
-	TFS_NEWEST, /* read: the newest live version; write: max(us or now, newest version + 1 us) */
+	TFS_NEWEST, /* to read: the newest live version; to write: max(us or now, newest version + 1 us) */
 };
 struct tfs_ts {
 	enum tfs_when when;
@@ -97,7 +97,7 @@ static inline struct tfs_ts tfs_at(int64_t us)
 	return t;
 }
 
-TFS_API const char *tfs_version(void); /* of the library, such as "1.0.0" */
+TFS_API const char *tfs_version(void); /* the version of the library, such as "1.0.0" */
 
 /* ---- store ---- */
 /* A member that is 0 means its default, so {.sync = true} is complete.  log_level is the exception: 0 is a level. */
@@ -108,7 +108,7 @@ struct tfs_options {
 	size_t log_segment_bytes;    /* default 64 MiB */
 	uint64_t sync_interval_us;   /* lazy sync of the commit log; default 1 s */
 	unsigned compaction_threads; /* default 2 */
-	size_t compaction_rate;      /* bytes per second that background compactions write; default 0: no limit */
+	size_t compaction_rate;      /* bytes per second that background compactions write; default 0, which is no limit */
 	uint64_t major_within_us;    /* deleted data leaves the disk within this time; default 7 days */
 	/*
 	 * A clock that differs from the time of the last close by more than this
@@ -117,8 +117,8 @@ struct tfs_options {
 	uint64_t clock_gap_us;
 	bool sync;          /* every commit is on disk before it is acknowledged */
 	bool no_background; /* for tests: flush and compact only on request */
-	int log_level;      /* of the process: 0 errors, 1 also warnings, 2 notices, 3 infos, 4 debug; -1: unchanged, at first 2 */
-	/* Of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
+	int log_level; /* the process's level: 0 errors, 1 also warnings, 2 notices (default), 3 infos, 4 debug; -1: unchanged */
+	/* Settings of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
 	char http[64];        /* the address and port of its HTTP server */
 	char http_token[129]; /* the secret of HTTP clients that may see names */
@@ -126,7 +126,7 @@ struct tfs_options {
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);
 /*
- * Reads a libconfig file; its settings replace those of o.  -EINVAL: a
+ * Reads a libconfig file; its settings replace the settings of o.  -EINVAL: a
  * setting is unknown, of the wrong type or out of range.  If why is not NULL,
  * an error sets *why to "FILE:LINE: reason", which the caller frees.
  */
@@ -149,8 +149,8 @@ struct tfs_store;
 TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_CHECKED;
 /*
  * Makes all commits durable and closes the store.  No other call may be
- * running.  -EBUSY: a table, mutation or scan is still open, and so is the
- * store.  After any other error the store is closed, and commits since the
+ * running.  -EBUSY if a table, mutation or scan is still open; the store stays
+ * open then.  After any other error the store is closed, and commits since the
  * last sync may be lost.
  */
 TFS_API int tfs_close(struct tfs_store *s);
@@ -175,7 +175,7 @@ TFS_API int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text) T
  */
 TFS_API int tfs_confirm_clock(struct tfs_store *s) TFS_CHECKED;
 /*
- * Derives a random key of TFS_KEY_BYTES from the store's secret.  The same store and
+ * Derives a random key of TFS_KEY_BYTES from the store's secret.  A store and a
  * purpose (a string) have the same key each time that the store is opened.
  */
 #define TFS_KEY_BYTES 16
@@ -194,8 +194,9 @@ TFS_API int tfs_config(struct tfs_store *s, char **text) TFS_CHECKED;
  */
 TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why) TFS_CHECKED;
 /*
- * Replaces all settings that can change by those of o.  *left: the names of the
- * other settings that differ in o, "" if there are none; the caller frees it.
+ * Replaces all settings that can change by the settings of o.  Sets *left to
+ * the names of further settings that differ in o, or to ""; the caller frees
+ * it.
  */
 TFS_API int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left) TFS_CHECKED;
 /* All metrics as one page of Prometheus text.  The caller frees *text. */
@@ -222,10 +223,10 @@ TFS_API int tfs_table_drop(struct tfs_store *s, const char *name) TFS_CHECKED;
 /*
  * Removes all cells, whatever the size: the table gets a new set of tablets,
  * split at the schema's `splits`.  Schema and ids remain.  A mutation that was
- * answered before the call is removed, and one that begins after it stays; of
- * others, each was applied before or after it as a whole.  Durable on return.
- * -ENOENT; -EPERM the table is protected, -EBUSY it has snapshots, with *why as
- * in tfs_schema_set_text.
+ * answered before the call is removed, and a mutation that begins after it
+ * stays.  Any other mutation was applied before or after it as a whole.
+ * Durable on return.  -ENOENT; -EPERM the table is protected, -EBUSY it has
+ * snapshots, with *why as in tfs_schema_set_text.
  */
 TFS_API int tfs_table_truncate(struct tfs_table *t, char **why) TFS_CHECKED;
 /*
@@ -252,9 +253,9 @@ TFS_API int tfs_table_empty(struct tfs_table *t, bool *empty) TFS_CHECKED;
  * snapshot is dropped.  A table that has snapshots can be renamed, but neither
  * dropped nor replaced by a rename (-EBUSY).
  *
- * Durable on return.  -EEXIST: t has a snapshot of that name; -EINVAL: the name
- * is not valid (tfs_name_valid); -ENOENT: there is no such table; -ENOSPC.
- * `t` is a table.
+ * Durable on return.  -EEXIST if t has a snapshot of that name; -EINVAL if the
+ * name is not valid (tfs_name_valid); -ENOENT if there is no such table;
+ * -ENOSPC.  `t` is a table.
  */
 TFS_API int tfs_snapshot_create(struct tfs_table *t, const char *name) TFS_CHECKED;
 /* -ENOENT.  Open handles of the snapshot remain; calls with them return -ENOENT.  Durable on return. */
@@ -268,8 +269,8 @@ struct tfs_snapshot {
 	const char *name;
 	int64_t time_us;       /* the instant */
 	bool of_all;           /* made by tfs_snapshot_create_all */
-	uint64_t bytes;        /* of its SSTables; 0 without `usage` */
-	uint64_t pinned_bytes; /* of these, bytes that no table and no other snapshot uses; 0 without `usage` */
+	uint64_t bytes;        /* bytes of its SSTables; 0 without `usage` */
+	uint64_t pinned_bytes; /* the bytes among these that no table and no other snapshot uses; 0 without `usage` */
 };
 /*
  * Calls fn for each snapshot of t, by name.  fn returns 0, or a value that ends
@@ -278,7 +279,7 @@ struct tfs_snapshot {
  */
 TFS_API int tfs_snapshot_list(
 	struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
-/* The same of one snapshot, by its handle, with the sizes; name is NULL.  -EINVAL: t is a table; -ENOENT: it was dropped. */
+/* As above, for one snapshot, by its handle, with the sizes; name is NULL.  -EINVAL: t is a table; -ENOENT: it was dropped. */
 TFS_API int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out) TFS_CHECKED;
 /*
  * Makes a snapshot of this name in every table, each as of an instant of its
@@ -325,8 +326,8 @@ struct tfs_group {
 /* One state of a table's schema.  Immutable. */
 struct tfs_schema {
 	uint32_t table_id; /* never changes */
-	uint32_t
-		tablets_id; /* of its tablets, log records and files; changes when the table gets new tablets: by a salt, splits, truncation */
+	/* The id of its tablets, log records and files; changes when the table gets new tablets, by a salt, splits or truncation. */
+	uint32_t tablets_id;
 	uint64_t generation; /* increases with every change of the schema */
 	char name[TFS_NAME_MAX + 1];
 	uid_t uid;
@@ -336,7 +337,7 @@ struct tfs_schema {
 	bool mkdir_families; /* mkdir of ROW/F also creates the family F; true for a new table */
 	bool is_hidden;      /* .schema was unlinked; the schema remains */
 	int64_t mtime_us;    /* of .schema */
-	const char *text;    /* contents of .schema: the bytes last written, or rendered */
+	const char *text;    /* contents of .schema, either the bytes last written, or rendered */
 	size_t text_size;
 	uint64_t tablet_size; /* bytes */
 	int salt;             /* as in .schema: 0, or the number of ranges over which rows are spread */
@@ -348,7 +349,7 @@ struct tfs_schema {
 	unsigned family_count;
 	const struct tfs_group *groups;
 	unsigned group_count;
-	int64_t snapshot_maxage_us; /* older snapshots of the table are dropped; 0: none is */
+	int64_t snapshot_maxage_us; /* older snapshots of the table are dropped, unless it is 0 */
 	uint32_t snapshot_of;       /* id of the table of which this is a snapshot, whose own name is `name`; 0: it is a table */
 	int64_t snapshot_us;        /* the instant that the snapshot shows */
 	bool snapshot_of_all;       /* made by tfs_snapshot_create_all */
@@ -450,8 +451,8 @@ enum tfs_schema_op {
 	TFS_SCHEMA_GROUP_BLOCK_SIZE,
 	TFS_SCHEMA_GROUP_BLOOM_BITS,
 	TFS_SCHEMA_GROUP_IN_MEMORY, /* value, of all five */
-	TFS_SCHEMA_FAMILY_RENAME,   /* value: the new name; cells and id remain; -EEXIST: the name is in use */
-	TFS_SCHEMA_GROUP_RENAME,    /* value: the new name; -EEXIST; -EBUSY: "default" cannot be renamed */
+	TFS_SCHEMA_FAMILY_RENAME,   /* value is the new name; cells and id remain; -EEXIST if the name is in use */
+	TFS_SCHEMA_GROUP_RENAME,    /* value is the new name; -EEXIST; -EBUSY for "default", which cannot be renamed */
 	TFS_SCHEMA_FAMILY_ACL,      /* value: the ACL as in .schema; mode */
 };
 struct tfs_schema_edit {
@@ -499,7 +500,7 @@ struct tfs_write {
 	struct tfs_bytes qualifier;
 	enum tfs_base base;
 	int64_t base_ts;
-	uint64_t truncate_to;           /* first: the new size of the base, cut or extended by zeros; UINT64_MAX: unchanged */
+	uint64_t truncate_to;           /* the base is first cut or extended to this size; UINT64_MAX: unchanged */
 	const struct tfs_range *ranges; /* second: written in order; gaps become zeros */
 	unsigned range_count;
 	struct tfs_bytes append; /* third: added at the end */
@@ -559,21 +560,21 @@ TFS_API int tfs_mutation_check_family(struct tfs_mutation *m, const char *family
 
 /* The result of one operation. */
 struct tfs_result {
-	int64_t ts;        /* of the version written or moved; else 0 */
-	uint64_t size;     /* of its value; UINT64_MAX: the user of the table's handle may not read the family */
-	int64_t counter;   /* increment: the new value */
-	int64_t commit_us; /* the time of commit, the same for all operations; 0: the mutation changed nothing */
-	bool replaced;     /* write with replace: the version at replace_ts was the newest and was replaced */
+	int64_t ts;        /* the timestamp of the version written or moved; else 0 */
+	uint64_t size;     /* the size of its value; UINT64_MAX if the user of the table's handle may not read the family */
+	int64_t counter;   /* the new value of an increment */
+	int64_t commit_us; /* the time of commit, the same for all operations; 0 if the mutation changed nothing */
+	bool replaced;     /* set if a write with replace found its version, replace_ts, the newest and replaced it */
 	bool failed;       /* after an error: this operation is the cause, for example the check that failed */
 };
 #define TFS_APPLY_SYNC 1u /* on disk before it returns */
 #define TFS_APPLY_KEEP 2u /* deletes keep the versions that only a clock in doubt hides */
 /*
- * Applies all operations atomically, in order: an operation sees the effect of
- * earlier ones on the same column.  results: NULL, or an array with an element
- * per operation; after an error only `failed` is set in it.  -ENOENT the table was dropped; -EINVAL unknown family or bad
- * argument; -EFBIG; -E2BIG; -ECANCELED a check failed.  After an I/O error it
- * is unknown whether the mutation was applied; after any other it was not.
+ * Applies all operations atomically, in order: an operation sees the effect of earlier
+ * operations on the same column.  results: NULL, or an array with an element per operation;
+ * after an error only `failed` is set in it.  -ENOENT the table was dropped; -EINVAL unknown
+ * family or bad argument; -EFBIG; -E2BIG; -ECANCELED a check failed.  After an I/O error it is
+ * unknown whether the mutation was applied; after any other it was not.
  */
 TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results) TFS_CHECKED;
 
@@ -631,11 +632,11 @@ struct tfs_cell {
 	const char *family;
 	uint16_t family_id;
 	int64_t ts;
-	uint64_t size;          /* of the whole value */
+	uint64_t size;          /* the size of the whole value */
 	struct tfs_bytes value; /* data is NULL in scans without values and if size > TFS_INLINE_MAX: call tfs_read */
 	int64_t expires_us;     /* when it expires by age; INT64_MAX: never */
 	int64_t commit_us;      /* the time of commit (not the timestamp) */
-	uint64_t sequence;      /* of a row's cells, one written later has a larger number */
+	uint64_t sequence;      /* among a row's cells, a cell written later has a larger number */
 	bool unsure;            /* past_damage: an unreadable block may contain a newer version or a delete of it */
 };
 #define TFS_INLINE_MAX (256 * 1024)
@@ -664,7 +665,7 @@ struct tfs_scan_spec {
 	int64_t after_ts;
 	bool has_times; /* [since, until) */
 	int64_t since, until;
-	uint32_t versions; /* of each column within the times, before the filters below; 0: all live */
+	uint32_t versions; /* versions of each column within the times, before the filters below; 0 for all live versions */
 	/*
 	 * Filters that the server applies.  A pattern is a regular expression of
 	 * PCRE2 over bytes and matches the whole key or value; data NULL: no filter.
@@ -685,11 +686,11 @@ struct tfs_scan_spec {
 	void *stop_arg;
 	bool past_damage; /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
 	/*
-	 * The difference of two snapshots of one table.  The scan of one of them
-	 * leaves out the cells that the other one, absent_from, has with the same
-	 * timestamp and value, also if they were written again.  With absent_names
-	 * it leaves them out whatever their value.  Both are read on behalf of the
-	 * user of the scanned handle.
+	 * The difference of two snapshots of one table.  The scan of one leaves out
+	 * the cells that the second, absent_from, has with the same timestamp and
+	 * value, also if they were written again.  With absent_names it leaves them
+	 * out whatever their value.  Both are read on behalf of the user of the
+	 * scanned handle.
 	 *
 	 * With one_row, the row is read in both.  Else the rows are read that SSTables
 	 * contain which only one of the two uses; all rows if the table is salted, if
@@ -707,8 +708,7 @@ struct tfs_scan;
  * Order: rows (reverse: descending), families by id, qualifiers ascending,
  * timestamps descending.  Each row is read as of one instant if its cells fit in
  * batch_bytes.  So is a larger one, unless the caller pauses for a minute within the
- * row or the row's server is lost meanwhile: then the rest of the row is of a later
- * instant.
+ * row or the row's server is lost.  Then the rest of the row is of a later instant.
  * Copies the spec.
  */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;
@@ -723,8 +723,8 @@ TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED
  * copied to p, at most n bytes, so they are valid as long as p.  Cells of one row
  * share its bytes.  Returns the count, 0 at the end, -errno as tfs_scan_next.  While
  * the scan finds nothing for long, the call returns the cells that it has.
- * -ENOBUFS: the next cell needs more than n bytes; a call with TFS_CELL_MAX returns
- * it.
+ * -ENOBUFS if the next cell needs more than n bytes; a call with TFS_CELL_MAX
+ * returns it.
  */
 TFS_API int tfs_scan_fill(struct tfs_scan *s, struct tfs_cell *cells, int max, void *p, size_t n) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);
@@ -750,8 +750,8 @@ struct tfs_usage {
 	uint64_t disk_bytes;   /* SSTables, compressed; for a family, or a tablet that shares files, its share */
 	uint64_t raw_bytes;    /* keys and values in SSTables, uncompressed */
 	uint64_t memory_bytes; /* memtables */
-	uint64_t cells;        /* stored entries, including those that compactions have yet to remove */
-	uint64_t tombstones;   /* stored deletes; those of whole rows count for the table only */
+	uint64_t cells;        /* stored entries, including entries that compactions have yet to remove */
+	uint64_t tombstones;   /* stored deletes; deletes of whole rows count for the table only */
 };
 /* family NULL: the whole table. */
 TFS_API int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u) TFS_CHECKED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans of the cells that one snapshot of a table has and another one has not.
+ * Scans of the cells that one snapshot of a table has and an earlier or later
+ * snapshot lacks.
  *
  * Both are read in the same order, and the cells are compared.  A look-up of one
  * row reads this row only.  Other scans read the rows in which the SSTables of the
@@ -8,7 +9,7 @@
  *
  * The same entries show the same cells only under the same rules and names of
  * families, and if no rule depends on the time.  Otherwise all rows are compared.
- * So are those of a salted table, whose ranges in METADATA have salts in front.
+ * So are the rows of a salted table, whose ranges in METADATA have salts in front.
  *
  * A cell whose sequence number and commit time are the same in both was not
  * written in between.  (Sequence numbers alone begin again when a table gets new
@@ -16,11 +17,11 @@
  * that was written again with the same value is no difference.
  *
  * Both sides are read on behalf of the user.  Bounds apply to both.  Blocks that
- * cannot be read are skipped in the scanned snapshot only: in the other one they
- * may contain any of the cells.
+ * cannot be read are skipped in the scanned snapshot only: in the compared
+ * snapshot they may contain any of the cells.
  *
  * Rejected: to return cells of the files that are not shared without a look into
- * the others.  Deletes, versions that a GC rule counts, and values that were
+ * the shared files.  Deletes, versions that a GC rule counts, and values that were
  * written again make such an answer wrong.
  */
 #include "engine/client/cells.h"
@@ -39,18 +40,18 @@ struct side {
 	unsigned family_count;
 	struct cell_scan scan;
 	struct tfs_cell cell;
-	bool have, used; /* used: the cell was returned, or compared */
+	bool have, used; /* set if the cell was returned, or compared */
 };
 
 struct absent_scan {
 	struct side sides[2]; /* of absent_from, and of the scanned snapshot */
 	struct tfs_scan_spec spec;
-	struct buf from, to, qualifier_from, qualifier_to; /* memory of its bytes; to.p NULL: no end */
+	struct buf from, to, qualifier_from, qualifier_to; /* memory of its bytes; to.p is NULL if there is no end */
 	bool by_files, over;
 	struct changed_rows rows; /* by_files */
 	struct row_range range;   /* that is read */
-	bool reading, read;       /* read: the rest of the range does not matter */
-	struct buf row;           /* of the last cell, and its family; family 0: none was returned */
+	bool reading, read;       /* set if the rest of the range does not matter */
+	struct buf row;           /* the row of the last cell, and its family, or 0 */
 	uint16_t family;
 	unsigned compared;
 	bool damaged;
@@ -281,7 +282,7 @@ static int advance(struct absent_scan *s)
 	return 0;
 }
 
-/* The order of names.  A family that was renamed is another one. */
+/* The order of names.  A family that was renamed is a different family. */
 static int cells_compare(const struct tfs_cell *a, const struct tfs_cell *b)
 {
 	int c = bytes_cmp(a->row, b->row);
@@ -332,9 +333,9 @@ static int values_same(struct absent_scan *s)
 }
 
 /*
- * The cell of a family that was made anew, or took the name of another one, has
- * another id in each snapshot.  Returns 1 if the other snapshot has a cell of the
- * same name and value all the same, 0, -errno.
+ * The cell of a family that was made anew, or took another family's name, has a
+ * different id in each snapshot.  Returns 1 if the compared snapshot has a cell
+ * of the same name and value nevertheless, 0, -errno.
  */
 static int same_by_name(struct absent_scan *s)
 {
@@ -354,7 +355,7 @@ static int same_by_name(struct absent_scan *s)
 	return info.size == c->size ? values_read_same(s, c->size) : 0;
 }
 
-/* Finds the next cell of the range that is absent from the other snapshot.  Returns 1, 0 at the end of the range, -errno. */
+/* Finds the next cell of the range that is absent from the compared snapshot.  Returns 1, 0 at the end of the range, -errno. */
 static int next_absent(struct absent_scan *s)
 {
 	struct side *other = &s->sides[0], *own = &s->sides[1];

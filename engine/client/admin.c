@@ -35,7 +35,7 @@ static int tablets_call(struct tfs_table *t, enum ts_method method)
 	return err;
 }
 
-/* TABLET_INFO answers in order: each begins at the end of the one before. */
+/* Answers of TS_TABLET_INFO in order: each tablet begins at the end of the tablet before. */
 struct tablets {
 	struct ts_answer *v;
 	unsigned n;
@@ -64,8 +64,8 @@ static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets
 
 /*
  * Collects the answers of all tablets.  If tablets that have answered are merged
- * meanwhile, the merged tablet's answer replaces theirs.  If an answer begins
- * inside an earlier one, the earlier one is dropped, and the tablets there are
+ * later, the merged tablet's answer replaces theirs.  If an answer begins inside
+ * an earlier answer, the earlier answer is dropped, and the tablets there are
  * asked again.
  */
 static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *all)

@@ -20,8 +20,8 @@
  * The mutations of one row in one request become one, if they only write cells:
  * the log and the tablet then do their work once for a row and not for each cell.
  * If it fails, nothing of it is applied, and each is sent alone.  It includes the
- * last one of its row in the request, so none that is sent again passes a later
- * one.
+ * last mutation of its row in the request, so no mutation that is sent again
+ * passes a later mutation.
  *
  * If the cache of locations has no tablet for a row, the row is sent alone.
  * The router then caches its tablet.  If the server no longer serves a row, the
@@ -56,9 +56,9 @@
 struct added {
 	struct added *next;
 	size_t bytes;
-	uint64_t generation, number; /* of the schema; number: from 0, in the order of tfs_batch_add */
+	uint64_t generation, number; /* the schema's generation; `number` counts from 0 in the order of tfs_batch_add */
 	uint8_t *salted_row;         /* one byte for the salt, followed by the row */
-	struct tfs_bytes row, key;   /* key: the row as stored, with the salt if the table has one */
+	struct tfs_bytes row, key;   /* `key` is the row as stored, with the salt if the table has one */
 	struct op *ops;
 	uint32_t op_count;
 };
@@ -84,7 +84,7 @@ struct tfs_batch {
 	size_t bytes;      /* of mutations that are in queues or being sent */
 	uint64_t added;    /* mutations so far */
 	uint64_t arrived;  /* calls of tfs_batch_add so far */
-	uint64_t admitted; /* those of them that have got space */
+	uint64_t admitted; /* the waiters that have got space */
 	unsigned waiters;  /* callers of add and flush that wait.  Meanwhile queues send requests that are not full */
 	bool reporting;    /* a thread is in o.failed */
 	int err;           /* the first error since the last flush */
@@ -508,7 +508,7 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	mutex_init(&b->lock, RANK_CLIENT);
 	cond_init(&b->progress);
 	cond_init(&b->report);
-	/* So one half of the memory can fill while the other half is sent. */
+	/* So one half of the memory can fill while the second half is sent. */
 	b->send_bytes = filled.max_bytes / 2 / filled.threads < SEND_BYTES ? filled.max_bytes / 2 / filled.threads : SEND_BYTES;
 	err = shares ? pool_get(t->store, &b->pool) : task_pool_new("batch", filled.threads, &b->pool);
 	if (err) {

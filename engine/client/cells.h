@@ -15,7 +15,7 @@ struct cell_scan {
 	struct salt_scan rows;
 	const struct tfs_family *last; /* family of the previous cell */
 };
-/* As tfs_scan_new, tfs_scan_next and tfs_scan_free; absent_from is ignored.  cell_scan_fini of {0} does nothing. */
+/* These work as tfs_scan_new, tfs_scan_next and tfs_scan_free; absent_from is ignored.  cell_scan_fini of {0} does nothing. */
 int cell_scan_init(struct cell_scan *s, struct tfs_table *t, const struct tfs_scan_spec *spec) TFS_MUST;
 int cell_scan_next(struct cell_scan *s, struct tfs_cell *cell) TFS_MUST;
 void cell_scan_fini(struct cell_scan *s);

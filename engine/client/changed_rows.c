@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * METADATA lists the SSTables of both snapshots, and the rows for which each
- * tablet uses them.  The tablets of both are read side by side.  An interval is
- * the rows between two neighbouring ends of tablets: in it each snapshot has one
- * tablet, and one list of files.  A file is shared if both use it for the same
- * rows of the interval.
+ * METADATA lists the SSTables of the two snapshots, and the rows for which each
+ * tablet uses them.  The tablets of the two snapshots are read side by side.  An
+ * interval is the rows between two neighbouring ends of tablets: in it each
+ * snapshot has one tablet, and one list of files.  A file is shared if both use it
+ * for the same rows of the interval.
  *
  * A row without an entry in a file that is not shared has the same entries in
  * both snapshots.  Such entries may be anywhere between the first and the last row
@@ -104,7 +104,7 @@ static int tablet_at(struct changed_rows *c, unsigned i)
 	return 0;
 }
 
-/* Returns 1, 0 behind the last interval, -errno. */
+/* Returns 1, 0 after the last interval, -errno. */
 static int interval_next(struct changed_rows *c)
 {
 	struct tfs_bytes until;
@@ -127,7 +127,7 @@ static int interval_next(struct changed_rows *c)
 
 /* The rows of the interval for which a tablet uses the file, and which may be in it. */
 struct file_rows {
-	struct tfs_bytes from, to; /* as METADATA has them; to.p NULL: no end */
+	struct tfs_bytes from, to; /* as METADATA has them; to.p is NULL if there is no end */
 };
 
 static struct file_rows file_rows(const struct changed_rows *c, const struct tablet_file *f)
@@ -152,7 +152,7 @@ static bool is_shared(const struct changed_rows *c, const struct tablet_file *f,
 	return false;
 }
 
-/* Adds the file to those that only side i uses, and its rows to the range, unless it has none in the interval. */
+/* Adds the file to the files that only side i uses, and its rows to the range, unless it has none in the interval. */
 static int add_file(struct changed_rows *c, unsigned i, const struct tablet_file *f)
 {
 	struct file_rows rows = file_rows(c, f);
@@ -237,7 +237,7 @@ static void cursors_begin(struct changed_rows *c)
 	c->by_row = true;
 }
 
-/* Returns 1 and the next row of both lists in c->row; 0 at the end, -errno. */
+/* Returns 1 and the next row of the two lists in c->row; 0 at the end, -errno. */
 static int row_next(struct changed_rows *c)
 {
 	const struct tfs_cell *least = NULL;

@@ -18,12 +18,12 @@ struct changed_rows {
 	void *stop_arg;
 	/* The interval: rows for which each has one tablet. */
 	struct metadata_cursor tablets[2];
-	struct buf keys[4]; /* of the two cursors */
+	struct buf keys[4]; /* bounds of the two cursors */
 	bool have[2];       /* the cursor has a row */
 	struct buf at, until;
 	bool is_last;        /* the interval has no end */
-	struct buf files[2]; /* ids of the files that only this one uses */
-	struct buf from, to; /* from the first to behind the last row of these files */
+	struct buf files[2]; /* ids of the files that only this snapshot uses */
+	struct buf from, to; /* from the first row of these files to after the last */
 	struct buf behind;
 	/* The rows of these files. */
 	bool by_row;
@@ -32,7 +32,7 @@ struct changed_rows {
 	struct buf row;
 };
 struct row_range {
-	struct tfs_bytes from, to; /* to.p NULL: no end */
+	struct tfs_bytes from, to; /* to.p is NULL if there is no end */
 	bool one;                  /* the row `from` only */
 };
 /* Copies the bounds; to.p NULL: to the last row. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the files of the client library: its connections to the other
- * parts, table handles, and common functions.  The library calls tablet servers
- * and the master only as services.
+ * Shared by the files of the client library: its connections to the services,
+ * table handles, and common functions.  The library calls tablet servers and
+ * the master only as services.
  */
 #ifndef TFS_CLIENT_CLIENT_H
 #define TFS_CLIENT_CLIENT_H
@@ -29,7 +29,7 @@ struct client_options {
 	void (*confirm_clock)(void *arg);
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */
 	void (*will_close)(void *arg);
-	void (*change)(void *arg, const struct tfs_options *o); /* of the settings that can change */
+	void (*change)(void *arg, const struct tfs_options *o); /* applies the settings that can change */
 	int (*close)(void *arg);                                /* called last; closes all services */
 	void *arg;
 	struct tfs_options options; /* in use; 0 stands for no default */
@@ -39,7 +39,7 @@ int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 struct tfs_table {
 	struct tfs_store *store;
 	uint32_t id;
-	unsigned refs;               /* guarded by the store's lock; so are the next members */
+	unsigned refs;               /* guarded by the store's lock, as the next members */
 	const struct schema *schema; /* as last received */
 	bool gone;                   /* dropped, or replaced by a rename, through this store */
 	/*
@@ -95,9 +95,9 @@ bool table_gone(struct tfs_table *t);
 const struct schema *table_schema(struct tfs_table *t);
 /* Stores the schema in its table's handle, unless the handle has a newer one. */
 void table_update_schema(struct tfs_store *s, const struct schema *schema);
-/* Marks the handle of the table of that name as gone, unless its id is `but`. */
+/* Sets `gone` in the handle of the table of that name, unless its id is `but`. */
 void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
-/* Marks the handle of this snapshot of the table as gone. */
+/* Sets `gone` in the handle of this snapshot of the table. */
 void snapshot_mark_gone(struct tfs_store *s, uint32_t table, const char *name);
 /* Opens the table or snapshot with this schema, of which it takes the caller's reference.  of: the registered handle of a snapshot's table. */
 int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_table *of, struct tfs_table **out) TFS_MUST;
@@ -109,11 +109,11 @@ int table_no_family(struct tfs_table *t) TFS_MUST;
 /* ---- options.c ---- */
 /* Appends the settings as text of tabletfs.conf(5).  Those that cannot change while the store is open are comments. */
 int options_render(const struct tfs_options *o, struct buf *out) TFS_MUST;
-/* Replaces settings of o by those of the text.  -EINVAL: one is wrong or cannot change; *why as of tfs_options_load. */
+/* Replaces settings of o by the settings in the text.  -EINVAL: one is wrong or cannot change; *why as of tfs_options_load. */
 int options_change(struct tfs_options *o, struct tfs_bytes text, char **why) TFS_MUST;
 /* Appends all settings with their defaults as comments. */
 int options_render_example(struct buf *out) TFS_MUST;
-/* Replaces the settings of o that can change by those of from; appends the names of the others that differ to left. */
+/* Copies the settings that can change from `from` to o; appends the names of all further settings that differ to left. */
 int options_adopt(struct tfs_options *o, const struct tfs_options *from, struct buf *left) TFS_MUST;
 
 /*

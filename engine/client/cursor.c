@@ -3,15 +3,15 @@
  * A scan over the tablets of a table, as a client of the tablet service.
  *
  * The cursor opens one scan of the service for each tablet.  The first answer
- * has the tablet's end in tablet_end, and the next scan begins there.  If the
- * tablet is split meanwhile, its scan may end earlier; then the last answer has
- * that earlier end.  For a reverse scan tablet_end is the tablet's begin.
+ * has the tablet's end in tablet_end, and the next scan begins there.  If the tablet
+ * is split during the scan, its scan may end earlier; then the last answer has that
+ * earlier end.  In a reverse scan tablet_end is the tablet's begin.
  *
  * A server forgets a scan that was idle for a minute, and all scans when it ends.
  * Then the cursor opens the rest of the scan, on the server that has the tablet by
  * then, after the last whole row.  A row is returned when its last cell has been read,
  * so all its cells are of one instant.  This costs a copy of the row at each end of
- * a batch.  Of a row larger than a batch the first cells are returned before, and then
+ * a batch.  The first cells of a row larger than a batch are returned before, and then
  * the scan continues after the last cell: the rest of the row is of a later instant.
  */
 #include "engine/client/cursor.h"
@@ -50,7 +50,7 @@ static int row_before(struct tfs_bytes to, struct buf *out)
 
 /* ---- rows whose end has not been read ---- */
 
-#define BATCH_BYTES 262144u /* of a scan whose spec does not say it */
+#define BATCH_BYTES 262144u /* the size of a batch whose spec does not state it */
 
 static uint64_t cell_bytes(const struct tfs_cell *c)
 {
@@ -118,7 +118,7 @@ static void cursor_release(struct row_cursor *c)
 	const struct scan_batch *b = &c->answer.batch;
 	const bool by_row = c->spec.pub.what == TFS_SCAN_ROWS || c->spec.pub.what == TFS_SCAN_STORED_ROWS;
 	const uint64_t most = c->spec.pub.batch_bytes ? c->spec.pub.batch_bytes : BATCH_BYTES;
-	uint32_t first = b->count; /* of the last row's cells */
+	uint32_t first = b->count; /* the first of the last row's cells */
 	uint64_t bytes = 0;
 
 	c->ready = b->count;
@@ -137,7 +137,7 @@ static void cursor_release(struct row_cursor *c)
 		c->ready = first;
 }
 
-/* Before the next batch: notes the last cell returned, and copies those that were not returned. */
+/* Before the next batch: notes the last cell returned, and copies the cells that were not returned. */
 static int cursor_note(struct row_cursor *c)
 {
 	int err = 0;

@@ -47,7 +47,7 @@ struct locations {
 	struct stripe hits[STRIPES];
 	_Alignas(64) _Atomic uint64_t epoch; /* changed under lock */
 	struct mutex lock;
-	struct entry **v; /* guarded by lock; so are the next members */
+	struct entry **v; /* guarded by lock, as the next members */
 	size_t count;
 	size_t bytes, bytes_max;
 	uint64_t tick; /* increases with each use */
@@ -67,7 +67,7 @@ struct copy {
 	uint8_t begin[COPY_KEY_MAX], end[COPY_KEY_MAX];
 };
 static __thread struct copy copies[COPIES];
-static __thread unsigned stripe; /* 0: none yet */
+static __thread unsigned stripe; /* 0 if there is none yet */
 static _Atomic uint64_t epochs;
 static _Atomic unsigned stripes;
 

@@ -24,8 +24,8 @@ void locations_free(struct locations *l);
 struct tablet_service *locations_find(struct locations *l, uint32_t table, struct tfs_bytes row, uint64_t *assignment);
 /*
  * Adds the tablet of rows [begin, end); end.p NULL: to the table's end.  begin
- * may be too low.  So if two entries contain a row, the one with the lower end
- * is used.  Adds nothing if out of memory.
+ * may be too low.  So if two entries contain a row, the entry with the lower
+ * end is used.  Adds nothing if out of memory.
  */
 void locations_put(struct locations *l, uint32_t table, struct tfs_bytes begin, struct tfs_bytes end,
 	struct tablet_service *service, uint64_t assignment);

@@ -4,7 +4,7 @@
  * their servers (paper, section 5.1).
  *
  * Threads: any.
- * Errors: those of the tablet service; -EBADMSG, -EPROTO of the decoder.
+ * Errors: as the tablet service; -EBADMSG and -EPROTO of the decoder.
  */
 #ifndef TFS_CLIENT_METADATA_H
 #define TFS_CLIENT_METADATA_H
@@ -17,8 +17,9 @@ int metadata_read(struct tablet_service *svc, struct tfs_bytes row_key, struct m
 /* Applies one row mutation.  On 0 it is on disk. */
 int metadata_mutate(struct tablet_service *svc, struct tfs_bytes row_key, const struct op *ops, unsigned count) TFS_MUST;
 /*
- * The same, for a new row of a table.  -ECANCELED: also if the making of the table has
- * ended (TS_BURY).  split: for a table that exists; -ECANCELED: also if it was dropped.
+ * As metadata_mutate, for a new row of a table.  -ECANCELED: also if the making of the
+ * table has ended (TS_BURY).  Set split for a table that exists; then -ECANCELED also
+ * means that it was dropped.
  */
 int metadata_make(struct tablet_service *svc, uint32_t table, bool split, struct tfs_bytes row_key, const struct op *ops,
 	unsigned count) TFS_MUST;
@@ -30,7 +31,7 @@ struct metadata_cursor {
 	const struct tfs_cell *cell; /* the first one of the next row; NULL: not read yet */
 	struct buf row;              /* the key, and the row: valid until the next call */
 	struct meta_tablet tablet;
-	bool bad; /* after an error: the row `row` cannot be decoded */
+	bool bad; /* set after an error if the row `row` cannot be decoded */
 };
 void metadata_cursor_init(struct metadata_cursor *c, struct tablet_service *svc, struct tfs_bytes from, struct tfs_bytes to);
 /* Returns 1, 0 at the end, -errno. */
@@ -43,10 +44,10 @@ void metadata_cursor_fini(struct metadata_cursor *c);
  */
 typedef int metadata_fn(void *arg, struct tfs_bytes row_key, struct meta_tablet *m);
 int metadata_scan(struct tablet_service *svc, struct tfs_bytes from, struct tfs_bytes to, metadata_fn *fn, void *arg) TFS_MUST;
-/* The same, but a row that cannot be decoded does not end the scan: fn gets it with m NULL. */
+/* As above, but a row that cannot be decoded does not end the scan: fn gets it with m NULL. */
 int metadata_scan_past_damage(
 	struct tablet_service *svc, struct tfs_bytes from, struct tfs_bytes to, metadata_fn *fn, void *arg) TFS_MUST;
-/* The same for the rows of one table's tablets. */
+/* As above, for the rows of one table's tablets. */
 int metadata_scan_table(struct tablet_service *svc, uint32_t table, metadata_fn *fn, void *arg) TFS_MUST;
 
 #endif

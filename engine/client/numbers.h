@@ -31,7 +31,7 @@ int numbers_init(struct numbers *n, uint64_t client);
 void numbers_fini(struct numbers *n);
 void numbers_begin(struct numbers *n, struct numbered *m, uint32_t count);
 void numbers_end(struct numbers *n, struct numbered *m);
-uint64_t numbers_lowest(struct numbers *n); /* of the mutations between begin and end */
+uint64_t numbers_lowest(struct numbers *n); /* the lowest number of the mutations between begin and end */
 /*
  * Begins the next epoch, unless it has begun since `epoch`.  Servers then refuse
  * late copies of this client's earlier requests.  Requests under way are sent again.

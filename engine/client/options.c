@@ -35,7 +35,7 @@ void tfs_options_init(struct tfs_options *o)
 }
 
 enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH, ADDRESS, TOKEN };
-/* Also the text of the example configuration. */
+/* This is the text of the example configuration, too. */
 struct setting {
 	const char *name;
 	enum setting_type type;
@@ -338,7 +338,7 @@ int options_render(const struct tfs_options *o, struct buf *out)
 	return err;
 }
 
-/* The comment of a setting: what it is, its range, and whether it can change. */
+/* The comment of a setting: its meaning, its range, and whether it can change. */
 static int render_about(const struct setting *s, struct buf *out)
 {
 	static const char must[] = "must ";

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 #define BATCH_BYTES (256u << 10) /* the default of a scan */
-#define BATCH_LEAST (8u << 10)   /* of one range */
+#define BATCH_LEAST (8u << 10)   /* the least bytes of a batch of one range */
 
 struct range {
 	struct row_cursor cursor;
@@ -120,7 +120,7 @@ static int ranges_open(struct salt_scan *s)
 
 /* ---- the heap ---- */
 
-/* Returns true if the next row of a is returned before that of b. */
+/* Returns true if the next row of a is returned before the next row of b. */
 static bool range_before(const struct salt_scan *s, const struct range *a, const struct range *b)
 {
 	const int order = bytes_cmp(a->row, b->row);

@@ -39,8 +39,8 @@ int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 
 /*
  * Reads the rest of a value of which a server elsewhere returned the first bytes
- * only.  first: the answer with those; *got: their number.  Returns 0, 1 if
- * another write has replaced the value meanwhile, or -errno.
+ * only.  `first` is the answer with these cells; sets *got to their number.
+ * Returns 0, 1 if another write has replaced the value since then, or -errno.
  */
 static int read_rest(struct tfs_table *t, struct ts_request *q, const char *family, const struct ts_answer *first, size_t *got)
 {
@@ -122,7 +122,7 @@ static int spec_own_bytes(struct arena *a, struct tfs_bytes *b)
 {
 	if (b->n)
 		return arena_dup(a, *b, b) ? 0 : -ENOMEM;
-	*b = b->p ? TFS_S("") : (struct tfs_bytes){NULL, 0}; /* NULL: no bound */
+	*b = b->p ? TFS_S("") : (struct tfs_bytes){NULL, 0}; /* NULL if there is no bound */
 	return 0;
 }
 

@@ -17,10 +17,10 @@
  * struct patience.
  *
  * A cached location may be stale.  A server that does not serve the row
- * returns -TABLET_MOVED.  Then the router drops the entry and reads METADATA.  The
- * same may happen on each level.  If all locations are stale, a request takes
- * six steps: three refusals, by the servers of the tablet, of METADATA and of
- * the root; and three reads, of the root file, the root and METADATA.
+ * returns -TABLET_MOVED.  Then the router drops the entry and reads METADATA.  This may
+ * happen on each level.  If all locations are stale, a request takes six steps: three
+ * refusals, by the servers of the tablet, of METADATA and of the root; and three reads, of
+ * the root file, the root and METADATA.
  *
  * A server may refuse a location that was just read.  Then the tablet is
  * moving, or the router read METADATA between two steps of a change.  The
@@ -77,7 +77,7 @@ struct patience {
 	uint64_t left_us, pause_us; /* the time that it may still pause, or wait for lost answers */
 	uint64_t held_us;           /* the time that it may still pause for a server that is busy (-EAGAIN) */
 	struct numbered numbered;   /* its mutations, if they were sent to another process */
-	uint64_t epoch;             /* of the last sending */
+	uint64_t epoch;             /* the epoch of the last sending */
 	bool unknown;               /* a sending of the mutations had no answer */
 };
 
@@ -135,7 +135,7 @@ static void envelope_add(struct router *r, struct patience *t, struct ts_request
 	}
 	if (q->row_count)
 		q->rows = rows;
-	q->time_left_us = t->left_us / 2 + 1; /* the other half is for repetitions */
+	q->time_left_us = t->left_us / 2 + 1; /* the second half is for repetitions */
 }
 
 static int call_elsewhere(struct router *r, struct patience *t, struct tablet_service *s, uint64_t assignment,
@@ -164,7 +164,7 @@ static int call_elsewhere(struct router *r, struct patience *t, struct tablet_se
 	return err;
 }
 
-/* assignment: of the tablet, as METADATA has it; 0: the request is not for a tablet, or its number is not known. */
+/* `assignment` is the tablet's, as METADATA has it, or 0 if the request is not for a tablet or its number is not known. */
 static int call_server(struct router *r, struct patience *t, struct tablet_service *s, uint64_t assignment,
 	const struct ts_request *q, struct ts_answer *a)
 {
@@ -181,7 +181,7 @@ static bool may_repeat(const struct patience *t, const struct ts_request *q)
 
 /* ---- servers and scan ids ---- */
 
-/* Finds the service of an incarnation and adds it to r->servers.  -TABLET_MOVED: no such server; -ENOMEM. */
+/* Finds the service of an incarnation and adds it to r->servers.  -TABLET_MOVED if there is no such server; -ENOMEM. */
 static int server_of(struct router *r, uint64_t incarnation, struct tablet_service **out)
 {
 	struct tablet_service *s = r->o.servers.connect(r->o.servers.arg, incarnation), **v;
@@ -297,10 +297,10 @@ struct location_scan {
 	uint32_t table;
 	struct tfs_bytes row;         /* the user's row whose tablet is wanted */
 	unsigned rows;                /* METADATA rows read so far */
-	struct tablet_service *found; /* the server of the wanted tablet: the first row has it */
+	struct tablet_service *found; /* the server of the wanted tablet, which the first row names */
 	uint64_t found_assignment;
-	bool have;             /* key, begin and server are those of a current METADATA row */
-	struct buf key, begin; /* begin: the hint stored in the first row; later the end of the tablet before */
+	bool have;             /* key, begin and server belong to a current METADATA row */
+	struct buf key, begin; /* `begin` is the hint stored in the first row, later the end of the tablet before */
 	uint64_t server, assignment;
 };
 
@@ -395,7 +395,7 @@ static int location_scan_run(struct router *r, struct patience *t, uint32_t tabl
 	do {
 		n = row_cursor_next(&c, &cell);
 		err = n < 0 ? n : 0;
-		/* Also before an error: the next tablet of METADATA may not be served. */
+		/* This is done before an error, too, because the next tablet of METADATA may not be served. */
 		if (d.have && (n <= 0 || !bytes_eq(cell->row, buf_bytes(&d.key))))
 			err = location_scan_row(&d);
 		if (!err && n > 0 && d.rows < ROUTE_PREFETCH)
@@ -473,7 +473,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 	uint64_t assignment = 0;
 	struct tablet_service *s = location_cached(r, q->table, q->row, &assignment);
 	bool cached = s != NULL;
-	unsigned silent = 0; /* unknown outcomes in a row; after two the tablet's server may be another one */
+	unsigned silent = 0; /* unknown outcomes in a row; after two, the tablet may have another server */
 	int err;
 
 	for (;;) {

@@ -37,26 +37,26 @@ struct route_options {
 	uint64_t patience_us; /* the pauses of one request and the waits for its lost answers, together; 0: ROUTE_PATIENCE_US */
 	/* Sleeps; NULL: usleep.  A simulation has its own. */
 	void (*pause)(void *arg, uint64_t us);
-	uint64_t (*now_us)(void *pause_arg); /* a monotonic clock; NULL: the system's */
+	uint64_t (*now_us)(void *pause_arg); /* a monotonic clock; NULL for the system's */
 	void *pause_arg;
-	uint64_t client; /* the client's id: of a server its incarnation; 0: a random one */
+	uint64_t client; /* the client's id, which is a server's incarnation; 0 for a random id */
 };
 #define ROUTE_CACHE_BYTES (16u << 20)
 #define ROUTE_PATIENCE_US 500000u
-#define ROUTE_PREFETCH 16u /* one scan of METADATA reads the locations of so many tablets */
+#define ROUTE_PREFETCH 16u /* one scan of METADATA reads the locations of this many tablets */
 
 struct router;
 int route_new(const struct route_options *o, struct router **out) TFS_MUST;
 void route_free(struct router *r);                      /* no call may be running */
 struct tablet_service *route_service(struct router *r); /* valid until route_free */
-/* As locations_end, for this router's cache. */
+/* Works as locations_end, for this router's cache. */
 int route_tablet_end(struct router *r, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last) TFS_MUST;
 
 struct route_stats {
 	uint64_t hits;       /* requests whose location was in the cache */
 	uint64_t reads;      /* lookups in METADATA or the root file */
 	uint64_t stale;      /* cached locations whose server refused the row */
-	uint64_t prefetched; /* locations read in addition to the one looked up */
+	uint64_t prefetched; /* locations read in addition to the wanted one */
 	uint64_t entries, bytes;
 	uint64_t repeated; /* mutations sent again after an unknown outcome */
 };

@@ -6,7 +6,7 @@
  * change of its schema (master/change.c).  A request that finds no tablets gets
  * -TABLE_DROPPED and has had no effect.  The client then reads the schema
  * again.  If the schema has another tablets id, the client sends the request
- * again.  The number of tries needs no limit, because each one follows another
+ * again.  The number of tries needs no limit, because each try follows another
  * change of the salt.
  */
 #include "engine/client/salt.h"
@@ -93,7 +93,8 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 		if (!err)
 			err = call_tablet_service(t->store->o.tablets, q, a);
 		if (a->schema_generation > p->generation)
-			(void)!table_catch_up(t, a->schema_generation); /* for later requests: this one names a family by its id */
+			(void)!table_catch_up(
+				t, a->schema_generation); /* for later requests: the present one names a family by its id */
 		if (err != -TABLE_DROPPED)
 			break;
 		next = table_new_tablets(t, p->tablets_id);

@@ -24,7 +24,7 @@ static inline uint8_t salt_byte(struct tfs_bytes row, uint32_t salt)
  * table was dropped.
  */
 int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a) TFS_MUST;
-/* The same for the newest schema; q->row is the key as stored. */
+/* As above, for the newest schema; q->row is the key as stored. */
 int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
  * Called after -TABLE_DROPPED for the tablets id `tablets`.  Reads the schema from
@@ -32,8 +32,8 @@ int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_a
  */
 const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets);
 /*
- * Reads the schema of the table if the one of its handle is older than that of a
- * server's answer.
+ * Reads the schema of the table if the handle's schema is older than
+ * `generation`, a server's.
  */
 int table_catch_up(struct tfs_table *t, uint64_t generation) TFS_MUST;
 
@@ -46,7 +46,7 @@ int table_catch_up(struct tfs_table *t, uint64_t generation) TFS_MUST;
  */
 struct salt_scan {
 	struct tablet_service *svc;
-	const struct tfs_user *user; /* of the table's handle */
+	const struct tfs_user *user; /* the user of the table's handle */
 	uint32_t table, salt;
 	uint64_t generation;
 	struct scan_spec spec; /* without salt; its bytes must outlive the scan */
@@ -57,7 +57,7 @@ struct salt_scan {
 	struct range **heap; /* the ranges that have a cell; the first one has the next row to return */
 	unsigned range_count, heap_count;
 	unsigned ranges_begun; /* ranges whose first cell was read */
-	bool begun;            /* of all */
+	bool begun;            /* set when all ranges have begun */
 	int failed;            /* the error that ended the scan; every later call returns it */
 };
 void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schema *schema, const struct scan_spec *spec);

@@ -7,7 +7,7 @@
 
 struct tfs_scan {
 	struct cell_scan cells;
-	struct absent_scan *absent; /* NULL: the scan is `cells` */
+	struct absent_scan *absent; /* NULL if the scan is `cells` */
 	bool (*stop)(void *arg);
 	void *stop_arg;
 	/* The rest is of tfs_scan_fill. */

@@ -105,7 +105,7 @@ int schemas_table_by_id(struct lock_service *locks, uint32_t id, const char *hin
 /* ---- snapshots ---- */
 
 struct each_snapshot {
-	uint32_t table; /* 0: of all tables */
+	uint32_t table; /* 0 for all tables */
 	schemas_snapshot_fn *fn;
 	void *arg;
 };

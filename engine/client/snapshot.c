@@ -4,7 +4,7 @@
  *
  * The client flushes the table before it asks the master for a copy.  The
  * master's request contains another minor compaction, and the master serves no
- * other request meanwhile.  After the flush this compaction is short.
+ * other request during it.  After the flush this compaction is short.
  *
  * METADATA's rows list the SSTables of all tables.  From them the client
  * computes the bytes that only one snapshot uses.
@@ -268,7 +268,7 @@ int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out)
 
 struct names {
 	struct tfs_store *store;
-	bool of_all; /* only those that were made with of_all */
+	bool of_all; /* only snapshots that were made with of_all */
 	char (*v)[TFS_NAME_MAX + 1];
 	uint32_t count;
 };
@@ -326,7 +326,7 @@ int tfs_snapshot_list(struct tfs_table *t, bool usage, int (*fn)(void *arg, cons
 		struct tfs_snapshot info;
 
 		err = snapshot_info(t, names.v[i], usage ? &z : NULL, &info);
-		if (err == -ENOENT) { /* dropped meanwhile */
+		if (err == -ENOENT) { /* just dropped */
 			err = 0;
 			continue;
 		}
@@ -360,7 +360,7 @@ static int tables_each(struct tfs_store *s, each_table_fn *fn, void *arg)
 			if (!err) {
 				err = fn(arg, t);
 				tfs_table_close(t);
-			} else if (err == -ENOENT) { /* dropped meanwhile */
+			} else if (err == -ENOENT) { /* just dropped */
 				err = 0;
 			}
 		}

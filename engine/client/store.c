@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store handle, and the registry of open tables.  All users of a table
- * share one struct tfs_table.  So when one of them receives a newer schema, all
- * see it.
+ * share one struct tfs_table.  So when a handle receives a newer schema, all
+ * handles see it.
  */
 #include "engine/client/client.h"
 #include "engine/base/msg.h"
@@ -65,7 +65,7 @@ int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_by
 	return s->o.space(s->o.arg, total_bytes, available_bytes);
 }
 
-/* The client's own metrics.  tfs_metrics appends them to those of the servers. */
+/* The client's own metrics.  tfs_metrics appends them to the metrics of the servers. */
 #define NUMBERS_MAX 8
 static unsigned numbers_get(struct tfs_store *s, struct number *v)
 {
@@ -351,7 +351,7 @@ int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_ta
 		memcpy(groups, user->groups, user->group_count * sizeof(gid_t));
 	*as = (struct tfs_table){.store = t->store, .id = t->id, .refs = 1, .base = table_base(t), .user = *user};
 	as->user.groups = groups;
-	table_get(as->base); /* also counts the new handle in store.handles */
+	table_get(as->base); /* this counts the new handle in store.handles, too */
 	*out = as;
 	return 0;
 }
