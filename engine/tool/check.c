@@ -3,9 +3,9 @@
  * tabletctl check: verifies every checksum of a data directory and the
  * invariants between its parts.  It writes nothing.
  *
- * The order is that of opening a store: FORMAT, the lock service, the root
- * tablet and METADATA (offline_*.c), then the tablets of each table, their
- * SSTables and logs, and the salt of rows.  Last come files that nothing
+ * The order is the same as when a store is opened: FORMAT, the lock service,
+ * the root tablet and METADATA (offline_*.c), then the tablets of each table,
+ * their SSTables and logs, and the salt of rows.  Last come files that nothing
  * refers to.  If part of METADATA cannot be read, the checks that need all of
  * it are left out: missing tablets and unreferenced files would hide the cause.
  */

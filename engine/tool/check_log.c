@@ -3,10 +3,10 @@
  * Checks the commit logs.
  *
  * A log that redo sets name must contain every record from the least of its
- * redo points up to the last LSN that it states as durable, and no whole
- * record behind its end.  Each record must be decodable and of a table that
- * exists or existed.  A clean end and a recovery leave logs that no redo set
- * names.  The next mount removes them, so damage in them is a note only.
+ * redo points up to the last LSN that it states as durable, and no whole record
+ * after its end.  Each record must be decodable and of a table that exists or
+ * existed.  A clean end and a recovery leave logs that no redo set names.  The
+ * next mount removes them, so damage in them is a note only.
  */
 #include "engine/cell/batch_format.h"
 #include "engine/server/server.h"

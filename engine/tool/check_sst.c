@@ -8,10 +8,10 @@
  * compaction that wrote the file must have counted, and asks the Bloom filter
  * for each row and column: a filter that denies a key hides it from readers.
  *
- * Readers of a salted table look for a row behind its salt byte, so a row
- * that is stored with another first byte is never found.  All rows of a
- * table's files and logs have the same salt, because a change of the salt
- * takes a new table id.
+ * Readers of a salted table look for a row after its salt byte, so a row that
+ * is stored with another first byte is never found.  All rows of a table's
+ * files and logs have the same salt, because a change of the salt takes a new
+ * table id.
  */
 #include "engine/client/salt.h"
 #include "engine/tool/check.h"
@@ -128,7 +128,7 @@ const char *sst_large_next(struct sst_large *l, const struct cellkey *k, struct 
 
 struct check_file {
 	const char *path;
-	uint64_t keys, seen, half_bytes; /* for the progress: the keys that there are, and half of the file's size */
+	uint64_t keys, seen, half_bytes; /* for the progress, the number of keys and half of the file's size */
 	struct offline_table *table;
 	struct sst *sst;
 	struct sst_count count;

@@ -29,7 +29,7 @@ static int print_failure(const char *path, int err)
 	return err == -EBADMSG ? EXIT_DAMAGED : EXIT_CANNOT;
 }
 
-/* Returns whether the 8 bytes at offset (from_end: from the end of the file) are the magic; prints an error if not. */
+/* Returns true if the 8 bytes at offset (from the end of the file, if from_end is set) are the magic; else prints an error. */
 static bool has_magic(const char *what, const char *path, const char *magic, uint64_t offset, bool from_end)
 {
 	struct file *f = NULL;

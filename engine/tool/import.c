@@ -4,8 +4,8 @@
  *
  * On a data directory the store is opened.  In a mount each valid record is
  * written to TABLE/.import as a line of TSV, whatever the format of the input:
- * that stream ends at the first line that it refuses, and this program may be told
- * to continue (--max-errors).  So it checks the records itself, and whether the
+ * that stream ends at the first line that it refuses, and this program may
+ * continue (--max-errors).  So it checks the records itself, and whether the
  * family exists.
  */
 #include "engine/base/units.h"
@@ -29,14 +29,14 @@ struct family {
 
 struct input {
 	struct place place;
-	const char *name; /* of the file, for messages */
+	const char *name; /* the name of the file, for messages */
 	int fd;
 	bool make; /* -p */
 	bool is_archive;
 	uint64_t refused, max_errors;
 	bool reported;        /* a message names the cause of the error */
 	uint64_t cells, rows; /* into a mount */
-	struct buf row;       /* of the last cell */
+	struct buf row;       /* the row of the last cell */
 
 	/* into a mount */
 	int stream;           /* TABLE/.import, or -1 */

@@ -3,8 +3,8 @@
  * Reads a data directory without a server.  Nothing is opened for writing.
  * Meanwhile it has the flock on lock/held, so that no mount can start.
  *
- * Reading continues behind damage where it can.  Each damage is one line of
- * the report.
+ * Reading continues after damage where it can.  Each damage is one line of the
+ * report.
  */
 #ifndef TFS_TOOL_OFFLINE_H
 #define TFS_TOOL_OFFLINE_H
@@ -18,11 +18,11 @@
 
 #include <stdio.h>
 
-struct offline_file { /* of the lock service */
+struct offline_file { /* a file of the lock service */
 	const char *name, *path;
 	struct buf contents;
 	uint64_t version;
-	bool damaged, one_copy; /* both copies are; one of them is */
+	bool damaged, one_copy; /* damaged: the two copies; one copy */
 };
 struct offline_table {
 	const struct schema *schema;
@@ -32,7 +32,7 @@ struct offline_table {
 };
 struct offline_row { /* of METADATA */
 	struct buf key;
-	struct meta_tablet m; /* begin: the hint, as stored */
+	struct meta_tablet m; /* begin is the hint, as stored */
 	struct buf begin;     /* where the previous tablet ends */
 	struct buf events;    /* "TIMESTAMP TEXT\n", newest first */
 	bool doubt;           /* cells of it, or of rows just below it, may be missing */
@@ -50,7 +50,7 @@ struct offline_gaps {
 	struct buf row; /* of the last entry that was read */
 	bool open;      /* what follows it cannot be read */
 };
-/* As log_replay for one log; a function of repair, which continues behind damage. */
+/* As log_replay for one log; a function of repair, which continues after damage. */
 typedef int offline_replay_fn(
 	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 struct offline {
@@ -63,7 +63,7 @@ struct offline {
 	struct offline_table *tables; /* by id */
 	unsigned table_count;
 	uint32_t next_table;       /* the next unused table id; 0: unreadable */
-	uint64_t incarnation;      /* of the last process; 0: none; UINT64_MAX: unreadable */
+	uint64_t incarnation;      /* the incarnation of the last process, 0, or UINT64_MAX if it is unreadable */
 	struct offline_rows root;  /* the root tablet's row, unless it is missing or damaged */
 	struct offline_rows meta;  /* rows of the root tablet: METADATA's tablets */
 	struct offline_rows users; /* rows of those: users' tablets */
@@ -139,7 +139,7 @@ bool offline_is_dropped(const struct offline *store, uint32_t table);
 int offline_locks(struct report *r, struct offline *store) TFS_MUST;
 void offline_locks_close(struct offline *store);
 /* ---- offline_meta.c: the root tablet's row and METADATA ---- */
-/* Returns the i-th row of root, meta and users, NULL behind the last one. */
+/* Returns the i-th row of root, meta and users, or NULL after the last one. */
 const struct offline_row *offline_row_at(const struct offline *store, unsigned i);
 /* The rows of a table in lock/rows, of which the first ones were compared. */
 struct offline_made {

@@ -137,7 +137,7 @@ static int add_cell(struct report *r, struct offline *store, struct offline_rows
 
 	if (!err && c->family_id == META_EVENT) {
 		err = buf_printf(&row->events, "%" PRId64 " ", c->ts);
-		for (size_t i = 1; i < c->value.n && !err; i++) /* behind the format byte */
+		for (size_t i = 1; i < c->value.n && !err; i++) /* after the format byte */
 			err = buf_u8(&row->events, c->value.p[i] < 0x20 || c->value.p[i] >= 0x7f ? '.' : c->value.p[i]);
 		if (!err)
 			err = buf_u8(&row->events, '\n');

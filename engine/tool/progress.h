@@ -12,7 +12,7 @@
  * which is sound at each instant, because each command can be killed.  A command
  * that polls ends itself; a second signal kills it.
  *
- * Threads: the counters may be set by any; the rest is for the main thread.
+ * Threads: any thread may set the counters; the rest is for the main thread.
  */
 #ifndef TFS_TOOL_PROGRESS_H
 #define TFS_TOOL_PROGRESS_H
@@ -27,14 +27,14 @@ struct progress_options {
 	bool quiet;              /* only the signals */
 	bool polls;
 	bool summary;               /* the last line is printed in any case, not only if there were others */
-	void (*refresh)(void *arg); /* of the thread, before it prints, and not after progress_end; NULL: none */
+	void (*refresh)(void *arg); /* called by the thread before it prints, and not after progress_end; may be NULL */
 	void *arg;
 };
 
 /* Call it before the first thread is made, because threads inherit the blocked signals. */
 void progress_begin(const struct progress_options *o);
 void progress_end(void);
-/* The time left is that of `done` of `total` parts of the work.  about: total is an estimate.  0: unknown. */
+/* The time left is estimated from `done` of `total` parts of the work.  about: total is an estimate.  0: unknown. */
 void progress_total(uint64_t total, bool about);
 void progress_add(uint64_t bytes); /* which are also parts of the work */
 void progress_set(uint64_t bytes, uint64_t done);
@@ -43,7 +43,7 @@ void progress_cells(uint64_t cells, uint64_t rows);
 /* Removes the line from the terminal, before a message. */
 void progress_clear(void);
 
-/* For a command that polls: the number of the signal, 0 if none came. */
+/* Returns the number of the signal, or 0, for a command that polls. */
 int progress_signal(void);
 /* Waits until fd can be read.  Returns false if a signal came. */
 bool progress_wait_input(int fd);

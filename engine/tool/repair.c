@@ -4,7 +4,7 @@
  * check finds clean, with all data that can still be read.
  *
  * It reads the store as check does (offline_*.c), except that it continues
- * behind damage in a log (repair_log.c).  A dry run examines everything and
+ * after damage in a log (repair_log.c).  A dry run examines everything and
  * prints each damage, each step and each loss.  With --write, repair does the
  * same a second time, prints nothing, and carries the steps out.
  *

@@ -18,7 +18,7 @@ struct repair {
 	bool write;           /* false: a dry run, which prints everything and changes nothing */
 	const char *aside;    /* DATADIR/repair-NNNN, made for the first file in it */
 	bool rewrites_meta;   /* METADATA is written anew; stays set from the first pass to the second */
-	uint64_t incarnation; /* of the files that this repair writes: above all that exist */
+	uint64_t incarnation; /* the incarnation of the files that this repair writes, above all that exist */
 	uint64_t next_file;
 	uint32_t table_max;        /* the greatest table id that exists */
 	struct repair_log *logs;   /* all that exist or are named */
@@ -37,7 +37,7 @@ struct repair {
 /* ---- repair_lock.c: files that are replaced ---- */
 /* Links the file in DATADIR/repair-NNNN, durably.  Does nothing in a dry run. */
 int repair_keep(struct repair *p, const char *path) TFS_MUST;
-/* The same for all files below DATADIR/NAME. */
+/* As above, for all files below DATADIR/NAME. */
 int repair_keep_tree(struct repair *p, const char *name) TFS_MUST;
 /* ---- repair_log.c ---- */
 struct repair_log_table { /* the records of one table in a log */
@@ -51,20 +51,20 @@ struct repair_log {
 	const char *dir;
 	bool named;    /* by a redo set; from is the least redo point */
 	bool of_meta;  /* named by a redo set of METADATA or of the root tablet */
-	uint64_t from; /* 0: from its beginning */
+	uint64_t from; /* 0 if it is replayed from its beginning */
 	bool examined;
 	struct repair_log_table *tables; /* set by repair_log_examine */
 	unsigned table_count;
 	bool damaged, missing;
 	bool copied;            /* the records that tablets need are copied to the log of this repair */
-	uint64_t first_missing; /* damaged: the first LSN that log_replay cannot read */
+	uint64_t first_missing; /* the first LSN that log_replay cannot read, of a damaged log */
 	bool sealed, unsealed;  /* it has a seal; it had one, which is missing or damaged */
 	struct log_seal seal;
 	struct log_scan *scan;
 };
 /* Finds or adds the log. */
 struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation);
-/* An offline_replay_fn, arg a struct repair: offline_replay, then each whole record behind damage, in LSN order. */
+/* An offline_replay_fn, arg a struct repair: offline_replay, then each whole record after damage, in LSN order. */
 int repair_log_replay(
 	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 /*

@@ -9,7 +9,7 @@
  * although records before it are lost.  If several segments hold the same LSN,
  * the last segment that begins at or below it counts, as in log_replay.
  *
- * Of a sealed log nothing else is read than the seal lists: a zombie may have written
+ * Only the parts of a sealed log are read that the seal lists: a zombie may have written
  * more, which no client got an answer for.  If the seal is lost, all whole records count.
  *
  * The damaged log itself is not changed.  repair_write.c copies the records that
@@ -27,7 +27,7 @@
 
 struct found {
 	uint64_t lsn, offset;
-	unsigned segment, rank; /* rank: of several records of one LSN the highest counts */
+	unsigned segment, rank; /* among several records of one LSN the highest rank counts */
 	struct log_frame f;
 	bool broken; /* the frame is whole, its body is not */
 };
@@ -37,7 +37,7 @@ struct segment {
 	struct log_header h;
 	bool whole;             /* h is valid, and of this log and number; or the seal lists the segment */
 	bool foreign;           /* nothing of it is read: h is valid, and of another log, or the seal does not list it */
-	uint64_t last_lsn, end; /* of a sealed log; 0: no limit */
+	uint64_t last_lsn, end; /* the last LSN and the end of a sealed log, or 0 */
 };
 struct log_scan {
 	struct segment *segments;
@@ -45,7 +45,7 @@ struct log_scan {
 	struct found *v; /* by LSN, one for each */
 	size_t count;
 	uint64_t stated; /* the highest LSN that a header or record states as durable */
-	uint64_t salt;   /* of the frames' checksums; unknown if no header is valid */
+	uint64_t salt;   /* the salt of the frames' checksums; unknown if no header is valid */
 	bool has_salt;
 };
 
@@ -184,7 +184,7 @@ static int scan_segment(struct log_scan *scan, unsigned i)
 	return err;
 }
 
-/* By LSN; of the same LSN a whole record first, then that of the later segment. */
+/* Sorts by LSN; at one LSN a whole record is first, then the record of the later segment. */
 static int compare_found(const void *a, const void *b)
 {
 	const struct found *x = a, *y = b;
@@ -279,7 +279,7 @@ static int read_found(const struct log_scan *scan, const struct found *x, struct
 struct pass {
 	log_replay_fn *fn;
 	void *arg;
-	uint64_t next; /* LSN behind the last record that fn got; 0: none */
+	uint64_t next; /* the LSN after the last record that fn got, or 0 */
 	int stopped;   /* the result of fn, if that ended the replay */
 };
 

@@ -26,7 +26,7 @@ enum { SALT_ROWS = 8 }; /* that many rows with the right salt byte are no coinci
 
 struct damaged { /* a file lock/tables/NAME */
 	const struct offline_file *file;
-	struct schema *schema; /* what can be read of it, or NULL */
+	struct schema *schema; /* the readable part of it, or NULL */
 	uint32_t table;        /* 0: not known */
 	bool used;
 };
@@ -53,7 +53,7 @@ static struct schema *decode_unchecked(struct tfs_bytes s)
 	return out;
 }
 
-/* Looks for the schema in either copy: behind its length, or up to the file's checksum. */
+/* Looks for the schema in either copy: after its length, or up to the file's checksum. */
 static struct schema *find_schema(struct tfs_bytes file)
 {
 	struct schema *out = NULL;
@@ -96,10 +96,10 @@ struct content {
 	uint32_t table;
 	struct restore_family *v;
 	unsigned count;
-	uint16_t group; /* of the file being read */
+	uint16_t group; /* the group of the file being read */
 	bool not_salt[256];
 	uint64_t rows;
-	struct buf row, scratch; /* row: the last one */
+	struct buf row, scratch; /* `row` is the last row */
 };
 
 static void note_family(struct content *c, uint16_t id, uint16_t group)

@@ -8,10 +8,10 @@
  * that lacks a chunk is left out.  If another file is in its place, it is looked
  * for everywhere below sst/ and read from there.
  *
- * Lost are the rows between the last entry before lost blocks and the first one
- * behind them: cells and deletes of these rows.  If nothing can be read, these
- * are the rows that METADATA states.  They are named for each tablet that uses
- * the file.
+ * Lost are the rows between the last entry before lost blocks and the first entry
+ * after them: cells and deletes of these rows.  If nothing can be read, these are
+ * the rows that METADATA states.  They are named for each tablet that uses the
+ * file.
  *
  * Durable steps: 1 the new file is written and synced, 2 its directory is
  * synced, 3 the old file is linked in DATADIR/repair-NNNN (repair_keep).
@@ -32,7 +32,7 @@ struct rewrite {
 	struct repair_file *file;
 	const char *path;
 	struct sst_writer *w; /* NULL: a dry run */
-	unsigned partition;   /* of the filter, at the last entry */
+	unsigned partition;   /* the partition of the filter at the last entry */
 	bool column_has_cell;
 	struct sst_count count;
 	struct buf probe, scratch;

@@ -8,7 +8,7 @@
 
 struct sst_count {
 	struct props p;    /* table and group are the caller's */
-	int64_t commit_us; /* the latest time of commit; INT64_MIN: no cell */
+	int64_t commit_us; /* the latest time of commit, or INT64_MIN */
 	struct cellkey k;  /* the last key, decoded; borrows from that key and from scratch */
 	bool any, new_row, new_column;
 	struct buf column, scratch;

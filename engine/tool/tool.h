@@ -45,7 +45,7 @@ extern const struct command check_command, repair_command, dump_command, put_com
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same, with the subcommand before and its help behind.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
+/* As above, with the subcommand before and its help after it.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
 #define bad_usage(c, fmt, ...) (complain("%s: " fmt "; see 'tabletctl %s -h'", (c)->name, __VA_ARGS__, (c)->name), EXIT_CANNOT)
 
 /* The next functions end the program, with EXIT_CANNOT and a message, if there is no memory. */

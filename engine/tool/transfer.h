@@ -7,9 +7,9 @@
 #include "engine/tabletfs.h"
 #include "engine/tool/tool.h"
 
-enum { TRANSFER_BYTES = 1 << 20 }; /* of a read or a write */
+enum { TRANSFER_BYTES = 1 << 20 }; /* the bytes of a read or a write */
 
-/* The options of both, for struct command. */
+/* The options of import and export, for struct command. */
 #define TRANSFER_OPTIONS                                                                                                           \
 	{"format", required_argument, NULL, 'f'},                                                                                  \
 	{                                                                                                                          \
@@ -19,7 +19,7 @@ enum { TRANSFER_BYTES = 1 << 20 }; /* of a read or a write */
 /* A table: PATH is its directory in a mount, or DATADIR/TABLE. */
 struct place {
 	const char *path;
-	int dir;                 /* of the mounted table, or -1 */
+	int dir;                 /* a descriptor of the mounted table, or -1 */
 	struct tfs_store *store; /* or NULL */
 	struct tfs_table *table; /* in store */
 };
