@@ -193,7 +193,7 @@ bool sst_is_another(const char *path);
 int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset) TFS_MUST;
 /* *out: the first key of the block at about this offset of the file.  -ENOENT if the table is empty. */
 int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
-/* *Sets *out to the first key of the next readable block after the block that may contain key.  -ENOENT if there is none. */
+/* Sets *out to the first key of the next readable block after the block that may contain key.  -ENOENT if there is none. */
 int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out) TFS_MUST;
 /* Sizes for tabletctl dump: blocks, index, filters. */
 struct sst_layout {

@@ -99,7 +99,7 @@ struct node_ops {
 	int (*has_cells)(struct node *n, bool *has);
 
 	/* ---- the kind that a name was resolved to ---- */
-	/* *Sets *out to the node, counted; -ENOENT if it does not exist.  NULL: a node is made, and `exists` is asked. */
+	/* Sets *out to the node, counted; -ENOENT if it does not exist.  NULL: a node is made, and `exists` is asked. */
 	int (*find)(struct node *dir, struct resolved *r, struct node **out);
 	/* Returns 0, or -ENOENT if the node does not exist.  NULL: it always exists. */
 	int (*exists)(struct node *n);
