@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # While others rewrite a file in place, a program that reads it gets one version:
-# the bytes, and the size and times that the system states.  A follower goes on
+# the bytes, and the size and times that the system states.  A follower continues
 # at the end, and begins again if the file was truncated.  Every way of writing is
 # seen alike, and no written byte is dropped without an error.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2016

@@ -73,7 +73,7 @@ fails "truncate with an argument is refused" "Invalid argument|I/O error" sh -c 
 py <<'EOF2'
 from tap import *
 import subprocess, threading, time
-# Writers beside truncations: a write that ended before a truncation began is gone, one that began after its end is there.
+# Writers beside truncations: a write that ended before a truncation began is removed, a write that began after its end is there.
 os.makedirs(M + "/busy/.families/f")
 log, stop = [[], [], []], False
 def writer(w):

@@ -4,10 +4,10 @@
  *
  *	bench_keys [DIR [ROWS]]
  *
- * growing keys by 1, 4 and 8 writers, salted and not; scans of both; pages of
- * sites with hosts reversed or hashed; one host by its prefix and by a look
- * at everything; the newest entries by reversed time and at the end.
- * DIR (/tmp/bench_keys) is removed before and after.
+ * growing keys by 1, 4 and 8 writers, salted and not; scans of the two tables;
+ * pages of sites with hosts reversed or hashed; one host by its prefix and by a
+ * look at everything; the newest entries by reversed time and at the end.  DIR
+ * (/tmp/bench_keys) is removed before and after.
  */
 #include "engine/base/bytes.h"
 #include "engine/base/clock.h"

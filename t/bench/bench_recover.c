@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What starting costs.
+ * The cost of a start.
  *
  *	bench_recover replay [DIR [MB [TABLETS [VALUE_BYTES]]]]
  *		a process writes MB of log (256) in TABLETS tablets (64), rows at
@@ -159,7 +159,7 @@ static void put(const char *row, const void *value, size_t n)
 	tfs_mutation_free(m);
 }
 
-/* Each step in a process of its own, or memory would be what the one before left. */
+/* Each step runs in a process of its own, or memory would include what the step before left. */
 static void in_process(void (*fn)(void))
 {
 	pid_t pid = fork();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one SSTable gives: build, warm and cold random gets, scan, probes, by
+ * The speed of one SSTable: build, warm and cold random gets, scan, probes, by
  * codec and block size, in one process and thread (2 threads at the end).
  *   bench_sstable [ENTRIES [VALUE_BYTES [TEXTFILE [CODEC KIB [GETS]]]]]
  * Values are cut from TEXTFILE (default: this machine's licence texts).

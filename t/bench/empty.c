@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A FUSE daemon with nothing behind it: files and directories in memory,
- * never listed, gone with the mount.  What it takes is what the kernel, the
- * context switches and libfuse take, so it is the ceiling of any daemon that
- * gets the same requests.  For t/bench/mount.sh, which prints it beside ours.
+ * A FUSE daemon without a store: files and directories in memory, never listed,
+ * which end with the mount.  What it takes is what the kernel, the context
+ * switches and libfuse take, so it is the ceiling of any daemon that gets the
+ * same requests.  For t/bench/mount.sh, which prints it beside ours.
  *
  *	empty [libfuse options] MOUNTPOINT
  *

@@ -14,8 +14,8 @@
  *          opened again in the same forget mode, as after a SIGKILL; all that
  *          is read then counts as acknowledged; then death at a later operation
  * error    one operation fails and the service continues; then death
- * skipped  each sync in turn is left out, and some death must show it.  This
- *          history is a separate one: in it no later sync of the same
+ * skipped each sync in turn is left out, and some death must show it.  This
+ * history is separate: in it no later sync of the same
  *          directory hides the missing one
  * opening  each kind of sync of an opening is left out after a SIGKILL; some
  *          death must show it
@@ -168,7 +168,7 @@ enum survival { NOTHING, EVERYTHING, RANDOM, LATE }; /* LATE: later changes surv
 struct plan {
 	uint64_t seed;
 	uint64_t crash_at, fail_at, kill_at, skip; /* 0: never */
-	uint64_t skip_after_open;                  /* the sync left out is this one of the second opening */
+	uint64_t skip_after_open;                  /* the number of the sync of the second opening that is left out */
 	enum survival survival;
 };
 struct shared {

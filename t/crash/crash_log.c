@@ -337,7 +337,7 @@ static void note_place(const char *name, bool seen, const char *test)
 		snprintf(p->by, sizeof p->by, "crash_log --syncs, %s", test);
 }
 
-/* The file's, not the directory's: where that one fails, the records are safe in the first writer's file. */
+/* The file's, not the directory's: if the directory's sync fails, the records are safe in the first writer's file. */
 static unsigned sync_to_fail(void)
 {
 	unsigned k = 5;
@@ -370,9 +370,9 @@ static bool skipped_test(uint64_t seed)
 		memcpy(op_of_sync, sh->op_of_sync, sizeof op_of_sync);
 		memcpy(place, sh->place_of_sync, sizeof place);
 		/*
-		 * A sync that the hook fails is none to forget mode, so those
-		 * behind it have smaller numbers there.  The ones before it
-		 * are the first round's.
+		 * A sync that the hook fails is none to forget mode, so the
+		 * syncs after it have smaller numbers there.  The ones before
+		 * it are the first round's.
 		 */
 		for (p.skip = failed; p.skip + failing <= syncs; p.skip++) {
 			const char *bad = NULL;

@@ -4,11 +4,11 @@
  * that it is missing.
  *
  * A place is a line of the engine that calls for a sync (FILE_PLACE).  A single
- * sync may have no effect, because an earlier one has covered the same bytes.
- * Calls of each place are therefore left out one after another until enough of
- * them have been noticed: after a power cut the next start found a store that it
- * could not recover.  The syncs of an opening cover the unsynced writes of a
- * killed process; they have their own history, which runs first (handed_on.c).
+ * sync may have no effect, because an earlier sync has covered the same bytes.
+ * Calls of each place are therefore left out one after another until enough of them
+ * have been noticed: after a power cut the next start found a store that it could
+ * not recover.  The syncs of an opening cover the unsynced writes of a killed
+ * process; they have their own history, which runs first (handed_on.c).
  *
  * The other histories are those of a fixed list of seeds.  No thread in them acts
  * by time and there is no other limit, so each run is the same.

@@ -15,7 +15,7 @@
 
 /* api_library, which records the current call */
 struct api durable_api(void);
-/* The same for an action that is no call of the library; NULL: it is over. */
+/* As above, for an action that is no call of the library; NULL when it is over. */
 void durable_call(const char *name);
 /* For a hook.  False: an operation that changes nothing.  An empty name: it is within no call that has one. */
 bool durable_name(char name[DURABLE_BYTES], enum file_op op, const char *path);

@@ -9,7 +9,7 @@
 enum handed { HANDED_KEPT, HANDED_LOST, HANDED_FAILED };
 struct handed_plan {
 	uint64_t killed; /* the operation at which the first process dies; past its last one: when it is done */
-	uint64_t skip;   /* the sync left out; 0: none */
+	uint64_t skip;   /* the sync left out, or 0 */
 	bool writes;     /* the second process changes something as well */
 };
 

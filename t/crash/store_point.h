@@ -17,7 +17,7 @@
 #define STEPS_MOST 256
 
 struct point {
-	uint64_t seed, at, skip; /* at 0: no crash but at the end; skip: the sync left out, 0 none */
+	uint64_t seed, at, skip; /* if `at` is 0, no crash but at the end; `skip` is the sync left out, or 0 */
 	unsigned way;            /* how unsynced bytes survive */
 	bool kill;
 	/*

@@ -39,7 +39,7 @@ static struct shared {
 } * shared;
 
 static char dir[300], store_dir[340];
-static const char *compression; /* of the table; NULL: the default, which trains a dictionary */
+static const char *compression; /* codec of the table; NULL for the default, which trains a dictionary */
 static bool memory, tell;
 static int with = -EIO;
 static _Atomic bool armed;
@@ -430,7 +430,7 @@ static bool look_at_row(struct tfs_table *t, int i, int again)
 	return true;
 }
 
-/* Checks the rest of the other table: all of one kind, and it can be dropped. */
+/* Checks the rest of the second table: all of one kind, and it can be dropped. */
 static bool look_at_u(struct tfs_store *s, const char *name)
 {
 	const struct tfs_schema *schema;

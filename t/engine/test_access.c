@@ -341,7 +341,7 @@ static void snapshot(void **state)
 	chmod_family("f", 0600);
 	assert_int_equal(read_cell(owner, "f"), -EACCES);
 	chmod_family("f", 0644);
-	assert_int_equal(read_cell(owner, "f"), 0);       /* then the owner, now one of the others */
+	assert_int_equal(read_cell(owner, "f"), 0);       /* then the owner, who is now another user */
 	assert_int_equal(read_cell(group, "f"), -EACCES); /* now the owner, then by a group, which may not be theirs any more */
 	/* An ACL. */
 	change((struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_OWNER, .name = "f", .uid = OWNER, .gid = (gid_t)-1});

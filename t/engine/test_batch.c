@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The batch writer has the same effect as single mutations in the same order within
- * each row.  It reports each row that fails, writes the others, and its memory is
+ * each row.  It reports each row that fails, writes the rest, and its memory is
  * bounded.
  */
 #include "engine/client/client.h"
@@ -224,7 +224,7 @@ static void rows_that_fail(void **state)
 	close_store();
 }
 
-/* Mutations of one row that only write are one record of the log.  If one of them fails, the others do not. */
+/* Mutations of one row that only write are one record of the log.  If a mutation fails, the rest does not. */
 static void writes_of_a_row(void **state)
 {
 	static char names[100][16];
@@ -584,7 +584,7 @@ static int by_number(const void *a, const void *b)
 	return (int)*(const unsigned *)a - (int)*(const unsigned *)b;
 }
 
-/* A mutation that needs the whole limit has its turn, however many small ones arrive meanwhile. */
+/* A mutation that needs the whole limit has its turn, however many small mutations arrive before that. */
 static void nobody_is_passed(void **state)
 {
 	static char large[64 << 10];

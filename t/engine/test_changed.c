@@ -17,7 +17,7 @@ static int64_t test_clock(void *arg)
 	return now;
 }
 
-/* The values that were committed at or after this second, each with a space behind it. */
+/* The values that were committed at or after this second, each with a space after it. */
 static const char *changed(int64_t second, uint32_t versions)
 {
 	static char text[2 << 20];

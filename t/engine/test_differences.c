@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cells that one snapshot has and another has not: exactly these, and only changed files are read. */
+/* The scan returns the cells that one snapshot has and the second lacks, exactly these, and only changed files are read. */
 #include "t/engine/snapshot_lib.h"
 #include "t/lib/metric.h"
 

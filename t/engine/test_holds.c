@@ -100,7 +100,7 @@ static void blocked_writers(void **state)
 	assert_int_equal(pthread_create(&threads[WRITERS], NULL, batch_some, NULL), 0);
 	while (begun < WRITERS + 1)
 		(void)sched_yield();
-	for (unsigned i = 0; i < 100; i++) { /* reads are answered meanwhile */
+	for (unsigned i = 0; i < 100; i++) { /* reads are answered during the block */
 		assert_int_equal(tfs_stat(table, TFS_S("0.0"), "f", TFS_S("q"), TFS_AUTO, &info), -ENOENT);
 		assert_int_equal(mutate(), -EAGAIN);
 	}
@@ -149,7 +149,7 @@ static void block_of_a_dead_master(void **state)
 	assert_int_equal(mutate(), -EAGAIN);
 	assert_int_equal(ask(TS_LIST, 3), 0);
 	assert_int_equal(mutate(), -EAGAIN);
-	/* The next master ends it by any request, and the former one does nothing any more. */
+	/* The next master ends it by any request, and the former master does nothing any more. */
 	assert_int_equal(ask(TS_LIST, 4), 0);
 	assert_int_equal(mutate(), 0);
 	assert_int_equal(ask(TS_BLOCK_WRITES, 3), -SESSION_ENDED);

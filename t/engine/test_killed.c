@@ -2,9 +2,9 @@
 /*
  * A store of small tablets, METADATA's too, keeps every acknowledged write when the
  * process is killed or the power fails at any file operation, while writers run
- * and tablets split, merge, and are compacted and flushed.  A scan meanwhile, in
- * one call or in pages, returns each row once and in order, in a state between
- * the scan's start and end.  KILLED_ROUNDS, KILLED_SEED.
+ * and tablets split, merge, and are compacted and flushed.  A scan during this, in
+ * one call or in pages, returns each row once and in order, in a state between the
+ * scan's start and end.  KILLED_ROUNDS, KILLED_SEED.
  */
 #include "engine/server/tablets/moves.h"
 #include "t/engine/lib.h"

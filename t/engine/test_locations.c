@@ -46,7 +46,7 @@ static void known_once(void **state)
 	assert_non_null(strstr(text, "# TYPE tabletfs_location_hits_total counter\ntabletfs_location_hits_total "));
 	assert_non_null(strstr(text, "# TYPE tabletfs_location_entries gauge\ntabletfs_location_entries "));
 	free(text);
-	/* METADATA names the process before this one, until the first change. */
+	/* METADATA names the former process until the first change. */
 	for (unsigned i = 0; i < 2; i++) {
 		hooks.no_flush = i;
 		close_store();

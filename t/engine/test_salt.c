@@ -286,7 +286,7 @@ static void *come_and_go(void *arg)
 		MUST(change_row(row, true) == 0);
 		MUST(tfs_stat(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, &info) == -ENOENT);
 		atomic_fetch_add(&rounds, 1);
-		if (i % 8 == 0) /* a pause, in which the salt may take effect: the other threads pause, too */
+		if (i % 8 == 0) /* a pause, in which the salt may take effect; all threads pause */
 			usleep(500);
 	}
 	MUST(change_row(row, false) == 0); /* one to stay */
@@ -570,7 +570,10 @@ static void *salt_anew(void *arg)
 	return NULL;
 }
 
-/* At the log records of the first rows; they continue when the change waits for them, and the other rows wait for the change. */
+/*
+ * At the log records of the first rows; they continue when the change waits for them,
+ * and the remaining rows wait for the change.
+ */
 static int change_between(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	bool holds = false;

@@ -251,7 +251,7 @@ static void test_block(void **state)
 	close_store();
 	for (unsigned i = 0; i < FLIPS; i++) {
 		const unsigned f = i % n;
-		/* The data of such values fills nearly all of each file except the one of deletes. */
+		/* The data of such values fills nearly all of each file except the file of deletes. */
 		const uint64_t at = i < n ? 40 : (bytes[f] - bytes[f] / 10) / FLIPS * i;
 
 		if (i >= n && bytes[f] < 100000)

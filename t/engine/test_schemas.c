@@ -3,8 +3,8 @@
  * Schemas change under traffic and no acknowledged write of an existing family is
  * lost: families are made, dropped, renamed and moved between locality groups,
  * groups are made, renamed, dropped and changed, the table is renamed, and
- * tablets are split and merged meanwhile.  A refused write reports that its
- * family does not exist.
+ * tablets are split and merged at the same time.  A refused write reports that
+ * its family does not exist.
  */
 #include "engine/base/mutex.h"
 #include "t/engine/lib.h"
@@ -85,7 +85,7 @@ static void *write_cells(void *arg)
 	return NULL;
 }
 
-/* A cell has at least the state that was acknowledged; its family may be removed meanwhile. */
+/* A cell has at least the state that was acknowledged; its family may have been removed. */
 static void look_at(uint16_t id, unsigned i, unsigned who)
 {
 	char row[32], family[8], column[8], value[400];
@@ -263,7 +263,7 @@ static int one_change(unsigned *x)
 		e.name = group;
 		e.value = e.op == TFS_SCHEMA_GROUP_BLOCK_SIZE ? (next(x, 2) ? "4K" : "32K") : next(x, 2) ? "none" : "zstd";
 		break;
-	case 10: /* if it has cells it stays: writes are blocked meanwhile, and continue */
+	case 10: /* if it has cells it stays; writes are blocked during the check, and continue */
 		err = drop(some_family(x));
 		break;
 	case 11:

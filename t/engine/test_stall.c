@@ -282,7 +282,7 @@ static void two_writers(enum file_op op, bool same)
 	assert_int_equal(log_replay(in_dir("store/log/1"), 1, tell, &told, &end, NULL), 0);
 	assert_int_equal(told.next_while, 50);
 	assert_int_equal(told.late, 1);
-	assert_int_equal(told.stalled, 2); /* the other table has had one before */
+	assert_int_equal(told.stalled, 2); /* the second table has had one before */
 	file_set_hook(NULL, NULL);
 	hooks.no_flush = false;
 	open_store();

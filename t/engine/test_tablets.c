@@ -135,7 +135,7 @@ static void test_merge_of_parts(void **state)
 	{
 		struct served_tablet *h;
 
-		/* The one in the middle leaves the file that the others share. */
+		/* The middle tablet leaves the file that the first and the last share. */
 		assert_int_equal(served_find(hooks.server, tfs_table_id(table), tfs_str("row00040"), &h), 0);
 		assert_int_equal(tablet_compact(h->tablet), 0);
 		served_put(h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * New sets of tablets: truncation beside writers, and deaths at each file
+ * New sets of tablets: truncation during writes, and deaths at each file
  * operation of a truncation and of a schema with splits.
  */
 #include "t/engine/deaths.h"
@@ -44,7 +44,7 @@ static int set_text(const char *text)
 	return tfs_schema_set_text(table, tfs_str(text), TFS_NO_TIME, NULL);
 }
 
-/* ---- beside writers ---- */
+/* ---- during writes ---- */
 
 #define WRITERS 3
 #define TRUNCATIONS 20
@@ -146,7 +146,7 @@ static void wait_for(unsigned more)
 	}
 }
 
-/* A write that ended before a truncation is gone; one that began after it is there. */
+/* A write that ended before a truncation is removed; a write that began after it is there. */
 static void each_write_is_before_or_after(void **state)
 {
 	pthread_t threads[WRITERS + 2];

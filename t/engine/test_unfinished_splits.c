@@ -210,7 +210,7 @@ static bool merge_killed_at(unsigned at)
 	return WEXITSTATUS(status) == 1;
 }
 
-/* With the one below it: its step 2 must not write over the other merge's result. */
+/* A merge with the tablet below it: its step 2 must not overwrite the first merge's result. */
 static void test_merge_of_merged(void **state)
 {
 	bool done = false;
@@ -230,7 +230,7 @@ static void test_merge_of_merged(void **state)
 /* ---- a disk that fails for a while ---- */
 
 enum { BAD_ROWS = 60 };
-static _Atomic unsigned fail_from, fail_to; /* fail_to 0: none fails */
+static _Atomic unsigned fail_from, fail_to; /* fail_to is 0 if none fails */
 
 static int fail_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
@@ -242,7 +242,7 @@ static int fail_hook(void *arg, enum file_op op, const char *path, uint64_t offs
 	return done >= fail_from && done < fail_to ? -EIO : 0;
 }
 
-/* Each row has its last value if that was acknowledged, else that or the one before. */
+/* Each row has its last value if that was acknowledged, else its last or its previous value. */
 static void expect_written(const bool *told)
 {
 	char row[32], value[8];
@@ -666,7 +666,7 @@ static void test_told_once(void **state)
 	close_store();
 }
 
-/* ---- readers meanwhile ---- */
+/* ---- readers at the same time ---- */
 
 static _Atomic bool asked_enough;
 static _Atomic unsigned changes;

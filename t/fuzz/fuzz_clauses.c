@@ -67,7 +67,7 @@ static void check_key(const struct clauses *c, struct tfs_bytes key)
 	CHECK(in_bounds(key, s->qualifier_from, s->qualifier_from_after, s->qualifier_to) == admits_qualifier(c, key));
 }
 
-/* Keys at, before and behind each value. */
+/* Keys at, before and after each value. */
 static void check_keys(const struct clauses *c)
 {
 	struct buf key = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The local lock service's files and journal, and a cluster's marker and identity, from any bytes: unchanged, and with the
- * checksum corrected, so that the parsers behind it are reached.  A decoded value
- * encodes to bytes that decode to the same value.
+ * checksum corrected, so that the parsers after it are reached.  A decoded value encodes to
+ * bytes that decode to the same value.
  */
 #include "engine/base/envelope.h"
 #include "engine/lock/lock_format.h"

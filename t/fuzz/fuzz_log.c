@@ -5,7 +5,7 @@
  * The first byte selects the target.  Formats: a decoded value encodes to the
  * same bytes and decodes again to the same value.  Images: the rest of the input
  * becomes one or two segments, unchanged or with corrected checksums, so that the
- * code behind the checksums is reached.  Replay must return rising LSNs or fail,
+ * code after the checksums is reached.  Replay must return rising LSNs or fail,
  * and read no byte outside.  If it succeeds, a seal of the images replays the same
  * records.  Another seal, from the input, must not lead the replay outside either.
  */
@@ -212,7 +212,7 @@ static void try_images(struct tfs_bytes s, bool mended)
 	free(why);
 }
 
-/* A seal from the first bytes, and segments from the others. */
+/* A seal from the first bytes, and segments from the rest. */
 static void try_sealed(struct tfs_bytes s)
 {
 	struct log_seal_segment segments[2];

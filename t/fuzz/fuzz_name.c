@@ -5,9 +5,9 @@
  * qualifier, 4 the decimal text of a timestamp, 5 two keys, as a varint length
  * and the first, then the second.
  *
- * An accepted path is the one that its key encodes to, and a key is the one that
- * its path decodes to.  Each directory of the path has a prefix of the key.  The
- * seeds are t/names.tsv.
+ * The key of an accepted path is encoded to this path again, and the path of a key
+ * is decoded to this key.  Each directory of the path has a prefix of the key.
+ * The seeds are t/names.tsv.
  */
 #include "engine/base/name.h"
 

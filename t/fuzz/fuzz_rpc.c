@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of both services from any bytes.  The first byte selects request or answer,
- * tablet or master, and the method of an answer.  A message that unpacks must
+ * Messages of the two services from any bytes.  The first byte selects request or
+ * answer, tablet or master, and the method of an answer.  A message that unpacks must
  * pack, and the result must unpack and pack to the same bytes.
  */
 #include "engine/rpc/master_service.h"

@@ -2,10 +2,10 @@
 /*
  * Random histories over a store: what the history test and the crash test
  * share.  A step is chosen by (seed, number) alone, never by what the store
- * says, so that any step can be left out and the others stay what they are.
- * A step is run on one side (the library or the reference model) and writes
- * all that it saw, errors included, as text: two sides agree when the texts
- * are equal.
+ * says, so that any step can be left out and the rest stay what they are.  A
+ * step is run on one side (the library or the reference model) and writes all
+ * that it saw, errors included, as text: two sides agree when the texts are
+ * equal.
  */
 #ifndef T_HISTORY_H
 #define T_HISTORY_H
@@ -13,7 +13,7 @@
 #include "t/lib/open_hooks.h"
 #include "engine/tabletfs.h"
 
-/* ---- both implementations of tabletfs.h behind one face ---- */
+/* ---- the two implementations of tabletfs.h, with one interface ---- */
 /* clang-format off */
 #define API_FUNCTIONS(X)                                                                                              \
 	X(close) X(sync) X(table_create) X(table_drop) X(table_rename) X(table_list) X(table_open) X(table_close)     \
@@ -130,7 +130,7 @@ int server_leave(const char *store_dir);
 /* 0, or -EEXIST where files of server_leave are there, said. */
 int server_leftovers(const char *store_dir, struct out *o);
 
-/* The first two tables with families and groups; the start of every history.  In parts, each one durable change. */
+/* The first two tables with families and groups; the start of every history.  In parts, each of one durable change. */
 #define SETUP_PARTS 4
 int side_setup_part(struct side *s, unsigned flags, unsigned part, struct out *o);
 /* Everything there is: tables, snapshots, schemas, cells. */
@@ -142,7 +142,7 @@ bool side_expires_within(struct side *s, int64_t from, int64_t to);
 #define CLOCK_BASE INT64_C(1600000000000000)
 /*
  * Where a history's clock begins; it moves by milliseconds.  Cells have times a few
- * microseconds behind CLOCK_BASE, and rules ages of whole seconds: so none expires just where
+ * microseconds after CLOCK_BASE, and rules ages of whole seconds: so none expires just where
  * the clock stands, where times that only the library draws would make it expire on one side.
  */
 #define CLOCK_START (CLOCK_BASE + 10000500)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The clock stands still within a step, where each commit of the library is a microsecond later than the one before. */
+/* The clock stands still within a step, where each commit of the library is a microsecond later than the previous commit. */
 #define COMMIT_MS(x) (history_set_back ? 0 : (long long)((x).commit_us / 1000))
 
 void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
@@ -50,7 +50,7 @@ void say_row(struct side *s, struct tfs_table *t, struct tfs_bytes row, struct o
 	say_scan(s, t, &spec, o);
 }
 
-/* A pattern that matches keys like this one: its beginning, its end or all of it. */
+/* A pattern that matches keys like this key: its beginning, its end or all of it. */
 static struct tfs_bytes pick_pattern(struct rng *r, struct tfs_bytes like, char *out, size_t size)
 {
 	const char *p = (const char *)like.p;

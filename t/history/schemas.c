@@ -72,7 +72,7 @@ static void purge(struct side *s, struct tfs_table *t, const char *family)
 	s->api->scan_free(sc);
 }
 
-/* The table of a handle has gone: every call says so. */
+/* The table of a handle was dropped, and every call reports it. */
 static void let_go(struct side *s, unsigned k, struct out *o)
 {
 	bool b = false;

@@ -104,7 +104,7 @@ static int leave(void *arg, const char *name, bool is_dir)
 		snprintf(path, sizeof(path), "%s/1-%u.sst", e->dir, LEFT_FROM + left++);
 		f = fopen(path, "w");
 		if (!f)
-			return 0; /* the table was dropped, and its directory went just now */
+			return 0; /* the table was dropped, and its directory was just removed */
 		if (fputs("an output that never was installed\n", f) < 0 || fclose(f))
 			abort();
 	}

@@ -61,7 +61,7 @@ static int clone_table(struct side *s, struct tfs_table *of, struct rng *r, stru
 	return 0;
 }
 
-/* A handle of the snapshot remains, and every call with it says that the snapshot is gone. */
+/* A handle of the snapshot remains, and every call with it reports that the snapshot was dropped. */
 static int drop(struct side *s, struct tfs_table *t, const char *name, struct out *o)
 {
 	struct tfs_table *snapshot = NULL;

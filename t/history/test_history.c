@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library beside the reference model: seeded random histories, each step
- * run on both, everything seen compared after each.
+ * The library and the reference model: seeded random histories, each step run on
+ * both, everything seen compared after each.
  *
  *	test_history                 seeds from 1 until HISTORY_SECONDS (25) are over
  *	HISTORY_SEEDS=N              N seeds instead

@@ -132,7 +132,7 @@ static inline struct server_options cluster_options(const char *data_dir)
 }
 
 /*
- * o->data_dir is the new data directory (copied); the other members are the servers'.
+ * o->data_dir is the new data directory (copied); all other members are the servers'.
  * The servers are added next, then cluster_start.
  */
 static inline int cluster_new(struct cluster *c, const struct server_options *o)

@@ -64,8 +64,8 @@ const char *file_sync_place(void);
  * _exits): calls under root_dir fail with -EIO in the thread that crashed and
  * never return in others, until file_forget_stop.  An entry's change does
  * not survive without an earlier, lost one of the same name.  Only paths that
- * begin with root_dir (as given, or resolved) are recorded; root_dir.forget/
- * is used meanwhile.
+ * begin with root_dir (as given, or resolved) are recorded; root_dir.forget/ is
+ * used during this.
  */
 int file_forget_start(const char *root_dir) TFS_MUST;
 void file_forget_stop(void);

@@ -3,7 +3,7 @@
  * The crash: changes the real files to a state that a power loss may leave.
  *
  *   1 Choose, oldest record first, whether it is lost, whole or torn.  If a
- *     change of an entry is lost, later ones that depend on it are lost too.
+ *   change of an entry is lost, later changes that depend on it are lost too.
  *   2 Undo all records, newest first.  Each finds its file or directory as its
  *     operation left it, so the bytes to write again are read here and are not
  *     recorded.  The files now have their last durable state.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session sees the changes of another one only after lock_sync, and watches are called only after deliver(). */
+/* A session sees the changes of another session only after lock_sync, and watches are called only after deliver(). */
 #include "t/lib/lock_conformance.h"
 #include "engine/lock/term.h"
 

@@ -7,7 +7,7 @@
  * (called and not yet answered), which have been applied.  At an answer the
  * operation must be applied: now, if it was not before.  Other pending operations
  * may be applied just before it.  So an operation is applied only when an answer
- * needs it (Lowe: just-in-time linearization).  The search goes back to the last
+ * needs it (Lowe: just-in-time linearization).  The search returns to the last
  * choice if an answer cannot be explained, and remembers each (event, state,
  * applied) from which it failed or is under way.  The last event that any choice
  * reached ends a prefix that has no order.
@@ -23,8 +23,8 @@
  *    could observe that.  Else it can be moved after the answer, or it is spare.
  *  - A choice fails if a pending answer states a value that no longer can be made:
  *    it does not begin with the value of the column, or no pending append continues
- *    that one; and the changes that write a beginning of it have been applied.
- *  - Of equal operations in doubt, the one called first is applied first.
+ *    that value; and the changes that write a beginning of it have been applied.
+ *  - Of equal operations in doubt, the first one called is applied first.
  *  - An operation in doubt is not applied if no answer states, and no check
  *    expects, a text that begins with the value which it makes, and no answer
  *    depends on it otherwise.
@@ -100,7 +100,7 @@ struct search {
 	struct sight *sights[LIN_COLUMNS];
 	size_t sight_count[LIN_COLUMNS];
 	uint32_t other_sight[LIN_COLUMNS];
-	bool counted[LIN_COLUMNS];      /* has increments: its values do not begin with earlier ones */
+	bool counted[LIN_COLUMNS];      /* has increments: its values do not begin with earlier values */
 	uint32_t *visible[LIN_COLUMNS]; /* by value: 1 + the last event that states a text beginning with it; 0: not known yet */
 	uint32_t visible_room[LIN_COLUMNS];
 	XXH128_hash_t *seen; /* open addressing; zero: free */
@@ -394,7 +394,7 @@ static bool leads(const struct search *s, const struct action *z, unsigned c, ui
 	return z->op->kind == LIN_DELETE || values_continues(s->values, value, from, z->value);
 }
 
-/* Can z lead to the value from some other one? */
+/* Can z lead to the value from some other value? */
 static bool makes(const struct search *s, const struct action *z, unsigned c, uint32_t value)
 {
 	if (z->writes >> c & 1 && z->op->kind == LIN_APPEND)
@@ -527,7 +527,7 @@ static bool observed(
 		const struct action *r = &s->actions[s->pool[e->first + i]];
 
 		if (!has(&node->applied, r->slot) && r->reads & z->writes) {
-			/* Changes between z and r overwrite z's columns or leave them, so r must match in one of them now. */
+			/* Changes between z and r overwrite z's columns or leave them, so r must match in such a column now. */
 			if (r->op->check && z->writes >> (r->op->check - 1) & 1)
 				return true;
 			for (unsigned c = 0; c < LIN_COLUMNS; c++)

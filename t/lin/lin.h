@@ -8,9 +8,9 @@
  * A row is at most LIN_COLUMNS columns.  A column is absent (NULL) or a text.  At
  * the start of a history all columns are absent.
  *
- * Times are any ascending int64 above 0: a virtual clock, or CLOCK_MONOTONIC.  An
- * operation comes before another one if it was answered at an earlier time than
- * the other was called.  At equal times the two are concurrent.
+ * Times are any ascending int64 above 0: a virtual clock, or CLOCK_MONOTONIC.
+ * Operation a comes before operation b if a was answered at an earlier time than
+ * b was called.  At equal times the two are concurrent.
  */
 #ifndef T_LIN_H
 #define T_LIN_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reference model, for a program that also links the real library:
- * model_X has the contract of tfs_X in engine/tabletfs.h.  A handle made by
- * one side must never be given to the other: the struct tags are the same,
+ * model_X has the contract of tfs_X in engine/tabletfs.h.  A handle made by one
+ * side must never be passed to the second side: the struct tags are the same,
  * the structs behind them are not.
  *
  * Link t/model/libmodel_ref.la for these names, t/model/libmodel.la for the

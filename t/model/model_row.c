@@ -7,7 +7,7 @@
  * operations work on the copies, in order; at the end, when nothing can fail
  * any more, the copies take the place of the columns.
  *
- * Where engine/tabletfs.h leaves a choice, this is the one taken:
+ * Where engine/tabletfs.h leaves a choice, the model has this:
  *
  *  1. "As it was before, in order": an operation sees the versions that were
  *     live before the mutation, less those that earlier operations of the
@@ -34,15 +34,15 @@
  *  6. TFS_NEWEST without a time draws one unique time of the store's clock,
  *     also when newest + 1 is later.  A replacement, a given time and a move
  *     draw none.
- *  7. replace with place TFS_AT: the result goes exactly there, and the
- *     version at replace_ts goes if it is still the newest.  Otherwise
+ *  7. replace with place TFS_AT: the result is exactly there, and the version at
+ *  replace_ts is removed if it is still the newest.  Otherwise
  *     replaced is false and the write is placed as if replace were not set.
  *  8. Move onto itself (column -> same column, version -> same version,
  *     newest version -> its own column): nothing happens; -EEXIST with
- *     noreplace.  -ENOENT is judged before -EEXIST.  A column moved to a
- *     version of itself keeps that one version only.  In "newest there + 1"
- *     of version -> own column the moved version itself is not the newest.
- *     "Existing column" means one with a live version.
+ *     noreplace.  -ENOENT is judged before -EEXIST.  A column moved to a version
+ *     of itself keeps only that version.  In "newest there + 1" of version -> own
+ *     column the moved version itself is not the newest.  "Existing column" means
+ *     one with a live version.
  *  9. The result of a move is the newest version moved.  set_time to the
  *     time that it has succeeds and does nothing.
  * 10. Increment looks at the size of the value only, not at the family's

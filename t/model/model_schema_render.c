@@ -153,7 +153,7 @@ static bool small_number(const char *s, int least, int most, int *out)
 	return true;
 }
 
-/* Only zstd has levels; the other codecs keep the default. */
+/* Only zstd has levels; all other codecs keep the default. */
 bool mdl_group_fits(const struct tfs_group *g)
 {
 	return strncmp(g->compression, "zstd", 4) == 0 || g->level == 3;

@@ -13,8 +13,8 @@
  *  - The text has at most 1 MiB, no NUL byte and no @include.
  *  - A text with allow_delete or was is not kept as written but rendered:
  *    what is shown, and so what a backup carries, never has them.
- *  - { name = "B"; was = "A"; } is A, with another name; an A beside it is a
- *    new one.  Where no A is left, B must be there: it was done before.
+ *  - { name = "B"; was = "A"; } is A, with another name; a further A is a new
+ *  family.  Where no A is left, B must be there: it was done before.
  */
 #include <errno.h>
 #include <grp.h>

@@ -55,7 +55,7 @@ static void schema_finish(struct tfs_table *c, const struct tfs_table *t)
 		abort();
 }
 
-/* The first snapshot that is not below; true if it is this one. */
+/* The first snapshot that is not below; true if it is the wanted snapshot. */
 static bool find(const struct tfs_store *s, uint32_t table, const char *name, size_t *at)
 {
 	const struct tfs_schema *p = NULL;

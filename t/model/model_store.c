@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model's store: the one lock, the clock, opening and closing.
+ * The model's store: its lock, the clock, opening and closing.
  *
  * Nothing is kept on disk: tfs_open makes SOURCE if it is absent, so that a
  * mount over the model meets the directory it expects, and starts empty.

@@ -2,7 +2,7 @@
 /*
  * Tables by name.  A handle is the table itself, counted: it survives a
  * rename, and after a drop every call on it gives -ENOENT.
- * A rename onto an existing empty table drops that one; onto itself it
+ * A rename onto an existing empty table drops that table; onto itself it
  * changes nothing.
  */
 #include <errno.h>
@@ -82,7 +82,7 @@ void mdl_table_get(struct tfs_table *t)
 	t->store->handles++;
 }
 
-/* The store's own reference goes the same way, without having been counted as a handle. */
+/* The store's own reference ends in the same way, although it was not counted as a handle. */
 void mdl_table_put(struct tfs_table *t)
 {
 	if (--t->refs > 0)
@@ -324,7 +324,7 @@ int tfs_flush(struct tfs_table *t)
 	return r;
 }
 
-/* What the rules hide now is gone: a rule loosened later does not bring it back. */
+/* Cells that the rules hide now stay hidden, even if a rule is loosened later. */
 int tfs_compact(struct tfs_table *t)
 {
 	int r = 0;

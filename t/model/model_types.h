@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the model.  Everything here is protected by the one lock
- * (mdl_lock), reference counts included; functions below expect it held
- * unless they say otherwise.  Sorted arrays only: the point of the model is
- * that one can see that it is right.
+ * Inside the model.  Everything here is protected by mdl_lock, reference counts
+ * included; functions below expect it held unless they say otherwise.  Sorted
+ * arrays only: the point of the model is that a reader can see that it is
+ * right.
  */
 #ifndef MODEL_TYPES_H
 #define MODEL_TYPES_H

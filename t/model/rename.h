@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Force-included (-include) when the model is built as the reference that
- * stands beside the real library in one program: every function of
- * engine/tabletfs.h becomes model_*, every type keeps its name.
- * A function that shares its name with a struct gets a function-like macro,
- * which leaves "struct tfs_usage" alone.
+ * Force-included (-include) when the model is built as the reference in one
+ * program with the real library: every function of engine/tabletfs.h becomes
+ * model_*, every type keeps its name.  A function that shares its name with a
+ * struct gets a function-like macro, which leaves "struct tfs_usage" alone.
  */
 #ifndef MODEL_RENAME_H
 #define MODEL_RENAME_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of the cluster after the faults: METADATA is sound, each tablet is
- * served by the server that its row names and by no other one, each file that a row
- * names exists, and at last nothing else does.
+ * served only by the server that its row names, each file that a row names exists,
+ * and at last nothing else does.
  */
 #ifndef T_SIM_CHECK_H
 #define T_SIM_CHECK_H

@@ -50,7 +50,7 @@ struct cluster {
 	bool has_identity;
 	bool moves;                           /* masters move tablets */
 	size_t memtable_bytes;                /* of each server */
-	unsigned late_edits;                  /* a server leaves one of so many edits behind (net.c); 0: none */
+	unsigned late_edits;                  /* a server leaves an edit unfinished (net.c), one of this many; 0 for none */
 	const struct dispatch_limits *limits; /* of each server; NULL: the defaults */
 	bool sole; /* one server, which is also the master, as in an embedded store: no lease, no fence */
 };

@@ -19,7 +19,7 @@
 
 /* A write that no sync covers. */
 struct dirty {
-	struct dirty *next; /* the one before it */
+	struct dirty *next; /* the change before it */
 	struct proc *proc;
 	dev_t dev;
 	ino_t ino;

@@ -189,7 +189,7 @@ static void one_fault(const struct plan *p)
 			cluster.locks, &(struct lock_sim_faults){.delay_us = 1000u << sim_random(6), .lose = 20u << sim_random(8)});
 }
 
-/* Starts the nodes that have given up. */
+/* Starts the nodes that have ended. */
 static void keep_alive(void *arg)
 {
 	const struct plan *p = arg;

@@ -220,7 +220,7 @@ static void request_free(struct request *r)
 	free(r);
 }
 
-/* Returns true if the names are equal, or one is the directory of the other. */
+/* Returns true if the names are equal, or one name is the directory of the second. */
 static bool names_clash(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;

@@ -130,7 +130,7 @@ static void served(void *arg, int err, struct buf *answer)
 		message_put(m);
 		return;
 	}
-	/* The first copy that was served is the one that is answered. */
+	/* The first copy that was served is answered. */
 	if (!m->answer.n && !m->err) {
 		m->answer = *answer;
 		*answer = (struct buf){0};

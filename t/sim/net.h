@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Channels between simulated processes.  A channel is a service (tablet_service.h,
- * master_service.h).  A call encodes the request, and the process at the other end
- * serves it when it arrives: a tablet server by its dispatcher, a master in a thread of
- * its own.
+ * master_service.h).  A call encodes the request, and the receiving process serves it
+ * when it arrives: a tablet server by its dispatcher, a master in a thread of its own.
  *
  * A request or an answer may be lost, late, or delivered twice; later requests may
- * overtake it.  The caller gives up after a time limit.  A request that is late
- * may arrive after that.  Errors are those of
- * tablet_service.h: the other process is dead (the request was not sent), it died
- * before it answered (-ANSWER_LOST), or the time limit has passed (-ETIMEDOUT).
+ * overtake it.  The caller stops waiting after a time limit.  A request that is late
+ * may arrive after that.  Errors are those of tablet_service.h: the other process is
+ * dead (the request was not sent), it died before it answered (-ANSWER_LOST), or the
+ * time limit has passed (-ETIMEDOUT).
  */
 #ifndef T_SIM_NET_H
 #define T_SIM_NET_H

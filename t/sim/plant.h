@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bugs that a simulation is given, to see that it finds them: sim -p NAME.
- * t/sim/planted prints within how many seeds each one is found.
+ * t/sim/planted prints within how many seeds each bug is found.
  */
 #ifndef T_SIM_PLANT_H
 #define T_SIM_PLANT_H

@@ -2,13 +2,13 @@
 /*
  * The scheduler (sched.h).
  *
- * A thread that stops running chooses the next one itself, sets that one's `go`
- * and sleeps on its own `go`, a futex.  All data here belongs to the thread that
+ * A thread that stops running chooses the next thread itself, sets its `go`, and
+ * sleeps on its own `go`, a futex.  All data here belongs to the thread that
  * runs, so it needs no lock.
  *
- * A thread that has ended its function waits for another one, because a POSIX
- * thread costs more than a function.  Threads of a killed process are removed
- * from the list, and sleep until the child process ends.
+ * A thread that has ended its function waits for another function, because a
+ * POSIX thread costs more than a function.  Threads of a killed process are
+ * removed from the list, and sleep until the child process ends.
  */
 #include "t/sim/sched.h"
 

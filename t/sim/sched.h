@@ -48,8 +48,8 @@ struct proc {
 /*
  * Runs fn(arg) as the first thread, of a process named "world", with virtual time
  * 0.  Never returns: when fn has returned, the child process ends with status 0.
- * sim_preempt: a thread that locks a mutex lets another one run first in one of so
- * many cases; 0, as at first: never.
+ * sim_preempt: a thread that locks a mutex lets another thread run first in one of
+ * this many cases, or never if it is 0, as at first.
  */
 _Noreturn void sim_run(uint64_t seed, void (*fn)(void *arg), void *arg);
 void sim_preempt(unsigned in);
@@ -57,7 +57,7 @@ void sim_preempt(unsigned in);
 struct proc *proc_new(const char *name, void *data); /* copies name */
 struct proc *proc_self(void);
 struct proc *proc_world(void); /* never dies */
-/* Its threads never run again.  If the caller is one of them, this call does not return. */
+/* Its threads never run again.  If the caller is among them, this call does not return. */
 void proc_kill(struct proc *p);
 void proc_pause(struct proc *p, uint64_t us);
 /* A step at which the process can die: counts, and kills the caller's process if it is time. */

@@ -24,7 +24,7 @@ struct task_pool {
 	task_urgency_fn *urgency;
 };
 
-/* A timer owns itself.  If the task was cancelled or armed again meanwhile, it does nothing. */
+/* A timer owns itself.  If the task was cancelled or armed again, it does nothing. */
 struct timer {
 	struct task *task;
 	uint64_t due_us;

@@ -33,7 +33,7 @@
 struct tablet_of {
 	uint32_t table;
 	char begin[24], end[24]; /* end "": to the end; of METADATA's tablets: of the table id, in decimal */
-	unsigned serves, said;   /* the server that has it, and the one that METADATA names */
+	unsigned serves, said;   /* the server that has it, and the server that METADATA names */
 };
 /* In order of table and end.  Table META_TABLE: METADATA's own, whose ends are table ids. */
 static struct tablet_of tablets[TABLETS_MOST];

@@ -174,7 +174,7 @@ static inline void damage(const char *path, long at)
 	fclose(f);
 }
 
-/* A file of two copies (base/copies.h): in one of them or in both. */
+/* Damages a file of two copies (base/copies.h), in one copy or in both. */
 static inline void damage_copies(const char *path, bool first, bool second)
 {
 	if (first)

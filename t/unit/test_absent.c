@@ -2,8 +2,8 @@
 /*
  * A read of an absent row, column or version reads neither index nor block, except for
  * false positives of the filters: beside deletes of every kind, in several files
- * and groups.  A read of the newest version reads no file that is older than the
- * one that has it.
+ * and groups.  A read of the newest version reads no file that is older than the file
+ * that has it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -205,7 +205,7 @@ static void changes_during_a_load(void **state)
 	assert_int_equal(tfs_merge(table, tfs_str("row40")), 0);
 	assert_int_equal(add_family(table, "g"), 0);
 	assert_int_equal(put(table, "row45", "f", "row45"), 0);
-	/* METADATA, which that LOAD may be reading, moves meanwhile. */
+	/* METADATA, which that LOAD may be reading, moves at the same time. */
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(master_move(c.master, META_TABLE, i % 2 ? tfs_str("\x80") : tfs_bytes_of("", 0),
 					 c.servers[i / 2].incarnation),
@@ -348,7 +348,7 @@ static void late_requests(void **state)
 	ask_assignment = 0;
 }
 
-/* A server dies: the others serve its tablets, with what it had acknowledged.  All die but one, which is new. */
+/* A server dies: the remaining servers serve its tablets, with all acknowledged changes.  All die but one, which is new. */
 static void deaths(void **state)
 {
 	spread();
@@ -446,7 +446,7 @@ static void burials(void **state)
 	read_all();
 }
 
-/* A server that the others take for dead stops at its next change of METADATA. */
+/* A server that is dead for all other servers stops at its next change of METADATA. */
 static void buried_alive(void **state)
 {
 	const uint64_t me = c.servers[1].incarnation, live[] = {c.servers[0].incarnation, c.servers[2].incarnation};
@@ -626,7 +626,7 @@ static void late_families(void **state)
 	assert_int_equal(cells_of("row45"), 2);
 	assert_int_equal(ask(to, TS_COMPACT, 45), 0);
 	assert_int_equal(cells_of("row45"), 2);
-	/* A damaged schema does not keep the servers from the schemas behind it. */
+	/* A damaged schema does not keep the servers from the schemas after it. */
 	assert_int_equal(lock_put(c.locks, "tables/broken", tfs_str("x"), LOCK_ABSENT, NULL), 0);
 	assert_int_equal(store_table_make(c.store, "u", "f", &another), 0);
 	assert_int_equal(put(another, "row", "f", "v"), 0);

@@ -57,8 +57,9 @@ static void pass_is_partial(void)
 }
 
 /*
- * The seal that one of three METADATA tablets needs is damaged.  All users' tablets are served whose rows are in the
- * others, except the first one behind the gap.  Nothing that needs all rows believes the part.
+ * The seal that one of three METADATA tablets needs is damaged.  All users' tablets are served
+ * whose rows are in the two sound METADATA tablets, except the first one after the gap.
+ * Nothing that needs all rows believes the part.
  */
 static void damaged_metadata(void **state)
 {
@@ -126,7 +127,7 @@ static void damaged_metadata(void **state)
 		buf_fini(&at[i]);
 }
 
-/* A server whose clock stays wrong gives up, unless the clocks of all are wrong.  None starts with a wrong clock. */
+/* A server whose clock stays wrong ends, unless the clocks of all are wrong.  None starts with a wrong clock. */
 static void wrong_clocks(void **state)
 {
 	const uint64_t second = 1000000;

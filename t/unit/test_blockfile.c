@@ -195,7 +195,7 @@ static void trailer_hostile(void **state)
 	bff_trailer_encode(b, &t);
 	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EPROTONOSUPPORT);
 	t = a_trailer(&size);
-	t.section[BFF_FILTERS].offset--; /* overlaps the one before, leaves a gap */
+	t.section[BFF_FILTERS].offset--; /* overlaps the previous block, leaves a gap */
 	bff_trailer_encode(b, &t);
 	assert_int_equal(bff_trailer_decode(tfs_bytes_of(b, sizeof(b)), size, &d), -EBADMSG);
 	t = a_trailer(&size);

@@ -2,7 +2,7 @@
 /*
  * Imports and exports: random cells return exactly in each format, in pieces of
  * any size, and a second time; each malformed record is refused with its number
- * and reason, and the records behind it are stored.
+ * and reason, and the records after it are stored.
  */
 #include "engine/bulk/import.h"
 #include "engine/bulk/line.h"
@@ -142,7 +142,7 @@ static int feed_pieces(struct import *im, struct tfs_bytes in, size_t most)
 		uint8_t *copy;
 
 		n = n < in.n ? n : in.n;
-		copy = malloc(n); /* so that a read behind it, or after the call, is found */
+		copy = malloc(n); /* so that a read after its end, or after the call, is found */
 		memcpy(copy, in.p, n);
 		err = import_feed(im, copy, n);
 		free(copy);

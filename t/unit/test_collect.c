@@ -241,7 +241,7 @@ static void in_a_merge_column(void **state)
 	close_store(false);
 }
 
-/* Both parts of a split name the file; one gives it up, then the other. */
+/* The two halves of a split name the file; one drops it, then the second. */
 static void split(void **state)
 {
 	struct tfs_table *t;
@@ -291,7 +291,7 @@ static void dropped_meanwhile(void **state)
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	assert_int_equal(tfs_flush(t), 0);
 	set_hook(drop_meanwhile, &met);
-	for (unsigned i = 1; i <= 2; i++) { /* the leftover beside it is removed */
+	for (unsigned i = 1; i <= 2; i++) { /* the leftover next to it is removed */
 		shell("mkdir d/sst/4000000");
 		if (i == 1) {
 			plant("4000000/1-1.sst");

@@ -53,7 +53,7 @@ static void rounds(unsigned n, bool full)
 		assert_int_equal(master_collect(c.master, full), 0);
 }
 
-/* Table with one SSTable, which two tablets share: rows below 20 on server 0, the others on server 1. */
+/* Table with one SSTable, which two tablets share: rows below 20 on server 0, the rest on server 1. */
 static int cluster_setup(void **state)
 {
 	struct server_options o;
@@ -297,7 +297,7 @@ static void move_to_1(void)
 static unsigned uses; /* questions for use so far, to servers 0, 1, 2, and again */
 static bool twice;
 
-/* Each server is asked before the tablet comes, and after it has gone. */
+/* Each server is asked before the tablet comes, and after it has left. */
 static int moving_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	if (q->method == TS_FILES && q->file_count && ++uses == 3)

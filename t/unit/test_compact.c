@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compactions keep every visible cell, drop every other one, and keep exactly the
+ * Compactions keep every visible cell, drop all other cells, and keep exactly the
  * files and redo sets that are needed: with tombstones, rules that change, clipped
- * and regrouped files, and writers and readers beside background work.  Failures
+ * and regrouped files, and writers and readers during background work.  Failures
  * are tested in test_compact_faults.c.
  */
 #include <setjmp.h>
@@ -486,7 +486,7 @@ static void test_wants_major(void **state)
 	end(&l);
 }
 
-/* ---- beside a major compaction ---- */
+/* ---- during a major compaction ---- */
 
 static struct lib *beside;
 static unsigned beside_rounds;
@@ -514,7 +514,7 @@ static int work_beside(void *arg, enum file_op op, const char *path, uint64_t of
 	return 0;
 }
 
-/* Newer files are merged meanwhile, and the tombstones that the merges keep still mask its output. */
+/* Newer files are merged during it, and the tombstones that the merges keep still mask its output. */
 static void test_merges_beside_a_major_compaction(void **state)
 {
 	static struct lib l;

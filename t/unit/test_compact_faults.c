@@ -16,7 +16,7 @@
 enum { ROWS = 12 };
 
 /* ---- failing allocations ---- */
-static _Thread_local long alloc_countdown; /* 0: none fails; this thread's only */
+static _Thread_local long alloc_countdown; /* 0 if none fails; this thread's only */
 static bool alloc_failed;
 
 static bool fails(void)
@@ -185,7 +185,7 @@ static int no_space(void *arg, enum file_op op, const char *path, uint64_t offse
 /*
  * Flushes fail until no further memtable can be frozen; then the newest
  * version is deleted, and then the rules change.  The flush that does work
- * takes the frozen memtables, but not the one that holds the delete.
+ * takes the frozen memtables, but not the memtable that holds the delete.
  */
 static void test_flush_without_its_deletes(void **state)
 {
@@ -418,7 +418,7 @@ static void damage(struct lib *l, unsigned file)
 	free(path);
 }
 
-/* A file that cannot be read is left alone; the others are merged as if it were not there. */
+/* A file that cannot be read is left alone; all other files are merged as if it were not there. */
 static void test_a_damaged_file_stops_no_merge(void **state)
 {
 	static struct lib l;

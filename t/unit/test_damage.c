@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A damaged block makes only those reads and mutations fail that need it.  Two tablets
- * have the same history, and one has a flipped byte in one of its files.  Its
- * answers are those of the other one, or an error if the block may have mattered.
+ * have the same history, and one has a flipped byte in one of its files.  Its answers
+ * are the second one's, or an error if the block may have mattered.
  */
 #include "t/unit/compact_lib.h"
 
@@ -11,7 +11,7 @@ enum { ROWS = 3, QUALIFIERS = 12, FLIPS = 40, FLIPS_SANITIZED = 8 };
 static const char *const rows[ROWS] = {"a", "b", "c"};
 static const char *const qualifiers[QUALIFIERS] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
 static uint32_t seed_state;
-static unsigned columns, times; /* few columns of many versions, or the other way round */
+static unsigned columns, times; /* few columns of many versions, or many of few */
 
 static uint32_t rnd(uint32_t below)
 {

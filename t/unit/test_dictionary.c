@@ -246,7 +246,7 @@ static void unlike_versions(void **state)
 	sst_put(s);
 }
 
-/* Sites one after the other: pages of a site have a half in common. */
+/* Sites in sequence: pages of a site have a half in common. */
 static uint64_t write_sites(const char *name, const struct sst_sample *sample)
 {
 	struct sst_options o = {.codec = SST_ZSTD_DICT, .level = 3, .block_bytes = 4096, .sample = sample};

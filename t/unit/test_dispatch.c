@@ -128,7 +128,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 			.epoch = 1};
 		send_to(d, &writes[i]);
 	}
-	send_to(d, &read); /* behind more writes than there are workers */
+	send_to(d, &read); /* after more writes than there are workers */
 	send_to(d, &expiring);
 	while (!blocked)
 		(void)sched_yield();
@@ -169,7 +169,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	}
 	assert_true(done > 0 && done <= 32 && aborted >= 8);
 	assert_int_equal(answer_of(&read), 0);
-	/* The worker of an early write may have taken this one within its time. */
+	/* The worker of an early write may have taken this request within its time. */
 	expired = answer_of(&expiring) == -EAGAIN;
 	assert_true(expired || (early && !expiring.err));
 	assert_int_equal(call(d, &hello), 0);

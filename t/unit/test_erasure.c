@@ -45,7 +45,7 @@ static bool on_disk(const char *dirs)
 
 	snprintf(cmd, sizeof(cmd), "cd '%s/d' && grep -r -q -a -F -e '%s' %s 2>/dev/null", test_dir, SECRET, dirs);
 	status = system(cmd);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 2); /* 2: a file was removed meanwhile */
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 2); /* 2: a file has been removed */
 	return WEXITSTATUS(status) == 0;
 }
 

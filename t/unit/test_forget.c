@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forget mode: the bytes after a crash that were written, cut off or allocated
- * before it, for chosen fates.  A sync protects the bytes that it should and no
- * others.  Also the mode itself: its root, skipped syncs, a dead process.
+ * before it, for chosen fates.  A sync protects exactly the bytes that it
+ * should.  Also the mode itself: its root, skipped syncs, a dead process.
  */
 #include "t/unit/forget_lib.h"
 

@@ -32,7 +32,7 @@ static uint64_t blocks(uint64_t bytes)
 
 static int add_size(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-	if (type != FTW_NS) /* removed meanwhile */
+	if (type != FTW_NS) /* removed in between */
 		sum += type == FTW_F ? blocks((uint64_t)st->st_size) : BLOCK;
 	return 0;
 }
@@ -260,8 +260,8 @@ static void filled_by_puts(void **state)
 }
 
 /*
- * Removes the rows written first, all of some files; or every other one.  The
- * remaining rows do not fit beside the present files.
+ * Removes the rows written first, all of some files; or every second row.  The
+ * remaining rows do not fit in addition to the present files.
  */
 static void compacted_file_by_file(void **state)
 {

@@ -60,7 +60,7 @@ static void test_reads_and_puts(void **state)
 	/* Two readers see one order (and not each its own). */
 	BAD({OK, PUT(A, "x"), AT(1, 9)}, {OK, PUT(A, "y"), AT(1, 9)}, {OK, READ_A("x"), AT(2, 3)}, {OK, READ_A("y"), AT(4, 5)},
 		{OK, READ_A("x"), AT(6, 7)});
-	/* A read that overlaps a write may see it, and then a later one must. */
+	/* A read that overlaps a write may see it, and then a later read must. */
 	BAD({OK, PUT(A, "x"), AT(1, 9)}, {OK, READ_A("x"), AT(2, 3)}, {OK, READ_A(NULL), AT(4, 5)});
 	/* A delete. */
 	GOOD({OK, PUT(A, "x"), AT(1, 2)}, {OK, .kind = LIN_DELETE, .columns = A, AT(3, 4)}, {OK, READ_A(NULL), AT(5, 6)});
@@ -504,7 +504,7 @@ static void spoil(struct world *w)
 	unsigned c = below(w, 2);
 
 	switch (below(w, 4)) {
-	case 0: /* the answer of another one */
+	case 0: /* the answer of another operation */
 		for (unsigned d = 0; d < LIN_COLUMNS; d++)
 			op->found[d] = w->ops[k].seen >> d & 1 ? w->ops[k].found[d] : op->found[d];
 		break;

@@ -296,7 +296,7 @@ static void live_next_can_be_asked_again(void **state)
 		while (md.children > 1)
 			memtable_put(md.m[--md.children]); /* a merge does not survive its own failure */
 		md.clipped[0] = false;
-		/* the contents of the one child, by a raw scan */
+		/* the contents of the child, by a raw scan */
 		random_spec(&s, &o, &md, families);
 		o.row_begin = o.row_end = s.pub.row_from = s.pub.row_to = (struct tfs_bytes){0};
 		s.pub.one_row = s.pub.row_from_after = false;

@@ -135,7 +135,7 @@ static void against_model(void **state)
 	locations_free(l);
 }
 
-/* A hundred thousand tablets in space for ten thousand; those used meanwhile stay. */
+/* A hundred thousand tablets in space for ten thousand; tablets in use stay. */
 static void bounded(void **state)
 {
 	const size_t most = 1 << 20;
@@ -202,7 +202,7 @@ static void caches_apart(void **state)
 	locations_free(b);
 }
 
-/* One tablet moves from server to server; a reader that has seen a later one never sees an earlier one again. */
+/* One tablet moves from server to server; a reader that has seen a later server never sees an earlier server again. */
 static struct locations *shared;
 static struct tablet_service many[1000];
 static _Atomic unsigned backwards;

@@ -190,7 +190,7 @@ static void test_lost_answers(void **state)
 	w.boot_us += 1000000;
 	(void)lock_session_beat(s);
 	assert_int_equal(w.version, version + 1);
-	/* the next one is accepted, although the version is another one than the session has seen */
+	/* the next heartbeat is accepted, although the session has not seen this version */
 	w.drop_answer = false;
 	w.boot_us += 1000000;
 	(void)lock_session_beat(s);

@@ -448,7 +448,7 @@ static void test_a_thousand_damaged_logs(void **state)
 	assert_true(refused > 500 && whole > 20);
 }
 
-/* Before the mark is written, or where a power cut took it: the records behind the damage are counted. */
+/* Before the mark is written, or where a power cut took it: the records after the damage are counted. */
 static void test_lost_records_are_counted(void **state)
 {
 	struct env *e = *state;

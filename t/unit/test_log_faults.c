@@ -325,7 +325,7 @@ static void test_what_stays_broken_is_told_of_seldom(void **state)
 	assert_non_null(at);
 	for (char *line = at; (line = strstr(line, "no fresh file")); line++)
 		told++;
-	assert_null(strstr(at, ".log: ")); /* nor of the file alone, each time another one */
+	assert_null(strstr(at, ".log: ")); /* nor of the file alone, another file each time */
 	at = strstr(at, "fresh file, after ");
 	assert_non_null(at);
 	assert_int_equal(sscanf(at, "fresh file, after %u tries", &tries), 1);
@@ -456,7 +456,7 @@ static void test_a_second_file_without_header_cuts_nothing(void **state)
 	free(two);
 }
 
-/* Its caller holds the tablet's lock: behind a disk that hangs, all else in the tablet would hang too. */
+/* Its caller holds the tablet's lock: if a disk hung, all else in the tablet would hang too. */
 static void test_submit_never_blocks(void **state)
 {
 	struct env *e = *state;

@@ -78,7 +78,7 @@ static void test_dropped_segments_are_used_again(void **state)
 		assert_int_equal(replay_from(e->dir, tag - 10, &s), 0);
 		holds(&s, tag - 10, tag - 1);
 		assert_int_equal(s.last, tag - 1);
-		assert_true(files(e) <= 6); /* two used up, and the one with the last 30 records */
+		assert_true(files(e) <= 6); /* two used up, and the segment with the last 30 records */
 	}
 	last = newest_segment(e);
 	assert_true(last > 50);

@@ -22,7 +22,7 @@ static struct zombie {
 	_Atomic uint64_t dropped; /* redo points are at this LSN */
 	_Atomic unsigned acked, done;
 	_Atomic uint64_t random; /* for faults and pauses */
-	unsigned faults;         /* one operation of so many fails; 0: none */
+	unsigned faults;         /* one operation of this many fails; 0 if none does */
 	struct worker w[WRITERS];
 } z;
 
@@ -314,7 +314,7 @@ static void test_without_the_look_up_records_are_lost(void **state)
 	assert_true(lost > 0);
 }
 
-/* The n-th file operation of sealing and all later ones fail; then it is repeated. */
+/* The n-th file operation of sealing and all later operations fail; then it is repeated. */
 static struct {
 	unsigned from, n;
 } stop;
@@ -480,7 +480,7 @@ static void test_damage_before_the_seal_stops_who_needs_it(void **state)
 	remove_log();
 }
 
-/* In the last segment, behind all statements: the end of the log, as for log_replay. */
+/* In the last segment, after all statements: the end of the log, as for log_replay. */
 static void test_an_unstated_end_is_the_end(void **state)
 {
 	struct env *e = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memtable: order, seeks, sizes, failed allocations, and readers beside a writer
+ * The memtable: order, seeks, sizes, failed allocations, and readers during writes
  * and preparing threads.
  */
 #include <errno.h>

@@ -133,7 +133,7 @@ static struct tablet_file rnd_file(bool large)
 		f.oldest_us = INT64_MAX;
 		f.newest_us = INT64_MIN;
 	}
-	f.table = 16 + f.number % 2; /* a number is used once in an incarnation, whatever the table */
+	f.table = 16 + f.number % 2; /* a number is used once in an incarnation, for all tables */
 	rnd_row(&f.begin, large);
 	if (rnd(3)) {
 		rnd_row(&f.end, large);
@@ -348,7 +348,7 @@ static void test_rows(void **state)
 	}
 }
 
-/* Both parts of a split have the parent's assignment and tokens; two that merge have the tokens of both. */
+/* The two halves of a split have the parent's assignment and tokens; a merged tablet has the tokens of its two halves. */
 static void test_inherited(void **state)
 {
 	struct meta_tablet m = {.table = 16, .last = true, .assignment = 7}, lower = {0}, both = {0};

@@ -268,7 +268,7 @@ static void write_base_and_ranges(void **state)
 	assert_int_equal(got[0], 'e');
 	assert_int_equal(tfs_read(w->table, TFS_S("r"), "a", TFS_S("q"), tfs_at(5), 600, got, 1, &n, NULL), 0);
 	assert_int_equal(n, 0);
-	/* an append to no column starts from nothing; a later one of the same mutation sees it */
+	/* an append to no column starts from nothing; a later append of the mutation sees it */
 	struct tfs_write app = {.family = "b",
 		.qualifier = TFS_S("log"),
 		.base = TFS_BASE_NEWEST,
@@ -310,7 +310,7 @@ static void write_replaces(void **state)
 	assert_row(w, "a:q@9=new a:q@5=5");
 	assert_int_equal(replace(w, 9, (struct tfs_ts){TFS_NEWEST, 7}, &res), 0); /* moved down, still above 5 */
 	assert_row(w, "a:q@7=new a:q@5=5");
-	assert_int_equal(replace(w, 7, (struct tfs_ts){TFS_NEWEST, 2}, &res), 0); /* just above the one below */
+	assert_int_equal(replace(w, 7, (struct tfs_ts){TFS_NEWEST, 2}, &res), 0); /* just above the lower bound */
 	assert_int_equal(res.ts, 6);
 	assert_row(w, "a:q@6=new a:q@5=5");
 	assert_int_equal(replace(w, 6, (struct tfs_ts){TFS_NEWEST, 5}, &res), 0); /* never onto it */

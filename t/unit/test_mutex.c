@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Locks exclude, conditions wake and time out, and debug builds abort on a wrong order
- * with the names of both ranks.
+ * and print the names of the two ranks.
  */
 #include "engine/base/mutex.h"
 #include "engine/base/clock.h"

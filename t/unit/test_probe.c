@@ -327,7 +327,7 @@ static void each_wrong_storage_is_found(void **state)
 	}
 }
 
-/* Another directory, as below a mount that has gone. */
+/* Another directory, as below a mount that has ended. */
 static void mount_goes(void *arg, unsigned done, unsigned rounds, uint64_t bytes)
 {
 	if (done > 1)

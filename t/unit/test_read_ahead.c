@@ -108,7 +108,7 @@ static void past_the_cache(void **state)
 	sst_cache_free(c);
 }
 
-/* Small beside the cache: the second walk reads no block. */
+/* Small relative to the cache: the second walk reads no block. */
 static void into_the_cache(void **state)
 {
 	struct sst_cache *c = cache_of((size_t)raw_bytes * 3);
@@ -241,7 +241,7 @@ static void *walker_run(void *arg)
 	for (iter_seek(it, tfs_str("")); it->valid; iter_next(it)) {
 		w->pairs++;
 		w->sum += hash64(it->key, 0) ^ hash64(it->value, 1);
-		for (unsigned i = 0; i < w->slow; i++) /* behind or ahead of the worker */
+		for (unsigned i = 0; i < w->slow; i++) /* after or ahead of the worker */
 			w->sum += hash64(it->value, i) & 0;
 	}
 	w->err = it->err;

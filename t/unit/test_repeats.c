@@ -318,7 +318,7 @@ static void test_batches_are_exact(void **state)
 	assert_true(late_copies > 20);
 }
 
-/* ---- a client that gives up ---- */
+/* ---- a client that stops waiting ---- */
 
 static int64_t counter_value(unsigned counter)
 {

@@ -62,7 +62,7 @@ static void cut(const char *name)
 	tfs_table_close(t);
 }
 
-/* One of two tables is one tablet, the other many. */
+/* One of two tables is one tablet, the second table many. */
 static void make_store(void)
 {
 	open_store();
@@ -123,7 +123,7 @@ static void flush_one(void)
 	tfs_table_close(t);
 }
 
-/* Stretches from one record on to all; one dead log after the other, all unflushed but for one table's. */
+/* Stretches from one record on to all; several dead logs, all unflushed but for one table's. */
 static void in_stretches(void **arg)
 {
 	static const size_t sizes[] = {1, 1000, 5000, 100000, 16u << 20};
@@ -201,7 +201,7 @@ static void of_a_dropped_table(void **arg)
 	}
 	tfs_table_close(t);
 	assert_int_equal(tfs_table_drop(store, "u"), 0);
-	tfs_table_close(make_table("u")); /* another one of that name */
+	tfs_table_close(make_table("u")); /* another directory of that name */
 	close_store(false);
 	open_store();
 	all_is_there();
@@ -352,7 +352,7 @@ static int fail_drops(void *arg, enum file_op op, const char *path, uint64_t off
 	return op == FILE_OP_LIST && strstr(path, "/lock/dropped") ? -EIO : 0;
 }
 
-/* Records behind a damaged one are lost, which a start accepts.  If it fails later, it does not name them as the cause. */
+/* Records after a damaged record are lost, which a start accepts.  If it fails later, it does not name them as the cause. */
 static void lost_records_are_no_cause(void **arg)
 {
 	struct tfs_table *t;

@@ -60,8 +60,8 @@ static void nothing_needs_our_log(void)
 }
 
 /*
- * One tablet is written on and on, beside many with a few cells; with
- * memtables that are flushed for their own size, and with such as never are.
+ * One tablet is written on and on, and many have a few cells; with memtables
+ * that are flushed for their own size, and with such as never are.
  */
 static void bounded(size_t memtable_bytes)
 {

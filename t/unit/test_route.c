@@ -18,7 +18,7 @@ static void cold_then_known(void **state)
 	assert_int_equal(seen[AT_META], 1);
 	assert_int_equal(seen[AT_USER], 1);
 	assert_int_equal(total(), 4);
-	/* Its whole range, and the tablets behind it, were learnt by that. */
+	/* Its whole range, and the tablets after it, were learnt by that. */
 	forget_seen();
 	assert_int_equal(ask(16, "000"), 0);
 	assert_int_equal(ask(16, ""), 0);
@@ -202,7 +202,7 @@ static void split_and_merge(void **state)
 	forget_seen();
 	assert_int_equal(ask(17, "c"), 0);
 	assert_int_equal(ask(17, "m"), 0);
-	assert_int_equal(seen[REFUSED], 1); /* the location found for "c" replaced the one cached for "m" */
+	assert_int_equal(seen[REFUSED], 1); /* the location found for "c" replaced the location cached for "m" */
 	snprintf(t[0].begin, sizeof(t[0].begin), "k");
 	route_free(router);
 	router_new(5000, 0);

@@ -349,7 +349,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	expect_files(a->files, a->file_count, b->files, b->file_count);
 }
 
-/* Packs q twice, so that the second time nothing may be written behind the message. */
+/* Packs q twice, so that the second time nothing may be written after the message. */
 static void pack_exactly(const struct ts_request *q, struct buf *b)
 {
 	size_t n;

@@ -131,7 +131,7 @@ static void only_what_stays(void **state)
 }
 
 /* ---- failing memory, and blocks that cannot be read ---- */
-static _Thread_local long countdown; /* 0: none fails; this thread's only */
+static _Thread_local long countdown; /* 0 if none fails; this thread's only */
 static bool failed;
 
 static bool fails(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server and the master behind the public API, where calls meet: drops and
+ * The server and the master under the public API, where calls meet: drops and
  * writers, first requests, schemas in use.
  */
 #include "engine/client/client.h"
@@ -413,7 +413,7 @@ static void *add_and_write(void *arg)
 	return NULL;
 }
 
-/* A family that was made is there for the next write, whoever else changes the schema meanwhile. */
+/* A family that was made is there for the next write, whoever else changes the schema at that time. */
 static void schemas_handed_out_in_order(void **state)
 {
 	struct adder a[4];
@@ -494,7 +494,7 @@ static struct hole {
 	unsigned asked;
 } hole;
 
-/* Each tablet except the first one begins above the end of the one before it. */
+/* Each tablet except the first one begins above the end of the tablet before it. */
 static int hole_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct hole *h = (struct hole *)s;
@@ -568,7 +568,7 @@ static void large_reads(void **state)
 	q.family = store_family_id(p.table, "f");
 	put_large(p.table, 1, 'a', LARGE);
 	p.table->store->o.tablets = &p.service;
-	/* 0: nothing is written meanwhile; 1: the same version; 2: a newer version. */
+	/* 0: nothing is written between the pieces; 1: the same version; 2: a newer version. */
 	for (int64_t at = 0; at < 3; at++) {
 		p.reads = 0;
 		p.put_at = at;

@@ -142,7 +142,7 @@ static void in_split_and_merge(void **state)
 		struct tfs_table *t = open_table("t");
 
 		some = false;
-		assert_int_equal(tfs_compact(t), 0); /* or each round would have more files than the one before */
+		assert_int_equal(tfs_compact(t), 0); /* or each round would have more files than the round before */
 		fill("old");
 		for (unsigned merging = 0; merging < 2; merging++) {
 			unsigned before = count_tablets(t);

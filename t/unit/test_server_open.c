@@ -488,7 +488,7 @@ static void forged_parts(void **state)
 	close_store(true);
 }
 
-/* Whole SSTables in each other's place: no checksum detects that, and neither shows the other's cells. */
+/* Whole SSTables in each other's place: no checksum detects that, and neither table shows cells of the second. */
 static void exchanged_files(void **state)
 {
 	struct tfs_table *t, *u;

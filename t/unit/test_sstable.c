@@ -76,7 +76,7 @@ static void check_all(const struct shape *s, struct sst *t)
 		assert_int_equal(shape_at(s, it, at), 0);
 		iter_next(it);
 		assert_int_equal(at + 1 < s->n ? shape_at(s, it, at + 1) : it->valid || it->err, 0);
-		iter_seek(it, shape_key(s, 2 * at + 1)); /* absent: the one after it */
+		iter_seek(it, shape_key(s, 2 * at + 1)); /* absent: the entry after it */
 		assert_int_equal(at + 1 < s->n ? shape_at(s, it, at + 1) : it->valid || it->err, 0);
 		iter_free(it);
 	}
@@ -523,7 +523,7 @@ static void the_oldest_goes(void **state)
 		assert_int_equal(shape_write(&small, in_dir(name), &bytes), 0);
 		assert_int_equal(sst_new(c, in_dir(name), false, &t[i]), 0);
 	}
-	for (unsigned i = 1; i < TABLES; i++) { /* 0 is used again after each other one */
+	for (unsigned i = 1; i < TABLES; i++) { /* 0 is used again after each further number */
 		assert_true(sst_may_contain(t[i], k, k, k));
 		assert_true(sst_may_contain(t[0], k, k, k));
 	}

@@ -84,7 +84,7 @@ static void test_a_read_is_repeated_once(void **state)
 	assert_int_equal(file_look_up(path, &id), 0);
 	arm(FILE_OP_OPEN, -ESTALE, 1);
 	assert_int_equal(file_open(path, FILE_READWRITE, &f), 0);
-	/* What writes is not repeated. */
+	/* Calls that write are not repeated. */
 	arm(FILE_OP_WRITE, -ESTALE, 1);
 	assert_int_equal(file_pwrite(f, "x", 1, 0), -EIO);
 	assert_int_equal(one.opens, 0);

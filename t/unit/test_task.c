@@ -139,7 +139,7 @@ static void test_queued_once_and_again(void **state)
 	task_queue(&j.task);
 	wait_inside(&j);
 	for (int i = 0; i < 10; i++)
-		task_queue(&j.task); /* while running: one more run, not ten, and not beside this one */
+		task_queue(&j.task); /* while running: one more run, not ten, and not during this run */
 	set_gate(&j, false);
 	task_pool_drain(pool);
 	assert_int_equal(runs_of(&j), 2);

@@ -181,7 +181,7 @@ static void same_result(const struct sent *s, int err, const struct tfs_result r
 	}
 }
 
-/* Sends the first copy or another one. */
+/* Sends the first copy or a further copy. */
 static void send(struct world *w, struct sent *s, bool restarted)
 {
 	struct tfs_result r[2] = {0};
@@ -455,7 +455,7 @@ static void test_clients_expire(void **state)
 	stop(&l);
 }
 
-/* METADATA gets the results of the mutations that the flush wrote: a later one could be lost with the log. */
+/* METADATA gets the results of the mutations that the flush wrote: a later result could be lost with the log. */
 static int write_during_flush(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	const struct op add = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};

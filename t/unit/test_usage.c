@@ -82,7 +82,7 @@ static struct tablet_stats total(void)
 	assert_int_equal(sum.raw_bytes, st.raw_bytes);
 	assert_int_equal(sum.cells, st.cells);
 	assert_int_equal(sum.tombstones, st.tombstones);
-	assert_true(sum.memory_bytes == 0 || st.memory_bytes - sum.memory_bytes < 8192); /* but for an empty memtable beside it */
+	assert_true(sum.memory_bytes == 0 || st.memory_bytes - sum.memory_bytes < 8192); /* but for an additional empty memtable */
 	assert_int_equal(st.disk_bytes, on_disk());
 	return st;
 }
@@ -132,7 +132,7 @@ static void counts(void **state)
 		del(OP_DELETE_FAMILY, i, 2, 0);
 	del(OP_DELETE_ROW, 40, 0, 0);
 
-	/* in memory every entry is there, whatever masks it */
+	/* in memory every entry is there, even if it is masked */
 	holds(1, 130, 7, 0);
 	holds(2, 100, 3, 0);
 	holds(0, 230, 11, 0);
@@ -171,7 +171,7 @@ static void counts(void **state)
 	sst_cache_get_stats(l.cache, &after);
 	assert_int_equal(after.bytes_read, before.bytes_read); /* once */
 
-	/* beside the cells in memory */
+	/* in addition to the cells in memory */
 	put(50, 1, 7);
 	holds(1, 111, 7, raw1);
 

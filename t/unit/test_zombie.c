@@ -230,7 +230,7 @@ static void test_a_damaged_seal_stops_its_tablets(void **state)
 
 /* ---- servers that do not answer ---- */
 static enum ts_method deaf_to;
-static unsigned deaf;      /* this one does not answer such requests */
+static unsigned deaf;      /* this server does not answer such requests */
 static bool only_later;    /* it answers the first request for each segment */
 static unsigned not_heard; /* requests */
 
@@ -265,7 +265,7 @@ static unsigned kill_one(void)
 	return who;
 }
 
-/* If a server does not answer, another one sorts its segments, in the same recovery. */
+/* If a server does not answer, another server sorts its segments, in the same recovery. */
 static void test_another_server_sorts(void **state)
 {
 	unsigned who;
@@ -283,7 +283,7 @@ static void test_another_server_sorts(void **state)
 	end();
 }
 
-/* If a server does not answer, another one seals the log, in the same recovery. */
+/* If a server does not answer, another server seals the log, in the same recovery. */
 static void test_another_server_seals(void **state)
 {
 	(void)state;

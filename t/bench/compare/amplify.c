@@ -13,7 +13,7 @@
  * a side that compresses better writes and stores less; --plain compares
  * without compression.
  *
- * The sides run one after the other, so that each has the machine to itself.
+ * The sides run in turn, so that each has the machine to itself.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the files of tabletbench.  A side is a database behind one table
- * of functions, struct side_ops: ours or a rival.  One loop drives them all.
+ * Shared by the files of tabletbench.  A side is a database, ours or a rival, with
+ * the table of functions struct side_ops.  One loop drives them all.
  *
  *	main.c         command line, and the parent process that cleans up
  *	run.c          threads, clocks, latencies, the printed rows
@@ -58,14 +58,14 @@ struct bench_options {
 enum stamps {
 	STAMP_NUMBER, /* the cell's number: written once */
 	STAMP_CLOCK,  /* the caller's clock: an overwrite that does not read the replaced cell */
-	STAMP_AUTO,   /* TFS_AUTO: the store looks for the newest version first */
+	STAMP_AUTO,   /* TFS_AUTO makes the store look for the newest version first */
 };
 
 /* How a database is opened for one line. */
 struct side_options {
 	const char *dir;                    /* its own */
-	size_t cache_bytes, memtable_bytes; /* memtable_bytes 0: the side's default */
-	bool fresh;                         /* whatever is there is removed first */
+	size_t cache_bytes, memtable_bytes; /* memtable_bytes may be 0, for the side's default */
+	bool fresh;                         /* it is emptied first */
 	bool plain;                         /* nothing is compressed */
 	/* ours */
 	enum stamps stamps;
@@ -102,7 +102,7 @@ struct latency {
 	uint64_t count, max_ns, buckets[LATENCY_BUCKETS];
 };
 struct took {
-	double wall, cpu; /* seconds; cpu: of all threads, background work too */
+	double wall, cpu; /* seconds; cpu is the time of all threads, including background work */
 	uint64_t ops;
 	unsigned tablets;
 	uint64_t split_wait_us; /* the longest */
@@ -132,7 +132,7 @@ int job_put(struct job *j, const char *key, uint64_t number, bool sync) TFS_MUST
 int job_get(struct job *j, const char *key) TFS_MUST; /* -EBADMSG: not the value's size */
 
 typedef int (*turn_fn)(const struct bench_options *o, unsigned side, void *line, struct took *t);
-/* Side after side, o->repeat times over; best[side] is the one that took least. */
+/* Side after side, o->repeat times over; best[side] is the fastest run. */
 int take_turns(const struct bench_options *o, turn_fn fn, void *line, struct took best[BENCH_SIDES]) TFS_MUST;
 /* The options that all lines have in common. */
 struct side_options side_options(const struct bench_options *o, unsigned side);

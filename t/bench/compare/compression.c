@@ -354,7 +354,7 @@ out:
 	return err;
 }
 
-/* The files of the one user table: all directories but METADATA's. */
+/* The files of the user table: all directories but METADATA's. */
 static int take_dir(void *arg, const char *name, bool is_dir)
 {
 	struct files *f = arg, below = {.r = f->r};

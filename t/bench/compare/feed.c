@@ -217,7 +217,7 @@ static int usage_entry(void *arg, const char *name, bool is_dir)
 		err = file_list(path, usage_entry, &below);
 		s->bytes += below.bytes;
 	}
-	/* A file may be removed meanwhile. */
+	/* A file may have been removed. */
 	if (!err && lstat(path, &st) == 0)
 		s->bytes += (uint64_t)st.st_blocks * 512;
 	free(path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commit log alone, in groups of 100 records with one sync each, beside
- * the least work of any log: one write of the same values into a preallocated,
- * zeroed file, and fdatasync.
+ * The commit log alone, in groups of 100 records with one sync each, compared
+ * with the least work of any log: one write of the same values into a
+ * preallocated, zeroed file, and fdatasync.
  *
  * Ours drops durable segments while it runs, as minor compactions let a store
  * do, and its first segments are written before the clock starts, as the bare

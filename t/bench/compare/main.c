@@ -3,8 +3,8 @@
  * tabletbench: the command line, and the process that cleans up.
  *
  * The measurement runs in a child process.  This process waits for it or for a
- * signal, and then removes the databases.  So nothing is left behind by ^C, by
- * a full disk, or by a side that crashes.
+ * signal, and then removes the databases.  So ^C, a full disk or a side that
+ * crashes leaves nothing.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

@@ -22,7 +22,7 @@ enum {
 	LINK_LISTS = 4,        /* the second one's place is the text's */
 	EDIT_BYTES = 16 << 10, /* of a page for each further edit */
 	EDITS = 2,             /* at least */
-	EDIT_MAX = 120,        /* bytes that one takes out */
+	EDIT_MAX = 120,        /* bytes that an edit removes */
 };
 
 static uint64_t draw(uint64_t *seed)

@@ -8,7 +8,7 @@
  * is that of opening and of reading the last cell.  The rate is in bytes of
  * the log, which is in the page cache.
  *
- * The processes are forked before this one opens a database, because a fork
+ * The processes are forked before the parent opens a database, because a fork
  * does not copy a library's threads.
  */
 #include "engine/base/clock.h"

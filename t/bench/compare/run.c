@@ -153,7 +153,7 @@ int run_jobs(const struct bench_options *o, const struct side_ops *side, void *d
 		t->job.from = ops * i / threads;
 		t->job.to = ops * (i + 1) / threads;
 		err = thread_start(t, latencies);
-		if (err) { /* the others wait at the barrier for ever */
+		if (err) { /* all other threads wait at the barrier for ever */
 			complain("threads: %s", strerror(err));
 			exit(EXIT_CANNOT);
 		}

@@ -7,11 +7,12 @@
  * are not neighbours in the table.  Which record is asked for is drawn from a
  * Zipfian distribution with theta 0.99 by the method of Gray et al.
  * ("Quickly generating billion-record synthetic databases", SIGMOD 1994) and
- * scattered over all records; in mix D the most popular is the one inserted
- * last.  Ours keeps one version of each cell and stamps writes with the clock.
+ * scattered over all records; in mix D the most popular record is the last one
+ * inserted.  Ours keeps one version of each cell and stamps writes with the
+ * clock.
  *
  * One database for each side, filled and compacted (unless --no-compact)
- * once, goes through the mixes in the order in which YCSB would have them
+ * once, runs the mixes in the order in which YCSB would have them
  * run: A B C F D, then E; the last two insert.  Before each mix half as many
  * reads, not timed, warm the caches up.
  */
@@ -118,7 +119,7 @@ static int scan(struct job *j, const char *key, uint64_t *seed)
 	int err = j->side->scan(j->db, key, NULL, limit, &cells, &j->sum);
 
 	job_count(j, since);
-	/* The first key is there; the last ones have fewer behind them. */
+	/* The first key is there; the last keys have fewer keys after them. */
 	return err ? err : cells ? 0 : -EBADMSG;
 }
 
