@@ -7,7 +7,7 @@
  * when the master has assigned what a start needs; server_free when no call is
  * under way.
  * Threads: one thread calls server_new, server_start, server_ready and
- * server_free.  Any thread may call the others.
+ * server_free.  Any thread may call the remaining functions.
  */
 #ifndef TFS_SERVER_SERVER_H
 #define TFS_SERVER_SERVER_H
@@ -20,23 +20,23 @@ struct server_options {
 	const char *data_dir;
 	uint64_t incarnation; /* of this process; never used before */
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
-	uint64_t metadata_tablet_bytes; /* a larger tablet of METADATA is split; 0: the default */
-	uint64_t logs_flush_age_us;     /* tablets that need older log records are flushed; 0: the default */
-	size_t replay_part_bytes; /* recovery sorts so many bytes of records at a time, the same at all servers; 0: the default */
-	size_t sorted_bytes;      /* memory for segments of dead servers' logs; more go to files in tmp_dir; 0: the default */
-	const char *tmp_dir;      /* on a local disk; NULL: /var/tmp */
-	struct tablet_servers servers;  /* the others, which sort segments; {0}: there are none */
-	unsigned merge_read_tries;      /* a merge whose step 3 failed reads METADATA so often; 0: the default */
+	uint64_t metadata_tablet_bytes; /* a larger tablet of METADATA is split; 0 is the default */
+	uint64_t logs_flush_age_us;     /* tablets that need older log records are flushed; 0 is the default */
+	size_t replay_part_bytes;       /* recovery sorts this many bytes of records at a time, as all servers; 0 is the default */
+	size_t sorted_bytes; /* memory for segments of dead servers' logs; more are in files in tmp_dir; 0 is the default */
+	const char *tmp_dir; /* on a local disk; NULL: /var/tmp */
+	struct tablet_servers servers;  /* all other servers, which sort segments; {0} if there are none */
+	unsigned merge_read_tries;      /* a merge whose step 3 failed reads METADATA this often; 0 is the default */
 	uint64_t look_us, scan_view_us; /* of tablet_env */
-	uint64_t merge_after_us;        /* neighbours younger than this are not merged; 0: the default */
+	uint64_t merge_after_us;        /* neighbours younger than this are not merged; 0 is the default */
 	uint64_t sync_interval_us;      /* unsynced log records are synced after this time */
-	uint64_t log_stall_us;          /* 0: the log's default */
+	uint64_t log_stall_us;          /* 0 is the log's default */
 	unsigned compaction_threads;
-	uint64_t compaction_rate; /* bytes a second; 0: no limit */
+	uint64_t compaction_rate; /* bytes a second, or 0 without a limit */
 	uint64_t major_within_us; /* removed cells leave the disk within this time */
 	bool sync;                /* every commit is synced before it is answered */
 	bool no_background;
-	uint64_t clock_gap_us; /* a clock farther from the mark is not trusted; 0: the default */
+	uint64_t clock_gap_us; /* a clock farther from the mark is not trusted; 0 is the default */
 	struct clock *clock;   /* the caller's, or NULL: its own */
 	/*
 	 * A server on shared storage: returns true if its lease in the lock
@@ -47,8 +47,8 @@ struct server_options {
 	/*
 	 * The cluster's clock minus this server's (lock_session_clock_offset).  If
 	 * they differ by more than LOCK_CLOCK_OFF_US, server_new returns -CLOCK_OFF; later
-	 * the server sends clients and other servers elsewhere, and gives up (`lost`)
-	 * after 20 s if the clock of one of `servers` is right.  Called like held.  NULL: 0.
+	 * the server sends clients and other servers elsewhere, and ends (`lost`) after 20 s
+	 * if the clock of one of `servers` is right.  Called like held.  NULL: 0.
 	 */
 	int64_t (*clock_offset)(void *arg);
 	/* Called once, by any thread, when the server must not answer any more; the program exits. */
@@ -65,7 +65,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 /*
  * Sets the service through which the server reads and changes METADATA.
  * Without this call it is the server's own service; an embedded store passes
- * that of its router (engine/open.c).  Call this before server_start.  svc is
+ * its router's service (engine/open.c).  Call this before server_start.  svc is
  * borrowed until server_free.
  */
 void server_set_metadata(struct server *s, struct tablet_service *svc);
@@ -100,7 +100,7 @@ struct server_collector {
 	void (*now)(void *arg);
 	void *arg;
 };
-/* Copies c; NULL: no collector.  Returns when no thread is in the former one. */
+/* Copies c; NULL: no collector.  Returns when no thread is in the former collector. */
 void server_set_collector(struct server *s, const struct server_collector *c);
 /*
  * The first part of a clean end: flushes all tablets and ends the service of user

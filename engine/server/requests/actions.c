@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ACTION_WAIT_US 20000u /* of a request for the end of its action */
+#define ACTION_WAIT_US 20000u /* how long a request waits for the end of its action */
 #define ACTIONS_MOST 64u
 #define KEPT_US UINT64_C(60000000)
 
@@ -83,7 +83,7 @@ static int action_new(struct server *s, const struct ts_request *q, action_fn *f
 	return 0;
 }
 
-/* Removes from the list those whose result no client has asked for, and returns them.  *count: those that are left. */
+/* Removes from the list those whose result no client has asked for, and returns them.  Sets *count to the number that is left. */
 static struct action *actions_take_old_locked(struct server *s, unsigned *count)
 {
 	const uint64_t now = monotonic_us();

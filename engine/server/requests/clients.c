@@ -2,27 +2,26 @@
 /*
  * Clients of other processes, and their epochs.  A client that does not know the
  * outcome of a request begins its next epoch.  From the first request of an epoch on
- * (often TS_HELLO), requests of earlier epochs are refused.  Requests of the new epoch
- * get -EAGAIN until those that were under way have ended.  So after the first other
- * answer no copy of an earlier request has an effect.  A request that waits in a queue of the
+ * (often TS_HELLO), requests of earlier epochs are refused.  Requests of the new epoch get
+ * -EAGAIN until the requests that were under way have ended.  So after the first other answer
+ * no copy of an earlier request has an effect.  A request that waits in a queue of the
  * dispatcher (engine/rpc/dispatch.h) is not under way: it is refused when its turn comes.
  *
  * A server forgets a client 2 * CLIENT_TIME_US after its last request, because no
  * copy of a request is under way for so long.  A server that was started again has
- * another incarnation, and requests to the one before do not reach it.
+ * another incarnation, and requests to its former incarnation do not reach it.
  *
- * A client that is a server is dead when its session has ended.  The master tells
- * all servers which ones live (TS_BURY) before it reads METADATA and gives tablets of
- * dead ones to others.  So neither a zombie nor the network can insert the row of a
- * split, or delete that of a merge, after that read.  A dead server stays dead.
+ * A client that is a server is dead when its session has ended.  The master sends all servers
+ * the list of live servers (TS_BURY) before it reads METADATA and assigns the tablets of dead
+ * servers.  So neither a zombie nor the network can insert the row of a split, or delete the
+ * row of a merge, after that read.  A dead server stays dead.
  *
  * While a table is made (a new one, a snapshot, a clone), servers and the master write
- * rows that do not exist yet.  If that fails, or the master dies, late requests could
- * write rows after the table was given up and its rows were deleted.  So BURY also
- * names the next table id: no rows are made for earlier tables after it, except by
- * requests under way, of which the answer tells.  A split inserts a row of a table
- * that exists.  So a server that has had such a BURY inserts it only if the lock service
- * still has the table.
+ * rows that do not exist yet.  If that fails, or the master dies, late requests could write
+ * rows after the rows of the failed table were deleted.  So BURY also names the next table
+ * id: no rows are made for earlier tables after it, except by requests under way, which the
+ * answer counts.  A split inserts a row of a table that exists.  So a server that has had
+ * such a BURY inserts it only if the lock service still has the table.
  *
  * A client's requests at other servers need no epoch there: they name the
  * assignment of their tablet, so none is carried out after the tablet has moved.
@@ -35,11 +34,11 @@
 #include <errno.h>
 
 #define CLIENTS_MOST 65536u
-#define CLIENTS_LOOK 1024u /* with so many, expired ones are removed */
+#define CLIENTS_LOOK 1024u /* with this many clients, expired clients are removed */
 
 struct client_state {
 	uint64_t id, epoch;
-	unsigned running, earlier; /* requests under way: of this epoch; of earlier ones */
+	unsigned running, earlier; /* requests under way of this epoch, and of earlier epochs */
 	uint64_t last_us;          /* monotonic */
 	UT_hash_handle hh;
 };
@@ -108,7 +107,7 @@ static bool is_dead(const struct clients *x, uint64_t id)
 	return id <= x->buried_below && !is_in(x->live, x->live_count, id);
 }
 
-/* The servers that live by both accounts; a late request may have an earlier one. */
+/* The servers that live by the two lists; a late request may have an earlier list. */
 static uint32_t live_in_both(const struct clients *x, const struct ts_request *q, uint64_t *out)
 {
 	uint32_t a = 0, b = 0, n = 0;

@@ -12,9 +12,9 @@ void making_end(struct server *s);
 /* TS_BURY */
 int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
- * Before a request with a client.  -EPOCH_ENDED: the client has begun a later
- * epoch; -EAGAIN: requests of earlier epochs are still under way; -SESSION_ENDED: it is
- * a dead server; -ENOMEM.
+ * Before a request with a client.  -EPOCH_ENDED if the client has begun a later epoch;
+ * -EAGAIN if requests of earlier epochs are still under way; -SESSION_ENDED if it is a
+ * dead server; -ENOMEM.
  */
 int client_begin(struct server *s, const struct ts_request *q) TFS_MUST;
 void client_end(struct server *s, const struct ts_request *q); /* after it, if client_begin returned 0 */

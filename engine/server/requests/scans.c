@@ -154,7 +154,7 @@ static void task_run(struct task *t)
 	bool armed;
 
 	mutex_lock(&s->scans->lock);
-	s->scans->armed = false; /* before the look, so that a scan that is kept meanwhile queues the task again */
+	s->scans->armed = false; /* before the look, so that a scan that is kept during it queues the task again */
 	mutex_unlock(&s->scans->lock);
 	if (!scans_free_idle(s) || s->closing)
 		return;
@@ -209,7 +209,7 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	bool none = false;
 	int err;
 
-	/* Iterators of one row, and those that skip damage, move forward only. */
+	/* Iterators of one row, and iterators that skip damage, move forward only. */
 	if (!q->spec || (q->spec->pub.reverse && (q->spec->pub.one_row || q->spec->pub.past_damage)))
 		return -EINVAL;
 	if (s->o.no_background)

@@ -10,7 +10,7 @@ enum { NUMBER_BITS = 48 }; /* of a scan or action; the client's router uses the 
 
 struct open_scan {
 	uint64_t id;
-	uint64_t client, epoch; /* of the request that opened it; others cannot use it */
+	uint64_t client, epoch; /* whose request opened it; other clients cannot use it */
 	uint64_t idle_since_us; /* monotonic */
 	struct served_tablet *served;
 	struct tablet_scan *scan;

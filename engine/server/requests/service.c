@@ -25,7 +25,7 @@
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
 #define RECORD_BYTES 64 /* estimates: of a log record and of one of its cells, without row, qualifier and value */
 #define CELL_BYTES 32
-#define MOVED_TRIES 8 /* tablets that one call tries, if splits and merges replace each of them meanwhile */
+#define MOVED_TRIES 8 /* tablets that one call tries, if splits and merges replace each tablet */
 
 /*
  * Rows of METADATA and of the root tablet are longer than a user's rows: each has
@@ -338,7 +338,7 @@ struct row_run {
 	const struct ts_request *q;
 	struct served_tablet *served;
 	uint32_t from, count; /* of q->rows */
-	uint64_t generation;  /* for the answer */
+	uint64_t generation;  /* the schema's generation, for the answer */
 	struct tablet_row rows[ROWS_AT_ONCE];
 };
 

@@ -354,7 +354,7 @@ static int begin_table(struct server *s, const struct served_tablet *served, str
 	return 0;
 }
 
-/* Adds a tablet's numbers to those of its table. */
+/* Adds a tablet's numbers to its table's. */
 static int add_tablet(struct table_numbers *t, struct tablet *tablet)
 {
 	struct tablet_family *v, all;

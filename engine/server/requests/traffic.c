@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define READ_SAMPLE 16u
-#define LATENCY_BUCKETS 25 /* bucket i: at most 2^i us; one more for the longer ones */
+#define LATENCY_BUCKETS 25 /* bucket i counts times of at most 2^i us; the last one counts longer times */
 
 struct latency {
 	_Atomic uint64_t bucket[LATENCY_BUCKETS + 1], sum_us;
@@ -231,7 +231,7 @@ static int put_rate(struct buf *out, uint64_t n, double seconds, const char *wha
 	return buf_printf(out, "%.*f %s/s, ", n && rate < 10, rate, what);
 }
 
-/* A new watcher replaces the one that has not read for the longest time.  The caller holds the lock. */
+/* A new watcher replaces the watcher that has not read for the longest time.  The caller holds the lock. */
 static struct watcher *find_watcher(struct server *s, uint64_t id)
 {
 	struct watcher *newest = s->traffic->watchers, *oldest = s->traffic->watchers;

@@ -6,10 +6,10 @@
  * A task saves it when it has moved by an hour, or back.  So after a crash the
  * saved mark is at most two hours old, far less than the gap of a day.
  * Collection does not wait for the save.  An older mark only makes the clock
- * look farther from it, and then less is collected.  For the same reason a
- * missing or damaged mark is not an error: the start uses a mark of 1970, and
- * replaces a damaged file.  A new store has no mark; its first reading of the
- * clock becomes the mark.
+ * look farther from it, and then less is collected.  Therefore a missing or
+ * damaged mark is not an error: the start uses a mark of 1970, and replaces a
+ * damaged file.  A new store has no mark; its first reading of the clock
+ * becomes the mark.
  */
 #include "engine/server/storage/clock.h"
 #include "engine/base/msg.h"

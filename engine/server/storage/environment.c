@@ -103,7 +103,7 @@ static void fill_env(struct server *s, enum kind k)
 	e->log = s->log;
 	e->clock = o->clock;
 	e->flush_pool = x->flush[k];
-	/* METADATA's compactions must not wait behind those of user tablets. */
+	/* METADATA's compactions must not wait for compactions of user tablets. */
 	e->compact_pool = k == KIND_USER ? x->compact : x->flush[k];
 	e->memtable_bytes = k == KIND_USER ? o->memtable_bytes : META_MEMTABLE_BYTES;
 	atomic_init(&x->memory[k], 0);

@@ -18,13 +18,13 @@
  * The lease alone would, and a thread may pause between a check of the lease and
  * the fdatasync for any time.
  *
- * The inode number is compared, not the device: the file system may be mounted
- * again meanwhile.
+ * The inode number is compared, not the device: the file system may have been mounted
+ * again.
  *
  * When a check fails, the fence is lost for ever, and server_options.lost is called,
  * once.  The program exits then.  Until it has, requests get the errors that they
  * would get from the channel to a dead server: requests under way -ANSWER_LOST (the
- * outcome is unknown), later ones -UNREACHABLE (not carried out).
+ * outcome is unknown), later requests -UNREACHABLE (not carried out).
  *
  * A server whose clock is too far off the cluster's would hide and collect live
  * cells, and give later cells earlier timestamps.  It does not start.  If the clock
@@ -33,7 +33,7 @@
  *
  * A server that cannot write its log, or whose clock is wrong, holds its tablets
  * although it does not serve them, and its heartbeats still succeed.  Therefore it
- * gives up after GIVE_UP_US, and others get its tablets.  It does not if no other
+ * exits after GIVE_UP_US, and other servers get its tablets.  It does not if no other
  * server could serve them: a full disk is full for every server; and as long as the
  * clock of no other server agrees with the cluster's, that clock may be the wrong one.
  *
@@ -65,7 +65,7 @@ struct fence {
 	_Atomic bool is_lost;
 	struct task_pool *pool; /* NULL: server_watch is called by the program */
 	struct task log_task, marker_task;
-	/* the check of the log, that of the clock; each is used by one thread at a time */
+	/* the check of the log and the check of the clock; each is used by one thread at a time */
 	uint64_t good_us, durable_lsn, right_us;
 };
 
@@ -153,7 +153,7 @@ static void watch_marker(struct fence *f)
 		fence_lose(f, "the store's marker is another cluster's");
 }
 
-/* A server whose clock is wrong, this one too, does not answer. */
+/* A server whose clock is wrong does not answer; neither does this server. */
 static int answers(void *arg, uint64_t incarnation, struct tablet_service *service)
 {
 	const struct ts_request q = {.method = TS_LIST};

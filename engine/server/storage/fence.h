@@ -18,7 +18,7 @@ int fence_begin(const struct fence *f, const struct ts_request *q) TFS_MUST;
 int64_t fence_clock_offset(const struct fence *f);
 /* After it.  Returns the error of the answer: err, or -ANSWER_LOST if the fence is lost. */
 int fence_answer(struct fence *f, int err) TFS_MUST;
-/* Another server takes this one for dead.  NULL is allowed. */
+/* Another server takes this server for dead.  NULL is allowed. */
 void fence_buried(struct fence *f);
 
 #endif

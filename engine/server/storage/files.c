@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this server tells the collector (master/collect.c), which removes SSTables
- * and dead logs.  The server itself unlinks segments of its own log only, and
- * outputs that it could not finish, whose names nothing else knows.
+ * The answers of this server to the collector (master/collect.c), which removes
+ * SSTables and dead logs.  The server itself unlinks segments of its own log
+ * only, and outputs that it could not finish, whose names nothing else knows.
  *
- * A file is in use if it has an object in the table cache.  An output has one
- * from before its creation until it is installed or given up.  Each file of a
+ * A file is in use if it has an object in the table cache.  An output has a pin
+ * from before its creation until it is installed or abandoned.  Each file of a
  * tablet's row has one, and each file with a reader.  So a file whose object
  * ceases to exist after an edit removed it from a tablet is probably free.  Its
  * name is added to a list for the collector, which checks it.

@@ -35,9 +35,9 @@
  *
  * Calling statvfs for each mutation would cost as much as its log record.  So
  * each call gives a credit: half of the space that it found, up to CREDIT_BYTES.
- * Mutations may log so many bytes before the next call.  If another program fills
- * the disk meanwhile, the log's write fails, and space_retry releases a piece of
- * the reserve.
+ * Mutations may log this many bytes before the next call.  If another program
+ * fills the disk before that, the log's write fails, and space_retry releases a
+ * piece of the reserve.
  *
  * No change of the file is synced.  A start uses the size that it finds.
  */

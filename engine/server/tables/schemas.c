@@ -24,11 +24,10 @@
  * must be empty.  So no mutation is under way when the cells of its family cease
  * to exist.
  *
- * A table whose schema is damaged at the start is refused; the others are
- * served.  The damaged file does not show the table's id, so any table without a
- * schema may be the refused one.  If a table is refused, the master keeps
- * METADATA's rows of all tables without a schema, and with them their files and
- * the logs that they need.
+ * A table whose schema is damaged at the start is refused; all other tables are served.
+ * The damaged file does not show the table's id, so any table without a schema may be the
+ * refused one.  If a table is refused, the master keeps METADATA's rows of all tables
+ * without a schema, and with them their files and the logs that they need.
  *
  * If a table's schema cannot be read later, the table may have been dropped.  Its
  * writes are refused until the schema is read, because they could be
@@ -70,7 +69,7 @@ struct listing {
 	void *arg;
 };
 
-/* A longer name is not that of a schema. */
+/* A longer name is not a schema's name. */
 static int listing_file(void *arg, const char *name)
 {
 	const struct listing *l = arg;
@@ -163,12 +162,12 @@ static int user_table_read(struct server *s, const char *file, uint32_t *id)
 
 /* ---- dropped tables ---- */
 
-/* A search for the file of a table, whose name may have changed. */
+/* The search for the file of a table that may have been renamed. */
 struct search {
 	struct server *s;
 	uint32_t table;
 	bool found;
-	int unsure; /* an error that leaves open whether the table was dropped; 0: none */
+	int unsure; /* an error that leaves open whether the table was dropped, or 0 */
 };
 
 /* If the file is the table's, sets its schema and ends the search. */
@@ -203,7 +202,7 @@ static int table_has_file(void *arg, const char *file)
 	int err = schema_read(f->s, file, &schema);
 
 	if (err)
-		f->unsure = err == -ENOENT ? -EAGAIN : err; /* it may have been renamed meanwhile */
+		f->unsure = err == -ENOENT ? -EAGAIN : err; /* it may have been renamed since then */
 	f->found = !err && schema_public(schema)->tablets_id == f->table;
 	schema_put(schema);
 	return f->found;
@@ -245,8 +244,9 @@ static int check_dropped(struct server *s, uint32_t table)
 }
 
 /*
- * For a table that the file of its name does not name any more.  If another file
- * names it, it was renamed; else it was dropped.  err: the file could not be read.
+ * Called for a table that the file of its name does not name any more.  If another
+ * file names it, it was renamed; else it was dropped.  err: the file could not be
+ * read.
  */
 static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 {
@@ -326,7 +326,7 @@ static void table_changed(void *arg, const char *file)
 		i++;
 	if (i == CHANGED_FILES)
 		c->all = true;
-	else if (i == c->count && strlen(file) < SCHEMA_FILE_MAX) /* a longer name is not that of a schema */
+	else if (i == c->count && strlen(file) < SCHEMA_FILE_MAX) /* a longer name is not a schema's name */
 		strcpy(c->files[c->count++], file);
 	c->reports++;
 	atomic_store(&x->has_changed, true);
@@ -367,7 +367,7 @@ void schemas_current(struct server *s)
 		schemas_catch_up(s);
 }
 
-/* Reads the schemas that a watch has reported, and again those that could not be read. */
+/* Reads the schemas that a watch has reported, and again the schemas that could not be read. */
 static void task_run(struct task *t)
 {
 	struct schemas *x = (struct schemas *)(void *)((char *)t - offsetof(struct schemas, task));

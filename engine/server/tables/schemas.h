@@ -21,7 +21,7 @@ struct schemas {
 	struct mutex lock; /* RANK_FILES; guards changed.  A watch acquires it */
 	struct changed_files changed;
 	_Atomic bool has_changed;         /* changed is not empty */
-	bool loading;                     /* schemas_load: no file may name a table that another one names */
+	bool loading;                     /* schemas_load: no two files may name one table */
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 };
@@ -37,7 +37,7 @@ const char *schemas_refused(const struct server *s, unsigned i);
 int user_table_find(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 /* Reads all schemas if the table is unknown: the master's request may come before the report of the watch. */
 void user_table_learn(struct server *s, uint32_t table);
-/* Reads the schemas of the tables of a LOAD.  The error is not that of one table (user_table_error). */
+/* Reads the schemas of the tables of a LOAD.  The error does not belong to one table (user_table_error). */
 int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t count) TFS_MUST;
 /* Reads the table's schema again.  After an error the table's mutations are refused until it has been read. */
 void user_table_refresh(struct server *s, uint32_t table);

@@ -9,9 +9,9 @@
  * loads tablets of a kind (load_begin).  A LOAD of users' tablets reads METADATA, so it
  * must not delay a LOAD of METADATA.  No tablet of a dropped table is inserted.
  *
- * A tablet that is not in the set yet would miss a schema that is set meanwhile.  So
- * only one thread at a time sets a schema, or makes tablets and inserts them
- * (set_begin).  It does not wait for a LOAD, which may replay a log for long.
+ * A tablet that is not in the set yet would miss a schema that is set then.  So only
+ * one thread at a time sets a schema, or makes tablets and inserts them (set_begin).
+ * It does not wait for a LOAD, which may replay a log for long.
  */
 #include "engine/server/tables/set.h"
 #include "engine/base/clock.h"
@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define EVENT_BYTES 512u /* of the events of a tablet */
+#define EVENT_BYTES 512u /* the most bytes of the events of a tablet */
 #define RATE_US UINT64_C(60000000)
 
 struct set {
@@ -66,7 +66,7 @@ static int find(struct server *s, uint32_t table, struct tfs_bytes row, bool any
 
 	mutex_lock(&set->lock);
 	i = served_bound(set, table, false, row, true); /* an end is exclusive */
-	/* The set has no other tablet for the row; so a row below this one's belongs to another server. */
+	/* The set has no other tablet for the row; so a row below its begin belongs to another server. */
 	if (i < set->count && set->v[i]->table == table && (any || !atomic_load(&set->v[i]->loading)) &&
 		bytes_cmp(row, tablet_begin(set->v[i]->tablet)) >= 0) {
 		served = set->v[i];
@@ -331,7 +331,7 @@ void set_replace(
 		served_put(old[i]);
 }
 
-/* Returns true if a tablet of the set has rows of this one, which would be inserted at i. */
+/* Returns true if a tablet of the set has rows of this tablet, which would be inserted at i. */
 static bool overlaps_locked(const struct set *set, const struct served_tablet *served, unsigned i)
 {
 	const struct tfs_bytes begin = tablet_begin(served->tablet);
@@ -374,8 +374,8 @@ out:
 
 /*
  * Removes tablets from the set and drops the set's references: the tablets of a
- * table, or (table 0) those of a kind from `least` on.  One by one, because
- * served_put may wait and must not be called under the lock.
+ * table, or (table 0) all tablets of a kind from `least` on.  One by one,
+ * because served_put may wait and must not be called under the lock.
  */
 static void set_remove(struct server *s, uint32_t table, enum kind least, bool dropped)
 {

@@ -23,17 +23,17 @@ struct served_tablet {
 
 	/* Guarded by the tablet's EDIT lock. */
 	struct meta_tablet row;   /* its METADATA row as last written */
-	bool row_unknown;         /* the last change failed and may have taken place: the next one reads the row first */
-	int reported_err;         /* of the last change; the same error is not logged again */
-	struct buf unknown_split; /* a split at this row failed, and the lower part's METADATA row may exist; n 0: none */
-	uint64_t root_version;    /* KIND_ROOT: the version of the root file */
+	bool row_unknown;         /* the last change failed and may have taken place; the next change reads the row first */
+	int reported_err;         /* the error of the last change, which is not logged again */
+	struct buf unknown_split; /* a split here failed, and the lower tablet's METADATA row may exist; n 0: no split */
+	uint64_t root_version;    /* the version of the root file, for KIND_ROOT */
 
-	/* Step 3 of a merge failed, so a METADATA row may have been deleted: that of the tablet below, or this tablet's own. */
+	/* Step 3 of a merge failed, so a METADATA row may have been deleted: the lower tablet's, or this tablet's own. */
 	_Atomic bool unknown_below, unknown_own;
-	/* Monotonic times.  After a failed split or merge the task does not try another one before them. */
+	/* Monotonic times.  After a failed split or merge the task tries no further change before them. */
 	_Atomic uint64_t split_not_before_us;
 	uint64_t merge_not_before_us;   /* used by the task only */
-	uint64_t made_us;               /* monotonic: when it was loaded or made; of a merged tablet, that of its younger part */
+	uint64_t made_us;               /* monotonic: when it was loaded or made; of a merged tablet, its younger half */
 	_Atomic uint64_t reads, writes; /* since then: cells and rows read, row mutations */
 	struct tablet_rate {
 		uint64_t at_us, reads, writes;        /* the counts at a time */
@@ -44,7 +44,7 @@ struct served_tablet {
 	_Atomic bool dropped; /* its table was dropped, and it was removed from the set */
 };
 
-/* For answers: the generation of the schema that the table's tablets here have; 0: a tablet of METADATA. */
+/* The generation for answers: of the schema that the table's tablets here have, or 0 for METADATA. */
 static inline uint64_t served_generation(const struct served_tablet *served)
 {
 	return served->user_table ? atomic_load_explicit(&served->user_table->tablets_generation, memory_order_acquire) : 0;
@@ -60,13 +60,13 @@ int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct s
 int served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Returns a reference to the tablet of the set that contains (table, row).  -TABLET_MOVED: the set has none. */
 int served_find_loaded(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
-/* The same, also for a tablet whose logs are being replayed. */
+/* As above, also for a tablet whose logs are being replayed. */
 int served_find_any(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Returns a reference to the tablet of the set with this end (p NULL: the table's end), also while its logs are being replayed.  -TABLET_MOVED: the set has none. */
 int served_find_end(struct server *s, uint32_t table, struct tfs_bytes end, struct served_tablet **out) TFS_MUST;
 /* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
-/* The same, with those whose replay has not ended. */
+/* As above, including tablets whose replay has not ended. */
 int served_list_any(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 void served_list_put(struct served_tablet **list, unsigned count);
 void served_put(struct served_tablet *served); /* NULL is allowed */
@@ -82,7 +82,10 @@ struct tablet_rate served_rate(struct served_tablet *served);
 /* ---- changes of the set ---- */
 /* Allocates places for `more` tablets, so that the next set_replace cannot fail. */
 int set_reserve(struct server *s, unsigned more) TFS_MUST;
-/* Adds a tablet; the set takes the caller's reference on 0.  -EEXIST: the set has one of its rows; -TABLE_DROPPED: the table was dropped; -EAGAIN: set_unloading. */
+/*
+ * Adds a tablet; the set takes the caller's reference on 0.  -EEXIST if the set has one
+ * of its rows; -TABLE_DROPPED; -EAGAIN during set_unloading.
+ */
 int set_insert(struct server *s, struct served_tablet *served) TFS_MUST;
 /* Until the next call, set_insert refuses tablets with this table and end.  NULL: none.  t must exist until then. */
 void set_unloading(struct server *s, const struct ts_assigned *t);
@@ -105,8 +108,8 @@ void served_drop_all(struct server *s);
 void load_begin(struct server *s, enum kind kind);
 void load_end(struct server *s, enum kind kind);
 /*
- * The same for a thread that sets a schema, or makes tablets and adds them to the set.  So
- * no tablet keeps an older schema than its server.  A thread calls load_begin first.
+ * As above, for a thread that sets a schema, or makes tablets and adds them to the set.
+ * So no tablet keeps an older schema than its server.  A thread calls load_begin first.
  */
 void set_begin(struct server *s);
 void set_end(struct server *s);

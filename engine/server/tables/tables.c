@@ -15,7 +15,7 @@
  * A client pauses before it sends a mutation again, so the next block could
  * always come first.  Therefore the next few requests for a block are refused if
  * mutations were refused during the last one.  The requests are counted and not
- * timed, because the pauses of both sides grow alike.
+ * timed, because the pauses of client and master grow alike.
  */
 #include "engine/server/tables/tables.h"
 #include "engine/base/clock.h"
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 
 #define DRAIN_US 20000u /* a request for a block waits so long for the mutations under way */
-#define TURNS 7u        /* requests for a block that are refused: the last one after a client's longest pause */
+#define TURNS 7u        /* requests for a block that are refused, the last one after a client's longest pause */
 
 struct store_schema *tables_metadata(struct server *s)
 {

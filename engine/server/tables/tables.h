@@ -20,9 +20,9 @@ struct user_table {
 	int64_t frozen_us; /* constant */
 	unsigned refs;
 	char name[TFS_NAME_MAX + 1];
-	char file[SCHEMA_FILE_MAX]; /* of the lock service, with the schema */
+	char file[SCHEMA_FILE_MAX]; /* the file of the lock service that has the schema */
 	uint64_t generation;
-	_Atomic uint64_t tablets_generation; /* of the schema that all its tablets here have */
+	_Atomic uint64_t tablets_generation; /* the generation of the schema that all its tablets here have */
 	struct store_schema *schema;
 	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
 	/*
@@ -38,7 +38,7 @@ struct user_table {
 	uint64_t block_term;
 	bool move_deferred; /* a split or merge did nothing, because writes were blocked */
 	_Atomic bool dropped;
-	int read_err; /* of the last attempt to read the schema: the table may have been dropped; 0: it was read */
+	int read_err; /* the error of the last attempt to read the schema (the table may have been dropped), or 0 */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
 	_Atomic bool salt_waits; /* the schema's new salt takes effect when the table is empty (master/change.c) */
 };
@@ -137,7 +137,10 @@ int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
 /* These end a hold, that of a snapshot or clone since since_us (monotonic).  They return true if a split or merge was put off meanwhile: the caller calls moves_soon. */
 bool user_table_unblock_writes(struct server *s, uint32_t table) TFS_MUST;
 bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_us) TFS_MUST;
-/* For each request of a master.  A later term ends the blocks of earlier ones; *deferred as above.  -SESSION_ENDED: the term is an earlier one. */
+/*
+ * Called for each request of a master.  A later term ends the blocks of earlier ones;
+ * *deferred as above.  -SESSION_ENDED if the term has ended.
+ */
 int tables_see_term(struct server *s, uint64_t term, bool *deferred) TFS_MUST;
 
 /* ---- for the status ---- */

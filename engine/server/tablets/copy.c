@@ -17,9 +17,9 @@
  * schema, a crash leaves rows of a table without one.  The note that the
  * master wrote before lets the next start delete them.
  *
- * A mutation that was acknowledged before another one began is in the copy if
- * the other one is: the first can be missing only if it was acknowledged after
- * step 2 began, and then the other one waited for the end of step 2.
+ * If mutation 2 began after mutation 1 was acknowledged and the copy has mutation
+ * 2, it has mutation 1: mutation 1 can be missing only if it was acknowledged after
+ * step 2 began, and then mutation 2 waited for the end of step 2.
  *
  * Step 1 waits for the flush of a tablet, also for one before a split.  Mutations
  * wait for none of it.  A mutation that waits for memory must not delay step 2,
@@ -97,7 +97,7 @@ static bool held_all(struct server *s, uint32_t table, const struct held *h)
 	return same;
 }
 
-/* -TABLET_MOVED: the tablets have changed meanwhile. */
+/* -TABLET_MOVED if the tablets have changed. */
 static int hold_once(struct server *s, uint32_t table, bool frozen, struct held *h)
 {
 	int err = served_list(s, table, &h->tablets, &h->count);
@@ -258,7 +258,7 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
 	int err = q->table < META_FIRST_USER_TABLE || q->to_table < META_FIRST_USER_TABLE ? -EINVAL
 											  : user_table_find(s, q->table, &u);
 
-	/* The rows are METADATA's, but the space that they pin is no less than that of a put. */
+	/* The rows are METADATA's, but they pin no less space than a put. */
 	if (!err)
 		err = space_admit(s, DISK_PUT, 0);
 	if (!err && space_is_full(s))

@@ -37,7 +37,7 @@ static void mend_files(const struct server *s, const struct meta_tablet *row)
 
 struct made {
 	struct served_tablet *served; /* NULL: not made by this request */
-	struct redo_point *redo;      /* of the row as it was read: a flush may change it meanwhile */
+	struct redo_point *redo;      /* the redo set of the row as it was read; a flush may change it later */
 	unsigned redo_count;
 };
 
@@ -47,7 +47,7 @@ struct load {
 	enum kind kind;
 	int *errs;
 	char **why;
-	struct made *made; /* for each tablet of the request */
+	struct made *made; /* one for each tablet of the request */
 	struct needed_logs *needed;
 	uint32_t next;  /* the first tablet of the request whose row has not been read */
 	struct buf key; /* of that row; n 0: not set yet */
@@ -131,7 +131,7 @@ static int load_next_key(struct load *l)
 	return meta_row_key(&l->key, t->table, is_last(t), t->end);
 }
 
-/* A row of METADATA: if it is that of a tablet of the request, loads the tablet. */
+/* Handles a row of METADATA: if it belongs to a tablet of the request, loads the tablet. */
 static int load_scanned(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
 {
 	struct load *l = arg;
@@ -262,7 +262,7 @@ int load_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 	if (!l.made)
 		return -ENOMEM;
 	load_begin(s, l.kind);
-	(void)!load_all(&l); /* the error is that of the tablets */
+	(void)!load_all(&l); /* the error belongs to the tablets */
 	load_end(s, l.kind);
 	if (why && !arena_dup(&a->arena, tfs_str(why), &a->why))
 		a->why = (struct tfs_bytes){NULL, 0};

@@ -8,15 +8,15 @@
  *	2 Write the lower row's contents into the upper row's `merge` column,
  *	  and its begin into the upper row's begin hint.
  *	3 Delete the lower row.  This commits the merge.
- *	4 Set the upper row's own columns to those of both, and remove the
- *	  merge column.
- * A start that loads the upper row with a merge column does not look up the
- * lower row.  It compares the begin in the merge column with the end of the
- * table's previous tablet (meta_tablet_resolve_merge).  After a crash before
- * step 3 the two differ, because the previous tablet is the lower one.  Both
- * tablets remain, and the merge column is ignored until the next edit of the
- * upper row deletes it.  After step 3 the two are equal.  The tablet is made from
- * both rows, and the next edit of the upper row does step 4.
+ *	4 Set the upper row's own columns to the columns of the two rows, and
+ *	remove the merge column.  A start that loads the upper row with a merge
+ *	column does not look up the lower row.  It compares the begin in the merge
+ *	column with the end of the table's previous tablet
+ *	(meta_tablet_resolve_merge).  After a crash before step 3 the two differ,
+ *	because the previous tablet is the lower one.  Both tablets remain, and
+ *	the merge column is ignored until the next edit of the upper row deletes
+ *	it.  After step 3 the two are equal.  The tablet is made from both rows,
+ *	and the next edit of the upper row does step 4.
  *
  * If step 3 fails, the lower row may have been deleted.  The server tries for
  * some seconds to read it.  If METADATA does not answer, both tablets can be
@@ -94,7 +94,7 @@ static void merge_replace(struct server *s, struct served_tablet *lower, struct 
 	tablet_inherit_files(upper->tablet, both->tablet);
 	tablet_split_inherit(lower->tablet, both->tablet);
 	tablet_split_inherit(upper->tablet, both->tablet);
-	set_begin(s); /* no schema is set meanwhile: `both`, which is not in the set yet, would miss it */
+	set_begin(s); /* no schema is set during this, because `both`, which is not in the set yet, would miss it */
 	served_replace(s, old, 2, &both, 1);
 	set_end(s);
 	snprintf(event, sizeof(event), "merged at %s", Q(buf_bytes(&lower->end)));

@@ -8,9 +8,9 @@
  * Only the owner of a tablet changes its row.  Every mutation checks that the
  * column tablet:server, which is the owner and its assignment number, has the
  * value that was last read or written.  In an embedded store it may name the owner
- * of an earlier incarnation; then the first mutation sets it to this one, with the
- * next number.  If the check fails, or the root file has another version, the row
- * is read again.  If another server owns the tablet now, the edit returns -TABLET_TAKEN
+ * of an earlier incarnation; then the first mutation sets it to this server, with the
+ * next number.  If the check fails, or the root file has another version, the row is
+ * read again.  If another server owns the tablet now, the edit returns -TABLET_TAKEN
  * and the tablet stops.
  *
  * An edit that failed may have taken place.  So the row is read again before the
@@ -86,7 +86,7 @@ int row_exists(struct server *s, uint32_t table, struct tfs_bytes end)
 
 /*
  * A failed merge may have deleted the row of its lower tablet: this tablet
- * (unknown_own) or the one below it.  Returns 0 if the row exists.  If not,
+ * (unknown_own) or the tablet below it.  Returns 0 if the row exists.  If not,
  * returns -EIO, because neither row may be changed until moves.c has completed
  * the merge.
  */
@@ -125,7 +125,7 @@ static int row_read_again(struct served_tablet *served)
 		(now.server != served->row.server || now.assignment != served->row.assignment))
 		err = -TABLET_TAKEN;
 	if (!err) {
-		begin = now.begin; /* only a hint: the tablet keeps the begin that it was loaded with */
+		begin = now.begin; /* only a hint, because the tablet keeps the begin that it was loaded with */
 		now.begin = served->row.begin;
 		served->row.begin = begin;
 		row_set(served, &now);
@@ -255,7 +255,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		if (!is_changed_by_another(err))
 			return err;
 	}
-	return -EIO; /* another server has changed the row twice meanwhile */
+	return -EIO; /* another server has changed the row twice */
 }
 
 int row_fold(struct served_tablet *served)

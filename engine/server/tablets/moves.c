@@ -5,14 +5,14 @@
  *
  * One split or merge runs at a time, in the thread of a request or in
  * the task.  First it stops the compactions of its tablets.  Then it counts as
- * a write to the table, so that the table is not dropped meanwhile.  If the
- * master has blocked the table's writes, the split or merge returns, so that
- * compactions can run.  It is repeated after the end of the block.
+ * a write to the table, so that the table is not dropped during it.  If the master has
+ * blocked the table's writes, the split or merge returns, so that compactions can run.
+ * It is repeated after the end of the block.
  *
  * An unload (unload.c) also counts as such a move.  A compaction can last for
- * minutes, so an unload ends those of its tablet, also those that users asked for; the
- * requests of these continue at the next server.  If another move is under way for
- * a second, the master gets -EAGAIN and tries again.
+ * minutes, so an unload ends the compactions of its tablet, including users'
+ * compactions, whose requests continue at the next server.  If another move is under
+ * way for a second, the master gets -EAGAIN and tries again.
  *
  * The task splits a tablet larger than the table's tablet_size.  It merges two
  * neighbours that together have less than a quarter of tablet_size, so the
@@ -257,7 +257,7 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 	}
 	if (err < 0) {
 		served->split_not_before_us = monotonic_us() + REPEAT_US;
-		if (err != -ENOENT && !is_expected(err)) /* ENOENT: the tablet has only one row */
+		if (err != -ENOENT && !is_expected(err)) /* ENOENT if the tablet has only one row */
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", served->table,
 				served->last ? "the end" : Q(buf_bytes(&served->end)), error_text(err));
 	}

@@ -31,7 +31,7 @@ static inline void moves_resolve_after(struct server *s, uint64_t us)
 int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* Splits the tablet that contains row, at row.  Returns 0, WRITES_BLOCKED or -errno; -EEXIST: a tablet begins there. */
 int moves_split(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
-/* Merges the tablet that contains row with the next one.  The same; -ENOENT: there is none. */
+/* Merges the tablet that contains row with the next one.  As above; -ENOENT if there is none. */
 int moves_merge(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
 /* ts_assigned.merge_bytes and border */
 uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border);
@@ -45,7 +45,7 @@ int merge_tablets(struct server *s, struct served_tablet *const *v, struct tfs_b
 int merge_finish(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 /* Ends the service of v[0]. */
 int unload_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
-/* For a tablet that is not in the set: step 2, if its row names this server and this number. */
+/* Step 2 for a tablet that is not in the set, if its row names this server and this number. */
 int unload_row(struct server *s, const struct ts_assigned *t) TFS_MUST;
 
 #endif

@@ -27,8 +27,8 @@
  * The owner asks for the parts in the order of the log, and applies one run while it
  * gets the next.
  *
- * If a log or its seal is damaged, the tablets whose redo sets name it fail, and the others
- * are loaded.
+ * If a log or its seal is damaged, the tablets whose redo sets name it fail, and all other
+ * tablets are loaded.
  */
 #include "engine/server/tablets/replay.h"
 #include "engine/base/file.h"
@@ -50,10 +50,10 @@ struct dead_log {
 	char *dir;              /* NULL: not looked for yet */
 	bool sealed;
 	struct log_seal seal;
-	int err;     /* of the last replay */
+	int err;     /* the result of the last replay */
 	bool wanted; /* a row of this level names the log */
 	bool synced;
-	uint64_t lost;            /* whole records behind the log's end, which cannot be replayed */
+	uint64_t lost;            /* whole records after the log's end, which cannot be replayed */
 	struct log_stretch *kept; /* METADATA's records with LSNs from kept_from on; NULL: not read, or too many */
 	uint64_t kept_from;
 };
@@ -127,7 +127,7 @@ struct replay {
 	enum kind kind;
 	uint64_t incarnation;
 	uint64_t records; /* replayed, of tablets of this level */
-	uint64_t bad_lsn; /* of the record with a damaged batch; 0: none */
+	uint64_t bad_lsn; /* the LSN of the record with a damaged batch, or 0 */
 	struct log_end end;
 	struct log_stretch *keep; /* KIND_ROOT: METADATA's records that have been read; NULL: too many */
 	struct crew *crew;        /* of user tablets, and of a sealed log */
@@ -159,7 +159,7 @@ static int meta_record(void *arg, const struct log_record *r)
 		return 0;
 	if (p->keep)
 		err = log_stretch_add(p->keep, r);
-	if (err == -ENOSPC) { /* too many records: the next level reads the log again */
+	if (err == -ENOSPC) { /* too many records, so the next level reads the log again */
 		log_stretch_free(p->keep);
 		p->keep = NULL;
 		err = 0;
@@ -536,7 +536,10 @@ void replay_level(struct server *s, enum kind kind, const struct ts_request *loa
 			d->lost = p.end.lost;
 		}
 		free(what); /* lost records are not a cause of later errors */
-		/* After a clean end there are no records to replay.  So this line tells an operator that the process was killed. */
+		/*
+		 * After a clean end there are no records to replay.  So an operator
+		 * learns from this line that the process was killed.
+		 */
 		if (!d->err && p.records)
 			msg_log(kind == KIND_USER ? MSG_NOTICE : MSG_INFO, "%s: %llu records replayed in %.2f s", d->dir,
 				(unsigned long long)p.records, (double)(monotonic_us() - begun) / 1e6);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seals of the logs of dead servers (engine/log/log_seal.h): this server makes one at
- * the master's request, and reads those that the master has stored.
+ * Seals of the logs of dead servers (engine/log/log_seal.h): this server makes a seal
+ * at the master's request, and reads the seals that the master has stored.
  *
  * A server on shared storage replays no log without a seal, because the log's
  * server may be a zombie.  In an embedded store the lock of the store proves that

@@ -6,11 +6,11 @@
  * server, which sorts it and keeps it (TS_SORT).  The owners ask for their parts, at
  * each level.  While they apply them, the task sorts the server's next segments.
  *
- * A segment that was not used for SORTED_IDLE_US is freed.  If it is asked for again, or
- * if its server has died and another one is asked, it is read and sorted again.  The
- * result is the same, because a seal never changes.  So neither a term nor the end of a
- * recovery needs to be reported to the servers.  Up to server_options.sorted_bytes are
- * in memory.  The others are in local files without names.
+ * A segment that was not used for SORTED_IDLE_US is freed.  If it is asked for again, or if
+ * its server has died and another server is asked, it is read and sorted again.  The result
+ * is the same, because a seal never changes.  So neither a term nor the end of a recovery
+ * needs to be reported to the servers.  Up to server_options.sorted_bytes are in memory.
+ * The others are in local files without names.
  */
 #include "engine/server/tablets/sorter.h"
 #include "engine/base/clock.h"

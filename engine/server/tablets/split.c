@@ -65,7 +65,7 @@ static int split_make_part(struct server *s, struct served_tablet *parent, struc
 	return err ? err : tablet_split_adopt(parent->tablet, (*out)->tablet);
 }
 
-/* Makes the rows of both parts.  The caller holds the parent's EDIT lock. */
+/* Makes the rows of the two halves.  The caller holds the parent's EDIT lock. */
 static int split_make_rows(struct server *s, struct served_tablet *served, struct tfs_bytes at, struct parts *p)
 {
 	int err = row_fold(served);
@@ -89,7 +89,7 @@ static void split_replace_parent(struct server *s, struct served_tablet *served,
 {
 	struct served_tablet *parts[2] = {p->lower, p->upper};
 
-	set_begin(s); /* no schema is set meanwhile: the parts, which are not in the set yet, would miss it */
+	set_begin(s); /* no schema is set during this, because the halves, which are not in the set yet, would miss it */
 	tablet_split_drain(served->tablet);
 	for (unsigned i = 0; i < 2; i++)
 		tablet_split_inherit(served->tablet, parts[i]->tablet);

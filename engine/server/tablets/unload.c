@@ -5,7 +5,7 @@
  *	1 Flush the tablet, and then again while its writers wait.  Its row then
  *	  names all of its data, and no log.  Resolve an edit whose outcome is
  *	  unknown: the row of a split must not appear after the tablet has moved.
- *	2 Make 0 the server of the row, with the clock's mark: nobody owns it.
+ *	2 Make 0 the server of the row, with the clock's mark: then it has no owner.
  *	3 Remove the tablet from the set.
  * Before step 1 merging and major compactions of the tablet end, incomplete (moves.c).
  * If the outcome of step 2 is unknown, the tablet leaves the set, too.  The master
