@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread, the leader, receives requests and serves them itself.  For most
- * requests that is fastest: no other thread is woken, and the processor's
- * caches stay warm (libfuse's pool passes each request to the thread that has
- * waited longest, and takes a third more processor time).
+ * The request loop: serves requests with several threads.  One thread, the
+ * leader, receives requests and serves them itself.  For most requests that is
+ * fastest: no other thread is woken, and the processor's caches stay warm
+ * (libfuse's pool passes each request to the thread that has waited longest,
+ * and takes a third more processor time).
  *
  * A long request must not delay other requests.  While there is traffic, a
  * monitor checks the leader every PATIENCE_US; if the leader is in the same

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libfuse and fusermount3 report most of these causes as "No such device", or
- * mount nevertheless.  A mount point that is the data directory, contains it or
- * is in it must be refused: the daemon would wait for its own answers in system
- * calls that SIGKILL cannot end.  Directories are compared by device and inode
+ * The checks that a mount point must pass (mountpoint.h).  libfuse and
+ * fusermount3 report most of these causes as "No such device", or mount
+ * nevertheless.  A mount point that is the data directory, contains it or is in
+ * it must be refused: the daemon would wait for its own answers in system calls
+ * that SIGKILL cannot end.  Directories are compared by device and inode
  * number, which covers symbolic links and bind mounts.
  *
  * If the daemon of an earlier mount has died, calls on its mount point fail with

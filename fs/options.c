@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line is parsed twice.  The first time finds config=FILE.  The
- * second time the mount_options of that file are before the other arguments, so
- * that the command line is stronger, as it is for DATADIR and MOUNTPOINT.
+ * The command line of tabletfs(1), and the settings of tabletfs.conf(5).  The
+ * command line is parsed twice.  The first time finds config=FILE.  The second
+ * time the mount_options of that file are before the other arguments, so that
+ * the command line is stronger, as it is for DATADIR and MOUNTPOINT.
  */
 #include "fs/options.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The protocol is a datagram of lines VARIABLE=VALUE to the socket in
+ * Messages to the service manager that started the daemon (service.h).  The
+ * protocol is a datagram of lines VARIABLE=VALUE to the socket in
  * NOTIFY_SOCKET, so libsystemd is not needed.
  *
  * The watchdog must find a daemon whose threads live while the mount hangs.  So

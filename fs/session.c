@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capabilities.  A read-write mount commits at close, so it needs OPEN, and it
- * needs OPENDIR, or listings would lose their place (fs/request/stream.c).  A
- * read-only mount answers both with ENOSYS, which saves two requests each.  The
- * kernel's own checks for stale pages are off, because every change is
- * notified; they are on for a read-only mount, where control files change
- * without a notification and cells never change.
+ * The FUSE session: its operations and capabilities. A read-write mount commits
+ * at close, so it needs OPEN, and it needs OPENDIR, or listings would lose
+ * their place (fs/request/stream.c).  A read-only mount answers both with
+ * ENOSYS, which saves two requests each.  The kernel's own checks for stale
+ * pages are off, because every change is notified; they are on for a read-only
+ * mount, where control files change without a notification and cells never
+ * change.
  *
  * libfuse 3.14 does not inform the kernel that directory operations may run in
  * parallel; the reply to INIT is patched when it is sent (bit 18 of its flags).

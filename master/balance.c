@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The weight of a tablet is the sum of its shares of all requests (one half),
- * of all bytes and of the number of tablets (one quarter each).  A server's
- * weight is the weight of its tablets.  The measure of balance is the sum of the
- * squares of the servers' weights.
+ * Chooses the servers of tablets (balance.h).  The weight of a tablet is the
+ * sum of its shares of all requests (one half), of all bytes and of the number
+ * of tablets (one quarter each).  A server's weight is the weight of its
+ * tablets.  The measure of balance is the sum of the squares of the servers'
+ * weights.
  *
  * A move of weight w from a server of weight a to one of weight b reduces the
  * measure if a - b > w.  It is made only if a - b > w + slack, where slack is a

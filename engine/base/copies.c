@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files of two copies (copies.h). */
 #include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The framing of one copy of a small file (envelope.h). */
 #include "engine/base/envelope.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The key is drawn at the first use, not at the start of the process, so that the
- * simulation (t/sim) can set its seed before.
+ * Keyed hashes, and random bytes (hash.h).  The key is drawn at the first use,
+ * not at the start of the process, so that the simulation (t/sim) can set its
+ * seed before.
  */
 #include "engine/base/hash.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding reads a key in units: a byte that must be escaped becomes "%XX"; a
- * valid UTF-8 character, or any other byte, is copied.  The units are put into
- * components.  A name that fits into one component is not split; otherwise each
- * component is filled as far as possible.  In front of each component the rest
- * is measured again, because a '.' is escaped only at the start of a component.
+ * Keys to file names and back (name.h).  Encoding reads a key in units: a byte
+ * that must be escaped becomes "%XX"; a valid UTF-8 character, or any other
+ * byte, is copied.  The units are put into components.  A name that fits into
+ * one component is not split; otherwise each component is filled as far as
+ * possible.  In front of each component the rest is measured again, because a
+ * '.' is escaped only at the start of a component.
  *
  * Decoding accepts more than canonical names, then encodes the result again and
  * compares.  So each rule of canonical names is written once, in the encoder.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the work of a thread is still wanted (stop.h). */
 #include "engine/base/stop.h"
 
 #include <stddef.h>

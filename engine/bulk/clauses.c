@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A clause is NAME=VALUE, escaped and split as names of files are.  The value may be
- * pasted from such a name, of a row, a column or a version, which escape different
- * bytes and split at other places.  So any escape and any split is accepted.
+ * The clauses of a scan, from the components of a path (clauses.h).  A clause
+ * is NAME=VALUE, escaped and split as names of files are.  The value may be
+ * pasted from such a name, of a row, a column or a version, which escape
+ * different bytes and split at other places.  So any escape and any split is
+ * accepted.
  */
 #include "engine/bulk/clauses.h"
 

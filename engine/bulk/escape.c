@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of bytes that need no escape are copied at once, because most values are text. */
+/*
+ * The escapes of texts (escape.h).  Runs of bytes that need no escape are
+ * copied at once, because most values are text.
+ */
 #include "engine/bulk/escape.h"
 
 #include <errno.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A record is checked when it is read, so that its number is known: the limits of
- * keys and values, the family, and the number that sets a counter (a version of a
- * counter may have any bytes).  An error of the store comes later, from a thread of the batch.  It is an error of the
- * disk or the space and not of a record, and ends the import.
+ * Imports into a table (import.h).  A record is checked when it is read, so
+ * that its number is known: the limits of keys and values, the family, and the
+ * number that sets a counter (a version of a counter may have any bytes).  An
+ * error of the store comes later, from a thread of the batch.  It is an error
+ * of the disk or the space and not of a record, and ends the import.
  */
 #include "engine/bulk/import.h"
 

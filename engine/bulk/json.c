@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quotes, backslashes and bytes below 0x20 must be escaped in JSON.  Other control
- * characters are escaped because a terminal would obey them.  All other text stays
- * as it is.
+ * Bytes as JSON strings and as base64 (json.h).  Quotes, backslashes and bytes
+ * below 0x20 must be escaped in JSON.  Other control characters are escaped
+ * because a terminal would obey them.  All other text stays as it is.
  */
 #include "engine/bulk/json.h"
 

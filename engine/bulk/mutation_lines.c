@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line is parsed when its newline has been read, so that the write that
- * contains it can be refused.  `commit` is complete without a newline, because
- * shells often write the last line so; then only a newline may follow.
+ * The mutation of one row as lines of text (mutation_lines.h).  A line is
+ * parsed when its newline has been read, so that the write that contains it can
+ * be refused.  `commit` is complete without a newline, because shells often
+ * write the last line so; then only a newline may follow.
  *
  * Rejected: several mutations through one descriptor.  The kernel splits long
  * writes, so a program would not know which of its mutations was refused.

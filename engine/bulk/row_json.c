@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values above TFS_INLINE_MAX are not in the scan that reads the row, but are read
- * after it.  So the keys are scanned again, and if they have other fingerprints,
- * the row is read again.
+ * A whole row as one JSON object (row_json.h).  Values above TFS_INLINE_MAX are
+ * not in the scan that reads the row, but are read after it.  So the keys are
+ * scanned again, and if they have other fingerprints, the row is read again.
  *
  * An object is parsed as a whole, because users write it with any layout and
  * order of its members.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row's lines follow each other, so a row is counted where the bytes up to the
- * end of its key differ from the line before.  In an archive the directories of
- * rows are counted, whose parents have only names of parts, which end with '%'.
+ * Counts the cells and rows of an export (stream_count.h).  A row's lines
+ * follow each other, so a row is counted where the bytes up to the end of its
+ * key differ from the line before.  In an archive the directories of rows are
+ * counted, whose parents have only names of parts, which end with '%'.
  */
 #include "engine/bulk/stream_count.h"
 

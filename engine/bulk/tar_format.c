@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A header is a block of 512 bytes.  A header of type 'x' comes before it if a
- * time has a fraction of a second, a path is longer than 100 bytes, or a number
- * does not fit into its field.
+ * Entries of an archive of tar, as bytes (tar_format.h).  A header is a block
+ * of 512 bytes.  A header of type 'x' comes before it if a time has a fraction
+ * of a second, a path is longer than 100 bytes, or a number does not fit into
+ * its field.
  *
  * Rejected: libarchive.  100,000 entries with such times take it 0.8 s, twice the
  * time in which a whole export must be done.

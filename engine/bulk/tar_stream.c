@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before a cell come the directories of its path that the path of the cell before
- * does not have.  An entry that was begun is continued by the next call, so a call
- * adds at most one piece of a value to what was asked for.
+ * A scan as an archive of tar (tar_stream.h).  Before a cell come the
+ * directories of its path that the path of the cell before does not have.  An
+ * entry that was begun is continued by the next call, so a call adds at most
+ * one piece of a value to what was asked for.
  */
 #include "engine/bulk/tar_stream.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row's last component is the first that is no part of a split name. */
+/*
+ * The paths of cells below the directory of their table (tree_path.h).  The
+ * row's last component is the first that is no part of a split name.
+ */
 #include "engine/bulk/tree_path.h"
 
 #include "engine/base/name.h"

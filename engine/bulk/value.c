@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All pieces of a value must be of one commit, which the time of commit and the
- * size of the value show.
+ * The value of a scanned cell, in pieces (value.h).  All pieces of a value must
+ * be of one commit, which the time of commit and the size of the value show.
  */
 #include "engine/bulk/value.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounds of a match.  Backtracking is bounded in steps, in proportion to the text.
- * One step may read the whole text, so the steps of a long text could take hours.  A
- * long text is therefore matched by code that calls watch() in front of each item of
- * the pattern, and watch() ends it at a deadline.  For short texts these calls would
- * cost more than the match.
+ * Regular expressions over keys and values (pattern.h). Backtracking is bounded in
+ * steps, in proportion to the text.  One step may read the whole text, so the
+ * steps of a long text could take hours.  A long text is therefore matched by code
+ * that calls watch() in front of each item of the pattern, and watch() ends it at
+ * a deadline.  For short texts these calls would cost more than the match.
  *
  * The compiled code runs on a stack of its own, which does not grow.  PCRE2 bounds
  * the size of a compiled pattern itself.

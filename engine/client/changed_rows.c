@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * The rows in which two snapshots of a table may differ (changed_rows.h).
  * METADATA lists the SSTables of the two snapshots, and the rows for which each
- * tablet uses them.  The tablets of the two snapshots are read side by side.  An
- * interval is the rows between two neighbouring ends of tablets: in it each
- * snapshot has one tablet, and one list of files.  A file is shared if both use it
- * for the same rows of the interval.
+ * tablet uses them.  The tablets of the two snapshots are read side by side.
+ * An interval is the rows between two neighbouring ends of tablets: in it each
+ * snapshot has one tablet, and one list of files.  A file is shared if both use
+ * it for the same rows of the interval.
  *
  * A row without an entry in a file that is not shared has the same entries in
  * both snapshots.  Such entries may be anywhere between the first and the last row

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The numbers of a client's mutations, and its epoch (numbers.h). */
 #include "engine/client/numbers.h"
 
 #include "engine/base/hash.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file `store` is made by one put that expects no file.  If another program has made
- * the file first, the put fails, and that file is read.
+ * The id and the secret of a store (identity.h).  The file `store` is made by
+ * one put that expects no file.  If another program has made the file first,
+ * the put fails, and that file is read.
  *
  * A derived key is two hashes, of the second half of the secret, the number of the hash
  * and the purpose, by the first half.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stretch is one block of memory, filled from the front: each record's
- * struct, then its bytes.  The sorted entries are small: a record's table,
- * eight bytes of its row after the common prefix of all rows of the stretch (reversed
- * hosts have long common prefixes), and the record's place.  The rest of the row is
+ * Sorts a stretch of log records by table, row and LSN (log_sort.h).  A stretch
+ * is one block of memory, filled from the front: each record's struct, then its
+ * bytes.  The sorted entries are small: a record's table, eight bytes of its
+ * row after the common prefix of all rows of the stretch (reversed hosts have
+ * long common prefixes), and the record's place.  The rest of the row is
  * compared only if those bytes are equal.
  *
  * Records are added in the order of their LSNs, so a stable sort (a merge sort)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One bound for blocks and cells, in 16 shards.  A shard has a hash table and a
- * queue for each of the two kinds.
+ * The cache of blocks and cells (lru.h).  Blocks and cells have one bound, in
+ * 16 shards. A shard has a hash table and a queue for each of the two kinds.
  *
  * A queue is in order of arrival with a second chance: an entry that was found
  * since its arrival, or is in use, moves to the back instead of being evicted.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * At most once (tokens.h).
+ * The mutations that clients may repeat, with their results (tokens.h).
  *
  * A result becomes durable with its mutation: it is in the same log record.  A
  * minor compaction stores the results of all mutations whose cells it makes

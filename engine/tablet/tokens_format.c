@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The result of a mutation that a client may repeat, as bytes (tokens_format.h). */
 #include "engine/tablet/tokens_format.h"
 
 #include <errno.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The signals are blocked in all threads and received by sigtimedwait, so no
- * system call of the command ends early, and the thread may call any function.
- * stderr's lock orders its lines and the messages of other threads.
+ * The progress of a long command, and the signals that interrupt it
+ * (progress.h).  The signals are blocked in all threads and received by
+ * sigtimedwait, so no system call of the command ends early, and the thread may
+ * call any function.  stderr's lock orders its lines and the messages of other
+ * threads.
  */
 #include "engine/tool/progress.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Access of the users of the mount to the data of a table (access.h). */
 #include "fs/base/access.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* If there is no memory for its table, uthash adds nothing. */
+/* A bounded cache of byte strings by node (cache.h).  If there is no memory for its table, uthash adds nothing. */
 #include "fs/base/cache.h"
 
 #include "engine/base/hashtable.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entry of a directory belongs to its node in .latest.  Its stamp is the time, and its
- * bytes are the moment at which it was noted: a time that a user set holds until a later
- * change of the table.
+ * The modification times of directories in .latest (dir_time.h).  The entry of
+ * a directory belongs to its node in .latest.  Its stamp is the time, and its
+ * bytes are the moment at which it was noted: a time that a user set holds
+ * until a later change of the table.
  */
 #include "fs/base/dir_time.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries are allocated apart from nodes, because most of a million nodes have
- * no extra entry.
+ * Extra entries: the entries of directories that exist in the daemon only
+ * (extra.h).  Entries are allocated apart from nodes, because most of a million
+ * nodes have no extra entry.
  */
 #include "fs/base/extra.h"
 

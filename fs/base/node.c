@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One hash table of all nodes, and one lock.  The lock is held for a few pointer
- * operations, so threads rarely wait for it.
+ * The node table: the nodes of the kernel's inodes (node.h). All nodes are in one
+ * hash table, under one lock. The lock is held for a few pointer operations, so
+ * threads rarely wait for it.
  *
  * A removed directory is unhashed at once: the kernel never uses its inode again, so
  * a directory with the same name needs a new node.  A removed cell is unhashed too;

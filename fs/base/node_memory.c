@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel forgets nodes a million at a time.  In malloc's heap their memory would be
- * between cached cells and blocks that stay, so none of it could be returned to the
- * system.  Slabs are aligned regions with places of one size; an empty slab is unmapped.
- * If few of its places were ever used it stays, because a size of which only one node
- * exists at a time would map and unmap a slab for each.
+ * Memory for nodes (node_memory.h).  The kernel forgets nodes a million at a
+ * time.  In malloc's heap their memory would be between cached cells and blocks
+ * that stay, so none of it could be returned to the system.  Slabs are aligned
+ * regions with places of one size; an empty slab is unmapped.  If few of its
+ * places were ever used it stays, because a size of which only one node exists
+ * at a time would map and unmap a slab for each.
  *
  * A place's slab is found by its address.  Larger pieces (long keys) are
  * allocated by malloc.  In a build with AddressSanitizer all are, because it

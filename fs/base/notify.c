@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * If there is no memory to collect a change, the request still succeeds,
- * because the change has been made.  The kernel may show old data until its
- * timeout.  This is logged once.
+ * Notifications of the kernel (notify.h).  If there is no memory to collect a
+ * change, the request still succeeds, because the change has been made.  The
+ * kernel may show old data until its timeout.  This is logged once.
  *
  * Node ids are addresses.  If the kernel has forgotten the node, the
  * notification returns ENOENT.  If another node has the address by then, that

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refusals are errors with a reason that the user should read.  Absence,
- * existence, a directory that is not empty and a rename across rows are
- * ordinary results; they would fill the log.
+ * Replies with errors (reply.h).  Refusals are errors with a reason that the
+ * user should read.  Absence, existence, a directory that is not empty and a
+ * rename across rows are ordinary results; they would fill the log.
  */
 #include "fs/base/reply.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sender process has the device of the mount and one end of the socket, and
- * nothing else of the daemon: it is forked before the store is opened.  Each of its
- * threads reads an order and carries it out.  Before a thread carries one out,
- * another thread waits for orders.  If there are THREADS threads already, the last
- * one only reads.
+ * The process that sends the notifications of directories to the kernel
+ * (sender.h).  The sender process has the device of the mount and one end of
+ * the socket, and nothing else of the daemon: it is forked before the store is
+ * opened.  Each of its threads reads an order and carries it out.  Before a
+ * thread carries one out, another thread waits for orders.  If there are
+ * THREADS threads already, the last one only reads.
  *
  * Orders of one directory are carried out in sequence.  So a directory that hangs
  * occupies one thread, and is skipped until it answers.  The changes of one user

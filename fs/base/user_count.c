@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counts of a user exist until all of them are 0.  They are in a tree,
- * because users may choose their numbers (subuid(5)), and a tree has no chains.
+ * Counts, for each user, things that cost the daemon memory or threads
+ * (user_count.h).  The counts of a user exist until all of them are 0.  They
+ * are in a tree, because users may choose their numbers (subuid(5)), and a tree
+ * has no chains.
  */
 #include "fs/base/user_count.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table has two views in the tree: itself and .latest.  So the kernel may
- * have two directories of a family, and a change is noted for both.
+ * Cells as files (cell.h).  A table has two views in the tree: itself and
+ * .latest.  So the kernel may have two directories of a family, and a change is
+ * noted for both.
  *
  * Timeouts: the kernel may cache the attributes of a version until this daemon
  * invalidates them.  In some families a GC rule can hide a version without a

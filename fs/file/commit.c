@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A commit is one tfs_write in one mutation.  It states, in this order: the
- * base (nothing, the newest version, or the version itself), cut or extended;
- * the ranges written; the bytes appended; the version that results.  The
- * engine applies it under the row's lock, so that two appenders do not lose
- * each other's bytes.
+ * Commits: writes the staged bytes of an open file to the store.  A commit is
+ * one tfs_write in one mutation.  It states, in this order: the base (nothing,
+ * the newest version, or the version itself), cut or extended; the ranges
+ * written; the bytes appended; the version that results.  The engine applies it
+ * under the row's lock, so that two appenders do not lose each other's bytes.
  *
  * Later commits of one open ask to replace the version of the first.  The
  * engine does so while that is still the newest version.

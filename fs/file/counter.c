@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A commit adds the lines that are staged, and then drops them from the image,
- * so that each line is added once, however often the descriptor is flushed.
- * `origin` is the offset in the file at which the image begins.  A write below
- * it begins a new text, so a program may keep a descriptor and write each line
- * at offset 0.  A number counts at offset 0 only: after lines that have been
- * added it would be a part of a line that was flushed before its end.
+ * Counters: plain names in a family of type counter (counter.h).  A commit adds
+ * the lines that are staged, and then drops them from the image, so that each
+ * line is added once, however often the descriptor is flushed.  `origin` is the
+ * offset in the file at which the image begins.  A write below it begins a new
+ * text, so a program may keep a descriptor and write each line at offset 0.  A
+ * number counts at offset 0 only: after lines that have been added it would be
+ * a part of a line that was flushed before its end.
  *
  * The image of a descriptor that was opened without O_TRUNC is the stored number.
  * Lines that are written then, appended or not, replace that image, because they

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors for reading and writing share the content of the file.  Only one
- * descriptor, its writer, has staged bytes in it.  Before another descriptor
- * reads or writes, they are committed; the content is then the newest version,
- * and each open still makes versions of its own.
+ * Reads of open files (read.h).  Descriptors for reading and writing share the
+ * content of the file.  Only one descriptor, its writer, has staged bytes in
+ * it.  Before another descriptor reads or writes, they are committed; the
+ * content is then the newest version, and each open still makes versions of its
+ * own.
  *
  * open_file.commits counts the changes of the column.  content.seen is the value
  * of that counter up to which the image is current.  While the two are equal and

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offsets.  A read continues where the last one ended, or begins again at the
- * start; a file whose bytes are in memory is read at any place.  A program that writes and then reads through one descriptor reads at
+ * Sequential files, which are made while they are read, or applied while they
+ * are written (sequential.h). A read continues where the last one ended, or
+ * begins again at the start; a file whose bytes are in memory is read at any
+ * place.  A program that writes and then reads through one descriptor reads at
  * the offset that its writes have reached, so the first READ after a write, at
  * any offset, is the start.  Writes are taken in the order in which they come.
  */

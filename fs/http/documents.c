@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metrics are the contents of /.tabletfs/metrics.  status.json has what the
- * metrics
- * lack: the status lines, the tablets of each table, the recent messages.  The
- * page reads both.
+ * The documents that the HTTP server sends (documents.h).  The metrics are the
+ * contents of /.tabletfs/metrics.  status.json has what the metrics lack: the
+ * status lines, the tablets of each table, the recent messages.  The page reads
+ * both.
  *
  * JSON is UTF-8, but names of rows and messages may have any bytes.  A byte that
  * is no UTF-8 is sent as the four characters \xHH.  Row keys are cut after

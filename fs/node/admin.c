@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A verb is executed in the write that ends its line, so the shell waits for a
- * flush or compaction and gets its error.  drop-rows removes row by row: each
- * row atomically, but not the range.
+ * The operator's control files (admin.h).  A verb is executed in the write that
+ * ends its line, so the shell waits for a flush or compaction and gets its
+ * error.  drop-rows removes row by row: each row atomically, but not the range.
  */
 #include "fs/node/admin.h"
 

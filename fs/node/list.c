@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within a phase the cursor is the last key returned, so entries that are added
- * or removed elsewhere do not move it.
+ * Listers of directories (list.h).  Within a phase the cursor is the last key
+ * returned, so entries that are added or removed elsewhere do not move it.
  *
  * Damage.  A scan ends at the first block that cannot be read.  The listing
  * then continues from its cursor with a scan that passes such blocks, and ends

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A made directory is an extra entry of its parent, in the table's own view.
- * Listings and look-ups in .latest use the same entry.  The entry pins the node,
- * so it stays when the kernel forgets it.
+ * Made directories: rows, families and parts that hold no cell (made.h).  A
+ * made directory is an extra entry of its parent, in the table's own view.
+ * Listings and look-ups in .latest use the same entry.  The entry pins the
+ * node, so it stays when the kernel forgets it.
  *
  * A directory from mkdir is empty until a cell is committed in it, which
  * removes the entry.  A directory from which a cell was removed may contain

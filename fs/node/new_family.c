@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chmod of cells and of the families' directories in rows.
+ * Families that mkdir makes, and the modes that users ask for in them, by chmod of
+ * cells and of the families' directories in rows.
  *
  * Cells have the mode of their family.  So a chmod that asks for less than the
  * family's mode gives to group and others is refused: success without effect would

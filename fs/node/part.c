@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A part exists if a key or a made directory is below it. */
+/*
+ * Parts: directories in the path of a row or cell with a long name.  A part
+ * exists if a key or a made directory is below it.
+ */
 #include "fs/node/kinds.h"
 
 #include "fs/base/extra.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A change of the schema may change the mode, the owner and the visibility of
+ * A table's schema as the tree uses it, and its changes (schema_edit.h).  A
+ * change of the schema may change the mode, the owner and the visibility of
  * every cell of the table.  Therefore the kernel's attributes of all nodes of
  * the table are invalidated, and remembered sizes become unknown.  A family
  * that is renamed changes its name in every row: its nodes stay, with all open

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A directory of scratch that is renamed to a row or family, as unison and
- * other tools do with a temporary directory that they have filled.
+ * Stores a directory of scratch that is renamed to a row or family, as unison
+ * and other tools do with a temporary directory that they have filled.
  *
  *   1 each file in it is resolved to a cell, and its writer is marked busy
  *   2 one mutation of the row stores all cells

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control files are read and written in lines, so a text that ends in a newline
- * is complete.  The WRITE applies it, and the shell sees the refusal of
- * `echo x > gc`.  A text that does not end in a newline is applied at flush.
+ * Control files (setting.h). They are read and written in lines, so a text that
+ * ends in a newline is complete.  The WRITE applies it, and the shell sees the
+ * refusal of `echo x > gc`.  A text that does not end in a newline is applied
+ * at flush.
  *
  * On a read-only mount the kernel sends no OPEN.  But every open(2) causes a
  * LOOKUP, which drops the cached text.  The text is rendered again at its next

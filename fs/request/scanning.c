@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests on scans (node_in_scan) may read a whole table before they have an answer.
- * A pool of their own serves them, so that they never occupy all threads that
- * serve other requests.  They run on behalf of the user who asks, and end when
- * that process is interrupted.
+ * The threads that serve requests on scans.  Requests on scans (node_in_scan)
+ * may read a whole table before they have an answer.  A pool of their own
+ * serves them, so that they never occupy all threads that serve other requests.
+ * They run on behalf of the user who asks, and end when that process is
+ * interrupted.
  */
 #include "fs/request/request.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The edits that remove something are sorted first.  So each family and column is
- * read once, however many edits name it, and an edit that is part of another edit
- * is left out.
+ * Mutations of a row that name their cells by keys (row_change.h).  The edits
+ * that remove something are sorted first.  So each family and column is read
+ * once, however many edits name it, and an edit that is part of another edit is
+ * left out.
  *
  * The versions that the mutation removes are collected, and the open ones
  * copied, before the store changes.  All this is under the row's lock.  Keys

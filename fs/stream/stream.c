@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that several kinds of streams share. */
 #include "fs/stream/stream.h"
 
 #include "fs/base/reply.h"

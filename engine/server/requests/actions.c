@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Actions are TS_FLUSH, TS_COMPACT, TS_SPLIT and TS_MERGE.  Each runs in a thread of
- * its own, so that no worker that serves requests waits for it.  The request that
- * starts it waits for a short time.  If the action has not ended by then, the answer
- * has a number, and the client sends TS_POLL with it until the answer has none.  An
- * action continues if its client does not poll any more; its result is dropped a
+ * Actions: the requests that last long, which are TS_FLUSH, TS_COMPACT,
+ * TS_SPLIT and TS_MERGE.  Each runs in a thread of its own, so that no worker
+ * that serves requests waits for it.  The request that starts it waits for a
+ * short time.  If the action has not ended by then, the answer has a number,
+ * and the client sends TS_POLL with it until the answer has none.  An action
+ * continues if its client does not poll any more; its result is dropped a
  * minute after its end.  A server without background work, which one thread
  * drives, carries out an action within its first request.
  */
