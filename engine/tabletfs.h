@@ -279,7 +279,7 @@ struct tfs_snapshot {
  */
 TFS_API int tfs_snapshot_list(
 	struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
-/* As above, for one snapshot, by its handle, with the sizes; name is NULL.  -EINVAL: t is a table; -ENOENT: it was dropped. */
+/* Describes one snapshot, by its handle, with the sizes; name is NULL.  -EINVAL: t is a table; -ENOENT: it was dropped. */
 TFS_API int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out) TFS_CHECKED;
 /*
  * Makes a snapshot of this name in every table, each as of an instant of its

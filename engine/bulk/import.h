@@ -42,7 +42,7 @@ int import_new(enum bulk_format format, const struct import_options *o, struct i
 int import_feed(struct import *im, const void *p, size_t n) TFS_MUST;
 /* The input may have ended (record_reader_pause).  When it returns 0, all cells that were not refused are stored. */
 int import_pause(struct import *im) TFS_MUST;
-/* As above; the input has ended (record_reader_end). */
+/* The input has ended (record_reader_end).  When it returns 0, all cells that were not refused are stored. */
 int import_end(struct import *im) TFS_MUST;
 /* The input was not read to its end: stores the cells that were read, but no unfinished record. */
 int import_stop(struct import *im) TFS_MUST;

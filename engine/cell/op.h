@@ -106,7 +106,7 @@ int scan_place_note(struct scan_place *p, const struct scan_spec *s, const struc
  * rest, -ENOMEM.
  */
 int scan_place_continue(struct scan_place *p, struct scan_spec *s) TFS_MUST;
-/* As above, from the first cell of a row on, if no cell of it was returned. */
+/* Continues the scan from the first cell of a row on, if no cell of it was returned. */
 int scan_place_begin(struct scan_place *p, struct scan_spec *s, struct tfs_bytes row) TFS_MUST;
 void scan_place_fini(struct scan_place *p);
 

@@ -17,9 +17,9 @@ int metadata_read(struct tablet_service *svc, struct tfs_bytes row_key, struct m
 /* Applies one row mutation.  On 0 it is on disk. */
 int metadata_mutate(struct tablet_service *svc, struct tfs_bytes row_key, const struct op *ops, unsigned count) TFS_MUST;
 /*
- * As metadata_mutate, for a new row of a table.  -ECANCELED: also if the making of the
- * table has ended (TS_BURY).  Set split for a table that exists; then -ECANCELED also
- * means that it was dropped.
+ * Mutates as metadata_mutate, but makes a new row of a table.  -ECANCELED: also if the
+ * making of the table has ended (TS_BURY).  Set split for a table that exists; then
+ * -ECANCELED also means that it was dropped.
  */
 int metadata_make(struct tablet_service *svc, uint32_t table, bool split, struct tfs_bytes row_key, const struct op *ops,
 	unsigned count) TFS_MUST;
@@ -44,10 +44,10 @@ void metadata_cursor_fini(struct metadata_cursor *c);
  */
 typedef int metadata_fn(void *arg, struct tfs_bytes row_key, struct meta_tablet *m);
 int metadata_scan(struct tablet_service *svc, struct tfs_bytes from, struct tfs_bytes to, metadata_fn *fn, void *arg) TFS_MUST;
-/* As above, but a row that cannot be decoded does not end the scan: fn gets it with m NULL. */
+/* Scans as metadata_scan, but a row that cannot be decoded does not end the scan: fn gets it with m NULL. */
 int metadata_scan_past_damage(
 	struct tablet_service *svc, struct tfs_bytes from, struct tfs_bytes to, metadata_fn *fn, void *arg) TFS_MUST;
-/* As above, for the rows of one table's tablets. */
+/* Scans the rows of one table's tablets as metadata_scan. */
 int metadata_scan_table(struct tablet_service *svc, uint32_t table, metadata_fn *fn, void *arg) TFS_MUST;
 
 #endif

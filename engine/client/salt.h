@@ -24,7 +24,7 @@ static inline uint8_t salt_byte(struct tfs_bytes row, uint32_t salt)
  * table was dropped.
  */
 int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a) TFS_MUST;
-/* As above, for the newest schema; q->row is the key as stored. */
+/* Calls as table_call_row for the newest schema; q->row is the key as stored. */
 int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
  * Called after -TABLE_DROPPED for the tablets id `tablets`.  Reads the schema from

@@ -149,7 +149,7 @@ int compact_run_job(struct tablet *t, struct run_params *p, struct compact_job *
 /* Returns true if the files call for a major compaction. */
 bool compact_wants_major(struct tablet *t) TFS_MUST;
 int compact_repeat_edits(struct tablet *t) TFS_MUST; /* tablet_compactor.repeat_edits */
-/* As above, for one job, which may be NULL. */
+/* Repeats the edit of one job, which may be NULL. */
 int compact_repeat_edit(struct tablet *t, struct compact_job *j) TFS_MUST;
 
 /* ---- full disks ---- */

@@ -101,7 +101,7 @@ int log_wait_memory(struct log *l) TFS_MUST;
 /* Must be called once for each submitted ticket.  0: written (and synced if asked). */
 int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
 /*
- * As log_wait, but the writers that its last step answered sleep until
+ * Waits as log_wait, but the writers that its last step answered sleep until
  * log_wake, which the caller must call soon.  Before that the caller can finish
  * their work for them, so that they need not do it one after another.
  */
@@ -119,7 +119,7 @@ void log_wake(struct log_wakeups *wakeups);
  * thread.
  */
 bool log_poll(struct log *l, const struct log_ticket *t, int *err);
-/* As above, without a lock.  It does not have a stuck thread replaced. */
+/* Looks as log_poll, but without a lock, and does not have a stuck thread replaced. */
 bool log_ticket_done(const struct log_ticket *t, int *err);
 /* Changes log_options.sync_interval_us, also for records that wait already if it is shorter. */
 void log_set_sync_interval(struct log *l, uint64_t us);

@@ -85,8 +85,8 @@ void log_frame_encode(uint8_t p[LOG_FRAME_BYTES], const struct log_frame *f, uin
 /* Returns false if it is not a valid frame (too short, crc, or values that the encoder does not write). */
 bool log_frame_decode(struct tfs_bytes s, uint64_t salt, struct log_frame *f) TFS_MUST;
 /*
- * As above, if no header is left to read the salt from.  Because some salt
- * makes any frame's checksum correct, the frame is valid only if
+ * Decodes a frame if no header is left to read the salt from.  Because some
+ * salt makes any frame's checksum correct, the frame is valid only if
  * log_body_decode accepts the body, whose checksum has no salt.
  */
 bool log_frame_decode_unsalted(struct tfs_bytes s, struct log_frame *f) TFS_MUST;

@@ -125,7 +125,7 @@ int meta_ops_edit(
  */
 int meta_ops_owner(const struct meta_tablet *old, uint64_t server, uint64_t assignment, struct arena *a, struct op **ops,
 	unsigned *count) TFS_MUST;
-/* As above, and the column tablet:clock. */
+/* Makes the operations of meta_ops_owner, and writes the column tablet:clock. */
 int meta_ops_release(const struct meta_tablet *old, int64_t clock_mark, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 
 /* The root file: a meta_tablet with magic, format and CRC. */

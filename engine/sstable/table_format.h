@@ -28,8 +28,9 @@ enum { TABLE_FOOTER_BYTES = 48, TABLE_UNITS = 3 /* meta index, index, footer: th
 /* unit is a block with its 5 bytes: each entry is inside it, and each restart is an entry that shares nothing. */
 bool table_block_good(struct tfs_bytes unit);
 /*
- * As above, and calls fn for each entry: its key is the first `shared` bytes of the
- * previous key, then unshared.  Returns false also if fn does.
+ * Checks as table_block_good, and calls fn for each entry: its key is the first
+ * `shared` bytes of the previous key, then unshared.  Returns false also if fn
+ * does.
  */
 typedef bool table_entry_fn(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value);
 bool table_block_each(struct tfs_bytes unit, table_entry_fn *fn, void *arg);

@@ -268,7 +268,7 @@ void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned coun
  */
 int tablet_read(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
 	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
-/* As above, into memory from the arena, at most `most` bytes. */
+/* Reads as tablet_read into memory from the arena, at most `most` bytes. */
 int tablet_read_most(struct tablet *t, struct tfs_bytes row, uint16_t family, struct tfs_bytes qualifier, struct tfs_ts ts,
 	uint64_t offset, size_t most, struct arena *arena, struct tfs_bytes *bytes, struct tfs_info *info) TFS_MUST;
 /* family 0: any family.  Sets *exists to true also if an unreadable block may contain the row. */

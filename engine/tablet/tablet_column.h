@@ -73,7 +73,7 @@ struct tfs_bytes colread_column(const struct colread *c); /* encoded */
  * to ts; all other sources seek.  Skipped versions do not count in index.
  */
 int colread_skip_to(struct colread *c, int64_t ts) TFS_MUST;
-/* As above, without reading.  column_del: the largest sequence of the column deletes above ts. */
+/* Skips as colread_skip_to, without reading.  column_del: the largest sequence of the column deletes above ts. */
 int colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del) TFS_MUST;
 /* Reads bytes [offset, offset+n) of the version that colread_next just returned.  ver->value becomes invalid. */
 int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;

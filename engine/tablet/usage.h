@@ -63,7 +63,7 @@ struct file_part {
 uint64_t file_part_share(const struct file_part *p, uint64_t x);
 /* Computes the tablet's part of f.  u: of f.  Opens a clipped file on first use. */
 int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p) TFS_MUST;
-/* As above.  Returns the whole file if it cannot be read. */
+/* Computes as vfile_part.  Returns the whole file if it cannot be read. */
 struct file_part vfile_part_or_whole(struct vfile *f);
 
 /*

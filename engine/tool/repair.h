@@ -37,7 +37,7 @@ struct repair {
 /* ---- repair_lock.c: files that are replaced ---- */
 /* Links the file in DATADIR/repair-NNNN, durably.  Does nothing in a dry run. */
 int repair_keep(struct repair *p, const char *path) TFS_MUST;
-/* As above, for all files below DATADIR/NAME. */
+/* Links all files below DATADIR/NAME as repair_keep. */
 int repair_keep_tree(struct repair *p, const char *name) TFS_MUST;
 /* ---- repair_log.c ---- */
 struct repair_log_table { /* the records of one table in a log */

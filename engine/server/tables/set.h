@@ -60,13 +60,13 @@ int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct s
 int served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Returns a reference to the tablet of the set that contains (table, row).  -TABLET_MOVED: the set has none. */
 int served_find_loaded(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
-/* As above, also for a tablet whose logs are being replayed. */
+/* Finds as served_find_loaded, and also a tablet whose logs are being replayed. */
 int served_find_any(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Returns a reference to the tablet of the set with this end (p NULL: the table's end), also while its logs are being replayed.  -TABLET_MOVED: the set has none. */
 int served_find_end(struct server *s, uint32_t table, struct tfs_bytes end, struct served_tablet **out) TFS_MUST;
 /* Returns references to all tablets that are served, of a table (0: of all tables), in the set's order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
-/* As above, including tablets whose replay has not ended. */
+/* Lists as served_list, and also tablets whose replay has not ended. */
 int served_list_any(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
 void served_list_put(struct served_tablet **list, unsigned count);
 void served_put(struct served_tablet *served); /* NULL is allowed */
@@ -108,8 +108,8 @@ void served_drop_all(struct server *s);
 void load_begin(struct server *s, enum kind kind);
 void load_end(struct server *s, enum kind kind);
 /*
- * As above, for a thread that sets a schema, or makes tablets and adds them to the set.
- * So no tablet keeps an older schema than its server.  A thread calls load_begin first.
+ * Called by a thread that sets a schema, or makes tablets and adds them to the set.  So
+ * no tablet keeps an older schema than its server.  A thread calls load_begin first.
  */
 void set_begin(struct server *s);
 void set_end(struct server *s);

@@ -31,7 +31,7 @@ static inline void moves_resolve_after(struct server *s, uint64_t us)
 int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* Splits the tablet that contains row, at row.  Returns 0, WRITES_BLOCKED or -errno; -EEXIST: a tablet begins there. */
 int moves_split(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
-/* Merges the tablet that contains row with the next one.  As above; -ENOENT if there is none. */
+/* Merges the tablet that contains row with the next one.  Returns as moves_split, and -ENOENT if there is no next one. */
 int moves_merge(struct server *s, uint32_t table, struct tfs_bytes row) TFS_MUST;
 /* ts_assigned.merge_bytes and border */
 uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border);

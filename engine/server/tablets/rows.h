@@ -15,7 +15,7 @@ int row_exists(struct server *s, uint32_t table, struct tfs_bytes end) TFS_MUST;
 int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, unsigned count) TFS_MUST;
 /* Makes 0 the server of the row.  The caller has stopped its edits. */
 int row_release(struct served_tablet *served) TFS_MUST;
-/* As above, for a row that was read, of a tablet that is not in the set. */
+/* Makes 0 the server of a row that was read, of a tablet that is not in the set. */
 int row_release_unserved(struct server *s, const struct meta_tablet *row) TFS_MUST;
 /* Calls row_resolve.  If the tablet was merged and its row still has a merge column, does step 4 of that merge (merge.c). */
 int row_fold(struct served_tablet *served) TFS_MUST;
