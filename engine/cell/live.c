@@ -16,10 +16,10 @@
  * are monotone: the first hidden version ends the column.
  *
  * Position.  The iterator stays on the returned cell, for its value; `pending`
- * is the move before the next cell.  Entries are skipped by a few steps and
- * then a seek; from a large cell always by a seek, because a step would read a
- * chunk.  A row and a family are always entered at their first key, where
- * their deletes are, before a seek to the wanted family or qualifier.
+ * is the step before the next cell.  Entries are skipped by a few steps and then a
+ * seek; from a large cell always by a seek, because a step would read a chunk.  A row
+ * and a family are always entered at their first key, where their deletes are, before
+ * a seek to the wanted family or qualifier.
  *
  * Patterns.  A pattern on row keys or qualifiers is compared when the scan has found
  * a live cell there, in a family that it may read.  The time and the bounds of a match
@@ -203,7 +203,7 @@ static int live_enter_column(struct live *l, size_t column_len)
 
 /*
  * Returns 1 if the filters admit row and qualifier of the live cell under the
- * iterator, else 0, with the move past them pending, or -errno.
+ * iterator, else 0, with the step past them pending, or -errno.
  */
 static int live_filter_key(struct live *l)
 {
@@ -364,7 +364,7 @@ static int live_enter(struct live *l)
 	return l->after_here ? live_skip_to_after(l) : 1;
 }
 
-/* Makes the pending move. */
+/* Makes the pending step. */
 static int live_move(struct live *l)
 {
 	int err = 0;

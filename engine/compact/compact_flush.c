@@ -9,7 +9,7 @@
  *	2 write one SSTable per locality group that has data, sync them and
  *	  their directory
  *	3 one edit, under EDIT, through the commit callback: adds the files,
- *	  moves the redo set past what they hold, raises the sequence mark
+ *	  advances the redo set past their records, raises the sequence mark
  *	4 publish the view with the files in place of the memtables
  *	5 call env->redo_moved: log segments may be removed
  * A crash up to 3 leaves unreferenced files and the whole log; from 3 on the

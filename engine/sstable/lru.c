@@ -5,8 +5,8 @@
  *
  * A queue is in order of arrival with a second chance: an entry that was found
  * since its arrival, or is in use, moves to the back instead of being evicted.
- * A hit sets a flag in the entry.  A move in a list would touch the entry's
- * neighbours, each a cache miss with a million cells.
+ * A hit sets a flag in the entry.  A new place in a list would touch the
+ * entry's neighbours, each a cache miss with a million cells.
  *
  * Eviction between the kinds.  A block serves reads of its neighbourhood for a
  * short time.  A cell is 60 times smaller and serves the same read at any later

@@ -48,7 +48,7 @@ static inline bool colread_in_column(const struct colread *c, const struct iter 
 		memcmp(it->key.p, c->key.p + TAG, c->column_len) == 0;
 }
 
-/* Called after a move of s->it.  Stores an error of the file in s->damage; returns other errors. */
+/* Called after a step of s->it.  Stores an error of the file in s->damage; returns other errors. */
 static int source_moved(struct colsrc *s)
 {
 	int err = s->it->valid ? 0 : s->it->err;

@@ -3,16 +3,16 @@
  * Splits and merges of tablets: when they take place, and the steps around
  * their durable steps (split.c, merge.c).
  *
- * One split or merge runs at a time, in the thread of a request or in
- * the task.  First it stops the compactions of its tablets.  Then it counts as
- * a write to the table, so that the table is not dropped during it.  If the master has
- * blocked the table's writes, the split or merge returns, so that compactions can run.
- * It is repeated after the end of the block.
+ * One split or merge, a change of the set of tablets, runs at a time, in the thread of
+ * a request or in the task.  First it stops the compactions of its tablets.  Then it
+ * counts as a write to the table, so that the table is not dropped during it.  If the
+ * master has blocked the table's writes, the split or merge returns, so that
+ * compactions can run.  It is repeated after the end of the block.
  *
- * An unload (unload.c) also counts as such a move.  A compaction can last for
- * minutes, so an unload ends the compactions of its tablet, including users'
- * compactions, whose requests continue at the next server.  If another move is under
- * way for a second, the master gets -EAGAIN and tries again.
+ * An unload (unload.c) is such a change, too.  A compaction can last for minutes, so
+ * an unload ends the compactions of its tablet, including users' compactions, whose
+ * requests continue at the next server.  If another change is under way for a second,
+ * the master gets -EAGAIN and tries again.
  *
  * The task splits a tablet larger than the table's tablet_size.  It merges two
  * neighbours that together have less than a quarter of tablet_size, so the
