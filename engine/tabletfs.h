@@ -158,7 +158,10 @@ TFS_API int tfs_close(struct tfs_store *s);
 TFS_API void tfs_will_close(struct tfs_store *s);
 /* When it returns 0, every commit acknowledged before the call is on disk. */
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
-/* *available_bytes: free space of the file system that holds the store.  *total_bytes: the same plus the size of the store. */
+/*
+ * *available_bytes: free space of the file system that holds the store.  *total_bytes:
+ * available_bytes plus the size of the store.
+ */
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
 /*
  * The state of the store as lines for an operator.  The caller frees *text, a string.

@@ -77,8 +77,8 @@
 
 #define FIRST_US UINT64_C(1000000)    /* from the start to the first full round */
 #define EVERY_US UINT64_C(3600000000) /* between full rounds */
-#define AGAIN_US UINT64_C(60000000)   /* after a round that failed or left candidates; in a cluster, between any two */
-#define SOON_US UINT64_C(5000)        /* from a report to its round: a compaction reports several files */
+#define AGAIN_US UINT64_C(60000000)   /* the pause after a round that failed or left candidates; in a cluster, after each round */
+#define SOON_US UINT64_C(5000)        /* the time from a report to its round, because a compaction reports several files */
 #define FINISH_US UINT64_C(5000000)   /* the longest that a clean end waits for its round */
 enum { PACE = 20 };
 

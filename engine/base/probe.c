@@ -47,12 +47,12 @@
 enum { BLOCK = 3000 /* of 8-byte words, not of pages */, BLOCKS = 3, RACES = 16, ROUNDS = 200, REMOVE_TRIES = 60, NAMES_MAX = 64 };
 #define MARKER "/marker"
 #define MOST_US UINT64_C(8000000)
-#define FIND_US UINT64_C(3000000) /* for the marker on the other side */
+#define FIND_US UINT64_C(3000000) /* for the marker on the observer's side */
 
 struct run {
 	struct probe *p;
 	uint64_t random, written;
-	unsigned number; /* of the try, in the names */
+	unsigned number; /* number of the try, in the names */
 	dev_t device[2];
 	char *top[2];
 	struct file *held[2]; /* the file that each side has open */

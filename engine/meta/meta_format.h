@@ -46,7 +46,7 @@ extern const char *const meta_column_names[COLUMNS];
 
 void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f);
 bool meta_sst_key_get(struct tfs_bytes key, struct tablet_file *f);
-void meta_file_normalise(struct tablet_file *f);                                  /* may only shorten first */
+void meta_file_normalise(struct tablet_file *f);                                  /* may cut `first` */
 int meta_sst_value_encode(const struct tablet_file *f, struct buf *out) TFS_MUST; /* appends; f is normalised */
 /* Decodes into f, whose key members are set.  f must own no memory in begin, end, first and last. */
 int meta_sst_value_decode(struct tfs_bytes in, struct tablet_file *f) TFS_MUST;
@@ -64,7 +64,10 @@ int meta_bytes_decode(struct tfs_bytes in, struct tfs_bytes *v) TFS_MUST; /* bor
 
 /* The order of files, here and in METADATA. */
 int meta_file_order(const struct tablet_file *a, const struct tablet_file *b);
-/* Adds f in order.  Of two equal ones f remains if `replace` is set.  Takes *f over, also if it fails. */
+/*
+ * Adds f in order.  If the list has an equal file, f replaces it if `replace` is set,
+ * else f is dropped.  Takes *f over, also if it fails.
+ */
 int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace) TFS_MUST;
 int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace) TFS_MUST;
 /* Copies result.  An equal token remains as it is. */

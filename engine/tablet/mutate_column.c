@@ -257,7 +257,7 @@ static int mcolumn_find_hidden(struct mutation *m, struct mcolumn *c)
 		bool beyond = !c->read || c->at.ts > ts;
 
 		/*
-		 * If this holds, the next version at or below ts is hidden, and
+		 * In this case the next version at or below ts is hidden, and
 		 * versions above it need not be counted.
 		 */
 		if (beyond && gc_hides(rule, c->read, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {

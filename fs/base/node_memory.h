@@ -7,6 +7,6 @@
 
 /* Both: one caller at a time (node.c: the tree lock). */
 void *node_memory_alloc(size_t bytes);        /* zeroed; NULL: out of memory */
-void node_memory_free(void *p, size_t bytes); /* bytes as it was allocated; NULL is allowed */
+void node_memory_free(void *p, size_t bytes); /* `bytes` is the size that was allocated; p may be NULL */
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * The keys of a directory, in key order: rows, merged with made rows; and cells.
  *
- * Long names.  The keys below a part are not always neighbours in key order (a
- * shorter name may be between them), so a part is listed at its first key.
- * A scan finds the first key of a part.  That costs a seek for each change of
- * part.  In return the cursor is one key.
+ * The keys below a part are not always neighbours in key order (a shorter name
+ * may be between them), so a part is listed at its first key.  A scan finds the
+ * first key of a part.  That costs a seek for each change of part.  In return
+ * the cursor is one key.
  */
 #include "fs/node/list.h"
 

@@ -33,7 +33,7 @@ struct mutate {
 	struct tfs_table *table; /* on behalf of the user who opened it */
 	struct mutation_lines lines;
 	uid_t uid;        /* of that user */
-	uint64_t counted; /* in memory_all and for the user */
+	uint64_t counted; /* bytes counted in memory_all and for the user */
 	bool applied;
 	size_t read; /* how much of the answer was read */
 };

@@ -60,7 +60,7 @@ static int deletion_overdue(struct server *s, uint64_t *us)
 	return 0;
 }
 
-/* *used: by the store, with its log and its reserve. */
+/* **used counts the bytes of the store, with its log and its reserve. */
 static int disk_numbers(struct server *s, uint64_t *used, uint64_t *size, uint64_t *available)
 {
 	struct statvfs v;

@@ -191,7 +191,7 @@ void served_event(struct served_tablet *served, const char *text)
 	int err = buf_printf(&line, "%lld %s\n", (long long)(clock_now(served->server->o.clock) / 1000000), text);
 
 	mutex_lock(&served->server->set->lock);
-	/* A split reports its event, and the edit that tidies the upper part has the same one. */
+	/* A split reports its event, and the edit that tidies the upper tablet reports it again. */
 	if (!err && (b->n < line.n || memcmp(b->p + b->n - line.n, line.p, line.n) != 0) &&
 		buf_append_bytes(b, buf_bytes(&line)) == 0) {
 		/* The first line that leaves at most EVENT_BYTES. */
