@@ -158,10 +158,7 @@ TFS_API int tfs_close(struct tfs_store *s);
 TFS_API void tfs_will_close(struct tfs_store *s);
 /* When it returns 0, every commit acknowledged before the call is on disk. */
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
-/*
- * *available_bytes: free space of the file system that holds the store.  *total_bytes:
- * available_bytes plus the size of the store.
- */
+/* *available_bytes: free space of the file system that holds the store.  *total_bytes: this plus the size of the store. */
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
 /*
  * The state of the store as lines for an operator.  The caller frees *text, a string.
@@ -197,9 +194,8 @@ TFS_API int tfs_config(struct tfs_store *s, char **text) TFS_CHECKED;
  */
 TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why) TFS_CHECKED;
 /*
- * Replaces all settings that can change by the settings of o.  Sets *left to
- * the names of further settings that differ in o, or to ""; the caller frees
- * it.
+ * Replaces all settings that can change by the settings of o.  Sets *left, which the
+ * caller frees, to the names of further settings that differ in o, or to "".
  */
 TFS_API int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left) TFS_CHECKED;
 /* All metrics as one page of Prometheus text.  The caller frees *text. */
