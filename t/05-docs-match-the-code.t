@@ -215,6 +215,13 @@ sub check_numbers {
 	return map { "$_: the number of $times{$_} scripts" } grep { $times{$_} > 1 } sort keys %times;
 }
 
+# The tarball has the files that the makefiles name.
+sub check_sources {
+	my ($files, $makefiles) = @_;
+	my %named = map { $_ => 1 } $makefiles =~ m{([\w/-]+\.(?:c|cc|h|html))\b}g;
+	return map { "$_: in no local.mk" } grep { !$named{$_} } split ' ', $files;
+}
+
 # ---- packages ----
 
 # configure.ac has the version; the others are the same.
@@ -322,6 +329,11 @@ check('files that HACKING and doc/ name', \&check_paths, [$documents], [0, qr{en
 
 check('list of the tests', \&check_list, [slurp('t/README'), scalar `'$src/t/lib/list_tests'`],
 	[0, qr/^  test_gc:.*\n/m, ''], [1, qr/^  fuzz_name:/m, '  fuzz_names:']);
+my $sources = join(' ', map { s{^\Q$src\E/}{}r } map { glob("$src/$_/*.{c,cc,h,html} $src/$_/*/*.{c,cc,h,html} $src/$_/*/*/*.{c,cc,h,html}") } qw(engine fs master));
+my $makefiles = join('', slurp('Makefile.am'), map { my $f = $_; my $d = s{/local\.mk$}{}r; slurp($f) =~ s{%D%}{$d}gr }
+	map { s{^\Q$src\E/}{}r } map { glob("$src/$_") } qw(engine/local.mk engine/*/local.mk fs/local.mk master/local.mk));
+check('sources in the makefiles', \&check_sources, [$sources, $makefiles],
+	[1, qr{ engine/server/server\.h}m, ''], [0, qr{engine/log/log\.c}m, 'engine/log/logs.c']);
 check('numbers of scripts', \&check_numbers, [join('', map { m{([^/]+)$} ? "$1\n" : '' } glob "$src/t/[0-9]*.t")], [0, qr/^06-/m, '05-']);
 
 my $hacking = slurp('HACKING');
