@@ -100,7 +100,7 @@ struct server_collector {
 	void (*now)(void *arg);
 	void *arg;
 };
-/* Copies c; NULL: no collector.  Returns when no thread is in the former collector. */
+/* Copies c; NULL: no collector.  On return no thread is in a function of the former collector. */
 void server_set_collector(struct server *s, const struct server_collector *c);
 /*
  * The first part of a clean end: flushes all tablets and ends the service of user

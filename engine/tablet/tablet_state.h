@@ -97,8 +97,8 @@ struct tablet_compactor {
 	 */
 	int (*flush)(struct tablet *t);
 	/*
-	 * Repeats the failed edits of merging and major compactions.  The
-	 * caller is between tablet_job_begin and tablet_job_end of both.
+	 * Repeats the failed edits of merging and major compactions.  The caller has
+	 * called tablet_job_begin for both kinds of compaction, and not tablet_job_end.
 	 */
 	int (*repeat_edits)(struct tablet *t);
 	/* Called when the tablet is freed: drops the jobs whose edits failed. */

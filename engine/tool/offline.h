@@ -122,7 +122,7 @@ int offline_list_ssts(const struct offline *store, struct report *r, offline_sst
 int offline_gap_add(struct offline_gaps *g, struct tfs_bytes from, struct tfs_bytes to) TFS_MUST;
 /* An entry of this row was read.  Ends the open stretch. */
 int offline_gaps_row(struct offline_gaps *g, struct tfs_bytes row) TFS_MUST;
-/* The file ends, and another one may follow. */
+/* Call it at the end of each file.  It ends an open stretch, which lasts to the last row. */
 int offline_gaps_end(struct offline_gaps *g) TFS_MUST;
 void offline_gaps_fini(struct offline_gaps *g);
 /* Lists all directories, so that a link, FIFO or device anywhere is refused before anything is read.  Other errors are not returned. */

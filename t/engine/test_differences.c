@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scan returns the cells that one snapshot has and the second lacks, exactly these, and only changed files are read. */
+/* A scan of differences returns exactly the cells that one snapshot has and the second lacks.  It reads changed files only. */
 #include "t/engine/snapshot_lib.h"
 #include "t/lib/metric.h"
 

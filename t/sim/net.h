@@ -6,9 +6,9 @@
  *
  * A request or an answer may be lost, late, or delivered twice; later requests may
  * overtake it.  The caller stops waiting after a time limit.  A request that is late
- * may arrive after that.  Errors are those of tablet_service.h: the other process is
- * dead (the request was not sent), it died before it answered (-ANSWER_LOST), or the
- * time limit has passed (-ETIMEDOUT).
+ * may arrive after that.  Errors (tablet_service.h) are: the receiving process is dead,
+ * so the request was not sent; it died before it answered (-ANSWER_LOST); the time
+ * limit has passed (-ETIMEDOUT).
  */
 #ifndef T_SIM_NET_H
 #define T_SIM_NET_H

@@ -25,7 +25,7 @@ struct schemas {
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 };
-/* Reads the schemas of all tables, and watches them.  *why as that of server_start. */
+/* Reads the schemas of all tables, and watches them.  *why is set as server_start sets it. */
 int schemas_load(struct server *s, char **why) TFS_MUST;
 /* Queues the task. */
 void schemas_soon(struct server *s);

@@ -104,8 +104,9 @@ bool user_table_is_behind(struct server *s, struct user_table *u, uint64_t gener
 /* A reference to the whole schema; NULL: there is none. */
 const struct schema *user_table_access(struct server *s, struct user_table *u);
 /*
- * For a snapshot: references to its schema and to that of its table, or, in *made, to the one that
- * user_table_restrict has stored for the two.  -EACCES: a schema is missing.
+ * For a snapshot.  *made becomes a reference to the schema that user_table_restrict has
+ * stored for it.  If none is stored, *then becomes a reference to the snapshot's schema
+ * and *now one to its table's.  -EACCES: a schema is missing.
  */
 int user_table_restriction(struct server *s, struct user_table *u, const struct schema **then, const struct schema **now,
 	const struct schema **made) TFS_MUST;

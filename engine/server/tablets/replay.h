@@ -21,7 +21,7 @@ uint64_t replays_lost(const struct server *s);
 int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;
 /*
  * Replays the logs that replay_need was given since the last call, into the tablets of this kind.  load: the request
- * with these tablets.  *why as that of server_start.
+ * with these tablets.  *why is set as server_start sets it.
  */
 void replay_level(struct server *s, enum kind kind, const struct ts_request *load, struct needed_logs *n, char **why);
 /* The error of a log that the redo set names; 0: none. */
