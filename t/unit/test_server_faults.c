@@ -5,6 +5,9 @@
  */
 #include "t/unit/server_lib.h"
 
+#include "master/master.h"
+#include "t/lib/cluster.h"
+
 /* The root file is written, yet its put says EIO: the next change must find that out, not stop for ever. */
 static void root_in_doubt(void **state)
 {
@@ -316,9 +319,42 @@ static void ballast(void **state)
 	close_store(true);
 }
 
+/*
+ * A server that could not read a changed schema reads it again for the next LOAD, instead
+ * of refusing the table's tablets for a second.  The read that fails last is the master's,
+ * the former server's, or the one that loads.
+ */
+static void schema_unread_once(void **state)
+{
+	static struct fault f = {.op = FILE_OP_READ, .part = "/lock/tables/t", .err = -EIO};
+	const struct server_options o = cluster_options(in_dir("d"));
+	static struct cluster c;
+	struct tfs_table *t;
+	char name[8];
+
+	assert_int_equal(cluster_open(&c, &o, 2), 0);
+	assert_int_equal(store_table_make(c.store, "t", "f", &t), 0);
+	assert_int_equal(put(t, "a", "f", "v"), 0);
+	assert_int_equal(tfs_split(t, tfs_str("m")), 0);
+	assert_int_equal(master_move(c.master, tfs_table_id(t), tfs_str("z"), c.servers[1].incarnation), 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		snprintf(name, sizeof(name), "g%u", i);
+		assert_int_equal(add_family(t, name), 0);
+		f.times = i;
+		set_hook(fail_some, &f);
+		assert_int_equal(master_move(c.master, tfs_table_id(t), tfs_str("a"), c.servers[i % 2].incarnation), 0);
+		set_hook(NULL, NULL);
+		assert_int_equal(f.times, 0);
+		assert_int_equal(look(t, "a"), 0);
+	}
+	tfs_table_close(t);
+	cluster_free(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(schema_unread_once),
 		T(root_in_doubt),
 		T(row_of_another),
 		T(drop_in_doubt),

@@ -405,7 +405,7 @@ int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t cou
 			continue;
 		}
 		user_table_file(s, u, file);
-		if (s->fence)
+		if (s->fence || user_table_error(s, u))
 			table_file_changed(s, file);
 		user_table_put(s, u);
 	}

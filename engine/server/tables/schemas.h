@@ -37,7 +37,10 @@ const char *schemas_refused(const struct server *s, unsigned i);
 int user_table_find(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 /* Reads all schemas if the table is unknown: the master's request may come before the report of the watch. */
 void user_table_learn(struct server *s, uint32_t table);
-/* Reads the schemas of the tables of a LOAD.  The error does not belong to one table (user_table_error). */
+/*
+ * Reads the schemas of the tables of a LOAD, also those that could not be read before.
+ * The error does not belong to one table (user_table_error).
+ */
 int user_tables_read(struct server *s, const struct ts_assigned *v, uint32_t count) TFS_MUST;
 /* Reads the table's schema again.  After an error the table's mutations are refused until it has been read. */
 void user_table_refresh(struct server *s, uint32_t table);
