@@ -215,7 +215,9 @@ static bool signal_ends(int sig)
 		reload();
 		return false;
 	}
-	/* The loop waits for the requests that have begun: verbs must not last for hours. */
+	/* The loop waits for the requests that have begun, and a disk may be slow: the manager's watchdog must not end this. */
+	service_say("STOPPING=1");
+	/* Verbs must not last for hours. */
 	fs_interrupt_all();
 	tfs_will_close(fs.store);
 	return true;
@@ -286,7 +288,6 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 		err = loop_run(c->single, &signals, signal_ends);
 	if (err)
 		msg_error("the mount ended: %s", strerror(-err));
-	service_say("STOPPING=1");
 	http_stop();
 	session_end();
 	service_stop();

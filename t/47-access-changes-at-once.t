@@ -54,6 +54,7 @@ def attempts(lines, out):
     os.chdir("t/r3/f")
     d = os.open(M + "/t/r3/f", os.O_RDONLY)
     up = os.open(M + "/t", os.O_PATH)
+    say(out, "begins")
     for line in lines:
         how = os.O_RDONLY if line.strip() == "read" else os.O_WRONLY
         got = [can(os.open, "q@7", how), can(os.open, "q", how), can(os.open, "q@7", how, dir_fd=d),
@@ -65,6 +66,7 @@ def attempts(lines, out):
 
 os.chmod("t/.families/f", 0o644)
 pid, ask, answer = as_user(attempts)
+same(answer.readline(), "begins\n", "a user is in the family") # which is closed to him from here on
 
 def expect(what, yes):
     say(ask, what)

@@ -29,7 +29,7 @@ import subprocess
 
 fd = os.open(os.environ["FAIL_ALLOC"], os.O_RDWR)
 control = mmap.mmap(fd, 4096)
-ARMED, COUNT, FAIL_AT, FAILED, WHERE = range(0, 40, 8)
+ARMED, COUNT, FAIL_AT, FAILED, WHERE, PID = range(0, 48, 8)
 def word(at):
     return struct.unpack_from("<Q", control, at)[0]
 def set_word(at, v):
@@ -298,6 +298,25 @@ def rounds(kind, tag, seconds):
 rounds(Tables, "tables", SECONDS / 8)
 os.makedirs(M + "/t/.families/f")
 rounds(Maintenance, "upkeep", SECONDS / 4)
+class Listed(Work):
+    """Changes below a listed directory, of which the process that notifies the kernel learns."""
+    def run(self):
+        if not self.call("mkdir", os.makedirs, self.f):
+            return
+        for name in ("a", "b"):
+            self.call("list", lambda: os.listdir(self.f))
+            self.write(name, b"one\n")
+            self.read_if(name)
+def is_ours(pid):
+    try:
+        return b"FAIL_ALLOC=" + os.environ["FAIL_ALLOC"].encode() in slurp("/proc/%s/environ" % pid)
+    except OSError:
+        return False # of another user, or it has ended
+senders = [p for p in subprocess.run(["pgrep", "-x", "tabletfs-notify"], capture_output=True, text=True).stdout.split() if is_ours(p)]
+same(len(senders), 1, "a process notifies the kernel")
+set_word(PID, int(senders[0]))
+rounds(Listed, "sender", SECONDS)
+set_word(PID, 0)
 rounds(Work, "work", SECONDS * 5 / 8)
 with open(W + "/done", "wb") as f:
     pickle.dump(done, f)

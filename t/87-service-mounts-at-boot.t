@@ -16,6 +16,35 @@ M=$W/mnt.web
 read -ra cc <<<"${CC:-cc}" # "ccache gcc" is two words
 "${cc[@]}" -shared -fPIC -O1 -o "$W/hang_sync.so" "$SRC/t/lib/hang_sync.c" || cannot_run "hang_sync.c does not compile"
 
+# ---- a stop is announced before the daemon waits for a disk, because STOPPING=1 ends the watchdog ----
+mkdir "$W/mnt.alone"
+py "$TABLETFS" "$W" <<'PY'
+from tap import same, slurp, spill, wait_until
+import os, signal, socket, subprocess, sys
+
+tabletfs, W = sys.argv[1:3]
+hang, mnt = W + "/hang", W + "/mnt.alone"
+manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+manager.bind(W + "/notify")
+manager.settimeout(60)
+daemon = subprocess.Popen([tabletfs, "-f", "-s", W + "/data.alone", mnt],
+    env=dict(os.environ, LD_PRELOAD=W + "/hang_sync.so", HANG_SYNC=hang, NOTIFY_SOCKET=W + "/notify"))
+same(manager.recv(1000), b"READY=1", "a daemon is ready")
+os.makedirs(mnt + "/t/r/f")
+spill(mnt + "/t/r/f/q", b"1")
+open(hang, "w").close()
+writer = subprocess.Popen(["sync", "-d", mnt + "/t/r/f/q"])
+same(wait_until(lambda: os.path.isdir(hang + ".waits"), True), True, "  its only thread waits for the disk")
+daemon.send_signal(signal.SIGTERM)
+try:
+    same(manager.recv(1000), b"STOPPING=1", "  SIGTERM: it announces the end")
+    same(daemon.poll(), None, "  and waits")
+finally:
+    os.unlink(hang)
+same([writer.wait(), daemon.wait()], [0, 0], "  sync and daemon end with 0")
+PY
+rmdir "$W/hang.waits"
+
 # What an operator does before the first boot.
 cat >"$W/setup" <<'TXT'
 for target in install-binPROGRAMS install-nodist_systemdsystemunitDATA install-nodist_systemduserunitDATA install-nodist_exampleDATA; do

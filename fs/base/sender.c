@@ -45,6 +45,7 @@
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define THREADS 16u
@@ -251,12 +252,14 @@ __attribute__((noreturn)) static void process_end(void)
 /* Reads an order, without the lock. */
 static struct order *read_order(void)
 {
-	struct order *o = calloc(1, sizeof(*o));
+	static const struct timespec pause = {.tv_nsec = 10000000};
+	struct order *o;
 	struct iovec v[2];
 	ssize_t n;
 
-	if (!o)
-		process_end();
+	/* Without memory the orders stay in the socket: at the end of this process the mount would end, too. */
+	while (!(o = calloc(1, sizeof(*o))))
+		nanosleep(&pause, NULL);
 	v[0] = (struct iovec){&o->head, sizeof(o->head)};
 	v[1] = (struct iovec){o->name, sizeof(o->name) - 1};
 	do

@@ -25,6 +25,7 @@ struct control {
 	_Atomic uint64_t fail_at; /* 0: none */
 	_Atomic uint64_t failed;
 	_Atomic uint64_t where; /* offset in the program of the last failed call, for addr2line */
+	_Atomic uint64_t pid;   /* of the process whose allocations count; 0: all */
 };
 static struct control *control;
 static uintptr_t base, text, text_end;
@@ -66,6 +67,8 @@ static int fails(void *caller)
 	uintptr_t at = (uintptr_t)caller;
 
 	if (!control || !atomic_load_explicit(&control->armed, memory_order_relaxed) || at < text || at >= text_end)
+		return 0;
+	if (control->pid && control->pid != (uint64_t)getpid())
 		return 0;
 	if (atomic_fetch_add(&control->count, 1) + 1 != atomic_load(&control->fail_at))
 		return 0;

@@ -119,7 +119,7 @@ same() {
 # Runs the Python snippet on stdin.  tap.py prints TAP lines without numbers; they are numbered here.
 py() {
 	local line status
-	timeout -k 5 "${PY_LIMIT:-600}" python3 - "$@" >"$W/.py" 2>"$W/.pyerr"
+	timeout -k 5 "${PY_LIMIT:-600}" python3 -u - "$@" >"$W/.py" 2>"$W/.pyerr"
 	status=$?
 	while IFS= read -r line; do
 		case $line in
