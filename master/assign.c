@@ -148,7 +148,7 @@ static int assign_root(struct pass *p)
 struct batch {
 	struct arena arena;
 	struct place *places[ASSIGN_ROWS];
-	struct ts_row rows[ASSIGN_ROWS];
+	struct row_mutation rows[ASSIGN_ROWS];
 	int errs[ASSIGN_ROWS];
 	unsigned count;
 };
@@ -156,7 +156,7 @@ struct batch {
 static int batch_add(struct batch *b, struct place *l)
 {
 	const struct meta_tablet old = {.server = l->at.server, .assignment = l->at.assignment};
-	struct ts_row *row = &b->rows[b->count];
+	struct row_mutation *row = &b->rows[b->count];
 	struct buf key = {0};
 	struct op *ops;
 	unsigned count;
@@ -175,38 +175,29 @@ static int batch_add(struct batch *b, struct place *l)
 	return err;
 }
 
-/*
- * Writes the rows.  They may belong to several tablets of METADATA, and a request ends
- * at the first row of another tablet of METADATA.
- */
+/* Writes the rows.  They may belong to several tablets of METADATA. */
 static int batch_write(struct pass *p, struct batch *b)
 {
-	int err = 0;
+	const struct ts_request q = {
+		.method = TS_MUTATE, .table = META_TABLE, .rows = b->rows, .row_count = b->count, .sync = true};
+	struct ts_answer a = {.row_errs = b->errs};
+	int err = b->count ? ts_call(p->m->tablets, &q, &a) : 0;
 
-	for (unsigned from = 0, n; from < b->count && !err; from = n) {
-		struct ts_request q = {.method = TS_MUTATE_ROWS,
-			.table = META_TABLE,
-			.row = b->rows[from].row,
-			.rows = b->rows + from,
-			.row_count = b->count - from,
-			.sync = true};
-		struct ts_answer a = {.row_errs = b->errs + from};
+	if (err == -ECANCELED)
+		err = 0; /* of its only row */
+	ts_answer_fini(&a);
+	for (unsigned n = 0; n < b->count && !err; n++) {
+		struct ts_assigned *t = &b->places[n]->at;
 
-		err = ts_call(p->m->tablets, &q, &a);
-		ts_answer_fini(&a);
-		for (n = from; !err && n < b->count && b->errs[n] != -TABLET_MOVED; n++) {
-			struct ts_assigned *t = &b->places[n]->at;
-
-			if (b->errs[n]) {
-				b->places[n]->to = 0; /* -ECANCELED: the row has changed.  The next pass reads it again */
-				p->failed++;
-				continue;
-			}
-			t->server = b->places[n]->to;
-			t->assignment++;
-		}
-		if (!err && n == from)
+		if (b->errs[n] == -TABLET_MOVED)
 			err = -TABLET_MOVED;
+		if (b->errs[n]) {
+			b->places[n]->to = 0; /* -ECANCELED: the row has changed.  The next pass reads it again */
+			p->failed++;
+			continue;
+		}
+		t->server = b->places[n]->to;
+		t->assignment++;
 	}
 	arena_fini(&b->arena);
 	b->count = 0;

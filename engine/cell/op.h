@@ -41,6 +41,13 @@ struct op {
 	int64_t replace_ts, by;
 	enum tfs_check check;
 };
+/* A mutation of one row, as client, service and tablet pass it on. */
+struct row_mutation {
+	struct tfs_bytes row;
+	const struct op *ops;
+	uint32_t op_count;
+	uint64_t number; /* as op_token.number; 0: none */
+};
 /* Returns true if the operations only remove or empty cells.  Such mutations are accepted on a full disk. */
 bool ops_only_remove(const struct op *ops, unsigned count);
 

@@ -13,19 +13,15 @@
  *
  * A queue is scheduled when its mutations fill a request (SEND_BYTES,
  * SEND_ROWS), or when a caller waits for space or for tfs_batch_flush.  The
- * task removes mutations from the queue, sorts them by row, and sends the rows
- * of one tablet as one request.  Mutations of one row keep their order.
- * The memtable also inserts sorted rows faster.
+ * task removes mutations from the queue, sorts them by row, and sends them.  So the
+ * router can send the rows of one tablet as one request.  Mutations of one row keep
+ * their order.  The memtable also inserts sorted rows faster.
  *
  * The mutations of one row in one request become one, if they only write cells:
  * the log and the tablet then do their work once for a row and not for each cell.
  * If it fails, nothing of it is applied, and each is sent alone.  It includes the
  * last mutation of its row in the request, so no mutation that is sent again
  * passes a later mutation.
- *
- * If the cache of locations has no tablet for a row, the row is sent alone.
- * The router then caches its tablet.  If the server no longer serves a row, the
- * row is sent again alone, and the router finds its server.
  *
  * Rejected: building one request per tablet while mutations are added.  With
  * many tablets, requests that are not full would hold most of the memory.  With
@@ -52,22 +48,20 @@
 #define SEND_ROWS 256u
 #define NONE UINT64_MAX
 
-/* A row mutation.  The memory to which it points follows the struct.  It has only these fields of the request. */
-struct added {
-	struct added *next;
+/* A mutation in a queue.  The memory to which it points follows the struct. */
+struct queued {
+	struct queued *next;
 	size_t bytes;
 	uint64_t generation, number; /* the schema's generation; `number` counts from 0 in the order of tfs_batch_add */
-	uint8_t *salted_row;         /* one byte for the salt, followed by the row */
-	struct tfs_bytes row, key;   /* `key` is the row as stored, with the salt if the table has one */
-	struct op *ops;
-	uint32_t op_count;
+	uint8_t salt;                /* of the stored row; set before rows are sorted */
+	struct row_mutation m;
 };
 
 struct queue {
 	struct task task; /* must be first */
 	struct tfs_batch *batch;
 	struct buf ops; /* of its task: the operations of joined mutations */
-	struct added *first, **last;
+	struct queued *first, **last;
 	size_t bytes, rows;
 	bool scheduled;   /* its task is queued or running */
 	uint64_t sending; /* number of the first mutation that it is sending, or NONE */
@@ -92,71 +86,10 @@ struct tfs_batch {
 	struct queue queues[];
 };
 
-/* ---- copying ---- */
-
-static uint8_t *put_bytes(uint8_t *at, struct tfs_bytes from, struct tfs_bytes *to)
-{
-	*to = from;
-	if (!from.p)
-		return at;
-	to->p = at;
-	if (from.n)
-		memcpy(at, from.p, from.n);
-	return at + from.n;
-}
-
-static size_t op_bytes(const struct op *op)
-{
-	size_t n = op->qualifier.n + op->to_qualifier.n + op->append.n + op->value.n;
-
-	for (uint32_t i = 0; i < op->range_count; i++)
-		n += sizeof(struct tfs_range) + op->ranges[i].data.n;
-	return n;
-}
-
-/* Copies the mutation.  Operations and ranges need alignment, so they precede the bytes. */
-static struct added *added_new(const struct ts_request *q)
-{
-	size_t n = sizeof(struct added) + q->op_count * sizeof(struct op) + 1 + q->row.n;
-	struct tfs_range *ranges;
-	struct added *a;
-	uint8_t *at;
-
-	for (uint32_t i = 0; i < q->op_count; i++)
-		n += op_bytes(&q->ops[i]);
-	a = malloc(n);
-	if (!a)
-		return NULL;
-	*a = (struct added){.bytes = n, .generation = q->schema_generation, .op_count = q->op_count};
-	a->ops = (struct op *)(a + 1);
-	ranges = (struct tfs_range *)(a->ops + q->op_count);
-	at = (uint8_t *)ranges;
-	for (uint32_t i = 0; i < q->op_count; i++)
-		at += q->ops[i].range_count * sizeof(struct tfs_range);
-	a->salted_row = at;
-	at = put_bytes(at + 1, q->row, &a->row);
-	for (uint32_t i = 0; i < q->op_count; i++) {
-		const struct op *from = &q->ops[i];
-		struct op *to = &a->ops[i];
-
-		*to = *from;
-		to->ranges = from->range_count ? ranges : NULL;
-		for (uint32_t k = 0; k < from->range_count; k++, ranges++) {
-			ranges->offset = from->ranges[k].offset;
-			at = put_bytes(at, from->ranges[k].data, &ranges->data);
-		}
-		at = put_bytes(at, from->qualifier, &to->qualifier);
-		at = put_bytes(at, from->to_qualifier, &to->to_qualifier);
-		at = put_bytes(at, from->append, &to->append);
-		at = put_bytes(at, from->value, &to->value);
-	}
-	return a;
-}
-
 /* ---- sending ---- */
 
 /* Reports a failed mutation.  The caller's function o.failed runs in one thread at a time. */
-static void batch_report(struct tfs_batch *b, const struct added *a, int err)
+static void batch_report(struct tfs_batch *b, const struct queued *a, int err)
 {
 	err = user_errno(err);
 	mutex_lock(&b->lock);
@@ -167,14 +100,14 @@ static void batch_report(struct tfs_batch *b, const struct added *a, int err)
 	mutex_unlock(&b->lock);
 	if (!b->o.failed)
 		return;
-	b->o.failed(b->o.arg, a->row, err);
+	b->o.failed(b->o.arg, a->m.row, err);
 	mutex_lock(&b->lock);
 	b->reporting = false;
 	cond_signal(&b->report);
 	mutex_unlock(&b->lock);
 }
 
-static void batch_release(struct tfs_batch *b, struct added *const *v, unsigned n)
+static void batch_release(struct tfs_batch *b, struct queued *const *v, unsigned n)
 {
 	size_t bytes = 0;
 
@@ -188,140 +121,93 @@ static void batch_release(struct tfs_batch *b, struct added *const *v, unsigned 
 	mutex_unlock(&b->lock);
 }
 
-static int batch_send_row(struct tfs_batch *b, const struct schema *s, const struct added *a)
+static bool only_writes(const struct queued *a)
 {
-	struct ts_request q = {.method = TS_MUTATE,
-		.schema_generation = a->generation,
-		.row = a->row,
-		.ops = a->ops,
-		.op_count = a->op_count,
-		.sync = b->o.sync};
-	struct ts_answer answer = {0};
-	int err = table_call_row(b->table, s, &q, &answer);
-
-	ts_answer_fini(&answer);
-	return err;
-}
-
-static bool only_writes(const struct added *a)
-{
-	for (uint32_t i = 0; i < a->op_count; i++)
-		if (a->ops[i].kind != OP_WRITE)
+	for (uint32_t i = 0; i < a->m.op_count; i++)
+		if (a->m.ops[i].kind != OP_WRITE)
 			return false;
 	return true;
 }
 
 /* Returns how many mutations, from v[0] on, become one. */
-static unsigned joined_count(struct added *const *v, unsigned n)
+static unsigned joined_count(struct queued *const *v, unsigned n)
 {
 	unsigned i = 0;
 
-	for (; i < n && (i == 0 || bytes_eq(v[i]->key, v[0]->key)); i++)
+	for (; i < n && (i == 0 || bytes_eq(v[i]->m.row, v[0]->m.row)); i++)
 		if (!only_writes(v[i]))
 			return 1;
 	return i;
 }
 
 /* ops: has space for the operations. */
-static struct ts_row row_join(struct added *const *v, unsigned n, struct buf *ops)
+static struct row_mutation row_join(struct queued *const *v, unsigned n, struct buf *ops)
 {
-	struct ts_row row = {v[0]->key, v[0]->ops, v[0]->op_count};
+	struct row_mutation row = v[0]->m;
 
 	if (n == 1)
 		return row;
 	row.ops = (struct op *)(void *)(ops->p + ops->n);
 	for (unsigned i = 0; i < n; i++) {
-		memcpy(ops->p + ops->n, v[i]->ops, v[i]->op_count * sizeof(struct op));
-		ops->n += v[i]->op_count * sizeof(struct op);
-		row.op_count += i ? v[i]->op_count : 0;
+		memcpy(ops->p + ops->n, v[i]->m.ops, v[i]->m.op_count * sizeof(struct op));
+		ops->n += v[i]->m.op_count * sizeof(struct op);
+		row.op_count += i ? v[i]->m.op_count : 0;
 	}
 	return row;
 }
 
-/*
- * Sends rows that are in one tablet, according to the cache of locations.
- * Sends the refused ones again, each alone.
- */
-static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n, struct buf *ops)
-{
-	struct ts_row rows[SEND_ROWS];
-	unsigned joined[SEND_ROWS];
-	int errs[SEND_ROWS] = {0}, err = -TABLET_MOVED; /* alone: each is sent below */
-	struct ts_request q = {.method = TS_MUTATE_ROWS,
-		.table = schema_public(s)->tablets_id,
-		.row = v[0]->key,
-		.rows = rows,
-		.sync = b->o.sync,
-		.user = table_user(b->table)};
-	struct ts_answer a = {.row_errs = errs};
-	size_t op_count = 0;
-	bool alone = n == 1;
-
-	for (unsigned i = 0; i < n; i++) {
-		op_count += v[i]->op_count;
-		if (v[i]->generation > q.schema_generation)
-			q.schema_generation = v[i]->generation;
-	}
-	buf_reset(ops);
-	alone |= buf_reserve(ops, op_count * sizeof(struct op)) != 0;
-	for (unsigned i = 0; i < n; i += joined[q.row_count++]) {
-		joined[q.row_count] = alone ? 1 : joined_count(v + i, n - i);
-		rows[q.row_count] = row_join(v + i, joined[q.row_count], ops);
-	}
-	if (!alone) {
-		err = ts_call(b->table->store->o.tablets, &q, &a);
-		ts_answer_fini(&a);
-	}
-	for (unsigned row = 0; row < q.row_count; v += joined[row++])
-		for (unsigned i = 0; i < joined[row]; i++) {
-			int e = err ? err : errs[row];
-
-			if (e == -TABLET_MOVED || e == -TABLE_DROPPED || (!err && e && joined[row] > 1))
-				e = batch_send_row(b, s, v[i]);
-			if (e)
-				batch_report(b, v[i], e);
-		}
-	batch_release(b, v - n, n);
-}
-
 static int by_row(const void *x, const void *y)
 {
-	const struct added *a = *(struct added *const *)x, *b = *(struct added *const *)y;
-	int c = bytes_cmp(a->key, b->key);
+	const struct queued *a = *(struct queued *const *)x, *b = *(struct queued *const *)y;
+	int c = a->salt != b->salt ? a->salt - b->salt : bytes_cmp(a->m.row, b->m.row);
 
 	return c ? c : (a->number > b->number) - (a->number < b->number);
 }
 
-static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n, struct buf *ops)
+static void rows_send(struct tfs_batch *b, const struct schema *s, uint64_t generation, const struct row_mutation *rows,
+	unsigned count, int *errs)
 {
-	struct router *r = b->table->store->o.router;
+	struct ts_answer a = {.row_errs = errs};
+
+	(void)table_mutate(b->table, s, generation, rows, count, b->o.sync, &a);
+	ts_answer_fini(&a);
+}
+
+/* Sends the mutations.  If one that was joined of several fails, sends each of these alone. */
+static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struct buf *ops)
+{
 	const struct schema *s = table_schema(b->table);
 	const uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
-	struct buf end = {0};
-	unsigned from = 0;
+	struct row_mutation rows[SEND_ROWS];
+	unsigned joined[SEND_ROWS], count = 0;
+	int errs[SEND_ROWS];
+	uint64_t generation = 0;
+	size_t op_count = 0;
+	bool alone;
 
 	for (unsigned i = 0; i < n; i++) {
-		v[i]->key = v[i]->row;
-		if (!salt)
-			continue;
-		v[i]->salted_row[0] = salt_byte(v[i]->row, salt);
-		v[i]->key = tfs_bytes_of(v[i]->salted_row, 1 + v[i]->row.n);
+		v[i]->salt = salt ? salt_byte(v[i]->m.row, salt) : 0;
+		op_count += v[i]->m.op_count;
+		generation = v[i]->generation > generation ? v[i]->generation : generation;
 	}
 	qsort(v, n, sizeof(*v), by_row);
-	while (from < n) {
-		unsigned to = n;
-		bool last = true;
-
-		buf_reset(&end);
-		if (r && route_tablet_end(r, schema_public(s)->tablets_id, v[from]->key, &end, &last))
-			to = from + 1;
-		for (unsigned i = from; !last && to == n && i < n; i++)
-			if (bytes_cmp(v[i]->key, buf_bytes(&end)) >= 0)
-				to = i;
-		batch_send_tablet(b, s, v + from, to - from, ops);
-		from = to;
+	buf_reset(ops);
+	alone = buf_reserve(ops, op_count * sizeof(struct op)) != 0;
+	for (unsigned i = 0; i < n; i += joined[count++]) {
+		joined[count] = alone ? 1 : joined_count(v + i, n - i);
+		rows[count] = row_join(v + i, joined[count], ops);
 	}
-	buf_fini(&end);
+	rows_send(b, s, generation, rows, count, errs);
+	for (unsigned row = 0, i = 0; row < count; row++)
+		for (unsigned end = i + joined[row]; i < end; i++) {
+			int err = errs[row];
+
+			if (err && err != -ETIMEDOUT && joined[row] > 1) /* else it may have been applied */
+				rows_send(b, s, v[i]->generation, &v[i]->m, 1, &err);
+			if (err)
+				batch_report(b, v[i], err);
+		}
+	batch_release(b, v, n);
 	schema_put(s);
 }
 
@@ -337,7 +223,7 @@ static void queue_run(struct task *t)
 {
 	struct queue *queue = (struct queue *)t;
 	struct tfs_batch *b = queue->batch;
-	struct added *v[SEND_ROWS];
+	struct queued *v[SEND_ROWS];
 	size_t bytes = 0;
 	unsigned n = 0;
 	bool more;
@@ -355,7 +241,7 @@ static void queue_run(struct task *t)
 	queue->sending = n ? v[0]->number : NONE;
 	mutex_unlock(&b->lock);
 	if (n)
-		batch_send_sorted(b, v, n, &queue->ops);
+		batch_send(b, v, n, &queue->ops);
 	mutex_lock(&b->lock);
 	queue->sending = NONE;
 	cond_broadcast(&b->progress);
@@ -397,18 +283,21 @@ static bool batch_answered_locked(const struct tfs_batch *b, uint64_t number)
 
 int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 {
-	struct ts_request q;
-	struct added *a;
+	struct row_mutation row;
+	struct queued *a;
 	struct queue *queue;
-	uint64_t turn;
-	int err = mutation_request(m, b->table, &q);
+	uint64_t turn, generation;
+	size_t bytes;
+	int err = mutation_row(m, b->table, &row, &generation);
 
-	if (err || q.op_count == 0)
+	if (err || row.op_count == 0)
 		return err;
-	a = added_new(&q);
+	bytes = sizeof(*a) + row_mutation_bytes(&row);
+	a = malloc(bytes);
 	if (!a)
 		return -ENOMEM;
-	queue = &b->queues[hash_private(0, a->row) % b->queue_count];
+	*a = (struct queued){.bytes = bytes, .generation = generation, .m = row_mutation_copy(&row, a + 1)};
+	queue = &b->queues[hash_private(0, a->m.row) % b->queue_count];
 	mutex_lock(&b->lock);
 	turn = b->arrived++;
 	while (turn != b->admitted || (b->bytes && b->bytes + a->bytes > b->o.max_bytes))

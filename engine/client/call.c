@@ -36,9 +36,20 @@ static bool is_action(const struct ts_request *q)
 	return q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_SPLIT || q->method == TS_MERGE;
 }
 
+/* Returns the error for the caller of the library, or TABLE_DROPPED or SESSION_ENDED. */
+static int public_error(const struct ts_request *q, int err)
+{
+	const int user = err == -EAGAIN ? -EIO : err == -TABLE_DROPPED || err == -SESSION_ENDED ? err : user_errno(err);
+
+	if (user != err || err == -ETIMEDOUT)
+		msg_error("table %u: the server of row %s has not carried out a request: %s", q->table, Q(ts_request_row(q)),
+			error_text(err));
+	return user;
+}
+
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = ts_call(svc, q, a), user;
+	int err = ts_call(svc, q, a);
 
 	for (unsigned tries = 0; !err && a->scan && is_action(q) && tries < LOST_MOST; tries++) {
 		err = poll_action(svc, q, a);
@@ -49,12 +60,9 @@ int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, 
 		if (err == -EEXIST && q->method == TS_SPLIT)
 			err = 0; /* the first attempt has succeeded */
 	}
-	if (err == -TABLE_DROPPED || err == -SESSION_ENDED)
-		return err;
-	user = err == -EAGAIN ? -EIO : user_errno(err);
-	if (user != err || err == -ETIMEDOUT)
-		msg_error("table %u: the server of row %s has not carried out a request: %s", q->table, Q(q->row), error_text(err));
-	return user;
+	for (uint32_t i = 0; i < q->row_count && !err && a->row_errs; i++)
+		a->row_errs[i] = public_error(q, a->row_errs[i]);
+	return public_error(q, err);
 }
 
 void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan)

@@ -20,7 +20,7 @@ struct client_options {
 	struct lock_service *locks; /* has the schemas */
 	struct tablet_service *tablets;
 	struct master_service *master;
-	struct router *router; /* for metrics, and to group the rows of a batch by tablet; may be NULL */
+	struct router *router; /* for metrics; may be NULL */
 	/* Functions of the part that opened the store (engine/open.c). */
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
 	int (*status)(void *arg, uint64_t watcher, struct buf *out);
@@ -80,11 +80,11 @@ static inline const struct tfs_user *table_user(const struct tfs_table *t)
 void table_get(struct tfs_table *t);
 
 /*
- * Fills in the request that applies the mutation.  The request borrows the
- * mutation's memory.  Its row has no salt yet.  -EINVAL: the mutation is
+ * Sets *out to the mutation as the service takes it, which borrows the mutation's memory,
+ * and *generation to that of its schema.  The row has no salt.  -EINVAL: the mutation is
  * invalid or of another table.  -ENOENT: the table was dropped.
  */
-int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, struct ts_request *q) TFS_MUST;
+int mutation_row(const struct tfs_mutation *m, const struct tfs_table *t, struct row_mutation *out, uint64_t *generation) TFS_MUST;
 
 /* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);

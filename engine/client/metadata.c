@@ -120,13 +120,13 @@ int metadata_read(struct tablet_service *svc, struct tfs_bytes row_key, struct m
 int metadata_make(
 	struct tablet_service *svc, uint32_t table, bool split, struct tfs_bytes row_key, const struct op *ops, unsigned count)
 {
-	struct ts_request q = {.method = TS_MUTATE,
+	const struct row_mutation row = {.row = row_key, .ops = ops, .op_count = count};
+	const struct ts_request q = {.method = TS_MUTATE,
 		.table = META_TABLE,
 		.to_table = table,
 		.split = split,
-		.row = row_key,
-		.ops = ops,
-		.op_count = count,
+		.rows = &row,
+		.row_count = 1,
 		.sync = true};
 	struct ts_answer a = {0};
 	int err = call_tablet_service(svc, &q, &a);

@@ -197,7 +197,7 @@ int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64
 	return mutation_add(m, &op);
 }
 
-int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, struct ts_request *q)
+int mutation_row(const struct tfs_mutation *m, const struct tfs_table *t, struct row_mutation *out, uint64_t *generation)
 {
 	if (m->table != t)
 		return -EINVAL;
@@ -207,21 +207,17 @@ int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, st
 		return m->err == -EINVAL ? table_no_family(m->table) : m->err;
 	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX)
 		return -EINVAL;
-	*q = (struct ts_request){
-		.method = TS_MUTATE,
-		.schema_generation = schema_public(m->schema)->generation,
-		.row = m->row,
-		.ops = m->ops,
-		.op_count = m->count,
-	};
+	*out = (struct row_mutation){.row = m->row, .ops = m->ops, .op_count = m->count};
+	*generation = schema_public(m->schema)->generation;
 	return 0;
 }
 
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
 {
-	struct ts_request q;
 	struct ts_answer a = {.results = results};
-	int err = mutation_request(m, m->table, &q);
+	struct row_mutation row;
+	uint64_t generation;
+	int err = mutation_row(m, m->table, &row, &generation);
 
 	if (err)
 		return err;
@@ -230,10 +226,9 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	for (unsigned i = 0; i < m->count; i++)
 		if (m->ops[i].kind == OP_DELETE_COLUMN || m->ops[i].kind == OP_DELETE_FAMILY || m->ops[i].kind == OP_DELETE_ROW)
 			m->ops[i].replace = flags & TFS_APPLY_KEEP;
-	q.sync = flags & TFS_APPLY_SYNC;
 	if (m->count == 0)
 		return 0;
-	err = table_call_row(m->table, m->schema, &q, &a);
+	err = table_mutate(m->table, m->schema, generation, &row, 1, flags & TFS_APPLY_SYNC, &a);
 	for (unsigned i = 0; err && results && i < m->count; i++)
 		results[i] = (struct tfs_result){.failed = a.failed_op == i + 1};
 	ts_answer_fini(&a);

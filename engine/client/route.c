@@ -77,6 +77,7 @@ struct patience {
 	uint64_t left_us, pause_us; /* the time that it may still pause, or wait for lost answers */
 	uint64_t held_us;           /* the time that it may still pause for a server that is busy (-EAGAIN) */
 	struct numbered numbered;   /* its mutations, if they were sent to another process */
+	uint32_t rows, answered;    /* the number of its mutations; the first ones have been answered */
 	uint64_t epoch;             /* the epoch of the last sending */
 	bool unknown;               /* a sending of the mutations had no answer */
 };
@@ -109,7 +110,7 @@ static bool is_unknown(int err)
 
 static bool is_mutation(const struct ts_request *q)
 {
-	return q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS;
+	return q->method == TS_MUTATE;
 }
 
 static uint64_t router_now(const struct router *r)
@@ -118,20 +119,18 @@ static uint64_t router_now(const struct router *r)
 }
 
 /* Adds the envelope.  rows: memory for q->row_count rows. */
-static void envelope_add(struct router *r, struct patience *t, struct ts_request *q, struct ts_row *rows)
+static void envelope_add(struct router *r, struct patience *t, struct ts_request *q, struct row_mutation *rows)
 {
 	if (is_mutation(q) && !t->numbered.first)
-		numbers_begin(&r->numbers, &t->numbered, q->method == TS_MUTATE ? 1 : q->row_count);
+		numbers_begin(&r->numbers, &t->numbered, t->rows);
 	t->epoch = r->numbers.epoch;
 	q->epoch = t->epoch;
 	q->token.client = r->numbers.client;
-	if (q->method == TS_MUTATE && !q->token.number)
-		q->token.number = t->numbered.first;
 	if (is_mutation(q))
 		q->token.lowest_unanswered = numbers_lowest(&r->numbers);
 	for (uint32_t i = 0; i < q->row_count; i++) {
 		rows[i] = q->rows[i];
-		rows[i].number = t->numbered.first + i;
+		rows[i].number = t->numbered.first + t->answered + i;
 	}
 	if (q->row_count)
 		q->rows = rows;
@@ -141,11 +140,11 @@ static void envelope_add(struct router *r, struct patience *t, struct ts_request
 static int call_elsewhere(struct router *r, struct patience *t, struct tablet_service *s, uint64_t assignment,
 	const struct ts_request *q, struct ts_answer *a)
 {
-	struct ts_row *rows = q->row_count ? malloc(q->row_count * sizeof(*rows)) : NULL;
+	struct row_mutation one, *rows = q->row_count > 1 ? malloc(q->row_count * sizeof(one)) : &one;
 	uint64_t since_us, us;
 	int err;
 
-	if (q->row_count && !rows)
+	if (!rows)
 		return -ENOMEM;
 	do {
 		struct ts_request own = *q;
@@ -156,7 +155,8 @@ static int call_elsewhere(struct router *r, struct patience *t, struct tablet_se
 		err = ts_call(s, &own, a);
 		us = router_now(r) - since_us;
 	} while (err == -EPOCH_ENDED && t->epoch != r->numbers.epoch); /* another thread has begun the next epoch */
-	free(rows);
+	if (rows != &one)
+		free(rows);
 	if (is_unknown(err))
 		t->left_us -= us < t->left_us ? us : t->left_us;
 	if (is_mutation(q) && (is_unknown(err) || err == -MUTATION_ANSWERED))
@@ -171,10 +171,10 @@ static int call_server(struct router *r, struct patience *t, struct tablet_servi
 	return s->local && !t->numbered.first ? ts_call(s, q, a) : call_elsewhere(r, t, s, assignment, q, a);
 }
 
-/* Returns true if the request has the same effect when it is sent again after an unknown outcome.  The rows of MUTATE_ROWS are sent again alone. */
+/* Returns true if the request has the same effect when it is sent again after an unknown outcome. */
 static bool may_repeat(const struct patience *t, const struct ts_request *q)
 {
-	return (q->method == TS_MUTATE && t->numbered.first) || q->method == TS_READ || q->method == TS_EXISTS ||
+	return (is_mutation(q) && t->numbered.first) || q->method == TS_READ || q->method == TS_EXISTS ||
 		q->method == TS_SCAN_OPEN || q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_TABLET_INFO ||
 		q->method == TS_HELLO;
 }
@@ -470,8 +470,9 @@ static bool should_repeat(struct router *r, const struct patience *t, const stru
 
 static int route_to_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
+	const struct tfs_bytes row = ts_request_row(q);
 	uint64_t assignment = 0;
-	struct tablet_service *s = location_cached(r, q->table, q->row, &assignment);
+	struct tablet_service *s = location_cached(r, q->table, row, &assignment);
 	bool cached = s != NULL;
 	unsigned silent = 0; /* unknown outcomes in a row; after two, the tablet may have another server */
 	int err;
@@ -479,7 +480,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 	for (;;) {
 		bool pause = true;
 
-		err = s ? 0 : location_read(r, t, q->table, q->row, &s, &assignment);
+		err = s ? 0 : location_read(r, t, q->table, row, &s, &assignment);
 		if (err == -TABLE_DROPPED)
 			break;
 		if (!err)
@@ -490,7 +491,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 		if (silent && is_mutation(q))
 			atomic_fetch_add_explicit(&r->repeated, 1, memory_order_relaxed);
 		if (s && err != -EAGAIN && silent != 1) {
-			location_forget(r, q->table, q->row, s);
+			location_forget(r, q->table, row, s);
 			s = NULL;
 			pause = !cached || (err != -TABLET_MOVED && err != -TABLE_DROPPED);
 			if (!pause)
@@ -505,46 +506,64 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 }
 
 /*
- * Sends the rows from `from` on again, each with its number, because some may have
- * been applied.  In order, because rows may be equal.
+ * Returns the number of rows, from rows[0] on, that are in one tablet, according to the
+ * cache of locations.  If it has no tablet for rows[0]: all; the server refuses those
+ * that are not in the tablet.
  */
-static void repeat_rows(struct router *r, struct patience *t, const struct ts_request *q, uint32_t from, struct ts_answer *a)
+static uint32_t rows_together(struct router *r, uint32_t table, const struct row_mutation *rows, uint32_t count)
 {
-	struct ts_request one = *q;
-	int err = 0;
+	struct buf end = {0};
+	bool last = false;
+	uint32_t n = 1;
 
-	if (!t->numbered.first)
-		numbers_begin(&r->numbers, &t->numbered, q->row_count);
-	one.method = TS_MUTATE;
-	one.rows = NULL;
-	one.row_count = 0;
-	for (uint32_t i = from; i < q->row_count; i++) {
-		struct ts_answer answer = {0};
-
-		one.row = q->rows[i].row;
-		one.ops = q->rows[i].ops;
-		one.op_count = q->rows[i].op_count;
-		one.token.number = t->numbered.first + i;
-		t->left_us = r->o.patience_us; /* each row has as much as a request of its own */
-		t->pause_us = PAUSE_FIRST_US;
-		a->row_errs[i] = err ? err : route_to_row(r, t, &one, &answer);
-		if (should_repeat(r, t, &one, a->row_errs[i]))
-			err = a->row_errs[i]; /* no time is left */
-		ts_answer_fini(&answer);
-	}
+	if (count > 1 && locations_end(r->locations, table, rows[0].row, &end, &last))
+		n = count;
+	while (n < count && (last || bytes_cmp(rows[n].row, buf_bytes(&end)) < 0))
+		n++;
+	buf_fini(&end);
+	return n;
 }
 
+static bool is_refusal(int err)
+{
+	return err == -TABLET_MOVED || err == -TABLE_DROPPED || err == -EAGAIN;
+}
+
+/*
+ * Sends the rows of one tablet after the other, in order, because rows may be equal.
+ * A server that refuses a row refuses all that follow.  These are sent again.
+ */
 static int route_rows(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = route_to_row(r, t, q, a);
-	uint32_t from = 0;
+	struct ts_request part = *q;
+	bool stop = false;
+	int err = 0;
 
-	if (!a->row_errs || (err && !(is_unknown(err) && t->numbered.first)))
-		return err;
-	while (!err && from < q->row_count && a->row_errs[from] != -EAGAIN)
-		from++;
-	if (from < q->row_count)
-		repeat_rows(r, t, q, from, a);
+	if (!a->row_errs)
+		return -EINVAL;
+	while (t->answered < q->row_count && !stop) {
+		int *errs = a->row_errs + t->answered;
+		struct ts_answer answer = {.row_errs = errs};
+		uint32_t n = 0;
+
+		part.rows = q->rows + t->answered;
+		part.row_count = rows_together(r, q->table, part.rows, q->row_count - t->answered);
+		t->left_us = r->o.patience_us; /* each part has as much as a request of its own */
+		t->pause_us = PAUSE_FIRST_US;
+		err = route_to_row(r, t, &part, &answer);
+		a->schema_generation = answer.schema_generation;
+		ts_answer_fini(&answer);
+		for (; n < part.row_count && !err && !is_refusal(errs[n]); n++)
+			t->unknown |= errs[n] == -MUTATION_ANSWERED && t->numbered.first;
+		if (!err && !n)
+			err = -EBADMSG; /* a refusal of the first row is an error of the request */
+		stop = err == -TABLE_DROPPED || should_repeat(r, t, &part, err); /* the table was dropped, or no time is left */
+		if (stop && !t->answered)
+			return err;
+		for (; n < (stop ? q->row_count - t->answered : part.row_count) && err; n++)
+			errs[n] = err;
+		t->answered += n;
+	}
 	return 0;
 }
 
@@ -594,7 +613,7 @@ static int route_request(struct router *r, struct patience *t, const struct ts_r
 		return route_scan(r, t, q, a);
 	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES || q->method == TS_COPY_TABLE)
 		return route_to_all(r, t, q, a);
-	if (q->method == TS_MUTATE_ROWS)
+	if (is_mutation(q) && q->row_count > 1)
 		return route_rows(r, t, q, a);
 	return route_to_row(r, t, q, a);
 }
@@ -626,24 +645,22 @@ static int call_end(struct router *r, struct patience *t, const struct ts_reques
 static int router_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct router *r = (struct router *)s;
-	struct patience t = {.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US, .held_us = CLIENT_TIME_US};
+	struct patience t = {
+		.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US, .held_us = CLIENT_TIME_US, .rows = q->row_count};
 	int err;
 
 	if (q->method == TS_HELLO)
 		numbers_next_epoch(&r->numbers, r->numbers.epoch);
 	err = route_request(r, &t, q, a);
 	a->err = t.numbered.first ? call_end(r, &t, q, a, err) : err;
+	for (uint32_t i = 0; i < q->row_count && a->err && a->row_errs; i++)
+		a->row_errs[i] = a->err;
 	return a->err;
 }
 
 struct tablet_service *route_service(struct router *r)
 {
 	return &r->service;
-}
-
-int route_tablet_end(struct router *r, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last)
-{
-	return locations_end(r->locations, table, row, end, last);
 }
 
 void route_get_stats(struct router *r, struct route_stats *out)

@@ -11,6 +11,10 @@
  * its next epoch.  So a later request through this router, a read of METADATA for
  * example, decides the outcome: no server carries out the earlier request after it.
  *
+ * The rows of MUTATE may be in several tablets.  The router sends the rows of one tablet
+ * as one request, in the order of the rows.  On an error of the request it also sets
+ * row_errs, if they are not NULL.
+ *
  * Differences from tablet_service.h:
  *  - -ETIMEDOUT: it is unknown if a mutation was carried out.
  *  - -TABLET_MOVED: the router found no server that serves the row in patience_us.
@@ -49,8 +53,6 @@ struct router;
 int route_new(const struct route_options *o, struct router **out) TFS_MUST;
 void route_free(struct router *r);                      /* no call may be running */
 struct tablet_service *route_service(struct router *r); /* valid until route_free */
-/* Works as locations_end, for this router's cache. */
-int route_tablet_end(struct router *r, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last) TFS_MUST;
 
 struct route_stats {
 	uint64_t hits;       /* requests whose location was in the cache */

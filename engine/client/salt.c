@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests for one row of a table, salted or not.
+ * Requests for rows of a table, salted or not.
  *
  * When a salt takes effect, the table is empty and gets new tablets, in one
  * change of its schema (master/change.c).  A request that finds no tablets gets
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ROW_INLINE 512
+#define SMALL 512
 
 /* Reads the schema from the lock service into the table's handle. */
 static int table_read_schema(struct tfs_table *t)
@@ -56,30 +56,56 @@ const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
 	return NULL;
 }
 
-/*
- * Sets q->row to the row as stored.  *key: the memory of the salted row, set on
- * first use to `small` (ROW_INLINE bytes) or to the heap.
- */
-static int salt_row(struct ts_request *q, struct tfs_bytes row, uint32_t salt, uint8_t *small, uint8_t **key)
+/* Puts the row with its salt at `at`. */
+static struct tfs_bytes salted(struct tfs_bytes row, uint32_t salt, uint8_t *at)
 {
+	at[0] = salt_byte(row, salt);
+	if (row.n)
+		memcpy(at + 1, row.p, row.n);
+	return tfs_bytes_of(at, row.n + 1);
+}
+
+/*
+ * Sets q->row or q->rows to those as stored; row and rows have no salt.  *memory: of
+ * the salted rows, set on first use to `small` (SMALL bytes) or to the heap.
+ */
+static int salt_rows(
+	struct ts_request *q, struct tfs_bytes row, const struct row_mutation *rows, uint32_t salt, void *small, void **memory)
+{
+	size_t bytes = row.n + 1 + q->row_count * (sizeof(*rows) + 1);
+	struct row_mutation *to;
+	uint8_t *at;
+
 	q->row = row;
+	q->rows = rows;
 	if (!salt)
 		return 0;
-	if (!*key)
-		*key = row.n < ROW_INLINE ? small : malloc(row.n + 1);
-	if (!*key)
+	for (uint32_t i = 0; i < q->row_count; i++)
+		bytes += rows[i].row.n;
+	if (!*memory)
+		*memory = bytes <= SMALL ? small : malloc(bytes);
+	if (!*memory)
 		return -ENOMEM;
-	(*key)[0] = salt_byte(row, salt);
-	memcpy(*key + 1, row.p, row.n);
-	q->row = tfs_bytes_of(*key, row.n + 1);
+	to = *memory;
+	at = (uint8_t *)(to + q->row_count);
+	q->row = salted(row, salt, at);
+	at += q->row.n;
+	for (uint32_t i = 0; i < q->row_count; i++) {
+		to[i] = rows[i];
+		to[i].row = salted(rows[i].row, salt, at);
+		at += to[i].row.n;
+	}
+	q->rows = to;
 	return 0;
 }
 
 static int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
 {
-	uint8_t small[ROW_INLINE], *key = NULL;
+	_Alignas(struct row_mutation) uint8_t small[SMALL];
+	const struct row_mutation *rows = q->rows;
 	const struct tfs_bytes row = q->row;
 	const struct schema *now = schema_get(s), *next;
+	void *memory = NULL;
 	int err;
 
 	for (;;) {
@@ -89,7 +115,7 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 		q->user = table_user(t);
 		if (p->generation > q->schema_generation)
 			q->schema_generation = p->generation;
-		err = salt_row(q, row, stored ? 0 : (uint32_t)p->salt_in_use, small, &key);
+		err = salt_rows(q, row, rows, stored ? 0 : (uint32_t)p->salt_in_use, small, &memory);
 		if (!err)
 			err = call_tablet_service(t->store->o.tablets, q, a);
 		if (a->schema_generation > p->generation)
@@ -105,9 +131,37 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 	}
 	schema_put(now);
 	q->row = row;
-	if (key != small)
-		free(key);
+	q->rows = rows;
+	if (memory != small)
+		free(memory);
 	return user_errno(err);
+}
+
+int table_mutate(struct tfs_table *t, const struct schema *s, uint64_t generation, const struct row_mutation *rows, uint32_t count,
+	bool sync, struct ts_answer *a)
+{
+	struct ts_request q = {
+		.method = TS_MUTATE, .schema_generation = generation, .rows = rows, .row_count = count, .sync = sync};
+	int *errs = a->row_errs;
+	uint32_t from = 0;
+	int err;
+
+	if (count == 1) {
+		err = table_call(t, s, false, &q, a);
+		if (errs)
+			errs[0] = err;
+		return err;
+	}
+	do { /* once, unless the table gets new tablets before all rows are applied */
+		q.rows = rows + from;
+		q.row_count = count - from;
+		a->row_errs = errs + from;
+		err = table_call(t, s, false, &q, a);
+		for (; from < count && (err || errs[from] != -TABLE_DROPPED); from++)
+			errs[from] = err ? err : user_errno(errs[from]);
+	} while (from < count);
+	a->row_errs = errs;
+	return 0;
 }
 
 int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a)

@@ -24,6 +24,13 @@ static inline uint8_t salt_byte(struct tfs_bytes row, uint32_t salt)
  * table was dropped.
  */
 int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a) TFS_MUST;
+/*
+ * Applies mutations, in order.  Their rows are without salt.  generation: of the schema
+ * that their family ids come from.  Sets a->row_errs, which may be NULL if it is one row.
+ * Returns the error of one row; of more rows 0.
+ */
+int table_mutate(struct tfs_table *t, const struct schema *s, uint64_t generation, const struct row_mutation *rows, uint32_t count,
+	bool sync, struct ts_answer *a);
 /* Calls as table_call_row for the newest schema; q->row is the key as stored. */
 int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*

@@ -81,7 +81,7 @@ enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct t
 	if (q->method == TS_SEAL)
 		return DISPATCH_ROOT;
 	if (table == META_TABLE && (t || !is_of_tablets(q->method)))
-		return bytes_cmp(t ? t->begin : q->row, buf_bytes(&d->root_end)) < 0 ? DISPATCH_ROOT : DISPATCH_METADATA;
+		return bytes_cmp(t ? t->begin : ts_request_row(q), buf_bytes(&d->root_end)) < 0 ? DISPATCH_ROOT : DISPATCH_METADATA;
 	return is_of_tablets(q->method) ? DISPATCH_TABLETS : DISPATCH_USER;
 }
 

@@ -33,7 +33,14 @@
 #include <stdatomic.h>
 
 enum ts_method {
-	TS_MUTATE = 1,  /* row, ops, token, sync -> results */
+	/*
+	 * rows, sync -> row_errs.  Each row is a mutation of its own.  The server applies
+	 * them in order.  At the first row that it does not serve it refuses that one and
+	 * all that follow, because the same row may follow again.  If it refuses the first
+	 * one, the request has that error.
+	 * One row: its error is the request's -> results, or failed_op.
+	 */
+	TS_MUTATE = 1,
 	TS_READ,        /* row, family, qualifier, ts, offset, length -> info, and as many bytes as there are, or the first ones */
 	TS_EXISTS,      /* row, family (0: any) -> exists */
 	TS_SCAN_OPEN,   /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
@@ -43,13 +50,6 @@ enum ts_method {
 	TS_FLUSH,       /* row: writes the memtables of its tablet -> tablet_end, or scan */
 	TS_COMPACT,     /* row: compacts its tablet -> tablet_end, or scan */
 	TS_TABLET_INFO, /* row -> tablet, its tablet; family (0: all): its share */
-	/*
-	 * rows, sync -> row_errs; row: one of them.  Each row is a mutation of its
-	 * own.  The server applies them in order.  At the first row that it does
-	 * not serve it refuses that one and all that follow, because the same row
-	 * may follow again.
-	 */
-	TS_MUTATE_ROWS,
 	/*
 	 * table, term.  The master's requests while it checks if a table or a family
 	 * is empty.  From the answer 0 of BLOCK to the call of UNBLOCK, or to a
@@ -168,20 +168,6 @@ struct ts_assigned {
 	TS_ASSIGNED(WIRE_MEMBER)
 };
 
-/*
- * The row of a mutation, and its operations.  A batch does not keep a request:
- * it copies the fields of a mutation into struct added, and makes requests from
- * that (batch_send_row, batch_send_tablet in client/batch.c).  A new field of a
- * mutation is also needed there and here, and serve_rows must copy it to each
- * row's request (server/service.c).  A field of TS_REQUEST is one for all rows.
- */
-#define TS_ROW(F)                                                                                                                  \
-	F(VALUE, 1, struct tfs_bytes, row)                                                                                         \
-	F(ARRAY, 2, op, ops, op_count)                                                                                             \
-	F(VALUE, 3, uint64_t, number) /* as token.number; client and lowest_unanswered are the request's */
-struct ts_row {
-	TS_ROW(WIRE_MEMBER)
-};
 #define TS_ROWS_MAX 65536u
 #define TS_READ_BYTES_MAX ((size_t)1 << 20) /* a server elsewhere returns no more of a value at once */
 
@@ -197,13 +183,10 @@ struct ts_row {
 	/* Of the schema that the family ids come from.  A server whose schema is older reads the new one first. */                \
 	F(VALUE, 3, uint64_t, schema_generation)                                                                                   \
 	F(VALUE, 4, struct tfs_bytes, row)                                                                                         \
-	/* MUTATE */                                                                                                               \
-	F(ARRAY, 5, op, ops, op_count)                                                                                             \
 	/* client: of each request; 0: a client in the same process, whose requests cannot be lost.  The rest: of mutations. */    \
 	F(STRUCT, 6, op_token, token)                                                                                              \
 	F(VALUE, 7, bool, sync)                                                                                                    \
-	/* MUTATE_ROWS */                                                                                                          \
-	F(ARRAY, 8, ts_row, rows, row_count)                                                                                       \
+	F(ARRAY, 8, row_mutation, rows, row_count) /* MUTATE */                                                                    \
 	/* READ, EXISTS, TABLET_INFO */                                                                                            \
 	F(VALUE, 9, uint16_t, family)                                                                                              \
 	F(VALUE, 10, struct tfs_bytes, qualifier)                                                                                  \
@@ -263,15 +246,15 @@ struct ts_tablet {
 	/* The last SCAN_NEXT: where the scan continues instead, p NULL: as SCAN_OPEN returned. */                                 \
 	F(VALUE, 8, struct tfs_bytes, tablet_end)                                                                                  \
 	F(STRUCT, 9, ts_tablet, tablet)                                                                                            \
-	/* MUTATE that failed: the operation that is the cause, from 1; 0: none is */                                              \
+	/* MUTATE of one row that failed: the operation that is the cause, from 1; 0: none is */                                   \
 	F(VALUE, 10, uint32_t, failed_op)                                                                                          \
 	/* Of the server's schema of the row's table.  A client whose schema is older reads the new one first.  0: unknown */      \
 	F(VALUE, 11, uint64_t, schema_generation)
 /* The members after the list belong partly to the caller; tablet_wire.c (struct payload) carries them. */
 struct ts_answer {
 	TS_ANSWER(WIRE_MEMBER)
-	struct tfs_result *results; /* MUTATE: the caller's array of op_count, or NULL */
-	/* MUTATE_ROWS, LOAD, UNLOAD, FILES: the caller's array of row_count, tablet_count or file_count: 0 or -errno, -TABLET_MOVED: not served here */
+	struct tfs_result *results; /* MUTATE of one row: the caller's array of its op_count, or NULL */
+	/* MUTATE, LOAD, UNLOAD, FILES: the caller's array of row_count, tablet_count or file_count: 0 or -errno, -TABLET_MOVED: not served here.  MUTATE of one row: may be NULL */
 	int *row_errs;
 	size_t got;             /* READ: bytes in q->into */
 	struct tfs_bytes bytes; /* READ without q->into: at most TS_READ_BYTES_MAX */
@@ -287,6 +270,11 @@ struct ts_answer {
 	struct arena arena;   /* of bytes, tablet_end, tablet, tablets, why, files, logs, log */
 };
 void ts_answer_fini(struct ts_answer *a);
+/* Returns the row whose tablet gets the request; of several, the first. */
+static inline struct tfs_bytes ts_request_row(const struct ts_request *q)
+{
+	return q->row_count ? q->rows[0].row : q->row;
+}
 
 struct tablet_service;
 struct tablet_service_ops {
@@ -350,6 +338,10 @@ int ts_request_unpack(struct tfs_bytes in, struct arena *arena, struct ts_reques
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out) TFS_MUST;
 int ts_answer_unpack(
 	struct tfs_bytes in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */
+
+/* A deep copy of m in memory of so many bytes, with the alignment of malloc. */
+size_t row_mutation_bytes(const struct row_mutation *m);
+struct row_mutation row_mutation_copy(const struct row_mutation *m, void *memory);
 
 /*
  * The server's side of a channel: decodes a request, calls inner, and appends the

@@ -56,6 +56,10 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 17, int64_t, replace_ts)                                                                                          \
 	F(VALUE, 18, int64_t, by)                                                                                                  \
 	F(VALUE, 19, enum tfs_check, check)
+#define ROW_MUTATION(F)                                                                                                            \
+	F(VALUE, 1, struct tfs_bytes, row)                                                                                         \
+	F(ARRAY, 2, op, ops, op_count)                                                                                             \
+	F(VALUE, 3, uint64_t, number)
 #define RESULT(F)                                                                                                                  \
 	F(VALUE, 1, int64_t, ts)                                                                                                   \
 	F(VALUE, 2, int64_t, counter)                                                                                              \
@@ -118,6 +122,7 @@ WIRE_COMPLETE(tfs_ts, TIME)
 WIRE_COMPLETE(op_token, OP_TOKEN)
 WIRE_COMPLETE(tfs_range, RANGE)
 WIRE_COMPLETE(op, OP)
+WIRE_COMPLETE(row_mutation, ROW_MUTATION)
 WIRE_COMPLETE(tfs_result, RESULT)
 WIRE_COMPLETE_WITH(tfs_scan_spec, SCAN_PUBLIC, const char *const *families; unsigned family_count; bool (*stop)(void *arg);
 		   void *stop_arg; struct tfs_table * absent_from; bool absent_names;)
@@ -147,10 +152,25 @@ WIRE_MESSAGE(tfs_ts, TIME, time_valid)
 WIRE_MESSAGE(op_token, OP_TOKEN, NULL)
 WIRE_MESSAGE(tfs_range, RANGE, NULL)
 WIRE_MESSAGE(op, OP, op_valid)
+WIRE_MESSAGE(row_mutation, ROW_MUTATION, NULL)
 WIRE_MESSAGE(tfs_result, RESULT, NULL)
 WIRE_MESSAGE(tfs_scan_spec, SCAN_PUBLIC, NULL)
 WIRE_MESSAGE(scan_spec, SCAN_SPEC, spec_valid)
 WIRE_MESSAGE(tfs_cell, SCAN_CELL, NULL)
+
+size_t row_mutation_bytes(const struct row_mutation *m)
+{
+	return wire_copy_bytes(row_mutation_wire(), m);
+}
+
+struct row_mutation row_mutation_copy(const struct row_mutation *m, void *memory)
+{
+	struct row_mutation copy = *m;
+	uint8_t *at = memory;
+
+	wire_copy(row_mutation_wire(), &copy, &at);
+	return copy;
+}
 
 /* ---- requests ---- */
 
@@ -162,7 +182,6 @@ static bool request_valid(const void *m)
 		q->file_count <= TS_FILES_MAX;
 }
 
-WIRE_MESSAGE(ts_row, TS_ROW, NULL)
 WIRE_MESSAGE(ts_assigned, TS_ASSIGNED, NULL)
 WIRE_MESSAGE(ts_file, TS_FILE, NULL)
 WIRE_MESSAGE(ts_request, TS_REQUEST, request_valid)
@@ -222,10 +241,15 @@ WIRE_MESSAGE(payload, PAYLOAD, payload_valid)
 /* How many errors the answer to q has. */
 static uint32_t row_err_count(const struct ts_request *q)
 {
-	return q->method == TS_MUTATE_ROWS                       ? q->row_count
+	return q->method == TS_MUTATE                            ? q->row_count
 		: q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count
 		: q->method == TS_FILES                          ? q->file_count
 								 : 0;
+}
+
+static uint32_t result_count(const struct ts_request *q)
+{
+	return q->method == TS_MUTATE && q->row_count == 1 ? q->rows[0].op_count : 0;
 }
 
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out)
@@ -250,9 +274,9 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 		return err;
 	if (q->method == TS_READ && a->got)
 		p.bytes = q->into ? tfs_bytes_of(q->into, a->got) : a->bytes;
-	if (q->method == TS_MUTATE && a->results) {
+	if (a->results) {
 		p.results = a->results;
-		p.result_count = q->op_count;
+		p.result_count = result_count(q);
 	}
 	if (a->row_errs) {
 		p.row_errs = a->row_errs;
@@ -267,10 +291,8 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 /* Returns false if it cannot be the answer to this request. */
 static bool payload_answers(const struct payload *p, const struct ts_request *q, const struct ts_answer *a)
 {
-	const uint32_t ops = q->method == TS_MUTATE ? q->op_count : 0;
-
 	/* The server may leave out results that the caller did not ask for. */
-	if (p->result_count != ops && (p->result_count || a->results))
+	if (p->result_count != result_count(q) && (p->result_count || a->results))
 		return false;
 	return p->row_err_count == row_err_count(q) && p->bytes.n <= (q->method == TS_READ ? q->length : 0);
 }
@@ -391,7 +413,7 @@ int ts_answer_unpack(struct tfs_bytes in, const struct ts_request *q, struct ts_
 
 int ts_serve_decoded(struct tablet_service *inner, const struct ts_request *q, struct arena *arena, struct buf *out)
 {
-	struct ts_answer a = {.results = wire_zalloc(arena, q->op_count * sizeof *a.results),
+	struct ts_answer a = {.results = wire_zalloc(arena, result_count(q) * sizeof *a.results),
 		.row_errs = wire_zalloc(arena, row_err_count(q) * sizeof *a.row_errs)};
 	unsigned tries = 0;
 	int err = a.results && a.row_errs ? 0 : -ENOMEM;

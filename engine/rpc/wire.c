@@ -6,6 +6,7 @@
  */
 #include "engine/rpc/wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -400,6 +401,88 @@ int wire_unpack_request(struct tfs_bytes in, const struct wire_message *m, struc
 		return -EPROTO;
 	err = wire_unpack(&r, m, arena, to);
 	return err || !reader_left(&r) ? err : -EBADMSG;
+}
+
+/* ---- copies ---- */
+
+static size_t aligned(size_t n)
+{
+	return (n + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
+}
+
+static const uint8_t *array_of(const struct wire_field *f, const uint8_t *at, uint32_t *count)
+{
+	const uint8_t *array;
+
+	memcpy(&array, at + f->offset, sizeof array);
+	memcpy(count, at + f->count_offset, sizeof *count);
+	return array;
+}
+
+size_t wire_copy_bytes(const struct wire_message *m, const void *from)
+{
+	const struct wire_field *f = m->fields, *const end = m->flat ? f : f + m->count;
+	const uint8_t *array, *at = from;
+	struct tfs_bytes s;
+	uint32_t count;
+	size_t n = 0;
+
+	for (; f < end; f++) {
+		if (f->kind < WIRE_BYTES) {
+			continue;
+		} else if (f->kind == WIRE_BYTES) {
+			memcpy(&s, at + f->offset, sizeof s);
+			n += aligned(s.n);
+		} else if (f->kind == WIRE_STRUCT) {
+			n += wire_copy_bytes(f->message(), at + f->offset);
+		} else {
+			assert(f->kind == WIRE_ARRAY);
+			array = array_of(f, at, &count);
+			n += aligned(count * f->message()->size);
+			for (uint32_t i = 0; i < count; i++)
+				n += wire_copy_bytes(f->message(), array + i * f->message()->size);
+		}
+	}
+	return n;
+}
+
+/* Copies n bytes, unless the pointer at `member` is NULL, and makes it point to the copy. */
+static uint8_t *copy_to(uint8_t *member, const uint8_t *p, size_t n, uint8_t **memory)
+{
+	uint8_t *to = *memory;
+
+	if (!p)
+		return NULL;
+	if (n)
+		memcpy(to, p, n);
+	memcpy(member, &to, sizeof to);
+	*memory = to + aligned(n);
+	return to;
+}
+
+void wire_copy(const struct wire_message *m, void *to, uint8_t **memory)
+{
+	const struct wire_field *f = m->fields, *const end = m->flat ? f : f + m->count;
+	uint8_t *at = to, *array;
+	const uint8_t *from;
+	struct tfs_bytes s;
+	uint32_t count;
+
+	for (; f < end; f++) {
+		if (f->kind < WIRE_BYTES) {
+			continue;
+		} else if (f->kind == WIRE_BYTES) {
+			memcpy(&s, at + f->offset, sizeof s);
+			(void)copy_to(at + f->offset + offsetof(struct tfs_bytes, p), s.p, s.n, memory);
+		} else if (f->kind == WIRE_STRUCT) {
+			wire_copy(f->message(), at + f->offset, memory);
+		} else if (f->kind == WIRE_ARRAY) {
+			from = array_of(f, at, &count);
+			array = copy_to(at + f->offset, from, count * f->message()->size, memory);
+			for (uint32_t i = 0; i < count; i++)
+				wire_copy(f->message(), array + i * f->message()->size, memory);
+		}
+	}
 }
 
 bool wire_again(int err, unsigned *tries)

@@ -3,12 +3,12 @@
  * Messages as bytes.  A message is a C struct, and a list describes its
  * fields once:
  *
- *	#define TS_ROW(F)                 \
- *		F(VALUE, 1, struct tfs_bytes, row) \
+ *	#define ROW_MUTATION(F)                        \
+ *		F(VALUE, 1, struct tfs_bytes, row)     \
  *		F(ARRAY, 2, op, ops, op_count)
  *
- *	struct ts_row {TS_ROW(WIRE_MEMBER)};      declares the members
- *	WIRE_MESSAGE(ts_row, TS_ROW, NULL)        defines ts_row_wire(), the table for the codec
+ *	struct row_mutation {ROW_MUTATION(WIRE_MEMBER)};  declares the members
+ *	WIRE_MESSAGE(row_mutation, ROW_MUTATION, NULL)    defines row_mutation_wire(), the table for the codec
  *
  * To add a field, add its line to the list.  A number on the wire belongs to
  * one field of its list for ever.  The kinds of fields:
@@ -47,7 +47,7 @@ enum wire_kind {
 	WIRE_UNSIGNED,
 	WIRE_SIGNED,
 	WIRE_BOOL,
-	WIRE_BYTES,
+	WIRE_BYTES, /* this and the next ones contain pointers */
 	WIRE_STRING,
 	WIRE_STRUCT,
 	WIRE_POINTER,
@@ -68,6 +68,7 @@ struct wire_message {
 	size_t count, size; /* the size of the struct */
 	/* Returns false if a decoded struct holds an enum or a count out of range; NULL: there is nothing to check. */
 	bool (*valid)(const void *m);
+	bool flat; /* all fields are numbers */
 };
 
 /* Appends the message and its length.  -ENOMEM leaves out unchanged. */
@@ -83,6 +84,15 @@ int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *ar
 /* A whole request: the version, then one message and nothing after it.  Returns -EPROTO, too. */
 int wire_pack_request(const struct wire_message *m, const void *from, struct buf *out) TFS_MUST;
 int wire_unpack_request(struct tfs_bytes in, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
+
+/*
+ * A deep copy of a struct.  Its members are integers, byte strings, structs and arrays.
+ * `to` is a flat copy of it.  wire_copy copies everything to which it points to *memory,
+ * which has wire_copy_bytes(m, to) bytes and the alignment of malloc, and moves *memory
+ * to the end.
+ */
+size_t wire_copy_bytes(const struct wire_message *m, const void *from);
+void wire_copy(const struct wire_message *m, void *to, uint8_t **memory);
 
 /* Zeroed memory of the arena, also for n = 0; NULL on a lack of memory. */
 void *wire_zalloc(struct arena *arena, size_t n) TFS_MUST;
@@ -192,12 +202,19 @@ bool wire_again(int err, unsigned *tries);
 		.count_offset = offsetof(wire_owner, count),                                                                       \
 		.size = sizeof(*WIRE_AT(member))},
 
+#define WIRE_POINTS(kind, number, ...) +WIRE_POINTS_##kind(__VA_ARGS__)
+#define WIRE_POINTS_VALUE(type, member) (WIRE_KIND_OF(WIRE_AT(member)) >= WIRE_BYTES)
+#define WIRE_POINTS_STRUCT(...) 1
+#define WIRE_POINTS_POINTER(...) 1
+#define WIRE_POINTS_ARRAY(...) 1
+#define WIRE_POINTS_NUMBERS(...) 1
 #define WIRE_MESSAGE(tag, LIST, valid_)                                                                                            \
 	static const struct wire_message *tag##_wire(void)                                                                         \
 	{                                                                                                                          \
 		typedef struct tag wire_owner;                                                                                     \
 		static const struct wire_field fields[] = {LIST(WIRE_FIELD)};                                                      \
-		static const struct wire_message m = {fields, sizeof fields / sizeof *fields, sizeof(wire_owner), valid_};         \
+		static const struct wire_message m = {                                                                             \
+			fields, sizeof fields / sizeof *fields, sizeof(wire_owner), valid_, !(0 LIST(WIRE_POINTS))};               \
                                                                                                                                    \
 		return &m;                                                                                                         \
 	}

@@ -220,47 +220,35 @@ void tablet_edit_begin(struct tablet *t);
 void tablet_edit_end(struct tablet *t);
 struct tfs_bytes tablet_begin(const struct tablet *t);
 struct tfs_bytes tablet_end(const struct tablet *t);
+/* A row mutation with its outcome. */
+struct token;
+struct tablet_row {
+	const struct row_mutation *m;
+	struct tfs_result *results; /* m->op_count of them, or NULL */
+	struct token *token;        /* of tablet_token_begin, or NULL */
+	bool done;                  /* the other members are its outcome */
+	int err;
+	unsigned failed_op; /* after an error: the operation that is the cause, from 1; 0: none is */
+};
 /*
  * Before and after the mutation of a client: a mutation that was carried out
- * before is not applied again.  Returns 1 and sets *err and, unless it is NULL,
- * results[] if the mutation was decided before; 0 and *out, which the caller must
- * pass to tablet_mutate and tablet_token_end; or an error of tokens_begin.
+ * before is not applied again.  Returns 1 if it was, with its outcome in r; 0 and
+ * r->token, which tablet_token_end ends; or an error of tokens_begin, which is the
+ * outcome.  The mutation's number is r->m->number, and not token->number.
  */
-struct token;
-int tablet_token_begin(struct tablet *t, const struct op_token *token, unsigned count, struct tfs_result *results, int *err,
-	struct token **out) TFS_MUST;
+int tablet_token_begin(struct tablet *t, const struct op_token *token, struct tablet_row *r) TFS_MUST;
+/* The client gets the outcome again if it repeats the mutation, unless the error says that it should. */
+void tablet_token_end(struct tablet *t, const struct tablet_row *r);
 /*
- * err: the mutation's.  The client gets it again if it repeats the mutation, unless the
- * error says that it should.  failed_op counts from 1, or is 0.
- */
-void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned failed_op);
-/*
- * Applies one row mutation (tablet_write.c has the steps).  On 0 the mutation
- * is visible and in the log; if sync is set, it is on the disk.  token: of
- * tablet_token_begin, or NULL.
- * results: `count` of them, or NULL.
+ * Applies row mutations in order, except those that are done (tablet_write.c has
+ * the steps).  All of them wait for the log once.  With err 0 a mutation is visible
+ * and in the log; if sync is set, it is on the disk.
  * -TABLET_MOVED: the row is not in this tablet, or other tablets have replaced it.
  * -EROFS: it is a tablet of a snapshot.
  * -TABLET_TAKEN: another server has the tablet.  -TABLET_STOPPED: it is being closed.
  * -ENOSPC and other errors of a flush: memory is full and flushing fails.
  */
-int tablet_mutate(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count, struct token *token, bool sync,
-	struct tfs_result *results) TFS_MUST;
-
-/*
- * Applies mutations of one or more rows, in order, and sets the err of each as
- * tablet_mutate returns it.  Those whose err is not 0 are left out.  All of them
- * wait for the log once.
- */
-struct tablet_row {
-	struct tfs_bytes row;
-	const struct op *ops;
-	unsigned op_count;
-	struct token *token; /* of tablet_token_begin, or NULL */
-	bool known;          /* it is left out; err is the result of its first copy */
-	int err;
-};
-void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync);
+void tablet_mutate(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync);
 
 /*
  * Reads n bytes from `offset` of one version of a cell; n 0 reads its

@@ -31,12 +31,13 @@
  * LSN} to the redo set.  A crash between the two leaves a redo point without
  * records, which does no harm.
  *
- * tablet_mutate_rows does steps 1 to 3 for each of its rows, and then steps 4
- * to 6 once for all of them.  While records of its own wait, it must not wait
- * for anything but the log: a flush or split waits for them to be published, and
- * the holder of a stripe may wait for a stripe that it holds.  So it tries to
- * hold a stripe without waiting.  If a row would have to wait, it ends the rows
- * before it first (steps 4 to 6), and then does this row alone.
+ * tablet_mutate does steps 1 to 3 for each of its rows, and then steps 4 to 6
+ * once for all of them.  While records of its own wait, it must not wait for
+ * anything but the log: a flush or split waits for them to be published, and the
+ * holder of a stripe may wait for a stripe that it holds.  So it tries to hold a
+ * stripe without waiting.  If a row would have to wait, it ends the rows before it
+ * first (steps 4 to 6), and then does this row alone.  A row that waited may hold
+ * its stripe exclusively, so a longer group would delay other writers.
  *
  * The outcome of a mutation may depend on the GC rules and on the time.  A
  * compaction may apply newer rules or a later time to the memtables that were
@@ -58,9 +59,10 @@
 
 /*
  * A commit must do this before it tries step 3 again: add the redo point,
- * resolve again, wait for the log's memory, or for the end of a split or merge.
+ * resolve again, wait for the log's memory, for the end of a split or merge, or
+ * for a stripe.
  */
-enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY, NEED_MOVE_END };
+enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY, NEED_MOVE_END, NEED_STRIPE };
 enum { CHECK_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
@@ -82,22 +84,15 @@ static void stripe_lock(struct stripe *s, bool exclusive)
 	mutex_unlock(&s->m);
 }
 
-/*
- * Raises the hold of one thread without waiting: *held is 0, 1 (shared) or -1
- * (exclusive).  Returns false if others are in the way.
- */
-static bool stripe_try(struct stripe *s, int8_t *held, bool exclusive)
+/* The same without waiting.  shares: the caller is one of the sharers.  Returns false if others are in the way. */
+static bool stripe_try(struct stripe *s, bool shares, bool exclusive)
 {
 	bool ok;
 
-	if (*held < 0 || (*held && !exclusive))
-		return true;
 	mutex_lock(&s->m);
-	ok = exclusive ? s->holders == *held : s->holders >= 0 && !s->waiting;
-	if (ok) {
+	ok = exclusive ? s->holders == shares : s->holders >= 0 && !s->waiting;
+	if (ok)
 		s->holders = exclusive ? -1 : s->holders + 1;
-		*held = exclusive ? -1 : 1;
-	}
 	mutex_unlock(&s->m);
 	return ok;
 }
@@ -311,85 +306,23 @@ out:
 	return err == -EAGAIN ? NEED_LOG_MEMORY : err;
 }
 
-static int mutation_commit(struct tablet *t, struct mutation *m, struct token *token, bool sync, struct stripe *s, bool *exclusive)
+int tablet_token_begin(struct tablet *t, const struct op_token *token, struct tablet_row *r)
 {
-	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
-	struct log_ticket ticket = {0};
-	struct log_wakeups wakeups;
-	struct vmem *mem = NULL;
-	struct writer w;
-	struct plan p;
-	int err;
-
-	for (;;) {
-		if (token && (err = token_result_encode(m->results, m->count, &token->result)))
-			return err;
-		if (!m->pre.n && !m->cells.n)
-			return 0;
-		plan_init(&p);
-		if ((err = plan_mutation(&p, m)))
-			goto out;
-		do {
-			/*
-			 * This is before step 3, because nodes prepared for a
-			 * refused record would stay in the memtable's memory.
-			 */
-			err = log_wait_memory(t->env->log);
-			if (!err)
-				err = mutation_submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
-			if (err == NEED_REDO && !(err = tablet_ensure_redo(t)))
-				err = NEED_LOG_MEMORY;
-			if (err == NEED_MOVE_END)
-				tablet_wait_for_move(t);
-		} while (err == NEED_LOG_MEMORY || err == NEED_MOVE_END);
-		if (err != NEED_RESOLVE)
-			break;
-		plan_fini(&p);
-		if (!*exclusive) {
-			stripe_unlock(s);
-			stripe_lock(s, true);
-			*exclusive = true;
-		}
-		m->now = clock_now(t->env->clock);
-		m->collect = clock_collect(t->env->clock);
-		mutex_lock(&t->lock); /* the clock may have been set back, but step 3 requires the time of the last freeze */
-		if (m->collect < t->freeze_us - TABLET_SKEW_US)
-			m->collect = t->freeze_us - TABLET_SKEW_US;
-		mutex_unlock(&t->lock);
-		if ((err = mutation_resolve_reading(m)))
-			return err;
-	}
-	if (err)
-		goto out;
-	err = log_wait_deferred(t->env->log, &ticket, &wakeups);
-	if (!atomic_load_explicit(&w.published, memory_order_acquire)) { /* otherwise another thread has done step 5 */
-		mutex_lock(&t->lock);
-		bytes = vmem_account(mem);
-		writer_end(t, &w, err, &wakeups);
-		mutex_unlock(&t->lock);
-	}
-	log_wake(&wakeups);
-	vmem_put(mem);
-out:
-	plan_fini(&p);
-	if (bytes)
-		tablet_after_write(t, bytes, used);
-	return err;
-}
-
-int tablet_token_begin(
-	struct tablet *t, const struct op_token *token, unsigned count, struct tfs_result *results, int *err, struct token **out)
-{
+	struct op_token id = *token;
 	struct token *x;
-	int n;
+	int n, err;
 
+	id.number = r->m->number;
 	mutex_lock(&t->lock);
-	n = tokens_begin(&t->tokens, token, clock_limited(t->env->clock), &x);
-	if (n == TOKENS_KNOWN && token_result_decode(buf_bytes(&x->result), err, results, count))
+	n = tokens_begin(&t->tokens, &id, clock_limited(t->env->clock), &x);
+	if (n == TOKENS_KNOWN && token_result_decode(buf_bytes(&x->result), &err, &r->failed_op, r->results, r->m->op_count))
 		n = -EINVAL; /* another mutation had this number */
 	mutex_unlock(&t->lock);
-	if (!n)
-		*out = x;
+	r->done = n;
+	if (n)
+		r->err = n < 0 ? n : err;
+	else
+		r->token = x;
 	return n;
 }
 
@@ -399,68 +332,16 @@ static bool error_is_final(int err)
 	return err != -TABLET_MOVED && err != -TABLE_DROPPED && err != -TABLET_TAKEN && err != -TABLET_STOPPED && err != -EAGAIN;
 }
 
-void tablet_token_end(struct tablet *t, struct token *x, int err, unsigned failed_op)
+void tablet_token_end(struct tablet *t, const struct tablet_row *r)
 {
 	mutex_lock(&t->lock);
-	if (!x->decided && error_is_final(err))
-		token_decide(t, x, err, failed_op);
-	tokens_end(&t->tokens, x);
+	if (!r->token->decided && error_is_final(r->err))
+		token_decide(t, r->token, r->err, r->failed_op);
+	tokens_end(&t->tokens, r->token);
 	mutex_unlock(&t->lock);
 }
 
-/* All steps for one row, except step 0. */
-static int mutate_row(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count, struct token *token, bool sync,
-	struct tfs_result *results)
-{
-	struct stripe *s = stripe_of(t, row);
-	struct mutation m;
-	bool exclusive = false;
-	int64_t bound;
-	int err = mutation_init(&m, t, row, ops, count);
-
-	if (err)
-		goto fini;
-	stripe_lock(s, false);
-	bound = s->newest_us;
-	err = mutation_resolve_blind(&m, bound > t->loaded_newest_us ? bound : t->loaded_newest_us);
-	if (err == MUTATION_MUST_READ) {
-		stripe_unlock(s);
-		stripe_lock(s, true);
-		exclusive = true;
-		err = mutation_resolve_reading(&m);
-	}
-	if (!err)
-		err = mutation_commit(t, &m, token, sync, s, &exclusive);
-	stripe_unlock(s);
-	if (!err && results && count) {
-		memcpy(results, m.results, count * sizeof *results);
-		for (unsigned i = 0; i < count; i++)
-			results[i].commit_us = m.commit_us;
-	}
-fini:
-	if (err && results && m.failed)
-		results[m.failed - 1] = (struct tfs_result){.failed = true};
-	mutation_fini(&m);
-	return err;
-}
-
-int tablet_mutate(struct tablet *t, struct tfs_bytes row, const struct op *ops, unsigned count, struct token *token, bool sync,
-	struct tfs_result *results)
-{
-	int err;
-
-	if (t->frozen)
-		return -EROFS;
-	tablet_enter(t);
-	tablet_replay_done(t);
-	err = tablet_throttle(t, row, ops, count);
-	if (!err)
-		err = mutate_row(t, row, ops, count, token, sync, results);
-	tablet_leave(t);
-	return err;
-}
-
-/* ---- many rows ---- */
+/* ---- groups of rows ---- */
 
 /* A row whose record is submitted. */
 struct submitted {
@@ -471,63 +352,135 @@ struct submitted {
 	struct vmem *mem;
 };
 
+/* Without a submitted row it holds no stripe. */
 struct row_group {
 	struct tablet *t;
 	bool sync;
-	int8_t held[STRIPES]; /* how each stripe of the tablet is held: a result of stripe_try */
+	bool waits;             /* for its only row */
+	uint64_t shared, alone; /* the stripes that it holds, one bit each */
 	struct submitted *v;
 	unsigned n;
 };
-enum { ROW_MUST_WAIT = 1 };
+_Static_assert(STRIPES == 64, "row_group has a bit for each stripe");
 
 static bool group_has_row(const struct row_group *g, struct tfs_bytes row)
 {
 	for (unsigned i = 0; i < g->n; i++)
-		if (bytes_eq(g->v[i].row->row, row))
+		if (bytes_eq(g->v[i].row->m->row, row))
 			return true;
 	return false;
 }
 
-/* Steps 1 to 3.  Returns 0, -errno, or ROW_MUST_WAIT: nothing is done, because the row must wait for something. */
+/* Raises the hold of a stripe.  Returns false if the group would have to wait, and must not. */
+static bool group_hold(struct row_group *g, struct stripe *s, bool exclusive)
+{
+	const uint64_t bit = UINT64_C(1) << (s - g->t->stripes);
+	const bool shares = g->shared & bit;
+
+	if ((g->alone & bit) || (shares && !exclusive))
+		return true;
+	if (!g->waits && !stripe_try(s, shares, exclusive))
+		return false;
+	if (g->waits && shares)
+		stripe_unlock(s);
+	if (g->waits)
+		stripe_lock(s, exclusive);
+	g->shared = exclusive ? g->shared & ~bit : g->shared | bit;
+	g->alone |= exclusive ? bit : 0;
+	return true;
+}
+
+static void group_release(struct row_group *g)
+{
+	for (uint64_t held = g->shared | g->alone; held; held &= held - 1)
+		stripe_unlock(&g->t->stripes[__builtin_ctzll(held)]);
+	g->shared = g->alone = 0;
+}
+
+/* Resolves the mutation once more, with newer rules or times.  The group may wait. */
+static int group_resolve_again(struct row_group *g, struct mutation *m, struct stripe *s)
+{
+	struct tablet *t = g->t;
+
+	(void)group_hold(g, s, true);
+	m->now = clock_now(t->env->clock);
+	m->collect = clock_collect(t->env->clock);
+	mutex_lock(&t->lock); /* the clock may have been set back, but step 3 requires the time of the last freeze */
+	if (m->collect < t->freeze_us - TABLET_SKEW_US)
+		m->collect = t->freeze_us - TABLET_SKEW_US;
+	mutex_unlock(&t->lock);
+	return mutation_resolve_reading(m);
+}
+
+/* Steps 2, from the encoding on, and 3.  Returns 0, -errno, or a commit_need. */
+static int group_submit(struct row_group *g, struct mutation *m, struct stripe *s, struct submitted *x)
+{
+	const struct tablet_row *r = x->row;
+	struct tablet *t = g->t;
+	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
+	int err;
+
+	if (r->token && (err = token_result_encode(m->results, r->results ? m->count : 0, &r->token->result)))
+		return err;
+	if (!m->pre.n && !m->cells.n)
+		return 0;
+	plan_init(&x->plan);
+	err = plan_mutation(&x->plan, m);
+	while (!err) {
+		/*
+		 * This is before step 3, because nodes prepared for a
+		 * refused record would stay in the memtable's memory.
+		 */
+		if (g->waits)
+			err = log_wait_memory(t->env->log);
+		if (!err)
+			err = mutation_submit(t, m, &x->plan, r->token, g->sync, s, &x->ticket, &x->w, &x->mem, &bytes);
+		if (!err) {
+			g->n++;
+			return 0;
+		}
+		if (!g->waits || err < 0 || err == NEED_RESOLVE)
+			break;
+		if (err == NEED_MOVE_END)
+			tablet_wait_for_move(t);
+		err = err == NEED_REDO ? tablet_ensure_redo(t) : 0;
+	}
+	plan_fini(&x->plan);
+	if (bytes)
+		tablet_after_write(t, bytes, used);
+	return err;
+}
+
+/* Steps 1 to 3.  Returns 0, -errno, or a commit_need: nothing is done, because the row must not wait. */
 static int group_add(struct row_group *g, struct tablet_row *r)
 {
 	struct tablet *t = g->t;
-	struct submitted *w = &g->v[g->n];
-	struct stripe *s = stripe_of(t, r->row);
-	int8_t *held = &g->held[s - t->stripes];
-	const bool was_held = *held;
-	size_t bytes;
+	struct submitted *x = &g->v[g->n];
+	struct stripe *s = stripe_of(t, r->m->row);
 	struct mutation m;
 	int64_t bound;
-	int err = mutation_init(&m, t, r->row, r->ops, r->op_count);
+	int err = mutation_init(&m, t, r->m->row, r->m->ops, r->m->op_count);
 
+	if (!err && !group_hold(g, s, false))
+		err = NEED_STRIPE;
 	if (err)
 		goto out;
-	if (!stripe_try(s, held, false)) {
-		err = ROW_MUST_WAIT;
-		goto out;
-	}
 	bound = s->newest_us;
 	err = mutation_resolve_blind(&m, bound > t->loaded_newest_us ? bound : t->loaded_newest_us);
 	if (err == MUTATION_MUST_READ) /* a row's earlier mutation must be published before the row is read */
-		err = (was_held && group_has_row(g, r->row)) || !stripe_try(s, held, true) ? ROW_MUST_WAIT
-											   : mutation_resolve_reading(&m);
-	if (!err && r->token)
-		err = token_result_encode(NULL, 0, &r->token->result);
-	if (err || (!m.pre.n && !m.cells.n))
-		goto out;
-	plan_init(&w->plan);
-	err = plan_mutation(&w->plan, &m);
-	if (!err)
-		err = mutation_submit(t, &m, &w->plan, r->token, g->sync, s, &w->ticket, &w->w, &w->mem, &bytes);
-	if (err) {
-		plan_fini(&w->plan);
-		err = err > 0 ? ROW_MUST_WAIT : err;
-	} else {
-		w->row = r;
-		g->n++;
+		err = group_has_row(g, r->m->row) || !group_hold(g, s, true) ? NEED_STRIPE : mutation_resolve_reading(&m);
+	x->row = r;
+	while (!err && (err = group_submit(g, &m, s, x)) == NEED_RESOLVE && g->waits)
+		err = group_resolve_again(g, &m, s);
+	if (!err && r->results) {
+		memcpy(r->results, m.results, m.count * sizeof *r->results);
+		for (unsigned i = 0; i < m.count; i++)
+			r->results[i].commit_us = m.commit_us;
 	}
 out:
+	if (!g->n)
+		group_release(g);
+	r->failed_op = err ? m.failed : 0;
 	mutation_fini(&m);
 	return err;
 }
@@ -538,16 +491,18 @@ static void group_end(struct row_group *g)
 	struct tablet *t = g->t;
 	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
 	struct submitted *v = g->v, *last = g->v + g->n - 1;
-	struct log_wakeups wakeups = {.n = 0};
+	struct log_wakeups wakeups;
 
-	if (g->n) {
-		last->row->err = log_wait_deferred(t->env->log, &last->ticket, &wakeups);
-		/* The log has answered most of the writers before the last one. */
-		for (; v < last; v++)
-			if (!log_ticket_done(&v->ticket, &v->row->err)) {
-				log_wake(&wakeups);
-				v->row->err = log_wait(t->env->log, &v->ticket);
-			}
+	if (!g->n)
+		return;
+	last->row->err = log_wait_deferred(t->env->log, &last->ticket, &wakeups);
+	/* The log has answered most of the writers before the last one. */
+	for (; v < last; v++)
+		if (!log_ticket_done(&v->ticket, &v->row->err)) {
+			log_wake(&wakeups);
+			v->row->err = log_wait(t->env->log, &v->ticket);
+		}
+	if (!atomic_load_explicit(&last->w.published, memory_order_acquire)) { /* otherwise other threads have done step 5 */
 		mutex_lock(&t->lock);
 		for (v = g->v; v <= last; v++)
 			if (!v->w.published)
@@ -555,13 +510,10 @@ static void group_end(struct row_group *g)
 		bytes = vmem_account(last->mem);
 		writer_end(t, &last->w, last->row->err, &wakeups);
 		mutex_unlock(&t->lock);
-		log_wake(&wakeups);
 	}
-	for (unsigned i = 0; i < STRIPES; i++)
-		if (g->held[i])
-			stripe_unlock(&t->stripes[i]);
-	memset(g->held, 0, sizeof g->held);
-	for (v = g->v; v < g->v + g->n; v++) {
+	log_wake(&wakeups);
+	group_release(g);
+	for (v = g->v; v <= last; v++) {
 		vmem_put(v->mem);
 		plan_fini(&v->plan);
 	}
@@ -570,30 +522,38 @@ static void group_end(struct row_group *g)
 		tablet_after_write(t, bytes, used);
 }
 
-void tablet_mutate_rows(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync)
+void tablet_mutate(struct tablet *t, struct tablet_row *rows, unsigned count, bool sync)
 {
-	struct row_group g = {.t = t, .sync = sync, .v = malloc((count + !count) * sizeof *g.v)};
+	struct submitted one;
+	struct row_group g = {.t = t, .sync = sync, .waits = count == 1, .v = count > 1 ? malloc(count * sizeof one) : &one};
 
 	tablet_enter(t);
 	tablet_replay_done(t);
-	for (unsigned i = 0; i < count; i++) /* no record waits yet, so these may wait for a flush */
-		if (!rows[i].err && !rows[i].known)
-			rows[i].err = t->frozen ? -EROFS
-				: !g.v          ? -ENOMEM
-						: tablet_throttle(t, rows[i].row, rows[i].ops, rows[i].op_count);
+	for (unsigned i = 0; i < count; i++) { /* no record waits yet, so these may wait for a flush */
+		struct tablet_row *r = &rows[i];
+
+		if (r->done)
+			continue;
+		r->err = t->frozen ? -EROFS : !g.v ? -ENOMEM : tablet_throttle(t, r->m->row, r->m->ops, r->m->op_count);
+		r->done = r->err;
+	}
 	for (unsigned i = 0; i < count; i++) {
 		struct tablet_row *r = &rows[i];
 
-		if (r->err || r->known)
+		if (r->done)
 			continue;
+		r->done = true;
 		r->err = group_add(&g, r);
-		if (r->err == ROW_MUST_WAIT) {
+		if (r->err > 0) {
 			group_end(&g);
-			r->err = mutate_row(t, r->row, r->ops, r->op_count, r->token, sync, NULL);
+			g.waits = true;
+			r->err = group_add(&g, r);
+			group_end(&g);
+			g.waits = false;
 		}
 	}
-	if (g.v)
-		group_end(&g);
-	free(g.v);
+	group_end(&g);
+	if (g.v != &one)
+		free(g.v);
 	tablet_leave(t);
 }

@@ -57,14 +57,14 @@ static bool result_get(struct reader *r, struct tfs_result *out)
 	return true;
 }
 
-int token_result_decode(struct tfs_bytes in, int *err, struct tfs_result *results, uint32_t count)
+int token_result_decode(struct tfs_bytes in, int *err, uint32_t *failed_op, struct tfs_result *results, uint32_t count)
 {
 	struct reader r = reader_of(in);
-	uint64_t commit, error, failed_op;
+	uint64_t commit, error, failed;
 	uint32_t n = 0;
 
-	if (!get_be64(&r, &commit) || !get_varint(&r, &error) || !get_varint(&r, &failed_op) || error > ERRNO_MAX ||
-		failed_op > (error ? count : 0) || (error && reader_left(&r)))
+	if (!get_be64(&r, &commit) || !get_varint(&r, &error) || !get_varint(&r, &failed) || error > ERRNO_MAX ||
+		failed > (error ? count : 0) || (error && reader_left(&r)))
 		return -EBADMSG;
 	for (; reader_left(&r); n++) {
 		struct tfs_result one;
@@ -77,11 +77,9 @@ int token_result_decode(struct tfs_bytes in, int *err, struct tfs_result *result
 	}
 	if (!error && n && n != count)
 		return -EBADMSG;
-	if (!n && results) {
+	if (!n && results)
 		memset(results, 0, count * sizeof *results);
-		if (failed_op)
-			results[failed_op - 1].failed = true;
-	}
 	*err = -(int)error;
+	*failed_op = (uint32_t)failed;
 	return 0;
 }

@@ -313,7 +313,7 @@ static void times_of_the_server(void **state)
 enum { MANY = 256 };
 struct request {
 	struct ts_request q;
-	struct ts_row rows[MANY];
+	struct row_mutation rows[MANY];
 	struct op ops[MANY];
 	char names[MANY][16];
 	int errs[MANY];
@@ -322,7 +322,7 @@ struct request {
 /* Rows of a request: name and op of each. */
 static void request_init(struct request *r, unsigned count, enum op_kind kind)
 {
-	*r = (struct request){.q = {.method = TS_MUTATE_ROWS, .rows = r->rows, .row_count = count, .sync = true}};
+	*r = (struct request){.q = {.method = TS_MUTATE, .rows = r->rows, .row_count = count, .sync = true}};
 	r->q.table = store_tablets_id(table);
 	for (unsigned i = 0; i < count; i++) {
 		snprintf(r->names[i], sizeof(r->names[i]), "row%05u", i);
@@ -333,7 +333,7 @@ static void request_init(struct request *r, unsigned count, enum op_kind kind)
 			.by = 1,
 			.value = tfs_str("v"),
 			.truncate_to = UINT64_MAX};
-		r->rows[i] = (struct ts_row){tfs_str(r->names[i]), &r->ops[i], 1};
+		r->rows[i] = (struct row_mutation){tfs_str(r->names[i]), &r->ops[i], 1};
 	}
 }
 

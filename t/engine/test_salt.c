@@ -436,9 +436,9 @@ static void test_old_tablets(void **state)
 {
 	static const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
 	static const struct scan_spec spec = {.pub.what = TFS_SCAN_ROWS};
-	const struct ts_row row = {tfs_str("row"), &op, 1};
+	const struct row_mutation row = {tfs_str("row"), &op, 1}, rows[] = {row, row};
 	static const enum ts_method methods[] = {
-		TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO};
+		TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO};
 	uint32_t tablets;
 
 	open_store();
@@ -447,23 +447,19 @@ static void test_old_tablets(void **state)
 		if (salted)
 			assert_int_equal(set_salt(7), 0);
 		for (unsigned k = 0; k < sizeof(methods) / sizeof(*methods); k++) {
-			int errs[1] = {0}, err;
+			int errs[2] = {0}, err;
 			struct ts_request q = {
 				.method = methods[k], .table = tablets, .row = row.row, .family = 1, .ts = {.when = TFS_NEWEST}};
 			struct ts_answer a = {.row_errs = errs};
 
-			if (q.method == TS_MUTATE_ROWS) {
-				q.rows = &row;
-				q.row_count = 1;
-			} else if (q.method == TS_MUTATE) {
-				q.ops = &op;
-				q.op_count = 1;
+			if (q.method == TS_MUTATE) {
+				q.rows = rows;
+				q.row_count = k ? 2 : 1;
 			} else if (q.method == TS_SCAN_OPEN) {
 				q.spec = &spec;
 			}
 			err = ts_call(server_service(hooks.server), &q, &a);
-			if (q.method == TS_MUTATE_ROWS)
-				err = err ? err : errs[0];
+			err = err ? err : errs[1];
 			assert_int_equal(err, salted ? -TABLE_DROPPED : q.method == TS_READ ? -ENOENT : 0);
 			ts_answer_fini(&a);
 		}
@@ -597,10 +593,10 @@ static void test_batch_between(void **state)
 	static const struct op gone = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX},
 			       kept = {.kind = OP_WRITE, .family = 2, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
-	struct ts_row rows[ROWS];
+	struct row_mutation rows[ROWS];
 	char row[ROWS][12];
 	int errs[ROWS];
-	struct ts_request q = {.method = TS_MUTATE_ROWS, .rows = rows, .row_count = ROWS};
+	struct ts_request q = {.method = TS_MUTATE, .rows = rows, .row_count = ROWS};
 	struct ts_answer a = {.row_errs = errs};
 	unsigned count;
 	pthread_t changer;
@@ -614,7 +610,7 @@ static void test_batch_between(void **state)
 	for (unsigned i = 0; i < ROWS; i++) {
 		snprintf(row[i] + 1, sizeof(row[i]) - 1, "row%u", i);
 		row[i][0] = (char)salt_byte(tfs_str(row[i] + 1), 7);
-		rows[i] = (struct ts_row){tfs_bytes_of(row[i], 1 + strlen(row[i] + 1)), i < DELETED ? &gone : &kept, 1};
+		rows[i] = (struct row_mutation){tfs_bytes_of(row[i], 1 + strlen(row[i] + 1)), i < DELETED ? &gone : &kept, 1};
 	}
 	armed = true;
 	assert_int_equal(ts_call(table->store->o.tablets, &q, &a), 0);

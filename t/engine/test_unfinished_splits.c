@@ -338,7 +338,9 @@ static struct faulty {
 
 static bool deletes_row(const struct ts_request *q)
 {
-	return q->method == TS_MUTATE && q->op_count && q->ops[q->op_count - 1].kind == OP_DELETE_ROW;
+	const struct row_mutation *m = q->rows;
+
+	return q->method == TS_MUTATE && m->op_count && m->ops[m->op_count - 1].kind == OP_DELETE_ROW;
 }
 
 static int faulty_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)

@@ -40,9 +40,10 @@ static void ts_request(struct tfs_bytes in)
 static void ts_answer(unsigned method, struct tfs_bytes in)
 {
 	static uint8_t into[1000];
+	const struct row_mutation rows[OPS] = {{.op_count = OPS}};
 	const struct ts_request q = {.method = (enum ts_method)(1 + method % (TS_METHODS - 1)),
-		.op_count = OPS,
-		.row_count = OPS,
+		.rows = rows,
+		.row_count = method / (TS_METHODS - 1) % 2 ? 1 : OPS,
 		.into = into,
 		.length = sizeof into};
 	struct tfs_result results[OPS] = {0};
@@ -136,7 +137,7 @@ static void example_request(struct buf *b)
 			.to_qualifier = tfs_str("r"),
 			.noreplace = true},
 		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = tfs_str("")}};
-	const struct ts_row rows[] = {{tfs_str("r1"), ops, 2, 4}, {tfs_str("r2"), ops + 2, 1, 5}};
+	const struct row_mutation rows[] = {{tfs_str("r1"), ops, 2, 4}, {tfs_str("r2"), ops + 2, 1, 5}};
 	const struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS,
 		.pub.row_from = tfs_str("a"),
 		.family_ids = families,
@@ -145,8 +146,6 @@ static void example_request(struct buf *b)
 	const struct ts_request q = {.method = TS_MUTATE,
 		.table = 16,
 		.row = tfs_str("com.cnn.www"),
-		.ops = ops,
-		.op_count = 3,
 		.token = {1, 2, 3},
 		.epoch = 4,
 		.assignment = 5,
@@ -162,7 +161,8 @@ static void example_request(struct buf *b)
 
 static void example_mutated(struct buf *b)
 {
-	const struct ts_request q = {.method = TS_MUTATE, .op_count = OPS};
+	const struct row_mutation row = {.op_count = OPS};
+	const struct ts_request q = {.method = TS_MUTATE, .rows = &row, .row_count = 1};
 	struct tfs_result results[OPS] = {
 		{.ts = 5, .counter = -1, .size = 9, .replaced = true}, {.ts = INT64_MIN}, {.size = UINT64_MAX}};
 	const struct ts_answer a = {.results = results};
@@ -172,11 +172,11 @@ static void example_mutated(struct buf *b)
 
 static void example_rows(struct buf *b)
 {
-	const struct ts_request q = {.method = TS_MUTATE_ROWS, .row_count = OPS};
+	const struct ts_request q = {.method = TS_MUTATE, .row_count = OPS};
 	int row_errs[OPS] = {0, -2, -78};
 	const struct ts_answer a = {.row_errs = row_errs};
 
-	CHECK(buf_u8(b, 1 + 4 * (TS_MUTATE_ROWS - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
+	CHECK(buf_u8(b, 1 + 4 * (TS_MUTATE - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
 }
 
 static void example_info(struct buf *b)

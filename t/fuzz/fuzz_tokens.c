@@ -22,26 +22,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tfs_result results[OPS] = {0}, again[OPS] = {0};
 	const uint32_t count = size ? data[0] % (OPS + 1) : 0;
 	struct buf b = {0};
+	uint32_t failed, failed2;
 	int err, err2;
 
-	if (!size || token_result_decode(tfs_bytes_of(data + 1, size - 1), &err, results, count))
+	if (!size || token_result_decode(tfs_bytes_of(data + 1, size - 1), &err, &failed, results, count))
 		return 0;
 	CHECK(err <= 0);
-	CHECK(token_result_decode(tfs_bytes_of(data + 1, size - 1), &err2, NULL, count) == 0 && err2 == err);
+	CHECK(token_result_decode(tfs_bytes_of(data + 1, size - 1), &err2, &failed2, NULL, count) == 0 && err2 == err);
 	CHECK(token_result_encode(results, count, &b) == 0);
 	token_result_set_commit(&b, count ? results[0].commit_us : 0);
-	if (err) {
-		uint32_t failed = 0;
-
-		for (uint32_t i = 0; i < count; i++)
-			failed = results[i].failed ? i + 1 : failed;
+	if (err)
 		token_result_fail(&b, err, failed);
-	}
-	CHECK(token_result_decode(buf_bytes(&b), &err2, again, count) == 0 && err2 == err);
+	CHECK(token_result_decode(buf_bytes(&b), &err2, &failed2, again, count) == 0 && err2 == err && failed2 == failed);
 	for (uint32_t i = 0; i < count; i++)
 		CHECK(results[i].ts == again[i].ts && results[i].counter == again[i].counter && results[i].size == again[i].size &&
-			results[i].commit_us == again[i].commit_us && results[i].replaced == again[i].replaced &&
-			results[i].failed == again[i].failed);
+			results[i].commit_us == again[i].commit_us && results[i].replaced == again[i].replaced);
 	buf_fini(&b);
 	return 0;
 }

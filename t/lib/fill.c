@@ -212,13 +212,14 @@ static void stray_rows(uint64_t n)
 	must(tfs_schema_get(tables[0], &s), "schema");
 	for (uint64_t i = 0; i < n; i++) {
 		const uint32_t salt = (uint32_t)s->salt_in_use;
-		struct ts_request q = {.method = TS_MUTATE, .table = s->tablets_id, .ops = &op, .op_count = 1};
+		struct row_mutation row = {.ops = &op, .op_count = 1};
+		struct ts_request q = {.method = TS_MUTATE, .table = s->tablets_id, .rows = &row, .row_count = 1};
 		struct ts_answer a = {0};
 		char key[32];
 
 		snprintf(key + 1, sizeof(key) - 1, "stray%06" PRIu64, i);
 		key[0] = (char)((salt_byte(tfs_bytes_of(key + 1, 11), salt) + 1) % salt);
-		q.row = tfs_bytes_of(key, 12);
+		row.row = tfs_bytes_of(key, 12);
 		must(call_tablet_service(tables[0]->store->o.tablets, &q, &a), "stray row");
 		ts_answer_fini(&a);
 	}

@@ -295,12 +295,12 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 		message_put(m);
 		return 0;
 	}
-	sim_note("to %s: method %d, table %u, row %s", c->to->proc->name, (int)q->method, q->table, Q(q->row));
+	sim_note("to %s: method %d, table %u, row %s", c->to->proc->name, (int)q->method, q->table, Q(ts_request_row(q)));
 	if (!err)
 		err = exchange(m, q->time_left_us);
 	if (!err)
 		err = ts_answer_unpack(buf_bytes(&m->answer), q, a);
-	sim_note("from %s: method %d, table %u, row %s: %s", c->to->proc->name, (int)q->method, q->table, Q(q->row),
+	sim_note("from %s: method %d, table %u, row %s: %s", c->to->proc->name, (int)q->method, q->table, Q(ts_request_row(q)),
 		strerror(err ? -err : -a->err));
 	for (uint32_t i = 0; !err && q->method == TS_FILES && i < q->file_count; i++)
 		sim_note("FILES %u/%llu-%llu: %d", q->files[i].table, (unsigned long long)q->files[i].incarnation,

@@ -36,16 +36,18 @@ static bool loses(const struct ts_request *q)
 {
 	if (q->method != TS_MUTATE || q->table == META_TABLE || !sim_chance(100))
 		return false;
-	for (uint32_t i = 0; i < q->op_count; i++)
-		if (q->ops[i].kind == OP_INCREMENT) /* its answer would be wrong at once */
+	for (uint32_t i = 0; i < q->rows[0].op_count; i++)
+		if (q->rows[0].ops[i].kind == OP_INCREMENT) /* its answer would be wrong at once */
 			return false;
-	return true;
+	return q->row_count == 1;
 }
 
 bool plant_answers(bool of_client, const struct ts_request *q, struct ts_answer *a)
 {
 	if (planted(PLANT_LOST_WRITE) && of_client && loses(q)) {
 		sim_trace("planted: a mutation is acknowledged and not sent");
+		if (a->row_errs)
+			a->row_errs[0] = 0;
 		return true;
 	}
 	if (planted(PLANT_COLLECTED_FILE) && q->method == TS_FILES && q->file_count && a->row_errs) {

@@ -22,6 +22,7 @@
 #include "engine/meta/meta_format.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -246,18 +247,24 @@ static int64_t latest[1000];
 static unsigned applied[1000];
 static _Atomic unsigned out_of_order;
 
-static inline int serve_rows(struct fake_server *s, const struct ts_request *q, struct ts_answer *a)
+/* Serves the first `most` rows.  If it refuses the first one, the request has that error. */
+static inline int serve_rows(struct fake_server *s, const struct ts_request *q, unsigned most, struct ts_answer *a)
 {
-	int err = 0;
+	int err = 0, first = 0;
 
 	for (uint32_t i = 0; i < q->row_count; i++) {
-		struct ts_request one = {.method = TS_MUTATE, .table = q->table, .row = q->rows[i].row};
+		const struct ts_request one = {.method = TS_MUTATE, .table = q->table, .row = q->rows[i].row};
 
-		a->row_errs[i] = err ? err : serve_row(s, &one, a);
-		err = a->row_errs[i];
+		err = err ? err : i < most ? serve_row(s, &one, a) : -EAGAIN;
+		first = i ? first : err;
+		if (a->row_errs)
+			a->row_errs[i] = err;
 		if (!err) {
-			unsigned row = (unsigned)strtoul((const char *)q->rows[i].row.p, NULL, 10) % 1000;
+			char name[8];
+			unsigned row;
 
+			snprintf(name, sizeof(name), "%.*s", (int)q->rows[i].row.n, (const char *)q->rows[i].row.p);
+			row = (unsigned)strtoul(name, NULL, 10) % 1000;
 			for (uint32_t k = 0; k < q->rows[i].op_count; k++) {
 				out_of_order += q->rows[i].ops[k].ts.us <= latest[row];
 				latest[row] = q->rows[i].ops[k].ts.us;
@@ -265,7 +272,7 @@ static inline int serve_rows(struct fake_server *s, const struct ts_request *q, 
 			}
 		}
 	}
-	return 0;
+	return first;
 }
 
 static inline int serve_next(struct fake_server *s, const struct ts_request *q, struct ts_answer *a)
@@ -315,25 +322,9 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 	} else if (q->method == TS_SCAN_CLOSE) {
 		seen[CLOSED]++;
 		err = q->scan == scan_number + s->number ? 0 : -SCAN_UNKNOWN;
-	} else if (q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS) {
-		struct ts_row row = {q->row, q->ops, q->op_count};
-		struct ts_request rows = {.table = q->table, .rows = &row, .row_count = 1};
-		struct ts_answer one = {.row_errs = &err};
-
-		if (s->busy && q->method == TS_MUTATE) {
-			s->busy--;
-			err = -EAGAIN;
-		} else if (s->busy) {
-			struct ts_request served = *q;
-
-			served.row_count = q->row_count < s->served_rows ? q->row_count : s->served_rows;
-			(void)serve_rows(s, &served, a);
-			for (uint32_t i = served.row_count; i < q->row_count; i++)
-				a->row_errs[i] = -EAGAIN;
-			s->busy--;
-		} else {
-			(void)(q->method == TS_MUTATE ? serve_rows(s, &rows, &one) : serve_rows(s, q, a));
-		}
+	} else if (q->method == TS_MUTATE) {
+		err = serve_rows(s, q, !s->busy ? UINT32_MAX : q->row_count > 1 ? s->served_rows : 0, a);
+		s->busy -= s->busy != 0;
 	} else {
 		err = q->table == META_TABLE ? serve_meta(s, q, a) : serve_row(s, q, a);
 	}

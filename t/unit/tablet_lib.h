@@ -282,9 +282,18 @@ static inline struct store_schema *lib_schema(const char *const *rules, unsigned
 	return s;
 }
 
+static inline int lib_mutate(struct lib *l, const char *row, const struct op *ops, unsigned count, bool sync, struct tfs_result *r)
+{
+	const struct row_mutation m = {tfs_str(row), ops, count};
+	struct tablet_row x = {.m = &m, .results = r};
+
+	tablet_mutate(l->t, &x, 1, sync);
+	return x.err;
+}
+
 static inline int lib_op(struct lib *l, const char *row, const struct op *o, struct tfs_result *r)
 {
-	return tablet_mutate(l->t, tfs_str(row), o, 1, NULL, false, r);
+	return lib_mutate(l, row, o, 1, false, r);
 }
 
 static inline int lib_put(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, struct tfs_bytes value)

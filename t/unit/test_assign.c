@@ -84,14 +84,15 @@ static int ask(unsigned server, enum ts_method method, unsigned row)
 {
 	const struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS, .pub.batch_bytes = 1000};
 	const struct op op = {.kind = OP_DELETE_ROW};
+	const struct row_mutation mutation = {tfs_str(row_name(row)), &op, 1};
 	struct ts_request q = {.method = method,
 		.table = tfs_table_id(table),
-		.row = tfs_str(row_name(row)),
+		.row = mutation.row,
 		.family = 1,
 		.qualifier = tfs_str("q"),
 		.ts = {.when = TFS_NEWEST},
-		.ops = &op,
-		.op_count = 1,
+		.rows = &mutation,
+		.row_count = 1,
 		.assignment = ask_assignment,
 		.spec = &spec};
 	struct ts_answer a = {0};
@@ -378,7 +379,7 @@ static struct {
 
 static int telling_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
-	if (q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS || q->method == TS_SCAN_OPEN)
+	if (q->method == TS_MUTATE || q->method == TS_SCAN_OPEN)
 		assert_int_not_equal(q->assignment, 0); /* also to the root tablet */
 	if (q->method == TS_BURY) {
 		told.count = q->live_count;
@@ -598,12 +599,9 @@ static int put_as_another(const struct schema *s)
 		.qualifier = tfs_str("q"),
 		.ts = {.when = TFS_NEWEST},
 		.value = tfs_str("v")};
-	struct ts_request q = {.method = TS_MUTATE,
-		.table = p->tablets_id,
-		.schema_generation = p->generation,
-		.row = tfs_str("row"),
-		.ops = &op,
-		.op_count = 1};
+	const struct row_mutation row = {tfs_str("row"), &op, 1};
+	const struct ts_request q = {
+		.method = TS_MUTATE, .table = p->tablets_id, .schema_generation = p->generation, .rows = &row, .row_count = 1};
 	struct ts_answer a = {0};
 	int err = ts_call(route_service(c.router), &q, &a);
 

@@ -386,7 +386,7 @@ static void test_rules_change_under_a_delete(void **state)
 		LIB(lib_put(&l, "r", 1, "q", 2, tfs_str("w")));
 		LIB(tablet_flush(l.t));
 		l.on_edit = set_strict; /* the first write after a flush enters the redo set */
-		LIB(tablet_mutate(l.t, tfs_str("r"), ops, 1u + (unsigned)heavy, NULL, false, NULL));
+		LIB(lib_mutate(&l, "r", ops, 1u + (unsigned)heavy, false, NULL));
 		assert_null(l.on_edit);
 		expect(&l, "r", 1, "q", INT64_MIN, NULL);
 		LIB(tablet_compact(l.t));
@@ -585,7 +585,7 @@ static void *writer_main(void *arg)
 		value[n] = 'x';
 		ops[0].value = ops[1].value = tfs_bytes_of(value, sizeof value);
 		snprintf(row, sizeof row, "r%u", i % 7);
-		LIB(tablet_mutate(w->l->t, tfs_str(row), ops, 3, NULL, i % 16 == 0, NULL));
+		LIB(lib_mutate(w->l, row, ops, 3, i % 16 == 0, NULL));
 	}
 	return NULL;
 }

@@ -94,6 +94,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 {
 	enum { WRITES = 40 };
 	static struct sent writes[WRITES];
+	static struct row_mutation rows[WRITES];
 	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
 	struct buf user_key = {0}, meta_key = {0};
 	struct sent read, expiring;
@@ -118,13 +119,13 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 
 	stuck = true;
 	for (unsigned i = 0; i < WRITES; i++) {
+		rows[i] = (struct row_mutation){tfs_str("r"), &op, 1, .number = i + 1};
 		writes[i].q = (struct ts_request){.method = TS_MUTATE,
 			.table = tfs_table_id(t),
-			.row = tfs_str("r"),
-			.ops = &op,
-			.op_count = 1,
+			.rows = &rows[i],
+			.row_count = 1,
 			.sync = true,
-			.token = {.client = 77, .number = i + 1, .lowest_unanswered = 1},
+			.token = {.client = 77, .lowest_unanswered = 1},
 			.epoch = 1};
 		send_to(d, &writes[i]);
 	}
@@ -190,6 +191,7 @@ static void test_refusals_are_counted(void **state)
 	static const char *const causes[] = {"malformed", "version", "invalid", "repeated", "late", "foreign", "busy"};
 	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
 	struct ts_assigned elsewhere = {.table = 900, .begin = tfs_str(""), .assignment = 1, .server = 99};
+	struct row_mutation row = {tfs_str("r"), &op, 1, .number = 1}, other = row;
 	struct ts_request write, bad;
 	struct dispatcher *d;
 	struct tfs_table *t;
@@ -202,10 +204,9 @@ static void test_refusals_are_counted(void **state)
 	assert_int_equal(dispatch_new(server_service(hooks.server), NULL, &d), 0);
 	write = (struct ts_request){.method = TS_MUTATE,
 		.table = tfs_table_id(t),
-		.row = tfs_str("r"),
-		.ops = &op,
-		.op_count = 1,
-		.token = {.client = 77, .number = 1, .lowest_unanswered = 1},
+		.rows = &row,
+		.row_count = 1,
+		.token = {.client = 77, .lowest_unanswered = 1},
 		.epoch = 5};
 	assert_int_equal(call(d, &write), 0);
 	for (unsigned i = 0; i < 7; i++)
@@ -223,15 +224,17 @@ static void test_refusals_are_counted(void **state)
 	assert_int_equal(counted("version"), 1);
 
 	bad = write;
-	bad.row = tfs_str("");
-	bad.token.number = 2;
+	bad.rows = &other;
+	other.row = tfs_str("");
+	other.number = 2;
 	assert_int_equal(call(d, &bad), -EINVAL);
 	assert_int_equal(counted("invalid"), 1);
 
 	assert_int_equal(call(d, &write), 0); /* the answer of the first copy */
 	assert_int_equal(counted("repeated"), 1);
-	bad = write;
-	bad.token = (struct op_token){.client = 77, .number = 9, .lowest_unanswered = 9};
+	other.row = row.row;
+	other.number = 9;
+	bad.token.lowest_unanswered = 9;
 	assert_int_equal(call(d, &bad), 0);
 	assert_int_equal(call(d, &write), -MUTATION_ANSWERED);
 	assert_int_equal(counted("repeated"), 2);
@@ -247,14 +250,16 @@ static void test_refusals_are_counted(void **state)
 
 	bad = write;
 	bad.assignment = 99;
-	bad.token.number = 10;
+	bad.rows = &other;
+	other.number = 10;
 	assert_int_equal(call(d, &bad), -TABLET_MOVED);
 	assert_int_equal(call(d, &(struct ts_request){.method = TS_SCAN_NEXT, .table = tfs_table_id(t), .scan = 5}), -SCAN_UNKNOWN);
 	assert_int_equal(counted("foreign"), 2);
 
 	assert_int_equal(call(d, &(struct ts_request){.method = TS_BLOCK_WRITES, .table = tfs_table_id(t), .term = UINT32_MAX}), 0);
 	bad = write;
-	bad.token.number = 11;
+	bad.rows = &other;
+	other.number = 11;
 	assert_int_equal(call(d, &bad), -EAGAIN);
 	assert_int_equal(counted("busy"), 1);
 	assert_int_equal(
@@ -332,7 +337,7 @@ static void test_classes(void **state)
 	assert_int_equal(CLASS(.method = TS_SEAL), DISPATCH_ROOT);
 	assert_int_equal(CLASS(.method = TS_READ, .table = META_TABLE, .row = root.begin), DISPATCH_ROOT);
 	assert_int_equal(CLASS(.method = TS_READ, .table = META_TABLE, .row = meta.begin), DISPATCH_METADATA);
-	assert_int_equal(CLASS(.method = TS_MUTATE_ROWS, .table = 9, .row = root.begin), DISPATCH_USER);
+	assert_int_equal(CLASS(.method = TS_MUTATE, .table = 9, .row = root.begin), DISPATCH_USER);
 	assert_int_equal(CLASS(.method = TS_SYNC), DISPATCH_USER);
 	assert_int_equal(CLASS(.method = TS_LOAD, .tablets = &root, .tablet_count = 1), DISPATCH_ROOT);
 	assert_int_equal(CLASS(.method = TS_UNLOAD, .tablets = &meta, .tablet_count = 1), DISPATCH_METADATA);

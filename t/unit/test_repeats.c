@@ -78,14 +78,14 @@ static bool take_copy(struct late *out)
 
 static bool is_lossy(const struct ts_request *q)
 {
-	return q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS || q->method == TS_READ || q->method == TS_EXISTS ||
-		q->method == TS_SCAN_OPEN || q->method == TS_HELLO;
+	return q->method == TS_MUTATE || q->method == TS_READ || q->method == TS_EXISTS || q->method == TS_SCAN_OPEN ||
+		q->method == TS_HELLO;
 }
 
 static int lossy_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	struct cluster_server *s = (struct cluster_server *)service;
-	const bool changes = q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS;
+	const bool changes = q->method == TS_MUTATE;
 	const bool may_deliver = loss && q->table != META_TABLE; /* a request for METADATA is sent under locks of the tablet's */
 	bool lose_request, lose_answer;
 	struct late copy;

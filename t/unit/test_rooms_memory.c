@@ -173,15 +173,9 @@ static int work_tablet_service(void *arg)
 	static const struct tfs_range range = {.offset = 3, .data = {(const uint8_t *)"abc", 3}};
 	static const struct op op[2] = {{.kind = OP_WRITE, .ranges = &range, .range_count = 1}, {.kind = OP_INCREMENT}};
 	const struct scan_spec spec = {.family_ids = families, .pub.family_count = 2};
-	const struct ts_row rows[2] = {{tfs_str("r1"), op, 2}, {tfs_str("r2"), op, 1}};
-	const struct ts_request q = {.method = TS_MUTATE,
-		.row = tfs_str("row"),
-		.ops = op,
-		.op_count = 2,
-		.spec = &spec,
-		.length = 10,
-		.rows = rows,
-		.row_count = 2};
+	const struct row_mutation rows[2] = {{tfs_str("r1"), op, 2}, {tfs_str("r2"), op, 1}};
+	const struct ts_request q = {
+		.method = TS_MUTATE, .row = tfs_str("row"), .spec = &spec, .length = 10, .rows = rows, .row_count = 2};
 	struct tfs_result results[2];
 	struct ts_answer a = {.results = results};
 	struct tablet_service inner = {&ops}, *s = ts_round_trip_new(&inner);

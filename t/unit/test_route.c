@@ -348,8 +348,9 @@ static void what_is_sent_again(void **state)
 {
 	enum { MANY = 10 };
 	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}};
-	struct ts_request q = {.method = TS_MUTATE, .table = 16, .row = tfs_str("5"), .ops = &op, .op_count = 1};
-	struct ts_row rows[MANY];
+	const struct row_mutation row = {tfs_str("5"), &op, 1};
+	struct ts_request q = {.method = TS_MUTATE, .table = 16, .rows = &row, .row_count = 1};
+	struct row_mutation rows[MANY];
 	struct op ops[MANY];
 	int errs[MANY];
 	struct ts_answer a = {0};
@@ -365,13 +366,12 @@ static void what_is_sent_again(void **state)
 		servers[i].served_rows = 3;
 	}
 	out_of_order = 0;
-	q.method = TS_MUTATE_ROWS;
 	q.rows = rows;
 	q.row_count = MANY;
 	a.row_errs = errs;
 	for (unsigned i = 0; i < MANY; i++) {
 		ops[i] = (struct op){.kind = OP_WRITE, .ts = {.us = 2 + i}};
-		rows[i] = (struct ts_row){tfs_str("5"), &ops[i], 1};
+		rows[i] = (struct row_mutation){tfs_str("5"), &ops[i], 1};
 		errs[i] = 1;
 	}
 	assert_int_equal(ts_call(service, &q, &a), 0);

@@ -75,7 +75,7 @@ struct sample {
 	struct ts_request q;
 	struct op ops[OPS];
 	struct tfs_range ranges[OPS][4];
-	struct ts_row rows[ROWS];
+	struct row_mutation rows[ROWS];
 	struct ts_assigned tablets[ROWS];
 	uint64_t live[3];
 	struct ts_file files[ROWS];
@@ -158,7 +158,6 @@ static void rnd_request(struct sample *s)
 		.table = (uint32_t)rnd64(),
 		.schema_generation = rnd64(),
 		.row = rnd_bytes(),
-		.op_count = rnd(OPS),
 		.sync = rnd(2),
 		.family = (uint16_t)rnd64(),
 		.qualifier = rnd_bytes(),
@@ -177,8 +176,7 @@ static void rnd_request(struct sample *s)
 		.parts = (uint32_t)rnd64()};
 	if (rnd(2))
 		s->q.token = (struct op_token){rnd64() | 1, rnd64(), rnd64()};
-	s->q.ops = s->ops;
-	for (unsigned i = 0; i < s->q.op_count; i++)
+	for (unsigned i = 0; i < OPS; i++)
 		rnd_op(&s->ops[i], s->ranges[i]);
 	if (rnd(2)) {
 		rnd_spec(s);
@@ -207,11 +205,11 @@ static void rnd_request(struct sample *s)
 		for (unsigned i = 0; i < s->q.file_count; i++)
 			s->files[i] = (struct ts_file){(uint32_t)rnd64(), rnd64(), rnd64()};
 	}
-	if (s->q.method == TS_MUTATE_ROWS || rnd(4) == 0) {
+	if (s->q.method == TS_MUTATE || rnd(4) == 0) {
 		s->q.rows = s->rows;
 		s->q.row_count = rnd(ROWS + 1);
 		for (unsigned i = 0; i < s->q.row_count; i++)
-			s->rows[i] = (struct ts_row){rnd_bytes(), s->ops, rnd(s->q.op_count + 1), rnd64()};
+			s->rows[i] = (struct row_mutation){rnd_bytes(), s->ops, rnd(OPS + 1), rnd64()};
 	}
 }
 
@@ -313,9 +311,6 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	assert_int_equal(a->table, b->table);
 	assert_int_equal(a->schema_generation, b->schema_generation);
 	expect_bytes(a->row, b->row);
-	assert_int_equal(a->op_count, b->op_count);
-	for (unsigned i = 0; i < a->op_count; i++)
-		expect_op(&a->ops[i], &b->ops[i]);
 	assert_memory_equal(&a->token, &b->token, sizeof a->token);
 	assert_int_equal(a->sync, b->sync);
 	assert_int_equal(a->family, b->family);
@@ -412,7 +407,8 @@ static void test_large_values_are_borrowed(void **state)
 {
 	uint8_t *big = malloc(8 << 20);
 	struct op op = {.kind = OP_WRITE, .family = 1, .truncate_to = UINT64_MAX};
-	struct ts_request q = {.method = TS_MUTATE, .op_count = 1, .ops = &op}, got;
+	const struct row_mutation row = {tfs_str("r"), &op, 1};
+	struct ts_request q = {.method = TS_MUTATE, .row_count = 1, .rows = &row}, got;
 	struct arena arena = {0};
 	struct buf b = {0};
 
@@ -421,9 +417,9 @@ static void test_large_values_are_borrowed(void **state)
 	op.value = tfs_bytes_of(big, 8 << 20);
 	assert_int_equal(ts_request_pack(&q, &b), 0);
 	assert_int_equal(ts_request_unpack(buf_bytes(&b), &arena, &got), 0);
-	assert_true(got.ops[0].value.p >= b.p && got.ops[0].value.p < b.p + b.n);
+	assert_true(got.rows[0].ops[0].value.p >= b.p && got.rows[0].ops[0].value.p < b.p + b.n);
 	assert_true(arena.used_bytes < 65536);
-	assert_true(bytes_eq(got.ops[0].value, op.value));
+	assert_true(bytes_eq(got.rows[0].ops[0].value, op.value));
 	arena_fini(&arena);
 	buf_fini(&b);
 	free(big);
@@ -450,10 +446,15 @@ struct fake {
 
 static unsigned row_err_count(const struct ts_request *q)
 {
-	return q->method == TS_MUTATE_ROWS                       ? q->row_count
+	return q->method == TS_MUTATE                            ? q->row_count
 		: q->method == TS_LOAD || q->method == TS_UNLOAD ? q->tablet_count
 		: q->method == TS_FILES                          ? q->file_count
 								 : 0;
+}
+
+static unsigned result_count(const struct ts_request *q)
+{
+	return q->method == TS_MUTATE && q->row_count == 1 ? q->rows[0].op_count : 0;
 }
 
 static int fake_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
@@ -487,8 +488,8 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 		else
 			a->bytes = tfs_bytes_of(f->bytes, a->got);
 	}
-	if (q->op_count && a->results)
-		memcpy(a->results, f->results, q->op_count * sizeof *f->results);
+	if (result_count(q) && a->results)
+		memcpy(a->results, f->results, result_count(q) * sizeof *f->results);
 	for (unsigned i = 0; i < row_err_count(q) && a->row_errs; i++)
 		a->row_errs[i] = f->row_errs[i];
 	a->batch.cells = malloc(f->cell_count * sizeof *a->batch.cells + 1);
@@ -614,7 +615,7 @@ static void test_round_trip(void **state)
 			expect_answer(&s.q, &f, &a);
 			for (unsigned k = 0; k < row_err_count(&s.q); k++)
 				assert_int_equal(row_errs[k], f.row_errs[k]);
-			for (unsigned k = 0; wanted && s.q.method == TS_MUTATE && k < s.q.op_count; k++) {
+			for (unsigned k = 0; wanted && k < result_count(&s.q); k++) {
 				assert_int_equal(results[k].ts, f.results[k].ts);
 				assert_int_equal(results[k].counter, f.results[k].counter);
 				assert_int_equal(results[k].size, f.results[k].size);

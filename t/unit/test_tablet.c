@@ -265,7 +265,7 @@ static void mutate_both(struct pair *p)
 	for (unsigned i = 0; i < count; i++) {
 		add_op(p, row, &b, i, m);
 	}
-	err = tablet_mutate(p->l.t, tfs_str(row), b.ops, count, NULL, false, r);
+	err = lib_mutate(&p->l, row, b.ops, count, false, r);
 	model_err = model_apply(m, 0, mr);
 	if (err != model_err)
 		for (unsigned i = 0; i < count; i++)
@@ -470,7 +470,7 @@ static void test_seeks_see_column_deletes(void **state)
 				{.kind = OP_CHECK, .family = 1, .qualifier = tfs_str("q"), .check = TFS_CHECK_EXISTS}, one};
 
 			pair[0].ts.us = pair[1].ts.us = now + i * INT64_C(1000000);
-			assert_int_equal(tablet_mutate(l.t, tfs_str("r"), pair, 2, NULL, false, NULL), i == N ? -ECANCELED : 0);
+			assert_int_equal(lib_mutate(&l, "r", pair, 2, false, NULL), i == N ? -ECANCELED : 0);
 			assert_int_equal(there(&l, now + i * INT64_C(1000000)), -ENOENT);
 		}
 		assert_int_equal(there(&l, 7), 0);

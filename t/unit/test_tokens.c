@@ -45,6 +45,7 @@ static void test_results_survive(void **state)
 		const uint32_t count = rnd(6);
 		const int64_t commit = rnd_i64();
 		struct buf b = {0};
+		uint32_t failed;
 		int err = 1;
 
 		for (uint32_t i = 0; i < count; i++)
@@ -56,7 +57,7 @@ static void test_results_survive(void **state)
 		assert_int_equal(token_result_encode(in, count, &b), 0);
 		token_result_set_commit(&b, commit);
 		memset(out, 0xaa, sizeof out);
-		assert_int_equal(token_result_decode(buf_bytes(&b), &err, out, count), 0);
+		assert_int_equal(token_result_decode(buf_bytes(&b), &err, &failed, out, count), 0);
 		assert_int_equal(err, 0);
 		for (uint32_t i = 0; i < count; i++) {
 			assert_int_equal(out[i].ts, in[i].ts);
@@ -64,18 +65,16 @@ static void test_results_survive(void **state)
 			assert_int_equal(out[i].commit_us, in[i].commit_us);
 			assert_int_equal(out[i].size, in[i].size);
 			assert_int_equal(out[i].replaced, in[i].replaced);
-			assert_false(out[i].failed);
 		}
 		if (count)
-			assert_int_equal(token_result_decode(buf_bytes(&b), &err, out, count - 1), -EBADMSG);
+			assert_int_equal(token_result_decode(buf_bytes(&b), &err, &failed, out, count - 1), -EBADMSG);
 		for (size_t n = 0; n < b.n; n++)
 			if (n != 10) /* without operations it is whole */
-				assert_int_equal(token_result_decode(tfs_bytes_of(b.p, n), &err, out, count), -EBADMSG);
+				assert_int_equal(token_result_decode(tfs_bytes_of(b.p, n), &err, &failed, out, count), -EBADMSG);
 		token_result_fail(&b, -ENOENT, count);
-		assert_int_equal(token_result_decode(buf_bytes(&b), &err, out, count), 0);
+		assert_int_equal(token_result_decode(buf_bytes(&b), &err, &failed, out, count), 0);
 		assert_int_equal(err, -ENOENT);
-		for (uint32_t i = 0; i < count; i++)
-			assert_int_equal(out[i].failed, i + 1 == count);
+		assert_int_equal(failed, count);
 		buf_fini(&b);
 	}
 }
@@ -126,20 +125,17 @@ static void stop(struct lib *l)
 static int call(struct lib *l, const struct op_token *token, const char *row, const struct op *ops, unsigned count, bool sync,
 	struct tfs_result *r)
 {
-	struct token *x = NULL;
-	int err = 0, known = tablet_token_begin(l->t, token, count, r, &err, &x);
-	unsigned failed = 0;
+	const struct row_mutation m = {tfs_str(row), ops, count, token->number};
+	struct tablet_row x = {.m = &m, .results = r};
 
-	if (known < 0)
-		return known;
-	if (known)
-		return err;
-	memset(r, 0, count * sizeof *r);
-	err = tablet_mutate(l->t, tfs_str(row), ops, count, x, sync, r);
-	for (unsigned i = 0; err && i < count; i++)
-		failed = r[i].failed ? i + 1 : failed;
-	tablet_token_end(l->t, x, err, failed);
-	return err;
+	if (tablet_token_begin(l->t, token, &x) == 0) {
+		tablet_mutate(l->t, &x, 1, sync);
+		tablet_token_end(l->t, &x);
+	}
+	memset(r, 0, x.err ? count * sizeof *r : 0);
+	if (x.failed_op)
+		r[x.failed_op - 1].failed = true;
+	return x.err;
 }
 
 static void row_name(char name[8], unsigned row)
@@ -359,23 +355,25 @@ static int no_space(void *arg, enum file_op op, const char *path, uint64_t offse
 static void test_no_space(void **state)
 {
 	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
-	struct token *x = NULL;
+	const struct row_mutation m = {tfs_str("r"), &op, 1, 2};
 	struct tfs_result r;
+	struct tablet_row x = {.m = &m, .results = &r}, copy = x;
 	struct lib l;
-	int err = 0;
 
 	start(&l);
 	assert_int_equal(call(&l, &(struct op_token){5, 1, 1}, "r", &op, 1, true, &r), 0);
-	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 2, 2}, 1, &r, &err, &x), 0);
+	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 0, 2}, &x), 0);
 	file_set_hook(no_space, NULL);
-	err = tablet_mutate(l.t, tfs_str("r"), &op, 1, x, true, &r);
-	assert_true(err < 0);
-	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 2, 2}, 1, &r, &err, &(struct token *){NULL}), -EAGAIN);
+	tablet_mutate(l.t, &x, 1, true);
+	assert_true(x.err < 0);
+	assert_int_equal(tablet_token_begin(l.t, &(struct op_token){5, 0, 2}, &copy), -EAGAIN);
 	file_set_hook(NULL, NULL);
 	(void)!log_try_again(l.env.log);
-	assert_int_equal(tablet_mutate(l.t, tfs_str("r"), &op, 1, x, true, &r), 0);
+	x.done = false;
+	tablet_mutate(l.t, &x, 1, true);
+	assert_int_equal(x.err, 0);
 	assert_int_equal(r.counter, 2);
-	tablet_token_end(l.t, x, 0, 0);
+	tablet_token_end(l.t, &x);
 	assert_int_equal(call(&l, &(struct op_token){5, 2, 2}, "r", &op, 1, true, &r), 0);
 	assert_int_equal(r.counter, 2);
 	stop(&l);

@@ -32,9 +32,9 @@
  * a table id and a marker before the end row.  A row of a salted table has one
  * byte in front.
  */
-static bool row_ok(const struct ts_request *q)
+static bool row_ok(uint32_t table, struct tfs_bytes row)
 {
-	return q->row.n > 0 && q->row.n <= ROW_BYTES_MAX + (q->table == META_TABLE ? 16 : 1);
+	return row.n > 0 && row.n <= ROW_BYTES_MAX + (table == META_TABLE ? 16 : 1);
 }
 
 /* Returns true if the operation names a family, which must then exist. */
@@ -50,27 +50,26 @@ static bool op_ok(const struct op *op, const struct store_schema *schema)
 		op->to_qualifier.n <= QUALIFIER_BYTES_MAX;
 }
 
-static int check_ops(const struct ts_request *q, const struct store_schema *schema, struct tfs_result *results)
+static int check_ops(const struct row_mutation *m, const struct store_schema *schema, unsigned *failed_op)
 {
-	for (uint32_t i = 0; i < q->op_count; i++) {
-		if (op_ok(&q->ops[i], schema))
+	for (uint32_t i = 0; i < m->op_count; i++) {
+		if (op_ok(&m->ops[i], schema))
 			continue;
-		if (results)
-			results[i].failed = true;
+		*failed_op = i + 1;
 		return -EINVAL;
 	}
 	return 0;
 }
 
 /* Returns about the size of the mutation's log record, without bytes that the mutation copies from the row's cells. */
-static uint64_t bytes_of(const struct ts_request *q)
+static uint64_t bytes_of(const struct row_mutation *m)
 {
 	uint64_t bytes = RECORD_BYTES;
 
-	for (uint32_t i = 0; i < q->op_count; i++) {
-		const struct op *op = &q->ops[i];
+	for (uint32_t i = 0; i < m->op_count; i++) {
+		const struct op *op = &m->ops[i];
 
-		bytes += CELL_BYTES + q->row.n + op->qualifier.n + op->value.n + op->append.n;
+		bytes += CELL_BYTES + m->row.n + op->qualifier.n + op->value.n + op->append.n;
 		for (uint32_t k = 0; k < op->range_count; k++)
 			bytes += op->ranges[k].data.n;
 	}
@@ -81,107 +80,6 @@ static uint64_t bytes_of(const struct ts_request *q)
 static int error_of_disk(int err)
 {
 	return err == -EAGAIN ? -EIO : err;
-}
-
-static enum disk_use disk_use_of(const struct served_tablet *served, const struct ts_request *q)
-{
-	return served->kind != KIND_USER ? DISK_METADATA : ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
-}
-
-static int mutate_with_space(
-	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct tfs_result *results)
-{
-	const enum disk_use use = disk_use_of(served, q);
-	unsigned tries = 0;
-	int err = space_admit(s, use, bytes_of(q));
-
-	if (err)
-		return err;
-	do
-		err = tablet_mutate(served->tablet, q->row, q->ops, q->op_count, token, q->sync || s->sync, results);
-	while (is_no_space(err) && space_retry(s, use, tries++));
-	return error_of_disk(err);
-}
-
-/* Returns the number, from 1, of the operation that made the mutation fail; 0: none of them did. */
-static uint32_t failed_op(const struct tfs_result *results, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (results[i].failed)
-			return i + 1;
-	return 0;
-}
-
-/* A mutation that was not carried out before. */
-static int mutate(
-	struct server *s, struct served_tablet *served, const struct ts_request *q, struct token *token, struct tfs_result *results)
-{
-	struct store_schema *schema = NULL;
-	int err;
-
-	memset(results, 0, q->op_count * sizeof(*results));
-	if (served->kind != KIND_USER)
-		return q->user ? -EACCES : mutate_with_space(s, served, q, token, results);
-	traffic_tablet(served, TABLE_WRITES, 1);
-	traffic_tablet(served, TABLE_WRITTEN_BYTES, bytes_of(q));
-	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_REFUSE, &schema);
-	if (err)
-		return err;
-	err = check_ops(q, schema, results);
-	if (!err && q->user)
-		err = access_ops(served, q, results);
-	if (!err)
-		err = mutate_with_space(s, served, q, token, results);
-	store_schema_put(schema);
-	user_table_write_end(s, served->user_table);
-	return err;
-}
-
-static int apply_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
-{
-	struct tfs_result *results = a->results;
-	struct token *token = NULL;
-	int err = 0, known = 0;
-
-	if (served->user_table && served->user_table->frozen)
-		return -EROFS;
-	if (!row_ok(q) || q->op_count == 0 || !q->ops)
-		return -EINVAL;
-	if (!results) {
-		results = arena_alloc(&a->arena, q->op_count * sizeof(*results));
-		if (!results)
-			return -ENOMEM;
-	}
-	if (q->token.client)
-		known = tablet_token_begin(served->tablet, &q->token, q->op_count, results, &err, &token);
-	if (known < 0)
-		return known;
-	if (known)
-		traffic_refused(s, q, -MUTATION_ANSWERED);
-	else
-		err = mutate(s, served, q, token, results);
-	if (!err && q->user)
-		access_hide_sizes(served, q, results);
-	a->failed_op = err ? failed_op(results, q->op_count) : 0;
-	if (token)
-		tablet_token_end(served->tablet, token, err, a->failed_op);
-	return err;
-}
-
-static int serve_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
-{
-	int err = 0;
-
-	if (!q->to_table)
-		return apply_mutation(s, served, q, a);
-	if (served->table != META_TABLE)
-		return -EINVAL;
-	if (making_begin(s, q->to_table))
-		err = q->split ? table_exists(s, q->to_table) : -ECANCELED;
-	if (!err)
-		err = apply_mutation(s, served, q, a);
-	making_end(s);
-	return err;
 }
 
 static int serve_info(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
@@ -282,7 +180,6 @@ typedef int serve_tablet_fn(struct server *s, struct served_tablet *served, cons
 static int serve_from_tablet(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	static serve_tablet_fn *const functions[TS_METHODS] = {
-		[TS_MUTATE] = serve_mutation,
 		[TS_READ] = serve_read,
 		[TS_EXISTS] = serve_exists,
 		[TS_FLUSH] = serve_compaction,
@@ -329,121 +226,34 @@ static int serve_row(struct server *s, const struct ts_request *q, struct ts_ans
 	return err;
 }
 
-/* ---- TS_MUTATE_ROWS ---- */
+/* ---- TS_MUTATE ---- */
 
 enum { ROWS_AT_ONCE = 256 }; /* rows that share a sync */
 
 /* Rows of one request that are in one tablet. */
 struct row_run {
+	struct server *s;
 	const struct ts_request *q;
 	struct served_tablet *served;
+	struct tablet_row *rows;
 	uint32_t from, count; /* of q->rows */
-	uint64_t generation;  /* the schema's generation, for the answer */
-	struct tablet_row rows[ROWS_AT_ONCE];
 };
 
-static struct ts_request run_request(const struct row_run *run, uint32_t i)
+static enum disk_use disk_use_of(const struct row_run *run, const struct row_mutation *m)
 {
-	struct ts_request one = *run->q;
-
-	one.method = TS_MUTATE;
-	one.row = run->q->rows[run->from + i].row;
-	one.ops = run->q->rows[run->from + i].ops;
-	one.op_count = run->q->rows[run->from + i].op_count;
-	one.token.number = run->q->rows[run->from + i].number;
-	return one;
+	return run->served->kind != KIND_USER ? DISK_METADATA : ops_only_remove(m->ops, m->op_count) ? DISK_REMOVE : DISK_PUT;
 }
 
-/* Returns 0 or -errno of one row, which is not applied yet.  schema NULL: a tablet of METADATA. */
-static int run_check_row(
-	struct server *s, const struct row_run *run, const struct ts_request *one, const struct store_schema *schema)
+/* Checks a row that is not applied yet.  schema NULL: a tablet of METADATA. */
+static int run_check_row(const struct row_run *run, struct tablet_row *r, const struct store_schema *schema)
 {
-	int err = row_ok(one) && one->op_count && one->ops ? 0 : -EINVAL;
+	int err = row_ok(run->q->table, r->m->row) && r->m->op_count && r->m->ops ? 0 : -EINVAL;
 
 	if (!err && schema)
-		err = check_ops(one, schema, NULL);
-	if (!err && one->user)
-		err = access_ops(run->served, one, NULL);
-	return err ? err : space_admit(s, disk_use_of(run->served, one), bytes_of(one));
-}
-
-static bool run_has_later(const struct row_run *run, uint32_t i)
-{
-	for (uint32_t k = i + 1; k < run->count; k++)
-		if (!run->rows[k].err && bytes_eq(run->rows[k].row, run->rows[i].row))
-			return true;
-	return false;
-}
-
-/* Returns true if the row is sent again, because the disk had no space and no later mutation of the row was applied. */
-static bool run_repeats_row(const struct row_run *run, uint32_t i)
-{
-	return is_no_space(run->rows[i].err) && !run_has_later(run, i);
-}
-
-/* Returns false if another copy of the row's mutation is under way, so that those after it must not be applied before it. */
-static bool run_begin_token(struct row_run *run, const struct ts_request *one, uint32_t i)
-{
-	struct tablet_row *row = &run->rows[i];
-	int err = 0, known = tablet_token_begin(run->served->tablet, &one->token, one->op_count, NULL, &err, &row->token);
-
-	if (known) {
-		traffic_refused(run->served->server, one, -MUTATION_ANSWERED);
-		row->known = true;
-		row->err = known < 0 ? known : err;
-	}
-	return known != -EAGAIN;
-}
-
-/* Applies the rows, unless their table refuses all of them: -errno. */
-static int run_apply(struct server *s, struct row_run *run)
-{
-	struct user_table *u = run->served->user_table;
-	struct store_schema *schema = NULL;
-	uint64_t bytes = 0;
-	int err = 0;
-
-	if (u && u->frozen)
-		return -EROFS;
-	if (!u && run->q->user)
-		return -EACCES;
-	if (u)
-		err = user_table_write_begin(s, u, run->q->schema_generation, ON_BLOCK_REFUSE, &schema);
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < run->count; i++) {
-		const struct ts_request one = run_request(run, i);
-
-		run->rows[i] = (struct tablet_row){
-			.row = one.row, .ops = one.ops, .op_count = one.op_count, .err = run_check_row(s, run, &one, schema)};
-		bytes += u ? bytes_of(&one) : 0;
-		if (one.token.client && !run_begin_token(run, &one, i))
-			run->count = i;
-	}
-	if (u) {
-		traffic_tablet(run->served, TABLE_WRITES, run->count);
-		traffic_tablet(run->served, TABLE_WRITTEN_BYTES, bytes);
-	}
-	tablet_mutate_rows(run->served->tablet, run->rows, run->count, run->q->sync || s->sync);
-	for (uint32_t i = 0; i < run->count; i++)
-		if (run->rows[i].token)
-			tablet_token_end(
-				run->served->tablet, run->rows[i].token, run_repeats_row(run, i) ? -EAGAIN : run->rows[i].err, 0);
-	if (u) {
-		store_schema_put(schema);
-		user_table_write_end(s, u);
-	}
-	return 0;
-}
-
-static int run_repeat_row(struct server *s, const struct row_run *run, uint32_t i)
-{
-	const struct ts_request one = run_request(run, i);
-	struct ts_answer a = {0};
-	int err = serve_row(s, &one, &a);
-
-	ts_answer_fini(&a);
-	return err;
+		err = check_ops(r->m, schema, &r->failed_op);
+	if (!err && run->q->user)
+		err = access_ops(run->served, run->q, r->m, &r->failed_op);
+	return err ? err : space_admit(run->s, disk_use_of(run, r->m), bytes_of(r->m));
 }
 
 /* The row is not applied, and the same row may follow.  Its mutations must keep their order, so those after it are refused, too. */
@@ -452,74 +262,184 @@ static bool is_refusal(int err)
 	return err == -TABLET_MOVED || err == -TABLE_DROPPED || err == -EAGAIN;
 }
 
-/*
- * Serves the rows from run->from on that are in the first one's tablet.  Returns
- * the number of rows that have been served or have failed.  If it is 0, the
- * first row is refused, and errs[0] is the reason.
- */
-static uint32_t run_serve(struct server *s, struct row_run *run, int *errs)
+/* Applies the row again as long as the disk had no space, unless a later mutation of the row was applied. */
+static void run_retry_row(struct row_run *run, uint32_t i)
 {
-	const struct ts_row *rows = run->q->rows + run->from;
-	const uint32_t most = run->q->row_count - run->from;
-	struct tfs_bytes begin;
-	int err = served_find_for(s, run->q, rows[0].row, &run->served);
+	struct tablet_row *r = &run->rows[i];
+	const enum disk_use use = disk_use_of(run, r->m);
 
-	if (err) {
-		errs[0] = err;
-		return !is_refusal(err);
+	for (uint32_t k = i + 1; k < run->count; k++)
+		if (!run->rows[k].err && bytes_eq(run->rows[k].m->row, r->m->row))
+			return;
+	for (unsigned tries = 0; is_no_space(r->err) && space_retry(run->s, use, tries); tries++) {
+		const int no_space = r->err;
+
+		r->done = false;
+		tablet_mutate(run->served->tablet, r, 1, run->q->sync || run->s->sync);
+		/* Later rows have been applied.  After a refusal all would be sent again, here without numbers. */
+		if (i + 1 < run->count && !run->q->token.client && is_refusal(error_for_client(run->s, run->served, r->err)))
+			r->err = no_space;
 	}
-	begin = tablet_begin(run->served->tablet);
-	for (run->count = 1; run->count < most && run->count < ROWS_AT_ONCE; run->count++)
-		if (bytes_cmp(rows[run->count].row, begin) < 0 ||
-			(!run->served->last && bytes_cmp(rows[run->count].row, buf_bytes(&run->served->end)) >= 0))
-			break;
-	err = run_apply(s, run);
-	if (!run->count)
-		errs[0] = -EAGAIN; /* another copy of its mutation is under way */
+}
+
+/* Applies the rows that are not done, under the schema; NULL: of a tablet of METADATA. */
+static void run_apply(struct row_run *run, const struct store_schema *schema)
+{
+	bool tried[ROWS_AT_ONCE];
+	uint64_t bytes = 0;
+	uint32_t writes = 0;
+
 	for (uint32_t i = 0; i < run->count; i++) {
-		errs[i] = err ? err : error_of_disk(run->rows[i].err);
-		if (!err && run_repeats_row(run, i)) {
-			errs[i] = run_repeat_row(s, run, i);
-			/* Later rows have been applied.  After a refusal all would be sent again, here without numbers. */
-			if (is_refusal(errs[i]) && !run->q->token.client)
-				errs[i] = error_of_disk(run->rows[i].err);
-		}
-		errs[i] = error_for_client(s, run->served, errs[i]);
-		if (is_refusal(errs[i]))
-			run->count = i;
+		struct tablet_row *r = &run->rows[i];
+
+		tried[i] = false;
+		if (r->done)
+			continue;
+		writes++;
+		bytes += bytes_of(r->m);
+		r->err = run_check_row(run, r, schema);
+		tried[i] = !r->err;
+		r->done = r->err;
 	}
-	run->generation = served_generation(run->served);
-	served_put(run->served);
-	return run->count;
+	traffic_tablet(run->served, TABLE_WRITES, writes);
+	traffic_tablet(run->served, TABLE_WRITTEN_BYTES, bytes);
+	tablet_mutate(run->served->tablet, run->rows, run->count, run->q->sync || run->s->sync);
+	for (uint32_t i = 0; i < run->count; i++)
+		if (tried[i] && run->rows[i].err) {
+			run_retry_row(run, i);
+			run->rows[i].err = error_of_disk(run->rows[i].err);
+		}
+}
+
+/* The same, unless the table or a block of its writes refuses all of them. */
+static void run_apply_permitted(struct row_run *run)
+{
+	struct user_table *u = run->served->user_table;
+	struct store_schema *schema = NULL;
+	int err = !u && run->q->user ? -EACCES : u && u->frozen ? -EROFS : 0;
+
+	if (!err && u)
+		err = user_table_write_begin(run->s, u, run->q->schema_generation, ON_BLOCK_REFUSE, &schema);
+	for (uint32_t i = 0; err && i < run->count; i++)
+		if (!run->rows[i].done)
+			run->rows[i].err = err;
+	if (err)
+		return;
+	run_apply(run, schema);
+	if (u) {
+		store_schema_put(schema);
+		user_table_write_end(run->s, u);
+	}
+}
+
+/*
+ * Returns -EAGAIN if another copy of the row's mutation is under way, so that those
+ * after it must not be applied before it.
+ */
+static int run_begin_token(const struct row_run *run, struct tablet_row *r)
+{
+	int known = tablet_token_begin(run->served->tablet, &run->q->token, r);
+
+	if (known == 1 ||
+		(known == -MUTATION_ANSWERED && run->q->row_count > 1)) /* else its error is the request's, which is counted */
+		traffic_refused(run->s, run->q, -MUTATION_ANSWERED);
+	return known == -EAGAIN ? known : 0;
+}
+
+/*
+ * Serves the rows from run->from on that are in the tablet.  Sets run->count to the
+ * number of rows that have been served or have failed, and their errs.  Returns the
+ * reason if the row after them is refused.
+ */
+static int run_serve(struct row_run *run, struct tfs_result *results, int *errs)
+{
+	const struct row_mutation *m = run->q->rows + run->from;
+	const uint32_t most = run->q->row_count - run->from;
+	const struct tfs_bytes begin = tablet_begin(run->served->tablet);
+	bool to_apply = false;
+	int refusal = 0;
+
+	for (run->count = 0; run->count < most && run->count < ROWS_AT_ONCE; run->count++) {
+		struct tablet_row *r = &run->rows[run->count];
+
+		if (run->count &&
+			(bytes_cmp(m[run->count].row, begin) < 0 ||
+				(!run->served->last && bytes_cmp(m[run->count].row, buf_bytes(&run->served->end)) >= 0)))
+			break;
+		*r = (struct tablet_row){.m = &m[run->count], .results = results};
+		if (run->q->token.client && (refusal = run_begin_token(run, r)) != 0)
+			break;
+		to_apply |= !r->done;
+	}
+	if (to_apply)
+		run_apply_permitted(run);
+	for (uint32_t i = 0; i < run->count; i++) {
+		struct tablet_row *r = &run->rows[i];
+
+		if (r->token)
+			tablet_token_end(run->served->tablet, r);
+		if (!r->err && results && run->q->user)
+			access_hide_sizes(run->served, run->q, r->m, results);
+		errs[i] = error_for_client(run->s, run->served, r->err);
+	}
+	for (uint32_t i = 0; i < run->count; i++)
+		if (is_refusal(errs[i])) {
+			refusal = errs[i];
+			run->count = i;
+		}
+	return refusal;
 }
 
 /* Applies the rows in order.  Each run of rows in one tablet shares one sync. */
-static int serve_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
+static int mutate_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct row_run *run;
-	unsigned tries = 0;
+	const bool single = q->row_count == 1;
+	struct tablet_row one = {0};
+	struct row_run run = {.s = s, .q = q, .rows = &one};
+	int err = 0, own = 0, *errs = a->row_errs || !single ? a->row_errs : &own;
 
-	if (q->row_count && (!q->rows || !a->row_errs))
+	if (!q->row_count || !q->rows || !errs)
 		return -EINVAL; /* without row_errs the caller would not get the rows' errors */
-	run = malloc(sizeof(*run));
-	if (!run)
+	if (!single)
+		run.rows = malloc((q->row_count < ROWS_AT_ONCE ? q->row_count : ROWS_AT_ONCE) * sizeof(one));
+	if (!run.rows)
 		return -ENOMEM;
-	run->q = q;
-	run->from = 0;
-	run->generation = 0;
-	while (run->from < q->row_count && tries < MOVED_TRIES) {
-		const uint32_t n = run_serve(s, run, a->row_errs + run->from);
-
-		tries = n ? 0 : a->row_errs[run->from] != -TABLET_MOVED ? MOVED_TRIES : tries + 1;
-		run->from += n;
+	/* A tablet that a split or merge has replaced refuses its rows.  By then the set has the new tablets. */
+	for (unsigned tries = 0; run.from < q->row_count && tries < MOVED_TRIES; tries = run.count ? 0 : tries + 1) {
+		err = served_find_for(s, q, q->rows[run.from].row, &run.served);
+		if (err)
+			break;
+		err = run_serve(&run, single ? a->results : NULL, errs + run.from);
+		a->schema_generation = served_generation(run.served);
+		served_put(run.served);
+		run.from += run.count;
+		if (err && err != -TABLET_MOVED)
+			break;
 	}
-	if (run->from < q->row_count)
-		traffic_refused(s, q, a->row_errs[run->from]);
-	for (uint32_t i = run->from + 1; i < q->row_count; i++)
-		a->row_errs[i] = a->row_errs[run->from];
-	a->schema_generation = run->generation;
-	free(run);
-	return 0;
+	if (run.from && run.from < q->row_count)
+		traffic_refused(s, q, err);
+	for (uint32_t i = run.from; i < q->row_count; i++)
+		errs[i] = err;
+	a->failed_op = one.failed_op;
+	if (!single)
+		free(run.rows);
+	return single ? errs[0] : run.from ? 0 : err;
+}
+
+static int serve_mutate(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = 0;
+
+	if (!q->to_table)
+		return mutate_rows(s, q, a);
+	if (q->table != META_TABLE)
+		return -EINVAL;
+	if (making_begin(s, q->to_table))
+		err = q->split ? table_exists(s, q->to_table) : -ECANCELED;
+	if (!err)
+		err = mutate_rows(s, q, a);
+	making_end(s);
+	return err;
 }
 
 static int serve_sync(struct server *s, const struct ts_request *q, struct ts_answer *a)
@@ -558,7 +478,7 @@ static int serve_action(struct server *s, const struct ts_request *q, struct ts_
 		err = access_owner(served, q);
 		served_put(served);
 	}
-	if (!err && q->method == TS_SPLIT && !row_ok(q))
+	if (!err && q->method == TS_SPLIT && !row_ok(q->table, q->row))
 		err = -EINVAL;
 	return err ? err : action_begin(s, q, a, act);
 }
@@ -606,7 +526,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_SCAN_OPEN] = scans_call,
 		[TS_SCAN_NEXT] = scans_call,
 		[TS_SCAN_CLOSE] = scans_call,
-		[TS_MUTATE_ROWS] = serve_rows,
+		[TS_MUTATE] = serve_mutate,
 		[TS_SYNC] = serve_sync,
 		[TS_BLOCK_WRITES] = serve_block,
 		[TS_UNBLOCK_WRITES] = serve_block,

@@ -63,13 +63,14 @@ static enum request_kind kind_of(const struct ts_request *q)
 		[TS_READ] = REQUEST_READ,
 		[TS_EXISTS] = REQUEST_READ,
 		[TS_MUTATE] = REQUEST_WRITE,
-		[TS_MUTATE_ROWS] = REQUEST_BATCH,
 		[TS_SCAN_OPEN] = REQUEST_SCAN,
 		[TS_SCAN_NEXT] = REQUEST_SCAN,
 		[TS_SYNC] = REQUEST_SYNC,
 	};
 
-	return q->table != META_TABLE && q->method < TS_METHODS ? kinds[q->method] : REQUEST_OTHER;
+	if (q->table == META_TABLE || q->method >= TS_METHODS)
+		return REQUEST_OTHER;
+	return q->row_count > 1 ? REQUEST_BATCH : kinds[q->method];
 }
 
 static void count_add(_Atomic uint64_t *to, uint64_t n)

@@ -109,30 +109,29 @@ static int may_op(const struct tfs_schema *p, const struct ts_request *q, const 
 	return may(p, q, op->family, TFS_MAY_WRITE);
 }
 
-void access_hide_sizes(struct served_tablet *served, const struct ts_request *q, struct tfs_result *results)
+void access_hide_sizes(
+	struct served_tablet *served, const struct ts_request *q, const struct row_mutation *m, struct tfs_result *results)
 {
 	const struct schema *s = NULL;
 	int err = access_schema(served, q, &s);
 
-	for (uint32_t i = 0; i < q->op_count; i++)
-		if (q->ops[i].kind == OP_WRITE && (err || may(schema_public(s), q, q->ops[i].family, TFS_MAY_READ)))
+	for (uint32_t i = 0; i < m->op_count; i++)
+		if (m->ops[i].kind == OP_WRITE && (err || may(schema_public(s), q, m->ops[i].family, TFS_MAY_READ)))
 			results[i].size = UINT64_MAX;
 	if (!err)
 		schema_put(s);
 }
 
-int access_ops(struct served_tablet *served, const struct ts_request *q, struct tfs_result *results)
+int access_ops(struct served_tablet *served, const struct ts_request *q, const struct row_mutation *m, unsigned *failed_op)
 {
 	const struct schema *s;
 	int err = access_schema(served, q, &s);
 
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < q->op_count && !err; i++) {
-		err = may_op(schema_public(s), q, &q->ops[i]);
-		if (results)
-			results[i].failed = err;
-	}
+	for (uint32_t i = 0; i < m->op_count && !err; i++)
+		if ((err = may_op(schema_public(s), q, &m->ops[i])))
+			*failed_op = i + 1;
 	schema_put(s);
 	return err;
 }

@@ -10,10 +10,12 @@
 #include "engine/server/tables/set.h"
 
 int access_family(struct served_tablet *served, const struct ts_request *q, uint16_t family, unsigned may) TFS_MUST;
-int access_ops(struct served_tablet *served, const struct ts_request *q,
-	struct tfs_result *results) TFS_MUST; /* sets `failed` of the operation that is not permitted; may be NULL */
+/* *failed_op: after an error, the operation that is not permitted, from 1. */
+int access_ops(
+	struct served_tablet *served, const struct ts_request *q, const struct row_mutation *m, unsigned *failed_op) TFS_MUST;
 /* Sets the size of each written value to UINT64_MAX if the user may not read its family: an append would show the size of a value. */
-void access_hide_sizes(struct served_tablet *served, const struct ts_request *q, struct tfs_result *results);
+void access_hide_sizes(
+	struct served_tablet *served, const struct ts_request *q, const struct row_mutation *m, struct tfs_result *results);
 /* Returns 0 if the user owns the table or is root. */
 int access_owner(struct served_tablet *served, const struct ts_request *q) TFS_MUST;
 /*
