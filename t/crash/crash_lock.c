@@ -423,11 +423,22 @@ static bool caught_at(struct plan p, uint64_t from, uint64_t to)
 	return false;
 }
 
-/* Some death at or after the operation `from` shows it; soon after it every combination has its chance. */
+/*
+ * Some death at or after the operation `from` shows it.  Nearly all are shown soon after
+ * it, when nothing survives or all but the first change; the full search, in which each
+ * combination has its chance, is for the rest.
+ */
 static bool caught(struct plan p, uint64_t from, uint64_t to)
 {
 	uint64_t near = from + 3 < to ? from + 3 : to;
 
+	for (p.crash_at = from; p.crash_at <= to && p.crash_at < from + 16; p.crash_at++) {
+		for (p.seed = 0; p.seed < 2; p.seed++) {
+			p.survival = p.seed ? LATE : NOTHING;
+			if (run(&p))
+				return true;
+		}
+	}
 	if (caught_at(p, from, near))
 		return true;
 	p.survival = RANDOM;
@@ -488,7 +499,10 @@ static bool opening_test(void)
 		char place[PLACE_BYTES] = "";
 		bool seen = false;
 
-		for (uint64_t kill = total_ops / 3; kill <= total_ops && !seen; kill++) {
+		/* First one way of a power cut after each kill, then all. */
+		for (uint64_t i = 0; i < 2 * (total_ops - total_ops / 3) && !seen; i++) {
+			const uint64_t kill = total_ops / 3 + i % (total_ops - total_ops / 3);
+			const bool all_ways = i != kill - total_ops / 3;
 			struct plan p = {.kill_at = kill, .survival = EVERYTHING};
 			uint64_t open_ops;
 
@@ -499,7 +513,11 @@ static bool opening_test(void)
 				continue;
 			memcpy(place, sh->place_of_sync[sh->syncs_at_open + which], sizeof place);
 			p.skip_after_open = which;
-			seen = caught_at(p, open_ops + 1, open_ops + 20);
+			if (all_ways)
+				seen = caught_at(p, open_ops + 1, open_ops + 20);
+			p.survival = NOTHING;
+			for (p.crash_at = open_ops + 1; !all_ways && !seen && p.crash_at <= open_ops + 20; p.crash_at++)
+				seen = run(&p) != NULL;
 		}
 		note_place(place, seen, "opening");
 		if (!seen)

@@ -17,7 +17,8 @@
 
 #define ROWS 40
 #define WRITERS 3
-#define IDS 8192 /* of families, ever */
+#define PAUSE_US 100 /* of writers and the reader: the changes, not the writes, end the test */
+#define IDS 8192     /* of families, ever */
 #define NAMES 6
 static const char *const names[NAMES] = {"a", "b", "c", "d", "e", "f"};
 static const char *const groups[4] = {"default", "g1", "g2", "g3"};
@@ -81,6 +82,7 @@ static void *write_cells(void *arg)
 			told[id][i][who] = n;
 			writes++;
 		}
+		usleep(PAUSE_US);
 	}
 	return NULL;
 }
@@ -112,6 +114,7 @@ static void *read_cells(void *arg)
 		if (id)
 			look_at(id, next(&x, ROWS), next(&x, WRITERS));
 		reads++;
+		usleep(PAUSE_US);
 	}
 	return NULL;
 }
@@ -359,7 +362,7 @@ static void test_traffic(void **state)
 	assert_int_equal(pthread_create(&t[n++], NULL, change_schema, NULL), 0);
 	end = monotonic_us() + 600000000; /* much more than it takes, also on a loaded machine */
 	while ((moves < 100 || scans < 20 || writes < 3000 || !all_changes(10)) && monotonic_us() < end)
-		(void)sched_yield();
+		usleep(1000); /* between two looks: the processor is for the threads that change the store */
 	over = true;
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(t[i], NULL);

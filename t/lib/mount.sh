@@ -22,6 +22,7 @@ MODEL=${MODEL:-}
 LIMIT=${LIMIT:-600}
 export LC_ALL=C.UTF-8 TZ=UTC PYTHONPATH="$SRC/t/lib" PYTHONDONTWRITEBYTECODE=1
 unset CDPATH POSIXLY_CORRECT
+unset GLIBC_TUNABLES # of t/lib/run: the daemon's memory is a subject of tests
 
 test_number=0
 test_failures=0
@@ -149,7 +150,11 @@ wait_for() {
 	return 1
 }
 
-mounted() { grep -qF " $1 fuse" /proc/self/mounts; }
+mounted() {
+	local mounts
+	mapfile -d '' mounts </proc/self/mounts
+	[[ $mounts == *" $1 fuse"* ]]
+}
 
 # mount_store [ARGUMENT...]: mounts $D on $M with a daemon in the foreground.
 mount_store() {
