@@ -10,8 +10,8 @@
 
 static bool op_empties(const struct op *op)
 {
-	return op->kind == OP_WRITE && !op->range_count && !op->append.n && !op->value.n &&
-		(op->truncate_to == 0 || (op->truncate_to == UINT64_MAX && op->base == TFS_BASE_EMPTY));
+	return op->kind == OP_WRITE && !op->w.range_count && !op->w.append.n && !op->value.n &&
+		(op->w.truncate_to == 0 || (op->w.truncate_to == UINT64_MAX && op->w.base == TFS_BASE_EMPTY));
 }
 
 bool ops_only_remove(const struct op *ops, unsigned count)

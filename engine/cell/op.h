@@ -27,18 +27,18 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	uint16_t family, to_family;
-	struct tfs_bytes qualifier, to_qualifier;
-	/* ts: of the cell to write, of the source of a move, of the version to check; us: the fingerprint that TFS_CHECK_FAMILY compares.  OP_DELETE_VERSION and OP_SET_TIME use ts.us alone. */
-	struct tfs_ts ts, to;
-	enum tfs_base base;
-	int64_t base_ts;
-	uint64_t truncate_to;
-	const struct tfs_range *ranges;
-	uint32_t range_count;
-	struct tfs_bytes append, value; /* OP_WRITE with base EMPTY, no ranges, no append: value is the whole cell */
-	bool replace;                   /* a delete keeps the versions that only a clock in doubt hides */
-	bool drop_newer, noreplace;
-	int64_t replace_ts, by;
+	/*
+	 * The column is qualifier in all kinds; OP_WRITE uses all.  family is NULL.
+	 *   place   of a move: the source; of a check: the version
+	 *   place.us   alone, of OP_DELETE_VERSION and OP_SET_TIME; of TFS_CHECK_FAMILY the fingerprint
+	 *   replace   of a delete: keep the versions that only a clock in doubt hides
+	 */
+	struct tfs_write w;
+	struct tfs_bytes value; /* of a check; of OP_WRITE with base EMPTY, no ranges, no append: the whole cell */
+	struct tfs_bytes to_qualifier;
+	struct tfs_ts to;
+	bool noreplace;
+	int64_t by;
 	enum tfs_check check;
 };
 /* A mutation of one row, as client, service and tablet pass it on. */

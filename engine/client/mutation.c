@@ -61,7 +61,7 @@ static uint16_t mutation_family(struct tfs_mutation *m, const char *name)
 
 static int mutation_add(struct tfs_mutation *m, const struct op *op)
 {
-	if (op->ts.when > TFS_NEWEST || op->to.when > TFS_NEWEST)
+	if (op->w.place.when > TFS_NEWEST || op->to.when > TFS_NEWEST)
 		m->err = -EINVAL;
 	if (m->count == m->cap) {
 		unsigned cap = m->cap * 2;
@@ -80,7 +80,7 @@ static int mutation_add(struct tfs_mutation *m, const struct op *op)
 
 static struct op mutation_op(struct tfs_mutation *m, enum op_kind kind, const char *family, struct tfs_bytes qualifier)
 {
-	return (struct op){.kind = kind, .family = mutation_family(m, family), .qualifier = qualifier};
+	return (struct op){.kind = kind, .family = mutation_family(m, family), .w.qualifier = qualifier};
 }
 
 int tfs_mutation_put(
@@ -88,30 +88,17 @@ int tfs_mutation_put(
 {
 	struct op op = mutation_op(m, OP_WRITE, family, qualifier);
 
-	op.ts = ts;
-	op.truncate_to = UINT64_MAX;
+	op.w.place = ts;
+	op.w.truncate_to = UINT64_MAX;
 	op.value = value;
 	return mutation_add(m, &op);
 }
 
 int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 {
-	struct op op = {
-		.kind = OP_WRITE,
-		.family = mutation_family(m, w->family),
-		.qualifier = w->qualifier,
-		.ts = w->place,
-		.base = w->base,
-		.base_ts = w->base_ts,
-		.truncate_to = w->truncate_to,
-		.ranges = w->ranges,
-		.range_count = w->range_count,
-		.append = w->append,
-		.replace = w->replace,
-		.replace_ts = w->replace_ts,
-		.drop_newer = w->drop_newer,
-	};
+	struct op op = {.kind = OP_WRITE, .family = mutation_family(m, w->family), .w = *w};
 
+	op.w.family = NULL;
 	if (w->base > TFS_BASE_VERSION)
 		m->err = -EINVAL;
 	return mutation_add(m, &op);
@@ -121,7 +108,7 @@ int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, stru
 {
 	struct op op = mutation_op(m, OP_DELETE_VERSION, family, qualifier);
 
-	op.ts.us = ts;
+	op.w.place.us = ts;
 	return mutation_add(m, &op);
 }
 
@@ -150,7 +137,7 @@ int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs
 {
 	struct op op = mutation_op(m, OP_SET_TIME, family, qualifier);
 
-	op.ts.us = to;
+	op.w.place.us = to;
 	return mutation_add(m, &op);
 }
 
@@ -161,7 +148,7 @@ int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_byt
 
 	op.to_family = mutation_family(m, to_family);
 	op.to_qualifier = to_qualifier;
-	op.ts = from;
+	op.w.place = from;
 	op.to = to;
 	op.noreplace = noreplace;
 	return mutation_add(m, &op);
@@ -180,7 +167,7 @@ int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char 
 {
 	struct op op = mutation_op(m, OP_CHECK, family, qualifier);
 
-	op.ts = ts;
+	op.w.place = ts;
 	op.check = check;
 	op.value = value;
 	if (check > TFS_CHECK_MATCH)
@@ -193,7 +180,7 @@ int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64
 	struct op op = mutation_op(m, OP_CHECK, family, tfs_bytes_of(NULL, 0));
 
 	op.check = TFS_CHECK_FAMILY;
-	op.ts.us = (int64_t)fingerprint;
+	op.w.place.us = (int64_t)fingerprint;
 	return mutation_add(m, &op);
 }
 
@@ -225,7 +212,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 		return -EINVAL;
 	for (unsigned i = 0; i < m->count; i++)
 		if (m->ops[i].kind == OP_DELETE_COLUMN || m->ops[i].kind == OP_DELETE_FAMILY || m->ops[i].kind == OP_DELETE_ROW)
-			m->ops[i].replace = flags & TFS_APPLY_KEEP;
+			m->ops[i].w.replace = flags & TFS_APPLY_KEEP;
 	if (m->count == 0)
 		return 0;
 	err = table_mutate(m->table, m->schema, generation, &row, 1, flags & TFS_APPLY_SYNC, &a);

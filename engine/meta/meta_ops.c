@@ -37,7 +37,7 @@ static struct op *next_op(struct writer *w, enum op_kind kind, enum meta_family 
 	}
 	if (w->err)
 		return NULL;
-	w->ops[w->count] = (struct op){.kind = kind, .family = (uint16_t)family, .truncate_to = UINT64_MAX};
+	w->ops[w->count] = (struct op){.kind = kind, .family = (uint16_t)family, .w.truncate_to = UINT64_MAX};
 	return &w->ops[w->count++];
 }
 
@@ -60,8 +60,8 @@ static void write_column(struct writer *w, enum meta_family family, struct tfs_b
 	w->err = w->err ? w->err : encoded;
 	op = next_op(w, OP_WRITE, family);
 	if (op) {
-		op->ts = TFS_AUTO;
-		if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_bytes(&w->value), &op->value))
+		op->w.place = TFS_AUTO;
+		if (!arena_dup(w->arena, qualifier, &op->w.qualifier) || !arena_dup(w->arena, buf_bytes(&w->value), &op->value))
 			w->err = -ENOMEM;
 	}
 	buf_reset(&w->value);
@@ -71,7 +71,7 @@ static void delete_column(struct writer *w, enum meta_family family, struct tfs_
 {
 	struct op *op = next_op(w, OP_DELETE_COLUMN, family);
 
-	if (op && !arena_dup(w->arena, qualifier, &op->qualifier))
+	if (op && !arena_dup(w->arena, qualifier, &op->w.qualifier))
 		w->err = -ENOMEM;
 }
 
@@ -159,8 +159,8 @@ int meta_ops_split(const struct meta_tablet *lower, const char *event, struct ar
 
 	if (op) {
 		op->check = TFS_CHECK_ABSENT;
-		op->ts.when = TFS_NEWEST;
-		op->qualifier = column_name(C_SERVER);
+		op->w.place.when = TFS_NEWEST;
+		op->w.qualifier = column_name(C_SERVER);
 	}
 	write_server(&w, lower->server, lower->assignment);
 	write_all(&w, lower);

@@ -36,26 +36,28 @@ void ts_answer_fini(struct ts_answer *a)
 #define RANGE(F)                                                                                                                   \
 	F(VALUE, 1, uint64_t, offset)                                                                                              \
 	F(VALUE, 2, struct tfs_bytes, data)
+#define WRITE(F)                                                                                                                   \
+	F(VALUE, 1, struct tfs_bytes, qualifier)                                                                                   \
+	F(VALUE, 2, enum tfs_base, base)                                                                                           \
+	F(VALUE, 3, int64_t, base_ts)                                                                                              \
+	F(VALUE, 4, uint64_t, truncate_to)                                                                                         \
+	F(ARRAY, 5, tfs_range, ranges, range_count)                                                                                \
+	F(VALUE, 6, struct tfs_bytes, append)                                                                                      \
+	F(STRUCT, 7, tfs_ts, place)                                                                                                \
+	F(VALUE, 8, bool, replace)                                                                                                 \
+	F(VALUE, 9, int64_t, replace_ts)                                                                                           \
+	F(VALUE, 10, bool, drop_newer)
 #define OP(F)                                                                                                                      \
 	F(VALUE, 1, enum op_kind, kind)                                                                                            \
 	F(VALUE, 2, uint16_t, family)                                                                                              \
 	F(VALUE, 3, uint16_t, to_family)                                                                                           \
-	F(VALUE, 4, struct tfs_bytes, qualifier)                                                                                   \
-	F(VALUE, 5, struct tfs_bytes, to_qualifier)                                                                                \
-	F(STRUCT, 6, tfs_ts, ts)                                                                                                   \
+	F(STRUCT, 4, tfs_write, w)                                                                                                 \
+	F(VALUE, 5, struct tfs_bytes, value)                                                                                       \
+	F(VALUE, 6, struct tfs_bytes, to_qualifier)                                                                                \
 	F(STRUCT, 7, tfs_ts, to)                                                                                                   \
-	F(VALUE, 8, enum tfs_base, base)                                                                                           \
-	F(VALUE, 9, int64_t, base_ts)                                                                                              \
-	F(VALUE, 10, uint64_t, truncate_to)                                                                                        \
-	F(ARRAY, 11, tfs_range, ranges, range_count)                                                                               \
-	F(VALUE, 12, struct tfs_bytes, append)                                                                                     \
-	F(VALUE, 13, struct tfs_bytes, value)                                                                                      \
-	F(VALUE, 14, bool, replace)                                                                                                \
-	F(VALUE, 15, bool, drop_newer)                                                                                             \
-	F(VALUE, 16, bool, noreplace)                                                                                              \
-	F(VALUE, 17, int64_t, replace_ts)                                                                                          \
-	F(VALUE, 18, int64_t, by)                                                                                                  \
-	F(VALUE, 19, enum tfs_check, check)
+	F(VALUE, 8, bool, noreplace)                                                                                               \
+	F(VALUE, 9, int64_t, by)                                                                                                   \
+	F(VALUE, 10, enum tfs_check, check)
 #define ROW_MUTATION(F)                                                                                                            \
 	F(VALUE, 1, struct tfs_bytes, row)                                                                                         \
 	F(ARRAY, 2, op, ops, op_count)                                                                                             \
@@ -121,6 +123,7 @@ void ts_answer_fini(struct ts_answer *a)
 WIRE_COMPLETE(tfs_ts, TIME)
 WIRE_COMPLETE(op_token, OP_TOKEN)
 WIRE_COMPLETE(tfs_range, RANGE)
+WIRE_COMPLETE_WITH(tfs_write, WRITE, const char *family;)
 WIRE_COMPLETE(op, OP)
 WIRE_COMPLETE(row_mutation, ROW_MUTATION)
 WIRE_COMPLETE(tfs_result, RESULT)
@@ -138,7 +141,7 @@ static bool op_valid(const void *m)
 {
 	const struct op *op = m;
 
-	return op->kind > 0 && op->kind < OP_KINDS && op->base <= TFS_BASE_VERSION && op->check <= TFS_CHECK_FAMILY;
+	return op->kind > 0 && op->kind < OP_KINDS && op->w.base <= TFS_BASE_VERSION && op->check <= TFS_CHECK_FAMILY;
 }
 
 static bool spec_valid(const void *m)
@@ -151,6 +154,7 @@ static bool spec_valid(const void *m)
 WIRE_MESSAGE(tfs_ts, TIME, time_valid)
 WIRE_MESSAGE(op_token, OP_TOKEN, NULL)
 WIRE_MESSAGE(tfs_range, RANGE, NULL)
+WIRE_MESSAGE(tfs_write, WRITE, NULL)
 WIRE_MESSAGE(op, OP, op_valid)
 WIRE_MESSAGE(row_mutation, ROW_MUTATION, NULL)
 WIRE_MESSAGE(tfs_result, RESULT, NULL)

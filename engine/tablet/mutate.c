@@ -96,16 +96,16 @@ static int64_t mutation_unique_time(struct mutation *m)
 static int resolve_blind_write(struct mutation *m, unsigned i, int64_t bound)
 {
 	const struct op *o = &m->ops[i];
-	struct batch_cell cell = {CELL_VALUE, o->family, o->qualifier, o->value, o->ts.us};
+	struct batch_cell cell = {CELL_VALUE, o->family, o->w.qualifier, o->value, o->w.place.us};
 	int err;
 
-	if (!op_is_whole(o) || o->replace || o->drop_newer)
+	if (!op_is_whole(o) || o->w.replace || o->w.drop_newer)
 		return MUTATION_MUST_READ;
-	if (o->ts.when == TFS_NEWEST && o->ts.us == INT64_MIN)
+	if (o->w.place.when == TFS_NEWEST && o->w.place.us == INT64_MIN)
 		cell.ts = mutation_unique_time(m);
-	if (o->ts.when == TFS_NEWEST && (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)))
+	if (o->w.place.when == TFS_NEWEST && (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)))
 		return MUTATION_MUST_READ;
-	if (o->ts.when == TFS_NEWEST && cell.ts < m->blind_us)
+	if (o->w.place.when == TFS_NEWEST && cell.ts < m->blind_us)
 		m->blind_us = cell.ts;
 	if ((err = mutation_note_put(m, cell.ts, o->value.n)))
 		return err;
@@ -117,10 +117,10 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 {
 	for (unsigned i = 0; i < m->count; i++) {
 		const struct op *o = &m->ops[i];
-		struct batch_cell cell = {CELL_DELETE_COLUMN, o->family, o->qualifier, {NULL, 0}, INT64_MAX};
+		struct batch_cell cell = {CELL_DELETE_COLUMN, o->family, o->w.qualifier, {NULL, 0}, INT64_MAX};
 		int err;
 
-		if (o->replace && o->kind != OP_WRITE)
+		if (o->w.replace && o->kind != OP_WRITE)
 			return MUTATION_MUST_READ;
 		switch (o->kind) {
 		case OP_WRITE:
@@ -131,7 +131,7 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 				return MUTATION_MUST_READ; /* versions that the rule hides must be deleted, too */
 			m->used_rules = true;              /* a newer schema may have a rule */
 			cell.kind = CELL_DELETE_VERSION;
-			cell.ts = o->ts.us;
+			cell.ts = o->w.place.us;
 			err = cell_push(&m->cells, &cell);
 			break;
 		case OP_DELETE_COLUMN:
@@ -233,13 +233,13 @@ static int mcolumn_base_bytes(struct mutation *m, struct mcolumn *c, const struc
 	struct mversion *v = NULL;
 	int err = 0;
 
-	if (o->base == TFS_BASE_NEWEST)
+	if (o->w.base == TFS_BASE_NEWEST)
 		err = mcolumn_newest_base(m, c, &v);
-	else if (o->base == TFS_BASE_VERSION)
-		err = mcolumn_find(m, c, o->base_ts, &v);
+	else if (o->w.base == TFS_BASE_VERSION)
+		err = mcolumn_find(m, c, o->w.base_ts, &v);
 	if (err)
 		return err;
-	if (o->base == TFS_BASE_VERSION && !v)
+	if (o->w.base == TFS_BASE_VERSION && !v)
 		return -ENOENT;
 	return v ? mcolumn_bytes(m, c, v, base) : 0;
 }
@@ -253,22 +253,22 @@ static int resolve_write(struct mutation *m, const struct op *o, struct tfs_resu
 	int64_t ts;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_base_bytes(m, c, o, &base)) ||
+	if ((err = mcolumn_touch(m, o->family, o->w.qualifier, &c)) || (err = mcolumn_base_bytes(m, c, o, &base)) ||
 		(err = op_value(m, o, base, &value)))
 		return err;
-	if (o->replace && (err = mcolumn_newest_two(m, c, &newest)))
+	if (o->w.replace && (err = mcolumn_newest_two(m, c, &newest)))
 		return err;
-	replaced = newest.n && newest.ts[0] == o->replace_ts;
-	if (replaced && o->ts.when == TFS_NEWEST) {
-		ts = o->ts.us == INT64_MIN ? newest.ts[0] : o->ts.us;
+	replaced = newest.n && newest.ts[0] == o->w.replace_ts;
+	if (replaced && o->w.place.when == TFS_NEWEST) {
+		ts = o->w.place.us == INT64_MIN ? newest.ts[0] : o->w.place.us;
 		if (newest.n > 1 && ts <= newest.ts[1])
 			ts = newest.ts[1] + 1;
-	} else if ((err = mcolumn_place(m, c, o->ts, &ts))) {
+	} else if ((err = mcolumn_place(m, c, o->w.place, &ts))) {
 		return err;
 	}
-	if (replaced && ts != o->replace_ts && (err = mcolumn_delete(m, c, o->replace_ts)))
+	if (replaced && ts != o->w.replace_ts && (err = mcolumn_delete(m, c, o->w.replace_ts)))
 		return err;
-	if (o->drop_newer && (err = mcolumn_delete_newer(m, c, ts)))
+	if (o->w.drop_newer && (err = mcolumn_delete_newer(m, c, ts)))
 		return err;
 	*res = (struct tfs_result){.ts = ts, .size = value.n, .replaced = replaced};
 	return mcolumn_put(m, c, ts, value);
@@ -282,19 +282,19 @@ static int resolve_set_time(struct mutation *m, const struct op *o, struct tfs_r
 	struct tfs_bytes value;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest_two(m, c, &newest)))
+	if ((err = mcolumn_touch(m, o->family, o->w.qualifier, &c)) || (err = mcolumn_newest_two(m, c, &newest)))
 		return err;
 	if (!newest.n)
 		return -ENOENT;
-	if (newest.n > 1 && o->ts.us <= newest.ts[1])
+	if (newest.n > 1 && o->w.place.us <= newest.ts[1])
 		return -EINVAL;
-	*res = (struct tfs_result){.ts = o->ts.us, .size = newest.size};
-	if (newest.ts[0] == o->ts.us)
+	*res = (struct tfs_result){.ts = o->w.place.us, .size = newest.size};
+	if (newest.ts[0] == o->w.place.us)
 		return 0;
 	if ((err = mcolumn_newest(m, c, &v)) || (err = mcolumn_bytes(m, c, v, &value)) ||
 		(err = mcolumn_delete(m, c, newest.ts[0])))
 		return err;
-	return mcolumn_put(m, c, o->ts.us, value);
+	return mcolumn_put(m, c, o->w.place.us, value);
 }
 
 /* -EBUSY: `to` has a doubtful version at the time of one of these versions. */
@@ -325,16 +325,16 @@ static int resolve_move_all(struct mutation *m, struct mcolumn *from, struct mco
 
 static int resolve_move(struct mutation *m, const struct op *o, struct tfs_result *res)
 {
-	bool whole = o->ts.when == TFS_NEWEST, onto_column = o->to.when == TFS_NEWEST;
+	bool whole = o->w.place.when == TFS_NEWEST, onto_column = o->to.when == TFS_NEWEST;
 	struct mversion *v, *there = NULL;
 	struct mcolumn *from, *to;
 	struct tfs_bytes value;
 	int64_t ts = o->to.us, from_ts;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &from)) ||
+	if ((err = mcolumn_touch(m, o->family, o->w.qualifier, &from)) ||
 		(err = mcolumn_touch(m, o->to_family, o->to_qualifier, &to)) ||
-		(err = whole ? mcolumn_newest(m, from, &v) : mcolumn_find(m, from, o->ts.us, &v)))
+		(err = whole ? mcolumn_newest(m, from, &v) : mcolumn_find(m, from, o->w.place.us, &v)))
 		return err;
 	if (!v)
 		return -ENOENT;
@@ -373,7 +373,7 @@ static int resolve_increment(struct mutation *m, const struct op *o, struct tfs_
 	char *text;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest_base(m, c, &newest)))
+	if ((err = mcolumn_touch(m, o->family, o->w.qualifier, &c)) || (err = mcolumn_newest_base(m, c, &newest)))
 		return err;
 	if (newest) {
 		if (newest->size > COUNTER_INPUT_MAX)
@@ -403,7 +403,7 @@ static int resolve_check_family(struct mutation *m, const struct op *o)
 	err = tablet_fingerprint(m->t, &m->snap, m->row, o->family, m->now, &sum);
 	if (err)
 		return err;
-	return sum == (uint64_t)o->ts.us ? 0 : -ECANCELED;
+	return sum == (uint64_t)o->w.place.us ? 0 : -ECANCELED;
 }
 
 /* Compiling a pattern takes time, too, and is an error if it is not valid, whether or not the cell exists. */
@@ -422,7 +422,7 @@ static int resolve_check_match(struct mutation *m, const struct op *o)
 	m->match_us += monotonic_us() - start;
 	if (r)
 		return r;
-	if ((r = mcolumn_touch(m, o->family, o->qualifier, &c)) || (r = mcolumn_newest(m, c, &v)) ||
+	if ((r = mcolumn_touch(m, o->family, o->w.qualifier, &c)) || (r = mcolumn_newest(m, c, &v)) ||
 		(v && (r = mcolumn_bytes(m, c, v, &value))))
 		goto out;
 	start = monotonic_us();
@@ -436,7 +436,7 @@ out:
 
 static int resolve_check(struct mutation *m, const struct op *o)
 {
-	bool at_version = (o->check == TFS_CHECK_EXISTS || o->check == TFS_CHECK_ABSENT) && o->ts.when != TFS_NEWEST;
+	bool at_version = (o->check == TFS_CHECK_EXISTS || o->check == TFS_CHECK_ABSENT) && o->w.place.when != TFS_NEWEST;
 	struct mversion *v;
 	struct mcolumn *c;
 	struct tfs_bytes value;
@@ -447,8 +447,8 @@ static int resolve_check(struct mutation *m, const struct op *o)
 		return resolve_check_family(m, o);
 	if (o->check == TFS_CHECK_MATCH)
 		return resolve_check_match(m, o);
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) ||
-		(err = at_version ? mcolumn_find(m, c, o->ts.us, &v) : mcolumn_newest(m, c, &v)))
+	if ((err = mcolumn_touch(m, o->family, o->w.qualifier, &c)) ||
+		(err = at_version ? mcolumn_find(m, c, o->w.place.us, &v) : mcolumn_newest(m, c, &v)))
 		return err;
 	switch (o->check) {
 	case TFS_CHECK_EXISTS:
@@ -458,7 +458,7 @@ static int resolve_check(struct mutation *m, const struct op *o)
 		holds = v == NULL;
 		break;
 	case TFS_CHECK_NEWEST_IS:
-		holds = v && v->ts == o->ts.us;
+		holds = v && v->ts == o->w.place.us;
 		break;
 	case TFS_CHECK_VALUE:
 		if (!v || v->size != o->value.n)
@@ -524,13 +524,13 @@ static int resolve_delete(struct mutation *m, const struct op *o)
 	struct mcolumn *c = NULL;
 	struct mwalk w = {0};
 	struct mversion *v;
-	int err = o->kind == OP_DELETE_COLUMN ? mcolumn_touch(m, o->family, o->qualifier, &c) : 0;
+	int err = o->kind == OP_DELETE_COLUMN ? mcolumn_touch(m, o->family, o->w.qualifier, &c) : 0;
 
 	if (o->kind == OP_DELETE_FAMILY) {
 		cell.kind = CELL_DELETE_FAMILY;
 		cell.family = o->family;
 	}
-	if (!err && o->replace && m->collect < m->now) {
+	if (!err && o->w.replace && m->collect < m->now) {
 		m->used_rules = true;
 		if (!c)
 			err = tablet_doubtful(m->t, &m->snap, m->row, cell.family, m->now, m->collect, keep_cell, &l);
@@ -559,8 +559,8 @@ static int resolve_op(struct mutation *m, const struct op *o, struct tfs_result 
 	case OP_WRITE:
 		return resolve_write(m, o, res);
 	case OP_DELETE_VERSION:
-		err = mcolumn_touch(m, o->family, o->qualifier, &c);
-		return err ? err : mcolumn_delete(m, c, o->ts.us);
+		err = mcolumn_touch(m, o->family, o->w.qualifier, &c);
+		return err ? err : mcolumn_delete(m, c, o->w.place.us);
 	case OP_DELETE_COLUMN:
 	case OP_DELETE_FAMILY:
 	case OP_DELETE_ROW:

@@ -97,7 +97,7 @@ static uint64_t op_bytes(struct tfs_bytes row, const struct op *ops, unsigned co
 	uint64_t bytes = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		bytes += CELL_BYTES + row.n + ops[i].qualifier.n + ops[i].value.n + ops[i].append.n;
+		bytes += CELL_BYTES + row.n + ops[i].w.qualifier.n + ops[i].value.n + ops[i].w.append.n;
 	return bytes;
 }
 

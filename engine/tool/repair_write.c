@@ -151,7 +151,7 @@ static int append_row(struct new_log *n, const struct meta_tablet *t, uint64_t *
 	for (unsigned i = 0; i < count && !err; i++) {
 		struct batch_cell c = {.kind = CELL_VALUE,
 			.family = ops[i].family,
-			.qualifier = ops[i].qualifier,
+			.qualifier = ops[i].w.qualifier,
 			.value = ops[i].value,
 			.ts = now};
 

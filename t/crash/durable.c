@@ -39,7 +39,7 @@ int __wrap_metadata_delete(struct tablet_service *svc, struct tfs_bytes row_key)
 
 static bool is_column(const struct op *op, enum op_kind kind, enum meta_column c)
 {
-	return op->kind == kind && op->family == META_TABLET && bytes_eq(op->qualifier, tfs_str(meta_column_names[c]));
+	return op->kind == kind && op->family == META_TABLET && bytes_eq(op->w.qualifier, tfs_str(meta_column_names[c]));
 }
 
 /* The value of event: a text follows its format byte. */

@@ -328,11 +328,11 @@ static void request_init(struct request *r, unsigned count, enum op_kind kind)
 		snprintf(r->names[i], sizeof(r->names[i]), "row%05u", i);
 		r->ops[i] = (struct op){.kind = kind,
 			.family = store_family_id(table, "f"),
-			.qualifier = tfs_str("q"),
-			.ts = {true, INT64_MIN},
+			.w.qualifier = tfs_str("q"),
+			.w.place = {true, INT64_MIN},
 			.by = 1,
 			.value = tfs_str("v"),
-			.truncate_to = UINT64_MAX};
+			.w.truncate_to = UINT64_MAX};
 		r->rows[i] = (struct row_mutation){tfs_str(r->names[i]), &r->ops[i], 1};
 	}
 }
@@ -364,7 +364,7 @@ static void one_sync(void **state)
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(r.errs[i], -EINVAL); /* "v" is no number */
 	for (unsigned i = 0; i < MANY; i++)
-		r.ops[i].qualifier = tfs_str("n");
+		r.ops[i].w.qualifier = tfs_str("n");
 	assert_int_equal(request_send(&r), 1);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(r.errs[i], 0);
@@ -389,7 +389,7 @@ static void order_within_a_row(void **state)
 	open_store();
 	request_init(&r, 40, OP_INCREMENT);
 	for (unsigned i = 0; i < 40; i++) {
-		static const struct op append = {.kind = OP_WRITE, .base = TFS_BASE_NEWEST, .truncate_to = UINT64_MAX};
+		static const struct op append = {.kind = OP_WRITE, .w.base = TFS_BASE_NEWEST, .w.truncate_to = UINT64_MAX};
 		static char values[40][8];
 
 		if (i % 3 == 0) { /* 0, 3, 6, ...: an append, or a new value */
@@ -401,11 +401,11 @@ static void order_within_a_row(void **state)
 				r.ops[i].value = tfs_str(values[i]);
 			} else {
 				r.ops[i] = append;
-				r.ops[i].append = tfs_str(i > 30 && i < 37 ? "x" : "");
+				r.ops[i].w.append = tfs_str(i > 30 && i < 37 ? "x" : "");
 			}
 			r.ops[i].family = family;
-			r.ops[i].qualifier = tfs_str("w");
-			r.ops[i].ts = TFS_AUTO;
+			r.ops[i].w.qualifier = tfs_str("w");
+			r.ops[i].w.place = TFS_AUTO;
 		}
 		r.rows[i].row = tfs_str(i % 3 == 2 ? r.names[i] : "same");
 	}

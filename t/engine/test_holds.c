@@ -37,7 +37,7 @@ static int ask(enum ts_method method, uint64_t term)
 
 static int mutate(void)
 {
-	struct op op = {.kind = OP_WRITE, .family = store_family_id(table, "f"), .ts = {.us = 1}, .truncate_to = UINT64_MAX};
+	struct op op = {.kind = OP_WRITE, .family = store_family_id(table, "f"), .w.place = {.us = 1}, .w.truncate_to = UINT64_MAX};
 	const struct row_mutation row = {tfs_str("m"), &op, 1};
 	struct ts_request q = {.method = TS_MUTATE, .table = store_tablets_id(table), .rows = &row, .row_count = 1};
 	struct ts_answer a = {0};

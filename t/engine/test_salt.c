@@ -434,7 +434,7 @@ static void test_scan_ends(void **state)
 /* No request finds the former tablets of a table. */
 static void test_old_tablets(void **state)
 {
-	static const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
+	static const struct op op = {.kind = OP_DELETE_ROW, .w.truncate_to = UINT64_MAX};
 	static const struct scan_spec spec = {.pub.what = TFS_SCAN_ROWS};
 	const struct row_mutation row = {tfs_str("row"), &op, 1}, rows[] = {row, row};
 	static const enum ts_method methods[] = {
@@ -590,8 +590,8 @@ static int change_between(void *arg, enum file_op op, const char *path, uint64_t
 static void test_batch_between(void **state)
 {
 	enum { DELETED = 256, ROWS = DELETED + 4 };
-	static const struct op gone = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX},
-			       kept = {.kind = OP_WRITE, .family = 2, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
+	static const struct op gone = {.kind = OP_DELETE_ROW, .w.truncate_to = UINT64_MAX},
+			       kept = {.kind = OP_WRITE, .family = 2, .w.place = {.us = 1}, .w.truncate_to = UINT64_MAX};
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
 	struct row_mutation rows[ROWS];
 	char row[ROWS][12];

@@ -80,7 +80,7 @@ static void begin_split(const char *end, const char *at)
 /* Steps 2 and, unless it is cut short before, 3 of a merge of the tablets that end at `middle` and `end`. */
 static void begin_merge(const char *begin, const char *middle, const char *end, bool third)
 {
-	const struct op gone = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
+	const struct op gone = {.kind = OP_DELETE_ROW, .w.truncate_to = UINT64_MAX};
 	struct meta_tablet lower = {0};
 	struct arena arena = {0};
 	struct op *ops;

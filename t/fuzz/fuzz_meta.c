@@ -40,7 +40,7 @@ static void write_and_read(const struct meta_tablet *m)
 	CHECK(buf_set(&back.end, m->end.p, m->end.n) == 0);
 	for (unsigned i = 0; i < count; i++) {
 		struct tfs_cell c = {
-			.family_id = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value, .size = ops[i].value.n};
+			.family_id = ops[i].family, .qualifier = ops[i].w.qualifier, .value = ops[i].value, .size = ops[i].value.n};
 
 		CHECK(meta_tablet_cell(&back, &c) == 0);
 	}
@@ -151,7 +151,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	} else {
 		CHECK(meta_ops_new(&m, &arena, &ops, &count) == 0);
 		for (unsigned k = 0; k < count; k++)
-			CHECK(buf_u8(&b, (uint8_t)ops[k].family) == 0 && buf_lstr(&b, ops[k].qualifier) == 0 &&
+			CHECK(buf_u8(&b, (uint8_t)ops[k].family) == 0 && buf_lstr(&b, ops[k].w.qualifier) == 0 &&
 				buf_lstr(&b, ops[k].value) == 0);
 	}
 	meta_tablet_fini(&m);

@@ -205,7 +205,8 @@ static void set_salt(const char *salt)
 /* Past the client's salting, as nothing but a mistake could. */
 static void stray_rows(uint64_t n)
 {
-	struct op op = {.kind = OP_WRITE, .family = 1, .ts = {.us = 5}, .truncate_to = UINT64_MAX, .value = tfs_str("stray")};
+	struct op op = {
+		.kind = OP_WRITE, .family = 1, .w.place = {.us = 5}, .w.truncate_to = UINT64_MAX, .value = tfs_str("stray")};
 
 	const struct tfs_schema *s;
 

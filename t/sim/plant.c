@@ -96,7 +96,7 @@ int __wrap_clients_bury(struct server *s, const struct ts_request *q, struct ts_
 
 static bool is_owner_check(const struct op *op)
 {
-	return op->kind == OP_CHECK && op->family == META_TABLET && bytes_eq(op->qualifier, tfs_str("server"));
+	return op->kind == OP_CHECK && op->family == META_TABLET && bytes_eq(op->w.qualifier, tfs_str("server"));
 }
 
 int __real_metadata_mutate(struct tablet_service *svc, struct tfs_bytes row_key, const struct op *ops, unsigned count);

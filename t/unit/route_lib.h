@@ -266,8 +266,8 @@ static inline int serve_rows(struct fake_server *s, const struct ts_request *q, 
 			snprintf(name, sizeof(name), "%.*s", (int)q->rows[i].row.n, (const char *)q->rows[i].row.p);
 			row = (unsigned)strtoul(name, NULL, 10) % 1000;
 			for (uint32_t k = 0; k < q->rows[i].op_count; k++) {
-				out_of_order += q->rows[i].ops[k].ts.us <= latest[row];
-				latest[row] = q->rows[i].ops[k].ts.us;
+				out_of_order += q->rows[i].ops[k].w.place.us <= latest[row];
+				latest[row] = q->rows[i].ops[k].w.place.us;
 				applied[row]++;
 			}
 		}

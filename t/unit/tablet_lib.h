@@ -300,10 +300,10 @@ static inline int lib_put(struct lib *l, const char *row, uint16_t family, const
 {
 	struct op o = {.kind = OP_WRITE,
 		.family = family,
-		.qualifier = tfs_str(q),
-		.ts = {false, ts},
+		.w.qualifier = tfs_str(q),
+		.w.place = {false, ts},
 		.value = value,
-		.truncate_to = UINT64_MAX};
+		.w.truncate_to = UINT64_MAX};
 
 	return lib_op(l, row, &o, NULL);
 }

@@ -38,7 +38,7 @@ static void fill(unsigned step)
 
 static void del(enum op_kind kind, unsigned i)
 {
-	struct op o = {.kind = kind, .family = kind == OP_DELETE_ROW ? 0 : 1, .qualifier = tfs_str("q"), .ts = {false, 5}};
+	struct op o = {.kind = kind, .family = kind == OP_DELETE_ROW ? 0 : 1, .w.qualifier = tfs_str("q"), .w.place = {false, 5}};
 
 	LIB(lib_op(&l, row_name(2 * i), &o, NULL));
 }
@@ -192,7 +192,7 @@ static void replaced(void **state)
 	newest('b', 2, 'e', 0, 1500);
 	/* A file that holds deletes is looked into whatever its times. */
 	LIB(lib_op(&l, row_name(0),
-		&(struct op){.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 30}}, NULL));
+		&(struct op){.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("q"), .w.place = {false, 30}}, NULL));
 	LIB(tablet_flush(l.t));
 	LIB(tablet_read(l.t, tfs_str(row_name(0)), 1, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, &c, 1, NULL, NULL));
 	assert_int_equal(c, 'b');

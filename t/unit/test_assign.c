@@ -506,7 +506,7 @@ static int copy_to(unsigned server, uint32_t id)
 static void late_copies(void **state)
 {
 	struct tablet_service *rows = route_service(c.router);
-	struct op op = {.kind = OP_WRITE, .family = META_TABLET, .qualifier = tfs_str("late"), .value = tfs_str("")};
+	struct op op = {.kind = OP_WRITE, .family = META_TABLET, .w.qualifier = tfs_str("late"), .value = tfs_str("")};
 	struct buf key = {0};
 	char note[32], file[40];
 	uint32_t id;
@@ -596,8 +596,8 @@ static int put_as_another(const struct schema *s)
 	const struct tfs_schema *p = schema_public(s);
 	const struct op op = {.kind = OP_WRITE,
 		.family = p->families[p->family_count - 1].id,
-		.qualifier = tfs_str("q"),
-		.ts = {.when = TFS_NEWEST},
+		.w.qualifier = tfs_str("q"),
+		.w.place = {.when = TFS_NEWEST},
 		.value = tfs_str("v")};
 	const struct row_mutation row = {tfs_str("row"), &op, 1};
 	const struct ts_request q = {

@@ -7,9 +7,9 @@ static void damaged_row(void **state)
 {
 	struct op op = {.kind = OP_WRITE,
 		.family = META_TABLET,
-		.qualifier = tfs_str("server"),
-		.ts = {.when = TFS_NEWEST, .us = TFS_NO_TIME},
-		.truncate_to = UINT64_MAX,
+		.w.qualifier = tfs_str("server"),
+		.w.place = {.when = TFS_NEWEST, .us = TFS_NO_TIME},
+		.w.truncate_to = UINT64_MAX,
 		.value = tfs_str("nonsense")};
 	struct buf key = {0};
 	struct ts_assigned t;

@@ -298,7 +298,7 @@ static void test_groups_change(void **state)
 {
 	static struct lib l;
 	struct store_schema *s;
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 2}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("q"), .w.place = {false, 2}};
 	struct op row = {.kind = OP_DELETE_ROW};
 	bool did;
 
@@ -338,7 +338,7 @@ static void test_deleted_under_older_rules(void **state)
 	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
 	static struct lib l;
 	struct store_schema *s;
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 4}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("q"), .w.place = {false, 4}};
 	bool did = false;
 
 	start(&l, 1);
@@ -377,8 +377,12 @@ static void test_rules_change_under_a_delete(void **state)
 
 	for (int heavy = 0; heavy < 2; heavy++) {
 		struct op ops[2] = {
-			{.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 2}},
-			{.kind = OP_CHECK, .family = 1, .qualifier = tfs_str("q"), .ts = {false, 2}, .check = TFS_CHECK_EXISTS},
+			{.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("q"), .w.place = {false, 2}},
+			{.kind = OP_CHECK,
+				.family = 1,
+				.w.qualifier = tfs_str("q"),
+				.w.place = {false, 2},
+				.check = TFS_CHECK_EXISTS},
 		};
 
 		start(&l, 1);
@@ -494,7 +498,7 @@ static unsigned beside_rounds;
 /* In the major compaction's own thread, when it makes its output: it holds no lock there. */
 static int work_beside(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("old"), .ts = {false, 2}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("old"), .w.place = {false, 2}};
 	struct lib *l = beside;
 	char q[16];
 	bool did = false;
@@ -571,15 +575,15 @@ static void *writer_main(void *arg)
 		struct op ops[3] = {
 			{.kind = OP_WRITE,
 				.family = 1,
-				.qualifier = tfs_str("q"),
-				.ts = {true, INT64_MIN},
-				.truncate_to = UINT64_MAX},
+				.w.qualifier = tfs_str("q"),
+				.w.place = {true, INT64_MIN},
+				.w.truncate_to = UINT64_MAX},
 			{.kind = OP_WRITE,
 				.family = 2,
-				.qualifier = tfs_str("q"),
-				.ts = {true, INT64_MIN},
-				.truncate_to = UINT64_MAX},
-			{.kind = OP_INCREMENT, .family = 1, .qualifier = tfs_str("count"), .by = 1},
+				.w.qualifier = tfs_str("q"),
+				.w.place = {true, INT64_MIN},
+				.w.truncate_to = UINT64_MAX},
+			{.kind = OP_INCREMENT, .family = 1, .w.qualifier = tfs_str("count"), .by = 1},
 		};
 
 		value[n] = 'x';

@@ -192,7 +192,7 @@ static void test_flush_without_its_deletes(void **state)
 	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
 	static struct lib l;
 	struct store_schema *s;
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q"), .ts = {false, VIEW_MEMS - 1}};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("q"), .w.place = {false, VIEW_MEMS - 1}};
 	struct tablet_stats st;
 
 	start(&l, 1);
@@ -229,21 +229,21 @@ static void workload(struct lib *l, int *have, int *next, bool in_doubt)
 		struct tfs_range range = {0, tfs_str("v")};
 		struct op o = {.kind = OP_WRITE,
 			.family = 1,
-			.qualifier = tfs_str("q"),
-			.ts = {true, INT64_MIN},
-			.truncate_to = UINT64_MAX,
+			.w.qualifier = tfs_str("q"),
+			.w.place = {true, INT64_MIN},
+			.w.truncate_to = UINT64_MAX,
 			.value = tfs_bytes_of(value, 0)};
 		int n = (*next)++, err;
 
 		snprintf(row, sizeof row, "%02d", i);
 		if (i % 4 == 3) {
-			o = (struct op){.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = tfs_str("q")};
+			o = (struct op){.kind = OP_DELETE_COLUMN, .family = 1, .w.qualifier = tfs_str("q")};
 			n = 0;
 		} else if (i % 4 == 2) {
-			o.base = TFS_BASE_NEWEST;
-			o.truncate_to = 0;
-			o.ranges = &range;
-			o.range_count = 1;
+			o.w.base = TFS_BASE_NEWEST;
+			o.w.truncate_to = 0;
+			o.w.ranges = &range;
+			o.w.range_count = 1;
 			range.data = tfs_bytes_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
 		} else {
 			o.value = tfs_bytes_of(value, (size_t)snprintf(value, sizeof value, "%d", n));

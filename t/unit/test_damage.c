@@ -53,17 +53,17 @@ static int put(const char *row, const char *q, int64_t ts)
 {
 	struct op o = {.kind = OP_WRITE,
 		.family = 1,
-		.qualifier = tfs_str(q),
-		.ts = {false, ts},
+		.w.qualifier = tfs_str(q),
+		.w.place = {false, ts},
 		.value = value_of(written++),
-		.truncate_to = UINT64_MAX};
+		.w.truncate_to = UINT64_MAX};
 
 	return both(row, &o);
 }
 
 static void change(bool deletes)
 {
-	struct op o = {.family = 1, .qualifier = tfs_str(qualifiers[rnd(columns)]), .ts = {false, 1 + (int64_t)rnd(times)}};
+	struct op o = {.family = 1, .w.qualifier = tfs_str(qualifiers[rnd(columns)]), .w.place = {false, 1 + (int64_t)rnd(times)}};
 	const char *row = rows[rnd(ROWS)];
 	unsigned what = deletes ? rnd(120) : 119;
 	int err;
@@ -78,7 +78,7 @@ static void change(bool deletes)
 		o.kind = OP_DELETE_ROW;
 	else
 		what = 119;
-	err = what == 119 ? put(row, (const char *)o.qualifier.p, o.ts.us) : both(row, &o);
+	err = what == 119 ? put(row, (const char *)o.w.qualifier.p, o.w.place.us) : both(row, &o);
 	assert_true(!err || err == -EBADMSG);
 }
 

@@ -95,7 +95,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	enum { WRITES = 40 };
 	static struct sent writes[WRITES];
 	static struct row_mutation rows[WRITES];
-	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
+	struct op op = {.kind = OP_WRITE, .w.place = {.us = 1}, .w.truncate_to = UINT64_MAX};
 	struct buf user_key = {0}, meta_key = {0};
 	struct sent read, expiring;
 	struct ts_request hello;
@@ -189,7 +189,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 static void test_refusals_are_counted(void **state)
 {
 	static const char *const causes[] = {"malformed", "version", "invalid", "repeated", "late", "foreign", "busy"};
-	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
+	struct op op = {.kind = OP_WRITE, .w.place = {.us = 1}, .w.truncate_to = UINT64_MAX};
 	struct ts_assigned elsewhere = {.table = 900, .begin = tfs_str(""), .assignment = 1, .server = 99};
 	struct row_mutation row = {tfs_str("r"), &op, 1, .number = 1}, other = row;
 	struct ts_request write, bad;

@@ -216,7 +216,7 @@ static void store_ops(struct stored *s, const struct op *ops, unsigned count)
 		unsigned k = 0;
 
 		assert_true(op->family >= META_TABLET && op->family <= META_EVENT);
-		while (k < s->count && (s->cells[k].family_id != op->family || !bytes_eq(s->cells[k].qualifier, op->qualifier)))
+		while (k < s->count && (s->cells[k].family_id != op->family || !bytes_eq(s->cells[k].qualifier, op->w.qualifier)))
 			k++;
 		if (op->kind == OP_DELETE_COLUMN) {
 			if (k < s->count)
@@ -224,15 +224,15 @@ static void store_ops(struct stored *s, const struct op *ops, unsigned count)
 			continue;
 		}
 		assert_int_equal(op->kind, OP_WRITE);
-		assert_int_equal(op->base, TFS_BASE_EMPTY);
-		assert_true(op->ts.when == TFS_NEWEST && op->ts.us == INT64_MIN);
-		assert_int_equal(op->truncate_to, UINT64_MAX);
+		assert_int_equal(op->w.base, TFS_BASE_EMPTY);
+		assert_true(op->w.place.when == TFS_NEWEST && op->w.place.us == INT64_MIN);
+		assert_int_equal(op->w.truncate_to, UINT64_MAX);
 		assert_true(op->value.n <= 256 * 1024); /* a cell that scans hand out whole */
 		assert_true(k < STORED);
 		if (k == s->count)
 			s->count++;
 		s->cells[k] = (struct tfs_cell){.family_id = op->family, .size = op->value.n};
-		assert_true(arena_dup(&s->arena, op->qualifier, &s->cells[k].qualifier));
+		assert_true(arena_dup(&s->arena, op->w.qualifier, &s->cells[k].qualifier));
 		assert_true(arena_dup(&s->arena, op->value, &s->cells[k].value));
 	}
 }

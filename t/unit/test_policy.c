@@ -256,7 +256,7 @@ static void rate_of_looking(void **state)
 /* On a full disk removed cells are dropped before their time; after an attempt that found no space the next waits. */
 static void full_disk(void **state)
 {
-	const struct op gone = {.kind = OP_DELETE_COLUMN, .family = 2, .qualifier = tfs_str("q"), .ts = {false, INT64_MAX}};
+	const struct op gone = {.kind = OP_DELETE_COLUMN, .family = 2, .w.qualifier = tfs_str("q"), .w.place = {false, INT64_MAX}};
 	static const _Atomic bool full = true;
 	static struct lib l;
 	char row[16];

@@ -125,7 +125,7 @@ static int work_meta(void *arg)
 	if (!rc)
 		rc = meta_ops_new(&m, &arena, &ops, &count);
 	for (unsigned i = 0; i < count && !rc; i++) {
-		struct tfs_cell c = {.family_id = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value};
+		struct tfs_cell c = {.family_id = ops[i].family, .qualifier = ops[i].w.qualifier, .value = ops[i].value};
 
 		rc = meta_tablet_cell(&back, &c);
 	}
@@ -171,7 +171,7 @@ static int work_tablet_service(void *arg)
 	static const struct tablet_service_ops ops = {.call = answer_tablet};
 	static const uint16_t families[] = {1, 2};
 	static const struct tfs_range range = {.offset = 3, .data = {(const uint8_t *)"abc", 3}};
-	static const struct op op[2] = {{.kind = OP_WRITE, .ranges = &range, .range_count = 1}, {.kind = OP_INCREMENT}};
+	static const struct op op[2] = {{.kind = OP_WRITE, .w.ranges = &range, .w.range_count = 1}, {.kind = OP_INCREMENT}};
 	const struct scan_spec spec = {.family_ids = families, .pub.family_count = 2};
 	const struct row_mutation rows[2] = {{tfs_str("r1"), op, 2}, {tfs_str("r2"), op, 1}};
 	const struct ts_request q = {

@@ -347,7 +347,7 @@ static void what_goes_to_all(void **state)
 static void what_is_sent_again(void **state)
 {
 	enum { MANY = 10 };
-	struct op op = {.kind = OP_WRITE, .ts = {.us = 1}};
+	struct op op = {.kind = OP_WRITE, .w.place = {.us = 1}};
 	const struct row_mutation row = {tfs_str("5"), &op, 1};
 	struct ts_request q = {.method = TS_MUTATE, .table = 16, .rows = &row, .row_count = 1};
 	struct row_mutation rows[MANY];
@@ -370,7 +370,7 @@ static void what_is_sent_again(void **state)
 	q.row_count = MANY;
 	a.row_errs = errs;
 	for (unsigned i = 0; i < MANY; i++) {
-		ops[i] = (struct op){.kind = OP_WRITE, .ts = {.us = 2 + i}};
+		ops[i] = (struct op){.kind = OP_WRITE, .w.place = {.us = 2 + i}};
 		rows[i] = (struct row_mutation){tfs_str("5"), &ops[i], 1};
 		errs[i] = 1;
 	}

@@ -90,24 +90,24 @@ static void rnd_op(struct op *op, struct tfs_range *ranges)
 	*op = (struct op){.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)),
 		.family = (uint16_t)rnd64(),
 		.to_family = (uint16_t)rnd64(),
-		.qualifier = rnd_bytes(),
+		.w.qualifier = rnd_bytes(),
 		.to_qualifier = rnd_bytes(),
-		.ts = rnd_time(),
+		.w.place = rnd_time(),
 		.to = rnd_time(),
-		.base = (enum tfs_base)rnd(3),
-		.base_ts = rnd_ts(),
-		.truncate_to = rnd64(),
-		.range_count = rnd(4),
-		.append = rnd_bytes(),
+		.w.base = (enum tfs_base)rnd(3),
+		.w.base_ts = rnd_ts(),
+		.w.truncate_to = rnd64(),
+		.w.range_count = rnd(4),
+		.w.append = rnd_bytes(),
 		.value = rnd_bytes(),
-		.replace = rnd(2),
-		.drop_newer = rnd(2),
+		.w.replace = rnd(2),
+		.w.drop_newer = rnd(2),
 		.noreplace = rnd(2),
-		.replace_ts = rnd_ts(),
+		.w.replace_ts = rnd_ts(),
 		.by = rnd_ts(),
 		.check = (enum tfs_check)rnd(4)};
-	op->ranges = op->range_count ? ranges : NULL;
-	for (unsigned i = 0; i < op->range_count; i++)
+	op->w.ranges = op->w.range_count ? ranges : NULL;
+	for (unsigned i = 0; i < op->w.range_count; i++)
 		ranges[i] = (struct tfs_range){rnd64(), rnd_bytes()};
 }
 
@@ -218,24 +218,24 @@ static void expect_op(const struct op *a, const struct op *b)
 	assert_int_equal(a->kind, b->kind);
 	assert_int_equal(a->family, b->family);
 	assert_int_equal(a->to_family, b->to_family);
-	expect_bytes(a->qualifier, b->qualifier);
+	expect_bytes(a->w.qualifier, b->w.qualifier);
 	expect_bytes(a->to_qualifier, b->to_qualifier);
-	expect_time(a->ts, b->ts);
+	expect_time(a->w.place, b->w.place);
 	expect_time(a->to, b->to);
-	assert_int_equal(a->base, b->base);
-	assert_int_equal(a->base_ts, b->base_ts);
-	assert_int_equal(a->truncate_to, b->truncate_to);
-	assert_int_equal(a->range_count, b->range_count);
-	for (unsigned i = 0; i < a->range_count; i++) {
-		assert_int_equal(a->ranges[i].offset, b->ranges[i].offset);
-		expect_bytes(a->ranges[i].data, b->ranges[i].data);
+	assert_int_equal(a->w.base, b->w.base);
+	assert_int_equal(a->w.base_ts, b->w.base_ts);
+	assert_int_equal(a->w.truncate_to, b->w.truncate_to);
+	assert_int_equal(a->w.range_count, b->w.range_count);
+	for (unsigned i = 0; i < a->w.range_count; i++) {
+		assert_int_equal(a->w.ranges[i].offset, b->w.ranges[i].offset);
+		expect_bytes(a->w.ranges[i].data, b->w.ranges[i].data);
 	}
-	expect_bytes(a->append, b->append);
+	expect_bytes(a->w.append, b->w.append);
 	expect_bytes(a->value, b->value);
-	assert_int_equal(a->replace, b->replace);
-	assert_int_equal(a->drop_newer, b->drop_newer);
+	assert_int_equal(a->w.replace, b->w.replace);
+	assert_int_equal(a->w.drop_newer, b->w.drop_newer);
 	assert_int_equal(a->noreplace, b->noreplace);
-	assert_int_equal(a->replace_ts, b->replace_ts);
+	assert_int_equal(a->w.replace_ts, b->w.replace_ts);
 	assert_int_equal(a->by, b->by);
 	assert_int_equal(a->check, b->check);
 }
@@ -406,7 +406,7 @@ static void test_other_versions_are_refused(void **state)
 static void test_large_values_are_borrowed(void **state)
 {
 	uint8_t *big = malloc(8 << 20);
-	struct op op = {.kind = OP_WRITE, .family = 1, .truncate_to = UINT64_MAX};
+	struct op op = {.kind = OP_WRITE, .family = 1, .w.truncate_to = UINT64_MAX};
 	const struct row_mutation row = {tfs_str("r"), &op, 1};
 	struct ts_request q = {.method = TS_MUTATE, .row_count = 1, .rows = &row}, got;
 	struct arena arena = {0};

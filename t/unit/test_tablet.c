@@ -154,12 +154,12 @@ static void aim(struct pair *p, const char *row, struct op *o)
 {
 	struct tfs_info info;
 
-	if (!o->replace && o->base != TFS_BASE_VERSION)
+	if (!o->w.replace && o->w.base != TFS_BASE_VERSION)
 		return;
-	if (tablet_read(p->l.t, tfs_str(row), o->family, o->qualifier, (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, &info))
+	if (tablet_read(p->l.t, tfs_str(row), o->family, o->w.qualifier, (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, &info))
 		return;
-	o->replace_ts = info.ts;
-	o->base_ts = info.ts;
+	o->w.replace_ts = info.ts;
+	o->w.base_ts = info.ts;
 }
 
 static void add_op(struct pair *p, const char *row, struct both *b, unsigned i, struct tfs_mutation *m)
@@ -170,9 +170,9 @@ static void add_op(struct pair *p, const char *row, struct both *b, unsigned i, 
 	*o = (struct op){.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)),
 		.family = (uint16_t)(1 + rnd(FAMILIES)),
 		.to_family = (uint16_t)(1 + rnd(FAMILIES)),
-		.qualifier = qualifiers[rnd(QUALIFIERS)],
+		.w.qualifier = qualifiers[rnd(QUALIFIERS)],
 		.to_qualifier = qualifiers[rnd(QUALIFIERS)],
-		.truncate_to = UINT64_MAX};
+		.w.truncate_to = UINT64_MAX};
 	if (rnd(3) == 0)
 		o->kind = OP_WRITE;
 	if (o->kind == OP_CHECK && rnd(2))
@@ -181,49 +181,49 @@ static void add_op(struct pair *p, const char *row, struct both *b, unsigned i, 
 		o->kind = OP_WRITE;
 	family = names[o->family - 1];
 	to_family = names[o->to_family - 1];
-	o->ts = some_time();
+	o->w.place = some_time();
 	o->to = some_time();
 	switch (o->kind) {
 	case OP_WRITE:
 		if (rnd(2)) {
 			o->value = some_value();
-			LIB(model_mutation_put(m, family, b_of(o->qualifier), ts_of(o->ts), b_of(o->value)));
+			LIB(model_mutation_put(m, family, b_of(o->w.qualifier), ts_of(o->w.place), b_of(o->value)));
 			break;
 		}
-		o->base = (enum tfs_base)rnd(3);
-		o->base_ts = some_ts();
-		o->truncate_to = rnd(2) ? UINT64_MAX : rnd(30);
-		o->range_count = rnd(3);
-		for (unsigned k = 0; k < o->range_count; k++) {
+		o->w.base = (enum tfs_base)rnd(3);
+		o->w.base_ts = some_ts();
+		o->w.truncate_to = rnd(2) ? UINT64_MAX : rnd(30);
+		o->w.range_count = rnd(3);
+		for (unsigned k = 0; k < o->w.range_count; k++) {
 			b->ranges[i][k] = (struct tfs_range){rnd(30), some_value()};
 			b->model_ranges[i][k] = (struct tfs_range){b->ranges[i][k].offset, b_of(b->ranges[i][k].data)};
 		}
-		o->ranges = b->ranges[i];
-		o->append = rnd(2) ? some_value() : tfs_bytes_of(NULL, 0);
-		o->replace = rnd(3) == 0;
-		o->replace_ts = some_ts();
-		o->drop_newer = rnd(4) == 0;
+		o->w.ranges = b->ranges[i];
+		o->w.append = rnd(2) ? some_value() : tfs_bytes_of(NULL, 0);
+		o->w.replace = rnd(3) == 0;
+		o->w.replace_ts = some_ts();
+		o->w.drop_newer = rnd(4) == 0;
 		if (rnd(2))
 			aim(p, row, o);
 		b->writes[i] = (struct tfs_write){.family = family,
-			.qualifier = b_of(o->qualifier),
-			.base = (enum tfs_base)o->base,
-			.base_ts = o->base_ts,
-			.truncate_to = o->truncate_to,
+			.qualifier = b_of(o->w.qualifier),
+			.base = (enum tfs_base)o->w.base,
+			.base_ts = o->w.base_ts,
+			.truncate_to = o->w.truncate_to,
 			.ranges = b->model_ranges[i],
-			.range_count = o->range_count,
-			.append = b_of(o->append),
-			.place = ts_of(o->ts),
-			.replace = o->replace,
-			.replace_ts = o->replace_ts,
-			.drop_newer = o->drop_newer};
+			.range_count = o->w.range_count,
+			.append = b_of(o->w.append),
+			.place = ts_of(o->w.place),
+			.replace = o->w.replace,
+			.replace_ts = o->w.replace_ts,
+			.drop_newer = o->w.drop_newer};
 		LIB(model_mutation_write(m, &b->writes[i]));
 		break;
 	case OP_DELETE_VERSION:
-		LIB(model_mutation_delete_version(m, family, b_of(o->qualifier), o->ts.us));
+		LIB(model_mutation_delete_version(m, family, b_of(o->w.qualifier), o->w.place.us));
 		break;
 	case OP_DELETE_COLUMN:
-		LIB(model_mutation_delete_column(m, family, b_of(o->qualifier)));
+		LIB(model_mutation_delete_column(m, family, b_of(o->w.qualifier)));
 		break;
 	case OP_DELETE_FAMILY:
 		LIB(model_mutation_delete_family(m, family));
@@ -232,21 +232,22 @@ static void add_op(struct pair *p, const char *row, struct both *b, unsigned i, 
 		LIB(model_mutation_delete_row(m));
 		break;
 	case OP_SET_TIME:
-		LIB(model_mutation_set_time(m, family, b_of(o->qualifier), o->ts.us));
+		LIB(model_mutation_set_time(m, family, b_of(o->w.qualifier), o->w.place.us));
 		break;
 	case OP_MOVE:
 		o->noreplace = rnd(4) == 0;
-		LIB(model_mutation_move(
-			m, family, b_of(o->qualifier), ts_of(o->ts), to_family, b_of(o->to_qualifier), ts_of(o->to), o->noreplace));
+		LIB(model_mutation_move(m, family, b_of(o->w.qualifier), ts_of(o->w.place), to_family, b_of(o->to_qualifier),
+			ts_of(o->to), o->noreplace));
 		break;
 	case OP_INCREMENT:
 		o->by = rnd(5);
-		LIB(model_mutation_increment(m, family, b_of(o->qualifier), o->by));
+		LIB(model_mutation_increment(m, family, b_of(o->w.qualifier), o->by));
 		break;
 	case OP_CHECK:
 		o->check = (enum tfs_check)rnd(4);
 		o->value = some_value();
-		LIB(model_mutation_check(m, (enum tfs_check)o->check, family, b_of(o->qualifier), ts_of(o->ts), b_of(o->value)));
+		LIB(model_mutation_check(
+			m, (enum tfs_check)o->check, family, b_of(o->w.qualifier), ts_of(o->w.place), b_of(o->value)));
 		break;
 	}
 }
@@ -435,8 +436,8 @@ static void test_seeks_see_column_deletes(void **state)
 {
 	static const char *const aged[] = {"maxage=1s", ""}, *const none[] = {"", ""};
 	enum { N = 300, CUT = 100 };
-	struct op one = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q")};
-	struct op all = {.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = tfs_str("other")};
+	struct op one = {.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("q")};
+	struct op all = {.kind = OP_DELETE_COLUMN, .family = 1, .w.qualifier = tfs_str("other")};
 
 	for (int flushes = 0; flushes < 4; flushes++) {
 		static struct lib l;
@@ -454,7 +455,7 @@ static void test_seeks_see_column_deletes(void **state)
 			LIB(tablet_flush(l.t));
 		/* the rule hides the first CUT; one delete takes them along for ever */
 		use_rules(&l, aged);
-		one.ts.us = now + N * INT64_C(1000000);
+		one.w.place.us = now + N * INT64_C(1000000);
 		LIB(lib_op(&l, "r", &one, NULL));
 		use_rules(&l, none);
 		if (flushes & 2)
@@ -467,9 +468,9 @@ static void test_seeks_see_column_deletes(void **state)
 		assert_int_equal(there(&l, 6), -ENOENT);
 		for (int i = N; i > CUT; i--) {
 			struct op pair[2] = {
-				{.kind = OP_CHECK, .family = 1, .qualifier = tfs_str("q"), .check = TFS_CHECK_EXISTS}, one};
+				{.kind = OP_CHECK, .family = 1, .w.qualifier = tfs_str("q"), .check = TFS_CHECK_EXISTS}, one};
 
-			pair[0].ts.us = pair[1].ts.us = now + i * INT64_C(1000000);
+			pair[0].w.place.us = pair[1].w.place.us = now + i * INT64_C(1000000);
 			assert_int_equal(lib_mutate(&l, "r", pair, 2, false, NULL), i == N ? -ECANCELED : 0);
 			assert_int_equal(there(&l, now + i * INT64_C(1000000)), -ENOENT);
 		}
@@ -505,7 +506,7 @@ static void test_newest_below_deleted(void **state)
 
 			while (ts > 0 && !alive[q][ts])
 				ts--;
-			del.qualifier = all.qualifier = tfs_str(q ? "b" : "a");
+			del.w.qualifier = all.w.qualifier = tfs_str(q ? "b" : "a");
 			if (what == 0 || ts == 0) { /* a column full of versions */
 				for (int64_t k = 1; k <= N; k++) {
 					LIB(lib_put(&l, "r", 1, q ? "b" : "a", k, tfs_str("v")));
@@ -536,9 +537,9 @@ static void test_newest_below_deleted(void **state)
 				lib_stop(&l);
 				lib_start(&l);
 			} else {
-				del.ts.us = rnd(20) ? ts : 1 + (int64_t)rnd(N);
+				del.w.place.us = rnd(20) ? ts : 1 + (int64_t)rnd(N);
 				LIB(lib_op(&l, "r", &del, NULL));
-				alive[q][del.ts.us] = false;
+				alive[q][del.w.place.us] = false;
 			}
 			for (q = 0; q < 2; q++) {
 				struct tfs_info info;
@@ -563,7 +564,7 @@ static void test_newest_after_each_delete(void **state)
 	enum { N = 5000 };
 	static struct lib l;
 	static const char *const none[] = {""};
-	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = tfs_str("q")};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .w.qualifier = tfs_str("q")};
 	struct tfs_info info;
 	uint64_t from, spent = 0;
 
@@ -573,7 +574,7 @@ static void test_newest_after_each_delete(void **state)
 	for (int64_t i = 1; i <= N; i++)
 		LIB(lib_put(&l, "r", 1, "q", i, tfs_str("v")));
 	for (int64_t i = N; i > 1; i--) {
-		del.ts.us = i;
+		del.w.place.us = i;
 		LIB(lib_op(&l, "r", &del, NULL));
 		from = monotonic_us();
 		LIB(tablet_read(l.t, tfs_str("r"), 1, tfs_str("q"), (struct tfs_ts){TFS_NEWEST, 0}, 0, NULL, 0, NULL, &info));

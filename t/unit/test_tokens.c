@@ -146,7 +146,7 @@ static void row_name(char name[8], unsigned row)
 /* An increment, an append, or a check with an increment. */
 static int send_copy(struct world *w, const struct sent *s, struct tfs_result r[2])
 {
-	struct op ops[2] = {{.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1}};
+	struct op ops[2] = {{.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1}};
 	unsigned count = 1;
 	char row[8];
 
@@ -154,14 +154,17 @@ static int send_copy(struct world *w, const struct sent *s, struct tfs_result r[
 	if (s->append)
 		ops[0] = (struct op){.kind = OP_WRITE,
 			.family = 1,
-			.qualifier = tfs_str("a"),
-			.ts = {true, INT64_MIN},
-			.base = TFS_BASE_NEWEST,
-			.truncate_to = UINT64_MAX,
-			.append = tfs_str("x")};
+			.w.qualifier = tfs_str("a"),
+			.w.place = {true, INT64_MIN},
+			.w.base = TFS_BASE_NEWEST,
+			.w.truncate_to = UINT64_MAX,
+			.w.append = tfs_str("x")};
 	if (s->checks)
-		ops[count++] = (struct op){
-			.kind = OP_CHECK, .check = TFS_CHECK_EXISTS, .family = 2, .qualifier = tfs_str("n"), .ts = {true, 0}};
+		ops[count++] = (struct op){.kind = OP_CHECK,
+			.check = TFS_CHECK_EXISTS,
+			.family = 2,
+			.w.qualifier = tfs_str("n"),
+			.w.place = {true, 0}};
 	return call(&w->l, &s->token, row, ops, count, rnd(4) == 0, r);
 }
 
@@ -299,7 +302,7 @@ static void test_histories(void **state)
 /* A number below the lowest unanswered one is not applied, also after a flush and a reopening. */
 static void test_forgotten_numbers_fail(void **state)
 {
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
 	struct tfs_result r;
 	struct lib l;
 
@@ -328,8 +331,8 @@ static void test_forgotten_numbers_fail(void **state)
 /* A failure is the answer of a late copy, too: otherwise the copy could be applied after the client was told. */
 static void test_failures_are_repeated(void **state)
 {
-	const struct op ops[] = {{.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1},
-		{.kind = OP_CHECK, .check = TFS_CHECK_EXISTS, .family = 2, .qualifier = tfs_str("n"), .ts = {true, 0}}};
+	const struct op ops[] = {{.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1},
+		{.kind = OP_CHECK, .check = TFS_CHECK_EXISTS, .family = 2, .w.qualifier = tfs_str("n"), .w.place = {true, 0}}};
 	struct tfs_result r[2];
 	struct lib l;
 	int err;
@@ -354,7 +357,7 @@ static int no_space(void *arg, enum file_op op, const char *path, uint64_t offse
 
 static void test_no_space(void **state)
 {
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
 	const struct row_mutation m = {tfs_str("r"), &op, 1, 2};
 	struct tfs_result r;
 	struct tablet_row x = {.m = &m, .results = &r}, copy = x;
@@ -383,7 +386,7 @@ static void test_no_space(void **state)
 static void test_stored_results_are_bounded(void **state)
 {
 	enum { MANY = 3000 };
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
 	unsigned exact = 0, forgotten = 0;
 	struct tfs_result r;
 	size_t bytes = 0;
@@ -421,7 +424,7 @@ static void test_stored_results_are_bounded(void **state)
 
 static void test_clients_expire(void **state)
 {
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
 	struct tfs_result r;
 	struct lib l;
 
@@ -456,7 +459,7 @@ static void test_clients_expire(void **state)
 /* METADATA gets the results of the mutations that the flush wrote: a later result could be lost with the log. */
 static int write_during_flush(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	const struct op add = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	const struct op add = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
 	struct lib *l = arg;
 	struct tfs_result r;
 
@@ -469,7 +472,7 @@ static int write_during_flush(void *arg, enum file_op op, const char *path, uint
 
 static void test_store_what_is_flushed(void **state)
 {
-	const struct op add = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	const struct op add = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
 	struct tfs_result r;
 	struct lib l;
 
@@ -499,7 +502,7 @@ struct racer {
 static void *race(void *arg)
 {
 	struct racer *c = arg;
-	const struct op op = {.kind = OP_INCREMENT, .family = 2, .qualifier = tfs_str("n"), .by = 1};
+	const struct op op = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
 
 	for (uint64_t number = 1; number <= 500; number++) {
 		struct tfs_result r;

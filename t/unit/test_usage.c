@@ -28,7 +28,7 @@ static struct lib l;
 
 static void del(enum op_kind kind, unsigned row, uint16_t family, int64_t ts)
 {
-	struct op o = {.kind = kind, .family = family, .qualifier = tfs_str("q"), .ts = {false, ts}};
+	struct op o = {.kind = kind, .family = family, .w.qualifier = tfs_str("q"), .w.place = {false, ts}};
 	char name[16];
 
 	snprintf(name, sizeof name, "r%03u", row);

@@ -46,7 +46,7 @@ static bool op_needs_family(const struct op *op)
 static bool op_ok(const struct op *op, const struct store_schema *schema)
 {
 	return op->kind >= OP_WRITE && op->kind < OP_KINDS && (!op_needs_family(op) || store_schema_family(schema, op->family)) &&
-		(op->kind != OP_MOVE || store_schema_family(schema, op->to_family)) && op->qualifier.n <= QUALIFIER_BYTES_MAX &&
+		(op->kind != OP_MOVE || store_schema_family(schema, op->to_family)) && op->w.qualifier.n <= QUALIFIER_BYTES_MAX &&
 		op->to_qualifier.n <= QUALIFIER_BYTES_MAX;
 }
 
@@ -69,9 +69,9 @@ static uint64_t bytes_of(const struct row_mutation *m)
 	for (uint32_t i = 0; i < m->op_count; i++) {
 		const struct op *op = &m->ops[i];
 
-		bytes += CELL_BYTES + m->row.n + op->qualifier.n + op->value.n + op->append.n;
-		for (uint32_t k = 0; k < op->range_count; k++)
-			bytes += op->ranges[k].data.n;
+		bytes += CELL_BYTES + m->row.n + op->w.qualifier.n + op->value.n + op->w.append.n;
+		for (uint32_t k = 0; k < op->w.range_count; k++)
+			bytes += op->w.ranges[k].data.n;
 	}
 	return bytes;
 }

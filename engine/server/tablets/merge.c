@@ -61,7 +61,7 @@ static int merge_write_column(struct served_tablet *lower, struct served_tablet 
 /* Step 3.  Returns 0 if the lower row was deleted. */
 static int merge_delete_lower(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
-	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
+	const struct op op = {.kind = OP_DELETE_ROW, .w.truncate_to = UINT64_MAX};
 	int err = row_mutate(lower, false, &op, 1), exists = -EIO;
 
 	if (!err)
