@@ -109,6 +109,25 @@ sub check_schema_keys {
 	return @bad;
 }
 
+# ---- clauses of scans ----
+
+# The list of clauses, their page with the same arguments, and the Python package with its page.
+sub check_clauses {
+	my ($code, $page, $python, $python_page) = @_;
+	my %argument = $code =~ /\bX\(\w+, "([a-z-]+)", \w+, \w+, "([^"]*)"/g;
+	my @python = map { tr/-/_/r =~ s/^from$/from_/r } keys %argument;
+	my @told;
+	for my $line ($page =~ /^\.It (Cm [a-z-]+=.*)$/mg) {
+		push @told, "$1=$2" while $line =~ /\bCm ([a-z-]+)=(?: Ns Ar )?(\S+)/g;
+	}
+	my ($arguments) = $python =~ /\bdef scan\((.*?)\babsent_from:/s;
+	my ($names) = $python_page =~ /^has the clauses of\n\.Xr tabletfs-scan 7 :\n((?:\.Va .*\n)+)/m;
+	my @bad = differ([map { "$_=" . ($argument{$_} || 'yes') } keys %argument], \@told, 'engine/base/scan.h', 'tabletfs-scan(7)');
+	push @bad, differ(\@python, [($arguments // '') =~ /^\s+(\w+): /mg], 'engine/base/scan.h', 'Table.scan of the Python package');
+	push @bad, differ(\@python, [grep { $_ ne 'Va' } ($names // '') =~ /\w+/g], 'engine/base/scan.h', 'tabletfs-python(3), Scans');
+	return @bad;
+}
+
 # ---- metrics ----
 
 # The names that metrics have: of the ADD lines, and of tables' and families' numbers.
@@ -312,6 +331,10 @@ check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/
 check('keys of schemas and control files', \&check_schema_keys,
 	[slurp('engine/schema/text.c'), sources('fs/node/*.c'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
+check('clauses of scans', \&check_clauses,
+	[map { slurp($_) } qw(engine/base/scan.h man/tabletfs-scan.7 python/tabletfs/_table.py man/tabletfs-python.3)],
+	[0, qr/"qlimit"/m, '"qlimits"'], [0, qr/"TEXT"/m, '"BYTES"'], [1, qr/ , Cm until= Ns Ar TIME/m, ''], [2, qr/^ +changed: .*\n/m, ''],
+	[3, qr/ , value_is/m, '']);
 check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*/*.c engine/client/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/ADD\("reserve"/m, 'ADD("reserve_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables", counts.tables, true/m, '"tables", counts.tables, false']);

@@ -123,19 +123,23 @@ def select(o):
 def clause(k, v):
     return os.fsdecode(b"".join(b"%%%02X" % b if b < 32 or b in b"/%\x7f" else bytes([b]) for b in k.encode() + b"=" + v))
 
-def clauses():
+def picks():
     row = lambda: rnd.choice(CELLS)[0][:rnd.choice([1, 2, 3, 200])]
     q = lambda: rnd.choice(CELLS)[2][:rnd.choice([1, 2, 200])]
     ts = lambda: b"%d" % rnd.randrange(-3, 60)
-    pick = {"prefix": row, "from": row, "to": row, "after": row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
+    return {"prefix": row, "from": row, "to": row, "after": row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
             "row": lambda: rnd.choice([b"r[0-9]", b".*1.*", b"com[.].*|long.*", b"nothing"]), "reverse": lambda: b"yes",
             "family": lambda: rnd.choice([b"f", b"g,f", b"h"]), "qualifier": lambda: rnd.choice([b"q[1-3]", b"", b".*@.*"]),
             "qprefix": q, "qfrom": q, "qto": q, "qafter": q, "qlimit": lambda: b"%d" % rnd.choice([1, 2, 3]), "since": ts, "until": ts, "at": ts,
             "versions": lambda: b"%d" % rnd.choice([1, 2]), "value": lambda: rnd.choice([b"v[0-4]", b"C.N", b"(?s).*\\n.*"]),
             "value-is": lambda: rnd.choice([b"CNN", b"v1", b""]), "changed": lambda: rnd.choice([b"1", b"1d"])}
+
+def clauses():
+    pick = picks()
     o = {k: pick[k]() for k in rnd.sample(sorted(pick), rnd.choice([0, 1, 1, 2, 2, 3, 4]))}
     return o, scan + "".join(clause(k, v) + "/" for k, v in rnd.sample(sorted(o.items()), len(o)))
 
+same(sorted(picks()), sorted(re.findall(r"^  ([a-z-]+)=", slurp(scan + ".help").decode(), re.M)), "%s %s: each clause of .help is tried" % (table, state))
 bad = []
 for n in range(steps):
     o, path = clauses()

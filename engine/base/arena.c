@@ -10,6 +10,7 @@
  */
 #include "engine/base/bytes.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum { ARENA_FIRST_BYTES = 1024, ARENA_MOST_BYTES = 1 << 20, ARENA_ALIGN = 8 };
@@ -79,6 +80,15 @@ bool arena_dup(struct arena *a, struct tfs_bytes s, struct tfs_bytes *out)
 	memcpy(p, s.p, s.n);
 	*out = (struct tfs_bytes){p, s.n};
 	return true;
+}
+
+int bytes_own(struct tfs_bytes *b, struct arena *a)
+{
+	if (b->p && b->n == 0)
+		*b = TFS_S("");
+	else if (!arena_dup(a, *b, b))
+		return -ENOMEM;
+	return 0;
 }
 
 void arena_reset(struct arena *a)

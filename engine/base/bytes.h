@@ -139,6 +139,8 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t n) TFS_MUST;
 /* Copies s into the arena; on failure returns false. */
 bool arena_dup(struct arena *a, struct tfs_bytes s, struct tfs_bytes *out) TFS_MUST;
+/* Replaces *b by a copy in the arena.  NULL stays NULL, and empty bytes stay different from NULL.  -ENOMEM. */
+int bytes_own(struct tfs_bytes *b, struct arena *a) TFS_MUST;
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
 

@@ -17,19 +17,31 @@
 
 #define DAY_US INT64_C(86400000000)
 
-static const char *const clause_names[] = {
-#define CLAUSE_NAME(upper, name, help) name,
-	CLAUSES(CLAUSE_NAME)
-#undef CLAUSE_NAME
+#define MEMBER(member) (((struct tfs_scan_spec *)NULL)->member)
+#define TYPE_OF(x)                                                                                                                 \
+	_Generic((x),                                                                                                              \
+		struct tfs_bytes: CLAUSE_TYPE_REGEX,                                                                               \
+		uint32_t: CLAUSE_TYPE_COUNT,                                                                                       \
+		uint64_t: CLAUSE_TYPE_COUNT,                                                                                       \
+		int64_t: CLAUSE_TYPE_TIME,                                                                                         \
+		bool: CLAUSE_TYPE_FLAG,                                                                                            \
+		const char *const *: CLAUSE_TYPE_NAMES)
+#define MEMBER_FITS(upper, name, type, member, ...)                                                                                \
+	_Static_assert(                                                                                                            \
+		(CLAUSE_TYPE_##type < CLAUSE_TYPE_REGEX ? CLAUSE_TYPE_REGEX : CLAUSE_TYPE_##type) == TYPE_OF(MEMBER(member)),      \
+		"the clause " name " has another type");
+CLAUSES(MEMBER_FITS)
+_Static_assert(CLAUSE_COUNT <= 32, "bits of clauses.given");
+
+const struct clause_kind clause_kinds[CLAUSE_COUNT] = {
+#define CLAUSE_KIND(upper, name, type, member, argument, help)                                                                     \
+	{name, argument, help, CLAUSE_TYPE_##type, offsetof(struct tfs_scan_spec, member), sizeof(MEMBER(member))},
+	CLAUSES(CLAUSE_KIND)
+#undef CLAUSE_KIND
 };
 
 int clauses_help(struct buf *out)
 {
-	static const char *const help[] = {
-#define CLAUSE_HELP(upper, name, help) help,
-		CLAUSES(CLAUSE_HELP)
-#undef CLAUSE_HELP
-	};
 	int err = buf_printf(out,
 		"TABLE/.scan/CLAUSE/CLAUSE/.../ and then one of\n"
 		"  .rows/     the matching cells, as ROW/FAMILY/QUALIFIER@TIMESTAMP\n"
@@ -41,12 +53,11 @@ int clauses_help(struct buf *out)
 		"  .count     the number of rows and of cells\n"
 		"Clauses, in any order, each at most once:\n");
 
-	for (int i = 0; i < CLAUSE_COUNT && err == 0; i++) {
-		const char *arg_end = strchr(help[i], ' ');
-		int arg_n = (int)(arg_end - help[i]);
+	for (const struct clause_kind *k = clause_kinds; k < clause_kinds + CLAUSE_COUNT && err == 0; k++) {
+		const char *argument = k->type == CLAUSE_TYPE_FLAG ? "yes" : k->argument;
 
-		err = buf_printf(out, "  %s=%.*s%*s%s\n", clause_names[i], arg_n, help[i],
-			(int)(16 - strlen(clause_names[i]) - (size_t)arg_n), "", arg_end + strspn(arg_end, " "));
+		err = buf_printf(
+			out, "  %s=%s%*s%s\n", k->name, argument, (int)(17 - strlen(k->name) - strlen(argument)), "", k->help);
 	}
 	return err ? err
 		   : buf_printf(out,
@@ -63,14 +74,20 @@ static bool has(const struct clauses *c, enum clause k)
 	return c->given >> k & 1;
 }
 
-/* Each of these returns why the value of a clause is refused, or NULL.  A clause that is absent leaves its output. */
-static const char *parse_count(const struct clauses *c, enum clause k, uint64_t max, uint64_t *out)
+/* Each of these returns why the value of a clause is refused, or NULL. */
+static const char *parse_count(const struct clauses *c, enum clause k, void *member)
 {
 	const char *p = (const char *)c->value[k].p;
+	const bool wide = clause_kinds[k].size == sizeof(uint64_t);
+	uint64_t n;
 
-	if (!has(c, k))
-		return NULL;
-	return units_number(&p, out) && !*p && *out && *out <= max ? NULL : "it needs a number, at least 1";
+	if (!units_number(&p, &n) || *p || !n || (!wide && n > UINT32_MAX))
+		return "it needs a number, at least 1";
+	if (wide)
+		*(uint64_t *)member = n;
+	else
+		*(uint32_t *)member = (uint32_t)n;
+	return NULL;
 }
 
 /* Reads HH, HH:MM, or HH:MM:SS with a fraction of the second.  Returns the end, or NULL. */
@@ -133,20 +150,26 @@ static bool parse_day(const char *text, int64_t now_us, int64_t *us)
 	return strcmp(text, "now") == 0;
 }
 
-static const char *parse_time(struct clauses *c, enum clause k, int64_t now_us, int64_t *us)
+/* at narrows until, which is before it in the list. */
+static const char *parse_time(struct clauses *c, enum clause k, int64_t now_us, int64_t *member)
 {
 	const char *text = (const char *)c->value[k].p;
-	uint64_t age;
+	uint64_t age = 0;
+	int64_t us;
 
-	if (!has(c, k) || name_parse_ts(tfs_str(text), us) || parse_iso(text, us))
-		return NULL;
-	c->has_age = true;
-	if (parse_day(text, now_us, us))
-		return NULL;
-	if (!units_duration(text, &age))
-		return "it needs a time: microseconds since 1970, 2026-11-22T10:00:00Z, an age such as 10d, now, today or "
-		       "yesterday";
-	*us = now_us - (int64_t)age;
+	if (!name_parse_ts(tfs_str(text), &us) && !parse_iso(text, &us)) {
+		c->has_age = true;
+		if (!parse_day(text, now_us, &us) && !units_duration(text, &age))
+			return "it needs a time: microseconds since 1970, 2026-11-22T10:00:00Z, an age such as 10d, now, today or "
+			       "yesterday";
+		us -= (int64_t)age;
+	}
+	if (k != CLAUSE_AT) {
+		*member = us;
+	} else if (us < *member) {
+		*member = us + 1;
+		c->spec.has_times = true;
+	}
 	return NULL;
 }
 
@@ -154,14 +177,13 @@ static const char *parse_flag(const struct clauses *c, enum clause k, bool *out)
 {
 	static const char *const texts[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
 
-	*out = false;
-	for (size_t i = 0; has(c, k) && i < sizeof(texts) / sizeof(*texts); i++) {
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		if (strcmp((const char *)c->value[k].p, texts[i]) != 0)
 			continue;
 		*out = i % 2;
 		return NULL;
 	}
-	return has(c, k) ? "it needs yes or no" : NULL;
+	return "it needs yes or no";
 }
 
 static const char *parse_families(struct clauses *c, int *err)
@@ -169,8 +191,6 @@ static const char *parse_families(struct clauses *c, int *err)
 	char *text = (char *)c->value[CLAUSE_FAMILY].p;
 	size_t count = 1;
 
-	if (!has(c, CLAUSE_FAMILY))
-		return NULL;
 	for (const char *p = text; *p; p++)
 		count += *p == ',';
 	c->families = calloc(count, sizeof(*c->families));
@@ -215,121 +235,84 @@ bool clauses_admit_row(const struct clauses *c, struct tfs_bytes row)
 	return (order > 0 || (order == 0 && !s->row_from_after)) && (!s->row_to.p || bytes_cmp(row, s->row_to) < 0);
 }
 
-static int set_prefix(struct tfs_bytes prefix, struct tfs_bytes *from, bool *after, struct buf *end, struct tfs_bytes *to)
+/* Narrows the bounds of rows or of qualifiers by the key of a clause. */
+static int set_bound(struct clauses *c, enum clause k)
 {
-	int err = key_after_prefix(prefix, end);
+	struct tfs_scan_spec *const s = &c->spec;
+	const bool row = clause_kinds[k].at == offsetof(struct tfs_scan_spec, row_from);
+	struct tfs_bytes *from = row ? &s->row_from : &s->qualifier_from, *to = row ? &s->row_to : &s->qualifier_to;
+	bool *after = row ? &s->row_from_after : &s->qualifier_from_after;
+	struct buf *end = row ? &c->row_to : &c->qualifier_to;
+	const struct tfs_bytes key = buf_bytes(&c->value[k]);
+	const enum clause_type type = clause_kinds[k].type;
+	int err = 0;
 
-	bound_from(from, after, prefix, false);
+	if (type == CLAUSE_TYPE_TO || (type == CLAUSE_TYPE_AFTER && row && s->reverse))
+		bound_to(to, key);
+	else
+		bound_from(from, after, key, type == CLAUSE_TYPE_AFTER);
+	if (type == CLAUSE_TYPE_PREFIX)
+		err = key_after_prefix(key, end);
 	if (err == 0 && end->n)
 		bound_to(to, buf_bytes(end));
 	return err;
 }
 
-static int set_rows(struct clauses *c)
-{
-	struct tfs_scan_spec *s = &c->spec;
-	int err = 0;
-
-	if (has(c, CLAUSE_FROM))
-		bound_from(&s->row_from, &s->row_from_after, buf_bytes(&c->value[CLAUSE_FROM]), false);
-	if (has(c, CLAUSE_TO))
-		bound_to(&s->row_to, buf_bytes(&c->value[CLAUSE_TO]));
-	if (has(c, CLAUSE_AFTER) && s->reverse)
-		bound_to(&s->row_to, buf_bytes(&c->value[CLAUSE_AFTER]));
-	else if (has(c, CLAUSE_AFTER))
-		bound_from(&s->row_from, &s->row_from_after, buf_bytes(&c->value[CLAUSE_AFTER]), true);
-	if (has(c, CLAUSE_PREFIX))
-		err = set_prefix(buf_bytes(&c->value[CLAUSE_PREFIX]), &s->row_from, &s->row_from_after, &c->row_to, &s->row_to);
-	return err;
-}
-
-static int set_qualifiers(struct clauses *c)
-{
-	struct tfs_scan_spec *s = &c->spec;
-	int err = 0;
-
-	if (has(c, CLAUSE_QFROM))
-		bound_from(&s->qualifier_from, &s->qualifier_from_after, buf_bytes(&c->value[CLAUSE_QFROM]), false);
-	if (has(c, CLAUSE_QAFTER))
-		bound_from(&s->qualifier_from, &s->qualifier_from_after, buf_bytes(&c->value[CLAUSE_QAFTER]), true);
-	if (has(c, CLAUSE_QTO))
-		bound_to(&s->qualifier_to, buf_bytes(&c->value[CLAUSE_QTO]));
-	if (has(c, CLAUSE_QPREFIX))
-		err = set_prefix(buf_bytes(&c->value[CLAUSE_QPREFIX]), &s->qualifier_from, &s->qualifier_from_after,
-			&c->qualifier_to, &s->qualifier_to);
-	return err;
-}
-
 /* ---- all clauses ---- */
 
-static const char *set_counts(struct clauses *c)
+static const char *set_member(struct clauses *c, enum clause k, int64_t now_us, int *err)
 {
-	uint64_t columns = 0, versions = 0;
-	const char *why = parse_count(c, CLAUSE_LIMIT, UINT64_MAX, &c->limit);
+	void *member = (char *)&c->spec + clause_kinds[k].at;
 
-	if (!why)
-		why = parse_count(c, CLAUSE_QLIMIT, UINT32_MAX, &columns);
-	if (!why)
-		why = parse_count(c, CLAUSE_VERSIONS, UINT32_MAX, &versions);
-	c->spec.column_limit = (uint32_t)columns;
-	c->spec.versions = (uint32_t)versions;
-	return why;
-}
-
-static const char *set_times(struct clauses *c, int64_t now_us)
-{
-	struct tfs_scan_spec *s = &c->spec;
-	int64_t at = INT64_MAX;
-	const char *why;
-
-	s->since = INT64_MIN;
-	s->until = INT64_MAX;
-	why = parse_time(c, CLAUSE_SINCE, now_us, &s->since);
-	if (!why)
-		why = parse_time(c, CLAUSE_UNTIL, now_us, &s->until);
-	if (!why)
-		why = parse_time(c, CLAUSE_AT, now_us, &at);
-	if (!why)
-		why = parse_time(c, CLAUSE_CHANGED, now_us, &s->changed_since);
-	if (at < s->until)
-		s->until = at + 1;
-	s->has_times = has(c, CLAUSE_SINCE) || has(c, CLAUSE_UNTIL) || at < INT64_MAX;
-	if (has(c, CLAUSE_AT) && !has(c, CLAUSE_VERSIONS))
-		s->versions = 1;
-	s->has_changed = has(c, CLAUSE_CHANGED);
-	return why;
-}
-
-static struct tfs_bytes text_of(const struct clauses *c, enum clause k)
-{
-	return has(c, k) ? buf_bytes(&c->value[k]) : (struct tfs_bytes){0};
+	switch (clause_kinds[k].type) {
+	case CLAUSE_TYPE_BYTES:
+	case CLAUSE_TYPE_REGEX:
+		*(struct tfs_bytes *)member = buf_bytes(&c->value[k]);
+		return NULL;
+	case CLAUSE_TYPE_COUNT:
+		return parse_count(c, k, member);
+	case CLAUSE_TYPE_FLAG:
+		return parse_flag(c, k, member);
+	case CLAUSE_TYPE_TIME:
+		return parse_time(c, k, now_us, member);
+	case CLAUSE_TYPE_NAMES:
+		return parse_families(c, err);
+	case CLAUSE_TYPE_PREFIX:
+	case CLAUSE_TYPE_FROM:
+	case CLAUSE_TYPE_TO:
+	case CLAUSE_TYPE_AFTER:
+		break; /* set_bound() needs reverse */
+	}
+	return NULL;
 }
 
 static const char *set_spec(struct clauses *c, int64_t now_us, int *err)
 {
-	const char *why = set_counts(c);
+	struct tfs_scan_spec *const s = &c->spec;
+	const char *why = NULL;
 
-	if (!why)
-		why = set_times(c, now_us);
-	if (!why)
-		why = parse_families(c, err);
-	if (!why)
-		why = parse_flag(c, CLAUSE_REVERSE, &c->spec.reverse);
-	if (why || *err)
-		return why;
-	c->spec.row_regex = text_of(c, CLAUSE_ROW);
-	c->spec.qualifier_regex = text_of(c, CLAUSE_QUALIFIER);
-	c->spec.value_regex = text_of(c, CLAUSE_VALUE);
-	c->spec.value_is = text_of(c, CLAUSE_VALUE_IS);
-	*err = set_rows(c);
-	if (*err == 0)
-		*err = set_qualifiers(c);
-	return NULL;
+	s->since = INT64_MIN;
+	s->until = INT64_MAX;
+	for (enum clause k = 0; k < CLAUSE_COUNT && !why && *err == 0; k++)
+		if (has(c, k))
+			why = set_member(c, k, now_us, err);
+	s->has_times = s->has_times || has(c, CLAUSE_SINCE) || has(c, CLAUSE_UNTIL);
+	s->has_changed = has(c, CLAUSE_CHANGED);
+	if (has(c, CLAUSE_AT) && !has(c, CLAUSE_VERSIONS))
+		s->versions = 1;
+	for (enum clause k = 0; k < CLAUSE_COUNT && !why && *err == 0; k++)
+		if (has(c, k) && clause_kinds[k].type <= CLAUSE_TYPE_AFTER)
+			*err = set_bound(c, k);
+	return why;
 }
 
-#define BIT(k) (1u << CLAUSE_##k)
-#define TEXT_CLAUSES                                                                                                               \
-	(BIT(REVERSE) | BIT(LIMIT) | BIT(FAMILY) | BIT(QLIMIT) | BIT(SINCE) | BIT(UNTIL) | BIT(VERSIONS) | BIT(AT) | BIT(CHANGED))
+bool clauses_need_store(const struct clauses *c)
+{
+	for (enum clause k = 0; k < CLAUSE_COUNT; k++)
+		if (has(c, k) && (clause_kinds[k].type == CLAUSE_TYPE_REGEX || clause_kinds[k].type == CLAUSE_TYPE_NAMES))
+			return true;
+	return false;
+}
 
 /* text is NAME=VALUE; it becomes VALUE. */
 static const char *add_clause(struct clauses *c, struct buf *text)
@@ -338,11 +321,11 @@ static const char *add_clause(struct clauses *c, struct buf *text)
 	size_t name_n = equals ? (size_t)(equals - text->p) : 0;
 
 	for (enum clause k = 0; equals && k < CLAUSE_COUNT; k++) {
-		if (strlen(clause_names[k]) != name_n || memcmp(clause_names[k], text->p, name_n) != 0)
+		if (strlen(clause_kinds[k].name) != name_n || memcmp(clause_kinds[k].name, text->p, name_n) != 0)
 			continue;
 		if (has(c, k))
 			return "this clause is given twice";
-		if (TEXT_CLAUSES >> k & 1 && memchr(equals, 0, text->n - name_n))
+		if (clause_kinds[k].type >= CLAUSE_TYPE_COUNT && memchr(equals, 0, text->n - name_n))
 			return "its value is a text without a NUL byte";
 		c->given |= 1u << k;
 		text->n -= name_n + 1;

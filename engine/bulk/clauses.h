@@ -6,38 +6,17 @@
 #ifndef TFS_BULK_CLAUSES_H
 #define TFS_BULK_CLAUSES_H
 
-#include "engine/base/bytes.h"
-#include "engine/tabletfs.h"
+#include "engine/base/scan.h"
 
-#define CLAUSES(X)                                                                                                                 \
-	X(PREFIX, "prefix", "KEY      rows that begin with KEY")                                                                   \
-	X(FROM, "from", "KEY      rows from KEY on")                                                                               \
-	X(TO, "to", "KEY      rows before KEY")                                                                                    \
-	X(AFTER, "after", "KEY      rows behind KEY; with reverse=yes, rows before KEY")                                           \
-	X(ROW, "row", "REGEX    rows whose whole key matches")                                                                     \
-	X(REVERSE, "reverse", "yes      rows in descending order")                                                                 \
-	X(LIMIT, "limit", "N        the first N rows that match all clauses")                                                      \
-	X(FAMILY, "family", "F,G      cells of these families")                                                                    \
-	X(QUALIFIER, "qualifier", "REGEX    cells whose whole qualifier matches")                                                  \
-	X(QPREFIX, "qprefix", "Q        qualifiers that begin with Q")                                                             \
-	X(QFROM, "qfrom", "Q        qualifiers from Q on")                                                                         \
-	X(QTO, "qto", "Q        qualifiers before Q")                                                                              \
-	X(QAFTER, "qafter", "Q        qualifiers behind Q")                                                                        \
-	X(QLIMIT, "qlimit", "N        the first N columns of each row and family")                                                 \
-	X(SINCE, "since", "TIME     timestamps from TIME on")                                                                      \
-	X(UNTIL, "until", "TIME     timestamps before TIME")                                                                       \
-	X(VERSIONS, "versions", "N        the N newest versions of each column")                                                   \
-	X(AT, "at", "TIME     each column as it was at TIME: its newest version up to TIME")                                       \
-	X(VALUE, "value", "REGEX    cells whose whole value matches")                                                              \
-	X(VALUE_IS, "value-is", "TEXT     cells with this value")                                                                  \
-	X(CHANGED, "changed", "TIME     cells that were committed at TIME or later")
-
-#define CLAUSE_ENUMERATOR(upper, name, help) CLAUSE_##upper,
-enum clause { CLAUSES(CLAUSE_ENUMERATOR) CLAUSE_COUNT };
+struct clause_kind {
+	const char *name, *argument, *help;
+	enum clause_type type;
+	size_t at, size; /* of the member of tfs_scan_spec */
+};
+extern const struct clause_kind clause_kinds[CLAUSE_COUNT];
 
 struct clauses {
-	struct tfs_scan_spec spec; /* of all clauses but limit; its bytes are in this struct */
-	uint64_t limit;            /* 0: none */
+	struct tfs_scan_spec spec; /* its bytes are in this struct */
 	bool has_age;              /* a time depends on now */
 	bool partial;              /* the path ends within a clause, in a part of a split name */
 	uint32_t given;            /* bits, by enum clause */
@@ -54,6 +33,8 @@ struct clauses {
  */
 int clauses_parse(struct tfs_bytes path, int64_t now_us, struct clauses *out, const char **why) TFS_MUST;
 void clauses_fini(struct clauses *c);
+/* Returns true if the store must check the value of a clause: a pattern, or names of families. */
+bool clauses_need_store(const struct clauses *c);
 /* Returns true if the row is between the bounds of the rows. */
 bool clauses_admit_row(const struct clauses *c, struct tfs_bytes row);
 /* Narrows the bounds of the rows or of the qualifiers.  NULL is no bound; borrowed. */

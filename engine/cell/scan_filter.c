@@ -2,6 +2,8 @@
 /* Filters of a scan.  A filter that the spec does not have is NULL. */
 #include "engine/cell/scan_filter.h"
 
+#include "engine/base/scan.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,8 +11,7 @@
 
 struct scan_filter {
 	struct pattern *row, *qualifier, *value;
-	bool has_value_is;
-	struct buf value_is;
+	struct tfs_bytes value_is;
 };
 
 static int filter_pattern(struct tfs_bytes text, struct pattern **out)
@@ -24,7 +25,7 @@ int scan_filter_new(const struct scan_spec *spec, struct scan_filter **out)
 	int err;
 
 	*out = NULL;
-	if (!spec->pub.row_regex.p && !spec->pub.qualifier_regex.p && !spec->pub.value_regex.p && !spec->pub.value_is.p)
+	if (!scan_has(&spec->pub, SCAN_KEY | SCAN_VALUE))
 		return 0;
 	f = calloc(1, sizeof(*f));
 	if (!f)
@@ -34,9 +35,7 @@ int scan_filter_new(const struct scan_spec *spec, struct scan_filter **out)
 		err = filter_pattern(spec->pub.qualifier_regex, &f->qualifier);
 	if (!err)
 		err = filter_pattern(spec->pub.value_regex, &f->value);
-	f->has_value_is = spec->pub.value_is.p != NULL;
-	if (!err && f->has_value_is)
-		err = buf_set(&f->value_is, spec->pub.value_is.p, spec->pub.value_is.n);
+	f->value_is = spec->pub.value_is;
 	if (err)
 		scan_filter_free(f);
 	else
@@ -51,7 +50,6 @@ void scan_filter_free(struct scan_filter *f)
 	pattern_free(f->row);
 	pattern_free(f->qualifier);
 	pattern_free(f->value);
-	buf_fini(&f->value_is);
 	free(f);
 }
 
@@ -69,17 +67,17 @@ int scan_filter_value(struct scan_filter *f, struct tfs_bytes value)
 {
 	if (!f)
 		return 1;
-	if (f->has_value_is && !bytes_eq(value, buf_bytes(&f->value_is)))
+	if (f->value_is.p && !bytes_eq(value, f->value_is))
 		return 0;
 	return f->value ? pattern_match(f->value, value, "values") : 1;
 }
 
 bool scan_filter_excludes_size(const struct scan_filter *f, uint64_t size)
 {
-	return f && f->has_value_is && size != f->value_is.n;
+	return f && f->value_is.p && size != f->value_is.n;
 }
 
 bool scan_filter_needs_value(const struct scan_filter *f, uint64_t size)
 {
-	return f && (f->value || f->has_value_is) && !scan_filter_excludes_size(f, size);
+	return f && (f->value || f->value_is.p) && !scan_filter_excludes_size(f, size);
 }

@@ -13,8 +13,8 @@
 
 struct scan_filter;
 /*
- * *out is NULL if the spec has no filter.  Copies what it needs.  -EINVAL: a
- * pattern is not valid or too long.
+ * *out is NULL if the spec has no filter.  The bytes of the spec must outlive the
+ * filter.  -EINVAL: a pattern is not valid or too long.
  */
 int scan_filter_new(const struct scan_spec *spec, struct scan_filter **out) TFS_MUST;
 void scan_filter_free(struct scan_filter *f); /* NULL allowed */

@@ -24,6 +24,7 @@
  * the shared files.  Deletes, versions that a GC rule counts, and values that were
  * written again make such an answer wrong.
  */
+#include "engine/base/scan.h"
 #include "engine/client/cells.h"
 #include "engine/client/changed_rows.h"
 
@@ -60,11 +61,11 @@ struct absent_scan {
 
 /* ---- begin ---- */
 
+/* Only bounds apply to a difference. */
 static bool spec_valid(const struct tfs_scan_spec *p)
 {
-	return p->what <= TFS_SCAN_FAMILIES && !p->reverse && !p->after_cell && !p->has_times && !p->versions && !p->row_regex.p &&
-		!p->qualifier_regex.p && !p->value_regex.p && !p->value_is.p && !p->has_changed && !p->column_limit &&
-		!p->row_limit && !p->limit && (!p->one_row || (p->row_from.n && p->row_from.n <= TFS_ROW_MAX));
+	return p->what <= TFS_SCAN_FAMILIES && !scan_has(p, ~(unsigned)(SCAN_RESULT | SCAN_BOUND | SCAN_OPERAND)) &&
+		(!p->one_row || (p->row_from.n && p->row_from.n <= TFS_ROW_MAX));
 }
 
 /* Returns true if the same entries show the same cells in both. */

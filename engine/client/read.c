@@ -2,6 +2,8 @@
 /* Point reads and scans. */
 #include "engine/client/cells.h"
 
+#include "engine/base/scan.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -118,14 +120,6 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 }
 
 /* ---- scans ---- */
-static int spec_own_bytes(struct arena *a, struct tfs_bytes *b)
-{
-	if (b->n)
-		return arena_dup(a, *b, b) ? 0 : -ENOMEM;
-	*b = b->p ? TFS_S("") : (struct tfs_bytes){NULL, 0}; /* NULL if there is no bound */
-	return 0;
-}
-
 /* Replaces the names of families by ids, in order, each once. */
 static int spec_resolve_families(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
@@ -156,9 +150,7 @@ static int spec_resolve_families(struct cell_scan *s, const struct tfs_scan_spec
 static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
 	struct tfs_scan_spec *const p = &out->pub;
-	struct tfs_bytes *const bytes[] = {&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to, &p->row_regex,
-		&p->qualifier_regex, &p->value_regex, &p->value_is};
-	int err = 0;
+	int err;
 
 	/* A bound may be longer than the longest key, and a range may be empty: such scans find nothing there. */
 	if ((in->one_row && (in->row_from.n == 0 || in->row_from.n > TFS_ROW_MAX)) ||
@@ -170,8 +162,7 @@ static int spec_resolve(struct cell_scan *s, const struct tfs_scan_spec *in, str
 	if (in->one_row)
 		p->row_to = (struct tfs_bytes){NULL, 0};
 	p->absent_from = NULL;
-	for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes) && !err; i++)
-		err = spec_own_bytes(&s->arena, bytes[i]);
+	err = scan_own_bytes(p, &s->arena);
 	return err ? err : spec_resolve_families(s, in, out);
 }
 

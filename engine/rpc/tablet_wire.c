@@ -8,6 +8,7 @@
  * An answer is two messages: the listed members of struct ts_answer, then,
  * unless it is an error, struct payload.
  */
+#include "engine/base/scan.h"
 #include "engine/rpc/tablet_service.h"
 #include "engine/rpc/user_wire.h"
 #include "engine/tabletfs.h"
@@ -69,33 +70,6 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 4, uint64_t, size)                                                                                                \
 	F(VALUE, 5, bool, replaced)                                                                                                \
 	F(VALUE, 6, bool, failed)
-#define SCAN_PUBLIC(F)                                                                                                             \
-	F(VALUE, 1, enum tfs_scan_what, what)                                                                                      \
-	F(VALUE, 2, struct tfs_bytes, row_from)                                                                                    \
-	F(VALUE, 3, bool, row_from_after)                                                                                          \
-	F(VALUE, 4, struct tfs_bytes, row_to)                                                                                      \
-	F(VALUE, 5, bool, reverse)                                                                                                 \
-	F(VALUE, 6, bool, one_row)                                                                                                 \
-	F(VALUE, 7, struct tfs_bytes, qualifier_from)                                                                              \
-	F(VALUE, 8, bool, qualifier_from_after)                                                                                    \
-	F(VALUE, 9, struct tfs_bytes, qualifier_to)                                                                                \
-	F(VALUE, 10, bool, after_cell)                                                                                             \
-	F(VALUE, 11, int64_t, after_ts)                                                                                            \
-	F(VALUE, 12, bool, has_times)                                                                                              \
-	F(VALUE, 13, int64_t, since)                                                                                               \
-	F(VALUE, 14, int64_t, until)                                                                                               \
-	F(VALUE, 15, uint32_t, versions)                                                                                           \
-	F(VALUE, 16, struct tfs_bytes, row_regex)                                                                                  \
-	F(VALUE, 17, struct tfs_bytes, qualifier_regex)                                                                            \
-	F(VALUE, 18, struct tfs_bytes, value_regex)                                                                                \
-	F(VALUE, 19, struct tfs_bytes, value_is)                                                                                   \
-	F(VALUE, 20, bool, has_changed)                                                                                            \
-	F(VALUE, 21, int64_t, changed_since)                                                                                       \
-	F(VALUE, 22, uint32_t, column_limit)                                                                                       \
-	F(VALUE, 23, uint64_t, row_limit)                                                                                          \
-	F(VALUE, 24, uint64_t, limit)                                                                                              \
-	F(VALUE, 25, size_t, batch_bytes)                                                                                          \
-	F(VALUE, 26, bool, past_damage)
 #define SCAN_OWN(F)                                                                                                                \
 	F(VALUE, 3, bool, row_salted)                                                                                              \
 	F(VALUE, 4, struct tfs_bytes, files)                                                                                       \
@@ -127,7 +101,7 @@ WIRE_COMPLETE_WITH(tfs_write, WRITE, const char *family;)
 WIRE_COMPLETE(op, OP)
 WIRE_COMPLETE(row_mutation, ROW_MUTATION)
 WIRE_COMPLETE(tfs_result, RESULT)
-WIRE_COMPLETE_WITH(tfs_scan_spec, SCAN_PUBLIC, const char *const *families; unsigned family_count; bool (*stop)(void *arg);
+WIRE_COMPLETE_WITH(tfs_scan_spec, SCAN_MEMBERS, const char *const *families; unsigned family_count; bool (*stop)(void *arg);
 		   void *stop_arg; struct tfs_table * absent_from; bool absent_names;)
 WIRE_COMPLETE_WITH(scan_spec, SCAN_OWN, struct tfs_scan_spec pub; const uint16_t *family_ids;)
 WIRE_COMPLETE_WITH(tfs_cell, SCAN_CELL, const char *family; bool unsure;)
@@ -158,7 +132,7 @@ WIRE_MESSAGE(tfs_write, WRITE, NULL)
 WIRE_MESSAGE(op, OP, op_valid)
 WIRE_MESSAGE(row_mutation, ROW_MUTATION, NULL)
 WIRE_MESSAGE(tfs_result, RESULT, NULL)
-WIRE_MESSAGE(tfs_scan_spec, SCAN_PUBLIC, NULL)
+WIRE_MESSAGE(tfs_scan_spec, SCAN_MEMBERS, NULL)
 WIRE_MESSAGE(scan_spec, SCAN_SPEC, spec_valid)
 WIRE_MESSAGE(tfs_cell, SCAN_CELL, NULL)
 
@@ -301,12 +275,6 @@ static bool payload_answers(const struct payload *p, const struct ts_request *q,
 	return p->row_err_count == row_err_count(q) && p->bytes.n <= (q->method == TS_READ ? q->length : 0);
 }
 
-/* Copies a byte string to the arena, so that it outlives the input. */
-static bool bytes_own(struct arena *arena, struct tfs_bytes *s)
-{
-	return !s->n || arena_dup(arena, *s, s);
-}
-
 static int batch_fill(struct scan_batch *b, const struct payload *p)
 {
 	if (p->cell_count > b->cap) {
@@ -321,7 +289,7 @@ static int batch_fill(struct scan_batch *b, const struct payload *p)
 		struct tfs_cell *c = &b->cells[i];
 
 		*c = p->cells[i];
-		if (!bytes_own(&b->arena, &c->row) || !bytes_own(&b->arena, &c->qualifier) || !bytes_own(&b->arena, &c->value))
+		if (bytes_own(&c->row, &b->arena) || bytes_own(&c->qualifier, &b->arena) || bytes_own(&c->value, &b->arena))
 			return -ENOMEM;
 	}
 	b->count = p->cell_count;
@@ -339,7 +307,7 @@ static int tablets_own(const struct payload *p, struct ts_answer *a)
 		struct ts_assigned *t = &a->tablets[i];
 
 		*t = p->tablets[i];
-		if (!bytes_own(&a->arena, &t->begin) || !bytes_own(&a->arena, &t->end))
+		if (bytes_own(&t->begin, &a->arena) || bytes_own(&t->end, &a->arena))
 			return -ENOMEM;
 	}
 	a->tablet_count = p->tablet_count;
@@ -379,7 +347,7 @@ static int payload_unpack(struct reader *r, const struct ts_request *q, struct a
 	a->got = p.bytes.n;
 	a->why = p.why;
 	a->log = p.log;
-	if (!bytes_own(&a->arena, &a->why) || !bytes_own(&a->arena, &a->log))
+	if (bytes_own(&a->why, &a->arena) || bytes_own(&a->log, &a->arena))
 		return -ENOMEM;
 	err = p.tablet_count ? tablets_own(&p, a) : 0;
 	if (!err && (p.file_count || p.log_count))
@@ -398,12 +366,12 @@ int ts_answer_unpack(struct tfs_bytes in, const struct ts_request *q, struct ts_
 	/* In a scan an earlier answer's end remains valid until another answer has one. */
 	if (!a->tablet_end.p && q->method == TS_SCAN_NEXT)
 		a->tablet_end = end;
-	else if (!err && !bytes_own(&a->arena, &a->tablet_end))
+	else if (!err && bytes_own(&a->tablet_end, &a->arena))
 		err = -ENOMEM;
 	if (!err &&
-		(!bytes_own(&a->arena, &a->tablet.begin) || !bytes_own(&a->arena, &a->tablet.end) ||
-			!bytes_own(&a->arena, &a->tablet.server) || !bytes_own(&a->arena, &a->tablet.state) ||
-			!bytes_own(&a->arena, &a->tablet.events)))
+		(bytes_own(&a->tablet.begin, &a->arena) || bytes_own(&a->tablet.end, &a->arena) ||
+			bytes_own(&a->tablet.server, &a->arena) || bytes_own(&a->tablet.state, &a->arena) ||
+			bytes_own(&a->tablet.events, &a->arena)))
 		err = -ENOMEM;
 	if (!err && !a->err)
 		err = payload_unpack(&r, q, &arena, a);

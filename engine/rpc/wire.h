@@ -13,7 +13,8 @@
  * To add a field, add its line to the list.  A number on the wire belongs to
  * one field of its list for ever.  The kinds of fields:
  *
- *	F(VALUE,   n, type, member)         an integer, a bool, an enum, a struct tfs_bytes, a const char *
+ *	F(VALUE,   n, type, member, ...)    an integer, a bool, an enum, a struct tfs_bytes, a const char *.
+ *	                                    Further arguments are for others (engine/base/scan.h)
  *	F(STRUCT,  n, tag, member)          struct tag member
  *	F(POINTER, n, tag, member)          const struct tag *member
  *	F(ARRAY,   n, tag, member, count)   const struct tag *member; uint32_t count
@@ -157,7 +158,7 @@ bool wire_again(int err, unsigned *tries);
 /* ---- from lists to structs and tables ---- */
 
 #define WIRE_MEMBER(kind, number, ...) WIRE_MEMBER_##kind(__VA_ARGS__)
-#define WIRE_MEMBER_VALUE(type, member) type member;
+#define WIRE_MEMBER_VALUE(type, member, ...) type member;
 #define WIRE_MEMBER_STRUCT(tag, member) struct tag member;
 #define WIRE_MEMBER_POINTER(tag, member) const struct tag *member;
 #define WIRE_MEMBER_ARRAY(tag, member, count)                                                                                      \
@@ -179,7 +180,7 @@ bool wire_again(int err, unsigned *tries);
 		const char *: WIRE_STRING)
 #define WIRE_FIELD(kind, number, ...) WIRE_FIELD_##kind(number, __VA_ARGS__)
 #define WIRE_AT(member) (((wire_owner *)NULL)->member)
-#define WIRE_FIELD_VALUE(number_, type, member)                                                                                    \
+#define WIRE_FIELD_VALUE(number_, type, member, ...)                                                                               \
 	{.number = number_,                                                                                                        \
 		.kind = WIRE_KIND_OF(WIRE_AT(member)),                                                                             \
 		.offset = offsetof(wire_owner, member),                                                                            \
@@ -203,7 +204,7 @@ bool wire_again(int err, unsigned *tries);
 		.size = sizeof(*WIRE_AT(member))},
 
 #define WIRE_POINTS(kind, number, ...) +WIRE_POINTS_##kind(__VA_ARGS__)
-#define WIRE_POINTS_VALUE(type, member) (WIRE_KIND_OF(WIRE_AT(member)) >= WIRE_BYTES)
+#define WIRE_POINTS_VALUE(type, member, ...) (WIRE_KIND_OF(WIRE_AT(member)) >= WIRE_BYTES)
 #define WIRE_POINTS_STRUCT(...) 1
 #define WIRE_POINTS_POINTER(...) 1
 #define WIRE_POINTS_ARRAY(...) 1

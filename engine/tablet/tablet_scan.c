@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/base/scan.h"
 #include "engine/cell/merge.h"
 #include "engine/cell/scan_filter.h"
 
@@ -263,14 +264,13 @@ static void scan_close_view(struct tablet_scan *s)
 static int scan_copy_spec(struct tablet_scan *s)
 {
 	struct scan_spec *p = &s->spec;
-	struct tfs_bytes *const bytes[] = {&p->pub.row_from, &p->pub.row_to, &p->pub.qualifier_from, &p->pub.qualifier_to,
-		&p->files, &p->done_row, &p->done_qualifier};
+	struct tfs_bytes *const own[] = {&p->files, &p->done_row, &p->done_qualifier};
+	int err = scan_own_bytes(&p->pub, &s->bytes);
 
-	for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
-		if (bytes[i]->p && bytes[i]->n == 0)
-			*bytes[i] = tfs_bytes_of("", 0); /* NULL would mean that there is no bound */
-		else if (!arena_dup(&s->bytes, *bytes[i], bytes[i]))
-			return -ENOMEM;
+	for (size_t i = 0; i < sizeof own / sizeof *own && !err; i++)
+		err = bytes_own(own[i], &s->bytes);
+	if (err)
+		return err;
 	if (p->family_ids) {
 		uint16_t *families = arena_alloc(&s->bytes, (p->pub.family_count + 1u) * sizeof *families);
 
@@ -294,7 +294,7 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 	s->spec = *spec;
 	err = scan_copy_spec(s);
 	if (!err)
-		err = scan_filter_new(spec, &s->filter);
+		err = scan_filter_new(&s->spec, &s->filter);
 	s->rest = s->spec;
 	if (!err)
 		err = scan_open_view(s);

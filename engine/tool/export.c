@@ -85,7 +85,6 @@ static int stream_new(struct tfs_table *t, enum bulk_format format, const struct
 
 	*out = (struct stream){0};
 	spec.what = TFS_SCAN_CELLS;
-	spec.row_limit = c->limit;
 	err = tfs_scan_new(t, &spec, &scan);
 	if (err)
 		return err;

@@ -17,17 +17,6 @@
 
 enum { EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_ERROR = 3 };
 
-static const char *const clause_names[] = {
-#define CLAUSE_NAME(upper, name, help) name,
-	CLAUSES(CLAUSE_NAME)
-#undef CLAUSE_NAME
-};
-
-static bool is_pattern(enum clause k)
-{
-	return k == CLAUSE_ROW || k == CLAUSE_QUALIFIER || k == CLAUSE_VALUE;
-}
-
 #define ESCAPES "a backslash begins one of \\t \\n \\r \\\\ \\xHH"
 
 bool scan_row_key(const char *shown, struct buf *out)
@@ -110,11 +99,12 @@ bool scan_has_clauses(const struct arguments *a)
 /* Appends the value of a clause among the options.  Returns false after a message. */
 static bool value_of(const struct arguments *a, enum clause k, struct buf *out)
 {
-	const char *value = k == CLAUSE_REVERSE ? "yes" : a->option[CLAUSE_OPTION(k)];
+	const enum clause_type type = clause_kinds[k].type;
+	const char *value = type == CLAUSE_TYPE_FLAG ? "yes" : a->option[CLAUSE_OPTION(k)];
 
-	if (is_pattern(k) ? !buf_append(out, value, strlen(value)) : !text_unescape(tfs_str(value), out))
+	if (type == CLAUSE_TYPE_REGEX ? !buf_append(out, value, strlen(value)) : !text_unescape(tfs_str(value), out))
 		return true;
-	complain("--%s: " ESCAPES, clause_names[k]);
+	complain("--%s: " ESCAPES, clause_kinds[k].name);
 	return false;
 }
 
@@ -152,7 +142,7 @@ int scan_open(const struct arguments *a, const char *path)
 		if (!a->option[CLAUSE_OPTION(k)])
 			continue;
 		if (value_of(a, k, &value)) {
-			dir = enter_clause(dir, clause_names[k], buf_bytes(&value));
+			dir = enter_clause(dir, clause_kinds[k].name, buf_bytes(&value));
 		} else {
 			close(dir);
 			dir = -EXIT_USAGE;
@@ -181,7 +171,7 @@ bool scan_clauses_of(const struct arguments *a, struct clauses *out)
 			no_memory();
 		valid = value_of(a, k, &value);
 		if (valid)
-			add_clause(&path, clause_names[k], buf_bytes(&value));
+			add_clause(&path, clause_kinds[k].name, buf_bytes(&value));
 		buf_fini(&value);
 	}
 	if (valid)

@@ -10,16 +10,18 @@
 #define CLAUSE_OPTION(clause) ((int)(clause) + 1)
 
 /* Entries of struct command's options. */
-#define CLAUSE_LONG(upper, name, help)                                                                                             \
-	{name, CLAUSE_##upper == CLAUSE_REVERSE ? no_argument : required_argument, NULL, CLAUSE_OPTION(CLAUSE_##upper)},
+#define CLAUSE_LONG(upper, name, type, ...)                                                                                        \
+	{name, CLAUSE_TYPE_##type == CLAUSE_TYPE_FLAG ? no_argument : required_argument, NULL, CLAUSE_OPTION(CLAUSE_##upper)},
 #define CLAUSE_OPTIONS CLAUSES(CLAUSE_LONG)
 
 /* Lines of struct command's usage. */
+#define CLAUSE_USAGE_OF(upper, name, type, member, argument, help) " --" name " " argument
+#define CLAUSE_USAGE_LINE(LIST) " " LIST(CLAUSE_USAGE_OF) "\n"
 #define CLAUSE_USAGE                                                                                                               \
-	"  --prefix KEY --from KEY --to KEY --after KEY --row REGEX --reverse --limit N\n"                                         \
-	"  --family F,G --qualifier REGEX --qprefix Q --qfrom Q --qto Q --qafter Q --qlimit N\n"                                   \
-	"  --since TIME --until TIME --versions N --at TIME\n"                                                                     \
-	"  --value REGEX --value-is TEXT --changed TIME\n"                                                                         \
+	CLAUSE_USAGE_LINE(ROW_CLAUSES)                                                                                             \
+	CLAUSE_USAGE_LINE(COLUMN_CLAUSES)                                                                                          \
+	CLAUSE_USAGE_LINE(VERSION_CLAUSES)                                                                                         \
+	CLAUSE_USAGE_LINE(VALUE_CLAUSES)                                                                                           \
 	"They are the clauses of tabletfs-scan(7).  KEY, Q and TEXT have the escapes\n"                                            \
 	"\\t \\n \\r \\\\ \\xHH for single bytes.\n"
 

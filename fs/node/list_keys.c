@@ -133,7 +133,7 @@ static int cells_scan(struct lister *l)
 {
 	const char *family = node_name(l->base);
 	struct tfs_scan_spec spec = l->source.clauses.spec;
-	bool counts = spec.column_limit != 0; /* then the scan begins at the first column, and is_before_cursor() skips */
+	bool counts = scan_has(&spec, SCAN_COLUMN); /* then the scan begins at the first column, and is_before_cursor() skips */
 	int r = 0;
 
 	spec.what = l->values ? TFS_SCAN_CELLS : TFS_SCAN_KEYS;
@@ -145,7 +145,7 @@ static int cells_scan(struct lister *l)
 	spec.batch_bytes = BATCH_BYTES;
 	spec.past_damage = l->damaged;
 	/* These filters select among versions: then is_before_cursor() skips all but the first that matches. */
-	if (l->source.latest && !spec.value_regex.p && !spec.value_is.p && !spec.has_changed)
+	if (l->source.latest && !scan_has(&spec, SCAN_VALUE))
 		spec.versions = 1;
 	if (l->path.n) {
 		r = cells_range(l);

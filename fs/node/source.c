@@ -104,9 +104,7 @@ int scan_clauses(struct node *n, const char *name, int64_t now_us, struct clause
 
 	if (why)
 		return refuse(err, n, name, "%s", why);
-	if (err == 0 &&
-		(out->given >> CLAUSE_FAMILY & 1 || out->spec.row_regex.p || out->spec.qualifier_regex.p ||
-			out->spec.value_regex.p)) {
+	if (err == 0 && clauses_need_store(out)) {
 		err = check_with_store(n, out);
 		if (err == -EINVAL)
 			err = refuse(err, n, name, "%s", refused_because(n, out));
@@ -124,12 +122,11 @@ static int last_row(struct node *view, struct clauses *c)
 	int r;
 
 	spec.what = TFS_SCAN_ROWS;
-	spec.row_limit = c->limit;
 	r = fs_scan_as_asker(view, &spec, &scan);
 	if (r)
 		return r;
 	while ((r = tfs_scan_next(scan, &cell)) > 0)
-		if (++count == c->limit && buf_set(&c->row_last, cell.row.p, cell.row.n)) {
+		if (++count == spec.row_limit && buf_set(&c->row_last, cell.row.p, cell.row.n)) {
 			r = -ENOMEM;
 			break;
 		}
@@ -159,7 +156,7 @@ static int apply_limit(struct node *view, struct clauses *c)
 	uint64_t changes = atomic_load(&fs.changes), stamp;
 	int err;
 
-	if (!c->limit)
+	if (!c->spec.row_limit)
 		return 0;
 	err = last_row_of(view, c, &key);
 	if (err == 0 && (!cache_get(&fs.view_ends, view, buf_bytes(&key), &stamp, &c->row_last) || stamp != changes)) {
@@ -169,6 +166,7 @@ static int apply_limit(struct node *view, struct clauses *c)
 			cache_put(&fs.view_ends, view, buf_bytes(&key), changes, c->row_last.p, c->row_last.n);
 	}
 	buf_fini(&key);
+	c->spec.row_limit = 0;
 	if (err || c->row_last.n == 0)
 		return err;
 	if (c->spec.reverse) {
@@ -300,7 +298,7 @@ int source_find_version(struct node *family, struct tfs_bytes qualifier, int64_t
 	if (r)
 		goto out;
 	spec.what = TFS_SCAN_KEYS;
-	if (!spec.column_limit) /* which counts from the first column on */
+	if (!scan_has(&spec, SCAN_COLUMN)) /* which counts from the first column on */
 		bound_from(&spec.qualifier_from, &spec.qualifier_from_after, qualifier, false);
 	bound_to(&spec.qualifier_to, buf_bytes(&behind));
 	r = search_begin(&s, &spec, &scan);

@@ -41,7 +41,6 @@ static int begin(struct sequential *s)
 	struct tfs_scan *scan;
 	int err;
 
-	spec.row_limit = st->clauses.limit;
 	spec.stop = fs_is_interrupted;
 	spec.what = strcmp(name, ".keys") == 0 ? TFS_SCAN_ROWS : strcmp(name, ".count") == 0 ? TFS_SCAN_KEYS : TFS_SCAN_CELLS;
 	st->counts = spec.what == TFS_SCAN_KEYS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scans of every kind and point reads, and what they saw as text. */
+#include "engine/base/scan.h"
 #include "t/history/keys.h"
 
 #include <errno.h>
@@ -8,6 +9,10 @@
 
 /* The clock stands still within a step, where each commit of the library is a microsecond later than the previous commit. */
 #define COMMIT_MS(x) (history_set_back ? 0 : (long long)((x).commit_us / 1000))
+
+#define ONE(...) +1
+_Static_assert(SCAN_MEMBERS(ONE) == 26, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
+#undef ONE
 
 void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
 {

@@ -4,6 +4,7 @@
  * NULL and empty byte strings stay distinct, damage is refused or harmless, and
  * the round-trip services pass each message on unchanged.
  */
+#include "engine/base/scan.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 #include "t/lib/xorshift.h"
@@ -111,32 +112,18 @@ static void rnd_op(struct op *op, struct tfs_range *ranges)
 		ranges[i] = (struct tfs_range){rnd64(), rnd_bytes()};
 }
 
+#define RND(type) _Generic((type){0}, struct tfs_bytes : rnd_bytes(), bool : rnd(2), int64_t : rnd_ts(), default : rnd64())
+
 static void rnd_spec(struct sample *s)
 {
-	s->spec = (struct scan_spec){.pub.what = (enum tfs_scan_what)rnd(5),
-		.pub.row_from = rnd_bytes(),
-		.pub.row_to = rnd_bytes(),
-		.pub.row_from_after = rnd(2),
-		.pub.one_row = rnd(2),
-		.pub.qualifier_from = rnd_bytes(),
-		.pub.qualifier_to = rnd_bytes(),
-		.pub.after_cell = rnd(2),
-		.pub.after_ts = rnd_ts(),
-		.pub.has_times = rnd(2),
-		.pub.since = rnd_ts(),
-		.pub.until = rnd_ts(),
-		.pub.versions = (uint32_t)rnd64(),
-		.pub.limit = rnd64(),
-		.pub.batch_bytes = rnd(1 << 20),
-		.pub.past_damage = rnd(2),
-		.files = rnd_bytes(),
-		.kept = rnd(2),
-		.done_row = rnd_bytes(),
-		.done_qualifier = rnd_bytes(),
-		.done_family = (uint16_t)rnd64(),
-		.done_in_family = rnd(2),
-		.done_ts = rnd_ts(),
-		.done_columns = (uint32_t)rnd64()};
+	s->spec = (struct scan_spec){
+#define RND_MEMBER(kind, number, type, member, stage) .pub.member = RND(type),
+		SCAN_MEMBERS(RND_MEMBER)
+#undef RND_MEMBER
+			.files = rnd_bytes(),
+		.kept = rnd(2), .done_row = rnd_bytes(), .done_qualifier = rnd_bytes(), .done_family = (uint16_t)rnd64(),
+		.done_in_family = rnd(2), .done_ts = rnd_ts(), .done_columns = (uint32_t)rnd64()};
+	s->spec.pub.what = (enum tfs_scan_what)rnd(5);
 	if (rnd(2)) {
 		s->spec.family_ids = s->families;
 		s->spec.pub.family_count = rnd(6);
@@ -240,28 +227,21 @@ static void expect_op(const struct op *a, const struct op *b)
 	assert_int_equal(a->check, b->check);
 }
 
+static void expect_number(uint64_t a, uint64_t b)
+{
+	assert_int_equal(a, b);
+}
+
 static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 {
-	assert_int_equal(a->pub.what, b->pub.what);
-	expect_bytes(a->pub.row_from, b->pub.row_from);
-	expect_bytes(a->pub.row_to, b->pub.row_to);
-	assert_int_equal(a->pub.row_from_after, b->pub.row_from_after);
-	assert_int_equal(a->pub.one_row, b->pub.one_row);
+#define EXPECT_MEMBER(kind, number, type, member, stage)                                                                           \
+	_Generic(a->pub.member, struct tfs_bytes : expect_bytes, default : expect_number)(a->pub.member, b->pub.member);
+	SCAN_MEMBERS(EXPECT_MEMBER)
+#undef EXPECT_MEMBER
 	assert_int_equal(a->family_ids == NULL, b->family_ids == NULL);
 	assert_int_equal(a->pub.family_count, b->pub.family_count);
 	for (unsigned i = 0; i < a->pub.family_count; i++)
 		assert_int_equal(a->family_ids[i], b->family_ids[i]);
-	expect_bytes(a->pub.qualifier_from, b->pub.qualifier_from);
-	expect_bytes(a->pub.qualifier_to, b->pub.qualifier_to);
-	assert_int_equal(a->pub.after_cell, b->pub.after_cell);
-	assert_int_equal(a->pub.after_ts, b->pub.after_ts);
-	assert_int_equal(a->pub.has_times, b->pub.has_times);
-	assert_int_equal(a->pub.since, b->pub.since);
-	assert_int_equal(a->pub.until, b->pub.until);
-	assert_int_equal(a->pub.versions, b->pub.versions);
-	assert_int_equal(a->pub.limit, b->pub.limit);
-	assert_int_equal(a->pub.batch_bytes, b->pub.batch_bytes);
-	assert_int_equal(a->pub.past_damage, b->pub.past_damage);
 	expect_bytes(a->files, b->files);
 	assert_int_equal(a->kept, b->kept);
 	expect_bytes(a->done_row, b->done_row);
