@@ -316,7 +316,7 @@ struct tfs_family {
 struct tfs_group {
 	const char *name;
 	uint16_t id;
-	const char *compression; /* none snappy lz4 zstd zstd-dict */
+	const char *compression; /* as in tabletfs-schema(5) */
 	int level;
 	uint32_t block_size; /* bytes */
 	int bloom_bits;

@@ -128,6 +128,19 @@ sub check_clauses {
 	return @bad;
 }
 
+# ---- compressions ----
+
+# The codecs in the code, with their numbers in doc/formats and their names in tabletfs-schema(5).
+sub check_codecs {
+	my ($code, $document, $page) = @_;
+	my %number = reverse $code =~ /\bX\(\w+, (\d+), "([a-z0-9-]+)",/g;
+	my ($numbers) = $document =~ /   1   codec: (.*?) zstd against/s;
+	my ($names) = $page =~ /^\.It Va compression\n(.*?default)/ms;
+	my @bad = differ([map { "$number{$_} $_" } keys %number], [($numbers // '') =~ /(\d+ [a-z][a-z0-9-]*)/g], 'engine/sstable/sstable.h', 'doc/formats');
+	push @bad, differ([keys %number], [map { split / , / } ($names // '') =~ /^\.Ql (.*)$/mg], 'engine/sstable/sstable.h', 'tabletfs-schema(5)');
+	return @bad;
+}
+
 # ---- metrics ----
 
 # The names that metrics have: of the ADD lines, and of tables' and families' numbers.
@@ -335,6 +348,8 @@ check('clauses of scans', \&check_clauses,
 	[map { slurp($_) } qw(engine/base/scan.h man/tabletfs-scan.7 python/tabletfs/_table.py man/tabletfs-python.3)],
 	[0, qr/"qlimit"/m, '"qlimits"'], [0, qr/"TEXT"/m, '"BYTES"'], [1, qr/ , Cm until= Ns Ar TIME/m, ''], [2, qr/^ +changed: .*\n/m, ''],
 	[3, qr/ , value_is/m, '']);
+check('compressions', \&check_codecs, [slurp('engine/sstable/sstable.h'), $formats, $page{'tabletfs-schema.5'}],
+	[0, qr/"snappy"/m, '"gzip"'], [1, qr/2 lz4/m, '6 lz4'], [2, qr/none , snappy/m, 'snappy']);
 check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*/*.c engine/client/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/ADD\("reserve"/m, 'ADD("reserve_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables", counts.tables, true/m, '"tables", counts.tables, false']);

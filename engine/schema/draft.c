@@ -185,7 +185,7 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason)
 {
 	struct tfs_group x = {
-		.compression = sst_codec_names[SST_ZSTD_DICT], .level = SCHEMA_LEVEL, .block_size = 16 * 1024, .bloom_bits = 10};
+		.compression = sst_codec_kinds[SST_ZSTD_DICT].name, .level = SCHEMA_LEVEL, .block_size = 16384, .bloom_bits = 10};
 
 	if (!schema_name_valid(tfs_str(name)))
 		return schema_refuse(reason, "not a legal group name");
@@ -218,12 +218,4 @@ int draft_text(struct schema *s, const char *text, size_t n)
 	s->pub.text = copy;
 	s->pub.text_size = n;
 	return 0;
-}
-
-int codec_by_name(const char *name)
-{
-	for (int i = 0; i < SST_CODECS; i++)
-		if (sst_is_codec((uint32_t)i) && strcmp(sst_codec_names[i], name) == 0)
-			return i;
-	return -1;
 }

@@ -262,7 +262,7 @@ int schema_store(const struct schema *s, struct store_schema **out)
 		const struct tfs_group *g = &s->groups[i];
 
 		t->groups[t->group_count++] = (struct store_group){.id = g->id,
-			.sst = {.codec = (enum sst_codec)codec_by_name(g->compression),
+			.sst = {.codec = (enum sst_codec)sst_codec_by_name(g->compression),
 				.level = g->level,
 				.block_bytes = g->block_size,
 				.bloom_bits = g->bloom_bits,

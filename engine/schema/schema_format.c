@@ -43,7 +43,7 @@
 
 static int encode_group(const struct tfs_group *g, struct buf *out)
 {
-	return buf_be16(out, g->id) || buf_lstr(out, tfs_str(g->name)) || buf_u8(out, (uint8_t)codec_by_name(g->compression)) ||
+	return buf_be16(out, g->id) || buf_lstr(out, tfs_str(g->name)) || buf_u8(out, (uint8_t)sst_codec_by_name(g->compression)) ||
 		buf_u8(out, (uint8_t)g->level) || buf_be32(out, g->block_size) || buf_u8(out, (uint8_t)g->bloom_bits) ||
 		buf_u8(out, g->in_memory);
 }
@@ -207,7 +207,7 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 	*no_memory = err == -ENOMEM;
 	if (err)
 		return false;
-	g->compression = sst_codec_names[codec];
+	g->compression = sst_codec_kinds[codec].name;
 	g->level = level;
 	g->block_size = block;
 	g->bloom_bits = bloom;

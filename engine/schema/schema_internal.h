@@ -98,7 +98,6 @@ int acl_finish(struct schema *s, struct tfs_family *f, const char **reason) TFS_
 /* In the form that set_snapshot_maxage reads. */
 const char *value_duration(int64_t us, char text[32]);
 const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_tablet_size and set_group_block_size read */
-int codec_by_name(const char *name);                   /* returns an enum sst_codec, or -1 */
 /* Returns true for valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 bool user_in_group(const struct tfs_user *user, gid_t gid); /* access.c */

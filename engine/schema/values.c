@@ -358,22 +358,23 @@ int set_family_type(struct schema *s, void *target, const char *value, const cha
 
 int set_group_compression(struct schema *s, void *target, const char *value, const char **reason)
 {
-	int codec = codec_by_name(value);
+#define CODEC_NAME(upper, number, name, ...) " " name
+	int codec = sst_codec_by_name(value);
 
 	if (codec < 0)
-		return schema_refuse(reason, "compression is one of none, snappy, lz4, zstd, zstd-dict");
-	((struct tfs_group *)target)->compression = sst_codec_names[codec];
+		return schema_refuse(reason, "compression is one of" SST_CODEC_LIST(CODEC_NAME));
+	((struct tfs_group *)target)->compression = sst_codec_kinds[codec].name;
 	return 0;
 }
 
-/* Only zstd and zstd-dict have levels. */
 int group_fits(const struct tfs_group *g, const char **reason)
 {
-	int codec = codec_by_name(g->compression);
-
-	if (codec == SST_ZSTD || codec == SST_ZSTD_DICT || g->level == SCHEMA_LEVEL)
+#define LEVELS_true(name) " " name
+#define LEVELS_false(name) ""
+#define CODEC_LEVELS(upper, number, name, levels) LEVELS_##levels(name)
+	if (g->level == SCHEMA_LEVEL || sst_codec_kinds[sst_codec_by_name(g->compression)].levels)
 		return 0;
-	return schema_refuse(reason, "only zstd and zstd-dict have levels");
+	return schema_refuse(reason, "only" SST_CODEC_LIST(CODEC_LEVELS) " have levels");
 }
 
 int set_group_level(struct schema *s, void *target, const char *value, const char **reason)

@@ -17,7 +17,8 @@
 
 static const uint8_t magic[8] = {'T', 'F', 'S', 'S', 'S', 'T', '0', '1'};
 
-_Static_assert((int)SST_CODECS != BFF_CODEC_AGAINST + 1, "no sst_codec has the number BFF_CODEC_AGAINST");
+#define CODEC_DIFFERS(upper, number, ...) _Static_assert(number != BFF_CODEC_AGAINST, "the number of blocks against another block");
+SST_CODEC_LIST(CODEC_DIFFERS)
 
 static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct tfs_bytes payload)
 {

@@ -47,13 +47,19 @@ enum {
 	SCRATCH_KEEP_BYTES = 1 << 20,   /* a larger buffer is freed when a small one is requested */
 };
 
-const char *const sst_codec_names[SST_CODECS] = {
-	[SST_NONE] = "none",
-	[SST_SNAPPY] = "snappy",
-	[SST_LZ4] = "lz4",
-	[SST_ZSTD] = "zstd",
-	[SST_ZSTD_DICT] = "zstd-dict",
+const struct sst_codec_kind sst_codec_kinds[SST_CODECS] = {
+#define CODEC_KIND(upper, number, name, levels) [SST_##upper] = {name, levels},
+	SST_CODEC_LIST(CODEC_KIND)
+#undef CODEC_KIND
 };
+
+int sst_codec_by_name(const char *name)
+{
+	for (int i = 0; i < SST_CODECS; i++)
+		if (sst_is_codec((uint32_t)i) && strcmp(sst_codec_kinds[i].name, name) == 0)
+			return i;
+	return -1;
+}
 
 struct coder {
 	enum sst_codec codec;

@@ -24,23 +24,37 @@ extern "C" {
 #endif
 
 /*
- * The numbers are on disk, in blocks, trailers and schemas.  No codec has the
- * number 5, which blocks use for BFF_CODEC_AGAINST (blockfile_format.h): the next
- * codec gets "= 6", and sst_codec_names[5] is then NULL.  Unless BFF_VERSION
- * rises too, an older program reports a file of the new codec as damaged.
+ * The compressions: X(enumerator, number, name, whether a level has an effect).  The
+ * numbers are on disk, in blocks, trailers and schemas; 5 is BFF_CODEC_AGAINST
+ * (blockfile_format.h).  coder_encode() and codec_decode() in codec.c have a case for
+ * each.  Unless BFF_VERSION rises too, an older program reports a file of a new codec
+ * as damaged.
  */
-enum sst_codec { SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD, SST_ZSTD_DICT, SST_CODECS };
-extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zstd-dict */
-/* Returns true if a codec has this number.  A loop to SST_CODECS must skip the numbers that are no codec. */
+#define SST_CODEC_LIST(X)                                                                                                          \
+	X(NONE, 0, "none", false)                                                                                                  \
+	X(SNAPPY, 1, "snappy", false)                                                                                              \
+	X(LZ4, 2, "lz4", false)                                                                                                    \
+	X(ZSTD, 3, "zstd", true)                                                                                                   \
+	X(ZSTD_DICT, 4, "zstd-dict", true)
+
+#define SST_CODEC_ENUMERATOR(upper, number, ...) SST_##upper = number,
+enum sst_codec { SST_CODEC_LIST(SST_CODEC_ENUMERATOR) SST_CODECS /* no number is larger */ };
+struct sst_codec_kind {
+	const char *name; /* NULL: no codec has this number */
+	bool levels;
+};
+extern const struct sst_codec_kind sst_codec_kinds[SST_CODECS];
 static inline bool sst_is_codec(uint32_t number)
 {
-	return number < SST_CODECS && sst_codec_names[number];
+	return number < SST_CODECS && sst_codec_kinds[number].name;
 }
+/* Returns an enum sst_codec, or -1. */
+int sst_codec_by_name(const char *name);
 
 struct sst_sample;
 struct sst_options {
 	enum sst_codec codec;
-	int level;                       /* zstd */
+	int level;                       /* if the codec has levels */
 	uint32_t block_bytes;            /* target of an uncompressed block */
 	int bloom_bits;                  /* per probe; 0: no filters */
 	bool in_memory;                  /* blocks go to the in-memory cache */

@@ -237,7 +237,7 @@ static int dump_sst(const char *path, bool keys)
 	if (!err) {
 		printf("file-bytes %" PRIu64 " raw-bytes %" PRIu64 " blocks %" PRIu64 " codec %s map-bytes %" PRIu64
 		       " filter-bytes %" PRIu64 " filter-partitions %" PRIu64 "\n",
-			y.file_bytes, y.raw_bytes, y.blocks, sst_codec_names[y.codec], y.map_bytes, y.filter_bytes,
+			y.file_bytes, y.raw_bytes, y.blocks, sst_codec_kinds[y.codec].name, y.map_bytes, y.filter_bytes,
 			y.filter_partitions);
 		err = print_properties(s);
 	}

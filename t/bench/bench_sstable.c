@@ -152,7 +152,7 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	two = 2.0 * (double)n / (double)(monotonic_us() - t0);
 	printf("%-9s %5u KiB  ratio %5.2f  build %6.0f/s  get %5.2f us (2 threads %5.2f M/s)  uncached %6.1f us"
 	       "  scan %5.2f M/s cached %5.2f M/s uncached  probe miss %4.2f us\n",
-		sst_codec_names[codec], block_bytes >> 10, (double)entries * (double)(value_bytes + 16) / (double)bytes,
+		sst_codec_kinds[codec].name, block_bytes >> 10, (double)entries * (double)(value_bytes + 16) / (double)bytes,
 		(double)entries / build_s, warm, two, cold, warm_scan, cold_scan, miss);
 	fflush(stdout);
 	(void)!file_unlink(sst_path(s));
@@ -205,7 +205,8 @@ int main(int argc, char **argv)
 	load_text(argc > 3 && *argv[3] ? argv[3] : NULL);
 	printf("%llu entries of 16 + %zu bytes, text of %zu bytes\n", (unsigned long long)entries, value_bytes, text.n);
 	for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-		if (argc > 5 && (strcmp(argv[4], sst_codec_names[runs[i].codec]) != 0 || strtoul(argv[5], NULL, 10) != runs[i].kib))
+		if (argc > 5 &&
+			(strcmp(argv[4], sst_codec_kinds[runs[i].codec].name) != 0 || strtoul(argv[5], NULL, 10) != runs[i].kib))
 			continue;
 		one(runs[i].codec, runs[i].kib << 10);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random changes of tables and schemas. */
+#include "engine/sstable/sstable.h"
 #include "t/history/keys.h"
 
 #include <errno.h>
@@ -257,7 +258,9 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		TFS_SCHEMA_GROUP_RENAME,
 	};
 	static const char *const refs[] = {"#1", "#2", "#3", "#9"};
-	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "bzip2"};
+#define CODEC_NAME(upper, number, name, ...) name,
+	static const char *const codecs[] = {SST_CODEC_LIST(CODEC_NAME) "bzip2"};
+#undef CODEC_NAME
 	static const char *const acls[] = {"", "u:1:r--,g::r--", "g::rw-,g:2:---", "rubbish"};
 	static const char *const levels[] = {"1", "3", "7", "x"};
 	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
@@ -313,7 +316,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 			e.name = refs[below(r, 4)];
 		break;
 	case TFS_SCHEMA_GROUP_COMPRESSION:
-		e.value = codecs[below(r, 5)];
+		e.value = codecs[below(r, sizeof(codecs) / sizeof(*codecs))];
 		break;
 	case TFS_SCHEMA_GROUP_LEVEL:
 		e.value = levels[below(r, 4)];

@@ -245,7 +245,8 @@ static void codecs(void **state)
 	for (unsigned codec = 0; codec < SST_CODECS; codec++) {
 		struct coder *c;
 
-		assert_non_null(sst_codec_names[codec]);
+		if (!sst_is_codec(codec))
+			continue;
 		assert_int_equal(coder_new((enum sst_codec)codec, 3, &c), 0);
 		for (unsigned i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
 			size_t n = sizes[i / 2];
@@ -285,6 +286,8 @@ static void codecs_hostile(void **state)
 		struct coder *c;
 		struct tfs_bytes s;
 
+		if (!sst_is_codec(codec))
+			continue;
 		assert_int_equal(coder_new((enum sst_codec)codec, 1, &c), 0);
 		assert_int_equal(coder_encode(c, tfs_bytes_of(raw, sizeof(raw)), &used, &s), 0);
 		for (unsigned i = 0; i < 2000; i++) {

@@ -199,12 +199,16 @@ static void others_are_version_1(void **state)
 	struct blockfile *b;
 
 	for (int codec = 0; codec < SST_CODECS; codec++) {
+		const bool dictionary = codec == SST_ZSTD_DICT;
+
+		if (!sst_is_codec((uint32_t)codec))
+			continue;
 		write_table("c.sst", &t, (enum sst_codec)codec);
 		read_table("c.sst", &t);
 		count_codecs("c.sst", counts);
-		assert_int_equal(counts[BFF_CODEC_AGAINST] > 0, codec == SST_ZSTD_DICT);
+		assert_int_equal(counts[BFF_CODEC_AGAINST] > 0, dictionary);
 		assert_int_equal(blockfile_open(in_dir("c.sst"), 0, NULL, &b), 0);
-		assert_int_equal(blockfile_trailer(b)->version, codec == SST_ZSTD_DICT ? 2 : 1);
+		assert_int_equal(blockfile_trailer(b)->version, dictionary ? 2 : 1);
 		blockfile_close(b);
 		unlink(in_dir("c.sst"));
 	}

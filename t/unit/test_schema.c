@@ -627,7 +627,9 @@ static void random_text(struct buf *b)
 {
 	static const char *const rules[] = {
 		"", "maxversions=3", "maxage=7d", "maxversions=1 or maxage=30m", "(maxversions=2 and maxage=1w) or maxage=9w"};
-	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "zstd-dict"};
+#define CODEC(upper, ...) SST_##upper,
+	static const enum sst_codec codecs[] = {SST_CODEC_LIST(CODEC)};
+#undef CODEC
 	static const char *const acls[] = {
 		"", "u:root:rw-", "g:7:--x,u:4000:r--", "g::r--", "user:1:---,group::rwx,group:0:r--", "u:4294967294:rw-,u:3:r--"};
 	unsigned families = rnd(6), groups = rnd(4);
@@ -645,12 +647,12 @@ static void random_text(struct buf *b)
 			0);
 	assert_int_equal(buf_printf(b, ");\ngroups = ("), 0);
 	for (unsigned i = 0; i < (groups ? groups : 1); i++) {
-		unsigned codec = rnd(5);
+		const struct sst_codec_kind *codec = &sst_codec_kinds[codecs[rnd(sizeof(codecs) / sizeof(*codecs))]];
 
 		assert_int_equal(
 			buf_printf(b,
 				"%s\n{ name = \"%s%u\"; compression = \"%s\"; level = %u; block_size = %u; bloom_bits = %u; in_memory = %s }",
-				i ? "," : "", groups ? "g" : "default", i, codecs[codec], codec < 3 ? 3 : 1 + rnd(19),
+				i ? "," : "", groups ? "g" : "default", i, codec->name, codec->levels ? 1 + rnd(19) : 3,
 				4096 + rnd(4000000), rnd(21), rnd(2) ? "true" : "false"),
 			0);
 	}
