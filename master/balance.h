@@ -14,7 +14,7 @@
 #define BALANCE_CALM_US UINT64_C(60000000) /* after a failure nothing moves for so long */
 #define BALANCE_SETTLE_US                                                                                                          \
 	UINT64_C(30000000) /* a server gets moved tablets, and a tablet is moved for its load, when it is so old */
-/* A server merges small neighbours when it has had both for so long (engine/server/tablets/moves.c).  Younger ones are not brought together. */
+/* A server merges small neighbours when it has had both for so long (engine/server/tablets/retire.c).  Younger ones are not brought together. */
 #define BALANCE_JOIN_US UINT64_C(3600000000)
 enum { BALANCE_MOVES = 2 }; /* the most moves from or to one server at a time */
 

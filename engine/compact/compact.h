@@ -32,7 +32,7 @@ struct tablet_hold {
 	struct tablet *t; /* NULL: not held */
 	struct flush_job *job;
 };
-/* -TABLET_MOVED: other tablets have replaced it, or it leaves this server (tablet_move_prepare).  -TABLET_TAKEN, -TABLET_STOPPED as tablet_mutate.  -ECANCELED: tablet_env.will_close; nothing has changed. */
+/* -TABLET_MOVED: other tablets have replaced it, or it leaves this server (tablet_retire_prepare).  -TABLET_TAKEN, -TABLET_STOPPED as tablet_mutate.  -ECANCELED: tablet_env.will_close; nothing has changed. */
 int tablet_hold_begin(struct tablet *t, struct tablet_hold *h) TFS_MUST;
 int tablet_hold_freeze(struct tablet_hold *h) TFS_MUST;
 int tablet_hold_flush(struct tablet_hold *h) TFS_MUST;

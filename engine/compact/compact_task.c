@@ -119,7 +119,7 @@ void compact_merge_task(struct task *task)
 	int err;
 
 	if (t->split_wanted)
-		return; /* tablet_move_done queues the task again */
+		return; /* tablet_retire_done queues the task again */
 	err = compact_merge(t, true, &did);
 	if (err == -ECANCELED && t->leaves)
 		return;                                            /* as above */

@@ -51,7 +51,7 @@ struct server {
 	/* tablets/ */
 	struct sorter *sorter;
 	struct replays *replays;
-	struct moves *moves;
+	struct retire *retire;
 };
 
 /*

@@ -15,7 +15,7 @@
 #include "engine/server/storage/space.h"
 #include "engine/server/tables/schemas.h"
 #include "engine/server/tables/set.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/replay.h"
 
 #include <errno.h>
@@ -82,6 +82,6 @@ void server_ready(struct server *s)
 	s->recovering = false;
 	space_start(s);
 	logs_soon(s);
-	moves_soon(s);
+	retire_soon(s);
 	schemas_soon(s);
 }

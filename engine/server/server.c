@@ -17,7 +17,7 @@
 #include "engine/server/storage/logs.h"
 #include "engine/server/storage/space.h"
 #include "engine/server/tables/schemas.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/replay.h"
 #include "engine/server/tablets/sorter.h"
 
@@ -43,7 +43,7 @@ static void redo_moved(void *arg)
 static void tablet_changed(void *arg, struct tablet *t)
 {
 	(void)t;
-	moves_soon(arg);
+	retire_soon(arg);
 	space_check_soon(arg);
 }
 
@@ -113,7 +113,7 @@ static int set_options(struct server *s, const struct server_options *options)
 
 /* In this order they are made.  In reverse order they are stopped and freed. */
 static const struct server_part *const parts[] = {&clients_part, &traffic_part, &tables_part, &set_part, &env_part, &mark_part,
-	&files_part, &space_part, &logs_part, &replays_part, &schemas_part, &sorter_part, &moves_part, &scans_part, &actions_part};
+	&files_part, &space_part, &logs_part, &replays_part, &schemas_part, &sorter_part, &retire_part, &scans_part, &actions_part};
 enum { PARTS = sizeof(parts) / sizeof(*parts) };
 
 /* The pointer to the part's struct. */

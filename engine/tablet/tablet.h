@@ -158,7 +158,7 @@ struct tablet_env {
 	_Atomic uint64_t bytes_flushed, bytes_compacted_in, bytes_compacted_out;
 	_Atomic uint64_t stalls, stall_us; /* writes that were slowed down */
 	/* Writes that waited for a split or merge of their tablet. */
-	_Atomic uint64_t move_waits, move_wait_us, move_wait_longest_us;
+	_Atomic uint64_t retire_waits, retire_wait_us, retire_wait_longest_us;
 	/* State that the tablets share.  Times are monotonic. */
 	_Atomic uint64_t paced_us;     /* until then the bytes that compactions have written use up compaction_rate */
 	_Atomic uint64_t slowed_us;    /* the last time that a writer was slowed down */
@@ -274,7 +274,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;     
  * tablets have replaced the tablet.  *row is then the first row that those must
  * scan, or with spec.reverse their row_to.  It is valid until tablet_scan_free.
  */
-bool tablet_scan_moved(const struct tablet_scan *s, struct tfs_bytes *row);
+bool tablet_scan_replaced(const struct tablet_scan *s, struct tfs_bytes *row);
 void tablet_scan_free(struct tablet_scan *s);
 
 /*
@@ -285,17 +285,17 @@ void tablet_scan_free(struct tablet_scan *s);
  */
 int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
 /*
- * Brackets a split or merge: from the return of 0 until tablet_move_done, no
+ * Brackets a split or merge: from the return of 0 until tablet_retire_done, no
  * merging or major compaction is under way.  leaves: the tablet is unloaded, and
  * all of them end before they are complete.  Otherwise this call waits for a merging
  * one and for one that a user asked for, so the caller must not hold up other work.
  * -TABLET_TAKEN, -TABLET_STOPPED, -TABLET_MOVED as tablet_mutate.
  */
-int tablet_move_prepare(struct tablet *t, bool leaves) TFS_MUST;
-void tablet_move_done(struct tablet *t);
+int tablet_retire_prepare(struct tablet *t, bool leaves) TFS_MUST;
+void tablet_retire_done(struct tablet *t);
 /*
  * From the return of 0 until tablet_split_end, the list of files does not
- * change, and the calling thread holds EDIT.  Errors as of tablet_move_prepare.
+ * change, and the calling thread holds EDIT.  Errors as of tablet_retire_prepare.
  */
 int tablet_split_begin(struct tablet *t) TFS_MUST;
 /*

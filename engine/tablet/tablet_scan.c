@@ -39,7 +39,7 @@ struct tablet_scan {
 	struct live *live;
 	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;
-	bool moved; /* done, because other tablets have replaced the tablet; the caller continues there at `row` */
+	bool replaced; /* done, because other tablets have replaced the tablet; the caller continues there at `row` */
 };
 
 /* Returns false if counts and filters show that no memtable and no file has a delete of this column. */
@@ -343,11 +343,11 @@ static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 	return err;
 }
 
-bool tablet_scan_moved(const struct tablet_scan *s, struct tfs_bytes *row)
+bool tablet_scan_replaced(const struct tablet_scan *s, struct tfs_bytes *row)
 {
-	if (s->moved)
+	if (s->replaced)
 		*row = buf_bytes(&s->row);
-	return s->moved;
+	return s->replaced;
 }
 
 /* Counts the cells that scans pass until a major compaction removes them.  compact_wants_major() compares the two costs. */
@@ -369,7 +369,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 	scan_batch_reset(b);
 	if (!s->done && !s->live) {
 		if (s->t->state == TABLET_GONE) /* a new view would lack the writes to the new tablets */
-			s->moved = s->done = true;
+			s->replaced = s->done = true;
 		else if ((err = scan_open_view(s)))
 			return err;
 	}

@@ -58,7 +58,7 @@ static bool split_may_share_memtables(struct tablet *t)
 }
 
 /* From the return of 0 until tablet_job_end no other flush is under way.  flush: flushes the memtables first. */
-static int move_begin(struct tablet *t, bool flush)
+static int retire_begin(struct tablet *t, bool flush)
 {
 	int err = tablet_job_begin(t, &t->flushing);
 
@@ -78,7 +78,7 @@ static int move_begin(struct tablet *t, bool flush)
 	return err;
 }
 
-int tablet_move_prepare(struct tablet *t, bool leaves)
+int tablet_retire_prepare(struct tablet *t, bool leaves)
 {
 	int err;
 
@@ -93,7 +93,7 @@ int tablet_move_prepare(struct tablet *t, bool leaves)
 	return err;
 }
 
-void tablet_move_done(struct tablet *t)
+void tablet_retire_done(struct tablet *t)
 {
 	t->split_wanted = t->leaves = false;
 	tablet_job_end(t, &t->merging);
@@ -103,7 +103,7 @@ void tablet_move_done(struct tablet *t)
 
 int tablet_split_begin(struct tablet *t)
 {
-	int err = move_begin(t, false);
+	int err = retire_begin(t, false);
 
 	if (!err)
 		mutex_lock(&t->edit);
@@ -247,7 +247,7 @@ static void tablet_stop_writers(struct tablet *t)
 
 int tablet_merge_begin(struct tablet *t)
 {
-	return move_begin(t, true); /* flushes most of the data, while writers continue */
+	return retire_begin(t, true); /* flushes most of the data, while writers continue */
 }
 
 int tablet_merge_stop(struct tablet *t)

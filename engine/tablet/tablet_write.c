@@ -62,7 +62,7 @@
  * resolve again, wait for the log's memory, for the end of a split or merge, or
  * for a stripe.
  */
-enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY, NEED_MOVE_END, NEED_STRIPE };
+enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY, NEED_RETIRE_END, NEED_STRIPE };
 enum { CHECK_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
@@ -234,20 +234,20 @@ static int tablet_ensure_redo(struct tablet *t)
 }
 
 /* Waits for the end of a split or merge. */
-static void tablet_wait_for_move(struct tablet *t)
+static void tablet_wait_for_retire(struct tablet *t)
 {
 	struct tablet_env *env = t->env;
 	uint64_t us = monotonic_us(), longest;
 
-	env->move_waits++;
+	env->retire_waits++;
 	mutex_lock(&t->lock);
 	while (t->state == TABLET_SPLITTING)
 		cond_wait(&t->changed, &t->lock);
 	mutex_unlock(&t->lock);
 	us = monotonic_us() - us;
-	env->move_wait_us += us;
-	longest = env->move_wait_longest_us;
-	while (us > longest && !atomic_compare_exchange_weak(&env->move_wait_longest_us, &longest, us))
+	env->retire_wait_us += us;
+	longest = env->retire_wait_longest_us;
+	while (us > longest && !atomic_compare_exchange_weak(&env->retire_wait_longest_us, &longest, us))
 		;
 }
 
@@ -260,7 +260,7 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 
 	mutex_lock(&t->lock);
 	if (t->state == TABLET_SPLITTING) {
-		err = NEED_MOVE_END;
+		err = NEED_RETIRE_END;
 		goto out;
 	}
 	if ((err = tablet_state_error(t)))
@@ -441,8 +441,8 @@ static int group_submit(struct row_group *g, struct mutation *m, struct stripe *
 		}
 		if (!g->waits || err < 0 || err == NEED_RESOLVE)
 			break;
-		if (err == NEED_MOVE_END)
-			tablet_wait_for_move(t);
+		if (err == NEED_RETIRE_END)
+			tablet_wait_for_retire(t);
 		err = err == NEED_REDO ? tablet_ensure_redo(t) : 0;
 	}
 	plan_fini(&x->plan);

@@ -6,7 +6,7 @@
  * one call or in pages, returns each row once and in order, in a state between the
  * scan's start and end.  KILLED_ROUNDS, KILLED_SEED.
  */
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
 
@@ -226,7 +226,7 @@ static void *move_tablets(void *arg)
 		if (err && err != -ENOENT && err != -EEXIST)
 			_exit(5);
 		shared->moves += what >= 3 && !err;
-		moves_soon(hooks.server);
+		retire_soon(hooks.server);
 	}
 	return NULL;
 }

@@ -6,7 +6,7 @@
  * process, and over a power cut where every write is synced: operations without an
  * answer may have been applied before, or never.  LINEAR_OPS, LINEAR_SEED.
  */
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "t/engine/lib.h"
 #include "t/lib/xorshift.h"
 #include "t/lin/client.h"
@@ -214,7 +214,7 @@ static void *move_tablets(void *arg)
 		atomic_fetch_add(&shared->moves, !err);
 		if (err && err != -ENOENT && err != -EEXIST && err != -EBUSY)
 			_exit(5);
-		moves_soon(hooks.server);
+		retire_soon(hooks.server);
 	}
 	return NULL;
 }

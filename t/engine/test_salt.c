@@ -5,7 +5,7 @@
  * of different ranges are not merged.
  */
 #include "engine/client/salt.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
@@ -680,7 +680,7 @@ static void test_borders(void **state)
 	until = monotonic_us() + UINT64_C(600000000);
 	while (b.count == 4) {
 		assert_true(monotonic_us() < until);
-		moves_soon(hooks.server);
+		retire_soon(hooks.server);
 		(void)sched_yield();
 		b.count = 0;
 		assert_int_equal(tfs_tablets(table, take_border, &b), 0);

@@ -5,7 +5,7 @@
  */
 #include "engine/base/mutex.h"
 #include "engine/base/task.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
@@ -248,7 +248,7 @@ static void wait_until(bool (*is)(void))
 		if (monotonic_us() >= end)
 			print_error("%s\n", tablets());
 		assert_true(monotonic_us() < end);
-		moves_soon(hooks.server);
+		retire_soon(hooks.server);
 		(void)sched_yield();
 	}
 }
@@ -367,7 +367,7 @@ static void test_small_for_an_hour(void **state)
 		served_put(list[i]);
 	}
 	free(list);
-	moves_soon(hooks.server);
+	retire_soon(hooks.server);
 	wait_until(one_left);
 	expect_rows(NULL, 0, 64);
 	close_store();

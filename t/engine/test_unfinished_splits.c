@@ -7,7 +7,7 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
@@ -470,7 +470,7 @@ static void test_merge_that_was_not(void **state)
 {
 	make_doubt(false);
 	faulty.no_reads = faulty.refuse_deletes = false;
-	hooks.server->moves->resolve_task.run(&hooks.server->moves->resolve_task);
+	hooks.server->retire->resolve_task.run(&hooks.server->retire->resolve_task);
 	written_again(3);
 }
 
@@ -580,12 +580,12 @@ static void hold(enum ts_method method)
 	ts_answer_fini(&a);
 }
 
-static bool move_deferred(void)
+static bool retire_deferred(void)
 {
 	bool yes;
 
 	mutex_lock(&hooks.server->tables->lock);
-	yes = hooks.server->tables->v[0]->move_deferred;
+	yes = hooks.server->tables->v[0]->retire_deferred;
 	mutex_unlock(&hooks.server->tables->lock);
 	return yes;
 }
@@ -617,7 +617,7 @@ static void test_held(void **state)
 		fill("v", 0, 90);
 		hold(TS_BLOCK_WRITES);
 		assert_int_equal(pthread_create(&thread, NULL, what[i], &err), 0);
-		while (!move_deferred())
+		while (!retire_deferred())
 			sched_yield();
 		assert_int_equal(tfs_compact(table), 0);
 		hold(TS_UNBLOCK_WRITES);

@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/client/metadata.h"
 #include "engine/server/tables/set.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/compact/compact_internal.h"
 #include "master/master.h"
 #include "t/history/keys.h"
@@ -192,8 +192,8 @@ static int change_metadata(struct server *s, struct rng *r)
 
 	if (!err)
 		err = what == 0     ? flush_metadata(s)
-			: what == 1 ? moves_merge(s, META_TABLE, buf_bytes(&key))
-				    : moves_split(s, META_TABLE, buf_bytes(&key));
+			: what == 1 ? tablets_merge(s, META_TABLE, buf_bytes(&key))
+				    : tablets_split(s, META_TABLE, buf_bytes(&key));
 	buf_fini(&key);
 	return err == -EEXIST || err == -ENOENT ? 0 : err;
 }

@@ -20,7 +20,7 @@
 #include "engine/server/storage/logs.h"
 #include "engine/server/storage/space.h"
 #include "engine/server/tables/schemas.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/sorter.h"
 #include "t/lib/file_faults.h"
 #include "t/lib/store.h"

@@ -704,13 +704,13 @@ static void unload_ends_compactions(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, compact_by_user, NULL), 0);
 	while (!reached)
 		(void)sched_yield();
-	mutex_lock(&s->moves->lock);
-	s->moves->moving = true; /* a split that lasts */
-	mutex_unlock(&s->moves->lock);
+	mutex_lock(&s->retire->lock);
+	s->retire->retiring = true; /* a split that lasts */
+	mutex_unlock(&s->retire->lock);
 	assert_int_equal(control(from, TS_UNLOAD, &t), -EAGAIN);
-	mutex_lock(&s->moves->lock);
-	s->moves->moving = false;
-	mutex_unlock(&s->moves->lock);
+	mutex_lock(&s->retire->lock);
+	s->retire->retiring = false;
+	mutex_unlock(&s->retire->lock);
 	assert_int_equal(control(from, TS_UNLOAD, &t), 0);
 	assert_int_equal(majors(from), 0);
 	served_put(unloaded);

@@ -285,7 +285,7 @@ static void root_needs_less(void **arg)
 	assert_int_equal(tablet_flush(root->tablet), 0);
 	served_put(root);
 	assert_int_equal(meta_row_key(&key, tfs_table_id(t), false, tfs_str("m")), 0);
-	assert_int_equal(moves_split(hooks.server, META_TABLE, buf_bytes(&key)), 0);
+	assert_int_equal(tablets_split(hooks.server, META_TABLE, buf_bytes(&key)), 0);
 	buf_fini(&key);
 	tfs_table_close(t);
 	close_store(false);

@@ -613,21 +613,21 @@ static void test_waits_for_a_move(void **state)
 	lib_start(&l);
 	env = &l.env;
 	LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("before")));
-	LIB(tablet_move_prepare(l.t, false));
+	LIB(tablet_retire_prepare(l.t, false));
 	LIB(tablet_merge_begin(l.t));
 	LIB(tablet_merge_stop(l.t));
-	assert_int_equal(env->move_waits, 0);
+	assert_int_equal(env->retire_waits, 0);
 	assert_int_equal(pthread_create(&thread, NULL, put_one, &l), 0);
-	while (!env->move_waits)
+	while (!env->retire_waits)
 		sched_yield();
 	assert_newest(&l, 1);
 	tablet_merge_end(l.t, false);
-	tablet_move_done(l.t);
+	tablet_retire_done(l.t);
 	pthread_join(thread, NULL);
 	assert_newest(&l, 2);
-	assert_int_equal(env->move_waits, 1);
-	assert_true(env->move_wait_longest_us > 0);
-	assert_int_equal(env->move_wait_us, env->move_wait_longest_us);
+	assert_int_equal(env->retire_waits, 1);
+	assert_true(env->retire_wait_longest_us > 0);
+	assert_int_equal(env->retire_wait_us, env->retire_wait_longest_us);
 	lib_stop(&l);
 	lib_fini(&l);
 }

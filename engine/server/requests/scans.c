@@ -183,7 +183,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	a->schema_generation = served_generation(o->served);
 	a->scan = 0;
 	/* The tablet was split or merged: other tablets serve the rest of the scan, from this row on. */
-	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
+	if (!err && a->batch.done && tablet_scan_replaced(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
 		err = -ENOMEM;
 	if (err || a->batch.done) {
 		scan_end(o);

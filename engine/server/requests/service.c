@@ -15,7 +15,7 @@
 #include "engine/server/tables/access.h"
 #include "engine/server/tables/schemas.h"
 #include "engine/server/tablets/load.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/sorter.h"
 #include "engine/tabletfs.h"
 
@@ -455,15 +455,15 @@ static int serve_block(struct server *s, const struct ts_request *q, struct ts_a
 	}
 	user_table_refresh(s, q->table);
 	if (user_table_unblock_writes(s, q->table))
-		moves_soon(s);
+		retire_soon(s);
 	return 0;
 }
 
 /* The actions of TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE. */
 static int act(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = q->method == TS_MERGE ? moves_merge(s, q->table, q->row)
-		: q->method == TS_SPLIT ? moves_split(s, q->table, q->row)
+	int err = q->method == TS_MERGE ? tablets_merge(s, q->table, q->row)
+		: q->method == TS_SPLIT ? tablets_split(s, q->table, q->row)
 					: serve_row(s, q, a);
 
 	return err == WRITES_BLOCKED ? -EAGAIN : error_of_disk(err);
@@ -498,7 +498,7 @@ static int see_term(struct server *s, uint64_t term)
 	int err = tables_see_term(s, term, &deferred);
 
 	if (deferred)
-		moves_soon(s);
+		retire_soon(s);
 	return err;
 }
 
@@ -541,7 +541,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_HELLO] = serve_hello,
 		[TS_SORT] = sorter_call,
 		[TS_LOAD] = load_tablets,
-		[TS_UNLOAD] = moves_unload,
+		[TS_UNLOAD] = tablets_unload,
 		[TS_LIST] = list_tablets,
 		[TS_FILES] = files_call,
 	};

@@ -97,8 +97,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	log_get_stats(s->log, &l);
 	counts = count_tables(s);
 	for (unsigned k = 0; k < KINDS; k++)
-		if (atomic_load(&environment_of(s, k)->move_wait_longest_us) > longest_us)
-			longest_us = atomic_load(&environment_of(s, k)->move_wait_longest_us);
+		if (atomic_load(&environment_of(s, k)->retire_wait_longest_us) > longest_us)
+			longest_us = atomic_load(&environment_of(s, k)->retire_wait_longest_us);
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
 	ADD("incarnation", "number of this server process over the store's life", s->o.incarnation, true);
 	ADD("tables", "tables", counts.tables, true);
@@ -147,8 +147,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("compacted_bytes_out", "bytes written by merging and major compactions", COUNTER(bytes_compacted_out), false);
 	ADD("write_stalls", "writes slowed down", COUNTER(stalls), false);
 	ADD("write_stall_us", "time by which writes were slowed down", COUNTER(stall_us), false);
-	ADD("split_waits", "writes that waited for a split or merge of their tablet", COUNTER(move_waits), false);
-	ADD("split_wait_us", "time that writes waited for a split or merge of their tablet", COUNTER(move_wait_us), false);
+	ADD("split_waits", "writes that waited for a split or merge of their tablet", COUNTER(retire_waits), false);
+	ADD("split_wait_us", "time that writes waited for a split or merge of their tablet", COUNTER(retire_wait_us), false);
 	ADD("split_wait_longest_us", "longest time that a write waited for a split or merge of its tablet", longest_us, true);
 	ADD("snapshot_wait_longest_us", "longest time that a snapshot or clone held back the writes of its table",
 		counts.held_longest_us, true);

@@ -50,7 +50,7 @@ bool user_table_read_again(struct server *s, struct user_table *u, uint64_t gene
  * Begins a mutation of the table; user_table_write_end ends it.  Returns 0,
  * -TABLE_DROPPED (the table was dropped) or -errno.  If writes are held, it begins nothing:
  * ON_BLOCK_REFUSE returns -EAGAIN.  ON_BLOCK_RETURN returns WRITES_BLOCKED; the end
- * of the hold then calls for moves_soon.
+ * of the hold then calls for retire_soon.
  * *schema is a reference to the table's schema.  If the server's schema is older
  * than generation, the server reads it again first.
  */

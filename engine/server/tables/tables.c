@@ -412,7 +412,7 @@ int user_table_write_try(struct server *s, struct user_table *u, uint64_t genera
 	else if (u->read_err && reads)
 		err = u->read_err;
 	if (!err && u->write_blocks) {
-		u->move_deferred |= on_block == ON_BLOCK_RETURN;
+		u->retire_deferred |= on_block == ON_BLOCK_RETURN;
 		u->writes_refused |= on_block == ON_BLOCK_REFUSE;
 		err = on_block == ON_BLOCK_RETURN ? WRITES_BLOCKED : -EAGAIN;
 	}
@@ -437,15 +437,15 @@ void user_table_write_end(struct server *s, struct user_table *u)
 /* Ends one hold.  Returns true if a split or merge was put off. */
 static bool hold_end_locked(struct user_table *u)
 {
-	bool move_deferred;
+	bool retire_deferred;
 
 	if (--u->write_blocks)
 		return false;
-	move_deferred = u->move_deferred;
-	u->move_deferred = false;
+	retire_deferred = u->retire_deferred;
+	u->retire_deferred = false;
 	u->turns = u->writes_refused ? TURNS : 0;
 	u->writes_refused = false;
-	return move_deferred;
+	return retire_deferred;
 }
 
 int user_table_hold_writes(struct server *s, uint32_t table)
@@ -465,15 +465,15 @@ bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_
 	struct tables *tables = s->tables;
 	const uint64_t held_us = monotonic_us() - since_us;
 	struct user_table *u;
-	bool move_deferred;
+	bool retire_deferred;
 
 	mutex_lock(&tables->lock);
 	u = find_locked(tables, table);
-	move_deferred = u && hold_end_locked(u);
+	retire_deferred = u && hold_end_locked(u);
 	if (held_us > tables->held_longest_us)
 		tables->held_longest_us = held_us;
 	mutex_unlock(&tables->lock);
-	return move_deferred;
+	return retire_deferred;
 }
 
 static int block_locked(struct server *s, struct user_table *u, uint64_t term)
@@ -509,17 +509,17 @@ int user_table_block_writes(struct server *s, uint32_t table, uint64_t term)
 
 bool user_table_unblock_writes(struct server *s, uint32_t table)
 {
-	bool move_deferred = false;
+	bool retire_deferred = false;
 	struct user_table *u;
 
 	mutex_lock(&s->tables->lock);
 	u = find_locked(s->tables, table);
 	if (u && u->blocked) {
 		u->blocked = false;
-		move_deferred = hold_end_locked(u);
+		retire_deferred = hold_end_locked(u);
 	}
 	mutex_unlock(&s->tables->lock);
-	return move_deferred;
+	return retire_deferred;
 }
 
 int tables_see_term(struct server *s, uint64_t term, bool *deferred)

@@ -36,7 +36,7 @@ struct user_table {
 	bool writes_refused;   /* mutations were refused since the first hold began */
 	unsigned turns;        /* number of requests for the next block that are refused */
 	uint64_t block_term;
-	bool move_deferred; /* a split or merge did nothing, because writes were blocked */
+	bool retire_deferred; /* a split or merge did nothing, because writes were blocked */
 	_Atomic bool dropped;
 	int read_err; /* the error of the last attempt to read the schema (the table may have been dropped), or 0 */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
@@ -135,7 +135,7 @@ int user_table_block_writes(struct server *s, uint32_t table, uint64_t term) TFS
  * are under way continue.  -TABLE_DROPPED.
  */
 int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
-/* These end a hold, that of a snapshot or clone since since_us (monotonic).  They return true if a split or merge was put off meanwhile: the caller calls moves_soon. */
+/* These end a hold, that of a snapshot or clone since since_us (monotonic).  They return true if a split or merge was put off meanwhile: the caller calls retire_soon. */
 bool user_table_unblock_writes(struct server *s, uint32_t table) TFS_MUST;
 bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_us) TFS_MUST;
 /*

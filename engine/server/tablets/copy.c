@@ -38,7 +38,7 @@
 #include "engine/server/storage/space.h"
 #include "engine/server/tables/schemas.h"
 #include "engine/server/tablets/load.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/rows.h"
 
 #include <errno.h>
@@ -139,7 +139,7 @@ static int freeze(struct server *s, uint32_t table, struct held *h, int64_t *us)
 	for (unsigned i = 0; i < h->count && !err; i++)
 		err = tablet_hold_freeze(&h->holds[i]);
 	if (user_table_release_writes(s, table, since_us))
-		moves_soon(s);
+		retire_soon(s);
 	return err;
 }
 

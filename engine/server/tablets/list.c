@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The master's request LIST: which tablets the server serves, and their load. */
 #include "engine/server/tablets/load.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 
 #include <errno.h>
 
@@ -31,7 +31,7 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 			.reads = rate.reads_second,
 			.writes = rate.writes_second,
 			.age_us = monotonic_us() - list[i]->made_us,
-			.merge_bytes = moves_merge_bytes(s, list[i], &border)};
+			.merge_bytes = merge_bytes_of(s, list[i], &border)};
 		t->border = border;
 		if (!arena_dup(&a->arena, tablet_begin(list[i]->tablet), &t->begin) ||
 			(!list[i]->last && !arena_dup(&a->arena, buf_bytes(&list[i]->end), &t->end)))

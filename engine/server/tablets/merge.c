@@ -22,7 +22,7 @@
  * some seconds to read it.  If METADATA does not answer, both tablets can be
  * read but not written: their redo sets are empty, so the first write to a
  * tablet must edit its row first, and row_resolve lets no edit pass while the
- * outcome is unknown.  A task repeats the read (moves.c).  If the lower row
+ * outcome is unknown.  A task repeats the read (retire.c).  If the lower row
  * exists, the merge did not take place.  If not, the server completes the merge
  * from METADATA's rows, as the next start would.
  *
@@ -31,7 +31,7 @@
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
 #include "engine/server/tablets/load.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/rows.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 	upper->row_unknown = true; /* its next change reads the row, finds the merge column, and deletes it */
 	if (exists < 0) {
 		lower->unknown_own = upper->unknown_below = true;
-		moves_resolve_after(s, RESOLVE_US);
+		retire_resolve_after(s, RESOLVE_US);
 		msg_warning("table %u: it is unknown if the tablets that meet at %s were merged: METADATA cannot be read: %s",
 			lower->table, Q(buf_bytes(&lower->end)), error_text(exists));
 	}

@@ -23,7 +23,7 @@
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
 #include "engine/server/storage/fence.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/rows.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ int row_exists(struct server *s, uint32_t table, struct tfs_bytes end)
 /*
  * A failed merge may have deleted the row of its lower tablet: this tablet
  * (unknown_own) or the tablet below it.  Returns 0 if the row exists.  If not,
- * returns -EIO, because neither row may be changed until moves.c has completed
+ * returns -EIO, because neither row may be changed until retire.c has completed
  * the merge.
  */
 static int resolve_merge(struct served_tablet *served)
@@ -96,7 +96,7 @@ static int resolve_merge(struct served_tablet *served)
 		served->server, served->table, served->unknown_own ? buf_bytes(&served->end) : buf_bytes(&served->row.begin));
 
 	if (exists == 0)
-		moves_resolve_after(served->server, 0);
+		retire_resolve_after(served->server, 0);
 	else if (exists > 0)
 		served->unknown_own = served->unknown_below = false;
 	return exists < 0 ? exists : exists ? 0 : -EIO;

@@ -27,7 +27,7 @@
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
 #include "engine/server/tablets/load.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/rows.h"
 
 #include <errno.h>

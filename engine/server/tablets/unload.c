@@ -7,7 +7,7 @@
  *	  unknown: the row of a split must not appear after the tablet has moved.
  *	2 Make 0 the server of the row, with the clock's mark: then it has no owner.
  *	3 Remove the tablet from the set.
- * Before step 1 merging and major compactions of the tablet end, incomplete (moves.c).
+ * Before step 1 merging and major compactions of the tablet end, incomplete (retire.c).
  * If the outcome of step 2 is unknown, the tablet leaves the set, too.  The master
  * repeats UNLOAD or sends LOAD, and both find out.  A LOAD that arrives after step
  * 2 is refused, because the row does not name this server any more.  One that has
@@ -18,7 +18,7 @@
  * begin, and rows would be served twice or not at all.
  */
 #include "engine/client/metadata.h"
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/server/tablets/rows.h"
 
 #include <errno.h>

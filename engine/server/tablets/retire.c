@@ -24,7 +24,7 @@
  * Another task reads the row until METADATA answers.  Then it completes
  * the merge, or logs that the tablets were not merged.
  */
-#include "engine/server/tablets/moves.h"
+#include "engine/server/tablets/retire.h"
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/server/tables/schemas.h"
@@ -38,44 +38,44 @@
 #define RESOLVE_LEAST_US UINT64_C(500000) /* the pause between two runs of the task; it doubles */
 #define RESOLVE_MOST_US UINT64_C(30000000)
 
-static void move_begin(struct server *s)
+static void retire_begin(struct server *s)
 {
-	mutex_lock(&s->moves->lock);
-	while (s->moves->moving)
-		cond_wait(&s->moves->ended, &s->moves->lock);
-	s->moves->moving = true;
-	mutex_unlock(&s->moves->lock);
+	mutex_lock(&s->retire->lock);
+	while (s->retire->retiring)
+		cond_wait(&s->retire->ended, &s->retire->lock);
+	s->retire->retiring = true;
+	mutex_unlock(&s->retire->lock);
 }
 
 /* Returns false if another split, merge or unload has not ended within UNLOAD_WAIT_US. */
-static bool move_begin_soon(struct server *s)
+static bool retire_begin_soon(struct server *s)
 {
 	const uint64_t until = monotonic_us() + UNLOAD_WAIT_US;
 	uint64_t now;
 	bool began;
 
-	mutex_lock(&s->moves->lock);
-	while (s->moves->moving && (now = monotonic_us()) < until)
-		(void)cond_wait_us(&s->moves->ended, &s->moves->lock, until - now);
-	began = !s->moves->moving;
-	s->moves->moving = true;
-	mutex_unlock(&s->moves->lock);
+	mutex_lock(&s->retire->lock);
+	while (s->retire->retiring && (now = monotonic_us()) < until)
+		(void)cond_wait_us(&s->retire->ended, &s->retire->lock, until - now);
+	began = !s->retire->retiring;
+	s->retire->retiring = true;
+	mutex_unlock(&s->retire->lock);
 	return began;
 }
 
-static void move_end(struct server *s)
+static void retire_end(struct server *s)
 {
-	mutex_lock(&s->moves->lock);
-	s->moves->moving = false;
-	cond_broadcast(&s->moves->ended);
-	mutex_unlock(&s->moves->lock);
+	mutex_lock(&s->retire->lock);
+	s->retire->retiring = false;
+	cond_broadcast(&s->retire->ended);
+	mutex_unlock(&s->retire->lock);
 }
 
 /* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
-typedef int move_fn(struct server *s, struct served_tablet *const *v, struct tfs_bytes at);
+typedef int retire_fn(struct server *s, struct served_tablet *const *v, struct tfs_bytes at);
 
 /* Runs fn while the tablets are not compacted and the table's writes are not blocked.  Returns 0, WRITES_BLOCKED, -errno. */
-static int move_run(struct server *s, struct served_tablet *const *v, unsigned count, move_fn *fn, struct tfs_bytes at)
+static int retire_run(struct server *s, struct served_tablet *const *v, unsigned count, retire_fn *fn, struct tfs_bytes at)
 {
 	const bool leaves = fn == unload_tablet;
 	struct store_schema *schema = NULL;
@@ -83,11 +83,11 @@ static int move_run(struct server *s, struct served_tablet *const *v, unsigned c
 	int err = 0;
 
 	/*
-	 * Compactions stop before the move counts as a write.  Otherwise a block
-	 * of writes would wait for this move, which waits for a long compaction,
+	 * Compactions stop before this counts as a write.  Otherwise a block of
+	 * writes would wait for it, while it waits for a long compaction,
 	 * and all other writers would wait for the block.
 	 */
-	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet, leaves)))
+	while (stopped < count && !(err = tablet_retire_prepare(v[stopped]->tablet, leaves)))
 		stopped++;
 	if (!err && v[0]->user_table)
 		err = user_table_write_begin(s, v[0]->user_table, 0, ON_BLOCK_RETURN, &schema);
@@ -98,23 +98,23 @@ static int move_run(struct server *s, struct served_tablet *const *v, unsigned c
 			user_table_write_end(s, v[0]->user_table);
 	}
 	while (stopped > 0)
-		tablet_move_done(v[--stopped]->tablet);
+		tablet_retire_done(v[--stopped]->tablet);
 	return err;
 }
 
-static int move_split(struct server *s, struct served_tablet *served, struct tfs_bytes at)
+static int retire_split(struct server *s, struct served_tablet *served, struct tfs_bytes at)
 {
-	return move_run(s, &served, 1, split_tablet, at);
+	return retire_run(s, &served, 1, split_tablet, at);
 }
 
-static int move_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+static int retire_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct served_tablet *v[2] = {lower, upper};
-	int err = move_run(s, v, 2, merge_tablets, tfs_bytes_of(NULL, 0));
+	int err = retire_run(s, v, 2, merge_tablets, tfs_bytes_of(NULL, 0));
 
 	/* Both tablets use one file, with other rows between their parts of it.  A compaction gives the lower tablet files of its own. */
 	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
-		err = move_run(s, v, 2, merge_tablets, tfs_bytes_of(NULL, 0));
+		err = retire_run(s, v, 2, merge_tablets, tfs_bytes_of(NULL, 0));
 	return err;
 }
 
@@ -124,7 +124,7 @@ typedef int request_fn(struct server *s, struct served_tablet *served, struct tf
 
 static int split_request(struct server *s, struct served_tablet *served, struct tfs_bytes row)
 {
-	return bytes_eq(row, tablet_begin(served->tablet)) ? -EEXIST : move_split(s, served, row);
+	return bytes_eq(row, tablet_begin(served->tablet)) ? -EEXIST : retire_split(s, served, row);
 }
 
 static int merge_request(struct server *s, struct served_tablet *served, struct tfs_bytes row)
@@ -134,17 +134,17 @@ static int merge_request(struct server *s, struct served_tablet *served, struct 
 
 	if (err)
 		return err;
-	err = move_merge(s, served, upper);
+	err = retire_merge(s, served, upper);
 	served_put(upper);
 	return err;
 }
 
-static int move_request(struct server *s, uint32_t table, struct tfs_bytes row, request_fn *fn)
+static int retire_request(struct server *s, uint32_t table, struct tfs_bytes row, request_fn *fn)
 {
 	struct served_tablet *served;
 	int err;
 
-	move_begin(s);
+	retire_begin(s);
 	err = served_find(s, table, row, &served);
 	if (!err) {
 		err = served->kind == KIND_ROOT                            ? -EINVAL
@@ -152,18 +152,18 @@ static int move_request(struct server *s, uint32_t table, struct tfs_bytes row, 
 									   : fn(s, served, row);
 		served_put(served);
 	}
-	move_end(s);
+	retire_end(s);
 	return err;
 }
 
-int moves_split(struct server *s, uint32_t table, struct tfs_bytes row)
+int tablets_split(struct server *s, uint32_t table, struct tfs_bytes row)
 {
-	return move_request(s, table, row, split_request);
+	return retire_request(s, table, row, split_request);
 }
 
-int moves_merge(struct server *s, uint32_t table, struct tfs_bytes row)
+int tablets_merge(struct server *s, uint32_t table, struct tfs_bytes row)
 {
-	return move_request(s, table, row, merge_request);
+	return retire_request(s, table, row, merge_request);
 }
 
 /* Ends the service of the tablet, which must still begin where the master believes. */
@@ -171,7 +171,7 @@ static int unload_served(struct server *s, struct served_tablet *served, const s
 {
 	int err = served->assignment != t->assignment || !bytes_eq(tablet_begin(served->tablet), t->begin)
 		? -TABLET_TAKEN
-		: move_run(s, &served, 1, unload_tablet, tfs_bytes_of(NULL, 0));
+		: retire_run(s, &served, 1, unload_tablet, tfs_bytes_of(NULL, 0));
 
 	return err == WRITES_BLOCKED ? -EAGAIN : err;
 }
@@ -198,17 +198,17 @@ static int unload_one(struct server *s, const struct ts_assigned *t)
 	return err;
 }
 
-int moves_unload(struct server *s, const struct ts_request *q, struct ts_answer *a)
+int tablets_unload(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	if (q->tablet_count && !a->row_errs)
 		return -EINVAL;
 	for (uint32_t i = 0; i < q->tablet_count; i++) {
-		if (!move_begin_soon(s)) {
+		if (!retire_begin_soon(s)) {
 			a->row_errs[i] = -EAGAIN;
 			continue;
 		}
 		a->row_errs[i] = unload_one(s, &q->tablets[i]);
-		move_end(s);
+		retire_end(s);
 	}
 	return 0;
 }
@@ -222,7 +222,7 @@ static bool is_expected(int err)
 }
 
 /* Returns the size above which the tablet is split; 0: it is not split. */
-static uint64_t moves_split_bytes(struct server *s, struct served_tablet *served)
+static uint64_t split_bytes_of(struct server *s, struct served_tablet *served)
 {
 	struct store_schema *schema;
 	uint64_t size;
@@ -245,15 +245,15 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 	if (served->kind == KIND_ROOT || (served->user_table && served->user_table->frozen) ||
 		monotonic_us() < served->split_not_before_us)
 		return;
-	size = moves_split_bytes(s, served);
+	size = split_bytes_of(s, served);
 	tablet_get_stats(served->tablet, &st);
 	if (!size || st.disk_bytes <= size)
 		return;
 	err = tablet_split_key(served->tablet, &at);
 	if (!err) {
-		move_begin(s);
-		err = move_split(s, served, buf_bytes(&at));
-		move_end(s);
+		retire_begin(s);
+		err = retire_split(s, served, buf_bytes(&at));
+		retire_end(s);
 	}
 	if (err < 0) {
 		served->split_not_before_us = monotonic_us() + REPEAT_US;
@@ -274,7 +274,7 @@ static bool is_border(const struct store_schema *schema, struct tfs_bytes row)
 	return border;
 }
 
-uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool *border)
+uint64_t merge_bytes_of(struct server *s, struct served_tablet *served, bool *border)
 {
 	struct store_schema *schema;
 
@@ -287,7 +287,7 @@ uint64_t moves_merge_bytes(struct server *s, struct served_tablet *served, bool 
 	if (served->kind == KIND_ROOT || (served->user_table && served->user_table->frozen) ||
 		monotonic_us() - served->made_us < s->o.merge_after_us)
 		return 0;
-	return moves_split_bytes(s, served) / 4;
+	return split_bytes_of(s, served) / 4;
 }
 
 /* Returns true if the neighbours are small, are old enough, and may be merged. */
@@ -299,9 +299,9 @@ static bool merge_is_due(struct server *s, struct served_tablet *lower, struct s
 
 	if (lower->table != upper->table || lower->kind != upper->kind ||
 		!bytes_eq(buf_bytes(&lower->end), tablet_begin(upper->tablet)) || monotonic_us() < upper->merge_not_before_us ||
-		!moves_merge_bytes(s, lower, &border))
+		!merge_bytes_of(s, lower, &border))
 		return false;
-	most = moves_merge_bytes(s, upper, &border);
+	most = merge_bytes_of(s, upper, &border);
 	if (!most || border)
 		return false;
 	tablet_get_stats(lower->tablet, &a);
@@ -316,9 +316,9 @@ static bool merge_if_small(struct server *s, struct served_tablet *lower, struct
 
 	if (!merge_is_due(s, lower, upper))
 		return false;
-	move_begin(s);
-	err = move_merge(s, lower, upper);
-	move_end(s);
+	retire_begin(s);
+	err = retire_merge(s, lower, upper);
+	retire_end(s);
 	if (err < 0) {
 		upper->merge_not_before_us = monotonic_us() + REPEAT_US;
 		if (!is_expected(err))
@@ -330,7 +330,7 @@ static bool merge_if_small(struct server *s, struct served_tablet *lower, struct
 
 static void task_run(struct task *t)
 {
-	struct server *s = ((struct moves *)(void *)((char *)t - offsetof(struct moves, task)))->s;
+	struct server *s = ((struct retire *)(void *)((char *)t - offsetof(struct retire, task)))->s;
 	struct served_tablet **list;
 	unsigned count;
 	bool again = false;
@@ -353,7 +353,7 @@ static void task_run(struct task *t)
 
 /* ---- a merge whose outcome is unknown ---- */
 
-static int move_resolve(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+static int retire_resolve(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct served_tablet *v[2] = {lower, upper};
 	int exists = row_exists(s, lower->table, buf_bytes(&lower->end));
@@ -365,38 +365,38 @@ static int move_resolve(struct server *s, struct served_tablet *lower, struct se
 		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_bytes(&lower->end)));
 		return 0;
 	}
-	return move_run(s, v, 2, merge_finish, tfs_bytes_of(NULL, 0));
+	return retire_run(s, v, 2, merge_finish, tfs_bytes_of(NULL, 0));
 }
 
 static void resolve_run(struct task *t)
 {
-	struct server *s = ((struct moves *)(void *)((char *)t - offsetof(struct moves, resolve_task)))->s;
+	struct server *s = ((struct retire *)(void *)((char *)t - offsetof(struct retire, resolve_task)))->s;
 	struct served_tablet **list = NULL;
 	unsigned count = 0;
 	int err, e;
 
 	if (s->closing)
 		return;
-	move_begin(s);
+	retire_begin(s);
 	err = served_list(s, 0, &list, &count);
 	for (unsigned i = 0; !err && i + 1 < count && !s->closing; i++) {
 		if (list[i]->unknown_own && list[i + 1]->unknown_below) {
-			e = move_resolve(s, list[i], list[i + 1]);
+			e = retire_resolve(s, list[i], list[i + 1]);
 			err = e == -TABLE_DROPPED || e == -TABLET_MOVED ? 0 : e; /* the table was dropped */
 		}
 	}
 	served_list_put(list, count);
-	s->moves->resolve_wait_us = !err ? 0 : !s->moves->resolve_wait_us ? RESOLVE_LEAST_US : 2 * s->moves->resolve_wait_us;
-	if (s->moves->resolve_wait_us > RESOLVE_MOST_US)
-		s->moves->resolve_wait_us = RESOLVE_MOST_US;
+	s->retire->resolve_wait_us = !err ? 0 : !s->retire->resolve_wait_us ? RESOLVE_LEAST_US : 2 * s->retire->resolve_wait_us;
+	if (s->retire->resolve_wait_us > RESOLVE_MOST_US)
+		s->retire->resolve_wait_us = RESOLVE_MOST_US;
 	if (err && !s->closing)
-		task_queue_after(t, s->moves->resolve_wait_us);
-	move_end(s);
+		task_queue_after(t, s->retire->resolve_wait_us);
+	retire_end(s);
 }
 
 static int begin(struct server *s, struct task_pool *pool)
 {
-	struct moves *x = s->moves;
+	struct retire *x = s->retire;
 	int err = task_pool_new("split", 1, &x->pool);
 
 	if (err)
@@ -411,15 +411,15 @@ static int begin(struct server *s, struct task_pool *pool)
 
 static void stop(struct server *s)
 {
-	task_cancel(&s->moves->task);
-	task_cancel(&s->moves->resolve_task);
+	task_cancel(&s->retire->task);
+	task_cancel(&s->retire->resolve_task);
 }
 
 static void end(struct server *s)
 {
-	task_pool_free(s->moves->pool);
-	cond_fini(&s->moves->ended);
-	mutex_fini(&s->moves->lock);
+	task_pool_free(s->retire->pool);
+	cond_fini(&s->retire->ended);
+	mutex_fini(&s->retire->lock);
 }
 
-const struct server_part moves_part = {offsetof(struct server, moves), sizeof(struct moves), begin, stop, end};
+const struct server_part retire_part = {offsetof(struct server, retire), sizeof(struct retire), begin, stop, end};
