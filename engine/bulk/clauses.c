@@ -239,7 +239,8 @@ bool clauses_admit_row(const struct clauses *c, struct tfs_bytes row)
 static int set_bound(struct clauses *c, enum clause k)
 {
 	struct tfs_scan_spec *const s = &c->spec;
-	const bool row = clause_kinds[k].at == offsetof(struct tfs_scan_spec, row_from);
+	const size_t at = clause_kinds[k].at;
+	const bool row = at == offsetof(struct tfs_scan_spec, row_from) || at == offsetof(struct tfs_scan_spec, row_to);
 	struct tfs_bytes *from = row ? &s->row_from : &s->qualifier_from, *to = row ? &s->row_to : &s->qualifier_to;
 	bool *after = row ? &s->row_from_after : &s->qualifier_from_after;
 	struct buf *end = row ? &c->row_to : &c->qualifier_to;
