@@ -37,18 +37,19 @@ def units(raw, cell_end):
 
 
 def split(us):
-    parts = []
+    parts, at, left = [], 0, sum(map(len, us))
     while True:
-        if us and us[0] == b".":
-            us[0] = b"%2E"
-        if sum(map(len, us)) <= 255:
-            return parts + [b"".join(us)]
-        n = take = 0
-        while n + len(us[take]) <= 254:
-            n += len(us[take])
-            take += 1
-        parts.append(b"".join(us[:take]) + b"%")
-        us = us[take:]
+        if at < len(us) and us[at] == b".":
+            us[at] = b"%2E"
+            left += 2
+        if left <= 255:
+            return parts + [b"".join(us[at:])]
+        n, first = 0, at
+        while n + len(us[at]) <= 254:
+            n += len(us[at])
+            at += 1
+        parts.append(b"".join(us[first:at]) + b"%")
+        left -= n
 
 
 def encode(kind, key, ts):

@@ -34,13 +34,13 @@ def unended(path, value):
 
 def bad(path, values, want="EINVAL", how=(whole,)):
     """Every value is refused; one line of TAP for all."""
-    was, wrong = state(), []
+    was, wrong, before = state(), [], len(slurp(".tabletfs/log").splitlines())
     for value in values:
         value = value if isinstance(value, bytes) else value.encode()
         for write in how if value.strip() else how[:1]:
-            before = len(slurp(".tabletfs/log").splitlines())
             got = errno_of(write, path, value)
-            lines = slurp(".tabletfs/log").splitlines()[before:]
+            log = slurp(".tabletfs/log").splitlines()
+            lines, before = log[before:], len(log)
             # write(2) of more than the kernel passes on at once is two, each of which is refused.
             if got != want or len(lines) != (1 if want != "EFBIG" else 2) or b" /" + path.encode() + b": " not in lines[0] or state() != was:
                 wrong.append((write.__name__, value[:60], got, lines, state() == was))
