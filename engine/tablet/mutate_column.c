@@ -96,9 +96,12 @@ static struct mversion *versions_find(struct mcolumn *c, int64_t ts)
 /* Returns the first version below ts, or NULL. */
 static struct mversion *versions_below(struct mcolumn *c, int64_t ts)
 {
-	struct mversion key = {.ts = ts - 1};
+	struct mversion key = {.ts = ts};
 
-	return ts == INT64_MIN ? NULL : RB_NFIND(mversions, &c->versions, &key);
+	if (ts == INT64_MIN)
+		return NULL;
+	key.ts--;
+	return RB_NFIND(mversions, &c->versions, &key);
 }
 
 /* Inserts v, or replaces the version with its timestamp. */
