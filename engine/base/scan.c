@@ -14,13 +14,14 @@ bool scan_has(const struct tfs_scan_spec *s, unsigned stages)
 
 int scan_own_bytes(struct tfs_scan_spec *s, struct arena *arena)
 {
-#define SCAN_BYTES(kind, number, type, member, stage) _Generic(&s->member, struct tfs_bytes * : &s->member, default : NULL),
-	struct tfs_bytes *const bytes[] = {SCAN_MEMBERS(SCAN_BYTES)};
-#undef SCAN_BYTES
+	struct tfs_bytes *bytes;
 	int err = 0;
 
-	for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes) && !err; i++)
-		if (bytes[i])
-			err = bytes_own(bytes[i], arena);
+#define SCAN_OWN(kind, number, type, member, stage)                                                                                \
+	bytes = _Generic(&s->member, struct tfs_bytes * : &s->member, default : NULL);                                             \
+	if (bytes && !err && bytes->p)                                                                                             \
+		err = bytes_own(bytes, arena);
+	SCAN_MEMBERS(SCAN_OWN)
+#undef SCAN_OWN
 	return err;
 }
