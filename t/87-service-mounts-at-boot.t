@@ -44,6 +44,7 @@ finally:
 same([writer.wait(), daemon.wait()], [0, 0], "  sync and daemon end with 0")
 PY
 rmdir "$W/hang.waits"
+ok "tabletctl check is clean" t "$TABLETCTL" check "$W/data.alone"
 
 # What an operator does before the first boot.
 cat >"$W/setup" <<'TXT'

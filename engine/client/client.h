@@ -80,8 +80,8 @@ static inline const struct tfs_user *table_user(const struct tfs_table *t)
 void table_get(struct tfs_table *t);
 
 /*
- * Sets *out to the mutation as the service takes it, which borrows the mutation's memory,
- * and *generation to that of its schema.  The row has no salt.  -EINVAL: the mutation is
+ * Sets *out to the mutation as the service takes it.  *out borrows the mutation's memory,
+ * and its row has no salt.  Sets *generation to the generation of the mutation's schema.  -EINVAL: the mutation is
  * invalid or of another table.  -ENOENT: the table was dropped.
  */
 int mutation_row(const struct tfs_mutation *m, const struct tfs_table *t, struct row_mutation *out, uint64_t *generation) TFS_MUST;

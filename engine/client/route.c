@@ -524,11 +524,6 @@ static uint32_t rows_together(struct router *r, uint32_t table, const struct row
 	return n;
 }
 
-static bool is_refusal(int err)
-{
-	return err == -TABLET_MOVED || err == -TABLE_DROPPED || err == -EAGAIN;
-}
-
 /*
  * Sends the rows of one tablet after the other, in order, because rows may be equal.
  * A server that refuses a row refuses all that follow.  These are sent again.
@@ -553,7 +548,7 @@ static int route_rows(struct router *r, struct patience *t, const struct ts_requ
 		err = route_to_row(r, t, &part, &answer);
 		a->schema_generation = answer.schema_generation;
 		ts_answer_fini(&answer);
-		for (; n < part.row_count && !err && !is_refusal(errs[n]); n++)
+		for (; n < part.row_count && !err && !ts_is_refusal(errs[n]); n++)
 			t->unknown |= errs[n] == -MUTATION_ANSWERED && t->numbered.first;
 		if (!err && !n)
 			err = -EBADMSG; /* a refusal of the first row is an error of the request */

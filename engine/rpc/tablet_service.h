@@ -35,9 +35,9 @@
 enum ts_method {
 	/*
 	 * rows, sync -> row_errs.  Each row is a mutation of its own.  The server applies
-	 * them in order.  At the first row that it does not serve it refuses that one and
-	 * all that follow, because the same row may follow again.  If it refuses the first
-	 * one, the request has that error.
+	 * them in order.  If it refuses a row (ts_is_refusal), it refuses all rows behind
+	 * it, too, because the same row may stand there again.  If it refuses the first
+	 * row, the request has that error.
 	 * One row: its error is the request's -> results, or failed_op.
 	 */
 	TS_MUTATE = 1,
@@ -138,6 +138,12 @@ enum ts_method {
 	TS_POLL,
 	TS_METHODS
 };
+
+/* Returns true if the server has not applied the row of the mutation, and the row may be sent again. */
+static inline bool ts_is_refusal(int err)
+{
+	return err == -TABLET_MOVED || err == -TABLE_DROPPED || err == -EAGAIN;
+}
 
 /* The name of an SSTable. */
 #define TS_FILE(F)                                                                                                                 \

@@ -240,8 +240,8 @@ int tablet_token_begin(struct tablet *t, const struct op_token *token, struct ta
 /* The client gets the outcome again if it repeats the mutation, unless the error says that it should. */
 void tablet_token_end(struct tablet *t, const struct tablet_row *r);
 /*
- * Applies row mutations in order, except those that are done (tablet_write.c has
- * the steps).  All of them wait for the log once.  With err 0 a mutation is visible
+ * Applies row mutations in order (tablet_write.c has the steps).  It skips a row whose
+ * `done` is set.  All of them wait for the log once.  With err 0 a mutation is visible
  * and in the log; if sync is set, it is on the disk.
  * -TABLET_MOVED: the row is not in this tablet, or other tablets have replaced it.
  * -EROFS: it is a tablet of a snapshot.

@@ -490,11 +490,12 @@ static void group_end(struct row_group *g)
 {
 	struct tablet *t = g->t;
 	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
-	struct submitted *v = g->v, *last = g->v + g->n - 1;
+	struct submitted *v = g->v, *last;
 	struct log_wakeups wakeups;
 
-	if (!g->n)
+	if (!g->n) /* v is NULL if there was no memory for it */
 		return;
+	last = v + g->n - 1;
 	last->row->err = log_wait_deferred(t->env->log, &last->ticket, &wakeups);
 	/* The log has answered most of the writers before the last one. */
 	for (; v < last; v++)

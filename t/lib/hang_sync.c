@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loaded before the C library: while the file $HANG_SYNC exists, fdatasync waits,
- * as on a disk that does not answer.  The directory $HANG_SYNC.waits says that one does.
+ * as on a disk that does not answer.  The call makes the directory $HANG_SYNC.waits before it waits.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

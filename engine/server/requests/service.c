@@ -256,12 +256,6 @@ static int run_check_row(const struct row_run *run, struct tablet_row *r, const 
 	return err ? err : space_admit(run->s, disk_use_of(run, r->m), bytes_of(r->m));
 }
 
-/* The row is not applied, and the same row may follow.  Its mutations must keep their order, so those after it are refused, too. */
-static bool is_refusal(int err)
-{
-	return err == -TABLET_MOVED || err == -TABLE_DROPPED || err == -EAGAIN;
-}
-
 /* Applies the row again as long as the disk had no space, unless a later mutation of the row was applied. */
 static void run_retry_row(struct row_run *run, uint32_t i)
 {
@@ -277,7 +271,7 @@ static void run_retry_row(struct row_run *run, uint32_t i)
 		r->done = false;
 		tablet_mutate(run->served->tablet, r, 1, run->q->sync || run->s->sync);
 		/* Later rows have been applied.  After a refusal all would be sent again, here without numbers. */
-		if (i + 1 < run->count && !run->q->token.client && is_refusal(error_for_client(run->s, run->served, r->err)))
+		if (i + 1 < run->count && !run->q->token.client && ts_is_refusal(error_for_client(run->s, run->served, r->err)))
 			r->err = no_space;
 	}
 }
@@ -383,7 +377,7 @@ static int run_serve(struct row_run *run, struct tfs_result *results, int *errs)
 		errs[i] = error_for_client(run->s, run->served, r->err);
 	}
 	for (uint32_t i = 0; i < run->count; i++)
-		if (is_refusal(errs[i])) {
+		if (ts_is_refusal(errs[i])) {
 			refusal = errs[i];
 			run->count = i;
 		}

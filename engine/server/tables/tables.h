@@ -135,7 +135,11 @@ int user_table_block_writes(struct server *s, uint32_t table, uint64_t term) TFS
  * are under way continue.  -TABLE_DROPPED.
  */
 int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
-/* These end a hold, that of a snapshot or clone since since_us (monotonic).  They return true if a split or merge was put off meanwhile: the caller calls retire_soon. */
+/*
+ * End a hold of writes; user_table_release_writes the hold of a snapshot or clone, which
+ * began at since_us (monotonic).  If they return true, a split or merge was put off
+ * during the hold, and the caller calls retire_soon.
+ */
 bool user_table_unblock_writes(struct server *s, uint32_t table) TFS_MUST;
 bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_us) TFS_MUST;
 /*
