@@ -217,6 +217,10 @@ like "$(cat plain/.scan/.help)" "qlimit=N" ".help lists the clauses"
 # A value may be pasted from any name of a file, and split anywhere.
 is "$(cat plain/.scan/prefix=%2Edot/.keys plain/.scan/from=%2Ed%6Ft/limit=1/.keys)" "$(printf '.dot\n.dot')" "a name that begins with an escaped dot"
 is "$(cat plain/.scan/qprefix=a%40b/.count)" "$(cat plain/.scan/qprefix=a@b/.count)" "an escaped @"
+keys() { cat "plain/.scan$1/.keys"; }
+is "$(keys /from=r2)" "$(keys '' | LC_ALL=C awk '$0 >= "r2"')" "from= bounds rows"
+is "$(keys /to=r2)" "$(keys '' | LC_ALL=C awk '$0 < "r2"')" "to= bounds rows"
+is "$(keys /after=r2)" "$(keys '' | LC_ALL=C awk '$0 > "r2"')" "after= bounds rows"
 is "$(cat plain/.scan/prefix=lo%/ng%/xxx/.count)" "$(cat plain/.scan/prefix=longxxx/.count)" "a value in short parts"
 # Times are half-open, in each spelling of ISO 8601 that date(1) prints.
 mkdir -p plain/time/f && echo t >plain/time/f/q@1795255200000000 && echo t >plain/time/f/q@1795255200250000

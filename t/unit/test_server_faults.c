@@ -321,8 +321,8 @@ static void ballast(void **state)
 
 /*
  * A server that could not read a changed schema reads it again for the next LOAD, instead
- * of refusing the table's tablets for a second.  The read that fails last is the master's,
- * the former server's, or the one that loads.
+ * of refusing the table's tablets for a second.  In turn the last read of the master, of the
+ * former server, and of the server that loads fails.
  */
 static void schema_unread_once(void **state)
 {
