@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A tablet server and its parts.  Only the files below this directory and tests include
- * this.  Each part has a struct, a lock, and a header, which states its contract; no
- * other file reads the members of the struct.  server.c makes and frees the parts.
+ * this.  Each part has a struct and a lock; no file but the part's and the header of the
+ * struct reads its members.  Each room has one header, of tables two, which state the
+ * contracts of its parts.  server.c makes and frees the parts.
  *
  * The rooms, each of which calls only those before it: tables (tables, schemas, access,
  * the set of tablets), storage (files, log, disk space, fence, clock), tablets (how they
  * are loaded, moved and recovered), requests.
  *
- * Locks: the lock of a part has the rank SERVER, unless its header states another one.
+ * Locks: the lock of a part has the rank SERVER, unless the header states another one.
  * So a thread holds one of them at a time.  It holds it for look-ups only, never during
  * I/O or a call into a tablet that can block.
  */

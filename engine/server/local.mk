@@ -3,14 +3,14 @@
 # In a room each file calls only those before it.
 noinst_LTLIBRARIES += libserver.la
 libserver_la_SOURCES = %D%/server.h %D%/internal.h \
-	%D%/tables/access.h %D%/tables/schemas.h %D%/tables/set.h %D%/tables/tables.h \
+	%D%/tables/set.h %D%/tables/tables.h \
 	%D%/tables/tables.c %D%/tables/set.c %D%/tables/schemas.c %D%/tables/access.c %D%/tables/find.c \
-	%D%/storage/clock.h %D%/storage/environment.h %D%/storage/fence.h %D%/storage/files.h %D%/storage/logs.h %D%/storage/space.h \
+	%D%/storage/storage.h \
 	%D%/storage/environment.c %D%/storage/fence.c %D%/storage/clock.c %D%/storage/files.c %D%/storage/logs.c %D%/storage/space.c \
-	%D%/tablets/load.h %D%/tablets/retire.h %D%/tablets/replay.h %D%/tablets/rows.h %D%/tablets/sorter.h \
+	%D%/tablets/tablets.h \
 	%D%/tablets/metadata_edits.c %D%/tablets/served.c %D%/tablets/seal.c %D%/tablets/sorter.c %D%/tablets/replay.c %D%/tablets/load.c %D%/tablets/split.c %D%/tablets/merge.c \
 	%D%/tablets/unload.c %D%/tablets/retire.c %D%/tablets/list.c %D%/tablets/copy.c \
-	%D%/requests/actions.h %D%/requests/clients.h %D%/requests/scans.h %D%/requests/service.h %D%/requests/traffic.h \
+	%D%/requests/requests.h \
 	%D%/requests/clients.c %D%/requests/traffic.c %D%/requests/scans.c %D%/requests/actions.c %D%/requests/service.c %D%/requests/status.c \
 	%D%/recover.c %D%/server.c
 libserver_la_LIBADD =

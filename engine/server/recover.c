@@ -11,12 +11,8 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/server/storage/logs.h"
-#include "engine/server/storage/space.h"
-#include "engine/server/tables/schemas.h"
-#include "engine/server/tables/set.h"
-#include "engine/server/tablets/retire.h"
-#include "engine/server/tablets/replay.h"
+#include "engine/server/storage/storage.h"
+#include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
 #include <stdio.h>

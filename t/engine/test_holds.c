@@ -5,7 +5,7 @@
  * started and polled.
  */
 #include "engine/client/client.h"
-#include "engine/server/requests/actions.h"
+#include "engine/server/requests/requests.h"
 #include "t/engine/lib.h"
 
 #include <pthread.h>

@@ -6,7 +6,7 @@
  * one call or in pages, returns each row once and in order, in a state between the
  * scan's start and end.  KILLED_ROUNDS, KILLED_SEED.
  */
-#include "engine/server/tablets/retire.h"
+#include "engine/server/tablets/tablets.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"
 

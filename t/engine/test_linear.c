@@ -6,7 +6,7 @@
  * process, and over a power cut where every write is synced: operations without an
  * answer may have been applied before, or never.  LINEAR_OPS, LINEAR_SEED.
  */
-#include "engine/server/tablets/retire.h"
+#include "engine/server/tablets/tablets.h"
 #include "t/engine/lib.h"
 #include "t/lib/xorshift.h"
 #include "t/lin/client.h"

@@ -7,7 +7,7 @@
  * client, have random numbers, and are freed when they are idle.
  */
 #include "engine/client/client.h"
-#include "engine/server/requests/scans.h"
+#include "engine/server/requests/requests.h"
 #include "t/engine/lib.h"
 
 #include <sched.h>

@@ -5,7 +5,7 @@
  */
 #include "engine/base/mutex.h"
 #include "engine/base/task.h"
-#include "engine/server/tablets/retire.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"

@@ -7,7 +7,7 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/tablets/retire.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 #include "t/lib/file_faults.h"

@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/client/metadata.h"
 #include "engine/server/tables/set.h"
-#include "engine/server/tablets/retire.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/compact/compact_internal.h"
 #include "master/master.h"
 #include "t/history/keys.h"

@@ -3,7 +3,7 @@
 #include "t/sim/plant.h"
 #include "engine/client/metadata.h"
 #include "engine/meta/meta.h"
-#include "engine/server/requests/clients.h"
+#include "engine/server/requests/requests.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tokens.h"
 #include "t/sim/cluster.h"

@@ -9,9 +9,8 @@
  * minute after its end.  A server without background work, which one thread
  * drives, carries out an action within its first request.
  */
-#include "engine/server/requests/actions.h"
+#include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
-#include "engine/server/requests/scans.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -26,7 +26,7 @@
  * A client's requests at other servers need no epoch there: they name the
  * assignment of their tablet, so none is carried out after the tablet has moved.
  */
-#include "engine/server/requests/clients.h"
+#include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/hashtable.h"
 

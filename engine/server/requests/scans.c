@@ -10,11 +10,9 @@
  * later epoch.  A client whose scan was freed gets -SCAN_UNKNOWN and opens the rest of
  * the scan (client/cursor.c).
  */
-#include "engine/server/requests/scans.h"
+#include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
-#include "engine/server/requests/traffic.h"
-#include "engine/server/tables/access.h"
 
 #include <errno.h>
 #include <stdlib.h>

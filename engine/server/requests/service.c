@@ -3,20 +3,10 @@
  * The tablet service: checks each request (families, sizes), finds the row's
  * tablet in the set, and calls that tablet.
  */
-#include "engine/server/requests/service.h"
+#include "engine/server/requests/requests.h"
 #include "engine/base/file.h"
-#include "engine/server/requests/actions.h"
-#include "engine/server/requests/clients.h"
-#include "engine/server/requests/scans.h"
-#include "engine/server/requests/traffic.h"
-#include "engine/server/storage/fence.h"
-#include "engine/server/storage/files.h"
-#include "engine/server/storage/space.h"
-#include "engine/server/tables/access.h"
-#include "engine/server/tables/schemas.h"
-#include "engine/server/tablets/load.h"
-#include "engine/server/tablets/retire.h"
-#include "engine/server/tablets/sorter.h"
+#include "engine/server/storage/storage.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/tabletfs.h"
 
 #include <errno.h>

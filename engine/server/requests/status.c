@@ -8,13 +8,9 @@
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
 #include "engine/base/units.h"
-#include "engine/server/requests/service.h"
-#include "engine/server/requests/traffic.h"
-#include "engine/server/storage/clock.h"
-#include "engine/server/storage/environment.h"
-#include "engine/server/storage/space.h"
-#include "engine/server/tables/schemas.h"
-#include "engine/server/tablets/replay.h"
+#include "engine/server/requests/requests.h"
+#include "engine/server/storage/storage.h"
+#include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * reads.  The reason: a read from memory takes less than a microsecond, and
  * counting and timing it takes a fifth of that.
  */
-#include "engine/server/requests/traffic.h"
+#include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
 
 #include <errno.h>

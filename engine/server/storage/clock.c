@@ -11,9 +11,8 @@
  * damaged file.  A new store has no mark; its first reading of the clock
  * becomes the mark.
  */
-#include "engine/server/storage/clock.h"
+#include "engine/server/storage/storage.h"
 #include "engine/base/msg.h"
-#include "engine/server/storage/fence.h"
 
 #include <errno.h>
 #include <stdio.h>

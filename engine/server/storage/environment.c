@@ -7,8 +7,7 @@
  * their own, and their writes are not throttled.  Otherwise the flush of a user
  * tablet, which writes METADATA, could wait for itself.
  */
-#include "engine/server/storage/environment.h"
-#include "engine/server/tables/set.h"
+#include "engine/server/storage/storage.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -41,7 +41,7 @@
  * another server that does not answer must not delay the check of the log, which does
  * no I/O.
  */
-#include "engine/server/storage/fence.h"
+#include "engine/server/storage/storage.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

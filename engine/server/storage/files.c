@@ -15,9 +15,8 @@
  * The list is in memory only.  Without memory for a name, or after a crash, the
  * collector finds the file when it lists the directories.
  */
-#include "engine/server/storage/files.h"
+#include "engine/server/storage/storage.h"
 #include "engine/base/units.h"
-#include "engine/server/storage/space.h"
 
 #include <errno.h>
 #include <stdlib.h>

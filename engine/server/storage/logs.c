@@ -36,11 +36,10 @@
  * the tablets' redo points.  A tablet that writes its first record between the
  * two needs only later records.
  */
-#include "engine/server/storage/logs.h"
+#include "engine/server/storage/storage.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/units.h"
-#include "engine/server/storage/files.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -41,13 +41,10 @@
  *
  * No change of the file is synced.  A start uses the size that it finds.
  */
-#include "engine/server/storage/space.h"
+#include "engine/server/storage/storage.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/server/storage/environment.h"
-#include "engine/server/storage/files.h"
-#include "engine/server/storage/logs.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,8 +11,7 @@
  * tfs_may (tabletfs.h) has the rules.  A mutation also reads if it returns or
  * compares stored values: an increment, a check, a move (its source).
  */
-#include "engine/server/tables/access.h"
-#include "engine/server/tables/schemas.h"
+#include "engine/server/tables/set.h"
 
 #include <errno.h>
 #include <stdlib.h>

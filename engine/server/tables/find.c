@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the tablet of a request. */
-#include "engine/server/tables/schemas.h"
 #include "engine/server/tables/set.h"
 
 #include <errno.h>

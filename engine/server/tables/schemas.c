@@ -34,7 +34,6 @@
  * acknowledged and then lost.  If a watch has found that, the server reads the
  * schema again after a second, because a dropped table may get no more requests.
  */
-#include "engine/server/tables/schemas.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
 #include "engine/server/tables/set.h"

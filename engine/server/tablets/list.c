@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The master's request LIST: which tablets the server serves, and their load. */
-#include "engine/server/tablets/load.h"
-#include "engine/server/tablets/retire.h"
+#include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
 

@@ -9,12 +9,10 @@
  * LOAD loads nothing.  The tablets of one request are all of one kind: the root
  * tablet, METADATA's, or users'.  One request with many tablets reads each log once.
  */
-#include "engine/server/tablets/load.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/tables/schemas.h"
-#include "engine/server/tablets/replay.h"
 
 #include <errno.h>
 #include <stdio.h>

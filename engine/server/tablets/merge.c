@@ -30,9 +30,7 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/tablets/load.h"
-#include "engine/server/tablets/retire.h"
-#include "engine/server/tablets/rows.h"
+#include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
 #include <stdio.h>

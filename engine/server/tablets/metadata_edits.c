@@ -22,9 +22,8 @@
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/server/storage/fence.h"
-#include "engine/server/tablets/retire.h"
-#include "engine/server/tablets/rows.h"
+#include "engine/server/storage/storage.h"
+#include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -30,12 +30,11 @@
  * If a log or its seal is damaged, the tablets whose redo sets name it fail, and all other
  * tablets are loaded.
  */
-#include "engine/server/tablets/replay.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/log/log_sort.h"
 #include "engine/log/log_sorted.h"
-#include "engine/server/tablets/sorter.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -24,11 +24,9 @@
  * Another task reads the row until METADATA answers.  Then it completes
  * the merge, or logs that the tablets were not merged.
  */
-#include "engine/server/tablets/retire.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
-#include "engine/server/tables/schemas.h"
-#include "engine/server/tablets/rows.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * server may be a zombie.  In an embedded store the lock of the store proves that
  * the predecessor is dead, so its log needs none.
  */
-#include "engine/server/tablets/sorter.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the tablets of a LOAD, a split or a merge from their METADATA rows. */
 #include "engine/base/clock.h"
-#include "engine/server/storage/environment.h"
-#include "engine/server/tablets/load.h"
-#include "engine/server/tablets/rows.h"
+#include "engine/server/storage/storage.h"
+#include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
  * needs to be reported to the servers.  Up to server_options.sorted_bytes are in memory.
  * The others are in local files without names.
  */
-#include "engine/server/tablets/sorter.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/log/log_sorted.h"

@@ -18,8 +18,7 @@
  * begin, and rows would be served twice or not at all.
  */
 #include "engine/client/metadata.h"
-#include "engine/server/tablets/retire.h"
-#include "engine/server/tablets/rows.h"
+#include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
 

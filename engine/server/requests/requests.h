@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service of server_service(), and its parts.  Any thread may call these. */
+#ifndef TFS_SERVER_REQUESTS_H
+#define TFS_SERVER_REQUESTS_H
+
+#include "engine/server/tables/set.h"
+
+#include <time.h>
+
+/* ---- service.c ---- */
+/* The server of a tablet, as its status names it. */
+#define SERVER_NAME "local"
+
+void server_service_init(struct server *s);
+
+/* ---- clients.c: clients of other processes, and their epochs ---- */
+extern const struct server_part clients_part;
+/* Before and after a request that makes rows of this table in METADATA.  Returns true if the making of the table has ended. */
+bool making_begin(struct server *s, uint32_t table) TFS_MUST;
+void making_end(struct server *s);
+/* TS_BURY */
+int clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+/*
+ * Before a request with a client.  -EPOCH_ENDED if the client has begun a later epoch;
+ * -EAGAIN if requests of earlier epochs are still under way; -SESSION_ENDED if it is a
+ * dead server; -ENOMEM.
+ */
+int client_begin(struct server *s, const struct ts_request *q) TFS_MUST;
+void client_end(struct server *s, const struct ts_request *q); /* after it, if client_begin returned 0 */
+
+/* ---- traffic.c: counts of requests, and their times ---- */
+extern const struct server_part traffic_part;
+enum request_kind { REQUEST_OTHER, REQUEST_READ, REQUEST_WRITE, REQUEST_BATCH, REQUEST_SCAN, REQUEST_SYNC, REQUESTS };
+
+/* Called before and after a request.  traffic_begin returns the time, or 0 if the request is not timed. */
+uint64_t traffic_begin(const struct ts_request *q);
+void traffic_end(struct server *s, const struct ts_request *q, int err, uint64_t since_us);
+void traffic_refused(struct server *s, const struct ts_request *q, int err);            /* counts an error that is a refusal */
+void traffic_tablet(struct served_tablet *served, enum table_traffic what, uint64_t n); /* counts for tablet and table */
+void traffic_tablet_read(struct served_tablet *served);                                 /* counts one read, by sampling */
+_Atomic uint64_t *traffic_refusals(struct traffic *t);                                  /* TS_REFUSALS counts */
+uint64_t traffic_failures(const struct traffic *t);                                     /* requests for user tables that failed */
+time_t traffic_since(const struct traffic *t);                                          /* the start of the counts */
+int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* appends "12, 50 % within 16 us, ..." */
+int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
+/*
+ * Appends "12 reads/s, ... in the last 2 s": since this watcher's reading before.
+ * A new watcher begins where the latest one is, or at the start of the server.
+ */
+int traffic_rates(struct server *s, uint64_t watcher, struct buf *out) TFS_MUST;
+
+/* ---- scans.c: open scans ---- */
+extern const struct server_part scans_part;
+enum { NUMBER_BITS = 48 }; /* of a scan or action; the client's router uses the other bits */
+
+struct open_scan {
+	uint64_t id;
+	uint64_t client, epoch; /* whose request opened it; other clients cannot use it */
+	uint64_t idle_since_us; /* monotonic */
+	struct served_tablet *served;
+	struct tablet_scan *scan;
+	struct open_scan *next;
+};
+#define SCAN_BUCKETS 64
+struct scans {
+	struct mutex lock; /* RANK_SERVER; guards the next members */
+	struct open_scan *open[SCAN_BUCKETS];
+	bool armed; /* the task is queued */
+	struct task task;
+	struct server *s;
+	uint64_t idle_us; /* a scan that is idle for so long is freed */
+};
+/* Sets *number to a random number above 0. */
+int number_draw(uint64_t *number) TFS_MUST;
+/* TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE */
+int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+/* Frees the idle scans.  Returns true if others are open. */
+bool scans_free_idle(struct server *s);
+/* Frees the client's scans of epochs below `epoch`: the client does not use them any more. */
+void scans_free_client(struct server *s, uint64_t client, uint64_t epoch);
+
+/* ---- actions.c: flushes, compactions, splits, merges ---- */
+extern const struct server_part actions_part;
+struct actions {
+	struct mutex lock; /* RANK_SERVER; guards the list and the fields of its members */
+	struct cond ended; /* an action has ended */
+	struct action *first;
+	uint64_t kept_us; /* the result of an action is kept for so long */
+};
+typedef int action_fn(struct server *s, const struct ts_request *q, struct ts_answer *a);
+/* Starts fn for the request, without its user.  Sets a->scan to the action's number, or to 0 if it has ended. */
+int action_begin(struct server *s, const struct ts_request *q, struct ts_answer *a, action_fn *fn) TFS_MUST;
+/* TS_POLL.  -SCAN_UNKNOWN: the server has no such action of this client. */
+int action_poll(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+
+#endif
