@@ -224,6 +224,46 @@ static void rows_that_fail(void **state)
 	close_store();
 }
 
+/* Rows that are too large are reported, and the rows around them are stored. */
+static void rows_too_large(void **state)
+{
+	static char names[2][16];
+	const struct tfs_batch_options o = {.failed = count_failure, .arg = names};
+	const size_t bytes = TFS_VALUE_MAX + 1, cells = (1u << 17) + 1;
+	uint8_t *value = calloc(1, bytes);
+	struct tfs_mutation *m;
+	struct tfs_batch *b;
+
+	open_store();
+	failures = 0;
+	assert_non_null(value);
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	assert_int_equal(add_put(b, table, "a", "f", 1), 0);
+	m = tfs_mutation_new(table, TFS_S("large value"));
+	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes_of(value, bytes)), 0);
+	assert_int_equal(tfs_batch_add(b, m), 0);
+	tfs_mutation_free(m);
+	assert_int_equal(add_put(b, table, "b", "f", 1), 0);
+	assert_int_equal(tfs_batch_flush(b), -EFBIG);
+	assert_int_equal(failures, 1);
+	assert_string_equal(names[0], "large value");
+	m = tfs_mutation_new(table, TFS_S("many cells"));
+	for (size_t i = 0; i < cells; i++)
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at((int64_t)i), TFS_S("")), 0);
+	assert_int_equal(tfs_batch_add(b, m), 0);
+	tfs_mutation_free(m);
+	assert_int_equal(add_put(b, table, "c", "f", 1), 0);
+	assert_int_equal(tfs_batch_close(b), -E2BIG);
+	assert_int_equal(failures, 2);
+	assert_string_equal(names[1], "many cells");
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(look(&"a\0b\0c"[2 * i]), 0);
+	assert_int_equal(look("large value"), -ENOENT);
+	assert_int_equal(look("many cells"), -ENOENT);
+	free(value);
+	close_store();
+}
+
 /* Mutations of one row that only write are one record of the log.  If a mutation fails, the rest does not. */
 static void writes_of_a_row(void **state)
 {
@@ -657,6 +697,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		B(against_one_by_one),
 		B(rows_that_fail),
+		B(rows_too_large),
 		B(writes_of_a_row),
 		B(times_of_the_server),
 		B(one_sync),

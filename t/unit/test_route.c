@@ -380,6 +380,15 @@ static void what_is_sent_again(void **state)
 	assert_int_equal(applied[5], 1 + MANY);
 	assert_int_equal(out_of_order, 0);
 	assert_true(a.row_errs == errs);
+	/* A refusal of the first row is the error of the request.  A server that says so of the row only is wrong, and not asked again. */
+	for (unsigned i = 0; i < SERVERS; i++)
+		servers[i] = (struct fake_server){.service = servers[i].service, .number = i, .silent = true, .busy = 1};
+	assert_int_equal(ts_call(service, &q, &a), 0);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(errs[i], -EBADMSG);
+	assert_int_equal(applied[5], 1 + MANY);
+	for (unsigned i = 0; i < SERVERS; i++)
+		servers[i].silent = false;
 	ts_answer_fini(&a);
 	/* Each server on its own. */
 	servers[1].busy = 2;
@@ -461,18 +470,58 @@ static void many_at_once(void **state)
 
 /* ---- a batch while tablets move ---- */
 
-static void no_failure(void *arg, struct tfs_bytes row, int err)
+static void note_failure(void *arg, struct tfs_bytes row, int err)
 {
 	wrong++;
+	if (arg)
+		*(int *)arg = err;
+}
+
+/* A table of the store of this service. */
+static struct tfs_store batch_store;
+static struct tfs_table batch_table;
+static struct schema *first, *schema;
+
+static void batch_begin(struct tablet_service *s, const struct tfs_batch_options *o, struct tfs_batch **b)
+{
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+
+	batch_store = (struct tfs_store){.o = {.tablets = s, .router = router}};
+	batch_table = (struct tfs_table){.store = &batch_store, .id = 16, .refs = 1};
+	mutex_init(&batch_store.lock, RANK_CLIENT);
+	assert_int_equal(schema_new("t", 16, 0, 0, 0755, 1, &first), 0);
+	assert_int_equal(schema_edit(first, &add, 1, &schema, NULL), 0);
+	batch_table.schema = schema;
+	memset(latest, 0, sizeof(latest));
+	memset(applied, 0, sizeof(applied));
+	out_of_order = wrong = 0;
+	HASH_ADD(hh, batch_store.tables, id, sizeof(batch_table.id), (&batch_table));
+	assert_int_equal(tfs_batch_new(&batch_table, o, b), 0);
+}
+
+static void batch_put(struct tfs_batch *b, const char *row, int64_t ts)
+{
+	struct tfs_mutation *m = tfs_mutation_new(&batch_table, tfs_str(row));
+
+	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(ts), TFS_S("v")), 0);
+	assert_int_equal(tfs_batch_add(b, m), 0);
+	tfs_mutation_free(m);
+}
+
+static int batch_finish(struct tfs_batch *b)
+{
+	int err = tfs_batch_close(b);
+
+	HASH_DEL(batch_store.tables, &batch_table);
+	schema_put(first);
+	schema_put(schema);
+	mutex_fini(&batch_store.lock);
+	return err;
 }
 
 static void batch_over_moves(void **state)
 {
-	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
-	struct tfs_batch_options o = {.failed = no_failure, .max_bytes = 40000};
-	struct tfs_store store = {.handles = 0};
-	struct tfs_table table = {.store = &store, .id = 16, .refs = 1};
-	struct schema *first, *schema;
+	const struct tfs_batch_options o = {.failed = note_failure, .max_bytes = 40000};
 	struct tfs_batch *b;
 	struct route_stats st;
 	unsigned seed = 1;
@@ -480,33 +529,20 @@ static void batch_over_moves(void **state)
 
 	route_free(router);
 	router_new(10000000, 0);
-	store.o = (struct client_options){.tablets = service, .router = router};
-	mutex_init(&store.lock, RANK_CLIENT);
-	assert_int_equal(schema_new("t", 16, 0, 0, 0755, 1, &first), 0);
-	assert_int_equal(schema_edit(first, &add, 1, &schema, NULL), 0);
-	table.schema = schema;
-	memset(latest, 0, sizeof(latest));
-	memset(applied, 0, sizeof(applied));
-	out_of_order = wrong = 0;
 	stop = false;
-	HASH_ADD(hh, store.tables, id, sizeof(table.id), (&table));
-	assert_int_equal(tfs_batch_new(&table, &o, &b), 0);
+	batch_begin(service, &o, &b);
 	assert_int_equal(pthread_create(&m, NULL, mover, NULL), 0);
 	for (unsigned i = 0; i < 8000; i++) {
-		struct tfs_mutation *mutation;
 		char row[8];
 
 		/* often the same row again, so that one request has it twice */
 		snprintf(row, sizeof(row), "%03u", (unsigned)rand_r(&seed) % 400 / (1 + i % 7));
-		mutation = tfs_mutation_new(&table, tfs_str(row));
-		assert_int_equal(tfs_mutation_put(mutation, "f", TFS_S("q"), tfs_at(i + 1), TFS_S("v")), 0);
-		assert_int_equal(tfs_batch_add(b, mutation), 0);
-		tfs_mutation_free(mutation);
+		batch_put(b, row, i + 1);
 		/* The other thread may get no processor. */
 		for (unsigned k = 0; k < tablet_count && i % 1000 == 999; k++)
 			move(&tablets[k]);
 	}
-	assert_int_equal(tfs_batch_close(b), 0);
+	assert_int_equal(batch_finish(b), 0);
 	stop = true;
 	pthread_join(m, NULL);
 	assert_int_equal(wrong, 0);
@@ -518,10 +554,42 @@ static void batch_over_moves(void **state)
 	}
 	route_get_stats(router, &st);
 	assert_true(st.stale > 0);
-	HASH_DEL(store.tables, &table);
-	schema_put(first);
-	schema_put(schema);
-	mutex_fini(&store.lock);
+}
+
+/* The outcome of each mutation is this, although it was applied. */
+static int answered_with;
+
+static int call_unanswered(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = ts_call(service, q, a);
+
+	assert_int_equal(err, 0);
+	for (uint32_t i = 0; i < q->row_count && a->row_errs; i++)
+		a->row_errs[i] = answered_with;
+	return a->err = q->row_count > 1 ? 0 : answered_with;
+}
+
+/* Two writes of one row become one.  If this was refused, each is sent alone; if it may have been applied, none is sent again. */
+static void batch_of_unknown_outcome(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = call_unanswered};
+	struct tablet_service unanswered = {&ops};
+	int told = 0;
+	const struct tfs_batch_options o = {.failed = note_failure, .arg = &told};
+	struct tfs_batch *b;
+
+	for (unsigned i = 0; i < 2; i++) {
+		answered_with = i ? -EFBIG : -ETIMEDOUT;
+		batch_begin(&unanswered, &o, &b);
+		batch_put(b, "005", 1);
+		batch_put(b, "005", 2);
+		batch_put(b, "006", 3);
+		assert_true(batch_finish(b) < 0);
+		assert_int_equal(wrong, 3);
+		assert_int_equal(told, i ? -EFBIG : user_errno(-ETIMEDOUT));
+		assert_int_equal(applied[5], i ? 4 : 2);
+		assert_int_equal(applied[6], 1);
+	}
 }
 
 /* ---- no memory ---- */
@@ -599,6 +667,7 @@ int main(void)
 		R(what_is_sent_again),
 		R(many_at_once),
 		R(batch_over_moves),
+		R(batch_of_unknown_outcome),
 		R(no_memory),
 	};
 
