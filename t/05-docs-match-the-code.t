@@ -114,7 +114,7 @@ sub check_schema_keys {
 # The list of clauses, their page with the same arguments, and the Python package with its page.
 sub check_clauses {
 	my ($code, $page, $python, $python_page) = @_;
-	my %argument = $code =~ /\bX\(\w+, "([a-z-]+)", \w+, \w+, "([^"]*)"/g;
+	my %argument = $code =~ /\bX\(\w+, "([a-z-]+)", \w+, \w+, "=?([^"]*)"/g;
 	my @python = map { tr/-/_/r =~ s/^from$/from_/r } keys %argument;
 	my @told;
 	for my $line ($page =~ /^\.It (Cm [a-z-]+=.*)$/mg) {
@@ -346,7 +346,7 @@ check('keys of schemas and control files', \&check_schema_keys,
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
 check('clauses of scans', \&check_clauses,
 	[map { slurp($_) } qw(engine/base/scan.h man/tabletfs-scan.7 python/tabletfs/_table.py man/tabletfs-python.3)],
-	[0, qr/"qlimit"/m, '"qlimits"'], [0, qr/"TEXT"/m, '"BYTES"'], [1, qr/ , Cm until= Ns Ar TIME/m, ''], [2, qr/^ +changed: .*\n/m, ''],
+	[0, qr/"qlimit"/m, '"qlimits"'], [0, qr/"=TEXT"/m, '"BYTES"'], [1, qr/ , Cm until= Ns Ar TIME/m, ''], [2, qr/^ +changed: .*\n/m, ''],
 	[3, qr/ , value_is/m, '']);
 check('compressions', \&check_codecs, [slurp('engine/sstable/sstable.h'), $formats, $page{'tabletfs-schema.5'}],
 	[0, qr/"snappy"/m, '"gzip"'], [1, qr/2 lz4/m, '6 lz4'], [2, qr/none , snappy/m, 'snappy']);

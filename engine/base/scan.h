@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The members of tfs_scan_spec, and the clauses of TABLE/.scan, each as one list.
- * Every part that copies, encodes, parses, prints or checks scans reads these
- * lists.  A member or clause that is in its list needs only the code that applies
+ * The members of tfs_scan_spec, the clauses of TABLE/.scan, and the streams below them,
+ * each as one list.  Every part that copies, encodes, parses, prints or checks scans reads
+ * these lists.  A member or clause that is in its list needs only the code that applies
  * it: engine/cell for filters and counts, engine/tablet for bounds.
  */
 #ifndef TFS_BASE_SCAN_H
@@ -58,6 +58,11 @@ enum scan_stage {
 
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
 bool scan_has(const struct tfs_scan_spec *s, unsigned stages);
+/* Returns true if the scan returns one entry for a row.  Then it continues after a row, and each entry can be used at once. */
+static inline bool scan_is_by_row(const struct tfs_scan_spec *s)
+{
+	return s->what == TFS_SCAN_ROWS || s->what == TFS_SCAN_STORED_ROWS;
+}
 /* Copies the bytes of all members into the arena.  -ENOMEM. */
 int scan_own_bytes(struct tfs_scan_spec *s, struct arena *arena) TFS_MUST;
 
@@ -81,33 +86,41 @@ enum clause_type {
  * and NAMES it has code for each clause.
  */
 #define ROW_CLAUSES(X)                                                                                                             \
-	X(PREFIX, "prefix", PREFIX, row_from, "KEY", "rows that begin with KEY")                                                   \
-	X(FROM, "from", FROM, row_from, "KEY", "rows from KEY on")                                                                 \
-	X(TO, "to", TO, row_to, "KEY", "rows before KEY")                                                                          \
-	X(AFTER, "after", AFTER, row_from, "KEY", "rows behind KEY; with reverse=yes, rows before KEY")                            \
-	X(ROW, "row", REGEX, row_regex, "REGEX", "rows whose whole key matches")                                                   \
-	X(LIMIT, "limit", COUNT, row_limit, "N", "the first N rows that match all clauses")                                        \
+	X(PREFIX, "prefix", PREFIX, row_from, "=KEY", "rows that begin with KEY")                                                  \
+	X(FROM, "from", FROM, row_from, "=KEY", "rows from KEY on")                                                                \
+	X(TO, "to", TO, row_to, "=KEY", "rows before KEY")                                                                         \
+	X(AFTER, "after", AFTER, row_from, "=KEY", "rows behind KEY; with reverse=yes, rows before KEY")                           \
+	X(ROW, "row", REGEX, row_regex, "=REGEX", "rows whose whole key matches")                                                  \
+	X(LIMIT, "limit", COUNT, row_limit, "=N", "the first N rows that match all clauses")                                       \
 	X(REVERSE, "reverse", FLAG, reverse, "", "rows in descending order")
 #define COLUMN_CLAUSES(X)                                                                                                          \
-	X(FAMILY, "family", NAMES, families, "F,G", "cells of these families")                                                     \
-	X(QUALIFIER, "qualifier", REGEX, qualifier_regex, "REGEX", "cells whose whole qualifier matches")                          \
-	X(QPREFIX, "qprefix", PREFIX, qualifier_from, "Q", "qualifiers that begin with Q")                                         \
-	X(QFROM, "qfrom", FROM, qualifier_from, "Q", "qualifiers from Q on")                                                       \
-	X(QTO, "qto", TO, qualifier_to, "Q", "qualifiers before Q")                                                                \
-	X(QAFTER, "qafter", AFTER, qualifier_from, "Q", "qualifiers behind Q")                                                     \
-	X(QLIMIT, "qlimit", COUNT, column_limit, "N", "the first N columns of each row and family")
+	X(FAMILY, "family", NAMES, families, "=F,G", "cells of these families")                                                    \
+	X(QUALIFIER, "qualifier", REGEX, qualifier_regex, "=REGEX", "cells whose whole qualifier matches")                         \
+	X(QPREFIX, "qprefix", PREFIX, qualifier_from, "=Q", "qualifiers that begin with Q")                                        \
+	X(QFROM, "qfrom", FROM, qualifier_from, "=Q", "qualifiers from Q on")                                                      \
+	X(QTO, "qto", TO, qualifier_to, "=Q", "qualifiers before Q")                                                               \
+	X(QAFTER, "qafter", AFTER, qualifier_from, "=Q", "qualifiers behind Q")                                                    \
+	X(QLIMIT, "qlimit", COUNT, column_limit, "=N", "the first N columns of each row and family")
 #define VERSION_CLAUSES(X)                                                                                                         \
-	X(SINCE, "since", TIME, since, "TIME", "timestamps from TIME on")                                                          \
-	X(UNTIL, "until", TIME, until, "TIME", "timestamps before TIME")                                                           \
-	X(VERSIONS, "versions", COUNT, versions, "N", "the N newest versions of each column")                                      \
-	X(AT, "at", TIME, until, "TIME", "each column as it was at TIME: its newest version up to TIME")
+	X(SINCE, "since", TIME, since, "=TIME", "timestamps from TIME on")                                                         \
+	X(UNTIL, "until", TIME, until, "=TIME", "timestamps before TIME")                                                          \
+	X(VERSIONS, "versions", COUNT, versions, "=N", "the N newest versions of each column")                                     \
+	X(AT, "at", TIME, until, "=TIME", "each column as it was at TIME: its newest version up to TIME")
 #define VALUE_CLAUSES(X)                                                                                                           \
-	X(VALUE, "value", REGEX, value_regex, "REGEX", "cells whose whole value matches")                                          \
-	X(VALUE_IS, "value-is", BYTES, value_is, "TEXT", "cells with this value")                                                  \
-	X(CHANGED, "changed", TIME, changed_since, "TIME", "cells that were committed at TIME or later")
+	X(VALUE, "value", REGEX, value_regex, "=REGEX", "cells whose whole value matches")                                         \
+	X(VALUE_IS, "value-is", BYTES, value_is, "=TEXT", "cells with this value")                                                 \
+	X(CHANGED, "changed", TIME, changed_since, "=TIME", "cells that were committed at TIME or later")
 #define CLAUSES(X) ROW_CLAUSES(X) COLUMN_CLAUSES(X) VERSION_CLAUSES(X) VALUE_CLAUSES(X)
 
 #define CLAUSE_ENUMERATOR(upper, ...) CLAUSE_##upper,
 enum clause { CLAUSES(CLAUSE_ENUMERATOR) CLAUSE_COUNT };
+
+/* X(enumerator, name, what the scan returns, help): files below a scan.  fs/stream/scan_stream.c makes their bytes. */
+#define SCAN_STREAMS(X)                                                                                                            \
+	X(TSV, ".tsv", CELLS, "row, family:qualifier, timestamp and value, separated by tabs")                                     \
+	X(JSONL, ".jsonl", CELLS, "one JSON object a cell")                                                                        \
+	X(TAR, ".tar", CELLS, "the tree of .rows as an archive")                                                                   \
+	X(KEYS, ".keys", ROWS, "row keys")                                                                                         \
+	X(COUNT, ".count", KEYS, "the number of rows and of cells")
 
 #endif

@@ -42,22 +42,22 @@ const struct clause_kind clause_kinds[CLAUSE_COUNT] = {
 
 int clauses_help(struct buf *out)
 {
+#define STREAM_HELP(upper, name, what, help) {name, help},
+	static const char *const streams[][2] = {SCAN_STREAMS(STREAM_HELP)};
 	int err = buf_printf(out,
 		"TABLE/.scan/CLAUSE/CLAUSE/.../ and then one of\n"
 		"  .rows/     the matching cells, as ROW/FAMILY/QUALIFIER@TIMESTAMP\n"
-		"  .latest/   the newest matching version of each column, as ROW/FAMILY/QUALIFIER\n"
-		"  .tsv       row, family:qualifier, timestamp and value, separated by tabs\n"
-		"  .jsonl     one JSON object a cell\n"
-		"  .tar       the tree of .rows as an archive\n"
-		"  .keys      row keys\n"
-		"  .count     the number of rows and of cells\n"
-		"Clauses, in any order, each at most once:\n");
+		"  .latest/   the newest matching version of each column, as ROW/FAMILY/QUALIFIER\n");
 
+	for (unsigned i = 0; i < sizeof(streams) / sizeof(*streams) && err == 0; i++)
+		err = buf_printf(out, "  %-10s %s\n", streams[i][0], streams[i][1]);
+	if (err == 0)
+		err = buf_printf(out, "Clauses, in any order, each at most once:\n");
 	for (const struct clause_kind *k = clause_kinds; k < clause_kinds + CLAUSE_COUNT && err == 0; k++) {
-		const char *argument = k->type == CLAUSE_TYPE_FLAG ? "yes" : k->argument;
+		const char *argument = k->type == CLAUSE_TYPE_FLAG ? "=yes" : k->argument;
 
 		err = buf_printf(
-			out, "  %s=%s%*s%s\n", k->name, argument, (int)(17 - strlen(k->name) - strlen(argument)), "", k->help);
+			out, "  %s%s%*s%s\n", k->name, argument, (int)(18 - strlen(k->name) - strlen(argument)), "", k->help);
 	}
 	return err ? err
 		   : buf_printf(out,

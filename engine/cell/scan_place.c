@@ -6,14 +6,10 @@
  * cells that were returned (scan_spec.done_row).  It begins after the row if it
  * returns each row once.
  */
+#include "engine/base/scan.h"
 #include "engine/cell/op.h"
 
 #include <errno.h>
-
-static bool by_row(const struct scan_spec *s)
-{
-	return s->pub.what == TFS_SCAN_ROWS || s->pub.what == TFS_SCAN_STORED_ROWS;
-}
 
 /* The bytes of an empty row have a pointer, too, because NULL means: no bound. */
 static struct tfs_bytes row_bytes(const struct buf *b)
@@ -53,19 +49,21 @@ int scan_place_note(struct scan_place *p, const struct scan_spec *s, const struc
 
 int scan_place_continue(struct scan_place *p, struct scan_spec *s)
 {
+	const bool by_row = scan_is_by_row(&s->pub);
+
 	if (!p->any)
 		return 1;
-	if (by_row(s) && s->pub.one_row)
+	if (by_row && s->pub.one_row)
 		return 0;
-	if (buf_set(&p->bound, p->row.p, p->row.n) || (s->pub.reverse && !by_row(s) && buf_u8(&p->bound, 0)))
+	if (buf_set(&p->bound, p->row.p, p->row.n) || (s->pub.reverse && !by_row && buf_u8(&p->bound, 0)))
 		return -ENOMEM;
 	if (s->pub.reverse) {
 		s->pub.row_to = row_bytes(&p->bound);
 	} else if (!s->pub.one_row) {
 		s->pub.row_from = row_bytes(&p->bound);
-		s->pub.row_from_after = by_row(s);
+		s->pub.row_from_after = by_row;
 	}
-	if (by_row(s))
+	if (by_row)
 		return 1;
 	if (buf_set(&p->done_row, p->row.p, p->row.n) || buf_set(&p->done_qualifier, p->qualifier.p, p->qualifier.n))
 		return -ENOMEM;

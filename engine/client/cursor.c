@@ -16,6 +16,7 @@
  */
 #include "engine/client/cursor.h"
 #include "engine/base/msg.h"
+#include "engine/base/scan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -116,14 +117,13 @@ static int held_add(struct row_cursor *c)
 static void cursor_release(struct row_cursor *c)
 {
 	const struct scan_batch *b = &c->answer.batch;
-	const bool by_row = c->spec.pub.what == TFS_SCAN_ROWS || c->spec.pub.what == TFS_SCAN_STORED_ROWS;
 	const uint64_t most = c->spec.pub.batch_bytes ? c->spec.pub.batch_bytes : BATCH_BYTES;
 	uint32_t first = b->count; /* the first of the last row's cells */
 	uint64_t bytes = 0;
 
 	c->ready = b->count;
 	c->held_ready = !c->answer.scan || b->count;
-	if (!c->answer.scan || by_row)
+	if (!c->answer.scan || scan_is_by_row(&c->spec.pub))
 		return;
 	while (first > 0 && bytes_eq(b->cells[first - 1].row, b->cells[b->count - 1].row))
 		bytes += cell_bytes(&b->cells[--first]);

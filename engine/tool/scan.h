@@ -15,7 +15,7 @@
 #define CLAUSE_OPTIONS CLAUSES(CLAUSE_LONG)
 
 /* Lines of struct command's usage. */
-#define CLAUSE_USAGE_OF(upper, name, type, member, argument, help) " --" name " " argument
+#define CLAUSE_USAGE_OF(upper, name, type, member, argument, help) " --" name argument
 #define CLAUSE_USAGE_LINE(LIST) " " LIST(CLAUSE_USAGE_OF) "\n"
 #define CLAUSE_USAGE                                                                                                               \
 	CLAUSE_USAGE_LINE(ROW_CLAUSES)                                                                                             \

@@ -95,8 +95,8 @@ static int render_help(struct node *n, struct buf *out)
 	return clauses_help(out);
 }
 
-static const struct fixed_child scan_children[] = {{".rows", NODE_VIEW}, {".latest", NODE_VIEW}, {".tsv", NODE_SCAN_STREAM},
-	{".jsonl", NODE_SCAN_STREAM}, {".tar", NODE_SCAN_STREAM}, {".keys", NODE_SCAN_STREAM}, {".count", NODE_SCAN_STREAM}, {0}};
+#define STREAM_CHILD(upper, name, ...) {name, NODE_SCAN_STREAM},
+static const struct fixed_child scan_children[] = {{".rows", NODE_VIEW}, {".latest", NODE_VIEW}, SCAN_STREAMS(STREAM_CHILD){0}};
 static const struct setting scan_settings[] = {{.name = ".help", .mode = 0444, .render = render_help}, {0}};
 
 const struct node_ops scan_ops = {

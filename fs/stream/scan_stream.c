@@ -20,6 +20,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define STREAM_ENUMERATOR(upper, ...) STREAM_##upper,
+enum stream { SCAN_STREAMS(STREAM_ENUMERATOR) STREAMS };
+#define STREAM_KIND(upper, name, what, help) {name, TFS_SCAN_##what},
+static const struct {
+	const char *name;
+	enum tfs_scan_what what;
+} streams[] = {SCAN_STREAMS(STREAM_KIND){NULL, TFS_SCAN_CELLS}};
+
+/* .export.tar has no name of a stream. */
+static enum stream stream_of(const struct node *n)
+{
+	enum stream k = 0;
+
+	while (k < STREAMS && strcmp(streams[k].name, node_name(n)) != 0)
+		k++;
+	return k;
+}
+
 struct stream_state {
 	struct tfs_table *table; /* on behalf of the user: families that the user may not read are left out */
 	struct clauses clauses;
@@ -29,30 +47,29 @@ struct stream_state {
 	struct unread out;
 	struct buf row; /* the last row, for .count */
 	uint64_t rows, cells;
-	bool counts; /* .count */
+	enum stream kind;
 	bool ended;
 };
 
 static int begin(struct sequential *s)
 {
 	struct stream_state *st = s->state;
-	const char *name = node_name(s->node);
 	struct tfs_scan_spec spec = st->clauses.spec;
 	struct tfs_scan *scan;
 	int err;
 
 	spec.stop = fs_is_interrupted;
-	spec.what = strcmp(name, ".keys") == 0 ? TFS_SCAN_ROWS : strcmp(name, ".count") == 0 ? TFS_SCAN_KEYS : TFS_SCAN_CELLS;
-	st->counts = spec.what == TFS_SCAN_KEYS;
+	st->kind = stream_of(s->node);
+	spec.what = streams[st->kind].what;
 	err = tfs_scan_new(st->table, &spec, &scan);
 	if (err)
 		return err;
 	if (spec.what != TFS_SCAN_CELLS)
 		st->scan = scan;
-	else if (s->node->kind == NODE_EXPORT || strcmp(name, ".tar") == 0)
-		err = tar_stream_new(st->table, scan, &st->tar);
+	else if (st->kind == STREAM_TSV || st->kind == STREAM_JSONL)
+		err = line_stream_new(st->table, scan, st->kind == STREAM_TSV ? LINE_TSV : LINE_JSON, &st->lines);
 	else
-		err = line_stream_new(st->table, scan, strcmp(name, ".tsv") == 0 ? LINE_TSV : LINE_JSON, &st->lines);
+		err = tar_stream_new(st->table, scan, &st->tar);
 	return err;
 }
 
@@ -139,8 +156,8 @@ static int read_keys(struct stream_state *st, size_t enough)
 
 		st->ended = r == 0;
 		if (r > 0)
-			r = st->counts ? count_cell(st, &cell) : add_key(st, &cell);
-		else if (r == 0 && st->counts)
+			r = st->kind == STREAM_COUNT ? count_cell(st, &cell) : add_key(st, &cell);
+		else if (r == 0 && st->kind == STREAM_COUNT)
 			r = buf_printf(&st->out.text, "rows\t%llu\ncells\t%llu\n", (unsigned long long)st->rows,
 				(unsigned long long)st->cells);
 		if (r)
