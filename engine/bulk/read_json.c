@@ -34,12 +34,8 @@ enum { NAME_BYTES = 24, ESCAPE_MAX = 12 };
 enum place { START, FIRST_NAME, NAME, IN_NAME, COLON, CONTENT, IN_STRING, IN_NUMBER, COMMA, AFTER };
 
 struct json_reader {
-	struct record_reader reader;
-	uint64_t number; /* of the lines that have ended */
+	struct line_reader lines; /* its line: decoded strings and the timestamp */
 	enum place place;
-	bool begun;         /* the line has a byte */
-	const char *reason; /* the line is refused; the rest of it is skipped */
-	struct buf line;    /* decoded strings and the timestamp */
 	struct {
 		size_t from, n;
 	} at[MEMBERS]; /* in line */
@@ -55,12 +51,12 @@ struct json_reader {
 
 static struct tfs_bytes member_of(const struct json_reader *j, enum member m)
 {
-	return tfs_bytes_of(j->line.p + j->at[m].from, j->at[m].n);
+	return tfs_bytes_of(j->lines.line.p + j->at[m].from, j->at[m].n);
 }
 
 static void refuse_line(struct json_reader *j, const char *reason)
 {
-	j->reason = reason;
+	j->lines.reason = reason;
 }
 
 /* ---- names ---- */
@@ -98,11 +94,11 @@ static int take_text(struct json_reader *j, const uint8_t *p, size_t n)
 {
 	int err;
 
-	if (j->line.n + (j->is_base64 ? n / 4 * 3 : n) > RECORD_BYTES_MAX) {
+	if (j->lines.line.n + (j->is_base64 ? n / 4 * 3 : n) > RECORD_BYTES_MAX) {
 		refuse_line(j, "it is longer than any cell");
 		return 0;
 	}
-	err = j->is_base64 ? base64_feed(&j->base64, tfs_bytes_of(p, n), &j->line) : buf_append(&j->line, p, n);
+	err = j->is_base64 ? base64_feed(&j->base64, tfs_bytes_of(p, n), &j->lines.line) : buf_append(&j->lines.line, p, n);
 	if (err == -EINVAL)
 		refuse_line(j, "a member _base64 is not base64");
 	return err == -EINVAL ? 0 : err;
@@ -184,7 +180,7 @@ static int take_escape(struct json_reader *j, uint8_t c)
 
 static void end_string(struct json_reader *j)
 {
-	j->at[j->member].n = j->line.n - j->at[j->member].from;
+	j->at[j->member].n = j->lines.line.n - j->at[j->member].from;
 	j->place = COMMA;
 	if (j->is_base64 && j->base64.digits)
 		refuse_line(j, "a member _base64 is not base64");
@@ -205,7 +201,7 @@ static const uint8_t *take_string(struct json_reader *j, const uint8_t *p, const
 		p++;
 	if (p > run)
 		*err = take_text(j, run, (size_t)(p - run));
-	if (p == end || *err || j->reason)
+	if (p == end || *err || j->lines.reason)
 		return p;
 	if (*p == '"')
 		end_string(j);
@@ -220,7 +216,7 @@ static const uint8_t *take_string(struct json_reader *j, const uint8_t *p, const
 
 static void begin_content(struct json_reader *j, uint8_t c)
 {
-	j->at[j->member].from = j->line.n;
+	j->at[j->member].from = j->lines.line.n;
 	j->base64 = (struct base64){0};
 	if (j->member == TIMESTAMP && (c == '-' || (c >= '0' && c <= '9')))
 		j->place = IN_NUMBER;
@@ -266,12 +262,12 @@ static void take_token(struct json_reader *j, uint8_t c)
 static int take_number(struct json_reader *j, uint8_t c)
 {
 	if (c == '-' || (c >= '0' && c <= '9')) {
-		if (j->line.n - j->at[TIMESTAMP].from < 32)
-			return buf_u8(&j->line, c);
+		if (j->lines.line.n - j->at[TIMESTAMP].from < 32)
+			return buf_u8(&j->lines.line, c);
 		refuse_line(j, "the timestamp is not a whole number of 64 bits");
 		return 0;
 	}
-	j->at[TIMESTAMP].n = j->line.n - j->at[TIMESTAMP].from;
+	j->at[TIMESTAMP].n = j->lines.line.n - j->at[TIMESTAMP].from;
 	j->place = COMMA;
 	if (c == '.' || c == 'e' || c == 'E' || c == '+')
 		refuse_line(j, "the timestamp is not a whole number of 64 bits");
@@ -280,12 +276,12 @@ static int take_number(struct json_reader *j, uint8_t c)
 	return 0;
 }
 
-/* Reads bytes of one line, of which none is a newline. */
-static int take_bytes(struct json_reader *j, const uint8_t *p, const uint8_t *end)
+static int json_take(struct line_reader *l, const uint8_t *p, const uint8_t *end)
 {
+	struct json_reader *j = (struct json_reader *)l;
 	int err = 0;
 
-	while (p < end && !j->reason && !err) {
+	while (p < end && !j->lines.reason && !err) {
 		if (j->place == IN_STRING) {
 			p = take_string(j, p, end, &err);
 			continue;
@@ -304,8 +300,9 @@ static int take_bytes(struct json_reader *j, const uint8_t *p, const uint8_t *en
 	return err;
 }
 
-static const char *parse_members(const struct json_reader *j, struct record *r)
+static const char *json_parse(struct line_reader *l, struct record *r)
 {
+	const struct json_reader *j = (const struct json_reader *)l;
 	static const char *const missing[] = {[ROW] = "it has no member row",
 		[FAMILY] = "it has no member family",
 		[QUALIFIER] = "it has no member qualifier",
@@ -326,69 +323,14 @@ static const char *parse_members(const struct json_reader *j, struct record *r)
 	return record_fault(r);
 }
 
-static int end_line(struct json_reader *j)
+static void json_begin(struct line_reader *l)
 {
-	struct record r = {.number = ++j->number};
+	struct json_reader *j = (struct json_reader *)l;
 
-	if (!j->reason)
-		j->reason = parse_members(j, &r);
-	return j->reason ? j->reader.sink.refused(j->reader.sink.arg, r.number, j->reason)
-			 : j->reader.sink.cell(j->reader.sink.arg, &r);
-}
-
-static void begin_line(struct json_reader *j)
-{
-	if (j->line.cap > 1u << 20)
-		buf_fini(&j->line);
-	buf_reset(&j->line);
 	j->place = START;
-	j->begun = false;
-	j->reason = NULL;
 	j->seen = 0;
 	j->escape_n = 0;
 }
 
-static int json_feed(struct record_reader *r, const uint8_t *p, size_t n)
-{
-	struct json_reader *j = (struct json_reader *)r;
-	const uint8_t *end = p + n;
-	int err = 0;
-
-	while (p < end && !err) {
-		const uint8_t *newline = memchr(p, '\n', (size_t)(end - p)), *to = newline ? newline : end;
-
-		err = take_bytes(j, p, to);
-		j->begun = true;
-		if (newline && !err) {
-			err = end_line(j);
-			begin_line(j);
-		}
-		p = newline ? to + 1 : to;
-	}
-	return err;
-}
-
-static bool json_within(const struct record_reader *r, uint64_t *number)
-{
-	const struct json_reader *j = (const struct json_reader *)r;
-
-	*number = j->number + 1;
-	return j->begun;
-}
-
-static int json_end(struct record_reader *r)
-{
-	struct json_reader *j = (struct json_reader *)r;
-	int err = j->begun ? end_line(j) : 0;
-
-	begin_line(j);
-	return err;
-}
-
-static void json_fini(struct record_reader *r)
-{
-	buf_fini(&((struct json_reader *)r)->line);
-}
-
 const struct record_reader_ops json_reader_ops = {
-	.bytes = sizeof(struct json_reader), .feed = json_feed, .within = json_within, .end = json_end, .fini = json_fini};
+	.bytes = sizeof(struct json_reader), .begin = json_begin, .take = json_take, .parse = json_parse};

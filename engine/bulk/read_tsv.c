@@ -16,13 +16,9 @@
 enum { FIELDS = 4, ESCAPE_MAX = 4 };
 
 struct tsv_reader {
-	struct record_reader reader;
-	uint64_t number;    /* of the lines that have ended */
-	struct buf line;    /* unescaped fields */
+	struct line_reader lines;
 	size_t end[FIELDS]; /* of the fields that have ended */
 	unsigned field;
-	bool begun;         /* the line has a byte */
-	const char *reason; /* the line is refused; the rest of it is skipped */
 	uint8_t escape[ESCAPE_MAX];
 	size_t escape_n; /* bytes of an unfinished escape */
 };
@@ -31,7 +27,7 @@ static struct tfs_bytes field_of(const struct tsv_reader *t, unsigned i)
 {
 	size_t from = i ? t->end[i - 1] : 0;
 
-	return tfs_bytes_of(t->line.p + from, t->end[i] - from);
+	return tfs_bytes_of(t->lines.line.p + from, t->end[i] - from);
 }
 
 /* Returns NULL, or the reason why the fields are no cell. */
@@ -52,31 +48,24 @@ static const char *parse_fields(const struct tsv_reader *t, struct record *r)
 	return record_fault(r);
 }
 
-static int end_line(struct tsv_reader *t)
+static const char *tsv_parse(struct line_reader *l, struct record *r)
 {
-	struct record r = {.number = ++t->number};
+	struct tsv_reader *t = (struct tsv_reader *)l;
 
-	if (!t->reason && t->escape_n)
-		t->reason = "a backslash begins no escape";
-	if (!t->reason && t->field < FIELDS - 1)
-		t->reason = "it has fewer than four fields: ROW, FAMILY:QUALIFIER, TIMESTAMP, VALUE, with tabs between them";
-	if (!t->reason) {
-		t->end[FIELDS - 1] = t->line.n;
-		t->reason = parse_fields(t, &r);
-	}
-	return t->reason ? t->reader.sink.refused(t->reader.sink.arg, r.number, t->reason)
-			 : t->reader.sink.cell(t->reader.sink.arg, &r);
+	if (t->escape_n)
+		return "a backslash begins no escape";
+	if (t->field < FIELDS - 1)
+		return "it has fewer than four fields: ROW, FAMILY:QUALIFIER, TIMESTAMP, VALUE, with tabs between them";
+	t->end[FIELDS - 1] = l->line.n;
+	return parse_fields(t, r);
 }
 
-static void begin_line(struct tsv_reader *t)
+static void tsv_begin(struct line_reader *l)
 {
-	if (t->line.cap > 1u << 20)
-		buf_fini(&t->line);
-	buf_reset(&t->line);
+	struct tsv_reader *t = (struct tsv_reader *)l;
+
 	t->field = 0;
 	t->escape_n = 0;
-	t->reason = NULL;
-	t->begun = false;
 }
 
 /* Adds a byte to an unfinished escape, or ends it. */
@@ -87,10 +76,10 @@ static int take_escape(struct tsv_reader *t, uint8_t c)
 	t->escape[t->escape_n++] = c;
 	if (t->escape_n < (t->escape[1] == 'x' ? 4 : 2))
 		return 0;
-	err = text_unescape(tfs_bytes_of(t->escape, t->escape_n), &t->line);
+	err = text_unescape(tfs_bytes_of(t->escape, t->escape_n), &t->lines.line);
 	t->escape_n = 0;
 	if (err == -EINVAL) {
-		t->reason = "a backslash begins no escape";
+		t->lines.reason = "a backslash begins no escape";
 		err = 0;
 	}
 	return err;
@@ -99,10 +88,10 @@ static int take_escape(struct tsv_reader *t, uint8_t c)
 static void end_field(struct tsv_reader *t)
 {
 	if (t->field == FIELDS - 1) {
-		t->reason = "it has more than four fields; a tab in a value is written \\t";
+		t->lines.reason = "it has more than four fields; a tab in a value is written \\t";
 		return;
 	}
-	t->end[t->field++] = t->line.n;
+	t->end[t->field++] = t->lines.line.n;
 }
 
 static bool is_plain(uint8_t c)
@@ -117,16 +106,16 @@ static int take_special(struct tsv_reader *t, uint8_t c)
 	else if (c == '\t')
 		end_field(t);
 	else if (c == '\r')
-		t->reason = "it contains a carriage return, which is written \\r";
+		t->lines.reason = "it contains a carriage return, which is written \\r";
 	return 0;
 }
 
-/* Reads bytes of one line, of which none is a newline. */
-static int take_bytes(struct tsv_reader *t, const uint8_t *p, const uint8_t *end)
+static int tsv_take(struct line_reader *l, const uint8_t *p, const uint8_t *end)
 {
+	struct tsv_reader *t = (struct tsv_reader *)l;
 	int err = 0;
 
-	while (p < end && !t->reason && !err) {
+	while (p < end && !t->lines.reason && !err) {
 		const uint8_t *run = p;
 
 		if (t->escape_n) {
@@ -136,58 +125,16 @@ static int take_bytes(struct tsv_reader *t, const uint8_t *p, const uint8_t *end
 		while (p < end && is_plain(*p))
 			p++;
 		if (p > run) {
-			if (t->line.n + (size_t)(p - run) > RECORD_BYTES_MAX)
-				t->reason = "it is longer than any cell";
+			if (t->lines.line.n + (size_t)(p - run) > RECORD_BYTES_MAX)
+				t->lines.reason = "it is longer than any cell";
 			else
-				err = buf_append(&t->line, run, (size_t)(p - run));
+				err = buf_append(&t->lines.line, run, (size_t)(p - run));
 		}
-		if (p < end && !t->reason && !err)
+		if (p < end && !t->lines.reason && !err)
 			err = take_special(t, *p++);
 	}
 	return err;
 }
 
-static int tsv_feed(struct record_reader *r, const uint8_t *p, size_t n)
-{
-	struct tsv_reader *t = (struct tsv_reader *)r;
-	const uint8_t *end = p + n;
-	int err = 0;
-
-	while (p < end && !err) {
-		const uint8_t *newline = memchr(p, '\n', (size_t)(end - p)), *to = newline ? newline : end;
-
-		err = take_bytes(t, p, to);
-		t->begun = true;
-		if (newline && !err) {
-			err = end_line(t);
-			begin_line(t);
-		}
-		p = newline ? to + 1 : to;
-	}
-	return err;
-}
-
-static bool tsv_within(const struct record_reader *r, uint64_t *number)
-{
-	const struct tsv_reader *t = (const struct tsv_reader *)r;
-
-	*number = t->number + 1;
-	return t->begun;
-}
-
-static int tsv_end(struct record_reader *r)
-{
-	struct tsv_reader *t = (struct tsv_reader *)r;
-	int err = t->begun ? end_line(t) : 0;
-
-	begin_line(t);
-	return err;
-}
-
-static void tsv_fini(struct record_reader *r)
-{
-	buf_fini(&((struct tsv_reader *)r)->line);
-}
-
 const struct record_reader_ops tsv_reader_ops = {
-	.bytes = sizeof(struct tsv_reader), .feed = tsv_feed, .within = tsv_within, .end = tsv_end, .fini = tsv_fini};
+	.bytes = sizeof(struct tsv_reader), .begin = tsv_begin, .take = tsv_take, .parse = tsv_parse};

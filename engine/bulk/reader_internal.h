@@ -7,12 +7,16 @@
 #include "engine/tabletfs.h"
 
 struct record_reader;
+struct line_reader;
 struct record_reader_ops {
-	size_t bytes; /* the bytes of the reader, which begins with a struct record_reader */
+	size_t bytes; /* of the reader, which begins with a struct record_reader or line_reader */
+	/* Of lines. */
+	void (*begin)(struct line_reader *l);                                    /* a line */
+	int (*take)(struct line_reader *l, const uint8_t *p, const uint8_t *to); /* bytes of it, of which none is a newline */
+	const char *(*parse)(struct line_reader *l, struct record *r);           /* it has ended.  NULL, or why it is no cell */
+	/* Of archives; take is NULL. */
 	int (*init)(struct record_reader *r);
 	int (*feed)(struct record_reader *r, const uint8_t *p, size_t n);
-	bool (*within)(
-		const struct record_reader *r, uint64_t *number); /* a line has begun; NULL: `end` finds what is unfinished */
 	int (*end)(struct record_reader *r);
 	void (*fini)(struct record_reader *r);
 };
@@ -20,6 +24,13 @@ struct record_reader {
 	const struct record_reader_ops *ops;
 	struct record_sink sink;
 	int err;
+};
+struct line_reader {
+	struct record_reader reader;
+	uint64_t number;    /* of the lines that have ended */
+	struct buf line;    /* the decoded fields */
+	bool begun;         /* the line has a byte */
+	const char *reason; /* the line is refused; the rest of it is skipped */
 };
 
 extern const struct record_reader_ops tsv_reader_ops, json_reader_ops, tar_reader_ops;
