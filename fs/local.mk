@@ -4,15 +4,15 @@
 # without a store.
 fs_sources = \
 	%D%/stream/bulk.c \
-	%D%/http/http.h %D%/http/server.c %D%/http/documents.c %D%/http/documents.h \
-	%D%/loop.c %D%/loop.h %D%/main.c %D%/memory.c %D%/memory.h %D%/mountpoint.c %D%/mountpoint.h %D%/options.c %D%/options.h %D%/service.c %D%/service.h %D%/session.c %D%/session.h \
+	%D%/http/http.h %D%/http/server.c %D%/http/documents.c \
+	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/options.c %D%/options.h %D%/service.c %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch_store.c %D%/node/cell.c \
-	%D%/node/cell_rename.c %D%/node/control_name.c %D%/node/control_name.h %D%/node/families.c %D%/node/family.c \
+	%D%/node/cell_rename.c %D%/node/control_name.c %D%/node/families.c %D%/node/family.c \
 	%D%/node/list.c %D%/node/kinds.h %D%/node/list.h %D%/node/list_keys.c \
 	%D%/node/made.c %D%/node/made.h %D%/node/new_family.c %D%/node/new_family.h %D%/node/part.c \
-	%D%/node/root.c %D%/node/row.c %D%/stream/row_change.c %D%/stream/row_change.h %D%/stream/mutate.c %D%/stream/row_control.h %D%/stream/row_json.c %D%/node/schema.c %D%/node/schema_edit.c \
+	%D%/node/root.c %D%/node/row.c %D%/stream/row_change.c %D%/stream/mutate.c %D%/stream/row_json.c %D%/node/schema.c %D%/node/schema_edit.c \
 	%D%/node/scan.c %D%/stream/scan_stream.c %D%/stream/since.c %D%/stream/stream.c %D%/stream/stream.h %D%/node/source.c %D%/node/source.h %D%/node/view.c \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
 	%D%/node/setting.h %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
@@ -41,7 +41,7 @@ nodist_%C%_tabletfs_model_SOURCES = %D%/http/page.c
 # The status page as an array of bytes.
 EXTRA_DIST += %D%/http/page.html
 CLEANFILES += %D%/http/page.c
-%D%/http/page.c: %D%/http/page.html
-	$(AM_V_GEN)$(MKDIR_P) %D%/http && { echo '#include "fs/http/documents.h"'; echo 'const unsigned char document_page[] = {'; \
+%D%/http/page.c: %D%/http/page.html %D%/local.mk
+	$(AM_V_GEN)$(MKDIR_P) %D%/http && { echo '#include "fs/http/http.h"'; echo 'const unsigned char document_page[] = {'; \
 	od -An -v -tx1 $(srcdir)/%D%/http/page.html | sed 's/ *\([0-9a-f][0-9a-f]\)/0x\1,/g'; echo '};'; \
 	echo 'const size_t document_page_bytes = sizeof(document_page);'; } >$@.tmp && mv $@.tmp $@

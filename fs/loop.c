@@ -33,7 +33,7 @@
  * until the notifier has ended.  Then the loop ends.  Requests that are queued
  * then get no answer, like requests that the kernel has not passed on.
  */
-#include "fs/loop.h"
+#include "fs/daemon.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"

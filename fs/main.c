@@ -25,12 +25,9 @@
 #include "fs/file/file.h"
 #include "fs/file/stage.h"
 #include "fs/http/http.h"
-#include "fs/loop.h"
-#include "fs/memory.h"
-#include "fs/mountpoint.h"
+#include "fs/daemon.h"
 #include "fs/options.h"
 #include "fs/request/stream.h"
-#include "fs/service.h"
 #include "fs/session.h"
 
 #include <errno.h>

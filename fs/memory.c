@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that the daemon may use (memory.h), by control groups (version 2).
+ * The memory that the daemon may use (daemon.h), by control groups (version 2).
  * The limit of a group holds for the groups below it, too.  So the limit of the
  * process is the smallest memory.max of its group and of the groups above.  The
  * root group has no memory.max, unless it is the root of a namespace of groups.
  */
-#include "fs/memory.h"
+#include "fs/daemon.h"
 
 #include "engine/base/msg.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks that a mount point must pass (mountpoint.h).  libfuse and
+ * The checks that a mount point must pass (daemon.h).  libfuse and
  * fusermount3 report most of these causes as "No such device", or mount
  * nevertheless.  A mount point that is the data directory, contains it or is in
  * it must be refused: the daemon would wait for its own answers in system calls
@@ -17,7 +17,7 @@
  * The process then keeps the lock of the store, and calls on the mount wait forever.
  * A forced unmount ends all requests of the mount, and so both waits.
  */
-#include "fs/mountpoint.h"
+#include "fs/daemon.h"
 
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to the service manager that started the daemon (service.h).  The
+ * Messages to the service manager that started the daemon (daemon.h).  The
  * protocol is a datagram of lines VARIABLE=VALUE to the socket in
  * NOTIFY_SOCKET, so libsystemd is not needed.
  *
@@ -20,7 +20,7 @@
  * mount makes umount(8) fail.  If another file system is at the name, such as after
  * umount -l, the mount cannot be asked and counts as answering.
  */
-#include "fs/service.h"
+#include "fs/daemon.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"

@@ -18,7 +18,7 @@
 #include "fs/base/reply.h"
 #include "fs/base/sender.h"
 #include "fs/file/file.h"
-#include "fs/loop.h"
+#include "fs/daemon.h"
 #include "fs/request/request.h"
 
 #include <errno.h>

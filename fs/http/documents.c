@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The documents that the HTTP server sends (documents.h).  The metrics are the
+ * The documents that the HTTP server sends (http.h).  The metrics are the
  * contents of /.tabletfs/metrics.  status.json has what the metrics lack: the
  * status lines, the tablets of each table, the recent messages.  The page reads
  * both.
@@ -10,7 +10,7 @@
  * KEY_SHOWN bytes, and no more than TABLETS_SHOWN tablets are sent, because
  * there may be many and a page is made for people.
  */
-#include "fs/http/documents.h"
+#include "fs/http/http.h"
 
 #include "engine/base/msg.h"
 #include "engine/base/name.h"

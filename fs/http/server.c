@@ -32,7 +32,6 @@
 #include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/tabletfs.h"
-#include "fs/http/documents.h"
 
 #include <errno.h>
 #include <microhttpd.h>

@@ -15,7 +15,6 @@
  * Names that editors, rsync and unison make for a control file are none of these:
  * .schema~, ..schema.swp, .schema.bak, ..schema.AbCdEf, .~tmp~.
  */
-#include "fs/node/control_name.h"
 
 #include "fs/base/reply.h"
 #include "fs/node/kinds.h"

@@ -102,7 +102,7 @@ static int family_rmdir(struct node *n, const char *name, struct changes *c)
 	return ofile_pending_below(n) ? -ENOTEMPTY : made_rmdir(n, name, c);
 }
 
-bool family_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+static bool family_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
 	const struct tfs_family *f = tfs_schema_family(a->schema, node_name(n));
 
@@ -128,7 +128,7 @@ const struct node_ops family_ops = {
 
 /* ---- a part of a split name ---- */
 
-bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+static bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
 	tree_dir_attr(n, dir_mode(a->family.mode), a->family.uid, a->family.gid, &p->attr);
 	return true;

@@ -32,21 +32,12 @@ int snapshot_resolve_name(const char *name, enum node_kind kind, struct resolved
 /* ---- row.c ---- */
 /* node_ops.resolve of a table, and of the part of a split row name: a row, a part, or scratch. */
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out);
-/* node_ops.resolve of a row: a family, or scratch. */
-int row_resolve_child(struct node *dir, const char *name, struct resolved *out);
-/* The phase of node_ops.list that lists the families of a row. */
-int row_list_families(struct lister *l, struct list_entry *e);
-/* node_ops.list_attr of a directory with the mode and owner of its table. */
-bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
 
 /* ---- family.c ---- */
 /* For mkdir ROW/FAMILY: adds the family to the schema, if it is not there and the schema allows it. */
 int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, mode_t mode, struct changes *c) TFS_MUST;
 /* node_ops.attr of a directory with the mode and owner of its family. */
 int family_attr(struct node *n, struct stat *st, double *timeout);
-/* node_ops.list_attr of a family, and of the part of a split cell name. */
-bool family_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
-bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
 
 /* ---- cell.c and cell_rename.c ---- */
 /* node_ops.resolve of a family, and of the part of a split cell name: a cell, a part, or scratch. */
@@ -82,5 +73,13 @@ int part_has_cells(struct node *n, bool *has);
  * still scratch, but a family may have been added to the schema.
  */
 int scratch_store_dir(struct renaming *m) TFS_MUST;
+
+/* ---- control_name.c: names that look like control names ---- */
+/*
+ * Checks the name of scratch that will be made in dir.  -EOPNOTSUPP, logged with
+ * the right name: it looks like a control name, so what is written to it would do
+ * nothing, and end with the mount.
+ */
+int control_name_check(struct node *dir, const char *name) TFS_MUST;
 
 #endif

@@ -40,7 +40,7 @@ int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	return err;
 }
 
-int row_resolve_child(struct node *dir, const char *name, struct resolved *out)
+static int row_resolve_child(struct node *dir, const char *name, struct resolved *out)
 {
 	if (name[0] == '.')
 		return scratch_resolve_name(dir, name, out);
@@ -65,7 +65,7 @@ static int row_has_cells(struct node *n, bool *has)
 	return tfs_row_exists(node_store_table(n), node_key(n), NULL, has);
 }
 
-bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+static bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
 	tree_dir_attr(n, a->schema->mode, a->schema->uid, a->schema->gid, &p->attr);
 	return true;
@@ -121,7 +121,7 @@ static bool row_has_family(const struct lister *l, uint16_t id, struct tfs_bytes
 	return here;
 }
 
-int row_list_families(struct lister *l, struct list_entry *e)
+static int row_list_families(struct lister *l, struct list_entry *e)
 {
 	if (!l->memory) {
 		uint16_t *ids = NULL;

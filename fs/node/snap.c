@@ -89,9 +89,10 @@ static int snaps_resolve(struct node *dir, const char *name, struct resolved *ou
 	return snapshot_resolve_name(name, is_of_all(dir) ? NODE_SNAP_ALL : NODE_SNAPSHOT, out);
 }
 
-static int list_snapshots(struct lister *l, struct list_entry *e)
+/* Lists names in order; load reads all, open the table or snapshot of one (NULL: a name is the key of its node). */
+static int list_names(struct lister *l, struct list_entry *e, enum node_kind kind,
+	int (*load)(struct node *dir, struct names *names), int (*open)(struct node *dir, const char *name, struct tfs_table **out))
 {
-	const bool all = is_of_all(l->dir);
 	uint8_t key[TABLE_KEY_BYTES];
 	struct tfs_table *t;
 	const char *name;
@@ -100,8 +101,7 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 	if (!l->memory) {
 		struct names names = {0};
 
-		err = all ? tfs_snapshot_list_all(fs.store, name_add, &names)
-			  : tfs_snapshot_list(node_store_table(l->dir), false, name_add, &names);
+		err = load(l->dir, &names);
 		err = names_keep(l, &names, err);
 		if (err)
 			return err;
@@ -111,12 +111,11 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 		if (!name)
 			return 0;
 		err = buf_set(&l->at.key, name, strlen(name));
-		*e = (struct list_entry){
-			.name = tfs_str(name), .kind = all ? NODE_SNAP_ALL : NODE_SNAPSHOT, .parent = l->dir, .key = tfs_str(name)};
-		if (err || all)
+		*e = (struct list_entry){.name = tfs_str(name), .kind = kind, .parent = l->dir, .key = tfs_str(name)};
+		if (err || !open)
 			return err ? err : 1;
-		err = tfs_snapshot_open(node_store_table(l->dir), name, &t);
-	} while (err == -ENOENT); /* just dropped */
+		err = open(l->dir, name, &t);
+	} while (err == -ENOENT || (err == -EBADMSG && l->dir->kind == NODE_SNAP_ALL)); /* just dropped, or its table is damaged */
 	if (err)
 		return err;
 	table_key(t, key);
@@ -124,6 +123,24 @@ static int list_snapshots(struct lister *l, struct list_entry *e)
 	err = buf_set(&l->name, key, sizeof(key));
 	e->key = buf_bytes(&l->name);
 	return err ? err : 1;
+}
+
+static int load_snapshots(struct node *dir, struct names *names)
+{
+	return is_of_all(dir) ? tfs_snapshot_list_all(fs.store, name_add, names)
+			      : tfs_snapshot_list(node_store_table(dir), false, name_add, names);
+}
+
+static int open_snapshot(struct node *dir, const char *name, struct tfs_table **out)
+{
+	return tfs_snapshot_open(node_store_table(dir), name, out);
+}
+
+static int list_snapshots(struct lister *l, struct list_entry *e)
+{
+	const bool all = is_of_all(l->dir);
+
+	return list_names(l, e, all ? NODE_SNAP_ALL : NODE_SNAPSHOT, load_snapshots, all ? NULL : open_snapshot);
 }
 
 const struct node_ops snaps_ops = {
@@ -153,23 +170,31 @@ static int search_one(void *arg, const struct tfs_snapshot *s)
 	return 1;
 }
 
-static int snap_all_exists(struct node *n)
+static int snap_all_find(struct node *n, struct tfs_snapshot *out)
 {
 	struct search f = {.name = node_name(n)};
 	int r = tfs_snapshot_list_all(fs.store, search_one, &f);
 
+	*out = f.found;
 	return r > 0 ? 0 : r < 0 ? r : -ENOENT;
+}
+
+static int snap_all_exists(struct node *n)
+{
+	struct tfs_snapshot found;
+
+	return snap_all_find(n, &found);
 }
 
 static int snap_all_attr(struct node *n, struct stat *st, double *timeout)
 {
-	struct search f = {.name = node_name(n)};
-	int r = tfs_snapshot_list_all(fs.store, search_one, &f);
+	struct tfs_snapshot found;
+	int err = snap_all_find(n, &found);
 
-	if (r <= 0)
-		return r < 0 ? r : -ENOENT;
+	if (err)
+		return err;
 	tree_dir_attr(n, 0755, fs.uid, fs.gid, st);
-	stat_time(&st->st_mtim, f.found.time_us);
+	stat_time(&st->st_mtim, found.time_us);
 	st->st_ctim = st->st_mtim;
 	return 0;
 }
@@ -195,8 +220,8 @@ static int snap_all_resolve(struct node *dir, const char *name, struct resolved 
 	return snapshot_resolve_name(name, NODE_SNAPSHOT, out);
 }
 
-/* The snapshot of a table that belongs to /.snap/NAME. */
-static int open_of_all(const char *table, const char *name, struct tfs_table **out)
+/* The snapshot of a table that belongs to dir, /.snap/NAME. */
+static int open_of_all(struct node *dir, const char *table, struct tfs_table **out)
 {
 	const struct tfs_schema *s;
 	struct tfs_table *t, *found = NULL;
@@ -205,7 +230,7 @@ static int open_of_all(const char *table, const char *name, struct tfs_table **o
 
 	if (err)
 		return err;
-	err = tfs_snapshot_open(t, name, &found);
+	err = tfs_snapshot_open(t, node_name(dir), &found);
 	tfs_table_close(t);
 	if (!err)
 		err = tfs_schema_get(found, &s);
@@ -222,7 +247,7 @@ static int open_of_all(const char *table, const char *name, struct tfs_table **o
 	return err;
 }
 
-static int load_tables(struct names *names)
+static int load_tables(struct node *dir, struct names *names)
 {
 	char batch[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
 	int n, err = 0;
@@ -239,34 +264,7 @@ static int load_tables(struct names *names)
 
 static int list_tables(struct lister *l, struct list_entry *e)
 {
-	uint8_t key[TABLE_KEY_BYTES];
-	struct tfs_table *t;
-	const char *name;
-	int err;
-
-	if (!l->memory) {
-		struct names names = {0};
-
-		err = load_tables(&names);
-		err = names_keep(l, &names, err);
-		if (err)
-			return err;
-	}
-	do {
-		name = names_next(l);
-		if (!name)
-			return 0;
-		err = buf_set(&l->at.key, name, strlen(name));
-		if (!err)
-			err = open_of_all(name, node_name(l->dir), &t);
-	} while (err == -ENOENT || err == -EBADMSG);
-	if (err)
-		return err;
-	table_key(t, key);
-	tfs_table_close(t);
-	err = buf_set(&l->name, key, sizeof(key));
-	*e = (struct list_entry){.name = tfs_str(name), .kind = NODE_SNAPSHOT, .parent = l->dir, .key = buf_bytes(&l->name)};
-	return err ? err : 1;
+	return list_names(l, e, NODE_SNAPSHOT, load_tables, open_of_all);
 }
 
 const struct node_ops snap_all_ops = {
@@ -317,8 +315,7 @@ static int snapshot_find(struct node *dir, struct resolved *r, struct node **out
 {
 	const char *name = (const char *)r->key.p;
 	struct tfs_table *t;
-	int err = dir->kind == NODE_SNAP_ALL ? open_of_all(name, node_name(dir), &t)
-					     : tfs_snapshot_open(node_store_table(dir), name, &t);
+	int err = dir->kind == NODE_SNAP_ALL ? open_of_all(dir, name, &t) : open_snapshot(dir, name, &t);
 
 	return err ? err : table_bind(dir, NODE_SNAPSHOT, t, out);
 }

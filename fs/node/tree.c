@@ -6,7 +6,7 @@
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
-#include "fs/node/control_name.h"
+#include "fs/node/kinds.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
 

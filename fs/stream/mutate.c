@@ -16,8 +16,7 @@
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
-#include "fs/stream/row_change.h"
-#include "fs/stream/row_control.h"
+#include "fs/stream/stream.h"
 
 #include "engine/bulk/mutation_lines.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations of a row that name their cells by keys (row_change.h).  The edits
+ * Mutations of a row that name their cells by keys (stream.h).  The edits
  * that remove something are sorted first.  So each family and column is read
  * once, however many edits name it, and an edit that is part of another edit is
  * left out.
@@ -16,7 +16,7 @@
  * versions exist.  The files of these stay open, as after any write.  The other files
  * end.
  */
-#include "fs/stream/row_change.h"
+#include "fs/stream/stream.h"
 
 #include "engine/base/stop.h"
 #include "fs/base/access.h"

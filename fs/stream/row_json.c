@@ -17,9 +17,8 @@
 #include "fs/file/file.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
-#include "fs/stream/row_change.h"
+#include "fs/stream/stream.h"
 #include "fs/node/scratch.h"
-#include "fs/stream/row_control.h"
 
 #include "engine/bulk/row_json.h"
 

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that several kinds of streams share.  Threads: any; engine calls are made. */
+/*
+ * Functions that several kinds of streams share.  Threads: any; engine calls are made, and
+ * row_change takes the row's lock.
+ */
 #ifndef TFS_FS_STREAM_STREAM_H
 #define TFS_FS_STREAM_STREAM_H
 
+#include "engine/bulk/mutation_lines.h"
 #include "fs/base/node_ops.h"
+#include "fs/base/notify.h"
 
+/* ---- stream.c: streams of a table ---- */
 /* The text of a stream that is made as it is read: its first `at` bytes were read. */
 struct unread {
 	struct buf text;
@@ -21,5 +27,22 @@ int stream_attr(struct node *n, mode_t mode, int64_t us, struct stat *st);
 int stream_exists(struct node *n);
 /* node_ops.unlink of a stream beside rows: -EPERM, logged. */
 int stream_unlink(struct node *dir, struct resolved *r, struct changes *c);
+
+/* ---- mutate.c: control files of a row, .mutate and .row.json; any user may open them, because the server checks the families ---- */
+/* node_ops.attr, unlink and rename. */
+int row_control_stat(struct node *n, uint64_t size, int64_t us, struct stat *st);
+int row_control_unlink(struct node *dir, struct resolved *r, struct changes *c);
+int row_control_rename(struct renaming *m);
+
+/* ---- row_change.c: mutations of a row that name their cells by keys, not by nodes ---- */
+/*
+ * Applies the lines as one mutation of row; table is of the user who asks.  Open files
+ * of cells that it removes keep their bytes, as after rm, and the kernel is
+ * notified.  After the delete of a row its directory is removed too, unless it
+ * has scratch or the mutation writes to it.  flags: of tfs_apply.  l->results has an
+ * element for each line then.
+ * -EINTR: the request was interrupted, or the daemon ends; nothing is applied.
+ */
+int row_change(struct node *row, struct tfs_table *table, struct mutation_lines *l, unsigned flags, struct changes *c) TFS_MUST;
 
 #endif

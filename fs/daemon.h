@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the daemon that its main calls. */
+#ifndef TFS_FS_DAEMON_H
+#define TFS_FS_DAEMON_H
+
+#include "engine/base/bytes.h"
+#include "engine/tabletfs.h"
+#include "fs/base/fs.h"
+
+#include <signal.h>
+
+/* ---- loop.c: requests, served by several threads at the latency of one ---- */
+/*
+ * Serves fs.session until it is unmounted or ends() returns true for a signal
+ * that the process has received, in `signals`, which every thread blocks;
+ * SIGTERM is among them.  A later signal has no effect.  All requests that have
+ * begun are finished when it returns.
+ */
+int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig)) TFS_MUST;
+/* read(2) of the device; may poll for a while before it sleeps. */
+ssize_t loop_read(int fd, void *buf, size_t n);
+
+/* ---- mountpoint.c: checks before the store is opened ---- */
+/*
+ * Unmounts mounts of tabletfs at the mount point whose daemons have died.
+ * Sets *path to the absolute path of the mount point; the caller frees it.
+ * source is the data directory or a URL.  Returns 0, or -errno and sets
+ * *why to one line that names the mount point, the cause and, where there is
+ * one, the remedy; the caller frees it; NULL if memory is exhausted.
+ */
+int mountpoint_check(const char *mountpoint, const char *source, char **path, char **why) TFS_MUST;
+
+/* ---- memory.c: the memory that is configured ---- */
+/* Warns if the control group of the process may use less memory than the caches and memtables. */
+void memory_warn(const struct tfs_options *o);
+
+/* ---- service.c: the service manager that started the daemon, if there is one: messages of sd_notify(3), and its watchdog ---- */
+/*
+ * Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.  Returns true if a manager
+ * waits for messages.  If its journal reads standard error, messages have their
+ * level from now on.
+ */
+bool service_init(void);
+/* Sends lines VARIABLE=VALUE, if a manager waits for them. */
+void service_say(const char *lines);
+/*
+ * Starts threads that send READY=1 when the mount has answered and, if the
+ * manager has a watchdog, WATCHDOG=1 as long as it answers.  The signals of the
+ * process are blocked.  Does nothing without a manager.
+ */
+int service_start(const char *mountpoint) TFS_MUST;
+/* Ends the threads.  The connection to the kernel must have ended, because a request may wait for an answer. */
+void service_stop(void);
+
+#endif
