@@ -29,10 +29,10 @@
 #include "t/history/history.h"
 #include "t/lib/file_faults.h"
 #include "t/lib/store.h"
+#include "t/lib/tree.h"
 #include "t/model/model.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -537,18 +537,13 @@ static int look(bool thorough)
 	return FAILED;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
-
 static void remove_stores(void)
 {
 	char forget[400];
 
 	snprintf(forget, sizeof(forget), "%s.forget", store_dir);
-	(void)!nftw(store_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	(void)!nftw(forget, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	tree_remove(store_dir);
+	tree_remove(forget);
 }
 
 static int in_child(int (*fn)(bool), bool arg, bool quiet)

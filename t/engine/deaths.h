@@ -59,14 +59,6 @@ static inline void death_child(const struct death_test *t, unsigned change)
 	_exit(t->change(change) ? 3 : 0);
 }
 
-static inline void death_run(const char *command)
-{
-	char cmd[900];
-
-	snprintf(cmd, sizeof(cmd), "cd '%s' && %s", test_dir, command);
-	assert_int_equal(system(cmd), 0);
-}
-
 static inline void deaths(const struct death_test *t, bool with_power)
 {
 	unsigned points = 0;
@@ -77,15 +69,15 @@ static inline void deaths(const struct death_test *t, bool with_power)
 	for (unsigned change = 0; change < t->changes; change++) {
 		bool ended = false;
 
-		death_run("rm -rf store store.forget begin");
+		assert_true(tree_remove(in_dir("store")) && tree_remove(in_dir("store.forget")) && tree_remove(in_dir("begin")));
 		options.no_background = true;
 		t->set_up(change);
-		death_run("mv store begin");
+		assert_int_equal(rename(in_dir("store"), in_dir("begin")), 0);
 		for (die_at = 1; !ended; die_at++, points++) {
 			int status;
 			pid_t pid;
 
-			death_run("rm -rf store store.forget && cp -a begin store");
+			assert_true(tree_remove(in_dir("store.forget")) && put_back("begin", "store"));
 			ops_done = 0;
 			*answered = 0;
 			pid = fork();

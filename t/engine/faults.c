@@ -17,9 +17,9 @@
 #include "engine/base/msg.h"
 #include "t/lib/open_hooks.h"
 #include "t/lib/file_faults.h"
+#include "t/lib/tree.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -499,11 +499,6 @@ static bool look(void)
 	return fine && !err;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
-
 static int in_child(bool (*fn)(void), bool with_faults)
 {
 	int status;
@@ -536,7 +531,7 @@ static bool one(uint64_t at)
 {
 	int ran, found;
 
-	(void)!nftw(store_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	tree_remove(store_dir);
 	fail_at = at;
 	shared->opened = 0;
 	for (int i = 0; i < 2 * ROWS; i++)
@@ -593,7 +588,7 @@ int main(int argc, char **argv)
 	total = shared->count;
 	for (uint64_t at = first; at <= total && failed < 8; at += stride, done++)
 		failed += !one(at);
-	(void)!nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	tree_remove(dir);
 	printf("%s 1 - %llu of %llu %s failing in turn%s%s%s\n1..1\n", failed ? "not ok" : "ok", (unsigned long long)done,
 		(unsigned long long)total, memory ? "allocations" : "I/O calls",
 		memory                 ? ""

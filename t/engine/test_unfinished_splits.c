@@ -182,14 +182,6 @@ static int kill_hook(void *arg, enum file_op op, const char *path, uint64_t offs
 	return 0;
 }
 
-static void copy_store(const char *from, const char *to)
-{
-	char cmd[600];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf '%s/%s' && cp -a '%s/%s' '%s/%s'", in_dir(""), to, in_dir(""), from, in_dir(""), to);
-	assert_int_equal(system(cmd), 0);
-}
-
 /* True when it was done before the kill. */
 static bool merge_killed_at(unsigned at)
 {
@@ -217,9 +209,9 @@ static void test_merge_of_merged(void **state)
 
 	make_merged();
 	close_store();
-	copy_store("store", "saved");
+	assert_true(put_back("store", "saved"));
 	for (unsigned at = 1; !done; at++) {
-		copy_store("saved", "store");
+		assert_true(put_back("saved", "store"));
 		done = merge_killed_at(at);
 		open_store();
 		expect_rows("v", 0, 90);
@@ -311,19 +303,19 @@ static void test_disk_fails(void **state)
 		fill("v", 10, 50);
 		hooks.no_flush = true;
 		close_store();
-		copy_store("store", "saved");
+		assert_true(put_back("store", "saved"));
 		for (unsigned t = 0; t < sizeof(times) / sizeof(times[0]); t++) {
 			unsigned refused = 0, at = 0;
 			bool over = false;
 
 			while (!over) {
-				copy_store("saved", "store");
+				assert_true(put_back("saved", "store"));
 				over = fails_at(++at, times[t], merging, &refused);
 			}
 			print_message("# %s, %u failures at each of %u operations: %u refused\n", merging ? "merges" : "splits",
 				times[t], at - 1, refused);
 		}
-		copy_store("none", "store"); /* the next one begins with an empty one */
+		assert_true(put_back("none", "store")); /* the next one begins with an empty one */
 	}
 }
 

@@ -21,6 +21,7 @@
 #include "t/lib/forget.h"
 
 #include "t/lib/file_faults.h"
+#include "t/lib/tree.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -317,28 +318,6 @@ int forget_sync(int fd)
 
 /* ---- on and off ---- */
 
-static void remove_tree(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	const struct dirent *e;
-	DIR *d;
-
-	if (fd < 0) {
-		unlinkat(dir_fd, name, 0);
-		return;
-	}
-	d = fdopendir(fd);
-	if (!d) {
-		close(fd);
-		return;
-	}
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			remove_tree(fd, e->d_name);
-	closedir(d);
-	unlinkat(dir_fd, name, AT_REMOVEDIR);
-}
-
 void forget_clear_locked(void)
 {
 	for (size_t i = 0; i < forget.recs; i++)
@@ -349,7 +328,7 @@ void forget_clear_locked(void)
 	if (forget.side_fd >= 0) {
 		close(forget.side_fd);
 		forget.side_fd = -1;
-		remove_tree(AT_FDCWD, forget.side);
+		tree_remove(forget.side);
 	}
 }
 
@@ -389,7 +368,7 @@ int file_forget_start(const char *root_dir)
 		free(forget.real_root);
 		forget.real_root = NULL;
 	}
-	remove_tree(AT_FDCWD, forget.side);
+	tree_remove(forget.side);
 	if (mkdir(forget.side, 0700) < 0 || (forget.side_fd = open(forget.side, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
 		err = -errno;
 		goto out;

@@ -6,7 +6,7 @@ model_sources = %D%/model_store.c %D%/model_table.c %D%/model_snapshots.c %D%/mo
 	%D%/model_schema.c %D%/model_schema_edit.c %D%/model_schema_text.c %D%/model_schema_render.c %D%/model_splits.c \
 	%D%/model_access.c %D%/model_scan.c %D%/model_read.c \
 	%D%/model.h %D%/model_types.h %D%/rename.h
-noinst_LTLIBRARIES += %D%/libmodel.la %D%/libmodel_ref.la
+check_LTLIBRARIES += %D%/libmodel.la %D%/libmodel_ref.la
 %C%_libmodel_la_SOURCES = $(model_sources) %D%/model_batch.c
 %C%_libmodel_la_LIBADD = $(CONFIG_LIBS) -lpthread
 %C%_libmodel_ref_la_SOURCES = $(model_sources)

@@ -3,6 +3,8 @@
 #ifndef TFS_T_UNIT_DIR_H
 #define TFS_T_UNIT_DIR_H
 
+#include "t/lib/tree.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +21,10 @@ static int test_dir_setup(void **state)
 
 static int test_dir_teardown(void **state)
 {
-	char cmd[600];
+	char forget[270];
 
-	snprintf(cmd, sizeof(cmd), "rm -rf '%s' '%s.forget'", test_dir, test_dir);
-	return system(cmd);
+	snprintf(forget, sizeof(forget), "%s.forget", test_dir);
+	return tree_remove(test_dir) && tree_remove(forget) ? 0 : -1;
 }
 
 /* Returns test_dir/name.  The result is valid until the fourth next call of the thread. */
@@ -34,6 +36,12 @@ static const char *in_dir(const char *name)
 
 	snprintf(p, sizeof(s[0]), "%s%s%s", test_dir, *name ? "/" : "", name);
 	return p;
+}
+
+/* Whatever is at "to" becomes a copy of "from". */
+__attribute__((unused)) static bool put_back(const char *from, const char *to)
+{
+	return tree_remove(in_dir(to)) && tree_copy(in_dir(from), in_dir(to));
 }
 
 __attribute__((unused)) static int exists(const char *name)

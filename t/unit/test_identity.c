@@ -155,7 +155,7 @@ static void crashes(void **state)
 			pid_t pid;
 
 			memset(sh, 0, sizeof(*sh));
-			shell("rm -rf d");
+			assert_true(tree_remove(in_dir("d")));
 			pid = fork();
 			if (pid == 0)
 				child();

@@ -309,7 +309,7 @@ static void damaged_batches(void **arg)
 	seen.users = 0;
 	assert_int_equal(log_replay(in_dir("d/log/2"), 1, see, &seen, &end, NULL), 0);
 	assert_true(seen.users > 500);
-	shell("cp -a d whole");
+	assert_true(put_back("d", "whole"));
 	for (unsigned i = 0; i < 12; i++) {
 		uint64_t bad = seen.of_user[i % 4 ? i * 40 : seen.users - 1],
 			 too = seen.of_user[i % 3 ? i * 45 + 3 : seen.users - 2];
@@ -319,7 +319,7 @@ static void damaged_batches(void **arg)
 		snprintf(part, sizeof(part), "log/2: record %llu: the batch is damaged",
 			(unsigned long long)(bad < too ? bad : too));
 		refused(part, -EBADMSG);
-		shell("rm -rf d && cp -a whole d");
+		assert_true(put_back("whole", "d"));
 	}
 	open_store();
 	all_is_there();

@@ -32,14 +32,13 @@ static void open_fails_everywhere(void **state)
 		for (uint64_t at = 1;; at++) {
 			static struct nth f;
 			struct tfs_table *t;
-			char *why = NULL, cmd[600];
+			char *why = NULL;
 			int err;
 
 			f.err = errs[at % 2];
 			f.at = at;
 			if (fresh) {
-				snprintf(cmd, sizeof(cmd), "rm -rf '%s'", in_dir("d"));
-				assert_int_equal(system(cmd), 0);
+				assert_true(tree_remove(in_dir("d")));
 			} else if (at == 1) {
 				open_store();
 				t = make_table("t");
@@ -102,7 +101,7 @@ static void one_bit_of_metadata(void **state)
 		for (unsigned i = 0; i < 40; i++) {
 			size_t n = size_of(in_dir(path));
 
-			shell("rm -rf d && cp -a whole d");
+			assert_true(put_back("whole", "d"));
 			damage(in_dir(path), (long)(i * n / 40));
 			assert_false(copies_agree(in_dir(path)));
 			open_store();
@@ -128,7 +127,7 @@ static void damaged_stores(void **state)
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	tfs_table_close(t);
 	close_store(true);
-	shell("cp -a d whole");
+	assert_true(put_back("d", "whole"));
 	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		snprintf(path, sizeof(path), "d/%s", files[i]);
 		for (unsigned which = 0; which < 2; which++) {
@@ -149,7 +148,7 @@ static void damaged_stores(void **state)
 		} else {
 			refused(files[i], -EBADMSG);
 		}
-		shell("rm -rf d && cp -a whole d");
+		assert_true(put_back("whole", "d"));
 	}
 	shell("rm -r d/log");
 	refused("/log", -EBADMSG);
@@ -157,7 +156,7 @@ static void damaged_stores(void **state)
 	refused("/sst", -EBADMSG);
 	/* an SSTable of METADATA: damaged, then missing */
 	for (unsigned i = 0; i < 2; i++) {
-		shell("rm -rf d && cp -a whole d");
+		assert_true(put_back("whole", "d"));
 		shell("ls d/sst/1/*.sst > list");
 		p = fopen(in_dir("list"), "r");
 		while (p && fgets(path, sizeof(path), p)) {
@@ -173,7 +172,7 @@ static void damaged_stores(void **state)
 		refused("sst/1/", i ? -EIO : -EBADMSG);
 	}
 	/* a log that is needed: missing, or damaged in its durable part */
-	shell("rm -rf d && cp -a whole d");
+	assert_true(put_back("whole", "d"));
 	open_store();
 	t = open_table("t");
 	for (unsigned i = 0; i < 30; i++) {
@@ -184,7 +183,7 @@ static void damaged_stores(void **state)
 	close_store(false);
 	shell("rm -rf whole && cp -a d whole && rm -r d/log/2");
 	refused("log/2", -EBADMSG);
-	shell("rm -rf d && cp -a whole d");
+	assert_true(put_back("whole", "d"));
 	snprintf(path, sizeof(path), "d/log/2/1.log");
 	if (access(in_dir(path), F_OK)) {
 		shell("ls d/log/2/* > list");
@@ -257,7 +256,7 @@ static void missing_parts(void **state)
 		assert_int_equal(put(t, round ? "r2" : "r", "f", "v"), 0);
 		tfs_table_close(t);
 		close_store(!round);
-		shell("rm -rf whole && cp -a d whole");
+		assert_true(put_back("d", "whole"));
 		for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 			bool metadata = strcmp(cases[i].command, "METADATA") == 0;
 
@@ -272,9 +271,9 @@ static void missing_parts(void **state)
 			 * that continues, it opens.
 			 */
 			if (metadata)
-				shell("rm -rf d && cp -a whole d");
+				assert_true(put_back("whole", "d"));
 			else if (strstr(cases[i].part, "incarnation"))
-				shell("rm -rf d/lock && cp -a whole/lock d/lock");
+				assert_true(put_back("whole/lock", "d/lock"));
 			else
 				shell("cp d/lock/incarnation . && rm -rf d/lock && cp -a whole/lock d/lock && cp incarnation d/lock");
 			open_store();
@@ -283,7 +282,7 @@ static void missing_parts(void **state)
 			assert_int_equal(look(t, round ? "r2" : "r"), 0);
 			tfs_table_close(t);
 			close_store(false);
-			shell("rm -rf d && cp -a whole d");
+			assert_true(put_back("whole", "d"));
 		}
 	}
 }
@@ -468,12 +467,12 @@ static void forged_parts(void **state)
 		open_store();
 		close_store(true);
 	}
-	shell("cp -a d whole");
+	assert_true(put_back("d", "whole"));
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		forge(i);
 		check_says("");
 		refused(parts[i], -EBADMSG);
-		shell("rm -rf d && cp -a whole d");
+		assert_true(put_back("whole", "d"));
 	}
 	shell("rm d/lock/incarnation");
 	check_says("lock/incarnation: missing");

@@ -217,7 +217,7 @@ static void files_of_a_store(void **state)
 		for (unsigned i = 0; i < sizeof(how) / sizeof(*how); i++) {
 			if (i == 1 && size_of(in_dir(path)) > 8192) /* would cut the first copy */
 				continue;
-			shell("rm -rf d && cp -a whole d");
+			assert_true(put_back("whole", "d"));
 			snprintf(line, sizeof(line), "F=%s; %s", path, how[i]);
 			shell(line);
 			assert_false(copies_agree(in_dir(path)));
