@@ -3,5 +3,5 @@
 # Makes ./configure from configure.ac (a git checkout has none).
 set -e
 cd "$(dirname "$0")"
-mkdir -p m4 build-aux
+mkdir -p build-aux
 autoreconf -fi

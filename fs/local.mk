@@ -27,15 +27,13 @@ fs_sources = \
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)
 nodist_tabletfs_SOURCES = %D%/http/page.c
-tabletfs_LDADD = libbulk.la libengine.la libbase.la $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
+tabletfs_LDADD = libbulk.a libengine.a libbase.a $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 tabletfs_LDFLAGS = $(TFS_LDFLAGS)
-# LevelDB is below: linked with the C++ compiler.
-nodist_EXTRA_tabletfs_SOURCES = %D%/dummy.cc
 
 check_PROGRAMS += %D%/tabletfs-model
 %C%_tabletfs_model_SOURCES = $(fs_sources)
 nodist_%C%_tabletfs_model_SOURCES = %D%/http/page.c
-%C%_tabletfs_model_LDADD = libbulk.la t/model/libmodel.la libbase.la $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
+%C%_tabletfs_model_LDADD = libbulk.a t/model/libmodel.a libbase.a $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 %C%_tabletfs_model_LDFLAGS = $(TFS_LDFLAGS)
 
 # The status page as an array of bytes.

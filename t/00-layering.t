@@ -217,14 +217,14 @@ sub check_tree {
 	return \%bad;
 }
 
-# The newest object of each .c file below the directories @$tops: libtool has two, a program's name may be part of
+# The newest object of each .c file below the directories @$tops: a program's name may be part of
 # the object's, and an old build directory may have objects of files that were moved or removed.
 sub objects_of {
 	my ($src, $build, $tops) = @_;
 	my %object;
 	for my $top (grep { -d "$build/$_" } @$tops) {
 		find({ no_chdir => 1, wanted => sub {
-			my ($dir, $name) = m{^(.*?)(?:/\.libs)?/(?:[^/]*-)?([A-Za-z0-9_]+)\.o$} or return;
+			my ($dir, $name) = m{^(.*?)/(?:[^/]*-)?([A-Za-z0-9_]+)\.o$} or return;
 			my $c = substr("$dir/$name.c", length($build) + 1);
 			return unless -e "$src/$c";
 			$object{$c} = $_ if !$object{$c} || (stat $_)[9] > (stat $object{$c})[9];
@@ -360,12 +360,12 @@ sub symbols_of {
 }
 sub test_symbols_in {
 	my ($build, @programs) = @_;
-	my %test = map { $_ => 1 } grep { $_ ne 'file_ops' } symbols_of("$build/t/lib/.libs/libfaults.a", 'TDBR');
+	my %test = map { $_ => 1 } grep { $_ ne 'file_ops' } symbols_of("$build/t/lib/libfaults.a", 'TDBR');
 	return ('no symbol in libfaults.a') unless %test;
 	return map { my $p = $_; my @s = symbols_of("$build/$p", 'TtDdBbRr'); (@s ? () : "$p has no symbols"), map { "$p: $_" } grep { $test{$_} } @s } @programs;
 }
 my $build = $ENV{BUILD} || '.';
-my @in_product = test_symbols_in($build, 'tabletfs', 'tabletctl', '.libs/libtabletfs.so');
+my @in_product = test_symbols_in($build, 'tabletfs', 'tabletctl', 'libtabletfs.so.0.0.0');
 $n++;
 print((@in_product ? 'not ok' : 'ok') . " $n - no shipped program has a test's symbol\n");
 print "# $_\n" for @in_product;
@@ -445,8 +445,7 @@ my %circle = map { ("fs/$_->[0].c", "int $_->[0](void);\nint $_->[1](void);\nint
 	(['a', 'b'], ['b', 'c'], ['c', 'a'], ['d', 'gone'], ['gone', 'd']);
 write_files($round, %circle);
 for my $file (qw(a b c d gone)) {
-	my $object = $file eq 'c' ? 'fs/prog-c.o' : $file eq 'b' ? 'fs/.libs/b.o' : "fs/$file.o";
-	make_path("$round/fs/.libs");
+	my $object = $file eq 'c' ? 'fs/prog-c.o' : "fs/$file.o";
 	system(($ENV{CC} || 'cc') . " -c -o '$round/$object' '$round/fs/$file.c'") == 0 or push @missed, "$file.c does not compile";
 }
 unlink("$round/fs/gone.c");

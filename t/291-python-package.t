@@ -8,7 +8,7 @@ SRC=$(cd "${SRC:-.}" && pwd) || exit 1
 BUILD=$(cd "${BUILD:-.}" && pwd) || exit 1
 W=$(mktemp -d) || exit 1
 trap 'rm -rf "$W"' EXIT
-export SRC PYTHONDONTWRITEBYTECODE=1 TABLETFS_LIBRARY="$BUILD/.libs/libtabletfs.so.0" PYTHONPATH="$W/lib" MYPYPATH="$W/lib"
+export SRC PYTHONDONTWRITEBYTECODE=1 TABLETFS_LIBRARY="$BUILD/libtabletfs.so.0.0.0" PYTHONPATH="$W/lib" MYPYPATH="$W/lib"
 unset PYTHONHOME
 python=/usr/bin/python3 # Debian's, which has Debian's packages
 for module in cffi pytest setuptools mypy; do

@@ -7,7 +7,7 @@
 # found (fuzz/corpus/NAME).
 fuzz_sources = $(wildcard $(srcdir)/t/fuzz/fuzz_*.c)
 fuzz_programs = $(patsubst $(srcdir)/%.c,%,$(fuzz_sources))
-fuzz_libs = libengine.la $(CONFIG_LIBS)
+fuzz_libs = libengine.a
 FUZZ_SECONDS = 60
 # clang reports NULL + 0, which empty bytes have.  C2y defines it (N3322).
 fuzz_sanitizers = -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow
@@ -18,16 +18,16 @@ fuzz_driver = $(srcdir)/t/fuzz/standalone.c
 endif
 # fuzz_control.c stands in for the engine itself, as far as it is called.
 fuzz_more_fuzz_control = $(srcdir)/fs/node/admin.c
-fuzz_libs_fuzz_bulk = libbulk.la $(fuzz_libs)
-fuzz_libs_fuzz_control = libbase.la -Wl,--unresolved-symbols=ignore-in-object-files
+fuzz_libs_fuzz_bulk = libbulk.a $(fuzz_libs)
+fuzz_libs_fuzz_control = libbase.a -Wl,--unresolved-symbols=ignore-in-object-files
 # The reference model is the store.
-fuzz_libs_fuzz_rows = libbulk.la t/model/libmodel.la libbase.la
+fuzz_libs_fuzz_rows = libbulk.a t/model/libmodel.a libbase.a
 fuzz_libs_fuzz_clauses = $(fuzz_libs_fuzz_rows)
 fuzz_compile = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
-$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.la libbulk.la libbase.la t/model/libmodel.la
+$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.a libbulk.a libbase.a t/model/libmodel.a
 	@$(MKDIR_P) t/fuzz
-	$(AM_V_CCLD)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=link $(fuzz_compile) $(TFS_LDFLAGS) -o $@ \
-		$< $(fuzz_driver) $(fuzz_more_$*) $(or $(fuzz_libs_$*),$(fuzz_libs)) -lstdc++
+	$(AM_V_CCLD)$(fuzz_compile) $(TFS_LDFLAGS) -o $@ \
+		$< $(fuzz_driver) $(fuzz_more_$*) $(or $(fuzz_libs_$*),$(fuzz_libs)) $(LIBS)
 
 fuzz-standalone: $(fuzz_programs)
 

@@ -2,7 +2,7 @@
 # Tests of the whole engine: random histories, crashes, faults, stalls.
 history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c %D%/history/server.c %D%/history/snapshots.c \
 	%D%/history/history.h %D%/history/keys.h
-engine_test_libs = t/model/libmodel_ref.la $(hooked_libs) $(TFS_LDFLAGS)
+engine_test_libs = t/model/libmodel_ref.a $(hooked_libs) $(TFS_LDFLAGS)
 
 check_PROGRAMS += t/history/test_history t/crash/crash_store t/crash/crash_syncs
 t_history_test_history_SOURCES = %D%/history/test_history.c $(history_sources)
@@ -10,7 +10,7 @@ t_history_test_history_LDADD = $(engine_test_libs)
 t_history_test_history_LDFLAGS = $(hooked_flags)
 check_PROGRAMS += t/history/test_clauses
 t_history_test_clauses_SOURCES = %D%/history/test_clauses.c $(history_sources)
-t_history_test_clauses_LDADD = libbulk.la $(engine_test_libs)
+t_history_test_clauses_LDADD = libbulk.a $(engine_test_libs)
 t_history_test_clauses_LDFLAGS = $(hooked_flags)
 store_point_sources = %D%/crash/store_point.c %D%/crash/store_point.h $(history_sources)
 t_crash_crash_store_SOURCES = %D%/crash/crash_store.c $(store_point_sources)
@@ -69,7 +69,7 @@ t_engine_test_killed_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_killed_LDFLAGS = $(hooked_flags)
 check_PROGRAMS += t/engine/test_linear
 t_engine_test_linear_SOURCES = %D%/engine/test_linear.c %D%/engine/lib.h %D%/unit/dir.h
-t_engine_test_linear_LDADD = t/lin/liblin.la $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_linear_LDADD = t/lin/liblin.a $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_linear_LDFLAGS = $(hooked_flags)
 t_engine_test_unfinished_splits_SOURCES = %D%/engine/test_unfinished_splits.c %D%/engine/lib.h
 t_engine_test_unfinished_splits_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)

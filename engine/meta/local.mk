@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-noinst_LTLIBRARIES += libmeta.la
-libmeta_la_SOURCES = %D%/meta.h %D%/meta.c %D%/meta_list.c %D%/meta_change.c %D%/meta_ops.c %D%/meta_format.h %D%/meta_format.c
+noinst_LIBRARIES += libmeta.a
+libmeta_a_SOURCES = %D%/meta.h %D%/meta.c %D%/meta_list.c %D%/meta_change.c %D%/meta_ops.c %D%/meta_format.h %D%/meta_format.c

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tablet server: four rooms, each of which calls only those before it, then its start and its end.
 # In a room each file calls only those before it.
-noinst_LTLIBRARIES += libserver.la
-libserver_la_SOURCES = %D%/server.h %D%/internal.h \
+noinst_LIBRARIES += libserver.a
+libserver_a_SOURCES = %D%/server.h %D%/internal.h \
 	%D%/tables/set.h %D%/tables/tables.h \
 	%D%/tables/tables.c %D%/tables/set.c %D%/tables/schemas.c %D%/tables/access.c %D%/tables/find.c \
 	%D%/storage/storage.h \
@@ -13,4 +13,3 @@ libserver_la_SOURCES = %D%/server.h %D%/internal.h \
 	%D%/requests/requests.h \
 	%D%/requests/clients.c %D%/requests/traffic.c %D%/requests/scans.c %D%/requests/actions.c %D%/requests/service.c %D%/requests/status.c \
 	%D%/recover.c %D%/server.c
-libserver_la_LIBADD =

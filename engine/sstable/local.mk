@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-noinst_LTLIBRARIES += libsstable.la
-libsstable_la_SOURCES = %D%/sstable.h %D%/blockfile_format.c %D%/blockfile_format.h %D%/codec.c %D%/codec.h \
+noinst_LIBRARIES += libsstable.a
+libsstable_a_SOURCES = %D%/sstable.h %D%/blockfile_format.c %D%/blockfile_format.h %D%/codec.c %D%/codec.h \
 	%D%/blockfile.h %D%/blockfile_write.c %D%/blockfile_read.c %D%/binding.cc %D%/binding.h \
 	%D%/ahead.c %D%/ahead.h %D%/block_keys.c %D%/writer.c %D%/cache.c %D%/cache.h %D%/lru.c %D%/lru.h %D%/find.c %D%/sst.c %D%/open_table.c \
 	%D%/table_format.c %D%/table_format.h %D%/verify.c %D%/salvage.c %D%/mend.c %D%/sample.c
-# This project's programs are linked as C, so the library has to name -lstdc++, which libtool drops when it links as C++.
-libsstable_la_LINK = $(LINK)
-libsstable_la_LIBADD = -lleveldb $(ZSTD_LIBS) $(LZ4_LIBS) -lsnappy -lstdc++

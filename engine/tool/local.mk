@@ -5,14 +5,11 @@ tabletctl_SOURCES = %D%/tool.h %D%/main.c %D%/message.c %D%/offline.h %D%/offlin
 	%D%/repair.h %D%/repair.c %D%/repair_lock.c %D%/repair_meta.c %D%/repair_write.c %D%/repair_sst.c \
 	%D%/repair_log.c %D%/repair_schema.c %D%/dump.c %D%/row.c %D%/scan.c %D%/bench.c \
 	%D%/progress.c %D%/progress.h %D%/scan.h %D%/transfer.c %D%/transfer.h %D%/import.c %D%/export.c %D%/ctl.c %D%/complete.c %D%/probe.c
-# Made with the C++ compiler: LevelDB is below.
-nodist_EXTRA_tabletctl_SOURCES = %D%/dummy_program.cc
-tabletctl_LDADD = libbulk.la libengine.la -lleveldb $(TFS_LDFLAGS)
+tabletctl_LDADD = libbulk.a libengine.a $(TFS_LDFLAGS)
 
 # Makes stores for t/20-check-finds-each-damage.t.
 check_PROGRAMS += t/lib/fill
 t_lib_fill_SOURCES = t/lib/fill.c
-nodist_EXTRA_t_lib_fill_SOURCES = t/lib/dummy_program.cc
-t_lib_fill_LDADD = libengine.la -lleveldb $(TFS_LDFLAGS)
+t_lib_fill_LDADD = libengine.a $(TFS_LDFLAGS)
 # The mount's benchmark, by hand.
 EXTRA_DIST += t/bench/mount.sh t/bench/compression.sh t/bench/walk.c

@@ -3,13 +3,11 @@
 # t/28-bench-prints-each-figure.t and compression.sh.  Neither is installed.
 check_PROGRAMS += t/bench/fill_big t/bench/tabletbench
 t_bench_fill_big_SOURCES = t/bench/fill_big.c
-t_bench_fill_big_LDADD = libengine.la -lpthread $(TFS_LDFLAGS)
+t_bench_fill_big_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)
 t_bench_tabletbench_SOURCES = %D%/compare/bench.h %D%/compare/main.c %D%/compare/run.c %D%/compare/feed.c %D%/compare/paper.c %D%/compare/log.c \
 	%D%/compare/writers.c %D%/compare/ycsb.c %D%/compare/amplify.c %D%/compare/recovery.c %D%/compare/compression.c \
 	%D%/compare/pages.h %D%/compare/pages.c %D%/compare/ours.c %D%/compare/leveldb.c %D%/compare/sides.c
-# Linked by the C++ compiler, because LevelDB is C++.
-nodist_EXTRA_t_bench_tabletbench_SOURCES = %D%/dummy_program.cc
-t_bench_tabletbench_LDADD = libengine.la -lleveldb -lm $(TFS_LDFLAGS)
+t_bench_tabletbench_LDADD = libengine.a -lm $(TFS_LDFLAGS)
 if HAVE_ROCKSDB
 t_bench_tabletbench_SOURCES += %D%/compare/rocksdb.c
 t_bench_tabletbench_LDADD += -lrocksdb

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # The file layer for tests; it comes before the engine's libraries in LDADD.
-check_LTLIBRARIES = %D%/libfaults.la
-%C%_libfaults_la_SOURCES = %D%/file_faults.c %D%/file_faults.h %D%/forget.c %D%/forget.h %D%/forget_entry.c %D%/forget_crash.c \
+check_LIBRARIES = %D%/libfaults.a
+%C%_libfaults_a_SOURCES = %D%/file_faults.c %D%/file_faults.h %D%/forget.c %D%/forget.h %D%/forget_entry.c %D%/forget_crash.c \
 	%D%/open_hooks.c %D%/open_hooks.h
 # For programs that open stores by t/lib/open_hooks.h.
-hooked_libs = t/lib/libfaults.la libengine.la
+hooked_libs = t/lib/libfaults.a libengine.a
 hooked_flags = -Wl,--wrap=server_new,--wrap=server_free,--wrap=server_stop,--wrap=master_new,--wrap=master_finish
 # The daemon with a hash whose values collide.
 check_PROGRAMS += %D%/tabletfs-weak
 %C%_tabletfs_weak_SOURCES = $(fs_sources) %D%/weak_hash.c
 nodist_%C%_tabletfs_weak_SOURCES = fs/http/page.c
-nodist_EXTRA_%C%_tabletfs_weak_SOURCES = fs/dummy.cc
 %C%_tabletfs_weak_LDADD = $(tabletfs_LDADD)
 %C%_tabletfs_weak_LDFLAGS = $(TFS_LDFLAGS) -Wl,--wrap=siphash

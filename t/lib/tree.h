@@ -79,7 +79,8 @@ static inline bool tree_copy(const char *from, const char *to)
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		done = snprintf(below[0], sizeof(below[0]), "%s/%s", from, e->d_name) < (int)sizeof(below[0]) &&
-			snprintf(below[1], sizeof(below[1]), "%s/%s", to, e->d_name) < (int)sizeof(below[1]) && tree_copy(below[0], below[1]);
+			snprintf(below[1], sizeof(below[1]), "%s/%s", to, e->d_name) < (int)sizeof(below[1]) &&
+			tree_copy(below[0], below[1]);
 	}
 	closedir(d);
 	return done;

@@ -7,9 +7,9 @@ sim_wrap = -Wl,--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock,--wrap=pthr
 check_PROGRAMS += t/sim/sim
 t_sim_sim_SOURCES = %D%/sim.c %D%/cluster.c %D%/cluster.h %D%/check.c %D%/check.h %D%/disk.c %D%/disk.h %D%/faults.c %D%/faults.h %D%/work.c %D%/work.h %D%/lock_sim.c %D%/lock_sim.h %D%/net.c %D%/net.h %D%/plant.c %D%/plant.h \
 	%D%/sched.c %D%/sched.h %D%/sched_wrap.c %D%/task_sim.c
-t_sim_sim_LDADD = t/lin/liblin.la libengine.la $(TFS_LDFLAGS)
+t_sim_sim_LDADD = t/lin/liblin.a libengine.a $(TFS_LDFLAGS)
 t_sim_sim_LDFLAGS = $(sim_wrap) -Wl,--wrap=snap_take,--wrap=tokens_begin,--wrap=metadata_mutate,--wrap=clients_bury
 check_PROGRAMS += t/sim/test_lock_sim
 t_sim_test_lock_sim_SOURCES = %D%/test_lock_sim.c %D%/lock_sim.c %D%/sched.c %D%/sched_wrap.c %D%/task_sim.c t/lib/lock_conformance.c
-t_sim_test_lock_sim_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_sim_test_lock_sim_LDADD = libengine.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_sim_test_lock_sim_LDFLAGS = $(sim_wrap)

@@ -2,9 +2,9 @@
 check_PROGRAMS += t/unit/test_name t/unit/test_fs_stage
 t_unit_test_name_SOURCES = t/unit/test_name.c
 t_unit_test_name_CPPFLAGS = $(AM_CPPFLAGS) -DTFS_SRC='"$(abs_top_srcdir)"'
-t_unit_test_name_LDADD = libbase.la $(CMOCKA_LIBS)
+t_unit_test_name_LDADD = libbase.a $(CMOCKA_LIBS)
 t_unit_test_name_LDFLAGS = $(TFS_LDFLAGS)
 t_unit_test_fs_stage_SOURCES = t/unit/test_fs_stage.c fs/file/stage.c
-t_unit_test_fs_stage_LDADD = libbase.la $(CMOCKA_LIBS)
+t_unit_test_fs_stage_LDADD = libbase.a $(CMOCKA_LIBS)
 t_unit_test_fs_stage_LDFLAGS = $(TFS_LDFLAGS)
 EXTRA_DIST += t/names.tsv

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 check_PROGRAMS += t/unit/test_rpc
 t_unit_test_rpc_SOURCES = t/unit/test_rpc.c
-t_unit_test_rpc_LDADD = librpc.la libschema.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_rpc_LDADD = librpc.a libschema.a libcompact.a libtablet.a liblog.a libcell.a libsstable.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 # Allocations of engine/lock, schema, meta and rpc fail in turn.
 check_PROGRAMS += t/unit/test_rooms_memory
 t_unit_test_rooms_memory_SOURCES = t/unit/test_rooms_memory.c t/unit/wrap_alloc.h
-t_unit_test_rooms_memory_LDADD = librpc.la libmeta.la libschema.la liblock.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_rooms_memory_LDADD = librpc.a libmeta.a libschema.a liblock.a libcompact.a libtablet.a liblog.a libcell.a libsstable.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_rooms_memory_LDFLAGS = $(wrap_alloc)
