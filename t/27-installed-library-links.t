@@ -13,7 +13,7 @@ fail() {
 	exit 1
 }
 unset MAKEFLAGS MFLAGS MAKELEVEL
-for target in install-libLTLIBRARIES install-includeHEADERS install-pkgconfigDATA; do
+for target in install-solibPROGRAMS install-exec-hook install-includeHEADERS install-pkgconfigDATA; do
 	${MAKE:-make} -s -C "$BUILD" "$target" DESTDIR="$W/root" >"$W/out" 2>&1 || fail "make $target"
 done
 pc=$(find "$W/root" -name tabletfs.pc)
