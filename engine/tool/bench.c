@@ -214,11 +214,9 @@ const struct command bench_command = {
 		 "\n"
 		 "  --cells N      number of cells (100000)\n"
 		 "  --value BYTES  size of a value (1000)\n",
-	.letters = ":h",
 	.options = (const struct option[]){{"cells", required_argument, NULL, 'c'}, {"value", required_argument, NULL, 'v'},
 		{"help", no_argument, NULL, 'h'}, {0}},
 	.least = 1,
 	.most = 1,
-	.operands = "one directory is",
 	.run = bench_run,
 };

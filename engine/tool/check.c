@@ -314,6 +314,5 @@ const struct command check_command = {
 		{"help", no_argument, NULL, 'h'}, {0}},
 	.least = 1,
 	.most = 1,
-	.operands = "one data directory is",
 	.run = check_run,
 };

@@ -254,7 +254,7 @@ static int offer_options(const struct command *c, const char *typed)
 		return offer_each((const char *const[]){"--help", "-h", NULL}, typed);
 	for (const struct option *o = c->options; o->name; o++)
 		offer(text("--%s", o->name), typed);
-	for (const char *letter = c->letters; *letter; letter++)
+	for (const char *letter = c->letters ? c->letters : "h"; *letter; letter++)
 		if (*letter != ':')
 			offer(text("-%c", *letter), typed);
 	return 0;
@@ -351,6 +351,5 @@ const struct command complete_command = {
 	.one_path = true,
 	.least = 1,
 	.most = 1 << 20,
-	.operands = "WORDs are",
 	.run = complete_run,
 };

@@ -116,7 +116,6 @@ const struct command compact_command = {
 		 "store is not in use.\n",
 	.least = 1,
 	.most = 1,
-	.operands = "one TABLE_PATH is",
 	.run = compact_run,
 };
 
@@ -181,7 +180,6 @@ const struct command ctl_command = {
 	.one_path = true,
 	.least = 1,
 	.most = 3,
-	.operands = "PATH, and at most a verb and its argument, are",
 	.run = ctl_run,
 };
 
@@ -227,7 +225,6 @@ const struct command config_command = {
 	.one_path = true,
 	.least = 1,
 	.most = 9,
-	.operands = "MOUNTPOINT, and settings, are",
 	.run = config_run,
 };
 
@@ -278,6 +275,5 @@ const struct command status_command = {
 		 "Exit status: 0, or 2 when no store is mounted there.\n",
 	.least = 1,
 	.most = 1,
-	.operands = "the mount point of a mounted store is",
 	.run = status_run,
 };

@@ -386,6 +386,5 @@ const struct command dump_command = {
 	.options = (const struct option[]){{"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}},
 	.least = 2,
 	.most = 3,
-	.operands = "a kind of file and a path are",
 	.run = dump_run,
 };

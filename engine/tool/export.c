@@ -26,8 +26,9 @@ struct output {
 	struct stream_count count;
 };
 
-static int put(struct output *o, struct tfs_bytes s)
+static int put(void *arg, struct tfs_bytes s)
 {
+	struct output *o = arg;
 	int err = transfer_write(o->fd, s);
 
 	if (!err)
@@ -47,28 +48,12 @@ static int export_mounted(const struct arguments *a, const struct place *p, stru
 {
 	static const char *const streams[] = {[BULK_TSV] = ".tsv", [BULK_JSONL] = ".jsonl", [BULK_TAR] = ".tar"};
 	const char *stream = streams[o->count.format];
-	int dir = scan_open(a, p->path), fd, status = 0;
-	uint8_t *piece;
-	ssize_t n = 1;
+	int dir = scan_open(a, p->path), status;
 
 	if (dir < 0)
 		return EXIT_CANNOT;
-	fd = openat(dir, stream, O_RDONLY | O_CLOEXEC);
-	close(dir);
-	piece = malloc(TRANSFER_BYTES);
-	if (!piece)
-		no_memory();
-	while (fd >= 0 && status == 0 && (n = read(fd, piece, TRANSFER_BYTES)) > 0)
-		status = put(o, tfs_bytes_of(piece, (size_t)n));
-	if (fd < 0 || n < 0) {
-		complain("%s/.scan/%s: %s%s", p->path, stream, strerror(errno),
-			errno == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
-		status = EXIT_CANNOT;
-	}
-	if (fd >= 0)
-		close(fd);
-	free(piece);
-	return status;
+	status = scan_copy(dir, stream, text("%s/.scan/%s", p->path, stream), put, o);
+	return status ? EXIT_CANNOT : 0;
 }
 
 /* A stream of either kind. */
@@ -171,10 +156,8 @@ const struct command export_command = {
 		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"
 		 "\n"
 		 "Other options, each at most once:\n" CLAUSE_USAGE,
-	.letters = ":h",
 	.options = (const struct option[]){CLAUSE_OPTIONS TRANSFER_OPTIONS, {0}},
 	.least = 1,
 	.most = 2,
-	.operands = "TABLE_PATH and at most one FILE are",
 	.run = export_run,
 };

@@ -373,6 +373,5 @@ const struct command import_command = {
 	.options = (const struct option[]){TRANSFER_OPTIONS, {"max-errors", required_argument, NULL, 'm'}, {0}},
 	.least = 1,
 	.most = 2,
-	.operands = "TABLE_PATH and at most one FILE are",
 	.run = import_run,
 };

@@ -47,7 +47,7 @@ static int print_help(const struct command *c)
 static int run_command(const struct command *c, int argc, char **argv)
 {
 	static const struct option only_help[] = {{"help", no_argument, NULL, 'h'}, {0}};
-	const char *letters = c->options ? c->letters : c->one_path ? "+:h" : ":h";
+	const char *letters = c->letters ? c->letters : !c->options && c->one_path ? "+:h" : ":h";
 	struct arguments a = {.command = c, .commands = commands};
 	int letter;
 
@@ -69,7 +69,8 @@ static int run_command(const struct command *c, int argc, char **argv)
 		for (size_t n = strlen(a.operand[i]); n > 1 && a.operand[i][n - 1] == '/'; n--)
 			a.operand[i][n - 1] = 0;
 	if (a.operands < c->least || a.operands > c->most)
-		return bad_usage(c, "too %s arguments: %s needed", a.operands < c->least ? "few" : "many", c->operands);
+		return bad_usage(c, "too %s arguments: %.*s", a.operands < c->least ? "few" : "many", (int)strcspn(c->usage, "\n"),
+			c->usage);
 	return c->run(&a);
 }
 

@@ -73,6 +73,5 @@ const struct command probe_command = {
 		 "may mend it; 2 it could not be tried.\n",
 	.least = 2,
 	.most = 2,
-	.operands = "two directories are",
 	.run = probe_dirs,
 };

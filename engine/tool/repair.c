@@ -151,10 +151,8 @@ const struct command repair_command = {
 		 "Exit status: 0 nothing to repair, or repaired without loss; 1 there is something\n"
 		 "to repair (with --write: repaired with the losses printed); 2 it could not be\n"
 		 "repaired, or is in use.\n",
-	.letters = ":h",
 	.options = (const struct option[]){{"write", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}},
 	.least = 1,
 	.most = 1,
-	.operands = "one data directory is",
 	.run = repair_run,
 };

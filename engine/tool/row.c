@@ -237,7 +237,6 @@ const struct command put_command = {
 	.one_path = true,
 	.least = 3,
 	.most = 4,
-	.operands = "TABLE_PATH, ROW and FAMILY:QUALIFIER are",
 	.run = row_run,
 };
 const struct command delete_command = {
@@ -253,7 +252,6 @@ const struct command delete_command = {
 	.one_path = true,
 	.least = 2,
 	.most = 3,
-	.operands = "TABLE_PATH and ROW are",
 	.run = row_run,
 };
 const struct command increment_command = {
@@ -268,7 +266,6 @@ const struct command increment_command = {
 	.one_path = true,
 	.least = 3,
 	.most = 4,
-	.operands = "TABLE_PATH, ROW and FAMILY:QUALIFIER are",
 	.run = row_run,
 };
 const struct command mutate_command = {
@@ -287,6 +284,5 @@ const struct command mutate_command = {
 	.one_path = true,
 	.least = 2,
 	.most = 3,
-	.operands = "TABLE_PATH and ROW are",
 	.run = row_run,
 };

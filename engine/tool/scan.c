@@ -8,6 +8,7 @@
 #include "engine/bulk/escape.h"
 #include "engine/bulk/mutation_lines.h"
 #include "engine/tool/scan.h"
+#include "engine/tool/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,28 +65,10 @@ static void add_clause(struct buf *path, const char *name, struct tfs_bytes valu
 {
 	struct buf clause = {0};
 
-	if (buf_printf(&clause, "%s=", name) || buf_append_bytes(&clause, value) ||
+	if ((path->n && buf_u8(path, '/')) || buf_printf(&clause, "%s=", name) || buf_append_bytes(&clause, value) ||
 		name_encode(NAME_ROW, buf_bytes(&clause), 0, path))
 		no_memory();
 	buf_fini(&clause);
-}
-
-/* Enters the directory of the clause NAME=VALUE.  Returns a descriptor; after an error, which it prints, the negative exit code. */
-static int enter_clause(int dir, const char *name, struct tfs_bytes value)
-{
-	struct buf path = {0};
-	int fd;
-
-	add_clause(&path, name, value);
-	if (buf_u8(&path, 0))
-		no_memory();
-	fd = open_below(dir, (const char *)path.p, O_PATH | O_DIRECTORY);
-	if (fd == -EINVAL)
-		complain("--%s: the value is not valid, or there is no such family: see /.tabletfs/log of the mount", name);
-	else if (fd < 0)
-		complain("--%s: %s", name, strerror(-fd));
-	buf_fini(&path);
-	return fd == -EINVAL ? -EXIT_USAGE : fd < 0 ? -EXIT_ERROR : fd;
 }
 
 bool scan_has_clauses(const struct arguments *a)
@@ -126,83 +109,126 @@ int scan_open_table(const char *path)
 	return -1;
 }
 
-int scan_open(const struct arguments *a, const char *path)
+/* Appends the clauses among the options as a path.  Returns false after a message. */
+static bool clauses_path(const struct arguments *a, struct buf *path)
 {
-	int table = scan_open_table(path), dir = table < 0 ? -1 : openat(table, ".scan", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (table >= 0 && dir < 0)
-		complain("%s: %s", path, strerror(errno));
-	if (table >= 0)
-		close(table);
-	if (dir < 0)
-		return -EXIT_ERROR;
-	for (enum clause k = 0; k < CLAUSE_COUNT && dir >= 0; k++) {
-		struct buf value = {0};
-
-		if (!a->option[CLAUSE_OPTION(k)])
-			continue;
-		if (value_of(a, k, &value)) {
-			dir = enter_clause(dir, clause_kinds[k].name, buf_bytes(&value));
-		} else {
-			close(dir);
-			dir = -EXIT_USAGE;
-		}
-		buf_fini(&value);
-	}
-	return dir;
-}
-
-bool scan_clauses_of(const struct arguments *a, struct clauses *out)
-{
-	struct timespec now;
-	struct buf path = {0};
-	const char *why = NULL;
 	bool valid = true;
-	int err = 0;
 
-	*out = (struct clauses){0};
-	clock_gettime(CLOCK_REALTIME, &now);
 	for (enum clause k = 0; k < CLAUSE_COUNT && valid; k++) {
 		struct buf value = {0};
 
 		if (!a->option[CLAUSE_OPTION(k)])
 			continue;
-		if (path.n && buf_u8(&path, '/'))
-			no_memory();
 		valid = value_of(a, k, &value);
 		if (valid)
-			add_clause(&path, clause_kinds[k].name, buf_bytes(&value));
+			add_clause(path, clause_kinds[k].name, buf_bytes(&value));
 		buf_fini(&value);
 	}
-	if (valid)
-		err = clauses_parse(buf_bytes(&path), (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, out, &why);
-	if (err)
-		complain("%.*s: %s", (int)path.n, (const char *)path.p, why ? why : strerror(-err));
-	buf_fini(&path);
-	return valid && !err;
+	return valid;
 }
 
-/* Copies a file below dir to standard output, and closes dir.  *bytes (may be NULL): how many.  Returns the exit code; it prints nothing if there is no such file. */
-static int copy_out(int dir, const char *name, const char *shown, uint64_t *bytes)
+/* Parses the path of clauses.  Returns false after a message.  The caller calls clauses_fini in any case. */
+static bool path_parse(const struct buf *path, struct clauses *out)
 {
-	static uint8_t block[256 << 10];
-	int fd = open_below(dir, name, O_RDONLY);
-	ssize_t n = fd < 0 ? -1 : 1;
+	struct timespec now;
+	const char *why;
+	int err;
 
-	if (fd < 0)
-		errno = -fd;
-	while (n > 0) {
-		n = read(fd, block, sizeof(block));
-		if (n > 0 && fwrite(block, 1, (size_t)n, stdout) != (size_t)n)
-			break; /* main reports it */
-		if (bytes)
-			*bytes += n > 0 ? (uint64_t)n : 0;
+	clock_gettime(CLOCK_REALTIME, &now);
+	err = clauses_parse(buf_bytes(path), (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, out, &why);
+	if (err)
+		complain("%.*s: %s", (int)path->n, (const char *)path->p, why ? why : strerror(-err));
+	return !err;
+}
+
+/* As scan_open; row.p unless NULL: the cells of this row, whose key is both bounds of the scan. */
+static int scan_open_row(const struct arguments *a, const char *path, struct tfs_bytes row)
+{
+	struct buf below = {0}, behind = {0};
+	struct clauses parsed = {0};
+	int dir = -EXIT_USAGE;
+
+	if (!clauses_path(a, &below))
+		goto out;
+	if (row.p) {
+		if (buf_append_bytes(&behind, row) || buf_u8(&behind, 0))
+			no_memory();
+		add_clause(&below, "from", row);
+		add_clause(&below, "to", buf_bytes(&behind));
 	}
-	if (n < 0 && fd != -ENOENT)
-		complain("%s: %s%s", shown, strerror(errno), errno == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
+	if (!path_parse(&below, &parsed))
+		goto out;
+	dir = scan_open_table(path);
+	if (dir < 0) {
+		dir = -EXIT_ERROR;
+		goto out;
+	}
+	dir = open_below(dir, text(".scan%s%.*s", below.n ? "/" : "", (int)below.n, (const char *)below.p), O_PATH | O_DIRECTORY);
+	if (dir == -EINVAL)
+		complain("%.*s: there is no such family, or a regular expression is not valid: see /.tabletfs/log of the mount",
+			(int)below.n, (const char *)below.p);
+	else if (dir < 0)
+		complain("%s: %s", path, strerror(-dir));
+	dir = dir == -EINVAL ? -EXIT_USAGE : dir < 0 ? -EXIT_ERROR : dir;
+out:
+	clauses_fini(&parsed);
+	buf_fini(&below);
+	buf_fini(&behind);
+	return dir;
+}
+
+int scan_open(const struct arguments *a, const char *path)
+{
+	return scan_open_row(a, path, (struct tfs_bytes){NULL, 0});
+}
+
+bool scan_clauses_of(const struct arguments *a, struct clauses *out)
+{
+	struct buf path = {0};
+	bool valid;
+
+	*out = (struct clauses){0};
+	valid = clauses_path(a, &path) && path_parse(&path, out);
+	buf_fini(&path);
+	return valid;
+}
+
+int scan_copy(int dir, const char *name, const char *shown, int (*put)(void *arg, struct tfs_bytes piece), void *arg)
+{
+	uint8_t *piece = malloc(TRANSFER_BYTES);
+	int fd = open_below(dir, name, O_RDONLY), status = 0;
+	ssize_t n = 1;
+
+	if (!piece)
+		no_memory();
+	while (fd >= 0 && status == 0 && (n = read(fd, piece, TRANSFER_BYTES)) > 0)
+		status = put(arg, tfs_bytes_of(piece, (size_t)n));
+	if (fd == -ENOENT)
+		status = EXIT_NOTHING;
+	else if (fd < 0 || n < 0) {
+		int err = fd < 0 ? -fd : errno;
+
+		complain("%s: %s%s", shown, strerror(err), err == EOPNOTSUPP ? " (a read-only mount has no streams)" : "");
+		status = EXIT_ERROR;
+	}
 	if (fd >= 0)
 		close(fd);
-	return n >= 0 ? 0 : fd == -ENOENT ? EXIT_NOTHING : EXIT_ERROR;
+	free(piece);
+	return status;
+}
+
+/* Copies to standard output.  *bytes (may be NULL): how many. */
+static int put_out(void *bytes, struct tfs_bytes piece)
+{
+	fwrite(piece.p, 1, piece.n, stdout); /* main reports an error */
+	if (bytes)
+		*(uint64_t *)bytes += piece.n;
+	return 0;
+}
+
+static int copy_out(int dir, const char *name, const char *shown, uint64_t *bytes)
+{
+	return scan_copy(dir, name, shown, put_out, bytes);
 }
 
 static int scan_run(const struct arguments *a)
@@ -225,21 +251,11 @@ static int count_run(const struct arguments *a)
 
 /* ---- get ---- */
 
-/* The cells of a row: its key is both bounds of the scan. */
 static int get_row(const struct arguments *a, struct tfs_bytes key)
 {
-	struct buf behind = {0};
 	uint64_t bytes = 0;
-	int dir = scan_open(a, a->operand[0]), status;
+	int dir = scan_open_row(a, a->operand[0], key), status = dir < 0 ? -dir : copy_out(dir, ".tsv", a->operand[0], &bytes);
 
-	if (buf_append_bytes(&behind, key) || buf_u8(&behind, 0))
-		no_memory();
-	if (dir >= 0)
-		dir = enter_clause(dir, "from", key);
-	if (dir >= 0)
-		dir = enter_clause(dir, "to", buf_bytes(&behind));
-	status = dir < 0 ? -dir : copy_out(dir, ".tsv", a->operand[0], &bytes);
-	buf_fini(&behind);
 	return status == 0 && bytes == 0 ? EXIT_NOTHING : status;
 }
 
@@ -307,12 +323,10 @@ const struct command scan_command = {
 		 "Prints the matching cells, one a line: row, family:qualifier, timestamp, value.\n"
 		 "--format jsonl prints JSON objects, --format keys the row keys only.\n"
 		 "\n" SCAN_USAGE,
-	.letters = ":h",
 	.options = scan_options,
 	.one_path = true,
 	.least = 1,
 	.most = 1,
-	.operands = "TABLE_PATH is",
 	.run = scan_run,
 };
 const struct command count_command = {
@@ -323,12 +337,10 @@ const struct command count_command = {
 		 "\n"
 		 "Prints the number of rows and of cells that match.\n"
 		 "\n" SCAN_USAGE,
-	.letters = ":h",
 	.options = scan_options,
 	.one_path = true,
 	.least = 1,
 	.most = 1,
-	.operands = "TABLE_PATH is",
 	.run = count_run,
 };
 const struct command get_command = {
@@ -340,11 +352,9 @@ const struct command get_command = {
 		 "Prints the value of a cell, the newest version or that at TIMESTAMP.  Without\n"
 		 "a column it prints the matching cells of the row as scan does.\n"
 		 "\n" SCAN_USAGE,
-	.letters = ":h",
 	.options = scan_options,
 	.one_path = true,
 	.least = 2,
 	.most = 3,
-	.operands = "TABLE_PATH and ROW are",
 	.run = get_run,
 };

@@ -25,9 +25,9 @@ struct arguments {
 };
 struct command {
 	const char *name, *brief;
-	const char *usage;            /* printed for -h */
-	const char *letters;          /* as for getopt_long */
-	const struct option *options; /* NULL: -h and --help only; with one_path, they are before the first operand */
+	const char *usage;            /* printed for -h; its first line for a wrong number of operands */
+	const char *letters;          /* as for getopt_long; NULL: -h only */
+	const struct option *options; /* NULL: --help only; with one_path, they are before the first operand */
 	/*
 	 * A letter for each operand, for complete: p a path below a mount, r a row and c a
 	 * column of the first operand, v a verb of it, a the argument of a verb, s a setting of
@@ -36,7 +36,6 @@ struct command {
 	const char *kinds;
 	bool one_path;                         /* only the first operand is a path */
 	int least, most;                       /* number of operands */
-	const char *operands;                  /* printed if there are too few or too many */
 	int (*run)(const struct arguments *a); /* returns the exit code */
 };
 extern const struct command check_command, repair_command, dump_command, put_command, delete_command, increment_command,
