@@ -96,8 +96,8 @@ sub check_configuration {
 
 sub check_schema_keys {
 	my ($code, $control, $page) = @_;
-	my @keys = $code =~ /\{"(\w+)", (?:STRING|INTEGER|BOOLEAN)/g;
-	my @bad = ('engine/schema/text.c: no key was found') x !@keys;
+	my @keys = $code =~ /\{"(\w+)", VALUE_/g;
+	my @bad = ('engine/schema/attributes.c: no key was found') x !@keys;
 	my @files = ($control =~ /^\tSCHEMA_SETTING\((\w+),/mg, $control =~ /^\t\{\.name = "([^"]+)", \.mode/mg);
 	push @bad, 'fs/node: no control file was found' unless @files;
 	for my $k (@keys) {
@@ -342,7 +342,7 @@ check('subcommands of tabletctl', \&check_subcommands, [$tabletctl, $page{'table
 check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
 	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
 check('keys of schemas and control files', \&check_schema_keys,
-	[slurp('engine/schema/text.c'), sources('fs/node/*.c'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
+	[slurp('engine/schema/attributes.c'), sources('fs/node/*.c'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
 check('clauses of scans', \&check_clauses,
 	[map { slurp($_) } qw(engine/base/scan.h man/tabletfs-scan.7 python/tabletfs/_table.py man/tabletfs-python.3)],

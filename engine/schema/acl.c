@@ -100,9 +100,8 @@ static int acl_parse(const char *text, struct buf *out, const char **reason)
 	return err;
 }
 
-int set_family_acl(struct schema *s, void *target, const char *value, const char **reason)
+int acl_store(struct schema *s, const char **acl, const char *value, const char **reason)
 {
-	struct tfs_family *f = target;
 	struct buf text = {0};
 	const char *copy = NULL;
 	int err = acl_parse(value, &text, reason);
@@ -112,7 +111,7 @@ int set_family_acl(struct schema *s, void *target, const char *value, const char
 	if (!err && !(copy = draft_str(s, (const char *)text.p)))
 		err = -ENOMEM;
 	if (!err)
-		f->acl = copy;
+		*acl = copy;
 	buf_fini(&text);
 	return err;
 }

@@ -27,7 +27,9 @@ static char *value_trimmed(const char *value)
 	return strndup(value, n);
 }
 
-static int edit_value(struct schema *s, void *target, const struct tfs_schema_edit *e, setter *set, const char **reason)
+/* a: the attributes of the target. */
+static int edit_value(
+	struct schema *s, void *target, const struct attribute *a, const struct tfs_schema_edit *e, const char **reason)
 {
 	char *value;
 	int err;
@@ -37,7 +39,9 @@ static int edit_value(struct schema *s, void *target, const struct tfs_schema_ed
 	value = value_trimmed(e->value);
 	if (!value)
 		return -ENOMEM;
-	err = set(s, target, value, reason);
+	while (a->op != e->op)
+		a++;
+	err = attribute_set(s, target, a, value, reason);
 	free(value);
 	return err;
 }
@@ -148,37 +152,22 @@ static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_
 		f->mode = e->mode & 0777;
 		return 0;
 	}
-	if (e->op == TFS_SCHEMA_FAMILY_ACL) {
-		f->mode = e->mode & 0777;
-		return edit_value(s, f, e, set_family_acl, reason);
-	}
 	if (e->op == TFS_SCHEMA_FAMILY_OWNER) {
 		edit_owner(e, &f->uid, &f->gid);
 		return 0;
 	}
-	if (e->op == TFS_SCHEMA_FAMILY_GC)
-		return edit_value(s, f, e, set_family_gc, reason);
-	if (e->op == TFS_SCHEMA_FAMILY_TYPE)
-		return edit_value(s, f, e, set_family_type, reason);
-	err = edit_value(s, f, e, set_family_group, reason);
+	if (e->op == TFS_SCHEMA_FAMILY_ACL)
+		f->mode = e->mode & 0777;
+	err = edit_value(s, f, family_attributes, e, reason);
 	if (!err && !draft_find_group(s, f->group))
 		err = schema_refuse(reason, "there is no group of that name");
 	return err;
 }
 
-static setter *group_setter(enum tfs_schema_op op)
-{
-	return op == TFS_SCHEMA_GROUP_COMPRESSION   ? set_group_compression
-		: op == TFS_SCHEMA_GROUP_LEVEL      ? set_group_level
-		: op == TFS_SCHEMA_GROUP_BLOCK_SIZE ? set_group_block_size
-		: op == TFS_SCHEMA_GROUP_BLOOM_BITS ? set_group_bloom_bits
-						    : set_group_in_memory;
-}
-
 static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_schema_edit *e, const char **reason)
 {
 	const char *ignored;
-	int err = edit_value(s, g, e, group_setter(e->op), reason);
+	int err = edit_value(s, g, group_attributes, e, reason);
 
 	/*
 	 * The new codec may have no levels.  Then the level resets, so that the

@@ -61,17 +61,35 @@ int splits_finish(struct schema *s, const char **reason) TFS_MUST;
 /* Appends the text of a key, for a string of libconfig. */
 int split_render(const struct tfs_bytes *key, struct buf *out) TFS_MUST;
 
-/*
- * Setters, one for each attribute.  They check the text of a value and store
- * it.  target is the family or group, or NULL for the table's attributes.
- * -EINVAL with a static *reason; -ENOMEM.
- */
-typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
-setter set_owner, set_owner_group, set_mode; /* of the table or of a family */
-setter set_tablet_size, set_salt, set_mkdir_families, set_protect, set_snapshot_maxage;
-setter set_family_gc, set_family_group, set_family_type, set_family_acl;
-setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
-
+/* ---- attributes.c ---- */
+enum value_form {
+	VALUE_USER,
+	VALUE_USER_GROUP,
+	VALUE_MODE,
+	VALUE_SIZE,
+	VALUE_NUMBER,
+	VALUE_SALT, /* a number that is not 1 */
+	VALUE_DURATION,
+	VALUE_BOOLEAN,
+	VALUE_GC,
+	VALUE_GROUP,
+	VALUE_TYPE,
+	VALUE_ACL,
+	VALUE_CODEC
+};
+/* An attribute of the table, or of a family or group. */
+struct attribute {
+	const char *name; /* in .schema */
+	enum value_form form;
+	size_t at, size; /* of the member of struct schema, tfs_family or tfs_group */
+	uint64_t least, most;
+	const char *wanted;    /* the reason, if the value does not have the form or is not within the limits */
+	enum tfs_schema_op op; /* the edit of a family or group that sets it, or 0 */
+};
+/* Up to one without a name. */
+extern const struct attribute table_attributes[], family_attributes[], group_attributes[];
+/* Checks the text of a value and stores it; target: s, or the family or group.  -EINVAL with a static *reason; -ENOMEM. */
+int attribute_set(struct schema *s, void *target, const struct attribute *a, const char *value, const char **reason) TFS_MUST;
 /* Sets *reason.  Returns -EINVAL. */
 int schema_refuse(const char **reason, const char *text);
 /* Checks, after all values of a group are set, that its level fits its codec.  -EINVAL with a static *reason. */
@@ -93,11 +111,12 @@ struct acl_entries {
 int acl_print(struct acl_entries *all, struct buf *out, const char **reason) TFS_MUST;
 int acl_show(const char *acl, struct buf *out) TFS_MUST; /* appends the form in .schema of tfs_family.acl, and a NUL */
 bool acl_valid(const char *text, bool *no_memory);       /* returns true if the text has the form of tfs_family.acl */
+int acl_store(struct schema *s, const char **acl, const char *value, const char **reason) TFS_MUST; /* of VALUE_ACL */
 /* Adds the entry of the owning group if f has an ACL without it. */
 int acl_finish(struct schema *s, struct tfs_family *f, const char **reason) TFS_MUST;
-/* In the form that set_snapshot_maxage reads. */
+/* In the form that attribute_set reads. */
 const char *value_duration(int64_t us, char text[32]);
-const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_tablet_size and set_group_block_size read */
+const char *value_size(uint64_t bytes, char text[32]);
 /* Returns true for valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 bool user_in_group(const struct tfs_user *user, gid_t gid); /* access.c */

@@ -30,41 +30,21 @@ struct parse_result {
 
 enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
 
-struct key {
-	const char *name;
-	unsigned types;
-	setter *set;
-};
-
-/* root_parse handles families, groups, splits and allow_delete; element_id handles name and was of each element. */
-static const struct key table_keys[] = {
-	{"owner", STRING | INTEGER, set_owner},
-	{"owner_group", STRING | INTEGER, set_owner_group},
-	{"mode", STRING, set_mode},
-	{"tablet_size", STRING | INTEGER, set_tablet_size},
-	{"salt", INTEGER, set_salt},
-	{"mkdir_families", BOOLEAN, set_mkdir_families},
-	{"protect", BOOLEAN, set_protect},
-	{"snapshot_maxage", STRING, set_snapshot_maxage},
-	{NULL, 0, NULL},
-};
-static const struct key family_keys[] = {
-	{"gc", STRING, set_family_gc},
-	{"group", STRING, set_family_group},
-	{"type", STRING, set_family_type},
-	{"owner", STRING | INTEGER, set_owner},
-	{"owner_group", STRING | INTEGER, set_owner_group},
-	{"mode", STRING, set_mode},
-	{"acl", STRING, set_family_acl},
-	{NULL, 0, NULL},
-};
-static const struct key group_keys[] = {
-	{"compression", STRING, set_group_compression},
-	{"level", INTEGER, set_group_level},
-	{"block_size", STRING | INTEGER, set_group_block_size},
-	{"bloom_bits", INTEGER, set_group_bloom_bits},
-	{"in_memory", BOOLEAN, set_group_in_memory},
-	{NULL, 0, NULL},
+/* The types that the value of an attribute may have. */
+static const unsigned types_of[] = {
+	[VALUE_USER] = STRING | INTEGER,
+	[VALUE_USER_GROUP] = STRING | INTEGER,
+	[VALUE_MODE] = STRING,
+	[VALUE_SIZE] = STRING | INTEGER,
+	[VALUE_NUMBER] = INTEGER,
+	[VALUE_SALT] = INTEGER,
+	[VALUE_DURATION] = STRING,
+	[VALUE_BOOLEAN] = BOOLEAN,
+	[VALUE_GC] = STRING,
+	[VALUE_GROUP] = STRING,
+	[VALUE_TYPE] = STRING,
+	[VALUE_ACL] = STRING,
+	[VALUE_CODEC] = STRING,
 };
 
 static unsigned line_of(const config_setting_t *c)
@@ -112,7 +92,7 @@ static int wrong_type(const config_setting_t *c, unsigned types, char **why)
 	return why_line(why, line_of(c), "%s: not of the right type: %s is wanted", shown_name(c), wanted[types]);
 }
 
-static int key_set(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
+static int key_set(struct schema *s, void *target, const struct attribute *keys, const config_setting_t *c, char **why)
 {
 	const char *name = shown_name(c), *reason = "", *value;
 	char scratch[32];
@@ -122,16 +102,16 @@ static int key_set(struct schema *s, void *target, const struct key *keys, const
 		keys++;
 	if (!keys->name)
 		return why_line(why, line_of(c), "%s: no such setting", name);
-	value = value_text(c, keys->types, scratch);
+	value = value_text(c, types_of[keys->form], scratch);
 	if (!value)
-		return wrong_type(c, keys->types, why);
-	err = keys->set(s, target, value, &reason);
+		return wrong_type(c, types_of[keys->form], why);
+	err = attribute_set(s, target, keys, value, &reason);
 	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s: %s", name, reason);
 	return err;
 }
 
-static int keys_set(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
+static int keys_set(struct schema *s, void *target, const struct attribute *keys, const config_setting_t *c, char **why)
 {
 	int err = 0;
 
@@ -217,7 +197,7 @@ static int group_parse(
 	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
 	if (!err)
-		err = keys_set(s, g, group_keys, c, why);
+		err = keys_set(s, g, group_attributes, c, why);
 	if (err)
 		return err;
 	err = group_fits(g, &reason);
@@ -240,7 +220,7 @@ static int family_parse(
 	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
 	if (!err)
-		err = keys_set(s, f, family_keys, c, why);
+		err = keys_set(s, f, family_attributes, c, why);
 	if (err)
 		return err;
 	g = config_setting_get_member(c, "group");
@@ -308,7 +288,7 @@ static int root_parse(
 		else if (strcmp(name, "splits") == 0)
 			err = splits_parse(s, c, why);
 		else if (strcmp(name, "allow_delete") != 0)
-			err = key_set(s, NULL, table_keys, c, why);
+			err = key_set(s, s, table_attributes, c, why);
 		else if (config_setting_type(c) == CONFIG_TYPE_BOOL)
 			result->allow_delete = config_setting_get_bool(c);
 		else
