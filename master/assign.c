@@ -535,19 +535,18 @@ int assign_first(struct master *m, const struct start *start, char **why)
 	return pass_run(m, start, why);
 }
 
-int assign_all(struct master *m)
-{
-	return pass_run(m, NULL, NULL);
-}
-
-bool assign_due(struct master *m)
+int master_tick(struct master *m)
 {
 	struct pass p = {.m = m};
-	const bool due = monotonic_us() - m->passes.passed_us >= (m->passes.unassigned ? m->passes.again_us : PASS_US) ||
-		pass_find(&p) || servers_sum(&p) != m->passes.passed_servers;
+	int err = 0;
 
+	mutex_lock(&m->lock);
+	if (monotonic_us() - m->passes.passed_us >= (m->passes.unassigned ? m->passes.again_us : PASS_US) || pass_find(&p) ||
+		servers_sum(&p) != m->passes.passed_servers)
+		err = pass_run(m, NULL, NULL);
 	pass_fini(&p);
-	return due;
+	mutex_unlock(&m->lock);
+	return err;
 }
 
 static void assign_again(struct task *t)
@@ -556,7 +555,7 @@ static void assign_again(struct task *t)
 
 	mutex_lock(&m->lock);
 	if (m->passes.unassigned)
-		(void)!assign_all(m);
+		(void)!pass_run(m, NULL, NULL);
 	if (m->passes.unassigned && !m->ending)
 		task_queue_after(t, m->passes.again_us);
 	mutex_unlock(&m->lock);

@@ -40,10 +40,6 @@ struct start {
 };
 /* The first pass over all tablets.  *why as master_start's. */
 int assign_first(struct master *m, const struct start *start, char **why) TFS_MUST;
-/* A later pass. */
-int assign_all(struct master *m) TFS_MUST;
-/* Returns true if a pass is due. */
-bool assign_due(struct master *m);
 /* Has the tablets of a new table served.  After an error a later pass does it. */
 int assign_table(struct master *m, uint32_t table) TFS_MUST;
 /* A tablet is not served: the next tick, or a task in a second, makes a pass. */
@@ -53,13 +49,5 @@ void assign_soon(struct master *m);
 /* draining/N */
 void drain_file_name(uint64_t incarnation, char *name);
 bool server_is_draining(struct master *m, uint64_t incarnation);
-
-/* ---- move.c ---- */
-/* Moves the tablet that contains the row to the server.  After an error a later pass has it served, by some server. */
-int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to) TFS_MUST;
-/* Carries out the moves that balance.c chooses now. */
-int move_balance(struct master *m, unsigned *moved) TFS_MUST;
-/* drain: all tablets of the server move to others.  It is noted in the lock service until the server ends. */
-int move_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
 
 #endif

@@ -59,13 +59,12 @@ static int remove_rows(void *arg, const char *name)
 {
 	const struct rows *r = arg;
 	char path[ROWS_NAME_MAX];
-	struct lock_op op = {.name = path, .what = LOCK_REMOVE, .expect = LOCK_ANY};
 	char *end;
 
 	if (strtoul(name, &end, 10) != r->table || *end != '.' || strlen(name) > 30)
 		return 0;
 	snprintf(path, sizeof(path), META_ROWS_DIR "/%s", name);
-	return master_multi(r->m, &op, 1);
+	return master_remove(r->m, path);
 }
 
 static int tablets_delete(struct pass *p, uint32_t table)

@@ -54,6 +54,8 @@ void master_unblock_writes(struct master *m, uint32_t table);
 
 /* The next table id, and the version of its file. */
 int master_ids_read(struct master *m, uint32_t *next, uint64_t *version) TFS_MUST;
+/* The latest incarnation that was given out. */
+int master_incarnation(struct master *m, uint64_t *latest) TFS_MUST;
 /* Takes the next table id, durably. */
 int master_ids_take(struct master *m, uint32_t *id) TFS_MUST;
 /* Creates the tablets of a whole table, under a new id, split at the `splits` of p (NULL: one tablet). */

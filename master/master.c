@@ -69,46 +69,6 @@ int master_new(const struct master_options *o, struct master **out)
 	return 0;
 }
 
-int master_tick(struct master *m)
-{
-	int err;
-
-	mutex_lock(&m->lock);
-	err = assign_due(m) ? assign_all(m) : 0;
-	mutex_unlock(&m->lock);
-	return err;
-}
-
-int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to)
-{
-	int err;
-
-	mutex_lock(&m->lock);
-	err = move_tablet(m, table, row, to);
-	mutex_unlock(&m->lock);
-	return err;
-}
-
-int master_balance(struct master *m, unsigned *moved)
-{
-	int err;
-
-	mutex_lock(&m->lock);
-	err = move_balance(m, moved);
-	mutex_unlock(&m->lock);
-	return err;
-}
-
-int master_drain(struct master *m, uint64_t incarnation, bool drain)
-{
-	int err;
-
-	mutex_lock(&m->lock);
-	err = move_drain(m, incarnation, drain);
-	mutex_unlock(&m->lock);
-	return err;
-}
-
 void master_free(struct master *m)
 {
 	if (!m)

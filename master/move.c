@@ -90,14 +90,16 @@ static const struct ts_assigned *move_find(struct pass *p, uint32_t table, struc
 	return NULL;
 }
 
-int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to)
+int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t to)
 {
 	struct pass p = {.m = m};
 	struct live_server *from = NULL, *target;
 	const struct ts_assigned *t = NULL;
 	struct buf root_end = {0};
-	int err = pass_servers(&p);
+	int err;
 
+	mutex_lock(&m->lock);
+	err = pass_servers(&p);
 	if (!err)
 		err = meta_root_end(&root_end);
 	if (!err) {
@@ -112,6 +114,7 @@ int move_tablet(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t
 	}
 	buf_fini(&root_end);
 	pass_fini(&p);
+	mutex_unlock(&m->lock);
 	return err;
 }
 
@@ -131,12 +134,16 @@ static uint64_t server_since(struct master *m, uint64_t incarnation)
 	return now;
 }
 
-int move_drain(struct master *m, uint64_t incarnation, bool drain)
+int master_drain(struct master *m, uint64_t incarnation, bool drain)
 {
 	char name[DRAIN_FILE_MAX];
+	int err;
 
 	drain_file_name(incarnation, name);
-	return drain ? master_put(m, name, tfs_bytes_of("", 0), LOCK_ANY) : master_remove(m, name);
+	mutex_lock(&m->lock);
+	err = drain ? master_put(m, name, tfs_bytes_of("", 0), LOCK_ANY) : master_remove(m, name);
+	mutex_unlock(&m->lock);
+	return err;
 }
 
 /* A tablet of a LIST, with its server. */
@@ -193,7 +200,7 @@ static int balance_collect(struct pass *p, struct tfs_bytes root_end, struct lis
 	return 0;
 }
 
-int move_balance(struct master *m, unsigned *moved)
+int master_balance(struct master *m, unsigned *moved)
 {
 	static const char *const reasons[] = {
 		"its server is draining", "METADATA is spread", "it is small, as its neighbour", "load"};
@@ -207,8 +214,11 @@ int move_balance(struct master *m, unsigned *moved)
 	int err;
 
 	*moved = 0;
-	if (m->passes.partial)
+	mutex_lock(&m->lock);
+	if (m->passes.partial) {
+		mutex_unlock(&m->lock);
 		return 0;
+	}
 	err = pass_servers(&p);
 	if (!err)
 		err = meta_root_end(&root_end);
@@ -239,5 +249,6 @@ int move_balance(struct master *m, unsigned *moved)
 	free(bt);
 	buf_fini(&root_end);
 	pass_fini(&p);
+	mutex_unlock(&m->lock);
 	return err;
 }

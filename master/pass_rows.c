@@ -53,15 +53,12 @@ int pass_check_past(struct pass *p, const struct meta_tablet *row)
 {
 	const uint64_t latest = meta_tablet_latest(row);
 	uint64_t now = 0;
-	struct buf b = {0};
-	int err;
 
 	if (!p->start || latest <= p->start->latest_incarnation)
 		return 0;
 	if (!p->m->o.sole) { /* a server may have started since */
-		err = lock_get(p->m->locks, "incarnation", &b, NULL);
-		now = !err && b.n == 8 ? load_be64(b.p) : 0;
-		buf_fini(&b);
+		int err = master_incarnation(p->m, &now);
+
 		if (err || latest <= now)
 			return err;
 	}

@@ -240,15 +240,12 @@ static int server_bury(struct pass *p, uint64_t incarnation)
  */
 static bool is_buried(struct pass *p, uint64_t incarnation)
 {
-	struct buf b = {0};
-	bool given_out;
+	uint64_t latest;
 
 	if (incarnation <= p->m->passes.latest)
 		return !bsearch(&incarnation, p->live, p->live_count, sizeof(*p->live), by_number);
 	/* A damaged row may name any number, and later servers must not be buried. */
-	given_out = lock_get(p->m->locks, "incarnation", &b, NULL) == 0 && b.n == 8 && incarnation <= load_be64(b.p);
-	buf_fini(&b);
-	if (given_out)
+	if (master_incarnation(p->m, &latest) == 0 && incarnation <= latest)
 		p->m->passes.latest = incarnation;
 	return false;
 }

@@ -64,9 +64,7 @@ struct chain {
 
 static int rows_write(void *arg, const char *name, struct tfs_bytes rows)
 {
-	struct lock_op op = {.name = name, .contents = rows, .expect = LOCK_ANY};
-
-	return master_multi(arg, &op, 1);
+	return master_put(arg, name, rows, LOCK_ANY);
 }
 
 static int chain_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *t)

@@ -100,22 +100,6 @@ static int start_table(void *arg, const char *name)
 	return err;
 }
 
-/* Reads the latest incarnation that METADATA may name: in an embedded store, the incarnation before its own. */
-static int latest_incarnation(struct start *s)
-{
-	struct buf b = {0};
-	int err = lock_get(s->m->locks, "incarnation", &b, NULL);
-
-	if (!err && b.n != 8)
-		err = -EBADMSG;
-	if (!err)
-		s->latest_incarnation = load_be64(b.p) - s->m->o.sole;
-	else
-		why_set(s->why, "lock/incarnation: %s", error_text(err));
-	buf_fini(&b);
-	return err;
-}
-
 int master_start(struct master *m, char **why)
 {
 	struct start s = {.m = m, .why = why};
@@ -126,8 +110,13 @@ int master_start(struct master *m, char **why)
 	err = master_ids_read(m, &s.next_id, &version);
 	if (err)
 		why_set(why, "lock/ids: %s", error_text(err));
-	if (!err)
-		err = latest_incarnation(&s);
+	if (!err) {
+		err = master_incarnation(m, &s.latest_incarnation);
+		if (err)
+			why_set(why, "lock/incarnation: %s", error_text(err));
+		s.latest_incarnation -=
+			m->o.sole; /* that METADATA may name: in an embedded store, the incarnation before its own */
+	}
 	if (!err)
 		err = m->locks->ops->list(m->locks, "tables", start_table, &s);
 	if (!err)

@@ -107,6 +107,19 @@ int master_ids_read(struct master *m, uint32_t *next, uint64_t *version)
 	return err;
 }
 
+int master_incarnation(struct master *m, uint64_t *latest)
+{
+	struct buf b = {0};
+	int err = lock_get(m->locks, "incarnation", &b, NULL);
+
+	if (!err && b.n != 8)
+		err = -EBADMSG;
+	if (!err)
+		*latest = load_be64(b.p);
+	buf_fini(&b);
+	return err;
+}
+
 int master_ids_take(struct master *m, uint32_t *id)
 {
 	uint8_t bytes[4];

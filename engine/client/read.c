@@ -25,7 +25,7 @@ static int call_with_family(struct tfs_table *t, struct ts_request *q, const cha
 	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX)
 		goto out;
 	q->family = f ? f->id : 0;
-	err = table_call_row(t, s, q, a);
+	err = table_call(t, s, false, q, a);
 out:
 	schema_put(s);
 	return err;

@@ -99,7 +99,7 @@ static int salt_rows(
 	return 0;
 }
 
-static int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
+int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
 {
 	_Alignas(struct row_mutation) uint8_t small[SMALL];
 	const struct row_mutation *rows = q->rows;
@@ -162,11 +162,6 @@ int table_mutate(struct tfs_table *t, const struct schema *s, uint64_t generatio
 	} while (from < count);
 	a->row_errs = errs;
 	return 0;
-}
-
-int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a)
-{
-	return table_call(t, s, false, q, a);
 }
 
 int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a)

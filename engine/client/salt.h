@@ -19,11 +19,11 @@ static inline uint8_t salt_byte(struct tfs_bytes row, uint32_t salt)
 
 /*
  * Sends a request for one row to the table's tablets.  q->row is the row
- * without salt; the function fills in q->table.  It uses the tablets id and the
+ * without salt or, if `stored` is set, as it is stored; the function fills in q->table.  It uses the tablets id and the
  * salt of the schema, or of a newer one if they have changed.  -ENOENT: the
  * table was dropped.
  */
-int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a) TFS_MUST;
+int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
  * Applies mutations, in order.  Their rows are without salt.  generation: of the schema
  * that their family ids come from.  Sets a->row_errs, which may be NULL if it is one row.
@@ -31,7 +31,7 @@ int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_reques
  */
 int table_mutate(struct tfs_table *t, const struct schema *s, uint64_t generation, const struct row_mutation *rows, uint32_t count,
 	bool sync, struct ts_answer *a);
-/* Calls as table_call_row for the newest schema; q->row is the key as stored. */
+/* Calls as table_call for the newest schema; q->row is the key as stored. */
 int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /*
  * Called after -TABLE_DROPPED for the tablets id `tablets`.  Reads the schema from

@@ -192,11 +192,6 @@ void server_change(struct server *s, const struct server_settings *to)
 	sst_cache_resize(s->cache, to->block_cache_bytes, to->table_cache_bytes);
 }
 
-void server_will_close(struct server *s)
-{
-	environment_will_close(s);
-}
-
 struct clock *server_clock(struct server *s)
 {
 	return s->o.clock;

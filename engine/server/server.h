@@ -120,9 +120,9 @@ struct server_settings {
 	bool sync;
 };
 void server_change(struct server *s, const struct server_settings *to);
-/* Trusts the system's clock from now on, because an operator has confirmed it. */
 /* Compactions that users started end with -ECANCELED, from now on, so that they do not delay server_free. */
 void server_will_close(struct server *s);
+/* Trusts the system's clock from now on, because an operator has confirmed it. */
 void server_confirm_clock(struct server *s);
 /* Releases a part of the reserve for a change in the lock service that found the disk full.  Returns false if it released none. */
 bool server_release_space(struct server *s);

@@ -154,7 +154,7 @@ void environment_change(struct server *s, size_t memtable_bytes, uint64_t compac
 		over_memory(s);
 }
 
-void environment_will_close(struct server *s)
+void server_will_close(struct server *s)
 {
 	s->env->will_close = true;
 }

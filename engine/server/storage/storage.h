@@ -17,8 +17,6 @@ struct task_pool *environment_of_log(struct server *s); /* the workers of the lo
 struct tablet_env *environment_of(struct server *s, enum kind kind);
 /* Changes options of users' tablets. */
 void environment_change(struct server *s, size_t memtable_bytes, uint64_t compaction_rate);
-/* Compactions that users started end with -ECANCELED from now on. */
-void environment_will_close(struct server *s);
 /* Returns the memory that all memtables use. */
 uint64_t memtables_bytes(const struct server *s);
 
