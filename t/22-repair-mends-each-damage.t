@@ -4,7 +4,8 @@
 # and repairs it.  Afterwards check finds nothing, the store opens, and it has
 # all cells but those that the output names as lost.  The same holds for random
 # damage to one file (REPAIR_RANDOM rounds, default 6) and for a repair that is
-# killed at a step, one of REPAIR_STRIDE (3), and run again.
+# killed at a step, one of REPAIR_STRIDE (3), and run again.  With TEST_SHARE=N
+# one damage in N is tried (t/lib/share.h).
 use strict;
 use warnings;
 use Digest::MD5 qw(md5_hex);
@@ -108,9 +109,11 @@ sub repair {
 	return run($ctl, 'repair', @_);
 }
 
-# Damages a copy; the whole course.  Options: clean => no loss may be named.
+# Damages a copy; the whole course.  Options: clean => no loss may be named.  used => the test goes on with the copy.
+my $courses = 0;
 sub course {
 	my ($store, $model, $what, $damage, %o) = @_;
+	return 1 unless in_share($courses++) || $o{used};
 	my $dir = copy($store);
 	my $names = $damage->($dir);
 	my $before = tree($dir);
@@ -221,7 +224,7 @@ for my $name (qw(crashed closed)) {
 	course($dir, $model, 'sealed: nothing', sub { }, clean => 1, nothing => 1);
 	for my $k (1 .. 3) {
 		my $at = $ends[@ends * $k / 8] + 50;
-		course($dir, $model, "sealed: a damaged record at $at", sub { flip("$_[0]$inside", $at) }, loses => 1);
+		course($dir, $model, "sealed: a damaged record at $at", sub { flip("$_[0]$inside", $at) }, loses => 1, used => 1);
 		my $now = cells("$w/copy");
 		is(scalar(grep { exists $now->{$_} } @zombie), 0, '  no record of the zombie came back');
 	}
@@ -275,7 +278,7 @@ for my $name (qw(crashed closed)) {
 	is((run($fill, "$w/emptied", qw(write 60 flush empty write 20 crash)))[0], 0, 'fill emptied');
 	my $model = cells(copy("$w/emptied"));
 	for my $damage (['no root', sub { unlink "$_[0]/lock/root" }], ['no note', sub { unlink glob("$_[0]/lock/dropped/*"), "$_[0]/lock/root" }]) {
-		course("$w/emptied", $model, "emptied: $damage->[0]", sub { $damage->[1]->($_[0]); return }, any => 1);
+		course("$w/emptied", $model, "emptied: $damage->[0]", sub { $damage->[1]->($_[0]); return }, any => 1, used => 1);
 		is((run($fill, "$w/copy", 'empty'))[0], 0, '  emptied again');
 		my $now = cells("$w/copy") // {};
 		is(scalar(grep { /^17 / } keys %$now), scalar(grep { /^17 / } keys %$model), '  the other table has its cells');
@@ -305,7 +308,7 @@ SKIP: {
 	my $status = 99;
 	while ($status == 99) {
 		my $plan;
-		$n += $n ? $ENV{REPAIR_STRIDE} // 3 : 1;
+		$n += $n ? ($ENV{REPAIR_STRIDE} // 3) * ($ENV{TEST_SHARE} || 1) : 1;
 		last unless course("$w/small", $model, "killed at step $n", sub {
 			$damage->($_[0]);
 			$plan = (run($ctl, 'repair', $_[0]))[1];
@@ -313,7 +316,7 @@ SKIP: {
 			local $ENV{DIE_AT} = $n;
 			$status = (run($ctl, 'repair', '--write', $_[0]))[0];
 			return;
-		}, any => 1, before => \$plan);
+		}, any => 1, used => 1, before => \$plan);
 	}
 	cmp_ok($n, '>', 20, 'steps');
 }

@@ -8,9 +8,10 @@
 # which must occur; and a kill and two power cuts at each named durable step of such a
 # change.  A slice of at most 4,000 points has a TAP line and seeds of its own,
 # so that a slice that failed can be run again alone.  make check-crash runs
-# 100,000 points.
+# 100,000 points.  TEST_SHARE=N runs one in N of them (t/lib/share.h).
 cd "${BUILD:-.}" || exit 1
-points=${CRASH_POINTS:-400}
+points=$((${CRASH_POINTS:-400} / ${TEST_SHARE:-1}))
+: "${CRASH_SEED:=$((1 + ${TEST_SEED:-0} % 1000))}"
 jobs=1
 if [ "$points" -gt 10000 ]; then
 	jobs=$(nproc)
@@ -46,5 +47,5 @@ in_bytes $((points / 10)) --twice
 seed=1
 one crash_durable
 CRASH_SEED=1
-in_bytes $((points / 5)) --rare
+in_bytes $((${CRASH_POINTS:-400} / 5)) --rare
 echo "1..$n"

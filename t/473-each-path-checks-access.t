@@ -9,7 +9,7 @@ LIMIT=${LIMIT:-1500} PY_LIMIT=1500
 
 cat >"$W/matrix.py" <<'PY'
 import os, shutil, subprocess, sys
-from tap import same
+from tap import in_share, same
 
 M, what = sys.argv[1:]
 os.chdir(M)
@@ -241,8 +241,14 @@ def make():
     os.mkdir("u/.snap/s")
 
 # ---- the matrix ----
+# With TEST_SHARE=N each path is tried with one family in N, another one for the next user and for the next path.
+tried = 0
+def share(families):
+    global tried
+    tried += 1
+    return [f for i, f in enumerate(families) if in_share(tried + i)]
 def each_family(user, command, T):
-    for f in FAMILIES:
+    for f in share(FAMILIES):
         yield (f,) + run(user, command, T, f)
 
 # EACH=all: each path as each user, for each family, which takes minutes.  By default those paths of snapshots, of a
@@ -278,7 +284,7 @@ def write(commands, may):
         restore()
         before = state()
         for user in USERS:
-            for f in written_families():
+            for f in share(written_families()):
                 status, text = run(user, command, F=f)
                 changed = state() != before
                 if (status == 0) != may(user, f) or changed != may(user, f):

@@ -7,6 +7,7 @@
 #define T_ENGINE_DEATHS_H
 
 #include "t/engine/lib.h"
+#include "t/lib/share.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static inline void deaths(const struct death_test *t, bool with_power)
 		options.no_background = true;
 		t->set_up(change);
 		assert_int_equal(rename(in_dir("store"), in_dir("begin")), 0);
-		for (die_at = 1; !ended; die_at++, points++) {
+		for (die_at = share_first(); !ended; die_at += share_step(), points++) {
 			int status;
 			pid_t pid;
 

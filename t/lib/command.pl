@@ -19,6 +19,13 @@ sub spill {
 	close $f or die "$path: $!";
 }
 
+# Whether this run tries the point with this number (t/lib/share.h).
+sub in_share {
+	my ($point) = @_;
+	my $share = $ENV{TEST_SHARE} || 1;
+	return $point % $share == ($ENV{TEST_SEED} // 0) % $share;
+}
+
 # Starts a command.  Returns its process.
 sub start {
 	my @command = @_;

@@ -13,6 +13,12 @@ W = os.environ.get("W", "")
 sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def in_share(point):
+    """Whether this run tries the point with this number (t/lib/share.h)."""
+    share = int(os.environ.get("TEST_SHARE") or 1)
+    return point % share == int(os.environ.get("TEST_SEED") or 0) % share
+
+
 def ok(good, what):
     print("ok - " + what if good else "not ok - " + what)
     return good

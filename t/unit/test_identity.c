@@ -5,6 +5,7 @@
  */
 #include "engine/lock/identity.h"
 #include "engine/lock/lock_format.h"
+#include "t/lib/share.h"
 #include "t/unit/server_lib.h"
 
 #include <sys/mman.h>
@@ -149,7 +150,7 @@ static void crashes(void **state)
 
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(sh != MAP_FAILED);
-	for (crash_at = 1; !sh->opened; crash_at++) {
+	for (crash_at = (unsigned)share_first(); !sh->opened; crash_at += (unsigned)share_step()) {
 		for (survival = NOTHING; survival < SURVIVALS; survival++, deaths++) {
 			int status;
 			pid_t pid;
