@@ -321,8 +321,11 @@ static int in_a_range(struct tfs_table *t, struct tfs_bytes key)
 struct verb {
 	const char *name, *argument; /* argument as the list of verbs names it, or NULL */
 	const char *help;
-	bool of_row; /* the argument is the name of a row, as ls shows it; run gets the key */
+	/* One of these. */
+	int (*of_table)(struct tfs_table *t); /* of the mount: called for each table */
+	int (*of_store)(struct tfs_store *s);
 	int (*run)(const struct acting *a, struct tfs_bytes argument, struct changes *c);
+	bool of_row; /* the argument is the name of a row, as ls shows it; run gets the key */
 };
 
 static int split_verb(const struct acting *a, struct tfs_bytes row, struct changes *c)
@@ -356,68 +359,48 @@ static int clone_verb(const struct acting *a, struct tfs_bytes name, struct chan
 	return r == -EINVAL ? NO_TABLE : r == -EEXIST ? TABLE_EXISTS : r;
 }
 
-static int flush_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
-{
-	return tfs_flush(a->t);
-}
-
-static int compact_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
-{
-	return tfs_compact(a->t);
-}
-
 static int truncate_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	return admin_truncate(a->n, a->t, c);
 }
 
-static int flush_all_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
-{
-	return admin_each_table(tfs_flush);
-}
-
-static int compact_all_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
-{
-	return admin_each_table(tfs_compact);
-}
-
-static int sync_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
-{
-	return tfs_sync(fs.store);
-}
-
-static int clock_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
-{
-	return tfs_confirm_clock(fs.store);
-}
-
 static const struct verb table_verbs[] = {
-	{"flush", NULL, "write the memtables to SSTables", false, flush_verb},
-	{"compact", NULL, "do a major compaction of each tablet", false, compact_verb},
-	{"split", "ROW", "begin a tablet at the row", true, split_verb},
-	{"merge", "ROW", "join the tablet of the row and the next one", true, merge_verb},
-	{"drop-rows", "PREFIX", "delete the rows that begin with it", true, drop_rows},
-	{"truncate", NULL, "delete all rows", false, truncate_verb},
-	{"clone", "TABLE", "make a new table with the same rows", false, clone_verb},
+	{"flush", NULL, "write the memtables to SSTables", tfs_flush},
+	{"compact", NULL, "do a major compaction of each tablet", tfs_compact},
+	{"split", "ROW", "begin a tablet at the row", .run = split_verb, .of_row = true},
+	{"merge", "ROW", "join the tablet of the row and the next one", .run = merge_verb, .of_row = true},
+	{"drop-rows", "PREFIX", "delete the rows that begin with it", .run = drop_rows, .of_row = true},
+	{"truncate", NULL, "delete all rows", .run = truncate_verb},
+	{"clone", "TABLE", "make a new table with the same rows", .run = clone_verb},
 	{0},
 };
 static const struct verb snapshot_verbs[] = {
-	{"clone", "TABLE", "make a new table with the same rows", false, clone_verb},
+	{"clone", "TABLE", "make a new table with the same rows", .run = clone_verb},
 	{0},
 };
 static const struct verb system_verbs[] = {
-	{"flush", NULL, "write the memtables of all tables to SSTables", false, flush_all_verb},
-	{"compact", NULL, "do a major compaction of all tables", false, compact_all_verb},
-	{"sync", NULL, "wait until all acknowledged changes are on disk", false, sync_verb},
-	{"confirm-clock", NULL, "trust the present time of the system", false, clock_verb},
+	{"flush", NULL, "write the memtables of all tables to SSTables", tfs_flush},
+	{"compact", NULL, "do a major compaction of all tables", tfs_compact},
+	{"sync", NULL, "wait until all acknowledged changes are on disk", .of_store = tfs_sync},
+	{"confirm-clock", NULL, "trust the present time of the system", .of_store = tfs_confirm_clock},
 	{0},
 };
+
+/* The verbs of a control file. */
+static const struct verb *verbs_of(struct node *n)
+{
+	return !node_table(n) ? system_verbs : n->parent->kind == NODE_SNAPSHOT ? snapshot_verbs : table_verbs;
+}
 
 static int run_verb(const struct verb *v, const struct acting *a, struct tfs_bytes argument, struct changes *c)
 {
 	struct buf row = {0};
 	int r;
 
+	if (v->of_store)
+		return v->of_store(fs.store);
+	if (v->of_table)
+		return a->t ? v->of_table(a->t) : admin_each_table(v->of_table);
 	if (!v->of_row)
 		return v->run(a, argument, c);
 	if (!argument.n)
@@ -431,82 +414,44 @@ static int run_verb(const struct verb *v, const struct acting *a, struct tfs_byt
 	return r;
 }
 
-static int run_line(const struct verb *verbs, const struct acting *a, struct tfs_bytes line, struct changes *c)
+static int run_line(const struct acting *a, struct tfs_bytes line, struct changes *c)
 {
 	struct tfs_bytes argument;
 
-	for (const struct verb *v = verbs; v->name; v++)
+	for (const struct verb *v = verbs_of(a->n); v->name; v++)
 		if (line_is_verb(line, v->name, &argument))
 			return v->argument || !argument.n ? run_verb(v, a, argument, c) : NO_SUCH_VERB;
 	return NO_SUCH_VERB;
 }
 
-static int run_lines(const struct verb *verbs, const struct acting *a, struct tfs_bytes text, struct changes *c)
-{
-	while (text.n) {
-		const uint8_t *end = memchr(text.p, '\n', text.n);
-		struct tfs_bytes line = tfs_bytes_of(text.p, end ? (size_t)(end - text.p) : text.n);
-		int r;
-
-		text = end ? tfs_bytes_of(end + 1, text.n - line.n - 1) : tfs_bytes_of(NULL, 0);
-		if (line.n == 0)
-			continue;
-		r = run_line(verbs, a, line, c);
-		if (r)
-			return refuse_line(a->n, line, r);
-	}
-	return 0;
-}
-
-static int run_in_table(
-	const struct verb *verbs, struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
+int admin_apply_verbs(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	struct acting a = {.n = n, .caller = caller};
-	int err = fs_table_as_caller(caller, n, &a.t);
+	int r = node_table(n) ? fs_table_as_caller(caller, n, &a.t) : 0;
 
-	if (err)
-		return err;
-	err = run_lines(verbs, &a, text, c);
-	tfs_table_close(a.t);
-	return err;
+	if (r)
+		return r;
+	while (text.n && r == 0) {
+		const uint8_t *end = memchr(text.p, '\n', text.n);
+		struct tfs_bytes line = tfs_bytes_of(text.p, end ? (size_t)(end - text.p) : text.n);
+
+		text = end ? tfs_bytes_of(end + 1, text.n - line.n - 1) : tfs_bytes_of(NULL, 0);
+		if (line.n)
+			r = run_line(&a, line, c);
+		if (r)
+			r = refuse_line(n, line, r);
+	}
+	if (a.t)
+		tfs_table_close(a.t);
+	return r;
 }
 
-int admin_apply_table(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
-{
-	return run_in_table(table_verbs, n, text, caller, c);
-}
-
-int admin_apply_snapshot(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
-{
-	return run_in_table(snapshot_verbs, n, text, caller, c);
-}
-
-int admin_apply_system(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
-{
-	return run_lines(system_verbs, &(struct acting){.n = n, .caller = caller}, text, c);
-}
-
-static int list_verbs(const struct verb *verbs, struct buf *out)
+int admin_render_verbs(struct node *n, struct buf *out)
 {
 	int err = 0;
 
-	for (const struct verb *v = verbs; v->name && !err; v++)
+	for (const struct verb *v = verbs_of(n); v->name && !err; v++)
 		err = buf_printf(out, "%s%s%-*s %s\n", v->name, v->argument ? " " : "",
 			(int)(17 - strlen(v->name) - (v->argument ? 1 : 0)), v->argument ? v->argument : "", v->help);
 	return err;
-}
-
-int admin_render_table_verbs(struct node *n, struct buf *out)
-{
-	return list_verbs(table_verbs, out);
-}
-
-int admin_render_snapshot_verbs(struct node *n, struct buf *out)
-{
-	return list_verbs(snapshot_verbs, out);
-}
-
-int admin_render_system_verbs(struct node *n, struct buf *out)
-{
-	return list_verbs(system_verbs, out);
 }

@@ -21,13 +21,9 @@ int admin_render_status(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
 /* Truncates the table that n is in, by the handle t (truncate.c).  Logs why it is refused. */
 int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c) TFS_MUST;
-/* The verbs, one a line, with what each does: the text of ctl and .ctl. */
-int admin_render_system_verbs(struct node *n, struct buf *out) TFS_MUST;
-int admin_render_snapshot_verbs(struct node *n, struct buf *out) TFS_MUST;
-int admin_render_table_verbs(struct node *n, struct buf *out) TFS_MUST;
+/* The verbs of a control file, one a line, with what each does. */
+int admin_render_verbs(struct node *n, struct buf *out) TFS_MUST;
 /* Lines of verbs.  -EINVAL, logged, at the first line that is wrong; those before it have been done. */
-int admin_apply_system(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
-int admin_apply_snapshot(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
-int admin_apply_table(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
+int admin_apply_verbs(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c) TFS_MUST;
 
 #endif

@@ -139,7 +139,7 @@ static int version_render(struct node *n, struct buf *out)
 /* The metrics and the log name tables and rows that other users may not list. */
 static const struct setting system_settings[] = {
 	{.name = "config", .mode = 0600, .render = admin_render_config, .apply = admin_apply_config},
-	{.name = "ctl", .mode = 0600, .render = admin_render_system_verbs, .apply = admin_apply_system},
+	{.name = "ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
 	{.name = "log", .mode = 0400, .render = log_render, .read = log_read, .size = log_size},
 	{.name = "metrics", .mode = 0400, .render = admin_render_metrics},
 	{.name = "servers", .mode = 0444, .render = admin_render_servers},

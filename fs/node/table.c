@@ -167,7 +167,7 @@ static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {"
 	{0}};
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
-	{.name = ".ctl", .mode = 0600, .render = admin_render_table_verbs, .apply = admin_apply_table},
+	{.name = ".ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
 	{0},
 };
 

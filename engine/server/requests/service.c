@@ -435,7 +435,7 @@ static int serve_block(struct server *s, const struct ts_request *q, struct ts_a
 {
 	if (q->method == TS_BLOCK_WRITES) {
 		user_table_learn(s, q->table);
-		return user_table_block_writes(s, q->table, q->term);
+		return user_table_block_writes(s, q->table);
 	}
 	user_table_refresh(s, q->table);
 	if (user_table_unblock_writes(s, q->table))

@@ -476,7 +476,7 @@ bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_
 	return retire_deferred;
 }
 
-static int block_locked(struct server *s, struct user_table *u, uint64_t term)
+static int block_locked(struct server *s, struct user_table *u)
 {
 	if (!u->blocked && u->turns) {
 		u->turns--;
@@ -485,13 +485,12 @@ static int block_locked(struct server *s, struct user_table *u, uint64_t term)
 	if (!u->blocked)
 		u->write_blocks++;
 	u->blocked = true;
-	u->block_term = term;
 	if (u->writers)
 		(void)cond_wait_us(&s->tables->drained, &s->tables->lock, DRAIN_US);
 	return u->writers ? -EAGAIN : 0;
 }
 
-int user_table_block_writes(struct server *s, uint32_t table, uint64_t term)
+int user_table_block_writes(struct server *s, uint32_t table)
 {
 	struct user_table *u;
 	int err = -ENOENT;
@@ -500,7 +499,7 @@ int user_table_block_writes(struct server *s, uint32_t table, uint64_t term)
 	u = find_locked(s->tables, table);
 	if (u) {
 		u->refs++;
-		err = block_locked(s, u, term);
+		err = block_locked(s, u);
 	}
 	mutex_unlock(&s->tables->lock);
 	user_table_put(s, u);

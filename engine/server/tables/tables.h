@@ -32,11 +32,10 @@ struct user_table {
 	const struct schema *restricted, *restricted_by;
 	unsigned writers;      /* mutations, splits and merges under way */
 	unsigned write_blocks; /* holds; while there is one, new mutations are refused */
-	bool blocked;          /* the master has one of the holds, in the term block_term */
+	bool blocked;          /* the master has one of the holds, in its present term */
 	bool writes_refused;   /* mutations were refused since the first hold began */
 	unsigned turns;        /* number of requests for the next block that are refused */
-	uint64_t block_term;
-	bool retire_deferred; /* a split or merge did nothing, because writes were blocked */
+	bool retire_deferred;  /* a split or merge did nothing, because writes were blocked */
 	_Atomic bool dropped;
 	int read_err; /* the error of the last attempt to read the schema (the table may have been dropped), or 0 */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
@@ -124,12 +123,12 @@ int user_table_write_try(struct server *s, struct user_table *u, uint64_t genera
 	struct store_schema **schema) TFS_MUST;
 void user_table_write_end(struct server *s, struct user_table *u);
 /*
- * Blocks the table's writes for the master of this term; again has no further
+ * Blocks the table's writes for the master of the latest term; again has no further
  * effect.  On 0 no mutation of the table is under way, and none begins until
  * user_table_unblock_writes or a later term.  -EAGAIN: some are under way, or
  * others have their turn first; call it again.  -ENOENT: there is no such table.
  */
-int user_table_block_writes(struct server *s, uint32_t table, uint64_t term) TFS_MUST;
+int user_table_block_writes(struct server *s, uint32_t table) TFS_MUST;
 /*
  * New mutations are refused until as many calls of user_table_release_writes.  Those that
  * are under way continue.  -TABLE_DROPPED.
