@@ -47,6 +47,9 @@
 	X(TABLE_CACHE) /* open SSTables */                                                                                         \
 	X(SSTABLE)     /* one SSTable's opening; a shard of the cache of blocks and cells */                                       \
 	X(FILES)       /* lists of files: SSTables for the collector, schemas that have changed */                                 \
+	X(WIRE)        /* connections of a listener; a channel's waiting calls; changes that mounts are told of */                 \
+	X(CONN)        /* the frames that one connection sends */                                                                  \
+	X(EVENTS)      /* calls for the thread of the connections */                                                               \
 	X(TIMERS)      /* the list of worker pools */                                                                              \
 	X(TASK)        /* worker queue */                                                                                          \
 	X(CLOCK)                                                                                                                   \

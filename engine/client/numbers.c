@@ -3,6 +3,7 @@
 #include "engine/client/numbers.h"
 
 #include "engine/base/hash.h"
+#include "engine/rpc/tablet_service.h"
 
 int numbers_init(struct numbers *n, uint64_t client)
 {
@@ -12,7 +13,7 @@ int numbers_init(struct numbers *n, uint64_t client)
 
 		if (err)
 			return err;
-		n->client = client | NUMBERS_RANDOM;
+		n->client = client | TS_CLIENT_RANDOM;
 	}
 	n->epoch = 1;
 	n->next = 1;

@@ -19,13 +19,12 @@ struct numbered {
 	TAILQ_ENTRY(numbered) link;
 };
 struct numbers {
-	uint64_t client; /* the client's id: of a server its incarnation, else random and at least NUMBERS_RANDOM; constant */
+	uint64_t client; /* the client's id: of a server its incarnation, else random and at least TS_CLIENT_RANDOM; constant */
 	_Atomic uint64_t epoch; /* from 1 */
 	struct mutex lock;      /* guards the rest */
 	uint64_t next;
 	TAILQ_HEAD(, numbered) unanswered; /* in the order of numbers */
 };
-#define NUMBERS_RANDOM (UINT64_C(1) << 63)
 /* client 0: a random id.  -errno: there are no random bytes. */
 int numbers_init(struct numbers *n, uint64_t client);
 void numbers_fini(struct numbers *n);

@@ -419,11 +419,36 @@ out:
 	return err;
 }
 
+/* A server has read METADATA for this client. */
+static int location_ask(struct router *r, uint32_t table, struct tfs_bytes row, struct tablet_service **out, uint64_t *assignment)
+{
+	struct ss_answer a = {0};
+	struct tablet_service *s;
+	int err = r->o.locate(r->o.servers.arg, table, row, &a);
+
+	if (!err && !a.tablet_count)
+		err = -TABLET_MOVED;
+	for (uint32_t i = 0; i < a.tablet_count && !err; i++) {
+		const struct ss_location *t = &a.tablets[i];
+
+		err = server_of(r, t->server, &s);
+		if (err)
+			break;
+		locations_put(r->locations, table, t->begin, t->end, s, t->assignment);
+		if (i == 0) {
+			*out = s;
+			*assignment = t->assignment;
+		}
+	}
+	ss_answer_fini(&a);
+	return err;
+}
+
 static struct tablet_service *location_cached(struct router *r, uint32_t table, struct tfs_bytes row, uint64_t *assignment)
 {
 	struct tablet_service *s;
 
-	if (!is_root(r, table, row))
+	if (!is_root(r, table, row) || r->o.locate)
 		return locations_find(r->locations, table, row, assignment);
 	s = atomic_load(&r->root);
 	*assignment = atomic_load(&r->root_assignment);
@@ -436,13 +461,15 @@ static int location_read(struct router *r, struct patience *t, uint32_t table, s
 	uint64_t *assignment)
 {
 	atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
+	if (r->o.locate)
+		return location_ask(r, table, row, out, assignment);
 	return is_root(r, table, row) ? location_read_root(r, out, assignment)
 				      : location_scan_run(r, t, table, row, out, assignment);
 }
 
 static void location_forget(struct router *r, uint32_t table, struct tfs_bytes row, struct tablet_service *s)
 {
-	if (is_root(r, table, row))
+	if (is_root(r, table, row) && !r->o.locate)
 		(void)atomic_compare_exchange_strong(&r->root, &s, NULL);
 	else
 		locations_forget(r->locations, table, row, s);

@@ -32,11 +32,17 @@
 #define TFS_CLIENT_ROUTE_H
 
 #include "engine/lock/lock.h"
+#include "engine/rpc/store_service.h"
 #include "engine/rpc/tablet_service.h"
 
 struct route_options {
 	struct lock_service *locks; /* the file "root" names the server of the root tablet */
 	struct tablet_servers servers;
+	/*
+	 * Asks a server for the tablet of a row, and perhaps those after it (SS_LOCATE).  NULL: this router
+	 * reads the file "root" and METADATA itself.
+	 */
+	int (*locate)(void *servers_arg, uint32_t table, struct tfs_bytes row, struct ss_answer *a);
 	size_t cache_bytes;   /* limit of the cache of locations; 0: ROUTE_CACHE_BYTES */
 	uint64_t patience_us; /* the pauses of one request and the waits for its lost answers, together; 0: ROUTE_PATIENCE_US */
 	/* Sleeps; NULL: usleep.  A simulation has its own. */

@@ -94,17 +94,36 @@ static void waiting_free(struct waiting *w)
 	free(w);
 }
 
+static void answer_and_free(struct waiting *w, int err, struct buf *answer)
+{
+	w->fn(w->arg, err, answer);
+	buf_fini(answer);
+	waiting_free(w);
+}
+
+static void refuse(struct waiting *w, const struct ts_answer *refusal)
+{
+	struct buf answer = {0};
+
+	answer_and_free(w, ts_answer_pack(&w->q, refusal, &answer), &answer);
+}
+
 /* Calls the service, or refuses the request if service is NULL; answers, and frees the request. */
 static void finish(struct waiting *w, struct tablet_service *service)
 {
 	const bool poll = w->q.method == TS_POLL; /* -EAGAIN would be the result of the action */
-	const struct ts_answer refusal = {.err = poll ? 0 : -EAGAIN, .scan = poll ? w->q.scan : 0};
 	struct buf answer = {0};
-	int err = service ? ts_serve_decoded(service, &w->q, &w->arena, &answer) : ts_answer_pack(&w->q, &refusal, &answer);
 
-	w->fn(w->arg, err, &answer);
-	buf_fini(&answer);
-	waiting_free(w);
+	if (service)
+		answer_and_free(w, ts_serve_decoded(service, &w->q, &w->arena, &answer), &answer);
+	else
+		refuse(w, &(struct ts_answer){.err = poll ? 0 : -EAGAIN, .scan = poll ? w->q.scan : 0});
+}
+
+/* What a request in the queue occupies. */
+static size_t bytes_of(const struct waiting *w)
+{
+	return w->bytes.n + w->arena.used_bytes;
 }
 
 static struct waiting *take_locked(struct pool *p)
@@ -114,7 +133,7 @@ static struct waiting *take_locked(struct pool *p)
 	if (w) {
 		TAILQ_REMOVE(&p->queue, w, next);
 		p->count--;
-		p->bytes -= w->bytes.n;
+		p->bytes -= bytes_of(w);
 	}
 	return w;
 }
@@ -147,11 +166,11 @@ static bool enqueue(struct pool *p, struct waiting *w)
 	bool full;
 
 	mutex_lock(&p->lock);
-	full = p->count >= p->most || (p->count && p->bytes + w->bytes.n > DISPATCH_BYTES_MAX);
+	full = p->count >= p->most || (p->count && p->bytes + bytes_of(w) > DISPATCH_BYTES_MAX);
 	if (!full) {
 		TAILQ_INSERT_TAIL(&p->queue, w, next);
 		p->count++;
-		p->bytes += w->bytes.n;
+		p->bytes += bytes_of(w);
 		free_worker = p->idle;
 		if (free_worker)
 			p->idle = free_worker->next_idle;
@@ -171,6 +190,12 @@ static uint64_t wait_most_us(const struct ts_request *q)
 
 void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer_fn *fn, void *arg)
 {
+	dispatch_request_from(d, NULL, NULL, request, fn, arg);
+}
+
+void dispatch_request_from(
+	struct dispatcher *d, dispatch_check_fn *check, void *peer, struct buf *request, dispatch_answer_fn *fn, void *arg)
+{
 	struct waiting *w = calloc(1, sizeof(*w));
 	const uint64_t now_us = monotonic_us();
 	struct buf none = {0};
@@ -189,6 +214,18 @@ void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer
 		ts_refused_bytes(d->service->refused, err);
 		waiting_free(w);
 		fn(arg, err, &none);
+		return;
+	}
+	err = check ? check(peer, &w->q) : 0;
+	if (err == -EBADMSG) {
+		ts_refused(d->service->refused, TS_REFUSED_MALFORMED);
+		waiting_free(w);
+		fn(arg, err, &none);
+		return;
+	}
+	if (err) {
+		ts_refused(d->service->refused, TS_REFUSED_INVALID);
+		refuse(w, &(struct ts_answer){.err = err});
 		return;
 	}
 	most_us = wait_most_us(&w->q);

@@ -62,6 +62,14 @@ typedef void dispatch_answer_fn(void *arg, int err, struct buf *answer);
  * client has sent HELLO with a later epoch, or if its master's term is over.
  */
 void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer_fn *fn, void *arg);
+/*
+ * The same for a request of a peer that is checked.  check may change *q; it returns 0, -EBADMSG if
+ * the channel should be closed, or another error, which is the answer.  It is called by this
+ * thread, with the peer.
+ */
+typedef int dispatch_check_fn(void *peer, struct ts_request *q);
+void dispatch_request_from(
+	struct dispatcher *d, dispatch_check_fn *check, void *peer, struct buf *request, dispatch_answer_fn *fn, void *arg);
 /* The class of a request.  Its tablets decide, if it names any, else its table and row. */
 enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct ts_request *q);
 

@@ -215,7 +215,11 @@ struct ts_assigned {
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes; NULL: decoded by a server */
+	uint64_t
+		peer; /* who sent it over a connection: only this peer may use its client's id and scans; 0: a caller in this process */
 };
+/* Ids of clients that are not servers have this bit. */
+#define TS_CLIENT_RANDOM (UINT64_C(1) << 63)
 
 #define TS_TABLET(F)                                                                                                               \
 	F(VALUE, 1, struct tfs_bytes, begin)                                                                                       \

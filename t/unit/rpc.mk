@@ -7,3 +7,6 @@ check_PROGRAMS += t/unit/test_rooms_memory
 t_unit_test_rooms_memory_SOURCES = t/unit/test_rooms_memory.c t/unit/wrap_alloc.h
 t_unit_test_rooms_memory_LDADD = librpc.a libmeta.a libschema.a liblock.a libcompact.a libtablet.a liblog.a libcell.a libsstable.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_rooms_memory_LDFLAGS = $(wrap_alloc)
+check_PROGRAMS += t/unit/test_frames
+t_unit_test_frames_SOURCES = t/unit/test_frames.c t/unit/dir.h
+t_unit_test_frames_LDADD = librpc.a libmeta.a libschema.a liblock.a libcompact.a libtablet.a liblog.a libcell.a libsstable.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)

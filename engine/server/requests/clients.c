@@ -38,6 +38,7 @@
 
 struct client_state {
 	uint64_t id, epoch;
+	uint64_t peer;             /* whose id it is */
 	unsigned running, earlier; /* requests under way of this epoch, and of earlier epochs */
 	uint64_t last_us;          /* monotonic */
 	UT_hash_handle hh;
@@ -67,7 +68,7 @@ static void clients_expire(struct clients *x, uint64_t now_us)
 		client_remove(x, c);
 }
 
-static int client_get(struct clients *x, uint64_t id, struct client_state **out)
+static int client_get(struct clients *x, uint64_t id, uint64_t peer, struct client_state **out)
 {
 	const uint64_t now_us = monotonic_us();
 	struct client_state *c;
@@ -82,12 +83,15 @@ static int client_get(struct clients *x, uint64_t id, struct client_state **out)
 		if (!c)
 			return -ENOMEM;
 		c->id = id;
+		c->peer = peer;
 		HASH_ADD(hh, x->states, id, sizeof c->id, c);
 		if (!c->hh.tbl) {
 			free(c);
 			return -ENOMEM;
 		}
 	}
+	if (c->peer != peer)
+		return -EPERM;
 	c->last_us = now_us;
 	*out = c;
 	return 0;
@@ -186,7 +190,7 @@ int client_begin(struct server *s, const struct ts_request *q)
 		mutex_unlock(&x->lock);
 		return -SESSION_ENDED;
 	}
-	err = client_get(x, q->token.client, &c);
+	err = client_get(x, q->token.client, q->peer, &c);
 	if (!err && q->epoch < c->epoch)
 		err = -EPOCH_ENDED;
 	if (!err && q->epoch > c->epoch) {

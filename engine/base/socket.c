@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/base/socket.h"
+
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG 256
+#define PIECES_MAX 4u
+
+static int dir_open(const char *dir)
+{
+	int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* The path leads through the open directory, so it is short. */
+static int address_of(int dir, const char *name, struct sockaddr_un *out)
+{
+	int n;
+
+	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
+	n = snprintf(out->sun_path, sizeof(out->sun_path), "/proc/self/fd/%d/%s", dir, name);
+	return n < 0 || (size_t)n >= sizeof(out->sun_path) ? -ENAMETOOLONG : 0;
+}
+
+/* Returns 1 if the name is a socket, 0 if it does not exist. */
+static int is_socket(int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	return S_ISSOCK(st.st_mode) ? 1 : S_ISLNK(st.st_mode) ? -ELOOP : -EEXIST;
+}
+
+int socket_listen(const char *dir, const char *name, mode_t mode, int *out)
+{
+	struct sockaddr_un a;
+	int d = dir_open(dir), fd = -1, err = d < 0 ? d : address_of(d, name, &a);
+
+	if (!err) {
+		err = is_socket(d, name);
+		if (err == -ELOOP || err == -EEXIST)
+			msg_error("%s/%s: %s", dir, name,
+				err == -ELOOP ? "a symbolic link; none is followed here"
+					      : "neither a file nor a directory of the store, nor a socket");
+		if (err > 0)
+			err = unlinkat(d, name, 0) ? -errno : 0;
+	}
+	if (!err) {
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		err = fd < 0 ? -errno : 0;
+	}
+	/* The new name has the mode that the socket has. */
+	if (!err && (fchmod(fd, mode) || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, BACKLOG)))
+		err = -errno;
+	if (d >= 0)
+		close(d);
+	if (err && fd >= 0)
+		close(fd);
+	if (!err)
+		*out = fd;
+	return err;
+}
+
+int socket_accept(int listener, int *fd)
+{
+	int r;
+
+	do
+		r = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	while (r < 0 && (errno == EINTR));
+	if (r < 0)
+		return -errno;
+	*fd = r;
+	return 0;
+}
+
+int socket_connect(const char *dir, const char *name, int *out)
+{
+	struct sockaddr_un a;
+	int d = dir_open(dir), fd = -1, err = d < 0 ? d : address_of(d, name, &a);
+
+	if (!err) {
+		err = is_socket(d, name);
+		err = err > 0 ? 0 : err == 0 ? -ENOENT : err == -EEXIST ? -EPROTOTYPE : err;
+	}
+	if (!err) {
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		err = fd < 0 ? -errno : 0;
+	}
+	if (!err && connect(fd, (struct sockaddr *)&a, sizeof(a)))
+		err = -errno;
+	if (d >= 0)
+		close(d);
+	if (err && fd >= 0)
+		close(fd);
+	if (!err)
+		*out = fd;
+	return err;
+}
+
+int socket_get_peer(int fd, struct socket_peer *out)
+{
+	struct ucred cred;
+	socklen_t n = sizeof(cred);
+	gid_t *groups = NULL;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n))
+		return -errno;
+	*out = (struct socket_peer){.uid = cred.uid, .gid = cred.gid, .pid = cred.pid};
+	n = 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &n) == 0 || errno != ERANGE)
+		return 0; /* none, or the kernel cannot name those of a listener */
+	groups = malloc(n);
+	if (!groups)
+		return -ENOMEM;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &n)) {
+		free(groups);
+		return -errno;
+	}
+	out->groups = groups;
+	out->group_count = n / (socklen_t)sizeof(gid_t);
+	return 0;
+}
+
+void socket_peer_fini(struct socket_peer *p)
+{
+	free(p->groups);
+	*p = (struct socket_peer){0};
+}
+
+void socket_remove(const char *dir, const char *name)
+{
+	int d = dir_open(dir);
+
+	if (d < 0)
+		return;
+	if (is_socket(d, name) > 0)
+		(void)!unlinkat(d, name, 0);
+	close(d);
+}
+
+int socket_file_owner(const char *dir, const char *name, uid_t *uid)
+{
+	struct stat st;
+	int d = dir_open(dir), err = d < 0 ? d : 0;
+
+	if (!err && fstatat(d, name, &st, AT_SYMLINK_NOFOLLOW))
+		err = -errno;
+	if (!err && !S_ISREG(st.st_mode))
+		err = -EINVAL;
+	if (!err)
+		*uid = st.st_uid;
+	if (d >= 0)
+		close(d);
+	return err;
+}
+
+int64_t socket_send(int fd, const struct tfs_bytes *v, unsigned count)
+{
+	struct iovec iov[PIECES_MAX];
+	struct msghdr m = {.msg_iov = iov};
+	ssize_t n;
+
+	for (unsigned i = 0; i < count && m.msg_iovlen < PIECES_MAX; i++)
+		if (v[i].n)
+			iov[m.msg_iovlen++] = (struct iovec){(void *)(uintptr_t)v[i].p, v[i].n};
+	do
+		n = sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+int64_t socket_receive(int fd, void *p, size_t n)
+{
+	ssize_t r;
+
+	do
+		r = recv(fd, p, n, MSG_DONTWAIT);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : r;
+}
+
+void socket_abort(int fd)
+{
+	const struct linger now = {.l_onoff = 1};
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+}

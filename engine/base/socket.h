@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unix sockets in directories.  The directory is opened first, and the socket is reached
+ * through it, so its path may be longer than the 107 bytes of an address, and a
+ * symbolic link is not followed.
+ *
+ * All descriptors do not block and are closed at an exec.  Errors: -errno.
+ * Threads: any.
+ */
+#ifndef TFS_BASE_SOCKET_H
+#define TFS_BASE_SOCKET_H
+
+#include "engine/base/bytes.h"
+
+/* The process at the other end, as the kernel names it when it connected or listened. */
+struct socket_peer {
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+	gid_t *groups; /* supplementary ones; socket_peer_fini frees them */
+	uint32_t group_count;
+};
+
+/*
+ * Removes a socket of this name, which a dead process has left, and listens at a new one
+ * with this mode.  -EEXIST: the name is taken by something that is no socket.
+ */
+int socket_listen(const char *dir, const char *name, mode_t mode, int *fd) TFS_MUST;
+/* Accepts a connection.  -EAGAIN: none waits. */
+int socket_accept(int listener, int *fd) TFS_MUST;
+/*
+ * Connects.  -ENOENT, -ECONNREFUSED: no process listens; -EACCES: the user may not
+ * connect; -EAGAIN: too many connections wait; -ELOOP, -EPROTOTYPE: no socket.
+ */
+int socket_connect(const char *dir, const char *name, int *fd) TFS_MUST;
+int socket_get_peer(int fd, struct socket_peer *out) TFS_MUST;
+void socket_peer_fini(struct socket_peer *p);
+/* Removes the name if it is a socket. */
+void socket_remove(const char *dir, const char *name);
+/* The owner of a regular file. */
+int socket_file_owner(const char *dir, const char *name, uid_t *uid) TFS_MUST;
+/* Sends pieces.  Returns the number of bytes that the kernel took, -EAGAIN: none now.  Raises no signal. */
+int64_t socket_send(int fd, const struct tfs_bytes *v, unsigned count) TFS_MUST;
+/* Returns the number of bytes received, 0 at the end, -EAGAIN: none now. */
+int64_t socket_receive(int fd, void *p, size_t n) TFS_MUST;
+/* Closes at once: what was not sent is dropped. */
+void socket_abort(int fd);
+
+#endif

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A caller sends its request itself, and sleeps until the thread of the connections has
+ * received the answer, or the connection is lost.  A caller that has heard nothing for
+ * PING_US asks for a sign of life, and gives the connection up after SILENT_US.
+ *
+ * A call connects if there is no connection.  Other calls wait for it meanwhile.
+ */
+#include "engine/rpc/channel.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/hashtable.h"
+#include "engine/base/msg.h"
+#include "engine/base/mutex.h"
+#include "engine/base/socket.h"
+#include "engine/rpc/conn.h"
+#include "engine/rpc/events.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PING_US 2500000u
+#define SILENT_US 5000000u
+#define PAUSE_FIRST_US 2000u
+#define PAUSE_MOST_US 100000u
+#define SCAN_BATCH_MAX ((size_t)512 << 10) /* the largest cell fits behind it into a small frame */
+
+/* One connection.  The conn owns it. */
+struct link {
+	struct channel *channel;
+	struct conn *conn;
+	bool large;
+	struct event greeted; /* 1: the HELLO of the server has come, or the connection is lost */
+	int err;              /* then */
+	char *why;
+};
+
+struct waiting {
+	uint64_t number;
+	const struct conn *conn;
+	struct event done;
+	int err;
+	struct buf answer;
+	UT_hash_handle hh;
+};
+
+struct tablet_channel {
+	struct tablet_service base;
+	struct channel *channel;
+};
+struct master_channel {
+	struct master_service base;
+	struct channel *channel;
+};
+
+struct channel {
+	struct channel_options o;
+	char *dir, *program;
+	pid_t pid;
+	struct tablet_channel tablets;
+	struct master_channel master;
+
+	struct mutex lock; /* RANK_WIRE; guards the next members */
+	struct cond connected;
+	struct conn *conn[2]; /* small, large; NULL: not connected */
+	bool connecting[2];
+	struct waiting *waiting;
+	uint64_t number;
+	uint8_t store[16]; /* the store's id, once it is known */
+	size_t store_n;
+	bool greeted_once, unreachable; /* unreachable: it was logged */
+};
+
+/* ---- the thread of the connections ---- */
+
+static int on_hello(struct link *l, struct tfs_bytes body)
+{
+	struct channel *c = l->channel;
+	struct arena arena = {0};
+	struct hello h = {0};
+	int err = hello_unpack(body, &arena, &h);
+
+	if (!err && h.err) {
+		l->err = h.err;
+		l->why = h.why ? strdup(h.why) : NULL;
+		err = h.err;
+	} else if (!err && h.version != HELLO_VERSION) {
+		err = -EPROTO;
+	}
+	mutex_lock(&c->lock);
+	if (!err && h.store.n > sizeof(c->store))
+		err = -EBADMSG;
+	if (!err && c->store_n && !bytes_eq(h.store, tfs_bytes_of(c->store, c->store_n)))
+		err = -EXDEV; /* the directory has another store now */
+	if (!err && h.store.n) {
+		memcpy(c->store, h.store.p, h.store.n);
+		c->store_n = h.store.n;
+	}
+	mutex_unlock(&c->lock);
+	arena_fini(&arena);
+	if (err) {
+		l->err = err;
+		return err;
+	}
+	conn_greeted(l->conn);
+	event_set(&l->greeted, 1);
+	event_wake(&l->greeted);
+	return 0;
+}
+
+static int on_answer(struct channel *c, struct frame *f)
+{
+	struct waiting *w;
+
+	mutex_lock(&c->lock);
+	HASH_FIND(hh, c->waiting, &f->number, sizeof(f->number), w);
+	if (w) {
+		HASH_DEL(c->waiting, w);
+		w->answer = f->body;
+		f->body = (struct buf){0};
+		event_set(&w->done, 1);
+	}
+	mutex_unlock(&c->lock);
+	if (w)
+		event_wake(&w->done);
+	return 0; /* its caller may have given up */
+}
+
+static int on_notice(struct channel *c, struct tfs_bytes body)
+{
+	struct arena arena = {0};
+	struct notice n = {0};
+	int err = notice_unpack(body, &arena, &n);
+
+	if (!err && c->o.changed)
+		c->o.changed(c->o.arg, &n);
+	arena_fini(&arena);
+	return err;
+}
+
+static int on_frame(struct conn *conn, struct frame *f)
+{
+	struct link *l = conn_owner(conn);
+
+	if (f->kind == FRAME_HELLO)
+		return on_hello(l, buf_bytes(&f->body));
+	if (f->kind == FRAME_ANSWER)
+		return on_answer(l->channel, f);
+	if (f->kind == FRAME_NOTICE && !l->large)
+		return on_notice(l->channel, buf_bytes(&f->body));
+	return -EBADMSG;
+}
+
+static void on_closed(struct conn *conn, int why)
+{
+	struct link *l = conn_owner(conn);
+	struct channel *c = l->channel;
+	struct waiting *w, *tmp;
+
+	mutex_lock(&c->lock);
+	if (c->conn[l->large] == conn) {
+		c->conn[l->large] = NULL;
+		conn_put(conn);
+	}
+	HASH_ITER(hh, c->waiting, w, tmp)
+	if (w->conn == conn) {
+		HASH_DEL(c->waiting, w);
+		w->err = why == -ETIMEDOUT ? -ETIMEDOUT : -ANSWER_LOST;
+		event_set(&w->done, 1);
+		event_wake(&w->done);
+	}
+	if (!l->err)
+		l->err = why ? why : -ANSWER_LOST;
+	mutex_unlock(&c->lock);
+	event_set(&l->greeted, 1);
+	event_wake(&l->greeted);
+	if (c->o.changed && !l->large)
+		c->o.changed(c->o.arg, NULL); /* from now on nobody tells of changes */
+}
+
+static void link_free(void *owner)
+{
+	struct link *l = owner;
+
+	free(l->why);
+	free(l);
+}
+
+static const struct conn_ops conn_ops = {.frame = on_frame, .closed = on_closed, .free = link_free, .patient = true};
+
+static void begin(void *conn)
+{
+	conn_begin(conn);
+}
+
+/* ---- connecting ---- */
+
+/* The other end must be root or the owner of the store's file FORMAT. */
+static int check_listener(const struct channel *c, int fd, char **why)
+{
+	struct socket_peer p = {0};
+	uid_t owner;
+	int err = socket_get_peer(fd, &p);
+
+	if (!err)
+		err = socket_file_owner(c->dir, "FORMAT", &owner);
+	if (!err && p.uid != 0 && p.uid != owner) {
+		err = -EPERM;
+		why_set(why, "%s/" SOCKET_NAME ": user %u listens there, who is neither root nor the owner of FORMAT", c->dir,
+			(unsigned)p.uid);
+	}
+	socket_peer_fini(&p);
+	return err;
+}
+
+static int say_hello(struct channel *c, struct link *l, char **why)
+{
+	struct hello h = {.version = HELLO_VERSION,
+		.client = c->o.client,
+		.large = l->large,
+		.notices = c->o.notices && !l->large,
+		.program = c->program};
+	struct buf b = {0};
+	const uint64_t until = monotonic_us() + c->o.timeout_us;
+	uint64_t now;
+	int err;
+
+	mutex_lock(&c->lock);
+	h.store = tfs_bytes_of(c->store, c->store_n);
+	err = hello_pack(&h, &b);
+	mutex_unlock(&c->lock);
+	if (!err)
+		err = conn_send(l->conn, FRAME_HELLO, 0, 0, buf_bytes(&b));
+	buf_fini(&b);
+	/* A server that starts answers when it has replayed its log. */
+	while (!err && !event_wait_us(&l->greeted, 0, PING_US)) {
+		now = monotonic_us();
+		if (now >= until)
+			err = -ETIMEDOUT;
+	}
+	if (!err) {
+		mutex_lock(&c->lock);
+		err = l->err;
+		mutex_unlock(&c->lock);
+	}
+	if (err && l->why)
+		why_set(why, "%s", l->why);
+	return err;
+}
+
+static int connect_new(struct channel *c, bool large, struct conn **out, char **why)
+{
+	struct link *l = calloc(1, sizeof(*l));
+	struct conn *conn = NULL;
+	int fd = -1, err = l ? socket_connect(c->dir, SOCKET_NAME, &fd) : -ENOMEM;
+
+	if (!err)
+		err = check_listener(c, fd, why);
+	if (!err)
+		err = conn_new(fd, &conn_ops, l, &conn);
+	if (err) {
+		if (fd >= 0)
+			socket_abort(fd);
+		free(l);
+		return err;
+	}
+	*l = (struct link){.channel = c, .conn = conn, .large = large};
+	events_run(begin, conn);
+	err = say_hello(c, l, why);
+	if (err) {
+		conn_close(conn, err);
+		conn_put(conn);
+		return err;
+	}
+	*out = conn;
+	return 0;
+}
+
+/* Returns a reference to the connection, which is made if there is none. */
+static int connection(struct channel *c, bool large, struct conn **out, char **why)
+{
+	struct conn *made = NULL;
+	bool again;
+	int err = 0;
+
+	mutex_lock(&c->lock);
+	while (!c->conn[large] && c->connecting[large])
+		cond_wait(&c->connected, &c->lock);
+	if (!c->conn[large]) {
+		c->connecting[large] = true;
+		mutex_unlock(&c->lock);
+		err = connect_new(c, large, &made, why);
+		mutex_lock(&c->lock);
+		c->connecting[large] = false;
+		c->conn[large] = made;
+		cond_broadcast(&c->connected);
+	}
+	again = !err && made && !large && c->greeted_once;
+	if (!err && made && !large)
+		c->greeted_once = true;
+	if (!err) {
+		*out = c->conn[large];
+		conn_get(*out);
+	}
+	mutex_unlock(&c->lock);
+	if (again && c->o.changed)
+		c->o.changed(c->o.arg, NULL);
+	return err;
+}
+
+/* ---- calls ---- */
+
+/* The connection was closed: the next call makes another one. */
+static void drop(struct channel *c, struct conn *conn)
+{
+	bool found = false;
+
+	mutex_lock(&c->lock);
+	for (unsigned i = 0; i < 2; i++)
+		if (c->conn[i] == conn) {
+			c->conn[i] = NULL;
+			found = true;
+		}
+	mutex_unlock(&c->lock);
+	if (found)
+		conn_put(conn);
+}
+
+static void stop_waiting(struct channel *c, struct waiting *w)
+{
+	struct waiting *found;
+
+	mutex_lock(&c->lock);
+	HASH_FIND(hh, c->waiting, &w->number, sizeof(w->number), found);
+	if (found)
+		HASH_DEL(c->waiting, w);
+	mutex_unlock(&c->lock);
+}
+
+/* Waits for the answer.  limit_us 0: without end. */
+static int await(struct channel *c, struct conn *conn, struct waiting *w, uint64_t limit_us)
+{
+	const uint64_t since = monotonic_us();
+
+	while (!event_wait_us(&w->done, 0, limit_us && limit_us < PING_US ? limit_us : PING_US)) {
+		const uint64_t silent = conn_silent_us(conn), waited = monotonic_us() - since;
+
+		if (limit_us && waited >= limit_us) {
+			stop_waiting(c, w);
+			if (!w->done.number)
+				return -ETIMEDOUT;
+			break;
+		}
+		if (silent >= SILENT_US && waited >= SILENT_US)
+			conn_close(conn, -ETIMEDOUT);
+		else if (silent >= PING_US)
+			(void)!conn_send(conn, FRAME_PING, 0, 0, (struct tfs_bytes){0});
+	}
+	return w->err;
+}
+
+/* -UNREACHABLE: it was not sent. */
+static int call(struct channel *c, enum frame_service service, struct tfs_bytes request, uint64_t limit_us, struct buf *answer)
+{
+	struct waiting w = {0};
+	struct conn *conn;
+	char *why = NULL;
+	int err;
+
+	if (getpid() != c->pid)
+		return -EPERM;
+	if (request.n > FRAME_LARGE_MAX)
+		return -E2BIG;
+	err = connection(c, request.n > FRAME_SMALL_MAX, &conn, &why);
+	if (err) {
+		mutex_lock(&c->lock);
+		if (!c->unreachable)
+			msg_warning("%s: %s", why ? why : c->dir, why ? "no connection" : error_text(err));
+		c->unreachable = true;
+		mutex_unlock(&c->lock);
+		free(why);
+		return err == -ENOMEM ? err : -UNREACHABLE;
+	}
+	mutex_lock(&c->lock);
+	c->unreachable = false;
+	w.number = ++c->number;
+	w.conn = conn;
+	HASH_ADD(hh, c->waiting, number, sizeof(w.number), &w);
+	err = w.hh.tbl ? 0 : -ENOMEM;
+	mutex_unlock(&c->lock);
+	if (!err) {
+		err = conn_send(conn, FRAME_REQUEST, service, w.number, request);
+		if (err)
+			stop_waiting(c, &w);
+		if (err == -UNREACHABLE)
+			drop(c, conn);
+		if (!err)
+			err = await(c, conn, &w, limit_us);
+	}
+	conn_put(conn);
+	if (err)
+		buf_fini(&w.answer);
+	else
+		*answer = w.answer;
+	return err;
+}
+
+static bool pause_until(uint64_t until, uint64_t *pause_us)
+{
+	if (monotonic_us() + *pause_us >= until)
+		return false;
+	(void)usleep((useconds_t)*pause_us);
+	*pause_us = *pause_us * 2 < PAUSE_MOST_US ? *pause_us * 2 : PAUSE_MOST_US;
+	return true;
+}
+
+static int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct channel *c = ((struct tablet_channel *)s)->channel;
+	struct buf request = {0}, answer = {0};
+	struct ts_request own = *q;
+	struct scan_spec spec;
+	unsigned tries = 0;
+	int err;
+
+	own.sync = q->sync || c->o.sync;
+	if (q->spec && q->spec->pub.batch_bytes > SCAN_BATCH_MAX) {
+		spec = *q->spec;
+		spec.pub.batch_bytes = SCAN_BATCH_MAX;
+		own.spec = &spec;
+	}
+	err = ts_request_pack(&own, &request);
+	if (!err)
+		err = call(c, FRAME_TABLETS, buf_bytes(&request), q->time_left_us, &answer);
+	buf_fini(&request);
+	if (err)
+		return err;
+	do
+		err = ts_answer_unpack(buf_bytes(&answer), q, a);
+	while (wire_again(err, &tries));
+	buf_fini(&answer);
+	return err == -EBADMSG ? -ANSWER_LOST : err ? err : a->err;
+}
+
+static int master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+{
+	struct channel *c = ((struct master_channel *)s)->channel;
+	const uint64_t until = monotonic_us() + c->o.timeout_us;
+	struct buf request = {0}, answer = {0};
+	uint64_t pause_us = PAUSE_FIRST_US;
+	unsigned tries = 0;
+	int err = ms_request_pack(q, &request);
+
+	if (!err)
+		do
+			err = call(c, FRAME_MASTER, buf_bytes(&request), 0, &answer);
+		while (err == -UNREACHABLE && pause_until(until, &pause_us));
+	buf_fini(&request);
+	if (err)
+		return err;
+	do
+		err = ms_answer_unpack(buf_bytes(&answer), q, a);
+	while (wire_again(err, &tries));
+	buf_fini(&answer);
+	return err == -EBADMSG ? -ANSWER_LOST : err ? err : a->err;
+}
+
+int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a)
+{
+	const uint64_t until = monotonic_us() + c->o.timeout_us;
+	struct buf request = {0}, answer = {0};
+	uint64_t pause_us = PAUSE_FIRST_US;
+	int err = ss_request_pack(q, &request);
+
+	if (!err)
+		do
+			err = call(c, FRAME_STORE, buf_bytes(&request), 0, &answer);
+		while ((err == -UNREACHABLE || err == -ANSWER_LOST || err == -ETIMEDOUT) && pause_until(until, &pause_us));
+	buf_fini(&request);
+	if (err)
+		return err == -ANSWER_LOST || err == -ETIMEDOUT ? -UNREACHABLE : err;
+	err = ss_answer_unpack(&answer, a);
+	return err ? err : a->err;
+}
+
+struct tablet_service *channel_tablets(struct channel *c)
+{
+	return &c->tablets.base;
+}
+
+struct master_service *channel_master(struct channel *c)
+{
+	return &c->master.base;
+}
+
+/* ---- lifetime ---- */
+
+static void hang_up(struct channel *c)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct conn *conn;
+
+		mutex_lock(&c->lock);
+		conn = c->conn[i];
+		if (conn)
+			conn_get(conn);
+		mutex_unlock(&c->lock);
+		if (conn) {
+			conn_close(conn, 0);
+			conn_put(conn);
+		}
+	}
+}
+
+static void nothing(void *arg)
+{
+}
+
+void channel_free(struct channel *c)
+{
+	if (!c)
+		return;
+	/* In a child the thread does not exist, and the connections are the parent's. */
+	if (getpid() != c->pid)
+		return;
+	hang_up(c);
+	events_run(nothing, NULL); /* the closes were planned before */
+	events_stop();
+	cond_fini(&c->connected);
+	mutex_fini(&c->lock);
+	free(c->dir);
+	free(c->program);
+	free(c);
+}
+
+int channel_new(const struct channel_options *o, struct channel **out, char **why)
+{
+	static const struct tablet_service_ops tablet_ops = {.call = tablets_call};
+	static const struct master_service_ops master_ops = {.call = master_call};
+	struct channel *c = calloc(1, sizeof(*c));
+	struct conn *conn;
+	int err = c ? events_start() : -ENOMEM;
+
+	if (err) {
+		free(c);
+		return err;
+	}
+	c->o = *o;
+	c->dir = strdup(o->dir);
+	c->program = strdup(o->program);
+	c->pid = getpid();
+	c->tablets = (struct tablet_channel){.base.ops = &tablet_ops, .channel = c};
+	c->master = (struct master_channel){.base.ops = &master_ops, .channel = c};
+	mutex_init(&c->lock, RANK_WIRE);
+	cond_init(&c->connected);
+	err = c->dir && c->program ? connection(c, false, &conn, why) : -ENOMEM;
+	if (err) {
+		channel_free(c);
+		return err;
+	}
+	conn_put(conn);
+	*out = c;
+	return 0;
+}

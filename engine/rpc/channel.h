@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client's side of the wire: the services of a server in another process, reached
+ * over its Unix socket.  A channel has one connection for small frames, and, from the first
+ * long request on, one for large ones.  It connects again by itself when a call needs it.
+ *
+ * Errors of a tablet service's channel are those of tablet_service.h.  The master's and the
+ * store's requests wait up to timeout_us for a server; -UNREACHABLE: none answered;
+ * -ANSWER_LOST: it is unknown if the master carried the request out.  A call in a child process after a fork is
+ * refused with -EPERM.
+ *
+ * Threads: any; channel_new and channel_free are called by one.
+ */
+#ifndef TFS_RPC_CHANNEL_H
+#define TFS_RPC_CHANNEL_H
+
+#include "engine/rpc/hello.h"
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/store_service.h"
+#include "engine/rpc/tablet_service.h"
+
+#define SOCKET_NAME "socket" /* in a data directory */
+
+struct channel_options {
+	const char *dir;     /* the data directory */
+	uint64_t client;     /* the id that requests name; TS_CLIENT_RANDOM is set */
+	const char *program; /* for the server's list of clients */
+	bool notices;        /* the server tells what others change */
+	bool sync;           /* every mutation is on disk before it is answered */
+	uint64_t timeout_us; /* how long a request waits for a server */
+	/*
+	 * Others have changed something.  n NULL: anything may have changed, because the
+	 * connection was lost and made again.  Called by the thread of the connections, so it
+	 * only queues work.
+	 */
+	void (*changed)(void *arg, const struct notice *n);
+	void *arg;
+};
+
+struct channel;
+/*
+ * Connects.  Copies o.  -ENOENT, -ECONNREFUSED: no process serves the directory; -EACCES,
+ * -EPERM: it refuses this user, or is neither root nor the owner of the store; other errors of
+ * the server's HELLO.  *why: one line, or NULL; the caller frees it.
+ */
+int channel_new(const struct channel_options *o, struct channel **out, char **why) TFS_MUST;
+/* No call may be running. */
+void channel_free(struct channel *c);
+struct tablet_service *channel_tablets(struct channel *c);
+struct master_service *channel_master(struct channel *c);
+/* Sends a request of the store service, again if its outcome is unknown. */
+int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a) TFS_MUST;
+
+#endif

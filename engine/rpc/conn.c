@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/rpc/conn.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/mutex.h"
+#include "engine/base/outcome.h"
+#include "engine/base/socket.h"
+#include "engine/rpc/events.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define READ_BYTES (64u << 10)
+#define TICK_S 1.
+
+struct unsent {
+	STAILQ_ENTRY(unsent) link;
+	size_t n, sent;
+	uint8_t bytes[];
+};
+
+struct conn {
+	const struct conn_ops *ops;
+	void *owner;
+	_Atomic unsigned refs;
+	_Atomic unsigned requests; /* that were read and are not answered */
+	_Atomic uint64_t received_us;
+
+	struct mutex lock; /* RANK_CONN; guards the next members */
+	int fd;            /* -1: closed */
+	STAILQ_HEAD(, unsent) queue;
+	size_t unsent;
+	uint64_t accepted_us; /* when the kernel last took a byte, or the queue was empty */
+	int why;              /* of the close */
+	bool closing;
+	struct event_call wake; /* to write the queue, to read again, or to close */
+
+	/* The loop's thread only. */
+	ev_io readable, writable;
+	ev_timer tick;
+	struct frame_reader reader;
+	uint64_t begun_us;            /* of the connection until it is greeted, then of progress in a frame */
+	bool started, greeted, waits; /* waits: for admission */
+};
+
+static void on_call(struct event_call *call);
+
+int conn_new(int fd, const struct conn_ops *ops, void *owner, struct conn **out)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	mutex_init(&c->lock, RANK_CONN);
+	c->ops = ops;
+	c->owner = owner;
+	c->fd = fd;
+	c->refs = 1;
+	c->wake.fn = on_call;
+	c->reader.most = FRAME_SMALL_MAX;
+	c->begun_us = c->accepted_us = monotonic_us();
+	atomic_store(&c->received_us, c->begun_us);
+	STAILQ_INIT(&c->queue);
+	*out = c;
+	return 0;
+}
+
+void *conn_owner(const struct conn *c)
+{
+	return c->owner;
+}
+
+void conn_enlarge(struct conn *c)
+{
+	c->reader.most = FRAME_LARGE_MAX;
+}
+
+void conn_get(struct conn *c)
+{
+	atomic_fetch_add(&c->refs, 1);
+}
+
+static void drop_queue(struct conn *c)
+{
+	struct unsent *u;
+
+	while ((u = STAILQ_FIRST(&c->queue)) != NULL) {
+		STAILQ_REMOVE_HEAD(&c->queue, link);
+		free(u);
+	}
+	c->unsent = 0;
+}
+
+void conn_put(struct conn *c)
+{
+	if (atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	if (c->fd >= 0)
+		socket_abort(c->fd);
+	drop_queue(c);
+	frame_reader_fini(&c->reader);
+	mutex_fini(&c->lock);
+	if (c->ops->free)
+		c->ops->free(c->owner);
+	free(c);
+}
+
+uint64_t conn_silent_us(struct conn *c)
+{
+	const uint64_t now = monotonic_us();
+	uint64_t at = atomic_load(&c->received_us);
+
+	mutex_lock(&c->lock);
+	if (c->unsent && c->accepted_us > at)
+		at = c->accepted_us;
+	mutex_unlock(&c->lock);
+	return now > at ? now - at : 0;
+}
+
+/* Plans on_call.  The call has a reference. */
+static void post(struct conn *c)
+{
+	conn_get(c);
+	if (!events_post(&c->wake))
+		conn_put(c);
+}
+
+/* ---- sending ---- */
+
+/* Sends what the socket takes.  Returns false if the connection has failed. */
+static bool send_queue_locked(struct conn *c)
+{
+	struct unsent *u;
+
+	while ((u = STAILQ_FIRST(&c->queue)) != NULL) {
+		const struct tfs_bytes rest = {u->bytes + u->sent, u->n - u->sent};
+		const int64_t n = socket_send(c->fd, &rest, 1);
+
+		if (n < 0)
+			return n == -EAGAIN;
+		c->accepted_us = monotonic_us();
+		u->sent += (size_t)n;
+		c->unsent -= (size_t)n;
+		if (u->sent < u->n)
+			return true;
+		STAILQ_REMOVE_HEAD(&c->queue, link);
+		free(u);
+	}
+	return true;
+}
+
+/* Queues the bytes of header and body from `sent` on. */
+static int queue_locked(struct conn *c, const uint8_t *header, struct tfs_bytes body, size_t sent)
+{
+	const size_t n = FRAME_HEADER + body.n - sent, of_header = sent < FRAME_HEADER ? FRAME_HEADER - sent : 0;
+	struct unsent *u = malloc(sizeof(*u) + n);
+
+	if (!u)
+		return -ENOMEM;
+	u->n = n;
+	u->sent = 0;
+	if (of_header)
+		memcpy(u->bytes, header + sent, of_header);
+	if (n > of_header)
+		memcpy(u->bytes + of_header, body.p + (body.n - (n - of_header)), n - of_header);
+	if (!c->unsent)
+		c->accepted_us = monotonic_us();
+	c->unsent += n;
+	STAILQ_INSERT_TAIL(&c->queue, u, link);
+	return 0;
+}
+
+int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct tfs_bytes body)
+{
+	uint8_t header[FRAME_HEADER];
+	const struct tfs_bytes pieces[2] = {{header, FRAME_HEADER}, body};
+	int64_t n = 0;
+	int err = 0;
+
+	if (body.n > FRAME_LARGE_MAX)
+		return -EMSGSIZE;
+	frame_header(header, kind, service, number, (uint32_t)body.n);
+	mutex_lock(&c->lock);
+	if (c->fd < 0 || c->closing) {
+		err = -UNREACHABLE;
+	} else if (!c->unsent) {
+		n = socket_send(c->fd, pieces, 2);
+		if (n == -EAGAIN)
+			n = 0;
+		else if (n < 0)
+			err = -UNREACHABLE; /* nothing of this frame was sent */
+	}
+	if (!err && (size_t)n < FRAME_HEADER + body.n) {
+		err = queue_locked(c, header, body, (size_t)n);
+		if (!err)
+			post(c);
+	}
+	mutex_unlock(&c->lock);
+	if (err && err != -UNREACHABLE)
+		conn_close(c, err);
+	else if (err && n < 0)
+		conn_close(c, (int)n);
+	return err;
+}
+
+/* ---- the loop's thread ---- */
+
+static void do_close(struct conn *c)
+{
+	struct ev_loop *loop = events_loop();
+	int fd, why;
+
+	mutex_lock(&c->lock);
+	fd = c->fd;
+	why = c->why;
+	c->fd = -1;
+	drop_queue(c);
+	mutex_unlock(&c->lock);
+	if (fd < 0)
+		return;
+	if (c->started) {
+		ev_io_stop(loop, &c->readable);
+		ev_io_stop(loop, &c->writable);
+		ev_timer_stop(loop, &c->tick);
+	}
+	socket_abort(fd);
+	frame_reader_fini(&c->reader);
+	c->ops->closed(c, why);
+	if (c->started)
+		conn_put(c);
+}
+
+void conn_close(struct conn *c, int why)
+{
+	bool first;
+
+	mutex_lock(&c->lock);
+	first = !c->closing;
+	if (first) {
+		c->closing = true;
+		c->why = why;
+	}
+	mutex_unlock(&c->lock);
+	if (first)
+		post(c);
+}
+
+static bool may_read(const struct conn *c)
+{
+	return !c->waits && c->unsent < CONN_UNSENT_MAX && atomic_load(&c->requests) < CONN_REQUESTS_MAX;
+}
+
+/* Watches what the state of the connection needs. */
+static void watch(struct conn *c)
+{
+	struct ev_loop *loop = events_loop();
+	bool write, read;
+
+	mutex_lock(&c->lock);
+	write = c->unsent != 0;
+	read = may_read(c);
+	mutex_unlock(&c->lock);
+	if (read != (bool)ev_is_active(&c->readable)) {
+		if (read)
+			ev_io_start(loop, &c->readable);
+		else
+			ev_io_stop(loop, &c->readable);
+		c->begun_us = monotonic_us(); /* while it is not read, a frame cannot progress */
+	}
+	if (write && !ev_is_active(&c->writable))
+		ev_io_start(loop, &c->writable);
+	else if (!write)
+		ev_io_stop(loop, &c->writable);
+}
+
+static void on_call(struct event_call *call)
+{
+	struct conn *c = (struct conn *)((char *)call - offsetof(struct conn, wake));
+	bool closing;
+
+	mutex_lock(&c->lock);
+	closing = c->closing;
+	if (!closing && c->fd >= 0 && !send_queue_locked(c)) {
+		c->closing = closing = true;
+		c->why = -ANSWER_LOST;
+	}
+	mutex_unlock(&c->lock);
+	if (closing)
+		do_close(c);
+	else if (c->started)
+		watch(c);
+	conn_put(c);
+}
+
+static int serve_frame(struct conn *c)
+{
+	struct frame *f = &c->reader.frame;
+	int err;
+
+	if (f->kind == FRAME_PING)
+		err = f->length ? -EBADMSG : c->greeted ? conn_send(c, FRAME_PONG, 0, f->number, (struct tfs_bytes){0}) : -EBADMSG;
+	else if (f->kind == FRAME_PONG)
+		err = f->length || !c->greeted ? -EBADMSG : 0;
+	else {
+		if (f->kind == FRAME_REQUEST)
+			atomic_fetch_add(&c->requests, 1);
+		err = (f->kind == FRAME_HELLO) == c->greeted ? -EBADMSG : c->ops->frame(c, f);
+	}
+	buf_fini(&f->body);
+	return err == -UNREACHABLE ? 0 : err;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	static uint8_t bytes[READ_BYTES]; /* the loop has one thread */
+	struct conn *c = w->data;
+	const int64_t n = socket_receive(c->fd, bytes, sizeof(bytes));
+	struct tfs_bytes in = {bytes, n > 0 ? (size_t)n : 0};
+	int r = 0;
+
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0) {
+		conn_close(c, n ? (int)n : frame_begun(&c->reader) ? -ANSWER_LOST : 0);
+		return;
+	}
+	atomic_store(&c->received_us, monotonic_us());
+	if (c->greeted)
+		c->begun_us = atomic_load(&c->received_us);
+	conn_get(c);
+	while (in.n && r >= 0) {
+		r = frame_read(&c->reader, &in);
+		if (r == 1)
+			r = serve_frame(c);
+		if (r == 2) {
+			c->reader.admitted = !c->ops->admit || c->ops->admit(c, c->reader.frame.length);
+			c->waits = !c->reader.admitted;
+		}
+	}
+	if (r < 0)
+		conn_close(c, r);
+	else
+		watch(c);
+	conn_put(c);
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	post(w->data);
+}
+
+static void on_tick(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct conn *c = w->data;
+	const uint64_t now = monotonic_us();
+	bool stuck;
+
+	mutex_lock(&c->lock);
+	stuck = c->unsent && now - c->accepted_us > CONN_STALL_US;
+	mutex_unlock(&c->lock);
+	if (stuck ||
+		(((!c->greeted && !c->ops->patient) || (frame_begun(&c->reader) && ev_is_active(&c->readable))) &&
+			now - c->begun_us > CONN_STALL_US))
+		conn_close(c, -ETIMEDOUT);
+}
+
+void conn_begin(struct conn *c)
+{
+	struct ev_loop *loop = events_loop();
+
+	conn_get(c);
+	c->started = true;
+	ev_io_init(&c->readable, on_readable, c->fd, EV_READ);
+	ev_io_init(&c->writable, on_writable, c->fd, EV_WRITE);
+	ev_timer_init(&c->tick, on_tick, TICK_S, TICK_S);
+	c->readable.data = c->writable.data = c->tick.data = c;
+	ev_timer_start(loop, &c->tick);
+	ev_io_start(loop, &c->readable);
+	watch(c);
+}
+
+void conn_greeted(struct conn *c)
+{
+	c->greeted = true;
+}
+
+void conn_admit(struct conn *c)
+{
+	c->reader.admitted = true;
+	c->waits = false;
+	if (c->fd >= 0 && c->started)
+		watch(c);
+}
+
+void conn_answered(struct conn *c)
+{
+	if (atomic_fetch_sub(&c->requests, 1) == CONN_REQUESTS_MAX)
+		post(c);
+}

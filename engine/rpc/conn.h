@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection: frames over a stream socket.  The loop's thread (events.h) reads; any
+ * thread sends, itself if the socket accepts the bytes, else the loop's thread sends
+ * the rest later.
+ *
+ * Bounds: a body has at most FRAME_SMALL_MAX bytes, or FRAME_LARGE_MAX after conn_enlarge,
+ * when `admit` grants memory.  Over CONN_UNSENT_MAX bytes that the other side
+ * does not take, or over CONN_REQUESTS_MAX unanswered requests, nothing more is read.  A
+ * connection is closed if its first HELLO, the rest of a begun frame, or the acceptance of
+ * a byte that waits takes longer than CONN_STALL_US.
+ */
+#ifndef TFS_RPC_CONN_H
+#define TFS_RPC_CONN_H
+
+#include "engine/rpc/frame.h"
+
+#define CONN_UNSENT_MAX ((size_t)16 << 20)
+#define CONN_REQUESTS_MAX 256u
+#define CONN_STALL_US 10000000u
+
+struct conn;
+/* The loop's thread calls these. */
+struct conn_ops {
+	/* A frame other than PING and PONG.  May take its body.  -errno closes the connection. */
+	int (*frame)(struct conn *c, struct frame *f);
+	/* A frame with a large body begins.  Returns false to stop reading until conn_admit.  NULL: always true. */
+	bool (*admit)(struct conn *c, uint32_t bytes);
+	/* The connection is closed.  The last call.  why: -errno, 0 at a regular end. */
+	void (*closed)(struct conn *c, int why);
+	void (*free)(void *owner); /* the last reference is gone */
+	bool patient;              /* the other side's HELLO may take long: it opens a store */
+};
+
+/* Takes fd.  It begins with conn_begin.  The caller has a reference. */
+int conn_new(int fd, const struct conn_ops *ops, void *owner, struct conn **out) TFS_MUST;
+void *conn_owner(const struct conn *c);
+void conn_get(struct conn *c);
+void conn_put(struct conn *c);
+/* Starts reading.  On the loop's thread. */
+void conn_begin(struct conn *c);
+/* The first HELLO has come, so the connection may be idle from now on.  On the loop's thread. */
+void conn_greeted(struct conn *c);
+/* Large bodies may be read from now on.  On the loop's thread. */
+void conn_enlarge(struct conn *c);
+/* Continues to read after `admit` returned false.  On the loop's thread. */
+void conn_admit(struct conn *c);
+/* Sends a frame.  Any thread.  -UNREACHABLE: it is closed; -ENOMEM: it will be. */
+int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct tfs_bytes body) TFS_MUST;
+/* A request was answered: counts one less. */
+void conn_answered(struct conn *c);
+/* Closes it soon, abortively unless why is 0.  Any thread.  The first reason stays. */
+void conn_close(struct conn *c, int why);
+/* How long ago the last byte arrived or, while some wait, was accepted, in us. */
+uint64_t conn_silent_us(struct conn *c);
+
+#endif

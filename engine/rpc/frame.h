@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames: how messages travel over a connection (doc/formats).  A frame is a header of
+ * FRAME_HEADER bytes and a body:
+ *
+ *	u32 length of the body, u8 kind and service, u64 number, body
+ *
+ * Integers are big-endian.  The low four bits of the fifth byte are the kind, the high
+ * four bits the service of a REQUEST or an ANSWER, else 0.
+ *
+ *	HELLO    the first frame of each side; the message of hello.h
+ *	REQUEST  an encoded request of the service
+ *	ANSWER   its encoded answer, with the request's number
+ *	PING     no body; the other side answers PONG with the same number
+ *	PONG
+ *	NOTICE   from a server: what has changed; the message of hello.h
+ *
+ * The reader has no I/O and accepts any bytes.
+ */
+#ifndef TFS_RPC_FRAME_H
+#define TFS_RPC_FRAME_H
+
+#include "engine/base/bytes.h"
+
+#define FRAME_HEADER 13u
+#define FRAME_SMALL_MAX ((1u << 20) + (64u << 10)) /* the longest body on a connection for small frames */
+#define FRAME_LARGE_MAX (129u << 20)
+
+enum frame_kind { FRAME_HELLO = 1, FRAME_REQUEST, FRAME_ANSWER, FRAME_PING, FRAME_PONG, FRAME_NOTICE, FRAME_KINDS };
+enum frame_service { FRAME_TABLETS = 1, FRAME_MASTER, FRAME_STORE, FRAME_SERVICES };
+
+struct frame {
+	enum frame_kind kind;
+	enum frame_service service; /* of REQUEST and ANSWER; else 0 */
+	uint64_t number;
+	uint32_t length;
+	struct buf body;
+};
+
+/* Writes a header. */
+void frame_header(uint8_t header[FRAME_HEADER], enum frame_kind kind, enum frame_service service, uint64_t number, uint32_t length);
+
+/* A frame of which some bytes have arrived.  {.most = N} is an empty one, for bodies of at most N bytes. */
+struct frame_reader {
+	uint32_t most;
+	uint8_t header[FRAME_HEADER];
+	uint32_t have; /* bytes of the header */
+	bool admitted; /* the caller has reserved memory for this large body */
+	struct frame frame;
+};
+void frame_reader_fini(struct frame_reader *r);
+/*
+ * Moves bytes of *in to the frame.  Returns 1 if the frame is whole: r->frame has it, the
+ * caller takes its body, and the next call begins another one.  0: all bytes were used.
+ * 2: the same, and the body is longer than FRAME_SMALL_MAX: the caller reserves memory, sets
+ * r->admitted, and passes no more bytes before.
+ * Memory for the body grows with the bytes that have arrived, so a header alone costs
+ * nothing.  -EBADMSG: an unknown kind or service; -EMSGSIZE: the body is too long; -ENOMEM.
+ */
+int frame_read(struct frame_reader *r, struct tfs_bytes *in) TFS_MUST;
+/* Returns true if a header is whole and its body is not. */
+static inline bool frame_in_body(const struct frame_reader *r)
+{
+	return r->have == FRAME_HEADER;
+}
+static inline bool frame_begun(const struct frame_reader *r)
+{
+	return r->have != 0;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages that a connection itself needs: HELLO of both sides, and NOTICE.
+ */
+#ifndef TFS_RPC_HELLO_H
+#define TFS_RPC_HELLO_H
+
+#include "engine/rpc/wire.h"
+
+#define HELLO_VERSION 1u
+#define HELLO_TEXT_MAX 1024u
+
+/*
+ * From a client.  store and server: what it wants; empty and 0: any.  From a server: what
+ * it has.  A server that refuses sets err and why, and closes.
+ */
+#define HELLO(F)                                                                                                                   \
+	F(VALUE, 1, uint32_t, version)       /* HELLO_VERSION */                                                                   \
+	F(VALUE, 2, struct tfs_bytes, store) /* the id of the store (lock/identity.h) */                                           \
+	F(VALUE, 3, uint64_t, server)        /* the server's incarnation */                                                        \
+	F(VALUE, 4, uint64_t, client)        /* the client's id, which its requests name */                                        \
+	F(VALUE, 5, bool, large)             /* the connection is for frames with large bodies */                                  \
+	F(VALUE, 6, bool, notices)           /* the client wants to be told of changes by others */                                \
+	F(VALUE, 7, const char *, program)   /* of the client: what it is, for lists of clients */                                 \
+	F(VALUE, 8, int, err)                                                                                                      \
+	F(VALUE, 9, const char *, why)
+struct hello {
+	HELLO(WIRE_MEMBER)
+};
+int hello_pack(const struct hello *h, struct buf *out) TFS_MUST;
+/* Borrows from in and arena.  -EBADMSG: malformed, or a text is longer than HELLO_TEXT_MAX. */
+int hello_unpack(struct tfs_bytes in, struct arena *arena, struct hello *h) TFS_MUST;
+
+/*
+ * What others have changed since the last NOTICE.  tables: the ids of sets of tablets, as
+ * in requests.  schemas: tables or their schemas, or so much else that all may have changed.
+ */
+#define NOTICE(F)                                                                                                                  \
+	F(NUMBERS, 1, uint32_t, tables, table_count)                                                                               \
+	F(VALUE, 2, bool, schemas)
+struct notice {
+	NOTICE(WIRE_MEMBER)
+};
+int notice_pack(const struct notice *n, struct buf *out) TFS_MUST;
+int notice_unpack(struct tfs_bytes in, struct arena *arena, struct notice *n) TFS_MUST;
+
+#endif

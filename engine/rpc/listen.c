@@ -1,0 +1,716 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread of the connections decodes requests for tablets and passes them to the
+ * dispatcher, whose workers answer.  Other requests wait in a queue of their own.  The
+ * workers are started with the first connection.
+ *
+ * Memory.  The bytes of a large request are reserved at its header, first come, first
+ * served, and until it is answered, so a request that was admitted can always complete.  A
+ * user has at most a quarter beside the first one.
+ */
+#include "engine/rpc/listen.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+#include "engine/base/mutex.h"
+#include "engine/base/socket.h"
+#include "engine/base/task.h"
+#include "engine/rpc/conn.h"
+#include "engine/rpc/dispatch.h"
+#include "engine/rpc/events.h"
+#include "engine/rpc/hello.h"
+#include "engine/rpc/listen_check.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SLOW_WORKERS 8u /* for the master's and the store's requests */
+#define SLOW_QUEUE 256u
+#define NOTICE_TABLES 16u
+#define LOG_EVERY_US 60000000u
+#define LOGGED_USERS 64u
+
+/* Its connection owns it. */
+struct peer {
+	struct listener *listener;
+	struct conn *conn;
+	struct socket_peer cred;
+	struct peer_rights rights;
+	struct ss_peer asks;
+	bool greeted;
+	TAILQ_ENTRY(peer) link; /* listener.lock */
+	/* The loop's thread only. */
+	size_t reserved, reading, wants; /* bytes of large requests; of the one that is being read; of one that waits */
+	TAILQ_ENTRY(peer) in_line;
+	/* listener.lock */
+	bool notices;
+	uint32_t changed[NOTICE_TABLES]; /* what it will say */
+	unsigned changed_count;
+	bool changed_all;
+};
+TAILQ_HEAD(peers, peer);
+
+/* Runs requests for the master and the store until the queue is empty. */
+struct slow_worker {
+	struct task task; /* first */
+	struct listener *listener;
+	bool idle; /* listener.lock */
+};
+
+struct listener {
+	struct listen_options o;
+	uint8_t store_id[64];
+	int fd;
+	bool started;
+	uid_t owner;
+	struct tablet_service *tablets, watched; /* watched calls tablets */
+	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
+	struct task_pool *slow;
+	struct slow_worker workers[SLOW_WORKERS];
+	_Atomic unsigned watchers; /* connections that want notices */
+	struct mutex lock;         /* RANK_WIRE; guards the next members and those of struct peer */
+	struct cond gone;
+	STAILQ_HEAD(, asked) queue; /* for the slow workers */
+	unsigned queued;
+	struct peers peers;
+	unsigned peer_count;
+	/* The loop's thread only. */
+	ev_io acceptable;
+	ev_timer again;
+	struct peers line; /* that wait for memory */
+	size_t reserved;
+	struct {
+		uid_t uid;
+		uint64_t at_us;
+	} logged[LOGGED_USERS];
+	unsigned logged_next;
+};
+
+/* ---- the log: one line a user and minute ---- */
+
+static void log_peer(struct listener *l, const struct socket_peer *p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void log_peer(struct listener *l, const struct socket_peer *p, const char *fmt, ...)
+{
+	const uint64_t now = monotonic_us();
+	unsigned i = 0;
+	char reason[256];
+	va_list ap;
+
+	while (i < LOGGED_USERS && !(l->logged[i].at_us && l->logged[i].uid == p->uid))
+		i++;
+	if (i < LOGGED_USERS && now - l->logged[i].at_us < LOG_EVERY_US)
+		return;
+	if (i == LOGGED_USERS)
+		i = l->logged_next++ % LOGGED_USERS;
+	l->logged[i].uid = p->uid;
+	l->logged[i].at_us = now;
+	va_start(ap, fmt);
+	vsnprintf(reason, sizeof(reason), fmt, ap);
+	va_end(ap);
+	msg_warning("a client (user %u, process %d) was disconnected: %s", (unsigned)p->uid, (int)p->pid, reason);
+}
+
+/* ---- notices ---- */
+
+static void add_change(struct peer *p, uint32_t tablets)
+{
+	if (tablets == 0) {
+		p->changed_all = true;
+		return;
+	}
+	for (unsigned i = 0; i < p->changed_count; i++)
+		if (p->changed[i] == tablets)
+			return;
+	if (p->changed_count == NOTICE_TABLES)
+		p->changed_all = true;
+	else
+		p->changed[p->changed_count++] = tablets;
+}
+
+static void send_notice(struct peer *p)
+{
+	const struct notice n = {.tables = p->changed, .table_count = p->changed_count, .schemas = p->changed_all};
+	struct buf b = {0};
+	int err = notice_pack(&n, &b);
+
+	if (!err)
+		err = conn_send(p->conn, FRAME_NOTICE, 0, 0, buf_bytes(&b));
+	if (err)
+		conn_close(p->conn, err); /* it drops all that it keeps when it connects again */
+	buf_fini(&b);
+	p->changed_count = 0;
+	p->changed_all = false;
+}
+
+/* Tells all peers but the client itself. */
+static void note(struct listener *l, uint32_t tablets, uint64_t client)
+{
+	struct peer *p;
+
+	if (client && l->o.changed)
+		l->o.changed(l->o.arg, tablets);
+	if (!atomic_load(&l->watchers))
+		return;
+	mutex_lock(&l->lock);
+	TAILQ_FOREACH (p, &l->peers, link)
+		if (p->notices && p->rights.client != client) {
+			add_change(p, tablets);
+			send_notice(p);
+		}
+	mutex_unlock(&l->lock);
+}
+
+void listen_note_schemas(struct listener *l)
+{
+	note(l, 0, 0);
+}
+
+static int watched_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct listener *l = (struct listener *)((char *)s - offsetof(struct listener, watched));
+	int err = ts_call(l->tablets, q, a);
+
+	if (request_changes(q))
+		note(l, q->table, q->token.client); /* also after an error: it may have been applied */
+	return err;
+}
+
+/* ---- memory for large requests ---- */
+
+static bool may_reserve(const struct listener *l, const struct peer *p, size_t bytes)
+{
+	size_t user = 0;
+	const struct peer *other;
+
+	if (l->reserved && l->reserved + bytes > LISTEN_MEMORY)
+		return false;
+	TAILQ_FOREACH (other, &l->peers, link)
+		if (other->cred.uid == p->cred.uid)
+			user += other->reserved;
+	return !user || user + bytes <= LISTEN_MEMORY / 4;
+}
+
+static void reserve(struct peer *p, size_t bytes)
+{
+	p->reading = bytes;
+	p->reserved += bytes;
+	p->listener->reserved += bytes;
+}
+
+static void release(struct peer *p, size_t bytes)
+{
+	p->reserved -= bytes;
+	p->listener->reserved -= bytes;
+}
+
+static void serve_line(struct listener *l)
+{
+	struct peer *p, *next;
+
+	for (p = TAILQ_FIRST(&l->line); p; p = next) {
+		next = TAILQ_NEXT(p, in_line);
+		if (!may_reserve(l, p, p->wants))
+			continue;
+		TAILQ_REMOVE(&l->line, p, in_line);
+		reserve(p, p->wants);
+		p->wants = 0;
+		conn_admit(p->conn);
+	}
+}
+
+static bool on_admit(struct conn *c, uint32_t bytes)
+{
+	struct peer *p = conn_owner(c);
+	struct listener *l = p->listener;
+
+	if (TAILQ_EMPTY(&l->line) && may_reserve(l, p, bytes)) {
+		reserve(p, bytes);
+		return true;
+	}
+	p->wants = bytes;
+	TAILQ_INSERT_TAIL(&l->line, p, in_line);
+	return false;
+}
+
+/* ---- requests ---- */
+
+struct asked {
+	struct event_call release;
+	STAILQ_ENTRY(asked) link;
+	struct peer *peer; /* its connection is counted */
+	enum frame_service service;
+	uint64_t number;
+	size_t reserved;
+	struct buf request;
+};
+
+static void asked_free(struct asked *x)
+{
+	conn_put(x->peer->conn);
+	buf_fini(&x->request);
+	free(x);
+}
+
+/* On the loop's thread: the memory of a large request is free again. */
+static void on_release(struct event_call *call)
+{
+	struct asked *x = (struct asked *)((char *)call - offsetof(struct asked, release));
+	struct listener *l = x->peer->listener;
+
+	release(x->peer, x->reserved);
+	serve_line(l);
+	asked_free(x);
+}
+
+/* A dispatch_answer_fn. */
+static void on_answer(void *arg, int err, struct buf *answer)
+{
+	struct asked *x = arg;
+	struct conn *c = x->peer->conn;
+
+	if (!err && answer->n > FRAME_SMALL_MAX)
+		err = -EMSGSIZE;
+	if (!err)
+		err = conn_send(c, FRAME_ANSWER, x->service, x->number, buf_bytes(answer));
+	if (err && err != -UNREACHABLE)
+		conn_close(c, err);
+	conn_answered(c);
+	if (x->reserved) {
+		x->release.fn = on_release;
+		(void)events_post(&x->release);
+	} else {
+		asked_free(x);
+	}
+}
+
+static int on_check(void *peer, struct ts_request *q)
+{
+	return peer_may_ask_tablets(&((struct peer *)peer)->rights, q);
+}
+
+static int serve_master(const struct peer *p, struct tfs_bytes request, struct buf *answer)
+{
+	struct listener *l = p->listener;
+	struct arena arena = {0};
+	struct ms_answer a = {0};
+	struct ms_request q;
+	unsigned tries = 0;
+	int err = ms_request_unpack(request, &arena, &q);
+
+	if (!err) {
+		a.err = peer_may_ask_master(&p->rights, &q);
+		if (!a.err) {
+			a.err = ms_call(l->o.master, &q, &a);
+			note(l, 0, p->rights.client);
+		}
+		do
+			err = ms_answer_pack(&q, &a, answer);
+		while (wire_again(err, &tries));
+	}
+	ms_answer_fini(&a);
+	arena_fini(&arena);
+	return err;
+}
+
+static void serve_slow(struct asked *x)
+{
+	struct listener *l = x->peer->listener;
+	struct buf answer = {0};
+	int err = x->service == FRAME_MASTER ? serve_master(x->peer, buf_bytes(&x->request), &answer)
+					     : ss_serve(l->o.store, &x->peer->asks, buf_bytes(&x->request), &answer);
+
+	on_answer(x, err, &answer);
+	buf_fini(&answer);
+}
+
+static void on_slow(struct task *t)
+{
+	struct slow_worker *w = (struct slow_worker *)t;
+	struct listener *l = w->listener;
+	struct asked *x;
+
+	mutex_lock(&l->lock);
+	while ((x = STAILQ_FIRST(&l->queue)) != NULL) {
+		STAILQ_REMOVE_HEAD(&l->queue, link);
+		l->queued--;
+		mutex_unlock(&l->lock);
+		serve_slow(x);
+		mutex_lock(&l->lock);
+	}
+	w->idle = true;
+	mutex_unlock(&l->lock);
+}
+
+/* Returns false if too many requests wait. */
+static bool queue_slow(struct listener *l, struct asked *x)
+{
+	struct slow_worker *w = NULL;
+	bool full;
+
+	mutex_lock(&l->lock);
+	full = l->queued >= SLOW_QUEUE;
+	if (!full) {
+		STAILQ_INSERT_TAIL(&l->queue, x, link);
+		l->queued++;
+		for (unsigned i = 0; i < SLOW_WORKERS && !w; i++)
+			if (l->workers[i].idle)
+				w = &l->workers[i];
+		if (w)
+			w->idle = false;
+	}
+	mutex_unlock(&l->lock);
+	if (w)
+		task_queue(&w->task);
+	return !full;
+}
+
+static int serve_request(struct peer *p, struct frame *f)
+{
+	struct listener *l = p->listener;
+	struct asked *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return -ENOMEM;
+	x->peer = p;
+	x->service = f->service;
+	x->number = f->number;
+	x->reserved = p->reading;
+	p->reading = 0;
+	conn_get(p->conn);
+	if (f->service == FRAME_TABLETS) {
+		dispatch_request_from(l->dispatcher, on_check, p, &f->body, on_answer, x);
+		return 0;
+	}
+	x->request = f->body;
+	f->body = (struct buf){0};
+	if (queue_slow(l, x))
+		return 0;
+	conn_answered(p->conn);
+	asked_free(x);
+	return -EBUSY;
+}
+
+/* ---- HELLO ---- */
+
+static int refuse_hello(struct peer *p, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int refuse_hello(struct peer *p, int err, const char *fmt, ...)
+{
+	struct hello h = {.version = HELLO_VERSION, .err = err};
+	struct buf b = {0};
+	char why[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	h.why = why;
+	if (hello_pack(&h, &b) == 0)
+		(void)!conn_send(p->conn, FRAME_HELLO, 0, 0, buf_bytes(&b));
+	buf_fini(&b);
+	log_peer(p->listener, &p->cred, "%s", why);
+	return err;
+}
+
+static int check_hello(struct peer *p, const struct hello *h)
+{
+	const struct listener *l = p->listener;
+	struct peer *other;
+	bool taken = false;
+
+	if (h->version != HELLO_VERSION)
+		return refuse_hello(
+			p, -EPROTO, "it speaks version %u of the protocol, this server version %u", h->version, HELLO_VERSION);
+	if (h->store.n && !bytes_eq(h->store, l->o.store_id))
+		return refuse_hello(p, -EXDEV, "it wants another store than the one of this directory");
+	if (h->server && h->server != l->o.server)
+		return refuse_hello(p, -EXDEV, "it wants server %llu, and this is server %llu", (unsigned long long)h->server,
+			(unsigned long long)l->o.server);
+	if (!(h->client & TS_CLIENT_RANDOM))
+		return refuse_hello(p, -EPERM, "its id %llu is one of a server", (unsigned long long)h->client);
+	TAILQ_FOREACH (other, &l->peers, link)
+		taken = taken || (other->rights.client == h->client && other->cred.uid != p->cred.uid);
+	return taken ? refuse_hello(p, -EPERM, "another user's client has its id") : 0;
+}
+
+static int on_hello(struct peer *p, struct tfs_bytes body)
+{
+	struct listener *l = p->listener;
+	struct hello mine = {.version = HELLO_VERSION, .store = l->o.store_id, .server = l->o.server};
+	struct arena arena = {0};
+	struct hello h = {0};
+	struct buf b = {0};
+	int err = hello_unpack(body, &arena, &h);
+
+	mutex_lock(&l->lock);
+	if (!err)
+		err = check_hello(p, &h);
+	if (!err) {
+		if (h.large)
+			conn_enlarge(p->conn);
+		p->rights.client = h.client;
+		p->greeted = true;
+		p->notices = h.notices;
+		if (h.notices)
+			atomic_fetch_add(&l->watchers, 1);
+	}
+	mutex_unlock(&l->lock);
+	arena_fini(&arena);
+	if (!err)
+		err = hello_pack(&mine, &b);
+	if (!err)
+		err = conn_send(p->conn, FRAME_HELLO, 0, 0, buf_bytes(&b));
+	if (!err)
+		conn_greeted(p->conn);
+	buf_fini(&b);
+	return err;
+}
+
+static int on_frame(struct conn *c, struct frame *f)
+{
+	struct peer *p = conn_owner(c);
+
+	if (f->kind == FRAME_HELLO)
+		return on_hello(p, buf_bytes(&f->body));
+	return f->kind == FRAME_REQUEST ? serve_request(p, f) : -EBADMSG;
+}
+
+/* ---- connections ---- */
+
+static void on_closed(struct conn *c, int why)
+{
+	struct peer *p = conn_owner(c);
+	struct listener *l = p->listener;
+
+	if (p->wants) {
+		TAILQ_REMOVE(&l->line, p, in_line);
+		p->wants = 0;
+	}
+	release(p, p->reading);
+	p->reading = 0;
+	serve_line(l);
+	if (why == -EBADMSG || why == -EMSGSIZE || why == -ETIMEDOUT || why == -EPERM || why == -EBUSY || why == -ENOMEM)
+		log_peer(l, &p->cred, "%s",
+			why == -EBADMSG             ? "it sent what is not a frame of this protocol"
+				: why == -EMSGSIZE  ? "a frame is too long"
+				: why == -ETIMEDOUT ? (p->greeted ? "it has not sent or taken a byte of a frame for 10 s"
+								  : "it has not sent its HELLO for 10 s")
+						    : strerror(-why));
+	mutex_lock(&l->lock);
+	if (p->notices)
+		atomic_fetch_sub(&l->watchers, 1);
+	p->notices = false;
+	mutex_unlock(&l->lock);
+}
+
+static void peer_free(void *owner)
+{
+	struct peer *p = owner;
+	struct listener *l = p->listener;
+
+	mutex_lock(&l->lock);
+	TAILQ_REMOVE(&l->peers, p, link);
+	l->peer_count--;
+	cond_broadcast(&l->gone);
+	mutex_unlock(&l->lock);
+	socket_peer_fini(&p->cred);
+	free(p);
+}
+
+static const struct conn_ops conn_ops = {.frame = on_frame, .admit = on_admit, .closed = on_closed, .free = peer_free};
+
+static int start_workers(struct listener *l)
+{
+	static const struct dispatch_limits limits[DISPATCH_CLASSES] = {[DISPATCH_CONTROL] = {2, 256},
+		[DISPATCH_SORT] = {1, 16},
+		[DISPATCH_ROOT] = {2, 256},
+		[DISPATCH_METADATA] = {4, 1024},
+		[DISPATCH_TABLETS] = {1, 64},
+		[DISPATCH_USER] = {32, 1024}};
+	int err = l->dispatcher ? 0 : dispatch_new(&l->watched, limits, &l->dispatcher);
+
+	if (err || l->slow)
+		return err;
+	err = task_pool_new("rpc-master", SLOW_WORKERS, &l->slow);
+	for (unsigned i = 0; i < SLOW_WORKERS && !err; i++) {
+		l->workers[i].listener = l;
+		l->workers[i].idle = true;
+		task_init(&l->workers[i].task, l->slow, on_slow);
+	}
+	return err;
+}
+
+static unsigned connections_of(struct listener *l, uid_t uid)
+{
+	const struct peer *p;
+	unsigned n = 0;
+
+	mutex_lock(&l->lock);
+	TAILQ_FOREACH (p, &l->peers, link)
+		n += p->cred.uid == uid;
+	mutex_unlock(&l->lock);
+	return n;
+}
+
+/* Takes fd. */
+static void accept_peer(struct listener *l, int fd)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+	int err = p ? socket_get_peer(fd, &p->cred) : -ENOMEM;
+
+	if (!err && (l->peer_count >= LISTEN_PEERS_MAX || connections_of(l, p->cred.uid) >= LISTEN_USER_MAX)) {
+		log_peer(l, &p->cred, "it has too many connections");
+		err = -EMFILE;
+	}
+	if (!err)
+		err = start_workers(l);
+	if (!err)
+		err = conn_new(fd, &conn_ops, p, &p->conn);
+	if (err) {
+		socket_abort(fd);
+		if (p)
+			socket_peer_fini(&p->cred);
+		free(p);
+		return;
+	}
+	p->listener = l;
+	p->rights.owner = p->cred.uid == 0 || p->cred.uid == l->owner;
+	p->rights.user = (struct tfs_user){
+		.uid = p->cred.uid, .gid = p->cred.gid, .groups = p->cred.groups, .group_count = p->cred.group_count};
+	p->rights.peer = 1 + (uint64_t)p->cred.uid;
+	p->asks = (struct ss_peer){.uid = p->cred.uid, .owner = p->rights.owner};
+	mutex_lock(&l->lock);
+	TAILQ_INSERT_TAIL(&l->peers, p, link);
+	l->peer_count++;
+	mutex_unlock(&l->lock);
+	conn_begin(p->conn);
+	conn_put(p->conn); /* the loop has one until it is closed */
+}
+
+static void on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct listener *l = w->data;
+	int fd, err;
+
+	while ((err = socket_accept(l->fd, &fd)) == 0)
+		accept_peer(l, fd);
+	if (err != -EAGAIN) { /* no descriptors, for example */
+		ev_io_stop(loop, &l->acceptable);
+		ev_timer_set(&l->again, 1., 0.);
+		ev_timer_start(loop, &l->again);
+	}
+}
+
+static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	ev_io_start(loop, &((struct listener *)w->data)->acceptable);
+}
+
+unsigned listen_peers(struct listener *l)
+{
+	unsigned n;
+
+	mutex_lock(&l->lock);
+	n = l->peer_count;
+	mutex_unlock(&l->lock);
+	return n;
+}
+
+/* ---- lifetime ---- */
+
+static void begin(void *arg)
+{
+	struct listener *l = arg;
+
+	ev_io_init(&l->acceptable, on_acceptable, l->fd, EV_READ);
+	ev_timer_init(&l->again, on_again, 0., 0.);
+	l->acceptable.data = l->again.data = l;
+	ev_io_start(events_loop(), &l->acceptable);
+}
+
+static void end(void *arg)
+{
+	struct listener *l = arg;
+	struct peer *p;
+
+	ev_io_stop(events_loop(), &l->acceptable);
+	ev_timer_stop(events_loop(), &l->again);
+	mutex_lock(&l->lock);
+	TAILQ_FOREACH (p, &l->peers, link)
+		conn_close(p->conn, 0);
+	mutex_unlock(&l->lock);
+}
+
+int listen_new(int fd, struct tablet_service *tablets, struct listener **out)
+{
+	static const struct tablet_service_ops ops = {.call = watched_call};
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		close(fd);
+		return -ENOMEM;
+	}
+	l->fd = fd;
+	l->owner = geteuid();
+	l->tablets = tablets;
+	l->watched = *tablets;
+	l->watched.ops = &ops;
+	mutex_init(&l->lock, RANK_WIRE);
+	cond_init(&l->gone);
+	TAILQ_INIT(&l->peers);
+	TAILQ_INIT(&l->line);
+	STAILQ_INIT(&l->queue);
+	*out = l;
+	return 0;
+}
+
+struct tablet_service *listen_tablets(struct listener *l)
+{
+	return &l->watched;
+}
+
+int listen_start(struct listener *l, const struct listen_options *o)
+{
+	int err = o->store_id.n <= sizeof(l->store_id) ? events_start() : -EINVAL;
+
+	if (err)
+		return err;
+	l->o = *o;
+	if (o->store_id.n)
+		memcpy(l->store_id, o->store_id.p, o->store_id.n);
+	l->o.store_id.p = l->store_id;
+	l->started = true;
+	events_run(begin, l);
+	return 0;
+}
+
+void listen_stop(struct listener *l)
+{
+	if (!l->started)
+		return;
+	l->started = false;
+	events_run(end, l);
+	mutex_lock(&l->lock);
+	while (l->peer_count)
+		cond_wait(&l->gone, &l->lock);
+	mutex_unlock(&l->lock);
+	dispatch_free(l->dispatcher);
+	task_pool_free(l->slow);
+	l->dispatcher = NULL;
+	l->slow = NULL;
+	events_stop();
+}
+
+void listen_free(struct listener *l)
+{
+	if (!l)
+		return;
+	listen_stop(l);
+	close(l->fd);
+	cond_fini(&l->gone);
+	mutex_fini(&l->lock);
+	free(l);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's side of the wire: it accepts connections on the Unix socket of a data
+ * directory and passes their requests to the services.
+ *
+ * Who may ask what.  The kernel names the user of each connection.  Root and the user of
+ * the serving process may ask on behalf of others; a request of anybody else is that
+ * user's own, whatever it says.  A method passes only if the list in listen_check.c has
+ * it.  A client's id, and with it its epoch, scans and actions, belong to the user who
+ * used it first.
+ *
+ * A peer that sends garbage, is too slow or asks for what it may not is disconnected, with
+ * one line a user and minute in the log.
+ *
+ * Threads: any, unless a function says otherwise.
+ */
+#ifndef TFS_RPC_LISTEN_H
+#define TFS_RPC_LISTEN_H
+
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/store_service.h"
+#include "engine/rpc/tablet_service.h"
+
+#define LISTEN_PEERS_MAX 1024u            /* connections */
+#define LISTEN_USER_MAX 256u              /* of them those of one user */
+#define LISTEN_MEMORY ((size_t)256 << 20) /* of large requests that are read or carried out, together */
+
+struct listen_options {
+	struct master_service *master;
+	struct store_service *store;
+	struct tfs_bytes store_id;
+	uint64_t server; /* the incarnation */
+	/*
+	 * A peer has changed a table's cells (tablets: their id in requests) or, if tablets is
+	 * 0, tables and schemas.  Called before the peer gets its answer, by a thread that holds
+	 * no lock.
+	 */
+	void (*changed)(void *arg, uint32_t tablets);
+	void *arg;
+};
+
+struct listener;
+/* Takes fd, a listening socket (base/socket.h), whose clients wait until listen_start.  Borrows the service until listen_free. */
+int listen_new(int fd, struct tablet_service *tablets, struct listener **out) TFS_MUST;
+/*
+ * The same service, for the callers in this process: peers that asked for it are told of
+ * what they change.  Valid until listen_free.
+ */
+struct tablet_service *listen_tablets(struct listener *l);
+/* Copies o.  Borrows its services until listen_free. */
+int listen_start(struct listener *l, const struct listen_options *o) TFS_MUST;
+/* Closes all connections, and waits for the requests that are carried out. */
+void listen_stop(struct listener *l);
+/* Stops it, and closes the socket. */
+void listen_free(struct listener *l);
+/* Tells the peers that asked for it that this process has changed tables or schemas. */
+void listen_note_schemas(struct listener *l);
+/* The number of connections. */
+unsigned listen_peers(struct listener *l);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a peer may ask (listen.h).  Pure functions. */
+#ifndef TFS_RPC_LISTEN_CHECK_H
+#define TFS_RPC_LISTEN_CHECK_H
+
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/tablet_service.h"
+
+struct peer_rights {
+	struct tfs_user user; /* as the kernel names it */
+	bool owner;           /* root, or the user of the serving process: may act for others */
+	uint64_t client;      /* the id in its HELLO */
+	uint64_t peer;        /* of requests: 1 + uid */
+};
+/*
+ * Checks a request, and makes it the peer's own: its user, its peer.  Returns 0; -EPERM: the peer may
+ * not ask this; -EBADMSG: no client of this program sends it.
+ */
+int peer_may_ask_tablets(const struct peer_rights *p, struct ts_request *q) TFS_MUST;
+int peer_may_ask_master(const struct peer_rights *p, struct ms_request *q) TFS_MUST;
+/* Returns true if the request may change cells of a user table. */
+bool request_changes(const struct ts_request *q);
+
+#endif

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames, and peers that do not keep to them.  A frame arrives whole however its bytes are cut;
+ * a header alone allocates nothing.  A listener closes peers that send garbage, half
+ * frames, long lengths, others' ids, methods of servers; its honest clients go on.  A peer
+ * without rights asks as itself only.
+ */
+#include "engine/base/socket.h"
+#include "engine/meta/meta.h"
+#include "engine/rpc/channel.h"
+#include "engine/rpc/frame.h"
+#include "engine/rpc/listen.h"
+#include "engine/rpc/listen_check.h"
+#include "t/unit/dir.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- the reader ---- */
+
+static void add_frame(struct buf *b, enum frame_kind kind, enum frame_service service, uint64_t number, const char *body)
+{
+	uint8_t h[FRAME_HEADER];
+
+	frame_header(h, kind, service, number, (uint32_t)strlen(body));
+	assert_int_equal(buf_append(b, h, sizeof(h)), 0);
+	assert_int_equal(buf_append(b, body, strlen(body)), 0);
+}
+
+static void frames_in_pieces(void **state)
+{
+	struct buf b = {0};
+
+	add_frame(&b, FRAME_HELLO, 0, 0, "hello");
+	add_frame(&b, FRAME_PING, 0, 7, "");
+	add_frame(&b, FRAME_REQUEST, FRAME_MASTER, UINT64_MAX, "a request");
+	for (size_t piece = 1; piece <= b.n; piece++) {
+		struct frame_reader r = {.most = 100};
+		unsigned count = 0;
+
+		for (size_t at = 0; at < b.n; at += piece) {
+			struct tfs_bytes in = {b.p + at, b.n - at < piece ? b.n - at : piece};
+
+			while (in.n) {
+				int got = frame_read(&r, &in);
+
+				assert_true(got == 0 || got == 1);
+				if (!got)
+					continue;
+				count++;
+				assert_int_equal(r.frame.kind, count == 1 ? FRAME_HELLO : count == 2 ? FRAME_PING : FRAME_REQUEST);
+				assert_true(r.frame.number == (count == 1 ? 0 : count == 2 ? 7 : UINT64_MAX));
+				assert_true(bytes_eq(buf_bytes(&r.frame.body),
+					tfs_str(count == 1           ? "hello"
+							: count == 2 ? ""
+								     : "a request")));
+				buf_fini(&r.frame.body);
+			}
+		}
+		assert_int_equal(count, 3);
+		frame_reader_fini(&r);
+	}
+	buf_fini(&b);
+}
+
+static int read_header(uint32_t length, uint8_t kind, struct frame_reader *r)
+{
+	uint8_t h[FRAME_HEADER] = {0};
+	struct tfs_bytes in = {h, sizeof(h)};
+
+	put_be32(h, length);
+	h[4] = kind;
+	*r = (struct frame_reader){.most = FRAME_SMALL_MAX};
+	return frame_read(r, &in);
+}
+
+static void bad_headers(void **state)
+{
+	struct frame_reader r;
+
+	for (unsigned kind = 0; kind < 256; kind++) {
+		const unsigned k = kind & 15, s = kind >> 4;
+		const bool carries = k == FRAME_REQUEST || k == FRAME_ANSWER;
+		const bool good = k >= FRAME_HELLO && k <= FRAME_NOTICE && (carries ? s >= 1 && s <= 3 : s == 0);
+
+		assert_int_equal(read_header(5, (uint8_t)kind, &r), good ? 0 : -EBADMSG);
+	}
+	assert_int_equal(read_header(FRAME_SMALL_MAX + 1, FRAME_HELLO, &r), -EMSGSIZE);
+	assert_int_equal(read_header(UINT32_MAX, FRAME_HELLO, &r), -EMSGSIZE);
+	assert_int_equal(read_header(FRAME_SMALL_MAX, FRAME_HELLO, &r), 0);
+	assert_null(r.frame.body.p); /* nothing is allocated for what has not arrived */
+}
+
+/* ---- who may ask what ---- */
+
+static struct tfs_user other_user = {.uid = 4321, .gid = 4321};
+
+static void rights(void **state)
+{
+	const struct peer_rights owner = {.user = {.uid = 0}, .owner = true, .client = TS_CLIENT_RANDOM | 5, .peer = 1},
+				 user = {.user = {.uid = 1234, .gid = 1234}, .client = TS_CLIENT_RANDOM | 6, .peer = 1235};
+	static const enum ts_method of_user_tables[] = {TS_MUTATE, TS_MUTATE_ROWS, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT,
+		TS_SCAN_CLOSE, TS_SYNC, TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE, TS_POLL, TS_TABLET_INFO, TS_HELLO};
+	static const enum ts_method of_metadata[] = {
+		TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE, TS_SYNC, TS_TABLET_INFO, TS_HELLO};
+	struct ts_request q;
+	struct ms_request m;
+
+	for (unsigned method = 0; method < TS_METHODS + 2; method++)
+		for (unsigned who = 0; who < 2; who++)
+			for (unsigned meta = 0; meta < 2; meta++) {
+				const struct peer_rights *p = who ? &user : &owner;
+				bool good = false;
+
+				for (unsigned i = 0; i < sizeof(of_user_tables) / sizeof(*of_user_tables) && !meta; i++)
+					good = good || of_user_tables[i] == method;
+				for (unsigned i = 0; i < sizeof(of_metadata) / sizeof(*of_metadata) && meta; i++)
+					good = good || (of_metadata[i] == method && (!who || method == TS_SYNC));
+				q = (struct ts_request){.method = (enum ts_method)method,
+					.table = meta ? META_TABLE : META_FIRST_USER_TABLE,
+					.token.client = p->client};
+				assert_int_equal(peer_may_ask_tablets(p, &q), good ? 0 : -EPERM);
+				if (good) {
+					assert_int_equal(q.peer, p->peer);
+					/* A request without a user is the peer's. */
+					assert_ptr_equal(q.user, who ? &user.user : NULL);
+				}
+			}
+	/* Another's name, another client's id, a master's term. */
+	q = (struct ts_request){.method = TS_READ, .table = 100, .token.client = user.client, .user = &other_user};
+	assert_int_equal(peer_may_ask_tablets(&user, &q), -EPERM);
+	q.token.client = owner.client;
+	assert_int_equal(peer_may_ask_tablets(&owner, &q), 0);
+	assert_ptr_equal(q.user, &other_user);
+	assert_int_equal(peer_may_ask_tablets(&user, &q), -EBADMSG);
+	q.term = 1;
+	assert_int_equal(peer_may_ask_tablets(&owner, &q), -EBADMSG);
+	q = (struct ts_request){.method = TS_READ, .table = 100};
+	assert_int_equal(peer_may_ask_tablets(&owner, &q), -EBADMSG); /* only a caller in the server's process has no id */
+	for (unsigned method = 1; method < MS_METHODS; method++) {
+		const bool checked = method == MS_SCHEMA_SET_TEXT || method == MS_SCHEMA_CHANGE;
+
+		m = (struct ms_request){.method = (enum ms_method)method};
+		assert_int_equal(peer_may_ask_master(&owner, &m), 0);
+		assert_int_equal(peer_may_ask_master(&user, &m), checked ? 0 : -EPERM);
+		m.user = &other_user;
+		assert_int_equal(peer_may_ask_master(&user, &m), -EPERM);
+	}
+}
+
+/* ---- a listener ---- */
+
+static _Atomic unsigned asked, changed;
+
+static int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	asked++;
+	if (q->method == TS_READ)
+		a->size = q->row.n;
+	return q->method == TS_EXISTS ? -ENOENT : 0;
+}
+
+static int master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+{
+	return -EEXIST;
+}
+
+static int store_call(struct store_service *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
+{
+	a->total_bytes = 42;
+	return 0;
+}
+
+static void on_changed(void *arg, uint32_t tablets)
+{
+	changed++;
+}
+
+static const struct tablet_service_ops tablet_ops = {.call = tablets_call};
+static const struct master_service_ops master_ops = {.call = master_call};
+static const struct store_service_ops store_ops = {.call = store_call};
+static struct tablet_service tablets = {.ops = &tablet_ops};
+static struct master_service master = {.ops = &master_ops};
+static struct store_service store = {.ops = &store_ops};
+static struct listener *listener;
+
+static void begin(void)
+{
+	const struct listen_options o = {
+		.master = &master, .store = &store, .store_id = tfs_str("the store's id.."), .server = 3, .changed = on_changed};
+	FILE *f;
+	int fd;
+
+	f = fopen(in_dir("FORMAT"), "w");
+	assert_non_null(f);
+	fclose(f);
+	assert_int_equal(socket_listen(in_dir(""), SOCKET_NAME, 0600, &fd), 0);
+	assert_int_equal(listen_new(fd, &tablets, &listener), 0);
+	assert_int_equal(listen_start(listener, &o), 0);
+}
+
+static void end(void)
+{
+	listen_free(listener);
+	socket_remove(in_dir(""), SOCKET_NAME);
+}
+
+static struct channel *channel_open(uint64_t client)
+{
+	struct channel_options o = {.client = TS_CLIENT_RANDOM | client, .program = "test", .timeout_us = 2000000, .notices = true};
+	struct channel *c;
+	char *why = NULL;
+
+	o.dir = in_dir("");
+	assert_int_equal(channel_new(&o, &c, &why), 0);
+	return c;
+}
+
+static int read_row(struct channel *c, uint64_t client, size_t n)
+{
+	struct ts_request q = {
+		.method = TS_READ, .table = 100, .token.client = TS_CLIENT_RANDOM | client, .time_left_us = 30000000};
+	struct ts_answer a = {0};
+	uint8_t *row = calloc(1, n + 1);
+	int err;
+
+	q.row = tfs_bytes_of(row, n);
+	err = ts_call(channel_tablets(c), &q, &a);
+	if (!err)
+		assert_int_equal(a.size, n);
+	ts_answer_fini(&a);
+	free(row);
+	return err;
+}
+
+static void clients(void **state)
+{
+	struct channel *c, *d;
+	struct ts_request w = {.method = TS_MUTATE, .table = 100, .token.client = TS_CLIENT_RANDOM | 1};
+	struct ss_answer sa = {0};
+	struct ms_answer ma = {0};
+	struct ts_answer ta = {0};
+
+	begin();
+	c = channel_open(1);
+	d = channel_open(2);
+	assert_int_equal(read_row(c, 1, 10), 0);
+	assert_int_equal(read_row(d, 2, 1000), 0);
+	assert_int_equal(read_row(c, 1, 20u << 20), 0); /* by the connection for large requests */
+	assert_int_equal(read_row(c, 1, 100u << 20), 0);
+	assert_int_equal(read_row(c, 1, 200u << 20), -E2BIG);
+	assert_int_equal(channel_store(c, &(struct ss_request){.method = SS_SPACE}, &sa), 0);
+	assert_int_equal(sa.total_bytes, 42);
+	ss_answer_fini(&sa);
+	assert_int_equal(ms_call(channel_master(c), &(struct ms_request){.method = MS_TABLE_CREATE, .name = "t"}, &ma), -EEXIST);
+	ms_answer_fini(&ma);
+	changed = 0;
+	assert_int_equal(ts_call(channel_tablets(c), &w, &ta), 0);
+	assert_int_equal(changed, 1); /* before the answer */
+	ts_answer_fini(&ta);
+	channel_free(c);
+	assert_int_equal(read_row(d, 2, 10), 0);
+	/* The server ends and another one begins: the client connects again. */
+	listen_free(listener);
+	assert_true(read_row(d, 2, 10) < 0);
+	assert_int_equal(read_row(d, 2, 10), -UNREACHABLE);
+	channel_free(d);
+	socket_remove(in_dir(""), SOCKET_NAME);
+}
+
+/* ---- hostile peers ---- */
+
+static int raw(void)
+{
+	int fd;
+
+	assert_int_equal(socket_connect(in_dir(""), SOCKET_NAME, &fd), 0);
+	return fd;
+}
+
+/* Sends all, as far as the server takes it. */
+static void push(int fd, const void *p, size_t n)
+{
+	struct tfs_bytes b = tfs_bytes_of(p, n);
+
+	while (b.n) {
+		int64_t r = socket_send(fd, &b, 1);
+
+		if (r == -EAGAIN) {
+			struct pollfd f = {fd, POLLOUT, 0};
+
+			if (poll(&f, 1, 1000) <= 0)
+				return;
+			continue;
+		}
+		if (r < 0)
+			return;
+		b = tfs_bytes_of(b.p + r, b.n - (size_t)r);
+	}
+}
+
+/* Returns true if the server closes the connection; what it sends is skipped. */
+static bool is_closed(int fd)
+{
+	char bytes[4096];
+
+	for (;;) {
+		struct pollfd f = {fd, POLLIN, 0};
+		int64_t n;
+
+		if (poll(&f, 1, 5000) <= 0)
+			return false;
+		n = socket_receive(fd, bytes, sizeof(bytes));
+		if (n == -EAGAIN)
+			continue;
+		if (n <= 0)
+			return true;
+	}
+}
+
+static void push_hello(int fd, const struct hello *h)
+{
+	struct buf body = {0};
+	uint8_t header[FRAME_HEADER];
+
+	assert_int_equal(hello_pack(h, &body), 0);
+	frame_header(header, FRAME_HELLO, 0, 0, (uint32_t)body.n);
+	push(fd, header, sizeof(header));
+	push(fd, body.p, body.n);
+	buf_fini(&body);
+}
+
+static void push_request(int fd, const struct ts_request *q)
+{
+	struct buf body = {0};
+	uint8_t header[FRAME_HEADER];
+
+	assert_int_equal(ts_request_pack(q, &body), 0);
+	frame_header(header, FRAME_REQUEST, FRAME_TABLETS, 1, (uint32_t)body.n);
+	push(fd, header, sizeof(header));
+	push(fd, body.p, body.n);
+	buf_fini(&body);
+}
+
+static const struct hello good = {.version = HELLO_VERSION, .client = TS_CLIENT_RANDOM | 77};
+
+static void refused_hello(struct hello h)
+{
+	int fd = raw();
+
+	push_hello(fd, &h);
+	assert_true(is_closed(fd));
+	close(fd);
+}
+
+static void hostile(void **state)
+{
+	struct ts_request q = {.method = TS_READ, .table = 100, .row = tfs_str("r"), .token.client = good.client};
+	uint8_t header[FRAME_HEADER], garbage[5000];
+	struct hello h;
+	struct channel *c;
+	unsigned before;
+	int fd;
+
+	begin();
+	c = channel_open(9);
+	for (unsigned i = 0; i < sizeof(garbage); i++)
+		garbage[i] = (uint8_t)(i * 37 + 11);
+	fd = raw(); /* garbage in front of a HELLO */
+	push(fd, garbage, sizeof(garbage));
+	assert_true(is_closed(fd));
+	close(fd);
+	fd = raw(); /* a request before a HELLO */
+	push_request(fd, &q);
+	assert_true(is_closed(fd));
+	close(fd);
+	fd = raw(); /* a length of 4 GiB */
+	frame_header(header, FRAME_HELLO, 0, 0, UINT32_MAX);
+	push(fd, header, sizeof(header));
+	assert_true(is_closed(fd));
+	close(fd);
+	fd = raw(); /* a large body on a connection for small ones */
+	push_hello(fd, &good);
+	frame_header(header, FRAME_REQUEST, FRAME_TABLETS, 1, FRAME_SMALL_MAX + 1);
+	push(fd, header, sizeof(header));
+	assert_true(is_closed(fd));
+	close(fd);
+	h = good;
+	h.version = HELLO_VERSION + 1;
+	refused_hello(h);
+	h = good;
+	h.store = tfs_str("another store's.");
+	refused_hello(h);
+	h = good;
+	h.server = 4;
+	refused_hello(h);
+	h = good;
+	h.client = 3; /* the id of a server */
+	refused_hello(h);
+	fd = raw(); /* two HELLOs */
+	push_hello(fd, &good);
+	push_hello(fd, &good);
+	assert_true(is_closed(fd));
+	close(fd);
+	before = asked;
+	fd = raw(); /* another client's id in a request */
+	push_hello(fd, &good);
+	q.token.client = TS_CLIENT_RANDOM | 9;
+	push_request(fd, &q);
+	assert_true(is_closed(fd));
+	close(fd);
+	fd = raw(); /* a request that is cut off */
+	push_hello(fd, &good);
+	frame_header(header, FRAME_REQUEST, FRAME_TABLETS, 1, 1000);
+	push(fd, header, sizeof(header));
+	push(fd, garbage, 500);
+	close(fd);
+	fd = raw(); /* a body that is no request */
+	push_hello(fd, &good);
+	frame_header(header, FRAME_REQUEST, FRAME_TABLETS, 1, 1000);
+	push(fd, header, sizeof(header));
+	push(fd, garbage, 1000);
+	assert_true(is_closed(fd));
+	close(fd);
+	fd = raw(); /* an answer, and a notice: only servers send them */
+	push_hello(fd, &good);
+	frame_header(header, FRAME_ANSWER, FRAME_TABLETS, 1, 0);
+	push(fd, header, sizeof(header));
+	assert_true(is_closed(fd));
+	close(fd);
+	assert_int_equal(asked, before);
+	assert_int_equal(read_row(c, 9, 10), 0);
+	channel_free(c);
+	end();
+}
+
+/* More connections than one user may have: the rest is closed, and the first ones work. */
+static void crowd(void **state)
+{
+	static int fds[LISTEN_USER_MAX + 50];
+	struct channel *c;
+	unsigned open = 0;
+
+	begin();
+	c = channel_open(9);
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		fds[i] = raw();
+		push_hello(fds[i], &good);
+	}
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		struct pollfd f = {fds[i], POLLIN, 0};
+		char byte;
+
+		assert_int_equal(poll(&f, 1, 10000), 1);
+		open += socket_receive(fds[i], &byte, 1) == 1;
+	}
+	assert_in_range(open, LISTEN_USER_MAX / 2, LISTEN_USER_MAX);
+	assert_int_equal(read_row(c, 9, 10), 0);
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+		close(fds[i]);
+	channel_free(c);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_in_pieces),
+		cmocka_unit_test(bad_headers),
+		cmocka_unit_test(rights),
+		cmocka_unit_test_setup_teardown(clients, test_dir_setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(hostile, test_dir_setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(crowd, test_dir_setup, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
