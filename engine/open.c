@@ -36,9 +36,11 @@
 #include "engine/base/probe.h"
 #include "engine/client/client.h"
 #include "engine/client/route.h"
+#include "engine/join.h"
 #include "engine/lock/identity.h"
 #include "engine/lock/lock.h"
 #include "engine/lock/marker.h"
+#include "engine/serve.h"
 #include "engine/server/server.h"
 #include "master/master.h"
 
@@ -60,6 +62,8 @@ struct embedded {
 	struct tablet_service *round_trip; /* in front of the server's in debug builds, else NULL */
 	struct router *router;
 	struct master_service *masters;
+	struct tfs_store *store;
+	struct serving *serving; /* NULL: no other process can use the store */
 };
 
 static int embedded_free(struct embedded *e, bool flush)
@@ -78,6 +82,7 @@ static int embedded_free(struct embedded *e, bool flush)
 	if (e->server)
 		err = server_free(e->server, flush);
 	route_free(e->router);
+	serve_end(e->serving);
 	lock_service_free(e->locks);
 	free(e->round_trip);
 	free(e->masters);
@@ -114,7 +119,7 @@ static int embedded_make_router(struct embedded *e)
 {
 	struct route_options o = {.locks = e->locks, .servers = embedded_servers_of(e)};
 
-	e->tablets = server_service(e->server);
+	e->tablets = e->serving ? serve_tablets(e->serving) : server_service(e->server);
 #ifdef TFS_DEBUG
 	e->round_trip = ts_round_trip_new(e->tablets);
 	if (!e->round_trip)
@@ -188,9 +193,10 @@ static void embedded_will_close(void *arg)
 	server_will_close(((struct embedded *)arg)->server);
 }
 
-static void embedded_confirm_clock(void *arg)
+static int embedded_confirm_clock(void *arg)
 {
 	server_confirm_clock(((struct embedded *)arg)->server);
+	return 0;
 }
 
 static int embedded_close(void *arg)
@@ -199,6 +205,8 @@ static int embedded_close(void *arg)
 
 	/* Writing the memtables takes a while.  A process that opens the directory at that time waits. */
 	lock_local_closing(e->locks);
+	tfs_unwatch(e->store);
+	serve_stop(e->serving);
 	return embedded_free(arg, true);
 }
 
@@ -572,7 +580,10 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 		return err;
 	}
 	lock_local_make_room(e->locks, release_space, e->server);
-	err = embedded_make_router(e);
+	if (o->serve)
+		err = serve_begin(e->dir, server_service(e->server), &e->serving, why);
+	if (!err)
+		err = embedded_make_router(e);
 	if (err)
 		return err;
 	co->locks = e->locks;
@@ -598,6 +609,8 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 		return -ENOMEM;
 	co->master = e->masters;
 #endif
+	if (e->serving)
+		co->master = serve_master(e->serving, co->master);
 	return 0;
 }
 
@@ -617,6 +630,7 @@ static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 	FILL(compaction_threads);
 	FILL(major_within_us);
 	FILL(clock_gap_us);
+	FILL(timeout_us);
 #undef FILL
 }
 
@@ -668,7 +682,8 @@ static int embedded_open(
 	return 0;
 }
 
-int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
+/* Opens the store in this process. */
+static int open_here(const char *source, const struct tfs_options *filled, struct tfs_store **out, char **reason)
 {
 	struct client_options co = {
 		.space = embedded_space,
@@ -680,8 +695,69 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		.will_close = embedded_will_close,
 		.change = embedded_change,
 		.close = embedded_close,
+		.options = *filled,
 	};
 	struct embedded *e = NULL;
+	struct tfs_store *s = NULL;
+	int err = embedded_open(source, filled, &co, &e, reason);
+
+	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && reserve_cut(source, times); times++) {
+		free(*reason);
+		*reason = NULL;
+		err = embedded_open(source, filled, &co, &e, reason);
+	}
+	if (err)
+		return err;
+	co.arg = e;
+	err = client_new(&co, &s);
+	e->store = s;
+	if (!err && e->serving)
+		err = serve_start(e->serving,
+			&(struct serve_options){.store = s,
+				.locks = e->locks,
+				.tablets = co.tablets,
+				.identity = &e->identity,
+				.incarnation = e->incarnation});
+	if (!err)
+		*out = s;
+	else if (s)
+		(void)!tfs_close(s);
+	else
+		(void)!embedded_free(e, false);
+	return err;
+}
+
+#define JOIN_SCHEME "unix:"
+static bool is_nobody(int err)
+{
+	return err == -ENOENT || err == -ENOTDIR || err == -ECONNREFUSED || err == -ELOOP || err == -EPROTOTYPE;
+}
+
+/*
+ * A store that is served is used through its server, which may start or end meanwhile.  But a process that wants to serve the
+ * store itself must open it.
+ */
+static int open_any(const char *source, const struct tfs_options *o, struct tfs_store **out, char **reason)
+{
+	const bool served = strncmp(source, JOIN_SCHEME, strlen(JOIN_SCHEME)) == 0;
+	const char *dir = served ? source + strlen(JOIN_SCHEME) : source;
+	int err = o->serve && !served ? -ENOENT : join_open(dir, o, out, reason);
+
+	if (served && is_nobody(err))
+		why_set(reason, "%s: no process serves this directory", dir);
+	if (served || !is_nobody(err))
+		return err;
+	err = open_here(source, o, out, reason);
+	if (err == -EBUSY && !o->serve) {
+		const int joined = join_open(dir, o, out, reason);
+
+		err = is_nobody(joined) ? err : joined;
+	}
+	return err;
+}
+
+int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
+{
 	struct tfs_options filled;
 	char *reason = NULL;
 	int err = -EINVAL;
@@ -689,24 +765,18 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 	if (why)
 		*why = NULL;
 	options_fill(&filled, o);
+	if (filled.timeout_us > 60000000)
+		filled.timeout_us = 60000000;
 	if (filled.log_level >= 0)
 		msg_set_level((enum msg_level)filled.log_level);
 	if (source && *source)
-		err = embedded_open(source, &filled, &co, &e, &reason);
+		err = open_any(source, &filled, out, &reason);
 	else
 		source = "no data directory given";
-	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && reserve_cut(source, times); times++) {
+	if (!err) {
 		free(reason);
-		reason = NULL;
-		err = embedded_open(source, &filled, &co, &e, &reason);
-	}
-	co.arg = e;
-	co.options = filled;
-	if (!err)
-		err = client_new(&co, out);
-	if (!err)
 		return 0;
-	(void)!embedded_free(e, false);
+	}
 	if (!reason)
 		why_set(&reason, "%s: %s", source, error_text(err));
 	if (why)

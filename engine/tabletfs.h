@@ -34,11 +34,8 @@
  * until the next call on the same scan, or until the callback returns.
  * Times and timestamps are int64 microseconds since 1970.
  * Messages are lines on standard error; tfs_options.log_level selects them.
- * Memory: all threads allocate and free memtables and blocks in pieces of
- * 64 KiB to 1 MiB.  By default glibc's malloc caches such pieces in one heap
- * per thread, and a process may grow to several times the sizes in
- * tfs_options.  The library leaves that to the program; the tabletfs daemon has:
- *	mallopt(M_MMAP_THRESHOLD, 256 << 10);  mallopt(M_ARENA_MAX, 2);
+ * Memory: by default glibc's malloc keeps freed memtables and blocks in one heap per thread, and a process may grow to several
+ * times the sizes in tfs_options.  The tabletfs daemon has: mallopt(M_MMAP_THRESHOLD, 256 << 10);  mallopt(M_ARENA_MAX, 2);
  */
 #ifndef TABLETFS_H
 #define TABLETFS_H
@@ -110,13 +107,12 @@ struct tfs_options {
 	unsigned compaction_threads; /* default 2 */
 	size_t compaction_rate;      /* bytes per second that background compactions write; default 0, which is no limit */
 	uint64_t major_within_us;    /* deleted data leaves the disk within this time; default 7 days */
-	/*
-	 * A clock that differs from the time of the last close by more than this
-	 * is not trusted (tfs_confirm_clock); default 1 day.
-	 */
+	/* A clock that differs from the time of the last close by more than this is not trusted (tfs_confirm_clock); default 1 day. */
 	uint64_t clock_gap_us;
-	bool sync;          /* every commit is on disk before it is acknowledged */
-	bool no_background; /* for tests: flush and compact only on request */
+	bool sync;           /* every commit is on disk before it is acknowledged */
+	bool no_background;  /* for tests: flush and compact only on request */
+	bool serve;          /* other processes of this user and of root may use the store through this one */
+	uint64_t timeout_us; /* how long a call waits for the process that serves the store; default 60 s, at most that */
 	int log_level; /* the process's level: 0 errors, 1 also warnings, 2 notices (default), 3 infos, 4 debug; -1: unchanged */
 	/* Settings of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
@@ -135,15 +131,16 @@ TFS_API int tfs_options_load(struct tfs_options *o, const char *path, char **why
 TFS_API int tfs_options_example(char **text) TFS_CHECKED;
 
 struct tfs_store;
+struct tfs_schema;
 /*
- * Opens a data directory as a cluster of one server.  Creates the store if the
- * directory is absent or empty.  One process may have a store open; if that
- * process is closing the store, tfs_open waits for it.  o may be NULL: all
- * defaults.  If why is not NULL, every error sets *why to one line with path
- * and cause, which the caller frees.
- * -EBUSY the store is in use; -ENOTEMPTY the directory is neither empty nor a
- * store; -EPROTO another format; -EBADMSG damage outside data blocks;
- * -EACCES, -EROFS not writable; -EXDEV, -ENODEV a cluster's directory;
+ * Opens a data directory, through the process that serves it (a mount, or tfs_options.serve) if there is one; "unix:DATADIR"
+ * only so.  Such a store has its server's settings, but sync and timeout_us of o.  A call whose server has ended waits for the
+ * next one; then it returns -EIO, or -ETIMEDOUT: it is unknown if it changed something.
+ * Otherwise the directory is opened as a cluster of one server, and created if it is absent or empty.  One process may have it
+ * open; if that process is closing the store, tfs_open waits for it.  o may be NULL: all defaults.  If why is not NULL, every
+ * error sets *why to one line with path and cause, which the caller frees.
+ * -EBUSY in use by a process that does not serve it; -ENOTEMPTY neither empty nor a store; -EPROTO another format; -EBADMSG
+ * damage outside data blocks; -EACCES, -EROFS not writable; -EXDEV, -ENODEV a cluster's directory;
  * -EOPNOTSUPP a network or FUSE file system that is not safe (tabletctl probe).
  */
 TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_CHECKED;
@@ -161,17 +158,15 @@ TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
 /* *available_bytes: free space of the file system that holds the store.  *total_bytes: this plus the size of the store. */
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
 /*
- * The state of the store as lines for an operator.  The caller frees *text, a string.
- * The rates are those since the last call of tfs_status_for with the same watcher, a
- * number of the caller's choice.  tfs_status: watcher 0.
+ * The state of the store as lines for an operator.  The caller frees *text, a string.  The rates are those since the last call
+ * of tfs_status_for with the same watcher, a number of the caller's choice.  tfs_status: watcher 0.
  */
 TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
 TFS_API int tfs_status_for(struct tfs_store *s, uint64_t watcher, char **text) TFS_CHECKED;
 /*
- * States that the system's clock is right although it is far from the time of
- * the last close.  Until this call, or until the store has been open for 24
- * hours with a steady clock, cells that expired in the gap are not removed
- * from the disk.  Reads follow the system's clock in any case.  Returns 0.
+ * States that the system's clock is right although it is far from the time of the last close.  Until this call, or until the
+ * store has been open for 24 hours with a steady clock, cells that expired in the gap are not removed from the disk.  Reads
+ * follow the system's clock in any case.
  */
 TFS_API int tfs_confirm_clock(struct tfs_store *s) TFS_CHECKED;
 /*
@@ -181,16 +176,13 @@ TFS_API int tfs_confirm_clock(struct tfs_store *s) TFS_CHECKED;
 #define TFS_KEY_BYTES 16
 TFS_API int tfs_key(struct tfs_store *s, const char *purpose, unsigned char *key) TFS_CHECKED;
 /*
- * The settings of tabletfs.conf(5) as they are now, as text of that file.
- * Settings that cannot change while the store is open are comments.  The caller
- * frees *text.
+ * The settings of tabletfs.conf(5) as they are now, as text of that file.  Settings that cannot change while the store is open
+ * are comments.  The caller frees *text.
  */
 TFS_API int tfs_config(struct tfs_store *s, char **text) TFS_CHECKED;
 /*
- * Changes the settings in the text, all or none; others stay.  They hold until
- * the store is closed.  -EINVAL: a setting is unknown, of the wrong type, out of
- * range, or cannot change; if why is not NULL, *why is the reason, which the
- * caller frees.
+ * Changes the settings in the text, all or none; others stay.  They hold until the store is closed.  -EINVAL: a setting is
+ * unknown, of the wrong type, out of range, or cannot change; if why is not NULL, *why is the reason, which the caller frees.
  */
 TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why) TFS_CHECKED;
 /*
@@ -198,6 +190,14 @@ TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char *
  * caller frees, to the names of further settings that differ in o, or to "".
  */
 TFS_API int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left) TFS_CHECKED;
+/*
+ * Calls fn after others have changed the store, from a thread of the library; maybe also without a change.  table: the id of
+ * a table that a handle has open, whose cells have changed; 0: anything may have changed.  before: NULL, or the former schema
+ * of the table, which has another one by now, or was dropped.  -EBUSY: there is a watch already.  tfs_unwatch ends it.
+ */
+TFS_API int tfs_watch(
+	struct tfs_store *s, void (*fn)(void *arg, uint32_t table, const struct tfs_schema *before), void *arg) TFS_CHECKED;
+TFS_API void tfs_unwatch(struct tfs_store *s);
 /* All metrics as one page of Prometheus text.  The caller frees *text. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
 
@@ -229,9 +229,8 @@ TFS_API int tfs_table_drop(struct tfs_store *s, const char *name) TFS_CHECKED;
  */
 TFS_API int tfs_table_truncate(struct tfs_table *t, char **why) TFS_CHECKED;
 /*
- * Renames a table and replaces an empty table `to`.  -ENOENT: there is no table
- * `from`.  If `to` exists: -EEXIST with noreplace, -EPERM if it is protected,
- * -ENOTEMPTY if it has cells.
+ * Renames a table and replaces an empty table `to`.  -ENOENT: there is no table `from`.  If `to` exists: -EEXIST with
+ * noreplace, -EPERM if it is protected, -ENOTEMPTY if it has cells.
  */
 TFS_API int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool noreplace) TFS_CHECKED;
 /* Fills at most max names, in byte order, that come after `after` (NULL or "": all).  Returns the count. */

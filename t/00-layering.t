@@ -47,7 +47,7 @@ my $longest_test = 1100;  # of a test: rows of cases
 sub component {
 	my ($path) = @_;
 	return $1 if $path =~ m{^engine/([^/]+)/};
-	return 'open' if $path =~ m{^engine/open\.[ch]$};
+	return 'open' if $path =~ m{^engine/(?:open|serve|join)\.[ch]$};
 	return 'tabletfs.h' if $path eq 'engine/tabletfs.h';
 	return 'model' if $path =~ m{^t/model/};
 	return $1 if $path =~ m{^(fs|master|t|man|tools)/};

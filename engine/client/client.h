@@ -26,15 +26,23 @@ struct client_options {
 	int (*status)(void *arg, uint64_t watcher, struct buf *out);
 	int (*metrics)(void *arg, struct buf *out);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
-	void (*confirm_clock)(void *arg);
+	int (*confirm_clock)(void *arg);
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */
 	void (*will_close)(void *arg);
 	void (*change)(void *arg, const struct tfs_options *o); /* applies the settings that can change */
-	int (*close)(void *arg);                                /* called last; closes all services */
+	/* Of a store that another process serves, which has the settings; else NULL. */
+	int (*config)(void *arg, struct buf *out);
+	int (*config_change)(void *arg, struct tfs_bytes text, char **why);
+	int (*close)(void *arg); /* called last; closes all services */
 	void *arg;
 	struct tfs_options options; /* in use; 0 stands for no default */
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
+/*
+ * Others have changed cells of the table with this set of tablets (its id in requests), or, with 0, tables
+ * and schemas.  Only queues work for the thread of tfs_watch.
+ */
+void client_changed(struct tfs_store *s, uint32_t tablets);
 
 struct tfs_table {
 	struct tfs_store *store;
@@ -57,6 +65,7 @@ struct tfs_table {
 	struct tfs_user user; /* the memory of `groups` follows the struct */
 };
 struct task_pool;
+struct watch;
 struct tfs_store {
 	struct client_options o;
 	struct mutex lock;         /* RANK_CLIENT; not held during a call of a service */
@@ -64,6 +73,7 @@ struct tfs_store {
 	struct tfs_table *tables;  /* by id; guarded by lock */
 	struct task_pool *batches; /* the pool of the batches without threads of their own; guarded by lock */
 	unsigned batch_count;      /* number of these batches; the pool exists while it is not 0 */
+	struct watch *watch;       /* watch.c; guarded by lock */
 	unsigned handles;          /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
 };
 /* Returns the registered handle of the same table. */

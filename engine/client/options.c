@@ -30,6 +30,7 @@ void tfs_options_init(struct tfs_options *o)
 		.compaction_threads = 2,
 		.major_within_us = 7 * 86400000000ull,
 		.clock_gap_us = 86400000000ull,
+		.timeout_us = 60000000,
 		.log_level = -1,
 	};
 }

@@ -126,6 +126,8 @@ int tfs_config(struct tfs_store *s, char **text)
 	struct buf b = {0};
 	int err;
 
+	if (s->o.config)
+		return text_finish(&b, s->o.config(s->o.arg, &b), text);
 	mutex_lock(&s->config_lock);
 	err = options_render(&s->o.options, &b);
 	mutex_unlock(&s->config_lock);
@@ -154,6 +156,8 @@ int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char **why)
 
 	if (why)
 		*why = NULL;
+	if (s->o.config_change)
+		return s->o.config_change(s->o.arg, text, why);
 	mutex_lock(&s->config_lock);
 	next = s->o.options;
 	err = options_change(&next, text, why);
@@ -189,8 +193,7 @@ void tfs_will_close(struct tfs_store *s)
 
 int tfs_confirm_clock(struct tfs_store *s)
 {
-	s->o.confirm_clock(s->o.arg);
-	return 0;
+	return s->o.confirm_clock(s->o.arg);
 }
 
 int tfs_key(struct tfs_store *s, const char *purpose, unsigned char *key)

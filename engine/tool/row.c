@@ -110,6 +110,13 @@ static int row_mutate(const struct arguments *a, struct buf *lines, struct buf *
 		return EXIT_CANNOT;
 	}
 	mutation_lines_fini(&parsed);
+	if (stored_is(table)) {
+		err = stored_mutate(table, buf_bytes(&key), buf_bytes(lines), answer);
+		if (err && err != -EBUSY)
+			complain("%s: %s: %s", table, shown, reason_of(err, buf_bytes(answer)));
+		buf_fini(&key);
+		return err == -ECANCELED ? EXIT_CHECK : err ? EXIT_ERROR : 0;
+	}
 	if (name_encode(NAME_ROW, buf_bytes(&key), 0, &name))
 		no_memory();
 	dir = scan_open_table(table);
@@ -219,8 +226,9 @@ static int row_run(const struct arguments *a)
 }
 
 #define ROW_USAGE                                                                                                                  \
-	"TABLE_PATH is a table below a mount point.  ROW, FAMILY:QUALIFIER and the lines\n"                                        \
-	"have the escapes \\t \\n \\r \\\\ \\xHH for single bytes.\n"                                                              \
+	"TABLE_PATH is a table below a mount point, or DATADIR/TABLE.  ROW,\n"                                                     \
+	"FAMILY:QUALIFIER and the lines have the escapes \\t \\n \\r \\\\ \\xHH for single\n"                                      \
+	"bytes.\n"                                                                                                                 \
 	"\n"                                                                                                                       \
 	"Exit status: 0 done; 1 a check failed; 2 bad usage; 3 any other error.  Unless it\n"                                      \
 	"is 0, nothing has changed (after an I/O error that is unknown).\n"
@@ -228,7 +236,7 @@ static int row_run(const struct arguments *a)
 const struct command put_command = {
 	.name = "put",
 	.kinds = "prc",
-	.brief = "write a cell of a mounted table",
+	.brief = "write a cell of a table",
 	.usage = "usage: tabletctl put TABLE_PATH ROW FAMILY:QUALIFIER[@TIMESTAMP] [VALUE|-]\n"
 		 "\n"
 		 "Writes the newest version of a column, or the version at TIMESTAMP.  Without\n"

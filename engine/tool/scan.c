@@ -231,6 +231,16 @@ static int copy_out(int dir, const char *name, const char *shown, uint64_t *byte
 	return scan_copy(dir, name, shown, put_out, bytes);
 }
 
+/* The same from a data directory. */
+static int scan_stored(const struct arguments *a, struct tfs_bytes row, enum line_format format, uint64_t *bytes)
+{
+	struct clauses c;
+	int status = scan_clauses_of(a, &c) ? stored_scan(a->operand[0], &c, row, format, bytes) : EXIT_USAGE;
+
+	clauses_fini(&c);
+	return status;
+}
+
 static int scan_run(const struct arguments *a)
 {
 	const char *format = a->option['f'] ? a->option['f'] : "tsv";
@@ -238,6 +248,8 @@ static int scan_run(const struct arguments *a)
 
 	if (strcmp(format, "tsv") != 0 && strcmp(format, "jsonl") != 0 && strcmp(format, "keys") != 0)
 		return bad_usage(&scan_command, "--format is tsv, jsonl or keys, not %s", format);
+	if (stored_is(a->operand[0]) && strcmp(format, "keys") != 0)
+		return scan_stored(a, (struct tfs_bytes){0}, *format == 't' ? LINE_TSV : LINE_JSON, NULL);
 	dir = scan_open(a, a->operand[0]);
 	return dir < 0 ? -dir : copy_out(dir, text(".%s", format), a->operand[0], NULL);
 }
@@ -254,8 +266,14 @@ static int count_run(const struct arguments *a)
 static int get_row(const struct arguments *a, struct tfs_bytes key)
 {
 	uint64_t bytes = 0;
-	int dir = scan_open_row(a, a->operand[0], key), status = dir < 0 ? -dir : copy_out(dir, ".tsv", a->operand[0], &bytes);
+	int dir, status;
 
+	if (stored_is(a->operand[0])) {
+		status = scan_stored(a, key, LINE_TSV, &bytes);
+	} else {
+		dir = scan_open_row(a, a->operand[0], key);
+		status = dir < 0 ? -dir : copy_out(dir, ".tsv", a->operand[0], &bytes);
+	}
 	return status == 0 && bytes == 0 ? EXIT_NOTHING : status;
 }
 
@@ -277,6 +295,10 @@ static int get_cell(const struct arguments *a, struct tfs_bytes row, const char 
 		return bad_usage(&get_command, "FAMILY:QUALIFIER is needed, not %s", column);
 	if (scan_lines(&get_command, tfs_str(text("delete %s\n", column)), &lines))
 		goto out;
+	if (stored_is(a->operand[0])) {
+		status = stored_get(a->operand[0], row, lines.lines);
+		goto out;
+	}
 	add_name(&path, NAME_ROW, row, 0);
 	if (buf_printf(&path, "/%s/", lines.lines->family))
 		no_memory();
@@ -311,13 +333,13 @@ static const struct option scan_options[] = {
 };
 
 #define SCAN_USAGE                                                                                                                 \
-	"TABLE_PATH is a table below a mount point.  Options, each at most once:\n" CLAUSE_USAGE "\n"                              \
+	"TABLE_PATH is a table below a mount point, or DATADIR/TABLE.  Options,\neach at most once:\n" CLAUSE_USAGE "\n"           \
 	"Exit status: 0 done; 1 get: there is none; 2 bad usage; 3 any other error.\n"
 
 const struct command scan_command = {
 	.name = "scan",
 	.kinds = "p",
-	.brief = "print cells of a mounted table",
+	.brief = "print cells of a table",
 	.usage = "usage: tabletctl scan [OPTIONS] TABLE_PATH\n"
 		 "\n"
 		 "Prints the matching cells, one a line: row, family:qualifier, timestamp, value.\n"
@@ -346,7 +368,7 @@ const struct command count_command = {
 const struct command get_command = {
 	.name = "get",
 	.kinds = "prc",
-	.brief = "print a cell or a row of a mounted table",
+	.brief = "print a cell or a row of a table",
 	.usage = "usage: tabletctl get [OPTIONS] TABLE_PATH ROW [FAMILY:QUALIFIER[@TIMESTAMP]]\n"
 		 "\n"
 		 "Prints the value of a cell, the newest version or that at TIMESTAMP.  Without\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by import, export and compact. */
+/* Shared by import, export, compact, and the commands for rows and scans. */
 #include "engine/tool/transfer.h"
 
 #include "engine/base/file.h"
@@ -150,4 +150,108 @@ int transfer_write(int fd, struct tfs_bytes s)
 			s = tfs_bytes_of(s.p + n, s.n - (size_t)n);
 	}
 	return 0;
+}
+
+/* ---- rows and scans of a table in a data directory ---- */
+
+enum { EXIT_NOTHING = 1, EXIT_ERROR = 3 };
+
+bool stored_is(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *parent = slash ? slash == path ? "/" : text("%.*s", (int)(slash - path), path) : ".";
+
+	return access(text("%s/FORMAT", parent), F_OK) == 0 && access(text("%s/.families", path), F_OK) != 0 &&
+		access(text("%s/.tabletfs/version", parent), F_OK) != 0;
+}
+
+int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines, struct buf *answer)
+{
+	struct mutation_lines l = {0};
+	struct tfs_mutation *m = NULL;
+	struct place p;
+	int err;
+
+	if (place_open(&p, path, false))
+		return -EBUSY;
+	err = mutation_lines_add(&l, p.table, lines);
+	if (!err) {
+		l.results = calloc(l.count + 1u, sizeof(*l.results));
+		err = l.results ? mutation_lines_make(&l, p.table, row, &m) : -ENOMEM;
+		if (!err)
+			err = tfs_apply(m, 0, l.results);
+		err = mutation_lines_answer(&l, err);
+	}
+	tfs_mutation_free(m);
+	if (buf_append_bytes(answer, buf_bytes(&l.answer)))
+		no_memory();
+	mutation_lines_fini(&l);
+	return place_close(&p, 0) && !err ? -EIO : err;
+}
+
+static int print(struct tfs_bytes s, uint64_t *bytes)
+{
+	if (bytes)
+		*bytes += s.n;
+	return fwrite(s.p, 1, s.n, stdout) == s.n ? 0 : -EIO;
+}
+
+int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum line_format format, uint64_t *bytes)
+{
+	struct tfs_scan_spec spec = c->spec;
+	struct line_stream *lines = NULL;
+	struct tfs_scan *scan;
+	struct buf piece = {0};
+	struct place p;
+	int r;
+
+	if (place_open(&p, path, false))
+		return EXIT_ERROR;
+	spec.what = TFS_SCAN_CELLS;
+	if (row.p) {
+		spec.row_from = row;
+		spec.one_row = true;
+	}
+	r = tfs_scan_new(p.table, &spec, &scan);
+	if (!r)
+		r = line_stream_new(p.table, scan, format, &lines);
+	for (r = r ? r : 1; r > 0;) {
+		buf_reset(&piece);
+		r = line_stream_read(lines, TRANSFER_BYTES, &piece);
+		if (r >= 0 && piece.n && print(buf_bytes(&piece), bytes))
+			r = 0; /* main reports it */
+	}
+	if (r < 0)
+		complain("%s: %s%s", path, strerror(-r),
+			r == -EINVAL ? " (there is no such family, or a regular expression is not valid)" : "");
+	line_stream_free(lines);
+	buf_fini(&piece);
+	return place_close(&p, r < 0 ? EXIT_ERROR : 0);
+}
+
+int stored_get(const char *path, struct tfs_bytes row, const struct mutation_line *line)
+{
+	static uint8_t block[256 << 10];
+	const struct tfs_ts ts = line->has_ts ? tfs_at(line->ts) : TFS_AUTO;
+	struct tfs_ts at = ts;
+	struct tfs_info info;
+	uint64_t offset = 0;
+	size_t got = 1;
+	struct place p;
+	int err;
+
+	if (place_open(&p, path, false))
+		return EXIT_ERROR;
+	/* All pieces are of one version. */
+	err = tfs_stat(p.table, row, line->family, line->qualifier, ts, &info);
+	at = tfs_at(err ? 0 : info.ts);
+	while (!err && got && offset < info.size) {
+		err = tfs_read(p.table, row, line->family, line->qualifier, at, offset, block, sizeof(block), &got, NULL);
+		if (!err && print(tfs_bytes_of(block, got), NULL))
+			break;
+		offset += got;
+	}
+	if (err && err != -ENOENT)
+		complain("%s: %s", path, strerror(-err));
+	return place_close(&p, err == -ENOENT ? EXIT_NOTHING : err ? EXIT_ERROR : 0);
 }

@@ -3,6 +3,9 @@
 #ifndef TFS_TOOL_TRANSFER_H
 #define TFS_TOOL_TRANSFER_H
 
+#include "engine/bulk/clauses.h"
+#include "engine/bulk/line.h"
+#include "engine/bulk/mutation_lines.h"
 #include "engine/bulk/reader.h"
 #include "engine/tabletfs.h"
 #include "engine/tool/tool.h"
@@ -36,5 +39,18 @@ bool transfer_format(const struct command *c, const char *option, const char *fi
 
 /* Writes all; 0 or -errno. */
 int transfer_write(int fd, struct tfs_bytes s) TFS_MUST;
+
+/*
+ * Rows and scans of a table in a data directory, by the library: through the process that
+ * serves the store, or in this process.  Exit codes as those of put, get and scan.
+ */
+/* Returns true if the path is DATADIR/TABLE, and not a table's directory in a mount. */
+bool stored_is(const char *path);
+/* Applies the lines, with `commit`, to a row.  *answer is the result or the refusal.  Returns 0 or -errno; -EBUSY: after a message. */
+int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines, struct buf *answer) TFS_MUST;
+/* Prints the cells that match; row (p NULL: all): only this one.  *bytes (may be NULL): how many. */
+int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum line_format format, uint64_t *bytes) TFS_MUST;
+/* Prints the value of the cell that `line` names. */
+int stored_get(const char *path, struct tfs_bytes row, const struct mutation_line *line) TFS_MUST;
 
 #endif

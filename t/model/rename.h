@@ -22,6 +22,8 @@
 #define tfs_config_replace model_config_replace
 #define tfs_will_close model_will_close
 #define tfs_confirm_clock model_confirm_clock
+#define tfs_watch model_watch
+#define tfs_unwatch model_unwatch
 #define tfs_key model_key
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens a store that another process serves. */
+#ifndef TFS_JOIN_H
+#define TFS_JOIN_H
+
+#include "engine/base/bytes.h"
+#include "engine/tabletfs.h"
+
+/*
+ * Opens the store of the data directory through the process that serves it.
+ * -ENOENT, -ECONNREFUSED: no process does.  Other errors: *why is one line, or NULL; the caller frees it.
+ */
+int join_open(const char *dir, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_MUST;
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store service of a process that has opened a store, and the socket in front of all
+ * its services.  The store service answers by the same functions of tabletfs.h that the
+ * process itself calls, and by the lock service.
+ *
+ * Steps: 1 the process has the store's lock, so a socket that is there is a dead process's;
+ * remove it and listen  2 clients connect and wait  3 the store is open: answer them.  At
+ * the end: 1 close the connections; requests under way end  2 remove the socket  3 close
+ * the store.
+ */
+#include "engine/serve.h"
+
+#include "engine/base/msg.h"
+#include "engine/base/socket.h"
+#include "engine/client/client.h"
+#include "engine/lock/lock.h"
+#include "engine/rpc/channel.h"
+#include "engine/rpc/listen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SOCKET_MODE 0600
+
+struct noting_master {
+	struct master_service base; /* first */
+	struct master_service *inner;
+	struct serving *serving;
+};
+
+struct serving {
+	struct store_service base; /* first */
+	const char *dir;
+	struct listener *listener;
+	struct noting_master master;
+	struct serve_options o;
+	uint8_t id[LOCK_ID_BYTES];
+};
+
+/* ---- the store service ---- */
+
+/* Clients read the files of schemas, and the notes of dropped tables.  Others have the store's secret, for example. */
+static bool may_read(const char *name)
+{
+	static const char *const dirs[] = {"tables", "snapshots", "dropped"};
+
+	for (unsigned i = 0; i < sizeof(dirs) / sizeof(*dirs); i++) {
+		const size_t n = strlen(dirs[i]);
+
+		if (strncmp(name, dirs[i], n) == 0 && (!name[n] || name[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/* Sets a member of an answer to a copy of the bytes. */
+static int give(struct ss_answer *a, const struct buf *b)
+{
+	return arena_dup(&a->arena, buf_bytes(b), &a->bytes) ? 0 : -ENOMEM;
+}
+
+static int serve_lock_get(struct serving *s, const struct ss_request *q, struct ss_answer *a)
+{
+	struct lock_stat stat = {0};
+	struct buf b = {0};
+	int err = q->name && may_read(q->name) ? s->o.locks->ops->get(s->o.locks, q->name, &b, &stat) : -EINVAL;
+
+	if (!err)
+		err = give(a, &b);
+	a->version = stat.version;
+	a->mtime_us = stat.mtime_us;
+	buf_fini(&b);
+	return err;
+}
+
+struct names {
+	struct ss_answer *a;
+	struct ss_name *v;
+	uint32_t count;
+};
+
+static int add_name(void *arg, const char *name)
+{
+	struct names *n = arg;
+	struct tfs_bytes copy;
+
+	if (array_grow(&n->v, n->count, sizeof(*n->v)) || !arena_dup(&n->a->arena, tfs_bytes_of(name, strlen(name) + 1), &copy))
+		return -ENOMEM;
+	n->v[n->count++].name = (const char *)copy.p;
+	return 0;
+}
+
+static int serve_lock_list(struct serving *s, const struct ss_request *q, struct ss_answer *a)
+{
+	struct names n = {.a = a};
+	int err = q->name && may_read(q->name) ? s->o.locks->ops->list(s->o.locks, q->name, add_name, &n) : -EINVAL;
+	struct tfs_bytes copy = {0};
+
+	if (!err && n.count && !arena_dup(&a->arena, tfs_bytes_of(n.v, n.count * sizeof(*n.v)), &copy))
+		err = -ENOMEM;
+	if (!err) {
+		a->names = (const struct ss_name *)(const void *)copy.p;
+		a->name_count = n.count;
+	}
+	free(n.v);
+	return err;
+}
+
+static int locate_root(struct serving *s, struct meta_tablet *m)
+{
+	struct buf b = {0};
+	int err = lock_get(s->o.locks, "root", &b, NULL);
+
+	if (!err)
+		err = meta_root_decode(buf_bytes(&b), m);
+	buf_fini(&b);
+	return err == -ENOENT ? -TABLET_MOVED : err;
+}
+
+static int add_location(struct ss_answer *a, struct ss_location *to, const struct meta_tablet *m)
+{
+	*to = (struct ss_location){.server = m->server, .assignment = m->assignment};
+	if (!arena_dup(&a->arena, buf_bytes(&m->begin), &to->begin) ||
+		(!m->last && !arena_dup(&a->arena, buf_bytes(&m->end), &to->end)))
+		return -ENOMEM;
+	if (m->last)
+		to->end = (struct tfs_bytes){0};
+	a->tablet_count++;
+	return 0;
+}
+
+/* Reads METADATA from the row's tablet on. */
+static int locate_in_metadata(struct serving *s, const struct ss_request *q, struct ss_answer *a, struct ss_location *to)
+{
+	struct buf from = {0}, end = {0};
+	struct metadata_cursor c;
+	int err = meta_seek_key(&from, q->table, q->row), n = 1;
+
+	if (!err)
+		err = q->table < UINT32_MAX ? meta_table_begin(&end, q->table + 1) : -EINVAL;
+	if (!err) {
+		metadata_cursor_init(&c, s->o.tablets, buf_bytes(&from), buf_bytes(&end));
+		while (!err && a->tablet_count < SS_LOCATIONS_MAX && (n = metadata_next(&c)) > 0) {
+			/* METADATA was read between two steps of a change. */
+			if (!a->tablet_count && bytes_cmp(q->row, buf_bytes(&c.tablet.begin)) < 0)
+				err = -TABLET_MOVED;
+			else
+				err = add_location(a, &to[a->tablet_count], &c.tablet);
+		}
+		metadata_cursor_fini(&c);
+	}
+	if (!err && n < 0 && !a->tablet_count)
+		err = n;
+	if (!err && !a->tablet_count)
+		err = q->table == META_TABLE ? -TABLET_MOVED : -TABLE_DROPPED;
+	buf_fini(&from);
+	buf_fini(&end);
+	return err;
+}
+
+static int serve_locate(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
+{
+	struct ss_location *to = wire_zalloc(&a->arena, SS_LOCATIONS_MAX * sizeof(*to));
+	struct meta_tablet root = {0};
+	struct buf root_end = {0};
+	int err = !to ? -ENOMEM : q->table == META_TABLE && !peer->owner ? -EPERM : meta_root_end(&root_end);
+
+	a->tablets = to;
+	if (!err && q->table == META_TABLE && bytes_cmp(q->row, buf_bytes(&root_end)) < 0) {
+		err = locate_root(s, &root);
+		if (!err)
+			err = add_location(a, to, &root);
+	} else if (!err) {
+		err = locate_in_metadata(s, q, a, to);
+	}
+	if (err)
+		a->tablet_count = 0;
+	meta_tablet_fini(&root);
+	buf_fini(&root_end);
+	return err;
+}
+
+/* The same for a text of tabletfs.h, unless its function failed.  Frees the text. */
+static int give_text(struct ss_answer *a, int err, char *text)
+{
+	if (err)
+		return err;
+	err = arena_dup(&a->arena, tfs_str(text), &a->bytes) ? 0 : -ENOMEM;
+	free(text);
+	return err;
+}
+
+struct servers {
+	struct ss_answer *a;
+	struct ss_server *v;
+};
+
+enum { SERVERS_MOST = 64 };
+static int add_server(void *arg, const struct tfs_server *one)
+{
+	struct servers *x = arg;
+	struct tfs_bytes name, state;
+
+	if (x->a->server_count == SERVERS_MOST)
+		return 1;
+	if (!arena_dup(&x->a->arena, tfs_bytes_of(one->name, strlen(one->name) + 1), &name) ||
+		!arena_dup(&x->a->arena, tfs_bytes_of(one->state, strlen(one->state) + 1), &state))
+		return -ENOMEM;
+	x->v[x->a->server_count++] =
+		(struct ss_server){(const char *)name.p, (const char *)state.p, one->incarnation, one->tablets, one->bytes};
+	return 0;
+}
+
+static int serve_servers(struct serving *s, struct ss_answer *a)
+{
+	struct servers x = {.a = a, .v = wire_zalloc(&a->arena, SERVERS_MOST * sizeof(*x.v))};
+	int err = x.v ? tfs_servers(s->o.store, add_server, &x) : -ENOMEM;
+
+	a->servers = x.v;
+	if (err < 0)
+		a->server_count = 0;
+	return err < 0 ? err : 0;
+}
+
+/* Users other than the owner get keys of their own, so that they cannot compute the owner's hashes. */
+static int serve_key(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
+{
+	uint8_t key[TFS_KEY_BYTES];
+	char purpose[128];
+	int n = q->name ? peer->owner ? snprintf(purpose, sizeof(purpose), "%s", q->name)
+				      : snprintf(purpose, sizeof(purpose), "%s of user %u", q->name, (unsigned)peer->uid)
+			: -1;
+	int err = n > 0 && (size_t)n < sizeof(purpose) ? tfs_key(s->o.store, purpose, key) : -EINVAL;
+
+	return err ? err : arena_dup(&a->arena, tfs_bytes_of(key, sizeof(key)), &a->bytes) ? 0 : -ENOMEM;
+}
+
+static int serve_config_change(struct serving *s, const struct ss_request *q, struct ss_answer *a)
+{
+	struct tfs_bytes copy;
+	char *why = NULL;
+	int err = tfs_config_change(s->o.store, q->text, &why);
+
+	if (why && arena_dup(&a->arena, tfs_bytes_of(why, strlen(why) + 1), &copy))
+		a->why = (const char *)copy.p;
+	free(why);
+	return err;
+}
+
+/* By the owner only: metrics name tables. */
+static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_answer *a)
+{
+	char *text = NULL;
+	int err;
+
+	switch ((int)q->method) {
+	case SS_METRICS:
+		err = tfs_metrics(s->o.store, &text);
+		return give_text(a, err, text);
+	case SS_CONFIRM_CLOCK:
+		return tfs_confirm_clock(s->o.store);
+	case SS_CONFIG:
+		err = tfs_config(s->o.store, &text);
+		return give_text(a, err, text);
+	case SS_CONFIG_CHANGE:
+		return serve_config_change(s, q, a);
+	}
+	return -ENOSYS;
+}
+
+static int serve_call(struct store_service *base, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
+{
+	struct serving *s = (struct serving *)base;
+	char *text = NULL;
+	int err;
+
+	switch (q->method) {
+	case SS_LOCK_GET:
+		return serve_lock_get(s, q, a);
+	case SS_LOCK_LIST:
+		return serve_lock_list(s, q, a);
+	case SS_LOCATE:
+		return serve_locate(s, peer, q, a);
+	case SS_SPACE:
+		return tfs_space(s->o.store, &a->total_bytes, &a->available_bytes);
+	case SS_STATUS:
+		err = tfs_status_for(s->o.store, q->watcher, &text);
+		return give_text(a, err, text);
+	case SS_SERVERS:
+		return serve_servers(s, a);
+	case SS_KEY:
+		return serve_key(s, peer, q, a);
+	case SS_METRICS:
+	case SS_CONFIRM_CLOCK:
+	case SS_CONFIG:
+	case SS_CONFIG_CHANGE:
+		return peer->owner ? serve_owner(s, q, a) : -EPERM;
+	case SS_METHODS:
+		break;
+	}
+	return -ENOSYS;
+}
+
+/* ---- changes ---- */
+
+static int noting_call(struct master_service *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct noting_master *n = (struct noting_master *)m;
+	int err = ms_call(n->inner, q, a);
+
+	if (q->method != MS_COLLECT)
+		listen_note_schemas(n->serving->listener);
+	return err;
+}
+
+static void on_changed(void *arg, uint32_t tablets)
+{
+	client_changed(((struct serving *)arg)->o.store, tablets);
+}
+
+/* ---- lifetime ---- */
+
+int serve_begin(const char *dir, struct tablet_service *tablets, struct serving **out, char **why)
+{
+	static const struct store_service_ops ops = {.call = serve_call};
+	struct serving *s = calloc(1, sizeof(*s));
+	int fd, err = s ? socket_listen(dir, SOCKET_NAME, SOCKET_MODE, &fd) : -ENOMEM;
+
+	if (!err)
+		err = listen_new(fd, tablets, &s->listener);
+	if (err) {
+		why_set(why, "%s/" SOCKET_NAME ": %s", dir, strerror(-err));
+		free(s);
+		return err;
+	}
+	s->base.ops = &ops;
+	s->dir = dir;
+	*out = s;
+	return 0;
+}
+
+struct tablet_service *serve_tablets(struct serving *s)
+{
+	return listen_tablets(s->listener);
+}
+
+struct master_service *serve_master(struct serving *s, struct master_service *master)
+{
+	static const struct master_service_ops ops = {.call = noting_call};
+
+	s->master = (struct noting_master){.base = *master, .inner = master, .serving = s};
+	s->master.base.ops = &ops;
+	return &s->master.base;
+}
+
+int serve_start(struct serving *s, const struct serve_options *o)
+{
+	const struct listen_options lo = {
+		.master = s->master.inner,
+		.store = &s->base,
+		.store_id = tfs_bytes_of(s->id, sizeof(s->id)),
+		.server = o->incarnation,
+		.changed = on_changed,
+		.arg = s,
+	};
+
+	s->o = *o;
+	memcpy(s->id, o->identity->id, sizeof(s->id));
+	return listen_start(s->listener, &lo);
+}
+
+void serve_stop(struct serving *s)
+{
+	unsigned peers;
+
+	if (!s)
+		return;
+	peers = listen_peers(s->listener);
+	if (peers)
+		msg_notice("%s/" SOCKET_NAME ": closed; %u connection%s wait%s for the next server", s->dir, peers,
+			peers == 1 ? "" : "s", peers == 1 ? "s" : "");
+	socket_remove(s->dir, SOCKET_NAME);
+	listen_stop(s->listener);
+}
+
+void serve_end(struct serving *s)
+{
+	if (!s)
+		return;
+	socket_remove(s->dir, SOCKET_NAME);
+	listen_free(s->listener);
+	free(s);
+}

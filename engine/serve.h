@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Serves an open store to other processes, at the Unix socket DATADIR/socket.
+ * One thread calls the functions.
+ */
+#ifndef TFS_SERVE_H
+#define TFS_SERVE_H
+
+#include "engine/lock/identity.h"
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/tablet_service.h"
+#include "engine/tabletfs.h"
+
+struct serving;
+/*
+ * Makes the socket; its clients wait until serve_start.  The caller holds the store's lock.
+ * tablets: the server's service.  Borrows dir and tablets until serve_end.
+ */
+int serve_begin(const char *dir, struct tablet_service *tablets, struct serving **out, char **why) TFS_MUST;
+/* The server's service and the master's for the callers in this process: clients are told of what they change. */
+struct tablet_service *serve_tablets(struct serving *s);
+struct master_service *serve_master(struct serving *s, struct master_service *master);
+struct serve_options {
+	struct tfs_store *store; /* answers what is not for tablets */
+	struct lock_service *locks;
+	struct tablet_service *tablets; /* the router's, which finds METADATA */
+	const struct lock_identity *identity;
+	uint64_t incarnation;
+};
+/* Borrows all until serve_stop. */
+int serve_start(struct serving *s, const struct serve_options *o) TFS_MUST;
+/* Closes the connections, and removes the socket. */
+void serve_stop(struct serving *s);
+void serve_end(struct serving *s);
+
+#endif
