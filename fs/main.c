@@ -27,6 +27,7 @@
 #include "fs/http/http.h"
 #include "fs/daemon.h"
 #include "fs/options.h"
+#include "fs/request/foreign.h"
 #include "fs/request/stream.h"
 #include "fs/session.h"
 
@@ -115,7 +116,7 @@ static void warn_of_readable_token(const struct command *c)
 
 static int open_store(const struct command *c)
 {
-	const struct tfs_options *o = &c->settings;
+	struct tfs_options with = c->settings, *o = &with;
 	char *why = NULL;
 	unsigned errors;
 	int err;
@@ -132,6 +133,8 @@ static int open_store(const struct command *c)
 		msg_set_level((enum msg_level)o->log_level);
 	memory_warn(o);
 	errors = msg_error_count();
+	/* A read-only mount keeps what it has read for ever, so nobody may change the store. */
+	with.serve = !fs.shared && !fs.read_only;
 	err = tfs_open(c->source, o, &fs.store, &why);
 	/* An error that the engine has logged is on standard error already. */
 	if (err && msg_error_count() == errors)
@@ -172,6 +175,7 @@ static int close_store(void)
 {
 	int err;
 
+	tfs_unwatch(fs.store);
 	extra_report_scratch();
 	ofile_close_all();
 	free_parts();
@@ -226,6 +230,7 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	int err;
 
 	fs.read_only = c->read_only;
+	fs.shared = source_is_served(c->source);
 	fs.quiet = c->quiet;
 	fs.latest = c->latest;
 	fs.uid = getuid();
@@ -266,6 +271,8 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 		return err;
 	}
 	err = session_start(mountpoint);
+	if (!err && (fs.shared || !fs.read_only))
+		err = tfs_watch(fs.store, foreign_changed, NULL);
 	if (err) {
 		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint,
 			err == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-err));
@@ -319,7 +326,7 @@ int main(int argc, char **argv)
 				    : command_check(c.check);
 		goto out;
 	}
-	if (mountpoint_check(c.mountpoint, c.source, &mountpoint, &why)) {
+	if (mountpoint_check(c.mountpoint, source_directory(c.source), &mountpoint, &why)) {
 		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(ENOMEM));
 		free(why);
 		goto out;

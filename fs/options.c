@@ -8,6 +8,7 @@
 #include "fs/options.h"
 
 #include "engine/base/msg.h"
+#include "engine/base/units.h"
 #include "fs/session.h"
 
 #include <errno.h>
@@ -28,15 +29,15 @@ static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("
 	OPTION("-s", single), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
 	OPTION("--print-config", print), {"--check-config %s", offsetof(struct command, check), 0}, OPTION("sync", sync),
 	OPTION("quiet", quiet), OPTION("latest", latest), {"config=%s", offsetof(struct command, config), 0},
-	{"http=%s", offsetof(struct command, http), 0}, FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
-	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ),
-	FUSE_OPT_END};
+	{"http=%s", offsetof(struct command, http), 0}, {"timeout=%s", offsetof(struct command, timeout), 0},
+	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
+	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
 
 static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
 {
@@ -89,6 +90,7 @@ int command_help(void)
 	      "    -o latest              tables show plain names, newest versions only\n"
 	      "    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"
 	      "    -o http=ADDR:PORT      metrics and a status page over HTTP\n"
+	      "    -o timeout=TIME        how long calls wait for the daemon that serves unix:DATADIR\n"
 	      "\n"
 	      "FUSE options:\n",
 		stdout);
@@ -126,6 +128,8 @@ static void apply_command(const struct command *c, struct tfs_options *o)
 	o->sync = o->sync || c->sync;
 	if (c->http)
 		snprintf(o->http, sizeof(o->http), "%s", c->http);
+	if (c->timeout)
+		(void)!units_duration(c->timeout, &o->timeout_us);
 	if (c->source)
 		snprintf(o->data, sizeof(o->data), "%s", c->source);
 	if (c->mountpoint)
@@ -187,14 +191,26 @@ static int add_options(const struct command *c, struct fuse_args *args)
 }
 
 /* The working directory of the background process is /. */
+#define SERVED "unix:"
+bool source_is_served(const char *source)
+{
+	return strncmp(source, SERVED, strlen(SERVED)) == 0;
+}
+
+const char *source_directory(const char *source)
+{
+	return source + (source_is_served(source) ? strlen(SERVED) : 0);
+}
+
 static int make_absolute(char **path)
 {
+	const char *dir = source_directory(*path);
 	char *cwd, *absolute = NULL;
 
-	if (strstr(*path, "://") || **path == '/')
+	if (strstr(*path, "://") || *dir == '/')
 		return 0;
 	cwd = getcwd(NULL, 0);
-	if (!cwd || asprintf(&absolute, "%s/%s", cwd, *path) < 0)
+	if (!cwd || asprintf(&absolute, "%s%s/%s", dir == *path ? "" : SERVED, cwd, dir) < 0)
 		absolute = NULL;
 	free(cwd);
 	if (!absolute) {
@@ -261,6 +277,7 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 	struct fuse_args once = FUSE_ARGS_INIT(argc, argv);
 	struct tfs_options settings;
 	struct command first = {0};
+	uint64_t timeout_us;
 	char *config = NULL;
 	int err = parse(&first, &once);
 
@@ -290,6 +307,10 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 		fprintf(stderr, "usage: tabletfs DATADIR MOUNTPOINT [options]; see tabletfs -h\n");
 		return 1;
 	}
+	if (c->timeout && (!units_duration(c->timeout, &timeout_us) || timeout_us < 1000000 || timeout_us > 60000000)) {
+		fprintf(stderr, "tabletfs: timeout=%s: must be from 1s to 60s\n", c->timeout);
+		return 1;
+	}
 	if (make_absolute(&c->source) || add_options(c, args))
 		return 1;
 	apply_command(c, &settings);
@@ -304,6 +325,7 @@ void command_free(struct command *c)
 	free(c->config);
 	free(c->check);
 	free(c->http);
+	free(c->timeout);
 }
 
 /* The line of the file that sets mount_options, which libfuse checks without its place. */

@@ -5,10 +5,16 @@
 
 #include "fs/base/fs.h"
 
+/* Returns the data directory that a source names: what follows "unix:", or the source. */
+const char *source_directory(const char *source);
+/* Returns true if another process serves the source. */
+bool source_is_served(const char *source);
+
 struct command {
 	char *source, *mountpoint; /* from the command line, or else from the settings; source is absolute */
 	char *config;              /* the absolute path of the file of settings; NULL: there is none */
 	char *http;                /* of -o http=ADDRESS; NULL: not given */
+	char *timeout;             /* of -o timeout=TIME; NULL: not given */
 	char *check;               /* the file of --check-config */
 	int foreground, debug, single, help, version, print;
 	int read_only, sync, quiet, latest;

@@ -72,8 +72,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn_want(conn, FUSE_CAP_READDIRPLUS, true);
 	/* readdir.c decides how many entries have attributes.  With the kernel's heuristic, each entry after the first answer costs a LOOKUP. */
 	conn_want(conn, FUSE_CAP_READDIRPLUS_AUTO, false);
-	conn_want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only);
-	conn_want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only);
+	conn_want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only && !fs.shared);
+	conn_want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only || fs.shared);
 	conn_want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
 	/* A request for each file, from ls -l too: a quarter of a second for 10,000 files, where it took half as long. */
 	conn_want(conn, FUSE_CAP_POSIX_ACL, fs.many_users);
@@ -82,9 +82,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn_want(conn, FUSE_CAP_SPLICE_READ, false);
 	conn_want(conn, FUSE_CAP_SPLICE_WRITE, false);
 	conn_want(conn, FUSE_CAP_SPLICE_MOVE, false);
-	fs.no_open = fs.read_only && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
+	fs.no_open = fs.read_only && !fs.shared && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
 	/* Where nothing changes, listings need no handles (fs/request/stream.c). */
-	fs.no_opendir = fs.read_only && !dir_any_expires();
+	fs.no_opendir = fs.read_only && !fs.shared && !dir_any_expires();
 	conn->time_gran = 1;
 	if (fs.max_read)
 		conn->max_read = fs.max_read; /* libfuse needs the value here, too */
@@ -184,7 +184,7 @@ int session_new(struct fuse_args *args)
 	struct fuse_lowlevel_ops mine = ops;
 
 	/* There is nothing to commit.  After one ENOSYS the kernel sends no FLUSH (it was the only request of a warm read). */
-	if (fs.read_only)
+	if (fs.read_only && !fs.shared)
 		mine.flush = NULL;
 	fs.session = fuse_session_new(args, &mine, sizeof(mine), NULL);
 	return fs.session ? 0 : -EINVAL;

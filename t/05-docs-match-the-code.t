@@ -179,12 +179,12 @@ sub check_status {
 
 # ---- errors ----
 
-# Four never leave: EINTR and EAGAIN, reading requests is done again; EBADMSG,
+# Five never leave: EINTR and EAGAIN, reading requests is done again; EBADMSG and ETIMEDOUT,
 # which reply.c makes EIO; and ECANCELED, what the engine answers to a check
 # that fs/ itself asked for.
 sub check_errors {
 	my ($code, $page) = @_;
-	my %used = map { $_ => 1 } grep { !/^(?:EINTR|EAGAIN|ECANCELED|EBADMSG)$/ && exists $!{$_} } without_comments($code) =~ /\b(E[A-Z0-9]{3,})\b/g;
+	my %used = map { $_ => 1 } grep { !/^(?:EINTR|EAGAIN|ECANCELED|EBADMSG|ETIMEDOUT)$/ && exists $!{$_} } without_comments($code) =~ /\b(E[A-Z0-9]{3,})\b/g;
 	my %told = map { $_ => 1 } $page =~ /\bEr (E[A-Z0-9]+)/g;
 	my @bad = ('fs: no error was found') x !%used;
 	push @bad, "$_: given by fs/, not in tabletfs(7)" for grep { !$told{$_} } sort keys %used;

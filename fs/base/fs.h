@@ -28,6 +28,7 @@ struct fs {
 	struct fuse_session *session;
 	const char *source, *mountpoint; /* as in the messages */
 	bool read_only, quiet, latest;
+	bool shared;       /* the store is another process's, so cells change without this mount */
 	bool many_users;   /* allow_other */
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
 	bool no_opendir;   /* OPENDIR returns ENOSYS, because the mount is read-only and no cell expires */

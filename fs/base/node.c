@@ -399,6 +399,16 @@ void node_each_of_table(struct node *t, bool snapshots, void (*fn)(void *arg, st
 	mutex_unlock(&table.lock);
 }
 
+void node_each(void (*fn)(void *arg, struct node *n), void *arg)
+{
+	mutex_lock(&table.lock);
+	for (size_t i = 0; i < table.buckets; i++)
+		for (struct node *n = table.bucket[i]; n; n = n->next)
+			fn(arg, n);
+	fn(arg, node_root());
+	mutex_unlock(&table.lock);
+}
+
 /* ---- views: both have the same nodes below them, with the same keys; only the path to the table differs ---- */
 
 bool node_in_scan(const struct node *n)

@@ -250,6 +250,9 @@ struct dirx *node_dirx_locked(struct node *dir);
  */
 void node_each_of_table(struct node *table, bool snapshots, void (*fn)(void *arg, struct node *n), void *arg);
 
+/* Calls fn, under the tree lock, for every node. */
+void node_each(void (*fn)(void *arg, struct node *n), void *arg);
+
 /*
  * The views of a table: the table itself, and .latest, which shows plain names
  * only.  A directory of cells has a node in each view that the kernel knows.

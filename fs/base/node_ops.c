@@ -6,7 +6,8 @@
 
 double node_entry_timeout(const struct node *n)
 {
-	const bool uncached = node_is(n, KIND_UNCACHED) || (node_is(n, KIND_UNCACHED_RW) && !fs.read_only) || node_in_scan(n);
+	const bool uncached =
+		node_is(n, KIND_UNCACHED) || (node_is(n, KIND_UNCACHED_RW) && (!fs.read_only || fs.shared)) || node_in_scan(n);
 
 	return uncached ? 0 : FS_FOREVER;
 }

@@ -16,8 +16,10 @@
 /* The errno, positive, of r, which is 0 or -errno. */
 static int reply_errno(int err)
 {
-	/* The engine returns EBADMSG for damage. */
-	return err == -EBADMSG ? EIO : err < 0 ? -err : err;
+	/* The engine returns EBADMSG for damage, and ETIMEDOUT if its server has ended. */
+	if (err == -EBADMSG || err == -ETIMEDOUT)
+		return EIO;
+	return err < 0 ? -err : err;
 }
 
 void reply_err(fuse_req_t req, int err)

@@ -167,8 +167,7 @@ static void drop_old_name(void *arg, struct node *n)
 		changes_entry_locked(d->c, n->parent, tfs_str(before->name));
 }
 
-/* The caller holds fs.schema_lock.  Otherwise a name that a family had between two changes would not be dropped. */
-static void schema_changed(struct node *n, const struct tfs_schema *before, struct changes *c)
+void fs_schema_changed(struct node *n, const struct tfs_schema *before, struct changes *c)
 {
 	struct node *table = node_table(n);
 	struct schema_diff d = {.before = before, .c = c};
@@ -200,7 +199,7 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 	if (err == 0) {
 		err = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text(t, text, mtime_us, why);
 		if (err == 0)
-			schema_changed(n, before, c);
+			fs_schema_changed(n, before, c);
 		tfs_schema_put(before);
 	}
 	mutex_unlock(&fs.schema_lock);
