@@ -33,7 +33,7 @@ struct conn {
 	int fd;            /* -1: closed */
 	STAILQ_HEAD(, unsent) queue;
 	size_t unsent;
-	uint64_t accepted_us; /* when the kernel last took a byte, or the queue was empty */
+	uint64_t accepted_us; /* when the kernel last took a byte of the queue, or the queue began */
 	int why;              /* of the close */
 	bool closing;
 	struct event_call wake; /* to write the queue, to read again, or to close */
@@ -114,7 +114,7 @@ uint64_t conn_silent_us(struct conn *c)
 	uint64_t at = atomic_load(&c->received_us);
 
 	mutex_lock(&c->lock);
-	if (c->unsent && c->accepted_us > at)
+	if (c->accepted_us > at)
 		at = c->accepted_us;
 	mutex_unlock(&c->lock);
 	return now > at ? now - at : 0;

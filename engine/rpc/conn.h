@@ -51,7 +51,7 @@ int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, 
 void conn_answered(struct conn *c);
 /* Closes it soon, abortively unless why is 0.  Any thread.  The first reason stays. */
 void conn_close(struct conn *c, int why);
-/* How long ago the last byte arrived or, while some wait, was accepted, in us. */
+/* How long ago, in us, the last byte arrived, or the last one that had to wait was accepted: then the other side has read some. */
 uint64_t conn_silent_us(struct conn *c);
 
 #endif
