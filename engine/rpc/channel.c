@@ -231,7 +231,7 @@ static int say_hello(struct channel *c, struct link *l, char **why)
 	err = hello_pack(&h, &b);
 	mutex_unlock(&c->lock);
 	if (!err)
-		err = conn_send(l->conn, FRAME_HELLO, 0, 0, buf_bytes(&b));
+		err = conn_send(l->conn, FRAME_HELLO, 0, 0, &b);
 	buf_fini(&b);
 	/* A server that starts answers when it has replayed its log. */
 	while (!err && !event_wait_us(&l->greeted, 0, PING_US)) {
@@ -355,13 +355,13 @@ static int await(struct channel *c, struct conn *conn, struct waiting *w, uint64
 		if (silent >= SILENT_US && waited >= SILENT_US)
 			conn_close(conn, -ETIMEDOUT);
 		else if (silent >= PING_US)
-			(void)!conn_send(conn, FRAME_PING, 0, 0, (struct tfs_bytes){0});
+			(void)!conn_send(conn, FRAME_PING, 0, 0, NULL);
 	}
 	return w->err;
 }
 
-/* -UNREACHABLE: it was not sent. */
-static int call(struct channel *c, enum frame_service service, struct tfs_bytes request, uint64_t limit_us, struct buf *answer)
+/* May take *request, but -UNREACHABLE: it was not sent, and not taken. */
+static int call(struct channel *c, enum frame_service service, struct buf *request, uint64_t limit_us, struct buf *answer)
 {
 	struct waiting w = {0};
 	struct conn *conn;
@@ -370,9 +370,9 @@ static int call(struct channel *c, enum frame_service service, struct tfs_bytes 
 
 	if (getpid() != c->pid)
 		return -EPERM;
-	if (request.n > FRAME_LARGE_MAX)
+	if (request->n > FRAME_LARGE_MAX)
 		return -E2BIG;
-	err = connection(c, request.n > FRAME_SMALL_MAX, &conn, &why);
+	err = connection(c, request->n > FRAME_SMALL_MAX, &conn, &why);
 	if (err) {
 		mutex_lock(&c->lock);
 		if (!c->unreachable)
@@ -432,7 +432,7 @@ static int tablets_call(struct tablet_service *s, const struct ts_request *q, st
 	}
 	err = ts_request_pack(&own, &request);
 	if (!err)
-		err = call(c, FRAME_TABLETS, buf_bytes(&request), q->time_left_us, &answer);
+		err = call(c, FRAME_TABLETS, &request, q->time_left_us, &answer);
 	buf_fini(&request);
 	if (err)
 		return err;
@@ -454,7 +454,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 
 	if (!err)
 		do
-			err = call(c, FRAME_MASTER, buf_bytes(&request), 0, &answer);
+			err = call(c, FRAME_MASTER, &request, 0, &answer);
 		while (err == -UNREACHABLE && pause_until(until, &pause_us));
 	buf_fini(&request);
 	if (err)
@@ -471,12 +471,14 @@ int channel_store(struct channel *c, const struct ss_request *q, struct ss_answe
 	const uint64_t until = monotonic_us() + c->o.timeout_us;
 	struct buf request = {0}, answer = {0};
 	uint64_t pause_us = PAUSE_FIRST_US;
-	int err = ss_request_pack(q, &request);
+	int err;
 
-	if (!err)
-		do
-			err = call(c, FRAME_STORE, buf_bytes(&request), 0, &answer);
-		while ((err == -UNREACHABLE || err == -ANSWER_LOST || err == -ETIMEDOUT) && pause_until(until, &pause_us));
+	do {
+		buf_fini(&request);
+		err = ss_request_pack(q, &request);
+		if (!err)
+			err = call(c, FRAME_STORE, &request, 0, &answer);
+	} while ((err == -UNREACHABLE || err == -ANSWER_LOST || err == -ETIMEDOUT) && pause_until(until, &pause_us));
 	buf_fini(&request);
 	if (err)
 		return err == -ANSWER_LOST || err == -ETIMEDOUT ? -UNREACHABLE : err;

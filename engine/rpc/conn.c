@@ -18,8 +18,9 @@
 
 struct unsent {
 	STAILQ_ENTRY(unsent) link;
-	size_t n, sent;
-	uint8_t bytes[];
+	uint8_t header[FRAME_HEADER];
+	struct buf body;
+	size_t sent;
 };
 
 struct conn {
@@ -33,8 +34,9 @@ struct conn {
 	int fd;            /* -1: closed */
 	STAILQ_HEAD(, unsent) queue;
 	size_t unsent;
-	uint64_t accepted_us; /* when the kernel last took a byte of the queue, or the queue began */
-	int why;              /* of the close */
+	uint64_t accepted_us;       /* when the kernel last took a byte of the queue, or the queue began */
+	_Atomic size_t *all_unsent; /* of all connections that share a bound; NULL: none */
+	int why;                    /* of the close */
 	bool closing;
 	struct event_call wake; /* to write the queue, to read again, or to close */
 
@@ -73,6 +75,11 @@ void *conn_owner(const struct conn *c)
 	return c->owner;
 }
 
+void conn_bound(struct conn *c, _Atomic size_t *all_unsent)
+{
+	c->all_unsent = all_unsent;
+}
+
 void conn_enlarge(struct conn *c)
 {
 	c->reader.most = FRAME_LARGE_MAX;
@@ -83,15 +90,27 @@ void conn_get(struct conn *c)
 	atomic_fetch_add(&c->refs, 1);
 }
 
+static void count_unsent(struct conn *c, size_t added, size_t sent)
+{
+	c->unsent += added - sent;
+	if (c->all_unsent)
+		atomic_fetch_add(c->all_unsent, added - sent);
+}
+
+static void drop_first(struct conn *c)
+{
+	struct unsent *u = STAILQ_FIRST(&c->queue);
+
+	STAILQ_REMOVE_HEAD(&c->queue, link);
+	buf_fini(&u->body);
+	free(u);
+}
+
 static void drop_queue(struct conn *c)
 {
-	struct unsent *u;
-
-	while ((u = STAILQ_FIRST(&c->queue)) != NULL) {
-		STAILQ_REMOVE_HEAD(&c->queue, link);
-		free(u);
-	}
-	c->unsent = 0;
+	count_unsent(c, 0, c->unsent);
+	while (!STAILQ_EMPTY(&c->queue))
+		drop_first(c);
 }
 
 void conn_put(struct conn *c)
@@ -130,70 +149,80 @@ static void post(struct conn *c)
 
 /* ---- sending ---- */
 
+/* Sends the rest of a frame, as far as the socket takes it.  Returns the number of bytes or -errno. */
+static int64_t send_rest(struct conn *c, const uint8_t *header, struct tfs_bytes body, size_t sent)
+{
+	const size_t of_header = sent < FRAME_HEADER ? FRAME_HEADER - sent : 0, of_body = FRAME_HEADER + body.n - sent - of_header;
+	const struct tfs_bytes pieces[2] = {{header + FRAME_HEADER - of_header, of_header}, {body.p + (body.n - of_body), of_body}};
+
+	return socket_send(c->fd, pieces, 2);
+}
+
 /* Sends what the socket takes.  Returns false if the connection has failed. */
 static bool send_queue_locked(struct conn *c)
 {
 	struct unsent *u;
 
 	while ((u = STAILQ_FIRST(&c->queue)) != NULL) {
-		const struct tfs_bytes rest = {u->bytes + u->sent, u->n - u->sent};
-		const int64_t n = socket_send(c->fd, &rest, 1);
+		const int64_t n = send_rest(c, u->header, buf_bytes(&u->body), u->sent);
 
 		if (n < 0)
 			return n == -EAGAIN;
 		c->accepted_us = monotonic_us();
 		u->sent += (size_t)n;
-		c->unsent -= (size_t)n;
-		if (u->sent < u->n)
+		count_unsent(c, 0, (size_t)n);
+		if (u->sent < FRAME_HEADER + u->body.n)
 			return true;
-		STAILQ_REMOVE_HEAD(&c->queue, link);
-		free(u);
+		drop_first(c);
 	}
 	return true;
 }
 
-/* Queues the bytes of header and body from `sent` on. */
-static int queue_locked(struct conn *c, const uint8_t *header, struct tfs_bytes body, size_t sent)
+/* Queues the rest of a frame, and takes its body. */
+static int queue_locked(struct conn *c, const uint8_t *header, struct buf *body, size_t sent)
 {
-	const size_t n = FRAME_HEADER + body.n - sent, of_header = sent < FRAME_HEADER ? FRAME_HEADER - sent : 0;
-	struct unsent *u = malloc(sizeof(*u) + n);
+	const size_t n = FRAME_HEADER + body->n - sent;
+	struct unsent *u;
 
+	if (c->unsent && c->all_unsent && atomic_load(c->all_unsent) + n > CONN_UNSENT_ALL)
+		return -ENOBUFS;
+	u = malloc(sizeof(*u));
 	if (!u)
 		return -ENOMEM;
-	u->n = n;
-	u->sent = 0;
-	if (of_header)
-		memcpy(u->bytes, header + sent, of_header);
-	if (n > of_header)
-		memcpy(u->bytes + of_header, body.p + (body.n - (n - of_header)), n - of_header);
+	memcpy(u->header, header, FRAME_HEADER);
+	u->body = *body;
+	*body = (struct buf){0};
+	u->sent = sent;
 	if (!c->unsent)
 		c->accepted_us = monotonic_us();
-	c->unsent += n;
+	count_unsent(c, n, 0);
 	STAILQ_INSERT_TAIL(&c->queue, u, link);
 	return 0;
 }
 
-int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct tfs_bytes body)
+int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct buf *body)
 {
 	uint8_t header[FRAME_HEADER];
-	const struct tfs_bytes pieces[2] = {{header, FRAME_HEADER}, body};
+	struct buf none = {0};
 	int64_t n = 0;
 	int err = 0;
 
-	if (body.n > FRAME_LARGE_MAX)
+	if (!body)
+		body = &none;
+	if (body->n > FRAME_LARGE_MAX)
 		return -EMSGSIZE;
-	frame_header(header, kind, service, number, (uint32_t)body.n);
+	frame_header(header, kind, service, number, (uint32_t)body->n);
 	mutex_lock(&c->lock);
 	if (c->fd < 0 || c->closing) {
 		err = -UNREACHABLE;
 	} else if (!c->unsent) {
-		n = socket_send(c->fd, pieces, 2);
+		n = send_rest(c, header, buf_bytes(body), 0);
 		if (n == -EAGAIN)
 			n = 0;
 		else if (n < 0)
 			err = -UNREACHABLE; /* nothing of this frame was sent */
 	}
-	if (!err && (size_t)n < FRAME_HEADER + body.n) {
+	if (!err && (size_t)n < FRAME_HEADER + body->n) {
 		err = queue_locked(c, header, body, (size_t)n);
 		if (!err)
 			post(c);
@@ -250,7 +279,7 @@ void conn_close(struct conn *c, int why)
 
 static bool may_read(const struct conn *c)
 {
-	return !c->waits && c->unsent < CONN_UNSENT_MAX && atomic_load(&c->requests) < CONN_REQUESTS_MAX;
+	return c->ops->patient || (!c->waits && c->unsent < CONN_UNSENT_MAX && atomic_load(&c->requests) < CONN_REQUESTS_MAX);
 }
 
 /* Watches what the state of the connection needs. */
@@ -301,7 +330,7 @@ static int serve_frame(struct conn *c)
 	int err;
 
 	if (f->kind == FRAME_PING)
-		err = f->length ? -EBADMSG : c->greeted ? conn_send(c, FRAME_PONG, 0, f->number, (struct tfs_bytes){0}) : -EBADMSG;
+		err = f->length ? -EBADMSG : c->greeted ? conn_send(c, FRAME_PONG, 0, f->number, NULL) : -EBADMSG;
 	else if (f->kind == FRAME_PONG)
 		err = f->length || !c->greeted ? -EBADMSG : 0;
 	else {
@@ -355,15 +384,18 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 static void on_tick(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct conn *c = w->data;
-	const uint64_t now = monotonic_us();
+	uint64_t now;
 	bool stuck;
 
+	/* The other side's PING is not read either. */
+	if (c->greeted && c->waits)
+		(void)!conn_send(c, FRAME_PONG, 0, 0, NULL);
 	mutex_lock(&c->lock);
+	now = monotonic_us(); /* not before a sender that had the lock */
 	stuck = c->unsent && now - c->accepted_us > CONN_STALL_US;
 	mutex_unlock(&c->lock);
 	if (stuck ||
-		(((!c->greeted && !c->ops->patient) || (frame_begun(&c->reader) && ev_is_active(&c->readable))) &&
-			now - c->begun_us > CONN_STALL_US))
+		((!c->greeted || (frame_begun(&c->reader) && ev_is_active(&c->readable))) && now - c->begun_us > CONN_STALL_US))
 		conn_close(c, -ETIMEDOUT);
 }
 
@@ -377,7 +409,8 @@ void conn_begin(struct conn *c)
 	ev_io_init(&c->writable, on_writable, c->fd, EV_WRITE);
 	ev_timer_init(&c->tick, on_tick, TICK_S, TICK_S);
 	c->readable.data = c->writable.data = c->tick.data = c;
-	ev_timer_start(loop, &c->tick);
+	if (!c->ops->patient)
+		ev_timer_start(loop, &c->tick);
 	ev_io_start(loop, &c->readable);
 	watch(c);
 }

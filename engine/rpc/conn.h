@@ -5,10 +5,11 @@
  * the rest later.
  *
  * Bounds: a body has at most FRAME_SMALL_MAX bytes, or FRAME_LARGE_MAX after conn_enlarge,
- * when `admit` grants memory.  Over CONN_UNSENT_MAX bytes that the other side
- * does not take, or over CONN_REQUESTS_MAX unanswered requests, nothing more is read.  A
- * connection is closed if its first HELLO, the rest of a begun frame, or the acceptance of
- * a byte that waits takes longer than CONN_STALL_US.
+ * when `admit` grants memory.  A server reads nothing more over CONN_UNSENT_MAX bytes that the
+ * other side does not take, or over CONN_REQUESTS_MAX unanswered requests.  Over
+ * CONN_UNSENT_ALL bytes of all connections of conn_bound, it closes those with unsent bytes.
+ * It closes a connection if the first HELLO, the rest of a begun frame, or the acceptance of a
+ * byte that waits takes longer than CONN_STALL_US.
  */
 #ifndef TFS_RPC_CONN_H
 #define TFS_RPC_CONN_H
@@ -16,6 +17,7 @@
 #include "engine/rpc/frame.h"
 
 #define CONN_UNSENT_MAX ((size_t)16 << 20)
+#define CONN_UNSENT_ALL ((size_t)512 << 20)
 #define CONN_REQUESTS_MAX 256u
 #define CONN_STALL_US 10000000u
 
@@ -29,7 +31,7 @@ struct conn_ops {
 	/* The connection is closed.  The last call.  why: -errno, 0 at a regular end. */
 	void (*closed)(struct conn *c, int why);
 	void (*free)(void *owner); /* the last reference is gone */
-	bool patient;              /* the other side's HELLO may take long: it opens a store */
+	bool patient;              /* of a client: it always reads, and its owner closes a connection whose server is silent */
 };
 
 /* Takes fd.  It begins with conn_begin.  The caller has a reference. */
@@ -37,6 +39,8 @@ int conn_new(int fd, const struct conn_ops *ops, void *owner, struct conn **out)
 void *conn_owner(const struct conn *c);
 void conn_get(struct conn *c);
 void conn_put(struct conn *c);
+/* Counts its unsent bytes in *all_unsent too, which lives longer.  Before conn_begin. */
+void conn_bound(struct conn *c, _Atomic size_t *all_unsent);
 /* Starts reading.  On the loop's thread. */
 void conn_begin(struct conn *c);
 /* The first HELLO has come, so the connection may be idle from now on.  On the loop's thread. */
@@ -45,8 +49,8 @@ void conn_greeted(struct conn *c);
 void conn_enlarge(struct conn *c);
 /* Continues to read after `admit` returned false.  On the loop's thread. */
 void conn_admit(struct conn *c);
-/* Sends a frame.  Any thread.  -UNREACHABLE: it is closed; -ENOMEM: it will be. */
-int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct tfs_bytes body) TFS_MUST;
+/* Sends a frame, and may take the memory of *body (NULL: none).  Any thread.  -UNREACHABLE: it is closed; -ENOMEM, -ENOBUFS: it will be. */
+int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct buf *body) TFS_MUST;
 /* A request was answered: counts one less. */
 void conn_answered(struct conn *c);
 /* Closes it soon, abortively unless why is 0.  Any thread.  The first reason stays. */

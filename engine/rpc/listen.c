@@ -71,6 +71,7 @@ struct listener {
 	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
 	struct task_pool *slow;
 	struct slow_worker workers[SLOW_WORKERS];
+	_Atomic size_t unsent;     /* bytes of answers */
 	_Atomic unsigned watchers; /* connections that want notices */
 	struct mutex lock;         /* RANK_WIRE; guards the next members and those of struct peer */
 	struct cond gone;
@@ -138,7 +139,7 @@ static void send_notice(struct peer *p)
 	int err = notice_pack(&n, &b);
 
 	if (!err)
-		err = conn_send(p->conn, FRAME_NOTICE, 0, 0, buf_bytes(&b));
+		err = conn_send(p->conn, FRAME_NOTICE, 0, 0, &b);
 	if (err)
 		conn_close(p->conn, err); /* it drops all that it keeps when it connects again */
 	buf_fini(&b);
@@ -275,7 +276,7 @@ static void on_answer(void *arg, int err, struct buf *answer)
 	if (!err && answer->n > FRAME_SMALL_MAX)
 		err = -EMSGSIZE;
 	if (!err)
-		err = conn_send(c, FRAME_ANSWER, x->service, x->number, buf_bytes(answer));
+		err = conn_send(c, FRAME_ANSWER, x->service, x->number, answer);
 	if (err && err != -UNREACHABLE)
 		conn_close(c, err);
 	conn_answered(c);
@@ -409,7 +410,7 @@ static int refuse_hello(struct peer *p, int err, const char *fmt, ...)
 	va_end(ap);
 	h.why = why;
 	if (hello_pack(&h, &b) == 0)
-		(void)!conn_send(p->conn, FRAME_HELLO, 0, 0, buf_bytes(&b));
+		(void)!conn_send(p->conn, FRAME_HELLO, 0, 0, &b);
 	buf_fini(&b);
 	log_peer(p->listener, &p->cred, "%s", why);
 	return err;
@@ -462,7 +463,7 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 	if (!err)
 		err = hello_pack(&mine, &b);
 	if (!err)
-		err = conn_send(p->conn, FRAME_HELLO, 0, 0, buf_bytes(&b));
+		err = conn_send(p->conn, FRAME_HELLO, 0, 0, &b);
 	if (!err)
 		conn_greeted(p->conn);
 	buf_fini(&b);
@@ -492,10 +493,12 @@ static void on_closed(struct conn *c, int why)
 	release(p, p->reading);
 	p->reading = 0;
 	serve_line(l);
-	if (why == -EBADMSG || why == -EMSGSIZE || why == -ETIMEDOUT || why == -EPERM || why == -EBUSY || why == -ENOMEM)
+	if (why == -EBADMSG || why == -EMSGSIZE || why == -ETIMEDOUT || why == -EPERM || why == -EBUSY || why == -ENOMEM ||
+		why == -ENOBUFS)
 		log_peer(l, &p->cred, "%s",
 			why == -EBADMSG             ? "it sent what is not a frame of this protocol"
 				: why == -EMSGSIZE  ? "a frame is too long"
+				: why == -ENOBUFS   ? "too many answers wait for their clients"
 				: why == -ETIMEDOUT ? (p->greeted ? "it has not sent or taken a byte of a frame for 10 s"
 								  : "it has not sent its HELLO for 10 s")
 						    : strerror(-why));
@@ -576,6 +579,7 @@ static void accept_peer(struct listener *l, int fd)
 		free(p);
 		return;
 	}
+	conn_bound(p->conn, &l->unsent);
 	p->listener = l;
 	p->rights.owner = p->cred.uid == 0 || p->cred.uid == l->owner;
 	p->rights.user = (struct tfs_user){

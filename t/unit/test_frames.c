@@ -14,10 +14,12 @@
 #include "t/unit/dir.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -105,8 +107,8 @@ static void rights(void **state)
 {
 	const struct peer_rights owner = {.user = {.uid = 0}, .owner = true, .client = TS_CLIENT_RANDOM | 5, .peer = 1},
 				 user = {.user = {.uid = 1234, .gid = 1234}, .client = TS_CLIENT_RANDOM | 6, .peer = 1235};
-	static const enum ts_method of_user_tables[] = {TS_MUTATE, TS_MUTATE_ROWS, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT,
-		TS_SCAN_CLOSE, TS_SYNC, TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE, TS_POLL, TS_TABLET_INFO, TS_HELLO};
+	static const enum ts_method of_user_tables[] = {TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE,
+		TS_SYNC, TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE, TS_POLL, TS_TABLET_INFO, TS_HELLO};
 	static const enum ts_method of_metadata[] = {
 		TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE, TS_SYNC, TS_TABLET_INFO, TS_HELLO};
 	struct ts_request q;
@@ -156,13 +158,25 @@ static void rights(void **state)
 
 /* ---- a listener ---- */
 
+#define SLOW_S 6 /* longer than a channel bears the silence of a server */
 static _Atomic unsigned asked, changed;
+static _Atomic int64_t asked_by; /* -1: no user */
 
 static int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
+	struct tfs_bytes value = {0};
+
 	asked++;
+	asked_by = q->user ? (int64_t)q->user->uid : -1;
+	if (q->method == TS_FLUSH)
+		sleep(SLOW_S);
 	if (q->method == TS_READ)
 		a->size = q->row.n;
+	if (q->method == TS_READ && q->length && (value.p = arena_alloc(&a->arena, q->length)) != NULL) {
+		memset((uint8_t *)(uintptr_t)value.p, 'v', q->length);
+		a->got = q->length;
+		a->bytes = tfs_bytes_of(value.p, q->length);
+	}
 	return q->method == TS_EXISTS ? -ENOENT : 0;
 }
 
@@ -440,6 +454,217 @@ static void hostile(void **state)
 	end();
 }
 
+/* ---- a peer without rights, and its answers ---- */
+
+static int raw_as(uid_t uid)
+{
+	int fd;
+
+	/* Of this thread only. */
+	assert_int_equal(syscall(SYS_setresuid, -1, uid, -1), 0);
+	fd = raw();
+	assert_int_equal(syscall(SYS_setresuid, -1, 0, -1), 0);
+	return fd;
+}
+
+/* Sends a request, and reads frames until the answer.  Returns its bytes; none: the connection was closed. */
+static struct buf ask(int fd, enum frame_service service, struct buf body)
+{
+	struct frame_reader r = {.most = FRAME_SMALL_MAX};
+	uint8_t header[FRAME_HEADER], bytes[4096];
+	struct pollfd f = {fd, POLLIN, 0};
+
+	frame_header(header, FRAME_REQUEST, service, 1, (uint32_t)body.n);
+	push(fd, header, sizeof(header));
+	push(fd, body.p, body.n);
+	buf_fini(&body);
+	while (poll(&f, 1, 5000) == 1) {
+		int64_t n = socket_receive(fd, bytes, sizeof(bytes));
+		struct tfs_bytes in = {bytes, n > 0 ? (size_t)n : 0};
+
+		if (n <= 0)
+			break;
+		while (in.n) {
+			if (frame_read(&r, &in) != 1)
+				continue;
+			if (r.frame.kind == FRAME_ANSWER)
+				return r.frame.body;
+			buf_fini(&r.frame.body);
+		}
+	}
+	frame_reader_fini(&r);
+	return (struct buf){0};
+}
+
+static int ask_tablets(int fd, const struct ts_request *q)
+{
+	struct ts_answer a = {0};
+	struct buf b = {0}, answer;
+	int err;
+
+	assert_int_equal(ts_request_pack(q, &b), 0);
+	answer = ask(fd, FRAME_TABLETS, b);
+	if (!answer.n)
+		return -ECONNRESET;
+	assert_int_equal(ts_answer_unpack(buf_bytes(&answer), q, &a), 0);
+	err = a.err;
+	ts_answer_fini(&a);
+	buf_fini(&answer);
+	return err;
+}
+
+static int ask_master(int fd, const struct ms_request *q)
+{
+	struct ms_answer a = {0};
+	struct buf b = {0}, answer;
+	int err;
+
+	assert_int_equal(ms_request_pack(q, &b), 0);
+	answer = ask(fd, FRAME_MASTER, b);
+	if (!answer.n)
+		return -ECONNRESET;
+	assert_int_equal(ms_answer_unpack(buf_bytes(&answer), q, &a), 0);
+	err = a.err;
+	ms_answer_fini(&a);
+	buf_fini(&answer);
+	return err;
+}
+
+#define STRANGER 4321
+static void stranger(void **state)
+{
+	struct tfs_user claimed = {.uid = 0, .gid = 0};
+	struct ts_request q = {.method = TS_READ, .table = 100, .row = tfs_str("r"), .token.client = good.client};
+	struct hello taken = {.version = HELLO_VERSION, .client = TS_CLIENT_RANDOM | 9};
+	struct channel *c;
+	unsigned before;
+	int fd;
+
+	if (geteuid() != 0)
+		skip();
+	begin();
+	assert_int_equal(chmod(in_dir(""), 0711), 0);
+	assert_int_equal(chmod(in_dir(SOCKET_NAME), 0666), 0);
+	c = channel_open(9);
+	fd = raw_as(STRANGER);
+	push_hello(fd, &good);
+	assert_int_equal(ask_tablets(fd, &q), 0);
+	assert_int_equal(asked_by, STRANGER); /* a request without a user is the peer's */
+	claimed.uid = STRANGER;
+	q.user = &claimed;
+	assert_int_equal(ask_tablets(fd, &q), 0);
+	before = asked;
+	claimed.uid = 0;
+	assert_int_equal(ask_tablets(fd, &q), -EPERM); /* a request as root */
+	q.user = NULL;
+	q.table = META_TABLE;
+	assert_int_equal(ask_tablets(fd, &q), -EPERM);
+	q.method = TS_MUTATE;
+	assert_int_equal(ask_tablets(fd, &q), -EPERM);
+	for (unsigned method = TS_METHODS - 1; method; method--) {
+		static const enum ts_method of_servers[] = {
+			TS_LOAD, TS_UNLOAD, TS_BURY, TS_SEAL, TS_SORT, TS_LIST, TS_FILES, TS_COPY_TABLE, TS_BLOCK_WRITES};
+		bool listed = false;
+
+		for (unsigned i = 0; i < sizeof(of_servers) / sizeof(*of_servers); i++)
+			listed = listed || of_servers[i] == method;
+		q = (struct ts_request){
+			.method = (enum ts_method)method, .table = 100, .row = tfs_str("r"), .token.client = good.client};
+		if (listed)
+			assert_int_equal(ask_tablets(fd, &q), -EPERM);
+	}
+	assert_int_equal(asked, before);
+	assert_int_equal(ask_master(fd, &(struct ms_request){.method = MS_TABLE_DROP, .name = "t"}), -EPERM);
+	q = (struct ts_request){.method = TS_READ, .table = 100, .row = tfs_str("r"), .token.client = taken.client};
+	assert_int_equal(ask_tablets(fd, &q), -ECONNRESET); /* another's id */
+	close(fd);
+	fd = raw_as(STRANGER);
+	push_hello(fd, &taken);
+	assert_true(is_closed(fd));
+	close(fd);
+	assert_int_equal(asked, before);
+	assert_int_equal(read_row(c, 9, 10), 0);
+	assert_int_equal(asked_by, -1);
+	channel_free(c);
+	end();
+}
+
+/* ---- slow peers, and a slow server ---- */
+
+static void *flush_large(void *channel)
+{
+	struct ts_request q = {.method = TS_FLUSH, .table = 100, .token.client = TS_CLIENT_RANDOM | 9, .time_left_us = 60000000};
+	struct ts_answer a = {0};
+	uint8_t *row = calloc(1, 100u << 20);
+	intptr_t err;
+
+	q.row = tfs_bytes_of(row, 100u << 20);
+	err = ts_call(channel_tablets(channel), &q, &a);
+	ts_answer_fini(&a);
+	free(row);
+	return (void *)err;
+}
+
+/*
+ * Peers that are silent, stop within a frame, or do not read their answers are closed after
+ * 10 s.  Meanwhile a channel waits for two long requests, the second of which has no memory
+ * before the first has ended.
+ */
+static void slow(void **state)
+{
+	enum { SILENT, HALF_HEADER, HALF_BODY, HALF_LARGE, DEAF, PEERS };
+	const struct ts_request q = {
+		.method = TS_READ, .table = 100, .row = tfs_str("r"), .length = TS_READ_BYTES_MAX, .token.client = good.client};
+	struct hello large = good;
+	uint8_t header[FRAME_HEADER];
+	struct channel *c;
+	pthread_t t[2];
+	void *err;
+	int fd[PEERS];
+
+	large.large = true;
+	begin();
+	c = channel_open(9);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, flush_large, c), 0);
+	for (unsigned i = 0; i < PEERS; i++)
+		fd[i] = raw();
+	for (unsigned i = HALF_HEADER; i < PEERS; i++)
+		push_hello(fd[i], i == HALF_LARGE ? &large : &good);
+	frame_header(header, FRAME_REQUEST, FRAME_TABLETS, 1, 1000);
+	push(fd[HALF_HEADER], header, 5);
+	push(fd[HALF_BODY], header, sizeof(header));
+	frame_header(header, FRAME_REQUEST, FRAME_TABLETS, 1, FRAME_LARGE_MAX);
+	push(fd[HALF_LARGE], header, sizeof(header));
+	for (unsigned i = 0; i < 1000; i++) {
+		struct buf body = {0};
+		struct tfs_bytes b;
+
+		assert_int_equal(ts_request_pack(&q, &body), 0);
+		frame_header(header, FRAME_REQUEST, FRAME_TABLETS, i, (uint32_t)body.n);
+		b = tfs_bytes_of(header, sizeof(header));
+		if (socket_send(fd[DEAF], &b, 1) != (int64_t)b.n) /* not read any more */
+			i = 1000;
+		b = buf_bytes(&body);
+		if (i < 1000 && socket_send(fd[DEAF], &b, 1) != (int64_t)b.n)
+			i = 1000;
+		buf_fini(&body);
+	}
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(read_row(c, 9, 10), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(t[i], &err), 0);
+		assert_int_equal((intptr_t)err, 0);
+	}
+	for (unsigned i = 0; i < PEERS; i++) {
+		assert_true(is_closed(fd[i]));
+		close(fd[i]);
+	}
+	assert_int_equal(read_row(c, 9, 10), 0);
+	channel_free(c);
+	end();
+}
+
 /* More connections than one user may have: the rest is closed, and the first ones work. */
 static void crowd(void **state)
 {
@@ -476,6 +701,8 @@ int main(void)
 		cmocka_unit_test(rights),
 		cmocka_unit_test_setup_teardown(clients, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(hostile, test_dir_setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(stranger, test_dir_setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(slow, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(crowd, test_dir_setup, test_dir_teardown),
 	};
 
