@@ -11,6 +11,7 @@
  */
 #include "engine/base/hashtable.h"
 #include "engine/lock/marker.h"
+#include "engine/rpc/channel.h"
 #include "engine/server/server.h"
 #include "engine/tool/check.h"
 #include "engine/tool/progress.h"
@@ -178,7 +179,8 @@ static int check_stray_file(void *arg, uint32_t table, uint64_t incarnation, uin
 
 static int check_stray_entry(void *arg, const char *name, bool is_dir)
 {
-	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", MARKER_FILE, SERVER_RESERVE_FILE, "lost+found"};
+	static const char *const parts[] = {
+		"FORMAT", "lock", "log", "sst", MARKER_FILE, SERVER_RESERVE_FILE, SOCKET_NAME, "lost+found"};
 	struct check *c = arg;
 
 	if (is_dir && strncmp(name, "repair-", 7) == 0) {

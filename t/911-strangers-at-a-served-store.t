@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Who may use the socket of a mounted store, and what is done to the data directory: other users,
+# sockets of dead processes, copies, tabletctl check, repair and clone, programs that fork.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the model has one user"
+[ "$(id -u)" = 0 ] && has setpriv && has rsync || cannot_run "needs root, setpriv and rsync"
+ctl() { t "$TABLETCTL" "$@"; }
+as() {
+	local u=$1
+	shift
+	t setpriv --reuid="$u" --regid="$u" --clear-groups -- "$@"
+}
+mount_store -o allow_other
+mkdir -p "$M/t/r/f" "$M/t/r/secret"
+echo public >"$M/t/r/f/a"
+echo hidden >"$M/t/r/secret/a"
+chmod 700 "$M/t/.families/secret"
+
+# ---- another user ----
+chmod 711 "$D"
+fails "another user is refused by the socket's mode" "Permission denied" as 1234 "$TABLETCTL" get "$D/t" r f:a
+chmod 666 "$D/socket"
+is "$(as 1234 "$TABLETCTL" get "$D/t" r f:a)" public "with another mode of the socket, it reads what it may read in the mount"
+fails "  and nothing else" "Permission denied" as 1234 "$TABLETCTL" get "$D/t" r secret:a
+is "$(as 1234 "$TABLETCTL" scan "$D/t" | wc -l)" 1 "  also by a scan"
+fails "  it writes nothing" "no permission" as 1234 "$TABLETCTL" put "$D/t" r f:b x
+chmod 777 "$M/t/.families/f"
+ok "  unless the family's mode permits it" as 1234 "$TABLETCTL" put "$D/t" r f:b x
+is "$(cat "$M/t/r/f/b")" x "  as the mount shows"
+fails "  it cannot make a table" "not permitted|Permission denied" as 1234 "$TABLETCTL" import -p "$D/new" /dev/null
+py "what it may not ask by frames of its own is refused" <<'PY'
+import socket, struct
+from tap import *
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes((n & 127 | 128,)), n >> 7
+    return out + bytes((n,))
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+def frame(kind, number, body):
+    return struct.pack(">IBQ", len(body), kind, number) + body
+def session(uid, hello, *frames):
+    """Returns kinds and bodies of the frames that came until the connection was closed, or until the last PING was answered."""
+    os.setresuid(-1, uid, -1)
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(os.environ["D"] + "/socket")
+    os.setresuid(-1, 0, -1)
+    s.sendall(frame(1, 0, varint(len(hello)) + hello) + b"".join(frames) + frame(4, 99, b""))
+    data = b""
+    try:
+        while True:
+            b = s.recv(65536)
+            if not b:
+                break
+            data += b
+            if frame(5, 99, b"") in data:
+                break
+    except ConnectionResetError:
+        pass
+    kinds = []
+    while len(data) >= 13:
+        n, kind, number = struct.unpack(">IBQ", data[:13])
+        kinds.append((kind, data[13:13 + n]))
+        data = data[13 + n:]
+    return kinds
+client = 1 << 63 | 12345
+hello = field(1, 1) + field(4, client)
+same([k for k, _ in session(1234, hello)], [1, 5], "HELLO is answered, and PING")
+same(session(1234, field(1, 99) + field(4, client))[0][1].find(b"version") > 0, True, "  and refused, with the versions, if it is another protocol's")
+same(session(1234, field(1, 1) + field(3, 999) + field(4, client))[0][1].find(b"wants server 999") > 0, True, "  or another server's")
+same(session(1234, field(1, 1) + field(4, 5))[0][1].find(b"one of a server") > 0, True, "  or if it has the id of a server")
+same([k for k, _ in session(1234, hello, b"\xff" * 4096)], [1], "what is no frame closes the connection")
+same([k for k, _ in session(1234, hello, frame(0x12, 1, b"\x08\xff"))], [1], "so does a request that cannot be decoded")
+PY
+is "$(cat "$M/t/r/f/a")" public "the mount goes on"
+like "$(daemon_log)" "a client \(user 1234, process [0-9]+\) was disconnected: " "the log names the user"
+is "$(daemon_log | grep -c 'user 1234.*disconnected')" 1 "  once a minute"
+unmount_store
+
+# ---- a server that is neither root's nor the owner's ----
+python3 - "$D/socket" <<'PY' &
+import os, socket, sys
+os.chmod(os.path.dirname(sys.argv[1]), 0o777)
+os.setresuid(1234, 1234, 1234)
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen(1)
+s.accept()[0].recv(1)
+PY
+impostor=$!
+wait_for "the socket" test -S "$D/socket"
+fails "a client talks to root and the owner of the store only" "user 1234 listens there" ctl get "$D/t" r f:a
+kill $impostor
+wait $impostor 2>/dev/null
+chmod 700 "$D"
+ok "without the other, its socket is that of a dead process" test -S "$D/socket"
+is "$(ctl get "$D/t" r f:a)" public "  and tabletctl opens the store itself"
+
+# ---- other files of this name ----
+rm "$D/socket"
+ln -s elsewhere "$D/socket"
+fails "a symbolic link is not followed" "symbolic link" "$TABLETFS" "$D" "$M"
+rm "$D/socket"
+echo mine >"$D/socket"
+fails "a file of another kind is not removed" "neither a file nor a directory of the store" "$TABLETFS" "$D" "$M"
+rm "$D/socket"
+
+# ---- the socket of a dead process; copies ----
+mount_store
+kill_daemon
+ok "a killed daemon leaves its socket" test -S "$D/socket"
+is "$(ctl check "$D" | grep socket)" "" "tabletctl check takes it as a part of the store"
+rsync -a "$D/" "$W/copy/"
+ok "a copy has it, too" test -S "$W/copy/socket"
+is "$(ctl get "$W/copy/t" r f:a)" public "  and can be used"
+fails "  but nothing serves it" "no process serves" "$TABLETFS" "unix:$W/copy" "$M"
+ok "tabletctl repair" ctl repair "$W/copy"
+mount_store
+ok "the next daemon makes a new one" ctl put "$D/t" r f:c c
+mkdir "$W/mnt2"
+"$TABLETFS" "$W/copy" "$W/mnt2"
+ok "the copy is served beside the store" ctl put "$W/copy/t" r f:c d
+is "$(cat "$M/t/r/f/c" "$W/mnt2/t/r/f/c")" cd "  as a store of its own"
+fusermount3 -u "$W/mnt2"
+ok "a clone while others use the store" eval "echo clone u >\"$M/t/.ctl\""
+is "$(ctl get "$D/u" r f:a)" public "  is served, too"
+
+# ---- a program of the library ----
+cat >"$W/forks.c" <<'C'
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <tabletfs.h>
+static int put(struct tfs_table *t)
+{
+	struct tfs_mutation *m = tfs_mutation_new(t, TFS_S("forks"));
+	int err = tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, TFS_S("v"));
+	err = err ? err : tfs_apply(m, 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+int main(int argc, char **argv)
+{
+	struct tfs_options o = {.timeout_us = 1000000};
+	struct tfs_store *s;
+	struct tfs_table *t;
+	char *why = NULL;
+	int status = 0, err = tfs_open(argv[1], &o, &s, &why);
+	if (err || (err = tfs_table_open(s, "t", &t)) != 0)
+		return fprintf(stderr, "%s\n", why ? why : strerror(-err)), 1;
+	if (fork() == 0) {
+		err = put(t);
+		tfs_table_close(t);
+		_exit(err == -EPERM && tfs_close(s) == 0 ? 0 : 1);
+	}
+	wait(&status);
+	printf("child %d parent %d\n", WEXITSTATUS(status), put(t));
+	fflush(stdout);
+	getchar(); /* the daemon ends meanwhile */
+	printf("ended %d\n", put(t) < 0);
+	tfs_table_close(t);
+	return tfs_close(s) ? 1 : 0;
+}
+C
+ok "a program of the library compiles" "${CC:-cc}" -I"$SRC/engine" -o "$W/forks" "$W/forks.c" -L"$BUILD/.libs" -ltabletfs
+mkfifo "$W/go"
+LD_LIBRARY_PATH=$BUILD/.libs T=100 t "$W/forks" "$D" <"$W/go" >"$W/forks.out" 2>"$W/forks.err" &
+forks=$!
+exec 9>"$W/go"
+wait_for "the program" grep -q parent "$W/forks.out"
+is "$(cat "$W/forks.out")" "child 0 parent 0" "calls of a child after fork(2) are refused, and its close harms nothing"
+pid=$(pgrep -f "^$W/forks $D")
+masks=$(for task in /proc/"$pid"/task/*; do [ "$(cat "$task/comm")" != wire ] || awk '/^SigBlk/ { print $2 }' "$task/status"; done)
+like "$masks" '^f{7}e7ffbfeff$' "the library's thread blocks all signals but SIGKILL, SIGSTOP and those of the C library"
+kill_daemon
+echo >&9
+exec 9>&-
+wait $forks
+is $? 0 "no SIGPIPE ends the program when the daemon has ended"
+like "$(tail -n 1 "$W/forks.out")" "ended 1" "  its call fails after its timeout"
+done_testing
