@@ -264,7 +264,7 @@ is "$(ctl scan --prefix r1 --limit 2 plain)" "$(cat plain/.scan/prefix=r1/limit=
 is "$(ctl scan --row '.*\d' --reverse --format keys plain)" "$(cat 'plain/.scan/row=.*\d/reverse=yes/.keys')" "a pattern, and keys"
 is "$(ctl scan --prefix 'a\tb' --format jsonl plain)" "$(cat plain/.scan/prefix=a%09b/.jsonl)" "an escape in a key"
 is "$(ctl count --prefix "long$(printf %0300d 0 | tr 0 x)" plain | head -n 1)" "rows	2" "tabletctl count, with a long key"
-fails "an invalid clause" "limit: the value is not valid" ctl scan --limit x plain
+fails "an invalid clause" "limit=x: it needs a number, at least 1" ctl scan --limit x plain
 fails "not a table" "not a table" ctl scan "$W"
 for verb in "get $M row f:q" "get $M row" "scan $M" "count $M/" "put $M row f:q v" "delete $M row"; do
 	# shellcheck disable=SC2086
