@@ -98,6 +98,7 @@ int mutation_row(const struct tfs_mutation *m, const struct tfs_table *t, struct
 
 /* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);
+bool is_snapshot(struct tfs_table *t);
 /*
  * Returns a reference to the newest schema that the store has received.  A snapshot's
  * schema has the access rules of its instant.
@@ -132,5 +133,7 @@ int options_adopt(struct tfs_options *o, const struct tfs_options *from, struct 
  * NULL.
  */
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
+/* Calls the master about t, and drops the answer.  -ENOENT: t is dropped; -EROFS: a snapshot, which can only be cloned. */
+int call_for_table(struct tfs_table *t, struct ms_request *q, char **why) TFS_MUST;
 
 #endif

@@ -16,38 +16,6 @@
 
 #define LIST_MOST 1000 /* names in one call of tfs_table_list */
 
-static bool is_snapshot(struct tfs_table *t)
-{
-	const struct schema *s = table_schema(t);
-	const bool yes = schema_public(s)->snapshot_of;
-
-	schema_put(s);
-	return yes;
-}
-
-/* Fills in the id and name of the table t, and sends the request to the master. */
-static int call_for_table(struct tfs_table *t, struct ms_request *q, struct ms_answer *a)
-{
-	const struct schema *s = table_schema(t);
-	int err;
-
-	q->table = t->id;
-	q->name = schema_public(s)->name;
-	q->user = table_user(t);
-	err = table_gone(t) ? -ENOENT : call_master(t->store, q, a, NULL);
-	schema_put(s);
-	return err;
-}
-
-static int call_only(struct tfs_table *t, struct ms_request *q)
-{
-	struct ms_answer a = {0};
-	int err = call_for_table(t, q, &a);
-
-	ms_answer_fini(&a);
-	return err;
-}
-
 static int create(struct tfs_table *t, const char *name, bool of_all)
 {
 	struct ms_request q = {.method = MS_SNAPSHOT_CREATE, .to = name, .of_all = of_all};
@@ -58,13 +26,13 @@ static int create(struct tfs_table *t, const char *name, bool of_all)
 	if (is_snapshot(t))
 		return -EROFS;
 	err = tfs_flush(t);
-	return err ? err : call_only(t, &q);
+	return err ? err : call_for_table(t, &q, NULL);
 }
 
 static int drop(struct tfs_table *t, const char *name, bool of_all)
 {
 	struct ms_request q = {.method = MS_SNAPSHOT_DROP, .to = name, .of_all = of_all};
-	int err = !tfs_name_valid(name) ? -ENOENT : is_snapshot(t) ? -EROFS : call_only(t, &q);
+	int err = tfs_name_valid(name) ? call_for_table(t, &q, NULL) : -ENOENT;
 
 	if (!err)
 		snapshot_mark_gone(t->store, t->id, name);
@@ -123,7 +91,7 @@ int tfs_table_clone(struct tfs_table *t, const char *name)
 
 	if (!err && !is_snapshot(t))
 		err = tfs_flush(t);
-	return err ? err : call_only(t, &q);
+	return err ? err : call_for_table(t, &q, NULL);
 }
 
 /* ---- sizes ---- */

@@ -44,19 +44,27 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	return err;
 }
 
-/* Sends a change of t itself to the master. */
-static int schema_call(struct tfs_table *t, struct ms_request *q, char **why)
+bool is_snapshot(struct tfs_table *t)
 {
 	const struct schema *s = table_schema(t);
-	int err = -EROFS;
+	const bool yes = schema_public(s)->snapshot_of;
 
+	schema_put(s);
+	return yes;
+}
+
+int call_for_table(struct tfs_table *t, struct ms_request *q, char **why)
+{
+	const struct schema *s = table_schema(t);
+	int err = -ENOENT;
+
+	if (why)
+		*why = NULL;
 	q->name = schema_public(s)->name;
 	q->table = t->id;
 	q->user = table_user(t);
-	if (!schema_public(s)->snapshot_of)
-		err = call_master_only(t->store, q, why);
-	else if (why)
-		*why = NULL;
+	if (!table_gone(t))
+		err = q->method == MS_TABLE_CLONE || !schema_public(s)->snapshot_of ? call_master_only(t->store, q, why) : -EROFS;
 	schema_put(s);
 	return err;
 }
@@ -65,9 +73,7 @@ int tfs_table_truncate(struct tfs_table *t, char **why)
 {
 	struct ms_request q = {.method = MS_TABLE_TRUNCATE};
 
-	if (why)
-		*why = NULL;
-	return table_gone(t) ? -ENOENT : schema_call(t, &q, why);
+	return call_for_table(t, &q, why);
 }
 
 struct listing {
@@ -194,7 +200,7 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 {
 	struct ms_request q = {.method = MS_SCHEMA_SET_TEXT, .text = text, .mtime_us = mtime_us};
 
-	return schema_call(t, &q, why);
+	return call_for_table(t, &q, why);
 }
 
 int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why)
@@ -213,5 +219,5 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 {
 	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .edit = e};
 
-	return schema_call(t, &q, why);
+	return call_for_table(t, &q, why);
 }
