@@ -492,11 +492,13 @@ static int next_incarnation(
 
 static int embedded_open_locks(struct embedded *e, char **why)
 {
-	char *path = path_join(e->dir, "lock");
+	char *path = path_join(e->dir, "lock"), holder[64];
 	int err = path ? lock_local_open(path, &e->locks) : -ENOMEM;
 
-	if (err == -EBUSY)
-		why_set(why, "%s: in use by another process", e->dir);
+	if (err == -EBUSY) {
+		lock_local_holder(e->dir, holder, sizeof(holder));
+		why_set(why, "%s: in use by %s", e->dir, holder);
+	}
 	/* Opening reads no other file than the journal. */
 	if (err && err != -EBUSY && path)
 		why_set(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", error_text(err));

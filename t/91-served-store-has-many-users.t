@@ -50,7 +50,8 @@ ok "a value of 20 MB" bash -c 'head -c 20000000 /dev/urandom >"$W/large" && "$TA
 same "$M/t/r/f/large" "$W/large" "  is whole in the mount"
 ctl get "$D/t" r f:large >"$W/back"
 same "$W/back" "$W/large" "  and through the socket"
-fails "a second mount by the data directory: it is in use" "in use" "$TABLETFS" "$D" "$M2"
+fails "a second mount by the data directory: it is in use, by whom" "in use by process $daemon \(tabletfs\)" "$TABLETFS" "$D" "$M2"
+fails "tabletctl check, too" "in use by process $daemon \(tabletfs\)" ctl check "$D"
 
 # ---- a second mount ----
 mount_second

@@ -33,6 +33,7 @@
 #include "engine/lock/watch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -41,7 +42,8 @@
 #define ESCAPE '='                         /* the last character of a stored name that would end in .tmp */
 #define WAIT_CLOSING_US UINT64_C(60000000) /* the longest wait for the flock of a process that is closing the service */
 #define WAIT_OPEN_US UINT64_C(500000)      /* the longest wait for the flock of another process */
-#define TRY_AGAIN_NS 20000000              /* between two attempts */
+#define LOCKS_BYTES_MAX ((size_t)1 << 20)
+#define TRY_AGAIN_NS 20000000 /* between two attempts */
 
 struct ephemeral {
 	struct ephemeral *next;
@@ -511,6 +513,31 @@ int lock_local_flock(struct file *held, const char *dir)
 		nanosleep(&pause, NULL);
 	}
 	return 0;
+}
+
+void lock_local_holder(const char *dir, char *out, size_t n)
+{
+	char path[PATH_MAX], *line;
+	struct buf locks = {0}, name = {0};
+	unsigned long inode;
+	uint64_t id;
+	int pid;
+
+	snprintf(out, n, "another process");
+	snprintf(path, sizeof(path), "%s/lock/" LOCK_HELD, dir);
+	if (file_look_up(path, &id) || file_read_all("/proc/locks", LOCKS_BYTES_MAX, &locks) || buf_u8(&locks, 0))
+		goto out;
+	for (line = (char *)locks.p; line; line = strchr(line, '\n'), line += line != NULL) {
+		if (sscanf(line, "%*d: FLOCK %*s %*s %d %*x:%*x:%lu", &pid, &inode) != 2 || inode != id || pid <= 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		if (file_read_all(path, LOCKS_BYTES_MAX, &name) == 0 && name.n)
+			snprintf(out, n, "process %d (%.*s)", pid, (int)name.n - 1, (const char *)name.p);
+		break;
+	}
+out:
+	buf_fini(&locks);
+	buf_fini(&name);
 }
 
 /* Step 1 of opening. */

@@ -72,15 +72,17 @@ int offline_look(const char *dir)
 static int take_offline_flock(struct offline *store)
 {
 	const char *path = text("%s/lock/held", store->dir);
+	char holder[64];
 	int err = file_open(path, FILE_READ, &store->lock_file);
 
 	if (err == -ENOENT)
 		return 0; /* no mount has created it */
 	if (!err)
 		err = lock_local_flock(store->lock_file, store->dir);
-	if (err == -EBUSY)
-		complain("%s: in use by another process", store->dir);
-	else if (err)
+	if (err == -EBUSY) {
+		lock_local_holder(store->dir, holder, sizeof(holder));
+		complain("%s: in use by %s", store->dir, holder);
+	} else if (err)
 		complain("%s: %s", path, strerror(-err));
 	return err;
 }
