@@ -591,14 +591,15 @@ static void stranger(void **state)
 
 /* ---- slow peers, and a slow server ---- */
 
+#define LONG_BYTES ((size_t)65 << 20) /* over a quarter of LISTEN_MEMORY */
 static void *flush_large(void *channel)
 {
 	struct ts_request q = {.method = TS_FLUSH, .table = 100, .token.client = TS_CLIENT_RANDOM | 9, .time_left_us = 60000000};
 	struct ts_answer a = {0};
-	uint8_t *row = calloc(1, 100u << 20);
+	uint8_t *row = calloc(1, LONG_BYTES);
 	intptr_t err;
 
-	q.row = tfs_bytes_of(row, 100u << 20);
+	q.row = tfs_bytes_of(row, LONG_BYTES);
 	err = ts_call(channel_tablets(channel), &q, &a);
 	ts_answer_fini(&a);
 	free(row);
