@@ -22,4 +22,4 @@ install-exec-hook:
 	@test -n '$(DESTDIR)' || { PATH="$$PATH:/usr/sbin:/sbin"; ldconfig 2>/dev/null; ldconfig -p | grep -qF ' $(libdir)/libtabletfs.so.0'; } || \
 	echo 'make install: programs do not find $(libdir)/libtabletfs.so.0 yet.  Run ldconfig as root, or set LD_LIBRARY_PATH=$(libdir)'
 uninstall-hook:
-	cd '$(DESTDIR)$(libdir)' && rm -f $(tabletfs_so) libtabletfs.so
+	rm -f '$(DESTDIR)$(libdir)/$(tabletfs_so)' '$(DESTDIR)$(libdir)/libtabletfs.so'

@@ -412,7 +412,7 @@ static int try_steps(struct run *r, const struct step *s, unsigned w)
 struct racer {
 	const struct run *run;
 	unsigned side;
-	_Atomic unsigned *arrived; /* of both, in all races so far */
+	_Atomic unsigned *arrived; /* how often a racer arrived at its start: both racers, all races so far */
 	int result[RACES];
 	char path[PATH_MAX];
 };

@@ -119,7 +119,7 @@ void log_wake(struct log_wakeups *wakeups);
  * thread.
  */
 bool log_poll(struct log *l, const struct log_ticket *t, int *err);
-/* Looks as log_poll, but without a lock, and does not have a stuck thread replaced. */
+/* The result of log_poll.  It takes no lock, and a stuck thread is not replaced. */
 bool log_ticket_done(const struct log_ticket *t, int *err);
 /* Changes log_options.sync_interval_us, also for records that wait already if it is shorter. */
 void log_set_sync_interval(struct log *l, uint64_t us);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master service's requests and answers as bytes; with the rules of
- * tablet_wire.c.  An answer is two messages: the listed members of struct
- * ms_answer, then struct payload, of errors too.
+ * The master service's requests and answers as bytes.  The rules of tablet_wire.c
+ * hold here, too.  An answer consists of two messages: the listed members of struct
+ * ms_answer, and then struct payload.  The answer of an error has both.
  */
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/user_wire.h"

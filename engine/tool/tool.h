@@ -27,7 +27,7 @@ struct command {
 	const char *name, *brief;
 	const char *usage;            /* printed for -h; its first line for a wrong number of operands */
 	const char *letters;          /* as for getopt_long; NULL: -h only */
-	const struct option *options; /* NULL: --help only; with one_path, they are before the first operand */
+	const struct option *options; /* NULL: --help only; of a command with one_path, they come before the first operand */
 	/*
 	 * A letter for each operand, for complete: p a path below a mount, r a row and c a
 	 * column of the first operand, v a verb of it, a the argument of a verb, s a setting of
