@@ -583,7 +583,7 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	}
 	lock_local_make_room(e->locks, release_space, e->server);
 	if (o->serve)
-		err = serve_begin(e->dir, server_service(e->server), &e->serving, why);
+		err = serve_begin(e->dir, o, server_service(e->server), &e->serving, why);
 	if (!err)
 		err = embedded_make_router(e);
 	if (err)

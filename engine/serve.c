@@ -19,11 +19,10 @@
 #include "engine/rpc/listen.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define SOCKET_MODE 0600
 
 struct noting_master {
 	struct master_service base; /* first */
@@ -323,12 +322,41 @@ static void on_changed(void *arg, uint32_t tablets)
 
 /* ---- lifetime ---- */
 
-int serve_begin(const char *dir, struct tablet_service *tablets, struct serving **out, char **why)
+/* Sets *out to the group, (gid_t)-1 for "". */
+static int find_group(const char *name, gid_t *out)
+{
+	char *end, b[4096];
+	struct group g, *found = NULL;
+	unsigned long number;
+
+	*out = (gid_t)-1;
+	if (!*name || (getgrnam_r(name, &g, b, sizeof(b), &found) == 0 && found)) {
+		if (found)
+			*out = found->gr_gid;
+		return 0;
+	}
+	errno = 0;
+	number = strtoul(name, &end, 10);
+	if (*end || errno || number >= (gid_t)-1 || *name < '0' || *name > '9')
+		return -ESRCH;
+	*out = (gid_t)number;
+	return 0;
+}
+
+int serve_begin(const char *dir, const struct tfs_options *o, struct tablet_service *tablets, struct serving **out, char **why)
 {
 	static const struct store_service_ops ops = {.call = serve_call};
 	struct serving *s = calloc(1, sizeof(*s));
-	int fd, err = s ? socket_listen(dir, SOCKET_NAME, SOCKET_MODE, &fd) : -ENOMEM;
+	const mode_t mode = *o->socket_mode ? (mode_t)strtoul(o->socket_mode, NULL, 8) : 0600;
+	gid_t group;
+	int fd, err = find_group(o->socket_group, &group);
 
+	if (err) {
+		why_set(why, "socket_group: there is no group %s", o->socket_group);
+		free(s);
+		return -EINVAL;
+	}
+	err = s ? socket_listen(dir, SOCKET_NAME, mode, group, &fd) : -ENOMEM;
 	if (!err)
 		err = listen_new(fd, tablets, &s->listener);
 	if (err) {

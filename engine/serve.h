@@ -14,9 +14,10 @@
 struct serving;
 /*
  * Makes the socket; its clients wait until serve_start.  The caller holds the store's lock.
- * tablets: the server's service.  Borrows dir and tablets until serve_end.
+ * o: the socket's mode and group.  tablets: the server's service.  Borrows dir and tablets until serve_end.
  */
-int serve_begin(const char *dir, struct tablet_service *tablets, struct serving **out, char **why) TFS_MUST;
+int serve_begin(
+	const char *dir, const struct tfs_options *o, struct tablet_service *tablets, struct serving **out, char **why) TFS_MUST;
 /* The server's service and the master's for the callers in this process: clients are told of what they change. */
 struct tablet_service *serve_tablets(struct serving *s);
 struct master_service *serve_master(struct serving *s, struct master_service *master);

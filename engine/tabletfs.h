@@ -114,6 +114,8 @@ struct tfs_options {
 	bool serve;          /* other processes of this user and of root may use the store through this one */
 	uint64_t timeout_us; /* how long a call waits for the process that serves the store; default 60 s, at most that */
 	int log_level; /* the process's level: 0 errors, 1 also warnings, 2 notices (default), 3 infos, 4 debug; -1: unchanged */
+	char socket_mode[8];   /* with serve, of DATADIR/socket: "0600" (default, also ""), "0660" or "0666" */
+	char socket_group[64]; /* its group, a name or a number; "": the group of the process */
 	/* Settings of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
 	char http[64];        /* the address and port of its HTTP server */

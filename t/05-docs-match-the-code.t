@@ -86,7 +86,7 @@ sub check_subcommands {
 
 sub check_configuration {
 	my ($code, $page) = @_;
-	my @keys = $code =~ /^\t\{"(\w+)", (?:SIZE|DURATION|COUNT|LEVEL|FLAG|TEXT|PATH|ADDRESS|TOKEN),/mg;
+	my @keys = $code =~ /^\t\{"(\w+)", (?:SIZE|DURATION|COUNT|LEVEL|FLAG|TEXT|PATH|ADDRESS|TOKEN|SOCKET_MODE),/mg;
 	my @bad = differ(\@keys, [$page =~ /^\.It Va (\w+)/mg], 'engine/client/options.c', 'tabletfs.conf(5)');
 	while ($code =~ /^\t\t\.(\w+)_bytes = (\d+)u << 20,$/mg) {
 		push @bad, "$1: its default is $2M" unless $page =~ /^\.It Va $1 Pq size, default $2M/m;

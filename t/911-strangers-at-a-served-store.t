@@ -83,6 +83,23 @@ like "$(daemon_log)" "a client \(user 1234, process [0-9]+\) was disconnected: "
 is "$(daemon_log | grep -c 'user 1234.*disconnected')" 1 "  once a minute"
 unmount_store
 
+# ---- a group of users ----
+conf() { printf '%s\n' "$1" >"$W/conf"; }
+conf 'socket_mode = "0660"; socket_group = "2001";'
+mount_store -o allow_other,config="$W/conf"
+is "$(stat -c %a:%g "$D/socket")" 660:2001 "socket_mode and socket_group are those of the socket"
+in_group() { t setpriv --reuid="$1" --regid="$1" --groups="$2" -- "$TABLETCTL" get "$D/t" r "$3"; }
+is "$(in_group 1235 2001 f:a)" public "a member of the group reads"
+fails "  no more than it may" "Permission denied" in_group 1235 2001 secret:a
+chgrp 2001 "$M/t/.families/secret" && chmod 640 "$M/t/.families/secret"
+is "$(in_group 1235 2001 secret:a)" hidden "  its groups count"
+fails "another user is refused" "Permission denied" in_group 1235 2002 f:a
+unmount_store
+conf 'socket_group = "no such group";'
+fails "an unknown group: nothing is mounted" "socket_group: there is no group no such group" "$TABLETFS" -o config="$W/conf" "$D" "$M"
+conf 'socket_mode = "0777";'
+fails "a mode that is none of a socket" 'conf:1: socket_mode: must be "0600", "0660" or "0666"' "$TABLETFS" -o config="$W/conf" "$D" "$M"
+
 # ---- a server that is neither root's nor the owner's ----
 python3 - "$D/socket" <<'PY' &
 import os, socket, sys

@@ -42,7 +42,7 @@ static int is_socket(int dir, const char *name)
 	return S_ISSOCK(st.st_mode) ? 1 : S_ISLNK(st.st_mode) ? -ELOOP : -EEXIST;
 }
 
-int socket_listen(const char *dir, const char *name, mode_t mode, int *out)
+int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, int *out)
 {
 	struct sockaddr_un a;
 	int d = dir_open(dir), fd = -1, err = d < 0 ? d : address_of(d, name, &a);
@@ -60,8 +60,11 @@ int socket_listen(const char *dir, const char *name, mode_t mode, int *out)
 		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		err = fd < 0 ? -errno : 0;
 	}
-	/* The new name has the mode that the socket has. */
-	if (!err && (fchmod(fd, mode) || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, BACKLOG)))
+	/* Nobody can connect before listen(2). */
+	if (!err &&
+		(bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
+			(group != (gid_t)-1 && fchownat(d, name, (uid_t)-1, group, AT_SYMLINK_NOFOLLOW)) ||
+			fchmodat(d, name, mode, 0) || listen(fd, BACKLOG)))
 		err = -errno;
 	if (d >= 0)
 		close(d);

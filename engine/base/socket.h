@@ -23,9 +23,10 @@ struct socket_peer {
 
 /*
  * Removes a socket of this name, which a dead process has left, and listens at a new one
- * with this mode.  -EEXIST: the name is taken by something that is no socket.
+ * with this mode and group ((gid_t)-1: that of the process).  -EEXIST: the name is taken
+ * by something that is no socket.
  */
-int socket_listen(const char *dir, const char *name, mode_t mode, int *fd) TFS_MUST;
+int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, int *fd) TFS_MUST;
 /* Accepts a connection.  -EAGAIN: none waits. */
 int socket_accept(int listener, int *fd) TFS_MUST;
 /*

@@ -32,10 +32,11 @@ void tfs_options_init(struct tfs_options *o)
 		.clock_gap_us = 86400000000ull,
 		.timeout_us = 60000000,
 		.log_level = -1,
+		.socket_mode = "0600",
 	};
 }
 
-enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH, ADDRESS, TOKEN };
+enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH, ADDRESS, TOKEN, SOCKET_MODE };
 /* This is the text of the example configuration, too. */
 struct setting {
 	const char *name;
@@ -78,6 +79,11 @@ static const struct setting settings[] = {
 		"mounted."},
 	{"log_level", LEVEL, true, AT(log_level), 0, 0, "must be \"error\", \"warning\", \"notice\", \"info\" or \"debug\"",
 		"Messages of this level and above are written."},
+	{"socket_mode", SOCKET_MODE, false, AT(socket_mode), 0, LONGEST(socket_mode), "must be \"0600\", \"0660\" or \"0666\"",
+		"Who may use the store through DATADIR/socket while it is mounted: its owner,\nalso its group, or all users.  Each has "
+		"the rights of its user."},
+	{"socket_group", TEXT, false, AT(socket_group), 0, LONGEST(socket_group), "must be a string of at most 63 bytes",
+		"The group of DATADIR/socket; \"\": the group of the daemon."},
 	{"http", ADDRESS, false, AT(http), 0, LONGEST(http),
 		"must be a numeric address with a port, such as \"127.0.0.1:9180\", or \"\": none",
 		"The address on which the daemon serves metrics and a status page over HTTP."},
@@ -99,6 +105,8 @@ static bool text_fits(const struct setting *s, const char *text)
 		return *text == '/' || strstr(text, "://");
 	case ADDRESS:
 		return address_parse(text, &address, &bytes);
+	case SOCKET_MODE:
+		return strcmp(text, "0600") == 0 || strcmp(text, "0660") == 0 || strcmp(text, "0666") == 0;
 	case TOKEN:
 		return strlen(text) >= s->least && !text[strspn(text, in_token)];
 	}
@@ -137,7 +145,7 @@ static const char *option_set(struct tfs_options *o, const config_setting_t *c, 
 		o->log_level = (int)level;
 		return NULL;
 	}
-	if (s->type == TEXT || s->type == PATH || s->type == ADDRESS || s->type == TOKEN)
+	if (s->type == TEXT || s->type == PATH || s->type == ADDRESS || s->type == TOKEN || s->type == SOCKET_MODE)
 		return text_set(o, s, text);
 	if (s->type == FLAG) {
 		if (config_setting_type(c) != CONFIG_TYPE_BOOL)
@@ -316,6 +324,7 @@ static int render_value(const struct tfs_options *o, const struct setting *s, st
 	case TEXT:
 	case PATH:
 	case ADDRESS:
+	case SOCKET_MODE:
 		return render_text(out, at);
 	case TOKEN: /* a secret */
 		return render_text(out, *at ? "(set)" : "");

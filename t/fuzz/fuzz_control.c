@@ -206,7 +206,7 @@ void tfs_schema_put(const struct tfs_schema *s)
 
 struct node *node_table(struct node *n)
 {
-	return n;
+	return n->parent->kind == NODE_TABLE ? n->parent : NULL;
 }
 
 struct tfs_table *node_store_table(struct node *n)
@@ -347,6 +347,7 @@ static bool has_escaped_byte(struct tfs_bytes text)
 static void try(struct tfs_bytes text, bool system)
 {
 	const char *name = system ? "ctl" : ".ctl";
+	static struct node root, table = {.kind = NODE_TABLE};
 	struct node *n = calloc(1, sizeof(*n) + 8);
 	struct changes c = {0};
 	char want[DONE_MAX];
@@ -358,7 +359,8 @@ static void try(struct tfs_bytes text, bool system)
 	memcpy(n->key, name, strlen(name) + 1);
 	done_n = refusals = 0;
 	wanted = expect(text, system, want, &want_n);
-	got = system ? admin_apply_system(n, text, &the_caller, &c) : admin_apply_table(n, text, &the_caller, &c);
+	n->parent = system ? &root : &table;
+	got = admin_apply_verbs(n, text, &the_caller, &c);
 	CHECK((refusals == 1) == (got != 0));
 	CHECK(has_escaped_byte(text) || got == wanted);
 	CHECK(has_escaped_byte(text) || bytes_eq(tfs_bytes_of(done, done_n), tfs_bytes_of(want, want_n)));

@@ -214,7 +214,7 @@ static void begin(void)
 	f = fopen(in_dir("FORMAT"), "w");
 	assert_non_null(f);
 	fclose(f);
-	assert_int_equal(socket_listen(in_dir(""), SOCKET_NAME, 0600, &fd), 0);
+	assert_int_equal(socket_listen(in_dir(""), SOCKET_NAME, 0600, (gid_t)-1, &fd), 0);
 	assert_int_equal(listen_new(fd, &tablets, &listener), 0);
 	assert_int_equal(listen_start(listener, &o), 0);
 }
