@@ -89,7 +89,7 @@ one_line_error('an argument that would be another line', 'no such subcommand', "
 one_line_error('a directory whose name would be another line', 'not a tabletfs data directory', 'check', "$w/a\nclean");
 one_line_error('no subcommand', 'subcommand');
 one_line_error('no such subcommand', 'frobnicate', 'frobnicate');
-one_line_error('two directories', 'one data directory', 'check', 'a', 'b');
+one_line_error('two directories', 'too many arguments: usage: tabletctl check .*DATADIR', 'check', 'a', 'b');
 one_line_error('dump of nothing known', 'cannot?|not a thing', 'dump', 'nonsense', 'x');
 one_line_error('dump with too few', 'too few', 'dump', 'log');
 one_line_error('dump with too many', 'too many', 'dump', 'meta', 'a', 'b');

@@ -538,10 +538,12 @@ int log_scan(const char *dir, struct log_seal *out, char **why)
 	s.stated = r.stated;
 	if (!err)
 		scan_end(&r, &s);
-	if (!err)
+	if (!err) {
 		*out = s;
-	else
+		buf_reset(&r.why); /* of a segment that was dropped meanwhile */
+	} else {
 		log_seal_fini(&s);
+	}
 	replay_fini(&r, why);
 	return err;
 }
