@@ -108,6 +108,16 @@ static int joined_servers(void *arg, int (*fn)(void *fn_arg, const struct tfs_se
 	return user_errno(err);
 }
 
+static int joined_clients(void *arg, struct buf *out)
+{
+	return ask(arg, &(struct ss_request){.method = SS_CLIENTS}, out);
+}
+
+static int joined_client_refuse(void *arg, uint64_t client, bool refuse)
+{
+	return ask(arg, &(struct ss_request){.method = refuse ? SS_DISCONNECT : SS_ALLOW, .number = client}, NULL);
+}
+
 static int joined_confirm_clock(void *arg)
 {
 	return ask(arg, &(struct ss_request){.method = SS_CONFIRM_CLOCK}, NULL);
@@ -176,7 +186,7 @@ static void on_changed(void *arg, const struct notice *n)
 static int open_parts(struct joined *j, const struct tfs_options *o, char **why)
 {
 	struct channel_options co = {.dir = j->dir,
-		.program = program_invocation_short_name,
+		.program = *o->mountpoint ? o->mountpoint : program_invocation_short_name,
 		.notices = true,
 		.sync = o->sync,
 		.timeout_us = o->timeout_us,
@@ -205,6 +215,8 @@ int join_open(const char *dir, const struct tfs_options *o, struct tfs_store **o
 		.status = joined_status,
 		.metrics = joined_metrics,
 		.servers = joined_servers,
+		.clients = joined_clients,
+		.client_refuse = joined_client_refuse,
 		.confirm_clock = joined_confirm_clock,
 		.key = joined_key,
 		.will_close = joined_will_close,

@@ -168,6 +168,16 @@ static int embedded_servers(void *arg, int (*fn)(void *fn_arg, const struct tfs_
 	return fn(fn_arg, &one);
 }
 
+static int embedded_clients(void *arg, struct buf *out)
+{
+	return serve_list(((struct embedded *)arg)->serving, out);
+}
+
+static int embedded_client_refuse(void *arg, uint64_t client, bool refuse)
+{
+	return serve_refuse(((struct embedded *)arg)->serving, client, refuse);
+}
+
 static void embedded_change(void *arg, const struct tfs_options *o)
 {
 	const struct server_settings to = {
@@ -692,6 +702,8 @@ static int open_here(const char *source, const struct tfs_options *filled, struc
 		.status = embedded_status,
 		.metrics = embedded_metrics,
 		.servers = embedded_servers,
+		.clients = embedded_clients,
+		.client_refuse = embedded_client_refuse,
 		.confirm_clock = embedded_confirm_clock,
 		.key = embedded_key,
 		.will_close = embedded_will_close,
@@ -730,11 +742,6 @@ static int open_here(const char *source, const struct tfs_options *filled, struc
 }
 
 #define JOIN_SCHEME "unix:"
-static bool is_nobody(int err)
-{
-	return err == -ENOENT || err == -ENOTDIR || err == -ECONNREFUSED || err == -ELOOP || err == -EPROTOTYPE;
-}
-
 /*
  * A store that is served is used through its server, which may start or end meanwhile.  But a process that wants to serve the
  * store itself must open it.
@@ -745,15 +752,15 @@ static int open_any(const char *source, const struct tfs_options *o, struct tfs_
 	const char *dir = served ? source + strlen(JOIN_SCHEME) : source;
 	int err = o->serve && !served ? -ENOENT : join_open(dir, o, out, reason);
 
-	if (served && is_nobody(err))
+	if (served && join_finds_nobody(err))
 		why_set(reason, "%s: no process serves this directory", dir);
-	if (served || !is_nobody(err))
+	if (served || !join_finds_nobody(err))
 		return err;
 	err = open_here(source, o, out, reason);
 	if (err == -EBUSY && !o->serve) {
 		const int joined = join_open(dir, o, out, reason);
 
-		err = is_nobody(joined) ? err : joined;
+		err = join_finds_nobody(joined) ? err : joined;
 	}
 	return err;
 }

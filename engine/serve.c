@@ -249,7 +249,7 @@ static int serve_config_change(struct serving *s, const struct ss_request *q, st
 	return err;
 }
 
-/* By the owner only: metrics name tables. */
+/* By the owner only: metrics name tables, and clients are other users. */
 static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_answer *a)
 {
 	char *text = NULL;
@@ -266,6 +266,13 @@ static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_
 		return give_text(a, err, text);
 	case SS_CONFIG_CHANGE:
 		return serve_config_change(s, q, a);
+	case SS_CLIENTS:
+		err = tfs_clients(s->o.store, &text);
+		return give_text(a, err, text);
+	case SS_DISCONNECT:
+		return listen_disconnect(s->listener, q->number);
+	case SS_ALLOW:
+		return listen_allow(s->listener, q->number);
 	}
 	return -ENOSYS;
 }
@@ -296,6 +303,9 @@ static int serve_call(struct store_service *base, const struct ss_peer *peer, co
 	case SS_CONFIRM_CLOCK:
 	case SS_CONFIG:
 	case SS_CONFIG_CHANGE:
+	case SS_CLIENTS:
+	case SS_DISCONNECT:
+	case SS_ALLOW:
 		return peer->owner ? serve_owner(s, q, a) : -EPERM;
 	case SS_METHODS:
 		break;
@@ -382,6 +392,16 @@ struct master_service *serve_master(struct serving *s, struct master_service *ma
 	s->master = (struct noting_master){.base = *master, .inner = master, .serving = s};
 	s->master.base.ops = &ops;
 	return &s->master.base;
+}
+
+int serve_list(struct serving *s, struct buf *out)
+{
+	return s ? listen_list(s->listener, out) : 0;
+}
+
+int serve_refuse(struct serving *s, uint64_t client, bool refuse)
+{
+	return !s ? -ENOENT : refuse ? listen_disconnect(s->listener, client) : listen_allow(s->listener, client);
 }
 
 int serve_start(struct serving *s, const struct serve_options *o)

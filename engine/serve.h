@@ -30,6 +30,9 @@ struct serve_options {
 };
 /* Borrows all until serve_stop. */
 int serve_start(struct serving *s, const struct serve_options *o) TFS_MUST;
+/* The clients, and the end of one (engine/rpc/listen.h).  s NULL: there are none. */
+int serve_list(struct serving *s, struct buf *out) TFS_MUST;
+int serve_refuse(struct serving *s, uint64_t client, bool refuse) TFS_MUST;
 /* Closes the connections, and removes the socket. */
 void serve_stop(struct serving *s);
 void serve_end(struct serving *s);

@@ -124,9 +124,8 @@ struct tfs_options {
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);
 /*
- * Reads a libconfig file; its settings replace the settings of o.  -EINVAL: a
- * setting is unknown, of the wrong type or out of range.  If why is not NULL,
- * an error sets *why to "FILE:LINE: reason", which the caller frees.
+ * Reads a libconfig file; its settings replace the settings of o.  -EINVAL: a setting is unknown, of the wrong type or out of
+ * range.  If why is not NULL, an error sets *why to "FILE:LINE: reason", which the caller frees.
  */
 TFS_API int tfs_options_load(struct tfs_options *o, const char *path, char **why) TFS_CHECKED;
 /* All settings of tabletfs.conf(5) with their defaults, as comments of that file.  The caller frees *text. */
@@ -147,10 +146,8 @@ struct tfs_schema;
  */
 TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_CHECKED;
 /*
- * Makes all commits durable and closes the store.  No other call may be
- * running.  -EBUSY if a table, mutation or scan is still open; the store stays
- * open then.  After any other error the store is closed, and commits since the
- * last sync may be lost.
+ * Makes all commits durable and closes the store.  No other call may be running.  -EBUSY if a table, mutation or scan is still
+ * open; the store stays open then.  After any other error the store is closed, and commits since the last sync may be lost.
  */
 TFS_API int tfs_close(struct tfs_store *s);
 /* Before a tfs_close that must not wait: each tfs_compact ends with -ECANCELED, from now on. */
@@ -213,6 +210,11 @@ struct tfs_server {
 /* Calls fn for each server.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
 
+/* Lines "number user process program requests seconds", with tabs, of those who use the store through its server; -EPERM. */
+TFS_API int tfs_clients(struct tfs_store *s, char **text) TFS_CHECKED;
+/* Disconnects a client, and refuses its process for a minute; refuse false: lets it in.  -ENOENT: no such client; -EPERM. */
+TFS_API int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse) TFS_CHECKED;
+
 /* ---- tables (the master service) ---- */
 struct tfs_table;
 /* Returns true for a valid table, family or group name: [A-Za-z0-9_][A-Za-z0-9_.-]{0,63} */
@@ -222,12 +224,10 @@ TFS_API int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, g
 /* -ENOENT; -EPERM if the table is protected; -ENOTEMPTY if it has cells.  Durable on return. */
 TFS_API int tfs_table_drop(struct tfs_store *s, const char *name) TFS_CHECKED;
 /*
- * Removes all cells, whatever the size: the table gets a new set of tablets,
- * split at the schema's `splits`.  Schema and ids remain.  A mutation that was
- * answered before the call is removed, and a mutation that begins after it
- * stays.  Any other mutation was applied before or after it as a whole.
- * Durable on return.  -ENOENT; -EPERM the table is protected, -EBUSY it has
- * snapshots, with *why as in tfs_schema_set_text.
+ * Removes all cells, whatever the size: the table gets a new set of tablets, split at the schema's `splits`.  Schema and ids
+ * remain.  A mutation that was answered before the call is removed, and a mutation that begins after it stays.  Any other
+ * mutation was applied before or after it as a whole.  Durable on return.  -ENOENT; -EPERM the table is protected, -EBUSY it
+ * has snapshots, with *why as in tfs_schema_set_text.
  */
 TFS_API int tfs_table_truncate(struct tfs_table *t, char **why) TFS_CHECKED;
 /*

@@ -70,7 +70,7 @@ def session(uid, hello, *frames):
         data = data[13 + n:]
     return kinds
 client = 1 << 63 | 12345
-hello = field(1, 1) + field(4, client)
+hello = field(1, 1) + field(4, client) + field(7, b"a\tb\x1b[2J\n9")
 same([k for k, _ in session(1234, hello)], [1, 5], "HELLO is answered, and PING")
 same(session(1234, field(1, 99) + field(4, client))[0][1].find(b"version") > 0, True, "  and refused, with the versions, if it is another protocol's")
 same(session(1234, field(1, 1) + field(3, 999) + field(4, client))[0][1].find(b"wants server 999") > 0, True, "  or another server's")
@@ -81,6 +81,38 @@ PY
 is "$(cat "$M/t/r/f/a")" public "the mount goes on"
 like "$(daemon_log)" "a client \(user 1234, process [0-9]+\) was disconnected: " "the log names the user"
 is "$(daemon_log | grep -c 'user 1234.*disconnected')" 1 "  once a minute"
+unmount_store
+
+# ---- the list of clients ----
+mount_store -o allow_other
+mkdir "$W/mnt2"
+"$TABLETFS" -f "unix:$D" "$W/mnt2" >"$W/second.out" 2>&1 </dev/null &
+second=$!
+wait_for "the second mount" mounted "$W/mnt2"
+ls "$W/mnt2/t" >/dev/null
+client() { awk -F'\t' -v p="$second" '$3 == p { print $1 }' "$M/.tabletfs/clients"; }
+is "$(head -n 1 "$M/.tabletfs/clients")" $'client\tuser\tprocess\tmount or program\trequests\tseconds' "/.tabletfs/clients has a header"
+like "$(awk -F'\t' -v p="$second" '$3 == p { print $2, $4, $5 }' "$M/.tabletfs/clients")" "^0 $W/mnt2 [1-9][0-9]*\$" "  and a line with user, mount point and requests"
+same <(cut -f 1-4 "$M/.tabletfs/clients") <(cut -f 1-4 "$W/mnt2/.tabletfs/clients") "  the other mount shows the same"
+fails "  to no other user" "Permission denied" as 1234 cat "$M/.tabletfs/clients"
+n=$(client)
+fails "a number that no client has" "Invalid argument" bash -c "echo disconnect 999999 >'$M/.tabletfs/ctl'"
+like "$(daemon_log | tail -n 1)" "no client has this number.*disconnect 999999" "  the log says so"
+fails "a client that is not refused cannot be allowed" "Invalid argument" bash -c "echo allow $n >'$M/.tabletfs/ctl'"
+ok "disconnect" bash -c "echo disconnect $n >'$M/.tabletfs/ctl'"
+gone() { [ -z "$(client)" ]; }
+ok "  it is not listed any more" wait_for "its end" gone
+t cat "$W/mnt2/t/r/f/a" >"$W/waits" &
+waits=$!
+is "$(cat "$M/t/r/f/a")" public "  others go on"
+ok "  while it waits" kill -0 $waits
+ok "allow" bash -c "echo allow $n >'$M/.tabletfs/ctl'"
+wait $waits
+is "$? $(cat "$W/waits")" "0 public" "  the call that waited ends well"
+like "$(client)" "^[0-9]+\$" "  and it is listed again"
+fusermount3 -u "$W/mnt2"
+wait $second
+ok "a mount that ends is not listed" wait_for "its end" gone
 unmount_store
 
 # ---- a group of users ----
@@ -140,7 +172,7 @@ fails "  but nothing serves it" "no process serves" "$TABLETFS" "unix:$W/copy" "
 ok "tabletctl repair" ctl repair "$W/copy"
 mount_store
 ok "the next daemon makes a new one" ctl put "$D/t" r f:c c
-mkdir "$W/mnt2"
+mkdir -p "$W/mnt2"
 "$TABLETFS" "$W/copy" "$W/mnt2"
 ok "the copy is served beside the store" ctl put "$W/copy/t" r f:c d
 is "$(cat "$M/t/r/f/c" "$W/mnt2/t/r/f/c")" cd "  as a store of its own"

@@ -25,6 +25,8 @@ struct client_options {
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
 	int (*status)(void *arg, uint64_t watcher, struct buf *out);
 	int (*metrics)(void *arg, struct buf *out);
+	int (*clients)(void *arg, struct buf *out); /* appends the lines of tfs_clients */
+	int (*client_refuse)(void *arg, uint64_t client, bool refuse);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	int (*confirm_clock)(void *arg);
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */

@@ -201,6 +201,18 @@ int tfs_key(struct tfs_store *s, const char *purpose, unsigned char *key)
 	return s->o.key(s->o.arg, purpose, key);
 }
 
+int tfs_clients(struct tfs_store *s, char **text)
+{
+	struct buf b = {0};
+
+	return text_finish(&b, s->o.clients(s->o.arg, &b), text);
+}
+
+int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse)
+{
+	return s->o.client_refuse(s->o.arg, client, refuse);
+}
+
 int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
 {
 	return s->o.servers(s->o.arg, fn, arg);

@@ -9,6 +9,7 @@
 
 #define HELLO_VERSION 1u
 #define HELLO_TEXT_MAX 1024u
+#define HELLO_PROGRAM_MAX 256u /* of what a server keeps of "program", with its NUL */
 
 /*
  * From a client.  store and server: what it wants; empty and 0: any.  From a server: what

@@ -8,88 +8,20 @@
  * served, and until it is answered, so a request that was admitted can always complete.  A
  * user has at most a quarter beside the first one.
  */
-#include "engine/rpc/listen.h"
+#include "engine/rpc/listen_impl.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
-#include "engine/base/mutex.h"
-#include "engine/base/socket.h"
-#include "engine/base/task.h"
-#include "engine/rpc/conn.h"
-#include "engine/rpc/dispatch.h"
 #include "engine/rpc/events.h"
-#include "engine/rpc/hello.h"
-#include "engine/rpc/listen_check.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SLOW_WORKERS 8u /* for the master's and the store's requests */
 #define SLOW_QUEUE 256u
-#define NOTICE_TABLES 16u
 #define LOG_EVERY_US 60000000u
-#define LOGGED_USERS 64u
-
-/* Its connection owns it. */
-struct peer {
-	struct listener *listener;
-	struct conn *conn;
-	struct socket_peer cred;
-	struct peer_rights rights;
-	struct ss_peer asks;
-	bool greeted;
-	TAILQ_ENTRY(peer) link; /* listener.lock */
-	/* The loop's thread only. */
-	size_t reserved, reading, wants; /* bytes of large requests; of the one that is being read; of one that waits */
-	TAILQ_ENTRY(peer) in_line;
-	/* listener.lock */
-	bool notices;
-	uint32_t changed[NOTICE_TABLES]; /* what it will say */
-	unsigned changed_count;
-	bool changed_all;
-};
-TAILQ_HEAD(peers, peer);
-
-/* Runs requests for the master and the store until the queue is empty. */
-struct slow_worker {
-	struct task task; /* first */
-	struct listener *listener;
-	bool idle; /* listener.lock */
-};
-
-struct listener {
-	struct listen_options o;
-	uint8_t store_id[64];
-	int fd;
-	bool started;
-	uid_t owner;
-	struct tablet_service *tablets, watched; /* watched calls tablets */
-	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
-	struct task_pool *slow;
-	struct slow_worker workers[SLOW_WORKERS];
-	_Atomic size_t unsent;     /* bytes of answers */
-	_Atomic unsigned watchers; /* connections that want notices */
-	struct mutex lock;         /* RANK_WIRE; guards the next members and those of struct peer */
-	struct cond gone;
-	STAILQ_HEAD(, asked) queue; /* for the slow workers */
-	unsigned queued;
-	struct peers peers;
-	unsigned peer_count;
-	/* The loop's thread only. */
-	ev_io acceptable;
-	ev_timer again;
-	struct peers line; /* that wait for memory */
-	size_t reserved;
-	struct {
-		uid_t uid;
-		uint64_t at_us;
-	} logged[LOGGED_USERS];
-	unsigned logged_next;
-};
 
 /* ---- the log: one line a user and minute ---- */
 
@@ -381,6 +313,7 @@ static int serve_request(struct peer *p, struct frame *f)
 	x->number = f->number;
 	x->reserved = p->reading;
 	p->reading = 0;
+	atomic_fetch_add(&p->requests, 1);
 	conn_get(p->conn);
 	if (f->service == FRAME_TABLETS) {
 		dispatch_request_from(l->dispatcher, on_check, p, &f->body, on_answer, x);
@@ -453,6 +386,9 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 		if (h.large)
 			conn_enlarge(p->conn);
 		p->rights.client = h.client;
+		p->large = h.large;
+		snprintf(p->program, sizeof(p->program), "%s", h.program ? h.program : "");
+		text_hide_controls(p->program);
 		p->greeted = true;
 		p->notices = h.notices;
 		if (h.notices)
@@ -568,6 +504,8 @@ static void accept_peer(struct listener *l, int fd)
 		log_peer(l, &p->cred, "it has too many connections");
 		err = -EMFILE;
 	}
+	if (!err && listen_refuses(l, &p->cred))
+		err = -EPERM;
 	if (!err)
 		err = start_workers(l);
 	if (!err)
@@ -581,6 +519,8 @@ static void accept_peer(struct listener *l, int fd)
 	}
 	conn_bound(p->conn, &l->unsent);
 	p->listener = l;
+	p->number = ++l->numbers;
+	p->since_us = monotonic_us();
 	p->rights.owner = p->cred.uid == 0 || p->cred.uid == l->owner;
 	p->rights.user = (struct tfs_user){
 		.uid = p->cred.uid, .gid = p->cred.gid, .groups = p->cred.groups, .group_count = p->cred.group_count};

@@ -23,6 +23,9 @@ enum ss_method {
 	SS_CONFIRM_CLOCK, /* by the owner of the store */
 	SS_CONFIG,        /* -> bytes, a text */
 	SS_CONFIG_CHANGE, /* text -> why; by the owner of the store */
+	SS_CLIENTS,       /* -> bytes, a text; this and the next two by the owner of the store */
+	SS_DISCONNECT,    /* number: of a client */
+	SS_ALLOW,         /* number */
 	SS_METHODS
 };
 
@@ -32,7 +35,8 @@ enum ss_method {
 	F(VALUE, 3, uint32_t, table)                                                                                               \
 	F(VALUE, 4, struct tfs_bytes, row)                                                                                         \
 	F(VALUE, 5, uint64_t, watcher)                                                                                             \
-	F(VALUE, 6, struct tfs_bytes, text)
+	F(VALUE, 6, struct tfs_bytes, text)                                                                                        \
+	F(VALUE, 7, uint64_t, number)
 struct ss_request {
 	SS_REQUEST(WIRE_MEMBER)
 };

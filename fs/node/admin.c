@@ -40,6 +40,16 @@ static int put_text(struct buf *out, char *text)
 	return err;
 }
 
+int admin_render_clients(struct node *n, struct buf *out)
+{
+	char *text = NULL;
+	int err = buf_printf(out, "client\tuser\tprocess\tmount or program\trequests\tseconds\n");
+
+	if (!err)
+		err = tfs_clients(fs.store, &text);
+	return err ? err : put_text(out, text);
+}
+
 int admin_render_metrics(struct node *n, struct buf *out)
 {
 	const struct number v[] = {
@@ -276,7 +286,7 @@ static bool line_is_verb(struct tfs_bytes line, const char *name, struct tfs_byt
 }
 
 /* Results of a verb besides 0 and -errno.  refuse_line logs the reason and returns -errno. */
-enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE, NO_TABLE, TABLE_EXISTS };
+enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE, NO_TABLE, TABLE_EXISTS, NO_CLIENT };
 
 static int refuse_line(struct node *n, struct tfs_bytes line, int r)
 {
@@ -288,6 +298,7 @@ static int refuse_line(struct node *n, struct tfs_bytes line, int r)
 		{NO_ROW, -EINVAL, "the name of a row is missing"},
 		{NO_RANGE, -EINVAL, "the table is salted, and no row is stored with this byte in front"},
 		{NO_TABLE, -EINVAL, "the name of the new table is missing or not valid"},
+		{NO_CLIENT, -EINVAL, "no client has this number, or it is not refused"},
 		{TABLE_EXISTS, -EEXIST, "there is such a table already"},
 		{-EINVAL, -EINVAL, "not the name of a row"},
 		{-EEXIST, -EINVAL, "a tablet begins there already"},
@@ -364,6 +375,24 @@ static int truncate_verb(const struct acting *a, struct tfs_bytes argument, stru
 	return admin_truncate(a->n, a->t, c);
 }
 
+static int refuse_client(struct tfs_bytes number, bool refuse)
+{
+	int64_t client;
+	int r = bytes_int64(number, &client) && client > 0 ? tfs_client_refuse(fs.store, (uint64_t)client, refuse) : -ENOENT;
+
+	return r == -ENOENT ? NO_CLIENT : r;
+}
+
+static int disconnect_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
+{
+	return refuse_client(argument, true);
+}
+
+static int allow_verb(const struct acting *a, struct tfs_bytes argument, struct changes *c)
+{
+	return refuse_client(argument, false);
+}
+
 static const struct verb table_verbs[] = {
 	{"flush", NULL, "write the memtables to SSTables", tfs_flush},
 	{"compact", NULL, "do a major compaction of each tablet", tfs_compact},
@@ -383,6 +412,8 @@ static const struct verb system_verbs[] = {
 	{"compact", NULL, "do a major compaction of all tables", tfs_compact},
 	{"sync", NULL, "wait until all acknowledged changes are on disk", .of_store = tfs_sync},
 	{"confirm-clock", NULL, "trust the present time of the system", .of_store = tfs_confirm_clock},
+	{"disconnect", "N", "end a client of /.tabletfs/clients, and refuse it for a minute", .run = disconnect_verb},
+	{"allow", "N", "let a client in again that was disconnected", .run = allow_verb},
 	{0},
 };
 

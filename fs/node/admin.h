@@ -14,6 +14,7 @@ struct caller;
 /* Calls fn for each table, until it does not return 0; returns that, or an error.  Skips tables whose schema is damaged. */
 int admin_each_table(int (*fn)(struct tfs_table *t)) TFS_MUST;
 int admin_render_metrics(struct node *n, struct buf *out) TFS_MUST;
+int admin_render_clients(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_servers(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_config(struct node *n, struct buf *out) TFS_MUST;
 int admin_apply_config(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c);

@@ -210,6 +210,17 @@ int tfs_status(struct tfs_store *s, char **text)
 	return 0;
 }
 
+int tfs_clients(struct tfs_store *s, char **text)
+{
+	*text = strdup("");
+	return *text ? 0 : -ENOMEM;
+}
+
+int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse)
+{
+	return -ENOENT;
+}
+
 int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
 {
 	struct totals n = count(s);

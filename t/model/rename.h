@@ -27,6 +27,8 @@
 #define tfs_key model_key
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers
+#define tfs_clients model_clients
+#define tfs_client_refuse model_client_refuse
 #define tfs_name_valid model_name_valid
 #define tfs_table_create model_table_create
 #define tfs_table_drop model_table_drop

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of a listener, for listen.c and listen_clients.c. */
+#ifndef TFS_RPC_LISTEN_IMPL_H
+#define TFS_RPC_LISTEN_IMPL_H
+
+#include "engine/base/mutex.h"
+#include "engine/base/socket.h"
+#include "engine/base/task.h"
+#include "engine/rpc/conn.h"
+#include "engine/rpc/dispatch.h"
+#include "engine/rpc/hello.h"
+#include "engine/rpc/listen.h"
+#include "engine/rpc/listen_check.h"
+
+#include <ev.h>
+
+#define SLOW_WORKERS 8u /* for the master's and the store's requests */
+#define NOTICE_TABLES 16u
+#define LOGGED_USERS 64u
+#define REFUSED_MAX 32u /* processes; of more the oldest one is forgotten */
+
+/* Its connection owns it. */
+struct peer {
+	struct listener *listener;
+	struct conn *conn;
+	struct socket_peer cred;
+	struct peer_rights rights;
+	struct ss_peer asks;
+	bool greeted, large;
+	char program[HELLO_PROGRAM_MAX]; /* listener.lock */
+	uint64_t number, since_us;       /* its number in the list of clients */
+	_Atomic uint64_t requests;
+	TAILQ_ENTRY(peer) link; /* listener.lock */
+	/* The loop's thread only. */
+	size_t reserved, reading, wants; /* bytes of large requests; of the one that is being read; of one that waits */
+	TAILQ_ENTRY(peer) in_line;
+	/* listener.lock */
+	bool notices;
+	uint32_t changed[NOTICE_TABLES]; /* what it will say */
+	unsigned changed_count;
+	bool changed_all;
+};
+TAILQ_HEAD(peers, peer);
+
+/* Runs requests for the master and the store until the queue is empty. */
+struct slow_worker {
+	struct task task; /* first */
+	struct listener *listener;
+	bool idle; /* listener.lock */
+};
+
+struct listener {
+	struct listen_options o;
+	uint8_t store_id[64];
+	int fd;
+	bool started;
+	uid_t owner;
+	struct tablet_service *tablets, watched; /* watched calls tablets */
+	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
+	struct task_pool *slow;
+	struct slow_worker workers[SLOW_WORKERS];
+	_Atomic size_t unsent;     /* bytes of answers */
+	_Atomic unsigned watchers; /* connections that want notices */
+	struct mutex lock;         /* RANK_WIRE; guards the next members and those of struct peer */
+	struct cond gone;
+	STAILQ_HEAD(, asked) queue; /* for the slow workers */
+	unsigned queued;
+	struct peers peers;
+	unsigned peer_count;
+	uint64_t numbers;
+	struct {
+		uint64_t number, until_us;
+		uid_t uid;
+		pid_t pid;
+	} refused[REFUSED_MAX];
+	unsigned refused_next;
+	/* The loop's thread only. */
+	ev_io acceptable;
+	ev_timer again;
+	struct peers line; /* that wait for memory */
+	size_t reserved;
+	struct {
+		uid_t uid;
+		uint64_t at_us;
+	} logged[LOGGED_USERS];
+	unsigned logged_next;
+};
+
+/* Whether the process is refused (listen_disconnect). */
+bool listen_refuses(struct listener *l, const struct socket_peer *c) TFS_MUST;
+
+#endif
