@@ -19,7 +19,7 @@
 tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_% t/sim/test_%,$(check_PROGRAMS))
 tap_scripts = $(sort $(wildcard $(srcdir)/t/[0-9]*.t))
 # These run for a minute or more.  They start first, so that none of them runs alone at the end.
-tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/29-*.t $(srcdir)/t/30-*.t $(srcdir)/t/35-*.t $(srcdir)/t/351-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t $(srcdir)/t/473-*.t) t/history/test_history
+tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/29-*.t $(srcdir)/t/30-*.t $(srcdir)/t/35-*.t $(srcdir)/t/351-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t $(srcdir)/t/473-*.t $(srcdir)/t/481-*.t) t/history/test_history
 tap_all = $(firstword $(tap_scripts)) $(tap_long) $(filter-out $(firstword $(tap_scripts)) $(tap_long),$(tap_scripts) $(tap_programs))
 tap_env = SRC='$(abs_srcdir)' BUILD='$(abs_builddir)' CC='$(CC)' LC_ALL=C.UTF-8; export SRC BUILD CC LC_ALL; unset MAKEFLAGS MFLAGS
 PROVE = prove
