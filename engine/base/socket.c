@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unix sockets in directories (socket.h). */
 #include "engine/base/socket.h"
 
 #include "engine/base/msg.h"
@@ -42,6 +43,29 @@ static int is_socket(int dir, const char *name)
 	return S_ISSOCK(st.st_mode) ? 1 : S_ISLNK(st.st_mode) ? -ELOOP : -EEXIST;
 }
 
+/*
+ * Sets mode and group of the socket that this process has just made.  Another user who can write in the directory may have put
+ * something else under the name: nothing is changed but a socket of this user that has no other name.
+ */
+static int set_rights(int dir, const char *name, mode_t mode, gid_t group)
+{
+	int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), err = fd < 0 ? -errno : 0;
+	char path[32];
+	struct stat st;
+
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+		err = -EEXIST;
+	else if ((group != (gid_t)-1 && fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH)) || chmod(path, mode))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
 int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, int *out)
 {
 	struct sockaddr_un a;
@@ -60,11 +84,12 @@ int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, i
 		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		err = fd < 0 ? -errno : 0;
 	}
-	/* Nobody can connect before listen(2). */
-	if (!err &&
-		(bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
-			(group != (gid_t)-1 && fchownat(d, name, (uid_t)-1, group, AT_SYMLINK_NOFOLLOW)) ||
-			fchmodat(d, name, mode, 0) || listen(fd, BACKLOG)))
+	/* The name gets the mode of fd without the bits of the umask.  Nobody can connect before listen(2). */
+	if (!err && (fchmod(fd, mode) || bind(fd, (struct sockaddr *)&a, sizeof(a))))
+		err = -errno;
+	if (!err && (mode & 077 || group != (gid_t)-1))
+		err = set_rights(d, name, mode, group);
+	if (!err && listen(fd, BACKLOG))
 		err = -errno;
 	if (d >= 0)
 		close(d);

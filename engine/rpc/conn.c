@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One connection: its frames are sent by any thread and read by the thread of the connections. */
 #include "engine/rpc/conn.h"
 
 #include "engine/base/clock.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The thread of the connections, and the calls that other threads plan for it. */
 #include "engine/rpc/events.h"
 
 #include "engine/base/mutex.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Headers of frames are written and read, and bodies collected (frame.h). */
 #include "engine/rpc/frame.h"
 
 #include <errno.h>

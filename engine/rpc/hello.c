@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* HELLO and NOTICE as bytes. */
 #include "engine/rpc/hello.h"
 
 #include <errno.h>

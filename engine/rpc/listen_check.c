@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a peer may ask, and on whose behalf. */
 #include "engine/rpc/listen_check.h"
 
 #include "engine/meta/meta.h"

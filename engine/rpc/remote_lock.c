@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A client's lock service: reads go through the server, and nothing is written or watched. */
 #include "engine/rpc/remote_lock.h"
 
 #include <errno.h>
