@@ -132,6 +132,29 @@ fails "an unknown group: nothing is mounted" "socket_group: there is no group no
 conf 'socket_mode = "0777";'
 fails "a mode that is none of a socket" 'conf:1: socket_mode: must be "0600", "0660" or "0666"' "$TABLETFS" -o config="$W/conf" "$D" "$M"
 
+# ---- another user who can write in the data directory puts a link under the name of the new socket ----
+cat >"$W/swap.c" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+int bind(int fd, const struct sockaddr *a, socklen_t n)
+{
+	int r = ((int (*)(int, const struct sockaddr *, socklen_t))dlsym(RTLD_NEXT, "bind"))(fd, a, n);
+	const char *path = ((const struct sockaddr_un *)a)->sun_path;
+	return r ? r : unlink(path) || symlink(getenv("VICTIM"), path);
+}
+C
+ok "a library that does it" "${CC:-cc}" -shared -fPIC -o "$W/swap.so" "$W/swap.c" -ldl
+echo secret >"$W/victim"
+chmod 600 "$W/victim"
+conf 'socket_mode = "0666"; socket_group = "2001";'
+fails "nothing is mounted then" "socket" env LD_PRELOAD="$W/swap.so" VICTIM="$W/victim" "$TABLETFS" -o config="$W/conf" "$D" "$M"
+is "$(stat -c %a:%g "$W/victim")" 600:0 "  and the file that the link names is as it was"
+rm -f "$D/socket"
+
 # ---- a server that is neither root's nor the owner's ----
 python3 - "$D/socket" <<'PY' &
 import os, socket, sys
