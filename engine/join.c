@@ -6,7 +6,6 @@
  */
 #include "engine/join.h"
 
-#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/client/client.h"
@@ -17,7 +16,6 @@
 #include <stdlib.h>
 
 struct joined {
-	char *dir;
 	struct channel *channel;
 	struct lock_service *locks;
 	struct router *router;
@@ -31,7 +29,6 @@ static int joined_free(struct joined *j)
 	channel_free(j->channel);
 	route_free(j->router);
 	lock_service_free(j->locks);
-	free(j->dir);
 	free(j);
 	return 0;
 }
@@ -183,9 +180,10 @@ static void on_changed(void *arg, const struct notice *n)
 			client_changed(s, n->tables[i]);
 }
 
-static int open_parts(struct joined *j, const struct tfs_options *o, char **why)
+/* Takes dial. */
+static int open_parts(struct joined *j, struct dial *dial, const struct tfs_options *o, char **why)
 {
-	struct channel_options co = {.dir = j->dir,
+	struct channel_options co = {.dial = dial,
 		.program = *o->mountpoint ? o->mountpoint : program_invocation_short_name,
 		.notices = true,
 		.sync = o->sync,
@@ -197,8 +195,10 @@ static int open_parts(struct joined *j, const struct tfs_options *o, char **why)
 		.patience_us = o->timeout_us};
 	int err = random_bytes(&co.client, sizeof(co.client));
 
-	if (err)
+	if (err) {
+		dial_free(dial);
 		return err;
+	}
 	co.client |= TS_CLIENT_RANDOM;
 	ro.client = co.client;
 	err = channel_new(&co, &j->channel, why);
@@ -208,7 +208,7 @@ static int open_parts(struct joined *j, const struct tfs_options *o, char **why)
 	return err ? err : route_new(&ro, &j->router);
 }
 
-int join_open(const char *dir, const struct tfs_options *o, struct tfs_store **out, char **why)
+int join_open(const struct store_source *at, const struct tfs_options *o, struct tfs_store **out, char **why)
 {
 	struct client_options co = {
 		.space = joined_space,
@@ -228,12 +228,14 @@ int join_open(const char *dir, const struct tfs_options *o, struct tfs_store **o
 	};
 	struct joined *j = calloc(1, sizeof(*j));
 	struct tfs_store *s = NULL;
+	struct dial *dial;
 	int err;
 
 	if (!j)
 		return -ENOMEM;
-	j->dir = file_real(dir);
-	err = j->dir ? open_parts(j, o, why) : -ENOMEM;
+	err = dial_new(at, &dial);
+	if (!err)
+		err = open_parts(j, dial, o, why);
 	if (!err) {
 		co.locks = j->locks;
 		co.tablets = route_service(j->router);

@@ -4,15 +4,16 @@
 #define TFS_JOIN_H
 
 #include "engine/base/bytes.h"
+#include "engine/base/source.h"
 #include "engine/tabletfs.h"
 
 #include <errno.h>
 
 /*
- * Opens the store of the data directory through the process that serves it.
+ * Opens the store through the process that serves it.
  * join_finds_nobody of the error: no process does.  Other errors: *why is one line, or NULL; the caller frees it.
  */
-int join_open(const char *dir, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_MUST;
+int join_open(const struct store_source *at, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_MUST;
 static inline bool join_finds_nobody(int err)
 {
 	return err == -ENOENT || err == -ENOTDIR || err == -ECONNREFUSED || err == -ELOOP || err == -EPROTOTYPE;

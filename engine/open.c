@@ -34,6 +34,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/probe.h"
+#include "engine/base/source.h"
 #include "engine/client/client.h"
 #include "engine/client/route.h"
 #include "engine/join.h"
@@ -741,24 +742,22 @@ static int open_here(const char *source, const struct tfs_options *filled, struc
 	return err;
 }
 
-#define JOIN_SCHEME "unix:"
 /*
  * A store that is served is used through its server, which may start or end meanwhile.  But a process that wants to serve the
  * store itself must open it.
  */
-static int open_any(const char *source, const struct tfs_options *o, struct tfs_store **out, char **reason)
+static int open_any(const struct store_source *at, const struct tfs_options *o, struct tfs_store **out, char **reason)
 {
-	const bool served = strncmp(source, JOIN_SCHEME, strlen(JOIN_SCHEME)) == 0;
-	const char *dir = served ? source + strlen(JOIN_SCHEME) : source;
-	int err = o->serve && !served ? -ENOENT : join_open(dir, o, out, reason);
+	const bool served = store_source_is_served(at);
+	int err = o->serve && !served ? -ENOENT : join_open(at, o, out, reason);
 
-	if (served && join_finds_nobody(err))
-		why_set(reason, "%s: no process serves this directory", dir);
+	if (at->kind == SOURCE_UNIX && join_finds_nobody(err))
+		why_set(reason, "%s: no process serves this directory", at->dir);
 	if (served || !join_finds_nobody(err))
 		return err;
-	err = open_here(source, o, out, reason);
+	err = open_here(at->dir, o, out, reason);
 	if (err == -EBUSY && !o->serve) {
-		const int joined = join_open(dir, o, out, reason);
+		const int joined = join_open(at, o, out, reason);
 
 		err = join_finds_nobody(joined) ? err : joined;
 	}
@@ -768,8 +767,9 @@ static int open_any(const char *source, const struct tfs_options *o, struct tfs_
 int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
 {
 	struct tfs_options filled;
+	struct store_source at;
 	char *reason = NULL;
-	int err = -EINVAL;
+	int err;
 
 	if (why)
 		*why = NULL;
@@ -778,10 +778,12 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		filled.timeout_us = 60000000;
 	if (filled.log_level >= 0)
 		msg_set_level((enum msg_level)filled.log_level);
-	if (source && *source)
-		err = open_any(source, &filled, out, &reason);
-	else
-		source = "no data directory given";
+	source = source ? source : "";
+	err = store_source_find(source, &at, &reason);
+	if (!err) {
+		err = open_any(&at, &filled, out, &reason);
+		store_source_fini(&at);
+	}
 	if (!err) {
 		free(reason);
 		return 0;

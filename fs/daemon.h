@@ -24,11 +24,11 @@ ssize_t loop_read(int fd, void *buf, size_t n);
 /*
  * Unmounts mounts of tabletfs at the mount point whose daemons have died.
  * Sets *path to the absolute path of the mount point; the caller frees it.
- * source is the data directory or a URL.  Returns 0, or -errno and sets
+ * dir is the data directory; NULL: it is not on this host.  Returns 0, or -errno and sets
  * *why to one line that names the mount point, the cause and, where there is
  * one, the remedy; the caller frees it; NULL if memory is exhausted.
  */
-int mountpoint_check(const char *mountpoint, const char *source, char **path, char **why) TFS_MUST;
+int mountpoint_check(const char *mountpoint, const char *dir, char **path, char **why) TFS_MUST;
 
 /* ---- memory.c: the memory that is configured ---- */
 /* Warns if the control group of the process may use less memory than the caches and memtables. */

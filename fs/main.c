@@ -230,7 +230,7 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	int err;
 
 	fs.read_only = c->read_only;
-	fs.shared = source_is_served(c->source);
+	fs.shared = store_source_is_served(&c->at);
 	fs.quiet = c->quiet;
 	fs.latest = c->latest;
 	fs.uid = getuid();
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
 				    : command_check(c.check);
 		goto out;
 	}
-	if (mountpoint_check(c.mountpoint, source_directory(c.source), &mountpoint, &why)) {
+	if (mountpoint_check(c.mountpoint, store_source_directory(&c.at), &mountpoint, &why)) {
 		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(ENOMEM));
 		free(why);
 		goto out;

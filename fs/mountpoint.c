@@ -250,14 +250,15 @@ static void remove_dead(const char *mountpoint)
 	free(path);
 }
 
-int mountpoint_check(const char *mountpoint, const char *source, char **path, char **why)
+int mountpoint_check(const char *mountpoint, const char *dir, char **path, char **why)
 {
 	struct stat st;
 	char *real;
 	int err = 0;
 
 	*why = NULL;
-	end_requests(mountpoint, source);
+	if (dir)
+		end_requests(mountpoint, dir);
 	if (mount_is_dead(mountpoint))
 		remove_dead(mountpoint);
 	real = realpath(mountpoint, NULL);
@@ -274,8 +275,8 @@ int mountpoint_check(const char *mountpoint, const char *source, char **path, ch
 	} else if (access(real, W_OK) != 0) {
 		err = -errno;
 		say(why, "%s: the mount point is not writable: %s", mountpoint, strerror(-err));
-	} else if (!strstr(source, "://")) {
-		err = source_check_overlap(real, &st, source, why);
+	} else if (dir) {
+		err = source_check_overlap(real, &st, dir, why);
 	}
 	if (!err)
 		err = fuse_device_check(why);

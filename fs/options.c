@@ -164,12 +164,12 @@ static int join_arguments(int argc, char **argv, const char *options, struct fus
 /* Adds the arguments of libfuse that each mount has. */
 static int add_options(const struct command *c, struct fuse_args *args)
 {
-	char name[512];
+	char name[2 * SOURCE_MAX + 1];
 	size_t n = 0;
 	int err;
 
 	/* In the mount table, a comma or a backslash would end the name. */
-	for (const char *s = c->source; *s && n < sizeof(name) - 3; s++) {
+	for (const char *s = c->source; *s && n < sizeof(name) - 2; s++) {
 		if (*s == ',' || *s == '\\')
 			name[n++] = '\\';
 		name[n++] = *s;
@@ -190,36 +190,21 @@ static int add_options(const struct command *c, struct fuse_args *args)
 	return err ? -ENOMEM : 0;
 }
 
-/* The working directory of the background process is /. */
-#define SERVED "unix:"
-bool source_is_served(const char *source)
+/* Replaces the text by an absolute one, because the working directory of the background process is /. */
+static int find_source(struct command *c)
 {
-	return strncmp(source, SERVED, strlen(SERVED)) == 0;
-}
+	char *why = NULL;
+	int err = store_source_find(c->source, &c->at, &why);
 
-const char *source_directory(const char *source)
-{
-	return source + (source_is_served(source) ? strlen(SERVED) : 0);
-}
-
-static int make_absolute(char **path)
-{
-	const char *dir = source_directory(*path);
-	char *cwd, *absolute = NULL;
-
-	if (strstr(*path, "://") || *dir == '/')
-		return 0;
-	cwd = getcwd(NULL, 0);
-	if (!cwd || asprintf(&absolute, "%s%s/%s", dir == *path ? "" : SERVED, cwd, dir) < 0)
-		absolute = NULL;
-	free(cwd);
-	if (!absolute) {
-		fprintf(stderr, "tabletfs: %s: %s\n", *path, strerror(ENOMEM));
-		return -ENOMEM;
+	if (!err) {
+		free(c->source);
+		c->source = store_source_text(&c->at);
+		err = c->source ? 0 : -ENOMEM;
 	}
-	free(*path);
-	*path = absolute;
-	return 0;
+	if (err)
+		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
+	free(why);
+	return err;
 }
 
 /* given: of the command line.  Sets *config to the absolute path of the file of settings, NULL if there is none. */
@@ -311,7 +296,7 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 		fprintf(stderr, "tabletfs: timeout=%s: must be from 1s to 60s\n", c->timeout);
 		return 1;
 	}
-	if (make_absolute(&c->source) || add_options(c, args))
+	if (find_source(c) || add_options(c, args))
 		return 1;
 	apply_command(c, &settings);
 	c->settings = settings;
@@ -320,6 +305,7 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 
 void command_free(struct command *c)
 {
+	store_source_fini(&c->at);
 	free(c->source);
 	free(c->mountpoint);
 	free(c->config);

@@ -3,15 +3,12 @@
 #ifndef TFS_FS_OPTIONS_H
 #define TFS_FS_OPTIONS_H
 
+#include "engine/base/source.h"
 #include "fs/base/fs.h"
-
-/* Returns the data directory that a source names: what follows "unix:", or the source. */
-const char *source_directory(const char *source);
-/* Returns true if another process serves the source. */
-bool source_is_served(const char *source);
 
 struct command {
 	char *source, *mountpoint; /* from the command line, or else from the settings; source is absolute */
+	struct store_source at;    /* the source */
 	char *config;              /* the absolute path of the file of settings; NULL: there is none */
 	char *http;                /* of -o http=ADDRESS; NULL: not given */
 	char *timeout;             /* of -o timeout=TIME; NULL: not given */

@@ -56,7 +56,7 @@ struct master_channel {
 
 struct channel {
 	struct channel_options o;
-	char *dir, *program;
+	char *program;
 	pid_t pid;
 	struct tablet_channel tablets;
 	struct master_channel master;
@@ -196,24 +196,6 @@ static void begin(void *conn)
 
 /* ---- connecting ---- */
 
-/* The other end must be root or the owner of the store's file FORMAT. */
-static int check_listener(const struct channel *c, int fd, char **why)
-{
-	struct socket_peer p = {0};
-	uid_t owner;
-	int err = socket_get_peer(fd, &p);
-
-	if (!err)
-		err = socket_file_owner(c->dir, "FORMAT", &owner);
-	if (!err && p.uid != 0 && p.uid != owner) {
-		err = -EPERM;
-		why_set(why, "%s/" SOCKET_NAME ": user %u listens there, who is neither root nor the owner of FORMAT", c->dir,
-			(unsigned)p.uid);
-	}
-	socket_peer_fini(&p);
-	return err;
-}
-
 static int say_hello(struct channel *c, struct link *l, char **why)
 {
 	struct hello h = {.version = HELLO_VERSION,
@@ -253,15 +235,14 @@ static int connect_new(struct channel *c, bool large, struct conn **out, char **
 {
 	struct link *l = calloc(1, sizeof(*l));
 	struct conn *conn = NULL;
-	int fd = -1, err = l ? socket_connect(c->dir, SOCKET_NAME, &fd) : -ENOMEM;
+	struct dialled to = {.fd = -1};
+	int err = l ? dial_connect(c->o.dial, &to, why) : -ENOMEM;
 
 	if (!err)
-		err = check_listener(c, fd, why);
-	if (!err)
-		err = conn_new(fd, &conn_ops, l, &conn);
+		err = conn_new(to.fd, &conn_ops, l, &conn);
 	if (err) {
-		if (fd >= 0)
-			socket_abort(fd);
+		if (to.fd >= 0)
+			socket_abort(to.fd);
 		free(l);
 		return err;
 	}
@@ -376,7 +357,7 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 	if (err) {
 		mutex_lock(&c->lock);
 		if (!c->unreachable)
-			msg_warning("%s: %s", why ? why : c->dir, why ? "no connection" : error_text(err));
+			msg_warning("%s: %s", why ? why : dial_name(c->o.dial), why ? "no connection" : error_text(err));
 		c->unreachable = true;
 		mutex_unlock(&c->lock);
 		free(why);
@@ -531,7 +512,7 @@ void channel_free(struct channel *c)
 	events_stop();
 	cond_fini(&c->connected);
 	mutex_fini(&c->lock);
-	free(c->dir);
+	dial_free(c->o.dial);
 	free(c->program);
 	free(c);
 }
@@ -545,18 +526,18 @@ int channel_new(const struct channel_options *o, struct channel **out, char **wh
 	int err = c ? events_start() : -ENOMEM;
 
 	if (err) {
+		dial_free(o->dial);
 		free(c);
 		return err;
 	}
 	c->o = *o;
-	c->dir = strdup(o->dir);
 	c->program = strdup(o->program);
 	c->pid = getpid();
 	c->tablets = (struct tablet_channel){.base.ops = &tablet_ops, .channel = c};
 	c->master = (struct master_channel){.base.ops = &master_ops, .channel = c};
 	mutex_init(&c->lock, RANK_WIRE);
 	cond_init(&c->connected);
-	err = c->dir && c->program ? connection(c, false, &conn, why) : -ENOMEM;
+	err = c->program ? connection(c, false, &conn, why) : -ENOMEM;
 	if (err) {
 		channel_free(c);
 		return err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's side of the wire: the services of a server in another process, reached
- * over its Unix socket.  A channel has one connection for small frames, and, from the first
+ * over a source's connection (dial.h).  A channel has one connection for small frames, and, from the first
  * long request on, one for large ones.  It connects again by itself when a call needs it.
  *
  * Errors of a tablet service's channel are those of tablet_service.h.  The master's and the
@@ -14,15 +14,14 @@
 #ifndef TFS_RPC_CHANNEL_H
 #define TFS_RPC_CHANNEL_H
 
+#include "engine/rpc/dial.h"
 #include "engine/rpc/hello.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/store_service.h"
 #include "engine/rpc/tablet_service.h"
 
-#define SOCKET_NAME "socket" /* in a data directory */
-
 struct channel_options {
-	const char *dir;     /* the data directory */
+	struct dial *dial;   /* how the server is reached */
 	uint64_t client;     /* the id that requests name; TS_CLIENT_RANDOM is set */
 	const char *program; /* for the server's list of clients */
 	bool notices;        /* the server tells what others change */
@@ -39,9 +38,8 @@ struct channel_options {
 
 struct channel;
 /*
- * Connects.  Copies o.  -ENOENT, -ECONNREFUSED: no process serves the directory; -EACCES,
- * -EPERM: it refuses this user, or is neither root nor the owner of the store; other errors of
- * the server's HELLO.  *why: one line, or NULL; the caller frees it.
+ * Connects.  Copies o, and takes its dial, also after an error.  Errors: those of dial_connect and
+ * of the server's HELLO.  *why: one line, or NULL; the caller frees it.
  */
 int channel_new(const struct channel_options *o, struct channel **out, char **why) TFS_MUST;
 /* No call may be running. */

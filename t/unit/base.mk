@@ -28,3 +28,6 @@ t_unit_test_counter_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 check_PROGRAMS += t/unit/test_probe
 t_unit_test_probe_SOURCES = t/unit/test_probe.c t/unit/dir.h
 t_unit_test_probe_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_source
+t_unit_test_source_SOURCES = t/unit/test_source.c
+t_unit_test_source_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)

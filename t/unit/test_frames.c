@@ -228,10 +228,11 @@ static void end(void)
 static struct channel *channel_open(uint64_t client)
 {
 	struct channel_options o = {.client = TS_CLIENT_RANDOM | client, .program = "test", .timeout_us = 2000000, .notices = true};
+	const struct store_source at = {.kind = SOURCE_UNIX, .dir = (char *)(uintptr_t)in_dir("")};
 	struct channel *c;
 	char *why = NULL;
 
-	o.dir = in_dir("");
+	assert_int_equal(dial_new(&at, &o.dial), 0);
 	assert_int_equal(channel_new(&o, &c, &why), 0);
 	return c;
 }

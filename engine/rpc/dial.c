@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections to the server of a source, by its kind (dial.h). */
+#include "engine/rpc/dial.h"
+
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/base/socket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct dial {
+	struct store_source source;
+	char *name;
+	char *dir; /* DIR, UNIX: its path without links */
+};
+
+/* The other end must be root or the owner of the store's file FORMAT. */
+static int check_listener(const struct dial *d, int fd, char **why)
+{
+	struct socket_peer p = {0};
+	uid_t owner;
+	int err = socket_get_peer(fd, &p);
+
+	if (!err)
+		err = socket_file_owner(d->dir, "FORMAT", &owner);
+	if (!err && p.uid != 0 && p.uid != owner) {
+		err = -EPERM;
+		why_set(why, "%s/" SOCKET_NAME ": user %u listens there, who is neither root nor the owner of FORMAT", d->dir,
+			(unsigned)p.uid);
+	}
+	socket_peer_fini(&p);
+	return err;
+}
+
+static int connect_here(struct dial *d, struct dialled *out, char **why)
+{
+	int fd, err = socket_connect(d->dir, SOCKET_NAME, &fd);
+
+	if (err)
+		return err;
+	err = check_listener(d, fd, why);
+	if (err)
+		socket_abort(fd);
+	else
+		out->fd = fd;
+	return err;
+}
+
+int dial_connect(struct dial *d, struct dialled *out, char **why)
+{
+	switch (d->source.kind) {
+	case SOURCE_DIR:
+	case SOURCE_UNIX:
+		return connect_here(d, out, why);
+	case SOURCE_SSH:
+	case SOURCE_TLS:
+	case SOURCE_TCP:
+		break;
+	}
+	why_set(why, "%s: this kind of source cannot be used yet", d->name);
+	return -EOPNOTSUPP;
+}
+
+bool dial_is_single(const struct dial *d)
+{
+	return false;
+}
+
+const char *dial_name(const struct dial *d)
+{
+	return d->name;
+}
+
+void dial_free(struct dial *d)
+{
+	if (!d)
+		return;
+	store_source_fini(&d->source);
+	free(d->name);
+	free(d->dir);
+	free(d);
+}
+
+int dial_new(const struct store_source *s, struct dial **out)
+{
+	struct dial *d = calloc(1, sizeof(*d));
+	const bool here = store_source_directory(s);
+	int err = d ? store_source_copy(s, &d->source) : -ENOMEM;
+
+	if (!err && here) {
+		d->dir = file_real(d->source.dir);
+		err = d->dir ? 0 : -ENOMEM;
+	}
+	if (!err) {
+		d->name = here ? strdup(d->dir) : store_source_text(&d->source);
+		err = d->name ? 0 : -ENOMEM;
+	}
+	if (err)
+		dial_free(d);
+	else
+		*out = d;
+	return err;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a client reaches the server of a source (engine/base/source.h): it gets a stream socket
+ * whose other end was checked as far as the kind of source permits.
+ *
+ *	DIR, UNIX   the socket in the data directory.  The listener must be root or the owner of
+ *	            the store's file FORMAT
+ *
+ * Threads: any; two calls of dial_connect may run at once unless dial_is_single.
+ */
+#ifndef TFS_RPC_DIAL_H
+#define TFS_RPC_DIAL_H
+
+#include "engine/base/source.h"
+
+#define SOCKET_NAME "socket" /* in a data directory */
+
+struct dial;
+/* Copies s.  Connects nothing. */
+int dial_new(const struct store_source *s, struct dial **out) TFS_MUST;
+void dial_free(struct dial *d);
+/* What messages call the source. */
+const char *dial_name(const struct dial *d);
+/* Returns true if there is one connection at a time, for small frames and large ones. */
+bool dial_is_single(const struct dial *d);
+
+struct dialled {
+	int fd; /* a stream socket, for conn_new; the caller closes it */
+};
+/*
+ * Connects.  -ENOENT, -ECONNREFUSED: no process serves the source; -EACCES, -EPERM: it refuses
+ * this user, or is neither root nor the owner of the store.  *why: one line, or unchanged; the
+ * caller frees it.
+ */
+int dial_connect(struct dial *d, struct dialled *out, char **why) TFS_MUST;
+
+#endif
