@@ -20,6 +20,14 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 /* read(2) of the device; may poll for a while before it sleeps. */
 ssize_t loop_read(int fd, void *buf, size_t n);
 
+/* ---- server.c: the daemon without a mount ---- */
+/*
+ * Returns when ends() returns true for a signal that the process has received, in
+ * `signals`, which every thread blocks.  while_used: also when the store's last client has
+ * left, or none has come for 10 s; it calls ends(SIGTERM) then.
+ */
+void server_run(bool while_used, const sigset_t *signals, bool (*ends)(int sig));
+
 /* ---- mountpoint.c: checks before the store is opened ---- */
 /*
  * Unmounts mounts of tabletfs at the mount point whose daemons have died.
@@ -45,8 +53,9 @@ bool service_init(void);
 void service_say(const char *lines);
 /*
  * Starts threads that send READY=1 when the mount has answered and, if the
- * manager has a watchdog, WATCHDOG=1 as long as it answers.  The signals of the
- * process are blocked.  Does nothing without a manager.
+ * manager has a watchdog, WATCHDOG=1 as long as it answers.  mountpoint NULL: there is no
+ * mount, and the server at the socket of fs.source is asked.  The signals of the process are
+ * blocked.  Does nothing without a manager.
  */
 int service_start(const char *mountpoint) TFS_MUST;
 /* Ends the threads.  The connection to the kernel must have ended, because a request may wait for an answer. */

@@ -5,7 +5,7 @@
 fs_sources = \
 	%D%/stream/bulk.c \
 	%D%/http/http.h %D%/http/server.c %D%/http/documents.c \
-	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/options.c %D%/options.h %D%/service.c %D%/session.c %D%/session.h \
+	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/options.c %D%/options.h %D%/server.c %D%/service.c %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/truncate.c %D%/node/scratch_store.c %D%/node/cell.c \
@@ -29,6 +29,11 @@ tabletfs_SOURCES = $(fs_sources)
 nodist_tabletfs_SOURCES = %D%/http/page.c
 tabletfs_LDADD = libbulk.a libengine.a libbase.a $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 tabletfs_LDFLAGS = $(TFS_LDFLAGS)
+# The same program by another name serves a store without a mount.
+noinst_DATA = tabletfs-server
+CLEANFILES += tabletfs-server
+tabletfs-server: tabletfs$(EXEEXT)
+	$(AM_V_GEN)ln -sf 'tabletfs$(EXEEXT)' '$@'
 
 check_PROGRAMS += %D%/tabletfs-model
 %C%_tabletfs_model_SOURCES = $(fs_sources)

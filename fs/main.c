@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tabletfs DATADIR MOUNTPOINT [-o options]
+ * tabletfs-server DATADIR [-o options]
+ *
+ * One daemon: it opens the store and serves it at its socket (engine/serve.h).  tabletfs
+ * also mounts it.
  *
  * By default the daemon runs in the background: the parent waits until the
  * child has opened the store and mounted, so an error is one line on the
  * terminal and a non-zero exit before anything is mounted.  The child opens the
  * store, because its threads would not survive the fork.
  *
- * End: by fusermount3 -u, SIGTERM or SIGINT.  Steps: stop serving, unmount,
+ * End: by fusermount3 -u, SIGTERM or SIGINT.  Steps: stop serving the mount, unmount,
  * commit the staged bytes of open descriptors, drop scratch (each file is
  * logged), close the tables, close the store (everything is durable).  A second
  * signal changes nothing.  SIGUSR1, SIGUSR2 and SIGPIPE do not end the daemon.
@@ -78,14 +82,14 @@ static int go_background(void)
 	_exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1);
 }
 
-static void report_mounted(void)
+static void report_ready(void)
 {
 	char verdict = 0;
 	int null;
 
 	if (ready_pipe < 0)
 		return;
-	msg_to_syslog("tabletfs");
+	msg_to_syslog(command_name());
 	/* Only now: below an autofs mount point, only the automounter's process group can mount. */
 	setsid();
 	if (chdir("/") != 0)
@@ -99,7 +103,7 @@ static void report_mounted(void)
 			close(null);
 	}
 	if (write(ready_pipe, &verdict, 1) != 1)
-		msg_warning("the mounting process has ended");
+		msg_warning("the process that started this one has ended");
 	close(ready_pipe);
 	ready_pipe = -1;
 }
@@ -125,7 +129,7 @@ static int open_store(const struct command *c)
 	warn_of_readable_token(c);
 	err = *o->http ? http_listen(o->http, o->http_token, &why) : 0;
 	if (err) {
-		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
+		fprintf(stderr, "%s: %s\n", command_name(), why ? why : strerror(-err));
 		free(why);
 		return err;
 	}
@@ -138,7 +142,7 @@ static int open_store(const struct command *c)
 	err = tfs_open(c->source, o, &fs.store, &why);
 	/* An error that the engine has logged is on standard error already. */
 	if (err && msg_error_count() == errors)
-		fprintf(stderr, "tabletfs: %s%s%s\n", why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-err));
+		fprintf(stderr, "%s: %s%s%s\n", command_name(), why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-err));
 	free(why);
 	return err;
 }
@@ -175,10 +179,12 @@ static int close_store(void)
 {
 	int err;
 
-	tfs_unwatch(fs.store);
-	extra_report_scratch();
-	ofile_close_all();
-	free_parts();
+	if (fs.mountpoint) {
+		tfs_unwatch(fs.store);
+		extra_report_scratch();
+		ofile_close_all();
+		free_parts();
+	}
 	err = tfs_close(fs.store);
 	if (err)
 		msg_error("closing the store: %s", strerror(-err));
@@ -224,11 +230,82 @@ static bool signal_ends(int sig)
 	return true;
 }
 
-static int mount_serve(const struct command *c, struct fuse_args *args, const char *mountpoint)
+/* Steps 1 and 3 of a mount; 2 opens the store. */
+static int mount_check(struct fuse_args *args)
+{
+	int err = session_new(args);
+
+	/* libfuse has printed the option. */
+	if (err)
+		fprintf(stderr, "tabletfs: see 'tabletfs -h' for the options\n");
+	return err;
+}
+
+static int mount_begin(const struct command *c)
+{
+	int err;
+
+	/* Spill files are made in the data directory, or for a cluster in TMPDIR. */
+	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
+	err = init_parts();
+	if (err) {
+		fprintf(stderr, "tabletfs: %s\n", strerror(-err));
+		return err;
+	}
+	fs.mountpoint = c->mountpoint;
+	err = session_start(fs.mountpoint);
+	if (!err && (fs.shared || !fs.read_only))
+		err = tfs_watch(fs.store, foreign_changed, NULL);
+	if (err)
+		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", fs.mountpoint,
+			err == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-err));
+	return err;
+}
+
+/* The store is open and, unless the program is a server, mounted. */
+static int serve(const struct command *c, const sigset_t *signals)
+{
+	int err = http_start();
+
+	if (err)
+		msg_error("the HTTP server cannot start: %s", strerror(-err));
+	report_ready();
+	if (c->server)
+		msg_notice("%s is served", c->source);
+	else
+		msg_notice("%s mounted on %s%s", c->source, c->mountpoint, fs.read_only ? ", read-only" : "");
+	err = service_start(c->mountpoint);
+	if (err)
+		msg_error("the messages to the service manager: %s", strerror(-err));
+	else if (c->server)
+		server_run(c->while_used, signals, signal_ends);
+	else
+		err = loop_run(c->single, signals, signal_ends);
+	if (err)
+		msg_error("the daemon ended: %s", strerror(-err));
+	http_stop();
+	return err;
+}
+
+static void catch_signals(sigset_t *signals)
+{
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR2, SIG_IGN);
+	/* All threads block these signals; loop_run() and server_run() wait for them. */
+	sigemptyset(signals);
+	sigaddset(signals, SIGINT);
+	sigaddset(signals, SIGTERM);
+	sigaddset(signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, signals, NULL);
+}
+
+static int daemon_run(const struct command *c, struct fuse_args *args)
 {
 	sigset_t signals;
 	int err;
 
+	fs.source = c->source;
 	fs.read_only = c->read_only;
 	fs.shared = store_source_is_served(&c->at);
 	fs.quiet = c->quiet;
@@ -239,70 +316,45 @@ static int mount_serve(const struct command *c, struct fuse_args *args, const ch
 	if (!(c->foreground || c->debug) || service_init())
 		started = c;
 	fs.started_us = fs_now_us();
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGUSR1, SIG_IGN);
-	signal(SIGUSR2, SIG_IGN);
-	/* All threads block these signals; loop_run() waits for them. */
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	err = session_new(args);
-	if (err) {
-		/* libfuse has printed the option. */
-		fprintf(stderr, "tabletfs: see 'tabletfs -h' for the options\n");
-		return err;
-	}
-	err = open_store(c);
-	if (err) {
-		session_end();
-		return err;
-	}
-	/* Spill files are made in the data directory, or for a cluster in TMPDIR. */
-	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
-	fs.source = c->source;
-	fs.mountpoint = mountpoint;
-	err = init_parts();
-	if (err) {
-		fprintf(stderr, "tabletfs: %s\n", strerror(-err));
-		(void)!tfs_close(fs.store);
-		session_end();
-		return err;
-	}
-	err = session_start(mountpoint);
-	if (!err && (fs.shared || !fs.read_only))
-		err = tfs_watch(fs.store, foreign_changed, NULL);
-	if (err) {
-		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint,
-			err == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-err));
-		session_end();
-		(void)!close_store();
-		return err;
-	}
-	err = http_start();
-	if (err)
-		msg_error("the HTTP server cannot start: %s", strerror(-err));
-	report_mounted();
-	msg_notice("%s mounted on %s%s", c->source, mountpoint, fs.read_only ? ", read-only" : "");
-	err = service_start(mountpoint);
-	if (err)
-		msg_error("the messages to the service manager: %s", strerror(-err));
+	catch_signals(&signals);
+	err = c->server ? 0 : mount_check(args);
 	if (!err)
-		err = loop_run(c->single, &signals, signal_ends);
-	if (err)
-		msg_error("the mount ended: %s", strerror(-err));
-	http_stop();
-	session_end();
-	service_stop();
-	return close_store() || err ? -EIO : 0;
+		err = open_store(c);
+	if (!err) {
+		err = c->server ? 0 : mount_begin(c);
+		if (!err)
+			err = serve(c, &signals);
+		session_end();
+		service_stop();
+		if (close_store())
+			err = -EIO;
+	} else {
+		session_end();
+	}
+	return err;
+}
+
+/* Makes it an absolute path, too. */
+static int check_mountpoint(struct command *c)
+{
+	char *absolute, *why;
+	int err = mountpoint_check(c->mountpoint, store_source_directory(&c->at), &absolute, &why);
+
+	if (err) {
+		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(ENOMEM));
+		free(why);
+		return err;
+	}
+	free(c->mountpoint);
+	c->mountpoint = absolute;
+	snprintf(c->settings.mountpoint, sizeof(c->settings.mountpoint), "%s", absolute);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	struct command c = {0};
-	char *mountpoint = NULL, *why;
 	int r = 1;
 
 	file_raise_limit();
@@ -320,28 +372,24 @@ int main(int argc, char **argv)
 	if (command_read(argc, argv, &c, &args) != 0)
 		goto out;
 	if (c.help || c.version || c.print || c.check) {
-		r = c.help          ? command_help()
-			: c.version ? command_version()
+		r = c.help          ? command_help(c.server)
+			: c.version ? command_version(c.server)
 			: c.print   ? command_print_config()
 				    : command_check(c.check);
 		goto out;
 	}
-	if (mountpoint_check(c.mountpoint, store_source_directory(&c.at), &mountpoint, &why)) {
-		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(ENOMEM));
-		free(why);
+	if (!c.server && check_mountpoint(&c))
 		goto out;
-	}
 	if (!c.foreground && !c.debug && go_background()) {
-		fprintf(stderr, "tabletfs: %s\n", strerror(errno));
+		fprintf(stderr, "%s: %s\n", command_name(), strerror(errno));
 		goto out;
 	}
-	r = sender_start(argc, argv);
+	r = c.server ? 0 : sender_start(argc, argv);
 	if (r)
 		fprintf(stderr, "tabletfs: cannot start a process: %s\n", strerror(-r));
-	r = r || mount_serve(&c, &args, mountpoint) ? 1 : 0;
+	r = r || daemon_run(&c, &args) ? 1 : 0;
 out:
 	fuse_opt_free_args(&args);
-	free(mountpoint);
 	command_free(&c);
 	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of tabletfs(1), and the settings of tabletfs.conf(5).  The
- * command line is parsed twice.  The first time finds config=FILE.  The second
+ * The command lines of tabletfs(1) and tabletfs-server(1), which are one program with two
+ * names, and the settings of tabletfs.conf(5).  The command line is parsed twice.  The first time finds config=FILE.  The second
  * time the mount_options of that file are before the other arguments, so that
  * the command line is stronger, as it is for DATADIR and MOUNTPOINT.
  */
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define SERVER_NAME "tabletfs-server"
 #define DEFAULT_CONFIG "/etc/tabletfs.conf"
 
 enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
@@ -25,11 +26,16 @@ enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
 	{                                                                                                                          \
 		text, offsetof(struct command, field), 1                                                                           \
 	}
-static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("-d", debug), OPTION("debug", debug),
-	OPTION("-s", single), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
-	OPTION("--print-config", print), {"--check-config %s", offsetof(struct command, check), 0}, OPTION("sync", sync),
-	OPTION("quiet", quiet), OPTION("latest", latest), {"config=%s", offsetof(struct command, config), 0},
-	{"http=%s", offsetof(struct command, http), 0}, {"timeout=%s", offsetof(struct command, timeout), 0},
+#define BOTH                                                                                                                       \
+	OPTION("-f", foreground), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version), \
+		OPTION("--print-config", print), {"--check-config %s", offsetof(struct command, check), 0}, OPTION("sync", sync),  \
+		{"config=%s", offsetof(struct command, config), 0},                                                                \
+	{                                                                                                                          \
+		"http=%s", offsetof(struct command, http), 0                                                                       \
+	}
+static const struct fuse_opt server_spec[] = {BOTH, OPTION("while-used", while_used), FUSE_OPT_END};
+static const struct fuse_opt mount_spec[] = {BOTH, OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
+	OPTION("quiet", quiet), OPTION("latest", latest), {"timeout=%s", offsetof(struct command, timeout), 0},
 	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
@@ -39,10 +45,35 @@ static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("
 	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
 	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
 
+static const char *called = "tabletfs";
+const char *command_name(void)
+{
+	return called;
+}
+
+static int take_operand(struct command *c, const char *arg)
+{
+	if (!c->source)
+		c->source = strdup(arg);
+	else if (!c->mountpoint && !c->server)
+		c->mountpoint = strdup(arg);
+	else {
+		fprintf(stderr, "%s: %s: one argument too many\n", command_name(), arg);
+		return -1;
+	}
+	return 0;
+}
+
 static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
 {
 	struct command *c = data;
 
+	if (key == FUSE_OPT_KEY_NONOPT)
+		return take_operand(c, arg);
+	if (c->server) {
+		fprintf(stderr, "%s: %s: no such option; see '%s -h'\n", command_name(), arg, command_name());
+		return -1;
+	}
 	if (key == KEY_RO || key == KEY_RW) {
 		c->read_only = key == KEY_RO;
 		return 1; /* the kernel needs it too */
@@ -57,21 +88,35 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 	if (key == FUSE_OPT_KEY_OPT &&
 		(strncmp(arg, "x-", 2) == 0 || strncmp(arg, "X-", 2) == 0 || strncmp(arg, "comment=", 8) == 0))
 		return 0;
-	if (key != FUSE_OPT_KEY_NONOPT)
-		return 1;
-	if (!c->source)
-		c->source = strdup(arg);
-	else if (!c->mountpoint)
-		c->mountpoint = strdup(arg);
-	else {
-		fprintf(stderr, "tabletfs: %s: one argument too many\n", arg);
-		return -1;
-	}
+	return 1;
+}
+
+#define HELP_FOR_BOTH                                                                                                              \
+	"    -V   --version         print the version\n"                                                                           \
+	"    -h   --help            print this\n"                                                                                  \
+	"    --check-config FILE    check the settings in FILE, and start nothing\n"                                               \
+	"    --print-config         print all settings and their defaults as comments\n"                                           \
+	"    -o sync                every commit is on disk before it is acknowledged\n"                                           \
+	"    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"                                      \
+	"    -o http=ADDR:PORT      metrics and a status page over HTTP\n"
+
+static int server_help(void)
+{
+	fputs("usage: tabletfs-server DATADIR [options]\n"
+	      "       tabletfs-server -o config=FILE [options]   (FILE names DATADIR)\n"
+	      "\n"
+	      "Serves the store of a data directory (made if absent or empty) at DATADIR/socket,\n"
+	      "to mounts of unix:DATADIR, tabletctl and programs of the library.\n"
+	      "\n"
+	      "    -f                     stay in the foreground\n" HELP_FOR_BOTH,
+		stdout);
 	return 0;
 }
 
-int command_help(void)
+int command_help(bool server)
 {
+	if (server)
+		return server_help();
 	fputs("usage: tabletfs DATADIR MOUNTPOINT [options]\n"
 	      "       tabletfs -o config=FILE [options]   (FILE names DATADIR and MOUNTPOINT)\n"
 	      "\n"
@@ -79,17 +124,10 @@ int command_help(void)
 	      "\n"
 	      "    -f                     stay in the foreground\n"
 	      "    -d   -o debug          the same, and show every request\n"
-	      "    -s                     serve with a single thread\n"
-	      "    -V   --version         print the version\n"
-	      "    -h   --help            print this\n"
-	      "    --check-config FILE    check the settings in FILE, and mount nothing\n"
-	      "    --print-config         print all settings and their defaults as comments\n"
+	      "    -s                     serve with a single thread\n" HELP_FOR_BOTH
 	      "    -o ro                  read-only, everything cached\n"
-	      "    -o sync                every commit is on disk before close returns\n"
 	      "    -o quiet               chmod and chown of cells succeed without effect\n"
 	      "    -o latest              tables show plain names, newest versions only\n"
-	      "    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"
-	      "    -o http=ADDR:PORT      metrics and a status page over HTTP\n"
 	      "    -o timeout=TIME        how long calls wait for the daemon that serves unix:DATADIR\n"
 	      "\n"
 	      "FUSE options:\n",
@@ -98,10 +136,11 @@ int command_help(void)
 	return 0;
 }
 
-int command_version(void)
+int command_version(bool server)
 {
-	printf("tabletfs %s\n", PACKAGE_VERSION);
-	fuse_lowlevel_version();
+	printf("%s %s\n", command_name(), PACKAGE_VERSION);
+	if (!server)
+		fuse_lowlevel_version();
 	return 0;
 }
 
@@ -111,14 +150,14 @@ int command_print_config(void)
 	int err = tfs_options_example(&text);
 
 	if (err) {
-		fprintf(stderr, "tabletfs: %s\n", strerror(-err));
+		fprintf(stderr, "%s: %s\n", command_name(), strerror(-err));
 		return 1;
 	}
 	fputs(text, stdout);
 	free(text);
 	if (fflush(stdout) == 0)
 		return 0;
-	fprintf(stderr, "tabletfs: standard output: %s\n", strerror(errno));
+	fprintf(stderr, "%s: standard output: %s\n", command_name(), strerror(errno));
 	return 1;
 }
 
@@ -202,7 +241,7 @@ static int find_source(struct command *c)
 		err = c->source ? 0 : -ENOMEM;
 	}
 	if (err)
-		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
+		fprintf(stderr, "%s: %s\n", command_name(), why ? why : strerror(-err));
 	free(why);
 	return err;
 }
@@ -214,7 +253,7 @@ static int find_config(const char *given, char **config)
 	if (given) {
 		*config = realpath(given, NULL);
 		if (!*config) {
-			fprintf(stderr, "tabletfs: -o config=%s: %s\n", given,
+			fprintf(stderr, "%s: -o config=%s: %s\n", command_name(), given,
 				*given ? strerror(errno) : "the name of a file is missing");
 			return -EINVAL;
 		}
@@ -233,14 +272,14 @@ static int load_settings(const char *path, struct tfs_options *o)
 	if (path)
 		err = tfs_options_load(o, path, &why);
 	if (err)
-		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
+		fprintf(stderr, "%s: %s\n", command_name(), why ? why : strerror(-err));
 	free(why);
 	return err;
 }
 
 static int parse(struct command *c, struct fuse_args *args)
 {
-	return fuse_opt_parse(args, c, option_spec, take_argument) ? -EINVAL : 0;
+	return fuse_opt_parse(args, c, c->server ? server_spec : mount_spec, take_argument) ? -EINVAL : 0;
 }
 
 /* The second time: everything but config=. */
@@ -249,7 +288,7 @@ static int parse_again(struct command *c, struct fuse_args *args, const char *co
 	int err = parse(c, args);
 
 	if (!err && c->config && (!config || strcmp(c->config, config) != 0)) {
-		fprintf(stderr, "tabletfs: mount_options: config=%s must be in the command line\n", c->config);
+		fprintf(stderr, "%s: mount_options: config=%s must be in the command line\n", command_name(), c->config);
 		err = -EINVAL;
 	}
 	free(c->config);
@@ -257,17 +296,43 @@ static int parse_again(struct command *c, struct fuse_args *args, const char *co
 	return err;
 }
 
+/* Whether -o timeout is a time, and a server's source a data directory. */
+static bool is_right(const struct command *c)
+{
+	uint64_t timeout_us;
+
+	if (c->timeout && (!units_duration(c->timeout, &timeout_us) || timeout_us < 1000000 || timeout_us > 60000000)) {
+		fprintf(stderr, "%s: timeout=%s: must be from 1s to 60s\n", command_name(), c->timeout);
+		return false;
+	}
+	if (c->server && c->at.kind != SOURCE_DIR) {
+		fprintf(stderr, "%s: %s: not a data directory\n", command_name(), c->source);
+		return false;
+	}
+	return true;
+}
+
+/* The last part of the path by which the program was started. */
+static bool is_server(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strcmp(slash ? slash + 1 : path, SERVER_NAME) == 0;
+}
+
 int command_read(int argc, char **argv, struct command *c, struct fuse_args *args)
 {
 	struct fuse_args once = FUSE_ARGS_INIT(argc, argv);
+	struct command first = {.server = argc && is_server(argv[0])};
 	struct tfs_options settings;
-	struct command first = {0};
-	uint64_t timeout_us;
 	char *config = NULL;
-	int err = parse(&first, &once);
+	int err;
 
+	*c = (struct command){.server = first.server};
+	if (c->server)
+		called = SERVER_NAME;
+	err = parse(&first, &once);
 	fuse_opt_free_args(&once);
-	*c = (struct command){0};
 	if (!err && (first.help || first.version || first.print || first.check)) {
 		*c = first;
 		return 0;
@@ -277,7 +342,7 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 	if (!err)
 		err = load_settings(config, &settings);
 	if (!err)
-		err = join_arguments(argc, argv, settings.mount_options, args);
+		err = join_arguments(argc, argv, c->server ? "" : settings.mount_options, args);
 	if (!err)
 		err = parse_again(c, args, first.config);
 	command_free(&first);
@@ -286,17 +351,14 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 		return 1;
 	if (!c->source && settings.data[0])
 		c->source = strdup(settings.data);
-	if (!c->mountpoint && settings.mountpoint[0])
+	if (!c->mountpoint && !c->server && settings.mountpoint[0])
 		c->mountpoint = strdup(settings.mountpoint);
-	if (!c->source || !c->mountpoint) {
-		fprintf(stderr, "usage: tabletfs DATADIR MOUNTPOINT [options]; see tabletfs -h\n");
+	if (!c->source || (!c->server && !c->mountpoint)) {
+		fprintf(stderr, "usage: %s DATADIR%s [options]; see %s -h\n", command_name(), c->server ? "" : " MOUNTPOINT",
+			command_name());
 		return 1;
 	}
-	if (c->timeout && (!units_duration(c->timeout, &timeout_us) || timeout_us < 1000000 || timeout_us > 60000000)) {
-		fprintf(stderr, "tabletfs: timeout=%s: must be from 1s to 60s\n", c->timeout);
-		return 1;
-	}
-	if (find_source(c) || add_options(c, args))
+	if (find_source(c) || !is_right(c) || (!c->server && add_options(c, args)))
 		return 1;
 	apply_command(c, &settings);
 	c->settings = settings;
@@ -353,8 +415,8 @@ int command_check(const char *path)
 	if (!err)
 		fuse_session_destroy(fs.session);
 	else
-		fprintf(stderr, "tabletfs: %s:%d: mount_options: \"%s\" contains a wrong option\n", path, line_of_options(path),
-			settings.mount_options);
+		fprintf(stderr, "%s: %s:%d: mount_options: \"%s\" contains a wrong option\n", command_name(), path,
+			line_of_options(path), settings.mount_options);
 	command_free(&c);
 	fuse_opt_free_args(&args);
 	return err ? 1 : 0;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of tabletfs(1), and the settings of tabletfs.conf(5). */
+/* The command lines of tabletfs(1) and tabletfs-server(1), and the settings of tabletfs.conf(5). */
 #ifndef TFS_FS_OPTIONS_H
 #define TFS_FS_OPTIONS_H
 
 #include "engine/base/source.h"
 #include "fs/base/fs.h"
 
+/* The program: "tabletfs" or, if command_read() has found this name, "tabletfs-server", which serves its store without a mount. */
+const char *command_name(void);
+
 struct command {
+	bool server;               /* the program is tabletfs-server, which has no mountpoint */
 	char *source, *mountpoint; /* from the command line, or else from the settings; source is absolute */
 	struct store_source at;    /* the source */
 	char *config;              /* the absolute path of the file of settings; NULL: there is none */
@@ -14,14 +18,14 @@ struct command {
 	char *timeout;             /* of -o timeout=TIME; NULL: not given */
 	char *check;               /* the file of --check-config */
 	int foreground, debug, single, help, version, print;
-	int read_only, sync, quiet, latest;
+	int read_only, sync, quiet, latest, while_used;
 	bool own_source; /* fsname= was given */
 	struct tfs_options settings;
 };
 
 /*
- * Reads the command line and the settings.  args, empty before, gets the
- * arguments of libfuse: first the mount_options of the settings, then the options of the
+ * Reads the command line, whose first word is the program, and the settings.  args, empty before, gets the
+ * arguments of libfuse, which a server does not use: first the mount_options of the settings, then the options of the
  * command line.  Returns 0, or 1 after a line on standard error.  The caller frees *c in
  * both cases.
  */
@@ -34,8 +38,8 @@ void command_free(struct command *c);
 int command_load(const struct command *c, struct tfs_options *o, char **why) TFS_MUST;
 
 /* These print to standard output.  Return the exit status. */
-int command_help(void);
-int command_version(void);
+int command_help(bool server);
+int command_version(bool server);
 int command_print_config(void);
 /* Checks a file of settings and its mount_options; a line on standard error names file, line and cause. */
 int command_check(const char *path);

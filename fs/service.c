@@ -15,6 +15,9 @@
  * the verbs of control files last for minutes; while one is running, the timer
  * sends WATCHDOG=1 without an answer.
  *
+ * The watchdog of a server without a mount asks it by its socket: the prober connects, and
+ * waits for the server's HELLO.
+ *
  * The prober names the mount point relative to its parent directory, which may
  * be renamed.  It does not hold the root open, because a file that is open in the
  * mount makes umount(8) fail.  If another file system is at the name, such as after
@@ -41,11 +44,11 @@ static struct {
 	socklen_t address_bytes; /* 0: there is no manager */
 	uint64_t watchdog_us;    /* 0: there is no watchdog */
 	int parent;              /* directory of the mount point */
-	char *name;
-	struct mutex lock; /* RANK_FS_NOTIFY: nothing is called under it.  Guards the members below */
+	char *name;              /* NULL: there is no mount */
+	struct mutex lock;       /* RANK_FS_NOTIFY: nothing is called under it.  Guards the members below */
 	struct cond ask, wake;
 	bool asked, answered, stop;
-	bool timer_runs, prober_runs;
+	bool started, timer_runs, prober_runs;
 	pthread_t timer, prober;
 } service = {.parent = -1};
 
@@ -96,10 +99,25 @@ void service_say(const char *lines)
 		close(fd);
 }
 
-/* ---- the mount ---- */
+/* ---- the mount, and the server without a mount ---- */
+
+/* Returns true if the server has answered. */
+static bool probe_server(void)
+{
+	const struct tfs_options o = {.timeout_us = 1000000};
+	struct tfs_store *s = NULL;
+	char *source;
+	int err;
+
+	if (asprintf(&source, "unix:%s", fs.source) < 0)
+		return false;
+	err = tfs_open(source, &o, &s, NULL);
+	free(source);
+	return !err && tfs_close(s) == 0;
+}
 
 /* Returns true if the mount has answered, or cannot be asked.  *device: of the mount, 0: not known yet. */
-static bool probe(uint64_t *device)
+static bool probe_mount(uint64_t *device)
 {
 	struct statx st;
 	uint64_t at;
@@ -124,7 +142,7 @@ static void *prober_main(void *arg)
 			continue;
 		}
 		mutex_unlock(&service.lock);
-		answered = probe(&device);
+		answered = service.name ? probe_mount(&device) : probe_server();
 		mutex_lock(&service.lock);
 		service.asked = false;
 		service.answered = service.answered || answered;
@@ -169,20 +187,28 @@ static void *timer_main(void *arg)
 	return NULL;
 }
 
-int service_start(const char *mountpoint)
+/* Opens the parent directory of the mount point.  Returns an errno. */
+static int open_parent(const char *mountpoint)
 {
 	const char *slash = strrchr(mountpoint, '/');
 	char *parent = strndup(mountpoint, slash == mountpoint ? 1 : (size_t)(slash - mountpoint));
 	int r;
 
-	if (!service.address_bytes) {
-		free(parent);
-		return 0;
-	}
 	service.name = strdup(slash + 1);
 	service.parent = parent ? open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	r = service.name && service.parent >= 0 ? 0 : parent && service.name ? errno : ENOMEM;
 	free(parent);
+	return r;
+}
+
+int service_start(const char *mountpoint)
+{
+	int r;
+
+	if (!service.address_bytes)
+		return 0;
+	service.started = true;
+	r = mountpoint ? open_parent(mountpoint) : 0;
 	mutex_init(&service.lock, RANK_FS_NOTIFY);
 	cond_init(&service.ask);
 	cond_init(&service.wake);
@@ -197,8 +223,9 @@ int service_start(const char *mountpoint)
 
 void service_stop(void)
 {
-	if (!service.name)
+	if (!service.started)
 		return;
+	service.started = false;
 	mutex_lock(&service.lock);
 	service.stop = true;
 	cond_signal(&service.ask);

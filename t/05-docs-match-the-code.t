@@ -318,7 +318,7 @@ sub says {
 	return $? == 0 ? $out : '';
 }
 
-my %page = map { $_ => slurp("man/$_") } qw(tabletfs.1 tabletctl.1 tabletfs.7 tabletfs.conf.5 tabletfs-schema.5 tabletfs-metrics.7);
+my %page = map { $_ => slurp("man/$_") } qw(tabletfs.1 tabletfs-server.1 tabletctl.1 tabletfs.7 tabletfs.conf.5 tabletfs-schema.5 tabletfs-metrics.7);
 my $locking = slurp('doc/locking');
 my $formats = slurp('doc/formats');
 my $documents = join('', slurp('HACKING'), sources('doc/*'));
@@ -336,6 +336,8 @@ my $tabletctl = join("\n", says('tabletctl', '-h'), map { says('tabletctl', $_, 
 
 check('options of tabletfs', \&check_options, [$tabletfs, $page{'tabletfs.1'}, 'tabletfs'],
 	[0, qr/^ +-o latest .*\n/m, ''], [1, qr/^\.It Fl o Cm quiet$/m, '.It Fl o Cm quieter']);
+check('options of tabletfs-server', \&check_options, [says('tabletfs-server', '-h'), $page{'tabletfs-server.1'}, 'tabletfs-server'],
+	[0, qr/^ +-o http.*\n/m, ''], [1, qr/^\.It Fl f$/m, '.It Fl g']);
 check('options of tabletctl', \&check_options, [$tabletctl, $page{'tabletctl.1'}, 'tabletctl'],
 	[0, qr/^ +-q, --quiet .*\n/m, ''], [1, qr/^\.It Fl -value Ar BYTES$/m, '.It Fl -most']);
 check('subcommands of tabletctl', \&check_subcommands, [$tabletctl, $page{'tabletctl.1'}], [1, qr/^\.Cm dump sst$/m, '.Cm dump']);

@@ -72,8 +72,12 @@ int admin_render_status(struct node *n, struct buf *out)
 
 	if (err)
 		return err;
-	err = buf_printf(out, "mount        %s on %s, %s, tabletfs %s; %llu bytes written but not yet committed\n", fs.source,
-		fs.mountpoint, fs.read_only ? "read-only" : "read-write", PACKAGE_VERSION, (unsigned long long)stage_memory_used());
+	if (fs.mountpoint)
+		err = buf_printf(out, "mount        %s on %s, %s, tabletfs %s; %llu bytes written but not yet committed\n",
+			fs.source, fs.mountpoint, fs.read_only ? "read-only" : "read-write", PACKAGE_VERSION,
+			(unsigned long long)stage_memory_used());
+	else
+		err = buf_printf(out, "mount        none: %s is served by tabletfs-server %s\n", fs.source, PACKAGE_VERSION);
 	if (err == 0)
 		return put_text(out, text);
 	free(text);
