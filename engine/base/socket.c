@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define BACKLOG 256
+#define CONNECT_S 10
 #define PIECES_MAX 4u
 
 static int dir_open(const char *dir)
@@ -113,6 +114,21 @@ int socket_accept(int listener, int *fd)
 	return 0;
 }
 
+/* Waits while the listener has as many connections to accept as it allows. */
+static int connect_patiently(int fd, const struct sockaddr_un *a)
+{
+	const struct timeval most = {.tv_sec = CONNECT_S};
+	int flags;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)))
+		return -errno;
+	while (connect(fd, (const struct sockaddr *)a, sizeof(*a)))
+		if (errno != EINTR)
+			return -errno;
+	flags = fcntl(fd, F_GETFL);
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
+}
+
 int socket_connect(const char *dir, const char *name, int *out)
 {
 	struct sockaddr_un a;
@@ -123,11 +139,11 @@ int socket_connect(const char *dir, const char *name, int *out)
 		err = err > 0 ? 0 : err == 0 ? -ENOENT : err == -EEXIST ? -EPROTOTYPE : err;
 	}
 	if (!err) {
-		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		err = fd < 0 ? -errno : 0;
 	}
-	if (!err && connect(fd, (struct sockaddr *)&a, sizeof(a)))
-		err = -errno;
+	if (!err)
+		err = connect_patiently(fd, &a);
 	if (d >= 0)
 		close(d);
 	if (err && fd >= 0)

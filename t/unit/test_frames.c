@@ -227,7 +227,8 @@ static void end(void)
 
 static struct channel *channel_open(uint64_t client)
 {
-	struct channel_options o = {.client = TS_CLIENT_RANDOM | client, .program = "test", .timeout_us = 2000000, .notices = true};
+	struct channel_options o = {
+		.client = TS_CLIENT_RANDOM | client, .program = "test", .timeout_us = 60000000, .notices = true};
 	const struct store_source at = {.kind = SOURCE_UNIX, .dir = (char *)(uintptr_t)in_dir("")};
 	struct channel *c;
 	char *why = NULL;
