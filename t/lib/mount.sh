@@ -12,13 +12,15 @@
 # TAP: ok DESC COMMAND..., fails DESC PATTERN COMMAND..., is, like, unlike,
 # same (two files), py (a Python snippet that uses tap.py), then done_testing.
 # TABLETFS=PROGRAM and MODEL=1 run a test with another daemon, which loses its
-# data at an unmount.
+# data at an unmount.  OVER=unix runs it on a mount that reaches the store through the socket of a
+# second daemon, which serves it.
 set -u
 SRC=$(cd "${SRC:-$(dirname "$0")/..}" && pwd)
 BUILD=$(cd "${BUILD:-.}" && pwd)
 TABLETFS=${TABLETFS:-$BUILD/tabletfs}
 TABLETCTL=${TABLETCTL:-$BUILD/tabletctl}
 MODEL=${MODEL:-}
+OVER=${OVER:-}
 LIMIT=${LIMIT:-600}
 export LC_ALL=C.UTF-8 TZ=UTC PYTHONPATH="$SRC/t/lib" PYTHONDONTWRITEBYTECODE=1
 unset CDPATH POSIXLY_CORRECT
@@ -27,6 +29,7 @@ unset GLIBC_TUNABLES # of t/lib/run: the daemon's memory is a subject of tests
 test_number=0
 test_failures=0
 daemon=
+server=
 finished=
 
 diag() { cut -b 1-300 | sed 's/^/# /' | head -n "${DIAG_LINES:-25}"; }
@@ -170,9 +173,39 @@ mounted() {
 	[[ $mounts == *" $1 fuse"* ]]
 }
 
+# serve_store [ARGUMENT...]: with OVER, serves $D by a daemon without a mount, with the settings among the arguments.
+serve_store() {
+	local a
+	local -a with=()
+	for a; do [[ $a == -o || $a =~ ^(config=|sync) ]] && with+=("$a"); done
+	[ ${#with[@]} = 0 ] || [ "${with[-1]}" != -o ] || unset 'with[-1]'
+	"$TABLETFS-server" -f "${with[@]}" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
+	server=$!
+	wait_for "the server" eval "! kill -0 $server || [ -S '$D/socket' ]" && kill -0 "$server" 2>/dev/null && return
+	cat "$W/server.err" >"$W/daemon.err"
+	server=
+	return 1
+}
+# end_server [SIGNAL]: its exit status after SIGTERM must be 0.
+end_server() {
+	local status
+	[ -n "$server" ] || return 0
+	kill "$1" "$server"
+	wait_for "the server's end" eval "! kill -0 $server" || kill -9 "$server"
+	wait "$server" 2>/dev/null
+	status=$?
+	server=
+	[ "$1" != -TERM ] || [ $status = 0 ] || { fail "the server's exit status is $status"; tail -n 25 "$W/server.err" | diag; }
+}
+
 # mount_store [ARGUMENT...]: mounts $D on $M with a daemon in the foreground.
 mount_store() {
-	"$TABLETFS" -f "$D" "$M" "$@" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
+	local source=$D
+	if [ -n "$OVER" ]; then
+		serve_store "$@" || return 1
+		source=$OVER:$D
+	fi
+	"$TABLETFS" -f "$source" "$M" "$@" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
 	daemon=$!
 	if ! wait_for "the mount" mount_answers; then
 		wait_daemon
@@ -215,6 +248,7 @@ unmount_store() {
 		fail "the daemon's exit status is $daemon_status"
 		tail -n 25 "$W/daemon.err" | diag
 	fi
+	end_server -TERM
 	check_store
 }
 # A store that is not in use must be undamaged.
@@ -234,6 +268,7 @@ kill_daemon() {
 	[ -n "$daemon" ] || return 0
 	kill "${1:--9}" "$daemon"
 	wait_daemon
+	end_server "${1:--9}"
 	mounted "$M" && { fusermount3 -u "$M" 2>/dev/null || umount -l "$M"; }
 	return 0
 }
@@ -262,6 +297,7 @@ clean_up() {
 	awk -v w="$W/" 'index($2, w) == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r m; do
 		timeout 10 fusermount3 -u "$m" 2>/dev/null || umount -l "$m" 2>/dev/null
 	done
+	[ -z "$server" ] || kill -9 "$server" 2>/dev/null
 	[ -z "$daemon" ] || { kill -9 "$daemon" && wait "$daemon"; } 2>/dev/null
 	jobs -p | xargs -r kill -9 2>/dev/null
 	if [ -n "${KEEP:-}" ]; then echo "# kept: $W"; else rm -rf "$W"; fi
