@@ -288,11 +288,12 @@ def rounds(kind, tag, seconds):
             note("it hangs, after allocation %d failed: %s" % (n, site()))
             sys.exit()
         made += 1
-        for line in bad[before:][:3]:
-            note("allocation %d, failed in %s: %s" % (n, site(), line))
+        for i in range(before, len(bad)):
+            bad[i] += " (allocation %d, failed in %s)" % (n, site())
     signal.alarm(0)
     note("%s: %d rounds of %d, %d failed" % (tag, made, total, tripped))
-    ok(tripped > 0 and tripped > made * 0.8, "%s: rounds in which an allocation failed" % tag)
+    # A busy machine makes few rounds, and in each one other threads decide if the allocation is reached.
+    ok(tripped > 0 and (made < 50 or tripped > made * 0.8), "%s: rounds in which an allocation failed" % tag)
     same(bad[:8], [], "%s: ENOMEM or EIO or nothing, and what was stored is there" % tag)
     bad.clear()
 rounds(Tables, "tables", SECONDS / 8)
