@@ -249,7 +249,19 @@ static int serve_config_change(struct serving *s, const struct ss_request *q, st
 	return err;
 }
 
-/* By the owner only: metrics name tables, and clients are other users. */
+/* The owner asks for all clients, another user for its own. */
+static int serve_clients(struct serving *s, const struct ss_peer *peer, struct ss_answer *a)
+{
+	struct buf b = {0};
+	int err = listen_list(s->listener, peer->owner ? NULL : &peer->uid, &b);
+
+	if (!err)
+		err = give(a, &b);
+	buf_fini(&b);
+	return err;
+}
+
+/* By the owner only: metrics name tables, for example. */
 static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_answer *a)
 {
 	char *text = NULL;
@@ -266,9 +278,6 @@ static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_
 		return give_text(a, err, text);
 	case SS_CONFIG_CHANGE:
 		return serve_config_change(s, q, a);
-	case SS_CLIENTS:
-		err = tfs_clients(s->o.store, &text);
-		return give_text(a, err, text);
 	case SS_DISCONNECT:
 		return listen_disconnect(s->listener, q->number);
 	case SS_ALLOW:
@@ -299,11 +308,12 @@ static int serve_call(struct store_service *base, const struct ss_peer *peer, co
 		return serve_servers(s, a);
 	case SS_KEY:
 		return serve_key(s, peer, q, a);
+	case SS_CLIENTS:
+		return serve_clients(s, peer, a);
 	case SS_METRICS:
 	case SS_CONFIRM_CLOCK:
 	case SS_CONFIG:
 	case SS_CONFIG_CHANGE:
-	case SS_CLIENTS:
 	case SS_DISCONNECT:
 	case SS_ALLOW:
 		return peer->owner ? serve_owner(s, q, a) : -EPERM;
@@ -396,7 +406,7 @@ struct master_service *serve_master(struct serving *s, struct master_service *ma
 
 int serve_list(struct serving *s, struct buf *out)
 {
-	return s ? listen_list(s->listener, out) : 0;
+	return s ? listen_list(s->listener, NULL, out) : 0;
 }
 
 int serve_refuse(struct serving *s, uint64_t client, bool refuse)

@@ -210,7 +210,7 @@ struct tfs_server {
 /* Calls fn for each server.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
 
-/* Lines "number user process program requests seconds", with tabs, of those who use the store through its server; -EPERM. */
+/* Lines "number user process program requests seconds address", with tabs: the server's clients; to most users only their own. */
 TFS_API int tfs_clients(struct tfs_store *s, char **text) TFS_CHECKED;
 /* Disconnects a client, and refuses its process for a minute; refuse false: lets it in.  -ENOENT: no such client; -EPERM. */
 TFS_API int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse) TFS_CHECKED;

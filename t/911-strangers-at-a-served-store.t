@@ -91,10 +91,28 @@ second=$!
 wait_for "the second mount" mounted "$W/mnt2"
 ls "$W/mnt2/t" >/dev/null
 client() { awk -F'\t' -v p="$second" '$3 == p { print $1 }' "$M/.tabletfs/clients"; }
-is "$(head -n 1 "$M/.tabletfs/clients")" $'client\tuser\tprocess\tmount or program\trequests\tseconds' "/.tabletfs/clients has a header"
-like "$(awk -F'\t' -v p="$second" '$3 == p { print $2, $4, $5 }' "$M/.tabletfs/clients")" "^0 $W/mnt2 [1-9][0-9]*\$" "  and a line with user, mount point and requests"
+is "$(head -n 1 "$M/.tabletfs/clients")" $'client\tuser\tprocess\tmount or program\trequests\tseconds\taddress' "/.tabletfs/clients has a header"
+like "$(awk -F'\t' -v p="$second" '$3 == p { print $2, $4, $7, $5 }' "$M/.tabletfs/clients")" "^0 $W/mnt2 unix [1-9][0-9]*\$" "  and a line with user, mount point, address and requests"
 same <(cut -f 1-4 "$M/.tabletfs/clients") <(cut -f 1-4 "$W/mnt2/.tabletfs/clients") "  the other mount shows the same"
-fails "  to no other user" "Permission denied" as 1234 cat "$M/.tabletfs/clients"
+# A user's own program: a scan that nobody reads.
+seq -f 'wide%05.0f	f:q	1	xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' 1 20000 | ctl import -p "$D/wide" - 2>"$W/.import"
+chmod 666 "$D/socket"
+mkfifo "$W/unread"
+as 1234 "$TABLETCTL" scan "$D/wide" >"$W/unread" &
+reader=$!
+exec 8<"$W/unread"
+theirs() { cut -f 2 "$M/.tabletfs/clients" | grep -qx 1234; }
+ok "another user's program" wait_for "its line" theirs
+for m in "$M" "$W/mnt2"; do
+	is "$(cut -f 2 "$m/.tabletfs/clients" | sort -u | tr '\n' ' ')" "0 1234 user " "  root sees it beside the mount"
+done
+is "$(as 1234 cat "$M/.tabletfs/clients" | cut -f 2 | tr '\n' ' ')" "user 1234 " "  its user sees it alone"
+is "$(as 1235 cat "$M/.tabletfs/clients" | wc -l)" 1 "  and another user none"
+is "$(as 1234 grep -c '^client ' "$M/.tabletfs/status"):$(grep -c '^client ' "$M/.tabletfs/status")" "1:$(($(wc -l <"$M/.tabletfs/clients") - 1))" "  so does the status"
+like "$(as 1234 grep '^client ' "$M/.tabletfs/status")" "^client       [0-9]+: tabletctl, user 1234, process [0-9]+, address unix; [0-9]+ requests in [0-9]+ s\$" "  which names user, program and address"
+fails "  who disconnects no client" "Permission denied" as 1234 bash -c "echo disconnect $(client) >'$M/.tabletfs/ctl'"
+exec 8<&-
+wait $reader
 n=$(client)
 fails "a number that no client has" "Invalid argument" bash -c "echo disconnect 999999 >'$M/.tabletfs/ctl'"
 like "$(daemon_log | tail -n 1)" "no client has this number.*disconnect 999999" "  the log says so"

@@ -100,7 +100,7 @@ done
 # ---- HTTP, and the service manager ----
 py "$SERVER" "$W" "$D" <<'PY'
 from tap import same, ok
-import http.client, json, os, signal, socket, subprocess, sys
+import http.client, json, os, signal, socket, struct, subprocess, sys
 server, W, D = sys.argv[1:]
 token = "0123456789abcdef"
 manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -125,11 +125,21 @@ def ask(path, headers={}):
 same(ask("/")[0], 200, "the page")
 status, text = ask("/metrics")
 ok(status == 200 and "tabletfs_tables 1" in text, "the metrics")
+def varint(n):
+    return bytes((n,)) if n < 128 else bytes((n & 127 | 128,)) + varint(n >> 7)
+client = socket.socket(socket.AF_UNIX)
+client.connect(D + "/socket")
+hello = b"\x08\x01" + b"\x20" + varint(1 << 63 | 7) + b"\x3a\x06secret"
+body = varint(len(hello)) + hello
+client.sendall(struct.pack(">IBQ", len(body), 1, 0) + body)
+same(client.recv(1000)[4], 1, "a client is greeted")
 status, text = ask("/status.json")
-same((status, D in text), (200, False), "the status names no path without a token")
+same((status, D in text, "secret" in text), (200, False, False), "the status names no path and no client without a token")
 state = json.loads(ask("/status.json", {"Authorization": "Bearer " + token})[1])
 same([x[1].split(" is served")[0] for x in state["status"] if x[0] == "mount"], ["none: " + D], "  with it, it does")
 same([t["name"] for t in state["tables"]], ["t"], "  and has the tables")
+ok(any(x[0] == "client" and ": secret, user %d, process %d, address unix" % (os.getuid(), os.getpid()) in x[1] for x in state["status"]), "  and the clients")
+client.close()
 def heard(what):
     while (m := manager.recv(1000)) == b"WATCHDOG=1":
         pass

@@ -57,8 +57,11 @@ void listen_free(struct listener *l);
 void listen_note_schemas(struct listener *l);
 /* The number of connections. */
 unsigned listen_peers(struct listener *l);
-/* Appends a line for each client: its number, user, process, what it is, requests, seconds; separated by tabs. */
-int listen_list(struct listener *l, struct buf *out) TFS_MUST;
+/*
+ * Appends a line for each client: its number, user, process, what it is, requests, seconds, address; separated by tabs.
+ * of: only for those of this user.  NULL: for all.
+ */
+int listen_list(struct listener *l, const uid_t *of, struct buf *out) TFS_MUST;
 /* Closes the client's connections, and refuses its process for a minute.  -ENOENT: there is no such client. */
 int listen_disconnect(struct listener *l, uint64_t number) TFS_MUST;
 /* Lets its process in again.  -ENOENT: it is not refused. */

@@ -16,19 +16,19 @@ static int list_peer(struct listener *l, const struct peer *p, struct buf *out)
 	TAILQ_FOREACH (other, &l->peers, link)
 		if (other->greeted && other->rights.client == p->rights.client)
 			requests += atomic_load(&other->requests);
-	return buf_printf(out, "%llu\t%u\t%d\t%s\t%llu\t%llu\n", (unsigned long long)p->number, (unsigned)p->cred.uid,
+	return buf_printf(out, "%llu\t%u\t%d\t%s\t%llu\t%llu\tunix\n", (unsigned long long)p->number, (unsigned)p->cred.uid,
 		(int)p->cred.pid, p->program, (unsigned long long)requests,
 		(unsigned long long)((monotonic_us() - p->since_us) / 1000000));
 }
 
-int listen_list(struct listener *l, struct buf *out)
+int listen_list(struct listener *l, const uid_t *of, struct buf *out)
 {
 	const struct peer *p;
 	int err = 0;
 
 	mutex_lock(&l->lock);
 	TAILQ_FOREACH (p, &l->peers, link)
-		if (!err && p->greeted && !p->large)
+		if (!err && p->greeted && !p->large && (!of || p->cred.uid == *of))
 			err = list_peer(l, p, out);
 	mutex_unlock(&l->lock);
 	return err;

@@ -23,8 +23,8 @@ enum ss_method {
 	SS_CONFIRM_CLOCK, /* by the owner of the store */
 	SS_CONFIG,        /* -> bytes, a text */
 	SS_CONFIG_CHANGE, /* text -> why; by the owner of the store */
-	SS_CLIENTS,       /* -> bytes, a text; this and the next two by the owner of the store */
-	SS_DISCONNECT,    /* number: of a client */
+	SS_CLIENTS,       /* -> bytes, a text: of all clients, or of those of the user */
+	SS_DISCONNECT,    /* number: of a client; this and the next one by the owner of the store */
 	SS_ALLOW,         /* number */
 	SS_METHODS
 };

@@ -228,7 +228,7 @@ static json_t *messages(void)
 	return all;
 }
 
-/* The line "attention" may have names of tables, and "mount" has paths. */
+/* The line "attention" may have names of tables, "mount" has paths, and clients are users. */
 static int hide_names(struct tfs_bytes text, struct buf *out)
 {
 	struct tfs_bytes line;
@@ -239,6 +239,8 @@ static int hide_names(struct tfs_bytes text, struct buf *out)
 			line = tfs_str("attention    yes; the reason needs a token");
 		if (bytes_has_prefix(line, tfs_str("mount ")))
 			line = tfs_str("mount        the paths need a token");
+		if (bytes_has_prefix(line, tfs_str("client ")))
+			continue;
 		err = buf_append_bytes(out, line);
 		if (!err)
 			err = buf_u8(out, '\n');

@@ -16,6 +16,7 @@
 #include "fs/node/made.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static int put_server(void *arg, const struct tfs_server *s)
@@ -40,14 +41,43 @@ static int put_text(struct buf *out, char *text)
 	return err;
 }
 
+enum { CLIENT_NUMBER, CLIENT_USER, CLIENT_PROCESS, CLIENT_PROGRAM, CLIENT_REQUESTS, CLIENT_SECONDS, CLIENT_ADDRESS, CLIENT_FIELDS };
+
+/* Appends a line for each client that the asker may see: root and the user who mounted all, others their own. */
+static int put_clients(struct buf *out, int (*put)(struct buf *out, char *const *v))
+{
+	char *text = NULL, *line, *v[CLIENT_FIELDS], own[16];
+	const uid_t uid = fs_asker_uid();
+	int err = tfs_clients(fs.store, &text);
+
+	snprintf(own, sizeof(own), "%u", (unsigned)uid);
+	for (char *rest = text; !err && (line = strsep(&rest, "\n")) && *line;) {
+		for (unsigned i = 0; i < CLIENT_FIELDS; i++)
+			v[i] = strsep(&line, "\t");
+		if (v[CLIENT_FIELDS - 1] && (uid == 0 || uid == fs.uid || strcmp(v[CLIENT_USER], own) == 0))
+			err = put(out, v);
+	}
+	free(text);
+	return err;
+}
+
+static int put_client_fields(struct buf *out, char *const *v)
+{
+	return buf_printf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v[CLIENT_NUMBER], v[CLIENT_USER], v[CLIENT_PROCESS],
+		v[CLIENT_PROGRAM], v[CLIENT_REQUESTS], v[CLIENT_SECONDS], v[CLIENT_ADDRESS]);
+}
+
+static int put_client_status(struct buf *out, char *const *v)
+{
+	return buf_printf(out, "client       %s: %s, user %s, process %s, address %s; %s requests in %s s\n", v[CLIENT_NUMBER],
+		v[CLIENT_PROGRAM], v[CLIENT_USER], v[CLIENT_PROCESS], v[CLIENT_ADDRESS], v[CLIENT_REQUESTS], v[CLIENT_SECONDS]);
+}
+
 int admin_render_clients(struct node *n, struct buf *out)
 {
-	char *text = NULL;
-	int err = buf_printf(out, "client\tuser\tprocess\tmount or program\trequests\tseconds\n");
+	int err = buf_printf(out, "client\tuser\tprocess\tmount or program\trequests\tseconds\taddress\n");
 
-	if (!err)
-		err = tfs_clients(fs.store, &text);
-	return err ? err : put_text(out, text);
+	return err ? err : put_clients(out, put_client_fields);
 }
 
 int admin_render_metrics(struct node *n, struct buf *out)
@@ -79,9 +109,10 @@ int admin_render_status(struct node *n, struct buf *out)
 	else
 		err = buf_printf(out, "mount        none: %s is served by tabletfs-server %s\n", fs.source, PACKAGE_VERSION);
 	if (err == 0)
-		return put_text(out, text);
-	free(text);
-	return err;
+		err = put_text(out, text);
+	else
+		free(text);
+	return err ? err : put_clients(out, put_client_status);
 }
 
 int admin_render_config(struct node *n, struct buf *out)

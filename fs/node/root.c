@@ -138,7 +138,7 @@ static int version_render(struct node *n, struct buf *out)
 
 /* The metrics and the log name tables and rows that other users may not list. */
 static const struct setting system_settings[] = {
-	{.name = "clients", .mode = 0400, .render = admin_render_clients},
+	{.name = "clients", .mode = 0444, .render = admin_render_clients},
 	{.name = "config", .mode = 0600, .render = admin_render_config, .apply = admin_apply_config},
 	{.name = "ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
 	{.name = "log", .mode = 0400, .render = log_render, .read = log_read, .size = log_size},
