@@ -191,6 +191,7 @@ static void embedded_change(void *arg, const struct tfs_options *o)
 	};
 
 	server_change(((struct embedded *)arg)->server, &to);
+	serve_read_keys(((struct embedded *)arg)->serving);
 }
 
 static int embedded_key(void *arg, const char *purpose, uint8_t *key)

@@ -33,6 +33,7 @@ struct noting_master {
 struct serving {
 	struct store_service base; /* first */
 	const char *dir;
+	char *keys; /* a path; NULL: no TLS */
 	struct listener *listener;
 	struct noting_master master;
 	struct serve_options o;
@@ -230,7 +231,7 @@ static int serve_key(struct serving *s, const struct ss_peer *peer, const struct
 	uint8_t key[TFS_KEY_BYTES];
 	char purpose[128];
 	int n = q->name ? peer->owner ? snprintf(purpose, sizeof(purpose), "%s", q->name)
-				      : snprintf(purpose, sizeof(purpose), "%s of user %u", q->name, (unsigned)peer->uid)
+				      : snprintf(purpose, sizeof(purpose), "%s of %s", q->name, peer->name)
 			: -1;
 	int err = n > 0 && (size_t)n < sizeof(purpose) ? tfs_key(s->o.store, purpose, key) : -EINVAL;
 
@@ -253,7 +254,7 @@ static int serve_config_change(struct serving *s, const struct ss_request *q, st
 static int serve_clients(struct serving *s, const struct ss_peer *peer, struct ss_answer *a)
 {
 	struct buf b = {0};
-	int err = listen_list(s->listener, peer->owner ? NULL : &peer->uid, &b);
+	int err = listen_list(s->listener, peer->owner ? NULL : peer->name, &b);
 
 	if (!err)
 		err = give(a, &b);
@@ -363,6 +364,41 @@ static int find_group(const char *name, gid_t *out)
 	return 0;
 }
 
+/* Listens at o->listen, with TLS and keys unless the clear text is wanted. */
+static int begin_network(struct serving *s, const struct tfs_options *o, char **why)
+{
+	struct keys *keys = NULL;
+	int fd, err = 0;
+
+	if (!*o->listen)
+		return 0;
+	if (!*o->keys == !o->insecure_tcp) {
+		why_set(why,
+			*o->keys ? "insecure_tcp: there are no keys in clear text; set either this or keys"
+				 : "listen: without keys there is no TCP port; 'tabletctl keys' makes a file for the setting keys");
+		return -EINVAL;
+	}
+	if (*o->keys) {
+		s->keys = strdup(o->keys);
+		err = s->keys ? keys_load(s->keys, &keys, NULL, why) : -ENOMEM;
+		if (!err && !keys_count(keys)) {
+			why_set(why, "listen: without keys there is no TCP port; %s has none", s->keys);
+			err = -EINVAL;
+		}
+	}
+	if (!err) {
+		err = socket_listen_tcp(o->listen, &fd);
+		if (err)
+			why_set(why, "listen: %s: %s", o->listen, strerror(-err));
+	}
+	if (!err)
+		err = listen_network(s->listener, fd, keys);
+	if (!err && !keys)
+		msg_warning("listen: %s: in clear text; everybody who reaches it is the user nobody", o->listen);
+	keys_put(keys);
+	return err;
+}
+
 int serve_begin(const char *dir, const struct tfs_options *o, struct tablet_service *tablets, struct serving **out, char **why)
 {
 	static const struct store_service_ops ops = {.call = serve_call};
@@ -386,8 +422,30 @@ int serve_begin(const char *dir, const struct tfs_options *o, struct tablet_serv
 	}
 	s->base.ops = &ops;
 	s->dir = dir;
+	err = begin_network(s, o, why);
+	if (err) {
+		serve_end(s);
+		return err;
+	}
 	*out = s;
 	return 0;
+}
+
+void serve_read_keys(struct serving *s)
+{
+	struct keys *keys;
+	char *why = NULL;
+
+	if (!s || !s->keys)
+		return;
+	if (keys_load(s->keys, &keys, NULL, &why)) {
+		msg_error("the keys stay as they are: %s", why ? why : s->keys);
+	} else {
+		listen_set_keys(s->listener, keys);
+		msg_info("%s: %u keys", s->keys, keys_count(keys));
+		keys_put(keys);
+	}
+	free(why);
 }
 
 struct tablet_service *serve_tablets(struct serving *s)
@@ -450,5 +508,6 @@ void serve_end(struct serving *s)
 		return;
 	socket_remove(s->dir, SOCKET_NAME);
 	listen_free(s->listener);
+	free(s->keys);
 	free(s);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Serves an open store to other processes, at the Unix socket DATADIR/socket.
+ * Serves an open store to other processes, at the Unix socket DATADIR/socket and over TCP.
  * One thread calls the functions.
  */
 #ifndef TFS_SERVE_H
@@ -14,7 +14,7 @@
 struct serving;
 /*
  * Makes the socket; its clients wait until serve_start.  The caller holds the store's lock.
- * o: the socket's mode and group.  tablets: the server's service.  Borrows dir and tablets until serve_end.
+ * o: the socket's mode and group, the address and the keys of TCP.  tablets: the server's service.  Borrows dir and tablets until serve_end.
  */
 int serve_begin(
 	const char *dir, const struct tfs_options *o, struct tablet_service *tablets, struct serving **out, char **why) TFS_MUST;
@@ -33,6 +33,8 @@ int serve_start(struct serving *s, const struct serve_options *o) TFS_MUST;
 /* The clients, and the end of one (engine/rpc/listen.h).  s NULL: there are none. */
 int serve_list(struct serving *s, struct buf *out) TFS_MUST;
 int serve_refuse(struct serving *s, uint64_t client, bool refuse) TFS_MUST;
+/* Reads the file of keys again.  s NULL: nothing. */
+void serve_read_keys(struct serving *s);
 /* Closes the connections, and removes the socket. */
 void serve_stop(struct serving *s);
 void serve_end(struct serving *s);

@@ -109,17 +109,17 @@ struct tfs_options {
 	uint64_t major_within_us;    /* deleted data leaves the disk within this time; default 7 days */
 	/* A clock that differs from the time of the last close by more than this is not trusted (tfs_confirm_clock); default 1 day. */
 	uint64_t clock_gap_us;
-	bool sync;           /* every commit is on disk before it is acknowledged */
-	bool no_background;  /* for tests: flush and compact only on request */
-	bool serve;          /* other processes of this user and of root may use the store through this one */
-	uint64_t timeout_us; /* how long a call waits for the process that serves the store; default 60 s, at most that */
+	bool sync;                /* every commit is on disk before it is acknowledged */
+	bool no_background;       /* for tests: flush and compact only on request */
+	bool serve, insecure_tcp; /* other processes may use the store through this one; also in clear text at `listen` */
+	uint64_t timeout_us;      /* how long a call waits for the process that serves the store; default 60 s, at most that */
 	int log_level; /* the process's level: 0 errors, 1 also warnings, 2 notices (default), 3 infos, 4 debug; -1: unchanged */
-	char socket_mode[8];   /* with serve, of DATADIR/socket: "0600" (default, also ""), "0660" or "0666" */
-	char socket_group[64]; /* its group, a name or a number; "": the group of the process */
+	char socket_mode[8];         /* with serve, of DATADIR/socket: "0600" (default, also ""), "0660" or "0666" */
+	char socket_group[64];       /* its group, a name or a number; "": the group of the process */
+	char listen[64], keys[1024]; /* with serve, "" if not set: the address and port for TLS, and the file of its keys */
 	/* Settings of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
-	char http[64];        /* the address and port of its HTTP server */
-	char http_token[129]; /* the secret of HTTP clients that may see names */
+	char http[64], http_token[129]; /* the address and port of its HTTP server; the secret of clients that may see names */
 };
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);

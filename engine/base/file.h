@@ -96,6 +96,11 @@ int file_list(const char *dir, int (*fn)(void *arg, const char *name, bool is_di
 /* Replaces out by the contents of a file of at most limit bytes, else -EFBIG. */
 int file_read_all(const char *path, size_t limit, struct buf *out) TFS_MUST;
 /*
+ * Reads a file with a secret.  -EACCES: it does not belong to this user, or others have some access to it.  -EINVAL: it is no
+ * regular file.  The caller clears *out.
+ */
+int file_read_secret(const char *path, size_t limit, struct buf *out) TFS_MUST;
+/*
  * Replaces path by new contents, durably and atomically.  Steps: 1 write
  * path.tmp, 2 fdatasync path.tmp, 3 rename it to path, 4 fsync the directory.
  */

@@ -548,3 +548,29 @@ const struct file_ops file_system = {
 	.free_bytes = system_free_bytes,
 	.look_up = system_look_up,
 };
+
+int file_read_secret(const char *path, size_t limit, struct buf *out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = fd < 0 ? -errno : 0;
+	struct stat st;
+	ssize_t n = 1;
+
+	if (!err && fstat(fd, &st))
+		err = -errno;
+	if (!err && !S_ISREG(st.st_mode))
+		err = -EINVAL;
+	if (!err && (st.st_uid != geteuid() || (st.st_mode & 077)))
+		err = -EACCES;
+	if (!err)
+		err = buf_reserve(out, limit + 1);
+	while (!err && n > 0 && out->n <= limit) {
+		n = read(fd, out->p + out->n, limit + 1 - out->n);
+		if (n < 0)
+			err = -errno;
+		else
+			out->n += (size_t)n;
+	}
+	if (fd >= 0)
+		close(fd);
+	return err ? err : out->n > limit ? -EFBIG : 0;
+}

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unix sockets in directories (socket.h). */
+/* Unix sockets in directories, and TCP (socket.h). */
 #include "engine/base/socket.h"
 
+#include "engine/base/address.h"
 #include "engine/base/msg.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,6 +21,7 @@
 #define BACKLOG 256
 #define CONNECT_S 10
 #define PIECES_MAX 4u
+#define UNACKNOWLEDGED_MS 10000u /* TCP gives a connection up after this */
 
 static int dir_open(const char *dir)
 {
@@ -150,6 +156,78 @@ int socket_connect(const char *dir, const char *name, int *out)
 		close(fd);
 	if (!err)
 		*out = fd;
+	return err;
+}
+
+int socket_listen_tcp(const char *address, int *out)
+{
+	const int on = 1;
+	struct sockaddr_storage a;
+	socklen_t n;
+	int fd, err = 0;
+
+	if (!address_parse(address, &a, &n))
+		return -EINVAL;
+	fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) || bind(fd, (struct sockaddr *)&a, n) || listen(fd, BACKLOG))
+		err = -errno;
+	if (err)
+		close(fd);
+	else
+		*out = fd;
+	return err;
+}
+
+void socket_tune_tcp(int fd)
+{
+	const int on = 1, idle_s = 30, interval_s = 5, probes = 3;
+	const unsigned most_ms = UNACKNOWLEDGED_MS;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof(most_ms));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+static int wait_connected(int fd, uint64_t timeout_us)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t n = sizeof(int);
+	int r, err = 0;
+
+	do
+		r = poll(&p, 1, timeout_us < INT32_MAX * 1000ull ? (int)((timeout_us + 999) / 1000) : INT32_MAX);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
+		return -ETIMEDOUT;
+	return r < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) ? -errno : -err;
+}
+
+int socket_connect_tcp(const char *host, const char *port, uint64_t timeout_us, int *out)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	struct addrinfo *found = NULL;
+	int fd = -1, err = -EHOSTUNREACH;
+
+	if (getaddrinfo(host, port, &hints, &found))
+		return -EHOSTUNREACH;
+	for (const struct addrinfo *a = found; a && err; a = a->ai_next) {
+		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		err = fd < 0 ? -errno : connect(fd, a->ai_addr, a->ai_addrlen) ? -errno : 0;
+		if (err == -EINPROGRESS)
+			err = wait_connected(fd, timeout_us);
+		if (err && fd >= 0)
+			close(fd);
+	}
+	freeaddrinfo(found);
+	if (!err) {
+		socket_tune_tcp(fd);
+		*out = fd;
+	}
 	return err;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unix sockets in directories.  The directory is opened first, and the socket is reached
+ * Unix sockets in directories, and TCP.  The directory is opened first, and the socket is reached
  * through it, so its path may be longer than the 107 bytes of an address, and a
  * symbolic link is not followed.
  *
@@ -34,6 +34,15 @@ int socket_accept(int listener, int *fd) TFS_MUST;
  * connect; -EAGAIN: too many connections wait; -ELOOP, -EPROTOTYPE: no socket.
  */
 int socket_connect(const char *dir, const char *name, int *fd) TFS_MUST;
+/* Listens at an address (base/address.h).  -EADDRINUSE, -EADDRNOTAVAIL, -EACCES. */
+int socket_listen_tcp(const char *address, int *fd) TFS_MUST;
+/*
+ * Connects to a host, a name or an address, by TCP.  Tries its addresses in turn, and waits timeout_us for each one at most.
+ * -EHOSTUNREACH: the name has no address; otherwise the error of the last address.
+ */
+int socket_connect_tcp(const char *host, const char *port, uint64_t timeout_us, int *fd) TFS_MUST;
+/* Of a connection of TCP: small frames leave at once, and the loss of the other host is noticed. */
+void socket_tune_tcp(int fd);
 int socket_get_peer(int fd, struct socket_peer *out) TFS_MUST;
 void socket_peer_fini(struct socket_peer *p);
 /* Removes the name if it is a socket. */

@@ -239,7 +239,7 @@ static int connect_new(struct channel *c, bool large, struct conn **out, char **
 	int err = l ? dial_connect(c->o.dial, &to, why) : -ENOMEM;
 
 	if (!err)
-		err = conn_new(to.fd, &conn_ops, l, &conn);
+		err = conn_new(to.fd, to.tls, &conn_ops, l, &conn);
 	if (err) {
 		if (to.fd >= 0)
 			socket_abort(to.fd);

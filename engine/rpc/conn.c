@@ -5,7 +5,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/outcome.h"
-#include "engine/base/socket.h"
 #include "engine/rpc/events.h"
 
 #include <errno.h>
@@ -31,8 +30,8 @@ struct conn {
 	_Atomic unsigned requests; /* that were read and are not answered */
 	_Atomic uint64_t received_us;
 
-	struct mutex lock; /* RANK_CONN; guards the next members */
-	int fd;            /* -1: closed */
+	struct mutex lock;    /* RANK_CONN; guards the next members */
+	struct stream stream; /* the loop's thread reads it without the lock if it is in clear text */
 	STAILQ_HEAD(, unsent) queue;
 	size_t unsent;
 	uint64_t accepted_us;       /* when the kernel last took a byte of the queue, or the queue began */
@@ -51,19 +50,21 @@ struct conn {
 
 static void on_call(struct event_call *call);
 
-int conn_new(int fd, const struct conn_ops *ops, void *owner, struct conn **out)
+int conn_new(int fd, struct tls *tls, const struct conn_ops *ops, void *owner, struct conn **out)
 {
 	struct conn *c = calloc(1, sizeof(*c));
+	int err = c ? stream_init(&c->stream, fd, tls, !ops->patient) : -ENOMEM;
 
-	if (!c)
-		return -ENOMEM;
+	if (err) {
+		free(c);
+		return err;
+	}
 	mutex_init(&c->lock, RANK_CONN);
 	c->ops = ops;
 	c->owner = owner;
-	c->fd = fd;
 	c->refs = 1;
 	c->wake.fn = on_call;
-	c->reader.most = FRAME_SMALL_MAX;
+	c->reader.most = FRAME_HELLO_MAX;
 	c->begun_us = c->accepted_us = monotonic_us();
 	atomic_store(&c->received_us, c->begun_us);
 	STAILQ_INIT(&c->queue);
@@ -118,8 +119,7 @@ void conn_put(struct conn *c)
 {
 	if (atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
-	if (c->fd >= 0)
-		socket_abort(c->fd);
+	stream_fini(&c->stream);
 	drop_queue(c);
 	frame_reader_fini(&c->reader);
 	mutex_fini(&c->lock);
@@ -156,7 +156,7 @@ static int64_t send_rest(struct conn *c, const uint8_t *header, struct tfs_bytes
 	const size_t of_header = sent < FRAME_HEADER ? FRAME_HEADER - sent : 0, of_body = FRAME_HEADER + body.n - sent - of_header;
 	const struct tfs_bytes pieces[2] = {{header + FRAME_HEADER - of_header, of_header}, {body.p + (body.n - of_body), of_body}};
 
-	return socket_send(c->fd, pieces, 2);
+	return stream_send(&c->stream, pieces, 2);
 }
 
 /* Sends what the socket takes.  Returns false if the connection has failed. */
@@ -214,7 +214,7 @@ int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, 
 		return -EMSGSIZE;
 	frame_header(header, kind, service, number, (uint32_t)body->n);
 	mutex_lock(&c->lock);
-	if (c->fd < 0 || c->closing) {
+	if (c->stream.fd < 0 || c->closing) {
 		err = -UNREACHABLE;
 	} else if (!c->unsent) {
 		n = send_rest(c, header, buf_bytes(body), 0);
@@ -241,22 +241,22 @@ int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, 
 static void do_close(struct conn *c)
 {
 	struct ev_loop *loop = events_loop();
-	int fd, why;
+	bool open;
+	int why;
 
-	mutex_lock(&c->lock);
-	fd = c->fd;
-	why = c->why;
-	c->fd = -1;
-	drop_queue(c);
-	mutex_unlock(&c->lock);
-	if (fd < 0)
-		return;
 	if (c->started) {
 		ev_io_stop(loop, &c->readable);
 		ev_io_stop(loop, &c->writable);
 		ev_timer_stop(loop, &c->tick);
 	}
-	socket_abort(fd);
+	mutex_lock(&c->lock);
+	open = c->stream.fd >= 0;
+	why = c->why;
+	stream_fini(&c->stream);
+	drop_queue(c);
+	mutex_unlock(&c->lock);
+	if (!open)
+		return;
 	frame_reader_fini(&c->reader);
 	c->ops->closed(c, why);
 	if (c->started)
@@ -287,12 +287,15 @@ static bool may_read(const struct conn *c)
 static void watch(struct conn *c)
 {
 	struct ev_loop *loop = events_loop();
-	bool write, read;
+	bool write, read, more;
 
 	mutex_lock(&c->lock);
-	write = c->unsent != 0;
-	read = may_read(c);
+	write = (c->unsent && !c->stream.send_waits) || c->stream.receive_waits;
+	read = may_read(c) || (c->unsent && c->stream.send_waits);
+	more = c->stream.more;
 	mutex_unlock(&c->lock);
+	if (read && more)
+		ev_feed_event(loop, &c->readable, EV_READ);
 	if (read != (bool)ev_is_active(&c->readable)) {
 		if (read)
 			ev_io_start(loop, &c->readable);
@@ -313,7 +316,7 @@ static void on_call(struct event_call *call)
 
 	mutex_lock(&c->lock);
 	closing = c->closing;
-	if (!closing && c->fd >= 0 && !send_queue_locked(c)) {
+	if (!closing && c->stream.fd >= 0 && !send_queue_locked(c)) {
 		c->closing = closing = true;
 		c->why = -ANSWER_LOST;
 	}
@@ -343,16 +346,36 @@ static int serve_frame(struct conn *c)
 	return err == -UNREACHABLE ? 0 : err;
 }
 
+/* TLS receives under the lock, because another thread may send meanwhile. */
+static int64_t receive(struct conn *c, uint8_t *p, size_t n)
+{
+	const bool shared = c->stream.ssl != NULL;
+	int64_t got;
+
+	if (shared)
+		mutex_lock(&c->lock);
+	got = stream_receive(&c->stream, p, n);
+	if (shared) {
+		if (c->stream.send_waits && c->unsent)
+			post(c);
+		c->stream.send_waits = false;
+		mutex_unlock(&c->lock);
+	}
+	return got;
+}
+
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	static uint8_t bytes[READ_BYTES]; /* the loop has one thread */
 	struct conn *c = w->data;
-	const int64_t n = socket_receive(c->fd, bytes, sizeof(bytes));
+	const int64_t n = receive(c, bytes, sizeof(bytes));
 	struct tfs_bytes in = {bytes, n > 0 ? (size_t)n : 0};
 	int r = 0;
 
-	if (n == -EAGAIN)
+	if (n == -EAGAIN) {
+		watch(c);
 		return;
+	}
 	if (n <= 0) {
 		conn_close(c, n ? (int)n : frame_begun(&c->reader) ? -ANSWER_LOST : 0);
 		return;
@@ -379,7 +402,11 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	post(w->data);
+	struct conn *c = w->data;
+
+	if (c->stream.receive_waits)
+		ev_feed_event(loop, &c->readable, EV_READ);
+	post(c);
 }
 
 static void on_tick(struct ev_loop *loop, ev_timer *w, int revents)
@@ -406,8 +433,8 @@ void conn_begin(struct conn *c)
 
 	conn_get(c);
 	c->started = true;
-	ev_io_init(&c->readable, on_readable, c->fd, EV_READ);
-	ev_io_init(&c->writable, on_writable, c->fd, EV_WRITE);
+	ev_io_init(&c->readable, on_readable, c->stream.fd, EV_READ);
+	ev_io_init(&c->writable, on_writable, c->stream.fd, EV_WRITE);
 	ev_timer_init(&c->tick, on_tick, TICK_S, TICK_S);
 	c->readable.data = c->writable.data = c->tick.data = c;
 	if (!c->ops->patient)
@@ -419,13 +446,25 @@ void conn_begin(struct conn *c)
 void conn_greeted(struct conn *c)
 {
 	c->greeted = true;
+	if (c->reader.most == FRAME_HELLO_MAX)
+		c->reader.most = FRAME_SMALL_MAX;
+}
+
+struct tfs_bytes conn_key(const struct conn *c)
+{
+	return stream_key(&c->stream);
+}
+
+const char *conn_reason(const struct conn *c)
+{
+	return c->stream.reason;
 }
 
 void conn_admit(struct conn *c)
 {
 	c->reader.admitted = true;
 	c->waits = false;
-	if (c->fd >= 0 && c->started)
+	if (c->stream.fd >= 0 && c->started)
 		watch(c);
 }
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection: frames over a stream socket.  The loop's thread (events.h) reads; any
+ * A connection: frames over a stream socket, in clear text or with TLS (stream.h).  The loop's thread (events.h) reads; any
  * thread sends, itself if the socket accepts the bytes, else the loop's thread sends
  * the rest later.
  *
- * Bounds: a body has at most FRAME_SMALL_MAX bytes, or FRAME_LARGE_MAX after conn_enlarge,
+ * Bounds: a body has at most FRAME_HELLO_MAX bytes before the first HELLO, then FRAME_SMALL_MAX, or FRAME_LARGE_MAX after conn_enlarge,
  * when `admit` grants memory.  A server reads nothing more over CONN_UNSENT_MAX bytes that the
  * other side does not take, or over CONN_REQUESTS_MAX unanswered requests.  Over
  * CONN_UNSENT_ALL bytes of all connections of conn_bound, it closes those with unsent bytes.
- * It closes a connection if the first HELLO, the rest of a begun frame, or the acceptance of a
+ * It closes a connection if the handshake of TLS and the first HELLO, the rest of a begun frame, or the acceptance of a
  * byte that waits takes longer than CONN_STALL_US.
  */
 #ifndef TFS_RPC_CONN_H
 #define TFS_RPC_CONN_H
 
 #include "engine/rpc/frame.h"
+#include "engine/rpc/stream.h"
 
 #define CONN_UNSENT_MAX ((size_t)16 << 20)
 #define CONN_UNSENT_ALL ((size_t)512 << 20)
@@ -34,8 +35,8 @@ struct conn_ops {
 	bool patient;              /* of a client: it always reads, and its owner closes a connection whose server is silent */
 };
 
-/* Takes fd.  It begins with conn_begin.  The caller has a reference. */
-int conn_new(int fd, const struct conn_ops *ops, void *owner, struct conn **out) TFS_MUST;
+/* Takes fd on success.  tls NULL: clear text.  It begins with conn_begin.  The caller has a reference. */
+int conn_new(int fd, struct tls *tls, const struct conn_ops *ops, void *owner, struct conn **out) TFS_MUST;
 void *conn_owner(const struct conn *c);
 void conn_get(struct conn *c);
 void conn_put(struct conn *c);
@@ -55,6 +56,10 @@ int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, 
 void conn_answered(struct conn *c);
 /* Closes it soon, abortively unless why is 0.  Any thread.  The first reason stays. */
 void conn_close(struct conn *c, int why);
+/* The name of the other side's key; empty: none, or the handshake is not over.  On the loop's thread. */
+struct tfs_bytes conn_key(const struct conn *c);
+/* Why TLS has failed; NULL: it has not.  In `closed`. */
+const char *conn_reason(const struct conn *c);
 /* How long ago, in us, the last byte arrived, or the last one that had to wait was accepted: then the other side has read some. */
 uint64_t conn_silent_us(struct conn *c);
 

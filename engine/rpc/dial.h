@@ -12,6 +12,7 @@
 #define TFS_RPC_DIAL_H
 
 #include "engine/base/source.h"
+#include "engine/rpc/stream.h"
 
 #define SOCKET_NAME "socket" /* in a data directory */
 
@@ -25,7 +26,8 @@ const char *dial_name(const struct dial *d);
 bool dial_is_single(const struct dial *d);
 
 struct dialled {
-	int fd; /* a stream socket, for conn_new; the caller closes it */
+	int fd;          /* a stream socket, for conn_new; the caller closes it */
+	struct tls *tls; /* for conn_new; the dial's; NULL: clear text */
 };
 /*
  * Connects.  -ENOENT, -ECONNREFUSED: no process serves the source; -EACCES, -EPERM: it refuses

@@ -23,6 +23,7 @@
 #include "engine/base/bytes.h"
 
 #define FRAME_HEADER 13u
+#define FRAME_HELLO_MAX (16u << 10)
 #define FRAME_SMALL_MAX ((1u << 20) + (64u << 10)) /* the longest body on a connection for small frames */
 #define FRAME_LARGE_MAX (129u << 20)
 

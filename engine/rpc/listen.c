@@ -21,31 +21,7 @@
 #include <unistd.h>
 
 #define SLOW_QUEUE 256u
-#define LOG_EVERY_US 60000000u
-
-/* ---- the log: one line a user and minute ---- */
-
-static void log_peer(struct listener *l, const struct socket_peer *p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void log_peer(struct listener *l, const struct socket_peer *p, const char *fmt, ...)
-{
-	const uint64_t now = monotonic_us();
-	unsigned i = 0;
-	char reason[256];
-	va_list ap;
-
-	while (i < LOGGED_USERS && !(l->logged[i].at_us && l->logged[i].uid == p->uid))
-		i++;
-	if (i < LOGGED_USERS && now - l->logged[i].at_us < LOG_EVERY_US)
-		return;
-	if (i == LOGGED_USERS)
-		i = l->logged_next++ % LOGGED_USERS;
-	l->logged[i].uid = p->uid;
-	l->logged[i].at_us = now;
-	va_start(ap, fmt);
-	vsnprintf(reason, sizeof(reason), fmt, ap);
-	va_end(ap);
-	msg_warning("a client (user %u, process %d) was disconnected: %s", (unsigned)p->uid, (int)p->pid, reason);
-}
+#define ACCEPT_MAX 64u /* at once */
 
 /* ---- notices ---- */
 
@@ -122,7 +98,7 @@ static bool may_reserve(const struct listener *l, const struct peer *p, size_t b
 	if (l->reserved && l->reserved + bytes > LISTEN_MEMORY)
 		return false;
 	TAILQ_FOREACH (other, &l->peers, link)
-		if (other->cred.uid == p->cred.uid)
+		if (other->rights.peer == p->rights.peer)
 			user += other->reserved;
 	return !user || user + bytes <= LISTEN_MEMORY / 4;
 }
@@ -345,7 +321,7 @@ static int refuse_hello(struct peer *p, int err, const char *fmt, ...)
 	if (hello_pack(&h, &b) == 0)
 		(void)!conn_send(p->conn, FRAME_HELLO, 0, 0, &b);
 	buf_fini(&b);
-	log_peer(p->listener, &p->cred, "%s", why);
+	who_log(p->listener, p, "%s", why);
 	return err;
 }
 
@@ -363,11 +339,24 @@ static int check_hello(struct peer *p, const struct hello *h)
 	if (h->server && h->server != l->o.server)
 		return refuse_hello(p, -EXDEV, "it wants server %llu, and this is server %llu", (unsigned long long)h->server,
 			(unsigned long long)l->o.server);
-	if (!(h->client & TS_CLIENT_RANDOM))
+	if (!(h->client & TS_CLIENT_RANDOM) && !(p->rights.key && p->rights.key->role == KEY_CLUSTER))
 		return refuse_hello(p, -EPERM, "its id %llu is one of a server", (unsigned long long)h->client);
 	TAILQ_FOREACH (other, &l->peers, link)
-		taken = taken || (other->rights.client == h->client && other->cred.uid != p->cred.uid);
+		taken = taken || (other->rights.client == h->client && other->rights.peer != p->rights.peer);
 	return taken ? refuse_hello(p, -EPERM, "another user's client has its id") : 0;
+}
+
+/* A peer of TCP is known now. */
+static int admit_network(struct peer *p)
+{
+	int err = who_greets(p);
+
+	if (!err && !who_fits(p->listener, p))
+		err = -EMFILE;
+	if (!err && listen_refuses(p->listener, p))
+		err = refuse_hello(p, -EPERM, "the owner of the store has disconnected it");
+	p->asks = (struct ss_peer){.name = p->name, .owner = p->rights.owner};
+	return err;
 }
 
 static int on_hello(struct peer *p, struct tfs_bytes body)
@@ -379,6 +368,8 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 	struct buf b = {0};
 	int err = hello_unpack(body, &arena, &h);
 
+	if (!err && p->network)
+		err = admit_network(p);
 	mutex_lock(&l->lock);
 	if (!err)
 		err = check_hello(p, &h);
@@ -417,6 +408,29 @@ static int on_frame(struct conn *c, struct frame *f)
 
 /* ---- connections ---- */
 
+static void log_end(const struct peer *p, int why)
+{
+	struct listener *l = p->listener;
+
+	if (why == -EBADMSG)
+		who_log(l, p, "it sent what is not a frame of this protocol");
+	else if (why == -EMSGSIZE)
+		who_log(l, p, "a frame is too long");
+	else if (why == -ENOBUFS)
+		who_log(l, p, "too many answers wait for their clients");
+	else if (why == -ETIMEDOUT)
+		who_log(l, p,
+			p->greeted ? "it has not sent or taken a byte of a frame for 10 s" : "it has not sent its HELLO for 10 s");
+	else if (why == -EMFILE)
+		who_log(l, p, "it has too many connections");
+	else if (why == -EKEYREJECTED)
+		who_log(l, p, "it has no valid key (%s)", conn_reason(p->conn) ? conn_reason(p->conn) : "none was used");
+	else if (why == -EKEYREVOKED)
+		who_log(l, p, "its key was changed or removed");
+	else if (why == -EPERM || why == -EBUSY || why == -ENOMEM)
+		who_log(l, p, "%s", strerror(-why));
+}
+
 static void on_closed(struct conn *c, int why)
 {
 	struct peer *p = conn_owner(c);
@@ -429,15 +443,7 @@ static void on_closed(struct conn *c, int why)
 	release(p, p->reading);
 	p->reading = 0;
 	serve_line(l);
-	if (why == -EBADMSG || why == -EMSGSIZE || why == -ETIMEDOUT || why == -EPERM || why == -EBUSY || why == -ENOMEM ||
-		why == -ENOBUFS)
-		log_peer(l, &p->cred, "%s",
-			why == -EBADMSG             ? "it sent what is not a frame of this protocol"
-				: why == -EMSGSIZE  ? "a frame is too long"
-				: why == -ENOBUFS   ? "too many answers wait for their clients"
-				: why == -ETIMEDOUT ? (p->greeted ? "it has not sent or taken a byte of a frame for 10 s"
-								  : "it has not sent its HELLO for 10 s")
-						    : strerror(-why));
+	log_end(p, why);
 	mutex_lock(&l->lock);
 	if (p->notices)
 		atomic_fetch_sub(&l->watchers, 1);
@@ -455,7 +461,7 @@ static void peer_free(void *owner)
 	l->peer_count--;
 	cond_broadcast(&l->gone);
 	mutex_unlock(&l->lock);
-	socket_peer_fini(&p->cred);
+	who_fini(p);
 	free(p);
 }
 
@@ -482,50 +488,39 @@ static int start_workers(struct listener *l)
 	return err;
 }
 
-static unsigned connections_of(struct listener *l, uid_t uid)
-{
-	const struct peer *p;
-	unsigned n = 0;
-
-	mutex_lock(&l->lock);
-	TAILQ_FOREACH (p, &l->peers, link)
-		n += p->cred.uid == uid;
-	mutex_unlock(&l->lock);
-	return n;
-}
-
 /* Takes fd. */
-static void accept_peer(struct listener *l, int fd)
+static void accept_peer(struct door *d, int fd)
 {
+	struct listener *l = d->listener;
 	struct peer *p = calloc(1, sizeof(*p));
-	int err = p ? socket_get_peer(fd, &p->cred) : -ENOMEM;
+	int err = p ? 0 : -ENOMEM;
 
-	if (!err && (l->peer_count >= LISTEN_PEERS_MAX || connections_of(l, p->cred.uid) >= LISTEN_USER_MAX)) {
-		log_peer(l, &p->cred, "it has too many connections");
+	if (!err) {
+		p->listener = l;
+		p->network = d->network;
+		err = who_connects(p, fd);
+	}
+	if (!err && !who_fits(l, p)) {
+		who_log(l, p, "it has too many connections");
 		err = -EMFILE;
 	}
-	if (!err && listen_refuses(l, &p->cred))
+	if (!err && listen_refuses(l, p))
 		err = -EPERM;
 	if (!err)
 		err = start_workers(l);
 	if (!err)
-		err = conn_new(fd, &conn_ops, p, &p->conn);
+		err = conn_new(fd, d->network ? l->tls : NULL, &conn_ops, p, &p->conn);
 	if (err) {
 		socket_abort(fd);
 		if (p)
-			socket_peer_fini(&p->cred);
+			who_fini(p);
 		free(p);
 		return;
 	}
 	conn_bound(p->conn, &l->unsent);
-	p->listener = l;
 	p->number = ++l->numbers;
 	p->since_us = monotonic_us();
-	p->rights.owner = p->cred.uid == 0 || p->cred.uid == l->owner;
-	p->rights.user = (struct tfs_user){
-		.uid = p->cred.uid, .gid = p->cred.gid, .groups = p->cred.groups, .group_count = p->cred.group_count};
-	p->rights.peer = 1 + (uint64_t)p->cred.uid;
-	p->asks = (struct ss_peer){.uid = p->cred.uid, .owner = p->rights.owner};
+	p->asks = (struct ss_peer){.name = p->name, .owner = p->rights.owner};
 	mutex_lock(&l->lock);
 	TAILQ_INSERT_TAIL(&l->peers, p, link);
 	l->peer_count++;
@@ -536,21 +531,25 @@ static void accept_peer(struct listener *l, int fd)
 
 static void on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct listener *l = w->data;
-	int fd, err;
+	struct door *d = w->data;
+	int fd, err = 0;
 
-	while ((err = socket_accept(l->fd, &fd)) == 0)
-		accept_peer(l, fd);
-	if (err != -EAGAIN) { /* no descriptors, for example */
-		ev_io_stop(loop, &l->acceptable);
-		ev_timer_set(&l->again, 1., 0.);
-		ev_timer_start(loop, &l->again);
+	for (unsigned i = 0; i < ACCEPT_MAX && (err = socket_accept(d->fd, &fd)) == 0; i++)
+		accept_peer(d, fd);
+	if (err && err != -EAGAIN) { /* no descriptors, for example */
+		ev_io_stop(loop, w);
+		ev_timer_set(&d->listener->again, 1., 0.);
+		ev_timer_start(loop, &d->listener->again);
 	}
 }
 
 static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	ev_io_start(loop, &((struct listener *)w->data)->acceptable);
+	struct listener *l = w->data;
+
+	for (unsigned i = 0; i < DOORS; i++)
+		if (l->doors[i].fd >= 0)
+			ev_io_start(loop, &l->doors[i].acceptable);
 }
 
 unsigned listen_peers(struct listener *l)
@@ -569,10 +568,16 @@ static void begin(void *arg)
 {
 	struct listener *l = arg;
 
-	ev_io_init(&l->acceptable, on_acceptable, l->fd, EV_READ);
 	ev_timer_init(&l->again, on_again, 0., 0.);
-	l->acceptable.data = l->again.data = l;
-	ev_io_start(events_loop(), &l->acceptable);
+	l->again.data = l;
+	for (unsigned i = 0; i < DOORS; i++) {
+		struct door *d = &l->doors[i];
+
+		ev_io_init(&d->acceptable, on_acceptable, d->fd, EV_READ);
+		d->acceptable.data = d;
+		if (d->fd >= 0)
+			ev_io_start(events_loop(), &d->acceptable);
+	}
 }
 
 static void end(void *arg)
@@ -580,7 +585,8 @@ static void end(void *arg)
 	struct listener *l = arg;
 	struct peer *p;
 
-	ev_io_stop(events_loop(), &l->acceptable);
+	for (unsigned i = 0; i < DOORS; i++)
+		ev_io_stop(events_loop(), &l->doors[i].acceptable);
 	ev_timer_stop(events_loop(), &l->again);
 	mutex_lock(&l->lock);
 	TAILQ_FOREACH (p, &l->peers, link)
@@ -597,7 +603,8 @@ int listen_new(int fd, struct tablet_service *tablets, struct listener **out)
 		close(fd);
 		return -ENOMEM;
 	}
-	l->fd = fd;
+	l->doors[0] = (struct door){.listener = l, .fd = fd};
+	l->doors[1] = (struct door){.listener = l, .fd = -1, .network = true};
 	l->owner = geteuid();
 	l->tablets = tablets;
 	l->watched = *tablets;
@@ -609,6 +616,51 @@ int listen_new(int fd, struct tablet_service *tablets, struct listener **out)
 	STAILQ_INIT(&l->queue);
 	*out = l;
 	return 0;
+}
+
+int listen_network(struct listener *l, int fd, struct keys *keys)
+{
+	int err = keys ? tls_server_new(keys, &l->tls) : 0;
+
+	if (err) {
+		close(fd);
+		return err;
+	}
+	l->doors[1].fd = fd;
+	l->keys = keys ? keys_get(keys) : NULL;
+	return 0;
+}
+
+struct new_keys {
+	struct listener *listener;
+	struct keys *keys;
+};
+
+static void set_keys(void *arg)
+{
+	const struct new_keys *n = arg;
+	struct listener *l = n->listener;
+	const struct key *k;
+	struct peer *p;
+
+	tls_set_keys(l->tls, n->keys);
+	keys_put(l->keys);
+	l->keys = keys_get(n->keys);
+	mutex_lock(&l->lock);
+	TAILQ_FOREACH (p, &l->peers, link) {
+		k = p->keys ? keys_find(n->keys, tfs_str(p->rights.key->name)) : NULL;
+		if (p->keys && (!k || !key_same(k, p->rights.key)))
+			conn_close(p->conn, -EKEYREVOKED);
+	}
+	mutex_unlock(&l->lock);
+}
+
+void listen_set_keys(struct listener *l, struct keys *keys)
+{
+	struct new_keys n = {l, keys};
+
+	if (l->tls && l->started)
+		events_run(set_keys, &n);
 }
 
 struct tablet_service *listen_tablets(struct listener *l)
@@ -653,7 +705,11 @@ void listen_free(struct listener *l)
 	if (!l)
 		return;
 	listen_stop(l);
-	close(l->fd);
+	for (unsigned i = 0; i < DOORS; i++)
+		if (l->doors[i].fd >= 0)
+			close(l->doors[i].fd);
+	tls_free(l->tls);
+	keys_put(l->keys);
 	cond_fini(&l->gone);
 	mutex_fini(&l->lock);
 	free(l);

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's side of the wire: it accepts connections on the Unix socket of a data
- * directory and passes their requests to the services.
+ * directory, and on a TCP socket, and passes their requests to the services.
  *
- * Who may ask what.  The kernel names the user of each connection.  Root and the user of
- * the serving process may ask on behalf of others; a request of anybody else is that
- * user's own, whatever it says.  A method passes only if the list in listen_check.c has
- * it.  A client's id, and with it its epoch, scans and actions, belong to the user who
- * used it first.
+ * Who may ask what.  The kernel names the user of a connection to the Unix socket.  Root and the
+ * user of the serving process may ask on behalf of others; a request of anybody else is that
+ * user's own, whatever it says.  A peer of TCP has a key.  A key of role mount is a host that
+ * vouches for the users of its requests; a request without a user is the key's anonymous
+ * user's.  A key of role cluster may do everything.  For all others, a method passes only if
+ * the list in listen_check.c has it.  A client's id, and with it its epoch, scans and actions,
+ * belong to the user or key that used it first.
  *
  * A peer that sends garbage, is too slow or asks for what it may not is disconnected, with
- * one line a user and minute in the log.
+ * one line a peer and minute in the log.
  *
  * Threads: any, unless a function says otherwise.
  */
 #ifndef TFS_RPC_LISTEN_H
 #define TFS_RPC_LISTEN_H
 
+#include "engine/rpc/keys.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/store_service.h"
 #include "engine/rpc/tablet_service.h"
@@ -43,6 +46,13 @@ struct listener;
 /* Takes fd, a listening socket (base/socket.h), whose clients wait until listen_start.  Borrows the service until listen_free. */
 int listen_new(int fd, struct tablet_service *tablets, struct listener **out) TFS_MUST;
 /*
+ * Takes fd, a listening socket of TCP, before listen_start.  Its peers use TLS with these keys.  keys NULL: clear text, and all
+ * peers are nobody.
+ */
+int listen_network(struct listener *l, int fd, struct keys *keys) TFS_MUST;
+/* Uses these keys from now on.  Closes the connections of keys that are not among them.  Not for clear text. */
+void listen_set_keys(struct listener *l, struct keys *keys);
+/*
  * The same service, for the callers in this process: peers that asked for it are told of
  * what they change.  Valid until listen_free.
  */
@@ -59,9 +69,9 @@ void listen_note_schemas(struct listener *l);
 unsigned listen_peers(struct listener *l);
 /*
  * Appends a line for each client: its number, user, process, what it is, requests, seconds, address; separated by tabs.
- * of: only for those of this user.  NULL: for all.
+ * of: only for those of this user or key (struct ss_peer).  NULL: for all.
  */
-int listen_list(struct listener *l, const uid_t *of, struct buf *out) TFS_MUST;
+int listen_list(struct listener *l, const char *of, struct buf *out) TFS_MUST;
 /* Closes the client's connections, and refuses its process for a minute.  -ENOENT: there is no such client. */
 int listen_disconnect(struct listener *l, uint64_t number) TFS_MUST;
 /* Lets its process in again.  -ENOENT: it is not refused. */

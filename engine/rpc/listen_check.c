@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #define SCAN_BATCH_MAX ((size_t)512 << 10)
+#define GROUPS_MAX 1024u /* of a user for whom a host vouches */
 
 enum rule { REFUSED, ANY_TABLE, USER_TABLE, NO_TABLE };
 /* A new method is refused until it is listed here.  ANY_TABLE: of METADATA by the store's owner only. */
@@ -32,12 +33,35 @@ bool request_changes(const struct ts_request *q)
 	return q->method == TS_MUTATE && q->table >= META_FIRST_USER_TABLE;
 }
 
+/* A request of root, or with its group, is the anonymous user's.  The user was decoded for this request. */
+static const struct tfs_user *squash_root(const struct peer_rights *p, const struct tfs_user *u)
+{
+	struct tfs_user *own = (struct tfs_user *)(uintptr_t)u;
+	gid_t *groups = (gid_t *)(uintptr_t)u->groups;
+
+	if (u->uid == 0)
+		return &p->user;
+	if (own->gid == 0)
+		own->gid = p->user.gid;
+	for (uint32_t i = 0; i < u->group_count; i++)
+		if (groups[i] == 0)
+			groups[i] = p->user.gid;
+	return own;
+}
+
 /* The user of a request that the peer may send; NULL: the owner of the store. */
 static int check_user(const struct peer_rights *p, const struct tfs_user **user)
 {
 	if (p->owner)
 		return 0;
-	if (*user && (*user)->uid != p->user.uid)
+	if (p->key && *user && (*user)->group_count > GROUPS_MAX)
+		return -EPERM;
+	if (p->key && *user && p->key->squash != SQUASH_ALL) {
+		if (p->key->squash == SQUASH_ROOT)
+			*user = squash_root(p, *user);
+		return 0;
+	}
+	if (!p->key && *user && (*user)->uid != p->user.uid)
 		return -EPERM;
 	*user = &p->user;
 	return 0;
@@ -46,12 +70,13 @@ static int check_user(const struct peer_rights *p, const struct tfs_user **user)
 int peer_may_ask_tablets(const struct peer_rights *p, struct ts_request *q)
 {
 	const enum rule rule = q->method < TS_METHODS ? tablet_rules[q->method] : REFUSED;
+	const bool cluster = p->key && p->key->role == KEY_CLUSTER;
 	struct scan_spec *spec = (struct scan_spec *)(uintptr_t)q->spec; /* decoded for this request */
 
-	/* Only a caller in this process has no client; servers and masters do not connect here. */
-	if (q->token.client != p->client || q->term)
+	/* Only a caller in this process has no client, and only servers have a term. */
+	if (q->token.client != p->client || (q->term && !cluster))
 		return -EBADMSG;
-	if (rule == REFUSED || (rule == USER_TABLE && q->table < META_FIRST_USER_TABLE))
+	if (!cluster && (rule == REFUSED || (rule == USER_TABLE && q->table < META_FIRST_USER_TABLE)))
 		return -EPERM;
 	if (rule == ANY_TABLE && q->table < META_FIRST_USER_TABLE && !p->owner)
 		return -EPERM;
@@ -69,7 +94,10 @@ static bool master_checks(enum ms_method m)
 
 int peer_may_ask_master(const struct peer_rights *p, struct ms_request *q)
 {
-	if (!p->owner && !master_checks(q->method))
-		return -EPERM;
-	return check_user(p, &q->user);
+	int err = check_user(p, &q->user);
+	const struct tfs_user *u = q->user;
+	/* A vouching host's root, for example. */
+	const bool owner = p->owner || (p->key && (u->uid == 0 || u->uid == p->store_owner));
+
+	return err ? err : owner || master_checks(q->method) ? 0 : -EPERM;
 }

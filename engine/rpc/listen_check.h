@@ -3,14 +3,17 @@
 #ifndef TFS_RPC_LISTEN_CHECK_H
 #define TFS_RPC_LISTEN_CHECK_H
 
+#include "engine/rpc/keys.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 
 struct peer_rights {
-	struct tfs_user user; /* as the kernel names it */
-	bool owner;           /* root, or the user of the serving process: may act for others */
-	uint64_t client;      /* the id in its HELLO */
-	uint64_t peer;        /* of requests: 1 + uid */
+	struct tfs_user user;  /* as the kernel names it; of a key of role mount: the anonymous user */
+	bool owner;            /* root, the user of the serving process, or a key of role cluster: may act for others */
+	uid_t store_owner;     /* the user of the serving process */
+	const struct key *key; /* NULL: a Unix user */
+	uint64_t client;       /* the id in its HELLO */
+	uint64_t peer;         /* of requests: a number for its user or key */
 };
 /*
  * Checks a request, and makes it the peer's own: its user, its peer.  Returns 0; -EPERM: the peer may

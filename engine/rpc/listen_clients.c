@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #define REFUSE_US 60000000u
 
@@ -12,23 +13,29 @@ static int list_peer(struct listener *l, const struct peer *p, struct buf *out)
 {
 	const struct peer *other;
 	uint64_t requests = 0;
+	char process[16];
 
 	TAILQ_FOREACH (other, &l->peers, link)
 		if (other->greeted && other->rights.client == p->rights.client)
 			requests += atomic_load(&other->requests);
-	return buf_printf(out, "%llu\t%u\t%d\t%s\t%llu\t%llu\tunix\n", (unsigned long long)p->number, (unsigned)p->cred.uid,
-		(int)p->cred.pid, p->program, (unsigned long long)requests,
-		(unsigned long long)((monotonic_us() - p->since_us) / 1000000));
+	if (p->network)
+		snprintf(process, sizeof(process), "-");
+	else
+		snprintf(process, sizeof(process), "%d", (int)p->cred.pid);
+	/* The column's name is "user". */
+	return buf_printf(out, "%llu\t%s\t%s\t%s\t%llu\t%llu\t%s\n", (unsigned long long)p->number,
+		p->network ? p->name : p->name + strlen("user "), process, p->program, (unsigned long long)requests,
+		(unsigned long long)((monotonic_us() - p->since_us) / 1000000), p->address);
 }
 
-int listen_list(struct listener *l, const uid_t *of, struct buf *out)
+int listen_list(struct listener *l, const char *of, struct buf *out)
 {
 	const struct peer *p;
 	int err = 0;
 
 	mutex_lock(&l->lock);
 	TAILQ_FOREACH (p, &l->peers, link)
-		if (!err && p->greeted && !p->large && (!of || p->cred.uid == *of))
+		if (!err && p->greeted && !p->large && (!of || strcmp(p->name, of) == 0))
 			err = list_peer(l, p, out);
 	mutex_unlock(&l->lock);
 	return err;
@@ -47,8 +54,8 @@ int listen_disconnect(struct listener *l, uint64_t number)
 		i = l->refused_next++ % REFUSED_MAX;
 		l->refused[i].number = number;
 		l->refused[i].until_us = monotonic_us() + REFUSE_US;
-		l->refused[i].uid = found->cred.uid;
-		l->refused[i].pid = found->cred.pid;
+		l->refused[i].peer = found->rights.peer;
+		l->refused[i].place = found->place;
 		TAILQ_FOREACH (p, &l->peers, link)
 			if (p->greeted && p->rights.client == found->rights.client)
 				conn_close(p->conn, -EPERM);
@@ -71,13 +78,14 @@ int listen_allow(struct listener *l, uint64_t number)
 	return found ? 0 : -ENOENT;
 }
 
-bool listen_refuses(struct listener *l, const struct socket_peer *c)
+bool listen_refuses(struct listener *l, const struct peer *p)
 {
 	bool refused = false;
 
 	mutex_lock(&l->lock);
 	for (unsigned i = 0; i < REFUSED_MAX && !refused; i++)
-		refused = l->refused[i].until_us > monotonic_us() && l->refused[i].uid == c->uid && l->refused[i].pid == c->pid;
+		refused = l->refused[i].until_us > monotonic_us() && l->refused[i].peer == p->rights.peer &&
+			l->refused[i].place == p->place;
 	mutex_unlock(&l->lock);
 	return refused;
 }

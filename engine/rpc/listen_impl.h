@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a listener, for listen.c and listen_clients.c. */
+/* The state of a listener, for the files listen*.c. */
 #ifndef TFS_RPC_LISTEN_IMPL_H
 #define TFS_RPC_LISTEN_IMPL_H
 
@@ -17,13 +17,20 @@
 #define SLOW_WORKERS 8u /* for the master's and the store's requests */
 #define NOTICE_TABLES 16u
 #define LOGGED_USERS 64u
-#define REFUSED_MAX 32u /* processes; of more the oldest one is forgotten */
+#define REFUSED_MAX 32u /* peers; of more the oldest one is forgotten */
+#define WHO_MAX 128u
+#define DOORS 2u
 
 /* Its connection owns it. */
 struct peer {
 	struct listener *listener;
 	struct conn *conn;
-	struct socket_peer cred;
+	struct socket_peer cred;              /* of a Unix socket */
+	struct keys *keys;                    /* of TCP: the set that has the key; NULL: there is none yet */
+	bool network;                         /* of TCP: it is a stranger until its HELLO */
+	uint64_t place;                       /* its process, or the hash of its address */
+	char name[WHO_MAX], address[WHO_MAX]; /* "user 1000", "key laptop"; "unix", "192.0.2.1:700" */
+	bool leaves;                          /* listener.lock: it will be closed */
 	struct peer_rights rights;
 	struct ss_peer asks;
 	bool greeted, large;
@@ -49,10 +56,20 @@ struct slow_worker {
 	bool idle; /* listener.lock */
 };
 
+/* A listening socket. */
+struct door {
+	struct listener *listener;
+	int fd; /* -1: none */
+	bool network;
+	ev_io acceptable; /* the loop's thread only */
+};
+
 struct listener {
 	struct listen_options o;
 	uint8_t store_id[64];
-	int fd;
+	struct door doors[DOORS]; /* of Unix sockets; of TCP */
+	struct tls *tls;          /* of TCP; NULL: clear text, or there is no TCP */
+	struct keys *keys;        /* of TLS */
 	bool started;
 	uid_t owner;
 	struct tablet_service *tablets, watched; /* watched calls tablets */
@@ -69,24 +86,32 @@ struct listener {
 	unsigned peer_count;
 	uint64_t numbers;
 	struct {
-		uint64_t number, until_us;
-		uid_t uid;
-		pid_t pid;
+		uint64_t number, until_us, peer, place;
 	} refused[REFUSED_MAX];
 	unsigned refused_next;
 	/* The loop's thread only. */
-	ev_io acceptable;
 	ev_timer again;
 	struct peers line; /* that wait for memory */
 	size_t reserved;
 	struct {
-		uid_t uid;
-		uint64_t at_us;
+		uint64_t peer, at_us;
 	} logged[LOGGED_USERS];
 	unsigned logged_next;
 };
 
-/* Whether the process is refused (listen_disconnect). */
-bool listen_refuses(struct listener *l, const struct socket_peer *c) TFS_MUST;
+/* Whether the peer is refused (listen_disconnect). */
+bool listen_refuses(struct listener *l, const struct peer *p) TFS_MUST;
+
+/* ---- who a peer is (listen_who.c) ---- */
+
+/* Names the peer that has connected.  A peer of TCP has no rights yet. */
+int who_connects(struct peer *p, int fd) TFS_MUST;
+/* Gives a peer of TCP the rights of its key at its HELLO.  -EKEYREJECTED: it has none. */
+int who_greets(struct peer *p) TFS_MUST;
+void who_fini(struct peer *p);
+/* Whether there may be one peer more like this one.  Closes the oldest stranger if there are too many. */
+bool who_fits(struct listener *l, const struct peer *p) TFS_MUST;
+/* Logs why a peer was disconnected: one line a peer and minute. */
+void who_log(struct listener *l, const struct peer *p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -83,10 +83,10 @@ struct ss_answer {
 void ss_answer_fini(struct ss_answer *a);
 
 struct store_service;
-/* The user on whose behalf a connection asks. */
+/* On whose behalf a connection asks. */
 struct ss_peer {
-	uid_t uid;
-	bool owner; /* root, or the user of the serving process */
+	const char *name; /* "user 1000", "key laptop" */
+	bool owner;       /* may do everything */
 };
 struct store_service_ops {
 	int (*call)(struct store_service *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a);

@@ -10,3 +10,6 @@ t_unit_test_rooms_memory_LDFLAGS = $(wrap_alloc)
 check_PROGRAMS += t/unit/test_frames
 t_unit_test_frames_SOURCES = t/unit/test_frames.c t/unit/dir.h
 t_unit_test_frames_LDADD = librpc.a libmeta.a libschema.a liblock.a libcompact.a libtablet.a liblog.a libcell.a libsstable.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_keys
+t_unit_test_keys_SOURCES = t/unit/test_keys.c t/unit/dir.h
+t_unit_test_keys_LDADD = librpc.a libschema.a libcompact.a libtablet.a liblog.a libcell.a libsstable.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -156,6 +156,68 @@ static void rights(void **state)
 	}
 }
 
+/* A host vouches for its users, as far as its key is not squashed. */
+static void keys(void **state)
+{
+	const struct key host = {.role = KEY_MOUNT}, no_root = {.squash = SQUASH_ROOT}, one = {.squash = SQUASH_ALL},
+			 server = {.role = KEY_CLUSTER};
+	const struct tfs_user anon = {.uid = 7, .gid = 8};
+	struct peer_rights p = {.user = anon, .key = &host, .store_owner = 99, .client = TS_CLIENT_RANDOM | 5, .peer = 3};
+	gid_t groups[] = {5, 0, 6}, many[2000] = {0};
+	struct tfs_user root = {0}, user = {.uid = 4321, .gid = 0, .groups = groups, .group_count = 3},
+			crowd = {.uid = 4321, .groups = many, .group_count = 2000};
+	struct ts_request q = {.method = TS_READ, .table = 100, .token.client = p.client};
+	struct ms_request m = {.method = MS_TABLE_CREATE};
+	struct ts_request r;
+
+	for (unsigned squash = 0; squash < 3; squash++) {
+		p.key = squash == 0 ? &host : squash == 1 ? &no_root : &one;
+		r = q;
+		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);
+		assert_ptr_equal(r.user, &p.user); /* no user: the anonymous one */
+		assert_int_equal(r.peer, 3);
+		r.user = &root;
+		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);
+		assert_ptr_equal(r.user, squash ? &p.user : &root);
+		r.user = &user;
+		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);
+		assert_ptr_equal(r.user, squash == 2 ? &p.user : &user);
+		assert_int_equal(groups[1], squash ? 8 : 0);
+		assert_int_equal(user.gid, squash ? 8 : 0);
+		r.user = &crowd;
+		assert_int_equal(peer_may_ask_tablets(&p, &r), -EPERM);
+		/* METADATA, methods of servers, a term. */
+		r = q;
+		r.table = META_TABLE;
+		assert_int_equal(peer_may_ask_tablets(&p, &r), -EPERM);
+		r = q;
+		r.method = TS_LOAD;
+		assert_int_equal(peer_may_ask_tablets(&p, &r), -EPERM);
+		r = q;
+		r.term = 1;
+		assert_int_equal(peer_may_ask_tablets(&p, &r), -EBADMSG);
+		/* Requests that the master does not check: of the owner of the store. */
+		m.user = NULL;
+		assert_int_equal(peer_may_ask_master(&p, &m), -EPERM);
+		m.user = &user;
+		assert_int_equal(peer_may_ask_master(&p, &m), -EPERM);
+		m.user = &root;
+		assert_int_equal(peer_may_ask_master(&p, &m), squash ? -EPERM : 0);
+	}
+	user.uid = 99;
+	p.key = &no_root;
+	m.user = &user;
+	assert_int_equal(peer_may_ask_master(&p, &m), 0);
+	/* A server may do everything. */
+	p.key = &server;
+	p.owner = true;
+	for (unsigned method = 1; method < TS_METHODS; method++) {
+		r = (struct ts_request){.method = (enum ts_method)method, .table = META_TABLE, .term = 1, .token.client = p.client};
+		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);
+		assert_null(r.user);
+	}
+}
+
 /* ---- a listener ---- */
 
 #define SLOW_S 6 /* longer than a channel bears the silence of a server */
@@ -702,6 +764,7 @@ int main(void)
 		cmocka_unit_test(frames_in_pieces),
 		cmocka_unit_test(bad_headers),
 		cmocka_unit_test(rights),
+		cmocka_unit_test(keys),
 		cmocka_unit_test_setup_teardown(clients, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(hostile, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(stranger, test_dir_setup, test_dir_teardown),
