@@ -167,17 +167,22 @@ static int joined_close(void *arg)
 
 /* ---- opening ---- */
 
-static void on_changed(void *arg, const struct notice *n)
+static void on_changed(void *arg, const struct tfs_bytes *notice, uint64_t number)
 {
 	struct tfs_store *s = ((struct joined *)arg)->store;
 
-	if (!s)
-		return;
-	if (!n || n->schemas)
-		client_changed(s, 0);
-	for (uint32_t i = 0; n && i < n->table_count; i++)
-		if (n->tables[i])
-			client_changed(s, n->tables[i]);
+	if (s)
+		client_changed(s, notice, number);
+}
+
+static int joined_watch(void *arg)
+{
+	return channel_watch(((struct joined *)arg)->channel);
+}
+
+static void joined_heard(void *arg, uint64_t notice)
+{
+	channel_heard(((struct joined *)arg)->channel, notice);
 }
 
 /* Takes dial. */
@@ -185,7 +190,6 @@ static int open_parts(struct joined *j, struct dial *dial, const struct tfs_opti
 {
 	struct channel_options co = {.dial = dial,
 		.program = *o->mountpoint ? o->mountpoint : program_invocation_short_name,
-		.notices = true,
 		.sync = o->sync,
 		.timeout_us = o->timeout_us,
 		.changed = on_changed,
@@ -224,6 +228,9 @@ int join_open(const struct store_source *at, const struct tfs_options *o, struct
 		.config = joined_config,
 		.config_change = joined_config_change,
 		.close = joined_close,
+		.watch = joined_watch,
+		.heard = joined_heard,
+		.remote = true,
 		.options = *o,
 	};
 	struct joined *j = calloc(1, sizeof(*j));

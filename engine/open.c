@@ -211,6 +211,16 @@ static int embedded_confirm_clock(void *arg)
 	return 0;
 }
 
+static int embedded_watch(void *arg)
+{
+	return serve_watch(((struct embedded *)arg)->serving);
+}
+
+static void embedded_heard(void *arg, uint64_t notice)
+{
+	serve_heard(((struct embedded *)arg)->serving, notice);
+}
+
 static int embedded_close(void *arg)
 {
 	const struct embedded *e = arg;
@@ -628,26 +638,6 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	return 0;
 }
 
-/* A size, time or number that is 0 gets its default. */
-static void options_fill(struct tfs_options *to, const struct tfs_options *from)
-{
-	struct tfs_options d;
-
-	tfs_options_init(&d);
-	*to = from ? *from : d;
-#define FILL(member) to->member = to->member ? to->member : d.member
-	FILL(block_cache_bytes);
-	FILL(memtable_bytes);
-	FILL(table_cache_bytes);
-	FILL(log_segment_bytes);
-	FILL(sync_interval_us);
-	FILL(compaction_threads);
-	FILL(major_within_us);
-	FILL(clock_gap_us);
-	FILL(timeout_us);
-#undef FILL
-}
-
 /*
  * If the disk is so full that the store cannot be opened, nothing in it can be
  * deleted either.  So the reserve is cut: at first by an eighth, which
@@ -711,6 +701,8 @@ static int open_here(const char *source, const struct tfs_options *filled, struc
 		.will_close = embedded_will_close,
 		.change = embedded_change,
 		.close = embedded_close,
+		.watch = embedded_watch,
+		.heard = embedded_heard,
 		.options = *filled,
 	};
 	struct embedded *e = NULL;

@@ -17,6 +17,7 @@
 #include "engine/lock/lock.h"
 #include "engine/rpc/channel.h"
 #include "engine/rpc/listen.h"
+#include "engine/rpc/listen_check.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -43,7 +44,7 @@ struct serving {
 /* ---- the store service ---- */
 
 /* Clients read the files of schemas, and the notes of dropped tables.  Others have the store's secret, for example. */
-static bool may_read(const char *name)
+static bool is_readable(const char *name)
 {
 	static const char *const dirs[] = {"tables", "snapshots", "dropped"};
 
@@ -66,7 +67,7 @@ static int serve_lock_get(struct serving *s, const struct ss_request *q, struct 
 {
 	struct lock_stat stat = {0};
 	struct buf b = {0};
-	int err = q->name && may_read(q->name) ? s->o.locks->ops->get(s->o.locks, q->name, &b, &stat) : -EINVAL;
+	int err = q->name && is_readable(q->name) ? s->o.locks->ops->get(s->o.locks, q->name, &b, &stat) : -EINVAL;
 
 	if (!err)
 		err = give(a, &b);
@@ -96,7 +97,7 @@ static int add_name(void *arg, const char *name)
 static int serve_lock_list(struct serving *s, const struct ss_request *q, struct ss_answer *a)
 {
 	struct names n = {.a = a};
-	int err = q->name && may_read(q->name) ? s->o.locks->ops->list(s->o.locks, q->name, add_name, &n) : -EINVAL;
+	int err = q->name && is_readable(q->name) ? s->o.locks->ops->list(s->o.locks, q->name, add_name, &n) : -EINVAL;
 	struct tfs_bytes copy = {0};
 
 	if (!err && n.count && !arena_dup(&a->arena, tfs_bytes_of(n.v, n.count * sizeof(*n.v)), &copy))
@@ -332,13 +333,56 @@ static int noting_call(struct master_service *m, const struct ms_request *q, str
 	int err = ms_call(n->inner, q, a);
 
 	if (q->method != MS_COLLECT)
-		listen_note_schemas(n->serving->listener);
+		listen_note_schemas(n->serving->listener, 0);
 	return err;
 }
 
-static void on_changed(void *arg, uint32_t tablets)
+static void on_changed(void *arg, struct tfs_bytes notice, uint64_t number)
 {
-	client_changed(((struct serving *)arg)->o.store, tablets);
+	client_changed(((struct serving *)arg)->o.store, &notice, number);
+}
+
+struct reading {
+	const struct peer_rights *peer;
+	uint32_t tablets;
+	struct lock_service *locks;
+};
+
+static bool key_has_table(const struct key *key, const char *name)
+{
+	bool has = !key || !key->table_count;
+
+	for (unsigned i = 0; !has && i < key->table_count; i++)
+		has = strcmp(key->tables[i], name) == 0;
+	return has;
+}
+
+/* Returns 1 if it is the table, and the peer may read a family of it; -EACCES if it is the table, and not. */
+static int may_read_table(void *arg, const char *name)
+{
+	const struct reading *r = arg;
+	const struct tfs_schema *p;
+	struct schema *s;
+	int found = 0;
+
+	if (schemas_table(r->locks, name, &s, NULL))
+		return 0;
+	p = schema_public(s);
+	if (p->tablets_id == r->tablets) {
+		found = -EACCES;
+		for (unsigned i = 0; i < p->family_count && found < 0; i++)
+			if (peer_acts_for_others(r->peer) || tfs_may(p, &p->families[i], &r->peer->user, TFS_MAY_READ))
+				found = key_has_table(r->peer->key, name) ? 1 : found;
+	}
+	schema_put(s);
+	return found;
+}
+
+static bool may_read_tablets(void *arg, const struct peer_rights *peer, uint32_t tablets)
+{
+	struct reading r = {.peer = peer, .tablets = tablets, .locks = ((struct serving *)arg)->o.locks};
+
+	return r.locks->ops->list(r.locks, "tables", may_read_table, &r) == 1;
 }
 
 /* ---- lifetime ---- */
@@ -462,6 +506,17 @@ struct master_service *serve_master(struct serving *s, struct master_service *ma
 	return &s->master.base;
 }
 
+int serve_watch(struct serving *s)
+{
+	return s ? listen_watch(s->listener) : 0;
+}
+
+void serve_heard(struct serving *s, uint64_t notice)
+{
+	if (s)
+		listen_heard(s->listener, notice);
+}
+
 int serve_list(struct serving *s, struct buf *out)
 {
 	return s ? listen_list(s->listener, NULL, out) : 0;
@@ -480,6 +535,7 @@ int serve_start(struct serving *s, const struct serve_options *o)
 		.store_id = tfs_bytes_of(s->id, sizeof(s->id)),
 		.server = o->incarnation,
 		.changed = on_changed,
+		.may_read = may_read_tablets,
 		.arg = s,
 	};
 

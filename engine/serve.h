@@ -30,6 +30,9 @@ struct serve_options {
 };
 /* Borrows all until serve_stop. */
 int serve_start(struct serving *s, const struct serve_options *o) TFS_MUST;
+/* From now on the store's handle is told of changes by clients (client_changed), and says when it has dropped what a notice names.  s NULL: nothing. */
+int serve_watch(struct serving *s) TFS_MUST;
+void serve_heard(struct serving *s, uint64_t notice);
 /* The clients, and the end of one (engine/rpc/listen.h).  s NULL: there are none. */
 int serve_list(struct serving *s, struct buf *out) TFS_MUST;
 int serve_refuse(struct serving *s, uint64_t client, bool refuse) TFS_MUST;

@@ -113,6 +113,7 @@ struct tfs_options {
 	bool no_background;       /* for tests: flush and compact only on request */
 	bool serve, insecure_tcp; /* other processes may use the store through this one; also in clear text at `listen` */
 	uint64_t timeout_us;      /* how long a call waits for the process that serves the store; default 60 s, at most that */
+	uint64_t coherence_us;    /* tfs_watch: of that process a sign of life comes within this time; default 1 s */
 	int log_level; /* the process's level: 0 errors, 1 also warnings, 2 notices (default), 3 infos, 4 debug; -1: unchanged */
 	char socket_mode[8];         /* with serve, of DATADIR/socket: "0600" (default, also ""), "0660" or "0666" */
 	char socket_group[64];       /* its group, a name or a number; "": the group of the process */
@@ -189,13 +190,27 @@ TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char *
  * caller frees, to the names of further settings that differ in o, or to "".
  */
 TFS_API int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left) TFS_CHECKED;
+enum tfs_changed {
+	TFS_CHANGED_CELLS,   /* of a row and family of a table that a handle has open */
+	TFS_CHANGED_SCHEMA,  /* the table has another schema than `before` by now, or was dropped */
+	TFS_CHANGED_TABLES,  /* tables or snapshots were made, renamed or dropped */
+	TFS_CHANGED_ALL,     /* anything may have changed, but from now on all changes are told */
+	TFS_CHANGES_UNKNOWN, /* until the next TFS_CHANGED_ALL changes are not told */
+};
+struct tfs_change {
+	enum tfs_changed what;
+	uint32_t table;       /* its id */
+	struct tfs_bytes row; /* n 0: any rows */
+	uint16_t family;      /* its id; 0: any */
+	const struct tfs_schema *before;
+};
 /*
- * Calls fn after others have changed the store, from a thread of the library; maybe also without a change.  table: the id of
- * a table that a handle has open, whose cells have changed; 0: anything may have changed.  before: NULL, or the former schema
- * of the table, which has another one by now, or was dropped.  -EBUSY: there is a watch already.  tfs_unwatch ends it.
+ * Calls fn, from a thread of the library, after others have changed the store; maybe also without a change.  Changes by this
+ * handle are not told.  A store that another process serves begins with TFS_CHANGED_ALL.  If nothing is heard of the server for
+ * coherence_us, changes are unknown.  -EBUSY: there is a watch already.  tfs_unwatch ends it.
  */
 TFS_API int tfs_watch(
-	struct tfs_store *s, void (*fn)(void *arg, uint32_t table, const struct tfs_schema *before), void *arg) TFS_CHECKED;
+	struct tfs_store *s, void (*fn)(void *arg, const struct tfs_change *changes, unsigned count), void *arg) TFS_CHECKED;
 TFS_API void tfs_unwatch(struct tfs_store *s);
 /* All metrics as one page of Prometheus text.  The caller frees *text. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
@@ -273,18 +288,16 @@ struct tfs_snapshot {
 	uint64_t pinned_bytes; /* the bytes among these that no table and no other snapshot uses; 0 without `usage` */
 };
 /*
- * Calls fn for each snapshot of t, by name.  fn returns 0, or a value that ends
- * the calls and is returned.  usage: also sets the sizes; this reads METADATA as
- * a whole.
+ * Calls fn for each snapshot of t, by name.  fn returns 0, or a value that ends the calls and is returned.  usage: also sets the
+ * sizes; this reads METADATA as a whole.
  */
 TFS_API int tfs_snapshot_list(
 	struct tfs_table *t, bool usage, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
 /* Describes one snapshot, by its handle, with the sizes; name is NULL.  -EINVAL: t is a table; -ENOENT: it was dropped. */
 TFS_API int tfs_snapshot_usage(struct tfs_table *t, struct tfs_snapshot *out) TFS_CHECKED;
 /*
- * Makes a snapshot of this name in every table, each as of an instant of its
- * own.  After an error it drops those it has made.  -EEXIST: a table has a
- * snapshot of that name.
+ * Makes a snapshot of this name in every table, each as of an instant of its own.  After an error it drops those it has made.
+ * -EEXIST: a table has a snapshot of that name.
  */
 TFS_API int tfs_snapshot_create_all(struct tfs_store *s, const char *name) TFS_CHECKED;
 /* Drops the snapshots of this name that tfs_snapshot_create_all made.  -ENOENT: there is none. */
@@ -293,9 +306,8 @@ TFS_API int tfs_snapshot_drop_all(struct tfs_store *s, const char *name) TFS_CHE
 TFS_API int tfs_snapshot_list_all(
 	struct tfs_store *s, int (*fn)(void *arg, const struct tfs_snapshot *snapshot), void *arg) TFS_CHECKED;
 /*
- * Creates a table with the rows of t, a table or a snapshot, and with a copy of
- * its schema.  The two share SSTables until compactions replace them, so no data
- * is copied.  -EEXIST, -EINVAL: the name.  Durable on return.
+ * Creates a table with the rows of t, a table or a snapshot, and with a copy of its schema.  The two share SSTables until
+ * compactions replace them, so no data is copied.  -EEXIST, -EINVAL: the name.  Durable on return.
  */
 TFS_API int tfs_table_clone(struct tfs_table *t, const char *name) TFS_CHECKED;
 
@@ -355,16 +367,14 @@ struct tfs_schema {
 	bool snapshot_of_all;       /* made by tfs_snapshot_create_all */
 };
 /*
- * Returns a counted reference to the schema as last read.  No I/O.  A snapshot has the
- * schema of its instant.  But access is the stricter of that instant's and today's.
- * A family that was deleted since then has the access of that instant.
+ * Returns a counted reference to the schema as last read.  No I/O.  A snapshot has the schema of its instant.  But access is the
+ * stricter of that instant's and today's.  A family that was deleted since then has the access of that instant.
  */
 TFS_API int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out) TFS_CHECKED;
 TFS_API void tfs_schema_put(const struct tfs_schema *s);
 /*
- * Returns NULL if there is none.  Every function that takes the name of an
- * existing family or group also takes "#ID", its id in decimal.  "#ID" refers
- * to the same family or group after a rename.
+ * Returns NULL if there is none.  Every function that takes the name of an existing family or group also takes "#ID", its id in
+ * decimal.  "#ID" refers to the same family or group after a rename.
  */
 TFS_API const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name);
 TFS_API const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char *name);
@@ -380,9 +390,8 @@ struct tfs_user {
 #define TFS_MAY_READ 4u /* as in a mode */
 #define TFS_MAY_WRITE 2u
 /*
- * Returns true if the user may search the table and may do all of `may` with
- * the cells of its family f.  Owner, group, mode and ACL decide as the kernel
- * decides for a file.  f may be NULL, with `may` 0: only the table counts.
+ * Returns true if the user may search the table and may do all of `may` with the cells of its family f.  Owner, group, mode and
+ * ACL decide as the kernel decides for a file.  f may be NULL, with `may` 0: only the table counts.
  */
 TFS_API bool tfs_may(const struct tfs_schema *s, const struct tfs_family *f, const struct tfs_user *user, unsigned may);
 /* An entry of an ACL, for a named user, a named group, or the group that owns the family. */
@@ -474,17 +483,15 @@ TFS_API int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit 
 TFS_API struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row); /* NULL: out of memory */
 TFS_API void tfs_mutation_free(struct tfs_mutation *m);
 /*
- * Adding an operation copies no bytes: keys and values, and the row, must live
- * until tfs_apply returns.  The only error is -ENOMEM; tfs_apply reports all
- * others.  A mutation may be applied more than once.
+ * Adding an operation copies no bytes: keys and values, and the row, must live until tfs_apply returns.  The only error is
+ * -ENOMEM; tfs_apply reports all others.  A mutation may be applied more than once.
  */
 TFS_API int tfs_mutation_put(
 	struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts, struct tfs_bytes value);
 
 /*
- * The general write: starts from a base, changes some of its bytes, and stores
- * the result as a version.  With TFS_BASE_EMPTY it equals put.  The server
- * reads the base and stores the result under the row's lock.
+ * The general write: starts from a base, changes some of its bytes, and stores the result as a version.  With TFS_BASE_EMPTY it
+ * equals put.  The server reads the base and stores the result under the row's lock.
  */
 struct tfs_range {
 	uint64_t offset;
@@ -570,11 +577,10 @@ struct tfs_result {
 #define TFS_APPLY_SYNC 1u /* on disk before it returns */
 #define TFS_APPLY_KEEP 2u /* deletes keep the versions that only a clock in doubt hides */
 /*
- * Applies all operations atomically, in order: an operation sees the effect of earlier
- * operations on the same column.  results: NULL, or an array with an element per operation;
- * after an error only `failed` is set in it.  -ENOENT the table was dropped; -EINVAL unknown
- * family or bad argument; -EFBIG; -E2BIG; -ECANCELED a check failed.  After an I/O error it is
- * unknown whether the mutation was applied; after any other it was not.
+ * Applies all operations atomically, in order: an operation sees the effect of earlier operations on the same column.  results:
+ * NULL, or an array with an element per operation; after an error only `failed` is set in it.  -ENOENT the table was dropped;
+ * -EINVAL unknown family or bad argument; -EFBIG; -E2BIG; -ECANCELED a check failed.  After an I/O error it is unknown whether
+ * the mutation was applied; after any other it was not.
  */
 TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results) TFS_CHECKED;
 
@@ -605,9 +611,8 @@ struct tfs_batch_options {
 	unsigned threads; /* requests at a time, at most 64; default 4, by threads that all such batches of the store share */
 	bool sync;        /* applied mutations are on disk */
 	/*
-	 * Called for each row mutation that failed, with the -errno that tfs_apply
-	 * would have returned.  Threads of the batch call it, one at a time.  It
-	 * must not call the batch.  May be NULL.
+	 * Called for each row mutation that failed, with the -errno that tfs_apply would have returned.  Threads of the batch
+	 * call it, one at a time.  It must not call the batch.  May be NULL.
 	 */
 	void (*failed)(void *arg, struct tfs_bytes row, int err);
 	void *arg;
@@ -615,10 +620,9 @@ struct tfs_batch_options {
 /* o may be NULL: all defaults.  The batch has its own reference to the table.  -EINVAL: more than 64 threads. */
 TFS_API int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct tfs_batch **out) TFS_CHECKED;
 /*
- * Adds a copy of the mutation with its keys and values.  Waits while the batch
- * has max_bytes; a larger mutation waits until the batch is empty.  After an
- * error nothing was added: -EINVAL unknown family, bad argument or another
- * table's mutation; -ENOENT the table was dropped; -ENOMEM.
+ * Adds a copy of the mutation with its keys and values.  Waits while the batch has max_bytes; a larger mutation waits until the
+ * batch is empty.  After an error nothing was added: -EINVAL unknown family, bad argument or another table's mutation; -ENOENT
+ * the table was dropped; -ENOMEM.
  */
 TFS_API int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m) TFS_CHECKED;
 /* Waits until every mutation added before is applied or has failed.  Returns 0, or the first error since the last flush. */
@@ -666,10 +670,7 @@ struct tfs_scan_spec {
 	bool has_times; /* [since, until) */
 	int64_t since, until;
 	uint32_t versions; /* versions of each column within the times, before the filters below; 0 for all live versions */
-	/*
-	 * Filters that the server applies.  A pattern is a regular expression of
-	 * PCRE2 over bytes and matches the whole key or value; data NULL: no filter.
-	 */
+	/* A pattern is a regular expression of PCRE2 over bytes and matches the whole key or value; data NULL: no filter. */
 	struct tfs_bytes row_regex, qualifier_regex, value_regex;
 	struct tfs_bytes value_is; /* the whole value */
 	bool has_changed;          /* cells with commit_us >= changed_since */
@@ -686,15 +687,12 @@ struct tfs_scan_spec {
 	void *stop_arg;
 	bool past_damage; /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
 	/*
-	 * The difference of two snapshots of one table.  The scan of one leaves out
-	 * the cells that the second, absent_from, has with the same timestamp and
-	 * value, also if they were written again.  With absent_names it leaves them
-	 * out whatever their value.  Both are read on behalf of the user of the
-	 * scanned handle.
+	 * The difference of two snapshots of one table.  The scan of one leaves out the cells that the second, absent_from, has
+	 * with the same timestamp and value, also if they were written again.  With absent_names it leaves them out whatever
+	 * their value.  Both are read on behalf of the user of the scanned handle.
 	 *
-	 * With one_row, the row is read in both.  Else the rows are read that SSTables
-	 * contain which only one of the two uses; all rows if the table is salted, if
-	 * families or their GC rules differ, or if a rule has an age.
+	 * With one_row, the row is read in both.  Else the rows are read that SSTables contain which only one of the two uses;
+	 * all rows if the table is salted, if families or their GC rules differ, or if a rule has an age.
 	 *
 	 * Bounds, families, batch_bytes, stop and past_damage apply; -EINVAL with
 	 * other members, or if the two are not snapshots of one table.  past_damage:
@@ -705,11 +703,9 @@ struct tfs_scan_spec {
 };
 struct tfs_scan;
 /*
- * Order: rows (reverse: descending), families by id, qualifiers ascending,
- * timestamps descending.  Each row is read as of one instant if its cells fit in
- * batch_bytes.  So is a larger one, unless the caller pauses for a minute within the
- * row or the row's server is lost.  Then the rest of the row is of a later instant.
- * Copies the spec.
+ * Order: rows (reverse: descending), families by id, qualifiers ascending, timestamps descending.  Each row is read as of one
+ * instant if its cells fit in batch_bytes.  So is a larger one, unless the caller pauses for a minute within the row or the
+ * row's server is lost.  Then the rest of the row is of a later instant.  Copies the spec.
  */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;
 /*
@@ -782,11 +778,9 @@ TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct t
  */
 TFS_API int tfs_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /*
- * Merges the tablet that contains row with the next one.  The server merges
- * small neighbours by itself.  -ENOENT: there is no next tablet; -EBUSY: try
- * again; -E2BIG: row keys of tens of KiB make the list of the lower tablet's
- * files larger than a cell of METADATA.  Nothing was changed; tfs_compact
- * reduces the number of files.
+ * Merges the tablet that contains row with the next one.  The server merges small neighbours by itself.  -ENOENT: there is no
+ * next tablet; -EBUSY: try again; -E2BIG: row keys of tens of KiB make the list of the lower tablet's files larger than a cell
+ * of METADATA.  Nothing was changed; tfs_compact reduces the number of files.
  */
 TFS_API int tfs_merge(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /* Writes the memtables of every tablet to SSTables (paper, section 5.4: minor compaction).  Returns when that is done. */

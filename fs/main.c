@@ -180,7 +180,7 @@ static int close_store(void)
 	int err;
 
 	if (fs.mountpoint) {
-		tfs_unwatch(fs.store);
+		foreign_stop();
 		extra_report_scratch();
 		ofile_close_all();
 		free_parts();
@@ -255,7 +255,7 @@ static int mount_begin(const struct command *c)
 	fs.mountpoint = c->mountpoint;
 	err = session_start(fs.mountpoint);
 	if (!err && (fs.shared || !fs.read_only))
-		err = tfs_watch(fs.store, foreign_changed, NULL);
+		err = foreign_start();
 	if (err)
 		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", fs.mountpoint,
 			err == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-err));
@@ -283,6 +283,7 @@ static int serve(const struct command *c, const sigset_t *signals)
 		err = loop_run(c->single, signals, signal_ends);
 	if (err)
 		msg_error("the daemon ended: %s", strerror(-err));
+	foreign_stop();
 	http_stop();
 	return err;
 }
@@ -308,6 +309,7 @@ static int daemon_run(const struct command *c, struct fuse_args *args)
 	fs.source = c->source;
 	fs.read_only = c->read_only;
 	fs.shared = store_source_is_served(&c->at);
+	fs.may_keep = !fs.shared;
 	fs.quiet = c->quiet;
 	fs.latest = c->latest;
 	fs.uid = getuid();

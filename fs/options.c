@@ -36,7 +36,7 @@ enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
 static const struct fuse_opt server_spec[] = {BOTH, OPTION("while-used", while_used), FUSE_OPT_END};
 static const struct fuse_opt mount_spec[] = {BOTH, OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
 	OPTION("quiet", quiet), OPTION("latest", latest), {"timeout=%s", offsetof(struct command, timeout), 0},
-	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
+	{"coherence=%s", offsetof(struct command, coherence), 0}, {"coherence=%s", offsetof(struct command, coherence), 0},
 	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
@@ -129,6 +129,7 @@ int command_help(bool server)
 	      "    -o quiet               chmod and chown of cells succeed without effect\n"
 	      "    -o latest              tables show plain names, newest versions only\n"
 	      "    -o timeout=TIME        how long calls wait for the daemon that serves unix:DATADIR\n"
+	      "    -o coherence=TIME      nothing is kept of that store if nothing is heard of the daemon for TIME\n"
 	      "\n"
 	      "FUSE options:\n",
 		stdout);
@@ -169,6 +170,8 @@ static void apply_command(const struct command *c, struct tfs_options *o)
 		snprintf(o->http, sizeof(o->http), "%s", c->http);
 	if (c->timeout)
 		(void)!units_duration(c->timeout, &o->timeout_us);
+	if (c->coherence)
+		(void)!units_duration(c->coherence, &o->coherence_us);
 	if (c->source)
 		snprintf(o->data, sizeof(o->data), "%s", c->source);
 	if (c->mountpoint)
@@ -296,11 +299,15 @@ static int parse_again(struct command *c, struct fuse_args *args, const char *co
 	return err;
 }
 
-/* Whether -o timeout is a time, and a server's source a data directory. */
+/* Whether -o timeout and -o coherence are times, and a server's source a data directory. */
 static bool is_right(const struct command *c)
 {
-	uint64_t timeout_us;
+	uint64_t timeout_us, coherence_us;
 
+	if (c->coherence && (!units_duration(c->coherence, &coherence_us) || coherence_us < 500000 || coherence_us > 60000000)) {
+		fprintf(stderr, "%s: coherence=%s: must be from 500ms to 60s\n", command_name(), c->coherence);
+		return false;
+	}
 	if (c->timeout && (!units_duration(c->timeout, &timeout_us) || timeout_us < 1000000 || timeout_us > 60000000)) {
 		fprintf(stderr, "%s: timeout=%s: must be from 1s to 60s\n", command_name(), c->timeout);
 		return false;
@@ -374,6 +381,7 @@ void command_free(struct command *c)
 	free(c->check);
 	free(c->http);
 	free(c->timeout);
+	free(c->coherence);
 }
 
 /* The line of the file that sets mount_options, which libfuse checks without its place. */

@@ -32,6 +32,10 @@ struct client_options {
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */
 	void (*will_close)(void *arg);
 	void (*change)(void *arg, const struct tfs_options *o); /* applies the settings that can change */
+	/* Both NULL: there are no others.  watch: from now on client_changed is called; heard: all that the notices up to this one name was dropped. */
+	int (*watch)(void *arg);
+	void (*heard)(void *arg, uint64_t notice);
+	bool remote; /* client_changed is called four times a second, or changes are not told */
 	/* Of a store that another process serves, which has the settings; else NULL. */
 	int (*config)(void *arg, struct buf *out);
 	int (*config_change)(void *arg, struct tfs_bytes text, char **why);
@@ -41,10 +45,11 @@ struct client_options {
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 /*
- * Others have changed cells of the table with this set of tablets (its id in requests), or, with 0, tables
- * and schemas.  Only queues work for the thread of tfs_watch.
+ * Others have changed something: a packed NOTICE (rpc/hello.h) and its number.  notice NULL: from now on
+ * changes are not told, until a notice says that anything may have changed.  Only queues
+ * work for the thread of tfs_watch.
  */
-void client_changed(struct tfs_store *s, uint32_t tablets);
+void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number);
 
 struct tfs_table {
 	struct tfs_store *store;
@@ -120,6 +125,8 @@ int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_tabl
  */
 int table_no_family(struct tfs_table *t) TFS_MUST;
 /* ---- options.c ---- */
+/* Copies the options (NULL: the defaults).  A size, time or number that is 0 gets its default. */
+void options_fill(struct tfs_options *to, const struct tfs_options *from);
 /* Appends the settings as text of tabletfs.conf(5).  Those that cannot change while the store is open are comments. */
 int options_render(const struct tfs_options *o, struct buf *out) TFS_MUST;
 /* Replaces settings of o by the settings in the text.  -EINVAL: one is wrong or cannot change; *why as of tfs_options_load. */

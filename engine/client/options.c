@@ -31,9 +31,30 @@ void tfs_options_init(struct tfs_options *o)
 		.major_within_us = 7 * 86400000000ull,
 		.clock_gap_us = 86400000000ull,
 		.timeout_us = 60000000,
+		.coherence_us = 1000000,
 		.log_level = -1,
 		.socket_mode = "0600",
 	};
+}
+
+void options_fill(struct tfs_options *to, const struct tfs_options *from)
+{
+	struct tfs_options d;
+
+	tfs_options_init(&d);
+	*to = from ? *from : d;
+#define FILL(member) to->member = to->member ? to->member : d.member
+	FILL(block_cache_bytes);
+	FILL(memtable_bytes);
+	FILL(table_cache_bytes);
+	FILL(log_segment_bytes);
+	FILL(sync_interval_us);
+	FILL(compaction_threads);
+	FILL(major_within_us);
+	FILL(clock_gap_us);
+	FILL(timeout_us);
+	FILL(coherence_us);
+#undef FILL
 }
 
 enum setting_type { SIZE, DURATION, COUNT, LEVEL, FLAG, TEXT, PATH, ADDRESS, TOKEN, SOCKET_MODE };
@@ -91,6 +112,9 @@ static const struct setting settings[] = {
 		"The file of keys of hosts that may use the store at `listen`: tabletctl keys\nmakes it.  SIGHUP reads it again."},
 	{"insecure_tcp", FLAG, false, AT(insecure_tcp), 0, 0, "must be true or false",
 		"`listen` is for clear text without keys, in which every client is nobody.\nFor benchmarks only."},
+	{"coherence", DURATION, false, AT(coherence_us), 500000, 60000000, "must be from 500ms to 60s",
+		"Of a store that another daemon serves: a mount that has not heard of that daemon for\nthis time keeps nothing that it has "
+		"read."},
 	{"http", ADDRESS, false, AT(http), 0, LONGEST(http),
 		"must be a numeric address with a port, such as \"127.0.0.1:9180\", or \"\": none",
 		"The address on which the daemon serves metrics and a status page over HTTP."},

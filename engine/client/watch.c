@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What others change, told to the user of a store handle (tfs_watch).  A thread of the
- * handle reads the schemas again, because notices do not carry them, and then calls the
- * user's function.
+ * handle reads the schemas again, because notices do not carry them, calls the user's
+ * function, and then tells the server that everything was dropped.
+ *
+ * A server in another process sends a notice at least four times a second.  If none comes for
+ * options.coherence_us, or the connection is lost, the user may keep nothing, until the
+ * server's next stream begins.
  */
 #include "engine/client/client.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/task.h"
+#include "engine/rpc/notices.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define TABLES_MOST 64u
 #define PAUSE_TIMES 3u /* so that a stream of changes costs a quarter of a processor at most */
 #define PAUSE_MOST_US 250000u
 
@@ -20,49 +24,65 @@ struct watch {
 	struct task task; /* first */
 	struct task_pool *pool;
 	struct tfs_store *store;
-	void (*fn)(void *arg, uint32_t table, const struct tfs_schema *before);
+	void (*fn)(void *arg, const struct tfs_change *changes, unsigned count);
 	void *arg;
 	/* Guarded by the store's lock. */
-	uint32_t tablets[TABLES_MOST];
-	unsigned count;
-	bool all;
+	struct notices *queue, *spare;
+	uint64_t number; /* of the last notice in the queue; 0: none */
+	bool lost;       /* before what is in the queue */
+	_Atomic uint64_t heard_us;
+	/* The task writes these. */
+	_Atomic bool alive;
 	uint64_t pause_us; /* before the next call of fn: a multiple of the time that the last one took */
 };
 
-void client_changed(struct tfs_store *s, uint32_t tablets)
+void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number)
 {
+	struct arena arena = {0};
+	struct notice n = {0};
 	struct watch *w;
-	unsigned i = 0;
 
+	if (notice && notice_unpack(*notice, &arena, &n))
+		n.all = true;
 	mutex_lock(&s->lock);
 	w = s->watch;
-	if (w && tablets) {
-		while (i < w->count && w->tablets[i] != tablets)
-			i++;
-		if (i == TABLES_MOST)
-			w->all = true;
-		else if (i == w->count)
-			w->tablets[w->count++] = tablets;
-	} else if (w) {
-		w->all = true;
+	if (w) {
+		w->heard_us = monotonic_us();
+		if (notice) {
+			notices_add_notice(w->queue, &n);
+			w->number = number;
+		} else {
+			notices_reset(w->queue);
+			w->lost = true;
+		}
+		if (!notice || !notice_is_empty(&n) || !w->alive)
+			task_queue_after(&w->task, w->pause_us); /* under the lock, so that tfs_unwatch does not free it */
 	}
-	if (w)
-		task_queue_after(&w->task, w->pause_us); /* under the lock, so that tfs_unwatch does not free it */
 	mutex_unlock(&s->lock);
+	if (!w && notice && s->o.heard)
+		s->o.heard(s->o.arg, number); /* nothing is kept */
+	arena_fini(&arena);
 }
 
-/* Returns the id of the open table with this set of tablets; 0: it is not open. */
-static uint32_t table_of(struct tfs_store *s, uint32_t tablets)
+/* Returns the id of the open table with this set of tablets, and its salt; 0: it is not open. */
+static uint32_t table_of(struct tfs_store *s, uint32_t tablets, uint32_t *salt)
 {
 	struct tfs_table *t, *tmp;
 	uint32_t id = 0;
 
 	mutex_lock(&s->lock);
 	HASH_ITER(hh, s->tables, t, tmp)
-	if (schema_public(t->schema)->tablets_id == tablets)
+	if (schema_public(t->schema)->tablets_id == tablets) {
 		id = t->id;
+		*salt = (uint32_t)schema_public(t->schema)->salt_in_use;
+	}
 	mutex_unlock(&s->lock);
 	return id;
+}
+
+static void call(struct watch *w, const struct tfs_change *c, unsigned count)
+{
+	w->fn(w->arg, c, count);
 }
 
 /* Reads the schema of one open table again, and tells of a change. */
@@ -88,7 +108,7 @@ static void refresh(struct watch *w, uint32_t id, const struct schema *before)
 		mutex_unlock(&s->lock);
 	}
 	if (changed)
-		w->fn(w->arg, id, p);
+		call(w, &(struct tfs_change){.what = TFS_CHANGED_SCHEMA, .table = id, .before = p}, 1);
 }
 
 static void refresh_all(struct watch *w)
@@ -110,7 +130,47 @@ static void refresh_all(struct watch *w)
 		schema_put(schemas[i]);
 	}
 	free(schemas);
-	w->fn(w->arg, 0, NULL);
+	call(w, &(struct tfs_change){.what = TFS_CHANGED_TABLES}, 1);
+}
+
+static void tell_cells(struct watch *w, const struct notice *n)
+{
+	struct tfs_change *v = calloc(n->row_count, sizeof(*v)), all = {.what = TFS_CHANGED_ALL};
+	uint32_t salt = 0;
+	unsigned count = 0;
+
+	if (!v)
+		call(w, &all, 1);
+	for (uint32_t i = 0; v && i < n->row_count; i++) {
+		const struct notice_row *r = &n->rows[i];
+		struct tfs_change *c = &v[count];
+
+		*c = (struct tfs_change){TFS_CHANGED_CELLS, table_of(w->store, r->table, &salt), r->row, r->family, NULL};
+		if (!c->table)
+			continue;
+		if (salt && c->row.n) {
+			c->row.p++;
+			c->row.n--;
+		}
+		count++;
+	}
+	if (count)
+		call(w, v, count);
+	free(v);
+}
+
+/* Plans the moment at which nothing more may be kept. */
+static void check_alive(struct watch *w)
+{
+	const uint64_t now = monotonic_us(), heard = w->heard_us, most = w->store->o.options.coherence_us;
+	const uint64_t silent = now > heard ? now - heard : 0;
+
+	if (silent >= most) {
+		w->alive = false;
+		call(w, &(struct tfs_change){.what = TFS_CHANGES_UNKNOWN}, 1);
+	} else {
+		task_queue_after(&w->task, most - silent);
+	}
 }
 
 static void watch_run(struct task *task)
@@ -118,54 +178,91 @@ static void watch_run(struct task *task)
 	struct watch *w = (struct watch *)task;
 	struct tfs_store *s = w->store;
 	const uint64_t since = monotonic_us();
-	uint32_t tablets[TABLES_MOST], id;
-	unsigned count;
-	bool all;
+	struct notices *q;
+	uint64_t number;
+	bool lost, schemas;
 
 	mutex_lock(&s->lock);
-	count = w->count;
-	memcpy(tablets, w->tablets, count * sizeof(*tablets));
-	all = w->all;
-	w->count = 0;
-	w->all = false;
+	q = w->queue;
+	w->queue = w->spare;
+	w->spare = q;
+	number = w->number;
+	w->number = 0;
+	lost = w->lost;
+	w->lost = false;
 	mutex_unlock(&s->lock);
-	if (all)
-		refresh_all(w);
-	for (unsigned i = 0; i < count && !all; i++) {
-		id = table_of(s, tablets[i]);
-		if (id)
-			w->fn(w->arg, id, NULL);
+	schemas = q->n.schemas || q->n.all;
+	if (lost && w->alive) {
+		w->alive = false;
+		call(w, &(struct tfs_change){.what = TFS_CHANGES_UNKNOWN}, 1);
 	}
-	mutex_lock(&s->lock);
+	if (schemas)
+		refresh_all(w);
+	if (q->n.all || (number && !w->alive && !lost)) {
+		w->alive = true;
+		call(w, &(struct tfs_change){.what = TFS_CHANGED_ALL}, 1);
+	}
+	if (q->n.row_count)
+		tell_cells(w, &q->n);
+	notices_reset(q);
+	if (schemas && number && s->o.heard)
+		s->o.heard(s->o.arg, number);
 	w->pause_us = (monotonic_us() - since) * PAUSE_TIMES;
 	if (w->pause_us > PAUSE_MOST_US)
 		w->pause_us = PAUSE_MOST_US;
-	mutex_unlock(&s->lock);
+	if (w->alive && s->o.remote)
+		check_alive(w);
 }
 
-int tfs_watch(struct tfs_store *s, void (*fn)(void *arg, uint32_t table, const struct tfs_schema *before), void *arg)
+static void watch_free(struct watch *w)
+{
+	if (w->pool) {
+		task_cancel(&w->task);
+		task_pool_free(w->pool);
+	}
+	if (w->queue)
+		notices_fini(w->queue);
+	if (w->spare)
+		notices_fini(w->spare);
+	free(w->queue);
+	free(w->spare);
+	free(w);
+}
+
+int tfs_watch(struct tfs_store *s, void (*fn)(void *arg, const struct tfs_change *changes, unsigned count), void *arg)
 {
 	struct watch *w = calloc(1, sizeof(*w)), *old;
 	int err = w ? task_pool_new("watch", 1, &w->pool) : -ENOMEM;
 
+	if (!w)
+		return err;
+	if (!err) {
+		task_init(&w->task, w->pool, watch_run);
+		w->queue = calloc(1, sizeof(*w->queue));
+		w->spare = calloc(1, sizeof(*w->spare));
+		err = w->queue && w->spare ? 0 : -ENOMEM;
+	}
 	if (err) {
-		free(w);
+		watch_free(w);
 		return err;
 	}
-	task_init(&w->task, w->pool, watch_run);
 	w->store = s;
 	w->fn = fn;
 	w->arg = arg;
+	w->alive = !s->o.remote;
 	mutex_lock(&s->lock);
 	old = s->watch;
 	if (!old)
 		s->watch = w;
 	mutex_unlock(&s->lock);
-	if (!old)
-		return 0;
-	task_pool_free(w->pool);
-	free(w);
-	return -EBUSY;
+	if (old) {
+		watch_free(w);
+		return -EBUSY;
+	}
+	err = s->o.watch ? s->o.watch(s->o.arg) : 0;
+	if (err)
+		tfs_unwatch(s);
+	return user_errno(err);
 }
 
 void tfs_unwatch(struct tfs_store *s)
@@ -176,9 +273,6 @@ void tfs_unwatch(struct tfs_store *s)
 	w = s->watch;
 	s->watch = NULL;
 	mutex_unlock(&s->lock);
-	if (!w)
-		return;
-	task_cancel(&w->task);
-	task_pool_free(w->pool);
-	free(w);
+	if (w)
+		watch_free(w);
 }

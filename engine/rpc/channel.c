@@ -22,6 +22,7 @@
 
 #define PING_US 2500000u
 #define SILENT_US 5000000u
+#define STREAM_SHIFT 40
 #define PAUSE_FIRST_US 2000u
 #define PAUSE_MOST_US 100000u
 #define SCAN_BATCH_MAX ((size_t)512 << 10) /* the largest cell fits behind it into a small frame */
@@ -31,6 +32,8 @@ struct link {
 	struct channel *channel;
 	struct conn *conn;
 	bool large;
+	uint64_t stream;      /* its number among the small connections, in the upper bits of the numbers of notices */
+	uint64_t notices;     /* that have come */
 	struct event greeted; /* 1: the HELLO of the server has come, or the connection is lost */
 	int err;              /* then */
 	char *why;
@@ -66,10 +69,10 @@ struct channel {
 	struct conn *conn[2]; /* small, large; NULL: not connected */
 	bool connecting[2];
 	struct waiting *waiting;
-	uint64_t number;
+	uint64_t number, streams;
 	uint8_t store[16]; /* the store's id, once it is known */
 	size_t store_n;
-	bool greeted_once, unreachable; /* unreachable: it was logged */
+	bool watches, unreachable; /* unreachable: it was logged */
 };
 
 /* ---- the thread of the connections ---- */
@@ -127,16 +130,16 @@ static int on_answer(struct channel *c, struct frame *f)
 	return 0; /* its caller may have given up */
 }
 
-static int on_notice(struct channel *c, struct tfs_bytes body)
+static int on_notice(struct link *l, const struct frame *f)
 {
-	struct arena arena = {0};
-	struct notice n = {0};
-	int err = notice_unpack(body, &arena, &n);
+	struct channel *c = l->channel;
+	const struct tfs_bytes body = buf_bytes(&f->body);
 
-	if (!err && c->o.changed)
-		c->o.changed(c->o.arg, &n);
-	arena_fini(&arena);
-	return err;
+	if (l->large || f->number != ++l->notices)
+		return -EBADMSG;
+	if (c->o.changed)
+		c->o.changed(c->o.arg, &body, l->stream << STREAM_SHIFT | f->number);
+	return 0;
 }
 
 static int on_frame(struct conn *conn, struct frame *f)
@@ -147,8 +150,8 @@ static int on_frame(struct conn *conn, struct frame *f)
 		return on_hello(l, buf_bytes(&f->body));
 	if (f->kind == FRAME_ANSWER)
 		return on_answer(l->channel, f);
-	if (f->kind == FRAME_NOTICE && !l->large)
-		return on_notice(l->channel, buf_bytes(&f->body));
+	if (f->kind == FRAME_NOTICE)
+		return on_notice(l, f);
 	return -EBADMSG;
 }
 
@@ -176,7 +179,7 @@ static void on_closed(struct conn *conn, int why)
 	event_set(&l->greeted, 1);
 	event_wake(&l->greeted);
 	if (c->o.changed && !l->large)
-		c->o.changed(c->o.arg, NULL); /* from now on nobody tells of changes */
+		c->o.changed(c->o.arg, NULL, 0);
 }
 
 static void link_free(void *owner)
@@ -198,11 +201,7 @@ static void begin(void *conn)
 
 static int say_hello(struct channel *c, struct link *l, char **why)
 {
-	struct hello h = {.version = HELLO_VERSION,
-		.client = c->o.client,
-		.large = l->large,
-		.notices = c->o.notices && !l->large,
-		.program = c->program};
+	struct hello h = {.version = HELLO_VERSION, .client = c->o.client, .large = l->large, .program = c->program};
 	struct buf b = {0};
 	const uint64_t until = monotonic_us() + c->o.timeout_us;
 	uint64_t now;
@@ -247,6 +246,8 @@ static int connect_new(struct channel *c, bool large, struct conn **out, char **
 		return err;
 	}
 	*l = (struct link){.channel = c, .conn = conn, .large = large};
+	if (!large)
+		l->stream = ++c->streams;
 	events_run(begin, conn);
 	err = say_hello(c, l, why);
 	if (err) {
@@ -262,7 +263,6 @@ static int connect_new(struct channel *c, bool large, struct conn **out, char **
 static int connection(struct channel *c, bool large, struct conn **out, char **why)
 {
 	struct conn *made = NULL;
-	bool again;
 	int err = 0;
 
 	mutex_lock(&c->lock);
@@ -277,17 +277,49 @@ static int connection(struct channel *c, bool large, struct conn **out, char **w
 		c->conn[large] = made;
 		cond_broadcast(&c->connected);
 	}
-	again = !err && made && !large && c->greeted_once;
-	if (!err && made && !large)
-		c->greeted_once = true;
+	if (!err && made && !large && c->watches)
+		(void)!conn_send(made, FRAME_NOTICE, 0, 0, NULL); /* a failure closes it */
 	if (!err) {
 		*out = c->conn[large];
 		conn_get(*out);
 	}
 	mutex_unlock(&c->lock);
-	if (again && c->o.changed)
-		c->o.changed(c->o.arg, NULL);
 	return err;
+}
+
+int channel_watch(struct channel *c)
+{
+	struct conn *conn;
+	bool connected;
+	int err;
+
+	mutex_lock(&c->lock);
+	connected = c->conn[0] != NULL;
+	c->watches = true;
+	conn = c->conn[0];
+	if (connected)
+		conn_get(conn);
+	mutex_unlock(&c->lock);
+	if (!connected) {
+		err = connection(c, false, &conn, NULL);
+		if (err)
+			return err;
+	} else {
+		(void)!conn_send(conn, FRAME_NOTICE, 0, 0, NULL);
+	}
+	conn_put(conn);
+	return 0;
+}
+
+void channel_heard(struct channel *c, uint64_t notice)
+{
+	struct conn *conn;
+
+	mutex_lock(&c->lock);
+	conn = c->conn[0];
+	if (conn && ((struct link *)conn_owner(conn))->stream == notice >> STREAM_SHIFT)
+		(void)!conn_send(conn, FRAME_NOTICE, 0, notice & ((UINT64_C(1) << STREAM_SHIFT) - 1), NULL);
+	mutex_unlock(&c->lock);
 }
 
 /* ---- calls ---- */

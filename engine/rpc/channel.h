@@ -24,15 +24,14 @@ struct channel_options {
 	struct dial *dial;   /* how the server is reached */
 	uint64_t client;     /* the id that requests name; TS_CLIENT_RANDOM is set */
 	const char *program; /* for the server's list of clients */
-	bool notices;        /* the server tells what others change */
 	bool sync;           /* every mutation is on disk before it is answered */
 	uint64_t timeout_us; /* how long a request waits for a server */
 	/*
-	 * Others have changed something.  n NULL: anything may have changed, because the
-	 * connection was lost and made again.  Called by the thread of the connections, so it
-	 * only queues work.
+	 * After channel_watch: others have changed something; a packed NOTICE (hello.h) and its
+	 * number.  NULL: the connection was lost, and changes are not told until a notice with
+	 * `all` comes.  Called by the thread of the connections, so it only queues work.
 	 */
-	void (*changed)(void *arg, const struct notice *n);
+	void (*changed)(void *arg, const struct tfs_bytes *notice, uint64_t number);
 	void *arg;
 };
 
@@ -46,6 +45,10 @@ int channel_new(const struct channel_options *o, struct channel **out, char **wh
 void channel_free(struct channel *c);
 struct tablet_service *channel_tablets(struct channel *c);
 struct master_service *channel_master(struct channel *c);
+/* From now on the server tells what others change. */
+int channel_watch(struct channel *c) TFS_MUST;
+/* Tells the server that everything that the notices up to this one name was dropped. */
+void channel_heard(struct channel *c, uint64_t notice);
 /* Sends a request of the store service, again if its outcome is unknown. */
 int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a) TFS_MUST;
 

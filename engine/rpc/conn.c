@@ -140,6 +140,16 @@ uint64_t conn_silent_us(struct conn *c)
 	return now > at ? now - at : 0;
 }
 
+size_t conn_unsent(struct conn *c)
+{
+	size_t n;
+
+	mutex_lock(&c->lock);
+	n = c->unsent;
+	mutex_unlock(&c->lock);
+	return n;
+}
+
 /* Plans on_call.  The call has a reference. */
 static void post(struct conn *c)
 {
@@ -312,15 +322,18 @@ static void watch(struct conn *c)
 static void on_call(struct event_call *call)
 {
 	struct conn *c = (struct conn *)((char *)call - offsetof(struct conn, wake));
-	bool closing;
+	bool closing, waited;
 
 	mutex_lock(&c->lock);
 	closing = c->closing;
+	waited = c->unsent != 0;
 	if (!closing && c->stream.fd >= 0 && !send_queue_locked(c)) {
 		c->closing = closing = true;
 		c->why = -ANSWER_LOST;
 	}
 	mutex_unlock(&c->lock);
+	if (!closing && waited && c->ops->sent)
+		c->ops->sent(c);
 	if (closing)
 		do_close(c);
 	else if (c->started)

@@ -29,6 +29,8 @@ struct conn_ops {
 	int (*frame)(struct conn *c, struct frame *f);
 	/* A frame with a large body begins.  Returns false to stop reading until conn_admit.  NULL: always true. */
 	bool (*admit)(struct conn *c, uint32_t bytes);
+	/* Bytes that had to wait were sent.  NULL: nothing is called. */
+	void (*sent)(struct conn *c);
 	/* The connection is closed.  The last call.  why: -errno, 0 at a regular end. */
 	void (*closed)(struct conn *c, int why);
 	void (*free)(void *owner); /* the last reference is gone */
@@ -60,6 +62,8 @@ void conn_close(struct conn *c, int why);
 struct tfs_bytes conn_key(const struct conn *c);
 /* Why TLS has failed; NULL: it has not.  In `closed`. */
 const char *conn_reason(const struct conn *c);
+/* The number of bytes that wait to be sent.  Any thread. */
+size_t conn_unsent(struct conn *c);
 /* How long ago, in us, the last byte arrived, or the last one that had to wait was accepted: then the other side has read some. */
 uint64_t conn_silent_us(struct conn *c);
 

@@ -14,6 +14,7 @@ static bool hello_valid(const void *m)
 }
 
 WIRE_MESSAGE(hello, HELLO, hello_valid)
+WIRE_MESSAGE(notice_row, NOTICE_ROW, NULL)
 WIRE_MESSAGE(notice, NOTICE, NULL)
 
 static int unpack(struct tfs_bytes in, const struct wire_message *m, struct arena *arena, void *to)

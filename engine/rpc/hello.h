@@ -21,7 +21,6 @@
 	F(VALUE, 3, uint64_t, server)        /* the server's incarnation */                                                        \
 	F(VALUE, 4, uint64_t, client)        /* the client's id, which its requests name */                                        \
 	F(VALUE, 5, bool, large)             /* the connection is for frames with large bodies */                                  \
-	F(VALUE, 6, bool, notices)           /* the client wants to be told of changes by others */                                \
 	F(VALUE, 7, const char *, program)   /* of the client: what it is, for lists of clients */                                 \
 	F(VALUE, 8, int, err)                                                                                                      \
 	F(VALUE, 9, const char *, why)
@@ -33,12 +32,23 @@ int hello_pack(const struct hello *h, struct buf *out) TFS_MUST;
 int hello_unpack(struct tfs_bytes in, struct arena *arena, struct hello *h) TFS_MUST;
 
 /*
- * What others have changed since the last NOTICE.  tables: the ids of sets of tablets, as
- * in requests.  schemas: tables or their schemas, or so much else that all may have changed.
+ * What others have changed since the last NOTICE; nothing: a beat, which shows that the stream
+ * is alive.  The number of its frame is its number in the stream, from 1 on.  The first
+ * one has `all` set.  Whoever may act for others gets rows; another peer gets tables.
+ * A client sends NOTICE without a body: with the number 0, to ask for the stream, then with the
+ * number of a notice when it has dropped everything that the notices up to this one name.
  */
+#define NOTICE_ROW(F)                                                                                                              \
+	F(VALUE, 1, uint32_t, table)       /* the id of a set of tablets, as in requests */                                        \
+	F(VALUE, 2, struct tfs_bytes, row) /* as stored; n 0: any */                                                               \
+	F(VALUE, 3, uint16_t, family)      /* 0: any */
+struct notice_row {
+	NOTICE_ROW(WIRE_MEMBER)
+};
 #define NOTICE(F)                                                                                                                  \
-	F(NUMBERS, 1, uint32_t, tables, table_count)                                                                               \
-	F(VALUE, 2, bool, schemas)
+	F(ARRAY, 1, notice_row, rows, row_count)                                                                                   \
+	F(VALUE, 2, bool, schemas) /* tables and snapshots, or their schemas */                                                    \
+	F(VALUE, 3, bool, all)     /* anything */
 struct notice {
 	NOTICE(WIRE_MEMBER)
 };

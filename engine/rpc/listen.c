@@ -23,68 +23,15 @@
 #define SLOW_QUEUE 256u
 #define ACCEPT_MAX 64u /* at once */
 
-/* ---- notices ---- */
-
-static void add_change(struct peer *p, uint32_t tablets)
-{
-	if (tablets == 0) {
-		p->changed_all = true;
-		return;
-	}
-	for (unsigned i = 0; i < p->changed_count; i++)
-		if (p->changed[i] == tablets)
-			return;
-	if (p->changed_count == NOTICE_TABLES)
-		p->changed_all = true;
-	else
-		p->changed[p->changed_count++] = tablets;
-}
-
-static void send_notice(struct peer *p)
-{
-	const struct notice n = {.tables = p->changed, .table_count = p->changed_count, .schemas = p->changed_all};
-	struct buf b = {0};
-	int err = notice_pack(&n, &b);
-
-	if (!err)
-		err = conn_send(p->conn, FRAME_NOTICE, 0, 0, &b);
-	if (err)
-		conn_close(p->conn, err); /* it drops all that it keeps when it connects again */
-	buf_fini(&b);
-	p->changed_count = 0;
-	p->changed_all = false;
-}
-
-/* Tells all peers but the client itself. */
-static void note(struct listener *l, uint32_t tablets, uint64_t client)
-{
-	struct peer *p;
-
-	if (client && l->o.changed)
-		l->o.changed(l->o.arg, tablets);
-	if (!atomic_load(&l->watchers))
-		return;
-	mutex_lock(&l->lock);
-	TAILQ_FOREACH (p, &l->peers, link)
-		if (p->notices && p->rights.client != client) {
-			add_change(p, tablets);
-			send_notice(p);
-		}
-	mutex_unlock(&l->lock);
-}
-
-void listen_note_schemas(struct listener *l)
-{
-	note(l, 0, 0);
-}
+/* ---- requests of this process and of peers ---- */
 
 static int watched_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct listener *l = (struct listener *)((char *)s - offsetof(struct listener, watched));
 	int err = ts_call(l->tablets, q, a);
 
-	if (request_changes(q))
-		note(l, q->table, q->token.client); /* also after an error: it may have been applied */
+	if (request_changes(q) && may_be_applied(err))
+		listen_note_cells(l, q);
 	return err;
 }
 
@@ -214,7 +161,8 @@ static int serve_master(const struct peer *p, struct tfs_bytes request, struct b
 		a.err = peer_may_ask_master(&p->rights, &q);
 		if (!a.err) {
 			a.err = ms_call(l->o.master, &q, &a);
-			note(l, 0, p->rights.client);
+			if (q.method != MS_COLLECT && may_be_applied(a.err))
+				listen_note_schemas(l, p->rights.client);
 		}
 		do
 			err = ms_answer_pack(&q, &a, answer);
@@ -236,6 +184,17 @@ static void serve_slow(struct asked *x)
 	buf_fini(&answer);
 }
 
+/* Half of the workers serve the store's requests only: a request for the master may wait until others have read schemas. */
+static struct asked *next_slow(struct listener *l)
+{
+	struct asked *x;
+
+	STAILQ_FOREACH (x, &l->queue, link)
+		if (x->service != FRAME_MASTER || l->master_workers < SLOW_WORKERS / 2)
+			return x;
+	return NULL;
+}
+
 static void on_slow(struct task *t)
 {
 	struct slow_worker *w = (struct slow_worker *)t;
@@ -243,12 +202,16 @@ static void on_slow(struct task *t)
 	struct asked *x;
 
 	mutex_lock(&l->lock);
-	while ((x = STAILQ_FIRST(&l->queue)) != NULL) {
-		STAILQ_REMOVE_HEAD(&l->queue, link);
+	while ((x = next_slow(l)) != NULL) {
+		const bool master = x->service == FRAME_MASTER;
+
+		STAILQ_REMOVE(&l->queue, x, asked, link);
 		l->queued--;
+		l->master_workers += master;
 		mutex_unlock(&l->lock);
 		serve_slow(x);
 		mutex_lock(&l->lock);
+		l->master_workers -= master;
 	}
 	w->idle = true;
 	mutex_unlock(&l->lock);
@@ -381,9 +344,6 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 		snprintf(p->program, sizeof(p->program), "%s", h.program ? h.program : "");
 		text_hide_controls(p->program);
 		p->greeted = true;
-		p->notices = h.notices;
-		if (h.notices)
-			atomic_fetch_add(&l->watchers, 1);
 	}
 	mutex_unlock(&l->lock);
 	arena_fini(&arena);
@@ -403,6 +363,8 @@ static int on_frame(struct conn *c, struct frame *f)
 
 	if (f->kind == FRAME_HELLO)
 		return on_hello(p, buf_bytes(&f->body));
+	if (f->kind == FRAME_NOTICE)
+		return notice_received(p, f);
 	return f->kind == FRAME_REQUEST ? serve_request(p, f) : -EBADMSG;
 }
 
@@ -421,6 +383,8 @@ static void log_end(const struct peer *p, int why)
 	else if (why == -ETIMEDOUT)
 		who_log(l, p,
 			p->greeted ? "it has not sent or taken a byte of a frame for 10 s" : "it has not sent its HELLO for 10 s");
+	else if (why == -ETIME)
+		who_log(l, p, "it keeps permissions that have changed");
 	else if (why == -EMFILE)
 		who_log(l, p, "it has too many connections");
 	else if (why == -EKEYREJECTED)
@@ -444,11 +408,12 @@ static void on_closed(struct conn *c, int why)
 	p->reading = 0;
 	serve_line(l);
 	log_end(p, why);
-	mutex_lock(&l->lock);
-	if (p->notices)
-		atomic_fetch_sub(&l->watchers, 1);
-	p->notices = false;
-	mutex_unlock(&l->lock);
+	notice_closed(p);
+}
+
+static void on_sent(struct conn *c)
+{
+	notice_sent(conn_owner(c));
 }
 
 static void peer_free(void *owner)
@@ -462,10 +427,12 @@ static void peer_free(void *owner)
 	cond_broadcast(&l->gone);
 	mutex_unlock(&l->lock);
 	who_fini(p);
+	watcher_free(p->watcher);
 	free(p);
 }
 
-static const struct conn_ops conn_ops = {.frame = on_frame, .admit = on_admit, .closed = on_closed, .free = peer_free};
+static const struct conn_ops conn_ops = {
+	.frame = on_frame, .admit = on_admit, .sent = on_sent, .closed = on_closed, .free = peer_free};
 
 static int start_workers(struct listener *l)
 {
@@ -578,6 +545,7 @@ static void begin(void *arg)
 		if (d->fd >= 0)
 			ev_io_start(events_loop(), &d->acceptable);
 	}
+	notice_begin(l);
 }
 
 static void end(void *arg)
@@ -588,6 +556,7 @@ static void end(void *arg)
 	for (unsigned i = 0; i < DOORS; i++)
 		ev_io_stop(events_loop(), &l->doors[i].acceptable);
 	ev_timer_stop(events_loop(), &l->again);
+	notice_end(l);
 	mutex_lock(&l->lock);
 	TAILQ_FOREACH (p, &l->peers, link)
 		conn_close(p->conn, 0);
@@ -611,7 +580,9 @@ int listen_new(int fd, struct tablet_service *tablets, struct listener **out)
 	l->watched.ops = &ops;
 	mutex_init(&l->lock, RANK_WIRE);
 	cond_init(&l->gone);
+	cond_init(&l->told);
 	TAILQ_INIT(&l->peers);
+	TAILQ_INIT(&l->watchers);
 	TAILQ_INIT(&l->line);
 	STAILQ_INIT(&l->queue);
 	*out = l;
@@ -710,6 +681,8 @@ void listen_free(struct listener *l)
 			close(l->doors[i].fd);
 	tls_free(l->tls);
 	keys_put(l->keys);
+	watcher_free(l->local);
+	cond_fini(&l->told);
 	cond_fini(&l->gone);
 	mutex_fini(&l->lock);
 	free(l);

@@ -28,17 +28,19 @@
 #define LISTEN_USER_MAX 256u              /* of them those of one user */
 #define LISTEN_MEMORY ((size_t)256 << 20) /* of large requests that are read or carried out, together */
 
+struct peer_rights;
 struct listen_options {
 	struct master_service *master;
 	struct store_service *store;
 	struct tfs_bytes store_id;
 	uint64_t server; /* the incarnation */
 	/*
-	 * A peer has changed a table's cells (tablets: their id in requests) or, if tablets is
-	 * 0, tables and schemas.  Called before the peer gets its answer, by a thread that holds
-	 * no lock.
+	 * After listen_watch: others have changed something; a packed NOTICE (hello.h) and its
+	 * number.  Called before they get their answers, and only queues work.
 	 */
-	void (*changed)(void *arg, uint32_t tablets);
+	void (*changed)(void *arg, struct tfs_bytes notice, uint64_t number);
+	/* Whether the peer may read a family of the table with this set of tablets.  NULL: none may. */
+	bool (*may_read)(void *arg, const struct peer_rights *peer, uint32_t tablets);
 	void *arg;
 };
 
@@ -63,8 +65,15 @@ int listen_start(struct listener *l, const struct listen_options *o) TFS_MUST;
 void listen_stop(struct listener *l);
 /* Stops it, and closes the socket. */
 void listen_free(struct listener *l);
-/* Tells the peers that asked for it that this process has changed tables or schemas. */
-void listen_note_schemas(struct listener *l);
+/*
+ * The client (0: this process) has changed tables, snapshots or schemas.  Returns when all who may
+ * act for others have dropped what they keep, or after a second.
+ */
+void listen_note_schemas(struct listener *l, uint64_t client);
+/* From now on this process is told of changes by peers.  -ENOMEM. */
+int listen_watch(struct listener *l) TFS_MUST;
+/* It has dropped everything that the notices up to this one name. */
+void listen_heard(struct listener *l, uint64_t notice);
 /* The number of connections. */
 unsigned listen_peers(struct listener *l);
 /*

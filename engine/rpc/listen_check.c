@@ -33,6 +33,11 @@ bool request_changes(const struct ts_request *q)
 	return q->method == TS_MUTATE && q->table >= META_FIRST_USER_TABLE;
 }
 
+bool may_be_applied(int err)
+{
+	return err != -EACCES && err != -EPERM && err != -EINVAL && err != -ENOENT && err != -EEXIST && err != -ECANCELED;
+}
+
 /* A request of root, or with its group, is the anonymous user's.  The user was decoded for this request. */
 static const struct tfs_user *squash_root(const struct peer_rights *p, const struct tfs_user *u)
 {

@@ -21,7 +21,14 @@ struct peer_rights {
  */
 int peer_may_ask_tablets(const struct peer_rights *p, struct ts_request *q) TFS_MUST;
 int peer_may_ask_master(const struct peer_rights *p, struct ms_request *q) TFS_MUST;
+/* Whether it may act for others. */
+static inline bool peer_acts_for_others(const struct peer_rights *p)
+{
+	return p->owner || (p->key && p->key->squash != SQUASH_ALL);
+}
 /* Returns true if the request may change cells of a user table. */
 bool request_changes(const struct ts_request *q);
+/* Returns false if a request with this result has certainly changed nothing. */
+bool may_be_applied(int err) TFS_MUST;
 
 #endif

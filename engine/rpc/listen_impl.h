@@ -11,16 +11,17 @@
 #include "engine/rpc/hello.h"
 #include "engine/rpc/listen.h"
 #include "engine/rpc/listen_check.h"
+#include "engine/rpc/notices.h"
 
 #include <ev.h>
 
 #define SLOW_WORKERS 8u /* for the master's and the store's requests */
-#define NOTICE_TABLES 16u
 #define LOGGED_USERS 64u
 #define REFUSED_MAX 32u /* peers; of more the oldest one is forgotten */
 #define WHO_MAX 128u
 #define DOORS 2u
 
+struct watcher;
 /* Its connection owns it. */
 struct peer {
 	struct listener *listener;
@@ -41,11 +42,7 @@ struct peer {
 	/* The loop's thread only. */
 	size_t reserved, reading, wants; /* bytes of large requests; of the one that is being read; of one that waits */
 	TAILQ_ENTRY(peer) in_line;
-	/* listener.lock */
-	bool notices;
-	uint32_t changed[NOTICE_TABLES]; /* what it will say */
-	unsigned changed_count;
-	bool changed_all;
+	struct watcher *watcher; /* listener.lock; NULL: it is not told of changes */
 };
 TAILQ_HEAD(peers, peer);
 
@@ -76,12 +73,17 @@ struct listener {
 	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
 	struct task_pool *slow;
 	struct slow_worker workers[SLOW_WORKERS];
-	_Atomic size_t unsent;     /* bytes of answers */
-	_Atomic unsigned watchers; /* connections that want notices */
-	struct mutex lock;         /* RANK_WIRE; guards the next members and those of struct peer */
+	_Atomic size_t unsent; /* bytes of answers */
+	_Atomic unsigned remote_watchers;
+	_Atomic bool local_watcher;
+	struct mutex lock; /* RANK_WIRE; guards the next members and those of struct peer */
 	struct cond gone;
-	STAILQ_HEAD(, asked) queue; /* for the slow workers */
-	unsigned queued;
+	struct cond told; /* a notice was sent, or heard */
+	TAILQ_HEAD(, watcher) watchers;
+	struct watcher *local;           /* this process; NULL: it keeps nothing */
+	uint64_t changes, schemas;       /* the numbers of the last change, and of the last one of schemas */
+	STAILQ_HEAD(, asked) queue;      /* for the slow workers */
+	unsigned queued, master_workers; /* master_workers: that serve the master's requests */
 	struct peers peers;
 	unsigned peer_count;
 	uint64_t numbers;
@@ -90,7 +92,7 @@ struct listener {
 	} refused[REFUSED_MAX];
 	unsigned refused_next;
 	/* The loop's thread only. */
-	ev_timer again;
+	ev_timer again, beat;
 	struct peers line; /* that wait for memory */
 	size_t reserved;
 	struct {
@@ -113,5 +115,16 @@ void who_fini(struct peer *p);
 bool who_fits(struct listener *l, const struct peer *p) TFS_MUST;
 /* Logs why a peer was disconnected: one line a peer and minute. */
 void who_log(struct listener *l, const struct peer *p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- listen_notice.c ---- */
+void watcher_free(struct watcher *w);
+/* On the loop's thread: at the start and the end; a NOTICE has come, bytes were sent, the peer is closed. */
+void notice_begin(struct listener *l);
+void notice_end(struct listener *l);
+int notice_received(struct peer *p, const struct frame *f) TFS_MUST;
+void notice_sent(struct peer *p);
+void notice_closed(struct peer *p);
+/* A request of the client has changed cells.  Returns when all others were told. */
+void listen_note_cells(struct listener *l, const struct ts_request *q);
 
 #endif

@@ -28,7 +28,9 @@ struct fs {
 	struct fuse_session *session;
 	const char *source, *mountpoint; /* as in the messages */
 	bool read_only, quiet, latest;
-	bool shared;       /* the store is another process's, so cells change without this mount */
+	bool shared; /* the store is another process's, so cells change without this mount */
+	/* Of a shared store: its server tells what changes.  Otherwise nothing is kept, here or in the kernel. */
+	_Atomic bool may_keep;
 	bool many_users;   /* allow_other */
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
 	bool no_opendir;   /* OPENDIR returns ENOSYS, because the mount is read-only and no cell expires */
@@ -36,7 +38,7 @@ struct fs {
 	uid_t uid;         /* the user who mounted; owner of the root */
 	gid_t gid;
 	int64_t started_us;         /* the time of the mount */
-	_Atomic uint64_t changes;   /* counts commits */
+	_Atomic uint64_t changes;   /* counts commits, also those of others (fs_changes) */
 	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
 	struct mutex schema_lock;   /* RANK_FS_SCHEMA; held while a schema changes and the kernel's entries are collected */
 	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
@@ -51,6 +53,12 @@ struct fs {
 	struct cache view_ends; /* of views with limit: the last row (fs/node/source.c); the stamp is `changes` */
 };
 extern struct fs fs;
+
+/* An answer may be kept if this was the same before the store was asked.  It never is if nothing may be kept. */
+static inline uint64_t fs_changes(void)
+{
+	return fs.may_keep ? atomic_load(&fs.changes) : atomic_fetch_add(&fs.changes, 1) + 1;
+}
 
 #define FS_FOREVER 86400.0
 #define FS_CACHED_VALUE_MAX 8192

@@ -115,12 +115,14 @@ enum {
 	NODE_LISTED = 1 << 3,   /* the kernel may hold its whole listing */
 	NODE_ENDED = 1 << 4,    /* a listing ended after the notifier last invalidated it */
 	NODE_EXPIRING = 1 << 5, /* its listing will be invalidated, as cells in it expire */
+	NODE_CHANGED = 1 << 12, /* others have changed it and what is below it; while that is collected */
 	/* a cell */
-	NODE_PAGED = 1 << 6,   /* the kernel may hold pages of it */
-	NODE_LEAVING = 1 << 7, /* a version is being removed or renamed, a plain name replaced: OPEN waits for the row's lock */
-	NODE_DROPPED = 1 << 8, /* removed, not by unlink or a rename over it: its writers get ESTALE */
-	NODE_MOVED = 1 << 9,   /* removed by a rename: the kernel may have it under another name */
-	NODE_KEEPS = 1 << 10,  /* a removed version: its descriptors for reading hold a count of its state */
+	NODE_PAGED = 1 << 6,     /* the kernel may hold pages of it */
+	NODE_LEAVING = 1 << 7,   /* a version is being removed or renamed, a plain name replaced: OPEN waits for the row's lock */
+	NODE_DROPPED = 1 << 8,   /* removed, not by unlink or a rename over it: its writers get ESTALE */
+	NODE_MOVED = 1 << 9,     /* removed by a rename: the kernel may have it under another name */
+	NODE_OUTDATED = 1 << 11, /* a version: the kernel's pages may be those of an earlier state */
+	NODE_KEEPS = 1 << 10,    /* a removed version: its descriptors for reading hold a count of its state */
 };
 
 struct node {

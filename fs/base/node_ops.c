@@ -9,7 +9,7 @@ double node_entry_timeout(const struct node *n)
 	const bool uncached =
 		node_is(n, KIND_UNCACHED) || (node_is(n, KIND_UNCACHED_RW) && (!fs.read_only || fs.shared)) || node_in_scan(n);
 
-	return uncached ? 0 : FS_FOREVER;
+	return uncached || !fs.may_keep ? 0 : FS_FOREVER;
 }
 
 int node_attr(struct node *n, struct stat *st, double *timeout)

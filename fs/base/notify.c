@@ -97,7 +97,7 @@ static void *changes_grow(void *array, unsigned count, unsigned *cap, size_t siz
 	return array;
 }
 
-static void add_inode(struct changes *c, fuse_ino_t ino, bool is_dir)
+static void add_inode(struct changes *c, fuse_ino_t ino, bool attributes_only)
 {
 	struct change_inode *more;
 
@@ -108,7 +108,7 @@ static void add_inode(struct changes *c, fuse_ino_t ino, bool is_dir)
 	if (!more)
 		return;
 	c->inodes = more;
-	c->inodes[c->inode_count++] = (struct change_inode){ino, is_dir};
+	c->inodes[c->inode_count++] = (struct change_inode){ino, attributes_only};
 }
 
 static void add_listing_locked(struct changes *c, struct node *dir)
@@ -136,6 +136,12 @@ void changes_inode_locked(struct changes *c, struct node *n)
 		add_inode(c, id_of(n), is_dir);
 	if (is_dir)
 		add_listing_locked(c, n);
+}
+
+void changes_attributes_locked(struct changes *c, struct node *n)
+{
+	if (n->lookups)
+		add_inode(c, id_of(n), true);
 }
 
 void changes_inode(struct changes *c, struct node *n)
@@ -284,6 +290,21 @@ void changes_send(struct changes *c)
 	queue_changes(c, &(struct item){.kind = REPLY_NONE});
 }
 
+/* Of regular files the pages too, unless attributes_only. */
+static void invalidate_attributes(const struct changes *c, bool attributes_only)
+{
+	for (unsigned i = 0; i < c->inode_count; i++)
+		fuse_lowlevel_notify_inval_inode(
+			fs.session, c->inodes[i].ino, attributes_only || c->inodes[i].attributes_only ? -1 : 0, 0);
+}
+
+void changes_send_now(struct changes *c)
+{
+	invalidate_attributes(c, false);
+	c->inode_count = 0;
+	changes_send(c);
+}
+
 /* NULL: out of memory. */
 static struct later *later_new(struct node *dir, bool all)
 {
@@ -364,13 +385,6 @@ static bool order(fuse_ino_t dir, const char *name, uint64_t number, uid_t uid)
 	else
 		fuse_lowlevel_notify_inval_inode(fs.session, dir, 0, 0);
 	return false;
-}
-
-/* Of regular files the pages too, unless attributes_only. */
-static void invalidate_attributes(const struct changes *c, bool attributes_only)
-{
-	for (unsigned i = 0; i < c->inode_count; i++)
-		fuse_lowlevel_notify_inval_inode(fs.session, c->inodes[i].ino, attributes_only || c->inodes[i].is_dir ? -1 : 0, 0);
 }
 
 static void notify_later_item(struct later *l)

@@ -36,7 +36,7 @@ struct change_entry {
 };
 struct change_inode {
 	fuse_ino_t ino;
-	bool is_dir; /* its attributes only: its listing is in `listings` */
+	bool attributes_only; /* also of a directory: its listing is in `listings` */
 };
 struct changes {
 	struct node **listings; /* directories, counted */
@@ -61,6 +61,8 @@ void changes_fini(struct changes *c);
 /* Invalidates n, attributes and pages or listing, if the kernel holds it. */
 void changes_inode_locked(struct changes *c, struct node *n);
 void changes_inode(struct changes *c, struct node *n);
+/* The attributes only. */
+void changes_attributes_locked(struct changes *c, struct node *n);
 /* The kernel's cached listing of the directory is out of date. */
 void changes_listing_locked(struct changes *c, struct node *dir);
 void changes_listing(struct changes *c, struct node *dir);
@@ -85,6 +87,8 @@ void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, cons
 void changes_reply_end(struct changes *c, fuse_req_t req);
 /* Queues the notifications without a reply. */
 void changes_send(struct changes *c);
+/* The same; the inodes were invalidated when it returns. */
+void changes_send_now(struct changes *c);
 /* Invalidates dir's listing and attributes in a second. */
 void notify_later(struct node *dir);
 /*

@@ -164,7 +164,7 @@ double version_timeout(const struct family_info *f, int64_t expires_us)
 {
 	int64_t left;
 
-	if (f->counted_versions)
+	if (f->counted_versions || !fs.may_keep)
 		return 0;
 	if (expires_us == INT64_MAX)
 		return FS_FOREVER;
@@ -172,6 +172,31 @@ double version_timeout(const struct family_info *f, int64_t expires_us)
 	if (left <= 0)
 		return 0;
 	return left > (int64_t)FS_FOREVER * 1000000 ? FS_FOREVER : (double)left / 1e6;
+}
+
+/*
+ * A commit counts itself in fs.changes, makes the node's size unknown under the
+ * tree lock, and remembers its own size afterwards.  Therefore the check and
+ * the store are one step under that lock.
+ */
+bool version_remember(struct node *version, const struct tfs_info *info, uint64_t changes)
+{
+	bool current;
+
+	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == info->size &&
+		version->commit_us == info->commit_us)
+		return changes == fs_changes();
+	mutex_lock(tree_mutex());
+	current = changes == fs_changes();
+	if (current) {
+		if (version->flags & NODE_PAGED && (version->size != info->size || version->commit_us != info->commit_us))
+			version->flags |= NODE_OUTDATED;
+		version->size = info->size;
+		version->commit_us = info->commit_us;
+		version->epoch = table_epoch(version);
+	}
+	mutex_unlock(tree_mutex());
+	return current;
 }
 
 static struct mutex *lock_of_row(const struct node *n)
@@ -247,19 +272,14 @@ static void listings_locked(struct changes *c, struct node *dir, enum node_kind 
 	}
 }
 
-static void above_locked(struct changes *c, struct node *family_node)
+void row_changed_locked(struct changes *c, struct node *view, struct tfs_bytes row)
 {
-	struct node *row = family_node->parent;
+	struct buf path = {0};
 
-	changes_listing_locked(c, row);
-	changes_listing_locked(c, row->parent);
-	if (row->key_n > NAME_LONGEST / 3) {
-		struct buf path = {0};
-
-		if (name_encode(NAME_ROW, node_key(row), 0, &path) == 0)
-			listings_locked(c, row->parent, NODE_ROW_PART, buf_bytes(&path));
-		buf_fini(&path);
-	}
+	changes_listing_locked(c, view);
+	if (row.n > NAME_LONGEST / 3 && name_encode(NAME_ROW, row, 0, &path) == 0)
+		listings_locked(c, view, NODE_ROW_PART, buf_bytes(&path));
+	buf_fini(&path);
 }
 
 /* The entry of a version is not valid any more.  path is its name below dir, the family. */
@@ -285,7 +305,8 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 	if (name_encode(latest ? NAME_NEWEST : NAME_VERSION, qualifier, ts, &path))
 		goto out;
 	mutex_lock(tree_mutex());
-	above_locked(c, family_node);
+	changes_listing_locked(c, family_node->parent);
+	row_changed_locked(c, family_node->parent->parent, node_key(family_node->parent));
 	n = own ? node_find_locked(family_node, NODE_PLAIN, qualifier, 0) : NULL;
 	if (n) {
 		if (n->file)

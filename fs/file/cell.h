@@ -44,6 +44,12 @@ int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 /* As above, by a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
+/*
+ * Remembers size and time of commit of a version as the store returned them.
+ * Returns false if something was committed since `changes` was read (fs_changes).  The kernel
+ * must not keep them then.
+ */
+bool version_remember(struct node *version, const struct tfs_info *info, uint64_t changes);
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 #define CELL_READ_AT_ONCE (1u << 20)
 /*
@@ -52,6 +58,9 @@ int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size
  * more is read in parts, so the caller holds the row's lock.
  */
 int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tfs_info *info) TFS_MUST;
+
+/* A row of the table or view was changed: notes the listings that may have its name. */
+void row_changed_locked(struct changes *c, struct node *view, struct tfs_bytes row);
 
 /* If another thread is replacing the plain name, waits until it has. */
 void name_wait(struct node *n);

@@ -176,7 +176,7 @@ static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf
 	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= FS_CACHED_VALUE_MAX) {
 		node_mark_paged(n);
 		*got = size;
-		if (cache_take(&fs.values, n, atomic_load(&fs.changes), buf, got))
+		if (cache_take(&fs.values, n, fs_changes(), buf, got))
 			return 0;
 	}
 	return version_read(n, offset, buf, size, got);

@@ -342,22 +342,40 @@ static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
 		fi->direct_io = 1;
 }
 
+/* Returns true if the kernel's pages of the version are of its present state. */
+static bool pages_are_valid(struct node *n)
+{
+	bool valid;
+
+	if (!(n->flags & NODE_OUTDATED))
+		return true;
+	mutex_lock(tree_mutex());
+	valid = !(n->flags & NODE_OUTDATED);
+	n->flags &= (uint16_t)~NODE_OUTDATED;
+	mutex_unlock(tree_mutex());
+	return valid;
+}
+
 /* Opens a version for reading only.  Returns 0 if it has replied, -errno if not. */
 static int version_reply_reader(fuse_req_t req, struct node *n, struct fuse_file_info *fi)
 {
+	const uint64_t changes = fs_changes();
 	struct cell_place p;
 	struct tfs_info info;
-	bool pending = false;
+	bool pending = false, known = true;
 	int err = 0;
 
 	version_count_open(n);
 	if (n->epoch == 0 || n->epoch != table_epoch(n)) {
 		cell_place_of(n, &p);
 		err = node_lives(n) ? ofile_stat(n, &p, &info, &pending) : -ESTALE;
+		if (!err && !pending)
+			known = version_remember(n, &info, changes) || !(n->flags & NODE_PAGED) ||
+				(n->size == info.size && n->commit_us == info.commit_us);
 	}
 	if (err == 0 || pending) {
 		fi->fh = 0;
-		fi->keep_cache = 1;
+		fi->keep_cache = pages_are_valid(n) && known;
 		fi->noflush = 1;
 		if (fuse_reply_open(req, fi) == 0)
 			return 0;

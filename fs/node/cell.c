@@ -59,37 +59,10 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	return err;
 }
 
-/*
- * Remembers size and time of commit of a version as the store returned them.
- * Returns false if something was committed since `changes` was read.  The kernel
- * must not keep them then.
- *
- * A commit counts itself in fs.changes, makes the node's size unknown under the
- * tree lock, and remembers its own size afterwards.  Therefore the check and
- * the store are one step under that lock.
- */
-static bool version_remember(struct node *version, const struct tfs_info *info, uint64_t changes)
-{
-	bool current;
-
-	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == info->size &&
-		version->commit_us == info->commit_us)
-		return changes == atomic_load(&fs.changes);
-	mutex_lock(tree_mutex());
-	current = changes == atomic_load(&fs.changes);
-	if (current) {
-		version->size = info->size;
-		version->commit_us = info->commit_us;
-		version->epoch = table_epoch(version);
-	}
-	mutex_unlock(tree_mutex());
-	return current;
-}
-
 static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 {
 	bool version = r->kind == NODE_VERSION, pending = false;
-	uint64_t changes = atomic_load(&fs.changes);
+	uint64_t changes = fs_changes();
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info;
@@ -156,7 +129,7 @@ static int ended_attr(struct node *n, struct stat *st, double *timeout)
 
 static int version_attr(struct node *n, struct stat *st, double *timeout)
 {
-	uint64_t changes = atomic_load(&fs.changes), size;
+	uint64_t changes = fs_changes(), size;
 	struct tfs_info info = {.expires_us = INT64_MAX};
 	struct family_info f;
 	struct staged_attr s;
@@ -329,7 +302,7 @@ static bool is_open(struct node *plain)
 
 static bool plain_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
-	if (is_open(n) || a->changes != atomic_load(&fs.changes))
+	if (is_open(n) || a->changes != fs_changes())
 		return false;
 	cell_attr(n, &a->family, e->info.ts, e->info.commit_us, e->info.size, &p->attr);
 	return true;

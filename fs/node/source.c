@@ -153,7 +153,7 @@ static int last_row_of(const struct node *view, const struct clauses *c, struct 
 static int apply_limit(struct node *view, struct clauses *c)
 {
 	struct buf key = {0};
-	uint64_t changes = atomic_load(&fs.changes), stamp;
+	uint64_t changes = fs_changes(), stamp;
 	int err;
 
 	if (!c->spec.row_limit)

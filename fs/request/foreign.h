@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changes that others make: other mounts and programs of the same server.
- * Threads: any; no locks are held.
+ * Threads: one.
  */
 #ifndef TFS_FS_REQUEST_FOREIGN_H
 #define TFS_FS_REQUEST_FOREIGN_H
 
 #include "engine/tabletfs.h"
 
-/* For tfs_watch: drops what the kernel and this daemon keep of the table, or of everything. */
-void foreign_changed(void *arg, uint32_t table, const struct tfs_schema *before);
+/* From now on, what the kernel and this daemon keep is dropped when others change it. */
+int foreign_start(void) TFS_CHECKED;
+/* While the session of FUSE exists.  Also without foreign_start. */
+void foreign_stop(void);
 
 #endif

@@ -233,7 +233,7 @@ static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 		.dir = dir,
 		.plus = plus,
 		.size = size,
-		.listing = {.dir = dir, .changes = atomic_load(&fs.changes)},
+		.listing = {.dir = dir, .changes = fs_changes()},
 		.epoch = dir->epoch,
 		.handle = h};
 	uint64_t ordinal = (uint64_t)offset & UINT32_MAX;

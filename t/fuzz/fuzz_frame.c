@@ -110,8 +110,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	static struct buf b;
 	const struct hello h = {
 		.version = HELLO_VERSION, .store = tfs_str("0123456789abcdef"), .server = 9, .client = UINT64_MAX, .program = "p"};
-	const uint32_t tables[] = {16, 300};
-	const struct notice n = {.tables = tables, .table_count = 2, .schemas = true};
+	const struct notice_row rows[] = {{16, tfs_str("row"), 3}, {.table = 300}};
+	const struct notice n = {.rows = rows, .row_count = 2, .schemas = true};
 	const struct ss_request q = {.method = SS_LOCATE, .table = 16, .row = tfs_str("row")};
 	const struct ss_name names[] = {{"a"}, {"b"}};
 	const struct ss_location at = {.begin = tfs_str(""), .server = 3, .assignment = 4};

@@ -234,7 +234,7 @@ void tfs_will_close(struct tfs_store *s)
 }
 
 /* Nobody else changes the model. */
-int tfs_watch(struct tfs_store *s, void (*fn)(void *arg, uint32_t table, const struct tfs_schema *before), void *arg)
+int tfs_watch(struct tfs_store *s, void (*fn)(void *arg, const struct tfs_change *changes, unsigned count), void *arg)
 {
 	return 0;
 }

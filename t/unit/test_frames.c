@@ -253,7 +253,7 @@ static int store_call(struct store_service *s, const struct ss_peer *peer, const
 	return 0;
 }
 
-static void on_changed(void *arg, uint32_t tablets)
+static void on_changed(void *arg, struct tfs_bytes notice, uint64_t number)
 {
 	changed++;
 }
@@ -279,6 +279,7 @@ static void begin(void)
 	assert_int_equal(socket_listen(in_dir(""), SOCKET_NAME, 0600, (gid_t)-1, &fd), 0);
 	assert_int_equal(listen_new(fd, &tablets, &listener), 0);
 	assert_int_equal(listen_start(listener, &o), 0);
+	assert_int_equal(listen_watch(listener), 0);
 }
 
 static void end(void)
@@ -289,8 +290,7 @@ static void end(void)
 
 static struct channel *channel_open(uint64_t client)
 {
-	struct channel_options o = {
-		.client = TS_CLIENT_RANDOM | client, .program = "test", .timeout_us = 60000000, .notices = true};
+	struct channel_options o = {.client = TS_CLIENT_RANDOM | client, .program = "test", .timeout_us = 60000000};
 	const struct store_source at = {.kind = SOURCE_UNIX, .dir = (char *)(uintptr_t)in_dir("")};
 	struct channel *c;
 	char *why = NULL;
@@ -321,6 +321,8 @@ static void clients(void **state)
 {
 	struct channel *c, *d;
 	struct ts_request w = {.method = TS_MUTATE, .table = 100, .token.client = TS_CLIENT_RANDOM | 1};
+	const struct op op = {.kind = OP_WRITE, .family = 1, .w.base = TFS_BASE_EMPTY};
+	const struct row_mutation change = {.row = tfs_str("r"), .ops = &op, .op_count = 1, .number = 1};
 	struct ss_answer sa = {0};
 	struct ms_answer ma = {0};
 	struct ts_answer ta = {0};
@@ -339,6 +341,8 @@ static void clients(void **state)
 	assert_int_equal(ms_call(channel_master(c), &(struct ms_request){.method = MS_TABLE_CREATE, .name = "t"}, &ma), -EEXIST);
 	ms_answer_fini(&ma);
 	changed = 0;
+	w.rows = &change;
+	w.row_count = 1;
 	assert_int_equal(ts_call(channel_tablets(c), &w, &ta), 0);
 	assert_int_equal(changed, 1); /* before the answer */
 	ts_answer_fini(&ta);
