@@ -14,11 +14,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#define GROUPS_MOST 1024
 
 struct joined {
 	struct channel *channel;
 	struct lock_service *locks;
 	struct router *router;
+	struct tfs_user self; /* of this process */
+	gid_t groups[GROUPS_MOST];
 	struct tfs_store *_Atomic store; /* NULL: not open yet */
 };
 
@@ -185,6 +190,17 @@ static void joined_heard(void *arg, uint64_t notice)
 	channel_heard(((struct joined *)arg)->channel, notice);
 }
 
+static void read_self(struct joined *j)
+{
+	int n = getgroups(GROUPS_MOST, j->groups);
+
+	j->self = (struct tfs_user){.uid = geteuid(),
+		.gid = getegid(),
+		.groups = j->groups,
+		.group_count = n > 0 ? (uint32_t)n : 0,
+		.groups_unknown = n < 0};
+}
+
 /* Takes dial. */
 static int open_parts(struct joined *j, struct dial *dial, const struct tfs_options *o, char **why)
 {
@@ -192,6 +208,7 @@ static int open_parts(struct joined *j, struct dial *dial, const struct tfs_opti
 		.program = *o->mountpoint ? o->mountpoint : program_invocation_short_name,
 		.sync = o->sync,
 		.timeout_us = o->timeout_us,
+		.user = dial_needs_user(dial) ? &j->self : NULL,
 		.changed = on_changed,
 		.arg = j};
 	struct route_options ro = {.servers = {.connect = joined_connect, .each = joined_each, .arg = j},
@@ -240,7 +257,8 @@ int join_open(const struct store_source *at, const struct tfs_options *o, struct
 
 	if (!j)
 		return -ENOMEM;
-	err = dial_new(at, &dial);
+	read_self(j);
+	err = dial_new(at, &(struct dial_options){.keys = o->keys}, &dial, why);
 	if (!err)
 		err = open_parts(j, dial, o, why);
 	if (!err) {

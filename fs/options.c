@@ -36,7 +36,8 @@ enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
 static const struct fuse_opt server_spec[] = {BOTH, OPTION("while-used", while_used), FUSE_OPT_END};
 static const struct fuse_opt mount_spec[] = {BOTH, OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
 	OPTION("quiet", quiet), OPTION("latest", latest), {"timeout=%s", offsetof(struct command, timeout), 0},
-	{"coherence=%s", offsetof(struct command, coherence), 0}, {"coherence=%s", offsetof(struct command, coherence), 0},
+	{"coherence=%s", offsetof(struct command, coherence), 0}, {"keys=%s", offsetof(struct command, keys), 0},
+	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
@@ -130,6 +131,7 @@ int command_help(bool server)
 	      "    -o latest              tables show plain names, newest versions only\n"
 	      "    -o timeout=TIME        how long calls wait for the daemon that serves unix:DATADIR\n"
 	      "    -o coherence=TIME      nothing is kept of that store if nothing is heard of the daemon for TIME\n"
+	      "    -o keys=FILE           the file of the key for tls://HOST:PORT\n"
 	      "\n"
 	      "FUSE options:\n",
 		stdout);
@@ -168,6 +170,8 @@ static void apply_command(const struct command *c, struct tfs_options *o)
 	o->sync = o->sync || c->sync;
 	if (c->http)
 		snprintf(o->http, sizeof(o->http), "%s", c->http);
+	if (c->keys)
+		snprintf(o->keys, sizeof(o->keys), "%s", c->keys);
 	if (c->timeout)
 		(void)!units_duration(c->timeout, &o->timeout_us);
 	if (c->coherence)
@@ -247,6 +251,23 @@ static int find_source(struct command *c)
 		fprintf(stderr, "%s: %s\n", command_name(), why ? why : strerror(-err));
 	free(why);
 	return err;
+}
+
+/* The same for the path of -o keys. */
+static int find_keys(struct command *c)
+{
+	char *path = c->keys ? realpath(c->keys, NULL) : NULL;
+
+	if (!c->keys)
+		return 0;
+	if (!path || strlen(path) >= sizeof(c->settings.keys)) {
+		fprintf(stderr, "%s: -o keys=%s: %s\n", command_name(), c->keys, strerror(path ? ENAMETOOLONG : errno));
+		free(path);
+		return -EINVAL;
+	}
+	free(c->keys);
+	c->keys = path;
+	return 0;
 }
 
 /* given: of the command line.  Sets *config to the absolute path of the file of settings, NULL if there is none. */
@@ -365,7 +386,7 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 			command_name());
 		return 1;
 	}
-	if (find_source(c) || !is_right(c) || (!c->server && add_options(c, args)))
+	if (find_source(c) || find_keys(c) || !is_right(c) || (!c->server && add_options(c, args)))
 		return 1;
 	apply_command(c, &settings);
 	c->settings = settings;
@@ -382,6 +403,7 @@ void command_free(struct command *c)
 	free(c->http);
 	free(c->timeout);
 	free(c->coherence);
+	free(c->keys);
 }
 
 /* The line of the file that sets mount_options, which libfuse checks without its place. */

@@ -44,7 +44,12 @@ fails "a line that is no key" "bad:1: the secret after the role" "$TABLETFS" -o 
 
 # ---- handshakes ----
 conf "listen = \"127.0.0.1:$PORT\"; keys = \"$KEYS\";"
-mount_store -o config="$W/conf"
+# A daemon in the foreground reads its settings again if a service manager listens.
+python3 -c 'import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1])
+while True: s.recv(4096)' "$W/notify" &
+manager=$!
+wait_for "the manager" test -S "$W/notify"
+NOTIFY_SOCKET=$W/notify mount_store -o config="$W/conf"
 mkdir -p "$M/t/r/f"
 echo one >"$M/t/r/f/a"
 cat >"$W/peer.py" <<'PY'
@@ -190,5 +195,217 @@ same(kinds(session(frame(0x12, 1, b""))), [], "a request before HELLO")
 same(kinds(session(hello(), frame(0x12, 1, b"\x08\xff"))), [1], "a request that cannot be decoded")
 PY
 
+
+# ---- peers that do not keep to it ----
+py <<'PY'
+from tap import *
+from peer import *
+# More half-open connections than one address may have: the oldest ones leave, and honest clients enter.
+half = [connect() for _ in range(300)]
+out, err = s_client("-tls1_3")
+ok(b"Reused, TLSv1.3" in out, "300 half-open connections keep nobody out") or note(err)
+hello_bytes = client_hello(b"laptop", keys()["laptop"])
+half += [connect() for _ in range(20)]
+for s in half[300:]:
+    s.sendall(hello_bytes[:40])
+out, err = s_client("-tls1_3")
+ok(b"Reused, TLSv1.3" in out, "nor do 20 that stop in the middle of the handshake") or note(err)
+def closed(s):
+    try:
+        return s.recv(65536) == b""
+    except ConnectionResetError:
+        return True
+same(sum(closed(s) for s in half[:280]), 280, "the oldest ones were closed")
+for s in half:
+    s.close()
+for text, what in (b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (os.urandom(100000), "random bytes"), (b"\x16\3\1\xff\xff" + bytes(70000), "a record that is too long"):
+    s = connect()
+    try:
+        s.sendall(text)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    ok(21 in answer(s) or closed(s), "%s: closed" % what)
+    s.close()
+slow = connect()
+slow.sendall(hello_bytes[:100])
+begun = time.monotonic()
+ok(closed(slow), "a handshake that stops is closed")
+PY
+like "$(daemon_log)" "a client \(no key, address 127.0.0.1:[0-9]+\) was disconnected: " "the log has the address"
+[ "$(daemon_log | grep -c 'no key.*disconnected')" -le 2 ]
+is $? 0 "  once a minute"
+like "$(daemon_log)" "a client \(key laptop, address .*\) was disconnected: it speaks version 99" "  and the key, if there was one"
+
+# ---- a mount ----
+M2=$W/mnt2
+mkdir "$M2"
+LAPTOP=$W/laptop
+key_of() { (umask 077 && grep "^$1 " "$KEYS" >"$W/$1"); }
+key_of laptop && key_of guest && key_of old
+second=
+# mount_net KEYFILE [ARGUMENT...]
+mount_net() {
+	local file=$1
+	shift
+	"$TABLETFS" -f -o keys="$file" "$@" "tls://127.0.0.1:$PORT" "$M2" >"$W/second.out" 2>"$W/second.err" </dev/null &
+	second=$!
+	wait_for "the mount over TLS" second_answers
+}
+second_answers() { mounted "$M2" && t stat -f "$M2"; }
+end_net() {
+	t fusermount3 -u "$M2"
+	wait "$second"
+	is $? 0 "$1"
+}
+tries() { timeout 20 "$TABLETFS" -f -o timeout=2s "$@" "$M2"; }
+chmod 644 "$LAPTOP"
+fails "a client's file of keys that others may read" "mode 0600" tries -o keys="$LAPTOP" "tls://127.0.0.1:$PORT"
+chmod 600 "$LAPTOP"
+fails "no key" "a key is needed" tries "tls://127.0.0.1:$PORT"
+fails "an empty file of keys" "it has no key" tries -o keys="$W/empty" "tls://127.0.0.1:$PORT"
+sed 's/^laptop/other/' "$LAPTOP" >"$W/other" && chmod 600 "$W/other"
+fails "a key that the server does not have" "rejected|reset" tries -o keys="$W/other" "tls://127.0.0.1:$PORT"
+sed 's/^old/laptop/' "$W/old" >"$W/wrong" && chmod 600 "$W/wrong"
+fails "the secret of another key" "rejected|reset" tries -o keys="$W/wrong" "tls://127.0.0.1:$PORT"
+fails "clear text" "reset|closed|rejected|lost|no answer" tries "tcp://127.0.0.1:$PORT"
+
+ok "a mount over TLS" mount_net "$LAPTOP"
+is "$(cat "$M2/t/r/f/a")" one "  reads"
+echo two >"$M2/t/r/f/b"
+is "$(cat "$M/t/r/f/b")" two "  writes"
+head -c 20000000 /dev/urandom >"$W/large"
+cp "$W/large" "$M2/t/r/f/large"
+same "$M/t/r/f/large" "$W/large" "  also cells of 20 MB"
+same "$M2/t/r/f/large" "$W/large" "  which it reads again"
+mkdir "$M2/u" "$M2/t/.snap/s"
+ok "  makes tables and snapshots" test -d "$M/u" -a -f "$M/t/.snap/s/r/f/a"
+rmdir "$M2/t/.snap/s"
+is "$(cd "$M" && find t | sort | md5sum)" "$(cd "$M2" && find t | sort | md5sum)" "  shows the same names"
+like "$(cut -f 2-4,7 "$M/.tabletfs/clients")" "^key laptop	-	$M2	127.0.0.1:[0-9]+\$" "clients has the key and the address"
+
+end_net "the mount ends well"
+
+# ---- users for whom a host vouches ----
+cat >"$W/uses.c" <<'C'
+/* uses SOURCE KEYS read|write|make|drop TABLE [FAMILY]: one operation on behalf of the user of this process. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <tabletfs.h>
+static int operate(struct tfs_store *s, char **v)
+{
+	struct tfs_table *t;
+	struct tfs_mutation *m;
+	char b[100];
+	size_t n;
+	int err;
+
+	if (strcmp(v[3], "make") == 0)
+		return tfs_table_create(s, v[4], geteuid(), getegid(), 0755);
+	if (strcmp(v[3], "drop") == 0)
+		return tfs_table_drop(s, v[4]);
+	err = tfs_table_open(s, v[4], &t);
+	if (err)
+		return err;
+	if (strcmp(v[3], "read") == 0) {
+		err = tfs_read(t, TFS_S("r"), v[5], TFS_S("a"), TFS_AUTO, 0, b, sizeof(b), &n, NULL);
+		if (!err)
+			printf("%.*s", (int)n, b);
+	} else {
+		m = tfs_mutation_new(t, TFS_S("r"));
+		err = tfs_mutation_put(m, v[5], TFS_S("w"), TFS_AUTO, TFS_S("written"));
+		err = err ? err : tfs_apply(m, 0, NULL);
+		tfs_mutation_free(m);
+	}
+	tfs_table_close(t);
+	return err;
+}
+int main(int argc, char **argv)
+{
+	struct tfs_options o;
+	struct tfs_store *s;
+	char *why = NULL;
+	int err;
+
+	tfs_options_init(&o);
+	o.timeout_us = 5000000;
+	snprintf(o.keys, sizeof(o.keys), "%s", argv[2]);
+	err = tfs_open(argv[1], &o, &s, &why);
+	if (!err) {
+		err = operate(s, argv);
+		(void)!tfs_close(s);
+	}
+	if (err)
+		printf("%s\n", why ? why : strerror(-err));
+	return err ? 1 : 0;
+}
+C
+ln -s "$BUILD/libtabletfs.so.0.0.0" "$W/libtabletfs.so.0"
+ok "a program of the library compiles" "${CC:-cc}" -I"$SRC/engine" -o "$W/uses" "$W/uses.c" "$BUILD/libtabletfs.so.0.0.0"
+# uses USER KEY OPERATION...
+uses() {
+	local key=$W/$2
+	cp "$key" "$key.$1" && chmod 600 "$key.$1"
+	[ "$1" = 0 ] || chown "$1" "$key.$1"
+	T=60 t setpriv --reuid="$1" --regid="$1" --clear-groups -- env LD_LIBRARY_PATH="$W" "$W/uses" "tls://127.0.0.1:$PORT" "$key.$1" "${@:3}"
+}
+if [ "$(id -u)" = 0 ] && has setpriv; then
+	mkdir "$M/t/r/mine" && echo private >"$M/t/r/mine/a"
+	chown 4321:4321 "$M/t/.families/mine" && chmod 700 "$M/t/.families/mine"
+	ctl keys add "$KEYS" noroot mount squash=root anon_uid=1234 anon_gid=1234 >"$W/noroot"
+	kill -HUP "$daemon"
+	ok "after SIGHUP a new key is valid" wait_for "the new key" uses 0 noroot read t f
+	is "$(uses 4321 laptop read t mine)" private "a user reads what is its own"
+	is "$(uses 4321 noroot read t mine)" private "  also by a key without root"
+	fails "  not by a key that squashes all" "denied" uses 4321 guest read t mine
+	fails "another user does not" "denied" uses 4322 laptop read t mine
+	fails "  nor writes" "denied" uses 4322 laptop write t f
+	is "$(uses 0 laptop read t mine)" private "root of the host reads everything"
+	fails "  not by a key without root" "denied" uses 0 noroot read t mine
+	ok "root of the host makes tables" uses 0 laptop make made
+	ok "  and drops them" uses 0 laptop drop made
+	fails "  not by a key without root" "denied|permitted" uses 0 noroot make made
+	fails "another user makes none" "denied|permitted" uses 4321 laptop make made
+	fails "  nor drops one" "denied|permitted" uses 4321 laptop drop u
+	ok "the store has them" test -d "$M/u" -a ! -e "$M/made"
+fi
+
+# ---- keys that change ----
+mount_net "$W/old"
+is "$(cat "$M2/t/r/f/b")" two "a second key is valid, too"
+cp "$KEYS" "$W/all"
+grep -v '^old' "$W/all" >"$KEYS"
+kill -HUP "$daemon"
+gone() { [ "$(wc -l <"$M/.tabletfs/clients")" = 1 ]; }
+ok "after SIGHUP a key that was removed has no connection" wait_for "its end" gone
+like "$(daemon_log)" "key old.*its key was changed or removed" "  as the log says"
+t cat "$M2/t/r/f/large" >"$W/waits" &
+waits=$!
+ok "another key goes on" bash -c 'cd "$W" && python3 -c "from peer import *; import sys; sys.exit(b\"Reused, TLSv1.3\" not in s_client(\"-tls1_3\")[0])"'
+cp "$W/all" "$KEYS"
+kill -HUP "$daemon"
+wait $waits
+is $? 0 "when the key is valid again, the call that waited ends well"
+same "$W/waits" "$W/large" "  with all bytes"
+echo broken >"$KEYS"
+kill -HUP "$daemon"
+kept() { daemon_log | grep -q "the keys stay as they are: $KEYS:1:"; }
+ok "a file that is wrong changes nothing" wait_for "the message" kept
+is "$(cat "$M2/t/r/f/b")" two "  and connections stay"
+cp "$W/all" "$KEYS"
+end_net "the mount ends well"
+
+# ---- a key of nobody ----
+mount_net "$W/guest"
+is "$(cat "$M2/t/r/f/b")" two "a guest reads what all may read"
+fails "  it writes nothing, though root mounts" "denied|permitted" cp "$W/conf" "$M2/t/r/f/b"
+is "$(cat "$M/t/r/f/b")" two "  and nothing has changed"
+fails "  it makes no table" "denied|permitted" mkdir "$M2/no"
+chmod 777 "$M/t/.families/f"
+echo guest >"$M2/t/r/f/g"
+is "$(cat "$M/t/r/f/g")" guest "  with the mode of the family it writes"
+end_net "the mount ends well"
 unmount_store
+kill $manager
 done_testing

@@ -214,6 +214,8 @@ static int say_hello(struct channel *c, struct link *l, char **why)
 	if (!err)
 		err = conn_send(l->conn, FRAME_HELLO, 0, 0, &b);
 	buf_fini(&b);
+	if (err == -UNREACHABLE)
+		err = 0; /* l->err will have the reason */
 	/* A server that starts answers when it has replayed its log. */
 	while (!err && !event_wait_us(&l->greeted, 0, PING_US)) {
 		now = monotonic_us();
@@ -438,6 +440,7 @@ static int tablets_call(struct tablet_service *s, const struct ts_request *q, st
 	int err;
 
 	own.sync = q->sync || c->o.sync;
+	own.user = q->user ? q->user : c->o.user;
 	if (q->spec && q->spec->pub.batch_bytes > SCAN_BATCH_MAX) {
 		spec = *q->spec;
 		spec.pub.batch_bytes = SCAN_BATCH_MAX;
@@ -461,10 +464,13 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 	struct channel *c = ((struct master_channel *)s)->channel;
 	const uint64_t until = monotonic_us() + c->o.timeout_us;
 	struct buf request = {0}, answer = {0};
+	struct ms_request own = *q;
 	uint64_t pause_us = PAUSE_FIRST_US;
 	unsigned tries = 0;
-	int err = ms_request_pack(q, &request);
+	int err;
 
+	own.user = q->user ? q->user : c->o.user;
+	err = ms_request_pack(&own, &request);
 	if (!err)
 		do
 			err = call(c, FRAME_MASTER, &request, 0, &answer);

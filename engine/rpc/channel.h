@@ -21,11 +21,12 @@
 #include "engine/rpc/tablet_service.h"
 
 struct channel_options {
-	struct dial *dial;   /* how the server is reached */
-	uint64_t client;     /* the id that requests name; TS_CLIENT_RANDOM is set */
-	const char *program; /* for the server's list of clients */
-	bool sync;           /* every mutation is on disk before it is answered */
-	uint64_t timeout_us; /* how long a request waits for a server */
+	struct dial *dial;           /* how the server is reached */
+	uint64_t client;             /* the id that requests name; TS_CLIENT_RANDOM is set */
+	const char *program;         /* for the server's list of clients */
+	bool sync;                   /* every mutation is on disk before it is answered */
+	uint64_t timeout_us;         /* how long a request waits for a server */
+	const struct tfs_user *user; /* of requests that have none; NULL: none; lives longer */
 	/*
 	 * After channel_watch: others have changed something; a packed NOTICE (hello.h) and its
 	 * number.  NULL: the connection was lost, and changes are not told until a notice with

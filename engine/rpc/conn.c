@@ -169,8 +169,8 @@ static int64_t send_rest(struct conn *c, const uint8_t *header, struct tfs_bytes
 	return stream_send(&c->stream, pieces, 2);
 }
 
-/* Sends what the socket takes.  Returns false if the connection has failed. */
-static bool send_queue_locked(struct conn *c)
+/* Sends what the socket takes.  Returns the error of a connection that has failed. */
+static int send_queue_locked(struct conn *c)
 {
 	struct unsent *u;
 
@@ -178,15 +178,15 @@ static bool send_queue_locked(struct conn *c)
 		const int64_t n = send_rest(c, u->header, buf_bytes(&u->body), u->sent);
 
 		if (n < 0)
-			return n == -EAGAIN;
+			return n == -EAGAIN ? 0 : n == -EKEYREJECTED ? -EKEYREJECTED : -ANSWER_LOST;
 		c->accepted_us = monotonic_us();
 		u->sent += (size_t)n;
 		count_unsent(c, 0, (size_t)n);
 		if (u->sent < FRAME_HEADER + u->body.n)
-			return true;
+			return 0;
 		drop_first(c);
 	}
-	return true;
+	return 0;
 }
 
 /* Queues the rest of a frame, and takes its body. */
@@ -323,13 +323,15 @@ static void on_call(struct event_call *call)
 {
 	struct conn *c = (struct conn *)((char *)call - offsetof(struct conn, wake));
 	bool closing, waited;
+	int err;
 
 	mutex_lock(&c->lock);
 	closing = c->closing;
 	waited = c->unsent != 0;
-	if (!closing && c->stream.fd >= 0 && !send_queue_locked(c)) {
+	err = !closing && c->stream.fd >= 0 ? send_queue_locked(c) : 0;
+	if (err) {
 		c->closing = closing = true;
-		c->why = -ANSWER_LOST;
+		c->why = err;
 	}
 	mutex_unlock(&c->lock);
 	if (!closing && waited && c->ops->sent)

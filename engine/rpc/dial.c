@@ -9,10 +9,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define CONNECT_US 5000000u /* for an address */
+
 struct dial {
 	struct store_source source;
 	char *name;
-	char *dir; /* DIR, UNIX: its path without links */
+	char *dir;       /* DIR, UNIX: its path without links */
+	struct tls *tls; /* TLS */
 };
 
 /* The other end must be root or the owner of the store's file FORMAT. */
@@ -47,19 +50,63 @@ static int connect_here(struct dial *d, struct dialled *out, char **why)
 	return err;
 }
 
+static int connect_network(struct dial *d, struct dialled *out, char **why)
+{
+	int err = -EHOSTUNREACH;
+
+	for (unsigned i = 0; i < d->source.address_count && err; i++) {
+		const struct source_address *a = &d->source.addresses[i];
+
+		err = socket_connect_tcp(a->host, a->port, CONNECT_US, &out->fd);
+		if (err)
+			why_set(why, "%s: %s:%s: %s", d->name, a->host, a->port, strerror(-err));
+	}
+	out->tls = d->tls;
+	return err;
+}
+
+/* Reads the key. */
+static int new_tls(struct dial *d, const char *path, char **why)
+{
+	struct keys *keys;
+	int err;
+
+	if (!*path) {
+		why_set(why, "%s: a key is needed: keys=FILE of tabletfs(1)", d->name);
+		return -EINVAL;
+	}
+	err = keys_load(path, &keys, NULL, why);
+	if (err)
+		return err;
+	if (keys_count(keys)) {
+		err = tls_client_new(keys, &d->tls);
+	} else {
+		why_set(why, "%s: it has no key", path);
+		err = -EINVAL;
+	}
+	keys_put(keys);
+	return err;
+}
+
 int dial_connect(struct dial *d, struct dialled *out, char **why)
 {
 	switch (d->source.kind) {
 	case SOURCE_DIR:
 	case SOURCE_UNIX:
 		return connect_here(d, out, why);
-	case SOURCE_SSH:
 	case SOURCE_TLS:
 	case SOURCE_TCP:
+		return connect_network(d, out, why);
+	case SOURCE_SSH:
 		break;
 	}
 	why_set(why, "%s: this kind of source cannot be used yet", d->name);
 	return -EOPNOTSUPP;
+}
+
+bool dial_needs_user(const struct dial *d)
+{
+	return d->source.kind == SOURCE_TLS || d->source.kind == SOURCE_TCP;
 }
 
 bool dial_is_single(const struct dial *d)
@@ -77,12 +124,13 @@ void dial_free(struct dial *d)
 	if (!d)
 		return;
 	store_source_fini(&d->source);
+	tls_free(d->tls);
 	free(d->name);
 	free(d->dir);
 	free(d);
 }
 
-int dial_new(const struct store_source *s, struct dial **out)
+int dial_new(const struct store_source *s, const struct dial_options *o, struct dial **out, char **why)
 {
 	struct dial *d = calloc(1, sizeof(*d));
 	const bool here = store_source_directory(s);
@@ -96,6 +144,8 @@ int dial_new(const struct store_source *s, struct dial **out)
 		d->name = here ? strdup(d->dir) : store_source_text(&d->source);
 		err = d->name ? 0 : -ENOMEM;
 	}
+	if (!err && s->kind == SOURCE_TLS)
+		err = new_tls(d, o->keys, why);
 	if (err)
 		dial_free(d);
 	else

@@ -5,6 +5,8 @@
  *
  *	DIR, UNIX   the socket in the data directory.  The listener must be root or the owner of
  *	            the store's file FORMAT
+ *	TLS         an address of the list, in turn.  The server must have the same key
+ *	TCP         the same in clear text; nobody is checked
  *
  * Threads: any; two calls of dial_connect may run at once unless dial_is_single.
  */
@@ -17,11 +19,16 @@
 #define SOCKET_NAME "socket" /* in a data directory */
 
 struct dial;
-/* Copies s.  Connects nothing. */
-int dial_new(const struct store_source *s, struct dial **out) TFS_MUST;
+struct dial_options {
+	const char *keys; /* the file of the key of TLS; "": none */
+};
+/* Copies s and o.  Connects nothing.  -EINVAL, -EACCES: an option is wrong; *why says so. */
+int dial_new(const struct store_source *s, const struct dial_options *o, struct dial **out, char **why) TFS_MUST;
 void dial_free(struct dial *d);
 /* What messages call the source. */
 const char *dial_name(const struct dial *d);
+/* Returns true if a request without a user is not this process's user's there: the server does not know it. */
+bool dial_needs_user(const struct dial *d);
 /* Returns true if there is one connection at a time, for small frames and large ones. */
 bool dial_is_single(const struct dial *d);
 

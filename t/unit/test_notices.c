@@ -198,7 +198,7 @@ static void begin(bool watch_here)
 	assert_int_equal(listen_start(listener, &o), 0);
 	if (watch_here)
 		assert_int_equal(listen_watch(listener), 0);
-	assert_int_equal(dial_new(&at, &co.dial), 0);
+	assert_int_equal(dial_new(&at, &(struct dial_options){.keys = ""}, &co.dial, NULL), 0);
 	assert_int_equal(channel_new(&co, &there.channel, &why), 0);
 	assert_int_equal(channel_watch(there.channel), 0);
 	wait_for(&there, 1, 0, 0);
