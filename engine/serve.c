@@ -14,6 +14,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/socket.h"
 #include "engine/client/client.h"
+#include "engine/client/key_tables.h"
 #include "engine/lock/lock.h"
 #include "engine/rpc/channel.h"
 #include "engine/rpc/listen.h"
@@ -63,12 +64,23 @@ static int give(struct ss_answer *a, const struct buf *b)
 	return arena_dup(&a->arena, buf_bytes(b), &a->bytes) ? 0 : -ENOMEM;
 }
 
-static int serve_lock_get(struct serving *s, const struct ss_request *q, struct ss_answer *a)
+/* The peer is a key that names its tables. */
+static bool is_limited(const struct ss_peer *peer)
+{
+	return peer->key && peer->key->table_count;
+}
+
+static int serve_lock_get(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
 {
 	struct lock_stat stat = {0};
 	struct buf b = {0};
-	int err = q->name && is_readable(q->name) ? s->o.locks->ops->get(s->o.locks, q->name, &b, &stat) : -EINVAL;
+	int err = q->name && is_readable(q->name) ? 0 : -EINVAL;
 
+	/* A note that a table is dropped has no contents. */
+	if (!err && is_limited(peer) && strncmp(q->name, "dropped/", 8) != 0 && !key_has_file(s->o.locks, peer->key, q->name))
+		err = -ENOENT;
+	if (!err)
+		err = s->o.locks->ops->get(s->o.locks, q->name, &b, &stat);
 	if (!err)
 		err = give(a, &b);
 	a->version = stat.version;
@@ -78,6 +90,9 @@ static int serve_lock_get(struct serving *s, const struct ss_request *q, struct 
 }
 
 struct names {
+	struct serving *serving;
+	const struct ss_peer *peer;
+	const char *dir;
 	struct ss_answer *a;
 	struct ss_name *v;
 	uint32_t count;
@@ -86,17 +101,21 @@ struct names {
 static int add_name(void *arg, const char *name)
 {
 	struct names *n = arg;
+	char file[SCHEMA_FILE_MAX];
 	struct tfs_bytes copy;
 
+	snprintf(file, sizeof(file), "%s/%s", n->dir, name);
+	if (is_limited(n->peer) && !key_has_file(n->serving->o.locks, n->peer->key, file))
+		return 0;
 	if (array_grow(&n->v, n->count, sizeof(*n->v)) || !arena_dup(&n->a->arena, tfs_bytes_of(name, strlen(name) + 1), &copy))
 		return -ENOMEM;
 	n->v[n->count++].name = (const char *)copy.p;
 	return 0;
 }
 
-static int serve_lock_list(struct serving *s, const struct ss_request *q, struct ss_answer *a)
+static int serve_lock_list(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
 {
-	struct names n = {.a = a};
+	struct names n = {.serving = s, .peer = peer, .dir = q->name, .a = a};
 	int err = q->name && is_readable(q->name) ? s->o.locks->ops->list(s->o.locks, q->name, add_name, &n) : -EINVAL;
 	struct tfs_bytes copy = {0};
 
@@ -168,6 +187,9 @@ static int serve_locate(struct serving *s, const struct ss_peer *peer, const str
 	struct meta_tablet root = {0};
 	struct buf root_end = {0};
 	int err = !to ? -ENOMEM : q->table == META_TABLE && !peer->owner ? -EPERM : meta_root_end(&root_end);
+
+	if (!err && is_limited(peer) && !key_has_id(s->o.locks, peer->key, q->table))
+		err = -EACCES;
 
 	a->tablets = to;
 	if (!err && q->table == META_TABLE && bytes_cmp(q->row, buf_bytes(&root_end)) < 0) {
@@ -294,11 +316,14 @@ static int serve_call(struct store_service *base, const struct ss_peer *peer, co
 	char *text = NULL;
 	int err;
 
+	/* They have sums over all tables, and names. */
+	if (is_limited(peer) && (q->method == SS_STATUS || q->method == SS_SERVERS))
+		return -EACCES;
 	switch (q->method) {
 	case SS_LOCK_GET:
-		return serve_lock_get(s, q, a);
+		return serve_lock_get(s, peer, q, a);
 	case SS_LOCK_LIST:
-		return serve_lock_list(s, q, a);
+		return serve_lock_list(s, peer, q, a);
 	case SS_LOCATE:
 		return serve_locate(s, peer, q, a);
 	case SS_SPACE:
@@ -348,15 +373,6 @@ struct reading {
 	struct lock_service *locks;
 };
 
-static bool key_has_table(const struct key *key, const char *name)
-{
-	bool has = !key || !key->table_count;
-
-	for (unsigned i = 0; !has && i < key->table_count; i++)
-		has = strcmp(key->tables[i], name) == 0;
-	return has;
-}
-
 /* Returns 1 if it is the table, and the peer may read a family of it; -EACCES if it is the table, and not. */
 static int may_read_table(void *arg, const char *name)
 {
@@ -372,7 +388,7 @@ static int may_read_table(void *arg, const char *name)
 		found = -EACCES;
 		for (unsigned i = 0; i < p->family_count && found < 0; i++)
 			if (peer_acts_for_others(r->peer) || tfs_may(p, &p->families[i], &r->peer->user, TFS_MAY_READ))
-				found = key_has_table(r->peer->key, name) ? 1 : found;
+				found = !r->peer->key || key_has_table(r->peer->key, name) ? 1 : found;
 	}
 	schema_put(s);
 	return found;
@@ -383,6 +399,11 @@ static bool may_read_tablets(void *arg, const struct peer_rights *peer, uint32_t
 	struct reading r = {.peer = peer, .tablets = tablets, .locks = ((struct serving *)arg)->o.locks};
 
 	return r.locks->ops->list(r.locks, "tables", may_read_table, &r) == 1;
+}
+
+static bool key_has(void *arg, const struct key *key, uint32_t id)
+{
+	return key_has_id(((struct serving *)arg)->o.locks, key, id);
 }
 
 /* ---- lifetime ---- */
@@ -535,6 +556,7 @@ int serve_start(struct serving *s, const struct serve_options *o)
 		.store_id = tfs_bytes_of(s->id, sizeof(s->id)),
 		.server = o->incarnation,
 		.changed = on_changed,
+		.key_has = key_has,
 		.may_read = may_read_tablets,
 		.arg = s,
 	};

@@ -401,10 +401,88 @@ mount_net "$W/guest"
 is "$(cat "$M2/t/r/f/b")" two "a guest reads what all may read"
 fails "  it writes nothing, though root mounts" "denied|permitted" cp "$W/conf" "$M2/t/r/f/b"
 is "$(cat "$M/t/r/f/b")" two "  and nothing has changed"
-fails "  it makes no table" "denied|permitted" mkdir "$M2/no"
+fails "  it makes no table" "denied|permitted|known" mkdir "$M2/no"
 chmod 777 "$M/t/.families/f"
 echo guest >"$M2/t/r/f/g"
 is "$(cat "$M/t/r/f/g")" guest "  with the mode of the family it writes"
+
+# ---- a key that names its tables ----
+mkdir -p "$M/u/r/f" "$M/t/.snap/st"
+echo hidden >"$M/u/r/f/a"
+mkdir "$M/u/.snap/su"
+is "$(ls "$M2")" t "the guest's key has one table, and no other is listed"
+fails "  another one is not there" "No such file" cat "$M2/u/r/f/a"
+is "$(ls "$M2/t/.snap")" st "  snapshots of its table are listed"
+is "$(cat "$M2/t/.snap/st/r/f/a")" one "  and read"
+fails "  the status of the store is not" "denied|permitted" cat "$M2/.tabletfs/status"
+fails "  nor are metrics" "denied|permitted" cat "$M2/.tabletfs/metrics"
+chmod 777 "$M/u/.families/f" "$M/u"
+py <<'PY'
+from tap import *
+from peer import *
+import subprocess
+def answers(requests, identity="guest"):
+    """The error of the answer to each request, by its number."""
+    p = subprocess.Popen(["openssl", "s_client", "-connect", "127.0.0.1:%d" % PORT, "-psk_identity", identity, "-psk", keys()[identity].hex(),
+        "-tls1_3", "-quiet", "-no_ign_eof", "-ciphersuites", "TLS_AES_128_GCM_SHA256"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    out, data = {}, b""
+    for number, (service, body) in enumerate(requests):
+        if number == 0:
+            p.stdin.write(hello())
+        p.stdin.write(frame(service << 4 | 2, number, b"\1" + body))
+        p.stdin.flush()
+        while number not in out:
+            b = p.stdout.read1(65536)
+            if not b:
+                break
+            data += b
+            while len(data) >= 13 and len(data) >= 13 + struct.unpack(">I", data[:4])[0]:
+                n, kind, got = struct.unpack(">IBQ", data[:13])
+                if kind & 15 == 3:
+                    body = data[13:13 + n]
+                    at = 1
+                    while body[at - 1] & 128:
+                        at += 1
+                    err = 0
+                    if body[at:at + 1] == b"\x08":
+                        zigzag, shift = 0, 0
+                        for c in body[at + 1:]:
+                            zigzag |= (c & 127) << shift
+                            shift += 7
+                            if c < 128:
+                                break
+                        err = zigzag >> 1 ^ -(zigzag & 1)
+                    out[got] = err
+                data = data[13 + n:]
+    p.kill()
+    p.wait()
+    return [out.get(i) for i in range(len(requests))]
+token = field(6, field(1, CLIENT))
+IDS = range(16, 40)
+user = field(16, field(1, 0))  # a user of the host: root
+located = answers([(3, message(field(1, 3), field(3, i), field(4, b"r"))) for i in IDS])
+mine = [i for i, err in zip(IDS, located) if err == 0]
+all_ids = [i for i, err in zip(IDS, answers([(3, message(field(1, 3), field(3, i), field(4, b"r"))) for i in IDS], "laptop")) if err == 0]
+same(len(mine), 2, "it finds the tablets of its table and of its snapshot")
+same(len(all_ids), 4, "  a key without tables those of all")
+same([err for i, err in zip(IDS, located) if i not in mine], [-13] * (len(IDS) - 2), "  all others are refused")
+read = answers([(1, message(field(1, 2), field(2, i), field(4, b"r"), token, user)) for i in IDS])
+same([i for i, err in zip(IDS, read) if err != -13], mine, "requests for the tablets of other tables are refused")
+flush = answers([(1, message(field(1, 8), field(2, i), field(4, b"r"), token)) for i in IDS if i not in mine])
+same(set(flush), {-13}, "  also to write memtables")
+names = ["tables/u", "snapshots/%d.su" % all_ids[1], "snapshots/%d.su" % all_ids[0], "tables/t"]
+got = answers([(3, message(field(1, 1), field(2, n.encode()))) for n in names])
+same((got[0], got[1], got[3]), (-2, -2, 0), "schemas of other tables do not exist for it")
+other = answers([(3, message(field(1, m))) for m in (5, 6, 7, 10, 11, 12)])
+same(other, [-13, -1, -13, -1, -1, 0], "status, metrics, servers and settings are refused; it sees its own clients")
+master = answers([(2, message(field(1, m), field(2, b"u"), field(16, field(1, 0)))) for m in (1, 2, 3)])
+same([e in (-1, -13) for e in master], [True] * 3, "so are the requests to the master")
+PY
+ok "a table that gets the name of its table is its table" mv "$M/t" "$M/old"
+ok "  the other" mv "$M/u" "$M/t"
+hidden() { [ "$(cat "$M2/t/r/f/a" 2>/dev/null)" = hidden ]; }
+ok "  it reads it" wait_for "the other table" hidden
+fails "  and the former one no more" "No such file" ls "$M2/old"
 end_net "the mount ends well"
 unmount_store
 kill $manager

@@ -286,6 +286,15 @@ bool key_same(const struct key *a, const struct key *b)
 	return same;
 }
 
+bool key_has_table(const struct key *k, const char *table)
+{
+	bool has = !k->table_count;
+
+	for (unsigned i = 0; i < k->table_count && !has; i++)
+		has = strcmp(k->tables[i], table) == 0;
+	return has;
+}
+
 int keys_new_line(const char *name, const char *role, const char *options, struct buf *out)
 {
 	uint8_t secret[KEY_SECRET];

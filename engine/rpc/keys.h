@@ -39,6 +39,9 @@ struct key {
 /* Returns true if both keys give the same rights to the same peers. */
 bool key_same(const struct key *a, const struct key *b);
 
+/* Returns true if the key names the table, or names none. */
+bool key_has_table(const struct key *k, const char *table);
+
 struct keys;
 /* Parses the text of a file.  -EINVAL with *line and a static *reason. */
 int keys_parse(struct tfs_bytes text, struct keys **out, unsigned *line, const char **reason) TFS_MUST;

@@ -28,8 +28,11 @@
 static int watched_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct listener *l = (struct listener *)((char *)s - offsetof(struct listener, watched));
-	int err = ts_call(l->tablets, q, a);
+	int err = q->limited ? limit_tablets(q->limited, q) : 0;
 
+	if (err)
+		return err;
+	err = ts_call(l->tablets, q, a);
 	if (request_changes(q) && may_be_applied(err))
 		listen_note_cells(l, q);
 	return err;
@@ -145,10 +148,13 @@ static void on_answer(void *arg, int err, struct buf *answer)
 
 static int on_check(void *peer, struct ts_request *q)
 {
-	return peer_may_ask_tablets(&((struct peer *)peer)->rights, q);
+	struct peer *p = peer;
+
+	q->limited = p->rights.key && p->rights.key->table_count ? p : NULL;
+	return peer_may_ask_tablets(&p->rights, q);
 }
 
-static int serve_master(const struct peer *p, struct tfs_bytes request, struct buf *answer)
+static int serve_master(struct peer *p, struct tfs_bytes request, struct buf *answer)
 {
 	struct listener *l = p->listener;
 	struct arena arena = {0};
@@ -159,6 +165,8 @@ static int serve_master(const struct peer *p, struct tfs_bytes request, struct b
 
 	if (!err) {
 		a.err = peer_may_ask_master(&p->rights, &q);
+		if (!a.err)
+			a.err = limit_master(p, &q);
 		if (!a.err) {
 			a.err = ms_call(l->o.master, &q, &a);
 			if (q.method != MS_COLLECT && may_be_applied(a.err))
@@ -318,7 +326,7 @@ static int admit_network(struct peer *p)
 		err = -EMFILE;
 	if (!err && listen_refuses(p->listener, p))
 		err = refuse_hello(p, -EPERM, "the owner of the store has disconnected it");
-	p->asks = (struct ss_peer){.name = p->name, .owner = p->rights.owner};
+	p->asks = (struct ss_peer){.name = p->name, .owner = p->rights.owner, .key = p->rights.key};
 	return err;
 }
 
@@ -487,7 +495,7 @@ static void accept_peer(struct door *d, int fd)
 	conn_bound(p->conn, &l->unsent);
 	p->number = ++l->numbers;
 	p->since_us = monotonic_us();
-	p->asks = (struct ss_peer){.name = p->name, .owner = p->rights.owner};
+	p->asks = (struct ss_peer){.name = p->name, .owner = p->rights.owner, .key = p->rights.key};
 	mutex_lock(&l->lock);
 	TAILQ_INSERT_TAIL(&l->peers, p, link);
 	l->peer_count++;

@@ -40,6 +40,8 @@ struct listen_options {
 	 */
 	void (*changed)(void *arg, struct tfs_bytes notice, uint64_t number);
 	/* Whether the peer may read a family of the table with this set of tablets.  NULL: none may. */
+	/* Whether a key that names its tables has the table, snapshot or set of tablets with this id, which may be read from files. */
+	bool (*key_has)(void *arg, const struct key *key, uint32_t id);
 	bool (*may_read)(void *arg, const struct peer_rights *peer, uint32_t tablets);
 	void *arg;
 };

@@ -20,6 +20,7 @@
 #define REFUSED_MAX 32u /* peers; of more the oldest one is forgotten */
 #define WHO_MAX 128u
 #define DOORS 2u
+#define ALLOWED 16u
 
 struct watcher;
 /* Its connection owns it. */
@@ -38,7 +39,10 @@ struct peer {
 	char program[HELLO_PROGRAM_MAX]; /* listener.lock */
 	uint64_t number, since_us;       /* its number in the list of clients */
 	_Atomic uint64_t requests;
-	TAILQ_ENTRY(peer) link; /* listener.lock */
+	TAILQ_ENTRY(peer) link;    /* listener.lock */
+	uint32_t allowed[ALLOWED]; /* listener.lock: ids that its key has, since the change of schemas `allowed_at` */
+	unsigned allowed_count;
+	uint64_t allowed_at;
 	/* The loop's thread only. */
 	size_t reserved, reading, wants; /* bytes of large requests; of the one that is being read; of one that waits */
 	TAILQ_ENTRY(peer) in_line;
@@ -74,6 +78,7 @@ struct listener {
 	struct task_pool *slow;
 	struct slow_worker workers[SLOW_WORKERS];
 	_Atomic size_t unsent; /* bytes of answers */
+	_Atomic uint64_t schema_changes;
 	_Atomic unsigned remote_watchers;
 	_Atomic bool local_watcher;
 	struct mutex lock; /* RANK_WIRE; guards the next members and those of struct peer */
@@ -103,6 +108,12 @@ struct listener {
 
 /* Whether the peer is refused (listen_disconnect). */
 bool listen_refuses(struct listener *l, const struct peer *p) TFS_MUST;
+
+/* ---- the tables of a key (listen_limit.c) ---- */
+
+/* 0, or -EACCES: the peer's key has not the tables of the request.  May read files.  Any thread. */
+int limit_tablets(struct peer *p, const struct ts_request *q) TFS_MUST;
+int limit_master(struct peer *p, const struct ms_request *q) TFS_MUST;
 
 /* ---- who a peer is (listen_who.c) ---- */
 

@@ -265,6 +265,7 @@ void listen_note_schemas(struct listener *l, uint64_t client)
 	uint64_t change, now, until;
 	struct watcher *w;
 
+	atomic_fetch_add(&l->schema_changes, 1);
 	if (!any_watcher(l, client))
 		return;
 	mutex_lock(&l->lock);

@@ -8,6 +8,7 @@
 #ifndef TFS_RPC_STORE_SERVICE_H
 #define TFS_RPC_STORE_SERVICE_H
 
+#include "engine/rpc/keys.h"
 #include "engine/rpc/wire.h"
 
 enum ss_method {
@@ -85,8 +86,9 @@ void ss_answer_fini(struct ss_answer *a);
 struct store_service;
 /* On whose behalf a connection asks. */
 struct ss_peer {
-	const char *name; /* "user 1000", "key laptop" */
-	bool owner;       /* may do everything */
+	const char *name;      /* "user 1000", "key laptop" */
+	bool owner;            /* may do everything */
+	const struct key *key; /* NULL: a user */
 };
 struct store_service_ops {
 	int (*call)(struct store_service *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a);

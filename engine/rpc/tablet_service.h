@@ -217,6 +217,7 @@ struct ts_request {
 	void *into; /* READ: the caller's memory for `length` bytes; NULL: decoded by a server */
 	uint64_t
 		peer; /* who sent it over a connection: only this peer may use its client's id and scans; 0: a caller in this process */
+	void *limited; /* a peer whose key names its tables (engine/rpc/listen_limit.c); NULL: any other caller */
 };
 /* Ids of clients that are not servers have this bit. */
 #define TS_CLIENT_RANDOM (UINT64_C(1) << 63)

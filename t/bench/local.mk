@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks.  fill_big serves big.sh and t/55-memory-and-waits-are-bounded.t, tabletbench serves
-# t/28-bench-prints-each-figure.t and compression.sh.  Neither is installed.
+# t/28-bench-prints-each-figure.t and compression.sh, wire compares connections.  None is installed.
 check_PROGRAMS += t/bench/fill_big t/bench/tabletbench
 t_bench_fill_big_SOURCES = t/bench/fill_big.c
 t_bench_fill_big_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)
@@ -14,3 +14,6 @@ t_bench_tabletbench_LDADD += -lrocksdb
 bench_rocksdb = -DHAVE_ROCKSDB
 endif
 t_bench_tabletbench_CPPFLAGS = $(AM_CPPFLAGS) $(bench_rocksdb)
+check_PROGRAMS += t/bench/wire
+t_bench_wire_SOURCES = t/bench/wire.c
+t_bench_wire_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)

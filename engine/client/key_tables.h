@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables that a key names (engine/rpc/keys.h): their ids and their files in the lock
+ * service.  A snapshot belongs to its table.  A key without tables has all.
+ * Threads: any.
+ */
+#ifndef TFS_CLIENT_KEY_TABLES_H
+#define TFS_CLIENT_KEY_TABLES_H
+
+#include "engine/lock/lock.h"
+#include "engine/rpc/keys.h"
+
+/* Whether id is that of one of the key's tables or of its tablets, or of a snapshot of one.  False if this cannot be read. */
+bool key_has_id(struct lock_service *locks, const struct key *k, uint32_t id);
+/* The same for a file of the lock service: tables/NAME, snapshots/ID.NAME. */
+bool key_has_file(struct lock_service *locks, const struct key *k, const char *file);
+
+#endif
