@@ -2,7 +2,7 @@
 /*
  * The dispatcher of requests that come over channels: a flood of user requests that
  * are stuck delays no other class; queues are bounded; a request is never carried out
- * late; refusals are counted by cause.
+ * late; refusals are counted by cause; a user has a share of the clients that a server remembers.
  */
 #include "t/unit/server_lib.h"
 
@@ -348,6 +348,43 @@ static void test_classes(void **state)
 	dispatch_free(d);
 }
 
+/* ---- clients ---- */
+
+/* Client n of a user says HELLO. */
+static int greet(uint64_t uid, uint64_t n)
+{
+	const struct ts_request q = {
+		.method = TS_HELLO, .token = {.client = TS_CLIENT_RANDOM | uid << 32 | n}, .epoch = 1, .peer = 1 + uid};
+	struct ts_answer a = {0};
+	int err = ts_call(server_service(hooks.server), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+static void test_user_has_a_share_of_the_clients(void **state)
+{
+	enum { SHARE = 16384 };
+	const uint64_t owner = geteuid(), first = owner + 1000;
+
+	open_store();
+	for (uint64_t n = 0; n < SHARE; n++)
+		assert_int_equal(greet(first, n), 0);
+	assert_int_equal(greet(first, SHARE), -EAGAIN); /* no more of this user */
+	assert_int_equal(greet(first, 0), 0);           /* but those it has */
+	assert_int_equal(greet(first + 1, 0), 0);       /* and another user's */
+	for (uint64_t n = 1; n < SHARE; n++)
+		assert_int_equal(greet(first + 1, n), 0);
+	for (uint64_t n = 0; n < SHARE; n++)
+		assert_int_equal(greet(first + 2, n), 0);
+	assert_int_equal(greet(first + 3, 0), -EAGAIN); /* the last share is kept */
+	for (uint64_t n = 0; n < SHARE; n++)
+		assert_int_equal(greet(owner, n), 0); /* for the owner */
+	assert_int_equal(greet(owner, SHARE), -EAGAIN);
+	assert_int_equal(greet(first + 1, 7), 0);
+	close_store(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -355,6 +392,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refusals_are_counted, setup, teardown),
 		cmocka_unit_test(test_queues_are_bounded),
 		cmocka_unit_test(test_classes),
+		cmocka_unit_test_setup_teardown(test_user_has_a_share_of_the_clients, setup, teardown),
 	};
 
 	file_set_hook(dispatch, NULL);

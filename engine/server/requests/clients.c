@@ -8,7 +8,8 @@
  * dispatcher (engine/rpc/dispatch.h) is not under way: it is refused when its turn comes.
  *
  * A server forgets a client 2 * CLIENT_TIME_US after its last request, because no
- * copy of a request is under way for so long.  A server that was started again has
+ * copy of a request is under way for so long.  Each user has a share of the clients that it
+ * remembers, and a share is kept for root, the user of this process, and callers in it.  A server that was started again has
  * another incarnation, and requests to its former incarnation do not reach it.
  *
  * A client that is a server is dead when its session has ended.  The master sends all servers
@@ -32,13 +33,22 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <unistd.h>
 
 #define CLIENTS_MOST 65536u
-#define CLIENTS_LOOK 1024u /* with this many clients, expired clients are removed */
+#define CLIENTS_SHARE (CLIENTS_MOST / 4)
+#define CLIENTS_LOOK 1024u       /* with this many clients, expired clients are removed */
+#define EXPIRE_EVERY_US 1000000u /* at most so often, because it looks at all */
 
+/* A peer (struct ts_request), with the number of its clients. */
+struct client_user {
+	uint64_t peer;
+	unsigned clients;
+	UT_hash_handle hh;
+};
 struct client_state {
 	uint64_t id, epoch;
-	uint64_t peer;             /* whose id it is */
+	struct client_user *user;  /* whose id it is */
 	unsigned running, earlier; /* requests under way of this epoch, and of earlier epochs */
 	uint64_t last_us;          /* monotonic */
 	UT_hash_handle hh;
@@ -47,15 +57,27 @@ struct client_state {
 struct clients {
 	struct mutex lock;            /* guards the next members */
 	struct client_state *states;  /* by id */
+	struct client_user *users;    /* by peer */
+	uint64_t expired_us;          /* when expired clients were removed */
 	uint64_t buried_below, *live; /* servers up to buried_below that are not in `live` are dead */
 	uint32_t live_count;
 	uint32_t made_below; /* no rows are made for tables below it */
 	unsigned making;     /* requests under way that make rows of tables */
 };
 
+static void user_put(struct clients *x, struct client_user *u)
+{
+	if (u->clients)
+		return;
+	HASH_DEL(x->users, u);
+	free(u);
+}
+
 static void client_remove(struct clients *x, struct client_state *c)
 {
 	HASH_DEL(x->states, c);
+	c->user->clients--;
+	user_put(x, c->user);
 	free(c);
 }
 
@@ -63,35 +85,84 @@ static void clients_expire(struct clients *x, uint64_t now_us)
 {
 	struct client_state *c, *tmp;
 
+	x->expired_us = now_us;
 	HASH_ITER(hh, x->states, c, tmp)
 	if (!c->running && !c->earlier && now_us - c->last_us > 2 * CLIENT_TIME_US)
 		client_remove(x, c);
+}
+
+/* Root, the user of this process, or a caller in it. */
+static bool is_owner(uint64_t peer)
+{
+	return peer <= 1 || peer == 1 + (uint64_t)geteuid();
+}
+
+static struct client_user *user_get(struct clients *x, uint64_t peer)
+{
+	struct client_user *u;
+
+	HASH_FIND(hh, x->users, &peer, sizeof peer, u);
+	if (u)
+		return u;
+	u = calloc(1, sizeof *u);
+	if (!u)
+		return NULL;
+	u->peer = peer;
+	HASH_ADD(hh, x->users, peer, sizeof u->peer, u);
+	if (u->hh.tbl)
+		return u;
+	free(u);
+	return NULL;
+}
+
+static int client_new(struct clients *x, uint64_t id, uint64_t peer, struct client_state **out)
+{
+	const bool owner = is_owner(peer);
+	struct client_user *u = user_get(x, peer);
+	struct client_state *c = NULL;
+	int err = u ? 0 : -ENOMEM;
+
+	if (!err && HASH_COUNT(x->states) >= CLIENTS_MOST - (owner ? 0 : CLIENTS_SHARE))
+		err = -EAGAIN;
+	if (!err && !owner && u->clients >= CLIENTS_SHARE)
+		err = -EAGAIN;
+	if (!err) {
+		c = calloc(1, sizeof *c);
+		err = c ? 0 : -ENOMEM;
+	}
+	if (!err) {
+		c->id = id;
+		c->user = u;
+		HASH_ADD(hh, x->states, id, sizeof c->id, c);
+		err = c->hh.tbl ? 0 : -ENOMEM;
+	}
+	if (err) {
+		free(c);
+		if (u)
+			user_put(x, u);
+		return err;
+	}
+	u->clients++;
+	*out = c;
+	return 0;
 }
 
 static int client_get(struct clients *x, uint64_t id, uint64_t peer, struct client_state **out)
 {
 	const uint64_t now_us = monotonic_us();
 	struct client_state *c;
+	int err = 0;
 
 	HASH_FIND(hh, x->states, &id, sizeof id, c);
 	if (!c) {
-		if (HASH_COUNT(x->states) >= CLIENTS_LOOK)
+		if (HASH_COUNT(x->states) >= CLIENTS_LOOK && now_us - x->expired_us > EXPIRE_EVERY_US)
 			clients_expire(x, now_us);
-		if (HASH_COUNT(x->states) >= CLIENTS_MOST)
-			return -EAGAIN;
-		c = calloc(1, sizeof *c);
-		if (!c)
-			return -ENOMEM;
-		c->id = id;
-		c->peer = peer;
-		HASH_ADD(hh, x->states, id, sizeof c->id, c);
-		if (!c->hh.tbl) {
-			free(c);
-			return -ENOMEM;
-		}
+		err = client_new(x, id, peer, &c);
+	} else if (c->user->peer != peer) {
+		err = -EPERM;
 	}
-	if (c->peer != peer)
-		return -EPERM;
+	if (err)
+		return err;
 	c->last_us = now_us;
 	*out = c;
 	return 0;
