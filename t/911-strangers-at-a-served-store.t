@@ -224,6 +224,7 @@ is "$(ctl get "$D/u" r f:a)" public "  is served, too"
 # ---- a program of the library ----
 cat >"$W/forks.c" <<'C'
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,33 +232,85 @@ cat >"$W/forks.c" <<'C'
 #include <sys/wait.h>
 #include <unistd.h>
 #include <tabletfs.h>
-static int put(struct tfs_table *t)
+static int put(struct tfs_table *t, struct tfs_batch *b)
 {
 	struct tfs_mutation *m = tfs_mutation_new(t, TFS_S("forks"));
 	int err = tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, TFS_S("v"));
-	err = err ? err : tfs_apply(m, 0, NULL);
+	err = err ? err : b ? tfs_batch_add(b, m) : tfs_apply(m, 0, NULL);
 	tfs_mutation_free(m);
 	return err;
+}
+static void watched(void *arg, uint32_t table, const struct tfs_schema *before)
+{
+}
+static const char *source;
+/* Returns 0 if all calls of a child are refused, or the number of one that is not. */
+static int refused(struct tfs_store *s, struct tfs_table *t, struct tfs_batch *b, struct tfs_scan *scan)
+{
+	struct tfs_cell cell;
+	struct tfs_table *u;
+	struct tfs_scan *other;
+	char *text;
+	if (put(t, NULL) != -EPERM)
+		return 2;
+	if (put(t, b) != -EPERM || tfs_batch_flush(b) != -EPERM || tfs_batch_close(b) != -EPERM)
+		return 3;
+	if (tfs_table_open(s, "t", &u) != -EPERM || tfs_table_create(s, "u", 0, 0, 0755) != -EPERM)
+		return 4;
+	if (tfs_scan_new(t, &(struct tfs_scan_spec){.what = TFS_SCAN_CELLS}, &other) || tfs_scan_next(other, &cell) != -EPERM)
+		return 5;
+	tfs_scan_free(other);
+	tfs_scan_free(scan);
+	if (tfs_sync(s) != -EPERM || tfs_status(s, &text) != -EPERM || tfs_flush(t) != -EPERM || tfs_split(t, TFS_S("m")) != -EPERM)
+		return 6;
+	tfs_table_close(t);
+	return tfs_close(s) == 0 ? 0 : 7;
+}
+static int opens(void)
+{
+	struct tfs_store *s;
+	struct tfs_table *t;
+	int err = tfs_open(source, NULL, &s, NULL) || tfs_table_open(s, "t", &t);
+	if (err)
+		return 8;
+	err = put(t, NULL);
+	tfs_table_close(t);
+	return err || tfs_close(s) ? 9 : 0;
+}
+/* Runs in a child; returns how that ended. */
+static int child(int (*fn)(struct tfs_store *, struct tfs_table *, struct tfs_batch *, struct tfs_scan *), struct tfs_store *s, struct tfs_table *t, struct tfs_batch *b, struct tfs_scan *scan)
+{
+	int status = 0;
+	if (fork() == 0) {
+		alarm(60); /* it must not hang */
+		_exit(fn ? fn(s, t, b, scan) : opens());
+	}
+	wait(&status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 int main(int argc, char **argv)
 {
 	struct tfs_options o = {.timeout_us = 1000000};
 	struct tfs_store *s;
 	struct tfs_table *t;
+	struct tfs_batch *b;
+	struct tfs_scan *scan;
+	struct tfs_cell cell;
 	char *why = NULL;
-	int status = 0, err = tfs_open(argv[1], &o, &s, &why);
+	int err = tfs_open(source = argv[1], &o, &s, &why);
 	if (err || (err = tfs_table_open(s, "t", &t)) != 0)
 		return fprintf(stderr, "%s\n", why ? why : strerror(-err)), 1;
-	if (fork() == 0) {
-		err = put(t);
-		tfs_table_close(t);
-		_exit(err == -EPERM && tfs_close(s) == 0 ? 0 : 1);
-	}
-	wait(&status);
-	printf("child %d parent %d\n", WEXITSTATUS(status), put(t));
+	if (tfs_watch(s, watched, NULL) || tfs_batch_new(t, NULL, &b) || put(t, b) || tfs_batch_flush(b) ||
+		tfs_scan_new(t, &(struct tfs_scan_spec){.what = TFS_SCAN_CELLS}, &scan) || tfs_scan_next(scan, &cell) != 1)
+		return 1;
+	printf("refused %d opens %d again %d\n", child(refused, s, t, b, scan), child(NULL, s, t, b, scan), child(refused, s, t, b, scan));
+	while ((err = tfs_scan_next(scan, &cell)) > 0)
+		;
+	tfs_scan_free(scan);
+	printf("scan %d batch %d put %d\n", err, put(t, b) || tfs_batch_close(b), put(t, NULL));
 	fflush(stdout);
 	getchar(); /* the daemon ends meanwhile */
-	printf("ended %d\n", put(t) < 0);
+	printf("ended %d\n", put(t, NULL) < 0);
 	tfs_table_close(t);
 	return tfs_close(s) ? 1 : 0;
 }
@@ -268,8 +321,9 @@ mkfifo "$W/go"
 LD_LIBRARY_PATH=$W T=100 t "$W/forks" "$D" <"$W/go" >"$W/forks.out" 2>"$W/forks.err" &
 forks=$!
 exec 9>"$W/go"
-wait_for "the program" grep -q parent "$W/forks.out"
-is "$(cat "$W/forks.out")" "child 0 parent 0" "calls of a child after fork(2) are refused, and its close harms nothing"
+wait_for "the program" grep -q put "$W/forks.out"
+is "$(head -n 1 "$W/forks.out")" "refused 0 opens 0 again 0" "after fork(2) a child's calls are refused, its close returns, and it can open the store itself"
+is "$(sed -n 2p "$W/forks.out")" "scan 0 batch 0 put 0" "  the parent's scan, batch and connection go on"
 pid=$(pgrep -f "^$W/forks $D")
 masks=$(for task in /proc/"$pid"/task/*; do [ "$(cat "$task/comm")" != wire ] || awk '/^SigBlk/ { print $2 }' "$task/status"; done)
 like "$masks" '^f{7}e7ffbfeff$' "the library's thread blocks all signals but SIGKILL, SIGSTOP and those of the C library"

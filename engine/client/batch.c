@@ -288,7 +288,7 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 	struct queue *queue;
 	uint64_t turn, generation;
 	size_t bytes;
-	int err = mutation_row(m, b->table, &row, &generation);
+	int err = store_is_parents(b->table->store) ? -EPERM : mutation_row(m, b->table, &row, &generation);
 
 	if (err || row.op_count == 0)
 		return err;
@@ -320,6 +320,8 @@ int tfs_batch_flush(struct tfs_batch *b)
 	uint64_t until;
 	int err;
 
+	if (store_is_parents(b->table->store))
+		return -EPERM; /* its threads do not exist here */
 	mutex_lock(&b->lock);
 	until = b->added;
 	while (!batch_answered_locked(b, until))
@@ -421,7 +423,7 @@ int tfs_batch_close(struct tfs_batch *b)
 {
 	int err = b ? tfs_batch_flush(b) : 0;
 
-	if (b)
+	if (b && !store_is_parents(b->table->store))
 		batch_free(b);
 	return err;
 }

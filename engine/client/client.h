@@ -9,6 +9,7 @@
 
 #include "engine/base/hashtable.h"
 #include "engine/base/mutex.h"
+#include "engine/base/process.h"
 #include "engine/client/metadata.h"
 #include "engine/client/route.h"
 #include "engine/client/schemas.h"
@@ -75,6 +76,7 @@ struct task_pool;
 struct watch;
 struct tfs_store {
 	struct client_options o;
+	uint32_t forks;            /* process_forks() when it was opened */
 	struct mutex lock;         /* RANK_CLIENT; not held during a call of a service */
 	struct mutex config_lock;  /* RANK_CLIENT; guards o.options, and is held while they are changed */
 	struct tfs_table *tables;  /* by id; guarded by lock */
@@ -83,6 +85,11 @@ struct tfs_store {
 	struct watch *watch;       /* watch.c; guarded by lock */
 	unsigned handles;          /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
 };
+/* Returns true in a child of the process that opened the store.  Calls are refused there with -EPERM, and its close does nothing. */
+static inline bool store_is_parents(const struct tfs_store *s)
+{
+	return s->forks != process_forks();
+}
 /* Returns the registered handle of the same table. */
 static inline struct tfs_table *table_base(struct tfs_table *t)
 {

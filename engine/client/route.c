@@ -41,6 +41,7 @@
 #include "engine/client/route.h"
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
+#include "engine/base/process.h"
 #include "engine/client/locations.h"
 #include "engine/client/metadata.h"
 #include "engine/client/numbers.h"
@@ -61,6 +62,7 @@
 struct router {
 	struct tablet_service service; /* first */
 	struct route_options o;
+	uint32_t forks;      /* process_forks() of the process that uses it */
 	struct buf root_end; /* the root tablet has the rows of METADATA below this key */
 	struct locations *locations;
 	_Atomic(struct tablet_service *) root; /* cached location of the root tablet; NULL: not cached */
@@ -669,11 +671,14 @@ static int router_call(struct tablet_service *s, const struct ts_request *q, str
 	struct router *r = (struct router *)s;
 	struct patience t = {
 		.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US, .held_us = CLIENT_TIME_US, .rows = q->row_count};
-	int err;
+	int err = -EPERM;
 
-	if (q->method == TS_HELLO)
-		numbers_next_epoch(&r->numbers, r->numbers.epoch);
-	err = route_request(r, &t, q, a);
+	/* In a child of this process the numbers of mutations would be used twice. */
+	if (process_forks() == r->forks) {
+		if (q->method == TS_HELLO)
+			numbers_next_epoch(&r->numbers, r->numbers.epoch);
+		err = route_request(r, &t, q, a);
+	}
 	a->err = t.numbered.first ? call_end(r, &t, q, a, err) : err;
 	for (uint32_t i = 0; i < q->row_count && a->err && a->row_errs; i++)
 		a->row_errs[i] = a->err;
@@ -711,6 +716,7 @@ int route_new(const struct route_options *o, struct router **out)
 		return -ENOMEM;
 	mutex_init(&r->lock, RANK_LOCATIONS);
 	r->service.ops = &ops;
+	r->forks = process_forks();
 	r->o = *o;
 	if (!r->o.cache_bytes)
 		r->o.cache_bytes = ROUTE_CACHE_BYTES;

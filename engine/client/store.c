@@ -23,6 +23,7 @@ int client_new(const struct client_options *o, struct tfs_store **out)
 	if (!s)
 		return -ENOMEM;
 	s->o = *o;
+	s->forks = process_forks();
 	mutex_init(&s->lock, RANK_CLIENT);
 	mutex_init(&s->config_lock, RANK_CLIENT);
 	*out = s;
@@ -34,7 +35,7 @@ int tfs_close(struct tfs_store *s)
 	unsigned handles;
 	int err;
 
-	if (!s)
+	if (!s || store_is_parents(s))
 		return 0;
 	mutex_lock(&s->lock);
 	handles = s->handles;
@@ -220,7 +221,7 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
 {
-	int err = user_errno(ms_call(s->o.master, q, a));
+	int err = store_is_parents(s) ? -EPERM : user_errno(ms_call(s->o.master, q, a));
 
 	if (why) {
 		*why = a->why;
@@ -299,7 +300,7 @@ bool tfs_name_valid(const char *name)
 int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
 {
 	struct schema *schema = NULL;
-	int err = tfs_name_valid(name) ? lock_sync(s->o.locks) : -EINVAL;
+	int err = store_is_parents(s) ? -EPERM : tfs_name_valid(name) ? lock_sync(s->o.locks) : -EINVAL;
 
 	if (!err)
 		err = schemas_table(s->o.locks, name, &schema, NULL);

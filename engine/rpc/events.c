@@ -8,7 +8,7 @@
 #include <ev.h>
 #include <signal.h>
 
-static struct {
+static struct events {
 	struct mutex start; /* RANK_WIRE; held while the thread starts or ends */
 	unsigned users;     /* under start */
 	struct mutex lock;  /* RANK_EVENTS */
@@ -19,6 +19,20 @@ static struct {
 	struct ev_loop *loop;
 	ev_async wake;
 } events = {.start = MUTEX_INITIALIZER(RANK_WIRE), .lock = MUTEX_INITIALIZER(RANK_EVENTS), .ran = {PTHREAD_COND_INITIALIZER}};
+static struct events unused; /* as it is at first */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The thread does not exist there.  Its loop is left alone, because the parent uses the same epoll(7). */
+static void in_child(void)
+{
+	memcpy(&events, &unused, sizeof(events));
+}
+
+static void begin(void)
+{
+	memcpy(&unused, &events, sizeof(events));
+	(void)pthread_atfork(NULL, NULL, in_child);
+}
 
 static void on_wake(struct ev_loop *loop, ev_async *w, int revents)
 {
@@ -71,6 +85,7 @@ int events_start(void)
 {
 	int err;
 
+	(void)pthread_once(&once, begin);
 	mutex_lock(&events.start);
 	err = events.users ? 0 : start_locked();
 	events.users += !err;
