@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Under a real systemd: tabletfs@NAME mounts at boot, reports when the mount answers, is restarted when it hangs or
 # is killed, reads its settings again, stops while files are open, also for a user; lines of fstab mount at boot and on
-# access.  Nothing is lost.
+# access; tabletfs-server@NAME serves without a mount.  Nothing is lost.
 # shellcheck source=t/lib/mount.sh disable=SC2016,SC2034,SC2119,SC2030,SC2031
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 # shellcheck source=t/lib/systemd.sh
@@ -48,13 +48,14 @@ ok "tabletctl check is clean" t "$TABLETCTL" check "$W/data.alone"
 
 # What an operator does before the first boot.
 cat >"$W/setup" <<'TXT'
-for target in install-binPROGRAMS install-nodist_systemdsystemunitDATA install-nodist_systemduserunitDATA install-nodist_exampleDATA; do
+for target in install-binPROGRAMS install-exec-hook install-nodist_systemdsystemunitDATA install-nodist_systemduserunitDATA install-nodist_exampleDATA; do
 	env -u MAKEFLAGS -u MFLAGS "${MAKE:-make}" -s -C "$BUILD" "$target" DESTDIR="$R"
 done
 mkdir -p "$R/etc/tabletfs"
 # The five lines of README, and the two lines of tabletfs-boot(7), with the directories of this test.
 sed -n '/^At boot$/,/^and/s/^    //p' "$SRC/README" | sed "s,/srv/web,$W/data.web,; s,/mnt/web,$W/mnt.web," >"$R/etc/tabletfs/web.conf"
-chroot "$R" systemctl enable tabletfs@web
+printf 'data = "%s";\nsocket_mode = "0660";\nsocket_group = "daemon";\n' "$W/data.alone" >"$R/etc/tabletfs/alone.conf"
+chroot "$R" systemctl enable tabletfs@web tabletfs-server@alone
 grep '^/srv/web ' "$SRC/man/tabletfs-boot.7" | sed "1s,/srv/web /mnt/web,$W/data.fstab $W/mnt.fstab,; 2s,/srv/web /mnt/web,$W/data.auto $W/mnt.auto,
 	1s/nofail/&,x-systemd.mount-timeout=10min,x-systemd.requires-mounts-for=${W//\//\\\/}/; 2s/=10min/=1s/" >"$R/etc/fstab"
 cp "$R/etc/tabletfs/web.conf" "$R/etc/fstab" "$W/"
@@ -114,7 +115,9 @@ sd systemctl stop hold-killed
 hold stopped
 ok "stop while a file is open" sd systemctl stop "$U"
 is "$(sd_state "$U"):$(mounts_at "$M")" success/inactive/dead:0 "  ends cleanly, and nothing is mounted"
+printf 'data = "%s";\nmountpoint = "%s";\nmount_options = "allow_other";\nsocket_group = "daemon";\n' "$W/data.web" "$M" | sd tee /etc/tabletfs/web.conf >"$W/.null"
 ok "start" sd systemctl start "$U"
+is "$(stat -c %G "$W/data.web/socket")" daemon "  the socket has the group of its settings"
 is "$(sd cat "$M/t/boot/f/open-stopped")" staged "  the bytes of the open file were committed"
 sd systemctl stop hold-stopped
 ok "umount(8)" sd umount "$M"
@@ -170,6 +173,22 @@ row_is_whole "$M" hung "  nothing is lost"
 sd rm -r "/etc/systemd/system/$U.d"
 sd systemctl daemon-reload
 ok "restart without the short watchdog" sd systemctl restart "$U"
+
+# ---- a server without a mount ----
+S=tabletfs-server@alone.service
+is "$(sd_state "$S")" success/active/running "an enabled server runs after the boot"
+is "$(stat -c %a:%G "$W/data.alone/socket")" 660:daemon "  its socket has mode and group of its settings"
+like "$(sd systemd-analyze security --no-pager "$S" | tail -n 1)" ': [0-3]\.[0-9] OK' "  systemd-analyze security rates it better than the mount"
+is "$(sd "$TABLETCTL" get "$W/data.alone/t" r f:q)" 1 "  it serves the store"
+ok "  and writes" sd "$TABLETCTL" put "$W/data.alone/t" r f:q 2
+ok "reload" sd systemctl reload "$S"
+sd kill -9 "$(sd systemctl show --value -p MainPID "$S")"
+soon 'sd systemctl show --value -p NRestarts "$S"' 1 "a killed server is restarted"
+soon 'sd_state "$S"' success/active/running "  and runs"
+is "$(sd "$TABLETCTL" get "$W/data.alone/t" r f:q)" 2 "  nothing is lost"
+ok "stop" sd systemctl stop "$S"
+is "$(sd_state "$S")" success/inactive/dead "  ends cleanly"
+ok "  the store is clean" t "$TABLETCTL" check "$W/data.alone"
 
 # ---- fstab ----
 soon 'mounts_at "$W/mnt.fstab"' 1 "a line of fstab is mounted at boot"
