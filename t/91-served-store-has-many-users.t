@@ -141,6 +141,52 @@ else:
     ok(True, "the views were equal after each change (%d looks came too early)" % late)
 PY
 
+# ---- the Python package ----
+cp -R "$SRC/python" "$W/python" && mkdir "$W/engine" && cp "$SRC/configure.ac" "$W/" && cp "$SRC/engine/tabletfs.h" "$W/engine/"
+if ! (cd "$W/python" && /usr/bin/python3 -c 'import cffi' && /usr/bin/python3 setup.py -q build --build-base "$W/base" --build-lib "$W/lib") >"$W/.out" 2>&1; then
+	[ "${CI:-}" != true ] || fail "the Python package is built"
+	skip "the Python package beside a mount" "python3-cffi or python3-setuptools is missing"
+else
+	mkdir -p "$M/t/python/f"
+	echo mount >"$M/t/python/f/a"
+	cat >"$W/beside.py" <<'PY'
+import os, sys
+import tabletfs
+data, mnt = sys.argv[1:]
+with tabletfs.open(data) as store, store.table("t") as table:
+    print(table.get("python", "f", "a"))
+    table.put("python", "f", "b", b"python")
+    print(open(mnt + "/t/python/f/b", "rb").read())
+    with table.batch() as batch:
+        for i in range(2000):
+            batch.put("python%04d" % i, "f", "q", b"%d" % i)
+    print(open(mnt + "/t/python1999/f/q", "rb").read(), sum(1 for c in table.scan(prefix="python")))
+    print(table.increment("python", "f", "n", 5), open(mnt + "/t/python/f/n", "rb").read())
+    with open(mnt + "/t/python/f/b", "wb") as f:
+        f.write(b"mount")
+    print(table.get("python", "f", "b"))
+    with tabletfs.open(data) as other:
+        print("t" in other.tables(), flush=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            table.get("python", "f", "b")
+        except tabletfs.ClosedError:
+            with tabletfs.open(data) as own, own.table("t") as t:
+                os._exit(0 if t.get("python", "f", "b") == b"mount" else 1)
+        os._exit(2)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), table.get("python", "f", "b"))
+PY
+	is "$(cd "$W" && PYTHONPATH="$W/lib" TABLETFS_LIBRARY="$BUILD/libtabletfs.so.0.0.0" t /usr/bin/python3 "$W/beside.py" "$D" "$M" 2>&1)" \
+		"b'mount\\n'
+b'python'
+b'1999' 2002
+5 b'5'
+b'mount'
+True
+0 b'mount'" "a Python program reads, writes, scans and forks beside the mount"
+fi
+
 # ---- kill -9 under writers ----
 cat >"$W/writer.py" <<'PY'
 """Writes numbered cells by one way; prints each after it has been acknowledged."""

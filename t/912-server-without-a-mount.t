@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tabletfs-server serves a store without a mount: to mounts, tabletctl and programs; with
-# the file of settings, signals, the service manager and the page of a mount's daemon.
+# the file of settings, signals, the service manager and the page of a mount's daemon.  If
+# the process that has a store does not serve it, others are told its number and its name.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2120,SC2012,SC2015,SC2016,SC2317
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has no server"
@@ -174,4 +175,27 @@ ok "  the store is clean" ctl check "$D"
 rm "$W"/status.?
 start 4
 is "$(cat "$W/status.4")" 0 "without a client it ends after a while"
+
+# ---- holders that do not serve ----
+# held_by PID NAME WHAT: each of these is refused.
+held_by() {
+	local how
+	for how in "$SERVER $D" "$TABLETFS $D $W/mnt2" "$TABLETCTL get $D/t r f:a" "$TABLETCTL check $D" "$TABLETCTL repair $D" "$TABLETCTL dump meta $D"; do
+		# shellcheck disable=SC2086
+		fails "$3: ${how##*/} is refused, with its number and name" "$D: in use by process $1 \($2\)" t $how
+	done
+}
+seq -f 'wide%05.0f	f:q	1	xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' 1 20000 | ctl import -p "$D/wide" - 2>"$W/.import"
+mkdir "$W/mnt2"
+mkfifo "$W/unread"
+"$TABLETCTL" scan "$D/wide" >"$W/unread" &
+holder=$!
+exec 8<"$W/unread"
+read -r _ <&8
+held_by $holder tabletctl "a scan that nobody reads"
+exec 8<&-
+wait $holder
+mount_store -o ro
+held_by "$daemon" tabletfs "a read-only mount"
+unmount_store
 done_testing
