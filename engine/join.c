@@ -155,6 +155,11 @@ static int joined_config_change(void *arg, struct tfs_bytes text, char **why)
 	return user_errno(err);
 }
 
+static void joined_login(void *arg, struct tfs_login *out)
+{
+	channel_login(((struct joined *)arg)->channel, out);
+}
+
 static void joined_will_close(void *arg)
 {
 }
@@ -240,6 +245,7 @@ int join_open(const struct store_source *at, const struct tfs_options *o, struct
 		.client_refuse = joined_client_refuse,
 		.confirm_clock = joined_confirm_clock,
 		.key = joined_key,
+		.login = joined_login,
 		.will_close = joined_will_close,
 		.change = joined_change,
 		.config = joined_config,
@@ -258,7 +264,7 @@ int join_open(const struct store_source *at, const struct tfs_options *o, struct
 	if (!j)
 		return -ENOMEM;
 	read_self(j);
-	err = dial_new(at, &(struct dial_options){.keys = o->keys}, &dial, why);
+	err = dial_new(at, &(struct dial_options){.keys = o->keys, .ssh = o->ssh}, &dial, why);
 	if (!err)
 		err = open_parts(j, dial, o, why);
 	if (!err) {

@@ -118,6 +118,7 @@ struct tfs_options {
 	char socket_mode[8];         /* with serve, of DATADIR/socket: "0600" (default, also ""), "0660" or "0666" */
 	char socket_group[64];       /* its group, a name or a number; "": the group of the process */
 	char listen[64], keys[1024]; /* with serve, "" if not set: the address and port for TLS, and the file of its keys */
+	char ssh[256];               /* the program and options for HOST:DATADIR; "": $TABLETFS_SSH, or ssh */
 	/* Settings of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
 	char http[64], http_token[129]; /* the address and port of its HTTP server; the secret of clients that may see names */
@@ -135,10 +136,11 @@ TFS_API int tfs_options_example(char **text) TFS_CHECKED;
 struct tfs_store;
 struct tfs_schema;
 /*
- * Opens a data directory, through the process that serves it (a mount, or tfs_options.serve) if there is one; "unix:DATADIR"
- * only so.  Such a store has its server's settings, but sync and timeout_us of o.  A call whose server has ended waits for the
- * next one; then it returns -EIO, or -ETIMEDOUT: it is unknown if it changed something.
- * Otherwise the directory is opened as a cluster of one server, and created if it is absent or empty.  One process may have it
+ * Opens a store.  source: a data directory; "unix:DATADIR", which another process serves; "[USER@]HOST:DATADIR", the same at
+ * another host, over ssh; or a mount point of tabletfs, which stands for its source (tabletfs-remote(7)).
+ * A data directory is used through the process that serves it (a mount, or tfs_options.serve) if there is one.  A served store
+ * has its server's settings, but sync and timeout_us of o.  A call whose server has ended waits for the next one; then it
+ * returns -EIO, or -ETIMEDOUT: it is unknown if it changed something.  Otherwise the directory is opened as a cluster of one server, and created if it is absent or empty.  One process may have it
  * open; if that process is closing the store, tfs_open waits for it.  o may be NULL: all defaults.  If why is not NULL, every
  * error sets *why to one line with path and cause, which the caller frees.
  * -EBUSY in use by a process that does not serve it; -ENOTEMPTY neither empty nor a store; -EPROTO another format; -EBADMSG
@@ -224,6 +226,13 @@ struct tfs_server {
 };
 /* Calls fn for each server.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
+
+struct tfs_login { /* as whom the store's server takes this process: over ssh, the user of the login */
+	uid_t uid;
+	gid_t gid;
+	bool for_others; /* requests on behalf of other users (tfs_table_as) are allowed: root, or the user of the server */
+};
+TFS_API void tfs_login(struct tfs_store *s, struct tfs_login *out);
 
 /* Lines "number user process program requests seconds address", with tabs: the server's clients; to most users only their own. */
 TFS_API int tfs_clients(struct tfs_store *s, char **text) TFS_CHECKED;
@@ -403,13 +412,10 @@ struct tfs_acl_entry {
 /* Reads the entry at *acl and moves *acl past it.  Returns false at the end. */
 TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
 /*
- * Opens the same table on behalf of a user.  The server checks this user by
- * tfs_may at each read, scan and mutation made with the new handle.  Without
- * permission for a family, reads, scans that name it, and mutations return
- * -EACCES; a scan of all families and tfs_row_exists omit it.  An increment, a
- * check and the source of a move also need read permission; the delete of a row
- * needs write permission for all families.  A snapshot that is opened with the
- * handle is for the same user.
+ * Opens the same table on behalf of a user.  The server checks this user by tfs_may at each read, scan and mutation made with
+ * the new handle.  Without permission for a family, reads, scans that name it, and mutations return -EACCES; a scan of all
+ * families and tfs_row_exists omit it.  An increment, a check and the source of a move also need read permission; the delete of
+ * a row needs write permission for all families.  A snapshot that is opened with the handle is for the same user.
  *
  * The master checks changes.  Only the owner of the table may call usage, tablets, flush,
  * compact, split, merge, truncate, clones and snapshots, and change the schema (-EACCES).
@@ -422,15 +428,12 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
 TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out) TFS_CHECKED;
 
 /*
- * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us
- * may be TFS_NO_TIME: now.  -EINVAL: the text is not a valid schema; -EBUSY:
- * it leaves out a family that has cells and does not say allow_delete = true;
- * -EPERM: it leaves out a family of a protected table.
- * If why is not NULL, *why is NULL or line and reason; the caller frees it.
+ * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us may be TFS_NO_TIME: now.  -EINVAL: the text is not
+ * a valid schema; -EBUSY: it leaves out a family that has cells and does not say allow_delete = true; -EPERM: it leaves out a
+ * family of a protected table.  If why is not NULL, *why is NULL or line and reason; the caller frees it.
  *
- * On behalf of a user (tfs_table_as), owners, groups and modes that this user
- * could not set by chown and chmod are ignored: an existing family retains its
- * own, a new one gets the table's.  Then the call returns 0 and *why names them.
+ * On behalf of a user (tfs_table_as), owners, groups and modes that this user could not set by chown and chmod are ignored: an
+ * existing family retains its own, a new one gets the table's.  Then the call returns 0 and *why names them.
  */
 TFS_API int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why) TFS_CHECKED;
 

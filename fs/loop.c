@@ -376,8 +376,10 @@ static struct queued *take_queued_locked(void)
 
 static void serve(const struct fuse_buf *buf)
 {
-	const struct fuse_in_header *h = header_of(buf->mem);
+	struct fuse_in_header *h = buf->mem;
 
+	h->uid = fs_uid_across(h->uid);
+	h->gid = fs_gid_across(h->gid);
 	refuse_begin();
 	fs_asked_by(h->uid, h->gid, (pid_t)h->pid);
 	fuse_session_process_buf(fs.session, buf);

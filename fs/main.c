@@ -147,6 +147,23 @@ static int open_store(const struct command *c)
 	return err;
 }
 
+/* The user who mounted may be another one for the store.  A mount for many users needs a server that believes it who they are. */
+static int log_in(void)
+{
+	struct tfs_login login;
+
+	tfs_login(fs.store, &login);
+	if (fs.many_users && !login.for_others) {
+		fprintf(stderr,
+			"tabletfs: allow_other: for the server of this store you are user %u, who may not speak for others\n",
+			(unsigned)login.uid);
+		return -EPERM;
+	}
+	fs.uid = login.uid;
+	fs.gid = login.gid;
+	return 0;
+}
+
 /* The table of operations of each kind of node. */
 #define DECLARE(upper, lower, number) extern const struct node_ops lower##_ops;
 NODE_KINDS(DECLARE)
@@ -243,8 +260,10 @@ static int mount_check(struct fuse_args *args)
 
 static int mount_begin(const struct command *c)
 {
-	int err;
+	int err = log_in();
 
+	if (err)
+		return err;
 	/* Spill files are made in the data directory, or for a cluster in TMPDIR. */
 	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
 	err = init_parts();
@@ -312,8 +331,8 @@ static int daemon_run(const struct command *c, struct fuse_args *args)
 	fs.may_keep = !fs.shared;
 	fs.quiet = c->quiet;
 	fs.latest = c->latest;
-	fs.uid = getuid();
-	fs.gid = getgid();
+	fs.uid = fs.here_uid = getuid();
+	fs.gid = fs.here_gid = getgid();
 	/* A daemon in the background is not the process that a manager started. */
 	if (!(c->foreground || c->debug) || service_init())
 		started = c;

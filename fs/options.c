@@ -37,14 +37,15 @@ static const struct fuse_opt server_spec[] = {BOTH, OPTION("while-used", while_u
 static const struct fuse_opt mount_spec[] = {BOTH, OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
 	OPTION("quiet", quiet), OPTION("latest", latest), {"timeout=%s", offsetof(struct command, timeout), 0},
 	{"coherence=%s", offsetof(struct command, coherence), 0}, {"keys=%s", offsetof(struct command, keys), 0},
-	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
-	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
+	{"ssh=%s", offsetof(struct command, ssh), 0}, FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
+	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ),
+	FUSE_OPT_END};
 
 static const char *called = "tabletfs";
 const char *command_name(void)
@@ -118,10 +119,12 @@ int command_help(bool server)
 {
 	if (server)
 		return server_help();
-	fputs("usage: tabletfs DATADIR MOUNTPOINT [options]\n"
-	      "       tabletfs -o config=FILE [options]   (FILE names DATADIR and MOUNTPOINT)\n"
+	fputs("usage: tabletfs SOURCE MOUNTPOINT [options]\n"
+	      "       tabletfs -o config=FILE [options]   (FILE names SOURCE and MOUNTPOINT)\n"
 	      "\n"
-	      "Mounts the tables of a data directory (made if absent or empty) as a file tree.\n"
+	      "Mounts the tables of a store as a file tree.  SOURCE is a data directory (made if\n"
+	      "absent or empty), unix:DATADIR or [USER@]HOST:DATADIR (one that is served here, or\n"
+	      "at HOST over ssh).\n"
 	      "\n"
 	      "    -f                     stay in the foreground\n"
 	      "    -d   -o debug          the same, and show every request\n"
@@ -129,9 +132,10 @@ int command_help(bool server)
 	      "    -o ro                  read-only, everything cached\n"
 	      "    -o quiet               chmod and chown of cells succeed without effect\n"
 	      "    -o latest              tables show plain names, newest versions only\n"
-	      "    -o timeout=TIME        how long calls wait for the daemon that serves unix:DATADIR\n"
+	      "    -o timeout=TIME        how long calls wait for the server of unix:DATADIR or HOST:DATADIR\n"
 	      "    -o coherence=TIME      nothing is kept of that store if nothing is heard of the daemon for TIME\n"
 	      "    -o keys=FILE           the file of the key for tls://HOST:PORT\n"
+	      "    -o ssh=COMMAND         the program that reaches HOST (default ssh)\n"
 	      "\n"
 	      "FUSE options:\n",
 		stdout);
@@ -176,6 +180,8 @@ static void apply_command(const struct command *c, struct tfs_options *o)
 		(void)!units_duration(c->timeout, &o->timeout_us);
 	if (c->coherence)
 		(void)!units_duration(c->coherence, &o->coherence_us);
+	if (c->ssh)
+		snprintf(o->ssh, sizeof(o->ssh), "%s", c->ssh);
 	if (c->source)
 		snprintf(o->data, sizeof(o->data), "%s", c->source);
 	if (c->mountpoint)
@@ -333,6 +339,10 @@ static bool is_right(const struct command *c)
 		fprintf(stderr, "%s: timeout=%s: must be from 1s to 60s\n", command_name(), c->timeout);
 		return false;
 	}
+	if (c->ssh && strlen(c->ssh) >= sizeof(c->settings.ssh)) {
+		fprintf(stderr, "%s: ssh=%s: is too long\n", command_name(), c->ssh);
+		return false;
+	}
 	if (c->server && c->at.kind != SOURCE_DIR) {
 		fprintf(stderr, "%s: %s: not a data directory\n", command_name(), c->source);
 		return false;
@@ -382,7 +392,7 @@ int command_read(int argc, char **argv, struct command *c, struct fuse_args *arg
 	if (!c->mountpoint && !c->server && settings.mountpoint[0])
 		c->mountpoint = strdup(settings.mountpoint);
 	if (!c->source || (!c->server && !c->mountpoint)) {
-		fprintf(stderr, "usage: %s DATADIR%s [options]; see %s -h\n", command_name(), c->server ? "" : " MOUNTPOINT",
+		fprintf(stderr, "usage: %s %s [options]; see %s -h\n", command_name(), c->server ? "DATADIR" : "SOURCE MOUNTPOINT",
 			command_name());
 		return 1;
 	}
@@ -404,6 +414,7 @@ void command_free(struct command *c)
 	free(c->timeout);
 	free(c->coherence);
 	free(c->keys);
+	free(c->ssh);
 }
 
 /* The line of the file that sets mount_options, which libfuse checks without its place. */

@@ -11,3 +11,4 @@ for program in tabletfs tabletfs-server
 	complete -c $program -n '__fish_seen_argument -s o; and string match -q -- -o (commandline -opc)[-1]' -f -a "(__tabletfs_options $program)"
 	complete -c $program -n 'string match -q -- "-*" (commandline -ct)' -f -a "($program -h | string match -ar -- '^ +-.*' | string match -ar -- ' --?[A-Za-z][a-z-]*' | string trim)"
 end
+complete -c tabletfs -n 'string match -qr "^[^-/]+$" -- (commandline -ct)' -f -a 'unix: (__fish_print_hostnames | string replace -r "\$" ":")'

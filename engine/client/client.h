@@ -40,6 +40,7 @@ struct client_options {
 	/* Of a store that another process serves, which has the settings; else NULL. */
 	int (*config)(void *arg, struct buf *out);
 	int (*config_change)(void *arg, struct tfs_bytes text, char **why);
+	void (*login)(void *arg, struct tfs_login *out);
 	int (*close)(void *arg); /* called last; closes all services */
 	void *arg;
 	struct tfs_options options; /* in use; 0 stands for no default */

@@ -115,6 +115,9 @@ static const struct setting settings[] = {
 	{"coherence", DURATION, false, AT(coherence_us), 500000, 60000000, "must be from 500ms to 60s",
 		"Of a store that another daemon serves: a mount that has not heard of that daemon for\nthis time keeps nothing that it has "
 		"read."},
+	{"ssh", TEXT, false, AT(ssh), 0, LONGEST(ssh), "must be a string of at most 255 bytes",
+		"The program that reaches HOST of HOST:DATADIR, with its options: \"ssh -p 2222\".\n\"\": that of the environment "
+		"variable TABLETFS_SSH, or ssh."},
 	{"http", ADDRESS, false, AT(http), 0, LONGEST(http),
 		"must be a numeric address with a port, such as \"127.0.0.1:9180\", or \"\": none",
 		"The address on which the daemon serves metrics and a status page over HTTP."},

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const char *tfs_version(void)
 {
@@ -195,6 +196,13 @@ void tfs_will_close(struct tfs_store *s)
 int tfs_confirm_clock(struct tfs_store *s)
 {
 	return s->o.confirm_clock(s->o.arg);
+}
+
+void tfs_login(struct tfs_store *s, struct tfs_login *out)
+{
+	*out = (struct tfs_login){.uid = geteuid(), .gid = getegid(), .for_others = true};
+	if (s->o.login)
+		s->o.login(s->o.arg, out);
 }
 
 int tfs_key(struct tfs_store *s, const char *purpose, unsigned char *key)

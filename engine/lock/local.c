@@ -523,7 +523,7 @@ void lock_local_holder(const char *dir, char *out, size_t n)
 	uint64_t id;
 	int pid;
 
-	snprintf(out, n, "another process");
+	snprintf(out, n, "a process of another host or container"); /* none that /proc/locks shows */
 	snprintf(path, sizeof(path), "%s/lock/" LOCK_HELD, dir);
 	if (file_look_up(path, &id) || file_read_all("/proc/locks", LOCKS_BYTES_MAX, &locks) || buf_u8(&locks, 0))
 		goto out;

@@ -137,7 +137,7 @@ struct file;
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
 /* Acquires only this flock, with the same waits, for readers of a store.  held: the opened file dir/held.  dir is for messages. */
 int lock_local_flock(struct file *held, const char *dir) TFS_MUST;
-/* Writes who has the lock of data directory dir: "process PID (PROGRAM)", or "another process" if the kernel does not say it. */
+/* Writes who has the lock of data directory dir: "process PID (PROGRAM)", or "a process of another host or container". */
 void lock_local_holder(const char *dir, char *out, size_t n);
 /*
  * Sets fn, which is called if a change finds the disk full.  fn returns true if

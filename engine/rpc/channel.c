@@ -73,6 +73,7 @@ struct channel {
 	uint8_t store[16]; /* the store's id, once it is known */
 	size_t store_n;
 	bool watches, unreachable; /* unreachable: it was logged */
+	struct tfs_login login;    /* as the server's HELLO has it */
 };
 
 /* ---- the thread of the connections ---- */
@@ -100,6 +101,8 @@ static int on_hello(struct link *l, struct tfs_bytes body)
 		memcpy(c->store, h.store.p, h.store.n);
 		c->store_n = h.store.n;
 	}
+	if (!err)
+		c->login = (struct tfs_login){h.is_user ? h.uid : geteuid(), h.is_user ? h.gid : getegid(), h.for_others};
 	mutex_unlock(&c->lock);
 	arena_fini(&arena);
 	if (err) {
@@ -201,9 +204,13 @@ static void begin(void *conn)
 
 static int say_hello(struct channel *c, struct link *l, char **why)
 {
-	struct hello h = {.version = HELLO_VERSION, .client = c->o.client, .large = l->large, .program = c->program};
+	struct hello h = {.version = HELLO_VERSION,
+		.client = c->o.client,
+		.large = l->large,
+		.single = dial_is_single(c->o.dial),
+		.program = c->program};
 	struct buf b = {0};
-	const uint64_t until = monotonic_us() + c->o.timeout_us;
+	const uint64_t until = monotonic_us() + dial_patience_us(c->o.dial, c->o.timeout_us);
 	uint64_t now;
 	int err;
 
@@ -255,8 +262,10 @@ static int connect_new(struct channel *c, bool large, struct conn **out, char **
 	if (err) {
 		conn_close(conn, err);
 		conn_put(conn);
+		dial_failed(c->o.dial, err, why);
 		return err;
 	}
+	dial_greeted(c->o.dial);
 	*out = conn;
 	return 0;
 }
@@ -387,7 +396,7 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 		return -EPERM;
 	if (request->n > FRAME_LARGE_MAX)
 		return -E2BIG;
-	err = connection(c, request->n > FRAME_SMALL_MAX, &conn, &why);
+	err = connection(c, request->n > FRAME_SMALL_MAX && !dial_is_single(c->o.dial), &conn, &why);
 	if (err) {
 		mutex_lock(&c->lock);
 		if (!c->unreachable)
@@ -505,6 +514,13 @@ int channel_store(struct channel *c, const struct ss_request *q, struct ss_answe
 	return err ? err : a->err;
 }
 
+void channel_login(struct channel *c, struct tfs_login *out)
+{
+	mutex_lock(&c->lock);
+	*out = c->login;
+	mutex_unlock(&c->lock);
+}
+
 struct tablet_service *channel_tablets(struct channel *c)
 {
 	return &c->tablets.base;
@@ -547,10 +563,10 @@ void channel_free(struct channel *c)
 		return;
 	hang_up(c);
 	events_run(nothing, NULL); /* the closes were planned before */
+	dial_free(c->o.dial);
 	events_stop();
 	cond_fini(&c->connected);
 	mutex_fini(&c->lock);
-	dial_free(c->o.dial);
 	free(c->program);
 	free(c);
 }

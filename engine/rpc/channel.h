@@ -2,7 +2,8 @@
 /*
  * The client's side of the wire: the services of a server in another process, reached
  * over a source's connection (dial.h).  A channel has one connection for small frames, and, from the first
- * long request on, one for large ones.  It connects again by itself when a call needs it.
+ * long request on, one for large ones, unless the source permits one connection only (dial.h).
+ * Then a long request delays those behind it.  It connects again by itself when a call needs it.
  *
  * Errors of a tablet service's channel are those of tablet_service.h.  The master's and the
  * store's requests wait up to timeout_us for a server; -UNREACHABLE: none answered;
@@ -50,6 +51,8 @@ struct master_service *channel_master(struct channel *c);
 int channel_watch(struct channel *c) TFS_MUST;
 /* Tells the server that everything that the notices up to this one name was dropped. */
 void channel_heard(struct channel *c, uint64_t notice);
+/* As whom the server takes this process. */
+void channel_login(struct channel *c, struct tfs_login *out);
 /* Sends a request of the store service, again if its outcome is unknown. */
 int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a) TFS_MUST;
 

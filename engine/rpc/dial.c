@@ -5,6 +5,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/socket.h"
+#include "engine/rpc/ssh.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct dial {
 	char *name;
 	char *dir;       /* DIR, UNIX: its path without links */
 	struct tls *tls; /* TLS */
+	struct ssh *ssh; /* SSH */
 };
 
 /* The other end must be root or the owner of the store's file FORMAT. */
@@ -94,14 +96,13 @@ int dial_connect(struct dial *d, struct dialled *out, char **why)
 	case SOURCE_DIR:
 	case SOURCE_UNIX:
 		return connect_here(d, out, why);
+	case SOURCE_SSH:
+		return ssh_connect(d->ssh, &out->fd, why);
 	case SOURCE_TLS:
 	case SOURCE_TCP:
 		return connect_network(d, out, why);
-	case SOURCE_SSH:
-		break;
 	}
-	why_set(why, "%s: this kind of source cannot be used yet", d->name);
-	return -EOPNOTSUPP;
+	return -EINVAL;
 }
 
 bool dial_needs_user(const struct dial *d)
@@ -111,7 +112,27 @@ bool dial_needs_user(const struct dial *d)
 
 bool dial_is_single(const struct dial *d)
 {
-	return false;
+	return d->ssh != NULL;
+}
+
+uint64_t dial_patience_us(const struct dial *d, uint64_t timeout_us)
+{
+	return d->ssh ? ssh_patience_us(d->ssh, timeout_us) : timeout_us;
+}
+
+void dial_greeted(struct dial *d)
+{
+	if (d->ssh)
+		ssh_greeted(d->ssh);
+}
+
+void dial_failed(struct dial *d, int err, char **why)
+{
+	if (!d->ssh)
+		return;
+	ssh_failed(d->ssh, why);
+	if (err == -EBADMSG || err == -EMSGSIZE)
+		why_set(why, "%s: what answers is not tabletctl serve; do the start files of the login print something?", d->name);
 }
 
 const char *dial_name(const struct dial *d)
@@ -125,9 +146,17 @@ void dial_free(struct dial *d)
 		return;
 	store_source_fini(&d->source);
 	tls_free(d->tls);
+	ssh_free(d->ssh);
 	free(d->name);
 	free(d->dir);
 	free(d);
+}
+
+static const char *ssh_command(const struct dial_options *o)
+{
+	const char *command = *o->ssh ? o->ssh : secure_getenv("TABLETFS_SSH");
+
+	return command && *command ? command : "ssh";
 }
 
 int dial_new(const struct store_source *s, const struct dial_options *o, struct dial **out, char **why)
@@ -140,6 +169,8 @@ int dial_new(const struct store_source *s, const struct dial_options *o, struct 
 		d->dir = file_real(d->source.dir);
 		err = d->dir ? 0 : -ENOMEM;
 	}
+	if (!err && s->kind == SOURCE_SSH)
+		err = ssh_new(ssh_command(o), d->source.host, d->source.dir, &d->ssh, why);
 	if (!err) {
 		d->name = here ? strdup(d->dir) : store_source_text(&d->source);
 		err = d->name ? 0 : -ENOMEM;

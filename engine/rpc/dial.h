@@ -5,6 +5,8 @@
  *
  *	DIR, UNIX   the socket in the data directory.  The listener must be root or the owner of
  *	            the store's file FORMAT
+ *	SSH         the standard input and output of ssh (ssh.h).  It answers for the host; every
+ *	            request there is the login's user's
  *	TLS         an address of the list, in turn.  The server must have the same key
  *	TCP         the same in clear text; nobody is checked
  *
@@ -21,6 +23,7 @@
 struct dial;
 struct dial_options {
 	const char *keys; /* the file of the key of TLS; "": none */
+	const char *ssh;  /* the command of SSH (ssh_new); "": that of the environment variable TABLETFS_SSH, or ssh */
 };
 /* Copies s and o.  Connects nothing.  -EINVAL, -EACCES: an option is wrong; *why says so. */
 int dial_new(const struct store_source *s, const struct dial_options *o, struct dial **out, char **why) TFS_MUST;
@@ -42,5 +45,11 @@ struct dialled {
  * caller frees it.
  */
 int dial_connect(struct dial *d, struct dialled *out, char **why) TFS_MUST;
+/* How long the server's HELLO may take; timeout_us: that of calls. */
+uint64_t dial_patience_us(const struct dial *d, uint64_t timeout_us);
+/* What came of the connection that dial_connect made: the server's HELLO has come, or the caller has closed it before. */
+void dial_greeted(struct dial *d);
+/* If *why is NULL, sets it to what the other end said of the failure, if it did. */
+void dial_failed(struct dial *d, int err, char **why);
 
 #endif

@@ -23,7 +23,12 @@
 	F(VALUE, 5, bool, large)             /* the connection is for frames with large bodies */                                  \
 	F(VALUE, 7, const char *, program)   /* of the client: what it is, for lists of clients */                                 \
 	F(VALUE, 8, int, err)                                                                                                      \
-	F(VALUE, 9, const char *, why)
+	F(VALUE, 9, const char *, why)                                                                                             \
+	F(VALUE, 10, bool, single)  /* the client has no other connection, so this is for all frames */                            \
+	F(VALUE, 11, uint32_t, uid) /* of the server, if is_user: the user and group that it takes the client for */               \
+	F(VALUE, 12, uint32_t, gid)                                                                                                \
+	F(VALUE, 13, bool, is_user)    /* else the client has a key, and states its users itself */                                \
+	F(VALUE, 14, bool, for_others) /* of the server: the client may ask on behalf of others */
 struct hello {
 	HELLO(WIRE_MEMBER)
 };

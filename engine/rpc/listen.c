@@ -345,7 +345,7 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 	if (!err)
 		err = check_hello(p, &h);
 	if (!err) {
-		if (h.large)
+		if (h.large || h.single)
 			conn_enlarge(p->conn);
 		p->rights.client = h.client;
 		p->large = h.large;
@@ -355,6 +355,10 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 	}
 	mutex_unlock(&l->lock);
 	arena_fini(&arena);
+	mine.uid = p->cred.uid;
+	mine.gid = p->cred.gid;
+	mine.is_user = !p->network;
+	mine.for_others = p->network || p->rights.owner;
 	if (!err)
 		err = hello_pack(&mine, &b);
 	if (!err)

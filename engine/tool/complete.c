@@ -12,14 +12,14 @@
 #include "engine/base/file.h"
 #include "engine/base/name.h"
 #include "engine/bulk/escape.h"
-#include "engine/tool/tool.h"
+#include "engine/tool/transfer.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { EXIT_FILES = 1, ROWS_SHOWN = 40, HELP_BYTES_MAX = 1 << 20 };
+enum { EXIT_FILES = 1, ROWS_SHOWN = 40, TABLES_SHOWN = 1000, HELP_BYTES_MAX = 1 << 20 };
 
 /* The words before the last one. */
 struct typed {
@@ -170,13 +170,39 @@ static int offer_controls(const char *before, const char *typed)
 	return 0;
 }
 
-/* A path below a mount.  All else is left to the shell. */
+/* The tables of a store that another process serves.  ssh must ask nobody, and not wait long. */
+static int offer_tables(const char *source, const char *typed)
+{
+	const char *ssh = getenv("TABLETFS_SSH");
+	char names[TABLES_SHOWN][TFS_NAME_MAX + 1], *why = NULL;
+	struct tfs_options o;
+	struct tfs_store *s;
+	int n;
+
+	tfs_options_init(&o);
+	o.timeout_us = 3000000;
+	snprintf(o.ssh, sizeof(o.ssh), "%s -oBatchMode=yes -oConnectTimeout=3", ssh && *ssh ? ssh : "ssh");
+	n = tfs_open(source, &o, &s, &why);
+	free(why);
+	if (n)
+		return EXIT_FILES;
+	n = tfs_table_list(s, NULL, names, TABLES_SHOWN);
+	for (int i = 0; i < n; i++)
+		offer(text("%s/%s", source, names[i]), typed);
+	(void)!tfs_close(s);
+	return 0;
+}
+
+/* A path below a mount, or SOURCE/TABLE.  All else is left to the shell. */
 static int offer_path(const char *typed)
 {
 	const char *slash = strrchr(typed, '/'), *dir, *before;
 
 	if (!slash)
 		return EXIT_FILES;
+	dir = text("%.*s", (int)(slash - typed), typed);
+	if (source_is_served(dir))
+		return offer_tables(dir, typed);
 	dir = expanded(text("%.*s", (int)(slash - typed), typed));
 	before = text("%.*s/", (int)(slash - typed), typed);
 	if (access(text("%s/.scan/.help", dir), F_OK) == 0)

@@ -151,7 +151,7 @@ const struct command export_command = {
 		 "\n"
 		 "Writes all cells of a table, or those that match, to FILE or to standard\n"
 		 "output, in one of the formats of tabletfs-formats(5).  TABLE_PATH is a table's\n"
-		 "directory in a mount, or DATADIR/TABLE.\n"
+		 "directory in a mount, or SOURCE/TABLE.\n"
 		 "\n"
 		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"
 		 "\n"

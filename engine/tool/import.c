@@ -364,7 +364,7 @@ const struct command import_command = {
 		 "\n"
 		 "Stores the cells of FILE, or of standard input, which is in one of the formats\n"
 		 "of tabletfs-formats(5).  TABLE_PATH is a table's directory in a mount, or\n"
-		 "DATADIR/TABLE.\n"
+		 "SOURCE/TABLE.\n"
 		 "\n"
 		 "  -p               make DATADIR, the table and its families if they are missing\n"
 		 "  --format FORMAT  else the end of FILE's name says it: .tsv .jsonl .tar; else tsv\n"

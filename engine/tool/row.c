@@ -32,22 +32,6 @@ static void put_text(struct buf *out, const char *s)
 
 /* ---- the mutation ---- */
 
-static int read_all(int fd, struct buf *out)
-{
-	ssize_t n = 1;
-
-	while (n > 0) {
-		if (buf_reserve(out, 65536))
-			no_memory();
-		n = read(fd, out->p + out->n, 65536);
-		if (n < 0 && errno == EINTR)
-			n = 1;
-		else if (n > 0)
-			out->n += (size_t)n;
-	}
-	return n < 0 ? -errno : 0;
-}
-
 /* The reason that the descriptor of a refused mutation returns, or the error's text. */
 static const char *reason_of(int err, struct tfs_bytes answer)
 {
@@ -67,7 +51,7 @@ static int apply_in(int dir, struct tfs_bytes lines, struct buf *answer)
 	if (fd < 0)
 		return -errno;
 	err = transfer_write(fd, lines);
-	if (read_all(fd, answer))
+	if (transfer_read(fd, answer))
 		buf_reset(answer);
 	close(fd);
 	return err;
@@ -142,7 +126,7 @@ static int read_input(const char *path, struct buf *out)
 {
 	int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC), err;
 
-	err = fd < 0 ? -errno : read_all(fd, out);
+	err = fd < 0 ? -errno : transfer_read(fd, out);
 	if (fd >= 0)
 		close(fd);
 	if (err)
@@ -226,7 +210,7 @@ static int row_run(const struct arguments *a)
 }
 
 #define ROW_USAGE                                                                                                                  \
-	"TABLE_PATH is a table below a mount point, or DATADIR/TABLE.  ROW,\n"                                                     \
+	"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  ROW,\n"                                                      \
 	"FAMILY:QUALIFIER and the lines have the escapes \\t \\n \\r \\\\ \\xHH for single\n"                                      \
 	"bytes.\n"                                                                                                                 \
 	"\n"                                                                                                                       \

@@ -333,7 +333,7 @@ static const struct option scan_options[] = {
 };
 
 #define SCAN_USAGE                                                                                                                 \
-	"TABLE_PATH is a table below a mount point, or DATADIR/TABLE.  Options,\neach at most once:\n" CLAUSE_USAGE "\n"           \
+	"TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once:\n" CLAUSE_USAGE "\n"            \
 	"Exit status: 0 done; 1 get: there is none; 2 bad usage; 3 any other error.\n"
 
 const struct command scan_command = {

@@ -3,6 +3,7 @@
 #include "engine/tool/transfer.h"
 
 #include "engine/base/file.h"
+#include "engine/base/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,28 @@
 static bool exists_in(const char *dir, const char *name)
 {
 	return access(text("%s/%s", dir, name), F_OK) == 0;
+}
+
+/* All before the last slash of DATADIR/TABLE or SOURCE/TABLE. */
+static const char *parent_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash == path ? "/" : text("%.*s", (int)(slash - path), path) : ".";
+}
+
+bool source_is_served(const char *source)
+{
+	struct store_source s;
+	char *why = NULL;
+	bool served = store_source_parse(source, &s, &why) == 0;
+
+	free(why);
+	if (!served)
+		return false;
+	served = store_source_is_served(&s);
+	store_source_fini(&s);
+	return served;
 }
 
 static int cannot_open(struct place *p, const char *why)
@@ -34,6 +57,7 @@ static int open_mounted(struct place *p, bool make)
 
 static int open_stored(struct place *p, const char *datadir, const char *name, bool make)
 {
+	struct tfs_login login;
 	char *why = NULL;
 	int err;
 
@@ -46,7 +70,8 @@ static int open_stored(struct place *p, const char *datadir, const char *name, b
 		return EXIT_CANNOT;
 	}
 	if (make) {
-		err = tfs_table_create(p->store, name, getuid(), getgid(), 0755);
+		tfs_login(p->store, &login);
+		err = tfs_table_create(p->store, name, login.uid, login.gid, 0755);
 		err = err == -EEXIST ? 0 : err;
 	}
 	if (!err)
@@ -58,16 +83,17 @@ static int open_stored(struct place *p, const char *datadir, const char *name, b
 
 int place_open(struct place *p, const char *path, bool make)
 {
-	const char *slash = strrchr(path, '/');
-	const char *parent = slash ? slash == path ? "/" : text("%.*s", (int)(slash - path), path) : ".";
+	const char *slash = strrchr(path, '/'), *parent = parent_of(path), *name = slash ? slash + 1 : path;
 
 	*p = (struct place){.path = path, .dir = -1};
+	if (source_is_served(parent))
+		return open_stored(p, parent, name, make);
 	if (exists_in(path, ".families") || exists_in(parent, ".tabletfs/version"))
 		return open_mounted(p, make && !exists_in(path, ".families"));
 	/* An absent directory becomes a store.  One that exists may be the mount point of a store that is not mounted. */
 	if (exists_in(parent, "FORMAT") || (make && access(parent, F_OK) && errno == ENOENT))
-		return open_stored(p, parent, slash ? slash + 1 : path, make);
-	complain("%s: neither a table in a mount (MOUNTPOINT/TABLE) nor one in a data directory (DATADIR/TABLE)", path);
+		return open_stored(p, parent, name, make);
+	complain("%s: neither a table in a mount (MOUNTPOINT/TABLE) nor one in a store (SOURCE/TABLE)", path);
 	return EXIT_CANNOT;
 }
 
@@ -152,17 +178,33 @@ int transfer_write(int fd, struct tfs_bytes s)
 	return 0;
 }
 
+int transfer_read(int fd, struct buf *out)
+{
+	ssize_t n = 1;
+
+	while (n > 0) {
+		if (buf_reserve(out, 65536))
+			no_memory();
+		n = read(fd, out->p + out->n, 65536);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0)
+			out->n += (size_t)n;
+	}
+	return n < 0 ? -errno : 0;
+}
+
 /* ---- rows and scans of a table in a data directory ---- */
 
 enum { EXIT_NOTHING = 1, EXIT_ERROR = 3 };
 
 bool stored_is(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *parent = slash ? slash == path ? "/" : text("%.*s", (int)(slash - path), path) : ".";
+	const char *parent = parent_of(path);
 
-	return access(text("%s/FORMAT", parent), F_OK) == 0 && access(text("%s/.families", path), F_OK) != 0 &&
-		access(text("%s/.tabletfs/version", parent), F_OK) != 0;
+	return source_is_served(parent) ||
+		(access(text("%s/FORMAT", parent), F_OK) == 0 && access(text("%s/.families", path), F_OK) != 0 &&
+			access(text("%s/.tabletfs/version", parent), F_OK) != 0);
 }
 
 int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines, struct buf *answer)

@@ -19,13 +19,15 @@ enum { TRANSFER_BYTES = 1 << 20 }; /* the bytes of a read or a write */
 		"help", no_argument, NULL, 'h'                                                                                     \
 	}
 
-/* A table: PATH is its directory in a mount, or DATADIR/TABLE. */
+/* A table: PATH is its directory in a mount, or SOURCE/TABLE (engine/base/source.h). */
 struct place {
 	const char *path;
 	int dir;                 /* a descriptor of the mounted table, or -1 */
 	struct tfs_store *store; /* or NULL */
 	struct tfs_table *table; /* in store */
 };
+/* Returns true if the text is a source that another process serves, and so no path of this host. */
+bool source_is_served(const char *source);
 /* Opens the table.  make: makes it, and DATADIR, if they are absent.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open(struct place *p, const char *path, bool make) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
@@ -37,6 +39,8 @@ int place_usage(const struct place *p, struct tfs_usage *out) TFS_MUST;
 /* The format that --format names or, without it, the end of the file's name; else TSV.  Returns false after a message. */
 bool transfer_format(const struct command *c, const char *option, const char *file, enum bulk_format *out);
 
+/* Reads to the end, and appends to out; 0 or -errno. */
+int transfer_read(int fd, struct buf *out) TFS_MUST;
 /* Writes all; 0 or -errno. */
 int transfer_write(int fd, struct tfs_bytes s) TFS_MUST;
 
@@ -44,7 +48,7 @@ int transfer_write(int fd, struct tfs_bytes s) TFS_MUST;
  * Rows and scans of a table in a data directory, by the library: through the process that
  * serves the store, or in this process.  Exit codes as those of put, get and scan.
  */
-/* Returns true if the path is DATADIR/TABLE, and not a table's directory in a mount. */
+/* Returns true if the path is SOURCE/TABLE, and not a table's directory in a mount. */
 bool stored_is(const char *path);
 /* Applies the lines, with `commit`, to a row.  *answer is the result or the refusal.  Returns 0 or -errno; -EBUSY: after a message. */
 int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines, struct buf *answer) TFS_MUST;

@@ -125,7 +125,7 @@ static int add_groups(const char *line, struct caller **caller)
 		more = realloc(*caller, sizeof(*more) + ((*caller)->user.group_count + 1u) * sizeof(gid_t));
 		if (!more)
 			return -ENOMEM;
-		more->groups[more->user.group_count++] = (gid_t)id;
+		more->groups[more->user.group_count++] = fs_gid_across((gid_t)id);
 		*caller = more;
 	}
 }
@@ -142,9 +142,10 @@ static bool read_groups(pid_t pid, struct caller **caller)
 	f = pid > 0 ? fopen(path, "re") : NULL;
 	while (f && !known && getline(&line, &cap, f) > 0) {
 		if (strncmp(line, "Uid:", 4) == 0)
-			same_uid = last_id(line) == (*caller)->user.uid; /* else another process has got the number */
+			same_uid =
+				last_id(line) == fs_uid_across((*caller)->user.uid); /* else another process has got the number */
 		else if (strncmp(line, "Gid:", 4) == 0)
-			same_gid = last_id(line) == (*caller)->user.gid;
+			same_gid = last_id(line) == fs_gid_across((*caller)->user.gid);
 		else if (strncmp(line, "Groups:", 7) == 0)
 			known = same_uid && same_gid && add_groups(line + 7, caller) == 0;
 	}

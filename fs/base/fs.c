@@ -60,6 +60,22 @@ int64_t fs_now_us(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+uid_t fs_uid_across(uid_t id)
+{
+	return id == fs.uid ? fs.here_uid : id == fs.here_uid ? fs.uid : id;
+}
+
+gid_t fs_gid_across(gid_t id)
+{
+	return id == fs.gid ? fs.here_gid : id == fs.here_gid ? fs.gid : id;
+}
+
+void fs_owner_here(struct stat *st)
+{
+	st->st_uid = fs_uid_across(st->st_uid);
+	st->st_gid = fs_gid_across(st->st_gid);
+}
+
 struct tfs_table *node_store_table(struct node *n)
 {
 	return node_table(n)->dir->table;

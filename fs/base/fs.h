@@ -35,8 +35,10 @@ struct fs {
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
 	bool no_opendir;   /* OPENDIR returns ENOSYS, because the mount is read-only and no cell expires */
 	unsigned max_read; /* libfuse's option, 0: not given */
-	uid_t uid;         /* the user who mounted; owner of the root */
+	uid_t uid;         /* the user who mounted, as the store knows him; owner of the root */
 	gid_t gid;
+	uid_t here_uid; /* the same user, as this host knows him */
+	gid_t here_gid;
 	int64_t started_us;         /* the time of the mount */
 	_Atomic uint64_t changes;   /* counts commits, also those of others (fs_changes) */
 	_Atomic unsigned verbs;     /* control files that are being applied, which may last for minutes */
@@ -81,6 +83,15 @@ void fs_set_before_waiting(void (*fn)(void));
 void fs_init(void);
 void fs_fini(void);
 int64_t fs_now_us(void);
+/*
+ * A store at another host may know the user who mounted by another id.  Then that id and
+ * his id here are exchanged, in both directions; all other ids are the same.  Requests and
+ * replies of the kernel have the ids of this host, everything else in fs those of the store.
+ */
+uid_t fs_uid_across(uid_t id);
+gid_t fs_gid_across(gid_t id);
+/* Sets the owner in a reply to the ids of this host. */
+void fs_owner_here(struct stat *st);
 
 /* Returns true if the directory is in a view that shows plain names only. */
 bool node_is_latest(const struct node *dir);

@@ -267,7 +267,10 @@ void changes_reply_err(struct changes *c, fuse_req_t req, int r)
 
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout)
 {
-	queue_changes(c, &(struct item){.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout});
+	struct item reply = {.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout};
+
+	fs_owner_here(&reply.st);
+	queue_changes(c, &reply);
 }
 
 void changes_reply_write(struct changes *c, fuse_req_t req, size_t n)
@@ -277,7 +280,10 @@ void changes_reply_write(struct changes *c, fuse_req_t req, size_t n)
 
 void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e)
 {
-	queue_changes(c, &(struct item){.kind = REPLY_ENTRY, .req = req, .made = n, .entry = *e});
+	struct item reply = {.kind = REPLY_ENTRY, .req = req, .made = n, .entry = *e};
+
+	fs_owner_here(&reply.entry.attr);
+	queue_changes(c, &reply);
 }
 
 void changes_reply_end(struct changes *c, fuse_req_t req)

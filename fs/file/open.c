@@ -520,6 +520,7 @@ int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_i
 		return err;
 	}
 	node_lookup(n);
+	fs_owner_here(&e.attr);
 	if (fuse_reply_create(req, &e, fi) != 0) {
 		open_undo(n, fi);
 		node_forget(n, 1);

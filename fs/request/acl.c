@@ -78,7 +78,10 @@ static int put_acl(const char *acl, mode_t mode, bool dir, struct buf *out)
 	while (err == 0 && tfs_acl_next(&acl, &e)) {
 		const unsigned tag = !e.is_group ? ACL_USER : e.is_owner ? ACL_GROUP_OBJ : ACL_GROUP;
 
-		err = put_entry(out, tag, e.may | (dir ? (e.may & 4) >> 2 : 0), e.is_owner ? NO_ID : e.id);
+		err = put_entry(out, tag, e.may | (dir ? (e.may & 4) >> 2 : 0),
+			e.is_owner           ? NO_ID
+				: e.is_group ? fs_gid_across(e.id)
+					     : fs_uid_across(e.id));
 	}
 	if (err == 0)
 		err = put_entry(out, ACL_MASK, mode >> 3 & 7, NO_ID);
@@ -176,7 +179,7 @@ static int acl_text(const struct acl *a, struct buf *out)
 		if (tag != ACL_USER && tag != ACL_GROUP && tag != ACL_GROUP_OBJ)
 			continue;
 		if (tag != ACL_GROUP_OBJ)
-			snprintf(id, sizeof(id), "%u", e.e_id);
+			snprintf(id, sizeof(id), "%u", tag == ACL_USER ? fs_uid_across(e.e_id) : fs_gid_across(e.e_id));
 		err = buf_printf(out, "%s%c:%s:%c%c-", out->n ? "," : "", tag == ACL_USER ? 'u' : 'g', id, may & 4 ? 'r' : '-',
 			may & 2 ? 'w' : '-');
 	}

@@ -50,6 +50,7 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	} else {
 		tree_count_entry(n, tfs_str(name), &e);
 		stale_found(req, n);
+		fs_owner_here(&e.attr);
 		if (fuse_reply_entry(req, &e) != 0)
 			node_forget(n, 1);
 	}
@@ -79,10 +80,12 @@ void request_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		timeout = 0;
 		err = 0;
 	}
-	if (err)
+	if (err) {
 		reply_err(req, refuse_store(err, n, NULL, "its attributes cannot be read"));
-	else
+	} else {
+		fs_owner_here(&st);
 		fuse_reply_attr(req, &st, timeout);
+	}
 }
 
 /* ---- SETATTR ---- */
@@ -150,6 +153,8 @@ void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 	int err = tree_check_writable(n, NULL);
 
 	if (err == 0 && (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))) {
+		attr->st_uid = fs_uid_across(attr->st_uid);
+		attr->st_gid = fs_gid_across(attr->st_gid);
 		fs_serve(req);
 		err = request_set_owner(n, attr, to_set, &c);
 		fs_serve(NULL);

@@ -95,6 +95,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 		return r;
 	}
 	tree_count_entry(n, e->name, &p);
+	fs_owner_here(&p.attr);
 	used = fuse_add_direntry_plus(a->req, a->buf + a->used, a->size - a->used, name, &p, offset);
 	if (used <= a->size - a->used) {
 		a->used += used;

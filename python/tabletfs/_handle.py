@@ -164,6 +164,7 @@ class Group:
         self.changed = threading.Condition(self.lock)
         self.handles: weakref.WeakSet[Handle] = weakref.WeakSet()
         self.root: weakref.ref[Handle] | None = None  # the store
+        self.login = -1, -1  # the user and group as whom its server takes this process
         # Of each handle, how to free what it has; and the library's mutations of each thread.
         self.unfreed: dict[int, tuple[Callable[[Any], Any], list[Any]]] = {}
         self.mutations: dict[int, list[Any]] = {}

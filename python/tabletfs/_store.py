@@ -98,7 +98,8 @@ class Store:
         mode: int = 0o755,
     ) -> Table:
         """Creates a table with these families, or with the text of a schema, tabletfs-schema(5), and opens it."""
-        owner, group = os.getuid() if uid is None else uid, os.getgid() if gid is None else gid
+        login = self._handle.group.login
+        owner, group = login[0] if uid is None else uid, login[1] if gid is None else gid
         with self._handle as store:
             check(lib.tfs_table_create(store, text_bytes(name), owner, group, mode), f"table {name}")
         try:
@@ -193,11 +194,14 @@ class Store:
             check(lib.tfs_confirm_clock(store), self._handle.what)
 
 
-def open(path: str | os.PathLike[str], *, config: str | os.PathLike[str] | None = None, **settings: int | bool) -> Store:
+def open(
+    path: str | os.PathLike[str], *, config: str | os.PathLike[str] | None = None, **settings: int | bool | str
+) -> Store:
     """
-    Opens a data directory, and creates the store if the directory is absent or empty.  config: a file with the settings
-    of tabletfs.conf(5).  settings: members of struct tfs_options, such as sync=True or memtable_bytes=32 << 20.
-    BusyError: another process has it open.
+    Opens a store: a data directory, which is created if it is absent or empty, or another source, such as "HOST:DATADIR" or
+    a mount point, tabletfs-remote(7).  config: a file with the settings of tabletfs.conf(5).  settings: members of struct
+    tfs_options, such as sync=True, memtable_bytes=32 << 20 or ssh="ssh -p 2222".
+    BusyError: another process has it open, and does not serve it.
     """
     options = ffi.new("struct tfs_options *")
     why = ffi.new("char **")
@@ -210,7 +214,7 @@ def open(path: str | os.PathLike[str], *, config: str | os.PathLike[str] | None 
     for member, setting in settings.items():
         if member not in known:
             raise error(errno.EINVAL, f"store {where}", f"there is no setting {member}")
-        setattr(options, member, setting)
+        setattr(options, member, text_bytes(setting) if isinstance(setting, str) else setting)
     encoded = os.fsencode(path)
     if b"\0" in encoded:
         raise error(errno.EINVAL, f"store {where!r}")
@@ -218,4 +222,7 @@ def open(path: str | os.PathLike[str], *, config: str | os.PathLike[str] | None 
     handle.group.root = weakref.ref(handle)
     with handle:
         check(lib.tfs_open(encoded, options, handle.out, why), handle.what, why)
+        login = ffi.new("struct tfs_login *")
+        lib.tfs_login(handle.out[0], login)
+        handle.group.login = login.uid, login.gid
     return Store(where, handle)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and snapshots."""
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
@@ -107,7 +106,8 @@ class Table:
         mode: int = 0o644,
     ) -> None:
         """Adds a family, for this user, and then sets what is given: gc, type and group are as in tabletfs-schema(5)."""
-        owner = {"uid": os.getuid() if uid is None else uid, "gid": os.getgid() if gid is None else gid, "mode": mode}
+        login = self._handle.group.login
+        owner = {"uid": login[0] if uid is None else uid, "gid": login[1] if gid is None else gid, "mode": mode}
         self._change(lib.TFS_SCHEMA_FAMILY_ADD, name, None, **owner)
         self.change_family(name, gc=gc, type=type, group=group)
 

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "t/model/model_types.h"
 
@@ -214,6 +215,11 @@ int tfs_clients(struct tfs_store *s, char **text)
 {
 	*text = strdup("");
 	return *text ? 0 : -ENOMEM;
+}
+
+void tfs_login(struct tfs_store *s, struct tfs_login *out)
+{
+	*out = (struct tfs_login){.uid = geteuid(), .gid = getegid(), .for_others = true};
 }
 
 int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse)

@@ -25,6 +25,7 @@
 #define tfs_watch model_watch
 #define tfs_unwatch model_unwatch
 #define tfs_key model_key
+#define tfs_login model_login
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers
 #define tfs_clients model_clients

@@ -295,7 +295,7 @@ static struct channel *channel_open(uint64_t client)
 	struct channel *c;
 	char *why = NULL;
 
-	assert_int_equal(dial_new(&at, &(struct dial_options){.keys = ""}, &o.dial, NULL), 0);
+	assert_int_equal(dial_new(&at, &(struct dial_options){.keys = "", .ssh = ""}, &o.dial, &why), 0);
 	assert_int_equal(channel_new(&o, &c, &why), 0);
 	return c;
 }
