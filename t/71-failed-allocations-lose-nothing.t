@@ -243,6 +243,27 @@ class Tables(Work):
             shutil.rmtree(self.table)
         self.may = {}
 
+class Continued(Work):
+    """A listing that goes on after a change of its directory."""
+    def __init__(self, tag):
+        super().__init__(tag)
+        os.makedirs(self.f)
+        for name in "abc":
+            self.write(name, b"one\n")
+    def list(self):
+        fd = os.open(self.f, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            names = getdents(fd, 32768)
+            self.write("d", b"two\n")
+            while part := getdents(fd, 32768):
+                names += part
+        finally:
+            os.close(fd)
+        return {n.split("@")[0] for n, _ in names}
+    def run(self):
+        if self.call("a listing and a change", self.list) and not self.got >= {"a", "b", "c"}:
+            bad.append("a listing and a change: %s" % self.got)
+
 def hung(*_):
     raise TimeoutError
 signal.signal(signal.SIGALRM, hung)
@@ -299,6 +320,7 @@ def rounds(kind, tag, seconds):
 rounds(Tables, "tables", SECONDS / 8)
 os.makedirs(M + "/t/.families/f")
 rounds(Maintenance, "upkeep", SECONDS / 4)
+rounds(Continued, "listing", SECONDS / 4)
 class Listed(Work):
     """Changes below a listed directory, of which the process that notifies the kernel learns."""
     def run(self):

@@ -216,10 +216,10 @@ static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 			break;
 		at++;
 		r = remember_entry(a, at, &l->at);
+		if (r == 0) /* before the kernel can have the offset */
+			r = stream_remember(a->stream, at, &l->at);
 		if (r == 0)
 			r = add_entry(a, &e, offset_of(a->stream, at));
-		if (r > 0 && stream_remember(a->stream, at, &l->at))
-			r = -ENOMEM;
 	}
 	if (l && l->damaged)
 		a->stream->damaged = true;
