@@ -241,7 +241,7 @@ if [ -z "$MODEL" ]; then
 	rm -r rates
 	t "$TABLETCTL" status "$M" >"$W/status"
 	is "$(wc -l <"$W/status")" 10 "tabletctl status: ten lines"
-	like "$(head -n 1 "$W/status")" "^mount +$D on $M, read-write, tabletfs [0-9.]+; 0 bytes" "  what is mounted where"
+	like "$(head -n 1 "$W/status")" "^mount +${OVER:+$OVER:}$D on $M, read-write, tabletfs [0-9.]+; 0 bytes" "  what is mounted where"
 	like "$(cat "$W/status")" '^requests .* (0\.[0-9]|[1-9][0-9.]*) writes/s, .* in the last [0-9.]+ s$' "  the rates have the writes before"
 	soon "t '$TABLETCTL' status '$M' | grep -c '^requests .* 0 writes/s, .* 0 failures/s'" 1 "  and are those since the call before"
 	seconds() { sed -n 's/^requests .* in the last \([0-9]*\)\..* s$/\1/p'; }
@@ -289,7 +289,7 @@ head -c 300000 /dev/urandom >load/r/f/q
 ok "  bytes grow with what is stored" test "$(sed 1d .tabletfs/servers | cut -f 4)" -ge $((before + 300000))
 rm -r load
 fails "  it is read-only" 'Permission denied|not permitted' bash -c 'echo x >.tabletfs/servers'
-[ -n "$MODEL" ] || is "$(cut -d ' ' -f 1 .tabletfs/status | tr '\n' ' ')" "mount state attention tables disk memory requests latency compactions " "/.tabletfs/status: nine lines"
+[ -n "$MODEL" ] || is "$(cut -d ' ' -f 1 .tabletfs/status | tr '\n' ' ')" "mount state attention tables disk memory requests latency compactions ${OVER:+client }" "/.tabletfs/status: nine lines"
 [ -n "$MODEL" ] || like "$(cat .tabletfs/status)" '^latency +reads [0-9]+, 50 % within [0-9]+ [um]?s, 99 % within [0-9]+ [um]?s;' "  with units"
 like "$(cat g/.families/age/usage)" '^name value$' "usage: a header"
 like "$(cat .tabletfs/metrics)" '^[a-z_]+(\{.*\})? [0-9]' "/.tabletfs/metrics"

@@ -12,3 +12,6 @@ check_PROGRAMS += %D%/tabletfs-weak
 nodist_%C%_tabletfs_weak_SOURCES = fs/http/page.c
 %C%_tabletfs_weak_LDADD = $(tabletfs_LDADD)
 %C%_tabletfs_weak_LDFLAGS = $(TFS_LDFLAGS) -Wl,--wrap=siphash
+# A slow network between two machines (t/lib/net.sh).
+check_PROGRAMS += %D%/net_relay
+%C%_net_relay_SOURCES = %D%/net_relay.c %D%/xorshift.h
