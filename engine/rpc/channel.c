@@ -110,6 +110,7 @@ static int on_hello(struct link *l, struct tfs_bytes body)
 		return err;
 	}
 	conn_greeted(l->conn);
+	conn_enlarge(l->conn); /* the answer to a mutation has a result for each of up to 65,536 lines */
 	event_set(&l->greeted, 1);
 	event_wake(&l->greeted);
 	return 0;

@@ -131,8 +131,6 @@ static void on_answer(void *arg, int err, struct buf *answer)
 	struct asked *x = arg;
 	struct conn *c = x->peer->conn;
 
-	if (!err && answer->n > FRAME_SMALL_MAX)
-		err = -EMSGSIZE;
 	if (!err)
 		err = conn_send(c, FRAME_ANSWER, x->service, x->number, answer);
 	if (err && err != -UNREACHABLE)
