@@ -486,4 +486,21 @@ fails "  and the former one no more" "No such file" ls "$M2/old"
 end_net "the mount ends well"
 unmount_store
 kill $manager
+
+# ---- clear text ----
+conf "listen = \"127.0.0.1:$PORT\"; insecure_tcp = true;"
+mount_store -o config="$W/conf"
+like "$(daemon_log)" "in clear text; everybody who reaches it is the user nobody" "a port for clear text is a warning"
+"$TABLETFS" -f "tcp://127.0.0.1:$PORT" "$M2" >"$W/second.out" 2>"$W/second.err" </dev/null &
+second=$!
+ok "a mount in clear text" wait_for "the mount" second_answers
+is "$(ls "$M2")" "$(ls "$M")" "  shows all tables"
+is "$(cat "$M2/t/r/f/a")" hidden "  and what all may read"
+chmod 700 "$M/old/.families/f"
+fails "  nothing else, though root mounts" "denied|permitted|No such file" cat "$M2/old/r/f/a"
+fails "  it makes no table" "denied|permitted" mkdir "$M2/no"
+like "$(cut -f 2-4 "$M/.tabletfs/clients")" "^no key	-	$M2\$" "  clients says that it has no key"
+end_net "the mount ends well"
+fails "TLS does not talk to clear text" "rejected|reset|lost|timed out|malformed" tries -o keys="$LAPTOP" "tls://127.0.0.1:$PORT"
+unmount_store
 done_testing

@@ -630,7 +630,8 @@ static void set_keys(void *arg)
 	mutex_lock(&l->lock);
 	TAILQ_FOREACH (p, &l->peers, link) {
 		k = p->keys ? keys_find(n->keys, tfs_str(p->rights.key->name)) : NULL;
-		if (p->keys && (!k || !key_same(k, p->rights.key)))
+		/* A stranger may have shown a secret that is not valid any more. */
+		if (p->network && (!p->greeted || !k || !key_same(k, p->rights.key)))
 			conn_close(p->conn, -EKEYREVOKED);
 	}
 	mutex_unlock(&l->lock);

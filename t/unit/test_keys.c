@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -253,11 +254,35 @@ static void damage(void **state)
 	close_ends(&e);
 }
 
+/* Bytes arrive behind messages of TLS itself. */
+static void updates(void **state)
+{
+	uint8_t bytes[100] = {2}, a[100], b[100], *got[2] = {a, b};
+	const struct tfs_bytes v = {bytes, sizeof(bytes)};
+	unsigned turns = 0;
+	struct ends e;
+	int64_t n;
+
+	open_ends(&e, "a mount " HEX, "a mount " HEX);
+	assert_int_equal(exchange(&e, bytes, sizeof(bytes), got), 0);
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(SSL_key_update(e.s[1].ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		assert_int_equal(SSL_do_handshake(e.s[1].ssl), 1);
+	}
+	assert_int_equal(stream_send(&e.s[1], &v, 1), sizeof(bytes));
+	while ((n = stream_receive(&e.s[0], a, sizeof(a))) == -EAGAIN)
+		assert_true(turns++ < 10);
+	assert_int_equal(n, sizeof(bytes));
+	assert_int_equal(stream_receive(&e.s[0], a, sizeof(a)), -EAGAIN);
+	assert_false(e.s[0].more);
+	close_ends(&e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(good_files), cmocka_unit_test(bad_lines),
 		cmocka_unit_test_setup_teardown(files, test_dir_setup, test_dir_teardown), cmocka_unit_test(streams),
-		cmocka_unit_test(wrong_keys), cmocka_unit_test(damage)};
+		cmocka_unit_test(wrong_keys), cmocka_unit_test(damage), cmocka_unit_test(updates)};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
