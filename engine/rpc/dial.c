@@ -68,13 +68,14 @@ static int connect_network(struct dial *d, struct dialled *out, char **why)
 }
 
 /* Reads the key. */
-static int new_tls(struct dial *d, const char *path, char **why)
+static int new_tls(struct dial *d, const char *given, char **why)
 {
+	const char *path = *given ? given : secure_getenv("TABLETFS_KEYS");
 	struct keys *keys;
 	int err;
 
-	if (!*path) {
-		why_set(why, "%s: a key is needed: keys=FILE of tabletfs(1)", d->name);
+	if (!path || !*path) {
+		why_set(why, "%s: a key is needed: keys=FILE of tabletfs(1), or the environment variable TABLETFS_KEYS", d->name);
 		return -EINVAL;
 	}
 	err = keys_load(path, &keys, NULL, why);

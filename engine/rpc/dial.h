@@ -22,8 +22,8 @@
 
 struct dial;
 struct dial_options {
-	const char *keys; /* the file of the key of TLS; "": none */
 	const char *ssh;  /* the command of SSH (ssh_new); "": that of the environment variable TABLETFS_SSH, or ssh */
+	const char *keys; /* the file of the key of TLS; "": the environment variable TABLETFS_KEYS */
 };
 /* Copies s and o.  Connects nothing.  -EINVAL, -EACCES: an option is wrong; *why says so. */
 int dial_new(const struct store_source *s, const struct dial_options *o, struct dial **out, char **why) TFS_MUST;
