@@ -20,6 +20,7 @@ is "$(cat "$KEYS")" "$line" "  and adds it to the file"
 is "$(stat -c %a "$KEYS")" 600 "  which is its user's only"
 fails "a name is used once" "there is a key laptop already" ctl keys add "$KEYS" laptop mount
 fails "a role that does not exist" "mount or cluster" ctl keys add "$KEYS" x admin
+fails "a name with the end of a line" "not one line" ctl keys add "$KEYS" "$(printf "x mount %064d\ny" 1)" mount
 fails "an option that does not exist" "an option is squash" ctl keys add "$KEYS" x mount squash=root color=red
 fails "a key of a cluster has no options" "no options" ctl keys add "$KEYS" x cluster squash=all
 is "$(cat "$KEYS")" "$line" "  after all of these the file is as it was"

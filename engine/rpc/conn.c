@@ -175,11 +175,13 @@ static int send_queue_locked(struct conn *c)
 	struct unsent *u;
 
 	while ((u = STAILQ_FIRST(&c->queue)) != NULL) {
+		const uint64_t before = c->stream.sent;
 		const int64_t n = send_rest(c, u->header, buf_bytes(&u->body), u->sent);
 
+		if (c->stream.sent != before)
+			c->accepted_us = monotonic_us();
 		if (n < 0)
 			return n == -EAGAIN ? 0 : n == -EKEYREJECTED ? -EKEYREJECTED : -ANSWER_LOST;
-		c->accepted_us = monotonic_us();
 		u->sent += (size_t)n;
 		count_unsent(c, 0, (size_t)n);
 		if (u->sent < FRAME_HEADER + u->body.n)
@@ -365,11 +367,18 @@ static int serve_frame(struct conn *c)
 static int64_t receive(struct conn *c, uint8_t *p, size_t n)
 {
 	const bool shared = c->stream.ssl != NULL;
+	uint64_t before;
 	int64_t got;
 
 	if (shared)
 		mutex_lock(&c->lock);
+	before = c->stream.received;
 	got = stream_receive(&c->stream, p, n);
+	if (c->stream.received != before) { /* maybe a part of a record of TLS */
+		atomic_store(&c->received_us, monotonic_us());
+		if (c->greeted)
+			c->begun_us = atomic_load(&c->received_us);
+	}
 	if (shared) {
 		if (c->stream.send_waits && c->unsent)
 			post(c);
@@ -395,9 +404,6 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 		conn_close(c, n ? (int)n : frame_begun(&c->reader) ? -ANSWER_LOST : 0);
 		return;
 	}
-	atomic_store(&c->received_us, monotonic_us());
-	if (c->greeted)
-		c->begun_us = atomic_load(&c->received_us);
 	conn_get(c);
 	while (in.n && r >= 0) {
 		r = frame_read(&c->reader, &in);

@@ -14,6 +14,7 @@
 #include "engine/base/msg.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -60,7 +61,7 @@ static int network_connects(struct peer *p, int fd)
 {
 	struct sockaddr_storage a;
 	socklen_t n = sizeof(a);
-	char host[INET6_ADDRSTRLEN], port[8];
+	char host[INET6_ADDRSTRLEN + IFNAMSIZ], port[8];
 
 	if (getpeername(fd, (struct sockaddr *)&a, &n))
 		return -errno;

@@ -35,6 +35,7 @@ static int bio_write(BIO *b, const char *p, int n)
 	const struct tfs_bytes bytes = tfs_bytes_of(p, n > 0 ? (size_t)n : 0);
 	const int64_t r = socket_send(s->fd, &bytes, 1);
 
+	s->sent += r > 0 ? (uint64_t)r : 0;
 	BIO_clear_retry_flags(b);
 	s->err = r < 0 ? (int)r : 0;
 	if (r == -EAGAIN)
@@ -47,6 +48,7 @@ static int bio_read(BIO *b, char *p, int n)
 	struct stream *s = BIO_get_data(b);
 	const int64_t r = socket_receive(s->fd, p, n > 0 ? (size_t)n : 0);
 
+	s->received += r > 0 ? (uint64_t)r : 0;
 	BIO_clear_retry_flags(b);
 	s->err = r < 0 ? (int)r : 0;
 	if (r == -EAGAIN)
@@ -294,8 +296,11 @@ int64_t stream_send(struct stream *s, const struct tfs_bytes *v, unsigned count)
 	size_t sent = 0, n;
 	int64_t err;
 
-	if (!s->ssl)
-		return socket_send(s->fd, v, count);
+	if (!s->ssl) {
+		err = socket_send(s->fd, v, count);
+		s->sent += err > 0 ? (uint64_t)err : 0;
+		return err;
+	}
 	s->send_waits = false;
 	ERR_clear_error();
 	err = shake_hands(s, true);
@@ -315,8 +320,11 @@ int64_t stream_receive(struct stream *s, void *p, size_t n)
 	size_t got = 0, part;
 	int64_t err;
 
-	if (!s->ssl)
-		return socket_receive(s->fd, p, n);
+	if (!s->ssl) {
+		err = socket_receive(s->fd, p, n);
+		s->received += err > 0 ? (uint64_t)err : 0;
+		return err;
+	}
 	s->receive_waits = s->more = false;
 	ERR_clear_error();
 	err = shake_hands(s, false);

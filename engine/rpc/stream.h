@@ -28,11 +28,12 @@ struct stream {
 	int fd;    /* -1: closed */
 	void *ssl; /* NULL: clear text */
 	bool established;
-	bool send_waits;    /* the last send needs bytes to be received first */
-	bool receive_waits; /* the last receive needs bytes to be sent first */
-	bool more;          /* the next receive has bytes, or an error, that the socket does not report */
-	int err;            /* of the socket's last call */
-	const char *reason; /* of a failure of TLS; NULL: none */
+	bool send_waits;         /* the last send needs bytes to be received first */
+	bool receive_waits;      /* the last receive needs bytes to be sent first */
+	bool more;               /* the next receive has bytes, or an error, that the socket does not report */
+	uint64_t received, sent; /* bytes, by the socket */
+	int err;                 /* of the socket's last call */
+	const char *reason;      /* of a failure of TLS; NULL: none */
 };
 /* Takes fd on success.  tls NULL: clear text. */
 int stream_init(struct stream *s, int fd, struct tls *tls, bool server) TFS_MUST;

@@ -68,6 +68,10 @@ static int check(const char *path, const char *name, struct tfs_bytes line, bool
 
 	if (err == -EINVAL)
 		*why = text("%s", reason);
+	if (!err && keys_count(one) != 1) { /* an argument has the end of a line */
+		*why = text("not one line");
+		err = -EINVAL;
+	}
 	if (!err)
 		err = keys_load(path, &old, ends, why);
 	if (!err && keys_find(old, tfs_str(name))) {
