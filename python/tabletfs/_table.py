@@ -106,7 +106,7 @@ class Table:
         mode: int = 0o644,
     ) -> None:
         """Adds a family, for this user, and then sets what is given: gc, type and group are as in tabletfs-schema(5)."""
-        login = self._handle.group.login
+        login = self.handle.group.login
         owner = {"uid": login[0] if uid is None else uid, "gid": login[1] if gid is None else gid, "mode": mode}
         self._change(lib.TFS_SCHEMA_FAMILY_ADD, name, None, **owner)
         self.change_family(name, gc=gc, type=type, group=group)
