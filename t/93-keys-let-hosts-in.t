@@ -398,6 +398,35 @@ is "$(cat "$M2/t/r/f/b")" two "  and connections stay"
 cp "$W/all" "$KEYS"
 end_net "the mount ends well"
 
+# ---- a daemon that is killed ----
+mount_net "$LAPTOP"
+cat >"$W/writer.py" <<'PY'
+"""Writes numbered cells over TLS, and prints each after it has been acknowledged."""
+import os
+W = os.environ["W"]
+os.makedirs(W + "/mnt2/t/k/f")
+n = 0
+while not os.path.exists(W + "/enough"):
+    n += 1
+    fd = os.open("%s/mnt2/t/k/f/q%06d" % (W, n), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.write(fd, b"v%d" % n)
+    os.close(fd)
+    print(n, flush=True)
+PY
+timeout 120 python3 "$W/writer.py" >"$W/acknowledged" 2>"$W/writer.err" &
+writer=$!
+more() { [ "$(wc -l <"$W/acknowledged")" -ge "$1" ]; }
+wait_for "writes over TLS" more 20
+kill_daemon
+before=$(wc -l <"$W/acknowledged")
+NOTIFY_SOCKET=$W/notify mount_store -o config="$W/conf"
+ok "a writer over TLS goes on when the daemon was killed and started again" wait_for "more writes" more $((before + 20))
+touch "$W/enough"
+wait $writer
+is "$? $(cat "$W/writer.err")" "0 " "  without an error"
+is "$(find "$M/t/k/f" -name 'q*@*' | wc -l)" "$(wc -l <"$W/acknowledged")" "  and nothing that was acknowledged is lost"
+end_net "the mount ends well"
+
 # ---- a key of nobody ----
 mount_net "$W/guest"
 is "$(cat "$M2/t/r/f/b")" two "a guest reads what all may read"
