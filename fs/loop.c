@@ -25,6 +25,10 @@
  *	A request above the share is copied and queued.  A thread that has ended its
  *	request outside the loop takes a queued request, from each user in turn.
  *
+ * A request may wait for the server of the store for a minute (-o timeout).  An INTERRUPT
+ * ends the wait with EINTR.  At most WAITING_ALL requests wait so, and WAITING_USER of one user; others
+ * get EAGAIN, so that there are threads for requests that need no server.
+ *
  * FORGET and INTERRUPT never wait and are never queued.  An INTERRUPT of a request
  * that is queued ends it.
  *
@@ -37,6 +41,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
+#include "engine/base/stop.h"
 #include "engine/base/tree.h"
 #include "fs/base/access.h"
 #include "fs/base/notify.h"
@@ -58,6 +63,8 @@
 #define ROW_FREE 8                          /* threads for requests that wait for no row */
 #define KERNEL_USER (UINT64_C(1) << 32)     /* the user of requests that the kernel sends by itself, such as RELEASE */
 #define QUEUED_BYTES_MAX ((size_t)64 << 20) /* limit of the queued requests of a user */
+#define WAITING_ALL 48u                     /* requests that may wait for another process; the other threads serve the rest */
+#define WAITING_USER 12u                    /* of them those of one user */
 #define PATIENCE_US 500
 #define IDLE_CHECKS 20
 #define NO_LEADER -1
@@ -82,8 +89,11 @@ RB_HEAD(users, user);
 
 struct worker {
 	pthread_t thread;
-	_Atomic uint64_t steps; /* odd while in a request */
-	_Atomic uint64_t user;  /* the user of that request */
+	_Atomic uint64_t steps;  /* odd while in a request */
+	_Atomic uint64_t user;   /* the user of that request */
+	_Atomic uint64_t unique; /* its number in the kernel */
+	_Atomic bool interrupted;
+	_Atomic bool waits; /* for another process */
 	/* under loop.lock */
 	bool out;
 	struct user *charged; /* NULL: out of memory */
@@ -339,16 +349,27 @@ static bool interrupt_queued_locked(const void *request)
 	return false;
 }
 
+/* A thread that waits for another process notices it. */
+static void interrupt_served_locked(const void *request)
+{
+	const struct fuse_interrupt_in *in = (const void *)((const uint8_t *)request + sizeof(struct fuse_in_header));
+
+	for (unsigned i = 0; i < loop.threads; i++)
+		if (loop.worker[i].unique == in->unique)
+			loop.worker[i].interrupted = true;
+}
+
 /* Returns true if the request was queued, or ended. */
 static bool set_aside(const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *h = header_of(buf->mem);
 	bool aside = false;
 
-	if (buf->size < sizeof(*h) || (is_urgent(h->opcode) && (h->opcode != FUSE_INTERRUPT || !loop.queued)))
+	if (buf->size < sizeof(*h) || (is_urgent(h->opcode) && h->opcode != FUSE_INTERRUPT))
 		return false;
 	mutex_lock(&loop.lock);
 	if (h->opcode == FUSE_INTERRUPT) {
+		interrupt_served_locked(buf->mem);
 		aside = interrupt_queued_locked(buf->mem);
 	} else if (!may_serve_locked(user_find(user_of(h)), h->opcode)) {
 		queue_request_locked(user_get(user_of(h)), buf);
@@ -374,15 +395,45 @@ static struct queued *take_queued_locked(void)
 	return NULL;
 }
 
+/* ---- waits for the server of the store ---- */
+
+/* Called by a thread that waits for long.  Returns true if its request must end, with EINTR or EAGAIN. */
+static bool loop_ends_wait(void)
+{
+	unsigned all = 0, user = 0;
+	bool crowded;
+
+	if (!self || self->interrupted)
+		return self != NULL;
+	mutex_lock(&loop.lock);
+	self->waits = true;
+	for (unsigned i = 0; i < loop.threads; i++) {
+		const struct worker *w = &loop.worker[i];
+
+		all += w->waits;
+		user += w->waits && w->user == self->user;
+	}
+	crowded = user > WAITING_USER || all > WAITING_ALL;
+	self->waits = !crowded;
+	mutex_unlock(&loop.lock);
+	if (crowded)
+		fs_set_crowded(true);
+	return crowded;
+}
+
 static void serve(const struct fuse_buf *buf)
 {
 	struct fuse_in_header *h = buf->mem;
 
+	self->interrupted = self->waits = false;
+	fs_set_crowded(false);
+	self->unique = h->unique;
 	h->uid = fs_uid_across(h->uid);
 	h->gid = fs_gid_across(h->gid);
 	refuse_begin();
 	fs_asked_by(h->uid, h->gid, (pid_t)h->pid);
 	fuse_session_process_buf(fs.session, buf);
+	self->waits = false;
 }
 
 /* Serves queued requests outside the loop. */
@@ -543,6 +594,7 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 	TAILQ_INIT(&loop.waiting);
 	loop.threads = (unsigned)threads;
 	fs_set_before_waiting(loop_step_aside);
+	stop_set_waiting(loop_ends_wait);
 	set_nonblocking(fuse_session_fd(fs.session));
 	sigaction(SIGUSR1, &sa, NULL);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);

@@ -9,6 +9,7 @@
 #	make check-crash  100,000 crash points
 #	make check-faults each failing call and allocation of a workload
 #	make check-sim    20,000 seeds of the simulated cluster
+#	make check-wire   20,000 changes by two mounts, each compared
 #	make check-fuzz   each fuzz target, with libFuzzer if clang is installed, in fuzz/
 #	make lint         checks scripts and manuals, and analyses the sources
 #
@@ -51,6 +52,10 @@ check-faults: t/engine/faults
 check-sim: t/sim/sim
 	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/351-simulated-cluster.t
 
+check-wire: all
+	@$(tap_env); COUNT=20000 PY_LIMIT=14000 LIMIT=14000 TEST_TIMEOUT=14400; export COUNT PY_LIMIT LIMIT TEST_TIMEOUT; \
+	$(prove) --verbose $(srcdir)/t/915-*.t
+
 # The mount tests that run in a sanitized build.
 sanitized_mounts = $(srcdir)/t/40-readme-session.t $(srcdir)/t/50-concurrent-mutations-are-whole.t
 check-sanitized: check-programs
@@ -79,7 +84,7 @@ lint:
 		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=internalAstError --suppress=uninitStructMember --suppress=memleak -I$(srcdir) -DTFS_DEBUG=1 \
 		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs
 
-.PHONY: check-programs check-units check-crash check-faults check-sim check-sanitized check-asan check-tsan lint
+.PHONY: check-programs check-units check-crash check-faults check-sim check-wire check-sanitized check-asan check-tsan lint
 
 clean-local:
 	rm -rf asan tsan fuzz

@@ -26,6 +26,7 @@
 	X(VERSION_CHANGED, EIO, "a file of the lock service has another version; nothing was changed")                             \
 	X(UNREACHABLE, EIO, "the server, the lock service or the storage cannot be reached")                                       \
 	X(ANSWER_LOST, ETIMEDOUT, "no answer came from the server; it may have carried out the request, and may still do so")      \
+	X(WAIT_INTERRUPTED, EINTR, "the caller was interrupted while it waited for a server")                                      \
 	X(FENCE_LOST, EIO, "this server is dead for the others; they may not see what it has written last")                        \
 	X(CLOCK_OFF, EIO, "this server's clock differs too much from the cluster's")
 

@@ -2,6 +2,7 @@
 /* Whether the work of a thread is still wanted (stop.h). */
 #include "engine/base/stop.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 static _Thread_local struct {
@@ -13,6 +14,20 @@ void stop_set(stop_fn *fn, void *arg)
 {
 	stop.fn = fn;
 	stop.arg = arg;
+}
+
+static bool (*_Atomic waiting)(void);
+
+void stop_set_waiting(bool (*fn)(void))
+{
+	waiting = fn;
+}
+
+bool stop_asked_waiting(void)
+{
+	bool (*fn)(void) = waiting;
+
+	return stop_asked() || (fn && fn());
 }
 
 bool stop_asked(void)

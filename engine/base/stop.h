@@ -16,4 +16,12 @@ void stop_set(stop_fn *fn, void *arg);
 /* Returns true if the thread should end what it does, with -EINTR and without a change. */
 bool stop_asked(void);
 
+/*
+ * The same for waits for another process, which may last for minutes.  They ask every
+ * STOP_CHECK_US.  fn is the function of all threads; NULL: they wait.
+ */
+#define STOP_CHECK_US 50000u
+void stop_set_waiting(bool (*fn)(void));
+bool stop_asked_waiting(void);
+
 #endif

@@ -42,6 +42,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/process.h"
+#include "engine/base/stop.h"
 #include "engine/client/locations.h"
 #include "engine/client/metadata.h"
 #include "engine/client/numbers.h"
@@ -92,7 +93,7 @@ static bool patience_pause(const struct router *r, struct patience *t, bool held
 	uint64_t *left_us = held ? &t->held_us : &t->left_us;
 	uint64_t us = t->pause_us < *left_us ? t->pause_us : *left_us;
 
-	if (!us)
+	if (!us || stop_asked_waiting())
 		return false;
 	if (r->o.pause)
 		r->o.pause(r->o.pause_arg, us);
@@ -161,7 +162,7 @@ static int call_elsewhere(struct router *r, struct patience *t, struct tablet_se
 		free(rows);
 	if (is_unknown(err))
 		t->left_us -= us < t->left_us ? us : t->left_us;
-	if (is_mutation(q) && (is_unknown(err) || err == -MUTATION_ANSWERED))
+	if (is_mutation(q) && (is_unknown(err) || err == -WAIT_INTERRUPTED || err == -MUTATION_ANSWERED))
 		t->unknown = true;
 	return err;
 }
@@ -646,7 +647,7 @@ static int route_request(struct router *r, struct patience *t, const struct ts_r
 static bool leaves_unknown(int err)
 {
 	return is_unknown(err) || err == -TABLET_MOVED || err == -UNREACHABLE || err == -EAGAIN || err == -MUTATION_ANSWERED ||
-		err == -EPOCH_ENDED;
+		err == -EPOCH_ENDED || err == -WAIT_INTERRUPTED;
 }
 
 /* The end of a request whose mutations were sent to another process. */
@@ -663,7 +664,7 @@ static int call_end(struct router *r, struct patience *t, const struct ts_reques
 	if (!t->unknown || !unknown)
 		return err;
 	numbers_next_epoch(&r->numbers, t->epoch);
-	return err ? -ETIMEDOUT : 0;
+	return err == -WAIT_INTERRUPTED ? err : err ? -ETIMEDOUT : 0;
 }
 
 static int router_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
@@ -679,6 +680,8 @@ static int router_call(struct tablet_service *s, const struct ts_request *q, str
 			numbers_next_epoch(&r->numbers, r->numbers.epoch);
 		err = route_request(r, &t, q, a);
 	}
+	if ((err == -UNREACHABLE || err == -EAGAIN || is_unknown(err)) && stop_asked_waiting())
+		err = -WAIT_INTERRUPTED;
 	a->err = t.numbered.first ? call_end(r, &t, q, a, err) : err;
 	for (uint32_t i = 0; i < q->row_count && a->err && a->row_errs; i++)
 		a->row_errs[i] = a->err;

@@ -13,6 +13,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
 #include "engine/base/socket.h"
+#include "engine/base/stop.h"
 #include "engine/rpc/conn.h"
 #include "engine/rpc/events.h"
 
@@ -225,10 +226,9 @@ static int say_hello(struct channel *c, struct link *l, char **why)
 	if (err == -UNREACHABLE)
 		err = 0; /* l->err will have the reason */
 	/* A server that starts answers when it has replayed its log. */
-	while (!err && !event_wait_us(&l->greeted, 0, PING_US)) {
+	while (!err && !event_wait_us(&l->greeted, 0, STOP_CHECK_US)) {
 		now = monotonic_us();
-		if (now >= until)
-			err = -ETIMEDOUT;
+		err = now >= until ? -ETIMEDOUT : stop_asked_waiting() ? -WAIT_INTERRUPTED : 0;
 	}
 	if (!err) {
 		mutex_lock(&c->lock);
@@ -278,9 +278,13 @@ static int connection(struct channel *c, bool large, struct conn **out, char **w
 	int err = 0;
 
 	mutex_lock(&c->lock);
-	while (!c->conn[large] && c->connecting[large])
-		cond_wait(&c->connected, &c->lock);
-	if (!c->conn[large]) {
+	while (!c->conn[large] && c->connecting[large] && !err)
+		if (!cond_wait_us(&c->connected, &c->lock, STOP_CHECK_US)) {
+			mutex_unlock(&c->lock);
+			err = stop_asked_waiting() ? -WAIT_INTERRUPTED : 0;
+			mutex_lock(&c->lock);
+		}
+	if (!c->conn[large] && !err) {
 		c->connecting[large] = true;
 		mutex_unlock(&c->lock);
 		err = connect_new(c, large, &made, why);
@@ -367,20 +371,24 @@ static void stop_waiting(struct channel *c, struct waiting *w)
 static int await(struct channel *c, struct conn *conn, struct waiting *w, uint64_t limit_us)
 {
 	const uint64_t since = monotonic_us();
+	uint64_t pinged = 0;
 
-	while (!event_wait_us(&w->done, 0, limit_us && limit_us < PING_US ? limit_us : PING_US)) {
+	while (!event_wait_us(&w->done, 0, limit_us && limit_us < STOP_CHECK_US ? limit_us : STOP_CHECK_US)) {
 		const uint64_t silent = conn_silent_us(conn), waited = monotonic_us() - since;
+		const int err = limit_us && waited >= limit_us ? -ETIMEDOUT : stop_asked_waiting() ? -WAIT_INTERRUPTED : 0;
 
-		if (limit_us && waited >= limit_us) {
+		if (err) {
 			stop_waiting(c, w);
 			if (!w->done.number)
-				return -ETIMEDOUT;
+				return err;
 			break;
 		}
-		if (silent >= SILENT_US && waited >= SILENT_US)
+		if (silent >= SILENT_US && waited >= SILENT_US) {
 			conn_close(conn, -ETIMEDOUT);
-		else if (silent >= PING_US)
+		} else if (silent >= PING_US && waited >= pinged + PING_US) {
+			pinged = waited;
 			(void)!conn_send(conn, FRAME_PING, 0, 0, NULL);
+		}
 	}
 	return w->err;
 }
@@ -400,12 +408,12 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 	err = connection(c, request->n > FRAME_SMALL_MAX && !dial_is_single(c->o.dial), &conn, &why);
 	if (err) {
 		mutex_lock(&c->lock);
-		if (!c->unreachable)
+		if (!c->unreachable && err != -WAIT_INTERRUPTED)
 			msg_warning("%s: %s", why ? why : dial_name(c->o.dial), why ? "no connection" : error_text(err));
-		c->unreachable = true;
+		c->unreachable = c->unreachable || err != -WAIT_INTERRUPTED;
 		mutex_unlock(&c->lock);
 		free(why);
-		return err == -ENOMEM ? err : -UNREACHABLE;
+		return err == -ENOMEM || err == -WAIT_INTERRUPTED ? err : -UNREACHABLE;
 	}
 	mutex_lock(&c->lock);
 	c->unreachable = false;
@@ -431,9 +439,14 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 	return err;
 }
 
-static bool pause_until(uint64_t until, uint64_t *pause_us)
+/* Returns false if the time is over; *err is set if the caller's wait ends before. */
+static bool pause_until(uint64_t until, uint64_t *pause_us, int *err)
 {
-	if (monotonic_us() + *pause_us >= until)
+	const bool ends = stop_asked_waiting();
+
+	if (ends)
+		*err = -WAIT_INTERRUPTED;
+	if (ends || monotonic_us() + *pause_us >= until)
 		return false;
 	(void)usleep((useconds_t)*pause_us);
 	*pause_us = *pause_us * 2 < PAUSE_MOST_US ? *pause_us * 2 : PAUSE_MOST_US;
@@ -484,7 +497,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 	if (!err)
 		do
 			err = call(c, FRAME_MASTER, &request, 0, &answer);
-		while (err == -UNREACHABLE && pause_until(until, &pause_us));
+		while (err == -UNREACHABLE && pause_until(until, &pause_us, &err));
 	buf_fini(&request);
 	if (err)
 		return err;
@@ -507,7 +520,7 @@ int channel_store(struct channel *c, const struct ss_request *q, struct ss_answe
 		err = ss_request_pack(q, &request);
 		if (!err)
 			err = call(c, FRAME_STORE, &request, 0, &answer);
-	} while ((err == -UNREACHABLE || err == -ANSWER_LOST || err == -ETIMEDOUT) && pause_until(until, &pause_us));
+	} while ((err == -UNREACHABLE || err == -ANSWER_LOST || err == -ETIMEDOUT) && pause_until(until, &pause_us, &err));
 	buf_fini(&request);
 	if (err)
 		return err == -ANSWER_LOST || err == -ETIMEDOUT ? -UNREACHABLE : err;

@@ -41,6 +41,18 @@ struct mutex *fs_row_lock(const struct node *row)
 	return &row_locks[hash_private(0, node_key(row)) % ROW_LOCKS];
 }
 
+static _Thread_local bool is_crowded;
+
+void fs_set_crowded(bool crowded)
+{
+	is_crowded = crowded;
+}
+
+bool fs_is_crowded(void)
+{
+	return is_crowded;
+}
+
 void fs_before_waiting(void)
 {
 	if (before_waiting)

@@ -79,6 +79,9 @@ struct mutex *fs_row_lock(const struct node *row);
 /* Called by a thread that serves a request before it waits for another request's lock.  It calls fn, if that was set before. */
 void fs_before_waiting(void);
 void fs_set_before_waiting(void (*fn)(void));
+/* Notes for the thread's request: EINTR is EAGAIN, because too many requests wait for the server of the store. */
+void fs_set_crowded(bool crowded);
+bool fs_is_crowded(void);
 /* The locks and caches. */
 void fs_init(void);
 void fs_fini(void);

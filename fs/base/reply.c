@@ -19,6 +19,8 @@ static int reply_errno(int err)
 	/* The engine returns EBADMSG for damage, and ETIMEDOUT if its server has ended. */
 	if (err == -EBADMSG || err == -ETIMEDOUT)
 		return EIO;
+	if (err == -EINTR && fs_is_crowded())
+		return EAGAIN;
 	return err < 0 ? -err : err;
 }
 
