@@ -27,6 +27,7 @@
 #define UNSENT_MAX ((size_t)256 << 10) /* bytes before a notice in its connection */
 #define UNHEARD 64u                    /* notices */
 #define KNOWN 16u
+#define RESTRICTED_MOST 8u /* watchers of one user that get no rows */
 
 /* Its peer, or the listener, owns it. */
 struct watcher {
@@ -123,6 +124,19 @@ static uint64_t add_change(struct listener *l, const struct ts_request *q, uint6
 static bool gets_rows(const struct peer_rights *p)
 {
 	return peer_acts_for_others(p) && !(p->key && p->key->table_count);
+}
+
+/* Each of them costs reads of schemas. */
+static bool has_too_many(struct listener *l, const struct peer *p)
+{
+	const struct watcher *w;
+	unsigned n = 0;
+
+	if (gets_rows(&p->rights))
+		return false;
+	TAILQ_FOREACH (w, &l->watchers, link)
+		n += w->peer && w->peer->rights.peer == p->rights.peer;
+	return n >= RESTRICTED_MOST;
 }
 
 static bool may_read(struct watcher *w, uint32_t table)
@@ -345,6 +359,8 @@ int notice_received(struct peer *p, const struct frame *f)
 	mutex_lock(&l->lock);
 	if (f->number && p->watcher) {
 		heard(l, p->watcher, f->number);
+	} else if (!f->number && has_too_many(l, p)) {
+		err = -EMFILE;
 	} else if (!f->number && !p->watcher) {
 		p->watcher = watcher_new(l, p);
 		if (p->watcher) {
