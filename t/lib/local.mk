@@ -15,3 +15,7 @@ nodist_%C%_tabletfs_weak_SOURCES = fs/http/page.c
 # A slow network between two machines (t/lib/net.sh).
 check_PROGRAMS += %D%/net_relay
 %C%_net_relay_SOURCES = %D%/net_relay.c %D%/xorshift.h
+# Files and the library, beside kills (t/917).
+check_PROGRAMS += %D%/lin_files
+%C%_lin_files_SOURCES = %D%/lin_files.c
+%C%_lin_files_LDADD = t/lin/liblin.a libengine.a $(TFS_LDFLAGS)
