@@ -25,7 +25,7 @@
 #include "engine/rpc/tablet_service.h"
 
 #define LISTEN_PEERS_MAX 1024u            /* connections */
-#define LISTEN_USER_MAX 256u              /* of them those of one user */
+#define LISTEN_USER_MAX 256u              /* of them those of one user; so many are kept for root and the owner */
 #define LISTEN_MEMORY ((size_t)256 << 20) /* of large requests that are read or carried out, together */
 
 struct peer_rights;

@@ -144,7 +144,7 @@ bool who_fits(struct listener *l, const struct peer *p)
 		conn_close(oldest->conn, -EMFILE);
 	}
 	mutex_unlock(&l->lock);
-	return is_stranger(p) || (known < LISTEN_PEERS_MAX && same < LISTEN_USER_MAX);
+	return is_stranger(p) || (known < LISTEN_PEERS_MAX - (p->rights.owner ? 0 : LISTEN_USER_MAX) && same < LISTEN_USER_MAX);
 }
 
 void who_log(struct listener *l, const struct peer *p, const char *fmt, ...)

@@ -762,6 +762,46 @@ static void crowd(void **state)
 	end();
 }
 
+/* Says HELLO as a user.  Returns true if it is answered. */
+static bool greets(int fd, uid_t uid)
+{
+	const struct hello h = {.version = HELLO_VERSION, .client = TS_CLIENT_RANDOM | uid};
+	struct pollfd f = {fd, POLLIN, 0};
+	char byte;
+
+	push_hello(fd, &h);
+	assert_int_equal(poll(&f, 1, 10000), 1);
+	return socket_receive(fd, &byte, 1) == 1;
+}
+
+/* Four users with all the connections that they may have: the owner can still connect. */
+static void crowds(void **state)
+{
+	static int fds[4][LISTEN_USER_MAX];
+	unsigned open[4] = {0};
+	struct channel *c;
+
+	if (geteuid() != 0)
+		skip();
+	begin();
+	assert_int_equal(chmod(in_dir(""), 0711), 0);
+	assert_int_equal(chmod(in_dir(SOCKET_NAME), 0666), 0);
+	for (unsigned user = 0; user < 4; user++)
+		for (unsigned i = 0; i < LISTEN_USER_MAX; i++) {
+			fds[user][i] = raw_as(STRANGER + user);
+			open[user] += greets(fds[user][i], STRANGER + user);
+		}
+	assert_int_equal(open[0], LISTEN_USER_MAX);
+	assert_int_equal(open[3], 0);
+	c = channel_open(9);
+	assert_int_equal(read_row(c, 9, 10), 0);
+	channel_free(c);
+	for (unsigned user = 0; user < 4; user++)
+		for (unsigned i = 0; i < LISTEN_USER_MAX; i++)
+			close(fds[user][i]);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -774,6 +814,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(stranger, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(slow, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(crowd, test_dir_setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(crowds, test_dir_setup, test_dir_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
