@@ -397,14 +397,14 @@ static struct queued *take_queued_locked(void)
 
 /* ---- waits for the server of the store ---- */
 
-/* Called by a thread that waits for long.  Returns true if its request must end, with EINTR or EAGAIN. */
-static bool loop_ends_wait(void)
+/* Called by a thread that waits for long.  Returns true if its request must end, with EINTR or EAGAIN.  A slow server is no crowd. */
+static bool loop_ends_wait(bool silent)
 {
 	unsigned all = 0, user = 0;
 	bool crowded;
 
-	if (!self || self->interrupted)
-		return self != NULL;
+	if (!self || self->interrupted || !silent)
+		return self && self->interrupted;
 	mutex_lock(&loop.lock);
 	self->waits = true;
 	for (unsigned i = 0; i < loop.threads; i++) {

@@ -16,18 +16,18 @@ void stop_set(stop_fn *fn, void *arg)
 	stop.arg = arg;
 }
 
-static bool (*_Atomic waiting)(void);
+static bool (*_Atomic waiting)(bool silent);
 
-void stop_set_waiting(bool (*fn)(void))
+void stop_set_waiting(bool (*fn)(bool silent))
 {
 	waiting = fn;
 }
 
-bool stop_asked_waiting(void)
+bool stop_asked_waiting(bool silent)
 {
-	bool (*fn)(void) = waiting;
+	bool (*fn)(bool silent) = waiting;
 
-	return stop_asked() || (fn && fn());
+	return stop_asked() || (fn && fn(silent));
 }
 
 bool stop_asked(void)

@@ -18,10 +18,11 @@ bool stop_asked(void);
 
 /*
  * The same for waits for another process, which may last for minutes.  They ask every
- * STOP_CHECK_US.  fn is the function of all threads; NULL: they wait.
+ * STOP_CHECK_US.  silent: nothing is heard of that process, so the wait may be long.  fn is the
+ * function of all threads; NULL: they wait.
  */
 #define STOP_CHECK_US 50000u
-void stop_set_waiting(bool (*fn)(void));
-bool stop_asked_waiting(void);
+void stop_set_waiting(bool (*fn)(bool silent));
+bool stop_asked_waiting(bool silent);
 
 #endif

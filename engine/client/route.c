@@ -93,7 +93,7 @@ static bool patience_pause(const struct router *r, struct patience *t, bool held
 	uint64_t *left_us = held ? &t->held_us : &t->left_us;
 	uint64_t us = t->pause_us < *left_us ? t->pause_us : *left_us;
 
-	if (!us || stop_asked_waiting())
+	if (!us || stop_asked_waiting(!held))
 		return false;
 	if (r->o.pause)
 		r->o.pause(r->o.pause_arg, us);
@@ -680,7 +680,7 @@ static int router_call(struct tablet_service *s, const struct ts_request *q, str
 			numbers_next_epoch(&r->numbers, r->numbers.epoch);
 		err = route_request(r, &t, q, a);
 	}
-	if ((err == -UNREACHABLE || err == -EAGAIN || is_unknown(err)) && stop_asked_waiting())
+	if ((err == -UNREACHABLE || err == -EAGAIN || is_unknown(err)) && stop_asked_waiting(err != -EAGAIN))
 		err = -WAIT_INTERRUPTED;
 	a->err = t.numbered.first ? call_end(r, &t, q, a, err) : err;
 	for (uint32_t i = 0; i < q->row_count && a->err && a->row_errs; i++)

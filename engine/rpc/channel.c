@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define PING_US 2500000u
+#define STUCK_US 1000000u /* mounts get a notice four times a second */
 #define SILENT_US 5000000u
 #define STREAM_SHIFT 40
 #define PAUSE_FIRST_US 2000u
@@ -228,7 +229,7 @@ static int say_hello(struct channel *c, struct link *l, char **why)
 	/* A server that starts answers when it has replayed its log. */
 	while (!err && !event_wait_us(&l->greeted, 0, STOP_CHECK_US)) {
 		now = monotonic_us();
-		err = now >= until ? -ETIMEDOUT : stop_asked_waiting() ? -WAIT_INTERRUPTED : 0;
+		err = now >= until ? -ETIMEDOUT : stop_asked_waiting(true) ? -WAIT_INTERRUPTED : 0;
 	}
 	if (!err) {
 		mutex_lock(&c->lock);
@@ -281,7 +282,7 @@ static int connection(struct channel *c, bool large, struct conn **out, char **w
 	while (!c->conn[large] && c->connecting[large] && !err)
 		if (!cond_wait_us(&c->connected, &c->lock, STOP_CHECK_US)) {
 			mutex_unlock(&c->lock);
-			err = stop_asked_waiting() ? -WAIT_INTERRUPTED : 0;
+			err = stop_asked_waiting(true) ? -WAIT_INTERRUPTED : 0;
 			mutex_lock(&c->lock);
 		}
 	if (!c->conn[large] && !err) {
@@ -375,7 +376,8 @@ static int await(struct channel *c, struct conn *conn, struct waiting *w, uint64
 
 	while (!event_wait_us(&w->done, 0, limit_us && limit_us < STOP_CHECK_US ? limit_us : STOP_CHECK_US)) {
 		const uint64_t silent = conn_silent_us(conn), waited = monotonic_us() - since;
-		const int err = limit_us && waited >= limit_us ? -ETIMEDOUT : stop_asked_waiting() ? -WAIT_INTERRUPTED : 0;
+		const bool stuck = silent >= STUCK_US && waited >= STUCK_US;
+		const int err = limit_us && waited >= limit_us ? -ETIMEDOUT : stop_asked_waiting(stuck) ? -WAIT_INTERRUPTED : 0;
 
 		if (err) {
 			stop_waiting(c, w);
@@ -442,7 +444,7 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 /* Returns false if the time is over; *err is set if the caller's wait ends before. */
 static bool pause_until(uint64_t until, uint64_t *pause_us, int *err)
 {
-	const bool ends = stop_asked_waiting();
+	const bool ends = stop_asked_waiting(true);
 
 	if (ends)
 		*err = -WAIT_INTERRUPTED;
