@@ -12,7 +12,7 @@ check_PROGRAMS += %D%/tabletfs-weak
 nodist_%C%_tabletfs_weak_SOURCES = fs/http/page.c
 %C%_tabletfs_weak_LDADD = $(tabletfs_LDADD)
 %C%_tabletfs_weak_LDFLAGS = $(TFS_LDFLAGS) -Wl,--wrap=siphash
-# A slow network between two machines (t/lib/net.sh).
+# A slow network between two machines, for t/94-slow-network-loses-nothing.t.
 check_PROGRAMS += %D%/net_relay
 %C%_net_relay_SOURCES = %D%/net_relay.c %D%/xorshift.h
 # Files and the library, beside kills (t/917).

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A mount over TLS and a network whose packets are late and sometimes lost shows what its
+# server has, and calls wait while the line is cut.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the model is not served"
+[ "$(id -u)" = 0 ] && has nsenter && [ -c /dev/net/tun ] || cannot_run "needs root, nsenter and /dev/net/tun"
+"$BUILD/t/lib/net_relay" 5 5 "${TEST_SEED:-1}" >"$W/machines" 2>"$W/relay.err" &
+relay=$!
+machines() { ! kill -0 $relay || read -r near far <"$W/machines"; }
+wait_for "the network" machines
+kill -0 $relay 2>/dev/null || cannot_run "$(cat "$W/relay.err")"
+
+"$TABLETCTL" keys add "$W/keys" host mount >"$W/key"
+chmod 600 "$W/key"
+printf 'listen = "10.99.0.2:7000";\nkeys = "%s";\n' "$W/keys" >"$W/conf"
+nsenter -t "$far" -n -- "$TABLETFS-server" -f -o config="$W/conf" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
+server=$!
+wait_for "the server" test -S "$D/socket"
+nsenter -t "$near" -n -- "$TABLETFS" -f tls://10.99.0.2:7000 "$M" -o keys="$W/key" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
+daemon=$!
+wait_for "the mount" mount_answers
+mkdir -p "$W/in/r1/f" "$W/in/r2/f"
+for i in $(seq 10); do echo "value $i" >"$W/in/r$((i % 2 + 1))/f/c$i"; done
+head -c 3000000 /dev/urandom >"$W/in/r1/f/large"
+mkdir -p "$M/t/.families/f"
+ok "files are written" t cp -r "$W/in/." "$M/t/.latest"
+ok "  and are there" t diff -r "$W/in" "$M/t/.latest"
+
+# ---- the line is cut ----
+kill -USR1 $relay
+t cat "$M/t/.latest/r1/f/c2" >"$W/read" 2>"$W/read.err" &
+reader=$!
+t bash -c 'echo new >"$1"' - "$M/t/.latest/r1/f/new" 2>"$W/write.err" &
+writer=$!
+# Time itself is the subject: longer than a client waits for a sign of life of its server.
+read -r -t 7 <>"$W/.never"
+ok "a read waits while the line is cut" kill -0 $reader
+kill -USR2 $relay
+wait $reader
+is "$? $(cat "$W/read" "$W/read.err")" "0 value 2" "  and ends well when the line is back"
+wait $writer
+is "$? $(cat "$M/t/.latest/r1/f/new") $(find "$M/t/r1/f" -name 'new@*' | wc -l)" "0 new 1" "  a write, too, which is applied once"
+t fusermount3 -u "$M"
+wait_daemon
+is "$daemon_status" 0 "the mount ends well"
+end_server -TERM
+kill $relay
+check_store
+done_testing
