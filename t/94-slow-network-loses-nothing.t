@@ -6,7 +6,7 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model is not served"
 [ "$(id -u)" = 0 ] && has nsenter && [ -c /dev/net/tun ] || cannot_run "needs root, nsenter and /dev/net/tun"
-"$BUILD/t/lib/net_relay" 5 5 "${TEST_SEED:-1}" >"$W/machines" 2>"$W/relay.err" &
+"$BUILD/t/lib/net_relay" 30 5 "${TEST_SEED:-1}" >"$W/machines" 2>"$W/relay.err" &
 relay=$!
 machines() { ! kill -0 $relay || read -r near far <"$W/machines"; }
 wait_for "the network" machines
@@ -27,6 +27,14 @@ head -c 3000000 /dev/urandom >"$W/in/r1/f/large"
 mkdir -p "$M/t/.families/f"
 ok "files are written" t cp -r "$W/in/." "$M/t/.latest"
 ok "  and are there" t diff -r "$W/in" "$M/t/.latest"
+many() {
+	local i failed=0 pids=
+	for i in $(seq 30); do cat "$M/t/.latest/r1/f/c2" >/dev/null 2>>"$W/many.err" & pids="$pids $!"; done
+	for i in $pids; do wait "$i" || failed=$((failed + 1)); done
+	cat "$W/many.err"
+	[ $failed = 0 ]
+}
+ok "30 calls of one user at once do not count as waits for a server that is silent" many
 
 # ---- the line is cut ----
 kill -USR1 $relay
