@@ -18,7 +18,7 @@ pkgconfig_DATA = %D%/tabletfs.pc
 
 # Programs find the library in a directory such as /usr/local/lib in the dynamic linker's cache only.
 install-exec-hook:
-	ln -sf tabletfs$(EXEEXT) '$(DESTDIR)$(bindir)/tabletfs-server'
+	$(MKDIR_P) '$(DESTDIR)$(bindir)' && ln -sf tabletfs$(EXEEXT) '$(DESTDIR)$(bindir)/tabletfs-server'
 	cd '$(DESTDIR)$(libdir)' && ln -sf libtabletfs.so.0.0.0 $(tabletfs_so) && ln -sf $(tabletfs_so) libtabletfs.so
 	@test -n '$(DESTDIR)' || { PATH="$$PATH:/usr/sbin:/sbin"; ldconfig 2>/dev/null; ldconfig -p | grep -qF ' $(libdir)/libtabletfs.so.0'; } || \
 	echo 'make install: programs do not find $(libdir)/libtabletfs.so.0 yet.  Run ldconfig as root, or set LD_LIBRARY_PATH=$(libdir)'
