@@ -85,14 +85,10 @@ void streams_fini(void)
 	mutex_fini(&pool.lock);
 }
 
-static bool stream_is_of(const struct stream *s, const struct node *dir)
+/* key: of dir, by node_append_key. */
+static bool stream_is_of(const struct stream *s, const struct node *dir, const struct buf *key)
 {
-	struct buf key = {0};
-	bool same = s->dir == dir && s->dir_ino == dir->ino && node_append_key(dir, &key) == 0 &&
-		bytes_eq(buf_bytes(&key), buf_bytes(&s->dir_key));
-
-	buf_fini(&key);
-	return same;
+	return s->dir == dir && s->dir_ino == dir->ino && bytes_eq(buf_bytes(key), buf_bytes(&s->dir_key));
 }
 
 static struct bucket *bucket_of(uint64_t dir_ino)
@@ -163,14 +159,19 @@ static void pin_locked(struct stream **pin, struct stream *s)
 int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out)
 {
 	struct stream *s = NULL;
-	int r = 0;
+	struct buf key = {0};
+	int r = node_append_key(dir, &key);
 
+	if (r) {
+		buf_fini(&key);
+		return r;
+	}
 	mutex_lock(&pool.lock);
 	if (!id && fs.no_opendir && !node_in_scan(dir))
 		id = SHARED;
 	if (id)
 		LIST_FOREACH (s, bucket_of(dir->ino), same)
-			if (s->id == id && stream_is_of(s, dir))
+			if (s->id == id && stream_is_of(s, dir, &key))
 				break;
 	if (s)
 		stream_use_locked(s);
@@ -181,6 +182,7 @@ int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct
 	if (s && h)
 		pin_locked(&h->stream, s);
 	mutex_unlock(&pool.lock);
+	buf_fini(&key);
 	*out = s;
 	return r;
 }
@@ -209,14 +211,16 @@ struct stream *stream_fork(const struct stream *s, const struct node *dir, struc
  */
 bool stream_may_be_kept(struct stream *s, const struct node *dir)
 {
-	bool keep = s->epoch == dir->epoch && s->batches <= 1;
+	struct buf key = {0};
+	bool keep = node_append_key(dir, &key) == 0 && s->epoch == dir->epoch && s->batches <= 1;
 	struct stream *other;
 
 	mutex_lock(&pool.lock);
 	s->ended = true;
 	LIST_FOREACH (other, bucket_of(dir->ino), same)
-		keep = keep && (other == s || !stream_is_of(other, dir) || other->ended);
+		keep = keep && (other == s || !stream_is_of(other, dir, &key) || other->ended);
 	mutex_unlock(&pool.lock);
+	buf_fini(&key);
 	return keep || fs.no_opendir;
 }
 
