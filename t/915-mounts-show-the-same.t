@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Two mounts of one store show the same after each of COUNT (500) random changes by one of them or by
+# Two mounts of one store show the same after each of COUNT (500; with TEST_SHARE a part) random changes by one of them or by
 # the library: contents and modes at once, names, sizes, listings, schemas and snapshots soon.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2120
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
@@ -14,7 +14,7 @@ mkdir "$M/t"
 second=$!
 second_answers() { mounted "$M2" && t stat -f "$M2"; }
 wait_for "the second mount" second_answers
-py "$M" "$M2" "$D" "${TEST_SEED:-1}" "${COUNT:-500}" <"$SRC/t/lib/two_views.py"
+py "$M" "$M2" "$D" "${TEST_SEED:-1}" "${COUNT:-$((500 / ${TEST_SHARE:-1}))}" <"$SRC/t/lib/two_views.py"
 fusermount3 -u "$M2"
 wait $second
 is $? 0 "the second mount ends well"
