@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection: frames over a stream socket, in clear text or with TLS (stream.h).  The loop's thread (events.h) reads; any
- * thread sends, itself if the socket accepts the bytes, else the loop's thread sends
- * the rest later.
+ * A connection: frames over a stream socket, in clear text or with TLS (stream.h).  The loop's
+ * thread (events.h) reads.  Any thread sends, itself if the socket accepts the bytes, else the
+ * loop's thread sends the rest later.
  *
- * Bounds: a body has at most FRAME_HELLO_MAX bytes before the first HELLO, then FRAME_SMALL_MAX, or FRAME_LARGE_MAX after conn_enlarge,
- * when `admit` grants memory.  A server reads nothing more over CONN_UNSENT_MAX bytes that the
+ * Bounds: a body has at most FRAME_HELLO_MAX bytes before the first HELLO, then FRAME_SMALL_MAX.
+ * After conn_enlarge it has at most FRAME_LARGE_MAX, when `admit` grants memory.  A client trusts
+ * its server, so all its connections are enlarged.  A server reads nothing more over CONN_UNSENT_MAX bytes that the
  * other side does not take, or over CONN_REQUESTS_MAX unanswered requests.  Over
  * CONN_UNSENT_ALL bytes of all connections of conn_bound, it closes those with unsent bytes.
  * It closes a connection if the handshake of TLS and the first HELLO, the rest of a begun frame, or the acceptance of a

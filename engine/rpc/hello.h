@@ -40,8 +40,8 @@ int hello_unpack(struct tfs_bytes in, struct arena *arena, struct hello *h) TFS_
  * What others have changed since the last NOTICE; nothing: a beat, which shows that the stream
  * is alive.  The number of its frame is its number in the stream, from 1 on.  The first
  * one has `all` set.  Whoever may act for others gets rows; another peer gets tables.
- * A client sends NOTICE without a body: with the number 0, to ask for the stream, then with the
- * number of a notice when it has dropped everything that the notices up to this one name.
+ * A client sends NOTICE without a body.  With the number 0 it asks for the stream.  With the
+ * number of a notice it says: what this notice and all before it name was dropped.
  */
 #define NOTICE_ROW(F)                                                                                                              \
 	F(VALUE, 1, uint32_t, table)       /* the id of a set of tablets, as in requests */                                        \

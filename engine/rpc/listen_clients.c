@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of a listener's clients, and those that are refused. */
+/* Lists the clients of a listener, disconnects them, and refuses them for a minute. */
 #include "engine/rpc/listen_impl.h"
 
 #include "engine/base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a peer is: a Unix user, whom the kernel names, or a key.
+ * Finds out who a peer is.  The kernel names the user of a Unix socket.  At TCP the key names the peer.
  *
  * A peer of TCP is a stranger until the handshake of TLS is over and its HELLO has come.
  * There are at most STRANGERS_MAX strangers, and STRANGERS_OF_ADDRESS of one address.  A
