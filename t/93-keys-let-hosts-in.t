@@ -208,7 +208,10 @@ ok(b"Reused, TLSv1.3" in out, "300 half-open connections keep nobody out") or no
 hello_bytes = client_hello(b"laptop", keys()["laptop"])
 half += [connect() for _ in range(20)]
 for s in half[300:]:
-    s.sendall(hello_bytes[:40])
+    try:
+        s.sendall(hello_bytes[:40])
+    except (BrokenPipeError, ConnectionResetError):
+        pass # the oldest of them have left
 out, err = s_client("-tls1_3")
 ok(b"Reused, TLSv1.3" in out, "nor do 20 that stop in the middle of the handshake") or note(err)
 def closed(s):
@@ -258,7 +261,7 @@ end_net() {
 	wait "$second"
 	is $? 0 "$1"
 }
-tries() { timeout 20 "$TABLETFS" -f -o timeout=2s "$@" "$M2"; }
+tries() { timeout 60 "$TABLETFS" -f -o timeout=50s "$@" "$M2"; }
 chmod 644 "$LAPTOP"
 fails "a client's file of keys that others may read" "mode 0600" tries -o keys="$LAPTOP" "tls://127.0.0.1:$PORT"
 chmod 600 "$LAPTOP"
@@ -269,7 +272,7 @@ sed 's/^laptop/other/' "$LAPTOP" >"$W/other" && chmod 600 "$W/other"
 fails "a key that the server does not have" "rejected|reset" tries -o keys="$W/other" "tls://127.0.0.1:$PORT"
 sed 's/^old/laptop/' "$W/old" >"$W/wrong" && chmod 600 "$W/wrong"
 fails "the secret of another key" "rejected|reset" tries -o keys="$W/wrong" "tls://127.0.0.1:$PORT"
-fails "clear text" "reset|closed|rejected|lost|no answer" tries "tcp://127.0.0.1:$PORT"
+fails "clear text" "reset|closed|rejected|lost|no answer|timed out" tries -o timeout=2s "tcp://127.0.0.1:$PORT"
 
 ok "a mount over TLS" mount_net "$LAPTOP"
 is "$(cat "$M2/t/r/f/a")" one "  reads"

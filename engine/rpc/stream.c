@@ -247,20 +247,23 @@ static int64_t failure(struct stream *s, int r, bool sending)
 		return s->err ? s->err : sending ? -EPIPE : 0;
 	}
 	s->reason = ERR_reason_error_string(ERR_peek_last_error());
-	return s->established ? -EBADMSG : -EKEYREJECTED;
+	s->failed = s->established ? -EBADMSG : -EKEYREJECTED;
+	return s->failed;
 }
 
 static int64_t shake_hands(struct stream *s, bool sending)
 {
 	int r;
 
-	if (s->established)
-		return 0;
+	if (s->established || s->failed)
+		return s->failed;
 	r = SSL_do_handshake(s->ssl);
 	if (r != 1)
 		return failure(s, r, sending);
-	if (!SSL_session_reused(s->ssl)) /* it has used another way than a pre-shared key */
-		return -EKEYREJECTED;
+	if (!SSL_session_reused(s->ssl)) { /* it has used another way than a pre-shared key */
+		s->failed = -EKEYREJECTED;
+		return s->failed;
+	}
 	s->established = true;
 	return 0;
 }

@@ -33,6 +33,7 @@ struct stream {
 	bool more;               /* the next receive has bytes, or an error, that the socket does not report */
 	uint64_t received, sent; /* bytes, by the socket */
 	int err;                 /* of the socket's last call */
+	int failed;              /* -errno of TLS, which stays; 0: none */
 	const char *reason;      /* of a failure of TLS; NULL: none */
 };
 /* Takes fd on success.  tls NULL: clear text. */

@@ -207,12 +207,18 @@ static void wrong_keys(void **state)
 		{"a mount " HEX, "b mount " HEX}, {"a mount " HEX, "a mount " HEX2}, {"", "a mount " HEX}};
 	const struct tfs_bytes plain = tfs_str("GET / HTTP/1.1\r\n\r\n");
 	uint8_t bytes[100] = {0}, a[100], b[100], *got[2] = {a, b};
+	const struct tfs_bytes more = {bytes, sizeof(bytes)};
+	struct stream *failed;
 	struct ends e;
 
 	for (unsigned i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
 		open_ends(&e, keys[i][0], keys[i][1]);
 		assert_int_equal(exchange(&e, bytes, sizeof(bytes), got), -EKEYREJECTED);
 		assert_int_equal(stream_key(&e.s[0]).n, 0);
+		/* A sender and a receiver may be two threads: each is told. */
+		failed = &e.s[e.s[0].reason ? 0 : 1];
+		assert_int_equal(stream_receive(failed, a, sizeof(a)), -EKEYREJECTED);
+		assert_int_equal(stream_send(failed, &more, 1), -EKEYREJECTED);
 		close_ends(&e);
 	}
 	/* Clear text meets TLS. */
