@@ -171,8 +171,11 @@ static void joined_change(void *arg, const struct tfs_options *o)
 
 static int joined_close(void *arg)
 {
-	tfs_unwatch(((struct joined *)arg)->store);
-	return joined_free(arg);
+	struct joined *j = arg;
+
+	tfs_unwatch(j->store);
+	route_goodbye(j->router);
+	return joined_free(j);
 }
 
 /* ---- opening ---- */

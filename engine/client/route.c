@@ -55,6 +55,7 @@
 
 #define PAUSE_FIRST_US 1000u
 #define PAUSE_MOST_US 64000u
+#define GOODBYE_US 1000000u
 /* A scan id of the router: the index of the server, and the server's own scan id. */
 #define SCAN_SERVER_SHIFT 48
 #define SCAN_NUMBER_MASK ((UINT64_C(1) << SCAN_SERVER_SHIFT) - 1)
@@ -735,6 +736,22 @@ int route_new(const struct route_options *o, struct router **out)
 	else
 		*out = r;
 	return err;
+}
+
+void route_goodbye(struct router *r)
+{
+	const struct ts_request q = {
+		.method = TS_HELLO, .epoch = TS_EPOCH_LAST, .token = {.client = r->numbers.client}, .time_left_us = GOODBYE_US};
+
+	if (r->numbers.next == 1 || process_forks() != r->forks)
+		return;
+	for (size_t i = 0; i < r->server_count; i++) {
+		struct ts_answer a = {0};
+
+		if (!r->servers[i]->local)
+			(void)!ts_call(r->servers[i], &q, &a);
+		ts_answer_fini(&a);
+	}
 }
 
 void route_free(struct router *r)

@@ -59,6 +59,11 @@ struct router;
 int route_new(const struct route_options *o, struct router **out) TFS_MUST;
 void route_free(struct router *r);                      /* no call may be running */
 struct tablet_service *route_service(struct router *r); /* valid until route_free */
+/*
+ * Tells the servers that this client ends, if it has changed anything, so that they forget its mutations (TS_EPOCH_LAST).  No
+ * call may be running, and none may follow.  A server that does not hear it forgets them later.
+ */
+void route_goodbye(struct router *r);
 
 struct route_stats {
 	uint64_t hits;       /* requests whose location was in the cache */

@@ -455,6 +455,16 @@ static bool pause_until(uint64_t until, uint64_t *pause_us, int *err)
 	return true;
 }
 
+static bool is_connected(struct channel *c)
+{
+	bool is;
+
+	mutex_lock(&c->lock);
+	is = c->conn[0] != NULL;
+	mutex_unlock(&c->lock);
+	return is;
+}
+
 static int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct channel *c = ((struct tablet_channel *)s)->channel;
@@ -464,6 +474,9 @@ static int tablets_call(struct tablet_service *s, const struct ts_request *q, st
 	unsigned tries = 0;
 	int err;
 
+	/* A server that was started meanwhile does not know the client. */
+	if (q->epoch == TS_EPOCH_LAST && !is_connected(c))
+		return -UNREACHABLE;
 	own.sync = q->sync || c->o.sync;
 	own.user = q->user ? q->user : c->o.user;
 	if (q->spec && q->spec->pub.batch_bytes > SCAN_BATCH_MAX) {

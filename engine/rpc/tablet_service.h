@@ -90,6 +90,8 @@ enum ts_method {
 	 * all requests of this client with earlier epochs before it answers, and
 	 * refuses those that arrive later.  A client whose request has an unknown
 	 * outcome must send this before a read can decide the outcome.
+	 * With TS_EPOCH_LAST the client ends, and has no request under way.  The server
+	 * forgets its mutations in all tablets: no copy of one is carried out any more.
 	 */
 	TS_HELLO,
 	/*
@@ -221,6 +223,7 @@ struct ts_request {
 };
 /* Ids of clients that are not servers have this bit. */
 #define TS_CLIENT_RANDOM (UINT64_C(1) << 63)
+#define TS_EPOCH_LAST UINT64_MAX
 
 #define TS_TABLET(F)                                                                                                               \
 	F(VALUE, 1, struct tfs_bytes, begin)                                                                                       \

@@ -234,11 +234,12 @@ struct tablet_row {
  * Before and after the mutation of a client: a mutation that was carried out
  * before is not applied again.  Returns 1 if it was, with its outcome in r; 0 and
  * r->token, which tablet_token_end ends; or an error of tokens_begin, which is the
- * outcome.  The mutation's number is r->m->number, and not token->number.
+ * outcome.  The mutation's number is r->m->number, and not token->number.  peer: see tokens_begin.
  */
-int tablet_token_begin(struct tablet *t, const struct op_token *token, struct tablet_row *r) TFS_MUST;
+int tablet_token_begin(struct tablet *t, const struct op_token *token, uint64_t peer, struct tablet_row *r) TFS_MUST;
 /* The client gets the outcome again if it repeats the mutation, unless the error says that it should. */
 void tablet_token_end(struct tablet *t, const struct tablet_row *r);
+void tablet_tokens_forget(struct tablet *t, uint64_t client); /* see tokens_forget */
 /*
  * Applies row mutations in order (tablet_write.c has the steps).  It skips a row whose
  * `done` is set.  All of them wait for the log once.  With err 0 a mutation is visible

@@ -306,7 +306,7 @@ out:
 	return err == -EAGAIN ? NEED_LOG_MEMORY : err;
 }
 
-int tablet_token_begin(struct tablet *t, const struct op_token *token, struct tablet_row *r)
+int tablet_token_begin(struct tablet *t, const struct op_token *token, uint64_t peer, struct tablet_row *r)
 {
 	struct op_token id = *token;
 	struct token *x;
@@ -314,7 +314,7 @@ int tablet_token_begin(struct tablet *t, const struct op_token *token, struct ta
 
 	id.number = r->m->number;
 	mutex_lock(&t->lock);
-	n = tokens_begin(&t->tokens, &id, clock_limited(t->env->clock), &x);
+	n = tokens_begin(&t->tokens, &id, peer, clock_limited(t->env->clock), &x);
 	if (n == TOKENS_KNOWN && token_result_decode(buf_bytes(&x->result), &err, &r->failed_op, r->results, r->m->op_count))
 		n = -EINVAL; /* another mutation had this number */
 	mutex_unlock(&t->lock);
@@ -338,6 +338,13 @@ void tablet_token_end(struct tablet *t, const struct tablet_row *r)
 	if (!r->token->decided && error_is_final(r->err))
 		token_decide(t, r->token, r->err, r->failed_op);
 	tokens_end(&t->tokens, r->token);
+	mutex_unlock(&t->lock);
+}
+
+void tablet_tokens_forget(struct tablet *t, uint64_t client)
+{
+	mutex_lock(&t->lock);
+	tokens_forget(&t->tokens, client);
 	mutex_unlock(&t->lock);
 }
 

@@ -28,8 +28,10 @@
 #define STORED_BYTES 20 /* bytes of a stored token without its result: client, number, length */
 
 struct token_client {
-	uint64_t id, lowest;    /* numbers below are forgotten */
-	int64_t last_us;        /* the time of its last mutation */
+	uint64_t id, lowest; /* numbers below are forgotten */
+	int64_t last_us;     /* the time of its last mutation */
+	bool counts;         /* it began here, as a client of peer */
+	uint64_t peer;
 	struct token_list list; /* in the order of numbers */
 	UT_hash_handle hh;
 };
@@ -95,17 +97,26 @@ static void clients_expire(struct tokens *t, int64_t now_us)
 		client_free(t, c);
 }
 
-/* Finds or adds the client.  limit: returns -EAGAIN if there are too many. */
-static int client_get(struct tokens *t, uint64_t id, int64_t now_us, bool limit, struct token_client **out)
+/* Whether one more client of the peer may begin mutations. */
+static bool client_fits(const struct tokens *t, uint64_t peer)
+{
+	const struct token_client *c;
+	unsigned own = 0, others = 0; /* others: of all users but the owner */
+
+	for (c = t->clients; c; c = c->hh.next) {
+		own += c->counts && c->peer == peer;
+		others += c->counts && c->peer;
+	}
+	return peer ? own < TOKENS_SHARE && others < TOKENS_CLIENTS : own < TOKENS_CLIENTS;
+}
+
+/* Finds or adds the client. */
+static int client_get(struct tokens *t, uint64_t id, int64_t now_us, struct token_client **out)
 {
 	struct token_client *c;
 
 	HASH_FIND(hh, t->clients, &id, sizeof id, c);
 	if (!c) {
-		if (limit && HASH_COUNT(t->clients) >= TOKENS_CLIENTS)
-			clients_expire(t, now_us);
-		if (limit && HASH_COUNT(t->clients) >= TOKENS_CLIENTS)
-			return -EAGAIN;
 		c = calloc(1, sizeof *c);
 		if (!c)
 			return -ENOMEM;
@@ -121,6 +132,26 @@ static int client_get(struct tokens *t, uint64_t id, int64_t now_us, bool limit,
 		c->last_us = now_us;
 	*out = c;
 	return 0;
+}
+
+/* The same for a client that begins a mutation.  -EAGAIN: there are too many. */
+static int client_begin(struct tokens *t, uint64_t id, uint64_t peer, int64_t now_us, struct token_client **out)
+{
+	struct token_client *c;
+	int err;
+
+	HASH_FIND(hh, t->clients, &id, sizeof id, c);
+	if (!c && HASH_COUNT(t->clients) >= TOKENS_SHARE && !client_fits(t, peer)) {
+		clients_expire(t, now_us);
+		if (!client_fits(t, peer))
+			return -EAGAIN;
+	}
+	err = client_get(t, id, now_us, out);
+	if (!err && !c) {
+		(*out)->counts = true;
+		(*out)->peer = peer;
+	}
+	return err;
 }
 
 /* Returns the last token of c that is not above number; NULL: none. */
@@ -172,7 +203,7 @@ void tokens_fini(struct tokens *t)
 	client_free(t, c);
 }
 
-int tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us, struct token **out)
+int tokens_begin(struct tokens *t, const struct op_token *token, uint64_t peer, int64_t now_us, struct token **out)
 {
 	struct token_client *c;
 	struct token *x;
@@ -182,7 +213,7 @@ int tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us,
 		return -EINVAL;
 	if (now_us - t->expired_us > EXPIRE_US)
 		clients_expire(t, now_us);
-	err = client_get(t, token->client, now_us, true, &c);
+	err = client_begin(t, token->client, peer, now_us, &c);
 	if (err)
 		return err;
 	client_raise(t, c, token->lowest_unanswered);
@@ -220,6 +251,15 @@ void tokens_end(struct tokens *t, struct token *x)
 		token_forget(t, x);
 }
 
+void tokens_forget(struct tokens *t, uint64_t client)
+{
+	struct token_client *c;
+
+	HASH_FIND(hh, t->clients, &client, sizeof client, c);
+	if (c && !client_running(c))
+		client_free(t, c);
+}
+
 /* Adds a decided token, unless it is known. */
 static int token_put(struct tokens *t, struct token_client *c, uint64_t number, uint64_t seq, struct tfs_bytes result)
 {
@@ -243,7 +283,7 @@ static int token_put(struct tokens *t, struct token_client *c, uint64_t number, 
 int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct tfs_bytes result, int64_t us)
 {
 	struct token_client *c;
-	int err = client_get(t, token->client, us, false, &c);
+	int err = client_get(t, token->client, us, &c);
 
 	if (err)
 		return err;
@@ -257,7 +297,7 @@ int tokens_load(struct tokens *t, const struct tablet_token *v, unsigned count, 
 	int err = 0;
 
 	for (unsigned i = 0; i < count && !err; i++) {
-		err = client_get(t, v[i].client, now_us, false, &c);
+		err = client_get(t, v[i].client, now_us, &c);
 		if (err)
 			break;
 		if (!v[i].result.n)
@@ -355,9 +395,11 @@ int tokens_inherit(struct tokens *t, const struct tokens *from)
 
 	HASH_ITER(hh, from->clients, c, tmp)
 	{
-		err = client_get(t, c->id, c->last_us, false, &own);
+		err = client_get(t, c->id, c->last_us, &own);
 		if (err)
 			return err;
+		own->counts |= c->counts;
+		own->peer = c->counts ? c->peer : own->peer;
 		TAILQ_FOREACH (x, &c->list, of_client)
 			if (x->decided && (err = token_put(t, own, x->id.number, x->seq, buf_bytes(&x->result))))
 				return err;

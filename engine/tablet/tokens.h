@@ -8,9 +8,11 @@
  * result.  Numbers below the lowest one are forgotten; a mutation with such a
  * number fails.
  *
- * Bounds: TOKENS_CLIENTS clients; the mutation of one more fails with -EAGAIN
- * until a client expires.  Replay and a merge may exceed this, because a client that
- * was forgotten could repeat a mutation, and it would be applied twice.
+ * Bounds: TOKENS_CLIENTS clients of the owner of the store, and as many of all other users
+ * together, TOKENS_SHARE of each.  The mutation of one more fails with -EAGAIN until a client
+ * leaves or expires.  A merge may exceed this, and clients of replay and METADATA do not
+ * count, because a client that was forgotten could repeat a mutation, and it would be
+ * applied twice.
  * TOKENS_BYTES bytes; then the oldest results are forgotten, and a repetition of
  * their mutations fails with -MUTATION_ANSWERED.  It also fails if METADATA's column had no
  * space for the result (TOKENS_STORED bytes; for each client it has at least one number),
@@ -29,6 +31,7 @@
 #include "engine/tablet/tablet.h"
 
 #define TOKENS_CLIENTS 2048u
+#define TOKENS_SHARE (TOKENS_CLIENTS / 4)
 #define TOKENS_BYTES (512u << 10)
 #define TOKENS_STORED (64u << 10)
 
@@ -54,17 +57,19 @@ void tokens_init(struct tokens *t);
 void tokens_fini(struct tokens *t);
 
 /*
- * Begins a mutation.  Returns 0 and *out, which the caller must pass to
+ * Begins a mutation.  peer: whose client it is; 0: the owner's.  Returns 0 and *out, which the caller must pass to
  * tokens_end; TOKENS_KNOWN and *out: it was decided before, and *out has the
  * result, as long as no other function is called; -MUTATION_ANSWERED: forgotten; -EAGAIN:
  * it is under way, or there are too many clients; -EINVAL; -ENOMEM.
  */
 enum { TOKENS_KNOWN = 1 };
-int tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us, struct token **out) TFS_MUST;
+int tokens_begin(struct tokens *t, const struct op_token *token, uint64_t peer, int64_t now_us, struct token **out) TFS_MUST;
 /* x->result is the answer from now on. */
 void tokens_decide(struct tokens *t, struct token *x);
 /* Ends the use of x by its thread.  Forgets it if it was not decided. */
 void tokens_end(struct tokens *t, struct token *x);
+/* The client has left: no copy of its mutations is under way. */
+void tokens_forget(struct tokens *t, uint64_t client);
 /* Adds a decided mutation of the log.  us: its time of commit. */
 int tokens_replay(struct tokens *t, const struct op_token *token, uint64_t seq, struct tfs_bytes result, int64_t us) TFS_MUST;
 

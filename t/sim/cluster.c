@@ -453,18 +453,33 @@ static int no_close(void *arg)
 	return 0;
 }
 
-static void client_main(void *arg)
+static void open_client(struct node *n)
 {
-	struct node *n = arg;
 	struct client_options o = {.master = any_master(), .close = no_close};
 
-	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
 	make_router(n);
 	o.locks = n->locks;
 	o.tablets = route_service(n->router);
 	o.router = n->router;
 	tfs_options_init(&o.options);
 	check(client_new(&o, &n->store), "client_new");
+}
+
+void client_again(struct node *n)
+{
+	sim_trace("a client leaves, and comes again");
+	check(tfs_close(n->store), "tfs_close");
+	route_goodbye(n->router);
+	route_free(n->router);
+	open_client(n);
+}
+
+static void client_main(void *arg)
+{
+	struct node *n = arg;
+
+	n->locks = lock_sim_connect(cluster.locks, n->proc, SESSION_US);
+	open_client(n);
 	n->serving = true;
 	n->run(n);
 	n->serving = false;

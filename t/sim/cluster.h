@@ -62,6 +62,8 @@ struct node *server_node(unsigned number);
 struct node *master_node(unsigned number);
 /* run is called with the node when its store is open. */
 struct node *client_node(unsigned number, void (*run)(struct node *n), void *arg);
+/* The client ends well, and another one comes in its place.  Its thread calls this, without handles of the store. */
+void client_again(struct node *n);
 /* The live node of this role and number; NULL: none. */
 struct node *node_find(enum role role, unsigned number);
 bool node_alive(const struct node *n);

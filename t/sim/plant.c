@@ -58,18 +58,18 @@ bool plant_answers(bool of_client, const struct ts_request *q, struct ts_answer 
 	return false;
 }
 
-int __real_tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us, struct token **out);
-int __wrap_tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us, struct token **out);
-int __wrap_tokens_begin(struct tokens *t, const struct op_token *token, int64_t now_us, struct token **out)
+int __real_tokens_begin(struct tokens *t, const struct op_token *token, uint64_t peer, int64_t now_us, struct token **out);
+int __wrap_tokens_begin(struct tokens *t, const struct op_token *token, uint64_t peer, int64_t now_us, struct token **out);
+int __wrap_tokens_begin(struct tokens *t, const struct op_token *token, uint64_t peer, int64_t now_us, struct token **out)
 {
 	struct op_token other = *token;
-	int err = __real_tokens_begin(t, token, now_us, out);
+	int err = __real_tokens_begin(t, token, peer, now_us, out);
 
 	if (!planted(PLANT_DOUBLE_APPEND) || (err != TOKENS_KNOWN && err != -MUTATION_ANSWERED))
 		return err;
 	sim_trace("planted: a mutation is forgotten, and applied again");
 	other.client = 1 + sim_random(UINT32_MAX);
-	return __real_tokens_begin(t, &other, now_us, out);
+	return __real_tokens_begin(t, &other, peer, now_us, out);
 }
 
 void __real_snap_take(struct tablet *t, struct snap *s);

@@ -419,6 +419,11 @@ void work_run(struct node *client)
 			t = NULL;
 		if (t)
 			one_operation(client, t, &number);
+		if (t && sim_chance(30)) {
+			tfs_table_close(t);
+			t = NULL;
+			client_again(client);
+		}
 		sim_sleep(1 + sim_random(work.pause_us));
 	}
 	work.running--;

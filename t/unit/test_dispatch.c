@@ -2,12 +2,14 @@
 /*
  * The dispatcher of requests that come over channels: a flood of user requests that
  * are stuck delays no other class; queues are bounded; a request is never carried out
- * late; refusals are counted by cause; a user has a share of the clients that a server remembers.
+ * late; refusals are counted by cause; a user has a share of the clients that a server, and a
+ * tablet, remembers, and a client that leaves is forgotten.
  */
 #include "t/unit/server_lib.h"
 
 #include "engine/client/client.h"
 #include "engine/rpc/dispatch.h"
+#include "engine/tablet/tokens.h"
 
 #define HANG_S 60u /* the test ends with a signal if a request is not answered */
 
@@ -385,6 +387,87 @@ static void test_user_has_a_share_of_the_clients(void **state)
 	close_store(true);
 }
 
+/* Client n of a user writes a cell, with the number 1. */
+static int write_as(struct tfs_table *t, uint64_t uid, uint64_t n)
+{
+	struct op op = {.kind = OP_WRITE, .family = store_family_id(t, "f"), .w.place = {.us = 1}, .w.truncate_to = UINT64_MAX};
+	struct row_mutation row = {tfs_str("r"), &op, 1, .number = 1};
+	const struct ts_request q = {.method = TS_MUTATE,
+		.table = tfs_table_id(t),
+		.rows = &row,
+		.row_count = 1,
+		.token = {.client = TS_CLIENT_RANDOM | uid << 32 | n, .lowest_unanswered = 1},
+		.epoch = 1,
+		.peer = 1 + uid};
+	struct ts_answer a = {0};
+	int err = ts_call(server_service(hooks.server), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+static int leave(uint64_t uid, uint64_t n)
+{
+	const struct ts_request q = {
+		.method = TS_HELLO, .token = {.client = TS_CLIENT_RANDOM | uid << 32 | n}, .epoch = TS_EPOCH_LAST, .peer = 1 + uid};
+	struct ts_answer a = {0};
+	int err = ts_call(server_service(hooks.server), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+/* A tablet has space for the mutations of 2,048 clients.  Copies of their requests are refused. */
+static void test_clients_that_leave_are_forgotten(void **state)
+{
+	const uint64_t owner = geteuid();
+	struct tfs_table *t;
+
+	open_store();
+	t = make_table("t");
+	for (uint64_t n = 0; n < TOKENS_CLIENTS + 1; n++) {
+		assert_int_equal(write_as(t, owner, n), 0);
+		assert_int_equal(leave(owner, n), 0);
+		assert_int_equal(write_as(t, owner, n), -EPOCH_ENDED);
+	}
+	tfs_table_close(t);
+	close_store(true);
+}
+
+static void test_user_has_a_share_of_a_tablets_clients(void **state)
+{
+	const uint64_t owner = geteuid(), first = owner + 1000;
+	struct tfs_table *t;
+	uint64_t n;
+
+	open_store();
+	t = make_table("t");
+	for (n = 0; n < TOKENS_SHARE; n++)
+		assert_int_equal(write_as(t, first, n), 0);
+	assert_int_equal(write_as(t, first, n), -EAGAIN); /* no more of this user */
+	assert_int_equal(write_as(t, first, 0), 0);       /* but those it has */
+	for (n = 0; n < TOKENS_SHARE; n++) {
+		assert_int_equal(write_as(t, first + 1, n), 0); /* and other users' */
+		assert_int_equal(write_as(t, first + 2, n), 0);
+		assert_int_equal(write_as(t, first + 3, n), 0);
+	}
+	assert_int_equal(write_as(t, first + 4, 0), -EAGAIN);
+	for (n = 0; n < TOKENS_CLIENTS; n++)
+		assert_int_equal(write_as(t, owner, n), 0);
+	assert_int_equal(write_as(t, owner, n), -EAGAIN);
+	assert_int_equal(leave(first, 5), 0);
+	assert_int_equal(write_as(t, first, TOKENS_SHARE), 0); /* in the place of one that has left */
+	assert_int_equal(write_as(t, first, TOKENS_SHARE + 1), -EAGAIN);
+	tfs_table_close(t);
+	close_store(true);
+	/* Those of METADATA and the log do not keep new ones out. */
+	open_store();
+	assert_int_equal(tfs_table_open(store, "t", &t), 0);
+	assert_int_equal(write_as(t, first, TOKENS_SHARE + 1), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,6 +476,8 @@ int main(void)
 		cmocka_unit_test(test_queues_are_bounded),
 		cmocka_unit_test(test_classes),
 		cmocka_unit_test_setup_teardown(test_user_has_a_share_of_the_clients, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clients_that_leave_are_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_user_has_a_share_of_a_tablets_clients, setup, teardown),
 	};
 
 	file_set_hook(dispatch, NULL);

@@ -12,6 +12,9 @@
  * remembers, and a share is kept for root, the user of this process, and callers in it.  A server that was started again has
  * another incarnation, and requests to its former incarnation do not reach it.
  *
+ * A client that leaves begins its last epoch (TS_EPOCH_LAST), so copies of its requests are refused
+ * until it is forgotten.
+ *
  * A client that is a server is dead when its session has ended.  The master sends all servers
  * the list of live servers (TS_BURY) before it reads METADATA and assigns the tablets of dead
  * servers.  So neither a zombie nor the network can insert the row of a split, or delete the
@@ -91,8 +94,7 @@ static void clients_expire(struct clients *x, uint64_t now_us)
 		client_remove(x, c);
 }
 
-/* Root, the user of this process, or a caller in it. */
-static bool is_owner(uint64_t peer)
+bool client_is_owner(uint64_t peer)
 {
 	return peer <= 1 || peer == 1 + (uint64_t)geteuid();
 }
@@ -117,7 +119,7 @@ static struct client_user *user_get(struct clients *x, uint64_t peer)
 
 static int client_new(struct clients *x, uint64_t id, uint64_t peer, struct client_state **out)
 {
-	const bool owner = is_owner(peer);
+	const bool owner = client_is_owner(peer);
 	struct client_user *u = user_get(x, peer);
 	struct client_state *c = NULL;
 	int err = u ? 0 : -ENOMEM;

@@ -15,6 +15,8 @@ void server_service_init(struct server *s);
 
 /* ---- clients.c: clients of other processes, and their epochs ---- */
 extern const struct server_part clients_part;
+/* Whether the peer (struct ts_request) is root, the user of this process, or a caller in it. */
+bool client_is_owner(uint64_t peer);
 /* Before and after a request that makes rows of this table in METADATA.  Returns true if the making of the table has ended. */
 bool making_begin(struct server *s, uint32_t table) TFS_MUST;
 void making_end(struct server *s);

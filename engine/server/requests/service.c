@@ -322,7 +322,8 @@ static void run_apply_permitted(struct row_run *run)
  */
 static int run_begin_token(const struct row_run *run, struct tablet_row *r)
 {
-	int known = tablet_token_begin(run->served->tablet, &run->q->token, r);
+	const uint64_t peer = client_is_owner(run->q->peer) ? 0 : run->q->peer;
+	int known = tablet_token_begin(run->served->tablet, &run->q->token, peer, r);
 
 	if (known == 1 ||
 		(known == -MUTATION_ANSWERED && run->q->row_count > 1)) /* else its error is the request's, which is counted */
@@ -486,11 +487,18 @@ static int see_term(struct server *s, uint64_t term)
 	return err;
 }
 
-/* TS_HELLO: client_begin has ended the earlier requests. */
+/* TS_HELLO: client_begin has ended the earlier requests, and later copies of them are refused. */
 static int serve_hello(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
+	struct served_tablet **list = NULL;
+	unsigned count = 0;
+	int err = q->epoch == TS_EPOCH_LAST ? served_list(s, 0, &list, &count) : 0;
+
 	scans_free_client(s, q->token.client, q->epoch);
-	return 0;
+	for (unsigned i = 0; i < count; i++)
+		tablet_tokens_forget(list[i]->tablet, q->token.client);
+	served_list_put(list, count);
+	return err;
 }
 
 static bool is_load(const struct ts_request *q)
