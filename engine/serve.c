@@ -216,9 +216,88 @@ static int give_text(struct ss_answer *a, int err, char *text)
 	return err;
 }
 
+/* Sums over the tables of a key. */
+struct key_sums {
+	unsigned tables, tablets, snapshots;
+	uint64_t sstables, bytes;
+};
+
+static int add_tablet(void *arg, const struct tfs_tablet *t)
+{
+	struct key_sums *x = arg;
+
+	x->tablets++;
+	x->sstables += t->sstables;
+	x->bytes += t->bytes;
+	return 0;
+}
+
+static int add_snapshot(void *arg, const struct tfs_snapshot *snapshot)
+{
+	((struct key_sums *)arg)->snapshots++;
+	return 0;
+}
+
+static int sum_tables(struct serving *s, const struct key *key, struct key_sums *x)
+{
+	int err = 0;
+
+	*x = (struct key_sums){0};
+	for (unsigned i = 0; i < key->table_count && !err; i++) {
+		struct tfs_table *t;
+
+		err = tfs_table_open(s->o.store, key->tables[i], &t);
+		if (!err) {
+			x->tables++;
+			err = tfs_tablets(t, add_tablet, x);
+			if (!err)
+				err = tfs_snapshot_list(t, false, add_snapshot, x);
+			tfs_table_close(t);
+		}
+		err = err == -ENOENT ? 0 : err;
+	}
+	return err;
+}
+
+/* Appends the lines of a status that are not about other tables. */
+static int put_limited_status(const struct key_sums *x, char *status, struct buf *out)
+{
+	char *line;
+	int err = 0;
+
+	while (!err && (line = strsep(&status, "\n")) != NULL) {
+		if (strncmp(line, "state ", 6) == 0 || strncmp(line, "disk ", 5) == 0)
+			err = buf_printf(out, "%s\n", line);
+		else if (strncmp(line, "tables ", 7) == 0)
+			err = buf_printf(out, "tables       %u, in %u tablets and %llu SSTables; %u snapshots\n", x->tables,
+				x->tablets, (unsigned long long)x->sstables, x->snapshots);
+	}
+	return err;
+}
+
+static int serve_status(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
+{
+	struct key_sums sums;
+	struct buf b = {0};
+	char *text = NULL;
+	int err = tfs_status_for(s->o.store, q->watcher, &text);
+
+	if (err || !is_limited(peer))
+		return give_text(a, err, text);
+	err = sum_tables(s, peer->key, &sums);
+	if (!err)
+		err = put_limited_status(&sums, text, &b);
+	if (!err)
+		err = give(a, &b);
+	free(text);
+	buf_fini(&b);
+	return err;
+}
+
 struct servers {
 	struct ss_answer *a;
 	struct ss_server *v;
+	const struct key_sums *limited; /* the peer's tables; NULL: it may see all */
 };
 
 enum { SERVERS_MOST = 64 };
@@ -232,16 +311,24 @@ static int add_server(void *arg, const struct tfs_server *one)
 	if (!arena_dup(&x->a->arena, tfs_bytes_of(one->name, strlen(one->name) + 1), &name) ||
 		!arena_dup(&x->a->arena, tfs_bytes_of(one->state, strlen(one->state) + 1), &state))
 		return -ENOMEM;
-	x->v[x->a->server_count++] =
-		(struct ss_server){(const char *)name.p, (const char *)state.p, one->incarnation, one->tablets, one->bytes};
+	x->v[x->a->server_count++] = (struct ss_server){(const char *)name.p, (const char *)state.p, one->incarnation,
+		x->limited ? x->limited->tablets : one->tablets, x->limited ? x->limited->bytes : one->bytes};
 	return 0;
 }
 
-static int serve_servers(struct serving *s, struct ss_answer *a)
+/* A key that names its tables sees the tablets of these.  This server has them all. */
+static int serve_servers(struct serving *s, const struct ss_peer *peer, struct ss_answer *a)
 {
 	struct servers x = {.a = a, .v = wire_zalloc(&a->arena, SERVERS_MOST * sizeof(*x.v))};
-	int err = x.v ? tfs_servers(s->o.store, add_server, &x) : -ENOMEM;
+	struct key_sums sums;
+	int err = x.v ? 0 : -ENOMEM;
 
+	if (!err && is_limited(peer)) {
+		err = sum_tables(s, peer->key, &sums);
+		x.limited = &sums;
+	}
+	if (!err)
+		err = tfs_servers(s->o.store, add_server, &x);
 	a->servers = x.v;
 	if (err < 0)
 		a->server_count = 0;
@@ -313,12 +400,7 @@ static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_
 static int serve_call(struct store_service *base, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
 {
 	struct serving *s = (struct serving *)base;
-	char *text = NULL;
-	int err;
 
-	/* They have sums over all tables, and names. */
-	if (is_limited(peer) && (q->method == SS_STATUS || q->method == SS_SERVERS))
-		return -EACCES;
 	switch (q->method) {
 	case SS_LOCK_GET:
 		return serve_lock_get(s, peer, q, a);
@@ -329,10 +411,9 @@ static int serve_call(struct store_service *base, const struct ss_peer *peer, co
 	case SS_SPACE:
 		return tfs_space(s->o.store, &a->total_bytes, &a->available_bytes);
 	case SS_STATUS:
-		err = tfs_status_for(s->o.store, q->watcher, &text);
-		return give_text(a, err, text);
+		return serve_status(s, peer, q, a);
 	case SS_SERVERS:
-		return serve_servers(s, a);
+		return serve_servers(s, peer, a);
 	case SS_KEY:
 		return serve_key(s, peer, q, a);
 	case SS_CLIENTS:

@@ -448,7 +448,15 @@ is "$(ls "$M2")" t "the guest's key has one table, and no other is listed"
 fails "  another one is not there" "No such file" cat "$M2/u/r/f/a"
 is "$(ls "$M2/t/.snap")" st "  snapshots of its table are listed"
 is "$(cat "$M2/t/.snap/st/r/f/a")" one "  and read"
-fails "  the status of the store is not" "denied|permitted" cat "$M2/.tabletfs/status"
+status=$(cat "$M2/.tabletfs/status")
+like "$status" "^mount .*on $M2,.*
+state        [a-z]+ since .*
+tables       1, in 1 tablets and [0-9]+ SSTables; 1 snapshots
+disk         .*
+client       [0-9]+: $M2, user key guest" "  the status has its tables"
+is "$(wc -l <<<"$status")" 5 "  and neither sums over all tables nor other clients"
+is "$(cut -f 3 "$M2/.tabletfs/servers" | tail -n 1)" 1 "  servers counts the tablets of its tables"
+is "$(cut -f 3 "$M/.tabletfs/servers" | tail -n 1)" "$(awk '$1 == "tabletfs_tablets" { print $2 }' "$M/.tabletfs/metrics")" "  for the owner all"
 fails "  nor are metrics" "denied|permitted" cat "$M2/.tabletfs/metrics"
 chmod 777 "$M/u/.families/f" "$M/u"
 py <<'PY'
@@ -508,10 +516,95 @@ names = ["tables/u", "snapshots/%d.su" % all_ids[1], "snapshots/%d.su" % all_ids
 got = answers([(3, message(field(1, 1), field(2, n.encode()))) for n in names])
 same((got[0], got[1], got[3]), (-2, -2, 0), "schemas of other tables do not exist for it")
 other = answers([(3, message(field(1, m))) for m in (5, 6, 7, 10, 11, 12)])
-same(other, [-13, -1, -13, -1, -1, 0], "status, metrics, servers and settings are refused; it sees its own clients")
+same(other, [0, -1, 0, -1, -1, 0], "metrics and settings are refused; it sees its status, its servers and its own clients")
 master = answers([(2, message(field(1, m), field(2, b"u"), field(16, field(1, 0)))) for m in (1, 2, 3)])
 same([e in (-1, -13) for e in master], [True] * 3, "so are the requests to the master")
+
+class Watcher:
+    """A peer that is told what others change."""
+    def __init__(self, identity):
+        self.p = subprocess.Popen(["openssl", "s_client", "-connect", "127.0.0.1:%d" % PORT, "-psk_identity", identity, "-psk",
+            keys()[identity].hex(), "-tls1_3", "-quiet", "-no_ign_eof", "-ciphersuites", "TLS_AES_128_GCM_SHA256"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.data = b""
+        self.p.stdin.write(hello(client=CLIENT + len(identity)) + frame(6, 0, b""))
+        self.p.stdin.flush()
+        while not self.next().get(3):  # the first notice says: all
+            pass
+    def next(self):
+        """The fields of the next notice: 1: a list of (table, has a row)."""
+        while True:
+            while len(self.data) >= 13 and len(self.data) >= 13 + struct.unpack(">I", self.data[:4])[0]:
+                n, kind, _ = struct.unpack(">IBQ", self.data[:13])
+                body, self.data = self.data[13:13 + n], self.data[13 + n:]
+                if kind == 6:
+                    return self.fields(body)
+            b = self.p.stdout.read1(65536)
+            if not b:
+                raise SystemExit("the watcher's connection is closed")
+            self.data += b
+    @staticmethod
+    def read(body, at):
+        n = shift = 0
+        while True:
+            c, at = body[at], at + 1
+            n |= (c & 127) << shift
+            shift += 7
+            if c < 128:
+                return n, at
+    def fields(self, body):
+        out = {1: []}
+        n, at = self.read(body, 0)
+        while at < len(body):
+            tag, at = self.read(body, at)
+            n, at = self.read(body, at)
+            if tag >> 3 == 1:
+                row, body_at, found = body[at:at + n], 0, {}
+                at += n
+                while body_at < len(row):
+                    inner, body_at = self.read(row, body_at)
+                    value, body_at = self.read(row, body_at)
+                    found[inner >> 3] = value
+                    body_at += value if inner & 7 == 2 else 0
+                out[1].append((found[1], bool(found.get(2))))
+            else:
+                out[tag >> 3] = n
+        return out
+    def until(self, table):
+        """All rows of the notices up to the first one that names the table."""
+        rows = []
+        while table not in [t for t, _ in rows]:
+            rows += self.next()[1]
+        return set(rows)
+guest, laptop = Watcher("guest"), Watcher("laptop")
+for table in "ut":
+    with open("%s/%s/r/f/noticed" % (os.environ["M"], table), "w") as f:
+        f.write("x")
+theirs, own = [i for i in all_ids if i not in mine], mine[0]
+same(guest.until(own), {(own, False)}, "its peer is told that its table has changed, without rows, and of no other table")
+told = laptop.until(own)
+ok((own, True) in told and set(theirs) & {t for t, row in told if row}, "  a host that vouches for its users is told the rows of all") or note(told)
 PY
+# ---- disconnect ----
+number() { awk -F'\t' -v m="$M2" '$4 == m { print $1 }' "$M/.tabletfs/clients"; }
+n=$(number)
+ok "disconnect a peer with a key" bash -c "echo disconnect $n >'$M/.tabletfs/ctl'"
+gone() { [ -z "$(number)" ]; }
+ok "  it is not listed any more" wait_for "its end" gone
+t cat "$M2/t/r/f/a" >"$W/waits" &
+waits=$!
+py <<'PY'
+from tap import *
+from peer import *
+out, err = s_client("-tls1_3", "-quiet", identity="guest", send=hello())
+ok(b"the owner of the store has disconnected it" in out, "  a new connection with this key is refused") or note(out, err)
+out, err = s_client("-tls1_3", send=hello())
+ok(b"Reused, TLSv1.3" in out, "  one of another key and the same address is not")
+PY
+ok "  while it waits" kill -0 $waits
+ok "allow" bash -c "echo allow $n >'$M/.tabletfs/ctl'"
+wait $waits
+is "$? $(cat "$W/waits")" "0 one" "  the call that waited ends well"
 ok "a table that gets the name of its table is its table" mv "$M/t" "$M/old"
 ok "  the other" mv "$M/u" "$M/t"
 hidden() { [ "$(cat "$M2/t/r/f/a" 2>/dev/null)" = hidden ]; }
