@@ -43,7 +43,7 @@ for at in "$M" "$W/over/dead2/" "${M#"$PWD"/}"; do
 	kill -9 "$daemon"
 	wait "$daemon" 2>/dev/null
 	daemon=
-	fails "  leaves a dead mount, whose calls fail" 'not connected' stat "$M/"
+	fails "  leaves a dead mount, whose calls fail" 'not connected|connection abort' stat "$M/"
 	t "$TABLETFS" "$D" "$at" 2>"$W/.e"
 	like "$?:$(cat "$W/.e")" "^0:.*$M: the daemon of an earlier mount has died" "the next daemon at $at unmounts it and says so"
 	ok "  its own mount answers" test -d "$M/.tabletfs"

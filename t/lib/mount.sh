@@ -179,6 +179,7 @@ serve_store() {
 	local -a with=()
 	for a; do [[ $a == -o || $a =~ ^(config=|sync) ]] && with+=("$a"); done
 	[ ${#with[@]} = 0 ] || [ "${with[-1]}" != -o ] || unset 'with[-1]'
+	rm -f "$D/socket" # of one that was killed
 	"$TABLETFS-server" -f "${with[@]}" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
 	server=$!
 	wait_for "the server" eval "! kill -0 $server || [ -S '$D/socket' ]" && kill -0 "$server" 2>/dev/null && return
