@@ -228,6 +228,7 @@ wait_daemon() {
 	[ -n "$daemon" ] || return 0
 	if ! wait_for "the daemon's end" eval "! kill -0 $daemon"; then
 		fail "the daemon ends"
+		! has gdb || timeout 60 gdb -p "$daemon" -batch -ex 'thread apply all bt 12' 2>/dev/null | grep -E '^(#|Thread)' | cut -c 1-150 | diag
 		abort_mount
 		kill -9 "$daemon"
 		umount -l "$M" 2>/dev/null
