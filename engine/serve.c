@@ -335,7 +335,10 @@ static int serve_servers(struct serving *s, const struct ss_peer *peer, struct s
 	return err < 0 ? err : 0;
 }
 
-/* Users other than the owner get keys of their own, so that they cannot compute the owner's hashes. */
+/*
+ * Users other than the owner get keys of their own, so that they cannot compute the owner's
+ * hashes: whoever knows them can choose names with equal inode numbers.  A mount with the same name has the same key again.
+ */
 static int serve_key(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
 {
 	uint8_t key[TFS_KEY_BYTES];

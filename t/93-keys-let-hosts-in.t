@@ -288,6 +288,7 @@ rmdir "$M2/t/.snap/s"
 is "$(cd "$M" && find t | sort | md5sum)" "$(cd "$M2" && find t | sort | md5sum)" "  shows the same names"
 like "$(cut -f 2-4,7 "$M/.tabletfs/clients")" "^key laptop	-	$M2	127.0.0.1:[0-9]+\$" "clients has the key and the address"
 
+inode=$(stat -c %i "$M2/t/r/f/a")
 end_net "the mount ends well"
 
 # ---- users for whom a host vouches ----
@@ -403,6 +404,7 @@ end_net "the mount ends well"
 
 # ---- a daemon that is killed ----
 mount_net "$LAPTOP"
+is "$(stat -c %i "$M2/t/r/f/a")" "$inode" "inode numbers are the same in the next mount with the same key"
 cat >"$W/writer.py" <<'PY'
 """Writes numbered cells over TLS, and prints each after it has been acknowledged."""
 import os
@@ -432,6 +434,7 @@ end_net "the mount ends well"
 
 # ---- a key of nobody ----
 mount_net "$W/guest"
+is "$(stat -c %i "$M/t/r/f/a" "$M2/t/r/f/a" | sort -u | grep -cvx "$inode")" 2 "each key and the owner have inode numbers of their own: none can choose names whose numbers collide for others"
 is "$(cat "$M2/t/r/f/b")" two "a guest reads what all may read"
 fails "  it writes nothing, though root mounts" "denied|permitted" cp "$W/conf" "$M2/t/r/f/b"
 is "$(cat "$M/t/r/f/b")" two "  and nothing has changed"
