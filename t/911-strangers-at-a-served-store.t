@@ -111,8 +111,14 @@ is "$(as 1235 cat "$M/.tabletfs/clients" | wc -l)" 1 "  and another user none"
 is "$(as 1234 grep -c '^client ' "$M/.tabletfs/status"):$(grep -c '^client ' "$M/.tabletfs/status")" "1:$(($(wc -l <"$M/.tabletfs/clients") - 1))" "  so does the status"
 like "$(as 1234 grep '^client ' "$M/.tabletfs/status")" "^client       [0-9]+: tabletctl, user 1234, process [0-9]+, address unix; [0-9]+ requests in [0-9]+ s\$" "  which names user, program and address"
 fails "  who disconnects no client" "Permission denied" as 1234 bash -c "echo disconnect $(client) >'$M/.tabletfs/ctl'"
+their=$(awk -F'\t' '$2 == 1234 { print $1 }' "$M/.tabletfs/clients")
+ok "root disconnects it" bash -c "echo disconnect $their >'$M/.tabletfs/ctl'"
 exec 8<&-
 wait $reader
+fails "  a new process of the same user is refused" "the owner of the store has disconnected it" as 1234 "$TABLETCTL" get "$D/t" r f:a
+is "$(as 1235 "$TABLETCTL" get "$D/t" r f:a)" public "  another user is not"
+ok "  until root allows it" bash -c "echo allow $their >'$M/.tabletfs/ctl'"
+is "$(as 1234 "$TABLETCTL" get "$D/t" r f:a)" public "  then it reads again"
 n=$(client)
 fails "a number that no client has" "Invalid argument" bash -c "echo disconnect 999999 >'$M/.tabletfs/ctl'"
 like "$(daemon_log | tail -n 1)" "no client has this number.*disconnect 999999" "  the log says so"
@@ -120,6 +126,7 @@ fails "a client that is not refused cannot be allowed" "Invalid argument" bash -
 ok "disconnect" bash -c "echo disconnect $n >'$M/.tabletfs/ctl'"
 gone() { [ -z "$(client)" ]; }
 ok "  it is not listed any more" wait_for "its end" gone
+is "$(ctl get "$D/t" r f:a)" public "  another process of root is not refused"
 t cat "$W/mnt2/t/r/f/a" >"$W/waits" &
 waits=$!
 is "$(cat "$M/t/r/f/a")" public "  others go on"

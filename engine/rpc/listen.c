@@ -322,8 +322,6 @@ static int admit_network(struct peer *p)
 
 	if (!err && !who_fits(p->listener, p))
 		err = -EMFILE;
-	if (!err && listen_refuses(p->listener, p))
-		err = refuse_hello(p, -EPERM, "the owner of the store has disconnected it");
 	p->asks = (struct ss_peer){.name = p->name, .owner = p->rights.owner, .key = p->rights.key};
 	return err;
 }
@@ -339,6 +337,8 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 
 	if (!err && p->network)
 		err = admit_network(p);
+	if (!err && listen_refuses(l, p))
+		err = refuse_hello(p, -EPERM, "the owner of the store has disconnected it");
 	mutex_lock(&l->lock);
 	if (!err)
 		err = check_hello(p, &h);
@@ -481,8 +481,6 @@ static void accept_peer(struct door *d, int fd)
 		who_log(l, p, "it has too many connections");
 		err = -EMFILE;
 	}
-	if (!err && listen_refuses(l, p))
-		err = -EPERM;
 	if (!err)
 		err = start_workers(l);
 	if (!err)

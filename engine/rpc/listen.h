@@ -83,9 +83,12 @@ unsigned listen_peers(struct listener *l);
  * of: only for those of this user or key (struct ss_peer).  NULL: for all.
  */
 int listen_list(struct listener *l, const char *of, struct buf *out) TFS_MUST;
-/* Closes the client's connections, and refuses its process for a minute.  -ENOENT: there is no such client. */
+/*
+ * Closes the client's connections, and refuses its user for a minute; of root and the owner its process only, of a key this
+ * address.  -ENOENT: there is no such client.
+ */
 int listen_disconnect(struct listener *l, uint64_t number) TFS_MUST;
-/* Lets its process in again.  -ENOENT: it is not refused. */
+/* Lets it in again.  -ENOENT: it is not refused. */
 int listen_allow(struct listener *l, uint64_t number) TFS_MUST;
 
 #endif

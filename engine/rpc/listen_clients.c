@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the clients of a listener, disconnects them, and refuses them for a minute. */
+/*
+ * Lists the clients of a listener, disconnects them, and refuses them for a minute: a user with all
+ * his processes, a key at its address.  Of root and the owner, who disconnect others, the process only.
+ */
 #include "engine/rpc/listen_impl.h"
 
 #include "engine/base/clock.h"
@@ -8,6 +11,7 @@
 #include <stdio.h>
 
 #define REFUSE_US 60000000u
+#define ANY_PLACE 0u
 
 static int list_peer(struct listener *l, const struct peer *p, struct buf *out)
 {
@@ -55,7 +59,7 @@ int listen_disconnect(struct listener *l, uint64_t number)
 		l->refused[i].number = number;
 		l->refused[i].until_us = monotonic_us() + REFUSE_US;
 		l->refused[i].peer = found->rights.peer;
-		l->refused[i].place = found->place;
+		l->refused[i].place = found->network || found->rights.owner ? found->place : ANY_PLACE;
 		TAILQ_FOREACH (p, &l->peers, link)
 			if (p->greeted && p->rights.client == found->rights.client)
 				conn_close(p->conn, -EPERM);
@@ -85,7 +89,7 @@ bool listen_refuses(struct listener *l, const struct peer *p)
 	mutex_lock(&l->lock);
 	for (unsigned i = 0; i < REFUSED_MAX && !refused; i++)
 		refused = l->refused[i].until_us > monotonic_us() && l->refused[i].peer == p->rights.peer &&
-			l->refused[i].place == p->place;
+			(l->refused[i].place == ANY_PLACE || l->refused[i].place == p->place);
 	mutex_unlock(&l->lock);
 	return refused;
 }
