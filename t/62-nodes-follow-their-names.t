@@ -91,7 +91,7 @@ long=$(printf 'r1%0300d' 7)
 mkdir -p "$M/drop/${long:0:254}%/${long:254}/f"
 echo x >"$M/drop/${long:0:254}%/${long:254}/f/q"
 ls "$M/drop/r1/f" "$M/drop/.latest/r1/f" >/dev/null
-# Names are dropped behind the answer (fs/base/notify.h).
+# The answer waits half a second for the kernel (fs/base/notify.h).
 still() { if stat -c 'still there' "$1" 2>/dev/null; then :; fi; }
 echo 'drop-rows r1' >"$M/drop/.ctl"
 is "$(ls "$M/drop" | grep -v %)" r2 "drop-rows: the rows are not listed"
@@ -99,6 +99,24 @@ soon 'still "$M/drop/r1"' "" "  stat knows them no more"
 soon 'still "$M/drop/.latest/r1"' "" "  in the other view"
 soon 'still "$M/drop/${long:0:254}%/${long:254}"' "" "  nor under a long name"
 ok "  and one can be made again" mkdir "$M/drop/r1"
+
+py <<'EOF2'
+from tap import *
+os.chdir(M + "/drop")
+F = ".latest/gone/f"
+left = []
+for verb in ["truncate\n", "drop-rows gone\n"] * 10:
+    os.makedirs(F)
+    spill(F + "/q", b"x")
+    os.listdir(F)
+    begun = time.monotonic()
+    spill(".ctl", verb.encode())
+    if time.monotonic() - begun < 0.4 and (os.path.exists("gone") or os.path.exists(".latest/gone")):
+        left.append(verb)
+    if not wait_until(lambda: os.path.exists(".latest/gone"), False):
+        left.append("never " + verb)
+same(left, [], "no name is left when truncate and drop-rows answer")
+EOF2
 
 # ---- a directory in which a file has been created is not empty ----
 mkdir -p "$M/pend/r/f"

@@ -301,6 +301,7 @@ static int drop_rows(const struct acting *a, struct tfs_bytes prefix, struct cha
 	tfs_scan_free(scan);
 	if (r >= 0)
 		made_drop_rows(table, prefix, c);
+	c->entries_first = true; /* no process holds a directory's lock during it */
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	dir_time_raise_table(table);

@@ -71,6 +71,7 @@ int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c)
 	ofile_end_table(table, NULL, NULL);
 	drop_made(table);
 	node_each_of_table(table, false, drop_row_entry, c);
+	c->entries_first = true; /* no process holds a directory's lock during it */
 	dir_time_raise_table(table);
 	changes_table(c, table);
 	return err;
