@@ -9,6 +9,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/client/client.h"
+#include "engine/lock/lock.h"
 #include "engine/rpc/channel.h"
 #include "engine/rpc/remote_lock.h"
 
@@ -235,6 +236,16 @@ static int open_parts(struct joined *j, struct dial *dial, const struct tfs_opti
 		err = remote_lock_new(j->channel, &j->locks);
 	ro.locks = j->locks;
 	return err ? err : route_new(&ro, &j->router);
+}
+
+void join_explain_nobody(const char *dir, char **reason)
+{
+	char holder[LOCK_HOLDER_MAX] = "";
+	const bool held = lock_local_is_held(dir);
+
+	if (held)
+		lock_local_holder(dir, holder);
+	why_set(reason, "%s: no process serves this directory%s%s", dir, held ? " here; it is in use " : "", holder);
 }
 
 int join_open(const struct store_source *at, const struct tfs_options *o, struct tfs_store **out, char **why)

@@ -514,12 +514,12 @@ static int next_incarnation(
 
 static int embedded_open_locks(struct embedded *e, char **why)
 {
-	char *path = path_join(e->dir, "lock"), holder[64];
+	char *path = path_join(e->dir, "lock"), holder[LOCK_HOLDER_MAX];
 	int err = path ? lock_local_open(path, &e->locks) : -ENOMEM;
 
 	if (err == -EBUSY) {
-		lock_local_holder(e->dir, holder, sizeof(holder));
-		why_set(why, "%s: in use by %s", e->dir, holder);
+		lock_local_holder(e->dir, holder);
+		why_set(why, "%s: in use %s", e->dir, holder);
 	}
 	/* Opening reads no other file than the journal. */
 	if (err && err != -EBUSY && path)
@@ -745,7 +745,7 @@ static int open_any(const struct store_source *at, const struct tfs_options *o, 
 	int err = o->serve && !served ? -ENOENT : join_open(at, o, out, reason);
 
 	if (at->kind == SOURCE_UNIX && join_finds_nobody(err))
-		why_set(reason, "%s: no process serves this directory", at->dir);
+		join_explain_nobody(at->dir, reason);
 	if (served || !join_finds_nobody(err))
 		return err;
 	err = open_here(at->dir, o, out, reason);

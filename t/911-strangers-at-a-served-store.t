@@ -228,6 +228,20 @@ fusermount3 -u "$W/mnt2"
 ok "a clone while others use the store" eval "echo clone u >\"$M/t/.ctl\""
 is "$(ctl get "$D/u" r f:a)" public "  is served, too"
 
+# ---- another host on shared storage: it does not see the process, and its socket is of no use ----
+elsewhere() { t unshare --mount --pid --fork --mount-proc -- "$@"; }
+mv "$D/socket" "$D/elsewhere"
+me="$(uname -n) by process $daemon \\(tabletfs\\)"
+fails "tabletctl names host, process and program" "$D: in use on $me\$" elsewhere "$TABLETCTL" get "$D/t" r f:a
+fails "  so does check" "$D: in use on $me\$" elsewhere "$TABLETCTL" check "$D"
+fails "  and a mount by the socket" "$D: no process serves this directory here; it is in use on $me\$" elsewhere "$TABLETFS" "unix:$D" "$M"
+cp "$D/lock/held" "$W/held"
+: >"$D/lock/held"
+fails "a file without the name says less" "$D: in use by a process of another host or container" elsewhere "$TABLETCTL" check "$D"
+cp "$W/held" "$D/lock/held"
+mv "$D/elsewhere" "$D/socket"
+fails "on this host the kernel names it" "$D: in use by process $daemon \\(tabletfs\\)" ctl check "$D"
+
 # ---- a program of the library ----
 cat >"$W/forks.c" <<'C'
 #include <errno.h>

@@ -5,8 +5,10 @@
  *
  * Opening:
  *	1 flock DIR/held.  If another process holds the flock, the call waits.
- *	  A byte in the file states that the holder is closing.  The wait is
- *	  then longer, because a closing process writes its memtables
+ *	  The first byte of the file states if the holder is closing.  The wait is
+ *	  then longer, because a closing process writes its memtables.  The rest
+ *	  names the holder, for messages at other hosts.  It is not synced, and an
+ *	  opening goes on without it
  *	2 complete or undo the last process's change (lock_files_recover)
  *
  * After an error with an unknown outcome, every later call recovers first, and
@@ -38,12 +40,15 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ESCAPE '='                         /* the last character of a stored name that would end in .tmp */
 #define WAIT_CLOSING_US UINT64_C(60000000) /* the longest wait for the flock of a process that is closing the service */
 #define WAIT_OPEN_US UINT64_C(500000)      /* the longest wait for the flock of another process */
 #define LOCKS_BYTES_MAX ((size_t)1 << 20)
 #define TRY_AGAIN_NS 20000000 /* between two attempts */
+#define CLOSING 'c'
+#define HELD_BYTES 256 /* of the file, padded, so that one write replaces it */
 
 struct ephemeral {
 	struct ephemeral *next;
@@ -490,7 +495,7 @@ static bool holder_is_closing(struct file *held)
 	uint8_t byte;
 	size_t got = 0;
 
-	return file_pread(held, &byte, 1, 0, &got) == 0 && got == 1;
+	return file_pread(held, &byte, 1, 0, &got) == 0 && got == 1 && byte == CLOSING;
 }
 
 int lock_local_flock(struct file *held, const char *dir)
@@ -515,29 +520,74 @@ int lock_local_flock(struct file *held, const char *dir)
 	return 0;
 }
 
-void lock_local_holder(const char *dir, char *out, size_t n)
+/* Finds the holder among the processes that this one sees. */
+static bool find_holder(uint64_t id, char *out, size_t n)
 {
-	char path[PATH_MAX], *line;
 	struct buf locks = {0}, name = {0};
+	char path[64], *line = NULL;
 	unsigned long inode;
-	uint64_t id;
+	bool found = false;
 	int pid;
 
-	snprintf(out, n, "a process of another host or container"); /* none that /proc/locks shows */
-	snprintf(path, sizeof(path), "%s/lock/" LOCK_HELD, dir);
-	if (file_look_up(path, &id) || file_read_all("/proc/locks", LOCKS_BYTES_MAX, &locks) || buf_u8(&locks, 0))
-		goto out;
-	for (line = (char *)locks.p; line; line = strchr(line, '\n'), line += line != NULL) {
+	if (file_read_all("/proc/locks", LOCKS_BYTES_MAX, &locks) == 0 && buf_u8(&locks, 0) == 0)
+		line = (char *)locks.p;
+	for (; line && !found; line = strchr(line, '\n'), line += line != NULL) {
 		if (sscanf(line, "%*d: FLOCK %*s %*s %d %*x:%*x:%lu", &pid, &inode) != 2 || inode != id || pid <= 0)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-		if (file_read_all(path, LOCKS_BYTES_MAX, &name) == 0 && name.n)
-			snprintf(out, n, "process %d (%.*s)", pid, (int)name.n - 1, (const char *)name.p);
-		break;
+		found = file_read_all(path, LOCKS_BYTES_MAX, &name) == 0 && name.n;
+		if (found)
+			snprintf(out, n, "by process %d (%.*s)", pid, (int)name.n - 1, (const char *)name.p);
 	}
-out:
 	buf_fini(&locks);
 	buf_fini(&name);
+	return found;
+}
+
+static void name_holder(struct file *held)
+{
+	char host[HOST_NAME_MAX + 1] = "", text[HELD_BYTES + 1];
+	int n;
+
+	(void)gethostname(host, sizeof(host) - 1);
+	n = snprintf(text, sizeof(text), "o %d %s %s\n", (int)getpid(), *host ? host : "?", program_invocation_short_name);
+	if (n > 0)
+		memset(text + (n < HELD_BYTES ? n : HELD_BYTES), '\n', (size_t)(n < HELD_BYTES ? HELD_BYTES - n : 0));
+	if (file_pwrite(held, text, HELD_BYTES, 0))
+		(void)!file_truncate(held, 0);
+}
+
+void lock_local_holder(const char *dir, char out[LOCK_HOLDER_MAX])
+{
+	char path[PATH_MAX], host[HOST_NAME_MAX + 1], program[HELD_BYTES];
+	struct buf b = {0};
+	uint64_t id;
+	int pid;
+
+	snprintf(out, LOCK_HOLDER_MAX, "by a process of another host or container");
+	snprintf(path, sizeof(path), "%s/lock/" LOCK_HELD, dir);
+	if (file_look_up(path, &id) || find_holder(id, out, LOCK_HOLDER_MAX))
+		return;
+	if (file_read_all(path, HELD_BYTES, &b) == 0 && buf_u8(&b, 0) == 0 &&
+		sscanf((const char *)b.p, "o %d %64s %255[^\n]", &pid, host, program) == 3) {
+		snprintf(out, LOCK_HOLDER_MAX, "on %s by process %d (%s)", host, pid, program);
+		text_hide_controls(out);
+	}
+	buf_fini(&b);
+}
+
+bool lock_local_is_held(const char *dir)
+{
+	char path[PATH_MAX];
+	struct file *f;
+	bool held;
+
+	snprintf(path, sizeof(path), "%s/lock/" LOCK_HELD, dir);
+	if (file_open(path, FILE_READ, &f))
+		return false;
+	held = flock(file_fd(f), LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+	file_close(f);
+	return held;
 }
 
 /* Step 1 of opening. */
@@ -552,8 +602,8 @@ static int take_flock(struct local *l)
 		err = file_open(path, FILE_READWRITE, &l->held);
 	if (!err)
 		err = lock_local_flock(l->held, l->dir);
-	if (!err && holder_is_closing(l->held)) /* the byte of the previous holder */
-		err = file_truncate(l->held, 0);
+	if (!err)
+		name_holder(l->held);
 	free(path);
 	return err;
 }
@@ -572,7 +622,7 @@ void lock_local_closing(struct lock_service *s)
 	int err;
 
 	do
-		err = file_pwrite(l->held, "c", 1, 0);
+		err = file_pwrite(l->held, &(char){CLOSING}, 1, 0);
 	while ((err == -ENOSPC || err == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
 	if (err)
 		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, LOCK_HELD, error_text(err));

@@ -137,8 +137,14 @@ struct file;
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
 /* Acquires only this flock, with the same waits, for readers of a store.  held: the opened file dir/held.  dir is for messages. */
 int lock_local_flock(struct file *held, const char *dir) TFS_MUST;
-/* Writes who has the lock of data directory dir: "process PID (PROGRAM)", or "a process of another host or container". */
-void lock_local_holder(const char *dir, char *out, size_t n);
+/*
+ * Writes who has the lock of data directory dir, as the end of "in use": "by process PID (PROGRAM)"; of another host or
+ * container "on HOST by process PID (PROGRAM)", as it names itself, or "by a process of another host or container".
+ */
+#define LOCK_HOLDER_MAX 400u
+void lock_local_holder(const char *dir, char out[LOCK_HOLDER_MAX]);
+/* Whether a process has it, as far as this process can find out. */
+bool lock_local_is_held(const char *dir);
 /*
  * Sets fn, which is called if a change finds the disk full.  fn returns true if
  * it has freed space; the change is then tried again.  The caller of fn holds no

@@ -72,7 +72,7 @@ int offline_look(const char *dir)
 static int take_offline_flock(struct offline *store)
 {
 	const char *path = text("%s/lock/held", store->dir);
-	char holder[64];
+	char holder[LOCK_HOLDER_MAX];
 	int err = file_open(path, FILE_READ, &store->lock_file);
 
 	if (err == -ENOENT)
@@ -80,8 +80,8 @@ static int take_offline_flock(struct offline *store)
 	if (!err)
 		err = lock_local_flock(store->lock_file, store->dir);
 	if (err == -EBUSY) {
-		lock_local_holder(store->dir, holder, sizeof(holder));
-		complain("%s: in use by %s", store->dir, holder);
+		lock_local_holder(store->dir, holder);
+		complain("%s: in use %s", store->dir, holder);
 	} else if (err)
 		complain("%s: %s", path, strerror(-err));
 	return err;

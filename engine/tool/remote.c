@@ -282,7 +282,12 @@ static int serve_run(const struct arguments *a)
 		err = connect_or_start(d, dir, &to, &why);
 	if (!err)
 		err = relay(to.fd);
-	complain("%s: %s", why ? why : dir, join_finds_nobody(err) ? "no process serves this directory" : strerror(-err));
+	if (!why && join_finds_nobody(err)) {
+		join_explain_nobody(dir, &why);
+		complain("%s", why ? why : dir);
+	} else {
+		complain("%s: %s", why ? why : dir, join_finds_nobody(err) ? "no process serves this directory" : strerror(-err));
+	}
 	dial_free(d);
 	free(why);
 	return EXIT_CANNOT;
