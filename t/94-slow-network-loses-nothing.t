@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A mount over TLS and a network whose packets are late and sometimes lost shows what its
-# server has, and calls wait while the line is cut.
+# server has, and calls wait while the line is cut.  A scan asks for one batch ahead.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model is not served"
@@ -35,6 +35,52 @@ many() {
 	[ $failed = 0 ]
 }
 ok "30 calls of one user at once do not count as waits for a server that is silent" many
+
+# ---- a scan asks for one batch ahead ----
+# Each batch has one cell.  The program reads the first cell, waits, and reads the rest.
+cat >"$W/reader.c" <<'C'
+#include <stdio.h>
+#include <tabletfs.h>
+int main(int argc, char **argv)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = TFS_S("batch"), .row_to = TFS_S("batci"), .batch_bytes = 1};
+	struct tfs_store *s;
+	struct tfs_table *t;
+	struct tfs_scan *scan;
+	struct tfs_cell c;
+	char *why;
+	int n = 0;
+	if (argc != 2 || tfs_open(argv[1], NULL, &s, &why) || tfs_table_open(s, "t", &t) || tfs_scan_new(t, &spec, &scan))
+		return 1;
+	while (tfs_scan_next(scan, &c) == 1)
+		if (n++ == 0 && (puts("one") < 0 || fflush(stdout) || getchar() < 0))
+			return 1;
+	printf("%d\n", n);
+	tfs_scan_free(scan);
+	tfs_table_close(t);
+	return tfs_close(s) ? 1 : 0;
+}
+C
+ln -s "$BUILD/libtabletfs.so.0.0.0" "$W/libtabletfs.so.0"
+ok "a program of the library compiles" "${CC:-cc}" -I"$SRC/engine" -o "$W/reader" "$W/reader.c" "$BUILD/libtabletfs.so.0.0.0"
+scanned() { awk -F'[ "]' '/^tabletfs_table_scanned_cells_total/ && $2 == "t" { print $4 }' "$W/here/.tabletfs/metrics"; }
+two_more() { [ "$(scanned)" = $((before + 2)) ]; }
+for i in 1 2 3 4; do mkdir -p "$M/t/.latest/batch$i/f" && echo "$i" >"$M/t/.latest/batch$i/f/q"; done
+mkdir "$W/here"
+"$TABLETFS" "unix:$D" "$W/here"
+before=$(scanned)
+mkfifo "$W/next"
+LD_LIBRARY_PATH=$W TABLETFS_KEYS="$W/key" nsenter -t "$near" -n -- "$W/reader" tls://10.99.0.2:7000 <"$W/next" >"$W/cells" 2>&1 &
+reader=$!
+exec 5>"$W/next"
+wait_for "the next batch at the server" two_more
+is "$(scanned)" $((before + 2)) "a scan asks for the next batch before its reader wants it, and for one only"
+wait_for "the first cell" test -s "$W/cells"
+echo >&5
+exec 5>&-
+wait $reader
+is "$? $(tr '\n' ' ' <"$W/cells")" "0 one 4 " "  and returns all cells"
+t fusermount3 -u "$W/here"
 
 # ---- the line is cut ----
 kill -USR1 $relay

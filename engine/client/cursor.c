@@ -13,6 +13,11 @@
  * so all its cells are of one instant.  This costs a copy of the row at each end of
  * a batch.  The first cells of a row larger than a batch are returned before, and then
  * the scan continues after the last cell: the rest of the row is of a later instant.
+ *
+ * The cursor sends the request for the next batch when a batch has come, unless a limit
+ * makes it unneeded.  So the server and the network work while the caller uses the batch.  At
+ * most one batch waits.  A service in the same process sends nothing (ts_send), because
+ * the caller's thread would do the work in any case.
  */
 #include "engine/client/cursor.h"
 #include "engine/base/msg.h"
@@ -151,6 +156,47 @@ static int cursor_note(struct row_cursor *c)
 	return c->ready < c->answer.batch.count ? held_add(c) : scan_place_note(&c->place, &c->spec, &c->answer.batch);
 }
 
+/* ---- batches ---- */
+
+/* Counts the rows of the batch.  Rows of one batch that are equal are one. */
+static int cursor_count_rows(struct row_cursor *c)
+{
+	const struct scan_batch *b = &c->answer.batch;
+	struct tfs_bytes last = buf_bytes(&c->last);
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		c->rows += !c->rows || !bytes_eq(last, b->cells[i].row);
+		last = b->cells[i].row;
+	}
+	return b->count ? buf_set(&c->last, last.p, last.n) : 0;
+}
+
+static struct ts_request request_of_next(const struct row_cursor *c)
+{
+	return (struct ts_request){.method = TS_SCAN_NEXT, .table = c->table, .row = c->spec.pub.row_from, .scan = c->answer.scan};
+}
+
+/* Sends the request for the next batch.  The server ends a scan at its limits, but counts the rows of each tablet alone. */
+static int cursor_ask_ahead(struct row_cursor *c)
+{
+	const struct ts_request q = request_of_next(c);
+	int err = c->spec.pub.row_limit ? cursor_count_rows(c) : 0;
+
+	if (!err && c->answer.scan && !(c->spec.pub.row_limit && c->rows > c->spec.pub.row_limit))
+		c->ahead = ts_send(c->svc, &q);
+	return err;
+}
+
+/* Reads the next batch. */
+static int cursor_ask(struct row_cursor *c)
+{
+	const struct ts_request q = request_of_next(c);
+	struct ts_sent *ahead = c->ahead;
+
+	c->ahead = NULL;
+	return ahead ? ts_receive(ahead, &q, &c->answer) : ts_call(c->svc, &q, &c->answer);
+}
+
 /* The next call of cursor_fill opens the rest of the scan: from the held row on, or after the last cell. */
 static int cursor_lost(struct row_cursor *c)
 {
@@ -169,36 +215,39 @@ static int cursor_lost(struct row_cursor *c)
 	return n < 0 ? n : 0;
 }
 
+/* Opens the scan of the next tablet. */
+static int cursor_open(struct row_cursor *c)
+{
+	struct ts_request q = {
+		.method = TS_SCAN_OPEN,
+		.table = c->table,
+		.schema_generation = c->schema_generation,
+		.row = c->spec.pub.row_from,
+		.spec = &c->spec,
+		.user = c->user,
+	};
+	int err;
+
+	if (c->spec.pub.reverse) {
+		err = row_before(c->spec.pub.row_to, &c->last_row);
+		if (err)
+			return err;
+		q.row = buf_bytes(&c->last_row);
+	}
+	if (c->spec.pub.limit)
+		c->spec.pub.limit -= c->returned;
+	c->returned = 0;
+	return call_tablet_service(c->svc, &q, &c->answer);
+}
+
 /* Opens the scan of the next tablet, or continues the open one. */
 static int cursor_fill(struct row_cursor *c)
 {
-	struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .row = c->spec.pub.row_from, .scan = c->answer.scan};
-	int err;
+	int err = c->open ? cursor_note(c) : 0;
 
-	if (c->open) {
-		err = cursor_note(c);
-		if (err)
-			return err;
-	} else {
-		q = (struct ts_request){
-			.method = TS_SCAN_OPEN,
-			.table = c->table,
-			.schema_generation = c->schema_generation,
-			.row = c->spec.pub.row_from,
-			.spec = &c->spec,
-			.user = c->user,
-		};
-		if (c->spec.pub.reverse) {
-			err = row_before(c->spec.pub.row_to, &c->last_row);
-			if (err)
-				return err;
-			q.row = buf_bytes(&c->last_row);
-		}
-		if (c->spec.pub.limit)
-			c->spec.pub.limit -= c->returned;
-		c->returned = 0;
-	}
-	err = c->open ? ts_call(c->svc, &q, &c->answer) : call_tablet_service(c->svc, &q, &c->answer);
+	if (err)
+		return err;
+	err = c->open ? cursor_ask(c) : cursor_open(c);
 	if (c->open && call_is_lost(err)) {
 		if (++c->lost <= LOST_MOST)
 			return cursor_lost(c);
@@ -211,7 +260,7 @@ static int cursor_fill(struct row_cursor *c)
 	c->open = true;
 	c->at = 0;
 	cursor_release(c);
-	return 0;
+	return cursor_ask_ahead(c);
 }
 
 /*
@@ -288,6 +337,7 @@ int row_cursor_next(struct row_cursor *c, const struct tfs_cell **cell)
 
 void row_cursor_fini(struct row_cursor *c)
 {
+	ts_forget(c->ahead);
 	if (c->open && c->answer.scan)
 		close_scan(c->svc, c->table, c->answer.scan);
 	ts_answer_fini(&c->answer);
@@ -295,6 +345,7 @@ void row_cursor_fini(struct row_cursor *c)
 	scan_batch_fini(&c->held);
 	buf_fini(&c->next_row);
 	buf_fini(&c->last_row);
+	buf_fini(&c->last);
 }
 
 int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has)

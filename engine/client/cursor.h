@@ -41,6 +41,9 @@ struct row_cursor {
 	uint64_t returned;       /* cells returned from the present tablet */
 	struct ts_answer answer; /* the present batch */
 	uint32_t at;             /* the next cell in it */
+	struct ts_sent *ahead;   /* the request for the next batch, if it was sent */
+	uint64_t rows;           /* row_limit: the rows of all batches so far */
+	struct buf last;         /* row_limit: the last of these rows */
 };
 void row_cursor_init(
 	struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation, const struct scan_spec *spec);

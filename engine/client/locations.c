@@ -296,6 +296,20 @@ int locations_end(struct locations *l, uint32_t table, struct tfs_bytes row, str
 	return err;
 }
 
+uint32_t locations_rows(struct locations *l, uint32_t table, const struct row_mutation *rows, uint32_t count)
+{
+	struct buf end = {0};
+	bool last = false;
+	uint32_t n = 1;
+
+	if (count > 1 && locations_end(l, table, rows[0].row, &end, &last))
+		n = count;
+	while (n < count && (last || bytes_cmp(rows[n].row, buf_bytes(&end)) < 0))
+		n++;
+	buf_fini(&end);
+	return n;
+}
+
 void locations_get_stats(struct locations *l, struct locations_stats *out)
 {
 	*out = (struct locations_stats){0};

@@ -33,10 +33,14 @@ void locations_put(struct locations *l, uint32_t table, struct tfs_bytes begin, 
 void locations_forget(struct locations *l, uint32_t table, struct tfs_bytes row, const struct tablet_service *service);
 /*
  * Appends the end of row's tablet to *end.  Sets *last to true if it is the
- * table's last tablet, which has no end.  Callers group rows by tablet with
- * this.  -ENOENT: no entry.
+ * table's last tablet, which has no end.  -ENOENT: no entry.
  */
 int locations_end(struct locations *l, uint32_t table, struct tfs_bytes row, struct buf *end, bool *last) TFS_MUST;
+/*
+ * Returns the number of rows, from rows[0] on, that are in one tablet.  If there is no entry
+ * for rows[0]: all; the server refuses rows that are not in the tablet.
+ */
+uint32_t locations_rows(struct locations *l, uint32_t table, const struct row_mutation *rows, uint32_t count);
 
 struct locations_stats {
 	uint64_t hits;

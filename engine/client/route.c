@@ -537,25 +537,6 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 }
 
 /*
- * Returns the number of rows, from rows[0] on, that are in one tablet, according to the
- * cache of locations.  If it has no tablet for rows[0]: all; the server refuses those
- * that are not in the tablet.
- */
-static uint32_t rows_together(struct router *r, uint32_t table, const struct row_mutation *rows, uint32_t count)
-{
-	struct buf end = {0};
-	bool last = false;
-	uint32_t n = 1;
-
-	if (count > 1 && locations_end(r->locations, table, rows[0].row, &end, &last))
-		n = count;
-	while (n < count && (last || bytes_cmp(rows[n].row, buf_bytes(&end)) < 0))
-		n++;
-	buf_fini(&end);
-	return n;
-}
-
-/*
  * Sends the rows of one tablet after the other, in order, because rows may be equal.
  * A server that refuses a row refuses all that follow.  These are sent again.
  */
@@ -573,7 +554,7 @@ static int route_rows(struct router *r, struct patience *t, const struct ts_requ
 		uint32_t n = 0;
 
 		part.rows = q->rows + t->answered;
-		part.row_count = rows_together(r, q->table, part.rows, q->row_count - t->answered);
+		part.row_count = locations_rows(r->locations, q->table, part.rows, q->row_count - t->answered);
 		t->left_us = r->o.patience_us; /* each part has as much as a request of its own */
 		t->pause_us = PAUSE_FIRST_US;
 		err = route_to_row(r, t, &part, &answer);
@@ -668,11 +649,24 @@ static int call_end(struct router *r, struct patience *t, const struct ts_reques
 	return err == -WAIT_INTERRUPTED ? err : err ? -ETIMEDOUT : 0;
 }
 
+/* The result of a request whose caller may have stopped waiting. */
+static int wait_error(int err)
+{
+	const bool waited = err == -UNREACHABLE || err == -EAGAIN || is_unknown(err);
+
+	return waited && stop_asked_waiting(err != -EAGAIN) ? -WAIT_INTERRUPTED : err;
+}
+
+static struct patience patience_new(const struct router *r, const struct ts_request *q)
+{
+	return (struct patience){
+		.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US, .held_us = CLIENT_TIME_US, .rows = q->row_count};
+}
+
 static int router_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct router *r = (struct router *)s;
-	struct patience t = {
-		.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US, .held_us = CLIENT_TIME_US, .rows = q->row_count};
+	struct patience t = patience_new(r, q);
 	int err = -EPERM;
 
 	/* In a child of this process the numbers of mutations would be used twice. */
@@ -681,12 +675,58 @@ static int router_call(struct tablet_service *s, const struct ts_request *q, str
 			numbers_next_epoch(&r->numbers, r->numbers.epoch);
 		err = route_request(r, &t, q, a);
 	}
-	if ((err == -UNREACHABLE || err == -EAGAIN || is_unknown(err)) && stop_asked_waiting(err != -EAGAIN))
-		err = -WAIT_INTERRUPTED;
+	err = wait_error(err);
 	a->err = t.numbered.first ? call_end(r, &t, q, a, err) : err;
 	for (uint32_t i = 0; i < q->row_count && a->err && a->row_errs; i++)
 		a->row_errs[i] = a->err;
 	return a->err;
+}
+
+/* ---- a batch ahead ---- */
+
+struct routed {
+	struct ts_sent base; /* first */
+	struct ts_sent *sent;
+};
+
+static struct ts_sent *router_send(struct tablet_service *s, const struct ts_request *q)
+{
+	struct router *r = (struct router *)s;
+	struct patience t = patience_new(r, q);
+	struct tablet_service *there = server_by_number(r, q->scan >> SCAN_SERVER_SHIFT);
+	const bool sends = q->method == TS_SCAN_NEXT && there && there->ops->send && process_forks() == r->forks;
+	struct routed *x = sends ? malloc(sizeof(*x)) : NULL;
+	struct ts_request own = *q;
+
+	if (!x)
+		return NULL;
+	own.scan = q->scan & SCAN_NUMBER_MASK;
+	envelope_add(r, &t, &own, NULL);
+	*x = (struct routed){.base.service = s, .sent = ts_send(there, &own)};
+	if (x->sent)
+		return &x->base;
+	free(x);
+	return NULL;
+}
+
+/* If the server was busy, sends the request again. */
+static int router_receive(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
+{
+	struct router *r = (struct router *)sent->service;
+	int err = ts_receive(((struct routed *)sent)->sent, q, a);
+
+	free(sent);
+	if (err == -EAGAIN)
+		return router_call(&r->service, q, a);
+	if (!err)
+		err = scan_id_replace(r, server_by_number(r, q->scan >> SCAN_SERVER_SHIFT), q->table, a);
+	return a->err = wait_error(err);
+}
+
+static void router_forget(struct ts_sent *sent)
+{
+	ts_forget(((struct routed *)sent)->sent);
+	free(sent);
 }
 
 struct tablet_service *route_service(struct router *r)
@@ -712,7 +752,8 @@ void route_get_stats(struct router *r, struct route_stats *out)
 
 int route_new(const struct route_options *o, struct router **out)
 {
-	static const struct tablet_service_ops ops = {.call = router_call};
+	static const struct tablet_service_ops ops = {
+		.call = router_call, .send = router_send, .receive = router_receive, .forget = router_forget};
 	struct router *r = calloc(1, sizeof(*r));
 	int err;
 

@@ -395,10 +395,44 @@ static int await(struct channel *c, struct conn *conn, struct waiting *w, uint64
 	return w->err;
 }
 
-/* May take *request, but -UNREACHABLE: it was not sent, and not taken. */
+/* Sends a request, for whose answer *w waits from then on.  May take *request, but -UNREACHABLE: it was not sent, and not taken. */
+static int send_on(struct channel *c, struct conn *conn, enum frame_service service, struct buf *request, struct waiting *w)
+{
+	int err;
+
+	*w = (struct waiting){.conn = conn};
+	mutex_lock(&c->lock);
+	c->unreachable = false;
+	w->number = ++c->number;
+	HASH_ADD(hh, c->waiting, number, sizeof(w->number), w);
+	err = w->hh.tbl ? 0 : -ENOMEM;
+	mutex_unlock(&c->lock);
+	if (err)
+		return err;
+	err = conn_send(conn, FRAME_REQUEST, service, w->number, request);
+	if (err)
+		stop_waiting(c, w);
+	if (err == -UNREACHABLE)
+		drop(c, conn);
+	return err;
+}
+
+/* Waits for the answer, and takes it. */
+static int receive_on(struct channel *c, struct conn *conn, struct waiting *w, uint64_t limit_us, struct buf *answer)
+{
+	int err = await(c, conn, w, limit_us);
+
+	if (err)
+		buf_fini(&w->answer);
+	else
+		*answer = w->answer;
+	return err;
+}
+
+/* The same as send_on and receive_on. */
 static int call(struct channel *c, enum frame_service service, struct buf *request, uint64_t limit_us, struct buf *answer)
 {
-	struct waiting w = {0};
+	struct waiting w;
 	struct conn *conn;
 	char *why = NULL;
 	int err;
@@ -417,27 +451,10 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 		free(why);
 		return err == -ENOMEM || err == -WAIT_INTERRUPTED ? err : -UNREACHABLE;
 	}
-	mutex_lock(&c->lock);
-	c->unreachable = false;
-	w.number = ++c->number;
-	w.conn = conn;
-	HASH_ADD(hh, c->waiting, number, sizeof(w.number), &w);
-	err = w.hh.tbl ? 0 : -ENOMEM;
-	mutex_unlock(&c->lock);
-	if (!err) {
-		err = conn_send(conn, FRAME_REQUEST, service, w.number, request);
-		if (err)
-			stop_waiting(c, &w);
-		if (err == -UNREACHABLE)
-			drop(c, conn);
-		if (!err)
-			err = await(c, conn, &w, limit_us);
-	}
+	err = send_on(c, conn, service, request, &w);
+	if (!err)
+		err = receive_on(c, conn, &w, limit_us, answer);
 	conn_put(conn);
-	if (err)
-		buf_fini(&w.answer);
-	else
-		*answer = w.answer;
 	return err;
 }
 
@@ -465,18 +482,11 @@ static bool is_connected(struct channel *c)
 	return is;
 }
 
-static int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+static int tablets_pack(const struct channel *c, const struct ts_request *q, struct buf *request)
 {
-	struct channel *c = ((struct tablet_channel *)s)->channel;
-	struct buf request = {0}, answer = {0};
 	struct ts_request own = *q;
 	struct scan_spec spec;
-	unsigned tries = 0;
-	int err;
 
-	/* A server that was started meanwhile does not know the client. */
-	if (q->epoch == TS_EPOCH_LAST && !is_connected(c))
-		return -UNREACHABLE;
 	own.sync = q->sync || c->o.sync;
 	own.user = q->user ? q->user : c->o.user;
 	if (q->spec && q->spec->pub.batch_bytes > SCAN_BATCH_MAX) {
@@ -484,17 +494,99 @@ static int tablets_call(struct tablet_service *s, const struct ts_request *q, st
 		spec.pub.batch_bytes = SCAN_BATCH_MAX;
 		own.spec = &spec;
 	}
-	err = ts_request_pack(&own, &request);
+	return ts_request_pack(&own, request);
+}
+
+/* Frees *answer. */
+static int tablets_unpack(struct buf *answer, const struct ts_request *q, struct ts_answer *a)
+{
+	unsigned tries = 0;
+	int err;
+
+	do
+		err = ts_answer_unpack(buf_bytes(answer), q, a);
+	while (wire_again(err, &tries));
+	buf_fini(answer);
+	return err == -EBADMSG ? -ANSWER_LOST : err ? err : a->err;
+}
+
+static int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct channel *c = ((struct tablet_channel *)s)->channel;
+	struct buf request = {0}, answer = {0};
+	int err;
+
+	/* A server that was started meanwhile does not know the client. */
+	if (q->epoch == TS_EPOCH_LAST && !is_connected(c))
+		return -UNREACHABLE;
+	err = tablets_pack(c, q, &request);
 	if (!err)
 		err = call(c, FRAME_TABLETS, &request, q->time_left_us, &answer);
 	buf_fini(&request);
-	if (err)
-		return err;
-	do
-		err = ts_answer_unpack(buf_bytes(&answer), q, a);
-	while (wire_again(err, &tries));
-	buf_fini(&answer);
-	return err == -EBADMSG ? -ANSWER_LOST : err ? err : a->err;
+	return err ? err : tablets_unpack(&answer, q, a);
+}
+
+struct sent {
+	struct ts_sent base; /* first */
+	struct conn *conn;
+	uint64_t limit_us; /* how long the caller of receive waits */
+	struct waiting w;
+};
+
+/* Sends over the connection for small frames if there is one. */
+static struct ts_sent *tablets_send(struct tablet_service *s, const struct ts_request *q)
+{
+	struct channel *c = ((struct tablet_channel *)s)->channel;
+	struct sent *x = getpid() == c->pid ? calloc(1, sizeof(*x)) : NULL;
+	struct buf request = {0};
+	int err = x ? tablets_pack(c, q, &request) : -ENOMEM;
+
+	if (!err) {
+		mutex_lock(&c->lock);
+		x->conn = request.n <= FRAME_SMALL_MAX ? c->conn[0] : NULL;
+		if (x->conn)
+			conn_get(x->conn);
+		mutex_unlock(&c->lock);
+		err = x->conn ? send_on(c, x->conn, FRAME_TABLETS, &request, &x->w) : -UNREACHABLE;
+	}
+	buf_fini(&request);
+	if (!err) {
+		x->base.service = s;
+		x->limit_us = q->time_left_us;
+		return &x->base;
+	}
+	if (x && x->conn)
+		conn_put(x->conn);
+	free(x);
+	return NULL;
+}
+
+static int tablets_receive(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
+{
+	struct channel *c = ((struct tablet_channel *)sent->service)->channel;
+	struct sent *x = (struct sent *)sent;
+	struct buf answer = {0};
+	int err;
+
+	if (getpid() != c->pid)
+		return -EPERM; /* what was sent is the parent's */
+	err = receive_on(c, x->conn, &x->w, x->limit_us, &answer);
+	conn_put(x->conn);
+	free(x);
+	return err ? err : tablets_unpack(&answer, q, a);
+}
+
+static void tablets_forget(struct ts_sent *sent)
+{
+	struct channel *c = ((struct tablet_channel *)sent->service)->channel;
+	struct sent *x = (struct sent *)sent;
+
+	if (getpid() != c->pid)
+		return;
+	stop_waiting(c, &x->w);
+	conn_put(x->conn);
+	buf_fini(&x->w.answer);
+	free(x);
 }
 
 static int master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
@@ -602,7 +694,8 @@ void channel_free(struct channel *c)
 
 int channel_new(const struct channel_options *o, struct channel **out, char **why)
 {
-	static const struct tablet_service_ops tablet_ops = {.call = tablets_call};
+	static const struct tablet_service_ops tablet_ops = {
+		.call = tablets_call, .send = tablets_send, .receive = tablets_receive, .forget = tablets_forget};
 	static const struct master_service_ops master_ops = {.call = master_call};
 	struct channel *c = calloc(1, sizeof(*c));
 	struct conn *conn;

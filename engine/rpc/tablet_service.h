@@ -291,8 +291,16 @@ static inline struct tfs_bytes ts_request_row(const struct ts_request *q)
 }
 
 struct tablet_service;
+/* A request that was sent, and whose answer the caller has not received.  The service that sent it makes and frees it. */
+struct ts_sent {
+	struct tablet_service *service;
+};
 struct tablet_service_ops {
 	int (*call)(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a);
+	/* These are NULL in a service that sends nothing.  See ts_send. */
+	struct ts_sent *(*send)(struct tablet_service *s, const struct ts_request *q);
+	int (*receive)(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a);
+	void (*forget)(struct ts_sent *sent);
 };
 /* Why a server or master refuses a request. */
 enum ts_refusal {
@@ -317,6 +325,27 @@ struct tablet_service {
 static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	return s->ops->call(s, q, a);
+}
+
+/*
+ * Sends a request whose answer is wanted later, and does not wait.  The caller then calls
+ * ts_receive or ts_forget.  Returns NULL if nothing was sent, for example because the server is in this
+ * process or is not connected: the caller uses ts_call when it wants the answer.
+ */
+static inline struct ts_sent *ts_send(struct tablet_service *s, const struct ts_request *q)
+{
+	return s->ops->send ? s->ops->send(s, q) : NULL;
+}
+/* Waits for the answer.  q: the request that was sent.  Returns the same as ts_call, and frees sent. */
+static inline int TFS_MUST ts_receive(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
+{
+	return sent->service->ops->receive(sent, q, a);
+}
+/* The answer is not wanted any more.  Frees sent; NULL allowed. */
+static inline void ts_forget(struct ts_sent *sent)
+{
+	if (sent)
+		sent->service->ops->forget(sent);
 }
 
 /* Counts a refusal; counts NULL, why TS_REFUSALS: nothing. */

@@ -2,15 +2,96 @@
 /*
  * A scan whose server forgets it between any two batches returns the same cells
  * as a scan that is not disturbed: within a long row, forwards and backwards, with
- * limits, over tablets that split, and over a salted table.  A row that fits a batch
- * is of one instant.  Scans belong to a
- * client, have random numbers, and are freed when they are idle.
+ * limits, over tablets that split, and over a salted table.  So does a scan that asks for
+ * each batch before the batch in front of it is used.  It asks for no batch that a limit
+ * makes unneeded.  A row that fits a batch is of one instant.  Scans belong to a client, have
+ * random numbers, and are freed when they are idle, or when they are closed while a batch is read.
  */
 #include "engine/client/client.h"
 #include "engine/server/requests/requests.h"
 #include "t/engine/lib.h"
 
+#include <pthread.h>
 #include <sched.h>
+
+/* ---- a line to the server, over which requests are sent ahead ---- */
+
+struct line {
+	struct tablet_service service; /* first */
+	struct tablet_service *real;
+	unsigned nexts, sent, received, forgotten; /* nexts: that were not sent ahead */
+	bool more;                                 /* the last answer was not that of a whole scan */
+	int lose_every;                            /* of these answers one is lost; 0: none */
+};
+struct on_line {
+	struct ts_sent base; /* first */
+	struct buf answer;
+};
+
+static int line_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	struct line *l = (struct line *)service;
+	int err = ts_call(l->real, q, a);
+
+	l->nexts += q->method == TS_SCAN_NEXT;
+	if (q->method == TS_SCAN_OPEN || q->method == TS_SCAN_NEXT)
+		l->more = !err && a->scan;
+	return err;
+}
+
+/* The server reads the batch at once. */
+static struct ts_sent *line_send(struct tablet_service *service, const struct ts_request *q)
+{
+	struct line *l = (struct line *)service;
+	struct on_line *x = calloc(1, sizeof(*x));
+	struct ts_answer a = {0};
+
+	assert_non_null(x);
+	assert_int_equal(q->method, TS_SCAN_NEXT);
+	x->base.service = service;
+	a.err = ts_call(l->real, q, &a);
+	assert_int_equal(ts_answer_pack(q, &a, &x->answer), 0);
+	ts_answer_fini(&a);
+	l->sent++;
+	return &x->base;
+}
+
+static int line_receive(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
+{
+	struct line *l = (struct line *)sent->service;
+	struct on_line *x = (struct on_line *)sent;
+	int err = -ANSWER_LOST;
+
+	l->received++;
+	if (!l->lose_every || l->received % (unsigned)l->lose_every) {
+		assert_int_equal(ts_answer_unpack(buf_bytes(&x->answer), q, a), 0);
+		err = a->err;
+	}
+	l->more = !err && a->scan;
+	buf_fini(&x->answer);
+	free(x);
+	return err;
+}
+
+static void line_forget(struct ts_sent *sent)
+{
+	struct on_line *x = (struct on_line *)sent;
+
+	((struct line *)sent->service)->forgotten++;
+	buf_fini(&x->answer);
+	free(x);
+}
+
+static struct line line;
+
+/* From now on the store's client asks over the line. */
+static void use_line(void)
+{
+	static const struct tablet_service_ops ops = {line_call, line_send, line_receive, line_forget};
+
+	line = (struct line){.service.ops = &ops, .real = table->store->o.tablets};
+	table->store->o.tablets = &line.service;
+}
 
 /* ---- the same cells ---- */
 
@@ -137,17 +218,50 @@ static void forgotten_scans(void **state)
 	close_store();
 }
 
-static void forgotten_salted_scans(void **state)
+/* The same, over the line; the last part also loses answers. */
+static void scans_ahead(void **state)
 {
 	options.no_background = true;
 	open_store();
+	use_line();
+	fill();
+	hooks.server->scans->idle_us = 0;
+	same_cells(NULL);
+	same_cells("row20");
+	line.lose_every = 7;
+	same_cells("row10");
+	line.lose_every = 0;
+	assert_true(line.sent > 1000);
+	assert_int_equal(line.sent, line.received);
+	assert_int_equal(line.forgotten, 0);
+	close_store();
+}
+
+static void salted_scans(bool ahead)
+{
+	options.no_background = true;
+	open_store();
+	if (ahead)
+		use_line();
 	assert_int_equal(tfs_schema_set_text(
 				 table, TFS_S("salt = 3; families = ({ name = \"f\"; }, { name = \"g\"; });"), TFS_NO_TIME, NULL),
 		0);
 	fill();
 	hooks.server->scans->idle_us = 0;
 	same_cells(NULL);
+	if (ahead)
+		assert_int_equal(line.sent, line.received + line.forgotten);
 	close_store();
+}
+
+static void forgotten_salted_scans(void **state)
+{
+	salted_scans(false);
+}
+
+static void salted_scans_ahead(void **state)
+{
+	salted_scans(true);
 }
 
 /* ---- each row of one instant ---- */
@@ -202,6 +316,54 @@ static void small_rows_are_of_one_instant(void **state)
 		assert_true(of_row > 1); /* the scan was lost */
 		tfs_scan_free(scan);
 	}
+	close_store();
+}
+
+/* ---- one batch ahead ---- */
+
+static unsigned open_scans(void)
+{
+	unsigned n = 0;
+
+	mutex_lock(&hooks.server->scans->lock);
+	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
+		for (const struct open_scan *o = hooks.server->scans->open[i]; o; o = o->next)
+			n++;
+	mutex_unlock(&hooks.server->scans->lock);
+	return n;
+}
+
+/* A batch is asked for before the caller gets a cell of the batch in front of it, and only one. */
+static void one_batch_ahead(void **state)
+{
+	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS, .pub.batch_bytes = 700};
+	const struct tfs_cell *cell;
+	struct row_cursor c;
+	unsigned cells = 0;
+	int n;
+
+	options.no_background = true;
+	open_store();
+	use_line();
+	fill();
+	row_cursor_init(&c, &line.service, store_tablets_id(table), 0, &spec);
+	while ((n = row_cursor_next(&c, &cell)) > 0) {
+		assert_int_equal(line.sent, line.received + line.more);
+		assert_int_equal(line.nexts, 0);
+		cells++;
+	}
+	assert_int_equal(n, 0);
+	assert_true(cells > 250 && line.received > 10);
+	assert_int_equal(line.sent, line.received);
+	row_cursor_fini(&c);
+	/* A scan is closed while its next batch is under way. */
+	row_cursor_init(&c, &line.service, store_tablets_id(table), 0, &spec);
+	assert_int_equal(row_cursor_next(&c, &cell), 1);
+	assert_int_equal(open_scans(), 1);
+	assert_int_equal(line.sent, line.received + 1);
+	row_cursor_fini(&c);
+	assert_int_equal(line.forgotten, 1);
+	assert_int_equal(open_scans(), 0);
 	close_store();
 }
 
@@ -271,18 +433,6 @@ static int scan_call(enum ts_method method, uint64_t client, uint64_t epoch, uin
 	return ts_call(server_service(hooks.server), &q, a);
 }
 
-static unsigned open_scans(void)
-{
-	unsigned n = 0;
-
-	mutex_lock(&hooks.server->scans->lock);
-	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
-		for (const struct open_scan *o = hooks.server->scans->open[i]; o; o = o->next)
-			n++;
-	mutex_unlock(&hooks.server->scans->lock);
-	return n;
-}
-
 static void scans_of_clients(void **state)
 {
 	struct ts_answer a = {0}, b = {0}, c = {0};
@@ -340,16 +490,89 @@ static void idle_scans_are_freed(void **state)
 	close_store();
 }
 
+/* ---- closed while a batch is read ---- */
+
+static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
+static bool gate_shut;
+static unsigned at_gate;
+
+static int wait_at_gate(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	pthread_mutex_lock(&gate_lock);
+	at_gate += op == FILE_OP_READ;
+	pthread_cond_broadcast(&gate_changed);
+	while (gate_shut && op == FILE_OP_READ)
+		pthread_cond_wait(&gate_changed, &gate_lock);
+	pthread_mutex_unlock(&gate_lock);
+	return 0;
+}
+
+static void *next_batch(void *scan)
+{
+	struct ts_answer a = {0};
+	intptr_t err = scan_call(TS_SCAN_NEXT, 7, 2, *(uint64_t *)scan, &a);
+
+	ts_answer_fini(&a);
+	return (void *)err;
+}
+
+/* The request that reads the batch frees the scan. */
+static void closed_under_way(void **state)
+{
+	static const char value[100000];
+	struct ts_answer a = {0}, b = {0};
+	pthread_t t;
+	void *err;
+
+	options.no_background = true;
+	open_store();
+	for (char row[] = "a"; *row < 'h'; ++*row)
+		assert_int_equal(put(row, "q", 1, tfs_bytes_of(value, sizeof(value)), false), 0);
+	assert_int_equal(tfs_flush(table), 0);
+	close_store();
+	open_store();
+	assert_int_equal(scan_call(TS_SCAN_OPEN, 7, 2, 0, &a), 0);
+	assert_true(a.scan);
+	gate_shut = true;
+	file_set_hook(wait_at_gate, NULL);
+	assert_int_equal(pthread_create(&t, NULL, next_batch, &a.scan), 0);
+	pthread_mutex_lock(&gate_lock);
+	while (!at_gate)
+		pthread_cond_wait(&gate_changed, &gate_lock);
+	pthread_mutex_unlock(&gate_lock);
+	assert_int_equal(open_scans(), 1);
+	hooks.server->scans->idle_us = 0;
+	assert_true(scans_free_idle(hooks.server)); /* it is not idle */
+	assert_int_equal(scan_call(TS_SCAN_NEXT, 7, 2, a.scan, &b), -SCAN_UNKNOWN);
+	assert_int_equal(scan_call(TS_SCAN_CLOSE, 7, 2, a.scan, &b), -SCAN_UNKNOWN);
+	pthread_mutex_lock(&gate_lock);
+	gate_shut = false;
+	pthread_cond_broadcast(&gate_changed);
+	pthread_mutex_unlock(&gate_lock);
+	assert_int_equal(pthread_join(t, &err), 0);
+	file_set_hook(NULL, NULL);
+	assert_int_equal((intptr_t)err, -SCAN_UNKNOWN);
+	assert_int_equal(open_scans(), 0);
+	ts_answer_fini(&a);
+	ts_answer_fini(&b);
+	close_store();
+}
+
 int main(void)
 {
 #define L(f) cmocka_unit_test_setup_teardown(f, setup_options, test_dir_teardown)
 	const struct CMUnitTest tests[] = {
 		L(forgotten_scans),
 		L(forgotten_salted_scans),
+		L(scans_ahead),
+		L(salted_scans_ahead),
 		L(small_rows_are_of_one_instant),
+		L(one_batch_ahead),
 		L(lost_for_ever),
 		L(scans_of_clients),
 		L(idle_scans_are_freed),
+		L(closed_under_way),
 	};
 
 	msg_to_nowhere();

@@ -242,8 +242,8 @@ static void leave_edit(struct proc *p, uint64_t late_us)
 		proc_pause(p, late_us + sim_random(late_us));
 }
 
-/* Sends the message and waits for its answer.  Returns 0 or the error of the channel. */
-static int exchange(struct message *m, uint64_t time_left_us)
+/* Sends the message.  Returns when its caller stops waiting. */
+static uint64_t send_message(struct message *m, uint64_t time_left_us)
 {
 	uint64_t until = sim_now() + (time_left_us && time_left_us < faults.timeout_us ? time_left_us : faults.timeout_us);
 	uint64_t late_us;
@@ -258,18 +258,34 @@ static int exchange(struct message *m, uint64_t time_left_us)
 	post(m, late_us);
 	if (late_us)
 		leave_edit(m->c->from, late_us);
-	while (!m->answered && sim_now() < until)
-		(void)sim_wait(m, until - sim_now());
+	return until;
+}
+
+static void leave_message(struct message *m)
+{
 	*m->at = m->next;
 	if (m->next)
 		m->next->at = m->at;
+	m->abandoned = !m->answered;
+}
+
+/* Waits for the answer.  Returns 0 or the error of the channel. */
+static int receive_message(struct message *m, uint64_t until)
+{
+	while (!m->answered && sim_now() < until)
+		(void)sim_wait(m, until - sim_now());
+	leave_message(m);
 	if (!m->answered) {
-		m->abandoned = true;
 		counts.timeouts++;
 		m->err = -ETIMEDOUT;
 	}
 	proc_step();
 	return m->err;
+}
+
+static int exchange(struct message *m, uint64_t time_left_us)
+{
+	return receive_message(m, send_message(m, time_left_us));
 }
 
 static void count(const struct channel *c, const struct ts_request *q)
@@ -311,6 +327,55 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 	return a->err;
 }
 
+/* ---- requests whose answer is wanted later ---- */
+
+struct sent {
+	struct ts_sent base; /* first */
+	struct message *m;
+	uint64_t until;
+};
+
+static struct ts_sent *send_tablets(struct tablet_service *s, const struct ts_request *q)
+{
+	struct channel *c = (struct channel *)s;
+	struct sent *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		sim_fail("out of memory");
+	x->base.service = s;
+	x->m = message_new(c, false);
+	if (ts_request_pack(q, &x->m->request))
+		sim_fail("out of memory");
+	count(c, q);
+	counts.ahead++;
+	sim_note("to %s, ahead: method %d, table %u, row %s", c->to->proc->name, (int)q->method, q->table, Q(ts_request_row(q)));
+	x->until = send_message(x->m, q->time_left_us);
+	return &x->base;
+}
+
+static int receive_tablets(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
+{
+	struct sent *x = (struct sent *)sent;
+	int err = receive_message(x->m, x->until);
+
+	if (!err)
+		err = ts_answer_unpack(buf_bytes(&x->m->answer), q, a);
+	if (err)
+		a->err = err;
+	message_put(x->m);
+	free(x);
+	return a->err;
+}
+
+static void forget_tablets(struct ts_sent *sent)
+{
+	struct sent *x = (struct sent *)sent;
+
+	leave_message(x->m);
+	message_put(x->m);
+	free(x);
+}
+
 static int call_one_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {
 	struct channel *c = (struct channel *)((char *)s - offsetof(struct channel, master));
@@ -330,7 +395,8 @@ static int call_one_master(struct master_service *s, const struct ms_request *q,
 
 static struct channel *channel_find(struct proc *from, struct endpoint *to)
 {
-	static const struct tablet_service_ops tablets_ops = {.call = call_tablets};
+	static const struct tablet_service_ops tablets_ops = {
+		.call = call_tablets, .send = send_tablets, .receive = receive_tablets, .forget = forget_tablets};
 	static const struct master_service_ops master_ops = {.call = call_one_master};
 	struct channel *c = channels;
 

@@ -35,6 +35,7 @@ struct net_counts {
 	uint64_t requests, metadata, metadata_reads; /* of all; for METADATA; of these, reads */
 	uint64_t by_clients, metadata_reads_by_clients;
 	uint64_t lost, repeated, late, refused, timeouts, cut;
+	uint64_t ahead; /* requests that were sent before their answer was wanted */
 };
 void net_set_faults(const struct net_faults *f);
 void net_get_counts(struct net_counts *c);

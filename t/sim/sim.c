@@ -40,7 +40,7 @@
 /* What a child leaves to its parent, in shared memory. */
 struct totals {
 	uint64_t seeds, ops, errors, requests, metadata, metadata_reads, client_requests, client_metadata_reads, switches;
-	uint64_t lost, repeated, late, timeouts, virtual_us, doubts, undecided;
+	uint64_t lost, repeated, late, timeouts, ahead, virtual_us, doubts, undecided;
 	uint64_t faults[16];
 	uint64_t hash; /* of the last seed */
 };
@@ -67,6 +67,7 @@ static void add_totals(const struct lin_totals *lin)
 	ADD(repeated, c.repeated);
 	ADD(late, c.late);
 	ADD(timeouts, c.timeouts);
+	ADD(ahead, c.ahead);
 	ADD(switches, sim_switches());
 	ADD(virtual_us, sim_now());
 	ADD(doubts, lin->doubts);
@@ -203,8 +204,9 @@ static void print_totals(unsigned failed, double seconds)
 	printf("per operation: %.2f requests of all, %.2f of clients, %.2f for METADATA, %.3f reads of METADATA by clients\n",
 		(double)t->requests / ops, (double)t->client_requests / ops, (double)t->metadata / ops,
 		(double)t->client_metadata_reads / ops);
-	printf("messages: %llu lost, %llu repeated, %llu late; %llu time limits\n", (unsigned long long)t->lost,
-		(unsigned long long)t->repeated, (unsigned long long)t->late, (unsigned long long)t->timeouts);
+	printf("messages: %llu lost, %llu repeated, %llu late; %llu time limits; %llu sent ahead\n", (unsigned long long)t->lost,
+		(unsigned long long)t->repeated, (unsigned long long)t->late, (unsigned long long)t->timeouts,
+		(unsigned long long)t->ahead);
 	printf("faults:");
 	for (unsigned i = 0; i < 16 && fault_names[i]; i++)
 		printf(" %llu %s%s", (unsigned long long)t->faults[i], fault_names[i], i < 15 && fault_names[i + 1] ? "," : "\n");

@@ -14,7 +14,7 @@ enum { A, N, V, W };
 static const char *const columns[LIN_COLUMNS] = {"a", "n", "v", "w"};
 #define TABLE "t"
 enum { ROWS_MOST = 32 };
-#define SCAN_BATCH_BYTES 8192u /* more than a row has, less than the table */
+#define SCAN_BATCH_BYTES 1024u /* more than a row has, less than the table */
 
 /* The value of column v that a client last read or wrote: a check of it often holds.  By row. */
 static char known[ROWS_MOST][32];

@@ -7,22 +7,14 @@
  */
 #include "engine/base/socket.h"
 #include "engine/meta/meta.h"
-#include "engine/rpc/channel.h"
 #include "engine/rpc/frame.h"
-#include "engine/rpc/listen.h"
 #include "engine/rpc/listen_check.h"
-#include "t/unit/dir.h"
+#include "t/unit/wire_lib.h"
 
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- the reader ---- */
 
@@ -216,144 +208,6 @@ static void keys(void **state)
 		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);
 		assert_null(r.user);
 	}
-}
-
-/* ---- a listener ---- */
-
-#define SLOW_S 6 /* longer than a channel bears the silence of a server */
-static _Atomic unsigned asked, changed;
-static _Atomic int64_t asked_by; /* -1: no user */
-
-static int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
-{
-	struct tfs_bytes value = {0};
-
-	asked++;
-	asked_by = q->user ? (int64_t)q->user->uid : -1;
-	if (q->method == TS_FLUSH)
-		sleep(SLOW_S);
-	if (q->method == TS_READ)
-		a->size = q->row.n;
-	if (q->method == TS_READ && q->length && (value.p = arena_alloc(&a->arena, q->length)) != NULL) {
-		memset((uint8_t *)(uintptr_t)value.p, 'v', q->length);
-		a->got = q->length;
-		a->bytes = tfs_bytes_of(value.p, q->length);
-	}
-	return q->method == TS_EXISTS ? -ENOENT : 0;
-}
-
-static int master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
-{
-	return -EEXIST;
-}
-
-static int store_call(struct store_service *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
-{
-	a->total_bytes = 42;
-	return 0;
-}
-
-static void on_changed(void *arg, struct tfs_bytes notice, uint64_t number)
-{
-	changed++;
-}
-
-static const struct tablet_service_ops tablet_ops = {.call = tablets_call};
-static const struct master_service_ops master_ops = {.call = master_call};
-static const struct store_service_ops store_ops = {.call = store_call};
-static struct tablet_service tablets = {.ops = &tablet_ops};
-static struct master_service master = {.ops = &master_ops};
-static struct store_service store = {.ops = &store_ops};
-static struct listener *listener;
-
-static void begin(void)
-{
-	const struct listen_options o = {
-		.master = &master, .store = &store, .store_id = tfs_str("the store's id.."), .server = 3, .changed = on_changed};
-	FILE *f;
-	int fd;
-
-	f = fopen(in_dir("FORMAT"), "w");
-	assert_non_null(f);
-	fclose(f);
-	assert_int_equal(socket_listen(in_dir(""), SOCKET_NAME, 0600, (gid_t)-1, &fd), 0);
-	assert_int_equal(listen_new(fd, &tablets, &listener), 0);
-	assert_int_equal(listen_start(listener, &o), 0);
-	assert_int_equal(listen_watch(listener), 0);
-}
-
-static void end(void)
-{
-	listen_free(listener);
-	socket_remove(in_dir(""), SOCKET_NAME);
-}
-
-static struct channel *channel_open(uint64_t client)
-{
-	struct channel_options o = {.client = TS_CLIENT_RANDOM | client, .program = "test", .timeout_us = 60000000};
-	const struct store_source at = {.kind = SOURCE_UNIX, .dir = (char *)(uintptr_t)in_dir("")};
-	struct channel *c;
-	char *why = NULL;
-
-	assert_int_equal(dial_new(&at, &(struct dial_options){.keys = "", .ssh = ""}, &o.dial, &why), 0);
-	assert_int_equal(channel_new(&o, &c, &why), 0);
-	return c;
-}
-
-static int read_row(struct channel *c, uint64_t client, size_t n)
-{
-	struct ts_request q = {
-		.method = TS_READ, .table = 100, .token.client = TS_CLIENT_RANDOM | client, .time_left_us = 30000000};
-	struct ts_answer a = {0};
-	uint8_t *row = calloc(1, n + 1);
-	int err;
-
-	q.row = tfs_bytes_of(row, n);
-	err = ts_call(channel_tablets(c), &q, &a);
-	if (!err)
-		assert_int_equal(a.size, n);
-	ts_answer_fini(&a);
-	free(row);
-	return err;
-}
-
-static void clients(void **state)
-{
-	struct channel *c, *d;
-	struct ts_request w = {.method = TS_MUTATE, .table = 100, .token.client = TS_CLIENT_RANDOM | 1};
-	const struct op op = {.kind = OP_WRITE, .family = 1, .w.base = TFS_BASE_EMPTY};
-	const struct row_mutation change = {.row = tfs_str("r"), .ops = &op, .op_count = 1, .number = 1};
-	struct ss_answer sa = {0};
-	struct ms_answer ma = {0};
-	struct ts_answer ta = {0};
-
-	begin();
-	c = channel_open(1);
-	d = channel_open(2);
-	assert_int_equal(read_row(c, 1, 10), 0);
-	assert_int_equal(read_row(d, 2, 1000), 0);
-	assert_int_equal(read_row(c, 1, 20u << 20), 0); /* by the connection for large requests */
-	assert_int_equal(read_row(c, 1, 100u << 20), 0);
-	assert_int_equal(read_row(c, 1, 200u << 20), -E2BIG);
-	assert_int_equal(channel_store(c, &(struct ss_request){.method = SS_SPACE}, &sa), 0);
-	assert_int_equal(sa.total_bytes, 42);
-	ss_answer_fini(&sa);
-	assert_int_equal(ms_call(channel_master(c), &(struct ms_request){.method = MS_TABLE_CREATE, .name = "t"}, &ma), -EEXIST);
-	ms_answer_fini(&ma);
-	changed = 0;
-	w.rows = &change;
-	w.row_count = 1;
-	assert_int_equal(ts_call(channel_tablets(c), &w, &ta), 0);
-	assert_int_equal(changed, 1); /* before the answer */
-	ts_answer_fini(&ta);
-	channel_free(c);
-	assert_int_equal(read_row(d, 2, 10), 0);
-	/* The server ends and another one begins: the client connects again. */
-	listen_free(listener);
-	assert_true(read_row(d, 2, 10) < 0);
-	assert_int_equal(read_row(d, 2, 10), -UNREACHABLE);
-	channel_free(d);
-	socket_remove(in_dir(""), SOCKET_NAME);
 }
 
 /* ---- hostile peers ---- */
@@ -813,7 +667,6 @@ int main(void)
 		cmocka_unit_test(bad_headers),
 		cmocka_unit_test(rights),
 		cmocka_unit_test(keys),
-		cmocka_unit_test_setup_teardown(clients, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(hostile, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(stranger, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(slow, test_dir_setup, test_dir_teardown),

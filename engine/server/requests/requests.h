@@ -61,6 +61,8 @@ struct open_scan {
 	uint64_t idle_since_us; /* monotonic */
 	struct served_tablet *served;
 	struct tablet_scan *scan;
+	/* Guarded by the lock of struct scans once the scan has a number. */
+	bool busy, unused; /* a request uses it; it was closed meanwhile */
 	struct open_scan *next;
 };
 #define SCAN_BUCKETS 64

@@ -9,6 +9,9 @@
  * files, so it is freed when it was idle for a minute, or when its client has a
  * later epoch.  A client whose scan was freed gets -SCAN_UNKNOWN and opens the rest of
  * the scan (client/cursor.c).
+ *
+ * A client asks for the next batch before it needs it, so it may close a scan whose
+ * batch is being read.  Then the request that reads the batch frees the scan.
  */
 #include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
@@ -31,69 +34,104 @@ int number_draw(uint64_t *number)
 	return 0;
 }
 
-/* Removes the scan from the open ones while a request uses it, so no second request can.  Returns NULL if it is not open. */
+/* Returns where the open scan with this number is linked, or the end of the list. */
+static struct open_scan **scan_place_locked(struct server *s, uint64_t id)
+{
+	struct open_scan **p = &s->scans->open[id % SCAN_BUCKETS];
+
+	while (*p && (*p)->id != id)
+		p = &(*p)->next;
+	return p;
+}
+
+/*
+ * Returns the scan and makes it busy, so that no second request uses it.  NULL: it is not open,
+ * or busy.  A busy scan that is to be closed becomes unused.
+ */
 static struct open_scan *scan_take(struct server *s, const struct ts_request *q)
 {
-	struct open_scan **p, *o;
+	struct open_scan *o;
 
 	mutex_lock(&s->scans->lock);
-	for (p = &s->scans->open[q->scan % SCAN_BUCKETS]; *p && (*p)->id != q->scan; p = &(*p)->next)
-		;
-	o = *p;
+	o = *scan_place_locked(s, q->scan);
 	if (o && (o->served->table != q->table || o->client != q->token.client || o->epoch != q->epoch))
 		o = NULL;
+	if (o && o->busy) {
+		o->unused = o->unused || q->method == TS_SCAN_CLOSE;
+		o = NULL;
+	}
 	if (o)
-		*p = o->next;
+		o->busy = true;
 	mutex_unlock(&s->scans->lock);
 	return o;
 }
 
-/* Sets o->id to a number that no open scan has. */
+/* Gives the new scan a number that no open scan has, and adds it to the open ones. */
 static int scan_number(struct server *s, struct open_scan *o)
 {
-	const struct open_scan *other = NULL;
-	int err;
+	bool taken = true;
+	int err = 0;
 
-	do {
-		err = number_draw(&o->id);
+	while (taken && !err) {
+		uint64_t id;
+
+		err = number_draw(&id);
 		if (err)
 			break;
 		mutex_lock(&s->scans->lock);
-		for (other = s->scans->open[o->id % SCAN_BUCKETS]; other && other->id != o->id; other = other->next)
-			;
+		taken = *scan_place_locked(s, id) != NULL;
+		if (!taken) {
+			o->id = id;
+			o->next = s->scans->open[id % SCAN_BUCKETS];
+			s->scans->open[id % SCAN_BUCKETS] = o;
+		}
 		mutex_unlock(&s->scans->lock);
-	} while (other);
+	}
 	return err;
 }
 
-/* Adds the scan to the open ones.  From then on another thread may free it. */
-static void scan_keep(struct server *s, struct open_scan *o)
-{
-	bool armed;
-
-	o->idle_since_us = monotonic_us();
-	mutex_lock(&s->scans->lock);
-	o->next = s->scans->open[o->id % SCAN_BUCKETS];
-	s->scans->open[o->id % SCAN_BUCKETS] = o;
-	armed = s->scans->armed;
-	s->scans->armed = true;
-	mutex_unlock(&s->scans->lock);
-	if (!armed && !s->closing && !s->o.no_background)
-		task_queue_after(&s->scans->task, s->scans->idle_us / 4);
-}
-
-static void scan_end(struct open_scan *o)
+static void scan_free(struct open_scan *o)
 {
 	tablet_scan_free(o->scan);
 	served_put(o->served);
 	free(o);
 }
 
+/* Ends a busy scan. */
+static void scan_end(struct server *s, struct open_scan *o)
+{
+	if (o->id) {
+		mutex_lock(&s->scans->lock);
+		*scan_place_locked(s, o->id) = o->next;
+		mutex_unlock(&s->scans->lock);
+	}
+	scan_free(o);
+}
+
+/* The scan is not busy any more.  From then on another thread may free it.  Returns false if it was closed meanwhile. */
+static bool scan_keep(struct server *s, struct open_scan *o)
+{
+	bool armed, unused;
+
+	o->idle_since_us = monotonic_us();
+	mutex_lock(&s->scans->lock);
+	unused = o->unused;
+	o->busy = unused;
+	armed = s->scans->armed;
+	s->scans->armed = armed || !unused;
+	mutex_unlock(&s->scans->lock);
+	if (unused)
+		scan_end(s, o);
+	else if (!armed && !s->closing && !s->o.no_background)
+		task_queue_after(&s->scans->task, s->scans->idle_us / 4);
+	return !unused;
+}
+
 /* ---- scans that are no longer used ---- */
 
 typedef bool unused_fn(const struct open_scan *o, uint64_t a, uint64_t b);
 
-/* Frees the scans of which fn returns true.  Returns true if others are open. */
+/* Frees the scans of which fn returns true, unless they are busy.  Returns true if others are open. */
 static bool scans_free_unused(struct server *s, unused_fn *fn, uint64_t a, uint64_t b)
 {
 	struct open_scan *unused = NULL, *o;
@@ -102,7 +140,7 @@ static bool scans_free_unused(struct server *s, unused_fn *fn, uint64_t a, uint6
 	mutex_lock(&s->scans->lock);
 	for (unsigned i = 0; i < SCAN_BUCKETS; i++)
 		for (struct open_scan **p = &s->scans->open[i]; (o = *p) != NULL;) {
-			if (!fn(o, a, b)) {
+			if (o->busy || !fn(o, a, b)) {
 				others = true;
 				p = &o->next;
 				continue;
@@ -114,7 +152,7 @@ static bool scans_free_unused(struct server *s, unused_fn *fn, uint64_t a, uint6
 	mutex_unlock(&s->scans->lock);
 	while ((o = unused)) {
 		unused = o->next;
-		scan_end(o);
+		scan_free(o);
 	}
 	return others;
 }
@@ -183,19 +221,14 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	/* The tablet was split or merged: other tablets serve the rest of the scan, from this row on. */
 	if (!err && a->batch.done && tablet_scan_replaced(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
 		err = -ENOMEM;
-	if (err || a->batch.done) {
-		scan_end(o);
-		return err;
-	}
-	if (!o->id)
+	if (!err && !a->batch.done && !o->id)
 		err = scan_number(s, o);
-	if (err) {
-		scan_end(o);
+	if (err || a->batch.done) {
+		scan_end(s, o);
 		return err;
 	}
 	a->scan = o->id;
-	scan_keep(s, o);
-	return 0;
+	return scan_keep(s, o) ? 0 : -SCAN_UNKNOWN;
 }
 
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
@@ -222,6 +255,7 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	}
 	o->client = q->token.client;
 	o->epoch = q->epoch;
+	o->busy = true;
 	arena_reset(&a->arena);
 	a->tablet_end = (struct tfs_bytes){NULL, 0};
 	if (q->spec->pub.reverse)
@@ -264,7 +298,7 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 		return -SCAN_UNKNOWN;
 	if (q->method == TS_SCAN_NEXT)
 		return scan_more(s, o, a);
-	scan_end(o);
+	scan_end(s, o);
 	return 0;
 }
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels over a Unix socket, and a listener.  Requests of all sizes are answered, and a change is
+ * told to others before its answer.  Requests are served before their answers are
+ * wanted.  A client connects again when its server has ended.
+ */
+#include "t/unit/wire_lib.h"
+
+static void clients(void **state)
+{
+	struct channel *c, *d;
+	struct ts_request w = {.method = TS_MUTATE, .table = 100, .token.client = TS_CLIENT_RANDOM | 1};
+	const struct op op = {.kind = OP_WRITE, .family = 1, .w.base = TFS_BASE_EMPTY};
+	const struct row_mutation change = {.row = tfs_str("r"), .ops = &op, .op_count = 1, .number = 1};
+	struct ss_answer sa = {0};
+	struct ms_answer ma = {0};
+	struct ts_answer ta = {0};
+
+	begin();
+	c = channel_open(1);
+	d = channel_open(2);
+	assert_int_equal(read_row(c, 1, 10), 0);
+	assert_int_equal(read_row(d, 2, 1000), 0);
+	assert_int_equal(read_row(c, 1, 20u << 20), 0); /* by the connection for large requests */
+	assert_int_equal(read_row(c, 1, 100u << 20), 0);
+	assert_int_equal(read_row(c, 1, 200u << 20), -E2BIG);
+	assert_int_equal(channel_store(c, &(struct ss_request){.method = SS_SPACE}, &sa), 0);
+	assert_int_equal(sa.total_bytes, 42);
+	ss_answer_fini(&sa);
+	assert_int_equal(ms_call(channel_master(c), &(struct ms_request){.method = MS_TABLE_CREATE, .name = "t"}, &ma), -EEXIST);
+	ms_answer_fini(&ma);
+	changed = 0;
+	w.rows = &change;
+	w.row_count = 1;
+	assert_int_equal(ts_call(channel_tablets(c), &w, &ta), 0);
+	assert_int_equal(changed, 1); /* before the answer */
+	ts_answer_fini(&ta);
+	channel_free(c);
+	assert_int_equal(read_row(d, 2, 10), 0);
+	/* The server ends and another one begins: the client connects again. */
+	listen_free(listener);
+	assert_true(read_row(d, 2, 10) < 0);
+	assert_int_equal(read_row(d, 2, 10), -UNREACHABLE);
+	channel_free(d);
+	socket_remove(in_dir(""), SOCKET_NAME);
+}
+
+/* ---- answers that are wanted later ---- */
+
+static void wait_until_asked(unsigned count)
+{
+	while (asked < count)
+		(void)sched_yield();
+}
+
+static void later(void **state)
+{
+	struct ts_request q = {.method = TS_READ,
+		.table = 100,
+		.token.client = TS_CLIENT_RANDOM | 1,
+		.time_left_us = 30000000,
+		.row = tfs_str("row")};
+	struct ts_sent *sent[3];
+	struct ts_answer a = {0};
+	unsigned before;
+	struct channel *c;
+
+	begin();
+	c = channel_open(1);
+	before = asked;
+	for (unsigned i = 0; i < 3; i++) {
+		q.row.n = i;
+		sent[i] = ts_send(channel_tablets(c), &q);
+		assert_non_null(sent[i]);
+	}
+	wait_until_asked(before + 3);
+	ts_forget(sent[1]);
+	for (unsigned i = 3; i-- > 0; i -= i == 2) { /* the last one first */
+		q.row.n = i;
+		assert_int_equal(ts_receive(sent[i], &q, &a), 0);
+		assert_int_equal(a.size, i);
+	}
+	/* The connection is lost while two are under way. */
+	held = true;
+	q.method = TS_COMPACT;
+	for (unsigned i = 0; i < 2; i++) {
+		sent[i] = ts_send(channel_tablets(c), &q);
+		assert_non_null(sent[i]);
+	}
+	wait_until_asked(before + 5);
+	assert_int_equal(listen_disconnect(listener, 1), 0);
+	assert_int_equal(ts_receive(sent[0], &q, &a), -ANSWER_LOST);
+	ts_forget(sent[1]);
+	assert_null(ts_send(channel_tablets(c), &q)); /* it does not connect */
+	held = false;
+	ts_answer_fini(&a);
+	channel_free(c);
+	end();
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, test_dir_setup, test_dir_teardown)
+	const struct CMUnitTest tests[] = {
+		T(clients),
+		T(later),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
