@@ -40,12 +40,12 @@
  */
 #include "engine/client/route.h"
 #include "engine/base/clock.h"
-#include "engine/base/mutex.h"
 #include "engine/base/process.h"
 #include "engine/base/stop.h"
 #include "engine/client/locations.h"
 #include "engine/client/metadata.h"
 #include "engine/client/numbers.h"
+#include "engine/client/server_list.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -59,7 +59,6 @@
 /* A scan id of the router: the index of the server, and the server's own scan id. */
 #define SCAN_SERVER_SHIFT 48
 #define SCAN_NUMBER_MASK ((UINT64_C(1) << SCAN_SERVER_SHIFT) - 1)
-#define SERVERS_MOST (1u << 16)
 
 struct router {
 	struct tablet_service service; /* first */
@@ -71,9 +70,7 @@ struct router {
 	_Atomic uint64_t root_assignment;      /* that of root or a later one, which root's server then refuses */
 	_Atomic uint64_t root_hits, reads, stale, prefetched, repeated;
 	struct numbers numbers;
-	struct mutex lock;               /* RANK_LOCATIONS; guards servers */
-	struct tablet_service **servers; /* all servers found so far; the index is part of scan ids, so none is removed */
-	size_t server_count;
+	struct server_list servers; /* their numbers are part of scan ids */
 };
 
 /* The state of one caller's request, including all reads on its behalf. */
@@ -185,52 +182,20 @@ static bool may_repeat(const struct patience *t, const struct ts_request *q)
 
 /* ---- servers and scan ids ---- */
 
-/* Finds the service of an incarnation and adds it to r->servers.  -TABLET_MOVED if there is no such server; -ENOMEM. */
+/* Finds the service of an incarnation.  -TABLET_MOVED if there is no such server; -ENOMEM. */
 static int server_of(struct router *r, uint64_t incarnation, struct tablet_service **out)
 {
-	struct tablet_service *s = r->o.servers.connect(r->o.servers.arg, incarnation), **v;
-	int err = 0;
-	size_t i;
+	struct tablet_service *s = r->o.servers.connect(r->o.servers.arg, incarnation);
+	int err = s ? server_list_add(&r->servers, s) : -TABLET_MOVED;
 
-	if (!s)
-		return -TABLET_MOVED;
-	mutex_lock(&r->lock);
-	for (i = 0; i < r->server_count && r->servers[i] != s; i++)
-		;
-	if (i == r->server_count) {
-		v = i < SERVERS_MOST ? realloc(r->servers, (i + 1) * sizeof(struct tablet_service *)) : NULL;
-		if (v) {
-			r->servers = v;
-			v[r->server_count++] = s;
-		} else {
-			err = -ENOMEM;
-		}
-	}
-	mutex_unlock(&r->lock);
 	if (!err)
 		*out = s;
 	return err;
 }
 
-static uint64_t server_number(struct router *r, const struct tablet_service *s)
+static struct tablet_service *server_of_scan(struct router *r, uint64_t scan)
 {
-	uint64_t i;
-
-	mutex_lock(&r->lock);
-	for (i = 0; r->servers[i] != s; i++)
-		;
-	mutex_unlock(&r->lock);
-	return i;
-}
-
-static struct tablet_service *server_by_number(struct router *r, uint64_t i)
-{
-	struct tablet_service *s;
-
-	mutex_lock(&r->lock);
-	s = i < r->server_count ? r->servers[i] : NULL;
-	mutex_unlock(&r->lock);
-	return s;
+	return server_list_at(&r->servers, scan >> SCAN_SERVER_SHIFT);
 }
 
 /* Replaces the server's scan id in the answer by the router's. */
@@ -243,13 +208,13 @@ static int scan_id_replace(struct router *r, struct tablet_service *s, uint32_t 
 		a->scan = 0;
 		return -EBADMSG;
 	}
-	a->scan |= server_number(r, s) << SCAN_SERVER_SHIFT;
+	a->scan |= server_list_number(&r->servers, s) << SCAN_SERVER_SHIFT;
 	return 0;
 }
 
 static int route_scan(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
-	struct tablet_service *s = server_by_number(r, q->scan >> SCAN_SERVER_SHIFT);
+	struct tablet_service *s = server_of_scan(r, q->scan);
 	struct ts_request there = *q;
 	int err;
 
@@ -693,7 +658,7 @@ static struct ts_sent *router_send(struct tablet_service *s, const struct ts_req
 {
 	struct router *r = (struct router *)s;
 	struct patience t = patience_new(r, q);
-	struct tablet_service *there = server_by_number(r, q->scan >> SCAN_SERVER_SHIFT);
+	struct tablet_service *there = server_of_scan(r, q->scan);
 	const bool sends = q->method == TS_SCAN_NEXT && there && there->ops->send && process_forks() == r->forks;
 	struct routed *x = sends ? malloc(sizeof(*x)) : NULL;
 	struct ts_request own = *q;
@@ -719,7 +684,7 @@ static int router_receive(struct ts_sent *sent, const struct ts_request *q, stru
 	if (err == -EAGAIN)
 		return router_call(&r->service, q, a);
 	if (!err)
-		err = scan_id_replace(r, server_by_number(r, q->scan >> SCAN_SERVER_SHIFT), q->table, a);
+		err = scan_id_replace(r, server_of_scan(r, q->scan), q->table, a);
 	return a->err = wait_error(err);
 }
 
@@ -759,7 +724,7 @@ int route_new(const struct route_options *o, struct router **out)
 
 	if (!r)
 		return -ENOMEM;
-	mutex_init(&r->lock, RANK_LOCATIONS);
+	server_list_init(&r->servers);
 	r->service.ops = &ops;
 	r->forks = process_forks();
 	r->o = *o;
@@ -786,11 +751,11 @@ void route_goodbye(struct router *r)
 
 	if (r->numbers.next == 1 || process_forks() != r->forks)
 		return;
-	for (size_t i = 0; i < r->server_count; i++) {
+	for (size_t i = 0; i < r->servers.count; i++) {
 		struct ts_answer a = {0};
 
-		if (!r->servers[i]->local)
-			(void)!ts_call(r->servers[i], &q, &a);
+		if (!r->servers.v[i]->local)
+			(void)!ts_call(r->servers.v[i], &q, &a);
 		ts_answer_fini(&a);
 	}
 }
@@ -800,9 +765,8 @@ void route_free(struct router *r)
 	if (!r)
 		return;
 	locations_free(r->locations);
-	free(r->servers);
+	server_list_fini(&r->servers);
 	buf_fini(&r->root_end);
 	numbers_fini(&r->numbers);
-	mutex_fini(&r->lock);
 	free(r);
 }
