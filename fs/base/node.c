@@ -244,6 +244,8 @@ struct node *node_get(struct node *parent, enum node_kind kind, struct tfs_bytes
 	n = find_locked(parent, kind, key, ts, ino);
 	if (!n && (n = node_alloc_locked(parent, kind, key, ts, ino))) {
 		parent->refs++;
+		assert(node_is_dir(parent));
+		LIST_INSERT_HEAD(&parent->children, n, link);
 		n->flags = NODE_HASHED;
 		n->next = table.bucket[ino & (table.buckets - 1)];
 		table.bucket[ino & (table.buckets - 1)] = n;
@@ -272,6 +274,7 @@ static void node_reap_locked(struct node *n)
 		while (*link != n)
 			link = &(*link)->next;
 		*link = n->next;
+		LIST_REMOVE(n, link);
 		table.count--;
 		node_destroy(n);
 		n = parent;
@@ -397,6 +400,25 @@ void node_each_of_table(struct node *t, bool snapshots, void (*fn)(void *arg, st
 			if (node_table(n) == t || (snapshots && is_snapshot_of(node_table(n), t)))
 				fn(arg, n);
 	mutex_unlock(&table.lock);
+}
+
+void node_each_below_locked(struct node *top, void (*fn)(void *arg, struct node *n), void *arg)
+{
+	struct node *n = top;
+
+	mutex_assert_held(&table.lock);
+	for (;;) {
+		fn(arg, n);
+		if (node_is_dir(n) && !LIST_EMPTY(&n->children)) {
+			n = LIST_FIRST(&n->children);
+			continue;
+		}
+		while (n != top && !LIST_NEXT(n, link))
+			n = n->parent;
+		if (n == top)
+			return;
+		n = LIST_NEXT(n, link);
+	}
 }
 
 void node_each(void (*fn)(void *arg, struct node *n), void *arg)

@@ -40,6 +40,7 @@
 #include "engine/base/siphash.h"
 #include "engine/base/tree.h"
 
+#include <bsd/sys/queue.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -115,7 +116,6 @@ enum {
 	NODE_LISTED = 1 << 3,   /* the kernel may hold its whole listing */
 	NODE_ENDED = 1 << 4,    /* a listing ended after the notifier last invalidated it */
 	NODE_EXPIRING = 1 << 5, /* its listing will be invalidated, as cells in it expire */
-	NODE_CHANGED = 1 << 12, /* others have changed it and what is below it; while that is collected */
 	/* a cell */
 	NODE_PAGED = 1 << 6,     /* the kernel may hold pages of it */
 	NODE_LEAVING = 1 << 7,   /* a version is being removed or renamed, a plain name replaced: OPEN waits for the row's lock */
@@ -128,11 +128,15 @@ enum {
 struct node {
 	struct node *next;     /* hash chain */
 	struct node *parent;   /* counted */
+	LIST_ENTRY(node) link; /* in the parent's children */
 	uint64_t lookups;      /* the kernel's */
 	uint64_t ino;          /* hash of the key; the number that users see is node_number() */
 	int64_t ts;            /* timestamp; of a plain name that was replaced or removed, of its last version, or TFS_NO_TIME */
 	_Atomic uint64_t size; /* version: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
-	_Atomic int64_t commit_us; /* version: the time of commit, valid as size is */
+	union {
+		_Atomic int64_t commit_us;  /* version: the time of commit, valid as size is */
+		LIST_HEAD(, node) children; /* of a directory, also those that are gone; under the tree lock */
+	};
 	union {
 		_Atomic(struct open_file *) file; /* open state; NULL: it is not open */
 		struct dirx *dir;                 /* scratch, extras, listing state; NULL: none */
@@ -252,6 +256,8 @@ struct dirx *node_dirx_locked(struct node *dir);
  */
 void node_each_of_table(struct node *table, bool snapshots, void (*fn)(void *arg, struct node *n), void *arg);
 
+/* Calls fn for top and all nodes below it.  The caller holds the tree lock. */
+void node_each_below_locked(struct node *top, void (*fn)(void *arg, struct node *n), void *arg);
 /* Calls fn, under the tree lock, for every node. */
 void node_each(void (*fn)(void *arg, struct node *n), void *arg);
 

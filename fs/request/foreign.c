@@ -81,17 +81,33 @@ static void note_table(struct node *table, struct changes *c)
 struct touched {
 	struct node **v;
 	unsigned count;
-	bool marked; /* one has NODE_CHANGED */
 	struct changes *c;
 };
 
-static void touch_locked(struct touched *t, struct node *n, bool mark)
+static void touch_locked(struct touched *t, struct node *n)
 {
 	if (n) {
 		n->refs++;
-		n->flags |= mark ? NODE_CHANGED : 0;
-		t->marked |= mark;
 		t->v[t->count++] = n;
+	}
+}
+
+static void note_below(void *arg, struct node *n)
+{
+	struct changes *c = arg;
+
+	if (node_is_dir(n)) {
+		n->epoch++;
+		changes_inode_locked(c, n);
+	} else if (n->kind == NODE_VERSION) {
+		n->epoch = 0;
+		changes_attributes_locked(c, n);
+	} else if (n->kind == NODE_PLAIN) {
+		if (n->file)
+			atomic_fetch_add(&n->file->commits, 1);
+		if (n->flags & NODE_PAGED)
+			changes_inode_locked(c, n);
+		n->flags &= (uint16_t)~NODE_PAGED;
 	}
 }
 
@@ -99,7 +115,7 @@ static void touch_locked(struct touched *t, struct node *n, bool mark)
 static void touch_view_locked(struct touched *t, struct node *view, const struct tfs_change *x)
 {
 	char key[FAMILY_KEY_BYTES];
-	struct node *row;
+	struct node *row, *family = NULL;
 
 	row_changed_locked(t->c, view, x->row);
 	row = node_find_locked(view, NODE_ROW, x->row, 0);
@@ -107,35 +123,13 @@ static void touch_view_locked(struct touched *t, struct node *view, const struct
 		return;
 	changes_inode_locked(t->c, row);
 	row->epoch++;
-	touch_locked(t, row, !x->family);
+	touch_locked(t, row);
 	fs_schema_family_key(x->family, key);
 	if (x->family)
-		touch_locked(t, node_find_locked(row, NODE_FAMILY, tfs_str(key), 0), true);
-}
-
-/* Called for every node: those below a directory with a mark. */
-static void note_below_mark(void *arg, struct node *n)
-{
-	const struct touched *t = arg;
-	const struct node *p = n;
-
-	while (p && !(p->flags & NODE_CHANGED))
-		p = p->parent;
-	if (!p)
-		return;
-	if (node_is_dir(n)) {
-		n->epoch++;
-		changes_inode_locked(t->c, n);
-	} else if (n->kind == NODE_VERSION) {
-		n->epoch = 0;
-		changes_attributes_locked(t->c, n);
-	} else if (n->kind == NODE_PLAIN) {
-		if (n->file)
-			atomic_fetch_add(&n->file->commits, 1);
-		if (n->flags & NODE_PAGED)
-			changes_inode_locked(t->c, n);
-		n->flags &= (uint16_t)~NODE_PAGED;
-	}
+		family = node_find_locked(row, NODE_FAMILY, tfs_str(key), 0);
+	touch_locked(t, family);
+	if (family || !x->family)
+		node_each_below_locked(family ? family : row, note_below, t->c);
 }
 
 static void note_row(struct touched *t, struct node *table, const struct tfs_change *x)
@@ -151,16 +145,12 @@ static void note_row(struct touched *t, struct node *table, const struct tfs_cha
 	dir_time_raise(table, t->c);
 }
 
-static void unmark(struct touched *t)
+static void raise_times(struct touched *t)
 {
-	for (unsigned i = 0; i < t->count; i++)
-		dir_time_raise(t->v[i], t->c);
-	mutex_lock(tree_mutex());
 	for (unsigned i = 0; i < t->count; i++) {
-		t->v[i]->flags &= (uint16_t)~NODE_CHANGED;
-		node_put_locked(t->v[i]);
+		dir_time_raise(t->v[i], t->c);
+		node_put(t->v[i]);
 	}
-	mutex_unlock(tree_mutex());
 	free(t->v);
 }
 
@@ -193,9 +183,7 @@ static void note_changes(const struct tfs_change *v, unsigned count, struct chan
 			note_table(table, c);
 		node_put(table);
 	}
-	if (t.marked)
-		node_each(note_below_mark, &t);
-	unmark(&t);
+	raise_times(&t);
 }
 
 /* ---- again ---- */
