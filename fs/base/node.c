@@ -106,15 +106,35 @@ uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct t
 	return number;
 }
 
-static size_t node_bytes(size_t key_n, bool numbered)
+/* Behind the key: a NUL, the inode number if it is another, and the timestamp of a plain name. */
+static size_t node_bytes(enum node_kind kind, size_t key_n, bool numbered)
 {
-	return sizeof(struct node) + key_n + 1 + (numbered ? sizeof(uint64_t) : 0);
+	return sizeof(struct node) + key_n + 1 + (numbered ? sizeof(uint64_t) : 0) + (kind == NODE_PLAIN ? sizeof(int64_t) : 0);
+}
+
+static uint8_t *plain_ts_at(const struct node *n)
+{
+	mutex_assert_held(&table.lock);
+	return (uint8_t *)(uintptr_t)n + node_bytes(NODE_PLAIN, n->key_n, n->numbered) - sizeof(int64_t);
+}
+
+int64_t plain_ts_locked(const struct node *n)
+{
+	int64_t ts;
+
+	memcpy(&ts, plain_ts_at(n), sizeof(ts));
+	return ts;
+}
+
+void plain_set_ts_locked(struct node *n, int64_t ts)
+{
+	memcpy(plain_ts_at(n), &ts, sizeof(ts));
 }
 
 static struct node *node_alloc_locked(struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts, uint64_t ino)
 {
 	const uint64_t number = renumber_get(ino);
-	struct node *n = node_memory_alloc(node_bytes(key.n, number));
+	struct node *n = node_memory_alloc(node_bytes(kind, key.n, number));
 
 	if (!n)
 		return NULL;
@@ -147,7 +167,7 @@ int node_table_init(
 	if (!table.bucket || !table.root) {
 		free(table.bucket);
 		if (table.root)
-			node_memory_free(table.root, node_bytes(0, false));
+			node_memory_free(table.root, node_bytes(NODE_ROOT, 0, false));
 		mutex_fini(&table.lock);
 		return -ENOMEM;
 	}
@@ -166,7 +186,7 @@ static void node_destroy(struct node *n)
 			tfs_table_close(n->dir->table);
 		free(n->dir);
 	}
-	node_memory_free(n, node_bytes(n->key_n, n->numbered));
+	node_memory_free(n, node_bytes((enum node_kind)n->kind, n->key_n, n->numbered));
 }
 
 void node_table_fini(void)

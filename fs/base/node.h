@@ -30,7 +30,7 @@
  * exists, so a renamed scratch file is another node.  A renamed table or family
  * is the same node, because its key is not its name.
  *
- * Memory: 102 bytes and the key, for a node that is not open.
+ * Memory: 102 bytes and the key, and 8 bytes of a plain name, for a node that is not open.
  */
 #ifndef TFS_FS_BASE_NODE_H
 #define TFS_FS_BASE_NODE_H
@@ -132,9 +132,9 @@ struct node {
 	uint64_t lookups;      /* the kernel's */
 	uint64_t ino;          /* hash of the key; the number that users see is node_number() */
 	int64_t ts;            /* timestamp; of a plain name that was replaced or removed, of its last version, or TFS_NO_TIME */
-	_Atomic uint64_t size; /* version: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
+	_Atomic uint64_t size; /* cell: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
 	union {
-		_Atomic int64_t commit_us;  /* version: the time of commit, valid as size is */
+		_Atomic int64_t commit_us;  /* cell: the time of commit, valid as size is */
 		LIST_HEAD(, node) children; /* of a directory, also those that are gone; under the tree lock */
 	};
 	union {
@@ -142,7 +142,7 @@ struct node {
 		struct dirx *dir;                 /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
-	_Atomic uint32_t epoch; /* version: 0, or the table's epoch when size was stored; directory: changes of its listing */
+	_Atomic uint32_t epoch; /* cell: 0, or the table's epoch when size was stored; directory: changes of its listing */
 	uint32_t key_n : 31;
 	uint32_t numbered : 1; /* the key is followed by the inode number */
 	uint32_t generation;
@@ -217,6 +217,9 @@ static inline uint64_t node_number(const struct node *n)
 		memcpy(&number, n->key + n->key_n + 1, sizeof(number));
 	return number;
 }
+/* The timestamp of the newest version of a plain name, valid as size is.  Under the tree lock. */
+int64_t plain_ts_locked(const struct node *n);
+void plain_set_ts_locked(struct node *n, int64_t ts);
 uint64_t node_number_at(const struct node *parent, enum node_kind kind, struct tfs_bytes key, int64_t ts);
 /* Appends the whole key: the keys of the node and of those above it.  No two nodes that can be found have the same. */
 int node_append_key(const struct node *n, struct buf *out) TFS_MUST;

@@ -76,6 +76,11 @@ static int cell_read(const struct cell_place *p, uint64_t offset, void *buf, siz
 	return dropped_is_absent(tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info));
 }
 
+int cell_read_first(const struct cell_place *p, struct cell_first *first, struct tfs_info *info)
+{
+	return cell_read(p, 0, first->p, CELL_FIRST_BYTES, &first->n, info);
+}
+
 int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tfs_info *info)
 {
 	struct tfs_info first, again;
@@ -199,6 +204,32 @@ bool version_remember(struct node *version, const struct tfs_info *info, uint64_
 	return current;
 }
 
+void plain_remember(struct node *plain, const struct tfs_info *info, uint64_t changes)
+{
+	mutex_lock(tree_mutex());
+	plain->epoch = 0;
+	if (node_lives(plain) && info->expires_us == INT64_MAX && changes == fs_changes()) {
+		plain->size = info->size;
+		plain->commit_us = info->commit_us;
+		plain_set_ts_locked(plain, info->ts);
+		plain->epoch = table_epoch(plain);
+	}
+	mutex_unlock(tree_mutex());
+}
+
+bool plain_remembered(struct node *plain, struct tfs_info *info)
+{
+	bool known;
+
+	mutex_lock(tree_mutex());
+	known = node_lives(plain) && plain->epoch != 0 && plain->epoch == table_epoch(plain);
+	if (known)
+		*info = (struct tfs_info){
+			.ts = plain_ts_locked(plain), .size = plain->size, .expires_us = INT64_MAX, .commit_us = plain->commit_us};
+	mutex_unlock(tree_mutex());
+	return known;
+}
+
 static struct mutex *lock_of_row(const struct node *n)
 {
 	while (n && n->kind != NODE_ROW)
@@ -309,6 +340,7 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 	row_changed_locked(c, family_node->parent->parent, node_key(family_node->parent));
 	n = own ? node_find_locked(family_node, NODE_PLAIN, qualifier, 0) : NULL;
 	if (n) {
+		n->epoch = 0;
 		if (n->file)
 			atomic_fetch_add(&n->file->commits, 1);
 		if (n->flags & NODE_PAGED)

@@ -28,6 +28,13 @@ struct cell_place {
 void cell_place_of(struct node *cell, struct cell_place *out);
 void cell_place_at(struct node *family_node, struct tfs_bytes qualifier, bool version, int64_t ts, struct cell_place *out);
 
+/* The first bytes of a cell, read with its attributes. */
+#define CELL_FIRST_BYTES (64u << 10)
+struct cell_first {
+	uint8_t *p; /* CELL_FIRST_BYTES, allocated */
+	size_t n;   /* that were read */
+};
+
 /* The properties that all cells of a family have. */
 struct family_info {
 	mode_t mode;
@@ -42,6 +49,8 @@ int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
 
 /* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
+/* As above, and reads the first bytes. */
+int cell_read_first(const struct cell_place *p, struct cell_first *first, struct tfs_info *info) TFS_MUST;
 /* As above, by a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
 /*
@@ -50,6 +59,13 @@ int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
  * must not keep them then.
  */
 bool version_remember(struct node *version, const struct tfs_info *info, uint64_t changes);
+/*
+ * Remembers the newest version of a plain name, unless something was committed since
+ * `changes` was read, or the version expires.
+ */
+void plain_remember(struct node *plain, const struct tfs_info *info, uint64_t changes);
+/* Returns true and the newest version, as it was remembered, if no change of the name was told since.  Not for an OPEN, which asks. */
+bool plain_remembered(struct node *plain, struct tfs_info *info);
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 #define CELL_READ_AT_ONCE (1u << 20)
 /*

@@ -185,6 +185,9 @@ bool ofile_pending(struct node *n, struct staged_attr *s);
 bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s);
 /* cell_stat of n's cell.  n may be NULL.  -ENOENT with *pending set: it was created, and is not committed. */
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
+/* As above, and reads the first bytes, unless first is NULL. */
+int ofile_read_first(
+	struct node *n, const struct cell_place *p, struct cell_first *first, struct tfs_info *info, bool *pending) TFS_MUST;
 /* Returns the end of file for lseek on a plain name's descriptor. */
 uint64_t ofile_seek_end(const struct fuse_file_info *fi);
 /* Returns true if something is staged for a cell in the directory. */

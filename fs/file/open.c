@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 
 /* Under the row's lock the version of a large value is not replaced between reads of its parts. */
 static int plain_load(struct descriptor *d, struct tfs_info *info)
@@ -74,12 +75,14 @@ struct plain_opening {
 	struct cell_place place;
 	struct family_info family;
 	struct tfs_info info; /* of the newest version; ts is INT64_MIN if there is none */
+	struct cell_first first; /* for reading only: its first bytes; else p is NULL */
 };
 
 /* Finds the newest version, and sets the members from `exists` on.  Another descriptor may have created the cell first: its content is the base. */
 static int plain_find(struct plain_opening *o, struct changes *c)
 {
 	struct descriptor *d = o->d;
+	uint64_t changes;
 	bool pending;
 	int err;
 
@@ -95,13 +98,30 @@ static int plain_find(struct plain_opening *o, struct changes *c)
 	}
 	if (err)
 		return err;
-	err = ofile_stat(d->node, &o->place, &o->info, &pending);
+	changes = fs_changes();
+	err = ofile_read_first(d->node, &o->place, o->first.p ? &o->first : NULL, &o->info, &pending);
 	o->exists = err == 0;
+	if (o->exists)
+		plain_remember(d->node, &o->info, changes);
 	o->created = o->created && !o->exists;
 	if (err == -ENOENT && (o->created || pending)) {
 		o->info = (struct tfs_info){.ts = INT64_MIN};
 		err = 0;
 	}
+	return err;
+}
+
+/* The whole value was read with its attributes. */
+static int plain_load_first(struct plain_opening *o)
+{
+	struct descriptor *d = o->d;
+	int err;
+
+	mutex_lock(&d->file->lock);
+	d->own.image.only_read = o->info.size;
+	err = stage_load(&d->own.image, 0, o->first.p, o->first.n);
+	d->own.holds = IMAGE_LOADED;
+	mutex_unlock(&d->file->lock);
 	return err;
 }
 
@@ -112,7 +132,7 @@ static int plain_load_base(struct plain_opening *o, struct changes *c)
 	int err = plain_find(o, c);
 
 	if (err == 0 && o->exists && !o->truncate && !descriptor_shares(d) && (d->readable || o->family.counter))
-		err = plain_load(d, &o->info);
+		err = o->first.p && o->first.n == o->info.size ? plain_load_first(o) : plain_load(d, &o->info);
 	if (err == -ENOENT && o->over && !d->writable)
 		err = plain_load_same(d, &o->info);
 	return err;
@@ -159,8 +179,13 @@ static void plain_begin(struct plain_opening *o)
 static int plain_open(struct plain_opening *o, struct changes *c)
 {
 	struct descriptor *d = o->d;
-	int err = plain_load_base(o, c);
+	const bool reads = d->readable && !d->writable;
+	int err;
 
+	o->first.p = reads ? malloc(CELL_FIRST_BYTES) : NULL;
+	err = reads && !o->first.p ? -ENOMEM : plain_load_base(o, c);
+	free(o->first.p);
+	o->first.p = NULL;
 	if (err == 0 && plain_is_stale(o))
 		err = -ESTALE;
 	if (err == 0 && d->writable && o->info.ts == INT64_MAX)

@@ -121,17 +121,27 @@ bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struc
 	return own != NULL;
 }
 
-int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending)
+static int cell_ask(const struct cell_place *p, struct cell_first *first, struct tfs_info *info)
+{
+	return first ? cell_read_first(p, first, info) : cell_stat(p, info);
+}
+
+int ofile_read_first(struct node *n, const struct cell_place *p, struct cell_first *first, struct tfs_info *info, bool *pending)
 {
 	struct staged_attr s;
-	int err = cell_stat(p, info);
+	int err = cell_ask(p, first, info);
 
 	*pending = false;
 	if (err != -ENOENT || !n)
 		return err;
 	/* If a commit ended between the two checks, the store has the cell now. */
 	*pending = ofile_pending(n, &s);
-	return *pending ? err : cell_stat(p, info);
+	return *pending ? err : cell_ask(p, first, info);
+}
+
+int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending)
+{
+	return ofile_read_first(n, p, NULL, info, pending);
 }
 
 bool ofile_is_open(struct node *n, uint64_t *size, int64_t *ts)

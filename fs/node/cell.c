@@ -59,6 +59,20 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	return err;
 }
 
+/* Finds a plain name whose newest version is remembered. */
+static bool find_remembered(struct resolved *r, struct node **out)
+{
+	struct node *n = r->kind == NODE_PLAIN ? node_find(r->parent, r->kind, buf_bytes(&r->key), 0) : NULL;
+	struct tfs_info unused;
+
+	if (n && plain_remembered(n, &unused)) {
+		*out = n;
+		return true;
+	}
+	node_put(n);
+	return false;
+}
+
 static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 {
 	bool version = r->kind == NODE_VERSION, pending = false;
@@ -73,6 +87,8 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 	err = family_info_get(r->parent, &f);
 	if (err)
 		return err;
+	if (find_remembered(r, out))
+		return 0;
 	err = cell_stat(&p, &info);
 	if (err == -ENOENT) {
 		/* It may have been created and not committed yet, or committed after cell_stat. */
@@ -88,6 +104,8 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 		return -ENOMEM;
 	if (version && !pending)
 		(void)version_remember(n, &info, changes);
+	else if (!pending)
+		plain_remember(n, &info, changes);
 	*out = n;
 	return 0;
 }
@@ -165,6 +183,20 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	return 0;
 }
 
+/* The newest version, as it was remembered or as the store has it. */
+static int plain_stat(struct node *n, struct tfs_info *info)
+{
+	const uint64_t changes = fs_changes();
+	int err;
+
+	if (plain_remembered(n, info))
+		return 0;
+	err = cell_node_stat(n, info);
+	if (err == 0)
+		plain_remember(n, info, changes);
+	return err;
+}
+
 /*
  * A plain name shows what the calling process has of it, otherwise the newest
  * version in the store.  Staged bytes are looked for first, because a commit
@@ -176,7 +208,7 @@ static int plain_content_attr(struct node *opened, struct node *n, const struct 
 	struct staged_attr s;
 	struct tfs_info info;
 	bool own = ofile_own_attr(file, NULL, &s);
-	int err = own ? 0 : cell_node_stat(n, &info);
+	int err = own ? 0 : plain_stat(n, &info);
 
 	if (own || (err == 0 && ofile_own_attr(file, &info, &s))) {
 		cell_attr(n, f, s.time_us, s.touched_us, s.size, st);
@@ -304,6 +336,7 @@ static bool plain_list_attr(const struct listing *a, struct node *n, const struc
 {
 	if (is_open(n) || a->changes != fs_changes())
 		return false;
+	plain_remember(n, &e->info, a->changes);
 	cell_attr(n, &a->family, e->info.ts, e->info.commit_us, e->info.size, &p->attr);
 	return true;
 }

@@ -79,8 +79,8 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 	if (!l)
 		return -ENOMEM;
 	l->dir = dir;
-	l->values = values;
 	err = lister_init(l, part ? dir->parent : dir, part ? node_key(dir) : tfs_bytes_of(NULL, 0));
+	l->values = values && !l->source.is_view && !l->source.latest; /* only version_list_attr() keeps them */
 	if (err == 0 && node_table(dir))
 		err = tfs_schema_get(node_store_table(dir), &l->schema);
 	if (err == 0 && from) {

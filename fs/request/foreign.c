@@ -103,6 +103,7 @@ static void note_below(void *arg, struct node *n)
 		n->epoch = 0;
 		changes_attributes_locked(c, n);
 	} else if (n->kind == NODE_PLAIN) {
+		n->epoch = 0;
 		if (n->file)
 			atomic_fetch_add(&n->file->commits, 1);
 		if (n->flags & NODE_PAGED)
