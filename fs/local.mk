@@ -16,10 +16,10 @@ fs_sources = \
 	%D%/node/scan.c %D%/stream/scan_stream.c %D%/stream/since.c %D%/stream/stream.c %D%/stream/stream.h %D%/node/source.c %D%/node/source.h %D%/node/view.c \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
 	%D%/node/setting.h %D%/node/snap.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
-	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/counter.c %D%/file/counter.h %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \
+	%D%/file/blocks.c %D%/file/blocks.h %D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/counter.c %D%/file/counter.h %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \
 	%D%/file/open.c %D%/file/stat.c %D%/file/displaced.c %D%/file/descriptor.c %D%/file/read.c \
 	%D%/file/read.h %D%/file/stage.c %D%/file/stage.h %D%/file/content.c %D%/file/content.h %D%/file/sequential.c %D%/file/sequential.h \
-	%D%/base/access.c %D%/base/access.h %D%/base/cache.c %D%/base/cache.h %D%/base/dir_time.c %D%/base/dir_time.h %D%/base/extra.c %D%/base/extra.h \
+	%D%/base/access.c %D%/base/access.h %D%/base/ahead.c %D%/base/ahead.h %D%/base/cache.c %D%/base/cache.h %D%/base/dir_time.c %D%/base/dir_time.h %D%/base/extra.c %D%/base/extra.h \
 	%D%/base/fs.c %D%/base/fs.h %D%/base/node.c %D%/base/node.h \
 	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \
 	%D%/base/reply.h %D%/base/node_memory.c %D%/base/node_memory.h %D%/base/renumber.c %D%/base/renumber.h %D%/base/sender.c %D%/base/sender.h %D%/base/user_count.c %D%/base/user_count.h

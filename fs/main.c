@@ -23,9 +23,11 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "fs/base/access.h"
+#include "fs/base/ahead.h"
 #include "fs/base/extra.h"
 #include "fs/base/fs.h"
 #include "fs/base/sender.h"
+#include "fs/file/blocks.h"
 #include "fs/file/file.h"
 #include "fs/file/stage.h"
 #include "fs/http/http.h"
@@ -179,6 +181,8 @@ static int init_parts(void)
 	if (err)
 		return err;
 	fs_init();
+	ahead_init();
+	blocks_init();
 	streams_init();
 	key = siphash_key_of(bytes);
 	return node_table_init(node_kinds, open_file_drop_locked, &key);
@@ -189,6 +193,8 @@ static void free_parts(void)
 	streams_fini();
 	extra_fini();
 	node_table_fini();
+	blocks_fini();
+	ahead_fini();
 	fs_fini();
 }
 

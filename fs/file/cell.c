@@ -230,6 +230,24 @@ bool plain_remembered(struct node *plain, struct tfs_info *info)
 	return known;
 }
 
+void plain_asked(struct node *plain, const struct tfs_info *info, uint64_t changes)
+{
+	uint64_t before = changes;
+	struct tfs_info known;
+	const bool differs = !info || (plain_remembered(plain, &known) && known.commit_us != info->commit_us);
+
+	/* Another client's change, of which the server has not told yet. */
+	if (differs && atomic_compare_exchange_strong(&fs.changes, &before, changes + 1))
+		changes++;
+	if (info) {
+		plain_remember(plain, info, changes);
+	} else {
+		mutex_lock(tree_mutex());
+		plain->epoch = 0;
+		mutex_unlock(tree_mutex());
+	}
+}
+
 static struct mutex *lock_of_row(const struct node *n)
 {
 	while (n && n->kind != NODE_ROW)

@@ -64,6 +64,8 @@ bool version_remember(struct node *version, const struct tfs_info *info, uint64_
  * `changes` was read, or the version expires.
  */
 void plain_remember(struct node *plain, const struct tfs_info *info, uint64_t changes);
+/* As above, after the store was asked; info NULL: there is none.  If another version was known, nothing that was read before is used any more. */
+void plain_asked(struct node *plain, const struct tfs_info *info, uint64_t changes);
 /* Returns true and the newest version, as it was remembered, if no change of the name was told since.  Not for an OPEN, which asks. */
 bool plain_remembered(struct node *plain, struct tfs_info *info);
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;

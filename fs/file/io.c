@@ -20,9 +20,11 @@
 #include "fs/file/file.h"
 
 #include "engine/base/msg.h"
+#include "fs/base/ahead.h"
 #include "fs/base/node_ops.h"
 #include "engine/base/name.h"
 #include "fs/base/reply.h"
+#include "fs/file/blocks.h"
 #include "fs/file/counter.h"
 #include "fs/file/read.h"
 #include "fs/file/sequential.h"
@@ -140,7 +142,7 @@ static int version_read_once(struct node *n, uint64_t offset, uint8_t *buf, size
 		mutex_unlock(&file->lock);
 	}
 	if (err == -ENOENT && node_lives(at))
-		err = cell_node_read(at, offset, buf, size, got);
+		err = blocks_read(at, offset, buf, size, got);
 	if (file)
 		node_put(at);
 	open_file_put(file);
@@ -173,10 +175,10 @@ static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf
 		err = cell_node_read(n, offset, buf, size, got);
 		return err == -ENOENT ? -ESTALE : err;
 	}
-	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= FS_CACHED_VALUE_MAX) {
+	if (n->kind == NODE_VERSION && !n->file && offset == 0) {
 		node_mark_paged(n);
 		*got = size;
-		if (cache_take(&fs.values, n, fs_changes(), buf, got))
+		if (cache_take(&fs.values, n, fs_changes(), buf, got) || (size <= FS_CACHED_VALUE_MAX && ahead_read(n, buf, got)))
 			return 0;
 	}
 	return version_read(n, offset, buf, size, got);

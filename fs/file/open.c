@@ -74,7 +74,7 @@ struct plain_opening {
 	bool over;    /* the cell was removed or replaced */
 	struct cell_place place;
 	struct family_info family;
-	struct tfs_info info; /* of the newest version; ts is INT64_MIN if there is none */
+	struct tfs_info info;    /* of the newest version; ts is INT64_MIN if there is none */
 	struct cell_first first; /* for reading only: its first bytes; else p is NULL */
 };
 
@@ -101,8 +101,8 @@ static int plain_find(struct plain_opening *o, struct changes *c)
 	changes = fs_changes();
 	err = ofile_read_first(d->node, &o->place, o->first.p ? &o->first : NULL, &o->info, &pending);
 	o->exists = err == 0;
-	if (o->exists)
-		plain_remember(d->node, &o->info, changes);
+	if (!pending && !o->created)
+		plain_asked(d->node, o->exists ? &o->info : NULL, changes);
 	o->created = o->created && !o->exists;
 	if (err == -ENOENT && (o->created || pending)) {
 		o->info = (struct tfs_info){.ts = INT64_MIN};

@@ -11,6 +11,7 @@
 #include "fs/node/kinds.h"
 
 #include "engine/base/name.h"
+#include "fs/base/ahead.h"
 #include "fs/file/file.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
@@ -89,7 +90,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 		return err;
 	if (find_remembered(r, out))
 		return 0;
-	err = cell_stat(&p, &info);
+	err = ahead_find(r->parent, buf_bytes(&r->key), version, r->ts, &info) ? 0 : cell_stat(&p, &info);
 	if (err == -ENOENT) {
 		/* It may have been created and not committed yet, or committed after cell_stat. */
 		n = node_find(r->parent, r->kind, buf_bytes(&r->key), r->ts);

@@ -10,6 +10,7 @@
  */
 #include "fs/node/list.h"
 
+#include "fs/base/ahead.h"
 #include "fs/base/extra.h"
 
 #include <errno.h>
@@ -30,6 +31,8 @@ void lister_end_scan(struct lister *l)
 	if (l->scan)
 		tfs_scan_free(l->scan);
 	l->scan = NULL;
+	ahead_put(l->row);
+	l->row = NULL;
 	l->scan_done = l->peeked = false;
 }
 
@@ -80,7 +83,8 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 		return -ENOMEM;
 	l->dir = dir;
 	err = lister_init(l, part ? dir->parent : dir, part ? node_key(dir) : tfs_bytes_of(NULL, 0));
-	l->values = values && !l->source.is_view && !l->source.latest; /* only version_list_attr() keeps them */
+	/* version_list_attr() keeps them.  In a shared store each READ asks for those of its row (fs/base/ahead.h). */
+	l->values = values && !l->source.is_view && !l->source.latest && !fs.shared;
 	if (err == 0 && node_table(dir))
 		err = tfs_schema_get(node_store_table(dir), &l->schema);
 	if (err == 0 && from) {

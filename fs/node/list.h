@@ -11,6 +11,7 @@
 #define TFS_FS_NODE_LIST_H
 
 #include "engine/base/name.h"
+#include "fs/base/ahead.h"
 #include "fs/base/node_ops.h"
 #include "fs/file/cell.h"
 #include "fs/node/source.h"
@@ -55,6 +56,8 @@ struct lister {
 	const struct tfs_schema *schema;
 	struct source source; /* of base */
 	struct tfs_scan *scan;
+	struct ahead_row *row; /* in the place of the scan: a row that was read before, counted; or NULL */
+	unsigned row_at;       /* its next cell */
 	bool scan_done, peeked;
 	struct tfs_cell cell; /* the scan's current one, if peeked */
 	struct buf from, to;  /* the scan's range */

@@ -9,6 +9,7 @@
  */
 #include "fs/node/list.h"
 
+#include "fs/base/ahead.h"
 #include "fs/base/extra.h"
 
 #include <errno.h>
@@ -41,6 +42,48 @@ static int rows_scan(struct lister *l)
 	return r ? r : lister_scan(l, &spec);
 }
 
+/* The next cell of l->row in the family.  Returns 1, or 0 at the end. */
+static int ahead_next(struct lister *l)
+{
+	const struct tfs_family *f = tfs_schema_family(l->schema, node_name(l->base));
+
+	while (f && l->row_at < l->row->count) {
+		const struct ahead_cell *c = &l->row->cells[l->row_at++];
+
+		if (c->family != f->id)
+			continue;
+		l->cell = (struct tfs_cell){.qualifier = c->qualifier,
+			.ts = c->info.ts,
+			.size = c->info.size,
+			.value = c->value,
+			.expires_us = c->info.expires_us,
+			.commit_us = c->info.commit_us};
+		return 1;
+	}
+	return 0;
+}
+
+/* Uses a row that was read before, if it has cells of the family behind the cursor. */
+static bool cells_ahead(struct lister *l)
+{
+	const struct tfs_family *f;
+
+	if (l->source.is_view || l->path.n || l->damaged || !l->schema)
+		return false;
+	f = tfs_schema_family(l->schema, node_name(l->base));
+	l->row = f ? ahead_get(l->base, node_key(l->base->parent), AHEAD_KNOWN) : NULL;
+	for (l->row_at = 0; l->row && l->row_at < l->row->count; l->row_at++) {
+		const struct ahead_cell *c = &l->row->cells[l->row_at];
+		const int order = l->phase_begun ? bytes_cmp(c->qualifier, buf_bytes(&l->at.key)) : 1;
+
+		if (c->family == f->id && (order > 0 || (order == 0 && !l->source.latest && c->info.ts < l->at.number)))
+			return true;
+	}
+	ahead_put(l->row);
+	l->row = NULL;
+	return false;
+}
+
 /* Makes l->cell the scan's next entry, if there is one (l->peeked). */
 static int lister_peek(struct lister *l, int (*open_scan)(struct lister *l))
 {
@@ -49,9 +92,11 @@ static int lister_peek(struct lister *l, int (*open_scan)(struct lister *l))
 	if (l->peeked || l->scan_done)
 		return 0;
 	for (;;) {
-		if (!l->scan)
+		if (!l->scan && !l->row)
 			r = open_scan(l);
-		if (r == 0 && l->scan)
+		if (r == 0 && l->row)
+			r = ahead_next(l);
+		else if (r == 0 && l->scan)
 			r = tfs_scan_next(l->scan, &l->cell);
 		if (!lister_is_damage(r) || l->damaged)
 			break;
@@ -136,6 +181,8 @@ static int cells_scan(struct lister *l)
 	bool counts = scan_has(&spec, SCAN_COLUMN); /* then the scan begins at the first column, and is_before_cursor() skips */
 	int r = 0;
 
+	if (cells_ahead(l))
+		return 0;
 	spec.what = l->values ? TFS_SCAN_CELLS : TFS_SCAN_KEYS;
 	spec.row_from = node_key(l->base->parent);
 	spec.row_from_after = spec.reverse = false;

@@ -2,6 +2,7 @@
 /* A row's directory, and the directories that a long row name is split into. */
 #include "fs/node/kinds.h"
 
+#include "fs/base/ahead.h"
 #include "fs/base/extra.h"
 #include "engine/base/name.h"
 #include "fs/node/list.h"
@@ -73,6 +74,20 @@ static bool row_list_attr(const struct listing *a, struct node *n, const struct 
 
 /* ---- the families of a row ---- */
 
+/* The families of a row that was read, or is read now with the rows behind it.  Returns false if the store must be asked. */
+static bool families_ahead(struct lister *l, uint16_t *ids)
+{
+	struct ahead_row *row = l->source.is_view ? NULL : ahead_get(l->base, node_key(l->base), AHEAD_WALK);
+	unsigned count = 0;
+
+	for (unsigned i = 0; row && i < row->count; i++)
+		if ((!count || ids[count - 1] != row->cells[i].family) && count < l->schema->family_count)
+			ids[count++] = row->cells[i].family;
+	ahead_put(row);
+	ids[count] = 0;
+	return row != NULL;
+}
+
 /* The ids of the families with cells in the row, ended by 0 (no family has that id). */
 static int load_families(struct lister *l, uint16_t **out)
 {
@@ -84,6 +99,9 @@ static int load_families(struct lister *l, uint16_t **out)
 
 	if (!ids)
 		return -ENOMEM;
+	*out = ids;
+	if (families_ahead(l, ids))
+		return 0;
 	spec.what = TFS_SCAN_FAMILIES;
 	spec.row_from = node_key(l->base);
 	spec.row_from_after = spec.reverse = false;
@@ -103,7 +121,6 @@ static int load_families(struct lister *l, uint16_t **out)
 		l->damaged = true;
 	}
 	ids[count] = 0;
-	*out = ids;
 	return lister_is_damage(r) ? 0 : r;
 }
 

@@ -15,6 +15,7 @@
 #include "fs/node/source.h"
 
 #include "fs/base/access.h"
+#include "fs/base/ahead.h"
 #include "fs/base/reply.h"
 
 #include <errno.h>
@@ -252,6 +253,21 @@ static int search_begin(const struct source *s, const struct tfs_scan_spec *spec
 	return err == -EINVAL ? -ENOENT : err;
 }
 
+/* Returns true if a row that was read, or is read now, has the answer. */
+static bool has_ahead(struct node *n, struct tfs_bytes row, const char *family, bool *has)
+{
+	struct ahead_row *r = ahead_get(n, row, family ? AHEAD_KNOWN : AHEAD_ROW);
+	const uint16_t id = family ? (uint16_t)strtoul(family + 1, NULL, 10) : 0;
+	bool known = r && !family;
+
+	if (known)
+		*has = r->count > 0;
+	for (unsigned i = 0; r && family && !known && i < r->count; i++)
+		*has = known = r->cells[i].family == id;
+	ahead_put(r);
+	return known;
+}
+
 int source_has(struct node *n, struct tfs_bytes row, const char *family, bool *has)
 {
 	struct tfs_scan_spec spec;
@@ -260,6 +276,8 @@ int source_has(struct node *n, struct tfs_bytes row, const char *family, bool *h
 	struct tfs_scan *scan;
 	int r;
 
+	if (!node_in_scan(n) && has_ahead(n, row, family, has))
+		return 0;
 	if (!node_in_scan(n))
 		return tfs_row_exists(node_store_table(n), row, family, has);
 	r = source_init(&s, n);

@@ -29,6 +29,14 @@ def read(path):
         return f.read()
 
 
+def opens(path):
+    try:
+        read(path)
+        return True
+    except FileNotFoundError:
+        return False
+
+
 def write(path, bytes, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
     fd = os.open(path, flags, 0o644)
     try:
@@ -134,7 +142,7 @@ class Change:
 
     def remove(self):
         os.unlink(self.path(self.name))
-        self.at_once = lambda: not os.path.exists(os.path.join(self.there, self.name))
+        self.at_once = lambda: not opens(os.path.join(self.there, self.name))
 
     def remove_version(self):
         v = self.versions()

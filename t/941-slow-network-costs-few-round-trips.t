@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A mount over a network with a delay costs few round trips: for a walk through a table, for the
+# values of cells, and for a large value.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the model is not served"
+[ "$(id -u)" = 0 ] && has nsenter && [ -c /dev/net/tun ] || cannot_run "needs root, nsenter and /dev/net/tun"
+"$BUILD/t/lib/net_relay" 10 0 1 >"$W/machines" 2>"$W/relay.err" &
+relay=$!
+machines() { ! kill -0 $relay || read -r near far <"$W/machines"; }
+wait_for "the network" machines
+kill -0 $relay 2>/dev/null || cannot_run "$(cat "$W/relay.err")"
+
+# 40 rows and 80 families, with the table 121 directories, and 240 cells.
+mkdir "$W/tree"
+for r in $(seq 100 139); do
+	for f in f g; do
+		mkdir -p "$W/tree/r$r/$f"
+		for c in 1 2 3; do echo "$r$f$c" >"$W/tree/r$r/$f/c$c"; done
+	done
+done
+head -c 3000000 /dev/urandom >"$W/large"
+mount_store
+mkdir -p "$M/t/.families/f" "$M/t/.families/g" "$M/other/row/f"
+cp -r "$W/tree/." "$M/t/.latest"
+cp "$W/large" "$M/other/row/f/large"
+echo small >"$M/other/row/f/small"
+unmount_store
+"$TABLETCTL" keys add "$W/keys" host mount >"$W/key"
+chmod 600 "$W/key"
+printf 'listen = "10.99.0.2:7000";\nkeys = "%s";\n' "$W/keys" >"$W/conf"
+nsenter -t "$far" -n -- "$TABLETFS-server" -f -o config="$W/conf" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
+server=$!
+wait_for "the server" test -S "$D/socket"
+# On a busy machine, too, the mount keeps what it has read.
+nsenter -t "$near" -n -- "$TABLETFS" -f tls://10.99.0.2:7000 "$M" -o keys="$W/key",coherence=60s >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
+daemon=$!
+wait_for "the mount" mount_answers
+
+# requests: how many the mount has sent.
+requests() { awk -F '\t' -v m="$M" '$4 == m { print $5 }' "$M/.tabletfs/clients"; }
+# costs MOST DESC COMMAND...: the command succeeds, and the mount sends at most so many requests for it.
+costs() {
+	local most=$1 what=$2 before after
+	shift 2
+	before=$(requests)
+	t "$@" >"$W/costs.out" 2>"$W/costs.err" || diag <"$W/costs.err"
+	after=$(requests)
+	ok "$what: at most $most requests (now $((after - before - own)))" test $((after - before - own)) -le "$most"
+}
+requests >"$W/costs.out"
+own=$(requests) own=$(($(requests) - own))
+
+costs 60 "find of a table asks for many rows at once" find "$M/t"
+is "$(wc -l <"$W/costs.out")" 362 "  and finds all, and .schema"
+costs 60 "so does ls -lR of .latest" ls -lR "$M/t/.latest"
+costs 10 "  once more, names and sizes are remembered" ls -lR "$M/t/.latest"
+costs 300 "tar of .latest asks once for each file" bash -c 'tar cf - -C "$1" . >"$2"' - "$M/t/.latest" "$W/latest.tar"
+mkdir "$W/untar"
+tar xf "$W/latest.tar" -C "$W/untar"
+ok "  and has the cells" diff -r "$W/tree" "$W/untar"
+costs 60 "tar of Q@TS names reads the values of many rows at once" bash -c 'tar cf - -C "$1" . >"$2"' - "$M/t" "$W/versions.tar"
+is "$(tar xOf "$W/versions.tar" --exclude .schema | sort | sum)" "$(find "$W/tree" -type f -exec cat {} + | sort | sum)" "  and has the cells"
+costs 8 "a large version is read ahead" bash -c 'cat "$1"@* >"$2"' - "$M/other/row/f/large" "$W/read"
+same "$W/read" "$W/large" "  and has its bytes"
+costs 2 "a small plain name costs a round trip" cat "$M/other/row/f/small"
+t fusermount3 -u "$M"
+wait_daemon
+is "$daemon_status" 0 "the mount ends well"
+end_server -TERM
+kill $relay
+check_store
+done_testing
