@@ -525,6 +525,7 @@ same([e in (-1, -13) for e in master], [True] * 3, "so are the requests to the m
 
 class Watcher:
     """A peer that is told what others change."""
+    pings = 1000
     def __init__(self, identity):
         self.p = subprocess.Popen(["openssl", "s_client", "-connect", "127.0.0.1:%d" % PORT, "-psk_identity", identity, "-psk",
             keys()[identity].hex(), "-tls1_3", "-quiet", "-no_ign_eof", "-ciphersuites", "TLS_AES_128_GCM_SHA256"],
@@ -573,6 +574,27 @@ class Watcher:
             else:
                 out[tag >> 3] = n
         return out
+    def alive(self):
+        """Whether a PING is answered."""
+        self.pings += 1
+        try:
+            self.p.stdin.write(frame(4, self.pings, b""))
+            self.p.stdin.flush()
+        except BrokenPipeError:
+            return False
+        while frame(5, self.pings, b"") not in self.data:
+            b = self.p.stdout.read1(65536)
+            if not b:
+                return False
+            self.data += b
+        return True
+    def ends(self):
+        """Whether the connection is closed.  Until then a notice comes four times a second."""
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            if not self.p.stdout.read1(65536):
+                return True
+        return False
     def until(self, table):
         """All rows of the notices up to the first one that names the table."""
         rows = []
@@ -587,6 +609,14 @@ theirs, own = [i for i in all_ids if i not in mine], mine[0]
 same(guest.until(own), {(own, False)}, "its peer is told that its table has changed, without rows, and of no other table")
 told = laptop.until(own)
 ok((own, True) in told and set(theirs) & {t for t, row in told if row}, "  a host that vouches for its users is told the rows of all") or note(told)
+# It never says that it has dropped what it keeps.
+family = os.environ["M"] + "/t/.families/f"
+ok(laptop.alive(), "a host that vouches for its users is connected")
+os.chmod(family, 0o770)
+same(laptop.ends(), True, "  a chmod waits for it, and disconnects it if it does not drop what it keeps")
+again = Watcher("laptop")
+os.chmod(family, 0o777)
+ok(again.alive(), "  when it comes again, the next chmod does not wait for it")
 PY
 # ---- disconnect ----
 number() { awk -F'\t' -v m="$M2" '$4 == m { print $1 }' "$M/.tabletfs/clients"; }

@@ -69,7 +69,7 @@ void listen_stop(struct listener *l);
 void listen_free(struct listener *l);
 /*
  * The client (0: this process) has changed tables, snapshots or schemas.  Returns when all who may
- * act for others have dropped what they keep, or after a second.
+ * act for others have dropped what they keep, or after a second.  Not those with a key that was late in the last minute.
  */
 void listen_note_schemas(struct listener *l, uint64_t client);
 /* From now on this process is told of changes by peers.  -ENOMEM. */

@@ -18,6 +18,7 @@
 #define SLOW_WORKERS 8u /* for the master's and the store's requests */
 #define LOGGED_USERS 64u
 #define REFUSED_MAX 32u /* peers; of more the oldest one is forgotten */
+#define LATE_KEYS 32u   /* of more the oldest one is forgotten */
 #define WHO_MAX 128u
 #define DOORS 2u
 #define ALLOWED 16u
@@ -96,6 +97,10 @@ struct listener {
 		uint64_t number, until_us, peer, place;
 	} refused[REFUSED_MAX];
 	unsigned refused_next;
+	struct {
+		uint64_t peer, until_us;
+	} late[LATE_KEYS]; /* keys of clients that have not dropped in time what they keep: nothing waits for them */
+	unsigned late_next;
 	/* The loop's thread only. */
 	ev_timer again, beat;
 	struct peers line; /* that wait for memory */

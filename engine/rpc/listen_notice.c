@@ -10,7 +10,9 @@
  *
  * A change of a schema, which may take permissions away, is answered when everybody who may act for others has
  * dropped what it keeps.  A client that has not done so after HEARD_US is disconnected; it
- * drops everything then.
+ * drops everything then.  If it has a key, nothing waits for clients with this key for
+ * KEY_LATE_US, because a hostile host could otherwise delay each change of a schema.  They are
+ * disconnected after LATE_US.
  */
 #include "engine/rpc/listen_impl.h"
 
@@ -23,6 +25,7 @@
 #define SENT_US 100000u
 #define LATE_US 10000000u
 #define HEARD_US 1000000u
+#define KEY_LATE_US 60000000u
 #define BEAT_S .25
 #define UNSENT_MAX ((size_t)256 << 10) /* bytes before a notice in its connection */
 #define UNHEARD 64u                    /* notices */
@@ -37,6 +40,7 @@ struct watcher {
 	uint64_t oldest;   /* the number of the oldest change in the queue; 0: it is empty */
 	uint64_t sending;  /* the same, of the notice that a thread sends */
 	uint64_t schemas;  /* the last change of schemas in the queue, or sent */
+	uint64_t since_us; /* if `schemas` was not heard: when the peer has last answered, or should have begun to */
 	uint64_t heard;    /* changes up to this one have been dropped */
 	uint64_t notice;   /* the number of the last notice */
 	uint64_t late_us;  /* nothing waits for it until this time */
@@ -111,6 +115,8 @@ static uint64_t add_change(struct listener *l, const struct ts_request *q, uint6
 			add_rows(&w->queue, q);
 		} else {
 			w->queue.n.schemas = true;
+			if (w->schemas <= w->heard)
+				w->since_us = monotonic_us();
 			w->schemas = change;
 		}
 		if (!w->oldest)
@@ -264,14 +270,41 @@ void listen_note_cells(struct listener *l, const struct ts_request *q)
 	mutex_unlock(&l->lock);
 }
 
-static struct watcher *first_unheard(struct listener *l, uint64_t change)
+/* Whether it must drop what it keeps before permissions change. */
+static bool must_hear(const struct watcher *w)
+{
+	return !w->peer || peer_acts_for_others(&w->peer->rights);
+}
+
+static bool key_was_late(const struct listener *l, const struct peer *p, uint64_t now)
+{
+	for (unsigned i = 0; i < LATE_KEYS; i++)
+		if (l->late[i].peer == p->rights.peer && l->late[i].until_us > now)
+			return true;
+	return false;
+}
+
+static struct watcher *first_unheard(struct listener *l, uint64_t change, uint64_t now)
 {
 	struct watcher *w;
 
 	TAILQ_FOREACH (w, &l->watchers, link)
-		if (w->schemas >= change && w->heard < change && (!w->peer || peer_acts_for_others(&w->peer->rights)))
+		if (w->schemas >= change && w->heard < change && must_hear(w) &&
+			!(w->peer && w->peer->network && key_was_late(l, w->peer, now)))
 			return w;
 	return NULL;
+}
+
+static void disconnect_late(struct listener *l, struct watcher *w, uint64_t now)
+{
+	w->heard = w->schemas;
+	if (!w->peer)
+		return;
+	conn_close(w->peer->conn, -ETIME);
+	if (w->peer->network) {
+		l->late[l->late_next % LATE_KEYS].peer = w->peer->rights.peer;
+		l->late[l->late_next++ % LATE_KEYS].until_us = now + KEY_LATE_US;
+	}
 }
 
 void listen_note_schemas(struct listener *l, uint64_t client)
@@ -287,15 +320,12 @@ void listen_note_schemas(struct listener *l, uint64_t client)
 	tell(l, change);
 	now = monotonic_us();
 	until = now + HEARD_US;
-	while (first_unheard(l, change) && now < until) {
+	while (first_unheard(l, change, now) && now < until) {
 		(void)!cond_wait_us(&l->told, &l->lock, until - now);
 		now = monotonic_us();
 	}
-	while ((w = first_unheard(l, change)) != NULL) {
-		w->heard = change;
-		if (w->peer)
-			conn_close(w->peer->conn, -ETIME);
-	}
+	while ((w = first_unheard(l, change, now)) != NULL)
+		disconnect_late(l, w, now);
 	mutex_unlock(&l->lock);
 }
 
@@ -308,6 +338,7 @@ static void heard(struct listener *l, struct watcher *w, uint64_t notice)
 	if (notice > w->notice || notice + UNHEARD <= w->notice || change <= w->heard)
 		return;
 	w->heard = change;
+	w->since_us = monotonic_us();
 	cond_broadcast(&l->told);
 }
 
@@ -324,13 +355,17 @@ static struct watcher *watcher_new(struct listener *l, struct peer *p)
 
 static void on_beat(struct ev_loop *loop, ev_timer *timer, int revents)
 {
+	const uint64_t now = monotonic_us();
 	struct listener *l = timer->data;
 	struct watcher *w;
 
 	mutex_lock(&l->lock);
-	TAILQ_FOREACH (w, &l->watchers, link)
+	TAILQ_FOREACH (w, &l->watchers, link) {
 		if (w->peer && !w->oldest && !w->sending)
 			w->oldest = l->changes;
+		if (w->peer && w->schemas > w->heard && must_hear(w) && now - w->since_us > LATE_US)
+			disconnect_late(l, w, now);
+	}
 	while (send_next(l))
 		;
 	mutex_unlock(&l->lock);
