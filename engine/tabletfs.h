@@ -611,8 +611,9 @@ TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result 
 struct tfs_batch;
 struct tfs_batch_options {
 	size_t max_bytes; /* of mutations that wait or are being applied; default 16 MiB */
-	unsigned threads; /* requests at a time, at most 64; default 4, by threads that all such batches of the store share */
-	bool sync;        /* applied mutations are on disk */
+	/* Requests at a time, at most 64.  Default: 4, of a store in another process 16, by threads that such batches share. */
+	unsigned threads;
+	bool sync; /* applied mutations are on disk */
 	/*
 	 * Called for each row mutation that failed, with the -errno that tfs_apply would have returned.  Threads of the batch
 	 * call it, one at a time.  It must not call the batch.  May be NULL.

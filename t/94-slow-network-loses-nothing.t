@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A mount over TLS and a network whose packets are late and sometimes lost shows what its
-# server has, and calls wait while the line is cut.  A scan asks for one batch ahead.
+# server has, and calls wait while the line is cut.  A scan asks for one batch ahead, and an
+# import keeps its order although many of its requests are under way.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model is not served"
@@ -80,6 +81,15 @@ echo >&5
 exec 5>&-
 wait $reader
 is "$? $(tr '\n' ' ' <"$W/cells")" "0 one 4 " "  and returns all cells"
+
+# ---- an import ----
+# Many requests are under way at once.  Each column is written twice with one timestamp.
+for value in first last; do
+	for i in $(seq 1000 3999); do printf 'import%s\tf:q\t1000000\t%s %s\n' "$i" $value "$i"; done
+done >"$W/cells.tsv"
+ok "an import through the mount" t cp "$W/cells.tsv" "$M/t/.import.tsv"
+tail -n 3000 "$W/cells.tsv" >"$W/expected.tsv"
+same "$W/here/t/.scan/prefix=import/.tsv" "$W/expected.tsv" "  stores all cells, and of each column the last one"
 t fusermount3 -u "$W/here"
 
 # ---- the line is cut ----

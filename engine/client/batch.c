@@ -11,8 +11,14 @@
  * the tasks of other batches.  So the number of threads does not depend on the
  * number of batches, and a large batch does not stop a small one.
  *
- * A queue is scheduled when its mutations fill a request (SEND_BYTES,
- * SEND_ROWS), or when a caller waits for space or for tfs_batch_flush.  The
+ * Over a network a request waits for its answer for longer than the server needs for it.  So a
+ * batch of a store that another process serves has more queues, and its requests have
+ * more rows.  QUEUES_REMOTE requests of SEND_BYTES are 4 MiB under way.  Each waits in
+ * a thread, because a thread that waits costs little, and a queue has one request
+ * at a time in any case: no two requests under way have the same row.
+ *
+ * A queue is scheduled when its mutations fill a request (send_bytes,
+ * send_rows), or when a caller waits for space or for tfs_batch_flush.  The
  * task removes mutations from the queue, sorts them by row, and sends them.  So the
  * router can send the rows of one tablet as one request.  Mutations of one row keep
  * their order.  The memtable also inserts sorted rows faster.
@@ -41,11 +47,13 @@
 #include <stdlib.h>
 
 #define BYTES_DEFAULT (16u << 20)
-#define THREADS_DEFAULT 4u /* the queues of a batch in the pool of the store */
+#define QUEUES_DEFAULT 4u /* of a batch in the pool of the store */
 #define POOL_THREADS 8u
+#define QUEUES_REMOTE 16u /* the same of a store that another process serves, and the threads of the pool */
 #define THREADS_MOST 64u
 #define SEND_BYTES (256u << 10)
 #define SEND_ROWS 256u
+#define SEND_ROWS_REMOTE 1024u
 #define NONE UINT64_MAX
 
 /* A mutation in a queue.  The memory to which it points follows the struct. */
@@ -73,7 +81,8 @@ struct tfs_batch {
 	struct task_pool *pool;
 	bool shares; /* the pool is the store's */
 	size_t send_bytes;
-	struct mutex lock; /* RANK_CLIENT; guards the queues and the next members */
+	unsigned send_rows; /* at most SEND_ROWS_REMOTE */
+	struct mutex lock;  /* RANK_CLIENT; guards the queues and the next members */
 	struct cond progress, report;
 	size_t bytes;      /* of mutations that are in queues or being sent */
 	uint64_t added;    /* mutations so far */
@@ -178,9 +187,9 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 {
 	const struct schema *s = table_schema(b->table);
 	const uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
-	struct row_mutation rows[SEND_ROWS];
-	unsigned joined[SEND_ROWS], count = 0;
-	int errs[SEND_ROWS];
+	struct row_mutation rows[SEND_ROWS_REMOTE];
+	unsigned joined[SEND_ROWS_REMOTE], count = 0;
+	int errs[SEND_ROWS_REMOTE];
 	uint64_t generation = 0;
 	size_t op_count = 0;
 	bool alone;
@@ -215,7 +224,7 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 
 static bool queue_is_due(const struct tfs_batch *b, const struct queue *queue)
 {
-	return queue->rows && (b->waiters || queue->bytes >= b->send_bytes || queue->rows >= SEND_ROWS);
+	return queue->rows && (b->waiters || queue->bytes >= b->send_bytes || queue->rows >= b->send_rows);
 }
 
 /* Sends one request. */
@@ -223,13 +232,13 @@ static void queue_run(struct task *t)
 {
 	struct queue *queue = (struct queue *)t;
 	struct tfs_batch *b = queue->batch;
-	struct queued *v[SEND_ROWS];
+	struct queued *v[SEND_ROWS_REMOTE];
 	size_t bytes = 0;
 	unsigned n = 0;
 	bool more;
 
 	mutex_lock(&b->lock);
-	while (queue->first && n < SEND_ROWS && (!n || bytes + queue->first->bytes <= b->send_bytes)) {
+	while (queue->first && n < b->send_rows && (!n || bytes + queue->first->bytes <= b->send_bytes)) {
 		v[n] = queue->first;
 		bytes += v[n]->bytes;
 		queue->first = v[n++]->next;
@@ -338,7 +347,7 @@ static int pool_get(struct tfs_store *s, struct task_pool **out)
 
 	mutex_lock(&s->lock);
 	if (!s->batches)
-		err = task_pool_new("batch", POOL_THREADS, &s->batches);
+		err = task_pool_new("batch", s->o.remote ? QUEUES_REMOTE : POOL_THREADS, &s->batches);
 	if (!err) {
 		s->batch_count++;
 		*out = s->batches;
@@ -381,12 +390,12 @@ static void batch_free(struct tfs_batch *b)
 int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct tfs_batch **out)
 {
 	struct tfs_batch_options filled = o ? *o : (struct tfs_batch_options){0};
-	const bool shares = filled.threads == 0;
+	const bool shares = filled.threads == 0, remote = t->store->o.remote;
 	struct tfs_batch *b;
 	int err;
 
 	filled.max_bytes = filled.max_bytes ? filled.max_bytes : BYTES_DEFAULT;
-	filled.threads = shares ? THREADS_DEFAULT : filled.threads;
+	filled.threads = !shares ? filled.threads : remote ? QUEUES_REMOTE : QUEUES_DEFAULT;
 	if (filled.threads > THREADS_MOST)
 		return -EINVAL;
 	b = calloc(1, sizeof(*b) + filled.threads * sizeof(b->queues[0]));
@@ -394,6 +403,7 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 		return -ENOMEM;
 	b->o = filled;
 	b->shares = shares;
+	b->send_rows = remote ? SEND_ROWS_REMOTE : SEND_ROWS;
 	b->table = t;
 	table_get(t);
 	mutex_init(&b->lock, RANK_CLIENT);

@@ -441,7 +441,7 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 		return -EPERM;
 	if (request->n > FRAME_LARGE_MAX)
 		return -E2BIG;
-	err = connection(c, request->n > FRAME_SMALL_MAX && !dial_is_single(c->o.dial), &conn, &why);
+	err = connection(c, request->n > FRAME_PIECE && !dial_is_single(c->o.dial), &conn, &why);
 	if (err) {
 		mutex_lock(&c->lock);
 		if (!c->unreachable && err != -WAIT_INTERRUPTED)
@@ -543,7 +543,7 @@ static struct ts_sent *tablets_send(struct tablet_service *s, const struct ts_re
 
 	if (!err) {
 		mutex_lock(&c->lock);
-		x->conn = request.n <= FRAME_SMALL_MAX ? c->conn[0] : NULL;
+		x->conn = request.n <= FRAME_PIECE ? c->conn[0] : NULL;
 		if (x->conn)
 			conn_get(x->conn);
 		mutex_unlock(&c->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's side of the wire: the services of a server in another process, reached
- * over a source's connection (dial.h).  A channel has one connection for small frames, and, from the first
- * long request on, one for large ones, unless the source permits one connection only (dial.h).
+ * over a source's connection (dial.h).  A channel has one connection for requests of at most FRAME_PIECE, and, from the first
+ * longer one on, one for those, unless the source permits one connection only (dial.h).
  * Then a long request delays those behind it.  It connects again by itself when a call needs it.
  *
  * Errors of a tablet service's channel are those of tablet_service.h.  The master's and the

@@ -26,6 +26,7 @@
 #define FRAME_HELLO_MAX (16u << 10)
 #define FRAME_SMALL_MAX ((1u << 20) + (64u << 10)) /* the longest body on a connection for small frames */
 #define FRAME_LARGE_MAX (129u << 20)
+#define FRAME_PIECE (64u << 10) /* a longer request goes over the connection for large frames, if there may be two */
 
 enum frame_kind { FRAME_HELLO = 1, FRAME_REQUEST, FRAME_ANSWER, FRAME_PING, FRAME_PONG, FRAME_NOTICE, FRAME_KINDS };
 enum frame_service { FRAME_TABLETS = 1, FRAME_MASTER, FRAME_STORE, FRAME_SERVICES };
