@@ -297,7 +297,7 @@ while True:
     except OSError as e:
         if e.errno in (errno.ENOTCONN, errno.ECONNABORTED):
             break
-    if i == 300:
+    if i == 40:
         open(sys.argv[2], "w").close()
 PY
 for round in 1 2 3; do

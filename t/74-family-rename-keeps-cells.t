@@ -240,7 +240,7 @@ for k in 1 2 3; do
 	writers[k]=$!
 done
 renames=0
-while kill -0 "${writers[1]}" 2>/dev/null || kill -0 "${writers[2]}" 2>/dev/null || kill -0 "${writers[3]}" 2>/dev/null; do
+while runs "${writers[1]}" || runs "${writers[2]}" || runs "${writers[3]}"; do
 	mv t/.families/A t/.families/B && mv -T t/.families/B t/.families/A || break
 	renames=$((renames + 2))
 done

@@ -24,7 +24,7 @@ mount_second
 "$BUILD/t/lib/lin_files" "$M" "$M2" "$D" "$seconds" "${TEST_SEED:-1}" >"$W/lin.out" 2>&1 &
 writers=$!
 kills=0 stops=0
-while kill -0 $writers 2>/dev/null; do
+while runs $writers; do
 	read -r -t "0.$((RANDOM % 9 + 1))" <>"$W/.never" || :
 	case $((RANDOM % 5)) in
 	0)

@@ -16,7 +16,7 @@ as() {
 	t setpriv --reuid="$u" --regid="$u" --clear-groups -- "$@"
 }
 second=
-second_answers() { ! kill -0 "$second" 2>/dev/null || { mounted "$M2" && t stat -f "$M2"; }; }
+second_answers() { ! runs "$second" || { mounted "$M2" && t stat -f "$M2"; }; }
 # mount_second SOURCE [ARGUMENT...]
 mount_second() {
 	"$TABLETFS" -f "$1" "$M2" "${@:2}" >"$W/second.out" 2>"$W/second.err" </dev/null &

@@ -634,7 +634,7 @@ ok(b"the owner of the store has disconnected it" in out, "  a new connection wit
 out, err = s_client("-tls1_3", send=hello())
 ok(b"Reused, TLSv1.3" in out, "  one of another key and the same address is not")
 PY
-ok "  while it waits" kill -0 $waits
+ok "  while it waits" runs $waits
 ok "allow" bash -c "echo allow $n >'$M/.tabletfs/ctl'"
 wait $waits
 is "$? $(cat "$W/waits")" "0 one" "  the call that waited ends well"

@@ -9,9 +9,9 @@
 [ "$(id -u)" = 0 ] && has nsenter && [ -c /dev/net/tun ] || cannot_run "needs root, nsenter and /dev/net/tun"
 "$BUILD/t/lib/net_relay" 30 5 "${TEST_SEED:-1}" >"$W/machines" 2>"$W/relay.err" &
 relay=$!
-machines() { ! kill -0 $relay || read -r near far <"$W/machines"; }
+machines() { ! runs $relay || read -r near far <"$W/machines"; }
 wait_for "the network" machines
-kill -0 $relay 2>/dev/null || cannot_run "$(cat "$W/relay.err")"
+runs $relay || cannot_run "$(cat "$W/relay.err")"
 
 "$TABLETCTL" keys add "$W/keys" host mount >"$W/key"
 chmod 600 "$W/key"
@@ -100,7 +100,7 @@ t bash -c 'echo new >"$1"' - "$M/t/.latest/r1/f/new" 2>"$W/write.err" &
 writer=$!
 # Time itself is the subject: longer than a client waits for a sign of life of its server.
 read -r -t 7 <>"$W/.never"
-ok "a read waits while the line is cut" kill -0 $reader
+ok "a read waits while the line is cut" runs $reader
 kill -USR2 $relay
 wait $reader
 is "$? $(cat "$W/read" "$W/read.err")" "0 value 2" "  and ends well when the line is back"

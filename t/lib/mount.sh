@@ -18,6 +18,7 @@ set -u
 SRC=$(cd "${SRC:-$(dirname "$0")/..}" && pwd)
 BUILD=$(cd "${BUILD:-.}" && pwd)
 TABLETFS=${TABLETFS:-$BUILD/tabletfs}
+SERVER=$TABLETFS-server
 TABLETCTL=${TABLETCTL:-$BUILD/tabletctl}
 MODEL=${MODEL:-}
 OVER=${OVER:-}
@@ -167,6 +168,14 @@ wait_for() {
 	return 1
 }
 
+# runs PID: a child of this shell runs.  (kill -0 would find another process that has got its number.)
+runs() {
+	local running
+	jobs -rp >"$W/.jobs"
+	mapfile -t running <"$W/.jobs"
+	[[ " ${running[*]} " == *" $1 "* ]]
+}
+
 mounted() {
 	local mounts
 	mapfile -d '' mounts </proc/self/mounts
@@ -180,9 +189,9 @@ serve_store() {
 	for a; do [[ $a == -o || $a =~ ^(config=|sync) ]] && with+=("$a"); done
 	[ ${#with[@]} = 0 ] || [ "${with[-1]}" != -o ] || unset 'with[-1]'
 	rm -f "$D/socket" # of one that was killed
-	"$TABLETFS-server" -f "${with[@]}" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
+	"$SERVER" -f "${with[@]}" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
 	server=$!
-	wait_for "the server" eval "! kill -0 $server || [ -S '$D/socket' ]" && kill -0 "$server" 2>/dev/null && return
+	wait_for "the server" eval "! runs $server || [ -S '$D/socket' ]" && runs "$server" && return
 	cat "$W/server.err" >"$W/daemon.err"
 	server=
 	return 1
@@ -192,7 +201,7 @@ end_server() {
 	local status
 	[ -n "$server" ] || return 0
 	kill "$1" "$server"
-	wait_for "the server's end" eval "! kill -0 $server" || kill -9 "$server"
+	wait_for "the server's end" eval "! runs $server" || kill -9 "$server"
 	wait "$server" 2>/dev/null
 	status=$?
 	server=
@@ -216,7 +225,7 @@ mount_store() {
 }
 # Succeeds also if the daemon has ended.
 mount_answers() {
-	if ! kill -0 "$daemon"; then
+	if ! runs "$daemon"; then
 		wait_daemon
 		daemon=
 		return 0
@@ -226,7 +235,7 @@ mount_answers() {
 daemon_status=
 wait_daemon() {
 	[ -n "$daemon" ] || return 0
-	if ! wait_for "the daemon's end" eval "! kill -0 $daemon"; then
+	if ! wait_for "the daemon's end" eval "! runs $daemon"; then
 		fail "the daemon ends"
 		! has gdb || timeout 60 gdb -p "$daemon" -batch -ex 'thread apply all bt 12' 2>/dev/null | grep -E '^(#|Thread)' | cut -c 1-150 | diag
 		abort_mount

@@ -70,14 +70,14 @@ sd() { timeout -k 5 "${T:-30}" nsenter -t "$boot_init" -a -r -w -- "$@"; }
 # The state of the unit: Result/ActiveState/SubState.
 sd_state() { sd systemctl show --value -p ActiveState -p SubState -p Result "$1" | paste -sd/; }
 boot_is_up() {
-	kill -0 "$boot_holder" 2>/dev/null || return 0
+	runs "$boot_holder" || return 0
 	[ "$(sd systemctl is-active multi-user.target 2>/dev/null)" = active ]
 }
 boot() {
 	mkdir -p "$W/cgroups"
 	(boot_in_namespaces "$1") >"$W/boot.out" 2>&1 </dev/null &
 	boot_holder=$!
-	wait_for "process 1" boot_finds_init && wait_for "multi-user.target" boot_is_up && kill -0 "$boot_holder" 2>/dev/null && return 0
+	wait_for "process 1" boot_finds_init && wait_for "multi-user.target" boot_is_up && runs "$boot_holder" && return 0
 	[ -z "$boot_init" ] || { T=5 sd systemctl list-jobs; T=5 sd journalctl -n 20 --no-pager; } >>"$W/boot.out" 2>&1
 	boot_end
 	diag <"$W/boot.out"
@@ -85,13 +85,13 @@ boot() {
 }
 # systemd, when it has replaced the script.
 boot_finds_init() {
-	kill -0 "$boot_holder" 2>/dev/null || return 0
+	runs "$boot_holder" || return 0
 	boot_init=$(pgrep -P "$boot_holder")
 	[ -n "$boot_init" ] && [ "$(cat "/proc/$boot_init/comm")" = systemd ]
 }
 power_off() {
 	sd systemctl --no-block start poweroff.target
-	wait_for "the end of systemd" eval "! kill -0 $boot_holder"
+	wait_for "the end of systemd" eval "! runs $boot_holder"
 }
 # Ends all processes in the namespaces, and removes the cgroups.
 boot_end() {
