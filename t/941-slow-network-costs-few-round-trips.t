@@ -65,6 +65,10 @@ is "$(tar xOf "$W/versions.tar" --exclude .schema | sort | sum)" "$(find "$W/tre
 costs 8 "a large version is read ahead" bash -c 'cat "$1"@* >"$2"' - "$M/other/row/f/large" "$W/read"
 same "$W/read" "$W/large" "  and has its bytes"
 costs 2 "a small plain name costs a round trip" cat "$M/other/row/f/small"
+mkdir -p "$M/in/.families/f" "$M/in/.families/g"
+# A file: its LOOKUP and its commit.  A row: two LOOKUPs of a row and its families, and the checks of mkdir.
+costs 800 "a new file costs two round trips, a new directory few" cp -r "$W/tree/." "$M/in/.latest"
+ok "  and they are there" diff -r "$W/tree" "$M/in/.latest"
 t fusermount3 -u "$M"
 wait_daemon
 is "$daemon_status" 0 "the mount ends well"

@@ -2,6 +2,8 @@
 /* Access of the users of the mount to the data of a table (access.h). */
 #include "fs/base/access.h"
 
+#include "engine/base/hash.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -96,6 +98,42 @@ enum fs_path fs_path_of(const struct node *n)
 		return PATH_IN_LATEST;
 	last = atomic_load_explicit(path_slot(n, &mark), memory_order_relaxed);
 	return last == mark ? PATH_IN_TABLE : last == (mark | 1) ? PATH_IN_LATEST : PATH_UNKNOWN;
+}
+
+/* ---- an absent plain name ---- */
+
+#define ABSENT_SLOTS 64
+static struct mutex absent_lock = MUTEX_INITIALIZER(RANK_FS_NOTIFY);
+static struct absent {
+	pid_t thread;
+	uint64_t name, changes;
+} absent[ABSENT_SLOTS];
+
+static struct absent absent_name(const struct node *family, struct tfs_bytes qualifier, uint64_t changes)
+{
+	return (struct absent){asker.pid, hash_private((uint64_t)(uintptr_t)family ^ family->generation, qualifier), changes};
+}
+
+void fs_looked_up_absent(const struct node *family, struct tfs_bytes qualifier, uint64_t changes)
+{
+	if (!fs.shared || !asker.pid)
+		return;
+	mutex_lock(&absent_lock);
+	absent[asker.pid % ABSENT_SLOTS] = absent_name(family, qualifier, changes);
+	mutex_unlock(&absent_lock);
+}
+
+bool fs_is_absent(const struct node *family, struct tfs_bytes qualifier)
+{
+	const struct absent now = absent_name(family, qualifier, fs_changes()), *then = &absent[asker.pid % ABSENT_SLOTS];
+	bool is;
+
+	if (!fs.shared || !asker.pid)
+		return false;
+	mutex_lock(&absent_lock);
+	is = then->thread == now.thread && then->name == now.name && then->changes == now.changes;
+	mutex_unlock(&absent_lock);
+	return is;
 }
 
 /* ---- groups ---- */

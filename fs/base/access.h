@@ -65,6 +65,12 @@ enum fs_path { PATH_UNKNOWN, PATH_IN_TABLE, PATH_IN_LATEST };
 void fs_looked_up_in(const struct node *n, const struct node *dir);
 /* By which path the thread has found n, a plain name. */
 enum fs_path fs_path_of(const struct node *n);
+/*
+ * A LOOKUP of this thread has found no such plain name.  fs_is_absent returns true to its CREATE, which follows at
+ * once, so that a store of another process is asked once.  changes: fs_changes() before the store was asked.
+ */
+void fs_looked_up_absent(const struct node *family, struct tfs_bytes qualifier, uint64_t changes);
+bool fs_is_absent(const struct node *family, struct tfs_bytes qualifier);
 /* The session, as of a terminal or a service, of the process whose request this thread serves; 0: there is none. */
 uint64_t fs_asker_session(void);
 /* Notes the user of the request that this thread has read. */

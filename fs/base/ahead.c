@@ -287,10 +287,29 @@ static struct walk *walk_of_locked(const struct buf *view, bool values)
 	return w;
 }
 
-/* Returns the number of rows to read, beginning with `row`; 0: the store is asked. */
-static unsigned plan_locked(struct walk *w, struct tfs_bytes row, enum ahead_use use)
+static void walk_pass(struct walk *w, struct tfs_bytes row)
 {
 	const int order = w->last.n ? bytes_cmp(row, buf_bytes(&w->last)) : -1;
+
+	w->ascending = order < 0 ? 0 : w->ascending + (order > 0);
+	if (order && buf_set(&w->last, row.p, row.n))
+		w->last.n = 0;
+}
+
+/* Returns true if a program lists the rows and reads their values: since the last row that was listed, values were read. */
+static bool reads_follow_locked(const struct buf *view, const struct walk *keys, struct tfs_bytes row)
+{
+	struct walk *values = walk_of_locked(view, true);
+
+	if (keys->last.n == 0 || bytes_cmp(row, buf_bytes(&keys->last)) <= 0)
+		values->ascending = 0; /* another walk begins */
+	return values->ascending >= ASCENDING_SURE && bytes_cmp(buf_bytes(&values->last), buf_bytes(&keys->last)) >= 0;
+}
+
+/* Returns the number of rows to read, beginning with `row`; 0: the store is asked.  row_bytes: the size of an average row. */
+static unsigned plan_locked(struct walk *w, struct tfs_bytes row, enum ahead_use use, size_t row_bytes)
+{
+	const bool same = w->last.n && bytes_eq(row, buf_bytes(&w->last));
 	size_t bytes = WALK_BYTES_MIN;
 
 	if (w->skip) {
@@ -299,10 +318,8 @@ static unsigned plan_locked(struct walk *w, struct tfs_bytes row, enum ahead_use
 	}
 	if (use == AHEAD_ROW)
 		return 1;
-	w->ascending = order < 0 ? 0 : w->ascending + (order > 0);
-	if (order && buf_set(&w->last, row.p, row.n))
-		return 0;
-	if (use == AHEAD_VALUES && order && w->ascending < ASCENDING_SURE)
+	walk_pass(w, row);
+	if (use == AHEAD_VALUES && !same && w->ascending < ASCENDING_SURE)
 		return 0;
 	if (w->ascending == 0)
 		return 1;
@@ -310,20 +327,22 @@ static unsigned plan_locked(struct walk *w, struct tfs_bytes row, enum ahead_use
 		bytes *= 4;
 	if (bytes > WALK_BYTES_MAX)
 		bytes = WALK_BYTES_MAX;
-	bytes /= w->row_bytes + 1;
+	bytes /= row_bytes + 1;
 	return bytes < 2 ? 2 : bytes > WALK_ROWS_MAX ? WALK_ROWS_MAX : (unsigned)bytes;
 }
 
 static struct read_row *read_ahead(struct node *dir, const struct buf *view, struct tfs_bytes row, enum ahead_use use)
 {
-	const bool values = use == AHEAD_VALUES;
+	bool values = use == AHEAD_VALUES;
 	struct read_row *r = NULL;
 	unsigned rows, count = 0;
 	struct walk *w;
 	ssize_t bytes;
 
 	mutex_lock(&ahead.lock);
-	rows = plan_locked(walk_of_locked(view, values), row, use);
+	w = walk_of_locked(view, values);
+	values = values || (use == AHEAD_WALK && reads_follow_locked(view, w, row));
+	rows = plan_locked(w, row, use, walk_of_locked(view, values)->row_bytes);
 	mutex_unlock(&ahead.lock);
 	if (!rows)
 		return NULL;
@@ -353,8 +372,10 @@ struct ahead_row *ahead_get(struct node *dir, struct tfs_bytes row, enum ahead_u
 	r = find_locked(&key, use == AHEAD_VALUES);
 	if (r)
 		r->refs++;
-	mutex_unlock(&ahead.lock);
 	key.n = view_n;
+	if (r && use == AHEAD_VALUES)
+		walk_pass(walk_of_locked(&key, true), row);
+	mutex_unlock(&ahead.lock);
 	if (!r && use != AHEAD_KNOWN)
 		r = read_ahead(dir, &key, row, use);
 out:

@@ -82,6 +82,7 @@ struct plain_opening {
 static int plain_find(struct plain_opening *o, struct changes *c)
 {
 	struct descriptor *d = o->d;
+	struct staged_attr unused;
 	uint64_t changes;
 	bool pending;
 	int err;
@@ -99,7 +100,12 @@ static int plain_find(struct plain_opening *o, struct changes *c)
 	if (err)
 		return err;
 	changes = fs_changes();
-	err = ofile_read_first(d->node, &o->place, o->first.p ? &o->first : NULL, &o->info, &pending);
+	if (o->created && fs_is_absent(o->place.family_node, o->place.qualifier) && !ofile_pending(d->node, &unused)) {
+		pending = false;
+		err = -ENOENT;
+	} else {
+		err = ofile_read_first(d->node, &o->place, o->first.p ? &o->first : NULL, &o->info, &pending);
+	}
 	o->exists = err == 0;
 	if (!pending && !o->created)
 		plain_asked(d->node, o->exists ? &o->info : NULL, changes);

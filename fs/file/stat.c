@@ -129,14 +129,12 @@ static int cell_ask(const struct cell_place *p, struct cell_first *first, struct
 int ofile_read_first(struct node *n, const struct cell_place *p, struct cell_first *first, struct tfs_info *info, bool *pending)
 {
 	struct staged_attr s;
+	const bool was_pending = n && ofile_pending(n, &s);
 	int err = cell_ask(p, first, info);
 
-	*pending = false;
-	if (err != -ENOENT || !n)
-		return err;
-	/* If a commit ended between the two checks, the store has the cell now. */
-	*pending = ofile_pending(n, &s);
-	return *pending ? err : cell_ask(p, first, info);
+	*pending = err == -ENOENT && n && ofile_pending(n, &s);
+	/* If its commit has ended since, the store has the cell now. */
+	return err == -ENOENT && was_pending && !*pending ? cell_ask(p, first, info) : err;
 }
 
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending)

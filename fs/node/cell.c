@@ -11,6 +11,7 @@
 #include "fs/node/kinds.h"
 
 #include "engine/base/name.h"
+#include "fs/base/access.h"
 #include "fs/base/ahead.h"
 #include "fs/file/file.h"
 #include "fs/node/list.h"
@@ -98,6 +99,8 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 			err = ofile_stat(n, &p, &info, &pending);
 		node_put(n);
 	}
+	if (err == -ENOENT && !pending && r->kind == NODE_PLAIN)
+		fs_looked_up_absent(r->parent, buf_bytes(&r->key), changes);
 	if (err && !pending)
 		return err;
 	n = node_get(r->parent, r->kind, buf_bytes(&r->key), r->ts);

@@ -256,16 +256,21 @@ static int search_begin(const struct source *s, const struct tfs_scan_spec *spec
 /* Returns true if a row that was read, or is read now, has the answer. */
 static bool has_ahead(struct node *n, struct tfs_bytes row, const char *family, bool *has)
 {
-	struct ahead_row *r = ahead_get(n, row, family ? AHEAD_KNOWN : AHEAD_ROW);
+	struct ahead_row *r = ahead_get(n, row, AHEAD_KNOWN);
 	const uint16_t id = family ? (uint16_t)strtoul(family + 1, NULL, 10) : 0;
-	bool known = r && !family;
+	bool known = false;
 
-	if (known)
-		*has = r->count > 0;
-	for (unsigned i = 0; r && family && !known && i < r->count; i++)
-		*has = known = r->cells[i].family == id;
+	/* Names that are absent are asked for: another client may have closed a file there just now. */
+	for (unsigned i = 0; r && !known && i < r->count; i++)
+		*has = known = !family || r->cells[i].family == id;
 	ahead_put(r);
-	return known;
+	if (known || r || family)
+		return known;
+	r = ahead_get(n, row, AHEAD_ROW);
+	if (r)
+		*has = r->count > 0;
+	ahead_put(r);
+	return r != NULL;
 }
 
 int source_has(struct node *n, struct tfs_bytes row, const char *family, bool *has)

@@ -30,10 +30,24 @@ static int entry_make(const struct making *m, struct resolved *what, struct node
 
 /* ---- CREATE and MKNOD ---- */
 
+/* Returns true if a plain name is in no list: its LOOKUP has not found it, and no process here is making it. */
+static bool is_absent(const struct resolved *what)
+{
+	struct node *n;
+	bool made;
+
+	if (what->kind != NODE_PLAIN || !fs_is_absent(what->parent, buf_bytes(&what->key)))
+		return false;
+	n = node_find(what->parent, NODE_PLAIN, buf_bytes(&what->key), 0);
+	made = n && n->file;
+	node_put(n);
+	return !made;
+}
+
 /* The node to open, counted.  *exists: it was not made now. */
 static int open_or_make(const struct making *m, int flags, struct resolved *what, bool *exists, struct node **out)
 {
-	int err = tree_find_resolved(m->dir, what, out);
+	int err = is_absent(what) ? -ENOENT : tree_find_resolved(m->dir, what, out);
 
 	*exists = err == 0;
 	if (err == 0 && (flags & O_EXCL))
