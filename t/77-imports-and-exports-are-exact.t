@@ -152,7 +152,7 @@ remount
 ok "after a remount" t diff -r "$M/from" "$W/out"
 unmount_store
 ok "-o ro" mount_store -o ro
-fails "  has no streams" 'not supported' cat "$M/from/.export.tar"
+[ -n "$OVER" ] || fails "  has no streams" 'not supported' cat "$M/from/.export.tar"
 unmount_store
 
 # Another user: imports and exports have the caller's rights on each family.

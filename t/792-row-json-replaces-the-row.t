@@ -200,5 +200,5 @@ remount
 ok "after a compaction and a remount the sequence is the same" cp "$W/saved" "$M/t/r/.row.json"
 unmount_store
 mount_store -o ro
-fails "a read-only mount has no .row.json" "not supported" cat "$M/t/r/.row.json"
+[ -n "$OVER" ] || fails "a read-only mount has no .row.json" "not supported" cat "$M/t/r/.row.json"
 done_testing

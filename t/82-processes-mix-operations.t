@@ -735,6 +735,7 @@ for round in $ROUNDS; do
 	if [ "$round" = kill ]; then
 		py "$SEED" $((MIXED_SECONDS / 2)) "$daemon" $n <"$W/mixed_run.py" 2>/dev/null
 		wait_daemon
+		end_server -9
 		mounted "$M" && umount -l "$M"
 		check_store
 	else

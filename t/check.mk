@@ -9,7 +9,8 @@
 #	make check-crash  100,000 crash points
 #	make check-faults each failing call and allocation of a workload
 #	make check-sim    20,000 seeds of the simulated cluster
-#	make check-wire   20,000 changes by two mounts, and 10 minutes of kills beside writers
+#	make check-wire   20,000 changes by two mounts, 10 minutes of kills beside writers, and
+#			  the scripts of mount tests over a socket
 #	make check-fuzz   each fuzz target, with libFuzzer if clang is installed, in fuzz/
 #	make lint         checks scripts and manuals, and analyses the sources
 #
@@ -53,8 +54,8 @@ check-sim: t/sim/sim
 	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/351-simulated-cluster.t
 
 check-wire: all t/lib/lin_files
-	@$(tap_env); COUNT=20000 PY_LIMIT=14000 KILL_SECONDS=600 LIMIT=14000 TEST_TIMEOUT=14400; \
-	export COUNT PY_LIMIT KILL_SECONDS LIMIT TEST_TIMEOUT; $(prove) --verbose $(srcdir)/t/915-*.t $(srcdir)/t/917-*.t
+	@$(tap_env); COUNT=20000 PY_LIMIT=14000 KILL_SECONDS=600 LIMIT=14000 TEST_TIMEOUT=14400 WIRE=all; \
+	export COUNT PY_LIMIT KILL_SECONDS LIMIT TEST_TIMEOUT WIRE; $(prove) --verbose $(srcdir)/t/915-*.t $(srcdir)/t/917-*.t $(srcdir)/t/95-*.t
 
 # The mount tests that run in a sanitized build.
 sanitized_mounts = $(srcdir)/t/40-readme-session.t $(srcdir)/t/50-concurrent-mutations-are-whole.t
