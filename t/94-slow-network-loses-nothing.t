@@ -85,10 +85,10 @@ is "$? $(tr '\n' ' ' <"$W/cells")" "0 one 4 " "  and returns all cells"
 # ---- an import ----
 # Many requests are under way at once.  Each column is written twice with one timestamp.
 for value in first last; do
-	for i in $(seq 1000 3999); do printf 'import%s\tf:q\t1000000\t%s %s\n' "$i" $value "$i"; done
+	for i in $(seq 10000 19999); do printf 'import%s\tf:q\t1000000\t%s %s\n' "$i" $value "$i"; done
 done >"$W/cells.tsv"
 ok "an import through the mount" t cp "$W/cells.tsv" "$M/t/.import.tsv"
-tail -n 3000 "$W/cells.tsv" >"$W/expected.tsv"
+tail -n 10000 "$W/cells.tsv" >"$W/expected.tsv"
 same "$W/here/t/.scan/prefix=import/.tsv" "$W/expected.tsv" "  stores all cells, and of each column the last one"
 t fusermount3 -u "$W/here"
 

@@ -12,10 +12,10 @@
  * number of batches, and a large batch does not stop a small one.
  *
  * Over a network a request waits for its answer for longer than the server needs for it.  So a
- * batch of a store that another process serves has more queues, and its requests have
- * more rows.  QUEUES_REMOTE requests of SEND_BYTES are 4 MiB under way.  Each waits in
- * a thread, because a thread that waits costs little, and a queue has one request
- * at a time in any case: no two requests under way have the same row.
+ * batch of a store that another process serves has more queues: QUEUES_REMOTE requests of
+ * SEND_BYTES are 4 MiB under way.  Each waits in a thread, because a thread that waits
+ * costs little, and a queue has one request at a time in any case: no two requests
+ * under way have the same row.  Together they have at most TS_ROWS_UNDER_WAY rows.
  *
  * A queue is scheduled when its mutations fill a request (send_bytes,
  * send_rows), or when a caller waits for space or for tfs_batch_flush.  The
@@ -53,7 +53,7 @@
 #define THREADS_MOST 64u
 #define SEND_BYTES (256u << 10)
 #define SEND_ROWS 256u
-#define SEND_ROWS_REMOTE 1024u
+#define SEND_ROWS_REMOTE (TS_ROWS_UNDER_WAY / QUEUES_REMOTE)
 #define NONE UINT64_MAX
 
 /* A mutation in a queue.  The memory to which it points follows the struct. */
@@ -81,7 +81,7 @@ struct tfs_batch {
 	struct task_pool *pool;
 	bool shares; /* the pool is the store's */
 	size_t send_bytes;
-	unsigned send_rows; /* at most SEND_ROWS_REMOTE */
+	unsigned send_rows; /* at most SEND_ROWS */
 	struct mutex lock;  /* RANK_CLIENT; guards the queues and the next members */
 	struct cond progress, report;
 	size_t bytes;      /* of mutations that are in queues or being sent */
@@ -187,9 +187,9 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 {
 	const struct schema *s = table_schema(b->table);
 	const uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
-	struct row_mutation rows[SEND_ROWS_REMOTE];
-	unsigned joined[SEND_ROWS_REMOTE], count = 0;
-	int errs[SEND_ROWS_REMOTE];
+	struct row_mutation rows[SEND_ROWS];
+	unsigned joined[SEND_ROWS], count = 0;
+	int errs[SEND_ROWS];
 	uint64_t generation = 0;
 	size_t op_count = 0;
 	bool alone;
@@ -232,7 +232,7 @@ static void queue_run(struct task *t)
 {
 	struct queue *queue = (struct queue *)t;
 	struct tfs_batch *b = queue->batch;
-	struct queued *v[SEND_ROWS_REMOTE];
+	struct queued *v[SEND_ROWS];
 	size_t bytes = 0;
 	unsigned n = 0;
 	bool more;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "engine/rpc/tablet_service.h"
 #include "engine/tablet/tokens_format.h"
 #include "t/lib/file_faults.h"
 #include "t/lib/xorshift.h"
@@ -543,6 +544,44 @@ static void test_copies_at_the_same_time(void **state)
 	stop(&l);
 }
 
+/*
+ * Several clients have as many mutations under way as they may, and the ones with the lowest numbers
+ * come last.  Each is known afterwards, of one client also after the tablet is loaded again.
+ */
+static void test_all_under_way_are_known(void **state)
+{
+	enum { BUSY = 3 };
+	struct tablet_token *v;
+	struct tokens t, loaded;
+	struct token *x;
+	unsigned count;
+
+	tokens_init(&t);
+	tokens_init(&loaded);
+	for (unsigned client = 1; client <= BUSY; client++) {
+		for (unsigned number = TS_ROWS_UNDER_WAY; number; number--) {
+			assert_int_equal(tokens_begin(&t, &(struct op_token){client, number, 1}, 0, test_now, &x), 0);
+			LIB(token_result_encode(NULL, 0, &x->result));
+			token_result_set_commit(&x->result, test_now);
+			x->seq = number;
+			tokens_decide(&t, x);
+			tokens_end(&t, x);
+		}
+		if (client > 1)
+			continue;
+		LIB(tokens_store(&t, TS_ROWS_UNDER_WAY, test_now, &v, &count));
+		LIB(tokens_load(&loaded, v, count, test_now));
+		tablet_tokens_free(v, count);
+	}
+	for (unsigned number = 1; number <= TS_ROWS_UNDER_WAY; number++) {
+		for (unsigned client = 1; client <= BUSY; client++)
+			assert_int_equal(tokens_begin(&t, &(struct op_token){client, number, 1}, 0, test_now, &x), TOKENS_KNOWN);
+		assert_int_equal(tokens_begin(&loaded, &(struct op_token){1, number, 1}, 0, test_now, &x), TOKENS_KNOWN);
+	}
+	tokens_fini(&t);
+	tokens_fini(&loaded);
+}
+
 /* ---- splits and merges ---- */
 
 static struct token *put(struct tokens *t, uint64_t client, uint64_t number, uint64_t lowest, const char *result)
@@ -657,6 +696,7 @@ int main(void)
 		cmocka_unit_test(test_clients_expire),
 		cmocka_unit_test(test_store_what_is_flushed),
 		cmocka_unit_test(test_copies_at_the_same_time),
+		cmocka_unit_test(test_all_under_way_are_known),
 		cmocka_unit_test(test_inherit),
 		cmocka_unit_test(test_many_clients_are_not_forgotten),
 	};
