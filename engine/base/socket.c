@@ -21,6 +21,8 @@
 #define BACKLOG 256
 #define CONNECT_S 10
 #define PIECES_MAX 4u
+#define NOT_SENT_BYTES                                                                                                             \
+	(128 << 10)              /* a socket of TCP takes more below this, so that frames wait where they take turns (rpc/conn.c) */
 #define UNACKNOWLEDGED_MS 10000u /* TCP gives a connection up after this */
 
 static int dir_open(const char *dir)
@@ -183,9 +185,10 @@ int socket_listen_tcp(const char *address, int *out)
 void socket_tune_tcp(int fd)
 {
 	const int on = 1, idle_s = 30, interval_s = 5, probes = 3;
-	const unsigned most_ms = UNACKNOWLEDGED_MS;
+	const unsigned most_ms = UNACKNOWLEDGED_MS, unsent = NOT_SENT_BYTES;
 
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof(most_ms));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));

@@ -14,13 +14,19 @@
 #include <stdlib.h>
 
 #define READ_BYTES (64u << 10)
+#define SEND_BYTES (256u << 10) /* are sent at once; then other threads may queue frames */
 #define TICK_S 1.
 
+/* A frame, or an answer in pieces, that is being sent. */
 struct unsent {
 	STAILQ_ENTRY(unsent) link;
-	uint8_t header[FRAME_HEADER];
+	enum frame_kind kind;
+	enum frame_service service;
+	uint64_t number;
 	struct buf body;
-	size_t sent;
+	uint8_t header[FRAME_HEADER]; /* of the present piece */
+	size_t at;                    /* where the piece begins in the body */
+	size_t sent;                  /* bytes of the header and the piece */
 };
 
 struct conn {
@@ -65,6 +71,7 @@ int conn_new(int fd, struct tls *tls, const struct conn_ops *ops, void *owner, s
 	c->refs = 1;
 	c->wake.fn = on_call;
 	c->reader.most = FRAME_HELLO_MAX;
+	c->reader.joins = ops->patient;
 	c->begun_us = c->accepted_us = monotonic_us();
 	atomic_store(&c->received_us, c->begun_us);
 	STAILQ_INIT(&c->queue);
@@ -160,41 +167,81 @@ static void post(struct conn *c)
 
 /* ---- sending ---- */
 
-/* Sends the rest of a frame, as far as the socket takes it.  Returns the number of bytes or -errno. */
-static int64_t send_rest(struct conn *c, const uint8_t *header, struct tfs_bytes body, size_t sent)
+static size_t piece_bytes(const struct unsent *u)
 {
-	const size_t of_header = sent < FRAME_HEADER ? FRAME_HEADER - sent : 0, of_body = FRAME_HEADER + body.n - sent - of_header;
-	const struct tfs_bytes pieces[2] = {{header + FRAME_HEADER - of_header, of_header}, {body.p + (body.n - of_body), of_body}};
-
-	return stream_send(&c->stream, pieces, 2);
+	return frame_piece(u->kind, (uint32_t)(u->body.n - u->at));
 }
 
-/* Sends what the socket takes.  Returns the error of a connection that has failed. */
+static void piece_begin(struct unsent *u)
+{
+	u->sent = 0;
+	frame_header(u->header, u->kind, u->service, u->number, (uint32_t)(u->body.n - u->at));
+}
+
+/* The number of bytes that are left, with the headers of all pieces. */
+static size_t unsent_bytes(const struct unsent *u)
+{
+	const size_t left = u->body.n - u->at, piece = piece_bytes(u);
+	const size_t pieces = piece < left ? (left + FRAME_PIECE - 1) / FRAME_PIECE : 1;
+
+	return left + pieces * FRAME_HEADER - u->sent;
+}
+
+/*
+ * Sends the rest of the present piece, as far as the socket takes it.  Returns the number of
+ * bytes or -errno.  *whole: the piece was sent, and the next one has begun if there is one.
+ */
+static int64_t piece_send(struct conn *c, struct unsent *u, bool *whole)
+{
+	const size_t piece = piece_bytes(u), of_header = u->sent < FRAME_HEADER ? FRAME_HEADER - u->sent : 0;
+	const size_t of_body = FRAME_HEADER + piece - u->sent - of_header;
+	const struct tfs_bytes parts[2] = {
+		{u->header + FRAME_HEADER - of_header, of_header}, {u->body.p + u->at + piece - of_body, of_body}};
+	const int64_t n = stream_send(&c->stream, parts, 2);
+
+	if (n > 0)
+		u->sent += (size_t)n;
+	*whole = u->sent == FRAME_HEADER + piece;
+	if (*whole && u->at + piece < u->body.n) {
+		u->at += piece;
+		piece_begin(u);
+	}
+	return n;
+}
+
+/* Sends what the socket takes, a piece of each answer in turn.  Returns the error of a connection that has failed. */
 static int send_queue_locked(struct conn *c)
 {
 	struct unsent *u;
+	size_t total = 0;
+	bool whole;
 
-	while ((u = STAILQ_FIRST(&c->queue)) != NULL) {
+	while ((u = STAILQ_FIRST(&c->queue)) != NULL && total < SEND_BYTES) {
 		const uint64_t before = c->stream.sent;
-		const int64_t n = send_rest(c, u->header, buf_bytes(&u->body), u->sent);
+		const int64_t n = piece_send(c, u, &whole);
 
 		if (c->stream.sent != before)
 			c->accepted_us = monotonic_us();
 		if (n < 0)
 			return n == -EAGAIN ? 0 : n == -EKEYREJECTED ? -EKEYREJECTED : -ANSWER_LOST;
-		u->sent += (size_t)n;
 		count_unsent(c, 0, (size_t)n);
-		if (u->sent < FRAME_HEADER + u->body.n)
+		total += (size_t)n;
+		if (!whole)
 			return 0;
-		drop_first(c);
+		if (u->sent) {
+			drop_first(c);
+		} else if (STAILQ_NEXT(u, link)) {
+			STAILQ_REMOVE_HEAD(&c->queue, link);
+			STAILQ_INSERT_TAIL(&c->queue, u, link);
+		}
 	}
 	return 0;
 }
 
 /* Queues the rest of a frame, and takes its body. */
-static int queue_locked(struct conn *c, const uint8_t *header, struct buf *body, size_t sent)
+static int queue_locked(struct conn *c, const struct unsent *rest, struct buf *body)
 {
-	const size_t n = FRAME_HEADER + body->n - sent;
+	const size_t n = unsent_bytes(rest);
 	struct unsent *u;
 
 	if (c->unsent && c->all_unsent && atomic_load(c->all_unsent) + n > CONN_UNSENT_ALL)
@@ -202,10 +249,8 @@ static int queue_locked(struct conn *c, const uint8_t *header, struct buf *body,
 	u = malloc(sizeof(*u));
 	if (!u)
 		return -ENOMEM;
-	memcpy(u->header, header, FRAME_HEADER);
-	u->body = *body;
+	*u = *rest;
 	*body = (struct buf){0};
-	u->sent = sent;
 	if (!c->unsent)
 		c->accepted_us = monotonic_us();
 	count_unsent(c, n, 0);
@@ -215,8 +260,9 @@ static int queue_locked(struct conn *c, const uint8_t *header, struct buf *body,
 
 int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, uint64_t number, struct buf *body)
 {
-	uint8_t header[FRAME_HEADER];
 	struct buf none = {0};
+	struct unsent u;
+	bool whole = false;
 	int64_t n = 0;
 	int err = 0;
 
@@ -224,19 +270,20 @@ int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, 
 		body = &none;
 	if (body->n > FRAME_LARGE_MAX)
 		return -EMSGSIZE;
-	frame_header(header, kind, service, number, (uint32_t)body->n);
+	u = (struct unsent){.kind = kind, .service = service, .number = number, .body = *body};
+	piece_begin(&u);
 	mutex_lock(&c->lock);
 	if (c->stream.fd < 0 || c->closing) {
 		err = -UNREACHABLE;
 	} else if (!c->unsent) {
-		n = send_rest(c, header, buf_bytes(body), 0);
+		n = piece_send(c, &u, &whole);
 		if (n == -EAGAIN)
 			n = 0;
 		else if (n < 0)
 			err = -UNREACHABLE; /* nothing of this frame was sent */
 	}
-	if (!err && (size_t)n < FRAME_HEADER + body->n) {
-		err = queue_locked(c, header, body, (size_t)n);
+	if (!err && !(whole && u.sent)) {
+		err = queue_locked(c, &u, body);
 		if (!err)
 			post(c);
 	}

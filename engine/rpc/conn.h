@@ -2,7 +2,7 @@
 /*
  * A connection: frames over a stream socket, in clear text or with TLS (stream.h).  The loop's
  * thread (events.h) reads.  Any thread sends, itself if the socket accepts the bytes, else the
- * loop's thread sends the rest later.
+ * loop's thread sends the rest later.  Long answers are sent in pieces (frame.h), by turns with other frames.
  *
  * Bounds: a body has at most FRAME_HELLO_MAX bytes before the first HELLO, then FRAME_SMALL_MAX.
  * After conn_enlarge it has at most FRAME_LARGE_MAX, when `admit` grants memory.  A client trusts

@@ -10,10 +10,15 @@
  *
  *	HELLO    the first frame of each side; the message of hello.h
  *	REQUEST  an encoded request of the service
- *	ANSWER   its encoded answer, with the request's number
+ *	ANSWER   its encoded answer, with the request's number, in pieces if it is long
  *	PING     no body; the other side answers PONG with the same number
  *	PONG
  *	NOTICE   from a server: what has changed; the message of hello.h
+ *
+ * An answer of more than FRAME_PIECE bytes is several frames with one number.  The length of each
+ * frame is that of the rest of the answer, and the frame has the first FRAME_PIECE bytes of the
+ * rest.  So the first frame states the whole length.  Frames of other numbers may be between
+ * them: a long answer delays a short one by a piece of each long answer that waits.
  *
  * The reader has no I/O and accepts any bytes.
  */
@@ -22,11 +27,14 @@
 
 #include "engine/base/bytes.h"
 
+#include <bsd/sys/queue.h>
+
 #define FRAME_HEADER 13u
 #define FRAME_HELLO_MAX (16u << 10)
 #define FRAME_SMALL_MAX ((1u << 20) + (64u << 10)) /* the longest body on a connection for small frames */
 #define FRAME_LARGE_MAX (129u << 20)
-#define FRAME_PIECE (64u << 10) /* a longer request goes over the connection for large frames, if there may be two */
+/* A longer answer is sent in pieces.  A longer request goes over the connection for large frames, if there may be two. */
+#define FRAME_PIECE (64u << 10)
 
 enum frame_kind { FRAME_HELLO = 1, FRAME_REQUEST, FRAME_ANSWER, FRAME_PING, FRAME_PONG, FRAME_NOTICE, FRAME_KINDS };
 enum frame_service { FRAME_TABLETS = 1, FRAME_MASTER, FRAME_STORE, FRAME_SERVICES };
@@ -39,25 +47,40 @@ struct frame {
 	struct buf body;
 };
 
-/* Writes a header. */
+/* Writes a header.  length: of the body, or of the rest of the answer. */
 void frame_header(uint8_t header[FRAME_HEADER], enum frame_kind kind, enum frame_service service, uint64_t number, uint32_t length);
+/* Returns the number of bytes of the body that the frame with this header has. */
+static inline uint32_t frame_piece(enum frame_kind kind, uint32_t length)
+{
+	return kind == FRAME_ANSWER && length > FRAME_PIECE ? FRAME_PIECE : length;
+}
+
+/* An answer of which some pieces have arrived. */
+struct frame_part {
+	LIST_ENTRY(frame_part) link;
+	struct frame frame; /* length: of the rest */
+};
 
 /* A frame of which some bytes have arrived.  {.most = N} is an empty one, for bodies of at most N bytes. */
 struct frame_reader {
 	uint32_t most;
+	bool joins; /* answers in pieces may come: the other side is a server */
 	uint8_t header[FRAME_HEADER];
 	uint32_t have; /* bytes of the header */
 	bool admitted; /* the caller has reserved memory for this large body */
 	struct frame frame;
+	size_t end; /* the body's size with this frame */
+	LIST_HEAD(, frame_part) parts;
 };
 void frame_reader_fini(struct frame_reader *r);
 /*
- * Moves bytes of *in to the frame.  Returns 1 if the frame is whole: r->frame has it, the
+ * Moves bytes of *in to the frame.  Returns 1 if the frame, or an answer in pieces, is whole: r->frame has it, the
  * caller takes its body, and the next call begins another one.  0: all bytes were used.
  * 2: the same, and the body is longer than FRAME_SMALL_MAX: the caller reserves memory, sets
  * r->admitted, and passes no more bytes before.
  * Memory for the body grows with the bytes that have arrived, so a header alone costs
- * nothing.  -EBADMSG: an unknown kind or service; -EMSGSIZE: the body is too long; -ENOMEM.
+ * nothing.  -EBADMSG: an unknown kind or service, or a piece that does not continue its answer; -EMSGSIZE: the
+ * body is too long; -ENOMEM.
  */
 int frame_read(struct frame_reader *r, struct tfs_bytes *in) TFS_MUST;
 /* Returns true if a header is whole and its body is not. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The frame reader and the messages of connections from any bytes.  The first byte is the
- * size of the pieces.  A frame has the length that its header states, and a reader never
+ * size of the parts that arrive; if it is even, answers in pieces are joined.  A frame has the length that its header states, and a reader never
  * has more memory than has arrived.  A message that unpacks must pack, and unpack to the
  * same again.
  */
@@ -71,7 +71,7 @@ static void store(struct tfs_bytes in, bool answer)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct frame_reader r = {.most = FRAME_SMALL_MAX};
+	struct frame_reader r = {.most = FRAME_SMALL_MAX, .joins = size && data[0] % 2 == 0};
 	const size_t piece = size ? data[0] + 1u : 1;
 	int got = 0;
 
@@ -105,6 +105,20 @@ static void add(struct buf *b, enum frame_kind kind, enum frame_service service,
 	buf_fini(body);
 }
 
+/* Two answers in pieces, by turns. */
+static void add_pieces(struct buf *b)
+{
+	static const uint8_t piece[FRAME_PIECE];
+
+	for (unsigned i = 0; i < 4; i++) {
+		const uint32_t left = i < 2 ? FRAME_PIECE + 9 : 9;
+		uint8_t h[FRAME_HEADER];
+
+		frame_header(h, FRAME_ANSWER, FRAME_STORE, i % 2, left);
+		CHECK(buf_append(b, h, sizeof(h)) == 0 && buf_append(b, piece, frame_piece(FRAME_ANSWER, left)) == 0);
+	}
+}
+
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static struct buf b;
@@ -118,7 +132,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	const struct ss_answer a = {.names = names, .name_count = 2, .tablets = &at, .tablet_count = 1, .bytes = tfs_str("x")};
 	struct buf body = {0};
 
-	if (i > 3)
+	if (i > 4)
 		return 0;
 	buf_reset(&b);
 	CHECK(buf_u8(&b, (uint8_t)(i * 7)) == 0);
@@ -136,6 +150,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	if (i > 2)
 		add(&b, FRAME_ANSWER, FRAME_STORE, &body);
 	buf_fini(&body);
+	if (i > 3)
+		add_pieces(&b);
 	*data = b.p;
 	return b.n;
 }

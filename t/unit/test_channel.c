@@ -2,9 +2,14 @@
 /*
  * Channels over a Unix socket, and a listener.  Requests of all sizes are answered, and a change is
  * told to others before its answer.  Requests are served before their answers are
- * wanted.  A client connects again when its server has ended.
+ * wanted.  A client connects again when its server has ended.  A long answer does not delay a short one.
  */
+#include "engine/rpc/conn.h"
+#include "engine/rpc/events.h"
 #include "t/unit/wire_lib.h"
+
+#include <poll.h>
+#include <sys/socket.h>
 
 static void clients(void **state)
 {
@@ -98,12 +103,94 @@ static void later(void **state)
 	end();
 }
 
+/* ---- answers in pieces ---- */
+
+static int take_frame(struct conn *c, struct frame *f)
+{
+	return 0;
+}
+
+static void on_end(struct conn *c, int why)
+{
+}
+
+static void start(void *conn)
+{
+	conn_begin(conn);
+}
+
+static void send_answer(struct conn *c, uint64_t number, size_t n)
+{
+	struct buf b = {0};
+
+	assert_int_equal(buf_reserve(&b, n), 0);
+	memset(b.p, (int)number, n);
+	b.n = n;
+	assert_int_equal(conn_send(c, FRAME_ANSWER, FRAME_TABLETS, number, &b), 0);
+	buf_fini(&b);
+}
+
+/* Receives frames until an answer is whole.  Returns its number. */
+static uint64_t receive_answer(int fd, struct frame_reader *r, size_t n)
+{
+	static uint8_t bytes[1000];
+	static struct tfs_bytes in;
+	uint64_t number;
+
+	while (frame_read(r, &in) != 1) {
+		struct pollfd f = {fd, POLLIN, 0};
+		ssize_t got;
+
+		assert_int_equal(poll(&f, 1, 60000), 1);
+		got = read(fd, bytes, sizeof(bytes));
+		assert_true(got > 0);
+		in = tfs_bytes_of(bytes, (size_t)got);
+	}
+	number = r->frame.number;
+	assert_int_equal(r->frame.body.n, n);
+	for (size_t i = 0; i < n; i++)
+		assert_true(r->frame.body.p[i] == number);
+	buf_fini(&r->frame.body);
+	return number;
+}
+
+/* Over one connection a short answer waits for a piece of each long one in front, not for all of them. */
+static void short_before_long(void **state)
+{
+	enum { LONG = 8 << 20, SHORTER = 3 << 20 };
+	static const struct conn_ops ops = {.frame = take_frame, .closed = on_end, .patient = true};
+	struct frame_reader r = {.most = FRAME_LARGE_MAX, .joins = true};
+	struct conn *c;
+	int fd[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+	assert_int_equal(events_start(), 0);
+	assert_int_equal(conn_new(fd[0], NULL, &ops, NULL, &c), 0);
+	events_run(start, c);
+	send_answer(c, 1, LONG);
+	send_answer(c, 2, SHORTER);
+	send_answer(c, 3, 100);
+	send_answer(c, 4, 0);
+	assert_int_equal(receive_answer(fd[1], &r, 100), 3);
+	assert_int_equal(receive_answer(fd[1], &r, 0), 4);
+	assert_true(conn_unsent(c) > LONG + SHORTER - (2 << 20));
+	assert_int_equal(receive_answer(fd[1], &r, SHORTER), 2);
+	assert_int_equal(receive_answer(fd[1], &r, LONG), 1);
+	assert_int_equal(conn_unsent(c), 0);
+	frame_reader_fini(&r);
+	conn_close(c, 0);
+	conn_put(c);
+	events_stop();
+	close(fd[1]);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, test_dir_setup, test_dir_teardown)
 	const struct CMUnitTest tests[] = {
 		T(clients),
 		T(later),
+		T(short_before_long),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

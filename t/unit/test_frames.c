@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames, and peers that do not keep to them.  A frame arrives whole however its bytes are cut;
- * a header alone allocates nothing.  A listener closes peers that send garbage, half
+ * Frames, and peers that do not keep to them.  A frame, or an answer in pieces, arrives whole however its bytes are
+ * cut; a header alone allocates nothing.  A listener closes peers that send garbage, half
  * frames, long lengths, others' ids, methods of servers; its honest clients go on.  A peer
  * without rights asks as itself only.
  */
@@ -61,6 +61,100 @@ static void frames_in_pieces(void **state)
 		frame_reader_fini(&r);
 	}
 	buf_fini(&b);
+}
+
+/* A piece of an answer of n bytes, each of which is the number of its answer, of which `at` were sent. */
+static void add_piece(struct buf *b, uint8_t number, uint32_t n, uint32_t at)
+{
+	const uint32_t piece = frame_piece(FRAME_ANSWER, n - at);
+	uint8_t h[FRAME_HEADER];
+
+	frame_header(h, FRAME_ANSWER, FRAME_TABLETS, number, n - at);
+	assert_int_equal(buf_append(b, h, sizeof(h)), 0);
+	assert_int_equal(buf_reserve(b, piece), 0);
+	memset(b->p + b->n, number, piece);
+	b->n += piece;
+}
+
+/* Three answers and a PING between their pieces. */
+static void add_answers(struct buf *b)
+{
+	enum { A = 3 * FRAME_PIECE, B = FRAME_PIECE + 1, C = FRAME_PIECE };
+
+	add_piece(b, 1, A, 0);
+	add_piece(b, 2, B, 0);
+	add_frame(b, FRAME_PING, 0, 1, "");
+	add_piece(b, 1, A, FRAME_PIECE);
+	add_piece(b, 3, C, 0);
+	add_piece(b, 2, B, FRAME_PIECE);
+	add_piece(b, 1, A, 2 * FRAME_PIECE);
+}
+
+static void answers_in_pieces(void **state)
+{
+	static const uint64_t order[] = {1, 3, 2, 1}; /* of the PING, and of the whole answers */
+	static const size_t cuts[] = {1, 7, FRAME_PIECE - 1, FRAME_PIECE + FRAME_HEADER, 10 * FRAME_PIECE};
+	struct buf b = {0};
+
+	add_answers(&b);
+	for (unsigned i = 0; i < sizeof(cuts) / sizeof(*cuts); i++) {
+		struct frame_reader r = {.most = 3 * FRAME_PIECE, .joins = true};
+		unsigned count = 0;
+		int got = 0;
+
+		for (size_t at = 0; at < b.n; at += cuts[i]) {
+			struct tfs_bytes in = {b.p + at, b.n - at < cuts[i] ? b.n - at : cuts[i]};
+
+			while (in.n && (got = frame_read(&r, &in)) == 1) {
+				assert_int_equal(r.frame.number, order[count++]);
+				assert_int_equal(r.frame.length, r.frame.body.n);
+				for (size_t k = 0; k < r.frame.body.n; k++)
+					assert_true(r.frame.body.p[k] == r.frame.number);
+				buf_fini(&r.frame.body);
+			}
+			assert_true(got >= 0);
+		}
+		assert_int_equal(count, 4);
+		assert_true(LIST_EMPTY(&r.parts));
+		frame_reader_fini(&r);
+	}
+	buf_fini(&b);
+}
+
+/* Returns the error of reading b, whose last frame is wrong. */
+static int read_wrong(struct buf *b, bool joins)
+{
+	struct frame_reader r = {.most = 3 * FRAME_PIECE, .joins = joins};
+	struct tfs_bytes in = buf_bytes(b);
+	int got = 0;
+
+	while (in.n && (got = frame_read(&r, &in)) == 1)
+		buf_fini(&r.frame.body);
+	frame_reader_fini(&r);
+	buf_fini(b);
+	return got;
+}
+
+static void wrong_pieces(void **state)
+{
+	struct buf b = {0};
+
+	add_piece(&b, 1, 2 * FRAME_PIECE, 0);
+	assert_int_equal(read_wrong(&b, false), -EBADMSG); /* no answers come to a server */
+	add_piece(&b, 1, 3 * FRAME_PIECE + 1, 0);
+	assert_int_equal(read_wrong(&b, true), -EMSGSIZE);
+	add_piece(&b, 1, 3 * FRAME_PIECE, 0);
+	add_piece(&b, 1, 3 * FRAME_PIECE, 0); /* twice */
+	assert_int_equal(read_wrong(&b, true), -EBADMSG);
+	add_piece(&b, 1, 3 * FRAME_PIECE, 0);
+	add_piece(&b, 1, 10, 0); /* another answer in the place of the rest */
+	assert_int_equal(read_wrong(&b, true), -EBADMSG);
+	add_piece(&b, 1, 2 * FRAME_PIECE, 0);
+	add_piece(&b, 1, 2 * FRAME_PIECE, FRAME_PIECE);
+	b.p[FRAME_HEADER + FRAME_PIECE + 4] = FRAME_ANSWER | FRAME_STORE << 4;
+	assert_int_equal(read_wrong(&b, true), -EBADMSG);
+	add_piece(&b, 1, 2 * FRAME_PIECE, 0); /* the rest does not come */
+	assert_int_equal(read_wrong(&b, true), 0);
 }
 
 static int read_header(uint32_t length, uint8_t kind, struct frame_reader *r)
@@ -664,6 +758,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_in_pieces),
+		cmocka_unit_test(answers_in_pieces),
+		cmocka_unit_test(wrong_pieces),
 		cmocka_unit_test(bad_headers),
 		cmocka_unit_test(rights),
 		cmocka_unit_test(keys),
