@@ -26,6 +26,8 @@ mkdir -p "$M/t/.families/f" "$M/t/.families/g" "$M/other/row/f"
 cp -r "$W/tree/." "$M/t/.latest"
 cp "$W/large" "$M/other/row/f/large"
 echo small >"$M/other/row/f/small"
+seq 3000 | awk '{ printf "wide\tf:cell%d\t%d\tx\n", $1, $1 }' >"$W/wide.tsv"
+cp "$W/wide.tsv" "$M/other/.import.tsv"
 unmount_store
 "$TABLETCTL" keys add "$W/keys" host mount >"$W/key"
 chmod 600 "$W/key"
@@ -69,6 +71,8 @@ mkdir -p "$M/in/.families/f" "$M/in/.families/g"
 # A file: its LOOKUP and its commit.  A row: two LOOKUPs of a row and its families, and the checks of mkdir.
 costs 800 "a new file costs two round trips, a new directory few" cp -r "$W/tree/." "$M/in/.latest"
 ok "  and they are there" diff -r "$W/tree" "$M/in/.latest"
+costs 24 "a directory of 3,000 names is listed in large batches" ls "$M/other/wide/f"
+is "$(sort -u "$W/costs.out" | wc -l)" 3000 "  and has all names"
 t fusermount3 -u "$M"
 wait_daemon
 is "$daemon_status" 0 "the mount ends well"

@@ -331,6 +331,19 @@ static unsigned plan_locked(struct walk *w, struct tfs_bytes row, enum ahead_use
 	return bytes < 2 ? 2 : bytes > WALK_ROWS_MAX ? WALK_ROWS_MAX : (unsigned)bytes;
 }
 
+/* A scan of a salted table is one of each range, so a few rows cost less one by one. */
+static unsigned salted(struct node *dir, unsigned rows)
+{
+	const struct tfs_schema *s;
+
+	if (rows > 1 && tfs_schema_get(node_store_table(dir), &s) == 0) {
+		if (rows < 4u * (unsigned)s->salt_in_use)
+			rows = 1;
+		tfs_schema_put(s);
+	}
+	return rows;
+}
+
 static struct read_row *read_ahead(struct node *dir, const struct buf *view, struct tfs_bytes row, enum ahead_use use)
 {
 	bool values = use == AHEAD_VALUES;
@@ -344,6 +357,7 @@ static struct read_row *read_ahead(struct node *dir, const struct buf *view, str
 	values = values || (use == AHEAD_WALK && reads_follow_locked(view, w, row));
 	rows = plan_locked(w, row, use, walk_of_locked(view, values)->row_bytes);
 	mutex_unlock(&ahead.lock);
+	rows = salted(dir, rows);
 	if (!rows)
 		return NULL;
 	bytes = fetch(dir, view, row, values, rows, &r, &count);

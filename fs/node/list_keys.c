@@ -14,8 +14,11 @@
 
 #include <errno.h>
 
-/* An answer to READDIR has space for some 200 entries.  The next answer begins a new scan, so a larger batch would be wasted. */
-#define BATCH_BYTES (32u << 10)
+/* An answer to READDIR has space for some 200 entries.  The next answer begins a new scan, unless another process serves the store. */
+static size_t batch_bytes(void)
+{
+	return fs.shared ? 128u << 10 : 32u << 10;
+}
 
 /* ---- rows ---- */
 
@@ -25,7 +28,7 @@ static int rows_scan(struct lister *l)
 	int r = 0;
 
 	spec.what = TFS_SCAN_ROWS;
-	spec.batch_bytes = BATCH_BYTES;
+	spec.batch_bytes = batch_bytes();
 	spec.past_damage = l->damaged;
 	if (l->path.n) {
 		bound_from(&spec.row_from, &spec.row_from_after, buf_bytes(&l->prefix.raw), false);
@@ -189,7 +192,7 @@ static int cells_scan(struct lister *l)
 	spec.one_row = true;
 	spec.families = &family;
 	spec.family_count = 1;
-	spec.batch_bytes = BATCH_BYTES;
+	spec.batch_bytes = batch_bytes();
 	spec.past_damage = l->damaged;
 	/* These filters select among versions: then is_before_cursor() skips all but the first that matches. */
 	if (l->source.latest && !scan_has(&spec, SCAN_VALUE))

@@ -193,20 +193,56 @@ static int begin_at(struct answer *a, const struct stream *s, uint64_t ordinal, 
 	return r ? r : 1;
 }
 
+/* Continues the listing of the answer before.  Returns its lister and *e, the first entry; NULL: it cannot be continued. */
+static struct lister *answer_resume(const struct answer *a, struct stream *s, uint64_t ordinal, struct list_entry *e)
+{
+	struct pause *p = stream_resume(s);
+	struct lister *l = NULL;
+
+	if (p && p->ordinal == ordinal && p->changes == a->listing.changes) {
+		l = p->lister;
+		*e = p->entry;
+		p->lister = NULL;
+	}
+	pause_free(p);
+	return l;
+}
+
+/* Keeps the lister for the next answer, if that saves a round trip.  Returns false if the caller frees it. */
+static bool answer_pause(const struct answer *a, struct lister *l, const struct list_entry *e, uint64_t ordinal)
+{
+	struct pause *p;
+
+	if (!fs.shared || !a->handle || a->forked || l->damaged || !l->scan ||
+		(a->listing.schema && table_expires(a->listing.schema)))
+		return false;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return false;
+	*p = (struct pause){.lister = l, .entry = *e, .ordinal = ordinal, .changes = a->listing.changes};
+	stream_pause(a->stream, p);
+	return true;
+}
+
 static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 {
 	uint64_t at = ordinal > 2 ? ordinal : 2;
-	struct lister *l = NULL;
+	struct lister *l;
 	struct list_entry e;
-	int r;
+	bool ready; /* e is the next entry */
+	int r = 1;
 
 	if (ordinal < 1 && !add_plain(a, ".", node_number(a->dir), S_IFDIR, offset_of(s, 1)))
 		return 0;
 	if (ordinal < 2 && !add_plain(a, "..", node_number(a->dir->parent ? a->dir->parent : a->dir), S_IFDIR, offset_of(s, 2)))
 		return 0;
-	r = begin_at(a, s, ordinal, &l);
+	l = answer_resume(a, s, at, &e);
+	ready = l != NULL;
+	if (!l)
+		r = begin_at(a, s, ordinal, &l);
 	while (r > 0) {
-		r = lister_next(l, &e);
+		r = ready ? 1 : lister_next(l, &e);
+		ready = false;
 		if (r == 0) {
 			a->stream->end = at;
 			a->stream->end_changes = a->listing.changes;
@@ -220,10 +256,12 @@ static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 			r = stream_remember(a->stream, at, &l->at);
 		if (r == 0)
 			r = add_entry(a, &e, offset_of(a->stream, at));
+		ready = r == 0;
 	}
 	if (l && l->damaged)
 		a->stream->damaged = true;
-	lister_free(l);
+	if (!ready || !answer_pause(a, l, &e, at - 1))
+		lister_free(l);
 	return r;
 }
 

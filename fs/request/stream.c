@@ -17,6 +17,10 @@
  * servers do it.  Memory: at most PLACES_BYTES and a key in CHECKPOINT_EVERY
  * for an open directory, and IDLE_BYTES for all closed ones.
  *
+ * If another process serves the store, each scan is a round trip.  Then an open directory
+ * keeps its scan from one answer to the next (struct pause), and continues it
+ * if nothing has changed since the scan began.
+ *
  * A read-only mount in which nothing expires has no handles: OPENDIR returns
  * ENOSYS, which saves two requests a listing.  There all listings of a directory
  * are one stream, number SHARED.  A view lists what its reader may see, so each
@@ -37,6 +41,7 @@
 
 #define BUCKETS 128
 #define SHARED 1
+#define PAUSES_MAX 64u /* each has up to two batches of its scan in memory */
 #define IDLE_BYTES (8u << 20)
 #define RECENT_MAX 4096
 #define PLACES_BYTES (512u << 10) /* with long keys, fewer places are remembered, but not fewer than an answer has */
@@ -44,7 +49,9 @@
 #define CHECKPOINT_EVERY 1024
 LIST_HEAD(bucket, stream);
 static struct {
-	struct mutex lock;         /* RANK_FS_TREE; no other lock is taken under it */
+	struct mutex lock;                       /* RANK_FS_TREE; no other lock is taken under it */
+	TAILQ_HEAD(pauses, pause) pauses, ended; /* of all streams, oldest first; and those that will be freed */
+	unsigned pause_count;
 	TAILQ_HEAD(, stream) idle; /* the first was not used for the longest time, and is removed first */
 	size_t idle_bytes;
 	struct bucket buckets[BUCKETS]; /* by directory */
@@ -55,7 +62,48 @@ void streams_init(void)
 {
 	mutex_init(&pool.lock, RANK_FS_TREE);
 	TAILQ_INIT(&pool.idle);
+	TAILQ_INIT(&pool.pauses);
+	TAILQ_INIT(&pool.ended);
 	pool.next_id = SHARED + 1;
+}
+
+void pause_free(struct pause *p)
+{
+	if (!p)
+		return;
+	lister_free(p->lister);
+	free(p);
+}
+
+/* The pause leaves its stream. */
+static struct pause *pause_remove_locked(struct pause *p)
+{
+	if (!p)
+		return NULL;
+	TAILQ_REMOVE(&pool.pauses, p, age);
+	pool.pause_count--;
+	p->stream->pause = NULL;
+	return p;
+}
+
+static void pause_end_locked(struct pause *p)
+{
+	if (pause_remove_locked(p))
+		TAILQ_INSERT_TAIL(&pool.ended, p, age);
+}
+
+/* Unlocks the pool, and then frees pauses that have ended, which needs calls of the engine. */
+static void pool_unlock(void)
+{
+	struct pauses ended = TAILQ_HEAD_INITIALIZER(ended);
+	struct pause *p;
+
+	TAILQ_CONCAT(&ended, &pool.ended, age);
+	mutex_unlock(&pool.lock);
+	while ((p = TAILQ_FIRST(&ended)) != NULL) {
+		TAILQ_REMOVE(&ended, p, age);
+		pause_free(p);
+	}
 }
 
 static void stream_free(struct stream *s)
@@ -78,6 +126,7 @@ void streams_fini(void)
 	/* Directories that are still open send no RELEASEDIR after the end. */
 	for (int i = 0; i < BUCKETS; i++) {
 		while ((s = LIST_FIRST(&pool.buckets[i])) != NULL) {
+			pause_free(pause_remove_locked(s->pause));
 			LIST_REMOVE(s, same);
 			stream_free(s);
 		}
@@ -138,6 +187,7 @@ static void stream_leave_locked(struct stream *s)
 {
 	if (!s || --s->users > 0)
 		return;
+	pause_end_locked(s->pause);
 	TAILQ_INSERT_TAIL(&pool.idle, s, age);
 	pool.idle_bytes += s->bytes;
 	while (pool.idle_bytes > IDLE_BYTES) {
@@ -181,7 +231,7 @@ int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct
 		r = -ENOMEM;
 	if (s && h)
 		pin_locked(&h->stream, s);
-	mutex_unlock(&pool.lock);
+	pool_unlock();
 	buf_fini(&key);
 	*out = s;
 	return r;
@@ -198,7 +248,7 @@ struct stream *stream_fork(const struct stream *s, const struct node *dir, struc
 		if (h)
 			pin_locked(&h->fork, fork);
 	}
-	mutex_unlock(&pool.lock);
+	pool_unlock();
 	return fork;
 }
 
@@ -228,7 +278,30 @@ void stream_put(struct stream *s)
 {
 	mutex_lock(&pool.lock);
 	stream_leave_locked(s);
+	pool_unlock();
+}
+
+void stream_pause(struct stream *s, struct pause *p)
+{
+	mutex_lock(&pool.lock);
+	pause_end_locked(s->pause);
+	if (pool.pause_count == PAUSES_MAX)
+		pause_end_locked(TAILQ_FIRST(&pool.pauses));
+	p->stream = s;
+	s->pause = p;
+	TAILQ_INSERT_TAIL(&pool.pauses, p, age);
+	pool.pause_count++;
+	pool_unlock();
+}
+
+struct pause *stream_resume(struct stream *s)
+{
+	struct pause *p;
+
+	mutex_lock(&pool.lock);
+	p = pause_remove_locked(s->pause);
 	mutex_unlock(&pool.lock);
+	return p;
 }
 
 static int place_set(struct stream *s, struct place *m, uint64_t ordinal, const struct cursor *at)
@@ -327,6 +400,6 @@ void stream_close(struct dir_handle *h)
 	mutex_lock(&pool.lock);
 	stream_leave_locked(h->stream);
 	stream_leave_locked(h->fork);
-	mutex_unlock(&pool.lock);
+	pool_unlock();
 	free(h);
 }

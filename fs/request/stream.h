@@ -14,8 +14,18 @@ struct place {
 	uint64_t ordinal; /* entries given before this place; 0: unused */
 	struct cursor at;
 };
+/* A listing between two answers: its next entry did not fit into the first one. */
+struct pause {
+	TAILQ_ENTRY(pause) age; /* pool lock */
+	struct stream *stream;  /* pool lock */
+	struct lister *lister;
+	struct list_entry entry; /* that entry; borrowed from the lister */
+	uint64_t ordinal;        /* entries before it */
+	uint64_t changes;        /* fs.changes before the store was asked */
+};
 struct stream {
 	struct mutex lock;
+	struct pause *pause;     /* pool lock; or NULL */
 	TAILQ_ENTRY(stream) age; /* pool lock: while idle */
 	LIST_ENTRY(stream) same; /* under the pool's lock: in a bucket */
 	uint32_t id;
@@ -49,6 +59,11 @@ int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct
 /* A stream with a new id, for a listing that has other entries at the same ordinals from here on; counted.  NULL: out of memory. */
 struct stream *stream_fork(const struct stream *s, const struct node *dir, struct dir_handle *h);
 void stream_put(struct stream *s);
+/* The stream owns the pause, until stream_resume(), its directory is closed, or PAUSES_MAX other streams have a newer pause. */
+void stream_pause(struct stream *s, struct pause *p);
+/* Returns the stream's pause, which the caller owns; NULL: it has none. */
+struct pause *stream_resume(struct stream *s);
+void pause_free(struct pause *p); /* NULL allowed */
 /* The directory was closed: frees h, unless NULL. */
 void stream_close(struct dir_handle *h);
 /* Returns true if the kernel may keep its copy of this listing. */
