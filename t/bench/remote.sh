@@ -5,13 +5,13 @@
 #	t/bench/remote.sh [-n ROWS] [-c CELLS] [-b BYTES] [-r ROUNDS] [-d DIR]
 #
 #	-n, -c, -b  rows (1000), cells a row (10), bytes a cell (1000)
-#	-r          rounds (3); the best one of each side counts
+#	-r          rounds (5): in each, both sides run in turn; the medians count
 #	-d          where (a new directory under /var/tmp)
 #
-# Two tables are printed.  First a mount over the Unix socket against a mount that has the store
-# open: the seconds of the second divided by those of the first, so higher is better and 1 is as
-# fast.  Then a mount over ssh to this host against sshfs of the same tree as plain files, over the
-# same sshd: the seconds of sshfs divided by ours.  "latest" is the tree below .latest.
+# Two tables are printed: seconds of the rival, seconds of ours, and the median of the ratios of the
+# rounds, so higher is better and 1 is as fast.  First a mount over the Unix socket against a mount
+# that has a copy of the store open.  Then a mount over ssh to this host against sshfs of the same tree
+# as plain files, over the same sshd.  "latest" is the tree below .latest, else that of Q@TS names.
 # Cold: the mount is made anew and caches are dropped before; warm: a run before.
 #
 # Environment: TABLETFS, TABLETCTL the programs (build/ beside the sources).  Needs root, sshd and
@@ -19,7 +19,7 @@
 set -u -o pipefail
 src=$(cd "$(dirname "$0")/../.." && pwd)
 TABLETFS=${TABLETFS:-$src/build/tabletfs} TABLETCTL=${TABLETCTL:-$src/build/tabletctl}
-rows=1000 cells=10 bytes=1000 rounds=3 top=
+rows=1000 cells=10 bytes=1000 rounds=5 top=
 export LC_ALL=C
 usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; exit "$1"; }
 die() { echo "remote.sh: $*" >&2; exit 2; }
@@ -72,16 +72,17 @@ for i in range(rows):
         with open(f"{top}/row{i:06}/f/c{c:02}", "wb") as f:
             f.write(b" ".join(r.choices(words, k=size // 5))[:size])
 PY
-mount_open() { "$TABLETFS" "$top/data" "$top/open"; }
+mount_open() { until "$TABLETFS" "$top/${1:-copy}" "$top/open" 2>/dev/null; do sleep 0.05; done; } # the daemon before may still end
 mount_unix() { "$TABLETFS" "unix:$top/data" "$top/unix"; }
 mount_ssh() { "$TABLETFS" "root@127.0.0.1:$top/data" "$top/ssh"; }
 mount_sshfs() { sshfs ${ssh_options/-i /-o IdentityFile=} "root@127.0.0.1:$top/plain" "$top/sshfs"; }
 end() { fusermount3 -u "$top/$1"; while mountpoint -q "$top/$1"; do sleep 0.02; done; }
 await_end() { while [ -S "$top/data/socket" ]; do sleep 0.02; done; }
-mount_open || exit 2
+mount_open data || exit 2
 mkdir "$top/open/t" "$top/open/t/.families/f" && cp -r "$top/plain/." "$top/open/t/.latest/" && echo compact >"$top/open/t/.ctl" || exit 2
 end open
 await_end
+cp -r "$top/data" "$top/copy"
 
 # ---- the work ----
 drop() { sync; echo 3 >/proc/sys/vm/drop_caches; }
@@ -101,57 +102,83 @@ for _ in range(1000):
         f.read()
 PY
 }
-# best COMMAND...: the seconds of the fastest round.  PREPARE runs before each.
-best() {
-	local i b='' s
-	for ((i = 0; i < rounds; i++)); do
-		eval "${PREPARE:-:}"
-		s=$({ TIMEFORMAT=%R; time "$@" 2>/dev/null; } 2>&1)
-		b=$(awk -v a="${b:-$s}" -v s="$s" 'BEGIN { print a < s ? a : s }')
-	done
-	echo "$b"
-}
-ratio() { awk -v name="$1" -v rival="$2" -v ours="$3" 'BEGIN { printf "%-34s %8.3f s %8.3f s %7.2f\n", name, rival, ours, rival / ours }'; }
-
-# lines NAME: prints the seconds of each line on a mount, in the order of `names`.
-names=("warm stat" "warm tar, Q@TS" "warm random read, Q@TS" "warm tar, latest" "warm random read, latest" "cold tar, Q@TS")
-lines() {
-	local m=$top/$1
-	"mount_$1" || exit 2
-	stat_all "$m/t"
-	best stat_all "$m/t"
-	tar_out "$m/t"
-	best tar_out "$m/t"
-	best random_read "$m/t" versions
-	tar_out "$m/t/.latest"
-	best tar_out "$m/t/.latest"
-	best random_read "$m/t/.latest" plain
-	PREPARE="end $1; drop; mount_$1" best tar_out "$m/t"
+seconds() { { TIMEFORMAT=%R; time "$@" >/dev/null 2>&1; } 2>&1; }
+# pair NAME SIDE COMMAND ARGUMENT... -- SIDE COMMAND ARGUMENT...: the rival, then ours.  SIDE is the mount, which COLD=1 makes anew.
+prepare() {
+	[ -n "${COLD:-}" ] || return 0
 	end "$1"
+	drop
+	"mount_$1"
 }
-echo "$rows rows, $cells cells of $bytes bytes; $(nproc) processors"
+pair() {
+	local name=$1 rival ours i lines=
+	shift
+	local -a a=() b=()
+	while [ "$1" != -- ]; do a+=("$1"); shift; done
+	shift
+	b=("$@")
+	if [ -z "${COLD:-}" ]; then
+		"${a[@]:1}" >/dev/null 2>&1
+		"${b[@]:1}" >/dev/null 2>&1
+	fi
+	for ((i = 0; i < rounds; i++)); do
+		prepare "${a[0]}"
+		rival=$(seconds "${a[@]:1}")
+		prepare "${b[0]}"
+		ours=$(seconds "${b[@]:1}")
+		lines+="$rival $ours"$'\n'
+	done
+	python3 - "$name" "$lines" <<'PY'
+import statistics, sys
+v = [tuple(map(float, x.split())) for x in sys.argv[2].splitlines()]
+m = statistics.median
+print("%-34s %8.3f s %8.3f s %7.2f" % (sys.argv[1], m(a for a, _ in v), m(b for _, b in v), m(a / b for a, b in v)), flush=True)
+PY
+}
+
+echo "$rows rows, $cells cells of $bytes bytes; $(nproc) processors; medians of $rounds rounds"
 printf '%-34s %10s %10s %7s\n' "mount" "open" "unix" "ratio"
-mapfile -t open < <(lines open)
-await_end
 "$TABLETFS-server" -f "$top/data" &
 server=$!
 while [ ! -S "$top/data/socket" ]; do sleep 0.02; done
-mapfile -t unix < <(lines unix)
-for i in "${!names[@]}"; do ratio "${names[i]}" "${open[i]}" "${unix[i]}"; done
+mount_open && mount_unix || exit 2
+o=$top/open/t u=$top/unix/t
+pair "warm stat" open stat_all "$o" -- unix stat_all "$u"
+pair "warm tar" open tar_out "$o" -- unix tar_out "$u"
+pair "warm random read" open random_read "$o" versions -- unix random_read "$u" versions
+pair "warm tar, latest" open tar_out "$o/.latest" -- unix tar_out "$u/.latest"
+pair "warm random read, latest" open random_read "$o/.latest" plain -- unix random_read "$u/.latest" plain
+COLD=1 pair "cold tar" open tar_out "$o" -- unix tar_out "$u"
+COLD=1 pair "cold tar, latest" open tar_out "$o/.latest" -- unix tar_out "$u/.latest"
+end open
+end unix
 
 printf '%-34s %10s %10s %7s\n' "over ssh" "sshfs" "ours" "ratio"
 mount_sshfs && mount_ssh || exit 2
-ours=$top/ssh/t/.latest
-PREPARE="end sshfs; end ssh; drop; mount_sshfs; mount_ssh"
-ratio "cold ls -lR" "$(best list_all "$top/sshfs")" "$(best list_all "$ours")"
-ratio "cold tar out" "$(best tar_out "$top/sshfs")" "$(best tar_out "$ours")"
-ratio "cold 1,000 random reads" "$(best random_read "$top/sshfs" plain)" "$(best random_read "$ours" plain)"
-PREPARE=
-ratio "warm ls -lR" "$(best list_all "$top/sshfs")" "$(best list_all "$ours")"
-ratio "warm tar out" "$(best tar_out "$top/sshfs")" "$(best tar_out "$ours")"
-ratio "warm 1,000 random reads" "$(best random_read "$top/sshfs" plain)" "$(best random_read "$ours" plain)"
+s=$top/sshfs o=$top/ssh/t
+COLD=1 pair "cold ls -lR" sshfs list_all "$s" -- ssh list_all "$o"
+COLD=1 pair "cold ls -lR, latest" sshfs list_all "$s" -- ssh list_all "$o/.latest"
+COLD=1 pair "cold tar out" sshfs tar_out "$s" -- ssh tar_out "$o"
+COLD=1 pair "cold tar out, latest" sshfs tar_out "$s" -- ssh tar_out "$o/.latest"
+COLD=1 pair "cold 1,000 random reads" sshfs random_read "$s" plain -- ssh random_read "$o" versions
+COLD=1 pair "cold 1,000 random reads, latest" sshfs random_read "$s" plain -- ssh random_read "$o/.latest" plain
+pair "warm ls -lR" sshfs list_all "$s" -- ssh list_all "$o"
+pair "warm ls -lR, latest" sshfs list_all "$s" -- ssh list_all "$o/.latest"
+pair "warm tar out" sshfs tar_out "$s" -- ssh tar_out "$o"
+pair "warm tar out, latest" sshfs tar_out "$s" -- ssh tar_out "$o/.latest"
+pair "warm 1,000 random reads" sshfs random_read "$s" plain -- ssh random_read "$o" versions
+pair "warm 1,000 random reads, latest" sshfs random_read "$s" plain -- ssh random_read "$o/.latest" plain
 tar cf "$top/tree.tar" -C "$top/plain" .
-mkdir "$top/ssh/u" "$top/ssh/u/.families/f" "$top/sshfs/in"
-tar_in() { tar xf "$top/tree.tar" -C "$1" --no-same-owner --no-same-permissions -m; }
-rounds=1
-ratio "tar in" "$(best tar_in "$top/sshfs/in")" "$(best tar_in "$top/ssh/u/.latest")"
+mkdir "$top/in"
+mount_sshfs_in() { sshfs ${ssh_options/-i /-o IdentityFile=} "root@127.0.0.1:$top/in" "$top/sshfs"; }
+end sshfs
+mount_sshfs_in || exit 2
+tar_in() {
+	local in
+	in=$1/u$(date +%s%N)
+	mkdir "$in"
+	[ "$1" = "$top/sshfs" ] || mkdir "$in/.families/f"
+	tar xf "$top/tree.tar" -C "$in$2" --no-same-owner --no-same-permissions -m
+}
+rounds=$(((rounds + 1) / 2))
+pair "tar in" sshfs tar_in "$top/sshfs" "" -- ssh tar_in "$top/ssh" /.latest
