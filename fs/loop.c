@@ -595,6 +595,7 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 	loop.threads = (unsigned)threads;
 	fs_set_before_waiting(loop_step_aside);
 	stop_set_waiting(loop_ends_wait);
+	asker_set(fs_asker_user);
 	set_nonblocking(fuse_session_fd(fs.session));
 	sigaction(SIGUSR1, &sa, NULL);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);

@@ -375,6 +375,36 @@ if [ "$(id -u)" = 0 ] && has setpriv; then
 	fails "another user makes none" "denied|permitted" uses 4321 laptop make made
 	fails "  nor drops one" "denied|permitted" uses 4321 laptop drop u
 	ok "the store has them" test -d "$M/u" -a ! -e "$M/made"
+
+	# ---- a mount for many users, by a key without root ----
+	as() {
+		local u=$1
+		shift
+		t setpriv --reuid="$u" --regid="$u" --clear-groups -- "$@"
+	}
+	echo untouched >"$M/t/r/mine/c"
+	chmod 600 "$W/noroot"
+	mount_net "$W/noroot" -o allow_other
+	is "$(ls "$M2/t/r")" "$(ls "$M/t/r")" "a mount by a key without root shows all names"
+	is "$(cd "$M2/t" && find . | sort | md5sum)" "$(cd "$M/t" && find . | sort | md5sum)" "  of all users"
+	is "$(stat -c '%s %U %a' "$M2/t/r/mine/a")" "$(stat -c '%s %U %a' "$M/t/r/mine/a")" "  and their attributes"
+	ok "  the status" grep -q ^state "$M2/.tabletfs/status"
+	fails "root of the host reads what all may read only" "denied" cat "$M2/t/r/mine/c"
+	is "$(cat "$M2/t/r/f/a")" one "  and that"
+	fails "  it writes nothing" "denied" cp "$W/conf" "$M2/t/r/f/a"
+	is "$(cat "$M/t/r/f/a")" one "  as the store has it"
+	fails "  and removes nothing" "denied|permitted" rm "$M2/t/r/f/a"
+	fails "  it makes no table" "denied|permitted" mkdir "$M2/no"
+	is "$(as 4321 cat "$M2/t/r/mine/a")" private "a user there reads what is its own"
+	ok "  writes" as 4321 bash -c "echo written >'$M2/t/r/mine/b'"
+	is "$(cat "$M/t/r/mine/b")" written "  as the store has it"
+	ok "  makes an empty cell, which the kernel closes" as 4321 touch "$M2/t/r/mine/empty"
+	wait_for "the empty cell" test -e "$M/t/r/mine/empty"
+	ok "  renames" as 4321 mv "$M2/t/r/mine/b" "$M2/t/r/mine/d"
+	ok "  removes" as 4321 rm "$M2/t/r/mine/d"
+	is "$(cd "$M/t/.latest/r/mine" && echo *)" "a c empty" "  as the store has it"
+	fails "another user reads nothing of it" "denied" as 4322 cat "$M2/t/r/mine/a"
+	end_net "the mount ends well"
 fi
 
 # ---- keys that change ----

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the work of a thread is still wanted.  A thread that serves a request sets a
+ * The work of a thread: whether it is still wanted, and for whom it is.  A thread that serves a request sets a
  * function; long calculations below it, which have no parameter for it, ask.
  *
  * Threads: each thread has its own function.
@@ -24,5 +24,20 @@ bool stop_asked(void);
 #define STOP_CHECK_US 50000u
 void stop_set_waiting(bool (*fn)(bool silent));
 bool stop_asked_waiting(bool silent);
+
+/*
+ * The user for whom a thread works, for a server that does not let root act for others
+ * (squash=root of a key): a mount then asks for cells on behalf of the user of each call.
+ */
+struct tfs_user;
+/* Sets the function of this process; it returns the user of its thread, which stays valid during the call, or NULL: none. */
+void asker_set(const struct tfs_user *(*fn)(void));
+/* Returns true if this process has such a function. */
+bool asker_is_set(void);
+/* The user of this thread; NULL: none. */
+const struct tfs_user *asker_get(void);
+/* A server wants to know the users from now on. */
+void asker_want(void);
+bool asker_is_wanted(void);
 
 #endif

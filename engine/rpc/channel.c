@@ -16,6 +16,7 @@
 #include "engine/base/stop.h"
 #include "engine/rpc/conn.h"
 #include "engine/rpc/events.h"
+#include "engine/rpc/listen_check.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -75,6 +76,7 @@ struct channel {
 	uint8_t store[16]; /* the store's id, once it is known */
 	size_t store_n;
 	bool watches, unreachable; /* unreachable: it was logged */
+	_Atomic bool squash_root;  /* as the server's HELLO has it */
 	struct tfs_login login;    /* as the server's HELLO has it */
 };
 
@@ -111,6 +113,9 @@ static int on_hello(struct link *l, struct tfs_bytes body)
 		l->err = err;
 		return err;
 	}
+	c->squash_root = h.squash_root;
+	if (h.squash_root)
+		asker_want();
 	conn_greeted(l->conn);
 	conn_enlarge(l->conn); /* the answer to a mutation has a result for each of up to 65,536 lines */
 	event_set(&l->greeted, 1);
@@ -482,13 +487,29 @@ static bool is_connected(struct channel *c)
 	return is;
 }
 
+/*
+ * The user of a request.  If the server takes root for nobody, a mount asks for names without a
+ * user, and for cells on behalf of the user of the call that its thread serves.
+ */
+static const struct tfs_user *user_of(const struct channel *c, const struct ts_request *q)
+{
+	const struct tfs_user *asker;
+
+	if (q->user || !c->o.user || !c->squash_root || !asker_is_set())
+		return q->user ? q->user : c->o.user;
+	if (request_asks_names(q))
+		return NULL;
+	asker = asker_get();
+	return asker ? asker : c->o.user;
+}
+
 static int tablets_pack(const struct channel *c, const struct ts_request *q, struct buf *request)
 {
 	struct ts_request own = *q;
 	struct scan_spec spec;
 
 	own.sync = q->sync || c->o.sync;
-	own.user = q->user ? q->user : c->o.user;
+	own.user = user_of(c, q);
 	if (q->spec && q->spec->pub.batch_bytes > SCAN_BATCH_MAX) {
 		spec = *q->spec;
 		spec.pub.batch_bytes = SCAN_BATCH_MAX;

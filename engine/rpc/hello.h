@@ -27,8 +27,9 @@
 	F(VALUE, 10, bool, single)  /* the client has no other connection, so this is for all frames */                            \
 	F(VALUE, 11, uint32_t, uid) /* of the server, if is_user: the user and group that it takes the client for */               \
 	F(VALUE, 12, uint32_t, gid)                                                                                                \
-	F(VALUE, 13, bool, is_user)    /* else the client has a key, and states its users itself */                                \
-	F(VALUE, 14, bool, for_others) /* of the server: the client may ask on behalf of others */
+	F(VALUE, 13, bool, is_user)     /* else the client has a key, and states its users itself */                               \
+	F(VALUE, 14, bool, for_others)  /* of the server: the client may ask on behalf of others */                                \
+	F(VALUE, 15, bool, squash_root) /* of the server: but not of root, who is the anonymous user */
 struct hello {
 	HELLO(WIRE_MEMBER)
 };

@@ -357,6 +357,7 @@ static int on_hello(struct peer *p, struct tfs_bytes body)
 	mine.gid = p->cred.gid;
 	mine.is_user = !p->network;
 	mine.for_others = p->network || p->rights.owner;
+	mine.squash_root = p->rights.key && p->rights.key->squash == SQUASH_ROOT;
 	if (!err)
 		err = hello_pack(&mine, &b);
 	if (!err)

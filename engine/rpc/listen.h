@@ -7,7 +7,7 @@
  * user of the serving process may ask on behalf of others; a request of anybody else is that
  * user's own, whatever it says.  A peer of TCP has a key.  A key of role mount is a host that
  * vouches for the users of its requests; a request without a user is the key's anonymous
- * user's.  A key of role cluster may do everything.  For all others, a method passes only if
+ * user's.  If the key squashes root, such a request for names is the owner's: it is the mount's own.  A key of role cluster may do everything.  For all others, a method passes only if
  * the list in listen_check.c has it.  A client's id, and with it its epoch, scans and actions,
  * belong to the user or key that used it first.
  *

@@ -26,6 +26,8 @@ static inline bool peer_acts_for_others(const struct peer_rights *p)
 {
 	return p->owner || (p->key && p->key->squash != SQUASH_ALL);
 }
+/* Returns true if the answer has names, times and sizes only, and no values. */
+bool request_asks_names(const struct ts_request *q);
 /* Returns true if the request may change cells of a user table. */
 bool request_changes(const struct ts_request *q);
 /* Returns false if a request with this result has certainly changed nothing. */

@@ -18,11 +18,36 @@ static _Thread_local struct {
 	pid_t pid;
 } asker;
 
+static _Thread_local struct {
+	const struct tfs_user *as; /* of fs_ask_as; not owned */
+	struct caller *own;        /* of the request, once it was wanted */
+} ask;
+
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid)
 {
 	asker.uid = uid;
 	asker.gid = gid;
 	asker.pid = pid;
+	free(ask.own);
+	ask.own = NULL;
+}
+
+const struct tfs_user *fs_asker_user(void)
+{
+	if (ask.as)
+		return ask.as;
+	/* The kernel's own requests, such as RELEASE, have no process. */
+	if (!ask.own && (asker.uid || asker.pid))
+		ask.own = caller_new();
+	return ask.own ? &ask.own->user : NULL;
+}
+
+const struct tfs_user *fs_ask_as(const struct tfs_user *user)
+{
+	const struct tfs_user *before = ask.as;
+
+	ask.as = user;
+	return before;
 }
 
 static _Thread_local fuse_req_t served;

@@ -73,6 +73,10 @@ void fs_looked_up_absent(const struct node *family, struct tfs_bytes qualifier, 
 bool fs_is_absent(const struct node *family, struct tfs_bytes qualifier);
 /* The session, as of a terminal or a service, of the process whose request this thread serves; 0: there is none. */
 uint64_t fs_asker_session(void);
+/* The user of the request that this thread serves (engine/base/stop.h); NULL: of the kernel itself, or there is none. */
+const struct tfs_user *fs_asker_user(void);
+/* This user instead, until the next call.  NULL: that of the request.  Returns the one before. */
+const struct tfs_user *fs_ask_as(const struct tfs_user *user);
 /* Notes the user of the request that this thread has read. */
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);
 /* Returns 0, -EACCES, or -ENOENT: the table that n is in has no such family ("#ID" or name). */

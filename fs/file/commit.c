@@ -267,6 +267,7 @@ out:
 
 int content_commit(struct content *content, bool last, struct open_file *file, struct changes *c)
 {
+	const struct tfs_user *before_user;
 	uint32_t before = file->commits;
 	int err;
 
@@ -278,7 +279,9 @@ int content_commit(struct content *content, bool last, struct open_file *file, s
 		content->staged = STAGED_NOTHING;
 	if (content->staged == STAGED_NOTHING || (content->staged == STAGED_CREATION && !last))
 		return 0;
+	before_user = fs_ask_as(content->caller ? &content->caller->user : NULL);
 	err = content_store(content, last, file, c);
+	(void)fs_ask_as(before_user);
 	/* A refused commit leaves scratch as it is. */
 	if (err && file->node)
 		return content_failed(content, err);

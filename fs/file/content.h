@@ -80,8 +80,9 @@ struct content {
 	bool early;          /* plain name, shared: no descriptor whose bytes are in that version has flushed since */
 	int64_t commit_ts;   /* the timestamp of the version that the last commit made */
 	int64_t time;        /* set by utimensat, or TFS_NO_TIME */
-	struct caller *caller; /* the user who opened a control file for writing, or renamed scratch to .schema; else NULL */
-	int64_t touched_us;    /* the time of the last write; stat reports it until the commit */
+	struct caller *
+		caller; /* the user who opened a control file for writing, or a cell (engine/base/stop.h), or renamed scratch to .schema; else NULL */
+	int64_t touched_us; /* the time of the last write; stat reports it until the commit */
 };
 
 void content_init(struct content *content);

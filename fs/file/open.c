@@ -7,6 +7,7 @@
  */
 #include "fs/file/file.h"
 
+#include "engine/base/stop.h"
 #include "fs/base/access.h"
 #include "fs/base/node_ops.h"
 
@@ -429,11 +430,27 @@ static void reply_view_reader(fuse_req_t req, struct node *n, struct fuse_file_i
 		node_opened(n, false);
 }
 
+/* A cell is committed on behalf of the user who has opened it, also by a request of the kernel or of another user. */
+static void note_writer(struct descriptor *d)
+{
+	struct caller *caller = caller_new();
+
+	if (!caller)
+		return; /* the user of the request commits */
+	mutex_lock(&d->file->lock);
+	open_file_wait(d->file, d->content);
+	free(d->content->caller);
+	d->content->caller = caller;
+	mutex_unlock(&d->file->lock);
+}
+
 /* d becomes the descriptor of the request's open file. */
 static void descriptor_to_reply(fuse_req_t req, struct descriptor *d, struct fuse_file_info *fi)
 {
 	d->pid = fuse_req_ctx(req)->pid;
 	d->uid = fuse_req_ctx(req)->uid;
+	if (asker_is_wanted() && node_is(d->node, KIND_CELL) && (d->writable || d->content->staged != STAGED_NOTHING))
+		note_writer(d);
 	fi->fh = (uint64_t)(uintptr_t)d;
 }
 

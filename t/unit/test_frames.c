@@ -252,7 +252,7 @@ static void keys(void **state)
 	gid_t groups[] = {5, 0, 6}, many[2000] = {0};
 	struct tfs_user root = {0}, user = {.uid = 4321, .gid = 0, .groups = groups, .group_count = 3},
 			crowd = {.uid = 4321, .groups = many, .group_count = 2000};
-	struct ts_request q = {.method = TS_READ, .table = 100, .token.client = p.client};
+	struct ts_request q = {.method = TS_READ, .table = 100, .length = 1, .token.client = p.client};
 	struct ms_request m = {.method = MS_TABLE_CREATE};
 	struct ts_request r;
 
@@ -301,6 +301,55 @@ static void keys(void **state)
 		r = (struct ts_request){.method = (enum ts_method)method, .table = META_TABLE, .term = 1, .token.client = p.client};
 		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);
 		assert_null(r.user);
+	}
+}
+
+/* The mount of a host whose root is squashed asks for names itself, and for values on behalf of users. */
+static void names_and_values(void **state)
+{
+	const struct key keys[] = {{.squash = SQUASH_NONE}, {.squash = SQUASH_ROOT}, {.squash = SQUASH_ALL}};
+	const struct scan_spec of_keys = {.pub.what = TFS_SCAN_KEYS}, of_rows = {.pub.what = TFS_SCAN_ROWS},
+			       of_cells = {.pub.what = TFS_SCAN_CELLS},
+			       by_regex = {.pub.what = TFS_SCAN_KEYS, .pub.value_regex = tfs_str("x")},
+			       by_value = {.pub.what = TFS_SCAN_ROWS, .pub.value_is = tfs_str("x")};
+	static const enum ts_method others[] = {TS_MUTATE, TS_SYNC, TS_FLUSH, TS_COMPACT, TS_SPLIT, TS_MERGE, TS_POLL, TS_HELLO};
+	const struct ts_request asks_names[] = {{.method = TS_EXISTS}, {.method = TS_TABLET_INFO}, {.method = TS_READ},
+		{.method = TS_SCAN_OPEN, .spec = &of_keys}, {.method = TS_SCAN_OPEN, .spec = &of_rows}, {.method = TS_SCAN_NEXT},
+		{.method = TS_SCAN_CLOSE}};
+	const struct ts_request asks_values[] = {{.method = TS_READ, .length = 1}, {.method = TS_SCAN_OPEN},
+		{.method = TS_SCAN_OPEN, .spec = &of_cells}, {.method = TS_SCAN_OPEN, .spec = &by_regex},
+		{.method = TS_SCAN_OPEN, .spec = &by_value}};
+	struct peer_rights p = {.user = {.uid = 7, .gid = 8}, .client = TS_CLIENT_RANDOM | 5, .peer = 3};
+	const struct tfs_user root = {0};
+	struct ts_request q;
+
+	for (unsigned i = 0; i < 3; i++) {
+		p.key = &keys[i];
+		for (unsigned k = 0; k < sizeof(asks_names) / sizeof(*asks_names); k++) {
+			q = asks_names[k];
+			q.table = 100;
+			q.token.client = p.client;
+			assert_int_equal(peer_may_ask_tablets(&p, &q), 0);
+			assert_ptr_equal(q.user, i == 1 ? NULL : &p.user);
+			q.user = &root;
+			assert_int_equal(peer_may_ask_tablets(&p, &q), 0);
+			assert_ptr_equal(q.user, i ? &p.user : &root);
+			q.table = META_TABLE;
+			q.user = NULL;
+			assert_int_equal(peer_may_ask_tablets(&p, &q), -EPERM);
+		}
+		for (unsigned k = 0; k < sizeof(asks_values) / sizeof(*asks_values); k++) {
+			q = asks_values[k];
+			q.table = 100;
+			q.token.client = p.client;
+			assert_int_equal(peer_may_ask_tablets(&p, &q), 0);
+			assert_ptr_equal(q.user, &p.user);
+		}
+		for (unsigned k = 0; k < sizeof(others) / sizeof(*others); k++) {
+			q = (struct ts_request){.method = others[k], .table = 100, .token.client = p.client};
+			assert_int_equal(peer_may_ask_tablets(&p, &q), 0);
+			assert_ptr_equal(q.user, &p.user);
+		}
 	}
 }
 
@@ -763,6 +812,7 @@ int main(void)
 		cmocka_unit_test(bad_headers),
 		cmocka_unit_test(rights),
 		cmocka_unit_test(keys),
+		cmocka_unit_test(names_and_values),
 		cmocka_unit_test_setup_teardown(hostile, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(stranger, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(slow, test_dir_setup, test_dir_teardown),
