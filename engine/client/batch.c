@@ -15,7 +15,7 @@
  * batch of a store that another process serves has more queues: QUEUES_REMOTE requests of
  * SEND_BYTES are 4 MiB under way.  Each waits in a thread, because a thread that waits
  * costs little, and a queue has one request at a time in any case: no two requests
- * under way have the same row.  Together they have at most TS_ROWS_UNDER_WAY rows.
+ * under way have the same row.  window.h limits their rows.
  *
  * A queue is scheduled when its mutations fill a request (send_bytes,
  * send_rows), or when a caller waits for space or for tfs_batch_flush.  The
@@ -189,6 +189,7 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 	const uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
 	struct row_mutation rows[SEND_ROWS];
 	unsigned joined[SEND_ROWS], count = 0;
+	struct window_part part;
 	int errs[SEND_ROWS];
 	uint64_t generation = 0;
 	size_t op_count = 0;
@@ -206,6 +207,8 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 		joined[count] = alone ? 1 : joined_count(v + i, n - i);
 		rows[count] = row_join(v + i, joined[count], ops);
 	}
+	if (b->table->store->o.remote)
+		window_enter(&table_base(b->table)->window, &part, count);
 	rows_send(b, s, generation, rows, count, errs);
 	for (unsigned row = 0, i = 0; row < count; row++)
 		for (unsigned end = i + joined[row]; i < end; i++) {
@@ -216,6 +219,8 @@ static void batch_send(struct tfs_batch *b, struct queued **v, unsigned n, struc
 			if (err)
 				batch_report(b, v[i], err);
 		}
+	if (b->table->store->o.remote)
+		window_leave(&table_base(b->table)->window, &part);
 	batch_release(b, v, n);
 	schema_put(s);
 }

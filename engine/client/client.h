@@ -13,6 +13,7 @@
 #include "engine/client/metadata.h"
 #include "engine/client/route.h"
 #include "engine/client/schemas.h"
+#include "engine/client/window.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
@@ -65,6 +66,7 @@ struct tfs_table {
 	 */
 	const struct schema *restricted, *restricted_by;
 	UT_hash_handle hh;
+	struct window window; /* of the batches; only in the registered handle */
 	struct tfs_table *of; /* in a snapshot, a reference to the registered handle of its table; else NULL */
 	/*
 	 * In a handle for one user: the table's registered handle, which has `schema`

@@ -339,6 +339,7 @@ int table_open(struct tfs_store *s, const struct schema *schema, struct tfs_tabl
 			t->refs = 1;
 			t->schema = schema_get(schema);
 			t->of = of;
+			window_init(&t->window);
 		} else {
 			err = -ENOMEM;
 		}
@@ -398,6 +399,8 @@ void tfs_table_close(struct tfs_table *t)
 		HASH_DEL(s->tables, t);
 	mutex_unlock(&s->lock);
 	if (last) {
+		if (!t->base)
+			window_fini(&t->window);
 		schema_put(t->schema);
 		schema_put(t->restricted);
 		schema_put(t->restricted_by);

@@ -178,9 +178,9 @@ struct ts_assigned {
 
 #define TS_ROWS_MAX 65536u
 /*
- * So many rows at most does a client mutate at the same time in requests of many rows.  A tablet
- * keeps as many results, in memory (TOKENS_BYTES) and in METADATA (TOKENS_STORED); of more it
- * would forget results whose requests may still be repeated.
+ * A tablet keeps the results of so many mutations of a client, in memory (TOKENS_BYTES) and
+ * in METADATA (TOKENS_STORED).  If more are between its lowest unanswered number and its last one,
+ * results are forgotten whose requests may still be repeated (engine/client/window.h).
  */
 #define TS_ROWS_UNDER_WAY 2048u
 #define TS_READ_BYTES_MAX ((size_t)1 << 20) /* a server elsewhere returns no more of a value at once */

@@ -32,7 +32,7 @@
 
 #define TOKENS_CLIENTS 2048u
 #define TOKENS_SHARE (TOKENS_CLIENTS / 4)
-#define TOKENS_BYTES (1u << 20) /* the results of TS_ROWS_UNDER_WAY mutations of three clients */
+#define TOKENS_BYTES (4u << 20) /* the results of TS_ROWS_UNDER_WAY mutations of 12 clients */
 #define TOKENS_STORED (64u << 10)
 
 struct token_client;

@@ -415,11 +415,11 @@ static void test_stored_results_are_bounded(void **state)
 	assert_int_equal(call(&l, &(struct op_token){7, MANY + 1, MANY + 1}, "r", &op, 1, false, &r), 0);
 	assert_int_equal(r.counter, MANY + 1);
 	/* In memory, too. */
-	for (unsigned i = MANY + 2; i < MANY + 9000; i++)
+	for (unsigned i = MANY + 2; i < MANY + 36000; i++)
 		assert_int_equal(call(&l, &(struct op_token){8, i, 1}, "r", &op, 1, false, &r), 0);
 	assert_true(l.t->tokens.bytes <= TOKENS_BYTES);
 	assert_int_equal(call(&l, &(struct op_token){8, MANY + 2, 1}, "r", &op, 1, false, &r), -MUTATION_ANSWERED);
-	assert_int_equal(call(&l, &(struct op_token){8, MANY + 8999, 1}, "r", &op, 1, false, &r), 0);
+	assert_int_equal(call(&l, &(struct op_token){8, MANY + 35999, 1}, "r", &op, 1, false, &r), 0);
 	stop(&l);
 }
 
@@ -550,7 +550,7 @@ static void test_copies_at_the_same_time(void **state)
  */
 static void test_all_under_way_are_known(void **state)
 {
-	enum { BUSY = 3 };
+	enum { BUSY = 12 };
 	struct tablet_token *v;
 	struct tokens t, loaded;
 	struct token *x;
