@@ -530,6 +530,7 @@ static void *worker_main(void *arg)
 		pthread_kill(loop.main, SIGTERM);
 	}
 	mutex_unlock(&loop.lock);
+	fs_asked_by(0, 0, 0); /* frees what it keeps of the last user */
 	return NULL;
 }
 

@@ -63,6 +63,7 @@ static void scanning_serve(struct scanning *s)
 		break;
 	}
 	fs_serve(NULL);
+	fs_asked_by(0, 0, 0);
 	node_put(s->node);
 	free(s);
 }
