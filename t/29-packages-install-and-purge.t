@@ -42,14 +42,14 @@ main_pid() { sd systemctl show --value -p MainPID "$U"; }
 is "$(sd_state "$U")" success/active/running "the unit runs after the boot"
 ok "a cell is written" sd sh -c "mkdir -p '$M.web/t/r/f' && echo value >'$M.web/t/r/f/q'"
 pid=$(main_pid)
-ok "dpkg -i of a newer version" sd sh -c "dpkg -i '$W'/packages/new/*.deb"
+T=200 ok "dpkg -i of a newer version" sd sh -c "dpkg -i '$W'/packages/new/*.deb"
 is "$(sd_state "$U") $(main_pid)" "success/active/running $pid" "  leaves the service running"
-ok "dpkg -r" sd dpkg -r tabletfs
+T=200 ok "dpkg -r" sd dpkg -r tabletfs
 unlike "$(sd_state "$U")" running "  ends the service"
 is "$(sd awk -v m="$M.web" '$5 == m' /proc/self/mountinfo)" "" "  and the mount"
-ok "dpkg -i again" sd sh -c "dpkg -i '$W'/packages/new/*.deb"
+T=200 ok "dpkg -i again" sd sh -c "dpkg -i '$W'/packages/new/*.deb"
 ok "  and the service starts" sd systemctl start "$U"
 is "$(sd cat "$M.web/t/r/f/q")" value "  with the cell"
-ok "dpkg -P ends it, too" sd dpkg -P tabletfs python3-tabletfs libtabletfs-dev libtabletfs0
+T=200 ok "dpkg -P ends it, too" sd dpkg -P tabletfs python3-tabletfs libtabletfs-dev libtabletfs0
 D=$D.web check_store
 done_testing
