@@ -223,3 +223,8 @@ uint64_t monotonic_us(void)
 {
 	return (uint64_t)time_of(CLOCK_MONOTONIC);
 }
+
+uint64_t worked_us(void)
+{
+	return (uint64_t)time_of(CLOCK_THREAD_CPUTIME_ID);
+}

@@ -54,4 +54,5 @@ struct clock_state {
 void clock_get_state(struct clock *c, struct clock_state *out);
 
 uint64_t monotonic_us(void); /* CLOCK_MONOTONIC */
+uint64_t worked_us(void);    /* processor time of this thread, which a busy machine hardly changes */
 #endif

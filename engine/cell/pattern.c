@@ -28,9 +28,9 @@ enum {
 	MATCH_HEAP_KIB = 1024,
 	JIT_STACK_BYTES = 256 * 1024,
 	LONG_TEXT_BYTES = 16 * 1024, /* texts from here on have a deadline: */
-	MATCH_US = 1000 * 1000,      /* for a text, ... */
+	MATCH_US = 1000 * 1000,      /* of the processor, for a text, ... */
 	MATCH_BYTES_PER_US = 5,      /* ... and its bytes */
-	CALLS_PER_LOOK = 16,         /* of watch(), at the clock */
+	CALLS_PER_LOOK = 64,         /* of watch(), at the clock */
 };
 
 struct pattern {
@@ -74,7 +74,7 @@ static int watch(pcre2_callout_block *b, void *arg)
 {
 	struct pattern *p = arg;
 
-	return ++p->calls % CALLS_PER_LOOK || (monotonic_us() < p->deadline_us && !stop_asked()) ? 0 : PCRE2_ERROR_CALLOUT;
+	return ++p->calls % CALLS_PER_LOOK || (worked_us() < p->deadline_us && !stop_asked()) ? 0 : PCRE2_ERROR_CALLOUT;
 }
 
 int pattern_new(struct tfs_bytes text, struct pattern **out)
@@ -130,7 +130,7 @@ int pattern_match(struct pattern *p, struct tfs_bytes text, const char *what)
 	int n;
 
 	(void)!pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* compiles at the first call; without it the pattern is interpreted */
-	p->deadline_us = is_long ? monotonic_us() + MATCH_US + text.n / MATCH_BYTES_PER_US : UINT64_MAX;
+	p->deadline_us = is_long ? worked_us() + MATCH_US + text.n / MATCH_BYTES_PER_US : UINT64_MAX;
 	pcre2_set_match_limit(p->limits, steps);
 	pcre2_set_depth_limit(p->limits, steps);
 	n = pcre2_match(code, text.n ? text.p : (const uint8_t *)"", text.n, 0, 0, p->data, p->limits);

@@ -92,7 +92,7 @@ static void no_pattern_takes_unbounded_time(void **state)
 		"(a+)+[bc]", "(a|aa)+[bc]", "(.*)*[xy]", "(?:a?){40}a{40}[bc]", "(?:(?R)|a)+[bc]", "((a*)*)*[bc]"};
 	const size_t longer_n = 16 * 1024 * 1024;
 	char text[64 * 1024], *longer;
-	const uint64_t begun = monotonic_us();
+	const uint64_t begun = worked_us();
 
 	memset(text, 'a', sizeof(text));
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
@@ -114,7 +114,7 @@ static void no_pattern_takes_unbounded_time(void **state)
 	assert_int_equal(row_matches(".*needle.*", tfs_bytes_of(longer, longer_n)), 1);
 	assert_int_equal(row_matches(".*needless.*", tfs_bytes_of(longer, longer_n)), 0);
 	free(longer);
-	assert_in_range(monotonic_us() - begun, 0, 60 * UINT64_C(1000000));
+	assert_in_range(worked_us() - begun, 0, 60 * UINT64_C(1000000));
 }
 
 static void a_value_is_compared_with_all_its_bytes(void **state)
