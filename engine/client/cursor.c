@@ -16,7 +16,9 @@
  *
  * The cursor sends the request for the next batch when a batch has come, unless a limit
  * makes it unneeded.  So the server and the network work while the caller uses the batch.  At
- * most one batch waits.  A service in the same process sends nothing (ts_send), because
+ * most one batch waits.  Unless the caller has set the size of batches, each that is requested so
+ * is twice as large as the one before, up to TS_SCAN_BATCH_MAX: a long scan has fewer round
+ * trips, and a short one transfers little that is not used.  A service in the same process sends nothing (ts_send), because
  * the caller's thread would do the work in any case.
  */
 #include "engine/client/cursor.h"
@@ -173,18 +175,29 @@ static int cursor_count_rows(struct row_cursor *c)
 
 static struct ts_request request_of_next(const struct row_cursor *c)
 {
-	return (struct ts_request){.method = TS_SCAN_NEXT, .table = c->table, .row = c->spec.pub.row_from, .scan = c->answer.scan};
+	return (struct ts_request){.method = TS_SCAN_NEXT,
+		.table = c->table,
+		.row = c->spec.pub.row_from,
+		.scan = c->answer.scan,
+		.length = c->batch_bytes};
 }
 
 /* Sends the request for the next batch.  The server ends a scan at its limits, but counts the rows of each tablet alone. */
 static int cursor_ask_ahead(struct row_cursor *c)
 {
-	const struct ts_request q = request_of_next(c);
+	const size_t before = c->batch_bytes, next = 2 * (before ? before : BATCH_BYTES);
 	int err = c->spec.pub.row_limit ? cursor_count_rows(c) : 0;
+	struct ts_request q;
 
-	if (!err && c->answer.scan && !(c->spec.pub.row_limit && c->rows > c->spec.pub.row_limit))
-		c->ahead = ts_send(c->svc, &q);
-	return err;
+	if (err || !c->answer.scan || (c->spec.pub.row_limit && c->rows > c->spec.pub.row_limit))
+		return err;
+	if (!c->spec.pub.batch_bytes)
+		c->batch_bytes = next < TS_SCAN_BATCH_MAX ? next : TS_SCAN_BATCH_MAX;
+	q = request_of_next(c);
+	c->ahead = ts_send(c->svc, &q);
+	if (!c->ahead)
+		c->batch_bytes = before;
+	return 0;
 }
 
 /* Reads the next batch. */

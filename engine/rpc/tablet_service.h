@@ -44,7 +44,7 @@ enum ts_method {
 	TS_READ,        /* row, family, qualifier, ts, offset, length -> info, and as many bytes as there are, or the first ones */
 	TS_EXISTS,      /* row, family (0: any) -> exists */
 	TS_SCAN_OPEN,   /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
-	TS_SCAN_NEXT,   /* scan -> batch */
+	TS_SCAN_NEXT,   /* scan, length (of this batch and the next ones; 0: as before) -> batch */
 	TS_SCAN_CLOSE,  /* scan */
 	TS_SYNC,        /* makes all commits of this server durable */
 	TS_FLUSH,       /* row: writes the memtables of its tablet -> tablet_end, or scan */
@@ -183,6 +183,7 @@ struct ts_assigned {
  * results are forgotten whose requests may still be repeated (engine/client/window.h).
  */
 #define TS_ROWS_UNDER_WAY 2048u
+#define TS_SCAN_BATCH_MAX ((size_t)1 << 20) /* the largest length of SCAN_NEXT */
 #define TS_READ_BYTES_MAX ((size_t)1 << 20) /* a server elsewhere returns no more of a value at once */
 
 #define TS_REQUEST(F)                                                                                                              \

@@ -270,6 +270,7 @@ int tablet_row_exists(struct tablet *t, struct tfs_bytes row, uint16_t family, b
 struct tablet_scan;
 int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out) TFS_MUST; /* copies the spec */
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;                             /* resets b */
+void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes); /* of the next batches, instead of the spec's batch_bytes */
 /*
  * After the last batch: returns true if the scan ended early because other
  * tablets have replaced the tablet.  *row is then the first row that those must

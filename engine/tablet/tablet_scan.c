@@ -362,6 +362,11 @@ static void note_passed(struct tablet *t, uint64_t n)
 		tablet_want_merge(t); /* which looks for a major compaction that is due */
 }
 
+void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes)
+{
+	s->rest.pub.batch_bytes = bytes;
+}
+
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 {
 	int err = 0;

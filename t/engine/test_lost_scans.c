@@ -4,7 +4,7 @@
  * as a scan that is not disturbed: within a long row, forwards and backwards, with
  * limits, over tablets that split, and over a salted table.  So does a scan that asks for
  * each batch before the batch in front of it is used.  It asks for no batch that a limit
- * makes unneeded.  A row that fits a batch is of one instant.  Scans belong to a client, have
+ * makes unneeded, and for larger ones as it goes on.  A row that fits a batch is of one instant.  Scans belong to a client, have
  * random numbers, and are freed when they are idle, or when they are closed while a batch is read.
  */
 #include "engine/client/client.h"
@@ -21,6 +21,7 @@ struct line {
 	struct tablet_service *real;
 	unsigned nexts, sent, received, forgotten; /* nexts: that were not sent ahead */
 	bool more;                                 /* the last answer was not that of a whole scan */
+	size_t lengths[8];                         /* of the first requests that were sent */
 	int lose_every;                            /* of these answers one is lost; 0: none */
 };
 struct on_line {
@@ -52,6 +53,8 @@ static struct ts_sent *line_send(struct tablet_service *service, const struct ts
 	a.err = ts_call(l->real, q, &a);
 	assert_int_equal(ts_answer_pack(q, &a, &x->answer), 0);
 	ts_answer_fini(&a);
+	if (l->sent < 8)
+		l->lengths[l->sent] = q->length;
 	l->sent++;
 	return &x->base;
 }
@@ -367,6 +370,36 @@ static void one_batch_ahead(void **state)
 	close_store();
 }
 
+/* Batches grow if the caller has not set their size. */
+static void growing_batches(void **state)
+{
+	static const char value[60000];
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_scan *s;
+	struct tfs_cell c;
+	char row[16];
+	unsigned cells = 0;
+
+	options.no_background = true;
+	open_store();
+	use_line();
+	for (unsigned i = 0; i < 80; i++) {
+		snprintf(row, sizeof(row), "row%02u", i);
+		assert_int_equal(put(row, "q", 1, tfs_bytes_of(value, sizeof(value)), false), 0);
+	}
+	assert_int_equal(tfs_scan_new(table, &spec, &s), 0);
+	while (tfs_scan_next(s, &c) == 1)
+		cells++;
+	tfs_scan_free(s);
+	assert_int_equal(cells, 80);
+	/* 256 KiB are 5 values, then 9, 18, 18 and so on. */
+	assert_int_equal(line.lengths[0], 512 << 10);
+	assert_int_equal(line.lengths[1], 1 << 20);
+	assert_int_equal(line.lengths[2], 1 << 20);
+	assert_in_range(line.sent, 5, 6);
+	close_store();
+}
+
 /* ---- a server that loses every scan ---- */
 
 struct loser {
@@ -569,6 +602,7 @@ int main(void)
 		L(salted_scans_ahead),
 		L(small_rows_are_of_one_instant),
 		L(one_batch_ahead),
+		L(growing_batches),
 		L(lost_for_ever),
 		L(scans_of_clients),
 		L(idle_scans_are_freed),
