@@ -9,7 +9,8 @@
 #	-d          where (a new directory under /var/tmp)
 #
 # Two tables are printed: seconds of the rival, seconds of ours, and the median of the ratios of the
-# rounds, so higher is better and 1 is as fast.  First a mount over the Unix socket against a mount
+# rounds, so higher is better and 1 is as fast.  The first table also has the ratio of processor time, of
+# all processes, which others on the machine change less.  First a mount over the Unix socket against a mount
 # that has a copy of the store open.  Then a mount over ssh to this host against sshfs of the same tree
 # as plain files, over the same sshd.  "latest" is the tree below .latest, else that of Q@TS names.
 # Cold: the mount is made anew and caches are dropped before; warm: a run before.
@@ -38,7 +39,7 @@ done
 command -v sshfs >/dev/null && [ -x /usr/sbin/sshd ] || die "needs sshfs and sshd"
 [ -n "$top" ] || top=$(mktemp -d /var/tmp/tabletfs-remote-XXXXXX)
 mkdir -p "$top"/{open,unix,ssh,sshfs,plain} /run/sshd || exit 2
-sshd='' server=''
+sshd='' server='' pid_open='' pid_unix=''
 cleanup() {
 	for m in open unix ssh sshfs; do fusermount3 -uz "$top/$m" 2>/dev/null; done
 	kill $sshd $server 2>/dev/null
@@ -72,11 +73,22 @@ for i in range(rows):
         with open(f"{top}/row{i:06}/f/c{c:02}", "wb") as f:
             f.write(b" ".join(r.choices(words, k=size // 5))[:size])
 PY
-mount_open() { until "$TABLETFS" "$top/${1:-copy}" "$top/open" 2>/dev/null; do sleep 0.05; done; } # the daemon before may still end
-mount_unix() { "$TABLETFS" "unix:$top/data" "$top/unix"; }
+# foreground SIDE SOURCE: mounts, and sets the variable "pid_" and SIDE.
+foreground() {
+	"$TABLETFS" -f "$2" "$top/$1" >/dev/null 2>&1 &
+	declare -g "pid_$1=$!"
+	while ! mountpoint -q "$top/$1"; do sleep 0.02; done
+}
+mount_open() { foreground open "$top/${1:-copy}"; }
+mount_unix() { foreground unix "unix:$top/data"; }
 mount_ssh() { "$TABLETFS" "root@127.0.0.1:$top/data" "$top/ssh"; }
 mount_sshfs() { sshfs ${ssh_options/-i /-o IdentityFile=} "root@127.0.0.1:$top/plain" "$top/sshfs"; }
-end() { fusermount3 -u "$top/$1"; while mountpoint -q "$top/$1"; do sleep 0.02; done; }
+end() {
+	local pid=pid_$1
+	fusermount3 -u "$top/$1"
+	while mountpoint -q "$top/$1"; do sleep 0.02; done
+	[ -z "${!pid:-}" ] || wait "${!pid}"
+}
 await_end() { while [ -S "$top/data/socket" ]; do sleep 0.02; done; }
 mount_open data || exit 2
 mkdir "$top/open/t" "$top/open/t/.families/f" && cp -r "$top/plain/." "$top/open/t/.latest/" && echo compact >"$top/open/t/.ctl" || exit 2
@@ -102,7 +114,21 @@ for _ in range(1000):
         f.read()
 PY
 }
-seconds() { { TIMEFORMAT=%R; time "$@" >/dev/null 2>&1; } 2>&1; }
+# ticks SIDE: processor time of the processes behind the mount, in hundredths of a second.
+ticks() {
+	case $1 in
+	open) cat "/proc/$pid_open/stat" ;;
+	unix) cat "/proc/$pid_unix/stat" "/proc/$server/stat" ;;
+	esac | awk '{ n += $14 + $15 } END { print n + 0 }'
+}
+# seconds SIDE COMMAND...: the time by the clock and the processor time, also of the command.
+seconds() {
+	local side=$1 before
+	shift
+	before=$(ticks "$side")
+	{ TIMEFORMAT='%R %U %S'; time "$@" >/dev/null 2>&1; } 2>&1 | tr '\n' ' '
+	echo "$(($(ticks "$side") - before))"
+}
 # pair NAME SIDE COMMAND ARGUMENT... -- SIDE COMMAND ARGUMENT...: the rival, then ours.  SIDE is the mount, which COLD=1 makes anew.
 prepare() {
 	[ -n "${COLD:-}" ] || return 0
@@ -123,21 +149,24 @@ pair() {
 	fi
 	for ((i = 0; i < rounds; i++)); do
 		prepare "${a[0]}"
-		rival=$(seconds "${a[@]:1}")
+		rival=$(seconds "${a[@]}")
 		prepare "${b[0]}"
-		ours=$(seconds "${b[@]:1}")
+		ours=$(seconds "${b[@]}")
 		lines+="$rival $ours"$'\n'
 	done
-	python3 - "$name" "$lines" <<'PY'
+	python3 - "$name" "$lines" "${a[0]}" <<'PY'
 import statistics, sys
-v = [tuple(map(float, x.split())) for x in sys.argv[2].splitlines()]
 m = statistics.median
-print("%-34s %8.3f s %8.3f s %7.2f" % (sys.argv[1], m(a for a, _ in v), m(b for _, b in v), m(a / b for a, b in v)), flush=True)
+v = [list(map(float, x.split())) for x in sys.argv[2].splitlines()]
+clock = [(a[0], a[4]) for a in v]
+used = [(a[1] + a[2] + a[3] / 100, a[5] + a[6] + a[7] / 100) for a in v]
+print("%-34s %8.3f s %8.3f s %7.2f" % (sys.argv[1], m(a for a, _ in clock), m(b for _, b in clock), m(a / b for a, b in clock))
+      + (" %9.2f" % m(a / b for a, b in used) if sys.argv[3] == "open" else ""), flush=True)
 PY
 }
 
 echo "$rows rows, $cells cells of $bytes bytes; $(nproc) processors; medians of $rounds rounds"
-printf '%-34s %10s %10s %7s\n' "mount" "open" "unix" "ratio"
+printf '%-34s %10s %10s %7s %9s\n' "mount" "open" "unix" "ratio" "processor"
 "$TABLETFS-server" -f "$top/data" &
 server=$!
 while [ ! -S "$top/data/socket" ]; do sleep 0.02; done
