@@ -383,8 +383,12 @@ if [ "$(id -u)" = 0 ] && has setpriv; then
 		t setpriv --reuid="$u" --regid="$u" --clear-groups -- "$@"
 	}
 	echo untouched >"$M/t/r/mine/c"
+	mkdir -p "$M/t/s/f" "$M/t/s/mine"
+	tee "$M/t/s/f/a" "$M/t/s/f/b" "$M/t/s/mine/a" <<<"one" >"$W/.out"
 	chmod 600 "$W/noroot"
-	mount_net "$W/noroot" -o allow_other
+	mount_net "$W/noroot" -o allow_other,coherence=60s
+	is "$(cat "$M2"/t/s/f/[ab]@*)" $'one\none' "a mount by a key without root reads for root what all may read"
+	is "$(cd "$M2/t/s" && echo *)" "f mine" "  and the listing of that row has all families"
 	is "$(ls "$M2/t/r")" "$(ls "$M/t/r")" "a mount by a key without root shows all names"
 	is "$(cd "$M2/t" && find . | sort | md5sum)" "$(cd "$M/t" && find . | sort | md5sum)" "  of all users"
 	is "$(stat -c '%s %U %a' "$M2/t/r/mine/a")" "$(stat -c '%s %U %a' "$M/t/r/mine/a")" "  and their attributes"

@@ -20,6 +20,7 @@
 
 #include "engine/base/hashtable.h"
 #include "engine/base/mutex.h"
+#include "engine/base/stop.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -379,6 +380,8 @@ struct ahead_row *ahead_get(struct node *dir, struct tfs_bytes row, enum ahead_u
 
 	if (!fs.shared || !fs.may_keep || node_in_scan(dir) || !row.n || view_key(dir, node_is_latest(dir), &key))
 		goto out;
+	if (use == AHEAD_VALUES && asker_is_wanted())
+		goto out; /* values are then read on behalf of one user, and a row may lack families that others see */
 	view_n = key.n;
 	if (buf_append_bytes(&key, row))
 		goto out;

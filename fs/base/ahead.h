@@ -8,7 +8,8 @@
  * this mount says that anything has changed (fs_changes).  OPEN of a plain name does not use it.
  *
  * Access: rows are read on behalf of the mount, as listings are, and the kernel checks who
- * may see the directory.  Views of scans depend on the user, and have no such rows.
+ * may see the directory.  Views of scans depend on the user, and have no such rows.  If the server
+ * takes root for nobody, values are asked for on behalf of each user, and are not read ahead.
  * Threads: any; engine calls are made.
  */
 #ifndef TFS_FS_BASE_AHEAD_H
