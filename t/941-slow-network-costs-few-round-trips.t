@@ -6,7 +6,7 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model is not served"
 [ "$(id -u)" = 0 ] && has nsenter && [ -c /dev/net/tun ] || cannot_run "needs root, nsenter and /dev/net/tun"
-"$BUILD/t/lib/net_relay" 10 0 1 >"$W/machines" 2>"$W/relay.err" &
+"$BUILD/t/lib/net_relay" 2 0 1 >"$W/machines" 2>"$W/relay.err" &
 relay=$!
 machines() { ! kill -0 $relay || read -r near far <"$W/machines"; }
 wait_for "the network" machines
