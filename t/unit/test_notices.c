@@ -184,7 +184,8 @@ static void begin(bool watch_here)
 {
 	const struct listen_options o = {
 		.master = &master, .store = &store, .store_id = tfs_str("the store's id.."), .server = 3, .changed = on_here};
-	struct channel_options co = {.client = TS_CLIENT_RANDOM | 5, .program = "test", .timeout_us = 2000000, .changed = on_there};
+	struct channel_options co = {
+		.client = TS_CLIENT_RANDOM | 5, .program = "test", .timeout_us = 60000000, .changed = on_there};
 	const struct store_source at = {.kind = SOURCE_UNIX, .dir = (char *)(uintptr_t)in_dir("")};
 	char *why = NULL;
 	FILE *f = fopen(in_dir("FORMAT"), "w");
