@@ -65,6 +65,11 @@ int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, 
 	return public_error(q, err);
 }
 
+int receive_tablet_service(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
+{
+	return public_error(q, ts_receive(sent, q, a));
+}
+
 void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan)
 {
 	struct ts_request q = {.method = TS_SCAN_CLOSE, .table = table, .scan = scan};

@@ -15,6 +15,9 @@ enum { LOST_MOST = 8 }; /* a lost scan or action is begun again so often */
  */
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
+/* The same for the answer to a request that was sent and starts no action. */
+int receive_tablet_service(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+
 /* Closes a scan of the service.  An error is ignored, because the server drops the scan in any case. */
 void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan);
 

@@ -228,10 +228,11 @@ static int cursor_lost(struct row_cursor *c)
 	return n < 0 ? n : 0;
 }
 
-/* Opens the scan of the next tablet. */
-static int cursor_open(struct row_cursor *c)
+static int request_of_open(struct row_cursor *c, struct ts_request *q)
 {
-	struct ts_request q = {
+	int err = 0;
+
+	*q = (struct ts_request){
 		.method = TS_SCAN_OPEN,
 		.table = c->table,
 		.schema_generation = c->schema_generation,
@@ -239,18 +240,35 @@ static int cursor_open(struct row_cursor *c)
 		.spec = &c->spec,
 		.user = c->user,
 	};
-	int err;
-
 	if (c->spec.pub.reverse) {
 		err = row_before(c->spec.pub.row_to, &c->last_row);
-		if (err)
-			return err;
-		q.row = buf_bytes(&c->last_row);
+		q->row = buf_bytes(&c->last_row);
 	}
+	return err;
+}
+
+void row_cursor_begin(struct row_cursor *c)
+{
+	struct ts_request q;
+
+	if (request_of_open(c, &q) == 0)
+		c->ahead = ts_send(c->svc, &q);
+}
+
+/* Opens the scan of the next tablet. */
+static int cursor_open(struct row_cursor *c)
+{
+	struct ts_sent *ahead = c->ahead;
+	struct ts_request q;
+	int err = request_of_open(c, &q);
+
+	if (err)
+		return err;
+	c->ahead = NULL;
 	if (c->spec.pub.limit)
 		c->spec.pub.limit -= c->returned;
 	c->returned = 0;
-	return call_tablet_service(c->svc, &q, &c->answer);
+	return ahead ? receive_tablet_service(ahead, &q, &c->answer) : call_tablet_service(c->svc, &q, &c->answer);
 }
 
 /* Opens the scan of the next tablet, or continues the open one. */

@@ -41,13 +41,18 @@ struct row_cursor {
 	uint64_t returned;       /* cells returned from the present tablet */
 	struct ts_answer answer; /* the present batch */
 	uint32_t at;             /* the next cell in it */
-	struct ts_sent *ahead;   /* the request for the next batch, if it was sent */
+	struct ts_sent *ahead;   /* the request for the next batch, or the one that opens the scan, if it was sent */
 	size_t batch_bytes;      /* of the batch that was asked for ahead; 0: as the scan was opened */
 	uint64_t rows;           /* row_limit: the rows of all batches so far */
 	struct buf last;         /* row_limit: the last of these rows */
 };
 void row_cursor_init(
 	struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation, const struct scan_spec *spec);
+/*
+ * Sends the request that opens the scan, if the service sends.  So the scans of several cursors
+ * are opened at once.
+ */
+void row_cursor_begin(struct row_cursor *c);
 /* Returns 1 and sets *cell, which is valid until the next call; 0 at the end; -errno. */
 int row_cursor_next(struct row_cursor *c, const struct tfs_cell **cell) TFS_MUST;
 void row_cursor_fini(struct row_cursor *c);

@@ -168,11 +168,14 @@ static int range_next(struct salt_scan *s, struct range *r)
 	}
 }
 
-/* Reads the first cell of each range. */
+/* Reads the first cell of each range.  Their scans are opened at once. */
 static int ranges_begin(struct salt_scan *s)
 {
-	int err = s->ranges ? 0 : ranges_open(s);
+	const bool first = !s->ranges;
+	int err = first ? ranges_open(s) : 0;
 
+	for (unsigned i = 0; first && i < s->range_count && !err && s->range_count > 1; i++)
+		row_cursor_begin(&s->ranges[i].cursor);
 	for (; s->ranges_begun < s->range_count && !err; s->ranges_begun += !err) {
 		struct range *r = &s->ranges[s->ranges_begun];
 		int n = range_next(s, r);

@@ -647,44 +647,54 @@ static int router_call(struct tablet_service *s, const struct ts_request *q, str
 	return a->err;
 }
 
-/* ---- a batch ahead ---- */
+/* ---- scans whose answer is wanted later ---- */
 
 struct routed {
 	struct ts_sent base; /* first */
 	struct ts_sent *sent;
+	struct tablet_service *server; /* to which it was sent */
 };
 
 static struct ts_sent *router_send(struct tablet_service *s, const struct ts_request *q)
 {
 	struct router *r = (struct router *)s;
 	struct patience t = patience_new(r, q);
-	struct tablet_service *there = server_of_scan(r, q->scan);
-	const bool sends = q->method == TS_SCAN_NEXT && there && there->ops->send && process_forks() == r->forks;
-	struct routed *x = sends ? malloc(sizeof(*x)) : NULL;
+	struct tablet_service *there = NULL;
 	struct ts_request own = *q;
+	struct routed *x = NULL;
 
+	if (!atomic_load(&r->servers.sends))
+		return NULL;
+	if (q->method == TS_SCAN_NEXT)
+		there = server_of_scan(r, q->scan);
+	else if (q->method == TS_SCAN_OPEN)
+		there = location_cached(r, q->table, q->row, &own.assignment);
+	if (there && there->ops->send && process_forks() == r->forks)
+		x = malloc(sizeof(*x));
 	if (!x)
 		return NULL;
 	own.scan = q->scan & SCAN_NUMBER_MASK;
 	envelope_add(r, &t, &own, NULL);
-	*x = (struct routed){.base.service = s, .sent = ts_send(there, &own)};
+	*x = (struct routed){.base.service = s, .sent = ts_send(there, &own), .server = there};
 	if (x->sent)
 		return &x->base;
 	free(x);
 	return NULL;
 }
 
-/* If the server was busy, sends the request again. */
+/* If the server was busy, or has not opened the scan, sends the request again. */
 static int router_receive(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
 {
 	struct router *r = (struct router *)sent->service;
-	int err = ts_receive(((struct routed *)sent)->sent, q, a);
+	struct routed *x = (struct routed *)sent;
+	struct tablet_service *server = x->server;
+	int err = ts_receive(x->sent, q, a);
 
-	free(sent);
-	if (err == -EAGAIN)
+	free(x);
+	if (err == -EAGAIN || (err && q->method == TS_SCAN_OPEN))
 		return router_call(&r->service, q, a);
 	if (!err)
-		err = scan_id_replace(r, server_of_scan(r, q->scan), q->table, a);
+		err = scan_id_replace(r, server, q->table, a);
 	return a->err = wait_error(err);
 }
 

@@ -37,6 +37,8 @@ int server_list_add(struct server_list *l, struct tablet_service *s)
 		v = i < SERVERS_MOST ? realloc(l->v, (i + 1) * sizeof(struct tablet_service *)) : NULL;
 		if (v) {
 			l->v = v;
+			if (s->ops->send)
+				atomic_store(&l->sends, true);
 			v[l->count++] = s;
 		} else {
 			err = -ENOMEM;

@@ -11,10 +11,13 @@
 #include "engine/base/mutex.h"
 #include "engine/rpc/tablet_service.h"
 
+#include <stdatomic.h>
+
 #define SERVERS_MOST (1u << 16)
 
 struct server_list {
-	struct mutex lock; /* guards the rest */
+	_Atomic bool sends; /* a server sends requests (ts_send) */
+	struct mutex lock;  /* guards the rest */
 	struct tablet_service **v;
 	size_t count; /* at most SERVERS_MOST */
 };

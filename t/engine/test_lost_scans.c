@@ -4,7 +4,7 @@
  * as a scan that is not disturbed: within a long row, forwards and backwards, with
  * limits, over tablets that split, and over a salted table.  So does a scan that asks for
  * each batch before the batch in front of it is used.  It asks for no batch that a limit
- * makes unneeded, and for larger ones as it goes on.  A row that fits a batch is of one instant.  Scans belong to a client, have
+ * makes unneeded, and for larger ones as it goes on.  The ranges of a salted table are opened at once.  A row that fits a batch is of one instant.  Scans belong to a client, have
  * random numbers, and are freed when they are idle, or when they are closed while a batch is read.
  */
 #include "engine/client/client.h"
@@ -19,10 +19,11 @@
 struct line {
 	struct tablet_service service; /* first */
 	struct tablet_service *real;
-	unsigned nexts, sent, received, forgotten; /* nexts: that were not sent ahead */
-	bool more;                                 /* the last answer was not that of a whole scan */
-	size_t lengths[8];                         /* of the first requests that were sent */
-	int lose_every;                            /* of these answers one is lost; 0: none */
+	unsigned opens, nexts, sent, received, forgotten; /* opens: that were sent ahead; nexts: that were not sent ahead */
+	unsigned received_at_open;                        /* `received` at the last of the opens */
+	bool more;                                        /* the last answer was not that of a whole scan */
+	size_t lengths[8];                                /* of the first requests that were sent */
+	int lose_every;                                   /* of these answers one is lost; 0: none */
 };
 struct on_line {
 	struct ts_sent base; /* first */
@@ -48,7 +49,11 @@ static struct ts_sent *line_send(struct tablet_service *service, const struct ts
 	struct ts_answer a = {0};
 
 	assert_non_null(x);
-	assert_int_equal(q->method, TS_SCAN_NEXT);
+	assert_true(q->method == TS_SCAN_NEXT || q->method == TS_SCAN_OPEN);
+	if (q->method == TS_SCAN_OPEN) {
+		l->opens++;
+		l->received_at_open = l->received;
+	}
 	x->base.service = service;
 	a.err = ts_call(l->real, q, &a);
 	assert_int_equal(ts_answer_pack(q, &a, &x->answer), 0);
@@ -240,6 +245,22 @@ static void scans_ahead(void **state)
 	close_store();
 }
 
+/* The scans of all ranges are opened before the answer to one of them is wanted. */
+static void opened_at_once(void)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_KEYS};
+	struct tfs_scan *s;
+	struct tfs_cell c;
+
+	line.opens = line.received_at_open = 0;
+	line.received = 0;
+	assert_int_equal(tfs_scan_new(table, &spec, &s), 0);
+	assert_int_equal(tfs_scan_next(s, &c), 1);
+	tfs_scan_free(s);
+	assert_int_equal(line.opens, 3);
+	assert_int_equal(line.received_at_open, 0);
+}
+
 static void salted_scans(bool ahead)
 {
 	options.no_background = true;
@@ -252,8 +273,10 @@ static void salted_scans(bool ahead)
 	fill();
 	hooks.server->scans->idle_us = 0;
 	same_cells(NULL);
-	if (ahead)
+	if (ahead) {
 		assert_int_equal(line.sent, line.received + line.forgotten);
+		opened_at_once();
+	}
 	close_store();
 }
 
