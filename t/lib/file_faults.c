@@ -34,8 +34,8 @@ const char *const file_op_names[FILE_OPS] = {
 	[FILE_OP_LOOK_UP] = "look up",
 };
 
-/* Set while no I/O is under way, so not atomic; the number is shared. */
-static file_hook_fn *hook;
+/* Set while no I/O is under way, and unset at any time.  The number is shared. */
+static file_hook_fn *_Atomic hook;
 static void *hook_arg;
 static atomic_uint_least64_t hook_number;
 static file_room_fn *room_fn;
@@ -44,9 +44,11 @@ static __thread const char *sync_place;
 
 void file_set_hook(file_hook_fn *fn, void *arg)
 {
-	hook = fn;
-	hook_arg = arg;
-	atomic_store(&hook_number, 0);
+	if (fn) {
+		hook_arg = arg;
+		atomic_store(&hook_number, 0);
+	}
+	atomic_store(&hook, fn);
 }
 
 void file_set_room(file_room_fn *fn, void *arg)
@@ -62,9 +64,11 @@ const char *file_sync_place(void)
 
 static int call_hook(enum file_op op, const char *path, uint64_t offset, size_t n)
 {
-	if (!hook)
+	file_hook_fn *const fn = atomic_load(&hook);
+
+	if (!fn)
 		return 0;
-	return hook(hook_arg, op, path, offset, n, atomic_fetch_add(&hook_number, 1) + 1);
+	return fn(hook_arg, op, path, offset, n, atomic_fetch_add(&hook_number, 1) + 1);
 }
 
 /* Returns 1 if forget mode records the operation (forget_leave ends it), 0 if not, -errno to fail it. */
