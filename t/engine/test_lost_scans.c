@@ -4,8 +4,10 @@
  * as a scan that is not disturbed: within a long row, forwards and backwards, with
  * limits, over tablets that split, and over a salted table.  So does a scan that asks for
  * each batch before the batch in front of it is used.  It asks for no batch that a limit
- * makes unneeded, and for larger ones as it goes on.  The ranges of a salted table are opened at once.  A row that fits a batch is of one instant.  Scans belong to a client, have
- * random numbers, and are freed when they are idle, or when they are closed while a batch is read.
+ * makes unneeded, and for larger ones as it goes on.  The ranges of a salted table are
+ * opened at once.  A row that fits a batch is of one instant.  Scans belong to a client, have
+ * random numbers, and are freed when they are idle, or when they are closed while a batch
+ * is read.
  */
 #include "engine/client/client.h"
 #include "engine/server/requests/requests.h"
