@@ -39,10 +39,11 @@ struct conn {
 	struct mutex lock;    /* RANK_CONN; guards the next members */
 	struct stream stream; /* the loop's thread reads it without the lock if it is in clear text */
 	STAILQ_HEAD(, unsent) queue;
-	size_t unsent;
-	uint64_t accepted_us;       /* when the kernel last took a byte of the queue, or the queue began */
-	_Atomic size_t *all_unsent; /* of all connections that share a bound; NULL: none */
-	int why;                    /* of the close */
+	size_t unsent;            /* bytes that are left to send */
+	size_t held;              /* memory of the queue: an answer is freed when its last piece was sent */
+	uint64_t accepted_us;     /* when the kernel last took a byte of the queue, or the queue began */
+	_Atomic size_t *all_held; /* of all connections that share a bound; NULL: none */
+	int why;                  /* of the close */
 	bool closing;
 	struct event_call wake; /* to write the queue, to read again, or to close */
 
@@ -84,9 +85,9 @@ void *conn_owner(const struct conn *c)
 	return c->owner;
 }
 
-void conn_bound(struct conn *c, _Atomic size_t *all_unsent)
+void conn_bound(struct conn *c, _Atomic size_t *all_held)
 {
-	c->all_unsent = all_unsent;
+	c->all_held = all_held;
 }
 
 void conn_enlarge(struct conn *c)
@@ -99,17 +100,23 @@ void conn_get(struct conn *c)
 	atomic_fetch_add(&c->refs, 1);
 }
 
-static void count_unsent(struct conn *c, size_t added, size_t sent)
+static size_t memory_of(const struct unsent *u)
 {
-	c->unsent += added - sent;
-	if (c->all_unsent)
-		atomic_fetch_add(c->all_unsent, added - sent);
+	return sizeof(*u) + u->body.n;
+}
+
+static void count_held(struct conn *c, size_t added, size_t freed)
+{
+	c->held += added - freed;
+	if (c->all_held)
+		atomic_fetch_add(c->all_held, added - freed);
 }
 
 static void drop_first(struct conn *c)
 {
 	struct unsent *u = STAILQ_FIRST(&c->queue);
 
+	count_held(c, 0, memory_of(u));
 	STAILQ_REMOVE_HEAD(&c->queue, link);
 	buf_fini(&u->body);
 	free(u);
@@ -117,7 +124,7 @@ static void drop_first(struct conn *c)
 
 static void drop_queue(struct conn *c)
 {
-	count_unsent(c, 0, c->unsent);
+	c->unsent = 0;
 	while (!STAILQ_EMPTY(&c->queue))
 		drop_first(c);
 }
@@ -224,7 +231,7 @@ static int send_queue_locked(struct conn *c)
 			c->accepted_us = monotonic_us();
 		if (n < 0)
 			return n == -EAGAIN ? 0 : n == -EKEYREJECTED ? -EKEYREJECTED : -ANSWER_LOST;
-		count_unsent(c, 0, (size_t)n);
+		c->unsent -= (size_t)n;
 		total += (size_t)n;
 		if (!whole)
 			return 0;
@@ -241,10 +248,9 @@ static int send_queue_locked(struct conn *c)
 /* Queues the rest of a frame, and takes its body. */
 static int queue_locked(struct conn *c, const struct unsent *rest, struct buf *body)
 {
-	const size_t n = unsent_bytes(rest);
 	struct unsent *u;
 
-	if (c->unsent && c->all_unsent && atomic_load(c->all_unsent) + n > CONN_UNSENT_ALL)
+	if (c->unsent && c->all_held && atomic_load(c->all_held) + memory_of(rest) > CONN_UNSENT_ALL)
 		return -ENOBUFS;
 	u = malloc(sizeof(*u));
 	if (!u)
@@ -253,7 +259,8 @@ static int queue_locked(struct conn *c, const struct unsent *rest, struct buf *b
 	*body = (struct buf){0};
 	if (!c->unsent)
 		c->accepted_us = monotonic_us();
-	count_unsent(c, n, 0);
+	c->unsent += unsent_bytes(u);
+	count_held(c, memory_of(u), 0);
 	STAILQ_INSERT_TAIL(&c->queue, u, link);
 	return 0;
 }
@@ -339,7 +346,7 @@ void conn_close(struct conn *c, int why)
 
 static bool may_read(const struct conn *c)
 {
-	return c->ops->patient || (!c->waits && c->unsent < CONN_UNSENT_MAX && atomic_load(&c->requests) < CONN_REQUESTS_MAX);
+	return c->ops->patient || (!c->waits && c->held < CONN_UNSENT_MAX && atomic_load(&c->requests) < CONN_REQUESTS_MAX);
 }
 
 /* Watches what the state of the connection needs. */

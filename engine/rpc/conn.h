@@ -6,9 +6,10 @@
  *
  * Bounds: a body has at most FRAME_HELLO_MAX bytes before the first HELLO, then FRAME_SMALL_MAX.
  * After conn_enlarge it has at most FRAME_LARGE_MAX, when `admit` grants memory.  A client trusts
- * its server, so all its connections are enlarged.  A server reads nothing more over CONN_UNSENT_MAX bytes that the
+ * its server, so all its connections are enlarged.  A server reads nothing more over CONN_UNSENT_MAX bytes of frames that the
  * other side does not take, or over CONN_REQUESTS_MAX unanswered requests.  Over
- * CONN_UNSENT_ALL bytes of all connections of conn_bound, it closes those with unsent bytes.
+ * CONN_UNSENT_ALL bytes of all connections of conn_bound, it closes those with unsent bytes.  An answer counts as a whole until
+ * its last piece was sent, because it is freed then.
  * It closes a connection if the handshake of TLS and the first HELLO, the rest of a begun frame, or the acceptance of a
  * byte that waits takes longer than CONN_STALL_US.
  */
@@ -43,8 +44,8 @@ int conn_new(int fd, struct tls *tls, const struct conn_ops *ops, void *owner, s
 void *conn_owner(const struct conn *c);
 void conn_get(struct conn *c);
 void conn_put(struct conn *c);
-/* Counts its unsent bytes in *all_unsent too, which lives longer.  Before conn_begin. */
-void conn_bound(struct conn *c, _Atomic size_t *all_unsent);
+/* Counts the memory of what it has to send in *all_held too, which lives longer.  Before conn_begin. */
+void conn_bound(struct conn *c, _Atomic size_t *all_held);
 /* Starts reading.  On the loop's thread. */
 void conn_begin(struct conn *c);
 /* The first HELLO has come, so the connection may be idle from now on.  On the loop's thread. */

@@ -184,6 +184,39 @@ static void short_before_long(void **state)
 	close(fd[1]);
 }
 
+/* A peer that takes all but the last piece of each answer leaves the answers in memory, so they still count. */
+static void pieces_count_as_a_whole(void **state)
+{
+	enum { ANSWERS = 64, ANSWER = 2 * FRAME_PIECE, TAKEN = ANSWERS * FRAME_PIECE };
+	static const struct conn_ops ops = {.frame = take_frame, .closed = on_end, .patient = true};
+	static uint8_t bytes[FRAME_PIECE];
+	_Atomic size_t all = 0;
+	struct conn *c;
+	int fd[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+	assert_int_equal(fcntl(fd[0], F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(events_start(), 0);
+	assert_int_equal(conn_new(fd[0], NULL, &ops, NULL, &c), 0);
+	conn_bound(c, &all);
+	events_run(start, c);
+	for (unsigned i = 0; i < ANSWERS; i++)
+		send_answer(c, i, ANSWER);
+	for (size_t taken = 0; taken < TAKEN; taken += sizeof(bytes))
+		assert_int_equal(recv(fd[1], bytes, sizeof(bytes), MSG_WAITALL), sizeof(bytes));
+	assert_in_range(conn_unsent(c), 1, TAKEN + ANSWERS * 2 * FRAME_HEADER);
+	assert_true(all > (ANSWERS - 8) * ANSWER); /* the socket has some */
+	for (size_t taken = 0; taken < TAKEN; taken += sizeof(bytes))
+		assert_int_equal(recv(fd[1], bytes, sizeof(bytes), MSG_WAITALL), sizeof(bytes));
+	assert_int_equal(recv(fd[1], bytes, ANSWERS * 2 * FRAME_HEADER, MSG_WAITALL), ANSWERS * 2 * FRAME_HEADER);
+	assert_int_equal(conn_unsent(c), 0);
+	assert_int_equal(all, 0);
+	conn_close(c, 0);
+	conn_put(c);
+	events_stop();
+	close(fd[1]);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, test_dir_setup, test_dir_teardown)
@@ -191,6 +224,7 @@ int main(void)
 		T(clients),
 		T(later),
 		T(short_before_long),
+		T(pieces_count_as_a_whole),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
