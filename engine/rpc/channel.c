@@ -537,8 +537,8 @@ static int tablets_call(struct tablet_service *s, const struct ts_request *q, st
 	struct buf request = {0}, answer = {0};
 	int err;
 
-	/* A server that was started meanwhile does not know the client. */
-	if (q->epoch == TS_EPOCH_LAST && !is_connected(c))
+	/* A server that was started meanwhile does not know the client or the scan, and drops them in any case. */
+	if ((q->epoch == TS_EPOCH_LAST || q->method == TS_SCAN_CLOSE) && !is_connected(c))
 		return -UNREACHABLE;
 	err = tablets_pack(c, q, &request);
 	if (!err)
