@@ -408,6 +408,15 @@ if [ "$(id -u)" = 0 ] && has setpriv; then
 	ok "  removes" as 4321 rm "$M2/t/r/mine/d"
 	is "$(cd "$M/t/.latest/r/mine" && echo *)" "a c empty" "  as the store has it"
 	fails "another user reads nothing of it" "denied" as 4322 cat "$M2/t/r/mine/a"
+	# The kernel has no pages of it, and a block that was read for its owner has all of it.
+	head -c 1000000 /dev/urandom >"$M/t/s/mine/large"
+	large=$(echo "$M2"/t/s/mine/large@*)
+	is "$(as 4321 head -c 300000 "$large" | wc -c)" 300000 "a user reads a large value of its own"
+	as 4321 dd if="$large" iflag=nocache count=0 status=none
+	fails "  of which root reads nothing" "denied" python3 -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(fd, 262144, 524288, os.POSIX_FADV_WILLNEED) # large pieces
+os.pread(fd, 4096, 300000)' "$large"
 	end_net "the mount ends well"
 fi
 
