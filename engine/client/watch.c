@@ -33,7 +33,7 @@ struct watch {
 	_Atomic uint64_t heard_us;
 	/* The task writes these. */
 	_Atomic bool alive;
-	uint64_t pause_us; /* before the next call of fn: a multiple of the time that the last one took */
+	_Atomic uint64_t pause_us; /* before the next call of fn: a multiple of the time that the last one took */
 };
 
 void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number)
@@ -179,7 +179,7 @@ static void watch_run(struct task *task)
 	struct tfs_store *s = w->store;
 	const uint64_t since = monotonic_us();
 	struct notices *q;
-	uint64_t number;
+	uint64_t number, pause_us;
 	bool lost, schemas;
 
 	mutex_lock(&s->lock);
@@ -207,9 +207,8 @@ static void watch_run(struct task *task)
 	notices_reset(q);
 	if (schemas && number && s->o.heard)
 		s->o.heard(s->o.arg, number);
-	w->pause_us = (monotonic_us() - since) * PAUSE_TIMES;
-	if (w->pause_us > PAUSE_MOST_US)
-		w->pause_us = PAUSE_MOST_US;
+	pause_us = (monotonic_us() - since) * PAUSE_TIMES;
+	w->pause_us = pause_us < PAUSE_MOST_US ? pause_us : PAUSE_MOST_US;
 	if (w->alive && s->o.remote)
 		check_alive(w);
 }
