@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
@@ -34,20 +35,20 @@
 #define PARALLEL_DIROPS (1u << 18)
 #define INIT_FLAGS_AT 12 /* in struct fuse_init_out */
 
-static bool init_answered;
+static atomic_bool init_answered;
 
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
 {
-	if (!init_answered) {
-		/* The first reply of a connection answers INIT. */
-		init_answered = true;
-		if (count >= 2 && iov[1].iov_len >= INIT_FLAGS_AT + 4) {
-			uint32_t flags;
+	const struct fuse_out_header *header = iov[0].iov_base;
 
-			memcpy(&flags, (char *)iov[1].iov_base + INIT_FLAGS_AT, 4);
-			flags |= PARALLEL_DIROPS;
-			memcpy((char *)iov[1].iov_base + INIT_FLAGS_AT, &flags, 4);
-		}
+	/* The first reply of a connection answers INIT.  A notification, which has no request's number, may come before it. */
+	if (!atomic_load(&init_answered) && header->unique && !atomic_exchange(&init_answered, true) && count >= 2 &&
+		iov[1].iov_len >= INIT_FLAGS_AT + 4) {
+		uint32_t flags;
+
+		memcpy(&flags, (char *)iov[1].iov_base + INIT_FLAGS_AT, 4);
+		flags |= PARALLEL_DIROPS;
+		memcpy((char *)iov[1].iov_base + INIT_FLAGS_AT, &flags, 4);
 	}
 	return writev(fd, iov, count);
 }
