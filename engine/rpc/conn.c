@@ -136,9 +136,10 @@ void conn_put(struct conn *c)
 	stream_fini(&c->stream);
 	drop_queue(c);
 	frame_reader_fini(&c->reader);
-	mutex_fini(&c->lock);
+	/* The owner may be in a list, where another thread finds it until now, to close the connection. */
 	if (c->ops->free)
 		c->ops->free(c->owner);
+	mutex_fini(&c->lock);
 	free(c);
 }
 
