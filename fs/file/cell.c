@@ -14,6 +14,7 @@
 #include "fs/file/file.h"
 #include "engine/base/name.h"
 #include "fs/base/access.h"
+#include "fs/base/dir_time.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -382,6 +383,19 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 	mutex_unlock(tree_mutex());
 out:
 	buf_fini(&path);
+}
+
+int cells_apply(struct node *n, struct tfs_mutation *m, unsigned flags, struct tfs_result *results, struct changes *c)
+{
+	const int err = tfs_apply(m, flags, results);
+
+	if (err == -EIO || err == -ENOMEM || err == -EINTR || err == -ETIMEDOUT) {
+		atomic_fetch_add(&fs.changes, 1);
+		table_new_epoch(node_table(n));
+		dir_time_raise_table(node_table(n));
+		changes_table(c, node_table(n));
+	}
+	return err;
 }
 
 void cell_changed(struct changes *c, struct node *family_node, struct tfs_bytes qualifier, int64_t ts, bool removed,

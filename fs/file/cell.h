@@ -95,6 +95,11 @@ void stat_time(struct timespec *t, int64_t us);
 double version_timeout(const struct family_info *f, int64_t expires_us);
 
 /*
+ * Applies m to cells of the table that n is in.  After an error that does not say whether the store has done it,
+ * nothing that was kept of the table is valid: the server tells the others of a change, not this mount.
+ */
+int cells_apply(struct node *n, struct tfs_mutation *m, unsigned flags, struct tfs_result *results, struct changes *c) TFS_MUST;
+/*
  * Notes a change of one version of a column: its node, and the listings that
  * contain it.  family_node may be of either view.  removed: the version no
  * longer exists.  not_self: the kernel keeps the pages of this node.

@@ -148,7 +148,7 @@ static int replaced_apply(
 	if (err == 0 && drop)
 		err = tfs_mutation_delete_version(m, p->family, p->qualifier, content->commit_ts);
 	if (err == 0)
-		err = tfs_apply(m, 0, results);
+		err = cells_apply(content->target, m, 0, results, c);
 	tfs_mutation_free(m);
 	if (err == 0) {
 		*result = results[0];
@@ -180,7 +180,7 @@ static int counter_apply(struct content *content, struct cell_place *p, int64_t 
 	int err = m ? tfs_mutation_increment(m, p->family, p->qualifier, by) : -ENOMEM;
 
 	if (err == 0)
-		err = tfs_apply(m, 0, result);
+		err = cells_apply(content->target, m, 0, result, c);
 	tfs_mutation_free(m);
 	if (err == 0) {
 		extra_cell_added(p->family_node);

@@ -159,7 +159,7 @@ static int plain_touch(struct node *n, int64_t us, bool latest, struct changes *
 	if (err == 0)
 		err = m ? tfs_mutation_set_time(m, p.family, p.qualifier, us) : -ENOMEM;
 	if (err == 0)
-		err = tfs_apply(m, 0, result);
+		err = cells_apply(n, m, 0, result, c);
 	tfs_mutation_free(m);
 	if (err == 0) {
 		cell_changed(c, p.family_node, node_key(n), info.ts, true, NULL);

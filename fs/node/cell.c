@@ -308,7 +308,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	else if (err == 0)
 		err = tfs_mutation_delete_column(m, p.family, p.qualifier);
 	if (err == 0)
-		err = tfs_apply(m, 0, NULL);
+		err = cells_apply(family, m, 0, NULL, c);
 	tfs_mutation_free(m);
 	if (err == -ECANCELED)
 		err = pending ? 0 : -ENOENT;

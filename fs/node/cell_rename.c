@@ -151,7 +151,7 @@ static int move_locked(struct renaming *r, struct node *target)
 	err = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), r->noreplace)
 		: -ENOMEM;
 	if (err == 0)
-		err = tfs_apply(m, 0, result);
+		err = cells_apply(to->parent, m, 0, result, c);
 	tfs_mutation_free(m);
 	if (err)
 		goto out;

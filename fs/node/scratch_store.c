@@ -210,7 +210,7 @@ static int storing_apply(struct storing *s, struct node *row, struct tfs_result 
 				value);
 	}
 	if (err == 0)
-		err = tfs_apply(m, 0, *results);
+		err = cells_apply(row, m, 0, *results, s->c);
 	tfs_mutation_free(m);
 	return err;
 }

@@ -331,15 +331,10 @@ static int apply_locked(struct node *row, struct tfs_mutation *m, struct mutatio
 
 	stop_set(fs_is_interrupted, NULL);
 	if (!err)
-		err = tfs_apply(m, flags, l->results);
+		err = cells_apply(row, m, flags, l->results, c);
 	stop_set(NULL, NULL);
-	if (!err) {
+	if (!err)
 		note_all(row, l->lines, l->count, l->results, &r, c);
-	} else if (err == -EIO || err == -ENOMEM) { /* it may have been applied */
-		table_new_epoch(node_table(row));
-		dir_time_raise_table(node_table(row));
-		changes_table(c, node_table(row));
-	}
 	removal_fini(&r);
 	return err;
 }
