@@ -11,6 +11,7 @@ ctl() { t "$TABLETCTL" "$@"; }
 server=
 # serve [ARGUMENT...]: starts it in the foreground, and waits until it serves.
 serve() {
+	: >"$W/server.err" # what the server before has said is no sign of this one
 	"$SERVER" -f "$D" "$@" >"$W/server.out" 2>"$W/server.err" </dev/null &
 	server=$!
 	wait_for "the server" grep -q ' is served$' "$W/server.err"
@@ -75,7 +76,7 @@ wait $waits
 is "$? $(cat "$W/waits")" "0 two" "a call of the mount waits for the next server"
 for s in TERM INT; do
 	# A shell's background processes ignore SIGINT.
-	[ $s = TERM ] || { wait_for "the end" released; env --default-signal=INT "$SERVER" -f "$D" >"$W/server.out" 2>"$W/server.err" & server=$!; wait_for "the server" grep -q ' is served$' "$W/server.err"; }
+	[ $s = TERM ] || { wait_for "the end" released; : >"$W/server.err"; env --default-signal=INT "$SERVER" -f "$D" >"$W/server.out" 2>"$W/server.err" & server=$!; wait_for "the server" grep -q ' is served$' "$W/server.err"; }
 	is "$(cat "$M/t/r/f/a")" two "the mount goes on"
 	ends $s
 	is $? 0 "SIG$s ends it with 0"

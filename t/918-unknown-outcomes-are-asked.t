@@ -65,7 +65,8 @@ for c in a b c d; do echo "$c" >"$M/t/r/f/$c@5"; done
 unmount_store
 serve_store
 mv "$D/socket" "$W/real"
-: >"$W/held" >"$W/requests"
+: >"$W/held"
+: >"$W/requests"
 python3 "$W/relay.py" "$D/socket" "$W/real" "$W/hold" "$W/held" "$W/requests" &
 relay=$!
 wait_for "the relay" test -S "$D/socket"

@@ -158,6 +158,10 @@ static int cluster_teardown(void **state)
 static _Atomic unsigned writing;
 static int64_t sums[WRITERS][COUNTERS];
 static unsigned appended[WRITERS];
+/* Of mutations without an answer: on a starved machine some end so, and they may have happened. */
+static int64_t perhaps[COUNTERS];
+static unsigned perhaps_appended[WRITERS];
+static struct mutex perhaps_lock = MUTEX_INITIALIZER(RANK_MSG);
 
 static int add(unsigned counter, int64_t by, struct tfs_result *r)
 {
@@ -207,7 +211,13 @@ static void *write_some(void *arg)
 
 		if (err) {
 			print_message("# writer %u, mutation %u: %s\n", me, i, strerror(-err));
-			break;
+			if (err != -ETIMEDOUT)
+				break;
+			mutex_lock(&perhaps_lock);
+			perhaps[counter] += i % 4 ? 1 + i % 3 : 0;
+			perhaps_appended[me] += i % 4 == 0;
+			mutex_unlock(&perhaps_lock);
+			continue;
 		}
 		if (i % 4)
 			sums[me][counter] += 1 + i % 3;
@@ -227,16 +237,16 @@ static void check_counters(void)
 		for (unsigned w = 0; w < WRITERS; w++)
 			sum += sums[w][i];
 		assert_int_equal(add(i, 0, &r), 0);
-		assert_int_equal(r.counter, sum);
+		assert_in_range(r.counter, sum, sum + perhaps[i]);
 	}
 	for (unsigned w = 0; w < WRITERS; w++) {
 		struct tfs_info info;
 		char row[16];
 
-		assert_int_equal(appended[w], ADDS / 4);
+		assert_int_equal(appended[w] + perhaps_appended[w], ADDS / 4);
 		snprintf(row, sizeof row, "row%u.w", w);
 		assert_int_equal(tfs_stat(table, tfs_str(row), "f", TFS_S("log"), TFS_AUTO, &info), 0);
-		assert_int_equal(info.size, appended[w]);
+		assert_in_range(info.size, appended[w], appended[w] + perhaps_appended[w]);
 	}
 }
 
@@ -247,6 +257,8 @@ static void test_counters_are_exact(void **state)
 
 	memset(sums, 0, sizeof sums);
 	memset(appended, 0, sizeof appended);
+	memset(perhaps, 0, sizeof perhaps);
+	memset(perhaps_appended, 0, sizeof perhaps_appended);
 	loss = 8;
 	writing = WRITERS;
 	for (unsigned i = 0; i < WRITERS; i++)
