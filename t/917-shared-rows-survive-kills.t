@@ -33,13 +33,14 @@ while runs $writers; do
 		kills=$((kills + 1))
 		;;
 	1)
-		kill -9 $second
+		! runs $second || kill -9 $second
 		wait $second 2>/dev/null
 		mount_second
 		kills=$((kills + 1))
 		;;
 	2 | 3)
 		victim=$((RANDOM % 2 ? daemon : second))
+		runs $victim || continue
 		kill -STOP $victim
 		read -r -t "$((RANDOM % 2)).$((RANDOM % 9 + 1))" <>"$W/.never" || :
 		kill -CONT $victim

@@ -410,7 +410,8 @@ if [ "$(id -u)" = 0 ] && has setpriv; then
 	fails "another user reads nothing of it" "denied" as 4322 cat "$M2/t/r/mine/a"
 	# The kernel has no pages of it, and a block that was read for its owner has all of it.
 	head -c 1000000 /dev/urandom >"$M/t/s/mine/large"
-	large=$(echo "$M2"/t/s/mine/large@*)
+	lists_large() { large=$(echo "$M2"/t/s/mine/large@*) && [[ $large != *'*' ]]; }
+	wait_for "the name in the other mount" lists_large
 	is "$(as 4321 head -c 300000 "$large" | wc -c)" 300000 "a user reads a large value of its own"
 	as 4321 dd if="$large" iflag=nocache count=0 status=none
 	fails "  of which root reads nothing" "denied" python3 -c 'import os, sys

@@ -200,7 +200,7 @@ serve_store() {
 end_server() {
 	local status
 	[ -n "$server" ] || return 0
-	kill "$1" "$server"
+	! runs "$server" || kill "$1" "$server"
 	wait_for "the server's end" eval "! runs $server" || kill -9 "$server"
 	wait "$server" 2>/dev/null
 	status=$?
@@ -277,7 +277,7 @@ remount() {
 # kill_daemon [SIGNAL]: ends the daemon by a signal (default SIGKILL) and removes the dead mount.
 kill_daemon() {
 	[ -n "$daemon" ] || return 0
-	kill "${1:--9}" "$daemon"
+	! runs "$daemon" || kill "${1:--9}" "$daemon"
 	wait_daemon
 	end_server "${1:--9}"
 	mounted "$M" && { fusermount3 -u "$M" 2>/dev/null || umount -l "$M"; }
@@ -308,8 +308,8 @@ clean_up() {
 	awk -v w="$W/" 'index($2, w) == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r m; do
 		timeout 10 fusermount3 -u "$m" 2>/dev/null || umount -l "$m" 2>/dev/null
 	done
-	[ -z "$server" ] || kill -9 "$server" 2>/dev/null
-	[ -z "$daemon" ] || { kill -9 "$daemon" && wait "$daemon"; } 2>/dev/null
+	[ -z "$server" ] || ! runs "$server" || kill -9 "$server" 2>/dev/null
+	[ -z "$daemon" ] || ! runs "$daemon" || { kill -9 "$daemon" && wait "$daemon"; } 2>/dev/null
 	jobs -p | xargs -r kill -9 2>/dev/null
 	if [ -n "${KEEP:-}" ]; then echo "# kept: $W"; else rm -rf "$W"; fi
 	if [ -z "$finished" ]; then
