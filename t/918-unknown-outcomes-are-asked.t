@@ -6,8 +6,8 @@
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model is not served"
 cat >"$W/relay.py" <<'PY'
-"""relay LISTEN TARGET HOLD LOG REQUESTS: passes frames.  While the file HOLD exists, answers to MUTATE wait."""
-import os, socket, struct, sys, threading, time
+"""relay LISTEN TARGET HOLD LOG REQUESTS: passes frames.  While the pipe HOLD exists, answers to MUTATE wait."""
+import os, socket, struct, sys, threading
 listen, target, hold, log, requests = sys.argv[1:]
 HEADER = struct.Struct(">IBQ")
 def frame(s):
@@ -49,8 +49,10 @@ def serve(c):
         if kind & 15 == 3 and number in held:
             with open(log, "a") as f:
                 f.write("held\n")
-            while os.path.exists(hold):
-                time.sleep(0.01)
+            try:
+                open(hold).read()  # until the test closes it
+            except FileNotFoundError:
+                pass
     threading.Thread(target=passes, args=(t, c, answer), daemon=True).start()
     passes(c, t, request)
 s = socket.socket(socket.AF_UNIX)
@@ -87,13 +89,15 @@ keeps() {
 unknown() {
 	ok "$1: the mount keeps what it knows" wait_for "$1" keeps
 	: >"$W/held"
-	touch "$W/hold"
-	"$@" >"$W/unknown.out" 2>&1 &
+	mkfifo "$W/hold"
+	exec 7<>"$W/hold"
+	"$@" >"$W/unknown.out" 2>&1 7>&- &
 	local pid=$!
 	wait_for "the answer" test -s "$W/held"
 	kill -TERM $pid
 	wait $pid 2>/dev/null
 	rm "$W/hold"
+	exec 7>&-
 }
 unknown rm "$F/a"
 is "$(cd "$F" && echo *)" "b@5 c@5 d@5" "a removal: the listing has what the store has"

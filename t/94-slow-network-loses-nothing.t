@@ -5,23 +5,11 @@
 # import keeps its order although many of its requests are under way.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
-[ -z "$MODEL" ] || skip_all "the model is not served"
-[ "$(id -u)" = 0 ] && has nsenter && [ -c /dev/net/tun ] || cannot_run "needs root, nsenter and /dev/net/tun"
-"$BUILD/t/lib/net_relay" 30 5 "${TEST_SEED:-1}" >"$W/machines" 2>"$W/relay.err" &
-relay=$!
-machines() { ! runs $relay || read -r near far <"$W/machines"; }
-wait_for "the network" machines
-runs $relay || cannot_run "$(cat "$W/relay.err")"
+# shellcheck source=t/lib/network.sh
+. "$SRC/t/lib/network.sh"
+network 30 5 "${TEST_SEED:-1}"
 
-"$TABLETCTL" keys add "$W/keys" host mount >"$W/key"
-chmod 600 "$W/key"
-printf 'listen = "10.99.0.2:7000";\nkeys = "%s";\n' "$W/keys" >"$W/conf"
-nsenter -t "$far" -n -- "$TABLETFS-server" -f -o config="$W/conf" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
-server=$!
-wait_for "the server" test -S "$D/socket"
-nsenter -t "$near" -n -- "$TABLETFS" -f tls://10.99.0.2:7000 "$M" -o keys="$W/key" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
-daemon=$!
-wait_for "the mount" mount_answers
+mount_over_network
 mkdir -p "$W/in/r1/f" "$W/in/r2/f"
 for i in $(seq 10); do echo "value $i" >"$W/in/r$((i % 2 + 1))/f/c$i"; done
 head -c 3000000 /dev/urandom >"$W/in/r1/f/large"
@@ -106,10 +94,5 @@ wait $reader
 is "$? $(cat "$W/read" "$W/read.err")" "0 value 2" "  and ends well when the line is back"
 wait $writer
 is "$? $(cat "$M/t/.latest/r1/f/new") $(find "$M/t/r1/f" -name 'new@*' | wc -l)" "0 new 1" "  a write, too, which is applied once"
-t fusermount3 -u "$M"
-wait_daemon
-is "$daemon_status" 0 "the mount ends well"
-end_server -TERM
-kill $relay
-check_store
+network_end
 done_testing

@@ -4,13 +4,9 @@
 # values of cells, and for a large value.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
-[ -z "$MODEL" ] || skip_all "the model is not served"
-[ "$(id -u)" = 0 ] && has nsenter && [ -c /dev/net/tun ] || cannot_run "needs root, nsenter and /dev/net/tun"
-"$BUILD/t/lib/net_relay" 2 0 1 >"$W/machines" 2>"$W/relay.err" &
-relay=$!
-machines() { ! kill -0 $relay || read -r near far <"$W/machines"; }
-wait_for "the network" machines
-kill -0 $relay 2>/dev/null || cannot_run "$(cat "$W/relay.err")"
+# shellcheck source=t/lib/network.sh
+. "$SRC/t/lib/network.sh"
+network 2 0 1
 
 # 40 rows and 80 families, with the table 121 directories, and 240 cells.
 mkdir "$W/tree"
@@ -29,16 +25,8 @@ echo small >"$M/other/row/f/small"
 seq 3000 | awk '{ printf "wide\tf:cell%d\t%d\tx\n", $1, $1 }' >"$W/wide.tsv"
 cp "$W/wide.tsv" "$M/other/.import.tsv"
 unmount_store
-"$TABLETCTL" keys add "$W/keys" host mount >"$W/key"
-chmod 600 "$W/key"
-printf 'listen = "10.99.0.2:7000";\nkeys = "%s";\n' "$W/keys" >"$W/conf"
-nsenter -t "$far" -n -- "$TABLETFS-server" -f -o config="$W/conf" "$D" >"$W/server.out" 2>"$W/server.err" </dev/null &
-server=$!
-wait_for "the server" test -S "$D/socket"
 # On a busy machine, too, the mount keeps what it has read.
-nsenter -t "$near" -n -- "$TABLETFS" -f tls://10.99.0.2:7000 "$M" -o keys="$W/key",coherence=60s >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
-daemon=$!
-wait_for "the mount" mount_answers
+mount_over_network coherence=60s
 
 # requests: how many the mount has sent.
 requests() { awk -F '\t' -v m="$M" '$4 == m { print $5 }' "$M/.tabletfs/clients"; }
@@ -73,10 +61,5 @@ costs 800 "a new file costs two round trips, a new directory few" cp -r "$W/tree
 ok "  and they are there" diff -r "$W/tree" "$M/in/.latest"
 costs 24 "a directory of 3,000 names is listed in large batches" ls "$M/other/wide/f"
 is "$(sort -u "$W/costs.out" | wc -l)" 3000 "  and has all names"
-t fusermount3 -u "$M"
-wait_daemon
-is "$daemon_status" 0 "the mount ends well"
-end_server -TERM
-kill $relay
-check_store
+network_end
 done_testing

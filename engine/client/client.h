@@ -34,7 +34,7 @@ struct client_options {
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */
 	void (*will_close)(void *arg);
 	void (*change)(void *arg, const struct tfs_options *o); /* applies the settings that can change */
-	/* Both NULL: there are no others.  watch: from now on client_changed is called; heard: what this notice and all before it name was dropped. */
+	/* Both NULL: there are no others.  watch: from now on client_changed is called; heard: all that this notice and the earlier ones name was dropped. */
 	int (*watch)(void *arg);
 	void (*heard)(void *arg, uint64_t notice);
 	bool remote; /* client_changed is called four times a second, or changes are not told */

@@ -49,7 +49,7 @@ struct tablet_service *channel_tablets(struct channel *c);
 struct master_service *channel_master(struct channel *c);
 /* From now on the server tells what others change. */
 int channel_watch(struct channel *c) TFS_MUST;
-/* Tells the server: what this notice and all before it name was dropped. */
+/* Confirms to the server: all that this notice and the earlier ones name was dropped. */
 void channel_heard(struct channel *c, uint64_t notice);
 /* As whom the server takes this process. */
 void channel_login(struct channel *c, struct tfs_login *out);

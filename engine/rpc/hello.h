@@ -42,7 +42,7 @@ int hello_unpack(struct tfs_bytes in, struct arena *arena, struct hello *h) TFS_
  * is alive.  The number of its frame is its number in the stream, from 1 on.  The first
  * one has `all` set.  Whoever may act for others gets rows; another peer gets tables.
  * A client sends NOTICE without a body.  With the number 0 it asks for the stream.  With the
- * number of a notice it says: what this notice and all before it name was dropped.
+ * number of a notice, it confirms that it has dropped all that this notice and the earlier ones name.
  */
 #define NOTICE_ROW(F)                                                                                                              \
 	F(VALUE, 1, uint32_t, table)       /* the id of a set of tablets, as in requests */                                        \

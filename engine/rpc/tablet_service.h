@@ -178,9 +178,9 @@ struct ts_assigned {
 
 #define TS_ROWS_MAX 65536u
 /*
- * A tablet keeps the results of so many mutations of a client, in memory (TOKENS_BYTES) and
- * in METADATA (TOKENS_STORED).  If more are between its lowest unanswered number and its last one,
- * results are forgotten whose requests may still be repeated (engine/client/window.h).
+ * The results of this number of mutations of a client are kept by a tablet, in memory (TOKENS_BYTES)
+ * and in METADATA (TOKENS_STORED).  A client that has more mutations under way risks that the tablet
+ * forgets a result whose request may be repeated, so it waits (engine/client/window.h).
  */
 #define TS_ROWS_UNDER_WAY 2048u
 #define TS_SCAN_BATCH_MAX ((size_t)1 << 20) /* the largest length of SCAN_NEXT */

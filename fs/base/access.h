@@ -75,7 +75,7 @@ bool fs_is_absent(const struct node *family, struct tfs_bytes qualifier);
 uint64_t fs_asker_session(void);
 /* The user of the request that this thread serves (engine/base/stop.h); NULL: of the kernel itself, or there is none. */
 const struct tfs_user *fs_asker_user(void);
-/* This user instead, until the next call.  NULL: that of the request.  Returns the one before. */
+/* The thread asks the store as `user` until the next call of this function; NULL: as the request's user.  Returns the user before. */
 const struct tfs_user *fs_ask_as(const struct tfs_user *user);
 /* Notes the user of the request that this thread has read. */
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);

@@ -131,7 +131,7 @@ int blocks_read(struct node *version, uint64_t offset, void *buf, size_t n, size
 	size_t done = 0;
 	int err = 0;
 
-	/* What a server that takes root for nobody answers depends on the user. */
+	/* A key with squash=root: the server answers each user differently, so nothing is shared. */
 	if (!fs.shared || !fs.may_keep || n < PIECE_BYTES || asker_is_wanted())
 		return cell_node_read(version, offset, buf, n, got);
 	fs_before_waiting();

@@ -345,6 +345,16 @@ static void entry_locked(struct changes *c, struct node *dir, struct tfs_bytes p
 		changes_entry_locked(c, dir, path);
 }
 
+void plain_changed_locked(struct changes *c, struct node *plain)
+{
+	plain->epoch = 0;
+	if (plain->file)
+		atomic_fetch_add(&plain->file->commits, 1);
+	if (plain->flags & NODE_PAGED)
+		changes_inode_locked(c, plain);
+	plain->flags &= (uint16_t)~NODE_PAGED;
+}
+
 static void changed_in_view(struct changes *c, struct node *family_node, struct tfs_bytes qualifier, int64_t ts, bool removed,
 	const struct node *not_self)
 {
@@ -358,14 +368,8 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 	changes_listing_locked(c, family_node->parent);
 	row_changed_locked(c, family_node->parent->parent, node_key(family_node->parent));
 	n = own ? node_find_locked(family_node, NODE_PLAIN, qualifier, 0) : NULL;
-	if (n) {
-		n->epoch = 0;
-		if (n->file)
-			atomic_fetch_add(&n->file->commits, 1);
-		if (n->flags & NODE_PAGED)
-			changes_inode_locked(c, n);
-		n->flags &= (uint16_t)~NODE_PAGED;
-	}
+	if (n)
+		plain_changed_locked(c, n);
 	listings_locked(c, family_node, NODE_CELL_PART, buf_bytes(&path));
 	if (!latest) {
 		n = node_find_locked(family_node, NODE_VERSION, qualifier, ts);

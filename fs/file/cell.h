@@ -53,6 +53,8 @@ int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 int cell_read_first(const struct cell_place *p, struct cell_first *first, struct tfs_info *info) TFS_MUST;
 /* As above, by a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
+/* The plain name may have another newest version now.  Drops what is kept of it, and tells its descriptors.  Under the tree lock. */
+void plain_changed_locked(struct changes *c, struct node *plain);
 /*
  * Remembers size and time of commit of a version as the store returned them.
  * Returns false if something was committed since `changes` was read (fs_changes).  The kernel

@@ -14,6 +14,7 @@
 #include "engine/base/task.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/notify.h"
+#include "fs/file/cell.h"
 #include "fs/file/file.h"
 #include "fs/node/kinds.h"
 #include "fs/node/schema_edit.h"
@@ -103,12 +104,7 @@ static void note_below(void *arg, struct node *n)
 		n->epoch = 0;
 		changes_attributes_locked(c, n);
 	} else if (n->kind == NODE_PLAIN) {
-		n->epoch = 0;
-		if (n->file)
-			atomic_fetch_add(&n->file->commits, 1);
-		if (n->flags & NODE_PAGED)
-			changes_inode_locked(c, n);
-		n->flags &= (uint16_t)~NODE_PAGED;
+		plain_changed_locked(c, n);
 	}
 }
 

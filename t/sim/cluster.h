@@ -62,7 +62,7 @@ struct node *server_node(unsigned number);
 struct node *master_node(unsigned number);
 /* run is called with the node when its store is open. */
 struct node *client_node(unsigned number, void (*run)(struct node *n), void *arg);
-/* The client ends well, and another one comes in its place.  Its thread calls this, without handles of the store. */
+/* Ends the client regularly and starts another one in its place.  The client's own thread calls this, with all handles of the store closed. */
 void client_again(struct node *n);
 /* The live node of this role and number; NULL: none. */
 struct node *node_find(enum role role, unsigned number);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels over a Unix socket, and a listener.  Requests of all sizes are answered, and a change is
- * told to others before its answer.  Requests are served before their answers are
- * wanted.  A client connects again when its server has ended.  A long answer does not delay a short one.
+ * Channels over a Unix socket, and a listener.  Requests of all sizes are answered.  Other clients
+ * are told of a change before its answer is sent.  A request that was sent ahead is served before its
+ * answer is asked for.  A client connects again when its server has ended.  A long answer does not
+ * delay a short one.
  */
 #include "engine/rpc/conn.h"
 #include "engine/rpc/events.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* What node.c calls of other parts, for nodes that this test does not make. */
+/* Functions of other parts that node.c calls.  This test makes no nodes that need them. */
 void user_give(enum user_thing thing, uid_t uid, uint64_t n)
 {
 	fail();
