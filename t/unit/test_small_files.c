@@ -201,6 +201,7 @@ static void files_of_a_store(void **state)
 		"cat $F $F > x && cat x > $F", "truncate -s +3000000 $F"};
 	struct tfs_table *t, *clone;
 	char path[300], line[1000];
+	size_t before;
 	FILE *list;
 
 	open_store();
@@ -218,9 +219,11 @@ static void files_of_a_store(void **state)
 			if (i == 1 && size_of(in_dir(path)) > 8192) /* would cut the first copy */
 				continue;
 			assert_true(put_back("whole", "d"));
+			before = size_of(in_dir(path));
 			snprintf(line, sizeof(line), "F=%s; %s", path, how[i]);
 			shell(line);
-			assert_false(copies_agree(in_dir(path)));
+			/* copies_agree() cannot see that a zero byte was cut off, because it guesses a copy's length. */
+			assert_int_not_equal(size_of(in_dir(path)), before);
 			open_store();
 			if (access(in_dir(path), F_OK) == 0 && !copies_agree(in_dir(path)))
 				fail_msg("%s was not written again", line);
