@@ -171,6 +171,8 @@ if [ -z "$MODEL" ]; then
 	ok "a configuration that names data directory, mount point and options" t "$TABLETFS" -o config="$W/own.conf"
 	like "$(grep -F " $M " /proc/self/mounts)" "$D .* fuse.tabletfs ro,.*noatime" "  is all that a mount needs"
 	pid=$(pgrep -f "config=$W/own.conf")
+	# On a read-only mount the kernel keeps what was read.
+	is "$(sed -n "s/^sync_interval = //p" "$M/.tabletfs/config")" '"2s";' "  its settings can be read"
 	printf 'sync_interval = "3s"; compaction_threads = 1;\n' >"$W/own.conf"
 	kill -HUP "$pid"
 	soon 'sed -n "s/^sync_interval = //p" "$M/.tabletfs/config"' '"3s";' "SIGHUP to a daemon in the background reads the settings again"
