@@ -32,6 +32,7 @@
 #include "engine/base/mutex.h"
 #include "engine/lock/lock.h"
 #include "engine/lock/local_files.h"
+#include "engine/lock/ops.h"
 #include "engine/lock/watch.h"
 
 #include <errno.h>
@@ -175,14 +176,6 @@ static int ignore_entry(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* Returns true if the names are equal, or one name is the directory of the second. */
-static bool names_clash(const char *a, const char *b)
-{
-	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
-
-	return memcmp(a, b, k) == 0 && (n == m || (n < m ? b[k] : a[k]) == '/');
-}
-
 /*
  * Returns -EINVAL if a new file would need a directory of the same name as a
  * file, or would have the name of a directory.  The service checks this before a
@@ -196,7 +189,7 @@ static int check_new_name(const struct local *l, const char *name)
 	int err;
 
 	for (const struct ephemeral *e = l->ephemerals; e; e = e->next)
-		if (names_clash(e->name, name))
+		if (lock_names_clash(e->name, name))
 			return -EINVAL;
 	lock_name_split(name, dir, &last);
 	if (*dir) {
@@ -235,27 +228,12 @@ static int check_version(struct local *l, const struct lock_op *op, uint64_t *no
 
 static int check_ops(const struct lock_op *ops, unsigned count)
 {
-	size_t bytes = 0;
+	int err = lock_ops_check(ops, count);
 
-	if (count == 0 || count > LOCK_OPS_MAX)
-		return -EINVAL;
-	for (unsigned i = 0; i < count; i++) {
-		const struct lock_op *op = &ops[i];
-
-		if (!lock_name_allowed(op->name))
-			return -EINVAL;
-		if (op->ephemeral && (op->what != LOCK_PUT || op->expect != LOCK_ABSENT))
-			return -EINVAL;
-		if (op->what == LOCK_CHECK && (op->expect == LOCK_ABSENT || op->expect == LOCK_ANY))
-			return -EINVAL;
-		bytes += op->what == LOCK_PUT ? op->contents.n : 0;
-		if (op->what == LOCK_PUT && (op->contents.n > LOCK_FILE_MAX || bytes > LOCK_MULTI_MAX))
-			return -EFBIG;
-		for (unsigned j = 0; j < i; j++)
-			if (names_clash(op->name, ops[j].name))
-				return -EINVAL;
-	}
-	return 0;
+	for (unsigned i = 0; i < count && !err; i++)
+		if (!lock_name_allowed(ops[i].name))
+			err = -EINVAL;
+	return err;
 }
 
 /* A multi-operation under way. */
@@ -384,35 +362,6 @@ static int listing_ephemerals(struct listing *g, const struct ephemeral *e, cons
 	return err;
 }
 
-static int name_cmp(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Calls fn for the names in byte order.  They are sorted here, because the escape changes the order of the files' names. */
-static int listing_report(const struct listing *g, int (*fn)(void *arg, const char *name), void *arg)
-{
-	const char *end, **v;
-	size_t count = 0, i = 0;
-	int err = 0;
-
-	if (g->names.n == 0)
-		return 0;
-	end = (const char *)g->names.p + g->names.n;
-	for (const char *p = (const char *)g->names.p; p < end; p += strlen(p) + 1)
-		count++;
-	v = malloc(count * sizeof *v);
-	if (!v)
-		return -ENOMEM;
-	for (const char *p = (const char *)g->names.p; p < end; p += strlen(p) + 1)
-		v[i++] = p;
-	qsort(v, count, sizeof *v, name_cmp);
-	for (i = 0; i < count && !err; i++)
-		err = fn(arg, v[i]);
-	free(v);
-	return err;
-}
-
 static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg)
 {
 	struct local *l = local_of(s);
@@ -435,7 +384,7 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 		err = listing_ephemerals(&g, l->ephemerals, dir);
 	mutex_unlock(&l->mutex);
 	if (!err)
-		err = listing_report(&g, fn, arg);
+		err = lock_names_report(buf_bytes(&g.names), fn, arg); /* the escape changes the order of the files' names */
 	buf_fini(&g.names);
 	free(path);
 	return err;
