@@ -62,7 +62,9 @@ struct lock_stat {
 };
 /*
  * Called after changes of a file, at least once after the last one.  One call may
- * stand for several changes, and a call may come without a change.  fn only queues
+ * stand for several changes, and a call may come without a change.  No call need come
+ * for a file that is removed right after its creation, nor, to a watch of "DIR/",
+ * for new contents of an ephemeral file, such as a heartbeat.  fn only queues
  * work: it does not wait and does not call the service.  The local service calls it
  * from the thread that made the change, before that call returns.
  */

@@ -468,6 +468,100 @@ void lock_conformance_watch(void **state)
 	lock_service_free(s);
 }
 
+static unsigned calls_of(unsigned *calls)
+{
+	return __atomic_load_n(calls, __ATOMIC_ACQUIRE);
+}
+
+static void count_call(void *arg, const char *name)
+{
+	(void)name;
+	__atomic_add_fetch((unsigned *)arg, 1, __ATOMIC_RELEASE);
+}
+
+/* A call comes after each change of a file in a watched directory, also of a file that the watch has just found. */
+void lock_conformance_watched_directory(void **state)
+{
+	const struct lock_kind *k = *state;
+	struct lock_service *s = begin(k);
+	struct reports seen = {0};
+	unsigned calls = 0;
+
+	assert_int_equal(put(s, "tables/old", "1", LOCK_ABSENT), 0);
+	assert_int_equal(s->ops->watch(s, "tables/", on_change, &seen), 0);
+	assert_int_equal(s->ops->watch(s, "none/", on_change, &seen), 0);
+	assert_int_equal(put(s, "tables/old", "2", LOCK_EXISTS), 0);
+	deliver(k);
+	assert_true(times_reported(&seen, "tables/old ") >= 1);
+	*seen.names = 0;
+	assert_int_equal(put(s, "tables/old", "3", LOCK_EXISTS), 0);
+	assert_int_equal(put(s, "none/a", "1", LOCK_ABSENT), 0);
+	deliver(k);
+	assert_true(times_reported(&seen, "tables/old ") >= 1);
+	assert_true(times_reported(&seen, "none/a ") >= 1);
+	*seen.names = 0;
+	assert_int_equal(lock_remove(s, "tables/old", LOCK_EXISTS), 0);
+	deliver(k);
+	assert_true(times_reported(&seen, "tables/old ") >= 1);
+	*seen.names = 0;
+	assert_int_equal(put(s, "tables/old", "4", LOCK_ABSENT), 0);
+	deliver(k);
+	assert_true(times_reported(&seen, "tables/old ") >= 1);
+	s->ops->unwatch(s, on_change, &seen);
+	assert_int_equal(s->ops->watch(s, "tables/", count_call, &calls), 0);
+	for (unsigned i = 0; i < 30; i++) {
+		char name[16];
+		unsigned before = calls_of(&calls);
+
+		snprintf(name, sizeof(name), "tables/%u", i / 3);
+		assert_int_equal(put(s, name, "x", LOCK_ANY), 0);
+		if (i % 3 || i % 5 == 0)
+			deliver(k);
+		if (i % 2)
+			before = calls_of(&calls);
+		assert_int_equal(i % 5 ? put(s, name, "y", LOCK_EXISTS) : lock_remove(s, name, LOCK_EXISTS), 0);
+		deliver(k);
+		assert_true(calls_of(&calls) > before);
+	}
+	s->ops->unwatch(s, count_call, &calls);
+	lock_service_free(s);
+}
+
+/* An ephemeral file of a watched directory is reported when its session ends, also if it was changed before. */
+void lock_conformance_watched_life(void **state)
+{
+	const struct lock_kind *k = *state;
+	struct lock_service *a = begin(k), *b = begin(k);
+	struct reports seen = {0};
+
+	assert_int_equal(put_ephemeral(a, "servers/1", "a"), 0);
+	assert_int_equal(lock_sync(b), 0);
+	assert_int_equal(b->ops->watch(b, "servers/", on_change, &seen), 0);
+	assert_int_equal(put_ephemeral(a, "servers/2", "a"), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(put(a, "servers/1", "beat", LOCK_EXISTS), 0);
+		assert_int_equal(put(a, "servers/2", "beat", LOCK_EXISTS), 0);
+		deliver(k);
+	}
+	assert_true(times_reported(&seen, "servers/2 ") >= 1);
+	*seen.names = 0;
+	/* removed, and at once created again */
+	assert_int_equal(lock_remove(a, "servers/2", LOCK_EXISTS), 0);
+	assert_int_equal(put_ephemeral(a, "servers/2", "again"), 0);
+	deliver(k);
+	assert_true(times_reported(&seen, "servers/2 ") >= 1);
+	*seen.names = 0;
+	assert_int_equal(put(a, "servers/2", "beat", LOCK_EXISTS), 0);
+	deliver(k);
+	*seen.names = 0;
+	lock_service_free(a);
+	deliver(k);
+	assert_true(times_reported(&seen, "servers/1 ") >= 1);
+	assert_true(times_reported(&seen, "servers/2 ") >= 1);
+	b->ops->unwatch(b, on_change, &seen);
+	lock_service_free(b);
+}
+
 void lock_conformance_term(void **state)
 {
 	const struct lock_kind *k = *state;
@@ -542,12 +636,6 @@ void lock_conformance_former_master(void **state)
 }
 
 /* ---- threads: the argument of a watch is freed right after unwatch ---- */
-
-static void count_call(void *arg, const char *name)
-{
-	(void)name;
-	__atomic_add_fetch((unsigned *)arg, 1, __ATOMIC_RELAXED);
-}
 
 static void *changer(void *arg)
 {

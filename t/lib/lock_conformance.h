@@ -37,10 +37,12 @@ int lock_conformance_teardown(void **state);
 	X(sizes)                                                                                                                   \
 	X(ephemeral)                                                                                                               \
 	X(watch)                                                                                                                   \
+	X(watched_directory)                                                                                                       \
 	X(term)                                                                                                                    \
 	X(threads)
 #define LOCK_CONFORMANCE_SEVERAL(X)                                                                                                \
 	X(sessions)                                                                                                                \
+	X(watched_life)                                                                                                            \
 	X(expired_session)                                                                                                         \
 	X(former_master)
 #define LOCK_CONFORMANCE_DECLARE(name) void lock_conformance_##name(void **state);

@@ -13,3 +13,7 @@ t_unit_test_marker_LDADD = t/lib/libfaults.a liblock.a libbase.a $(CMOCKA_LIBS) 
 check_PROGRAMS += t/crash/crash_marker
 t_crash_crash_marker_SOURCES = t/crash/crash_marker.c t/crash/places.h
 t_crash_crash_marker_LDADD = t/lib/libfaults.a liblock.a libbase.a $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_lock_zookeeper
+t_unit_test_lock_zookeeper_SOURCES = t/unit/test_lock_zookeeper.c t/lib/lock_conformance.c t/lib/lock_conformance.h
+t_unit_test_lock_zookeeper_LDADD = engine/libzookeeper_lock.a liblock.a libbase.a $(ZOOKEEPER_LIBS) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_lock_zookeeper_LDFLAGS = -Wl,--wrap=zookeeper_init,--wrap=zoo_amulti
