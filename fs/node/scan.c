@@ -58,12 +58,12 @@ static int scan_charge(struct node *dir, struct node *n)
 	int64_t count = user_take(USER_SCANS, uid, 1);
 	bool charged;
 
-	if (count == 0)
-		return refuse(-ENOSPC, dir, node_name(n), "a user has at most 10,000 directories of clauses in use");
 	if (count < 0)
 		return (int)count;
 	if (count % DROP_EVERY == 0)
 		drop_unused(node_table(dir));
+	if (count == 0) /* the next call may find room */
+		return refuse(-ENOSPC, dir, node_name(n), "a user has at most 10,000 directories of clauses in use");
 	mutex_lock(tree_mutex());
 	charged = n->size == 0;
 	if (charged)
