@@ -245,8 +245,11 @@ if [ -z "$MODEL" ]; then
 	like "$(cat "$W/status")" '^requests .* (0\.[0-9]|[1-9][0-9.]*) writes/s, .* in the last [0-9.]+ s$' "  the rates have the writes before"
 	soon "t '$TABLETCTL' status '$M' | grep -c '^requests .* 0 writes/s, .* 0 failures/s'" 1 "  and are those since the call before"
 	seconds() { sed -n 's/^requests .* in the last \([0-9]*\)\..* s$/\1/p'; }
-	# shellcheck disable=SC2016
-	setsid -w bash -c 'for ((SECONDS = 0; SECONDS < 4;)); do cat .tabletfs/status; done' | seconds | sort -nu >"$W/seconds"
+	for _ in 1 2 3; do # on a busy machine seconds may lie between two of its reads
+		# shellcheck disable=SC2016
+		setsid -w bash -c 'for ((SECONDS = 0; SECONDS < 4;)); do cat .tabletfs/status; done' | seconds | sort -nu >"$W/seconds"
+		! tail -n 1 "$W/seconds" | grep -q '^[0-2]$' || break
+	done
 	is "$(tail -n 1 "$W/seconds" | grep -c '^[0-2]$')" 1 "  another session, which reads all the time, sees the last seconds"
 	ok "  and the first one the time since its own call before" test "$(t "$TABLETCTL" status "$M" | seconds)" -ge 3
 	{ echo nonsense >.tabletfs/ctl; } 2>/dev/null

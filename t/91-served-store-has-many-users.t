@@ -128,7 +128,7 @@ for i in range(200):
         names = [n for n in os.listdir(os.path.dirname(p))] if os.path.isdir(os.path.dirname(p)) else []
         if names:
             os.unlink(os.path.dirname(p) + "/" + rnd.choice(names))
-    until = time.monotonic() + 3
+    until = time.monotonic() + 30
     a, b = view(sides[0]), view(sides[1])
     while a != b and time.monotonic() < until:
         late += 1

@@ -49,8 +49,8 @@ wait_until(in_call, True)
 time.sleep(0.3)  # it may not have sent its request yet; then it ends even more easily
 since = time.monotonic()
 p.send_signal(signal.SIGINT)
-same(p.wait(20), -signal.SIGINT, "^C ends a wait")
-ok(time.monotonic() - since < 5, "  at once")
+same(p.wait(60), -signal.SIGINT, "^C ends a wait")
+ok(time.monotonic() - since < 30, "  at once")
 # More than one user may have.
 many = start(40, m + "/t/r/f/a")
 def refused():
@@ -62,11 +62,11 @@ note(len(err), "refused")
 since = time.monotonic()
 with open(m + "/.tabletfs/log") as f:
     ok(len(f.read()) > 0, "the mount answers what needs no server")
-ok(time.monotonic() - since < 5, "  without a wait")
+ok(time.monotonic() - since < 30, "  without a wait")
 for x in many:
     if x.poll() is None:
         x.send_signal(signal.SIGINT)
-same({x.wait(20) for x in many if x.returncode is None} | {0}, {0, -signal.SIGINT} if any(x.returncode == -2 for x in many) else {0},
+same({x.wait(60) for x in many if x.returncode is None} | {0}, {0, -signal.SIGINT} if any(x.returncode == -2 for x in many) else {0},
      "the rest are interrupted")
 PY
 kill -CONT "$daemon"

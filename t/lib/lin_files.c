@@ -73,7 +73,8 @@ static void read_file(struct writer *w, int dir, const char *path, unsigned colu
 	ssize_t n = fd < 0 ? -1 : read(fd, b, sizeof(b));
 
 	op->outcome = LIN_NONE;
-	if (n >= 0)
+	/* No value is empty, but a file is visible from its creation on, before its first commit (tabletfs(7), WRITING). */
+	if (n > 0)
 		found(w, op, column, b, (size_t)n);
 	else if (errno == ENOENT && fd < 0)
 		found(w, op, column, NULL, 0);
