@@ -3,26 +3,47 @@
  * The composition root of a client in another process: channel, router, the lock
  * service's reads, and the public API over them.  The router finds tablets by the server's
  * answers to LOCATE.
+ *
+ * If the server names itself and others by addresses (SS_SERVERS), they are those of a cluster, and requests for
+ * tablets go to the server that has them.  All else is asked of one server, and of another address of the source when
+ * that one does not answer.
  */
 #include "engine/join.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/hash.h"
 #include "engine/base/msg.h"
+#include "engine/base/mutex.h"
 #include "engine/client/client.h"
 #include "engine/lock/lock.h"
+#include "engine/peers.h"
 #include "engine/rpc/channel.h"
 #include "engine/rpc/remote_lock.h"
+#include "engine/tellers.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define GROUPS_MOST 1024
+#define ASK_US 100000u
 
+struct server_place {
+	uint64_t incarnation;
+	char address[PEER_ADDRESS_MAX];
+};
 struct joined {
 	struct channel *channel;
+	struct peers *peers; /* of a cluster; NULL: one server has all tablets */
+	struct tellers *tellers;
+	struct mutex lock; /* RANK_CLIENT; guards the next members */
+	struct server_place *places;
+	unsigned place_count;
+	uint64_t asked_us; /* when they were asked for */
 	struct lock_service *locks;
 	struct router *router;
+	struct tfs_options options;
 	struct tfs_user self; /* of this process */
 	gid_t groups[GROUPS_MOST];
 	struct tfs_store *_Atomic store; /* NULL: not open yet */
@@ -32,24 +53,113 @@ static int joined_free(struct joined *j)
 {
 	if (!j)
 		return 0;
+	tellers_stop(j->tellers);
+	peers_free(j->peers);
 	channel_free(j->channel);
+	tellers_free(j->tellers);
 	route_free(j->router);
 	lock_service_free(j->locks);
+	free(j->places);
+	mutex_fini(&j->lock);
 	free(j);
 	return 0;
 }
 
 /* ---- servers ---- */
 
+/* Replaces the places of the servers by those that a server has just named. */
+static int ask_places(struct joined *j)
+{
+	struct ss_answer a = {0};
+	struct server_place *v = NULL, *old;
+	unsigned n = 0;
+	int err = channel_store(j->channel, &(struct ss_request){.method = SS_SERVERS}, &a);
+
+	if (!err && a.server_count) {
+		v = calloc(a.server_count, sizeof(*v));
+		err = v ? 0 : -ENOMEM;
+	}
+	for (uint32_t i = 0; i < a.server_count && !err; i++)
+		if (a.servers[i].incarnation && strchr(a.servers[i].name, ':')) {
+			v[n].incarnation = a.servers[i].incarnation;
+			snprintf(v[n++].address, PEER_ADDRESS_MAX, "%s", a.servers[i].name);
+		}
+	ss_answer_fini(&a);
+	if (err)
+		return err;
+	mutex_lock(&j->lock);
+	old = j->places;
+	j->places = v;
+	j->place_count = n;
+	j->asked_us = monotonic_us();
+	mutex_unlock(&j->lock);
+	free(old);
+	return 0;
+}
+
+static bool find_place(struct joined *j, uint64_t incarnation, char address[PEER_ADDRESS_MAX])
+{
+	bool found = false;
+
+	mutex_lock(&j->lock);
+	for (unsigned i = 0; i < j->place_count && !found; i++)
+		if (j->places[i].incarnation == incarnation) {
+			memcpy(address, j->places[i].address, PEER_ADDRESS_MAX);
+			found = true;
+		}
+	mutex_unlock(&j->lock);
+	return found;
+}
+
+/* A server that has no place yet is asked for, but not more often than every ASK_US. */
+static int place_of(void *arg, uint64_t incarnation, char address[PEER_ADDRESS_MAX])
+{
+	struct joined *j = arg;
+	bool ask;
+
+	if (find_place(j, incarnation, address))
+		return 0;
+	mutex_lock(&j->lock);
+	ask = monotonic_us() - j->asked_us >= ASK_US;
+	if (ask)
+		j->asked_us = monotonic_us();
+	mutex_unlock(&j->lock);
+	return ask && ask_places(j) == 0 && find_place(j, incarnation, address) ? 0 : -ENOENT;
+}
+
 /* One server has all tablets, whatever its incarnation was when METADATA was written. */
 static struct tablet_service *joined_connect(void *arg, uint64_t incarnation)
 {
-	return channel_tablets(((struct joined *)arg)->channel);
+	struct joined *j = arg;
+
+	return j->peers ? peers_connect(j->peers, incarnation) : channel_tablets(j->channel);
 }
 
 static int joined_each(void *arg, tablet_server_fn *fn, void *fn_arg)
 {
-	return fn(fn_arg, 0, channel_tablets(((struct joined *)arg)->channel));
+	struct joined *j = arg;
+	uint64_t *v;
+	unsigned n = 0;
+	int err = 0;
+
+	if (!j->peers)
+		return fn(fn_arg, 0, channel_tablets(j->channel));
+	err = ask_places(j);
+	if (err)
+		return err;
+	mutex_lock(&j->lock);
+	v = calloc(j->place_count + 1u, sizeof(*v));
+	for (; v && n < j->place_count; n++)
+		v[n] = j->places[n].incarnation;
+	mutex_unlock(&j->lock);
+	err = v ? 0 : -ENOMEM;
+	for (unsigned i = 0; i < n && !err; i++) {
+		struct tablet_service *s = peers_connect(j->peers, v[i]);
+
+		err = s ? fn(fn_arg, v[i], s) : 0;
+	}
+	free(v);
+	return err;
 }
 
 static int joined_locate(void *arg, uint32_t table, struct tfs_bytes row, struct ss_answer *a)
@@ -181,22 +291,47 @@ static int joined_close(void *arg)
 
 /* ---- opening ---- */
 
-static void on_changed(void *arg, const struct tfs_bytes *notice, uint64_t number)
-{
-	struct tfs_store *s = ((struct joined *)arg)->store;
-
-	if (s)
-		client_changed(s, notice, number);
-}
-
 static int joined_watch(void *arg)
 {
-	return channel_watch(((struct joined *)arg)->channel);
+	struct joined *j = arg;
+
+	return tellers_watch(j->tellers, j->store);
 }
 
 static void joined_heard(void *arg, uint64_t notice)
 {
-	channel_heard(((struct joined *)arg)->channel, notice);
+	tellers_heard(((struct joined *)arg)->tellers, notice);
+}
+
+static bool has_place(void *arg, uint64_t incarnation)
+{
+	char address[PEER_ADDRESS_MAX];
+
+	return find_place(arg, incarnation, address);
+}
+
+static int ask_any(void *arg)
+{
+	struct joined *j = arg;
+
+	return j->peers ? ask_places(j) : 0;
+}
+
+static void on_ended(void *arg, uint64_t incarnation)
+{
+	peers_ended(((struct joined *)arg)->peers, incarnation);
+}
+
+static int making(void *arg, uint64_t incarnation, struct channel_options *co)
+{
+	co->changed = tellers_changed;
+	co->arg = tellers_add(((struct joined *)arg)->tellers, incarnation);
+	return co->arg ? 0 : -ENOMEM;
+}
+
+static void made(void *arg, const struct channel_options *co, struct channel *c)
+{
+	tellers_made(co->arg, c);
 }
 
 static void read_self(struct joined *j)
@@ -211,15 +346,13 @@ static void read_self(struct joined *j)
 }
 
 /* Takes dial. */
-static int open_parts(struct joined *j, struct dial *dial, const struct tfs_options *o, char **why)
+static int open_parts(struct joined *j, enum source_kind kind, struct dial *dial, const struct tfs_options *o, char **why)
 {
 	struct channel_options co = {.dial = dial,
-		.program = *o->mountpoint ? o->mountpoint : program_invocation_short_name,
+		.program = *o->mountpoint ? j->options.mountpoint : program_invocation_short_name,
 		.sync = o->sync,
 		.timeout_us = o->timeout_us,
-		.user = dial_needs_user(dial) ? &j->self : NULL,
-		.changed = on_changed,
-		.arg = j};
+		.user = dial_needs_user(dial) ? &j->self : NULL};
 	struct route_options ro = {.servers = {.connect = joined_connect, .each = joined_each, .arg = j},
 		.locate = joined_locate,
 		.patience_us = o->timeout_us};
@@ -231,9 +364,32 @@ static int open_parts(struct joined *j, struct dial *dial, const struct tfs_opti
 	}
 	co.client |= TS_CLIENT_RANDOM;
 	ro.client = co.client;
+	err = tellers_new(&(struct tellers_options){o->coherence_us, ask_any, has_place, on_ended, j}, &j->tellers);
+	if (!err)
+		err = making(j, 0, &co);
+	if (err) {
+		dial_free(dial);
+		return err;
+	}
 	err = channel_new(&co, &j->channel, why);
 	if (!err)
+		made(j, &co, j->channel);
+	if (!err)
 		err = remote_lock_new(j->channel, &j->locks);
+	if (!err)
+		err = ask_places(j);
+	if (!err && j->place_count) {
+		const struct peers_options po = {.address = place_of,
+			.arg = j,
+			.kind = kind,
+			.keys = j->options.keys,
+			.channel = co,
+			.making = making,
+			.made = made};
+
+		err = peers_new(&po, &j->peers);
+		ro.synced = true;
+	}
 	ro.locks = j->locks;
 	return err ? err : route_new(&ro, &j->router);
 }
@@ -277,10 +433,12 @@ int join_open(const struct store_source *at, const struct tfs_options *o, struct
 
 	if (!j)
 		return -ENOMEM;
+	mutex_init(&j->lock, RANK_CLIENT);
+	j->options = *o;
 	read_self(j);
 	err = dial_new(at, &(struct dial_options){.keys = o->keys, .ssh = o->ssh}, &dial, why);
 	if (!err)
-		err = open_parts(j, dial, o, why);
+		err = open_parts(j, at->kind, dial, o, why);
 	if (!err) {
 		co.locks = j->locks;
 		co.tablets = route_service(j->router);

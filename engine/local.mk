@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything behind tabletfs.h, as one library: for the programs here and, installed, for others.
 noinst_LIBRARIES += libengine.a
-libengine_a_SOURCES = %D%/open.c %D%/open.h %D%/serve.c %D%/serve.h %D%/join.c %D%/join.h %D%/tabletfs.h $(libmaster_a_SOURCES) $(libserver_a_SOURCES) $(libclient_a_SOURCES) \
+libengine_a_SOURCES = %D%/open.c %D%/host.c %D%/host.h %D%/serve.c %D%/serve.h %D%/join.c %D%/join.h %D%/peers.c %D%/peers.h %D%/tellers.c %D%/tellers.h %D%/cluster.h %D%/tabletfs.h $(libmaster_a_SOURCES) $(libserver_a_SOURCES) $(libclient_a_SOURCES) \
 	$(librpc_a_SOURCES) $(libmeta_a_SOURCES) $(libschema_a_SOURCES) $(liblock_a_SOURCES) $(libcompact_a_SOURCES) $(libtablet_a_SOURCES) \
 	$(liblog_a_SOURCES) $(libcell_a_SOURCES) $(libsstable_a_SOURCES) $(libbase_a_SOURCES)
 
@@ -24,3 +24,7 @@ install-exec-hook:
 	echo 'make install: programs do not find $(libdir)/libtabletfs.so.0 yet.  Run ldconfig as root, or set LD_LIBRARY_PATH=$(libdir)'
 uninstall-hook:
 	rm -f '$(DESTDIR)$(bindir)/tabletfs-server' '$(DESTDIR)$(libdir)/$(tabletfs_so)' '$(DESTDIR)$(libdir)/libtabletfs.so'
+
+# The programs of a cluster, which need ZooKeeper's library: their part of the engine.
+noinst_LIBRARIES += libcluster.a
+libcluster_a_SOURCES = %D%/site.c %D%/site.h %D%/cluster.c %D%/lead.c %D%/init.c

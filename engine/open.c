@@ -29,8 +29,8 @@
  * Client, master and the server itself reach tablets through one router, which
  * looks them up in METADATA as in a cluster of machines.
  */
-#include "engine/open.h"
-#include "engine/base/copies.h"
+#include "engine/cluster.h"
+#include "engine/host.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/probe.h"
@@ -53,18 +53,14 @@
 #include <unistd.h>
 
 struct embedded {
-	char *dir;
+	struct host host; /* first */
 	struct lock_service *locks;
-	struct server *server;
 	struct master *master;
-	struct lock_identity identity;
-	uint64_t incarnation;
 	struct tablet_service *tablets;    /* the server's service */
 	struct tablet_service *round_trip; /* in front of the server's in debug builds, else NULL */
 	struct router *router;
 	struct master_service *masters;
 	struct tfs_store *store;
-	struct serving *serving; /* NULL: no other process can use the store */
 };
 
 static int embedded_free(struct embedded *e, bool flush)
@@ -73,21 +69,21 @@ static int embedded_free(struct embedded *e, bool flush)
 
 	if (!e)
 		return 0;
-	if (e->server)
-		server_set_collector(e->server, NULL);
+	if (e->host.server)
+		server_set_collector(e->host.server, NULL);
 	if (flush) {
-		server_stop(e->server);
+		server_stop(e->host.server);
 		master_finish(e->master);
 	}
 	master_free(e->master);
-	if (e->server)
-		err = server_free(e->server, flush);
+	if (e->host.server)
+		err = server_free(e->host.server, flush);
 	route_free(e->router);
-	serve_end(e->serving);
+	serve_end(e->host.serving);
 	lock_service_free(e->locks);
 	free(e->round_trip);
 	free(e->masters);
-	free(e->dir);
+	free(e->host.dir);
 	free(e);
 	return err;
 }
@@ -108,7 +104,7 @@ static int embedded_each(void *arg, tablet_server_fn *fn, void *fn_arg)
 {
 	const struct embedded *e = arg;
 
-	return fn(fn_arg, e->incarnation, e->tablets);
+	return fn(fn_arg, e->host.incarnation, e->tablets);
 }
 
 static struct tablet_servers embedded_servers_of(struct embedded *e)
@@ -120,7 +116,7 @@ static int embedded_make_router(struct embedded *e)
 {
 	struct route_options o = {.locks = e->locks, .servers = embedded_servers_of(e)};
 
-	e->tablets = e->serving ? serve_tablets(e->serving) : server_service(e->server);
+	e->tablets = e->host.serving ? serve_tablets(e->host.serving) : server_service(e->host.server);
 #ifdef TFS_DEBUG
 	e->round_trip = ts_round_trip_new(e->tablets);
 	if (!e->round_trip)
@@ -130,95 +126,16 @@ static int embedded_make_router(struct embedded *e)
 	return route_new(&o, &e->router);
 }
 
-/* ---- calls of the client (struct client_options) ---- */
-static int embedded_space(void *arg, uint64_t *total_bytes, uint64_t *available_bytes)
-{
-	const struct embedded *e = arg;
-	struct statvfs v;
-	uint64_t used;
-	int err = server_disk_bytes(e->server, &used);
-
-	if (err)
-		return err;
-	if (statvfs(e->dir, &v))
-		return -errno;
-	*total_bytes = used + (uint64_t)v.f_bavail * v.f_frsize;
-	*available_bytes = (uint64_t)v.f_bavail * v.f_frsize;
-	return 0;
-}
-
-static int embedded_status(void *arg, uint64_t watcher, struct buf *out)
-{
-	return server_status(((struct embedded *)arg)->server, watcher, out);
-}
-
-static int embedded_metrics(void *arg, struct buf *out)
-{
-	return server_metrics(((struct embedded *)arg)->server, out);
-}
-
 static int embedded_servers(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg)
 {
 	struct server_load l;
 	struct tfs_server one;
-	int err = server_get_load(((struct embedded *)arg)->server, &l);
+	int err = server_get_load(((struct host *)arg)->server, &l);
 
 	if (err)
 		return err;
 	one = (struct tfs_server){l.name, l.state, l.incarnation, l.tablets, l.bytes};
 	return fn(fn_arg, &one);
-}
-
-static int embedded_clients(void *arg, struct buf *out)
-{
-	return serve_list(((struct embedded *)arg)->serving, out);
-}
-
-static int embedded_client_refuse(void *arg, uint64_t client, bool refuse)
-{
-	return serve_refuse(((struct embedded *)arg)->serving, client, refuse);
-}
-
-static void embedded_change(void *arg, const struct tfs_options *o)
-{
-	const struct server_settings to = {
-		.block_cache_bytes = o->block_cache_bytes,
-		.table_cache_bytes = o->table_cache_bytes,
-		.memtable_bytes = o->memtable_bytes,
-		.sync_interval_us = o->sync_interval_us,
-		.compaction_rate = o->compaction_rate,
-		.sync = o->sync,
-	};
-
-	server_change(((struct embedded *)arg)->server, &to);
-	serve_read_keys(((struct embedded *)arg)->serving);
-}
-
-static int embedded_key(void *arg, const char *purpose, uint8_t *key)
-{
-	identity_key(&((struct embedded *)arg)->identity, purpose, key);
-	return 0;
-}
-
-static void embedded_will_close(void *arg)
-{
-	server_will_close(((struct embedded *)arg)->server);
-}
-
-static int embedded_confirm_clock(void *arg)
-{
-	server_confirm_clock(((struct embedded *)arg)->server);
-	return 0;
-}
-
-static int embedded_watch(void *arg)
-{
-	return serve_watch(((struct embedded *)arg)->serving);
-}
-
-static void embedded_heard(void *arg, uint64_t notice)
-{
-	serve_heard(((struct embedded *)arg)->serving, notice);
 }
 
 static int embedded_close(void *arg)
@@ -228,238 +145,8 @@ static int embedded_close(void *arg)
 	/* Writing the memtables takes a while.  A process that opens the directory at that time waits. */
 	lock_local_closing(e->locks);
 	tfs_unwatch(e->store);
-	serve_stop(e->serving);
+	serve_stop(e->host.serving);
 	return embedded_free(arg, true);
-}
-
-/* ---- the directory ---- */
-struct contents {
-	bool format, other, any;
-	char first_other[256];
-};
-
-static int contents_entry(void *arg, const char *name, bool is_dir)
-{
-	struct contents *c = arg;
-
-	if (strcmp(name, "lost+found") == 0 || strcmp(name, "FORMAT.tmp") == 0)
-		return 0;
-	c->any = true;
-	if (strcmp(name, "FORMAT") == 0) {
-		c->format = true;
-	} else if (!is_dir || (strcmp(name, "lock") && strcmp(name, "log") && strcmp(name, "sst"))) {
-		if (!c->other)
-			snprintf(c->first_other, sizeof(c->first_other), "%s", name);
-		c->other = true;
-	}
-	return 0;
-}
-
-static int contents_first(void *arg, const char *name, bool is_dir)
-{
-	struct contents *c = arg;
-
-	snprintf(c->first_other, sizeof(c->first_other), "%s", name);
-	return 1;
-}
-
-static const char *const store_dirs[] = {"lock", "log", "sst"};
-#define STORE_DIRS (sizeof(store_dirs) / sizeof(store_dirs[0]))
-
-/* A store must have the three directories.  In a directory that may become a store they must be absent or empty. */
-static int check_store_dirs(const char *dir, bool is_store, char **why)
-{
-	int err = 0;
-
-	for (unsigned i = 0; i < STORE_DIRS && !err; i++) {
-		struct contents c = {0};
-		char *path = path_join(dir, store_dirs[i]);
-		int found = path ? file_list(path, contents_first, &c) : -ENOMEM;
-
-		if (found == -ENOENT || found == -ENOTDIR) {
-			err = is_store ? -EBADMSG : found == -ENOENT ? 0 : -ENOTEMPTY;
-			if (is_store)
-				why_set(why, "%s: this directory of the store is missing", path);
-		} else if (found < 0) {
-			err = found;
-			if (path)
-				why_set(why, "%s: %s", path, error_text(found));
-		} else if (found > 0 && !is_store) {
-			err = -ENOTEMPTY;
-			why_set(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir, path,
-				c.first_other);
-		}
-		free(path);
-	}
-	return err;
-}
-
-#define FORMAT_LINE_MAX 64
-#define FORMAT_TEXT "tabletfs data directory, format %u"
-
-static size_t format_line(unsigned version, char line[FORMAT_LINE_MAX])
-{
-	int n = snprintf(line, FORMAT_LINE_MAX, FORMAT_TEXT, version);
-
-	if (version == 1)
-		return (size_t)(n + snprintf(line + n, FORMAT_LINE_MAX - (size_t)n, "\n"));
-	return (size_t)(n + snprintf(line + n, FORMAT_LINE_MAX - (size_t)n, ", CRC-32C %08x\n", crc32c(0, line, (size_t)n)));
-}
-
-int store_format_encode(unsigned version, struct buf *out)
-{
-	char line[FORMAT_LINE_MAX];
-	size_t from = out->n, n = format_line(version, line);
-	int err = buf_append(out, line, n);
-
-	if (!err)
-		err = copies_add(out, from);
-	if (err)
-		out->n = from;
-	return err;
-}
-
-/* Encodes the parsed version again, and accepts the line only if the bytes are the same. */
-static bool format_line_decode(struct tfs_bytes text, unsigned *version)
-{
-	char copy[FORMAT_LINE_MAX] = "", again[FORMAT_LINE_MAX];
-	unsigned v = 0;
-
-	if (text.n && text.n < sizeof(copy))
-		memcpy(copy, text.p, text.n);
-	if (sscanf(copy, FORMAT_TEXT, &v) != 1 || v == 0 || !bytes_eq(text, tfs_bytes_of(again, format_line(v, again))))
-		return false;
-	*version = v;
-	return true;
-}
-
-static struct tfs_bytes first_line(struct tfs_bytes s)
-{
-	const uint8_t *end = s.n ? memchr(s.p, '\n', s.n) : NULL;
-
-	return tfs_bytes_of(s.p, end ? (size_t)(end + 1 - s.p) : 0);
-}
-
-/* A copy_length_fn: of a line with a checksum. */
-static size_t format_line_length(struct tfs_bytes s)
-{
-	struct tfs_bytes line = first_line(s);
-	unsigned v;
-
-	return format_line_decode(line, &v) && v != 1 ? line.n : 0;
-}
-
-int store_format_decode(struct tfs_bytes file, unsigned *version, bool *whole)
-{
-	struct tfs_bytes line = copies_get(file, 0, format_line_length);
-
-	if (!line.n)
-		line = copies_get(file, 1, format_line_length);
-	if (!line.n && first_line(file).n == file.n) /* of format 1: one copy without a checksum */
-		line = file;
-	if (!format_line_decode(line, version))
-		return -EBADMSG;
-	*whole = *version == 1 || copies_whole(file, line.n);
-	return 0;
-}
-
-int store_format_check(const char *path, bool *whole, char **why)
-{
-	struct buf b = {0};
-	unsigned version = 0;
-	bool holes;
-	int err = copies_read(path, 64 * 1024, &b, &holes);
-
-	*why = NULL;
-	if (!err)
-		err = store_format_decode(buf_bytes(&b), &version, whole);
-	if (err == -EBADMSG && holes)
-		err = -EIO;
-	if (!err && version != STORE_FORMAT_VERSION)
-		err = -EPROTO;
-	if (err == -EPROTO)
-		why_set(why, "%s: format %u is %s than this program reads (%u)", path, version,
-			version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION);
-	if (err == -EBADMSG)
-		why_set(why, "%s: damaged: not a tabletfs format line", path);
-	if (err && err != -EPROTO && err != -EBADMSG)
-		why_set(why, "%s: %s", path, error_text(err));
-	buf_fini(&b);
-	return err;
-}
-
-/* Step 2 of opening. */
-static int rewrite_format(const char *dir)
-{
-	struct buf b = {0};
-	char *path = path_join(dir, "FORMAT");
-	int err = path ? store_format_encode(STORE_FORMAT_VERSION, &b) : -ENOMEM;
-
-	if (!err)
-		copies_rewrite(path, buf_bytes(&b));
-	buf_fini(&b);
-	free(path);
-	return err;
-}
-
-/* Makes the data directory's own entry durable, unless this process may not open the parent. */
-static int sync_parent(const char *dir)
-{
-	int err = file_sync_parent(dir);
-
-	return err == -EACCES ? 0 : err;
-}
-
-static int prepare_dir(const char *dir, bool *whole, char **why)
-{
-	struct buf line = {0};
-	struct contents c = {0};
-	char *format;
-	int err = file_mkdir(dir);
-
-	if (err && err != -EEXIST)
-		return err;
-	err = file_list(dir, contents_entry, &c);
-	if (err)
-		return err;
-	if (access(dir, W_OK))
-		return -errno;
-	format = path_join(dir, "FORMAT");
-	if (!format)
-		return -ENOMEM;
-	if (c.format) {
-		err = store_format_check(format, whole, why);
-		if (!err)
-			err = check_store_dirs(dir, true, why);
-		/* The process that created it may have been killed before these. */
-		if (!err)
-			err = file_sync_dir(dir);
-		if (!err)
-			err = sync_parent(dir);
-	} else if (c.other) {
-		err = -ENOTEMPTY;
-		why_set(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other);
-	} else {
-		err = check_store_dirs(dir, false, why);
-		for (unsigned i = 0; i < STORE_DIRS && !err; i++) {
-			char *path = path_join(dir, store_dirs[i]);
-
-			err = path ? file_mkdir(path) : -ENOMEM;
-			err = err == -EEXIST ? 0 : err;
-			free(path);
-		}
-		if (!err)
-			err = file_sync_dir(dir);
-		if (!err)
-			err = sync_parent(dir);
-		if (!err)
-			err = store_format_encode(STORE_FORMAT_VERSION, &line);
-		if (!err)
-			err = file_replace(format, buf_bytes(&line));
-	}
-	buf_fini(&line);
-	free(format);
-	return err;
 }
 
 /* Reads the secret.  A store that was never opened gets one. */
@@ -474,52 +161,25 @@ static int read_identity(const char *dir, struct lock_service *locks, bool is_ne
 	return err == -ENOENT ? -EBADMSG : err;
 }
 
-/* An incarnation must not be used twice.  If the file is missing or old, a log of a later incarnation shows it. */
 static int next_incarnation(
 	const char *dir, struct lock_service *locks, struct lock_identity *identity, uint64_t *incarnation, char **why)
 {
-	struct buf b = {0};
-	uint64_t version = LOCK_ABSENT, n = 0, latest = 0;
-	uint8_t bytes[8];
-	int err = lock_get(locks, "incarnation", &b, &version);
+	uint64_t version = LOCK_ABSENT, last = 0;
+	int err = host_last_incarnation(dir, locks, &last, &version, why);
 
-	if (err == -ENOENT) {
-		version = LOCK_ABSENT;
-		err = 0;
-	} else if (!err && b.n != sizeof(bytes)) {
-		err = -EBADMSG;
-	} else if (!err) {
-		n = load_be64(b.p);
-	}
-	buf_fini(&b);
-	if (!err)
-		err = server_latest_log(dir, &latest);
-	if (!err && latest > n) {
-		err = -EBADMSG;
-		why_set(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
-			version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest);
-	}
 	if (!err)
 		err = read_identity(dir, locks, version == LOCK_ABSENT, identity, why);
-	if (!err) {
-		put_be64(bytes, n + 1);
-		err = lock_put(locks, "incarnation", tfs_bytes_of(bytes, sizeof(bytes)), version, NULL);
-	}
-	if (err && !*why)
-		why_set(why, "%s/lock/incarnation: %s", dir, error_text(err));
-	if (!err)
-		*incarnation = n + 1;
-	return err;
+	return err ? err : host_take_incarnation(dir, locks, last, version, incarnation, why);
 }
 
 static int embedded_open_locks(struct embedded *e, char **why)
 {
-	char *path = path_join(e->dir, "lock"), holder[LOCK_HOLDER_MAX];
+	char *path = path_join(e->host.dir, "lock"), holder[LOCK_HOLDER_MAX];
 	int err = path ? lock_local_open(path, &e->locks) : -ENOMEM;
 
 	if (err == -EBUSY) {
-		lock_local_holder(e->dir, holder);
-		why_set(why, "%s: in use %s", e->dir, holder);
+		lock_local_holder(e->host.dir, holder);
+		why_set(why, "%s: in use %s", e->host.dir, holder);
 	}
 	/* Opening reads no other file than the journal. */
 	if (err && err != -EBUSY && path)
@@ -531,11 +191,11 @@ static int embedded_open_locks(struct embedded *e, char **why)
 static int embedded_new_master(struct embedded *e, const struct tfs_options *o, const struct client_options *co)
 {
 	const struct master_options mo = {
-		.data_dir = e->dir,
+		.data_dir = e->host.dir,
 		.locks = e->locks,
 		.tablets = co->tablets,
 		.servers = embedded_servers_of(e),
-		.clock = server_clock(e->server),
+		.clock = server_clock(e->host.server),
 		.sole = true,
 		.no_background = o->no_background,
 	};
@@ -550,11 +210,11 @@ static int embedded_start_master(struct embedded *e, char **why)
 
 	/* The server names a damaged file with its path. */
 	if (err)
-		server_name_damage(e->server, err, &what);
-	if (err && what && strncmp(what, e->dir, strlen(e->dir)) == 0)
+		server_name_damage(e->host.server, err, &what);
+	if (err && what && strncmp(what, e->host.dir, strlen(e->host.dir)) == 0)
 		why_set(why, "%s", what);
 	else if (err)
-		why_set(why, "%s: %s", e->dir, what ? what : error_text(err));
+		why_set(why, "%s: %s", e->host.dir, what ? what : error_text(err));
 	free(what);
 	return err == -ENOENT ? -EBADMSG : err;
 }
@@ -566,46 +226,33 @@ static bool release_space(void *arg)
 
 static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
 {
-	struct server_options so = {
-		.data_dir = e->dir,
-		.block_cache_bytes = o->block_cache_bytes,
-		.table_cache_bytes = o->table_cache_bytes,
-		.memtable_bytes = o->memtable_bytes,
-		.log_segment_bytes = o->log_segment_bytes,
-		.sync_interval_us = o->sync_interval_us,
-		.compaction_threads = o->compaction_threads,
-		.compaction_rate = o->compaction_rate,
-		.major_within_us = o->major_within_us,
-		.clock_gap_us = o->clock_gap_us,
-		.sync = o->sync,
-		.no_background = o->no_background,
-	};
+	struct server_options so = host_server_options(e->host.dir, o);
 	bool whole = true;
 	uint64_t cluster;
-	int err = prepare_dir(e->dir, &whole, why);
+	int err = host_prepare(e->host.dir, &whole, why);
 
 	if (!err)
 		err = embedded_open_locks(e, why);
 	if (!err) /* a cluster's directory has the marker of another lock service */
-		err = marker_check(e->locks, e->dir, &cluster, why);
+		err = marker_check(e->locks, e->host.dir, &cluster, why);
 	if (!err)
-		err = probe_at_start(e->dir, why);
+		err = probe_at_start(e->host.dir, why);
 	if (!err && !whole)
-		err = rewrite_format(e->dir);
+		err = host_rewrite_format(e->host.dir);
 	if (err)
 		return err;
-	err = next_incarnation(e->dir, e->locks, &e->identity, &so.incarnation, why);
+	err = next_incarnation(e->host.dir, e->locks, &e->host.identity, &so.incarnation, why);
 	if (err)
 		return err;
-	e->incarnation = so.incarnation;
-	err = server_new(&so, e->locks, &e->server);
+	e->host.incarnation = so.incarnation;
+	err = server_new(&so, e->locks, &e->host.server);
 	if (err) {
-		why_set(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, error_text(err));
+		why_set(why, "%s/log/%llu: cannot be begun: %s", e->host.dir, (unsigned long long)so.incarnation, error_text(err));
 		return err;
 	}
-	lock_local_make_room(e->locks, release_space, e->server);
+	lock_local_make_room(e->locks, release_space, e->host.server);
 	if (o->serve)
-		err = serve_begin(e->dir, o, server_service(e->server), &e->serving, why);
+		err = serve_begin(e->host.dir, o, server_service(e->host.server), &e->host.serving, why);
 	if (!err)
 		err = embedded_make_router(e);
 	if (err)
@@ -613,19 +260,19 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	co->locks = e->locks;
 	co->router = e->router;
 	co->tablets = route_service(e->router);
-	server_set_metadata(e->server, co->tablets);
-	err = server_start(e->server, why);
+	server_set_metadata(e->host.server, co->tablets);
+	err = server_start(e->host.server, why);
 	if (!err)
 		err = embedded_new_master(e, o, co);
 	if (!err)
 		err = embedded_start_master(e, why);
 	if (err)
 		return err;
-	server_ready(e->server);
+	server_ready(e->host.server);
 	err = master_collect_begin(e->master);
 	if (err)
 		return err;
-	server_set_collector(e->server, &(struct server_collector){master_collect_soon, master_collect_now, e->master});
+	server_set_collector(e->host.server, &(struct server_collector){master_collect_soon, master_collect_now, e->master});
 	co->master = master_service(e->master);
 #ifdef TFS_DEBUG
 	e->masters = ms_round_trip_new(co->master);
@@ -633,8 +280,8 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 		return -ENOMEM;
 	co->master = e->masters;
 #endif
-	if (e->serving)
-		co->master = serve_master(e->serving, co->master);
+	if (e->host.serving)
+		co->master = serve_master(e->host.serving, co->master);
 	return 0;
 }
 
@@ -675,8 +322,8 @@ static int embedded_open(
 
 	if (!e)
 		return err;
-	e->dir = file_real(source);
-	if (e->dir)
+	e->host.dir = file_real(source);
+	if (e->host.dir)
 		err = embedded_open_parts(e, o, co, reason);
 	if (err) {
 		(void)!embedded_free(e, false);
@@ -689,22 +336,7 @@ static int embedded_open(
 /* Opens the store in this process. */
 static int open_here(const char *source, const struct tfs_options *filled, struct tfs_store **out, char **reason)
 {
-	struct client_options co = {
-		.space = embedded_space,
-		.status = embedded_status,
-		.metrics = embedded_metrics,
-		.servers = embedded_servers,
-		.clients = embedded_clients,
-		.client_refuse = embedded_client_refuse,
-		.confirm_clock = embedded_confirm_clock,
-		.key = embedded_key,
-		.will_close = embedded_will_close,
-		.change = embedded_change,
-		.close = embedded_close,
-		.watch = embedded_watch,
-		.heard = embedded_heard,
-		.options = *filled,
-	};
+	struct client_options co = host_client_options(filled);
 	struct embedded *e = NULL;
 	struct tfs_store *s = NULL;
 	int err = embedded_open(source, filled, &co, &e, reason);
@@ -716,16 +348,18 @@ static int open_here(const char *source, const struct tfs_options *filled, struc
 	}
 	if (err)
 		return err;
+	co.servers = embedded_servers;
+	co.close = embedded_close;
 	co.arg = e;
 	err = client_new(&co, &s);
 	e->store = s;
-	if (!err && e->serving)
-		err = serve_start(e->serving,
+	if (!err && e->host.serving)
+		err = serve_start(e->host.serving,
 			&(struct serve_options){.store = s,
 				.locks = e->locks,
 				.tablets = co.tablets,
-				.identity = &e->identity,
-				.incarnation = e->incarnation});
+				.identity = &e->host.identity,
+				.incarnation = e->host.incarnation});
 	if (!err)
 		*out = s;
 	else if (s)
@@ -742,7 +376,15 @@ static int open_here(const char *source, const struct tfs_options *filled, struc
 static int open_any(const struct store_source *at, const struct tfs_options *o, struct tfs_store **out, char **reason)
 {
 	const bool served = store_source_is_served(at);
-	int err = o->serve && !served ? -ENOENT : join_open(at, o, out, reason);
+	int err;
+
+	if (at->kind == SOURCE_CLUSTER && o->serve && cluster_serve)
+		return cluster_serve(at, o, out, reason);
+	if (at->kind == SOURCE_CLUSTER) {
+		why_set(reason, "a cluster is used through its servers: tls://HOST:PORT[,HOST:PORT]");
+		return -EINVAL;
+	}
+	err = o->serve && !served ? -ENOENT : join_open(at, o, out, reason);
 
 	if (at->kind == SOURCE_UNIX && join_finds_nobody(err))
 		join_explain_nobody(at->dir, reason);

@@ -335,6 +335,17 @@ static int serve_servers(struct serving *s, const struct ss_peer *peer, struct s
 	return err < 0 ? err : 0;
 }
 
+/* The load of this server alone, for another one of the cluster. */
+static int serve_load(struct serving *s, struct ss_answer *a)
+{
+	struct servers x = {.a = a, .v = wire_zalloc(&a->arena, sizeof(*x.v))};
+	struct tfs_server one;
+	int err = !s->o.load ? -ENOSYS : !x.v ? -ENOMEM : s->o.load(s->o.load_arg, &one);
+
+	a->servers = x.v;
+	return err ? err : add_server(&x, &one);
+}
+
 /*
  * Users other than the owner get keys of their own, so that they cannot compute the owner's
  * hashes: whoever knows them can choose names with equal inode numbers.  A mount with the same name has the same key again.
@@ -382,6 +393,8 @@ static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_
 	int err;
 
 	switch ((int)q->method) {
+	case SS_LOAD:
+		return serve_load(s, a);
 	case SS_METRICS:
 		err = tfs_metrics(s->o.store, &text);
 		return give_text(a, err, text);
@@ -421,6 +434,7 @@ static int serve_call(struct store_service *base, const struct ss_peer *peer, co
 		return serve_key(s, peer, q, a);
 	case SS_CLIENTS:
 		return serve_clients(s, peer, a);
+	case SS_LOAD:
 	case SS_METRICS:
 	case SS_CONFIRM_CLOCK:
 	case SS_CONFIG:
@@ -554,18 +568,20 @@ int serve_begin(const char *dir, const struct tfs_options *o, struct tablet_serv
 	struct serving *s = calloc(1, sizeof(*s));
 	const mode_t mode = *o->socket_mode ? (mode_t)strtoul(o->socket_mode, NULL, 8) : 0600;
 	gid_t group;
-	int fd, err = find_group(o->socket_group, &group);
+	int fd = -1, err = find_group(o->socket_group, &group);
 
 	if (err) {
 		why_set(why, "socket_group: there is no group %s", o->socket_group);
 		free(s);
 		return -EINVAL;
 	}
-	err = s ? socket_listen(dir, SOCKET_NAME, mode, group, &fd) : -ENOMEM;
+	err = s ? 0 : -ENOMEM;
+	if (!err && dir)
+		err = socket_listen(dir, SOCKET_NAME, mode, group, &fd);
 	if (!err)
 		err = listen_new(fd, tablets, &s->listener);
 	if (err) {
-		why_set(why, "%s/" SOCKET_NAME ": %s", dir, strerror(-err));
+		why_set(why, "%s/" SOCKET_NAME ": %s", dir ? dir : "", strerror(-err));
 		free(s);
 		return err;
 	}
@@ -609,6 +625,11 @@ struct master_service *serve_master(struct serving *s, struct master_service *ma
 	s->master = (struct noting_master){.base = *master, .inner = master, .serving = s};
 	s->master.base.ops = &ops;
 	return &s->master.base;
+}
+
+void serve_note_schemas(struct serving *s)
+{
+	listen_note_schemas(s->listener, 0);
 }
 
 int serve_watch(struct serving *s)
@@ -657,10 +678,11 @@ void serve_stop(struct serving *s)
 	if (!s)
 		return;
 	peers = listen_peers(s->listener);
-	if (peers)
+	if (peers && s->dir)
 		msg_notice("%s/" SOCKET_NAME ": closed; %u connection%s wait%s for the next server", s->dir, peers,
 			peers == 1 ? "" : "s", peers == 1 ? "s" : "");
-	socket_remove(s->dir, SOCKET_NAME);
+	if (s->dir)
+		socket_remove(s->dir, SOCKET_NAME);
 	listen_stop(s->listener);
 }
 
@@ -668,7 +690,8 @@ void serve_end(struct serving *s)
 {
 	if (!s)
 		return;
-	socket_remove(s->dir, SOCKET_NAME);
+	if (s->dir)
+		socket_remove(s->dir, SOCKET_NAME);
 	listen_free(s->listener);
 	free(s->keys);
 	free(s);

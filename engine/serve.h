@@ -13,7 +13,8 @@
 
 struct serving;
 /*
- * Makes the socket; its clients wait until serve_start.  The caller holds the store's lock.
+ * Makes the socket; its clients wait until serve_start.  The caller holds the store's lock.  dir NULL: a cluster's server, which
+ * has no socket in the directory that it shares.
  * o: the socket's mode and group, the address and the keys of TCP.  tablets: the server's service.  Borrows dir and tablets until serve_end.
  */
 int serve_begin(
@@ -27,6 +28,8 @@ struct serve_options {
 	struct tablet_service *tablets; /* the router's, which finds METADATA */
 	const struct lock_identity *identity;
 	uint64_t incarnation;
+	int (*load)(void *load_arg, struct tfs_server *out); /* of this server, for the others of a cluster; NULL: there are none */
+	void *load_arg;
 };
 /* Borrows all until serve_stop. */
 int serve_start(struct serving *s, const struct serve_options *o) TFS_MUST;
@@ -38,6 +41,8 @@ int serve_list(struct serving *s, struct buf *out) TFS_MUST;
 int serve_refuse(struct serving *s, uint64_t client, bool refuse) TFS_MUST;
 /* Reads the file of keys again.  s NULL: nothing. */
 void serve_read_keys(struct serving *s);
+/* Tables, snapshots or schemas have changed: tells the clients. */
+void serve_note_schemas(struct serving *s);
 /* Closes the connections, and removes the socket. */
 void serve_stop(struct serving *s);
 void serve_end(struct serving *s);

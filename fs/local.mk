@@ -27,8 +27,8 @@ fs_sources = \
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)
 nodist_tabletfs_SOURCES = %D%/http/page.c
-tabletfs_LDADD = libbulk.a libengine.a libbase.a $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
-tabletfs_LDFLAGS = $(TFS_LDFLAGS)
+tabletfs_LDADD = libbulk.a libcluster.a engine/libzookeeper_lock.a libengine.a libbase.a $(ZOOKEEPER_LIBS) $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
+tabletfs_LDFLAGS = $(TFS_LDFLAGS) -Wl,-u,cluster_serve
 # The same program by another name serves a store without a mount.
 noinst_DATA = tabletfs-server
 CLEANFILES += tabletfs-server

@@ -2,6 +2,7 @@
 /*
  * tabletfs DATADIR MOUNTPOINT [-o options]
  * tabletfs-server DATADIR [-o options]
+ * tabletfs-server zk://HOST:PORT/CLUSTER DIR [-o options]
  *
  * One daemon: it opens the store and serves it at its socket (engine/serve.h).  tabletfs
  * also mounts it.
@@ -140,7 +141,7 @@ static int open_store(const struct command *c)
 	memory_warn(o);
 	errors = msg_error_count();
 	/* A read-only mount keeps what it has read for ever, so nobody may change the store. */
-	with.serve = !fs.shared && !fs.read_only;
+	with.serve = c->server || (!fs.shared && !fs.read_only);
 	err = tfs_open(c->source, o, &fs.store, &why);
 	/* An error that the engine has logged is on standard error already. */
 	if (err && msg_error_count() == errors)

@@ -33,7 +33,8 @@ enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
 	{                                                                                                                          \
 		"http=%s", offsetof(struct command, http), 0                                                                       \
 	}
-static const struct fuse_opt server_spec[] = {BOTH, OPTION("while-used", while_used), FUSE_OPT_END};
+static const struct fuse_opt server_spec[] = {BOTH, OPTION("while-used", while_used),
+	{"listen=%s", offsetof(struct command, listen), 0}, {"keys=%s", offsetof(struct command, keys), 0}, FUSE_OPT_END};
 static const struct fuse_opt mount_spec[] = {BOTH, OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
 	OPTION("quiet", quiet), OPTION("latest", latest), {"timeout=%s", offsetof(struct command, timeout), 0},
 	{"coherence=%s", offsetof(struct command, coherence), 0}, {"keys=%s", offsetof(struct command, keys), 0},
@@ -59,7 +60,19 @@ static int take_operand(struct command *c, const char *arg)
 		c->source = strdup(arg);
 	else if (!c->mountpoint && !c->server)
 		c->mountpoint = strdup(arg);
-	else {
+	else if (c->server && strncmp(c->source, "zk://", 5) == 0 && !c->has_directory) {
+		char *dir = realpath(arg, NULL), *text = NULL;
+
+		if (!dir || asprintf(&text, "%s%s", c->source, dir) < 0) {
+			fprintf(stderr, "%s: %s: %s\n", command_name(), arg, strerror(errno));
+			free(dir);
+			return -1;
+		}
+		free(dir);
+		free(c->source);
+		c->source = text;
+		c->has_directory = true;
+	} else {
 		fprintf(stderr, "%s: %s: one argument too many\n", command_name(), arg);
 		return -1;
 	}
@@ -105,12 +118,16 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 static int server_help(void)
 {
 	fputs("usage: tabletfs-server DATADIR [options]\n"
+	      "       tabletfs-server zk://HOST:PORT[,HOST:PORT]/CLUSTER DIR -o listen=ADDR:PORT,keys=FILE\n"
 	      "       tabletfs-server -o config=FILE [options]   (FILE names DATADIR)\n"
 	      "\n"
 	      "Serves the store of a data directory (made if absent or empty) at DATADIR/socket,\n"
-	      "to mounts of unix:DATADIR, tabletctl and programs of the library.\n"
+	      "to mounts of unix:DATADIR, tabletctl and programs of the library.  The second form\n"
+	      "is a server of a cluster (tabletfs-cluster(7)).\n"
 	      "\n"
-	      "    -f                     stay in the foreground\n" HELP_FOR_BOTH,
+	      "    -f                     stay in the foreground\n" HELP_FOR_BOTH
+	      "    -o listen=ADDR:PORT    serve hosts with a key there\n"
+	      "    -o keys=FILE           the keys of these hosts\n",
 		stdout);
 	return 0;
 }
@@ -176,6 +193,8 @@ static void apply_command(const struct command *c, struct tfs_options *o)
 		snprintf(o->http, sizeof(o->http), "%s", c->http);
 	if (c->keys)
 		snprintf(o->keys, sizeof(o->keys), "%s", c->keys);
+	if (c->listen)
+		snprintf(o->listen, sizeof(o->listen), "%s", c->listen);
 	if (c->timeout)
 		(void)!units_duration(c->timeout, &o->timeout_us);
 	if (c->coherence)
@@ -343,8 +362,16 @@ static bool is_right(const struct command *c)
 		fprintf(stderr, "%s: ssh=%s: is too long\n", command_name(), c->ssh);
 		return false;
 	}
-	if (c->server && c->at.kind != SOURCE_DIR) {
+	if (c->listen && strlen(c->listen) >= sizeof(c->settings.listen)) {
+		fprintf(stderr, "%s: listen=%s: is too long\n", command_name(), c->listen);
+		return false;
+	}
+	if (c->server && c->at.kind != SOURCE_DIR && c->at.kind != SOURCE_CLUSTER) {
 		fprintf(stderr, "%s: %s: not a data directory\n", command_name(), c->source);
+		return false;
+	}
+	if (!c->server && c->at.kind == SOURCE_CLUSTER) {
+		fprintf(stderr, "%s: %s: a mount names the servers: tls://HOST:PORT[,HOST:PORT]\n", command_name(), c->source);
 		return false;
 	}
 	return true;
@@ -414,6 +441,7 @@ void command_free(struct command *c)
 	free(c->timeout);
 	free(c->coherence);
 	free(c->keys);
+	free(c->listen);
 	free(c->ssh);
 }
 

@@ -17,11 +17,13 @@ struct command {
 	char *http;                /* of -o http=ADDRESS; NULL: not given */
 	char *timeout, *coherence; /* of -o timeout=TIME and -o coherence=TIME; NULL: not given */
 	char *keys;                /* of -o keys=FILE, absolute; NULL: not given */
+	char *listen;              /* of -o listen=ADDR:PORT of a server; NULL: not given */
 	char *ssh;                 /* of -o ssh=COMMAND; NULL: not given */
 	char *check;               /* the file of --check-config */
 	int foreground, debug, single, help, version, print;
 	int read_only, sync, quiet, latest, while_used;
-	bool own_source; /* fsname= was given */
+	bool own_source;    /* fsname= was given */
+	bool has_directory; /* the source of a server of a cluster ends with its directory */
 	struct tfs_options settings;
 };
 

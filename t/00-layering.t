@@ -47,7 +47,8 @@ my $longest_test = 1100;  # of a test: rows of cases
 sub component {
 	my ($path) = @_;
 	return $1 if $path =~ m{^engine/([^/]+)/};
-	return 'open' if $path =~ m{^engine/(?:open|serve|join)\.[ch]$};
+	return 'tool' if $path eq 'master/main.c';
+	return 'open' if $path =~ m{^engine/(?:open|serve|join|host|peers|tellers|site|cluster|lead|init)\.[ch]$};
 	return 'tabletfs.h' if $path eq 'engine/tabletfs.h';
 	return 'model' if $path =~ m{^t/model/};
 	return $1 if $path =~ m{^(fs|master|t|man|tools)/};

@@ -11,7 +11,8 @@ like "$session" 'mkdir -p webtable' "README has a session"
 is "$(head -n 1 <<<"$session")" "cd mnt" "which begins with cd mnt"
 
 ok "the store mounts" mount_store
-ok "with a data directory made" test -d "$D"
+[ "$OVER" = cluster ] && made=$C/data || made=$D
+ok "with a data directory made" test -d "$made"
 is "$(ls -A "$M")" "" "a new store is empty"
 
 cd "$W" || exit 1

@@ -15,6 +15,8 @@
 #define UNIX_SCHEME "unix:"
 #define TLS_SCHEME "tls://"
 #define TCP_SCHEME "tcp://"
+#define ZK_SCHEME "zk://"
+#define CLUSTER_NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 /* ---- the text ---- */
 
@@ -122,6 +124,33 @@ static bool begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* HOST:PORT[,HOST:PORT]/CLUSTER/DIR */
+static int parse_cluster(const char *text, struct store_source *out, char **why)
+{
+	static const char form[] = "must be zk://HOST:PORT[,HOST:PORT]/CLUSTER and a directory";
+	const char *list = text + strlen(ZK_SCHEME), *name = strchr(list, '/'), *dir = name ? strchr(name + 1, '/') : NULL;
+	char *hosts = name ? strndup(list, (size_t)(name - list)) : NULL;
+	int err;
+
+	if (!dir) {
+		free(hosts);
+		return wrong(why, text, form);
+	}
+	if (!hosts)
+		return -ENOMEM;
+	err = parse_addresses(text, hosts, out, why);
+	free(hosts);
+	if (err)
+		return err;
+	out->host = strndup(name + 1, (size_t)(dir - name - 1));
+	out->dir = strdup(dir);
+	if (!out->host || !out->dir)
+		return -ENOMEM;
+	return *out->host && strspn(out->host, CLUSTER_NAME_CHARS) == strlen(out->host) && *out->host != '.'
+		? 0
+		: wrong(why, text, "the name of a cluster has letters, digits, '_', '-' and '.' only");
+}
+
 static int parse(const char *text, struct store_source *out, char **why)
 {
 	const char *dir = text;
@@ -133,6 +162,10 @@ static int parse(const char *text, struct store_source *out, char **why)
 	if (begins(text, TLS_SCHEME) || begins(text, TCP_SCHEME)) {
 		out->kind = begins(text, TLS_SCHEME) ? SOURCE_TLS : SOURCE_TCP;
 		return parse_addresses(text, text + strlen(TLS_SCHEME), out, why);
+	}
+	if (begins(text, ZK_SCHEME)) {
+		out->kind = SOURCE_CLUSTER;
+		return parse_cluster(text, out, why);
 	}
 	if (begins(text, UNIX_SCHEME)) {
 		out->kind = SOURCE_UNIX;
@@ -312,7 +345,7 @@ int store_source_find(const char *text, struct store_source *out, char **why)
 
 static int add_addresses(const struct store_source *s, struct buf *out)
 {
-	int err = buf_printf(out, "%s", s->kind == SOURCE_TLS ? TLS_SCHEME : TCP_SCHEME);
+	int err = 0;
 
 	for (unsigned i = 0; i < s->address_count && !err; i++) {
 		const bool six = strchr(s->addresses[i].host, ':');
@@ -321,6 +354,29 @@ static int add_addresses(const struct store_source *s, struct buf *out)
 			s->addresses[i].port);
 	}
 	return err;
+}
+
+static int add_network(const struct store_source *s, struct buf *out)
+{
+	const char *scheme = s->kind == SOURCE_TLS ? TLS_SCHEME : s->kind == SOURCE_TCP ? TCP_SCHEME : ZK_SCHEME;
+	int err = buf_printf(out, "%s", scheme);
+
+	if (!err)
+		err = add_addresses(s, out);
+	if (!err && s->kind == SOURCE_CLUSTER)
+		err = buf_printf(out, "/%s%s", s->host, s->dir);
+	return err;
+}
+
+char *store_source_hosts(const struct store_source *s)
+{
+	struct buf b = {0};
+
+	if (add_addresses(s, &b) || buf_u8(&b, 0)) {
+		buf_fini(&b);
+		return NULL;
+	}
+	return (char *)b.p;
 }
 
 static int add_ssh(const struct store_source *s, struct buf *out)
@@ -345,7 +401,7 @@ static int add_directory(const struct store_source *s, struct buf *out)
 char *store_source_text(const struct store_source *s)
 {
 	struct buf b = {0};
-	int err = store_source_directory(s) ? add_directory(s, &b) : s->kind == SOURCE_SSH ? add_ssh(s, &b) : add_addresses(s, &b);
+	int err = store_source_directory(s) ? add_directory(s, &b) : s->kind == SOURCE_SSH ? add_ssh(s, &b) : add_network(s, &b);
 
 	if (!err)
 		err = buf_u8(&b, 0);

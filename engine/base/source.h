@@ -7,6 +7,9 @@
  *	[USER@]HOST:DATADIR             the process that serves it at another host, over ssh
  *	tls://HOST:PORT[,HOST:PORT]     servers, over TLS
  *	tcp://HOST:PORT[,HOST:PORT]     servers, over TCP without protection
+ *	zk://HOST:PORT[,HOST:PORT]/CLUSTER/DIR
+ *	                                a cluster: ZooKeeper's servers, the cluster's name there, and
+ *	                                its directory, as its own programs name it
  *
  * A text with a slash before its first colon is a directory.  A numeric IPv6 address has
  * brackets.  Neither USER nor HOST begins with "-", or has characters that mean something to
@@ -21,18 +24,18 @@
 #include "engine/base/bytes.h"
 
 #define SOURCE_MAX 4095u         /* bytes of a text */
-#define SOURCE_ADDRESSES_MAX 16u /* of tls: and tcp: */
+#define SOURCE_ADDRESSES_MAX 16u /* of tls:, tcp: and zk: */
 
-enum source_kind { SOURCE_DIR, SOURCE_UNIX, SOURCE_SSH, SOURCE_TLS, SOURCE_TCP };
+enum source_kind { SOURCE_DIR, SOURCE_UNIX, SOURCE_SSH, SOURCE_TLS, SOURCE_TCP, SOURCE_CLUSTER };
 
 struct source_address {
 	char *host, *port; /* host: a name or a numeric address, without brackets; port: from 1 to 65535 */
 };
 struct store_source {
 	enum source_kind kind;
-	char *dir;  /* DIR, UNIX: the data directory; SSH: the one at the host, "." is where its login begins; else NULL */
-	char *host; /* SSH: [USER@]HOST, as ssh takes it; else NULL */
-	struct source_address *addresses; /* TLS, TCP */
+	char *dir;  /* DIR, UNIX, CLUSTER: the data directory; SSH: the one at the host, "." is where its login begins; else NULL */
+	char *host; /* SSH: [USER@]HOST, as ssh takes it; CLUSTER: its name; else NULL */
+	struct source_address *addresses; /* TLS, TCP, CLUSTER */
 	unsigned address_count;
 };
 /* -EINVAL: the text names no source.  After an error *why is one line, or NULL; the caller frees it. */
@@ -46,6 +49,8 @@ int store_source_find(const char *text, struct store_source *out, char **why) TF
 void store_source_fini(struct store_source *s);
 /* The text of s, with the absolute path of a directory of this host.  The caller frees it.  NULL: out of memory. */
 char *store_source_text(const struct store_source *s);
+/* HOST:PORT[,HOST:PORT].  The caller frees it.  NULL: out of memory. */
+char *store_source_hosts(const struct store_source *s);
 /* Copies s, with the absolute path of a directory of this host. */
 int store_source_copy(const struct store_source *s, struct store_source *out) TFS_MUST;
 /* Returns true if another process serves the source: it is never opened by the caller itself. */

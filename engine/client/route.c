@@ -583,6 +583,8 @@ static int route_request(struct router *r, struct patience *t, const struct ts_r
 {
 	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE || q->method == TS_POLL)
 		return route_scan(r, t, q, a);
+	if (q->method == TS_SYNC && r->o.synced)
+		return 0;
 	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES || q->method == TS_COPY_TABLE)
 		return route_to_all(r, t, q, a);
 	if (is_mutation(q) && q->row_count > 1)

@@ -43,6 +43,7 @@ struct route_options {
 	 * reads the file "root" and METADATA itself.
 	 */
 	int (*locate)(void *servers_arg, uint32_t table, struct tfs_bytes row, struct ss_answer *a);
+	bool synced;          /* every commit is on disk before it is answered, so TS_SYNC has nothing to do */
 	size_t cache_bytes;   /* limit of the cache of locations; 0: ROUTE_CACHE_BYTES */
 	uint64_t patience_us; /* the pauses of one request and the waits for its lost answers, together; 0: ROUTE_PATIENCE_US */
 	/* Sleeps; NULL: usleep.  A simulation has its own. */

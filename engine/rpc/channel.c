@@ -76,6 +76,7 @@ struct channel {
 	uint8_t store[16]; /* the store's id, once it is known */
 	size_t store_n;
 	bool watches, unreachable; /* unreachable: it was logged */
+	bool ended;                /* the server has ended (channel_end) */
 	_Atomic bool squash_root;  /* as the server's HELLO has it */
 	struct tfs_login login;    /* as the server's HELLO has it */
 };
@@ -213,6 +214,7 @@ static void begin(void *conn)
 static int say_hello(struct channel *c, struct link *l, char **why)
 {
 	struct hello h = {.version = HELLO_VERSION,
+		.server = c->o.server,
 		.client = c->o.client,
 		.large = l->large,
 		.single = dial_is_single(c->o.dial),
@@ -290,6 +292,8 @@ static int connection(struct channel *c, bool large, struct conn **out, char **w
 			err = stop_asked_waiting(true) ? -WAIT_INTERRUPTED : 0;
 			mutex_lock(&c->lock);
 		}
+	if (c->ended && !err)
+		err = -UNREACHABLE;
 	if (!c->conn[large] && !err) {
 		c->connecting[large] = true;
 		mutex_unlock(&c->lock);
@@ -312,21 +316,24 @@ static int connection(struct channel *c, bool large, struct conn **out, char **w
 int channel_watch(struct channel *c)
 {
 	struct conn *conn;
-	bool connected;
+	bool connected, watches;
+	char *why = NULL;
 	int err;
 
 	mutex_lock(&c->lock);
 	connected = c->conn[0] != NULL;
+	watches = c->watches;
 	c->watches = true;
 	conn = c->conn[0];
 	if (connected)
 		conn_get(conn);
 	mutex_unlock(&c->lock);
 	if (!connected) {
-		err = connection(c, false, &conn, NULL);
+		err = connection(c, false, &conn, &why);
+		free(why);
 		if (err)
 			return err;
-	} else {
+	} else if (!watches) {
 		(void)!conn_send(conn, FRAME_NOTICE, 0, 0, NULL);
 	}
 	conn_put(conn);
@@ -449,7 +456,7 @@ static int call(struct channel *c, enum frame_service service, struct buf *reque
 	err = connection(c, request->n > FRAME_PIECE && !dial_is_single(c->o.dial), &conn, &why);
 	if (err) {
 		mutex_lock(&c->lock);
-		if (!c->unreachable && err != -WAIT_INTERRUPTED)
+		if (!c->unreachable && !c->ended && err != -WAIT_INTERRUPTED)
 			msg_warning("%s: %s", why ? why : dial_name(c->o.dial), why ? "no connection" : error_text(err));
 		c->unreachable = c->unreachable || err != -WAIT_INTERRUPTED;
 		mutex_unlock(&c->lock);
@@ -621,6 +628,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 	int err;
 
 	own.user = q->user ? q->user : c->o.user;
+	own.client = q->client ? q->client : c->o.client;
 	err = ms_request_pack(&own, &request);
 	if (!err)
 		do
@@ -696,6 +704,14 @@ static void nothing(void *arg)
 {
 }
 
+void channel_end(struct channel *c)
+{
+	mutex_lock(&c->lock);
+	c->ended = true;
+	mutex_unlock(&c->lock);
+	hang_up(c);
+}
+
 void channel_free(struct channel *c)
 {
 	if (!c)
@@ -719,7 +735,7 @@ int channel_new(const struct channel_options *o, struct channel **out, char **wh
 		.call = tablets_call, .send = tablets_send, .receive = tablets_receive, .forget = tablets_forget};
 	static const struct master_service_ops master_ops = {.call = master_call};
 	struct channel *c = calloc(1, sizeof(*c));
-	struct conn *conn;
+	struct conn *conn = NULL;
 	int err = c ? events_start() : -ENOMEM;
 
 	if (err) {
@@ -734,12 +750,13 @@ int channel_new(const struct channel_options *o, struct channel **out, char **wh
 	c->master = (struct master_channel){.base.ops = &master_ops, .channel = c};
 	mutex_init(&c->lock, RANK_WIRE);
 	cond_init(&c->connected);
-	err = c->program ? connection(c, false, &conn, why) : -ENOMEM;
+	err = !c->program ? -ENOMEM : o->later ? 0 : connection(c, false, &conn, why);
 	if (err) {
 		channel_free(c);
 		return err;
 	}
-	conn_put(conn);
+	if (!o->later)
+		conn_put(conn);
 	*out = c;
 	return 0;
 }

@@ -23,6 +23,8 @@
 
 struct channel_options {
 	struct dial *dial;           /* how the server is reached */
+	uint64_t server;             /* the incarnation that is wanted; 0: any */
+	bool later;                  /* the first call connects */
 	uint64_t client;             /* the id that requests name; TS_CLIENT_RANDOM is set */
 	const char *program;         /* for the server's list of clients */
 	bool sync;                   /* every mutation is on disk before it is answered */
@@ -39,15 +41,17 @@ struct channel_options {
 
 struct channel;
 /*
- * Connects.  Copies o, and takes its dial, also after an error.  Errors: those of dial_connect and
+ * Connects, unless o->later.  Copies o, and takes its dial, also after an error.  Errors: those of dial_connect and
  * of the server's HELLO.  *why: one line, or NULL; the caller frees it.
  */
 int channel_new(const struct channel_options *o, struct channel **out, char **why) TFS_MUST;
 /* No call may be running. */
 void channel_free(struct channel *c);
+/* The server has ended: calls return -UNREACHABLE, or -ANSWER_LOST if they were sent, from now on. */
+void channel_end(struct channel *c);
 struct tablet_service *channel_tablets(struct channel *c);
 struct master_service *channel_master(struct channel *c);
-/* From now on the server tells what others change. */
+/* From now on the server tells what others change.  Connects, if there is no connection; so it is called again after a loss. */
 int channel_watch(struct channel *c) TFS_MUST;
 /* Confirms to the server: all that this notice and the earlier ones name was dropped. */
 void channel_heard(struct channel *c, uint64_t notice);

@@ -10,14 +10,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define CONNECT_US 5000000u /* for an address */
+#define CONNECT_US 5000000u  /* for an address */
+#define GREETING_US 5000000u /* for its HELLO, if there is another address */
 
 struct dial {
 	struct store_source source;
 	char *name;
-	char *dir;       /* DIR, UNIX: its path without links */
-	struct tls *tls; /* TLS */
-	struct ssh *ssh; /* SSH */
+	char *dir;             /* DIR, UNIX: its path without links */
+	struct tls *tls;       /* TLS */
+	struct ssh *ssh;       /* SSH */
+	_Atomic unsigned next; /* TLS, TCP: the address that is tried first */
 };
 
 /* The other end must be root or the owner of the store's file FORMAT. */
@@ -54,10 +56,11 @@ static int connect_here(struct dial *d, struct dialled *out, char **why)
 
 static int connect_network(struct dial *d, struct dialled *out, char **why)
 {
+	const unsigned first = d->next;
 	int err = -EHOSTUNREACH;
 
 	for (unsigned i = 0; i < d->source.address_count && err; i++) {
-		const struct source_address *a = &d->source.addresses[i];
+		const struct source_address *a = &d->source.addresses[(first + i) % d->source.address_count];
 
 		err = socket_connect_tcp(a->host, a->port, CONNECT_US, &out->fd);
 		if (err)
@@ -102,6 +105,8 @@ int dial_connect(struct dial *d, struct dialled *out, char **why)
 	case SOURCE_TLS:
 	case SOURCE_TCP:
 		return connect_network(d, out, why);
+	case SOURCE_CLUSTER:
+		break;
 	}
 	return -EINVAL;
 }
@@ -118,6 +123,8 @@ bool dial_is_single(const struct dial *d)
 
 uint64_t dial_patience_us(const struct dial *d, uint64_t timeout_us)
 {
+	if (d->source.address_count > 1 && timeout_us > GREETING_US)
+		return GREETING_US;
 	return d->ssh ? ssh_patience_us(d->ssh, timeout_us) : timeout_us;
 }
 
@@ -129,6 +136,7 @@ void dial_greeted(struct dial *d)
 
 void dial_failed(struct dial *d, int err, char **why)
 {
+	d->next++;
 	if (!d->ssh)
 		return;
 	ssh_failed(d->ssh, why);

@@ -35,6 +35,10 @@ static int watched_call(struct tablet_service *s, const struct ts_request *q, st
 	err = ts_call(l->tablets, q, a);
 	if (request_changes(q) && may_be_applied(err))
 		listen_note_cells(l, q);
+	if (q->method == TS_UNLOAD && may_be_applied(err))
+		listen_note_tablets(l, q);
+	if (q->method == TS_NOTE_SCHEMAS)
+		listen_note_schemas(l, q->incarnation);
 	return err;
 }
 
@@ -163,6 +167,9 @@ static int serve_master(struct peer *p, struct tfs_bytes request, struct buf *an
 
 	if (!err) {
 		a.err = peer_may_ask_master(&p->rights, &q);
+		/* A server passes on the request of its client. */
+		if (!(p->rights.key && p->rights.key->role == KEY_CLUSTER))
+			q.client = p->rights.client;
 		if (!a.err)
 			a.err = limit_master(p, &q);
 		if (!a.err) {

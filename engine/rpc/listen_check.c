@@ -95,8 +95,8 @@ int peer_may_ask_tablets(const struct peer_rights *p, struct ts_request *q)
 	const bool cluster = p->key && p->key->role == KEY_CLUSTER;
 	struct scan_spec *spec = (struct scan_spec *)(uintptr_t)q->spec; /* decoded for this request */
 
-	/* Only a caller in this process has no client, and only servers have a term. */
-	if (q->token.client != p->client || (q->term && !cluster))
+	/* Requests of masters, between servers, and of callers in this process have no client; only masters' have a term. */
+	if ((q->token.client != p->client && (q->token.client || !cluster)) || (q->term && !cluster))
 		return -EBADMSG;
 	if (!cluster && (rule == REFUSED || (rule == USER_TABLE && q->table < META_FIRST_USER_TABLE)))
 		return -EPERM;

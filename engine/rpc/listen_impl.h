@@ -142,5 +142,7 @@ void notice_sent(struct peer *p);
 void notice_closed(struct peer *p);
 /* A request of the client has changed cells.  Returns when all others were told. */
 void listen_note_cells(struct listener *l, const struct ts_request *q);
+/* The same for tablets that another server is about to serve: nothing of their tables can be kept that was read here. */
+void listen_note_tablets(struct listener *l, const struct ts_request *q);
 
 #endif

@@ -17,6 +17,7 @@
 #include "engine/rpc/listen_impl.h"
 
 #include "engine/base/clock.h"
+#include "engine/meta/meta.h"
 #include "engine/rpc/events.h"
 
 #include <errno.h>
@@ -267,6 +268,28 @@ void listen_note_cells(struct listener *l, const struct ts_request *q)
 		return;
 	mutex_lock(&l->lock);
 	tell(l, add_change(l, q, q->token.client));
+	mutex_unlock(&l->lock);
+}
+
+void listen_note_tablets(struct listener *l, const struct ts_request *q)
+{
+	struct notice_row row = {0};
+	struct watcher *w;
+
+	if (!atomic_load(&l->remote_watchers))
+		return;
+	mutex_lock(&l->lock);
+	l->changes++;
+	TAILQ_FOREACH (w, &l->watchers, link) {
+		for (uint32_t i = 0; i < q->tablet_count; i++) {
+			row.table = q->tablets[i].table;
+			if (row.table >= META_FIRST_USER_TABLE)
+				notices_add(&w->queue, &row);
+		}
+		if (!w->oldest)
+			w->oldest = l->changes;
+	}
+	tell(l, l->changes);
 	mutex_unlock(&l->lock);
 }
 

@@ -39,7 +39,8 @@ enum ms_method {
 	F(POINTER, 13, tfs_schema_edit, edit)                                                                                      \
 	F(VALUE, 14, bool, of_all)                                                                                                 \
 	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */                                                          \
-	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks, or NULL for the owner of the store */
+	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks, or NULL for the owner of the store */    \
+	F(VALUE, 17, uint64_t, client)       /* the id in its HELLO: it need not be told of its own change */
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

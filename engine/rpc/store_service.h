@@ -27,6 +27,7 @@ enum ss_method {
 	SS_CLIENTS,       /* -> bytes, a text: of all clients, or of those of the user */
 	SS_DISCONNECT,    /* number: of a client; this and the next one by the owner of the store */
 	SS_ALLOW,         /* number */
+	SS_LOAD,          /* -> servers: the server that is asked, of a cluster; by the owner of the store */
 	SS_METHODS
 };
 

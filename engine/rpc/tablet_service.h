@@ -138,6 +138,12 @@ enum ts_method {
 	 * -SCAN_UNKNOWN: the server has no such action; it may have been carried out.
 	 */
 	TS_POLL,
+	/*
+	 * incarnation: the client that has changed them; 0: another one.  The master tells each server of a cluster
+	 * that tables, snapshots or schemas have changed.  The server reads all schemas, and answers when everybody
+	 * whom it tells of changes has dropped what it keeps (listen_note_schemas).
+	 */
+	TS_NOTE_SCHEMAS,
 	TS_METHODS
 };
 
@@ -218,7 +224,7 @@ struct ts_assigned {
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
 	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY: in rising order; LOAD */                                         \
-	F(VALUE, 28, uint64_t, incarnation)              /* SEAL, BURY, SORT */                                                    \
+	F(VALUE, 28, uint64_t, incarnation)              /* SEAL, BURY, SORT, NOTE_SCHEMAS */                                      \
 	F(VALUE, 29, uint32_t, part)                     /* SORT */                                                                \
 	F(VALUE, 30, uint32_t, parts)
 struct ts_request {

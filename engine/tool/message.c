@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 void complain(const char *fmt, ...)
 {
@@ -141,4 +142,23 @@ void report_fini(struct report *r)
 		HASH_DEL(r->printed, p);
 		free(p);
 	}
+}
+
+const char *program_beside(const char *name)
+{
+	char self[4096];
+	const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n > 0) {
+		self[n] = 0;
+		slash = strrchr(self, '/');
+		if (slash) {
+			const char *beside = text("%.*s/%s", (int)(slash - self), self, name);
+
+			if (access(beside, X_OK) == 0)
+				return beside;
+		}
+	}
+	return name;
 }

@@ -9,7 +9,7 @@
 #include "engine/lock/identity.h"
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
-#include "engine/open.h"
+#include "engine/host.h"
 #include "engine/tool/offline.h"
 
 #include <errno.h>

@@ -188,30 +188,10 @@ static int relay(int fd)
 
 /* ---- serve: a server of this user's session ---- */
 
-/* The program that was installed beside this one, or else in PATH. */
-static const char *server_program(void)
-{
-	char self[4096];
-	const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
-
-	if (n > 0) {
-		self[n] = 0;
-		slash = strrchr(self, '/');
-		if (slash) {
-			const char *beside = text("%.*s/" SERVER, (int)(slash - self), self);
-
-			if (access(beside, X_OK) == 0)
-				return beside;
-		}
-	}
-	return SERVER;
-}
-
 /* Starts a server, which goes to the background when it serves.  What it says before that is appended to *said. */
 static int start_server(const char *dir, struct buf *said)
 {
-	char *argv[] = {text("%s", server_program()), text("-o"), text("while-used"), text("--"), text("%s", dir), NULL};
+	char *argv[] = {text("%s", program_beside(SERVER)), text("-o"), text("while-used"), text("--"), text("%s", dir), NULL};
 	posix_spawn_file_actions_t files;
 	int pipe[2], status, err;
 	pid_t pid;

@@ -6,7 +6,7 @@
 #include "engine/lock/identity.h"
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
-#include "engine/open.h"
+#include "engine/host.h"
 #include "engine/tool/repair.h"
 
 #include <errno.h>

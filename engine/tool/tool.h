@@ -40,7 +40,8 @@ struct command {
 };
 extern const struct command check_command, repair_command, dump_command, put_command, delete_command, increment_command,
 	mutate_command, import_command, export_command, scan_command, get_command, count_command, compact_command, ctl_command,
-	config_command, status_command, bench_command, probe_command, keys_command, serve_command, complete_command;
+	config_command, status_command, bench_command, probe_command, keys_command, serve_command, complete_command,
+	cluster_command, init_command;
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -52,6 +53,8 @@ void no_memory(void) __attribute__((noreturn));
 #define tool_grow(array, count) (array_grow(&(array), count, sizeof(*(array))) ? no_memory() : (void)0)
 /* A formatted string that stays until the end of the program, as a path. */
 char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The path of a program that was installed beside this one, or else its name, for PATH. */
+const char *program_beside(const char *name);
 /* A path that the user gave, as file_real() resolves it. */
 const char *given(const char *path);
 /*

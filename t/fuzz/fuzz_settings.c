@@ -9,7 +9,7 @@
 #include "engine/base/counter.h"
 #include "engine/base/msg.h"
 #include "engine/base/units.h"
-#include "engine/open.h"
+#include "engine/host.h"
 #include "engine/schema/schema.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 # same (two files), py (a Python snippet that uses tap.py), then done_testing.
 # TABLETFS=PROGRAM and MODEL=1 run a test with another daemon, which loses its
 # data at an unmount.  OVER=unix runs it on a mount that reaches the store through the socket of a
-# second daemon, which serves it.
+# second daemon, which serves it; OVER=cluster on a mount of a cluster in $C.
 set -u
 SRC=$(cd "${SRC:-$(dirname "$0")/..}" && pwd)
 BUILD=$(cd "${BUILD:-.}" && pwd)
@@ -182,6 +182,20 @@ mounted() {
 	[[ $mounts == *" $1 fuse"* ]]
 }
 
+# start_cluster [ARGUMENT...]: runs a cluster in $C.  Sets $CLUSTER to its source; $C/keys is the key of mounts.
+start_cluster() {
+	has java || cannot_run "there is no java for ZooKeeper"
+	rm -f "$W/cluster.out" # of an earlier one
+	"$TABLETCTL" cluster start "$@" "$C" >"$W/cluster.out" 2>"$W/cluster.err" </dev/null &
+	server=$!
+	if ! wait_for "the cluster" eval "! runs $server || [ -s '$W/cluster.out' ]" || ! runs "$server"; then
+		diag <"$W/cluster.err"
+		for log in "$C"/*.log; do tail -n 5 "$log" | diag; done
+		server=
+		return 1
+	fi
+	read -r _ _ _ CLUSTER _ <"$W/cluster.out"
+}
 # serve_store [ARGUMENT...]: with OVER, serves $D by a daemon without a mount, with the settings among the arguments.
 serve_store() {
 	local a
@@ -211,7 +225,11 @@ end_server() {
 # mount_store [ARGUMENT...]: mounts $D on $M with a daemon in the foreground.
 mount_store() {
 	local source=$D
-	if [ -n "$OVER" ]; then
+	if [ "$OVER" = cluster ]; then
+		start_cluster || return 1
+		source=$CLUSTER
+		set -- "$@" -o "keys=$C/keys"
+	elif [ -n "$OVER" ]; then
 		serve_store "$@" || return 1
 		source=$OVER:$D
 	fi
@@ -264,7 +282,7 @@ unmount_store() {
 }
 # A store that is not in use must be undamaged.
 check_store() {
-	[ -z "$MODEL" ] || return 0
+	[ -z "$MODEL" ] && [ "$OVER" != cluster ] || return 0
 	if ! T=120 t "$TABLETCTL" check "$D" >"$W/.check" 2>&1; then
 		fail "tabletctl check"
 		diag <"$W/.check"
@@ -310,7 +328,7 @@ clean_up() {
 	done
 	[ -z "$server" ] || ! runs "$server" || kill -9 "$server" 2>/dev/null
 	[ -z "$daemon" ] || ! runs "$daemon" || { kill -9 "$daemon" && wait "$daemon"; } 2>/dev/null
-	jobs -p | xargs -r kill -9 2>/dev/null
+	jobs -p | xargs -r kill -9 2>/dev/null # the processes of a cluster end with their supervisor
 	if [ -n "${KEEP:-}" ]; then echo "# kept: $W"; else rm -rf "$W"; fi
 	if [ -z "$finished" ]; then
 		echo "# the script ended early, with status $status"
@@ -324,7 +342,8 @@ W=$(mktemp -d "${TMPDIR:-/tmp}/tfs-test.XXXXXX") || exit 1
 chmod 755 "$W"
 D=$W/data
 M=$W/mnt
-export W D M TABLETFS TABLETCTL SRC BUILD
+C=$W/cluster
+export W D M C TABLETFS TABLETCTL SRC BUILD
 mkdir "$M"
 mkfifo "$W/.never"
 trap clean_up EXIT

@@ -5,7 +5,7 @@
 #include "engine/base/msg.h"
 #include "engine/lock/session.h"
 #include "engine/lock/term.h"
-#include "engine/open.h"
+#include "engine/host.h"
 #include "t/sim/plant.h"
 
 #include <errno.h>

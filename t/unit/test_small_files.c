@@ -6,7 +6,7 @@
  */
 #include "engine/base/envelope.h"
 #include "engine/lock/lock_format.h"
-#include "engine/open.h"
+#include "engine/host.h"
 #include "engine/sstable/blockfile.h"
 #include "t/unit/server_lib.h"
 

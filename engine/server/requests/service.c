@@ -512,6 +512,12 @@ static bool needs_schemas(const struct ts_request *q)
 	return q->table >= META_FIRST_USER_TABLE || q->method == TS_FILES;
 }
 
+/* The part that tells others (engine/rpc/listen.c) comes after it. */
+static int serve_note_schemas(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	return schemas_read_all(s);
+}
+
 static int serve_request(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	static int (*const functions[TS_METHODS])(struct server * s, const struct ts_request *q, struct ts_answer *a) = {
@@ -536,6 +542,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_UNLOAD] = tablets_unload,
 		[TS_LIST] = list_tablets,
 		[TS_FILES] = files_call,
+		[TS_NOTE_SCHEMAS] = serve_note_schemas,
 	};
 	struct server *s = (struct server *)service;
 	const uint64_t since_us = traffic_begin(q);

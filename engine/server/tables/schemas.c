@@ -304,7 +304,7 @@ static int user_table_read_any(void *arg, const char *file)
 	return err == -EBADMSG ? 0 : err;
 }
 
-static int schemas_read_all(struct server *s)
+int schemas_read_all(struct server *s)
 {
 	int err = lock_sync(s->locks);
 

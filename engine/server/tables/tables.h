@@ -177,6 +177,8 @@ struct schemas {
 };
 /* Reads the schemas of all tables, and watches them.  *why is set as server_start sets it. */
 int schemas_load(struct server *s, char **why) TFS_MUST;
+/* Reads all files of schemas. */
+int schemas_read_all(struct server *s) TFS_MUST;
 /* Queues the task. */
 void schemas_soon(struct server *s);
 /* In an embedded store: on return the server has every schema that was stored before the call. */

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A master of a cluster: its election, its term, and its listener (paper, section 5.1).
+ *
+ * One thread waits for the file "master" of the lock service.  When this process has made it,
+ * the thread makes the master, has all tablets assigned, and from then on calls it once a second;
+ * a second thread collects files.  If the term ends, the process ends.
+ *
+ * The listener answers requests for the master only: of servers, which pass on those of their
+ * clients.  While another master leads, the answer is -UNREACHABLE, and the server asks again.
+ */
+#include "engine/cluster.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/hash.h"
+#include "engine/base/msg.h"
+#include "engine/base/mutex.h"
+#include "engine/base/socket.h"
+#include "engine/base/task.h"
+#include "engine/client/route.h"
+#include "engine/lock/term.h"
+#include "engine/meta/meta.h"
+#include "engine/rpc/listen.h"
+#include "engine/rpc/listen_check.h"
+#include "engine/site.h"
+#include "master/master.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define TICK_US 1000000u
+#define AGAIN_US 500000u
+#define BALANCE_TICKS 30u
+#define NOTE_US 8000000u
+#define NOTE_PAUSE_US 100000u
+/* A master holds its lock while its router waits, and only a pass can end the wait. */
+#define MASTER_PATIENCE_US 1000000u
+
+struct lead {
+	struct site site;
+	struct clock *clock;
+	struct router *router;
+	struct listener *listener;
+	struct keys *keys;
+	struct master_service service;
+	struct store_service store;
+	struct tablet_service tablets;
+	struct lock_term term;
+	struct task_pool *pool;
+	struct task task;
+	struct mutex lock; /* RANK_CLIENT: `leads` and the calls of the master by the listener */
+	struct master *_Atomic leads;
+	struct master *master;
+	unsigned ticks;
+	char contents[PEER_ADDRESS_MAX + 20];
+};
+
+/* ---- requests ---- */
+
+struct noting {
+	struct ts_request q;
+	unsigned missed;
+};
+
+static int note_one(void *arg, uint64_t incarnation, struct tablet_service *service)
+{
+	struct noting *n = arg;
+	struct ts_answer a = {0};
+
+	if (ts_call(service, &n->q, &a))
+		n->missed++;
+	ts_answer_fini(&a);
+	return 0;
+}
+
+/* Returns when each live server has told its clients of a change of schemas.  A server that does not answer ends, or has NOTE_US. */
+static void note_schemas(struct lead *l, uint64_t client)
+{
+	const struct tablet_servers servers = site_servers(&l->site);
+	const uint64_t until = monotonic_us() + NOTE_US;
+	struct noting n = {.q = {.method = TS_NOTE_SCHEMAS,
+				   .table = META_FIRST_USER_TABLE,
+				   .incarnation = client,
+				   .term = l->term.number,
+				   .time_left_us = NOTE_US / 4}};
+
+	do {
+		if (n.missed)
+			(void)usleep(NOTE_PAUSE_US);
+		n.missed = 0;
+		(void)!servers.each(servers.arg, note_one, &n);
+	} while (n.missed && monotonic_us() < until);
+}
+
+static int master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+{
+	struct lead *l = (struct lead *)((char *)s - offsetof(struct lead, service));
+	struct master *m = l->leads;
+
+	if (!m)
+		return -UNREACHABLE;
+	a->err = ms_call(master_service(m), q, a);
+	if (q->method != MS_COLLECT && may_be_applied(a->err))
+		note_schemas(l, q->client);
+	return a->err;
+}
+
+static int refuse_store(struct store_service *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
+{
+	return -ENOSYS;
+}
+
+static int refuse_tablets(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	return -TABLET_MOVED;
+}
+
+static int begin_listener(struct lead *l, char **why)
+{
+	static const struct master_service_ops master_ops = {.call = master_call};
+	static const struct store_service_ops store_ops = {.call = refuse_store};
+	static const struct tablet_service_ops tablet_ops = {.call = refuse_tablets};
+	const struct listen_options lo = {.master = &l->service,
+		.store = &l->store,
+		.store_id = tfs_bytes_of(l->site.identity.id, sizeof(l->site.identity.id)),
+		.arg = l};
+	int fd = -1, err;
+
+	l->service.ops = &master_ops;
+	l->store.ops = &store_ops;
+	l->tablets.ops = &tablet_ops;
+	err = keys_load(l->site.options.keys, &l->keys, NULL, why);
+	if (!err)
+		err = listen_new(-1, &l->tablets, &l->listener);
+	if (!err) {
+		err = socket_listen_tcp(l->site.options.listen, &fd);
+		if (err)
+			why_set(why, "listen: %s: %s", l->site.options.listen, strerror(-err));
+	}
+	if (!err)
+		err = listen_network(l->listener, fd, l->keys);
+	return err ? err : listen_start(l->listener, &lo);
+}
+
+/* ---- the term ---- */
+
+static int make_master(struct lead *l)
+{
+	const struct master_options o = {
+		.data_dir = l->site.dir,
+		.locks = l->site.locks,
+		.tablets = route_service(l->router),
+		.servers = site_servers(&l->site),
+		.clock = l->clock,
+		.term = &l->term,
+	};
+	int err = lock_term_begin(l->site.locks, tfs_str(l->contents), &l->term);
+
+	return err ? err : master_new(&o, &l->master);
+}
+
+/* One step of leading.  Returns the time until the next one. */
+static uint64_t step(struct lead *l)
+{
+	char *why = NULL;
+	unsigned moved = 0;
+	int err = 0;
+
+	if (!l->master) {
+		err = make_master(l);
+		if (err == -EBUSY)
+			return TICK_US; /* or the watch of "master" */
+	} else if (!l->leads) {
+		err = master_start(l->master, &why);
+		if (!err)
+			err = master_collect_begin(l->master);
+		if (!err) {
+			l->leads = l->master;
+			msg_notice("the master of the cluster is at %s, in term %llu", l->site.address,
+				(unsigned long long)l->term.number);
+		}
+	} else {
+		err = master_tick(l->master);
+		if (!err && ++l->ticks % BALANCE_TICKS == 0)
+			err = master_balance(l->master, &moved);
+		if (moved)
+			msg_notice("%u tablet%s moved", moved, moved == 1 ? "" : "s");
+	}
+	if (err == -SESSION_ENDED)
+		site_give_up("the term of this master has ended");
+	if (err && err != -EAGAIN)
+		msg_warning("the master: %s", why ? why : error_text(err));
+	free(why);
+	return !l->leads ? err ? AGAIN_US : 0 : TICK_US;
+}
+
+static void run(struct task *t)
+{
+	struct lead *l = (struct lead *)((char *)t - offsetof(struct lead, task));
+
+	task_queue_after(t, step(l));
+}
+
+/* Another master has ended. */
+static void on_master(void *arg, const char *name)
+{
+	struct lead *l = arg;
+
+	if (!l->leads)
+		task_queue(&l->task);
+}
+
+/* ---- begin and end ---- */
+
+void cluster_lead_end(struct lead *l)
+{
+	if (!l)
+		return;
+	if (l->pool) {
+		l->site.locks->ops->unwatch(l->site.locks, on_master, l);
+		task_cancel(&l->task);
+		task_pool_free(l->pool);
+	}
+	listen_free(l->listener);
+	if (l->leads)
+		master_finish(l->master);
+	if (l->term.locks)
+		lock_term_end(&l->term);
+	master_free(l->master);
+	route_free(l->router);
+	keys_put(l->keys);
+	site_close(&l->site);
+	clock_free(l->clock);
+	free(l);
+}
+
+static int begin(struct lead *l, char **why)
+{
+	struct route_options ro = {.patience_us = MASTER_PATIENCE_US};
+	uint64_t word;
+	int err = random_bytes(&word, sizeof(word));
+
+	snprintf(l->contents, sizeof(l->contents), "%s %016llx", l->site.address, (unsigned long long)word);
+	l->clock = clock_new(NULL, NULL);
+	if (!err && !l->clock)
+		err = -ENOMEM;
+	if (!err)
+		err = begin_listener(l, why);
+	ro.client = word | TS_CLIENT_RANDOM;
+	ro.locks = l->site.locks;
+	ro.servers = site_servers(&l->site);
+	if (!err)
+		err = site_connect(&l->site, 0, ro.client, NULL);
+	if (!err)
+		err = route_new(&ro, &l->router);
+	if (!err)
+		err = task_pool_new("master", 1, &l->pool);
+	if (err)
+		return err;
+	task_init(&l->task, l->pool, run);
+	err = l->site.locks->ops->watch(l->site.locks, "master", on_master, l);
+	if (!err)
+		task_queue(&l->task);
+	return err;
+}
+
+int cluster_lead(const struct store_source *at, const struct tfs_options *o, struct lead **out, char **why)
+{
+	struct lead *l = calloc(1, sizeof(*l));
+	int err = l ? site_open(at, o, &l->site, why) : -ENOMEM;
+
+	if (!err)
+		err = site_check(&l->site, why);
+	if (!err)
+		err = begin(l, why);
+	if (err)
+		cluster_lead_end(l);
+	else
+		*out = l;
+	return err;
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the processes of a cluster find each other (site.h). */
+#include "engine/site.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/base/mutex.h"
+#include "engine/base/probe.h"
+#include "engine/base/stop.h"
+#include "engine/base/task.h"
+#include "engine/host.h"
+#include "engine/lock/marker.h"
+#include "engine/lock/zookeeper.h"
+#include "engine/rpc/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SESSION_US 4000000u
+#define MASTER_TRY_US 1000000u /* at one address, before the file "master" is read again */
+#define MASTER_PAUSE_US 50000u
+#define DIGEST_MAX 64u
+
+struct site_master {
+	struct master_service base; /* first */
+	struct site *site;
+	struct peers_options dial;
+	struct task_pool *pool;
+	struct task look;  /* which servers have ended */
+	struct mutex lock; /* RANK_SERVER; guards the next members */
+	char address[PEER_ADDRESS_MAX];
+	struct channel *channel; /* to that address */
+	struct channel **old;    /* of former addresses: calls may be running */
+	unsigned old_count;
+};
+
+void site_give_up(const char *why)
+{
+	msg_error("%s: this process ends", why);
+	_exit(3);
+}
+
+static void on_expired(void *arg)
+{
+	site_give_up("the lock service has ended the session");
+}
+
+/* ---- opening ---- */
+
+/* The first key of the file is the cluster's. */
+static int read_key(const struct tfs_options *o, char digest[DIGEST_MAX], char **why)
+{
+	struct lock_identity identity = {0};
+	uint8_t word[SIPHASH_KEY_BYTES];
+	struct keys *keys = NULL;
+	const struct key *k;
+	int n, err = *o->keys ? keys_load(o->keys, &keys, NULL, why) : -EINVAL;
+
+	if (err) {
+		why_set(why, "keys: a server or master of a cluster needs the file of its keys");
+		return err;
+	}
+	k = keys_count(keys) ? keys_at(keys, 0) : NULL;
+	if (!k || k->role != KEY_CLUSTER) {
+		why_set(why, "%s: its first key is not one of role cluster", o->keys);
+		keys_put(keys);
+		return -EINVAL;
+	}
+	memcpy(identity.secret, k->secret, sizeof(identity.secret));
+	keys_put(keys);
+	identity_key(&identity, "zookeeper", word);
+	n = snprintf(digest, DIGEST_MAX, "tabletfs:");
+	for (unsigned i = 0; i < sizeof(word); i++)
+		n += snprintf(digest + n, DIGEST_MAX - (size_t)n, "%02x", word[i]);
+	return 0;
+}
+
+static int check_options(const struct tfs_options *o, char **why)
+{
+	if (!*o->listen || strncmp(o->listen, "0.0.0.0:", 8) == 0 || strncmp(o->listen, "[::]:", 5) == 0 || *o->listen == ':') {
+		why_set(why, "listen: must be the ADDR:PORT at which the other processes and the mounts reach this one");
+		return -EINVAL;
+	}
+	if (o->insecure_tcp) {
+		why_set(why, "insecure_tcp: the processes of a cluster have keys");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int site_open(const struct store_source *at, const struct tfs_options *o, struct site *s, char **why)
+{
+	char digest[DIGEST_MAX], *hosts = NULL;
+	struct lock_zookeeper_options lo = {.chroot = at->host,
+		.digest = digest,
+		.timeout_us = SESSION_US,
+		.patience_us = o->timeout_us,
+		.expired = on_expired};
+	int err = check_options(o, why);
+
+	*s = (struct site){.options = *o};
+	snprintf(s->address, sizeof(s->address), "%s", o->listen);
+	if (!err)
+		err = read_key(o, digest, why);
+	if (!err && access(at->dir, F_OK)) {
+		err = -errno;
+		why_set(why, "%s: %s", at->dir, strerror(errno));
+	}
+	if (!err) {
+		s->dir = file_real(at->dir);
+		lo.hosts = hosts = store_source_hosts(at);
+		err = s->dir && hosts ? lock_zookeeper_open(&lo, &s->locks, why) : -ENOMEM;
+	}
+	if (!err)
+		s->session_us = lock_zookeeper_timeout_us(s->locks);
+	free(hosts);
+	if (err)
+		site_close(s);
+	return err;
+}
+
+int site_check(struct site *s, char **why)
+{
+	char *format = path_join(s->dir, "FORMAT");
+	bool whole;
+	int err = format ? marker_check(s->locks, s->dir, &s->cluster, why) : -ENOMEM;
+
+	if (!err && !s->cluster) {
+		err = -ENODEV;
+		why_set(why, "%s: no directory of a cluster; 'tabletctl init' makes one", s->dir);
+	}
+	if (!err)
+		err = probe_at_start(s->dir, why);
+	if (!err)
+		err = store_format_check(format, &whole, why);
+	if (!err) {
+		err = identity_read(s->locks, &s->identity);
+		if (err)
+			why_set(why, "the lock service's file " IDENTITY_FILE ": %s", error_text(err));
+	}
+	free(format);
+	return err;
+}
+
+/* ---- other servers ---- */
+
+static void server_file(uint64_t incarnation, char name[40])
+{
+	snprintf(name, 40, "servers/%llu", (unsigned long long)incarnation);
+}
+
+/* Reads a file whose first word is an address. */
+static int read_address(struct lock_service *locks, const char *name, char address[PEER_ADDRESS_MAX])
+{
+	struct buf b = {0};
+	int err = lock_get(locks, name, &b, NULL);
+	size_t n = 0;
+
+	if (!err) {
+		while (n < b.n && b.p[n] != ' ')
+			n++;
+		err = n && n < PEER_ADDRESS_MAX ? 0 : -EBADMSG;
+	}
+	if (!err) {
+		memcpy(address, b.p, n);
+		address[n] = 0;
+	}
+	buf_fini(&b);
+	return err;
+}
+
+static int server_address(void *arg, uint64_t incarnation, char address[PEER_ADDRESS_MAX])
+{
+	char name[40];
+
+	server_file(incarnation, name);
+	return read_address(((struct site *)arg)->locks, name, address);
+}
+
+static struct tablet_service *servers_connect(void *arg, uint64_t incarnation)
+{
+	return peers_connect(((struct site *)arg)->peers, incarnation);
+}
+
+struct incarnations {
+	uint64_t *v;
+	unsigned count;
+};
+
+static int add_incarnation(void *arg, const char *name)
+{
+	struct incarnations *x = arg;
+
+	if (array_grow(&x->v, x->count, sizeof(*x->v)))
+		return -ENOMEM;
+	x->v[x->count++] = strtoull(name, NULL, 10);
+	return 0;
+}
+
+static int list_servers(struct site *s, struct incarnations *x)
+{
+	int err = s->locks->ops->list(s->locks, "servers", add_incarnation, x);
+
+	return err == -ENOENT ? 0 : err;
+}
+
+static int servers_each(void *arg, tablet_server_fn *fn, void *fn_arg)
+{
+	struct site *s = arg;
+	struct incarnations x = {0};
+	int err = list_servers(s, &x);
+
+	for (unsigned i = 0; i < x.count && !err; i++) {
+		struct tablet_service *service = servers_connect(s, x.v[i]);
+
+		err = service ? fn(fn_arg, x.v[i], service) : 0;
+	}
+	free(x.v);
+	return err;
+}
+
+struct tablet_servers site_servers(struct site *s)
+{
+	return (struct tablet_servers){.connect = servers_connect, .each = servers_each, .arg = s};
+}
+
+int site_each_address(struct site *s, int (*fn)(void *arg, uint64_t incarnation, const char *address), void *arg)
+{
+	char address[PEER_ADDRESS_MAX];
+	struct incarnations x = {0};
+	int err = list_servers(s, &x);
+
+	for (unsigned i = 0; i < x.count && !err; i++)
+		if (server_address(s, x.v[i], address) == 0)
+			err = fn(arg, x.v[i], address);
+	free(x.v);
+	return err;
+}
+
+static bool is_listed(void *arg, uint64_t incarnation)
+{
+	const struct incarnations *x = arg;
+	unsigned i = 0;
+
+	while (i < x->count && x->v[i] != incarnation)
+		i++;
+	return i < x->count;
+}
+
+/* Ends the channels of servers whose files are gone. */
+static void look(struct task *t)
+{
+	struct site_master *m = (struct site_master *)((char *)t - offsetof(struct site_master, look));
+	struct incarnations x = {0};
+
+	if (list_servers(m->site, &x) == 0)
+		peers_keep(m->site->peers, is_listed, &x);
+	free(x.v);
+}
+
+static void on_servers(void *arg, const char *name)
+{
+	task_queue(&((struct site_master *)arg)->look);
+}
+
+/* ---- the master ---- */
+
+int site_master_address(struct site *s, char address[PEER_ADDRESS_MAX])
+{
+	return read_address(s->locks, "master", address);
+}
+
+/* Returns the channel to the address.  A former one stays, because calls may be running. */
+static int channel_to(struct site_master *m, const char *address, struct channel **out)
+{
+	int err = 0;
+
+	mutex_lock(&m->lock);
+	if (m->channel && strcmp(address, m->address) != 0) {
+		err = array_grow(&m->old, m->old_count, sizeof(struct channel *));
+		if (!err) {
+			m->old[m->old_count++] = m->channel;
+			m->channel = NULL;
+		}
+	}
+	if (!err && !m->channel) {
+		err = peers_dial(&m->dial, address, 0, &m->channel);
+		snprintf(m->address, sizeof(m->address), "%s", address);
+	}
+	if (!err)
+		*out = m->channel;
+	mutex_unlock(&m->lock);
+	return err;
+}
+
+/*
+ * Until `timeout` a request that was not sent is sent again, also to the next master.  The
+ * master's answer -EAGAIN (a tablet of METADATA is not served) is the caller's matter.
+ */
+static int master_call(struct master_service *base, const struct ms_request *q, struct ms_answer *a)
+{
+	struct site_master *m = (struct site_master *)base;
+	const uint64_t until = monotonic_us() + m->site->options.timeout_us;
+	char address[PEER_ADDRESS_MAX];
+	struct channel *c;
+	int err;
+
+	for (;;) {
+		err = site_master_address(m->site, address);
+		if (!err)
+			err = channel_to(m, address, &c);
+		else if (err == -ENOENT)
+			err = -UNREACHABLE; /* none leads */
+		if (!err)
+			err = ms_call(channel_master(c), q, a);
+		if (err != -UNREACHABLE)
+			break;
+		if (stop_asked_waiting(true))
+			return -WAIT_INTERRUPTED;
+		if (monotonic_us() + MASTER_PAUSE_US > until)
+			return -UNREACHABLE;
+		(void)usleep(MASTER_PAUSE_US);
+	}
+	/* What the master has changed is seen by this process's next reads. */
+	if (q->method != MS_COLLECT)
+		(void)!lock_sync(m->site->locks);
+	return err;
+}
+
+struct master_service *site_master(struct site *s)
+{
+	return &s->master->base;
+}
+
+/* ---- begin and end ---- */
+
+int site_connect(struct site *s, uint64_t self, uint64_t client, struct tablet_service *own)
+{
+	static const struct master_service_ops ops = {.call = master_call};
+	struct peers_options po = {.address = server_address,
+		.arg = s,
+		.kind = SOURCE_TLS,
+		.keys = s->options.keys,
+		.channel = {.client = client, .program = program_invocation_short_name, .sync = true, .timeout_us = MASTER_TRY_US},
+		.self = self,
+		.own = own};
+	struct site_master *m = calloc(1, sizeof(*m));
+	int err = m ? peers_new(&po, &s->peers) : -ENOMEM;
+
+	if (err) {
+		free(m);
+		return err;
+	}
+	s->master = m;
+	m->base.ops = &ops;
+	m->site = s;
+	m->dial = po;
+	mutex_init(&m->lock, RANK_SERVER);
+	err = task_pool_new("site", 1, &m->pool);
+	if (!err) {
+		task_init(&m->look, m->pool, look);
+		err = s->locks->ops->watch(s->locks, "servers/", on_servers, m);
+	}
+	return err;
+}
+
+void site_close(struct site *s)
+{
+	struct site_master *m = s->master;
+
+	if (m) {
+		s->locks->ops->unwatch(s->locks, on_servers, m);
+		if (m->pool) {
+			task_cancel(&m->look);
+			task_pool_free(m->pool);
+		}
+		channel_free(m->channel);
+		for (unsigned i = 0; i < m->old_count; i++)
+			channel_free(m->old[i]);
+		free(m->old);
+		mutex_fini(&m->lock);
+		free(m);
+	}
+	peers_free(s->peers);
+	lock_service_free(s->locks);
+	free(s->dir);
+	*s = (struct site){0};
+}
