@@ -10,11 +10,16 @@ M2=$W/mnt2
 mkdir "$M2"
 mount_store
 mkdir "$M/t"
-"$TABLETFS" -f "unix:$D" "$M2" >"$W/second.out" 2>"$W/second.err" </dev/null &
+source=unix:$D data=$D
+if [ "$OVER" = cluster ]; then
+	source=$CLUSTER data=$CLUSTER
+	export TABLETFS_KEYS=$C/keys
+fi
+"$TABLETFS" -f "$source" "$M2" >"$W/second.out" 2>"$W/second.err" </dev/null &
 second=$!
 second_answers() { mounted "$M2" && t stat -f "$M2"; }
 wait_for "the second mount" second_answers
-py "$M" "$M2" "$D" "${TEST_SEED:-1}" "${COUNT:-$((500 / ${TEST_SHARE:-1}))}" <"$SRC/t/lib/two_views.py"
+py "$M" "$M2" "$data" "${TEST_SEED:-1}" "${COUNT:-$((500 / ${TEST_SHARE:-1}))}" <"$SRC/t/lib/two_views.py"
 fusermount3 -u "$M2"
 wait $second
 is $? 0 "the second mount ends well"
