@@ -20,19 +20,18 @@
 #include "engine/lock/lock.h"
 
 struct lock_zookeeper_options {
-	const char *hosts;    /* "HOST:PORT,..."; names of hosts are resolved once */
-	const char *chroot;   /* CLUSTER */
-	const char *digest;   /* "user:password", which reading and changing need from then on; NULL: anyone may */
-	uint64_t timeout_us;  /* of the session, as asked for */
-	uint64_t patience_us; /* the longest wait for a connection, and for the answer to a read */
-	void (*expired)(
-		void *arg); /* called once when the session has ended, by a thread of the library; only queues work.  May be NULL */
+	const char *hosts;          /* "HOST:PORT,..."; names of hosts are resolved once */
+	const char *chroot;         /* CLUSTER */
+	const char *digest;         /* "user:password", which reading and changing need from then on; NULL: anyone may */
+	uint64_t timeout_us;        /* of the session, as asked for */
+	uint64_t patience_us;       /* the longest wait for a connection, and for the answer to a read */
+	void (*expired)(void *arg); /* called once when the session has ended, under a lock: only queues work.  May be NULL */
 	void *arg;
 };
 #define LOCK_ZOOKEEPER_TIMEOUT_MIN_US UINT64_C(2000000)
 
 /*
- * Begins a session; lock_service_free ends it.  hosts and so on are copied.  After an error *why is a line for the user,
+ * Begins a session; lock_service_free ends it.  hosts and so on are copied.  After an error *why is a line for the user, or NULL,
  * which the caller frees.  -UNREACHABLE; -EACCES: another key; -EINVAL: a wrong option, or ZooKeeper grants a timeout below
  * LOCK_ZOOKEEPER_TIMEOUT_MIN_US.
  */

@@ -141,15 +141,19 @@ int zk_call(struct zk *z, send_fn *send, void *arg, unsigned parts, bool change,
 		err = zk_error(rc);
 		goto fail;
 	}
-	while (!c->done && !z->ended && (change || monotonic_us() < deadline_us)) {
+	while (!c->done && !z->ended) {
+		const uint64_t now = monotonic_us();
+
 		if (change)
 			cond_wait(&z->changed, &z->mutex);
+		else if (now < deadline_us)
+			(void)cond_wait_us(&z->changed, &z->mutex, deadline_us - now);
 		else
-			(void)cond_wait_us(&z->changed, &z->mutex, deadline_us - monotonic_us());
+			break;
 	}
 	if (!c->done) {
 		c->abandoned = true;
-		err = z->ended ? -SESSION_ENDED : -UNREACHABLE;
+		err = z->ended && !change ? -SESSION_ENDED : -UNREACHABLE;
 		mutex_unlock(&z->mutex);
 		return err;
 	}

@@ -25,6 +25,9 @@
  * The context of a watch is the session, not a mark, so a late event finds no freed mark.  A mark is the context of its
  * question, and is not freed before the answer.
  *
+ * The library sends the paths of all watches in one request of at most 1 MiB then, so a
+ * session can watch about 10,000 files.
+ *
  * Rejected: to remove watches in unwatch.  A process watches few names, for as long
  * as it runs.
  */
