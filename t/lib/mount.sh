@@ -328,7 +328,9 @@ clean_up() {
 	done
 	[ -z "$server" ] || ! runs "$server" || kill -9 "$server" 2>/dev/null
 	[ -z "$daemon" ] || ! runs "$daemon" || { kill -9 "$daemon" && wait "$daemon"; } 2>/dev/null
-	jobs -p | xargs -r kill -9 2>/dev/null # the processes of a cluster end with their supervisor
+	# Without -r it lists those that have ended, too, and another process may have their number.  The processes of a cluster
+	# end with their supervisor.
+	jobs -rp | xargs -r kill -9 2>/dev/null
 	if [ -n "${KEEP:-}" ]; then echo "# kept: $W"; else rm -rf "$W"; fi
 	if [ -z "$finished" ]; then
 		echo "# the script ended early, with status $status"

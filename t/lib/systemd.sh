@@ -96,7 +96,7 @@ power_off() {
 # Ends all processes in the namespaces, and removes the cgroups.
 boot_end() {
 	[ -n "$boot_holder" ] || return 0
-	kill -9 "$boot_holder" 2>/dev/null
+	! runs "$boot_holder" || kill -9 "$boot_holder" 2>/dev/null
 	wait "$boot_holder" 2>/dev/null
 	boot_holder=
 	unshare --mount --propagation private bash -c '
