@@ -187,7 +187,7 @@ double version_timeout(const struct family_info *f, int64_t expires_us)
  */
 bool version_remember(struct node *version, const struct tfs_info *info, uint64_t changes)
 {
-	bool current;
+	bool current, differs;
 
 	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == info->size &&
 		version->commit_us == info->commit_us)
@@ -195,8 +195,12 @@ bool version_remember(struct node *version, const struct tfs_info *info, uint64_
 	mutex_lock(tree_mutex());
 	current = changes == fs_changes();
 	if (current) {
-		if (version->flags & NODE_PAGED && (version->size != info->size || version->commit_us != info->commit_us))
+		differs = version->size != info->size || version->commit_us != info->commit_us;
+		if (differs && version->flags & NODE_PAGED)
 			version->flags |= NODE_OUTDATED;
+		/* Another client's change, of which the server has not told yet: bytes that were read ahead are older. */
+		if (differs && version->commit_us)
+			atomic_fetch_add(&fs.changes, 1);
 		version->size = info->size;
 		version->commit_us = info->commit_us;
 		version->epoch = table_epoch(version);
