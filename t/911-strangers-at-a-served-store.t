@@ -114,11 +114,12 @@ fails "  who disconnects no client" "Permission denied" as 1234 bash -c "echo di
 their=$(awk -F'\t' '$2 == 1234 { print $1 }' "$M/.tabletfs/clients")
 ok "root disconnects it" bash -c "echo disconnect $their >'$M/.tabletfs/ctl'"
 exec 8<&-
-wait $reader
+# A reader that was in a call waits until it is let in, or for the minute that this lasts.
 fails "  a new process of the same user is refused" "the owner of the store has disconnected it" as 1234 "$TABLETCTL" get "$D/t" r f:a
 is "$(as 1235 "$TABLETCTL" get "$D/t" r f:a)" public "  another user is not"
 ok "  until root allows it" bash -c "echo allow $their >'$M/.tabletfs/ctl'"
 is "$(as 1234 "$TABLETCTL" get "$D/t" r f:a)" public "  then it reads again"
+wait $reader
 n=$(client)
 fails "a number that no client has" "Invalid argument" bash -c "echo disconnect 999999 >'$M/.tabletfs/ctl'"
 like "$(daemon_log | tail -n 1)" "no client has this number.*disconnect 999999" "  the log says so"
