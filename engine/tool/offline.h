@@ -125,6 +125,8 @@ int offline_gaps_row(struct offline_gaps *g, struct tfs_bytes row) TFS_MUST;
 /* Call it at the end of each file.  It ends an open stretch, which lasts to the last row. */
 int offline_gaps_end(struct offline_gaps *g) TFS_MUST;
 void offline_gaps_fini(struct offline_gaps *g);
+/* Returns true, after a message, for the directory of a cluster: its lock service is elsewhere, and its servers may run. */
+bool offline_is_cluster(const char *dir);
 /* Lists all directories, so that a link, FIFO or device anywhere is refused before anything is read.  Other errors are not returned. */
 int offline_look(const char *dir) TFS_MUST;
 /* The size of the files in and below a directory, for a progress; 0 if it cannot be listed. */

@@ -10,6 +10,7 @@
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
 #include "engine/host.h"
+#include "engine/lock/marker.h"
 #include "engine/tool/offline.h"
 
 #include <errno.h>
@@ -67,6 +68,16 @@ int offline_look(const char *dir)
 	int err = file_list(dir, look_below, (void *)(uintptr_t)dir);
 
 	return err == -ELOOP || err == -ENXIO ? err : 0;
+}
+
+bool offline_is_cluster(const char *dir)
+{
+	uint64_t id;
+	const bool is = file_look_up(text("%s/" MARKER_FILE, dir), &id) == 0;
+
+	if (is)
+		complain("%s: the directory of a cluster, whose servers serve it", dir);
+	return is;
 }
 
 static int take_offline_flock(struct offline *store)
@@ -407,7 +418,7 @@ static int decode_files(struct report *r, struct offline *store)
 int offline_locks(struct report *r, struct offline *store)
 {
 	struct walk w = {.r = r, .store = store, .path = text("%s/lock", store->dir), .prefix = ""};
-	int err = offline_format(r, store);
+	int err = offline_is_cluster(store->dir) ? -EXDEV : offline_format(r, store);
 
 	if (!err)
 		err = offline_look(store->dir);

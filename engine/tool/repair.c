@@ -96,7 +96,7 @@ static int repair_run(const struct arguments *a)
 		complain("%s: not a tabletfs data directory", p.dir);
 		return EXIT_CANNOT;
 	}
-	if (offline_look(p.dir))
+	if (offline_is_cluster(p.dir) || offline_look(p.dir))
 		return EXIT_CANNOT;
 	progress_begin(&(struct progress_options){.command = "repair",
 		.done = "examined",

@@ -519,14 +519,15 @@ static int prepare(const struct arguments *a)
 	return err ? err : write_lines("members", member_line);
 }
 
-static int init(const char *source, const char *keys_dir)
+static int init(
+	const char *source, const char *keys_dir, int (*make)(const struct store_source *at, const char *keys_dir, char **why))
 {
 	struct store_source at = {0};
 	char *why = NULL;
 	int err = store_source_parse(source, &at, &why);
 
 	if (!err)
-		err = cluster_init(&at, keys_dir, &why);
+		err = make(&at, keys_dir, &why);
 	if (err)
 		complain("%s", why ? why : text("%s: %s", source, error_text(err)));
 	store_source_fini(&at);
@@ -581,7 +582,7 @@ static int start(const struct arguments *a)
 	if (!err)
 		err = wait_until("ZooKeeper", zookeeper_is_ready, &signals);
 	if (!err)
-		err = init(cluster_source(), cluster.dir);
+		err = init(cluster_source(), cluster.dir, cluster_init);
 	if (!err && link(in_dir(CLUSTER ".mount.keys"), in_dir("keys")) && errno != EEXIST)
 		err = -errno;
 	if (!err)
@@ -734,8 +735,32 @@ static int init_run(const struct arguments *a)
 		complain("init: %s: %s", dir, strerror(errno));
 		return EXIT_CANNOT;
 	}
-	return init(text("%s%s", a->operand[0], given(dir)), keys) ? EXIT_CANNOT : 0;
+	return init(text("%s%s", a->operand[0], given(dir)), keys, cluster_init) ? EXIT_CANNOT : 0;
 }
+
+static int adopt_run(const struct arguments *a)
+{
+	const char *keys = a->operands > 2 ? given(a->operand[2]) : given(".");
+
+	return init(text("%s%s", a->operand[1], given(a->operand[0])), keys, cluster_adopt) ? EXIT_CANNOT : 0;
+}
+
+const struct command adopt_command = {
+	.name = "adopt",
+	.kinds = "fff",
+	.brief = "make an embedded store a cluster's",
+	.usage = "usage: tabletctl adopt DATADIR zk://HOST:PORT[,HOST:PORT]/CLUSTER [KEYSDIR]\n"
+		 "\n"
+		 "The store in DATADIR becomes that of a new cluster of this name in ZooKeeper, and\n"
+		 "DATADIR the directory that all servers of the cluster share.  Keys as with init.\n"
+		 "No process may have the store open.  There is no way back.  It can be repeated after a\n"
+		 "failure.\n"
+		 "\n"
+		 "  -h, --help  this text\n",
+	.least = 2,
+	.most = 3,
+	.run = adopt_run,
+};
 
 const struct command init_command = {
 	.name = "init",
