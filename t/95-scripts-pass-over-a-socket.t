@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The scripts of mount tests pass on a mount that reaches its store through the socket of
-# tabletfs-server, as on one that has opened the store itself.
+# tabletfs-server, and README's session on the mount of a cluster, as on one that has opened the store itself.
 # WIRE=all runs all scripts (make check-wire), else a few.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
@@ -15,14 +15,16 @@ if [ "${WIRE:-}" = all ]; then
 		[[ " $not 92 93 94 941 95 " == *" $n "* ]] || few="$few $n"
 	done
 fi
-for n in $few; do
-	script=("$SRC/t/$n"-*.t)
-	if OVER=unix TMPDIR=$W "${script[0]}" >"$W/$n.out" 2>&1; then
-		pass "$(basename "${script[0]}" .t)"
+run() { # OVER NUMBER
+	local script=("$SRC/t/$2"-*.t)
+	if OVER=$1 TMPDIR=$W "${script[0]}" >"$W/$2.out" 2>&1; then
+		pass "$(basename "${script[0]}" .t) over $1"
 	else
-		fail "$(basename "${script[0]}" .t)"
-		grep -A 6 '^not ok' "$W/$n.out" | diag
-		tail -n 3 "$W/$n.out" | diag
+		fail "$(basename "${script[0]}" .t) over $1"
+		grep -A 6 '^not ok' "$W/$2.out" | diag
+		tail -n 3 "$W/$2.out" | diag
 	fi
-done
+}
+for n in $few; do run unix "$n"; done
+run cluster 40
 done_testing

@@ -17,3 +17,7 @@ t_bench_tabletbench_CPPFLAGS = $(AM_CPPFLAGS) $(bench_rocksdb)
 check_PROGRAMS += t/bench/wire
 t_bench_wire_SOURCES = t/bench/wire.c
 t_bench_wire_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)
+EXTRA_PROGRAMS += t/bench/writers
+t_bench_writers_SOURCES = t/bench/writers.c
+t_bench_writers_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)
+EXTRA_DIST += t/bench/cluster

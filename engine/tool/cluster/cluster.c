@@ -718,7 +718,6 @@ const struct command cluster_command = {
 		 "      --masters N     of masters, of which one leads (1)\n"
 		 "      --zookeeper N   of ZooKeeper's servers, 1 or 3 (1)\n"
 		 "  -h, --help          this text\n",
-	.letters = "+:h",
 	.options = cluster_options,
 	.least = 2,
 	.most = 3,
