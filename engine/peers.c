@@ -12,14 +12,14 @@
 
 struct peer_server {
 	uint64_t incarnation;
-	struct channel *channel;
+	struct channel *channel; /* NULL: it is being made */
 	bool ended;
 	UT_hash_handle hh;
 };
 struct peers {
 	struct peers_options o;
-	struct mutex adding; /* RANK_PEERS: a server is added once */
-	struct mutex lock;   /* RANK_SERVER; guards the table */
+	struct mutex lock; /* RANK_SERVER; guards the table, and is not held while a channel is made */
+	struct cond made;
 	struct peer_server *servers;
 };
 
@@ -57,46 +57,59 @@ int peers_dial(const struct peers_options *o, const char *address, uint64_t inca
 	return dial_peer(o, address, incarnation, &co, out);
 }
 
-static struct peer_server *add(struct peers *p, uint64_t incarnation, const char *address)
-{
-	struct channel_options co = {0};
-	struct peer_server *s, *new = NULL;
-
-	mutex_lock(&p->adding);
-	mutex_lock(&p->lock);
-	HASH_FIND(hh, p->servers, &incarnation, sizeof(incarnation), s);
-	mutex_unlock(&p->lock);
-	if (!s)
-		new = calloc(1, sizeof(*new));
-	if (new &&dial_peer(&p->o, address, incarnation, &co, &new->channel)) {
-		free(new);
-		new = NULL;
-	}
-	if (new) {
-		if (p->o.made)
-			p->o.made(p->o.arg, &co, new->channel);
-		new->incarnation = incarnation;
-		mutex_lock(&p->lock);
-		HASH_ADD(hh, p->servers, incarnation, sizeof(incarnation), new);
-		mutex_unlock(&p->lock);
-		s = new;
-	}
-	mutex_unlock(&p->adding);
-	return s;
-}
-
-/* Returns the server, which is looked up and added if it is not known; NULL: there is none. */
-static struct peer_server *find(struct peers *p, uint64_t incarnation)
+/* Makes the channel of a server that is in the table.  Returns NULL if there is no such server. */
+static struct channel *make(struct peers *p, uint64_t incarnation, struct channel_options *co)
 {
 	char address[PEER_ADDRESS_MAX];
+	struct channel *c = NULL;
+
+	if (p->o.address(p->o.arg, incarnation, address) || dial_peer(&p->o, address, incarnation, co, &c))
+		return NULL;
+	if (p->o.made)
+		p->o.made(p->o.arg, co, c);
+	return c;
+}
+
+/* Returns the server, which is added if it is not known; NULL: there is none.  Several threads make one channel: the others wait. */
+static struct peer_server *find(struct peers *p, uint64_t incarnation)
+{
+	struct channel_options co = {0};
+	struct channel *c = NULL;
 	struct peer_server *s;
 
 	mutex_lock(&p->lock);
 	HASH_FIND(hh, p->servers, &incarnation, sizeof(incarnation), s);
-	mutex_unlock(&p->lock);
-	if (s)
+	while (s && !s->channel) {
+		cond_wait(&p->made, &p->lock);
+		HASH_FIND(hh, p->servers, &incarnation, sizeof(incarnation), s);
+	}
+	if (s || !(s = calloc(1, sizeof(*s)))) {
+		mutex_unlock(&p->lock);
 		return s;
-	return p->o.address(p->o.arg, incarnation, address) ? NULL : add(p, incarnation, address);
+	}
+	s->incarnation = incarnation;
+	HASH_ADD(hh, p->servers, incarnation, sizeof(incarnation), s);
+	if (!s->hh.tbl) {
+		free(s);
+		s = NULL;
+	}
+	mutex_unlock(&p->lock);
+	if (!s)
+		return NULL;
+	c = make(p, incarnation, &co);
+	mutex_lock(&p->lock);
+	if (c) {
+		s->channel = c;
+		if (s->ended)
+			channel_end(c);
+	} else {
+		HASH_DEL(p->servers, s);
+		free(s);
+		s = NULL;
+	}
+	cond_broadcast(&p->made);
+	mutex_unlock(&p->lock);
+	return s;
 }
 
 static bool has_ended(struct peers *p, const struct peer_server *s)
@@ -134,7 +147,8 @@ void peers_ended(struct peers *p, uint64_t incarnation)
 	HASH_FIND(hh, p->servers, &incarnation, sizeof(incarnation), s);
 	if (s && !s->ended) {
 		s->ended = true;
-		channel_end(s->channel);
+		if (s->channel)
+			channel_end(s->channel);
 	}
 	mutex_unlock(&p->lock);
 }
@@ -147,7 +161,8 @@ void peers_keep(struct peers *p, bool (*alive)(void *arg, uint64_t incarnation),
 	HASH_ITER(hh, p->servers, s, tmp)
 	if (!s->ended && !alive(arg, s->incarnation)) {
 		s->ended = true;
-		channel_end(s->channel);
+		if (s->channel)
+			channel_end(s->channel);
 	}
 	mutex_unlock(&p->lock);
 }
@@ -159,8 +174,8 @@ int peers_new(const struct peers_options *o, struct peers **out)
 	if (!p)
 		return -ENOMEM;
 	p->o = *o;
-	mutex_init(&p->adding, RANK_PEERS);
 	mutex_init(&p->lock, RANK_SERVER);
+	cond_init(&p->made);
 	*out = p;
 	return 0;
 }
@@ -177,7 +192,7 @@ void peers_free(struct peers *p)
 		channel_free(s->channel);
 		free(s);
 	}
+	cond_fini(&p->made);
 	mutex_fini(&p->lock);
-	mutex_fini(&p->adding);
 	free(p);
 }

@@ -24,7 +24,6 @@
 	X(FS_NOTIFY)     /* the notifier's queue */                                                                                \
 	X(BULK)          /* whose turn it is in a reader of tar; a leaf */                                                         \
 	X(DISPATCH)      /* a queue of requests of other processes; a leaf */                                                      \
-	X(PEERS)         /* the making of channels to the servers of a cluster */                                                  \
 	X(TELLERS)       /* what a client of a cluster is told of changes, one call at a time */                                   \
 	/* client */                                                                                                               \
 	X(CLIENT) /* table handles; a batch */                                                                                     \
