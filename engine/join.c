@@ -28,6 +28,7 @@
 
 #define GROUPS_MOST 1024
 #define ASK_US 100000u
+#define GREETING_US 2000000u /* a server of a cluster that has not greeted by then is stopped, and others may have its tablets */
 
 struct server_place {
 	uint64_t incarnation;
@@ -379,7 +380,7 @@ static int open_parts(struct joined *j, enum source_kind kind, struct dial *dial
 	if (!err)
 		err = ask_places(j);
 	if (!err && j->place_count) {
-		const struct peers_options po = {.address = place_of,
+		struct peers_options po = {.address = place_of,
 			.arg = j,
 			.kind = kind,
 			.keys = j->options.keys,
@@ -387,6 +388,8 @@ static int open_parts(struct joined *j, enum source_kind kind, struct dial *dial
 			.making = making,
 			.made = made};
 
+		if (po.channel.timeout_us > GREETING_US)
+			po.channel.timeout_us = GREETING_US;
 		err = peers_new(&po, &j->peers);
 		ro.synced = true;
 	}
