@@ -233,6 +233,7 @@ static int open_server(struct member *m, const struct tfs_options *o, char **why
 		.client = m->host.incarnation};
 	int err;
 
+	so.name = m->site.address;
 	so.incarnation = m->host.incarnation;
 	so.clock = m->clock;
 	so.sync = true;

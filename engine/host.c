@@ -25,7 +25,9 @@ static int contents_entry(void *arg, const char *name, bool is_dir)
 {
 	struct contents *c = arg;
 
-	if (strcmp(name, "lost+found") == 0 || strcmp(name, "FORMAT.tmp") == 0)
+	/* Names that file systems add: ext4, NFS, snapshots of a NAS, GlusterFS. */
+	if (strcmp(name, "lost+found") == 0 || strncmp(name, ".nfs", 4) == 0 || strcmp(name, ".snapshot") == 0 ||
+		strcmp(name, ".trashcan") == 0 || strcmp(name, "FORMAT.tmp") == 0)
 		return 0;
 	c->any = true;
 	if (strcmp(name, "FORMAT") == 0) {

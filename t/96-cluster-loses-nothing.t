@@ -28,6 +28,8 @@ is "$(cat t/r/f/c)" one "  a cell"
 is "$(grep -c 127.0.0.1 .tabletfs/servers)" 4 "/.tabletfs/servers has three servers and the master"
 like "$(cat .tabletfs/servers)" "127.0.0.1:[0-9]+.*master" "  the master among them"
 like "$(ctl cluster status "$C")" "server1 +127.0.0.1:[0-9]+ +process [0-9]+" "cluster status names the processes"
+like "$(cat t/.tablets)" "	127.0.0.1:[0-9]+	serving" ".tablets names the tablet's server"
+like "$(TABLETFS_KEYS=$C/keys ctl status "$CLUSTER")" "^state +SERVING" "tabletctl status of the servers' addresses"
 cd /
 
 # ---- kills beside a loop of appends ----

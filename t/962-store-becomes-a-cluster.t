@@ -19,6 +19,8 @@ z=$(awk '/^zookeeper1/ { print $2 }' "$C/members")
 keys=$W/keys
 mkdir "$keys"
 fails "adopt refuses what is no store" "has no store" ctl adopt "$W" "zk://$z/nostore" "$keys"
+mkdir -p "$W/nas/.snapshot" "$W/nas/lost+found"
+ok "init takes a directory with names that storage adds" ctl init "zk://$z/nas" "$W/nas" "$keys"
 fails "init refuses a store" "has a store already" ctl init "zk://$z/taken" "$D" "$keys"
 for delay in 0.02 0.05 0.1 0.2 0.4; do timeout -s KILL $delay "$TABLETCTL" adopt "$D" "zk://$z/mine" "$keys" >/dev/null 2>&1; done
 ok "adopt finishes after it was killed" ctl adopt "$D" "zk://$z/mine" "$keys"

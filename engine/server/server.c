@@ -92,6 +92,7 @@ static int set_options(struct server *s, const struct server_options *options)
 	o->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
 	o->logs_flush_age_us = o->logs_flush_age_us ? o->logs_flush_age_us : LOGS_FLUSH_AGE_US;
 	o->replay_part_bytes = o->replay_part_bytes ? o->replay_part_bytes : REPLAY_PART_BYTES;
+	o->name = o->name ? o->name : "local";
 	o->sorted_bytes = o->sorted_bytes ? o->sorted_bytes : SORTED_BYTES;
 	o->merge_read_tries = o->merge_read_tries ? o->merge_read_tries : MERGE_READ_TRIES;
 	o->data_dir = strdup(o->data_dir);

@@ -18,6 +18,7 @@
 
 struct server_options {
 	const char *data_dir;
+	const char *name;     /* in lists of tablets and servers; NULL: "local" */
 	uint64_t incarnation; /* of this process; never used before */
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
 	uint64_t metadata_tablet_bytes; /* a larger tablet of METADATA is split; 0 is the default */
@@ -136,7 +137,7 @@ int server_metrics(struct server *s, struct buf *out) TFS_MUST;
 int server_disk_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 /* A summary of the server's load. */
 struct server_load {
-	const char *name, *state; /* static strings */
+	const char *name, *state; /* name: of the options */
 	uint64_t incarnation, bytes;
 	unsigned tablets;
 };

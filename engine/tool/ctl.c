@@ -246,11 +246,35 @@ static void print_warning(const struct buf *log)
 	printf("warning      %.*s\n", (int)(last.n ? last.n : 4), last.n ? (const char *)last.p : "none");
 }
 
+/* By the process that serves the source. */
+static int print_status_of(const char *source)
+{
+	struct tfs_store *s = NULL;
+	char *why = NULL, *status = NULL;
+	int err = tfs_open(source, NULL, &s, &why);
+
+	if (!err)
+		err = tfs_status(s, &status);
+	if (err)
+		complain("%s", why ? why : text("%s: %s", source, strerror(-err)));
+	else
+		fputs(status, stdout);
+	free(status);
+	free(why);
+	if (s)
+		(void)!tfs_close(s);
+	return err ? EXIT_CANNOT : 0;
+}
+
 static int status_run(const struct arguments *a)
 {
 	const char *mountpoint = a->operand[0];
 	struct buf log = {0};
-	int err = print_file(text("%s/.tabletfs/status", mountpoint));
+	int err;
+
+	if (source_is_served(mountpoint))
+		return print_status_of(mountpoint);
+	err = print_file(text("%s/.tabletfs/status", mountpoint));
 
 	if (err == -ENOENT || err == -ENOTDIR)
 		complain("%s: %s", mountpoint, access(mountpoint, F_OK) ? "no such directory" : "tabletfs is not mounted there");
@@ -266,11 +290,12 @@ const struct command status_command = {
 	.name = "status",
 	.kinds = "f",
 	.brief = "print the state of a mounted store",
-	.usage = "usage: tabletctl status MOUNTPOINT\n"
+	.usage = "usage: tabletctl status MOUNTPOINT|SOURCE\n"
 		 "\n"
 		 "Prints the state of the store that is mounted there in ten lines, out of\n"
 		 "MOUNTPOINT/.tabletfs/status and log.  The rates are those since the call before,\n"
-		 "so `watch tabletctl status MOUNTPOINT' shows the present ones.\n"
+		 "so `watch tabletctl status MOUNTPOINT' shows the present ones.  Of a SOURCE, such as\n"
+		 "tls://HOST:PORT, the server that answers prints its own state.\n"
 		 "\n"
 		 "Exit status: 0, or 2 when no store is mounted there.\n",
 	.least = 1,

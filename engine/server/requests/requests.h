@@ -9,7 +9,6 @@
 
 /* ---- service.c ---- */
 /* The server of a tablet, as its status names it. */
-#define SERVER_NAME "local"
 
 void server_service_init(struct server *s);
 

@@ -95,7 +95,7 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 		.tombstones = st.tombstones,
 		.files = st.files,
 		.memtables = st.memtables,
-		.server = tfs_str(SERVER_NAME),
+		.server = tfs_str(served->server->o.name),
 		.state = tfs_str(
 			served->user_table && atomic_load(&served->user_table->salt_waits) && strcmp(st.state, "serving") == 0
 				? "salt-waits"

@@ -515,7 +515,7 @@ int server_get_load(struct server *s, struct server_load *out)
 	if (err)
 		return err;
 	*out = (struct server_load){
-		.name = SERVER_NAME,
+		.name = s->o.name,
 		.state = atomic_load(&s->recovering) ? "LOADING"
 			: atomic_load(&s->closing)   ? "CLOSING"
 						     : "SERVING",
