@@ -2,6 +2,7 @@
 /* Channels to the servers of a cluster (peers.h). */
 #include "engine/peers.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/hashtable.h"
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
@@ -14,6 +15,7 @@ struct peer_server {
 	uint64_t incarnation;
 	struct channel *channel; /* NULL: it is being made */
 	bool ended;
+	uint64_t found_us; /* after its address was found */
 	UT_hash_handle hh;
 };
 struct peers {
@@ -58,12 +60,15 @@ int peers_dial(const struct peers_options *o, const char *address, uint64_t inca
 }
 
 /* Makes the channel of a server that is in the table.  Returns NULL if there is no such server. */
-static struct channel *make(struct peers *p, uint64_t incarnation, struct channel_options *co)
+static struct channel *make(struct peers *p, uint64_t incarnation, struct channel_options *co, uint64_t *found_us)
 {
 	char address[PEER_ADDRESS_MAX];
 	struct channel *c = NULL;
 
-	if (p->o.address(p->o.arg, incarnation, address) || dial_peer(&p->o, address, incarnation, co, &c))
+	if (p->o.address(p->o.arg, incarnation, address))
+		return NULL;
+	*found_us = monotonic_us();
+	if (dial_peer(&p->o, address, incarnation, co, &c))
 		return NULL;
 	if (p->o.made)
 		p->o.made(p->o.arg, co, c);
@@ -76,6 +81,7 @@ static struct peer_server *find(struct peers *p, uint64_t incarnation)
 	struct channel_options co = {0};
 	struct channel *c = NULL;
 	struct peer_server *s;
+	uint64_t found_us = 0;
 
 	mutex_lock(&p->lock);
 	HASH_FIND(hh, p->servers, &incarnation, sizeof(incarnation), s);
@@ -96,10 +102,11 @@ static struct peer_server *find(struct peers *p, uint64_t incarnation)
 	mutex_unlock(&p->lock);
 	if (!s)
 		return NULL;
-	c = make(p, incarnation, &co);
+	c = make(p, incarnation, &co, &found_us);
 	mutex_lock(&p->lock);
 	if (c) {
 		s->channel = c;
+		s->found_us = found_us;
 		if (s->ended)
 			channel_end(c);
 	} else {
@@ -153,16 +160,15 @@ void peers_ended(struct peers *p, uint64_t incarnation)
 	mutex_unlock(&p->lock);
 }
 
-void peers_keep(struct peers *p, bool (*alive)(void *arg, uint64_t incarnation), void *arg)
+void peers_keep(struct peers *p, uint64_t since_us, bool (*alive)(void *arg, uint64_t incarnation), void *arg)
 {
 	struct peer_server *s, *tmp;
 
 	mutex_lock(&p->lock);
 	HASH_ITER(hh, p->servers, s, tmp)
-	if (!s->ended && !alive(arg, s->incarnation)) {
+	if (s->channel && s->found_us < since_us && !s->ended && !alive(arg, s->incarnation)) {
 		s->ended = true;
-		if (s->channel)
-			channel_end(s->channel);
+		channel_end(s->channel);
 	}
 	mutex_unlock(&p->lock);
 }

@@ -254,10 +254,11 @@ static bool is_listed(void *arg, uint64_t incarnation)
 static void look(struct task *t)
 {
 	struct site_master *m = (struct site_master *)((char *)t - offsetof(struct site_master, look));
+	const uint64_t since = monotonic_us();
 	struct incarnations x = {0};
 
 	if (list_servers(m->site, &x) == 0)
-		peers_keep(m->site->peers, is_listed, &x);
+		peers_keep(m->site->peers, since, is_listed, &x);
 	free(x.v);
 }
 
