@@ -519,7 +519,8 @@ static int pass_run(struct master *m, const struct start *start, char **why)
 	if (!err)
 		err = user_level(&p);
 	err = err ? err : p.unread;
-	m->passes.unassigned = err || p.failed || p.left_out || p.partial;
+	master_unblock_again(m);
+	m->passes.unassigned = err || p.failed || p.left_out || p.partial || m->blocked_count;
 	/* A tablet that stays unserved may be a damaged one, and each pass reads METADATA. */
 	m->passes.again_us = !m->passes.unassigned || !m->passes.again_us || p.sum != m->passes.passed_servers ? AGAIN_US
 		: 2 * m->passes.again_us < PASS_US ? 2 * m->passes.again_us
@@ -540,12 +541,12 @@ int master_tick(struct master *m)
 	struct pass p = {.m = m};
 	int err = 0;
 
-	mutex_lock(&m->lock);
+	master_lock_for_pass(m);
 	if (monotonic_us() - m->passes.passed_us >= (m->passes.unassigned ? m->passes.again_us : PASS_US) || pass_find(&p) ||
 		servers_sum(&p) != m->passes.passed_servers)
 		err = pass_run(m, NULL, NULL);
 	pass_fini(&p);
-	mutex_unlock(&m->lock);
+	master_unlock_after_pass(m);
 	return err;
 }
 
@@ -553,12 +554,12 @@ static void assign_again(struct task *t)
 {
 	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, passes.task));
 
-	mutex_lock(&m->lock);
+	master_lock_for_pass(m);
 	if (m->passes.unassigned)
 		(void)!pass_run(m, NULL, NULL);
 	if (m->passes.unassigned && !m->ending)
 		task_queue_after(t, m->passes.again_us);
-	mutex_unlock(&m->lock);
+	master_unlock_after_pass(m);
 }
 
 void assign_soon(struct master *m)

@@ -16,12 +16,17 @@ struct master {
 	struct tablet_service *tablets; /* o.tablets */
 	struct clock *clock;            /* o.clock */
 	struct mutex lock;              /* RANK_MASTER: one request at a time; guards the next members */
+	struct cond passed;             /* no pass is due any more */
+	_Atomic unsigned passes_due;    /* threads that wait for the lock for a pass */
+	_Atomic bool in_doubt;          /* a change of the lock service by this request may have taken place */
 	struct task_pool *pool;         /* created for the first task */
 	bool ending;                    /* no task is queued any more */
 	struct task salt_check, age_check;
 	struct passes passes;
 	uint32_t *pending; /* ids of tables with a pending salt */
 	unsigned pending_count;
+	uint32_t *blocked; /* tables whose writes a server may still block: a pass unblocks them */
+	unsigned blocked_count;
 	struct collector collector;
 };
 
@@ -51,6 +56,8 @@ int master_schema_write(struct master *m, const struct tfs_schema *old, const st
 /* From the return of block to unblock no mutation of the table is carried out. */
 int master_block_writes(struct master *m, uint32_t table) TFS_MUST;
 void master_unblock_writes(struct master *m, uint32_t table);
+/* Unblocks the writes of the tables for which that failed before. */
+void master_unblock_again(struct master *m);
 
 /* The next table id, and the version of its file. */
 int master_ids_read(struct master *m, uint32_t *next, uint64_t *version) TFS_MUST;
@@ -75,6 +82,11 @@ int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t fami
 
 /* Runs fn after us, unless there is no background work or the task waits already. */
 void master_later(struct master *m, struct task *t, task_fn *fn, uint64_t us);
+/* Acquires the lock when no pass is due. */
+void master_lock_for_request(struct master *m);
+/* Acquires the lock for a pass, before the next request. */
+void master_lock_for_pass(struct master *m);
+void master_unlock_after_pass(struct master *m);
 /* Ends the tasks, and lets none begin. */
 void master_end_tasks(struct master *m);
 

@@ -10,6 +10,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* The error of a request to a cluster's master: -EAGAIN if it met something that was not served and it has changed nothing. */
+static int request_error(struct master *m, int err)
+{
+	if (m->o.sole)
+		return err == -EAGAIN ? -EIO : err; /* a repetition would not help */
+	if (err != -EAGAIN && err != -TABLET_MOVED && err != -UNREACHABLE && err != -ANSWER_LOST && err != -ETIMEDOUT)
+		return err;
+	return m->in_doubt ? -ETIMEDOUT : -EAGAIN;
+}
+
 static int master_call_method(struct master_service *service, const struct ms_request *q, struct ms_answer *a)
 {
 	static int (*const calls[MS_METHODS])(struct master *, const struct ms_request *, struct ms_answer *) = {
@@ -37,8 +47,9 @@ static int master_call_method(struct master_service *service, const struct ms_re
 	if (q->method == MS_COLLECT) {
 		err = master_collect(m, false);
 	} else {
-		mutex_lock(&m->lock);
-		err = calls[q->method](m, &named, a);
+		master_lock_for_request(m);
+		m->in_doubt = false;
+		err = request_error(m, calls[q->method](m, &named, a));
 		mutex_unlock(&m->lock);
 		collect_wanted(m);
 	}
@@ -64,6 +75,7 @@ int master_new(const struct master_options *o, struct master **out)
 	m->tablets = o->tablets;
 	m->clock = o->clock;
 	mutex_init(&m->lock, RANK_MASTER);
+	cond_init(&m->passed);
 	collect_init(m);
 	*out = m;
 	return 0;
@@ -75,8 +87,10 @@ void master_free(struct master *m)
 		return;
 	master_end_tasks(m);
 	collect_fini(m);
+	cond_fini(&m->passed);
 	mutex_fini(&m->lock);
 	free(m->pending);
+	free(m->blocked);
 	free(m->passes.seen);
 	free(m);
 }

@@ -3,7 +3,12 @@
  * The master: assigns tablets to tablet servers, makes and changes tables and
  * their schemas (paper, section 5).  Client data does not pass through it.
  *
- * Threads: the service from any; it handles one request at a time.
+ * Threads: the service from any; it handles one request at a time.  A pass that is due
+ * comes before the next request.
+ *
+ * A request of a cluster's master that needs a tablet that is not served, or a server or
+ * lock service that does not answer, changes nothing and returns -EAGAIN.  The client
+ * sends it again.  If a change may have taken place, it returns -ETIMEDOUT.
  */
 #ifndef TFS_MASTER_MASTER_H
 #define TFS_MASTER_MASTER_H
@@ -13,12 +18,19 @@
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 
+/*
+ * patience_us of the router of a cluster's master.  A request that waits for a tablet of
+ * METADATA keeps the pass waiting that would have the tablet served.
+ */
+#define MASTER_PATIENCE_US UINT64_C(1000000)
+
 struct master;
 /* All pointers are borrowed. */
 struct master_options {
 	const char *data_dir;
 	struct lock_service *locks;
-	struct tablet_service *tablets; /* the service of METADATA and of all other tables: a router */
+	struct tablet_service
+		*tablets; /* the service of METADATA and of all other tables: a router; of a cluster's master, a brief one */
 	struct tablet_servers servers;
 	struct clock *clock;
 	const struct lock_term *term; /* of this master, which has been elected; NULL: an embedded store */

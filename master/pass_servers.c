@@ -57,6 +57,7 @@ void pass_list(struct pass *p)
 		ts_answer_fini(&s->list);
 		if (ts_call(s->service, &q, &s->list))
 			ts_answer_fini(&s->list); /* LOAD is sent for all of its tablets */
+		p->failed += s->list.exists;
 	}
 }
 

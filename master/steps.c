@@ -59,18 +59,40 @@ int master_block_writes(struct master *m, uint32_t table)
 	return err == -ENOENT ? -EIO : err; /* the table has a schema, so the server must have its tablets */
 }
 
-void master_unblock_writes(struct master *m, uint32_t table)
+static int unblock(struct master *m, uint32_t table)
 {
 	struct ts_request q = {.method = TS_UNBLOCK_WRITES, .table = table, .term = master_term(m)};
 	struct ts_answer a = {0};
 	int err;
 
-	/* The writes must not remain blocked for ever.  Only a lack of memory keeps the request from the server. */
+	/* In an embedded store only a lack of memory keeps the request from the server. */
 	while ((err = ts_call(m->tablets, &q, &a)) == -ENOMEM)
 		(void)usleep(RETRY_US);
-	if (err)
-		msg_error("table %u: its writes remain blocked: %s", table, error_text(err));
 	ts_answer_fini(&a);
+	return err;
+}
+
+void master_unblock_writes(struct master *m, uint32_t table)
+{
+	int err = unblock(m, table);
+
+	if (!err)
+		return;
+	msg_warning("table %u: its writes remain blocked until the next pass: %s", table, error_text(err));
+	if (array_grow(&m->blocked, m->blocked_count, sizeof(*m->blocked)))
+		return; /* until the next term */
+	m->blocked[m->blocked_count++] = table;
+	m->passes.unassigned = true;
+}
+
+void master_unblock_again(struct master *m)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < m->blocked_count; i++)
+		if (unblock(m, m->blocked[i]))
+			m->blocked[left++] = m->blocked[i];
+	m->blocked_count = left;
 }
 
 int master_schema_write(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version)

@@ -1,6 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The master's periodic tasks. */
+/* The master's periodic tasks, and the turns of its lock. */
 #include "master/internal.h"
+
+void master_lock_for_request(struct master *m)
+{
+	mutex_lock(&m->lock);
+	while (m->passes_due)
+		cond_wait(&m->passed, &m->lock);
+}
+
+void master_lock_for_pass(struct master *m)
+{
+	m->passes_due++;
+	mutex_lock(&m->lock);
+}
+
+void master_unlock_after_pass(struct master *m)
+{
+	if (--m->passes_due == 0)
+		cond_broadcast(&m->passed);
+	mutex_unlock(&m->lock);
+}
 
 void master_end_tasks(struct master *m)
 {

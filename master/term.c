@@ -2,9 +2,20 @@
 /* The master's changes in the lock service, each under a check of its term. */
 #include "master/internal.h"
 
+/* Returns true if a change with this error has certainly not taken place (lock.h). */
+static bool is_refusal(int err)
+{
+	return err == -ENOENT || err == -EEXIST || err == -VERSION_CHANGED || err == -EINVAL || err == -EFBIG || err == -EBADMSG ||
+		err == -ENOSPC || err == -SESSION_ENDED;
+}
+
 int master_multi(struct master *m, const struct lock_op *ops, unsigned count)
 {
-	return m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
+	int err = m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
+
+	if (err && !is_refusal(err))
+		m->in_doubt = true;
+	return err;
 }
 
 int master_put(struct master *m, const char *name, struct tfs_bytes contents, uint64_t expect)

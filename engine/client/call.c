@@ -36,11 +36,13 @@ static bool is_action(const struct ts_request *q)
 	return q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_SPLIT || q->method == TS_MERGE;
 }
 
-/* Returns the error for the caller of the library, or TABLE_DROPPED or SESSION_ENDED. */
-static int public_error(const struct ts_request *q, int err)
+/* Returns the error for the caller of the library, or TABLE_DROPPED or SESSION_ENDED; of a brief service, the outcome. */
+static int public_error(const struct tablet_service *svc, const struct ts_request *q, int err)
 {
 	const int user = err == -EAGAIN ? -EIO : err == -TABLE_DROPPED || err == -SESSION_ENDED ? err : user_errno(err);
 
+	if (svc->brief)
+		return err;
 	if (user != err || err == -ETIMEDOUT)
 		msg_error("table %u: the server of row %s has not carried out a request: %s", q->table, Q(ts_request_row(q)),
 			error_text(err));
@@ -61,13 +63,15 @@ int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, 
 			err = 0; /* the first attempt has succeeded */
 	}
 	for (uint32_t i = 0; i < q->row_count && !err && a->row_errs; i++)
-		a->row_errs[i] = public_error(q, a->row_errs[i]);
-	return public_error(q, err);
+		a->row_errs[i] = public_error(svc, q, a->row_errs[i]);
+	return public_error(svc, q, err);
 }
 
 int receive_tablet_service(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a)
 {
-	return public_error(q, ts_receive(sent, q, a));
+	const struct tablet_service *svc = sent->service;
+
+	return public_error(svc, q, ts_receive(sent, q, a));
 }
 
 void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan)

@@ -11,7 +11,8 @@ enum { LOST_MOST = 8 }; /* a lost scan or action is begun again so often */
  * COMPACT, SPLIT, MERGE) has ended.  If a router gives up, because no server serves
  * the row or has answered, this function logs the error.  Returns 0, -TABLE_DROPPED,
  * -SESSION_ENDED (the caller is a server that is dead for the others), or the errno of
- * a user: -EIO, or -ETIMEDOUT if the request may have been carried out.
+ * a user: -EIO, or -ETIMEDOUT if the request may have been carried out.  Of a brief
+ * service (tablet_service.h) it returns each outcome, and logs nothing.
  */
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 

@@ -626,8 +626,10 @@ static int wait_error(int err)
 
 static struct patience patience_new(const struct router *r, const struct ts_request *q)
 {
-	return (struct patience){
-		.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US, .held_us = CLIENT_TIME_US, .rows = q->row_count};
+	return (struct patience){.left_us = r->o.patience_us,
+		.pause_us = PAUSE_FIRST_US,
+		.held_us = r->o.brief ? r->o.patience_us : CLIENT_TIME_US,
+		.rows = q->row_count};
 }
 
 static int router_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
@@ -738,6 +740,7 @@ int route_new(const struct route_options *o, struct router **out)
 		return -ENOMEM;
 	server_list_init(&r->servers);
 	r->service.ops = &ops;
+	r->service.brief = o->brief;
 	r->forks = process_forks();
 	r->o = *o;
 	if (!r->o.cache_bytes)

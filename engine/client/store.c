@@ -5,12 +5,18 @@
  * handles see it.
  */
 #include "engine/client/client.h"
+#include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
+#include "engine/base/stop.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* Between two sendings of a request to the master. */
+#define PAUSE_FIRST_US UINT64_C(10000)
+#define PAUSE_MOST_US UINT64_C(300000)
 
 const char *tfs_version(void)
 {
@@ -227,9 +233,32 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 	return s->o.servers(s->o.arg, fn, arg);
 }
 
+/* Calls the master, and repeats a request that has changed nothing because something was not served, or no master leads. */
+static int call_patiently(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a)
+{
+	const uint64_t since_us = monotonic_us();
+	uint64_t pause_us = PAUSE_FIRST_US, timeout_us;
+	int err;
+
+	mutex_lock(&s->config_lock);
+	timeout_us = s->o.options.timeout_us;
+	mutex_unlock(&s->config_lock);
+	while ((err = ms_call(s->o.master, q, a)) == -EAGAIN || err == -UNREACHABLE) {
+		if (monotonic_us() - since_us >= timeout_us)
+			return -EIO;
+		if (stop_asked_waiting(true))
+			return -EINTR;
+		ms_answer_fini(a);
+		*a = (struct ms_answer){0};
+		(void)usleep((useconds_t)pause_us);
+		pause_us = pause_us * 2 < PAUSE_MOST_US ? pause_us * 2 : PAUSE_MOST_US;
+	}
+	return err;
+}
+
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
 {
-	int err = store_is_parents(s) ? -EPERM : user_errno(ms_call(s->o.master, q, a));
+	int err = store_is_parents(s) ? -EPERM : user_errno(call_patiently(s, q, a));
 
 	if (why) {
 		*why = a->why;

@@ -80,7 +80,8 @@ enum ts_method {
 	 * UNLOAD: tablets -> row_errs.  Ends the service of the tablets, flushed,
 	 * and makes 0 the server of their METADATA rows.  -TABLET_TAKEN: the tablet has
 	 * another begin or assignment number now.
-	 * LIST: -> tablets, those that the server serves.
+	 * LIST: -> tablets, those that the server serves; exists: set if an UNLOAD is
+	 * under way, after which it serves less.
 	 */
 	TS_LOAD,
 	TS_UNLOAD,
@@ -334,6 +335,8 @@ struct tablet_service {
 	 * router sends no tokens there.
 	 */
 	bool local;
+	/* A router that waits for a short time only.  Its caller repeats what failed, and wants the outcome, not the errno of a user. */
+	bool brief;
 };
 static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {

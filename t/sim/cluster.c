@@ -138,7 +138,7 @@ static int call_any_master(struct master_service *s, const struct ms_request *q,
 			return ms_call(net_master(proc_self(), &n->ep), q, a);
 	}
 	sim_sleep(100000);
-	a->err = -EHOSTDOWN;
+	a->err = -UNREACHABLE;
 	return a->err;
 }
 
@@ -155,7 +155,8 @@ static void make_router(struct node *n)
 	struct route_options o = {
 		.locks = n->locks,
 		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = n},
-		.patience_us = 30000000,
+		.patience_us = n->role == MASTER && !planted(PLANT_PATIENT_MASTER) ? MASTER_PATIENCE_US : 30000000,
+		.brief = n->role == MASTER,
 		.client = n->incarnation, /* of a server */
 	};
 
@@ -462,6 +463,7 @@ static void open_client(struct node *n)
 	o.tablets = route_service(n->router);
 	o.router = n->router;
 	tfs_options_init(&o.options);
+	o.options.timeout_us = 30000000;
 	check(client_new(&o, &n->store), "client_new");
 }
 

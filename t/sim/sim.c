@@ -16,6 +16,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/meta/meta.h"
 #include "t/sim/check.h"
 #include "t/sim/faults.h"
 #include "t/sim/plant.h"
@@ -35,7 +36,8 @@
 #include <unistd.h>
 
 #define LIN_STEPS 1000000u  /* of the checker, for a row */
-#define READY_US 120000000u /* all rows can be read so long after the last fault */
+#define READY_US 20000000u  /* all rows can be read so long after the last fault */
+#define SOUND_US 120000000u /* the state of the cluster is sound so long after the last row was read */
 
 /* What a child leaves to its parent, in shared memory. */
 struct totals {
@@ -78,13 +80,44 @@ static void add_totals(const struct lin_totals *lin)
 	totals->hash = sim_hash();
 }
 
-static void final_reader(struct node *n)
+static void read_rows(struct node *n, const char *after)
 {
 	unsigned failed = work_read_all(n, sim_now() + READY_US);
 
 	if (failed)
-		sim_fail("%u of %u rows cannot be read %u s after the last fault", failed, work.rows, READY_US / 1000000);
-	check_state(n, sim_now() + READY_US);
+		sim_fail("%u of %u rows cannot be read %u s after %s", failed, work.rows, READY_US / 1000000, after);
+}
+
+/* One more fault, without any other beside it. */
+static void kill_root_server(struct node *n)
+{
+	struct meta_tablet root = {0};
+	struct buf b = {0};
+	int err = lock_sync(n->locks);
+
+	if (!err)
+		err = lock_get(n->locks, "root", &b, NULL);
+	if (!err)
+		err = meta_root_decode(buf_bytes(&b), &root);
+	for (unsigned i = 0; i < cluster.count && !err; i++)
+		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->incarnation == root.server &&
+			node_alive(cluster.nodes[i]))
+			proc_kill(cluster.nodes[i]->proc);
+	meta_tablet_fini(&root);
+	buf_fini(&b);
+}
+
+static void final_reader(struct node *n)
+{
+	read_rows(n, "the last fault");
+	if (!cluster.sole) {
+		kill_root_server(n);
+		read_rows(n, "the death of the root tablet's server");
+	}
+	work.last_row_read = true;
+	while (work.running)
+		sim_sleep(100000);
+	check_state(n, sim_now() + SOUND_US);
 }
 
 /* So few that queues become full. */
@@ -135,6 +168,8 @@ static void simulate(void *arg)
 	cluster.moves = false;
 	while (work.running)
 		sim_sleep(100000);
+	if (sim_chance(2))
+		client_node(plan.clients + 3, work_table_again, NULL);
 	n = client_node(plan.clients + 1, final_reader, NULL);
 	while (!n->done)
 		sim_sleep(10000);

@@ -490,6 +490,20 @@ void work_tables(struct node *client)
 	work.running--;
 }
 
+void work_table_again(struct node *client)
+{
+	work.running++;
+	while (!work.last_row_read) {
+		int err = tfs_table_create(client->store, "again", 0, 0, 0755);
+
+		sim_trace("the table again: %s", strerror(-err));
+		err = tfs_table_drop(client->store, "again");
+		sim_trace("the table again, dropped: %s", strerror(-err));
+		sim_sleep(1 + sim_random(200000));
+	}
+	work.running--;
+}
+
 unsigned work_read_all(struct node *client, uint64_t until)
 {
 	struct tfs_table *t = NULL;

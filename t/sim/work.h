@@ -14,7 +14,7 @@ struct work {
 	unsigned rows;
 	uint64_t pause_us; /* between two operations of a client, at most */
 	bool moves;        /* one operation in some is a flush, a compaction, a split or a merge */
-	bool stop;
+	bool stop, last_row_read;
 	unsigned running; /* clients */
 	unsigned table_made;
 	uint64_t ops, errors, longest_us;
@@ -27,6 +27,8 @@ void work_table(struct node *client);
 void work_run(struct node *client);
 /* Makes and drops tables, snapshots and clones, in the client's process. */
 void work_tables(struct node *client);
+/* Makes and drops a table until work.last_row_read is set, in the client's process: no request may delay the recovery. */
+void work_table_again(struct node *client);
 /* Reads every row, with retries until `until`; the reads are part of the record.  Returns the number of rows that could not be read. */
 unsigned work_read_all(struct node *client, uint64_t until);
 /* Checks the record.  Returns the number of rows without a right order. */

@@ -8,9 +8,11 @@ int list_tablets(struct server *s, const struct ts_request *q, struct ts_answer 
 {
 	struct served_tablet **list;
 	unsigned count;
-	int err = served_list(s, 0, &list, &count);
+	int err;
 
 	(void)q;
+	a->exists = retire_unloads(s); /* before the list */
+	err = served_list(s, 0, &list, &count);
 	if (err)
 		return err;
 	a->tablets = arena_alloc(&a->arena, (count + 1u) * sizeof(*a->tablets));

@@ -196,10 +196,16 @@ static int unload_one(struct server *s, const struct ts_assigned *t)
 	return err;
 }
 
+bool retire_unloads(struct server *s)
+{
+	return s->retire->unloads;
+}
+
 int tablets_unload(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	if (q->tablet_count && !a->row_errs)
 		return -EINVAL;
+	s->retire->unloads++;
 	for (uint32_t i = 0; i < q->tablet_count; i++) {
 		if (!retire_begin_soon(s)) {
 			a->row_errs[i] = -EAGAIN;
@@ -208,6 +214,7 @@ int tablets_unload(struct server *s, const struct ts_request *q, struct ts_answe
 		a->row_errs[i] = unload_one(s, &q->tablets[i]);
 		retire_end(s);
 	}
+	s->retire->unloads--;
 	return 0;
 }
 

@@ -97,13 +97,16 @@ extern const struct server_part retire_part;
 struct retire {
 	struct mutex lock; /* guards retiring */
 	struct cond ended;
-	bool retiring; /* a split, merge or UNLOAD is under way */
+	bool retiring;            /* a split, merge or UNLOAD is under way */
+	_Atomic unsigned unloads; /* requests UNLOAD under way */
 	struct server *s;
 	struct task_pool *pool;
 	struct task task;         /* splits large tablets, merges small ones */
 	struct task resolve_task; /* resolves merges whose outcome is unknown */
 	uint64_t resolve_wait_us; /* pause before it repeats; used by the task only */
 };
+/* Returns true if a request UNLOAD is under way. */
+bool retire_unloads(struct server *s);
 /* Queues the task that splits and merges tablets by size. */
 static inline void retire_soon(struct server *s)
 {
