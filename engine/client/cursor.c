@@ -179,6 +179,7 @@ static struct ts_request request_of_next(const struct row_cursor *c)
 		.table = c->table,
 		.row = c->spec.pub.row_from,
 		.scan = c->answer.scan,
+		.offset = c->batches,
 		.length = c->batch_bytes};
 }
 
@@ -288,6 +289,7 @@ static int cursor_fill(struct row_cursor *c)
 	if (err)
 		return err;
 	c->damaged = c->damaged || c->answer.batch.damaged;
+	c->batches = c->open ? c->batches + 1 : 1;
 	c->open = true;
 	c->at = 0;
 	cursor_release(c);

@@ -42,6 +42,7 @@ struct row_cursor {
 	struct ts_answer answer; /* the present batch */
 	uint32_t at;             /* the next cell in it */
 	struct ts_sent *ahead;   /* the request for the next batch, or the one that opens the scan, if it was sent */
+	uint64_t batches;        /* of the open scan so far */
 	size_t batch_bytes;      /* of the batch that was asked for ahead; 0: as the scan was opened */
 	uint64_t rows;           /* row_limit: the rows of all batches so far */
 	struct buf last;         /* row_limit: the last of these rows */

@@ -41,10 +41,10 @@ enum ts_method {
 	 * One row: its error is the request's -> results, or failed_op.
 	 */
 	TS_MUTATE = 1,
-	TS_READ,        /* row, family, qualifier, ts, offset, length -> info, and as many bytes as there are, or the first ones */
-	TS_EXISTS,      /* row, family (0: any) -> exists */
-	TS_SCAN_OPEN,   /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
-	TS_SCAN_NEXT,   /* scan, length (of this batch and the next ones; 0: as before) -> batch */
+	TS_READ,      /* row, family, qualifier, ts, offset, length -> info, and as many bytes as there are, or the first ones */
+	TS_EXISTS,    /* row, family (0: any) -> exists */
+	TS_SCAN_OPEN, /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
+	TS_SCAN_NEXT, /* scan, offset (batches received so far; 0: not said), length (of this batch and the next ones; 0: as before) -> batch */
 	TS_SCAN_CLOSE,  /* scan */
 	TS_SYNC,        /* makes all commits of this server durable */
 	TS_FLUSH,       /* row: writes the memtables of its tablet -> tablet_end, or scan */

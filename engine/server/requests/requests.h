@@ -58,6 +58,7 @@ struct open_scan {
 	uint64_t id;
 	uint64_t client, epoch; /* whose request opened it; other clients cannot use it */
 	uint64_t idle_since_us; /* monotonic */
+	uint64_t batches;       /* answered so far */
 	struct served_tablet *served;
 	struct tablet_scan *scan;
 	/* Guarded by the lock of struct scans once the scan has a number. */

@@ -10,6 +10,9 @@
  * later epoch.  A client whose scan was freed gets -SCAN_UNKNOWN and opens the rest of
  * the scan (client/cursor.c).
  *
+ * A request for the next batch has the number of the batches that the client has received.  A
+ * second copy of a request does not skip a batch.
+ *
  * A client asks for the next batch before it needs it, so it may close a scan whose
  * batch is being read.  Then the request that reads the batch frees the scan.
  */
@@ -60,6 +63,8 @@ static struct open_scan *scan_take(struct server *s, const struct ts_request *q)
 		o->unused = o->unused || q->method == TS_SCAN_CLOSE;
 		o = NULL;
 	}
+	if (o && q->method == TS_SCAN_NEXT && q->offset && q->offset != o->batches)
+		o = NULL; /* a second copy of an earlier request */
 	if (o)
 		o->busy = true;
 	mutex_unlock(&s->scans->lock);
@@ -228,6 +233,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 		return err;
 	}
 	a->scan = o->id;
+	o->batches++;
 	return scan_keep(s, o) ? 0 : -SCAN_UNKNOWN;
 }
 
