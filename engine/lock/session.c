@@ -3,9 +3,11 @@
  * Heartbeats, lease and clock of a session.
  *
  * The lease is one atomic number, its end.  A heartbeat replaces it by a later
- * one, lock_session_held replaces an end that has passed by LOST, and neither
- * replaces LOST.  So if one call finds the lease lost, all later calls do, and a
- * server that has begun to exit does not answer another request.
+ * one, or by LOST.  Only heartbeats change it, and none does after LOST.
+ *
+ * Rejected: a lease that has ended stays lost.  When the leader of the lock service
+ * fails, no heartbeat is committed for some seconds.  So every server would end, and
+ * every log be replayed, although all sessions live on.
  *
  * A heartbeat is a put that requires the file to exist, whatever its version.  If
  * the outcome of the last heartbeat is unknown, its version is, too.  If an
@@ -36,26 +38,14 @@ struct lock_session {
 
 /* ---- the lease ---- */
 
-/* Makes the lease lost, unless a heartbeat has just replaced its end.  Returns true if it is lost. */
-static bool lease_lose(struct lock_session *s, int64_t end_us)
+static bool is_lost(const struct lock_session *s)
 {
-	if (end_us != LOST && !atomic_compare_exchange_strong(&s->end_us, &end_us, LOST))
-		return end_us == LOST;
-	if (end_us != LOST && s->o.lost)
-		s->o.lost(s->o.arg);
-	return true;
+	return atomic_load(&s->end_us) == LOST;
 }
 
 bool lock_session_held(struct lock_session *s)
 {
-	int64_t end_us;
-
-	do {
-		end_us = atomic_load_explicit(&s->end_us, memory_order_acquire);
-		if (s->o.boottime(s->o.arg) < end_us)
-			return true;
-	} while (!lease_lose(s, end_us));
-	return false;
+	return s->o.boottime(s->o.arg) < atomic_load_explicit(&s->end_us, memory_order_acquire);
 }
 
 /* ---- the clock ---- */
@@ -104,26 +94,37 @@ static int file_write(struct lock_session *s, bool create, int64_t *end_us)
 	return 0;
 }
 
+/* Begins the next lease. */
+static void lease_begin(struct lock_session *s, int64_t end_us)
+{
+	const int64_t paused_us = s->o.boottime(s->o.arg) - atomic_load(&s->end_us);
+
+	atomic_store_explicit(&s->end_us, end_us, memory_order_release);
+	if (paused_us > 0)
+		msg_notice("%s: no heartbeat was accepted in time: this server paused for %lld ms", s->name,
+			(long long)paused_us / 1000);
+}
+
 uint64_t lock_session_beat(struct lock_session *s)
 {
-	int64_t was_us = atomic_load(&s->end_us), end_us = 0;
+	int64_t end_us = 0;
 	int err;
 
-	if (!lock_session_held(s))
+	if (is_lost(s))
 		return s->o.timeout_us;
 	err = file_write(s, false, &end_us);
 	if (err == -SESSION_ENDED || err == -ENOENT) {
 		msg_error("%s: the lock service has ended this session", s->name);
-		while (!lease_lose(s, atomic_load(&s->end_us)))
-			;
+		atomic_store(&s->end_us, LOST);
+		if (s->o.lost)
+			s->o.lost(s->o.arg);
 	} else if (err) {
 		if (err != s->failed)
 			msg_warning("%s: no heartbeat: %s", s->name, error_text(err));
-	} else if (lock_session_held(s)) { /* only this function sets an end that is not LOST */
-		(void)atomic_compare_exchange_strong(&s->end_us, &was_us, end_us);
+	} else {
+		lease_begin(s, end_us);
 	}
 	s->failed = err;
-	(void)lock_session_held(s);
 	return s->o.timeout_us / 8;
 }
 
@@ -187,7 +188,7 @@ void lock_session_free(struct lock_session *s)
 		task_cancel(&s->beat);
 		task_pool_free(s->pool);
 	}
-	if (lock_session_held(s))
+	if (!is_lost(s))
 		err = lock_remove(s->o.locks, s->name, LOCK_ANY);
 	if (err)
 		msg_warning("%s: not removed; it ends with the session: %s", s->name, error_text(err));

@@ -7,9 +7,13 @@
  * that the service has accepted extends the lease to the time at which it was
  * sent plus 0.6 x timeout, on CLOCK_BOOTTIME.  The service removes the file no
  * earlier than the timeout after it received the last heartbeat.  So the lease
- * ends before another server can learn that this server is dead.  A lease that
- * has ended stays lost, even if the service still has the session: the server
- * must exit.
+ * ends before another server can learn that this server is dead.
+ *
+ * A lease that has ended is a pause.  The server answers nothing, and the heartbeats
+ * continue.  The file is made once, so a later heartbeat that succeeds proves that
+ * the file has existed all the time, and that no other server has taken this server
+ * for dead: a new lease begins.  The session is lost only when a heartbeat finds that
+ * the session has ended, or that the file does not exist.  Then the server must exit.
  *
  * The service's time stamp of a heartbeat is the cluster's common clock.  It lies
  * between the sending and the answer, so the two readings of this server's clock
@@ -34,9 +38,8 @@ struct lock_session_options {
 	struct tfs_bytes contents;  /* the contents of the file, which are the server's address */
 	uint64_t timeout_us;        /* after which the service ends the session */
 	/*
-	 * Called once, by the thread that finds the lease or the session lost:
-	 * lock_session_beat or lock_session_held.  It must only set or queue
-	 * something.
+	 * Called once, by the thread that finds the session lost in
+	 * lock_session_beat.  It must only set or queue something.
 	 */
 	void (*lost)(void *arg);
 	clock_source *boottime; /* NULL: clock_boottime */
@@ -51,11 +54,11 @@ int lock_session_new(const struct lock_session_options *o, struct lock_session *
 int lock_session_run(struct lock_session *s) TFS_MUST;
 /* Sends a heartbeat.  Returns the time in us after which to send the next one. */
 uint64_t lock_session_beat(struct lock_session *s);
-/* Returns true while the lease lasts.  Acquires no lock.  Call it after a commit is durable and before it or a read is answered. */
+/* Returns true while a lease lasts.  Acquires no lock.  Call it after a commit is durable and before it or a read is answered. */
 bool lock_session_held(struct lock_session *s);
 /* The common clock minus this server's, as far as the last heartbeat proves it; 0 if they may be equal.  Acquires no lock. */
 int64_t lock_session_clock_offset(const struct lock_session *s);
-/* Stops the heartbeats.  Removes the file, if the session is held.  NULL is allowed. */
+/* Stops the heartbeats.  Removes the file, unless the session is lost.  NULL is allowed. */
 void lock_session_free(struct lock_session *s);
 
 #endif

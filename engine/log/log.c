@@ -548,6 +548,7 @@ int log_new(const struct log_options *o, struct log **out)
 	l->retry_us = o->retry_us ? o->retry_us : LOG_RETRY_US;
 	l->mark_us = o->mark_us ? o->mark_us : LOG_MARK_US;
 	l->fence = o->fence;
+	l->fence_waits = o->fence_waits;
 	l->fence_arg = o->fence_arg;
 	l->gather.cap_next = 1;
 	task_init(&l->sync_task, o->pool, log_lazy_sync_run);

@@ -67,6 +67,8 @@ struct log_options {
 	 * `sync` was asked for.
 	 */
 	int (*fence)(void *arg);
+	/* Returns true if the fence waits, not for storage: no call counts as stalled then.  Any thread; takes no lock. */
+	bool (*fence_waits)(void *arg);
 	void *fence_arg;
 };
 int log_new(const struct log_options *o, struct log **out) TFS_MUST;

@@ -91,6 +91,7 @@ struct log {
 	char *dir;
 	uint64_t incarnation, salt, stall_us, retry_us, mark_us;
 	int (*fence)(void *arg); /* NULL: none */
+	bool (*fence_waits)(void *arg);
 	void *fence_arg;
 	_Atomic uint64_t sync_interval_us;
 	_Atomic uint64_t segment_bytes; /* rises */

@@ -145,6 +145,8 @@ uint64_t log_stall_time_locked(const struct log *l)
 {
 	uint64_t at = UINT64_MAX;
 
+	if (l->fence_waits && l->fence_waits(l->fence_arg))
+		return at;
 	if (l->writing)
 		at = l->write_since_us + l->stall_us;
 	if (l->syncing && l->sync_since_us + l->stall_us < at)

@@ -71,6 +71,7 @@ static int make_log(struct server *s)
 	if (!err && o->held) {
 		err = fence_new(s, dir, &s->fence);
 		lo.fence = fence_check;
+		lo.fence_waits = fence_waits;
 		lo.fence_arg = s->fence;
 	}
 	if (!err)

@@ -41,7 +41,7 @@ struct server_options {
 	struct clock *clock;   /* the caller's, or NULL: its own */
 	/*
 	 * A server on shared storage: returns true if its lease in the lock
-	 * service is held at this moment.  Called for each request and commit by
+	 * service is held at this moment.  While it is not, the server answers nothing.  Called for each request and commit by
 	 * any thread; fast, takes no lock.  NULL: an embedded store.
 	 */
 	bool (*held)(void *arg);
@@ -84,6 +84,11 @@ void server_name_damage(struct server *s, int err, char **why);
  * through a dispatcher (engine/rpc/dispatch.h), which bounds them.
  */
 struct tablet_service *server_service(struct server *s);
+/*
+ * The session in the lock service has ended, for the reason why (a static string): the server answers
+ * nothing any more, and calls server_options.lost.  Any thread; waits for nothing.
+ */
+void server_lose(struct server *s, const char *why);
 /*
  * Checks the store's marker and whether the log can be written.  Background
  * tasks do this once a second; with no_background the caller does it, with its

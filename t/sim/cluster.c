@@ -264,10 +264,17 @@ static int take_incarnation(struct lock_service *locks, uint64_t *out)
 }
 
 /* The program exits. */
-static void lease_lost(void *arg)
+static void session_lost(void *arg)
 {
-	if (!planted(PLANT_TWO_OWNERS))
-		proc_kill(((struct node *)arg)->proc);
+	struct node *n = arg;
+
+	if (planted(PLANT_TWO_OWNERS))
+		return;
+	if (!lock_sim_expired(n->locks))
+		sim_fail("%s ends, although its session lives", n->proc->name);
+	if (n->server)
+		server_lose(n->server, "the session in the lock service has ended");
+	proc_kill(n->proc);
 }
 
 static void server_lost(void *arg, const char *why)
@@ -278,7 +285,12 @@ static void server_lost(void *arg, const char *why)
 
 static bool lease_held(void *arg)
 {
-	return planted(PLANT_TWO_OWNERS) || lock_session_held(((struct node *)arg)->session);
+	struct node *n = arg;
+	const bool held = planted(PLANT_TWO_OWNERS) || lock_session_held(n->session);
+
+	if (!held && planted(PLANT_LAPSE_ENDS))
+		session_lost(n);
+	return held;
 }
 
 static int64_t boottime(void *arg)
@@ -300,7 +312,7 @@ static int hold_session(struct node *n)
 		.name = name,
 		.contents = tfs_str(n->proc->name),
 		.timeout_us = SESSION_US,
-		.lost = lease_lost,
+		.lost = session_lost,
 		.boottime = boottime,
 		.arg = n,
 		.clock = n->clock,

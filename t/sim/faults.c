@@ -21,12 +21,13 @@ enum {
 	FAIL_DISK,
 	CLOCK,
 	LOST_WRITES,
-	STARTS = FAULT_LATE_EDIT - 1
+	STARTS = FAULT_LATE_EDIT - 1,
+	SILENCE = FAULT_LATE_EDIT + 1
 };
-const char *const fault_names[16] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
+const char *const fault_names[FAULTS] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
 	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "clocks set",
-	"writes lost with the power", "starts", "late edits"};
-unsigned fault_counts[16];
+	"writes lost with the power", "starts", "late edits", "silences of the lock service"};
+unsigned fault_counts[FAULTS];
 static bool calm; /* no more faults */
 
 void plan_draw(struct plan *p)
@@ -54,6 +55,7 @@ void plan_draw(struct plan *p)
 		p->cut = sim_chance(2);
 		p->repeat = sim_chance(2);
 		p->edits = sim_chance(2);
+		p->silence = sim_chance(2);
 		p->servers = 1 + (unsigned)sim_random(4);
 		p->masters = 1 + (unsigned)sim_random(2);
 	}
@@ -61,11 +63,11 @@ void plan_draw(struct plan *p)
 
 void plan_print(const struct plan *p, char out[256])
 {
-	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s", p->servers,
+	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s", p->servers,
 		p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->kill ? " kill" : "", p->step ? " step" : "",
 		p->pause ? " pause" : "", p->cut ? " cut" : "", p->net ? " net" : "", p->repeat ? " repeat" : "",
 		p->edits ? " edits" : "", p->locks ? " locks" : "", p->clocks ? " clocks" : "", p->disk ? " disk" : "",
-		p->moves ? " moves" : "", p->tables ? " tables" : "");
+		p->moves ? " moves" : "", p->tables ? " tables" : "", p->silence ? " silence" : "");
 }
 
 /* Mostly within what the cluster permits (LOCK_CLOCK_OFF_US). */
@@ -107,7 +109,13 @@ static void one_fault(const struct plan *p)
 {
 	struct node *n = any_node(p), *other = any_node(p);
 
-	switch (sim_random(11)) {
+	switch (sim_random(12)) {
+	case 11:
+		if (p->silence) {
+			fault_counts[SILENCE]++;
+			lock_sim_silence(cluster.locks, sim_chance(4) ? sim_random(10000000) : 3000000 + sim_random(2000000));
+		}
+		break;
 	case 10:
 		if (p->clocks && n && n->role == SERVER) {
 			n->proc->clock_offset_us = some_offset();

@@ -15,15 +15,15 @@ struct plan {
 	uint64_t run_us;   /* how long faults occur */
 	uint64_t pause_us; /* between two faults, at most */
 	unsigned preempt;
-	bool kill, step, pause, cut, net, repeat, edits, locks, clocks, disk, moves, tables;
+	bool kill, step, pause, cut, net, repeat, edits, locks, clocks, disk, moves, tables, silence;
 };
 void plan_draw(struct plan *p);
 void plan_print(const struct plan *p, char out[256]);
 
 /* Faults occur until plan.run_us has passed.  Then all nodes run, and no more fault occurs. */
 void faults_run(const struct plan *p);
-enum { FAULT_LATE_EDIT = 14 }; /* counted by net.c */
-extern unsigned fault_counts[16];
-extern const char *const fault_names[16];
+enum { FAULT_LATE_EDIT = 14, /* counted by net.c */ FAULTS = 24 };
+extern unsigned fault_counts[FAULTS];
+extern const char *const fault_names[FAULTS];
 
 #endif

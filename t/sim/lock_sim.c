@@ -50,6 +50,7 @@ struct lock_sim {
 	struct proc *world;
 	bool local;
 	struct lock_sim_faults faults;
+	uint64_t silent_until_us;
 	struct file *files; /* by name */
 	unsigned count;
 	struct session *sessions;
@@ -186,6 +187,8 @@ static void expire_main(void *arg)
 			/* The client library of a live process sends pings. */
 			if (!s->proc->dead && s->proc->paused_until <= sim_now() && s->cut_until_us <= sim_now())
 				s->heard_us = sim_now();
+			if (l->silent_until_us > sim_now())
+				s->heard_us = sim_now(); /* the next leader waits for each session's whole timeout */
 			if (!s->expired && sim_now() - s->heard_us > s->timeout_us)
 				session_expire(s);
 		}
@@ -347,6 +350,15 @@ static int send(struct request *r)
 	if (s->expired) {
 		request_free(r);
 		return -SESSION_ENDED;
+	}
+	/* Without a leader a change waits for the next one, or the connection is lost. */
+	if ((r->kind == MULTI || r->kind == SYNC) && s->l->silent_until_us > at) {
+		if (sim_chance(2)) {
+			request_free(r);
+			sim_sleep(sim_random(1000000));
+			return -UNREACHABLE;
+		}
+		at = s->l->silent_until_us + sim_random(f->delay_us + 1);
 	}
 	if (at <= s->last_arrival_us)
 		at = s->last_arrival_us + 1;
@@ -584,6 +596,12 @@ struct lock_service *lock_sim_connect(struct lock_sim *l, struct proc *p, uint64
 void lock_sim_cut(struct lock_service *session, uint64_t us)
 {
 	((struct session *)session)->cut_until_us = sim_now() + us;
+}
+
+void lock_sim_silence(struct lock_sim *l, uint64_t us)
+{
+	sim_trace("the lock service has no leader for %llu us", (unsigned long long)us);
+	l->silent_until_us = sim_now() + us;
 }
 
 bool lock_sim_expired(struct lock_service *session)

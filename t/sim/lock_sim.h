@@ -28,6 +28,8 @@ void lock_sim_set_faults(struct lock_sim *l, const struct lock_sim_faults *f);
 struct lock_service *lock_sim_connect(struct lock_sim *l, struct proc *p, uint64_t timeout_us);
 /* The session's process cannot reach the service for so long. */
 void lock_sim_cut(struct lock_service *session, uint64_t us);
+/* The service has no leader for so long: it makes no change, and no session expires.  Reads are answered. */
+void lock_sim_silence(struct lock_sim *l, uint64_t us);
 bool lock_sim_expired(struct lock_service *session);
 
 #endif

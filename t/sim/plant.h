@@ -17,6 +17,7 @@
 	P(LATE_EDIT, "late-edit")           /* the next two together: the two fences of a late edit */                             \
 	P(NO_OWNER_CHECK, "no-owner-check") /* servers change METADATA without a check of owner and number */                      \
 	P(DEAD_CLIENT, "dead-client")       /* BURY names no dead server: their requests are carried out */                        \
+	P(LAPSE_ENDS, "lapse-ends")         /* a lease that has ended ends its server, although the session lives */               \
 	P(PATIENT_MASTER, "patient-master") /* a request to the master waits for METADATA as long as a client does */              \
 	P(COLLECTED_FILE, "collected-file") /* the collector does not ask the servers which files they use */
 #define PLANT_ENUM(id, name) PLANT_##id,

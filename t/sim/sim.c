@@ -43,7 +43,7 @@
 struct totals {
 	uint64_t seeds, ops, errors, requests, metadata, metadata_reads, client_requests, client_metadata_reads, switches;
 	uint64_t lost, repeated, late, timeouts, ahead, virtual_us, doubts, undecided;
-	uint64_t faults[16];
+	uint64_t faults[FAULTS];
 	uint64_t hash; /* of the last seed */
 };
 static struct totals *totals;
@@ -74,7 +74,7 @@ static void add_totals(const struct lin_totals *lin)
 	ADD(virtual_us, sim_now());
 	ADD(doubts, lin->doubts);
 	ADD(undecided, lin->undecided);
-	for (unsigned i = 0; i < 16; i++)
+	for (unsigned i = 0; i < FAULTS; i++)
 		ADD(faults[i], fault_counts[i]);
 #undef ADD
 	totals->hash = sim_hash();
@@ -243,8 +243,9 @@ static void print_totals(unsigned failed, double seconds)
 		(unsigned long long)t->repeated, (unsigned long long)t->late, (unsigned long long)t->timeouts,
 		(unsigned long long)t->ahead);
 	printf("faults:");
-	for (unsigned i = 0; i < 16 && fault_names[i]; i++)
-		printf(" %llu %s%s", (unsigned long long)t->faults[i], fault_names[i], i < 15 && fault_names[i + 1] ? "," : "\n");
+	for (unsigned i = 0; i < FAULTS && fault_names[i]; i++)
+		printf(" %llu %s%s", (unsigned long long)t->faults[i], fault_names[i],
+			i + 1 < FAULTS && fault_names[i + 1] ? "," : "\n");
 }
 
 static double now(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server on shared storage answers nothing after its lease or its log is lost,
- * and tells its program once.
+ * A server on shared storage answers nothing without a lease, nor after its session or its
+ * log is lost.  Then it tells its program once.
  */
 #include "engine/lock/marker.h"
 #include "t/unit/server_lib.h"
@@ -65,7 +65,7 @@ static void nothing_is_served(struct tfs_table *t, const char *why)
 
 	assert_int_equal(fence.lost, 1);
 	assert_non_null(strstr(fence.why, why));
-	fence.gone = false; /* a lease that seems to come back changes nothing */
+	fence.gone = false; /* a lease changes nothing any more */
 	fence.missing = NULL;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_true(put(t, "row", "f", "three") < 0);
@@ -94,25 +94,67 @@ static void rows_are(const char *value)
 	close_store(true);
 }
 
-static void test_a_lost_lease_ends_reads(void **state)
+static void test_a_lease_that_ends_is_a_pause(void **state)
 {
+	struct ts_request read = {.method = TS_EXISTS, .table = 16, .row = tfs_str("row"), .time_left_us = 1000},
+			  by_master = {.method = TS_LIST, .term = 1};
 	struct tfs_table *t = begin();
+	struct ts_answer a = {0};
 
 	fence.gone = true;
 	assert_int_equal(look(t, "row"), -EIO);
+	assert_int_equal(ts_call(server_service(hooks.server), &read, &a), -TABLET_MOVED);
+	ts_answer_fini(&a);
+	assert_int_equal(ts_call(server_service(hooks.server), &by_master, &a), -EAGAIN);
+	ts_answer_fini(&a);
+	for (uint64_t second = 1; second < 200; second++)
+		server_watch(hooks.server, second * 1000000);
+	assert_int_equal(fence.lost, 0);
+	fence.gone = false;
+	assert_int_equal(look(t, "row"), 0);
+	assert_int_equal(put(t, "row", "f", "two"), 0);
+	server_lose(hooks.server, "the session is over");
 	nothing_is_served(t, "session");
-	rows_are("one");
+	rows_are("two");
 }
 
-static void test_a_lease_lost_in_the_sync_ends_the_write(void **state)
+static void *put_two(void *arg)
 {
-	struct tfs_table *t = begin();
+	return (void *)(intptr_t)put(arg, "row", "f", "two");
+}
 
-	fence.op = FILE_OP_SYNC;
-	fence.gone_at_op = true;
-	assert_int_equal(put(t, "row", "f", "two"), -ETIMEDOUT);
-	nothing_is_served(t, "session");
-	rows_are("two"); /* its outcome was unknown */
+/* The lease ends in the sync of a commit, which then waits: for the next lease, or for the end of the session. */
+static void test_a_commit_waits_for_the_next_lease(void **state)
+{
+	for (unsigned ends = 0; ends < 2; ends++) {
+		struct tfs_table *t = begin();
+		pthread_t writer;
+		void *result;
+
+		fence.op = FILE_OP_SYNC;
+		fence.gone_at_op = true;
+		assert_int_equal(pthread_create(&writer, NULL, put_two, t), 0);
+		while (!fence.gone)
+			sched_yield();
+		fence.gone_at_op = false;
+		if (ends)
+			server_lose(hooks.server, "the session is over");
+		else
+			fence.gone = false;
+		assert_int_equal(pthread_join(writer, &result), 0);
+		assert_int_equal((intptr_t)result, ends ? -ETIMEDOUT : 0);
+		if (ends) {
+			nothing_is_served(t, "session");
+			rows_are("two"); /* its outcome was unknown */
+		} else {
+			assert_int_equal(fence.lost, 0);
+			tfs_table_close(t);
+			close_store(true);
+			rows_are("two");
+		}
+		teardown(state);
+		setup(state);
+	}
 }
 
 static void test_a_renamed_log_ends_the_write(void **state)
@@ -293,8 +335,8 @@ static void test_a_wrong_clock_serves_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_lost_lease_ends_reads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_lease_lost_in_the_sync_ends_the_write, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_lease_that_ends_is_a_pause, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_commit_waits_for_the_next_lease, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_renamed_log_ends_the_write, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_another_directory_of_the_name_is_not_the_log, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_missing_marker_ends_the_server, setup, teardown),

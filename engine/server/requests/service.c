@@ -561,7 +561,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		for (uint32_t i = 0; is_load(q) && i < q->tablet_count && !a->err; i++)
 			traffic_refused(s, q, a->row_errs[i]);
 		if (s->fence)
-			a->err = fence_answer(s->fence, a->err);
+			a->err = fence_answer(s->fence, q, a->err);
 		if (q->token.client)
 			client_end(s, q);
 	}

@@ -21,8 +21,15 @@
  * The inode number is compared, not the device: the file system may have been mounted
  * again.
  *
- * When a check fails, the fence is lost for ever, and server_options.lost is called,
- * once.  The program exits then.  Until it has, requests get the errors that they
+ * A lease that has ended is a pause (engine/lock/session.h).  A commit waits in its
+ * check for the next lease, or for the loss of the fence: its record is durable, and
+ * an error would be reported for a change that takes place.  Other requests wait for
+ * at most WAIT_US before they are carried out and again before they are answered.  Then
+ * the client looks for the tablet elsewhere, because the session may have ended.  The
+ * log's time without a sync does not count meanwhile.
+ *
+ * When another check fails, or the session has ended (server_lose), the fence is lost
+ * for ever, and server_options.lost is called, once.  The program exits then.  Until it has, requests get the errors that they
  * would get from the channel to a dead server: requests under way -ANSWER_LOST (the
  * outcome is unknown), later requests -UNREACHABLE (not carried out).
  *
@@ -50,9 +57,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define GIVE_UP_US UINT64_C(20000000)
 #define WATCH_US 1000000u
+#define WAIT_US UINT64_C(1000000) /* of a request for a lease */
+#define POLL_US 10000u
 
 struct fence {
 	struct server *s;
@@ -78,13 +88,30 @@ static void fence_lose(struct fence *f, const char *why)
 		f->lost(f->arg, why);
 }
 
-static bool lease_held(struct fence *f)
+void server_lose(struct server *s, const char *why)
 {
-	if (f->is_lost)
-		return false;
-	if (!f->held(f->arg))
-		fence_lose(f, "the session in the lock service has ended or is in doubt");
+	if (s->fence)
+		fence_lose(s->fence, why);
+}
+
+/* Waits for a lease, for most_us.  Returns false if there is none, or the fence is lost. */
+static bool lease_wait(struct fence *f, uint64_t most_us)
+{
+	const uint64_t since_us = monotonic_us();
+
+	while (!f->is_lost && !f->held(f->arg)) {
+		if (f->s->closing || monotonic_us() - since_us >= most_us)
+			return false;
+		(void)usleep(POLL_US);
+	}
 	return !f->is_lost;
+}
+
+bool fence_waits(void *arg)
+{
+	struct fence *f = arg;
+
+	return !f->held(f->arg);
 }
 
 int fence_check(void *arg)
@@ -97,7 +124,7 @@ int fence_check(void *arg)
 		fence_lose(f, "a master has taken the log away");
 	if (f->is_lost)
 		return -FENCE_LOST;
-	return err ? err : lease_held(f) ? 0 : -FENCE_LOST;
+	return err ? err : lease_wait(f, UINT64_MAX) ? 0 : -FENCE_LOST;
 }
 
 int64_t fence_clock_offset(const struct fence *f)
@@ -107,18 +134,24 @@ int64_t fence_clock_offset(const struct fence *f)
 	return llabs(us) > LOCK_CLOCK_OFF_US ? us : 0;
 }
 
-int fence_begin(const struct fence *f, const struct ts_request *q)
+/* How long the request may wait for a lease. */
+static uint64_t wait_us(const struct ts_request *q)
 {
-	if (f->is_lost)
-		return -UNREACHABLE;
+	return q->time_left_us && q->time_left_us < WAIT_US ? q->time_left_us : WAIT_US;
+}
+
+int fence_begin(struct fence *f, const struct ts_request *q)
+{
+	if (!lease_wait(f, q->term ? 0 : wait_us(q)))
+		return f->is_lost ? -UNREACHABLE : q->term || q->method == TS_SYNC ? -EAGAIN : -TABLET_MOVED;
 	if (fence_clock_offset(f) && !q->term && q->method != TS_SYNC && q->method != TS_SCAN_CLOSE)
 		return -TABLET_MOVED;
 	return 0;
 }
 
-int fence_answer(struct fence *f, int err)
+int fence_answer(struct fence *f, const struct ts_request *q, int err)
 {
-	return lease_held(f) ? err : -ANSWER_LOST;
+	return lease_wait(f, wait_us(q)) ? err : -ANSWER_LOST;
 }
 
 void fence_buried(struct fence *f)
@@ -133,13 +166,12 @@ static void watch_log(struct fence *f, uint64_t now)
 	struct log_stats st;
 
 	log_get_stats(f->s->log, &st);
-	if (!f->good_us || (!st.refusing && (!st.waiting || st.durable_lsn != f->durable_lsn)) || is_no_space(st.refusing))
+	if (!f->good_us || (!st.refusing && (!st.waiting || st.durable_lsn != f->durable_lsn)) || is_no_space(st.refusing) ||
+		!f->held(f->arg))
 		f->good_us = now;
 	f->durable_lsn = st.durable_lsn;
 	if (now - f->good_us >= GIVE_UP_US)
 		fence_lose(f, "the log could not be written for 20 seconds");
-	else
-		(void)lease_held(f);
 }
 
 static void watch_marker(struct fence *f)
