@@ -102,9 +102,9 @@ static void server_lost(void *arg, const char *why)
 	site_give_up(why);
 }
 
-static void lease_lost(void *arg)
+static void session_lost(void *arg)
 {
-	site_give_up("the lease is lost");
+	site_give_up("the session in the lock service has ended");
 }
 
 static int64_t clock_offset(void *arg)
@@ -142,7 +142,7 @@ static int hold_session(struct member *m, char **why)
 		.name = name,
 		.contents = tfs_str(m->site.address),
 		.timeout_us = m->site.session_us,
-		.lost = lease_lost,
+		.lost = session_lost,
 		.arg = m,
 		.clock = m->clock,
 	};

@@ -36,8 +36,6 @@
 #define BALANCE_TICKS 30u
 #define NOTE_US 8000000u
 #define NOTE_PAUSE_US 100000u
-/* A master holds its lock while its router waits, and only a pass can end the wait. */
-#define MASTER_PATIENCE_US 1000000u
 
 struct lead {
 	struct site site;
@@ -103,7 +101,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 	if (!m)
 		return -UNREACHABLE;
 	a->err = ms_call(master_service(m), q, a);
-	if (q->method != MS_COLLECT && may_be_applied(a->err))
+	if (q->method != MS_COLLECT && a->err != -EAGAIN && may_be_applied(a->err))
 		note_schemas(l, q->client);
 	return a->err;
 }
@@ -239,7 +237,7 @@ void cluster_lead_end(struct lead *l)
 
 static int begin(struct lead *l, char **why)
 {
-	struct route_options ro = {.patience_us = MASTER_PATIENCE_US};
+	struct route_options ro = {.patience_us = MASTER_PATIENCE_US, .brief = true};
 	uint64_t word;
 	int err = random_bytes(&word, sizeof(word));
 

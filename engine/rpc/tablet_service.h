@@ -69,7 +69,8 @@ enum ts_method {
 	TS_COPY_TABLE,
 	/*
 	 * Control requests of the master (paper, section 5.2).  A server serves
-	 * the tablets that were assigned to it, and no others.
+	 * the tablets that were assigned to it, and no others.  On shared storage it
+	 * refuses requests that only a master sends if they have no term (-EPERM).
 	 * LOAD: tablets, live -> row_errs, why.  Serves the tablets from now on.  They
 	 * are in METADATA's order, and all of one kind.  Each one's METADATA row
 	 * names this owner and this assignment number (else -TABLET_TAKEN).  If the owner

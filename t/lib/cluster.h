@@ -35,6 +35,7 @@ struct cluster {
 	struct master *master;
 	struct tfs_store *store;
 	struct clock *clock;
+	struct lock_term term;         /* if the servers have a fence */
 	struct server_options options; /* of the servers */
 	char dir[4096];                /* options.data_dir */
 	struct cluster_server servers[CLUSTER_SERVERS];
@@ -171,12 +172,15 @@ static inline int cluster_start(struct cluster *c)
 		.tablets = route_service(c->router),
 		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = c},
 		.clock = c->clock,
+		.term = c->options.held ? &c->term : NULL,
 		.no_background = c->options.no_background};
 	struct client_options co = {
 		.locks = c->locks, .tablets = route_service(c->router), .router = c->router, .close = cluster_closed};
 	char *why = NULL;
-	int err = master_new(&mo, &c->master);
+	int err = mo.term ? lock_term_begin(c->locks, TFS_S("master"), &c->term) : 0;
 
+	if (!err)
+		err = master_new(&mo, &c->master);
 	if (!err)
 		err = master_start(c->master, &why);
 	if (why)

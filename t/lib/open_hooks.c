@@ -92,8 +92,15 @@ void __wrap_server_stop(struct server *s)
 
 int __wrap_master_new(const struct master_options *o, struct master **out)
 {
-	int err = __real_master_new(o, out);
+	struct master_options with = *o;
+	int err = 0;
 
+	if (opening && opening->held) { /* its server has a fence, and serves a master with a term only */
+		err = lock_term_begin(o->locks, TFS_S("master"), &opening->term);
+		with.term = &opening->term;
+	}
+	if (!err)
+		err = __real_master_new(&with, out);
 	if (!err && opening)
 		opening->master = *out;
 	return err;

@@ -9,6 +9,7 @@
 #define TFS_T_LIB_OPEN_HOOKS_H
 
 #include "engine/base/bytes.h"
+#include "engine/lock/term.h"
 #include "engine/tabletfs.h"
 
 struct clock;
@@ -22,6 +23,7 @@ struct open_hooks {
 	size_t replay_part_bytes;
 	unsigned merge_read_tries;
 	/* The fence of a server on shared storage (struct server_options); NULL: none. */
+	struct lock_term term; /* of the master, if the server has a fence */
 	bool (*held)(void *arg);
 	int64_t (*clock_offset)(void *arg);
 	void (*lost)(void *arg, const char *why);

@@ -451,6 +451,28 @@ static void change_table(struct node *client, const char *name)
 	tfs_table_close(t);
 }
 
+/* A client asks a server to end the service of a tablet, as only a master may. */
+static void ask_as_master(struct node *client)
+{
+	static const struct ts_request list = {.method = TS_LIST};
+	struct node *n = node_find(SERVER, 1 + (unsigned)sim_random(4));
+	struct ts_answer a = {0}, b = {0};
+	int one = -EPERM;
+
+	if (cluster.sole || !n || !n->serving)
+		return;
+	if (!ts_call(net_tablets(client->proc, &n->ep), &list, &a) && a.tablet_count) {
+		const struct ts_request q = {
+			.method = TS_UNLOAD, .tablets = &a.tablets[sim_random(a.tablet_count)], .tablet_count = 1};
+
+		b.row_errs = &one;
+		if (!ts_call(net_tablets(client->proc, &n->ep), &q, &b))
+			sim_fail("%s unloads a tablet for a client", n->proc->name);
+	}
+	ts_answer_fini(&a);
+	ts_answer_fini(&b);
+}
+
 void work_tables(struct node *client)
 {
 	struct tfs_table *t = NULL;
@@ -485,6 +507,8 @@ void work_tables(struct node *client)
 			break;
 		}
 		sim_trace("tables: %u of %s: %s", what, name, strerror(-err));
+		if (sim_chance(4))
+			ask_as_master(client);
 		sim_sleep(1 + sim_random(2000000));
 	}
 	work.running--;

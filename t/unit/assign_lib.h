@@ -177,6 +177,7 @@ static inline struct master *master_make(void)
 		.tablets = route_service(c.router),
 		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = &c},
 		.clock = c.clock,
+		.term = &c.term,
 		.no_background = true};
 	struct master *m;
 

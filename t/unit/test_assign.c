@@ -155,7 +155,7 @@ static void moves(void **state)
 static int control(unsigned server, enum ts_method method, const struct ts_assigned *t)
 {
 	int one = 1, err;
-	struct ts_request q = {.method = method, .tablets = t, .tablet_count = 1};
+	struct ts_request q = {.method = method, .tablets = t, .tablet_count = 1, .term = c.term.number};
 	struct ts_answer a = {.row_errs = &one};
 
 	err = ts_call(server_service(c.servers[server].server), &q, &a);
@@ -453,7 +453,8 @@ static void buried_alive(void **state)
 	const uint64_t me = c.servers[1].incarnation, live[] = {c.servers[0].incarnation, c.servers[2].incarnation};
 	const struct route_options ro = {
 		.locks = c.locks, .servers = {.connect = cluster_connect, .each = cluster_each, .arg = &c}, .client = me};
-	const struct ts_request q = {.method = TS_BURY, .incarnation = live[1], .live = (uint64_t *)live, .live_count = 2};
+	const struct ts_request q = {
+		.method = TS_BURY, .incarnation = live[1], .live = (uint64_t *)live, .live_count = 2, .term = c.term.number};
 	struct ts_answer a = {0};
 	struct router *r;
 
@@ -494,7 +495,7 @@ static void snapshots_are_whole(void **state)
 
 static int copy_to(unsigned server, uint32_t id)
 {
-	struct ts_request q = {.method = TS_COPY_TABLE, .table = tfs_table_id(table), .to_table = id};
+	struct ts_request q = {.method = TS_COPY_TABLE, .table = tfs_table_id(table), .to_table = id, .term = c.term.number};
 	struct ts_answer a = {0};
 	int err = ts_call(server_service(c.servers[server].server), &q, &a);
 

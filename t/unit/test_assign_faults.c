@@ -64,7 +64,7 @@ static void pass_is_partial(void)
 static void damaged_metadata(void **state)
 {
 	const uint64_t dead = c.servers[1].incarnation;
-	struct ts_request seal = {.method = TS_SEAL, .incarnation = dead};
+	struct ts_request seal = {.method = TS_SEAL, .incarnation = dead, .term = c.term.number};
 	struct ts_answer a = {0};
 	struct buf at[3] = {{0}};
 	char file[40], note[32], sst[300], *why = NULL;
@@ -214,7 +214,7 @@ static void refusals_of_the_master(void **state)
 	assert_int_equal(ms_call(master_service(c.master), &create, &a), -SESSION_ENDED);
 	ms_answer_fini(&a);
 	assert_int_equal(refused[TS_REFUSED_FOREIGN], 1);
-	c.master->o.term = NULL;
+	c.master->o.term = &c.term;
 }
 
 int main(void)

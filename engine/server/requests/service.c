@@ -518,6 +518,13 @@ static int serve_note_schemas(struct server *s, const struct ts_request *q, stru
 	return schemas_read_all(s);
 }
 
+/* Only a master sends these.  In a cluster each master has a term. */
+static bool is_masters(enum ts_method m)
+{
+	return m == TS_LOAD || m == TS_UNLOAD || m == TS_SEAL || m == TS_BURY || m == TS_BLOCK_WRITES || m == TS_UNBLOCK_WRITES ||
+		m == TS_COPY_TABLE;
+}
+
 static int serve_request(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	static int (*const functions[TS_METHODS])(struct server * s, const struct ts_request *q, struct ts_answer *a) = {
@@ -550,6 +557,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 	a->err = s->fence ? fence_begin(s->fence, q) : 0;
 	if (!a->err && q->term)
 		a->err = see_term(s, q->term);
+	else if (!a->err && s->fence && is_masters(q->method))
+		a->err = -EPERM;
 	if (!a->err && q->token.client)
 		a->err = client_begin(s, q);
 	if (!a->err) {
