@@ -97,15 +97,20 @@ void master_unblock_again(struct master *m)
 
 int master_schema_write(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version)
 {
-	char file[TABLE_FILE_MAX], note[DROP_NOTE_MAX];
-	struct lock_op ops[2] = {{.name = file, .expect = version}, drop_note(old->tablets_id, note)};
+	const bool moves = old->tablets_id != schema_public(s)->tablets_id;
+	char file[TABLE_FILE_MAX], note[DROP_NOTE_MAX], made[DROP_NOTE_MAX];
+	struct lock_op ops[3] = {
+		{.name = file, .expect = version}, drop_note(old->tablets_id, note), drop_note(schema_public(s)->tablets_id, made)};
 	struct buf b = {0};
 	int err = schema_encode(s, &b);
 
 	table_file_name(file, schema_public(s)->name);
 	ops[0].contents = buf_bytes(&b);
+	ops[2].what = LOCK_REMOVE;
 	if (!err)
-		err = master_multi(m, ops, old->tablets_id == schema_public(s)->tablets_id ? 1 : 2);
+		err = master_multi(m, ops, !moves ? 1 : m->o.sole ? 2 : 3);
+	if (err && moves)
+		m->passes.unassigned = true; /* a pass removes the rows of the new tablets, unless the schema was written */
 	buf_fini(&b);
 	return err;
 }
@@ -216,10 +221,19 @@ static int add_tablet(struct master *m, uint32_t table, uint64_t server, const s
 int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t *id)
 {
 	const unsigned splits = p ? p->split_count : 0;
+	char name[DROP_NOTE_MAX];
+	struct lock_op note;
 	int err = master_ids_take(m, id);
 
+	if (!err && !m->o.sole) {
+		note = drop_note(*id, name);
+		err = master_multi(m, &note, 1);
+		m->passes.unassigned = m->passes.unassigned || err; /* a pass is due */
+	}
 	for (unsigned i = 0; i <= splits && !err; i++)
 		err = add_tablet(m, *id, next_server(m), i ? &p->splits[i - 1] : NULL, i < splits ? &p->splits[i] : NULL);
+	if (err)
+		m->passes.unassigned = true;
 	return err;
 }
 

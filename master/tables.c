@@ -3,12 +3,13 @@
  * Creates, drops and renames tables.
  *
  * A table exists if the lock service has a file tables/NAME.  Creating one:
- *	1 take a table id: increment the file "ids"; ids are never reused
+ *	1 take a table id: increment the file "ids"; ids are never reused.  In a cluster
+ *	  also write the note dropped/ID, which step 3 removes in the same multi-operation
  *	2 write the METADATA row of its one tablet
  *	3 write tables/NAME, if there is no file of that name
  *	4 have the tablet served (assign.c)
  * A crash before 3 leaves a METADATA row that no schema refers to, without
- * files; the next start removes it.  Dropping one:
+ * files; the next start removes it, or in a cluster the next pass.  Dropping one:
  *	1 check that it is not protected, block its writes, and check that it has no cell
  *	2 one multi-operation: remove tables/NAME, create the note dropped/ID;
  *	  servers drop its tablets
@@ -32,7 +33,8 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 {
 	struct schema *s = NULL;
 	struct buf b = {0};
-	char file[TABLE_FILE_MAX];
+	char file[TABLE_FILE_MAX], note[DROP_NOTE_MAX];
+	struct lock_op ops[2];
 	uint64_t version;
 	uint32_t id = 0;
 	int err;
@@ -51,8 +53,14 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	buf_reset(&b);
 	if (!err)
 		err = schema_encode(s, &b);
-	if (!err)
-		err = master_put(m, file, buf_bytes(&b), LOCK_ABSENT);
+	if (!err) {
+		ops[0] = (struct lock_op){.name = file, .contents = buf_bytes(&b), .expect = LOCK_ABSENT};
+		ops[1] = drop_note(id, note);
+		ops[1].what = LOCK_REMOVE;
+		err = master_multi(m, ops, m->o.sole ? 1 : 2);
+	}
+	if (err && id)
+		m->passes.unassigned = true; /* a pass removes the row */
 	if (!err) {
 		(void)!assign_table(m, id);
 		a->schema = schema_get(s);
