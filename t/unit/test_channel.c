@@ -131,7 +131,8 @@ static void send_answer(struct conn *c, uint64_t number, size_t n)
 	struct buf b = {0};
 
 	assert_int_equal(buf_reserve(&b, n), 0);
-	memset(b.p, (int)number, n);
+	if (n)
+		memset(b.p, (int)number, n);
 	b.n = n;
 	assert_int_equal(conn_send(c, FRAME_ANSWER, FRAME_TABLETS, number, &b), 0);
 	buf_fini(&b);
