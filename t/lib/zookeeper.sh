@@ -73,7 +73,8 @@ zookeeper_stop() {
 	local pid
 	for pid in "$1"/*/pid; do
 		pid=$(cat "$pid")
-		while kill -s KILL "$pid" 2>/dev/null; do sleep 0.01; done
+		# A server that a test has killed has ended, and another process may have its number.
+		while grep -qs zookeeper "/proc/$pid/cmdline" && kill -s KILL "$pid" 2>/dev/null; do sleep 0.01; done
 	done
 }
 
