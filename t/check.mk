@@ -9,6 +9,8 @@
 #	make check-crash  100,000 crash points
 #	make check-faults each failing call and allocation of a workload
 #	make check-sim    20,000 seeds of the simulated cluster
+#	make check-cluster  the failures of a cluster of real programs, each by name (t/cluster), and 200 seeds of
+#			  the simulated one
 #	make check-wire   20,000 changes by two mounts, 10 minutes of kills beside writers, and
 #			  the scripts of mount tests over a socket
 #	make check-fuzz   each fuzz target, with libFuzzer if clang is installed, in fuzz/
@@ -20,9 +22,12 @@
 # runs these tests only.
 tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_% t/sim/test_%,$(check_PROGRAMS))
 tap_scripts = $(sort $(wildcard $(srcdir)/t/[0-9]*.t))
+tap_cluster = $(sort $(wildcard $(srcdir)/t/cluster/*.t))
+# Those of them that last under 20 s, which make check runs, too.
+tap_cluster_short = $(addprefix $(srcdir)/t/cluster/,disk-full.t init-is-repeated.t server-is-stopped.t two-masters.t)
 # These run for a minute or more.  They start first, so that none of them runs alone at the end.
 tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/29-*.t $(srcdir)/t/30-*.t $(srcdir)/t/35-*.t $(srcdir)/t/351-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t $(srcdir)/t/473-*.t $(srcdir)/t/481-*.t) t/history/test_history
-tap_all = $(firstword $(tap_scripts)) $(tap_long) $(filter-out $(firstword $(tap_scripts)) $(tap_long),$(tap_scripts) $(tap_programs))
+tap_all = $(firstword $(tap_scripts)) $(tap_long) $(filter-out $(firstword $(tap_scripts)) $(tap_long),$(tap_scripts) $(tap_programs)) $(tap_cluster_short)
 tap_env = SRC='$(abs_srcdir)' BUILD='$(abs_builddir)' CC='$(CC)' LC_ALL=C.UTF-8; export SRC BUILD CC LC_ALL; unset MAKEFLAGS MFLAGS
 PROVE = prove
 # Mount tests wait for the kernel and the disk: one process more than cores keeps all cores busy.
@@ -53,6 +58,11 @@ check-faults: t/engine/faults
 check-sim: t/sim/sim
 	@$(tap_env); SIM_SEEDS=$(or $(SIM_SEEDS),20000) TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/351-simulated-cluster.t
 
+# One after another: each runs seven processes or more.
+check-cluster: all t/lib/lin_files t/sim/sim
+	@$(tap_env); SIM_SEEDS=200 ROUNDS=3 TEST_TIMEOUT=14400; export SIM_SEEDS ROUNDS TEST_TIMEOUT; \
+	$(PROVE) --timer --exec '$(abs_srcdir)/t/lib/run' $(tap_cluster) $(srcdir)/t/351-simulated-cluster.t
+
 check-wire: all t/lib/lin_files
 	@$(tap_env); COUNT=20000 PY_LIMIT=14000 KILL_SECONDS=600 LIMIT=14000 TEST_TIMEOUT=14400 WIRE=all; \
 	export COUNT PY_LIMIT KILL_SECONDS LIMIT TEST_TIMEOUT WIRE; $(prove) --verbose $(srcdir)/t/915-*.t $(srcdir)/t/917-*.t $(srcdir)/t/95-*.t
@@ -77,7 +87,7 @@ tsan/config.status: $(srcdir)/configure
 
 shell_files = $(wildcard $(srcdir)/quickstart $(srcdir)/quickcheck $(srcdir)/autogen.sh $(srcdir)/.ci/run $(srcdir)/tools/* $(srcdir)/t/lib/*.sh $(srcdir)/t/lib/run $(srcdir)/t/loaded)
 lint:
-	@for f in $(shell_files) $(tap_scripts); do \
+	@for f in $(shell_files) $(tap_scripts) $(tap_cluster); do \
 		if head -1 $$f | grep -Eq '^#!.*[ /](ba|da)?sh'; then set -- "$$@" $$f; fi; \
 	done; shellcheck -S warning -e SC3013 -x -P '$(srcdir)' "$$@"
 	@for f in $(wildcard $(srcdir)/man/*.[1-8]); do mandoc -Tlint -Wwarning $$f || exit 1; done
@@ -85,10 +95,10 @@ lint:
 		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=internalAstError --suppress=uninitStructMember --suppress=memleak -I$(srcdir) -DTFS_DEBUG=1 \
 		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs
 
-.PHONY: check-programs check-units check-crash check-faults check-sim check-wire check-sanitized check-asan check-tsan lint
+.PHONY: check-programs check-units check-crash check-faults check-sim check-cluster check-wire check-sanitized check-asan check-tsan lint
 
 clean-local:
 	rm -rf asan tsan fuzz
 	rm -f $(fuzz_programs)
-EXTRA_DIST += t/README t/loaded $(tap_scripts) $(wildcard $(srcdir)/t/lib/*)
+EXTRA_DIST += t/README t/loaded $(tap_scripts) $(tap_cluster) $(wildcard $(srcdir)/t/lib/*)
 EXTRA_DIST += %D%/names.tsv $(wildcard $(srcdir)/t/bench/*.sh $(srcdir)/t/bench/*.[ch] $(srcdir)/t/bench/report $(srcdir)/t/bench/snapshots $(srcdir)/t/bench/compare/*)
