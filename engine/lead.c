@@ -101,7 +101,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 	if (!m)
 		return -UNREACHABLE;
 	a->err = ms_call(master_service(m), q, a);
-	if (q->method != MS_COLLECT && a->err != -EAGAIN && may_be_applied(a->err))
+	if (ms_changes_schemas(q->method) && a->err != -EAGAIN && may_be_applied(a->err))
 		note_schemas(l, q->client);
 	return a->err;
 }

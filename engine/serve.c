@@ -455,7 +455,7 @@ static int noting_call(struct master_service *m, const struct ms_request *q, str
 	struct noting_master *n = (struct noting_master *)m;
 	int err = ms_call(n->inner, q, a);
 
-	if (q->method != MS_COLLECT)
+	if (ms_changes_schemas(q->method))
 		listen_note_schemas(n->serving->listener, 0);
 	return err;
 }

@@ -46,6 +46,8 @@ static int master_call_method(struct master_service *service, const struct ms_re
 		named.to = "";
 	if (q->method == MS_COLLECT) {
 		err = master_collect(m, false);
+	} else if (q->method == MS_DRAIN) {
+		err = master_empty(m, q->incarnation);
 	} else {
 		master_lock_for_request(m);
 		m->in_doubt = false;

@@ -65,6 +65,8 @@ int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t
 int master_balance(struct master *m, unsigned *moved) TFS_MUST;
 /* If drain is set, the server gets no more tablets, and master_balance moves its tablets away. */
 int master_drain(struct master *m, uint64_t incarnation, bool drain) TFS_MUST;
+/* Serves MS_DRAIN: drains the server, and moves its tablets for about a second, also soon after a failure and to new servers. */
+int master_empty(struct master *m, uint64_t incarnation) TFS_MUST;
 /* Begins to collect files (collect.c), after the servers have started. */
 int master_collect_begin(struct master *m) TFS_MUST;
 /* The functions of struct server_collector; arg: the master. */

@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define EMPTY_US 1000000u
+
 static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
 {
 	enum { TRIES = 3 }; /* for another split, merge or UNLOAD on the server: it waits a second for its end */
@@ -134,14 +136,20 @@ static uint64_t server_since(struct master *m, uint64_t incarnation)
 	return now;
 }
 
-int master_drain(struct master *m, uint64_t incarnation, bool drain)
+static int set_draining(struct master *m, uint64_t incarnation, bool drain)
 {
 	char name[DRAIN_FILE_MAX];
-	int err;
 
 	drain_file_name(incarnation, name);
+	return drain ? master_put(m, name, tfs_bytes_of("", 0), LOCK_ANY) : master_remove(m, name);
+}
+
+int master_drain(struct master *m, uint64_t incarnation, bool drain)
+{
+	int err;
+
 	mutex_lock(&m->lock);
-	err = drain ? master_put(m, name, tfs_bytes_of("", 0), LOCK_ANY) : master_remove(m, name);
+	err = set_draining(m, incarnation, drain);
 	mutex_unlock(&m->lock);
 	return err;
 }
@@ -244,6 +252,91 @@ int master_balance(struct master *m, unsigned *moved)
 		*moved += !err;
 	}
 	free(moves);
+	free(tablets);
+	free(bs);
+	free(bt);
+	buf_fini(&root_end);
+	pass_fini(&p);
+	mutex_unlock(&m->lock);
+	return err;
+}
+
+/* ---- drain ---- */
+
+static int begin_drain(struct pass *p, struct live_server *from)
+{
+	bool other = false;
+	int err = 0;
+
+	for (unsigned i = 0; i < p->server_count; i++)
+		other = other || (&p->servers[i] != from && !p->servers[i].draining);
+	if (!other)
+		return -EBUSY;
+	if (!from->draining)
+		err = set_draining(p->m, from->incarnation, true);
+	if (!err)
+		from->draining = true;
+	return err;
+}
+
+/* Root first, then METADATA, because all other tablets are found through them.  Returns the first error of a tablet, or -EAGAIN after EMPTY_US. */
+static int move_all(struct pass *p, const struct listed *tablets, const struct balance_tablet *bt, unsigned count,
+	const struct live_server *from, const uint64_t *to, struct tfs_bytes root_end)
+{
+	const uint64_t until = monotonic_us() + EMPTY_US;
+	int first = 0;
+
+	for (enum balance_kind kind = BALANCE_ROOT; kind <= BALANCE_USER; kind++)
+		for (unsigned i = 0; i < count; i++) {
+			int err;
+
+			if (bt[i].kind != kind || tablets[i].server != from)
+				continue;
+			if (monotonic_us() >= until)
+				return -EAGAIN;
+			err = move(p, tablets[i].server, tablets[i].t, pass_server(p, to[i]), root_end);
+			if (err == -SESSION_ENDED)
+				return err;
+			first = first ? first : err;
+		}
+	return first;
+}
+
+int master_empty(struct master *m, uint64_t incarnation)
+{
+	struct pass p = {.m = m};
+	struct live_server *from = NULL;
+	struct listed *tablets = NULL;
+	struct balance_server *bs = NULL;
+	struct balance_tablet *bt = NULL;
+	struct buf root_end = {0};
+	uint64_t *to = NULL;
+	unsigned n = 0;
+	int err;
+
+	mutex_lock(&m->lock);
+	err = m->passes.partial ? -EAGAIN : pass_servers(&p);
+	if (!err)
+		err = meta_root_end(&root_end);
+	if (!err) {
+		from = pass_server(&p, incarnation);
+		err = from ? begin_drain(&p, from) : -ENOENT;
+	}
+	if (!err)
+		err = balance_collect(&p, buf_bytes(&root_end), &tablets, &bs, &bt, &n);
+	if (!err) {
+		const struct balance_state state = {
+			.servers = bs, .server_count = p.server_count, .tablets = bt, .tablet_count = n};
+
+		for (unsigned i = 0; i < n; i++)
+			if (tablets[i].server == from)
+				bt[i].server = 0;
+		to = calloc(n + 1u, sizeof(*to));
+		err = to ? balance_place(&state, to) : -ENOMEM;
+	}
+	if (!err)
+		err = move_all(&p, tablets, bt, n, from, to, buf_bytes(&root_end));
+	free(to);
 	free(tablets);
 	free(bs);
 	free(bt);

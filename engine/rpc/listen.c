@@ -174,7 +174,7 @@ static int serve_master(struct peer *p, struct tfs_bytes request, struct buf *an
 			a.err = limit_master(p, &q);
 		if (!a.err) {
 			a.err = ms_call(l->o.master, &q, &a);
-			if (q.method != MS_COLLECT && may_be_applied(a.err))
+			if (ms_changes_schemas(q.method) && may_be_applied(a.err))
 				listen_note_schemas(l, p->rights.client);
 		}
 		do

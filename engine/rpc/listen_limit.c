@@ -45,7 +45,7 @@ int limit_master(struct peer *p, const struct ms_request *q)
 
 	if (!k || !k->table_count)
 		return 0;
-	if (q->of_all || q->method == MS_COLLECT || (q->name && !key_has_table(k, q->name)) ||
+	if (q->of_all || !ms_changes_schemas(q->method) || (q->name && !key_has_table(k, q->name)) ||
 		(names_table && q->to && !key_has_table(k, q->to)))
 		return -EACCES;
 	return q->name ? 0 : check_id(p, q->table);

@@ -22,8 +22,18 @@ enum ms_method {
 	MS_TABLE_CLONE,     /* table: of a table or a snapshot, to: the name of the new table -> schema; -EEXIST */
 	MS_TABLE_TRUNCATE,  /* table -> schema; -EPERM, -EBUSY; why */
 	MS_COLLECT,         /* a round of the collector: removes the files that compactions have replaced */
+	/*
+	 * incarnation: this server gets no more tablets, and its tablets move to others.  -EAGAIN: some are left, ask again;
+	 * -ENOENT: there is no such server; -EBUSY: no other server can take tablets, and nothing was changed.
+	 */
+	MS_DRAIN,
 	MS_METHODS
 };
+/* All others change tables, snapshots or schemas. */
+static inline bool ms_changes_schemas(enum ms_method m)
+{
+	return m != MS_COLLECT && m != MS_DRAIN;
+}
 
 #define MS_REQUEST(F)                                                                                                              \
 	F(VALUE, 1, enum ms_method, method)                                                                                        \
@@ -40,7 +50,8 @@ enum ms_method {
 	F(VALUE, 14, bool, of_all)                                                                                                 \
 	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */                                                          \
 	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks, or NULL for the owner of the store */    \
-	F(VALUE, 17, uint64_t, client)       /* the id in its HELLO: it need not be told of its own change */
+	F(VALUE, 17, uint64_t, client)       /* the id in its HELLO: it need not be told of its own change */                      \
+	F(VALUE, 18, uint64_t, incarnation)
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

@@ -591,6 +591,34 @@ static void drains(void **state)
 	assert_int_equal(listed(0) + listed(1) + listed(2), 9 + 2 + 3);
 }
 
+/* The same by requests, soon after a server was lost; the last server that takes tablets keeps its own. */
+static void empties(void **state)
+{
+	struct ms_request q = {.method = MS_DRAIN};
+	struct ms_answer a = {0};
+	int err;
+
+	spread();
+	assert_int_equal(master_move(c.master, META_TABLE, tfs_bytes_of("", 0), c.servers[1].incarnation), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		q.incarnation = c.servers[i].incarnation;
+		do {
+			err = ms_call(master_service(c.master), &q, &a);
+			ms_answer_fini(&a);
+		} while (err == -EAGAIN);
+		assert_int_equal(err, 0);
+		assert_int_equal(listed(i), 0);
+		read_all();
+	}
+	assert_int_equal(listed(2), 9 + 2);
+	q.incarnation = c.servers[2].incarnation;
+	assert_int_equal(ms_call(master_service(c.master), &q, &a), -EBUSY);
+	q.incarnation += 1000;
+	assert_int_equal(ms_call(master_service(c.master), &q, &a), -ENOENT);
+	assert_int_equal(listed(2), 9 + 2);
+	read_all();
+}
+
 /* Another client's mutation of the table, with the schema that it has read. */
 static int put_as_another(const struct schema *s)
 {
@@ -744,6 +772,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(late_reports, cluster_setup_silent, cluster_teardown),
 		cmocka_unit_test_setup_teardown(late_families, cluster_setup_silent, cluster_teardown),
 		C(drains),
+		C(empties),
 		C(unload_ends_compactions),
 	};
 
