@@ -7,8 +7,8 @@
  * 4 make the server, its listener, the client  5 serve.  From step 3 on the master gives it tablets;
  * its requests wait until step 5.
  *
- * Its clean end: 1 close the connections  2 flush all tablets  3 remove servers/N, so that others
- * need not wait for the end of the session.
+ * Its clean end: 1 the master moves its tablets to other servers  2 close the connections  3 flush the tablets that
+ * are left  4 remove servers/N, so that others need not wait for the end of the session.
  *
  * The client is for requests of the store service (engine/serve.c), which this process answers by
  * the functions of tabletfs.h.
@@ -29,6 +29,7 @@
 #include <stdlib.h>
 
 #define PATIENCE_US 30000000u
+#define DRAIN_US 60000000u
 
 struct member {
 	struct host host; /* first */
@@ -216,6 +217,7 @@ static int member_close(void *arg)
 {
 	struct member *m = arg;
 
+	site_drain(&m->site, m->host.incarnation, DRAIN_US);
 	serve_stop(m->host.serving);
 	return member_free(m, true);
 }

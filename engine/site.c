@@ -30,6 +30,7 @@ struct site_master {
 	struct peers_options dial;
 	struct task_pool *pool;
 	struct task look;  /* which servers have ended */
+	struct task end;   /* the end of a drain's time */
 	struct mutex lock; /* RANK_SERVER; guards the next members */
 	char address[PEER_ADDRESS_MAX];
 	struct channel *channel; /* to that address */
@@ -326,7 +327,7 @@ static int master_call(struct master_service *base, const struct ms_request *q, 
 		(void)usleep(MASTER_PAUSE_US);
 	}
 	/* What the master has changed is seen by this process's next reads. */
-	if (q->method != MS_COLLECT)
+	if (ms_changes_schemas(q->method))
 		(void)!lock_sync(m->site->locks);
 	return err;
 }
@@ -334,6 +335,48 @@ static int master_call(struct master_service *base, const struct ms_request *q, 
 struct master_service *site_master(struct site *s)
 {
 	return &s->master->base;
+}
+
+/* The time of a drain is over: its call returns. */
+static void end_calls(struct task *t)
+{
+	struct site_master *m = (struct site_master *)((char *)t - offsetof(struct site_master, end));
+
+	mutex_lock(&m->lock);
+	if (m->channel)
+		channel_end(m->channel);
+	mutex_unlock(&m->lock);
+}
+
+void site_drain(struct site *s, uint64_t incarnation, uint64_t timeout_us)
+{
+	const uint64_t until = monotonic_us() + timeout_us;
+	struct ms_request q = {.method = MS_DRAIN, .incarnation = incarnation};
+	char address[PEER_ADDRESS_MAX];
+	struct channel *c;
+	bool again;
+	int err;
+
+	task_queue_after(&s->master->end, timeout_us);
+	do {
+		struct ms_answer a = {0};
+
+		err = site_master_address(s, address);
+		if (!err)
+			err = channel_to(s->master, address, &c);
+		if (!err)
+			err = ms_call(channel_master(c), &q, &a);
+		ms_answer_fini(&a);
+		again = err == -EAGAIN || err == -UNREACHABLE || err == -ANSWER_LOST;
+		if (again)
+			(void)usleep(MASTER_PAUSE_US);
+	} while (again && monotonic_us() < until);
+	task_cancel(&s->master->end);
+	if (!err)
+		msg_notice("server %llu has no tablets any more", (unsigned long long)incarnation);
+	else if (err != -ENOENT && err != -EBUSY)
+		msg_warning(
+			"the tablets of server %llu were not all moved away: %s", (unsigned long long)incarnation, error_text(err));
 }
 
 /* ---- begin and end ---- */
@@ -363,6 +406,7 @@ int site_connect(struct site *s, uint64_t self, uint64_t client, struct tablet_s
 	err = task_pool_new("site", 1, &m->pool);
 	if (!err) {
 		task_init(&m->look, m->pool, look);
+		task_init(&m->end, m->pool, end_calls);
 		err = s->locks->ops->watch(s->locks, "servers/", on_servers, m);
 	}
 	return err;

@@ -45,6 +45,11 @@ void site_close(struct site *s);
 struct tablet_servers site_servers(struct site *s);
 /* The leading master's service. */
 struct master_service *site_master(struct site *s);
+/*
+ * Has the leading master move all tablets away from this server, for at most timeout_us.  Returns when it has none, none
+ * leads, or no other server can take them.  Calls of the master may fail from the end of the time on.
+ */
+void site_drain(struct site *s, uint64_t incarnation, uint64_t timeout_us);
 /* Calls fn for each servers/N, with its address. */
 int site_each_address(struct site *s, int (*fn)(void *arg, uint64_t incarnation, const char *address), void *arg) TFS_MUST;
 /* The leading master's address.  -ENOENT: none leads. */

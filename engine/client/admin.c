@@ -184,6 +184,20 @@ int tfs_compact(struct tfs_table *t)
 	return err;
 }
 
+int client_drain(struct tfs_store *s, uint64_t incarnation)
+{
+	const struct ms_request q = {.method = MS_DRAIN, .incarnation = incarnation};
+	int err;
+
+	do {
+		struct ms_answer a = {0};
+
+		err = ms_call(s->o.master, &q, &a);
+		ms_answer_fini(&a);
+	} while (err == -EAGAIN || err == -ANSWER_LOST);
+	return user_errno(err);
+}
+
 /* row: the key as stored. */
 static int tablet_call_at(struct tfs_table *t, enum ts_method method, struct tfs_bytes row)
 {

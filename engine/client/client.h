@@ -152,6 +152,11 @@ int options_adopt(struct tfs_options *o, const struct tfs_options *from, struct 
  * NULL.
  */
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
+/*
+ * Has the master move all tablets of this server to others, and waits for that; the server then gets none until it starts
+ * again.  -EPERM: only the store's owner may; -ENOENT: there is no such server; -EBUSY: no other server can take them.
+ */
+int client_drain(struct tfs_store *s, uint64_t incarnation) TFS_MUST;
 /* Calls the master about t, and drops the answer.  -ENOENT: t is dropped; -EROFS: a snapshot, which can only be cloned. */
 int call_for_table(struct tfs_table *t, struct ms_request *q, char **why) TFS_MUST;
 

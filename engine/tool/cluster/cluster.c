@@ -3,8 +3,8 @@
  * tabletctl init and cluster: a cluster of real programs.
  *
  * cluster start DIR runs one on this host: ZooKeeper, masters, servers, over the directory DIR/data.  It stays in the
- * foreground, starts a process that has ended again after a second, and ends all at ^C: servers first, because they
- * write their memtables with the help of the others, then masters, then ZooKeeper.
+ * foreground, starts a process that has ended again after a second, and ends all at ^C: servers first, one after
+ * the other, because each gives its tablets to those that are left and the last one writes the rest; then masters, then ZooKeeper.
  *
  *	DIR/running      its flock is the supervisor's; it has its number
  *	DIR/members      a line "NAME ADDRESS" for each process; addresses stay the same over restarts
@@ -366,36 +366,28 @@ static void start_ended(void)
 		(void)!write_lines("processes", process_line);
 }
 
-static bool any_runs(enum kind kind)
+/* Ends one, at first by SIGTERM. */
+static void end_one(struct member *m)
+{
+	const uint64_t until = monotonic_us() + END_US;
+
+	kill(m->pid, SIGTERM);
+	kill(m->pid, SIGCONT);
+	for (bool killed = false; m->pid; reap(true)) {
+		(void)usleep(PAUSE_US);
+		if (monotonic_us() < until || killed)
+			continue;
+		killed = true;
+		complain("cluster: %s does not end: killed", m->name);
+		kill(m->pid, SIGKILL);
+	}
+}
+
+static void end_all(enum kind kind)
 {
 	for (unsigned i = 0; i < cluster.count; i++)
 		if (cluster.v[i].kind == kind && cluster.v[i].pid)
-			return true;
-	return false;
-}
-
-/* Ends all of a kind, at first by SIGTERM. */
-static void end_all(enum kind kind)
-{
-	const uint64_t until = monotonic_us() + END_US;
-	int sig = SIGTERM;
-
-	for (unsigned i = 0; i < cluster.count; i++)
-		if (cluster.v[i].kind == kind && cluster.v[i].pid) {
-			kill(cluster.v[i].pid, sig);
-			kill(cluster.v[i].pid, SIGCONT);
-		}
-	for (; any_runs(kind); reap(true)) {
-		(void)usleep(PAUSE_US);
-		if (monotonic_us() < until || sig == SIGKILL)
-			continue;
-		sig = SIGKILL;
-		for (unsigned i = 0; i < cluster.count; i++)
-			if (cluster.v[i].kind == kind && cluster.v[i].pid) {
-				complain("cluster: %s does not end: killed", cluster.v[i].name);
-				kill(cluster.v[i].pid, sig);
-			}
-	}
+			end_one(&cluster.v[i]);
 }
 
 /* ---- readiness ---- */
