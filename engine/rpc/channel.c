@@ -644,6 +644,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 	return err == -EBADMSG ? -ANSWER_LOST : err ? err : a->err;
 }
 
+/* A server may wait longer for the lock service than this client's user. */
 int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a)
 {
 	const uint64_t until = monotonic_us() + c->o.timeout_us;
@@ -652,10 +653,12 @@ int channel_store(struct channel *c, const struct ss_request *q, struct ss_answe
 	int err;
 
 	do {
+		const uint64_t now = monotonic_us();
+
 		buf_fini(&request);
 		err = ss_request_pack(q, &request);
 		if (!err)
-			err = call(c, FRAME_STORE, &request, 0, &answer);
+			err = call(c, FRAME_STORE, &request, now < until ? until - now : 1, &answer);
 	} while ((err == -UNREACHABLE || err == -ANSWER_LOST || err == -ETIMEDOUT) && pause_until(until, &pause_us, &err));
 	buf_fini(&request);
 	if (err)
