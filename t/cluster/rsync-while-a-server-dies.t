@@ -42,6 +42,8 @@ is "$(t rsync -acin "$W/from/" "$M/t2/" | files)" "" "  is exact"
 copy "rsync out of it" "$M/t2" "$W/to"
 echo "# $(cat "$W/kills") kills"
 is "$(t rsync -acin "$M/t2/" "$W/to/" | files)" "" "  is exact"
-is "$(t diff -r "$W/from" "$W/to")" "" "  all bytes are as before"
+# A cell's file has its version in its name.
+sums() { (cd "$1" && find row* -type f -exec md5sum {} + | sed 's/@[0-9]*$//' | LC_ALL=C sort); }
+is "$(sums "$W/to" | cmp - <(sums "$W/from") 2>&1)" "" "  all bytes are as before"
 ok "all servers serve" all_serve
 end_cluster
