@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# While an ensemble of ZooKeeper has no leader, because it was killed, or is silent for 3 s, reads and writes wait.  Then they continue.
+# ZooKeeper that is silent for 3 s, and of an ensemble a leader that is killed, end no process: reads and writes wait and continue.
 # shellcheck source=t/lib/cluster.sh
 . "${SRC:-.}/t/lib/cluster.sh" || exit 1
 LIMIT=900
@@ -13,15 +13,21 @@ leader() {
 	done
 	return 1
 }
+ours() { grep -v zookeeper "$C/processes"; }
 ok "a loop appends lines" begin_loop
+before=$(ours)
 name=$(leader)
 ok "the leader of ZooKeeper, $name, is killed" ctl cluster kill "$name" "$C"
 ok "  the loop goes on" goes_on
 ok "  there is another leader" wait_for "a leader" leader
+hold 5
+is "$(ours)" "$before" "  no process of ours ends"
 for n in 1 2 3; do signal zookeeper$n STOP; done
 hold 3
 for n in 1 2 3; do signal zookeeper$n CONT; done
 ok "all of ZooKeeper pauses for 3 s: the loop goes on" goes_on
+hold 5
+is "$(ours)" "$before" "  no process of ours ends"
 ok "  the loop goes on" goes_on
 ok "all servers serve" all_serve
 end_loop
