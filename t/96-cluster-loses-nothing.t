@@ -16,6 +16,10 @@ mount_here() { # mount point, then options
 # The servers that serve, by the mount's own words.
 serving() { awk '$5 == "SERVING"' "$M/.tabletfs/servers" | wc -l; }
 
+for o in "--servers 0" "--servers x" "--masters -1" "--zookeeper 2"; do
+	# shellcheck disable=SC2086
+	fails "cluster start $o" "must be" ctl cluster start $o "$W/none"
+done
 ok "a cluster starts" start_cluster
 like "$(cat "$W/cluster.out")" "^tabletfs -o keys=$C/keys tls://127.0.0.1:[0-9]+,127.0.0.1:[0-9]+,127.0.0.1:[0-9]+ MOUNTPOINT\$" "  it prints the command that mounts it"
 is "$(stat -c %a "$C/keys" "$C/local.cluster.keys" | tr '\n' ' ')" "600 600 " "  the keys are private"
@@ -87,6 +91,7 @@ wait "$server"
 is $? 0 "  its exit status"
 server=
 fails "  it does not run" "no cluster runs" ctl cluster status "$C"
+fails "  another number of servers is refused" "has its members already" ctl cluster start --servers 5 "$C"
 ok "it starts again" start_cluster
 ok "  and is mounted" mount_here "$M"
 is "$(md5sum <"$M/t/r/f/seq")" "$(seq 1000 | md5sum)" "  the file is there"

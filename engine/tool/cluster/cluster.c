@@ -20,6 +20,7 @@
 #include "engine/base/file.h"
 #include "engine/base/outcome.h"
 #include "engine/base/source.h"
+#include "engine/base/units.h"
 #include "engine/tabletfs.h"
 #include "engine/tool/transfer.h"
 
@@ -496,19 +497,38 @@ static int wait_until(const char *for_what, bool (*ready)(void), const sigset_t 
 
 /* ---- start ---- */
 
+/* The members of a kind: as many as the option says, for which the cluster must be new, or as many as `usual`. */
+static int prepare_kind(const struct arguments *a, enum kind kind, bool known, unsigned usual)
+{
+	static const char letters[KINDS] = {[ZOOKEEPER] = 'z', [MASTER] = 'm', [SERVER] = 's'};
+	const char *given_count = a->option[(unsigned char)letters[kind]], *rest = given_count;
+	uint64_t count = usual;
+
+	if (rest &&
+		(!units_number(&rest, &count) || *rest || !count || count > MEMBERS_MOST / KINDS ||
+			(kind == ZOOKEEPER && count != 1 && count != 3))) {
+		complain("cluster: --%s%s %s: must be %s", kind_names[kind], kind == ZOOKEEPER ? "" : "s", given_count,
+			kind == ZOOKEEPER ? "1 or 3" : "from 1 to 21");
+		return -EINVAL;
+	}
+	if (rest && known) {
+		complain("cluster: --%s%s: %s has its members already; add-server adds a server", kind_names[kind],
+			kind == ZOOKEEPER ? "" : "s", cluster.dir);
+		return -EINVAL;
+	}
+	return known ? 0 : add_members(kind, (unsigned)count);
+}
+
 static int prepare(const struct arguments *a)
 {
-	const char *s = a->option['s'], *m = a->option['m'], *z = a->option['z'];
-	int err;
+	const bool known = read_members();
+	int err = prepare_kind(a, ZOOKEEPER, known, 1);
 
-	if (read_members())
-		return 0;
-	err = add_members(ZOOKEEPER, z ? (unsigned)atoi(z) : 1);
 	if (!err)
-		err = add_members(MASTER, m ? (unsigned)atoi(m) : 1);
+		err = prepare_kind(a, MASTER, known, 1);
 	if (!err)
-		err = add_members(SERVER, s ? (unsigned)atoi(s) : 3);
-	return err ? err : write_lines("members", member_line);
+		err = prepare_kind(a, SERVER, known, 3);
+	return err || known ? err : write_lines("members", member_line);
 }
 
 static int init(
