@@ -22,6 +22,7 @@
 #define SESSION_US 4000000u
 #define MASTER_TRY_US 1000000u /* at one address, before the file "master" is read again */
 #define MASTER_PAUSE_US 50000u
+#define MASTER_FILE_MAX (PEER_ADDRESS_MAX + 20)
 #define DIGEST_MAX 64u
 
 struct site_master {
@@ -29,12 +30,12 @@ struct site_master {
 	struct site *site;
 	struct peers_options dial;
 	struct task_pool *pool;
-	struct task look;  /* which servers have ended */
-	struct task end;   /* the end of a drain's time */
-	struct mutex lock; /* RANK_SERVER; guards the next members */
-	char address[PEER_ADDRESS_MAX];
-	struct channel *channel; /* to that address */
-	struct channel **old;    /* of former addresses: calls may be running */
+	struct task look;               /* which servers have ended, and if another master leads */
+	struct task end;                /* the end of a drain's time */
+	struct mutex lock;              /* RANK_SERVER; guards the next members */
+	char contents[MASTER_FILE_MAX]; /* of the file "master" */
+	struct channel *channel;        /* to the address there */
+	struct channel **old;           /* of former masters: calls may be running */
 	unsigned old_count;
 };
 
@@ -153,8 +154,8 @@ static void server_file(uint64_t incarnation, char name[40])
 	snprintf(name, 40, "servers/%llu", (unsigned long long)incarnation);
 }
 
-/* Reads a file whose first word is an address. */
-static int read_address(struct lock_service *locks, const char *name, char address[PEER_ADDRESS_MAX])
+/* Reads a file of one line whose first word is an address. */
+static int read_line(struct lock_service *locks, const char *name, char line[MASTER_FILE_MAX], char address[PEER_ADDRESS_MAX])
 {
 	struct buf b = {0};
 	int err = lock_get(locks, name, &b, NULL);
@@ -163,14 +164,23 @@ static int read_address(struct lock_service *locks, const char *name, char addre
 	if (!err) {
 		while (n < b.n && b.p[n] != ' ')
 			n++;
-		err = n && n < PEER_ADDRESS_MAX ? 0 : -EBADMSG;
+		err = n && n < PEER_ADDRESS_MAX && b.n < MASTER_FILE_MAX ? 0 : -EBADMSG;
 	}
 	if (!err) {
 		memcpy(address, b.p, n);
 		address[n] = 0;
+		memcpy(line, b.p, b.n);
+		line[b.n] = 0;
 	}
 	buf_fini(&b);
 	return err;
+}
+
+static int read_address(struct lock_service *locks, const char *name, char address[PEER_ADDRESS_MAX])
+{
+	char line[MASTER_FILE_MAX];
+
+	return read_line(locks, name, line, address);
 }
 
 static int server_address(void *arg, uint64_t incarnation, char address[PEER_ADDRESS_MAX])
@@ -251,6 +261,32 @@ static bool is_listed(void *arg, uint64_t incarnation)
 	return i < x->count;
 }
 
+/* The caller has the lock.  The channel stays, because calls may be running. */
+static int retire_channel(struct site_master *m)
+{
+	if (array_grow(&m->old, m->old_count, sizeof(struct channel *)))
+		return -ENOMEM;
+	m->old[m->old_count++] = m->channel;
+	m->channel = NULL;
+	return 0;
+}
+
+/* Ends the channel to a master that does not lead any more: its calls would wait for a process that may be stopped. */
+static void look_at_master(struct site_master *m)
+{
+	char line[MASTER_FILE_MAX] = "", address[PEER_ADDRESS_MAX];
+	int err = read_line(m->site->locks, "master", line, address);
+
+	if (err && err != -ENOENT)
+		return;
+	mutex_lock(&m->lock);
+	if (m->channel && strcmp(line, m->contents) != 0) {
+		channel_end(m->channel);
+		(void)!retire_channel(m);
+	}
+	mutex_unlock(&m->lock);
+}
+
 /* Ends the channels of servers whose files are gone. */
 static void look(struct task *t)
 {
@@ -261,9 +297,11 @@ static void look(struct task *t)
 	if (list_servers(m->site, &x) == 0)
 		peers_keep(m->site->peers, since, is_listed, &x);
 	free(x.v);
+	look_at_master(m);
 }
 
-static void on_servers(void *arg, const char *name)
+/* Servers have appeared or ended, or the file "master" has changed. */
+static void on_others(void *arg, const char *name)
 {
 	task_queue(&((struct site_master *)arg)->look);
 }
@@ -275,22 +313,20 @@ int site_master_address(struct site *s, char address[PEER_ADDRESS_MAX])
 	return read_address(s->locks, "master", address);
 }
 
-/* Returns the channel to the address.  A former one stays, because calls may be running. */
-static int channel_to(struct site_master *m, const char *address, struct channel **out)
+/* Returns the channel to the leading master.  -ENOENT: none leads. */
+static int master_channel(struct site_master *m, struct channel **out)
 {
-	int err = 0;
+	char line[MASTER_FILE_MAX], address[PEER_ADDRESS_MAX];
+	int err = read_line(m->site->locks, "master", line, address);
 
+	if (err)
+		return err;
 	mutex_lock(&m->lock);
-	if (m->channel && strcmp(address, m->address) != 0) {
-		err = array_grow(&m->old, m->old_count, sizeof(struct channel *));
-		if (!err) {
-			m->old[m->old_count++] = m->channel;
-			m->channel = NULL;
-		}
-	}
+	if (m->channel && strcmp(line, m->contents) != 0)
+		err = retire_channel(m);
 	if (!err && !m->channel) {
 		err = peers_dial(&m->dial, address, 0, &m->channel);
-		snprintf(m->address, sizeof(m->address), "%s", address);
+		memcpy(m->contents, line, sizeof(line));
 	}
 	if (!err)
 		*out = m->channel;
@@ -306,15 +342,12 @@ static int master_call(struct master_service *base, const struct ms_request *q, 
 {
 	struct site_master *m = (struct site_master *)base;
 	const uint64_t until = monotonic_us() + m->site->options.timeout_us;
-	char address[PEER_ADDRESS_MAX];
 	struct channel *c;
 	int err;
 
 	for (;;) {
-		err = site_master_address(m->site, address);
-		if (!err)
-			err = channel_to(m, address, &c);
-		else if (err == -ENOENT)
+		err = master_channel(m, &c);
+		if (err == -ENOENT)
 			err = -UNREACHABLE; /* none leads */
 		if (!err)
 			err = ms_call(channel_master(c), q, a);
@@ -352,7 +385,6 @@ void site_drain(struct site *s, uint64_t incarnation, uint64_t timeout_us)
 {
 	const uint64_t until = monotonic_us() + timeout_us;
 	struct ms_request q = {.method = MS_DRAIN, .incarnation = incarnation};
-	char address[PEER_ADDRESS_MAX];
 	struct channel *c;
 	bool again;
 	int err;
@@ -361,9 +393,7 @@ void site_drain(struct site *s, uint64_t incarnation, uint64_t timeout_us)
 	do {
 		struct ms_answer a = {0};
 
-		err = site_master_address(s, address);
-		if (!err)
-			err = channel_to(s->master, address, &c);
+		err = master_channel(s->master, &c);
 		if (!err)
 			err = ms_call(channel_master(c), &q, &a);
 		ms_answer_fini(&a);
@@ -407,7 +437,9 @@ int site_connect(struct site *s, uint64_t self, uint64_t client, struct tablet_s
 	if (!err) {
 		task_init(&m->look, m->pool, look);
 		task_init(&m->end, m->pool, end_calls);
-		err = s->locks->ops->watch(s->locks, "servers/", on_servers, m);
+		err = s->locks->ops->watch(s->locks, "servers/", on_others, m);
+		if (!err)
+			err = s->locks->ops->watch(s->locks, "master", on_others, m);
 	}
 	return err;
 }
@@ -417,7 +449,7 @@ void site_close(struct site *s)
 	struct site_master *m = s->master;
 
 	if (m) {
-		s->locks->ops->unwatch(s->locks, on_servers, m);
+		s->locks->ops->unwatch(s->locks, on_others, m);
 		if (m->pool) {
 			task_cancel(&m->look);
 			task_pool_free(m->pool);

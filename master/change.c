@@ -154,9 +154,9 @@ static int use_new_tablets(struct master *m, const struct tfs_schema *old, enum 
 	return 0;
 }
 
-/* Checks next, and makes it the table's schema.  Takes next over, also after an error. */
-static int schema_replace(
-	struct master *m, const struct schema *old, struct schema *next, uint64_t version, enum change how, struct ms_answer *a)
+/* Checks next, and makes it the table's schema, by the request with this number.  Takes next over, also after an error. */
+static int schema_replace(struct master *m, const struct schema *old, struct schema *next, uint64_t version, enum change how,
+	uint64_t number, struct ms_answer *a)
 {
 	const struct tfs_schema *p = schema_public(old);
 	const bool drops = drops_family(p, schema_public(next)), check = drops && how != CHANGE_DROPS;
@@ -175,8 +175,11 @@ static int schema_replace(
 		err = dropped_families_are_empty(m, p, schema_public(next), &a->why);
 	if (!err)
 		err = use_new_tablets(m, p, how, &next);
-	if (!err)
+	if (!err) {
+		if (next != old && number)
+			schema_set_changed(next, number);
 		err = master_schema_write(m, p, next, version);
+	}
 	if (!err && schema_public(next)->tablets_id != p->tablets_id)
 		(void)!assign_table(m, schema_public(next)->tablets_id);
 	if (blocked)
@@ -212,7 +215,7 @@ static bool salt_stays_pending(struct master *m, uint32_t table)
 	if (pending)
 		err = master_has_cells(m, schema_public(s), 0, &has);
 	if (!err && !has)
-		err = schema_replace(m, s, schema_get(s), version, CHANGE_SALT, &a);
+		err = schema_replace(m, s, schema_get(s), version, CHANGE_SALT, 0, &a);
 	if (!err && a.schema && !salt_is_pending(schema_public(a.schema))) {
 		msg_notice("table %s: it is empty: salt = %d takes effect", schema_public(s)->name, schema_public(s)->salt);
 		pending = false;
@@ -254,6 +257,16 @@ void salt_watch(struct master *m, uint32_t table)
 
 /* ---- requests ---- */
 
+/* Returns true if the request, sent before, has changed the schema last: *a is the answer. */
+static bool is_repetition(const struct schema *now, const struct ms_request *q, struct ms_answer *a)
+{
+	const bool is = q->number && schema_changed(now) == q->number;
+
+	if (is)
+		a->schema = schema_get(now);
+	return is;
+}
+
 int master_schema_set_text(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *old = NULL, *next = NULL;
@@ -264,12 +277,15 @@ int master_schema_set_text(struct master *m, const struct ms_request *q, struct 
 
 	if (!err)
 		err = schema_owned_by(schema_public(old), q->user);
+	if (!err && is_repetition(old, q, a))
+		goto out;
 	if (!err)
 		err = schema_set_text(old, q->text, mtime, &next, &allow, &a->why);
 	if (!err && q->user && q->user->uid != 0)
 		err = schema_limit_owners(old, next, q->user, &a->why);
 	if (!err)
-		err = schema_replace(m, old, next, version, allow ? CHANGE_DROPS : CHANGE_TEXT, a);
+		err = schema_replace(m, old, next, version, allow ? CHANGE_DROPS : CHANGE_TEXT, q->number, a);
+out:
 	schema_put(old);
 	return err;
 }
@@ -282,10 +298,13 @@ int master_schema_change(struct master *m, const struct ms_request *q, struct ms
 
 	if (!err)
 		err = schema_may_edit(old, q->edit, q->user);
+	if (!err && is_repetition(old, q, a))
+		goto out;
 	if (!err)
 		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &a->why);
 	if (!err)
-		err = schema_replace(m, old, next, version, CHANGE_EDIT, a);
+		err = schema_replace(m, old, next, version, CHANGE_EDIT, q->number, a);
+out:
 	schema_put(old);
 	return err;
 }
@@ -298,10 +317,13 @@ int master_table_truncate(struct master *m, const struct ms_request *q, struct m
 
 	if (!err)
 		err = schema_owned_by(schema_public(old), q->user);
+	if (!err && is_repetition(old, q, a))
+		goto out;
 	if (!err)
 		err = master_has_snapshots(m, schema_public(old), &a->why);
 	if (!err)
-		err = schema_replace(m, old, schema_get(old), version, CHANGE_TRUNCATE, a);
+		err = schema_replace(m, old, schema_get(old), version, CHANGE_TRUNCATE, q->number, a);
+out:
 	schema_put(old);
 	return err;
 }

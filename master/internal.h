@@ -53,6 +53,12 @@ int master_has_snapshots(struct master *m, const struct tfs_schema *p, char **wh
  */
 int master_schema_write(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version) TFS_MUST;
 
+/*
+ * Looks if there is such a file of a schema, which a request would make: 0 if there is none; 1 if this request, sent before, has
+ * made it: *a is the answer; -EEXIST.
+ */
+int master_is_repetition(struct master *m, const char *file, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+
 /* From the return of block to unblock no mutation of the table is carried out. */
 int master_block_writes(struct master *m, uint32_t table) TFS_MUST;
 void master_unblock_writes(struct master *m, uint32_t table);

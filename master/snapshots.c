@@ -128,9 +128,10 @@ static int schema_create(struct master *m, const struct schema *s, bool *unknown
 	return err;
 }
 
-/* to: the name of a new table, or (snapshot) of a new snapshot of `from`. */
-static int source_copy(struct master *m, const struct schema *from, const char *to, bool snapshot, bool of_all, struct schema **out)
+/* q: has the name of a new table, or (snapshot) of a new snapshot of `from`. */
+static int source_copy(struct master *m, const struct schema *from, const struct ms_request *q, bool snapshot, struct schema **out)
 {
+	const char *to = q->to;
 	struct schema *s = NULL;
 	bool unknown = false;
 	int64_t us = 0;
@@ -143,9 +144,11 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 		return err; /* a note without rows is removed by the next start */
 	err = rows_copy(m, schema_public(from)->tablets_id, id, &us);
 	if (!err)
-		err = snapshot ? schema_snapshot(from, to, id, us, of_all, &s) : schema_table_clone(from, to, id, &s);
-	if (!err)
+		err = snapshot ? schema_snapshot(from, to, id, us, q->of_all, &s) : schema_table_clone(from, to, id, &s);
+	if (!err) {
+		schema_set_made(s, q->number);
 		err = schema_create(m, s, &unknown);
+	}
 	if (!err)
 		(void)!assign_table(m, id);
 	if (unknown) {
@@ -159,14 +162,6 @@ static int source_copy(struct master *m, const struct schema *from, const char *
 		*out = schema_get(s);
 	schema_put(s);
 	return err;
-}
-
-/* Returns -EEXIST if there is such a file. */
-static int file_absent(struct master *m, const char *file)
-{
-	int err = lock_get(m->locks, file, NULL, NULL);
-
-	return err == -ENOENT ? 0 : err ? err : -EEXIST;
 }
 
 /*
@@ -197,18 +192,18 @@ int master_snapshot_create(struct master *m, const struct ms_request *q, struct 
 		err = schema_owned_by(schema_public(of), q->user);
 	if (!err) {
 		schema_snapshot_file(q->table, q->to, file);
-		err = file_absent(m, file);
+		err = master_is_repetition(m, file, q, a);
 	}
 	if (!err)
 		err = clock_trusted(m, schema_public(of)->name, q->to);
 	if (!err)
-		err = source_copy(m, of, q->to, true, q->of_all, &s);
+		err = source_copy(m, of, q, true, &s);
 	if (!err) {
 		snapshots_watch(m, schema_public(of));
 		a->schema = s;
 	}
 	schema_put(of);
-	return err;
+	return err > 0 ? 0 : err;
 }
 
 /* Sets *out to the schema that a clone of the table or snapshot has. */
@@ -244,17 +239,17 @@ int master_table_clone(struct master *m, const struct ms_request *q, struct ms_a
 
 	if (!err) {
 		table_file_name(file, q->to);
-		err = file_absent(m, file);
+		err = master_is_repetition(m, file, q, a);
 	}
 	if (!err)
-		err = source_copy(m, of, q->to, false, false, &s);
+		err = source_copy(m, of, q, false, &s);
 	if (!err) {
 		if (salt_is_pending(schema_public(s)))
 			salt_watch(m, schema_public(s)->table_id);
 		a->schema = s;
 	}
 	schema_put(of);
-	return err;
+	return err > 0 ? 0 : err;
 }
 
 /* ---- dropping ---- */

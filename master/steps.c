@@ -95,6 +95,21 @@ void master_unblock_again(struct master *m)
 	m->blocked_count = left;
 }
 
+int master_is_repetition(struct master *m, const char *file, const struct ms_request *q, struct ms_answer *a)
+{
+	struct schema *s = NULL;
+	struct buf b = {0};
+	int err = lock_get(m->locks, file, &b, NULL), found = err == -ENOENT ? 0 : err ? err : -EEXIST;
+
+	if (!err && q->number && schema_decode_file(buf_bytes(&b), file, &s) == 0 && schema_made(s) == q->number) {
+		a->schema = schema_get(s);
+		found = 1;
+	}
+	schema_put(s);
+	buf_fini(&b);
+	return found;
+}
+
 int master_schema_write(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version)
 {
 	const bool moves = old->tablets_id != schema_public(s)->tablets_id;

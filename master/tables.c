@@ -35,24 +35,22 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	struct buf b = {0};
 	char file[TABLE_FILE_MAX], note[DROP_NOTE_MAX];
 	struct lock_op ops[2];
-	uint64_t version;
 	uint32_t id = 0;
 	int err;
 
 	if (!schema_name_valid(tfs_str(q->name)))
 		return -EINVAL;
 	table_file_name(file, q->name);
-	err = lock_get(m->locks, file, &b, &version);
-	if (err != -ENOENT) {
-		buf_fini(&b);
-		return err ? err : -EEXIST;
-	}
+	err = master_is_repetition(m, file, q, a);
+	if (err)
+		return err > 0 ? 0 : err;
 	err = master_tablets_create(m, NULL, &id);
 	if (!err)
 		err = schema_new(q->name, id, q->uid, q->gid, q->mode, clock_now(m->clock), &s);
-	buf_reset(&b);
-	if (!err)
+	if (!err) {
+		schema_set_made(s, q->number);
 		err = schema_encode(s, &b);
+	}
 	if (!err) {
 		ops[0] = (struct lock_op){.name = file, .contents = buf_bytes(&b), .expect = LOCK_ABSENT};
 		ops[1] = drop_note(id, note);
@@ -127,6 +125,10 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	if (!schema_name_valid(tfs_str(q->to)) || !schema_name_valid(tfs_str(q->name)))
 		return -EINVAL;
 	err = schemas_table(m->locks, q->name, &from, &from_version);
+	if (err == -ENOENT) {
+		table_file_name(to_file, q->to);
+		return master_is_repetition(m, to_file, q, a) > 0 ? 0 : err;
+	}
 	if (err)
 		return err;
 	if (strcmp(q->name, q->to) == 0) {
@@ -147,8 +149,10 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	}
 	if (!err)
 		err = schema_rename(from, q->to, &renamed);
-	if (!err)
+	if (!err) {
+		schema_set_made(renamed, q->number);
 		err = schema_encode(renamed, &b);
+	}
 	if (err)
 		goto out;
 	table_file_name(from_file, q->name);

@@ -407,6 +407,7 @@ def schema(data, name):
     else:
         must(name == "tables/" + own, "a table's name")
     must(not flags & 128 or r.u(8) > 0, "an age")
+    must(not r.left() or r.u(8) | r.u(8), "numbers of requests")
     r.end()
     must(groups == sorted(groups) and families == sorted(families) and max(families) < next_family and max(groups) < next_group, "ids")
 

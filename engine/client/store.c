@@ -6,6 +6,7 @@
  */
 #include "engine/client/client.h"
 #include "engine/base/clock.h"
+#include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
 #include "engine/base/stop.h"
@@ -233,19 +234,41 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 	return s->o.servers(s->o.arg, fn, arg);
 }
 
-/* Calls the master, and repeats a request that has changed nothing because something was not served, or no master leads. */
-static int call_patiently(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a)
+/* After an attempt of unknown outcome: the request was carried out. */
+static bool is_carried_out(const struct ms_request *q, int err)
+{
+	return err == -ENOENT && (q->method == MS_TABLE_DROP || q->method == MS_SNAPSHOT_DROP);
+}
+
+/*
+ * Calls the master, and repeats a request that was not carried out because something was not served, or no master leads, and
+ * one of unknown outcome.  By the request's number the master knows the repetition.
+ */
+static int call_patiently(struct tfs_store *s, const struct ms_request *request, struct ms_answer *a)
 {
 	const uint64_t since_us = monotonic_us();
+	struct ms_request own = *request, *q = &own;
 	uint64_t pause_us = PAUSE_FIRST_US, timeout_us;
-	int err;
+	bool unknown = false;
+	int err = random_bytes(&own.number, sizeof(own.number));
+
+	if (err)
+		return err;
 
 	mutex_lock(&s->config_lock);
 	timeout_us = s->o.options.timeout_us;
 	mutex_unlock(&s->config_lock);
-	while ((err = ms_call(s->o.master, q, a)) == -EAGAIN || err == -UNREACHABLE) {
-		if (monotonic_us() - since_us >= timeout_us)
-			return -EIO;
+	for (;;) {
+		const bool late = monotonic_us() - since_us >= timeout_us;
+
+		err = ms_call(s->o.master, q, a);
+		if (unknown && is_carried_out(q, err))
+			err = 0;
+		if (err != -EAGAIN && err != -UNREACHABLE && err != -ANSWER_LOST && err != -ETIMEDOUT)
+			return err;
+		unknown = unknown || err == -ANSWER_LOST || err == -ETIMEDOUT;
+		if (late)
+			return unknown ? -ETIMEDOUT : -EIO;
 		if (stop_asked_waiting(true))
 			return -EINTR;
 		ms_answer_fini(a);
@@ -253,7 +276,6 @@ static int call_patiently(struct tfs_store *s, const struct ms_request *q, struc
 		(void)usleep((useconds_t)pause_us);
 		pause_us = pause_us * 2 < PAUSE_MOST_US ? pause_us * 2 : PAUSE_MOST_US;
 	}
-	return err;
 }
 
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)

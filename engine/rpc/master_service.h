@@ -51,7 +51,8 @@ static inline bool ms_changes_schemas(enum ms_method m)
 	F(VALUE, 15, uint64_t, time_left_us) /* as in tablet_service.h */                                                          \
 	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks, or NULL for the owner of the store */    \
 	F(VALUE, 17, uint64_t, client)       /* the id in its HELLO: it need not be told of its own change */                      \
-	F(VALUE, 18, uint64_t, incarnation)
+	F(VALUE, 18, uint64_t, incarnation)                                                                                        \
+	F(VALUE, 19, uint64_t, number) /* random; a repetition has the same, and is answered like the first; 0: none */
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

@@ -109,6 +109,8 @@ struct schema *schema_draft(const struct schema *old)
 		s->pub.generation++;
 		s->next_family = old->next_family;
 		s->next_group = old->next_group;
+		s->made = old->made;
+		s->changed = old->changed;
 	} else {
 		s->pub.mode = 0755;
 		s->pub.tablet_size = (uint64_t)128 << 20;

@@ -236,6 +236,26 @@ int schema_table_clone(const struct schema *of, const char *name, uint32_t id, s
 	return copy_named(of, name, id, 0, 0, false, out);
 }
 
+uint64_t schema_made(const struct schema *s)
+{
+	return s->made;
+}
+
+uint64_t schema_changed(const struct schema *s)
+{
+	return s->changed;
+}
+
+void schema_set_made(struct schema *s, uint64_t number)
+{
+	s->made = number;
+}
+
+void schema_set_changed(struct schema *s, uint64_t number)
+{
+	s->changed = number;
+}
+
 /* ---- the part for tablets ---- */
 
 int schema_store(const struct schema *s, struct store_schema **out)

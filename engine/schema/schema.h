@@ -108,6 +108,14 @@ size_t schema_scan_whole(struct tfs_bytes text);
  */
 struct config_t;
 int schema_config_read(struct tfs_bytes text, struct config_t *config) TFS_MUST;
+/*
+ * The numbers of the requests to the master that made (or renamed) the table or snapshot, and that changed it last.  They are
+ * random, and by them the master knows a repeated request.  0: none.  s: the caller has the only reference.
+ */
+uint64_t schema_made(const struct schema *s);
+uint64_t schema_changed(const struct schema *s);
+void schema_set_made(struct schema *s, uint64_t number);
+void schema_set_changed(struct schema *s, uint64_t number);
 /* Makes the part of a schema that tablets need. */
 int schema_store(const struct schema *s, struct store_schema **out) TFS_MUST;
 

@@ -17,6 +17,7 @@
  *	lstr text of .schema
  *	of a snapshot (flag 8): u32 id of its table  i64 the instant that it shows
  *	if flag 128 is set: i64 snapshot_maxage
+ *	unless both are 0: u64, u64 numbers of the requests that made it and that changed it last
  *	u32 CRC-32C of all bytes before it
  * Groups and families are in the order of their ids.  The decoder accepts valid
  * schemas only: names are valid and unique, ids ascend and are below the next
@@ -100,6 +101,8 @@ int schema_encode(const struct schema *s, struct buf *out)
 	if (s->pub.snapshot_of && (buf_be32(out, s->pub.snapshot_of) || buf_be64(out, (uint64_t)s->pub.snapshot_us)))
 		goto fail;
 	if (s->pub.snapshot_maxage_us && buf_be64(out, (uint64_t)s->pub.snapshot_maxage_us))
+		goto fail;
+	if ((s->made || s->changed) && (buf_be64(out, s->made) || buf_be64(out, s->changed)))
 		goto fail;
 	if (envelope_end(out, from))
 		goto fail;
@@ -261,6 +264,11 @@ static bool decode_maxage(struct schema *s, struct reader *r)
 	return true;
 }
 
+static bool decode_numbers(struct schema *s, struct reader *r)
+{
+	return !reader_left(r) || (get_be64(r, &s->made) && get_be64(r, &s->changed) && (s->made || s->changed));
+}
+
 /* Reads the fields of a snapshot.  A snapshot's table id is above the id of the table that it shows. */
 static bool decode_snapshot(struct schema *s, struct reader *r)
 {
@@ -292,7 +300,8 @@ static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 	for (unsigned i = 0; i < count; i++)
 		if (!decode_family(s, r, &last, no_memory))
 			return false;
-	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || !decode_snapshot(s, r) || !decode_maxage(s, r) || reader_left(r))
+	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || !decode_snapshot(s, r) || !decode_maxage(s, r) ||
+		!decode_numbers(s, r) || reader_left(r))
 		return false;
 	*no_memory = draft_text(s, (const char *)text.p, text.n) != 0;
 	return !*no_memory;

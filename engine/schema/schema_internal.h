@@ -24,6 +24,7 @@ struct schema {
 	struct tfs_schema pub;            /* must be first, because schema_of casts its address */
 	uint32_t refs;                    /* atomic */
 	uint32_t next_family, next_group; /* the next ids; 65536 if none is left */
+	uint64_t made, changed;           /* schema_made, schema_changed */
 	struct tfs_family *families;      /* malloc'd; schema_finish sets pub.families to it */
 	struct tfs_group *groups;         /* the same */
 	struct tfs_bytes *splits;         /* the same */

@@ -514,15 +514,24 @@ void work_tables(struct node *client)
 	work.running--;
 }
 
+/* Only this client makes and drops the table, so each change is carried out once, or its outcome is unknown. */
 void work_table_again(struct node *client)
 {
+	enum { ABSENT, PRESENT, UNKNOWN } state = ABSENT;
+
 	work.running++;
 	while (!work.last_row_read) {
 		int err = tfs_table_create(client->store, "again", 0, 0, 0755);
 
 		sim_trace("the table again: %s", strerror(-err));
+		if (err == -EEXIST && state == ABSENT)
+			sim_fail("a table was made, and its creation refused");
+		state = !err || err == -EEXIST ? PRESENT : UNKNOWN;
 		err = tfs_table_drop(client->store, "again");
 		sim_trace("the table again, dropped: %s", strerror(-err));
+		if (err == -ENOENT && state == PRESENT)
+			sim_fail("a table was dropped, and its drop refused");
+		state = !err || err == -ENOENT ? ABSENT : UNKNOWN;
 		sim_sleep(1 + sim_random(200000));
 	}
 	work.running--;

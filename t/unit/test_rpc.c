@@ -712,6 +712,7 @@ static void expect_ms_request(const struct ms_request *a, const struct ms_reques
 	assert_int_equal(a->gid, b->gid);
 	assert_int_equal(a->mode, b->mode);
 	assert_int_equal(a->incarnation, b->incarnation);
+	assert_int_equal(a->number, b->number);
 	expect_bytes(a->text, b->text);
 	expect_user(a->user, b->user);
 	assert_int_equal(a->mtime_us, b->mtime_us);
@@ -785,6 +786,7 @@ static void test_master(void **state)
 			.mtime_us = rnd_ts(),
 			.time_left_us = rnd64(),
 			.incarnation = rnd64(),
+			.number = rnd64(),
 			.user = rnd(2) ? &user : NULL,
 			.edit = rnd(2) ? &e : NULL};
 		struct ms_answer a = {0};

@@ -669,6 +669,8 @@ static void test_round_trips(void **state)
 
 		random_text(&b);
 		s = text_ok(fresh(), (const char *)b.p, 0, false);
+		schema_set_made(s, rnd(3));
+		schema_set_changed(s, rnd(3));
 		/* changed and changed back, so that it is rendered */
 		t = edited(
 			schema_get(s), (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = schema_public(s)->mode ^ 1});
@@ -685,6 +687,8 @@ static void test_round_trips(void **state)
 		assert_int_equal(schema_public(s)->mtime_us, schema_public(u)->mtime_us);
 		assert_int_equal(schema_public(s)->is_set, schema_public(u)->is_set);
 		assert_string_equal(schema_public(s)->text, schema_public(u)->text);
+		assert_true(schema_made(s) == schema_made(u) && schema_changed(s) == schema_changed(u));
+		assert_true(schema_made(s) == schema_made(t) && schema_changed(s) == schema_changed(t));
 		schema_put(u);
 		schema_put(t);
 		schema_put(s);
@@ -698,6 +702,7 @@ static void test_damage(void **state)
 	struct schema *s = text_ok(fresh(), example, 0, false), *t = NULL;
 	struct buf b = {0};
 
+	schema_set_made(s, 1);
 	assert_int_equal(schema_encode(s, &b), 0);
 	for (size_t i = 0; i < b.n; i++) {
 		b.p[i] ^= 1;
