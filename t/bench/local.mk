@@ -20,4 +20,7 @@ t_bench_wire_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)
 EXTRA_PROGRAMS += t/bench/writers
 t_bench_writers_SOURCES = t/bench/writers.c
 t_bench_writers_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)
+EXTRA_PROGRAMS += t/bench/recovered
+t_bench_recovered_SOURCES = t/bench/recovered.c
+t_bench_recovered_LDADD = libengine.a -lpthread $(TFS_LDFLAGS)
 EXTRA_DIST += t/bench/cluster
