@@ -2,7 +2,7 @@
 /*
  * A server of a cluster: the composition root beside open.c.
  *
- * Steps: 1 open the lock service; check the marker, the storage, FORMAT  2 take an incarnation by
+ * Steps: 1 open the lock service; check the marker, FORMAT, the storage with another server  2 take an incarnation by
  * compare-and-set  3 make the session's file servers/N with the address, and begin its heartbeats
  * 4 make the server, its listener, the client  5 serve.  From step 3 on the master gives it tablets;
  * its requests wait until step 5.
@@ -21,8 +21,10 @@
 #include "engine/client/client.h"
 #include "engine/host.h"
 #include "engine/lock/session.h"
+#include "engine/probe/probe.h"
 #include "engine/serve.h"
 #include "engine/site.h"
+#include "engine/site_probe.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,6 +39,7 @@ struct member {
 	struct clock *clock;
 	struct lock_session *session;
 	struct router *router;
+	struct probe_sides *probes;
 	struct tfs_store *store;
 	struct task_pool *pool;
 	struct task note;
@@ -84,6 +87,7 @@ static int member_free(struct member *m, bool flush)
 	lock_session_free(m->session);
 	route_free(m->router);
 	serve_end(m->host.serving);
+	probe_sides_free(m->probes);
 	site_close(&m->site);
 	clock_free(m->clock);
 	free(m->host.dir);
@@ -271,6 +275,8 @@ static int open_server(struct member *m, const struct tfs_options *o, char **why
 	co.arg = m;
 	err = client_new(&co, &m->store);
 	if (!err)
+		err = probe_sides_new(m->site.dir, &m->probes);
+	if (!err)
 		err = serve_start(m->host.serving,
 			&(struct serve_options){.store = m->store,
 				.locks = m->site.locks,
@@ -278,7 +284,8 @@ static int open_server(struct member *m, const struct tfs_options *o, char **why
 				.identity = &m->host.identity,
 				.incarnation = m->host.incarnation,
 				.load = member_load,
-				.load_arg = m});
+				.load_arg = m,
+				.probes = m->probes});
 	if (!err)
 		err = watch_schemas(m);
 	if (!err)
@@ -289,10 +296,13 @@ static int open_server(struct member *m, const struct tfs_options *o, char **why
 int cluster_serve(const struct store_source *at, const struct tfs_options *o, struct tfs_store **out, char **why)
 {
 	struct member *m = calloc(1, sizeof(*m));
+	bool alone = false;
 	int err = m ? site_open(at, o, &m->site, why) : -ENOMEM;
 
 	if (!err)
 		err = site_check(&m->site, why);
+	if (!err)
+		err = site_try_storage(&m->site, &alone, why);
 	if (!err) {
 		m->host.identity = m->site.identity;
 		m->host.dir = strdup(m->site.dir);
@@ -305,6 +315,8 @@ int cluster_serve(const struct store_source *at, const struct tfs_options *o, st
 		err = open_server(m, o, why);
 	if (!err) {
 		msg_notice("server %llu of cluster %s at %s", (unsigned long long)m->host.incarnation, at->host, m->site.address);
+		if (alone)
+			site_try_again(&m->site, m->host.incarnation);
 		*out = m->store;
 	} else if (m && m->store) {
 		(void)!tfs_close(m->store);

@@ -23,6 +23,7 @@
 #include "engine/rpc/listen.h"
 #include "engine/rpc/listen_check.h"
 #include "engine/site.h"
+#include "engine/site_probe.h"
 #include "master/master.h"
 
 #include <errno.h>
@@ -268,10 +269,13 @@ static int begin(struct lead *l, char **why)
 int cluster_lead(const struct store_source *at, const struct tfs_options *o, struct lead **out, char **why)
 {
 	struct lead *l = calloc(1, sizeof(*l));
+	bool alone;
 	int err = l ? site_open(at, o, &l->site, why) : -ENOMEM;
 
 	if (!err)
 		err = site_check(&l->site, why);
+	if (!err)
+		err = site_try_storage(&l->site, &alone, why);
 	if (!err)
 		err = begin(l, why);
 	if (err)

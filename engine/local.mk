@@ -3,7 +3,7 @@
 noinst_LIBRARIES += libengine.a
 libengine_a_SOURCES = %D%/open.c %D%/host.c %D%/host.h %D%/serve.c %D%/serve.h %D%/join.c %D%/join.h %D%/peers.c %D%/peers.h %D%/tellers.c %D%/tellers.h %D%/cluster.h %D%/tabletfs.h $(libmaster_a_SOURCES) $(libserver_a_SOURCES) $(libclient_a_SOURCES) \
 	$(librpc_a_SOURCES) $(libmeta_a_SOURCES) $(libschema_a_SOURCES) $(liblock_a_SOURCES) $(libcompact_a_SOURCES) $(libtablet_a_SOURCES) \
-	$(liblog_a_SOURCES) $(libcell_a_SOURCES) $(libsstable_a_SOURCES) $(libbase_a_SOURCES)
+	$(liblog_a_SOURCES) $(libcell_a_SOURCES) $(libsstable_a_SOURCES) $(libprobe_a_SOURCES) $(libbase_a_SOURCES)
 
 # For others it is a shared library, whose file has the version of its ABI: a program for Automake.
 tabletfs_so = libtabletfs.so.0
@@ -27,4 +27,4 @@ uninstall-hook:
 
 # The programs of a cluster, which need ZooKeeper's library: their part of the engine.
 noinst_LIBRARIES += libcluster.a
-libcluster_a_SOURCES = %D%/site.c %D%/site.h %D%/cluster.c %D%/lead.c %D%/init.c
+libcluster_a_SOURCES = %D%/site.c %D%/site.h %D%/site_probe.c %D%/site_probe.h %D%/cluster.c %D%/lead.c %D%/init.c

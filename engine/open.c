@@ -19,7 +19,7 @@
  * Opening:
  *	1 take the lock directory's flock: one process at a time; refuse the
  *	  directory of a cluster with another lock service (lock/marker.h), and
- *	  storage of a network that is not safe (base/probe.h)
+ *	  storage of a network that is not safe (probe/probe.h)
  *	2 rewrite FORMAT if one of its copies is damaged
  *	3 read the secret
  *	4 increment the file "incarnation"; this process has the new number,
@@ -33,7 +33,7 @@
 #include "engine/host.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/base/probe.h"
+#include "engine/probe/probe.h"
 #include "engine/base/source.h"
 #include "engine/client/client.h"
 #include "engine/client/route.h"

@@ -16,6 +16,7 @@
 #include "engine/client/client.h"
 #include "engine/client/key_tables.h"
 #include "engine/lock/lock.h"
+#include "engine/probe/probe.h"
 #include "engine/rpc/channel.h"
 #include "engine/rpc/listen.h"
 #include "engine/rpc/listen_check.h"
@@ -346,6 +347,25 @@ static int serve_load(struct serving *s, struct ss_answer *a)
 	return err ? err : add_server(&x, &one);
 }
 
+/* A step on this server's side of another process's probe. */
+static int serve_probe(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
+{
+	const struct probe_order order = {q->probe.probe, q->probe.number, q->probe.which, q->probe.step};
+	struct probe_reply reply = {0};
+	struct tfs_bytes copy;
+	int err = !peer->key || peer->key->role != KEY_CLUSTER ? -EPERM
+		: !s->o.probes                                 ? -ENOSYS
+							       : probe_sides_do(s->o.probes, &order, &reply);
+
+	if (!err && !arena_dup(&a->arena, tfs_bytes_of(reply.answer, strlen(reply.answer) + 1), &copy))
+		err = -ENOMEM;
+	if (!err) {
+		a->probe_err = reply.err;
+		a->why = (const char *)copy.p;
+	}
+	return err;
+}
+
 /*
  * Users other than the owner get keys of their own, so that they cannot compute the owner's
  * hashes: whoever knows them can choose names with equal inode numbers.  A mount with the same name has the same key again.
@@ -434,6 +454,8 @@ static int serve_call(struct store_service *base, const struct ss_peer *peer, co
 		return serve_key(s, peer, q, a);
 	case SS_CLIENTS:
 		return serve_clients(s, peer, a);
+	case SS_PROBE:
+		return serve_probe(s, peer, q, a);
 	case SS_LOAD:
 	case SS_METRICS:
 	case SS_CONFIRM_CLOCK:

@@ -30,6 +30,7 @@ struct serve_options {
 	uint64_t incarnation;
 	int (*load)(void *load_arg, struct tfs_server *out); /* of this server, for the others of a cluster; NULL: there are none */
 	void *load_arg;
+	struct probe_sides *probes; /* of the directory that it shares with the others; NULL: there are none */
 };
 /* Borrows all until serve_stop. */
 int serve_start(struct serving *s, const struct serve_options *o) TFS_MUST;

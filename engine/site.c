@@ -6,7 +6,6 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
-#include "engine/base/probe.h"
 #include "engine/base/stop.h"
 #include "engine/base/task.h"
 #include "engine/host.h"
@@ -134,8 +133,6 @@ int site_check(struct site *s, char **why)
 		err = -ENODEV;
 		why_set(why, "%s: no directory of a cluster; 'tabletctl init' makes one", s->dir);
 	}
-	if (!err)
-		err = probe_at_start(s->dir, why);
 	if (!err)
 		err = store_format_check(format, &whole, why);
 	if (!err) {

@@ -37,7 +37,7 @@ struct site {
  * *why is one line, or NULL; the caller frees it.  -EINVAL: an option is missing or wrong.
  */
 int site_open(const struct store_source *at, const struct tfs_options *o, struct site *s, char **why) TFS_MUST;
-/* Checks the marker, the storage and FORMAT, and reads the identity. */
+/* Checks the marker and FORMAT, and reads the identity.  Then site_try_storage tries the storage. */
 int site_check(struct site *s, char **why) TFS_MUST;
 /* Begins to find the other processes.  self: this server's incarnation and service; 0: a master, whose id is `client`. */
 int site_connect(struct site *s, uint64_t self, uint64_t client, struct tablet_service *own) TFS_MUST;

@@ -28,9 +28,18 @@ enum ss_method {
 	SS_DISCONNECT,    /* number: of a client; this and the next one by the owner of the store */
 	SS_ALLOW,         /* number */
 	SS_LOAD,          /* -> servers: the server that is asked, of a cluster; by the owner of the store */
+	SS_PROBE,         /* probe: a step of another process's probe of the storage -> probe_err, why; by the cluster */
 	SS_METHODS
 };
 
+#define SS_STEP(F)                                                                                                                 \
+	F(VALUE, 1, uint64_t, probe)                                                                                               \
+	F(VALUE, 2, uint32_t, number)                                                                                              \
+	F(VALUE, 3, uint32_t, which)                                                                                               \
+	F(VALUE, 4, uint32_t, step)
+struct ss_step { /* as struct probe_order (engine/probe/probe.h) */
+	SS_STEP(WIRE_MEMBER)
+};
 #define SS_REQUEST(F)                                                                                                              \
 	F(VALUE, 1, enum ss_method, method)                                                                                        \
 	F(VALUE, 2, const char *, name)                                                                                            \
@@ -38,7 +47,8 @@ enum ss_method {
 	F(VALUE, 4, struct tfs_bytes, row)                                                                                         \
 	F(VALUE, 5, uint64_t, watcher)                                                                                             \
 	F(VALUE, 6, struct tfs_bytes, text)                                                                                        \
-	F(VALUE, 7, uint64_t, number)
+	F(VALUE, 7, uint64_t, number)                                                                                              \
+	F(STRUCT, 8, ss_step, probe)
 struct ss_request {
 	SS_REQUEST(WIRE_MEMBER)
 };
@@ -76,7 +86,8 @@ struct ss_server {
 	F(VALUE, 7, uint64_t, total_bytes)                                                                                         \
 	F(VALUE, 8, uint64_t, available_bytes)                                                                                     \
 	F(ARRAY, 9, ss_server, servers, server_count)                                                                              \
-	F(VALUE, 10, const char *, why)
+	F(VALUE, 10, const char *, why)                                                                                            \
+	F(VALUE, 11, int, probe_err)
 struct ss_answer {
 	SS_ANSWER(WIRE_MEMBER)
 	struct arena arena; /* of all its memory; the caller of a channel also keeps `in`, from which it borrows */

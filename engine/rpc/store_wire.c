@@ -21,12 +21,14 @@ static bool answer_valid(const void *m)
 	for (uint32_t i = 0; i < a->server_count; i++)
 		if (!a->servers[i].name || !a->servers[i].state)
 			return false;
-	return wire_errno_valid(a->err) && a->tablet_count <= SS_LOCATIONS_MAX;
+	return wire_errno_valid(a->err) && (a->probe_err == 1 || wire_errno_valid(a->probe_err)) &&
+		a->tablet_count <= SS_LOCATIONS_MAX;
 }
 
 WIRE_MESSAGE(ss_name, SS_NAME, NULL)
 WIRE_MESSAGE(ss_location, SS_LOCATION, NULL)
 WIRE_MESSAGE(ss_server, SS_SERVER, NULL)
+WIRE_MESSAGE(ss_step, SS_STEP, NULL)
 WIRE_MESSAGE(ss_request, SS_REQUEST, request_valid)
 WIRE_MESSAGE(ss_answer, SS_ANSWER, answer_valid)
 

@@ -8,10 +8,10 @@
  * compress to about half of their size.
  *
  * tabletctl probe: tries whether servers on several hosts can share a directory
- * (engine/base/probe.h).
+ * (engine/probe/probe.h).
  */
 #include "engine/base/clock.h"
-#include "engine/base/probe.h"
+#include "engine/probe/probe.h"
 #include "engine/base/units.h"
 #include "engine/tabletfs.h"
 #include "engine/tool/progress.h"
@@ -275,6 +275,9 @@ static int probe_dirs(const struct arguments *a)
 	print_wrong(&p);
 	for (unsigned i = 0; i < PROBE_PROPERTIES; i++)
 		tries += p.tries[i];
+	if (wrong && p.kind == PROBE_NFS)
+		printf("note: two NFS mounts of one host share what its kernel knows, so they look stale with any options; a server that "
+		       "starts probes the directory with a server of another host\n");
 	printf("%s: %s after %u tries in %u rounds\n", a->operand[1], wrong ? "not safe for servers on several hosts" : "safe",
 		tries, p.done);
 	return wrong ? EXIT_DAMAGED : 0;
@@ -288,7 +291,8 @@ const struct command probe_command = {
 		 "\n"
 		 "Tries whether servers on several hosts can share a directory.  The arguments are\n"
 		 "two mounts of it.  The same path twice tries less: only two mounts show whether\n"
-		 "one of them caches what the other one changes.\n"
+		 "one of them caches what the other one changes.  Two NFS mounts of one host look\n"
+		 "unsafe with any options: servers of a cluster probe from two hosts when they start.\n"
 		 "\n"
 		 "Exit status: 0 safe; 1 not safe, each line names a property and the setting that\n"
 		 "may mend it; 2 it could not be tried.\n",

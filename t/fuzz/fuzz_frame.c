@@ -9,6 +9,7 @@
 #include "engine/rpc/hello.h"
 #include "engine/rpc/store_service.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -126,10 +127,17 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		.version = HELLO_VERSION, .store = tfs_str("0123456789abcdef"), .server = 9, .client = UINT64_MAX, .program = "p"};
 	const struct notice_row rows[] = {{16, tfs_str("row"), 3}, {.table = 300}};
 	const struct notice n = {.rows = rows, .row_count = 2, .schemas = true};
-	const struct ss_request q = {.method = SS_LOCATE, .table = 16, .row = tfs_str("row")};
+	const struct ss_request requests[] = {
+		{.method = SS_LOCATE, .table = 16, .row = tfs_str("row")}, {.method = SS_PROBE, .probe = {UINT64_MAX, 7, 8, 15}}};
 	const struct ss_name names[] = {{"a"}, {"b"}};
 	const struct ss_location at = {.begin = tfs_str(""), .server = 3, .assignment = 4};
-	const struct ss_answer a = {.names = names, .name_count = 2, .tablets = &at, .tablet_count = 1, .bytes = tfs_str("x")};
+	const struct ss_answer a = {.names = names,
+		.name_count = 2,
+		.tablets = &at,
+		.tablet_count = 1,
+		.bytes = tfs_str("x"),
+		.probe_err = -ENOENT,
+		.why = "fewer bytes"};
 	struct buf body = {0};
 
 	if (i > 4)
@@ -144,7 +152,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	if (i > 1)
 		add(&b, FRAME_NOTICE, 0, &body);
 	buf_fini(&body);
-	CHECK(ss_request_pack(&q, &body) == 0);
+	CHECK(ss_request_pack(&requests[i % 2], &body) == 0);
 	add(&b, FRAME_REQUEST, FRAME_STORE, &body);
 	CHECK(ss_answer_pack(&a, &body) == 0);
 	if (i > 2)

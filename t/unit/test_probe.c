@@ -6,7 +6,8 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/file_ops.h"
-#include "engine/base/probe.h"
+#include "engine/base/outcome.h"
+#include "engine/probe/internal.h"
 #include "t/unit/dir.h"
 
 #include <fcntl.h>
@@ -382,6 +383,166 @@ static void what_proves_nothing_is_an_error(void **state)
 	assert_empty("a");
 }
 
+/* ---- the other side is another process ---- */
+
+struct far {
+	struct probe_sides *sides;
+	bool lies; /* one answer of a step is stale */
+	unsigned which, step;
+	unsigned asked, ends_after; /* 0: it does not end */
+	bool forgets;
+	bool repeats; /* each order comes twice, as after a lost answer */
+};
+
+static int far_answers(void *arg, const struct probe_order *order, struct probe_reply *reply)
+{
+	struct far *x = arg;
+	int err;
+
+	if (x->ends_after && ++x->asked > x->ends_after)
+		return -UNREACHABLE;
+	if (x->forgets && order->which == PROBE_TRY_OVERWRITE && order->step == 3) {
+		probe_sides_free(x->sides);
+		assert_int_equal(probe_sides_new(in_dir("a"), &x->sides), 0);
+	}
+	err = probe_sides_do(x->sides, order, reply);
+	if (!err && x->repeats) {
+		struct probe_reply again = {0};
+
+		assert_int_equal(probe_sides_do(x->sides, order, &again), 0);
+		assert_int_equal(again.err, reply->err);
+	}
+	if (x->lies && order->which == x->which && order->step == x->step)
+		*reply = reply->err ? (struct probe_reply){0} : (struct probe_reply){1, "fewer bytes"};
+	return err;
+}
+
+static struct probe probe_far(struct far *x)
+{
+	struct probe p = probe_of("a", "a");
+
+	assert_int_equal(probe_sides_new(p.dir[0], &x->sides), 0);
+	p.dir[1] = "192.0.2.7:7101:/srv/t";
+	p.far = far_answers;
+	p.far_arg = x;
+	return p;
+}
+
+static void another_process_is_the_other_side(void **state)
+{
+	for (unsigned twice = 0; twice < 2; twice++) {
+		struct far x = {.repeats = twice};
+		struct probe p = probe_far(&x);
+
+		assert_int_equal(probe_run(&p), 0);
+		for (unsigned i = 0; i < PROBE_PROPERTIES; i++) {
+			if (p.wrong[i])
+				fail_msg("%u: %s", i, p.first[i]);
+			assert_true(p.tries[i] >= 6);
+		}
+		probe_sides_free(x.sides);
+		assert_empty("a");
+	}
+}
+
+static void each_stale_answer_of_it_is_found(void **state)
+{
+	unsigned found = 0;
+
+	for (unsigned which = 0; which < PROBE_TRIES; which++)
+		for (unsigned i = 0; i < probe_step_count(which); i++) {
+			const struct probe_step *s = &probe_steps(which)[i];
+			struct far x = {.lies = true, .which = which, .step = i};
+			struct probe p = probe_far(&x);
+			char *why = NULL;
+
+			p.rounds = 1;
+			if (s->op >= LOOKS) {
+				assert_int_equal(probe_verdict(&p, probe_run(&p), &why), -EOPNOTSUPP);
+				assert_true(p.wrong[s->what] > 0);
+				assert_non_null(strstr(p.first[s->what], "192.0.2.7:7101:/srv/t/probe-"));
+				assert_non_null(strstr(why, "this storage is not safe: "));
+				assert_null(strchr(why, '\n'));
+				found++;
+			}
+			free(why);
+			probe_sides_free(x.sides);
+			assert_empty("a");
+		}
+	assert_true(found > 40);
+}
+
+static void another_process_that_ends_is_no_answer(void **state)
+{
+	for (unsigned n = 1; n < 60; n += 7) {
+		struct far x = {.ends_after = n};
+		struct probe p = probe_far(&x);
+
+		assert_int_equal(probe_run(&p), -UNREACHABLE);
+		probe_sides_free(x.sides);
+		assert_empty("a");
+	}
+	struct far x = {.forgets = true};
+	struct probe p = probe_far(&x);
+
+	assert_int_equal(probe_run(&p), -UNREACHABLE);
+	probe_sides_free(x.sides);
+	assert_empty("a");
+}
+
+static void orders_reach_the_files_of_a_probe_only(void **state)
+{
+	struct probe_sides *sides;
+	struct probe_reply reply;
+
+	assert_int_equal(probe_sides_new(in_dir("a"), &sides), 0);
+	assert_int_equal(probe_sides_do(sides, &(struct probe_order){1, 1, PROBE_TRY_ALL, 0}, &reply), -EINVAL);
+	assert_int_equal(probe_sides_do(sides, &(struct probe_order){1, 1, UINT32_MAX, 0}, &reply), -EINVAL);
+	for (unsigned which = 0; which < PROBE_TRY_ALL; which++) {
+		const unsigned n = probe_step_count(which);
+
+		assert_int_equal(probe_sides_do(sides, &(struct probe_order){1, 1, which, n}, &reply), -EINVAL);
+		/* No process has made the directory of this probe.  Steps for a file that is not open change nothing. */
+		for (unsigned i = 0; i < n; i++) {
+			assert_int_equal(probe_sides_do(sides, &(struct probe_order){i, which, which, i}, &reply), 0);
+			assert_true(reply.err != 0 || probe_steps(which)[i].op == DEVICE || probe_steps(which)[i].op == CLOSE);
+		}
+	}
+	probe_sides_free(sides);
+	assert_empty("a");
+}
+
+static void options_of_nfs_show_caches(void **state)
+{
+#define MOUNT(device, type, options) "36 35 " device " / /srv/t rw,noatime shared:1 - " type " 192.0.2.1:/t " options "\n"
+#define SAFE "rw,vers=4.2,hard,acregmin=0,acregmax=0,acdirmin=0,acdirmax=0,lookupcache=none,addr=192.0.2.1"
+	static const struct {
+		const char *text;
+		bool caches;
+	} cases[] = {
+		{MOUNT("0:50", "nfs4", "rw,vers=4.2,hard,addr=192.0.2.1"), true},
+		{MOUNT("0:50", "nfs", "rw,vers=3,hard,addr=192.0.2.1"), true},
+		{MOUNT("0:50", "nfs4", SAFE), false},
+		{MOUNT("0:50", "nfs4", "rw,noac,lookupcache=none"), false},
+		{MOUNT("0:50", "nfs4", "rw,noac,lookupcache=nonesuch"), true},
+		{MOUNT("0:50", "nfs4", "rw,noac"), true},
+		{MOUNT("0:50", "nfs4", "rw,lookupcache=none"), true},
+		{MOUNT("0:50", "nfs4", "rw,acregmin=0,acregmax=0,acdirmin=0,acdirmax=60,lookupcache=none"), true},
+		{MOUNT("0:51", "nfs4", "rw"), false},
+		{MOUNT("0:50", "ext4", "rw"), false},
+		{MOUNT("0:49", "nfs4", "rw") MOUNT("0:50", "nfs4", SAFE), false},
+		{MOUNT("0:49", "nfs4", SAFE) MOUNT("0:50", "nfs4", "rw"), true},
+		{"", false},
+		{"36 35 0:50", false},
+		{"36 35 0:50 / / rw -\n36", false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (probe_mount_caches(cases[i].text, 0, 50) != cases[i].caches)
+			fail_msg("case %zu: %s", i, cases[i].text);
+	assert_int_equal(probe_mount_options(in_dir("a"), &(char *){NULL}), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +550,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_wrong_storage_is_found, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_mount_that_goes_is_found, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(what_proves_nothing_is_an_error, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(another_process_is_the_other_side, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(each_stale_answer_of_it_is_found, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(another_process_that_ends_is_no_answer, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(orders_reach_the_files_of_a_probe_only, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(options_of_nfs_show_caches, setup, test_dir_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

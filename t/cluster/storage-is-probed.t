@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Each server but the first one has another server as the other side of its probe.  A server or a master whose host sees a wrong answer
+# does not start, and says so in one line; the others go on.  A mount's key cannot ask for the steps of the probe.
+# shellcheck source=t/lib/cluster.sh
+. "${SRC:-.}/t/lib/cluster.sh" || exit 1
+LIMIT=900
+has openssl || cannot_run "there is no openssl"
+"${CC:-cc}" -shared -fPIC -O2 -o "$W/flock.so" -x c - <<'C' || cannot_run "there is no C compiler"
+int flock(int fd, int operation)
+{
+	return 0; /* as on a host whose mount does not see the locks of others */
+}
+C
+cluster_mounted
+ok "of three servers at least two have another one as the probe's other side" \
+	wait_for "the probes" eval "[ \$(cat '$C'/server*.log | grep -c 'the other side of the probe was the server at') -ge 2 ]"
+is "$(find "$C/data" -name 'probe-*')" "" "  no file of the probe is left"
+ok "a loop appends lines" begin_loop
+before=$(cat "$C/processes")
+z=$(awk '/^zookeeper1/ { print $2 }' "$C/members")
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+further() { t env "${@:2}" "$1" -f -o "listen=127.0.0.1:$(free_port),keys=$C/local.cluster.keys" "zk://$z/local" "$C/data"; }
+for program in "$SERVER" "$BUILD/tabletfs-master"; do
+	name=$(basename "$program")
+	further "$program" LD_PRELOAD="$W/flock.so" >"$W/further.out" 2>&1
+	like $? '^[1-9][0-9]*$' "$name does not start where flock does not exclude the other side"
+	like "$(cat "$W/further.out")" "$C/data: this storage is not safe: flock does not exclude the other side: .* tries, the first at [^ ]*$C/data/probe-" "  the line names the property and the directory"
+	is "$(grep -c 'not safe' "$W/further.out")" 1 "  there is one line"
+done
+is "$(find "$C/data" -name 'probe-*')" "" "no file of the probe is left"
+is "$(serving)" 3 "no further server was registered"
+
+# SS_PROBE, with the mount's key and the cluster's: the first step of a probe that does not exist.
+py <<'PY'
+import os, struct, subprocess
+from tap import *
+c = os.environ["C"]
+address = {l.split()[0]: l.split()[1] for l in open(c + "/members")}
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes((n & 127 | 128,)), n >> 7
+    return out + bytes((n,))
+def number(field, value):
+    return varint(field << 3) + varint(value)
+def framed(kind, body, version=b""):
+    body = version + varint(len(body)) + body
+    return struct.pack(">IBQ", len(body), kind, 1) + body
+def read(f):
+    n, kind, _ = struct.unpack(">IBQ", f.read(13))
+    return kind, f.read(n)
+hello = framed(1, number(1, 1) + number(4, 1 << 63 | 12345))
+step = number(1, 7) + number(2, 1)
+request = framed(0x32, number(1, 16) + varint(8 << 3 | 2) + varint(len(step)) + step, b"\x01")
+for keys, wanted, what in ("keys", number(1, 1), "a mount's key cannot ask for a step of the probe"), ("local.cluster.keys", number(11, 3), "the cluster's key can"):
+    identity, role, secret = open(c + "/" + keys).read().split()[:3]
+    p = subprocess.Popen(["openssl", "s_client", "-quiet", "-connect", address["server1"], "-psk_identity", identity, "-psk", secret,
+        "-ciphersuites", "TLS_AES_128_GCM_SHA256"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    p.stdin.write(hello + request)
+    p.stdin.flush()
+    answer = b""
+    while True:
+        kind, body = read(p.stdout)
+        if kind == 0x33:
+            answer = body
+            break
+    p.stdin.close()
+    p.kill()
+    p.wait()
+    ok(wanted in answer, "%s: %r" % (what, answer))
+PY
+is "$(cat "$C/processes")" "$before" "no process has ended"
+ok "the loop goes on" goes_on
+end_loop
+end_cluster
