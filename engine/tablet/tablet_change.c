@@ -108,6 +108,9 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 	mutex_unlock(&t->lock); /* v stays right, because the files of a view change only under EDIT */
 	if (v)
 		err = change_commit(t, c);
+	/* A mutation that needs the change is not in the log.  With the first two errors its client would wait for another answer. */
+	if (err == -ETIMEDOUT || err == -ANSWER_LOST)
+		err = -UNREACHABLE;
 	mutex_lock(&t->lock);
 	if (err)
 		tablet_fail(t, err);

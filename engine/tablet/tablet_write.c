@@ -329,7 +329,8 @@ int tablet_token_begin(struct tablet *t, const struct op_token *token, uint64_t 
 /* After these errors the client sends the mutation again. */
 static bool error_is_final(int err)
 {
-	return err != -TABLET_MOVED && err != -TABLE_DROPPED && err != -TABLET_TAKEN && err != -TABLET_STOPPED && err != -EAGAIN;
+	return err != -TABLET_MOVED && err != -TABLE_DROPPED && err != -TABLET_TAKEN && err != -TABLET_STOPPED &&
+		err != -UNREACHABLE && err != -EAGAIN;
 }
 
 void tablet_token_end(struct tablet *t, const struct tablet_row *r)
