@@ -6,6 +6,8 @@
 #include "engine/lock/session.h"
 #include "engine/lock/term.h"
 #include "engine/host.h"
+#include "engine/server/requests/requests.h"
+#include "engine/server/storage/storage.h"
 #include "t/sim/plant.h"
 
 #include <errno.h>
@@ -155,7 +157,7 @@ static void make_router(struct node *n)
 	struct route_options o = {
 		.locks = n->locks,
 		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = n},
-		.patience_us = n->role == MASTER && !planted(PLANT_PATIENT_MASTER) ? MASTER_PATIENCE_US : 30000000,
+		.patience_us = n->role == MASTER && !planted(PLANT_PATIENT_MASTER) ? MASTER_PATIENCE_US : cluster.patience_us,
 		.brief = n->role == MASTER,
 		.client = n->incarnation, /* of a server */
 	};
@@ -283,10 +285,57 @@ static void server_lost(void *arg, const char *why)
 	proc_kill(((struct node *)arg)->proc);
 }
 
+/* ---- fences ---- */
+
+static _Thread_local unsigned mutating; /* a mutation or the commit of one asks for the lease */
+
+int __real_fence_begin(struct fence *f, const struct ts_request *q);
+int __wrap_fence_begin(struct fence *f, const struct ts_request *q);
+int __wrap_fence_begin(struct fence *f, const struct ts_request *q)
+{
+	int err;
+
+	if (plant_fence(q))
+		return 0;
+	mutating += q->method == TS_MUTATE;
+	err = __real_fence_begin(f, q);
+	mutating -= q->method == TS_MUTATE;
+	return err;
+}
+
+int __real_fence_answer(struct fence *f, const struct ts_request *q, int err);
+int __wrap_fence_answer(struct fence *f, const struct ts_request *q, int err);
+int __wrap_fence_answer(struct fence *f, const struct ts_request *q, int err)
+{
+	if (plant_fence(q))
+		return err;
+	mutating += q->method == TS_MUTATE;
+	err = __real_fence_answer(f, q, err);
+	mutating -= q->method == TS_MUTATE;
+	return err;
+}
+
+int __real_fence_check(void *arg);
+int __wrap_fence_check(void *arg);
+int __wrap_fence_check(void *arg)
+{
+	int err;
+
+	mutating++;
+	err = __real_fence_check(arg);
+	mutating--;
+	return err;
+}
+
+bool fence_of_mutation(void)
+{
+	return mutating;
+}
+
 static bool lease_held(void *arg)
 {
 	struct node *n = arg;
-	const bool held = planted(PLANT_TWO_OWNERS) || lock_session_held(n->session);
+	const bool held = planted(PLANT_TWO_OWNERS) || (cluster.blind && mutating) || lock_session_held(n->session);
 
 	if (!held && planted(PLANT_LAPSE_ENDS))
 		session_lost(n);
@@ -301,6 +350,22 @@ static int64_t boottime(void *arg)
 static int64_t clock_offset(void *arg)
 {
 	return lock_session_clock_offset(((struct node *)arg)->session);
+}
+
+/* A request that makes rows is under way for long.  Meanwhile a master dies. */
+bool __real_making_begin(struct server *s, uint32_t table);
+bool __wrap_making_begin(struct server *s, uint32_t table);
+bool __wrap_making_begin(struct server *s, uint32_t table)
+{
+	bool ended = __real_making_begin(s, table);
+
+	if (cluster.late_edits && sim_chance(cluster.late_edits)) {
+		for (unsigned i = 1; i <= 2 && sim_chance(2); i++)
+			if (node_find(MASTER, i))
+				proc_kill(node_find(MASTER, i)->proc);
+		sim_sleep(sim_random(10000000));
+	}
+	return ended;
 }
 
 /* The ephemeral file servers/N, and heartbeats. */
@@ -440,14 +505,16 @@ static void master_main(void *arg)
 	lead(n);
 	n->serving = true;
 	for (;;) {
-		sim_sleep(1000000);
+		for (unsigned i = 0; i < 1 + cluster.moves; i++) {
+			sim_sleep(1000000 / (1 + cluster.moves));
+			if (i && (cluster.busy || sim_chance(3)))
+				move_some_tablet(n);
+		}
 		err = master_tick(n->master);
 		if (err)
 			sim_trace("master_tick: %s", error_text(err));
 		if (err == -SESSION_ENDED)
 			give_up("the term", err, NULL);
-		if (cluster.moves && sim_chance(3))
-			move_some_tablet(n);
 	}
 }
 

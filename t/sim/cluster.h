@@ -37,6 +37,7 @@ struct node {
 	struct tfs_store *store;      /* CLIENT */
 	bool done;                    /* CLIENT: run has returned */
 	bool serving;                 /* it is ready, and not dead */
+	uint64_t idle_until_us;       /* CLIENT: it asks nothing before, and then knows what it knew */
 	void (*run)(struct node *n);  /* CLIENT: its work */
 	void *arg;
 };
@@ -48,7 +49,11 @@ struct cluster {
 	unsigned count;
 	struct lock_identity identity; /* as the first master has read it */
 	bool has_identity;
-	bool moves;                           /* masters move tablets */
+	unsigned moves;                       /* masters move tablets, so many in a second; 0: none */
+	uint64_t patience_us;                 /* of the routers of clients and servers */
+	bool holds;                           /* outcomes stay in doubt (net.c) */
+	bool busy;                            /* masters move tablets whenever they can */
+	bool blind;                           /* no mutation notices that the lease has ended, as if the clock had stopped */
 	size_t memtable_bytes;                /* of each server */
 	unsigned late_edits;                  /* a server leaves an edit unfinished (net.c), one of this many; 0 for none */
 	const struct dispatch_limits *limits; /* of each server; NULL: the defaults */
@@ -67,5 +72,7 @@ void client_again(struct node *n);
 /* The live node of this role and number; NULL: none. */
 struct node *node_find(enum role role, unsigned number);
 bool node_alive(const struct node *n);
+/* The caller is in a check of the fence for a mutation or a commit. */
+bool fence_of_mutation(void);
 
 #endif

@@ -22,11 +22,12 @@ enum {
 	CLOCK,
 	LOST_WRITES,
 	STARTS = FAULT_LATE_EDIT - 1,
-	SILENCE = FAULT_LATE_EDIT + 1
+	SILENCE = FAULT_HOLD + 1,
+	ZOMBIE
 };
 const char *const fault_names[FAULTS] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
 	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "clocks set",
-	"writes lost with the power", "starts", "late edits", "silences of the lock service"};
+	"writes lost with the power", "starts", "late edits", "held changes", "silences of the lock service", "zombies"};
 unsigned fault_counts[FAULTS];
 static bool calm; /* no more faults */
 
@@ -46,7 +47,11 @@ void plan_draw(struct plan *p)
 		.net = !sim_chance(3),
 		.locks = !sim_chance(2),
 		.clocks = !sim_chance(2),
-		.moves = !sim_chance(3),
+		.moves = sim_chance(3)  ? 0
+			: sim_chance(3) ? 8
+					: 1,
+		.patience_us = 30000000,
+		.busy = sim_chance(3),
 		.disk = sim_chance(3),
 		.tables = sim_chance(2),
 	};
@@ -56,18 +61,24 @@ void plan_draw(struct plan *p)
 		p->repeat = sim_chance(2);
 		p->edits = sim_chance(2);
 		p->silence = sim_chance(2);
+		p->zombies = sim_chance(2);
+		p->blind = sim_chance(3);
+		if (sim_chance(3))
+			p->patience_us = 300000u << sim_random(4);
 		p->servers = 1 + (unsigned)sim_random(4);
 		p->masters = 1 + (unsigned)sim_random(2);
 	}
 }
 
-void plan_print(const struct plan *p, char out[256])
+void plan_print(const struct plan *p, char out[PLAN_TEXT])
 {
-	snprintf(out, 256, "%u servers, %u masters, %u clients, %u rows, %.0f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s", p->servers,
-		p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->kill ? " kill" : "", p->step ? " step" : "",
-		p->pause ? " pause" : "", p->cut ? " cut" : "", p->net ? " net" : "", p->repeat ? " repeat" : "",
-		p->edits ? " edits" : "", p->locks ? " locks" : "", p->clocks ? " clocks" : "", p->disk ? " disk" : "",
-		p->moves ? " moves" : "", p->tables ? " tables" : "", p->silence ? " silence" : "");
+	snprintf(out, PLAN_TEXT,
+		"%u servers, %u masters, %u clients, %u rows, %.0f s, %u moves a second, patience of %.1f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+		p->servers, p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->moves, (double)p->patience_us / 1e6,
+		p->kill ? " kill" : "", p->step ? " step" : "", p->pause ? " pause" : "", p->cut ? " cut" : "",
+		p->net ? " net" : "", p->repeat ? " repeat" : "", p->edits ? " edits" : "", p->locks ? " locks" : "",
+		p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->tables ? " tables" : "", p->silence ? " silence" : "",
+		p->zombies ? " zombies" : "", p->blind ? " blind" : "", p->busy ? " busy" : "");
 }
 
 /* Mostly within what the cluster permits (LOCK_CLOCK_OFF_US). */
@@ -105,11 +116,31 @@ static struct node *any_node(const struct plan *p)
 	return i < p->servers ? node_find(SERVER, i + 1) : node_find(MASTER, 1 + (unsigned)sim_random(p->masters));
 }
 
+/*
+ * A node is paused until its session has ended, and does not learn this for a time when it continues.
+ * Some clients are idle meanwhile and then ask a server that they know.
+ */
+static void make_zombie(struct node *n)
+{
+	const uint64_t us = 5000000 + sim_random(10000000);
+
+	fault_counts[ZOMBIE]++;
+	proc_pause(n->proc, us);
+	lock_sim_cut(n->locks, us + sim_random(8000000));
+	for (unsigned i = 0; i < cluster.count; i++)
+		if (cluster.nodes[i]->role == CLIENT && sim_chance(2))
+			cluster.nodes[i]->idle_until_us = sim_now() + us + sim_random(1000000);
+}
+
 static void one_fault(const struct plan *p)
 {
 	struct node *n = any_node(p), *other = any_node(p);
 
-	switch (sim_random(12)) {
+	switch (sim_random(13)) {
+	case 12:
+		if (p->zombies && n && n->locks)
+			make_zombie(n);
+		break;
 	case 11:
 		if (p->silence) {
 			fault_counts[SILENCE]++;
@@ -227,6 +258,8 @@ void faults_run(const struct plan *p)
 		cluster.nodes[i]->proc->clock_offset_us = 0;
 	}
 	cluster.late_edits = 0;
+	cluster.holds = false;
+	cluster.patience_us = 30000000; /* of routers from now on */
 	calm = true;
 	sim_trace("the faults have ended");
 	/* A new master finishes what failed: tables that were made or dropped in part. */

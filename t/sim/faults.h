@@ -15,14 +15,17 @@ struct plan {
 	uint64_t run_us;   /* how long faults occur */
 	uint64_t pause_us; /* between two faults, at most */
 	unsigned preempt;
-	bool kill, step, pause, cut, net, repeat, edits, locks, clocks, disk, moves, tables, silence;
+	unsigned moves;       /* of tablets in a second, by masters */
+	uint64_t patience_us; /* of the routers of clients and servers: short ones leave outcomes in doubt */
+	bool kill, step, pause, cut, net, repeat, edits, locks, clocks, disk, tables, silence, zombies, blind, busy;
 };
 void plan_draw(struct plan *p);
-void plan_print(const struct plan *p, char out[256]);
+enum { PLAN_TEXT = 400 };
+void plan_print(const struct plan *p, char out[PLAN_TEXT]);
 
 /* Faults occur until plan.run_us has passed.  Then all nodes run, and no more fault occurs. */
 void faults_run(const struct plan *p);
-enum { FAULT_LATE_EDIT = 14, /* counted by net.c */ FAULTS = 24 };
+enum { FAULT_LATE_EDIT = 14, FAULT_HOLD, /* both are counted by net.c */ FAULTS = 24 };
 extern unsigned fault_counts[FAULTS];
 extern const char *const fault_names[FAULTS];
 

@@ -347,7 +347,7 @@ static int send(struct request *r)
 	int err;
 
 	proc_step();
-	if (s->expired) {
+	if (s->expired && s->cut_until_us <= sim_now()) {
 		request_free(r);
 		return -SESSION_ENDED;
 	}

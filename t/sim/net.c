@@ -24,7 +24,10 @@ struct channel {
 
 struct message {
 	struct channel *c;
-	bool to_master, edit; /* edit: a server's change of METADATA */
+	bool to_master;
+	unsigned left_in; /* its sender leaves it behind in one of so many cases (leave_edit); 0: never */
+	bool holds;       /* hold() */
+	uint64_t held_us; /* its answer is lost, and then nothing passes between the two for so long; 0: not */
 	unsigned refs;
 	struct buf request;
 	struct buf answer;
@@ -125,6 +128,9 @@ static void served(void *arg, int err, struct buf *answer)
 	uint64_t delay = 50 + sim_random(faults.delay_us);
 
 	proc_step();
+	if (m->held_us)
+		net_cut(m->c->from, m->c->to->proc, m->held_us);
+	m->held_us = 0;
 	if (sim_chance(faults.lose)) {
 		counts.lost++;
 		message_put(m);
@@ -224,22 +230,69 @@ static struct message *message_new(struct channel *c, bool to_master)
 }
 
 /*
- * A server dies or is paused right after it has sent a change of METADATA, which is
- * so late that the tablet is assigned to another server before.
+ * A server or a master dies or is paused right after it has sent a change, which is
+ * so late that the tablet is assigned to another server before, or another master leads.
  */
-static uint64_t edit_is_left(const struct message *m)
+static unsigned is_edit(const struct node *from, const struct ts_request *q)
 {
-	return m->edit && cluster.late_edits && sim_chance(cluster.late_edits) ? 3000000 + sim_random(17000000) : 0;
+	if (!cluster.late_edits)
+		return 0;
+	if (q->method == TS_MUTATE && q->table == META_TABLE)
+		return from->role == MASTER ? 6 : q->split || q->to_table ? 1 + cluster.late_edits / 2 : cluster.late_edits;
+	return q->method == TS_BLOCK_WRITES ? cluster.late_edits : 0;
 }
 
-static void leave_edit(struct proc *p, uint64_t late_us)
+static uint64_t edit_is_left(const struct message *m)
 {
+	return sim_chance(m->left_in) ? 3000000 + sim_random(17000000) : 0;
+}
+
+static void leave_edit(const struct message *m, uint64_t late_us)
+{
+	struct proc *p = m->c->from;
+
 	sim_trace("%s leaves an edit behind, which arrives after %llu us", p->name, (unsigned long long)late_us);
 	fault_counts[FAULT_LATE_EDIT]++;
+	if (sim_chance(2))
+		m->c->to->deaf_until_us = sim_now() + late_us + sim_random(late_us);
 	if (sim_chance(2))
 		proc_kill(p);
 	else
 		proc_pause(p, late_us + sim_random(late_us));
+}
+
+/*
+ * A change whose sender stops to wait for it: its answer is lost, or the request
+ * arrives late.  Until then nothing else passes, so the outcome is in doubt.
+ */
+static uint64_t hold(struct message *m)
+{
+	const uint64_t us = cluster.patience_us + sim_random(2000000);
+
+	fault_counts[FAULT_HOLD]++;
+	if (sim_chance(3)) {
+		m->held_us = us;
+		return 0;
+	}
+	net_cut(m->c->from, m->c->to->proc, us);
+	return us + 1 + sim_random(4000000);
+}
+
+static bool is_held(const struct node *from, const struct ts_request *q)
+{
+	if (!cluster.holds || q->method != TS_MUTATE || from->role == MASTER)
+		return false;
+	return sim_chance(from->role == CLIENT ? 100 : 10);
+}
+
+/* A copy of the last LOAD arrives beside this UNLOAD. */
+static void repeat_load(struct endpoint *to)
+{
+	if (!faults.repeat || !to->last_load || !sim_chance(2))
+		return;
+	counts.repeated++;
+	to->last_load->refs++;
+	sim_spawn(proc_world(), sim_random(sim_chance(2) ? 3000 : 100000), arrive_main, to->last_load);
 }
 
 /* Sends the message.  Returns when its caller stops waiting. */
@@ -255,9 +308,12 @@ static uint64_t send_message(struct message *m, uint64_t time_left_us)
 		waiting->at = &m->next;
 	waiting = m;
 	late_us = edit_is_left(m);
-	post(m, late_us);
-	if (late_us)
-		leave_edit(m->c->from, late_us);
+	if (late_us) {
+		post(m, late_us);
+		leave_edit(m, late_us);
+	} else {
+		post(m, m->holds ? hold(m) : 0);
+	}
 	return until;
 }
 
@@ -305,8 +361,21 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 	struct message *m = message_new(c, false);
 	int err = ts_request_pack(q, &m->request);
 
-	m->edit = q->method == TS_MUTATE && q->table == META_TABLE && ((struct node *)c->from->data)->role == SERVER;
+	m->left_in = is_edit(c->from->data, q);
+	m->holds = is_held(c->from->data, q);
+	if (q->method == TS_UNLOAD)
+		repeat_load(c->to);
+	if (q->method == TS_LOAD) {
+		if (c->to->last_load)
+			message_put(c->to->last_load);
+		c->to->last_load = m;
+		m->refs++;
+	}
 	count(c, q);
+	if (q->method == TS_BURY && c->to->deaf_until_us > sim_now()) {
+		sim_sleep(faults.timeout_us);
+		err = -ETIMEDOUT;
+	}
 	if (plant_answers(is_client(c->from), q, a)) {
 		message_put(m);
 		return 0;
@@ -324,7 +393,7 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 	message_put(m);
 	if (err)
 		a->err = err;
-	return a->err;
+	return plant_changes(q, a->err, a);
 }
 
 /* ---- requests whose answer is wanted later ---- */

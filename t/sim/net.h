@@ -23,6 +23,8 @@ struct endpoint {
 	struct proc *proc;
 	struct dispatcher *tablets; /* NULL: none yet */
 	struct master_service *master;
+	uint64_t deaf_until_us;    /* no BURY reaches it before */
+	struct message *last_load; /* the last LOAD that was sent to it; NULL: none */
 };
 
 struct net_faults {

@@ -4,6 +4,8 @@
 #include "engine/client/metadata.h"
 #include "engine/meta/meta.h"
 #include "engine/server/requests/requests.h"
+#include "engine/server/storage/storage.h"
+#include "engine/server/tablets/tablets.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tokens.h"
 #include "t/sim/cluster.h"
@@ -56,6 +58,17 @@ bool plant_answers(bool of_client, const struct ts_request *q, struct ts_answer 
 		return true;
 	}
 	return false;
+}
+
+int plant_changes(const struct ts_request *q, int err, struct ts_answer *a)
+{
+	if (planted(PLANT_UNBURIED) && q->method == TS_BURY && err) {
+		sim_trace("planted: a server that has not answered BURY is used");
+		return a->err = 0;
+	}
+	if (planted(PLANT_MAKING_IGNORED) && q->method == TS_BURY)
+		a->exists = 0;
+	return err;
 }
 
 int __real_tokens_begin(struct tokens *t, const struct op_token *token, uint64_t peer, int64_t now_us, struct token **out);
@@ -118,5 +131,179 @@ int __wrap_metadata_mutate(struct tablet_service *svc, struct tfs_bytes row_key,
 			unchecked[left++] = ops[i];
 	err = __real_metadata_mutate(svc, row_key, unchecked, left);
 	free(unchecked);
+	return err;
+}
+
+int __real_meta_ops_owner(
+	const struct meta_tablet *old, uint64_t server, uint64_t assignment, struct arena *a, struct op **ops, unsigned *count);
+int __wrap_meta_ops_owner(
+	const struct meta_tablet *old, uint64_t server, uint64_t assignment, struct arena *a, struct op **ops, unsigned *count);
+int __wrap_meta_ops_owner(
+	const struct meta_tablet *old, uint64_t server, uint64_t assignment, struct arena *a, struct op **ops, unsigned *count)
+{
+	const struct node *n = proc_self()->data;
+	int err = __real_meta_ops_owner(old, server, assignment, a, ops, count);
+	unsigned left = 0; /* operations */
+
+	if (err || !planted(PLANT_OWNER_UNCHECKED) || n->role != MASTER)
+		return err;
+	for (unsigned i = 0; i < *count; i++)
+		if (!is_owner_check(&(*ops)[i]))
+			(*ops)[left++] = (*ops)[i];
+	*count = left;
+	return 0;
+}
+
+/* ---- UNLOAD ---- */
+
+static _Thread_local struct served_tablet *stays; /* the outcome of its release is unknown */
+
+int __real_row_release(struct served_tablet *served);
+int __wrap_row_release(struct served_tablet *served);
+int __wrap_row_release(struct served_tablet *served)
+{
+	int err = __real_row_release(served);
+
+	if (planted(PLANT_STAYS_SERVED) && err) {
+		sim_trace("planted: a tablet stays served after %s", strerror(-err));
+		stays = served;
+	}
+	return err;
+}
+
+void __real_set_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
+void __wrap_set_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
+void __wrap_set_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count)
+{
+	if (!stays)
+		__real_set_replace(s, old, old_count, with, count);
+}
+
+void __real_tablet_merge_end(struct tablet *t, bool done);
+void __wrap_tablet_merge_end(struct tablet *t, bool done);
+void __wrap_tablet_merge_end(struct tablet *t, bool done)
+{
+	__real_tablet_merge_end(t, done && !stays);
+	stays = NULL;
+}
+
+void __real_set_unloading(struct server *s, const struct ts_assigned *t);
+void __wrap_set_unloading(struct server *s, const struct ts_assigned *t);
+void __wrap_set_unloading(struct server *s, const struct ts_assigned *t)
+{
+	if (!planted(PLANT_LATE_LOAD))
+		__real_set_unloading(s, t);
+}
+
+/* ---- splits and schemas ---- */
+
+static _Thread_local bool draining;
+
+void __real_tablet_split_drain(struct tablet *t);
+void __wrap_tablet_split_drain(struct tablet *t);
+void __wrap_tablet_split_drain(struct tablet *t)
+{
+	draining = planted(PLANT_SPLIT_WRITERS);
+	__real_tablet_split_drain(t);
+	draining = false;
+}
+
+void __real_writers_wait(struct tablet *t, uint64_t seq);
+void __wrap_writers_wait(struct tablet *t, uint64_t seq);
+void __wrap_writers_wait(struct tablet *t, uint64_t seq)
+{
+	if (!draining)
+		__real_writers_wait(t, seq);
+}
+
+int __real_user_table_write_try(struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, unsigned reads,
+	struct store_schema **schema);
+int __wrap_user_table_write_try(struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, unsigned reads,
+	struct store_schema **schema);
+int __wrap_user_table_write_try(struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, unsigned reads,
+	struct store_schema **schema)
+{
+	return __real_user_table_write_try(s, u, planted(PLANT_OLD_SCHEMA) ? 0 : generation, on_block, reads, schema);
+}
+
+bool __real_user_table_is_behind(struct server *s, struct user_table *u, uint64_t generation);
+bool __wrap_user_table_is_behind(struct server *s, struct user_table *u, uint64_t generation);
+bool __wrap_user_table_is_behind(struct server *s, struct user_table *u, uint64_t generation)
+{
+	return __real_user_table_is_behind(s, u, planted(PLANT_OLD_SCHEMA) ? 0 : generation);
+}
+
+/* ---- requests that are late ---- */
+
+int __real_served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out);
+int __wrap_served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out);
+int __wrap_served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out)
+{
+	struct ts_request any = *q;
+	int err = __real_served_find_for(s, q, row, out);
+
+	if (err != -TABLET_MOVED || !planted(PLANT_OLD_ASSIGNMENT))
+		return err;
+	any.assignment = 0;
+	err = __real_served_find_for(s, &any, row, out);
+	if (!err)
+		sim_trace("planted: method %d of an older assignment of table %u", (int)q->method, q->table);
+	return err;
+}
+
+int __real_client_begin(struct server *s, const struct ts_request *q);
+int __wrap_client_begin(struct server *s, const struct ts_request *q);
+int __wrap_client_begin(struct server *s, const struct ts_request *q)
+{
+	int err = __real_client_begin(s, q);
+
+	/* client_end counts it in the client's epoch */
+	while (err == -EPOCH_ENDED && planted(PLANT_OLD_EPOCH) && q->epoch < TS_EPOCH_LAST) {
+		sim_trace("planted: method %d of epoch %llu", (int)q->method, (unsigned long long)q->epoch);
+		((struct ts_request *)(uintptr_t)q)->epoch = q->epoch < 100 ? q->epoch + 1 : TS_EPOCH_LAST;
+		err = __real_client_begin(s, q);
+	}
+	return err;
+}
+
+int __real_tables_see_term(struct server *s, uint64_t term, bool *deferred);
+int __wrap_tables_see_term(struct server *s, uint64_t term, bool *deferred);
+int __wrap_tables_see_term(struct server *s, uint64_t term, bool *deferred)
+{
+	int err = __real_tables_see_term(s, term, deferred);
+
+	if (err != -SESSION_ENDED || !planted(PLANT_OLD_TERM))
+		return err;
+	sim_trace("planted: a request of an earlier term");
+	return 0;
+}
+
+/* ---- the fence ---- */
+
+bool plant_fence(const struct ts_request *q)
+{
+	return planted(PLANT_READ_NO_LEASE) &&
+		(q->method == TS_READ || q->method == TS_EXISTS || q->method == TS_SCAN_OPEN || q->method == TS_SCAN_NEXT);
+}
+
+int __real_file_look_up(const char *path, uint64_t *id);
+int __wrap_file_look_up(const char *path, uint64_t *id);
+int __wrap_file_look_up(const char *path, uint64_t *id)
+{
+	static uint64_t ids[2 * NODES_MOST]; /* of the log of each process */
+	const unsigned number = proc_self()->number % (2 * NODES_MOST);
+	int err = __real_file_look_up(path, id);
+
+	if (fence_of_mutation() && planted(PLANT_NO_LOOK_UP)) {
+		if (err || *id != ids[number])
+			sim_trace("planted: the directory of the log is another one");
+		*id = ids[number];
+		return 0;
+	}
+	if (!err && !ids[number] && strstr(path, "/log/"))
+		ids[number] = *id;
 	return err;
 }

@@ -4,7 +4,10 @@
  * faults, the clients' operations and the order in which threads run.
  *
  *	sim SEED [-v|-vv|-vvv]   runs one seed; -v prints events, -vv also requests, -vvv also switches of threads
+ *				and the product's messages, whose lock may change the order
  *	sim -n COUNT [FIRST]     runs COUNT seeds from FIRST (1) on, on all cores
+ *	sim -f COUNT [FIRST]     the same, one after the other, until one fails
+ *	sim -p BUG ...           plants a bug before
  *
  * A simulation has three parts:
  *	1 Servers, masters and clients start, and the clients work while faults
@@ -82,10 +85,14 @@ static void add_totals(const struct lin_totals *lin)
 
 static void read_rows(struct node *n, const char *after)
 {
-	unsigned failed = work_read_all(n, sim_now() + READY_US);
+	const uint64_t until = sim_now() + READY_US;
+	unsigned failed = work_read_all(n, until);
 
 	if (failed)
 		sim_fail("%u of %u rows cannot be read %u s after %s", failed, work.rows, READY_US / 1000000, after);
+	failed = work_change_all(n, until);
+	if (failed)
+		sim_fail("%u of %u rows cannot be changed %u s after %s", failed, work.rows, READY_US / 1000000, after);
 }
 
 /* One more fault, without any other beside it. */
@@ -133,7 +140,7 @@ static void simulate(void *arg)
 	struct lin_totals lin = {0};
 	static struct plan plan;
 	struct node *n;
-	char text[256];
+	char text[PLAN_TEXT];
 	size_t bad;
 
 	(void)arg;
@@ -145,10 +152,13 @@ static void simulate(void *arg)
 	lin_record_limit(work.record, LIN_STEPS);
 	work.rows = plan.rows;
 	work.moves = plan.moves;
-	work.pause_us = 20000 << sim_random(6);
+	work.doubts_last = plan.disk;
+	work.pause_us = plan.busy ? 5000 : 20000 << sim_random(6);
 	cluster.sole = plan.sole;
 	cluster.moves = plan.moves;
-	cluster.late_edits = plan.edits ? 3 : 0;
+	cluster.patience_us = plan.patience_us;
+	cluster.blind = plan.blind;
+	cluster.busy = plan.busy;
 	cluster.memtable_bytes = sim_chance(2) ? 64 << 10 : 2 << 10;
 	cluster.limits = sim_chance(2) ? few_workers : NULL;
 	cluster_new("store");
@@ -163,9 +173,11 @@ static void simulate(void *arg)
 		client_node(plan.clients + 2, work_tables, NULL);
 	while (!work.table_made)
 		sim_sleep(100000);
+	cluster.late_edits = plan.edits ? 3 : 0;
+	cluster.holds = plan.patience_us < 30000000;
 	faults_run(&plan);
 	work.stop = true;
-	cluster.moves = false;
+	cluster.moves = 0;
 	while (work.running)
 		sim_sleep(100000);
 	if (sim_chance(2))
@@ -203,7 +215,7 @@ static void child(uint64_t number)
 		sim_fail("%s: %s", path, strerror(errno));
 	for (unsigned i = 0; i < verbose; i++)
 		sim_trace_to_stderr();
-	if (verbose)
+	if (verbose > 2)
 		msg_set_level(MSG_INFO);
 	else
 		msg_to_nowhere();
@@ -256,7 +268,7 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static int run_many(uint64_t first, uint64_t count)
+static int run_many(uint64_t first, uint64_t count, bool one_by_one)
 {
 	enum { JOBS_MOST = 64 };
 	struct {
@@ -268,9 +280,11 @@ static int run_many(uint64_t first, uint64_t count)
 	unsigned failed = 0;
 	double since = now();
 
-	if (cores < 1 || cores > JOBS_MOST)
-		cores = cores < 1 ? 1 : JOBS_MOST;
-	while (next < first + count || running) {
+	if (cores < 1 || one_by_one)
+		cores = 1;
+	else if (cores > JOBS_MOST)
+		cores = JOBS_MOST;
+	while ((next < first + count && !(one_by_one && failed)) || running) {
 		int status;
 		pid_t pid;
 
@@ -327,10 +341,10 @@ int main(int argc, char **argv)
 		argv += 2;
 	}
 	totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (argc > 2 && strcmp(argv[1], "-n") == 0)
-		return run_many(argc > 3 ? strtoull(argv[3], NULL, 0) : 1, strtoull(argv[2], NULL, 0));
+	if (argc > 2 && (strcmp(argv[1], "-n") == 0 || strcmp(argv[1], "-f") == 0))
+		return run_many(argc > 3 ? strtoull(argv[3], NULL, 0) : 1, strtoull(argv[2], NULL, 0), argv[1][1] == 'f');
 	if (argc < 2) {
-		fprintf(stderr, "usage: sim [-p BUG] SEED [-v|-vv|-vvv] | sim [-p BUG] -n COUNT [FIRST]\n");
+		fprintf(stderr, "usage: sim [-p BUG] SEED [-v|-vv|-vvv] | sim [-p BUG] -n|-f COUNT [FIRST]\n");
 		return 2;
 	}
 	verbose = argc <= 2                    ? 0

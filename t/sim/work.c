@@ -91,6 +91,35 @@ static enum lin_outcome outcome_of(int err, bool has_check)
 	}
 }
 
+/*
+ * Operations without an answer.  The client begins an epoch then.  So none of them is
+ * applied after a later answer to the same client about the row.
+ */
+static struct doubt {
+	struct lin_op *op;
+	unsigned client, row;
+} doubts[64];
+
+static void doubts_end(unsigned client, unsigned row, bool answered)
+{
+	for (unsigned i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
+		struct doubt *d = &doubts[i];
+
+		if (!d->op || d->client != client || (answered && d->row != row))
+			continue;
+		if (answered)
+			d->op->answered = (int64_t)sim_now();
+		d->op = NULL;
+	}
+}
+
+static void doubt_begins(struct lin_op *op, unsigned row)
+{
+	static unsigned next;
+
+	doubts[next++ % (sizeof(doubts) / sizeof(doubts[0]))] = (struct doubt){op, op->client, row};
+}
+
 static void finish(struct lin_op *op, const char *row, int err)
 {
 	const char *v = op->kind == LIN_PUT ? op->value : op->found[V];
@@ -98,10 +127,16 @@ static void finish(struct lin_op *op, const char *row, int err)
 	uint64_t took = sim_now() - (uint64_t)op->called;
 
 	op->outcome = outcome_of(err, op->check != 0);
+	if (op->outcome == LIN_FAILED && cluster.blind)
+		op->outcome = LIN_NONE; /* it has read without a lease, and changed nothing */
 	if (op->outcome != LIN_DOUBT)
 		op->answered = (int64_t)sim_now();
 	if (op->kind == LIN_READ && err)
 		op->outcome = LIN_NONE;
+	if (op->outcome == LIN_DOUBT && err == -ETIMEDOUT && !work.doubts_last)
+		doubt_begins(op, row_number(tfs_str(row)));
+	else if (!err)
+		doubts_end(op->client, row_number(tfs_str(row)), true);
 	if (!err && op->columns & (1u << V) && (op->kind == LIN_READ || op->kind == LIN_PUT))
 		know(tfs_str(row), v);
 	work.ops++;
@@ -222,7 +257,7 @@ static void add_op(struct tfs_mutation *m, const struct lin_op *op, unsigned col
 		sim_fail("no memory for a mutation");
 }
 
-static void do_change(struct tfs_table *t, const char *row, const struct lin_op *say)
+static int do_change(struct tfs_table *t, const char *row, const struct lin_op *say)
 {
 	struct lin_op *op = lin_called(work.record, row, say, (int64_t)sim_now());
 	struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row));
@@ -259,6 +294,7 @@ static void do_change(struct tfs_table *t, const char *row, const struct lin_op 
 	}
 	tfs_mutation_free(m);
 	finish(op, row, err);
+	return err;
 }
 
 /* ---- mutations of several rows ---- */
@@ -386,7 +422,7 @@ static void one_operation(struct node *client, struct tfs_table *t, unsigned *nu
 		op.columns = sim_chance(2) ? (1u << V | 1u << W) : 1u << (V + sim_random(2));
 		break;
 	}
-	if (work.moves && sim_chance(8)) {
+	if (work.moves && sim_chance(cluster.busy ? 3 : 8)) {
 		do_move(t, row);
 		return;
 	}
@@ -415,6 +451,8 @@ void work_run(struct node *client)
 	while (!work.table_made)
 		sim_sleep(100000);
 	while (!work.stop) {
+		if (client->idle_until_us > sim_now())
+			sim_sleep(client->idle_until_us - sim_now());
 		if (!t && tfs_table_open(client->store, TABLE, &t))
 			t = NULL;
 		if (t)
@@ -422,6 +460,7 @@ void work_run(struct node *client)
 		if (t && sim_chance(30)) {
 			tfs_table_close(t);
 			t = NULL;
+			doubts_end(client->number, 0, false);
 			client_again(client);
 		}
 		sim_sleep(1 + sim_random(work.pause_us));
@@ -436,14 +475,16 @@ static void change_table(struct node *client, const char *name)
 	const struct tfs_schema_edit family = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "g", .mode = 0644};
 	struct tfs_table *t = NULL;
 	struct tfs_mutation *m;
-	int err = tfs_table_open(client->store, name, &t);
+	int err = tfs_table_open(client->store, name, &t), made;
 
 	if (err)
 		return;
-	err = tfs_schema_change(t, &family, NULL);
+	made = tfs_schema_change(t, &family, NULL);
 	m = tfs_mutation_new(t, TFS_S("row"));
 	if (m && !tfs_mutation_put(m, "g", TFS_S("q"), TFS_AUTO, TFS_S("value")))
 		err = tfs_apply(m, 0, NULL);
+	if (!made && err == -EINVAL)
+		sim_fail("table %s has a family that a server does not know", name);
 	tfs_mutation_free(m);
 	if (sim_chance(2))
 		err = tfs_table_truncate(t, NULL);
@@ -473,6 +514,55 @@ static void ask_as_master(struct node *client)
 	ts_answer_fini(&b);
 }
 
+/* Makes and drops a family of the table that the clients change: it blocks their writes for a moment. */
+static void change_families(struct tfs_table *t)
+{
+	static const struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "h", .mode = 0644},
+					    drop = {.op = TFS_SCHEMA_FAMILY_DROP, .name = "h"};
+	int err = tfs_schema_change(t, sim_chance(2) ? &add : &drop, NULL);
+
+	sim_trace("change of families: %s", strerror(-err));
+}
+
+/* A snapshot or a clone shows each row as of some time at which it was made. */
+static void compare_copy(struct node *client, const char *table, const char *snapshot, int64_t since, int64_t until)
+{
+	struct tfs_table *t = NULL, *copy = NULL;
+	struct lin_op rows[ROWS_MOST] = {0}, none = {0};
+	struct tfs_scan_spec spec = {.versions = 1};
+	struct tfs_scan *s = NULL;
+	struct tfs_cell cell;
+	int err = tfs_table_open(client->store, table, &t), n = 0;
+
+	if (!err && snapshot)
+		err = tfs_snapshot_open(t, snapshot, &copy);
+	if (!err)
+		err = tfs_scan_new(snapshot ? copy : t, &spec, &s);
+	while (!err && (n = tfs_scan_next(s, &cell)) > 0) {
+		unsigned i = row_number(cell.row);
+
+		keep_cell(i < ROWS_MOST ? &rows[i] : &none, &cell);
+	}
+	tfs_scan_free(s);
+	err = err ? err : n;
+	for (unsigned i = 0; i < work.rows && i < ROWS_MOST && !err; i++) {
+		struct lin_op *op;
+		char row[16];
+
+		row_name(row, i);
+		rows[i].client = client->number;
+		rows[i].columns = rows[i].seen = 15;
+		op = lin_called(work.record, row, &rows[i], since);
+		op->outcome = LIN_OK;
+		op->answered = until;
+	}
+	sim_trace("comparison of %s %s: %s", table, snapshot ? snapshot : "", err ? strerror(-err) : "read");
+	if (copy)
+		tfs_table_close(copy);
+	if (t)
+		tfs_table_close(t);
+}
+
 void work_tables(struct node *client)
 {
 	struct tfs_table *t = NULL;
@@ -480,8 +570,9 @@ void work_tables(struct node *client)
 	work.running++;
 	while (!work.stop) {
 		char name[8];
+		const int64_t since = (int64_t)sim_now();
 		int err = 0;
-		unsigned what = (unsigned)sim_random(6);
+		unsigned what = (unsigned)sim_random(7);
 
 		snprintf(name, sizeof(name), "u%u", (unsigned)sim_random(3));
 		if (!t && (!work.table_made || tfs_table_open(client->store, TABLE, &t)))
@@ -502,11 +593,16 @@ void work_tables(struct node *client)
 		case 4:
 			err = tfs_snapshot_drop(t, name);
 			break;
+		case 5:
+			change_families(t);
+			break;
 		default:
 			err = tfs_table_clone(t, name);
 			break;
 		}
 		sim_trace("tables: %u of %s: %s", what, name, strerror(-err));
+		if (t && !err && (what == 3 || what == 6))
+			compare_copy(client, what == 3 ? TABLE : name, what == 3 ? name : NULL, since, (int64_t)sim_now());
 		if (sim_chance(4))
 			ask_as_master(client);
 		sim_sleep(1 + sim_random(2000000));
@@ -557,6 +653,32 @@ unsigned work_read_all(struct node *client, uint64_t until)
 	}
 	tfs_table_close(t);
 	return failed;
+}
+
+unsigned work_change_all(struct node *client, uint64_t until)
+{
+	struct tfs_table *t = NULL;
+	unsigned failed = 0;
+	int err;
+
+	while ((err = tfs_table_open(client->store, TABLE, &t)) && sim_now() < until)
+		sim_sleep(200000);
+	for (unsigned i = 0; i < work.rows && t; i++) {
+		struct lin_op op = {.kind = LIN_APPEND, .client = client->number, .columns = 1u << A};
+		char row[16], value[32];
+		unsigned n = 0;
+
+		row_name(row, i);
+		do {
+			snprintf(value, sizeof(value), "%u.last%u;", client->number, n++);
+			op.value = value;
+			err = do_change(t, row, &op);
+		} while (err && sim_now() < until);
+		failed += err != 0;
+	}
+	if (t)
+		tfs_table_close(t);
+	return t ? failed : work.rows;
 }
 
 size_t work_check(struct lin_totals *totals)

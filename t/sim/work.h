@@ -14,6 +14,7 @@ struct work {
 	unsigned rows;
 	uint64_t pause_us; /* between two operations of a client, at most */
 	bool moves;        /* one operation in some is a flush, a compaction, a split or a merge */
+	bool doubts_last;  /* a disk may fail: an operation in doubt may be applied later, when its server's log is read */
 	bool stop, last_row_read;
 	unsigned running; /* clients */
 	unsigned table_made;
@@ -31,6 +32,8 @@ void work_tables(struct node *client);
 void work_table_again(struct node *client);
 /* Reads every row, with retries until `until`; the reads are part of the record.  Returns the number of rows that could not be read. */
 unsigned work_read_all(struct node *client, uint64_t until);
+/* The same, with an append to each row. */
+unsigned work_change_all(struct node *client, uint64_t until);
 /* Checks the record.  Returns the number of rows without a right order. */
 size_t work_check(struct lin_totals *totals);
 
