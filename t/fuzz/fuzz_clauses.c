@@ -26,6 +26,15 @@ static bool has(const struct clauses *c, enum clause k)
 	return c->given >> k & 1;
 }
 
+static bool is_yes(const struct clauses *c, enum clause k)
+{
+	const struct tfs_bytes v = buf_bytes(&c->value[k]);
+
+	return has(c, k) &&
+		(bytes_eq(v, tfs_str("yes")) || bytes_eq(v, tfs_str("true")) || bytes_eq(v, tfs_str("on")) ||
+			bytes_eq(v, tfs_str("1")));
+}
+
 static bool in_bounds(struct tfs_bytes key, struct tfs_bytes from, bool after, struct tfs_bytes to)
 {
 	int order = bytes_cmp(key, from);
@@ -95,7 +104,7 @@ static void check_spec(const struct clauses *c)
 	CHECK(c->given >> CLAUSE_COUNT == 0);
 	CHECK(has(c, CLAUSE_LIMIT) == (s->row_limit != 0) && has(c, CLAUSE_QLIMIT) == (s->column_limit != 0));
 	CHECK(s->versions != 0 || !(has(c, CLAUSE_VERSIONS) || has(c, CLAUSE_AT)));
-	CHECK(s->reverse == has(c, CLAUSE_REVERSE) && s->has_changed == has(c, CLAUSE_CHANGED));
+	CHECK(s->reverse == is_yes(c, CLAUSE_REVERSE) && s->has_changed == has(c, CLAUSE_CHANGED));
 	CHECK(has(c, CLAUSE_FAMILY) == (s->family_count != 0));
 	for (size_t i = 0; i < s->family_count; i++)
 		CHECK(tfs_name_valid(s->families[i]));
@@ -190,6 +199,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		"since=2026-11-22T10:00:00.25+01:00/until=1763715292001044/versions=2",
 		"at=10d/changed=2026-11-22/value=C.N/value-is=a%0Ab%2Fc",
 		"since=-5/until=-1/at=1h",
+		"reverse=off/after=m",
 		"prefix=\377/qprefix=\377\377/qto=/to=/value-is=",
 		"prefix=lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll"
 		"lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll"
