@@ -10,6 +10,8 @@ int copies_add(struct buf *out, size_t from)
 {
 	size_t n = out->n - from, pad = copies_apart(n) - n;
 
+	if (!n)
+		return 0;
 	if (buf_reserve(out, pad + n))
 		return -ENOMEM;
 	memset(out->p + out->n, 0, pad);
