@@ -8,7 +8,7 @@
  * its requests wait until step 5.
  *
  * Its clean end: 1 the master moves its tablets to other servers  2 close the connections  3 flush the tablets that
- * are left  4 remove servers/N, so that others need not wait for the end of the session.
+ * are left, unless no server serves METADATA any more  4 remove servers/N, so that others need not wait for the end of the session.
  *
  * The client is for requests of the store service (engine/serve.c), which this process answers by
  * the functions of tabletfs.h.
@@ -32,6 +32,7 @@
 
 #define PATIENCE_US 30000000u
 #define DRAIN_US 60000000u
+#define FLUSH_WAIT_US 2000000u /* at the end, for METADATA; what cannot be flushed is replayed from the log */
 
 struct member {
 	struct host host; /* first */
@@ -222,6 +223,7 @@ static int member_close(void *arg)
 	struct member *m = arg;
 
 	site_drain(&m->site, m->host.incarnation, DRAIN_US);
+	route_end_by(m->router, monotonic_us() + FLUSH_WAIT_US);
 	serve_stop(m->host.serving);
 	return member_free(m, true);
 }

@@ -3,6 +3,8 @@
  * Moves of tablets between servers (paper, section 6, "Speeding up tablet
  * recovery"):
  *
+ *	0 read the tablet's row: if METADATA's server has just ended, UNLOAD would wait for the pass
+ *	  that waits for UNLOAD
  *	1 UNLOAD: the old server flushes the tablet, stops its writers, flushes the
  *	  rest, and makes 0 the server of the METADATA row
  *	2 write the new server to the row, with the next assignment number
@@ -14,6 +16,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
+#include "engine/client/metadata.h"
 #include "master/balance.h"
 #include "master/pass.h"
 
@@ -22,6 +25,20 @@
 #include <stdlib.h>
 
 #define EMPTY_US 1000000u
+
+/* Step 0. */
+static int row_is_served(struct master *m, const struct ts_assigned *t)
+{
+	struct meta_tablet row = {0};
+	struct buf key = {0};
+	int err = meta_row_key(&key, t->table, !t->end.p, t->end);
+
+	if (!err)
+		err = metadata_read(m->tablets, buf_bytes(&key), &row);
+	meta_tablet_fini(&row);
+	buf_fini(&key);
+	return err;
+}
 
 static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
 {
@@ -50,8 +67,11 @@ static int move(
 	struct pass *p, struct live_server *from, const struct ts_assigned *t, struct live_server *to, struct tfs_bytes root_end)
 {
 	struct place *l;
-	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : unload(p->m, from, t); /* step 1 */
+	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : is_root_tablet(t, root_end) ? 0 : row_is_served(p->m, t);
 
+	if (err)
+		return err;
+	err = unload(p->m, from, t); /* step 1 */
 	if (err)
 		goto out;
 	l = p->v;

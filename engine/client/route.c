@@ -71,6 +71,7 @@ struct router {
 	_Atomic uint64_t root_hits, reads, stale, prefetched, repeated;
 	struct numbers numbers;
 	struct server_list servers; /* their numbers are part of scan ids */
+	_Atomic uint64_t end_us;    /* no request waits beyond it; 0: not set */
 };
 
 /* The state of one caller's request, including all reads on its behalf. */
@@ -85,11 +86,24 @@ struct patience {
 
 static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a);
 
+static uint64_t router_now(const struct router *r)
+{
+	return r->o.now_us ? r->o.now_us(r->o.pause_arg) : monotonic_us();
+}
+
+/* Returns us, or the time to route_end_by's instant if that is less. */
+static uint64_t time_left(const struct router *r, uint64_t us)
+{
+	const uint64_t end_us = atomic_load(&r->end_us), now = end_us ? router_now(r) : 0;
+
+	return !end_us || now + us <= end_us ? us : now < end_us ? end_us - now : 0;
+}
+
 /* Pauses.  held: for a busy server.  Returns false if no time is left. */
 static bool patience_pause(const struct router *r, struct patience *t, bool held)
 {
 	uint64_t *left_us = held ? &t->held_us : &t->left_us;
-	uint64_t us = t->pause_us < *left_us ? t->pause_us : *left_us;
+	uint64_t us = time_left(r, t->pause_us < *left_us ? t->pause_us : *left_us);
 
 	if (!us || stop_asked_waiting(!held))
 		return false;
@@ -114,11 +128,6 @@ static bool is_mutation(const struct ts_request *q)
 	return q->method == TS_MUTATE;
 }
 
-static uint64_t router_now(const struct router *r)
-{
-	return r->o.now_us ? r->o.now_us(r->o.pause_arg) : monotonic_us();
-}
-
 /* Adds the envelope.  rows: memory for q->row_count rows. */
 static void envelope_add(struct router *r, struct patience *t, struct ts_request *q, struct row_mutation *rows)
 {
@@ -135,7 +144,7 @@ static void envelope_add(struct router *r, struct patience *t, struct ts_request
 	}
 	if (q->row_count)
 		q->rows = rows;
-	q->time_left_us = t->left_us / 2 + 1; /* the second half is for repetitions */
+	q->time_left_us = time_left(r, t->left_us / 2) + 1; /* the second half is for repetitions */
 }
 
 static int call_elsewhere(struct router *r, struct patience *t, struct tablet_service *s, uint64_t assignment,
@@ -619,9 +628,8 @@ static int call_end(struct router *r, struct patience *t, const struct ts_reques
 /* The result of a request whose caller may have stopped waiting. */
 static int wait_error(int err)
 {
-	const bool waited = err == -UNREACHABLE || err == -EAGAIN || is_unknown(err);
-
-	return waited && stop_asked_waiting(err != -EAGAIN) ? -WAIT_INTERRUPTED : err;
+	return (err == -UNREACHABLE || err == -EAGAIN || is_unknown(err)) && stop_asked_waiting(err != -EAGAIN) ? -WAIT_INTERRUPTED
+														: err;
 }
 
 static struct patience patience_new(const struct router *r, const struct ts_request *q)
@@ -706,6 +714,11 @@ static void router_forget(struct ts_sent *sent)
 {
 	ts_forget(((struct routed *)sent)->sent);
 	free(sent);
+}
+
+void route_end_by(struct router *r, uint64_t end_us)
+{
+	atomic_store(&r->end_us, end_us);
 }
 
 struct tablet_service *route_service(struct router *r)

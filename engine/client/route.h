@@ -71,6 +71,9 @@ struct tablet_service *route_service(struct router *r); /* valid until route_fre
  */
 void route_goodbye(struct router *r);
 
+/* From now on no request waits beyond this instant of its clock, also those that wait already. */
+void route_end_by(struct router *r, uint64_t end_us);
+
 struct route_stats {
 	uint64_t hits;       /* requests whose location was in the cache */
 	uint64_t reads;      /* lookups in METADATA or the root file */
