@@ -8,6 +8,7 @@
 #ifndef TFS_CLUSTER_H
 #define TFS_CLUSTER_H
 
+#include "engine/base/bytes.h"
 #include "engine/base/source.h"
 #include "engine/tabletfs.h"
 
@@ -21,6 +22,13 @@ int cluster_serve(const struct store_source *at, const struct tfs_options *o, st
 struct lead;
 /* Begins to be a master of the cluster, or to wait for its turn. */
 int cluster_lead(const struct store_source *at, const struct tfs_options *o, struct lead **out, char **why) TFS_MUST;
+/* Append status lines, and Prometheus text. */
+int cluster_lead_status(struct lead *l, struct buf *out) TFS_MUST;
+int cluster_lead_metrics(struct lead *l, struct buf *out) TFS_MUST;
+/* Asks the own listener (channel_answers).  One thread at a time. */
+int cluster_lead_answers(struct lead *l, uint64_t limit_us) TFS_MUST;
+/* Reads the file of keys again. */
+int cluster_lead_read_keys(struct lead *l, char **why) TFS_MUST;
 /* Ends the term, if it leads, so that another master need not wait for the session to end. */
 void cluster_lead_end(struct lead *l);
 

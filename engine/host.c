@@ -359,6 +359,11 @@ static int host_client_refuse(void *arg, uint64_t client, bool refuse)
 	return serve_refuse(((struct host *)arg)->serving, client, refuse);
 }
 
+static int host_answers(void *arg, uint64_t limit_us)
+{
+	return serve_answers(((struct host *)arg)->serving, limit_us);
+}
+
 static void host_change(void *arg, const struct tfs_options *o)
 {
 	const struct server_settings to = server_settings(o);
@@ -402,6 +407,7 @@ struct client_options host_client_options(const struct tfs_options *o)
 		.metrics = host_metrics,
 		.clients = host_clients,
 		.client_refuse = host_client_refuse,
+		.answers = host_answers,
 		.confirm_clock = host_confirm_clock,
 		.key = host_key,
 		.will_close = host_will_close,

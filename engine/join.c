@@ -15,6 +15,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
 #include "engine/client/client.h"
+#include "engine/labelled.h"
 #include "engine/lock/lock.h"
 #include "engine/peers.h"
 #include "engine/rpc/channel.h"
@@ -202,9 +203,35 @@ static int joined_status(void *arg, uint64_t watcher, struct buf *out)
 	return ask(arg, &(struct ss_request){.method = SS_STATUS, .watcher = watcher}, out);
 }
 
+/* Of a cluster, each server's. */
 static int joined_metrics(void *arg, struct buf *out)
 {
-	return ask(arg, &(struct ss_request){.method = SS_METRICS}, out);
+	struct joined *j = arg;
+	struct labelled all = {0};
+	int err = j->peers ? ask_places(j) : 0;
+
+	if (err || !j->peers)
+		return err ? user_errno(err) : ask(j, &(struct ss_request){.method = SS_METRICS}, out);
+	for (unsigned i = 0; !err; i++) {
+		struct ss_answer a = {0};
+		uint64_t incarnation = 0;
+		struct channel *c;
+
+		mutex_lock(&j->lock);
+		if (i < j->place_count)
+			incarnation = j->places[i].incarnation;
+		mutex_unlock(&j->lock);
+		if (!incarnation)
+			break;
+		c = peers_channel(j->peers, incarnation);
+		if (c && channel_store(c, &(struct ss_request){.method = SS_METRICS}, &a) == 0)
+			err = labelled_add(&all, incarnation, a.bytes);
+		ss_answer_fini(&a);
+	}
+	if (!err)
+		err = labelled_put(&all, out);
+	labelled_fini(&all);
+	return err;
 }
 
 static int joined_servers(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg)

@@ -15,6 +15,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
+#include "engine/base/numbers.h"
 #include "engine/base/socket.h"
 #include "engine/base/task.h"
 #include "engine/client/route.h"
@@ -22,6 +23,7 @@
 #include "engine/meta/meta.h"
 #include "engine/rpc/listen.h"
 #include "engine/rpc/listen_check.h"
+#include "engine/self.h"
 #include "engine/site.h"
 #include "engine/site_probe.h"
 #include "master/master.h"
@@ -55,6 +57,8 @@ struct lead {
 	struct master *master;
 	unsigned ticks;
 	char contents[PEER_ADDRESS_MAX + 20];
+	struct channel *self; /* cluster_lead_answers */
+	_Atomic uint64_t requests, moves, failures, busy_us;
 };
 
 /* ---- requests ---- */
@@ -101,6 +105,7 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 
 	if (!m)
 		return -UNREACHABLE;
+	atomic_fetch_add(&l->requests, 1);
 	a->err = ms_call(master_service(m), q, a);
 	if (ms_changes_schemas(q->method) && a->err != -EAGAIN && may_be_applied(a->err))
 		note_schemas(l, q->client);
@@ -165,6 +170,7 @@ static int make_master(struct lead *l)
 static uint64_t step(struct lead *l)
 {
 	char *why = NULL;
+	const uint64_t since_us = monotonic_us();
 	unsigned moved = 0;
 	int err = 0;
 
@@ -190,6 +196,9 @@ static uint64_t step(struct lead *l)
 	}
 	if (err == -SESSION_ENDED)
 		site_give_up("the term of this master has ended");
+	atomic_fetch_add(&l->moves, moved);
+	atomic_fetch_add(&l->failures, err && err != -EAGAIN);
+	atomic_fetch_add(&l->busy_us, monotonic_us() - since_us);
 	if (err && err != -EAGAIN)
 		msg_warning("the master: %s", why ? why : error_text(err));
 	free(why);
@@ -212,6 +221,76 @@ static void on_master(void *arg, const char *name)
 		task_queue(&l->task);
 }
 
+/* ---- of the process ---- */
+
+static int count_one(void *arg, uint64_t incarnation, const char *address)
+{
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static unsigned count_servers(struct lead *l)
+{
+	unsigned n = 0;
+
+	return site_each_address(&l->site, count_one, &n) ? 0 : n;
+}
+
+int cluster_lead_status(struct lead *l, struct buf *out)
+{
+	return buf_printf(out,
+		"state        %s\naddress      %s\nterm         %llu\nservers      %u\nwork         %llu requests, %llu tablets moved\n"
+		"attention    %s\n",
+		l->leads ? "leads" : "waits until the leading master ends", l->site.address,
+		(unsigned long long)(l->leads ? l->term.number : 0), count_servers(l),
+		(unsigned long long)atomic_load(&l->requests), (unsigned long long)atomic_load(&l->moves),
+		msg_error_count() ? "errors since the start, see the log" : "none");
+}
+
+int cluster_lead_metrics(struct lead *l, struct buf *out)
+{
+	const struct number v[] = {
+		{"master_leads", "1 if this master leads", l->leads != NULL, true},
+		{"master_term", "the number of its term", l->leads ? l->term.number : 0, true},
+		{"master_servers", "servers with a session", count_servers(l), true},
+		{"master_requests", "requests to change tables, to collect files and to drain servers", atomic_load(&l->requests),
+			false},
+		{"master_moves", "tablets moved to even out the load", atomic_load(&l->moves), false},
+		{"master_failures", "steps that failed", atomic_load(&l->failures), false},
+		{"master_busy_us", "time of its steps", atomic_load(&l->busy_us), false},
+		{"master_errors", "errors in the log", msg_error_count(), false},
+	};
+
+	return numbers_metrics(v, sizeof(v) / sizeof(*v), out);
+}
+
+int cluster_lead_answers(struct lead *l, uint64_t limit_us)
+{
+	char *source;
+	int err = 0;
+
+	if (!l->self) {
+		err = asprintf(&source, "tls://%s", l->site.address) < 0 ? -ENOMEM : 0;
+		if (!err) {
+			err = self_channel(source, l->site.options.keys, &l->self);
+			free(source);
+		}
+	}
+	return err ? err : channel_answers(l->self, limit_us);
+}
+
+int cluster_lead_read_keys(struct lead *l, char **why)
+{
+	struct keys *keys;
+	int err = keys_load(l->site.options.keys, &keys, NULL, why);
+
+	if (!err) {
+		listen_set_keys(l->listener, keys);
+		keys_put(keys);
+	}
+	return err;
+}
+
 /* ---- begin and end ---- */
 
 void cluster_lead_end(struct lead *l)
@@ -223,6 +302,7 @@ void cluster_lead_end(struct lead *l)
 		task_cancel(&l->task);
 		task_pool_free(l->pool);
 	}
+	channel_free(l->self);
 	listen_free(l->listener);
 	if (l->leads)
 		master_finish(l->master);

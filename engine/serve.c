@@ -20,6 +20,7 @@
 #include "engine/rpc/channel.h"
 #include "engine/rpc/listen.h"
 #include "engine/rpc/listen_check.h"
+#include "engine/self.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -37,6 +38,8 @@ struct serving {
 	struct store_service base; /* first */
 	const char *dir;
 	char *keys; /* a path; NULL: no TLS */
+	char listen[sizeof(((struct tfs_options *)0)->listen)];
+	struct channel *self; /* NULL: it was not asked yet */
 	struct listener *listener;
 	struct noting_master master;
 	struct serve_options o;
@@ -69,6 +72,12 @@ static int give(struct ss_answer *a, const struct buf *b)
 static bool is_limited(const struct ss_peer *peer)
 {
 	return peer->key && peer->key->table_count;
+}
+
+/* It may see what the owner of the store sees: the owner, or a host that the owner trusts with all tables and users. */
+static bool sees_all(const struct ss_peer *peer)
+{
+	return peer->owner || (peer->key && !peer->key->table_count && peer->key->squash == SQUASH_NONE);
 }
 
 static int serve_lock_get(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
@@ -406,6 +415,18 @@ static int serve_clients(struct serving *s, const struct ss_peer *peer, struct s
 	return err;
 }
 
+/* Without the numbers of this process's client: the peer has its own. */
+static int serve_metrics(struct serving *s, struct ss_answer *a)
+{
+	struct buf b = {0};
+	int err = s->o.store->o.metrics(s->o.store->o.arg, &b);
+
+	if (!err)
+		err = give(a, &b);
+	buf_fini(&b);
+	return err;
+}
+
 /* By the owner only: metrics name tables, for example. */
 static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_answer *a)
 {
@@ -416,8 +437,7 @@ static int serve_owner(struct serving *s, const struct ss_request *q, struct ss_
 	case SS_LOAD:
 		return serve_load(s, a);
 	case SS_METRICS:
-		err = tfs_metrics(s->o.store, &text);
-		return give_text(a, err, text);
+		return serve_metrics(s, a);
 	case SS_CONFIRM_CLOCK:
 		return tfs_confirm_clock(s->o.store);
 	case SS_CONFIG:
@@ -456,8 +476,9 @@ static int serve_call(struct store_service *base, const struct ss_peer *peer, co
 		return serve_clients(s, peer, a);
 	case SS_PROBE:
 		return serve_probe(s, peer, q, a);
-	case SS_LOAD:
 	case SS_METRICS:
+		return sees_all(peer) ? serve_owner(s, q, a) : -EPERM;
+	case SS_LOAD:
 	case SS_CONFIRM_CLOCK:
 	case SS_CONFIG:
 	case SS_CONFIG_CHANGE:
@@ -609,6 +630,7 @@ int serve_begin(const char *dir, const struct tfs_options *o, struct tablet_serv
 	}
 	s->base.ops = &ops;
 	s->dir = dir;
+	memcpy(s->listen, o->listen, sizeof(s->listen));
 	err = begin_network(s, o, why);
 	if (err) {
 		serve_end(s);
@@ -652,6 +674,23 @@ struct master_service *serve_master(struct serving *s, struct master_service *ma
 void serve_note_schemas(struct serving *s)
 {
 	listen_note_schemas(s->listener, 0);
+}
+
+int serve_answers(struct serving *s, uint64_t limit_us)
+{
+	char *source;
+	int err = 0;
+
+	if (!s)
+		return -ENOTSUP;
+	if (!s->self) {
+		err = asprintf(&source, "%s%s", s->dir ? "unix:" : "tls://", s->dir ? s->dir : s->listen) < 0 ? -ENOMEM : 0;
+		if (!err) {
+			err = self_channel(source, s->keys ? s->keys : "", &s->self);
+			free(source);
+		}
+	}
+	return err ? err : channel_answers(s->self, limit_us);
 }
 
 int serve_watch(struct serving *s)
@@ -714,6 +753,7 @@ void serve_end(struct serving *s)
 		return;
 	if (s->dir)
 		socket_remove(s->dir, SOCKET_NAME);
+	channel_free(s->self);
 	listen_free(s->listener);
 	free(s->keys);
 	free(s);

@@ -40,6 +40,8 @@ void serve_heard(struct serving *s, uint64_t notice);
 /* The clients, and the end of one (engine/rpc/listen.h).  s NULL: there are none. */
 int serve_list(struct serving *s, struct buf *out) TFS_MUST;
 int serve_refuse(struct serving *s, uint64_t client, bool refuse) TFS_MUST;
+/* Asks the own listener (channel_answers).  One thread at a time.  -ENOTSUP: s is NULL. */
+int serve_answers(struct serving *s, uint64_t limit_us) TFS_MUST;
 /* Reads the file of keys again.  s NULL: nothing. */
 void serve_read_keys(struct serving *s);
 /* Tables, snapshots or schemas have changed: tells the clients. */

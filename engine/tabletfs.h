@@ -238,6 +238,8 @@ TFS_API void tfs_login(struct tfs_store *s, struct tfs_login *out);
 TFS_API int tfs_clients(struct tfs_store *s, char **text) TFS_CHECKED;
 /* Disconnects a client, and refuses its process for a minute; refuse false: lets it in.  -ENOENT: no such client; -EPERM. */
 TFS_API int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse) TFS_CHECKED;
+/* Of a store that this process serves: 0 if its listener and workers take a request in this time.  One thread at a time.  -ENOTSUP. */
+TFS_API int tfs_answers(struct tfs_store *s, uint64_t limit_us) TFS_CHECKED;
 
 /* ---- tables (the master service) ---- */
 struct tfs_table;

@@ -42,19 +42,11 @@ int mountpoint_check(const char *mountpoint, const char *dir, char **path, char 
 /* Warns if the control group of the process may use less memory than the caches and memtables. */
 void memory_warn(const struct tfs_options *o);
 
-/* ---- service.c: the service manager that started the daemon, if there is one: messages of sd_notify(3), and its watchdog ---- */
-/*
- * Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.  Returns true if a manager
- * waits for messages.  If its journal reads standard error, messages have their
- * level from now on.
- */
-bool service_init(void);
-/* Sends lines VARIABLE=VALUE, if a manager waits for them. */
-void service_say(const char *lines);
+/* ---- service.c: READY and the watchdog of the service manager that started the daemon, if there is one ---- */
 /*
  * Starts threads that send READY=1 when the mount has answered and, if the
  * manager has a watchdog, WATCHDOG=1 as long as it answers.  mountpoint NULL: there is no
- * mount, and the server at the socket of fs.source is asked.  The signals of the process are
+ * mount, and the server's listener is asked.  The signals of the process are
  * blocked.  Does nothing without a manager.
  */
 int service_start(const char *mountpoint) TFS_MUST;

@@ -4,7 +4,7 @@
 # without a store.
 fs_sources = \
 	%D%/stream/bulk.c \
-	%D%/http/http.h %D%/http/server.c %D%/http/documents.c \
+	%D%/http/http.h %D%/http/documents.c \
 	%D%/loop.c %D%/daemon.h %D%/main.c %D%/memory.c %D%/mountpoint.c %D%/options.c %D%/options.h %D%/server.c %D%/service.c %D%/session.c %D%/session.h \
 	%D%/request/acl.c %D%/request/change.c %D%/request/lookup.c %D%/request/scanning.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
@@ -27,7 +27,7 @@ fs_sources = \
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)
 nodist_tabletfs_SOURCES = %D%/http/page.c
-tabletfs_LDADD = libbulk.a libcluster.a engine/libzookeeper_lock.a libengine.a libbase.a $(ZOOKEEPER_LIBS) $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
+tabletfs_LDADD = libbulk.a libdaemon.a libcluster.a engine/libzookeeper_lock.a libengine.a libbase.a $(ZOOKEEPER_LIBS) $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 tabletfs_LDFLAGS = $(TFS_LDFLAGS) -Wl,-u,cluster_serve
 # The same program by another name serves a store without a mount.
 noinst_DATA = tabletfs-server
@@ -38,7 +38,7 @@ tabletfs-server: tabletfs$(EXEEXT)
 check_PROGRAMS += %D%/tabletfs-model
 %C%_tabletfs_model_SOURCES = $(fs_sources)
 nodist_%C%_tabletfs_model_SOURCES = %D%/http/page.c
-%C%_tabletfs_model_LDADD = libbulk.a t/model/libmodel.a libbase.a $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
+%C%_tabletfs_model_LDADD = libbulk.a libdaemon.a t/model/libmodel.a libbase.a $(FUSE_LIBS) $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 %C%_tabletfs_model_LDFLAGS = $(TFS_LDFLAGS)
 
 # The status page as an array of bytes.

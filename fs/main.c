@@ -23,6 +23,8 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/daemon/http.h"
+#include "engine/daemon/notify.h"
 #include "fs/base/access.h"
 #include "fs/base/ahead.h"
 #include "fs/base/extra.h"
@@ -225,7 +227,7 @@ static void reload(void)
 	char *why, *left = NULL;
 	int err;
 
-	service_say("RELOADING=1");
+	notify_say("RELOADING=1");
 	err = command_load(started, &o, &why);
 	if (!err)
 		err = tfs_config_replace(fs.store, &o, &left);
@@ -237,7 +239,7 @@ static void reload(void)
 		msg_notice("%s: the settings were read again", started->config ? started->config : "no file of settings");
 	free(why);
 	free(left);
-	service_say("READY=1");
+	notify_say("READY=1");
 }
 
 static bool signal_ends(int sig)
@@ -247,7 +249,7 @@ static bool signal_ends(int sig)
 		return false;
 	}
 	/* The loop waits for the requests that have begun, and a disk may be slow: the manager's watchdog must not end this. */
-	service_say("STOPPING=1");
+	notify_say("STOPPING=1");
 	/* Verbs must not last for hours. */
 	fs_interrupt_all();
 	tfs_will_close(fs.store);
@@ -291,7 +293,7 @@ static int mount_begin(const struct command *c)
 /* The store is open and, unless the program is a server, mounted. */
 static int serve(const struct command *c, const sigset_t *signals)
 {
-	int err = http_start();
+	int err = documents_start();
 
 	if (err)
 		msg_error("the HTTP server cannot start: %s", strerror(-err));
@@ -341,7 +343,7 @@ static int daemon_run(const struct command *c, struct fuse_args *args)
 	fs.uid = fs.here_uid = getuid();
 	fs.gid = fs.here_gid = getgid();
 	/* A daemon in the background is not the process that a manager started. */
-	if (!(c->foreground || c->debug) || service_init())
+	if (!(c->foreground || c->debug) || notify_init())
 		started = c;
 	fs.started_us = fs_now_us();
 	catch_signals(&signals);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to the service manager that started the daemon (daemon.h).  The
- * protocol is a datagram of lines VARIABLE=VALUE to the socket in
- * NOTIFY_SOCKET, so libsystemd is not needed.
+ * What the service manager that started the daemon is told (daemon.h, engine/daemon/notify.h).
  *
  * The watchdog must find a daemon whose threads live while the mount hangs.  So
  * the prober asks the mount itself, through the kernel, for the attributes of its
@@ -15,8 +13,8 @@
  * the verbs of control files last for minutes; while one is running, the timer
  * sends WATCHDOG=1 without an answer.
  *
- * The watchdog of a server without a mount asks it by its socket: the prober connects, and
- * waits for the server's HELLO.
+ * The prober of a server without a mount sends a request to the server's own listener, which one of the
+ * workers for users' requests must take.  So a server whose workers are all stuck is ended, too.
  *
  * The prober names the mount point relative to its parent directory, which may
  * be renamed.  It does not hold the root open, because a file that is open in the
@@ -26,95 +24,30 @@
 #include "fs/daemon.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/msg.h"
+#include "engine/daemon/notify.h"
 #include "fs/base/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#define ANSWER_US 1000000u
+
 static struct {
-	struct sockaddr_un address;
-	socklen_t address_bytes; /* 0: there is no manager */
-	uint64_t watchdog_us;    /* 0: there is no watchdog */
-	int parent;              /* directory of the mount point */
-	char *name;              /* NULL: there is no mount */
-	struct mutex lock;       /* RANK_FS_NOTIFY: nothing is called under it.  Guards the members below */
+	uint64_t watchdog_us; /* 0: there is no watchdog */
+	int parent;           /* directory of the mount point */
+	char *name;           /* NULL: there is no mount */
+	struct mutex lock;    /* RANK_FS_NOTIFY: nothing is called under it.  Guards the members below */
 	struct cond ask, wake;
 	bool asked, answered, stop;
 	bool started, timer_runs, prober_runs;
 	pthread_t timer, prober;
 } service = {.parent = -1};
 
-/* ---- messages ---- */
-
-/* The journal reads standard error: JOURNAL_STREAM names its device and inode. */
-static bool journal_reads(void)
-{
-	const char *stream = getenv("JOURNAL_STREAM");
-	unsigned long long device, inode;
-	struct stat st;
-
-	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-		st.st_dev == device && st.st_ino == inode;
-}
-
-bool service_init(void)
-{
-	const char *path = getenv("NOTIFY_SOCKET"), *period = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
-	size_t n = path ? strlen(path) : 0;
-
-	if (n < 2 || n >= sizeof(service.address.sun_path) || (*path != '/' && *path != '@'))
-		return false;
-	service.address.sun_family = AF_UNIX;
-	memcpy(service.address.sun_path, path, n);
-	if (*path == '@')
-		service.address.sun_path[0] = 0; /* the abstract namespace */
-	service.address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (*path == '/'));
-	if (journal_reads())
-		msg_with_levels();
-	if (period && (!pid || strtol(pid, NULL, 10) == getpid()))
-		service.watchdog_us = strtoull(period, NULL, 10);
-	return true;
-}
-
-void service_say(const char *lines)
-{
-	int fd;
-
-	if (!service.address_bytes)
-		return;
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 ||
-		sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (const struct sockaddr *)&service.address, service.address_bytes) <
-			0)
-		msg_warning("the service manager cannot be told %s: %s", lines, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-}
-
 /* ---- the mount, and the server without a mount ---- */
-
-/* Returns true if the server has answered. */
-static bool probe_server(void)
-{
-	const struct tfs_options o = {.timeout_us = 1000000};
-	struct tfs_store *s = NULL;
-	char *source;
-	int err;
-
-	if (asprintf(&source, "unix:%s", fs.source) < 0)
-		return false;
-	err = tfs_open(source, &o, &s, NULL);
-	free(source);
-	return !err && tfs_close(s) == 0;
-}
 
 /* Returns true if the mount has answered, or cannot be asked.  *device: of the mount, 0: not known yet. */
 static bool probe_mount(uint64_t *device)
@@ -142,7 +75,7 @@ static void *prober_main(void *arg)
 			continue;
 		}
 		mutex_unlock(&service.lock);
-		answered = service.name ? probe_mount(&device) : probe_server();
+		answered = service.name ? probe_mount(&device) : tfs_answers(fs.store, ANSWER_US) == 0;
 		mutex_lock(&service.lock);
 		service.asked = false;
 		service.answered = service.answered || answered;
@@ -161,7 +94,7 @@ static void ask_locked(void)
 static void say_unlocked(const char *lines)
 {
 	mutex_unlock(&service.lock);
-	service_say(lines);
+	notify_say(lines);
 	mutex_lock(&service.lock);
 }
 
@@ -205,9 +138,10 @@ int service_start(const char *mountpoint)
 {
 	int r;
 
-	if (!service.address_bytes)
+	if (!notify_is_waited_for())
 		return 0;
 	service.started = true;
+	service.watchdog_us = notify_watchdog_us();
 	r = mountpoint ? open_parent(mountpoint) : 0;
 	mutex_init(&service.lock, RANK_FS_NOTIFY);
 	cond_init(&service.ask);

@@ -4,5 +4,5 @@ libmaster_a_SOURCES = %D%/master.c %D%/term.c %D%/tasks.c %D%/collect.h %D%/coll
 
 bin_PROGRAMS += tabletfs-master
 tabletfs_master_SOURCES = %D%/main.c
-tabletfs_master_LDADD = libcluster.a engine/libzookeeper_lock.a libengine.a libbase.a $(ZOOKEEPER_LIBS)
+tabletfs_master_LDADD = libdaemon.a libcluster.a engine/libzookeeper_lock.a libengine.a libbase.a $(ZOOKEEPER_LIBS) $(MICROHTTPD_LIBS)
 tabletfs_master_LDFLAGS = $(TFS_LDFLAGS)

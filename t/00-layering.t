@@ -14,7 +14,7 @@ use File::Temp qw(tempdir);
 use File::Path qw(make_path);
 
 # The engine's directories, lowest first: each may include the headers of those before it.
-my @components = qw(base probe sstable cell log tablet compact schema meta script lock rpc client server);
+my @components = qw(base probe daemon sstable cell log tablet compact schema meta script lock rpc client server);
 my %level = map { $components[$_] => $_ } 0 .. $#components;
 # The rooms of a directory, in the same order: each may call those before it.  The files of the directory itself may
 # call all; `own' stands for its headers, which the rooms after it may include.
@@ -48,7 +48,7 @@ sub component {
 	my ($path) = @_;
 	return $1 if $path =~ m{^engine/([^/]+)/};
 	return 'tool' if $path eq 'master/main.c';
-	return 'open' if $path =~ m{^engine/(?:open|serve|join|host|peers|tellers|site|site_probe|cluster|lead|init)\.[ch]$};
+	return 'open' if $path =~ m{^engine/(?:open|serve|join|host|peers|self|labelled|tellers|site|site_probe|cluster|lead|init)\.[ch]$};
 	return 'tabletfs.h' if $path eq 'engine/tabletfs.h';
 	return 'model' if $path =~ m{^t/model/};
 	return $1 if $path =~ m{^(fs|master|t|man|tools)/};
@@ -108,8 +108,8 @@ sub arrow {
 		return "the model shares nothing with the engine but tabletfs.h";
 	}
 	if ($f eq 'fs') {
-		return if $t eq 'base' || $t eq 'bulk';
-		return "fs may include tabletfs.h, engine/base and engine/bulk only";
+		return if $t eq 'base' || $t eq 'daemon' || $t eq 'bulk';
+		return "fs may include tabletfs.h, engine/base, engine/daemon and engine/bulk only";
 	}
 	if ($f eq 'master') {
 		return if $master_may{$t};

@@ -29,6 +29,7 @@ struct client_options {
 	int (*metrics)(void *arg, struct buf *out);
 	int (*clients)(void *arg, struct buf *out); /* appends the lines of tfs_clients */
 	int (*client_refuse)(void *arg, uint64_t client, bool refuse);
+	int (*answers)(void *arg, uint64_t limit_us); /* of tfs_answers; NULL: this process does not serve the store */
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	int (*confirm_clock)(void *arg);
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */

@@ -229,6 +229,11 @@ int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse)
 	return s->o.client_refuse(s->o.arg, client, refuse);
 }
 
+int tfs_answers(struct tfs_store *s, uint64_t limit_us)
+{
+	return s->o.answers ? user_errno(s->o.answers(s->o.arg, limit_us)) : -ENOTSUP;
+}
+
 int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
 {
 	return s->o.servers(s->o.arg, fn, arg);

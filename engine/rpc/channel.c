@@ -554,6 +554,25 @@ static int tablets_call(struct tablet_service *s, const struct ts_request *q, st
 	return err ? err : tablets_unpack(&answer, q, a);
 }
 
+/* The request is late when a worker takes it, so the worker refuses it at once, also while the server waits for its lease. */
+int channel_answers(struct channel *c, uint64_t limit_us)
+{
+	const struct ts_request q = {.method = TS_EXISTS,
+		.table = UINT32_MAX,
+		.row = tfs_str("-"),
+		.epoch = 1,
+		.token = {.client = c->o.client},
+		.time_left_us = 1};
+	struct buf request = {0}, answer = {0};
+	int err = tablets_pack(c, &q, &request);
+
+	if (!err)
+		err = call(c, FRAME_TABLETS, &request, limit_us, &answer);
+	buf_fini(&request);
+	buf_fini(&answer);
+	return err;
+}
+
 struct sent {
 	struct ts_sent base; /* first */
 	struct conn *conn;

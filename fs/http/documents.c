@@ -14,6 +14,7 @@
 
 #include "engine/base/msg.h"
 #include "engine/base/name.h"
+#include "engine/daemon/http.h"
 #include "fs/node/admin.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ static int metrics_without_names(struct tfs_bytes text, struct buf *out)
 	return err ? err : sum_put(&sum, out);
 }
 
-int document_metrics(bool named, struct buf *out)
+static int document_metrics(void *arg, bool named, struct buf *out)
 {
 	struct buf all = {0};
 	int err;
@@ -248,7 +249,7 @@ static int hide_names(struct tfs_bytes text, struct buf *out)
 	return err;
 }
 
-int document_status(bool named, struct buf *out)
+static int document_json(void *arg, bool named, struct buf *out)
 {
 	struct tablets all = {0};
 	struct buf status = {0}, shown = {0};
@@ -281,4 +282,28 @@ int document_status(bool named, struct buf *out)
 	buf_fini(&shown);
 	buf_fini(&status);
 	return err;
+}
+
+static int document_status(void *arg, bool named, struct buf *out)
+{
+	struct buf status = {0};
+	int err = admin_render_status(NULL, &status);
+
+	if (!err)
+		err = named ? buf_append_bytes(out, buf_bytes(&status)) : hide_names(buf_bytes(&status), out);
+	buf_fini(&status);
+	return err;
+}
+
+int documents_start(void)
+{
+	static const struct http_document documents[] = {
+		{"/metrics", "text/plain; version=0.0.4; charset=utf-8", document_metrics},
+		{"/status", "text/plain; charset=utf-8", document_status},
+		{"/status.json", "application/json", document_json},
+		{0},
+	};
+	const struct http_contents c = {.documents = documents, .page = document_page, .page_bytes = document_page_bytes};
+
+	return http_start(&c);
 }

@@ -122,6 +122,11 @@ int tfs_clients(struct tfs_store *s, char **text)
 	return -EINVAL;
 }
 
+int tfs_answers(struct tfs_store *s, uint64_t limit_us)
+{
+	return -ENOTSUP;
+}
+
 int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse)
 {
 	return client == 7 && refuse ? 0 : -ENOENT;

@@ -222,6 +222,11 @@ void tfs_login(struct tfs_store *s, struct tfs_login *out)
 	*out = (struct tfs_login){.uid = geteuid(), .gid = getegid(), .for_others = true};
 }
 
+int tfs_answers(struct tfs_store *s, uint64_t limit_us)
+{
+	return -ENOTSUP;
+}
+
 int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse)
 {
 	return -ENOENT;

@@ -28,6 +28,7 @@
 #define tfs_login model_login
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers
+#define tfs_answers model_answers
 #define tfs_clients model_clients
 #define tfs_client_refuse model_client_refuse
 #define tfs_name_valid model_name_valid

@@ -26,7 +26,7 @@
  * on this machine, where all have one address.  A request is answered as soon as its
  * headers are there, so the oldest connections are the slow and the idle ones.
  */
-#include "fs/http/http.h"
+#include "engine/daemon/http.h"
 
 #include "engine/base/address.h"
 #include "engine/base/hash.h"
@@ -51,6 +51,7 @@ static struct {
 	int socket; /* -1: none.  The daemon's once it has started */
 	char token[sizeof(((struct tfs_options *)0)->http_token)];
 	char host[256]; /* the machine's name */
+	struct http_contents contents;
 } http = {.socket = -1};
 
 /* ---- requests ---- */
@@ -209,7 +210,7 @@ static enum MHD_Result refuse_request(
 /* Appends the page with the nonce in place of each NONCE. */
 static int render_page(const char *nonce, struct buf *out)
 {
-	const unsigned char *p = document_page, *end = document_page + document_page_bytes, *at;
+	const unsigned char *p = http.contents.page, *end = p + http.contents.page_bytes, *at;
 	int err = 0;
 
 	while (!err && (at = memmem(p, (size_t)(end - p), "NONCE", 5))) {
@@ -242,14 +243,13 @@ static enum MHD_Result send_page(struct MHD_Connection *c)
 	return send_answer(c, MHD_HTTP_OK, "text/html; charset=utf-8", &body, "Content-Security-Policy", policy);
 }
 
-static enum MHD_Result send_document(
-	struct MHD_Connection *c, int (*render)(bool named, struct buf *out), const char *type, enum access access)
+static enum MHD_Result send_document(struct MHD_Connection *c, const struct http_document *d, enum access access)
 {
 	struct buf body = {0};
-	int err = render(access == ACCESS_NAMES, &body);
+	int err = d->render(http.contents.arg, access == ACCESS_NAMES, &body);
 
 	if (!err)
-		return send_answer(c, MHD_HTTP_OK, type, &body, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_AUTHORIZATION);
+		return send_answer(c, MHD_HTTP_OK, d->type, &body, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_AUTHORIZATION);
 	buf_fini(&body);
 	return refuse_request(c, MHD_HTTP_SERVICE_UNAVAILABLE, strerror(-err), MHD_HTTP_HEADER_RETRY_AFTER, "10");
 }
@@ -272,13 +272,12 @@ static enum MHD_Result answer(struct MHD_Connection *c, const char *url, const c
 	if (access == ACCESS_REFUSED)
 		return refuse_request(
 			c, MHD_HTTP_UNAUTHORIZED, "this is not the http_token", MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-	if (strcmp(url, "/") == 0)
+	if (strcmp(url, "/") == 0 && http.contents.page)
 		return send_page(c);
-	if (strcmp(url, "/metrics") == 0)
-		return send_document(c, document_metrics, "text/plain; version=0.0.4; charset=utf-8", access);
-	if (strcmp(url, "/status.json") == 0)
-		return send_document(c, document_status, "application/json", access);
-	return refuse_request(c, MHD_HTTP_NOT_FOUND, "there are /, /metrics and /status.json", NULL, NULL);
+	for (const struct http_document *d = http.contents.documents; d->path; d++)
+		if (strcmp(url, d->path) == 0)
+			return send_document(c, d, access);
+	return refuse_request(c, MHD_HTTP_NOT_FOUND, "there are /metrics and /status", NULL, NULL);
 }
 
 /* MHD calls it when it has the headers, and again at the end of the request.  A refusal at the first call reads no body. */
@@ -378,10 +377,11 @@ int http_listen(const char *address, const char *token, char **why)
 	return 0;
 }
 
-int http_start(void)
+int http_start(const struct http_contents *c)
 {
 	if (http.socket < 0)
 		return 0;
+	http.contents = *c;
 	http.daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, NULL, MHD_OPTION_LISTEN_SOCKET,
 		http.socket, MHD_OPTION_CONNECTION_LIMIT, 2 * CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
