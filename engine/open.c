@@ -41,6 +41,7 @@
 #include "engine/lock/identity.h"
 #include "engine/lock/lock.h"
 #include "engine/lock/marker.h"
+#include "engine/meta/meta.h"
 #include "engine/serve.h"
 #include "engine/server/server.h"
 #include "master/master.h"
@@ -294,7 +295,7 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 static bool reserve_cut(const char *dir, unsigned times)
 {
 	enum { TIMES = 3 };
-	char *real = file_real(dir), *path = real ? path_join(real, SERVER_RESERVE_FILE) : NULL;
+	char *real = file_real(dir), *path = real ? path_join(real, RESERVE_FILE) : NULL;
 	struct file *f = NULL;
 	uint64_t bytes;
 	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collects files: removes SSTables, directories of dropped tables, and logs of
- * dead servers, when nothing refers to them any more.
+ * Collects files: removes SSTables, directories of dropped tables, and logs and
+ * reserves (server/storage/space.c) of dead servers, when nothing refers to them any more.
  *
  * Three things refer to a file: a row of METADATA, also by its merge column; a
  * server, which reads it, lists it, or writes it as an output; a redo set, if the
@@ -14,7 +14,7 @@
  * of the rows that it deletes.  A full round lists sst/ and adds the files that
  * METADATA does not name.  So each candidate was found unreferenced once.  Each
  * round checks its candidates a second time, and then removes them:
- *	1 Read the latest incarnation.  List log/ and, in a full round, sst/.
+ *	1 Read the latest incarnation.  List log/, the reserves and, in a full round, sst/.
  *	2 Ask all live servers for reports, and for the logs that they need.
  *	3 Full round: scan METADATA, and drop the listed files that it names.  Then
  *	  sync all logs.
@@ -82,8 +82,9 @@
 #define FINISH_US UINT64_C(5000000)   /* the longest that a clean end waits for its round */
 enum { PACE = 20 };
 
-/* A candidate: an SSTable, or (table 0, number 0) a log.  LISTED: by step 1 only.  LEFT: the previous round left it. */
+/* A candidate: an SSTable, or (table 0) a server's log (number 0) or reserve.  LISTED: by step 1 only.  LEFT: the previous round left it. */
 enum { REFERRED = 1, LISTED = 2, LEFT = 4 };
+enum { RESERVE = 1 };
 struct candidate {
 	UT_hash_handle hh;
 	struct file_name file;
@@ -251,6 +252,14 @@ static int list_log(void *arg, const char *name, bool is_dir)
 	return candidate_add(r, (struct file_name){0, n, 0}, 0);
 }
 
+/* The reserve of a server of a cluster. */
+static int list_reserve(void *arg, const char *name, bool is_dir)
+{
+	uint64_t n;
+
+	return !is_dir && meta_reserve_parse(name, &n) ? candidate_add(arg, (struct file_name){0, n, RESERVE}, 0) : 0;
+}
+
 static int list_sstable(void *arg, const char *name, bool is_dir)
 {
 	struct round *r = arg;
@@ -316,6 +325,7 @@ static int ask_for_reports(void *arg, uint64_t incarnation, struct tablet_servic
 	int err = numbers_add(&r->asked, incarnation);
 
 	candidate_refer(r, 0, incarnation, 0); /* its log */
+	candidate_refer(r, 0, incarnation, RESERVE);
 	while (!err && more) {
 		struct ts_answer a = {0};
 
@@ -504,6 +514,18 @@ static int remove_log(struct round *r, uint64_t incarnation)
 	return err;
 }
 
+static int remove_reserve(struct round *r, uint64_t incarnation)
+{
+	char *path;
+	int err;
+
+	if (asprintf(&path, "%s/" RESERVE_FILE ".%llu", r->m->o.data_dir, (unsigned long long)incarnation) < 0)
+		return -ENOMEM;
+	err = file_unlink(path);
+	free(path);
+	return err == -ENOENT ? 0 : err;
+}
+
 static int remove_sstable(struct round *r, const struct candidate *c)
 {
 	const struct file_name *f = &c->file;
@@ -532,7 +554,9 @@ static int remove_candidate(struct round *r, const struct candidate *c, bool uns
 	if (c->marks & LISTED && r->m->collector.missing)
 		return 0;
 	if (is_over(r) || numbers_have(&r->dead_owners, f->incarnation) || (unsure && !(c->marks & LEFT)) ||
-		(f->table ? remove_sstable(r, c) : remove_log(r, f->incarnation)))
+		(f->table                   ? remove_sstable(r, c)
+				: f->number ? remove_reserve(r, f->incarnation)
+					    : remove_log(r, f->incarnation)))
 		return collect_add(r->m, *f, true);
 	return 0;
 }
@@ -590,6 +614,8 @@ static int round_run(struct round *r)
 		err = take_candidates(r);
 	if (!err)
 		err = list_dir(r, "log", list_log);
+	if (!err)
+		err = list_dir(r, "", list_reserve);
 	if (!err && r->full)
 		err = list_dir(r, "sst", list_table);
 	if (!err)

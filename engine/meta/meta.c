@@ -240,3 +240,9 @@ bool meta_sstable_parse(const char *name, uint64_t *incarnation, uint64_t *numbe
 {
 	return number_parse(name, '-', incarnation, &name) && number_parse(name, '.', number, &name) && strcmp(name, "sst") == 0;
 }
+
+bool meta_reserve_parse(const char *name, uint64_t *incarnation)
+{
+	return strncmp(name, RESERVE_FILE ".", sizeof(RESERVE_FILE)) == 0 &&
+		number_parse(name + sizeof(RESERVE_FILE), 0, incarnation, NULL);
+}

@@ -72,6 +72,12 @@ int meta_location_cell(const struct tfs_cell *c, struct tfs_bytes *begin, uint64
 int meta_tablet_row(struct meta_tablet *m, struct tfs_bytes row_key) TFS_MUST;
 /* Parses the name of an SSTable: INCARNATION-NUMBER.sst.  Returns false for other names. */
 bool meta_sstable_parse(const char *name, uint64_t *incarnation, uint64_t *number);
+/*
+ * The reserve for a full disk is the file RESERVE_FILE of an embedded store's directory, and RESERVE_FILE.INCARNATION of a
+ * server of a cluster.  Parses the second kind of name.  Returns false for other names.
+ */
+#define RESERVE_FILE "ballast"
+bool meta_reserve_parse(const char *name, uint64_t *incarnation);
 /* Returns the highest incarnation in the row: of its server, its files, its logs. */
 uint64_t meta_tablet_latest(const struct meta_tablet *m);
 /* Applies an edit to the decoded row.  The result equals the row that a reader decodes afterwards.  An error changes nothing. */

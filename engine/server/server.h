@@ -57,9 +57,6 @@ struct server_options {
 	void *fence_arg;
 };
 
-/* The reserve for a full disk (space.c).  The name is on disk in every store. */
-#define SERVER_RESERVE_FILE "ballast"
-
 struct server;
 /* Copies o, except o->clock.  Borrows locks until server_free. */
 int server_new(const struct server_options *o, struct lock_service *locks, struct server **out) TFS_MUST;

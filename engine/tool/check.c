@@ -11,6 +11,7 @@
  */
 #include "engine/base/hashtable.h"
 #include "engine/lock/marker.h"
+#include "engine/meta/meta.h"
 #include "engine/rpc/channel.h"
 #include "engine/server/server.h"
 #include "engine/tool/check.h"
@@ -179,10 +180,12 @@ static int check_stray_file(void *arg, uint32_t table, uint64_t incarnation, uin
 
 static int check_stray_entry(void *arg, const char *name, bool is_dir)
 {
-	static const char *const parts[] = {
-		"FORMAT", "lock", "log", "sst", MARKER_FILE, SERVER_RESERVE_FILE, SOCKET_NAME, "lost+found"};
+	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", MARKER_FILE, RESERVE_FILE, SOCKET_NAME, "lost+found"};
 	struct check *c = arg;
+	uint64_t incarnation;
 
+	if (!is_dir && meta_reserve_parse(name, &incarnation))
+		return 0;
 	if (is_dir && strncmp(name, "repair-", 7) == 0) {
 		report_note(&c->r, "%s/%s: files that a repair replaced; no mount removes it", c->store.dir, name);
 		return 0;

@@ -8,6 +8,10 @@ mkdir -p "$C/data"
 mount -t tmpfs -o size=192m,mode=700 tmpfs "$C/data" 2>"$W/mount.err" || cannot_run "a tmpfs cannot be mounted"
 trap 'umount -l "$C/data"; clean_up' EXIT
 cluster_mounted
+reserves() { (cd "$C/data" && echo ballast.* | tr ' ' '\n' | sort); }
+of_servers() { listed | awk '$5 == "SERVING" { print "ballast." $2 }' | sort; }
+own_reserves() { [ -n "$(of_servers)" ] && [ "$(reserves)" = "$(of_servers)" ]; }
+ok "each server has a reserve of its own" wait_for "the reserves" own_reserves
 head -c 4000000 /dev/urandom >"$W/bytes"
 n=0
 while [ $n -lt 200 ] && cp "$W/bytes" "$M/t/r/f/big$n" 2>"$W/cp.err"; do n=$((n + 1)); done

@@ -406,6 +406,29 @@ static bool any_log(uint64_t incarnation)
 	return exists(live) || exists(dead);
 }
 
+/* The reserve of a dead server is removed, also if the server writes it again.  A live server's stays. */
+static void reserve_of_a_dead_server(void **state)
+{
+	const uint64_t live = c.servers[0].incarnation, dead = c.servers[1].incarnation;
+	char cmd[200], of_live[40], of_dead[40];
+
+	snprintf(of_live, sizeof(of_live), "d/ballast.%llu", (unsigned long long)live);
+	snprintf(of_dead, sizeof(of_dead), "d/ballast.%llu", (unsigned long long)dead);
+	snprintf(cmd, sizeof(cmd), "echo x >%s; echo x >%s; echo x >d/ballast.99", of_live, of_dead);
+	shell(cmd);
+	rounds(1, false);
+	assert_true(exists(of_dead));
+	cluster_kill(&c, 1);
+	tick();
+	for (unsigned i = 0; i < 2; i++) {
+		rounds(2, false);
+		assert_false(exists(of_dead));
+		assert_true(exists(of_live));
+		assert_true(exists("d/ballast.99")); /* not of this store's incarnations */
+		shell(cmd);
+	}
+}
+
 /* The log of a dead server stays while a redo set names it; then it and its seal are removed. */
 static void log_of_a_dead_server(void **state)
 {
@@ -489,7 +512,8 @@ static void cut_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {C(shared_with_a_sibling), C(read_where_the_tablet_was), C(silent), C(dies_in_the_round),
-		C(not_reached), C(split_during_scan), C(output_of_a_dead_server), C(log_of_a_dead_server), C(cut_off)};
+		C(not_reached), C(split_during_scan), C(output_of_a_dead_server), C(log_of_a_dead_server),
+		C(reserve_of_a_dead_server), C(cut_off)};
 
 	return RUN(tests);
 }

@@ -4,8 +4,8 @@
  * continues: removals, flushes, compactions, changes of METADATA, and the next
  * start.
  *
- * There is one reserve, the file "ballast".  The server counts the free space of
- * the disk and the bytes of that file together.  Each use of the disk must leave
+ * The reserve is a file: "ballast", or "ballast.N" of a server of a cluster with incarnation N.
+ * The server counts the free space of the disk and the bytes of that file together.  Each use of the disk must leave
  * a share of that sum, in sixteenths of the reserve.  The uses that must leave
  * more stop first: merging compactions, puts, removals, flushes and compactions
  * that free space, METADATA.  METADATA leaves one sixteenth for the next start
@@ -40,6 +40,11 @@
  * piece of the reserve.
  *
  * No change of the file is synced.  A start uses the size that it finds.
+ *
+ * Each server of a cluster has a reserve of its own, so that no server counts or truncates
+ * another's.  A server that starts on a full disk needs one at once.  So it renames the
+ * reserve of a dead server, if there is one.  The master's collector removes the other
+ * reserves of dead servers.
  */
 #include "engine/server/storage/storage.h"
 #include "engine/base/clock.h"
@@ -47,6 +52,7 @@
 #include "engine/base/msg.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define RESERVE_MOST (UINT64_C(16) << 20)
@@ -105,6 +111,16 @@ static void space_set_full_locked(struct server *s, bool full)
 
 /* ---- the file ---- */
 
+/* Returns the path of the file, which the caller frees; NULL if out of memory. */
+static char *reserve_path(const struct server *s)
+{
+	char *path = NULL;
+
+	if (!s->o.held)
+		return path_join(s->o.data_dir, RESERVE_FILE);
+	return asprintf(&path, "%s/" RESERVE_FILE ".%llu", s->o.data_dir, (unsigned long long)s->o.incarnation) < 0 ? NULL : path;
+}
+
 static int reserve_open(struct server *s, const char *path, struct file **f)
 {
 	int err = s->space->bytes ? file_open(path, FILE_READWRITE, f) : -ENOENT;
@@ -128,7 +144,7 @@ static bool reserve_restore_locked(struct server *s)
 		return true;
 	if (file_free_bytes(s->o.data_dir, &free_bytes) || free_bytes < missing + reserve_step(d))
 		return false;
-	path = path_join(s->o.data_dir, SERVER_RESERVE_FILE);
+	path = reserve_path(s);
 	if (path && reserve_open(s, path, &f) == 0) {
 		if (file_preallocate(f, d->bytes, missing, false) == 0)
 			d->bytes = d->reserve;
@@ -143,7 +159,7 @@ static bool reserve_restore_locked(struct server *s)
 static void reserve_truncate_locked(struct server *s, uint64_t to)
 {
 	struct space *d = s->space;
-	char *path = path_join(s->o.data_dir, SERVER_RESERVE_FILE);
+	char *path = reserve_path(s);
 	struct file *f = NULL;
 	int err = path ? to ? file_open(path, FILE_READWRITE, &f) : file_unlink(path) : -ENOMEM;
 
@@ -406,7 +422,7 @@ void space_grow(struct server *s, uint64_t store)
 void space_start(struct server *s)
 {
 	struct space *d = s->space;
-	char *path = path_join(s->o.data_dir, SERVER_RESERVE_FILE);
+	char *path = reserve_path(s);
 	uint64_t bytes = 0, free_bytes, store, reserve;
 
 	if (!path || file_stat_size(path, &bytes))
@@ -434,6 +450,42 @@ static bool space_for_metadata(void *arg, enum disk_use use, uint64_t bytes)
 	return space_get(arg, DISK_METADATA, bytes);
 }
 
+/* Renames the reserve of one dead server. */
+static int reserve_inherit(void *arg, const char *name, bool is_dir)
+{
+	struct server *s = arg;
+	char file[32], *from, *to;
+	uint64_t n;
+	int err;
+
+	if (is_dir || !meta_reserve_parse(name, &n))
+		return 0;
+	snprintf(file, sizeof(file), "servers/%llu", (unsigned long long)n);
+	if (lock_get(s->locks, file, NULL, NULL) != -ENOENT)
+		return 0;
+	from = path_join(s->o.data_dir, name);
+	to = reserve_path(s);
+	err = from && to ? file_rename(from, to) : -ENOMEM;
+	free(from);
+	free(to);
+	return err == 0; /* another server may have renamed it */
+}
+
+/* On a full disk, also releases a part of it for the log. */
+static void reserve_begin(struct server *s)
+{
+	struct space *d = s->space;
+	char *path = reserve_path(s);
+	uint64_t bytes, free_bytes;
+
+	if (path && file_list(s->o.data_dir, reserve_inherit, s) == 1 && file_stat_size(path, &bytes) == 0 &&
+		file_free_bytes(s->o.data_dir, &free_bytes) == 0 && free_bytes < RESERVE_FIRST) {
+		d->bytes = bytes;
+		reserve_truncate_locked(s, bytes / 8 * 7);
+	}
+	free(path);
+}
+
 static int begin(struct server *s, struct task_pool *pool)
 {
 	s->space->s = s;
@@ -443,6 +495,8 @@ static int begin(struct server *s, struct task_pool *pool)
 	for (unsigned k = 0; k < KINDS; k++)
 		environment_of(s, k)->space = k == KIND_USER ? space_get : space_for_metadata;
 	environment_of(s, KIND_USER)->disk_full = &s->space->full;
+	if (s->o.held)
+		reserve_begin(s);
 	return 0;
 }
 
