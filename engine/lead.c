@@ -19,6 +19,7 @@
 #include "engine/base/socket.h"
 #include "engine/base/task.h"
 #include "engine/client/route.h"
+#include "engine/lock/clocks.h"
 #include "engine/lock/term.h"
 #include "engine/meta/meta.h"
 #include "engine/rpc/listen.h"
@@ -42,7 +43,8 @@
 
 struct lead {
 	struct site site;
-	struct clock *clock;
+	struct lock_follow follow;
+	struct clock *clock; /* of the source follow */
 	struct router *router;
 	struct listener *listener;
 	struct keys *keys;
@@ -166,6 +168,11 @@ static int make_master(struct lead *l)
 	return err ? err : master_new(&o, &l->master);
 }
 
+static void look_at_clocks(struct lead *l)
+{
+	lock_follow_look(&l->follow, l->site.locks, l->site.session_us / 4, l->clock);
+}
+
 /* One step of leading.  Returns the time until the next one. */
 static uint64_t step(struct lead *l)
 {
@@ -175,6 +182,7 @@ static uint64_t step(struct lead *l)
 	int err = 0;
 
 	if (!l->master) {
+		look_at_clocks(l);
 		err = make_master(l);
 		if (err == -EBUSY)
 			return TICK_US; /* or the watch of "master" */
@@ -188,6 +196,7 @@ static uint64_t step(struct lead *l)
 				(unsigned long long)l->term.number);
 		}
 	} else {
+		look_at_clocks(l);
 		err = master_tick(l->master);
 		if (!err && ++l->ticks % BALANCE_TICKS == 0)
 			err = master_balance(l->master, &moved);
@@ -323,7 +332,7 @@ static int begin(struct lead *l, char **why)
 	int err = random_bytes(&word, sizeof(word));
 
 	snprintf(l->contents, sizeof(l->contents), "%s %016llx", l->site.address, (unsigned long long)word);
-	l->clock = clock_new(NULL, NULL);
+	l->clock = clock_new(lock_follow_time, &l->follow);
 	if (!err && !l->clock)
 		err = -ENOMEM;
 	if (!err)

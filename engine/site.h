@@ -3,7 +3,7 @@
  * A cluster as one of its own processes, a server or a master, finds it: the lock service, the
  * shared directory, and the other servers and the master by their files in the lock service.
  *
- *	servers/N   ephemeral: HOST:PORT of the server with incarnation N
+ *	servers/N   ephemeral: HOST:PORT of the server with incarnation N, a blank, and its time (engine/lock/clocks.h)
  *	master      ephemeral: HOST:PORT of the leading master, a blank, and a random word
  *
  * The file of keys of such a process begins with a key of role cluster.  From its secret the

@@ -26,15 +26,26 @@
 #define LOST INT64_MIN
 
 struct lock_session {
-	struct lock_session_options o; /* name and contents point to memory of this struct */
+	struct lock_session_options o; /* name points to memory of this struct */
 	_Atomic int64_t end_us;        /* the end of the lease, on o.boottime; or LOST */
 	_Atomic int64_t offset_us;     /* lock_session_clock_offset */
+	int64_t median_us;             /* the common clock minus the service's; used by lock_session_beat */
 	int failed;                    /* the error of the last heartbeat; used by lock_session_beat */
 	struct task_pool *pool;        /* lock_session_run */
 	struct task beat;
 	char *name;
-	struct buf contents;
+	struct buf address;
 };
+
+/* The service's time stamp of a heartbeat, and this server's clock before and after it. */
+struct sample {
+	int64_t sent_us, service_us, answered_us;
+};
+
+static uint64_t period_us(const struct lock_session *s)
+{
+	return s->o.timeout_us / 8;
+}
 
 /* ---- the lease ---- */
 
@@ -50,19 +61,46 @@ bool lock_session_held(struct lock_session *s)
 
 /* ---- the clock ---- */
 
-static void clock_compare(struct lock_session *s, int64_t sent_us, int64_t service_us, int64_t answered_us)
+/* A clock minus this server's, as far as the two readings of this server's clock prove it.  A clock that was set back between them proves nothing. */
+static int64_t proven_us(const struct sample *x, int64_t clock_us)
+{
+	if (x->sent_us > x->answered_us)
+		return 0;
+	return clock_us < x->sent_us ? clock_us - x->sent_us : clock_us > x->answered_us ? clock_us - x->answered_us : 0;
+}
+
+/* One of two clocks is wrong: sets the common clock minus the service's.  Returns false if nothing shows which one. */
+static bool clock_ask(struct lock_session *s, const struct sample *x)
+{
+	struct lock_clocks c;
+	int err = lock_clocks_read(s->o.locks, s->name, x->sent_us - x->service_us, x->service_us, 2 * period_us(s), &c);
+
+	if (err || (c.others && !c.count))
+		return false;
+	if (llabs(c.median_us) <= LOCK_CLOCK_OFF_US)
+		c.median_us = 0;
+	if (c.median_us && llabs(c.median_us - s->median_us) > LOCK_CLOCK_OFF_US)
+		msg_warning("the clock of the lock service alone is %lld ms %s the servers': %s", llabs(c.median_us) / 1000,
+			c.median_us < 0 ? "ahead of" : "behind",
+			c.others ? "theirs counts" : "the clock of this server, which is alone, counts");
+	s->median_us = c.median_us;
+	return true;
+}
+
+static void clock_compare(struct lock_session *s, const struct sample *x)
 {
 	const int64_t was_us = atomic_load(&s->offset_us);
-	int64_t offset_us = 0;
+	int64_t offset_us;
 
-	/* A clock that was set back between the two readings proves nothing. */
-	if (service_us < sent_us && sent_us <= answered_us)
-		offset_us = service_us - sent_us;
-	else if (service_us > answered_us && sent_us <= answered_us)
-		offset_us = service_us - answered_us;
+	if (llabs(proven_us(x, x->service_us)) <= LOCK_CLOCK_OFF_US)
+		s->median_us = 0;
+	else if (!clock_ask(s, x))
+		return;
+	offset_us = proven_us(x, x->service_us + s->median_us);
 	atomic_store(&s->offset_us, offset_us);
+	clock_set_limit(s->o.clock, x->service_us + s->median_us + LOCK_CLOCK_OFF_US);
 	if (llabs(was_us) <= LOCK_CLOCK_OFF_US && llabs(offset_us) > LOCK_CLOCK_OFF_US)
-		msg_error("the clock is %lld ms %s the clock of the lock service: this server serves nothing until it is right",
+		msg_error("the clock of this server is %lld ms %s the cluster's: this server serves nothing until it is right",
 			llabs(offset_us) / 1000, offset_us < 0 ? "ahead of" : "behind");
 	else if (llabs(was_us) > LOCK_CLOCK_OFF_US && llabs(offset_us) <= LOCK_CLOCK_OFF_US)
 		msg_notice("the clock is right again");
@@ -76,20 +114,21 @@ int64_t lock_session_clock_offset(const struct lock_session *s)
 /* ---- heartbeats ---- */
 
 /* Writes the file.  On 0 *end_us is the end of the lease that this begins. */
-static int file_write(struct lock_session *s, bool create, int64_t *end_us)
+static int file_write(struct lock_session *s, bool create, int64_t *end_us, struct sample *x)
 {
-	const struct lock_op op = {.name = s->name,
-		.ephemeral = create,
-		.contents = buf_bytes(&s->contents),
-		.expect = create ? LOCK_ABSENT : LOCK_EXISTS};
+	struct lock_op op = {.name = s->name, .ephemeral = create, .expect = create ? LOCK_ABSENT : LOCK_EXISTS};
 	const int64_t sent_boot_us = s->o.boottime(s->o.arg), sent_us = clock_now(s->o.clock);
+	struct buf b = {0};
 	struct lock_stat stat;
-	int err = lock_multi(s->o.locks, &op, 1, &stat);
+	int err = lock_clocks_encode(buf_bytes(&s->address), sent_us, &b);
 
+	op.contents = buf_bytes(&b);
+	if (!err)
+		err = lock_multi(s->o.locks, &op, 1, &stat);
+	buf_fini(&b);
 	if (err)
 		return err;
-	clock_compare(s, sent_us, stat.mtime_us, clock_now(s->o.clock));
-	clock_set_limit(s->o.clock, stat.mtime_us + LOCK_CLOCK_OFF_US);
+	*x = (struct sample){sent_us, stat.mtime_us, clock_now(s->o.clock)};
 	*end_us = sent_boot_us + (int64_t)(s->o.timeout_us / 10 * 6);
 	return 0;
 }
@@ -107,12 +146,13 @@ static void lease_begin(struct lock_session *s, int64_t end_us)
 
 uint64_t lock_session_beat(struct lock_session *s)
 {
+	struct sample x;
 	int64_t end_us = 0;
 	int err;
 
 	if (is_lost(s))
 		return s->o.timeout_us;
-	err = file_write(s, false, &end_us);
+	err = file_write(s, false, &end_us, &x);
 	if (err == -SESSION_ENDED || err == -ENOENT) {
 		msg_error("%s: the lock service has ended this session", s->name);
 		atomic_store(&s->end_us, LOST);
@@ -123,9 +163,10 @@ uint64_t lock_session_beat(struct lock_session *s)
 			msg_warning("%s: no heartbeat: %s", s->name, error_text(err));
 	} else {
 		lease_begin(s, end_us);
+		clock_compare(s, &x);
 	}
 	s->failed = err;
-	return s->o.timeout_us / 8;
+	return period_us(s);
 }
 
 static void beat_run(struct task *t)
@@ -150,7 +191,7 @@ int lock_session_run(struct lock_session *s)
 
 static void session_free_memory(struct lock_session *s)
 {
-	buf_fini(&s->contents);
+	buf_fini(&s->address);
 	free(s->name);
 	free(s);
 }
@@ -158,6 +199,7 @@ static void session_free_memory(struct lock_session *s)
 int lock_session_new(const struct lock_session_options *o, struct lock_session **out)
 {
 	struct lock_session *s = calloc(1, sizeof(*s));
+	struct sample x;
 	int64_t end_us = 0;
 	int err = -ENOMEM;
 
@@ -167,12 +209,14 @@ int lock_session_new(const struct lock_session_options *o, struct lock_session *
 	if (!s->o.boottime)
 		s->o.boottime = clock_boottime;
 	s->name = strdup(o->name);
-	if (s->name && !buf_set(&s->contents, o->contents.p, o->contents.n))
-		err = file_write(s, true, &end_us);
+	if (s->name && !buf_set(&s->address, o->contents.p, o->contents.n))
+		err = file_write(s, true, &end_us, &x);
 	if (err) {
 		session_free_memory(s);
 		return err;
 	}
+	clock_set_limit(o->clock, x.service_us + LOCK_CLOCK_OFF_US); /* if nothing shows yet which clock is wrong */
+	clock_compare(s, &x);
 	atomic_store(&s->end_us, end_us);
 	*out = s;
 	return 0;

@@ -15,27 +15,30 @@
  * for dead: a new lease begins.  The session is lost only when a heartbeat finds that
  * the session has ended, or that the file does not exist.  Then the server must exit.
  *
- * The service's time stamp of a heartbeat is the cluster's common clock.  It lies
- * between the sending and the answer, so the two readings of this server's clock
- * then bound its offset.  A server whose clock is certainly more than
- * LOCK_CLOCK_OFF_US off must not serve.  Each heartbeat also limits the clock of
- * the server to the time stamp plus LOCK_CLOCK_OFF_US (clock_set_limit), so that
- * a jump of the clock between two heartbeats does not remove cells either.
+ * The service's time stamp of a heartbeat lies between the sending and the answer, so
+ * the two readings of this server's clock then bound its offset.  The time stamp is the
+ * cluster's common clock, unless this server's clock is certainly more than
+ * LOCK_CLOCK_OFF_US off it.  Then one of the two clocks is wrong, and the server reads the
+ * times in the other servers' heartbeats (clocks.h): the median of the servers' clocks is
+ * the common clock.  A server alone is right.  If no heartbeat of the others counts, as
+ * right after the service's clock was set, the last result stays until the next beat.
+ *
+ * A server whose clock is certainly more than LOCK_CLOCK_OFF_US off the common clock must
+ * not serve.  Each heartbeat also limits the clock of the server to the common clock plus
+ * LOCK_CLOCK_OFF_US (clock_set_limit), so that a jump of the clock between two heartbeats
+ * does not remove cells either.
  *
  * Threads: any.  One thread at a time calls lock_session_beat.
  */
 #ifndef TFS_LOCK_SESSION_H
 #define TFS_LOCK_SESSION_H
 
-#include "engine/base/clock.h"
-#include "engine/lock/lock.h"
-
-#define LOCK_CLOCK_OFF_US INT64_C(2000000)
+#include "engine/lock/clocks.h"
 
 struct lock_session_options {
 	struct lock_service *locks; /* one session of the service; borrowed until lock_session_free */
 	const char *name;           /* the name of the ephemeral file "servers/N", which must not exist */
-	struct tfs_bytes contents;  /* the contents of the file, which are the server's address */
+	struct tfs_bytes contents;  /* the server's address, with which the contents of the file begin */
 	uint64_t timeout_us;        /* after which the service ends the session */
 	/*
 	 * Called once, by the thread that finds the session lost in

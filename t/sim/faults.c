@@ -23,11 +23,13 @@ enum {
 	LOST_WRITES,
 	STARTS = FAULT_LATE_EDIT - 1,
 	SILENCE = FAULT_HOLD + 1,
-	ZOMBIE
+	ZOMBIE,
+	SERVICE_CLOCK
 };
 const char *const fault_names[FAULTS] = {"kills", "kills at a step", "kills of masters", "pauses", "cuts of pairs", "cuts",
 	"cuts of locks", "times of bad channels", "slow disks", "full disks", "failing disks", "clocks set",
-	"writes lost with the power", "starts", "late edits", "held changes", "silences of the lock service", "zombies"};
+	"writes lost with the power", "starts", "late edits", "held changes", "silences of the lock service", "zombies",
+	"clocks of the lock service set"};
 unsigned fault_counts[FAULTS];
 static bool calm; /* no more faults */
 
@@ -148,7 +150,10 @@ static void one_fault(const struct plan *p)
 		}
 		break;
 	case 10:
-		if (p->clocks && n && n->role == SERVER) {
+		if (p->clocks && !p->sole && sim_chance(4)) {
+			proc_world()->clock_offset_us = some_offset();
+			fault_counts[SERVICE_CLOCK]++;
+		} else if (p->clocks && n && n->role == SERVER) {
 			n->proc->clock_offset_us = some_offset();
 			fault_counts[CLOCK]++;
 		}
@@ -257,6 +262,8 @@ void faults_run(const struct plan *p)
 		cluster.nodes[i]->proc->output_pause_us = 0;
 		cluster.nodes[i]->proc->clock_offset_us = 0;
 	}
+	/* The clock of the lock service may stay wrong. */
+	proc_world()->clock_offset_us = p->clocks && !p->sole && sim_chance(2) ? sim_chance(2) ? 3600000000 : -3600000000 : 0;
 	cluster.late_edits = 0;
 	cluster.holds = false;
 	cluster.patience_us = 30000000; /* of routers from now on */

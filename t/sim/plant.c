@@ -94,6 +94,16 @@ void __wrap_snap_take(struct tablet *t, struct snap *s)
 		s->seq--;
 }
 
+int __real_lock_clocks_read(
+	struct lock_service *locks, const char *self, int64_t own_us, int64_t now_us, uint64_t late_us, struct lock_clocks *out);
+int __wrap_lock_clocks_read(
+	struct lock_service *locks, const char *self, int64_t own_us, int64_t now_us, uint64_t late_us, struct lock_clocks *out);
+int __wrap_lock_clocks_read(
+	struct lock_service *locks, const char *self, int64_t own_us, int64_t now_us, uint64_t late_us, struct lock_clocks *out)
+{
+	return planted(PLANT_SERVICE_CLOCK) ? -EIO : __real_lock_clocks_read(locks, self, own_us, now_us, late_us, out);
+}
+
 int __real_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a);
 int __wrap_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a);
 int __wrap_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a)

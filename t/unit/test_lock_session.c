@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -28,6 +29,11 @@ static struct world {
 	int64_t heard_us; /* when the service received the last heartbeat */
 	uint64_t version;
 	unsigned lost;
+	struct {
+		int64_t off_us; /* its clock minus the service's */
+		int64_t age_us; /* of its heartbeat */
+	} others[3];
+	unsigned other_count;
 } w;
 
 static int64_t boottime(void *arg)
@@ -78,7 +84,28 @@ static int world_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	return w.drop_answer ? -UNREACHABLE : 0;
 }
 
-static const struct lock_service_ops world_ops = {.multi = world_multi};
+static int world_list(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg)
+{
+	char name[8];
+	int err = 0;
+
+	for (unsigned i = 0; i <= w.other_count && !err; i++) {
+		snprintf(name, sizeof(name), "%u", i + 1);
+		err = fn(arg, name);
+	}
+	return err;
+}
+
+static int world_get(struct lock_service *s, const char *name, struct buf *contents, struct lock_stat *stat)
+{
+	const unsigned n = (unsigned)atoi(name + strlen("servers/"));
+	const int64_t stamp_us = START_US + w.boot_us - w.back_us - (n > 1 ? w.others[n - 2].age_us : 0);
+
+	*stat = (struct lock_stat){1, stamp_us};
+	return lock_clocks_encode(tfs_str("other"), stamp_us + (n > 1 ? w.others[n - 2].off_us : w.clock_off_us), contents);
+}
+
+static const struct lock_service_ops world_ops = {.multi = world_multi, .list = world_list, .get = world_get};
 
 static void on_lost(void *arg)
 {
@@ -295,6 +322,7 @@ static void test_clock(void **state)
 	};
 
 	(void)state;
+	w.other_count = 1; /* its clock is the service's */
 	s = begin();
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		w.clock_off_us = cases[i].off_us;
@@ -307,6 +335,80 @@ static void test_clock(void **state)
 	lock_session_free(s);
 }
 
+#define HOUR INT64_C(3600000000)
+
+/* Of the clocks of the service and of the servers one is wrong, or some. */
+static void test_one_clock_is_wrong(void **state)
+{
+	static const struct {
+		int64_t off_us;
+		unsigned others;
+		int64_t others_us[3], age_us[3];
+		int64_t want_us;  /* the common clock minus this server's */
+		int64_t limit_us; /* the limit of its clock minus the service's, without LOCK_CLOCK_OFF_US */
+	} cases[] = {
+		{HOUR, 0, {0}, {0}, 0, HOUR},    /* alone */
+		{HOUR, 1, {0}, {0}, -HOUR, 0},   /* of two servers, this one */
+		{HOUR, 1, {HOUR}, {0}, 0, HOUR}, /* the service */
+		{-HOUR, 1, {-HOUR}, {0}, 0, -HOUR},
+		{HOUR, 2, {0, 0}, {0}, -HOUR, 0},
+		{HOUR, 2, {HOUR, HOUR + 900000}, {0}, 0, HOUR},
+		{HOUR, 2, {0, HOUR}, {0}, 0, HOUR}, /* the service's and another one's */
+		{HOUR, 3, {0, 100, HOUR}, {0}, -HOUR, 0},
+		{HOUR, 1, {0}, {5000000}, 0, HOUR}, /* an old heartbeat does not count, so the last result stays */
+		{0, 1, {HOUR}, {0}, 0, 0},
+		{HOUR, 2, {HOUR, 0}, {0, 5000000}, 0, HOUR},
+	};
+	struct lock_session *s;
+
+	(void)state;
+	s = begin();
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		w.clock_off_us = cases[i].off_us;
+		w.other_count = cases[i].others;
+		for (unsigned k = 0; k < 3; k++) {
+			w.others[k].off_us = cases[i].others_us[k];
+			w.others[k].age_us = cases[i].age_us[k];
+		}
+		if (i == 8) { /* the last result is of this moment */
+			w.others[0].age_us = 0;
+			w.others[0].off_us = HOUR;
+			(void)lock_session_beat(s);
+			w.others[0].age_us = 5000000;
+		}
+		(void)lock_session_beat(s);
+		assert_int_equal(lock_session_clock_offset(s), cases[i].want_us);
+		w.clock_off_us = 10 * HOUR;
+		assert_int_equal(clock_limited(server_clock), START_US + w.boot_us + cases[i].limit_us + LOCK_CLOCK_OFF_US);
+	}
+	lock_session_free(s);
+}
+
+/* A process without heartbeats follows the servers' clocks, if its own is off them. */
+static void test_follow(void **state)
+{
+	struct lock_follow f = {0};
+	struct clock *clock = clock_new(lock_follow_time, &f);
+	int64_t now_us;
+
+	(void)state;
+	assert_non_null(clock);
+	w.other_count = 1;
+	for (unsigned i = 0; i < 3; i++) { /* the servers' clocks are right; an hour ahead; right */
+		w.boot_us = clock_system(NULL) - START_US;
+		w.clock_off_us = w.others[0].off_us = i == 1 ? HOUR : 0;
+		lock_follow_look(&f, &w.service, TIMEOUT_US / 4, clock);
+		now_us = clock_now(clock) - clock_system(NULL);
+		assert_true(llabs(now_us - w.clock_off_us) < HOUR / 2);
+		assert_true(clock_limited(clock) <= START_US + w.boot_us + w.clock_off_us + LOCK_CLOCK_OFF_US);
+	}
+	/* heartbeats that were seen before show nothing */
+	w.others[0].off_us = w.clock_off_us = HOUR;
+	lock_follow_look(&f, &w.service, TIMEOUT_US / 4, clock);
+	assert_int_equal(f.add_us, 0);
+	clock_free(clock);
+}
+
 /* A clock that jumps ahead collects nothing that the common clock does not permit, and does not move the mark. */
 static void test_jump_of_the_clock(void **state)
 {
@@ -315,6 +417,7 @@ static void test_jump_of_the_clock(void **state)
 	int64_t common_us;
 
 	(void)state;
+	w.other_count = 1;
 	s = begin();
 	(void)lock_session_beat(s);
 	common_us = START_US + w.boot_us;
@@ -382,6 +485,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_name_in_use, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clock, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_clock_is_wrong, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_follow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_jump_of_the_clock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_run, setup, teardown),
 	};

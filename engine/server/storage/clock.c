@@ -9,7 +9,9 @@
  * look farther from it, and then less is collected.  Therefore a missing or
  * damaged mark is not an error: the start uses a mark of 1970, and replaces a
  * damaged file.  A new store has no mark; its first reading of the clock
- * becomes the mark.
+ * becomes the mark.  So does that of a cluster's server that finds none: all servers of
+ * a new cluster may start before the first one saves the mark, and a lock service that
+ * is not in the store's directory does not lose one file.
  */
 #include "engine/server/storage/storage.h"
 #include "engine/base/msg.h"
@@ -93,7 +95,7 @@ void clock_mark_start(struct server *s)
 
 	if (!err && b.n == 8)
 		mark = (int64_t)load_be64(b.p);
-	else if (err == -ENOENT && s->o.incarnation == 1)
+	else if (err == -ENOENT && (s->o.incarnation == 1 || s->o.held))
 		mark = INT64_MIN;
 	buf_fini(&b);
 	/* save_mark() saves a mark that is below saved_us.  So INT64_MAX makes it replace a damaged file. */
