@@ -8,6 +8,14 @@
 #include "master/collect.h"
 #include "master/master.h"
 
+/* A request that was carried out: a copy of it that arrives later gets the same answer. */
+struct answered {
+	uint64_t number; /* struct ms_request; 0: none */
+	int err;
+	const struct schema *schema; /* a reference, or NULL */
+};
+enum { ANSWERED_MOST = 64 };
+
 struct master {
 	struct master_service service; /* first */
 	_Atomic uint64_t requests_refused[TS_REFUSALS];
@@ -27,6 +35,8 @@ struct master {
 	unsigned pending_count;
 	uint32_t *blocked; /* tables whose writes a server may still block: a pass unblocks them */
 	unsigned blocked_count;
+	struct answered answered[ANSWERED_MOST]; /* the latest ones */
+	unsigned answered_count;                 /* of all */
 	struct collector collector;
 };
 

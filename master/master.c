@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The master service: finds the function for a request. */
+/*
+ * The master service: finds the function for a request.
+ *
+ * A client that gets no answer sends its request again.  A copy that is late may arrive after
+ * the client has made the next change: a table that was dropped would be there again.
+ * So the master keeps the answers to the latest requests, by their numbers.  A
+ * copy at another master finds the number in the schema, or fails at the master's term.
+ */
 #include "master/master.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -9,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+typedef int ms_call_fn(struct master *m, const struct ms_request *q, struct ms_answer *a);
 
 /* The error of a request to a cluster's master: -EAGAIN if it met something that was not served and it has changed nothing. */
 static int request_error(struct master *m, int err)
@@ -20,9 +29,31 @@ static int request_error(struct master *m, int err)
 	return m->in_doubt ? -ETIMEDOUT : -EAGAIN;
 }
 
+static int carry_out(struct master *m, ms_call_fn *call, const struct ms_request *q, struct ms_answer *a)
+{
+	struct answered *x;
+	int err;
+
+	for (unsigned i = 0; i < ANSWERED_MOST && q->number; i++) {
+		x = &m->answered[i];
+		if (x->number == q->number) {
+			a->schema = x->schema ? schema_get(x->schema) : NULL;
+			return x->err;
+		}
+	}
+	m->in_doubt = false;
+	err = request_error(m, call(m, q, a));
+	if (!q->number || err == -EAGAIN || err == -ETIMEDOUT)
+		return err;
+	x = &m->answered[m->answered_count++ % ANSWERED_MOST];
+	schema_put(x->schema);
+	*x = (struct answered){q->number, err, a->schema ? schema_get(a->schema) : NULL};
+	return err;
+}
+
 static int master_call_method(struct master_service *service, const struct ms_request *q, struct ms_answer *a)
 {
-	static int (*const calls[MS_METHODS])(struct master *, const struct ms_request *, struct ms_answer *) = {
+	static ms_call_fn *const calls[MS_METHODS] = {
 		[MS_TABLE_CREATE] = master_table_create,
 		[MS_TABLE_DROP] = master_table_drop,
 		[MS_TABLE_RENAME] = master_table_rename,
@@ -50,8 +81,7 @@ static int master_call_method(struct master_service *service, const struct ms_re
 		err = master_empty(m, q->incarnation);
 	} else {
 		master_lock_for_request(m);
-		m->in_doubt = false;
-		err = request_error(m, calls[q->method](m, &named, a));
+		err = carry_out(m, calls[q->method], &named, a);
 		mutex_unlock(&m->lock);
 		collect_wanted(m);
 	}
@@ -91,6 +121,8 @@ void master_free(struct master *m)
 	collect_fini(m);
 	cond_fini(&m->passed);
 	mutex_fini(&m->lock);
+	for (unsigned i = 0; i < ANSWERED_MOST; i++)
+		schema_put(m->answered[i].schema);
 	free(m->pending);
 	free(m->blocked);
 	free(m->passes.seen);
