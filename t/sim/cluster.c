@@ -469,14 +469,14 @@ static void move_some_tablet(struct node *n)
 	char row[16];
 	int err;
 
-	for (unsigned i = 0; i < cluster.count; i++)
-		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->serving && (!to || sim_chance(2)))
+	for (unsigned i = 0, found = 0; i < cluster.count; i++)
+		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->serving && sim_chance(++found))
 			to = cluster.nodes[i]->incarnation;
 	snprintf(row, sizeof(row), "row%02u", (unsigned)sim_random(10));
 	check(meta_row_key(&key, META_FIRST_USER_TABLE, false, tfs_str(row)), "meta_row_key");
-	if (sim_chance(3))
+	if (sim_chance(3 * cluster.moves))
 		err = split_metadata(n, buf_bytes(&key));
-	else if (sim_chance(3)) /* METADATA, or the root tablet */
+	else if (sim_chance(3 * cluster.moves)) /* METADATA, or the root tablet */
 		err = master_move(n->master, META_TABLE,
 			sim_chance(3)           ? tfs_bytes_of("\0", 1)
 				: sim_chance(2) ? tfs_bytes_of("\xff", 1)

@@ -64,6 +64,7 @@ void plan_draw(struct plan *p)
 		p->edits = sim_chance(2);
 		p->silence = sim_chance(2);
 		p->zombies = sim_chance(2);
+		p->views = sim_chance(2);
 		p->blind = sim_chance(3);
 		if (sim_chance(3))
 			p->patience_us = 300000u << sim_random(4);
@@ -75,12 +76,12 @@ void plan_draw(struct plan *p)
 void plan_print(const struct plan *p, char out[PLAN_TEXT])
 {
 	snprintf(out, PLAN_TEXT,
-		"%u servers, %u masters, %u clients, %u rows, %.0f s, %u moves a second, patience of %.1f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+		"%u servers, %u masters, %u clients, %u rows, %.0f s, %u moves a second, patience of %.1f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
 		p->servers, p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->moves, (double)p->patience_us / 1e6,
 		p->kill ? " kill" : "", p->step ? " step" : "", p->pause ? " pause" : "", p->cut ? " cut" : "",
 		p->net ? " net" : "", p->repeat ? " repeat" : "", p->edits ? " edits" : "", p->locks ? " locks" : "",
 		p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->tables ? " tables" : "", p->silence ? " silence" : "",
-		p->zombies ? " zombies" : "", p->blind ? " blind" : "", p->busy ? " busy" : "");
+		p->zombies ? " zombies" : "", p->blind ? " blind" : "", p->busy ? " busy" : "", p->views ? " views" : "");
 }
 
 /* Mostly within what the cluster permits (LOCK_CLOCK_OFF_US). */
@@ -228,9 +229,11 @@ static void one_fault(const struct plan *p)
 		}
 		break;
 	}
-	if (p->locks)
-		lock_sim_set_faults(
-			cluster.locks, &(struct lock_sim_faults){.delay_us = 1000u << sim_random(6), .lose = 20u << sim_random(8)});
+	if (p->locks || p->views)
+		lock_sim_set_faults(cluster.locks,
+			&(struct lock_sim_faults){.delay_us = p->locks ? 1000u << sim_random(6) : 1000,
+				.lose = p->locks ? 20u << sim_random(8) : 0,
+				.lag_us = p->views ? 3000000 : 0});
 }
 
 /* Starts the nodes that have ended. */

@@ -7,22 +7,36 @@
  * waits for the answer.  Only this code changes the files, and it does not wait
  * between two steps of a change, so it needs no lock.
  *
- * Not simulated: a session that sees the changes of others late.
+ * A session may see the changes of others late, as the state of the files some time ago (struct
+ * change).  What it sees never goes back.  It becomes the present state by a
+ * change of its own and by sync, and it has a change of which a watch has told.
  */
 #include "t/sim/lock_sim.h"
 #include "engine/base/clock.h"
 #include "engine/lock/lock_format.h"
+#include "engine/lock/ops.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LAG_MOST_US 3000000u /* of a session */
+
 struct file {
 	char *name;
 	struct buf contents;
 	struct lock_stat stat;
 	struct session *owner; /* of an ephemeral file; NULL: a lasting one */
+};
+
+/* A file before a change of it. */
+struct change {
+	uint64_t at_us;
+	char *name;
+	bool existed;
+	struct buf contents;
+	struct lock_stat stat;
 };
 
 struct watch {
@@ -43,6 +57,8 @@ struct session {
 	uint64_t last_arrival_us;
 	uint64_t cut_until_us;
 	bool expired;
+	uint64_t seen;   /* it sees the first so many changes */
+	uint64_t lag_us; /* and those that are older than this */
 	struct watch *watches;
 };
 
@@ -53,6 +69,9 @@ struct lock_sim {
 	uint64_t silent_until_us;
 	struct file *files; /* by name */
 	unsigned count;
+	struct change *changes; /* the latest ones, in their order */
+	unsigned change_count;
+	uint64_t forgotten; /* earlier changes, which all sessions see */
 	struct session *sessions;
 };
 
@@ -80,10 +99,84 @@ static struct file *file_find(const struct lock_sim *l, const char *name)
 	return i < l->count && strcmp(l->files[i].name, name) == 0 ? &l->files[i] : NULL;
 }
 
+static uint64_t present(const struct lock_sim *l)
+{
+	return l->forgotten + l->change_count;
+}
+
+static void changes_forget(struct lock_sim *l)
+{
+	unsigned n = 0;
+
+	for (; n < l->change_count && l->changes[n].at_us + LAG_MOST_US < sim_now(); n++) {
+		free(l->changes[n].name);
+		buf_fini(&l->changes[n].contents);
+	}
+	memmove(l->changes, l->changes + n, (l->change_count - n) * sizeof(*l->changes));
+	l->change_count -= n;
+	l->forgotten += n;
+}
+
+/* Called before each change of a file. */
+static void change_add(struct lock_sim *l, const char *name)
+{
+	const struct file *f = file_find(l, name);
+	struct change c = {.at_us = sim_now(), .name = strdup(name), .existed = f != NULL};
+
+	changes_forget(l);
+	l->changes = realloc(l->changes, (l->change_count + 1) * sizeof(*l->changes));
+	if (!l->changes || (f && buf_set(&c.contents, f->contents.p, f->contents.n)))
+		sim_fail("out of memory");
+	if (f)
+		c.stat = f->stat;
+	l->changes[l->change_count++] = c;
+}
+
+/* The file as the session sees it.  Returns false if it sees none. */
+static bool file_seen(const struct session *s, const char *name, struct tfs_bytes *contents, struct lock_stat *stat)
+{
+	const struct lock_sim *l = s->l;
+	const struct file *f = file_find(l, name);
+
+	for (unsigned i = s->seen > l->forgotten ? (unsigned)(s->seen - l->forgotten) : 0; i < l->change_count; i++)
+		if (strcmp(l->changes[i].name, name) == 0) {
+			*contents = buf_bytes(&l->changes[i].contents);
+			*stat = l->changes[i].stat;
+			return l->changes[i].existed;
+		}
+	if (f) {
+		*contents = buf_bytes(&f->contents);
+		*stat = f->stat;
+	}
+	return f != NULL;
+}
+
+static void sees(struct session *s, uint64_t changes)
+{
+	if (s->seen < changes)
+		s->seen = changes;
+}
+
+/* A read: the session's server in the lock service is some time behind. */
+static void sees_late(struct session *s)
+{
+	const struct lock_sim *l = s->l;
+	uint64_t n = l->forgotten;
+
+	if (!l->faults.lag_us)
+		s->lag_us = 0;
+	else if (sim_chance(4))
+		s->lag_us = sim_chance(2) ? 0 : sim_random(l->faults.lag_us);
+	for (unsigned i = 0; i < l->change_count && (!s->lag_us || l->changes[i].at_us + s->lag_us <= sim_now()); i++)
+		n++;
+	sees(s, n);
+}
+
 static void file_remove(struct lock_sim *l, const char *name)
 {
 	unsigned i = file_at(l, name);
 
+	change_add(l, name);
 	free(l->files[i].name);
 	buf_fini(&l->files[i].contents);
 	memmove(l->files + i, l->files + i + 1, (l->count - i - 1) * sizeof(*l->files));
@@ -94,6 +187,7 @@ static void file_put(struct lock_sim *l, const char *name, struct tfs_bytes cont
 {
 	unsigned i = file_at(l, name);
 
+	change_add(l, name);
 	if (i == l->count || strcmp(l->files[i].name, name) != 0) {
 		l->files = realloc(l->files, (l->count + 1) * sizeof(*l->files));
 		if (!l->files)
@@ -113,6 +207,7 @@ static void file_put(struct lock_sim *l, const char *name, struct tfs_bytes cont
 struct firing {
 	struct session *s;
 	struct watch *w;
+	uint64_t change;
 	char name[LOCK_NAME_MAX + 1];
 };
 
@@ -120,6 +215,7 @@ static void fire_main(void *arg)
 {
 	struct firing *f = arg;
 
+	sees(f->s, f->change);
 	if (!f->w->removed)
 		f->w->fn(f->w->arg, f->name);
 	f->w->running--;
@@ -150,6 +246,7 @@ static void fire(struct lock_sim *l, const char *name)
 				sim_fail("out of memory");
 			f->s = s;
 			f->w = w;
+			f->change = present(l);
 			snprintf(f->name, sizeof(f->name), "%s", name);
 			w->running++;
 			/* A session that is cut hears of changes when it is connected again. */
@@ -223,14 +320,6 @@ static void request_free(struct request *r)
 	free(r);
 }
 
-/* Returns true if the names are equal, or one name is the directory of the second. */
-static bool names_clash(const char *a, const char *b)
-{
-	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
-
-	return memcmp(a, b, k) == 0 && (n == m || (n < m ? b[k] : a[k]) == '/');
-}
-
 static int check_op(const struct lock_sim *l, const struct lock_op *op)
 {
 	const struct file *f = file_find(l, op->name);
@@ -242,7 +331,7 @@ static int check_op(const struct lock_sim *l, const struct lock_op *op)
 	if (f && op->expect != LOCK_ANY && op->expect != LOCK_EXISTS && f->stat.version != op->expect)
 		return -VERSION_CHANGED;
 	for (unsigned i = 0; i < l->count && op->what == LOCK_PUT && !f; i++)
-		if (names_clash(l->files[i].name, op->name))
+		if (lock_names_clash(l->files[i].name, op->name))
 			return -EINVAL;
 	return 0;
 }
@@ -271,58 +360,69 @@ static int do_multi(struct lock_sim *l, struct request *r)
 	return 0;
 }
 
-static int do_get(struct lock_sim *l, struct request *r)
+static int do_get(struct request *r)
 {
-	const struct file *f = file_find(l, r->name);
+	struct tfs_bytes contents;
 
-	if (!f)
+	sees_late(r->s);
+	if (!file_seen(r->s, r->name, &contents, r->stats))
 		return -ENOENT;
-	*r->stats = f->stat;
-	return buf_append(&r->answer, f->contents.p, f->contents.n);
+	return buf_append(&r->answer, contents.p, contents.n);
 }
 
-/* The names in a directory; of the top, without directories. */
-static int do_list(struct lock_sim *l, struct request *r)
+static bool has_name(const struct buf *names, const char *name, size_t n)
 {
-	size_t n = strlen(r->name);
+	for (const char *p = (const char *)names->p, *end = p + names->n; p < end; p += strlen(p) + 1)
+		if (strlen(p) == n && memcmp(p, name, n) == 0)
+			return true;
+	return false;
+}
+
+/* Adds the file's name in the directory; at the top, the name of its directory. */
+static int list_add(struct request *r, const char *name)
+{
+	const size_t n = strlen(r->name);
+	struct tfs_bytes contents;
+	struct lock_stat stat;
+	int err;
+
+	if (n && (strncmp(name, r->name, n) != 0 || name[n] != '/'))
+		return 0;
+	if (!file_seen(r->s, name, &contents, &stat))
+		return 0;
+	name += n ? n + 1 : 0;
+	if (has_name(&r->answer, name, strcspn(name, n ? "" : "/")))
+		return 0;
+	err = buf_append(&r->answer, name, strcspn(name, n ? "" : "/"));
+	return err ? err : buf_u8(&r->answer, 0);
+}
+
+static int do_list(const struct lock_sim *l, struct request *r)
+{
 	int err = 0;
 
-	for (unsigned i = 0; i < l->count && !err; i++) {
-		const char *name = l->files[i].name, *slash = strchr(name, '/'), *last = "";
-
-		if (n ? strncmp(name, r->name, n) == 0 && name[n] == '/' : true)
-			last = n ? name + n + 1 : name;
-		if (!*last)
-			continue;
-		if (n || !slash) {
-			err = buf_append(&r->answer, last, strlen(last) + 1);
-			continue;
-		}
-		/* Of the top: each directory once.  Its files follow each other. */
-		if (i && strncmp(l->files[i - 1].name, name, (size_t)(slash - name) + 1) == 0)
-			continue;
-		err = buf_append(&r->answer, name, (size_t)(slash - name));
-		if (!err)
-			err = buf_u8(&r->answer, 0);
-	}
+	sees_late(r->s);
+	for (unsigned i = 0; i < l->count && !err; i++)
+		err = list_add(r, l->files[i].name);
+	for (unsigned i = 0; i < l->change_count && !err; i++)
+		err = list_add(r, l->changes[i].name); /* it may have been removed */
 	return err;
 }
 
 static int carry_out(struct lock_sim *l, struct request *r)
 {
+	int err = 0;
+
 	if (r->s->expired)
 		return -SESSION_ENDED;
-	switch (r->kind) {
-	case GET:
-		return do_get(l, r);
-	case MULTI:
-		return do_multi(l, r);
-	case LIST:
+	if (r->kind == GET)
+		return do_get(r);
+	if (r->kind == LIST)
 		return do_list(l, r);
-	case SYNC:
-		return 0;
-	}
-	return -ENOSYS;
+	if (r->kind == MULTI)
+		err = do_multi(l, r);
+	sees(r->s, present(l));
+	return err;
 }
 
 static void arrive_main(void *arg)
@@ -397,17 +497,12 @@ static struct request *request_new(struct lock_service *service, enum kind kind,
 
 /* ---- the interface ---- */
 
-static bool name_ok(const char *name)
-{
-	return lock_name_valid(name);
-}
-
 static int sim_get(struct lock_service *service, const char *name, struct buf *contents, struct lock_stat *stat)
 {
 	struct request *r;
 	int err;
 
-	if (!name_ok(name))
+	if (!lock_name_valid(name))
 		return -EINVAL;
 	r = request_new(service, GET, name);
 	err = send(r);
@@ -421,32 +516,10 @@ static int sim_get(struct lock_service *service, const char *name, struct buf *c
 	return err;
 }
 
-static int check_ops(const struct lock_op *ops, unsigned count)
-{
-	size_t bytes = 0;
-
-	if (count == 0 || count > LOCK_OPS_MAX)
-		return -EINVAL;
-	for (unsigned i = 0; i < count; i++) {
-		const struct lock_op *op = &ops[i];
-
-		if (!name_ok(op->name) || (op->ephemeral && (op->what != LOCK_PUT || op->expect != LOCK_ABSENT)) ||
-			(op->what == LOCK_CHECK && (op->expect == LOCK_ABSENT || op->expect == LOCK_ANY)))
-			return -EINVAL;
-		bytes += op->what == LOCK_PUT ? op->contents.n : 0;
-		if (op->what == LOCK_PUT && (op->contents.n > LOCK_FILE_MAX || bytes > LOCK_MULTI_MAX))
-			return -EFBIG;
-		for (unsigned k = 0; k < i; k++)
-			if (names_clash(op->name, ops[k].name))
-				return -EINVAL;
-	}
-	return 0;
-}
-
 static int sim_multi(struct lock_service *service, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
 {
 	struct request *r;
-	int err = check_ops(ops, count);
+	int err = lock_ops_check(ops, count);
 
 	if (err)
 		return err;
@@ -477,18 +550,15 @@ static int sim_multi(struct lock_service *service, const struct lock_op *ops, un
 static int sim_list(struct lock_service *service, const char *dir, int (*fn)(void *arg, const char *name), void *arg)
 {
 	struct request *r;
-	const char *p;
 	int err;
 
-	if (*dir && (!name_ok(dir) || strchr(dir, '/')))
+	if (*dir && (!lock_name_valid(dir) || strchr(dir, '/')))
 		return -EINVAL;
 	r = request_new(service, LIST, dir);
 	err = send(r);
 	if (err)
 		return err;
-	p = (const char *)r->answer.p;
-	for (size_t at = 0; at < r->answer.n && !err; at += strlen(p + at) + 1)
-		err = fn(arg, p + at);
+	err = lock_names_report(buf_bytes(&r->answer), fn, arg);
 	request_free(r);
 	return err;
 }
@@ -515,7 +585,7 @@ static int sim_watch(struct lock_service *service, const char *name, lock_watch_
 	memcpy(plain, name, n + 1);
 	if (plain[n - 1] == '/')
 		plain[n - 1] = '\0';
-	if (!name_ok(plain))
+	if (!lock_name_valid(plain))
 		return -EINVAL;
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -588,6 +658,7 @@ struct lock_service *lock_sim_connect(struct lock_sim *l, struct proc *p, uint64
 	s->proc = p;
 	s->timeout_us = timeout_us;
 	s->heard_us = sim_now();
+	s->seen = present(l); /* its creation is a change, which its server has */
 	s->next = l->sessions;
 	l->sessions = s;
 	return &s->base;

@@ -7,7 +7,7 @@
  * call returns -UNREACHABLE and its outcome is unknown.  Requests of one session arrive in
  * the order in which they were sent.  A session that is not heard of for its
  * timeout expires: its ephemeral files are removed.  The process finds
- * out at its next call (-SESSION_ENDED).
+ * out at its next call (-SESSION_ENDED), unless it cannot reach the service then.
  * A watch runs as a thread of the session's process, some time after the change.
  */
 #ifndef T_SIM_LOCK_SIM_H
@@ -22,6 +22,7 @@ struct lock_sim *lock_sim_new(struct proc *world, bool local);
 struct lock_sim_faults {
 	unsigned lose;     /* one of so many requests or answers is lost; 0: none */
 	uint64_t delay_us; /* a request takes up to so long */
+	uint64_t lag_us;   /* a session may see the changes of others so late; at most 3 s */
 };
 void lock_sim_set_faults(struct lock_sim *l, const struct lock_sim_faults *f);
 /* A session of p.  It lives until it expires, or is freed. */

@@ -239,7 +239,7 @@ static unsigned is_edit(const struct node *from, const struct ts_request *q)
 		return 0;
 	if (q->method == TS_MUTATE && q->table == META_TABLE)
 		return from->role == MASTER ? 6 : q->split || q->to_table ? 1 + cluster.late_edits / 2 : cluster.late_edits;
-	return q->method == TS_BLOCK_WRITES ? cluster.late_edits : 0;
+	return q->method == TS_BLOCK_WRITES ? 2 : 0;
 }
 
 static uint64_t edit_is_left(const struct message *m)
@@ -282,7 +282,7 @@ static bool is_held(const struct node *from, const struct ts_request *q)
 {
 	if (!cluster.holds || q->method != TS_MUTATE || from->role == MASTER)
 		return false;
-	return sim_chance(from->role == CLIENT ? 100 : 10);
+	return sim_chance(from->role == CLIENT ? 100 : is_releasing() ? 2 : 10);
 }
 
 /* A copy of the last LOAD arrives beside this UNLOAD. */

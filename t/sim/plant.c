@@ -167,13 +167,22 @@ int __wrap_meta_ops_owner(
 /* ---- UNLOAD ---- */
 
 static _Thread_local struct served_tablet *stays; /* the outcome of its release is unknown */
+static _Thread_local bool releasing;
+
+bool is_releasing(void)
+{
+	return releasing;
+}
 
 int __real_row_release(struct served_tablet *served);
 int __wrap_row_release(struct served_tablet *served);
 int __wrap_row_release(struct served_tablet *served)
 {
-	int err = __real_row_release(served);
+	int err;
 
+	releasing = true;
+	err = __real_row_release(served);
+	releasing = false;
 	if (planted(PLANT_STAYS_SERVED) && err) {
 		sim_trace("planted: a tablet stays served after %s", strerror(-err));
 		stays = served;

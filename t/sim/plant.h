@@ -43,6 +43,8 @@ bool planted(enum plant p);
 bool plant_answers(bool of_client, const struct ts_request *q, struct ts_answer *a);
 /* For net.c: changes the answer that a caller gets, err among it.  Returns the caller's err. */
 int plant_changes(const struct ts_request *q, int err, struct ts_answer *a);
+/* For net.c: the caller makes a tablet have no owner. */
+bool is_releasing(void);
 /* For the fence: the request needs no lease. */
 bool plant_fence(const struct ts_request *q);
 
