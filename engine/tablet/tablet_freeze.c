@@ -148,6 +148,7 @@ static int freeze_store_tokens(struct tablet *t, struct tablet_change *c, const 
 static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *needless)
 {
 	const struct tablet_freeze *f = c->arg;
+	uint64_t lsn = f->lsn;
 	bool named = false, clean;
 
 	c->redo = calloc(f->dead_count + 1u, sizeof *c->redo);
@@ -161,13 +162,18 @@ static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *
 			if (t->redo[k].p.incarnation == r->p.incarnation)
 				r->next_lsn = t->redo[k].next_lsn;
 	}
-	for (unsigned k = 0; k < t->redo_count; k++)
-		named |= t->redo[k].p.incarnation == t->env->incarnation;
+	for (unsigned k = 0; k < t->redo_count; k++) {
+		if (t->redo[k].p.incarnation != t->env->incarnation)
+			continue;
+		named = true;
+		if (t->redo[k].p.lsn > lsn) /* of a first write after the freeze: the log may have dropped what is below it */
+			lsn = t->redo[k].p.lsn;
+	}
 	clean = t->view->mem_count == f->mem_count + 1 && !memtable_count(t->view->mems[0]->m) && !t->writers;
 	if (clean)
 		t->redo_own = false; /* even if this edit fails: its outcome may be unknown, so the next writer makes its own */
 	if (named && !clean)
-		c->redo[c->redo_count++].p = (struct redo_point){t->env->incarnation, f->lsn};
+		c->redo[c->redo_count++].p = (struct redo_point){t->env->incarnation, lsn};
 	c->redo_own = t->redo_own;
 	if (t->major_unset) /* stores the start of the time to the first major compaction, so that a new opening does not restart it */
 		c->edit.major_us = t->major_us;

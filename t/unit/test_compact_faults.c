@@ -153,6 +153,42 @@ static void test_redo_set_in_doubt(void **state)
 	}
 }
 
+static uint64_t redo_seen;
+
+static void see_redo(struct lib *l)
+{
+	redo_seen = tablet_redo_lsn(l->t, l->env.incarnation);
+}
+
+static void see_redo_next(struct lib *l)
+{
+	l->on_edit = see_redo;
+}
+
+/* A flush whose edit failed is installed after a first write: the redo point does not move back, because the log below it may have been dropped. */
+static void test_redo_point_stays(void **state)
+{
+	const struct log_record other = {.table = 99, .row_from = tfs_str("r"), .row_to = tfs_str("r"), .seq = 1};
+	static struct lib l;
+	struct log_ticket ticket;
+	uint64_t redo;
+
+	start(&l, 1);
+	LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("v")));
+	lib_stop(&l);
+	lib_start(&l);
+	l.edit_fail = 1;
+	assert_int_equal(tablet_flush(l.t), -EIO);
+	LIB(log_submit(l.env.log, &other, true, &ticket));
+	LIB(log_wait(l.env.log, &ticket));
+	LIB(lib_put(&l, "r", 1, "q", 2, tfs_str("w")));
+	redo = tablet_redo_lsn(l.t, l.env.incarnation);
+	l.on_edit = see_redo_next;
+	LIB(tablet_flush(l.t));
+	assert_true(redo_seen >= redo);
+	end(&l);
+}
+
 /* The edit before the first write failed, and there is no further write: a flush releases the log. */
 static void test_redo_set_let_go(void **state)
 {
@@ -511,6 +547,7 @@ int main(void)
 		cmocka_unit_test(test_edits_in_doubt),
 		cmocka_unit_test(test_edit_is_repeated),
 		cmocka_unit_test(test_redo_set_in_doubt),
+		cmocka_unit_test(test_redo_point_stays),
 		cmocka_unit_test(test_redo_set_let_go),
 		cmocka_unit_test(test_flush_without_its_deletes),
 		cmocka_unit_test(test_nth_allocation_fails),
