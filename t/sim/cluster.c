@@ -488,6 +488,23 @@ static void move_some_tablet(struct node *n)
 	buf_fini(&key);
 }
 
+/* Balances, or empties a server for a time. */
+static void balance(struct node *n)
+{
+	const struct node *s = node_find(SERVER, 1 + (unsigned)sim_random(4));
+	unsigned moved = 0;
+	int err = master_balance(n->master, &moved);
+
+	sim_trace("balance: %u moved, %s", moved, error_text(err));
+	if (!s || !s->serving || sim_chance(2))
+		return;
+	err = master_empty(n->master, s->incarnation);
+	sim_trace("server %llu is emptied: %s", (unsigned long long)s->incarnation, error_text(err));
+	sim_sleep(sim_random(3000000));
+	err = master_drain(n->master, s->incarnation, false);
+	sim_trace("server %llu takes tablets again: %s", (unsigned long long)s->incarnation, error_text(err));
+}
+
 /* The programs of masters. */
 static void master_main(void *arg)
 {
@@ -510,6 +527,8 @@ static void master_main(void *arg)
 			if (i && (cluster.busy || sim_chance(3)))
 				move_some_tablet(n);
 		}
+		if (cluster.moves && sim_chance(4))
+			balance(n);
 		err = master_tick(n->master);
 		if (err)
 			sim_trace("master_tick: %s", error_text(err));

@@ -54,9 +54,17 @@ void plan_draw(struct plan *p)
 					: 1,
 		.patience_us = 30000000,
 		.busy = sim_chance(3),
+		.slow = sim_chance(8),
+		.groups = sim_chance(3),
+		.salted = sim_chance(5),
 		.disk = sim_chance(3),
 		.tables = sim_chance(2),
 	};
+	if (p->slow) {
+		p->run_us = 150000000 + sim_random(150000000);
+		p->pause_us *= 4;
+		p->busy = false;
+	}
 	if (!p->sole) {
 		p->pause = sim_chance(2);
 		p->cut = sim_chance(2);
@@ -76,12 +84,13 @@ void plan_draw(struct plan *p)
 void plan_print(const struct plan *p, char out[PLAN_TEXT])
 {
 	snprintf(out, PLAN_TEXT,
-		"%u servers, %u masters, %u clients, %u rows, %.0f s, %u moves a second, patience of %.1f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+		"%u servers, %u masters, %u clients, %u rows, %.0f s, %u moves a second, patience of %.1f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
 		p->servers, p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->moves, (double)p->patience_us / 1e6,
 		p->kill ? " kill" : "", p->step ? " step" : "", p->pause ? " pause" : "", p->cut ? " cut" : "",
 		p->net ? " net" : "", p->repeat ? " repeat" : "", p->edits ? " edits" : "", p->locks ? " locks" : "",
 		p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->tables ? " tables" : "", p->silence ? " silence" : "",
-		p->zombies ? " zombies" : "", p->blind ? " blind" : "", p->busy ? " busy" : "", p->views ? " views" : "");
+		p->zombies ? " zombies" : "", p->blind ? " blind" : "", p->busy ? " busy" : "", p->views ? " views" : "",
+		p->slow ? " slow" : "", p->groups ? " groups" : "", p->salted ? " salted" : "");
 }
 
 /* Mostly within what the cluster permits (LOCK_CLOCK_OFF_US). */

@@ -153,6 +153,9 @@ static void simulate(void *arg)
 	work.rows = plan.rows;
 	work.moves = plan.moves;
 	work.doubts_last = plan.disk;
+	work.groups = plan.groups;
+	work.salted = plan.salted;
+	work.slow = plan.slow;
 	work.pause_us = plan.busy ? 5000 : 20000 << sim_random(6);
 	cluster.sole = plan.sole;
 	cluster.moves = plan.moves;

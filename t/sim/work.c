@@ -26,19 +26,26 @@ static void row_name(char row[16], unsigned i)
 	snprintf(row, 16, "row%02u", i);
 }
 
+static const char *family_of(unsigned column)
+{
+	return work.groups && column >= V ? "e" : "f";
+}
+
 void work_table(struct node *client)
 {
-	const struct tfs_schema_edit family = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
 	struct tfs_table *t = NULL;
+	char text[200];
 	int err;
+
+	snprintf(text, sizeof(text), "%sfamilies = ( { name = \"f\"; }%s );%s", work.salted ? "salt = 3; " : "",
+		work.groups ? ", { name = \"e\"; group = \"g\"; }" : "", work.groups ? " groups = ( { name = \"g\"; } );" : "");
 
 	do {
 		err = tfs_table_create(client->store, TABLE, 0, 0, 0755);
 		if (!err || err == -EEXIST)
 			err = tfs_table_open(client->store, TABLE, &t);
 		if (!err) {
-			err = tfs_schema_change(t, &family, NULL);
-			err = err == -EEXIST ? 0 : err;
+			err = tfs_schema_set_text(t, tfs_str(text), TFS_NO_TIME, NULL);
 			tfs_table_close(t);
 		}
 		if (err) {
@@ -151,7 +158,7 @@ static int read_column(struct tfs_table *t, const char *row, unsigned column, st
 {
 	size_t got = 0, size = 64 << 10;
 	char *text = malloc(size);
-	int err = tfs_read(t, tfs_str(row), "f", tfs_str(columns[column]), TFS_AUTO, 0, text, size, &got, NULL);
+	int err = tfs_read(t, tfs_str(row), family_of(column), tfs_str(columns[column]), TFS_AUTO, 0, text, size, &got, NULL);
 
 	op->found[column] = NULL;
 	if (!err)
@@ -210,6 +217,8 @@ static void do_scan(struct tfs_table *t, unsigned client)
 		unsigned i = row_number(cell.row);
 
 		keep_cell(i < ROWS_MOST ? &rows[i] : &none, &cell);
+		if (work.slow && sim_chance(40))
+			sim_sleep(50000000 + sim_random(20000000)); /* servers forget scans after 60 s */
 	}
 	tfs_scan_free(s);
 	err = err ? err : n;
@@ -229,18 +238,19 @@ static void do_scan(struct tfs_table *t, unsigned client)
 static void add_op(struct tfs_mutation *m, const struct lin_op *op, unsigned column)
 {
 	struct tfs_bytes q = tfs_str(columns[column]);
+	const char *family = family_of(column);
 	int err = 0;
 
 	switch (op->kind) {
 	case LIN_PUT:
-		err = tfs_mutation_put(m, "f", q, TFS_AUTO, tfs_str(op->value));
+		err = tfs_mutation_put(m, family, q, TFS_AUTO, tfs_str(op->value));
 		break;
 	case LIN_DELETE:
-		err = tfs_mutation_delete_column(m, "f", q);
+		err = tfs_mutation_delete_column(m, family, q);
 		break;
 	case LIN_APPEND:
 		err = tfs_mutation_write(m,
-			&(struct tfs_write){.family = "f",
+			&(struct tfs_write){.family = family,
 				.qualifier = q,
 				.base = TFS_BASE_NEWEST,
 				.truncate_to = UINT64_MAX,
@@ -248,7 +258,7 @@ static void add_op(struct tfs_mutation *m, const struct lin_op *op, unsigned col
 				.place = TFS_AUTO});
 		break;
 	case LIN_INCREMENT:
-		err = tfs_mutation_increment(m, "f", q, op->by);
+		err = tfs_mutation_increment(m, family, q, op->by);
 		break;
 	case LIN_READ:
 		break;
@@ -269,9 +279,9 @@ static int do_change(struct tfs_table *t, const char *row, const struct lin_op *
 		struct tfs_bytes q = tfs_str(columns[op->check - 1]);
 
 		if (op->expect)
-			err = tfs_mutation_check(m, TFS_CHECK_VALUE, "f", q, TFS_AUTO, tfs_str(op->expect));
+			err = tfs_mutation_check(m, TFS_CHECK_VALUE, family_of(op->check - 1), q, TFS_AUTO, tfs_str(op->expect));
 		else
-			err = tfs_mutation_check(m, TFS_CHECK_ABSENT, "f", q, TFS_AUTO, (struct tfs_bytes){0});
+			err = tfs_mutation_check(m, TFS_CHECK_ABSENT, family_of(op->check - 1), q, TFS_AUTO, (struct tfs_bytes){0});
 		n++;
 	}
 	for (unsigned i = 0; i < LIN_COLUMNS; i++)
@@ -451,6 +461,8 @@ void work_run(struct node *client)
 	while (!work.table_made)
 		sim_sleep(100000);
 	while (!work.stop) {
+		if (work.slow && sim_chance(100)) /* servers and tablets forget a client after 120 s */
+			client->idle_until_us = sim_now() + 110000000 + sim_random(20000000);
 		if (client->idle_until_us > sim_now())
 			sim_sleep(client->idle_until_us - sim_now());
 		if (!t && tfs_table_open(client->store, TABLE, &t))

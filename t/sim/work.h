@@ -14,6 +14,9 @@ struct work {
 	unsigned rows;
 	uint64_t pause_us; /* between two operations of a client, at most */
 	bool moves;        /* one operation in some is a flush, a compaction, a split or a merge */
+	bool groups;       /* the table's columns are in two families and locality groups */
+	bool salted;       /* the table is */
+	bool slow;         /* clients pause for minutes between two operations, and in scans */
 	bool doubts_last;  /* a disk may fail: an operation in doubt may be applied later, when its server's log is read */
 	bool stop, last_row_read;
 	unsigned running; /* clients */
