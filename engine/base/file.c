@@ -34,8 +34,16 @@ static bool is_unreachable(int err)
 		err == -ESHUTDOWN || err == -EHOSTDOWN || err == -EHOSTUNREACH || err == -EREMCHG;
 }
 
+static __thread bool was_stale;
+
+bool file_was_stale(void)
+{
+	return was_stale;
+}
+
 static int as_file_error(int err)
 {
+	was_stale = err == -ESTALE;
 	return is_unreachable(err) ? -EIO : err;
 }
 

@@ -32,6 +32,8 @@ struct file; /* an open file */
  * has none.  The last component need not exist.  NULL: out of memory.
  */
 char *file_real(const char *path);
+/* After -EIO: whether the last call of this thread was answered ESTALE, by a cache that names a file which does not exist any more. */
+bool file_was_stale(void);
 /* Calls fn for each later refusal, in place of a message.  Must be called at the start of a program. */
 void file_tell_refusals(void (*fn)(const char *path, const char *why));
 

@@ -170,10 +170,13 @@ static bool is_of_held(unsigned op)
 
 int probe_side_do(struct probe_side *d, const struct probe_step *s)
 {
+	int err;
+
 	probe_name_path(d, s->name, d->path);
 	if (!d->held && is_of_held(s->op))
 		return -EBADF;
-	return s->op < LOOKS ? change(d, s) : look(d, s);
+	err = s->op < LOOKS ? change(d, s) : look(d, s);
+	return err == -EIO && file_was_stale() ? -ESTALE : err;
 }
 
 int probe_side_init(struct probe_side *d, const char *dir, uint64_t random)
