@@ -32,6 +32,8 @@
 
 #define PATIENCE_US 30000000u
 #define DRAIN_US 60000000u
+#define LOOK_US 500000u
+#define LAPSED_US 2000000u
 #define FLUSH_WAIT_US 2000000u /* at the end, for METADATA; what cannot be flushed is replayed from the log */
 
 struct member {
@@ -43,7 +45,8 @@ struct member {
 	struct probe_sides *probes;
 	struct tfs_store *store;
 	struct task_pool *pool;
-	struct task note;
+	struct task note, look;
+	uint64_t lapsed_us; /* since when the lease is over; 0: it is not */
 };
 
 /* The lock service has reported a change of schemas, for example one that a master made by itself. */
@@ -54,6 +57,23 @@ static void note_schemas(struct task *t)
 	serve_note_schemas(m->host.serving);
 }
 
+/*
+ * A server whose lease has been over for some time is cut off from the lock service, or this has ended.  Clients would
+ * wait for it, also with questions that other servers can answer, so it closes their connections until it has a lease again.
+ */
+static void look(struct task *t)
+{
+	struct member *m = (struct member *)((char *)t - offsetof(struct member, look));
+	const uint64_t now = monotonic_us();
+
+	if (lock_session_held(m->session))
+		m->lapsed_us = 0;
+	else if (!m->lapsed_us)
+		m->lapsed_us = now;
+	serve_pause(m->host.serving, m->lapsed_us && now - m->lapsed_us >= LAPSED_US);
+	task_queue_after(t, LOOK_US);
+}
+
 static void on_schemas(void *arg, const char *name)
 {
 	task_queue(&((struct member *)arg)->note);
@@ -61,11 +81,13 @@ static void on_schemas(void *arg, const char *name)
 
 static int watch_schemas(struct member *m)
 {
-	int err = task_pool_new("notes", 1, &m->pool);
+	int err = task_pool_new("notes", 2, &m->pool);
 
 	if (err)
 		return err;
 	task_init(&m->note, m->pool, note_schemas);
+	task_init(&m->look, m->pool, look);
+	task_queue(&m->look);
 	err = m->site.locks->ops->watch(m->site.locks, "tables/", on_schemas, m);
 	return err ? err : m->site.locks->ops->watch(m->site.locks, "snapshots/", on_schemas, m);
 }
@@ -79,6 +101,7 @@ static int member_free(struct member *m, bool flush)
 	if (m->pool) {
 		m->site.locks->ops->unwatch(m->site.locks, on_schemas, m);
 		task_cancel(&m->note);
+		task_cancel(&m->look);
 		task_pool_free(m->pool);
 	}
 	if (m->host.server && flush)
@@ -224,6 +247,8 @@ static int member_close(void *arg)
 
 	site_drain(&m->site, m->host.incarnation, DRAIN_US);
 	route_end_by(m->router, monotonic_us() + FLUSH_WAIT_US);
+	if (m->pool)
+		task_cancel(&m->look);
 	serve_stop(m->host.serving);
 	return member_free(m, true);
 }

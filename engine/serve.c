@@ -39,6 +39,7 @@ struct serving {
 	const char *dir;
 	char *keys; /* a path; NULL: no TLS */
 	char listen[sizeof(((struct tfs_options *)0)->listen)];
+	_Atomic bool paused;
 	struct channel *self; /* NULL: it was not asked yet */
 	struct listener *listener;
 	struct noting_master master;
@@ -671,6 +672,14 @@ struct master_service *serve_master(struct serving *s, struct master_service *ma
 	return &s->master.base;
 }
 
+void serve_pause(struct serving *s, bool pause)
+{
+	if (s->paused == pause)
+		return;
+	s->paused = pause;
+	listen_pause(s->listener, pause);
+}
+
 void serve_note_schemas(struct serving *s)
 {
 	listen_note_schemas(s->listener, 0);
@@ -683,6 +692,8 @@ int serve_answers(struct serving *s, uint64_t limit_us)
 
 	if (!s)
 		return -ENOTSUP;
+	if (s->paused)
+		return 0; /* by its own decision */
 	if (!s->self) {
 		err = asprintf(&source, "%s%s", s->dir ? "unix:" : "tls://", s->dir ? s->dir : s->listen) < 0 ? -ENOMEM : 0;
 		if (!err) {

@@ -46,6 +46,8 @@ int serve_answers(struct serving *s, uint64_t limit_us) TFS_MUST;
 void serve_read_keys(struct serving *s);
 /* Tables, snapshots or schemas have changed: tells the clients. */
 void serve_note_schemas(struct serving *s);
+/* While paused, it closes all connections, so that clients ask another server. */
+void serve_pause(struct serving *s, bool pause);
 /* Closes the connections, and removes the socket. */
 void serve_stop(struct serving *s);
 void serve_end(struct serving *s);

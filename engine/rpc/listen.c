@@ -478,7 +478,7 @@ static void accept_peer(struct door *d, int fd)
 {
 	struct listener *l = d->listener;
 	struct peer *p = calloc(1, sizeof(*p));
-	int err = p ? 0 : -ENOMEM;
+	int err = !p ? -ENOMEM : l->paused ? -EAGAIN : 0;
 
 	if (!err) {
 		p->listener = l;
@@ -564,19 +564,44 @@ static void begin(void *arg)
 	notice_begin(l);
 }
 
+static void close_peers(struct listener *l)
+{
+	struct peer *p;
+
+	mutex_lock(&l->lock);
+	TAILQ_FOREACH (p, &l->peers, link)
+		conn_close(p->conn, 0);
+	mutex_unlock(&l->lock);
+}
+
+static void pause_door(void *arg)
+{
+	struct listener *l = arg;
+
+	l->paused = true;
+	close_peers(l);
+}
+
+static void open_door(void *arg)
+{
+	((struct listener *)arg)->paused = false;
+}
+
+void listen_pause(struct listener *l, bool pause)
+{
+	if (l->started)
+		events_run(pause ? pause_door : open_door, l);
+}
+
 static void end(void *arg)
 {
 	struct listener *l = arg;
-	struct peer *p;
 
 	for (unsigned i = 0; i < DOORS; i++)
 		ev_io_stop(events_loop(), &l->doors[i].acceptable);
 	ev_timer_stop(events_loop(), &l->again);
 	notice_end(l);
-	mutex_lock(&l->lock);
-	TAILQ_FOREACH (p, &l->peers, link)
-		conn_close(p->conn, 0);
-	mutex_unlock(&l->lock);
+	close_peers(l);
 }
 
 int listen_new(int fd, struct tablet_service *tablets, struct listener **out)

@@ -63,6 +63,11 @@ void listen_set_keys(struct listener *l, struct keys *keys);
 struct tablet_service *listen_tablets(struct listener *l);
 /* Copies o.  Borrows its services until listen_free. */
 int listen_start(struct listener *l, const struct listen_options *o) TFS_MUST;
+/*
+ * pause: closes all connections, also later ones, so that clients ask another server; else accepts them again.  Not while
+ * listen_stop runs, nor after it.
+ */
+void listen_pause(struct listener *l, bool pause);
 /* Closes all connections, and waits for the requests that are carried out. */
 void listen_stop(struct listener *l);
 /* Stops it, and closes the socket. */

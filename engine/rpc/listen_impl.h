@@ -73,6 +73,7 @@ struct listener {
 	struct tls *tls;          /* of TCP; NULL: clear text, or there is no TCP */
 	struct keys *keys;        /* of TLS */
 	bool started;
+	bool paused; /* of the thread of the connections */
 	uid_t owner;
 	struct tablet_service *tablets, watched; /* watched calls tablets */
 	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
