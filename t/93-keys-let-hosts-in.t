@@ -566,6 +566,8 @@ other = answers([(3, message(field(1, m))) for m in (5, 6, 7, 10, 11, 12)])
 same(other, [0, -1, 0, -1, -1, 0], "metrics and settings are refused; it sees its status, its servers and its own clients")
 master = answers([(2, message(field(1, m), field(2, b"u"), field(16, field(1, 0)))) for m in (1, 2, 3)])
 same([e in (-1, -13) for e in master], [True] * 3, "so are the requests to the master")
+master = answers([(2, message(field(1, 4), field(2, b"t"), field(4, i))) for i in all_ids if i not in mine])
+same(set(master), {-13}, "  and those that name its table, and have the number of another one")
 
 class Watcher:
     """A peer that is told what others change."""

@@ -42,11 +42,13 @@ int limit_master(struct peer *p, const struct ms_request *q)
 {
 	const struct key *k = p->rights.key;
 	const bool names_table = q->method == MS_TABLE_RENAME || q->method == MS_TABLE_CLONE;
+	const bool by_name = q->method == MS_TABLE_CREATE || q->method == MS_TABLE_DROP || q->method == MS_TABLE_RENAME;
 
 	if (!k || !k->table_count)
 		return 0;
 	if (q->of_all || !ms_changes_schemas(q->method) || (q->name && !key_has_table(k, q->name)) ||
 		(names_table && q->to && !key_has_table(k, q->to)))
 		return -EACCES;
-	return q->name ? 0 : check_id(p, q->table);
+	/* In the other methods the name is a hint, and the id decides. */
+	return by_name ? 0 : check_id(p, q->table);
 }
