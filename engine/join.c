@@ -42,7 +42,8 @@ struct joined {
 	struct mutex lock; /* RANK_CLIENT; guards the next members */
 	struct server_place *places;
 	unsigned place_count;
-	uint64_t asked_us; /* when they were asked for */
+	uint64_t asked_us;    /* when they were asked for */
+	uint64_t answered_us; /* when they were answered */
 	struct lock_service *locks;
 	struct router *router;
 	struct tfs_options options;
@@ -69,9 +70,13 @@ static int joined_free(struct joined *j)
 
 /* ---- servers ---- */
 
-/* Replaces the places of the servers by those that a server has just named. */
+/*
+ * Replaces the places of the servers by those that a server has just named.  An answer that was asked for before the last one came
+ * may be older, and lack a server that has begun meanwhile: it would count as ended.
+ */
 static int ask_places(struct joined *j)
 {
+	const uint64_t since = monotonic_us();
 	struct ss_answer a = {0};
 	struct server_place *v = NULL, *old;
 	unsigned n = 0;
@@ -90,10 +95,13 @@ static int ask_places(struct joined *j)
 	if (err)
 		return err;
 	mutex_lock(&j->lock);
-	old = j->places;
-	j->places = v;
-	j->place_count = n;
-	j->asked_us = monotonic_us();
+	old = v;
+	if (since >= j->answered_us) {
+		old = j->places;
+		j->places = v;
+		j->place_count = n;
+		j->answered_us = j->asked_us = monotonic_us();
+	}
 	mutex_unlock(&j->lock);
 	free(old);
 	return 0;

@@ -241,9 +241,13 @@ int site_each_address(struct site *s, int (*fn)(void *arg, uint64_t incarnation,
 	struct incarnations x = {0};
 	int err = list_servers(s, &x);
 
-	for (unsigned i = 0; i < x.count && !err; i++)
-		if (server_address(s, x.v[i], address) == 0)
+	for (unsigned i = 0; i < x.count && !err; i++) {
+		err = server_address(s, x.v[i], address);
+		if (!err)
 			err = fn(arg, x.v[i], address);
+		else if (err == -ENOENT || err == -EBADMSG)
+			err = 0; /* others take a server that is not named for one that has ended */
+	}
 	free(x.v);
 	return err;
 }
