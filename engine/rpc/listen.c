@@ -197,13 +197,23 @@ static void serve_slow(struct asked *x)
 	buf_fini(&answer);
 }
 
-/* Half of the workers serve the store's requests only: a request for the master may wait until others have read schemas. */
+static bool is_of_client(const struct asked *x)
+{
+	return !(x->peer->rights.key && x->peer->rights.key->role == KEY_CLUSTER);
+}
+
+/*
+ * Half of the workers serve the store's requests only: a request for the master may wait until others have read schemas.
+ * One worker serves processes of the cluster only: to answer its client, a server asks the others for their load, and
+ * they would wait for each other.
+ */
 static struct asked *next_slow(struct listener *l)
 {
 	struct asked *x;
 
 	STAILQ_FOREACH (x, &l->queue, link)
-		if (x->service != FRAME_MASTER || l->master_workers < SLOW_WORKERS / 2)
+		if ((x->service != FRAME_MASTER || l->master_workers < SLOW_WORKERS / 2) &&
+			(!is_of_client(x) || l->client_workers < SLOW_WORKERS - 1))
 			return x;
 	return NULL;
 }
@@ -216,15 +226,17 @@ static void on_slow(struct task *t)
 
 	mutex_lock(&l->lock);
 	while ((x = next_slow(l)) != NULL) {
-		const bool master = x->service == FRAME_MASTER;
+		const bool master = x->service == FRAME_MASTER, client = is_of_client(x);
 
 		STAILQ_REMOVE(&l->queue, x, asked, link);
 		l->queued--;
 		l->master_workers += master;
+		l->client_workers += client;
 		mutex_unlock(&l->lock);
 		serve_slow(x);
 		mutex_lock(&l->lock);
 		l->master_workers -= master;
+		l->client_workers -= client;
 	}
 	w->idle = true;
 	mutex_unlock(&l->lock);
@@ -276,6 +288,7 @@ static int serve_request(struct peer *p, struct frame *f)
 	if (queue_slow(l, x))
 		return 0;
 	conn_answered(p->conn);
+	release(p, x->reserved);
 	asked_free(x);
 	return -EBUSY;
 }

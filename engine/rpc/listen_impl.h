@@ -91,6 +91,7 @@ struct listener {
 	uint64_t changes, schemas;       /* the numbers of the last change, and of the last one of schemas */
 	STAILQ_HEAD(, asked) queue;      /* for the slow workers */
 	unsigned queued, master_workers; /* master_workers: that serve the master's requests */
+	unsigned client_workers;         /* that serve clients, and not processes of the cluster */
 	struct peers peers;
 	unsigned peer_count;
 	uint64_t numbers;
