@@ -38,10 +38,13 @@ static int dial_peer(
 	co->server = incarnation;
 	co->later = true;
 	err = store_source_parse(text, &at, &why);
-	if (!err && o->making)
-		err = o->making(o->arg, incarnation, co);
 	if (!err)
 		err = dial_new(&at, &(struct dial_options){.keys = o->keys, .ssh = ""}, &co->dial, &why);
+	if (!err && o->making) {
+		err = o->making(o->arg, incarnation, co);
+		if (err)
+			dial_free(co->dial);
+	}
 	if (!err)
 		err = channel_new(co, out, &why);
 	if (err)
