@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The master's changes in the lock service, each under a check of its term. */
+#include "engine/base/process.h"
 #include "master/internal.h"
 
 /* Returns true if a change with this error has certainly not taken place (lock.h). */
@@ -11,8 +12,11 @@ static bool is_refusal(int err)
 
 int master_multi(struct master *m, const struct lock_op *ops, unsigned count)
 {
-	int err = m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
+	int err;
 
+	die_step(DIE_BEFORE_LOCK);
+	err = m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
+	die_step(DIE_AFTER_LOCK);
 	if (err && !is_refusal(err))
 		m->in_doubt = true;
 	return err;

@@ -18,6 +18,7 @@
 
 #include "engine/base/file_ops.h"
 #include "engine/base/file_pool.h"
+#include "engine/base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -200,12 +201,22 @@ int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed)
 
 int file_unlink(const char *path)
 {
-	return as_file_error(file_ops->unlink(path));
+	int err;
+
+	die_step(DIE_BEFORE_FILE);
+	err = file_ops->unlink(path);
+	die_step(DIE_AFTER_FILE);
+	return as_file_error(err);
 }
 
 int file_rename(const char *from, const char *to)
 {
-	return as_file_error(file_ops->rename(from, to));
+	int err;
+
+	die_step(DIE_BEFORE_FILE);
+	err = file_ops->rename(from, to);
+	die_step(DIE_AFTER_FILE);
+	return as_file_error(err);
 }
 
 int file_link(const char *from, const char *to)

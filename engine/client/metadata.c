@@ -2,6 +2,8 @@
 /* Rows of METADATA, read and changed through the tablet service. */
 #include "engine/client/metadata.h"
 
+#include "engine/base/process.h"
+
 #include <errno.h>
 
 void metadata_cursor_init(struct metadata_cursor *c, struct tablet_service *svc, struct tfs_bytes from, struct tfs_bytes to)
@@ -129,8 +131,11 @@ int metadata_make(
 		.row_count = 1,
 		.sync = true};
 	struct ts_answer a = {0};
-	int err = call_tablet_service(svc, &q, &a);
+	int err;
 
+	die_step(DIE_BEFORE_ROW);
+	err = call_tablet_service(svc, &q, &a);
+	die_step(DIE_AFTER_ROW);
 	ts_answer_fini(&a);
 	return err;
 }

@@ -42,21 +42,5 @@ is "$(cat "$C/processes")" "$before" "no process has ended"
 for name in server1 server2 server3 master1; do runs "${pid_of[$name]}" || fail "$name runs"; done
 ok "all servers serve" all_serve
 end_loop
-tablets_are_exact() {
-	py <<'PY'
-import glob, os, sys
-m, served = os.environ["M"], 0
-for name in glob.glob(m + "/*/.tablets"):
-    lines = [l.split("\t") for l in open(name).read().splitlines()[1:]]
-    served += len(lines)
-    borders = [""] + [x for l in lines for x in l[:2]] + [""]
-    if borders[0::2] != borders[1::2] or any(l[3] != "serving" for l in lines):
-        print(name, lines)
-        sys.exit(1)
-lists = sum(int(l.split("\t")[2]) for l in open(m + "/.tabletfs/servers").read().splitlines()[1:] if "SERVING" in l)
-print("%d tablets of tables, %d in the servers' lists" % (served, lists))
-sys.exit(lists - served not in (1, 2)) # METADATA's
-PY
-}
 ok "each table's tablets follow each other, and none is served twice" wait_for "the tablets" tablets_are_exact
 hosts_end

@@ -7,6 +7,7 @@
 #	sever A B, heal A B   A, B: zookeeper1, master1, server1, ..., mount
 #	start_on NAME         starts a server or master again
 #	ends_with NAME STATUS the process has ended, with this status
+#	tablets_are_exact
 #	hosts_end             ends all; requires that they end well, and checks the directory
 [ "$(id -u)" = 0 ] || cannot_run "needs root"
 for program in ip nft nsenter java; do has $program || cannot_run "there is no $program"; done
@@ -93,6 +94,23 @@ ends_with() {
 	wait "${pid_of[$1]}"
 	local status=$?
 	[ $status = "$2" ] || { echo "its status is $status"; tail -n 3 "$C/$1.log"; return 1; }
+}
+# Each table's tablets follow each other and are served, and no tablet is served twice.  METADATA has one or two.
+tablets_are_exact() {
+	py <<'PY'
+import glob, os, sys
+m, served = os.environ["M"], 0
+for name in glob.glob(m + "/*/.tablets"):
+    lines = [l.split("\t") for l in open(name).read().splitlines()[1:]]
+    served += len(lines)
+    borders = [""] + [x for l in lines for x in l[:2]] + [""]
+    if borders[0::2] != borders[1::2] or any(l[3] != "serving" for l in lines):
+        print(name, lines)
+        sys.exit(1)
+lists = sum(int(l.split("\t")[2]) for l in open(m + "/.tabletfs/servers").read().splitlines()[1:] if "SERVING" in l)
+print("%d tablets of tables, %d in the servers' lists" % (served, lists))
+sys.exit(lists - served not in (1, 2))
+PY
 }
 no_session() { ! listed | grep -q "$(address_of "$1"):"; }
 hosts_end() {

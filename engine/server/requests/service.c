@@ -5,6 +5,7 @@
  */
 #include "engine/server/requests/requests.h"
 #include "engine/base/file.h"
+#include "engine/base/process.h"
 #include "engine/server/storage/storage.h"
 #include "engine/server/tablets/tablets.h"
 #include "engine/tabletfs.h"
@@ -569,6 +570,8 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 			a->err = -TABLET_MOVED;
 		for (uint32_t i = 0; is_load(q) && i < q->tablet_count && !a->err; i++)
 			traffic_refused(s, q, a->row_errs[i]);
+		if (is_masters(q->method))
+			die_step(DIE_BEFORE_ANSWER);
 		if (s->fence)
 			a->err = fence_answer(s->fence, q, a->err);
 		if (q->token.client)
