@@ -302,6 +302,10 @@ static int connection(struct channel *c, bool large, struct conn **out, char **w
 		c->connecting[large] = false;
 		c->conn[large] = made;
 		cond_broadcast(&c->connected);
+		if (made && c->ended) { /* meanwhile */
+			conn_close(made, 0);
+			err = -UNREACHABLE;
+		}
 	}
 	if (!err && made && !large && c->watches)
 		(void)!conn_send(made, FRAME_NOTICE, 0, 0, NULL); /* a failure closes it */
