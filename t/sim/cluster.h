@@ -51,6 +51,8 @@ struct cluster {
 	bool has_identity;
 	unsigned moves;                       /* masters move tablets, so many in a second; 0: none */
 	uint64_t patience_us;                 /* of the routers of clients and servers */
+	bool last_block;                      /* a master dies at its next BLOCK_WRITES, which arrives ... */
+	uint64_t last_block_us;               /* ... at this time, when the next master leads; 0: not yet */
 	bool holds;                           /* outcomes stay in doubt (net.c) */
 	bool busy;                            /* masters move tablets whenever they can */
 	bool blind;                           /* no mutation notices that the lease has ended, as if the clock had stopped */

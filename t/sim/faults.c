@@ -33,6 +33,18 @@ const char *const fault_names[FAULTS] = {"kills", "kills at a step", "kills of m
 unsigned fault_counts[FAULTS];
 static bool calm; /* no more faults */
 
+/* Tablets move from server to server and back, between messages that are late and repeated.  No node dies. */
+static void plan_shuttle(struct plan *p)
+{
+	p->kill = p->step = p->pause = p->cut = p->edits = p->zombies = p->silence = p->locks = p->clocks = p->disk = false;
+	p->net = p->repeat = p->busy = true;
+	p->moves = 16;
+	p->servers = 2 + (unsigned)sim_random(2);
+	p->masters = 1;
+	p->slow = false;
+	p->run_us = 30000000;
+}
+
 void plan_draw(struct plan *p)
 {
 	*p = (struct plan){
@@ -78,6 +90,8 @@ void plan_draw(struct plan *p)
 			p->patience_us = 300000u << sim_random(4);
 		p->servers = 1 + (unsigned)sim_random(4);
 		p->masters = 1 + (unsigned)sim_random(2);
+		if (sim_chance(5))
+			plan_shuttle(p);
 	}
 }
 

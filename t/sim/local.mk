@@ -9,7 +9,7 @@ t_sim_sim_SOURCES = %D%/sim.c %D%/cluster.c %D%/cluster.h %D%/check.c %D%/check.
 	%D%/sched.c %D%/sched.h %D%/sched_wrap.c %D%/task_sim.c
 t_sim_sim_LDADD = t/lin/liblin.a libengine.a $(TFS_LDFLAGS)
 t_sim_sim_LDFLAGS = $(sim_wrap) -Wl,--wrap=snap_take,--wrap=tokens_begin,--wrap=metadata_mutate,--wrap=clients_bury \
-	-Wl,--wrap=meta_ops_owner,--wrap=row_release,--wrap=set_replace,--wrap=tablet_merge_end,--wrap=set_unloading \
+	-Wl,--wrap=meta_ops_owner,--wrap=row_release,--wrap=set_replace,--wrap=tablet_merge_end,--wrap=set_insert \
 	-Wl,--wrap=tablet_split_drain,--wrap=writers_wait,--wrap=user_table_write_try,--wrap=user_table_is_behind \
 	-Wl,--wrap=served_find_for,--wrap=client_begin,--wrap=tables_see_term,--wrap=fence_begin,--wrap=fence_answer \
 	-Wl,--wrap=fence_check,--wrap=making_begin,--wrap=file_look_up,--wrap=lock_clocks_read

@@ -26,6 +26,8 @@ struct message {
 	struct channel *c;
 	bool to_master;
 	unsigned left_in; /* its sender leaves it behind in one of so many cases (leave_edit); 0: never */
+	bool blocks;      /* BLOCK_WRITES */
+	bool scans;       /* METADATA */
 	bool holds;       /* hold() */
 	uint64_t held_us; /* its answer is lost, and then nothing passes between the two for so long; 0: not */
 	unsigned refs;
@@ -145,6 +147,9 @@ static void served(void *arg, int err, struct buf *answer)
 	if (sim_chance(faults.late)) {
 		counts.late++;
 		delay += sim_random(faults.late_us);
+	} else if (m->scans && ((struct node *)m->c->from->data)->ep.slow_until_us > sim_now()) {
+		counts.late++;
+		delay += sim_random(200000);
 	}
 	sim_spawn(proc_world(), delay, answer_main, m);
 }
@@ -244,6 +249,11 @@ static unsigned is_edit(const struct node *from, const struct ts_request *q)
 
 static uint64_t edit_is_left(const struct message *m)
 {
+	if (m->blocks && cluster.last_block) {
+		cluster.last_block = false;
+		cluster.last_block_us = sim_now() + 10000000;
+		return 10000000;
+	}
 	return sim_chance(m->left_in) ? 3000000 + sim_random(17000000) : 0;
 }
 
@@ -253,9 +263,9 @@ static void leave_edit(const struct message *m, uint64_t late_us)
 
 	sim_trace("%s leaves an edit behind, which arrives after %llu us", p->name, (unsigned long long)late_us);
 	fault_counts[FAULT_LATE_EDIT]++;
-	if (sim_chance(2))
+	if (!cluster.last_block_us && sim_chance(2))
 		m->c->to->deaf_until_us = sim_now() + late_us + sim_random(late_us);
-	if (sim_chance(2))
+	if (cluster.last_block_us || sim_chance(2))
 		proc_kill(p);
 	else
 		proc_pause(p, late_us + sim_random(late_us));
@@ -285,13 +295,14 @@ static bool is_held(const struct node *from, const struct ts_request *q)
 	return sim_chance(from->role == CLIENT ? 100 : is_releasing() ? 2 : 10);
 }
 
-/* A copy of the last LOAD arrives beside this UNLOAD. */
+/* A copy of the last LOAD arrives beside this UNLOAD, and has read its row before. */
 static void repeat_load(struct endpoint *to)
 {
 	if (!faults.repeat || !to->last_load || !sim_chance(2))
 		return;
 	counts.repeated++;
 	to->last_load->refs++;
+	to->slow_until_us = sim_now() + 300000;
 	sim_spawn(proc_world(), sim_random(sim_chance(2) ? 3000 : 100000), arrive_main, to->last_load);
 }
 
@@ -363,6 +374,8 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 
 	m->left_in = is_edit(c->from->data, q);
 	m->holds = is_held(c->from->data, q);
+	m->blocks = q->method == TS_BLOCK_WRITES;
+	m->scans = q->method == TS_SCAN_OPEN && q->table == META_TABLE;
 	if (q->method == TS_UNLOAD)
 		repeat_load(c->to);
 	if (q->method == TS_LOAD) {

@@ -24,6 +24,7 @@ struct endpoint {
 	struct dispatcher *tablets; /* NULL: none yet */
 	struct master_service *master;
 	uint64_t deaf_until_us;    /* no BURY reaches it before */
+	uint64_t slow_until_us;    /* METADATA's answers to it are slow before */
 	struct message *last_load; /* the last LOAD that was sent to it; NULL: none */
 };
 

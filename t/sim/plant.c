@@ -209,12 +209,17 @@ void __wrap_tablet_merge_end(struct tablet *t, bool done)
 	stays = NULL;
 }
 
-void __real_set_unloading(struct server *s, const struct ts_assigned *t);
-void __wrap_set_unloading(struct server *s, const struct ts_assigned *t);
-void __wrap_set_unloading(struct server *s, const struct ts_assigned *t)
+int __real_set_insert(struct server *s, struct served_tablet *served);
+int __wrap_set_insert(struct server *s, struct served_tablet *served);
+int __wrap_set_insert(struct server *s, struct served_tablet *served)
 {
-	if (!planted(PLANT_LATE_LOAD))
-		__real_set_unloading(s, t);
+	int err = __real_set_insert(s, served);
+
+	if (err != -EAGAIN || !planted(PLANT_LATE_LOAD))
+		return err;
+	sim_trace("planted: a LOAD takes place beside an UNLOAD");
+	set_unloading(s, NULL);
+	return __real_set_insert(s, served);
 }
 
 /* ---- splits and schemas ---- */

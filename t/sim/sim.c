@@ -183,6 +183,12 @@ static void simulate(void *arg)
 	cluster.moves = 0;
 	while (work.running)
 		sim_sleep(100000);
+	if (!plan.sole && sim_chance(4)) {
+		cluster.last_block = true;
+		n = client_node(plan.clients + 4, work_last_block, NULL);
+		while (!n->done || sim_now() < cluster.last_block_us + 1000000)
+			sim_sleep(100000);
+	}
 	if (sim_chance(2))
 		client_node(plan.clients + 3, work_table_again, NULL);
 	n = client_node(plan.clients + 1, final_reader, NULL);

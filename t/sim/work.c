@@ -624,6 +624,23 @@ void work_tables(struct node *client)
 	work.running--;
 }
 
+void work_last_block(struct node *client)
+{
+	const uint64_t until = sim_now() + 20000000;
+	struct tfs_table *t = NULL;
+
+	while (cluster.last_block && sim_now() < until) {
+		if (!t && tfs_table_open(client->store, TABLE, &t))
+			t = NULL;
+		if (t)
+			change_families(t);
+		sim_sleep(100000);
+	}
+	if (t)
+		tfs_table_close(t);
+	cluster.last_block = false;
+}
+
 /* Only this client makes and drops the table, so each change is carried out once, or its outcome is unknown. */
 void work_table_again(struct node *client)
 {

@@ -31,6 +31,8 @@ void work_table(struct node *client);
 void work_run(struct node *client);
 /* Makes and drops tables, snapshots and clones, in the client's process. */
 void work_tables(struct node *client);
+/* Changes families until a master has died at it (cluster.last_block). */
+void work_last_block(struct node *client);
 /* Makes and drops a table until work.last_row_read is set, in the client's process: no request may delay the recovery. */
 void work_table_again(struct node *client);
 /* Reads every row, with retries until `until`; the reads are part of the record.  Returns the number of rows that could not be read. */
