@@ -37,7 +37,7 @@ static bool calm; /* no more faults */
 static void plan_shuttle(struct plan *p)
 {
 	p->kill = p->step = p->pause = p->cut = p->edits = p->zombies = p->silence = p->locks = p->clocks = p->disk = false;
-	p->net = p->repeat = p->busy = true;
+	p->net = p->repeat = p->busy = p->shuttle = true;
 	p->moves = 16;
 	p->servers = 2 + (unsigned)sim_random(2);
 	p->masters = 1;
@@ -98,13 +98,13 @@ void plan_draw(struct plan *p)
 void plan_print(const struct plan *p, char out[PLAN_TEXT])
 {
 	snprintf(out, PLAN_TEXT,
-		"%u servers, %u masters, %u clients, %u rows, %.0f s, %u moves a second, patience of %.1f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+		"%u servers, %u masters, %u clients, %u rows, %.0f s, %u moves a second, patience of %.1f s; faults:%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
 		p->servers, p->masters, p->clients, p->rows, (double)p->run_us / 1e6, p->moves, (double)p->patience_us / 1e6,
 		p->kill ? " kill" : "", p->step ? " step" : "", p->pause ? " pause" : "", p->cut ? " cut" : "",
 		p->net ? " net" : "", p->repeat ? " repeat" : "", p->edits ? " edits" : "", p->locks ? " locks" : "",
 		p->clocks ? " clocks" : "", p->disk ? " disk" : "", p->tables ? " tables" : "", p->silence ? " silence" : "",
 		p->zombies ? " zombies" : "", p->blind ? " blind" : "", p->busy ? " busy" : "", p->views ? " views" : "",
-		p->slow ? " slow" : "", p->groups ? " groups" : "", p->salted ? " salted" : "");
+		p->slow ? " slow" : "", p->groups ? " groups" : "", p->salted ? " salted" : "", p->shuttle ? " shuttle" : "");
 }
 
 /* Mostly within what the cluster permits (LOCK_CLOCK_OFF_US). */
@@ -230,8 +230,8 @@ static void one_fault(const struct plan *p)
 	case 8:
 		if (p->net) {
 			const struct net_faults f = {
-				.lose = 5u << sim_random(6),
-				.late = 5u << sim_random(6),
+				.lose = p->shuttle ? 1000 : 5u << sim_random(6), /* a lost message delays a move by seconds */
+				.late = p->shuttle ? 100 : 5u << sim_random(6),
 				.repeat = p->repeat ? 5u << sim_random(6) : 0,
 				.delay_us = 300u << sim_random(8),
 				.late_us = 1000u << sim_random(14),

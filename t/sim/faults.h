@@ -18,7 +18,7 @@ struct plan {
 	unsigned moves;       /* of tablets in a second, by masters */
 	uint64_t patience_us; /* of the routers of clients and servers: short ones leave outcomes in doubt */
 	bool kill, step, pause, cut, net, repeat, edits, locks, clocks, disk, tables, silence, zombies, blind, busy, views, slow,
-		groups, salted;
+		groups, salted, shuttle;
 };
 void plan_draw(struct plan *p);
 enum { PLAN_TEXT = 400 };

@@ -285,14 +285,14 @@ static uint64_t hold(struct message *m)
 		return 0;
 	}
 	net_cut(m->c->from, m->c->to->proc, us);
-	return us + 1 + sim_random(4000000);
+	return us + 1 + sim_random(sim_chance(2) ? 20000 : 4000000);
 }
 
 static bool is_held(const struct node *from, const struct ts_request *q)
 {
 	if (!cluster.holds || q->method != TS_MUTATE || from->role == MASTER)
 		return false;
-	return sim_chance(from->role == CLIENT ? 100 : is_releasing() ? 2 : 10);
+	return sim_chance(from->role == CLIENT ? (cluster.busy ? 200 : 50) : is_releasing() ? 2 : 10);
 }
 
 /* A copy of the last LOAD arrives beside this UNLOAD, and has read its row before. */
