@@ -231,10 +231,12 @@ static void one_fault(const struct plan *p)
 		if (p->net) {
 			const struct net_faults f = {
 				.lose = p->shuttle ? 1000 : 5u << sim_random(6), /* a lost message delays a move by seconds */
-				.late = p->shuttle ? 100 : 5u << sim_random(6),
-				.repeat = p->repeat ? 5u << sim_random(6) : 0,
-				.delay_us = 300u << sim_random(8),
-				.late_us = 1000u << sim_random(14),
+				.late = p->shuttle ? 300 : 5u << sim_random(6),
+				.repeat = p->shuttle ? 3
+					: p->repeat  ? 5u << sim_random(6)
+						     : 0,
+				.delay_us = p->shuttle ? 1000 : 300u << sim_random(8),
+				.late_us = p->shuttle ? 3000000 : 1000u << sim_random(14),
 				.timeout_us = 3000000,
 			};
 

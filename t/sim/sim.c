@@ -152,7 +152,7 @@ static void simulate(void *arg)
 	lin_record_limit(work.record, LIN_STEPS);
 	work.rows = plan.rows;
 	work.moves = plan.moves;
-	work.doubts_last = plan.disk;
+	work.doubts_last = plan.disk || plan.repeat;
 	work.groups = plan.groups;
 	work.salted = plan.salted;
 	work.slow = plan.slow;

@@ -400,6 +400,15 @@ static void one_operation(struct node *client, struct tfs_table *t, unsigned *nu
 		do_scan(t, client->number);
 		return;
 	}
+	/* If the check fails, no log has the operation: a late copy may be carried out after the tablet has moved away and back. */
+	if (cluster.moves > 8 && sim_chance(3)) {
+		op.kind = sim_chance(4) ? LIN_DELETE : LIN_PUT;
+		op.columns = 1u << (op.kind == LIN_PUT ? W : V);
+		op.check = op.kind == LIN_PUT ? 1 + V : 0;
+		op.value = op.kind == LIN_PUT ? value : NULL;
+		do_change(t, row, &op);
+		return;
+	}
 	switch (sim_random(12)) {
 	case 0:
 	case 1:

@@ -17,7 +17,7 @@ struct work {
 	bool groups;       /* the table's columns are in two families and locality groups */
 	bool salted;       /* the table is */
 	bool slow;         /* clients pause for minutes between two operations, and in scans */
-	bool doubts_last;  /* a disk may fail: an operation in doubt may be applied later, when its server's log is read */
+	bool doubts_last; /* an operation in doubt may be applied later: a disk may fail, or the network repeats a request that was refused */
 	bool stop, last_row_read;
 	unsigned running; /* clients */
 	unsigned table_made;
