@@ -36,6 +36,13 @@ static struct {
 	int err; /* 0: it is slow */
 } fault;
 
+static uint64_t sync_us = 500;
+
+void disk_set_sync(uint64_t us)
+{
+	sync_us = us;
+}
+
 void disk_fault(struct proc *p, int err, uint64_t us)
 {
 	fault.proc = p;
@@ -170,7 +177,7 @@ static int begin(bool writes_data, bool sync)
 			return fault.err;
 	}
 	if (sync)
-		sim_sleep(100 + sim_random(500));
+		sim_sleep(100 + sim_random(sync_us));
 	else if (writes_data || sim_chance(4))
 		sim_sleep(1 + sim_random(20));
 	return 0;

@@ -17,6 +17,8 @@
 /* For so long, operations of p (NULL: of all) fail with err sometimes, or (0) are slow.  -ENOSPC: the disk is full. */
 void disk_fault(struct proc *p, int err, uint64_t us);
 void disk_mend(void);
+/* A sync takes up to so long. */
+void disk_set_sync(uint64_t us);
 /* Takes back unsynced writes of p.  Then the caller kills p.  Returns the number of writes lost. */
 unsigned disk_power_cut(struct proc *p);
 

@@ -72,6 +72,10 @@ void plan_draw(struct plan *p)
 		.disk = sim_chance(3),
 		.tables = sim_chance(2),
 	};
+	if (p->busy) {
+		p->clients = 4;
+		p->rows = 2 + (unsigned)sim_random(3);
+	}
 	if (p->slow) {
 		p->run_us = 150000000 + sim_random(150000000);
 		p->pause_us *= 4;

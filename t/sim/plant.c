@@ -241,6 +241,8 @@ void __wrap_writers_wait(struct tablet *t, uint64_t seq)
 {
 	if (!draining)
 		__real_writers_wait(t, seq);
+	else if (t->writers)
+		sim_trace("planted: a split does not wait for a writer");
 }
 
 int __real_user_table_write_try(struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, unsigned reads,

@@ -21,6 +21,7 @@
 #include "engine/base/msg.h"
 #include "engine/meta/meta.h"
 #include "t/sim/check.h"
+#include "t/sim/disk.h"
 #include "t/sim/faults.h"
 #include "t/sim/plant.h"
 #include "t/sim/work.h"
@@ -162,6 +163,7 @@ static void simulate(void *arg)
 	cluster.patience_us = plan.patience_us;
 	cluster.blind = plan.blind;
 	cluster.busy = plan.busy;
+	disk_set_sync(plan.busy && sim_chance(2) ? 20000 : 500);
 	cluster.memtable_bytes = sim_chance(2) ? 64 << 10 : 2 << 10;
 	cluster.limits = sim_chance(2) ? few_workers : NULL;
 	cluster_new("store");

@@ -368,7 +368,7 @@ static void do_move(struct tfs_table *t, const char *row)
 {
 	int err;
 
-	switch (sim_random(4)) {
+	switch (cluster.busy ? sim_random(6) / 2 : sim_random(4)) {
 	case 0:
 		err = tfs_split(t, tfs_str(row));
 		sim_trace("split at %s: %s", row, strerror(-err));
