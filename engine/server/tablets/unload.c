@@ -15,7 +15,8 @@
  *
  * The request names the tablet's begin, too.  If a split or merge has changed the
  * tablet since the master's LIST, UNLOAD is refused: the next LOAD would have an old
- * begin, and rows would be served twice or not at all.
+ * begin, and rows would be served twice or not at all.  If the tablet is not served any more,
+ * the begin is compared with the one in its row.
  */
 #include "engine/client/metadata.h"
 #include "engine/server/tablets/tablets.h"
@@ -50,7 +51,7 @@ int unload_row(struct server *s, const struct ts_assigned *t)
 
 	if (!err)
 		err = metadata_read(s->metadata, buf_bytes(&key), &m);
-	if (!err && m.assignment != t->assignment)
+	if (!err && (m.assignment != t->assignment || !bytes_eq(buf_bytes(&m.begin), t->begin)))
 		err = -TABLET_TAKEN;
 	else if (!err && m.server)
 		err = m.server == s->o.incarnation ? row_release_unserved(s, &m) : -TABLET_TAKEN;
