@@ -90,6 +90,8 @@ static void read_rows(struct node *n, const char *after)
 	unsigned failed = work_read_all(n, until);
 
 	if (failed)
+		check_state(n, 0);
+	if (failed)
 		sim_fail("%u of %u rows cannot be read %u s after %s", failed, work.rows, READY_US / 1000000, after);
 	failed = work_change_all(n, until);
 	if (failed)
