@@ -61,7 +61,7 @@ static const struct {
 static bool is_control(enum ts_method m)
 {
 	return m == TS_HELLO || m == TS_LIST || m == TS_FILES || m == TS_BURY || m == TS_BLOCK_WRITES || m == TS_UNBLOCK_WRITES ||
-		m == TS_SCAN_CLOSE;
+		m == TS_SCAN_CLOSE || m == TS_STORAGE;
 }
 
 static bool is_of_tablets(enum ts_method m)

@@ -146,6 +146,7 @@ enum ts_method {
 	 * whom it tells of changes has dropped what it keeps (listen_note_schemas).
 	 */
 	TS_NOTE_SCHEMAS,
+	TS_STORAGE, /* 0: this server's lease is held, its clock is right, and its storage answers; else an error */
 	TS_METHODS
 };
 

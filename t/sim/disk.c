@@ -55,6 +55,18 @@ void disk_mend(void)
 	fault.until_us = 0;
 }
 
+static struct {
+	struct proc *proc; /* NULL: of all */
+	uint64_t until_us;
+} hang;
+
+void disk_hang(struct proc *p, uint64_t us)
+{
+	sim_trace("the storage of %s hangs for %llu us", p ? p->name : "all", (unsigned long long)us);
+	hang.proc = p;
+	hang.until_us = sim_now() + us;
+}
+
 /* ---- unsynced writes ---- */
 
 static void dirty_free(struct dirty *d)
@@ -170,6 +182,8 @@ static int begin(bool writes_data, bool sync)
 	if (p == proc_world())
 		return 0;
 	proc_step();
+	if (sim_now() < hang.until_us && (!hang.proc || hang.proc == p))
+		sim_sleep(hang.until_us - sim_now());
 	if (sim_now() < fault.until_us && (!fault.proc || fault.proc == p)) {
 		if (fault.err == 0)
 			sim_sleep(sim_random(2000000));

@@ -19,6 +19,8 @@ void disk_fault(struct proc *p, int err, uint64_t us);
 void disk_mend(void);
 /* A sync takes up to so long. */
 void disk_set_sync(uint64_t us);
+/* Operations of the process (NULL: of all) that begin in this time return after it. */
+void disk_hang(struct proc *p, uint64_t us);
 /* Takes back unsynced writes of p.  Then the caller kills p.  Returns the number of writes lost. */
 unsigned disk_power_cut(struct proc *p);
 

@@ -101,7 +101,19 @@ int __wrap_lock_clocks_read(
 int __wrap_lock_clocks_read(
 	struct lock_service *locks, const char *self, int64_t own_us, int64_t now_us, uint64_t late_us, struct lock_clocks *out)
 {
-	return planted(PLANT_SERVICE_CLOCK) ? -EIO : __real_lock_clocks_read(locks, self, own_us, now_us, late_us, out);
+	if (!planted(PLANT_SERVICE_CLOCK))
+		return __real_lock_clocks_read(locks, self, own_us, now_us, late_us, out);
+	*out = (struct lock_clocks){.count = 1, .others = true};
+	return 0;
+}
+
+bool __real_fence_storage_answers(const struct fence *f, uint64_t now_us);
+bool __wrap_fence_storage_answers(const struct fence *f, uint64_t now_us);
+bool __wrap_fence_storage_answers(const struct fence *f, uint64_t now_us)
+{
+	return planted(PLANT_STORAGE_HANGS)      ? false
+		: planted(PLANT_STORAGE_ANSWERS) ? true
+						 : __real_fence_storage_answers(f, now_us);
 }
 
 int __real_clients_bury(struct server *s, const struct ts_request *q, struct ts_answer *a);

@@ -20,6 +20,8 @@
 	P(LAPSE_ENDS, "lapse-ends")           /* a lease that has ended ends its server, although the session lives */             \
 	P(PATIENT_MASTER, "patient-master")   /* a request to the master waits for METADATA as long as a client does */            \
 	P(SERVICE_CLOCK, "service-clock")     /* the clock of the lock service is the cluster's, also if it alone is wrong */      \
+	P(STORAGE_HANGS, "storage-hangs")     /* no server says that its storage answers */                                        \
+	P(STORAGE_ANSWERS, "storage-answers") /* each server says that its storage answers */                                      \
 	P(COLLECTED_FILE, "collected-file")   /* the collector does not ask the servers which files they use */                    \
 	P(OWNER_UNCHECKED, "owner-unchecked") /* a master writes an owner without a check of the former one */                     \
 	P(STAYS_SERVED, "stays-served")       /* a tablet stays served after an UNLOAD of unknown outcome */                       \

@@ -39,9 +39,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIN_STEPS 1000000u  /* of the checker, for a row */
-#define READY_US 20000000u  /* all rows can be read so long after the last fault */
-#define SOUND_US 120000000u /* the state of the cluster is sound so long after the last row was read */
+#define LIN_STEPS 1000000u    /* of the checker, for a row */
+#define READY_US 20000000u    /* all rows can be read so long after the last fault */
+#define HANG_US 60000000u     /* storage that does not answer */
+#define GIVEN_UP_US 35000000u /* a server whose storage alone does not answer ends so long after the beginning */
+#define SOUND_US 120000000u   /* the state of the cluster is sound so long after the last row was read */
 
 /* What a child leaves to its parent, in shared memory. */
 struct totals {
@@ -117,6 +119,33 @@ static void kill_root_server(struct node *n)
 	buf_fini(&b);
 }
 
+/* The storage hangs for one server, which ends then, or for all, of which none ends. */
+static void hang_storage(struct node *n)
+{
+	struct node *serve[NODES_MOST];
+	unsigned count = 0;
+
+	sim_sleep(3000000); /* the dead servers are started */
+	for (unsigned i = 0; i < cluster.count; i++)
+		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->serving &&
+			cluster.nodes[i]->proc->paused_until <= sim_now() && !lock_sim_expired(cluster.nodes[i]->locks))
+			serve[count++] = cluster.nodes[i];
+	if (count > 1 && sim_chance(2)) {
+		disk_hang(serve[0]->proc, HANG_US);
+		sim_sleep(GIVEN_UP_US);
+		if (node_alive(serve[0]))
+			sim_fail("%s holds its tablets although its storage hangs", serve[0]->proc->name);
+		read_rows(n, "the end of a server whose storage hangs");
+		return;
+	}
+	disk_hang(NULL, HANG_US);
+	sim_sleep(HANG_US);
+	for (unsigned i = 0; i < count; i++)
+		if (!node_alive(serve[i]))
+			sim_fail("%s ends although the storage hangs for all", serve[i]->proc->name);
+	read_rows(n, "the storage hung for all");
+}
+
 static void final_reader(struct node *n)
 {
 	read_rows(n, "the last fault");
@@ -127,6 +156,8 @@ static void final_reader(struct node *n)
 	work.last_row_read = true;
 	while (work.running)
 		sim_sleep(100000);
+	if (!cluster.sole && sim_chance(3))
+		hang_storage(n);
 	check_state(n, sim_now() + SOUND_US);
 }
 

@@ -519,6 +519,11 @@ static int serve_note_schemas(struct server *s, const struct ts_request *q, stru
 	return schemas_read_all(s);
 }
 
+static int serve_storage(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	return s->fence && !fence_storage_answers(s->fence, monotonic_us()) ? -EAGAIN : 0;
+}
+
 /* Only a master sends these.  In a cluster each master has a term. */
 static bool is_masters(enum ts_method m)
 {
@@ -551,6 +556,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_LIST] = list_tablets,
 		[TS_FILES] = files_call,
 		[TS_NOTE_SCHEMAS] = serve_note_schemas,
+		[TS_STORAGE] = serve_storage,
 	};
 	struct server *s = (struct server *)service;
 	const uint64_t since_us = traffic_begin(q);

@@ -44,9 +44,13 @@
  * server could serve them: a full disk is full for every server; and as long as the
  * clock of no other server agrees with the cluster's, that clock may be the wrong one.
  *
- * The periodic checks are two tasks with a thread each: a look-up in storage or
- * another server that does not answer must not delay the check of the log, which does
- * no I/O.
+ * Storage that does not answer ends the server, too: the look-up of the marker or a
+ * write of the log has not returned for GIVE_UP_US, and another server says that its
+ * storage answers (TS_STORAGE).  If the storage hangs for every server, as while a NAS
+ * restarts, all wait for it, and continue.
+ *
+ * The periodic checks are three tasks with a thread each, because a look-up in storage
+ * or a request to another server may take any time.  The check of the log does no I/O.
  */
 #include "engine/server/storage/storage.h"
 #include "engine/base/clock.h"
@@ -60,8 +64,10 @@
 #include <unistd.h>
 
 #define GIVE_UP_US UINT64_C(20000000)
+#define RECENT_US UINT64_C(10000000) /* a look-up so long ago shows that the storage answers */
 #define WATCH_US 1000000u
 #define WAIT_US UINT64_C(1000000) /* of a request for a lease */
+#define ASK_US UINT64_C(3000000)  /* of a request to another server */
 #define POLL_US 10000u
 
 struct fence {
@@ -74,7 +80,10 @@ struct fence {
 	uint64_t dir_id, cluster_id;
 	_Atomic bool is_lost;
 	struct task_pool *pool; /* NULL: server_watch is called by the program */
-	struct task log_task, marker_task;
+	struct task log_task, marker_task, others_task;
+	_Atomic uint64_t looking_us,
+		looked_us;  /* the begin of the look-up that is under way, or 0; of the last one that succeeded */
+	_Atomic bool stuck; /* the log, for GIVE_UP_US */
 	/* the check of the log and the check of the clock; each is used by one thread at a time */
 	uint64_t good_us, durable_lsn, right_us;
 };
@@ -170,25 +179,37 @@ static void watch_log(struct fence *f, uint64_t now)
 		!f->held(f->arg))
 		f->good_us = now;
 	f->durable_lsn = st.durable_lsn;
-	if (now - f->good_us >= GIVE_UP_US)
+	f->stuck = now - f->good_us >= GIVE_UP_US;
+	/* After a write that hung the log refuses others, too. */
+	if (f->stuck && st.refusing && now - f->looked_us < RECENT_US)
 		fence_lose(f, "the log could not be written for 20 seconds");
 }
 
-static void watch_marker(struct fence *f)
+static void watch_marker(struct fence *f, uint64_t now)
 {
 	uint64_t id;
-	int err = f->cluster_id ? marker_look(f->marker, f->cluster_id) : file_look_up(f->marker, &id);
+	int err;
 
+	f->looking_us = now;
+	err = f->cluster_id ? marker_look(f->marker, f->cluster_id) : file_look_up(f->marker, &id);
+	f->looking_us = 0;
+	if (!err)
+		f->looked_us = now;
 	if (err == -ENOENT || err == -ENODEV)
 		fence_lose(f, "the store's marker is missing: its file system is not mounted");
 	else if (err == -EXDEV)
 		fence_lose(f, "the store's marker is another cluster's");
 }
 
-/* A server whose clock is wrong does not answer; neither does this server. */
+bool fence_storage_answers(const struct fence *f, uint64_t now_us)
+{
+	return !f->stuck && now_us - f->looked_us < RECENT_US;
+}
+
+/* A server whose clock is wrong or whose storage hangs does not answer 0; neither does this server. */
 static int answers(void *arg, uint64_t incarnation, struct tablet_service *service)
 {
-	const struct ts_request q = {.method = TS_LIST};
+	const struct ts_request q = {.method = TS_STORAGE, .time_left_us = ASK_US};
 	struct ts_answer a = {0};
 	int err = ts_call(service, &q, &a);
 
@@ -197,14 +218,27 @@ static int answers(void *arg, uint64_t incarnation, struct tablet_service *servi
 	return err == 0;
 }
 
-static void watch_clock(struct fence *f, uint64_t now)
+static bool another_is_well(const struct fence *f)
 {
 	const struct tablet_servers *others = &f->s->o.servers;
 
+	return others->each && others->each(others->arg, answers, NULL) > 0;
+}
+
+static void watch_clock(struct fence *f, uint64_t now)
+{
 	if (!f->right_us || !fence_clock_offset(f))
 		f->right_us = now;
-	if (now - f->right_us >= GIVE_UP_US && others->each && others->each(others->arg, answers, NULL) > 0)
+	if (now - f->right_us >= GIVE_UP_US && another_is_well(f))
 		fence_lose(f, "its clock was wrong for 20 seconds, and another server's is right");
+}
+
+static void watch_storage(struct fence *f, uint64_t now)
+{
+	const uint64_t looking_us = f->looking_us;
+
+	if ((f->stuck || (looking_us && now - looking_us >= GIVE_UP_US)) && another_is_well(f))
+		fence_lose(f, "its storage did not answer for 20 seconds, and another server's does");
 }
 
 void server_watch(struct server *s, uint64_t now_us)
@@ -212,8 +246,9 @@ void server_watch(struct server *s, uint64_t now_us)
 	if (!s->fence || s->fence->is_lost)
 		return;
 	watch_log(s->fence, now_us);
-	watch_marker(s->fence);
+	watch_marker(s->fence, now_us);
 	watch_clock(s->fence, now_us);
+	watch_storage(s->fence, now_us);
 }
 
 static void log_task_run(struct task *t)
@@ -229,8 +264,17 @@ static void marker_task_run(struct task *t)
 {
 	struct fence *f = (struct fence *)(void *)((char *)t - offsetof(struct fence, marker_task));
 
-	watch_marker(f);
+	watch_marker(f, monotonic_us());
+	if (!f->is_lost)
+		task_queue_after(t, WATCH_US);
+}
+
+static void others_task_run(struct task *t)
+{
+	struct fence *f = (struct fence *)(void *)((char *)t - offsetof(struct fence, others_task));
+
 	watch_clock(f, monotonic_us());
+	watch_storage(f, monotonic_us());
 	if (!f->is_lost)
 		task_queue_after(t, WATCH_US);
 }
@@ -239,6 +283,7 @@ void fence_watch(struct fence *f)
 {
 	task_queue_after(&f->log_task, WATCH_US);
 	task_queue_after(&f->marker_task, WATCH_US);
+	task_queue_after(&f->others_task, WATCH_US);
 }
 
 void fence_stop(struct fence *f)
@@ -247,6 +292,7 @@ void fence_stop(struct fence *f)
 		return;
 	task_cancel(&f->log_task);
 	task_cancel(&f->marker_task);
+	task_cancel(&f->others_task);
 }
 
 /* ---- lifetime ---- */
@@ -275,8 +321,9 @@ int fence_new(struct server *s, const char *log_dir, struct fence **out)
 		err = f->dir && f->marker ? file_look_up(f->marker, &id) : -ENOMEM;
 	if (!err)
 		err = file_look_up(f->dir, &f->dir_id);
+	f->looked_us = monotonic_us();
 	if (!err && !o->no_background)
-		err = task_pool_new("fence", 2, &f->pool);
+		err = task_pool_new("fence", 3, &f->pool);
 	if (err) {
 		fence_free(f);
 		return err;
@@ -284,6 +331,7 @@ int fence_new(struct server *s, const char *log_dir, struct fence **out)
 	if (f->pool) {
 		task_init(&f->log_task, f->pool, log_task_run);
 		task_init(&f->marker_task, f->pool, marker_task_run);
+		task_init(&f->others_task, f->pool, others_task_run);
 	}
 	*out = f;
 	return 0;

@@ -101,8 +101,10 @@ void space_check_soon(struct server *s);
 /* log_dir: this server's.  -ENOENT: the store's FORMAT is missing. */
 int fence_new(struct server *s, const char *log_dir, struct fence **out) TFS_MUST;
 void fence_watch(struct fence *f); /* starts the periodic checks; the log exists */
-void fence_stop(struct fence *f);  /* ends them; NULL is allowed */
-void fence_free(struct fence *f);  /* NULL is allowed */
+/* Returns true if a look-up of the marker has succeeded lately, and the log is not stuck. */
+bool fence_storage_answers(const struct fence *f, uint64_t now_us);
+void fence_stop(struct fence *f); /* ends them; NULL is allowed */
+void fence_free(struct fence *f); /* NULL is allowed */
 /* log_options.fence and fence_waits; arg: the fence. */
 int fence_check(void *arg) TFS_MUST;
 bool fence_waits(void *arg);
