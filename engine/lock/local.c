@@ -45,7 +45,7 @@
 
 #define ESCAPE '='                         /* the last character of a stored name that would end in .tmp */
 #define WAIT_CLOSING_US UINT64_C(60000000) /* the longest wait for the flock of a process that is closing the service */
-#define WAIT_OPEN_US UINT64_C(500000)      /* the longest wait for the flock of another process */
+#define WAIT_OPEN_US UINT64_C(2000000)     /* for that of another process, which may just have been asked to close */
 #define LOCKS_BYTES_MAX ((size_t)1 << 20)
 #define TRY_AGAIN_NS 20000000 /* between two attempts */
 #define CLOSING 'c'
