@@ -37,6 +37,7 @@ end_loop
 
 # ---- growing, and a restart ----
 like "$(ctl cluster add-server "$C")" "^server4 127.0.0.1:" "a server is added"
+ok "  it can be killed by its name at once" ctl cluster kill server4 "$C"
 ok "  it serves" all_serve 4
 ok "a file" sh -c "seq 1000 >'$M/t/r/f/seq'"
 unmount_second

@@ -6,6 +6,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/tabletfs.h"
+#include "t/bench/spent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,23 +39,10 @@ static void must(int err, const char *what)
 
 static double cpu_s(void)
 {
-	struct rusage u;
-	double s;
+	double s = spent_here();
 
-	getrusage(RUSAGE_SELF, &u);
-	s = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-	for (int i = 0; i < pid_count; i++) {
-		char path[64];
-		unsigned long user = 0, system = 0;
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/proc/%s/stat", pids[i]);
-		f = fopen(path, "re");
-		if (f && fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2)
-			s += (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-		if (f)
-			fclose(f);
-	}
+	for (int i = 0; i < pid_count; i++)
+		s += spent_by(pids[i]);
 	return s;
 }
 

@@ -657,6 +657,7 @@ static int status(void)
 
 static int add_server(void)
 {
+	const struct member *m;
 	int pid = running();
 	unsigned n = 0;
 
@@ -670,8 +671,15 @@ static int add_server(void)
 	}
 	if (write_lines("members", member_line))
 		return EXIT_CANNOT;
+	m = &cluster.v[cluster.count - 1];
 	kill(pid, SIGHUP);
-	printf("server%u %s\n", n + 1, cluster.v[cluster.count - 1].address);
+	/* Until it runs, so that a script can kill it by its name. */
+	while (!m->pid) {
+		(void)usleep(PAUSE_US);
+		if (!running())
+			return EXIT_CANNOT;
+	}
+	printf("%s %s\n", m->name, m->address);
 	return 0;
 }
 
