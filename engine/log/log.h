@@ -17,8 +17,8 @@
  * error the file is abandoned at its last durable LSN, which the next file's
  * header states.  The retained records are written to the next file in LSN
  * order, before any new one, except those whose waiter has received an error.
- * If that fails, too, or one of its calls takes six times stall_us, the waiters
- * get the error and the log refuses writes with -EROFS.  A second later it tries
+ * If that fails, too, or without a fence one of its calls takes six times stall_us, the
+ * waiters get the error and the log refuses writes with -EROFS.  A second later it tries
  * another fresh file.
  *
  * A log on shared storage has a fence (log_options.fence).  When it is lost, the

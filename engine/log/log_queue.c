@@ -151,7 +151,7 @@ uint64_t log_stall_time_locked(const struct log *l)
 		at = l->write_since_us + l->stall_us;
 	if (l->syncing && l->sync_since_us + l->stall_us < at)
 		at = l->sync_since_us + l->stall_us;
-	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < at)
+	if (l->switching && !l->fence && l->switch_since_us + LOG_PATIENCE * l->stall_us < at)
 		at = l->switch_since_us + LOG_PATIENCE * l->stall_us;
 	return at;
 }

@@ -22,7 +22,9 @@
  * durable records, and no writer has been answered yet.
  *
  * A disk that is slow for both files is slow, not stuck: a call of the second
- * writer may take LOG_PATIENCE times as long as the first writer's.
+ * writer may take LOG_PATIENCE times as long as the first writer's.  With a fence it may take
+ * any time: the server ends if another server's storage answers, and waits if none does
+ * (engine/server/storage/fence.c).
  *
  * Step 2 makes the file by its full path, so it fails after a master has renamed
  * the directory.  After any error the fence is checked, too.  If it is lost, the

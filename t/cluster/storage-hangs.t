@@ -16,11 +16,12 @@ carry() { # FROM TO
 	passes+=($!)
 	wait_for "the file system" mounted "$2" || cannot_run "FUSE cannot mount"
 }
-end_passes() {
-	local p
+end_passes() { # keeps the exit status for clean_up
+	local status=$? p
 	for p in "${passes[@]}"; do kill -CONT "$p" 2>/dev/null; done
 	umount -l "$C/data" 2>/dev/null
 	for p in "${passes[@]}"; do kill "$p" 2>/dev/null; done
+	return $status
 }
 trap 'end_passes; clean_up' EXIT
 carry "$W/disk" "$C/data"

@@ -83,7 +83,8 @@ begin_loop() {
 		n=0
 		while [ ! -e "$W/enough" ]; do
 			n=$((n + 1))
-			if echo "$n" >>"$M/t/r/f/q"; then echo "$n" >>"$W/acknowledged"; else echo "$n" >>"$W/refused"; fi
+			# dd reports the error of a close, which echo ignores.
+			if echo "$n" | dd of="$M/t/r/f/q" oflag=append conv=notrunc,fsync status=none; then echo "$n" >>"$W/acknowledged"; else echo "$n" >>"$W/refused"; fi
 		done
 	) 2>"$W/loop.err" &
 	loop=$!
