@@ -4,7 +4,9 @@
  *
  * One thread waits for the file "master" of the lock service.  When this process has made it,
  * the thread makes the master, has all tablets assigned, and from then on calls it once a second;
- * a second thread collects files.  If the term ends, the process ends.
+ * a second thread collects files.  If the term ends, the process ends.  It ends, too, if its storage
+ * has not answered for GIVE_UP_US and that of a server answers: a master of another host can seal the
+ * logs of dead servers then.  If the storage hangs for all, the master waits for it.
  *
  * The listener answers requests for the master only: of servers, which pass on those of their
  * clients.  While another master leads, the answer is -UNREACHABLE, and the server asks again.
@@ -12,6 +14,7 @@
 #include "engine/cluster.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
@@ -20,6 +23,7 @@
 #include "engine/base/task.h"
 #include "engine/client/route.h"
 #include "engine/lock/clocks.h"
+#include "engine/lock/marker.h"
 #include "engine/lock/term.h"
 #include "engine/meta/meta.h"
 #include "engine/rpc/listen.h"
@@ -38,6 +42,7 @@
 #define TICK_US 1000000u
 #define AGAIN_US 500000u
 #define BALANCE_TICKS 30u
+#define GIVE_UP_US 20000000u
 #define NOTE_US 8000000u
 #define NOTE_PAUSE_US 100000u
 
@@ -59,7 +64,11 @@ struct lead {
 	struct master *master;
 	unsigned ticks;
 	char contents[PEER_ADDRESS_MAX + 20];
-	struct channel *self; /* cluster_lead_answers */
+	struct channel *self;         /* cluster_lead_answers */
+	struct task_pool *watch_pool; /* of the two tasks below: a look-up in storage may take any time */
+	struct task look_task, judge_task;
+	char *marker;
+	_Atomic uint64_t looking_us; /* the begin of the look-up that is under way, or 0 */
 	_Atomic uint64_t requests, moves, failures, busy_us;
 };
 
@@ -230,6 +239,57 @@ static void on_master(void *arg, const char *name)
 		task_queue(&l->task);
 }
 
+/* ---- the storage ---- */
+
+static void look(struct task *t)
+{
+	struct lead *l = (struct lead *)((char *)t - offsetof(struct lead, look_task));
+	int err;
+
+	l->looking_us = monotonic_us();
+	err = marker_look(l->marker, l->site.cluster);
+	l->looking_us = 0;
+	if (err == -ENOENT || err == -ENODEV || err == -EXDEV)
+		site_give_up("the directory is not the cluster's any more");
+	task_queue_after(t, TICK_US);
+}
+
+static void judge(struct task *t)
+{
+	struct lead *l = (struct lead *)((char *)t - offsetof(struct lead, judge_task));
+	const struct tablet_servers servers = site_servers(&l->site);
+	const uint64_t since_us = l->looking_us;
+
+	if (since_us && monotonic_us() - since_us >= GIVE_UP_US && ts_one_is_well(&servers))
+		site_give_up("the storage did not answer for 20 seconds, and that of a server does");
+	task_queue_after(t, TICK_US);
+}
+
+static int begin_watch(struct lead *l)
+{
+	int err;
+
+	l->marker = path_join(l->site.dir, MARKER_FILE);
+	err = l->marker ? task_pool_new("storage", 2, &l->watch_pool) : -ENOMEM;
+	if (err)
+		return err;
+	task_init(&l->look_task, l->watch_pool, look);
+	task_init(&l->judge_task, l->watch_pool, judge);
+	task_queue(&l->look_task);
+	task_queue(&l->judge_task);
+	return 0;
+}
+
+static void end_watch(struct lead *l)
+{
+	if (l->watch_pool) {
+		task_cancel(&l->look_task);
+		task_cancel(&l->judge_task);
+		task_pool_free(l->watch_pool);
+	}
+	free(l->marker);
+}
+
 /* ---- of the process ---- */
 
 static int count_one(void *arg, uint64_t incarnation, const char *address)
@@ -306,6 +366,7 @@ void cluster_lead_end(struct lead *l)
 {
 	if (!l)
 		return;
+	end_watch(l);
 	if (l->pool) {
 		l->site.locks->ops->unwatch(l->site.locks, on_master, l);
 		task_cancel(&l->task);
@@ -344,6 +405,8 @@ static int begin(struct lead *l, char **why)
 		err = site_connect(&l->site, 0, ro.client, NULL);
 	if (!err)
 		err = route_new(&ro, &l->router);
+	if (!err)
+		err = begin_watch(l);
 	if (!err)
 		err = task_pool_new("master", 1, &l->pool);
 	if (err)

@@ -392,6 +392,8 @@ struct tablet_servers {
 	int (*each)(void *arg, tablet_server_fn *fn, void *fn_arg);
 	void *arg;
 };
+/* Returns true if one of them has a lease, the right time, and storage that answers (TS_STORAGE).  May take seconds for each. */
+bool ts_one_is_well(const struct tablet_servers *servers);
 
 /* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for malformed input. */
 int ts_request_pack(const struct ts_request *q, struct buf *out) TFS_MUST;

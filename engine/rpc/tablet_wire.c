@@ -383,6 +383,21 @@ int ts_answer_unpack(struct tfs_bytes in, const struct ts_request *q, struct ts_
 
 /* ---- channels ---- */
 
+static int is_well(void *arg, uint64_t incarnation, struct tablet_service *service)
+{
+	const struct ts_request q = {.method = TS_STORAGE, .time_left_us = 3000000};
+	struct ts_answer a = {0};
+	int err = ts_call(service, &q, &a);
+
+	ts_answer_fini(&a);
+	return err == 0;
+}
+
+bool ts_one_is_well(const struct tablet_servers *servers)
+{
+	return servers->each(servers->arg, is_well, NULL) > 0;
+}
+
 int ts_serve_decoded(struct tablet_service *inner, const struct ts_request *q, struct arena *arena, struct buf *out)
 {
 	struct ts_answer a = {.results = wire_zalloc(arena, result_count(q) * sizeof *a.results),

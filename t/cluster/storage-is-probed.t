@@ -20,7 +20,6 @@ ok "  no file of the probe is left" wait_for "their end" eval "[ -z \"\$(find '$
 ok "a loop appends lines" begin_loop
 before=$(cat "$C/processes")
 z=$(awk '/^zookeeper1/ { print $2 }' "$C/members")
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 further() { t env "${@:2}" "$1" -f -o "listen=127.0.0.1:$(free_port),keys=$C/local.cluster.keys" "zk://$z/local" "$C/data"; }
 for program in "$SERVER" "$BUILD/tabletfs-master"; do
 	name=$(basename "$program")

@@ -11,6 +11,7 @@
 #	hold SECONDS              waits; the subject of a test is time that passes
 #	all_serve [COUNT]         waits until COUNT (3) servers serve
 #	busiest                   prints the name of the server that has most tablets
+#	free_port                 prints a port of this host that nothing uses
 #	is_replaced NAME PID      the process of this name is another one
 #	begin_loop                in the background, lines are appended to a cell; a second process reads them through a mount of its own
 #	goes_on                   waits for 20 more acknowledged lines
@@ -44,7 +45,7 @@ cluster_mounted() {
 	[ -n "$server" ] && mount_cluster || { fail "it is mounted"; show_logs; exit 1; }
 	ok "a table" mkdir -p "$M/t/r/f"
 	echo one >"$M/t/r/f/c"
-	ok "its servers serve" all_serve
+	ok "its servers serve" all_serve "${SERVERS:-3}"
 }
 end_cluster() {
 	[ $test_failures = 0 ] || show_logs
@@ -59,6 +60,7 @@ end_cluster() {
 
 process() { awk -v n="$1" '$1 == n { print $2 }' "$C/processes"; }
 signal() { kill -s "$2" "$(process "$1")"; }
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 hold() { read -r -t "$1" <>"$W/.never" || :; }
 listed() { t cat "$M/.tabletfs/servers"; }
 serving() { listed | awk '$5 == "SERVING"' | wc -l; }

@@ -2,10 +2,11 @@
 /*
  * A FUSE file system that shows another directory:
  *
- *	pass_fuse DIRECTORY MOUNTPOINT [no-lock|no-sync]
+ *	pass_fuse DIRECTORY MOUNTPOINT [no-lock|no-sync|no-cache]
  *
- * no-lock: a flock excludes nothing.  no-sync: a directory cannot be synced.  It runs
- * in the foreground.  t/25-storage-is-probed.t compiles it.
+ * no-lock: a flock excludes nothing.  no-sync: a directory cannot be synced.  no-cache: the
+ * kernel caches no bytes, so that what other processes write to DIRECTORY is read at once.
+ * It runs in the foreground.  Tests compile it (t/lib/pass.sh).
  */
 #define FUSE_USE_VERSION 31
 #define _GNU_SOURCE
@@ -75,11 +76,13 @@ static int do_statfs(const char *p, struct statvfs *s)
 static int do_open(const char *p, struct fuse_file_info *f)
 {
 	P(p);
+	f->direct_io = strcmp(fault, "no-cache") == 0;
 	R((int)(f->fh = (uint64_t)open(p_, f->flags)));
 }
 static int do_create(const char *p, mode_t m, struct fuse_file_info *f)
 {
 	P(p);
+	f->direct_io = strcmp(fault, "no-cache") == 0;
 	R((int)(f->fh = (uint64_t)open(p_, f->flags, m)));
 }
 static int do_release(const char *p, struct fuse_file_info *f)

@@ -67,7 +67,6 @@
 #define RECENT_US UINT64_C(10000000) /* a look-up so long ago shows that the storage answers */
 #define WATCH_US 1000000u
 #define WAIT_US UINT64_C(1000000) /* of a request for a lease */
-#define ASK_US UINT64_C(3000000)  /* of a request to another server */
 #define POLL_US 10000u
 
 struct fence {
@@ -206,23 +205,10 @@ bool fence_storage_answers(const struct fence *f, uint64_t now_us)
 	return !f->stuck && now_us - f->looked_us < RECENT_US;
 }
 
-/* A server whose clock is wrong or whose storage hangs does not answer 0; neither does this server. */
-static int answers(void *arg, uint64_t incarnation, struct tablet_service *service)
-{
-	const struct ts_request q = {.method = TS_STORAGE, .time_left_us = ASK_US};
-	struct ts_answer a = {0};
-	int err = ts_call(service, &q, &a);
-
-	(void)arg, (void)incarnation;
-	ts_answer_fini(&a);
-	return err == 0;
-}
-
+/* This server does not answer 0. */
 static bool another_is_well(const struct fence *f)
 {
-	const struct tablet_servers *others = &f->s->o.servers;
-
-	return others->each && others->each(others->arg, answers, NULL) > 0;
+	return f->s->o.servers.each && ts_one_is_well(&f->s->o.servers);
 }
 
 static void watch_clock(struct fence *f, uint64_t now)
