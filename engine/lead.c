@@ -171,6 +171,7 @@ static int make_master(struct lead *l)
 		.servers = site_servers(&l->site),
 		.clock = l->clock,
 		.term = &l->term,
+		.session_us = l->site.session_us,
 	};
 	int err = lock_term_begin(l->site.locks, tfs_str(l->contents), &l->term);
 

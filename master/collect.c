@@ -487,7 +487,7 @@ static int unlink_segment(void *arg, const char *name, bool is_dir)
 /* Removes the log under both of its names, then what the lock service has of its server. */
 static int remove_log(struct round *r, uint64_t incarnation)
 {
-	static const char *const notes[] = {"seals", "draining"};
+	static const char *const notes[] = {"seals", "draining", "removed"};
 	int err = 0;
 
 	for (unsigned i = 0; i < 2 && !err; i++) {
@@ -504,7 +504,7 @@ static int remove_log(struct round *r, uint64_t incarnation)
 			msg_warning("%s: this old log cannot be removed: %s", dir, error_text(err));
 		free(dir);
 	}
-	for (unsigned i = 0; i < 2 && !err; i++) {
+	for (unsigned i = 0; i < sizeof(notes) / sizeof(*notes) && !err; i++) {
 		char note[40];
 
 		snprintf(note, sizeof(note), "%s/%llu", notes[i], (unsigned long long)incarnation);

@@ -16,6 +16,18 @@ struct answered {
 };
 enum { ANSWERED_MOST = 64 };
 
+/* Servers that cannot be reached (reach.c). */
+struct reach {
+	struct task_pool *pool;
+	struct task task;
+	struct reach_server *servers; /* of the last round; used by the task */
+	unsigned count;
+	struct reach_note {
+		uint64_t incarnation, seen_us; /* monotonic: since when this master has known the note removed/N */
+	} * noted;                             /* guarded by the master's lock */
+	unsigned noted_count;
+};
+
 struct master {
 	struct master_service service; /* first */
 	_Atomic uint64_t requests_refused[TS_REFUSALS];
@@ -38,7 +50,19 @@ struct master {
 	struct answered answered[ANSWERED_MOST]; /* the latest ones */
 	unsigned answered_count;                 /* of all */
 	struct collector collector;
+	struct reach reach;
 };
+
+/* ---- reach.c ---- */
+
+/* A cluster's master begins to remove servers that cannot be reached. */
+int reach_begin(struct master *m) TFS_MUST;
+/*
+ * Returns true if a server whose file servers/N does not exist may still have a lease, because a master has removed the
+ * file a short time ago.  The caller has the master's lock, and has called lock_sync.
+ */
+bool reach_may_have_lease(struct master *m, uint64_t incarnation);
+void reach_end(struct master *m);
 
 /* ---- term.c ---- */
 

@@ -117,6 +117,7 @@ void master_free(struct master *m)
 {
 	if (!m)
 		return;
+	reach_end(m);
 	master_end_tasks(m);
 	collect_fini(m);
 	cond_fini(&m->passed);

@@ -34,6 +34,7 @@ struct master_options {
 	struct tablet_servers servers;
 	struct clock *clock;
 	const struct lock_term *term; /* of this master, which has been elected; NULL: an embedded store */
+	uint64_t session_us;          /* of a cluster: the timeout of the servers' sessions */
 	bool sole;                    /* an embedded store: its only server holds the lock of the data directory */
 	bool no_background;           /* no periodic work, except by master_tick */
 };

@@ -213,7 +213,7 @@ static int server_bury(struct pass *p, uint64_t incarnation)
 	int err = lock_sync(p->m->locks);
 
 	snprintf(name, sizeof(name), "servers/%llu", (unsigned long long)incarnation);
-	if (err || lock_get(p->m->locks, name, NULL, NULL) != -ENOENT)
+	if (err || lock_get(p->m->locks, name, NULL, NULL) != -ENOENT || reach_may_have_lease(p->m, incarnation))
 		return -EAGAIN;
 	p->m->passes.failure_us = monotonic_us();
 	snprintf(name, sizeof(name), "seals/%llu", (unsigned long long)incarnation);

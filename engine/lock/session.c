@@ -154,7 +154,8 @@ uint64_t lock_session_beat(struct lock_session *s)
 		return s->o.timeout_us;
 	err = file_write(s, false, &end_us, &x);
 	if (err == -SESSION_ENDED || err == -ENOENT) {
-		msg_error("%s: the lock service has ended this session", s->name);
+		msg_error("%s: %s", s->name,
+			err == -ENOENT ? "a master has removed this file" : "the lock service has ended this session");
 		atomic_store(&s->end_us, LOST);
 		if (s->o.lost)
 			s->o.lost(s->o.arg);

@@ -61,7 +61,7 @@ static const struct {
 static bool is_control(enum ts_method m)
 {
 	return m == TS_HELLO || m == TS_LIST || m == TS_FILES || m == TS_BURY || m == TS_BLOCK_WRITES || m == TS_UNBLOCK_WRITES ||
-		m == TS_SCAN_CLOSE || m == TS_STORAGE;
+		m == TS_SCAN_CLOSE || m == TS_STORAGE || m == TS_REACH;
 }
 
 static bool is_of_tablets(enum ts_method m)
@@ -101,11 +101,11 @@ static void answer_and_free(struct waiting *w, int err, struct buf *answer)
 	waiting_free(w);
 }
 
-static void refuse(struct waiting *w, const struct ts_answer *refusal)
+static void answer_at_once(struct waiting *w, const struct ts_answer *a)
 {
 	struct buf answer = {0};
 
-	answer_and_free(w, ts_answer_pack(&w->q, refusal, &answer), &answer);
+	answer_and_free(w, ts_answer_pack(&w->q, a, &answer), &answer);
 }
 
 /* Calls the service, or refuses the request if service is NULL; answers, and frees the request. */
@@ -117,7 +117,7 @@ static void finish(struct waiting *w, struct tablet_service *service)
 	if (service)
 		answer_and_free(w, ts_serve_decoded(service, &w->q, &w->arena, &answer), &answer);
 	else
-		refuse(w, &(struct ts_answer){.err = poll ? 0 : -EAGAIN, .scan = poll ? w->q.scan : 0});
+		answer_at_once(w, &(struct ts_answer){.err = poll ? 0 : -EAGAIN, .scan = poll ? w->q.scan : 0});
 }
 
 /* What a request in the queue occupies. */
@@ -225,7 +225,11 @@ void dispatch_request_from(
 	}
 	if (err) {
 		ts_refused(d->service->refused, TS_REFUSED_INVALID);
-		refuse(w, &(struct ts_answer){.err = err});
+		answer_at_once(w, &(struct ts_answer){.err = err});
+		return;
+	}
+	if (w->q.method == TS_REACH && !w->q.incarnation) {
+		answer_at_once(w, &(struct ts_answer){.exists = true});
 		return;
 	}
 	most_us = wait_most_us(&w->q);

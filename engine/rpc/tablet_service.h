@@ -147,6 +147,11 @@ enum ts_method {
 	 */
 	TS_NOTE_SCHEMAS,
 	TS_STORAGE, /* 0: this server's lease is held, its clock is right, and its storage answers; else an error */
+	/*
+	 * incarnation -> exists: set if this server reaches the server with this incarnation; -EAGAIN: it has none.
+	 * 0: set.  A dispatcher answers that at once, without a worker, so a server whose storage hangs is reached.
+	 */
+	TS_REACH,
 	TS_METHODS
 };
 

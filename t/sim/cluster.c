@@ -216,6 +216,7 @@ static void lead(struct node *n)
 		.clock = n->clock,
 		.term = cluster.sole ? NULL : &n->term,
 		.sole = cluster.sole,
+		.session_us = SESSION_US,
 	};
 	char *why = NULL;
 	int err;
@@ -269,10 +270,12 @@ static int take_incarnation(struct lock_service *locks, uint64_t *out)
 static void session_lost(void *arg)
 {
 	struct node *n = arg;
+	char note[40];
 
 	if (planted(PLANT_TWO_OWNERS))
 		return;
-	if (!lock_sim_expired(n->locks))
+	snprintf(note, sizeof(note), "removed/%llu", (unsigned long long)n->incarnation);
+	if (!lock_sim_expired(n->locks) && !n->unreachable && lock_get(n->locks, note, NULL, NULL) == -ENOENT)
 		sim_fail("%s ends, although its session lives", n->proc->name);
 	if (n->server)
 		server_lose(n->server, "the session in the lock service has ended");

@@ -33,6 +33,7 @@ struct node {
 	struct lock_term term;        /* MASTER */
 	uint64_t incarnation;         /* SERVER */
 	struct server *server;        /* SERVER */
+	bool unreachable;             /* SERVER: a master removes it */
 	struct master *master;        /* MASTER */
 	struct tfs_store *store;      /* CLIENT */
 	bool done;                    /* CLIENT: run has returned */

@@ -12,7 +12,7 @@ t_sim_sim_LDFLAGS = $(sim_wrap) -Wl,--wrap=snap_take,--wrap=tokens_begin,--wrap=
 	-Wl,--wrap=meta_ops_owner,--wrap=row_release,--wrap=set_replace,--wrap=tablet_merge_end,--wrap=set_insert \
 	-Wl,--wrap=tablet_split_drain,--wrap=writers_wait,--wrap=user_table_write_try,--wrap=user_table_is_behind \
 	-Wl,--wrap=served_find_for,--wrap=client_begin,--wrap=tables_see_term,--wrap=fence_begin,--wrap=fence_answer \
-	-Wl,--wrap=fence_check,--wrap=making_begin,--wrap=file_look_up,--wrap=lock_clocks_read,--wrap=fence_storage_answers
+	-Wl,--wrap=fence_check,--wrap=making_begin,--wrap=file_look_up,--wrap=lock_clocks_read,--wrap=fence_storage_answers,--wrap=reach_may_have_lease
 check_PROGRAMS += t/sim/test_lock_sim
 t_sim_test_lock_sim_SOURCES = %D%/test_lock_sim.c %D%/lock_sim.c %D%/sched.c %D%/sched_wrap.c %D%/task_sim.c t/lib/lock_conformance.c
 t_sim_test_lock_sim_LDADD = libengine.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -40,7 +40,7 @@ struct message {
 };
 
 struct cut {
-	struct proc *a, *b;
+	struct proc *a, *b, *but;
 	uint64_t until_us;
 };
 
@@ -75,12 +75,22 @@ static bool is_client(const struct proc *p)
 	return false;
 }
 
-void net_cut(struct proc *a, struct proc *b, uint64_t us)
+static void cut(struct proc *a, struct proc *b, struct proc *but, uint64_t us)
 {
 	static unsigned next;
 
 	sim_trace("%s is cut off from %s for %llu us", a->name, b ? b->name : "all", (unsigned long long)us);
-	cuts[next++ % 16] = (struct cut){a, b, sim_now() + us};
+	cuts[next++ % 16] = (struct cut){a, b, but, sim_now() + us};
+}
+
+void net_cut(struct proc *a, struct proc *b, uint64_t us)
+{
+	cut(a, b, NULL, us);
+}
+
+void net_cut_but(struct proc *a, struct proc *but, uint64_t us)
+{
+	cut(a, NULL, but, us);
 }
 
 static bool is_cut(const struct proc *a, const struct proc *b)
@@ -88,7 +98,9 @@ static bool is_cut(const struct proc *a, const struct proc *b)
 	for (unsigned i = 0; i < 16; i++) {
 		const struct cut *c = &cuts[i];
 
-		if (c->until_us > sim_now() && ((c->a == a && (!c->b || c->b == b)) || (c->a == b && (!c->b || c->b == a))))
+		const struct proc *other = c->a == a ? b : c->a == b ? a : NULL;
+
+		if (c->until_us > sim_now() && other && other != c->but && (!c->b || c->b == other))
 			return true;
 	}
 	return false;
@@ -446,7 +458,7 @@ static int receive_tablets(struct ts_sent *sent, const struct ts_request *q, str
 		a->err = err;
 	message_put(x->m);
 	free(x);
-	return a->err;
+	return plant_changes(q, a->err, a);
 }
 
 static void forget_tablets(struct ts_sent *sent)

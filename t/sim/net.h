@@ -48,6 +48,8 @@ struct tablet_service *net_tablets(struct proc *from, struct endpoint *to);
 struct master_service *net_master(struct proc *from, struct endpoint *to);
 /* Nothing passes between a and b (NULL: all others) for so long, in both directions. */
 void net_cut(struct proc *a, struct proc *b, uint64_t us);
+/* The same, between a and all others but one. */
+void net_cut_but(struct proc *a, struct proc *but, uint64_t us);
 /* A process has been killed: those that wait for its answers learn it, or not. */
 void net_died(struct proc *p);
 /* Requests of this process are those of a client, in the counts. */

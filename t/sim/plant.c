@@ -8,6 +8,7 @@
 #include "engine/server/tablets/tablets.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tokens.h"
+#include "master/internal.h"
 #include "t/sim/cluster.h"
 #include "t/sim/sched.h"
 
@@ -67,6 +68,8 @@ int plant_changes(const struct ts_request *q, int err, struct ts_answer *a)
 		return a->err = 0;
 	}
 	if (planted(PLANT_MAKING_IGNORED) && q->method == TS_BURY)
+		a->exists = 0;
+	if (planted(PLANT_OTHERS_UNASKED) && q->method == TS_REACH && q->incarnation)
 		a->exists = 0;
 	return err;
 }
@@ -344,4 +347,13 @@ int __wrap_file_look_up(const char *path, uint64_t *id)
 	if (!err && !ids[number] && strstr(path, "/log/"))
 		ids[number] = *id;
 	return err;
+}
+
+/* ---- removed servers ---- */
+
+bool __real_reach_may_have_lease(struct master *m, uint64_t incarnation);
+bool __wrap_reach_may_have_lease(struct master *m, uint64_t incarnation);
+bool __wrap_reach_may_have_lease(struct master *m, uint64_t incarnation)
+{
+	return !planted(PLANT_LEASE_FORGOTTEN) && __real_reach_may_have_lease(m, incarnation);
 }

@@ -34,7 +34,9 @@
 	P(NO_LOOK_UP, "no-look-up")           /* a commit does not look up the directory of its log */                             \
 	P(OLD_ASSIGNMENT, "old-assignment")   /* a server carries out requests of older assignments of a tablet */                 \
 	P(OLD_EPOCH, "old-epoch")             /* a server carries out requests of earlier epochs of a client */                    \
-	P(OLD_TERM, "old-term")               /* a server obeys masters that have been replaced */
+	P(OLD_TERM, "old-term")               /* a server obeys masters that have been replaced */                                 \
+	P(LEASE_FORGOTTEN, "lease-forgotten") /* a master takes a server that was removed for dead at once */                      \
+	P(OTHERS_UNASKED, "others-unasked")   /* a master removes servers that it alone does not reach */
 #define PLANT_ENUM(id, name) PLANT_##id,
 enum plant { PLANTS(PLANT_ENUM) PLANT_COUNT };
 

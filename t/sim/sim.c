@@ -43,7 +43,9 @@
 #define READY_US 20000000u    /* all rows can be read so long after the last fault */
 #define HANG_US 60000000u     /* storage that does not answer */
 #define GIVEN_UP_US 35000000u /* a server whose storage alone does not answer ends so long after the beginning */
-#define SOUND_US 120000000u   /* the state of the cluster is sound so long after the last row was read */
+#define REMOVED_US 55000000u  /* a server that cannot be reached has been removed so long after the beginning */
+#define CUT_US 80000000u
+#define SOUND_US 120000000u /* the state of the cluster is sound so long after the last row was read */
 
 /* What a child leaves to its parent, in shared memory. */
 struct totals {
@@ -119,10 +121,9 @@ static void kill_root_server(struct node *n)
 	buf_fini(&b);
 }
 
-/* The storage hangs for one server, which ends then, or for all, of which none ends. */
-static void hang_storage(struct node *n)
+/* Sets the servers that serve; returns how many. */
+static unsigned find_serving(struct node *serve[NODES_MOST])
 {
-	struct node *serve[NODES_MOST];
 	unsigned count = 0;
 
 	sim_sleep(3000000); /* the dead servers are started */
@@ -130,6 +131,15 @@ static void hang_storage(struct node *n)
 		if (cluster.nodes[i]->role == SERVER && cluster.nodes[i]->serving &&
 			cluster.nodes[i]->proc->paused_until <= sim_now() && !lock_sim_expired(cluster.nodes[i]->locks))
 			serve[count++] = cluster.nodes[i];
+	return count;
+}
+
+/* The storage hangs for one server, which ends then, or for all, of which none ends. */
+static void hang_storage(struct node *n)
+{
+	struct node *serve[NODES_MOST];
+	const unsigned count = find_serving(serve);
+
 	if (count > 1 && sim_chance(2)) {
 		disk_hang(serve[0]->proc, HANG_US);
 		sim_sleep(GIVEN_UP_US);
@@ -146,6 +156,68 @@ static void hang_storage(struct node *n)
 	read_rows(n, "the storage hung for all");
 }
 
+/* ---- a server that cannot be reached ---- */
+
+static void change_rows(struct node *n)
+{
+	while (!n->arg)
+		(void)work_change_all(n, sim_now() + 1000000);
+}
+
+/* When the server is removed, it does not learn this before its lease is over. */
+static void hide_removal(void *arg)
+{
+	struct node *s = arg, *n = proc_self()->data;
+	char file[40];
+
+	snprintf(file, sizeof(file), "servers/%llu", (unsigned long long)s->incarnation);
+	while (node_alive(s) && (lock_sync(n->locks) || lock_get(n->locks, file, NULL, NULL) != -ENOENT))
+		sim_sleep(10000);
+	lock_sim_cut(s->locks, 4000000);
+}
+
+/*
+ * A server is cut off from the masters: it stays.  Or it is cut off from all processes but a client: it is removed.
+ * Meanwhile this client reads all rows, and another one changes them.
+ */
+static void cut_server(struct node *n)
+{
+	struct node *serve[NODES_MOST], *s, *writer;
+	const unsigned count = find_serving(serve);
+	uint64_t until;
+
+	if (count < 2)
+		return;
+	s = serve[sim_random(count)];
+	if (sim_chance(2)) {
+		for (unsigned i = 0; i < cluster.count; i++)
+			if (cluster.nodes[i]->role == MASTER && node_alive(cluster.nodes[i]))
+				net_cut(s->proc, cluster.nodes[i]->proc, CUT_US);
+		sim_sleep(REMOVED_US);
+		if (!node_alive(s))
+			sim_fail("%s is removed although other servers reach it", s->proc->name);
+		read_rows(n, "a server was cut off from the masters");
+		return;
+	}
+	net_cut_but(s->proc, n->proc, CUT_US);
+	s->unreachable = true;
+	writer = client_node(n->number + 4, change_rows, NULL);
+	if (!sim_chance(4))
+		sim_spawn(n->proc, 0, hide_removal, s);
+	until = sim_now() + REMOVED_US;
+	while (sim_now() < until) {
+		if (work_read_all(n, sim_now() + READY_US))
+			sim_fail("a row cannot be read although %s reaches its server", n->proc->name);
+		sim_sleep(50000);
+	}
+	writer->arg = n;
+	while (!writer->done)
+		sim_sleep(100000);
+	if (node_alive(s))
+		sim_fail("%s is not removed although only a client reaches it", s->proc->name);
+	read_rows(n, "the removal of a server");
+}
+
 static void final_reader(struct node *n)
 {
 	read_rows(n, "the last fault");
@@ -158,6 +230,8 @@ static void final_reader(struct node *n)
 		sim_sleep(100000);
 	if (!cluster.sole && sim_chance(3))
 		hang_storage(n);
+	else if (!cluster.sole && sim_chance(3))
+		cut_server(n);
 	check_state(n, sim_now() + SOUND_US);
 }
 

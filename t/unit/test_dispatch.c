@@ -187,6 +187,40 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 	close_store(true);
 }
 
+static int wait_while_stuck(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	blocked = true;
+	while (stuck)
+		(void)sched_yield();
+	return 0;
+}
+
+/* So a server is reached although its workers wait for storage that hangs. */
+static void test_reach_is_answered_without_a_worker(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = wait_while_stuck};
+	struct tablet_service service = {.ops = &ops};
+	struct sent list[4], reach = {.q = {.method = TS_REACH}};
+	struct dispatcher *d;
+
+	assert_int_equal(dispatch_new(&service, NULL, &d), 0);
+	stuck = true;
+	blocked = false;
+	for (unsigned i = 0; i < 4; i++) { /* more than there are workers for them */
+		list[i] = (struct sent){.q = {.method = TS_LIST}};
+		send_to(d, &list[i]);
+	}
+	while (!blocked)
+		(void)sched_yield();
+	send_to(d, &reach);
+	assert_true(reach.answered);
+	assert_int_equal(reach.err, 0);
+	stuck = false;
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(answer_of(&list[i]), 0);
+	dispatch_free(d);
+}
+
 /* Each cause of a refusal is counted. */
 static void test_refusals_are_counted(void **state)
 {
@@ -473,6 +507,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stuck_user_requests_delay_no_other_class, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refusals_are_counted, setup, teardown),
+		cmocka_unit_test(test_reach_is_answered_without_a_worker),
 		cmocka_unit_test(test_queues_are_bounded),
 		cmocka_unit_test(test_classes),
 		cmocka_unit_test_setup_teardown(test_user_has_a_share_of_the_clients, setup, teardown),

@@ -16,7 +16,8 @@
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
 #define RECORD_BYTES 64 /* estimates: of a log record and of one of its cells, without row, qualifier and value */
 #define CELL_BYTES 32
-#define MOVED_TRIES 8 /* tablets that one call tries, if splits and merges replace each tablet */
+#define REACH_US UINT64_C(1000000) /* for the answer of another server, when it is connected */
+#define MOVED_TRIES 8              /* tablets that one call tries, if splits and merges replace each tablet */
 
 /*
  * Rows of METADATA and of the root tablet are longer than a user's rows: each has
@@ -524,6 +525,20 @@ static int serve_storage(struct server *s, const struct ts_request *q, struct ts
 	return s->fence && !fence_storage_answers(s->fence, monotonic_us()) ? -EAGAIN : 0;
 }
 
+static int serve_reach(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	const struct ts_request ask = {.method = TS_REACH, .time_left_us = REACH_US};
+	const struct tablet_servers *servers = &s->o.servers;
+	struct tablet_service *to = q->incarnation && servers->connect ? servers->connect(servers->arg, q->incarnation) : NULL;
+	struct ts_answer answer = {0};
+
+	if (q->incarnation && !to)
+		return -EAGAIN;
+	a->exists = !to || ts_call(to, &ask, &answer) == 0;
+	ts_answer_fini(&answer);
+	return 0;
+}
+
 /* Only a master sends these.  In a cluster each master has a term. */
 static bool is_masters(enum ts_method m)
 {
@@ -557,6 +572,7 @@ static int serve_request(struct tablet_service *service, const struct ts_request
 		[TS_FILES] = files_call,
 		[TS_NOTE_SCHEMAS] = serve_note_schemas,
 		[TS_STORAGE] = serve_storage,
+		[TS_REACH] = serve_reach,
 	};
 	struct server *s = (struct server *)service;
 	const uint64_t since_us = traffic_begin(q);
