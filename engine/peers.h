@@ -40,7 +40,7 @@ struct tablet_service *peers_connect(struct peers *p, uint64_t incarnation);
 struct channel *peers_channel(struct peers *p, uint64_t incarnation);
 /* The server has ended. */
 void peers_ended(struct peers *p, uint64_t incarnation);
-/* Ends all servers for which alive returns false, but those that were found after since_us, when the caller began to list them. */
+/* Ends all servers for which alive returns false, with the calls that wait for them, but those that were found after since_us, when the caller began to list them. */
 void peers_keep(struct peers *p, uint64_t since_us, bool (*alive)(void *arg, uint64_t incarnation), void *arg);
 /* Makes a channel to an address, which connects with its first call. */
 int peers_dial(const struct peers_options *o, const char *address, uint64_t incarnation, struct channel **out) TFS_MUST;

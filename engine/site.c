@@ -20,6 +20,7 @@
 
 #define SESSION_US 4000000u
 #define MASTER_TRY_US 1000000u /* at one address, before the file "master" is read again */
+#define LOOK_AGAIN_US 500000u
 #define MASTER_PAUSE_US 50000u
 #define MASTER_FILE_MAX (PEER_ADDRESS_MAX + 20)
 #define DIGEST_MAX 64u
@@ -273,32 +274,35 @@ static int retire_channel(struct site_master *m)
 }
 
 /* Ends the channel to a master that does not lead any more: its calls would wait for a process that may be stopped. */
-static void look_at_master(struct site_master *m)
+static int look_at_master(struct site_master *m)
 {
 	char line[MASTER_FILE_MAX] = "", address[PEER_ADDRESS_MAX];
 	int err = read_line(m->site->locks, "master", line, address);
 
 	if (err && err != -ENOENT)
-		return;
+		return err;
 	mutex_lock(&m->lock);
 	if (m->channel && strcmp(line, m->contents) != 0) {
 		channel_end(m->channel);
 		(void)!retire_channel(m);
 	}
 	mutex_unlock(&m->lock);
+	return 0;
 }
 
-/* Ends the channels of servers whose files are gone. */
+/* Ends the channels of servers whose files do not exist any more.  If the lock service does not answer, it looks again later. */
 static void look(struct task *t)
 {
 	struct site_master *m = (struct site_master *)((char *)t - offsetof(struct site_master, look));
 	const uint64_t since = monotonic_us();
 	struct incarnations x = {0};
+	int err = list_servers(m->site, &x);
 
-	if (list_servers(m->site, &x) == 0)
+	if (!err)
 		peers_keep(m->site->peers, since, is_listed, &x);
 	free(x.v);
-	look_at_master(m);
+	if (look_at_master(m) || err)
+		task_queue_after(t, LOOK_AGAIN_US);
 }
 
 /* Servers have appeared or ended, or the file "master" has changed. */
