@@ -120,12 +120,29 @@ void bff_map_fini(struct bff_map *m)
 	*m = (struct bff_map){0};
 }
 
+/*
+ * Begins at the block that would contain the offset if all blocks had one size,
+ * and gallops from there.  Blocks of data differ little in size, so the block is
+ * near, and the places read are neighbours in memory.  The last blocks are not
+ * counted for the size, because the index is one large block.
+ */
 int64_t bff_map_find(const struct bff_map *m, uint64_t logical)
 {
-	size_t lo = 0, hi = m->n;
+	size_t lo, hi, step = 1, most = m->n - m->n / 8;
 
 	if (m->n == 0 || logical >= m->at[m->n].logical)
 		return -1;
+	lo = (size_t)((double)logical / (double)m->at[most].logical * (double)most);
+	if (lo >= m->n)
+		lo = m->n - 1;
+	for (hi = lo + 1; m->at[lo].logical > logical; step *= 2) {
+		hi = lo;
+		lo -= step < lo ? step : lo;
+	}
+	for (; m->at[hi].logical <= logical; step *= 2) {
+		lo = hi;
+		hi += step < m->n - hi ? step : m->n - hi;
+	}
 	while (hi - lo > 1) { /* at[lo] <= logical < at[hi] */
 		size_t mid = lo + (hi - lo) / 2;
 

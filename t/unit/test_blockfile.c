@@ -104,6 +104,28 @@ static void map_round_trip(void **state)
 	buf_fini(&b);
 }
 
+/* Blocks of one size, with a large block at the end or at the beginning, and of growing sizes. */
+static void map_finds_each_block(void **state)
+{
+	static const struct {
+		size_t large;
+		uint64_t growth;
+	} kinds[] = {{100, 0}, {99, 0}, {0, 0}, {100, 5000}};
+	struct bff_place at[101] = {{0}};
+	const struct bff_map m = {at, 100};
+
+	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
+		for (size_t i = 0; i < m.n; i++)
+			at[i + 1].logical = at[i].logical + (i == kinds[kind].large ? 1 << 20 : 40 + i * kinds[kind].growth);
+		for (size_t i = 0; i < m.n; i++) {
+			assert_int_equal(bff_map_find(&m, at[i].logical), (int64_t)i);
+			assert_int_equal(bff_map_find(&m, at[i + 1].logical - 1), (int64_t)i);
+		}
+		assert_int_equal(bff_map_find(&m, at[m.n].logical), -1);
+	}
+	(void)state;
+}
+
 static void filters_round_trip(void **state)
 {
 	struct bff_filters f;
@@ -326,6 +348,7 @@ int main(void)
 		cmocka_unit_test(block_round_trip),
 		cmocka_unit_test(block_hostile),
 		cmocka_unit_test(map_round_trip),
+		cmocka_unit_test(map_finds_each_block),
 		cmocka_unit_test(filters_round_trip),
 		cmocka_unit_test(trailer_round_trip),
 		cmocka_unit_test(trailer_hostile),
