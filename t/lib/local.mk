@@ -19,3 +19,7 @@ check_PROGRAMS += %D%/net_relay
 check_PROGRAMS += %D%/lin_files
 %C%_lin_files_SOURCES = %D%/lin_files.c
 %C%_lin_files_LDADD = t/lin/liblin.a libengine.a $(TFS_LDFLAGS)
+# Damages the metadata of a cluster, for t/cluster/damage-stops-little.t.
+check_PROGRAMS += %D%/spoil
+%C%_spoil_SOURCES = %D%/spoil.c
+%C%_spoil_LDADD = libcluster.a engine/libzookeeper_lock.a libengine.a $(ZOOKEEPER_LIBS) $(TFS_LDFLAGS)
