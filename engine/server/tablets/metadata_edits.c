@@ -28,21 +28,22 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int row_read(struct served_tablet *served, struct meta_tablet *out, uint64_t *version)
+int row_read(struct server *s, enum kind kind, uint32_t table, bool last, struct tfs_bytes end, struct meta_tablet *out,
+	uint64_t *version)
 {
 	struct buf b = {0};
 	int err;
 
-	if (served->kind == KIND_ROOT) {
-		err = lock_sync(served->server->locks);
+	if (kind == KIND_ROOT) {
+		err = lock_sync(s->locks);
 		if (!err)
-			err = lock_get(served->server->locks, "root", &b, version);
+			err = lock_get(s->locks, "root", &b, version);
 		if (!err)
 			err = meta_root_decode(buf_bytes(&b), out);
 	} else {
-		err = meta_row_key(&b, served->table, served->last, buf_bytes(&served->end));
+		err = meta_row_key(&b, table, last, end);
 		if (!err)
-			err = metadata_read(served->server->metadata, buf_bytes(&b), out);
+			err = metadata_read(s->metadata, buf_bytes(&b), out);
 	}
 	buf_fini(&b);
 	return err;
@@ -113,7 +114,7 @@ static int row_read_again(struct served_tablet *served)
 	struct meta_tablet now = {0};
 	uint64_t version = served->root_version;
 	struct buf begin;
-	int err = row_read(served, &now, &version);
+	int err = row_read(served->server, served->kind, served->table, served->last, buf_bytes(&served->end), &now, &version);
 
 	/* If the row has a merge column: ignores it if the lower row exists, else folds the lower row in. */
 	if (!err)
@@ -135,13 +136,14 @@ static int row_read_again(struct served_tablet *served)
 	return err;
 }
 
-static int root_write(struct served_tablet *served, const struct meta_tablet *next, uint64_t *version)
+/* *version: that of the row which is replaced; set to that of the new one. */
+static int root_write(struct server *s, const struct meta_tablet *next, uint64_t *version)
 {
 	struct buf b = {0};
 	int err = meta_root_encode(next, &b);
 
 	if (!err)
-		err = lock_put(served->server->locks, "root", buf_bytes(&b), served->root_version, version);
+		err = lock_put(s->locks, "root", buf_bytes(&b), *version, version);
 	buf_fini(&b);
 	return err;
 }
@@ -186,15 +188,30 @@ static int row_write(struct served_tablet *served, const struct tablet_edit *e)
 	return err;
 }
 
-int row_release_unserved(struct server *s, const struct meta_tablet *row)
+static int root_release(struct server *s, const struct meta_tablet *row, uint64_t version)
+{
+	struct meta_tablet next = {0};
+	int err = meta_tablet_copy(row, &next);
+
+	next.server = 0;
+	if (!err)
+		err = root_write(s, &next, &version);
+	meta_tablet_fini(&next);
+	return err;
+}
+
+int row_release_read(struct server *s, enum kind kind, const struct meta_tablet *row, uint64_t version)
 {
 	struct arena arena = {0};
 	struct buf key = {0};
 	struct clock_state clock;
 	struct op *ops;
 	unsigned count;
-	int err = meta_row_key(&key, row->table, row->last, buf_bytes(&row->end));
+	int err;
 
+	if (kind == KIND_ROOT)
+		return root_release(s, row, version);
+	err = meta_row_key(&key, row->table, row->last, buf_bytes(&row->end));
 	clock_get_state(s->o.clock, &clock);
 	if (!err)
 		err = meta_ops_release(row, clock.mark_us, &arena, &ops, &count);
@@ -240,7 +257,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		next.server = served->server->o.incarnation;
 		next.assignment = served->assignment;
 		if (!err) {
-			err = served->kind == KIND_ROOT ? root_write(served, &next, &version) : row_write(served, e);
+			err = served->kind == KIND_ROOT ? root_write(served->server, &next, &version) : row_write(served, e);
 			served->row_unknown = err != 0;
 		}
 		if (!err) {
@@ -267,18 +284,7 @@ int row_fold(struct served_tablet *served)
 
 int row_release(struct served_tablet *served)
 {
-	struct meta_tablet next = {0};
-	uint64_t version;
-	int err;
-
-	if (served->kind != KIND_ROOT)
-		return row_release_unserved(served->server, &served->row);
-	err = meta_tablet_copy(&served->row, &next);
-	next.server = 0;
-	if (!err)
-		err = root_write(served, &next, &version);
-	meta_tablet_fini(&next);
-	return err;
+	return row_release_read(served->server, served->kind, &served->row, served->root_version);
 }
 
 int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)

@@ -188,7 +188,7 @@ static int unload_one(struct server *s, const struct ts_assigned *t)
 		err = unload_served(s, served, t);
 		served_put(served);
 	} else {
-		err = unload_row(s, t);
+		err = unload_row(s, kind, t);
 	}
 	load_begin(s, kind); /* so does one that has read the row before */
 	set_unloading(s, NULL);

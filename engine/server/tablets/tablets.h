@@ -28,7 +28,7 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
 /*
  * Changes of a tablet's METADATA row.  The caller holds the tablet's EDIT
  * lock, or has stopped its edits for a merge (tablet_merge_stop).  row_exists and
- * row_release_unserved need neither.
+ * row_release_read need neither.
  */
 /* Returns 1 if METADATA has a row of the tablet that ends at `end`, 0 if not, -errno. */
 int row_exists(struct server *s, uint32_t table, struct tfs_bytes end) TFS_MUST;
@@ -36,8 +36,11 @@ int row_exists(struct server *s, uint32_t table, struct tfs_bytes end) TFS_MUST;
 int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, unsigned count) TFS_MUST;
 /* Makes 0 the server of the row.  The caller has stopped its edits. */
 int row_release(struct served_tablet *served) TFS_MUST;
-/* Makes 0 the server of a row that was read, of a tablet that is not in the set. */
-int row_release_unserved(struct server *s, const struct meta_tablet *row) TFS_MUST;
+/* Reads the row of a tablet.  *version: of the root tablet's row, else unchanged. */
+int row_read(struct server *s, enum kind kind, uint32_t table, bool last, struct tfs_bytes end, struct meta_tablet *out,
+	uint64_t *version) TFS_MUST;
+/* Makes 0 the server of a row that was read, of a tablet that is not in the set.  version: of the root tablet's row. */
+int row_release_read(struct server *s, enum kind kind, const struct meta_tablet *row, uint64_t version) TFS_MUST;
 /* Calls row_resolve.  If the tablet was merged and its row still has a merge column, does step 4 of that merge (merge.c). */
 int row_fold(struct served_tablet *served) TFS_MUST;
 /* The tablets' commit callback; arg: the served tablet. */
@@ -137,6 +140,6 @@ int merge_finish(struct server *s, struct served_tablet *const *v, struct tfs_by
 /* Ends the service of v[0]. */
 int unload_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 /* Step 2 for a tablet that is not in the set, if its row names this server and this number. */
-int unload_row(struct server *s, const struct ts_assigned *t) TFS_MUST;
+int unload_row(struct server *s, enum kind kind, const struct ts_assigned *t) TFS_MUST;
 
 #endif

@@ -18,7 +18,6 @@
  * begin, and rows would be served twice or not at all.  If the tablet is not served any more,
  * the begin is compared with the one in its row.
  */
-#include "engine/client/metadata.h"
 #include "engine/server/tablets/tablets.h"
 
 #include <errno.h>
@@ -43,19 +42,16 @@ int unload_tablet(struct server *s, struct served_tablet *const *v, struct tfs_b
 	return err;
 }
 
-int unload_row(struct server *s, const struct ts_assigned *t)
+int unload_row(struct server *s, enum kind kind, const struct ts_assigned *t)
 {
 	struct meta_tablet m = {0};
-	struct buf key = {0};
-	int err = meta_row_key(&key, t->table, !t->end.p, t->end);
+	uint64_t version = 0;
+	int err = row_read(s, kind, t->table, !t->end.p, t->end, &m, &version);
 
-	if (!err)
-		err = metadata_read(s->metadata, buf_bytes(&key), &m);
 	if (!err && (m.assignment != t->assignment || !bytes_eq(buf_bytes(&m.begin), t->begin)))
 		err = -TABLET_TAKEN;
 	else if (!err && m.server)
-		err = m.server == s->o.incarnation ? row_release_unserved(s, &m) : -TABLET_TAKEN;
+		err = m.server == s->o.incarnation ? row_release_read(s, kind, &m, version) : -TABLET_TAKEN;
 	meta_tablet_fini(&m);
-	buf_fini(&key);
 	return err;
 }
