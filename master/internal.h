@@ -55,7 +55,7 @@ struct master {
 
 /* ---- reach.c ---- */
 
-/* A cluster's master begins to remove servers that cannot be reached. */
+/* A cluster's master begins to remove servers that cannot be reached: before its start, which such a server may keep from succeeding. */
 int reach_begin(struct master *m) TFS_MUST;
 /*
  * Returns true if a server whose file servers/N does not exist may still have a lease, because a master has removed the

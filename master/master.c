@@ -98,6 +98,7 @@ static const struct master_service_ops master_ops = {.call = master_call_method}
 int master_new(const struct master_options *o, struct master **out)
 {
 	struct master *m = calloc(1, sizeof(*m));
+	int err;
 
 	if (!m)
 		return -ENOMEM;
@@ -109,8 +110,12 @@ int master_new(const struct master_options *o, struct master **out)
 	mutex_init(&m->lock, RANK_MASTER);
 	cond_init(&m->passed);
 	collect_init(m);
-	*out = m;
-	return 0;
+	err = reach_begin(m);
+	if (err)
+		master_free(m);
+	else
+		*out = m;
+	return err;
 }
 
 void master_free(struct master *m)

@@ -161,7 +161,7 @@ static void run(struct task *t)
 
 int reach_begin(struct master *m)
 {
-	int err = m->o.term && !m->o.no_background && !m->reach.pool ? task_pool_new("reach", 1, &m->reach.pool) : 0;
+	int err = m->o.term && !m->o.no_background ? task_pool_new("reach", 1, &m->reach.pool) : 0;
 
 	if (!err && m->reach.pool) {
 		task_init(&m->reach.task, m->reach.pool, run);

@@ -127,5 +127,5 @@ int master_start(struct master *m, char **why)
 		err = assign_first(m, &s, why);
 	mutex_unlock(&m->lock);
 	free(s.tables);
-	return err ? err : reach_begin(m);
+	return err;
 }

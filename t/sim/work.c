@@ -721,6 +721,18 @@ unsigned work_change_all(struct node *client, uint64_t until)
 	return t ? failed : work.rows;
 }
 
+void work_compact(struct node *client)
+{
+	struct tfs_table *t = NULL;
+	int err = tfs_table_open(client->store, TABLE, &t);
+
+	if (!err)
+		err = tfs_compact(t);
+	sim_trace("compaction: %s", strerror(-err));
+	if (t)
+		tfs_table_close(t);
+}
+
 size_t work_check(struct lin_totals *totals)
 {
 	return lin_record_check(work.record, columns, stderr, totals);
