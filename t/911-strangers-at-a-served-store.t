@@ -33,25 +33,15 @@ fails "  it cannot make a table" "not permitted|Permission denied" as 1234 "$TAB
 py "what it may not ask by frames of its own is refused" <<'PY'
 import socket, struct
 from tap import *
-def varint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes((n & 127 | 128,)), n >> 7
-    return out + bytes((n,))
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-def frame(kind, number, body):
-    return struct.pack(">IBQ", len(body), kind, number) + body
-def session(uid, hello, *frames):
+from wire import *
+def session(uid, hello, *sent):
     """Returns kinds and bodies of the frames that came until the connection was closed, or until the last PING was answered."""
     os.setresuid(-1, uid, -1)
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(20)
     s.connect(os.environ["D"] + "/socket")
     os.setresuid(-1, 0, -1)
-    s.sendall(frame(1, 0, varint(len(hello)) + hello) + b"".join(frames) + frame(4, 99, b""))
+    s.sendall(frame(1, 0, message(hello)) + b"".join(sent) + frame(4, 99, b""))
     data = b""
     try:
         while True:
@@ -63,12 +53,7 @@ def session(uid, hello, *frames):
                 break
     except ConnectionResetError:
         pass
-    kinds = []
-    while len(data) >= 13:
-        n, kind, number = struct.unpack(">IBQ", data[:13])
-        kinds.append((kind, data[13:13 + n]))
-        data = data[13 + n:]
-    return kinds
+    return frames(data)
 client = 1 << 63 | 12345
 hello = field(1, 1) + field(4, client) + field(7, b"a\tb\x1b[2J\n9")
 same([k for k, _ in session(1234, hello)], [1, 5], "HELLO is answered, and PING")

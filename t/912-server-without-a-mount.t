@@ -127,13 +127,10 @@ def ask(path, headers={}):
 same(ask("/")[0], 200, "the page")
 status, text = ask("/metrics")
 ok(status == 200 and "tabletfs_tables 1" in text, "the metrics")
-def varint(n):
-    return bytes((n,)) if n < 128 else bytes((n & 127 | 128,)) + varint(n >> 7)
+import wire
 client = socket.socket(socket.AF_UNIX)
 client.connect(D + "/socket")
-hello = b"\x08\x01" + b"\x20" + varint(1 << 63 | 7) + b"\x3a\x06secret"
-body = varint(len(hello)) + hello
-client.sendall(struct.pack(">IBQ", len(body), 1, 0) + body)
+client.sendall(wire.hello(wire.field(7, b"secret")))
 same(client.recv(1000)[4], 1, "a client is greeted")
 status, text = ask("/status.json")
 same((status, D in text, "secret" in text), (200, False, False), "the status names no path and no client without a token")

@@ -56,6 +56,7 @@ echo one >"$M/t/r/f/a"
 cat >"$W/peer.py" <<'PY'
 """Peers that openssl s_client cannot be."""
 import hashlib, hmac, os, socket, struct, subprocess
+from wire import *
 PORT = int(os.environ["PORT"])
 def keys():
     return {l.split()[0]: bytes.fromhex(l.split()[2]) for l in open(os.environ["KEYS"])}
@@ -109,31 +110,6 @@ def s_client(*args, identity="laptop", psk=None, send=b"", limit=60):
     p = subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % PORT, "-psk_identity", identity, "-psk",
         (psk or keys()[identity]).hex(), "-ciphersuites", "TLS_AES_128_GCM_SHA256", *args], input=send, capture_output=True, timeout=limit)
     return p.stdout, p.stderr.decode(errors="replace")
-def varint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes((n & 127 | 128,)), n >> 7
-    return out + bytes((n,))
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-def message(*fields):
-    body = b"".join(fields)
-    return varint(len(body)) + body
-def frame(kind, number, body):
-    return struct.pack(">IBQ", len(body), kind, number) + body
-CLIENT = 1 << 63 | 12345
-def hello(client=CLIENT, version=1):
-    return frame(1, 0, message(field(1, version), field(4, client), field(7, b"a test")))
-def frames(data):
-    """Kinds and bodies."""
-    out = []
-    while len(data) >= 13:
-        n, kind, number = struct.unpack(">IBQ", data[:13])
-        out.append((kind, data[13:13 + n]))
-        data = data[13 + n:]
-    return out
 PY
 export PYTHONPATH=$PYTHONPATH:$W
 py <<'PY'

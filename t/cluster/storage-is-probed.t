@@ -33,42 +33,16 @@ is "$(serving)" 3 "no further server was registered"
 
 # SS_PROBE, with the mount's key and the cluster's: the first step of a probe that does not exist.
 py <<'PY'
-import os, struct, subprocess
+import os
 from tap import *
+from wire import *
 c = os.environ["C"]
 address = {l.split()[0]: l.split()[1] for l in open(c + "/members")}
-def varint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes((n & 127 | 128,)), n >> 7
-    return out + bytes((n,))
-def number(field, value):
-    return varint(field << 3) + varint(value)
-def framed(kind, body, version=b""):
-    body = version + varint(len(body)) + body
-    return struct.pack(">IBQ", len(body), kind, 1) + body
-def read(f):
-    n, kind, _ = struct.unpack(">IBQ", f.read(13))
-    return kind, f.read(n)
-hello = framed(1, number(1, 1) + number(4, 1 << 63 | 12345))
-step = number(1, 7) + number(2, 1)
-request = framed(0x32, number(1, 16) + varint(8 << 3 | 2) + varint(len(step)) + step, b"\x01")
-for keys, wanted, what in ("keys", number(1, 1), "a mount's key cannot ask for a step of the probe"), ("local.cluster.keys", number(11, 3), "the cluster's key can"):
-    identity, role, secret = open(c + "/" + keys).read().split()[:3]
-    p = subprocess.Popen(["openssl", "s_client", "-quiet", "-connect", address["server1"], "-psk_identity", identity, "-psk", secret,
-        "-ciphersuites", "TLS_AES_128_GCM_SHA256"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    p.stdin.write(hello + request)
-    p.stdin.flush()
-    answer = b""
-    while True:
-        kind, body = read(p.stdout)
-        if kind == 0x33:
-            answer = body
-            break
-    p.stdin.close()
-    p.kill()
-    p.wait()
-    ok(wanted in answer, "%s: %r" % (what, answer))
+step = message(field(1, 7), field(2, 1))
+asked = request(STORE, 1, field(1, 16), varint(8 << 3 | 2) + step)
+for keys, wanted, what in ("keys", field(1, 1), "a mount's key cannot ask for a step of the probe"), ("local.cluster.keys", field(11, 3), "the cluster's key can"):
+    got = tls_session(address["server1"], c + "/" + keys, hello(), asked)
+    ok(any(kind == STORE_ANSWER and wanted in body for kind, body in got), "%s: %r" % (what, got))
 PY
 is "$(cat "$C/processes")" "$before" "no process has ended"
 ok "the loop goes on" goes_on
