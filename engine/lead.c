@@ -76,37 +76,63 @@ struct lead {
 
 struct noting {
 	struct ts_request q;
-	unsigned missed;
+	uint64_t until_us;
+	struct ts_sent **sent;
+	unsigned count, missed;
 };
 
+/* Sends the request.  A server to which there is no connection is connected and asked at once. */
 static int note_one(void *arg, uint64_t incarnation, struct tablet_service *service)
 {
 	struct noting *n = arg;
+	struct ts_sent *sent = array_grow(&n->sent, n->count, sizeof(*n->sent)) ? NULL : ts_send(service, &n->q);
 	struct ts_answer a = {0};
 
-	if (ts_call(service, &n->q, &a))
+	if (sent)
+		n->sent[n->count++] = sent;
+	else if (monotonic_us() >= n->until_us || ts_call(service, &n->q, &a))
 		n->missed++;
 	ts_answer_fini(&a);
 	return 0;
+}
+
+/* Asks all servers at a time, and waits for their answers. */
+static void note_all(const struct tablet_servers *servers, struct noting *n)
+{
+	n->missed = n->count = 0;
+	if (servers->each(servers->arg, note_one, n))
+		n->missed++;
+	for (unsigned i = 0; i < n->count; i++) {
+		struct ts_answer a = {0};
+		int err = -ETIMEDOUT;
+
+		if (monotonic_us() < n->until_us)
+			err = ts_receive(n->sent[i], &n->q, &a);
+		else
+			ts_forget(n->sent[i]);
+		n->missed += err != 0;
+		ts_answer_fini(&a);
+	}
+	free(n->sent);
+	n->sent = NULL;
 }
 
 /* Returns when each live server has told its clients of a change of schemas.  A server that does not answer ends, or has NOTE_US. */
 static void note_schemas(struct lead *l, uint64_t client)
 {
 	const struct tablet_servers servers = site_servers(&l->site);
-	const uint64_t until = monotonic_us() + NOTE_US;
-	struct noting n = {.q = {.method = TS_NOTE_SCHEMAS,
-				   .table = META_FIRST_USER_TABLE,
-				   .incarnation = client,
-				   .term = l->term.number,
-				   .time_left_us = NOTE_US / 4}};
+	struct noting n = {.until_us = monotonic_us() + NOTE_US,
+		.q = {.method = TS_NOTE_SCHEMAS,
+			.table = META_FIRST_USER_TABLE,
+			.incarnation = client,
+			.term = l->term.number,
+			.time_left_us = NOTE_US / 4}};
 
-	do {
-		if (n.missed)
-			(void)usleep(NOTE_PAUSE_US);
-		n.missed = 0;
-		(void)!servers.each(servers.arg, note_one, &n);
-	} while (n.missed && monotonic_us() < until);
+	note_all(&servers, &n);
+	while (n.missed && monotonic_us() < n.until_us) {
+		(void)usleep(NOTE_PAUSE_US);
+		note_all(&servers, &n);
+	}
 }
 
 static int master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)

@@ -433,6 +433,9 @@ static void zk_free(struct lock_service *s)
 	mutex_unlock(&z->mutex);
 	if (z->zh)
 		zookeeper_close(z->zh);
+	if (z->pool)
+		task_cancel(&z->again);
+	task_pool_free(z->pool);
 	marks_free(z);
 	mutex_lock(&z->mutex);
 	while (z->calls)
@@ -533,7 +536,11 @@ int lock_zookeeper_open(const struct lock_zookeeper_options *o, struct lock_serv
 	mutex_init(&z->mutex, RANK_LOCKSVC);
 	cond_init(&z->changed);
 	watch_set_init(&z->watches);
-	err = begin_session(z, o, deadline_of(z), why);
+	err = task_pool_new("zookeeper", 1, &z->pool);
+	if (!err) {
+		task_init(&z->again, z->pool, marks_again);
+		err = begin_session(z, o, deadline_of(z), why);
+	}
 	if (err)
 		zk_free(&z->base);
 	else

@@ -4,6 +4,7 @@
 #define TFS_LOCK_ZOOKEEPER_INTERNAL_H
 
 #include "engine/base/mutex.h"
+#include "engine/base/task.h"
 #include "engine/lock/lock_format.h"
 #include "engine/lock/watch.h"
 #include "engine/lock/zookeeper.h"
@@ -30,8 +31,10 @@ struct zk {
 	bool ended;         /* the session; never cleared */
 	struct call *calls; /* calls without an answer, and answers that their callers have not read */
 	struct mark *marks; /* zookeeper_watch.c */
-	uint64_t doubts;    /* changes whose outcome is unknown, */
-	uint64_t settled;   /* and how many of them no later read can miss */
+	struct task_pool *pool;
+	struct task again; /* marks_again */
+	uint64_t doubts;   /* changes whose outcome is unknown, */
+	uint64_t settled;  /* and how many of them no later read can miss */
 	uint64_t timeout_us;
 	uint64_t patience_us;
 	void (*expired)(void *arg);
@@ -96,6 +99,7 @@ void zk_on_multi(int rc, const void *call);                 /* the answer to a m
 int marks_watch(struct zk *z, const char *name, uint64_t deadline_us) TFS_MUST;
 /* The session is connected again.  The caller holds the mutex. */
 void marks_connected(struct zk *z);
+void marks_again(struct task *t); /* the same, some time after an error */
 /* The library has called its last callback. */
 void marks_free(struct zk *z);
 

@@ -20,7 +20,7 @@
  *
  * The library sets the watches again after a reconnection, and reports what has
  * changed meanwhile.  An answer that was lost with the connection is asked for again
- * in marks_connected.
+ * in marks_connected; after another error, or if memory is short, AGAIN_US later.
  *
  * The context of a watch is the session, not a mark, so a late event finds no freed mark.  A mark is the context of its
  * question, and is not freed before the answer.
@@ -35,7 +35,10 @@
 #include "engine/base/hashtable.h"
 #include "engine/lock/zookeeper_internal.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+
+#define AGAIN_US 1000000u
 
 struct mark {
 	UT_hash_handle hh; /* by name */
@@ -115,6 +118,13 @@ static void on_stat(int rc, const struct Stat *stat, const void *arg);
 static void on_dir_stat(int rc, const struct Stat *stat, const void *arg);
 static void on_names(int rc, const struct String_vector *names, const void *arg);
 
+/* Asks when there is a connection again; if there is one, after a pause.  The caller holds the mutex. */
+static void ask_later(struct mark *m)
+{
+	m->lost = true;
+	task_queue_after(&m->z->again, AGAIN_US);
+}
+
 /* The caller holds the mutex. */
 static void ask(struct mark *m)
 {
@@ -136,7 +146,8 @@ static void ask(struct mark *m)
 	else
 		rc = zoo_awget_children(z->zh, path, on_event, z, on_names, m);
 	m->asked = rc == ZOK;
-	m->lost = rc != ZOK;
+	if (rc != ZOK)
+		ask_later(m);
 }
 
 /* Notes that the file or directory has changed.  Returns true if the watches must be called now: no answer is due. */
@@ -185,15 +196,13 @@ static void on_event(zhandle_t *zh, int type, int state, const char *path, void 
 
 /* ---- answers: the second step ---- */
 
-/* Notes that an answer has arrived.  Returns false if it was lost.  An error while there is a connection is not a lost one. */
+/* Notes that an answer has arrived.  Returns false after an error. */
 static bool mark_answered(struct mark *m, int rc)
 {
 	m->asked = false;
 	if (rc == ZOK || rc == ZNONODE)
 		return true;
-	m->lost = true;
-	if (m->z->connected)
-		ask(m);
+	ask_later(m);
 	return false;
 }
 
@@ -323,8 +332,10 @@ static void on_names(int rc, const struct String_vector *names, const void *arg)
 			m->listed = true;
 			mark_known(m);
 		}
-		if (err || m->again || m->absent)
-			ask(m); /* -ENOMEM: until there is memory */
+		if (err)
+			ask_later(m); /* -ENOMEM */
+		else if (m->again || m->absent)
+			ask(m);
 	}
 	if (z->ended)
 		buf_fini(&removed);
@@ -372,6 +383,16 @@ void marks_connected(struct zk *z)
 	HASH_ITER(hh, z->marks, m, next)
 	if (m->lost && !m->asked)
 		ask(m);
+}
+
+void marks_again(struct task *t)
+{
+	struct zk *z = (struct zk *)((char *)t - offsetof(struct zk, again));
+
+	mutex_lock(&z->mutex);
+	if (z->connected)
+		marks_connected(z);
+	mutex_unlock(&z->mutex);
 }
 
 void marks_free(struct zk *z)

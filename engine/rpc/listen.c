@@ -478,6 +478,8 @@ static int start_workers(struct listener *l)
 	if (err || l->slow)
 		return err;
 	err = task_pool_new("rpc-master", SLOW_WORKERS, &l->slow);
+	if (!err)
+		task_init(&l->restricted, l->slow, notice_task);
 	for (unsigned i = 0; i < SLOW_WORKERS && !err; i++) {
 		l->workers[i].listener = l;
 		l->workers[i].idle = true;
@@ -720,6 +722,8 @@ void listen_stop(struct listener *l)
 		cond_wait(&l->gone, &l->lock);
 	mutex_unlock(&l->lock);
 	dispatch_free(l->dispatcher);
+	if (l->slow)
+		task_cancel(&l->restricted);
 	task_pool_free(l->slow);
 	l->dispatcher = NULL;
 	l->slow = NULL;

@@ -78,6 +78,7 @@ struct listener {
 	struct tablet_service *tablets, watched; /* watched calls tablets */
 	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
 	struct task_pool *slow;
+	struct task restricted; /* notice_task */
 	struct slow_worker workers[SLOW_WORKERS];
 	_Atomic size_t unsent; /* bytes of answers */
 	_Atomic uint64_t schema_changes;
@@ -139,6 +140,7 @@ void watcher_free(struct watcher *w);
 /* On the loop's thread: at the start and the end; a NOTICE has come, bytes were sent, the peer is closed. */
 void notice_begin(struct listener *l);
 void notice_end(struct listener *l);
+void notice_task(struct task *t); /* sends what the loop's thread leaves to it */
 int notice_received(struct peer *p, const struct frame *f) TFS_MUST;
 void notice_sent(struct peer *p);
 void notice_closed(struct peer *p);

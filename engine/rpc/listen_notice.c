@@ -219,16 +219,51 @@ static void send_queue(struct listener *l, struct watcher *w)
 	}
 }
 
-static bool send_next(struct listener *l)
+/* hide_rows reads schemas for it. */
+static bool is_restricted(const struct watcher *w)
+{
+	return w->peer && !gets_rows(&w->peer->rights);
+}
+
+static struct watcher *next_to_send(struct listener *l, bool restricted)
 {
 	struct watcher *w;
 
 	TAILQ_FOREACH (w, &l->watchers, link)
-		if (may_send(w)) {
-			send_queue(l, w);
-			return true;
-		}
-	return false;
+		if (may_send(w) && (restricted || !is_restricted(w)))
+			return w;
+	return NULL;
+}
+
+/* Returns false if there is no more to send. */
+static bool send_next(struct listener *l)
+{
+	struct watcher *w = next_to_send(l, true);
+
+	if (w)
+		send_queue(l, w);
+	return w;
+}
+
+void notice_task(struct task *t)
+{
+	struct listener *l = (struct listener *)((char *)t - offsetof(struct listener, restricted));
+
+	mutex_lock(&l->lock);
+	while (send_next(l))
+		;
+	mutex_unlock(&l->lock);
+}
+
+/* On the loop's thread, which must not wait for reads of schemas. */
+static void send_on_loop(struct listener *l)
+{
+	struct watcher *w;
+
+	while ((w = next_to_send(l, false)) != NULL)
+		send_queue(l, w);
+	if (next_to_send(l, true))
+		task_queue(&l->restricted);
 }
 
 static struct watcher *first_unsent(struct listener *l, uint64_t change, uint64_t now_us)
@@ -389,8 +424,7 @@ static void on_beat(struct ev_loop *loop, ev_timer *timer, int revents)
 		if (w->peer && w->schemas > w->heard && must_hear(w) && now - w->since_us > LATE_US)
 			disconnect_late(l, w, now);
 	}
-	while (send_next(l))
-		;
+	send_on_loop(l);
 	mutex_unlock(&l->lock);
 	if (!atomic_load(&l->remote_watchers))
 		ev_timer_stop(loop, timer);
@@ -425,8 +459,7 @@ int notice_received(struct peer *p, const struct frame *f)
 			p->watcher->queue.n.all = true;
 			p->watcher->oldest = ++l->changes;
 			atomic_fetch_add(&l->remote_watchers, 1);
-			while (send_next(l))
-				;
+			send_on_loop(l);
 		} else {
 			err = -ENOMEM;
 		}
@@ -446,8 +479,7 @@ void notice_sent(struct peer *p)
 	if (!atomic_load(&l->remote_watchers))
 		return;
 	mutex_lock(&l->lock);
-	while (send_next(l))
-		;
+	send_on_loop(l);
 	mutex_unlock(&l->lock);
 }
 

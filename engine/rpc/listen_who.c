@@ -23,6 +23,7 @@
 #define STRANGERS_MAX 256u
 #define STRANGERS_OF_ADDRESS 16u
 #define LOG_EVERY_US 60000000u
+#define ROOT_PEER UINT64_C(1)         /* of root's connections, and of the cluster's processes, which are as trusted */
 enum { OF_USER, OF_KEY, OF_ADDRESS }; /* kinds of numbers of peers */
 
 /* Numbers of users are below 2^33. */
@@ -97,7 +98,7 @@ int who_greets(struct peer *p)
 	p->rights.key = k;
 	p->rights.owner = k->role == KEY_CLUSTER;
 	p->rights.user = (struct tfs_user){.uid = k->anon_uid, .gid = k->anon_gid};
-	p->rights.peer = number_of(OF_KEY, tfs_str(k->name));
+	p->rights.peer = p->rights.owner ? ROOT_PEER : number_of(OF_KEY, tfs_str(k->name));
 	if (l->tls)
 		snprintf(p->name, sizeof(p->name), "key %s", k->name);
 	return 0;
