@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames of the wire (engine/rpc/frame.h), for peers that do not keep to it."""
 import struct, subprocess
 HELLO, PING, PONG = 1, 4, 5
