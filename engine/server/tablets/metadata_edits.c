@@ -244,13 +244,14 @@ static int row_resolve(struct served_tablet *served)
 static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 {
 	struct meta_tablet next = {0};
-	uint64_t version = served->root_version;
+	uint64_t version;
 	int err = 0;
 
 	for (int pass = 0; pass < 2; pass++) {
 		err = row_resolve(served);
 		if (err)
 			return err;
+		version = served->root_version; /* row_resolve may have read another one */
 		err = meta_tablet_copy(&served->row, &next);
 		if (!err)
 			err = meta_tablet_apply(&next, e);
