@@ -320,6 +320,16 @@ static int open_server(struct member *m, const struct tfs_options *o, char **why
 	return err;
 }
 
+static void try_again(struct member *m)
+{
+	char *why = NULL;
+	int err = site_try_again(&m->site, m->host.incarnation, SITE_TRY_US, &why);
+
+	if (err && err != -ENOENT)
+		msg_warning("%s", why ? why : error_text(err));
+	free(why);
+}
+
 int cluster_serve(const struct store_source *at, const struct tfs_options *o, struct tfs_store **out, char **why)
 {
 	struct member *m = calloc(1, sizeof(*m));
@@ -343,7 +353,7 @@ int cluster_serve(const struct store_source *at, const struct tfs_options *o, st
 	if (!err) {
 		msg_notice("server %llu of cluster %s at %s", (unsigned long long)m->host.incarnation, at->host, m->site.address);
 		if (alone)
-			site_try_again(&m->site, m->host.incarnation);
+			try_again(m);
 		*out = m->store;
 	} else if (m && m->store) {
 		(void)!tfs_close(m->store);

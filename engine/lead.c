@@ -8,6 +8,9 @@
  * has not answered for GIVE_UP_US and that of a server answers: a master of another host can seal the
  * logs of dead servers then.  If the storage hangs for all, the master waits for it.
  *
+ * A master that starts before any server has probed the storage alone.  It probes again with the first server
+ * that answers.
+ *
  * The listener answers requests for the master only: of servers, which pass on those of their
  * clients.  While another master leads, the answer is -UNREACHABLE, and the server asks again.
  */
@@ -65,8 +68,8 @@ struct lead {
 	unsigned ticks;
 	char contents[PEER_ADDRESS_MAX + 20];
 	struct channel *self;         /* cluster_lead_answers */
-	struct task_pool *watch_pool; /* of the two tasks below: a look-up in storage may take any time */
-	struct task look_task, judge_task;
+	struct task_pool *watch_pool; /* of the three tasks below: a look-up in storage may take any time */
+	struct task look_task, judge_task, probe_task;
 	char *marker;
 	_Atomic uint64_t looking_us; /* the begin of the look-up that is under way, or 0 */
 	_Atomic uint64_t requests, moves, failures, busy_us;
@@ -292,18 +295,34 @@ static void judge(struct task *t)
 	task_queue_after(t, TICK_US);
 }
 
-static int begin_watch(struct lead *l)
+static void probe(struct task *t)
+{
+	struct lead *l = (struct lead *)((char *)t - offsetof(struct lead, probe_task));
+	char *why = NULL;
+	int err = site_try_again(&l->site, 0, 0, &why);
+
+	if (err == -ENOENT || err == -UNREACHABLE)
+		task_queue_after(t, TICK_US);
+	else if (err)
+		msg_warning("%s", why ? why : error_text(err));
+	free(why);
+}
+
+static int begin_watch(struct lead *l, bool alone)
 {
 	int err;
 
 	l->marker = path_join(l->site.dir, MARKER_FILE);
-	err = l->marker ? task_pool_new("storage", 2, &l->watch_pool) : -ENOMEM;
+	err = l->marker ? task_pool_new("storage", 3, &l->watch_pool) : -ENOMEM;
 	if (err)
 		return err;
 	task_init(&l->look_task, l->watch_pool, look);
 	task_init(&l->judge_task, l->watch_pool, judge);
+	task_init(&l->probe_task, l->watch_pool, probe);
 	task_queue(&l->look_task);
 	task_queue(&l->judge_task);
+	if (alone)
+		task_queue(&l->probe_task);
 	return 0;
 }
 
@@ -312,6 +331,7 @@ static void end_watch(struct lead *l)
 	if (l->watch_pool) {
 		task_cancel(&l->look_task);
 		task_cancel(&l->judge_task);
+		task_cancel(&l->probe_task);
 		task_pool_free(l->watch_pool);
 	}
 	free(l->marker);
@@ -413,7 +433,7 @@ void cluster_lead_end(struct lead *l)
 	free(l);
 }
 
-static int begin(struct lead *l, char **why)
+static int begin(struct lead *l, bool alone, char **why)
 {
 	struct route_options ro = {.patience_us = MASTER_PATIENCE_US, .brief = true};
 	uint64_t word;
@@ -433,7 +453,7 @@ static int begin(struct lead *l, char **why)
 	if (!err)
 		err = route_new(&ro, &l->router);
 	if (!err)
-		err = begin_watch(l);
+		err = begin_watch(l, alone);
 	if (!err)
 		err = task_pool_new("master", 1, &l->pool);
 	if (err)
@@ -456,7 +476,7 @@ int cluster_lead(const struct store_source *at, const struct tfs_options *o, str
 	if (!err)
 		err = site_try_storage(&l->site, &alone, why);
 	if (!err)
-		err = begin(l, why);
+		err = begin(l, alone, why);
 	if (err)
 		cluster_lead_end(l);
 	else

@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define TOTAL_US 30000000u
 #define FIRST_US 1000000u /* for the first answer of a server */
 #define PAUSE_US 100000u
 #define BUSY_US 1000u
@@ -67,7 +66,7 @@ static void others_fini(struct others *x)
 static int ask_step(void *arg, const struct probe_order *order, struct probe_reply *reply)
 {
 	const struct ss_request q = {.method = SS_PROBE, .probe = {order->probe, order->number, order->which, order->step}};
-	const uint64_t until = monotonic_us() + TOTAL_US;
+	const uint64_t until = monotonic_us() + SITE_TRY_US;
 	struct ss_answer a;
 	int err;
 
@@ -116,9 +115,9 @@ static int probe_with(struct site *s, const struct other *o, uint64_t patience_u
 }
 
 /* Returns 0 with *found false if no other server is registered. */
-static int probe_any(struct site *s, uint64_t self, bool *found, char **why)
+static int probe_any(struct site *s, uint64_t self, uint64_t most_us, bool *found, char **why)
 {
-	const uint64_t until = monotonic_us() + TOTAL_US;
+	const uint64_t until = monotonic_us() + most_us;
 	uint64_t patience_us = FIRST_US;
 	struct others x;
 	int err;
@@ -150,22 +149,19 @@ int site_try_storage(struct site *s, bool *alone, char **why)
 	int err = probe_mount_options(s->dir, why);
 
 	if (!err)
-		err = probe_any(s, 0, &found, why);
+		err = probe_any(s, 0, SITE_TRY_US, &found, why);
 	if (!err && !found)
 		err = probe_at_start(s->dir, why);
 	*alone = !found;
 	return err;
 }
 
-void site_try_again(struct site *s, uint64_t self)
+int site_try_again(struct site *s, uint64_t self, uint64_t most_us, char **why)
 {
-	char *why = NULL;
 	bool found;
-	int err = probe_any(s, self, &found, &why);
+	int err = probe_any(s, self, most_us, &found, why);
 
 	if (err == -EOPNOTSUPP)
-		site_give_up(why ? why : error_text(err));
-	if (err)
-		msg_warning("%s", why ? why : error_text(err));
-	free(why);
+		site_give_up(*why ? *why : error_text(err));
+	return !err && !found ? -ENOENT : err;
 }

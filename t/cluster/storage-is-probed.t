@@ -47,4 +47,24 @@ PY
 is "$(cat "$C/processes")" "$before" "no process has ended"
 ok "the loop goes on" goes_on
 end_loop
+
+# ---- a second cluster, whose master starts before its server ----
+ok "a second cluster" ctl init "zk://$z/second" "$W/second" "$W"
+begin() { # PROGRAM PORT
+	"$1" -f -o "listen=127.0.0.1:$2,keys=$W/second.cluster.keys" "zk://$z/second" "$W/second" >"$W/$(basename "$1").out" 2>&1 </dev/null &
+	begun+=($!)
+}
+begun=()
+port=$(free_port)
+begin "$BUILD/tabletfs-master" "$port"
+listens() { (: <>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; }
+ok "  its master starts" wait_for "the master" listens
+begin "$SERVER" "$(free_port)"
+ok "  the master probes again when a server serves" \
+	wait_for "the probe" grep -q "the other side of the probe was the server at" "$W/tabletfs-master.out"
+kill "${begun[1]}"
+wait "${begun[1]}"
+kill "${begun[0]}"
+wait "${begun[0]}"
+is $? 0 "  it ends"
 end_cluster
