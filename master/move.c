@@ -6,7 +6,8 @@
  *	0 read the tablet's row: if METADATA's server has just ended, UNLOAD would wait for the pass
  *	  that waits for UNLOAD
  *	1 UNLOAD: the old server flushes the tablet, stops its writers, flushes the
- *	  rest, and makes 0 the server of the METADATA row
+ *	  rest, and makes 0 the server of the METADATA row.  The master waits UNLOAD_US for the answer:
+ *	  if METADATA's server ends meanwhile, only a pass of the master has METADATA served again
  *	2 write the new server to the row, with the next assignment number
  *	3 LOAD at the new server, which finds no log to replay
  * A crash after step 1 leaves a tablet that no server serves; the next pass
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 
 #define EMPTY_US 1000000u
+#define UNLOAD_US 3000000u
 
 /* Step 0. */
 static int row_is_served(struct master *m, const struct ts_assigned *t)
@@ -43,7 +45,8 @@ static int row_is_served(struct master *m, const struct ts_assigned *t)
 static int unload(struct master *m, struct live_server *s, const struct ts_assigned *t)
 {
 	enum { TRIES = 3 }; /* for another split, merge or UNLOAD on the server: it waits a second for its end */
-	struct ts_request q = {.method = TS_UNLOAD, .tablets = t, .tablet_count = 1, .term = master_term(m)};
+	struct ts_request q = {
+		.method = TS_UNLOAD, .tablets = t, .tablet_count = 1, .term = master_term(m), .time_left_us = UNLOAD_US};
 	int one = -EAGAIN, err = 0;
 
 	collect_moving(m, t->table);
@@ -54,7 +57,7 @@ static int unload(struct master *m, struct live_server *s, const struct ts_assig
 		a.row_errs = NULL;
 		ts_answer_fini(&a);
 	}
-	return err ? err : one;
+	return err == -ETIMEDOUT ? -EAGAIN : err ? err : one; /* it may take place later */
 }
 
 static bool is_root_tablet(const struct ts_assigned *t, struct tfs_bytes root_end)

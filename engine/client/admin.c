@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#define DRAIN_PAUSE_US 100000u
 #define CHANGES_MOST 100 /* splits and merges during one listing of a table's tablets */
 
 /* Sends a request of this method to every tablet of the table, in order. */
@@ -187,6 +189,7 @@ int tfs_compact(struct tfs_table *t)
 int client_drain(struct tfs_store *s, uint64_t incarnation)
 {
 	const struct ms_request q = {.method = MS_DRAIN, .incarnation = incarnation};
+	bool again;
 	int err;
 
 	do {
@@ -194,7 +197,10 @@ int client_drain(struct tfs_store *s, uint64_t incarnation)
 
 		err = ms_call(s->o.master, &q, &a);
 		ms_answer_fini(&a);
-	} while (err == -EAGAIN || err == -ANSWER_LOST);
+		again = err == -EAGAIN || err == -ANSWER_LOST;
+		if (again)
+			(void)usleep(DRAIN_PAUSE_US);
+	} while (again);
 	return user_errno(err);
 }
 

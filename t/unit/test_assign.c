@@ -216,6 +216,35 @@ static void unloads_of_the_root_tablet(void **state)
 	read_all();
 }
 
+/* An UNLOAD that takes long has no answer in time.  The master serves others, and the next pass has the tablet served. */
+static uint64_t unload_time_us;
+static int slow_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = cluster_call(service, q, a);
+
+	if (q->method != TS_UNLOAD)
+		return err;
+	unload_time_us = q->time_left_us;
+	return a->err = -ETIMEDOUT;
+}
+
+static void unload_takes_long(void **state)
+{
+	static const struct tablet_service_ops slow_ops = {.call = slow_call};
+	const unsigned from = owner(tfs_table_id(table), row_name(45), NULL), to = (from + 1) % 3;
+	const struct tablet_service_ops *ops = c.servers[from].service.ops;
+
+	c.servers[from].service.ops = &slow_ops;
+	assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str(row_name(45)), c.servers[to].incarnation), -EAGAIN);
+	assert_true(unload_time_us > 0);
+	assert_int_equal(master_tick(c.master), 0);
+	read_all();
+	c.servers[from].service.ops = ops;
+	assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str(row_name(45)), c.servers[to].incarnation), 0);
+	assert_int_equal(owner(tfs_table_id(table), row_name(45), NULL), to);
+	read_all();
+}
+
 /* While a server replays a log for long, it splits and merges its other tablets, and its tables get families. */
 static void changes_during_a_load(void **state)
 {
@@ -778,6 +807,7 @@ int main(void)
 		C(moves),
 		C(late_loads),
 		C(unloads_of_the_root_tablet),
+		C(unload_takes_long),
 		C(changes_during_a_load),
 		C(unload_after_an_unknown_edit),
 		C(late_split),
