@@ -283,6 +283,8 @@ static int cursor_fill(struct row_cursor *c)
 	if (c->open && call_is_lost(err)) {
 		if (++c->lost <= LOST_MOST)
 			return cursor_lost(c);
+		if (c->svc->brief)
+			return err;
 		msg_error("table %u: a scan was lost %u times at one row: %s", c->table, c->lost, error_text(err));
 		return -EIO;
 	}

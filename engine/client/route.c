@@ -331,7 +331,7 @@ static int location_scan_row(struct location_scan *d)
 	return err || last ? err : buf_set(&d->begin, end.p, end.n);
 }
 
-/* The service that the cursor over METADATA calls.  It is this router with the patience of the caller's request. */
+/* The service that the cursor over METADATA calls: this router with the patience of the caller's request, whose outcome its errors are. */
 struct level_above {
 	struct tablet_service service; /* first */
 	struct router *r;
@@ -350,7 +350,7 @@ static int location_scan_run(struct router *r, struct patience *t, uint32_t tabl
 {
 	static const struct tablet_service_ops ops = {.call = call_level_above};
 	static const uint16_t family = META_TABLET;
-	struct level_above above = {.service = {.ops = &ops}, .r = r, .t = t};
+	struct level_above above = {.service = {.ops = &ops, .brief = true}, .r = r, .t = t};
 	struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS,
 		.family_ids = &family,
 		.pub.family_count = 1,
