@@ -39,6 +39,7 @@ struct pass {
 	unsigned server_count;
 	uint64_t *live; /* incarnations with a file in the lock service, or that can be reached */
 	uint32_t live_count;
+	uint64_t buried;   /* BURY was about all servers up to this incarnation */
 	unsigned left_out; /* servers that did not answer BURY */
 	uint32_t next_id;  /* of tables, before BURY */
 	bool quiet;        /* no late request can make rows of tables below next_id */

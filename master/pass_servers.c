@@ -109,7 +109,7 @@ static int servers_bury(struct pass *p)
 	q.live = p->live;
 	if (p->m->passes.latest < p->live[q.live_count - 1])
 		p->m->passes.latest = p->live[q.live_count - 1];
-	q.incarnation = p->m->passes.latest;
+	q.incarnation = p->buried = p->m->passes.latest;
 	q.to_table = p->next_id;
 	p->quiet = p->server_count == p->live_count;
 	for (unsigned i = 0; i < p->server_count; i++) {
@@ -243,11 +243,11 @@ static bool is_buried(struct pass *p, uint64_t incarnation)
 {
 	uint64_t latest;
 
-	if (incarnation <= p->m->passes.latest)
+	if (incarnation <= p->buried)
 		return !bsearch(&incarnation, p->live, p->live_count, sizeof(*p->live), by_number);
 	/* A damaged row may name any number, and later servers must not be buried. */
-	if (master_incarnation(p->m, &latest) == 0 && incarnation <= latest)
-		p->m->passes.latest = incarnation;
+	if (incarnation > p->m->passes.latest && master_incarnation(p->m, &latest) == 0 && incarnation <= latest)
+		p->m->passes.latest = incarnation; /* BURY of the next pass is about it, too */
 	return false;
 }
 
