@@ -85,7 +85,7 @@ int compact_inputs(const struct file_set *in, const struct iter **first, struct 
 	for (unsigned i = 0; i < in->n && !err; i++) {
 		if (vfile_empty(in->v[i]))
 			continue;
-		err = vfile_iter(in->v[i], sst_scan_new, NULL, &kids[n]);
+		err = vfile_iter(in->v[i], sst_scan_new, 0, NULL, &kids[n]);
 		n += !err;
 	}
 	if (first && n)
@@ -101,7 +101,7 @@ int compact_inputs(const struct file_set *in, const struct iter **first, struct 
 static int vfile_read_whole(struct tablet *t, struct vfile *f)
 {
 	struct iter *it;
-	int err = vfile_iter(f, sst_scan_new, NULL, &it);
+	int err = vfile_iter(f, sst_scan_new, 0, NULL, &it);
 
 	if (!err) {
 		for (iter_seek(it, tfs_bytes_of(NULL, 0)); it->valid && !err && t->state != TABLET_CLOSING; iter_next(it))

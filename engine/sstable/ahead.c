@@ -244,9 +244,13 @@ static void drop_old(struct ahead *a, int64_t block)
 	}
 }
 
-/* Makes slots want the blocks after the present block, and queues the worker. */
-static void want_more(struct ahead *a, int64_t block)
+/*
+ * Makes slots want the blocks after the present block, and queues the worker.  bytes: of
+ * these blocks, as many as the reader is expected to take; 0: unknown.
+ */
+static void want_more(struct ahead *a, int64_t block, uint64_t bytes)
 {
+	const struct bff_place *at = blockfile_map(a->file)->at;
 	int64_t end = (int64_t)blockfile_data_blocks(a->file);
 
 	if (!a->task.pool)
@@ -254,6 +258,8 @@ static void want_more(struct ahead *a, int64_t block)
 	if (a->next <= block || a->next > block + AHEAD + 1) /* the walk has jumped */
 		a->next = block + 1;
 	for (; a->next < end && a->next <= block + AHEAD && block_bytes(a->file, a->next) <= BLOCK_BYTES_MAX; a->next++) {
+		if (bytes && at[a->next].logical - at[block + 1].logical >= bytes)
+			break;
 		if (slot_of(a, a->next))
 			continue;
 		if (!slot_want(a, a->next))
@@ -326,7 +332,8 @@ static int ahead_read(struct walk *w, int64_t block, size_t n, void *dst, const 
 		*at = dst;
 	}
 	drop_old(a, block + 1);
-	want_more(a, block);
+	/* Two blocks less: the first and the last of a scan are not read as a whole. */
+	want_more(a, block, w->expected > 2 * n ? w->expected - 2 * n : w->expected ? 1 : 0);
 	return err;
 }
 
@@ -363,7 +370,8 @@ int walk_read(struct walk *w, uint64_t logical, size_t n, void *dst, const void 
 		i = -1; /* blockfile_read reports the error */
 	w->run = i >= 0 && i == w->last + 1 ? w->run + 1 : 0;
 	w->last = i;
-	if (w->run >= RUN_MIN && !w->ahead && !w->refused) {
+	w->expected = w->expected > n ? w->expected - n : 0;
+	if (w->run >= RUN_MIN && !w->ahead && !w->refused && !(w->expected && w->expected < START_AT * n)) {
 		w->ahead = ahead_new(w->env, w->file);
 		w->refused = !w->ahead;
 	}

@@ -32,6 +32,7 @@ struct walk {
 	struct blockfile *file;
 	bool fill;           /* blocks are copied into memory that a cache takes */
 	bool refused;        /* there was no space for buffers; it is not tried again */
+	uint64_t expected;   /* bytes that the reader still takes, by an estimate; 0: unknown.  No blocks beyond are read ahead */
 	int64_t last;        /* the last block read */
 	unsigned run;        /* how many blocks in order were read before it */
 	struct ahead *ahead; /* NULL until it reads ahead */

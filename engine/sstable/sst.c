@@ -276,6 +276,7 @@ int sst_iter_take(struct sst *s, struct open_table *t, bool pooled, struct iter 
 	it->sst = s;
 	it->c.it.valid = false;
 	it->c.it.err = 0;
+	it->walk.expected = 0;
 	*out = &it->c.it;
 	return 0;
 }
@@ -300,6 +301,13 @@ int sst_walk_new(struct sst *s, struct iter **out)
 	if (!err && !((struct sst_iter *)*out)->c.walk)
 		walk_from((struct sst_iter *)*out);
 	return err;
+}
+
+void sst_iter_expect(struct iter *it, uint64_t bytes)
+{
+	struct sst_iter *s = (struct sst_iter *)it;
+
+	s->walk.expected = bytes + 2 * s->table->block_bytes;
 }
 
 int sst_scan_new(struct sst *s, struct iter **out)

@@ -156,6 +156,11 @@ int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
  * half of the block cache do not enter the cache.
  */
 int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
+/*
+ * The reader of an iterator of sst_walk_new will take about this many bytes, so no block
+ * beyond is read ahead, until the reader has taken more.
+ */
+void sst_iter_expect(struct iter *it, uint64_t bytes);
 /* As sst_iter_new, for one pass over the table (compaction, export): its blocks do not enter the cache. */
 int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
 /* Returns false if no key in [from, to] was added with this probe.  Returns true if that is unknown, also after an error. */

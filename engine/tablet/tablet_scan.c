@@ -186,7 +186,8 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 		err = view_of_files(snap->view, spec->files, &some);
 	if (!err)
 		err = view_iter(some ? some : snap->view, &times, spec->family_ids, spec->pub.family_count, buf_bytes(&from),
-			buf_bytes(&to), buf_bytes(&probe), skipped, &merged);
+			buf_bytes(&to), buf_bytes(&probe), spec->pub.what == TFS_SCAN_CELLS ? spec->pub.limit : 0, skipped,
+			&merged);
 	if (!err)
 		err = live_new(merged, &o, out);
 out:

@@ -240,12 +240,14 @@ void view_add_file(struct view *v, struct vfile *f)
 	v->files[at] = vfile_get(f);
 }
 
-int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out)
+int vfile_iter(struct vfile *f, vfile_iter_fn *make, uint64_t limit, int *skipped, struct iter **out)
 {
 	struct iter *it, *clipped;
 	struct tfs_bytes to = f->to.n ? buf_bytes(&f->to) : tfs_bytes_of(NULL, 0);
 	int err = make(f->sst, &it);
 
+	if (!err && limit && limit <= UINT32_MAX && f->meta.cells)
+		sst_iter_expect(it, limit * (f->meta.raw_bytes / f->meta.cells + 1));
 	if (!err && skipped)
 		err = skip_damage_iter_new(it, f->sst, skipped, &it);
 	if (err)
@@ -347,7 +349,7 @@ static void files_unchanged(const struct view *v, const struct view_times *times
 }
 
 int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count,
-	struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes row_probe, int *skipped, struct iter **out)
+	struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes row_probe, uint64_t limit, int *skipped, struct iter **out)
 {
 	struct iter **sources = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
 	bool *skip = calloc(v->file_count + 1u, sizeof(*skip));
@@ -371,7 +373,7 @@ int view_iter(struct view *v, const struct view_times *times, const uint16_t *fa
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;
-		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, skipped, &sources[n]);
+		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, limit, skipped, &sources[n]);
 		n += !err;
 		if (skipped && (err == -EBADMSG || err == -EIO || err == -ENOENT)) {
 			*skipped = err == -ENOENT ? -EBADMSG : err; /* a missing file counts as damaged */

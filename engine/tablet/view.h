@@ -123,10 +123,11 @@ void view_add_file(struct view *v, struct vfile *f);
 bool vfile_empty(const struct vfile *f);
 /*
  * Makes an iterator over the tablet's part of f.  make: sst_iter_new,
- * sst_walk_new or sst_scan_new.  skipped: as of view_iter.
+ * sst_walk_new or sst_scan_new.  limit: with sst_walk_new, about how many cells will be
+ * read; 0: all.  skipped: as of view_iter.
  */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
-int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out) TFS_MUST;
+int vfile_iter(struct vfile *f, vfile_iter_fn *make, uint64_t limit, int *skipped, struct iter **out) TFS_MUST;
 bool vfile_excluded(const struct vfile *f); /* as of now: excluded_until_us */
 /* Returns true if err means that the file cannot be read; false for other errors, for example -ENOMEM. */
 static inline bool is_damage(int err)
@@ -145,7 +146,8 @@ int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, stru
  * encoded bounds; to.n 0: no end.  families NULL: all.  row_probe.n > 0: files
  * whose filter excludes this probe are not read.  If skipped is not NULL,
  * unreadable blocks are skipped, and *skipped is set to the error.  times: files
- * that have only cells outside of them, and no deletes, are not read.
+ * that have only cells outside of them, and no deletes, are not read.  limit: as of
+ * vfile_iter.
  */
 struct view_times {
 	int64_t since, until; /* timestamps in [since, until); INT64_MIN and INT64_MAX mean no bound */
@@ -153,6 +155,7 @@ struct view_times {
 	bool counts;          /* versions are counted, so a later version can hide earlier versions of its column */
 };
 int view_iter(struct view *v, const struct view_times *times, const uint16_t *families, unsigned family_count,
-	struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes row_probe, int *skipped, struct iter **out) TFS_MUST;
+	struct tfs_bytes from, struct tfs_bytes to, struct tfs_bytes row_probe, uint64_t limit, int *skipped,
+	struct iter **out) TFS_MUST;
 
 #endif

@@ -131,6 +131,35 @@ static void into_the_cache(void **state)
 	sst_cache_free(c);
 }
 
+/* A reader that expects to end soon has few blocks read for nothing, and may continue. */
+static void expected_end(void **state)
+{
+	const uint32_t pairs = (uint32_t)(6 * BLOCK * PAIRS / raw_bytes);
+	struct sst_cache *c = cache_of((size_t)raw_bytes);
+	struct sst *s = table_in(c);
+	struct sst_cache_stats st;
+	struct iter *it;
+
+	for (uint32_t i = 0; i < 20; i++) {
+		assert_int_equal(sst_walk_new(s, &it), 0);
+		sst_iter_expect(it, 6 * BLOCK);
+		iter_seek(it, shape_key(&shape, 2 * i * (PAIRS / 20)));
+		walk_all(it, i * (PAIRS / 20), i * (PAIRS / 20) + pairs);
+		iter_free(it);
+	}
+	sst_cache_get_stats(c, &st);
+	assert_true(st.blocks_read <= 20 * (6 + 3) + 3); /* without the expectation up to 8 more for each walk */
+	assert_int_equal(sst_walk_new(s, &it), 0);
+	sst_iter_expect(it, 6 * BLOCK);
+	iter_seek(it, tfs_str(""));
+	walk_all(it, 0, PAIRS);
+	assert_false(it->valid);
+	assert_int_equal(it->err, 0);
+	iter_free(it);
+	sst_put(s);
+	sst_cache_free(c);
+}
+
 /* Walks of all lengths from anywhere, forward and back, ended anywhere. */
 static void jumps(void **state)
 {
@@ -418,6 +447,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(past_the_cache),
 		cmocka_unit_test(into_the_cache),
+		cmocka_unit_test(expected_end),
 		cmocka_unit_test(jumps),
 		cmocka_unit_test(no_room),
 		cmocka_unit_test(damage),
