@@ -292,6 +292,7 @@ void faults_run(const struct plan *p)
 	for (unsigned i = 0; i < cluster.count; i++) {
 		cluster.nodes[i]->proc->steps_left = 0;
 		cluster.nodes[i]->proc->output_pause_us = 0;
+		cluster.nodes[i]->ep.deaf_until_us = 0; /* else a server gets no tablets for up to 40 s more */
 		cluster.nodes[i]->proc->clock_offset_us = 0;
 	}
 	/* The clock of the lock service may stay wrong. */
