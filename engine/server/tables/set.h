@@ -30,6 +30,7 @@ struct served_tablet {
 
 	/* Step 3 of a merge failed, so a METADATA row may have been deleted: the lower tablet's, or this tablet's own. */
 	_Atomic bool unknown_below, unknown_own;
+	_Atomic bool unknown_lower; /* unknown_split may be set, and no edit may come that resolves it */
 	/* Monotonic times.  After a failed split or merge the task tries no further change before them. */
 	_Atomic uint64_t split_not_before_us;
 	uint64_t merge_not_before_us;   /* used by the task only */

@@ -356,7 +356,7 @@ static void task_run(struct task *t)
 		task_queue_after(t, again ? 0 : REPEAT_US);
 }
 
-/* ---- a merge whose outcome is unknown ---- */
+/* ---- a split or merge whose outcome is unknown ---- */
 
 static int retire_resolve(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
@@ -384,6 +384,12 @@ static void resolve_run(struct task *t)
 		return;
 	retire_begin(s);
 	err = served_list(s, 0, &list, &count);
+	for (unsigned i = 0; !err && i < count && !s->closing; i++)
+		if (list[i]->unknown_lower) {
+			e = retire_run(s, &list[i], 1, split_resolve, tfs_bytes_of(NULL, 0));
+			err = e == -TABLE_DROPPED || e == -TABLET_MOVED || e == -TABLET_STOPPED || e == -TABLET_TAKEN ? 0 : e;
+			list[i]->unknown_lower = err != 0;
+		}
 	for (unsigned i = 0; !err && i + 1 < count && !s->closing; i++) {
 		if (list[i]->unknown_own && list[i + 1]->unknown_below) {
 			e = retire_resolve(s, list[i], list[i + 1]);

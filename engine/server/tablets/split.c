@@ -22,7 +22,7 @@
  * If step 1 fails, the row may have been inserted.  Then the next change of the
  * parent's row first deletes that row (metadata_edits.c), and the split did not
  * take place.  If the process is killed before that, and the row was inserted,
- * the split took place.
+ * the split took place.  If the tablet gets no change, retire.c has the row deleted.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -49,6 +49,8 @@ static int split_insert_row(struct server *s, const struct meta_tablet *lower, c
 	buf_fini(&key);
 	return err == -ECANCELED ? -EEXIST : err;
 }
+
+#define RESOLVE_SPLIT_US UINT64_C(1000000)
 
 struct parts {
 	struct meta_tablet lower_row, upper_row;
@@ -137,12 +139,29 @@ static int split_commit(struct server *s, struct served_tablet *served, struct t
 		served_put(p.lower);
 		served_put(p.upper);
 	} else {
+		/* A pass of the master would read the row of a tablet that nobody serves, and an idle tablet has no edit. */
+		if (served->unknown_split.n) {
+			served->unknown_lower = true;
+			retire_resolve_after(s, RESOLVE_SPLIT_US);
+		}
 		tablet_split_end(served->tablet, false);
 		served_put(p.lower);
 		served_put(p.upper);
 	}
 	meta_tablet_fini(&p.lower_row);
 	meta_tablet_fini(&p.upper_row);
+	return err;
+}
+
+int split_resolve(struct server *s, struct served_tablet *const *v, struct tfs_bytes at)
+{
+	int err = tablet_split_begin(v[0]->tablet);
+
+	(void)s, (void)at;
+	if (err)
+		return err;
+	err = row_fold(v[0]);
+	tablet_split_end(v[0]->tablet, false);
 	return err;
 }
 

@@ -133,6 +133,8 @@ uint64_t merge_bytes_of(struct server *s, struct served_tablet *served, bool *bo
 /* ---- split.c, merge.c, unload.c: the durable steps; functions for retire_run (retire.c) ---- */
 /* Splits v[0] at a row.  -EEXIST: a tablet begins there. */
 int split_tablet(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
+/* Deletes the row of the lower part of a split that failed, if it may exist. */
+int split_resolve(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 /* Merges v[0] with v[1], its upper neighbour. */
 int merge_tablets(struct server *s, struct served_tablet *const *v, struct tfs_bytes at) TFS_MUST;
 /* Completes a merge after METADATA was found to have no row of v[0]. */
