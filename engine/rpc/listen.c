@@ -612,8 +612,12 @@ static void end(void *arg)
 {
 	struct listener *l = arg;
 
-	for (unsigned i = 0; i < DOORS; i++)
+	for (unsigned i = 0; i < DOORS; i++) {
 		ev_io_stop(events_loop(), &l->doors[i].acceptable);
+		if (l->doors[i].fd >= 0)
+			close(l->doors[i].fd); /* here, because the loop may still get an event of it */
+		l->doors[i].fd = -1;
+	}
 	ev_timer_stop(events_loop(), &l->again);
 	notice_end(l);
 	close_peers(l);
