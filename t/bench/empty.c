@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A FUSE daemon without a store: files and directories in memory, never listed,
- * which end with the mount.  What it takes is what the kernel, the context
+ * A FUSE daemon without a store: files and directories in memory, which end with
+ * the mount.  What it takes is what the kernel, the context
  * switches and libfuse take, so it is the ceiling of any daemon that gets the
  * same requests.  For t/bench/mount.sh, which prints it beside ours.
  *
@@ -11,6 +11,7 @@
  */
 #define FUSE_USE_VERSION 312
 #include <errno.h>
+#include <fcntl.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 struct node {
 	struct stat st;
 	fuse_ino_t parent;
+	uint32_t first, last, next; /* of a directory, its entries in the order of their making; the next one of its directory */
 	char *name, *data;
 };
 
@@ -49,6 +51,15 @@ static void entry_of(uint32_t ino, struct fuse_entry_param *e)
 	*e = (struct fuse_entry_param){.ino = ino, .attr = nodes[ino].st, .attr_timeout = FOREVER, .entry_timeout = FOREVER};
 }
 
+static void link_in(fuse_ino_t parent, uint32_t ino)
+{
+	if (nodes[parent].last)
+		nodes[nodes[parent].last].next = ino;
+	else
+		nodes[parent].first = ino;
+	nodes[parent].last = ino;
+}
+
 static int add(fuse_ino_t parent, const char *name, mode_t mode, struct fuse_entry_param *e)
 {
 	uint32_t *s = slot(parent, name);
@@ -62,6 +73,7 @@ static int add(fuse_ino_t parent, const char *name, mode_t mode, struct fuse_ent
 		.parent = parent,
 		.name = strdup(name),
 	};
+	link_in(parent, count);
 	*s = count++;
 	entry_of(*s, e);
 	return 0;
@@ -137,6 +149,41 @@ static void do_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t siz
 	fuse_reply_write(req, size);
 }
 
+/* The kernel keeps pages and listings. */
+static void do_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	fi->keep_cache = 1;
+	fi->cache_readdir = 1;
+	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY;
+	fuse_reply_open(req, fi);
+}
+
+static void do_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	const struct node *n = &nodes[ino];
+	const size_t left = off < n->st.st_size ? (size_t)(n->st.st_size - off) : 0;
+
+	fuse_reply_buf(req, left ? n->data + off : NULL, size < left ? size : left);
+}
+
+/* An offset is the inode number of the entry before. */
+static void do_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	char *buf = malloc(size);
+	size_t used = 0, n;
+
+	for (uint32_t i = off ? nodes[off].next : nodes[ino].first; i && buf; i = nodes[i].next, used += n) {
+		struct fuse_entry_param e;
+
+		entry_of(i, &e);
+		n = fuse_add_direntry_plus(req, buf + used, size - used, nodes[i].name, &e, i);
+		if (n > size - used)
+			break;
+	}
+	fuse_reply_buf(req, buf, used);
+	free(buf);
+}
+
 static void do_ok(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	fuse_reply_err(req, 0);
@@ -153,8 +200,9 @@ static void do_rename(
 		fuse_reply_err(req, ino ? EEXIST : ENOENT);
 		return;
 	}
-	free(n->name); /* the old slot stays taken, by a node of another name */
-	*n = (struct node){.st = n->st, .parent = newparent, .name = strdup(newname), .data = n->data};
+	free(n->name);         /* the old slot stays taken, by a node of another name */
+	n->parent = newparent; /* it is not listed in another directory than before */
+	n->name = strdup(newname);
 	*to = ino;
 	fuse_reply_err(req, 0);
 }
@@ -166,6 +214,11 @@ static const struct fuse_lowlevel_ops ops = {
 	.mkdir = do_mkdir,
 	.create = do_create,
 	.write = do_write,
+	.open = do_open,
+	.read = do_read,
+	.opendir = do_open,
+	.releasedir = do_ok,
+	.readdirplus = do_readdirplus,
 	.flush = do_ok,
 	.release = do_ok,
 	.rename = do_rename,
