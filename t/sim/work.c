@@ -5,6 +5,8 @@
  * n (a counter), v and w (values).
  */
 #include "t/sim/work.h"
+#include "engine/client/call.h"
+#include "engine/meta/meta.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -721,10 +723,34 @@ unsigned work_change_all(struct node *client, uint64_t until)
 	return t ? failed : work.rows;
 }
 
+static int compact_metadata(struct node *client)
+{
+	struct buf row = {0};
+	bool last = false;
+	int err = 0;
+
+	while (!err && !last) {
+		const struct ts_request q = {
+			.method = TS_COMPACT, .table = META_TABLE, .row = tfs_bytes_of(row.n ? row.p : (const uint8_t *)"", row.n)};
+		struct ts_answer a = {0};
+
+		err = call_tablet_service(route_service(client->router), &q, &a);
+		last = !a.tablet_end.p;
+		if (!err && !last)
+			err = buf_set(&row, a.tablet_end.p, a.tablet_end.n);
+		ts_answer_fini(&a);
+	}
+	buf_fini(&row);
+	return err;
+}
+
 void work_compact(struct node *client)
 {
 	struct tfs_table *t = NULL;
-	int err = tfs_table_open(client->store, TABLE, &t);
+	int err = compact_metadata(client);
+
+	if (!err)
+		err = tfs_table_open(client->store, TABLE, &t);
 
 	if (!err)
 		err = tfs_compact(t);

@@ -39,7 +39,7 @@ void work_table_again(struct node *client);
 unsigned work_read_all(struct node *client, uint64_t until);
 /* The same, with an append to each row. */
 unsigned work_change_all(struct node *client, uint64_t until);
-/* Compacts the table, if it can. */
+/* Compacts METADATA and the table, if it can. */
 void work_compact(struct node *client);
 /* Checks the record.  Returns the number of rows without a right order. */
 size_t work_check(struct lin_totals *totals);
