@@ -318,24 +318,48 @@ int site_master_address(struct site *s, char address[PEER_ADDRESS_MAX])
 	return read_address(s->locks, "master", address);
 }
 
-/* Returns the channel to the leading master.  -ENOENT: none leads. */
+/* The channel to the master with this line in its file, or NULL. */
+static struct channel *known_channel(struct site_master *m, const char *line)
+{
+	struct channel *c;
+
+	mutex_lock(&m->lock);
+	c = m->channel && strcmp(line, m->contents) == 0 ? m->channel : NULL;
+	mutex_unlock(&m->lock);
+	return c;
+}
+
+/*
+ * Returns the channel to the leading master.  -ENOENT: none leads.  A new channel is made without the lock, because its keys
+ * are read from a file.  If several threads make one, the first one is used.
+ */
 static int master_channel(struct site_master *m, struct channel **out)
 {
 	char line[MASTER_FILE_MAX], address[PEER_ADDRESS_MAX];
+	struct channel *c, *made = NULL;
 	int err = read_line(m->site->locks, "master", line, address);
 
 	if (err)
 		return err;
-	mutex_lock(&m->lock);
-	if (m->channel && strcmp(line, m->contents) != 0)
-		err = retire_channel(m);
-	if (!err && !m->channel) {
-		err = peers_dial(&m->dial, address, 0, &m->channel);
-		memcpy(m->contents, line, sizeof(line));
+	c = known_channel(m, line);
+	if (!c) {
+		err = peers_dial(&m->dial, address, 0, &made);
+		if (err)
+			return err;
+		mutex_lock(&m->lock);
+		if (m->channel && strcmp(line, m->contents) != 0)
+			err = retire_channel(m);
+		if (!err && !m->channel) {
+			m->channel = made;
+			memcpy(m->contents, line, sizeof(line));
+			made = NULL;
+		}
+		c = m->channel;
+		mutex_unlock(&m->lock);
+		channel_free(made);
 	}
 	if (!err)
-		*out = m->channel;
-	mutex_unlock(&m->lock);
+		*out = c;
 	return err;
 }
 
