@@ -150,7 +150,7 @@ static void patience(void **state)
 	tablets[0].serves = SERVERS;
 	assert_int_equal(ask(16, "005"), 0); /* is known */
 	move(tablet_of_row(16, "005"));
-	assert_int_equal(ask(16, "005"), -EIO);
+	assert_int_equal(ask(16, "005"), -TABLET_MOVED);
 	assert_true(total() < 40);
 	/* No server is known to have it, and then one is. */
 	tablets[0].serves = 1;
@@ -162,7 +162,7 @@ static void patience(void **state)
 	route_free(router);
 	router_new(5000, 0);
 	root_said = SERVERS + 1;
-	assert_int_equal(ask(16, "005"), -EIO);
+	assert_int_equal(ask(16, "005"), -TABLET_MOVED);
 	root_said = root_serves;
 	assert_int_equal(ask(16, "005"), 0);
 }
