@@ -237,8 +237,11 @@ struct tablet_row {
  * outcome.  The mutation's number is r->m->number, and not token->number.  peer: see tokens_begin.
  */
 int tablet_token_begin(struct tablet *t, const struct op_token *token, uint64_t peer, struct tablet_row *r) TFS_MUST;
-/* The client gets the outcome again if it repeats the mutation, unless the error says that it should. */
-void tablet_token_end(struct tablet *t, const struct tablet_row *r);
+/*
+ * The client gets the outcome again if it repeats the mutation, unless the error says that it should.  If a split, merge or
+ * unload of the tablet has begun, and the mutation has written nothing, r->err becomes such an error.
+ */
+void tablet_token_end(struct tablet *t, struct tablet_row *r);
 void tablet_tokens_forget(struct tablet *t, uint64_t client); /* see tokens_forget */
 /*
  * Applies row mutations in order (tablet_write.c has the steps).  It skips a row whose

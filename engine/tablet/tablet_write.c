@@ -333,11 +333,20 @@ static bool error_is_final(int err)
 		err != -UNREACHABLE && err != -EAGAIN;
 }
 
-void tablet_token_end(struct tablet *t, const struct tablet_row *r)
+void tablet_token_end(struct tablet *t, struct tablet_row *r)
 {
 	mutex_lock(&t->lock);
-	if (!r->token->decided && error_is_final(r->err))
-		token_decide(t, r->token, r->err, r->failed_op);
+	if (!r->token->decided && error_is_final(r->err)) {
+		/* Of a mutation without cells.  Its decision would come too late for the tablets that replace this one. */
+		const int stopped = r->token->seq ? 0 : tablet_state_error(t);
+
+		if (stopped) {
+			r->err = stopped;
+			r->failed_op = 0;
+		} else {
+			token_decide(t, r->token, r->err, r->failed_op);
+		}
+	}
 	tokens_end(&t->tokens, r->token);
 	mutex_unlock(&t->lock);
 }

@@ -356,6 +356,33 @@ static int no_space(void *arg, enum file_op op, const char *path, uint64_t offse
 	return strstr(path, ".log") && (op == FILE_OP_WRITE || op == FILE_OP_CREATE || op == FILE_OP_ALLOCATE) ? -ENOSPC : 0;
 }
 
+/*
+ * A failed mutation whose tablet begins to split, merge or unload before the failure is noted is refused: the tablets that
+ * replace this one would not know the failure, and a copy of the request could succeed there.
+ */
+static void test_failure_at_the_end_of_a_tablet(void **state)
+{
+	const struct op op = {
+		.kind = OP_CHECK, .check = TFS_CHECK_EXISTS, .family = 2, .w.qualifier = tfs_str("n"), .w.place = {true, 0}};
+	const struct op_token token = {5, 1, 1};
+	const struct row_mutation m = {tfs_str("r"), &op, 1, token.number};
+	struct tfs_result r;
+	struct tablet_row x = {.m = &m, .results = &r};
+	struct lib l;
+
+	start(&l);
+	assert_int_equal(tablet_token_begin(l.t, &token, 0, &x), 0);
+	tablet_mutate(l.t, &x, 1, true);
+	assert_int_equal(x.err, -ECANCELED);
+	LIB(tablet_merge_begin(l.t));
+	LIB(tablet_merge_stop(l.t));
+	tablet_token_end(l.t, &x);
+	assert_int_equal(x.err, -TABLET_MOVED);
+	tablet_merge_end(l.t, false);
+	assert_int_equal(call(&l, &token, "r", &op, 1, true, &r), -ECANCELED); /* it was not noted: the check is made again */
+	stop(&l);
+}
+
 static void test_no_space(void **state)
 {
 	const struct op op = {.kind = OP_INCREMENT, .family = 2, .w.qualifier = tfs_str("n"), .by = 1};
@@ -691,6 +718,7 @@ int main(void)
 		cmocka_unit_test(test_histories),
 		cmocka_unit_test(test_forgotten_numbers_fail),
 		cmocka_unit_test(test_failures_are_repeated),
+		cmocka_unit_test(test_failure_at_the_end_of_a_tablet),
 		cmocka_unit_test(test_no_space),
 		cmocka_unit_test(test_stored_results_are_bounded),
 		cmocka_unit_test(test_clients_expire),
