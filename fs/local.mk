@@ -21,7 +21,7 @@ fs_sources = \
 	%D%/file/read.h %D%/file/stage.c %D%/file/stage.h %D%/file/content.c %D%/file/content.h %D%/file/sequential.c %D%/file/sequential.h \
 	%D%/base/access.c %D%/base/access.h %D%/base/ahead.c %D%/base/ahead.h %D%/base/cache.c %D%/base/cache.h %D%/base/dir_time.c %D%/base/dir_time.h %D%/base/extra.c %D%/base/extra.h \
 	%D%/base/fs.c %D%/base/fs.h %D%/base/node.c %D%/base/node.h \
-	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \
+	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/permit.c %D%/base/permit.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \
 	%D%/base/reply.h %D%/base/node_memory.c %D%/base/node_memory.h %D%/base/renumber.c %D%/base/renumber.h %D%/base/sender.c %D%/base/sender.h %D%/base/user_count.c %D%/base/user_count.h
 
 bin_PROGRAMS += tabletfs

@@ -20,7 +20,7 @@
 #define SERVER_NAME "tabletfs-server"
 #define DEFAULT_CONFIG "/etc/tabletfs.conf"
 
-enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER };
+enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ, KEY_ALLOW_OTHER, KEY_ALLOW_ROOT, KEY_DEFAULT_PERMISSIONS };
 
 #define OPTION(text, field)                                                                                                        \
 	{                                                                                                                          \
@@ -45,8 +45,9 @@ static const struct fuse_opt mount_spec[] = {BOTH, OPTION("-d", debug), OPTION("
 	FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER), FUSE_OPT_KEY("max_read=", KEY_MAX_READ),
-	FUSE_OPT_END};
+	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER),
+	FUSE_OPT_KEY("allow_root", KEY_ALLOW_ROOT), FUSE_OPT_KEY("default_permissions", KEY_DEFAULT_PERMISSIONS),
+	FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
 
 static const char *called = "tabletfs";
 const char *command_name(void)
@@ -97,6 +98,8 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 		c->own_source = true;
 	if (key == KEY_ALLOW_OTHER)
 		fs.many_users = true;
+	if (key == KEY_ALLOW_ROOT || key == KEY_DEFAULT_PERMISSIONS)
+		c->kernel_checks = true; /* allow_root lets two users enter */
 	if (key == KEY_MAX_READ)
 		fs.max_read = (unsigned)strtoul(arg + strlen("max_read="), NULL, 10);
 	/* Options in fstab that are meant for other programs. */
@@ -246,11 +249,12 @@ static int add_options(const struct command *c, struct fuse_args *args)
 		name[n++] = *s;
 	}
 	name[n] = 0;
+	fs.own_checks = !fs.many_users && !c->kernel_checks && !c->read_only;
 	err = fuse_opt_add_arg(args, "-o");
 	if (err == 0) {
 		char *option;
 
-		if (asprintf(&option, "default_permissions,subtype=tabletfs%s%s",
+		if (asprintf(&option, "%ssubtype=tabletfs%s%s", fs.own_checks ? "" : "default_permissions,",
 			    c->own_source ? "" : ",fsname=", c->own_source ? "" : name) < 0)
 			return -ENOMEM;
 		err = fuse_opt_add_arg(args, option);

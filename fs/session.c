@@ -15,6 +15,7 @@
 
 #include "engine/base/msg.h"
 #include "fs/base/notify.h"
+#include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/base/sender.h"
 #include "fs/file/file.h"
@@ -136,14 +137,26 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_statfs(req, &v);
 }
 
+static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)
+{
+	reply_err(req, permit(node_of(ino), (unsigned)mask & 7));
+}
+
 static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
 {
-	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no symbolic links in a table"));
+	const int err = permit(node_of(parent), PERMIT_CHANGE_DIR);
+
+	reply_err(req, err ? err : refuse(-EPERM, node_of(parent), name, "there are no symbolic links in a table"));
 }
 
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
-	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no links in a table"));
+	struct node *n = node_of(ino);
+	/* As in the kernel, which protects files from links of others: the owner may, or a user who may read and write. */
+	const bool mine = permit_owner(n) == 0 || permit(n, PERMIT_READ | PERMIT_WRITE) == 0;
+	const int err = mine ? permit(node_of(parent), PERMIT_CHANGE_DIR) : 0;
+
+	reply_err(req, err ? err : refuse(-EPERM, node_of(parent), name, "there are no links in a table"));
 }
 
 static const struct fuse_lowlevel_ops ops = {
@@ -153,6 +166,7 @@ static const struct fuse_lowlevel_ops ops = {
 	.forget_multi = op_forget_multi,
 	.getattr = request_getattr,
 	.setattr = request_setattr,
+	.access = op_access,
 	.mknod = request_mknod,
 	.mkdir = request_mkdir,
 	.unlink = request_unlink,

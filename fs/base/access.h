@@ -3,8 +3,8 @@
  * Access of the users of the mount to the data of a table.
  *
  * In the tree the kernel decides, by the attributes and ACLs that the daemon
- * returns for a family's directories and cells (default_permissions).  Every
- * other path to the data (streams, whole rows, imports, exports, verbs) is one
+ * returns for a family's directories and cells (default_permissions), or the
+ * daemon does the same (permit.h).  Every other path to the data (streams, whole rows, imports, exports, verbs) is one
  * file for many families, so the daemon decides.  Two ways, with one rule
  * (tfs_may in tabletfs.h):
  *

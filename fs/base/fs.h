@@ -32,6 +32,7 @@ struct fs {
 	/* Of a shared store: its server tells what changes.  Otherwise nothing is kept, here or in the kernel. */
 	_Atomic bool may_keep;
 	bool many_users;   /* allow_other */
+	bool own_checks;   /* modes and owners are checked here (fs/base/permit.h), not by the kernel */
 	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
 	bool no_opendir;   /* OPENDIR returns ENOSYS, because the mount is read-only and no cell expires */
 	unsigned max_read; /* libfuse's option, 0: not given */

@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "fs/base/access.h"
+#include "fs/base/node_ops.h"
 #include "fs/base/reply.h"
 #include "fs/base/sender.h"
 
@@ -43,7 +44,7 @@ struct later {
 	TAILQ_ENTRY(later) link;
 	struct node *dir; /* counted.  Unless all, it has the flag NODE_EXPIRING, and is in the queue once */
 	uint64_t due_us;
-	bool all; /* all nodes of dir, a table */
+	bool all, names; /* all nodes of dir, a table, and their names (changes_access) */
 };
 
 TAILQ_HEAD(items, item);
@@ -201,9 +202,48 @@ void changes_table(struct changes *c, struct node *table)
 	node_each_of_table(table, false, add_any, c);
 }
 
-void changes_access(struct changes *c, struct node *table)
+struct held {
+	struct node **v; /* counted */
+	unsigned count, cap;
+};
+
+static void hold_any(void *arg, struct node *n)
+{
+	struct held *h = arg;
+	struct node **more;
+
+	if (!n->lookups || !n->parent || node_entry_timeout(n) == 0)
+		return;
+	more = changes_grow(h->v, h->count, &h->cap, sizeof(*more));
+	if (!more)
+		return;
+	h->v = more;
+	n->refs++;
+	h->v[h->count++] = n;
+}
+
+/* A name may be the schema's, so it is asked for without the tree lock. */
+static void add_names(struct changes *c, struct node *table)
+{
+	struct held h = {0};
+	struct buf name = {0};
+
+	node_each_of_table(table, true, hold_any, &h);
+	for (unsigned i = 0; i < h.count; i++) {
+		buf_reset(&name);
+		if (node_append_name(h.v[i], &name) == 0)
+			changes_entry(c, h.v[i]->parent, buf_bytes(&name));
+		node_put(h.v[i]);
+	}
+	free(h.v);
+	buf_fini(&name);
+}
+
+void changes_access(struct changes *c, struct node *table, bool names)
 {
 	node_each_of_table(table, true, add_any, c);
+	if (names)
+		add_names(c, table);
 }
 
 static void send_reply(const struct item *it)
@@ -312,12 +352,12 @@ void changes_send_now(struct changes *c)
 }
 
 /* NULL: out of memory. */
-static struct later *later_new(struct node *dir, bool all)
+static struct later *later_new(struct node *dir, bool all, bool names)
 {
 	struct later *l = malloc(sizeof(*l));
 
 	if (l) {
-		*l = (struct later){.dir = dir, .due_us = monotonic_us() + LATER_US, .all = all};
+		*l = (struct later){.dir = dir, .due_us = monotonic_us() + LATER_US, .all = all, .names = names};
 		node_hold(dir);
 	} else {
 		log_lost_change();
@@ -341,8 +381,10 @@ static struct later *later_queue(struct later *l)
 		TAILQ_FOREACH (old, &q.later, link)
 			if (old->all && old->dir == l->dir)
 				break;
-	if (old)
+	if (old) {
+		l->names = l->names || old->names;
 		TAILQ_REMOVE(&q.later, old, link);
+	}
 	if (q.stop) {
 		old = l;
 	} else {
@@ -355,7 +397,7 @@ static struct later *later_queue(struct later *l)
 
 void notify_later(struct node *dir)
 {
-	struct later *l = later_new(dir, false);
+	struct later *l = later_new(dir, false, false);
 	bool planned;
 
 	if (!l)
@@ -370,9 +412,9 @@ void notify_later(struct node *dir)
 		later_free(l);
 }
 
-void notify_table_later(struct node *table)
+void notify_table_later(struct node *table, bool names)
 {
-	struct later *l = later_new(table, true);
+	struct later *l = later_new(table, true, names);
 
 	if (l)
 		l = later_queue(l);
@@ -403,11 +445,13 @@ static void notify_later_item(struct later *l)
 	changes_inode_locked(&c, l->dir);
 	mutex_unlock(tree_mutex());
 	if (l->all)
-		changes_access(&c, l->dir);
+		changes_access(&c, l->dir, l->names);
 	invalidate_attributes(&c, l->all);
 	if (!l->all)
 		for (unsigned i = 0; i < c.listing_count; i++)
 			(void)order(id_of(c.listings[i]), NULL, 0, (uid_t)-1); /* by time, for no user */
+	for (unsigned i = 0; i < c.entry_count; i++)
+		(void)order(c.entries[i].parent, c.entries[i].name, 0, (uid_t)-1);
 	changes_fini(&c);
 	later_free(l);
 }

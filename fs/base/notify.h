@@ -73,9 +73,10 @@ void changes_entry(struct changes *c, struct node *dir, struct tfs_bytes name);
 void changes_table(struct changes *c, struct node *table);
 /*
  * The access rules of the table have changed: invalidates the table's nodes like
- * changes_table, and every node in its snapshots.
+ * changes_table, and every node in its snapshots.  names: also drops the names that the
+ * kernel holds (permit_search_lost).
  */
-void changes_access(struct changes *c, struct node *table);
+void changes_access(struct changes *c, struct node *table, bool names);
 
 /* Replies (r: 0 or -errno) after the notifications, and empties c. */
 void changes_reply_err(struct changes *c, fuse_req_t req, int r);
@@ -96,6 +97,6 @@ void notify_later(struct node *dir);
  * with the old owner or mode may still be on its way to the kernel.  If it is the
  * first answer for a node, an immediate notification would not find that node.
  */
-void notify_table_later(struct node *table);
+void notify_table_later(struct node *table, bool names);
 
 #endif

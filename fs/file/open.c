@@ -10,6 +10,7 @@
 #include "engine/base/stop.h"
 #include "fs/base/access.h"
 #include "fs/base/node_ops.h"
+#include "fs/base/permit.h"
 
 #include "fs/base/reply.h"
 #include "fs/file/read.h"
@@ -462,6 +463,11 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (fs.no_open) {
 		fuse_reply_err(req, ENOSYS);
+		return;
+	}
+	err = permit_open(n, fi->flags);
+	if (err) {
+		reply_err(req, err);
 		return;
 	}
 	if (((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC) && node_is_frozen(n)) {

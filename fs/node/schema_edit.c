@@ -12,6 +12,7 @@
 #include "engine/base/msg.h"
 #include "fs/base/access.h"
 #include "fs/base/extra.h"
+#include "fs/base/permit.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -171,17 +172,21 @@ void fs_schema_changed(struct node *n, const struct tfs_schema *before, struct c
 {
 	struct node *table = node_table(n);
 	struct schema_diff d = {.before = before, .c = c};
+	bool names = false;
 
 	drop_orphans(table);
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	dir_time_raise_table(table);
-	changes_access(c, table);
-	notify_table_later(table);
-	if (tfs_schema_get(node_store_table(table), &d.after))
-		return;
-	node_each_of_table(table, false, drop_old_name, &d);
-	tfs_schema_put(d.after);
+	if (tfs_schema_get(node_store_table(table), &d.after) == 0) {
+		names = permit_search_lost(before, d.after);
+		node_each_of_table(table, false, drop_old_name, &d);
+		tfs_schema_put(d.after);
+	}
+	changes_access(c, table, names);
+	notify_table_later(table, names);
+	if (names && n != table) /* during chmod the kernel holds the table's lock */
+		c->entries_first = true;
 }
 
 /* Changes the schema by e or, if e is NULL, replaces it by text. */

@@ -4,6 +4,7 @@
 
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
+#include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
@@ -54,7 +55,9 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 		return -EEXIST;
 	if (err == 0 && node_is_dir(*out))
 		return -EISDIR;
-	if (err == -ENOENT)
+	if (err == 0)
+		err = permit_open(*out, flags);
+	else if (err == -ENOENT && (err = permit(m->dir, PERMIT_CHANGE_DIR)) == 0)
 		err = entry_make(m, what, out);
 	if (err == 0)
 		fs_looked_up_in(*out, m->dir);
@@ -107,6 +110,11 @@ void request_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 	bool exists;
 	int err;
 
+	err = permit(m.dir, PERMIT_CHANGE_DIR);
+	if (err) {
+		reply_err(req, err);
+		return;
+	}
 	if (!S_ISREG(mode)) {
 		reply_err(req, refuse(-EPERM, m.dir, name, "there are no devices, pipes or sockets in a table"));
 		return;
@@ -168,8 +176,13 @@ void request_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 	struct making m = {.dir = node_of(parent), .name = name, .is_dir = true, .mode = mode, .ctx = fuse_req_ctx(req), .c = &c};
 	struct node *n = NULL;
 	struct fuse_entry_param e;
-	int err = -ESTALE;
+	int err = permit(m.dir, PERMIT_CHANGE_DIR);
 
+	if (err) {
+		reply_err(req, err);
+		return;
+	}
+	err = -ESTALE;
 	for (int i = 0; err == -ESTALE && i < MAKE_TRIES; i++)
 		err = make_dir(&m, &n);
 	if (err == 0) {
@@ -202,11 +215,17 @@ void request_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent), *n = NULL;
 	struct changes c = {0};
-	int err;
+	int err = permit(dir, PERMIT_CHANGE_DIR);
 
+	if (err) {
+		reply_err(req, err);
+		return;
+	}
 	err = tree_check_writable(dir, name);
 	if (err == 0)
 		err = tree_find(dir, name, &n);
+	if (err == 0)
+		err = permit_sticky(dir, n);
 	if (err == 0)
 		err = remove_dir(n, name, &c);
 	if (err == 0)
@@ -219,16 +238,37 @@ void request_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 /* ---- UNLINK ---- */
 
+/* Of an entry that exists: -EPERM if it may not be removed, because its directory is sticky. */
+static int check_sticky(struct node *dir, struct resolved *what)
+{
+	struct node *n = NULL;
+	int err;
+
+	if (!permit_is_sticky(dir))
+		return 0;
+	err = tree_find_resolved(dir, what, &n);
+	if (err == 0)
+		err = permit_owner(n);
+	node_put(n);
+	return err == -ENOENT ? 0 : err;
+}
+
 void request_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent);
 	struct changes c = {0};
 	struct resolved what = {0};
-	int err;
+	int err = permit(dir, PERMIT_CHANGE_DIR);
 
+	if (err) {
+		reply_err(req, err);
+		return;
+	}
 	err = tree_check_writable(dir, name);
 	if (err == 0)
 		err = tree_resolve(dir, name, &what);
+	if (err == 0)
+		err = check_sticky(dir, &what);
 	if (err)
 		goto out;
 	if (kind_ops(what.kind)->unlink)
@@ -256,9 +296,15 @@ static int rename_any(struct renaming *m)
 		err = tree_resolve(m->dir, m->name, &m->from);
 	if (err == 0)
 		err = tree_find_resolved(m->dir, &m->from, &m->source);
+	if (err == 0)
+		err = permit_sticky(m->dir, m->source);
+	if (err == 0 && m->newdir != m->dir && node_is_dir(m->source))
+		err = permit(m->source, PERMIT_WRITE); /* its name .. changes */
 	if (err)
 		return err;
 	err = tree_resolve_new(m->newdir, m->newname, &m->to);
+	if (err == 0)
+		err = check_sticky(m->newdir, &m->to);
 	if (err)
 		return err;
 	return node_ops(m->source)->rename ? node_ops(m->source)->rename(m) : -EXDEV;
@@ -274,8 +320,14 @@ void request_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_in
 		.newname = newname,
 		.noreplace = flags & RENAME_NOREPLACE,
 		.c = &c};
-	int err;
+	int err = permit(m.dir, PERMIT_CHANGE_DIR);
 
+	if (err == 0)
+		err = permit(m.newdir, PERMIT_CHANGE_DIR);
+	if (err) {
+		reply_err(req, err);
+		return;
+	}
 	fs_serve(req);
 	if (flags & ~(unsigned)RENAME_NOREPLACE)
 		err = refuse(-EINVAL, m.dir, name, "of rename's flags only NOREPLACE is understood");

@@ -14,6 +14,7 @@
 #include "engine/base/task.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/notify.h"
+#include "fs/base/permit.h"
 #include "fs/file/cell.h"
 #include "fs/file/file.h"
 #include "fs/node/kinds.h"
@@ -71,9 +72,16 @@ static void note_schema(struct node *table, const struct tfs_schema *before, str
 
 static void note_table(struct node *table, struct changes *c)
 {
+	const struct tfs_schema *now;
+	bool names = false;
+
+	if (tfs_schema_get(node_store_table(table), &now) == 0) {
+		names = permit_search_lost(NULL, now);
+		tfs_schema_put(now);
+	}
 	table_new_epoch(table);
 	dir_time_raise_table(table);
-	changes_access(c, table);
+	changes_access(c, table, names);
 }
 
 /* ---- rows and families ---- */

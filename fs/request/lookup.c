@@ -15,6 +15,7 @@
 
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
+#include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/schema_edit.h"
@@ -29,8 +30,13 @@ void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent), *n = NULL;
 	struct fuse_entry_param e;
-	int err = -ESTALE;
+	int err = permit(dir, PERMIT_SEARCH);
 
+	if (err) {
+		reply_err(req, err);
+		return;
+	}
+	err = -ESTALE;
 	/* A name that is replaced between the two calls exists all the time. */
 	for (int i = 0; err == -ESTALE && i < FIND_TRIES; i++) {
 		node_put(n);
@@ -150,11 +156,17 @@ void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 	struct changes c = {0};
 	struct stat st;
 	double timeout = 0;
-	int err = tree_check_writable(n, NULL);
+	int err;
 
+	attr->st_uid = fs_uid_across(attr->st_uid);
+	attr->st_gid = fs_gid_across(attr->st_gid);
+	err = permit_setattr(n, attr, to_set, fi);
+	if (err) {
+		reply_err(req, err);
+		return;
+	}
+	err = tree_check_writable(n, NULL);
 	if (err == 0 && (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))) {
-		attr->st_uid = fs_uid_across(attr->st_uid);
-		attr->st_gid = fs_gid_across(attr->st_gid);
 		fs_serve(req);
 		err = request_set_owner(n, attr, to_set, &c);
 		fs_serve(NULL);

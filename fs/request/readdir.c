@@ -7,6 +7,7 @@
 #include "fs/request/request.h"
 
 #include "fs/base/notify.h"
+#include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
 #include "fs/node/list.h"
@@ -29,6 +30,7 @@ struct answer {
 	struct dir_handle *handle; /* NULL: the mount has none (fs.no_opendir) */
 	struct stream *stream;     /* the answer has its offsets */
 	bool forked;               /* stream is a fork; counted */
+	bool names_only;           /* the directory may not be searched, so the kernel gets no nodes */
 };
 
 static bool add_plain(struct answer *a, const char *name, uint64_t ino, mode_t type, off_t offset)
@@ -80,7 +82,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 
 	memcpy(name, e->name.p, e->name.n);
 	name[e->name.n] = 0;
-	if (!a->plus || e->unsure || (offset & UINT32_MAX) > PLUS_ENTRIES)
+	if (!a->plus || a->names_only || e->unsure || (offset & UINT32_MAX) > PLUS_ENTRIES)
 		return add_plain(a, name, node_number_at(e->parent, e->kind, e->key, e->ts), type_of(e->kind), offset);
 	r = entry_node(a, e, name, &n);
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
@@ -286,6 +288,7 @@ static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	if (r)
 		goto out;
 	a.stream = s;
+	a.names_only = plus && permit(dir, PERMIT_SEARCH);
 	if (node_table(dir))
 		r = tfs_schema_get(node_store_table(dir), &a.listing.schema);
 	if (r == 0 && node_is(family, KIND_FAMILY))
@@ -339,9 +342,15 @@ void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct dir_handle *h;
+	int err;
 
 	if (fs.no_opendir) {
 		fuse_reply_err(req, ENOSYS);
+		return;
+	}
+	err = permit(node_of(ino), PERMIT_READ);
+	if (err) {
+		reply_err(req, err);
 		return;
 	}
 	h = calloc(1, sizeof(*h));

@@ -39,7 +39,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BUCKETS 128
+#define BUCKETS 16384 /* IDLE_BYTES hold about 20,000 streams */
 #define SHARED 1
 #define PAUSES_MAX 64u /* each has up to two batches of its scan in memory */
 #define IDLE_BYTES (8u << 20)
@@ -124,7 +124,7 @@ void streams_fini(void)
 	struct stream *s;
 
 	/* Directories that are still open send no RELEASEDIR after the end. */
-	for (int i = 0; i < BUCKETS; i++) {
+	for (unsigned i = 0; i < BUCKETS; i++) {
 		while ((s = LIST_FIRST(&pool.buckets[i])) != NULL) {
 			pause_free(pause_remove_locked(s->pause));
 			LIST_REMOVE(s, same);

@@ -7,6 +7,7 @@
  */
 #include "fs/request/request.h"
 
+#include "fs/base/permit.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
 #include "fs/node/tree.h"
@@ -66,9 +67,11 @@ void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	struct buf acl = {0};
 	struct tfs_bytes value;
 	char number[24];
-	int err;
+	int err = strncmp(name, "user.", 5) == 0 ? permit(node_of(ino), PERMIT_READ) : 0;
 
-	if (acl_is_name(name)) {
+	if (err) {
+		/* refused */
+	} else if (acl_is_name(name)) {
 		err = acl_get(node_of(ino), name, &acl);
 		value = buf_bytes(&acl);
 	} else {
@@ -81,10 +84,22 @@ void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	buf_fini(&acl);
 }
 
+/* 0 if the xattr may be changed. */
+static int check_change(struct node *n, const char *name)
+{
+	int err = 0;
+
+	if (acl_is_name(name))
+		err = permit_owner(n);
+	else if (strncmp(name, "user.", 5) == 0)
+		err = permit(n, PERMIT_WRITE);
+	return err ? err : tree_check_writable(n, NULL);
+}
+
 void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
 	struct changes c = {0};
-	const int err = tree_check_writable(node_of(ino), NULL);
+	const int err = check_change(node_of(ino), name);
 
 	if (err)
 		reply_err(req, err);
@@ -113,7 +128,7 @@ void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct changes c = {0};
-	const int err = tree_check_writable(node_of(ino), NULL);
+	const int err = check_change(node_of(ino), name);
 
 	if (err)
 		reply_err(req, err);
