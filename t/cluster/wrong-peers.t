@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Strangers at a cluster's addresses are closed, with a line each minute at most: garbage, half-open connections, wrong keys, another
-# cluster's key, and a mount that asks for what only the master asks.  The cluster goes on.
+# cluster's key, another version, the incarnation of another process at this address, the id of a server, and a mount that asks for
+# what only the master asks.  The cluster goes on.
 # shellcheck source=t/lib/cluster.sh
 . "${SRC:-.}/t/lib/cluster.sh" || exit 1
 LIMIT=300
@@ -65,6 +66,12 @@ for name in "server1", "server2", "server3":
         ok(any(k == TABLETS_ANSWER and field(1, 1) in body for k, body in got), "%s refuses %s of a mount: %r" % (name, what, got))
     got = tls_session(":".join(address[name]), c + "/keys", hello(), request(TABLETS, 1, field(1, 16), token, field(63, 1)))
     ok([k for k, _ in got] == [HELLO], "%s closes the connection of a mount that gives itself a term: %r" % (name, got))
+    # A client that wants a former process at this address sends the incarnation that it knows.
+    for wrong, why, what in ((hello(field(3, 999)), b"it wants server 999", "another process at its address"),
+                             (hello(version=99), b"it speaks version 99", "another version"),
+                             (hello(client=1), b"its id 1 is one of a server", "a mount with the id of a server")):
+        got = tls_session(":".join(address[name]), c + "/keys", wrong, request(TABLETS, 1, field(1, 17), token))
+        ok([k for k, _ in got] == [HELLO] and why in got[0][1], "%s closes the connection of %s: %r" % (name, what, got))
 PY
 for name in server1 master1; do
 	ok "$name logs a line for each peer and minute" [ "$(grep -c 'connected\|refused\|key' "$C/$name.log")" -lt 40 ]
