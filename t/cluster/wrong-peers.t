@@ -61,10 +61,10 @@ for name in "server1", "master1":
 # A mount's key, and requests that are the master's or another server's: without a term, and with one.
 token = field(6, field(1, CLIENT))
 for name in "server1", "server2", "server3":
-    for method, what in (16, "UNLOAD"), (17, "LIST"), (22, "BURY"), (11, "UNBLOCK_WRITES"):
+    for method, what in (16, "LOAD"), (17, "UNLOAD"), (22, "BURY"), (12, "UNBLOCK_WRITES"):
         got = tls_session(":".join(address[name]), c + "/keys", hello(), request(TABLETS, 1, field(1, method), token))
         ok(any(k == TABLETS_ANSWER and field(1, 1) in body for k, body in got), "%s refuses %s of a mount: %r" % (name, what, got))
-    got = tls_session(":".join(address[name]), c + "/keys", hello(), request(TABLETS, 1, field(1, 16), token, field(63, 1)))
+    got = tls_session(":".join(address[name]), c + "/keys", hello(), request(TABLETS, 1, field(1, 17), token, field(63, 1)))
     ok([k for k, _ in got] == [HELLO], "%s closes the connection of a mount that gives itself a term: %r" % (name, got))
     # A client that wants a former process at this address sends the incarnation that it knows.
     for wrong, why, what in ((hello(field(3, 999)), b"it wants server 999", "another process at its address"),
