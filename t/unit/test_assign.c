@@ -359,6 +359,7 @@ static void late_split(void **state)
 /* An UNLOAD that was sent before a split or a merge ends the service of no tablet, and no row loses its server. */
 static void late_unloads(void **state)
 {
+	static const struct tablet_service_ops ops = {.call = metadata_call};
 	struct ts_assigned before, upper;
 	unsigned from = owner(tfs_table_id(table), row_name(45), &before);
 
@@ -369,6 +370,17 @@ static void late_unloads(void **state)
 	/* No tablet of the server has the first row. */
 	assert_int_equal(master_move(c.master, before.table, tfs_str(row_name(40)), c.servers[(from + 1) % 3].incarnation), 0);
 	assert_int_equal(control(from, TS_UNLOAD, &before), -TABLET_TAKEN);
+	read_all();
+	/* A LOAD from before the split, whose row is that of the upper part, does not serve the rows of the lower one. */
+	metadata.service.ops = &ops;
+	server_set_metadata(c.servers[from].server, &metadata.service);
+	assert_int_equal(tfs_flush(table), 0);
+	metadata.how = LOSES_REQUESTS; /* its release does not arrive */
+	assert_int_equal(control(from, TS_UNLOAD, &upper), -ETIMEDOUT);
+	metadata.how = ANSWERS;
+	assert_int_equal(control(from, TS_LOAD, &before), -TABLET_TAKEN);
+	assert_int_equal(control(from, TS_LOAD, &upper), 0);
+	assert_int_equal(owner(tfs_table_id(table), row_name(45), &upper), from);
 	read_all();
 	assert_int_equal(master_move(c.master, before.table, tfs_str(row_name(40)), c.servers[from].incarnation), 0);
 	assert_int_equal(tfs_merge(table, tfs_str(row_name(40))), 0);

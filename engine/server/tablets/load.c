@@ -69,6 +69,9 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	if (err == -EBADMSG)
 		why_set(l->why, "%s: METADATA: table id %u, row %s: its merge column does not have the tablet below it",
 			l->s->o.data_dir, m->table, Q(t->begin));
+	/* A late request, from before a split: the row's begin may be too low (split.c), but not too high. */
+	if (!err && bytes_cmp(buf_bytes(&m->begin), t->begin) > 0)
+		err = -TABLET_TAKEN;
 	if (!err)
 		err = buf_set(&m->begin, t->begin.p, t->begin.n);
 	if (!err)
