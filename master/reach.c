@@ -5,7 +5,7 @@
  * client can use.
  *
  *	1 Every PERIOD_US the master asks each registered server (TS_REACH).
- *	2 If a server does not answer, the master has the others ask it.
+ *	2 If a server does not answer, the master asks the other servers whether they reach it.
  *	3 If in ROUNDS rounds in a row neither the master nor at least half of the other servers
  *	  have reached the server, the master removes its file servers/N and makes the note
  *	  removed/N, in one multi-operation.
@@ -13,7 +13,7 @@
  * each master takes the server for dead only one session timeout after it has first seen
  * the note.  The collector removes the note with the server's log.
  *
- * A server that the master does not reach either has no vote, but counts as one of the others.
+ * The half is counted of all other servers.  Only those that the master reaches are asked.
  * A lone server is never removed, because no other process could serve its tablets.
  *
  * Rejected: a time since which the server is not reached.  After the lock service or the

@@ -371,7 +371,7 @@ static void late_unloads(void **state)
 	assert_int_equal(master_move(c.master, before.table, tfs_str(row_name(40)), c.servers[(from + 1) % 3].incarnation), 0);
 	assert_int_equal(control(from, TS_UNLOAD, &before), -TABLET_TAKEN);
 	read_all();
-	/* A LOAD from before the split, whose row is that of the upper part, does not serve the rows of the lower one. */
+	/* The upper part has the row of the tablet before the split.  A late LOAD of that tablet is refused. */
 	metadata.service.ops = &ops;
 	server_set_metadata(c.servers[from].server, &metadata.service);
 	assert_int_equal(tfs_flush(table), 0);
