@@ -144,7 +144,6 @@ static int schema_dir_rename(struct renaming *m)
 	if (m->newdir != m->source->parent)
 		return refuse(-EPERM, m->newdir, m->newname, "families and groups stay in their table");
 	e.op = m->source->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_RENAME : TFS_SCHEMA_GROUP_RENAME;
-	m->c->entries_first = true;
 	return fs_schema_edit(m->source, &e, m->c);
 }
 

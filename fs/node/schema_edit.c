@@ -185,7 +185,11 @@ void fs_schema_changed(struct node *n, const struct tfs_schema *before, struct c
 	}
 	changes_access(c, table, names);
 	notify_table_later(table, names);
-	if (names && n != table) /* during chmod the kernel holds the table's lock */
+	/*
+	 * A MKDIR of the old name may be on its way to the kernel, which knows no inode of it yet: only its name can
+	 * be dropped.  During chmod the kernel holds the table's lock.
+	 */
+	if ((names || c->entry_count) && n != table)
 		c->entries_first = true;
 }
 
