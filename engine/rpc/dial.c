@@ -66,6 +66,10 @@ static int connect_network(struct dial *d, struct dialled *out, char **why)
 		if (err)
 			why_set(why, "%s: %s:%s: %s", d->name, a->host, a->port, strerror(-err));
 	}
+	if (!err) { /* after an address that failed */
+		free(*why);
+		*why = NULL;
+	}
 	out->tls = d->tls;
 	return err;
 }

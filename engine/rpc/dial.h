@@ -41,8 +41,8 @@ struct dialled {
 };
 /*
  * Connects.  -ENOENT, -ECONNREFUSED: no process serves the source; -EACCES, -EPERM: it refuses
- * this user, or is neither root nor the owner of the store.  *why: one line, or unchanged; the
- * caller frees it.
+ * this user, or is neither root nor the owner of the store.  *why: one line if it fails, or
+ * unchanged; the caller frees it.
  */
 int dial_connect(struct dial *d, struct dialled *out, char **why) TFS_MUST;
 /* How long the server's HELLO may take; timeout_us: that of calls. */

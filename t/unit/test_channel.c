@@ -3,12 +3,13 @@
  * Channels over a Unix socket, and a listener.  Requests of all sizes are answered.  Other clients
  * are told of a change before its answer is sent.  A request that was sent ahead is served before its
  * answer is asked for.  A client connects again when its server has ended.  A long answer does not
- * delay a short one.
+ * delay a short one.  An address that fails leaves no reason if another one answers.
  */
 #include "engine/rpc/conn.h"
 #include "engine/rpc/events.h"
 #include "t/unit/wire_lib.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -225,6 +226,33 @@ static void pieces_count_as_a_whole(void **state)
 	close(fd[1]);
 }
 
+/* The reason of the first address is not the caller's if the second one answers. */
+static void an_address_fails_before_another(void **state)
+{
+	struct sockaddr_in at;
+	socklen_t at_n = sizeof(at);
+	struct store_source source;
+	struct dialled to = {.fd = -1};
+	struct dial *d;
+	char text[80], *why = NULL;
+	const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(listen(fd, 1), 0); /* the kernel chooses the port */
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &at_n), 0);
+	snprintf(text, sizeof(text), "tcp://127.0.0.1:1,127.0.0.1:%u", ntohs(at.sin_port));
+	assert_int_equal(store_source_parse(text, &source, &why), 0);
+	assert_int_equal(dial_new(&source, &(struct dial_options){.ssh = "", .keys = ""}, &d, &why), 0);
+	assert_int_equal(dial_connect(d, &to, &why), 0);
+	assert_null(why);
+	close(to.fd);
+	close(fd);
+	assert_true(dial_connect(d, &to, &why) < 0);
+	assert_non_null(why);
+	free(why);
+	dial_free(d);
+	store_source_fini(&source);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, test_dir_setup, test_dir_teardown)
@@ -233,6 +261,7 @@ int main(void)
 		T(later),
 		T(short_before_long),
 		T(pieces_count_as_a_whole),
+		T(an_address_fails_before_another),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
