@@ -262,7 +262,8 @@ from lib import *
 import multiprocessing, random
 N = 150
 def beside(first, meanwhile, after):
-    """first(i) in another process beside meanwhile(); then after(i), for each i."""
+    """first(i) in another process beside meanwhile(); then after(i, waited), for each i.
+    waited: meanwhile() took so long that it may have returned before the old name was dropped (notify.h)."""
     go, done = multiprocessing.Semaphore(0), multiprocessing.Semaphore(0)
     def other():
         for i in range(N):
@@ -276,9 +277,11 @@ def beside(first, meanwhile, after):
         until = time.monotonic() + random.random() * 0.001
         while time.monotonic() < until:
             pass
+        begin = time.monotonic()
         meanwhile()
+        waited = time.monotonic() - begin > 0.4
         done.acquire()
-        after(i)
+        after(i, waited)
     p.join()
 def make(i):
     os.mkdir("made/r%d/A" % i)
@@ -286,8 +289,8 @@ os.mkdir("made"); os.mkdir("made/.families/A"); os.mkdir("made/.families/other")
 stale, listed, stuck = [], [], []
 for i in range(N):
     os.mkdir("made/r%d" % i)
-def look(i):
-    if os.path.exists("made/r%d/A" % i):
+def look(i, waited):
+    if not waited and os.path.exists("made/r%d/A" % i):
         stale.append(i)
     if os.listdir("made/r%d" % i) not in ([], ["B"]):
         listed.append(i)
@@ -296,8 +299,8 @@ beside(make, lambda: os.rename("made/.families/A", "made/.families/B"), look)
 same((stale, listed), ([], []), "the old name is nowhere in a row that it was made in at that moment")
 for i in range(N):
     errno_of(os.rmdir, "made/r%d/A" % i)
-def remove(i):
-    if os.path.exists("made/r%d/A" % i):
+def remove(i, waited):
+    if not waited and os.path.exists("made/r%d/A" % i):
         stale.append(i)
     if errno_of(os.rmdir, "made/r%d" % i) != "0":
         stuck.append(i)

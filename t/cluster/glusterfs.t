@@ -36,6 +36,7 @@ ok "three servers serve" all_serve
 for n in 2 3; do
 	is "$(grep -c "$W/mount$n: safe; the other side of the probe was the server at" "$C/server$n.log")" 1 "server $n was probed with another one"
 done
+ok "the master, which began before any server, has probed with one" wait_for "its line" grep -q "safe; the other side of the probe was" "$C/master1.log"
 is "$(find "$C/data" -maxdepth 1 -name 'probe-*')" "" "no file of a probe is left"
 for name in "$SERVER" "$BUILD/tabletfs-master"; do
 	t "$name" -f -o "listen=127.0.0.1:$(free_port),keys=$C/local.cluster.keys" "zk://$z/local" "$W/default" >"$W/default.out" 2>&1
