@@ -4,6 +4,7 @@
 # stuck.  SIGHUP reads the settings again.  Both serve /metrics and /status over HTTP.  The mount's metrics have the number of the server.
 # shellcheck source=t/lib/cluster.sh
 . "${SRC:-.}/t/lib/cluster.sh" || exit 1
+[ -z "${SANITIZED:-}" ] || skip_all "sanitizers want to be loaded first"
 LIMIT=900
 read -r -a cc <<<"${CC:-cc}"
 "${cc[@]}" -shared -fPIC -O1 -o "$W/hang_sync.so" "$SRC/t/lib/hang_sync.c" || cannot_run "hang_sync.c does not compile"
