@@ -8,8 +8,10 @@
  * mount, where control files change without a notification and cells never
  * change.
  *
- * libfuse 3.14 does not inform the kernel that directory operations may run in
- * parallel; the reply to INIT is patched when it is sent (bit 18 of its flags).
+ * libfuse 3.14 does not inform the kernel of two flags, so the reply to INIT is
+ * patched when it is sent.  Directory operations may run in parallel.  And the daemon
+ * removes the setuid and setgid bits of a file: no file has any.  Otherwise the kernel
+ * would ask for the mode of a file before each chown.
  */
 #include "fs/session.h"
 
@@ -33,7 +35,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PARALLEL_DIROPS (1u << 18)
+#define INIT_FLAGS (FUSE_PARALLEL_DIROPS | FUSE_HANDLE_KILLPRIV)
 #define INIT_FLAGS_AT 12 /* in struct fuse_init_out */
 
 static atomic_bool init_answered;
@@ -48,7 +50,7 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userda
 		uint32_t flags;
 
 		memcpy(&flags, (char *)iov[1].iov_base + INIT_FLAGS_AT, 4);
-		flags |= PARALLEL_DIROPS;
+		flags |= INIT_FLAGS;
 		memcpy((char *)iov[1].iov_base + INIT_FLAGS_AT, &flags, 4);
 	}
 	return writev(fd, iov, count);
