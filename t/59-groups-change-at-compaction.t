@@ -77,8 +77,9 @@ ok(snappy < none * 0.95 and lz4 < none * 0.95 and snappy != lz4, "snappy and lz4
 weak, strong = size_with(compression="zstd", level=1), size_with(level=19)
 ok(strong < weak < lz4, "zstd less, a higher level less again: %d, %d" % (weak, strong))
 coarse = size_with(level=3, block_size="4M")
+finest = size_with(block_size="1K")
 fine = size_with(block_size="4K")
-ok(coarse < fine, "larger blocks less: %d, %d" % (coarse, fine))
+ok(coarse < fine <= finest, "larger blocks less: %d, %d, %d" % (coarse, fine, finest))
 bare = size_with(bloom_bits=0)
 ok(bare < fine, "a file without filters is smaller: %d, %d" % (fine, bare))
 size_with(block_size="64K", bloom_bits=10)
@@ -87,7 +88,7 @@ ok(dictionary < lz4, "zstd-dict: %d" % dictionary)
 same([slurp("%s/r%03d/large/q" % (T, i)) == text(1000 + i, 20000) for i in range(ROWS)], [True] * ROWS, "and all of it is read as it was written")
 
 before = slurp(T + "/.schema")
-for path, value, why in (("level", "0", "level"), ("level", "20", "level"), ("level", "x", "level"), ("block_size", "4095", "block_size"),
+for path, value, why in (("level", "0", "level"), ("level", "20", "level"), ("level", "x", "level"), ("block_size", "1023", "block_size"),
                          ("block_size", "5M", "block_size"), ("bloom_bits", "21", "bloom_bits"), ("compression", "zstd_dict", "compression"),
                          ("in_memory", "1", "in_memory")):
     fd = os.open(T + "/.groups/big/" + path, os.O_WRONLY)

@@ -40,8 +40,8 @@ const struct attribute family_attributes[] = {
 const struct attribute group_attributes[] = {
 	{"compression", VALUE_CODEC, OF(tfs_group, compression), .op = TFS_SCHEMA_GROUP_COMPRESSION},
 	{"level", VALUE_NUMBER, OF(tfs_group, level), 1, 19, "level is a number from 1 to 19", TFS_SCHEMA_GROUP_LEVEL},
-	{"block_size", VALUE_SIZE, OF(tfs_group, block_size), 4 << 10, 4 << 20, "block_size is a size from 4K to 4M",
-		TFS_SCHEMA_GROUP_BLOCK_SIZE},
+	{"block_size", VALUE_SIZE, OF(tfs_group, block_size), SCHEMA_BLOCK_LEAST, SCHEMA_BLOCK_MOST,
+		"block_size is a size from 1K to 4M", TFS_SCHEMA_GROUP_BLOCK_SIZE},
 	{"bloom_bits", VALUE_NUMBER, OF(tfs_group, bloom_bits), 0, 20, "bloom_bits is a number from 0 to 20",
 		TFS_SCHEMA_GROUP_BLOOM_BITS},
 	{"in_memory", VALUE_BOOLEAN, OF(tfs_group, in_memory), .wanted = "in_memory is true or false",

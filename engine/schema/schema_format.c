@@ -203,7 +203,7 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 		!get_be32(r, &block) || !get_u8(r, &bloom) || !get_u8(r, &in_memory))
 		return false;
 	if (id <= *last || id >= s->next_group || (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0) || !sst_is_codec(codec) ||
-		level < 1 || level > 19 || bloom > 20 || in_memory > 1 || block < 4 * 1024 || block > 4 * 1024 * 1024)
+		level < 1 || level > 19 || bloom > 20 || in_memory > 1 || block < SCHEMA_BLOCK_LEAST || block > SCHEMA_BLOCK_MOST)
 		return false;
 	*last = id;
 	err = draft_group(s, name, id, &g, &reason);

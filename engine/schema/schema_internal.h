@@ -14,9 +14,11 @@
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
 #define SCHEMA_SPLITS_MAX 1000u
-#define SCHEMA_GC_MAX 1024             /* bytes of a GC rule */
-#define SCHEMA_ACL_MAX 4096            /* bytes */
-#define SCHEMA_SALT_MAX 255            /* a salt of N makes N ranges; the last one ends at the byte N */
+#define SCHEMA_GC_MAX 1024            /* bytes of a GC rule */
+#define SCHEMA_ACL_MAX 4096           /* bytes */
+#define SCHEMA_SALT_MAX 255           /* a salt of N makes N ranges; the last one ends at the byte N */
+#define SCHEMA_BLOCK_LEAST (1u << 10) /* bytes */
+#define SCHEMA_BLOCK_MOST (4u << 20)
 #define SCHEMA_LEVEL 3                 /* the default, also of codecs without levels */
 #define SCHEMA_DEFAULT_GROUP "default" /* its id is 0 */
 

@@ -331,7 +331,7 @@ static void test_refusals(void **state)
 	refused("groups = ( { name = \"h\"; },\n { name = \"g\"; level = 4; compression = \"lz4\"; } );", 2, "only zstd");
 	refused("groups = ( { name = \"g\"; bloom_bits = 21; } );", 1, "bloom_bits");
 	refused("groups = ( { name = \"g\"; bloom_bits = -1; } );", 1, "bloom_bits");
-	refused("groups = ( { name = \"g\"; block_size = \"4095\"; } );", 1, "block_size");
+	refused("groups = ( { name = \"g\"; block_size = \"1023\"; } );", 1, "block_size");
 	refused("groups = ( { name = \"g\"; block_size = \"5M\"; } );", 1, "block_size");
 	refused("groups = ( { name = \"g\"; block_size = \"64KB\"; } );", 1, "block_size");
 	refused("groups = ( { name = \"g\"; block_size = \"K\"; } );", 1, "block_size");
@@ -547,6 +547,8 @@ static void test_edits(void **state)
 	assert_string_equal(family(s, "anchor")->gc, "");
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_TYPE, .name = "anchor", .value = "counter"});
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GROUP, .name = "anchor", .value = "pages\n"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_BLOCK_SIZE, .name = "pages", .value = "1K"});
+	assert_int_equal(group(s, "pages")->block_size, 1 << 10);
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_BLOCK_SIZE, .name = "pages", .value = "1m"});
 	assert_int_equal(group(s, "pages")->block_size, 1 << 20);
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_COMPRESSION, .name = "pages", .value = "lz4"});
