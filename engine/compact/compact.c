@@ -52,7 +52,7 @@ static bool compact_only_rules_unknown(const struct file_set *in, const struct s
 	for (unsigned i = 0; i < in->n; i++) {
 		struct vfile *f = in->v[i];
 
-		if (f->meta.tombstones || f->clip || (!vfile_empty(f) && vfile_misplaced(f, s)))
+		if (f->meta.tombstones || f->clip || compact_misplaced(f, s))
 			return false;
 		for (unsigned k = 0; k < i; k++)
 			if (in->v[k]->meta.group == f->meta.group)

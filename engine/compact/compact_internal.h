@@ -70,6 +70,11 @@ static inline const struct store_group *run_group(const struct run_params *p, ui
 
 	return store_schema_group(p->rules.schema, p->one_group ? p->group : f ? f->group : 0);
 }
+/* Returns true for the codecs that flushes replace by lz4. */
+static inline bool codec_is_slow(enum sst_codec codec)
+{
+	return codec == SST_ZSTD || codec == SST_ZSTD_DICT;
+}
 /* Returns true if the entry is written. */
 static inline bool run_writes(const struct run_params *p, struct tfs_bytes key)
 {
@@ -123,6 +128,8 @@ int64_t compact_major_after(uint32_t table, struct tfs_bytes begin, uint64_t wit
 int64_t compact_major_late(
 	const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t collect, int64_t after_us);
 
+/* Returns true if the file has families that do not belong to it now, or is as a flush wrote it while its group has a slow codec. */
+bool compact_misplaced(struct vfile *f, const struct store_schema *s);
 /* Returns true if the rules under which the file was written are unknown and it was not read since.  It may have cells that the current rules hide. */
 bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s);
 

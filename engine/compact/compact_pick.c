@@ -30,6 +30,7 @@
  * quarter of that half and depends on a hash of the tablet's first row, so that
  * tablets made together are not due together.  The other half is for flushing
  * memtables and log (engine/server/storage/logs.c) and for the queue of compactions.
+ * At the same time a file of a flush that was never merged gets the codec of its group.
  *
  * Rejected: levels with key ranges.  Tablets are small (128 MiB), so a
  * level would have few files.
@@ -166,6 +167,13 @@ bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s)
 	return !f->schema && !vfile_empty(f) && atomic_load(&f->checked_generation) != s->generation + 1 && counts_versions(s);
 }
 
+bool compact_misplaced(struct vfile *f, const struct store_schema *s)
+{
+	return !vfile_empty(f) &&
+		(vfile_misplaced(f, s) ||
+			(codec_is_slow(store_schema_group(s, f->meta.group)->sst.codec) && vfile_codec(f) == SST_LZ4));
+}
+
 int64_t compact_major_after(uint32_t table, struct tfs_bytes begin, uint64_t within_us)
 {
 	int64_t half = (int64_t)(within_us / 2);
@@ -227,7 +235,7 @@ int64_t compact_major_late(
 	for (unsigned i = 0; i < s->family_count && !stale; i++)
 		stale = gc_has_age(s->families[i].rule) && rule_has_expired(s->families[i].rule, oldest, collect - TABLET_SKEW_US);
 	for (unsigned i = 0; i < v->file_count && !stale; i++) /* last: it may read their properties */
-		stale = !vfile_empty(v->files[i]) && vfile_misplaced(v->files[i], s);
+		stale = compact_misplaced(v->files[i], s);
 	return stale || tombstones ? late : -1;
 }
 

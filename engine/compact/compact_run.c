@@ -90,10 +90,13 @@ static void output_fini(struct output *o)
 }
 
 /*
+ * A flush compresses with lz4 where the group has zstd.  Writers may wait for it, and
+ * most of its files are merged soon.  A file that is not is rewritten by a major
+ * compaction (compact_misplaced).
+ *
  * The files of a major compaction stay longest and are read most, and no
- * writer waits for them.  So it uses a higher compression level than flushes
- * and merges, and only it trains a dictionary, which would double the time of
- * a flush.
+ * writer waits for them.  So it uses a higher compression level than merges, and
+ * only it trains a dictionary, which would double the time of a merge.
  */
 static int major_level(int level)
 {
@@ -133,6 +136,8 @@ static int output_open(struct run *r, uint16_t group, struct output **out)
 	options = g->sst;
 	if (p->rules.major)
 		options.level = major_level(options.level);
+	if (!p->in && codec_is_slow(options.codec))
+		options.codec = SST_LZ4;
 	options.no_dictionary = !p->rules.major;
 	options.sample = samples_of(&r->samples, group);
 	err = sst_new(env->cache, path, o->in_memory, &o->in_use);

@@ -154,6 +154,18 @@ bool vfile_misplaced(struct vfile *f, const struct store_schema *s)
 	return false;
 }
 
+int vfile_codec(struct vfile *f)
+{
+	unsigned codec = atomic_load(&f->codec);
+	struct sst_layout l;
+
+	if (!codec && sst_layout(f->sst, &l) == 0) {
+		codec = 1 + (unsigned)l.codec;
+		atomic_store(&f->codec, codec);
+	}
+	return (int)codec - 1;
+}
+
 uint64_t file_part_share(const struct file_part *p, uint64_t x)
 {
 	return usage_below(x, p->to, p->whole) - usage_below(x, p->from, p->whole);

@@ -79,5 +79,7 @@ void vfile_entries(struct vfile *f, uint64_t *cells, uint64_t *tombstones);
  * another group now; false if it cannot be read.
  */
 bool vfile_misplaced(struct vfile *f, const struct store_schema *s);
+/* Returns the codec with which the file was written (enum sst_codec), or -1 if it cannot be read.  Opens the file on first use. */
+int vfile_codec(struct vfile *f);
 
 #endif

@@ -69,6 +69,7 @@ struct vfile {
 	struct buf first, after;          /* encoded: at or below the first key of the tablet's rows, and above the last */
 	bool busy;                        /* under the tablet's lock: it is input of a compaction */
 	struct file_usage *_Atomic usage; /* read on first use */
+	_Atomic unsigned codec;           /* 1 + that of its blocks; 0: not read yet (vfile_codec) */
 	/*
 	 * Monotonic.  A background compaction failed to read the file, so the
 	 * next ones skip it until then.  UINT64_MAX: damaged.

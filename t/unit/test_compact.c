@@ -490,6 +490,55 @@ static void test_wants_major(void **state)
 	end(&l);
 }
 
+/* A flush compresses with lz4 where the group has zstd.  A merge does not; a file that is not merged is rewritten in its time. */
+static void test_flush_compresses_fast(void **state)
+{
+	static const int64_t day = INT64_C(86400) * 1000000, half = INT64_C(43200) * 1000000;
+	static const enum sst_codec slow[] = {SST_ZSTD, SST_ZSTD_DICT}, as_set[] = {SST_NONE, SST_SNAPPY, SST_LZ4};
+	static struct lib l;
+	const struct view *v;
+	int64_t now;
+
+	for (unsigned i = 0; i < sizeof(as_set) / sizeof(*as_set); i++) {
+		start(&l, 1);
+		l.schema->groups[0].sst.codec = as_set[i];
+		LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("v")));
+		LIB(tablet_flush(l.t));
+		now = clock_now(l.clock);
+		assert_int_equal(vfile_codec(l.t->view->files[0]), as_set[i]);
+		assert_int_equal(compact_major_late(l.t->view, l.schema, now - day, now, now, half), -1);
+		end(&l);
+	}
+	for (unsigned i = 0; i < sizeof(slow) / sizeof(*slow); i++) {
+		start(&l, 1);
+		l.schema->groups[0].sst.codec = slow[i];
+		l.schema->groups[0].sst.level = 3;
+		LIB(lib_put(&l, "r", 1, "q", 1, tfs_str("v")));
+		LIB(tablet_flush(l.t));
+		now = clock_now(l.clock);
+		v = l.t->view;
+		assert_int_equal(vfile_codec(v->files[0]), SST_LZ4);
+		assert_int_equal(compact_major_late(v, l.schema, now, now, now, half), -1);
+		assert_true(compact_major_late(v, l.schema, now - day, now, now, half) >= 0);
+		LIB(compact_major(l.t, true)); /* writes it, although it drops nothing */
+		v = l.t->view;
+		assert_int_equal(v->file_count, 1);
+		assert_int_equal(vfile_codec(v->files[0]), slow[i]);
+		assert_int_equal(compact_major_late(v, l.schema, now - day, now, now, half), -1);
+		for (int ts = 2; ts < 6; ts++) {
+			bool did;
+
+			LIB(lib_put(&l, "r", 1, "q", ts, tfs_str("v")));
+			LIB(tablet_flush(l.t));
+			LIB(tablet_compact_step(l.t, &did));
+			v = l.t->view;
+			assert_int_equal(vfile_codec(v->files[0]), did ? slow[i] : SST_LZ4);
+		}
+		assert_true(v->file_count < 5);
+		end(&l);
+	}
+}
+
 /* ---- during a major compaction ---- */
 
 static struct lib *beside;
@@ -691,6 +740,7 @@ int main(void)
 		cmocka_unit_test(test_rules_change_under_a_delete),
 		cmocka_unit_test(test_flushes_and_merges_drop_hidden),
 		cmocka_unit_test(test_wants_major),
+		cmocka_unit_test(test_flush_compresses_fast),
 		cmocka_unit_test(test_merges_beside_a_major_compaction),
 		cmocka_unit_test(test_many_at_once),
 	};
