@@ -21,7 +21,8 @@ seed, count = int(sys.argv[4]), int(sys.argv[5])
 rnd = random.Random(seed)
 ctl = os.environ["TABLETCTL"]
 ROWS, FAMILIES, NAMES = 4, ["f", "g"], 3
-LONG = "long-" + "x" * 300  # a row whose name is split
+LONG = "long-" + "x" * 300
+PARTS = LONG[:254] + "%/" + LONG[254:]  # its name in the mount
 
 
 def read(path):
@@ -93,8 +94,8 @@ class Change:
 
     def __init__(self, w):
         self.here, self.there = sides[w], sides[1 - w]
-        self.row = LONG[:200] + "/" + LONG[200:] if rnd.random() < .1 else "r%d" % rnd.randrange(ROWS)
-        self.row = "r%d" % rnd.randrange(ROWS)
+        self.key = LONG if rnd.random() < .1 else "r%d" % rnd.randrange(ROWS)
+        self.row = PARTS if self.key == LONG else self.key
         self.family = rnd.choice(FAMILIES)
         self.dir = "t/%s/%s" % (self.row, self.family)
         self.name = "%s/q%d" % (self.dir, rnd.randrange(NAMES))
@@ -211,8 +212,7 @@ class Change:
 
     def library(self):
         """Neither mount."""
-        subprocess.run([ctl, "put", data + "/t", self.row, self.name.split("/")[2] + ":" + self.name.split("/")[3],
-                        self.bytes.decode()], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([ctl, "put", data + "/t", self.key, ":".join(self.name.split("/")[-2:]), self.bytes.decode()], check=True, stdout=subprocess.DEVNULL)
         self.at_once = lambda: all(read(os.path.join(m, self.name)) == self.bytes for m in sides)
 
 
