@@ -36,40 +36,6 @@
 
 #define PATIENCE_US 10000000u /* for the lock service */
 
-/* Writes a new file of keys as a whole, so that a crash leaves none or all of it.  One that exists stays. */
-static int write_keys(const char *path, struct tfs_bytes text, char **why)
-{
-	struct file *f = NULL;
-	char *new = NULL;
-	int err;
-
-	if (access(path, F_OK) == 0)
-		return 0;
-	if (asprintf(&new, "%s.new", path) < 0)
-		return -ENOMEM;
-	err = file_unlink(new);
-	err = err == -ENOENT ? 0 : err;
-	if (!err)
-		err = file_open(new, FILE_CREATE, &f);
-	if (!err)
-		err = file_pwrite(f, text.p, text.n, 0);
-	if (!err)
-		err = file_sync(f);
-	file_close(f);
-	if (!err) {
-		err = file_link(new, path);
-		err = err == -EEXIST ? 0 : err;
-	}
-	if (!err)
-		err = file_unlink(new);
-	if (!err)
-		err = file_sync_parent(path);
-	if (err)
-		why_set(why, "%s: %s", path, error_text(err));
-	free(new);
-	return err;
-}
-
 /* The servers' file has the cluster's key and, behind it, the mounts'. */
 static int make_keys(const char *dir, const char *cluster, char **path, char **why)
 {
@@ -89,7 +55,7 @@ static int make_keys(const char *dir, const char *cluster, char **path, char **w
 	if (!err)
 		err = buf_append_bytes(&own, buf_bytes(&mount));
 	if (!err)
-		err = write_keys(*path, buf_bytes(&own), why);
+		err = keys_write_new(*path, buf_bytes(&own), why);
 	/* An earlier call may have written another key. */
 	own.n = 0;
 	if (!err)
@@ -101,7 +67,7 @@ static int make_keys(const char *dir, const char *cluster, char **path, char **w
 		both = buf_bytes(&own);
 		end = both.n ? memchr(both.p, '\n', both.n) : NULL;
 		if (end && (size_t)(end + 1 - both.p) < both.n)
-			err = write_keys(mounts, tfs_bytes_of(end + 1, both.n - (size_t)(end + 1 - both.p)), why);
+			err = keys_write_new(mounts, tfs_bytes_of(end + 1, both.n - (size_t)(end + 1 - both.p)), why);
 	}
 	buf_fini(&own);
 	buf_fini(&mount);

@@ -18,7 +18,7 @@ chdir($ENV{BUILD} // '.') or die;
 # ---- the places, from the sources ----
 my %place; # "FILE:LINE KIND" => a line for each program that noticed
 for my $file (split ' ', `cd '$src' && find engine master fs -name '*.[ch]' -o -name '*.cc'`) {
-	next if $file =~ m{^engine/(?:tool|base)/};
+	next if $file =~ m{^engine/(?:tool|base|probe)/}; # the files of a probe are no data
 	open my $f, '<', "$src/$file" or die "$file: $!";
 	while (<$f>) {
 		next if m{^\s*\*|^/\*};

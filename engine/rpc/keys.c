@@ -10,7 +10,9 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct keys {
 	_Atomic unsigned refs;
@@ -307,5 +309,38 @@ int keys_new_line(const char *name, const char *role, const char *options, struc
 	if (!err)
 		err = buf_printf(out, "%s%s\n", *options ? " " : "", options);
 	explicit_bzero(secret, sizeof(secret));
+	return err;
+}
+
+int keys_write_new(const char *path, struct tfs_bytes text, char **why)
+{
+	struct file *f = NULL;
+	char *new = NULL;
+	int err;
+
+	if (access(path, F_OK) == 0)
+		return 0;
+	if (asprintf(&new, "%s.new", path) < 0)
+		return -ENOMEM;
+	err = file_unlink(new);
+	err = err == -ENOENT ? 0 : err;
+	if (!err)
+		err = file_open(new, FILE_CREATE, &f);
+	if (!err)
+		err = file_pwrite(f, text.p, text.n, 0);
+	if (!err)
+		err = file_sync(f);
+	file_close(f);
+	if (!err) {
+		err = file_link(new, path);
+		err = err == -EEXIST ? 0 : err;
+	}
+	if (!err)
+		err = file_unlink(new);
+	if (!err)
+		err = file_sync_parent(path);
+	if (err)
+		why_set(why, "%s: %s", path, error_text(err));
+	free(new);
 	return err;
 }

@@ -61,5 +61,10 @@ const struct key *keys_find(const struct keys *k, struct tfs_bytes name);
 
 /* Appends the line of a key with a new random secret.  options: "" or its options. */
 int keys_new_line(const char *name, const char *role, const char *options, struct buf *out) TFS_MUST;
+/*
+ * Writes a new file of keys, which a crash leaves whole or not at all.  One that exists stays.  *why: one line; the caller
+ * frees it.  Steps: 1 write path.new, 2 sync it, 3 link it to path, 4 unlink path.new, 5 sync the directory.
+ */
+int keys_write_new(const char *path, struct tfs_bytes text, char **why) TFS_MUST;
 
 #endif

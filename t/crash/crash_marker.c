@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Power loss while a cluster is made of a lock service and a directory
- * (engine/lock/marker.c).
+ * (engine/lock/marker.c), and its file of keys is written (engine/rpc/keys.c).
  *
  * A child makes the cluster in forget mode and dies at its n-th file operation, or
- * at the end.  If the cluster was made, both places have its id.  If not, the next
- * attempt makes it.  Then each sync of the marker is left out in turn, and a death
- * at the end must show it.
+ * at the end.  If the cluster was made, both places have its id, and the keys are there.
+ * If not, the next attempt makes it.  Then each sync of the marker and of the keys is left
+ * out in turn, and a death at the end must show it.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/lock/marker.h"
+#include "engine/rpc/keys.h"
 #include "t/crash/places.h"
 #include "t/lib/file_faults.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -31,7 +33,8 @@ static struct plan {
 	uint64_t crash_at, skip, seed; /* crash_at 0: at the end; skip 0: no sync */
 	unsigned survival;
 } plan;
-static char dir[64], locks_dir[80], data_dir[80];
+static char dir[64], locks_dir[80], data_dir[80], keys_path[80];
+static const char keys_text[] = "cluster cluster 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
 
 static unsigned choose(void *arg, unsigned index, unsigned ways)
 {
@@ -58,9 +61,11 @@ static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, s
 static int make_cluster(uint64_t *id)
 {
 	struct lock_service *locks = NULL;
-	int err = lock_local_open(locks_dir, &locks);
 	char *why = NULL;
+	int err = keys_write_new(keys_path, tfs_str(keys_text), &why);
 
+	if (!err)
+		err = lock_local_open(locks_dir, &locks);
 	if (!err)
 		err = marker_make(locks, data_dir, id, &why);
 	free(why);
@@ -83,14 +88,20 @@ static void child(void)
 	crash();
 }
 
-/* Returns true if both places have the id of the cluster that was made, or another attempt makes one. */
+/* Returns true if both places have the id of the cluster that was made, with its keys, or another attempt makes one. */
 static bool is_good(void)
 {
 	struct lock_service *locks = NULL;
+	struct buf text = {0};
 	char *why = NULL;
 	uint64_t id = 0;
 	int err = sh->id ? 0 : make_cluster(&id);
 
+	if (!err)
+		err = file_read_all(keys_path, sizeof(keys_text), &text);
+	if (!err && !bytes_eq(buf_bytes(&text), tfs_str(keys_text)))
+		err = -EBADMSG;
+	buf_fini(&text);
 	if (!err)
 		err = lock_local_open(locks_dir, &locks);
 	if (!err)
@@ -114,6 +125,7 @@ static bool run(struct plan p)
 		exit(2);
 	snprintf(locks_dir, sizeof(locks_dir), "%s/lock", dir);
 	snprintf(data_dir, sizeof(data_dir), "%s/data", dir);
+	snprintf(keys_path, sizeof(keys_path), "%s/keys", dir);
 	if (file_mkdir(locks_dir) || file_mkdir(data_dir))
 		exit(2);
 	fflush(stdout);
@@ -149,7 +161,7 @@ int main(void)
 		bool good = run((struct plan){.skip = skip, .survival = NOTHING});
 		struct place *p;
 
-		if (!strstr(sh->place_of_sync[skip], "/marker.c"))
+		if (!strstr(sh->place_of_sync[skip], "/marker.c") && !strstr(sh->place_of_sync[skip], "/keys.c"))
 			continue;
 		p = place_of(sh->place_of_sync[skip]);
 		p->tried++;
