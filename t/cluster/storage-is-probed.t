@@ -4,6 +4,7 @@
 # does not start, and says so in one line; the others go on.  A mount's key cannot ask for the steps of the probe.
 # shellcheck source=t/lib/cluster.sh
 . "${SRC:-.}/t/lib/cluster.sh" || exit 1
+[ -z "${SANITIZED:-}" ] || skip_all "sanitizers want to be loaded first"
 LIMIT=900
 has openssl || cannot_run "there is no openssl"
 "${CC:-cc}" -shared -fPIC -O2 -o "$W/flock.so" -x c - <<'C' || cannot_run "there is no C compiler"

@@ -7,13 +7,13 @@
 #include "t/unit/server_lib.h"
 
 static struct {
-	_Atomic bool gone;        /* the lease */
-	_Atomic unsigned lost;    /* calls of the callback */
-	char why[256];            /* of the last one */
-	_Atomic bool gone_at_op;  /* the lease ends at the file operation `op` */
-	_Atomic unsigned op, ops; /* of the log, from when the hook was set */
-	const char *missing;      /* look-ups of this path fail */
-	int64_t clock_offset;
+	_Atomic bool gone;           /* the lease */
+	_Atomic unsigned lost;       /* calls of the callback */
+	char why[256];               /* of the last one */
+	_Atomic bool gone_at_op;     /* the lease ends at the file operation `op` */
+	_Atomic unsigned op, ops;    /* of the log, from when the hook was set */
+	const char *_Atomic missing; /* look-ups of this path fail */
+	_Atomic int64_t clock_offset;
 } fence;
 
 static bool held(void *arg)
@@ -28,15 +28,18 @@ static int64_t clock_offset(void *arg)
 
 static void lost(void *arg, const char *why)
 {
-	fence.lost++;
 	snprintf(fence.why, sizeof(fence.why), "%s", why);
+	fence.lost++;
 }
 
 static int watch_ops(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
+	const char *missing;
+
 	if (fence.gone_at_op && op == fence.op && strstr(path, "/log/"))
 		fence.gone = true;
-	if (fence.missing && op == FILE_OP_LOOK_UP && strstr(path, fence.missing))
+	missing = fence.missing;
+	if (missing && op == FILE_OP_LOOK_UP && strstr(path, missing))
 		return -ENOENT;
 	return 0;
 }
