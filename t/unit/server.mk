@@ -35,7 +35,7 @@ t_unit_test_zombie_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_zombie_LDFLAGS = $(hooked_flags)
 t_unit_test_fence_SOURCES = t/unit/test_fence.c t/unit/server_lib.h t/unit/dir.h
 t_unit_test_fence_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_fence_LDFLAGS = $(hooked_flags)
+t_unit_test_fence_LDFLAGS = $(hooked_flags) -Wl,--wrap=monotonic_us
 check_PROGRAMS += t/unit/test_replay
 t_unit_test_replay_SOURCES = t/unit/test_replay.c t/unit/server_lib.h t/unit/dir.h
 t_unit_test_replay_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)

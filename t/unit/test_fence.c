@@ -335,6 +335,68 @@ static void test_a_wrong_clock_serves_nothing(void **state)
 	rows_are("two");
 }
 
+/* ---- the threads ---- */
+
+#define PERIOD_US 1000000u /* of each check */
+
+static _Thread_local uint64_t read_us; /* the last time that this thread has read */
+static _Atomic uint64_t frozen_us;     /* the threads of the checks read this time; 0: the real one */
+static _Atomic bool freeze, frozen;
+
+uint64_t __real_monotonic_us(void);
+uint64_t __wrap_monotonic_us(void);
+
+uint64_t __wrap_monotonic_us(void)
+{
+	const uint64_t us = frozen_us;
+	char name[16] = "";
+
+	if (us)
+		pthread_getname_np(pthread_self(), name, sizeof(name));
+	read_us = us && strncmp(name, "fence", 5) == 0 ? us : __real_monotonic_us();
+	return read_us;
+}
+
+/* While one look-up of the marker is under way, the other checks read a time before its begin. */
+static int freeze_before(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	if (op == FILE_OP_LOOK_UP && strstr(path, "/FORMAT") && atomic_exchange(&freeze, false)) {
+		frozen_us = read_us - PERIOD_US / 2;
+		(void)usleep(2 * PERIOD_US);
+		frozen_us = 0;
+		frozen = true;
+	}
+	return 0;
+}
+
+static int only_this_server(void *arg, tablet_server_fn *fn, void *fn_arg)
+{
+	return fn(fn_arg, hooks.server->o.incarnation, server_service(hooks.server));
+}
+
+static void test_a_look_up_that_has_just_begun_is_no_hang(void **state)
+{
+	struct tfs_table *t;
+
+	memset(&fence, 0, sizeof(fence));
+	open_store();
+	close_store(true);
+	options.no_background = false;
+	hooks.held = held;
+	hooks.lost = lost;
+	set_hook(freeze_before, NULL);
+	open_store();
+	hooks.server->o.servers.each = only_this_server;
+	t = make_table("t");
+	freeze = true;
+	while (!frozen)
+		(void)sched_yield();
+	assert_int_equal(fence.lost, 0);
+	assert_int_equal(put(t, "row", "f", "one"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,6 +410,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_unwritable_log_ends_the_server, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_wrong_clock_serves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_full_disk_does_not_end_the_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_look_up_that_has_just_begun_is_no_hang, setup, teardown),
 	};
 
 	file_set_hook(dispatch, NULL);

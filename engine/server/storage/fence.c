@@ -169,6 +169,13 @@ void fence_buried(struct fence *f)
 }
 
 /* ---- periodic checks ---- */
+
+/* The time from since_us to now_us.  Another thread may have begun after this thread has read the time. */
+static uint64_t passed_us(uint64_t since_us, uint64_t now_us)
+{
+	return now_us > since_us ? now_us - since_us : 0;
+}
+
 static void watch_log(struct fence *f, uint64_t now)
 {
 	struct log_stats st;
@@ -180,7 +187,7 @@ static void watch_log(struct fence *f, uint64_t now)
 	f->durable_lsn = st.durable_lsn;
 	f->stuck = now - f->good_us >= GIVE_UP_US;
 	/* After a write that hung the log refuses others, too. */
-	if (f->stuck && st.refusing && now - f->looked_us < RECENT_US)
+	if (f->stuck && st.refusing && passed_us(f->looked_us, now) < RECENT_US)
 		fence_lose(f, "the log could not be written for 20 seconds");
 }
 
@@ -202,7 +209,7 @@ static void watch_marker(struct fence *f, uint64_t now)
 
 bool fence_storage_answers(const struct fence *f, uint64_t now_us)
 {
-	return !f->stuck && now_us - f->looked_us < RECENT_US;
+	return !f->stuck && passed_us(f->looked_us, now_us) < RECENT_US;
 }
 
 /* This server does not answer 0. */
@@ -223,7 +230,7 @@ static void watch_storage(struct fence *f, uint64_t now)
 {
 	const uint64_t looking_us = f->looking_us;
 
-	if ((f->stuck || (looking_us && now - looking_us >= GIVE_UP_US)) && another_is_well(f))
+	if ((f->stuck || (looking_us && passed_us(looking_us, now) >= GIVE_UP_US)) && another_is_well(f))
 		fence_lose(f, "its storage did not answer for 20 seconds, and another server's does");
 }
 
