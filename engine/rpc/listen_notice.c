@@ -413,11 +413,12 @@ static struct watcher *watcher_new(struct listener *l, struct peer *p)
 
 static void on_beat(struct ev_loop *loop, ev_timer *timer, int revents)
 {
-	const uint64_t now = monotonic_us();
 	struct listener *l = timer->data;
 	struct watcher *w;
+	uint64_t now;
 
 	mutex_lock(&l->lock);
+	now = monotonic_us(); /* not before since_us of a thread that had the lock */
 	TAILQ_FOREACH (w, &l->watchers, link) {
 		if (w->peer && !w->oldest && !w->sending)
 			w->oldest = l->changes;
