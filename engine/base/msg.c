@@ -10,6 +10,8 @@
  */
 #include "engine/base/msg.h"
 
+#include "engine/base/clock.h"
+#include "engine/base/hash.h"
 #include "engine/base/mutex.h"
 
 #include <errno.h>
@@ -53,6 +55,16 @@ static struct {
 	size_t bytes;
 	char ident[64]; /* syslog keeps a pointer to it */
 } ring = {.lock = MUTEX_INITIALIZER(RANK_MSG)};
+
+/* Errors and warnings of the last MSG_REPEAT_US, as written to standard error or syslog. */
+static struct {
+	struct mutex lock; /* guards all below */
+	struct written {
+		uint64_t hash, until_us; /* until_us 0: unused */
+		unsigned left_out;       /* lines of this text since */
+	} texts[MSG_TEXTS];
+	unsigned others; /* lines for whose texts there was no place */
+} written = {.lock = MUTEX_INITIALIZER(RANK_MSG)};
 
 void msg_set_level(enum msg_level least)
 {
@@ -170,11 +182,42 @@ static void write_whole(const char *p, size_t n)
 	}
 }
 
+/* Returns false if the text is not to be written.  Sets *left_out and *others, to be written with it. */
+static bool is_due(const char *text, unsigned *left_out, unsigned *others)
+{
+	const uint64_t hash = hash_private(0, tfs_str(text)), now = monotonic_us();
+	struct written *place = NULL;
+	bool due = false, known = false;
+
+	mutex_lock(&written.lock);
+	for (unsigned i = 0; i < MSG_TEXTS && !known; i++) {
+		struct written *w = &written.texts[i];
+
+		known = w->until_us && w->hash == hash;
+		if (known || (!place && now >= w->until_us))
+			place = w;
+	}
+	due = place && now >= place->until_us;
+	if (due) {
+		*left_out = known ? place->left_out : 0;
+		*others = written.others + place->left_out - *left_out;
+		written.others = 0;
+		*place = (struct written){.hash = hash, .until_us = now + MSG_REPEAT_US};
+	} else if (place) {
+		place->left_out++;
+	} else {
+		written.others++;
+	}
+	mutex_unlock(&written.lock);
+	return due;
+}
+
 void msg_log(enum msg_level level, const char *fmt, ...)
 {
-	enum { LEVEL_BYTES = 3 }; /* "<5>" */
+	enum { LEVEL_BYTES = 3, COUNT_BYTES = 120 }; /* "<5>" */
 	int saved_errno = errno;
-	char line[LEVEL_BYTES + LINE_BYTES], *text = line + LEVEL_BYTES, when[64];
+	char line[LEVEL_BYTES + LINE_BYTES + COUNT_BYTES], *text = line + LEVEL_BYTES, when[64];
+	unsigned left_out = 0, others = 0;
 	va_list ap;
 	int head, body;
 	size_t n;
@@ -197,6 +240,14 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 
 	time_text_of(when, sizeof(when));
 	ring_add(when, text);
+	if (atomic_load(&sink) == SINK_NOWHERE || (level <= MSG_WARNING && !is_due(text, &left_out, &others))) {
+		errno = saved_errno;
+		return;
+	}
+	if (left_out)
+		n += (size_t)snprintf(text + n - 1, COUNT_BYTES / 2, " (%u more such lines since the last one)\n", left_out) - 1;
+	if (others)
+		n += (size_t)snprintf(text + n - 1, COUNT_BYTES / 2, " (%u other lines were left out)\n", others) - 1;
 	switch ((enum sink)atomic_load(&sink)) {
 	case SINK_STDERR:
 		line[0] = '<';

@@ -5,6 +5,10 @@
  * ring, the contents of /.tabletfs/log.  A cause is logged once, by the code
  * that finds it, with the name of the object.
  *
+ * The ring has all lines.  Of errors and warnings with one text, one in MSG_REPEAT_US is
+ * written elsewhere, and the next one of this text says how many were left out.  Otherwise a user who
+ * reads a damaged block again and again would fill the disk with the log.
+ *
  * Threads: any.  A call waits for one mutex only (RANK_MSG, the highest rank,
  * so a thread may log under any lock).
  */
@@ -12,6 +16,9 @@
 #define TFS_BASE_MSG_H
 
 #include "engine/base/bytes.h"
+
+#define MSG_REPEAT_US UINT64_C(600000000)
+enum { MSG_TEXTS = 1024 }; /* more texts in this time are left out, too */
 
 enum msg_level { MSG_ERROR, MSG_WARNING, MSG_NOTICE, MSG_INFO, MSG_DEBUG };
 

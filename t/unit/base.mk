@@ -11,6 +11,7 @@ t_unit_test_mutex_SOURCES = t/unit/test_mutex.c
 t_unit_test_mutex_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_msg_SOURCES = t/unit/test_msg.c
 t_unit_test_msg_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_msg_LDFLAGS = -Wl,--wrap=monotonic_us
 t_unit_test_task_SOURCES = t/unit/test_task.c
 t_unit_test_task_LDADD = libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_file_SOURCES = t/unit/test_file.c t/unit/dir.h

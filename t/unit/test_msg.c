@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages: levels, both bounds of the ring, no forged lines, quoting, many threads. */
+/* Messages: levels, both bounds of the ring, no forged lines, quoting, many threads, repeats. */
 #include "engine/base/msg.h"
 
 #include <errno.h>
@@ -108,29 +108,111 @@ static void test_ring_is_bounded(void **state)
 	free(s);
 }
 
-static void test_standard_error(void **state)
+/* What a child with this argument writes to standard error.  free() it.  A child, because the destination of messages cannot be set back. */
+static char *said(const char *how)
 {
-	int saved = dup(STDERR_FILENO), fds[2];
-	char got[200];
-	ssize_t n;
+	char *text = NULL;
+	size_t bytes = 0;
+	int fds[2], c;
+	FILE *from, *to = open_memstream(&text, &bytes);
 	pid_t pid;
 
-	/* In a child, because the destination of messages cannot be set back. */
+	assert_non_null(to);
 	assert_int_equal(pipe(fds), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		dup2(fds[1], STDERR_FILENO);
-		execl("/proc/self/exe", "test_msg", "--say", (char *)NULL);
+		close(fds[0]);
+		close(fds[1]);
+		execl("/proc/self/exe", "test_msg", how, (char *)NULL);
 		_exit(1);
 	}
 	close(fds[1]);
-	n = read(fds[0], got, sizeof(got) - 1);
-	assert_true(n > 0);
-	got[n] = '\0';
-	assert_string_equal(got, "notice: said 7\n");
-	close(fds[0]);
-	close(saved);
+	from = fdopen(fds[0], "r");
+	while ((c = getc(from)) != EOF)
+		putc(c, to);
+	fclose(from);
+	fclose(to);
+	return text;
+}
+
+static void test_standard_error(void **state)
+{
+	char *s = said("--say");
+
+	assert_string_equal(s, "notice: said 7\n");
+	free(s);
+}
+
+/* ---- repeated lines ---- */
+
+static _Atomic uint64_t passed_us; /* of the test's clock */
+
+uint64_t __wrap_monotonic_us(void);
+uint64_t __wrap_monotonic_us(void)
+{
+	return 1 + passed_us;
+}
+
+/* A user reads a damaged block again and again. */
+static void say_again(void)
+{
+	char *s;
+
+	for (int i = 0; i < 1000; i++)
+		msg_damage("block 1");
+	msg_warning("block 1");
+	for (int i = 0; i < 2; i++)
+		msg_notice("said");
+	passed_us = MSG_REPEAT_US - 1;
+	msg_damage("block 1");
+	passed_us = MSG_REPEAT_US;
+	msg_damage("block 1");
+	passed_us = 2 * MSG_REPEAT_US;
+	msg_damage("block 1");
+	s = ring_text();
+	if (count(s, "error: block 1\n") > 900)
+		msg_notice("the ring has all lines");
+	if (msg_damage_count() == 1003 && msg_error_count() == 1003)
+		msg_notice("all are counted");
+	free(s);
+}
+
+static void test_repeats_are_counted(void **state)
+{
+	char *s = said("--again");
+
+	assert_string_equal(s,
+		"error: block 1\n"
+		"warning: block 1\n"
+		"notice: said\nnotice: said\n"
+		"error: block 1 (1000 more such lines since the last one)\n"
+		"error: block 1\n"
+		"notice: the ring has all lines\n"
+		"notice: all are counted\n");
+	free(s);
+}
+
+/* The lines of a user who reads more damaged blocks than there are places are bounded, too. */
+static void say_many(void)
+{
+	for (int round = 0; round < 3; round++)
+		for (int i = 0; i < MSG_TEXTS + 200; i++)
+			msg_error("block %d", i);
+	passed_us = MSG_REPEAT_US;
+	msg_error("block 7");
+	msg_error("another");
+}
+
+static void test_many_texts_are_bounded(void **state)
+{
+	char *s = said("--many");
+
+	assert_int_equal(count(s, "\n"), MSG_TEXTS + 2);
+	assert_non_null(strstr(s, "error: block 7 (2 more such lines since the last one) (600 other lines were left out)\n"));
+	assert_non_null(strstr(s, "error: another (2 other lines were left out)\n")); /* of block 0, whose place it has */
+	free(s);
 }
 
 static void *talker(void *arg)
@@ -191,6 +273,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_long_line_is_cut),
 		cmocka_unit_test(test_ring_is_bounded),
 		cmocka_unit_test(test_standard_error),
+		cmocka_unit_test(test_repeats_are_counted),
+		cmocka_unit_test(test_many_texts_are_bounded),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_quote),
 	};
@@ -198,6 +282,10 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--say") == 0) {
 		msg_info("not said");
 		msg_notice("said %d", 7);
+		return 0;
+	}
+	if (argc == 2) {
+		strcmp(argv[1], "--again") == 0 ? say_again() : say_many();
 		return 0;
 	}
 	cmocka_set_message_output(CM_OUTPUT_TAP);
