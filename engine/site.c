@@ -263,9 +263,13 @@ static bool is_listed(void *arg, uint64_t incarnation)
 	return i < x->count;
 }
 
-/* The caller has the lock.  The channel stays, because calls may be running. */
+/*
+ * Ends the channel to a master that does not lead any more: its calls would wait for a process that may be stopped.  The caller has
+ * the lock.  The channel stays, because calls may be running.
+ */
 static int retire_channel(struct site_master *m)
 {
+	channel_end(m->channel);
 	if (array_grow(&m->old, m->old_count, sizeof(struct channel *)))
 		return -ENOMEM;
 	m->old[m->old_count++] = m->channel;
@@ -273,7 +277,7 @@ static int retire_channel(struct site_master *m)
 	return 0;
 }
 
-/* Ends the channel to a master that does not lead any more: its calls would wait for a process that may be stopped. */
+/* Ends the channel if another master leads, or none. */
 static int look_at_master(struct site_master *m)
 {
 	char line[MASTER_FILE_MAX] = "", address[PEER_ADDRESS_MAX];
@@ -282,10 +286,8 @@ static int look_at_master(struct site_master *m)
 	if (err && err != -ENOENT)
 		return err;
 	mutex_lock(&m->lock);
-	if (m->channel && strcmp(line, m->contents) != 0) {
-		channel_end(m->channel);
+	if (m->channel && strcmp(line, m->contents) != 0)
 		(void)!retire_channel(m);
-	}
 	mutex_unlock(&m->lock);
 	return 0;
 }

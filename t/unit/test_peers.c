@@ -5,9 +5,12 @@
  */
 #include "engine/base/clock.h"
 #include "engine/peers.h"
+#include "engine/rpc/listen_impl.h"
 #include "t/unit/wire_lib.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -109,9 +112,87 @@ static void a_call_ends_with_its_server(void **state)
 	alarm(0);
 }
 
+/* ---- servers that start again under another number each day ---- */
+
+#define RESTARTS 200u
+#define LEFT_MOST 1500u /* bytes of each that has ended */
+
+static int number_of(void *arg, uint64_t incarnation, char out[PEER_ADDRESS_MAX])
+{
+	memcpy(out, address, sizeof(address));
+	return incarnation == *(uint64_t *)arg ? 0 : -ENOENT;
+}
+
+static bool is_number(void *arg, uint64_t incarnation)
+{
+	return incarnation == *(uint64_t *)arg;
+}
+
+static size_t memory(void)
+{
+	return mallinfo2().uordblks;
+}
+
+static unsigned descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static void restart(struct peers *p, uint64_t *number)
+{
+	const struct ts_request q = {.method = TS_EXISTS, .table = 100, .row = tfs_str("r")};
+	struct ts_answer a = {0};
+
+	listener->o.server = ++*number; /* before the connection */
+	assert_int_equal(ts_call(peers_connect(p, *number), &q, &a), -ENOENT);
+	ts_answer_fini(&a);
+	peers_keep(p, monotonic_us(), is_number, number);
+}
+
+static void a_server_that_has_ended_leaves_little(void **state)
+{
+	char *file = strdup(in_dir("keys"));
+	uint64_t number = 0;
+	const struct peers_options o = {.address = number_of,
+		.arg = &number,
+		.kind = SOURCE_TLS,
+		.keys = file,
+		.channel = {.client = TS_CLIENT_RANDOM | 1, .program = "test", .timeout_us = 30000000}};
+	struct peers *p;
+	unsigned fds, left;
+	size_t before;
+
+	alarm(HANG_S);
+	begin_tcp(file);
+	assert_int_equal(peers_new(&o, &p), 0);
+	for (unsigned i = 0; i < RESTARTS; i++) /* and then nothing is allocated once for all */
+		restart(p, &number);
+	before = memory();
+	fds = descriptors();
+	for (unsigned i = 0; i < RESTARTS; i++)
+		restart(p, &number);
+	for (unsigned i = 0; memory() > before && (memory() - before) / RESTARTS > LEFT_MOST && i < 100; i++)
+		(void)usleep(50000); /* connections are closed soon */
+	left = memory() > before ? (unsigned)((memory() - before) / RESTARTS) : 0;
+	print_message("# a server that has ended leaves %u bytes\n", left);
+	assert_in_range(left, 0, LEFT_MOST);
+	assert_in_range(descriptors(), 0, fds + 4);
+	peers_free(p);
+	listen_free(listener);
+	free(file);
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_server_that_has_ended_leaves_little, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(a_call_ends_with_its_server, test_dir_setup, test_dir_teardown),
 	};
 
