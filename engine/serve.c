@@ -196,14 +196,13 @@ static int serve_locate(struct serving *s, const struct ss_peer *peer, const str
 {
 	struct ss_location *to = wire_zalloc(&a->arena, SS_LOCATIONS_MAX * sizeof(*to));
 	struct meta_tablet root = {0};
-	struct buf root_end = {0};
-	int err = !to ? -ENOMEM : q->table == META_TABLE && !peer->owner ? -EPERM : meta_root_end(&root_end);
+	int err = !to ? -ENOMEM : q->table == META_TABLE && !peer->owner ? -EPERM : 0;
 
 	if (!err && is_limited(peer) && !key_has_id(s->o.locks, peer->key, q->table))
 		err = -EACCES;
 
 	a->tablets = to;
-	if (!err && q->table == META_TABLE && bytes_cmp(q->row, buf_bytes(&root_end)) < 0) {
+	if (!err && q->table == META_TABLE && bytes_cmp(q->row, META_ROOT_END) < 0) {
 		err = locate_root(s, &root);
 		if (!err)
 			err = add_location(a, to, &root);
@@ -213,7 +212,6 @@ static int serve_locate(struct serving *s, const struct ss_peer *peer, const str
 	if (err)
 		a->tablet_count = 0;
 	meta_tablet_fini(&root);
-	buf_fini(&root_end);
 	return err;
 }
 

@@ -401,7 +401,7 @@ static int make_root(struct pass *p, struct meta_tablet *root)
 	int err;
 
 	*root = (struct meta_tablet){.table = META_TABLE, .server = p->servers[0].incarnation, .assignment = 1};
-	err = meta_root_end(&root->end);
+	err = buf_append_bytes(&root->end, META_ROOT_END);
 	if (!err)
 		err = meta_root_encode(root, &b);
 	if (!err)
@@ -413,13 +413,9 @@ static int make_root(struct pass *p, struct meta_tablet *root)
 /* Checks that the root tablet covers exactly METADATA's own rows. */
 static int check_root(struct pass *p, const struct meta_tablet *row)
 {
-	struct buf end = {0};
-	int err = meta_root_end(&end);
-
-	if (!err && (row->table != META_TABLE || row->last || row->begin.n || !bytes_eq(buf_bytes(&row->end), buf_bytes(&end))))
-		err = -EBADMSG;
-	buf_fini(&end);
-	return err ? err : pass_check_past(p, row);
+	if (row->table != META_TABLE || row->last || row->begin.n || !bytes_eq(buf_bytes(&row->end), META_ROOT_END))
+		return -EBADMSG;
+	return pass_check_past(p, row);
 }
 
 static int root_level(struct pass *p)
@@ -457,7 +453,7 @@ static int make_metadata_tablet(struct pass *p)
 	struct buf key = {0};
 	struct op *ops;
 	unsigned count;
-	int err = meta_root_end(&row.begin);
+	int err = buf_append_bytes(&row.begin, META_ROOT_END);
 
 	if (!err)
 		err = meta_row_key(&key, META_TABLE, true, (struct tfs_bytes){NULL, 0});

@@ -152,7 +152,7 @@ static int begin_table(struct pass *p, uint32_t table)
 	p->table = table;
 	p->last_seen = false;
 	buf_reset(&p->begin);
-	return err || p->level != LEVEL_META ? err : meta_root_end(&p->begin);
+	return err || p->level != LEVEL_META ? err : buf_append_bytes(&p->begin, META_ROOT_END);
 }
 
 static int end_tablet(struct pass *p, bool last, struct tfs_bytes end)
@@ -209,14 +209,8 @@ static int read_rows(struct pass *p, struct tfs_bytes from, struct tfs_bytes to)
 
 int pass_read_metadata(struct pass *p)
 {
-	struct buf end = {0};
-	int err = meta_root_end(&end);
-
 	p->table = 0;
-	if (!err)
-		err = read_rows(p, tfs_bytes_of("", 0), buf_bytes(&end));
-	buf_fini(&end);
-	return err;
+	return read_rows(p, tfs_bytes_of("", 0), META_ROOT_END);
 }
 
 int pass_unread(struct pass *p, int err)
@@ -241,12 +235,10 @@ static int read_users_in(struct pass *p, const struct place *l)
 
 int pass_read_users(struct pass *p)
 {
-	struct buf root_end = {0};
-	struct tfs_bytes to;
-	int err = meta_root_end(&root_end);
+	struct tfs_bytes to = META_ROOT_END;
+	int err = 0;
 
 	p->table = 0;
-	to = buf_bytes(&root_end);
 	for (unsigned i = 0; i < p->metadata_count && !err; i++) {
 		const struct place *l = &p->metadata[i];
 
@@ -259,7 +251,6 @@ int pass_read_users(struct pass *p)
 		p->partial = true;
 		err = damaged(p, "METADATA: its last tablet is missing");
 	}
-	buf_fini(&root_end);
 	return err ? err : check_tables(p, UINT32_MAX);
 }
 

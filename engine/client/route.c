@@ -63,8 +63,7 @@
 struct router {
 	struct tablet_service service; /* first */
 	struct route_options o;
-	uint32_t forks;      /* process_forks() of the process that uses it */
-	struct buf root_end; /* the root tablet has the rows of METADATA below this key */
+	uint32_t forks; /* process_forks() of the process that uses it */
 	struct locations *locations;
 	_Atomic(struct tablet_service *) root; /* cached location of the root tablet; NULL: not cached */
 	_Atomic uint64_t root_assignment;      /* that of root or a later one, which root's server then refuses */
@@ -242,7 +241,7 @@ static int route_scan(struct router *r, struct patience *t, const struct ts_requ
 
 static bool is_root(const struct router *r, uint32_t table, struct tfs_bytes row)
 {
-	return table == META_TABLE && bytes_cmp(row, buf_bytes(&r->root_end)) < 0;
+	return table == META_TABLE && bytes_cmp(row, META_ROOT_END) < 0;
 }
 
 static int location_read_root(struct router *r, struct tablet_service **out, uint64_t *assignment)
@@ -762,8 +761,6 @@ int route_new(const struct route_options *o, struct router **out)
 		r->o.patience_us = ROUTE_PATIENCE_US;
 	err = numbers_init(&r->numbers, o->client);
 	if (!err)
-		err = meta_root_end(&r->root_end);
-	if (!err)
 		err = locations_new(r->o.cache_bytes, &r->locations);
 	if (err)
 		route_free(r);
@@ -794,7 +791,6 @@ void route_free(struct router *r)
 		return;
 	locations_free(r->locations);
 	server_list_fini(&r->servers);
-	buf_fini(&r->root_end);
 	numbers_fini(&r->numbers);
 	free(r);
 }

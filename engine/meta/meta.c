@@ -72,11 +72,6 @@ int meta_table_begin(struct buf *out, uint32_t table)
 	return buf_be32(out, table);
 }
 
-int meta_root_end(struct buf *out)
-{
-	return meta_table_begin(out, META_TABLE + 1);
-}
-
 bool meta_parse_row_key(struct tfs_bytes key, uint32_t *table, bool *last, struct tfs_bytes *end)
 {
 	struct reader r = reader_of(key);

@@ -5,7 +5,7 @@
  * Row key: table id u32 BE, then 01 and the tablet's end row, or 02 for a
  * table's last tablet, so that it sorts last.  A tablet begins where the
  * previous one of its table ends.  METADATA is table META_TABLE.  The rows of
- * METADATA's own tablets are the root tablet, which ends at meta_root_end.
+ * METADATA's own tablets are the root tablet, which ends at META_ROOT_END.
  * The row of the root tablet is the lock service's file "root".
  *
  * Columns (family:qualifier -> value).  An edit is one mutation of the row.
@@ -41,7 +41,7 @@ int meta_table_begin(
 	struct buf *out, uint32_t table) TFS_MUST; /* the first possible row of the table; the first row of table + 1 is its end */
 bool meta_parse_row_key(struct tfs_bytes key, uint32_t *table, bool *last, struct tfs_bytes *end);
 /* The root tablet's end: just above METADATA's own rows. */
-int meta_root_end(struct buf *out) TFS_MUST;
+#define META_ROOT_END TFS_S("\0\0\0\2")
 
 /* A decoded METADATA row.  {0} is empty; meta_tablet_fini frees. */
 struct meta_tablet {

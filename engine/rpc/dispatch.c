@@ -41,7 +41,6 @@ struct pool {
 struct dispatcher {
 	struct tablet_service *service;
 	struct pool pools[DISPATCH_CLASSES];
-	struct buf root_end; /* rows of METADATA below it are the root tablet's */
 };
 
 static const struct {
@@ -81,7 +80,7 @@ enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct t
 	if (q->method == TS_SEAL)
 		return DISPATCH_ROOT;
 	if (table == META_TABLE && (t || !is_of_tablets(q->method)))
-		return bytes_cmp(t ? t->begin : ts_request_row(q), buf_bytes(&d->root_end)) < 0 ? DISPATCH_ROOT : DISPATCH_METADATA;
+		return bytes_cmp(t ? t->begin : ts_request_row(q), META_ROOT_END) < 0 ? DISPATCH_ROOT : DISPATCH_METADATA;
 	return is_of_tablets(q->method) ? DISPATCH_TABLETS : DISPATCH_USER;
 }
 
@@ -266,7 +265,7 @@ static int pool_start(struct pool *p, struct tablet_service *service, const char
 int dispatch_new(struct tablet_service *service, const struct dispatch_limits *limits, struct dispatcher **out)
 {
 	struct dispatcher *d = calloc(1, sizeof(*d));
-	int err = d ? meta_root_end(&d->root_end) : -ENOMEM;
+	int err = d ? 0 : -ENOMEM;
 
 	if (!err)
 		d->service = service;
@@ -291,6 +290,5 @@ void dispatch_free(struct dispatcher *d)
 		if (p->service)
 			mutex_fini(&p->lock);
 	}
-	buf_fini(&d->root_end);
 	free(d);
 }

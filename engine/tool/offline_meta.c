@@ -282,7 +282,7 @@ static int add_meta_log(void *arg, const char *name, bool is_dir)
  * The list of METADATA's own files is lost: reads all files in its directory and all logs.
  * An old file can have cells that were deleted since, so all rows are in doubt.
  */
-static int read_everything(struct report *r, struct offline *store, struct store_schema *schema, struct tfs_bytes first)
+static int read_everything(struct report *r, struct offline *store, struct store_schema *schema)
 {
 	struct meta_tablet all = {.table = META_TABLE, .last = true};
 	int err = file_list(text("%s/sst/%u", store->dir, META_TABLE), add_meta_file, &all);
@@ -300,7 +300,7 @@ static int read_everything(struct report *r, struct offline *store, struct store
 	if (!err)
 		err = read_meta_tablet(r, store, &all, schema, &store->users);
 	for (unsigned i = 0; i < store->users.count; i++) {
-		if (bytes_cmp(buf_bytes(&store->users.v[i].key), first) < 0)
+		if (bytes_cmp(buf_bytes(&store->users.v[i].key), META_ROOT_END) < 0)
 			row_fini(&store->users.v[i]);
 		else
 			store->users.v[n++] = store->users.v[i];
@@ -321,23 +321,23 @@ static bool meta_has_gap(const struct offline *store)
 	return !rows->count || !rows->v[rows->count - 1].m.last;
 }
 
-static int read_levels(struct report *r, struct offline *store, struct store_schema *schema, struct tfs_bytes root_end)
+static int read_levels(struct report *r, struct offline *store, struct store_schema *schema)
 {
 	struct meta_tablet *root = &store->root.v->m;
 	int err;
 
-	if (root->table != META_TABLE || root->last || !bytes_eq(buf_bytes(&root->end), root_end)) {
+	if (root->table != META_TABLE || root->last || !bytes_eq(buf_bytes(&root->end), META_ROOT_END)) {
 		report_problem(r, "%s/lock/root: the root tablet does not cover METADATA's own rows", store->dir);
 		store->incomplete = true;
-		return store->replay ? read_everything(r, store, schema, root_end) : 0;
+		return store->replay ? read_everything(r, store, schema) : 0;
 	}
-	err = meta_row_key(&store->root.v->key, META_TABLE, false, root_end);
+	err = meta_row_key(&store->root.v->key, META_TABLE, false, META_ROOT_END);
 	if (!err)
 		err = read_meta_tablet(r, store, root, schema, &store->meta);
 	if (!err)
-		err = set_begins(r, &store->meta, root_end);
+		err = set_begins(r, &store->meta, META_ROOT_END);
 	if (!err && store->replay && (store->gaps.count || meta_has_gap(store)))
-		return read_everything(r, store, schema, root_end);
+		return read_everything(r, store, schema);
 	for (unsigned i = 0; i < store->meta.count && !err; i++) {
 		struct meta_tablet m = store->meta.v[i].m;
 
@@ -364,7 +364,6 @@ static bool offline_is_used(const struct offline *store)
 int offline_metadata(struct report *r, struct offline *store)
 {
 	struct store_schema *schema = NULL;
-	struct buf root_end = {0};
 	int err = sst_cache_new(META_CACHE_BYTES, META_CACHE_BYTES, &store->cache);
 
 	if (!err && !store->root.count) {
@@ -378,12 +377,10 @@ int offline_metadata(struct report *r, struct offline *store)
 	}
 	if (!err)
 		err = meta_store_schema(&schema);
-	if (!err)
-		err = meta_root_end(&root_end);
 	if (!err && !store->root.count)
-		err = read_everything(r, store, schema, buf_bytes(&root_end));
+		err = read_everything(r, store, schema);
 	else if (!err)
-		err = read_levels(r, store, schema, buf_bytes(&root_end));
+		err = read_levels(r, store, schema);
 	if (!err)
 		find_doubt(store);
 	if (!err && store->meta.count == 0 && !store->incomplete) {
@@ -393,7 +390,6 @@ int offline_metadata(struct report *r, struct offline *store)
 			report_note(r, "%s: the creation of this store is not complete; the next mount completes it", store->dir);
 	}
 	store_schema_put(schema);
-	buf_fini(&root_end);
 	return err;
 }
 

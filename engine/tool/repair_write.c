@@ -176,7 +176,7 @@ static int append_rows(struct new_log *n, struct meta_tablet *root)
 	struct meta_tablet meta = {
 		.table = META_TABLE, .last = true, .server = n->p->incarnation, .redo = root->redo, .redo_count = root->redo_count};
 	int64_t now = (int64_t)time(NULL) * 1000000;
-	int err = meta_root_end(&meta.begin);
+	int err = buf_append_bytes(&meta.begin, META_ROOT_END);
 
 	root->seq_mark = 1;
 	if (!err)
@@ -235,7 +235,7 @@ int repair_meta_write(struct repair *p)
 	if (!err)
 		err = write_log(p, &root);
 	if (!err)
-		err = meta_root_end(&root.end);
+		err = buf_append_bytes(&root.end, META_ROOT_END);
 	if (!err)
 		err = meta_root_encode(&root, &b);
 	if (!err)

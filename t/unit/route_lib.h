@@ -179,17 +179,15 @@ static struct {
 
 static inline int serve_meta(struct fake_server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct buf root_end = {0}, begin = {0}, end = {0};
+	struct buf begin = {0}, end = {0};
 	int err = -TABLET_MOVED;
 
-	if (meta_root_end(&root_end))
-		abort();
 	arena_reset(&a->arena);
-	if (bytes_cmp(q->row, buf_bytes(&root_end)) < 0) {
+	if (bytes_cmp(q->row, META_ROOT_END) < 0) {
 		if (s->number == root_serves) {
 			seen[AT_ROOT]++;
-			fill(a, q, buf_bytes(&root_end), s->number);
-			err = arena_dup(&a->arena, buf_bytes(&root_end), &a->tablet_end) ? 0 : -ENOMEM;
+			fill(a, q, META_ROOT_END, s->number);
+			err = arena_dup(&a->arena, META_ROOT_END, &a->tablet_end) ? 0 : -ENOMEM;
 		}
 	} else {
 		for (unsigned i = 0; i < tablet_count && tablets[i].table == META_TABLE; i++) {
@@ -215,7 +213,6 @@ static inline int serve_meta(struct fake_server *s, const struct ts_request *q, 
 			buf_set(&open_scan.row_to, q->spec->pub.row_to.p, q->spec->pub.row_to.n))
 			abort();
 	}
-	buf_fini(&root_end);
 	buf_fini(&begin);
 	buf_fini(&end);
 	return err;
@@ -339,7 +336,7 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 static inline int fake_get(struct lock_service *l, const char *name, struct buf *contents, struct lock_stat *stat)
 {
 	struct meta_tablet m = {.table = META_TABLE};
-	int err = strcmp(name, "root") ? -ENOENT : meta_root_end(&m.end);
+	int err = strcmp(name, "root") ? -ENOENT : buf_append_bytes(&m.end, META_ROOT_END);
 	char note[32];
 
 	snprintf(note, sizeof(note), "dropped/%u", dropped);

@@ -71,7 +71,7 @@ static void damaged_metadata(void **state)
 	unsigned moved;
 	uint32_t id;
 
-	assert_int_equal(meta_root_end(&at[0]), 0);
+	assert_int_equal(buf_append_bytes(&at[0], META_ROOT_END), 0);
 	split_metadata(30, &at[1]); /* rows of the tablets that end at row30, row40, row50 */
 	split_metadata(60, &at[2]);
 	for (unsigned i = 0; i < 9; i++)

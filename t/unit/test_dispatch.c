@@ -359,13 +359,11 @@ static void test_classes(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = slow_call};
 	struct tablet_service none = {.ops = &ops};
-	struct buf root_end = {0};
 	struct ts_assigned root = {.table = META_TABLE, .begin = tfs_str("")}, meta = {.table = META_TABLE}, user = {.table = 9};
 	struct dispatcher *d;
 
 	assert_int_equal(dispatch_new(&none, NULL, &d), 0);
-	assert_int_equal(meta_root_end(&root_end), 0);
-	meta.begin = buf_bytes(&root_end);
+	meta.begin = META_ROOT_END;
 #define CLASS(...) dispatch_class_of(d, &(struct ts_request){__VA_ARGS__})
 	assert_int_equal(CLASS(.method = TS_HELLO, .table = 9), DISPATCH_CONTROL);
 	assert_int_equal(CLASS(.method = TS_SORT), DISPATCH_SORT);
@@ -380,7 +378,6 @@ static void test_classes(void **state)
 	assert_int_equal(CLASS(.method = TS_LOAD, .tablets = &user, .tablet_count = 1), DISPATCH_TABLETS);
 	assert_int_equal(CLASS(.method = TS_LOAD), DISPATCH_TABLETS);
 	assert_int_equal(CLASS(.method = TS_COPY_TABLE, .table = 9), DISPATCH_TABLETS);
-	buf_fini(&root_end);
 	dispatch_free(d);
 }
 

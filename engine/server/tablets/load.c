@@ -203,12 +203,11 @@ static int load_rows(struct load *l)
 /* The tablets of the request are of one kind, in METADATA's order.  Only at the start of an embedded store are they an earlier server's. */
 static int load_check(const struct server *s, const struct ts_request *q, enum kind *kind)
 {
-	struct buf end = {0};
-	int err = meta_root_end(&end);
+	int err = 0;
 
 	for (uint32_t i = 0; i < q->tablet_count && !err; i++) {
 		const struct ts_assigned *t = &q->tablets[i], *before = t - 1;
-		enum kind k = t->table != META_TABLE ? KIND_USER : bytes_eq(t->end, buf_bytes(&end)) ? KIND_ROOT : KIND_META;
+		enum kind k = t->table != META_TABLE ? KIND_USER : bytes_eq(t->end, META_ROOT_END) ? KIND_ROOT : KIND_META;
 
 		if (i &&
 			(k != *kind || k == KIND_ROOT || before->table > t->table ||
@@ -219,7 +218,6 @@ static int load_check(const struct server *s, const struct ts_request *q, enum k
 			err = -TABLET_TAKEN;
 		*kind = k;
 	}
-	buf_fini(&end);
 	return err;
 }
 
