@@ -60,17 +60,16 @@ static int unload(struct master *m, struct live_server *s, const struct ts_assig
 	return err == -ETIMEDOUT ? -EAGAIN : err ? err : one; /* it may take place later */
 }
 
-static bool is_root_tablet(const struct ts_assigned *t, struct tfs_bytes root_end)
+static bool is_root_tablet(const struct ts_assigned *t)
 {
-	return t->table == META_TABLE && bytes_eq(t->end, root_end);
+	return t->table == META_TABLE && bytes_eq(t->end, META_ROOT_END);
 }
 
 /* Moves one tablet.  The pass has the servers, and no places. */
-static int move(
-	struct pass *p, struct live_server *from, const struct ts_assigned *t, struct live_server *to, struct tfs_bytes root_end)
+static int move(struct pass *p, struct live_server *from, const struct ts_assigned *t, struct live_server *to)
 {
 	struct place *l;
-	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : is_root_tablet(t, root_end) ? 0 : row_is_served(p->m, t);
+	int err = array_grow(&p->v, 0, sizeof(*p->v)) ? -ENOMEM : is_root_tablet(t) ? 0 : row_is_served(p->m, t);
 
 	if (err)
 		return err;
@@ -80,7 +79,7 @@ static int move(
 	l = p->v;
 	*l = (struct place){.at = *t, .to = to->incarnation, .assign = true};
 	l->at.server = 0;
-	p->level = is_root_tablet(t, root_end) ? LEVEL_ROOT : t->table == META_TABLE ? LEVEL_META : LEVEL_USER;
+	p->level = is_root_tablet(t) ? LEVEL_ROOT : t->table == META_TABLE ? LEVEL_META : LEVEL_USER;
 	p->count = 1;
 	p->failed = 0;
 	err = buf_set(&l->begin, t->begin.p, t->begin.n);
@@ -120,24 +119,17 @@ int master_move(struct master *m, uint32_t table, struct tfs_bytes row, uint64_t
 	struct pass p = {.m = m};
 	struct live_server *from = NULL, *target;
 	const struct ts_assigned *t = NULL;
-	struct buf root_end = {0};
 	int err;
 
 	mutex_lock(&m->lock);
 	err = pass_servers(&p);
-	if (!err)
-		err = meta_root_end(&root_end);
 	if (!err) {
 		pass_list(&p);
 		target = pass_server(&p, to);
 		t = target ? move_find(&p, table, row, &from) : NULL;
 		/* partial: UNLOAD might be unable to change the row */
-		err = !t                    ? -ENOENT
-			: from == target    ? 0
-			: m->passes.partial ? -EAGAIN
-					    : move(&p, from, t, target, buf_bytes(&root_end));
+		err = !t ? -ENOENT : from == target ? 0 : m->passes.partial ? -EAGAIN : move(&p, from, t, target);
 	}
-	buf_fini(&root_end);
 	pass_fini(&p);
 	mutex_unlock(&m->lock);
 	return err;
@@ -182,43 +174,49 @@ struct listed {
 	const struct ts_assigned *t;
 	struct live_server *server;
 };
+/* The state for balance.c; tablets[i] is listed[i]. */
+struct placement {
+	unsigned count;
+	struct listed *listed;
+	struct balance_tablet *tablets;
+	struct balance_server *servers;
+};
 
 static int by_place(const void *a, const void *b)
 {
 	return pass_compare(((const struct listed *)a)->t, ((const struct listed *)b)->t);
 }
 
-/* Collects the state; the arrays are the caller's, to be freed. */
-static int balance_collect(struct pass *p, struct tfs_bytes root_end, struct listed **tablets, struct balance_server **bs,
-	struct balance_tablet **bt, unsigned *count)
+/* Reads it, after the pass has the servers.  The caller frees it with the pass, also after an error. */
+static int placement_read(struct pass *p, struct placement *x)
 {
 	unsigned n = 0;
 
 	pass_list(p);
 	for (unsigned i = 0; i < p->server_count; i++)
 		n += p->servers[i].list.tablet_count;
-	*tablets = calloc(n + 1u, sizeof(**tablets));
-	*bs = calloc(p->server_count, sizeof(**bs));
-	*bt = calloc(n + 1u, sizeof(**bt));
-	if (!*tablets || !*bs || !*bt)
+	x->listed = calloc(n + 1u, sizeof(*x->listed));
+	x->servers = calloc(p->server_count, sizeof(*x->servers));
+	x->tablets = calloc(n + 1u, sizeof(*x->tablets));
+	if (!x->listed || !x->servers || !x->tablets)
 		return -ENOMEM;
 	n = 0;
 	for (unsigned i = 0; i < p->server_count; i++) {
 		struct live_server *s = &p->servers[i];
 
-		(*bs)[i] = (struct balance_server){
+		x->servers[i] = (struct balance_server){
 			.id = s->incarnation, .since_us = server_since(p->m, s->incarnation), .draining = s->draining};
 		for (uint32_t k = 0; k < s->list.tablet_count; k++)
-			(*tablets)[n++] = (struct listed){&s->list.tablets[k], s};
+			x->listed[n++] = (struct listed){&s->list.tablets[k], s};
 	}
-	qsort(*tablets, n, sizeof(**tablets), by_place);
+	qsort(x->listed, n, sizeof(*x->listed), by_place);
 	for (unsigned i = 0; i < n; i++) {
-		const struct ts_assigned *t = (*tablets)[i].t, *below = i ? (*tablets)[i - 1].t : NULL;
+		const struct ts_assigned *t = x->listed[i].t, *below = i ? x->listed[i - 1].t : NULL;
 		const uint64_t now = monotonic_us();
 
-		(*bt)[i] = (struct balance_tablet){.kind = is_root_tablet(t, root_end) ? BALANCE_ROOT
-				: t->table == META_TABLE                               ? BALANCE_METADATA
-										       : BALANCE_USER,
+		x->tablets[i] = (struct balance_tablet){.kind = is_root_tablet(t) ? BALANCE_ROOT
+				: t->table == META_TABLE                          ? BALANCE_METADATA
+										  : BALANCE_USER,
 			.server = t->server,
 			.since_us = now > t->age_us ? now - t->age_us : 0,
 			.bytes = t->bytes,
@@ -227,8 +225,18 @@ static int balance_collect(struct pass *p, struct tfs_bytes root_end, struct lis
 			.small = below && below->table == t->table && below->end.p && bytes_eq(below->end, t->begin) &&
 				!t->border && below->merge_bytes && t->merge_bytes && below->bytes + t->bytes < t->merge_bytes};
 	}
-	*count = n;
+	x->count = n;
 	return 0;
+}
+
+/* Ends a pass of moves, and releases the master's lock. */
+static void placement_end(struct pass *p, struct placement *x)
+{
+	free(x->listed);
+	free(x->servers);
+	free(x->tablets);
+	pass_fini(p);
+	mutex_unlock(&p->m->lock);
 }
 
 int master_balance(struct master *m, unsigned *moved)
@@ -236,12 +244,9 @@ int master_balance(struct master *m, unsigned *moved)
 	static const char *const reasons[] = {
 		"its server is draining", "METADATA is spread", "it is small, as its neighbour", "load"};
 	struct pass p = {.m = m};
-	struct listed *tablets = NULL;
-	struct balance_server *bs = NULL;
-	struct balance_tablet *bt = NULL;
+	struct placement x = {0};
 	struct balance_move *moves = NULL;
-	struct buf root_end = {0};
-	unsigned count = 0, n = 0;
+	unsigned count = 0;
 	int err;
 
 	*moved = 0;
@@ -252,35 +257,28 @@ int master_balance(struct master *m, unsigned *moved)
 	}
 	err = pass_servers(&p);
 	if (!err)
-		err = meta_root_end(&root_end);
-	if (!err)
-		err = balance_collect(&p, buf_bytes(&root_end), &tablets, &bs, &bt, &n);
+		err = placement_read(&p, &x);
 	if (!err) {
-		const struct balance_state state = {.servers = bs,
+		const struct balance_state state = {.servers = x.servers,
 			.server_count = p.server_count,
-			.tablets = bt,
-			.tablet_count = n,
+			.tablets = x.tablets,
+			.tablet_count = x.count,
 			.now_us = monotonic_us(),
 			.failure_us = m->passes.failure_us};
 
 		err = balance_moves(&state, &moves, &count);
 	}
 	for (unsigned i = 0; i < count && !err; i++) {
-		const struct listed *l = &tablets[moves[i].tablet];
+		const struct listed *l = &x.listed[moves[i].tablet];
 
-		err = move(&p, l->server, l->t, pass_server(&p, moves[i].to), buf_bytes(&root_end));
+		err = move(&p, l->server, l->t, pass_server(&p, moves[i].to));
 		if (!err)
 			msg_info("table %u, tablet ending at %s: moved to server %llu: %s", l->t->table,
 				l->t->end.p ? Q(l->t->end) : "the end", (unsigned long long)moves[i].to, reasons[moves[i].reason]);
 		*moved += !err;
 	}
 	free(moves);
-	free(tablets);
-	free(bs);
-	free(bt);
-	buf_fini(&root_end);
-	pass_fini(&p);
-	mutex_unlock(&m->lock);
+	placement_end(&p, &x);
 	return err;
 }
 
@@ -303,21 +301,20 @@ static int begin_drain(struct pass *p, struct live_server *from)
 }
 
 /* Root first, then METADATA, because all other tablets are found through them.  Returns the first error of a tablet, or -EAGAIN after EMPTY_US. */
-static int move_all(struct pass *p, const struct listed *tablets, const struct balance_tablet *bt, unsigned count,
-	const struct live_server *from, const uint64_t *to, struct tfs_bytes root_end)
+static int move_all(struct pass *p, const struct placement *x, const struct live_server *from, const uint64_t *to)
 {
 	const uint64_t until = monotonic_us() + EMPTY_US;
 	int first = 0;
 
 	for (enum balance_kind kind = BALANCE_ROOT; kind <= BALANCE_USER; kind++)
-		for (unsigned i = 0; i < count; i++) {
+		for (unsigned i = 0; i < x->count; i++) {
 			int err;
 
-			if (bt[i].kind != kind || tablets[i].server != from)
+			if (x->tablets[i].kind != kind || x->listed[i].server != from)
 				continue;
 			if (monotonic_us() >= until)
 				return -EAGAIN;
-			err = move(p, tablets[i].server, tablets[i].t, pass_server(p, to[i]), root_end);
+			err = move(p, x->listed[i].server, x->listed[i].t, pass_server(p, to[i]));
 			if (err == -SESSION_ENDED)
 				return err;
 			first = first ? first : err;
@@ -329,42 +326,31 @@ int master_empty(struct master *m, uint64_t incarnation)
 {
 	struct pass p = {.m = m};
 	struct live_server *from = NULL;
-	struct listed *tablets = NULL;
-	struct balance_server *bs = NULL;
-	struct balance_tablet *bt = NULL;
-	struct buf root_end = {0};
+	struct placement x = {0};
 	uint64_t *to = NULL;
-	unsigned n = 0;
 	int err;
 
 	mutex_lock(&m->lock);
 	err = m->passes.partial ? -EAGAIN : pass_servers(&p);
-	if (!err)
-		err = meta_root_end(&root_end);
 	if (!err) {
 		from = pass_server(&p, incarnation);
 		err = from ? begin_drain(&p, from) : -ENOENT;
 	}
 	if (!err)
-		err = balance_collect(&p, buf_bytes(&root_end), &tablets, &bs, &bt, &n);
+		err = placement_read(&p, &x);
 	if (!err) {
 		const struct balance_state state = {
-			.servers = bs, .server_count = p.server_count, .tablets = bt, .tablet_count = n};
+			.servers = x.servers, .server_count = p.server_count, .tablets = x.tablets, .tablet_count = x.count};
 
-		for (unsigned i = 0; i < n; i++)
-			if (tablets[i].server == from)
-				bt[i].server = 0;
-		to = calloc(n + 1u, sizeof(*to));
+		for (unsigned i = 0; i < x.count; i++)
+			if (x.listed[i].server == from)
+				x.tablets[i].server = 0;
+		to = calloc(x.count + 1u, sizeof(*to));
 		err = to ? balance_place(&state, to) : -ENOMEM;
 	}
 	if (!err)
-		err = move_all(&p, tablets, bt, n, from, to, buf_bytes(&root_end));
+		err = move_all(&p, &x, from, to);
 	free(to);
-	free(tablets);
-	free(bs);
-	free(bt);
-	buf_fini(&root_end);
-	pass_fini(&p);
-	mutex_unlock(&m->lock);
+	placement_end(&p, &x);
 	return err;
 }
