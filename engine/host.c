@@ -251,20 +251,9 @@ int host_prepare(const char *dir, bool *whole, char **why)
 
 int host_last_incarnation(const char *dir, struct lock_service *locks, uint64_t *last, uint64_t *version, char **why)
 {
-	struct buf b = {0};
 	uint64_t latest = 0;
-	int err = lock_get(locks, "incarnation", &b, version);
+	int err = lock_get_number(locks, "incarnation", last, version);
 
-	*last = 0;
-	if (err == -ENOENT) {
-		*version = LOCK_ABSENT;
-		err = 0;
-	} else if (!err && b.n != 8) {
-		err = -EBADMSG;
-	} else if (!err) {
-		*last = load_be64(b.p);
-	}
-	buf_fini(&b);
 	if (!err)
 		err = server_latest_log(dir, &latest);
 	if (!err && latest > *last) {

@@ -227,19 +227,6 @@ static void candidates_prune(struct round *r)
 
 /* ---- step 1: lists ---- */
 
-static int latest_read(struct round *r)
-{
-	struct buf b = {0};
-	int err = lock_get(r->m->locks, "incarnation", &b, NULL);
-
-	if (!err && b.n != 8)
-		err = -EBADMSG;
-	if (!err)
-		r->latest = load_be64(b.p);
-	buf_fini(&b);
-	return err;
-}
-
 /* log/N, or log/N.dead of a server that was sealed. */
 static int list_log(void *arg, const char *name, bool is_dir)
 {
@@ -608,7 +595,7 @@ static int take_candidates(struct round *r)
 
 static int round_run(struct round *r)
 {
-	int err = latest_read(r);
+	int err = master_incarnation(r->m, &r->latest);
 
 	if (!err)
 		err = take_candidates(r);

@@ -151,15 +151,10 @@ int master_ids_read(struct master *m, uint32_t *next, uint64_t *version)
 
 int master_incarnation(struct master *m, uint64_t *latest)
 {
-	struct buf b = {0};
-	int err = lock_get(m->locks, "incarnation", &b, NULL);
+	uint64_t version;
+	int err = lock_get_number(m->locks, "incarnation", latest, &version);
 
-	if (!err && b.n != 8)
-		err = -EBADMSG;
-	if (!err)
-		*latest = load_be64(b.p);
-	buf_fini(&b);
-	return err;
+	return err ? err : version == LOCK_ABSENT ? -ENOENT : 0;
 }
 
 int master_ids_take(struct master *m, uint32_t *id)

@@ -100,6 +100,8 @@ static inline int TFS_MUST lock_get(struct lock_service *s, const char *name, st
 		*version = stat.version;
 	return err;
 }
+/* Reads a file that is one number of 8 bytes.  No file: *number is 0 and *version LOCK_ABSENT.  -EBADMSG: other bytes. */
+int lock_get_number(struct lock_service *s, const char *name, uint64_t *number, uint64_t *version) TFS_MUST;
 static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
 {
 	return s->ops->multi(s, ops, count, stats);

@@ -3,6 +3,7 @@
 #include "engine/lock/ops.h"
 #include "engine/lock/lock_format.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 bool lock_names_clash(const char *a, const char *b)
@@ -35,6 +36,24 @@ int lock_ops_check(const struct lock_op *ops, unsigned count)
 				return -EINVAL;
 	}
 	return 0;
+}
+
+int lock_get_number(struct lock_service *s, const char *name, uint64_t *number, uint64_t *version)
+{
+	struct buf b = {0};
+	int err = lock_get(s, name, &b, version);
+
+	if (err == -ENOENT) {
+		*number = 0;
+		*version = LOCK_ABSENT;
+		err = 0;
+	} else if (!err && b.n != 8) {
+		err = -EBADMSG;
+	} else if (!err) {
+		*number = load_be64(b.p);
+	}
+	buf_fini(&b);
+	return err;
 }
 
 static int name_cmp(const void *a, const void *b)

@@ -16,25 +16,6 @@
 #define MASTER "master"
 #define TERM "term"
 
-/* Reads the last term.  No file: *number is 0 and *version LOCK_ABSENT. */
-static int term_read(struct lock_service *locks, uint64_t *number, uint64_t *version)
-{
-	struct buf b = {0};
-	int err = lock_get(locks, TERM, &b, version);
-
-	if (err == -ENOENT) {
-		*number = 0;
-		*version = LOCK_ABSENT;
-		err = 0;
-	} else if (!err && b.n != 8) {
-		err = -EBADMSG;
-	} else if (!err) {
-		*number = load_be64(b.p);
-	}
-	buf_fini(&b);
-	return err;
-}
-
 /* Returns 0 if the file "master" has these contents, so this session created it; -EBUSY if it has other contents; -ENOENT. */
 static int own_master(struct lock_service *locks, struct tfs_bytes contents)
 {
@@ -62,7 +43,7 @@ int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struc
 
 		err = lock_sync(locks);
 		if (!err)
-			err = term_read(locks, &number, &version);
+			err = lock_get_number(locks, TERM, &number, &version);
 		if (err)
 			return err;
 		put_be64(bytes, number + 1);
@@ -75,7 +56,7 @@ int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struc
 		/* The answer to an earlier attempt may have been lost.  Since "master" was created, the term was not raised again. */
 		err = own_master(locks, contents);
 		if (!err)
-			err = term_read(locks, &number, &version);
+			err = lock_get_number(locks, TERM, &number, &version);
 		if (!err)
 			*t = (struct lock_term){locks, number, version};
 		/* -ENOENT: another session was elected between the two calls, and has ended again. */
