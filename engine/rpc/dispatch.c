@@ -68,7 +68,7 @@ static bool is_of_tablets(enum ts_method m)
 	return m == TS_LOAD || m == TS_UNLOAD || m == TS_COPY_TABLE;
 }
 
-enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct ts_request *q)
+enum dispatch_class dispatch_class_of(const struct ts_request *q)
 {
 	const struct ts_assigned *t = q->tablet_count ? q->tablets : NULL;
 	const uint32_t table = t ? t->table : q->table;
@@ -233,7 +233,7 @@ void dispatch_request_from(
 	}
 	most_us = wait_most_us(&w->q);
 	w->until_us = most_us > UINT64_MAX - now_us ? UINT64_MAX : now_us + most_us;
-	if (!enqueue(&d->pools[dispatch_class_of(d, &w->q)], w)) {
+	if (!enqueue(&d->pools[dispatch_class_of(&w->q)], w)) {
 		ts_refused(d->service->refused, TS_REFUSED_BUSY);
 		finish(w, NULL);
 	}

@@ -71,6 +71,6 @@ typedef int dispatch_check_fn(void *peer, struct ts_request *q);
 void dispatch_request_from(
 	struct dispatcher *d, dispatch_check_fn *check, void *peer, struct buf *request, dispatch_answer_fn *fn, void *arg);
 /* The class of a request.  Its tablets decide, if it names any, else its table and row. */
-enum dispatch_class dispatch_class_of(const struct dispatcher *d, const struct ts_request *q);
+enum dispatch_class dispatch_class_of(const struct ts_request *q);
 
 #endif

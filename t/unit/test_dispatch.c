@@ -364,7 +364,7 @@ static void test_classes(void **state)
 
 	assert_int_equal(dispatch_new(&none, NULL, &d), 0);
 	meta.begin = META_ROOT_END;
-#define CLASS(...) dispatch_class_of(d, &(struct ts_request){__VA_ARGS__})
+#define CLASS(...) dispatch_class_of(&(struct ts_request){__VA_ARGS__})
 	assert_int_equal(CLASS(.method = TS_HELLO, .table = 9), DISPATCH_CONTROL);
 	assert_int_equal(CLASS(.method = TS_SORT), DISPATCH_SORT);
 	assert_int_equal(CLASS(.method = TS_SORT, .tablets = &root, .tablet_count = 1), DISPATCH_SORT);
