@@ -75,6 +75,18 @@ static int set_rights(int dir, const char *name, mode_t mode, gid_t group)
 	return err;
 }
 
+/* Closes the directory, and after an error the socket.  Returns err. */
+static int socket_made(int dir, int fd, int err, int *out)
+{
+	if (dir >= 0)
+		close(dir);
+	if (err && fd >= 0)
+		close(fd);
+	else if (!err)
+		*out = fd;
+	return err;
+}
+
 int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, int *out)
 {
 	struct sockaddr_un a;
@@ -100,13 +112,7 @@ int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, i
 		err = set_rights(d, name, mode, group);
 	if (!err && listen(fd, BACKLOG))
 		err = -errno;
-	if (d >= 0)
-		close(d);
-	if (err && fd >= 0)
-		close(fd);
-	if (!err)
-		*out = fd;
-	return err;
+	return socket_made(d, fd, err, out);
 }
 
 int socket_accept(int listener, int *fd)
@@ -152,13 +158,7 @@ int socket_connect(const char *dir, const char *name, int *out)
 	}
 	if (!err)
 		err = connect_patiently(fd, &a);
-	if (d >= 0)
-		close(d);
-	if (err && fd >= 0)
-		close(fd);
-	if (!err)
-		*out = fd;
-	return err;
+	return socket_made(d, fd, err, out);
 }
 
 int socket_listen_tcp(const char *address, int *out)
@@ -175,11 +175,7 @@ int socket_listen_tcp(const char *address, int *out)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) || bind(fd, (struct sockaddr *)&a, n) || listen(fd, BACKLOG))
 		err = -errno;
-	if (err)
-		close(fd);
-	else
-		*out = fd;
-	return err;
+	return socket_made(-1, fd, err, out);
 }
 
 void socket_tune_tcp(int fd)
