@@ -68,16 +68,24 @@ int permit_open(struct node *n, int flags)
 	return permit(n, flags & EXEC_FLAG ? PERMIT_EXECUTE : bits);
 }
 
-int permit_owner(struct node *n)
+/* Returns 1 and the attributes if the user must be checked, 0 if the request passes, -errno. */
+static int is_checked(struct node *n, struct stat *st)
 {
-	struct stat st;
 	int err;
 
 	if (!fs.own_checks || fs_asker_uid() == 0)
 		return 0;
-	err = attributes(n, &st);
-	if (err)
-		return absent_passes(err);
+	err = attributes(n, st);
+	return err ? absent_passes(err) : 1;
+}
+
+int permit_owner(struct node *n)
+{
+	struct stat st;
+	int r = is_checked(n, &st);
+
+	if (r <= 0)
+		return r;
 	return fs_asker_uid() == st.st_uid ? 0 : -EPERM;
 }
 
@@ -102,13 +110,10 @@ int permit_setattr(struct node *n, const struct stat *attr, int to_set, bool by_
 	const int now = FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW, times = now | FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME;
 	const bool size = to_set & FUSE_SET_ATTR_SIZE;
 	struct stat st;
-	int err;
+	int r = is_checked(n, &st);
 
-	if (!fs.own_checks || fs_asker_uid() == 0)
-		return 0;
-	err = attributes(n, &st);
-	if (err)
-		return absent_passes(err);
+	if (r <= 0)
+		return r;
 	if ((to_set & owners) && !may_set(&st, attr, to_set))
 		return -EPERM;
 	/* A truncation sets the time, too. */
@@ -124,8 +129,7 @@ bool permit_is_sticky(struct node *dir)
 {
 	struct stat st;
 
-	return fs.own_checks && fs_asker_uid() != 0 && attributes(dir, &st) == 0 && st.st_mode & S_ISVTX &&
-		st.st_uid != fs_asker_uid();
+	return is_checked(dir, &st) > 0 && st.st_mode & S_ISVTX && st.st_uid != fs_asker_uid();
 }
 
 int permit_sticky(struct node *dir, struct node *n)
