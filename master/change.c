@@ -242,16 +242,12 @@ static void salt_check(struct task *t)
 
 void salt_watch(struct master *m, uint32_t table)
 {
-	uint32_t *more;
-
 	for (unsigned i = 0; i < m->pending_count; i++)
 		if (m->pending[i] == table)
 			return;
-	more = reallocarray(m->pending, m->pending_count + 1, sizeof(*more));
-	if (!more)
+	if (array_grow(&m->pending, m->pending_count, sizeof(*m->pending)))
 		return; /* the next start checks */
-	m->pending = more;
-	more[m->pending_count++] = table;
+	m->pending[m->pending_count++] = table;
 	master_later(m, &m->salt_check, salt_check, CHECK_PAUSE_US);
 }
 

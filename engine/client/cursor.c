@@ -98,13 +98,8 @@ static int held_add(struct row_cursor *c)
 	for (uint32_t i = c->ready; i < b->count; i++) {
 		struct tfs_cell *to;
 
-		if (h->count == h->cap) {
-			to = reallocarray(h->cells, h->cap ? 2 * h->cap : 16, sizeof(*to));
-			if (!to)
-				return -ENOMEM;
-			h->cells = to;
-			h->cap = h->cap ? 2 * h->cap : 16;
-		}
+		if (array_grow(&h->cells, h->count, sizeof(*to)))
+			return -ENOMEM;
 		to = &h->cells[h->count];
 		*to = b->cells[i];
 		if (h->count)

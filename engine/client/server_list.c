@@ -27,21 +27,17 @@ static size_t find_locked(const struct server_list *l, const struct tablet_servi
 
 int server_list_add(struct server_list *l, struct tablet_service *s)
 {
-	struct tablet_service **v;
 	int err = 0;
 	size_t i;
 
 	mutex_lock(&l->lock);
 	i = find_locked(l, s);
 	if (i == l->count) {
-		v = i < SERVERS_MOST ? realloc(l->v, (i + 1) * sizeof(struct tablet_service *)) : NULL;
-		if (v) {
-			l->v = v;
+		err = i < SERVERS_MOST ? array_grow(&l->v, i, sizeof(struct tablet_service *)) : -ENOMEM;
+		if (!err) {
 			if (s->ops->send)
 				atomic_store(&l->sends, true);
-			v[l->count++] = s;
-		} else {
-			err = -ENOMEM;
+			l->v[l->count++] = s;
 		}
 	}
 	mutex_unlock(&l->lock);

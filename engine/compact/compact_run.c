@@ -111,17 +111,15 @@ static int output_open(struct run *r, uint16_t group, struct output **out)
 	struct sst_options options;
 	const struct store_group *g = store_schema_group(p->rules.schema, group);
 	struct tablet_env *env = p->t->env;
-	struct output *outs, *o;
+	struct output *o;
 	char *path;
 	int err;
 
 	if (!r->dir && (err = run_make_dir(r)))
 		return err;
-	outs = reallocarray(r->outs, r->n + 1u, sizeof *outs);
-	if (!outs)
+	if (array_grow(&r->outs, r->n, sizeof(*r->outs)))
 		return -ENOMEM;
-	r->outs = outs;
-	o = &outs[r->n];
+	o = &r->outs[r->n];
 	*o = (struct output){.group = group, .in_memory = g->sst.in_memory};
 	o->meta.incarnation = env->incarnation;
 	o->meta.number = env->next_file++;

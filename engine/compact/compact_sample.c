@@ -57,15 +57,11 @@ static int vfile_sample_rows(struct vfile *f, unsigned want, struct buf *rows, u
 
 static struct group_sample *samples_group(struct samples *s, uint16_t group)
 {
-	struct group_sample *g;
-
 	for (unsigned i = 0; i < s->n; i++)
 		if (s->v[i].group == group)
 			return &s->v[i];
-	g = reallocarray(s->v, s->n + 1u, sizeof *g);
-	if (!g)
+	if (array_grow(&s->v, s->n, sizeof(*s->v)))
 		return NULL;
-	s->v = g;
 	s->v[s->n] = (struct group_sample){.group = group};
 	return &s->v[s->n++];
 }

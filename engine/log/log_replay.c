@@ -76,15 +76,12 @@ struct replay {
 static int replay_add_segment(void *arg, const char *name, bool is_dir)
 {
 	struct replay *r = arg;
-	struct segment *s;
 	uint64_t number;
 
 	if (is_dir || !log_segment_parse(name, &number))
 		return 0;
-	s = reallocarray(r->seg, r->count + 1, sizeof *s);
-	if (!s)
+	if (array_grow(&r->seg, r->count, sizeof(*r->seg)))
 		return -ENOMEM;
-	r->seg = s;
 	r->seg[r->count++] = (struct segment){.number = number, .end = UINT64_MAX, .cut = UINT64_MAX};
 	return 0;
 }

@@ -128,20 +128,16 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 static struct tablet_family *tablet_family_entry(struct tablet_family **v, unsigned *n, uint16_t id)
 {
 	unsigned at = *n;
-	struct tablet_family *grown;
 
 	while (at > 0 && (*v)[at - 1].id > id)
 		at--;
 	if (at > 0 && (*v)[at - 1].id == id)
 		return &(*v)[at - 1];
-	grown = reallocarray(*v, *n + 1u, sizeof *grown);
-	if (!grown)
+	if (array_grow(v, *n, sizeof(**v)))
 		return NULL;
-	*v = grown;
-	memmove(grown + at + 1, grown + at, (*n - at) * sizeof *grown);
-	grown[at] = (struct tablet_family){.id = id};
-	++*n;
-	return &grown[at];
+	memmove(*v + at + 1, *v + at, ((*n)++ - at) * sizeof(**v));
+	(*v)[at] = (struct tablet_family){.id = id};
+	return &(*v)[at];
 }
 
 static int tablet_family_add_memtable(struct tablet *t, struct view *view, unsigned i, struct tablet_family **v, unsigned *n)

@@ -153,12 +153,9 @@ void vfile_put(struct vfile *f)
 
 int file_set_add(struct file_set *s, struct vfile *f)
 {
-	struct vfile **v = reallocarray(s->v, s->n + 1u, sizeof(struct vfile *));
-
-	if (!v)
+	if (array_grow(&s->v, s->n, sizeof(struct vfile *)))
 		return -ENOMEM;
-	s->v = v;
-	v[s->n++] = vfile_get(f);
+	s->v[s->n++] = vfile_get(f);
 	return 0;
 }
 

@@ -83,49 +83,34 @@ void changes_fini(struct changes *c)
 	*c = (struct changes){0};
 }
 
-/* Returns the array with space for one more element of this size, or NULL if out of memory. */
-static void *changes_grow(void *array, unsigned count, unsigned *cap, size_t size)
+/* As array_grow.  Returns false if out of memory. */
+static bool changes_grow(void *array, unsigned count, size_t size)
 {
-	unsigned more = *cap ? *cap * 2 : 4;
-
-	if (count < *cap)
-		return array;
-	array = realloc(array, more * size);
-	if (array)
-		*cap = more;
-	else
-		log_lost_change();
-	return array;
+	if (array_grow(array, count, size) == 0)
+		return true;
+	log_lost_change();
+	return false;
 }
 
 static void add_inode(struct changes *c, fuse_ino_t ino, bool attributes_only)
 {
-	struct change_inode *more;
-
 	for (unsigned i = 0; i < c->inode_count && i < 16; i++)
 		if (c->inodes[c->inode_count - 1 - i].ino == ino)
 			return;
-	more = changes_grow(c->inodes, c->inode_count, &c->inode_cap, sizeof(*more));
-	if (!more)
-		return;
-	c->inodes = more;
-	c->inodes[c->inode_count++] = (struct change_inode){ino, attributes_only};
+	if (changes_grow(&c->inodes, c->inode_count, sizeof(*c->inodes)))
+		c->inodes[c->inode_count++] = (struct change_inode){ino, attributes_only};
 }
 
 static void add_listing_locked(struct changes *c, struct node *dir)
 {
-	struct node **more;
-
 	if (!(dir->flags & NODE_LISTED) || (!dir->lookups && dir->kind != NODE_ROOT))
 		return;
 	for (unsigned i = 0; i < c->listing_count && i < 16; i++)
 		if (c->listings[c->listing_count - 1 - i] == dir)
 			return;
-	more = changes_grow(c->listings, c->listing_count, &c->listing_cap, sizeof(*more));
-	if (!more)
+	if (!changes_grow(&c->listings, c->listing_count, sizeof(*c->listings)))
 		return;
 	dir->refs++;
-	c->listings = more;
 	c->listings[c->listing_count++] = dir;
 }
 
@@ -174,15 +159,12 @@ void changes_entry(struct changes *c, struct node *dir, struct tfs_bytes name)
 
 void changes_entry_locked(struct changes *c, const struct node *dir, struct tfs_bytes name)
 {
-	struct change_entry *more;
 	char *copy;
 
 	if (!dir->lookups && dir->kind != NODE_ROOT)
 		return;
-	more = changes_grow(c->entries, c->entry_count, &c->entry_cap, sizeof(*more));
-	if (!more)
+	if (!changes_grow(&c->entries, c->entry_count, sizeof(*c->entries)))
 		return;
-	c->entries = more;
 	copy = strndup((const char *)name.p, name.n);
 	if (copy)
 		c->entries[c->entry_count++] = (struct change_entry){id_of(dir), copy};
@@ -204,20 +186,17 @@ void changes_table(struct changes *c, struct node *table)
 
 struct held {
 	struct node **v; /* counted */
-	unsigned count, cap;
+	unsigned count;
 };
 
 static void hold_any(void *arg, struct node *n)
 {
 	struct held *h = arg;
-	struct node **more;
 
 	if (!n->lookups || !n->parent || node_entry_timeout(n) == 0)
 		return;
-	more = changes_grow(h->v, h->count, &h->cap, sizeof(*more));
-	if (!more)
+	if (!changes_grow(&h->v, h->count, sizeof(struct node *)))
 		return;
-	h->v = more;
 	n->refs++;
 	h->v[h->count++] = n;
 }

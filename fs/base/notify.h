@@ -40,11 +40,11 @@ struct change_inode {
 };
 struct changes {
 	struct node **listings; /* directories, counted */
-	unsigned listing_count, listing_cap;
+	unsigned listing_count;
 	struct change_inode *inodes;
-	unsigned inode_count, inode_cap;
+	unsigned inode_count;
 	struct change_entry *entries;
-	unsigned entry_count, entry_cap;
+	unsigned entry_count;
 	bool entries_first; /* the reply waits for the entries */
 };
 

@@ -15,8 +15,6 @@ static LIST_HEAD(, descriptor) all_descriptors = LIST_HEAD_INITIALIZER(all_descr
 
 bool open_file_add_node_locked(struct open_file *file, struct node *n)
 {
-	struct node **more;
-
 	/* Each commit of an open may rename the version.  A former node is removed once the kernel and all others have forgotten it. */
 	for (unsigned i = 0; i < file->also_count; i++) {
 		struct node *old = file->also[i];
@@ -27,13 +25,11 @@ bool open_file_add_node_locked(struct open_file *file, struct node *n)
 		file->also[i--] = file->also[--file->also_count];
 		node_put_locked(old);
 	}
-	more = realloc(file->also, (file->also_count + 1) * sizeof(*more));
-	if (!more)
+	if (array_grow(&file->also, file->also_count, sizeof(struct node *)))
 		return false;
 	n->refs++;
 	n->file = file;
-	file->also = more;
-	more[file->also_count++] = n;
+	file->also[file->also_count++] = n;
 	return true;
 }
 

@@ -36,7 +36,7 @@ static struct {
 	bool cannot_punch; /* the file system does not punch holes, so there is no shared file */
 	uint32_t next;     /* the first slot that was never used */
 	uint32_t *freed;   /* slots that were used and freed */
-	size_t n, cap;     /* of freed[] */
+	size_t n;          /* of freed[] */
 } spill = {.fd = -1};
 
 static _Atomic uint64_t memory_used, memory_spared;
@@ -162,16 +162,7 @@ static void slot_free(uint32_t slot)
 	if (stage_punch(spill.fd, (uint64_t)slot * TFS_VALUE_MAX, TFS_VALUE_MAX))
 		return;
 	mutex_lock(&spill.lock);
-	if (spill.n == spill.cap) {
-		size_t cap = spill.cap ? spill.cap * 2 : 64;
-		uint32_t *more = realloc(spill.freed, cap * sizeof(*more));
-
-		if (more) {
-			spill.freed = more;
-			spill.cap = cap;
-		}
-	}
-	if (spill.n < spill.cap)
+	if (array_grow(&spill.freed, spill.n, sizeof(*spill.freed)) == 0)
 		spill.freed[spill.n++] = slot;
 	mutex_unlock(&spill.lock);
 }
@@ -251,7 +242,6 @@ void stage_fini(struct stage *s)
 	stage_reset(s);
 	free(s->spans);
 	s->spans = NULL;
-	s->span_cap = 0;
 }
 
 /* Moves the image to the place of `to` in another file.  On failure frees that place. */
@@ -380,15 +370,8 @@ static int stage_add_span(struct stage *s, uint64_t begin, uint64_t end)
 	if (drop == lo) {
 		if (s->span_count == STAGE_SPANS_MAX)
 			return -EFBIG;
-		if (s->span_count == s->span_cap) {
-			unsigned cap = s->span_cap ? s->span_cap * 2 : 4;
-			struct stage_span *more = realloc(s->spans, cap * sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			s->spans = more;
-			s->span_cap = cap;
-		}
+		if (array_grow(&s->spans, s->span_count, sizeof(*s->spans)))
+			return -ENOMEM;
 		memmove(s->spans + lo + 1, s->spans + lo, (s->span_count - lo) * sizeof(*s->spans));
 		s->span_count++;
 	} else {

@@ -41,7 +41,7 @@ struct stage {
 	void *map;           /* the image in its file, mapped by stage_bytes; NULL: not mapped */
 	size_t map_bytes;
 	struct stage_span *spans; /* the written spans; sorted, with gaps between them */
-	unsigned span_count, span_cap;
+	unsigned span_count;
 };
 
 /*

@@ -45,15 +45,12 @@ struct storing {
 
 static int storing_add(struct storing *s, const struct item *item)
 {
-	struct item *more = realloc(s->items, (s->count + 1) * sizeof(*more));
-
-	if (!more)
+	if (array_grow(&s->items, s->count, sizeof(*s->items)))
 		return -ENOMEM;
 	node_hold(item->node);
 	if (item->family)
 		node_hold(item->family);
-	s->items = more;
-	more[s->count++] = *item;
+	s->items[s->count++] = *item;
 	s->files += item->x != NULL;
 	return 0;
 }

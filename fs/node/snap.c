@@ -31,11 +31,9 @@ struct names {
 static int name_add(void *arg, const struct tfs_snapshot *s)
 {
 	struct names *names = arg;
-	void *more = reallocarray(names->v, names->count + 1u, sizeof(*names->v));
 
-	if (!more)
+	if (array_grow(&names->v, names->count, sizeof(*names->v)))
 		return -ENOMEM;
-	names->v = more;
 	strcpy(names->v[names->count++], s->name);
 	return 0;
 }
