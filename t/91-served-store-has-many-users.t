@@ -7,16 +7,7 @@
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2120,SC2010,SC2012,SC2015,SC2317
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one user"
-M2=$W/mnt2
 mkdir "$M2"
-second=
-# Mounts the served store a second time.
-mount_second() {
-	"$TABLETFS" -f "unix:$D" "$M2" "$@" >"$W/second.out" 2>"$W/second.err" </dev/null &
-	second=$!
-	wait_for "the second mount" second_answers
-}
-second_answers() { mounted "$M2" && t stat -f "$M2"; }
 ctl() { t "$TABLETCTL" "$@"; }
 # becomes DESC COMMAND...: the command succeeds within some seconds.
 becomes() {

@@ -6,14 +6,6 @@
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2120
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one user"
-M2=$W/mnt2
-mkdir "$M2"
-mount_second() {
-	"$TABLETFS" -f "unix:$D" "$M2" "$@" >"$W/second.out" 2>"$W/second.err" </dev/null &
-	second=$!
-	wait_for "the second mount" second_answers
-}
-second_answers() { mounted "$M2" && t stat -f "$M2"; }
 # within SECONDS COMMAND...: the command takes no longer.
 within() {
 	local since=$SECONDS limit=$1

@@ -6,16 +6,6 @@
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2120
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one user"
-M2=$W/mnt2
-mkdir "$M2"
-second=
-mount_second() {
-	mounted "$M2" && { fusermount3 -u "$M2" 2>/dev/null || umount -l "$M2"; }
-	"$TABLETFS" -f "unix:$D" "$M2" >>"$W/second.out" 2>>"$W/second.err" </dev/null &
-	second=$!
-	wait_for "the second mount" second_answers
-}
-second_answers() { mounted "$M2" && t stat -f "$M2"; }
 seconds=${KILL_SECONDS:-20} RANDOM=${TEST_SEED:-1}
 echo "# seed ${TEST_SEED:-1}"
 mount_store
@@ -35,6 +25,7 @@ while runs $writers; do
 	1)
 		! runs $second || kill -9 $second
 		wait $second 2>/dev/null
+		mounted "$M2" && { fusermount3 -u "$M2" 2>/dev/null || umount -l "$M2"; }
 		mount_second
 		kills=$((kills + 1))
 		;;
@@ -48,11 +39,7 @@ while runs $writers; do
 		;;
 	esac
 done
-wait $writers
-is $? 0 "the histories of all rows have an order"
-diag <"$W/lin.out"
-echo "# $kills kills, $stops stops"
-ok "there were kills" [ $kills -gt 0 ]
+histories_end
 fusermount3 -u "$M2"
 wait $second
 done_testing

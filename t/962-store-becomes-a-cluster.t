@@ -3,10 +3,9 @@
 # tabletctl adopt makes an embedded store a cluster's, with all cells, also after it was killed again and again; tabletctl init
 # makes an empty cluster.  Embedded mounts, check and repair refuse the directory of a cluster, and programs of a cluster
 # refuse what is none.
-# shellcheck source=t/lib/mount.sh disable=SC2119
-. "${SRC:-.}/t/lib/mount.sh" || exit 1
+# shellcheck source=t/lib/cluster.sh disable=SC2119
+. "${SRC:-.}/t/lib/cluster.sh" || exit 1
 OVER=
-ctl() { t "$TABLETCTL" "$@"; }
 mount_store
 ok "a store" mkdir -p "$M/t/r/f"
 seq 20000 >"$M/t/r/f/seq"
@@ -32,10 +31,6 @@ for verb in check repair "repair --write"; do
 	fails "$verb refuses it" "the directory of a cluster" ctl $verb "$D"
 done
 fails "a mount names servers" "a mount names the servers: tls://" t "$TABLETFS" "zk://$z/mine/$D" "$M"
-program() { # NAME PROGRAM ARGUMENT...: in the background
-	"${@:2}" >"$W/$1.out" 2>"$W/$1.err" </dev/null &
-}
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 a=127.0.0.1:$(free_port)
 b=127.0.0.1:$(free_port)
 o=keys=$keys/mine.cluster.keys
@@ -45,28 +40,10 @@ fails "  or a key of mounts" "not one of role cluster" t "$SERVER" -f -o "listen
 fails "  or no address" "listen: must be" t "$SERVER" -f -o "$o" "zk://$z/mine" "$D"
 fails "a master refuses them as well" "has no file 'cluster'" t "$BUILD/tabletfs-master" -o "listen=$a,$o" "zk://$z/mine" "$keys"
 fails "another key is refused" "ZooKeeper refuses the key" t "$SERVER" -f -o "listen=$a,keys=$C/local.cluster.keys" "zk://$z/mine" "$D"
-program master "$BUILD/tabletfs-master" -o "listen=$a,$o" "zk://$z/mine" "$D"
-master=$!
-program server "$SERVER" -f -o "listen=$b,$o" "zk://$z/mine" "$D"
-first=$!
-export TABLETFS_KEYS=$keys/mine.mount.keys
-ok "its server and master serve it" wait_for "the cluster" eval "'$TABLETCTL' cluster status 'tls://$b' | grep -q ' master '"
-"$TABLETFS" -f "tls://$b" "$M" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
-daemon=$!
-ok "  to a mount" wait_for "the mount" mount_answers
+ok "its server and master serve it" own_cluster mine "$D"
+ok "  to a mount" mount_cluster
 tree "$M/t" >"$W/after"
 same "$W/before" "$W/after" "  with all cells, times and modes"
 is "$(md5sum <"$M/t/r/f/seq")" "$(seq 20000 | md5sum)" "  and contents"
 ok "  it can be changed" sh -c "echo new >'$M/t/r/f/new'"
-t fusermount3 -u "$M"
-wait_daemon
-kill $first
-wait $first
-is $? 0 "the server ends"
-kill $master
-wait $master
-is $? 0 "the master ends"
-ok "the other cluster is stopped" ctl cluster stop "$C"
-wait "$server"
-server=
-done_testing
+end_own

@@ -3,11 +3,9 @@
 # The connections between two servers, between the mount and a server, and between the master and a server are cut for some seconds:
 # requests wait or are repeated, no process ends, and no acknowledged line is lost.  Tables are made, split and dropped meanwhile, and
 # METADATA has each tablet once.
-# shellcheck source=t/lib/cluster.sh
-. "${SRC:-.}/t/lib/cluster.sh" || exit 1
-LIMIT=300
 # shellcheck source=t/lib/hosts.sh
-. "$SRC/t/lib/hosts.sh" || exit 1
+. "${SRC:-.}/t/lib/hosts.sh" || exit 1
+LIMIT=300
 hosts_cluster
 ok "a loop appends lines" begin_loop
 before=$(cat "$C/processes")

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # A server that is cut off from ZooKeeper pauses, and others take its tablets over.  When the cut heals it ends with status 3.  No
 # acknowledged line is lost, no read is old.
-# shellcheck source=t/lib/cluster.sh
-. "${SRC:-.}/t/lib/cluster.sh" || exit 1
-LIMIT=300
 # shellcheck source=t/lib/hosts.sh
-. "$SRC/t/lib/hosts.sh" || exit 1
+. "${SRC:-.}/t/lib/hosts.sh" || exit 1
+LIMIT=300
 hosts_cluster
 ok "a loop appends lines" begin_loop
 name=$(busiest)

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # A server or the master dies between two steps of a split, merge, move, seal, assignment, drop or snapshot: the next one finishes or
 # undoes it.  TFS_DIE_AT of a debug build chooses the step, TEST_SEED the steps of a run.  ROUNDS deaths.
-# shellcheck source=t/lib/cluster.sh
-. "${SRC:-.}/t/lib/cluster.sh" || exit 1
-LIMIT=900
 # shellcheck source=t/lib/hosts.sh
-. "$SRC/t/lib/hosts.sh" || exit 1
+. "${SRC:-.}/t/lib/hosts.sh" || exit 1
+LIMIT=900
 grep -q "define TFS_DEBUG 1" "$BUILD/config.h" || skip_all "only a debug build dies at a step"
 RANDOM=${TEST_SEED:-1}
 rows="00 01 02 03 04 05 06 07 08 09"

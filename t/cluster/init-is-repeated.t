@@ -9,7 +9,6 @@ ok "a cluster, for its ZooKeeper" start_cluster
 z=$(awk '/^zookeeper1/ { print $2 }' "$C/members")
 keys=$W/keys
 mkdir "$keys"
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 a=127.0.0.1:$(free_port)
 b=127.0.0.1:$(free_port)
 
@@ -55,25 +54,8 @@ fails "init refuses an embedded store" "has a store already" ctl init "zk://$z/t
 fails "  and another cluster's directory" "belongs to the cluster" ctl init "zk://$z/taken" "$W/again" "$keys"
 
 # ---- what was finished serves ----
-"$BUILD/tabletfs-master" -o "listen=$a,keys=$keys/again.cluster.keys" "zk://$z/again" "$W/again" >"$W/master.out" 2>&1 </dev/null &
-master=$!
-"$SERVER" -f -o "listen=$b,keys=$keys/again.cluster.keys" "zk://$z/again" "$W/again" >"$W/first.out" 2>&1 </dev/null &
-first=$!
-export TABLETFS_KEYS=$keys/again.mount.keys
-ok "the repeated cluster serves" wait_for "the cluster" eval "'$TABLETCTL' cluster status 'tls://$b' | grep -q ' master '"
-CLUSTER=tls://$b
+ok "the repeated cluster serves" own_cluster again "$W/again"
 ok "  to a mount" mount_cluster
 ok "  that writes" sh -c "mkdir -p '$M/t/r/f' && echo x >'$M/t/r/f/c'"
 is "$(cat "$M/t/r/f/c")" x "  and reads"
-t fusermount3 -u "$M"
-wait_daemon
-kill $first
-wait $first
-is $? 0 "the server ends"
-kill $master
-wait $master
-is $? 0 "the master ends"
-ok "the other cluster is stopped" ctl cluster stop "$C"
-wait "$server"
-server=
-done_testing
+end_own

@@ -3,11 +3,9 @@
 # A server is cut off from the master and from the other servers for longer than 30 s, but not from ZooKeeper, the storage and the mounts.
 # A master removes it: it ends with status 3, and others take its tablets over.  No acknowledged line is lost, no read is old.  A server
 # that the other servers reach stays, although the master does not reach it.
-# shellcheck source=t/lib/cluster.sh
-. "${SRC:-.}/t/lib/cluster.sh" || exit 1
-LIMIT=300
 # shellcheck source=t/lib/hosts.sh
-. "$SRC/t/lib/hosts.sh" || exit 1
+. "${SRC:-.}/t/lib/hosts.sh" || exit 1
+LIMIT=300
 hosts_cluster
 ok "a loop appends lines" begin_loop
 before=$(cat "$C/processes")

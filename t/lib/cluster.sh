@@ -4,6 +4,8 @@
 #
 #	ctl ARGUMENT...           tabletctl
 #	mount_cluster [OPTION...] mounts the cluster at $M
+#	own_cluster NAME DIR      runs a server and a master of the cluster NAME in $keys, at $b and $a
+#	end_own                   unmounts it, and ends them and the other cluster
 #	cluster_mounted [ARG...]  starts the cluster, with the arguments, and mounts it, with a table t and a cell r/f/c
 #	end_cluster               unmounts it, stops it, and requires that each process ends well
 #	process NAME              prints the number of a process: server1, master1, zookeeper1
@@ -17,22 +19,13 @@
 #	goes_on                   waits for 20 more acknowledged lines
 #	end_loop                  requires that each acknowledged line is there once, and that no read was old
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
-M2=$W/mnt2
-mkdir "$M2"
-export M2 TABLETFS_KEYS=$C/keys
-second=
+export TABLETFS_KEYS=$C/keys
 
 ctl() { t "$TABLETCTL" "$@"; }
 mount_cluster() {
 	"$TABLETFS" -f "$CLUSTER" "$M" "$@" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
 	daemon=$!
 	wait_for "the mount" mount_answers && [ -n "$daemon" ]
-}
-second_answers() { mounted "$M2" && t stat -f "$M2"; }
-mount_second() {
-	"$TABLETFS" -f "$CLUSTER" "$M2" "$@" >>"$W/second.out" 2>>"$W/second.err" </dev/null &
-	second=$!
-	wait_for "the second mount" second_answers
 }
 unmount_second() {
 	[ -n "$second" ] || return 0
@@ -53,6 +46,30 @@ end_cluster() {
 	t fusermount3 -u "$M"
 	wait_daemon
 	ok "the cluster is stopped" ctl cluster stop "$C"
+	wait "$server"
+	server=
+	done_testing
+}
+
+own_cluster() {
+	"$BUILD/tabletfs-master" -o "listen=$a,keys=$keys/$1.cluster.keys" "zk://$z/$1" "$2" >"$W/master.out" 2>&1 </dev/null &
+	master=$!
+	"$SERVER" -f -o "listen=$b,keys=$keys/$1.cluster.keys" "zk://$z/$1" "$2" >"$W/first.out" 2>&1 </dev/null &
+	first=$!
+	export TABLETFS_KEYS=$keys/$1.mount.keys
+	wait_for "the cluster" eval "'$TABLETCTL' cluster status 'tls://$b' | grep -q ' master '"
+	CLUSTER=tls://$b
+}
+end_own() {
+	t fusermount3 -u "$M"
+	wait_daemon
+	kill "$first"
+	wait "$first"
+	is $? 0 "the server ends"
+	kill "$master"
+	wait "$master"
+	is $? 0 "the master ends"
+	ok "the other cluster is stopped" ctl cluster stop "$C"
 	wait "$server"
 	server=
 	done_testing

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # A cluster whose processes have a network namespace each, so that the connections between two of them can be cut.  A test sources this
-# file after t/lib/cluster.sh, whose functions work then, except those that need tabletctl cluster.
+# file.  The functions of t/lib/cluster.sh work, too, except those that need tabletctl cluster.
 #
 #	hosts_cluster         starts ZooKeeper, master1 and server1 to server3, and mounts the cluster, with a cell t/r/f/c
 #	sever A B, heal A B   A, B: zookeeper1, master1, server1, ..., mount
@@ -9,6 +9,8 @@
 #	ends_with NAME STATUS the process has ended, with this status
 #	tablets_are_exact
 #	hosts_end             ends all; requires that they end well, and checks the directory
+# shellcheck source=t/lib/cluster.sh
+. "${SRC:-.}/t/lib/cluster.sh" || exit 1
 [ "$(id -u)" = 0 ] || cannot_run "needs root"
 for program in ip nft nsenter java; do has $program || cannot_run "there is no $program"; done
 # The names of the namespaces are the test's own.

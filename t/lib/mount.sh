@@ -31,6 +31,7 @@ test_number=0
 test_failures=0
 daemon=
 server=
+second=
 finished=
 
 diag() { cut -b 1-300 | sed 's/^/# /' | head -n "${DIAG_LINES:-25}"; }
@@ -196,6 +197,22 @@ start_cluster() {
 	fi
 	read -r _ _ _ CLUSTER _ <"$W/cluster.out"
 }
+# mount_second [ARGUMENT...]: mounts the store at $M2, too: that of the cluster, or the one that another process serves.
+second_answers() { mounted "$M2" && t stat -f "$M2"; }
+mount_second() {
+	mkdir -p "$M2"
+	"$TABLETFS" -f "${CLUSTER:-unix:$D}" "$M2" "$@" >>"$W/second.out" 2>>"$W/second.err" </dev/null &
+	second=$!
+	wait_for "the second mount" second_answers
+}
+# histories_end: waits for $writers, which is t/lib/lin_files beside $kills and $stops of processes.
+histories_end() {
+	wait "$writers"
+	is $? 0 "the histories of all rows have an order"
+	diag <"$W/lin.out"
+	echo "# $kills kills, $stops stops"
+	ok "there were kills" [ "$kills" -gt 0 ]
+}
 # serve_store [ARGUMENT...]: with OVER, serves $D by a daemon without a mount, with the settings among the arguments.
 serve_store() {
 	local a
@@ -344,8 +361,9 @@ W=$(mktemp -d "${TMPDIR:-/tmp}/tfs-test.XXXXXX") || exit 1
 chmod 755 "$W"
 D=$W/data
 M=$W/mnt
+M2=$W/mnt2
 C=$W/cluster
-export W D M C TABLETFS TABLETCTL SRC BUILD
+export W D M M2 C TABLETFS TABLETCTL SRC BUILD
 mkdir "$M"
 mkfifo "$W/.never"
 trap clean_up EXIT
