@@ -113,15 +113,14 @@ static int add_name(void *arg, const char *name)
 {
 	struct names *n = arg;
 	char file[SCHEMA_FILE_MAX];
-	struct tfs_bytes copy;
 
 	snprintf(file, sizeof(file), "%s/%s", n->dir, name);
 	if (is_limited(n->peer) && !key_has_file(n->serving->o.locks, n->peer->key, file))
 		return 0;
-	if (array_grow(&n->v, n->count, sizeof(*n->v)) || !arena_dup(&n->a->arena, tfs_bytes_of(name, strlen(name) + 1), &copy))
+	if (array_grow(&n->v, n->count, sizeof(*n->v)))
 		return -ENOMEM;
-	n->v[n->count++].name = (const char *)copy.p;
-	return 0;
+	n->v[n->count].name = arena_text(&n->a->arena, name);
+	return n->v[n->count++].name ? 0 : -ENOMEM;
 }
 
 static int serve_lock_list(struct serving *s, const struct ss_peer *peer, const struct ss_request *q, struct ss_answer *a)
@@ -313,14 +312,15 @@ enum { SERVERS_MOST = 1024 }; /* a mount takes servers that are not named for en
 static int add_server(void *arg, const struct tfs_server *one)
 {
 	struct servers *x = arg;
-	struct tfs_bytes name, state;
+	const char *name, *state;
 
 	if (x->a->server_count == SERVERS_MOST)
 		return 1;
-	if (!arena_dup(&x->a->arena, tfs_bytes_of(one->name, strlen(one->name) + 1), &name) ||
-		!arena_dup(&x->a->arena, tfs_bytes_of(one->state, strlen(one->state) + 1), &state))
+	name = arena_text(&x->a->arena, one->name);
+	state = arena_text(&x->a->arena, one->state);
+	if (!name || !state)
 		return -ENOMEM;
-	x->v[x->a->server_count++] = (struct ss_server){(const char *)name.p, (const char *)state.p, one->incarnation,
+	x->v[x->a->server_count++] = (struct ss_server){name, state, one->incarnation,
 		x->limited ? x->limited->tablets : one->tablets, x->limited ? x->limited->bytes : one->bytes};
 	return 0;
 }
@@ -360,18 +360,15 @@ static int serve_probe(struct serving *s, const struct ss_peer *peer, const stru
 {
 	const struct probe_order order = {q->probe.probe, q->probe.number, q->probe.which, q->probe.step};
 	struct probe_reply reply = {0};
-	struct tfs_bytes copy;
 	int err = !peer->key || peer->key->role != KEY_CLUSTER ? -EPERM
 		: !s->o.probes                                 ? -ENOSYS
 							       : probe_sides_do(s->o.probes, &order, &reply);
 
-	if (!err && !arena_dup(&a->arena, tfs_bytes_of(reply.answer, strlen(reply.answer) + 1), &copy))
-		err = -ENOMEM;
-	if (!err) {
-		a->probe_err = reply.err;
-		a->why = (const char *)copy.p;
-	}
-	return err;
+	if (err)
+		return err;
+	a->probe_err = reply.err;
+	a->why = arena_text(&a->arena, reply.answer);
+	return a->why ? 0 : -ENOMEM;
 }
 
 /*
@@ -392,12 +389,11 @@ static int serve_key(struct serving *s, const struct ss_peer *peer, const struct
 
 static int serve_config_change(struct serving *s, const struct ss_request *q, struct ss_answer *a)
 {
-	struct tfs_bytes copy;
 	char *why = NULL;
 	int err = tfs_config_change(s->o.store, q->text, &why);
 
-	if (why && arena_dup(&a->arena, tfs_bytes_of(why, strlen(why) + 1), &copy))
-		a->why = (const char *)copy.p;
+	if (why)
+		a->why = arena_text(&a->arena, why);
 	free(why);
 	return err;
 }

@@ -77,13 +77,6 @@ static int registered_add(void *arg, const char *name)
 	return number_parse(name, 0, &incarnation, NULL) ? live_add(p, incarnation) : 0;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * Tells the servers which ones live.  A server that does not answer is left out of
  * the pass, because it may carry out late requests of dead ones.
@@ -101,7 +94,7 @@ static int servers_bury(struct pass *p)
 		err = p->m->locks->ops->list(p->m->locks, "servers", registered_add, p);
 	if (err || !p->live_count)
 		return err;
-	qsort(p->live, p->live_count, sizeof(*p->live), by_number);
+	qsort(p->live, p->live_count, sizeof(*p->live), number_order);
 	for (uint32_t i = 0; i < p->live_count; i++)
 		if (!q.live_count || p->live[q.live_count - 1] != p->live[i])
 			p->live[q.live_count++] = p->live[i];
@@ -244,7 +237,7 @@ static bool is_buried(struct pass *p, uint64_t incarnation)
 	uint64_t latest;
 
 	if (incarnation <= p->buried)
-		return !bsearch(&incarnation, p->live, p->live_count, sizeof(*p->live), by_number);
+		return !bsearch(&incarnation, p->live, p->live_count, sizeof(*p->live), number_order);
 	/* A damaged row may name any number, and later servers must not be buried. */
 	if (incarnation > p->m->passes.latest && master_incarnation(p->m, &latest) == 0 && incarnation <= latest)
 		p->m->passes.latest = incarnation; /* BURY of the next pass is about it, too */

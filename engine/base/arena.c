@@ -66,6 +66,13 @@ void *arena_alloc(struct arena *a, size_t n)
 	return block_take(a, fresh, n);
 }
 
+const char *arena_text(struct arena *a, const char *text)
+{
+	struct tfs_bytes copy;
+
+	return arena_dup(a, tfs_bytes_of(text, strlen(text) + 1), &copy) ? (const char *)copy.p : NULL;
+}
+
 bool arena_dup(struct arena *a, struct tfs_bytes s, struct tfs_bytes *out)
 {
 	uint8_t *p;

@@ -312,6 +312,13 @@ int array_grow(void *array, size_t count, size_t size)
 	return 0;
 }
 
+int number_order(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 /* The length that the first byte of a character states; 0: no character begins with c. */
 static size_t stated_length(uint8_t c)
 {

@@ -139,6 +139,8 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t n) TFS_MUST;
 /* Copies s into the arena; on failure returns false. */
 bool arena_dup(struct arena *a, struct tfs_bytes s, struct tfs_bytes *out) TFS_MUST;
+/* Copies a text; on failure returns NULL. */
+const char *arena_text(struct arena *a, const char *text) TFS_MUST;
 /* Replaces *b by a copy in the arena.  NULL stays NULL, and empty bytes stay different from NULL.  -ENOMEM. */
 int bytes_own(struct tfs_bytes *b, struct arena *a) TFS_MUST;
 void arena_reset(struct arena *a);
@@ -175,5 +177,7 @@ uint64_t hash64(struct tfs_bytes s, uint64_t seed);
  * power of two at or above its count.
  */
 int array_grow(void *array, size_t count, size_t size) TFS_MUST;
+/* For qsort: compares two uint64_t, or structs that begin with one. */
+int number_order(const void *a, const void *b);
 
 #endif

@@ -156,9 +156,9 @@ static int parse_target(
 	snprintf(text, sizeof(text), "%.*s", (int)(name.n < sizeof(text) ? name.n : 0), (const char *)name.p);
 	if (!tfs_name_valid(text) || strlen(text) != name.n || (schema && !tfs_schema_family(schema, text)))
 		return refuse_line(l, "the table has no such family");
-	if (!arena_dup(&l->arena, tfs_bytes_of(text, strlen(text) + 1), &name))
+	out->family = arena_text(&l->arena, text);
+	if (!out->family)
 		return -ENOMEM;
-	out->family = (const char *)name.p;
 	out->all = takes & TAKES_ALL && rest.n == 0;
 	end = qualifier_end(rest);
 	out->has_ts = rest.n - end > 1;

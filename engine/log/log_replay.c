@@ -43,7 +43,7 @@
 #define WINDOW_BYTES (1u << 20)
 
 struct segment {
-	uint64_t number, bytes;
+	uint64_t number, bytes; /* number: first */
 	struct log_header h;
 	uint64_t end; /* nothing from this offset on is read */
 	bool whole;   /* it has a valid header of its own number */
@@ -84,13 +84,6 @@ static int replay_add_segment(void *arg, const char *name, bool is_dir)
 		return -ENOMEM;
 	r->seg[r->count++] = (struct segment){.number = number, .end = UINT64_MAX, .cut = UINT64_MAX};
 	return 0;
-}
-
-static int by_number(const void *a, const void *b)
-{
-	uint64_t x = ((const struct segment *)a)->number, y = ((const struct segment *)b)->number;
-
-	return (x > y) - (x < y);
 }
 
 static void replay_explain(struct replay *r, size_t i, uint64_t offset, const char *what)
@@ -351,7 +344,7 @@ static int replay_begin(struct replay *r)
 	if (err)
 		(void)!buf_printf(&r->why, "%s: %s", r->dir, error_text(err));
 	if (!err && r->count) {
-		qsort(r->seg, r->count, sizeof *r->seg, by_number);
+		qsort(r->seg, r->count, sizeof *r->seg, number_order);
 		err = replay_headers(r);
 	}
 	return err;

@@ -122,9 +122,7 @@ struct schema *schema_draft(const struct schema *old)
 
 const char *draft_str(struct schema *s, const char *str)
 {
-	struct tfs_bytes copy;
-
-	return arena_dup(&s->arena, tfs_bytes_of(str, strlen(str) + 1), &copy) ? (const char *)copy.p : NULL;
+	return arena_text(&s->arena, str);
 }
 
 /* Returns `wanted`, or a new id if wanted < 0.  -EINVAL. */

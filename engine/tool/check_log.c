@@ -144,13 +144,6 @@ static int add_log(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static void check_redo_points(struct check *c, const struct dirs *d, const struct offline_row *row)
 {
 	for (unsigned i = 0; i < row->m.redo_count; i++) {
@@ -176,7 +169,7 @@ int check_logs(struct check *c)
 		err = 0;
 	}
 	if (d.count)
-		qsort(d.v, d.count, sizeof(*d.v), compare_numbers);
+		qsort(d.v, d.count, sizeof(*d.v), number_order);
 	for (unsigned i = 0; (row = offline_row_at(&c->store, i)); i++)
 		check_redo_points(c, &d, row);
 	if (!err && (err = server_latest_log(c->store.dir, &latest)) == -ENOENT)

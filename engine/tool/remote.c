@@ -139,21 +139,6 @@ const struct command keys_command = {
 
 /* ---- serve: relaying ---- */
 
-static int write_all(int fd, const char *p, size_t n)
-{
-	while (n) {
-		const ssize_t w = write(fd, p, n);
-
-		if (w < 0 && errno != EINTR)
-			return -errno;
-		if (w > 0) {
-			p += w;
-			n -= (size_t)w;
-		}
-	}
-	return 0;
-}
-
 /* Until the end of `from`, or an error. */
 static void copy(int from, int to)
 {
@@ -162,7 +147,7 @@ static void copy(int from, int to)
 
 	while (block && n > 0) {
 		n = read(from, block, BLOCK);
-		if (n > 0 && write_all(to, block, (size_t)n))
+		if (n > 0 && transfer_write(to, tfs_bytes_of(block, (size_t)n)))
 			break;
 		if (n < 0 && errno == EINTR)
 			n = 1;
@@ -241,7 +226,7 @@ static int connect_or_start(struct dial *d, const char *dir, struct dialled *to,
 	while (join_finds_nobody(err = dial_connect(d, to, why)) && monotonic_us() < until)
 		(void)usleep(PAUSE_US);
 	if (err)
-		(void)!write_all(STDERR_FILENO, (const char *)said.p, said.n);
+		(void)!transfer_write(STDERR_FILENO, buf_bytes(&said));
 	buf_fini(&said);
 	return err;
 }

@@ -32,7 +32,7 @@ struct found {
 	bool broken; /* the frame is whole, its body is not */
 };
 struct segment {
-	uint64_t number;
+	uint64_t number; /* first */
 	const char *path;
 	struct log_header h;
 	bool whole;             /* h is valid, and of this log and number; or the seal lists the segment */
@@ -85,13 +85,6 @@ static int add_segment(void *arg, const char *name, bool is_dir)
 	tool_grow(scan->segments, scan->segment_count);
 	scan->segments[scan->segment_count++] = (struct segment){.number = number, .path = text("%s/%s", g->dir, name)};
 	return 0;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-	const struct segment *x = a, *y = b;
-
-	return (x->number > y->number) - (x->number < y->number);
 }
 
 /* The place of a header: a zombie cannot change the seal. */
@@ -224,7 +217,7 @@ static int scan_log(struct repair_log *g)
 		return 0;
 	}
 	if (scan->segment_count)
-		qsort(scan->segments, scan->segment_count, sizeof(*scan->segments), compare_numbers);
+		qsort(scan->segments, scan->segment_count, sizeof(*scan->segments), number_order);
 	if (g->sealed) {
 		scan->salt = g->seal.salt;
 		scan->has_salt = true;

@@ -472,13 +472,6 @@ static int replay_sorted(struct replay *p, const struct dead_log *d, char **why)
 }
 
 /* ---- levels ---- */
-static int by_incarnation(const void *a, const void *b)
-{
-	uint64_t x = ((const struct dead_log *)a)->from.incarnation, y = ((const struct dead_log *)b)->from.incarnation;
-
-	return (x > y) - (x < y);
-}
-
 static int replay_log(struct replay *p, struct dead_log *d, char **why)
 {
 	int err = d->dir ? 0 : seal_read(p->s, p->incarnation, &d->sealed, &d->seal, &d->dir, why);
@@ -511,7 +504,7 @@ void replay_level(struct server *s, enum kind kind, const struct ts_request *loa
 	struct crew *crew = NULL;
 
 	if (n->count)
-		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
+		qsort(n->v, n->count, sizeof(*n->v), number_order);
 	/* Oldest incarnation first.  The result does not depend on this order, because sequence numbers order the cells. */
 	for (unsigned i = 0; i < n->count; i++) {
 		struct dead_log *d = &n->v[i];
