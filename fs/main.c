@@ -152,7 +152,7 @@ static int open_store(const struct command *c)
 	return err;
 }
 
-/* The user who mounted may be another one for the store.  A mount for many users needs a server that believes it who they are. */
+/* The server may know the mounting user by another number.  A mount for many users needs a server that lets it act for other users. */
 static int log_in(void)
 {
 	struct tfs_login login;

@@ -49,13 +49,13 @@ struct mark {
 	bool again;       /* ask again after it */
 	bool armed;       /* ZooKeeper reports the next change */
 	bool lost;        /* the answer was lost: ask when connected */
-	bool known;       /* was armed once; a directory: and all of its first children */
+	bool known;       /* it was armed once, and so was each child that a directory had then */
 	bool report;      /* call the watches after the answer */
 	bool first;       /* a child that its directory counts in `unknown` */
 	bool ephemeral;   /* as is czxid, from the last answer */
 	bool listed;      /* a directory: names have been read */
 	bool absent;      /* a directory: ask by exists */
-	unsigned unknown; /* a directory: first children that are not known */
+	unsigned unknown; /* a directory: children that it had then and that are not known */
 	uint64_t round;   /* a directory: lists of names; a child: the last list with its name */
 	int64_t czxid;    /* the creation of the file; 0: there is none */
 	char name[];

@@ -80,7 +80,7 @@ struct mutex *fs_row_lock(const struct node *row);
 /* Called by a thread that serves a request before it waits for another request's lock.  It calls fn, if that was set before. */
 void fs_before_waiting(void);
 void fs_set_before_waiting(void (*fn)(void));
-/* Notes for the thread's request: EINTR is EAGAIN, because too many requests wait for the server of the store. */
+/* Notes that too many requests wait for the store's server: the reply to the thread's request is EAGAIN in the place of EINTR. */
 void fs_set_crowded(bool crowded);
 bool fs_is_crowded(void);
 /* The locks and caches. */

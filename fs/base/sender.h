@@ -26,7 +26,7 @@
 
 /* Starts the process.  argv is main's; its memory shows the name of the process. */
 int sender_start(int argc, char **argv) TFS_MUST;
-/* Gives it the device of the mount that is at mountpoint. */
+/* Sends the process the device of the mount at mountpoint. */
 int sender_mounted(int fuse_fd, const char *mountpoint) TFS_MUST;
 /*
  * Orders that the kernel drops the name below the directory; an empty name: the
