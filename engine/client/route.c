@@ -633,9 +633,12 @@ static int wait_error(int err)
 
 static struct patience patience_new(const struct router *r, const struct ts_request *q)
 {
-	return (struct patience){.left_us = r->o.patience_us,
+	const bool brief = q->time_left_us && q->time_left_us < r->o.patience_us;
+	const uint64_t us = brief ? q->time_left_us : r->o.patience_us;
+
+	return (struct patience){.left_us = us,
 		.pause_us = PAUSE_FIRST_US,
-		.held_us = r->o.brief ? r->o.patience_us : CLIENT_TIME_US,
+		.held_us = brief || r->o.brief ? us : CLIENT_TIME_US,
 		.rows = q->row_count};
 }
 

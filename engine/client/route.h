@@ -19,6 +19,7 @@
  *  - -ETIMEDOUT: it is unknown if a mutation was carried out.
  *  - -TABLET_MOVED: the router found no server that serves the row in patience_us.
  *  - -TABLE_DROPPED: also if METADATA has no tablet of the table.
+ *  - A request with a time_left_us has at most so much patience, also for busy servers.
  *  - Mutations have no token; a request of TS_HELLO begins the next epoch.
  *  - Scan ids are the router's own.  It sends SCAN_NEXT and SCAN_CLOSE to the
  *    server that opened the scan.

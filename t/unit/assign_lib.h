@@ -212,4 +212,16 @@ static inline unsigned balance(void)
 
 #define C(f) cmocka_unit_test_setup_teardown(f, cluster_setup, cluster_teardown)
 
+static inline int control(unsigned server, enum ts_method method, const struct ts_assigned *t)
+{
+	int one = 1, err;
+	struct ts_request q = {.method = method, .tablets = t, .tablet_count = 1, .term = c.term.number};
+	struct ts_answer a = {.row_errs = &one};
+
+	err = ts_call(server_service(c.servers[server].server), &q, &a);
+	a.row_errs = NULL;
+	ts_answer_fini(&a);
+	return err ? err : one;
+}
+
 #endif

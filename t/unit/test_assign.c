@@ -152,18 +152,6 @@ static void moves(void **state)
 	read_all();
 }
 
-static int control(unsigned server, enum ts_method method, const struct ts_assigned *t)
-{
-	int one = 1, err;
-	struct ts_request q = {.method = method, .tablets = t, .tablet_count = 1, .term = c.term.number};
-	struct ts_answer a = {.row_errs = &one};
-
-	err = ts_call(server_service(c.servers[server].server), &q, &a);
-	a.row_errs = NULL;
-	ts_answer_fini(&a);
-	return err ? err : one;
-}
-
 /* A LOAD that arrives late, or twice, or at another server, or with another number, makes no second owner. */
 static void late_loads(void **state)
 {

@@ -217,6 +217,40 @@ static void refusals_of_the_master(void **state)
 	c.master->o.term = &c.term;
 }
 
+static uint64_t paused_us;
+
+static void count_pause(void *arg, uint64_t us)
+{
+	paused_us += us;
+}
+
+/* METADATA's server dies while another server loads a tablet.  Only the pass that waits for LOAD can have METADATA served again. */
+static void load_without_metadata(void **state)
+{
+	const struct route_options o = {.locks = c.locks,
+		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = &c},
+		.patience_us = 60000000,
+		.pause = count_pause};
+	struct router *patient;
+	struct ts_assigned t;
+	unsigned metadata, to;
+
+	spread();
+	metadata = owner(META_TABLE, "", NULL);
+	to = (metadata + 1) % 3;
+	(void)owner(tfs_table_id(table), row_name(45), &t);
+	assert_int_equal(route_new(&o, &patient), 0);
+	server_set_metadata(c.servers[to].server, route_service(patient));
+	cluster_kill(&c, metadata);
+	t.server = c.servers[to].incarnation;
+	t.assignment++;
+	paused_us = 0;
+	assert_true(control(to, TS_LOAD, &t) < 0);
+	assert_in_range(paused_us, 1, 10000000);
+	server_set_metadata(c.servers[to].server, route_service(c.router));
+	route_free(patient);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +259,7 @@ int main(void)
 		C(wrong_clocks),
 		C(busy_unloads),
 		C(refusals_of_the_master),
+		C(load_without_metadata),
 	};
 
 	return RUN(tests);

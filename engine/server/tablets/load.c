@@ -8,6 +8,9 @@
  * must name the owner and the number that the request has; so a late copy of a
  * LOAD loads nothing.  The tablets of one request are all of one kind: the root
  * tablet, METADATA's, or users'.  One request with many tablets reads each log once.
+ *
+ * If METADATA's server dies at this moment, only the master's next pass has METADATA served again, and the present
+ * pass waits for LOAD.  So LOAD waits METADATA_US for METADATA, and fails then.
  */
 #include "engine/server/tablets/tablets.h"
 #include "engine/base/clock.h"
@@ -17,6 +20,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define METADATA_US UINT64_C(3000000)
 
 /* Repairs the row's SSTables of which one of two copies is damaged (sst_mend), before they are used. */
 static void mend_files(const struct server *s, const struct meta_tablet *row)
@@ -177,9 +182,24 @@ static int load_root(struct load *l)
 	return err;
 }
 
+struct brief_service {
+	struct tablet_service service; /* first */
+	struct tablet_service *metadata;
+};
+
+static int brief_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	struct ts_request own = *q;
+
+	own.time_left_us = METADATA_US;
+	return ts_call(((struct brief_service *)service)->metadata, &own, a);
+}
+
 /* Reads the rows from the first tablet to the last. */
 static int load_rows(struct load *l)
 {
+	static const struct tablet_service_ops ops = {.call = brief_call};
+	struct brief_service brief = {.service = {.ops = &ops, .brief = true}, .metadata = l->s->metadata};
 	const struct ts_assigned *first = l->q->tablets, *last = &first[l->q->tablet_count - 1];
 	struct buf from = {0}, to = {0};
 	int err = meta_row_key(&from, first->table, is_last(first), first->end);
@@ -191,7 +211,7 @@ static int load_rows(struct load *l)
 	if (!err)
 		err = load_next_key(l);
 	if (!err)
-		err = metadata_scan_past_damage(l->s->metadata, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
+		err = metadata_scan_past_damage(&brief.service, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
 	for (; !err && l->next < l->q->tablet_count; l->next++)
 		l->errs[l->next] = -TABLET_TAKEN;
 	buf_fini(&from);
