@@ -16,4 +16,4 @@ t_crash_crash_marker_LDADD = t/lib/libfaults.a liblock.a librpc.a libschema.a li
 check_PROGRAMS += t/unit/test_lock_zookeeper
 t_unit_test_lock_zookeeper_SOURCES = t/unit/test_lock_zookeeper.c t/lib/lock_conformance.c t/lib/lock_conformance.h
 t_unit_test_lock_zookeeper_LDADD = engine/libzookeeper_lock.a liblock.a libbase.a $(ZOOKEEPER_LIBS) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_lock_zookeeper_LDFLAGS = -Wl,--wrap=zookeeper_init,--wrap=zoo_amulti
+t_unit_test_lock_zookeeper_LDFLAGS = -Wl,--wrap=zookeeper_init,--wrap=zoo_amulti,--wrap=zoo_awexists,--wrap=zoo_awget_children,--wrap=calloc

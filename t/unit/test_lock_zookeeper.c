@@ -2,7 +2,7 @@
 /*
  * The lock service on ZooKeeper, with real servers: the tests of all implementations on
  * one server, and on three whose leader is killed and then stopped; keys, short sessions,
- * lost answers, and watches across a reconnection.
+ * lost answers, and watches across a reconnection and with short memory.
  *
  * On three servers a change may return -UNREACHABLE.  A session of this test then reads the
  * files again, and repeats the change if it was not carried out.
@@ -169,6 +169,43 @@ int __wrap_zoo_amulti(
 	assert_non_null(l);
 	*l = (struct lost){fn, arg};
 	return __real_zoo_amulti(zh, count, ops, results, answer_lost, l);
+}
+
+/* Questions and allocations of the library's thread that fail, because memory is short. */
+static atomic_uint no_questions, no_memory;
+static pthread_t main_thread;
+
+int __real_zoo_awexists(zhandle_t *zh, const char *path, watcher_fn watcher, void *context, stat_completion_t fn, const void *arg);
+int __wrap_zoo_awexists(zhandle_t *zh, const char *path, watcher_fn watcher, void *context, stat_completion_t fn, const void *arg);
+int __real_zoo_awget_children(
+	zhandle_t *zh, const char *path, watcher_fn watcher, void *context, strings_completion_t fn, const void *arg);
+int __wrap_zoo_awget_children(
+	zhandle_t *zh, const char *path, watcher_fn watcher, void *context, strings_completion_t fn, const void *arg);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+static bool one_less(atomic_uint *left)
+{
+	const bool some = *left;
+
+	*left -= some;
+	return some;
+}
+
+int __wrap_zoo_awexists(zhandle_t *zh, const char *path, watcher_fn watcher, void *context, stat_completion_t fn, const void *arg)
+{
+	return one_less(&no_questions) ? ZSYSTEMERROR : __real_zoo_awexists(zh, path, watcher, context, fn, arg);
+}
+
+int __wrap_zoo_awget_children(
+	zhandle_t *zh, const char *path, watcher_fn watcher, void *context, strings_completion_t fn, const void *arg)
+{
+	return one_less(&no_questions) ? ZSYSTEMERROR : __real_zoo_awget_children(zh, path, watcher, context, fn, arg);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return no_memory && !pthread_equal(pthread_self(), main_thread) && one_less(&no_memory) ? NULL : __real_calloc(n, size);
 }
 
 /* ---- trouble for the leader of three ---- */
@@ -602,6 +639,54 @@ static void reconnection(void **state)
 	lock_service_free(b);
 }
 
+static void reported(struct names *n, const char *name)
+{
+	bool found = false;
+
+	for (unsigned i = 0; !found && i < 600; i++) {
+		(void)usleep(100000);
+		pthread_mutex_lock(&n->mutex);
+		found = strstr(n->text, name);
+		pthread_mutex_unlock(&n->mutex);
+	}
+	if (!found)
+		fail_msg("%snot reported: %s", name, n->text);
+	clear(n);
+}
+
+/* A question for which memory was short is asked again, and no change is lost. */
+static void short_memory(void **state)
+{
+	struct names seen = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+	struct lock_service *a, *b;
+
+	begin_one();
+	a = session();
+	b = session();
+	assert_int_equal(put(b, "root", "x", LOCK_ABSENT), 0);
+	assert_int_equal(put(b, "tables/a", "x", LOCK_ABSENT), 0);
+	no_questions = 1;
+	assert_int_equal(a->ops->watch(a, "root", add_name, &seen), 0);
+	no_questions = 1;
+	assert_int_equal(a->ops->watch(a, "tables/", add_name, &seen), 0);
+	assert_int_equal(no_questions, 0);
+	no_questions = 2;
+	assert_int_equal(put(b, "root", "y", LOCK_EXISTS), 0);
+	reported(&seen, "root ");
+	assert_int_equal(no_questions, 0);
+	no_memory = 2; /* for the mark of the new file */
+	assert_int_equal(put(b, "tables/b", "x", LOCK_ABSENT), 0);
+	reported(&seen, "tables/b ");
+	assert_int_equal(no_memory, 0);
+	assert_int_equal(put(b, "tables/b", "y", LOCK_EXISTS), 0);
+	reported(&seen, "tables/b ");
+	assert_int_equal(put(b, "root", "z", LOCK_EXISTS), 0);
+	reported(&seen, "root ");
+	a->ops->unwatch(a, add_name, &seen);
+	lock_service_free(a);
+	lock_service_free(b);
+}
+
 static const struct lock_kind on_one = {.begin = begin_one, .end = end, .session = session, .expire = expire, .deliver = deliver};
 static const struct lock_kind on_three = {
 	.begin = begin_three, .end = end, .session = session, .expire = expire, .deliver = deliver};
@@ -624,10 +709,11 @@ int main(void)
 			LOCK_CONFORMANCE_SESSIONS LOCK_CONFORMANCE_ONE_THREAD(LOCK_CONFORMANCE_ONE)
 #undef lock_conformance_kind
 				OWN(reconnection),
-		OWN(refused), OWN(key), OWN(lost_answer)};
+		OWN(refused), OWN(key), OWN(lost_answer), OWN(short_memory)};
 	char line[256];
 	int failed;
 
+	main_thread = pthread_self();
 	signal(SIGPIPE, SIG_IGN);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	msg_set_level(MSG_ERROR);
