@@ -15,7 +15,7 @@ int master_multi(struct master *m, const struct lock_op *ops, unsigned count)
 	int err;
 
 	die_step(DIE_BEFORE_LOCK);
-	err = m->o.term ? lock_term_multi(m->o.term, ops, count, NULL) : lock_multi(m->locks, ops, count, NULL);
+	err = m->o.term ? lock_term_multi(m->o.term, ops, count) : lock_multi(m->locks, ops, count, NULL);
 	die_step(DIE_AFTER_LOCK);
 	if (err && !is_refusal(err))
 		m->in_doubt = true;

@@ -76,25 +76,20 @@ static int term_error(const struct lock_term *t, int err)
 	return read ? read : version == t->version ? err : -SESSION_ENDED;
 }
 
-int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
+int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count)
 {
 	struct lock_op all[LOCK_OPS_MAX] = {{.name = TERM, .what = LOCK_CHECK, .expect = t->version}};
-	struct lock_stat got[LOCK_OPS_MAX];
-	int err;
 
 	if (count == 0 || count >= LOCK_OPS_MAX)
 		return -EINVAL;
 	memcpy(all + 1, ops, count * sizeof(*ops));
-	err = term_error(t, lock_multi(t->locks, all, count + 1, got));
-	if (!err && stats)
-		memcpy(stats, got + 1, count * sizeof(*stats));
-	return err;
+	return term_error(t, lock_multi(t->locks, all, count + 1, NULL));
 }
 
 void lock_term_end(const struct lock_term *t)
 {
 	const struct lock_op op = {.name = MASTER, .what = LOCK_REMOVE, .expect = LOCK_EXISTS};
-	int err = lock_term_multi(t, &op, 1, NULL);
+	int err = lock_term_multi(t, &op, 1);
 
 	if (err && err != -ENOENT && err != -SESSION_ENDED)
 		msg_warning("%s: not removed; it ends with the session: %s", MASTER, error_text(err));

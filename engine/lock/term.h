@@ -29,7 +29,7 @@ struct lock_term {
  */
 int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struct lock_term *t) TFS_MUST;
 /* As lock_multi, with one more operation that checks the term.  -SESSION_ENDED: the term has ended; nothing was changed.  At most LOCK_OPS_MAX - 1 operations. */
-int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count, struct lock_stat *stats) TFS_MUST;
+int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count) TFS_MUST;
 /* Removes "master", unless the term has ended, so that another master need not wait for the end of the session. */
 void lock_term_end(const struct lock_term *t);
 

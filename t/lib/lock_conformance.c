@@ -70,15 +70,11 @@ static int put_ephemeral(struct lock_service *s, const char *name, const char *t
 	return lock_multi(s, &op, 1, NULL);
 }
 
-static int term_put(const struct lock_term *t, const char *name, struct tfs_bytes contents, uint64_t expect, uint64_t *version)
+static int term_put(const struct lock_term *t, const char *name, struct tfs_bytes contents, uint64_t expect)
 {
 	const struct lock_op op = {.name = name, .contents = contents, .expect = expect};
-	struct lock_stat stat = {0};
-	int err = lock_term_multi(t, &op, 1, &stat);
 
-	if (!err && version)
-		*version = stat.version;
-	return err;
+	return lock_term_multi(t, &op, 1);
 }
 
 void lock_conformance_compare_and_set(void **state)
@@ -569,7 +565,6 @@ void lock_conformance_term(void **state)
 	struct lock_term first = {0}, t = {0};
 	struct lock_op many[LOCK_OPS_MAX] = {{0}};
 	struct buf b = {0};
-	uint64_t v = 0;
 
 	assert_int_equal(lock_term_begin(s, tfs_str("one"), &first), 0);
 	assert_int_equal(first.number, 1);
@@ -579,14 +574,14 @@ void lock_conformance_term(void **state)
 	assert_int_equal(b.n, 8);
 	assert_int_equal(load_be64(b.p), 1);
 	buf_fini(&b);
-	assert_int_equal(term_put(&first, "tables/a", tfs_str("a"), LOCK_ABSENT, &v), 0);
-	assert_int_equal(v, 1);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("a"), LOCK_ABSENT), 0);
+	expect_file(s, "tables/a", "a", 1);
 	/* its other errors are those of lock_multi */
-	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), LOCK_ABSENT, &v), -EEXIST);
-	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), 4, &v), -VERSION_CHANGED);
-	assert_int_equal(term_put(&first, "tables/b", tfs_str("b"), 4, &v), -ENOENT);
-	assert_int_equal(lock_term_multi(&first, many, LOCK_OPS_MAX, NULL), -EINVAL);
-	assert_int_equal(lock_term_multi(&first, many, 0, NULL), -EINVAL);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), LOCK_ABSENT), -EEXIST);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), 4), -VERSION_CHANGED);
+	assert_int_equal(term_put(&first, "tables/b", tfs_str("b"), 4), -ENOENT);
+	assert_int_equal(lock_term_multi(&first, many, LOCK_OPS_MAX), -EINVAL);
+	assert_int_equal(lock_term_multi(&first, many, 0), -EINVAL);
 	lock_term_end(&first);
 	expect_file(s, "master", NULL, 0);
 	lock_service_free(s);
@@ -597,8 +592,8 @@ void lock_conformance_term(void **state)
 	first.locks = s;
 	/* tables/a was removed and created again: its version proves nothing, the term does */
 	assert_int_equal(lock_remove(s, "tables/a", 1), 0);
-	assert_int_equal(term_put(&t, "tables/a", tfs_str("new"), LOCK_ABSENT, &v), 0);
-	assert_int_equal(term_put(&first, "tables/a", tfs_str("late"), 1, &v), -SESSION_ENDED);
+	assert_int_equal(term_put(&t, "tables/a", tfs_str("new"), LOCK_ABSENT), 0);
+	assert_int_equal(term_put(&first, "tables/a", tfs_str("late"), 1), -SESSION_ENDED);
 	expect_file(s, "tables/a", "new", 1);
 	lock_term_end(&first); /* not the lock of another master */
 	expect_file(s, "master", "two", 1);
@@ -618,17 +613,17 @@ void lock_conformance_former_master(void **state)
 	assert_int_equal(lock_term_begin(a, tfs_str("a"), &first), 0);
 	assert_int_equal(b->ops->watch(b, "master", on_change, &seen), 0);
 	assert_int_equal(lock_term_begin(b, tfs_str("b"), &second), -EBUSY);
-	assert_int_equal(term_put(&first, "tables/t", tfs_str("1"), LOCK_ABSENT, NULL), 0);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("1"), LOCK_ABSENT), 0);
 	k->expire(a);
 	deliver(k);
 	assert_true(times_reported(&seen, "master ") >= 1);
 	assert_int_equal(lock_term_begin(b, tfs_str("b"), &second), 0);
 	assert_true(second.number > first.number);
-	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -SESSION_ENDED);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1), -SESSION_ENDED);
 	/* the same with a session that lives: only the term can tell */
 	first.locks = b;
-	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1, NULL), -SESSION_ENDED);
-	assert_int_equal(term_put(&second, "tables/t", tfs_str("2"), 1, NULL), 0);
+	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1), -SESSION_ENDED);
+	assert_int_equal(term_put(&second, "tables/t", tfs_str("2"), 1), 0);
 	expect_file(b, "tables/t", "2", 2);
 	b->ops->unwatch(b, on_change, &seen);
 	lock_service_free(a);

@@ -49,7 +49,7 @@ static void elected_without_answer(void **state)
 		while ((err = lock_term_begin(s, tfs_str("me"), &t)))
 			assert_int_equal(err, -UNREACHABLE);
 		lock_sim_set_faults(service, &(struct lock_sim_faults){.delay_us = 1000});
-		assert_int_equal(lock_term_multi(&t, &put, 1, NULL), 0);
+		assert_int_equal(lock_term_multi(&t, &put, 1), 0);
 	}
 }
 
