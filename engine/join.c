@@ -307,15 +307,6 @@ static void joined_login(void *arg, struct tfs_login *out)
 	channel_login(((struct joined *)arg)->channel, out);
 }
 
-static void joined_will_close(void *arg)
-{
-}
-
-/* The server has the settings. */
-static void joined_change(void *arg, const struct tfs_options *o)
-{
-}
-
 static int joined_close(void *arg)
 {
 	struct joined *j = arg;
@@ -454,8 +445,6 @@ int join_open(const struct store_source *at, const struct tfs_options *o, struct
 		.confirm_clock = joined_confirm_clock,
 		.key = joined_key,
 		.login = joined_login,
-		.will_close = joined_will_close,
-		.change = joined_change,
 		.config = joined_config,
 		.config_change = joined_config_change,
 		.close = joined_close,

@@ -33,6 +33,7 @@ struct client_options {
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	int (*confirm_clock)(void *arg);
 	int (*key)(void *arg, const char *purpose, uint8_t *key); /* TFS_KEY_BYTES */
+	/* Both NULL: another process serves the store, and has the settings. */
 	void (*will_close)(void *arg);
 	void (*change)(void *arg, const struct tfs_options *o); /* applies the settings that can change */
 	/* Both NULL: there are no others.  watch: from now on client_changed is called; heard: all that this notice and the earlier ones name was dropped. */

@@ -154,7 +154,8 @@ static void config_set_locked(struct tfs_store *s, const struct tfs_options *nex
 {
 	if (next->log_level >= 0)
 		msg_set_level((enum msg_level)next->log_level);
-	s->o.change(s->o.arg, next);
+	if (s->o.change)
+		s->o.change(s->o.arg, next);
 	s->o.options = *next;
 }
 
@@ -197,7 +198,8 @@ int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **
 
 void tfs_will_close(struct tfs_store *s)
 {
-	s->o.will_close(s->o.arg);
+	if (s->o.will_close)
+		s->o.will_close(s->o.arg);
 }
 
 int tfs_confirm_clock(struct tfs_store *s)
