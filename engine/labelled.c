@@ -10,17 +10,6 @@ struct labelled_metric {
 	uint64_t first; /* the server that had it first: the comments are from its text */
 };
 
-static bool next_line(struct tfs_bytes *text, struct tfs_bytes *line)
-{
-	const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
-
-	if (!end)
-		return false;
-	*line = tfs_bytes_of(text->p, (size_t)(end - text->p));
-	*text = tfs_bytes_of(end + 1, text->n - line->n - 1);
-	return true;
-}
-
 /* The name of the metric of a comment "# HELP NAME ..." or "# TYPE NAME ...", or of a sample. */
 static struct tfs_bytes name_of(struct tfs_bytes line)
 {
@@ -77,7 +66,7 @@ int labelled_add(struct labelled *all, uint64_t server, struct tfs_bytes text)
 		 of = 0; /* of: the comments are of the metric with this number plus 1, whose samples may have longer names */
 	int err = 0;
 
-	while (!err && next_line(&text, &line)) {
+	while (!err && bytes_line(&text, &line)) {
 		const bool comment = line.n && line.p[0] == '#';
 
 		if (comment || !of || !bytes_has_prefix(name_of(line), buf_bytes(&all->metrics[of - 1].name)))

@@ -312,6 +312,17 @@ int array_grow(void *array, size_t count, size_t size)
 	return 0;
 }
 
+bool bytes_line(struct tfs_bytes *text, struct tfs_bytes *line)
+{
+	const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
+
+	if (!text->n)
+		return false;
+	*line = tfs_bytes_of(text->p, end ? (size_t)(end - text->p) : text->n);
+	*text = end ? tfs_bytes_of(end + 1, text->n - line->n - 1) : tfs_bytes_of(NULL, 0);
+	return true;
+}
+
 int number_order(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

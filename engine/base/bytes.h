@@ -177,6 +177,8 @@ uint64_t hash64(struct tfs_bytes s, uint64_t seed);
  * power of two at or above its count.
  */
 int array_grow(void *array, size_t count, size_t size) TFS_MUST;
+/* Takes the first line, without its newline, from *text.  Returns false at the end; the last line may lack its newline. */
+bool bytes_line(struct tfs_bytes *text, struct tfs_bytes *line);
 /* For qsort: compares two uint64_t, or structs that begin with one. */
 int number_order(const void *a, const void *b);
 

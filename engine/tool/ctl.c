@@ -233,16 +233,11 @@ const struct command config_command = {
 /* Prints the last line of the log that is an error or a warning.  The log may name rows, and is readable by its owner only. */
 static void print_warning(const struct buf *log)
 {
-	struct tfs_bytes last = {NULL, 0}, rest = buf_bytes(log);
+	struct tfs_bytes last = {NULL, 0}, rest = buf_bytes(log), line;
 
-	while (rest.n) {
-		const char *end = memchr(rest.p, '\n', rest.n);
-		struct tfs_bytes line = tfs_bytes_of(rest.p, end ? (size_t)(end - (const char *)rest.p) : rest.n);
-
+	while (bytes_line(&rest, &line))
 		if (memmem(line.p, line.n, " warning: ", 10) || memmem(line.p, line.n, " error: ", 8))
 			last = line;
-		rest = tfs_bytes_of(rest.p + line.n + (end != NULL), rest.n - line.n - (end != NULL));
-	}
 	printf("warning      %.*s\n", (int)(last.n ? last.n : 4), last.n ? (const char *)last.p : "none");
 }
 

@@ -276,12 +276,8 @@ static void print_row(const struct offline *store, const struct offline_row *row
 		printf(" range %s-%s rows %s-%s\n", quoted(buf_bytes(&f->begin)), f->end.p ? quoted(buf_bytes(&f->end)) : "",
 			quoted(buf_bytes(&f->first)), quoted(buf_bytes(&f->last)));
 	}
-	for (const char *p = (const char *)row->events.p, *end = p + row->events.n; p && p < end;) {
-		const char *nl = memchr(p, '\n', (size_t)(end - p));
-
-		printf("  event %.*s\n", (int)((nl ? nl : end) - p), p);
-		p = nl ? nl + 1 : end;
-	}
+	for (struct tfs_bytes events = buf_bytes(&row->events), line; bytes_line(&events, &line);)
+		printf("  event %.*s\n", (int)line.n, (const char *)line.p);
 }
 
 static int dump_meta(const struct offline *store)

@@ -40,18 +40,6 @@ static int sum_put(struct sum *s, struct buf *out)
 	return err;
 }
 
-/* Takes the first line, without its newline, from *text.  Returns false at the end. */
-static bool next_line(struct tfs_bytes *text, struct tfs_bytes *line)
-{
-	const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
-
-	if (!text->n)
-		return false;
-	*line = tfs_bytes_of(text->p, end ? (size_t)(end - text->p) : text->n);
-	*text = end ? tfs_bytes_of(end + 1, text->n - line->n - 1) : tfs_bytes_of(NULL, 0);
-	return true;
-}
-
 /*
  * Replaces the lines of one metric that have labels by one line, their sum.
  * Labels of kinds of requests stay, because they are not names.
@@ -62,7 +50,7 @@ static int metrics_without_names(struct tfs_bytes text, struct buf *out)
 	struct tfs_bytes line;
 	int err = 0;
 
-	while (!err && next_line(&text, &line)) {
+	while (!err && bytes_line(&text, &line)) {
 		const uint8_t *labels = memchr(line.p, '{', line.n);
 		const uint8_t *value = memrchr(line.p, ' ', line.n);
 		struct tfs_bytes name = tfs_bytes_of(line.p, labels ? (size_t)(labels - line.p) : 0);
@@ -140,7 +128,7 @@ static json_t *pairs_of(struct tfs_bytes text)
 	json_t *all = json_array();
 	struct tfs_bytes line;
 
-	while (all && next_line(&text, &line)) {
+	while (all && bytes_line(&text, &line)) {
 		const uint8_t *space = memchr(line.p, ' ', line.n);
 		size_t name = space ? (size_t)(space - line.p) : line.n, at = name;
 
@@ -221,7 +209,7 @@ static json_t *messages(void)
 
 	if (all && msg_ring(&ring) == 0) {
 		text = buf_bytes(&ring);
-		while (next_line(&text, &line) && json_array_insert_new(all, 0, text_of(line, SIZE_MAX)) == 0)
+		while (bytes_line(&text, &line) && json_array_insert_new(all, 0, text_of(line, SIZE_MAX)) == 0)
 			if (json_array_size(all) > MESSAGES_SHOWN)
 				json_array_remove(all, MESSAGES_SHOWN);
 	}
@@ -235,7 +223,7 @@ static int hide_names(struct tfs_bytes text, struct buf *out)
 	struct tfs_bytes line;
 	int err = 0;
 
-	while (!err && next_line(&text, &line)) {
+	while (!err && bytes_line(&text, &line)) {
 		if (bytes_has_prefix(line, tfs_str("attention ")) && !bytes_eq(line, tfs_str("attention    none")))
 			line = tfs_str("attention    yes; the reason needs a token");
 		if (bytes_has_prefix(line, tfs_str("mount ")))

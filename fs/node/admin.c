@@ -494,15 +494,12 @@ static int run_line(const struct acting *a, struct tfs_bytes line, struct change
 int admin_apply_verbs(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c)
 {
 	struct acting a = {.n = n, .caller = caller};
+	struct tfs_bytes line;
 	int r = node_table(n) ? fs_table_as_caller(caller, n, &a.t) : 0;
 
 	if (r)
 		return r;
-	while (text.n && r == 0) {
-		const uint8_t *end = memchr(text.p, '\n', text.n);
-		struct tfs_bytes line = tfs_bytes_of(text.p, end ? (size_t)(end - text.p) : text.n);
-
-		text = end ? tfs_bytes_of(end + 1, text.n - line.n - 1) : tfs_bytes_of(NULL, 0);
+	while (r == 0 && bytes_line(&text, &line)) {
 		if (line.n)
 			r = run_line(&a, line, c);
 		if (r)
