@@ -46,6 +46,7 @@
 #define AGAIN_US 500000u
 #define BALANCE_TICKS 30u
 #define GIVE_UP_US 20000000u
+#define PROBE_AGAIN_US 10000000u
 #define NOTE_US 8000000u
 #define NOTE_PAUSE_US 100000u
 
@@ -301,10 +302,10 @@ static void probe(struct task *t)
 	char *why = NULL;
 	int err = site_try_again(&l->site, 0, 0, &why);
 
-	if (err == -ENOENT || err == -UNREACHABLE)
-		task_queue_after(t, TICK_US);
-	else if (err)
-		msg_warning("%s", why ? why : error_text(err));
+	if (err && err != -ENOENT && err != -UNREACHABLE)
+		msg_warning("%s", why ? why : error_text(err)); /* memory is short, for example */
+	if (err)
+		task_queue_after(t, err == -ENOENT || err == -UNREACHABLE ? TICK_US : PROBE_AGAIN_US);
 	free(why);
 }
 
