@@ -20,3 +20,4 @@ t_unit_test_keys_LDADD = librpc.a libschema.a libcompact.a libtablet.a liblog.a 
 check_PROGRAMS += t/unit/test_notices
 t_unit_test_notices_SOURCES = t/unit/test_notices.c t/unit/dir.h
 t_unit_test_notices_LDADD = librpc.a libmeta.a libschema.a liblock.a libcompact.a libtablet.a liblog.a libcell.a libsstable.a libbase.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_notices_LDFLAGS = -Wl,--wrap=monotonic_us

@@ -17,6 +17,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -284,6 +285,52 @@ static void schemas(void **state)
 	end();
 }
 
+/* ---- a beat that has read the time just before a change ---- */
+
+static _Atomic bool holds;        /* the connections' thread waits in its next read of the time */
+static _Atomic bool waits, noted; /* it does; another thread has read the time meanwhile */
+
+uint64_t __real_monotonic_us(void);
+uint64_t __wrap_monotonic_us(void);
+
+uint64_t __wrap_monotonic_us(void)
+{
+	const uint64_t us = __real_monotonic_us();
+	char name[16] = "";
+
+	if (!holds)
+		return us;
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (strcmp(name, "wire") != 0) {
+		noted = waits;
+		return us;
+	}
+	waits = true;
+	for (unsigned i = 0; i < 100 && !noted; i++) /* it may have the lock that the other thread needs */
+		(void)usleep(5000);
+	holds = waits = false;
+	return us;
+}
+
+static void a_change_during_a_beat(void **state)
+{
+	begin(false);
+	for (unsigned i = 0; i < 6; i++) {
+		forget(&there);
+		wait_for(&there, 0, 1, 0);
+		(void)usleep(50000); /* then the next event is a beat, or one of the connection */
+		noted = false;
+		holds = true;
+		while (holds && !waits)
+			(void)sched_yield();
+		listen_note_schemas(listener, 0);
+		while (holds)
+			(void)sched_yield();
+		assert_int_equal(there.lost, 0);
+	}
+	end();
+}
+
 /* A client that asks for notices and reads none. */
 static int deaf(void)
 {
@@ -336,6 +383,7 @@ int main(void)
 		cmocka_unit_test(lists),
 		cmocka_unit_test_setup_teardown(told, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(schemas, test_dir_setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(a_change_during_a_beat, test_dir_setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(one_is_deaf, test_dir_setup, test_dir_teardown),
 	};
 
