@@ -6,7 +6,7 @@
  * received the answer, or the connection is lost.  A caller that has heard nothing for
  * PING_US asks for a sign of life, and gives the connection up after SILENT_US.
  *
- * A call connects if there is no connection.  Other calls wait for it meanwhile.
+ * A call without a connection makes one, and the other calls wait for that.
  *
  * Callers keep the addresses of services, so a channel stays until channel_free.  But a cluster's servers start again under
  * other numbers, and a process that runs for years has a channel to each.  So when the server has ended, and the last call has
