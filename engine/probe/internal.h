@@ -35,7 +35,7 @@ enum probe_op {
 	CREATE_TOO,
 	SYNC_DIR,
 	DEVICE,
-	SIZE, /* of a file that ends behind the block */
+	SIZE, /* the size of a file that ends behind the block */
 	SIZE_HELD,
 	SEE, /* a block */
 	SEE_HELD,
@@ -49,7 +49,7 @@ struct probe_step {
 	enum probe_property what;
 	const char *name; /* as of probe_name_path */
 	int wanted;       /* the result */
-	const char *from; /* RENAME: the old name */
+	const char *from; /* the old name of a RENAME */
 	uint64_t number;  /* a block */
 	unsigned at;      /* its place, in blocks */
 };
@@ -73,12 +73,12 @@ const struct probe_step *probe_steps(enum probe_try which);
 unsigned probe_step_count(enum probe_try which);
 
 struct probe_side {
-	uint64_t random; /* of the probe */
-	unsigned number; /* of the try, in the names */
+	uint64_t random; /* the probe's number, which names its directory */
+	unsigned number; /* the try's number, which is part of its names */
 	dev_t device;
 	char *top;                     /* the probe's directory on this side */
 	struct file *held;             /* the file that the side has open */
-	char path[PATH_MAX];           /* of the last step */
+	char path[PATH_MAX];           /* the last step's file */
 	char answer[PROBE_ANSWER_MAX]; /* after the result 1 */
 	uint64_t written;
 	uint8_t bytes[PROBE_BLOCK], got[PROBE_BLOCK];
@@ -90,8 +90,8 @@ void probe_side_begin(struct probe_side *d, unsigned number);
 /* Returns 0, -errno, or 1 with d->answer. */
 int probe_side_do(struct probe_side *d, const struct probe_step *s) TFS_MUST;
 /*
- * The path of a try's file on one side; of a name that begins with a slash: of the probe's own; of "": the probe's directory.
- * A longer path is cut: probe_side_init refuses those.
+ * Writes the path of a try's file on one side.  A name that begins with a slash is a file of the whole probe, and "" is the
+ * probe's directory.  A path that is too long is cut, because probe_side_init() has refused such a directory.
  */
 void probe_name_path(const struct probe_side *d, const char *name, char out[PATH_MAX]);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probe carries out steps.  A step is a change or a look on one side: of the
- * writer, or of the other one, the observer.  A try is a list of steps, and needs
- * nothing of one side on the other but the files.  In each round, each side in turn
- * is the writer of these tries:
+ * The probe carries out steps.  A step is a change or a look on one of two sides, the
+ * writer's or the observer's.  A try is a list of steps.  The two sides of a try share
+ * nothing but the files.  In each round, each side in turn is the writer of these tries:
  *
  *   growth     the observer reads the file and its size; the writer appends
  *              and syncs; the observer reads again, through the descriptor
@@ -12,18 +11,18 @@
  *              log's; twice to each block
  *   names      the observer looks a name up, so that its kernel caches the
  *              answer; the writer creates, renames, replaces or unlinks it
- *   directory  the fence of a dead server's log: the observer is the server,
- *              which creates files by full path; the writer renames the
- *              directory.  After that no path through the old name may work,
- *              and the new one must show all that was synced
+ *   directory  the fence of a dead server's log.  The observer acts as that server, which
+ *              creates files by full path; the writer renames the directory.  After that
+ *              no path through the old name may work, and the new one must show all that
+ *              was synced
  *   lock       the writer holds a flock
  *   mount      the marker file and st_dev stay
  * Then two threads create the same names at once, one on each side.  The steps
  * are in tries.c, and side.c carries them out.
  *
- * Each try uses new names, so that one wrong answer does not cause further
- * ones.  An answer that only a cache or a missing ability explains is counted.
- * Another error, as EIO, ends the probe, because it proves nothing.
+ * Each try uses new names, so that a wrong answer does not cause further ones.  An answer
+ * that only a cache or a missing ability explains is counted.  Another error, as EIO,
+ * ends the probe, because it proves nothing.
  */
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
@@ -42,11 +41,11 @@
 
 enum { RACES_MAX = 16, ROUNDS = 200, REMOVE_TRIES = 60 };
 #define MOST_US UINT64_C(8000000)
-#define FIND_US UINT64_C(3000000) /* for the marker on the observer's side */
+#define FIND_US UINT64_C(3000000) /* how long the observer's side looks for the marker */
 
 struct run {
 	struct probe *p;
-	unsigned number;           /* of the try */
+	unsigned number;           /* the number of the try */
 	struct probe_side side[2]; /* the second one has names only, if it is another process */
 };
 
@@ -90,7 +89,7 @@ static int count(struct run *r, enum probe_property what, const char *path, bool
 
 /* ---- steps ---- */
 
-/* A step of the other process.  Returns as probe_side_do. */
+/* Lets the other process carry out a step.  Returns as probe_side_do. */
 static int ask(const struct run *r, unsigned which, unsigned step, char answer[PROBE_ANSWER_MAX])
 {
 	const struct probe_order order = {r->side[1].random, r->number, which, step};
@@ -222,7 +221,7 @@ static int find_marker(struct run *r)
 	return failed(r, r->p->dir[1], err == -ENOENT ? -EXDEV : err);
 }
 
-/* Names of the other process's side. */
+/* Makes the names of the side that another process carries out. */
 static int init_far(struct run *r, uint64_t random)
 {
 	struct probe_side *d = &r->side[1];

@@ -18,7 +18,7 @@
 #include "engine/base/bytes.h"
 
 enum probe_property {
-	PROBE_SIZE,      /* of a file that grows */
+	PROBE_SIZE,      /* the size of a file that grows */
 	PROBE_APPEND,    /* bytes after the old end of a file */
 	PROBE_OVERWRITE, /* bytes in place */
 	PROBE_CREATE,    /* a new name, which was looked up before it existed */
@@ -30,15 +30,15 @@ enum probe_property {
 	PROBE_DIRECTORY, /* paths through the old name of a renamed directory */
 	PROBE_LOCK,      /* flock */
 	PROBE_SYNC,      /* fsync of a directory */
-	PROBE_MOUNT,     /* a marker file and st_dev: the mount stays */
+	PROBE_MOUNT,     /* a marker file and st_dev, which show that the mount stays */
 	PROBE_PROPERTIES
 };
 enum probe_kind { PROBE_OTHER, PROBE_FUSE, PROBE_NFS, PROBE_KINDS };
 
-/* A step of the other side. */
+/* A step that the other side carries out. */
 struct probe_order {
 	uint64_t probe;  /* a random number, which names the probe's directory */
-	uint32_t number; /* of the try; the files of the one before are closed */
+	uint32_t number; /* the number of the try; a new number closes the files of the try before */
 	uint32_t which, step;
 };
 #define PROBE_ANSWER_MAX 100u
@@ -46,7 +46,7 @@ struct probe_reply {
 	int err;                       /* 0, -errno, 1: wrong */
 	char answer[PROBE_ANSWER_MAX]; /* of 1: what was seen */
 };
-/* -errno: the other side does not answer. */
+/* Returns 0 with *reply, or -errno if the other side does not answer. */
 typedef int probe_far_fn(void *arg, const struct probe_order *order, struct probe_reply *reply);
 
 struct probe {
@@ -57,7 +57,7 @@ struct probe {
 	/* The probe ends after this many rounds or this time, but not before one round.  0: 200, and 8 s. */
 	unsigned rounds;
 	uint64_t most_us;
-	bool (*stop)(void *arg); /* called between tries; true ends the probe.  NULL: none */
+	bool (*stop)(void *arg); /* called between tries, and ends the probe if it returns true; may be NULL */
 	void (*round)(void *arg, unsigned done, unsigned rounds, uint64_t bytes_written); /* called after each round; may be NULL */
 	void *arg;
 
@@ -95,7 +95,7 @@ int probe_at_start(const char *dir, char **why) TFS_MUST;
  * -errno.
  */
 int probe_mount_options(const char *dir, char **why) TFS_MUST;
-/* The same for a text as of /proc/self/mountinfo and a device.  Returns true if it is such a mount. */
+/* Returns true if `mountinfo`, a text as of /proc/self/mountinfo, has the device as such a mount. */
 bool probe_mount_caches(const char *mountinfo, unsigned major, unsigned minor);
 
 /*
@@ -105,7 +105,11 @@ bool probe_mount_caches(const char *mountinfo, unsigned major, unsigned minor);
 struct probe_sides;
 int probe_sides_new(const char *dir, struct probe_sides **out) TFS_MUST;
 void probe_sides_free(struct probe_sides *p);
-/* Sets *reply.  The last order of a probe is answered again, but not carried out.  -EINVAL: no such step; -EAGAIN: another order is under way. */
+/*
+ * Carries out an order, and sets *reply.  If the last order of a probe comes again, it gets the
+ * same answer, and is not carried out again.  Returns -EINVAL if there is no such step, -EAGAIN if
+ * another order is under way.
+ */
 int probe_sides_do(struct probe_sides *p, const struct probe_order *order, struct probe_reply *reply) TFS_MUST;
 
 #endif

@@ -206,7 +206,7 @@ void probe_side_fini(struct probe_side *d)
 /* ---- the sides of other processes ---- */
 
 struct far_side {
-	struct probe_side side; /* top NULL: none */
+	struct probe_side side; /* top is NULL if there is no side */
 	struct probe_order last;
 	struct probe_reply reply;
 	uint64_t used; /* the larger, the later */

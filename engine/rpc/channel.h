@@ -6,9 +6,8 @@
  * Then a long request delays those behind it.  It connects again by itself when a call needs it.
  *
  * Errors of a tablet service's channel are those of tablet_service.h.  The master's and the
- * store's requests wait up to timeout_us for a server; -UNREACHABLE: none answered;
- * -ANSWER_LOST: it is unknown if the master carried the request out.  A call in a child process after a fork is
- * refused with -EPERM.
+ * store's requests wait up to timeout_us for a server; -UNREACHABLE says that no server answered, -ANSWER_LOST that the
+ * request may have been carried out.  A call in a child process after a fork is refused with -EPERM.
  *
  * Threads: any; channel_new and channel_free are called by one.
  */
@@ -26,10 +25,10 @@ struct channel_options {
 	uint64_t server;             /* the incarnation that is wanted; 0: any */
 	bool later;                  /* the first call connects */
 	uint64_t client;             /* the id that requests name; TS_CLIENT_RANDOM is set */
-	const char *program;         /* for the server's list of clients */
+	const char *program;         /* the name in the server's list of clients */
 	bool sync;                   /* every mutation is on disk before it is answered */
 	uint64_t timeout_us;         /* how long a request waits for a server */
-	const struct tfs_user *user; /* of requests that have none; NULL: none; lives longer */
+	const struct tfs_user *user; /* the user of requests that name no user; may be NULL; lives longer */
 	/*
 	 * After channel_watch: others have changed something; a packed NOTICE (hello.h) and its
 	 * number.  NULL: the connection was lost, and changes are not told until a notice with
@@ -53,7 +52,7 @@ struct tablet_service *channel_tablets(struct channel *c);
 struct master_service *channel_master(struct channel *c);
 /* From now on the server tells what others change.  Connects, if there is no connection; so it is called again after a loss. */
 int channel_watch(struct channel *c) TFS_MUST;
-/* Confirms to the server: all that this notice and the earlier ones name was dropped. */
+/* Confirms to the server that all has been dropped that the notices up to this number name. */
 void channel_heard(struct channel *c, uint64_t notice);
 /* As whom the server takes this process. */
 void channel_login(struct channel *c, struct tfs_login *out);

@@ -35,7 +35,7 @@ struct link {
 	bool large;
 	uint64_t stream;      /* its number among the small connections, in the upper bits of the numbers of notices */
 	uint64_t notices;     /* that have come */
-	struct event greeted; /* 1: the HELLO of the server has come, or the connection is lost */
+	struct event greeted; /* set to 1 when the HELLO of the server has come, or the connection is lost */
 	int err;              /* then */
 	char *why;
 };
@@ -352,7 +352,7 @@ void channel_heard(struct channel *c, uint64_t notice)
 
 /* ---- calls ---- */
 
-/* The connection was closed: the next call makes another one. */
+/* Drops a connection that was closed.  The next call connects again. */
 static void drop(struct channel *c, struct conn *conn)
 {
 	bool found = false;

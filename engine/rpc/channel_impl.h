@@ -43,7 +43,7 @@ struct channel {
 	uint8_t store[16]; /* the store's id, once it is known */
 	size_t store_n;
 	bool watches, unreachable; /* unreachable: it was logged */
-	bool ended;                /* the server has ended (channel_end): no call begins any more */
+	bool ended;                /* the server has ended (channel_end), so no call begins any more */
 	unsigned users;            /* calls that have begun and not returned */
 	struct event_call empty;   /* after the last one */
 	_Atomic bool squash_root;  /* as the server's HELLO has it */
@@ -64,7 +64,7 @@ int channel_send(struct channel *c, struct conn *conn, enum frame_service servic
 int channel_receive(struct channel *c, struct conn *conn, struct waiting *w, uint64_t limit_us, struct buf *answer) TFS_MUST;
 /* Ends the wait for the answer. */
 void channel_forget(struct channel *c, struct waiting *w);
-/* The same as channel_send and channel_receive. */
+/* Sends a request and receives its answer, as channel_send and channel_receive do. */
 int channel_call(
 	struct channel *c, enum frame_service service, struct buf *request, uint64_t limit_us, struct buf *answer) TFS_MUST;
 

@@ -24,7 +24,7 @@ struct unsent {
 	enum frame_service service;
 	uint64_t number;
 	struct buf body;
-	uint8_t header[FRAME_HEADER]; /* of the present piece */
+	uint8_t header[FRAME_HEADER]; /* the header of the present piece */
 	size_t at;                    /* where the piece begins in the body */
 	size_t sent;                  /* bytes of the header and the piece */
 };
@@ -42,8 +42,8 @@ struct conn {
 	size_t unsent;            /* bytes that are left to send */
 	size_t held;              /* memory of the queue: an answer is freed when its last piece was sent */
 	uint64_t accepted_us;     /* when the kernel last took a byte of the queue, or the queue began */
-	_Atomic size_t *all_held; /* of all connections that share a bound; NULL: none */
-	int why;                  /* of the close */
+	_Atomic size_t *all_held; /* the sum of all connections that share a bound, or NULL */
+	int why;                  /* why the connection was closed */
 	bool closing;
 	struct event_call wake; /* to write the queue, to read again, or to close */
 
@@ -51,8 +51,8 @@ struct conn {
 	ev_io readable, writable;
 	ev_timer tick;
 	struct frame_reader reader;
-	uint64_t begun_us;            /* of the connection until it is greeted, then of progress in a frame */
-	bool started, greeted, waits; /* waits: for admission */
+	uint64_t begun_us;            /* when the connection began; once it is greeted, when a frame last made progress */
+	bool started, greeted, waits; /* waits is set while a long frame needs admission */
 };
 
 static void on_call(struct event_call *call);

@@ -36,7 +36,7 @@ struct conn_ops {
 	/* The connection is closed.  The last call.  why: -errno, 0 at a regular end. */
 	void (*closed)(struct conn *c, int why);
 	void (*free)(void *owner); /* the last reference is gone */
-	bool patient;              /* of a client: it always reads, and its owner closes a connection whose server is silent */
+	bool patient;              /* set by a client, which always reads, and closes the connection when the server is silent */
 };
 
 /* Takes fd on success.  tls NULL: clear text.  It begins with conn_begin.  The caller has a reference. */
@@ -60,13 +60,20 @@ int conn_send(struct conn *c, enum frame_kind kind, enum frame_service service, 
 void conn_answered(struct conn *c);
 /* Closes it soon, abortively unless why is 0.  Any thread.  The first reason stays. */
 void conn_close(struct conn *c, int why);
-/* The name of the other side's key; empty: none, or the handshake is not over.  On the loop's thread. */
+/*
+ * Returns the name of the other side's key.  It is empty if there is no key, or before the end of
+ * the handshake.  On the loop's thread.
+ */
 struct tfs_bytes conn_key(const struct conn *c);
 /* Why TLS has failed; NULL: it has not.  In `closed`. */
 const char *conn_reason(const struct conn *c);
 /* The number of bytes that wait to be sent.  Any thread. */
 size_t conn_unsent(struct conn *c);
-/* How long ago, in us, the last byte arrived, or the last one that had to wait was accepted: then the other side has read some. */
+/*
+ * Returns how long the other side has been silent, in us.  Each byte that arrives ends the
+ * silence.  So does the acceptance of a byte that had to wait, because the other side has then
+ * read some.
+ */
 uint64_t conn_silent_us(struct conn *c);
 
 #endif

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define CONNECT_US 5000000u  /* for an address */
+#define CONNECT_US 5000000u  /* the time for one address */
 #define GREETING_US 5000000u /* for its HELLO, if there is another address */
 
 struct dial {
@@ -19,7 +19,7 @@ struct dial {
 	char *dir;             /* DIR, UNIX: its path without links */
 	struct tls *tls;       /* TLS */
 	struct ssh *ssh;       /* SSH */
-	_Atomic unsigned next; /* TLS, TCP: the address that is tried first */
+	_Atomic unsigned next; /* the address that is tried first, with TLS and TCP */
 };
 
 /* The other end must be root or the owner of the store's file FORMAT. */

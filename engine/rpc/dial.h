@@ -23,7 +23,7 @@
 struct dial;
 struct dial_options {
 	const char *ssh;  /* the command of SSH (ssh_new); "": that of the environment variable TABLETFS_SSH, or ssh */
-	const char *keys; /* the file of the key of TLS; "": the environment variable TABLETFS_KEYS */
+	const char *keys; /* the file of the key of TLS; if it is "", the environment variable TABLETFS_KEYS names it */
 };
 /* Copies s and o.  Connects nothing.  -EINVAL, -EACCES: an option is wrong; *why says so. */
 int dial_new(const struct store_source *s, const struct dial_options *o, struct dial **out, char **why) TFS_MUST;
@@ -40,16 +40,16 @@ struct dialled {
 	struct tls *tls; /* for conn_new; the dial's; NULL: clear text */
 };
 /*
- * Connects.  -ENOENT, -ECONNREFUSED: no process serves the source; -EACCES, -EPERM: it refuses
- * this user, or is neither root nor the owner of the store.  *why: one line if it fails, or
- * unchanged; the caller frees it.
+ * Connects.  Returns -ENOENT or -ECONNREFUSED if no process serves the source, -EACCES or
+ * -EPERM if that process refuses this user, or is neither root's nor the store owner's.  After
+ * an error *why is one line, which the caller frees, or unchanged.
  */
 int dial_connect(struct dial *d, struct dialled *out, char **why) TFS_MUST;
 /* How long the server's HELLO may take; timeout_us: that of calls. */
 uint64_t dial_patience_us(const struct dial *d, uint64_t timeout_us);
 /* What came of the connection that dial_connect made: the server's HELLO has come, or the caller has closed it before. */
 void dial_greeted(struct dial *d);
-/* If *why is NULL, sets it to what the other end said of the failure, if it did. */
+/* If *why is NULL, sets it to the reason that the server has sent, if there is one. */
 void dial_failed(struct dial *d, int err, char **why);
 
 #endif

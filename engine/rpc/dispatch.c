@@ -33,7 +33,7 @@ struct pool {
 	struct mutex lock; /* RANK_DISPATCH; guards the next members */
 	TAILQ_HEAD(, waiting) queue;
 	unsigned count, most; /* requests in the queue */
-	size_t bytes;         /* of these requests */
+	size_t bytes;         /* the sum of their sizes */
 	struct worker *idle, *workers;
 	struct task_pool *threads;
 };

@@ -6,7 +6,7 @@
  *
  *	CONTROL   requests that are answered from memory: HELLO, LIST, FILES, BURY,
  *	          BLOCK_WRITES, UNBLOCK_WRITES, SCAN_CLOSE
- *	SORT      SORT: each LOAD may wait for those of other servers
+ *	SORT      SORT: each LOAD may wait for SORT requests at other servers
  *	ROOT      requests for the root tablet, its LOAD and UNLOAD; SEAL
  *	METADATA requests for the other tablets of METADATA, their LOAD and UNLOAD TABLETS LOAD
  *	and UNLOAD of user tablets, COPY_TABLE USER requests for user tablets, SYNC
@@ -63,9 +63,9 @@ typedef void dispatch_answer_fn(void *arg, int err, struct buf *answer);
  */
 void dispatch_request(struct dispatcher *d, struct buf *request, dispatch_answer_fn *fn, void *arg);
 /*
- * The same for a request of a peer that is checked.  check may change *q; it returns 0, -EBADMSG if
- * the channel should be closed, or another error, which is the answer.  It is called by this
- * thread, with the peer.
+ * Checks a request of a peer before it is queued.  It may change *q.  It returns 0, -EBADMSG if the
+ * channel should be closed, or another error, which is the answer.  The thread that passes the
+ * request calls it, with the peer.
  */
 typedef int dispatch_check_fn(void *peer, struct ts_request *q);
 void dispatch_request_from(

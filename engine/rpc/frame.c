@@ -84,7 +84,7 @@ static struct tfs_bytes take(struct tfs_bytes *in, size_t n)
 	return part;
 }
 
-/* The same for one frame; 1: it is whole. */
+/* Reads one frame as frame_read() does.  Returns 1 if it is whole. */
 static int read_one(struct frame_reader *r, struct tfs_bytes *in)
 {
 	struct tfs_bytes part;

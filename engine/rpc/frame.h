@@ -58,13 +58,13 @@ static inline uint32_t frame_piece(enum frame_kind kind, uint32_t length)
 /* An answer of which some pieces have arrived. */
 struct frame_part {
 	LIST_ENTRY(frame_part) link;
-	struct frame frame; /* length: of the rest */
+	struct frame frame; /* its length is that of the rest */
 };
 
 /* A frame of which some bytes have arrived.  {.most = N} is an empty one, for bodies of at most N bytes. */
 struct frame_reader {
 	uint32_t most;
-	bool joins; /* answers in pieces may come: the other side is a server */
+	bool joins; /* set by a client: answers in pieces may come */
 	uint8_t header[FRAME_HEADER];
 	uint32_t have; /* bytes of the header */
 	bool admitted; /* the caller has reserved memory for this large body */
@@ -75,12 +75,12 @@ struct frame_reader {
 void frame_reader_fini(struct frame_reader *r);
 /*
  * Moves bytes of *in to the frame.  Returns 1 if the frame, or an answer in pieces, is whole: r->frame has it, the
- * caller takes its body, and the next call begins another one.  0: all bytes were used.
- * 2: the same, and the body is longer than FRAME_SMALL_MAX: the caller reserves memory, sets
- * r->admitted, and passes no more bytes before.
+ * caller takes its body, and the next call begins the next frame.  Returns 0 if all bytes were used, and 2 if the
+ * body is also longer than FRAME_SMALL_MAX: then the caller reserves memory and sets r->admitted before it passes
+ * more bytes.
  * Memory for the body grows with the bytes that have arrived, so a header alone costs
- * nothing.  -EBADMSG: an unknown kind or service, or a piece that does not continue its answer; -EMSGSIZE: the
- * body is too long; -ENOMEM.
+ * nothing.  Returns -EBADMSG for an unknown kind or service and for a piece that does not continue its answer,
+ * -EMSGSIZE if the body is too long, or -ENOMEM.
  */
 int frame_read(struct frame_reader *r, struct tfs_bytes *in) TFS_MUST;
 /* Returns true if a header is whole and its body is not. */

@@ -21,15 +21,15 @@
 	F(VALUE, 3, uint64_t, server)        /* the server's incarnation */                                                        \
 	F(VALUE, 4, uint64_t, client)        /* the client's id, which its requests name */                                        \
 	F(VALUE, 5, bool, large)             /* the connection is for frames with large bodies */                                  \
-	F(VALUE, 7, const char *, program)   /* of the client: what it is, for lists of clients */                                 \
+	F(VALUE, 7, const char *, program)   /* the client's program, for lists of clients */                                      \
 	F(VALUE, 8, int, err)                                                                                                      \
 	F(VALUE, 9, const char *, why)                                                                                             \
 	F(VALUE, 10, bool, single)  /* the client has no other connection, so this is for all frames */                            \
-	F(VALUE, 11, uint32_t, uid) /* of the server, if is_user: the user and group that it takes the client for */               \
+	F(VALUE, 11, uint32_t, uid) /* if is_user: the user and group that the server takes the client for */                      \
 	F(VALUE, 12, uint32_t, gid)                                                                                                \
 	F(VALUE, 13, bool, is_user)     /* else the client has a key, and states its users itself */                               \
-	F(VALUE, 14, bool, for_others)  /* of the server: the client may ask on behalf of others */                                \
-	F(VALUE, 15, bool, squash_root) /* of the server: but not of root, who is the anonymous user */
+	F(VALUE, 14, bool, for_others)  /* the server lets the client ask on behalf of other users */                              \
+	F(VALUE, 15, bool, squash_root) /* the server treats root as the anonymous user */
 struct hello {
 	HELLO(WIRE_MEMBER)
 };
@@ -42,11 +42,11 @@ int hello_unpack(struct tfs_bytes in, struct arena *arena, struct hello *h) TFS_
  * is alive.  The number of its frame is its number in the stream, from 1 on.  The first
  * one has `all` set.  Whoever may act for others gets rows; another peer gets tables.
  * A client sends NOTICE without a body.  With the number 0 it asks for the stream.  With the
- * number of a notice, it confirms that it has dropped all that this notice and the earlier ones name.
+ * number of a notice, it confirms that it has dropped all that the notices up to this number name.
  */
 #define NOTICE_ROW(F)                                                                                                              \
 	F(VALUE, 1, uint32_t, table)       /* the id of a set of tablets, as in requests */                                        \
-	F(VALUE, 2, struct tfs_bytes, row) /* as stored; n 0: any */                                                               \
+	F(VALUE, 2, struct tfs_bytes, row) /* the row key as stored; n is 0 for any row */                                         \
 	F(VALUE, 3, uint16_t, family)      /* 0: any */
 struct notice_row {
 	NOTICE_ROW(WIRE_MEMBER)

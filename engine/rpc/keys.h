@@ -46,9 +46,9 @@ struct keys;
 /* Parses the text of a file.  -EINVAL with *line and a static *reason. */
 int keys_parse(struct tfs_bytes text, struct keys **out, unsigned *line, const char **reason) TFS_MUST;
 /*
- * Reads a file that belongs to this user and that nobody else may read or write.  It may have no key.  *why: one line; the
- * caller frees it.  *ends: set if its last line is whole; may be NULL.
- * -EACCES: others may read it, or it is another user's; -EINVAL: it is not a file of keys.
+ * Reads a file that belongs to this user and that nobody else may read or write.  It may have no key.  *ends, if not NULL,
+ * is set if the last line is whole.  Returns -EACCES if others may read the file or it belongs to another user, -EINVAL if
+ * it is not a file of keys.  After an error *why is one line, which the caller frees.
  */
 int keys_load(const char *path, struct keys **out, bool *ends, char **why) TFS_MUST;
 struct keys *keys_get(struct keys *k);

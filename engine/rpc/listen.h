@@ -25,7 +25,7 @@
 #include "engine/rpc/tablet_service.h"
 
 #define LISTEN_PEERS_MAX 1024u            /* connections */
-#define LISTEN_USER_MAX 256u              /* of them those of one user; so many are kept for root and the owner */
+#define LISTEN_USER_MAX 256u              /* the part of them that one user may have; as many are reserved for root and the owner */
 #define LISTEN_MEMORY ((size_t)256 << 20) /* of large requests that are read or carried out, together */
 
 struct peer_rights;
@@ -57,15 +57,15 @@ int listen_network(struct listener *l, int fd, struct keys *keys) TFS_MUST;
 /* Uses these keys from now on.  Closes the connections of keys that are not among them.  Not for clear text. */
 void listen_set_keys(struct listener *l, struct keys *keys);
 /*
- * The same service, for the callers in this process: peers that asked for it are told of
- * what they change.  Valid until listen_free.
+ * Returns the service for callers in this process, which notifies the peers that asked
+ * for notices of each change.  Valid until listen_free.
  */
 struct tablet_service *listen_tablets(struct listener *l);
 /* Copies o.  Borrows its services until listen_free. */
 int listen_start(struct listener *l, const struct listen_options *o) TFS_MUST;
 /*
- * pause: closes all connections, also later ones, so that clients ask another server; else accepts them again.  Not while
- * listen_stop runs, nor after it.
+ * pause: closes all connections, and each new connection, so that clients ask another server.  Otherwise accepts
+ * connections again.  Not while listen_stop runs, nor after it.
  */
 void listen_pause(struct listener *l, bool pause);
 /* Closes all connections, and waits for the requests that are carried out. */
@@ -79,7 +79,7 @@ void listen_free(struct listener *l);
 void listen_note_schemas(struct listener *l, uint64_t client);
 /* From now on this process is told of changes by peers.  -ENOMEM. */
 int listen_watch(struct listener *l) TFS_MUST;
-/* It has dropped everything that the notices up to this one name. */
+/* The store has dropped all that the notices up to this number name. */
 void listen_heard(struct listener *l, uint64_t notice);
 /* The number of connections. */
 unsigned listen_peers(struct listener *l);

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #define SCAN_BATCH_MAX ((size_t)512 << 10)
-#define GROUPS_MAX 1024u /* of a user for whom a host vouches */
+#define GROUPS_MAX 1024u /* the most groups of a user for whom a host vouches */
 
 enum rule { REFUSED, ANY_TABLE, USER_TABLE, NO_TABLE };
 /* A new method is refused until it is listed here.  ANY_TABLE: of METADATA by the store's owner only. */

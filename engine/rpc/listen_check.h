@@ -8,7 +8,7 @@
 #include "engine/rpc/tablet_service.h"
 
 struct peer_rights {
-	struct tfs_user user;  /* as the kernel names it; of a key of role mount: the anonymous user */
+	struct tfs_user user;  /* as the kernel names it; a key of role mount has the anonymous user */
 	bool owner;            /* root, the user of the serving process, or a key of role cluster: may act for others */
 	uid_t store_owner;     /* the user of the serving process */
 	const struct key *key; /* NULL: a Unix user */
@@ -16,8 +16,8 @@ struct peer_rights {
 	uint64_t peer;         /* of requests: a number for its user or key */
 };
 /*
- * Checks a request, and makes it the peer's own: its user, its peer.  Returns 0; -EPERM: the peer may
- * not ask this; -EBADMSG: no client of this program sends it.
+ * Checks a request, and makes it the peer's own: its user, its peer.  Returns 0, -EPERM if the peer
+ * may not ask this, -EBADMSG if no client of this program sends it.
  */
 int peer_may_ask_tablets(const struct peer_rights *p, struct ts_request *q) TFS_MUST;
 int peer_may_ask_master(const struct peer_rights *p, struct ms_request *q) TFS_MUST;

@@ -15,7 +15,7 @@
 
 #include <ev.h>
 
-#define SLOW_WORKERS 8u /* for the master's and the store's requests */
+#define SLOW_WORKERS 8u /* the workers for the master's and the store's requests */
 #define LOGGED_USERS 64u
 #define REFUSED_MAX 32u /* peers; of more the oldest one is forgotten */
 #define LATE_KEYS 32u   /* of more the oldest one is forgotten */
@@ -28,8 +28,8 @@ struct watcher;
 struct peer {
 	struct listener *listener;
 	struct conn *conn;
-	struct socket_peer cred;              /* of a Unix socket */
-	struct keys *keys;                    /* of TCP: the set that has the key; NULL: there is none yet */
+	struct socket_peer cred;              /* the process at the other end of a Unix socket */
+	struct keys *keys;                    /* the set that has the key of a TCP connection; NULL before it is known */
 	bool network;                         /* of TCP: it is a stranger until its HELLO */
 	uint64_t place;                       /* its process, or the hash of its address */
 	char name[WHO_MAX], address[WHO_MAX]; /* "user 1000", "key laptop"; "unix", "192.0.2.1:700" */
@@ -45,7 +45,7 @@ struct peer {
 	unsigned allowed_count;
 	uint64_t allowed_at;
 	/* The loop's thread only. */
-	size_t reserved, reading, wants; /* bytes of large requests; of the one that is being read; of one that waits */
+	size_t reserved, reading, wants; /* bytes of large requests: under way, in reading, waiting */
 	TAILQ_ENTRY(peer) in_line;
 	struct watcher *watcher; /* listener.lock; NULL: it is not told of changes */
 };
@@ -61,7 +61,7 @@ struct slow_worker {
 /* A listening socket. */
 struct door {
 	struct listener *listener;
-	int fd; /* -1: none */
+	int fd; /* -1 if there is no socket */
 	bool network;
 	ev_io acceptable; /* the loop's thread only */
 };
@@ -73,7 +73,7 @@ struct listener {
 	struct tls *tls;          /* of TCP; NULL: clear text, or there is no TCP */
 	struct keys *keys;        /* of TLS */
 	bool started;
-	bool paused; /* of the thread of the connections */
+	bool paused; /* used on the loop's thread only */
 	uid_t owner;
 	struct tablet_service *tablets, watched; /* watched calls tablets */
 	struct dispatcher *dispatcher;           /* NULL: there was no connection yet */
@@ -90,7 +90,7 @@ struct listener {
 	TAILQ_HEAD(, watcher) watchers;
 	struct watcher *local;           /* this process; NULL: it keeps nothing */
 	uint64_t changes, schemas;       /* the numbers of the last change, and of the last one of schemas */
-	STAILQ_HEAD(, asked) queue;      /* for the slow workers */
+	STAILQ_HEAD(, asked) queue;      /* requests for the slow workers */
 	unsigned queued, master_workers; /* master_workers: that serve the master's requests */
 	unsigned client_workers;         /* that serve clients, and not processes of the cluster */
 	struct peers peers;
@@ -130,14 +130,17 @@ int who_connects(struct peer *p, int fd) TFS_MUST;
 /* Gives a peer of TCP the rights of its key at its HELLO.  -EKEYREJECTED: it has none. */
 int who_greets(struct peer *p) TFS_MUST;
 void who_fini(struct peer *p);
-/* Whether there may be one peer more like this one.  Closes the oldest stranger if there are too many. */
+/* Returns true if a peer of this kind may be added.  Closes the oldest stranger if there are too many. */
 bool who_fits(struct listener *l, const struct peer *p) TFS_MUST;
 /* Logs why a peer was disconnected: one line a peer and minute. */
 void who_log(struct listener *l, const struct peer *p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- listen_notice.c ---- */
 void watcher_free(struct watcher *w);
-/* On the loop's thread: at the start and the end; a NOTICE has come, bytes were sent, the peer is closed. */
+/*
+ * These are called on the loop's thread: at its start and end, after a NOTICE has come or bytes
+ * were sent, and when a peer is closed.
+ */
 void notice_begin(struct listener *l);
 void notice_end(struct listener *l);
 void notice_task(struct task *t); /* sends what the loop's thread leaves to it */
@@ -146,7 +149,7 @@ void notice_sent(struct peer *p);
 void notice_closed(struct peer *p);
 /* A request of the client has changed cells.  Returns when all others were told. */
 void listen_note_cells(struct listener *l, const struct ts_request *q);
-/* The same for tablets that another server is about to serve: nothing of their tables can be kept that was read here. */
+/* Another server is about to serve these tablets.  Peers must keep nothing of their tables that they have read here. */
 void listen_note_tablets(struct listener *l, const struct ts_request *q);
 
 #endif

@@ -39,15 +39,15 @@ struct watcher {
 	TAILQ_ENTRY(watcher) link; /* listener.lock guards the rest, too */
 	struct notices queue;
 	uint64_t oldest;   /* the number of the oldest change in the queue; 0: it is empty */
-	uint64_t sending;  /* the same, of the notice that a thread sends */
+	uint64_t sending;  /* the number of the notice that a thread sends */
 	uint64_t schemas;  /* the last change of schemas in the queue, or sent */
 	uint64_t since_us; /* if `schemas` was not heard: when the peer has last answered, or should have begun to */
-	uint64_t heard;    /* changes up to this one have been dropped */
+	uint64_t heard;    /* the peer has dropped the changes up to this number */
 	uint64_t notice;   /* the number of the last notice */
 	uint64_t late_us;  /* nothing waits for it until this time */
 	uint64_t known_at; /* the change of schemas after which `known` was learned */
 	struct {
-		uint64_t change; /* up to this one */
+		uint64_t change; /* the last change that it covers */
 	} sent[UNHEARD];         /* by notice */
 	/* The thread that sends: tables that the user of the peer may read. */
 	struct {

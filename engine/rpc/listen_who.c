@@ -48,7 +48,7 @@ static int unix_connects(struct peer *p, int fd)
 	return 0;
 }
 
-/* The part of an address that one host cannot change: all of IPv4's, the network's of IPv6. */
+/* Returns the part of an address that a host cannot choose: a whole IPv4 address, the network of an IPv6 address. */
 static struct tfs_bytes host_of(const struct sockaddr_storage *a)
 {
 	const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;

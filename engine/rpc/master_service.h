@@ -17,9 +17,9 @@ enum ms_method {
 	/* These check `user`: -EACCES or -EPERM, as tfs_table_as states (engine/schema/access.c). */
 	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us -> schema; why: the reason of an error, or the owners and modes that were ignored */
 	MS_SCHEMA_CHANGE,   /* table, edit -> schema */
-	MS_SNAPSHOT_CREATE, /* table, to: the name of the snapshot, of_all -> schema; -EEXIST */
+	MS_SNAPSHOT_CREATE, /* table, to (the snapshot's name), of_all -> schema; -EEXIST */
 	MS_SNAPSHOT_DROP,   /* table, to; of_all: -ENOENT unless it was made with of_all */
-	MS_TABLE_CLONE,     /* table: of a table or a snapshot, to: the name of the new table -> schema; -EEXIST */
+	MS_TABLE_CLONE,     /* table (a table's or snapshot's id), to (the new table's name) -> schema; -EEXIST */
 	MS_TABLE_TRUNCATE,  /* table -> schema; -EPERM, -EBUSY; why */
 	MS_COLLECT,         /* a round of the collector: removes the files that compactions have replaced */
 	/*
@@ -52,7 +52,7 @@ static inline bool ms_changes_schemas(enum ms_method m)
 	F(POINTER, 16, tfs_user, user)       /* the user on whose behalf the client asks, or NULL for the owner of the store */    \
 	F(VALUE, 17, uint64_t, client)       /* the id in its HELLO: it need not be told of its own change */                      \
 	F(VALUE, 18, uint64_t, incarnation)                                                                                        \
-	F(VALUE, 19, uint64_t, number) /* random; a repetition has the same, and is answered like the first; 0: none */
+	F(VALUE, 19, uint64_t, number) /* random, or 0; a repetition has the same number, and gets the first answer */
 struct ms_request {
 	MS_REQUEST(WIRE_MEMBER)
 };

@@ -30,7 +30,7 @@
 #define WORDS_MAX 64u
 #define OPTIONS_MAX 16u
 #define LINE_MAX_BYTES 512u
-#define LINES_LOGGED 16u /* of one connection */
+#define LINES_LOGGED 16u /* the most lines of one connection that are logged */
 #define READS_MOST 16u   /* at once; others use the loop, too */
 #define END_MS 1000
 #define FIRST_US 120000000u
@@ -41,7 +41,7 @@ struct ssh {
 	char *words, *argv[WORDS_MAX + OPTIONS_MAX];
 	unsigned word_count;
 	char *host, *remote;
-	int process; /* a pidfd, -1: none */
+	int process; /* a pidfd, or -1 */
 	pid_t pid;
 	bool was_greeted; /* some earlier connection */
 	uint64_t failed_us, pause_us;

@@ -14,20 +14,20 @@
 enum ss_method {
 	/* Reads of the lock service (engine/lock/lock.h), for the files of schemas and dropped tables. */
 	SS_LOCK_GET = 1, /* name -> bytes, version, mtime_us */
-	SS_LOCK_LIST,    /* name: of a directory -> names */
+	SS_LOCK_LIST,    /* name (a directory's) -> names */
 	SS_LOCATE, /* table, row -> tablets: the row's, and perhaps those after it; -TABLE_DROPPED: the table has none; -TABLET_MOVED */
 	SS_SPACE,  /* -> total_bytes, available_bytes */
 	SS_STATUS, /* watcher -> bytes, a text; and so of the next ones */
 	SS_METRICS,
 	SS_SERVERS,       /* -> servers */
-	SS_KEY,           /* name: the purpose -> bytes */
+	SS_KEY,           /* name (the purpose) -> bytes */
 	SS_CONFIRM_CLOCK, /* by the owner of the store */
 	SS_CONFIG,        /* -> bytes, a text */
 	SS_CONFIG_CHANGE, /* text -> why; by the owner of the store */
-	SS_CLIENTS,       /* -> bytes, a text: of all clients, or of those of the user */
-	SS_DISCONNECT,    /* number: of a client; this and the next one by the owner of the store */
+	SS_CLIENTS,       /* -> bytes, a text of all clients, or of the user's own clients */
+	SS_DISCONNECT,    /* number (a client's); only the store's owner may send this */
 	SS_ALLOW,         /* number */
-	SS_LOAD,          /* -> servers: the server that is asked, of a cluster; by the owner of the store */
+	SS_LOAD,          /* -> servers (the asked server of a cluster); only the store's owner may send this */
 	SS_PROBE,         /* probe: a step of another process's probe of the storage -> probe_err, why; by the cluster */
 	SS_METHODS
 };
@@ -59,7 +59,7 @@ struct ss_name {
 };
 #define SS_LOCATION(F)                                                                                                             \
 	F(VALUE, 1, struct tfs_bytes, begin)                                                                                       \
-	F(VALUE, 2, struct tfs_bytes, end) /* p NULL: the table's end */                                                           \
+	F(VALUE, 2, struct tfs_bytes, end) /* p is NULL at the table's end */                                                      \
 	F(VALUE, 3, uint64_t, server)      /* its incarnation */                                                                   \
 	F(VALUE, 4, uint64_t, assignment)
 struct ss_location {
@@ -90,7 +90,7 @@ struct ss_server {
 	F(VALUE, 11, int, probe_err)
 struct ss_answer {
 	SS_ANSWER(WIRE_MEMBER)
-	struct arena arena; /* of all its memory; the caller of a channel also keeps `in`, from which it borrows */
+	struct arena arena; /* the memory of the whole answer; the caller of a channel also keeps `in`, from which it borrows */
 	struct buf in;
 };
 void ss_answer_fini(struct ss_answer *a);

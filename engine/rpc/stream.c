@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #define RECORD 16384u
-#define SEND_MAX (4 * RECORD) /* at once: the owner may hold a lock */
+#define SEND_MAX (4 * RECORD) /* the most bytes of one call, because the owner may hold a lock */
 #define GROUPS "X25519:P-256" /* a peer without a key must not choose expensive ones */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 

@@ -32,17 +32,17 @@ struct stream {
 	bool receive_waits;      /* the last receive needs bytes to be sent first */
 	bool more;               /* the next receive has bytes, or an error, that the socket does not report */
 	uint64_t received, sent; /* bytes, by the socket */
-	int err;                 /* of the socket's last call */
-	int failed;              /* -errno of TLS, which stays; 0: none */
-	const char *reason;      /* of a failure of TLS; NULL: none */
+	int err;                 /* the error of the socket's last call */
+	int failed;              /* 0, or the first -errno of TLS, which stays */
+	const char *reason;      /* why TLS failed, or NULL */
 };
 /* Takes fd on success.  tls NULL: clear text. */
 int stream_init(struct stream *s, int fd, struct tls *tls, bool server) TFS_MUST;
 /* Closes it abortively.  May be called twice. */
 void stream_fini(struct stream *s);
-/* As socket_send, but the rest of pieces that were not sent must be sent next, unchanged. */
+/* Sends as socket_send does.  Bytes that were not sent must be passed again, unchanged, by the next call. */
 int64_t stream_send(struct stream *s, const struct tfs_bytes *v, unsigned count) TFS_MUST;
-/* As socket_receive.  -EKEYREJECTED: the other side has no valid key. */
+/* Receives as socket_receive does.  Returns -EKEYREJECTED if the other side has no valid key. */
 int64_t stream_receive(struct stream *s, void *p, size_t n) TFS_MUST;
 /* The name of the key of an established connection of a server; empty: it has none. */
 struct tfs_bytes stream_key(const struct stream *s);

@@ -88,22 +88,21 @@ enum ts_method {
 	TS_UNLOAD,
 	TS_LIST,
 	/*
-	 * row: of any tablet of the server; token.client, epoch.  The server ends
-	 * all requests of this client with earlier epochs before it answers, and
-	 * refuses those that arrive later.  A client whose request has an unknown
-	 * outcome must send this before a read can decide the outcome.
+	 * row (of any tablet of the server), token.client, epoch.  The server ends all
+	 * requests of this client with earlier epochs before it answers, and refuses
+	 * those that arrive later.  A client whose request has an unknown outcome must
+	 * send this before a read can decide the outcome.
 	 * With TS_EPOCH_LAST the client ends, and has no request under way.  The server
 	 * forgets its mutations in all tablets: no copy of one is carried out any more.
 	 */
 	TS_HELLO,
 	/*
-	 * The requests of the collector (master/collect.c).
-	 * With files: -> row_errs: -EBUSY for each file that this server uses or
-	 * writes, else 0.
-	 * Without: -> files, logs.  files: SSTables that lost their last user on
-	 * this server after an edit removed them from a tablet.  Each is reported
-	 * once; the caller repeats the request until there is none.  logs: the
-	 * other incarnations whose logs the server's tablets need.
+	 * The requests of the collector (master/collect.c).  With files -> row_errs:
+	 * -EBUSY for each file that this server uses or writes, else 0.  Without files ->
+	 * files, logs.  files: SSTables that lost their last user on this server after an
+	 * edit removed them from a tablet.  Each is reported once; the caller repeats the
+	 * request until there is none.  logs: the incarnations, except its own, whose
+	 * logs the server's tablets need.
 	 */
 	TS_FILES,
 	/*
@@ -125,31 +124,33 @@ enum ts_method {
 	TS_BURY,
 	/*
 	 * incarnation, part, parts, tablets, scan, term -> log, scan, batch.done.  A server
-	 * that loads tablets asks another one for their records in segment `part` of a
+	 * that loads tablets asks another server for their records in segment `part` of a
 	 * sealed log (engine/log/log_sorted.h).  The server that is asked sorts the segment,
-	 * unless it has done so, and then every parts-th segment from there on, before
-	 * they are asked for.  log: records for log_sorted_decode, and perhaps others beside
+	 * unless it has done so, and then every parts-th segment from there on, before they
+	 * are asked for.  log: records for log_sorted_decode, and perhaps others beside
 	 * them; scan: where to continue in the segment, 0 at the end; done: the end of a
 	 * run.  Without tablets the answer comes at once.  This request is sent during a
 	 * LOAD, so it must not wait for a worker that a LOAD occupies.
 	 */
 	TS_SORT,
 	/*
-	 * scan: the number that the answer of FLUSH, COMPACT, SPLIT or MERGE had.  The
-	 * answer is that of this action, or has the number again: it has not ended.
-	 * -SCAN_UNKNOWN: the server has no such action; it may have been carried out.
+	 * scan: the number that the answer of FLUSH, COMPACT, SPLIT or MERGE had.  If the
+	 * action has ended, the answer is its result.  Otherwise the answer has the
+	 * number again.  -SCAN_UNKNOWN: the server has no such action, which may have
+	 * been carried out.
 	 */
 	TS_POLL,
 	/*
-	 * incarnation: the client that has changed them; 0: another one.  The master tells each server of a cluster
-	 * that tables, snapshots or schemas have changed.  The server reads all schemas, and answers when everybody
-	 * whom it tells of changes has dropped what it keeps (listen_note_schemas).
+	 * incarnation (the client that has changed them; 0 if it is no server).  The master tells each server of a
+	 * cluster that tables, snapshots or schemas have changed.  The server reads all schemas, and answers when
+	 * everybody whom it tells of changes has dropped what it keeps (listen_note_schemas).
 	 */
 	TS_NOTE_SCHEMAS,
 	TS_STORAGE, /* 0: this server's lease is held, its clock is right, and its storage answers; else an error */
 	/*
-	 * incarnation -> exists: set if this server reaches the server with this incarnation; -EAGAIN: it has none.
-	 * 0: set.  A dispatcher answers that at once, without a worker, so a server whose storage hangs is reached.
+	 * incarnation -> exists, which is set if this server reaches the server with this incarnation, or if
+	 * incarnation is 0.  -EAGAIN: this server has no connection to it.  A dispatcher answers that at once,
+	 * without a worker, so a server whose storage hangs is reached.
 	 */
 	TS_REACH,
 	TS_METHODS
@@ -203,16 +204,16 @@ struct ts_assigned {
 #define TS_REQUEST(F)                                                                                                              \
 	/* The envelope of each request: these, token, user, and the version of the protocol (wire.h). */                          \
 	F(VALUE, 60, uint64_t, epoch) /* the client's; rises with each HELLO */                                                    \
-	/* Of the row's tablet, as the client knows it; 0: unknown.  If the tablet has another one: -TABLET_MOVED */               \
+	/* The tablet's assignment number that the client has read, or 0.  If it has changed, the answer is -TABLET_MOVED. */      \
 	F(VALUE, 61, uint64_t, assignment)                                                                                         \
 	F(VALUE, 62, uint64_t, time_left_us) /* the client waits so much longer; 0: without end */                                 \
-	F(VALUE, 63, uint64_t, term)         /* the master's, in its requests; 0: none */                                          \
+	F(VALUE, 63, uint64_t, term)         /* the master's term in its requests, else 0 */                                       \
 	F(VALUE, 1, enum ts_method, method)                                                                                        \
 	F(VALUE, 2, uint32_t, table)                                                                                               \
-	/* Of the schema that the family ids come from.  A server whose schema is older reads the new one first. */                \
+	/* The generation of the schema that has the family ids.  A server whose schema is older first reads this schema. */       \
 	F(VALUE, 3, uint64_t, schema_generation)                                                                                   \
 	F(VALUE, 4, struct tfs_bytes, row)                                                                                         \
-	/* client: of each request; 0: a client in the same process, whose requests cannot be lost.  The rest: of mutations. */    \
+	/* token.client is 0 in the server's process, where no request is lost.  Only mutations use the other members. */          \
 	F(STRUCT, 6, op_token, token)                                                                                              \
 	F(VALUE, 7, bool, sync)                                                                                                    \
 	F(ARRAY, 8, row_mutation, rows, row_count) /* MUTATE */                                                                    \
@@ -227,17 +228,17 @@ struct ts_assigned {
 	F(VALUE, 15, uint64_t, scan)                                                                                               \
 	/* The user on whose behalf the client asks.  NULL: the owner of the store, who may do everything. */                      \
 	F(POINTER, 16, tfs_user, user)                                                                                             \
-	F(VALUE, 17, uint32_t, to_table) /* COPY_TABLE; MUTATE: of METADATA: the table that the new row is of; BURY */             \
-	F(VALUE, 32, bool, split)        /* MUTATE: by a split of to_table; else to_table is being made */                         \
+	F(VALUE, 17, uint32_t, to_table)                 /* COPY_TABLE; MUTATE of METADATA (the table of the new row); BURY */     \
+	F(VALUE, 32, bool, split)                        /* MUTATE: by a split of to_table; else to_table is being made */         \
 	F(ARRAY, 18, ts_assigned, tablets, tablet_count) /* LOAD, UNLOAD */                                                        \
 	F(ARRAY, 19, ts_file, files, file_count)         /* FILES */                                                               \
-	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY: in rising order; LOAD */                                         \
+	F(NUMBERS, 31, uint64_t, live, live_count)       /* BURY (in rising order); LOAD */                                        \
 	F(VALUE, 28, uint64_t, incarnation)              /* SEAL, BURY, SORT, NOTE_SCHEMAS */                                      \
 	F(VALUE, 29, uint32_t, part)                     /* SORT */                                                                \
 	F(VALUE, 30, uint32_t, parts)
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
-	void *into; /* READ: the caller's memory for `length` bytes; NULL: decoded by a server */
+	void *into; /* READ: the caller's memory for `length` bytes; NULL in a server */
 	uint64_t
 		peer; /* who sent it over a connection: only this peer may use its client's id and scans; 0: a caller in this process */
 	void *limited; /* a peer whose key names its tables (engine/rpc/listen_limit.c); NULL: any other caller */
@@ -275,15 +276,15 @@ struct ts_tablet {
 	F(VALUE, 4, int64_t, expires_us)                                                                                           \
 	F(VALUE, 5, int64_t, commit_us)                                                                                            \
 	F(VALUE, 6, uint64_t, size)                                                                                                \
-	/* SCAN_*, FLUSH, COMPACT, SPLIT, MERGE, POLL, SORT: 0: the scan or the action has ended */                                \
+	/* SCAN_*, FLUSH, COMPACT, SPLIT, MERGE, POLL, SORT; 0 if the scan or the action has ended */                              \
 	F(VALUE, 7, uint64_t, scan)                                                                                                \
 	/* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end. */                                                    \
 	/* The last SCAN_NEXT: where the scan continues instead, p NULL: as SCAN_OPEN returned. */                                 \
 	F(VALUE, 8, struct tfs_bytes, tablet_end)                                                                                  \
 	F(STRUCT, 9, ts_tablet, tablet)                                                                                            \
-	/* MUTATE of one row that failed: the operation that is the cause, from 1; 0: none is */                                   \
+	/* After a failed MUTATE of one row: the operation that is the cause, from 1, or 0. */                                     \
 	F(VALUE, 10, uint32_t, failed_op)                                                                                          \
-	/* Of the server's schema of the row's table.  A client whose schema is older reads the new one first.  0: unknown */      \
+	/* The generation of the server's schema, or 0.  A client whose schema is older reads the new schema first. */             \
 	F(VALUE, 11, uint64_t, schema_generation)
 /* The members after the list belong partly to the caller; tablet_wire.c (struct payload) carries them. */
 struct ts_answer {
@@ -326,10 +327,10 @@ struct tablet_service_ops {
 /* Why a server or master refuses a request. */
 enum ts_refusal {
 	TS_REFUSED_MALFORMED, /* it cannot be decoded */
-	TS_REFUSED_VERSION,   /* of the protocol */
+	TS_REFUSED_VERSION,   /* another version of the protocol */
 	TS_REFUSED_INVALID,   /* a field has a value that is not allowed */
 	TS_REFUSED_REPEATED,  /* the mutation has been answered before: it gets that answer, or -MUTATION_ANSWERED */
-	TS_REFUSED_LATE,      /* of an earlier epoch, term or assignment, or its time has passed */
+	TS_REFUSED_LATE,      /* a request of an earlier epoch, term or assignment, or its time has passed */
 	TS_REFUSED_FOREIGN,   /* for what is not this server's, or of a dead one; to a master that was replaced */
 	TS_REFUSED_BUSY,      /* to be sent again */
 	TS_REFUSALS
@@ -378,7 +379,7 @@ static inline void ts_refused(_Atomic uint64_t *counts, enum ts_refusal why)
 		atomic_fetch_add_explicit(&counts[why], 1, memory_order_relaxed);
 }
 
-/* The same for a request that cannot be decoded: err is that of unpack. */
+/* Counts a refused request that cannot be decoded; err is the error of unpack. */
 static inline void ts_refused_bytes(_Atomic uint64_t *counts, int err)
 {
 	ts_refused(counts, err == -EPROTO ? TS_REFUSED_VERSION : err == -EBADMSG ? TS_REFUSED_MALFORMED : TS_REFUSALS);
@@ -391,13 +392,16 @@ struct tablet_servers {
 	struct tablet_service *(*connect)(void *arg, uint64_t incarnation);
 	/*
 	 * Calls fn for each server that the lock service has, also if it cannot be reached:
-	 * a request to all servers must fail if one of them does not get it.  A non-zero
+	 * a request to all servers must fail if any server does not get it.  A non-zero
 	 * value of fn ends the calls and is returned.
 	 */
 	int (*each)(void *arg, tablet_server_fn *fn, void *fn_arg);
 	void *arg;
 };
-/* Returns true if one of them has a lease, the right time, and storage that answers (TS_STORAGE).  May take seconds for each. */
+/*
+ * Returns true if at least one server has a lease, the right time, and storage that answers
+ * (TS_STORAGE).  May take seconds for each server.
+ */
 bool ts_one_is_well(const struct tablet_servers *servers);
 
 /* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for malformed input. */
@@ -416,7 +420,7 @@ struct row_mutation row_mutation_copy(const struct row_mutation *m, void *memory
  * encoded answer.  -EBADMSG: malformed; there is no answer.
  */
 int ts_serve(struct tablet_service *inner, struct tfs_bytes request, struct buf *answer) TFS_MUST;
-/* The same for a decoded request.  Allocates in arena. */
+/* Serves a decoded request, as ts_serve does.  Allocates in arena. */
 int ts_serve_decoded(struct tablet_service *inner, const struct ts_request *q, struct arena *arena, struct buf *answer) TFS_MUST;
 
 /*

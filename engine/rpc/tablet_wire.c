@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define READ_MAX (64 * 1024 * 1024) /* TFS_VALUE_MAX: the longest read */
+#define READ_MAX (64 * 1024 * 1024) /* the longest read, TFS_VALUE_MAX */
 
 void ts_answer_fini(struct ts_answer *a)
 {
