@@ -7,8 +7,8 @@
  * row reads this row only.  Other scans read the rows in which the SSTables of the
  * two differ (changed_rows.h).
  *
- * The same entries show the same cells only under the same rules and names of
- * families, and if no rule depends on the time.  Otherwise all rows are compared.
+ * Equal entries show equal cells only if the rules and names of families are equal, and
+ * no rule depends on the time.  Otherwise all rows are compared.
  * So are the rows of a salted table, whose ranges in METADATA have salts in front.
  *
  * A cell whose sequence number and commit time are the same in both was not

@@ -47,9 +47,9 @@
 #include <stdlib.h>
 
 #define BYTES_DEFAULT (16u << 20)
-#define QUEUES_DEFAULT 4u /* of a batch in the pool of the store */
+#define QUEUES_DEFAULT 4u /* the queues of a batch in the store's pool */
 #define POOL_THREADS 8u
-#define QUEUES_REMOTE 16u /* the same of a store that another process serves, and the threads of the pool */
+#define QUEUES_REMOTE 16u /* the queues if another process serves the store, and the threads of the pool then */
 #define THREADS_MOST 64u
 #define SEND_BYTES (256u << 10)
 #define SEND_ROWS 256u
@@ -61,14 +61,14 @@ struct queued {
 	struct queued *next;
 	size_t bytes;
 	uint64_t generation, number; /* the schema's generation; `number` counts from 0 in the order of tfs_batch_add */
-	uint8_t salt;                /* of the stored row; set before rows are sorted */
+	uint8_t salt;                /* the salt of the stored row; set before rows are sorted */
 	struct row_mutation m;
 };
 
 struct queue {
 	struct task task; /* must be first */
 	struct tfs_batch *batch;
-	struct buf ops; /* of its task: the operations of joined mutations */
+	struct buf ops; /* the task's copy of the operations of joined mutations */
 	struct queued *first, **last;
 	size_t bytes, rows;
 	bool scheduled;   /* its task is queued or running */

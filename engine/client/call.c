@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of the tablet service by the other parts of the client.  An action that lasts
- * for longer than its first request is polled until it has ended.
+ * Calls of the tablet service, for all parts of the client.  An action that lasts for
+ * longer than its first request is polled until it has ended.
  */
 #include "engine/client/call.h"
 #include "engine/base/msg.h"
@@ -36,7 +36,7 @@ static bool is_action(const struct ts_request *q)
 	return q->method == TS_FLUSH || q->method == TS_COMPACT || q->method == TS_SPLIT || q->method == TS_MERGE;
 }
 
-/* Returns the error for the caller of the library, or TABLE_DROPPED or SESSION_ENDED; of a brief service, the outcome. */
+/* Returns the error for the caller of the library, or TABLE_DROPPED or SESSION_ENDED.  A brief service's outcome stays as it is. */
 static int public_error(const struct tablet_service *svc, const struct ts_request *q, int err)
 {
 	const int user = err == -EAGAIN ? -EIO : err == -TABLE_DROPPED || err == -SESSION_ENDED ? err : user_errno(err);

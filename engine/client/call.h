@@ -10,13 +10,13 @@ enum { LOST_MOST = 8 }; /* a lost scan or action is begun again so often */
  * Calls the service, and polls until an action that the request starts (FLUSH,
  * COMPACT, SPLIT, MERGE) has ended.  If a router gives up, because no server serves
  * the row or has answered, this function logs the error.  Returns 0, -TABLE_DROPPED,
- * -SESSION_ENDED (the caller is a server that is dead for the others), or the errno of
- * a user: -EIO, or -ETIMEDOUT if the request may have been carried out.  Of a brief
+ * -SESSION_ENDED (the caller is a server whose session has ended), or the errno of a
+ * user: -EIO, or -ETIMEDOUT if the request may have been carried out.  From a brief
  * service (tablet_service.h) it returns each outcome, and logs nothing.
  */
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
-/* The same for the answer to a request that was sent and starts no action. */
+/* Receives the answer to a request that was sent and starts no action.  Errors as above. */
 int receive_tablet_service(struct ts_sent *sent, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
 /* Closes a scan of the service.  An error is ignored, because the server drops the scan in any case. */

@@ -36,11 +36,15 @@ struct client_options {
 	/* Both NULL: another process serves the store, and has the settings. */
 	void (*will_close)(void *arg);
 	void (*change)(void *arg, const struct tfs_options *o); /* applies the settings that can change */
-	/* Both NULL: there are no others.  watch: from now on client_changed is called; heard: all that this notice and the earlier ones name was dropped. */
+	/*
+	 * Both are NULL if no other process uses the store.  After watch() client_changed is
+	 * called.  heard() confirms that all has been dropped that the notices up to this number
+	 * name.
+	 */
 	int (*watch)(void *arg);
 	void (*heard)(void *arg, uint64_t notice);
 	bool remote; /* client_changed is called four times a second, or changes are not told */
-	/* Of a store that another process serves, which has the settings; else NULL. */
+	/* Set if another process serves the store, and so has the settings; else NULL. */
 	int (*config)(void *arg, struct buf *out);
 	int (*config_change)(void *arg, struct tfs_bytes text, char **why);
 	void (*login)(void *arg, struct tfs_login *out);
@@ -68,7 +72,7 @@ struct tfs_table {
 	 */
 	const struct schema *restricted, *restricted_by;
 	UT_hash_handle hh;
-	struct window window; /* of the batches; only in the registered handle */
+	struct window window; /* the window of the batches; only in the registered handle */
 	struct tfs_table *of; /* in a snapshot, a reference to the registered handle of its table; else NULL */
 	/*
 	 * In a handle for one user: the table's registered handle, which has `schema`

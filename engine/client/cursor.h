@@ -24,7 +24,7 @@ struct row_cursor {
 	struct scan_place place; /* the last cell of the present tablet */
 	unsigned lost;           /* how many times the server has lost the scan since it returned a cell */
 	struct buf next_row;     /* the begin of the next tablet; reverse: its end */
-	struct buf last_row;     /* reverse: the largest possible row key of the next tablet */
+	struct buf last_row;     /* the largest possible row key of the next tablet in reverse */
 	/*
 	 * The first cells of a row whose end has not been read: copies, and those of the
 	 * batch from `ready` on.  They are not returned before the row has ended, so that
@@ -41,11 +41,11 @@ struct row_cursor {
 	uint64_t returned;       /* cells returned from the present tablet */
 	struct ts_answer answer; /* the present batch */
 	uint32_t at;             /* the next cell in it */
-	struct ts_sent *ahead;   /* the request for the next batch, or the one that opens the scan, if it was sent */
-	uint64_t batches;        /* of the open scan so far */
-	size_t batch_bytes;      /* of the batch that was asked for ahead; 0: as the scan was opened */
-	uint64_t rows;           /* row_limit: the rows of all batches so far */
-	struct buf last;         /* row_limit: the last of these rows */
+	struct ts_sent *ahead;   /* the request for the next batch, or for the scan's begin, if it was sent */
+	uint64_t batches;        /* how many batches the open scan has had */
+	size_t batch_bytes;      /* the size of the batch that was requested ahead, or 0 for the size at the scan's begin */
+	uint64_t rows;           /* counts the rows of all batches for row_limit */
+	struct buf last;         /* the last row that `rows` counts */
 };
 void row_cursor_init(
 	struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation, const struct scan_spec *spec);

@@ -12,7 +12,10 @@
 
 /* Whether id is that of one of the key's tables or of its tablets, or of a snapshot of one.  False if this cannot be read. */
 bool key_has_id(struct lock_service *locks, const struct key *k, uint32_t id);
-/* The same for a file of the lock service: tables/NAME, snapshots/ID.NAME. */
+/*
+ * Whether a file of the lock service, tables/NAME or snapshots/ID.NAME, belongs to the key's
+ * tables.  False if this cannot be read.
+ */
 bool key_has_file(struct lock_service *locks, const struct key *k, const char *file);
 
 #endif

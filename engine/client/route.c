@@ -66,7 +66,7 @@ struct router {
 	uint32_t forks; /* process_forks() of the process that uses it */
 	struct locations *locations;
 	_Atomic(struct tablet_service *) root; /* cached location of the root tablet; NULL: not cached */
-	_Atomic uint64_t root_assignment;      /* that of root or a later one, which root's server then refuses */
+	_Atomic uint64_t root_assignment;      /* root's assignment number, or a later number, which root's server refuses */
 	_Atomic uint64_t root_hits, reads, stale, prefetched, repeated;
 	struct numbers numbers;
 	struct server_list servers; /* their numbers are part of scan ids */
@@ -510,8 +510,8 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 }
 
 /*
- * Sends the rows of one tablet after the other, in order, because rows may be equal.
- * A server that refuses a row refuses all that follow.  These are sent again.
+ * Sends the rows tablet by tablet, in order, because rows may be equal.  A server that
+ * refuses a row refuses all that follow.  These are sent again.
  */
 static int route_rows(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {

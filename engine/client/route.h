@@ -52,8 +52,8 @@ struct route_options {
 	uint64_t (*now_us)(void *pause_arg); /* a monotonic clock; NULL for the system's */
 	void *pause_arg;
 	/*
-	 * Of a cluster's master, which must soon be free for a pass: waits for busy servers are part of
-	 * patience_us, too, and the service has tablet_service.brief.
+	 * Set by a cluster's master, which must soon be free for a pass.  Waits for busy servers then
+	 * are part of patience_us, too, and the service has tablet_service.brief.
 	 */
 	bool brief;
 	uint64_t client; /* the client's id, which is a server's incarnation; 0 for a random id */

@@ -120,7 +120,7 @@ int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct 
 			err = call_tablet_service(t->store->o.tablets, q, a);
 		if (a->schema_generation > p->generation)
 			(void)!table_catch_up(
-				t, a->schema_generation); /* for later requests: the present one names a family by its id */
+				t, a->schema_generation); /* later requests profit; the present request names a family by its id */
 		if (err != -TABLE_DROPPED)
 			break;
 		next = table_new_tablets(t, p->tablets_id);

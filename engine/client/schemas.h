@@ -4,8 +4,8 @@
  * is a file tables/NAME with its schema, a snapshot if there is a file
  * snapshots/TABLE.NAME.  Only the master writes them (master/tables.c).
  *
- * `version` is the file's; it may be NULL.  The caller frees *out.  Errors: as
- * lock_get; -ENOENT if a name is not valid, too.
+ * `version` is the file's; it may be NULL.  The caller frees *out.  Errors: those of
+ * lock_get, and -ENOENT also for a name that is not valid.
  * Threads: any.
  */
 #ifndef TFS_CLIENT_SCHEMAS_H

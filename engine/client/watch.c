@@ -28,7 +28,7 @@ struct watch {
 	void *arg;
 	/* Guarded by the store's lock. */
 	struct notices *queue, *spare;
-	uint64_t number; /* of the last notice in the queue; 0: none */
+	uint64_t number; /* the number of the last notice in the queue, or 0 */
 	bool lost;       /* before what is in the queue */
 	_Atomic uint64_t heard_us;
 	/* The task writes these. */

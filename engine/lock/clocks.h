@@ -16,17 +16,18 @@
 #define LOCK_CLOCK_OFF_US INT64_C(2000000)
 
 struct lock_clocks {
-	int64_t median_us; /* of the offsets: the servers' clocks minus the service's */
+	int64_t median_us; /* the median offset of the servers' clocks from the service's clock */
 	int64_t newest_us; /* the latest time stamp of a heartbeat, by the service's clock */
-	unsigned count;    /* of the other servers whose heartbeats count */
+	unsigned count;    /* how many other servers' heartbeats count */
 	bool others;       /* there are other servers, also if their heartbeats do not count */
 };
 /* Appends a heartbeat. */
 int lock_clocks_encode(struct tfs_bytes address, int64_t now_us, struct buf *out) TFS_MUST;
 /*
  * Reads all heartbeats.  A heartbeat does not count if its time stamp is more than late_us from now_us by the service's
- * clock (0: from the newest).  self: the caller's file, whose offset is own_us; NULL: the caller is no server.  If the
- * number is even with it, it does not count: of two servers the median is the other's.
+ * clock (0: from the newest).  self is the caller's file, whose offset is own_us, or NULL if the caller is no server.
+ * The caller does not count if it makes the number even: of two servers, the median is the clock that is not the
+ * caller's.
  */
 int lock_clocks_read(struct lock_service *locks, const char *self, int64_t own_us, int64_t now_us, uint64_t late_us,
 	struct lock_clocks *out) TFS_MUST;
@@ -37,7 +38,7 @@ int lock_clocks_read(struct lock_service *locks, const char *self, int64_t own_u
  */
 struct lock_follow {
 	_Atomic int64_t add_us; /* to its own clock */
-	int64_t newest_us;      /* of the last look */
+	int64_t newest_us;      /* the newest_us of the last look */
 };
 /* Compares the clocks, and limits `clock`, whose source is lock_follow_time.  Called once a second by one thread. */
 void lock_follow_look(struct lock_follow *f, struct lock_service *locks, uint64_t late_us, struct clock *clock);

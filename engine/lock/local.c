@@ -49,7 +49,7 @@
 #define LOCKS_BYTES_MAX ((size_t)1 << 20)
 #define TRY_AGAIN_NS 20000000 /* between two attempts */
 #define CLOSING 'c'
-#define HELD_BYTES 256 /* of the file, padded, so that one write replaces it */
+#define HELD_BYTES 256 /* the size of the file, which is padded, so that a single write replaces it */
 
 struct ephemeral {
 	struct ephemeral *next;
@@ -469,7 +469,7 @@ int lock_local_flock(struct file *held, const char *dir)
 	return 0;
 }
 
-/* Finds the holder among the processes that this one sees. */
+/* Finds the holder among the processes that the calling process sees. */
 static bool find_holder(uint64_t id, char *out, size_t n)
 {
 	struct buf locks = {0}, name = {0};

@@ -53,7 +53,7 @@ struct lock_op {
 	const char *name; /* no two operations have the same one, and none is the directory of another */
 	enum lock_what what;
 	bool ephemeral; /* a put with LOCK_ABSENT: the file ends with this session.  Later puts of the file do not change this */
-	struct tfs_bytes contents; /* of a put */
+	struct tfs_bytes contents; /* the contents that a put writes */
 	uint64_t expect;           /* version, LOCK_ANY, LOCK_EXISTS or LOCK_ABSENT */
 };
 struct lock_stat {
@@ -142,8 +142,9 @@ int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
 /* Acquires only this flock, with the same waits, for readers of a store.  held: the opened file dir/held.  dir is for messages. */
 int lock_local_flock(struct file *held, const char *dir) TFS_MUST;
 /*
- * Writes who has the lock of data directory dir, as the end of "in use": "by process PID (PROGRAM)"; of another host or
- * container "on HOST by process PID (PROGRAM)", as it names itself, or "by a process of another host or container".
+ * Writes who has the lock of data directory dir, as the end of "in use": "by process PID (PROGRAM)".  A process on
+ * another host or in another container is "on HOST by process PID (PROGRAM)", as it names itself, or "by a process of
+ * another host or container".
  */
 #define LOCK_HOLDER_MAX 400u
 void lock_local_holder(const char *dir, char out[LOCK_HOLDER_MAX]);

@@ -83,7 +83,7 @@ static int write_new(const char *path, struct tfs_bytes contents)
 	struct file *f = NULL;
 	int err = file_open(path, FILE_CREATE, &f);
 
-	if (err == -EEXIST) { /* of a crash */
+	if (err == -EEXIST) { /* a crash has left the file */
 		err = file_unlink(path);
 		if (!err)
 			err = file_open(path, FILE_CREATE, &f);

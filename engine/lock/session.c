@@ -2,8 +2,8 @@
 /*
  * Heartbeats, lease and clock of a session.
  *
- * The lease is one atomic number, its end.  A heartbeat replaces it by a later
- * one, or by LOST.  Only heartbeats change it, and none does after LOST.
+ * The lease is one atomic number, its end.  A heartbeat replaces it by a later end, or by
+ * LOST.  Only heartbeats change it, and none does after LOST.
  *
  * Rejected: a lease that has ended stays lost.  When the leader of the lock service
  * fails, no heartbeat is committed for some seconds.  So every server would end, and

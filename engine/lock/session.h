@@ -20,7 +20,7 @@
  * cluster's common clock, unless this server's clock is certainly more than
  * LOCK_CLOCK_OFF_US off it.  Then one of the two clocks is wrong, and the server reads the
  * times in the other servers' heartbeats (clocks.h): the median of the servers' clocks is
- * the common clock.  A server alone is right.  If no heartbeat of the others counts, as
+ * the common clock.  A server alone is right.  If no other server's heartbeat counts, as
  * right after the service's clock was set, the last result stays until the next beat.
  *
  * A server whose clock is certainly more than LOCK_CLOCK_OFF_US off the common clock must

@@ -2,11 +2,10 @@
 /*
  * The election of a master, and the terms of masters.
  *
- * The master is the session that has created the ephemeral file "master".  The
- * same multi-operation raises "term" (u64), which is never removed, so that its
- * version identifies the term.  A master checks this version in each of its
- * multi-operations: a master that was paused and replaced changes nothing any
- * more.
+ * The master is the session that has created the ephemeral file "master".  Its
+ * multi-operation also raises "term" (u64), which is never removed, so that its version
+ * identifies the term.  A master checks this version in each of its multi-operations: a
+ * master that was paused and replaced changes nothing any more.
  *
  * Threads: any, after lock_term_begin.
  */
@@ -28,7 +27,10 @@ struct lock_term {
  * the next term begins.
  */
 int lock_term_begin(struct lock_service *locks, struct tfs_bytes contents, struct lock_term *t) TFS_MUST;
-/* As lock_multi, with one more operation that checks the term.  -SESSION_ENDED: the term has ended; nothing was changed.  At most LOCK_OPS_MAX - 1 operations. */
+/*
+ * Applies at most LOCK_OPS_MAX - 1 operations, as lock_multi does, and checks the term with them.
+ * Changes nothing and returns -SESSION_ENDED if the term has ended.
+ */
 int lock_term_multi(const struct lock_term *t, const struct lock_op *ops, unsigned count) TFS_MUST;
 /* Removes "master", unless the term has ended, so that another master need not wait for the end of the session. */
 void lock_term_end(const struct lock_term *t);

@@ -98,7 +98,7 @@ struct plan {
 	bool make_dir[LOCK_OPS_MAX]; /* the file's directory does not exist */
 	unsigned parts;
 	enum part part[LOCK_OPS_MAX * PARTS];
-	unsigned op[LOCK_OPS_MAX * PARTS]; /* of the part */
+	unsigned op[LOCK_OPS_MAX * PARTS]; /* the operation that the part belongs to */
 	zoo_op_t zk[LOCK_OPS_MAX * PARTS];
 	char *path[LOCK_OPS_MAX * PARTS];
 };

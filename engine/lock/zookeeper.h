@@ -23,7 +23,7 @@ struct lock_zookeeper_options {
 	const char *hosts;          /* "HOST:PORT,..."; names of hosts are resolved once */
 	const char *chroot;         /* CLUSTER */
 	const char *digest;         /* "user:password", which reading and changing need from then on; NULL: anyone may */
-	uint64_t timeout_us;        /* of the session, as asked for */
+	uint64_t timeout_us;        /* the session's timeout, as requested */
 	uint64_t patience_us;       /* the longest wait for a connection, and for the answer to a read */
 	void (*expired)(void *arg); /* called once when the session has ended, under a lock: only queues work.  May be NULL */
 	void *arg;

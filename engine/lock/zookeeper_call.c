@@ -30,8 +30,8 @@ int zk_error(int rc)
 		return -EEXIST;
 	case ZBADVERSION:
 		return -VERSION_CHANGED;
-	case ZNOAUTH:                  /* a file where a directory is needed, or the other way round */
-	case ZNOCHILDRENFOREPHEMERALS: /* the same */
+	case ZNOAUTH:                  /* a file where a directory is needed, or a directory for a file */
+	case ZNOCHILDRENFOREPHEMERALS: /* a file in the place of a directory */
 	case ZNOTEMPTY:
 		return -EINVAL;
 	case ZSESSIONEXPIRED: /* the library or the server has refused the request */

@@ -62,7 +62,7 @@ struct call {
 	struct Stat stat;
 	bool has_data;      /* a znode's; a directory has none */
 	struct buf data;    /* contents, or names, each with a NUL at its end */
-	struct Stat *stats; /* of the parts of a multi-operation, as results */
+	struct Stat *stats; /* one for each part of a multi-operation, as in results */
 	struct zoo_op_result results[];
 };
 
@@ -74,10 +74,10 @@ int zk_error(int rc);
 /* Waits for a connection.  The caller holds the mutex. */
 int zk_wait_connected(struct zk *z, uint64_t deadline_us) TFS_MUST;
 /*
- * Sends a request when there is a connection, and waits for the answer; of a change without a time limit, since a change
- * that nothing waits for could still be carried out later.  The library fails a request at the end of the session, and
- * about 2/3 of the session's timeout after the server's last sign of life.  On 0 *out has the answer or the error c->rc,
- * and the caller frees it by zk_call_put.  parts: of a multi-operation.
+ * Sends a request when there is a connection, and waits for the answer.  It waits for the answer to a change without a
+ * time limit, because an abandoned change could still be carried out later.  The library fails a request at the end of
+ * the session, and about 2/3 of the session's timeout after the server's last sign of life.  On 0 *out has the answer or
+ * the error c->rc, and the caller frees it by zk_call_put.  `parts` is the number of a multi-operation's parts.
  */
 int zk_call(struct zk *z, send_fn *send, void *arg, unsigned parts, bool change, uint64_t deadline_us, struct call **out) TFS_MUST;
 void zk_call_put(struct call *c);
@@ -85,7 +85,7 @@ void zk_call_put(struct call *c);
 void zk_call_free(struct call *c);
 /* Repeats a request that changes nothing until there is an answer of ZooKeeper.  Returns its error, too; else *out as zk_call. */
 int zk_ask(struct zk *z, send_fn *send, char *path, uint64_t deadline_us, struct call **out) TFS_MUST;
-/* As zk_ask, for the znode of a name, after the outcome of every earlier change of the session.  name "": the root. */
+/* Asks for the znode of a name, as zk_ask does, after the outcome of every earlier change of the session.  "" is the root. */
 int zk_read(struct zk *z, const char *name, send_fn *send, uint64_t deadline_us, struct call **out) TFS_MUST;
 /* Later reads of this session see all changes that were made before this call. */
 int zk_settle(struct zk *z, uint64_t deadline_us) TFS_MUST;
@@ -99,7 +99,7 @@ void zk_on_multi(int rc, const void *call);                 /* the answer to a m
 int marks_watch(struct zk *z, const char *name, uint64_t deadline_us) TFS_MUST;
 /* The session is connected again.  The caller holds the mutex. */
 void marks_connected(struct zk *z);
-void marks_again(struct task *t); /* the same, some time after an error */
+void marks_again(struct task *t); /* asks again, some time after an error */
 /* The library has called its last callback. */
 void marks_free(struct zk *z);
 

@@ -6,7 +6,7 @@
  * change is noticed.  So each watched name has a mark, and a change takes these steps:
  *	1 the event arrives: ask again, which sets the watch again
  *	2 the answer arrives: call the watches of lock.h, which read the file
- * A change before the answer is covered by this call, a later one by the next event.
+ * This call covers a change before the answer.  The next event reports a later change.
  * All callbacks come from one thread, in the order in which ZooKeeper sent them.
  *
  * A mark of a file asks by exists.  A mark of a directory, "DIR/", asks for the names of
@@ -44,7 +44,7 @@ struct mark {
 	UT_hash_handle hh; /* by name */
 	struct zk *z;
 	struct mark *dir; /* the mark of the file's directory, which found the file; or NULL */
-	bool named;       /* a watch names the file or the directory: the mark is no child */
+	bool named;       /* a watch names the file or the directory, so the mark is no child */
 	bool asked;       /* an answer is due */
 	bool again;       /* ask again after it */
 	bool armed;       /* ZooKeeper reports the next change */
@@ -56,7 +56,7 @@ struct mark {
 	bool listed;      /* a directory: names have been read */
 	bool absent;      /* a directory: ask by exists */
 	unsigned unknown; /* a directory: children that it had then and that are not known */
-	uint64_t round;   /* a directory: lists of names; a child: the last list with its name */
+	uint64_t round;   /* counts a directory's lists of names; a child has the last list with its name */
 	int64_t czxid;    /* the creation of the file; 0: there is none */
 	char name[];
 };
@@ -268,7 +268,7 @@ static void on_dir_stat(int rc, const struct Stat *stat, const void *arg)
 	mutex_unlock(&z->mutex);
 }
 
-/* A name of a directory: a new file's mark, or an idle one, whose file may be another one by now. */
+/* Marks a name of a directory.  The file is new, or its mark was idle, and the name may by now belong to a new file. */
 static int mark_name(struct mark *dir, const char *last)
 {
 	char name[PATH_BYTES];
