@@ -64,7 +64,7 @@
 #define KERNEL_USER (UINT64_C(1) << 32)     /* the user of requests that the kernel sends by itself, such as RELEASE */
 #define QUEUED_BYTES_MAX ((size_t)64 << 20) /* limit of the queued requests of a user */
 #define WAITING_ALL 48u                     /* requests that may wait for another process; the other threads serve the rest */
-#define WAITING_USER 12u                    /* of them those of one user */
+#define WAITING_USER 12u                    /* the part of them that one user may have */
 #define PATIENCE_US 500
 #define IDLE_CHECKS 20
 #define NO_LEADER -1

@@ -2,8 +2,8 @@
 /*
  * The command lines of tabletfs(1) and tabletfs-server(1), which are one program with two
  * names, and the settings of tabletfs.conf(5).  The command line is parsed twice.  The first time finds config=FILE.  The second
- * time the mount_options of that file are before the other arguments, so that
- * the command line is stronger, as it is for DATADIR and MOUNTPOINT.
+ * time the mount_options of that file are put before the command line's own arguments, so that the command line is stronger, as
+ * it is for DATADIR and MOUNTPOINT.
  */
 #include "fs/options.h"
 
@@ -282,7 +282,7 @@ static int find_source(struct command *c)
 	return err;
 }
 
-/* The same for the path of -o keys. */
+/* Resolves the path of -o keys. */
 static int find_keys(struct command *c)
 {
 	char *path = c->keys ? realpath(c->keys, NULL) : NULL;

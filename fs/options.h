@@ -23,7 +23,7 @@ struct command {
 	int foreground, debug, single, help, version, print;
 	int read_only, sync, quiet, latest, while_used;
 	bool own_source;    /* fsname= was given */
-	bool kernel_checks; /* of modes and owners, whatever the other options */
+	bool kernel_checks; /* the kernel checks modes and owners, whatever other options say */
 	bool has_directory; /* the source of a server of a cluster ends with its directory */
 	struct tfs_options settings;
 };

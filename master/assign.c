@@ -3,7 +3,8 @@
  * Assigns tablets to tablet servers (paper, sections 5.1 and 5.2).
  *
  * A pass does level by level, because each level is read from the level above: the root tablet
- * (lock service), METADATA's tablets (root tablet), users' tablets (METADATA).  For a level:
+ * (lock service), METADATA's tablets (root tablet), users' tablets (METADATA).  These are
+ * the steps for a level:
  *	0 BURY: send the servers the list of live servers.  Requests of dead servers cannot
  *	  change METADATA after the next step
  *	1 read the rows, and check that each table's tablets have no gap
@@ -184,7 +185,7 @@ static int batch_write(struct pass *p, struct batch *b)
 	int err = b->count ? ts_call(p->m->tablets, &q, &a) : 0;
 
 	if (err == -ECANCELED)
-		err = 0; /* of its only row */
+		err = 0; /* the refusal of its only row, which is in b->errs */
 	ts_answer_fini(&a);
 	for (unsigned n = 0; n < b->count && !err; n++) {
 		struct ts_assigned *t = &b->places[n]->at;

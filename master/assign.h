@@ -25,14 +25,14 @@ struct passes {
 
 /* ---- assign.c ---- */
 struct known_table {
-	uint32_t id; /* of its tablets */
+	uint32_t id; /* the table id of its tablets */
 	char name[TFS_NAME_MAX + 1];
 };
 /* What the start has read of the lock service. */
 struct start {
 	struct master *m;
 	char **why;
-	uint32_t next_id;            /* of the next new table */
+	uint32_t next_id;            /* the id of the next new table */
 	uint64_t latest_incarnation; /* that METADATA may name */
 	struct known_table *tables;  /* tables and snapshots, by id */
 	unsigned table_count;

@@ -99,7 +99,7 @@ bool salt_is_pending(const struct tfs_schema *p)
 
 enum change {
 	CHANGE_EDIT,     /* no family with cells is dropped */
-	CHANGE_TEXT,     /* as above; splits may take effect */
+	CHANGE_TEXT,     /* as CHANGE_EDIT, and splits may take effect */
 	CHANGE_DROPS,    /* as CHANGE_TEXT, with allow_delete */
 	CHANGE_SALT,     /* the check of a pending salt */
 	CHANGE_TRUNCATE, /* the table loses its cells */

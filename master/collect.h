@@ -13,7 +13,7 @@
 
 struct master;
 
-/* The name of an SSTable; of a log: table 0 and number 0. */
+/* The name of an SSTable.  A log's name has the table 0 and the number 0. */
 struct file_name {
 	uint64_t table, incarnation, number; /* no padding, because it is hashed as bytes */
 };
@@ -28,7 +28,7 @@ struct collector {
 	/* The times are monotonic. */
 	struct task_pool *pool;
 	struct task task;
-	_Atomic uint64_t not_before_us; /* of the next round, unless the disk is full */
+	_Atomic uint64_t not_before_us; /* when the next round may begin, unless the disk is full */
 	uint64_t again_us;              /* used by the task only, as is reported_err */
 	int reported_err;
 	_Atomic bool stop;
@@ -39,7 +39,7 @@ struct collector {
 	unsigned count;
 	uint32_t *moved; /* tables of which a tablet was moved since step 4 */
 	unsigned moved_count;
-	bool moved_twice; /* one of them twice */
+	bool moved_twice; /* a table of `moved` had a second move */
 };
 
 void collect_init(struct master *m);

@@ -10,7 +10,7 @@
 
 /* A request that was carried out: a copy of it that arrives later gets the same answer. */
 struct answered {
-	uint64_t number; /* struct ms_request; 0: none */
+	uint64_t number; /* the number of its struct ms_request, or 0 */
 	int err;
 	const struct schema *schema; /* a reference, or NULL */
 };
@@ -20,7 +20,7 @@ enum { ANSWERED_MOST = 64 };
 struct reach {
 	struct task_pool *pool;
 	struct task task;
-	struct reach_server *servers; /* of the last round; used by the task */
+	struct reach_server *servers; /* the servers of the last round; used by the task */
 	unsigned count;
 	struct reach_note {
 		uint64_t incarnation, seen_us; /* monotonic: since when this master has known the note removed/N */
@@ -48,7 +48,7 @@ struct master {
 	uint32_t *blocked; /* tables whose writes a server may still block: a pass unblocks them */
 	unsigned blocked_count;
 	struct answered answered[ANSWERED_MOST]; /* the latest ones */
-	unsigned answered_count;                 /* of all */
+	unsigned answered_count;                 /* how many requests were answered in all */
 	struct collector collector;
 	struct reach reach;
 };
@@ -66,7 +66,10 @@ void reach_end(struct master *m);
 
 /* ---- term.c ---- */
 
-/* As lock_multi, lock_put and lock_remove.  -SESSION_ENDED: the term of this master has ended; nothing was changed. */
+/*
+ * Change the lock service as lock_multi, lock_put and lock_remove do.  They change nothing and
+ * return -SESSION_ENDED if this master's term has ended.
+ */
 int master_multi(struct master *m, const struct lock_op *ops, unsigned count) TFS_MUST;
 int master_put(struct master *m, const char *name, struct tfs_bytes contents, uint64_t expect) TFS_MUST;
 int master_remove(struct master *m, const char *name) TFS_MUST;
@@ -109,7 +112,7 @@ int master_ids_take(struct master *m, uint32_t *id) TFS_MUST;
 int master_tablets_create(struct master *m, const struct tfs_schema *p, uint32_t *id) TFS_MUST;
 /* *one is set if METADATA has one tablet of this id. */
 int master_has_one_tablet(struct master *m, uint32_t table, bool *one) TFS_MUST;
-#define ROWS_NAME_MAX 48 /* of a file of struct meta_rows */
+#define ROWS_NAME_MAX 48 /* the room for the name of a file of struct meta_rows */
 #define DROP_NOTE_MAX 32
 /* The note dropped/ID, for the multi-operation that drops a table's tablets.  name has DROP_NOTE_MAX bytes. */
 struct lock_op drop_note(uint32_t table, char *name);

@@ -29,12 +29,11 @@ struct master;
 struct master_options {
 	const char *data_dir;
 	struct lock_service *locks;
-	struct tablet_service
-		*tablets; /* the service of METADATA and of all other tables: a router; of a cluster's master, a brief one */
+	struct tablet_service *tablets; /* a router, the service of all tables and METADATA; brief in a cluster */
 	struct tablet_servers servers;
 	struct clock *clock;
 	const struct lock_term *term; /* of this master, which has been elected; NULL: an embedded store */
-	uint64_t session_us;          /* of a cluster: the timeout of the servers' sessions */
+	uint64_t session_us;          /* the timeout of the servers' sessions in a cluster */
 	bool sole;                    /* an embedded store: its only server holds the lock of the data directory */
 	bool no_background;           /* no periodic work, except by master_tick */
 };

@@ -54,7 +54,7 @@ static int note_write(struct master *m, uint32_t id)
 	return master_multi(m, &note, 1);
 }
 
-/* Rows of one table, each of which must begin where the one before ends. */
+/* Rows of one table.  Each row must begin where the previous row ends. */
 struct chain {
 	struct master *m;
 	struct meta_rows rows;

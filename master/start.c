@@ -114,8 +114,7 @@ int master_start(struct master *m, char **why)
 		err = master_incarnation(m, &s.latest_incarnation);
 		if (err)
 			why_set(why, "lock/incarnation: %s", error_text(err));
-		s.latest_incarnation -=
-			m->o.sole; /* that METADATA may name: in an embedded store, the incarnation before its own */
+		s.latest_incarnation -= m->o.sole; /* METADATA of an embedded store can name only earlier incarnations */
 	}
 	if (!err)
 		err = m->locks->ops->list(m->locks, "tables", start_table, &s);

@@ -20,7 +20,7 @@ static _Thread_local struct {
 
 static _Thread_local struct {
 	const struct tfs_user *as; /* of fs_ask_as; not owned */
-	struct caller *own;        /* of the request, once it was wanted */
+	struct caller *own;        /* the caller of the request, once it was wanted */
 } ask;
 
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid)

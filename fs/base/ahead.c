@@ -34,7 +34,7 @@
 #define TABLES 8u
 #define SKIP_ROWS 64u
 #define ASCENDING_SURE 4u /* then reads go through the table */
-#define ARENA_BYTES 1024u /* its first block; later ones double */
+#define ARENA_BYTES 1024u /* the first block; each further block doubles */
 #define VIEW_BYTES 5u     /* a table's id, and whether it is .latest */
 
 struct read_row {

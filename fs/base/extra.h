@@ -30,7 +30,7 @@ void extra_fini(void);
 int extra_add_locked(struct node *n, enum extra_state state) TFS_MUST;
 /* Removes the entry, if there is one.  The caller has a count of n. */
 void extra_remove_locked(struct node *n);
-/* As above, for a caller without a count; n may be freed. */
+/* Removes the entry for a caller that has no count of n, which may be freed. */
 void extra_drop_locked(struct node *n);
 /* The entry becomes the youngest of its new state. */
 void extra_set_state_locked(struct node *n, enum extra_state state);

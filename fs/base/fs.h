@@ -29,7 +29,7 @@ struct fs {
 	const char *source, *mountpoint; /* as in the messages */
 	bool read_only, quiet, latest;
 	bool shared; /* the store is another process's, so cells change without this mount */
-	/* Of a shared store: its server tells what changes.  Otherwise nothing is kept, here or in the kernel. */
+	/* Set while the server of a shared store reports what changes.  Otherwise nothing is kept, here or in the kernel. */
 	_Atomic bool may_keep;
 	bool many_users;   /* allow_other */
 	bool own_checks;   /* modes and owners are checked here (fs/base/permit.h), not by the kernel */
@@ -38,7 +38,7 @@ struct fs {
 	unsigned max_read; /* libfuse's option, 0: not given */
 	uid_t uid;         /* the user who mounted, as the store knows him; owner of the root */
 	gid_t gid;
-	uid_t here_uid; /* the same user, as this host knows him */
+	uid_t here_uid; /* the user who mounted, as this host knows him */
 	gid_t here_gid;
 	int64_t started_us;         /* the time of the mount */
 	_Atomic uint64_t changes;   /* counts commits, also those of others (fs_changes) */

@@ -60,7 +60,7 @@
 	X(VERSION, version, 7)           /* key: qualifier; ts */                                                                  \
 	X(PLAIN, plain, 8)               /* key: qualifier */                                                                      \
 	X(SCRATCH_FILE, scratch_file, 9) /* key: name; ts: serial number */                                                        \
-	X(SCRATCH_DIR, scratch_dir, 10)  /* the same */                                                                            \
+	X(SCRATCH_DIR, scratch_dir, 10)  /* key: name; ts: serial number */                                                        \
 	X(SCHEMA, schema, 11)            /* TABLE/.schema */                                                                       \
 	X(FAMILIES, families, 12)        /* TABLE/.families */                                                                     \
 	X(FAMILY_DIR, family_dir, 13)    /* key: "#ID" of the family */                                                            \
@@ -69,7 +69,7 @@
 	X(SETTING, setting, 16)          /* a control file; key: its name */                                                       \
 	X(SYSTEM, system, 17)            /* /.tabletfs */                                                                          \
 	X(MUTATE, mutate, 18)            /* ROW/.mutate */                                                                         \
-	X(SCAN, scan, 19) /* TABLE/.scan and directories below it; key: one component of the clauses; parent: the rest */          \
+	X(SCAN, scan, 19) /* TABLE/.scan and directories below it; key: one component of the clauses, the parent has the rest */   \
 	X(SCAN_STREAM, scan_stream, 20)   /* .tsv and others below a scan; key: its name */                                        \
 	X(VIEW, view, 21)                 /* .rows and .latest; parent: SCAN or SINCE; key: its name */                            \
 	X(FOUND, found, 27)               /* a cell in a view, of one version; key: qualifier; ts */                               \
@@ -80,7 +80,7 @@
 	X(SNAP_ALL, snap_all, 32)         /* /.snap/NAME; key: its name */                                                         \
 	X(ROW_JSON, row_json, 33)         /* ROW/.row.json */                                                                      \
 	X(SINCE_ALL, since_all, 34)       /* TABLE/.snap/NAME/.since */                                                            \
-	X(SINCE, since, 35)               /* .since/NAME; key: the id of a snapshot, u32 */                                        \
+	X(SINCE, since, 35)               /* .since/NAME; key: u32 id of a snapshot */                                             \
 	X(SINCE_STREAM, since_stream, 36) /* .since/NAME/.deleted and .changed; key: its name */
 
 #define NODE_ENUMERATOR(upper, lower, number) NODE_##upper = (number),
@@ -96,7 +96,7 @@ enum node_trait {
 	KIND_KEYED = 16,        /* as an extra entry, it is listed in key order among the directory's rows or families */
 	KIND_TIMED = 32,        /* a directory whose time users can set in .latest */
 	KIND_UNCACHED = 64,     /* the kernel looks the name up at each use */
-	KIND_UNCACHED_RW = 128, /* the same, unless the mount is read-only */
+	KIND_UNCACHED_RW = 128, /* the kernel looks the name up at each use, unless the mount is read-only */
 	KIND_PART = 256,        /* a directory of a split name */
 	KIND_FAMILY = 512,      /* a directory of cells */
 	KIND_SCAN = 1024,       /* a scan, its view, stream or cell: node_in_scan */
@@ -120,8 +120,8 @@ enum {
 	NODE_PAGED = 1 << 6,     /* the kernel may hold pages of it */
 	NODE_LEAVING = 1 << 7,   /* a version is being removed or renamed, a plain name replaced: OPEN waits for the row's lock */
 	NODE_DROPPED = 1 << 8,   /* removed, not by unlink or a rename over it: its writers get ESTALE */
-	NODE_MOVED = 1 << 9,     /* removed by a rename: the kernel may have it under another name */
-	NODE_OUTDATED = 1 << 11, /* a version: the kernel's pages may be those of an earlier state */
+	NODE_MOVED = 1 << 9,     /* removed by a rename, so the kernel may have it under another name */
+	NODE_OUTDATED = 1 << 11, /* a version of which the kernel may have pages of an earlier state */
 	NODE_KEEPS = 1 << 10,    /* a removed version: its descriptors for reading hold a count of its state */
 };
 
@@ -131,15 +131,15 @@ struct node {
 	LIST_ENTRY(node) link; /* in the parent's children */
 	uint64_t lookups;      /* the kernel's */
 	uint64_t ino;          /* hash of the key; the number that users see is node_number() */
-	int64_t ts;            /* timestamp; of a plain name that was replaced or removed, of its last version, or TFS_NO_TIME */
+	int64_t ts;            /* timestamp; a replaced or removed plain name has its last version's, or TFS_NO_TIME */
 	_Atomic uint64_t size; /* cell: valid while epoch equals the table's; scan: 1 + the user who is charged, or 0 */
 	union {
-		_Atomic int64_t commit_us;  /* cell: the time of commit, valid as size is */
-		LIST_HEAD(, node) children; /* of a directory, also those that are gone; under the tree lock */
+		_Atomic int64_t commit_us;  /* a cell's time of commit, valid as size is */
+		LIST_HEAD(, node) children; /* a directory's nodes, removed nodes too; under the tree lock */
 	};
 	union {
 		_Atomic(struct open_file *) file; /* open state; NULL: it is not open */
-		struct dirx *dir;                 /* scratch, extras, listing state; NULL: none */
+		struct dirx *dir;                 /* scratch, extras, listing state; may be NULL */
 	};
 	uint32_t refs;
 	_Atomic uint32_t epoch; /* cell: 0, or the table's epoch when size was stored; directory: changes of its listing */
@@ -162,7 +162,7 @@ RB_HEAD(extra_tree, extra);
 struct dirx {
 	struct extra_tree extras; /* extra.h */
 	struct tfs_table *table;  /* NODE_TABLE, NODE_SNAPSHOT and NODE_SINCE only; open until the node is freed */
-	uint32_t snapshot_of;     /* NODE_SNAPSHOT only: the id of its table */
+	uint32_t snapshot_of;     /* the id of the table of a NODE_SNAPSHOT */
 	mode_t mode;              /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;
 	gid_t gid;
@@ -274,10 +274,16 @@ void node_each(void (*fn)(void *arg, struct node *n), void *arg);
 bool node_in_scan(const struct node *n);
 /* Returns true unless dir is .latest or in it. */
 bool node_in_own_view(const struct node *dir);
-/* The same directory in the table's own view, or in the view that n is not in.  Not counted.  NULL: it has no node. */
+/*
+ * Returns the node of the directory in the table's own view, or in the view that dir is not in.
+ * Not counted.  NULL if it has no node.
+ */
 struct node *node_in_table_locked(struct node *dir);
 struct node *node_in_other_view_locked(struct node *dir);
-/* As node_in_table_locked, but makes the node, and counts it.  NULL: out of memory. */
+/*
+ * Returns the node of the directory in the table's own view, which is made if it does not exist.
+ * Counted.  NULL if out of memory.
+ */
 struct node *node_in_table_get(struct node *dir);
 
 #endif

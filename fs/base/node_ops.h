@@ -27,8 +27,8 @@ struct sequential_ops;
 struct resolved {
 	enum node_kind kind;
 	struct node *parent; /* the parent of the node; borrowed */
-	struct node *held;   /* as above, if it is no directory of the path; counted, or NULL */
-	struct buf key;      /* of the node.  Of a table its name; of a family or group its name until fs_schema_bind */
+	struct node *held;   /* the parent if it is no directory of the path, counted; or NULL */
+	struct buf key;      /* the node's key; a table's is its name, a family's or group's its name before fs_schema_bind */
 	int64_t ts;
 	bool forbidden; /* with -ENOENT: creating such a name is EPERM, not EINVAL */
 };

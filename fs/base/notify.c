@@ -83,7 +83,7 @@ void changes_fini(struct changes *c)
 	*c = (struct changes){0};
 }
 
-/* As array_grow.  Returns false if out of memory. */
+/* Grows the array by array_grow.  Returns false if out of memory. */
 static bool changes_grow(void *array, unsigned count, size_t size)
 {
 	if (array_grow(array, count, size) == 0)

@@ -36,7 +36,7 @@ struct change_entry {
 };
 struct change_inode {
 	fuse_ino_t ino;
-	bool attributes_only; /* also of a directory: its listing is in `listings` */
+	bool attributes_only; /* set for a directory, too, whose listing is in `listings` */
 };
 struct changes {
 	struct node **listings; /* directories, counted */
@@ -88,7 +88,7 @@ void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, cons
 void changes_reply_end(struct changes *c, fuse_req_t req);
 /* Queues the notifications without a reply. */
 void changes_send(struct changes *c);
-/* The same; the inodes were invalidated when it returns. */
+/* Sends the notifications without a reply.  The inodes were invalidated when it returns. */
 void changes_send_now(struct changes *c);
 /* Invalidates dir's listing and attributes in a second. */
 void notify_later(struct node *dir);

@@ -137,7 +137,7 @@ int permit_sticky(struct node *dir, struct node *n)
 	return permit_is_sticky(dir) ? permit_owner(n) : 0;
 }
 
-/* Of the table and, unless NULL, its family. */
+/* Returns true if the mounter may search the table and, unless f is NULL, the family. */
 static bool mounter_searches(const struct tfs_schema *s, const struct tfs_family *f)
 {
 	const struct tfs_user user = {.uid = fs.uid, .gid = fs.gid, .groups_unknown = true};

@@ -9,7 +9,7 @@
 
 #include "fs/base/fs.h"
 
-/* As cell_node_read, of a version. */
+/* Reads from a version, as cell_node_read does. */
 int blocks_read(struct node *version, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 void blocks_init(void);
 void blocks_fini(void);

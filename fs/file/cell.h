@@ -49,9 +49,9 @@ int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
 
 /* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
-/* As above, and reads the first bytes. */
+/* Gets the cell's info, as cell_stat does, and reads the first bytes. */
 int cell_read_first(const struct cell_place *p, struct cell_first *first, struct tfs_info *info) TFS_MUST;
-/* As above, by a cell's node. */
+/* Gets the info of a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
 /* The plain name may have another newest version now.  Drops what is kept of it, and tells its descriptors.  Under the tree lock. */
 void plain_changed_locked(struct changes *c, struct node *plain);
@@ -66,7 +66,10 @@ bool version_remember(struct node *version, const struct tfs_info *info, uint64_
  * `changes` was read, or the version expires.
  */
 void plain_remember(struct node *plain, const struct tfs_info *info, uint64_t changes);
-/* As above, after the store was asked; info NULL: there is none.  If another version was known, nothing that was read before is used any more. */
+/*
+ * Remembers the newest version that the store has reported; info is NULL if there is none.  If
+ * another version was known, nothing that was read before is used any more.
+ */
 void plain_asked(struct node *plain, const struct tfs_info *info, uint64_t changes);
 /* Returns true and the newest version, as it was remembered, if no change of the name was told since.  Not for an OPEN, which asks. */
 bool plain_remembered(struct node *plain, struct tfs_info *info);
@@ -98,7 +101,8 @@ double version_timeout(const struct family_info *f, int64_t expires_us);
 
 /*
  * Applies m to cells of the table that n is in.  After an error that does not say whether the store has done it,
- * nothing that was kept of the table is valid: the server tells the others of a change, not this mount.
+ * nothing that was kept of the table is valid, because the server reports a change to all mounts except its
+ * sender.
  */
 int cells_apply(struct node *n, struct tfs_mutation *m, unsigned flags, struct tfs_result *results, struct changes *c) TFS_MUST;
 /*

@@ -32,7 +32,7 @@ enum reader_end {
 
 struct descriptor {
 	struct descriptor *next;       /* the next descriptor of the file, newest first */
-	LIST_ENTRY(descriptor) all;    /* of the daemon */
+	LIST_ENTRY(descriptor) all;    /* all descriptors of the daemon */
 	struct node *node;             /* the node opened; counted */
 	struct open_file *file;        /* counted */
 	bool readable, writable;       /* O_TRUNC makes it writable */
@@ -40,10 +40,10 @@ struct descriptor {
 	uid_t uid;                     /* opened it */
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
-	int error;                     /* plain, shared content: the error of a commit that another descriptor caused */
+	int error;                     /* plain, shared content: another descriptor's commit has failed with this error */
 	bool latest;                   /* plain: opened in .latest */
 	bool has_version;              /* plain, shared content: a commit has stored its bytes */
-	bool early;                    /* as above, and none of its flushes has followed */
+	bool early;                    /* has_version is set, and the descriptor was not flushed since */
 	struct content *content;       /* its own, or the file's */
 	struct content own;            /* its own; plain and control files */
 };
@@ -90,7 +90,7 @@ struct descriptor *descriptor_first(void);
 /* *out: the files with a descriptor for which matches() returns true, each counted; the caller frees the array.  matches() is called under the tree lock. */
 int open_files_with(bool (*matches)(const struct descriptor *d, const void *arg), const void *arg, struct open_file ***out,
 	size_t *count) TFS_MUST;
-/* As above, of files with a content whose target is n. */
+/* *out: the files with a content whose target is n, as open_files_with returns them. */
 int open_files_to(const struct node *n, struct open_file ***out, size_t *count) TFS_MUST;
 
 /* Finds the state of n or makes it; counted.  NULL: out of memory. */
@@ -185,7 +185,7 @@ bool ofile_pending(struct node *n, struct staged_attr *s);
 bool ofile_own_attr(struct open_file *file, const struct tfs_info *newest, struct staged_attr *s);
 /* cell_stat of n's cell.  n may be NULL.  -ENOENT with *pending set: it was created, and is not committed. */
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
-/* As above, and reads the first bytes, unless first is NULL. */
+/* Gets the info as ofile_stat does, and reads the first bytes, unless first is NULL. */
 int ofile_read_first(
 	struct node *n, const struct cell_place *p, struct cell_first *first, struct tfs_info *info, bool *pending) TFS_MUST;
 /* Returns the end of file for lseek on a plain name's descriptor. */

@@ -76,7 +76,7 @@ struct plain_opening {
 	bool over;    /* the cell was removed or replaced */
 	struct cell_place place;
 	struct family_info family;
-	struct tfs_info info;    /* of the newest version; ts is INT64_MIN if there is none */
+	struct tfs_info info;    /* the newest version; ts is INT64_MIN if there is none */
 	struct cell_first first; /* for reading only: its first bytes; else p is NULL */
 };
 

@@ -31,7 +31,7 @@ struct stage_span {
 	uint64_t begin, end; /* offsets [begin, end) */
 };
 struct stage {
-	uint64_t size; /* of the image */
+	uint64_t size; /* the size of the image */
 	uint8_t *memory;
 	size_t memory_bytes; /* allocated */
 	int fd;              /* the shared spill file, or a file of its own, or -1 if the image is in memory */

@@ -369,7 +369,7 @@ struct verb {
 	const char *name, *argument; /* argument as the list of verbs names it, or NULL */
 	const char *help;
 	/* One of these. */
-	int (*of_table)(struct tfs_table *t); /* of the mount: called for each table */
+	int (*of_table)(struct tfs_table *t); /* called for each table if the verb is in the mount's root */
 	int (*of_store)(struct tfs_store *s);
 	int (*run)(const struct acting *a, struct tfs_bytes argument, struct changes *c);
 	bool of_row; /* the argument is the name of a row, as ls shows it; run gets the key */

@@ -53,7 +53,10 @@ int cell_displace(const struct resolved *from, bool moves, struct versions *all,
 int cell_take_scratch(struct renaming *m) TFS_MUST;
 
 /* ---- part.c: directories of split names (engine/base/name.h), of rows and of cells ---- */
-/* Of a name in dir, a table, family or part: *base is the table, view or family, and path the name below it (appended). */
+/*
+ * Finds the base of a name in dir, which is a table, family or part.  *base is the table, view or
+ * family.  Appends the name's path below it to path.
+ */
 int part_path(struct node *dir, const char *name, struct node **base, struct buf *path) TFS_MUST;
 /*
  * Resolves a path of parts to the key of its directory.  -ENAMETOOLONG if no key

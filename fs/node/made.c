@@ -113,7 +113,7 @@ static void drop_kernel_entry(struct node *n, struct changes *c)
 	buf_fini(&path);
 }
 
-/* The node of the same directory in the other view, counted; NULL: there is none. */
+/* Returns the node of the directory in the view that n is not in, counted, or NULL if there is none. */
 static struct node *other_view_get_locked(struct node *n)
 {
 	struct node *other = node_in_other_view_locked(n);

@@ -31,9 +31,9 @@
 
 struct item {
 	struct node *node;    /* a file or directory of scratch; counted */
-	struct node *family;  /* the directory becomes this family (NULL: the row), the file a cell in it; counted */
+	struct node *family;  /* the directory becomes this family, or the row if it is NULL; a file becomes its cell; counted */
 	struct open_file *x;  /* the open file of a file, counted and busy.  NULL: a directory */
-	struct resolved cell; /* of a file */
+	struct resolved cell; /* the cell that the file becomes */
 };
 struct storing {
 	struct item *items; /* each directory before its entries */

@@ -23,7 +23,7 @@ struct source {
 	struct node *node; /* borrowed */
 	bool is_view;
 	bool latest;            /* plain names only */
-	struct clauses clauses; /* of a view, with ages from the moment at which it was entered; else empty */
+	struct clauses clauses; /* the clauses of a view, with ages from the moment at which it was entered; else empty */
 };
 
 /* The source of the tree that n is in.  The caller calls source_fini in any case. */

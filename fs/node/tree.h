@@ -25,7 +25,7 @@ int tree_exists(struct node *dir, struct resolved *r) TFS_MUST;
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
 /* -EROFS, logged: n, or the child of n with this name (NULL allowed), can only be read. */
 int tree_check_writable(struct node *n, const char *name) TFS_MUST;
-/* As above, for a name that will be made: EPERM or EINVAL instead of ENOENT, and the reason is logged. */
+/* Resolves a name that will be made.  Instead of -ENOENT it returns -EPERM or -EINVAL, and logs the reason. */
 int tree_resolve_new(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 
 /* Counts an answer that makes the kernel hold n under this name.  The answer has no lifetime if a rename of n may have missed it. */

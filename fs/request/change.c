@@ -238,7 +238,7 @@ void request_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 /* ---- UNLINK ---- */
 
-/* Of an entry that exists: -EPERM if it may not be removed, because its directory is sticky. */
+/* Returns -EPERM if the entry exists and may not be removed, because its directory is sticky. */
 static int check_sticky(struct node *dir, struct resolved *what)
 {
 	struct node *n = NULL;

@@ -10,7 +10,7 @@
 
 /* From now on, what the kernel and this daemon keep is dropped when others change it. */
 int foreign_start(void) TFS_CHECKED;
-/* While the session of FUSE exists.  Also without foreign_start. */
+/* Ends that.  Call it while the session of FUSE exists; foreign_start may not have been called. */
 void foreign_stop(void);
 
 #endif

@@ -53,7 +53,7 @@ void scanning_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, st
 void scanning_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 void scanning_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 
-/* xattr.c: the raw key of a node, and errors that common tools handle */
+/* Replies with the raw key of a node, or with errors that common tools handle (xattr.c) */
 void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
 void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size);

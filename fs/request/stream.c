@@ -50,7 +50,7 @@
 LIST_HEAD(bucket, stream);
 static struct {
 	struct mutex lock;                       /* RANK_FS_TREE; no other lock is taken under it */
-	TAILQ_HEAD(pauses, pause) pauses, ended; /* of all streams, oldest first; and those that will be freed */
+	TAILQ_HEAD(pauses, pause) pauses, ended; /* the pauses of all streams, oldest first; the pauses that will be freed */
 	unsigned pause_count;
 	TAILQ_HEAD(, stream) idle; /* the first was not used for the longest time, and is removed first */
 	size_t idle_bytes;

@@ -27,7 +27,7 @@ struct stream {
 	struct mutex lock;
 	struct pause *pause;     /* pool lock; or NULL */
 	TAILQ_ENTRY(stream) age; /* pool lock: while idle */
-	LIST_ENTRY(stream) same; /* under the pool's lock: in a bucket */
+	LIST_ENTRY(stream) same; /* in a bucket, under the pool's lock */
 	uint32_t id;
 	uint64_t dir_ino;
 	const struct node *dir; /* may have been freed, and its memory used for another node */
@@ -39,7 +39,7 @@ struct stream {
 	uint32_t end_epoch;
 	bool damaged;         /* a block could not be read, so the listing ends with EIO */
 	bool ended;           /* pool lock: its end was sent */
-	unsigned users;       /* under the pool's lock: the open directory, and requests; 0 if it is idle */
+	unsigned users;       /* counts the open directory and requests, under the pool's lock; 0 if it is idle */
 	size_t bytes;         /* with its places */
 	struct place *recent; /* ordinal n is at n % recent_cap */
 	unsigned recent_cap;

@@ -28,7 +28,7 @@
 #define MEMORY_ALL (4 * ROW_JSON_MAX)
 #define ROW_CELLS_MAX 65536
 
-static _Atomic uint64_t memory_all; /* of the texts of all descriptors */
+static _Atomic uint64_t memory_all; /* the bytes of all descriptors' texts */
 
 /* ---- replacing the row ---- */
 
@@ -43,7 +43,7 @@ struct replacing {
 	struct tfs_table *table; /* the user's */
 	const struct tfs_schema *schema;
 	struct row_json json;
-	struct seen_family *families; /* of the schema */
+	struct seen_family *families; /* the families of the schema */
 	struct mutation_lines lines;
 };
 

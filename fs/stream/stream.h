@@ -41,7 +41,7 @@ int row_control_rename(struct renaming *m);
  * notified.  After the delete of a row its directory is removed too, unless it
  * has scratch or the mutation writes to it.  flags: of tfs_apply.  l->results has an
  * element for each line then.
- * -EINTR: the request was interrupted, or the daemon ends; nothing is applied.
+ * Returns -EINTR, and applies nothing, if the request was interrupted or the daemon ends.
  */
 int row_change(struct node *row, struct tfs_table *table, struct mutation_lines *l, unsigned flags, struct changes *c) TFS_MUST;
 
