@@ -38,7 +38,7 @@ void cluster_lead_end(struct lead *l);
  * complete, the call finishes or changes nothing.
  */
 int cluster_init(const struct store_source *at, const char *keys_dir, char **why) TFS_MUST;
-/* The same for a directory with an embedded store, which no process may have open.  The store becomes the cluster's. */
+/* Makes a cluster of a directory with an embedded store, which no process may have open.  The store becomes the cluster's. */
 int cluster_adopt(const struct store_source *at, const char *keys_dir, char **why) TFS_MUST;
 
 #endif

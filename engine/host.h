@@ -45,7 +45,7 @@ struct serving;
 struct host {
 	char *dir;
 	struct server *server;
-	struct serving *serving; /* NULL: no other process can use the store */
+	struct serving *serving; /* NULL if no other process can use the store */
 	struct lock_identity identity;
 	uint64_t incarnation;
 };

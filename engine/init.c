@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PATIENCE_US 10000000u /* for the lock service */
+#define PATIENCE_US 10000000u /* how long to wait for the lock service */
 
 /* The servers' file has the cluster's key and, behind it, the mounts'. */
 static int make_keys(const char *dir, const char *cluster, char **path, char **why)
@@ -231,7 +231,7 @@ static int open_locks(const char *dir, struct lock_service **out, char **why)
 	return err;
 }
 
-/* Refuses a cluster that has another store.  *done: it has this one, and all steps were done. */
+/* Refuses a cluster that has another store.  Sets *done if the cluster has this store, and all steps were done. */
 static int compare_stores(const struct copying *c, struct buf *identity, bool *done, char **why)
 {
 	struct buf theirs = {0};

@@ -5,8 +5,8 @@
  * answers to LOCATE.
  *
  * If the server names itself and others by addresses (SS_SERVERS), they are those of a cluster, and requests for
- * tablets go to the server that has them.  All else is asked of one server, and of another address of the source when
- * that one does not answer.
+ * tablets go to the server that has them.  All other requests are sent to one server.  If it does not answer, they
+ * are sent to another address of the source.
  */
 #include "engine/join.h"
 
@@ -37,7 +37,7 @@ struct server_place {
 };
 struct joined {
 	struct channel *channel;
-	struct peers *peers; /* of a cluster; NULL: one server has all tablets */
+	struct peers *peers; /* the servers of a cluster; NULL if one server has all tablets */
 	struct tellers *tellers;
 	struct mutex lock; /* RANK_CLIENT; guards the next members */
 	struct server_place *places;
@@ -211,7 +211,7 @@ static int joined_status(void *arg, uint64_t watcher, struct buf *out)
 	return ask(arg, &(struct ss_request){.method = SS_STATUS, .watcher = watcher}, out);
 }
 
-/* Of a cluster, each server's. */
+/* Appends the metrics of the server, or of each server of a cluster. */
 static int joined_metrics(void *arg, struct buf *out)
 {
 	struct joined *j = arg;

@@ -18,7 +18,10 @@ static inline bool join_finds_nobody(int err)
 {
 	return err == -ENOENT || err == -ENOTDIR || err == -ECONNREFUSED || err == -ELOOP || err == -EPROTOTYPE;
 }
-/* Sets *why: no process serves the directory here; it may be in use at another host, or by a program that does not serve it. */
+/*
+ * Sets *why to the reason of a failed connection: no process serves the directory here.  It may be
+ * in use at another host, or by a program that does not serve it.
+ */
 void join_explain_nobody(const char *dir, char **why);
 
 #endif

@@ -7,7 +7,7 @@
 
 struct labelled_metric {
 	struct buf name, comments, samples;
-	uint64_t first; /* the server that had it first: the comments are from its text */
+	uint64_t first; /* the first server that had it, whose comments are used */
 };
 
 /* The name of the metric of a comment "# HELP NAME ..." or "# TYPE NAME ...", or of a sample. */

@@ -53,7 +53,7 @@
 struct lead {
 	struct site site;
 	struct lock_follow follow;
-	struct clock *clock; /* of the source follow */
+	struct clock *clock; /* the clock of the source that the master follows */
 	struct router *router;
 	struct listener *listener;
 	struct keys *keys;
@@ -69,7 +69,7 @@ struct lead {
 	unsigned ticks;
 	char contents[PEER_ADDRESS_MAX + 20];
 	struct channel *self;         /* cluster_lead_answers */
-	struct task_pool *watch_pool; /* of the three tasks below: a look-up in storage may take any time */
+	struct task_pool *watch_pool; /* the pool of the three tasks below, because a look-up in storage may take any time */
 	struct task look_task, judge_task, probe_task;
 	char *marker;
 	_Atomic uint64_t looking_us; /* the begin of the look-up that is under way, or 0 */

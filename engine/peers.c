@@ -78,7 +78,10 @@ static struct channel *make(struct peers *p, uint64_t incarnation, struct channe
 	return c;
 }
 
-/* Returns the server, which is added if it is not known; NULL: there is none.  Several threads make one channel: the others wait. */
+/*
+ * Returns the server, which is added if it is not known, or NULL if there is none.  While a thread
+ * makes its channel, other threads wait.
+ */
 static struct peer_server *find(struct peers *p, uint64_t incarnation)
 {
 	struct channel_options co = {0};

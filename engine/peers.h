@@ -20,7 +20,7 @@ struct peers_options {
 	void *arg;
 	enum source_kind kind;          /* SOURCE_TLS or SOURCE_TCP */
 	const char *keys;               /* the file of the key; borrowed */
-	struct channel_options channel; /* of each channel, but for `dial`, `server` and `later` */
+	struct channel_options channel; /* the options of each channel, except `dial`, `server` and `later` */
 	/*
 	 * Sets co->changed and co->arg of a new channel, before it is made.  `made` is called before its first
 	 * request.  NULL: changes are not told.
@@ -36,7 +36,7 @@ int peers_new(const struct peers_options *o, struct peers **out) TFS_MUST;
 void peers_free(struct peers *p);
 /* A function of struct tablet_servers. */
 struct tablet_service *peers_connect(struct peers *p, uint64_t incarnation);
-/* The same as a channel; NULL: there is no such server, or it is this process. */
+/* Returns the channel to a server, or NULL if there is no such server or it is this process. */
 struct channel *peers_channel(struct peers *p, uint64_t incarnation);
 /* The server has ended. */
 void peers_ended(struct peers *p, uint64_t incarnation);

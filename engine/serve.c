@@ -37,7 +37,7 @@ struct noting_master {
 struct serving {
 	struct store_service base; /* first */
 	const char *dir;
-	char *keys; /* a path; NULL: no TLS */
+	char *keys; /* the path of the keys, or NULL without TLS */
 	char listen[sizeof(((struct tfs_options *)0)->listen)];
 	_Atomic bool paused;
 	struct channel *self; /* NULL: it was not asked yet */
@@ -214,7 +214,7 @@ static int serve_locate(struct serving *s, const struct ss_peer *peer, const str
 	return err;
 }
 
-/* The same for a text of tabletfs.h, unless its function failed.  Frees the text. */
+/* Sets the answer to a text of tabletfs.h, unless its function failed.  Frees the text. */
 static int give_text(struct ss_answer *a, int err, char *text)
 {
 	if (err)
@@ -344,7 +344,7 @@ static int serve_servers(struct serving *s, const struct ss_peer *peer, struct s
 	return err < 0 ? err : 0;
 }
 
-/* The load of this server alone, for another one of the cluster. */
+/* Answers with the load of this server alone, for another server of the cluster. */
 static int serve_load(struct serving *s, struct ss_answer *a)
 {
 	struct servers x = {.a = a, .v = wire_zalloc(&a->arena, sizeof(*x.v))};

@@ -28,9 +28,9 @@ struct serve_options {
 	struct tablet_service *tablets; /* the router's, which finds METADATA */
 	const struct lock_identity *identity;
 	uint64_t incarnation;
-	int (*load)(void *load_arg, struct tfs_server *out); /* of this server, for the others of a cluster; NULL: there are none */
+	int (*load)(void *load_arg, struct tfs_server *out); /* this server's load; NULL without a cluster */
 	void *load_arg;
-	struct probe_sides *probes; /* of the directory that it shares with the others; NULL: there are none */
+	struct probe_sides *probes; /* the probes of the directory that the servers share; NULL without a cluster */
 };
 /* Borrows all until serve_stop. */
 int serve_start(struct serving *s, const struct serve_options *o) TFS_MUST;

@@ -33,7 +33,7 @@ struct site_master {
 	struct task look;               /* which servers have ended, and if another master leads */
 	struct task end;                /* the end of a drain's time */
 	struct mutex lock;              /* RANK_SERVER; guards the next members */
-	char contents[MASTER_FILE_MAX]; /* of the file "master" */
+	char contents[MASTER_FILE_MAX]; /* the contents of the file "master" */
 	struct channel *channel;        /* to the address there */
 	struct channel **old;           /* of former masters: calls may be running */
 	unsigned old_count;

@@ -39,7 +39,10 @@ struct site {
 int site_open(const struct store_source *at, const struct tfs_options *o, struct site *s, char **why) TFS_MUST;
 /* Checks the marker and FORMAT, and reads the identity.  Then site_try_storage tries the storage. */
 int site_check(struct site *s, char **why) TFS_MUST;
-/* Begins to find the other processes.  self: this server's incarnation and service; 0: a master, whose id is `client`. */
+/*
+ * Begins to find the other processes.  self is this server's incarnation and `own` its service.  A
+ * master passes 0, and its id as `client`.
+ */
 int site_connect(struct site *s, uint64_t self, uint64_t client, struct tablet_service *own) TFS_MUST;
 void site_close(struct site *s);
 struct tablet_servers site_servers(struct site *s);

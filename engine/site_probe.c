@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FIRST_US 1000000u /* for the first answer of a server */
+#define FIRST_US 1000000u /* how long to wait for the first answer of a server */
 #define PAUSE_US 100000u
 #define BUSY_US 1000u
 #define ROUNDS 3u

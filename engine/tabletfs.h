@@ -80,7 +80,7 @@ static inline struct tfs_bytes tfs_str(const char *s)
 /* A timestamp argument.  Every int64 is a valid timestamp, so a flag distinguishes the special value. */
 enum tfs_when {
 	TFS_AT,     /* the timestamp tfs_ts.us */
-	TFS_NEWEST, /* to read: the newest live version; to write: max(us or now, newest version + 1 us) */
+	TFS_NEWEST, /* a read takes the newest live version, a write max(us or now, newest version + 1 us) */
 };
 struct tfs_ts {
 	enum tfs_when when;
@@ -111,13 +111,13 @@ struct tfs_options {
 	uint64_t clock_gap_us;
 	bool sync;                /* every commit is on disk before it is acknowledged */
 	bool no_background;       /* for tests: flush and compact only on request */
-	bool serve, insecure_tcp; /* other processes may use the store through this one; also in clear text at `listen` */
+	bool serve, insecure_tcp; /* other processes may use the store through this process; `listen` may be without TLS */
 	uint64_t timeout_us;      /* how long a call waits for the process that serves the store; default 60 s, at most that */
-	uint64_t coherence_us;    /* tfs_watch: of that process a sign of life comes within this time; default 1 s */
+	uint64_t coherence_us;    /* the serving process gives tfs_watch a sign of life within this time; default 1 s */
 	int log_level; /* the process's level: 0 errors, 1 also warnings, 2 notices (default), 3 infos, 4 debug; -1: unchanged */
 	char socket_mode[8];         /* with serve, of DATADIR/socket: "0600" (default, also ""), "0660" or "0666" */
-	char socket_group[64];       /* its group, a name or a number; "": the group of the process */
-	char listen[64], keys[1024]; /* with serve, "" if not set: the address and port for TLS, and the file of its keys */
+	char socket_group[64];       /* its group, a name or a number; if it is "", the process's group */
+	char listen[64], keys[1024]; /* with serve: the address and port for TLS, and the file of its keys; "" if not set */
 	char ssh[256];               /* the program and options for HOST:DATADIR; "": $TABLETFS_SSH, or ssh */
 	/* Settings of the tabletfs daemon, "" if not set.  tfs_open does not use them. */
 	char data[1024], mountpoint[1024], mount_options[512];
@@ -193,7 +193,7 @@ TFS_API int tfs_config_change(struct tfs_store *s, struct tfs_bytes text, char *
  */
 TFS_API int tfs_config_replace(struct tfs_store *s, const struct tfs_options *o, char **left) TFS_CHECKED;
 enum tfs_changed {
-	TFS_CHANGED_CELLS,   /* of a row and family of a table that a handle has open */
+	TFS_CHANGED_CELLS,   /* cells of a row and family of a table that a handle has open */
 	TFS_CHANGED_SCHEMA,  /* the table has another schema than `before` by now, or was dropped */
 	TFS_CHANGED_TABLES,  /* tables or snapshots were made, renamed or dropped */
 	TFS_CHANGED_ALL,     /* anything may have changed, but from now on all changes are told */
@@ -234,11 +234,11 @@ struct tfs_login { /* as whom the store's server takes this process: over ssh, t
 };
 TFS_API void tfs_login(struct tfs_store *s, struct tfs_login *out);
 
-/* Lines "number user process program requests seconds address", with tabs: the server's clients; to most users only their own. */
+/* A line "number user process program requests seconds address", with tabs, for each client.  Most users get only their own. */
 TFS_API int tfs_clients(struct tfs_store *s, char **text) TFS_CHECKED;
-/* Disconnects a client, and refuses its process for a minute; refuse false: lets it in.  -ENOENT: no such client; -EPERM. */
+/* Disconnects a client, and refuses its process for a minute; refuse false lets it in.  -ENOENT if there is none, -EPERM. */
 TFS_API int tfs_client_refuse(struct tfs_store *s, uint64_t client, bool refuse) TFS_CHECKED;
-/* Of a store that this process serves: 0 if its listener and workers take a request in this time.  One thread at a time.  -ENOTSUP. */
+/* Returns 0 if this process serves requests within this time, -ENOTSUP if it does not serve the store.  One thread at a time. */
 TFS_API int tfs_answers(struct tfs_store *s, uint64_t limit_us) TFS_CHECKED;
 
 /* ---- tables (the master service) ---- */
@@ -328,13 +328,13 @@ enum tfs_family_type { TFS_TYPE_BYTES, TFS_TYPE_COUNTER };
 struct tfs_family {
 	const char *name;
 	uint16_t id;    /* never reused in a table; never 0 */
-	const char *gc; /* "": no rule; e.g. "maxversions=3 or maxage=7d" */
+	const char *gc; /* a rule such as "maxversions=3 or maxage=7d", or "" */
 	const char *group;
 	enum tfs_family_type type; /* counter: values are decimal numbers, stored as "N\n" */
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;        /* permission bits of its cells; default 0644.  With an ACL the group's bits are its mask */
-	const char *acl;    /* "": none; else entries for tfs_acl_next, with ids */
+	const char *acl;    /* entries for tfs_acl_next, with ids, or "" */
 	int64_t max_age_us; /* the age at which every cell has expired; 0: age alone expires none */
 };
 struct tfs_group {
@@ -430,9 +430,9 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
 TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out) TFS_CHECKED;
 
 /*
- * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us may be TFS_NO_TIME: now.  -EINVAL: the text is not
- * a valid schema; -EBUSY: it leaves out a family that has cells and does not say allow_delete = true; -EPERM: it leaves out a
- * family of a protected table.  If why is not NULL, *why is NULL or line and reason; the caller frees it.
+ * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us may be TFS_NO_TIME for now.  Returns -EINVAL if
+ * the text is not a valid schema, -EBUSY if it leaves out a family that has cells and does not say allow_delete = true, -EPERM
+ * if it leaves out a family of a protected table.  If why is not NULL, *why is NULL or line and reason; the caller frees it.
  *
  * On behalf of a user (tfs_table_as), owners, groups and modes that this user could not set by chown and chmod are ignored: an
  * existing family retains its own, a new one gets the table's.  Then the call returns 0 and *why names them.
@@ -749,7 +749,7 @@ TFS_API int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char
 
 /* ---- tablets ---- */
 struct tfs_usage {
-	uint64_t disk_bytes;   /* SSTables, compressed; for a family, or a tablet that shares files, its share */
+	uint64_t disk_bytes;   /* SSTables, compressed; a family, or a tablet that shares files, has its share */
 	uint64_t raw_bytes;    /* keys and values in SSTables, uncompressed */
 	uint64_t memory_bytes; /* memtables */
 	uint64_t cells;        /* stored entries, including entries that compactions have yet to remove */
@@ -778,9 +778,9 @@ TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct t
 /*
  * Splits the tablet that contains row (paper, section 5.2).  row becomes the
  * first row of the upper part.  Reads, writes and scans continue.  The server
- * splits a tablet that is larger than the schema's tablet_size by itself.  In a
- * salted table, row is a key as stored (tfs_tablet.begin); also in tfs_merge.
- * -EEXIST: a tablet begins at row.
+ * splits a tablet that is larger than the schema's tablet_size by itself.  In a salted
+ * table, row is a key as stored (tfs_tablet.begin), here and in tfs_merge.  -EEXIST: a
+ * tablet begins at row.
  */
 TFS_API int tfs_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /*

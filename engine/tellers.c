@@ -9,8 +9,8 @@
  * `turn` is held during the calls of the store, so that their order is that of the states.  The store calls
  * tellers_heard, also from such a call; that takes `lock` only, which is not held during calls.
  *
- * The task runs while a stream is missing.  It asks which servers there are, forgets those that have ended, and
- * connects the others again.
+ * The task runs while a stream is missing.  It asks which servers there are, forgets servers that have ended, and
+ * connects lost streams again.
  */
 #include "engine/tellers.h"
 
@@ -30,9 +30,9 @@ struct teller {
 	struct teller *next;
 	uint64_t incarnation;
 	struct channel *channel; /* all->lock guards the next members */
-	bool told, ended;        /* told: the server tells of all its changes */
+	bool told, ended;        /* told is set when the server reports all its changes */
 	uint64_t heard_us;
-	uint64_t seq, number; /* of its last notice of schemas that was not confirmed: the store's number, 0: none; the server's */
+	uint64_t seq, number; /* the unconfirmed last notice of schemas: the store's number, or 0, and the server's */
 };
 struct tellers {
 	struct tellers_options o;
@@ -55,7 +55,7 @@ static bool all_tell(const struct tellers *s)
 	return true;
 }
 
-/* A beat of one server shows that another one is silent. */
+/* Drops silent servers, when the beat of a server has come. */
 static void drop_silent(struct tellers *s, uint64_t now)
 {
 	const uint64_t most = s->o.coherence_us > 2 * BEAT_US ? s->o.coherence_us - BEAT_US : s->o.coherence_us;

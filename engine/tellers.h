@@ -30,7 +30,10 @@ int tellers_new(const struct tellers_options *o, struct tellers **out) TFS_MUST;
 /* Ends the thread.  The channels must not call tellers_changed any more before the next function frees them. */
 void tellers_stop(struct tellers *s);
 void tellers_free(struct tellers *s);
-/* Adds a server (0: the one that is asked for all else) before its first request.  NULL: out of memory. */
+/*
+ * Adds a server before its first request.  The server that gets the requests without a tablet has
+ * the number 0.  Returns NULL if out of memory.
+ */
 struct teller *tellers_add(struct tellers *s, uint64_t incarnation);
 /* Its channel, before the first request.  Borrowed until tellers_stop. */
 void tellers_made(struct teller *t, struct channel *c);
@@ -38,7 +41,7 @@ void tellers_made(struct teller *t, struct channel *c);
 void tellers_changed(void *teller, const struct tfs_bytes *notice, uint64_t number);
 /* From now on the store is told of changes. */
 int tellers_watch(struct tellers *s, struct tfs_store *store) TFS_MUST;
-/* It has dropped what this notice and the earlier ones name. */
+/* The store has dropped what the notices up to this number name. */
 void tellers_heard(struct tellers *s, uint64_t notice);
 
 #endif

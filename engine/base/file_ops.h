@@ -28,7 +28,7 @@ struct file_ops {
 	/* *got < n only at the end of the file. */
 	int (*read)(const char *path, int fd, void *p, size_t n, uint64_t offset, size_t *got);
 	int (*write)(const char *path, int fd, const struct tfs_bytes *v, unsigned count, uint64_t offset);
-	int (*size)(const char *path, int fd, uint64_t *bytes); /* fd -1: of path */
+	int (*size)(const char *path, int fd, uint64_t *bytes); /* with fd -1, the size of the file at path */
 	int (*sync)(const char *path, int fd, const char *place);
 	int (*truncate)(const char *path, int fd, uint64_t bytes);
 	/* Reserves [offset, offset+n).  zeroed: writes zeros over it. */
@@ -42,7 +42,7 @@ struct file_ops {
 	/* Appends struct file_entry to entries and the names to names, in no order. */
 	int (*list)(const char *dir, struct buf *entries, struct buf *names);
 	int (*free_bytes)(const char *path, uint64_t *bytes);
-	int (*look_up)(const char *path, uint64_t *id); /* id: the inode number */
+	int (*look_up)(const char *path, uint64_t *id); /* sets *id to the inode number */
 };
 
 extern const struct file_ops *const file_ops; /* the table in use */

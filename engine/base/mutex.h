@@ -34,8 +34,8 @@
 	/* EDIT lock, by a look-up in the server's set and a mutation of the METADATA */                                           \
 	/* or root tablet, whose own EDIT lock its first write takes */                                                            \
 	X(TABLET_EDIT_USER) /* split, merge, install and move of one user tablet */                                                \
-	X(TABLET_EDIT_META) /* the same, METADATA tablet */                                                                        \
-	X(TABLET_EDIT_ROOT) /* the same, root tablet */                                                                            \
+	X(TABLET_EDIT_META) /* an edit of a METADATA tablet */                                                                     \
+	X(TABLET_EDIT_ROOT) /* an edit of the root tablet */                                                                       \
 	/* client again: writers of METADATA look for its tablets */                                                               \
 	X(LOCATIONS)   /* the cache of tablet locations: a leaf */                                                                 \
 	X(SERVER)      /* a part of a server: look-ups only, one part at a time */                                                 \
@@ -114,7 +114,7 @@ struct event {
 };
 void event_set(struct event *e, uint32_t number);
 void event_wake(struct event *e);     /* one waiter */
-void event_wake_all(struct event *e); /* of an event that outlives its waiters */
+void event_wake_all(struct event *e); /* the event must outlive its waiters */
 /* Waits until the number differs from seen.  Returns the number, or seen after timeout_us. */
 uint32_t event_wait_us(struct event *e, uint32_t seen, uint64_t timeout_us);
 

@@ -36,8 +36,8 @@ struct source {
 
 struct unit {
 	uint8_t bytes[4];
-	size_t n;       /* of the name */
-	size_t advance; /* of the source */
+	size_t n;       /* the length of the name */
+	size_t advance; /* how far the source advances */
 };
 
 static bool unit_at(const struct source *s, size_t at, bool first, struct unit *u)

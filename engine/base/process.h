@@ -6,9 +6,9 @@
 #include "engine/base/bytes.h"
 
 /*
- * Counts the calls of fork(2) between the process that called this first and this one.  What has
- * noted an earlier number belongs to a parent: its threads do not exist here, and its locks may
- * be held for ever.  Any thread.
+ * Returns how many calls of fork(2) lie between the first process that called this function and
+ * the calling process.  An object that was made at a lower number belongs to a parent process:
+ * its threads do not exist here, and its locks may be held for ever.  Any thread.
  */
 uint32_t process_forks(void);
 

@@ -73,7 +73,7 @@ enum clause_type {
 	CLAUSE_TYPE_TO,
 	CLAUSE_TYPE_AFTER,
 	CLAUSE_TYPE_BYTES, /* bytes that become the member */
-	CLAUSE_TYPE_REGEX, /* the same; the store checks that it is a pattern */
+	CLAUSE_TYPE_REGEX, /* bytes that the store checks as a pattern */
 	CLAUSE_TYPE_COUNT, /* a number, at least 1; a text, as the types below are */
 	CLAUSE_TYPE_TIME,
 	CLAUSE_TYPE_FLAG, /* yes or no */

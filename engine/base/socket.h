@@ -30,18 +30,19 @@ int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, i
 /* Accepts a connection.  -EAGAIN: none waits. */
 int socket_accept(int listener, int *fd) TFS_MUST;
 /*
- * Connects.  -ENOENT, -ECONNREFUSED: no process listens; -EACCES: the user may not
- * connect; -EAGAIN: too many connections wait; -ELOOP, -EPROTOTYPE: no socket.
+ * Connects.  Returns -ENOENT or -ECONNREFUSED if no process listens, -EACCES if the user
+ * may not connect, -EAGAIN if too many connections wait, -ELOOP or -EPROTOTYPE if the
+ * file is no socket.
  */
 int socket_connect(const char *dir, const char *name, int *fd) TFS_MUST;
 /* Listens at an address (base/address.h).  -EADDRINUSE, -EADDRNOTAVAIL, -EACCES. */
 int socket_listen_tcp(const char *address, int *fd) TFS_MUST;
 /*
- * Connects to a host, a name or an address, by TCP.  Tries its addresses in turn, and waits timeout_us for each one at most.
- * -EHOSTUNREACH: the name has no address; otherwise the error of the last address.
+ * Connects to a host, a name or an address, by TCP.  Tries its addresses in turn, and waits at most timeout_us for each
+ * address.  Returns -EHOSTUNREACH if the name has no address, otherwise the error of the last address.
  */
 int socket_connect_tcp(const char *host, const char *port, uint64_t timeout_us, int *fd) TFS_MUST;
-/* Of a connection of TCP: small frames leave at once, and the loss of the other host is noticed. */
+/* Sets the options of a TCP connection: small frames leave at once, and the loss of the remote host is noticed. */
 void socket_tune_tcp(int fd);
 int socket_get_peer(int fd, struct socket_peer *out) TFS_MUST;
 void socket_peer_fini(struct socket_peer *p);

@@ -29,11 +29,11 @@
 enum source_kind { SOURCE_DIR, SOURCE_UNIX, SOURCE_SSH, SOURCE_TLS, SOURCE_TCP, SOURCE_CLUSTER };
 
 struct source_address {
-	char *host, *port; /* host: a name or a numeric address, without brackets; port: from 1 to 65535 */
+	char *host, *port; /* the host's name or numeric address, without brackets, and a port from 1 to 65535 */
 };
 struct store_source {
 	enum source_kind kind;
-	char *dir;  /* DIR, UNIX, CLUSTER: the data directory; SSH: the one at the host, "." is where its login begins; else NULL */
+	char *dir;  /* the data directory of DIR, UNIX, CLUSTER and, at the host, SSH, where "." is the home; else NULL */
 	char *host; /* SSH: [USER@]HOST, as ssh takes it; CLUSTER: its name; else NULL */
 	struct source_address *addresses; /* TLS, TCP, CLUSTER */
 	unsigned address_count;
@@ -41,9 +41,10 @@ struct store_source {
 /* -EINVAL: the text names no source.  After an error *why is one line, or NULL; the caller frees it. */
 int store_source_parse(const char *text, struct store_source *out, char **why) TFS_MUST;
 /*
- * The same.  If the text is the mount point of a tabletfs, *out is the source of the mount, which
- * is never a DIR.  The source is read from the mount table, where any user can write it.  So the
- * mount must be root's or the caller's, and over ssh the caller's: -EPERM.
+ * Parses a source, as store_source_parse does.  If the text is the mount point of a tabletfs,
+ * *out is the source of the mount, which is never a DIR.  The source is read from the mount
+ * table, where any user can write it.  So the mount must be root's or the caller's, and over ssh
+ * the caller's: -EPERM.
  */
 int store_source_find(const char *text, struct store_source *out, char **why) TFS_MUST;
 void store_source_fini(struct store_source *s);

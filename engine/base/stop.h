@@ -17,9 +17,9 @@ void stop_set(stop_fn *fn, void *arg);
 bool stop_asked(void);
 
 /*
- * The same for waits for another process, which may last for minutes.  They ask every
+ * A wait for another process may last for minutes, so it calls this function every
  * STOP_CHECK_US.  silent: nothing is heard of that process, so the wait may be long.  fn is the
- * function of all threads; NULL: they wait.
+ * function of all threads; if it is NULL, they wait.
  */
 #define STOP_CHECK_US 50000u
 void stop_set_waiting(bool (*fn)(bool silent));

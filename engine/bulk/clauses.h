@@ -11,7 +11,7 @@
 struct clause_kind {
 	const char *name, *argument, *help;
 	enum clause_type type;
-	size_t at, size; /* of the member of tfs_scan_spec */
+	size_t at, size; /* where the member of tfs_scan_spec is */
 };
 extern const struct clause_kind clause_kinds[CLAUSE_COUNT];
 
@@ -22,7 +22,7 @@ struct clauses {
 	uint32_t given;            /* bits, by enum clause */
 	struct buf value[CLAUSE_COUNT];
 	struct buf row_to, qualifier_to; /* ends of prefixes */
-	struct buf row_last;             /* for the caller: of limit */
+	struct buf row_last;             /* the last row of `limit`, for the caller */
 	const char **families;
 };
 

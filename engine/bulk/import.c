@@ -20,7 +20,7 @@ struct import {
 	struct tfs_batch *batch;
 	struct import_counts counts;
 	struct buf row;                /* the row of the last cell */
-	char family[TFS_NAME_MAX + 1]; /* of the last record whose family was allowed; "": none */
+	char family[TFS_NAME_MAX + 1]; /* the family of the last record that was allowed, or "" */
 	bool counter;                  /* its type */
 	_Atomic int failed;            /* the first error of the batch */
 };

@@ -32,8 +32,7 @@ struct import_options {
 };
 
 struct import_counts {
-	uint64_t bytes, cells, rows,
-		refused; /* bytes: of the input; rows: a row whose cells do not follow each other counts again */
+	uint64_t bytes, cells, rows, refused; /* bytes of the input; a row counts again if its cells do not follow each other */
 };
 
 struct import;

@@ -15,7 +15,7 @@ int base64_encode(struct buf *out, struct tfs_bytes bytes) TFS_MUST;
 /* Base64 in pieces of any size; {0} is the start.  The text is whole if digits is 0. */
 struct base64 {
 	uint32_t bits;   /* not yet whole bytes */
-	unsigned digits; /* of the current four */
+	unsigned digits; /* how many of the current four have come */
 	unsigned padding;
 };
 /* Appends the bytes of a piece.  -EINVAL: it is no base64; out may have a part of it. */

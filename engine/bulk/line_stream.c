@@ -19,7 +19,7 @@ struct line_stream {
 	struct line line;   /* of cell */
 	bool within;        /* a large value is being written, and `at` bytes of it are done */
 	uint64_t at;
-	int result; /* 1: the stream continues; 0: it has ended; -errno */
+	int result; /* 1 while the stream continues, 0 at its end, or -errno */
 };
 
 int line_stream_new(struct tfs_table *t, struct tfs_scan *scan, enum line_format format, struct line_stream **out)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of JSON, each one object with the members of a cell in any order.  The
- * strings are decoded while they arrive and lie one after another in `line`, so
- * a line needs no more memory than its cell.
+ * Reads lines of JSON.  Each line is one object with the members of a cell in any order.
+ * The strings are decoded while they arrive and lie one after another in `line`, so a
+ * line needs no more memory than its cell.
  *
  * Rejected: a library.  Those that Debian has build a tree of a whole line,
  * which may have 90 MiB, and need a second copy for base64.

@@ -17,7 +17,7 @@ enum { FIELDS = 4, ESCAPE_MAX = 4 };
 
 struct tsv_reader {
 	struct line_reader lines;
-	size_t end[FIELDS]; /* of the fields that have ended */
+	size_t end[FIELDS]; /* the end of each field that has ended */
 	unsigned field;
 	uint8_t escape[ESCAPE_MAX];
 	size_t escape_n; /* bytes of an unfinished escape */

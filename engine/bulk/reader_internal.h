@@ -9,7 +9,7 @@
 struct record_reader;
 struct line_reader;
 struct record_reader_ops {
-	size_t bytes; /* of the reader, which begins with a struct record_reader or line_reader */
+	size_t bytes; /* the size of the reader, which begins with a struct record_reader or line_reader */
 	/* Of lines. */
 	void (*begin)(struct line_reader *l);                                    /* a line */
 	int (*take)(struct line_reader *l, const uint8_t *p, const uint8_t *to); /* bytes of it, of which none is a newline */
@@ -27,7 +27,7 @@ struct record_reader {
 };
 struct line_reader {
 	struct record_reader reader;
-	uint64_t number;    /* of the lines that have ended */
+	uint64_t number;    /* how many lines have ended */
 	struct buf line;    /* the decoded fields */
 	bool begun;         /* the line has a byte */
 	const char *reason; /* the line is refused; the rest of it is skipped */

@@ -23,7 +23,7 @@ struct tar_entry {
 /* Appends the header of an entry.  `size` bytes of content and tar_append_padding follow. */
 int tar_append_header(struct buf *out, const struct tar_entry *e) TFS_MUST;
 int tar_append_padding(struct buf *out, uint64_t size) TFS_MUST;
-/* Appends the end mark.  bytes: of the archive so far; it is filled up to a whole record of 10 KiB, as tar does. */
+/* Appends the end mark to an archive that has `bytes` so far, and fills the last record of 10 KiB, as tar does. */
 int tar_append_end(struct buf *out, uint64_t bytes) TFS_MUST;
 
 #endif

@@ -17,7 +17,7 @@
 int http_listen(const char *address, const char *token, char **why) TFS_MUST;
 
 struct http_document {
-	const char *path, *type; /* path NULL: the end of the list */
+	const char *path, *type; /* path is NULL at the end of the list */
 	/* Appends to out.  named: the client may see names of tables and rows, and messages.  Called by one thread. */
 	int (*render)(void *arg, bool named, struct buf *out);
 };

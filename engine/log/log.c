@@ -254,7 +254,7 @@ static void log_write_locked(struct log *l, struct log_wakeups *w)
 	log_wake_next_locked(l);
 }
 
-/* Unlocks l->mu.  The caller must wake the tickets that the last step answered (*w); earlier ones are awake. */
+/* Unlocks l->mu.  The caller must wake the tickets that the last step answered (*w).  Tickets of earlier steps are awake. */
 static int log_wait_unlock(struct log *l, struct log_ticket *t, struct log_wakeups *w)
 {
 	while (t->private_state != TICKET_DONE) {

@@ -70,9 +70,8 @@ STAILQ_HEAD(ticket_list, log_ticket);
 /*
  * A sync wakes the writers that it answers, and most of them soon submit
  * another record.  The next sync waits for as many as came back in time
- * before, at most as long as a sync takes.  Otherwise the writers split into
- * two halves, and each half waits during the sync of the other half.  A single
- * writer does not wait.
+ * before, at most as long as a sync takes.  Otherwise the writers split into two halves
+ * that wait for each other's syncs.  A single writer does not wait.
  */
 struct log_gather {
 	uint64_t until_us;   /* the end of the wait under way, or 0 */
@@ -90,7 +89,7 @@ struct log {
 	/* constant */
 	char *dir;
 	uint64_t incarnation, salt, stall_us, retry_us, mark_us;
-	int (*fence)(void *arg); /* NULL: none */
+	int (*fence)(void *arg); /* may be NULL */
 	bool (*fence_waits)(void *arg);
 	void *fence_arg;
 	_Atomic uint64_t sync_interval_us;

@@ -56,7 +56,7 @@ struct replay {
 	size_t count;
 	uint64_t from, next, stated, salt;
 	bool headed; /* the salt has been read */
-	bool scan;   /* for a seal; the files may change during the call */
+	bool scan;   /* set for a seal, during which the files may change */
 	struct log_end end;
 	uint64_t last_lost;
 	size_t at; /* segment and offset where reading stopped */
@@ -530,7 +530,7 @@ int log_scan(const char *dir, struct log_seal *out, char **why)
 		scan_end(&r, &s);
 	if (!err) {
 		*out = s;
-		buf_reset(&r.why); /* of a segment that was dropped meanwhile */
+		buf_reset(&r.why); /* the reason comes from a segment that was dropped meanwhile */
 	} else {
 		log_seal_fini(&s);
 	}

@@ -151,8 +151,10 @@ struct meta_rows {
 	unsigned written; /* files */
 	struct buf rows;  /* that are not yet written */
 };
-int meta_rows_add(struct meta_rows *w, const struct meta_tablet *m) TFS_MUST; /* -EFBIG: no file can have the row; it is left out */
-int meta_rows_end(struct meta_rows *w) TFS_MUST;                              /* writes the last file; call it after errors, too */
+/* Adds a row.  -EFBIG: the row is too large for a file, and is left out. */
+int meta_rows_add(struct meta_rows *w, const struct meta_tablet *m) TFS_MUST;
+/* Writes the last file.  Call it after errors, too. */
+int meta_rows_end(struct meta_rows *w) TFS_MUST;
 /* Returns whether a file can have the row. */
 bool meta_rows_can(const struct meta_tablet *m);
 

@@ -86,7 +86,7 @@ static int set_gc(struct schema *s, const char **member, const char *value, cons
 	return set_string(s, member, value);
 }
 
-/* Of the forms from VALUE_SIZE to VALUE_DURATION. */
+/* Sets a member that has a form from VALUE_SIZE to VALUE_DURATION. */
 static int set_number(void *member, const struct attribute *a, const char *value, const char **reason)
 {
 	const char *end = value;

@@ -92,7 +92,10 @@ void schema_snapshot_file(uint32_t table, const char *name, char file[SCHEMA_FIL
 /* Encode and decode the contents of that file.  -EBADMSG: damaged. */
 int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
 int schema_decode(struct tfs_bytes in, struct schema **out) TFS_MUST;
-/* As schema_decode, but returns -EBADMSG also if the schema belongs in another file, as after a copy of the file by hand. */
+/*
+ * Decodes as schema_decode does, and also returns -EBADMSG if the schema belongs in another file,
+ * as after a copy of the file by hand.
+ */
 int schema_decode_file(struct tfs_bytes in, const char *file, struct schema **out) TFS_MUST;
 /*
  * Checks the text of .schema or of a configuration file before libconfig parses

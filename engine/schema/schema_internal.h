@@ -48,7 +48,7 @@ const char *draft_str(struct schema *s, const char *str); /* copies str to the d
  */
 int draft_family(struct schema *s, const char *name, int id, struct tfs_family **f, const char **reason) TFS_MUST;
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason) TFS_MUST;
-struct tfs_family *draft_find_family(const struct schema *s, const char *name); /* NULL: none */
+struct tfs_family *draft_find_family(const struct schema *s, const char *name); /* NULL if there is none */
 struct tfs_group *draft_find_group(const struct schema *s, const char *name);
 struct tfs_group *draft_group_by_id(const struct schema *s, uint16_t id);
 int draft_text(struct schema *s, const char *text, size_t n) TFS_MUST; /* copies the text */
@@ -84,7 +84,7 @@ enum value_form {
 struct attribute {
 	const char *name; /* in .schema */
 	enum value_form form;
-	size_t at, size; /* of the member of struct schema, tfs_family or tfs_group */
+	size_t at, size; /* where the member of struct schema, tfs_family or tfs_group is */
 	uint64_t least, most;
 	const char *wanted;    /* the reason, if the value does not have the form or is not within the limits */
 	enum tfs_schema_op op; /* the edit of a family or group that sets it, or 0 */

@@ -9,9 +9,9 @@
  * the set of tablets), storage (files, log, disk space, fence, clock), tablets (how they
  * are loaded, moved and recovered), requests.
  *
- * Locks: the lock of a part has the rank SERVER, unless the header states another one.
- * So a thread holds one of them at a time.  It holds it for look-ups only, never during
- * I/O or a call into a tablet that can block.
+ * Locks: the lock of a part has the rank SERVER, unless the header states another rank.
+ * So a thread holds only one such lock at a time.  It holds it for look-ups only, never
+ * during I/O or a call into a tablet that can block.
  */
 #ifndef TFS_SERVER_INTERNAL_H
 #define TFS_SERVER_INTERNAL_H
@@ -61,7 +61,7 @@ struct server {
  * left; it may be called again.  end frees the rest.  Each may be NULL.
  */
 struct server_part {
-	size_t at, size; /* of the pointer in struct server; of the struct */
+	size_t at, size; /* where struct server has the pointer, and the size of the struct */
 	int (*begin)(
 		struct server *s, struct task_pool *misc); /* misc: workers of the server's tasks, which may wait for a flush */
 	void (*stop)(struct server *s);

@@ -103,7 +103,7 @@ struct server_collector {
 	void (*now)(void *arg);
 	void *arg;
 };
-/* Copies c; NULL: no collector.  On return no thread is in a function of the former collector. */
+/* Copies c, or removes the collector if c is NULL.  On return no thread is in a function of the replaced collector. */
 void server_set_collector(struct server *s, const struct server_collector *c);
 /*
  * The first part of a clean end: flushes all tablets and ends the service of user
@@ -139,7 +139,7 @@ int server_metrics(struct server *s, struct buf *out) TFS_MUST;
 int server_disk_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 /* A summary of the server's load. */
 struct server_load {
-	const char *name, *state; /* name: of the options */
+	const char *name, *state; /* name is the name of the options */
 	uint64_t incarnation, bytes;
 	unsigned tablets;
 };

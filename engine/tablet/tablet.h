@@ -226,9 +226,9 @@ struct tablet_row {
 	const struct row_mutation *m;
 	struct tfs_result *results; /* m->op_count of them, or NULL */
 	struct token *token;        /* of tablet_token_begin, or NULL */
-	bool done;                  /* the other members are its outcome */
+	bool done;                  /* the mutation has ended, with the outcome in the next members */
 	int err;
-	unsigned failed_op; /* after an error: the operation that is the cause, from 1; 0: none is */
+	unsigned failed_op; /* the operation that caused the error, from 1, or 0 */
 };
 /*
  * Before and after the mutation of a client: a mutation that was carried out
@@ -273,7 +273,7 @@ int tablet_row_exists(struct tablet *t, struct tfs_bytes row, uint16_t family, b
 struct tablet_scan;
 int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out) TFS_MUST; /* copies the spec */
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;                             /* resets b */
-void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes); /* of the next batches, instead of the spec's batch_bytes */
+void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes); /* for the next batches, instead of batch_bytes */
 /*
  * After the last batch: returns true if the scan ended early because other
  * tablets have replaced the tablet.  *row is then the first row that those must
@@ -328,7 +328,7 @@ int tablet_merge_stop(struct tablet *t) TFS_MUST;
  * written since then are in no METADATA row, so file collection removes them.
  */
 int tablet_merge_again(struct tablet *t) TFS_MUST;
-void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
+void tablet_merge_end(struct tablet *t, bool done); /* `done` as in tablet_split_end */
 /* Called after a drop of the table.  Its files are reported after their last reader has ended (sst_retire). */
 void tablet_retire_files(struct tablet *t);
 /* For all files that parent and child share: copies the exclusion, and the time and schema of the freeze. */

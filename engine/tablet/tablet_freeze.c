@@ -166,7 +166,7 @@ static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *
 		if (t->redo[k].p.incarnation != t->env->incarnation)
 			continue;
 		named = true;
-		if (t->redo[k].p.lsn > lsn) /* of a first write after the freeze: the log may have dropped what is below it */
+		if (t->redo[k].p.lsn > lsn) /* the first write after the freeze; the log may have dropped older records */
 			lsn = t->redo[k].p.lsn;
 	}
 	clean = t->view->mem_count == f->mem_count + 1 && !memtable_count(t->view->mems[0]->m) && !t->writers;

@@ -77,7 +77,7 @@ struct writer {
 	const struct log_ticket *ticket;
 	struct plan *plan;
 	struct vmem *mem;
-	struct token *token; /* NULL: none */
+	struct token *token; /* may be NULL */
 };
 
 struct redo_state {
@@ -142,7 +142,7 @@ struct tablet {
 	bool tokens_stored; /* METADATA has some, or may have some */
 	/* Jobs whose edits failed.  Only the running job of the same kind uses them. */
 	struct flush_job *pending; /* its files are written, but its edit failed; the next flush repeats it first */
-	struct compact_job *pending_merge, *pending_major; /* as above, for merging and for major compactions */
+	struct compact_job *pending_merge, *pending_major; /* the pending jobs of merging and of major compactions */
 
 	struct mutex view_lock;      /* held with `lock` to change these, so that readers need only one of the two: */
 	struct view *view;           /* the current view */
@@ -225,7 +225,7 @@ void tablet_want_flush(struct tablet *t);
 struct tablet_change {
 	/* The caller sets event, set_redo, seq_mark and major_us; tablet_change fills in the rest. */
 	struct tablet_edit edit;
-	const struct file_set *removed, *added; /* NULL: none */
+	const struct file_set *removed, *added; /* may be NULL */
 	struct vmem *const *flushed;            /* memtables whose entries are in the files `added` */
 	unsigned flushed_count;
 	/*

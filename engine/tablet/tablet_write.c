@@ -84,7 +84,7 @@ static void stripe_lock(struct stripe *s, bool exclusive)
 	mutex_unlock(&s->m);
 }
 
-/* The same without waiting.  shares: the caller is one of the sharers.  Returns false if others are in the way. */
+/* Takes the stripe without waiting.  shares: the caller is already a sharer.  Returns false if another thread is in the way. */
 static bool stripe_try(struct stripe *s, bool shares, bool exclusive)
 {
 	bool ok;
@@ -337,7 +337,7 @@ void tablet_token_end(struct tablet *t, struct tablet_row *r)
 {
 	mutex_lock(&t->lock);
 	if (!r->token->decided && error_is_final(r->err)) {
-		/* Of a mutation without cells.  Its decision would come too late for the tablets that replace this one. */
+		/* A mutation without cells: its decision would come too late for the tablets that replace this tablet. */
 		const int stopped = r->token->seq ? 0 : tablet_state_error(t);
 
 		if (stopped) {

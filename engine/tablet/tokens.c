@@ -101,7 +101,7 @@ static void clients_expire(struct tokens *t, int64_t now_us)
 static bool client_fits(const struct tokens *t, uint64_t peer)
 {
 	const struct token_client *c;
-	unsigned own = 0, others = 0; /* others: of all users but the owner */
+	unsigned own = 0, others = 0; /* others counts the clients of all users except the owner */
 
 	for (c = t->clients; c; c = c->hh.next) {
 		own += c->counts && c->peer == peer;
@@ -134,7 +134,7 @@ static int client_get(struct tokens *t, uint64_t id, int64_t now_us, struct toke
 	return 0;
 }
 
-/* The same for a client that begins a mutation.  -EAGAIN: there are too many. */
+/* Finds or makes a client that begins a mutation.  -EAGAIN: there are too many. */
 static int client_begin(struct tokens *t, uint64_t id, uint64_t peer, int64_t now_us, struct token_client **out)
 {
 	struct token_client *c;

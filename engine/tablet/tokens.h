@@ -15,8 +15,8 @@
  * applied twice.
  * TOKENS_BYTES bytes; then the oldest results are forgotten, and a repetition of
  * their mutations fails with -MUTATION_ANSWERED.  It also fails if METADATA's column had no
- * space for the result (TOKENS_STORED bytes; for each client it has at least one number),
- * after the tablet was loaded again.  A client expires when its last mutation is older than
+ * space for the result (TOKENS_STORED bytes, and at least one number of each client), after
+ * the tablet was loaded again.  A client expires when its last mutation is older than
  * 2 * CLIENT_TIME_US, because no copy of a request is under way for so long.  now_us is of
  * clock_limited: a clock that was set forward must not expire them before a heartbeat shows
  * that it is wrong.

@@ -3,8 +3,8 @@
  * The result of a mutation that a client may repeat, as bytes.  It is in the
  * mutation's log record and in METADATA's column tablet:tokens.
  *
- *	i64 time of commit; varint error (positive, 0: none); varint the operation
- *	that is the cause, from 1, 0: none is
+ *	i64 time of commit; varint error (positive) or 0;
+ *	varint the operation that is the cause, from 1, or 0;
  *	without an error, for each operation, or for none: zigzag varints timestamp and counter;
  *	varint size; u8 1 if it replaced a version, else 0
  */

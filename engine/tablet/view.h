@@ -7,10 +7,9 @@
  *
  * A reader takes the view first and the tablet's published sequence second.
  * So the compactions that wrote this view's files dropped no entry that the
- * reader may see.  In the other order, a compaction in between could drop a
- * version that a later write has replaced, and the reader would see neither.  A
- * write between the two may be in a memtable of a later view; the reader does
- * not see it.
+ * reader may see.  In the reverse order, a compaction in between could drop a version
+ * that a later write has replaced, and the reader would see neither.  A write between the
+ * two may be in a memtable of a later view; the reader does not see it.
  */
 #ifndef TFS_TABLET_VIEW_H
 #define TFS_TABLET_VIEW_H
@@ -123,9 +122,9 @@ void view_add_file(struct view *v, struct vfile *f);
 /* Returns true if no row of the file is in the tablet, as after a split.  Such a file is never opened. */
 bool vfile_empty(const struct vfile *f);
 /*
- * Makes an iterator over the tablet's part of f.  make: sst_iter_new,
- * sst_walk_new or sst_scan_new.  limit: with sst_walk_new, about how many cells will be
- * read; 0: all.  skipped: as of view_iter.
+ * Makes an iterator over the tablet's part of f.  make is sst_iter_new, sst_walk_new or
+ * sst_scan_new.  sst_walk_new has a limit, about how many cells will be read, or 0 for
+ * all.  skipped is as in view_iter.
  */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, uint64_t limit, int *skipped, struct iter **out) TFS_MUST;

@@ -128,7 +128,7 @@ const char *sst_large_next(struct sst_large *l, const struct cellkey *k, struct 
 
 struct check_file {
 	const char *path;
-	uint64_t keys, seen, half_bytes; /* for the progress, the number of keys and half of the file's size */
+	uint64_t keys, seen, half_bytes; /* the progress is measured against the number of keys and half of the file's size */
 	struct offline_table *table;
 	struct sst *sst;
 	struct sst_count count;

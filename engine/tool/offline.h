@@ -22,7 +22,7 @@ struct offline_file { /* a file of the lock service */
 	const char *name, *path;
 	struct buf contents;
 	uint64_t version;
-	bool damaged, one_copy; /* damaged: the two copies; one copy */
+	bool damaged, one_copy; /* both copies are damaged; one copy is */
 };
 struct offline_table {
 	const struct schema *schema;
@@ -44,10 +44,10 @@ struct offline_rows {
 /* Stretches of rows around entries that cannot be read.  {0} has none. */
 struct offline_gaps {
 	struct offline_gap {
-		struct buf from, to; /* both rows are included; from.n 0: from the first row on; to.p NULL: to the last one */
+		struct buf from, to; /* the bounds, both included; from.n is 0 for the first row, to.p is NULL for the last row */
 	} * v;
 	unsigned count;
-	struct buf row; /* of the last entry that was read */
+	struct buf row; /* the row of the last entry that was read */
 	bool open;      /* what follows it cannot be read */
 };
 /* As log_replay for one log; a function of repair, which continues after damage. */
@@ -69,11 +69,11 @@ struct offline {
 	struct offline_rows users; /* rows of those: users' tablets */
 	struct offline_rows made;  /* rows of snapshots and clones as they were made, from lock/rows; key and events are not set */
 	bool format_damaged;       /* FORMAT is missing or damaged, or one of its copies is */
-	bool journal_damaged;      /* of the lock service */
+	bool journal_damaged;      /* the journal of the lock service is damaged */
 	bool incomplete;           /* some of METADATA could not be read */
 	bool all_in_doubt;         /* set by repair: METADATA's own rows could not be read, so old files of METADATA were read */
 	bool meta_damaged;         /* set by repair: a file of METADATA is damaged */
-	struct offline_gaps gaps;  /* set by repair: the rows that METADATA's files may have lost */
+	struct offline_gaps gaps;  /* rows that METADATA's files may have lost, set by repair */
 	struct offline_stray *strays; /* offline_sst_find: SSTables that are elsewhere than they belong */
 	unsigned stray_count;
 	bool strays_listed;

@@ -6,11 +6,11 @@
  * is appended by one write, so a server that reads the file meanwhile has it or has it not.
  *
  * serve is the far end of a source HOST:DATADIR.  It connects its standard input and output
- * with the socket of the data directory, and ends when one of them ends.  The server sees
- * the user of this process, so serve needs no other check.  If no process serves the
- * directory, and it belongs to this user, a server is started that ends with its last user.
- * Of two that are started at once, one gets the store's lock; the other one fails, and its
- * starter finds the socket of the first.
+ * with the socket of the data directory, and ends when either end closes.  The server sees the
+ * user of this process, so serve needs no other check.  If no process serves the directory, and
+ * it belongs to this user, a server is started that ends with its last user.  If two servers
+ * are started at once, only the first gets the store's lock.  The second fails, and its starter
+ * finds the socket of the first.
  */
 #include "engine/base/clock.h"
 #include "engine/join.h"
@@ -221,7 +221,7 @@ static int connect_or_start(struct dial *d, const char *dir, struct dialled *to,
 	if (!join_finds_nobody(err) || !is_mine(dir))
 		return err;
 	err = start_server(dir, &said);
-	/* If it has failed, another one may be about to serve. */
+	/* If it has failed, another server may be about to serve. */
 	until = monotonic_us() + (err ? RACE_US : 0);
 	while (join_finds_nobody(err = dial_connect(d, to, why)) && monotonic_us() < until)
 		(void)usleep(PAUSE_US);

@@ -77,7 +77,7 @@ void repair_logs_fini(struct repair *p);
 /* ---- repair_sst.c ---- */
 struct repair_file {
 	UT_hash_handle hh;
-	uint64_t id[3]; /* of the next three */
+	uint64_t id[3]; /* the ids of the next three */
 	uint32_t table;
 	uint64_t incarnation, number;
 	bool exists, named; /* found in its directory; named by METADATA */

@@ -37,7 +37,7 @@ struct rewrite {
 	struct sst_count count;
 	struct buf probe, scratch;
 	struct sst_large large;
-	struct buf entries; /* of a large value, up to its last chunk: u32 lengths of key and value, key, value */
+	struct buf entries; /* the entries of a large value, up to its last chunk: u32 lengths of key and value, key, value */
 };
 
 /* ---- the new file ---- */

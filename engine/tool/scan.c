@@ -141,7 +141,7 @@ static bool path_parse(const struct buf *path, struct clauses *out)
 	return !err;
 }
 
-/* As scan_open; row.p unless NULL: the cells of this row, whose key is both bounds of the scan. */
+/* Opens a scan as scan_open does.  If row.p is not NULL, the scan has the cells of this row only, whose key is both bounds. */
 static int scan_open_row(const struct arguments *a, const char *path, struct tfs_bytes row)
 {
 	struct buf below = {0}, behind = {0};
@@ -231,7 +231,7 @@ static int copy_out(int dir, const char *name, const char *shown, uint64_t *byte
 	return scan_copy(dir, name, shown, put_out, bytes);
 }
 
-/* The same from a data directory. */
+/* Prints the cells from a data directory. */
 static int scan_stored(const struct arguments *a, struct tfs_bytes row, enum line_format format, uint64_t *bytes)
 {
 	struct clauses c;

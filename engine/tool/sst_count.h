@@ -20,7 +20,7 @@ void sst_count_fini(struct sst_count *n);
 int sst_count_add(struct sst_count *n, struct tfs_bytes key, struct tfs_bytes value) TFS_MUST;
 /* A large value whose chunks are read. */
 struct sst_large {
-	uint64_t bytes_left, seq; /* bytes_left: of chunks still to come */
+	uint64_t bytes_left, seq; /* bytes_left is the size of the chunks still to come */
 	int64_t ts;
 	uint32_t next_chunk;
 };

@@ -27,7 +27,7 @@ struct command {
 	const char *name, *brief;
 	const char *usage;            /* printed for -h; its first line for a wrong number of operands */
 	const char *letters;          /* as for getopt_long; NULL: -h only */
-	const struct option *options; /* NULL: --help only; of a command with one_path, they come before the first operand */
+	const struct option *options; /* NULL for --help only; a command with one_path has its options before the first operand */
 	/*
 	 * A letter for each operand, for complete: p a path below a mount, r a row and c a
 	 * column of the first operand, v a verb of it, a the argument of a verb, s a setting of
@@ -45,7 +45,7 @@ extern const struct command check_command, repair_command, dump_command, put_com
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* As above, with the subcommand before and its help after it.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
+/* Complains about the use of subcommand c, and names its help.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
 #define bad_usage(c, fmt, ...) (complain("%s: " fmt "; see 'tabletctl %s -h'", (c)->name, __VA_ARGS__, (c)->name), EXIT_CANNOT)
 
 /* The next functions end the program, with EXIT_CANNOT and a message, if there is no memory. */
@@ -53,7 +53,7 @@ void no_memory(void) __attribute__((noreturn));
 #define tool_grow(array, count) (array_grow(&(array), count, sizeof(*(array))) ? no_memory() : (void)0)
 /* A formatted string that stays until the end of the program, as a path. */
 char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The path of a program that was installed beside this one, or else its name, for PATH. */
+/* Returns the path of a program in the directory of the running program, or else its name, for PATH. */
 const char *program_beside(const char *name);
 /* A path that the user gave, as file_real() resolves it. */
 const char *given(const char *path);

@@ -52,7 +52,7 @@ int transfer_write(int fd, struct tfs_bytes s) TFS_MUST;
 bool stored_is(const char *path);
 /* Applies the lines, with `commit`, to a row.  *answer is the result or the refusal.  Returns 0 or -errno; -EBUSY: after a message. */
 int stored_mutate(const char *path, struct tfs_bytes row, struct tfs_bytes lines, struct buf *answer) TFS_MUST;
-/* Prints the cells that match; row (p NULL: all): only this one.  *bytes (may be NULL): how many. */
+/* Prints the cells that match, of this row only unless row.p is NULL.  Sets *bytes, if not NULL, to the number of bytes. */
 int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row, enum line_format format, uint64_t *bytes) TFS_MUST;
 /* Prints the value of the cell that `line` names. */
 int stored_get(const char *path, struct tfs_bytes row, const struct mutation_line *line) TFS_MUST;

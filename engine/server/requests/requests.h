@@ -52,7 +52,7 @@ int traffic_rates(struct server *s, uint64_t watcher, struct buf *out) TFS_MUST;
 
 /* ---- scans.c: open scans ---- */
 extern const struct server_part scans_part;
-enum { NUMBER_BITS = 48 }; /* of a scan or action; the client's router uses the other bits */
+enum { NUMBER_BITS = 48 }; /* the bits of a number of a scan or action; the client's router uses the rest */
 
 struct open_scan {
 	uint64_t id;

@@ -16,8 +16,8 @@
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
 #define RECORD_BYTES 64 /* estimates: of a log record and of one of its cells, without row, qualifier and value */
 #define CELL_BYTES 32
-#define REACH_US UINT64_C(1000000) /* for the answer of another server, when it is connected */
-#define MOVED_TRIES 8              /* tablets that one call tries, if splits and merges replace each tablet */
+#define REACH_US UINT64_C(1000000) /* how long to wait for the answer of a connected server */
+#define MOVED_TRIES 8              /* tablets that a call tries, if splits and merges replace each tablet */
 
 /*
  * Rows of METADATA and of the root tablet are longer than a user's rows: each has
@@ -297,7 +297,7 @@ static void run_apply(struct row_run *run, const struct store_schema *schema)
 		}
 }
 
-/* The same, unless the table or a block of its writes refuses all of them. */
+/* Applies the run, unless the table or a block of its writes refuses all its rows. */
 static void run_apply_permitted(struct row_run *run)
 {
 	struct user_table *u = run->served->user_table;

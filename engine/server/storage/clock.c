@@ -28,7 +28,7 @@
 struct clock_mark {
 	struct server *s;
 	struct task task;
-	struct clock *own;        /* NULL: the clock is the caller's */
+	struct clock *own;        /* NULL if the clock is the caller's */
 	_Atomic int64_t saved_us; /* the mark that the lock service has */
 };
 

@@ -66,7 +66,7 @@
 #define GIVE_UP_US UINT64_C(20000000)
 #define RECENT_US UINT64_C(10000000) /* a look-up so long ago shows that the storage answers */
 #define WATCH_US 1000000u
-#define WAIT_US UINT64_C(1000000) /* of a request for a lease */
+#define WAIT_US UINT64_C(1000000) /* how long a request waits for a lease */
 #define POLL_US 10000u
 
 struct fence {
@@ -81,7 +81,7 @@ struct fence {
 	struct task_pool *pool; /* NULL: server_watch is called by the program */
 	struct task log_task, marker_task, others_task;
 	_Atomic uint64_t looking_us,
-		looked_us;  /* the begin of the look-up that is under way, or 0; of the last one that succeeded */
+		looked_us;  /* the begin of the look-up that is under way, or 0, and of the last successful look-up */
 	_Atomic bool stuck; /* the log, for GIVE_UP_US */
 	/* the check of the log and the check of the clock; each is used by one thread at a time */
 	uint64_t good_us, durable_lsn, right_us;

@@ -43,8 +43,7 @@
  *
  * Each server of a cluster has a reserve of its own, so that no server counts or truncates
  * another's.  A server that starts on a full disk needs one at once.  So it renames the
- * reserve of a dead server, if there is one.  The master's collector removes the other
- * reserves of dead servers.
+ * reserve of a dead server, if there is one.  The master's collector removes further reserves of dead servers.
  */
 #include "engine/server/storage/storage.h"
 #include "engine/base/clock.h"

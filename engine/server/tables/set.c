@@ -349,7 +349,10 @@ int set_insert(struct server *s, struct served_tablet *served)
 	int err = 0;
 
 	mutex_lock(&set->lock);
-	/* It is dropped before its tablets are removed.  So this thread sees that, or the tablet is removed with the others. */
+	/*
+	 * It is dropped before its tablets are removed.  So this thread sees that, or the tablet
+	 * is removed with the table's other tablets.
+	 */
 	if (served->user_table && user_table_dropped(served->user_table)) {
 		err = -TABLE_DROPPED;
 		goto out;

@@ -25,7 +25,7 @@ struct served_tablet {
 	struct meta_tablet row;   /* its METADATA row as last written */
 	bool row_unknown;         /* the last change failed and may have taken place; the next change reads the row first */
 	int reported_err;         /* the error of the last change, which is not logged again */
-	struct buf unknown_split; /* a split here failed, and the lower tablet's METADATA row may exist; n 0: no split */
+	struct buf unknown_split; /* a split at this row failed, and the lower tablet's METADATA row may exist; else n is 0 */
 	uint64_t root_version;    /* the version of the root file, for KIND_ROOT */
 
 	/* Step 3 of a merge failed, so a METADATA row may have been deleted: the lower tablet's, or this tablet's own. */
@@ -34,7 +34,7 @@ struct served_tablet {
 	/* Monotonic times.  After a failed split or merge the task tries no further change before them. */
 	_Atomic uint64_t split_not_before_us;
 	uint64_t merge_not_before_us;   /* used by the task only */
-	uint64_t made_us;               /* monotonic: when it was loaded or made; of a merged tablet, its younger half */
+	uint64_t made_us;               /* monotonic: when it was loaded or made; a merged tablet has its younger half's time */
 	_Atomic uint64_t reads, writes; /* since then: cells and rows read, row mutations */
 	struct tablet_rate {
 		uint64_t at_us, reads, writes;        /* the counts at a time */
@@ -57,7 +57,10 @@ static inline uint64_t served_generation(const struct served_tablet *served)
  * server does not serve it; -TABLE_DROPPED: the table was dropped.
  */
 int served_find(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
-/* The same for a request.  -TABLET_MOVED: also if the request names another assignment of the tablet, because it comes late. */
+/*
+ * Finds the tablet for a request.  Returns -TABLET_MOVED also if the request names another
+ * assignment of the tablet, because it comes late.
+ */
 int served_find_for(struct server *s, const struct ts_request *q, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
 /* Returns a reference to the tablet of the set that contains (table, row).  -TABLET_MOVED: the set has none. */
 int served_find_loaded(struct server *s, uint32_t table, struct tfs_bytes row, struct served_tablet **out) TFS_MUST;
@@ -139,9 +142,9 @@ void access_hide_sizes(
 /* Returns 0 if the user owns the table or is root. */
 int access_owner(struct served_tablet *served, const struct ts_request *q) TFS_MUST;
 /*
- * Sets *ids to the families that the user may read, in the order of `families`
- * (count 0: of the schema's families); the caller frees it.  -EACCES: the user may
- * not read one of `families`.
+ * Sets *ids to the families that the user may read, in the order of `families`, or of the
+ * schema's families if count is 0.  The caller frees it.  -EACCES: the user may not read
+ * one of `families`.
  */
 int access_readable(struct served_tablet *served, const struct ts_request *q, const uint16_t *families, uint32_t count,
 	uint16_t **ids, uint32_t *id_count) TFS_MUST;

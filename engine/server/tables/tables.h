@@ -87,7 +87,10 @@ static inline bool user_table_dropped(const struct user_table *u)
 int user_table_set_schema(struct server *s, const struct schema *schema, struct store_schema *store) TFS_MUST;
 /* All tablets of the table have the schema of this generation. */
 void user_table_tablets_have(struct server *s, uint32_t table, uint64_t generation);
-/* Returns the first table with an id above `after` that this server has with that file (NULL: with any file), other than `except`; 0: none. */
+/*
+ * Returns the first table with an id above `after`, except `except`, that this server has with
+ * that file, or with any file if it is NULL; 0 if there is none.
+ */
 uint32_t tables_with_file(struct server *s, const char *file, uint32_t except, uint32_t after);
 /* Returns the first table with an id above `after`, and copies its file.  unread: only tables whose schema could not be read.  0: none. */
 uint32_t tables_next(struct server *s, uint32_t after, bool unread, char file[SCHEMA_FILE_MAX]);
@@ -103,9 +106,9 @@ bool user_table_is_behind(struct server *s, struct user_table *u, uint64_t gener
 /* A reference to the whole schema; NULL: there is none. */
 const struct schema *user_table_access(struct server *s, struct user_table *u);
 /*
- * For a snapshot.  *made becomes a reference to the schema that user_table_restrict has
- * stored for it.  If none is stored, *then becomes a reference to the snapshot's schema
- * and *now one to its table's.  -EACCES: a schema is missing.
+ * Finds the restriction of a snapshot.  *made becomes a reference to the schema that
+ * user_table_restrict has stored for it.  If none is stored, *then becomes a reference to
+ * the snapshot's schema and *now one to its table's.  -EACCES: a schema is missing.
  */
 int user_table_restriction(struct server *s, struct user_table *u, const struct schema **then, const struct schema **now,
 	const struct schema **made) TFS_MUST;
@@ -116,8 +119,8 @@ void user_table_restrict(struct server *s, struct user_table *u, const struct sc
 enum on_block { ON_BLOCK_REFUSE, ON_BLOCK_RETURN };
 enum { WRITES_BLOCKED = 1, WRITES_UNREAD };
 /*
- * One attempt of user_table_write_begin.  WRITES_UNREAD: the schema must be
- * read again first; `reads` is the number of times that the caller has read it.
+ * One attempt of user_table_write_begin.  Returns WRITES_UNREAD if the schema must be
+ * read again first.  `reads` is the number of times that the caller has read it.
  */
 int user_table_write_try(struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, unsigned reads,
 	struct store_schema **schema) TFS_MUST;
@@ -142,7 +145,7 @@ int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
 bool user_table_unblock_writes(struct server *s, uint32_t table) TFS_MUST;
 bool user_table_release_writes(struct server *s, uint32_t table, uint64_t since_us) TFS_MUST;
 /*
- * Called for each request of a master.  A later term ends the blocks of earlier ones;
+ * Called for each request of a master.  A later term ends the blocks of earlier terms;
  * *deferred as above.  -SESSION_ENDED if the term has ended.
  */
 int tables_see_term(struct server *s, uint64_t term, bool *deferred) TFS_MUST;
@@ -171,7 +174,7 @@ struct schemas {
 	struct mutex lock; /* RANK_FILES; guards changed.  A watch acquires it */
 	struct changed_files changed;
 	_Atomic bool has_changed;         /* changed is not empty */
-	bool loading;                     /* schemas_load: no two files may name one table */
+	bool loading;                     /* set by schemas_load, where no two files may name one table */
 	char (*refused)[SCHEMA_FILE_MAX]; /* files of schemas that are damaged; constant after the start */
 	unsigned refused_count;
 };
@@ -185,7 +188,10 @@ void schemas_soon(struct server *s);
 void schemas_current(struct server *s);
 /* The i-th file of a damaged schema, whose table or snapshot is refused; NULL: there are no more. */
 const char *schemas_refused(const struct server *s, unsigned i);
-/* As user_table_get.  If the table is unknown and the schema of some table could not be read, reads all schemas again first. */
+/*
+ * Finds a table as user_table_get does.  If the table is unknown and the schema of some table
+ * could not be read, reads all schemas again first.
+ */
 int user_table_find(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 /* Reads all schemas if the table is unknown: the master's request may come before the report of the watch. */
 void user_table_learn(struct server *s, uint32_t table);

@@ -45,7 +45,7 @@
 enum { HOLD_TRIES = 100 }; /* splits and merges while the tablets are held */
 
 struct table_copy {
-	uint32_t table; /* of the rows */
+	uint32_t table; /* the table that has the rows */
 	struct meta_tablet *rows;
 	unsigned count;
 	struct sst **files; /* references to the rows' files */

@@ -251,7 +251,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		err = row_resolve(served);
 		if (err)
 			return err;
-		version = served->root_version; /* row_resolve may have read another one */
+		version = served->root_version; /* row_resolve may have read another version */
 		err = meta_tablet_copy(&served->row, &next);
 		if (!err)
 			err = meta_tablet_apply(&next, e);

@@ -402,7 +402,7 @@ static int sorted_record(void *arg, const struct log_record *r)
 	struct replay *p = arg;
 	int err = log_stretch_add(p->crew->fill, r);
 
-	return err == -ENOSPC ? -EFBIG : err; /* the other server's runs are larger */
+	return err == -ENOSPC ? -EFBIG : err; /* the runs of the server that was asked are larger */
 }
 
 /* If the server that should have sorted the segment does not answer, the next one sorts it. */

@@ -16,7 +16,7 @@
  * The request names the tablet's begin, too.  If a split or merge has changed the
  * tablet since the master's LIST, UNLOAD is refused: the next LOAD would have an old
  * begin, and rows would be served twice or not at all.  If the tablet is not served any more,
- * the begin is compared with the one in its row.
+ * the begin is compared with its row's.
  */
 #include "engine/server/tablets/tablets.h"
 

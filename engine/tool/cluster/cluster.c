@@ -3,8 +3,9 @@
  * tabletctl init and cluster: a cluster of real programs.
  *
  * cluster start DIR runs one on this host: ZooKeeper, masters, servers, over the directory DIR/data.  It stays in the
- * foreground, starts a process that has ended again after a second, and ends all at ^C: servers first, one after
- * the other, because each gives its tablets to those that are left and the last one writes the rest; then masters, then ZooKeeper.
+ * foreground, starts a process that has ended again after a second, and ends all at ^C.  It ends the servers in turn, because each
+ * server gives its tablets to the servers that are left, and the last server writes the rest.  Then it ends the masters, then
+ * ZooKeeper.
  *
  *	DIR/running      its flock is the supervisor's; it has its number
  *	DIR/members      a line "NAME ADDRESS" for each process; addresses stay the same over restarts
@@ -237,7 +238,7 @@ static const char *mount_source(void)
 
 /* ---- processes ---- */
 
-/* Of an ensemble the ports of its own protocol follow from those of its clients. */
+/* In an ensemble, the ports of ZooKeeper's own protocol follow from the ports of its clients. */
 static int write_zookeeper(const struct member *m)
 {
 	const char *dir = in_dir(m->name);
@@ -616,7 +617,7 @@ static int start(const struct arguments *a)
 	return err && err != -EINTR ? EXIT_CANNOT : 0;
 }
 
-/* ---- the others ---- */
+/* ---- subcommands for a running cluster ---- */
 
 static int stop(void)
 {
