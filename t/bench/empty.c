@@ -25,7 +25,7 @@
 struct node {
 	struct stat st;
 	fuse_ino_t parent;
-	uint32_t first, last, next; /* of a directory, its entries in the order of their making; the next one of its directory */
+	uint32_t first, last, next; /* a directory's first and last entry, in the order of making; the next entry beside it */
 	char *name, *data;
 };
 

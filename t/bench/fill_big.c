@@ -85,7 +85,7 @@ static void print_rss(void)
 	FILE *f;
 
 	printf("rss: %.1f MiB now, %.1f MiB at most\n", (double)own("VmRSS") / 1048576, (double)own("VmHWM") / 1048576);
-	f = fopen("/proc/self/clear_refs", "w"); /* 5: the peak begins anew */
+	f = fopen("/proc/self/clear_refs", "w"); /* 5 resets the peak */
 	if (f) {
 		fputs("5\n", f);
 		fclose(f);

@@ -24,15 +24,15 @@
 
 #define TABLETS 64u
 #define BYTES 1000u
-#define PART_US 5000000u /* of each benchmark */
+#define PART_US 5000000u /* the time of each benchmark */
 #define KEY_MAX 32
 #define CLIENTS_MAX 16u
 #define PID_MAX 16
 
 static struct tfs_store *store;
 static struct tfs_table *table;
-static unsigned rows;                   /* of each tablet */
-static char pids[CLIENTS_MAX][PID_MAX]; /* of the servers that were added */
+static unsigned rows;                   /* the rows of each tablet */
+static char pids[CLIENTS_MAX][PID_MAX]; /* the process numbers of the servers that were added */
 
 static void must(int err, const char *what)
 {

@@ -25,7 +25,7 @@
 
 #define FLIGHT 32
 #define CALLS 20000u
-#define REQUEST_BYTES 70 /* of a read */
+#define REQUEST_BYTES 70 /* the bytes of a read request */
 #define ANSWER_BYTES 190
 #define VALUE_BYTES 100
 

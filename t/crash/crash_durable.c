@@ -5,15 +5,14 @@
  * which such changes are frequent run once, and each file operation in such a
  * change gets a name (durable.c).  Then the process dies at each name that has
  * not been tested yet, by SIGKILL and by power cuts, before the operation takes
- * place.  A death at the first operation of a step is therefore one between
- * this step and the previous one.  "after" a call names the first operation
- * that follows it.
+ * place.  A death at the first operation of a step is therefore a death between the previous step and
+ * this step.  "after" a call names the first operation that follows it.
  *
- * With TEST_SHARE=N (t/lib/share.h) one name in N dies in these three ways, and
- * the others only until their step has had a death.
+ * With TEST_SHARE=N (t/lib/share.h) one name in N dies in these three ways.  Each further name is tried
+ * only until its step has had a death.
  *
- * The required steps are listed here.  A step without a death is an error, and
- * so is a change of METADATA or of a file for which durable.c has no name.
+ * The required steps are listed here.  A step without a death is an error.  A change of METADATA or of a
+ * file for which durable.c has no name is an error, too.
  *
  *	crash_durable [--seed S] [--all]                   --all: prints all names
  *	crash_durable --seed S --at N --way W [--kill]     one point, verbose

@@ -41,7 +41,7 @@ static const char *const names[NAMES] = {"root", "tables/a", "tables/b.tmp", "ta
 
 /* ---- the history ---- */
 
-/* For each name: . leave, p put, r remove. */
+/* Each step has a letter for each name: . leave, p put, r remove. */
 typedef char history[STEPS][NAMES + 1];
 static const history mixed = {
 	"p....",

@@ -26,11 +26,11 @@
 
 enum survival { NOTHING, EVERYTHING, RANDOM, SURVIVALS = RANDOM + 8 };
 static struct shared {
-	uint64_t ops, syncs, id; /* id: of the cluster that was made */
+	uint64_t ops, syncs, id; /* id is the id of the cluster that was made */
 	char place_of_sync[SYNCS + 1][PLACE_BYTES];
 } * sh;
 static struct plan {
-	uint64_t crash_at, skip, seed; /* crash_at 0: at the end; skip 0: no sync */
+	uint64_t crash_at, skip, seed; /* crash_at is 0 for the end, skip 0 for no sync */
 	unsigned survival;
 } plan;
 static char dir[64], locks_dir[80], data_dir[80], keys_path[80];

@@ -145,7 +145,7 @@ static unsigned single(struct point *p)
 	if (!point_begin(0))
 		exit(2);
 	if (p->skip)
-		point_by_hand(); /* as crash_syncs, whose report this may be */
+		point_by_hand(); /* crash_syncs does so, too, and may have printed this point */
 	if (!prepare_model(p->seed))
 		return 1;
 	point_tell(true);

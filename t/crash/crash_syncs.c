@@ -10,8 +10,8 @@
  * not recover.  The syncs of an opening cover the unsynced writes of a killed
  * process; they have their own history, which runs first (handed_on.c).
  *
- * The other histories are those of a fixed list of seeds.  No thread in them acts
- * by time and there is no other limit, so each run is the same.
+ * A fixed list of seeds makes the other histories.  No thread in them acts by time and
+ * there is no other limit, so each run is the same.
  *
  *	crash_syncs [--each] [--seed S] [--histories N] [--seen PLACE]...
  *
@@ -28,9 +28,9 @@
 
 #define ENOUGH 1u       /* noticed so often a place is proved */
 #define HANDED_MOST 60u /* tries of a place in what is handed on */
-#define TRIES_MOST 4u   /* of a place that nothing has noticed yet */
-#define WAYS 6u         /* of a power cut, tried of each */
-#define WAYS_MOST 40u   /* of a place that by then nothing has noticed at all */
+#define TRIES_MOST 4u   /* tries at a place that nothing has noticed yet */
+#define WAYS 6u         /* ways of a power cut that are tried at each try */
+#define WAYS_MOST 40u   /* the ways at a place that nothing has noticed until then */
 
 static uint64_t points;
 
@@ -178,7 +178,7 @@ static int skip_history(uint64_t seed, bool each)
 				sync[k - 1].place, sync[k - 1].of, (unsigned long long)sync[k - 1].at,
 				(unsigned long long)operations, (unsigned long long)seed);
 	}
-	/* A sync that matters for one operation only, as those of the first opening do, needs more tries. */
+	/* A sync that matters for one operation only, as a sync of the first opening does, needs more tries. */
 	for (uint64_t k = 1; k <= syncs; k++) {
 		struct place *p = place_of(sync[k - 1].place);
 		const struct point here = {.seed = seed, .at = sync[k - 1].at, .skip = k};

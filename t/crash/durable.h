@@ -15,9 +15,12 @@
 
 /* api_library, which records the current call */
 struct api durable_api(void);
-/* As above, for an action that is no call of the library; NULL when it is over. */
+/* Names an action that is no call of the library; NULL when it is over. */
 void durable_call(const char *name);
-/* For a hook.  False: an operation that changes nothing.  An empty name: it is within no call that has one. */
+/*
+ * Names the operation that a hook sees.  Returns false if the operation changes nothing.  The name
+ * is empty if the operation is within no call that has a name.
+ */
 bool durable_name(char name[DURABLE_BYTES], enum file_op op, const char *path);
 /* The call that has ended since the previous request, or NULL. */
 const char *durable_over(void);

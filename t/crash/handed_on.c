@@ -29,7 +29,7 @@
 
 enum { VALUES = 10, VALUE_BYTES = 4000, SEGMENT_BYTES = 16 << 10, HANG_SECONDS = 60 };
 
-/* The state: of each table 0 nothing, 1 itself, 2 also its family; and how many values. */
+/* The state: each table has 0 nothing, 1 itself, 2 also its family; and how many values there are. */
 static const char *const names[] = {"first", "second"};
 struct seen {
 	int table[2], values[2];
@@ -39,7 +39,7 @@ static const struct handed_plan *plan;
 static struct tfs_store *store;
 static struct open_hooks hooks = {.no_flush = true};
 static bool dead, rose;
-static struct seen *promised; /* shared: the state that process 2 saw */
+static struct seen *promised; /* the state that process 2 saw, in shared memory */
 
 static int on_operation(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {

@@ -23,7 +23,7 @@ struct place {
 static struct place places[PLACES_MAX];
 static unsigned place_count;
 
-/* For the hook, at a SYNC or SYNCDIR. */
+/* Writes the place's name.  Called by the hook, at a SYNC or SYNCDIR. */
 static inline void place_name(char dst[PLACE_BYTES], enum file_op op)
 {
 	snprintf(dst, PLACE_BYTES, "%s %s", file_sync_place(), file_op_names[op]);

@@ -51,7 +51,7 @@ struct tally *tally;
 
 static struct expected {
 	uint64_t hash[STATES];
-	int result[STATES]; /* of the step that led there */
+	int result[STATES]; /* the results of the step that led there */
 	int64_t clock[STATES];
 } * expected;
 
@@ -190,7 +190,7 @@ void told_sync(enum file_op op, const char *path, uint64_t number)
 
 static _Atomic bool dead; /* as if killed */
 static bool rose;
-static struct side *_Atomic between_side; /* not NULL: the step `between` is to be done when an SSTable is created */
+static struct side *_Atomic between_side; /* if not NULL, the step `between` is done when an SSTable is created */
 static unsigned between;
 
 static void step_done(unsigned i, int err, const struct out *o);

@@ -41,17 +41,17 @@ struct told {
 		char place[160]; /* its caller, "FILE:LINE sync" or "... syncdir" */
 		char of[48];     /* the synced file or directory, below the store */
 	} sync[SYNCS_MAX];
-	unsigned found; /* by the child that reopens: the state it saw */
+	unsigned found; /* the state that the child saw that reopened the store */
 	char last_op[200];
 };
 extern struct told *told;
-/* For a hook, at a sync. */
+/* A hook calls this at a sync. */
 void told_sync(enum file_op op, const char *path, uint64_t number);
 
 /* Shared by all workers. */
 struct tally {
 	_Atomic uint64_t points, failures, crashed;
-	_Atomic uint64_t within[STEP_KINDS + 1]; /* deaths, by the call under way; the last: the setup */
+	_Atomic uint64_t within[STEP_KINDS + 1]; /* counts the deaths for each call; the last counts deaths in the setup */
 	_Atomic uint64_t at[PLACES_OF_DEATH];    /* and by the file concerned */
 };
 extern struct tally *tally;

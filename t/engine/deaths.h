@@ -20,7 +20,7 @@ struct death_test {
 	void (*set_up)(unsigned change);            /* leaves a closed store */
 	void (*prepare)(unsigned change);           /* in the child, before its first counted operation */
 	int (*change)(unsigned change);             /* in the child */
-	void (*check)(unsigned change, bool ended); /* opens the store.  ended: the child did not die */
+	void (*check)(unsigned change, bool ended); /* opens the store.  ended is set if the child did not die */
 };
 
 static uint64_t die_at;

@@ -8,7 +8,7 @@
  *
  *	faults --io [--errno ENOSPC] [--stride N]     each I/O call in turn
  *	faults --memory [--stride N]                  each allocation in turn
- *	faults ... --at N                             one of them, verbose
+ *	faults ... --at N                             only the N-th, verbose
  *	faults ... --compression lz4                  without the default's dictionary, whose training takes most of the time
  *
  * Each n runs in its own child, which ends with exit(), so that a leak checker
@@ -34,7 +34,7 @@
 
 static struct shared {
 	_Atomic uint64_t count; /* of calls or allocations in a whole run */
-	int answer[2][ROWS];    /* of each mutation; 1: not tried */
+	int answer[2][ROWS];    /* the answer to each mutation, or 1 before it is tried */
 	_Atomic int opened;
 } * shared;
 

@@ -398,7 +398,7 @@ static void one_sync(void **state)
 	assert_int_equal(put("a", "q", 1, TFS_S("v"), true), 0); /* the redo point */
 	request_init(&r, MANY, OP_WRITE);
 	assert_int_equal(request_send(&r), 1);
-	/* The same for mutations that read: stripes of rows are shared within a request. */
+	/* Mutations that read share stripes of rows within a request. */
 	request_init(&r, MANY, OP_INCREMENT);
 	assert_int_equal(request_send(&r), 0);
 	for (unsigned i = 0; i < MANY; i++)
@@ -671,7 +671,7 @@ static void *caller(void *arg)
 		assert_int_equal(add_put(shared, table, row, "f", i), 0);
 		if (i % 100 == 99) {
 			assert_int_equal(tfs_batch_flush(shared), 0);
-			assert_int_equal(look(row), 0); /* whatever the others add */
+			assert_int_equal(look(row), 0); /* whatever other threads add */
 		}
 	}
 	return NULL;

@@ -27,7 +27,7 @@ struct line {
 	size_t bytes;            /* of their values */
 	bool under_way[ROWS];    /* a request has this row */
 	unsigned latest[ROWS];   /* the number of its last mutation */
-	unsigned met, reversed;  /* rows of two requests; mutations that passed another one */
+	unsigned met, reversed;  /* rows of two requests; mutations that overtook a mutation */
 };
 static struct line line = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 

@@ -154,7 +154,7 @@ static void any_change_of_a_family_is_noticed(void **state)
 	assert_int_equal(check_family(empty), -ECANCELED);
 	one = fingerprint("f");
 	assert_int_equal(check_family(one), 0);
-	/* The same cell, written again. */
+	/* Now the cell is written again. */
 	assert_int_equal(put_f("q", 1, "v"), 0);
 	assert_int_equal(check_family(one), -ECANCELED);
 	one = fingerprint("f");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scan of differences returns exactly the cells that one snapshot has and the second lacks.  It reads changed files only. */
+/* A scan of differences returns exactly the cells that a snapshot has and a second snapshot lacks.  It reads changed files only. */
 #include "t/engine/snapshot_lib.h"
 #include "t/lib/metric.h"
 
@@ -177,7 +177,7 @@ static void differences_are_exact(void **state)
 	options.no_background = true;
 	open_store();
 	assert_int_equal(store_no_dictionary(table), 0);
-	/* A cell that never changes.  Beside its file, those of a few mutations are small. */
+	/* A cell that never changes.  Its file is large; the files of a few mutations are small. */
 	for (unsigned i = 0; i < sizeof(large); i++) {
 		x = x * 1103515245 + 12345;
 		large[i] = (char)(x >> 16);
@@ -233,7 +233,10 @@ static void differences_are_exact(void **state)
 	check_is_clean();
 }
 
-/* Reads the cells that `of` has and `from` has not, with cold caches.  Returns the bytes read, in percent of those of a snapshot. */
+/*
+ * Reads the cells that `of` has and `from` has not, with cold caches.  Returns the bytes read, in
+ * percent of the bytes that a read of a snapshot needs.
+ */
 static unsigned difference_reads(const char *from, const char *of, unsigned *cells)
 {
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};

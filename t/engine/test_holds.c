@@ -93,7 +93,7 @@ static void blocked_writers(void **state)
 	open_store();
 	begun = written = 0;
 	assert_int_equal(ask(TS_BLOCK_WRITES, 0), 0);
-	assert_int_equal(ask(TS_BLOCK_WRITES, 0), 0); /* again: the same block */
+	assert_int_equal(ask(TS_BLOCK_WRITES, 0), 0); /* the same block again */
 	assert_int_equal(mutate(), -EAGAIN);
 	for (uintptr_t i = 0; i < WRITERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, write_some, (void *)i), 0);
@@ -149,7 +149,7 @@ static void block_of_a_dead_master(void **state)
 	assert_int_equal(mutate(), -EAGAIN);
 	assert_int_equal(ask(TS_LIST, 3), 0);
 	assert_int_equal(mutate(), -EAGAIN);
-	/* The next master ends it by any request, and the former master does nothing any more. */
+	/* The next master ends it by any request, and the replaced master does nothing any more. */
 	assert_int_equal(ask(TS_LIST, 4), 0);
 	assert_int_equal(mutate(), 0);
 	assert_int_equal(ask(TS_BLOCK_WRITES, 3), -SESSION_ENDED);
@@ -259,7 +259,7 @@ static void long_compaction(void **state)
 	file_set_hook(NULL, NULL);
 }
 
-/* Errors of an action are those of its request. */
+/* The request of an action returns the action's error. */
 static void actions_that_fail(void **state)
 {
 	open_store();

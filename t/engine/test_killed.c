@@ -20,7 +20,10 @@
 #define WRITERS 3
 #define DELETE_EVERY 5 /* each fifth change of a row deletes it */
 
-/* Per row: the number of its last change that was tried, and acknowledged; the same for the raises of its counter. */
+/*
+ * Each row has the number of its last change that was tried, and of its last acknowledged change;
+ * two further numbers are for the raises of its counter.
+ */
 static struct shared {
 	_Atomic uint64_t tried[ROWS], told[ROWS], raising[ROWS], raised[ROWS];
 	_Atomic uint64_t moves, metadata, scans;

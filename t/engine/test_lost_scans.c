@@ -23,9 +23,9 @@ struct line {
 	struct tablet_service *real;
 	unsigned opens, nexts, sent, received, forgotten; /* opens: that were sent ahead; nexts: that were not sent ahead */
 	unsigned received_at_open;                        /* `received` at the last of the opens */
-	bool more;                                        /* the last answer was not that of a whole scan */
-	size_t lengths[8];                                /* of the first requests that were sent */
-	int lose_every;                                   /* of these answers one is lost; 0: none */
+	bool more;                                        /* the last answer has not ended the scan */
+	size_t lengths[8];                                /* the lengths of the first requests that were sent */
+	int lose_every;                                   /* how many answers come for each lost answer; 0 if none is lost */
 };
 struct on_line {
 	struct ts_sent base; /* first */
@@ -105,7 +105,7 @@ static void use_line(void)
 
 /* ---- the same cells ---- */
 
-/* A text with a line for each cell.  every: the server forgets the scan after so many cells; 0: never. */
+/* A text with a line for each cell.  The server forgets the scan after `every` cells, or never if it is 0. */
 static char *scan_text(const struct tfs_scan_spec *spec, unsigned every, const char *split_at)
 {
 	struct tfs_scan *scan;
@@ -228,7 +228,7 @@ static void forgotten_scans(void **state)
 	close_store();
 }
 
-/* The same, over the line; the last part also loses answers. */
+/* Scans over the line; the last part also loses answers. */
 static void scans_ahead(void **state)
 {
 	options.no_background = true;
@@ -247,7 +247,7 @@ static void scans_ahead(void **state)
 	close_store();
 }
 
-/* The scans of all ranges are opened before the answer to one of them is wanted. */
+/* The scans of all ranges are opened before the first answer is wanted. */
 static void opened_at_once(void)
 {
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_KEYS};
@@ -530,7 +530,7 @@ static void scans_of_clients(void **state)
 	close_store();
 }
 
-/* The server frees them by itself, those of a second round, too. */
+/* The server frees them by itself, in a second round, too. */
 static void idle_scans_are_freed(void **state)
 {
 	open_store();

@@ -111,7 +111,7 @@ static void test_bounded(void **state)
 	close_store();
 }
 
-/* Empty memtables, also those of snapshots, do not slow writers down: no flush would free them. */
+/* Empty memtables do not slow writers down, because no flush would free them.  Snapshots have such memtables, too. */
 static void test_many_tablets(void **state)
 {
 	char name[16];

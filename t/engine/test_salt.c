@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same rows in a plain table and in salted ones give the same answers to each
- * call.  A salt that changes under writers and readers loses no row, and tablets
- * of different ranges are not merged.
+ * Salted tables give the same answers to each call as a plain table with the same rows.
+ * A salt that changes under writers and readers loses no row, and tablets of different
+ * ranges are not merged.
  */
 #include "engine/client/salt.h"
 #include "engine/server/tablets/tablets.h"
@@ -18,7 +18,7 @@
 #define FAMILIES "families = ( { name = \"f\"; }, { name = \"g\"; } );"
 #define TWINS 4
 static const char *const salts[TWINS] = {"", "salt = 2;", "salt = 16;", "salt = 255;"};
-static struct tfs_table *twins[TWINS]; /* the same rows, each salted otherwise */
+static struct tfs_table *twins[TWINS]; /* tables with equal rows, each with its own salt */
 
 static char long_row[TFS_ROW_MAX + 1];
 
@@ -318,7 +318,7 @@ static void *batches(void *arg)
 		struct tfs_batch *b;
 
 		MUST(tfs_batch_new(table, NULL, &b) == 0);
-		/* Of one row: written, deleted, written, deleted, in this order through whatever salt. */
+		/* A row is written, deleted, written, deleted, in this order through whatever salt. */
 		for (unsigned k = 0; k < 40; k++) {
 			char row[32];
 			struct tfs_mutation *m;
@@ -431,7 +431,7 @@ static void test_scan_ends(void **state)
 	close_store();
 }
 
-/* No request finds the former tablets of a table. */
+/* No request finds the old tablets of a table. */
 static void test_old_tablets(void **state)
 {
 	static const struct op op = {.kind = OP_DELETE_ROW, .w.truncate_to = UINT64_MAX};
@@ -655,8 +655,8 @@ static int take_border(void *arg, const struct tfs_tablet *t)
 
 /*
  * The last border is within a range and is removed, because the tablets are
- * small.  The check, in its order, would have removed those between ranges and
- * that of .schema's splits before that.
+ * small.  The check, in its order, would have removed the borders between ranges and the
+ * border of .schema's splits before that.
  */
 static void test_borders(void **state)
 {

@@ -21,7 +21,7 @@ static void row_of(unsigned i, char row[16])
 	snprintf(row, 16, "row%05u", i);
 }
 
-/* Two files and the memtable: of each third row the newer file has the second cell; of each 50th the memtable a delete. */
+/* Makes two files and a memtable.  The newer file has the second cell of each third row, the memtable a delete of each 50th row. */
 static void fill(void)
 {
 	char row[16];

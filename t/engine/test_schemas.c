@@ -24,7 +24,7 @@ static const char *const groups[4] = {"default", "g1", "g2", "g3"};
 
 /* By family id: */
 static _Atomic bool dropped[IDS];                 /* not before its end was asked for */
-static _Atomic uint64_t told[IDS][ROWS][WRITERS]; /* acknowledged: the newest value of each writer's column */
+static _Atomic uint64_t told[IDS][ROWS][WRITERS]; /* the newest acknowledged value of each writer's column */
 static _Atomic bool over;
 static _Atomic uint64_t writes, refused, reads, scans, moves, changes[16];
 
@@ -359,7 +359,7 @@ static void test_traffic(void **state)
 	assert_int_equal(pthread_create(&t[n++], NULL, change_schema, NULL), 0);
 	end = monotonic_us() + 600000000; /* much more than it takes, also on a loaded machine */
 	while ((moves < 100 || scans < 20 || writes < 3000 || !all_changes(10)) && monotonic_us() < end)
-		usleep(1000); /* between two looks: the processor is for the threads that change the store */
+		usleep(1000); /* leaves the processor to the threads that change the store */
 	over = true;
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(t[i], NULL);

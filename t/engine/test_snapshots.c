@@ -245,7 +245,7 @@ static void a_clone_is_a_table(void **state)
 	assert_int_equal(tfs_table_open(store, "d", &d), 0);
 	expect(c, "c");
 	expect(d, "e");
-	tfs_table_close(table); /* of the dropped table */
+	tfs_table_close(table); /* the handle of the dropped table */
 	table = d;
 	expect_snapshot("s", "d");
 	assert_int_equal(tfs_compact(c), 0);

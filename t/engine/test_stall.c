@@ -198,7 +198,7 @@ static void test_major(void **state)
 
 /* ---- the contents of the log afterwards ---- */
 struct told {
-	uint64_t next_lsn, seq; /* of the one tablet's records */
+	uint64_t next_lsn, seq; /* the numbers of the first tablet's records */
 	unsigned stalled, next_while, late;
 	uint32_t table;
 };
@@ -258,7 +258,7 @@ static void two_writers(enum file_op op, bool same)
 		from = monotonic_us();
 		snprintf(row, sizeof(row), "while%03d", i);
 		assert_int_equal(put(row, "q", 1, TFS_S("second writer"), i % 2 == 1), 0);
-		assert_int_equal(put("order", "q", 1, tfs_str(row), false), 0); /* one cell: the last one counts */
+		assert_int_equal(put("order", "q", 1, tfs_str(row), false), 0); /* one cell, of which the last value counts */
 		if (monotonic_us() - from > slowest)
 			slowest = monotonic_us() - from;
 	}

@@ -95,7 +95,7 @@ static void test_by_hand(void **state)
 	assert_string_equal(tablets(), "-row00050 row00050- ");
 	expect_rows(NULL, 0, 100);
 	fill(100, 120, 20);
-	assert_int_equal(tfs_split(table, tfs_str("row00110")), 0); /* of a tablet that shares memtables already */
+	assert_int_equal(tfs_split(table, tfs_str("row00110")), 0); /* this tablet shares memtables already */
 	assert_int_equal(tfs_split(table, tfs_str("a")), 0);        /* an empty one below all */
 	assert_string_equal(tablets(), "-a a-row00050 row00050-row00110 row00110- ");
 	expect_rows(NULL, 0, 120);
@@ -377,7 +377,7 @@ static void test_small_for_an_hour(void **state)
 	check_is_clean();
 }
 
-/* Tablets as small as a block: of two that share one, each seems as large as it; they are not taken apart row by row. */
+/* Tablets as small as a block.  Two tablets that share a block seem as large as the block; they are not split row by row. */
 static void test_small_as_a_block(void **state)
 {
 	open_store();
@@ -451,7 +451,7 @@ static void test_metadata(void **state)
 
 #define ROWS 300
 #define WRITERS 3
-static _Atomic uint64_t told[ROWS]; /* acknowledged: of each row the newest value */
+static _Atomic uint64_t told[ROWS]; /* the newest acknowledged value of each row */
 static _Atomic int64_t counted;
 static _Atomic bool over;
 static _Atomic uint64_t scans, reads, writes, increments, moves;

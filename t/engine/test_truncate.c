@@ -48,11 +48,11 @@ static int set_text(const char *text)
 
 #define WRITERS 3
 #define TRUNCATIONS 20
-#define ROWS_OF_CUT 1000 /* a writer with so many waits for the next cut, so a fast one does not run out of rows */
+#define ROWS_OF_CUT 1000 /* after this many rows a writer waits for the next cut, so a fast writer does not run out of rows */
 static atomic_bool over;
-static _Atomic uint64_t cuts; /* two for each truncation: at its begin and at its end */
+static _Atomic uint64_t cuts; /* counts each truncation twice, at its begin and at its end */
 static atomic_uint wrong, written[WRITERS];
-/* Of each row, the number of cuts when its write began and ended: 32 bits each. */
+/* The number of cuts when each row's write began and ended, 32 bits each. */
 static uint64_t written_at[WRITERS][(2 * TRUNCATIONS + 1) * ROWS_OF_CUT];
 
 static int write_one(unsigned w, unsigned i)
@@ -133,7 +133,7 @@ static void *scanner(void *arg)
 	return NULL;
 }
 
-/* Each writer has written so many more rows, or all of this cut. */
+/* Waits until each writer has written `more` rows, or all rows of this cut. */
 static void wait_for(unsigned more)
 {
 	const unsigned most = (unsigned)(cuts + 1) * ROWS_OF_CUT;

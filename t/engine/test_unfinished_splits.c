@@ -2,8 +2,7 @@
 /*
  * A split or merge that a crash interrupted between two steps is completed, also if
  * its tablets are split, merged or compacted before.  The finished steps are
- * written into METADATA by hand.  Also: which calls a waiting split or merge
- * blocks.
+ * written into METADATA by hand.  A waiting split or merge blocks certain calls only.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -718,7 +717,7 @@ static void test_asked_meanwhile(void **state)
 		least = b.count < least ? b.count : least;
 		most = b.count > most ? b.count : most;
 		assert_int_equal(tfs_usage(table, NULL, &u), 0);
-		other += u.cells < 390 || u.cells > 410; /* of a file in part used the cells are estimated by place */
+		other += u.cells < 390 || u.cells > 410; /* the cells of a file that is used in part are an estimate by place */
 	}
 	asked_enough = true;
 	pthread_join(thread, NULL);

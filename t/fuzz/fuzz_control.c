@@ -30,7 +30,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 static const char *const rows[] = {"", "a", "ab", "abc", "b", "drop-rows", "\377", "\377\377"};
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), TABLES = 2 };
 
-/* What was asked of the store: f, c, s, / for a split, + for a merge, and 0.. for the removal of a row. */
+/* The requests to the store: f, c, s, / is a split, + a merge, and 0.. the removal of a row. */
 static char done[DONE_MAX];
 static unsigned done_n, refusals;
 static bool flush_fails;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of keys from any bytes.  A text with an error has its line and a reason.  The keys
- * that are read have different names of legal characters, and each one is found by its name.
+ * that are read have different names of legal characters, and each key is found by its name.
  */
 #include "engine/rpc/keys.h"
 #include "engine/schema/schema.h"

@@ -28,7 +28,7 @@ static void try_identity(struct tfs_bytes in)
 	buf_fini(&b);
 }
 
-/* Of a file made of two copies of in. */
+/* Tries a file made of two copies of in. */
 static void try_file(struct tfs_bytes in)
 {
 	struct buf file = {0};

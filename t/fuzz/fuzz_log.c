@@ -336,7 +336,7 @@ static size_t seal_example(uint8_t *out)
 	return n;
 }
 
-/* In front of the images of try_sealed.  The offsets are those of the frames that follow. */
+/* Makes the bytes in front of the images of try_sealed, with the offsets of the frames that follow. */
 static size_t sealed_example(uint8_t *out, uint32_t frame_bytes)
 {
 	const uint8_t bytes[] = {4, 1, 1, 5, 0, 0, 2, 6, 10, 0, 0};

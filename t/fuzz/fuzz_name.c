@@ -117,7 +117,7 @@ static void try_path(enum name_kind as, struct tfs_bytes path)
 		CHECK(bytes_eq(buf_bytes(&again), path));
 		check_path(kind, buf_bytes(&key), path);
 	}
-	/* As parts, too: a look-up asks before it knows of any key. */
+	/* The path is tried as parts, too, because a look-up asks before any key is known. */
 	if (name_parts_valid(path, &raw_n)) {
 		struct name_prefix p;
 

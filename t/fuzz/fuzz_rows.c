@@ -89,7 +89,7 @@ static void try_lines(struct tfs_bytes text, size_t cut)
 	int err = mutate(&a, whole);
 
 	if (cut >= 6 && memcmp(text.p + cut - 6, "commit", 6) == 0)
-		goto out; /* a piece that ends so is complete */
+		goto out; /* a piece that ends here is complete */
 	CHECK(mutate(&b, pieces) == err);
 	CHECK(a.complete == b.complete && (err || a.count == b.count));
 	if (err)

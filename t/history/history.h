@@ -61,7 +61,7 @@ bool one_in(struct rng *r, unsigned n);
 struct side {
 	const struct api *api;
 	struct tfs_store *store;
-	struct tfs_table *table[TABLES]; /* open handles by name number; NULL: no such table */
+	struct tfs_table *table[TABLES]; /* open handles by name number; NULL if there is no such table */
 };
 /* Opens the handles of all tables that are there. */
 void side_open_tables(struct side *s);
@@ -112,7 +112,10 @@ enum step_kind step_kind(const struct step *st);
 bool step_is_sync(const struct step *st);
 /* By how much the clock moves before it. */
 int64_t step_clock(const struct step *st);
-/* Runs the step; REOPEN and those of server_step are the caller's.  Returns the library's return value of its main call. */
+/*
+ * Runs the step.  The caller itself runs REOPEN and the steps of server_step.  Returns the
+ * library's return value of its main call.
+ */
 int step_run(struct side *s, const struct step *st, struct out *o);
 
 /*

@@ -238,7 +238,7 @@ static int add_op(const struct api *api, struct tfs_mutation *m, struct tfs_tabl
 	struct tfs_ts ts, to;
 	int64_t us;
 	bool noreplace;
-	unsigned kind = (unsigned)below(r, surely ? 19 : 43); /* surely: none of those that fail on what is absent */
+	unsigned kind = (unsigned)below(r, surely ? 19 : 43); /* with `surely`, no operation that fails on an absent cell */
 	int err;
 
 	say(o, "  op ");

@@ -70,7 +70,7 @@ static struct choice choose(const struct step *st)
 	c.table = one_in(&c.r, 4) ? (unsigned)below(&c.r, TABLES) : 0;
 	c.sync = one_in(&c.r, 6) && (st->flags & STEP_SYNC) && c.kind == STEP_MUTATE;
 	n = below(&c.r, 100);
-	/* More than the unique times that one step can draw; now and then far. */
+	/* More than the unique times that a step can draw; now and then far. */
 	c.clock = 1000 *
 		(int64_t)(1 +
 			(n < 80                  ? below(&c.r, 5)

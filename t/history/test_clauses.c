@@ -59,7 +59,7 @@ static int put(struct side *s, const char *row, const char *family, const char *
 	return err;
 }
 
-/* Half of the rows were committed ten seconds before the other half. */
+/* Half of the rows were committed ten seconds before the rest. */
 static int fill(struct side *s, const char *const *rows)
 {
 	int err = 0;

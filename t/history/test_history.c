@@ -7,9 +7,9 @@
  *	HISTORY_SEEDS=N              N seeds instead
  *	test_history --seed S [--steps N] [--keep]   one seed, told step by step
  *
- * A history runs in a child of its own, on a clock of its own; of one that
- * disagrees (or dies, or hangs) steps are left out as long as it still does,
- * and what remains is printed.
+ * A history runs in a child of its own, on a clock of its own; if it disagrees (or dies,
+ * or hangs), steps are left out as long as it still does, and the remaining steps are
+ * printed.
  *
  * Where the two may differ by contract, the history keeps away from it: what
  * a GC rule has hidden may come back when the rule is loosened, until it is
@@ -378,7 +378,7 @@ static void minimise(uint64_t seed, const struct api *library, unsigned seconds)
 	}
 }
 
-/* On standard error: what is told on the other prove keeps to itself. */
+/* Reports on standard error, because prove does not show standard output. */
 static void report(uint64_t seed, int status, const struct api *library, unsigned seconds)
 {
 	unsigned at = shared->failed_at;

@@ -36,7 +36,7 @@ struct cluster {
 	struct tfs_store *store;
 	struct clock *clock;
 	struct lock_term term;         /* if the servers have a fence */
-	struct server_options options; /* of the servers */
+	struct server_options options; /* the options of the servers */
 	char dir[4096];                /* options.data_dir */
 	struct cluster_server servers[CLUSTER_SERVERS];
 	unsigned count;

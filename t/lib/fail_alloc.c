@@ -22,10 +22,10 @@
 struct control {
 	_Atomic uint64_t armed;   /* 1: count allocations and let one fail */
 	_Atomic uint64_t count;   /* allocations since it was armed */
-	_Atomic uint64_t fail_at; /* 0: none */
+	_Atomic uint64_t fail_at; /* 0 if none fails */
 	_Atomic uint64_t failed;
 	_Atomic uint64_t where; /* offset in the program of the last failed call, for addr2line */
-	_Atomic uint64_t pid;   /* of the process whose allocations count; 0: all */
+	_Atomic uint64_t pid;   /* the process whose allocations count, or 0 for all */
 };
 static struct control *control;
 static uintptr_t base, text, text_end;

@@ -42,30 +42,27 @@ void file_set_hook(file_hook_fn *fn, void *arg); /* NULL: none.  Not while I/O i
 /* In place of statvfs, for a disk that is made up.  NULL: none. */
 typedef int file_room_fn(void *arg, const char *path, uint64_t *bytes);
 void file_set_room(file_room_fn *fn, void *arg);
-/* In the hook, at a SYNC or SYNCDIR: the place that asks for it; of file_replace's it is its caller's. */
+/* Returns the place that asks for a SYNC or SYNCDIR, when the hook calls it.  The place of file_replace is its caller's. */
 const char *file_sync_place(void);
 
 /*
  * Forget mode.  While it is on, syncs do not reach the disk, but drop records.
  * file_forget_crash undoes the operations that are not durable on the real
- * files.  For each of them, in order, choose(arg, i, n) returns how much of it
- * survives: 0 nothing, 1 all, 2 a prefix of whole 512-byte sectors (torn).  i
- * is the number of the record.  n is the number of permitted results: 2 for a
- * directory change, a truncation or an allocation, 2 or 3 for a write.  For a
- * torn write choose is called again with the same i for the number of sectors
- * and, if the write extended the file, for the size (1: it survives, with zeros
- * for the data).  A result is taken modulo n.  Any subset of the writes of a
- * file, and of the changes of directories, may survive.  A created file whose
- * entry is lost disappears; an unlinked or replaced one reappears.
- * file_forget_skip(n) makes the n-th sync (of a file below root_dir, or of any
- * directory, counted from 1) a no-op in the records: "taking out any one fsync
- * makes a test fail".
- * After the crash the process must touch no file of the store again (it
- * _exits): calls under root_dir fail with -EIO in the thread that crashed and
- * never return in others, until file_forget_stop.  An entry's change does
- * not survive without an earlier, lost one of the same name.  Only paths that
- * begin with root_dir (as given, or resolved) are recorded; root_dir.forget/ is
- * used during this.
+ * files.  In order, it calls choose(arg, i, n) for each operation, which returns how much
+ * of it survives: 0 nothing, 1 all, 2 a prefix of whole 512-byte sectors (torn).  i is
+ * the number of the record.  n is the number of permitted results: 2 for a directory
+ * change, a truncation or an allocation, 2 or 3 for a write.  After a torn write choose
+ * is called again with the same i for the number of sectors and, if the write extended
+ * the file, for the size (1: it survives, with zeros for the data).  A result is taken
+ * modulo n.  Any subset of the writes of a file, and of the changes of directories, may
+ * survive.  A created file whose entry is lost disappears; an unlinked or replaced one
+ * reappears.  file_forget_skip(n) makes the n-th sync (of a file below root_dir, or of
+ * any directory, counted from 1) a no-op in the records: "taking out any one fsync makes
+ * a test fail".  After the crash the process must touch no file of the store again (it
+ * _exits): calls under root_dir fail with -EIO in the thread that crashed and never
+ * return in others, until file_forget_stop.  An entry's change does not survive without
+ * an earlier, lost one of the same name.  Only paths that begin with root_dir (as given,
+ * or resolved) are recorded; root_dir.forget/ is used during this.
  */
 int file_forget_start(const char *root_dir) TFS_MUST;
 void file_forget_stop(void);

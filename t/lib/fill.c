@@ -12,7 +12,7 @@
  *	             dictionary, and three versions of a large cell
  *	long         in table "one", ten SSTables whose rows have 60,000 bytes
  *	clear        deletes all rows that write wrote
- *	salt N       of both tables, which must be empty
+ *	salt N       for the two tables, which must be empty
  *	stray N      N rows of table "one" under a salt byte that is not theirs
  *	snapshot     snapshots "snap" of table "one" and "all" of both; a clone of table "one", "clone"
  *	empty        truncates table "one"

@@ -5,8 +5,8 @@
  * Each operation changes the real files at once and adds a record of how to
  * undo it.  One list contains the records in the order of the operations.  A
  * record leaves the list when its operation becomes durable.  The crash
- * (forget_crash.c) undoes all records, newest first, and repeats those that
- * survive, oldest first.
+ * (forget_crash.c) undoes all records, newest first, and repeats the surviving
+ * operations, oldest first.
  *
  * Data: the record of a write has the old size and the old bytes.  fdatasync
  * of a file drops its data records and no others, because the file's entry
@@ -349,7 +349,7 @@ int file_forget_start(const char *root_dir)
 	size_t n = strlen(root_dir);
 	int err;
 
-	assert(file_ops == &file_faulty); /* also links it */
+	assert(file_ops == &file_faulty); /* the reference also links it */
 	while (n > 1 && root_dir[n - 1] == '/')
 		n--;
 	pthread_mutex_lock(&forget.lock);

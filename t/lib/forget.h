@@ -56,7 +56,7 @@ extern const struct file_ops file_faulty; /* file_faults.c's table */
 struct forget_node {
 	dev_t dev;
 	ino_t ino;
-	int fd; /* an open description of its own: the inode stays, no flock is shared */
+	int fd; /* an open description of its own, so that the inode stays, and no flock is shared */
 	unsigned refs;
 	struct forget_node *next;
 };
@@ -82,10 +82,10 @@ struct forget_rec {
 	uint8_t *old; /* the bytes of the range below old_size */
 	size_t old_n;
 
-	/* entries: a/a_name is the entry; of a rename the source, b/b_name the target */
+	/* a/a_name is the entry, or a rename's source, whose target is b/b_name */
 	char *a_name, *b_name;
 	bool kept; /* side/k<id> is the file that the operation removed */
-	/* The directory made (MKDIR) or removed (RMDIR, RENAME over one); 0: none */
+	/* The directory made (MKDIR) or removed (RMDIR, RENAME over a directory), or 0 */
 	dev_t dir_dev;
 	ino_t dir_ino;
 
@@ -106,7 +106,7 @@ struct forget {
 	pthread_cond_t revived;
 	enum forget_state state;
 	pthread_t crasher;
-	char *root, *real_root; /* as given; resolved, or NULL when that is the same */
+	char *root, *real_root; /* the path as given, and resolved, or NULL if it is the same */
 	char *side;             /* root.forget */
 	int side_fd;
 	struct forget_rec **rec; /* the operations that are not durable, in order */
@@ -118,7 +118,7 @@ extern struct forget forget;
 
 bool forget_on(void);
 
-/* *out: the node of path, with a reference; a new one is opened with flags. */
+/* *Finds the node of path, or makes it and opens it with flags.  The caller gets a reference. */
 int forget_node_get(const char *path, int flags, struct forget_node **out) TFS_MUST;
 struct forget_node *forget_node_find(dev_t dev, ino_t ino); /* no reference */
 

@@ -260,7 +260,7 @@ int forget_rename(const char *from, const char *to)
 	}
 	if (fstatat(r->b->fd, r->b_name, &b, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-			goto out; /* the same file: rename does nothing */
+			goto out; /* rename does nothing if both names are one file */
 		err = keep_target(r, &a, &b, kept);
 		if (err < 0)
 			goto out;

@@ -27,7 +27,7 @@ static _Atomic unsigned done, failed;
 
 struct writer {
 	struct lin_client client;
-	const char *mount; /* NULL: the library */
+	const char *mount; /* NULL to use the library */
 	pthread_t thread;
 };
 
@@ -134,7 +134,7 @@ static void run_file(struct writer *w, unsigned row, struct lin_op *op)
 	close(dir);
 }
 
-/* Of the columns a and n, one at a time; what files can do. */
+/* Draws an operation that files can do, on column a or n. */
 static unsigned draw_file(struct writer *w, struct lin_op *op)
 {
 	unsigned row;

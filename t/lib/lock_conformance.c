@@ -195,7 +195,7 @@ void lock_conformance_multi(void **state)
 	assert_int_equal(lock_multi(s, ops, 3, v), -VERSION_CHANGED);
 	expect_file(s, "tables/a", "old", 1);
 	expect_file(s, "tables/c", NULL, 0);
-	ops[1].expect = LOCK_EXISTS; /* the error is that of the first operation that fails */
+	ops[1].expect = LOCK_EXISTS; /* the first operation that fails states the error */
 	assert_int_equal(lock_multi(s, ops, 3, v), -ENOENT);
 	ops[1].expect = LOCK_ABSENT;
 	ops[2].expect = 1;
@@ -576,7 +576,7 @@ void lock_conformance_term(void **state)
 	buf_fini(&b);
 	assert_int_equal(term_put(&first, "tables/a", tfs_str("a"), LOCK_ABSENT), 0);
 	expect_file(s, "tables/a", "a", 1);
-	/* its other errors are those of lock_multi */
+	/* its other errors come from lock_multi */
 	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), LOCK_ABSENT), -EEXIST);
 	assert_int_equal(term_put(&first, "tables/a", tfs_str("b"), 4), -VERSION_CHANGED);
 	assert_int_equal(term_put(&first, "tables/b", tfs_str("b"), 4), -ENOENT);
@@ -620,7 +620,7 @@ void lock_conformance_former_master(void **state)
 	assert_int_equal(lock_term_begin(b, tfs_str("b"), &second), 0);
 	assert_true(second.number > first.number);
 	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1), -SESSION_ENDED);
-	/* the same with a session that lives: only the term can tell */
+	/* now the session lives, so only the term can tell */
 	first.locks = b;
 	assert_int_equal(term_put(&first, "tables/t", tfs_str("late"), 1), -SESSION_ENDED);
 	assert_int_equal(term_put(&second, "tables/t", tfs_str("2"), 1), 0);
@@ -630,7 +630,7 @@ void lock_conformance_former_master(void **state)
 	lock_service_free(b);
 }
 
-/* ---- threads: the argument of a watch is freed right after unwatch ---- */
+/* ---- threads; the argument of a watch is freed right after unwatch ---- */
 
 static void *changer(void *arg)
 {

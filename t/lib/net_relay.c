@@ -2,12 +2,13 @@
 /*
  * net_relay DELAY_MS LOSS SEED: a network of two machines on one, whose packets are late and
  * sometimes lost.  It makes two network namespaces, each with a TUN device, and passes each
- * packet of one device to the other one after DELAY_MS, except LOSS in 1,000, which it drops
- * (SEED chooses which).  SIGUSR1 cuts the line, SIGUSR2 joins it again.
+ * packet from device to device after DELAY_MS, except LOSS in 1,000, which it drops (SEED
+ * chooses which).  SIGUSR1 cuts the line, SIGUSR2 joins it again.
  *
  * The namespaces belong to two processes that wait for the relay's end.  It prints their process
  * numbers on one line: nsenter -t PID -n COMMAND runs a command on a machine.  The machines are
- * 10.99.0.1 and 10.99.0.2.  It needs root and /dev/net/tun; exit status 77: they are missing.
+ * 10.99.0.1 and 10.99.0.2.  It needs root and /dev/net/tun; without them it ends with the status
+ * 77.
  */
 #include "t/lib/xorshift.h"
 

@@ -16,23 +16,23 @@ struct clock;
 struct server;
 struct master;
 struct open_hooks {
-	struct clock *clock;   /* borrowed until after tfs_close; NULL: the store's own */
-	uint64_t log_stall_us; /* 0: the log's default */
-	/* 0: the server's defaults (struct server_options) */
+	struct clock *clock;   /* borrowed until after tfs_close; NULL for the store's own */
+	uint64_t log_stall_us; /* 0 for the log's default */
+	/* 0 for the server's defaults (struct server_options) */
 	uint64_t metadata_tablet_bytes, merge_after_us, logs_flush_age_us, look_us, scan_view_us;
 	size_t replay_part_bytes;
 	unsigned merge_read_tries;
 	/* The fence of a server on shared storage (struct server_options); NULL: none. */
-	struct lock_term term; /* of the master, if the server has a fence */
+	struct lock_term term; /* the master's term, if the server has a fence */
 	bool (*held)(void *arg);
 	int64_t (*clock_offset)(void *arg);
 	void (*lost)(void *arg, const char *why);
 	void *fence_arg;
 	bool no_flush;         /* read at tfs_close: memtables are not written, the next start replays the log */
-	struct server *server; /* set by tfs_open_hooked: the store's server; valid until tfs_close */
-	struct master *master; /* the same */
+	struct server *server; /* the store's server, set by tfs_open_hooked, valid until tfs_close */
+	struct master *master; /* the store's master, as server */
 };
-/* As tfs_open.  hooks must live until tfs_close has returned. */
+/* Opens a store as tfs_open does.  hooks must live until tfs_close has returned. */
 int tfs_open_hooked(
 	const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out, char **why) TFS_CHECKED;
 

@@ -2,7 +2,7 @@
 /*
  * make check tries each point of the tests that die, fail or compare at many.
  * With TEST_SHARE=N, which quickcheck sets, they try one point in N; TEST_SEED
- * decides which.  The same in t/lib/mount.sh, command.pl and tap.py.
+ * decides which.  t/lib/mount.sh, command.pl and tap.py do this, too.
  */
 #ifndef T_LIB_SHARE_H
 #define T_LIB_SHARE_H

@@ -13,8 +13,8 @@
  * reached ends a prefix that has no order.
  *
  * Choices that the search need not try:
- *  - A pending read that matches the state counts as applied at once, because it
- *    changes nothing.  The same holds for an operation whose check failed.
+ *  - A pending read that matches the state counts as applied at once, because it changes
+ *    nothing.  An operation whose check failed does so, too.
  *  - When an operation overwrites columns without reading them, each pending
  *    change of only these columns that could have been applied just before it
  *    becomes `spare`: at its answer it may be left out, or applied as usual.
@@ -68,7 +68,7 @@ struct event {
 	int64_t time;
 	uint32_t action;
 	bool answer;
-	uint32_t first, reads, changes; /* of an answer: in `pool` the pending reads, then the pending changes */
+	uint32_t first, reads, changes; /* an answer's part of `pool`: its pending reads, then its pending changes */
 };
 struct choice {
 	uint32_t action; /* or LEAVE_OUT */
@@ -540,9 +540,9 @@ static bool observed(
 
 /*
  * y overwrites the row of the node: which pending changes could have been applied just
- * before it?  Each must be possible without the others, because a spare operation may
- * still be applied at another place: those that read come first, and none of these
- * reads a column that an earlier one writes.
+ * before it?  Each change must be possible alone, because a spare operation may still be
+ * applied at another place.  So the operations that read come first, and none of them
+ * reads a column that an earlier operation writes.
  */
 static void mark_spare(struct search *s, struct node *node, const struct event *e, const struct action *y)
 {
@@ -680,9 +680,10 @@ static int choice_order(const void *a, const void *b)
 }
 
 /*
- * The choices at an answer, the likely ones first: those with a smaller hint (0);
- * the operation itself, or those that a read needs (1, 2); others (3);
- * those in doubt (4); those that make a value which no answer states (5, 6).
+ * Makes the choices at an answer, likely choices first: operations with a smaller hint
+ * (0); the answered operation, or operations that a read needs (1, 2); further operations
+ * that are not in doubt (3); operations in doubt (4); operations that make a value which
+ * no answer states (5, 6).
  */
 static void choices_make(struct search *s, const struct node *node)
 {

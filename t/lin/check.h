@@ -6,7 +6,7 @@
 #include "t/lin/lin.h"
 
 #define LIN_STATES 6
-struct lin_states { /* some of those that the row may have had before the answer that no order explains */
+struct lin_states { /* some states that the row may have had before the answer that no order explains */
 	unsigned count;
 	bool more;
 	char *text[LIN_STATES][LIN_COLUMNS]; /* malloc; NULL: absent */

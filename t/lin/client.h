@@ -18,7 +18,7 @@ struct lin_client {
 	unsigned rows;           /* at most LIN_ROWS */
 	uint64_t x;              /* a seed that is not 0; then the state of the generator */
 	unsigned flags;          /* of tfs_apply */
-	const char *families[2]; /* of a and n, of b and m */
+	const char *families[2]; /* the family of a and n, and the family of b and m */
 	/* A copy of `size` bytes and a NUL that lives as long as the history. */
 	const char *(*text)(void *arg, const void *data, size_t size);
 	void *arg;

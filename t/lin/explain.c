@@ -15,7 +15,7 @@
 
 struct shorter {
 	struct lin_op *all; /* the history as it was, by time of call */
-	struct lin_op *ops; /* the same operations, weaker */
+	struct lin_op *ops; /* the operations, made weaker */
 	struct lin_op *tried;
 	size_t n;
 };
@@ -211,7 +211,7 @@ static bool mentions(const struct lin_op *op, const char *piece)
 	return found;
 }
 
-/* Sets *shown: the operations that are certain, and twice those that write a text which these mention. */
+/* Sets *shown to the certain operations, then twice adds the operations that write a text which the shown operations mention. */
 static void choose_shown(const struct shorter *h, unsigned char *shown)
 {
 	for (size_t i = 0; i < h->n; i++)

@@ -21,10 +21,10 @@
 #include <stdio.h>
 
 #define LIN_COLUMNS 4
-#define LIN_PENDING 256 /* operations at one time that are called and not answered, those in doubt among them */
+#define LIN_PENDING 256 /* operations at one time that are called and not answered, which include operations in doubt */
 
 enum lin_kind {
-	LIN_READ,      /* of one column, or of several as of one instant (a scan of the row) */
+	LIN_READ,      /* reads one column, or several as of one instant (a scan of the row) */
 	LIN_PUT,       /* `value` into each of `columns` */
 	LIN_DELETE,    /* each of `columns` becomes absent */
 	LIN_APPEND,    /* `value` to each of `columns`; an absent one is empty */
@@ -34,7 +34,7 @@ enum lin_outcome {
 	LIN_DOUBT,  /* an error that leaves it open: applied as a whole before `answered`, or never */
 	LIN_OK,     /* applied, or read */
 	LIN_FAILED, /* the check failed, and nothing was applied */
-	LIN_NONE,   /* another error that proves that nothing was applied: the operation is ignored */
+	LIN_NONE,   /* another error that proves that nothing was applied, so the operation is ignored */
 };
 struct lin_op {
 	enum lin_kind kind;
@@ -43,17 +43,17 @@ struct lin_op {
 	unsigned columns; /* a bit per column */
 	const char *value;
 	int64_t by;
-	unsigned check; /* 0: no check; else 1 + a column, which must be `expect` (NULL: absent) before the operation */
+	unsigned check; /* 0, or 1 + a column that must be `expect` before the operation, or absent if that is NULL */
 	const char *expect;
 	int64_t called; /* a time */
 	int64_t answered; /* a time; 0: never, so it is in doubt.  In doubt: it is not applied after this time, because its server is dead, say */
 	/* The answer, with LIN_OK. */
-	unsigned seen; /* columns whose values after the operation the answer states; of a read, all of `columns` */
+	unsigned seen; /* columns whose values after the operation the answer states; all of `columns` after a read */
 	const char *found[LIN_COLUMNS]; /* these values */
 	/*
-	 * Where the operation probably is in the order: the time of its commit, or
-	 * its version's timestamp; 0: not known.  The search tries small ones first.
-	 * A wrong hint costs time and does not change the verdict.
+	 * Where the operation probably is in the order.  It is the time of its commit, or
+	 * its version's timestamp, or 0 if neither is known.  The search tries small
+	 * hints first.  A wrong hint costs time and does not change the verdict.
 	 */
 	int64_t hint;
 };
@@ -66,8 +66,8 @@ enum lin_result {
 struct lin_verdict {
 	enum lin_result result;
 	uint64_t steps;
-	int64_t until; /* BAD: the operations up to this time have no order; perhaps fewer have none */
-	size_t op;     /* BAD: the operation answered then, an index */
+	int64_t until; /* with BAD, the operations up to this time have no order; perhaps fewer have none */
+	size_t op;     /* with BAD, the index of the operation answered then */
 };
 /*
  * Checks the operations of one row, in any order in the array.  max_steps: 0

@@ -13,8 +13,8 @@ struct row {
 struct lin_record {
 	struct row *rows;
 	size_t row_count;
-	uint64_t max_steps; /* 0: the default */
-	void **blocks;      /* of all operations and texts */
+	uint64_t max_steps; /* 0 for the default */
+	void **blocks;      /* the memory of all operations and texts */
 	size_t block_count, block_room;
 };
 

@@ -139,7 +139,7 @@ void mdl_column_free(struct mdl_column *c)
 	free(c);
 }
 
-static uint64_t last_sequence; /* of all rows */
+static uint64_t last_sequence; /* the last sequence of all rows */
 
 int mdl_column_put(struct mdl_column *c, int64_t ts, int64_t commit_us, struct mdl_blob *value)
 {

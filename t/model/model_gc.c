@@ -6,13 +6,14 @@
  *	clause  = item { "and" item }
  *	item    = "maxversions" "=" N | "maxage" "=" DURATION | "(" rule ")"
  *
- * A rule says what to drop: of "or", any part drops; of "and", all must.
+ * A rule says what to drop.  "or" drops a version if any part does, "and" if all parts
+ * do.
  * One function answers every question: from when on is a version hidden,
- * given its rank among the column's versions?  maxversions: always, for
- * ranks from N on, else never; maxage: from ts + age on (at that very
- * microsecond it is hidden); "or" is the earlier, "and" the later of its
- * sides.  The answer never rises from a version to the next older one, so
- * what is hidden of a column is always a tail of it.
+ * given its rank among the column's versions?  maxversions hides ranks from N on always,
+ * and lower ranks never.  maxage hides from ts + age on (at that very microsecond it is
+ * hidden).  "or" is the earlier, "and" the later of its sides.  The answer never rises
+ * from a version to the next older one, so what is hidden of a column is always a tail of
+ * it.
  */
 #include <errno.h>
 #include <stdlib.h>

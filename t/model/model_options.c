@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options: their defaults, and the configuration file.  The names of the
- * settings are those of the struct without their units: block_cache,
- * memtable, table_cache, log_segment (sizes, "256M"), sync_interval ("1s"),
- * compaction_threads, compaction_rate, major_within, sync, log_level (error warning notice info debug).
+ * Options: their defaults, and the configuration file.  The settings have the names of the struct's
+ * members without their units: block_cache, memtable, table_cache, log_segment (sizes, "256M"),
+ * sync_interval ("1s"), compaction_threads, compaction_rate, major_within, sync, log_level (error
+ * warning notice info debug).
  */
 #include <errno.h>
 #include <libconfig.h>

@@ -10,11 +10,11 @@
  * Where engine/tabletfs.h leaves a choice, the model has this:
  *
  *  1. "As it was before, in order": an operation sees the versions that were
- *     live before the mutation, less those that earlier operations of the
- *     mutation removed, plus all that they wrote.  The rules are not asked
- *     again between operations: a version written in this mutation counts
- *     as live in it even if the rules will hide it at once.  Checks are the
- *     exception: they see the row before the mutation, wherever they stand.
+ *     live before the mutation, without the versions that earlier operations of the
+ *     mutation removed, and with the versions that they wrote.  The rules are not asked
+ *     again between operations: a version written in this mutation counts as live in it
+ *     even if the rules will hide it at once.  Checks are the exception: they see the row
+ *     before the mutation, wherever they stand.
  *  2. "Newest version", "another version", "the version below" and "exists"
  *     always mean live versions.  A hidden version has no part in placing.
  *  3. An operation that can remove a version (delete, set_time or replace to
@@ -60,7 +60,7 @@
 
 struct work {
 	struct tfs_table *table;
-	struct mdl_row *before; /* NULL: no such row */
+	struct mdl_row *before; /* NULL if there is no such row */
 	struct tfs_bytes key;
 	int64_t now;
 	struct mdl_row touched; /* the copies */
@@ -245,7 +245,7 @@ static int do_write(struct work *w, const struct mdl_op *op, struct tfs_result *
 	return r;
 }
 
-/* family 0: the whole row */
+/* family 0 stands for the whole row */
 static int do_delete_many(struct work *w, uint16_t family)
 {
 	struct mdl_column *c;

@@ -13,8 +13,8 @@
  *    Bounds may be longer than any key.
  *  - family_count 0 means all families, like NULL; naming one twice is the
  *    same as once.
- *  - after_cell without one_row and exactly one family is -EINVAL; so is
- *    one_row with a row key that cannot be.
+ *  - after_cell without one_row and exactly one family is -EINVAL, as is one_row with a
+ *    row key that cannot be.
  *  - Patterns here have literals, "\\x", "." and ".*" only.
  *  - An entry of TFS_SCAN_ROWS or _FAMILIES has zeros for what it has not
  *    (family NULL in the first), and expires_us INT64_MAX.
@@ -27,7 +27,7 @@
 #include "t/model/model_types.h"
 
 struct entry {
-	struct mdl_blob *qualifier, *value; /* NULL: none */
+	struct mdl_blob *qualifier, *value; /* NULL if there is no filter */
 	uint16_t family;
 	const char *family_name;
 	int64_t ts, expires_us, commit_us;

@@ -62,10 +62,10 @@ bool mdl_size(const char *s, uint64_t *bytes);           /* "64K" */
 
 /* ---- schema: model_schema.c, model_schema_text.c ---- */
 struct mdl_schema {
-	struct tfs_schema pub; /* first: the two pointers are cast */
+	struct tfs_schema pub; /* must be first, because the two pointers are cast */
 	unsigned refs;
 	struct tfs_family *family; /* pub.families */
-	struct mdl_gc **gc;        /* of each family */
+	struct mdl_gc **gc;        /* the rule of each family */
 	struct tfs_group *group;   /* pub.groups */
 	struct tfs_bytes *split;   /* pub.splits; each key is malloc'd */
 	uint32_t next_family, next_group;
@@ -127,7 +127,7 @@ void mdl_tablets_free(struct tfs_table *t);
 void mdl_tablets_copy(struct tfs_table *to, const struct tfs_table *from); /* to has none */
 void mdl_tablets_renew(struct tfs_table *t);                               /* cut at the schema's splits, and nowhere else */
 int64_t mdl_now(struct tfs_store *s);
-/* Of a snapshot: the instant that it shows. */
+/* A snapshot's time is the instant that it shows. */
 int64_t mdl_table_now(const struct tfs_table *t);
 /* ---- snapshots: model_snapshots.c ---- */
 bool mdl_has_snapshots(const struct tfs_table *t);

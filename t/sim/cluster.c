@@ -159,7 +159,7 @@ static void make_router(struct node *n)
 		.servers = {.connect = cluster_connect, .each = cluster_each, .arg = n},
 		.patience_us = n->role == MASTER && !planted(PLANT_PATIENT_MASTER) ? MASTER_PATIENCE_US : cluster.patience_us,
 		.brief = n->role == MASTER,
-		.client = n->incarnation, /* of a server */
+		.client = n->incarnation, /* a server's client id is its incarnation */
 	};
 
 	check(route_new(&o, &n->router), "route_new");
@@ -464,7 +464,10 @@ static int split_metadata(struct node *n, struct tfs_bytes key)
 	return err;
 }
 
-/* Moves a tablet of METADATA or of the clients' table to some server.  Also splits METADATA, so that some of it may be served and some not. */
+/*
+ * Moves a tablet of METADATA or of the clients' table to some server.  It splits METADATA, too, so
+ * that a part of it may be served and a part not.
+ */
 static void move_some_tablet(struct node *n)
 {
 	struct buf key = {0};

@@ -23,7 +23,7 @@ enum { NODES_MOST = 256 };
 enum role { SERVER, MASTER, CLIENT };
 struct node {
 	enum role role;
-	unsigned number; /* of the machine */
+	unsigned number; /* the number of the machine */
 	struct proc *proc;
 	struct endpoint ep;
 	struct lock_service *locks;
@@ -50,17 +50,17 @@ struct cluster {
 	unsigned count;
 	struct lock_identity identity; /* as the first master has read it */
 	bool has_identity;
-	unsigned moves;                       /* masters move tablets, so many in a second; 0: none */
-	uint64_t patience_us;                 /* of the routers of clients and servers */
+	unsigned moves;                       /* how many tablets masters move in a second; 0 for none */
+	uint64_t patience_us;                 /* the patience of the routers of clients and servers */
 	bool last_block;                      /* a master dies at its next BLOCK_WRITES, which arrives ... */
 	uint64_t last_block_us;               /* ... at this time, when the next master leads; 0: not yet */
 	bool holds;                           /* outcomes stay in doubt (net.c) */
 	bool busy;                            /* masters move tablets whenever they can */
 	bool blind;                           /* no mutation notices that the lease has ended, as if the clock had stopped */
-	size_t memtable_bytes;                /* of each server */
+	size_t memtable_bytes;                /* the bytes of each server's memtable */
 	unsigned late_edits;                  /* a server leaves an edit unfinished (net.c), one of this many; 0 for none */
-	const struct dispatch_limits *limits; /* of each server; NULL: the defaults */
-	bool sole; /* one server, which is also the master, as in an embedded store: no lease, no fence */
+	const struct dispatch_limits *limits; /* the limits of each server; NULL for the defaults */
+	bool sole; /* one server, which is also the master and has no lease and no fence, as in an embedded store */
 };
 extern struct cluster cluster;
 
@@ -70,7 +70,10 @@ struct node *server_node(unsigned number);
 struct node *master_node(unsigned number);
 /* run is called with the node when its store is open. */
 struct node *client_node(unsigned number, void (*run)(struct node *n), void *arg);
-/* Ends the client regularly and starts another one in its place.  The client's own thread calls this, with all handles of the store closed. */
+/*
+ * Ends the client regularly and starts a new client in its place.  The client's own thread calls
+ * this, with all handles of the store closed.
+ */
 void client_again(struct node *n);
 /* The live node of this role and number; NULL: none. */
 struct node *node_find(enum role role, unsigned number);

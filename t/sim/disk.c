@@ -23,7 +23,7 @@ struct dirty {
 	struct proc *proc;
 	dev_t dev;
 	ino_t ino;
-	int fd; /* of its own */
+	int fd; /* a descriptor of its own */
 	uint64_t offset, n, size;
 	size_t saved; /* bytes of old, of the range below size */
 	uint8_t old[];
@@ -138,10 +138,10 @@ unsigned disk_power_cut(struct proc *p)
 	struct dirty *rest = NULL, *d;
 	unsigned lost = 0;
 
-	/* File by file: those of the newest write's file. */
+	/* File by file, beginning with the file of the newest write. */
 	while ((d = writes)) {
 		ino_t ino = d->ino;
-		unsigned of_file = writes_of(p, ino), survive = (unsigned)sim_random(of_file + 1); /* the oldest so many */
+		unsigned of_file = writes_of(p, ino), survive = (unsigned)sim_random(of_file + 1); /* how many of them survive */
 		struct dirty **at = &writes;
 
 		while ((d = *at)) {
@@ -311,7 +311,7 @@ static int sim_list(const char *dir, struct buf *entries, struct buf *names)
 	return err ? err : file_system.list(dir, entries, names);
 }
 
-/* The same in each run. */
+/* Returns the same number in each run. */
 static int sim_free_bytes(const char *path, uint64_t *bytes)
 {
 	(void)path;

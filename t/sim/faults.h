@@ -16,7 +16,7 @@ struct plan {
 	uint64_t pause_us; /* between two faults, at most */
 	unsigned preempt;
 	unsigned moves;       /* of tablets in a second, by masters */
-	uint64_t patience_us; /* of the routers of clients and servers: short ones leave outcomes in doubt */
+	uint64_t patience_us; /* the routers' patience; if it is short, outcomes stay in doubt */
 	bool kill, step, pause, cut, net, repeat, edits, locks, clocks, disk, tables, silence, zombies, blind, busy, views, slow,
 		groups, salted, shuttle;
 };

@@ -21,13 +21,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LAG_MOST_US 3000000u /* of a session */
+#define LAG_MOST_US 3000000u /* the longest lag of a session */
 
 struct file {
 	char *name;
 	struct buf contents;
 	struct lock_stat stat;
-	struct session *owner; /* of an ephemeral file; NULL: a lasting one */
+	struct session *owner; /* the owner of an ephemeral file; NULL for a lasting file */
 };
 
 /* A file before a change of it. */
@@ -57,8 +57,8 @@ struct session {
 	uint64_t last_arrival_us;
 	uint64_t cut_until_us;
 	bool expired;
-	uint64_t seen;   /* it sees the first so many changes */
-	uint64_t lag_us; /* and those that are older than this */
+	uint64_t seen;   /* how many changes it sees */
+	uint64_t lag_us; /* it also sees changes that are older than this */
 	struct watch *watches;
 };
 
@@ -199,7 +199,7 @@ static void file_put(struct lock_sim *l, const char *name, struct tfs_bytes cont
 	if (buf_set(&l->files[i].contents, contents.p, contents.n))
 		sim_fail("out of memory");
 	l->files[i].stat.version++;
-	l->files[i].stat.mtime_us = clock_system(NULL); /* of the process "world" */
+	l->files[i].stat.mtime_us = clock_system(NULL); /* the clock of the process "world" */
 }
 
 /* ---- watches ---- */

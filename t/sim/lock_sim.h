@@ -17,10 +17,10 @@
 #include "t/sim/sched.h"
 
 struct lock_sim;
-/* local: in the process that uses it, as that of an embedded store: no request of a dead process is carried out. */
+/* local: the service is in the process that uses it, as in an embedded store, so no request of a dead process is carried out. */
 struct lock_sim *lock_sim_new(struct proc *world, bool local);
 struct lock_sim_faults {
-	unsigned lose;     /* one of so many requests or answers is lost; 0: none */
+	unsigned lose;     /* one in `lose` requests or answers is lost; 0 if none is */
 	uint64_t delay_us; /* a request takes up to so long */
 	uint64_t lag_us;   /* a session may see the changes of others so late; at most 3 s */
 };

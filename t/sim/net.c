@@ -25,7 +25,7 @@ struct channel {
 struct message {
 	struct channel *c;
 	bool to_master;
-	unsigned left_in; /* its sender leaves it behind in one of so many cases (leave_edit); 0: never */
+	unsigned left_in; /* its sender leaves it behind in one in `left_in` cases (leave_edit); 0 for never */
 	bool blocks;      /* BLOCK_WRITES */
 	bool scans;       /* METADATA */
 	bool holds;       /* hold() */
@@ -35,7 +35,7 @@ struct message {
 	struct buf answer;
 	bool answered, abandoned;
 	bool arrived;               /* a copy, at a service */
-	int err;                    /* of the channel */
+	int err;                    /* the error of the channel */
 	struct message *next, **at; /* in the list of messages whose caller waits */
 };
 
@@ -173,7 +173,7 @@ static void serve_main(void *arg)
 	struct buf request = {0}, answer = {0};
 	int err;
 
-	if (m->err == -UNREACHABLE) { /* of a request that was not sent, no copy is under way */
+	if (m->err == -UNREACHABLE) { /* the request was not sent, so no copy is under way */
 		message_put(m);
 		return;
 	}

@@ -334,7 +334,7 @@ int __real_file_look_up(const char *path, uint64_t *id);
 int __wrap_file_look_up(const char *path, uint64_t *id);
 int __wrap_file_look_up(const char *path, uint64_t *id)
 {
-	static uint64_t ids[2 * NODES_MOST]; /* of the log of each process */
+	static uint64_t ids[2 * NODES_MOST]; /* the id of the log of each process */
 	const unsigned number = proc_self()->number % (2 * NODES_MOST);
 	int err = __real_file_look_up(path, id);
 

@@ -14,7 +14,7 @@
 	P(DOUBLE_APPEND, "double-append")     /* a tablet forgets which mutations it has applied */                                \
 	P(STALE_READ, "stale-read")           /* one of 50 reads and scans of a user's tablet does not see the latest mutation */  \
 	P(TWO_OWNERS, "two-owners")           /* a server believes that it never loses its lease */                                \
-	P(LATE_EDIT, "late-edit")             /* the next two together: the two fences of a late edit */                           \
+	P(LATE_EDIT, "late-edit")             /* with the next bug: the two fences of a late edit */                               \
 	P(NO_OWNER_CHECK, "no-owner-check")   /* servers change METADATA without a check of owner and number */                    \
 	P(DEAD_CLIENT, "dead-client")         /* BURY names no dead server: their requests are carried out */                      \
 	P(LAPSE_ENDS, "lapse-ends")           /* a lease that has ended ends its server, although the session lives */             \
@@ -23,7 +23,7 @@
 	P(STORAGE_HANGS, "storage-hangs")     /* no server says that its storage answers */                                        \
 	P(STORAGE_ANSWERS, "storage-answers") /* each server says that its storage answers */                                      \
 	P(COLLECTED_FILE, "collected-file")   /* the collector does not ask the servers which files they use */                    \
-	P(OWNER_UNCHECKED, "owner-unchecked") /* a master writes an owner without a check of the former one */                     \
+	P(OWNER_UNCHECKED, "owner-unchecked") /* a master writes an owner without a check of the previous owner */                 \
 	P(STAYS_SERVED, "stays-served")       /* a tablet stays served after an UNLOAD of unknown outcome */                       \
 	P(LATE_LOAD, "late-load")             /* a LOAD that has read its row before an UNLOAD is not refused */                   \
 	P(UNBURIED, "unburied")               /* a master uses a server that has not answered BURY */                              \
@@ -49,7 +49,7 @@ bool plant_answers(bool of_client, const struct ts_request *q, struct ts_answer 
 int plant_changes(const struct ts_request *q, int err, struct ts_answer *a);
 /* For net.c: the caller makes a tablet have no owner. */
 bool is_releasing(void);
-/* For the fence: the request needs no lease. */
+/* Returns true if the fence lets the request pass without a lease. */
 bool plant_fence(const struct ts_request *q);
 
 #endif

@@ -289,7 +289,7 @@ void sim_wake(const void *key, unsigned most)
 
 	for (unsigned i = 0; i < S.count; i++)
 		waiting += S.v[i]->key == key;
-	/* If not all are woken, the seed chooses the first of those that are. */
+	/* If not all threads are woken, the seed chooses the first thread to wake. */
 	skip = waiting > most ? (unsigned)sim_random(waiting) : 0;
 	for (unsigned pass = 0; pass < 2 && most; pass++)
 		for (unsigned i = 0; i < S.count && most; i++) {

@@ -39,10 +39,10 @@ struct proc {
 	uint64_t output_pause_us;      /* it is paused for so long when it has written its next SSTable; 0: not */
 	uint64_t steps_left;           /* proc_step counts down; at 1 the process is killed; 0: it is not counted */
 	uint64_t steps;                /* calls of proc_step so far */
-	int64_t clock_offset_us;       /* of its CLOCK_REALTIME */
-	int64_t clock_ppm;             /* its clocks run faster by so many millionths */
+	int64_t clock_offset_us;       /* the offset of its CLOCK_REALTIME */
+	int64_t clock_ppm;             /* how much faster its clocks run, in millionths */
 	void *data;                    /* the caller's */
-	void (*ended)(struct proc *p); /* called once when it is killed; must not wait; NULL: none */
+	void (*ended)(struct proc *p); /* called once when it is killed; must not wait; may be NULL */
 };
 
 /*
@@ -67,15 +67,15 @@ void proc_step(void);
 void sim_spawn(struct proc *p, uint64_t delay_us, void (*fn)(void *arg), void *arg);
 /* Waits for sim_wake of key.  Returns false after timeout_us (SIM_NEVER: it waits without a limit). */
 bool sim_wait(const void *key, uint64_t timeout_us);
-/* Wakes at most so many of the threads that wait for key. */
+/* Wakes at most `most` of the threads that wait for key. */
 void sim_wake(const void *key, unsigned most);
 void sim_sleep(uint64_t us);
 /* Lets another thread run first, if the seed chooses so. */
 void sim_yield(void);
 
 uint64_t sim_now(void);                    /* virtual microseconds since the start */
-uint64_t sim_clock(void);                  /* the same, as the monotonic clock of the caller's process shows it */
-uint64_t sim_random(uint64_t below);       /* 0 .. below - 1; of the seed */
+uint64_t sim_clock(void);                  /* the time that the monotonic clock of the caller's process shows */
+uint64_t sim_random(uint64_t below);       /* 0 .. below - 1; drawn from the seed */
 static inline bool sim_chance(unsigned in) /* one of `in` cases; 0: never */
 {
 	return in && sim_random(in) == 0;
@@ -88,7 +88,7 @@ void sim_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A line that -vv prints; not part of the hash. */
 void sim_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_trace_to_stderr(void);
-uint64_t sim_hash(void); /* of all steps so far: two runs of one seed have the same */
+uint64_t sim_hash(void); /* hashes all steps so far; two runs of a seed have the same hash */
 uint64_t sim_switches(void);
 /* Prints all threads with what they wait for, and ends the child process by abort. */
 _Noreturn void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -177,7 +177,7 @@ ssize_t __wrap_getrandom(void *p, size_t n, unsigned flags)
 	return (ssize_t)n;
 }
 
-/* Threads of tests.  The engine's own are those of task_sim.c. */
+/* Threads of tests.  task_sim.c makes the engine's own threads. */
 struct thread_of_test {
 	void *(*fn)(void *arg);
 	void *arg, *result;

@@ -6,7 +6,7 @@
  *	sim SEED [-v|-vv|-vvv]   runs one seed; -v prints events, -vv also requests, -vvv also switches of threads
  *				and the product's messages, whose lock may change the order
  *	sim -n COUNT [FIRST]     runs COUNT seeds from FIRST (1) on, on all cores
- *	sim -f COUNT [FIRST]     the same, one after the other, until one fails
+ *	sim -f COUNT [FIRST]     the same, one seed at a time, until one fails
  *	sim -p BUG ...           plants a bug before
  *
  * A simulation has three parts:
@@ -39,7 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIN_STEPS 1000000u    /* of the checker, for a row */
+#define LIN_STEPS 1000000u    /* the checker's steps for a row */
 #define READY_US 20000000u    /* all rows can be read so long after the last fault */
 #define HANG_US 60000000u     /* storage that does not answer */
 #define GIVEN_UP_US 35000000u /* a server whose storage alone does not answer ends so long after the beginning */
@@ -52,7 +52,7 @@ struct totals {
 	uint64_t seeds, ops, errors, requests, metadata, metadata_reads, client_requests, client_metadata_reads, switches;
 	uint64_t lost, repeated, late, timeouts, ahead, virtual_us, doubts, undecided;
 	uint64_t faults[FAULTS];
-	uint64_t hash; /* of the last seed */
+	uint64_t hash; /* the hash of the last seed */
 };
 static struct totals *totals;
 static uint64_t seed;
@@ -178,7 +178,7 @@ static void hide_removal(void *arg)
 
 /*
  * A server is cut off from the masters: it stays.  Or it is cut off from all processes but a client: it is removed.
- * Meanwhile this client reads all rows, and another one changes them.
+ * Meanwhile this client reads all rows, and a second client changes them.
  */
 static void cut_server(struct node *n)
 {
@@ -327,7 +327,7 @@ static void child(uint64_t number)
 	seed = number;
 	snprintf(path, sizeof(path), "/dev/shm/tabletfs-sim.%08d", (int)getpid());
 	/* A relative path, because messages with it are part of the hash. */
-	if (access(path, F_OK) == 0) /* of a process that had this number */
+	if (access(path, F_OK) == 0) /* a process that had this number has left it */
 		remove_dir(path);
 	if (mkdir(path, 0700) || chdir(path))
 		sim_fail("%s: %s", path, strerror(errno));

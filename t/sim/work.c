@@ -326,7 +326,7 @@ static void batch_failed(void *arg, struct tfs_bytes row, int err)
 	b->errs[i] = err;
 }
 
-/* The same value in each of some rows. */
+/* Writes a value to each of some rows. */
 static void do_batch(struct tfs_table *t, const struct lin_op *say)
 {
 	struct batch b = {0};

@@ -37,7 +37,7 @@ void work_last_block(struct node *client);
 void work_table_again(struct node *client);
 /* Reads every row, with retries until `until`; the reads are part of the record.  Returns the number of rows that could not be read. */
 unsigned work_read_all(struct node *client, uint64_t until);
-/* The same, with an append to each row. */
+/* Changes each row by an append. */
 unsigned work_change_all(struct node *client, uint64_t until);
 /* Compacts METADATA and the table, if it can. */
 void work_compact(struct node *client);

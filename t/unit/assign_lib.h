@@ -141,7 +141,7 @@ static inline unsigned owner(uint32_t id, const char *row, struct ts_assigned *o
 			assert_int_equal(found, CLUSTER_SERVERS);
 			found = i;
 			if (out) {
-				static char ends[8][2][32]; /* for the last 8 calls */
+				static char ends[8][2][32]; /* the texts of the last 8 calls */
 				static unsigned calls;
 				char(*at)[32] = ends[calls++ % 8];
 

@@ -26,7 +26,7 @@ struct entry {
 };
 struct model_rule {
 	bool known, both;  /* both: `and` of versions and age */
-	uint64_t versions; /* 0: none */
+	uint64_t versions; /* 0 if there is none */
 	int64_t age;
 	struct gc_rule *rule;
 };

@@ -33,7 +33,7 @@
 
 struct tablet_of {
 	uint32_t table;
-	char begin[24], end[24]; /* end "": to the end; of METADATA's tablets: of the table id, in decimal */
+	char begin[24], end[24]; /* end is "" at the end; METADATA's tablets have a table id, in decimal */
 	unsigned serves, said;   /* the server that has it, and the server that METADATA names */
 };
 /* In order of table and end.  Table META_TABLE: METADATA's own, whose ends are table ids. */
@@ -44,7 +44,7 @@ static struct mutex world; /* guards the above */
 
 enum what { AT_ROOT, AT_META, AT_USER, REFUSED, LOCK_READ, CLOSED, WHATS };
 static _Atomic unsigned seen[WHATS];
-static _Atomic int refuse_next;  /* so many requests of users are refused wherever they come */
+static _Atomic int refuse_next;  /* how many requests of users are refused, wherever they come */
 static int refuse_err;           /* with this error */
 static uint32_t dropped;         /* the lock service has the note that this table is dropped */
 static uint64_t scan_number = 7; /* the server's number of a scan, plus the number of the server */
@@ -57,7 +57,7 @@ struct fake_server {
 	unsigned no_memory; /* the next TS_UNBLOCK_WRITES return -ENOMEM, this many */
 	int holds;
 	unsigned syncs, nexts;
-	unsigned busy, served_rows; /* so many requests are refused, from this row on if they have many */
+	unsigned busy, served_rows; /* how many requests are refused; requests with many rows from which row on */
 	bool silent;                /* a request whose first row is refused has no error, against the rules */
 };
 static struct fake_server servers[SERVERS];

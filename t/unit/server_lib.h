@@ -126,7 +126,7 @@ static inline int look(struct tfs_table *t, const char *row)
 
 struct fault {
 	enum file_op op;
-	const char *part;       /* of the path */
+	const char *part;       /* a part of the path */
 	_Atomic unsigned times; /* left */
 	_Atomic unsigned seen;
 	int err;

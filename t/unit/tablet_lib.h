@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tablet with a real log and real SSTables in its own directory, over a METADATA
- * that is a struct in memory and may refuse edits; for the tablet's tests and
- * benchmark.  "Reopening" starts a new incarnation and replays the logs of the
- * redo set.
+ * A tablet with a real log and real SSTables in its own directory, for the tablet's tests
+ * and benchmark.  Its METADATA is a struct in memory and may refuse edits.  "Reopening"
+ * starts a new incarnation and replays the logs of the redo set.
  */
 #ifndef TFS_T_TABLET_LIB_H
 #define TFS_T_TABLET_LIB_H
@@ -45,7 +44,7 @@ struct lib {
 	/* settings */
 	size_t memtable_bytes, cache_bytes;
 	bool background;
-	bool keep_files; /* those that compactions have replaced are not unlinked */
+	bool keep_files; /* files that compactions have replaced are not unlinked */
 	struct tfs_bytes begin, end;
 };
 

@@ -115,7 +115,7 @@ static void filters(void **state)
 	lib_fini(&l);
 }
 
-/* The same reads, and no filters: the numbers above mean something. */
+/* Without filters these reads need more look-ups, so the numbers above mean something. */
 static void without(void **state)
 {
 	static const char *const rules[] = {"", ""};
@@ -145,7 +145,7 @@ static void write_all(int64_t ts, unsigned row_step, char what)
 		LIB(lib_put(&l, row_name(i), 1, "q", ts, tfs_bytes_of(&what, 1)));
 }
 
-/* The newest value of all rows is `what`, or `other` in every step-th; reading that took so many searches of files. */
+/* The newest value of all rows is `what`, or `other` in every step-th; reading that took `looks` searches of files. */
 static void newest(char what, unsigned step, char other, int64_t ts, uint64_t looks)
 {
 	struct seen before = now();
@@ -179,14 +179,14 @@ static void replaced(void **state)
 	LIB(tablet_flush(l.t));
 	newest('b', 0, 0, 20, 1000); /* one file each, of the two that hold it */
 	write_all(30, 2, 'c');
-	newest('b', 2, 'c', 0, 500); /* those in the memtable none */
+	newest('b', 2, 'c', 0, 500); /* rows in the memtable take none */
 	LIB(tablet_flush(l.t));
 	newest('b', 2, 'c', 0, 1000);
 	/* Written last, and older: seen nowhere, and no reason to look into it. */
 	write_all(5, 1, 'd');
 	LIB(tablet_flush(l.t));
 	newest('b', 2, 'c', 0, 1000);
-	/* The same time: the later write wins, and both files are searched. */
+	/* At an equal time the later write wins, and both files are searched. */
 	write_all(30, 2, 'e');
 	LIB(tablet_flush(l.t));
 	newest('b', 2, 'e', 0, 1500);

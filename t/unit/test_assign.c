@@ -425,7 +425,7 @@ static struct {
 static int telling_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	if (q->method == TS_MUTATE || q->method == TS_SCAN_OPEN)
-		assert_int_not_equal(q->assignment, 0); /* also to the root tablet */
+		assert_int_not_equal(q->assignment, 0); /* the root tablet has one, too */
 	if (q->method == TS_BURY) {
 		told.count = q->live_count;
 		told.incarnation = q->incarnation;
@@ -472,7 +472,7 @@ static void burials(void **state)
 	tick(1);
 	cluster_kill(&c, 1);
 	read_all();
-	/* The latest server dies, and the storage of another one fails. */
+	/* The latest server dies, and the storage of a second server fails. */
 	assert_int_equal(cluster_add(&c), 0);
 	tick(0);
 	move_one_to(3);
@@ -481,7 +481,7 @@ static void burials(void **state)
 	tick(2);
 	told.broken = NULL;
 	read_all();
-	/* As before, and the master is a new one, that has not seen it.  It learns of it by the first of two tablets. */
+	/* Now a new master has not seen the server fail.  It learns of it by the first of two tablets. */
 	assert_int_equal(cluster_add(&c), 0);
 	tick(0);
 	move_one_to(4);

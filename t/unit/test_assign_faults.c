@@ -57,8 +57,8 @@ static void pass_is_partial(void)
 }
 
 /*
- * The seal that one of three METADATA tablets needs is damaged.  All users' tablets are served
- * whose rows are in the two sound METADATA tablets, except the first one after the gap.
+ * Of three METADATA tablets the second needs a seal that is damaged.  All users' tablets are
+ * served whose rows are in the two sound METADATA tablets, except the first one after the gap.
  * Nothing that needs all rows believes the part.
  */
 static void damaged_metadata(void **state)

@@ -3,7 +3,7 @@
  * Channels over a Unix socket, and a listener.  Requests of all sizes are answered.  Other clients
  * are told of a change before its answer is sent.  A request that was sent ahead is served before its
  * answer is asked for.  A client connects again when its server has ended.  A long answer does not
- * delay a short one.  An address that fails leaves no reason if another one answers.
+ * delay a short one.  An address that fails leaves no reason if a further address answers.
  */
 #include "engine/rpc/conn.h"
 #include "engine/rpc/events.h"
@@ -44,7 +44,7 @@ static void clients(void **state)
 	ts_answer_fini(&ta);
 	channel_free(c);
 	assert_int_equal(read_row(d, 2, 10), 0);
-	/* The server ends and another one begins: the client connects again. */
+	/* The server ends and a new server begins.  The client connects again. */
 	listen_free(listener);
 	assert_true(read_row(d, 2, 10) < 0);
 	assert_int_equal(read_row(d, 2, 10), -UNREACHABLE);

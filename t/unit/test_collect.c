@@ -331,11 +331,11 @@ static void no_log(void **state)
 	close_store(false);
 }
 
-/* METADATA of which a round can read only so many parts. */
+/* METADATA of which a round can read only `good` parts. */
 struct faulty {
 	struct tablet_service service; /* first */
 	struct tablet_service *real;
-	unsigned good; /* so many parts of a scan come through */
+	unsigned good; /* how many parts of a scan come through */
 };
 
 static int faulty_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)

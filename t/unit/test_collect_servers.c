@@ -153,7 +153,7 @@ static void read_where_the_tablet_was(void **state)
 
 /* ---- servers that do not answer ---- */
 
-static unsigned answers; /* so many more requests FILES are answered */
+static unsigned answers; /* how many more requests FILES are answered */
 
 static int silent_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {

@@ -54,7 +54,7 @@ static void test_major_leaves_nothing_dead(void **state)
 	expect(&l, "r3", 1, "q", INT64_MIN, "new");
 	LIB(tablet_family_stats(l.t, 2, &st));
 	assert_int_equal(st.cells, 18);
-	/* all removed: no file remains */
+	/* all cells are removed, so no file remains */
 	for (int i = 0; i < 10; i++) {
 		snprintf(row, sizeof row, "r%d", i);
 		LIB(lib_op(&l, row, &del, NULL));
@@ -191,7 +191,7 @@ static void test_redo_set(void **state)
 	LIB(lib_put(&l, "r", 1, "q", 2, tfs_str("w")));
 	lsn = log_next_lsn(l.env.log);
 	LIB(tablet_flush(l.t));
-	/* nothing is unflushed: the log may be removed */
+	/* nothing is unflushed, so the log may be removed */
 	assert_int_equal(l.redo_count, 0);
 	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
 	LIB(lib_put(&l, "r", 1, "q", 3, tfs_str("x")));

@@ -56,7 +56,7 @@ static void test_edits_in_doubt(void **state)
 				*(doubt ? &l.edit_doubt : &l.edit_fail) = 2;
 				assert_int_equal(tablet_flush(l.t), -EIO);
 				expect(&l, "r", 1, "q", i, "v");
-				/* the redo set is in doubt too: no write until that is settled */
+				/* the redo set is in doubt, too, so there is no write until that is resolved */
 				assert_int_equal(lib_put(&l, "r", 1, "x", i, tfs_str("w")), -EIO);
 				LIB(lib_put(&l, "r", 1, "x", i, tfs_str("w")));
 				*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
@@ -86,7 +86,7 @@ static void test_edits_in_doubt(void **state)
 	}
 }
 
-/* A major compaction that a user asked for has failed, and nothing calls for another one: its edit is repeated soon. */
+/* A major compaction that a user requested has failed, and nothing else needs a compaction.  Its edit is repeated soon. */
 static void test_edit_is_repeated(void **state)
 {
 	static struct lib l;
@@ -104,7 +104,7 @@ static void test_edit_is_repeated(void **state)
 		}
 		*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
 		err = tablet_compact(l.t);
-		assert_true(err == -EIO || !err); /* 0: the edit had been repeated when this thread ran again */
+		assert_true(err == -EIO || !err); /* 0 if the edit had been repeated when this thread ran again */
 		for (unsigned tries = 0; tries < 10000; tries++) {
 			struct tablet_stats st;
 
@@ -144,7 +144,7 @@ static void test_redo_set_in_doubt(void **state)
 			LIB(lib_put(&l, "r", 1, "q", 3, tfs_str("x")));
 		}
 		assert_int_equal(l.redo_count, 1);
-		lib_stop(&l); /* without a flush: as a crash */
+		lib_stop(&l); /* without a flush, as a crash would */
 		lib_start(&l);
 		expect(&l, "r", 1, "q", 1, "v");
 		expect(&l, "r", 1, "q", 2, "w");

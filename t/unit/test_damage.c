@@ -143,7 +143,7 @@ static int same(const char *row, const char *q, int64_t ts)
 	return 0;
 }
 
-/* The counts that are unknown: of all versions and of live ones; newest ones have their own. */
+/* Counts unknown versions and unknown live versions; newest versions have counts of their own. */
 static void compare(unsigned *newest, unsigned *there, unsigned *absent)
 {
 	static char is[1000];
@@ -203,7 +203,7 @@ static void run(bool deletes, uint32_t seed)
 		assert_int_equal(newest + there + absent, 0);
 	}
 	assert_true(undecided > 0);
-	/* Without deletes: the versions in the block, and no other; a block has 16 keys. */
+	/* Without deletes only the versions in the block are lost; a block has 16 keys. */
 	if (!deletes)
 		assert_in_range(most, 1, 16);
 	print_message("# %s deletes: %u answers withheld, at most %u versions at a time\n", deletes ? "with" : "without", undecided,

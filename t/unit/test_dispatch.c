@@ -15,7 +15,7 @@
 
 struct sent {
 	struct ts_request q;
-	int err; /* of the request, or of the channel */
+	int err; /* the error of the request, or of the channel */
 	uint64_t scan;
 	_Atomic bool answered;
 };
@@ -148,7 +148,7 @@ static void test_stuck_user_requests_delay_no_other_class(void **state)
 		assert_int_equal(call(d, &(struct ts_request){.method = TS_UNBLOCK_WRITES, .table = n}), 0);
 		assert_int_equal(
 			call(d, &(struct ts_request){.method = TS_COPY_TABLE, .table = 999, .to_table = 998}), -TABLE_DROPPED);
-		/* HELLO ends the writes in the queue, but those in the log are still under way. */
+		/* HELLO ends the writes in the queue, but writes in the log are still under way. */
 		assert_int_equal(call(d, &hello), -EAGAIN);
 	}
 	/* HELLO may come before a worker has taken its write: the write is refused, and the worker takes the next request. */
@@ -412,7 +412,7 @@ static void test_user_has_a_share_of_the_clients(void **state)
 		assert_int_equal(greet(first + 2, n), 0);
 	assert_int_equal(greet(first + 3, 0), -EAGAIN); /* the last share is kept */
 	for (uint64_t n = 0; n < SHARE; n++)
-		assert_int_equal(greet(owner, n), 0); /* for the owner */
+		assert_int_equal(greet(owner, n), 0); /* the owner has more */
 	assert_int_equal(greet(owner, SHARE), -EAGAIN);
 	assert_int_equal(greet(first + 1, 7), 0);
 	close_store(true);

@@ -52,7 +52,7 @@ static void drains(void **state)
 	assert_int_equal(listed(0) + listed(1) + listed(2), 9 + 2 + 3);
 }
 
-/* The same by requests, soon after a server was lost; the last server that takes tablets keeps its own. */
+/* Requests empty servers soon after a server was lost; the last server that takes tablets keeps its own. */
 static void empties(void **state)
 {
 	struct ms_request q = {.method = MS_DRAIN};

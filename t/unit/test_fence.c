@@ -9,9 +9,9 @@
 static struct {
 	_Atomic bool gone;           /* the lease */
 	_Atomic unsigned lost;       /* calls of the callback */
-	char why[256];               /* of the last one */
+	char why[256];               /* the reason of the last call */
 	_Atomic bool gone_at_op;     /* the lease ends at the file operation `op` */
-	_Atomic unsigned op, ops;    /* of the log, from when the hook was set */
+	_Atomic unsigned op, ops;    /* the log's operations since the hook was set */
 	const char *_Atomic missing; /* look-ups of this path fail */
 	_Atomic int64_t clock_offset;
 } fence;
@@ -337,10 +337,10 @@ static void test_a_wrong_clock_serves_nothing(void **state)
 
 /* ---- the threads ---- */
 
-#define PERIOD_US 1000000u /* of each check */
+#define PERIOD_US 1000000u /* the period of each check */
 
 static _Thread_local uint64_t read_us; /* the last time that this thread has read */
-static _Atomic uint64_t frozen_us;     /* the threads of the checks read this time; 0: the real one */
+static _Atomic uint64_t frozen_us;     /* the time that the threads of the checks read; 0 for the real time */
 static _Atomic bool freeze, frozen;
 
 uint64_t __real_monotonic_us(void);

@@ -2,7 +2,7 @@
 /*
  * Forget mode: the bytes after a crash that were written, cut off or allocated
  * before it, for chosen fates.  A sync protects exactly the bytes that it
- * should.  Also the mode itself: its root, skipped syncs, a dead process.
+ * should.  The mode's root, skipped syncs and a dead process are tried, too.
  */
 #include "t/unit/forget_lib.h"
 
@@ -275,7 +275,7 @@ static void test_dead(void **state)
 	ok(pthread_create(&t, NULL, write_when_dead, f));
 	/* Nothing can be waited for here: the thread must not write, whenever it comes. */
 	assert_string_equal(contents("f", NULL), "data");
-	file_forget_stop(); /* the machine is on again: the write continues */
+	file_forget_stop(); /* the machine is on again, and the write continues */
 	pthread_join(t, NULL);
 	assert_string_equal(contents("f", NULL), "zombie");
 	file_close(f);

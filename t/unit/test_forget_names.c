@@ -60,7 +60,7 @@ static void test_rename_without_data(void **state)
 	put_durable("old", "old");
 	put("new", "new", 0, FILE_CREATE, false);
 	ok(file_rename(in_dir("new"), in_dir("old")));
-	crash("101"); /* created, written (lost), renamed: the famous empty file */
+	crash("101"); /* created, written (lost) and renamed, which makes the famous empty file */
 	assert_non_null(contents("old", &n));
 	assert_int_equal(n, 0);
 }
@@ -175,7 +175,7 @@ static void test_rename_between_directories(void **state)
 	put("a/x", "data", 0, FILE_CREATE, true);
 	put("a/other", "data", 0, FILE_CREATE, true);
 	ok(file_rename(in_dir("a/x"), in_dir("b/y")));
-	ok(file_sync_dir(in_dir("b"))); /* the creation of a/x must come along, that of a/other not */
+	ok(file_sync_dir(in_dir("b"))); /* the creation of a/x must come along, but not the creation of a/other */
 	assert_int_equal(crash("0").records, 1);
 	assert_string_equal(contents("b/y", NULL), "data");
 	assert_false(exists("a/x"));

@@ -10,7 +10,7 @@
 
 struct plan {
 	uint64_t at;   /* the operation to crash at */
-	uint64_t seed; /* of the fates */
+	uint64_t seed; /* the seed of the fates */
 };
 
 static unsigned by_seed(void *arg, unsigned index, unsigned ways)
@@ -111,7 +111,7 @@ static void test_each_sync_is_needed(void **state)
 		assert_false(all_crash_points_hold(skip));
 }
 
-/* Three threads at once, the power failing under one of them. */
+/* Three threads at once; the power fails under any thread. */
 struct writer {
 	pthread_t thread;
 	int pipe_fd;

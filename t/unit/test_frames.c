@@ -92,7 +92,7 @@ static void add_answers(struct buf *b)
 
 static void answers_in_pieces(void **state)
 {
-	static const uint64_t order[] = {1, 3, 2, 1}; /* of the PING, and of the whole answers */
+	static const uint64_t order[] = {1, 3, 2, 1}; /* the number of the PING, then of the whole answers */
 	static const size_t cuts[] = {1, 7, FRAME_PIECE - 1, FRAME_PIECE + FRAME_HEADER, 10 * FRAME_PIECE};
 	struct buf b = {0};
 
@@ -260,7 +260,7 @@ static void keys(void **state)
 		p.key = squash == 0 ? &host : squash == 1 ? &no_root : &one;
 		r = q;
 		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);
-		assert_ptr_equal(r.user, &p.user); /* no user: the anonymous one */
+		assert_ptr_equal(r.user, &p.user); /* a request without a user is the anonymous user's */
 		assert_int_equal(r.peer, 3);
 		r.user = &root;
 		assert_int_equal(peer_may_ask_tablets(&p, &r), 0);

@@ -17,7 +17,7 @@ enum { BLOCK = 4096, VALUE = 20000, ROWS = 1500 };
 #define DISK (UINT64_C(24) << 20)
 #define RESERVE_OF_EMPTY (UINT64_C(1) << 20)
 
-static _Atomic uint64_t others;     /* of the disk */
+static _Atomic uint64_t others;     /* the bytes that other programs use on the disk */
 static _Atomic unsigned found_none; /* operations */
 static char top[300];
 static uint64_t size = DISK;
@@ -67,7 +67,7 @@ static int disk(void *arg, enum file_op op, const char *path, uint64_t offset, s
 	return -ENOSPC;
 }
 
-/* All but so much. */
+/* Other programs leave only these bytes. */
 static void others_leave(uint64_t bytes)
 {
 	uint64_t free = room();
@@ -346,7 +346,7 @@ static void filled_by_others(void **state)
 	end();
 }
 
-/* The same on a small disk, with a small reserve. */
+/* Others fill a small disk, with a small reserve. */
 static void small_one_filled_by_others(void **state)
 {
 	struct tfs_table *t;

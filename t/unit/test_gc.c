@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Garbage-collection rules: the text form, hiding, expiry and bounds; rules are
- * monotone.
+ * Garbage-collection rules have a text form, hide versions, and state expiry and bounds;
+ * rules are monotone.
  */
 #include <errno.h>
 #include <setjmp.h>

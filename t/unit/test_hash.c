@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
-/* Of the bytes 0, 1, 2 ... by the key 0, 1 ... 15 (vectors_sip64 of the reference code); the last is the paper's, of 15 bytes. */
+/*
+ * The hashes of the bytes 0, 1, 2 ... by the key 0, 1 ... 15 (vectors_sip64 of the reference
+ * code).  The last vector is the paper's, with 15 bytes.
+ */
 static void test_vectors(void **state)
 {
 	static const struct {

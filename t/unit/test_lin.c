@@ -126,7 +126,7 @@ struct world {
 	struct value found[MOST][LIN_COLUMNS]; /* the values that the answers state */
 	char written[MOST][24], wanted[MOST][TEXT];
 	size_t n;
-	struct value row[LIN_COLUMNS], old[LIN_COLUMNS];          /* old: the values before the last change of each column */
+	struct value row[LIN_COLUMNS], old[LIN_COLUMNS];          /* old has the values before the last change of each column */
 	size_t changed_by[LIN_COLUMNS], before_that[LIN_COLUMNS]; /* an operation + 1 */
 	int64_t now, planted;
 	bool with_hints;
@@ -243,7 +243,7 @@ static void forget_answer(struct world *w, size_t i)
 	op->hint = 0;
 }
 
-/* doubts: one of so many steps is the end of a client that waits; 0: none */
+/* one in `doubts` steps is the end of a client that waits; 0 if none is */
 static void step(struct world *w, unsigned clients, unsigned doubts, bool more)
 {
 	unsigned who = below(w, clients);

@@ -16,7 +16,7 @@
 #include "t/unit/cells_model.h"
 
 /* ---- failing allocations ---- */
-static long fail_at; /* the how-manieth from now; 0: none */
+static long fail_at; /* counts down to the allocation that fails; 0 if none does */
 
 static bool fails(void)
 {
@@ -472,7 +472,7 @@ static void malformed_entries_are_damage(void **state)
 		memtable_insert(m, n, false);
 		assert_int_equal(memtable_iter_new(m, &it), 0);
 		memtable_put(m);
-		/* a raw start: the empty key sorts before any prefix */
+		/* a raw start, because the empty key sorts before any prefix */
 		assert_int_equal(live_new(it, &o, &l), 0);
 		assert_int_equal(live_next(l, &c), bad[i].n ? -EBADMSG : 0);
 		live_free(l);

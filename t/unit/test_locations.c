@@ -33,7 +33,7 @@ static struct tfs_bytes end_of(const struct known *k)
 	return *k->end ? tfs_str(k->end) : (struct tfs_bytes){NULL, 0};
 }
 
-/* Of the table's the one that ends first above row, if it begins at or below it. */
+/* Returns the table's location that ends first above row, if it begins at or below row. */
 static struct known *model_find(uint32_t table, const char *row)
 {
 	struct known *best = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local lock service: the tests of all implementations; names on disk; damaged
- * files and journals.  After an I/O error at any file operation
- * the state is that before or after the call.
+ * The local lock service passes the tests of all implementations, and survives damaged
+ * files and journals.  Names on disk are tried, too.  After an I/O error at any file
+ * operation the state is that before or after the call.
  */
 #include "engine/base/envelope.h"
 #include "engine/base/file.h"
@@ -512,7 +512,7 @@ static void test_in_doubt_is_not_shown(void **state)
 }
 
 struct full {
-	uint64_t at; /* from this operation on, of those that need room, the disk has none */
+	uint64_t at; /* counts operations that need room; from this operation on the disk has none */
 	uint64_t seen;
 };
 

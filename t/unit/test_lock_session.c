@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions with a virtual clock: the lease ends before the service ends the
- * session; a process that was paused; heartbeats that are lost, late or refused;
- * the offset of the server's clock.
+ * The lease of a session ends before the service ends the session, also if the process
+ * was paused, or heartbeats are lost, late or refused.  The clock is virtual.  The offset
+ * of the server's clock is measured.
  */
 #include "engine/lock/session.h"
 
@@ -31,7 +31,7 @@ static struct world {
 	unsigned lost;
 	struct {
 		int64_t off_us; /* its clock minus the service's */
-		int64_t age_us; /* of its heartbeat */
+		int64_t age_us; /* the age of its heartbeat */
 	} others[3];
 	unsigned other_count;
 } w;
@@ -136,7 +136,7 @@ static int setup(void **state)
 {
 	(void)state;
 	w = (struct world){.service = {&world_ops}, .boot_us = 1000000};
-	clock_free(server_clock); /* of an earlier part of the test */
+	clock_free(server_clock); /* an earlier part of the test may have made it */
 	server_clock = clock_new(server_time, NULL);
 	return server_clock ? 0 : -1;
 }
@@ -174,13 +174,13 @@ static void test_lease_ends_before_the_session(void **state)
 		service_expire();
 		assert_false(w.ended); /* there is time left to stop */
 		assert_true(w.heard_us + TIMEOUT_US - w.boot_us >= TIMEOUT_US / 10 * 3);
-		/* the service hears from it again in time: the next lease begins */
+		/* the service hears from it again in time, so the next lease begins */
 		w.drop_request = false;
 		w.there_us = w.back_us = 0;
 		(void)lock_session_beat(s);
 		assert_true(lock_session_held(s));
 		assert_int_equal(w.lost, 0);
-		/* not in time: the session is lost for ever */
+		/* not in time, so the session is lost for ever */
 		w.boot_us += TIMEOUT_US;
 		assert_false(lock_session_held(s));
 		assert_int_equal(w.lost, 0);
@@ -250,7 +250,7 @@ static void test_paused_process(void **state)
 	assert_false(lock_session_held(s));
 	(void)lock_session_beat(s);
 	assert_true(lock_session_held(s));
-	/* paused while a heartbeat is under way: the lease counts from the sending */
+	/* paused while a heartbeat is under way; the lease counts from the sending */
 	w.back_us = TIMEOUT_US / 10 * 7;
 	(void)lock_session_beat(s);
 	assert_false(lock_session_held(s));
@@ -278,7 +278,7 @@ static void test_refused(void **state)
 	assert_false(lock_session_held(s));
 	lock_session_free(s);
 	teardown(state);
-	/* an operator or master has removed the file: the heartbeat does not make it again */
+	/* an operator or master has removed the file, and the heartbeat does not make it again */
 	setup(state);
 	s = begin();
 	w.exists = false;
@@ -337,7 +337,7 @@ static void test_clock(void **state)
 
 #define HOUR INT64_C(3600000000)
 
-/* Of the clocks of the service and of the servers one is wrong, or some. */
+/* One clock, or several, of the service and the servers are wrong. */
 static void test_one_clock_is_wrong(void **state)
 {
 	static const struct {
@@ -348,12 +348,12 @@ static void test_one_clock_is_wrong(void **state)
 		int64_t limit_us; /* the limit of its clock minus the service's, without LOCK_CLOCK_OFF_US */
 	} cases[] = {
 		{HOUR, 0, {0}, {0}, 0, HOUR},    /* alone */
-		{HOUR, 1, {0}, {0}, -HOUR, 0},   /* of two servers, this one */
+		{HOUR, 1, {0}, {0}, -HOUR, 0},   /* the server under test is wrong, of two */
 		{HOUR, 1, {HOUR}, {0}, 0, HOUR}, /* the service */
 		{-HOUR, 1, {-HOUR}, {0}, 0, -HOUR},
 		{HOUR, 2, {0, 0}, {0}, -HOUR, 0},
 		{HOUR, 2, {HOUR, HOUR + 900000}, {0}, 0, HOUR},
-		{HOUR, 2, {0, HOUR}, {0}, 0, HOUR}, /* the service's and another one's */
+		{HOUR, 2, {0, HOUR}, {0}, 0, HOUR}, /* the service's and a second server's */
 		{HOUR, 3, {0, 100, HOUR}, {0}, -HOUR, 0},
 		{HOUR, 1, {0}, {5000000}, 0, HOUR}, /* an old heartbeat does not count, so the last result stays */
 		{0, 1, {HOUR}, {0}, 0, 0},
@@ -432,7 +432,7 @@ static void test_jump_of_the_clock(void **state)
 	assert_true(st.mark_us <= common_us + LOCK_CLOCK_OFF_US);
 	(void)lock_session_beat(s);
 	assert_true(lock_session_clock_offset(s) < -LOCK_CLOCK_OFF_US);
-	/* right again: the mark follows */
+	/* the clock is right again, and the mark follows */
 	w.clock_off_us = 0;
 	w.boot_us += 1000000;
 	(void)lock_session_beat(s);

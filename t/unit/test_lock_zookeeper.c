@@ -259,8 +259,8 @@ struct session {
 	atomic_uint expired; /* calls */
 };
 static struct session *sessions;
-static struct servers *servers; /* of the running test */
-static char hosts[128];         /* of its sessions */
+static struct servers *servers; /* the servers of the running test */
+static char hosts[128];         /* the hosts of its sessions */
 static char cluster[32];
 
 static struct session *session_of(struct lock_service *s)
@@ -404,7 +404,7 @@ static void on_second(zhandle_t *zh, int type, int state, const char *path, void
 		((atomic_bool *)arg)[0] = true;
 }
 
-/* The same session over a second connection: its end ends the session. */
+/* Joins the session over a second connection, whose end ends the session. */
 static void expire(struct lock_service *service)
 {
 	struct session *s = session_of(service);
@@ -455,7 +455,7 @@ static void begin_three(void)
 static void end(void)
 {
 	while (sessions)
-		session_free(&sessions->base); /* of a test that failed */
+		session_free(&sessions->base); /* a test that failed has left it */
 }
 
 /* ---- tests of this implementation ---- */
@@ -622,7 +622,7 @@ static void reconnection(void **state)
 			fail_msg("%snot reported: %s", *name, seen.text);
 	assert_int_equal(session_of(a)->expired, 0);
 	assert_int_equal(lock_get(b, "master", NULL, NULL), 0);
-	/* and of later ones */
+	/* and of later events */
 	clear(&seen);
 	assert_int_equal(put(b, "tables/a", "z", LOCK_EXISTS), 0);
 	assert_int_equal(put(b, "none/n", "y", LOCK_EXISTS), 0);
@@ -674,7 +674,7 @@ static void short_memory(void **state)
 	assert_int_equal(put(b, "root", "y", LOCK_EXISTS), 0);
 	reported(&seen, "root ");
 	assert_int_equal(no_questions, 0);
-	no_memory = 2; /* for the mark of the new file */
+	no_memory = 2; /* the mark of the new file gets no memory */
 	assert_int_equal(put(b, "tables/b", "x", LOCK_ABSENT), 0);
 	reported(&seen, "tables/b ");
 	assert_int_equal(no_memory, 0);

@@ -335,7 +335,7 @@ static void test_what_stays_broken_is_told_of_seldom(void **state)
 	pthread_mutex_destroy(&f.m);
 }
 
-/* A disk on which the first file may grow to so much, and any other to a page. */
+/* A disk on which the first file may grow to `first`, and any other file to a page. */
 static struct little_room {
 	uint64_t first;
 	_Atomic unsigned refused;

@@ -6,10 +6,10 @@
 #include "t/unit/log_lib.h"
 
 static struct {
-	_Atomic int result;     /* of the fence */
-	_Atomic unsigned calls; /* of the fence */
+	_Atomic int result;     /* the result of the fence */
+	_Atomic unsigned calls; /* the calls of the fence */
 	_Atomic unsigned from;  /* the result is returned from this call on */
-	_Atomic unsigned fail;  /* this file operation fails; FILE_OPS: none */
+	_Atomic unsigned fail;  /* this file operation fails, or none if it is FILE_OPS */
 } fence;
 
 static int look(void *arg)

@@ -487,7 +487,7 @@ static void test_damage_behind_the_seal_is_found(void **state)
 	}
 	assert_int_equal(replay_seal(&seal, 1, &s), -EBADMSG);
 	assert_int_equal(replay_seal(&seal, g->last_lsn + 1, &s), 0);
-	/* Headers are not read: a zombie may erase that of a segment that it has dropped. */
+	/* Headers are not read, because a zombie may erase the header of a segment that it has dropped. */
 	change(z.dead, seal.segments[2].number, 8, false);
 	change(z.dead, seal.segments[2].number, 520, false);
 	assert_int_equal(replay_seal(&seal, g->last_lsn + 1, &s), 0);

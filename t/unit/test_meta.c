@@ -269,7 +269,7 @@ static void rnd_tablet(struct meta_tablet *m, bool large)
 	}
 	for (unsigned n = rnd(3); n; n--)
 		assert_int_equal(meta_redo_add(m, (struct redo_point){1 + rnd(4), rnd64()}, true), 0);
-	for (unsigned n = rnd(4); n; n--) /* some equal ones: the first is kept */
+	for (unsigned n = rnd(4); n; n--) /* some are equal, of which the first is kept */
 		assert_int_equal(meta_token_add(m, rnd(2), rnd(3), tfs_bytes_of("result", rnd(7))), 0);
 }
 
@@ -299,7 +299,7 @@ static void one_edit(struct meta_tablet *m, struct stored *s, bool large)
 
 	for (unsigned i = 0; i < e.added_count; i++)
 		added[i] = rnd_file(large);
-	/* named as the contract has it: incarnation, number, group; also one that is not there */
+	/* named by incarnation, number and group, as the contract states; a file that is not there is named, too */
 	for (unsigned i = 0; i < m->file_count && e.removed_count < MANY; i++)
 		if (rnd(2))
 			removed[e.removed_count++] = (struct tablet_file){

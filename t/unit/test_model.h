@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the model's tests: a store with a clock that the test sets, and short functions
+ * A store for the model's tests, with a clock that the test sets, and short functions
  * that read and write one row as text.
  */
 #ifndef TEST_MODEL_H

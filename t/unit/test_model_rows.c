@@ -17,7 +17,7 @@ static void order_and_overwrite(void **state)
 	assert_int_equal(put(w, "r", "a", "q2", 1, "x"), 0);
 	assert_int_equal(put(w, "r", "a", "q1", -5, "neg"), 0);
 	assert_int_equal(put(w, "r", "a", "q1", 3, "one"), 0);
-	assert_int_equal(put(w, "r", "a", "q1", 3, "two"), 0); /* same timestamp: the last value */
+	assert_int_equal(put(w, "r", "a", "q1", 3, "two"), 0); /* at an equal timestamp the last value stays */
 	assert_int_equal(put(w, "r", "a", "", 9, ""), 0);
 	assert_row(w, "a:@9= a:q1@3=two a:q1@-5=neg a:q2@1=x b:q@1=x");
 }
@@ -227,7 +227,7 @@ static void rules_combined(void **state)
 	put(w, "r", "i", "q", test_clock_us - 6000000, "x");
 	assert_row(w, "u:q@995000000=x i:q@995000000=x i:q@994000000=x m:q@995000000=x");
 	test_clock_us += 6000000;
-	/* 11 s: the union hides its last, the intersection keeps one for ever */
+	/* at 11 s the union hides its last version, the intersection keeps one for ever */
 	assert_row(w, "i:q@995000000=x m:q@995000000=x");
 	test_clock_us += 9000000;
 	assert_row(w, "i:q@995000000=x");
@@ -511,7 +511,7 @@ static void scans(void **state)
 	assert_string_equal(SCAN(.row_from = TFS_S("r1"), .row_from_after = true, .row_to = TFS_S("r3")), "r2/b:z@1");
 	assert_string_equal(SCAN(.row_from = TFS_S("r2"), .row_to = TFS_S("r2")), "");
 	assert_string_equal(SCAN(.families = (const char *[]){"v2", "b"}, .family_count = 2), "r2/b:z@1 r3/v2:z@1");
-	/* resumed after any cell: the rest, with the same count of versions */
+	/* a scan that is resumed after any cell has the rest, with the same count of versions */
 	assert_string_equal(SCAN(.row_from = TFS_S("r1"), .one_row = true, .families = (const char *[]){"a"}, .family_count = 1,
 				    .after_cell = true, .qualifier_from = TFS_S("b"), .after_ts = 3, .versions = 2),
 		"a:b@2 a:c@3 a:c@2");
@@ -553,7 +553,7 @@ static void a_row_is_of_one_instant(void **state)
 	put(w, "r2", "a", "q", 1, "new");
 	assert_memory_equal(c.value.p, "old", 3);
 	assert_int_equal(tfs_scan_next(sc, &c), 1);
-	assert_memory_equal(c.value.p, "old", 3); /* of the row begun */
+	assert_memory_equal(c.value.p, "old", 3); /* the scan has the old row that it began */
 	assert_int_equal(tfs_scan_next(sc, &c), 1);
 	assert_memory_equal(c.value.p, "new", 3); /* a row begun later */
 	assert_int_equal(tfs_scan_next(sc, &c), 0);

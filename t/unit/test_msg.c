@@ -147,7 +147,7 @@ static void test_standard_error(void **state)
 
 /* ---- repeated lines ---- */
 
-static _Atomic uint64_t passed_us; /* of the test's clock */
+static _Atomic uint64_t passed_us; /* the time that has passed on the test's clock */
 
 uint64_t __wrap_monotonic_us(void);
 uint64_t __wrap_monotonic_us(void)

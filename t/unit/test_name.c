@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine/base/name: the shared vectors in both directions; a mutated vector is refused or
- * is the canonical name of another key; random keys survive a round trip.
+ * engine/base/name maps the shared vectors in both directions, and random keys survive a
+ * round trip.  A mutated vector is refused or is the canonical name of another key.
  */
 #include "engine/base/name.h"
 

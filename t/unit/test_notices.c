@@ -306,7 +306,7 @@ uint64_t __wrap_monotonic_us(void)
 		return us;
 	}
 	waits = true;
-	for (unsigned i = 0; i < 100 && !noted; i++) /* it may have the lock that the other thread needs */
+	for (unsigned i = 0; i < 100 && !noted; i++) /* it may have the lock that the notifying thread needs */
 		(void)usleep(5000);
 	holds = waits = false;
 	return us;
@@ -370,7 +370,7 @@ static void one_is_deaf(void **state)
 		since = monotonic_us();
 		mutate(false, row, OP_WRITE, 3, 0);
 		slow += monotonic_us() - since >= 100000;
-		wait_for(&there, i + 1, 0, 0); /* the others are told */
+		wait_for(&there, i + 1, 0, 0); /* the other clients are told */
 	}
 	assert_in_range(slow, 1, 150); /* not each of 200; others are slow on a busy machine */
 	close(fd);

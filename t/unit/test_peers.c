@@ -31,7 +31,7 @@ static bool is_registered(void *arg, uint64_t incarnation)
 	return registered;
 }
 
-/* The same listener as begin() makes, on a port of TCP. */
+/* Makes a listener as begin() does, on a port of TCP. */
 static void begin_tcp(const char *file)
 {
 	const struct listen_options o = {

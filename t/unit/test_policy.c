@@ -90,7 +90,7 @@ static void sim_merge(struct sim *s)
 		n = view_change(s->v, &run, &none);
 		view_put(s->v);
 		s->v = n;
-		sim_add(s, run.v[0]->meta.group, bytes, run.v[0]->meta.seq_max); /* nothing was overwritten: the worst there is */
+		sim_add(s, run.v[0]->meta.group, bytes, run.v[0]->meta.seq_max); /* nothing was overwritten, the worst case */
 		file_set_put(&run);
 	}
 }
@@ -175,7 +175,7 @@ static void order(void **state)
 	assert_true(compact_urgency(&t[4].merge_task, 0) > 0);
 }
 
-/* Spread over the last quarter of the half, by place; the same after a restart. */
+/* Major compactions are spread over the last quarter of the half, by place, also after a restart. */
 static void spread(void **state)
 {
 	const uint64_t within = UINT64_C(604800000000);
@@ -224,7 +224,7 @@ static void rate(void **state)
 	compact_pace(l.t, UINT64_C(100) << 30);
 	l.t->split_wanted = false;
 	took = monotonic_us() - from;
-	assert_true(took < 900000000); /* of an hour */
+	assert_true(took < 900000000); /* less than a quarter of an hour */
 	end(&l);
 }
 

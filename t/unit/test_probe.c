@@ -19,8 +19,8 @@
 
 enum wrong {
 	RIGHT,
-	OLD_SIZE,     /* of a path and of a descriptor, as first read */
-	OLD_CONTENTS, /* of the names with `part`, as when first opened */
+	OLD_SIZE,     /* the size of a path and of a descriptor is as first read */
+	OLD_CONTENTS, /* the contents of the names with `part` are as when first opened */
 	NO_NEW_NAME,  /* a name that was not found is not found later */
 	OLD_NAME,     /* a name that was found is found later */
 	OLD_LIST,
@@ -383,7 +383,7 @@ static void what_proves_nothing_is_an_error(void **state)
 	assert_empty("a");
 }
 
-/* ---- the other side is another process ---- */
+/* ---- a second process is the other side ---- */
 
 struct far {
 	struct probe_sides *sides;

@@ -135,7 +135,7 @@ static void in_stretches(void **arg)
 		all_is_there();
 		write_some(400);
 		if (round % 3 == 1)
-			flush_one(); /* its redo points advance, beyond those that the others need */
+			flush_one(); /* its redo points advance beyond the other tablets' redo points */
 		write_some(100);
 		all_is_there();
 		close_store(false);

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-static unsigned countdown; /* 0: none fails; 1: the next */
+static unsigned countdown; /* 0 if none fails, 1 if the next fails */
 static bool failed;
 
 static bool fails(void)

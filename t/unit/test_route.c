@@ -77,7 +77,7 @@ static void stale_on_each_level(void **state)
 	assert_int_equal(seen[AT_META], 1);
 	assert_int_equal(seen[AT_USER], 1);
 	assert_int_equal(total(), 3);
-	/* And METADATA's tablet: so is the root. */
+	/* METADATA's tablet has moved, too, and so has the root. */
 	forget_seen();
 	move(tablet_of_row(16, "005"));
 	move(&tablets[0]);
@@ -140,7 +140,7 @@ static void patience(void **state)
 	from = monotonic_us();
 	assert_int_equal(ask(16, "005"), -TABLET_MOVED);
 	assert_true(monotonic_us() - from >= 20000);
-	/* 1 + 2 + 4 + 8 + 5 ms: five pauses, each with the location read anew, after the one that was known. */
+	/* 1 + 2 + 4 + 8 + 5 ms: five pauses after the known location, and after each the location is read anew. */
 	assert_int_equal(seen[REFUSED], 7);
 	assert_int_equal(seen[AT_META], 6);
 	refuse_next = 0;
@@ -182,7 +182,7 @@ static void split_and_merge(void **state)
 	forget_seen();
 	assert_int_equal(ask(17, "m"), 0);
 	assert_int_equal(total(), 1);
-	/* serve_row takes begin as true: the upper tablet serves its rows only */
+	/* serve_row believes begin, so the upper tablet serves its rows only */
 	snprintf(t[1].begin, sizeof(t[1].begin), "k");
 	assert_int_equal(ask(17, "c"), 0);
 	assert_int_equal(seen[REFUSED], 1);
@@ -219,7 +219,7 @@ static void table_unknown_to_a_server(void **state)
 	refuse_next = 3;
 	assert_int_equal(ask(16, "005"), 0);
 	assert_int_equal(seen[REFUSED], 3);
-	refuse_next = 1; /* of a cached location, too */
+	refuse_next = 1; /* a cached location is refused, too */
 	assert_int_equal(ask(16, "005"), 0);
 	refuse_next = 1000;
 	assert_int_equal(ask(16, "005"), -TABLE_DROPPED);
@@ -360,7 +360,7 @@ static void what_is_sent_again(void **state)
 	applied[5] = latest[5] = 0;
 	assert_int_equal(ts_call(service, &q, &a), 0);
 	assert_int_equal(applied[5], 1);
-	/* Of many rows, those that were refused, in order. */
+	/* If some of many rows were refused, only these are sent again, in order. */
 	for (unsigned i = 0; i < SERVERS; i++) {
 		servers[i].busy = 3;
 		servers[i].served_rows = 3;
@@ -535,7 +535,7 @@ static void batch_over_moves(void **state)
 	for (unsigned i = 0; i < 8000; i++) {
 		char row[8];
 
-		/* often the same row again, so that one request has it twice */
+		/* often a row again, so that a request has it twice */
 		snprintf(row, sizeof(row), "%03u", (unsigned)rand_r(&seed) % 400 / (1 + i % 7));
 		batch_put(b, row, i + 1);
 		/* The other thread may get no processor. */

@@ -443,7 +443,7 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 
 	f->calls++;
 	expect_request(f->want, q);
-	a->schema_generation = f->answer.schema_generation; /* also of errors */
+	a->schema_generation = f->answer.schema_generation; /* errors have it, too */
 	if (f->rc)
 		return f->rc;
 	a->exists = f->answer.exists;

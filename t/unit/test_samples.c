@@ -99,7 +99,7 @@ static void only_what_stays(void **state)
 	for (unsigned i = 0; i < ROWS; i++) {
 		put(i, 1, 1, 'H');        /* hidden by the rule, soon */
 		put(i, 2, 1, 'R');        /* replaced at the same time */
-		put(i, 3, 1, 'F');        /* of a family that is removed */
+		put(i, 3, 1, 'F');        /* this cell's family is removed */
 		put(ROWS + i, 2, 1, 'D'); /* deleted with their rows */
 	}
 	LIB(tablet_flush(l.t));

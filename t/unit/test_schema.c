@@ -438,7 +438,7 @@ static void test_ids_never_reused(void **state)
 	assert_int_equal(left_out(s, t, &first), 1);
 	assert_int_equal(first, 3);
 	schema_put(s);
-	/* also through the file */
+	/* now through the file */
 	assert_int_equal(schema_encode(t, &b), 0);
 	schema_put(t);
 	assert_int_equal(schema_decode(buf_bytes(&b), &s), 0);

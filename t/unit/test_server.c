@@ -522,7 +522,7 @@ struct pieces {
 	struct tablet_service *real;
 	struct tfs_table *table;
 	unsigned reads;
-	int64_t put_at; /* after the first piece, a value of the byte 'b' is written at this time; 0: none is */
+	int64_t put_at; /* after the first piece, a value of the byte 'b' is written at this time, unless it is 0 */
 };
 
 static void put_large(struct tfs_table *t, int64_t ts, char byte, size_t n)
@@ -568,7 +568,7 @@ static void large_reads(void **state)
 	q.family = store_family_id(p.table, "f");
 	put_large(p.table, 1, 'a', LARGE);
 	p.table->store->o.tablets = &p.service;
-	/* 0: nothing is written between the pieces; 1: the same version; 2: a newer version. */
+	/* Between the pieces nothing is written (0), or the version that is read (1), or a newer version (2). */
 	for (int64_t at = 0; at < 3; at++) {
 		p.reads = 0;
 		p.put_at = at;

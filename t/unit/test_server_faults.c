@@ -38,7 +38,10 @@ static void root_in_doubt(void **state)
 	close_store(true);
 }
 
-/* A METADATA row that names another server, or this one with another number, is not written to, and users hear of -EIO, not of -TABLET_TAKEN. */
+/*
+ * A METADATA row that names another server, or this server with another number, is not written to,
+ * and users hear of -EIO, not of -TABLET_TAKEN.
+ */
 static void row_of_another(void **state)
 {
 	open_store();
@@ -100,8 +103,8 @@ static void drop_in_doubt(void **state)
 }
 
 /*
- * The same with a drop that succeeded, and a server that could not check that:
- * later writes report that there is no table, not -EIO.
+ * A drop succeeded, and the server could not check that.  Later writes report that there
+ * is no table, not -EIO.
  */
 static void drop_missed(void **state)
 {
@@ -322,7 +325,7 @@ static void ballast(void **state)
 /*
  * A server that could not read a changed schema reads it again for the next LOAD, instead
  * of refusing the table's tablets for a second.  In turn the last read of the master, of the
- * former server, and of the server that loads fails.
+ * old server, and of the server that loads fails.
  */
 static void schema_unread_once(void **state)
 {

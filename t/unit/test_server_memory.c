@@ -13,7 +13,7 @@
 
 enum { ROWS = 240, TABLETS = 6 };
 
-static _Atomic int countdown; /* 1: the next one fails; 0 and below: none */
+static _Atomic int countdown; /* if it is 1, the next allocation fails; 0 and below let none fail */
 static _Atomic bool failed;
 
 static bool fails(void)

@@ -93,7 +93,7 @@ static void expect(read_fn *fn, const struct buf *b, bool good)
 	assert_int_equal(err, good ? 0 : -EBADMSG);
 }
 
-/* n: the bytes of a copy; step: the distance between the lengths and places that are tried. */
+/* A copy has n bytes.  `step` is the distance between the lengths and places that are tried. */
 static void try_all(read_fn *fn, struct buf *file, size_t n, size_t step)
 {
 	static const size_t more[] = {1, 2, 3, 500, 4095, 4096, 4097, 8192, 70000};

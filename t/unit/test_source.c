@@ -14,7 +14,7 @@ static void test_kinds(void **state)
 	static const struct {
 		const char *text;
 		enum source_kind kind;
-		const char *dir, *host, *again; /* again: what store_source_text returns; NULL: the text */
+		const char *dir, *host, *again; /* `again` is the result of store_source_text; NULL if it is the text itself */
 	} v[] = {
 		{"/srv/data", SOURCE_DIR, "/srv/data", NULL, NULL},
 		{"/srv/a:b", SOURCE_DIR, "/srv/a:b", NULL, NULL},

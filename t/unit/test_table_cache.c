@@ -195,7 +195,7 @@ static void a_thousand(void **state)
 	}
 	assert_true(most > LIMIT / 2);
 	assert_true(stats().tables_open < MANY / 2);
-	if (!sanitized()) { /* blocks: of the cache's 1 MiB, and the excess of its shards */
+	if (!sanitized()) { /* blocks of the cache's 1 MiB, and the excess of its shards */
 		size_t grown = allocated() - before;
 
 		print_message("# grown by %zu KiB with a bound of %u KiB and blocks of %zu KiB\n", grown >> 10, LIMIT >> 10,

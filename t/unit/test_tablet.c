@@ -512,7 +512,7 @@ static void test_newest_below_deleted(void **state)
 					LIB(lib_put(&l, "r", 1, q ? "b" : "a", k, tfs_str("v")));
 					alive[q][k] = true;
 				}
-				if (rule) { /* those that it hides are not to come back */
+				if (rule) { /* cells that it hides must not come back */
 					memset(alive[q], 0, sizeof alive[q]);
 					memset(&alive[q][N - 99], 1, 100);
 				}

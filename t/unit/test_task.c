@@ -331,7 +331,7 @@ static void test_free_runs_the_queue(void **state)
 struct wish {
 	struct task task;
 	uint64_t need;
-	_Atomic unsigned order; /* which run of all it was; 0: none yet */
+	_Atomic unsigned order; /* its place among all runs; 0 before it has run */
 	_Atomic unsigned left;  /* runs that queue it again */
 };
 static _Atomic unsigned order;

@@ -87,13 +87,13 @@ enum { CLIENTS = 3, ROWS = 4, UNANSWERED = 6 };
 struct sent {
 	struct op_token token;
 	unsigned row;
-	bool append, checks, applied; /* applied: the first copy was answered */
+	bool append, checks, applied; /* applied is set when the first copy was answered */
 	int err;
 	struct tfs_result result[2];
 };
 struct client {
 	uint64_t id, next, lowest;
-	struct sent unanswered[UNANSWERED]; /* of which the client has no answer */
+	struct sent unanswered[UNANSWERED]; /* mutations whose answers the client has not received */
 	unsigned count;
 	struct sent old; /* answered: a late copy may still come */
 };
@@ -289,7 +289,7 @@ static void test_histories(void **state)
 			client_step(&w, &w.clients[rnd(CLIENTS)], restarted);
 			if (rnd(50) == 0)
 				LIB(tablet_flush(w.l.t));
-			if (rnd(60) == 0) { /* without a flush: as after a kill */
+			if (rnd(60) == 0) { /* without a flush, as after a kill */
 				lib_stop(&w.l);
 				lib_start(&w.l);
 				restarted = true;
@@ -358,7 +358,7 @@ static int no_space(void *arg, enum file_op op, const char *path, uint64_t offse
 
 /*
  * A failed mutation whose tablet begins to split, merge or unload before the failure is noted is refused: the tablets that
- * replace this one would not know the failure, and a copy of the request could succeed there.
+ * replace it would not know the failure, and a copy of the request could succeed there.
  */
 static void test_failure_at_the_end_of_a_tablet(void **state)
 {
@@ -379,7 +379,7 @@ static void test_failure_at_the_end_of_a_tablet(void **state)
 	tablet_token_end(l.t, &x);
 	assert_int_equal(x.err, -TABLET_MOVED);
 	tablet_merge_end(l.t, false);
-	assert_int_equal(call(&l, &token, "r", &op, 1, true, &r), -ECANCELED); /* it was not noted: the check is made again */
+	assert_int_equal(call(&l, &token, "r", &op, 1, true, &r), -ECANCELED); /* it was not noted, so the check is made again */
 	stop(&l);
 }
 
@@ -572,8 +572,8 @@ static void test_copies_at_the_same_time(void **state)
 }
 
 /*
- * Several clients have as many mutations under way as they may, and the ones with the lowest numbers
- * come last.  Each is known afterwards, of one client also after the tablet is loaded again.
+ * Several clients have as many mutations under way as they may, and the mutations with the lowest
+ * numbers come last.  Each is known afterwards, of one client also after the tablet is loaded again.
  */
 static void test_all_under_way_are_known(void **state)
 {
@@ -656,7 +656,7 @@ static void test_inherit(void **state)
 
 /*
  * A copy is not applied, after replay, a merge, and METADATA: with more clients than may begin mutations.
- * begin: the result for a new client, which those of replay and METADATA do not keep out.
+ * begin is the result for a new client, which clients of replay and METADATA do not keep out.
  */
 static void expect_known(struct tokens *t, unsigned count, int begin)
 {

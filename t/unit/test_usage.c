@@ -19,8 +19,8 @@
 enum {
 	ROWS = 100,
 	KEY = 4 + 2 + 2 + 1 + 2 + 8 + 8 + 1, /* "rNNN", a family, "q", timestamp, sequence, kind */
-	COMMIT = 7,                          /* of a live one: the time of commit, beside a timestamp near 0 */
-	WIDE = 4 + 2 + 2 + 2 + 8 + 8 + 1,    /* of a row or family delete */
+	COMMIT = 7,                          /* a live version's time of commit, beside a timestamp near 0 */
+	WIDE = 4 + 2 + 2 + 2 + 8 + 8 + 1,    /* the bytes of a row or family delete */
 	SMALL = 10,
 	LARGE = 1000,
 };
@@ -221,7 +221,7 @@ static void counts(void **state)
 	lib_fini(&l);
 }
 
-/* Live cells of the family, by a scan of it; of one row if that is named. */
+/* Counts the live cells of the family, or of its row if one is named, by a scan. */
 static unsigned scan(uint16_t id, const char *row)
 {
 	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS, .family_ids = &id, .pub.family_count = 1};

@@ -17,7 +17,7 @@ static struct cluster c;
 static struct tfs_table *table;
 static _Atomic unsigned lost_calls, acked, tries;
 static _Atomic bool stop;
-static _Atomic unsigned last_acked[ROWS]; /* of the row's only writer */
+static _Atomic unsigned last_acked[ROWS]; /* the last acknowledged number of the row's only writer */
 
 static bool held(void *arg)
 {

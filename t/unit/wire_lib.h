@@ -19,7 +19,7 @@
 
 #define SLOW_S 6 /* longer than a channel bears the silence of a server */
 static _Atomic unsigned asked, changed;
-static _Atomic int64_t asked_by; /* -1: no user */
+static _Atomic int64_t asked_by; /* -1 if there is no user */
 static _Atomic bool held;        /* TS_COMPACT waits meanwhile */
 
 static inline int tablets_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)

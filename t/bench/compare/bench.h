@@ -46,7 +46,7 @@ struct bench_options {
 	uint64_t seed;
 	bool no_compact, reuse, plain;
 	const struct side_ops *sides[BENCH_SIDES]; /* sides[0] is ours */
-	char *dirs[BENCH_SIDES];                   /* of each, in dir */
+	char *dirs[BENCH_SIDES];                   /* the directory of each side, in dir */
 	unsigned side_count;
 	bool alone; /* no rivals are wanted */
 	/* input */
@@ -70,7 +70,7 @@ struct side_options {
 	/* ours */
 	enum stamps stamps;
 	bool one_version;      /* gc = "maxversions=1": overwritten cells are garbage, as with the rivals */
-	uint64_t tablet_bytes; /* 0: the default */
+	uint64_t tablet_bytes; /* 0 for the default */
 	const char *group;
 };
 struct side_ops {
@@ -114,10 +114,10 @@ struct job {
 	const struct side_ops *side;
 	void *db;
 	void *line;              /* the argument of run_jobs */
-	uint64_t from, to;       /* of the operations */
-	unsigned number;         /* of the thread */
+	uint64_t from, to;       /* the range of the operations */
+	unsigned number;         /* the number of the thread */
 	uint8_t *p;              /* room for a value */
-	uint64_t sum;            /* of all bytes read, so that the compiler removes no read */
+	uint64_t sum;            /* the sum of all bytes read, so that the compiler removes no read */
 	struct latency *latency; /* or NULL */
 };
 typedef int (*job_fn)(struct job *j);
@@ -143,7 +143,7 @@ void print_line(
 	const struct bench_options *o, const char *name, const char *what, unsigned threads, const struct took took[BENCH_SIDES]);
 /* Under a line: percentiles of one operation for each side, if they were measured. */
 void print_latencies(const struct bench_options *o, const struct took took[BENCH_SIDES]);
-double latency_us(const struct latency *l, double share); /* share 1: the longest */
+double latency_us(const struct latency *l, double share); /* share 1 is the longest */
 
 /* ---- kinds of measurement ---- */
 struct bench_kind {

@@ -33,7 +33,7 @@
 #define FAMILY "contents"
 
 enum {
-	SITE_PAGES = 1000, /* of each site */
+	SITE_PAGES = 1000, /* the pages of each site */
 	GZIP_EVERY = 8,
 	VERSIONS = 3,
 	DECODE_ROUNDS = 3,

@@ -3,8 +3,8 @@
  * Input of all sides: 16-byte keys, an order to write and read them in, values
  * of real text, and cold caches.
  *
- * The text is that of the documentation directories of this machine, file
- * after file.  Value i is its i-th piece; after the last piece it starts again.
+ * The text comes from the documentation directories of this machine, file after file.
+ * Value i is its i-th piece; after the last piece it starts again.
  * So neighbouring cells are neighbouring text, as in a table of pages.
  * Compressed files, files with NUL bytes and symbolic links are left out.
  */

@@ -21,7 +21,7 @@
 #define ROUNDS 5u
 #define SEGMENT_BYTES (64u << 20) /* at most */
 #define SEGMENTS 3u               /* at least, while the clock runs */
-#define SEGMENTS_BEFORE 3u        /* written before the clock starts: from then on dropped ones are used again */
+#define SEGMENTS_BEFORE 3u        /* written before the clock starts; dropped segments are used again after them */
 
 /* As in a store; less for few cells, or most of them would be written before the clock starts. */
 static uint64_t segment_bytes(const struct bench_options *o, unsigned groups)

@@ -20,7 +20,7 @@ enum {
 	WORDS = 12000,
 	SECTIONS = 14,
 	LINK_LISTS = 4,        /* the second one's place is the text's */
-	EDIT_BYTES = 16 << 10, /* of a page for each further edit */
+	EDIT_BYTES = 16 << 10, /* the text that each further edit adds to a page */
 	EDITS = 2,             /* at least */
 	EDIT_MAX = 120,        /* bytes that an edit removes */
 };

@@ -23,8 +23,8 @@ struct line {
 	bool rival_memory; /* the rivals' write buffers as large as our memtables */
 	enum stamps stamps;
 	bool cold, warm;
-	bool others; /* the timed cells are others than those that warmed the cache */
-	/* of a run */
+	bool others; /* the timed cells differ from the cells that warmed the cache */
+	/* the threads of a run */
 	unsigned threads;
 	uint64_t shift; /* random reads: where in the order they begin */
 };
@@ -110,7 +110,7 @@ static int one_side(const struct bench_options *o, unsigned side, void *line, st
 	so.stamps = l.stamps;
 	if (l.rival_memory)
 		so.memtable_bytes = o->memtable_bytes;
-	if (l.holds_all) /* headroom: the cache has shards with hard limits */
+	if (l.holds_all) /* with headroom, because the cache has shards with hard limits */
 		so.cache_bytes = (size_t)(o->cells * (o->value_bytes + 64) * 3 / 2) + (64u << 20);
 	if (l.cold && drop_caches())
 		complain("the kernel's caches cannot be dropped (root is needed): cold is not cold");

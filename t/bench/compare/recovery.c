@@ -2,11 +2,10 @@
 /*
  * tabletbench recovery: opening after kill -9.
  *
- * For each side another process opens a database whose write buffer has space
- * for all cells, puts --cells in random order, and kills itself.  All cells
- * are then in the log, in the kernel's pages, and in no other file.  The time
- * is that of opening and of reading the last cell.  The rate is in bytes of
- * the log, which is in the page cache.
+ * A process for each side opens a database whose write buffer has space for all cells,
+ * puts --cells in random order, and kills itself.  All cells are then in the log, in the
+ * kernel's pages, and in no other file.  The time lasts from the opening until the last
+ * cell has been read.  The rate is in bytes of the log, which is in the page cache.
  *
  * The processes are forked before the parent opens a database, because a fork
  * does not copy a library's threads.

@@ -4,11 +4,10 @@
  *
  * "rocksdb" has the defaults (Debian's: Snappy, 4 KiB blocks).  "rocksdb-zstd"
  * follows its tuning guide, with zstd at its default level on every level, as
- * we have it: 16 KiB blocks, index and filters in the cache with those of L0
- * pinned, the last format, dynamic level sizes.  Both have the lines' cache,
- * full Bloom filters of 10 bits a key, two background jobs as we have, and two
- * write buffers of 64 MiB, which is as much as our memtables.  A line's write
- * buffer is divided into two.
+ * we have it: 16 KiB blocks, index and filters in the cache, pinned for L0, the last
+ * format, dynamic level sizes.  Both have the lines' cache, full Bloom filters of 10 bits
+ * a key, two background jobs as we have, and two write buffers of 64 MiB, which is as
+ * much as our memtables.  A line's write buffer is divided into two.
  */
 #include "t/bench/compare/bench.h"
 

@@ -61,7 +61,7 @@ struct run {
 	const struct mix *mix;
 	uint64_t ops, seed;
 	unsigned threads;
-	struct records *at; /* of the side whose turn it is */
+	struct records *at; /* the records of the side whose turn it is */
 };
 
 static void zipf_init(struct zipf *z, uint64_t n)
