@@ -19,7 +19,7 @@ mkdir "$M/t3" 2>"$W/mkdir.err" &
 making=$!
 hold 10
 ok "  a table waits" runs $making
-ok "  the loop goes on" goes_on 100
+ok "  the loop goes on" goes_on
 kill -CONT "$was"
 ok "  the master ends when it continues" wait_for "the next master" is_replaced master1 "$was"
 wait $making
