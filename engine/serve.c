@@ -500,7 +500,7 @@ static int noting_call(struct master_service *m, const struct ms_request *q, str
 
 static void on_changed(void *arg, struct tfs_bytes notice, uint64_t number)
 {
-	client_changed(((struct serving *)arg)->o.store, &notice, number);
+	client_changed(((struct serving *)arg)->o.store, &notice, number, true);
 }
 
 struct reading {

@@ -3,8 +3,8 @@
  * The servers' streams of notices as one (tellers.h).
  *
  * The store gets notices with numbers of its own.  A notice of schemas must be confirmed to its server when the store has
- * dropped what it names.  While a stream is missing, the store keeps nothing: then notices have the number 0,
- * and are confirmed at once.  When the last stream comes, the store is told that anything may have changed.
+ * dropped what it names.  While a stream is missing, the store keeps nothing but schemas, and is told of these only.
+ * When the last stream comes, the store is told that anything may have changed.
  *
  * `turn` is held during the calls of the store, so that their order is that of the states.  The store calls
  * tellers_heard, also from such a call; that takes `lock` only, which is not held during calls.
@@ -74,7 +74,7 @@ static void tell_all(struct tfs_store *store, uint64_t number)
 
 	if (notice_pack(&n, &b) == 0) {
 		packed = buf_bytes(&b);
-		client_changed(store, &packed, number);
+		client_changed(store, &packed, number, true);
 	}
 	buf_fini(&b);
 }
@@ -84,7 +84,7 @@ static void tell(struct tellers *s, struct teller *t, const struct tfs_bytes *no
 {
 	struct tfs_store *store;
 	struct channel *confirm = NULL;
-	uint64_t seq = 0;
+	uint64_t seq;
 	bool was, is;
 
 	mutex_lock(&s->lock);
@@ -92,23 +92,22 @@ static void tell(struct tellers *s, struct teller *t, const struct tfs_bytes *no
 	was = s->telling;
 	is = all_tell(s);
 	s->telling = is && store;
-	if (is)
-		seq = ++s->seq;
-	else if (store)
+	if (!is && store)
 		task_queue_after(&s->task, BEAT_US);
-	if (schemas && store && is) {
+	seq = ++s->seq;
+	if (schemas && store) {
 		t->seq = seq;
 		t->number = number;
 	} else if (schemas) {
 		confirm = t->channel;
 	}
 	mutex_unlock(&s->lock);
-	if (was && !is)
-		client_changed(store, NULL, 0);
-	else if (is && store && !was)
+	if (is && store && !was)
 		tell_all(store, seq);
-	else if (is && store && notice)
-		client_changed(store, notice, seq);
+	else if (store && (is ? notice != NULL : schemas))
+		client_changed(store, notice, seq, is);
+	else if (was && !is)
+		client_changed(store, NULL, 0, false);
 	if (confirm)
 		channel_heard(confirm, number);
 }

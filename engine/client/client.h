@@ -54,11 +54,11 @@ struct client_options {
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 /*
- * Others have changed something: a packed NOTICE (rpc/hello.h) and its number.  notice NULL: from now on
- * changes are not told, until a notice says that anything may have changed.  Only queues
- * work for the thread of tfs_watch.
+ * Others have changed something: a packed NOTICE (rpc/hello.h) and its number.  told: the store is told of all
+ * changes.  If not, notice may be NULL, and only its schemas are read again: nothing else is kept, until a notice says
+ * that anything may have changed.  Only queues work for the thread of tfs_watch.
  */
-void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number);
+void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number, bool told);
 
 struct tfs_table {
 	struct tfs_store *store;

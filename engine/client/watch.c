@@ -19,6 +19,7 @@
 
 #define PAUSE_TIMES 3u /* so that a stream of changes costs a quarter of a processor at most */
 #define PAUSE_MOST_US 250000u
+#define RETRY_US 250000u /* before schemas that no server gave are read again */
 
 struct watch {
 	struct task task; /* first */
@@ -30,13 +31,14 @@ struct watch {
 	struct notices *queue, *spare;
 	uint64_t number; /* the number of the last notice in the queue, or 0 */
 	bool lost;       /* before what is in the queue */
+	bool told;       /* of all changes */
 	_Atomic uint64_t heard_us;
 	/* The task writes these. */
 	_Atomic bool alive;
 	_Atomic uint64_t pause_us; /* before the next call of fn: a multiple of the time that the last one took */
 };
 
-void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number)
+void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_t number, bool told)
 {
 	struct arena arena = {0};
 	struct notice n = {0};
@@ -48,13 +50,15 @@ void client_changed(struct tfs_store *s, const struct tfs_bytes *notice, uint64_
 	w = s->watch;
 	if (w) {
 		w->heard_us = monotonic_us();
-		if (notice) {
-			notices_add_notice(w->queue, &n);
-			w->number = number;
-		} else {
+		if (!told) {
+			n = (struct notice){.schemas = n.schemas || n.all || w->queue->n.schemas || w->queue->n.all};
 			notices_reset(w->queue);
 			w->lost = true;
 		}
+		if (notice)
+			w->number = number;
+		w->told = told;
+		notices_add_notice(w->queue, &n);
 		if (!notice || !notice_is_empty(&n) || !w->alive)
 			task_queue_after(&w->task, w->pause_us); /* under the lock, so that tfs_unwatch does not free it */
 	}
@@ -85,8 +89,8 @@ static void call(struct watch *w, const struct tfs_change *c, unsigned count)
 	w->fn(w->arg, c, count);
 }
 
-/* Reads the schema of one open table again, and tells of a change. */
-static void refresh(struct watch *w, uint32_t id, const struct schema *before)
+/* Reads the schema of one open table again, and tells of a change.  Returns false if no server has answered. */
+static bool refresh(struct watch *w, uint32_t id, const struct schema *before)
 {
 	struct tfs_store *s = w->store;
 	const struct tfs_schema *p = schema_public(before);
@@ -109,14 +113,17 @@ static void refresh(struct watch *w, uint32_t id, const struct schema *before)
 	}
 	if (changed)
 		call(w, &(struct tfs_change){.what = TFS_CHANGED_SCHEMA, .table = id, .before = p}, 1);
+	return err != -UNREACHABLE && err != -ANSWER_LOST && err != -ETIMEDOUT && err != -EAGAIN;
 }
 
-static void refresh_all(struct watch *w)
+/* Returns false if a schema could not be read. */
+static bool refresh_all(struct watch *w)
 {
 	struct tfs_store *s = w->store;
 	const struct schema **schemas;
 	struct tfs_table *t, *tmp;
 	unsigned n = 0;
+	bool all;
 
 	mutex_lock(&s->lock);
 	schemas = calloc(HASH_COUNT(s->tables) + 1u, sizeof(struct schema *));
@@ -125,12 +132,25 @@ static void refresh_all(struct watch *w)
 	if (!t->gone)
 		schemas[n++] = schema_get(t->schema);
 	mutex_unlock(&s->lock);
+	all = schemas != NULL;
 	for (unsigned i = 0; i < n; i++) {
-		refresh(w, schema_public(schemas[i])->table_id, schemas[i]);
+		all &= refresh(w, schema_public(schemas[i])->table_id, schemas[i]);
 		schema_put(schemas[i]);
 	}
 	free(schemas);
 	call(w, &(struct tfs_change){.what = TFS_CHANGED_TABLES}, 1);
+	return all;
+}
+
+/* The notice with this number is not confirmed yet. */
+static void read_schemas_later(struct watch *w, uint64_t number)
+{
+	mutex_lock(&w->store->lock);
+	w->queue->n.schemas = true;
+	if (!w->number)
+		w->number = number;
+	task_queue_after(&w->task, RETRY_US);
+	mutex_unlock(&w->store->lock);
 }
 
 static void tell_cells(struct watch *w, const struct notice *n)
@@ -180,7 +200,7 @@ static void watch_run(struct task *task)
 	const uint64_t since = monotonic_us();
 	struct notices *q;
 	uint64_t number, pause_us;
-	bool lost, schemas;
+	bool lost, told, schemas, late = false;
 
 	mutex_lock(&s->lock);
 	q = w->queue;
@@ -190,6 +210,7 @@ static void watch_run(struct task *task)
 	w->number = 0;
 	lost = w->lost;
 	w->lost = false;
+	told = w->told;
 	mutex_unlock(&s->lock);
 	schemas = q->n.schemas || q->n.all;
 	if (lost && w->alive) {
@@ -197,15 +218,17 @@ static void watch_run(struct task *task)
 		call(w, &(struct tfs_change){.what = TFS_CHANGES_UNKNOWN}, 1);
 	}
 	if (schemas)
-		refresh_all(w);
-	if (q->n.all || (number && !w->alive && !lost)) {
+		late = !refresh_all(w);
+	if (told && (q->n.all || (number && !w->alive && !lost))) {
 		w->alive = true;
 		call(w, &(struct tfs_change){.what = TFS_CHANGED_ALL}, 1);
 	}
 	if (q->n.row_count)
 		tell_cells(w, &q->n);
 	notices_reset(q);
-	if (schemas && number && s->o.heard)
+	if (late)
+		read_schemas_later(w, number);
+	else if (schemas && number && s->o.heard)
 		s->o.heard(s->o.arg, number);
 	pause_us = (monotonic_us() - since) * PAUSE_TIMES;
 	w->pause_us = pause_us < PAUSE_MOST_US ? pause_us : PAUSE_MOST_US;

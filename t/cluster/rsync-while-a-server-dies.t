@@ -16,11 +16,11 @@ for ((r = 0; r < 200; r++)); do
 done
 find "$W/from" -depth -exec touch -h -d "2024-05-06 07:08:09.123456" {} +
 kills=0
-kill_servers() { # one after another, until the file "copied" is there
-	local name was
-	while [ ! -e "$W/copied" ]; do
+kill_servers() { # one after another, until the file "copied" is there, or each has died five times
+	local name was round
+	for ((round = 0; round < 5; round++)); do
 		for name in server1 server2 server3; do
-			[ ! -e "$W/copied" ] || break
+			[ ! -e "$W/copied" ] || return
 			was=$(process $name)
 			kill -9 "$was" && kills=$((kills + 1)) && echo $kills >"$W/kills"
 			wait_for "$name" is_replaced $name "$was"

@@ -35,6 +35,10 @@ check_PROGRAMS += t/engine/test_checks
 t_engine_test_checks_SOURCES = t/engine/test_checks.c t/engine/lib.h t/unit/dir.h
 t_engine_test_checks_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_checks_LDFLAGS = $(hooked_flags)
+check_PROGRAMS += t/unit/test_tellers
+t_unit_test_tellers_SOURCES = t/unit/test_tellers.c
+t_unit_test_tellers_LDADD = libengine.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+
 check_PROGRAMS += t/unit/test_peers
 t_unit_test_peers_SOURCES = t/unit/test_peers.c t/unit/wire_lib.h t/unit/dir.h
 t_unit_test_peers_LDADD = libengine.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
