@@ -78,6 +78,31 @@ rmdir "$M2/t/.snap/s"
 becomes "  and for none when one drops it" gone "$M/t/.snap/s"
 rm "$M/t/r/f/d"
 becomes "what one removes, the other does not have" gone "$M2/t/r/f/d"
+
+# ---- rows that another user removes, and that the kernel still knows ----
+long=long-$(printf 'x%.0s' {1..300})
+part=${long:0:254}% rest=${long:254}
+mkdir "$M/t/$part" # the part stays without the row
+# comes_and_ends NAME KEY: the tool makes a row, and removes it when this mount knows t/NAME/f.
+comes_and_ends() {
+	local parent=
+	[[ $1 != */* ]] || parent=${1%/*}
+	ctl put "$D/t" "$2" f:q x
+	becomes "a row of the tool's: ${1:0:9}" test -f "$M/t/$1/f/q"
+	ctl delete "$D/t" "$2"
+	lacks() { ! lists "$M/t/$1" "$2" && ! lists "$M/t/.latest/$1" "$2"; }
+	becomes "  is not listed after its end" lacks "$parent" "${1##*/}"
+	# The kernel keeps a listing that is younger than the last notice of a change, which comes 0.2 s after the first one.
+	sleep 0.5
+	ls "$M/t/$parent" "$M/t/.latest/$parent" >"$W/.out"
+}
+both_list() { lists "$M/t/$1" "$2" && lists "$M/t/.latest/$1" "$2"; }
+comes_and_ends "$part/$rest" "$long"
+echo y >"$M/t/$part/$rest/f/q"
+ok "  a cell brings a row with a split name back into both views" both_list "$part" "$rest"
+rm -r "$M/t/$part/$rest"
+rmdir "$M/t/$part"
+
 printf 'r9\tf:q\t\tv\n' >"$W/in.tsv"
 cp "$W/in.tsv" "$M2/t/.import"
 is "$(cat "$M/t/r9/f/q")" v "an import through the second mount"

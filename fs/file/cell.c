@@ -416,7 +416,7 @@ void cell_changed(struct changes *c, struct node *family_node, struct tfs_bytes 
 	if (other) {
 		changed_in_view(c, other, qualifier, ts, removed, not_self);
 	} else {
-		/* The other view may have a node of the row or of the table, but none of the family. */
+		/* The other view may have nodes of the row, its parts and the table, but none of the family. */
 		struct node *row, *view;
 
 		mutex_lock(tree_mutex());
@@ -425,7 +425,7 @@ void cell_changed(struct changes *c, struct node *family_node, struct tfs_bytes 
 		if (row)
 			changes_listing_locked(c, row);
 		if (view)
-			changes_listing_locked(c, view);
+			row_changed_locked(c, view, node_key(family_node->parent));
 		mutex_unlock(tree_mutex());
 	}
 	node_put(other);
