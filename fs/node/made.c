@@ -88,8 +88,8 @@ bool made_is(struct node *parent, enum node_kind kind, struct tfs_bytes key)
 	return is;
 }
 
-/* Makes the kernel drop the directory's entry and the listing that contains it. */
-static void drop_kernel_entry(struct node *n, struct changes *c)
+/* Makes the kernel drop the directory's entry in one view, and the listing that contains it. */
+static void drop_kernel_entry(struct node *n, bool in_other_view, struct changes *c)
 {
 	struct buf path = {0};
 	struct tfs_bytes name = {0};
@@ -100,7 +100,9 @@ static void drop_kernel_entry(struct node *n, struct changes *c)
 		name = buf_bytes(&path);
 	slash = name.n ? memrchr(name.p, '/', name.n) : NULL;
 	mutex_lock(tree_mutex());
-	if (slash) {
+	if (in_other_view)
+		dir = node_in_other_view_locked(dir);
+	if (dir && slash) {
 		dir = node_find_locked(dir, n->kind == NODE_CELL_PART ? NODE_CELL_PART : NODE_ROW_PART,
 			tfs_bytes_of(name.p, (size_t)(slash - name.p)), 0);
 		name = tfs_bytes_of(slash + 1, name.n - (size_t)(slash - name.p) - 1);
@@ -113,22 +115,10 @@ static void drop_kernel_entry(struct node *n, struct changes *c)
 	buf_fini(&path);
 }
 
-/* Returns the node of the directory in the view that n is not in, counted, or NULL if there is none. */
-static struct node *other_view_get_locked(struct node *n)
+static void drop_kernel_entries(struct node *n, struct changes *c)
 {
-	struct node *other = node_in_other_view_locked(n);
-
-	if (other)
-		other->refs++;
-	return other;
-}
-
-/* Does so for a node of other_view_get_locked, and puts it. */
-static void drop_other_entry(struct node *other, struct changes *c)
-{
-	if (other)
-		drop_kernel_entry(other, c);
-	node_put(other);
+	drop_kernel_entry(n, false, c);
+	drop_kernel_entry(n, true, c);
 }
 
 /* Removes the directory, if it has no extra entry.  ends: its node ends, too. */
@@ -141,7 +131,9 @@ static int made_remove(struct node *n, bool ends, struct changes *c)
 	if (extra_any_view_locked(n)) {
 		err = -ENOTEMPTY;
 	} else {
-		other = other_view_get_locked(n);
+		other = ends ? node_in_other_view_locked(n) : NULL;
+		if (other)
+			other->refs++;
 		own = node_in_table_locked(n);
 		if (own)
 			extra_drop_locked(own);
@@ -149,9 +141,11 @@ static int made_remove(struct node *n, bool ends, struct changes *c)
 			node_end_locked(n);
 	}
 	mutex_unlock(tree_mutex());
-	if (ends && other)
+	if (other)
 		dir_time_forget(other);
-	drop_other_entry(other, c);
+	node_put(other);
+	if (err == 0)
+		drop_kernel_entry(n, true, c);
 	return err;
 }
 
@@ -239,7 +233,7 @@ static void drop_part(struct node *part, struct changes *c)
 	bool has = true;
 
 	if (node_ops(part)->has_cells(part, &has) == 0 && !has && made_remove(part, false, c) == 0)
-		drop_kernel_entry(part, c);
+		drop_kernel_entry(part, false, c);
 }
 
 /* Removes the made directories of a row's split name that are empty now. */
@@ -261,22 +255,20 @@ static void drop_parts(struct node *row, struct changes *c)
 
 void made_drop_row(struct node *row, struct changes *c)
 {
-	struct node *own, *other;
+	struct node *own;
 
 	mutex_lock(tree_mutex());
 	own = node_in_table_locked(row);
 	if (own)
 		drop_row_locked(own);
-	other = other_view_get_locked(row);
 	mutex_unlock(tree_mutex());
-	drop_kernel_entry(row, c);
-	drop_other_entry(other, c);
+	drop_kernel_entries(row, c);
 	drop_parts(row, c);
 }
 
 void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes *c)
 {
-	struct node *row = NULL, *other;
+	struct node *row = NULL;
 	struct buf at = {0};
 	struct tfs_bytes key = prefix;
 	int err = 0;
@@ -293,12 +285,10 @@ void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes 
 			key = buf_bytes(&at);
 			drop_row_locked(row);
 		}
-		other = row ? other_view_get_locked(row) : NULL;
 		mutex_unlock(tree_mutex());
 		if (!row)
 			break;
-		drop_kernel_entry(row, c);
-		drop_other_entry(other, c);
+		drop_kernel_entries(row, c);
 		node_put(row);
 	}
 	buf_fini(&at);
@@ -387,7 +377,7 @@ static void drop_oldest(struct node *n, struct changes *c)
 
 	if (made_remove(n, true, c) != 0)
 		return;
-	drop_kernel_entry(n, c);
+	drop_kernel_entry(n, false, c);
 	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)),
 		MADE_BYTES >> 20);
 }
