@@ -82,7 +82,7 @@ becomes "what one removes, the other does not have" gone "$M2/t/r/f/d"
 # ---- rows that another user removes, and that the kernel still knows ----
 long=long-$(printf 'x%.0s' {1..300})
 part=${long:0:254}% rest=${long:254}
-mkdir "$M/t/$part" # the part stays without the row
+mkdir "$M/t/.families/g" "$M/t/$part" # the part stays without the row
 # comes_and_ends NAME KEY: the tool makes a row, and removes it when this mount knows t/NAME/f.
 comes_and_ends() {
 	local parent=
@@ -101,7 +101,15 @@ comes_and_ends "$part/$rest" "$long"
 echo y >"$M/t/$part/$rest/f/q"
 ok "  a cell brings a row with a split name back into both views" both_list "$part" "$rest"
 rm -r "$M/t/$part/$rest"
-rmdir "$M/t/$part"
+comes_and_ends "$part/$rest" "$long"
+mkdir "$M/t/$part/$rest/g"
+ok "  so does the directory of a family" both_list "$part" "$rest"
+rm -r "$M/t/$part/$rest"
+comes_and_ends back back
+mkdir "$M/t/back/g"
+ok "  and that of another row" both_list "" back
+rm -r "$M/t/back"
+rmdir "$M/t/$part" "$M/t/.families/g"
 
 printf 'r9\tf:q\t\tv\n' >"$W/in.tsv"
 cp "$W/in.tsv" "$M2/t/.import"

@@ -162,6 +162,19 @@ int made_rmdir(struct node *n, const char *name, struct changes *c)
 	return err;
 }
 
+/* A row without cells that the kernel still has, because they have expired or another client has removed them, exists again. */
+static void row_is_back(struct node *row, struct changes *c)
+{
+	struct node *other;
+
+	mutex_lock(tree_mutex());
+	row_changed_locked(c, row->parent, node_key(row));
+	other = node_in_other_view_locked(row->parent);
+	if (other)
+		row_changed_locked(c, other, node_key(row));
+	mutex_unlock(tree_mutex());
+}
+
 int made_mkdir(const struct making *m, struct resolved *r, struct node **out)
 {
 	int err = made_add(r->parent, r->kind, buf_bytes(&r->key), out);
@@ -178,6 +191,8 @@ int made_mkdir(const struct making *m, struct resolved *r, struct node **out)
 	if (err) {
 		node_put(*out);
 		*out = NULL;
+	} else if ((*out)->kind == NODE_FAMILY) {
+		row_is_back(r->parent, m->c);
 	}
 	return err;
 }
