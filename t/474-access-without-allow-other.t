@@ -3,7 +3,7 @@
 # On a mount of one user the daemon checks modes and owners, and each call returns what it returns if the kernel checks
 # them (-o default_permissions): with and without names that the kernel holds, by path and from a working directory.
 # shellcheck source=t/lib/mount.sh disable=SC2119
-[ "$(id -u)" = 0 ] && [ -z "${ALONE:-}" ] && unshare -m true 2>/dev/null && ALONE=1 exec unshare -m --propagation private "$0" "$@"
+[ "$(id -u)" = 0 ] && [ -z "${ALONE:-}" ] && unshare -m true 2>/dev/null && ALONE=1 exec unshare -m --propagation private "${SRC:-.}/t/lib/own_mounts" "$0" "$@"
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -n "${ALONE:-}" ] && has setpriv || cannot_run "needs root, setpriv and mount namespaces"
 

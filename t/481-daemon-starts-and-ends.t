@@ -354,6 +354,15 @@ TXT
 		diag <"$W/.e"
 		wait_for "the store" released
 	fi
+	if [ $propagation = private ]; then
+		mount_store
+		unshare -m --propagation private "$SRC/t/lib/own_mounts" bash -c ': >"$W/other"; exec sleep 600' &
+		other=$!
+		wait_for "the namespace" [ -e "$W/other" ]
+		unmount_store
+		ok "the daemon ends beside a mount namespace that has dropped its copy of the mount" runs $other
+		kill $other
+	fi
 else
 	skip "mount -t fuse.tabletfs" "needs root, mount.fuse3 and unshare"
 fi

@@ -78,7 +78,7 @@ Host web1
 	StrictHostKeyChecking yes
 CONF
 echo "web1 $(cut -d' ' -f 1-2 "$W/hostkey.pub")" >"$W/known_hosts"
-unshare -m -- sh -c "mkdir -p /run/sshd; mount --bind '$W/passwd' /etc/passwd && mount --bind '$W/group' /etc/group && exec /usr/sbin/sshd -D -e -f '$W/sshd_config'" \
+unshare -m -- "$SRC/t/lib/own_mounts" sh -c "mkdir -p /run/sshd; mount --bind '$W/passwd' /etc/passwd && mount --bind '$W/group' /etc/group && exec /usr/sbin/sshd -D -e -f '$W/sshd_config'" \
 	>"$W/sshd.log" 2>&1 </dev/null &
 sshd=$!
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$port"); }

@@ -10,7 +10,7 @@
 #	safe_mount                     (array) its safe options
 #	brick N                        prints the number of the process of a brick
 if [ -z "${IN_NAMESPACES-}" ] && [ "$(id -u)" = 0 ] && unshare -mnpf true 2>/dev/null; then
-	IN_NAMESPACES=1 exec unshare -mnpf --kill-child --mount-proc --propagation private bash "$0"
+	IN_NAMESPACES=1 exec unshare -mnpf --kill-child --mount-proc --propagation private "${SRC:-.}/t/lib/own_mounts" bash "$0"
 fi
 safe_mount=(--attribute-timeout=0 --entry-timeout=0 --negative-timeout=0 --auto-invalidation=on)
 

@@ -272,6 +272,7 @@ wait_daemon() {
 	[ -n "$daemon" ] || return 0
 	if ! wait_for "the daemon's end" eval "! runs $daemon"; then
 		fail "the daemon ends"
+		grep -lsF " $M " /proc/[0-9]*/mountinfo | sed 's/^/it is mounted for /' | diag
 		! has gdb || timeout 60 gdb -p "$daemon" -batch -ex 'thread apply all bt 12' 2>/dev/null | grep -E '^(#|Thread)' | cut -c 1-150 | diag
 		abort_mount
 		kill -9 "$daemon"

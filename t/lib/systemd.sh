@@ -16,7 +16,7 @@ boot_init=   # systemd
 
 # boot_in_namespaces: replaces the shell by unshare(1), in a cgroup of its own, from which systemd makes its tree.
 boot_in_namespaces() {
-	exec unshare --mount --propagation private bash -c '
+	exec unshare --mount --propagation private "$SRC/t/lib/own_mounts" bash -c '
 		mount -t cgroup2 none "$W/cgroups" && mkdir "$W/cgroups/$1" && echo $$ >"$W/cgroups/$1/cgroup.procs" || exit 1
 		umount "$W/cgroups"
 		exec unshare --mount --pid --cgroup --ipc --uts --net --fork --kill-child bash -e "$W/boot.root" "$2"' boot "${W##*/}" "$1"
