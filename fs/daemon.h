@@ -14,9 +14,10 @@
  * Serves fs.session until it is unmounted or ends() returns true for a signal
  * that the process has received, in `signals`, which every thread blocks;
  * SIGTERM is among them.  A later signal has no effect.  All requests that have
- * begun are finished when it returns.
+ * begun are finished when it returns.  From timeout_us after that signal on, no thread of the process waits for a server of
+ * the store that is silent.
  */
-int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig)) TFS_MUST;
+int loop_run(bool single_threaded, uint64_t timeout_us, const sigset_t *signals, bool (*ends)(int sig)) TFS_MUST;
 /* read(2) of the device; may poll for a while before it sleeps. */
 ssize_t loop_read(int fd, void *buf, size_t n);
 

@@ -29,6 +29,9 @@
  * ends the wait with EINTR.  At most WAITING_ALL requests wait so, and WAITING_USER of one user; others
  * get EAGAIN, so that there are threads for requests that need no server.
  *
+ * The end of the mount has that minute once, from its signal on, for all waits together: those of the last
+ * requests, of the commits of open descriptors and of the engine's threads.  A later commit is tried once.
+ *
  * FORGET and INTERRUPT never wait and are never queued.  An INTERRUPT of a request
  * that is queued ends it.
  *
@@ -109,7 +112,8 @@ static struct {
 	_Atomic unsigned queued;    /* requests */
 	unsigned threads;
 	_Atomic int leader;
-	_Atomic bool parked; /* the monitor sleeps until the next request */
+	_Atomic bool parked;     /* the monitor sleeps until the next request */
+	_Atomic uint64_t end_us; /* no thread waits longer for another process; 0: the mount does not end */
 	bool stop;
 	pthread_t main;
 } loop;
@@ -400,9 +404,12 @@ static struct queued *take_queued_locked(void)
 /* Called by a thread that waits for long.  Returns true if its request must end, with EINTR or EAGAIN.  A slow server is no crowd. */
 static bool loop_ends_wait(bool silent)
 {
+	const uint64_t end_us = loop.end_us;
 	unsigned all = 0, user = 0;
 	bool crowded;
 
+	if (silent && end_us && monotonic_us() >= end_us)
+		return true;
 	if (!self || self->interrupted || !silent)
 		return self && self->interrupted;
 	mutex_lock(&loop.lock);
@@ -579,7 +586,7 @@ static void loop_join(pthread_t thread)
 	}
 }
 
-int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig))
+int loop_run(bool single_threaded, uint64_t timeout_us, const sigset_t *signals, bool (*ends)(int sig))
 {
 	struct sigaction sa = {.sa_handler = loop_interrupt};
 	int r, sig, started = 0, threads = single_threaded ? 1 : THREADS;
@@ -614,6 +621,7 @@ int loop_run(bool single_threaded, const sigset_t *signals, bool (*ends)(int sig
 		do
 			(void)sigwait(signals, &sig);
 		while (!ends(sig));
+		loop.end_us = monotonic_us() + timeout_us;
 		notify_stop();
 	}
 	fuse_session_exit(fs.session);

@@ -308,7 +308,7 @@ static int serve(const struct command *c, const sigset_t *signals)
 	else if (c->server)
 		server_run(c->while_used, signals, signal_ends);
 	else
-		err = loop_run(c->single, signals, signal_ends);
+		err = loop_run(c->single, c->settings.timeout_us, signals, signal_ends);
 	if (err)
 		msg_error("the daemon ended: %s", strerror(-err));
 	foreign_stop();

@@ -100,5 +100,29 @@ back() { [ "$(t cat "$M2/t/r/f/b")" = three ]; }
 ok "  and goes on when there is one" wait_for "the server" back
 fusermount3 -u "$M2"
 wait $second
+
+# ---- a mount ends while its server is stopped: all its waits together have the time of one ----
+mount_second -o timeout=5s
+python3 - "$M2/t/r/f" "$W/staged" <<'PY' &
+import os, sys, time
+fds = [os.open("%s/open%d" % (sys.argv[1], i), os.O_WRONLY | os.O_CREAT) for i in range(8)]
+for fd in fds:
+    os.write(fd, b"staged")
+os.mkdir(sys.argv[2])
+time.sleep(600)
+PY
+holder=$!
+ok "8 descriptors with staged bytes" wait_for "the descriptors" [ -d "$W/staged" ]
+kill -STOP "$daemon"
+kill "$second"
+since=$SECONDS
+wait "$second"
+took=$((SECONDS - since))
+ok "a mount with them ends while its server is stopped, in the time of one wait" [ $took -lt 20 ]
+echo "# $took s"
+is "$(grep -cE "/t/r/f/open[0-7]: .*: Input/output error" "$W/second.err")" 8 "  and names each file whose bytes are lost"
+grep "/t/r/f/open" "$W/second.err" | diag
+kill -CONT "$daemon"
+kill $holder
 fails "a wrong time" "coherence=1ms: must be from 500ms to 60s" "$TABLETFS" -o coherence=1ms "unix:$D" "$M2"
 done_testing

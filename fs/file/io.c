@@ -436,7 +436,8 @@ void ofile_close_all(void)
 		if (!d)
 			return;
 		refuse_begin();
-		(void)!ofile_commit(d, true, &c);
+		if (ofile_commit(d, true, &c) == -EINTR)
+			(void)!refuse(-EIO, d->node, NULL, "its last bytes are lost: the mount ends, and the server is silent");
 		changes_fini(&c);
 		descriptor_free(d);
 	}
