@@ -194,9 +194,9 @@ int file_truncate(struct file *f, uint64_t bytes)
 	return as_file_error(file_ops->truncate(f->path, f->fd, bytes));
 }
 
-int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed)
+int file_preallocate(struct file *f, uint64_t offset, uint64_t n)
 {
-	return n ? as_file_error(file_ops->allocate(f->path, f->fd, offset, n, zeroed)) : 0;
+	return n ? as_file_error(file_ops->allocate(f->path, f->fd, offset, n)) : 0;
 }
 
 int file_unlink(const char *path)

@@ -69,12 +69,8 @@ int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
 int file_truncate(struct file *f, uint64_t bytes) TFS_MUST;
 /* Asks the kernel to begin writing these bytes to disk, so that the next sync has less to write.  Not a sync. */
 void file_write_out(struct file *f, uint64_t offset, uint64_t n);
-/*
- * Reserves [offset, offset+n) and extends the size.  zeroed: writes zeros to
- * all of it, because a sync of overwritten blocks is faster.  The caller must
- * ensure that the range contains no data and that no other thread writes it.
- */
-int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed) TFS_MUST;
+/* Reserves [offset, offset+n) and extends the size. */
+int file_preallocate(struct file *f, uint64_t offset, uint64_t n) TFS_MUST;
 
 int file_unlink(const char *path) TFS_MUST;
 int file_rename(const char *from, const char *to) TFS_MUST;

@@ -31,8 +31,8 @@ struct file_ops {
 	int (*size)(const char *path, int fd, uint64_t *bytes); /* with fd -1, the size of the file at path */
 	int (*sync)(const char *path, int fd, const char *place);
 	int (*truncate)(const char *path, int fd, uint64_t bytes);
-	/* Reserves [offset, offset+n).  zeroed: writes zeros over it. */
-	int (*allocate)(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed);
+	/* Reserves [offset, offset+n). */
+	int (*allocate)(const char *path, int fd, uint64_t offset, uint64_t n);
 	int (*unlink)(const char *path);
 	int (*rename)(const char *from, const char *to);
 	int (*link)(const char *from, const char *to);

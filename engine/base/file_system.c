@@ -35,7 +35,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PIECES_MAX = 256, ZERO_BYTES = 1 << 20 };
+enum { PIECES_MAX = 256 };
 
 static int error_of(int result)
 {
@@ -349,7 +349,7 @@ static int system_truncate(const char *path, int fd, uint64_t bytes)
 }
 
 /* fallocate, or a longer sparse file if the file system has no fallocate. */
-static int file_reserve(int fd, uint64_t offset, uint64_t n)
+static int system_allocate(const char *path, int fd, uint64_t offset, uint64_t n)
 {
 	struct stat st;
 
@@ -365,28 +365,6 @@ static int file_reserve(int fd, uint64_t offset, uint64_t n)
 		break;
 	}
 	return 0;
-}
-
-static int system_allocate(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed)
-{
-	uint8_t *zeros;
-	int err = file_reserve(fd, offset, n);
-
-	if (err || !zeroed)
-		return err;
-	zeros = calloc(1, ZERO_BYTES);
-	if (!zeros)
-		return -ENOMEM;
-	while (!err && n > 0) {
-		struct iovec v = {zeros, n < ZERO_BYTES ? (size_t)n : ZERO_BYTES};
-		size_t step = v.iov_len;
-
-		err = write_pieces(fd, &v, 1, offset);
-		offset += step;
-		n -= step;
-	}
-	free(zeros);
-	return err;
 }
 
 static int system_unlink(const char *path)

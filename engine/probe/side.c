@@ -54,7 +54,7 @@ static int change(struct probe_side *d, const struct probe_step *s)
 	case WRITE:
 		return write_block(d, *held, s->number, s->at * PROBE_BLOCK);
 	case RESERVE:
-		err = file_preallocate(*held, PROBE_BLOCK, (PROBE_BLOCKS - 1) * PROBE_BLOCK, false);
+		err = file_preallocate(*held, PROBE_BLOCK, (PROBE_BLOCKS - 1) * PROBE_BLOCK);
 		return err ? err : file_sync(*held);
 	case READ:
 		for (uint64_t i = 0; i < PROBE_BLOCKS && !err; i++)

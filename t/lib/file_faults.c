@@ -15,8 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { ZERO_BYTES = 1 << 20 };
-
 const char *const file_op_names[FILE_OPS] = {
 	[FILE_OP_OPEN] = "open",
 	[FILE_OP_CREATE] = "create",
@@ -148,36 +146,15 @@ static int faulty_truncate(const char *path, int fd, uint64_t bytes)
 	return err;
 }
 
-/* Writes zeros, a record for each piece. */
-static int note_zeros(const char *path, int fd, uint64_t offset, uint64_t n)
-{
-	uint8_t *zeros = calloc(1, ZERO_BYTES);
-	int err = zeros ? 0 : -ENOMEM;
-
-	while (!err && n > 0) {
-		struct tfs_bytes piece = tfs_bytes_of(zeros, n < ZERO_BYTES ? (size_t)n : ZERO_BYTES);
-
-		err = forget_note_write(fd, offset, piece.n);
-		if (!err)
-			err = file_system.write(path, fd, &piece, 1, offset);
-		offset += piece.n;
-		n -= piece.n;
-	}
-	free(zeros);
-	return err;
-}
-
-static int faulty_allocate(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed)
+static int faulty_allocate(const char *path, int fd, uint64_t offset, uint64_t n)
 {
 	int err, entered = operation_begin(FILE_OP_ALLOCATE, path, NULL, offset, (size_t)n);
 
 	if (entered <= 0)
-		return entered ? entered : file_system.allocate(path, fd, offset, n, zeroed);
+		return entered ? entered : file_system.allocate(path, fd, offset, n);
 	err = forget_note_allocate(fd);
 	if (!err)
-		err = file_system.allocate(path, fd, offset, n, false);
-	if (!err && zeroed)
-		err = note_zeros(path, fd, offset, n);
+		err = file_system.allocate(path, fd, offset, n);
 	forget_leave();
 	return err;
 }

@@ -256,11 +256,11 @@ static int sim_truncate(const char *path, int fd, uint64_t bytes)
 	return err ? err : file_system.truncate(path, fd, bytes);
 }
 
-static int sim_allocate(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed)
+static int sim_allocate(const char *path, int fd, uint64_t offset, uint64_t n)
 {
 	int err = begin(true, false);
 
-	return err ? err : file_system.allocate(path, fd, offset, n, zeroed);
+	return err ? err : file_system.allocate(path, fd, offset, n);
 }
 
 static int sim_unlink(const char *path)

@@ -47,15 +47,15 @@ static void test_read_and_write(void **state)
 	ok(file_pread(f, b, 2, 6, &got));
 	assert_int_equal(got, 0);
 	ok(file_truncate(f, 3));
-	ok(file_preallocate(f, 3, 3, false));
+	ok(file_preallocate(f, 3, 3));
 	ok(file_pread(f, b, sizeof(b), 0, &got));
 	assert_int_equal(got, 6);
 	assert_memory_equal(b, "\0ab\0\0\0", 6);
-	ok(file_preallocate(f, 0, 3 << 20, true));
+	ok(file_preallocate(f, 6, (3 << 20) - 6));
 	ok(file_size(f, &size));
 	assert_int_equal(size, 3 << 20);
 	ok(file_pread(f, b, 3, 0, &got));
-	assert_memory_equal(b, "\0\0\0", 3);
+	assert_memory_equal(b, "\0ab", 3);
 	file_close(f);
 	file_close(NULL);
 	ok(file_stat_size(in_dir("f"), &size));
@@ -222,7 +222,7 @@ static void test_each_operation_fails(void **state)
 	FAILS(FILE_OP_WRITE, file_pwrite(f, "x", 1, 0));
 	FAILS(FILE_OP_SYNC, file_sync(f));
 	FAILS(FILE_OP_TRUNCATE, file_truncate(f, 5));
-	FAILS(FILE_OP_ALLOCATE, file_preallocate(f, 0, 5, true));
+	FAILS(FILE_OP_ALLOCATE, file_preallocate(f, 0, 5));
 	FAILS(FILE_OP_UNLINK, file_unlink(in_dir("f")));
 	FAILS(FILE_OP_RENAME, file_rename(in_dir("f"), in_dir("g")));
 	FAILS(FILE_OP_MKDIR, file_mkdir(in_dir("d")));

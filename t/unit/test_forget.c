@@ -148,7 +148,7 @@ static void test_truncate_and_allocate(void **state)
 		put_durable("f", "abcdef");
 		ok(file_open(in_dir("f"), FILE_READWRITE, &f));
 		ok(file_truncate(f, 2));
-		ok(file_preallocate(f, 2, 6, false));
+		ok(file_preallocate(f, 2, 6));
 		file_close(f);
 		p = contents("f", &n);
 		assert_int_equal(n, 8);
@@ -158,26 +158,6 @@ static void test_truncate_and_allocate(void **state)
 		assert_int_equal(n, kept == 1 ? 2 : kept == 0 ? 6 : 8);
 		assert_memory_equal(p, (kept & 1) ? "ab\0\0\0\0\0" : "abcdef\0\0", n);
 	}
-}
-
-static void test_zeroed_preallocation(void **state)
-{
-	struct file *f;
-	const char *p;
-	size_t n;
-
-	put_durable("f", "");
-	ok(file_open(in_dir("f"), FILE_READWRITE, &f));
-	ok(file_preallocate(f, 0, 4096, true));
-	ok(file_pwrite(f, "one", 3, 0));
-	ok(file_sync(f));
-	ok(file_pwrite(f, "two", 3, 3));
-	ok(file_preallocate(f, 4096, 4096, true));
-	file_close(f);
-	crash("0");
-	p = contents("f", &n);
-	assert_int_equal(n, 4096);
-	assert_memory_equal(p, "one\0\0\0\0", 7);
 }
 
 static void test_root_itself(void **state)
@@ -293,7 +273,6 @@ int main(void)
 		T(test_torn_growth),
 		T(test_small_write_is_not_torn),
 		T(test_truncate_and_allocate),
-		T(test_zeroed_preallocation),
 		T(test_root_itself),
 		T(test_skipped_sync),
 		T(test_outside_the_root),

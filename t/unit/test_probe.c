@@ -197,9 +197,9 @@ static int plain_sync(const char *path, int fd, const char *place)
 {
 	return file_system.sync(path, fd, place);
 }
-static int plain_allocate(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed)
+static int plain_allocate(const char *path, int fd, uint64_t offset, uint64_t n)
 {
-	return file_system.allocate(path, fd, offset, n, zeroed);
+	return file_system.allocate(path, fd, offset, n);
 }
 static int plain_unlink(const char *path)
 {

@@ -145,7 +145,7 @@ static bool reserve_restore_locked(struct server *s)
 		return false;
 	path = reserve_path(s);
 	if (path && reserve_open(s, path, &f) == 0) {
-		if (file_preallocate(f, d->bytes, missing, false) == 0)
+		if (file_preallocate(f, d->bytes, missing) == 0)
 			d->bytes = d->reserve;
 		else
 			(void)!file_truncate(f, d->bytes);
