@@ -33,21 +33,21 @@ static int dir_open(const char *dir)
 }
 
 /* The path leads through the open directory, so it is short. */
-static int address_of(int dir, const char *name, struct sockaddr_un *out)
+static int address_of(int dir, struct sockaddr_un *out)
 {
 	int n;
 
 	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
-	n = snprintf(out->sun_path, sizeof(out->sun_path), "/proc/self/fd/%d/%s", dir, name);
+	n = snprintf(out->sun_path, sizeof(out->sun_path), "/proc/self/fd/%d/" SOCKET_NAME, dir);
 	return n < 0 || (size_t)n >= sizeof(out->sun_path) ? -ENAMETOOLONG : 0;
 }
 
-/* Returns 1 if the name is a socket, 0 if it does not exist. */
-static int is_socket(int dir, const char *name)
+/* Returns 1 if SOCKET_NAME is a socket, 0 if it does not exist. */
+static int is_socket(int dir)
 {
 	struct stat st;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+	if (fstatat(dir, SOCKET_NAME, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT ? 0 : -errno;
 	return S_ISSOCK(st.st_mode) ? 1 : S_ISLNK(st.st_mode) ? -ELOOP : -EEXIST;
 }
@@ -56,9 +56,9 @@ static int is_socket(int dir, const char *name)
  * Sets mode and group of the socket that this process has just made.  Another user who can write in the directory may have put
  * something else under the name: nothing is changed but a socket of this user that has no other name.
  */
-static int set_rights(int dir, const char *name, mode_t mode, gid_t group)
+static int set_rights(int dir, mode_t mode, gid_t group)
 {
-	int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), err = fd < 0 ? -errno : 0;
+	int fd = openat(dir, SOCKET_NAME, O_PATH | O_NOFOLLOW | O_CLOEXEC), err = fd < 0 ? -errno : 0;
 	char path[32];
 	struct stat st;
 
@@ -87,19 +87,19 @@ static int socket_made(int dir, int fd, int err, int *out)
 	return err;
 }
 
-int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, int *out)
+int socket_listen(const char *dir, mode_t mode, gid_t group, int *out)
 {
 	struct sockaddr_un a;
-	int d = dir_open(dir), fd = -1, err = d < 0 ? d : address_of(d, name, &a);
+	int d = dir_open(dir), fd = -1, err = d < 0 ? d : address_of(d, &a);
 
 	if (!err) {
-		err = is_socket(d, name);
+		err = is_socket(d);
 		if (err == -ELOOP || err == -EEXIST)
-			msg_error("%s/%s: %s", dir, name,
+			msg_error("%s/" SOCKET_NAME ": %s", dir,
 				err == -ELOOP ? "a symbolic link; none is followed here"
 					      : "neither a file nor a directory of the store, nor a socket");
 		if (err > 0)
-			err = unlinkat(d, name, 0) ? -errno : 0;
+			err = unlinkat(d, SOCKET_NAME, 0) ? -errno : 0;
 	}
 	if (!err) {
 		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -109,7 +109,7 @@ int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, i
 	if (!err && (fchmod(fd, mode) || bind(fd, (struct sockaddr *)&a, sizeof(a))))
 		err = -errno;
 	if (!err && (mode & 077 || group != (gid_t)-1))
-		err = set_rights(d, name, mode, group);
+		err = set_rights(d, mode, group);
 	if (!err && listen(fd, BACKLOG))
 		err = -errno;
 	return socket_made(d, fd, err, out);
@@ -143,13 +143,13 @@ static int connect_patiently(int fd, const struct sockaddr_un *a)
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
 }
 
-int socket_connect(const char *dir, const char *name, int *out)
+int socket_connect(const char *dir, int *out)
 {
 	struct sockaddr_un a;
-	int d = dir_open(dir), fd = -1, err = d < 0 ? d : address_of(d, name, &a);
+	int d = dir_open(dir), fd = -1, err = d < 0 ? d : address_of(d, &a);
 
 	if (!err) {
-		err = is_socket(d, name);
+		err = is_socket(d);
 		err = err > 0 ? 0 : err == 0 ? -ENOENT : err == -EEXIST ? -EPROTOTYPE : err;
 	}
 	if (!err) {
@@ -260,14 +260,14 @@ void socket_peer_fini(struct socket_peer *p)
 	*p = (struct socket_peer){0};
 }
 
-void socket_remove(const char *dir, const char *name)
+void socket_remove(const char *dir)
 {
 	int d = dir_open(dir);
 
 	if (d < 0)
 		return;
-	if (is_socket(d, name) > 0)
-		(void)!unlinkat(d, name, 0);
+	if (is_socket(d) > 0)
+		(void)!unlinkat(d, SOCKET_NAME, 0);
 	close(d);
 }
 

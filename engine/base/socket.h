@@ -21,12 +21,14 @@ struct socket_peer {
 	uint32_t group_count;
 };
 
+#define SOCKET_NAME "socket" /* in a data directory */
+
 /*
- * Removes a socket of this name, which a dead process has left, and listens at a new one
- * with this mode and group ((gid_t)-1: that of the process).  -EEXIST: the name is taken
- * by something that is no socket.
+ * Removes the socket in a data directory that a dead process has left, and listens at a new
+ * socket with this mode, and this group unless it is (gid_t)-1.  Returns -EEXIST if the name is
+ * taken by something that is no socket.
  */
-int socket_listen(const char *dir, const char *name, mode_t mode, gid_t group, int *fd) TFS_MUST;
+int socket_listen(const char *dir, mode_t mode, gid_t group, int *fd) TFS_MUST;
 /* Accepts a connection.  -EAGAIN: none waits. */
 int socket_accept(int listener, int *fd) TFS_MUST;
 /*
@@ -34,7 +36,7 @@ int socket_accept(int listener, int *fd) TFS_MUST;
  * may not connect, -EAGAIN if too many connections wait, -ELOOP or -EPROTOTYPE if the
  * file is no socket.
  */
-int socket_connect(const char *dir, const char *name, int *fd) TFS_MUST;
+int socket_connect(const char *dir, int *fd) TFS_MUST;
 /* Listens at an address (base/address.h).  -EADDRINUSE, -EADDRNOTAVAIL, -EACCES. */
 int socket_listen_tcp(const char *address, int *fd) TFS_MUST;
 /*
@@ -47,7 +49,7 @@ void socket_tune_tcp(int fd);
 int socket_get_peer(int fd, struct socket_peer *out) TFS_MUST;
 void socket_peer_fini(struct socket_peer *p);
 /* Removes the name if it is a socket. */
-void socket_remove(const char *dir, const char *name);
+void socket_remove(const char *dir);
 /* The owner of a regular file. */
 int socket_file_owner(const char *dir, const char *name, uid_t *uid) TFS_MUST;
 /* Sends pieces.  Returns the number of bytes that the kernel took, -EAGAIN: none now.  Raises no signal. */

@@ -42,7 +42,7 @@ static int check_listener(const struct dial *d, int fd, char **why)
 
 static int connect_here(struct dial *d, struct dialled *out, char **why)
 {
-	int fd, err = socket_connect(d->dir, SOCKET_NAME, &fd);
+	int fd, err = socket_connect(d->dir, &fd);
 
 	if (err)
 		return err;

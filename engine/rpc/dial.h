@@ -18,8 +18,6 @@
 #include "engine/base/source.h"
 #include "engine/rpc/stream.h"
 
-#define SOCKET_NAME "socket" /* in a data directory */
-
 struct dial;
 struct dial_options {
 	const char *ssh;  /* the command of SSH (ssh_new); "": that of the environment variable TABLETFS_SSH, or ssh */

@@ -10,6 +10,7 @@
  * it are left out: missing tablets and unreferenced files would hide the cause.
  */
 #include "engine/base/hashtable.h"
+#include "engine/base/socket.h"
 #include "engine/lock/marker.h"
 #include "engine/meta/meta.h"
 #include "engine/rpc/channel.h"

@@ -49,7 +49,7 @@ static void clients(void **state)
 	assert_true(read_row(d, 2, 10) < 0);
 	assert_int_equal(read_row(d, 2, 10), -UNREACHABLE);
 	channel_free(d);
-	socket_remove(in_dir(""), SOCKET_NAME);
+	socket_remove(in_dir(""));
 }
 
 /* ---- answers that are wanted later ---- */

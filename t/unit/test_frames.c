@@ -359,7 +359,7 @@ static int raw(void)
 {
 	int fd;
 
-	assert_int_equal(socket_connect(in_dir(""), SOCKET_NAME, &fd), 0);
+	assert_int_equal(socket_connect(in_dir(""), &fd), 0);
 	return fd;
 }
 

@@ -195,7 +195,7 @@ static void begin(bool watch_here)
 	assert_non_null(f);
 	fclose(f);
 	here = there = (struct side){.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
-	assert_int_equal(socket_listen(in_dir(""), SOCKET_NAME, 0600, (gid_t)-1, &fd), 0);
+	assert_int_equal(socket_listen(in_dir(""), 0600, (gid_t)-1, &fd), 0);
 	assert_int_equal(listen_new(fd, &tablets, &listener), 0);
 	assert_int_equal(listen_start(listener, &o), 0);
 	if (watch_here)
@@ -216,7 +216,7 @@ static void end(void)
 	listen_free(listener);
 	notices_fini(&here.got);
 	notices_fini(&there.got);
-	socket_remove(in_dir(""), SOCKET_NAME);
+	socket_remove(in_dir(""));
 }
 
 /* A mutation of a row, by this process or by the client. */
@@ -340,7 +340,7 @@ static int deaf(void)
 	struct tfs_bytes bytes;
 	int fd;
 
-	assert_int_equal(socket_connect(in_dir(""), SOCKET_NAME, &fd), 0);
+	assert_int_equal(socket_connect(in_dir(""), &fd), 0);
 	assert_int_equal(hello_pack(&h, &body), 0);
 	frame_header(header, FRAME_HELLO, 0, 0, (uint32_t)body.n);
 	assert_int_equal(buf_append(&b, header, sizeof(header)), 0);

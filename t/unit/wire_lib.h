@@ -76,7 +76,7 @@ static inline void begin(void)
 	f = fopen(in_dir("FORMAT"), "w");
 	assert_non_null(f);
 	fclose(f);
-	assert_int_equal(socket_listen(in_dir(""), SOCKET_NAME, 0600, (gid_t)-1, &fd), 0);
+	assert_int_equal(socket_listen(in_dir(""), 0600, (gid_t)-1, &fd), 0);
 	assert_int_equal(listen_new(fd, &tablets, &listener), 0);
 	assert_int_equal(listen_start(listener, &o), 0);
 	assert_int_equal(listen_watch(listener), 0);
@@ -85,7 +85,7 @@ static inline void begin(void)
 static inline void end(void)
 {
 	listen_free(listener);
-	socket_remove(in_dir(""), SOCKET_NAME);
+	socket_remove(in_dir(""));
 }
 
 static inline struct channel *channel_open(uint64_t client)
