@@ -63,10 +63,13 @@ static bool is_readable(const char *name)
 	return false;
 }
 
-/* Sets a member of an answer to a copy of the bytes. */
-static int give(struct ss_answer *a, const struct buf *b)
+/* Sets the bytes of an answer to a copy of b, unless err is an error.  Frees b. */
+static int give(struct ss_answer *a, int err, struct buf *b)
 {
-	return arena_dup(&a->arena, buf_bytes(b), &a->bytes) ? 0 : -ENOMEM;
+	if (!err && !arena_dup(&a->arena, buf_bytes(b), &a->bytes))
+		err = -ENOMEM;
+	buf_fini(b);
+	return err;
 }
 
 /* The peer is a key that names its tables. */
@@ -92,12 +95,9 @@ static int serve_lock_get(struct serving *s, const struct ss_peer *peer, const s
 		err = -ENOENT;
 	if (!err)
 		err = s->o.locks->ops->get(s->o.locks, q->name, &b, &stat);
-	if (!err)
-		err = give(a, &b);
 	a->version = stat.version;
 	a->mtime_us = stat.mtime_us;
-	buf_fini(&b);
-	return err;
+	return give(a, err, &b);
 }
 
 struct names {
@@ -295,11 +295,8 @@ static int serve_status(struct serving *s, const struct ss_peer *peer, const str
 	err = sum_tables(s, peer->key, &sums);
 	if (!err)
 		err = put_limited_status(&sums, text, &b);
-	if (!err)
-		err = give(a, &b);
 	free(text);
-	buf_fini(&b);
-	return err;
+	return give(a, err, &b);
 }
 
 struct servers {
@@ -402,24 +399,16 @@ static int serve_config_change(struct serving *s, const struct ss_request *q, st
 static int serve_clients(struct serving *s, const struct ss_peer *peer, struct ss_answer *a)
 {
 	struct buf b = {0};
-	int err = listen_list(s->listener, peer->owner ? NULL : peer->name, &b);
 
-	if (!err)
-		err = give(a, &b);
-	buf_fini(&b);
-	return err;
+	return give(a, listen_list(s->listener, peer->owner ? NULL : peer->name, &b), &b);
 }
 
 /* Without the numbers of this process's client: the peer has its own. */
 static int serve_metrics(struct serving *s, struct ss_answer *a)
 {
 	struct buf b = {0};
-	int err = s->o.store->o.metrics(s->o.store->o.arg, &b);
 
-	if (!err)
-		err = give(a, &b);
-	buf_fini(&b);
-	return err;
+	return give(a, s->o.store->o.metrics(s->o.store->o.arg, &b), &b);
 }
 
 /* By the owner only: metrics name tables, for example. */
@@ -620,7 +609,7 @@ int serve_begin(const char *dir, const struct tfs_options *o, struct tablet_serv
 	}
 	err = s ? 0 : -ENOMEM;
 	if (!err && dir)
-		err = socket_listen(dir, SOCKET_NAME, mode, group, &fd);
+		err = socket_listen(dir, mode, group, &fd);
 	if (!err)
 		err = listen_new(fd, tablets, &s->listener);
 	if (err) {
@@ -753,7 +742,7 @@ void serve_stop(struct serving *s)
 		msg_notice("%s/" SOCKET_NAME ": closed; %u connection%s wait%s for the next server", s->dir, peers,
 			peers == 1 ? "" : "s", peers == 1 ? "s" : "");
 	if (s->dir)
-		socket_remove(s->dir, SOCKET_NAME);
+		socket_remove(s->dir);
 	listen_stop(s->listener);
 }
 
@@ -762,7 +751,7 @@ void serve_end(struct serving *s)
 	if (!s)
 		return;
 	if (s->dir)
-		socket_remove(s->dir, SOCKET_NAME);
+		socket_remove(s->dir);
 	channel_free(s->self);
 	listen_free(s->listener);
 	free(s->keys);
