@@ -537,7 +537,7 @@ static void *worker_main(void *arg)
 		pthread_kill(loop.main, SIGTERM);
 	}
 	mutex_unlock(&loop.lock);
-	fs_asked_by(0, 0, 0); /* frees what it keeps of the last user */
+	fs_asked_by(0, 0, 0); /* frees the data that it keeps of the last user */
 	return NULL;
 }
 

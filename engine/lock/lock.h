@@ -2,9 +2,9 @@
 /*
  * The lock service, in the role of Chubby (paper, section 4): small files with
  * compare-and-set, ephemeral files, multi-operations and watches.  The
- * implementation here uses a local directory.  Another one fills in the same
- * struct lock_service_ops; t/lib/lock_conformance.h has the tests that each must
- * pass.
+ * implementation here uses a local directory.  A second lock service fills in a struct
+ * lock_service_ops, too.  Each lock service must pass the tests of
+ * t/lib/lock_conformance.h.
  *
  * Names are paths such as "root" or "tables/webtable": one or two components
  * [A-Za-z0-9_.-]+.  A file has at most LOCK_FILE_MAX bytes.

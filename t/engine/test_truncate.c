@@ -180,7 +180,7 @@ static void each_write_is_before_or_after(void **state)
 
 			snprintf(row, sizeof(row), "w%u-%06u", w, i);
 			assert_int_equal(tfs_row_exists(table, tfs_str(row), NULL, &is), 0);
-			/* The last truncation began at the last cut but one and ended at the last. */
+			/* The last truncation began at the second last cut and ended at the last cut. */
 			if (end < 2 * TRUNCATIONS - 1)
 				assert_false(is);
 			if (begin == 2 * TRUNCATIONS)

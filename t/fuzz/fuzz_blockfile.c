@@ -145,7 +145,7 @@ static void try_codecs(struct tfs_bytes s)
 	free(out);
 }
 
-/* Makes the checksums of the image right wherever the trailer and map allow finding what they cover. */
+/* Sets the checksums of the image, as far as the trailer and the map show which bytes they cover. */
 static void mend(uint8_t *p, size_t n)
 {
 	struct bff_trailer t;

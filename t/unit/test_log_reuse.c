@@ -14,7 +14,7 @@ enum { SEGMENT = 8192 };
 static struct {
 	_Atomic unsigned ops[FILE_OPS];
 	_Atomic enum file_op fail;  /* FILE_OPS if none fails */
-	_Atomic unsigned fail_from; /* the how-manieth of it, and all that follow up to fail_to */
+	_Atomic unsigned fail_from; /* such operations fail from this number, counted from 1, up to fail_to */
 	_Atomic unsigned fail_to;
 	_Atomic int err;
 } io;
