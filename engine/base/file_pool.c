@@ -90,13 +90,13 @@ static int take_idle_locked(void)
 	return -1;
 }
 
-static unsigned close_some(unsigned more_than, unsigned at_most)
+static unsigned close_some(unsigned more_than)
 {
 	int fds[CLOSE_AT_ONCE];
 	unsigned n = 0;
 
 	mutex_lock(&lock);
-	while (n < at_most && count > more_than && (fds[n] = take_idle_locked()) >= 0)
+	while (n < CLOSE_AT_ONCE && count > more_than && (fds[n] = take_idle_locked()) >= 0)
 		n++;
 	mutex_unlock(&lock);
 	for (unsigned i = 0; i < n; i++)
@@ -106,7 +106,7 @@ static unsigned close_some(unsigned more_than, unsigned at_most)
 
 bool pool_can_retry(int err)
 {
-	return (err == -EMFILE || err == -ENFILE) && close_some(0, CLOSE_AT_ONCE) > 0;
+	return (err == -EMFILE || err == -ENFILE) && close_some(0) > 0;
 }
 
 int pool_open(const char *path, int flags)
@@ -136,7 +136,7 @@ static int open_again(struct file *f, int *fd)
 	if (there >= 0)
 		close(fresh);
 	else
-		(void)!close_some(pool_max(), CLOSE_AT_ONCE);
+		(void)!close_some(pool_max());
 	*fd = there >= 0 ? there : fresh;
 	return 0;
 }

@@ -171,9 +171,9 @@ static int import_stored(struct input *in, enum bulk_format format)
 
 /* ---- into a mount ---- */
 
-static int mount_failed(struct input *in, const char *name, int err)
+static int mount_failed(struct input *in, int err)
 {
-	complain("%s/%s: %s; /.tabletfs/log of the mount may contain the reason", in->place.path, name, strerror(-err));
+	complain("%s/.import: %s; /.tabletfs/log of the mount may contain the reason", in->place.path, strerror(-err));
 	in->reported = true;
 	return -EIO;
 }
@@ -183,13 +183,13 @@ static int write_lines(struct input *in)
 	int err = transfer_write(in->stream, buf_bytes(&in->lines));
 
 	buf_reset(&in->lines);
-	return err ? mount_failed(in, ".import", err) : 0;
+	return err ? mount_failed(in, err) : 0;
 }
 
 static int open_stream(struct input *in)
 {
 	in->stream = openat(in->place.dir, ".import", O_WRONLY | O_CLOEXEC);
-	return in->stream < 0 ? mount_failed(in, ".import", -errno) : 0;
+	return in->stream < 0 ? mount_failed(in, -errno) : 0;
 }
 
 /* Ends the stream: all that was written is stored and on disk. */
@@ -200,9 +200,9 @@ static int close_stream(struct input *in)
 	if (in->stream < 0)
 		return 0;
 	if (!err && fsync(in->stream))
-		err = mount_failed(in, ".import", -errno);
+		err = mount_failed(in, -errno);
 	if (close(in->stream) && !err)
-		err = mount_failed(in, ".import", -errno);
+		err = mount_failed(in, -errno);
 	in->stream = -1;
 	return err;
 }

@@ -261,7 +261,7 @@ int fs_scan_as_asker(struct node *n, const struct tfs_scan_spec *spec, struct tf
 	return err;
 }
 
-int fs_may(const struct caller *caller, struct node *n, const char *family, unsigned may)
+int fs_may_write(const struct caller *caller, struct node *n, const char *family)
 {
 	const struct tfs_schema *s;
 	const struct tfs_family *f;
@@ -273,7 +273,7 @@ int fs_may(const struct caller *caller, struct node *n, const char *family, unsi
 	if (err)
 		return err;
 	f = tfs_schema_family(s, family);
-	err = !f ? -ENOENT : tfs_may(s, f, &caller->user, may) ? 0 : -EACCES;
+	err = !f ? -ENOENT : tfs_may(s, f, &caller->user, TFS_MAY_WRITE) ? 0 : -EACCES;
 	tfs_schema_put(s);
 	return err;
 }

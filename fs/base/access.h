@@ -13,7 +13,7 @@
  *	...                              schema through t are the user's: the server
  *	tfs_table_close(t);              refuses, or omits families
  *
- *	err = fs_may(caller, n, family, TFS_MAY_READ | TFS_MAY_WRITE);
+ *	err = fs_may_write(caller, n, family);
  *
  * A descriptor that stays open has the permissions of the moment at which it
  * was opened, if the handle lives as long as the descriptor: the user is asked
@@ -79,8 +79,8 @@ const struct tfs_user *fs_asker_user(void);
 const struct tfs_user *fs_ask_as(const struct tfs_user *user);
 /* Notes the user of the request that this thread has read. */
 void fs_asked_by(uid_t uid, gid_t gid, pid_t pid);
-/* Returns 0, -EACCES, or -ENOENT: the table that n is in has no such family ("#ID" or name). */
-int fs_may(const struct caller *caller, struct node *n, const char *family, unsigned may) TFS_MUST;
+/* Returns 0 if the caller may write the family, -EACCES, or -ENOENT if the table that n is in has no such family ("#ID" or name). */
+int fs_may_write(const struct caller *caller, struct node *n, const char *family) TFS_MUST;
 /* Returns true if the caller may do all of `bits` (4 read, 2 write, 1 execute) with something of this owner and mode. */
 bool fs_mode_allows(const struct caller *caller, uid_t uid, gid_t gid, mode_t mode, unsigned bits);
 /* Returns true if the caller is root or the owner of the table that n is in, who may see sizes, tablets and names of rows. */

@@ -135,7 +135,7 @@ static int storing_add_family(struct storing *s, struct node *dir, struct node *
 	int err = family_info_get(family, &info);
 
 	/* The kernel does not check it, because it may not know the family. */
-	if (err == 0 && (err = fs_may(s->caller, family, node_name(family), TFS_MAY_WRITE)) == -EACCES)
+	if (err == 0 && (err = fs_may_write(s->caller, family, node_name(family))) == -EACCES)
 		refuse(err, family, NULL, "the caller may not write to this family");
 	if (err == 0)
 		err = storing_add(s, &(struct item){.node = dir, .family = family});

@@ -70,7 +70,7 @@ static int add_family(struct importing *g, const char *name, const char **why)
 static int check_family(void *arg, const char *name, const char **why)
 {
 	struct importing *g = arg;
-	int err = fs_may(g->caller, g->node, name, TFS_MAY_WRITE);
+	int err = fs_may_write(g->caller, g->node, name);
 
 	if (err == -ENOENT)
 		return add_family(g, name, why);

@@ -118,7 +118,7 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 static int serve_read(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tfs_info info = {0};
-	int err = q->user ? access_family(served, q, q->family, TFS_MAY_READ) : 0;
+	int err = q->user ? access_read(served, q, q->family) : 0;
 
 	if (err)
 		return err;

@@ -58,14 +58,14 @@ static int may(const struct tfs_schema *p, const struct ts_request *q, uint16_t 
 	return !f ? -EINVAL : tfs_may(p, f, q->user, what) ? 0 : -EACCES;
 }
 
-int access_family(struct served_tablet *served, const struct ts_request *q, uint16_t family, unsigned what)
+int access_read(struct served_tablet *served, const struct ts_request *q, uint16_t family)
 {
 	const struct schema *s;
 	int err = access_schema(served, q, &s);
 
 	if (err)
 		return err;
-	err = may(schema_public(s), q, family, what);
+	err = may(schema_public(s), q, family, TFS_MAY_READ);
 	schema_put(s);
 	return err;
 }

@@ -130,9 +130,9 @@ int served_sum(struct server *s, struct served_sums *out) TFS_MUST;
 /*
  * The permissions of the user of a request.  Each function returns 0 if the user may do
  * it, else -EACCES.  -EINVAL: there is no such family.  Call them only for requests with a
- * user.  served: a tablet of a user table.  may: TFS_MAY_* flags.
+ * user.  served: a tablet of a user table.
  */
-int access_family(struct served_tablet *served, const struct ts_request *q, uint16_t family, unsigned may) TFS_MUST;
+int access_read(struct served_tablet *served, const struct ts_request *q, uint16_t family) TFS_MUST;
 /* *failed_op: after an error, the operation that is not permitted, from 1. */
 int access_ops(
 	struct served_tablet *served, const struct ts_request *q, const struct row_mutation *m, unsigned *failed_op) TFS_MUST;
