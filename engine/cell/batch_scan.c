@@ -136,10 +136,15 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 			}
 		}
 		if (spec->pub.what == TFS_SCAN_CELLS && !lc.large && lc.size <= CELL_CHUNK_BYTES) {
-			prefetch_after(lc.value);
-			if (!piece_copy(&pc, lc.value, &c->value))
+			struct tfs_bytes value;
+
+			r = live_value(l, &value);
+			if (r)
+				return r;
+			prefetch_after(value);
+			if (!piece_copy(&pc, value, &c->value))
 				return -ENOMEM;
-			filled += lc.value.n;
+			filled += value.n;
 		}
 		prev = c;
 		out->count++;

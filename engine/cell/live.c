@@ -47,7 +47,7 @@ static bool on_large(const struct iter *it)
 {
 	size_t n;
 
-	if (it->value.n != 8)
+	if (it->size != 8)
 		return false;
 	n = cellkey_column_len(it->key);
 	return n && it->key.n >= n + CELL_SUFFIX_BYTES && it->key.p[n + CELL_SUFFIX_BYTES - 1] == CELL_LARGE;
@@ -406,6 +406,7 @@ static int live_read_large(struct live *l, uint64_t size)
 	enum cell_kind kind;
 	uint64_t seq;
 	int64_t ts;
+	int err;
 
 	buf_reset(&l->value);
 	while (l->value.n < size) {
@@ -415,10 +416,14 @@ static int live_read_large(struct live *l, uint64_t size)
 		if (!bytes_has_prefix(it->key, buf_bytes(&l->column)) || it->key.n < l->column.n + CELL_SUFFIX_BYTES)
 			return live_damaged(l, "an incomplete value");
 		cellkey_suffix(it->key, l->column.n, &ts, &seq, &kind);
-		if (kind != CELL_CHUNK || ts != l->large_ts || seq != l->large_seq || l->value.n + it->value.n > size)
+		if (kind != CELL_CHUNK || ts != l->large_ts || seq != l->large_seq || l->value.n + it->size > size)
 			return live_damaged(l, "an incomplete value");
-		if (buf_append(&l->value, it->value.p, it->value.n))
+		if (buf_reserve(&l->value, (size_t)it->size))
 			return -ENOMEM;
+		err = iter_read(it, 0, (size_t)it->size, l->value.p + l->value.n);
+		if (err)
+			return err;
+		l->value.n += (size_t)it->size;
 	}
 	return 0;
 }
@@ -430,9 +435,11 @@ static int live_filter_cell(struct live *l, const struct live_cell *c)
 	int n = !(s->pub.has_changed && c->commit_us < s->pub.changed_since) && !scan_filter_excludes_size(l->o.filter, c->size);
 
 	if (n && scan_filter_needs_value(l->o.filter, c->size)) {
-		n = c->large ? live_read_large(l, c->size) : 0;
+		struct tfs_bytes value;
+
+		n = c->large ? live_read_large(l, c->size) : iter_value(l->it, &value);
 		if (n == 0)
-			n = scan_filter_value(l->o.filter, c->large ? buf_bytes(&l->value) : c->value);
+			n = scan_filter_value(l->o.filter, c->large ? buf_bytes(&l->value) : value);
 	}
 	l->skipped += n == 0;
 	return n;
@@ -449,6 +456,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 	enum cell_kind kind;
 	uint64_t seq, size;
 	int64_t ts, expires, commit;
+	struct tfs_bytes large;
 	bool decided;
 	int r;
 
@@ -509,11 +517,14 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		return 0;
 	if (!cellkey_commit(it->key, l->column.n, ts, &commit))
 		return live_damaged(l, "a malformed key");
-	size = it->value.n;
+	size = it->size;
 	if (kind == CELL_LARGE) {
-		if (it->value.n != 8)
+		if (it->size != 8)
 			return live_damaged(l, "a bad size");
-		size = load_be64(it->value.p);
+		r = iter_value(it, &large);
+		if (r)
+			return r;
+		size = load_be64(large.p);
 	}
 	*c = (struct live_cell){
 		.row = l->row_bytes,
@@ -525,7 +536,6 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		.seq = seq,
 		.size = size,
 		.large = kind == CELL_LARGE,
-		.value = kind == CELL_LARGE ? (struct tfs_bytes){0} : it->value,
 		.starts_row = !l->row_returned,
 	};
 	return live_filter_cell(l, c);
@@ -606,6 +616,11 @@ int live_next(struct live *l, struct live_cell *c)
 		live_count(l);
 		return 1;
 	}
+}
+
+int live_value(struct live *l, struct tfs_bytes *out)
+{
+	return iter_value(l->it, out);
 }
 
 uint64_t live_passed(struct live *l)

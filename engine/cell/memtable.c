@@ -369,7 +369,8 @@ static inline void mem_iter_show(struct mem_iter *mi)
 	if (!n)
 		return;
 	mi->it.key = node_key(n);
-	mi->it.value = tfs_bytes_of(n->value, n->value_bytes);
+	mi->it.size = n->value_bytes;
+	mi->it.value = n->value;
 	__builtin_prefetch(node_next(n, 0));
 }
 

@@ -72,6 +72,7 @@ static inline void merge_show(struct merge_iter *m)
 	m->it.valid = m->live > 0;
 	if (m->it.valid) {
 		m->it.key = m->heap[0]->key;
+		m->it.size = m->heap[0]->size;
 		m->it.value = m->heap[0]->value;
 	}
 }
@@ -168,7 +169,12 @@ static void merge_seek_before(struct iter *it, struct tfs_bytes target)
 	}
 }
 
-static const struct iter_ops merge_ops = {merge_seek, merge_next, merge_free, merge_seek_before};
+static int merge_load(struct iter *it, uint64_t offset, size_t n, struct tfs_bytes *out)
+{
+	return iter_load(((struct merge_iter *)it)->heap[0], offset, n, out);
+}
+
+static const struct iter_ops merge_ops = {merge_seek, merge_next, merge_free, merge_seek_before, merge_load};
 
 int merge_iter_new(struct iter **children, unsigned count, int err, struct iter **out)
 {
@@ -211,6 +217,7 @@ static inline void clip_show(struct clip_iter *c)
 	c->it.valid = child->valid && (!c->to.p || bytes_cmp(child->key, c->to) < 0);
 	c->it.err = child->valid ? 0 : child->err;
 	c->it.key = child->key;
+	c->it.size = child->size;
 	c->it.value = child->value;
 }
 
@@ -257,7 +264,12 @@ static void clip_seek_before(struct iter *it, struct tfs_bytes target)
 	it->valid = it->valid && bytes_cmp(it->key, c->from) >= 0;
 }
 
-static const struct iter_ops clip_ops = {clip_seek, clip_next, clip_free, clip_seek_before};
+static int clip_load(struct iter *it, uint64_t offset, size_t n, struct tfs_bytes *out)
+{
+	return iter_load(((struct clip_iter *)it)->child, offset, n, out);
+}
+
+static const struct iter_ops clip_ops = {clip_seek, clip_next, clip_free, clip_seek_before, clip_load};
 
 int clip_iter_new(struct iter *child, struct tfs_bytes from, struct tfs_bytes to, struct iter **out)
 {

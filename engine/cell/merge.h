@@ -53,7 +53,6 @@ struct live_cell {
 	uint64_t seq, size;
 	bool large;             /* value is in chunks */
 	bool starts_row;        /* no cell of its row was returned before */
-	struct tfs_bytes value; /* borrowed; empty when large */
 };
 /* Takes `merged`, also on failure. */
 int live_new(struct iter *merged, const struct live_options *o, struct live **out) TFS_MUST;
@@ -66,6 +65,8 @@ uint64_t live_passed(struct live *l);
  */
 enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;
+/* *out: the value of the cell that live_next has just returned, not a large one, borrowed until the next call. */
+int live_value(struct live *l, struct tfs_bytes *out) TFS_MUST;
 
 /* Appends the key of the row that the iteration has reached; nothing if there is none, or if a cell of it was returned. */
 int live_row(const struct live *l, struct buf *out) TFS_MUST;

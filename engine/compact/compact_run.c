@@ -346,6 +346,7 @@ static void run_pace(struct run *r)
 static int run_consume(struct run *r, struct iter *it)
 {
 	struct filter_entry e;
+	struct tfs_bytes value;
 	unsigned n = 0;
 	int keep, err;
 
@@ -360,7 +361,7 @@ static int run_consume(struct run *r, struct iter *it)
 				msg_error("table %u: a compaction found a malformed cell key", r->p->t->table);
 			return keep;
 		}
-		if (keep && run_writes(r->p, it->key) && (err = run_add(r, it->key, it->value, &e)))
+		if (keep && run_writes(r->p, it->key) && ((err = iter_value(it, &value)) || (err = run_add(r, it->key, value, &e))))
 			return err;
 	}
 	return it->err;
@@ -423,12 +424,12 @@ int compact_count(const struct run_params *p, struct iter *it, bool any, uint64_
 				break;
 			}
 		}
-		read += it->key.n + it->value.n;
+		read += it->key.n + it->size;
 		keep = filter_key(&filter, it->key, &e);
 		if (keep < 0)
 			break;
 		if (run_writes(p, it->key)) {
-			bytes += keep ? it->key.n + it->value.n : 0;
+			bytes += keep ? it->key.n + it->size : 0;
 			dropped |= !keep;
 		}
 		iter_next(it);

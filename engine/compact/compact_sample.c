@@ -108,7 +108,7 @@ static int samples_take_piece(
 		struct group_sample *g;
 		struct tfs_bytes value;
 
-		read += it->key.n + it->value.n;
+		read += it->key.n;
 		keep = filter_key(&filter, it->key, &e);
 		if (keep < 0)
 			err = keep;
@@ -116,8 +116,11 @@ static int samples_take_piece(
 			again = last->n > e.column_len && memcmp(last->p, it->key.p, e.column_len) == 0;
 		if (keep > 0 && !again) {
 			to = run_group(p, e.family);
-			value = tfs_bytes_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
+			err = iter_load(it, 0, it->size < PIECE_BYTES - taken ? (size_t)it->size : PIECE_BYTES - taken, &value);
+			if (err)
+				break;
 			taken += value.n;
+			read += value.n;
 			g = to->sst.codec == SST_ZSTD_DICT ? samples_group(s, to->id) : NULL;
 			if (g)
 				err = group_sample_add(

@@ -363,7 +363,8 @@ static inline void cursor_settle(struct ldb_cursor *c, leveldb::Iterator *i)
 	}
 	if (valid) {
 		c->it.key = from_ldb(i->key());
-		c->it.value = from_ldb(i->value());
+		c->it.size = i->value().size();
+		c->it.value = from_ldb(i->value()).p;
 	}
 	c->it.valid = valid;
 	c->it.err = 0;

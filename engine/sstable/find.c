@@ -93,6 +93,7 @@ static bool found_open(struct found_iter *f)
 static void found_copy(struct found_iter *f)
 {
 	f->it.key = f->real->key;
+	f->it.size = f->real->size;
 	f->it.value = f->real->value;
 	f->it.valid = f->real->valid;
 	f->it.err = f->real->err;
@@ -132,7 +133,12 @@ static void found_free(struct iter *it)
 	free(f);
 }
 
-static const struct iter_ops found_ops = {found_seek, found_next, found_free};
+static int found_load(struct iter *it, uint64_t offset, size_t n, struct tfs_bytes *out)
+{
+	return iter_load(((struct found_iter *)it)->real, offset, n, out);
+}
+
+static const struct iter_ops found_ops = {found_seek, found_next, found_free, NULL, found_load};
 
 static int found_new(struct sst *s, struct lru_entry *cell, struct iter **out)
 {
@@ -143,7 +149,10 @@ static int found_new(struct sst *s, struct lru_entry *cell, struct iter **out)
 		return -ENOMEM;
 	}
 	*f = (struct found_iter){
-		.it = {.ops = &found_ops, .key = lru_cell_key(cell), .value = lru_cell_value(cell), .valid = true},
+		.it = {.ops = &found_ops, .key = lru_cell_key(cell),
+			.size = lru_cell_value(cell).n,
+			.value = lru_cell_value(cell).p,
+			.valid = true},
 		.sst = s,
 		.cell = cell,
 	};
@@ -184,7 +193,7 @@ int sst_find(struct sst *s, struct tfs_bytes prefix, struct tfs_bytes to, struct
 	}
 	c = (struct ldb_cursor *)it;
 	if (!c->rising)
-		lru_cell_add(sst_lru(s), s->file, prefix.n, it->key, it->value, c->read);
+		lru_cell_add(sst_lru(s), s->file, prefix.n, it->key, tfs_bytes_of(it->value, (size_t)it->size), c->read);
 	*out = it;
 	return 0;
 }

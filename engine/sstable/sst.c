@@ -220,7 +220,7 @@ static void sst_iter_free(struct iter *iter)
 	struct sst_iter *it = (struct sst_iter *)iter;
 	struct sst *s = it->sst;
 	struct open_table *t = it->table;
-	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->value.n > POOLED_VALUE_MAX) && note_steps(it);
+	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->size > POOLED_VALUE_MAX) && note_steps(it);
 
 	for (size_t i = 0, n = keep ? idle_max(s, t) : 0, first = own_slot(); i < n; i++) {
 		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % n];

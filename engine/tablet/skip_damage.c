@@ -37,6 +37,7 @@ static void skip_iter_update(struct skip_iter *p)
 	p->it.valid = p->child->valid;
 	p->it.err = p->child->valid || err == -ENOENT ? 0 : err ? err : p->child->err;
 	p->it.key = p->child->key;
+	p->it.size = p->child->size;
 	p->it.value = p->child->value;
 	if (p->it.valid && buf_set(&p->last, p->it.key.p, p->it.key.n)) {
 		p->it.valid = false;
@@ -75,7 +76,12 @@ static void skip_iter_free(struct iter *it)
 	free(p);
 }
 
-static const struct iter_ops skip_iter_ops = {skip_iter_seek, skip_iter_next, skip_iter_free};
+static int skip_iter_load(struct iter *it, uint64_t offset, size_t n, struct tfs_bytes *out)
+{
+	return iter_load(((struct skip_iter *)it)->child, offset, n, out);
+}
+
+static const struct iter_ops skip_iter_ops = {skip_iter_seek, skip_iter_next, skip_iter_free, NULL, skip_iter_load};
 
 int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, struct iter **out)
 {

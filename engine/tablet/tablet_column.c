@@ -417,7 +417,7 @@ int colread_next(struct colread *c, struct colver *out)
 		return err;
 	c->at = NULL;
 	while ((s = colread_least(c)) || c->unopened) {
-		const struct iter *it;
+		struct iter *it;
 		int64_t ts;
 		uint64_t seq;
 		enum cell_kind kind;
@@ -448,11 +448,19 @@ int colread_next(struct colread *c, struct colver *out)
 				break;
 			if (seq < c->del_seq || seq < c->column_del || (c->version_del_ts == ts && seq < c->version_del))
 				break;
-			if ((kind == CELL_LARGE && it->value.n != 8) ||
+			if ((kind == CELL_LARGE && it->size != 8) ||
 				!cellkey_commit(it->key, c->column_len, ts, &out->commit_us))
 				return -EBADMSG;
 			if ((err = damage_may_hide(c, ts, seq)))
 				return err;
+			out->size = it->size;
+			if (kind == CELL_LARGE) {
+				struct tfs_bytes size;
+
+				if ((err = iter_value(it, &size)))
+					return err;
+				out->size = load_be64(size.p);
+			}
 			c->any = true;
 			c->last_ts = ts;
 			c->at = s;
@@ -460,8 +468,6 @@ int colread_next(struct colread *c, struct colver *out)
 			out->seq = seq;
 			out->index = c->index++;
 			out->large = kind == CELL_LARGE;
-			out->size = out->large ? load_be64(it->value.p) : it->value.n;
-			out->value = out->large ? tfs_bytes_of(NULL, 0) : it->value;
 			return 1;
 		case CELL_DELETE_ROW:
 		case CELL_DELETE_FAMILY:
@@ -491,7 +497,8 @@ int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, 
 	if (n > ver->size - offset)
 		n = (size_t)(ver->size - offset);
 	if (!ver->large) {
-		memcpy(to, it->value.p + offset, n);
+		if ((err = iter_read(it, offset, n, to)))
+			return err;
 		*got = n;
 		return 0;
 	}
@@ -512,12 +519,13 @@ int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, 
 			iter_next(it);
 		if (!it->valid && it->err)
 			return it->err;
-		if (!it->valid || !bytes_eq(it->key, buf_bytes(&c->probe)) || it->value.n <= skip)
+		if (!it->valid || !bytes_eq(it->key, buf_bytes(&c->probe)) || it->size <= skip)
 			return -EBADMSG;
-		take = it->value.n - skip;
+		take = (size_t)it->size - skip;
 		if (take > n - done)
 			take = n - done;
-		memcpy(to + done, it->value.p + skip, take);
+		if ((err = iter_read(it, skip, take, to + done)))
+			return err;
 		done += take;
 	}
 	*got = done;

@@ -55,7 +55,6 @@ struct colver {
 	int64_t ts, commit_us;
 	uint64_t seq, size, index; /* index: number of newer live versions */
 	bool large;
-	struct tfs_bytes value; /* valid until the next call; empty if large */
 };
 int colread_open(struct colread *c, struct view *v, uint64_t seq, struct tfs_bytes row, uint16_t family,
 	struct tfs_bytes qualifier) TFS_MUST;
@@ -75,7 +74,7 @@ struct tfs_bytes colread_column(const struct colread *c); /* encoded */
 int colread_skip_to(struct colread *c, int64_t ts) TFS_MUST;
 /* Skips as colread_skip_to, without reading.  column_del: the largest sequence of the column deletes above ts. */
 int colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del) TFS_MUST;
-/* Reads bytes [offset, offset+n) of the version that colread_next just returned.  ver->value becomes invalid. */
+/* Reads bytes [offset, offset+n) of the version that colread_next just returned. */
 int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 
 #endif

@@ -30,7 +30,7 @@ static int mem_usage_count_shared(struct tablet *t, struct vmem *m, struct mem_u
 		}
 		f->cells += kind == CELL_VALUE || kind == CELL_LARGE;
 		f->tombstones += kind < CELL_VALUE;
-		f->bytes += it->key.n + it->value.n;
+		f->bytes += it->key.n + it->size;
 	}
 	if (!err)
 		err = it->err;

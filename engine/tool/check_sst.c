@@ -63,7 +63,7 @@ static int count_kind(struct props *p, const struct cellkey *k, uint64_t bytes)
 	return 0;
 }
 
-int sst_count_add(struct sst_count *n, struct tfs_bytes key, struct tfs_bytes value)
+int sst_count_add(struct sst_count *n, struct tfs_bytes key, uint64_t value_bytes)
 {
 	size_t row_bytes, column_bytes;
 	int err = cellkey_decode(key, &n->k, &n->scratch);
@@ -84,7 +84,7 @@ int sst_count_add(struct sst_count *n, struct tfs_bytes key, struct tfs_bytes va
 	n->any = true;
 	if ((n->k.kind == CELL_VALUE || n->k.kind == CELL_LARGE) && n->k.commit > n->commit_us)
 		n->commit_us = n->k.commit;
-	return err ? err : count_kind(&n->p, &n->k, key.n + value.n);
+	return err ? err : count_kind(&n->p, &n->k, key.n + value_bytes);
 }
 
 void sst_count_probes(const struct sst_count *n, bool again, char tags[5])
@@ -117,7 +117,7 @@ const char *sst_large_next(struct sst_large *l, const struct cellkey *k, struct 
 		return "a chunk that does not fit the large value before it";
 	}
 	*l = (struct sst_large){.seq = k->seq, .ts = k->ts};
-	if (k->kind == CELL_LARGE && value.n == 8)
+	if (k->kind == CELL_LARGE && value.n == 8 && value.p)
 		l->bytes_left = load_be64(value.p);
 	if (left)
 		return "chunks of the large value before it are missing";
@@ -194,14 +194,14 @@ static int check_keys(struct check *c, struct check_file *n)
 	for (iter_seek(it, tfs_bytes_of("", 0)); it->valid && !err; iter_next(it)) {
 		if (++n->seen % SHOWN_KEYS == 0)
 			progress_add(n->half_bytes * SHOWN_KEYS / n->keys);
-		err = sst_count_add(&n->count, it->key, it->value);
+		err = sst_count_add(&n->count, it->key, it->size);
 		if (err == -EBADMSG)
 			err = report_key(c, n, it->key, "not a cell key");
 		if (!err && n->count.new_row)
 			check_salt_of(c, n->table, n->count.k.row);
 		if (!err)
 			err = check_filter(c, n, it->key);
-		why = err ? NULL : sst_large_next(&n->large, &n->count.k, it->value);
+		why = err ? NULL : sst_large_next(&n->large, &n->count.k, tfs_bytes_of(it->value, (size_t)it->size));
 		if (why)
 			err = report_key(c, n, it->key, why);
 	}

@@ -184,6 +184,7 @@ static int print_properties(struct sst *s)
 static int print_keys(struct sst *s)
 {
 	struct buf scratch = {0};
+	struct tfs_bytes value;
 	struct iter *it;
 	int err = sst_scan_new(s, &it);
 
@@ -194,7 +195,7 @@ static int print_keys(struct sst *s)
 
 		err = cellkey_decode(it->key, &k, &scratch);
 		if (err == -EBADMSG) {
-			printf("not a cell key: %s %zu bytes\n", quoted(it->key), it->value.n);
+			printf("not a cell key: %s %zu bytes\n", quoted(it->key), (size_t)it->size);
 			err = 0;
 			continue;
 		}
@@ -205,10 +206,10 @@ static int print_keys(struct sst *s)
 		printf(" seq %" PRIu64 " %s", k.seq, kind_names[k.kind]);
 		if (k.kind == CELL_CHUNK)
 			printf(" %u", k.chunk);
-		if (k.kind == CELL_LARGE && it->value.n == 8)
-			printf(" %" PRIu64 " bytes", load_be64(it->value.p));
+		if (k.kind == CELL_LARGE && it->size == 8 && iter_value(it, &value) == 0)
+			printf(" %" PRIu64 " bytes", load_be64(value.p));
 		else if (k.kind == CELL_VALUE || k.kind == CELL_CHUNK)
-			printf(" %zu bytes", it->value.n);
+			printf(" %" PRIu64 " bytes", it->size);
 		if (k.kind == CELL_LARGE || k.kind == CELL_VALUE)
 			printf(" commit %" PRId64, k.commit);
 		putchar('\n');

@@ -63,7 +63,7 @@ static int write_probes(struct rewrite *w)
 
 static int write_entry(struct rewrite *w, struct tfs_bytes key, struct tfs_bytes value)
 {
-	int err = sst_count_add(&w->count, key, value);
+	int err = sst_count_add(&w->count, key, value.n);
 	enum cell_kind kind = w->count.k.kind;
 	bool cell = kind == CELL_VALUE || kind == CELL_LARGE, again = cell && !w->count.new_column && w->column_has_cell;
 

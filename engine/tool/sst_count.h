@@ -17,7 +17,7 @@ struct sst_count {
 void sst_count_init(struct sst_count *n);
 void sst_count_fini(struct sst_count *n);
 /* Decodes the next key in order, and counts it.  -EBADMSG: not a cell key. */
-int sst_count_add(struct sst_count *n, struct tfs_bytes key, struct tfs_bytes value) TFS_MUST;
+int sst_count_add(struct sst_count *n, struct tfs_bytes key, uint64_t value_bytes) TFS_MUST;
 /* A large value whose chunks are read. */
 struct sst_large {
 	uint64_t bytes_left, seq; /* bytes_left is the size of the chunks still to come */

@@ -65,13 +65,14 @@ static void *gets(void *arg)
 
 	for (uint64_t i = 0; i < n; i++) {
 		struct tfs_bytes key = key_of(k, xorshift(&seed) % entries);
+		struct tfs_bytes value;
 		struct iter *it;
 		int err = sst_iter_new(table, &it);
 
 		if (err)
 			die("iterator", err);
 		iter_seek(it, key);
-		if (!it->valid || !bytes_eq(it->key, key) || it->value.n != value_bytes)
+		if (!it->valid || !bytes_eq(it->key, key) || iter_value(it, &value) || value.n != value_bytes)
 			die("get", -EBADF);
 		iter_free(it);
 	}

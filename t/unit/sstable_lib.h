@@ -7,6 +7,7 @@
 #define TFS_T_UNIT_SSTABLE_LIB_H
 
 #include "engine/sstable/sstable.h"
+#include "t/lib/value.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -83,11 +84,11 @@ static inline int shape_write(const struct shape *s, const char *path, uint64_t 
 }
 
 /* Returns 0 if the iterator is at pair i. */
-static inline int shape_at(const struct shape *s, const struct iter *it, uint32_t i)
+static inline int shape_at(const struct shape *s, struct iter *it, uint32_t i)
 {
 	if (!it->valid)
 		return -1;
-	return bytes_eq(it->key, shape_key(s, 2 * i)) && bytes_eq(it->value, shape_value(s, i)) ? 0 : -2;
+	return bytes_eq(it->key, shape_key(s, 2 * i)) && value_is(it, shape_value(s, i)) ? 0 : -2;
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include "engine/base/msg.h"
 #include "engine/sstable/blockfile.h"
 #include "engine/sstable/sstable.h"
+#include "t/lib/value.h"
 #include "t/unit/dir.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,7 +130,7 @@ static void read_table(const char *name, const struct table *t)
 
 				if (t->page_bytes > CHUNK)
 					iter_next(it);
-				assert_true(it->valid && bytes_eq(it->value, tfs_bytes_of(p + at, part)));
+				assert_true(it->valid && value_is(it, tfs_bytes_of(p + at, part)));
 			}
 		}
 		iter_free(it);
@@ -243,7 +244,7 @@ static void unlike_versions(void **state)
 	for (uint32_t v = 0; v < 3000; v++, iter_next(it)) {
 		for (unsigned i = 0; i < sizeof(noise); i++)
 			noise[i] = (uint8_t)next(&seed);
-		assert_true(it->valid && bytes_eq(it->value, tfs_bytes_of(noise, sizeof(noise))));
+		assert_true(it->valid && value_is(it, tfs_bytes_of(noise, sizeof(noise))));
 	}
 	assert_false(it->valid);
 	iter_free(it);
@@ -286,7 +287,7 @@ static void samples(void **state)
 	for (unsigned i = 0; it->valid; i++, iter_next(it)) { /* every third of units of four pairs */
 		if (i / 4 % 3)
 			continue;
-		assert_int_equal(buf_append_bytes(&unit, it->value), 0);
+		assert_int_equal(buf_append_bytes(&unit, value_of(it)), 0);
 		if (i % 4 == 3) {
 			assert_int_equal(sst_sample_add(&all, buf_bytes(&unit)), 0);
 			buf_reset(&unit);

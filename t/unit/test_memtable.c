@@ -104,8 +104,8 @@ static void any_order_of_inserts_comes_out_sorted(void **state)
 		for (int i = 0; i < n; i++, iter_next(it)) {
 			assert_true(it->valid);
 			assert_true(bytes_eq(it->key, key_of(k, keys[i])));
-			for (size_t j = 0; j < it->value.n; j++)
-				assert_int_equal(it->value.p[j], keys[i] & 255);
+			for (size_t j = 0; j < it->size; j++)
+				assert_int_equal(it->value[j], keys[i] & 255);
 		}
 		assert_false(it->valid);
 		assert_int_equal(it->err, 0);
@@ -165,9 +165,9 @@ static void memory_held_follows_what_is_put_in(void **state)
 	insert(m, 30000, 10);
 	assert_int_equal(memtable_iter_new(m, &it), 0);
 	iter_seek(it, key_of(k, 1u << 30));
-	assert_true(it->valid && it->value.n == 5u << 20);
+	assert_true(it->valid && it->size == 5u << 20);
 	iter_seek(it, key_of(k, 29999));
-	assert_true(it->valid && it->value.n == 10);
+	assert_true(it->valid && it->size == 10);
 	iter_free(it);
 	memtable_put(m);
 	free(big);
@@ -275,10 +275,10 @@ static void *reader(void *arg)
 			if (seen && key <= last)
 				return (void *)(uintptr_t) "out of order";
 			last = key;
-			if (it->value.n != key % 200)
+			if (it->size != key % 200)
 				return (void *)(uintptr_t) "a value's length";
-			for (size_t i = 0; i < it->value.n; i++) {
-				if (it->value.p[i] != (uint8_t)key)
+			for (size_t i = 0; i < it->size; i++) {
+				if (it->value[i] != (uint8_t)key)
 					return (void *)(uintptr_t) "a value's bytes";
 			}
 		}

@@ -46,7 +46,8 @@ static void fake_show(struct fake *f)
 		f->it.err = -EBADMSG;
 	} else if (f->it.valid) {
 		f->it.key = f->keys[f->at];
-		f->it.value = tfs_str("v");
+		f->it.size = 1;
+		f->it.value = tfs_str("v").p;
 	}
 }
 

@@ -269,9 +269,9 @@ static void *walker_run(void *arg)
 		return NULL;
 	for (iter_seek(it, tfs_str("")); it->valid; iter_next(it)) {
 		w->pairs++;
-		w->sum += hash64(it->key, 0) ^ hash64(it->value, 1);
+		w->sum += hash64(it->key, 0) ^ hash64(value_of(it), 1);
 		for (unsigned i = 0; i < w->slow; i++) /* after or ahead of the worker */
-			w->sum += hash64(it->value, i) & 0;
+			w->sum += hash64(value_of(it), i) & 0;
 	}
 	w->err = it->err;
 	iter_free(it);

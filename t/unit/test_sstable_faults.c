@@ -441,7 +441,7 @@ static void made_to_harm(void **state)
 			err = it->err;
 			if (it->valid) {
 				assert_true(bytes_eq(it->key, tfs_str("key")));
-				assert_true(bytes_eq(it->value, tfs_str("value")));
+				assert_true(value_is(it, tfs_str("value")));
 			}
 			assert_int_equal(it->valid, cases[i].good);
 			iter_free(it);
