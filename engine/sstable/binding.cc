@@ -6,7 +6,7 @@
  * Building: LevelDB compresses nothing, makes no filter and has a block size
  * that is never reached, so sst_writer ends the blocks.  LevelDB writes a block
  * as two Appends (contents, 5-byte trailer) and at the end the footer as one.
- * So each second Append ends a unit of the block file.
+ * So each second Append ends a block of the block file.
  *
  * Reading: LevelDB's two-level iterator skips an unreadable block and reports
  * that in status() only.  So status() is read after each move.  It returns the
@@ -101,7 +101,7 @@ public:
 	{
 		err = blockfile_writer_append(w_, data.data(), data.size());
 		if (!err && half_)
-			err = blockfile_writer_end_unit(w_);
+			err = blockfile_writer_end_block(w_);
 		half_ = !half_;
 		return err ? to_status(err) : leveldb::Status::OK();
 	}
@@ -363,8 +363,13 @@ static inline void cursor_settle(struct ldb_cursor *c, leveldb::Iterator *i)
 	}
 	if (valid) {
 		c->it.key = from_ldb(i->key());
-		c->it.size = i->value().size();
-		c->it.value = from_ldb(i->value()).p;
+		if (!value_decode(from_ldb(i->value()), &c->value)) {
+			msg_damage("%s: damaged: a key's entry", blockfile_path(c->table->file));
+			cursor_fail(c, -EBADMSG);
+			return;
+		}
+		c->it.size = c->value.size;
+		c->it.value = c->value.bytes;
 	}
 	c->it.valid = valid;
 	c->it.err = 0;

@@ -15,6 +15,7 @@
 #include "engine/sstable/ahead.h"
 #include "engine/sstable/blockfile.h"
 #include "engine/sstable/lru.h"
+#include "engine/sstable/value.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +54,7 @@ uint64_t ldb_table_offset_of(struct ldb_table *t, struct tfs_bytes key);
 struct ldb_cursor {
 	struct iter it; /* first */
 	void *ldb;      /* leveldb::Iterator, NULL until the first seek and after an error */
+	struct value_ref value; /* of the current key */
 	struct ldb_table *table;
 	bool fill_cache;
 	bool rising; /* the last seek moved to the next entry */

@@ -56,7 +56,7 @@ int sst_key_near(struct sst *s, uint64_t offset, struct buf *out)
 	while (hi - lo > 1) { /* the last block that begins at or below offset */
 		int64_t mid = lo + (hi - lo) / 2;
 
-		if (blockfile_map(b)->at[mid].physical <= offset)
+		if (blockfile_map(b)->at[mid].before <= offset)
 			lo = mid;
 		else
 			hi = mid;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block file: one logical, append-only file of units (LevelDB's blocks with
- * their trailers, and its footer).  Each unit is stored compressed and with a
- * CRC-32C.  Dictionary, filters, properties, map and trailer follow.
- * blockfile_format.h describes the bytes.
+ * A block file: one logical, append-only file of blocks (LevelDB's, with their
+ * trailers, and its footer), and units of values beside it.  Each block and unit is
+ * stored compressed and with a CRC-32C.  Dictionary, filters, properties, map and
+ * trailer follow.  blockfile_format.h describes the bytes.
  *
  * Threads: a writer belongs to one thread; a reader is shared freely.
  * Errors: as in sstable.h.  Damage is logged here, once per block and opening,
@@ -23,25 +23,34 @@ extern "C" {
 struct blockfile_writer;
 /*
  * Creates path (O_EXCL).  Of o it reads codec, level, sample, twice and
- * no_dictionary.  Without a sample the dictionary of zstd-dict is trained on
- * the first units, which are kept in memory until then.
+ * no_dictionary.  Trains the dictionary on a sample.
  */
 int blockfile_writer_new(const char *path, const struct sst_options *o, struct blockfile_writer **out) TFS_MUST;
+/* Trains the dictionary of zstd-dict on units (coder_train).  Before the first unit and block. */
+int blockfile_writer_train(
+	struct blockfile_writer *w, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect) TFS_MUST;
 /*
- * Describes the unit being built.  keep: it becomes base number keep, because
- * later units may resemble it; 0 also drops all earlier bases.  against: it is
- * compressed against that base if that halves its size.  Only for zstd-dict.
+ * Compresses and writes a unit.  keep: it becomes base number keep, because later units
+ * may resemble it; 0 also drops all earlier bases.  against: it is compressed against
+ * that base if that halves its size.  Only for zstd-dict.
  */
 #define BLOCKFILE_NO_BASE UINT32_MAX
-void blockfile_writer_note(struct blockfile_writer *w, uint32_t keep, uint32_t against);
-/* Adds to the unit being built.  After an error every call returns it. */
+struct blockfile_unit {
+	uint64_t offset; /* in the file */
+	uint32_t stored; /* bytes */
+};
+int blockfile_writer_unit(
+	struct blockfile_writer *w, struct tfs_bytes raw, uint32_t keep, uint32_t against, struct blockfile_unit *unit) TFS_MUST;
+/* Describes the block being built.  has_values: values are a large part of it, so it is compressed as units are. */
+void blockfile_writer_note(struct blockfile_writer *w, bool has_values);
+/* Adds to the block being built.  After an error every call returns it. */
 int blockfile_writer_append(struct blockfile_writer *w, const void *p, size_t n) TFS_MUST;
-/* Ends the unit: compresses and writes it.  Does nothing without a unit. */
-int blockfile_writer_end_unit(struct blockfile_writer *w) TFS_MUST;
-/* Returns the bytes stored so far, plus the raw bytes of units that wait for the training of the dictionary. */
+/* Ends the block: compresses it.  Does nothing without a block. */
+int blockfile_writer_end_block(struct blockfile_writer *w) TFS_MUST;
+/* Returns the bytes stored so far. */
 uint64_t blockfile_writer_bytes(const struct blockfile_writer *w);
 /*
- * Writes pending blocks, the sections and the trailer, then calls fdatasync.
+ * Writes the pending units and blocks, the sections and the trailer, then calls fdatasync.
  * filters: as encoded, or empty.
  */
 int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct tfs_bytes filters,
@@ -95,14 +104,32 @@ int blockfile_stored(struct blockfile *b, size_t i, struct buf *out) TFS_MUST;
 size_t blockfile_data_blocks(const struct blockfile *b);
 size_t blockfile_data_block_max(const struct blockfile *b); /* raw bytes of the largest of them */
 size_t blockfile_memory(const struct blockfile *b);
-/* Reads the unit at this logical offset, n bytes, into dst.  -EBADMSG also if there is no such unit. */
+/* Reads the block at this logical offset, n bytes, into dst.  -EBADMSG also if there is no such block. */
 int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst) TFS_MUST;
-/* The unit there has the right checksum but is not a block of a table: logs that once, returns -EBADMSG. */
+/* The block there has the right checksum but is not a block of a table: logs that once, returns -EBADMSG. */
 int blockfile_unsound(struct blockfile *b, uint64_t logical);
+/*
+ * What one reader has read of the units of a file.  After two units that follow each
+ * other the next ones are read from the file with them.
+ */
+struct blockfile_window {
+	struct buf raw, ahead;
+	uint64_t unit;     /* the offset of the unit in raw, plus 1; 0: none */
+	uint64_t ahead_at; /* the offset of the bytes in ahead */
+	uint64_t next;     /* the end of the last unit */
+	uint64_t asked;    /* the offset of the unit that was last asked for */
+};
+void blockfile_window_fini(struct blockfile_window *w);
+/* Makes w->raw the raw bytes of the unit at this offset of the file. */
+int blockfile_read_unit(struct blockfile *b, struct blockfile_window *w, uint64_t offset, uint32_t stored) TFS_MUST;
+/* The unit there has the right checksum but not the value that an entry says it has: logs that once, returns -EBADMSG. */
+int blockfile_unit_unsound(struct blockfile *b, uint64_t offset);
 /* Appends a section to out, after checking it. */
 int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out) TFS_MUST;
-/* Returns the physical offset of a logical one, for sizes. */
+/* Returns the physical offset of the block at a logical one. */
 uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical);
+/* Returns the stored bytes of the blocks before the one at a logical offset, and of their units: for shares of a file. */
+uint64_t blockfile_before(const struct blockfile *b, uint64_t logical);
 
 #ifdef __cplusplus
 }

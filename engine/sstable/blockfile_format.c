@@ -3,8 +3,8 @@
  * The byte layout of block files (see the header for the table).
  *
  * The trailer is at the end.  A file is whole if its last 128 bytes have the
- * right checksum and describe all bytes before them without a gap: blocks from
- * 0 to the first section, the sections in order, the trailer.  Each byte is
+ * right checksum and describe all bytes before them without a gap: blocks and units
+ * from 0 to the first section, the sections in order, the trailer.  Each byte is
  * covered by a checksum.
  *
  * Rejected: offsets in the map, because sums of lengths cannot overlap or run
@@ -20,34 +20,34 @@ static const uint8_t magic[8] = {'T', 'F', 'S', 'S', 'S', 'T', '0', '1'};
 #define CODEC_DIFFERS(upper, number, ...) _Static_assert(number != BFF_CODEC_AGAINST, "the number of blocks against another block");
 SST_CODEC_LIST(CODEC_DIFFERS)
 
-static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct tfs_bytes payload)
+static uint32_t block_crc(uint64_t place, const uint8_t *after_crc, struct tfs_bytes payload)
 {
 	uint8_t where[8];
 	uint32_t crc;
 
-	put_be64(where, logical);
+	put_be64(where, place);
 	crc = crc32c(0, where, sizeof(where));
 	crc = crc32c(crc, after_crc, BFF_BLOCK_HEADER_BYTES - 4);
 	return crc32c(crc, payload.p, payload.n);
 }
 
 void bff_block_header(
-	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct tfs_bytes payload)
+	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t place, uint8_t codec, uint32_t raw_bytes, struct tfs_bytes payload)
 {
 	header[4] = codec;
 	memset(header + 5, 0, 3);
 	put_be32(header + 8, raw_bytes);
-	put_be32(header, block_crc(logical, header + 4, payload));
+	put_be32(header, block_crc(place, header + 4, payload));
 }
 
-int bff_block_decode(struct tfs_bytes stored, uint64_t logical, struct bff_block *out)
+int bff_block_decode(struct tfs_bytes stored, uint64_t place, struct bff_block *out)
 {
 	struct tfs_bytes payload;
 
 	if (stored.n < BFF_BLOCK_HEADER_BYTES)
 		return -EBADMSG;
 	payload = tfs_bytes_of(stored.p + BFF_BLOCK_HEADER_BYTES, stored.n - BFF_BLOCK_HEADER_BYTES);
-	if (load_be32(stored.p) != block_crc(logical, stored.p + 4, payload))
+	if (load_be32(stored.p) != block_crc(place, stored.p + 4, payload))
 		return -EBADMSG;
 	if (stored.p[4] != BFF_CODEC_AGAINST && !sst_is_codec(stored.p[4]))
 		return -EBADMSG;
@@ -57,8 +57,12 @@ int bff_block_decode(struct tfs_bytes stored, uint64_t logical, struct bff_block
 	if (stored.p[4] == BFF_CODEC_AGAINST) {
 		struct reader r = reader_of(payload);
 
-		if (!get_varint(&r, &out->back) || out->back == 0)
+		uint64_t base;
+
+		if (!get_varint(&r, &out->back) || out->back == 0 || !get_varint(&r, &base) || base < BFF_BLOCK_HEADER_BYTES ||
+			base > out->back || base > BFF_RAW_MAX)
 			return -EBADMSG;
+		out->base_stored = (uint32_t)base;
 		out->codec = SST_ZSTD;
 		out->payload = tfs_bytes_of(payload.p + payload.n - reader_left(&r), reader_left(&r));
 	}
@@ -67,18 +71,25 @@ int bff_block_decode(struct tfs_bytes stored, uint64_t logical, struct bff_block
 	return 0;
 }
 
-int bff_block_back(struct buf *out, uint64_t back)
+int bff_block_back(struct buf *out, uint64_t back, uint32_t base_stored)
 {
-	return buf_varint(out, back);
+	return buf_varint(out, back) || buf_varint(out, base_stored) ? -ENOMEM : 0;
 }
 
-int bff_map_encode(const struct bff_place *end, size_t n, struct buf *out)
+int bff_map_encode(const struct bff_map *m, struct buf *out)
 {
-	struct bff_place begin = {0};
+	uint64_t end = 0;
 
-	for (size_t i = 0; i < n; begin = end[i], i++)
-		if (buf_varint(out, end[i].logical - begin.logical) || buf_varint(out, end[i].physical - begin.physical))
+	if (buf_varint(out, m->units) || buf_varint(out, m->unit_bytes))
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n; i++) {
+		const struct bff_place *at = &m->at[i];
+
+		if (buf_varint(out, at[1].logical - at->logical) || buf_varint(out, at->stored) ||
+			buf_varint(out, at->physical - end) || buf_varint(out, at[1].before - at->before - at->stored))
 			return -ENOMEM;
+		end = at->physical + at->stored;
+	}
 	return 0;
 }
 
@@ -87,22 +98,31 @@ int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint
 	struct reader r = reader_of(s);
 	struct bff_map m = {0};
 
-	/* An entry has at least two bytes, which bounds the allocation by a multiple of the input. */
-	if (blocks > s.n / 2)
+	/* An entry has at least four bytes, which bounds the allocation by a multiple of the input. */
+	if (blocks > s.n / 4 || !get_varint(&r, &m.units) || !get_varint(&r, &m.unit_bytes))
 		return -EBADMSG;
 	m.at = calloc((size_t)blocks + 1, sizeof(*m.at));
 	if (!m.at)
 		return -ENOMEM;
 	m.n = (size_t)blocks;
 	for (size_t i = 0; i < m.n; i++) {
-		uint64_t raw, stored;
+		struct bff_place *at = &m.at[i];
+		uint64_t raw, stored, gap, units;
 
-		if (!get_varint(&r, &raw) || !get_varint(&r, &stored) || raw == 0 || raw > BFF_RAW_MAX ||
-			stored < BFF_BLOCK_HEADER_BYTES || stored > (uint64_t)BFF_RAW_MAX + BFF_BLOCK_HEADER_BYTES)
+		if (!get_varint(&r, &raw) || !get_varint(&r, &stored) || !get_varint(&r, &gap) || !get_varint(&r, &units))
 			goto bad;
-		m.at[i + 1].logical = m.at[i].logical + raw;
-		m.at[i + 1].physical = m.at[i].physical + stored;
-		if (m.at[i + 1].logical > raw_bytes || m.at[i + 1].physical > stored_bytes)
+		if (raw == 0 || raw > BFF_RAW_MAX || stored < BFF_BLOCK_HEADER_BYTES ||
+			stored > (uint64_t)BFF_RAW_MAX + BFF_BLOCK_HEADER_BYTES)
+			goto bad;
+		if (gap > stored_bytes - at->physical || stored > stored_bytes - at->physical - gap ||
+			raw > raw_bytes - at->logical || units > stored_bytes)
+			goto bad;
+		at->physical += gap;
+		at->stored = (uint32_t)stored;
+		at[1].logical = at->logical + raw;
+		at[1].physical = at->physical + stored;
+		at[1].before = at->before + stored + units;
+		if (at[1].before > stored_bytes)
 			goto bad;
 	}
 	if (reader_left(&r) || m.at[m.n].logical != raw_bytes || m.at[m.n].physical != stored_bytes)
@@ -258,7 +278,7 @@ int bff_trailer_decode(struct tfs_bytes s, uint64_t file_bytes, struct bff_trail
 	t.version = load_be32(p);
 	if (t.version > BFF_VERSION)
 		return -EPROTONOSUPPORT;
-	if (t.version < BFF_VERSION_PLAIN || !sst_is_codec(load_be32(p + 4)))
+	if (t.version < BFF_VERSION || !sst_is_codec(load_be32(p + 4)))
 		return -EBADMSG;
 	t.codec = (enum sst_codec)load_be32(p + 4);
 	t.blocks = load_be64(p + 8);

@@ -2,19 +2,22 @@
 /*
  * The bytes of a block file, and the only code that touches them.
  *
- * LevelDB sees one logical file of uncompressed units (a block and its
- * 5-byte trailer; the footer).  On media each unit is a stored block; after
- * the last come four sections and a trailer of fixed size.  Integers are
- * big-endian; varint is LEB128; lstr is varint length and bytes.
+ * LevelDB sees one logical file of uncompressed blocks (each with its 5-byte
+ * trailer; last the footer), whose values are entries (value.h).  Values of 64 bytes
+ * and more are in units, outside the logical file.  On media each block and each unit
+ * is a stored piece; after the last come four sections and a trailer of fixed size.
+ * Integers are big-endian; varint is LEB128; lstr is varint length and bytes.
  *
- *   stored block:  u32 crc32c of (u64 logical offset plus the file's identity,
- *                  the rest of the block)
+ *   stored piece:  u32 crc32c of (u64 place plus the file's identity, the rest of
+ *                  the piece)
  *                  u8 codec (enum sst_codec, or BFF_CODEC_AGAINST), 3 bytes 0
  *                  u32 raw length
- *                  payload; of BFF_CODEC_AGAINST: varint distance in blocks back to the
- *                  base, and a zstd frame with the base's raw bytes as its
- *                  prefix.  A base has another codec
- *     The logical offset is in no stored byte: a block read from the wrong
+ *                  payload; of BFF_CODEC_AGAINST: varint distance in bytes back to the
+ *                  base, varint stored bytes of the base, and a zstd frame with the
+ *                  base's raw bytes as its prefix.  Only units have it.  A base is a
+ *                  unit of another codec
+ *     The place of a block is its logical offset, that of a unit its offset in the
+ *     file plus BFF_UNIT_PLACE.  It is in no stored byte: a piece read from the wrong
  *     place, or in another file, fails its checksum.
  *   section dictionary: a zstd frame of the input of ZSTD_createDDict; empty
  *                  without a dictionary
@@ -23,11 +26,13 @@
  *                  hash64(probe, 0)); lstr last key of the table.
  *                  Empty when the table has no filters
  *   section properties: opaque
- *   section map:   for each block varint raw length, varint stored length;
- *                  both files begin at 0 and have no gaps
+ *   section map:   varint units, varint raw bytes of all units; for each block
+ *                  varint raw length, varint stored length, varint bytes of the file
+ *                  between it and the block before it (units), varint stored bytes of
+ *                  the units to which it refers first.  The last block ends where the
+ *                  sections begin
  *   trailer (128 bytes, the end of the file):
- *                  u32 version: 2 if the codec asked for is zstd-dict (which
- *                  may have blocks of BFF_CODEC_AGAINST), else 1; u32 codec asked for
+ *                  u32 version: 3; u32 codec asked for
  *                  u64 blocks, u64 raw bytes, u64 keys, u64 filter partitions
  *                  4 times u64 offset, u32 length, u32 crc32c: dictionary,
  *                  filters, properties, map
@@ -49,42 +54,49 @@ extern "C" {
 #endif
 
 enum {
-	BFF_VERSION = 2, /* the newest; files without its features are of version 1 */
-	BFF_VERSION_PLAIN = 1,
+	BFF_VERSION = 3,
 	BFF_CODEC_AGAINST = 5, /* the codec of such a block; no codec of tables (enum sst_codec) has this number */
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,
-	BFF_RAW_MAX = 1 << 30, /* the most raw bytes of one unit; an index of 64 KiB keys over 10 GB is smaller */
+	BFF_RAW_MAX = 1 << 30, /* the most raw bytes of one block; an index of 64 KiB keys over 10 GB is smaller */
+	BFF_UNIT_MAX = 17 << 20, /* the most raw bytes of one unit: four times the largest block_size, and a value */
 };
+#define BFF_UNIT_PLACE (UINT64_C(1) << 63)
 
 /* ---- stored blocks ---- */
 struct bff_block {
 	enum sst_codec codec;
-	uint64_t back; /* if not 0, the payload is a zstd frame against an earlier block, at this distance */
+	uint64_t back; /* if not 0, the payload is a zstd frame against an earlier unit, at this distance in bytes */
+	uint32_t base_stored; /* the stored bytes of that unit */
 	uint32_t raw_bytes;
 	struct tfs_bytes payload; /* borrowed */
 };
-/* logical: plus the identity of the file.  Fills the header of a payload.  codec: enum sst_codec or BFF_CODEC_AGAINST. */
+/* place: plus the identity of the file.  Fills the header of a payload.  codec: enum sst_codec or BFF_CODEC_AGAINST. */
 void bff_block_header(
-	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct tfs_bytes payload);
+	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t place, uint8_t codec, uint32_t raw_bytes, struct tfs_bytes payload);
 /* Appends the beginning of a payload of BFF_CODEC_AGAINST. */
-int bff_block_back(struct buf *out, uint64_t back) TFS_MUST;
+int bff_block_back(struct buf *out, uint64_t back, uint32_t base_stored) TFS_MUST;
 /* stored: header and payload.  -EBADMSG: too short, checksum, codec. */
-int bff_block_decode(struct tfs_bytes stored, uint64_t logical, struct bff_block *out) TFS_MUST;
+int bff_block_decode(struct tfs_bytes stored, uint64_t place, struct bff_block *out) TFS_MUST;
 
 /* ---- map ---- */
-/* Entry n is the end: block i is at [at[i], at[i+1]) of either file. */
+/*
+ * Entry n is the end: block i is at [at[i].logical, at[i+1].logical) of LevelDB's file,
+ * and its `stored` bytes begin at `physical`.  before: the stored bytes of the blocks
+ * before it and of the units to which these refer.
+ */
 struct bff_place {
-	uint64_t logical, physical;
+	uint64_t logical, physical, before;
+	uint32_t stored;
 };
 struct bff_map {
 	struct bff_place *at; /* n + 1 entries, owned */
 	size_t n;
+	uint64_t units, unit_bytes; /* unit_bytes: raw */
 };
-/* end: the ends of n blocks. */
-int bff_map_encode(const struct bff_place *end, size_t n, struct buf *out) TFS_MUST;
-/* -EBADMSG also if the sums are not raw_bytes and stored_bytes. */
+int bff_map_encode(const struct bff_map *m, struct buf *out) TFS_MUST;
+/* -EBADMSG also if the blocks have not raw_bytes in all, or do not end at stored_bytes. */
 int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out) TFS_MUST;
 void bff_map_fini(struct bff_map *m);
 /* Returns the block that contains this logical offset, or -1. */

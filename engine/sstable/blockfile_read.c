@@ -6,19 +6,21 @@
  *
  * LevelDB's index names a block by its logical offset and length.  If there is
  * no block of exactly this offset and length, the index is damaged.  An open
- * file needs 17 bytes of memory per block: its place, and a flag that its
- * damage has been logged.
+ * file needs 33 bytes of memory per block: its place, and a flag that its
+ * damage has been logged.  Units need none: the entry of a key has the place of its
+ * unit.
  *
- * A block compressed against a base needs that base too.  Neighbours mostly
+ * A unit compressed against a base needs that base too.  Neighbours mostly
  * have the same base (versions of one page), so each thread keeps the raw bytes
- * of its last one, identified by the numbers of the opening and the block.
+ * of its last one, identified by the number of the opening and the unit's offset.
  *
  * In a file of two copies the sections of the trailer end at the end of the
  * first copy.  A section or block that is damaged in one copy is read from the
  * second copy.
  *
  * Rejected: mmap, because a truncated or failing file would send SIGBUS to the
- * daemon; reading ahead, because the kernel does that for rising preads.
+ * daemon; a cache of units, because the cell cache has what point reads want and a
+ * scan reads each unit once.
  */
 #include "engine/sstable/blockfile.h"
 #include "engine/base/copies.h"
@@ -30,6 +32,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+enum {
+	AHEAD_BYTES = 64 << 10, /* of units, read at once */
+	UNIT_LOGGED_BYTES = 64,
+};
+
 struct blockfile {
 	struct file *file;
 	uint64_t file_bytes;    /* the size that it should have */
@@ -39,7 +46,8 @@ struct blockfile {
 	struct bff_trailer trailer;
 	struct bff_map map;
 	ZSTD_DDict *dict;
-	_Atomic uint8_t *logged; /* per block */
+	_Atomic uint8_t *logged;                     /* per block */
+	_Atomic uint8_t unit_logged[UNIT_LOGGED_BYTES]; /* bits, by a hash of the offset */
 	size_t data_block_max;
 	uint64_t opening; /* unique number of this opening */
 	struct blockfile_counters *counters;
@@ -384,7 +392,8 @@ static int find_blocks(struct blockfile *b, bool *whole)
 		}
 		m.at = at;
 		n = load_be32(bytes.p + 8);
-		at[m.n + 1] = (struct bff_place){at[m.n].logical + n, at[m.n].physical + length};
+		at[m.n].stored = (uint32_t)length;
+		at[m.n + 1] = (struct bff_place){at[m.n].logical + n, at[m.n].physical + length, at[m.n].before + length, 0};
 		m.n++;
 		*whole = n == TABLE_FOOTER_BYTES && table_footer_good(tfs_bytes_of(raw.p, n), &m);
 	}
@@ -511,7 +520,7 @@ int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
 {
 	struct bff_block block;
 	struct block_at of = {b->identity, &b->map.at[i], &block};
-	size_t stored = (size_t)(of.at[1].physical - of.at[0].physical);
+	size_t stored = of.at->stored;
 	int err = buf_reserve(out, stored);
 
 	if (!err)
@@ -522,12 +531,12 @@ int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
 }
 
 /* Reads block i as stored into the thread's scratch and checks it. */
-static int block_fetch(struct blockfile *b, size_t i, enum codec_scratch where, struct bff_block *block)
+static int block_fetch(struct blockfile *b, size_t i, struct bff_block *block)
 {
 	const struct bff_place *at = &b->map.at[i];
 	struct block_at of = {b->identity, at, block};
-	size_t stored = (size_t)(at[1].physical - at[0].physical);
-	uint8_t *p = codec_scratch(where, stored);
+	size_t stored = at->stored;
+	uint8_t *p = codec_scratch(SCRATCH_STORED, stored);
 	int err;
 
 	if (!p)
@@ -538,44 +547,14 @@ static int block_fetch(struct blockfile *b, size_t i, enum codec_scratch where, 
 	return err;
 }
 
-/* Reads the raw bytes of block i, a base, into the thread's scratch. */
-static int read_base(struct blockfile *b, size_t i, struct tfs_bytes *out)
-{
-	size_t raw = bff_map_raw(&b->map, i);
-	struct scratch_base *base = codec_scratch_base();
-	struct bff_block block;
-	uint8_t *p;
-	int err;
-
-	if (!base)
-		return -ENOMEM;
-	if (base->file != b->opening || base->block != i) {
-		err = block_fetch(b, i, SCRATCH_BASE_STORED, &block);
-		if (err)
-			return err;
-		if (block.back)
-			return -EBADMSG;
-		p = codec_scratch(SCRATCH_BASE, raw);
-		err = p ? codec_decode(block.codec, block.payload, b->dict, p, raw) : -ENOMEM;
-		if (err)
-			return err;
-		base->file = b->opening;
-		base->block = i;
-	}
-	*out = tfs_bytes_of(base->p, raw);
-	return 0;
-}
-
 static int read_block(struct blockfile *b, size_t i, void *dst)
 {
 	struct bff_block block;
-	struct tfs_bytes base;
-	int err = block_fetch(b, i, SCRATCH_STORED, &block);
+	int err = block_fetch(b, i, &block);
 
-	if (err || !block.back)
-		return err ? err : codec_decode(block.codec, block.payload, b->dict, dst, block.raw_bytes);
-	err = block.back <= i ? read_base(b, i - (size_t)block.back, &base) : -EBADMSG;
-	return err ? err : codec_decode_against(block.payload, base, dst, block.raw_bytes);
+	if (err)
+		return err;
+	return block.back ? -EBADMSG : codec_decode(block.codec, block.payload, b->dict, dst, block.raw_bytes);
 }
 
 int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst)
@@ -606,4 +585,156 @@ uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical)
 	int64_t i = bff_map_find(&b->map, logical);
 
 	return i < 0 ? b->map.at[b->map.n].physical : b->map.at[i].physical;
+}
+
+uint64_t blockfile_before(const struct blockfile *b, uint64_t logical)
+{
+	int64_t i = bff_map_find(&b->map, logical);
+
+	return b->map.at[i < 0 ? b->map.n : (size_t)i].before;
+}
+
+/* ---- units ---- */
+void blockfile_window_fini(struct blockfile_window *w)
+{
+	buf_fini(&w->raw);
+	buf_fini(&w->ahead);
+	*w = (struct blockfile_window){0};
+}
+
+/* Returns the end of units and blocks. */
+static uint64_t pieces_end(const struct blockfile *b)
+{
+	return b->map.at[b->map.n].physical;
+}
+
+/* *out: the stored bytes, in the window or in the thread's scratch. */
+static int unit_stored(struct blockfile *b, struct blockfile_window *w, uint64_t offset, uint32_t stored, struct tfs_bytes *out)
+{
+	uint64_t end = pieces_end(b), n = stored;
+	uint8_t *p;
+	int err;
+
+	if (stored < BFF_BLOCK_HEADER_BYTES || offset > end || stored > end - offset)
+		return -EBADMSG;
+	if (w->ahead.n && offset >= w->ahead_at && offset - w->ahead_at <= w->ahead.n && stored <= w->ahead.n - (offset - w->ahead_at)) {
+		*out = tfs_bytes_of(w->ahead.p + (offset - w->ahead_at), stored);
+		return 0;
+	}
+	w->ahead.n = 0;
+	if (!w->next || offset != w->next || stored > AHEAD_BYTES / 2) {
+		p = codec_scratch(SCRATCH_STORED, stored);
+	} else {
+		n = end - offset < AHEAD_BYTES ? end - offset : AHEAD_BYTES;
+		p = buf_reserve(&w->ahead, (size_t)n) ? NULL : w->ahead.p;
+		w->ahead_at = offset;
+	}
+	if (!p)
+		return -ENOMEM;
+	err = read_exactly(b, p, (size_t)n, offset);
+	if (err && p == w->ahead.p) { /* a part beyond the unit cannot be read */
+		p = codec_scratch(SCRATCH_STORED, stored);
+		n = stored;
+		err = p ? read_exactly(b, p, stored, offset) : -ENOMEM;
+	}
+	if (!err && p == w->ahead.p)
+		w->ahead.n = (size_t)n;
+	*out = tfs_bytes_of(p, stored);
+	return err;
+}
+
+static int unit_check(struct blockfile *b, uint64_t offset, struct tfs_bytes stored, struct bff_block *unit)
+{
+	int err = bff_block_decode(stored, b->identity + BFF_UNIT_PLACE + offset, unit);
+
+	if (!err && b->counters)
+		__atomic_fetch_add(&b->counters->blocks_read, 1, __ATOMIC_RELAXED);
+	return !err && unit->raw_bytes > BFF_UNIT_MAX ? -EBADMSG : err;
+}
+
+/* Reads the raw bytes of a unit that is a base into the thread's scratch. */
+static int read_base(struct blockfile *b, uint64_t offset, uint32_t stored, struct tfs_bytes *out)
+{
+	struct scratch_base *base = codec_scratch_base();
+	struct bff_block unit;
+	uint8_t *p;
+	int err;
+
+	if (!base)
+		return -ENOMEM;
+	if (base->file != b->opening || base->unit != offset) {
+		p = codec_scratch(SCRATCH_BASE_STORED, stored);
+		err = p ? read_exactly(b, p, stored, offset) : -ENOMEM;
+		if (!err)
+			err = unit_check(b, offset, tfs_bytes_of(p, stored), &unit);
+		if (err)
+			return err;
+		if (unit.back)
+			return -EBADMSG;
+		p = codec_scratch(SCRATCH_BASE, unit.raw_bytes);
+		err = p ? codec_decode(unit.codec, unit.payload, b->dict, p, unit.raw_bytes) : -ENOMEM;
+		if (err)
+			return err;
+		base->file = b->opening;
+		base->unit = offset;
+		base->bytes = unit.raw_bytes;
+	}
+	*out = tfs_bytes_of(base->p, base->bytes);
+	return 0;
+}
+
+static int read_unit(struct blockfile *b, struct blockfile_window *w, uint64_t offset, uint32_t stored)
+{
+	struct tfs_bytes bytes, base;
+	struct bff_block unit;
+	int err = unit_stored(b, w, offset, stored, &bytes);
+
+	if (!err)
+		err = unit_check(b, offset, bytes, &unit);
+	buf_reset(&w->raw);
+	if (!err)
+		err = buf_reserve(&w->raw, unit.raw_bytes);
+	if (!err && !unit.back) {
+		err = codec_decode(unit.codec, unit.payload, b->dict, w->raw.p, unit.raw_bytes);
+	} else if (!err) {
+		err = unit.back <= offset ? read_base(b, offset - unit.back, unit.base_stored, &base) : -EBADMSG;
+		if (!err)
+			err = codec_decode_against(unit.payload, base, w->raw.p, unit.raw_bytes);
+	}
+	if (!err)
+		w->raw.n = unit.raw_bytes;
+	return err;
+}
+
+/* Returns true if damage of the unit has not been logged yet. */
+static bool unit_log_once(struct blockfile *b, uint64_t offset)
+{
+	unsigned bit = (unsigned)(offset * UINT64_C(0x9e3779b97f4a7c15) >> 32) % (UNIT_LOGGED_BYTES * 8);
+
+	return !(atomic_fetch_or(&b->unit_logged[bit / 8], (uint8_t)(1u << bit % 8)) >> bit % 8 & 1);
+}
+
+int blockfile_read_unit(struct blockfile *b, struct blockfile_window *w, uint64_t offset, uint32_t stored)
+{
+	int err;
+
+	if (w->unit == offset + 1)
+		return 0;
+	w->unit = 0;
+	w->asked = offset;
+	err = read_unit(b, w, offset, stored);
+	if (!err) {
+		w->unit = offset + 1;
+		w->next = offset + stored;
+	} else if (err != -ENOMEM && unit_log_once(b, offset)) {
+		log_damaged(b, err, offset, "value unit");
+	}
+	return as_read_error(err);
+}
+
+int blockfile_unit_unsound(struct blockfile *b, uint64_t offset)
+{
+	if (unit_log_once(b, offset))
+		log_damaged(b, -EBADMSG, offset, "value unit");
+	return -EBADMSG;
 }

@@ -2,19 +2,18 @@
 /*
  * Writing a block file.
  *
- * Appends collect in `unit`.  blockfile_writer_end_unit compresses it in the calling thread and
- * adds the stored block to `pending`, which is written to the file in pieces of
- * about 512 KiB.  If a dictionary must be trained and there is no sample, the
- * first units, up to 4 MiB, stay uncompressed in memory until it is trained on
- * them.
+ * A value unit is compressed in the calling thread and added to `pending`, which is
+ * written to the file in pieces of about 512 KiB.  Blocks of keys collect in `run`, and
+ * a run of a MiB is added to `pending` as a whole, so that a listing finds the keys of
+ * many units in one place.
  *
  * Bases are the raw bytes of units that later units may resemble, at most
  * 8 MiB.  A base is not compressed against another, so a read needs at most
- * two blocks.  Compression against a base takes a second attempt, and a read
+ * two units.  Compression against a base takes a second attempt, and a read
  * twice the time, so it is used only if it halves the unit.
  *
  * Durable steps, all in finish:
- *   1 write the last blocks, sections and trailer, and the second copy if any
+ *   1 write the last run, sections and trailer, and the second copy if any
  *   2 fdatasync
  * After a crash before 2 no METADATA row lists the file.  free unlinks the file
  * after a failure.
@@ -33,20 +32,14 @@
 enum {
 	WRITE_OUT_BYTES = 1 << 20,
 	WRITE_BYTES = 512 << 10,
-	TRAIN_BYTES = 4 << 20,
+	RUN_BYTES = 1 << 20,
 	BASES_BYTES = 8 << 20,
-	UNTRAINED_SHARE = 8, /* a table larger than the untrained units is estimated as this multiple of their size */
 	AGAINST_GAIN = 2,
-};
-
-struct note {
-	uint32_t length;
-	uint32_t keep, against;
 };
 
 struct base {
 	struct buf raw;
-	size_t unit;
+	struct blockfile_unit unit;
 	bool set;
 };
 
@@ -55,23 +48,23 @@ struct blockfile_writer {
 	struct coder *coder;
 	int err;
 	bool finished, twice;
-	enum sst_codec codec;
+	enum sst_codec codec, key_codec;
 	uint64_t identity; /* the identity of the file */
-	uint64_t logical;  /* ended units */
-	uint64_t physical; /* stored blocks, pending included */
+	uint64_t logical;  /* ended blocks */
+	uint64_t physical; /* stored units and ended runs, pending included */
 	uint64_t written;  /* in the file */
 	uint64_t out;      /* how much of it has been passed to file_write_out */
+	uint64_t before;   /* stored bytes of the ended blocks and their units */
+	uint64_t units, unit_bytes, new_unit_bytes; /* the last: stored, since the last block ended */
 	uint32_t max_raw;
-	struct buf unit, pending, against;
-	struct note note; /* describes the unit that is being built */
+	struct buf block, run, pending, against;
+	bool block_has_values; /* describes the block that is being built */
 	struct base *bases;
 	uint32_t bases_n;
 	size_t bases_bytes;
-	struct buf ends; /* the end of each unit, as struct bff_place */
-	/* While training: */
-	bool training;
-	struct buf untrained, untrained_notes; /* notes: struct note of each unit */
-	struct tfs_bytes dict;                 /* the coder's */
+	struct buf places;     /* struct bff_place of each block; in the run, physical counts from its beginning */
+	size_t run_first;      /* the first block of the run */
+	struct tfs_bytes dict; /* the coder's */
 };
 
 int blockfile_writer_new(const char *path, const struct sst_options *o, struct blockfile_writer **out)
@@ -84,15 +77,12 @@ int blockfile_writer_new(const char *path, const struct sst_options *o, struct b
 		return -ENOMEM;
 	w->identity = bff_identity(path);
 	w->codec = o->codec;
+	w->key_codec = o->codec == SST_NONE || o->codec == SST_SNAPPY ? o->codec : SST_LZ4;
 	w->twice = o->twice;
-	w->training = !o->no_dictionary && o->codec == SST_ZSTD_DICT;
-	w->note = (struct note){.keep = BLOCKFILE_NO_BASE, .against = BLOCKFILE_NO_BASE};
 	err = coder_new(o->codec, o->level, &w->coder);
-	if (!err && w->training && s) {
-		w->training = false;
-		err = coder_train(w->coder, buf_bytes(&s->raw), (const uint32_t *)(const void *)s->lengths.p,
-			s->lengths.n / sizeof(uint32_t), s->of_bytes, &w->dict);
-	}
+	if (!err && !o->no_dictionary && o->codec == SST_ZSTD_DICT && s)
+		err = blockfile_writer_train(w, buf_bytes(&s->raw), (const uint32_t *)(const void *)s->lengths.p,
+			s->lengths.n / sizeof(uint32_t), s->of_bytes);
 	if (err)
 		goto out;
 	err = file_open(path, FILE_CREATE, &w->file);
@@ -107,17 +97,30 @@ out:
 	return err;
 }
 
-static size_t units_ended(const struct blockfile_writer *w)
+int blockfile_writer_train(
+	struct blockfile_writer *w, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect)
 {
-	return w->ends.n / sizeof(struct bff_place);
+	if (!w->err)
+		w->err = coder_train(w->coder, raw, lengths, n, expect, &w->dict);
+	return w->err;
+}
+
+static struct bff_place *places(const struct blockfile_writer *w)
+{
+	return (struct bff_place *)(void *)w->places.p;
+}
+
+static size_t blocks_ended(const struct blockfile_writer *w)
+{
+	return w->places.n / sizeof(struct bff_place);
 }
 
 int blockfile_writer_append(struct blockfile_writer *w, const void *p, size_t n)
 {
-	if (!w->err && n > (size_t)BFF_RAW_MAX - w->unit.n)
+	if (!w->err && n > (size_t)BFF_RAW_MAX - w->block.n)
 		w->err = -EFBIG;
 	if (!w->err)
-		w->err = buf_append(&w->unit, p, n);
+		w->err = buf_append(&w->block, p, n);
 	return w->err;
 }
 
@@ -141,10 +144,9 @@ static int write_pending(struct blockfile_writer *w, size_t at_least)
 	return 0;
 }
 
-void blockfile_writer_note(struct blockfile_writer *w, uint32_t keep, uint32_t against)
+void blockfile_writer_note(struct blockfile_writer *w, bool has_values)
 {
-	w->note.keep = keep;
-	w->note.against = against;
+	w->block_has_values = has_values;
 }
 
 static void forget_bases(struct blockfile_writer *w)
@@ -154,8 +156,8 @@ static void forget_bases(struct blockfile_writer *w)
 	w->bases_bytes = 0;
 }
 
-/* Makes the next unit base number `number`, if there is space. */
-static int keep_base(struct blockfile_writer *w, uint32_t number, struct tfs_bytes raw)
+/* Makes this unit base number `number`, if there is space. */
+static int keep_base(struct blockfile_writer *w, uint32_t number, struct tfs_bytes raw, const struct blockfile_unit *unit)
 {
 	struct base *b;
 
@@ -174,7 +176,7 @@ static int keep_base(struct blockfile_writer *w, uint32_t number, struct tfs_byt
 	b = &w->bases[number];
 	if (buf_set(&b->raw, raw.p, raw.n))
 		return -ENOMEM;
-	b->unit = units_ended(w);
+	b->unit = *unit;
 	b->set = true;
 	w->bases_bytes += raw.n;
 	return 0;
@@ -193,7 +195,7 @@ static int try_against(struct blockfile_writer *w, uint32_t number, struct tfs_b
 	if (err || frame.n * AGAINST_GAIN > payload->n)
 		return err;
 	buf_reset(&w->against);
-	err = bff_block_back(&w->against, units_ended(w) - b->unit);
+	err = bff_block_back(&w->against, w->physical - b->unit.offset, b->unit.stored);
 	if (!err)
 		err = buf_append_bytes(&w->against, frame);
 	if (err)
@@ -203,32 +205,99 @@ static int try_against(struct blockfile_writer *w, uint32_t number, struct tfs_b
 	return 0;
 }
 
-/* Compresses one unit and adds it to pending and the map. */
-static int unit_store(struct blockfile_writer *w, struct tfs_bytes raw, const struct note *note)
+/* Appends header and payload to out. */
+static int piece_append(
+	struct buf *out, uint64_t place, uint8_t codec, size_t raw_bytes, struct tfs_bytes payload, uint32_t *stored)
 {
-	uint8_t header[BFF_BLOCK_HEADER_BYTES], codec;
-	enum sst_codec used;
+	uint8_t header[BFF_BLOCK_HEADER_BYTES];
+
+	bff_block_header(header, place, codec, (uint32_t)raw_bytes, payload);
+	*stored = (uint32_t)(sizeof(header) + payload.n);
+	return buf_append(out, header, sizeof(header)) || buf_append_bytes(out, payload) ? -ENOMEM : 0;
+}
+
+static int unit_store(
+	struct blockfile_writer *w, struct tfs_bytes raw, uint32_t keep, uint32_t against, struct blockfile_unit *unit)
+{
 	struct tfs_bytes payload;
-	struct bff_place end;
-	int err = coder_encode(w->coder, raw, &used, &payload);
+	enum sst_codec used;
+	uint8_t codec;
+	int err = coder_encode(w->coder, w->codec, raw, &used, &payload);
 
 	codec = (uint8_t)used;
-	if (!err && w->codec == SST_ZSTD_DICT && note->keep != BLOCKFILE_NO_BASE)
-		err = keep_base(w, note->keep, raw);
-	else if (!err && w->codec == SST_ZSTD_DICT)
-		err = try_against(w, note->against, raw, &codec, &payload);
+	if (!err && w->codec == SST_ZSTD_DICT && keep == BLOCKFILE_NO_BASE)
+		err = try_against(w, against, raw, &codec, &payload);
+	unit->offset = w->physical;
+	if (!err)
+		err = piece_append(
+			&w->pending, w->identity + BFF_UNIT_PLACE + w->physical, codec, raw.n, payload, &unit->stored);
+	if (!err && w->codec == SST_ZSTD_DICT && keep != BLOCKFILE_NO_BASE)
+		err = keep_base(w, keep, raw, unit);
 	if (err)
 		return err;
-	bff_block_header(header, w->identity + w->logical, codec, (uint32_t)raw.n, payload);
-	if (buf_append(&w->pending, header, sizeof(header)) || buf_append_bytes(&w->pending, payload))
+	w->physical += unit->stored;
+	w->new_unit_bytes += unit->stored;
+	w->units++;
+	w->unit_bytes += raw.n;
+	return write_pending(w, WRITE_BYTES);
+}
+
+int blockfile_writer_unit(
+	struct blockfile_writer *w, struct tfs_bytes raw, uint32_t keep, uint32_t against, struct blockfile_unit *unit)
+{
+	if (!w->err && raw.n > BFF_UNIT_MAX)
+		w->err = -EFBIG;
+	if (!w->err)
+		w->err = unit_store(w, raw, keep, against, unit);
+	return w->err;
+}
+
+static int end_run(struct blockfile_writer *w)
+{
+	for (size_t i = w->run_first; i < blocks_ended(w); i++)
+		places(w)[i].physical += w->physical;
+	w->run_first = blocks_ended(w);
+	w->physical += w->run.n;
+	if (buf_append_bytes(&w->pending, buf_bytes(&w->run)))
 		return -ENOMEM;
+	buf_reset(&w->run);
+	return write_pending(w, WRITE_BYTES);
+}
+
+static int block_store(struct blockfile_writer *w)
+{
+	struct bff_place at = {.logical = w->logical, .physical = w->run.n, .before = w->before};
+	struct tfs_bytes raw = buf_bytes(&w->block), payload;
+	enum sst_codec used;
+	int err = coder_encode(w->coder, w->block_has_values ? w->codec : w->key_codec, raw, &used, &payload);
+
+	if (!err)
+		err = piece_append(&w->run, w->identity + w->logical, (uint8_t)used, raw.n, payload, &at.stored);
+	if (!err)
+		err = buf_append(&w->places, &at, sizeof(at));
+	if (err)
+		return err;
 	w->logical += raw.n;
-	w->physical += sizeof(header) + payload.n;
+	w->before += at.stored + w->new_unit_bytes;
+	w->new_unit_bytes = 0;
 	if (raw.n > w->max_raw)
 		w->max_raw = (uint32_t)raw.n;
-	end = (struct bff_place){w->logical, w->physical};
-	err = buf_append(&w->ends, &end, sizeof(end));
-	return err ? err : write_pending(w, WRITE_BYTES);
+	return w->run.n >= RUN_BYTES ? end_run(w) : 0;
+}
+
+int blockfile_writer_end_block(struct blockfile_writer *w)
+{
+	if (w->err || w->block.n == 0)
+		return w->err;
+	w->err = block_store(w);
+	w->block_has_values = false;
+	buf_reset(&w->block);
+	return w->err;
+}
+
+uint64_t blockfile_writer_bytes(const struct blockfile_writer *w)
+{
+	return w->physical + w->run.n + w->block.n;
 }
 
 /* Writes the second copy at a multiple of 4 KiB.  The gap is a hole and reads as zeros. */
@@ -253,55 +322,6 @@ static int write_again(struct blockfile_writer *w)
 	return err;
 }
 
-static int hold_back(struct blockfile_writer *w)
-{
-	int err = buf_append_bytes(&w->untrained, buf_bytes(&w->unit));
-
-	w->note.length = (uint32_t)w->unit.n;
-	return err ? err : buf_append(&w->untrained_notes, &w->note, sizeof(w->note));
-}
-
-static int end_training(struct blockfile_writer *w, uint64_t expect)
-{
-	const struct note *notes = (const struct note *)(const void *)w->untrained_notes.p;
-	size_t n = w->untrained_notes.n / sizeof(*notes), at = 0;
-	uint32_t *lengths = calloc(n + 1, sizeof(*lengths));
-	int err = lengths ? 0 : -ENOMEM;
-
-	w->training = false;
-	for (size_t i = 0; i < n && !err; i++)
-		lengths[i] = notes[i].length;
-	if (!err)
-		err = coder_train(w->coder, buf_bytes(&w->untrained), lengths, n, expect, &w->dict);
-	for (size_t i = 0; i < n && !err; at += notes[i].length, i++)
-		err = unit_store(w, tfs_bytes_of(w->untrained.p + at, notes[i].length), &notes[i]);
-	buf_fini(&w->untrained);
-	buf_fini(&w->untrained_notes);
-	free(lengths);
-	return err;
-}
-
-int blockfile_writer_end_unit(struct blockfile_writer *w)
-{
-	if (w->err || w->unit.n == 0)
-		return w->err;
-	if (!w->training) {
-		w->err = unit_store(w, buf_bytes(&w->unit), &w->note);
-	} else {
-		w->err = hold_back(w);
-		if (!w->err && w->untrained.n >= TRAIN_BYTES)
-			w->err = end_training(w, UNTRAINED_SHARE * (uint64_t)w->untrained.n);
-	}
-	blockfile_writer_note(w, BLOCKFILE_NO_BASE, BLOCKFILE_NO_BASE);
-	buf_reset(&w->unit);
-	return w->err;
-}
-
-uint64_t blockfile_writer_bytes(const struct blockfile_writer *w)
-{
-	return w->physical + w->untrained.n + w->unit.n;
-}
-
 static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum bff_section_id id, struct tfs_bytes s)
 {
 	int err;
@@ -317,24 +337,24 @@ static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum b
 int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct tfs_bytes filters,
 	struct tfs_bytes properties, uint64_t *bytes)
 {
-	struct bff_trailer t = {.version = w->codec == SST_ZSTD_DICT ? BFF_VERSION : BFF_VERSION_PLAIN,
-		.codec = w->codec,
-		.keys = keys,
-		.partitions = partitions};
+	struct bff_trailer t = {.version = BFF_VERSION, .codec = w->codec, .keys = keys, .partitions = partitions};
 	uint8_t trailer[BFF_TRAILER_BYTES];
+	struct bff_map m;
 	struct buf map = {0};
 	int err;
 
-	err = blockfile_writer_end_unit(w);
-	if (!err && w->training)
-		err = end_training(w, w->untrained.n);
-	if (err)
-		goto out;
-	t.blocks = units_ended(w);
+	err = blockfile_writer_end_block(w);
+	if (!err)
+		err = end_run(w);
+	t.blocks = blocks_ended(w);
 	t.raw_bytes = w->logical;
 	t.max_raw_block = w->max_raw;
 	t.identity = w->identity;
-	err = bff_map_encode((const struct bff_place *)(const void *)w->ends.p, units_ended(w), &map);
+	if (!err)
+		err = buf_append(&w->places, &(struct bff_place){w->logical, w->physical, w->before, 0}, sizeof(struct bff_place));
+	m = (struct bff_map){places(w), t.blocks, w->units, w->unit_bytes};
+	if (!err)
+		err = bff_map_encode(&m, &map);
 	if (!err)
 		err = add_section(w, &t, BFF_DICTIONARY, w->dict);
 	if (!err)
@@ -378,14 +398,13 @@ void blockfile_writer_free(struct blockfile_writer *w)
 	}
 	file_close(w->file);
 	coder_free(w->coder);
-	buf_fini(&w->ends);
-	buf_fini(&w->unit);
+	buf_fini(&w->places);
+	buf_fini(&w->block);
+	buf_fini(&w->run);
 	buf_fini(&w->pending);
 	buf_fini(&w->against);
 	for (uint32_t i = 0; i < w->bases_n; i++)
 		buf_fini(&w->bases[i].raw);
 	free(w->bases);
-	buf_fini(&w->untrained);
-	buf_fini(&w->untrained_notes);
 	free(w);
 }

@@ -12,6 +12,7 @@
 #include "engine/base/hashtable.h"
 #include "engine/base/mutex.h"
 #include "engine/sstable/binding.h"
+#include "engine/sstable/load.h"
 #include "engine/sstable/sstable.h"
 #include <stdatomic.h>
 
@@ -24,6 +25,8 @@ enum {
 struct sst_iter {
 	struct ldb_cursor c; /* first */
 	struct walk walk;
+	struct value_window window;
+	size_t found;    /* bytes of the prefix with which sst_find found this key; 0: the key was not found so */
 	struct sst *sst; /* a reference and a pin, while in use */
 	struct open_table *table;
 	bool pooled;

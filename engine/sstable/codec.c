@@ -128,10 +128,9 @@ static int encode_zstd(struct coder *c, struct tfs_bytes raw, size_t *n)
 	return 0;
 }
 
-int coder_encode(struct coder *c, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out)
+int coder_encode(struct coder *c, enum sst_codec codec, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out)
 {
 	size_t n = raw.n;
-	enum sst_codec codec = c->codec;
 	int err = 0;
 
 	switch (codec) {
@@ -208,7 +207,7 @@ static int dict_trial(
 
 		if (i % TRIAL_EVERY != TRIAL_EVERY - 1)
 			continue;
-		err = coder_encode(c, tfs_bytes_of(raw.p + at, lengths[i]), &used, &s);
+		err = coder_encode(c, c->codec, tfs_bytes_of(raw.p + at, lengths[i]), &used, &s);
 		if (err)
 			return err;
 		sum += s.n;

@@ -26,10 +26,11 @@ void coder_free(struct coder *c);
 int coder_train(
 	struct coder *c, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect, struct tfs_bytes *dict) TFS_MUST;
 /*
- * Compresses raw.  *out is borrowed until the next call.  If raw did not shrink,
- * *out is raw and *used is SST_NONE.
+ * Compresses raw: with the codec of coder_new, or with one that has no level.  *out is
+ * borrowed until the next call.  If raw did not shrink, *out is raw and *used is SST_NONE.
  */
-int coder_encode(struct coder *c, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out) TFS_MUST;
+int coder_encode(
+	struct coder *c, enum sst_codec codec, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out) TFS_MUST;
 /*
  * Compresses raw into a zstd frame that refers to base; codec_decode_against
  * decodes it.  *out is borrowed until the next call of this function.  For
@@ -53,8 +54,9 @@ enum codec_scratch { SCRATCH_STORED, SCRATCH_BASE_STORED, SCRATCH_BASE, SCRATCHE
 uint8_t *codec_scratch(enum codec_scratch kind, size_t n);
 /* Identifies the contents of SCRATCH_BASE by numbers of the caller.  codec_scratch sets it to zero. */
 struct scratch_base {
-	uint64_t file, block;
+	uint64_t file, unit;
 	const uint8_t *p;
+	size_t bytes;
 };
 struct scratch_base *codec_scratch_base(void); /* NULL if out of memory */
 

@@ -3,8 +3,9 @@
  * Point reads of one table: from the cell cache, else by filter, index and
  * block.
  *
- * A cell found in the file is added to the cell cache if its block was read
- * for it, or while the cache has space.  It is not added if it is the next one
+ * A cell found in the file is added to the cell cache when its value is loaded from a
+ * unit.  A value that is in the block of keys is added if the block was read for it, or
+ * while the cache has space.  A cell is not added if it is the next one
  * after the last cell found: a reader in key order has the block already and
  * does not return.  A cached cell is returned as an iterator on it.  When the
  * caller moves that iterator to older versions or to the chunks of a large
@@ -192,8 +193,10 @@ int sst_find(struct sst *s, struct tfs_bytes prefix, struct tfs_bytes to, struct
 		return err;
 	}
 	c = (struct ldb_cursor *)it;
-	if (!c->rising)
+	if (!c->rising && it->value)
 		lru_cell_add(sst_lru(s), s->file, prefix.n, it->key, tfs_bytes_of(it->value, (size_t)it->size), c->read);
+	else if (!c->rising && it->size <= LRU_CELL_MAX)
+		((struct sst_iter *)it)->found = prefix.n;
 	*out = it;
 	return 0;
 }

@@ -16,6 +16,7 @@ void open_table_iter_free(struct sst_iter *it)
 {
 	ldb_cursor_fini(&it->c);
 	walk_fini(&it->walk);
+	value_window_fini(&it->window);
 	free(it);
 }
 

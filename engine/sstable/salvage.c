@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a damaged SSTable without LevelDB: block by block in the order of the
- * file, each entry of a readable block.  So a damaged index, filter or
- * properties section loses nothing, and a damaged block loses its own entries.
+ * file, each entry of a readable block and its value.  So a damaged index, filter or
+ * properties section loses nothing, a damaged block loses its own entries, and a
+ * damaged unit its values.
  */
 #include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/sstable/blockfile.h"
+#include "engine/sstable/load.h"
 #include "engine/sstable/sstable.h"
 #include "engine/sstable/table_format.h"
 
@@ -16,13 +18,38 @@ struct salvage {
 	sst_salvage_fn *fn;
 	void *arg;
 	struct buf key, last; /* `last` is the previous key */
+	struct blockfile *file;
+	struct value_window window;
 	bool any;
 	int err;
 };
 
+static int salvage_gap(struct salvage *s)
+{
+	return s->fn(s->arg, tfs_bytes_of(NULL, 0), tfs_bytes_of(NULL, 0));
+}
+
+/* The value of the current key is lost. */
+static bool salvage_lost(struct salvage *s)
+{
+	s->err = salvage_gap(s);
+	if (!s->err)
+		s->err = buf_set(&s->last, s->key.p, s->key.n);
+	s->any = true;
+	return s->err == 0;
+}
+
+static int salvage_value(struct salvage *s, const struct value_ref *v, struct tfs_bytes *out)
+{
+	*out = tfs_bytes_of(v->bytes, (size_t)v->size);
+	return v->place == VALUE_INLINE ? 0 : value_load(s->file, &s->window, v, 0, (size_t)v->size, out);
+}
+
 static bool salvage_entry(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value)
 {
 	struct salvage *s = arg;
+	struct value_ref v;
+	int err;
 
 	s->key.n = shared;
 	s->err = buf_append_bytes(&s->key, unshared);
@@ -31,16 +58,16 @@ static bool salvage_entry(void *arg, uint32_t shared, struct tfs_bytes unshared,
 	/* If the end of the file is lost, an index block looks like a data block.  Its keys are below the last one. */
 	if (s->any && bytes_cmp(buf_bytes(&s->key), buf_bytes(&s->last)) <= 0)
 		return true;
-	s->err = s->fn(s->arg, buf_bytes(&s->key), value);
+	if (!value_decode(value, &v))
+		return salvage_lost(s);
+	err = salvage_value(s, &v, &value);
+	if (err == -EBADMSG || err == -EIO)
+		return salvage_lost(s);
+	s->err = err ? err : s->fn(s->arg, buf_bytes(&s->key), value);
 	if (!s->err)
 		s->err = buf_set(&s->last, s->key.p, s->key.n);
 	s->any = true;
 	return s->err == 0;
-}
-
-static int salvage_gap(struct salvage *s)
-{
-	return s->fn(s->arg, tfs_bytes_of(NULL, 0), tfs_bytes_of(NULL, 0));
 }
 
 int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn *fn, void *arg)
@@ -54,6 +81,7 @@ int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn
 
 	if (err)
 		return err;
+	s.file = b;
 	for (size_t i = 0; i < blocks && !err; i++) {
 		const struct bff_map *m = blockfile_map(b);
 		size_t n = bff_map_raw(m, i);
@@ -76,6 +104,7 @@ int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn
 	buf_fini(&raw);
 	buf_fini(&s.key);
 	buf_fini(&s.last);
+	value_window_fini(&s.window);
 	return err;
 }
 

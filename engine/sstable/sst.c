@@ -24,7 +24,7 @@
 #include <stdlib.h>
 
 enum {
-	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block and is freed */
+	POOLED_VALUE_MAX = 192 << 10, /* an idle iterator keeps no more bytes of values */
 	STEPS_MIN = 64,              /* point reads in key order before blocks are read ahead of them */
 };
 
@@ -220,7 +220,10 @@ static void sst_iter_free(struct iter *iter)
 	struct sst_iter *it = (struct sst_iter *)iter;
 	struct sst *s = it->sst;
 	struct open_table *t = it->table;
-	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->size > POOLED_VALUE_MAX) && note_steps(it);
+	bool keep = it->pooled && it->c.ldb && note_steps(it);
+
+	if (keep && it->window.units.raw.cap + it->window.units.ahead.cap + it->window.large.cap > POOLED_VALUE_MAX)
+		value_window_fini(&it->window);
 
 	for (size_t i = 0, n = keep ? idle_max(s, t) : 0, first = own_slot(); i < n; i++) {
 		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % n];
@@ -237,7 +240,33 @@ static void sst_iter_free(struct iter *iter)
 	sst_put(s);
 }
 
-static const struct iter_ops sst_iter_ops = {ldb_cursor_seek, ldb_cursor_next, sst_iter_free, ldb_cursor_seek_before};
+static void sst_iter_seek(struct iter *iter, struct tfs_bytes target)
+{
+	((struct sst_iter *)iter)->found = 0;
+	ldb_cursor_seek(iter, target);
+}
+
+static void sst_iter_next(struct iter *iter)
+{
+	((struct sst_iter *)iter)->found = 0;
+	ldb_cursor_next(iter);
+}
+
+/* A value that a point read has found and loads as a whole enters the cell cache. */
+static int sst_iter_load(struct iter *iter, uint64_t offset, size_t n, struct tfs_bytes *out)
+{
+	struct sst_iter *it = (struct sst_iter *)iter;
+	struct sst *s = it->sst;
+	int err = value_load(ldb_table_file(it->table->ldb), &it->window, &it->c.value, offset, n, out);
+
+	if (!err && it->found && n == iter->size) {
+		lru_cell_add(sst_lru(s), s->file, it->found, iter->key, *out, true);
+		it->found = 0;
+	}
+	return err;
+}
+
+static const struct iter_ops sst_iter_ops = {sst_iter_seek, sst_iter_next, sst_iter_free, ldb_cursor_seek_before, sst_iter_load};
 
 static struct sst_iter *take_idle(struct open_table *t)
 {
@@ -274,6 +303,7 @@ int sst_iter_take(struct sst *s, struct open_table *t, bool pooled, struct iter 
 	}
 	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 	it->sst = s;
+	it->found = 0;
 	it->c.it.valid = false;
 	it->c.it.err = 0;
 	it->walk.expected = 0;
@@ -346,7 +376,7 @@ int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset)
 
 	if (err)
 		return err;
-	*offset = blockfile_physical(ldb_table_file(t->ldb), ldb_table_offset_of(t->ldb, key));
+	*offset = blockfile_before(ldb_table_file(t->ldb), ldb_table_offset_of(t->ldb, key));
 	sst_unpin(s);
 	return 0;
 }
@@ -364,8 +394,9 @@ int sst_layout(struct sst *s, struct sst_layout *l)
 	tr = blockfile_trailer(b);
 	*l = (struct sst_layout){
 		.file_bytes = blockfile_file_bytes(b),
-		.raw_bytes = tr->raw_bytes,
+		.raw_bytes = tr->raw_bytes + blockfile_map(b)->unit_bytes,
 		.blocks = tr->blocks,
+		.units = blockfile_map(b)->units,
 		.filter_bytes = tr->section[BFF_FILTERS].bytes,
 		.filter_partitions = tr->partitions,
 		.map_bytes = tr->section[BFF_MAP].bytes,

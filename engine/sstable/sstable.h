@@ -55,7 +55,7 @@ struct sst_sample;
 struct sst_options {
 	enum sst_codec codec;
 	int level;                       /* if the codec has levels */
-	uint32_t block_bytes;            /* target of an uncompressed block */
+	uint32_t block_bytes;            /* target of an uncompressed unit of values; of a block if `twice` */
 	int bloom_bits;                  /* per probe; 0: no filters */
 	bool in_memory;                  /* blocks go to the in-memory cache */
 	const struct sst_sample *sample; /* read by sst_writer_new: trains the dictionary; NULL: the beginning of the table does */
@@ -72,13 +72,10 @@ struct sst_writer;
  */
 int sst_writer_new(const char *path, const struct sst_options *o, struct sst_writer **out) TFS_MUST;
 /*
- * Keys rise strictly.  SST_CHUNK: the value is a chunk of a large value and
- * gets a block of its own.  Other blocks end at the target size, but not
- * before 16 keys or 16 times the bytes of the block's longest key, whichever
- * is first: otherwise keys of 64 KiB would make an index larger than the data.
+ * Keys rise strictly.  SST_CHUNK: the value is a chunk of a large value.
  * SST_AGAIN: not a chunk, and an older version of the previous key's column;
  * the chunks that follow belong to it.  With zstd-dict the versions of a
- * column stay in one block of up to four times the target size, and further
+ * column stay in one unit of up to four times the target size, and further
  * ones are compressed against the first.
  */
 enum { SST_CHUNK = 1, SST_AGAIN = 2 };
@@ -111,7 +108,7 @@ struct sst_cache_stats {
 	uint64_t block_bytes_max, table_bytes_max;
 	uint64_t cell_hits, cell_misses;            /* sst_find took the cell from the cache, or searched the table */
 	uint64_t block_hits, block_misses;          /* searches of the block cache; an iterator on the block needs none */
-	uint64_t blocks_read;                       /* of data, from disk */
+	uint64_t blocks_read;                       /* of keys, and units, from disk */
 	uint64_t bytes_read;                        /* of SSTables, from disk: those blocks, and reads of opening */
 	uint64_t table_opens, probes, probe_misses; /* searches of filters, and those without a match */
 };
@@ -216,7 +213,7 @@ int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
 int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out) TFS_MUST;
 /* Sizes for tabletctl dump: blocks, index, filters. */
 struct sst_layout {
-	uint64_t file_bytes, raw_bytes, blocks, filter_bytes, filter_partitions, map_bytes;
+	uint64_t file_bytes, raw_bytes, blocks, units, filter_bytes, filter_partitions, map_bytes;
 	enum sst_codec codec;
 };
 int sst_layout(struct sst *s, struct sst_layout *l) TFS_MUST;

@@ -2,8 +2,8 @@
 /*
  * Checking a whole file past the caches, for tabletctl check: each section,
  * then each stored block by itself in file order (checksum, decompression),
- * then the table through its index (order and number of keys, and that no
- * block is missing from the index or named twice).
+ * then the table through its index (order and number of keys, that no
+ * block is missing from the index or named twice, and the unit of each value).
  *
  * The blocks are read twice, the second time mostly from the page cache.  The
  * first pass finds the offset of a damaged block.  The second pass proves that
@@ -11,6 +11,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/sstable/binding.h"
+#include "engine/sstable/load.h"
 #include "engine/sstable/sstable.h"
 #include <errno.h>
 #include <stdio.h>
@@ -68,9 +69,25 @@ static int check_blocks(struct blockfile *b, char **why)
 	return err;
 }
 
+static int check_value(struct blockfile *b, struct value_window *w, const struct value_ref *v, char **why)
+{
+	struct tfs_bytes part;
+	int err = 0;
+
+	for (uint64_t at = 0, n; v->place != VALUE_INLINE && at < v->size && !err; at += n) {
+		n = v->size - at < VALUE_UNIT_BYTES ? v->size - at : VALUE_UNIT_BYTES;
+		err = value_load(b, w, v, at, (size_t)n, &part);
+	}
+	if (err == -EBADMSG || err == -EIO)
+		*why = damage_describe(
+			blockfile_path(b), err == -EIO ? "unreadable value unit" : "damaged value unit", w->units.asked);
+	return err;
+}
+
 static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, char **why)
 {
 	struct ldb_cursor c = {.table = t};
+	struct value_window w = {0};
 	struct buf last = {0};
 	uint64_t n = 0;
 	int err = 0;
@@ -83,6 +100,8 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 			goto out;
 		}
 		err = buf_set(&last, c.it.key.p, c.it.key.n);
+		if (!err)
+			err = check_value(b, &w, &c.value, why);
 		if (err)
 			goto out;
 		n++;
@@ -100,6 +119,7 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 		*why = damage_describe(blockfile_path(b), "damaged table structure, index", blockfile_physical(b, UINT64_MAX));
 out:
 	ldb_cursor_fini(&c);
+	value_window_fini(&w);
 	buf_fini(&last);
 	return err;
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing an SSTable: where blocks and filter partitions end.
+ * Writing an SSTable: where blocks of keys and filter partitions end.
  *
- * A block ends at the target size, but not before it has 16 keys or 16 times
+ * A block of keys ends at 4 KiB, but not before it has 16 keys or 16 times
  * the bytes of its longest key.  So the index, which has about one key per
- * block, is a small part of the file for all keys.  (16 keys alone would make
- * blocks of 4 MiB from values that are just too small for chunks; a read would
- * decompress 4 MiB, and a shard of a 64 MiB block cache is smaller.)  A chunk
- * of a large value has a block of its own, so that a read of it does not
- * decompress its neighbours.
+ * block, is a small part of the file for all keys.  units.c cuts the values.
  *
  * Probes are stored as 8-byte hashes until their partition ends, because a
  * probe may be a row key of 64 KiB and there are two or three for each of
@@ -16,54 +12,44 @@
  * probes of its columns, so the last few hashes are compared and not repeated.
  *
  * Within a block LevelDB bisects the keys that are stored whole and then steps
- * from key to key.  Each step is a cache miss if values are large.  So a key
+ * from key to key.  Each step is a cache miss if entries are large.  So a key
  * is stored whole about every 4 KiB, by the mean of the previous block, and at
  * least every 16 keys.
- *
- * Versions (zstd-dict only).  The versions of a column, newest first, resemble
- * each other, and in one block the older ones take almost no space or time.
- * So they count for an eighth of their bytes; otherwise a block would contain
- * fewer different pages than without them.  A block may grow to four times the
- * target size so that it does not end between versions.  Beyond that, the first
- * block of the column and each chunk of its first large version are bases.  A
- * block that begins with an older version ends with the column and is
- * compressed against them.
  *
  * blockfile_write.c describes the durable steps.
  */
 #include "engine/sstable/binding.h"
 #include "engine/sstable/sstable.h"
+#include "engine/sstable/units.h"
+#include "engine/sstable/value.h"
 #include <errno.h>
 #include <stdlib.h>
 
 enum {
 	BLOCK_KEYS_MIN = 16, /* or this multiple of the longest key */
-	BLOCK_BYTES_DEFAULT = 16 << 10,
+	BLOCK_BYTES_DEFAULT = 2 << 10,
+	KEY_BLOCK_BYTES = 4 << 10,
+	VALUES_SHARE = 4, /* a block with this part of values, or more, is compressed as values are */
 	PARTITION_KEYS = 65536,
 	RECENT = 8, /* a power of two */
 	RESTART_BYTES = 4096,
 	RESTART_KEYS_MAX = 16, /* LevelDB's default */
 	PAIR_BYTES_MAX = BFF_RAW_MAX / 2,
-	VERSIONS_STRETCH = 4, /* times the target, within a column */
-	VERSIONS_SHARE = 8,
 };
 
 struct sst_writer {
 	struct blockfile_writer *file;
 	struct ldb_builder *table;
+	struct units units;
 	struct sst_options o;
 	int err; /* returned by all later calls */
 	uint64_t keys;
 	struct buf last;
 	uint32_t block_keys;
-	uint64_t block_bytes;
-	uint64_t block_counted; /* how many of the bytes count for the block's size */
-	size_t block_key_max;   /* longest key */
-	/* zstd-dict: versions */
-	bool versions;
-	bool block_again; /* the block began with an older version */
-	bool again;       /* the version being written is an older one */
-	uint32_t chunk;   /* the number, from 1, of its last chunk */
+	uint64_t block_bytes, block_values; /* the second: of inline values */
+	uint32_t block_target;
+	bool any_block;
+	size_t block_key_max; /* longest key */
 	/* filters */
 	uint64_t partitions; /* ended ones that have a key */
 	struct buf first;    /* first key of the current one */
@@ -73,6 +59,51 @@ struct sst_writer {
 	unsigned recent_n; /* filled, since the partition began */
 	unsigned recent_at;
 };
+
+static int restart_by(struct sst_writer *w, uint64_t pair_bytes)
+{
+	uint64_t n = RESTART_BYTES / (pair_bytes + 1);
+
+	return ldb_builder_restart_every(w->table, n < 1 ? 1 : n > RESTART_KEYS_MAX ? RESTART_KEYS_MAX : (int)n);
+}
+
+static int end_block(struct sst_writer *w)
+{
+	int err = restart_by(w, w->block_bytes / w->block_keys);
+
+	if (err)
+		return err;
+	blockfile_writer_note(w->file, w->block_values * VALUES_SHARE >= w->block_bytes);
+	w->block_keys = 0;
+	w->block_bytes = w->block_values = 0;
+	w->block_key_max = 0;
+	return ldb_builder_end_block(w->table);
+}
+
+static bool block_full(const struct sst_writer *w)
+{
+	return w->block_bytes >= w->block_target &&
+		(w->block_keys >= BLOCK_KEYS_MIN || w->block_bytes >= (uint64_t)BLOCK_KEYS_MIN * w->block_key_max);
+}
+
+/* A units_entry_fn. */
+static int add_entry(void *arg, struct tfs_bytes key, struct tfs_bytes entry)
+{
+	struct sst_writer *w = arg;
+	int err = w->any_block ? 0 : restart_by(w, key.n + entry.n);
+
+	w->any_block = true;
+	if (!err)
+		err = ldb_builder_add(w->table, key, entry);
+	if (err)
+		return err;
+	w->block_keys++;
+	w->block_bytes += key.n + entry.n;
+	w->block_values += entry.p[0] == VALUE_INLINE ? entry.n - 1 : 0;
+	if (key.n > w->block_key_max)
+		w->block_key_max = key.n;
+	return block_full(w) ? end_block(w) : 0;
+}
 
 int sst_writer_new(const char *path, const struct sst_options *o, struct sst_writer **out)
 {
@@ -87,8 +118,9 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 	w->o = *o;
 	if (w->o.block_bytes == 0)
 		w->o.block_bytes = BLOCK_BYTES_DEFAULT;
-	w->versions = o->codec == SST_ZSTD_DICT;
+	w->block_target = o->twice ? w->o.block_bytes : KEY_BLOCK_BYTES;
 	err = blockfile_writer_new(path, o, &w->file);
+	units_init(&w->units, w->file, &w->o, add_entry, w);
 	w->o.sample = NULL;
 	if (!err)
 		err = ldb_builder_new(w->file, &w->table);
@@ -117,88 +149,21 @@ static int end_partition(struct sst_writer *w)
 	return err;
 }
 
-static int restart_by(struct sst_writer *w, uint64_t pair_bytes)
-{
-	uint64_t n = RESTART_BYTES / (pair_bytes + 1);
-
-	return ldb_builder_restart_every(w->table, n < 1 ? 1 : n > RESTART_KEYS_MAX ? RESTART_KEYS_MAX : (int)n);
-}
-
-static int end_block(struct sst_writer *w)
-{
-	int err = restart_by(w, w->block_bytes / w->block_keys);
-
-	if (err)
-		return err;
-	if (w->versions) {
-		bool older = w->chunk ? w->again : w->block_again;
-
-		blockfile_writer_note(w->file, older ? BLOCKFILE_NO_BASE : w->chunk, older ? w->chunk : BLOCKFILE_NO_BASE);
-	}
-	w->block_keys = 0;
-	w->block_bytes = w->block_counted = 0;
-	w->block_key_max = 0;
-	return ldb_builder_end_block(w->table);
-}
-
-static bool keys_enough(const struct sst_writer *w)
-{
-	return w->block_keys >= BLOCK_KEYS_MIN || w->block_bytes >= (uint64_t)BLOCK_KEYS_MIN * w->block_key_max;
-}
-
-/* Returns true if the block must end after this key. */
-static bool block_full(const struct sst_writer *w)
-{
-	return w->block_bytes >= (w->versions ? VERSIONS_STRETCH : 1) * (uint64_t)w->o.block_bytes && keys_enough(w);
-}
-
-/* Returns true if the block must end before this key. */
-static bool ends_before(const struct sst_writer *w, unsigned flags)
-{
-	if (!w->block_keys)
-		return false;
-	if (flags & SST_CHUNK)
-		return true;
-	return w->versions && !(flags & SST_AGAIN) && (w->block_again || (w->block_counted >= w->o.block_bytes && keys_enough(w)));
-}
-
 static int writer_add_key(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, unsigned flags)
 {
-	bool chunk = flags & SST_CHUNK;
 	int err;
 
-	if (ends_before(w, flags)) {
-		err = end_block(w);
-		if (err)
-			return err;
-	}
-	w->again = chunk ? w->again : (flags & SST_AGAIN) != 0;
-	w->chunk = chunk ? w->chunk + 1 : 0;
-	if (!w->block_keys)
-		w->block_again = w->again;
 	if (w->o.bloom_bits && w->keys % PARTITION_KEYS == 0) {
 		err = buf_set(&w->first, key.p, key.n);
 		if (err)
 			return err;
 	}
 	err = buf_set(&w->last, key.p, key.n);
-	if (!err && w->keys == 0)
-		err = restart_by(w, key.n + value.n);
 	if (!err)
-		err = ldb_builder_add(w->table, key, value);
+		err = units_add(&w->units, key, value, flags);
 	if (err)
 		return err;
 	w->keys++;
-	w->block_keys++;
-	w->block_bytes += key.n + value.n;
-	w->block_counted += w->again ? (key.n + value.n) / VERSIONS_SHARE : key.n + value.n;
-	if (key.n > w->block_key_max)
-		w->block_key_max = key.n;
-	if (chunk || block_full(w)) {
-		err = end_block(w);
-		if (err)
-			return err;
-	}
 	return w->o.bloom_bits && w->keys % PARTITION_KEYS == 0 ? end_partition(w) : 0;
 }
 
@@ -240,7 +205,7 @@ unsigned sst_writer_partition(const struct sst_writer *w)
 
 uint64_t sst_writer_bytes(const struct sst_writer *w)
 {
-	return blockfile_writer_bytes(w->file) + w->block_bytes + w->parts.n;
+	return blockfile_writer_bytes(w->file) + units_waiting(&w->units) + w->block_bytes + w->parts.n;
 }
 
 int sst_writer_finish(struct sst_writer *w, struct tfs_bytes properties, uint64_t *bytes)
@@ -252,7 +217,11 @@ int sst_writer_finish(struct sst_writer *w, struct tfs_bytes properties, uint64_
 		return err;
 	if (properties.n > BFF_PROPERTIES_MAX)
 		return -EINVAL;
-	err = ldb_builder_finish(w->table);
+	err = units_finish(&w->units);
+	if (!err && w->block_keys)
+		err = end_block(w);
+	if (!err)
+		err = ldb_builder_finish(w->table);
 	if (!err && w->o.bloom_bits) {
 		if (w->keys % PARTITION_KEYS)
 			err = end_partition(w);
@@ -272,6 +241,7 @@ void sst_writer_free(struct sst_writer *w)
 		return;
 	ldb_builder_free(w->table);
 	blockfile_writer_free(w->file);
+	units_fini(&w->units);
 	buf_fini(&w->last);
 	buf_fini(&w->first);
 	buf_fini(&w->parts);

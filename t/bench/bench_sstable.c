@@ -3,6 +3,7 @@
  * The speed of one SSTable: build, warm and cold random gets, scan, probes, by
  * codec and block size, in one process and thread (2 threads at the end).
  *   bench_sstable [ENTRIES [VALUE_BYTES [TEXTFILE [CODEC KIB [GETS]]]]]
+ * All but the threads by processor time.
  * Values are cut from TEXTFILE (default: this machine's licence texts).
  */
 #include "engine/base/clock.h"
@@ -13,6 +14,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static uint64_t entries = 300000, gets_n = 500000;
@@ -33,11 +35,20 @@ static struct tfs_bytes key_of(uint8_t k[17], uint64_t i)
 	return tfs_bytes_of(k, 16);
 }
 
+/* Processor time of the process in us. */
+static uint64_t cpu_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 static uint64_t build(enum sst_codec codec, uint32_t block_bytes, double *secs)
 {
 	struct sst_options o = {.codec = codec, .level = 3, .block_bytes = block_bytes, .bloom_bits = 10};
 	struct sst_writer *w;
-	uint64_t bytes = 0, t0 = monotonic_us();
+	uint64_t bytes = 0, t0 = cpu_us();
 	uint8_t k[17];
 	int err = sst_writer_new(path, &o, &w);
 
@@ -54,7 +65,7 @@ static uint64_t build(enum sst_codec codec, uint32_t block_bytes, double *secs)
 	if (err)
 		die("build", err);
 	sst_writer_free(w);
-	*secs = (double)(monotonic_us() - t0) / 1e6;
+	*secs = (double)(cpu_us() - t0) / 1e6;
 	return bytes;
 }
 
@@ -81,33 +92,36 @@ static void *gets(void *arg)
 
 static double timed_gets(uint64_t n)
 {
-	uint64_t t0 = monotonic_us();
+	uint64_t t0 = cpu_us();
 
 	gets(&n);
-	return (double)(monotonic_us() - t0) / (double)n;
+	return (double)(cpu_us() - t0) / (double)n;
 }
 
-static double scan(bool fill)
+/* Cells a microsecond; values: with their values. */
+static double scan(bool fill, bool values)
 {
-	uint64_t t0 = monotonic_us(), n = 0;
+	uint64_t t0 = cpu_us(), n = 0;
+	struct tfs_bytes value;
 	struct iter *it;
 	int err = fill ? sst_iter_new(table, &it) : sst_scan_new(table, &it);
 
 	if (err)
 		die("scan", err);
-	for (iter_seek(it, tfs_bytes_of("", 0)); it->valid; iter_next(it))
-		n++;
+	for (iter_seek(it, tfs_bytes_of("", 0)); it->valid; iter_next(it), n++)
+		if (values && (iter_value(it, &value) || value.n != value_bytes))
+			die("value", -EBADF);
 	if (it->err || n != entries)
 		die("scan", it->err);
 	iter_free(it);
-	return (double)n / (double)(monotonic_us() - t0);
+	return (double)n / (double)(cpu_us() - t0);
 }
 
 static void one(enum sst_codec codec, uint32_t block_bytes)
 {
 	struct sst_cache *cache;
 	struct sst *s = NULL;
-	double build_s, warm, cold, cold_scan, warm_scan, miss, two;
+	double build_s, warm, cold, cold_scan, key_scan, warm_scan, miss, two;
 	uint64_t bytes, t0, n = gets_n;
 	pthread_t th[2];
 	uint8_t k[17];
@@ -121,7 +135,8 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	if (err)
 		die("open", err);
 	cold = timed_gets(20000);
-	cold_scan = scan(false);
+	cold_scan = scan(false, true);
+	key_scan = scan(false, false);
 	sst_put(table);
 	sst_cache_free(cache);
 
@@ -131,9 +146,9 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	if (err)
 		die("open", err);
 	table = s;
-	scan(true);
+	scan(true, true);
 	warm = timed_gets(n);
-	warm_scan = scan(true);
+	warm_scan = scan(true, true);
 	t0 = monotonic_us();
 	for (uint64_t i = 0, yes = 0; i < n; i++) {
 		struct tfs_bytes key = key_of(k, i % entries);
@@ -151,10 +166,10 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(th[i], NULL);
 	two = 2.0 * (double)n / (double)(monotonic_us() - t0);
-	printf("%-9s %5u KiB  ratio %5.2f  build %6.0f/s  get %5.2f us (2 threads %5.2f M/s)  uncached %6.1f us"
-	       "  scan %5.2f M/s cached %5.2f M/s uncached  probe miss %4.2f us\n",
-		sst_codec_kinds[codec].name, block_bytes >> 10, (double)entries * (double)(value_bytes + 16) / (double)bytes,
-		(double)entries / build_s, warm, two, cold, warm_scan, cold_scan, miss);
+	printf("%-9s %7u bytes  size %6.1f MB ratio %5.2f  build %6.0f/s  get %5.2f us (2 threads %5.2f M/s)  uncached %6.1f us"
+	       "  scan %5.2f M/s cached %5.2f M/s uncached %5.2f M/s keys  probe miss %4.2f us\n",
+		sst_codec_kinds[codec].name, block_bytes, (double)bytes / 1e6, (double)entries * (double)(value_bytes + 16) / (double)bytes,
+		(double)entries / build_s, warm, two, cold, warm_scan, cold_scan, key_scan, miss);
 	fflush(stdout);
 	(void)!file_unlink(sst_path(s));
 	sst_put(s);
@@ -193,8 +208,8 @@ int main(int argc, char **argv)
 	static const struct {
 		enum sst_codec codec;
 		uint32_t kib;
-	} runs[] = {{SST_NONE, 64}, {SST_SNAPPY, 4}, {SST_SNAPPY, 64}, {SST_LZ4, 64}, {SST_ZSTD, 16}, {SST_ZSTD, 64},
-		{SST_ZSTD_DICT, 16}, {SST_ZSTD_DICT, 64}, {SST_ZSTD, 1024}};
+	} runs[] = {{SST_NONE, 64}, {SST_SNAPPY, 4}, {SST_SNAPPY, 64}, {SST_LZ4, 1}, {SST_LZ4, 4}, {SST_LZ4, 64}, {SST_ZSTD, 16}, {SST_ZSTD, 64},
+		{SST_ZSTD_DICT, 1}, {SST_ZSTD_DICT, 2}, {SST_ZSTD_DICT, 4}, {SST_ZSTD_DICT, 16}, {SST_ZSTD_DICT, 64}, {SST_ZSTD, 1024}};
 
 	if (argc > 1)
 		entries = strtoull(argv[1], NULL, 10);
