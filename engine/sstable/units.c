@@ -252,8 +252,6 @@ int units_add(struct units *u, struct tfs_bytes key, struct tfs_bytes value, uns
 	if (!(flags & SST_CHUNK)) {
 		u->again = u->versions && (flags & SST_AGAIN);
 		u->piece = 0;
-	} else if (!u->piece) {
-		u->piece = 1;
 	}
 	if (!u->apart || value.n < VALUE_APART_BYTES) {
 		if (!u->held.n)

@@ -2,6 +2,7 @@
 /* A block file's bytes and the codecs: round trips, and each byte damaged in turn. */
 #include "engine/sstable/blockfile_format.h"
 #include "engine/sstable/codec.h"
+#include "engine/sstable/value.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,12 +49,17 @@ static void block_hostile(void **state)
 	memset(stored + BFF_BLOCK_HEADER_BYTES, 0xff, 8);
 	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
 	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
-	stored[BFF_BLOCK_HEADER_BYTES] = 3;
+	stored[BFF_BLOCK_HEADER_BYTES] = 30;
+	stored[BFF_BLOCK_HEADER_BYTES + 1] = 31; /* a base that ends behind the unit */
+	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
+	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	stored[BFF_BLOCK_HEADER_BYTES + 1] = 12;
 	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
 	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), 0);
-	assert_int_equal(b.back, 3);
+	assert_int_equal(b.back, 30);
+	assert_int_equal(b.base_stored, 12);
 	assert_int_equal(b.codec, SST_ZSTD);
-	assert_int_equal(b.payload.n, 7);
+	assert_int_equal(b.payload.n, 6);
 	bff_block_header(stored, 0, SST_NONE, 9, payload);
 	assert_int_equal(bff_block_decode(tfs_bytes_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 	bff_block_header(stored, 0, SST_ZSTD, UINT32_MAX, payload);
@@ -62,14 +68,23 @@ static void block_hostile(void **state)
 
 static void map_round_trip(void **state)
 {
-	struct bff_place at[] = {{0, 0}, {10, 22}, {300, 60}, {1 << 20, 5000}};
+	/* a unit of 30 bytes in front of the second block, which has all of them as its share */
+	struct bff_place at[] = {{0, 0, 0, 22}, {10, 52, 22, 38}, {300, 90, 90, 4910}, {1 << 20, 5000, 5000, 0}};
+	const struct bff_map m = {at, 3, 1, 70};
 	struct bff_map d;
 	struct buf b = {0};
 
-	assert_int_equal(bff_map_encode(at + 1, 3, &b), 0);
+	assert_int_equal(bff_map_encode(&m, &b), 0);
 	assert_int_equal(bff_map_decode(buf_bytes(&b), 3, 1 << 20, 5000, &d), 0);
 	assert_int_equal(d.n, 3);
-	assert_memory_equal(d.at, at, sizeof(at));
+	assert_int_equal(d.units, 1);
+	assert_int_equal(d.unit_bytes, 70);
+	for (size_t i = 0; i <= d.n; i++) {
+		assert_int_equal(d.at[i].logical, at[i].logical);
+		assert_int_equal(d.at[i].physical, at[i].physical);
+		assert_int_equal(d.at[i].before, at[i].before);
+		assert_int_equal(d.at[i].stored, at[i].stored);
+	}
 	assert_int_equal(bff_map_find(&d, 0), 0);
 	assert_int_equal(bff_map_find(&d, 9), 0);
 	assert_int_equal(bff_map_find(&d, 10), 1);
@@ -89,18 +104,68 @@ static void map_round_trip(void **state)
 	for (size_t n = 0; n < b.n; n++)
 		assert_int_equal(bff_map_decode(tfs_bytes_of(b.p, n), 3, 1 << 20, 5000, &d), -EBADMSG);
 	buf_fini(&b);
-	/* a block of no bytes, one larger than may be, one that makes the sum wrap */
-	assert_int_equal(buf_varint(&b, 0), 0);
-	assert_int_equal(buf_varint(&b, 12), 0);
-	assert_int_equal(bff_map_decode(buf_bytes(&b), 1, 0, 12, &d), -EBADMSG);
-	buf_reset(&b);
-	assert_int_equal(buf_varint(&b, (uint64_t)BFF_RAW_MAX + 1), 0);
-	assert_int_equal(buf_varint(&b, 12), 0);
-	assert_int_equal(bff_map_decode(buf_bytes(&b), 1, (uint64_t)BFF_RAW_MAX + 1, 12, &d), -EBADMSG);
-	buf_reset(&b);
-	assert_int_equal(buf_varint(&b, 8), 0);
-	assert_int_equal(buf_varint(&b, UINT64_MAX), 0);
-	assert_int_equal(bff_map_decode(buf_bytes(&b), 1, 8, UINT64_MAX, &d), -EBADMSG);
+	/* a block of no bytes, one larger than may be, one that makes the sum wrap, a gap that does, a share that does */
+	{
+		static const struct {
+			uint64_t raw, stored, gap, units, raw_bytes, stored_bytes;
+			bool good;
+		} cases[] = {{8, 12, 0, 0, 8, 12, true}, {8, 12, 5, 0, 8, 17, true}, {0, 12, 0, 0, 0, 12, false},
+			{(uint64_t)BFF_RAW_MAX + 1, 12, 0, 0, (uint64_t)BFF_RAW_MAX + 1, 12, false},
+			{8, UINT64_MAX, 0, 0, 8, UINT64_MAX, false}, {8, 12, UINT64_MAX - 5, 0, 8, 6, false},
+			{8, 12, 0, UINT64_MAX, 8, 12, false}, {8, 12, 0, 13, 8, 12, false}};
+
+		for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+			const uint64_t v[] = {0, 0, cases[i].raw, cases[i].stored, cases[i].gap, cases[i].units};
+			int err;
+
+			buf_reset(&b);
+			for (size_t k = 0; k < sizeof(v) / sizeof(*v); k++)
+				assert_int_equal(buf_varint(&b, v[k]), 0);
+			err = bff_map_decode(buf_bytes(&b), 1, cases[i].raw_bytes, cases[i].stored_bytes, &d);
+			assert_int_equal(err, cases[i].good ? 0 : -EBADMSG);
+			if (!err)
+				bff_map_fini(&d);
+		}
+	}
+	buf_fini(&b);
+}
+
+/* The entries of keys: what was encoded, and what no writer encodes. */
+static void entries(void **state)
+{
+	static const uint8_t lengths[] = {1, 0x80, 2, 3};
+	const struct value_ref refs[] = {
+		{.place = VALUE_INLINE, .size = 3, .bytes = (const uint8_t *)"abc"},
+		{.place = VALUE_INLINE, .size = 0, .bytes = (const uint8_t *)""},
+		{.place = VALUE_IN_UNIT, .size = 70, .unit = UINT64_C(1) << 40, .stored = 900, .at = 1000},
+		{.place = VALUE_LARGE, .size = 2 * VALUE_UNIT_BYTES + 1, .unit = 5000, .stored_each = {lengths, sizeof(lengths)}},
+	};
+	struct buf b = {0};
+	struct value_ref v;
+	uint64_t offset;
+	uint32_t stored;
+
+	for (size_t i = 0; i < sizeof(refs) / sizeof(*refs); i++) {
+		buf_reset(&b);
+		assert_int_equal(value_encode(&b, &refs[i]), 0);
+		assert_true(value_decode(buf_bytes(&b), &v));
+		assert_int_equal(v.place, refs[i].place);
+		assert_int_equal(v.size, refs[i].size);
+		assert_int_equal(v.unit, refs[i].unit);
+		assert_int_equal(v.stored, refs[i].stored);
+		assert_int_equal(v.at, refs[i].at);
+		if (v.place == VALUE_INLINE)
+			assert_memory_equal(v.bytes, refs[i].bytes, v.size);
+		for (size_t n = 0; n < b.n && v.place == VALUE_IN_UNIT; n++)
+			assert_false(value_decode(tfs_bytes_of(b.p, n), &v));
+	}
+	assert_true(value_unit(&v, 0, &offset, &stored) && offset == 5000 && stored == 1);
+	assert_true(value_unit(&v, 2, &offset, &stored) && offset == 5001 + 256 && stored == 3);
+	assert_false(value_unit(&v, 3, &offset, &stored));
+	assert_false(value_decode(tfs_bytes_of(NULL, 0), &v));
+	assert_false(value_decode(tfs_bytes_of("\3abc", 4), &v));
+	assert_false(value_decode(tfs_bytes_of("\1\x05\x06\x07\x00", 5), &v)); /* no bytes */
+	assert_false(value_decode(tfs_bytes_of("\2\x05\x06\x07", 4), &v));      /* 6 bytes are not a large value */
 	buf_fini(&b);
 }
 
@@ -112,7 +177,7 @@ static void map_finds_each_block(void **state)
 		uint64_t growth;
 	} kinds[] = {{100, 0}, {99, 0}, {0, 0}, {100, 5000}};
 	struct bff_place at[101] = {{0}};
-	const struct bff_map m = {at, 100};
+	const struct bff_map m = {.at = at, .n = 100};
 
 	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
 		for (size_t i = 0; i < m.n; i++)
@@ -277,7 +342,7 @@ static void codecs(void **state)
 			struct tfs_bytes s;
 
 			fill(raw, n, i & 1, i);
-			assert_int_equal(coder_encode(c, tfs_bytes_of(raw, n), &used, &s), 0);
+			assert_int_equal(coder_encode(c, (enum sst_codec)codec, tfs_bytes_of(raw, n), &used, &s), 0);
 			assert_true(s.n <= n);
 			if (codec != SST_NONE && n >= 1000 && !(i & 1))
 				assert_true(s.n < n / 2);
@@ -311,7 +376,7 @@ static void codecs_hostile(void **state)
 		if (!sst_is_codec(codec))
 			continue;
 		assert_int_equal(coder_new((enum sst_codec)codec, 1, &c), 0);
-		assert_int_equal(coder_encode(c, tfs_bytes_of(raw, sizeof(raw)), &used, &s), 0);
+		assert_int_equal(coder_encode(c, (enum sst_codec)codec, tfs_bytes_of(raw, sizeof(raw)), &used, &s), 0);
 		for (unsigned i = 0; i < 2000; i++) {
 			int err;
 
@@ -348,6 +413,7 @@ int main(void)
 		cmocka_unit_test(block_round_trip),
 		cmocka_unit_test(block_hostile),
 		cmocka_unit_test(map_round_trip),
+		cmocka_unit_test(entries),
 		cmocka_unit_test(map_finds_each_block),
 		cmocka_unit_test(filters_round_trip),
 		cmocka_unit_test(trailer_round_trip),

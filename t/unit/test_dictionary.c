@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zstd-dict: versions of one column, packed dictionaries, training on samples. */
 #include "engine/base/msg.h"
-#include "engine/sstable/blockfile.h"
+#include "engine/sstable/cache.h"
 #include "engine/sstable/sstable.h"
 #include "t/lib/value.h"
 #include "t/unit/dir.h"
@@ -139,24 +139,42 @@ static void read_table(const char *name, const struct table *t)
 	free(p);
 }
 
-/* Blocks by codec as they are stored. */
+static void count_codec(FILE *f, uint64_t offset, unsigned counts[BFF_CODEC_AGAINST + 1])
+{
+	uint8_t header[BFF_BLOCK_HEADER_BYTES];
+
+	assert_int_equal(fseek(f, (long)offset, SEEK_SET), 0);
+	assert_int_equal(fread(header, 1, sizeof(header), f), sizeof(header));
+	assert_true(header[4] <= BFF_CODEC_AGAINST);
+	counts[header[4]]++;
+}
+
+/* Units by codec as they are stored. */
 static void count_codecs(const char *name, unsigned counts[BFF_CODEC_AGAINST + 1])
 {
-	struct blockfile *b;
 	FILE *f = fopen(in_dir(name), "rb");
+	uint64_t unit = UINT64_MAX;
+	struct iter *it;
+	struct sst *s;
 
 	assert_non_null(f);
 	memset(counts, 0, (BFF_CODEC_AGAINST + 1) * sizeof(*counts));
-	assert_int_equal(blockfile_open(in_dir(name), 0, NULL, &b), 0);
-	for (size_t i = 0; i < blockfile_data_blocks(b); i++) {
-		uint8_t header[BFF_BLOCK_HEADER_BYTES];
+	assert_int_equal(sst_new(cache, in_dir(name), false, &s), 0);
+	assert_int_equal(sst_scan_new(s, &it), 0);
+	for (iter_seek(it, tfs_str("")); it->valid; iter_next(it)) {
+		const struct value_ref *v = &((struct sst_iter *)it)->c.value;
+		uint64_t offset;
+		uint32_t stored;
 
-		assert_int_equal(fseek(f, (long)blockfile_map(b)->at[i].physical, SEEK_SET), 0);
-		assert_int_equal(fread(header, 1, sizeof(header), f), sizeof(header));
-		assert_true(header[4] <= BFF_CODEC_AGAINST);
-		counts[header[4]]++;
+		if (v->place == VALUE_IN_UNIT && v->unit != unit)
+			count_codec(f, v->unit, counts);
+		for (uint64_t i = 0; v->place == VALUE_LARGE && value_unit(v, i, &offset, &stored); i++)
+			count_codec(f, offset, counts);
+		unit = v->unit;
 	}
-	blockfile_close(b);
+	assert_int_equal(it->err, 0);
+	iter_free(it);
+	sst_put(s);
 	fclose(f);
 }
 
@@ -166,8 +184,8 @@ static void versions_cost_little(void **state)
 	static const struct {
 		size_t bytes;
 		uint32_t pages;
-		bool against; /* more than a block may hold */
-	} cases[] = {{5000, 100, false}, {50000, 16, false}, {120000, 8, false}, {200000, 6, true}, {CHUNK, 5, true},
+		bool against; /* more than a unit may have */
+	} cases[] = {{5000, 100, false}, {50000, 16, false}, {120000, 8, true}, {200000, 6, true}, {CHUNK, 5, true},
 		{CHUNK + 1, 5, true}, {PAGE_MAX, 3, true}};
 	unsigned counts[BFF_CODEC_AGAINST + 1];
 
@@ -192,25 +210,19 @@ static void versions_cost_little(void **state)
 	}
 }
 
-/* Only zstd-dict writes features that readers of version 1 refuse. */
-static void others_are_version_1(void **state)
+/* Only zstd-dict compresses units against each other. */
+static void others_have_no_bases(void **state)
 {
 	struct table t = {CHUNK, 4, 3, false};
 	unsigned counts[BFF_CODEC_AGAINST + 1];
-	struct blockfile *b;
 
 	for (int codec = 0; codec < SST_CODECS; codec++) {
-		const bool dictionary = codec == SST_ZSTD_DICT;
-
 		if (!sst_is_codec((uint32_t)codec))
 			continue;
 		write_table("c.sst", &t, (enum sst_codec)codec);
 		read_table("c.sst", &t);
 		count_codecs("c.sst", counts);
-		assert_int_equal(counts[BFF_CODEC_AGAINST] > 0, dictionary);
-		assert_int_equal(blockfile_open(in_dir("c.sst"), 0, NULL, &b), 0);
-		assert_int_equal(blockfile_trailer(b)->version, dictionary ? 2 : 1);
-		blockfile_close(b);
+		assert_int_equal(counts[BFF_CODEC_AGAINST] > 0, codec == SST_ZSTD_DICT);
 		unlink(in_dir("c.sst"));
 	}
 }
@@ -310,7 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(versions_cost_little, setup, teardown),
-		cmocka_unit_test_setup_teardown(others_are_version_1, setup, teardown),
+		cmocka_unit_test_setup_teardown(others_have_no_bases, setup, teardown),
 		cmocka_unit_test_setup_teardown(unlike_versions, setup, teardown),
 		cmocka_unit_test_setup_teardown(samples, setup, teardown),
 	};

@@ -16,13 +16,13 @@
 
 #include <cmocka.h>
 
-enum { PAIRS = 20000, BLOCK = 8 << 10 };
+enum { PAIRS = 65000, BLOCK = 4 << 10 };
 
 static const struct shape shape = {
 	.o = {.codec = SST_ZSTD, .level = 3, .block_bytes = BLOCK, .bloom_bits = 10},
 	.n = PAIRS,
 	.key_bytes = 20,
-	.value_bytes = 600,
+	.value_bytes = 63, /* all in the blocks of keys */
 };
 static char path[64];
 static uint64_t raw_bytes, blocks;
@@ -134,7 +134,7 @@ static void into_the_cache(void **state)
 /* A reader that expects to end soon has few blocks read for nothing, and may continue. */
 static void expected_end(void **state)
 {
-	const uint32_t pairs = (uint32_t)(6 * BLOCK * PAIRS / raw_bytes);
+	const uint32_t pairs = (uint32_t)(6 * PAIRS / blocks);
 	struct sst_cache *c = cache_of((size_t)raw_bytes);
 	struct sst *s = table_in(c);
 	struct sst_cache_stats st;
@@ -142,7 +142,7 @@ static void expected_end(void **state)
 
 	for (uint32_t i = 0; i < 20; i++) {
 		assert_int_equal(sst_walk_new(s, &it), 0);
-		sst_iter_expect(it, 6 * BLOCK);
+		sst_iter_expect(it, 6 * raw_bytes / blocks);
 		iter_seek(it, shape_key(&shape, 2 * i * (PAIRS / 20)));
 		walk_all(it, i * (PAIRS / 20), i * (PAIRS / 20) + pairs);
 		iter_free(it);
@@ -150,7 +150,7 @@ static void expected_end(void **state)
 	sst_cache_get_stats(c, &st);
 	assert_true(st.blocks_read <= 20 * (6 + 3) + 3); /* without the expectation up to 8 more for each walk */
 	assert_int_equal(sst_walk_new(s, &it), 0);
-	sst_iter_expect(it, 6 * BLOCK);
+	sst_iter_expect(it, 6 * raw_bytes / blocks);
 	iter_seek(it, tfs_str(""));
 	walk_all(it, 0, PAIRS);
 	assert_false(it->valid);

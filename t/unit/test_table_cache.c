@@ -174,7 +174,7 @@ static void dictionary(void **state)
 /* A thousand tables through a cache that holds a tenth of them: the bound holds after each, and so does the memory. */
 static void a_thousand(void **state)
 {
-	enum { LIMIT = 4 << 20 };
+	enum { LIMIT = 2 << 20 };
 	static const struct shape shape = {{SST_ZSTD, 1, 4096, 10, false}, 2500, 16, 1000, 0};
 	uint64_t bytes, most = 0;
 	size_t before;
