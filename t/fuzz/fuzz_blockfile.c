@@ -67,9 +67,9 @@ static void try_map(struct tfs_bytes s)
 	rest = tfs_bytes_of(r.p, reader_left(&r));
 	if (bff_map_decode(rest, blocks, raw, stored, &m))
 		return;
-	must(m.n == blocks && m.at[m.n].logical == raw && m.at[m.n].physical == stored);
+	must(m.n == blocks && m.at[m.n].logical == raw && m.at[m.n].physical == stored && m.at[m.n].before <= stored);
 	for (size_t i = 0; i < m.n; i++) {
-		must(m.at[i].logical < m.at[i + 1].logical && m.at[i].physical < m.at[i + 1].physical);
+		must(m.at[i].logical < m.at[i + 1].logical && m.at[i].physical + m.at[i].stored <= m.at[i + 1].physical);
 		must(bff_map_find(&m, m.at[i].logical) == (int64_t)i);
 		must(bff_map_find(&m, m.at[i + 1].logical - 1) == (int64_t)i);
 	}
@@ -165,7 +165,7 @@ static void mend(uint8_t *p, size_t n)
 		return;
 	for (size_t i = 0; i < m.n; i++) {
 		uint8_t *b = p + m.at[i].physical;
-		size_t stored = (size_t)(m.at[i + 1].physical - m.at[i].physical);
+		size_t stored = m.at[i].stored;
 
 		bff_block_header(b, m.at[i].logical, b[4], load_be32(b + 8),
 			tfs_bytes_of(b + BFF_BLOCK_HEADER_BYTES, stored - BFF_BLOCK_HEADER_BYTES));
@@ -180,6 +180,7 @@ static void try_file(const uint8_t *data, size_t n, bool mended)
 	uint8_t *copy;
 	struct sst_cache *c;
 	struct sst *s = NULL;
+	struct tfs_bytes value;
 	struct iter *it;
 	struct buf props = {0};
 	uint64_t keys, off;
@@ -203,8 +204,9 @@ static void try_file(const uint8_t *data, size_t n, bool mended)
 	if (sst_iter_new(s, &it) == 0) {
 		unsigned steps = 0;
 
-		for (iter_seek(it, tfs_bytes_of("", 0)); it->valid && steps < 10000; iter_next(it))
-			steps++;
+		for (iter_seek(it, tfs_bytes_of("", 0)); it->valid && steps < 10000; iter_next(it), steps++)
+			if (it->size <= 1 << 20)
+				(void)!iter_value(it, &value);
 		iter_seek(it, tfs_str("key0000000020"));
 		if (it->valid)
 			iter_next(it);
