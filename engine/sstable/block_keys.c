@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first keys of blocks.  A reader needs the first key of the next block to
+ * Keys of blocks.  A reader needs the first key of the next block to
  * skip an unreadable block, and a split needs the key in the middle of a file.
  *
  * LevelDB's index names the block that may contain a key.  The blocks after it
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "engine/sstable/blockfile.h"
+#include "engine/sstable/table_format.h"
 
 static int first_key(struct tfs_bytes block, struct buf *out)
 {
@@ -28,7 +29,43 @@ static int first_key(struct tfs_bytes block, struct buf *out)
 	return buf_set(out, key.p, key.n);
 }
 
-static int key_of_block(struct blockfile *b, int64_t i, struct buf *out)
+struct seek_key {
+	struct buf key; /* of the entry */
+	size_t bytes;   /* of entries still to pass */
+	int err;
+};
+
+static bool pass_entry(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value)
+{
+	struct seek_key *s = arg;
+	const size_t n = unshared.n + value.n;
+
+	s->key.n = shared;
+	s->err = buf_append_bytes(&s->key, unshared);
+	if (s->err || n > s->bytes)
+		return false;
+	s->bytes -= n;
+	return true;
+}
+
+/* *out: the key of the entry at about this fraction of the block. */
+static int key_within(struct tfs_bytes block, double fraction, struct buf *out)
+{
+	struct seek_key s = {.bytes = fraction < 1 ? (size_t)((double)block.n * fraction) : block.n};
+
+	if (!table_block_good(block))
+		return -EBADMSG;
+	(void)table_block_each(block, pass_entry, &s);
+	if (!s.err && !s.key.n)
+		s.err = -EBADMSG;
+	if (!s.err)
+		s.err = buf_set(out, s.key.p, s.key.n);
+	buf_fini(&s.key);
+	return s.err;
+}
+
+/* *out: the first key of block i, or the one at about this fraction of it. */
+static int key_of_block(struct blockfile *b, int64_t i, double fraction, struct buf *out)
 {
 	const struct bff_map *map = blockfile_map(b);
 	size_t n = bff_map_raw(map, (size_t)i);
@@ -36,7 +73,7 @@ static int key_of_block(struct blockfile *b, int64_t i, struct buf *out)
 	int err = p ? blockfile_read(b, map->at[i].logical, n, p) : -ENOMEM;
 
 	if (!err)
-		err = first_key(tfs_bytes_of(p, n), out);
+		err = fraction > 0 ? key_within(tfs_bytes_of(p, n), fraction, out) : first_key(tfs_bytes_of(p, n), out);
 	free(p);
 	return err;
 }
@@ -61,8 +98,11 @@ int sst_key_near(struct sst *s, uint64_t offset, struct buf *out)
 		else
 			hi = mid;
 	}
-	if (!err)
-		err = key_of_block(b, lo, out);
+	if (!err) {
+		const struct bff_place *at = &blockfile_map(b)->at[lo];
+
+		err = key_of_block(b, lo, (double)(offset - at[0].before) / (double)(at[1].before - at[0].before), out);
+	}
 	sst_unpin(s);
 	return err;
 }
@@ -80,7 +120,7 @@ int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out)
 	i = bff_map_find(blockfile_map(b), ldb_table_offset_of(t->ldb, key));
 	err = -ENOENT;
 	while (err != -ENOMEM && err != 0 && i >= 0 && ++i < (int64_t)blockfile_data_blocks(b))
-		err = key_of_block(b, i, out);
+		err = key_of_block(b, i, 0, out);
 	sst_unpin(s);
 	return err == 0 || err == -ENOMEM ? err : -ENOENT;
 }

@@ -207,7 +207,7 @@ uint64_t sst_identity(const char *path);
 bool sst_is_another(const char *path);
 /* *offset: the approximate file offset of key, for the shares of a table that several tablets use. */
 int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset) TFS_MUST;
-/* *out: the first key of the block at about this offset of the file.  -ENOENT if the table is empty. */
+/* *out: a key at about this offset of the file, as of sst_offset_of.  -ENOENT if the table is empty. */
 int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
 /* Sets *out to the first key of the next readable block after the block that may contain key.  -ENOENT if there is none. */
 int sst_key_behind(struct sst *s, struct tfs_bytes key, struct buf *out) TFS_MUST;

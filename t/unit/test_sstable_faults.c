@@ -213,7 +213,7 @@ static int work_at(struct iter *it, uint32_t i)
 	int err = iter_value(it, &value);
 
 	if (!err)
-		assert_int_equal(shape_at(&work, it, i), 0);
+		assert_true(bytes_eq(it->key, shape_key(&work, 2 * i)) && bytes_eq(value, shape_value(&work, i)));
 	return err;
 }
 
@@ -317,8 +317,8 @@ static void each_io_fails(void **state)
 
 			io_number = 0;
 			err = workload();
-			/* reading returns no other than EIO */
-			assert_true(err == errors[e] || err == -EIO);
+			/* reading returns no other than EIO; a read ahead that fails is repeated for what is needed */
+			assert_true(err == errors[e] || err == -EIO || (!err && !io_fail_on));
 		}
 		file_set_hook(NULL, NULL);
 		assert_int_equal(workload(), 0);
