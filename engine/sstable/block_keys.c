@@ -29,39 +29,97 @@ static int first_key(struct tfs_bytes block, struct buf *out)
 	return buf_set(out, key.p, key.n);
 }
 
-struct seek_key {
-	struct buf key; /* of the entry */
-	size_t bytes;   /* of entries still to pass */
+/* A walk over the entries of a block, each with the bytes of its key and value. */
+struct key_walk {
+	struct buf key;      /* of the entry */
+	uint64_t passed;     /* bytes of the entries before it */
+	uint64_t bytes;      /* stops before it has passed more */
+	struct tfs_bytes to; /* stops at this key; p NULL: at none */
 	int err;
 };
 
 static bool pass_entry(void *arg, uint32_t shared, struct tfs_bytes unshared, struct tfs_bytes value)
 {
-	struct seek_key *s = arg;
-	const size_t n = unshared.n + value.n;
+	struct key_walk *w = arg;
+	struct value_ref v;
 
-	s->key.n = shared;
-	s->err = buf_append_bytes(&s->key, unshared);
-	if (s->err || n > s->bytes)
+	w->key.n = shared;
+	w->err = buf_append_bytes(&w->key, unshared);
+	if (!w->err && !value_decode(value, &v))
+		w->err = -EBADMSG;
+	if (w->err || (w->to.p && bytes_cmp(buf_bytes(&w->key), w->to) >= 0) || unshared.n + v.size > w->bytes - w->passed)
 		return false;
-	s->bytes -= n;
+	w->passed += unshared.n + v.size;
 	return true;
+}
+
+/* Passes the entries of the block, until `to` or `fraction` of its bytes. */
+static int walk_block(struct tfs_bytes block, double fraction, struct tfs_bytes to, struct key_walk *w, uint64_t *all)
+{
+	*w = (struct key_walk){.bytes = UINT64_MAX};
+	if (!table_block_good(block))
+		return -EBADMSG;
+	(void)table_block_each(block, pass_entry, w);
+	*all = w->passed;
+	w->passed = w->key.n = 0;
+	if (fraction < 1)
+		w->bytes = (uint64_t)((double)*all * fraction);
+	w->to = to;
+	if (!w->err)
+		(void)table_block_each(block, pass_entry, w);
+	return w->err;
 }
 
 /* *out: the key of the entry at about this fraction of the block. */
 static int key_within(struct tfs_bytes block, double fraction, struct buf *out)
 {
-	struct seek_key s = {.bytes = fraction < 1 ? (size_t)((double)block.n * fraction) : block.n};
+	struct key_walk w;
+	uint64_t all;
+	int err = walk_block(block, fraction, tfs_bytes_of(NULL, 0), &w, &all);
 
-	if (!table_block_good(block))
-		return -EBADMSG;
-	(void)table_block_each(block, pass_entry, &s);
-	if (!s.err && !s.key.n)
-		s.err = -EBADMSG;
-	if (!s.err)
-		s.err = buf_set(out, s.key.p, s.key.n);
-	buf_fini(&s.key);
-	return s.err;
+	if (!err)
+		err = w.key.n ? buf_set(out, w.key.p, w.key.n) : -EBADMSG;
+	buf_fini(&w.key);
+	return err;
+}
+
+/* Returns the part of block i that is before the key; 0 if it cannot be read. */
+static double fraction_before(struct blockfile *b, int64_t i, struct tfs_bytes key)
+{
+	const struct bff_map *map = blockfile_map(b);
+	size_t n = bff_map_raw(map, (size_t)i);
+	uint8_t *p = malloc(n);
+	struct key_walk w = {.err = -ENOMEM};
+	uint64_t all = 0;
+
+	if (p && !blockfile_read(b, map->at[i].logical, n, p))
+		w.err = walk_block(tfs_bytes_of(p, n), 1, key, &w, &all);
+	buf_fini(&w.key);
+	free(p);
+	return w.err || !all ? 0 : (double)w.passed / (double)all;
+}
+
+int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset)
+{
+	struct open_table *t;
+	const struct bff_place *at;
+	struct blockfile *b;
+	uint64_t logical;
+	int64_t i;
+	int err = sst_pin(s, &t);
+
+	if (err)
+		return err;
+	b = ldb_table_file(t->ldb);
+	logical = ldb_table_offset_of(t->ldb, key);
+	i = bff_map_find(blockfile_map(b), logical);
+	*offset = blockfile_before(b, logical);
+	if (i >= 0 && i < (int64_t)blockfile_data_blocks(b)) {
+		at = &blockfile_map(b)->at[i];
+		*offset += (uint64_t)((double)(at[1].before - at[0].before) * fraction_before(b, i, key));
+	}
+	sst_unpin(s);
+	return 0;
 }
 
 /* *out: the first key of block i, or the one at about this fraction of it. */

@@ -369,18 +369,6 @@ int sst_properties(struct sst *s, struct buf *out)
 	return 0;
 }
 
-int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset)
-{
-	struct open_table *t;
-	int err = sst_pin(s, &t);
-
-	if (err)
-		return err;
-	*offset = blockfile_before(ldb_table_file(t->ldb), ldb_table_offset_of(t->ldb, key));
-	sst_unpin(s);
-	return 0;
-}
-
 int sst_layout(struct sst *s, struct sst_layout *l)
 {
 	struct open_table *t;

@@ -205,7 +205,10 @@ int sst_salvage(const char *path, const char *as, uint64_t bytes, sst_salvage_fn
 uint64_t sst_identity(const char *path);
 /* Returns true if it says that the file belongs at another path. */
 bool sst_is_another(const char *path);
-/* *offset: the approximate file offset of key, for the shares of a table that several tablets use. */
+/*
+ * *offset: the stored bytes of the keys below this key and of their values, an estimate, for the shares of a table
+ * that several tablets use.
+ */
 int sst_offset_of(struct sst *s, struct tfs_bytes key, uint64_t *offset) TFS_MUST;
 /* *out: a key at about this offset of the file, as of sst_offset_of.  -ENOENT if the table is empty. */
 int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
