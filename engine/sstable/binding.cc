@@ -26,6 +26,7 @@
  */
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -270,7 +271,10 @@ void ldb_builder_free(struct ldb_builder *b)
 /* ---- tables ---- */
 void ldb_block_drop(struct tfs_bytes key, void *block, void (*how)(void))
 {
-	reinterpret_cast<Deleter>(how)(to_ldb(key), block);
+	if (how)
+		reinterpret_cast<Deleter>(how)(to_ldb(key), block);
+	else
+		free(block);
 }
 
 struct ldb_table {

@@ -35,7 +35,7 @@ int ldb_builder_finish(struct ldb_builder *b) TFS_MUST;
 void ldb_builder_free(struct ldb_builder *b);
 
 /* ---- tables ---- */
-/* The lru_drop_fn of LevelDB's blocks. */
+/* The lru_drop_fn of LevelDB's blocks; without `how` the block is freed. */
 void ldb_block_drop(struct tfs_bytes key, void *block, void (*how)(void));
 struct ldb_table;
 /* Takes b, also on error.  cache may be NULL; file: the file's number in it, the same at each opening. */
@@ -52,8 +52,8 @@ uint64_t ldb_table_offset_of(struct ldb_table *t, struct tfs_bytes key);
  * block, so the next seek makes a new one.
  */
 struct ldb_cursor {
-	struct iter it; /* first */
-	void *ldb;      /* leveldb::Iterator, NULL until the first seek and after an error */
+	struct iter it;         /* first */
+	void *ldb;              /* leveldb::Iterator, NULL until the first seek and after an error */
 	struct value_ref value; /* of the current key */
 	struct ldb_table *table;
 	bool fill_cache;

@@ -77,7 +77,7 @@ int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *
 /*
  * Opens a file that may be damaged.  `as` is the path at which it belongs;
  * `bytes` as in blockfile_open.  Without a good trailer or map it finds the
- * blocks in order by their checksums, up to the first damaged one.  Without a
+ * blocks in order by their checksums, past damaged bytes.  Without a
  * good dictionary, blocks that need it are unreadable.  *data_blocks: how many
  * blocks of the map may contain pairs.  *whole: the map has all blocks.
  */

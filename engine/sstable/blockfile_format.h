@@ -59,7 +59,7 @@ enum {
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,
-	BFF_RAW_MAX = 1 << 30, /* the most raw bytes of one block; an index of 64 KiB keys over 10 GB is smaller */
+	BFF_RAW_MAX = 1 << 30,   /* the most raw bytes of one block; an index of 64 KiB keys over 10 GB is smaller */
 	BFF_UNIT_MAX = 17 << 20, /* the most raw bytes of one unit: four times the largest block_size, and a value */
 };
 #define BFF_UNIT_PLACE (UINT64_C(1) << 63)
@@ -67,7 +67,7 @@ enum {
 /* ---- stored blocks ---- */
 struct bff_block {
 	enum sst_codec codec;
-	uint64_t back; /* if not 0, the payload is a zstd frame against an earlier unit, at this distance in bytes */
+	uint64_t back;        /* if not 0, the payload is a zstd frame against an earlier unit, at this distance in bytes */
 	uint32_t base_stored; /* the stored bytes of that unit */
 	uint32_t raw_bytes;
 	struct tfs_bytes payload; /* borrowed */

@@ -46,7 +46,7 @@ struct blockfile {
 	struct bff_trailer trailer;
 	struct bff_map map;
 	ZSTD_DDict *dict;
-	_Atomic uint8_t *logged;                     /* per block */
+	_Atomic uint8_t *logged;                        /* per block */
 	_Atomic uint8_t unit_logged[UNIT_LOGGED_BYTES]; /* bits, by a hash of the offset */
 	size_t data_block_max;
 	uint64_t opening; /* unique number of this opening */
@@ -317,45 +317,46 @@ static int read_readable(struct blockfile *b, uint8_t *p, size_t *n, uint64_t at
 }
 
 /*
- * Returns the length of the stored block at `at`, which is the first length
- * with a right checksum, or 0 if the block is damaged.  A checksum that is
+ * *length: of the stored piece at `from`, which is the first length with a right
+ * checksum for this place, or 0 if there is no such piece.  A checksum that is
  * right by chance is detected if the bytes can be decompressed without
- * dictionary and base.
+ * dictionary and base.  *raw_bytes: what the header says, 0 if it cannot be one.
  */
-static int stored_length(struct blockfile *b, const struct bff_place *at, struct buf *bytes, struct buf *raw, size_t *length)
+static int stored_length(
+	struct blockfile *b, uint64_t from, uint64_t place, struct buf *bytes, struct buf *raw, size_t *length, size_t *raw_bytes)
 {
-	uint64_t left = b->file_bytes - at->physical;
+	uint64_t left = b->file_bytes - from;
 	struct bff_block block;
 	uint8_t where[8];
 	uint32_t crc;
 	size_t n;
 	int err;
 
-	*length = 0;
+	*length = *raw_bytes = 0;
 	buf_reset(bytes);
 	err = buf_reserve(bytes, BFF_BLOCK_HEADER_BYTES);
 	if (err || left <= BFF_BLOCK_HEADER_BYTES)
 		return err;
 	n = BFF_BLOCK_HEADER_BYTES;
-	err = read_readable(b, bytes->p, &n, at->physical);
+	err = read_readable(b, bytes->p, &n, from);
 	if (err || n < BFF_BLOCK_HEADER_BYTES)
 		return err;
 	n = load_be32(bytes->p + 8);
-	if (n == 0 || n > BFF_RAW_MAX)
+	if (n == 0 || n > BFF_RAW_MAX || bytes->p[4] > BFF_CODEC_AGAINST || bytes->p[5] || bytes->p[6] || bytes->p[7])
 		return 0;
-	n += BFF_BLOCK_HEADER_BYTES + 16; /* no payload is longer than the raw bytes, except for the distance of a base */
+	*raw_bytes = n;
+	n += BFF_BLOCK_HEADER_BYTES + 16; /* no payload is longer than the raw bytes, except for the place of a base */
 	n = n < left ? n : (size_t)left;
 	err = buf_reserve(bytes, n);
 	if (!err)
-		err = read_readable(b, bytes->p, &n, at->physical);
+		err = read_readable(b, bytes->p, &n, from);
 	if (err || n < BFF_BLOCK_HEADER_BYTES)
 		return err;
-	put_be64(where, b->identity + at->logical);
+	put_be64(where, b->identity + place);
 	crc = crc32c(crc32c(0, where, sizeof(where)), bytes->p + 4, BFF_BLOCK_HEADER_BYTES - 4);
 	for (size_t i = BFF_BLOCK_HEADER_BYTES; i < n; i++) {
 		crc = crc32c(crc, bytes->p + i, 1);
-		if (crc != load_be32(bytes->p) ||
-			bff_block_decode(tfs_bytes_of(bytes->p, i + 1), b->identity + at->logical, &block))
+		if (crc != load_be32(bytes->p) || bff_block_decode(tfs_bytes_of(bytes->p, i + 1), b->identity + place, &block))
 			continue;
 		buf_reset(raw);
 		err = buf_reserve(raw, block.raw_bytes);
@@ -370,32 +371,54 @@ static int stored_length(struct blockfile *b, const struct bff_place *at, struct
 	return 0;
 }
 
-/* Makes the map; its last block is LevelDB's footer if *whole. */
+static int add_block(struct bff_map *m, uint64_t physical, size_t stored, size_t raw)
+{
+	struct bff_place *at = realloc(m->at, (m->n + 2) * sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	m->at = at;
+	at += m->n++;
+	at->physical = physical;
+	at->stored = (uint32_t)stored;
+	at[1] = (struct bff_place){at->logical + raw, physical + stored, at->before + stored, 0};
+	return 0;
+}
+
+/*
+ * Makes the map; its last block is LevelDB's footer if *whole.  Goes from piece to piece,
+ * and past damaged bytes to the next piece.  If a block is damaged, those after it are found
+ * by the length in its header, if that is right.
+ */
 static int find_blocks(struct blockfile *b, bool *whole)
 {
 	struct buf bytes = {0}, raw = {0};
 	struct bff_map m = {.at = calloc(1, sizeof(*m.at))};
+	uint64_t at = 0, bad_at = 0;
+	size_t n, raw_bytes, bad = 0; /* bad: the raw bytes of what may be a damaged block at bad_at; 0: there is none */
 	int err = m.at ? 0 : -ENOMEM;
 
 	*whole = false;
-	while (!err && !*whole) {
-		struct bff_place *at;
-		size_t length, n;
-
-		err = stored_length(b, &m.at[m.n], &bytes, &raw, &length);
-		if (err || !length)
-			break;
-		at = realloc(m.at, (m.n + 2) * sizeof(*at));
-		if (!at) {
-			err = -ENOMEM;
-			break;
+	while (!err && !*whole && at < b->file_bytes) {
+		err = stored_length(b, at, BFF_UNIT_PLACE + at, &bytes, &raw, &n, &raw_bytes);
+		if (!err && !n && raw_bytes) {
+			err = stored_length(b, at, m.at[m.n].logical, &bytes, &raw, &n, &raw_bytes);
+			if (!err && !n && bad) {
+				err = stored_length(b, at, m.at[m.n].logical + bad, &bytes, &raw, &n, &raw_bytes);
+				if (!err && n)
+					err = add_block(&m, bad_at, (size_t)(at - bad_at), bad);
+			}
+			if (!err && n) {
+				err = add_block(&m, at, n, raw_bytes);
+				bad = 0;
+				*whole = !err && raw_bytes == TABLE_FOOTER_BYTES &&
+					table_footer_good(tfs_bytes_of(raw.p, raw_bytes), &m);
+			} else if (raw_bytes && !bad) {
+				bad = raw_bytes;
+				bad_at = at;
+			}
 		}
-		m.at = at;
-		n = load_be32(bytes.p + 8);
-		at[m.n].stored = (uint32_t)length;
-		at[m.n + 1] = (struct bff_place){at[m.n].logical + n, at[m.n].physical + length, at[m.n].before + length, 0};
-		m.n++;
-		*whole = n == TABLE_FOOTER_BYTES && table_footer_good(tfs_bytes_of(raw.p, n), &m);
+		at += n ? n : 1;
 	}
 	buf_fini(&bytes);
 	buf_fini(&raw);
@@ -617,7 +640,8 @@ static int unit_stored(struct blockfile *b, struct blockfile_window *w, uint64_t
 
 	if (stored < BFF_BLOCK_HEADER_BYTES || offset > end || stored > end - offset)
 		return -EBADMSG;
-	if (w->ahead.n && offset >= w->ahead_at && offset - w->ahead_at <= w->ahead.n && stored <= w->ahead.n - (offset - w->ahead_at)) {
+	if (w->ahead.n && offset >= w->ahead_at && offset - w->ahead_at <= w->ahead.n &&
+		stored <= w->ahead.n - (offset - w->ahead_at)) {
 		*out = tfs_bytes_of(w->ahead.p + (offset - w->ahead_at), stored);
 		return 0;
 	}

@@ -49,12 +49,12 @@ struct blockfile_writer {
 	int err;
 	bool finished, twice;
 	enum sst_codec codec, key_codec;
-	uint64_t identity; /* the identity of the file */
-	uint64_t logical;  /* ended blocks */
-	uint64_t physical; /* stored units and ended runs, pending included */
-	uint64_t written;  /* in the file */
-	uint64_t out;      /* how much of it has been passed to file_write_out */
-	uint64_t before;   /* stored bytes of the ended blocks and their units */
+	uint64_t identity;                          /* the identity of the file */
+	uint64_t logical;                           /* ended blocks */
+	uint64_t physical;                          /* stored units and ended runs, pending included */
+	uint64_t written;                           /* in the file */
+	uint64_t out;                               /* how much of it has been passed to file_write_out */
+	uint64_t before;                            /* stored bytes of the ended blocks and their units */
 	uint64_t units, unit_bytes, new_unit_bytes; /* the last: stored, since the last block ended */
 	uint32_t max_raw;
 	struct buf block, run, pending, against;
@@ -97,8 +97,7 @@ out:
 	return err;
 }
 
-int blockfile_writer_train(
-	struct blockfile_writer *w, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect)
+int blockfile_writer_train(struct blockfile_writer *w, struct tfs_bytes raw, const uint32_t *lengths, size_t n, uint64_t expect)
 {
 	if (!w->err)
 		w->err = coder_train(w->coder, raw, lengths, n, expect, &w->dict);
@@ -229,8 +228,7 @@ static int unit_store(
 		err = try_against(w, against, raw, &codec, &payload);
 	unit->offset = w->physical;
 	if (!err)
-		err = piece_append(
-			&w->pending, w->identity + BFF_UNIT_PLACE + w->physical, codec, raw.n, payload, &unit->stored);
+		err = piece_append(&w->pending, w->identity + BFF_UNIT_PLACE + w->physical, codec, raw.n, payload, &unit->stored);
 	if (!err && w->codec == SST_ZSTD_DICT && keep != BLOCKFILE_NO_BASE)
 		err = keep_base(w, keep, raw, unit);
 	if (err)

@@ -29,8 +29,7 @@ int coder_train(
  * Compresses raw: with the codec of coder_new, or with one that has no level.  *out is
  * borrowed until the next call.  If raw did not shrink, *out is raw and *used is SST_NONE.
  */
-int coder_encode(
-	struct coder *c, enum sst_codec codec, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out) TFS_MUST;
+int coder_encode(struct coder *c, enum sst_codec codec, struct tfs_bytes raw, enum sst_codec *used, struct tfs_bytes *out) TFS_MUST;
 /*
  * Compresses raw into a zstd frame that refers to base; codec_decode_against
  * decodes it.  *out is borrowed until the next call of this function.  For

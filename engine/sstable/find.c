@@ -150,7 +150,8 @@ static int found_new(struct sst *s, struct lru_entry *cell, struct iter **out)
 		return -ENOMEM;
 	}
 	*f = (struct found_iter){
-		.it = {.ops = &found_ops, .key = lru_cell_key(cell),
+		.it = {.ops = &found_ops,
+			.key = lru_cell_key(cell),
 			.size = lru_cell_value(cell).n,
 			.value = lru_cell_value(cell).p,
 			.valid = true},

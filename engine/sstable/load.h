@@ -4,6 +4,7 @@
 #define TFS_SSTABLE_LOAD_H
 
 #include "engine/sstable/blockfile.h"
+#include "engine/sstable/lru.h"
 #include "engine/sstable/value.h"
 
 #ifdef __cplusplus
@@ -13,11 +14,17 @@ extern "C" {
 struct value_window {
 	struct blockfile_window units;
 	struct buf large; /* a value of several units */
+	/* Of an in-memory group: units are cached.  cache is NULL for others. */
+	struct lru *cache;
+	uint64_t file;          /* its number in the cache */
+	struct lru_entry *held; /* the unit of the last value */
 };
 void value_window_fini(struct value_window *w);
+/* Releases the unit that it holds in the cache. */
+void value_window_release(struct value_window *w);
 /* *out: n > 0 bytes of the value, not an inline one, borrowed until the next call.  Errors as of blockfile_read. */
-int value_load(
-	struct blockfile *b, struct value_window *w, const struct value_ref *v, uint64_t offset, size_t n, struct tfs_bytes *out) TFS_MUST;
+int value_load(struct blockfile *b, struct value_window *w, const struct value_ref *v, uint64_t offset, size_t n,
+	struct tfs_bytes *out) TFS_MUST;
 
 #ifdef __cplusplus
 }

@@ -25,7 +25,7 @@
 
 enum {
 	POOLED_VALUE_MAX = 192 << 10, /* an idle iterator keeps no more bytes of values */
-	STEPS_MIN = 64,              /* point reads in key order before blocks are read ahead of them */
+	STEPS_MIN = 64,               /* point reads in key order before blocks are read ahead of them */
 };
 
 /* ---- the object ---- */
@@ -222,6 +222,7 @@ static void sst_iter_free(struct iter *iter)
 	struct open_table *t = it->table;
 	bool keep = it->pooled && it->c.ldb && note_steps(it);
 
+	value_window_release(&it->window);
 	if (keep && it->window.units.raw.cap + it->window.units.ahead.cap + it->window.large.cap > POOLED_VALUE_MAX)
 		value_window_fini(&it->window);
 
@@ -304,6 +305,8 @@ int sst_iter_take(struct sst *s, struct open_table *t, bool pooled, struct iter 
 	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 	it->sst = s;
 	it->found = 0;
+	it->window.cache = s->in_memory && pooled ? sst_lru(s) : NULL;
+	it->window.file = lru_file_number(s->file);
 	it->c.it.valid = false;
 	it->c.it.err = 0;
 	it->walk.expected = 0;

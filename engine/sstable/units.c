@@ -28,7 +28,7 @@
 enum {
 	TRAIN_BYTES = 4 << 20,
 	HELD_BYTES = 64 << 10,
-	UNTRAINED_SHARE = 8, /* a table larger than the held units is estimated as this multiple of their size */
+	UNTRAINED_SHARE = 8,  /* a table larger than the held units is estimated as this multiple of their size */
 	VERSIONS_STRETCH = 4, /* times the target, within a column */
 	VERSIONS_SHARE = 8,
 };
@@ -42,7 +42,7 @@ struct held {
 	uint64_t size;
 	size_t unit; /* in `written`; the first one if the value is large */
 	uint32_t at;
-	bool apart;  /* if not, the value follows the key in `keys` */
+	bool apart; /* if not, the value follows the key in `keys` */
 };
 
 void units_init(struct units *u, struct blockfile_writer *file, const struct sst_options *o, units_entry_fn *fn, void *arg)
@@ -242,7 +242,7 @@ static int hold_inline(struct units *u, struct tfs_bytes key, struct tfs_bytes v
 	const struct held h = {.key_bytes = key.n, .size = value.n};
 
 	return buf_append_bytes(&u->keys, key) || buf_append_bytes(&u->keys, value) || buf_append(&u->held, &h, sizeof(h)) ? -ENOMEM
-															    : 0;
+															   : 0;
 }
 
 int units_add(struct units *u, struct tfs_bytes key, struct tfs_bytes value, unsigned flags)

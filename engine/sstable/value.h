@@ -27,9 +27,9 @@ enum value_place { VALUE_INLINE, VALUE_IN_UNIT, VALUE_LARGE };
 struct value_ref {
 	enum value_place place;
 	uint64_t size;
-	const uint8_t *bytes;    /* VALUE_INLINE: borrowed from the entry */
-	uint64_t unit;           /* offset of the (first) unit in the file */
-	uint32_t stored, at;     /* VALUE_IN_UNIT: its stored bytes, and the value's offset in it */
+	const uint8_t *bytes;         /* VALUE_INLINE: borrowed from the entry */
+	uint64_t unit;                /* offset of the (first) unit in the file */
+	uint32_t stored, at;          /* VALUE_IN_UNIT: its stored bytes, and the value's offset in it */
 	struct tfs_bytes stored_each; /* VALUE_LARGE: varints, borrowed from the entry */
 };
 /* Appends the entry. */

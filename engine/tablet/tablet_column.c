@@ -448,8 +448,7 @@ int colread_next(struct colread *c, struct colver *out)
 				break;
 			if (seq < c->del_seq || seq < c->column_del || (c->version_del_ts == ts && seq < c->version_del))
 				break;
-			if ((kind == CELL_LARGE && it->size != 8) ||
-				!cellkey_commit(it->key, c->column_len, ts, &out->commit_us))
+			if ((kind == CELL_LARGE && it->size != 8) || !cellkey_commit(it->key, c->column_len, ts, &out->commit_us))
 				return -EBADMSG;
 			if ((err = damage_may_hide(c, ts, seq)))
 				return err;

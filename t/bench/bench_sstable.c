@@ -168,8 +168,9 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	two = 2.0 * (double)n / (double)(monotonic_us() - t0);
 	printf("%-9s %7u bytes  size %6.1f MB ratio %5.2f  build %6.0f/s  get %5.2f us (2 threads %5.2f M/s)  uncached %6.1f us"
 	       "  scan %5.2f M/s cached %5.2f M/s uncached %5.2f M/s keys  probe miss %4.2f us\n",
-		sst_codec_kinds[codec].name, block_bytes, (double)bytes / 1e6, (double)entries * (double)(value_bytes + 16) / (double)bytes,
-		(double)entries / build_s, warm, two, cold, warm_scan, cold_scan, key_scan, miss);
+		sst_codec_kinds[codec].name, block_bytes, (double)bytes / 1e6,
+		(double)entries * (double)(value_bytes + 16) / (double)bytes, (double)entries / build_s, warm, two, cold, warm_scan,
+		cold_scan, key_scan, miss);
 	fflush(stdout);
 	(void)!file_unlink(sst_path(s));
 	sst_put(s);
@@ -208,8 +209,9 @@ int main(int argc, char **argv)
 	static const struct {
 		enum sst_codec codec;
 		uint32_t kib;
-	} runs[] = {{SST_NONE, 64}, {SST_SNAPPY, 4}, {SST_SNAPPY, 64}, {SST_LZ4, 1}, {SST_LZ4, 4}, {SST_LZ4, 64}, {SST_ZSTD, 16}, {SST_ZSTD, 64},
-		{SST_ZSTD_DICT, 1}, {SST_ZSTD_DICT, 2}, {SST_ZSTD_DICT, 4}, {SST_ZSTD_DICT, 16}, {SST_ZSTD_DICT, 64}, {SST_ZSTD, 1024}};
+	} runs[] = {{SST_NONE, 64}, {SST_SNAPPY, 4}, {SST_SNAPPY, 64}, {SST_LZ4, 1}, {SST_LZ4, 4}, {SST_LZ4, 64}, {SST_ZSTD, 16},
+		{SST_ZSTD, 64}, {SST_ZSTD_DICT, 1}, {SST_ZSTD_DICT, 2}, {SST_ZSTD_DICT, 4}, {SST_ZSTD_DICT, 16},
+		{SST_ZSTD_DICT, 64}, {SST_ZSTD, 1024}};
 
 	if (argc > 1)
 		entries = strtoull(argv[1], NULL, 10);

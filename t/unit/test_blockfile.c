@@ -165,7 +165,7 @@ static void entries(void **state)
 	assert_false(value_decode(tfs_bytes_of(NULL, 0), &v));
 	assert_false(value_decode(tfs_bytes_of("\3abc", 4), &v));
 	assert_false(value_decode(tfs_bytes_of("\1\x05\x06\x07\x00", 5), &v)); /* no bytes */
-	assert_false(value_decode(tfs_bytes_of("\2\x05\x06\x07", 4), &v));      /* 6 bytes are not a large value */
+	assert_false(value_decode(tfs_bytes_of("\2\x05\x06\x07", 4), &v));     /* 6 bytes are not a large value */
 	buf_fini(&b);
 }
 

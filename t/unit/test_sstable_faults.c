@@ -367,7 +367,8 @@ static struct tfs_bytes block_of(
 }
 
 struct harm {
-	uint32_t shared, unshared, value_bytes; /* of the data block's one entry, whose bytes are "key", 0 (an inline value), "value" */
+	uint32_t shared, unshared,
+		value_bytes; /* of the data block's one entry, whose bytes are "key", 0 (an inline value), "value" */
 	uint32_t restart;
 	uint64_t size_off;   /* added to the size in the index */
 	uint64_t footer_off; /* to the size of the index in the footer */
