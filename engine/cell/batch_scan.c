@@ -61,7 +61,7 @@ static inline bool piece_copy(struct piece *pc, struct tfs_bytes s, struct tfs_b
 }
 
 /*
- * In a block of an SSTable the next entry begins after a value, and mostly has
+ * In a unit of an SSTable the next value begins after a value, and mostly has
  * the same length.  Prefetches it while the value is copied.
  */
 static inline void prefetch_after(struct tfs_bytes value)
@@ -139,12 +139,15 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 			struct tfs_bytes value;
 
 			r = live_value(l, &value);
-			if (r)
+			/* A listing that passes damage shows the name of a value that cannot be read. */
+			if (r && !(spec->pub.past_damage && (r == -EBADMSG || r == -EIO)))
 				return r;
-			prefetch_after(value);
-			if (!piece_copy(&pc, value, &c->value))
-				return -ENOMEM;
-			filled += value.n;
+			if (!r) {
+				prefetch_after(value);
+				if (!piece_copy(&pc, value, &c->value))
+					return -ENOMEM;
+				filled += value.n;
+			}
 		}
 		prev = c;
 		out->count++;

@@ -78,7 +78,7 @@ struct scan_returned {
 /*
  * Copies cells into out (which the caller has reset) until it has batch_bytes.
  * Sets out->done at the end and when a limit of the spec is reached.  *already
- * counts over all batches of the scan.  A batch may be empty before the end.  Values longer than CELL_CHUNK_BYTES
+ * counts over all batches of the scan.  With past_damage a cell whose value cannot be read has none.  A batch may be empty before the end.  Values longer than CELL_CHUNK_BYTES
  * are not copied.  After -errno the scan cannot be continued, because a cell
  * may have been skipped.
  */

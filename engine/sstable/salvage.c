@@ -32,7 +32,7 @@ static int salvage_gap(struct salvage *s)
 /* The value of the current key is lost. */
 static bool salvage_lost(struct salvage *s)
 {
-	s->err = salvage_gap(s);
+	s->err = s->fn(s->arg, buf_bytes(&s->key), tfs_bytes_of(NULL, 0));
 	if (!s->err)
 		s->err = buf_set(&s->last, s->key.p, s->key.n);
 	s->any = true;

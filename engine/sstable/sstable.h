@@ -195,7 +195,8 @@ int sst_verify(const char *path, uint64_t bytes, uint64_t *keys, char **why) TFS
 void sst_mend(const char *path, uint64_t bytes);
 /*
  * Reads the readable entries of a damaged file: calls fn for each, keys
- * strictly rising, and with key.p NULL for each unreadable stretch.  A non-zero
+ * strictly rising, and with key.p NULL for each unreadable stretch,
+ * with value.p NULL if only the value cannot be read.  A non-zero
  * return of fn ends the call and is returned.  `as` is the path at which the
  * file belongs, normally `path`; `bytes` as in sst_verify.
  */

@@ -272,7 +272,7 @@ static int salvage_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value
 	struct salvage *s = arg;
 	struct memnode *node;
 	struct cellkey k;
-	int err = key.p ? cellkey_decode(key, &k, &s->scratch) : -EBADMSG;
+	int err = key.p && value.p ? cellkey_decode(key, &k, &s->scratch) : -EBADMSG;
 
 	if (err == -EBADMSG) {
 		s->gaps->open = true;

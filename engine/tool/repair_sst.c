@@ -125,9 +125,13 @@ static int take_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
 	struct cellkey k;
 	int err = key.p ? cellkey_decode(key, &k, &w->scratch) : -EBADMSG;
 
-	if (err == -EBADMSG) {
+	if (err == -EBADMSG || (!err && !value.p && k.kind == CELL_CHUNK)) {
 		lost->open = true;
 		return 0;
+	}
+	if (!err && !value.p) {
+		err = offline_gaps_row(lost, k.row);
+		return err ? err : offline_gap_add(lost, k.row, k.row);
 	}
 	if (err)
 		return err;

@@ -6,7 +6,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/sstable/blockfile.h"
+#include "engine/sstable/cache.h"
 #include "t/lib/file_faults.h"
 #include "t/unit/dir.h"
 #include "t/unit/sstable_lib.h"
@@ -190,6 +190,94 @@ static void damage_in_the_way_of_a_scan(void **state)
 	buf_fini(&b);
 	sst_put(t);
 	sst_cache_free(c);
+}
+
+/* ---- a damaged unit ---- */
+enum { UNIT_PAIRS = 300 };
+static const struct shape unit_shape = {{SST_ZSTD, 3, 2048, 10, false}, UNIT_PAIRS, 16, 1500, 0};
+
+struct salvaged {
+	uint32_t next; /* the pair expected */
+	const bool *lost;
+	unsigned gaps;
+};
+
+static int salvaged_pair(void *arg, struct tfs_bytes key, struct tfs_bytes value)
+{
+	struct salvaged *s = arg;
+
+	if (!key.p) {
+		s->gaps++;
+		return 0;
+	}
+	assert_true(s->next < UNIT_PAIRS && bytes_eq(key, shape_key(&unit_shape, 2 * s->next)));
+	assert_int_equal(value.p == NULL, s->lost[s->next]);
+	if (value.p)
+		assert_true(bytes_eq(value, shape_value(&unit_shape, s->next)));
+	s->next++;
+	return 0;
+}
+
+/* A damaged unit costs its values and no key, also if neither trailer nor map can be read. */
+static void damaged_unit(void **state)
+{
+	bool lost[UNIT_PAIRS] = {false};
+	struct salvaged got = {.lost = lost};
+	uint64_t bytes, keys, unit = 0;
+	struct buf b = {0};
+	struct sst_cache *c;
+	struct iter *it;
+	struct sst *t;
+	unsigned n = 0;
+	char *why;
+
+	assert_int_equal(shape_write(&unit_shape, in_dir("u.sst"), &bytes), 0);
+	assert_int_equal(file_read_all(in_dir("u.sst"), 1 << 20, &b), 0);
+	assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
+	assert_int_equal(sst_new(c, in_dir("u.sst"), false, &t), 0);
+	assert_int_equal(sst_scan_new(t, &it), 0);
+	for (uint32_t pass = 0, i = 0; pass < 2; pass++) {
+		for (i = 0, iter_seek(it, tfs_bytes_of("", 0)); it->valid; iter_next(it), i++) {
+			const struct value_ref *v = &((struct sst_iter *)it)->c.value;
+
+			if (!pass && i >= UNIT_PAIRS / 2 && !unit && v->place == VALUE_IN_UNIT)
+				unit = v->unit;
+			else if (pass && v->place == VALUE_IN_UNIT && v->unit == unit)
+				n += lost[i] = true;
+		}
+		assert_int_equal(i, UNIT_PAIRS);
+	}
+	assert_true(n > 0 && n < 20);
+	b.p[unit + BFF_BLOCK_HEADER_BYTES + 5] ^= 1;
+	write_file(in_dir("u.sst"), b.p, b.n);
+	iter_seek(it, tfs_bytes_of("", 0));
+	for (uint32_t i = 0; i < UNIT_PAIRS; i++, iter_next(it)) {
+		struct tfs_bytes value;
+
+		assert_true(it->valid && bytes_eq(it->key, shape_key(&unit_shape, 2 * i)));
+		assert_int_equal(it->size, shape_value(&unit_shape, i).n);
+		assert_int_equal(iter_value(it, &value), lost[i] ? -EBADMSG : 0);
+		assert_true(lost[i] || shape_at(&unit_shape, it, i) == 0);
+	}
+	assert_false(it->valid);
+	assert_int_equal(it->err, 0);
+	iter_free(it);
+	sst_put(t);
+	sst_cache_free(c);
+	assert_int_equal(sst_verify(in_dir("u.sst"), 0, &keys, &why), -EBADMSG);
+	assert_non_null(strstr(why, "value unit"));
+	free(why);
+	assert_int_equal(sst_salvage(in_dir("u.sst"), in_dir("u.sst"), 0, salvaged_pair, &got), 0);
+	assert_int_equal(got.next, UNIT_PAIRS);
+	assert_int_equal(got.gaps, 0);
+
+	b.p[b.n - 20] ^= 1;
+	write_file(in_dir("u.sst"), b.p, b.n);
+	got.next = 0;
+	assert_int_equal(sst_salvage(in_dir("u.sst"), in_dir("u.sst"), 0, salvaged_pair, &got), 0);
+	assert_int_equal(got.next, UNIT_PAIRS);
+	assert_int_equal(got.gaps, 0);
+	buf_fini(&b);
 }
 
 /* ---- a fixed workload, failing at the n-th step ---- */
@@ -540,6 +628,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_byte_damaged, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_truncation, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(damage_in_the_way_of_a_scan, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(damaged_unit, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_io_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_allocation_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(errors_of_the_moment_pass, setup, test_dir_teardown),
