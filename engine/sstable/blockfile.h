@@ -117,6 +117,7 @@ struct blockfile_window {
 	uint64_t unit;     /* the offset of the unit in raw, plus 1; 0: none */
 	uint64_t ahead_at; /* the offset of the bytes in ahead */
 	uint64_t next;     /* the end of the last unit */
+	uint32_t step;     /* how many bytes are read ahead next; 0: the last unit followed no other */
 	uint64_t asked;    /* the offset of the unit that was last asked for */
 };
 void blockfile_window_fini(struct blockfile_window *w);

@@ -33,7 +33,8 @@
 #include <stdlib.h>
 
 enum {
-	AHEAD_BYTES = 64 << 10, /* of units, read at once */
+	AHEAD_BYTES = 64 << 10, /* of units, read at once, after several units in order */
+	AHEAD_BYTES_FIRST = 8 << 10,
 	UNIT_LOGGED_BYTES = 64,
 };
 
@@ -648,8 +649,11 @@ static int unit_stored(struct blockfile *b, struct blockfile_window *w, uint64_t
 	w->ahead.n = 0;
 	if (!w->next || offset != w->next || stored > AHEAD_BYTES / 2) {
 		p = codec_scratch(SCRATCH_STORED, stored);
+		w->step = 0;
 	} else {
-		n = end - offset < AHEAD_BYTES ? end - offset : AHEAD_BYTES;
+		w->step = !w->step ? AHEAD_BYTES_FIRST : w->step < AHEAD_BYTES ? 2 * w->step : AHEAD_BYTES;
+		n = w->step < 2 * stored ? 2 * (uint64_t)stored : w->step;
+		n = end - offset < n ? end - offset : n;
 		p = buf_reserve(&w->ahead, (size_t)n) ? NULL : w->ahead.p;
 		w->ahead_at = offset;
 	}

@@ -340,7 +340,10 @@ void sst_iter_expect(struct iter *it, uint64_t bytes)
 {
 	struct sst_iter *s = (struct sst_iter *)it;
 
-	s->walk.expected = bytes + 2 * s->table->block_bytes;
+	struct blockfile *b = ldb_table_file(s->table->ldb);
+	const double blocks = (double)blockfile_trailer(b)->raw_bytes, units = (double)blockfile_map(b)->unit_bytes;
+
+	s->walk.expected = (uint64_t)((double)bytes * blocks / (blocks + units)) + 2 * s->table->block_bytes;
 }
 
 int sst_scan_new(struct sst *s, struct iter **out)
