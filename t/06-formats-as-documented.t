@@ -229,6 +229,29 @@ dictionaries = 0
 ZSTD_FRAME = bytes.fromhex("28b52ffd")
 
 
+def place_crc(identity, place, b):
+    return int.from_bytes(b[:4], "big") == crc((identity + place & 2**64 - 1).to_bytes(8, "big") + b[4:])
+
+
+def units(data, at, end, identity, seen):
+    """The units between two places of the file, which say their raw length only; seen: their codecs and lengths."""
+    while at < end:
+        for to in range(at + 12, end + 1):
+            if (to == end or (data[to + 4] < 6 and not any(data[to + 5:to + 8]))) and place_crc(identity, 2**63 + at, data[at:to]):
+                break
+        else:
+            must(False, "CRC of a unit")
+        b = data[at:to]
+        must(b[4] < 6 and not any(b[5:8]), "header of a unit")
+        kinds_of_block[b[4]] = kinds_of_block.get(b[4], 0) + 1
+        if b[4] == 5:
+            against = Reader(b[12:])
+            base, stored = at - against.varint(), against.varint()
+            must(base in seen and seen[base][0] != 5 and seen[base][1] == stored and against.take(4) == ZSTD_FRAME, "a unit against another")
+        seen[at] = (b[4], len(b), int.from_bytes(b[8:12], "big"))
+        at = to
+
+
 def sstable(data):
     global dictionaries
     t = data[-128:]
@@ -246,9 +269,9 @@ def sstable(data):
     largest = r.u(4)
     identity = r.u(8)
     must(codec < 5 and identity, "codec, identity")
-    must(version == 1 or (version == 2 and codec == 4), "version")
+    must(version == 3, "version")
     dictionaries += bool(parts[0][1])
-    must(version == 1 or not parts[0][1] or parts[0][1][:4] == ZSTD_FRAME, "a packed dictionary")
+    must(not parts[0][1] or parts[0][1][:4] == ZSTD_FRAME, "a packed dictionary")
 
     p = Reader(parts[2][1])
     must(p.u(1) == 1, "properties version")
@@ -269,21 +292,21 @@ def sstable(data):
         must(cell_key(firsts[0])[0] == first and cell_key(end)[0] == last, "rows of filters and properties")
 
     m = Reader(parts[3][1])
-    logical = at = n = most = 0
-    codecs = []
+    logical = at = n = most = shares = 0
+    seen = {}
+    of_units = m.varint(), m.varint()
     while m.left():
-        raw, stored = m.varint(), m.varint()
+        raw, stored, gap, share = m.varint(), m.varint(), m.varint(), m.varint()
+        units(data, at, at + gap, identity, seen)
+        at += gap
+        shares += share
         b = data[at:at + stored]
-        must(int.from_bytes(b[:4], "big") == crc((identity + logical & 2**64 - 1).to_bytes(8, "big") + b[4:]), "CRC of a block")
-        must(b[4] < 4 + version and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
-        codecs.append(b[4])
+        must(place_crc(identity, logical, b), "CRC of a block")
+        must(b[4] < 5 and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
         kinds_of_block[b[4]] = kinds_of_block.get(b[4], 0) + 1
-        if b[4] == 5:
-            against = Reader(b[12:])
-            back = against.varint()
-            must(0 < back <= n and codecs[n - back] != 5 and against.take(4) == ZSTD_FRAME, "a block against another")
         logical, at, n, most = logical + raw, at + stored, n + 1, max(most, raw)
     must((logical, at, n, most) == (raw_bytes, parts[0][0], blocks, largest), "sums of the map")
+    must(of_units == (len(seen), sum(u[2] for u in seen.values())) and shares == sum(u[1] for u in seen.values()), "sums of the units")
     return table
 
 
@@ -487,7 +510,7 @@ def main():
         ok(bad == 0, "%d files are as the tables say" % len(files))
         ok(merges, "a merge among them")
         ok(records >= 300, "%d records of the log among them" % records)
-        ok(dictionaries and kinds_of_block.get(4) and kinds_of_block.get(5), "a dictionary, and blocks against others: %s" % kinds_of_block)
+        ok(dictionaries and kinds_of_block.get(4) and kinds_of_block.get(5), "a dictionary, and units against others: %s" % kinds_of_block)
         for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/store", "lock/tables", "lock/seals"):
             ok(seen.get(kind), "%d files: %s" % (seen.get(kind, 0), kind))
 

@@ -51,8 +51,8 @@ struct live_cell {
 	uint16_t family;
 	int64_t ts, expires_us, commit_us;
 	uint64_t seq, size;
-	bool large;             /* value is in chunks */
-	bool starts_row;        /* no cell of its row was returned before */
+	bool large;      /* value is in chunks */
+	bool starts_row; /* no cell of its row was returned before */
 };
 /* Takes `merged`, also on failure. */
 int live_new(struct iter *merged, const struct live_options *o, struct live **out) TFS_MUST;
