@@ -135,7 +135,7 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 				filled += lc.qualifier.n;
 			}
 		}
-		if (spec->pub.what == TFS_SCAN_CELLS && !lc.large && lc.size <= CELL_CHUNK_BYTES) {
+		if (spec->pub.what == TFS_SCAN_CELLS && lc.size <= TFS_INLINE_MAX) {
 			struct tfs_bytes value;
 
 			r = live_value(l, &value);

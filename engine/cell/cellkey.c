@@ -14,8 +14,6 @@
 
 #include <errno.h>
 
-#define CHUNK_NO_BYTES 4
-
 static inline bool kind_is_marker(enum cell_kind kind)
 {
 	return kind == CELL_DELETE_ROW || kind == CELL_DELETE_FAMILY;
@@ -95,7 +93,7 @@ int cellkey_append(struct buf *out, const struct cellkey *k)
 	uint8_t *p;
 	int err;
 
-	if ((int)k->kind < CELL_DELETE_ROW || k->kind > CELL_CHUNK || (k->family == 0 && k->kind != CELL_DELETE_ROW))
+	if ((int)k->kind < CELL_DELETE_ROW || k->kind > CELL_VALUE || (k->family == 0 && k->kind != CELL_DELETE_ROW))
 		return -EINVAL;
 	err = buf_reserve(out, 2 * k->row.n + 2 + 2 + 2 * k->qualifier.n + 2 + CELL_SUFFIX_BYTES + CELL_COMMIT_BYTES);
 	if (err)
@@ -113,12 +111,8 @@ int cellkey_append(struct buf *out, const struct cellkey *k)
 	put_be64(p + 8, ~k->seq);
 	p[16] = (uint8_t)k->kind;
 	p += CELL_SUFFIX_BYTES;
-	if (k->kind == CELL_CHUNK) {
-		put_be32(p, k->chunk);
-		p += CHUNK_NO_BYTES;
-	} else if (k->kind == CELL_VALUE || k->kind == CELL_LARGE) {
+	if (k->kind == CELL_VALUE)
 		p += cellkey_put_commit(p, k->ts, k->commit);
-	}
 	out->n = (size_t)(p - out->p);
 	return 0;
 }
@@ -140,21 +134,19 @@ int cellkey_decode(struct tfs_bytes key, struct cellkey *k, struct buf *scratch)
 	if (q_len == 0)
 		return -EBADMSG;
 	left = key.n - row_len - 2 - q_len;
-	if (left < CELL_SUFFIX_BYTES || q[q_len + 16] < CELL_DELETE_ROW || q[q_len + 16] > CELL_CHUNK)
+	if (left < CELL_SUFFIX_BYTES || q[q_len + 16] < CELL_DELETE_ROW || q[q_len + 16] > CELL_VALUE)
 		return -EBADMSG;
 	cellkey_suffix(key, row_len + 2 + q_len, &d.ts, &d.seq, &d.kind);
 	marker = q[1] == 0x00 && q[0] == 0x00;
 	if (marker != kind_is_marker(d.kind) || (marker && d.ts != INT64_MAX) || (d.family == 0) != (d.kind == CELL_DELETE_ROW))
 		return -EBADMSG;
 	left -= CELL_SUFFIX_BYTES;
-	if (d.kind == CELL_VALUE || d.kind == CELL_LARGE) {
+	if (d.kind == CELL_VALUE) {
 		if ((left && q[q_len + CELL_SUFFIX_BYTES] == 0) || !cellkey_commit(key, row_len + 2 + q_len, d.ts, &d.commit))
 			return -EBADMSG;
-	} else if (left != (d.kind == CELL_CHUNK ? CHUNK_NO_BYTES : 0)) {
+	} else if (left) {
 		return -EBADMSG;
 	}
-	if (d.kind == CELL_CHUNK)
-		d.chunk = load_be32(q + q_len + CELL_SUFFIX_BYTES);
 	buf_reset(scratch);
 	if (row_zeros || qualifier_zeros) {
 		err = buf_reserve(scratch, key.n);

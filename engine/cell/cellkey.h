@@ -10,8 +10,7 @@
  *	~timestamp  u64 BE of ~(ts with the sign bit flipped): newest first
  *	~sequence   u64 BE of ~seq: latest first
  *	kind        u8
- *	chunk       u32 BE, kind CELL_CHUNK only
- *	commit      CELL_VALUE and CELL_LARGE only: the time of commit minus the
+ *	commit      CELL_VALUE only: the time of commit minus the
  *	            timestamp, in microseconds, zigzag, BE, without leading zero
  *	            bytes (none if the two are equal).  It does not affect the
  *	            order, because sequences differ.
@@ -21,9 +20,7 @@
  *	CELL_DELETE_ROW, CELL_DELETE_FAMILY   everything below them in the row / family
  *	CELL_DELETE_COLUMN                    the column's versions with timestamp <= its own
  *	CELL_DELETE_VERSION                   versions of exactly its timestamp
- * CELL_VALUE's value is the cell's bytes.  CELL_LARGE's value is the total
- * size (u64 BE); CELL_CHUNK entries of CELL_CHUNK_BYTES each (the last one
- * shorter) follow it at the same timestamp and sequence, numbered from 0.
+ * CELL_VALUE's value is the cell's bytes.
  */
 #ifndef TFS_CELL_CELLKEY_H
 #define TFS_CELL_CELLKEY_H
@@ -36,10 +33,7 @@ enum cell_kind {
 	CELL_DELETE_COLUMN = 3,
 	CELL_DELETE_VERSION = 4,
 	CELL_VALUE = 5,
-	CELL_LARGE = 6,
-	CELL_CHUNK = 7,
 };
-#define CELL_CHUNK_BYTES (256u * 1024u)
 #define CELL_SUFFIX_BYTES 17 /* ~timestamp, ~sequence, kind */
 #define CELL_COMMIT_BYTES 8  /* the most bytes of a time of commit */
 
@@ -49,8 +43,7 @@ struct cellkey {
 	enum cell_kind kind;
 	int64_t ts; /* row and family deletes: INT64_MAX */
 	uint64_t seq;
-	uint32_t chunk;
-	int64_t commit; /* values and large values only */
+	int64_t commit; /* values only */
 };
 
 /* -EINVAL: an unknown kind, or family 0 in a key that is not a row delete.  The qualifier and ts of a delete of a row or family are ignored. */
@@ -81,7 +74,7 @@ static inline uint64_t cellkey_ts(int64_t ts)
 void cellkey_suffix(struct tfs_bytes key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
 /* Writes the commit field to p (CELL_COMMIT_BYTES).  Returns its length. */
 size_t cellkey_put_commit(uint8_t *p, int64_t ts, int64_t commit);
-/* The time of commit of a value or large value with this timestamp.  Returns false if the field is too long. */
+/* The time of commit of a value with this timestamp.  Returns false if the field is too long. */
 bool cellkey_commit(struct tfs_bytes key, size_t column_len, int64_t ts, int64_t *commit) TFS_MUST;
 
 /* Bloom probes: a tag, then the encoded prefix of a key.

@@ -17,8 +17,7 @@
  *
  * Position.  The iterator stays on the returned cell, for its value; `pending`
  * is the step before the next cell.  Entries are skipped by a few steps and then a
- * seek; from a large cell always by a seek, because a step would read a chunk.  A row
- * and a family are always entered at their first key, where their deletes are, before
+ * seek.  A row and a family are always entered at their first key, where their deletes are, before
  * a seek to the wanted family or qualifier.
  *
  * Patterns.  A pattern on row keys or qualifiers is compared when the scan has found
@@ -43,16 +42,6 @@ static int live_damaged(struct live *l, const char *what)
 }
 
 /* ---- moving ---- */
-static bool on_large(const struct iter *it)
-{
-	size_t n;
-
-	if (it->size != 8)
-		return false;
-	n = cellkey_column_len(it->key);
-	return n && it->key.n >= n + CELL_SUFFIX_BYTES && it->key.p[n + CELL_SUFFIX_BYTES - 1] == CELL_LARGE;
-}
-
 /* Forward to the first entry >= target. */
 static void live_seek(struct live *l, struct tfs_bytes target)
 {
@@ -61,7 +50,7 @@ static void live_seek(struct live *l, struct tfs_bytes target)
 	for (int i = 0; it->valid; i++) {
 		if (bytes_cmp(it->key, target) >= 0)
 			return;
-		if (i == STEPS_BEFORE_SEEK || on_large(it)) {
+		if (i == STEPS_BEFORE_SEEK) {
 			iter_seek(it, target);
 			return;
 		}
@@ -123,17 +112,6 @@ static uint32_t live_wanted_family(const struct live *l, uint32_t family)
 		if (s->family_ids[i] >= family && s->family_ids[i] < least)
 			least = s->family_ids[i];
 	return least;
-}
-
-/* Seeks past the chunks of the large cell (column, ts, seq). */
-static int live_seek_past_version(struct live *l, int64_t ts, uint64_t seq)
-{
-	uint8_t suffix[CELL_SUFFIX_BYTES];
-
-	put_be64(suffix, cellkey_ts(ts));
-	put_be64(suffix + 8, ~seq);
-	suffix[16] = CELL_CHUNK + 1;
-	return live_seek_in_column(l, suffix, sizeof(suffix));
 }
 
 /* ---- entering ---- */
@@ -376,9 +354,6 @@ static int live_move(struct live *l)
 	case MOVE_NEXT:
 		iter_next(l->it);
 		break;
-	case MOVE_PAST_VERSION:
-		err = live_seek_past_version(l, l->large_ts, l->large_seq);
-		break;
 	case MOVE_PAST_COLUMN:
 		live_seek_past(l, &l->column);
 		break;
@@ -399,35 +374,6 @@ static int live_move(struct live *l)
 	return err;
 }
 
-/* Reads the chunks of the large cell under the iterator into l->value. */
-static int live_read_large(struct live *l, uint64_t size)
-{
-	struct iter *it = l->it;
-	enum cell_kind kind;
-	uint64_t seq;
-	int64_t ts;
-	int err;
-
-	buf_reset(&l->value);
-	while (l->value.n < size) {
-		iter_next(it);
-		if (!it->valid)
-			return it->err ? it->err : -EBADMSG;
-		if (!bytes_has_prefix(it->key, buf_bytes(&l->column)) || it->key.n < l->column.n + CELL_SUFFIX_BYTES)
-			return live_damaged(l, "an incomplete value");
-		cellkey_suffix(it->key, l->column.n, &ts, &seq, &kind);
-		if (kind != CELL_CHUNK || ts != l->large_ts || seq != l->large_seq || l->value.n + it->size > size)
-			return live_damaged(l, "an incomplete value");
-		if (buf_reserve(&l->value, (size_t)it->size))
-			return -ENOMEM;
-		err = iter_read(it, 0, (size_t)it->size, l->value.p + l->value.n);
-		if (err)
-			return err;
-		l->value.n += (size_t)it->size;
-	}
-	return 0;
-}
-
 /* Returns 1 if the filters admit the cell under the iterator, 0 if not, -errno. */
 static int live_filter_cell(struct live *l, const struct live_cell *c)
 {
@@ -437,9 +383,9 @@ static int live_filter_cell(struct live *l, const struct live_cell *c)
 	if (n && scan_filter_needs_value(l->o.filter, c->size)) {
 		struct tfs_bytes value;
 
-		n = c->large ? live_read_large(l, c->size) : iter_value(l->it, &value);
+		n = iter_value(l->it, &value);
 		if (n == 0)
-			n = scan_filter_value(l->o.filter, c->large ? buf_bytes(&l->value) : value);
+			n = scan_filter_value(l->o.filter, value);
 	}
 	l->skipped += n == 0;
 	return n;
@@ -454,9 +400,8 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 	const struct scan_spec *s = l->o.spec;
 	struct iter *it = l->it;
 	enum cell_kind kind;
-	uint64_t seq, size;
+	uint64_t seq;
 	int64_t ts, expires, commit;
-	struct tfs_bytes large;
 	bool decided;
 	int r;
 
@@ -464,11 +409,6 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		return live_damaged(l, "a malformed key");
 	cellkey_suffix(it->key, l->column.n, &ts, &seq, &kind);
 	l->pending = MOVE_NEXT;
-	if (kind == CELL_CHUNK || kind == CELL_LARGE) {
-		l->large_ts = ts;
-		l->large_seq = seq;
-		l->pending = MOVE_PAST_VERSION;
-	}
 	decided = l->has_ts && l->ts == ts;
 	if (seq > l->o.seq)
 		return 0;
@@ -481,10 +421,8 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 			l->mask = seq;
 		return 0;
 	case CELL_DELETE_VERSION:
-	case CELL_CHUNK:
 		return 0;
 	case CELL_VALUE:
-	case CELL_LARGE:
 		break;
 	case CELL_DELETE_ROW:
 	case CELL_DELETE_FAMILY:
@@ -517,15 +455,6 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		return 0;
 	if (!cellkey_commit(it->key, l->column.n, ts, &commit))
 		return live_damaged(l, "a malformed key");
-	size = it->size;
-	if (kind == CELL_LARGE) {
-		if (it->size != 8)
-			return live_damaged(l, "a bad size");
-		r = iter_value(it, &large);
-		if (r)
-			return r;
-		size = load_be64(large.p);
-	}
 	*c = (struct live_cell){
 		.row = l->row_bytes,
 		.qualifier = l->qualifier,
@@ -534,8 +463,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		.expires_us = expires,
 		.commit_us = commit,
 		.seq = seq,
-		.size = size,
-		.large = kind == CELL_LARGE,
+		.size = it->size,
 		.starts_row = !l->row_returned,
 	};
 	return live_filter_cell(l, c);

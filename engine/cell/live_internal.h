@@ -9,9 +9,8 @@
 #include "engine/cell/scan_filter.h"
 
 enum live_move {
-	MOVE_NONE,         /* the iterator stands on the entry to be read next */
-	MOVE_NEXT,         /* on an entry that has been read */
-	MOVE_PAST_VERSION, /* on a large cell or in its chunks: to the entry after them */
+	MOVE_NONE, /* the iterator stands on the entry to be read next */
+	MOVE_NEXT, /* on an entry that has been read */
 	MOVE_PAST_COLUMN,
 	MOVE_PAST_FAMILY,
 	MOVE_PAST_ROW,
@@ -29,8 +28,6 @@ struct live {
 	struct buf qfrom, qto;               /* encoded qualifiers; n is 0 if there are none */
 	struct buf done_row, done_qualifier; /* the bounds of the spec, encoded; n is 0 if there are none */
 	enum live_move pending;              /* before the next entry is read */
-	int64_t large_ts;                    /* for MOVE_PAST_VERSION */
-	uint64_t large_seq;
 
 	struct buf row_raw, row; /* the row, raw (if it differs) and encoded; row.n is 0 if there is no row */
 	struct tfs_bytes row_bytes;
@@ -56,7 +53,6 @@ struct live {
 	bool row_admitted, column_admitted; /* set by the filters */
 	uint32_t columns;                   /* returned of the family, for column_limit */
 	unsigned skipped;                   /* cells that filters rejected since live_next was called */
-	struct buf value;                   /* the value of a large cell, for filters */
 	struct buf target;
 };
 

@@ -94,6 +94,5 @@ void live_free(struct live *l)
 	buf_fini(&l->column);
 	buf_fini(&l->qualifier_raw);
 	buf_fini(&l->target);
-	buf_fini(&l->value);
 	free(l);
 }

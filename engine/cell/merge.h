@@ -51,7 +51,6 @@ struct live_cell {
 	uint16_t family;
 	int64_t ts, expires_us, commit_us;
 	uint64_t seq, size;
-	bool large;      /* value is in chunks */
 	bool starts_row; /* no cell of its row was returned before */
 };
 /* Takes `merged`, also on failure. */
@@ -65,7 +64,7 @@ uint64_t live_passed(struct live *l);
  */
 enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;
-/* *out: the value of the cell that live_next has just returned, not a large one, borrowed until the next call. */
+/* *out: the value of the cell that live_next has just returned, borrowed until the next call. */
 int live_value(struct live *l, struct tfs_bytes *out) TFS_MUST;
 
 /* Appends the key of the row that the iteration has reached; nothing if there is none, or if a cell of it was returned. */
@@ -78,9 +77,10 @@ struct scan_returned {
 /*
  * Copies cells into out (which the caller has reset) until it has batch_bytes.
  * Sets out->done at the end and when a limit of the spec is reached.  *already
- * counts over all batches of the scan.  With past_damage a cell whose value cannot be read has none.  A batch may be empty before the end.  Values longer than CELL_CHUNK_BYTES
- * are not copied.  After -errno the scan cannot be continued, because a cell
- * may have been skipped.
+ * counts over all batches of the scan.  With past_damage a
+ * cell whose value cannot be read has none.  A batch may be empty before the end.
+ * Values longer than TFS_INLINE_MAX are not copied.  After -errno the scan cannot be
+ * continued, because a cell may have been skipped.
  */
 int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned *already, struct scan_batch *out) TFS_MUST;
 

@@ -41,7 +41,7 @@ void filter_fini(struct filter *f)
 static void filter_begin_column(struct filter *f)
 {
 	f->column_del = f->version_del = 0;
-	f->any_ts = f->hidden = f->keep_chunks = false;
+	f->any_ts = f->hidden = false;
 	f->index = 0;
 }
 
@@ -159,13 +159,7 @@ int filter_key(struct filter *f, struct tfs_bytes key, struct filter_entry *e)
 		f->version_del = e->seq;
 		return stays && f->family_exists;
 	case CELL_VALUE:
-		f->keep_chunks = false;
 		return filter_keeps_value(f, e);
-	case CELL_LARGE:
-		f->keep_chunks = filter_keeps_value(f, e);
-		return f->keep_chunks;
-	case CELL_CHUNK:
-		return f->keep_chunks && f->last_ts == e->ts;
 	}
 	return -EBADMSG;
 }

@@ -36,7 +36,7 @@ struct filter {
 	size_t row_len;
 	uint64_t row_del, family_del, column_del, version_del;
 	uint16_t family;
-	bool family_exists, any_ts, hidden, keep_chunks;
+	bool family_exists, any_ts, hidden;
 	const struct gc_rule *rule;
 	int64_t age, version_del_ts, last_ts;
 	uint64_t index;

@@ -26,7 +26,8 @@
 
 enum {
 	CHECK_EVERY = 256,
-	MAJOR_LEVELS_MORE = 6, /* zstd: 3 becomes 9 */
+	LARGE_BYTES = 256 << 10, /* each time this many bytes of a value count as an entry */
+	MAJOR_LEVELS_MORE = 6,   /* zstd: 3 becomes 9 */
 	MAJOR_LEVEL_MOST = 9,
 };
 
@@ -203,28 +204,30 @@ static int output_probes(struct run *r, struct output *o, struct tfs_bytes key, 
 	return e->kind == CELL_DELETE_COLUMN ? output_probe(r, o, 'C', &k) : 0;
 }
 
-static int output_add(struct run *r, struct output *o, struct tfs_bytes key, struct tfs_bytes value, const struct filter_entry *e)
+/* it: on the entry. */
+static int output_add(struct run *r, struct output *o, struct iter *it, const struct filter_entry *e)
 {
 	struct props_family *f = props_family(&o->props, e->family);
+	const struct tfs_bytes key = it->key;
 	struct tablet_file *m = &o->meta;
-	bool cell = e->kind == CELL_VALUE || e->kind == CELL_LARGE;
+	bool cell = e->kind == CELL_VALUE;
 	int64_t commit;
-	bool same = o->last_column.n == e->column_len && memcmp(o->last_column.p, key.p, e->column_len) == 0;
-	unsigned flags = e->kind == CELL_CHUNK ? SST_CHUNK : cell && same && o->column_has_cell ? SST_AGAIN : 0;
+	bool again, same = o->last_column.n == e->column_len && memcmp(o->last_column.p, key.p, e->column_len) == 0;
 	int err;
 
 	if (!f)
 		return -ENOMEM;
+	again = cell && same && o->column_has_cell;
 	o->column_has_cell = cell || (same && o->column_has_cell);
 	if ((err = output_probes(r, o, key, e)) || (err = buf_set(&o->last_column, key.p, e->column_len)))
 		return err;
 	o->last_row_len = e->row_len;
-	if ((err = sst_writer_add(o->w, key, value, flags)))
+	if ((err = sst_writer_add_from(o->w, it, again)))
 		return err;
 	m->seq_min = e->seq < m->seq_min ? e->seq : m->seq_min;
 	m->seq_max = e->seq > m->seq_max ? e->seq : m->seq_max;
-	m->raw_bytes += key.n + value.n;
-	f->raw_bytes += key.n + value.n;
+	m->raw_bytes += key.n + it->size;
+	f->raw_bytes += key.n + it->size;
 	if (cell) {
 		m->cells++;
 		f->cells++;
@@ -233,7 +236,7 @@ static int output_add(struct run *r, struct output *o, struct tfs_bytes key, str
 		if (!cellkey_commit(key, e->column_len, e->ts, &commit))
 			return -EBADMSG;
 		m->commit_us = commit > m->commit_us ? commit : m->commit_us;
-	} else if (e->kind != CELL_CHUNK) {
+	} else {
 		m->tombstones++;
 		f->tombstones++;
 		m->row_deletes += e->kind == CELL_DELETE_ROW;
@@ -246,14 +249,15 @@ static int output_add(struct run *r, struct output *o, struct tfs_bytes key, str
 static int output_add_row_delete(struct run *r, struct output *o)
 {
 	struct tfs_bytes row = tfs_bytes_of(r->row_delete.p, r->row_delete_row);
+	struct iter it = {.key = buf_bytes(&r->row_delete)}; /* without a value */
 	struct filter_entry e = {.family = 0, .row_len = row.n, .column_len = row.n + 4};
 	int err;
 
 	if (bytes_eq(buf_bytes(&o->row_with_delete), row))
 		return 0;
-	cellkey_suffix(buf_bytes(&r->row_delete), e.column_len, &e.ts, &e.seq, &e.kind);
+	cellkey_suffix(it.key, e.column_len, &e.ts, &e.seq, &e.kind);
 	err = buf_set(&o->row_with_delete, row.p, row.n);
-	return err ? err : output_add(r, o, buf_bytes(&r->row_delete), tfs_bytes_of(NULL, 0), &e);
+	return err ? err : output_add(r, o, &it, &e);
 }
 
 static int run_row_delete(struct run *r, struct tfs_bytes key, const struct filter_entry *e)
@@ -275,8 +279,9 @@ static int run_row_delete(struct run *r, struct tfs_bytes key, const struct filt
 	return err;
 }
 
-static int run_add(struct run *r, struct tfs_bytes key, struct tfs_bytes value, const struct filter_entry *e)
+static int run_add(struct run *r, struct iter *it, const struct filter_entry *e)
 {
+	const struct tfs_bytes key = it->key;
 	struct output *o;
 	int err;
 
@@ -287,7 +292,7 @@ static int run_add(struct run *r, struct tfs_bytes key, struct tfs_bytes value, 
 	err = run_output(r, r->p->one_group ? r->p->group : run_group(r->p, e->family)->id, &o);
 	if (!err && r->row_delete.n)
 		err = output_add_row_delete(r, o);
-	return err ? err : output_add(r, o, key, value, e);
+	return err ? err : output_add(r, o, it, e);
 }
 
 /* Step 2 for one file. */
@@ -346,22 +351,25 @@ static void run_pace(struct run *r)
 static int run_consume(struct run *r, struct iter *it)
 {
 	struct filter_entry e;
-	struct tfs_bytes value;
-	unsigned n = 0;
+	uint64_t n = 0;
 	int keep, err;
 
 	for (iter_seek(it, tfs_bytes_of(NULL, 0)); it->valid; iter_next(it)) {
-		if (++n % CHECK_EVERY == 0 && run_must_stop(r->p))
-			return -ECANCELED;
-		if (r->p->paced && n % CHECK_EVERY == 0)
-			run_pace(r);
+		n += 1 + it->size / LARGE_BYTES;
+		if (n >= CHECK_EVERY) {
+			if (run_must_stop(r->p))
+				return -ECANCELED;
+			if (r->p->paced)
+				run_pace(r);
+			n = 0;
+		}
 		keep = filter_key(&r->filter, it->key, &e);
 		if (keep < 0) {
 			if (keep == -EBADMSG)
 				msg_error("table %u: a compaction found a malformed cell key", r->p->t->table);
 			return keep;
 		}
-		if (keep && run_writes(r->p, it->key) && ((err = iter_value(it, &value)) || (err = run_add(r, it->key, value, &e))))
+		if (keep && run_writes(r->p, it->key) && (err = run_add(r, it, &e)))
 			return err;
 	}
 	return it->err;

@@ -112,7 +112,7 @@ static int samples_take_piece(
 		keep = filter_key(&filter, it->key, &e);
 		if (keep < 0)
 			err = keep;
-		if (keep > 0 && e.kind != CELL_CHUNK)
+		if (keep > 0)
 			again = last->n > e.column_len && memcmp(last->p, it->key.p, e.column_len) == 0;
 		if (keep > 0 && !again) {
 			to = run_group(p, e.family);

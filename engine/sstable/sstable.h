@@ -72,14 +72,15 @@ struct sst_writer;
  */
 int sst_writer_new(const char *path, const struct sst_options *o, struct sst_writer **out) TFS_MUST;
 /*
- * Keys rise strictly.  SST_CHUNK: the value is a chunk of a large value.
- * SST_AGAIN: not a chunk, and an older version of the previous key's column;
- * the chunks that follow belong to it.  With zstd-dict the versions of a
+ * Adds the entry of the iterator, which stays there.  Keys rise strictly.  again: an older
+ * version of the previous key's column.  With zstd-dict the versions of a
  * column stay in one unit of up to four times the target size, and further
- * ones are compressed against the first.
+ * ones are compressed against the first.  A value that cannot be read is an error of the
+ * writer, too.
  */
-enum { SST_CHUNK = 1, SST_AGAIN = 2 };
-int sst_writer_add(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, unsigned flags) TFS_MUST;
+int sst_writer_add_from(struct sst_writer *w, struct iter *it, bool again) TFS_MUST;
+/* As sst_writer_add_from, of an entry in memory. */
+int sst_writer_add(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, bool again) TFS_MUST;
 /*
  * Adds a probe to the filter partition of the next added key.  A partition has
  * 65,536 keys.  sst_writer_partition returns the partition of the next key, so

@@ -204,20 +204,25 @@ static bool ends_before(const struct units *u, size_t n, bool again)
 	return (u->versions && u->open_again) || u->open_counted + n > u->target || open + n > most;
 }
 
-static int add_large(struct units *u, struct tfs_bytes key, struct tfs_bytes value)
+/* Takes the value by pieces, so that a compaction has no large one in memory. */
+static int add_large(struct units *u, struct iter *it, bool again)
 {
-	size_t first;
+	struct tfs_bytes part;
+	uint32_t piece = 0;
+	size_t first, n;
 	int err = end_small(u);
 
 	first = open_number(u);
-	for (size_t at = 0, n; at < value.n && !err; at += n, u->piece++) {
-		n = value.n - at < VALUE_UNIT_BYTES ? value.n - at : VALUE_UNIT_BYTES;
-		err = buf_append(&u->raw, value.p + at, n);
+	for (uint64_t at = 0; at < it->size && !err; at += n, piece++) {
+		n = it->size - at < VALUE_UNIT_BYTES ? (size_t)(it->size - at) : VALUE_UNIT_BYTES;
+		err = iter_load(it, at, n, &part);
 		if (!err)
-			err = end_unit(u, u->again ? BLOCKFILE_NO_BASE : u->piece, u->again ? u->piece : BLOCKFILE_NO_BASE);
+			err = buf_append_bytes(&u->raw, part);
+		if (!err)
+			err = end_unit(u, again ? BLOCKFILE_NO_BASE : piece, again ? piece : BLOCKFILE_NO_BASE);
 	}
 	if (!err)
-		err = hold(u, key, value.n, first, 0);
+		err = hold(u, it->key, it->size, first, 0);
 	return err || u->training ? err : add_held(u);
 }
 
@@ -245,20 +250,22 @@ static int hold_inline(struct units *u, struct tfs_bytes key, struct tfs_bytes v
 															   : 0;
 }
 
-int units_add(struct units *u, struct tfs_bytes key, struct tfs_bytes value, unsigned flags)
+int units_add(struct units *u, struct iter *it, bool again)
 {
+	struct tfs_bytes value;
 	int err;
 
-	if (!(flags & SST_CHUNK)) {
-		u->again = u->versions && (flags & SST_AGAIN);
-		u->piece = 0;
-	}
-	if (!u->apart || value.n < VALUE_APART_BYTES) {
-		if (!u->held.n)
-			return add_inline(u, key, value);
-		err = hold_inline(u, key, value);
+	again = again && u->versions;
+	if (u->apart && it->size > VALUE_UNIT_BYTES) {
+		err = add_large(u, it, again);
 	} else {
-		err = value.n > VALUE_UNIT_BYTES ? add_large(u, key, value) : add_apart(u, key, value, u->again);
+		err = iter_value(it, &value);
+		if (!err && u->apart && value.n >= VALUE_APART_BYTES)
+			err = add_apart(u, it->key, value, again);
+		else if (!err && !u->held.n)
+			return add_inline(u, it->key, value);
+		else if (!err)
+			err = hold_inline(u, it->key, value);
 	}
 	return !err && !u->training && u->keys.n > HELD_BYTES ? end_small(u) : err;
 }

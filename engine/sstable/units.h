@@ -23,16 +23,14 @@ struct units {
 	size_t open_at;        /* where in raw the open unit begins */
 	size_t open_counted;   /* how many of its bytes count for its size */
 	bool open_again;       /* it began with an older version */
-	bool again;            /* the last key was an older version */
-	uint32_t piece;        /* the number of the next unit of the large value */
 	struct buf keys, held; /* keys whose unit is not written, and struct held of each */
 	struct buf written;    /* struct blockfile_unit, from the first one that a held key needs */
 	struct buf entry, stored_each;
 };
 void units_init(struct units *u, struct blockfile_writer *file, const struct sst_options *o, units_entry_fn *fn, void *arg);
 void units_fini(struct units *u);
-/* As sst_writer_add. */
-int units_add(struct units *u, struct tfs_bytes key, struct tfs_bytes value, unsigned flags) TFS_MUST;
+/* As sst_writer_add_from. */
+int units_add(struct units *u, struct iter *it, bool again) TFS_MUST;
 /* Writes what waits. */
 int units_finish(struct units *u) TFS_MUST;
 /* Bytes that wait. */

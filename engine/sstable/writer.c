@@ -149,8 +149,9 @@ static int end_partition(struct sst_writer *w)
 	return err;
 }
 
-static int writer_add_key(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, unsigned flags)
+static int writer_add_key(struct sst_writer *w, struct iter *it, bool again)
 {
+	const struct tfs_bytes key = it->key;
 	int err;
 
 	if (w->o.bloom_bits && w->keys % PARTITION_KEYS == 0) {
@@ -160,23 +161,30 @@ static int writer_add_key(struct sst_writer *w, struct tfs_bytes key, struct tfs
 	}
 	err = buf_set(&w->last, key.p, key.n);
 	if (!err)
-		err = units_add(&w->units, key, value, flags);
+		err = units_add(&w->units, it, again);
 	if (err)
 		return err;
 	w->keys++;
 	return w->o.bloom_bits && w->keys % PARTITION_KEYS == 0 ? end_partition(w) : 0;
 }
 
-int sst_writer_add(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, unsigned flags)
+int sst_writer_add_from(struct sst_writer *w, struct iter *it, bool again)
 {
 	if (w->err)
 		return w->err;
-	if (w->keys && bytes_cmp(key, buf_bytes(&w->last)) <= 0)
+	if (w->keys && bytes_cmp(it->key, buf_bytes(&w->last)) <= 0)
 		return -EINVAL;
-	if (key.n > PAIR_BYTES_MAX || value.n > PAIR_BYTES_MAX - key.n)
+	if (it->key.n > PAIR_BYTES_MAX || it->size > PAIR_BYTES_MAX - it->key.n)
 		return -EINVAL;
-	w->err = writer_add_key(w, key, value, flags);
+	w->err = writer_add_key(w, it, again);
 	return w->err;
+}
+
+int sst_writer_add(struct sst_writer *w, struct tfs_bytes key, struct tfs_bytes value, bool again)
+{
+	struct iter it = {.key = key, .size = value.n, .value = value.p};
+
+	return sst_writer_add_from(w, &it, again);
 }
 
 int sst_writer_probe(struct sst_writer *w, struct tfs_bytes probe)

@@ -440,7 +440,7 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 	if (!p)
 		return -ENOMEM;
 	if (c->open && c->read && v->ts == c->at.ts) {
-		err = colread_bytes(&c->reader, &c->at, 0, p, v->size, &got);
+		err = colread_bytes(&c->reader, 0, p, v->size, &got);
 	} else {
 		if ((err = mcolumn_open_reader(m, c, &r)))
 			return err;
@@ -448,7 +448,7 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 		if (!err)
 			err = colread_next(&r, &ver);
 		if (err > 0)
-			err = ver.ts == v->ts && ver.size == v->size ? colread_bytes(&r, &ver, 0, p, v->size, &got) : -EBADMSG;
+			err = ver.ts == v->ts && ver.size == v->size ? colread_bytes(&r, 0, p, v->size, &got) : -EBADMSG;
 		else if (!err)
 			err = -EBADMSG;
 		colread_close(&r);

@@ -271,21 +271,10 @@ void colread_close(struct colread *c)
 	buf_fini(&c->probe);
 }
 
-/* Moves past the current entry and its chunks. */
-static int source_step(struct colread *c, struct colsrc *s)
+/* Moves to the next entry. */
+static int source_step(struct colsrc *s)
 {
-	struct iter *it = s->it;
-	uint8_t kind = it->key.p[c->column_len + KIND_AT];
-	int err;
-
-	if (kind != CELL_LARGE && kind != CELL_CHUNK) {
-		iter_next(it);
-	} else {
-		buf_reset(&c->probe);
-		if ((err = buf_append(&c->probe, it->key.p, c->column_len + KIND_AT)) || (err = buf_u8(&c->probe, CELL_CHUNK + 1)))
-			return err;
-		iter_seek(it, buf_bytes(&c->probe));
-	}
+	iter_next(s->it);
 	return source_moved(s);
 }
 
@@ -319,7 +308,7 @@ static int source_walk_to(struct colread *c, struct colsrc *s, struct tfs_bytes 
 		cellkey_suffix(s->it->key, c->column_len, &ts, &seq, &kind);
 		if (kind == CELL_DELETE_COLUMN)
 			colread_column_delete(c, ts, seq);
-		if ((err = source_step(c, s)))
+		if ((err = source_step(s)))
 			return err;
 	}
 	return 0;
@@ -413,7 +402,7 @@ int colread_next(struct colread *c, struct colver *out)
 	struct colsrc *s;
 	int err;
 
-	if (c->at && (err = source_step(c, c->at)))
+	if (c->at && (err = source_step(c->at)))
 		return err;
 	c->at = NULL;
 	while ((s = colread_least(c)) || c->unopened) {
@@ -443,38 +432,28 @@ int colread_next(struct colread *c, struct colver *out)
 			}
 			break;
 		case CELL_VALUE:
-		case CELL_LARGE:
 			if (c->any && c->last_ts == ts)
 				break;
 			if (seq < c->del_seq || seq < c->column_del || (c->version_del_ts == ts && seq < c->version_del))
 				break;
-			if ((kind == CELL_LARGE && it->size != 8) || !cellkey_commit(it->key, c->column_len, ts, &out->commit_us))
+			if (!cellkey_commit(it->key, c->column_len, ts, &out->commit_us))
 				return -EBADMSG;
 			if ((err = damage_may_hide(c, ts, seq)))
 				return err;
 			out->size = it->size;
-			if (kind == CELL_LARGE) {
-				struct tfs_bytes size;
-
-				if ((err = iter_value(it, &size)))
-					return err;
-				out->size = load_be64(size.p);
-			}
 			c->any = true;
 			c->last_ts = ts;
 			c->at = s;
 			out->ts = ts;
 			out->seq = seq;
 			out->index = c->index++;
-			out->large = kind == CELL_LARGE;
 			return 1;
 		case CELL_DELETE_ROW:
 		case CELL_DELETE_FAMILY:
-		case CELL_CHUNK:
-			break; /* a chunk of a masked value */
+			break;
 		}
 next:
-		if ((err = source_step(c, s)))
+		if ((err = source_step(s)))
 			return err;
 		if (c->budget && --c->budget == 0)
 			return COLREAD_PAUSED;
@@ -482,51 +461,15 @@ next:
 	return damage_at_end(c);
 }
 
-int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got)
+int colread_bytes(struct colread *c, uint64_t offset, void *p, size_t n, size_t *got)
 {
 	struct iter *it = c->at->it;
-	uint8_t *to = p;
-	size_t done = 0, head;
+	const uint64_t left = offset < it->size ? it->size - offset : 0;
 	int err;
 
-	if (offset >= ver->size) {
-		*got = 0;
-		return 0;
-	}
-	if (n > ver->size - offset)
-		n = (size_t)(ver->size - offset);
-	if (!ver->large) {
-		if ((err = iter_read(it, offset, n, to)))
-			return err;
+	n = n < left ? n : (size_t)left;
+	err = iter_read(it, offset, n, p);
+	if (!err)
 		*got = n;
-		return 0;
-	}
-	buf_reset(&c->probe);
-	if ((err = buf_append(&c->probe, it->key.p, c->column_len + KIND_AT)) || (err = buf_u8(&c->probe, CELL_CHUNK)))
-		return err;
-	head = c->probe.n;
-	while (done < n) {
-		uint64_t at = offset + done;
-		size_t skip = at % CELL_CHUNK_BYTES, take;
-
-		c->probe.n = head;
-		if ((err = buf_be32(&c->probe, (uint32_t)(at / CELL_CHUNK_BYTES))))
-			return err;
-		if (done == 0)
-			iter_seek(it, buf_bytes(&c->probe));
-		else
-			iter_next(it);
-		if (!it->valid && it->err)
-			return it->err;
-		if (!it->valid || !bytes_eq(it->key, buf_bytes(&c->probe)) || it->size <= skip)
-			return -EBADMSG;
-		take = (size_t)it->size - skip;
-		if (take > n - done)
-			take = n - done;
-		if ((err = iter_read(it, skip, take, to + done)))
-			return err;
-		done += take;
-	}
-	*got = done;
-	return 0;
+	return err;
 }

@@ -54,7 +54,6 @@ struct colread {
 struct colver {
 	int64_t ts, commit_us;
 	uint64_t seq, size, index; /* index: number of newer live versions */
-	bool large;
 };
 int colread_open(struct colread *c, struct view *v, uint64_t seq, struct tfs_bytes row, uint16_t family,
 	struct tfs_bytes qualifier) TFS_MUST;
@@ -75,6 +74,6 @@ int colread_skip_to(struct colread *c, int64_t ts) TFS_MUST;
 /* Skips as colread_skip_to, without reading.  column_del: the largest sequence of the column deletes above ts. */
 int colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del) TFS_MUST;
 /* Reads bytes [offset, offset+n) of the version that colread_next just returned. */
-int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
+int colread_bytes(struct colread *c, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plans of memtable entries (tablet_plan.h), for the write path and for replay.
- * A value over CELL_CHUNK_BYTES becomes one CELL_LARGE entry with its size, and
- * CELL_CHUNK entries with its bytes.  All have the same timestamp and sequence.
  */
 #include "engine/tablet/tablet_plan.h"
 
@@ -10,7 +8,7 @@
 #include <stdlib.h>
 
 /* The distance in bytes from a key's sequence number to its end, without the time of commit. */
-enum { SEQ_FROM_END = 9, SEQ_FROM_END_CHUNK = 13 };
+enum { SEQ_FROM_END = 9 };
 
 void plan_fini(struct plan *p)
 {
@@ -20,7 +18,7 @@ void plan_fini(struct plan *p)
 		free(p->v);
 }
 
-static int plan_entry(struct plan *p, const struct cellkey *k, struct tfs_bytes value, size_t size_at)
+static int plan_entry(struct plan *p, const struct cellkey *k, struct tfs_bytes value)
 {
 	struct planned *e;
 	size_t at = p->keys.n;
@@ -45,12 +43,11 @@ static int plan_entry(struct plan *p, const struct cellkey *k, struct tfs_bytes 
 		.key_bytes = p->keys.n - at,
 		.ts = k->ts,
 		.cell = p->cells - 1,
-		.seq_at = p->keys.n - (k->kind == CELL_CHUNK ? SEQ_FROM_END_CHUNK : SEQ_FROM_END),
-		.live = k->kind == CELL_VALUE || k->kind == CELL_LARGE,
+		.seq_at = p->keys.n - SEQ_FROM_END,
+		.live = k->kind == CELL_VALUE,
 		.dead = k->kind < CELL_VALUE,
 		.family = k->family,
-		.value = value,
-		.size_at = size_at};
+		.value = value};
 	if (e->live) { /* space for the time of commit */
 		if ((err = buf_reserve(&p->keys, CELL_COMMIT_BYTES)))
 			return err;
@@ -62,31 +59,14 @@ static int plan_entry(struct plan *p, const struct cellkey *k, struct tfs_bytes 
 
 int plan_cell(struct plan *p, struct tfs_bytes row, const struct batch_cell *c)
 {
-	struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, 0, c->ts};
-	size_t size_at;
-	int err;
+	const struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, c->ts};
 
 	p->cells++;
 	p->row_deletes += c->kind == CELL_DELETE_ROW;
 	p->family_deletes += c->kind == CELL_DELETE_FAMILY;
 	p->column_deletes += c->kind == CELL_DELETE_COLUMN;
 	p->tombstones += c->kind != CELL_VALUE;
-	if (c->kind != CELL_VALUE || c->value.n <= CELL_CHUNK_BYTES)
-		return plan_entry(p, &k, c->value, 0);
-	size_at = p->keys.n;
-	if ((err = buf_be64(&p->keys, c->value.n)))
-		return err;
-	k.kind = CELL_LARGE;
-	if ((err = plan_entry(p, &k, tfs_bytes_of(NULL, 8), size_at)))
-		return err;
-	k.kind = CELL_CHUNK;
-	for (size_t at = 0; at < c->value.n; at += CELL_CHUNK_BYTES, k.chunk++) {
-		size_t n = c->value.n - at < CELL_CHUNK_BYTES ? c->value.n - at : CELL_CHUNK_BYTES;
-
-		if ((err = plan_entry(p, &k, tfs_bytes_of(c->value.p + at, n), 0)))
-			return err;
-	}
-	return 0;
+	return plan_entry(p, &k, c->value);
 }
 
 void plan_init(struct plan *p)
@@ -131,7 +111,6 @@ int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 	for (unsigned i = 0; i < p->n; i++) {
 		struct planned *e = &p->v[i];
 		uint8_t *key = p->keys.p + e->key_at;
-		struct tfs_bytes value = !e->value.p ? tfs_bytes_of(p->keys.p + e->size_at, e->value.n) : e->value;
 		int err;
 
 		put_be64(p->keys.p + e->seq_at, ~(seq + e->cell));
@@ -141,7 +120,7 @@ int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 		if (!f || f->id != e->family)
 			f = mem_usage_family(&m->usage, e->family);
 		e->count = f;
-		err = f ? memtable_prepare(m->m, tfs_bytes_of(key, e->key_bytes), value, &e->node) : -ENOMEM;
+		err = f ? memtable_prepare(m->m, tfs_bytes_of(key, e->key_bytes), e->value, &e->node) : -ENOMEM;
 		if (err)
 			return err;
 	}

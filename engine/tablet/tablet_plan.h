@@ -2,7 +2,7 @@
 /*
  * A plan: cells encoded as memtable entries before the tablet's lock is taken.
  * The keys have gaps for the sequence number and the time of commit, which
- * plan_prepare fills in under the lock.  Large values are split into chunks.
+ * plan_prepare fills in under the lock.
  */
 #ifndef TFS_TABLET_PLAN_H
 #define TFS_TABLET_PLAN_H
@@ -16,10 +16,9 @@ struct planned {
 	size_t key_bytes;      /* plan_prepare adds the time of commit to a live entry */
 	int64_t ts;
 	unsigned cell;   /* index of the cell in the batch; its sequence number is the batch's first one plus this */
-	bool live, dead; /* live: counts as a cell; dead: counts as a tombstone; a chunk is neither */
+	bool live, dead; /* live: counts as a cell; dead: counts as a tombstone; */
 	uint16_t family;
-	struct tfs_bytes value; /* CELL_LARGE: p is NULL, and the value is the 8 bytes at size_at in plan.keys */
-	size_t size_at;
+	struct tfs_bytes value;
 	struct memnode *node;     /* made by plan_prepare */
 	struct mem_family *count; /* the family's counts in the memtable */
 };

@@ -5,8 +5,7 @@
  * One column is read from the sources that may contain it (tablet_column.c).
  * The newest version is the first live one.  A version at a timestamp is found
  * by a seek, unless the GC rule counts versions; then the column is read from
- * its start.  Only those chunks of a large value are read that contain the
- * wanted bytes.
+ * its start.  Of a large value only the units are read that have the wanted bytes.
  *
  * Users may delete versions one by one, newest first.  Then a read of the newest
  * live version skips more and more entries.  So a reader that has skipped many
@@ -157,7 +156,7 @@ static int read_cell(struct tablet *t, struct tfs_bytes row, uint16_t family, st
 			err = -ENOMEM;
 	}
 	if (!err && n)
-		err = colread_bytes(&c, &ver, offset, p, n, &done);
+		err = colread_bytes(&c, offset, p, n, &done);
 	colread_close(&c);
 	if (err)
 		goto out;

@@ -28,7 +28,7 @@ static int mem_usage_count_shared(struct tablet *t, struct vmem *m, struct mem_u
 			err = -ENOMEM;
 			break;
 		}
-		f->cells += kind == CELL_VALUE || kind == CELL_LARGE;
+		f->cells += kind == CELL_VALUE;
 		f->tombstones += kind < CELL_VALUE;
 		f->bytes += it->key.n + it->size;
 	}

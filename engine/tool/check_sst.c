@@ -49,12 +49,12 @@ static int count_kind(struct props *p, const struct cellkey *k, uint64_t bytes)
 	f->raw_bytes += bytes;
 	p->seq_min = k->seq < p->seq_min ? k->seq : p->seq_min;
 	p->seq_max = k->seq > p->seq_max ? k->seq : p->seq_max;
-	if (k->kind == CELL_VALUE || k->kind == CELL_LARGE) {
+	if (k->kind == CELL_VALUE) {
 		p->cells++;
 		f->cells++;
 		p->oldest_us = k->ts < p->oldest_us ? k->ts : p->oldest_us;
 		p->newest_us = k->ts > p->newest_us ? k->ts : p->newest_us;
-	} else if (k->kind != CELL_CHUNK) {
+	} else {
 		p->tombstones++;
 		f->tombstones++;
 		p->row_deletes += k->kind == CELL_DELETE_ROW;
@@ -82,7 +82,7 @@ int sst_count_add(struct sst_count *n, struct tfs_bytes key, uint64_t value_byte
 		err = buf_set(&n->column, key.p, column_bytes);
 	n->row_bytes = row_bytes;
 	n->any = true;
-	if ((n->k.kind == CELL_VALUE || n->k.kind == CELL_LARGE) && n->k.commit > n->commit_us)
+	if (n->k.kind == CELL_VALUE && n->k.commit > n->commit_us)
 		n->commit_us = n->k.commit;
 	return err ? err : count_kind(&n->p, &n->k, key.n + value_bytes);
 }
@@ -102,28 +102,6 @@ void sst_count_probes(const struct sst_count *n, bool again, char tags[5])
 	*tags = 0;
 }
 
-/* The chunks of a large value follow its first entry without a gap. */
-const char *sst_large_next(struct sst_large *l, const struct cellkey *k, struct tfs_bytes value)
-{
-	const uint64_t left = l->bytes_left, want = left < CELL_CHUNK_BYTES ? left : CELL_CHUNK_BYTES;
-
-	if (k->kind == CELL_CHUNK) {
-		if (left && k->chunk == l->next_chunk && k->seq == l->seq && k->ts == l->ts && value.n == want) {
-			l->bytes_left -= want;
-			l->next_chunk++;
-			return NULL;
-		}
-		l->bytes_left = 0;
-		return "a chunk that does not fit the large value before it";
-	}
-	*l = (struct sst_large){.seq = k->seq, .ts = k->ts};
-	if (k->kind == CELL_LARGE && value.n == 8 && value.p)
-		l->bytes_left = load_be64(value.p);
-	if (left)
-		return "chunks of the large value before it are missing";
-	return k->kind == CELL_LARGE && value.n != 8 ? "the first entry of a large value does not contain a size" : NULL;
-}
-
 /* ---- the check ---- */
 
 struct check_file {
@@ -133,7 +111,6 @@ struct check_file {
 	struct sst *sst;
 	struct sst_count count;
 	struct buf probe;
-	struct sst_large large;
 	bool filter_reported;
 };
 
@@ -185,7 +162,6 @@ static int check_filter(struct check *c, struct check_file *n, struct tfs_bytes 
 /* Returns 0, 1 after a problem was reported that ends the pass, or -errno. */
 static int check_keys(struct check *c, struct check_file *n)
 {
-	const char *why;
 	struct iter *it;
 	int err = sst_scan_new(n->sst, &it);
 
@@ -201,16 +177,9 @@ static int check_keys(struct check *c, struct check_file *n)
 			check_salt_of(c, n->table, n->count.k.row);
 		if (!err)
 			err = check_filter(c, n, it->key);
-		why = err ? NULL : sst_large_next(&n->large, &n->count.k, tfs_bytes_of(it->value, (size_t)it->size));
-		if (why)
-			err = report_key(c, n, it->key, why);
 	}
 	if (!err)
 		err = it->err;
-	if (!err && n->large.bytes_left) {
-		report_problem(&c->r, "%s: chunks of its last large value are missing", n->path);
-		err = 1;
-	}
 	iter_free(it);
 	return err;
 }

@@ -19,8 +19,6 @@ static const char *const kind_names[] = {
 	[CELL_DELETE_COLUMN] = "delete-column",
 	[CELL_DELETE_VERSION] = "delete-version",
 	[CELL_VALUE] = "value",
-	[CELL_LARGE] = "large",
-	[CELL_CHUNK] = "chunk",
 };
 
 static int print_failure(const char *path, int err)
@@ -184,7 +182,6 @@ static int print_properties(struct sst *s)
 static int print_keys(struct sst *s)
 {
 	struct buf scratch = {0};
-	struct tfs_bytes value;
 	struct iter *it;
 	int err = sst_scan_new(s, &it);
 
@@ -204,14 +201,8 @@ static int print_keys(struct sst *s)
 		printf("%s", quoted(k.row));
 		print_name(k.kind, k.family, k.qualifier, k.ts);
 		printf(" seq %" PRIu64 " %s", k.seq, kind_names[k.kind]);
-		if (k.kind == CELL_CHUNK)
-			printf(" %u", k.chunk);
-		if (k.kind == CELL_LARGE && it->size == 8 && iter_value(it, &value) == 0)
-			printf(" %" PRIu64 " bytes", load_be64(value.p));
-		else if (k.kind == CELL_VALUE || k.kind == CELL_CHUNK)
-			printf(" %" PRIu64 " bytes", it->size);
-		if (k.kind == CELL_LARGE || k.kind == CELL_VALUE)
-			printf(" commit %" PRId64, k.commit);
+		if (k.kind == CELL_VALUE)
+			printf(" %" PRIu64 " bytes commit %" PRId64, it->size, k.commit);
 		putchar('\n');
 	}
 	if (!err)

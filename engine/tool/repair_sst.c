@@ -4,9 +4,8 @@
  *
  * Each file is verified, and compared with its entry in METADATA.  A damaged one
  * is read block by block (sst_salvage), and the entries that can be read become a
- * new file, in the same order, with new filters and properties.  A large value
- * that lacks a chunk is left out.  If another file is in its place, it is looked
- * for everywhere below sst/ and read from there.
+ * new file, in the same order, with new filters and properties.  If another file is in
+ * its place, it is looked for everywhere below sst/ and read from there.
  *
  * Lost are the rows between the last entry before lost blocks and the first entry
  * after them: cells and deletes of these rows.  If nothing can be read, these are
@@ -36,8 +35,6 @@ struct rewrite {
 	bool column_has_cell;
 	struct sst_count count;
 	struct buf probe, scratch;
-	struct sst_large large;
-	struct buf entries; /* the entries of a large value, up to its last chunk: u32 lengths of key and value, key, value */
 };
 
 /* ---- the new file ---- */
@@ -65,13 +62,13 @@ static int write_entry(struct rewrite *w, struct tfs_bytes key, struct tfs_bytes
 {
 	int err = sst_count_add(&w->count, key, value.n);
 	enum cell_kind kind = w->count.k.kind;
-	bool cell = kind == CELL_VALUE || kind == CELL_LARGE, again = cell && !w->count.new_column && w->column_has_cell;
+	bool cell = kind == CELL_VALUE, again = cell && !w->count.new_column && w->column_has_cell;
 
 	if (err || !w->w)
 		return err;
 	w->column_has_cell = cell || (!w->count.new_column && w->column_has_cell);
 	err = write_probes(w);
-	return err ? err : sst_writer_add(w->w, key, value, kind == CELL_CHUNK ? SST_CHUNK : again ? SST_AGAIN : 0);
+	return err ? err : sst_writer_add(w->w, key, value, again);
 }
 
 /* ---- entries of the old file ---- */
@@ -92,62 +89,23 @@ void repair_sst_losses(struct repair *p, const struct meta_tablet *t, const stru
 	}
 }
 
-static int salvage_collect(struct rewrite *w, struct tfs_bytes key, struct tfs_bytes value)
-{
-	int err = buf_be32(&w->entries, (uint32_t)key.n);
-
-	if (!err)
-		err = buf_be32(&w->entries, (uint32_t)value.n);
-	if (!err)
-		err = buf_append_bytes(&w->entries, key);
-	return err ? err : buf_append_bytes(&w->entries, value);
-}
-
-static int write_large(struct rewrite *w)
-{
-	struct reader r = reader_of(buf_bytes(&w->entries));
-	struct tfs_bytes key, value;
-	uint32_t a, b;
-	int err = 0;
-
-	while (!err && get_be32(&r, &a) && get_be32(&r, &b) && get_bytes(&r, a, &key) && get_bytes(&r, b, &value))
-		err = write_entry(w, key, value);
-	return err;
-}
-
-/* An sst_salvage_fn: writes what can be read, and notes the rows around gaps and of large values that are not whole. */
+/* An sst_salvage_fn: writes what can be read, and notes the rows around gaps and of lost values. */
 static int take_entry(void *arg, struct tfs_bytes key, struct tfs_bytes value)
 {
 	struct rewrite *w = arg;
 	struct offline_gaps *lost = &w->file->lost;
-	bool was_large = w->large.bytes_left;
-	const char *wrong;
 	struct cellkey k;
 	int err = key.p ? cellkey_decode(key, &k, &w->scratch) : -EBADMSG;
 
-	if (err == -EBADMSG || (!err && !value.p && k.kind == CELL_CHUNK)) {
+	if (err == -EBADMSG) {
 		lost->open = true;
 		return 0;
 	}
-	if (!err && !value.p) {
-		err = offline_gaps_row(lost, k.row);
-		return err ? err : offline_gap_add(lost, k.row, k.row);
-	}
-	if (err)
-		return err;
-	wrong = sst_large_next(&w->large, &k, value);
-	if (wrong && was_large)
-		err = offline_gap_add(lost, buf_bytes(&lost->row), buf_bytes(&lost->row));
 	if (!err)
 		err = offline_gaps_row(lost, k.row);
-	if (err || (wrong && k.kind == CELL_CHUNK))
+	if (err)
 		return err;
-	if (k.kind != CELL_CHUNK && !w->large.bytes_left)
-		return write_entry(w, key, value);
-	if (k.kind != CELL_CHUNK)
-		buf_reset(&w->entries);
-	err = salvage_collect(w, key, value);
-	return err || w->large.bytes_left ? err : write_large(w);
+	return value.p ? write_entry(w, key, value) : offline_gap_add(lost, k.row, k.row);
 }
 
 /* ---- one file ---- */
@@ -235,8 +193,6 @@ static int rewrite_file(struct repair *p, const struct tablet_file *f, const cha
 		err = new_writer(p, &w.count.p, offline_sst_path(&p->store, &out->now), &w.w);
 	if (!err)
 		err = sst_salvage(at, path, f->bytes, take_entry, &w);
-	if (!err && w.large.bytes_left)
-		err = offline_gap_add(&out->lost, buf_bytes(&out->lost.row), buf_bytes(&out->lost.row));
 	if (!err)
 		err = offline_gaps_end(&out->lost);
 	if (!err)
@@ -255,7 +211,6 @@ out:
 	sst_count_fini(&w.count);
 	buf_fini(&w.probe);
 	buf_fini(&w.scratch);
-	buf_fini(&w.entries);
 	return err;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of an SSTable's keys, and its large values, made as a compaction makes the file's properties (check_sst.c). */
+/* Counts of an SSTable's keys, made as a compaction makes the file's properties (check_sst.c). */
 #ifndef TFS_TOOL_SST_COUNT_H
 #define TFS_TOOL_SST_COUNT_H
 
@@ -18,14 +18,6 @@ void sst_count_init(struct sst_count *n);
 void sst_count_fini(struct sst_count *n);
 /* Decodes the next key in order, and counts it.  -EBADMSG: not a cell key. */
 int sst_count_add(struct sst_count *n, struct tfs_bytes key, uint64_t value_bytes) TFS_MUST;
-/* A large value whose chunks are read. */
-struct sst_large {
-	uint64_t bytes_left, seq; /* bytes_left is the size of the chunks still to come */
-	int64_t ts;
-	uint32_t next_chunk;
-};
-/* Follows each entry in order.  Returns NULL, or what is wrong with it or with the large value before it, which ends then. */
-const char *sst_large_next(struct sst_large *l, const struct cellkey *k, struct tfs_bytes value);
 /* Writes the tags of the last key's filter probes, as a string.  again: also those of its row and column. */
 void sst_count_probes(const struct sst_count *n, bool again, char tags[5]);
 

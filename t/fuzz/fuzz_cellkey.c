@@ -36,7 +36,7 @@ static void try_key(struct tfs_bytes key)
 		CHECK(bytes_eq(buf_bytes(&again), key));
 		cellkey_suffix(key, column_len, &ts, &seq, &kind);
 		CHECK(ts == k.ts && seq == k.seq && kind == k.kind);
-		if (kind == CELL_VALUE || kind == CELL_LARGE)
+		if (kind == CELL_VALUE)
 			CHECK(cellkey_commit(key, column_len, ts, &commit) && commit == k.commit);
 		buf_reset(&again);
 		CHECK(cellkey_row_prefix(&again, k.row) == 0 && again.n == row_len);
@@ -102,7 +102,6 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		.family = 258,
 		.ts = 7,
 		.seq = 9,
-		.chunk = 3,
 		.commit = 1307099848000000};
 
 	if (i < rule_count) {
@@ -110,7 +109,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		return strlen(rules[i]);
 	}
 	*data = NULL;
-	if (i - rule_count >= CELL_CHUNK)
+	if (i - rule_count >= CELL_VALUE)
 		return 0;
 	k.kind = (enum cell_kind)(i - rule_count + 1);
 	buf_reset(&b);

@@ -7,7 +7,7 @@
  * Verbs, in order; the tables are "one" and "two" with families "a" and "b":
  *	write N      N more rows in each table, every mutation synced
  *	delete N     of the first N rows: versions, columns, families, rows in turn
- *	large        a cell of 1 MiB, in chunks
+ *	large        a cell of 1 MiB
  *	versions     zstd-dict for table "two", and in it text that makes a
  *	             dictionary, and three versions of a large cell
  *	long         in table "one", ten SSTables whose rows have 60,000 bytes

@@ -47,22 +47,11 @@ void store(struct model *md, int child, const struct entry *e)
 		.ts = e->ts,
 		.seq = e->seq,
 		.commit = COMMIT_OF(e->seq)};
-	static uint8_t bytes[4 * CELL_CHUNK_BYTES];
+	static uint8_t bytes[4 * TFS_INLINE_MAX];
 
 	for (uint64_t i = 0; i < e->size; i++)
 		bytes[i] = byte_at(e->seq, i);
-	if (e->kind == CELL_LARGE) {
-		uint8_t size[8];
-
-		put_be64(size, e->size);
-		put(md->m[child], &k, tfs_bytes_of(size, 8));
-		k.kind = CELL_CHUNK;
-		for (uint64_t at = 0; at < e->size; at += CELL_CHUNK_BYTES, k.chunk++)
-			put(md->m[child], &k,
-				tfs_bytes_of(bytes + at, e->size - at < CELL_CHUNK_BYTES ? e->size - at : CELL_CHUNK_BYTES));
-	} else {
-		put(md->m[child], &k, tfs_bytes_of(bytes, e->size));
-	}
+	put(md->m[child], &k, tfs_bytes_of(bytes, e->size));
 }
 
 /* Whether the child's clip lets the entry through. */
@@ -122,16 +111,12 @@ void model_make(struct model *md, bool with_large)
 			e.kind = CELL_DELETE_COLUMN;
 		else if (dice < 27)
 			e.kind = CELL_DELETE_VERSION;
-		else if (dice < 30 && with_large)
-			e.kind = CELL_LARGE;
 		else
 			e.kind = CELL_VALUE;
-		if (e.kind == CELL_VALUE)
+		if (dice >= 27 && dice < 30 && with_large)
+			e.size = TFS_INLINE_MAX + 1 + rnd(2 * TFS_INLINE_MAX);
+		else if (e.kind == CELL_VALUE)
 			e.size = rnd(4) ? rnd(40) : rnd(rnd(8) ? 500 : 6000);
-		if (e.kind == CELL_LARGE)
-			e.size = CELL_CHUNK_BYTES + 1 + rnd(2 * CELL_CHUNK_BYTES);
-		if (e.kind == CELL_LARGE && rnd(4) == 0)
-			e.size = 2 * CELL_CHUNK_BYTES;
 		seen = shows(md, child, &e);
 		store(md, child, &e);
 		/* a delete of a row is written to several groups */
@@ -168,14 +153,9 @@ const struct gc_rule *model_rule(const void *arg, uint16_t family, bool *known)
 	return NULL;
 }
 
-static bool cell_kind(enum cell_kind k)
-{
-	return k == CELL_VALUE || k == CELL_LARGE;
-}
-
 static bool entry_live(const struct model *md, const struct entry *e, uint64_t seq)
 {
-	if (!cell_kind(e->kind) || e->seq > seq || !md->rules[e->family].known)
+	if (e->kind != CELL_VALUE || e->seq > seq || !md->rules[e->family].known)
 		return false;
 	for (int i = 0; i < md->count; i++) {
 		const struct entry *d = &md->e[i];
@@ -187,7 +167,7 @@ static bool entry_live(const struct model *md, const struct entry *e, uint64_t s
 			return false;
 		if (column && d->kind == CELL_DELETE_COLUMN && d->ts >= e->ts)
 			return false;
-		if (column && d->ts == e->ts && (d->kind == CELL_DELETE_VERSION || cell_kind(d->kind)))
+		if (column && d->ts == e->ts && (d->kind == CELL_DELETE_VERSION || d->kind == CELL_VALUE))
 			return false;
 	}
 	return true;
@@ -227,8 +207,7 @@ int expected(const struct model *md, const struct live_options *o, struct expect
 				.qualifier = e->qualifier,
 				.ts = e->ts,
 				.size = e->size,
-				.seq = e->seq,
-				.large = e->kind == CELL_LARGE};
+				.seq = e->seq};
 	}
 	qsort(live, (size_t)n, sizeof(*live), by_key);
 	for (int i = 0; i < n; i++) {

@@ -43,7 +43,6 @@ struct expect {
 	int row, family, qualifier;
 	int64_t ts, expires;
 	uint64_t size, seq;
-	bool large;
 };
 
 extern uint64_t rng; /* the seed */
@@ -51,7 +50,7 @@ uint32_t rnd(uint32_t n);
 /* The value's bytes follow from its entry's sequence number. */
 uint8_t byte_at(uint64_t seq, uint64_t i);
 void put(struct memtable *m, const struct cellkey *k, struct tfs_bytes value);
-/* Puts an entry, with its chunks, into a child. */
+/* Puts an entry into a child. */
 void store(struct model *md, int child, const struct entry *e);
 void model_make(struct model *md, bool with_large);
 void model_free(struct model *md);

@@ -49,14 +49,12 @@ static void random_key(struct sample *s)
 	static const int64_t odd[] = {INT64_MIN, INT64_MAX, -1, 0, 1};
 
 	s->k = (struct cellkey){.row = random_bytes(s->row, 5), .qualifier = random_bytes(s->qualifier, 4)};
-	s->k.kind = (enum cell_kind)(1 + rnd(7));
+	s->k.kind = (enum cell_kind)(1 + rnd(CELL_VALUE));
 	s->k.family = (uint16_t)(1 + rnd(rnd(2) ? 3 : 65535));
 	s->k.ts = rnd(2) ? odd[rnd(5)] : (int64_t)rnd(5);
 	s->k.seq = rnd(6) ? rnd(4) : UINT64_MAX - rnd(3);
-	if (s->k.kind == CELL_VALUE || s->k.kind == CELL_LARGE) /* keys that differ in nothing else do not exist */
+	if (s->k.kind == CELL_VALUE) /* keys that differ in nothing else do not exist */
 		s->k.commit = s->k.seq % 3 ? odd[s->k.seq % 5] : s->k.ts;
-	if (s->k.kind == CELL_CHUNK)
-		s->k.chunk = rnd(3) ? rnd(4) : UINT32_MAX;
 	if (s->k.kind == CELL_DELETE_ROW)
 		s->k.family = 0;
 	if (s->k.kind <= CELL_DELETE_FAMILY) {
@@ -84,9 +82,7 @@ static int order(const struct cellkey *a, const struct cellkey *b)
 		return a->ts > b->ts ? -1 : 1;
 	if (a->seq != b->seq)
 		return a->seq > b->seq ? -1 : 1;
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	return (a->chunk > b->chunk) - (a->chunk < b->chunk);
+	return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
 static int sign(int v)
@@ -188,7 +184,7 @@ static void impossible_keys_are_refused(void **state)
 	struct buf e = {0};
 
 	assert_int_equal(cellkey_append(&e, &k), -EINVAL);
-	k.kind = (enum cell_kind)8;
+	k.kind = (enum cell_kind)(CELL_VALUE + 1);
 	assert_int_equal(cellkey_append(&e, &k), -EINVAL);
 	k.kind = CELL_VALUE;
 	k.family = 0;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { PAGE_MAX = 700 << 10, CHUNK = 256 << 10 };
+enum { PAGE_MAX = 700 << 10, MIDDLE = 256 << 10 };
 
 static struct sst_cache *cache;
 static const void *const unused[] __attribute__((unused)) = {(const void *)contents, (const void *)exists};
@@ -62,14 +62,14 @@ static void make_page(uint8_t *p, size_t n, uint32_t i, uint32_t v)
 struct table {
 	size_t page_bytes;
 	uint32_t pages, versions;
-	bool forget; /* without SST_AGAIN */
+	bool forget; /* the writer is not told which are versions */
 };
 
-static struct tfs_bytes key_of(uint32_t i, uint32_t v, int chunk)
+static struct tfs_bytes key_of(uint32_t i, uint32_t v, int n)
 {
 	static char k[64];
 
-	snprintf(k, sizeof(k), "page%06u.v%02u.%04d", i, v, chunk);
+	snprintf(k, sizeof(k), "page%06u.v%02u.%04d", i, v, n);
 	return tfs_str(k);
 }
 
@@ -84,21 +84,10 @@ static uint64_t write_table(const char *name, const struct table *t, enum sst_co
 	assert_int_equal(sst_writer_new(in_dir(name), &o, &w), 0);
 	for (uint32_t i = 0; i < t->pages; i++)
 		for (uint32_t v = 0; v < t->versions; v++) {
-			unsigned again = v && !t->forget ? SST_AGAIN : 0;
+			const bool again = v && !t->forget;
 
 			make_page(p, t->page_bytes, i, v);
-			if (t->page_bytes <= CHUNK) {
-				assert_int_equal(sst_writer_add(w, key_of(i, v, 0), tfs_bytes_of(p, t->page_bytes), again), 0);
-				continue;
-			}
-			assert_int_equal(sst_writer_add(w, key_of(i, v, 0), tfs_str("large"), again), 0);
-			for (size_t at = 0; at < t->page_bytes; at += CHUNK) {
-				size_t n = t->page_bytes - at < CHUNK ? t->page_bytes - at : CHUNK;
-
-				assert_int_equal(
-					sst_writer_add(w, key_of(i, v, 1 + (int)(at / CHUNK)), tfs_bytes_of(p + at, n), SST_CHUNK),
-					0);
-			}
+			assert_int_equal(sst_writer_add(w, key_of(i, v, 0), tfs_bytes_of(p, t->page_bytes), again), 0);
 		}
 	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);
@@ -125,13 +114,7 @@ static void read_table(const char *name, const struct table *t)
 			make_page(p, t->page_bytes, i, v);
 			iter_seek(it, key_of(i, v, 0));
 			assert_true(it->valid && bytes_eq(it->key, key_of(i, v, 0)));
-			for (size_t at = 0; at < t->page_bytes; at += CHUNK) {
-				size_t part = t->page_bytes - at < CHUNK ? t->page_bytes - at : CHUNK;
-
-				if (t->page_bytes > CHUNK)
-					iter_next(it);
-				assert_true(it->valid && value_is(it, tfs_bytes_of(p + at, part)));
-			}
+			assert_true(value_is(it, tfs_bytes_of(p, t->page_bytes)));
 		}
 		iter_free(it);
 	}
@@ -185,8 +168,8 @@ static void versions_cost_little(void **state)
 		size_t bytes;
 		uint32_t pages;
 		bool against; /* more than a unit may have */
-	} cases[] = {{5000, 100, false}, {50000, 16, false}, {120000, 8, true}, {200000, 6, true}, {CHUNK, 5, true},
-		{CHUNK + 1, 5, true}, {PAGE_MAX, 3, true}};
+	} cases[] = {{5000, 100, false}, {50000, 16, false}, {120000, 8, true}, {200000, 6, true}, {MIDDLE, 5, true},
+		{MIDDLE + 1, 5, true}, {PAGE_MAX, 3, true}};
 	unsigned counts[BFF_CODEC_AGAINST + 1];
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -200,7 +183,7 @@ static void versions_cost_little(void **state)
 		assert_int_equal(counts[BFF_CODEC_AGAINST] > 0, cases[i].against);
 		unlink(in_dir("1.sst"));
 		unlink(in_dir("3.sst"));
-		if (cases[i].bytes > CHUNK) {
+		if (cases[i].bytes > MIDDLE) {
 			told_not = three;
 			told_not.forget = true;
 			assert_true(write_table("n.sst", &told_not, SST_ZSTD_DICT) > 2 * bytes);
@@ -213,7 +196,7 @@ static void versions_cost_little(void **state)
 /* Only zstd-dict compresses units against each other. */
 static void others_have_no_bases(void **state)
 {
-	struct table t = {CHUNK, 4, 3, false};
+	struct table t = {MIDDLE, 4, 3, false};
 	unsigned counts[BFF_CODEC_AGAINST + 1];
 
 	for (int codec = 0; codec < SST_CODECS; codec++) {
@@ -243,7 +226,7 @@ static void unlike_versions(void **state)
 	for (uint32_t v = 0; v < 3000; v++) {
 		for (unsigned i = 0; i < sizeof(noise); i++)
 			noise[i] = (uint8_t)next(&seed);
-		assert_int_equal(sst_writer_add(w, key_of(1, 0, (int)v), tfs_bytes_of(noise, sizeof(noise)), v ? SST_AGAIN : 0), 0);
+		assert_int_equal(sst_writer_add(w, key_of(1, 0, (int)v), tfs_bytes_of(noise, sizeof(noise)), v > 0), 0);
 	}
 	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
 	sst_writer_free(w);

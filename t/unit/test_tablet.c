@@ -334,7 +334,7 @@ static void compare(struct pair *p)
 		assert_int_equal(s->ts, c.ts);
 		assert_int_equal(s->size, c.size);
 		assert_int_equal(s->expires_us, c.expires_us);
-		if (c.size <= CELL_CHUNK_BYTES)
+		if (c.size <= TFS_INLINE_MAX)
 			assert_true(bytes_eq(s->value, c.value));
 		if (rnd(4) == 0)
 			read_cell(p, &c);
