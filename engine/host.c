@@ -163,8 +163,11 @@ int store_format_check(const char *path, bool *whole, char **why)
 	if (!err && version != STORE_FORMAT_VERSION)
 		err = -EPROTO;
 	if (err == -EPROTO)
-		why_set(why, "%s: format %u is %s than this program reads (%u)", path, version,
-			version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION);
+		why_set(why, "%s: format %u is %s than this program reads (%u)%s", path, version,
+			version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION,
+			version < STORE_FORMAT_VERSION
+				? ": export its tables with the version that wrote it (tabletctl export), and import them into a new store"
+				: "");
 	if (err == -EBADMSG)
 		why_set(why, "%s: damaged: not a tabletfs format line", path);
 	if (err && err != -EPROTO && err != -EBADMSG)

@@ -15,7 +15,7 @@
 #include "engine/tabletfs.h"
 
 /* FORMAT: two copies (base/copies.h) of one line (doc/formats), for programs that read a data directory without opening it. */
-#define STORE_FORMAT_VERSION 3u
+#define STORE_FORMAT_VERSION 4u
 int store_format_encode(unsigned version, struct buf *out) TFS_MUST; /* appends */
 /* *whole is set if both copies are good, and for format 1, which had one line without checksum.  -EBADMSG. */
 int store_format_decode(struct tfs_bytes file, unsigned *version, bool *whole) TFS_MUST;

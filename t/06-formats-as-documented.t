@@ -213,14 +213,14 @@ def cell_key(k):
     ts = (~int.from_bytes(k[at:at + 8], "big") & all_ones) ^ 2**63
     ts -= 2**64 if ts >= 2**63 else 0
     seq, kind = ~int.from_bytes(k[at + 8:at + 16], "big") & all_ones, k[at + 16]
-    at += 17 + (4 if kind == 7 else 0)
-    if kind in (5, 6):
+    at += 17
+    if kind == 5:
         commit = k[at:]
         must(len(commit) <= 8 and commit[:1] != b"\0", "the field of the time of commit")
         z = int.from_bytes(commit, "big")
         must(ts + ((z >> 1) ^ -(z & 1)) > 1600000000 * 10**6, "a time of commit")
         at = len(k)
-    must(at == len(k) and 1 <= kind <= 7 and marker == (kind <= 2) and (family == 0) == (kind == 1), "a cell key")
+    must(at == len(k) and 1 <= kind <= 5 and marker == (kind <= 2) and (family == 0) == (kind == 1), "a cell key")
     return row, family, qualifier, ts, seq, kind
 
 
@@ -446,7 +446,7 @@ def decode(path, data):
     """Any file of a store; what it holds, for the kinds that are counted."""
     rest = path.split("/store/")[1]
     if rest == "FORMAT":
-        line = b"tabletfs data directory, format 3"
+        line = b"tabletfs data directory, format 4"
         must(copies(data) == b"%s, CRC-32C %08x\n" % (line, crc(line)), "the line of FORMAT")
     elif rest.startswith("log/"):
         found = segment(data, path)

@@ -105,10 +105,10 @@ one_line_error('no such directory', 'not a tabletfs data directory', 'check', "$
 mkdir "$w/empty" or die;
 one_line_error('an empty directory', 'not a tabletfs data directory', 'check', "$w/empty");
 mkdir "$w/newer" or die;
-spill("$w/newer/FORMAT", "tabletfs data directory, format 4, CRC-32C 27c25346\n");
+spill("$w/newer/FORMAT", "tabletfs data directory, format 5, CRC-32C d5a9d045\n");
 one_line_error('a newer format', 'newer', 'check', "$w/newer");
-spill("$w/newer/FORMAT", "tabletfs data directory, format 2, CRC-32C 0163b4ae\n");
-one_line_error('format 2', 'format 2 is older', 'check', "$w/newer");
+spill("$w/newer/FORMAT", "tabletfs data directory, format 3, CRC-32C f30837ad\n");
+one_line_error('format 3', 'format 3 is older than this program reads \(4\): export its tables with', 'check', "$w/newer");
 spill("$w/newer/FORMAT", "tabletfs data directory, format 1\n");
 one_line_error('format 1', 'format 1 is older', 'check', "$w/newer");
 

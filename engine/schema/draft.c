@@ -185,7 +185,7 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason)
 {
 	struct tfs_group x = {
-		.compression = sst_codec_kinds[SST_ZSTD_DICT].name, .level = SCHEMA_LEVEL, .block_size = 16384, .bloom_bits = 10};
+		.compression = sst_codec_kinds[SST_ZSTD_DICT].name, .level = SCHEMA_LEVEL, .block_size = 2048, .bloom_bits = 10};
 
 	if (!schema_name_valid(tfs_str(name)))
 		return schema_refuse(reason, "not a legal group name");

@@ -55,7 +55,7 @@ struct sst_sample;
 struct sst_options {
 	enum sst_codec codec;
 	int level;                       /* if the codec has levels */
-	uint32_t block_bytes;            /* target of an uncompressed unit of values; of a block if `twice` */
+	uint32_t block_bytes;            /* target of an uncompressed unit of values; of a block if `twice`; 0: 2 KiB */
 	int bloom_bits;                  /* per probe; 0: no filters */
 	bool in_memory;                  /* blocks go to the in-memory cache */
 	const struct sst_sample *sample; /* read by sst_writer_new: trains the dictionary; NULL: the beginning of the table does */

@@ -127,7 +127,7 @@ static int copy_props(struct tablet_file *f, const struct props *p)
 
 static int new_writer(struct repair *p, const struct props *props, const char *path, struct sst_writer **out)
 {
-	struct sst_options o = {.codec = SST_ZSTD, .level = 3, .block_bytes = 16 * 1024, .bloom_bits = 10};
+	struct sst_options o = {.codec = SST_ZSTD, .level = 3, .bloom_bits = 10};
 	const struct offline_table *t = offline_table(&p->store, props->table);
 
 	if (t)

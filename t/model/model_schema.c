@@ -27,7 +27,7 @@ const struct tfs_group mdl_group_default = {
 	.name = "default",
 	.compression = "zstd-dict",
 	.level = 3,
-	.block_size = 16 * 1024,
+	.block_size = 2 * 1024,
 	.bloom_bits = 10,
 };
 

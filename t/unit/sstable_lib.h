@@ -18,7 +18,7 @@ struct shape {
 	uint32_t n;
 	uint32_t key_bytes;   /* padded in the middle to this; at least 16 */
 	uint32_t value_bytes; /* 0..this */
-	uint32_t chunk_every; /* each such pair is a chunk of 256 KiB; 0: none */
+	uint32_t large_every; /* each such value has 256 KiB; 0: none */
 };
 
 static uint8_t shape_key_bytes[KEY_BUF], shape_value_bytes[VALUE_BUF];
@@ -39,9 +39,9 @@ static inline struct tfs_bytes shape_key(const struct shape *s, uint32_t number)
 	return shape_key_in(s, number, shape_key_bytes);
 }
 
-static inline bool shape_is_chunk(const struct shape *s, uint32_t i)
+static inline bool shape_is_large(const struct shape *s, uint32_t i)
 {
-	return s->chunk_every && i % s->chunk_every == s->chunk_every - 1;
+	return s->large_every && i % s->large_every == s->large_every - 1;
 }
 
 static inline struct tfs_bytes shape_value(const struct shape *s, uint32_t i)
@@ -49,7 +49,7 @@ static inline struct tfs_bytes shape_value(const struct shape *s, uint32_t i)
 	static const char *const words[] = {"alpha ", "beta ", "gamma ", "delta ", "epsilon ", "zeta ", "eta ", "theta "};
 	uint32_t seed = i * 2654435761u + 12345, n = s->value_bytes ? seed % (s->value_bytes + 1) : 0, at = 0;
 
-	if (shape_is_chunk(s, i))
+	if (shape_is_large(s, i))
 		n = 256 << 10;
 	while (at < n) {
 		const char *w;
@@ -75,7 +75,7 @@ static inline int shape_write(const struct shape *s, const char *path, uint64_t 
 		if (!err)
 			err = sst_writer_probe(w, k);
 		if (!err)
-			err = sst_writer_add(w, k, shape_value(s, i), shape_is_chunk(s, i));
+			err = sst_writer_add(w, k, shape_value(s, i), false);
 	}
 	if (!err)
 		err = sst_writer_finish(w, tfs_str("the properties"), bytes);

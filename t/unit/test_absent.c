@@ -55,11 +55,11 @@ static struct seen now(void)
 	return (struct seen){st.block_hits + st.block_misses, st.cell_misses};
 }
 
-/* Odd rows were never written; nor was any "z". */
+/* Odd rows were never written; nor was any "z".  Not in order: one block has the keys of many rows. */
 static void ask(bool one_row, bool odd, const char *qualifier, bool newest)
 {
 	for (unsigned i = 0; i < ASKED; i++) {
-		unsigned row = 2 * (i % ROWS) + odd;
+		unsigned row = 2 * (i * 1787 % ROWS) + odd;
 		bool exists;
 
 		if (one_row) {
@@ -133,7 +133,7 @@ static void without(void **state)
 		ask(false, i == 0, i ? "z" : "q", true);
 		after = now();
 		assert_true(after.looked - before.looked >= ASKED - 1); /* the last row lies beyond the file */
-		assert_true(after.blocks - before.blocks > ASKED / 20); /* rows asked for in order: one block serves many */
+		assert_true(after.blocks - before.blocks > ASKED / 2);
 	}
 	lib_stop(&l);
 	lib_fini(&l);

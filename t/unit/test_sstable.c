@@ -167,14 +167,14 @@ static void two_copies(void **state)
 static void large_keys_and_chunks(void **state)
 {
 	struct shape long_keys = {{SST_ZSTD, 1, 65536, 10, false}, 50, 65536, 10, 0};
-	struct shape chunks = {{SST_LZ4, 0, 65536, 10, false}, 60, 16, 500, 5};
-	struct shape only_chunks = {{SST_ZSTD_DICT, 9, 4096, 0, false}, 20, 16, 0, 1};
+	struct shape large_too = {{SST_LZ4, 0, 65536, 10, false}, 60, 16, 500, 5};
+	struct shape only_large = {{SST_ZSTD_DICT, 9, 4096, 0, false}, 20, 16, 0, 1};
 	struct sst_layout l;
 	struct sst *t;
 
 	check_file(&long_keys, "t.sst");
-	check_file(&chunks, "t.sst");
-	check_file(&only_chunks, "t.sst");
+	check_file(&large_too, "t.sst");
+	check_file(&only_large, "t.sst");
 
 	/* 16 keys a block at least: 4 data blocks, metaindex, index, footer; the index stays small */
 	t = open_shape(&long_keys, "k.sst", false);
@@ -201,13 +201,75 @@ static void large_keys_and_chunks(void **state)
 		assert_int_equal(l.units, 2 * 40);
 		sst_put(t);
 	}
-	/* 12 chunks have four units each, and the values before each chunk share one */
-	t = open_shape(&chunks, "c.sst", false);
+	/* 12 large values have four units each, and the values before each share one */
+	t = open_shape(&large_too, "c.sst", false);
 	assert_int_equal(sst_layout(t, &l), 0);
 	assert_int_equal(l.blocks, 1 + 3);
 	assert_int_equal(l.units, 12 * 4 + 12);
 	sst_retire(t);
 	sst_put(t);
+}
+
+/* ---- a large value ---- */
+enum { LARGE_BYTES = (3 << 20) + 17, PIECE_MOST = 64 << 10 };
+
+static uint8_t large_byte(uint64_t at)
+{
+	return (uint8_t)(at * 2654435761u >> 13);
+}
+
+static int large_load(struct iter *it, uint64_t offset, size_t n, struct tfs_bytes *out)
+{
+	static uint8_t piece[PIECE_MOST];
+
+	assert_in_range(n, 1, PIECE_MOST);
+	assert_true(offset <= it->size && n <= it->size - offset);
+	for (size_t i = 0; i < n; i++)
+		piece[i] = large_byte(offset + i);
+	*out = tfs_bytes_of(piece, n);
+	return 0;
+}
+
+/* The writer takes it by pieces, and a read of a part reads the units of that part. */
+static void large_values(void **state)
+{
+	static const struct iter_ops ops = {.load = large_load};
+	struct iter from = {.ops = &ops, .key = tfs_str("large"), .size = LARGE_BYTES};
+	static const size_t parts[][2] = {{0, 1}, {LARGE_BYTES - 1, 1}, {65535, 2}, {1 << 20, 128 << 10}, {0, LARGE_BYTES}};
+	struct sst_options o = {.codec = SST_ZSTD_DICT, .level = 3};
+	uint8_t *p = malloc(LARGE_BYTES);
+	struct sst_cache_stats before, after;
+	struct sst_writer *w;
+	struct iter *it;
+	struct sst *t;
+	uint64_t bytes;
+
+	assert_non_null(p);
+	assert_int_equal(sst_writer_new(in_dir("b.sst"), &o, &w), 0);
+	assert_int_equal(sst_writer_add(w, tfs_str("a"), tfs_str("before"), false), 0);
+	assert_int_equal(sst_writer_add_from(w, &from, false), 0);
+	assert_int_equal(sst_writer_add(w, tfs_str("z"), tfs_str("after"), false), 0);
+	assert_int_equal(sst_writer_finish(w, tfs_bytes_of("", 0), &bytes), 0);
+	sst_writer_free(w);
+	assert_int_equal(sst_new(cache, in_dir("b.sst"), false, &t), 0);
+	assert_int_equal(sst_iter_new(t, &it), 0);
+	iter_seek(it, tfs_str("b"));
+	assert_true(it->valid && bytes_eq(it->key, tfs_str("large")) && it->size == LARGE_BYTES);
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		const size_t at = parts[i][0], n = parts[i][1];
+
+		sst_cache_get_stats(cache, &before);
+		assert_int_equal(iter_read(it, at, n, p), 0);
+		sst_cache_get_stats(cache, &after);
+		assert_in_range(after.blocks_read - before.blocks_read, 0, (at + n - 1) / PIECE_MOST - at / PIECE_MOST + 1);
+		for (size_t k = 0; k < n; k++)
+			assert_true(p[k] == large_byte(at + k));
+	}
+	iter_next(it);
+	assert_true(it->valid && value_is(it, tfs_str("after")));
+	iter_free(it);
+	sst_put(t);
+	free(p);
 }
 
 static void empty_table(void **state)
@@ -614,6 +676,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(two_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(large_keys_and_chunks, setup, teardown),
 		cmocka_unit_test_setup_teardown(empty_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_values, setup, teardown),
 		cmocka_unit_test_setup_teardown(callers_mistakes, setup, teardown),
 		cmocka_unit_test_setup_teardown(dictionaries, setup, teardown),
 		cmocka_unit_test_setup_teardown(filters, setup, teardown),

@@ -6,6 +6,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/sstable/binding.h"
 #include "engine/sstable/cache.h"
 #include "t/lib/file_faults.h"
 #include "t/unit/dir.h"
@@ -558,6 +559,97 @@ static void made_to_harm(void **state)
 	}
 }
 
+/* A table of one key, whose value is at `v`, beside a unit of 100 bytes. */
+static void write_reference(const char *path, struct value_ref v, bool in_the_unit)
+{
+	static const uint8_t values[100];
+	struct blockfile_writer *w;
+	struct blockfile_unit unit;
+	struct ldb_builder *table;
+	struct buf entry = {0};
+	uint64_t bytes;
+
+	assert_int_equal(blockfile_writer_new(path, &(struct sst_options){.codec = SST_NONE}, &w), 0);
+	assert_int_equal(
+		blockfile_writer_unit(w, tfs_bytes_of(values, sizeof(values)), BLOCKFILE_NO_BASE, BLOCKFILE_NO_BASE, &unit), 0);
+	if (in_the_unit) {
+		v.unit += unit.offset;
+		v.stored += unit.stored;
+	}
+	assert_int_equal(ldb_builder_new(w, &table), 0);
+	assert_int_equal(value_encode(&entry, &v), 0);
+	assert_int_equal(ldb_builder_add(table, tfs_str("key"), buf_bytes(&entry)), 0);
+	assert_int_equal(ldb_builder_finish(table), 0);
+	assert_int_equal(blockfile_writer_finish(w, 1, 0, tfs_bytes_of("", 0), tfs_str("p"), &bytes), 0);
+	ldb_builder_free(table);
+	blockfile_writer_free(w);
+	buf_fini(&entry);
+}
+
+static int salvaged_nothing(void *arg, struct tfs_bytes key, struct tfs_bytes value)
+{
+	assert_true(bytes_eq(key, tfs_str("key")));
+	assert_int_equal(value.p != NULL, *(bool *)arg);
+	return 0;
+}
+
+/* Wherever an entry says that its value is, only a value is read. */
+static void hostile_references(void **state)
+{
+	static const struct {
+		struct value_ref v;
+		bool in_the_unit, good;
+	} cases[] = {
+		{{.place = VALUE_IN_UNIT, .at = 10, .size = 90}, true, true},
+		{{.place = VALUE_IN_UNIT, .at = 10, .size = 91}, true, false},
+		{{.place = VALUE_IN_UNIT, .at = 101, .size = 1}, true, false},
+		{{.place = VALUE_IN_UNIT, .at = UINT32_MAX, .size = UINT64_MAX}, true, false},
+		{{.place = VALUE_IN_UNIT, .size = UINT64_C(1) << 40}, true, false},
+		{{.place = VALUE_IN_UNIT, .unit = 1, .size = 90}, true, false},
+		{{.place = VALUE_IN_UNIT, .stored = 1, .size = 90}, true, false},
+		{{.place = VALUE_IN_UNIT, .stored = 0, .size = 1}, false, false},
+		{{.place = VALUE_IN_UNIT, .stored = 20, .size = 1}, false, false},
+		{{.place = VALUE_IN_UNIT, .stored = UINT32_MAX, .size = 1}, false, false},
+		{{.place = VALUE_IN_UNIT, .unit = UINT64_MAX, .stored = 112, .size = 1}, false, false},
+		{{.place = VALUE_IN_UNIT, .unit = 112, .stored = 40, .size = 1}, false, false}, /* a block of keys */
+		{{.place = VALUE_LARGE, .size = 70000}, false, false},                          /* names no unit */
+		{{.place = VALUE_LARGE, .size = UINT64_MAX}, false, false},
+		{{.place = VALUE_LARGE, .size = 70000, .stored_each = {(const uint8_t *)"\x70\x70", 2}}, false,
+			false}, /* a short one */
+		{{.place = VALUE_LARGE, .unit = UINT64_MAX, .size = 70000, .stored_each = {(const uint8_t *)"\x70\x70", 2}}, false,
+			false},
+		{{.place = VALUE_LARGE, .size = 70000, .stored_each = {(const uint8_t *)"\xff\xff\xff\xff\x7f\x70", 6}}, false,
+			false},
+		{{.place = VALUE_LARGE, .size = UINT64_MAX, .stored_each = {(const uint8_t *)"\x70", 1}}, false, false},
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		bool good = cases[i].good;
+		struct tfs_bytes value;
+		struct sst_cache *c;
+		struct iter *it;
+		struct sst *t;
+		uint64_t keys;
+		char *why;
+
+		write_reference(in_dir("r.sst"), cases[i].v, cases[i].in_the_unit);
+		assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
+		assert_int_equal(sst_new(c, in_dir("r.sst"), false, &t), 0);
+		assert_int_equal(sst_iter_new(t, &it), 0);
+		iter_seek(it, tfs_str("k"));
+		assert_true(it->valid && it->size == cases[i].v.size);
+		assert_int_equal(iter_value(it, &value), good ? 0 : -EBADMSG);
+		assert_true(it->valid);
+		iter_free(it);
+		assert_int_equal(sst_verify(in_dir("r.sst"), 0, &keys, &why), good ? 0 : -EBADMSG);
+		free(why);
+		assert_int_equal(sst_salvage(in_dir("r.sst"), in_dir("r.sst"), 0, salvaged_nothing, &good), 0);
+		sst_put(t);
+		sst_cache_free(c);
+		assert_int_equal(file_unlink(in_dir("r.sst")), 0);
+	}
+}
+
 /* Several readers of a table whose index is larger than its blocks keep their iterators: none is made anew. */
 static void idle_iterators_stay(void **state)
 {
@@ -633,6 +725,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_allocation_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(errors_of_the_moment_pass, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(made_to_harm, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(hostile_references, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(idle_iterators_stay, setup, test_dir_teardown),
 	};
 
