@@ -413,7 +413,7 @@ def schema(data, name):
     for _ in range(r.u(2)):
         groups.append(r.u(2))
         r.lstr()
-        must(r.u(1) < 5 and 1 <= r.u(1) <= 19 and r.u(4) >= 4096 and r.u(1) <= 20 and r.u(1) < 2, "a group")
+        must(r.u(1) < 5 and 1 <= r.u(1) <= 19 and r.u(4) >= 1024 and r.u(1) <= 20 and r.u(1) < 2, "a group")
     families = []
     for _ in range(r.u(2)):
         families.append(r.u(2))

@@ -218,7 +218,7 @@ static int parse_group(
 		} else if (strcmp(key, "level") == 0) {
 			r = want_int(s, 1, 19, &g.level, why);
 		} else if (strcmp(key, "block_size") == 0) {
-			r = want_size(s, 4096, 4 * 1024 * 1024, &bytes, why);
+			r = want_size(s, 1024, 4 * 1024 * 1024, &bytes, why);
 			if (r == 0)
 				g.block_size = (uint32_t)bytes;
 		} else if (strcmp(key, "bloom_bits") == 0) {
