@@ -227,9 +227,9 @@ static int dump_sst(const char *path, bool keys)
 	if (!err)
 		err = sst_layout(s, &y);
 	if (!err) {
-		printf("file-bytes %" PRIu64 " raw-bytes %" PRIu64 " blocks %" PRIu64 " codec %s map-bytes %" PRIu64
-		       " filter-bytes %" PRIu64 " filter-partitions %" PRIu64 "\n",
-			y.file_bytes, y.raw_bytes, y.blocks, sst_codec_kinds[y.codec].name, y.map_bytes, y.filter_bytes,
+		printf("file-bytes %" PRIu64 " raw-bytes %" PRIu64 " blocks %" PRIu64 " units %" PRIu64
+		       " codec %s map-bytes %" PRIu64 " filter-bytes %" PRIu64 " filter-partitions %" PRIu64 "\n",
+			y.file_bytes, y.raw_bytes, y.blocks, y.units, sst_codec_kinds[y.codec].name, y.map_bytes, y.filter_bytes,
 			y.filter_partitions);
 		err = print_properties(s);
 	}

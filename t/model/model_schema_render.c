@@ -176,7 +176,7 @@ const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char
 		return small_number(value, 1, 19, &g->level) ? NULL : "level is a number from 1 to 19";
 	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
 		if (!mdl_size(value, &bytes) || bytes < 1024 || bytes > 4 * 1024 * 1024)
-			return "block_size is a size from 4K to 4M";
+			return "block_size is a size from 1K to 4M";
 		g->block_size = (uint32_t)bytes;
 		return NULL;
 	case TFS_SCHEMA_GROUP_BLOOM_BITS:
