@@ -185,7 +185,7 @@ static void test_new(void **state)
 	assert_string_equal(p->name, "webtable");
 	assert_int_equal(p->family_count, 0);
 	assert_int_equal(p->group_count, 1);
-	assert_int_equal(group(s, "default")->block_size, 16 * 1024);
+	assert_int_equal(group(s, "default")->block_size, 2 * 1024);
 	assert_string_equal(group(s, "default")->compression, "zstd-dict");
 	assert_false(p->is_set);
 	assert_int_equal(p->tablet_size, 128 << 20);
