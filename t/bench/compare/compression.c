@@ -13,13 +13,13 @@
  *	gzip     of every eighth page alone, by the gzip of the system, level 6
  *	ratio    bytes of values / bytes of the SSTables, all that is in them
  *	write    MB of values a second of processor time, the major compaction
- *	decode   MB of raw blocks a second of one thread: read from the kernel's
+ *	decode   MB of values a second of one thread: read from the kernel's
  *	         cache, checksum, decompression
  *	scan     MB of values a second of processor time, all read by the library
  *	three    size with three versions / size with one
  */
 #include "engine/base/file.h"
-#include "engine/sstable/blockfile.h"
+#include "engine/sstable/sstable.h"
 #include "engine/tabletfs.h"
 #include "t/bench/compare/bench.h"
 #include "t/bench/compare/pages.h"
@@ -323,32 +323,39 @@ static int take_file(void *arg, const char *name, bool is_dir)
 {
 	const struct files *f = arg;
 	char *path = path_join(f->dir, name);
-	struct blockfile *b = NULL;
-	uint8_t *raw = NULL;
+	struct sst_cache *cache = NULL;
+	struct sst *t = NULL;
+	struct tfs_bytes value;
+	uint64_t size = 0;
 	int err = path ? 0 : -ENOMEM;
 
 	if (err || is_dir)
 		goto out;
-	err = blockfile_open(path, 0, NULL, &b);
-	if (!err) {
-		raw = malloc(blockfile_data_block_max(b) + 1);
-		err = raw ? 0 : -ENOMEM;
-	}
+	err = sst_cache_new(1 << 20, 1 << 20, &cache);
+	if (!err)
+		err = sst_new(cache, path, false, &t);
 	for (unsigned round = 0; round <= DECODE_ROUNDS && !err; round++) {
-		const struct bff_map *m = blockfile_map(b);
 		double began = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+		struct iter *it;
 
-		for (size_t i = 0; i < blockfile_data_blocks(b) && !err; i++)
-			err = blockfile_read(b, m->at[i].logical, (size_t)(m->at[i + 1].logical - m->at[i].logical), raw);
-		if (!round) /* fills the kernel's cache */
-			continue;
-		f->r->decode_s += clock_seconds(CLOCK_THREAD_CPUTIME_ID) - began;
-		f->r->decoded += m->at[blockfile_data_blocks(b)].logical;
+		err = sst_scan_new(t, &it);
+		if (err)
+			break;
+		for (iter_seek(it, tfs_str("")); it->valid && !err; iter_next(it)) {
+			err = iter_value(it, &value);
+			f->r->decoded += round ? value.n : 0;
+		}
+		err = err ? err : it->err;
+		iter_free(it);
+		if (round) /* the first one fills the kernel's cache */
+			f->r->decode_s += clock_seconds(CLOCK_THREAD_CPUTIME_ID) - began;
 	}
 	if (!err)
-		f->r->bytes += blockfile_file_bytes(b);
-	free(raw);
-	blockfile_close(b);
+		err = file_stat_size(path, &size);
+	f->r->bytes += size;
+	sst_put(t);
+	if (cache)
+		sst_cache_free(cache);
 out:
 	free(path);
 	return err;
