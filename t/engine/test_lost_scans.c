@@ -578,11 +578,14 @@ static void *next_batch(void *scan)
 /* The request that reads the batch frees the scan. */
 static void closed_under_way(void **state)
 {
-	static const char value[100000];
+	static char value[100000]; /* of bytes that do not compress, so each batch reads the file */
 	struct ts_answer a = {0}, b = {0};
+	uint32_t seed = 1;
 	pthread_t t;
 	void *err;
 
+	for (size_t i = 0; i < sizeof(value); i++, seed = seed * 1664525u + 1013904223u)
+		value[i] = (char)(seed >> 24);
 	options.no_background = true;
 	open_store();
 	for (char row[] = "a"; *row < 'h'; ++*row)
