@@ -252,8 +252,20 @@ def units(data, at, end, identity, seen):
         at = to
 
 
+def past_copies(data, run):
+    """The bytes of the second copies behind a run of blocks: places, stored lengths, distances."""
+    second = [b for b in run if b[2]]
+    must(not second or {b[2] for b in second} == {sum(b[1] for b in second)}, "a run is written twice as a whole")
+    for at, stored, copy in second:
+        must(data[at:at + stored] == data[at + copy:at + copy + stored], "a second copy")
+    return sum(b[1] for b in second)
+
+
+blocks_twice = 0
+
+
 def sstable(data):
-    global dictionaries
+    global dictionaries, blocks_twice
     t = data[-128:]
     must(t[120:] == b"TFSSST01" and int.from_bytes(t[116:120], "big") == crc(t[:116]), "trailer")
     r = Reader(t)
@@ -295,16 +307,23 @@ def sstable(data):
     logical = at = n = most = shares = 0
     seen = {}
     of_units = m.varint(), m.varint()
+    run = []
     while m.left():
-        raw, stored, gap, share = m.varint(), m.varint(), m.varint(), m.varint()
-        units(data, at, at + gap, identity, seen)
+        raw, stored, gap, copy, share = m.varint(), m.varint(), m.varint(), m.varint(), m.varint()
+        blocks_twice += copy != 0
+        if gap:
+            past = past_copies(data, run)
+            units(data, at + past, at + gap, identity, seen)
+            run = []
         at += gap
+        run.append((at, stored, copy))
         shares += share
         b = data[at:at + stored]
         must(place_crc(identity, logical, b), "CRC of a block")
         must(b[4] < 5 and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
         kinds_of_block[b[4]] = kinds_of_block.get(b[4], 0) + 1
         logical, at, n, most = logical + raw, at + stored, n + 1, max(most, raw)
+    at += past_copies(data, run)
     must((logical, at, n, most) == (raw_bytes, parts[0][0], blocks, largest), "sums of the map")
     must(of_units == (len(seen), sum(u[2] for u in seen.values())) and shares == sum(u[1] for u in seen.values()), "sums of the units")
     return table
@@ -511,6 +530,7 @@ def main():
         ok(merges, "a merge among them")
         ok(records >= 300, "%d records of the log among them" % records)
         ok(dictionaries and kinds_of_block.get(4) and kinds_of_block.get(5), "a dictionary, and units against others: %s" % kinds_of_block)
+        ok(blocks_twice, "%d blocks of keys with a second copy" % blocks_twice)
         for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/store", "lock/tables", "lock/seals"):
             ok(seen.get(kind), "%d files: %s" % (seen.get(kind, 0), kind))
 

@@ -98,6 +98,10 @@ uint64_t blockfile_file_bytes(const struct blockfile *b);
 uint64_t blockfile_copy_bytes(const struct blockfile *b);
 /* mend.c: *agree is set if the two copies are equal or the file has one copy. */
 int blockfile_copies_agree(struct blockfile *b, bool *agree) TFS_MUST;
+/* Appends n bytes of the file as they are to out. */
+int blockfile_bytes(struct blockfile *b, uint64_t offset, size_t n, struct buf *out) TFS_MUST;
+/* *agree is set if block i has one copy, or two equal ones. */
+int blockfile_block_agrees(struct blockfile *b, size_t i, bool *agree) TFS_MUST;
 /* Appends block i as stored to out, after checking it. */
 int blockfile_stored(struct blockfile *b, size_t i, struct buf *out) TFS_MUST;
 /* Returns how many blocks contain pairs.  LevelDB's meta index, index and footer follow them. */

@@ -86,7 +86,8 @@ int bff_map_encode(const struct bff_map *m, struct buf *out)
 		const struct bff_place *at = &m->at[i];
 
 		if (buf_varint(out, at[1].logical - at->logical) || buf_varint(out, at->stored) ||
-			buf_varint(out, at->physical - end) || buf_varint(out, at[1].before - at->before - at->stored))
+			buf_varint(out, at->physical - end) || buf_varint(out, at->copy) ||
+			buf_varint(out, at[1].before - at->before - at->stored))
 			return -ENOMEM;
 		end = at->physical + at->stored;
 	}
@@ -98,8 +99,8 @@ int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint
 	struct reader r = reader_of(s);
 	struct bff_map m = {0};
 
-	/* An entry has at least four bytes, which bounds the allocation by a multiple of the input. */
-	if (blocks > s.n / 4 || !get_varint(&r, &m.units) || !get_varint(&r, &m.unit_bytes))
+	/* An entry has at least five bytes, which bounds the allocation by a multiple of the input. */
+	if (blocks > s.n / 5 || !get_varint(&r, &m.units) || !get_varint(&r, &m.unit_bytes))
 		return -EBADMSG;
 	m.at = calloc((size_t)blocks + 1, sizeof(*m.at));
 	if (!m.at)
@@ -107,9 +108,10 @@ int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint
 	m.n = (size_t)blocks;
 	for (size_t i = 0; i < m.n; i++) {
 		struct bff_place *at = &m.at[i];
-		uint64_t raw, stored, gap, units;
+		uint64_t raw, stored, gap, copy, units;
 
-		if (!get_varint(&r, &raw) || !get_varint(&r, &stored) || !get_varint(&r, &gap) || !get_varint(&r, &units))
+		if (!get_varint(&r, &raw) || !get_varint(&r, &stored) || !get_varint(&r, &gap) || !get_varint(&r, &copy) ||
+			!get_varint(&r, &units))
 			goto bad;
 		if (raw == 0 || raw > BFF_RAW_MAX || stored < BFF_BLOCK_HEADER_BYTES ||
 			stored > (uint64_t)BFF_RAW_MAX + BFF_BLOCK_HEADER_BYTES)
@@ -118,6 +120,9 @@ int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint
 			raw > raw_bytes - at->logical || units > stored_bytes)
 			goto bad;
 		at->physical += gap;
+		if (copy && (copy < stored || copy > UINT32_MAX || copy > stored_bytes - at->physical - stored))
+			goto bad;
+		at->copy = (uint32_t)copy;
 		at->stored = (uint32_t)stored;
 		at[1].logical = at->logical + raw;
 		at[1].physical = at->physical + stored;
@@ -125,6 +130,8 @@ int bff_map_decode(struct tfs_bytes s, uint64_t blocks, uint64_t raw_bytes, uint
 		if (at[1].before > stored_bytes)
 			goto bad;
 	}
+	if (m.n)
+		m.at[m.n].physical += m.at[m.n - 1].copy;
 	if (reader_left(&r) || m.at[m.n].logical != raw_bytes || m.at[m.n].physical != stored_bytes)
 		goto bad;
 	*out = m;

@@ -28,8 +28,9 @@
  *   section properties: opaque
  *   section map:   varint units, varint raw bytes of all units; for each block
  *                  varint raw length, varint stored length, varint bytes of the file
- *                  between it and the block before it (units), varint stored bytes of
- *                  the units to which it refers first.  The last block ends where the
+ *                  between it and the block before it, varint distance to its second
+ *                  copy (0: it has none), varint stored bytes of the units to which it
+ *                  refers first.  The last block or its second copy ends where the
  *                  sections begin
  *   trailer (128 bytes, the end of the file):
  *                  u32 version: 3; u32 codec asked for
@@ -83,12 +84,13 @@ int bff_block_decode(struct tfs_bytes stored, uint64_t place, struct bff_block *
 /* ---- map ---- */
 /*
  * Entry n is the end: block i is at [at[i].logical, at[i+1].logical) of LevelDB's file,
- * and its `stored` bytes begin at `physical`.  before: the stored bytes of the blocks
- * before it and of the units to which these refer.
+ * and its `stored` bytes begin at `physical`.  copy: the distance to the same bytes,
+ * once more; 0: none.  before: the stored bytes of the blocks before it, once, and of
+ * the units to which these refer.
  */
 struct bff_place {
 	uint64_t logical, physical, before;
-	uint32_t stored;
+	uint32_t stored, copy;
 };
 struct bff_map {
 	struct bff_place *at; /* n + 1 entries, owned */

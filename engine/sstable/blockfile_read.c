@@ -16,7 +16,7 @@
  *
  * In a file of two copies the sections of the trailer end at the end of the
  * first copy.  A section or block that is damaged in one copy is read from the
- * second copy.
+ * second copy.  In a file of one copy most blocks of keys have a second one.
  *
  * Rejected: mmap, because a truncated or failing file would send SIGBUS to the
  * daemon; a cache of units, because the cell cache has what point reads want and a
@@ -27,6 +27,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/sstable/codec.h"
+#include "engine/sstable/pieces.h"
 #include "engine/sstable/table_format.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -93,24 +94,23 @@ static int log_damaged(struct blockfile *b, int err, uint64_t offset, const char
 	return as_read_error(err);
 }
 
-/* Reads at offset in the first copy, then in the second, until good() returns 0. */
-static int read_copies(
-	struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct tfs_bytes s), void *arg)
+/* Reads at offset, then `apart` bytes later if that is not 0, until good() returns 0. */
+static int read_copies(struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, uint64_t apart,
+	int (*good)(void *arg, struct tfs_bytes s), void *arg)
 {
 	int err = read_exactly(b, p, n, offset), first;
 
 	if (!err)
 		err = good(arg, tfs_bytes_of(p, n));
-	if (!err || err == -ENOMEM || !b->second)
+	if (!err || err == -ENOMEM || !apart)
 		return err;
 	first = err;
-	err = read_exactly(b, p, n, b->second + offset);
+	err = read_exactly(b, p, n, offset + apart);
 	if (!err)
 		err = good(arg, tfs_bytes_of(p, n));
 	if (!err && !atomic_exchange(&b->fell_back, true)) {
 		msg_count_damage();
-		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file),
-			(unsigned long long)offset);
+		msg_warning("%s: damaged at offset %llu; the second copy is read", file_path(b->file), (unsigned long long)offset);
 	}
 	return err == -EBADMSG
 		? first
@@ -134,7 +134,7 @@ int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *o
 	err = buf_reserve(out, sec->bytes);
 	if (err)
 		return err;
-	err = read_copies(b, out->p + before, sec->bytes, sec->offset, section_good, sec);
+	err = read_copies(b, out->p + before, sec->bytes, sec->offset, b->second, section_good, sec);
 	if (err)
 		return log_damaged(b, err, sec->offset, names[id]);
 	out->n = before + sec->bytes;
@@ -171,12 +171,12 @@ static int read_trailer(struct blockfile *b, const char *as, uint64_t expect)
 	if (b->file_bytes < BFF_TRAILER_BYTES)
 		return log_damaged(b, -EBADMSG, b->file_bytes, "file too short, end");
 	t.bytes = b->file_bytes;
-	err = read_copies(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes), trailer_good, &t);
+	err = read_copies(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes), b->second, trailer_good, &t);
 	first = err;
 	t.bytes = copies_length(b->file_bytes);
 	if ((err == -EBADMSG || err == -EIO) && t.bytes >= sizeof(bytes)) {
 		b->second = b->file_bytes - t.bytes;
-		err = read_copies(b, bytes, sizeof(bytes), t.bytes - sizeof(bytes), trailer_good, &t);
+		err = read_copies(b, bytes, sizeof(bytes), t.bytes - sizeof(bytes), b->second, trailer_good, &t);
 		if (err == -EBADMSG)
 			err = first;
 	}
@@ -299,8 +299,9 @@ int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *
 #define SECTOR_BYTES 512u
 
 /* Reads n bytes, or those before the first sector that cannot be read; *n: how many. */
-static int read_readable(struct blockfile *b, uint8_t *p, size_t *n, uint64_t at)
+static int read_readable(void *arg, uint8_t *p, size_t *n, uint64_t at)
 {
+	struct blockfile *b = arg;
 	int err = read_exactly(b, p, *n, at);
 	size_t done = 0;
 
@@ -315,116 +316,6 @@ static int read_readable(struct blockfile *b, uint8_t *p, size_t *n, uint64_t at
 	}
 	*n = done;
 	return err == -EIO ? 0 : err;
-}
-
-/*
- * *length: of the stored piece at `from`, which is the first length with a right
- * checksum for this place, or 0 if there is no such piece.  A checksum that is
- * right by chance is detected if the bytes can be decompressed without
- * dictionary and base.  *raw_bytes: what the header says, 0 if it cannot be one.
- */
-static int stored_length(
-	struct blockfile *b, uint64_t from, uint64_t place, struct buf *bytes, struct buf *raw, size_t *length, size_t *raw_bytes)
-{
-	uint64_t left = b->file_bytes - from;
-	struct bff_block block;
-	uint8_t where[8];
-	uint32_t crc;
-	size_t n;
-	int err;
-
-	*length = *raw_bytes = 0;
-	buf_reset(bytes);
-	err = buf_reserve(bytes, BFF_BLOCK_HEADER_BYTES);
-	if (err || left <= BFF_BLOCK_HEADER_BYTES)
-		return err;
-	n = BFF_BLOCK_HEADER_BYTES;
-	err = read_readable(b, bytes->p, &n, from);
-	if (err || n < BFF_BLOCK_HEADER_BYTES)
-		return err;
-	n = load_be32(bytes->p + 8);
-	if (n == 0 || n > BFF_RAW_MAX || bytes->p[4] > BFF_CODEC_AGAINST || bytes->p[5] || bytes->p[6] || bytes->p[7])
-		return 0;
-	*raw_bytes = n;
-	n += BFF_BLOCK_HEADER_BYTES + 16; /* no payload is longer than the raw bytes, except for the place of a base */
-	n = n < left ? n : (size_t)left;
-	err = buf_reserve(bytes, n);
-	if (!err)
-		err = read_readable(b, bytes->p, &n, from);
-	if (err || n < BFF_BLOCK_HEADER_BYTES)
-		return err;
-	put_be64(where, b->identity + place);
-	crc = crc32c(crc32c(0, where, sizeof(where)), bytes->p + 4, BFF_BLOCK_HEADER_BYTES - 4);
-	for (size_t i = BFF_BLOCK_HEADER_BYTES; i < n; i++) {
-		crc = crc32c(crc, bytes->p + i, 1);
-		if (crc != load_be32(bytes->p) || bff_block_decode(tfs_bytes_of(bytes->p, i + 1), b->identity + place, &block))
-			continue;
-		buf_reset(raw);
-		err = buf_reserve(raw, block.raw_bytes);
-		if (err)
-			return err;
-		if (block.codec != SST_ZSTD_DICT && !block.back &&
-			codec_decode(block.codec, block.payload, NULL, raw->p, block.raw_bytes))
-			continue;
-		*length = i + 1;
-		return 0;
-	}
-	return 0;
-}
-
-static int add_block(struct bff_map *m, uint64_t physical, size_t stored, size_t raw)
-{
-	struct bff_place *at = realloc(m->at, (m->n + 2) * sizeof(*at));
-
-	if (!at)
-		return -ENOMEM;
-	m->at = at;
-	at += m->n++;
-	at->physical = physical;
-	at->stored = (uint32_t)stored;
-	at[1] = (struct bff_place){at->logical + raw, physical + stored, at->before + stored, 0};
-	return 0;
-}
-
-/*
- * Makes the map; its last block is LevelDB's footer if *whole.  Goes from piece to piece,
- * and past damaged bytes to the next piece.  If a block is damaged, those after it are found
- * by the length in its header, if that is right.
- */
-static int find_blocks(struct blockfile *b, bool *whole)
-{
-	struct buf bytes = {0}, raw = {0};
-	struct bff_map m = {.at = calloc(1, sizeof(*m.at))};
-	uint64_t at = 0, bad_at = 0;
-	size_t n, raw_bytes, bad = 0; /* bad: the raw bytes of what may be a damaged block at bad_at; 0: there is none */
-	int err = m.at ? 0 : -ENOMEM;
-
-	*whole = false;
-	while (!err && !*whole && at < b->file_bytes) {
-		err = stored_length(b, at, BFF_UNIT_PLACE + at, &bytes, &raw, &n, &raw_bytes);
-		if (!err && !n && raw_bytes) {
-			err = stored_length(b, at, m.at[m.n].logical, &bytes, &raw, &n, &raw_bytes);
-			if (!err && !n && bad) {
-				err = stored_length(b, at, m.at[m.n].logical + bad, &bytes, &raw, &n, &raw_bytes);
-				if (!err && n)
-					err = add_block(&m, bad_at, (size_t)(at - bad_at), bad);
-			}
-			if (!err && n) {
-				err = add_block(&m, at, n, raw_bytes);
-				bad = 0;
-				*whole = !err && raw_bytes == TABLE_FOOTER_BYTES &&
-					table_footer_good(tfs_bytes_of(raw.p, raw_bytes), &m);
-			} else if (raw_bytes && !bad) {
-				bad = raw_bytes;
-				bad_at = at;
-			}
-		}
-		at += n ? n : 1;
-	}
-	buf_fini(&bytes);
-	buf_fini(&raw);
-	b->map = m;
-	return err;
 }
 
 /* Finds the dictionary without a trailer: it is the zstd frame after the blocks. */
@@ -461,7 +352,7 @@ int blockfile_open_damaged(
 		err = read_map(b);
 	*whole = !err;
 	if (err == -EBADMSG || (err == -EIO && b->file))
-		err = find_blocks(b, whole);
+		err = pieces_find(&(struct pieces){read_readable, b, b->file_bytes, b->identity}, &b->map, whole);
 	if (!err)
 		err = trailer ? read_dictionary(b) : *whole ? find_dictionary(b) : 0;
 	if (!err || err == -EBADMSG || (err == -EIO && b->file))
@@ -540,6 +431,21 @@ static int block_good(void *arg, struct tfs_bytes s)
 	return !err && b->block->raw_bytes != b->at[1].logical - b->at[0].logical ? -EBADMSG : err;
 }
 
+static uint64_t copy_apart(const struct blockfile *b, const struct bff_place *at)
+{
+	return b->second ? b->second : at->copy;
+}
+
+int blockfile_bytes(struct blockfile *b, uint64_t offset, size_t n, struct buf *out)
+{
+	int err = buf_reserve(out, n);
+
+	if (!err)
+		err = read_exactly(b, out->p + out->n, n, offset);
+	out->n += err ? 0 : n;
+	return err;
+}
+
 int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
 {
 	struct bff_block block;
@@ -548,7 +454,7 @@ int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
 	int err = buf_reserve(out, stored);
 
 	if (!err)
-		err = read_copies(b, out->p + out->n, stored, of.at->physical, block_good, &of);
+		err = read_copies(b, out->p + out->n, stored, of.at->physical, copy_apart(b, of.at), block_good, &of);
 	if (!err)
 		out->n += stored;
 	return err;
@@ -565,7 +471,7 @@ static int block_fetch(struct blockfile *b, size_t i, struct bff_block *block)
 
 	if (!p)
 		return -ENOMEM;
-	err = read_copies(b, p, stored, at->physical, block_good, &of);
+	err = read_copies(b, p, stored, at->physical, copy_apart(b, at), block_good, &of);
 	if (!err && b->counters && i < blockfile_data_blocks(b))
 		__atomic_fetch_add(&b->counters->blocks_read, 1, __ATOMIC_RELAXED);
 	return err;

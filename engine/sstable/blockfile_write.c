@@ -5,7 +5,8 @@
  * A value unit is compressed in the calling thread and added to `pending`, which is
  * written to the file in pieces of about 512 KiB.  Blocks of keys collect in `run`, and
  * a run of a MiB is added to `pending` as a whole, so that a listing finds the keys of
- * many units in one place.
+ * many units in one place.  A run is written twice if it is small beside the units to
+ * which it refers, because a block of keys has the names of about 100 values.
  *
  * Bases are the raw bytes of units that later units may resemble, at most
  * 8 MiB.  A base is not compressed against another, so a read needs at most
@@ -33,6 +34,7 @@ enum {
 	WRITE_OUT_BYTES = 1 << 20,
 	WRITE_BYTES = 512 << 10,
 	RUN_BYTES = 1 << 20,
+	COPY_SHARE = 4, /* a run below this part of its units is written twice */
 	BASES_BYTES = 8 << 20,
 	AGAINST_GAIN = 2,
 };
@@ -64,6 +66,7 @@ struct blockfile_writer {
 	size_t bases_bytes;
 	struct buf places;     /* struct bff_place of each block; in the run, physical counts from its beginning */
 	size_t run_first;      /* the first block of the run */
+	uint64_t run_units;    /* stored bytes of the units to which its blocks refer */
 	struct tfs_bytes dict; /* the coder's */
 };
 
@@ -252,12 +255,19 @@ int blockfile_writer_unit(
 
 static int end_run(struct blockfile_writer *w)
 {
-	for (size_t i = w->run_first; i < blocks_ended(w); i++)
+	const bool twice = w->run.n < w->run_units / COPY_SHARE;
+
+	for (size_t i = w->run_first; i < blocks_ended(w); i++) {
 		places(w)[i].physical += w->physical;
+		places(w)[i].copy = twice ? (uint32_t)w->run.n : 0;
+	}
 	w->run_first = blocks_ended(w);
-	w->physical += w->run.n;
-	if (buf_append_bytes(&w->pending, buf_bytes(&w->run)))
-		return -ENOMEM;
+	w->run_units = 0;
+	for (unsigned i = 0; i < (twice ? 2 : 1); i++) {
+		w->physical += w->run.n;
+		if (buf_append_bytes(&w->pending, buf_bytes(&w->run)))
+			return -ENOMEM;
+	}
 	buf_reset(&w->run);
 	return write_pending(w, WRITE_BYTES);
 }
@@ -277,6 +287,7 @@ static int block_store(struct blockfile_writer *w)
 		return err;
 	w->logical += raw.n;
 	w->before += at.stored + w->new_unit_bytes;
+	w->run_units += w->new_unit_bytes;
 	w->new_unit_bytes = 0;
 	if (raw.n > w->max_raw)
 		w->max_raw = (uint32_t)raw.n;
@@ -349,7 +360,9 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 	t.max_raw_block = w->max_raw;
 	t.identity = w->identity;
 	if (!err)
-		err = buf_append(&w->places, &(struct bff_place){w->logical, w->physical, w->before, 0}, sizeof(struct bff_place));
+		err = buf_append(&w->places,
+			&(struct bff_place){.logical = w->logical, .physical = w->physical, .before = w->before},
+			sizeof(struct bff_place));
 	m = (struct bff_map){places(w), t.blocks, w->units, w->unit_bytes};
 	if (!err)
 		err = bff_map_encode(&m, &map);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of two copies (sst_options.twice): compares the copies and writes a
- * file again if one is damaged.  Each byte of a copy is covered by a checksum,
+ * file again if one is damaged.  Other files have second copies of some blocks, which a
+ * check compares.  Each byte of a copy is covered by a checksum,
  * so an undamaged copy is assembled from the pieces of the two copies.
  */
 #include "engine/base/copies.h"
@@ -25,6 +26,22 @@ int blockfile_copies_agree(struct blockfile *b, bool *agree)
 		*agree = !holes && copies_whole(buf_bytes(&all), (size_t)blockfile_copy_bytes(b));
 	buf_fini(&all);
 	return err;
+}
+
+int blockfile_block_agrees(struct blockfile *b, size_t i, bool *agree)
+{
+	const struct bff_place *at = &blockfile_map(b)->at[i];
+	struct buf copies = {0};
+	int err = 0;
+
+	*agree = true;
+	if (!at->copy)
+		return 0;
+	for (unsigned k = 0; k < 2 && !err; k++)
+		err = blockfile_bytes(b, at->physical + k * (uint64_t)at->copy, at->stored, &copies);
+	*agree = !err && memcmp(copies.p, copies.p + at->stored, at->stored) == 0;
+	buf_fini(&copies);
+	return err == -EBADMSG || err == -EIO ? 0 : err;
 }
 
 /* Assembles both copies from the undamaged pieces. */

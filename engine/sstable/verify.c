@@ -52,6 +52,7 @@ static int check_blocks(struct blockfile *b, char **why)
 {
 	const struct bff_map *m = blockfile_map(b);
 	struct buf raw = {0};
+	bool agree = true;
 	int err = 0;
 
 	for (size_t i = 0; i < m->n && !err; i++) {
@@ -64,6 +65,13 @@ static int check_blocks(struct blockfile *b, char **why)
 		if (err == -EBADMSG || err == -EIO)
 			*why = damage_describe(
 				blockfile_path(b), err == -EIO ? "unreadable block" : "damaged block", m->at[i].physical);
+		if (!err)
+			err = blockfile_block_agrees(b, i, &agree);
+		if (!err && !agree) {
+			err = -EBADMSG;
+			*why = damage_describe(blockfile_path(b),
+				"one of the two copies of a block of keys is damaged, the first is", m->at[i].physical);
+		}
 	}
 	buf_fini(&raw);
 	return err;

@@ -70,6 +70,8 @@ static void try_map(struct tfs_bytes s)
 	must(m.n == blocks && m.at[m.n].logical == raw && m.at[m.n].physical == stored && m.at[m.n].before <= stored);
 	for (size_t i = 0; i < m.n; i++) {
 		must(m.at[i].logical < m.at[i + 1].logical && m.at[i].physical + m.at[i].stored <= m.at[i + 1].physical);
+		must(!m.at[i].copy ||
+			(m.at[i].copy >= m.at[i].stored && m.at[i].physical + m.at[i].copy + m.at[i].stored <= stored));
 		must(bff_map_find(&m, m.at[i].logical) == (int64_t)i);
 		must(bff_map_find(&m, m.at[i + 1].logical - 1) == (int64_t)i);
 	}

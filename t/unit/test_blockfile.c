@@ -68,8 +68,8 @@ static void block_hostile(void **state)
 
 static void map_round_trip(void **state)
 {
-	/* a unit of 30 bytes in front of the second block, which has all of them as its share */
-	struct bff_place at[] = {{0, 0, 0, 22}, {10, 52, 22, 38}, {300, 90, 90, 4910}, {1 << 20, 5000, 5000, 0}};
+	/* a unit of 30 bytes in front of the second block, which has all of them as its share.  It and the third have a second copy */
+	struct bff_place at[] = {{0, 0, 0, 22, 0}, {10, 52, 22, 30, 30}, {300, 112, 82, 2444, 2444}, {1 << 20, 5000, 2526, 0, 0}};
 	const struct bff_map m = {at, 3, 1, 70};
 	struct bff_map d;
 	struct buf b = {0};
@@ -84,6 +84,7 @@ static void map_round_trip(void **state)
 		assert_int_equal(d.at[i].physical, at[i].physical);
 		assert_int_equal(d.at[i].before, at[i].before);
 		assert_int_equal(d.at[i].stored, at[i].stored);
+		assert_int_equal(d.at[i].copy, at[i].copy);
 	}
 	assert_int_equal(bff_map_find(&d, 0), 0);
 	assert_int_equal(bff_map_find(&d, 9), 0);
@@ -104,18 +105,20 @@ static void map_round_trip(void **state)
 	for (size_t n = 0; n < b.n; n++)
 		assert_int_equal(bff_map_decode(tfs_bytes_of(b.p, n), 3, 1 << 20, 5000, &d), -EBADMSG);
 	buf_fini(&b);
-	/* a block of no bytes, one larger than may be, one that makes the sum wrap, a gap that does, a share that does */
+	/* a block of no bytes, one larger than may be, one that makes the sum wrap, a gap that does, a share that does, a second copy in the first, one behind the end */
 	{
 		static const struct {
-			uint64_t raw, stored, gap, units, raw_bytes, stored_bytes;
+			uint64_t raw, stored, gap, copy, units, raw_bytes, stored_bytes;
 			bool good;
-		} cases[] = {{8, 12, 0, 0, 8, 12, true}, {8, 12, 5, 0, 8, 17, true}, {0, 12, 0, 0, 0, 12, false},
-			{(uint64_t)BFF_RAW_MAX + 1, 12, 0, 0, (uint64_t)BFF_RAW_MAX + 1, 12, false},
-			{8, UINT64_MAX, 0, 0, 8, UINT64_MAX, false}, {8, 12, UINT64_MAX - 5, 0, 8, 6, false},
-			{8, 12, 0, UINT64_MAX, 8, 12, false}, {8, 12, 0, 13, 8, 12, false}};
+		} cases[] = {{8, 12, 0, 0, 0, 8, 12, true}, {8, 12, 5, 0, 0, 8, 17, true}, {8, 12, 5, 12, 0, 8, 29, true},
+			{8, 12, 5, 11, 0, 8, 28, false}, {8, 12, 5, 13, 0, 8, 29, false}, {8, 12, 0, UINT64_MAX, 0, 8, 11, false},
+			{0, 12, 0, 0, 0, 0, 12, false},
+			{(uint64_t)BFF_RAW_MAX + 1, 12, 0, 0, 0, (uint64_t)BFF_RAW_MAX + 1, 12, false},
+			{8, UINT64_MAX, 0, 0, 0, 8, UINT64_MAX, false}, {8, 12, UINT64_MAX - 5, 0, 0, 8, 6, false},
+			{8, 12, 0, 0, UINT64_MAX, 8, 12, false}, {8, 12, 0, 0, 13, 8, 12, false}};
 
 		for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-			const uint64_t v[] = {0, 0, cases[i].raw, cases[i].stored, cases[i].gap, cases[i].units};
+			const uint64_t v[] = {0, 0, cases[i].raw, cases[i].stored, cases[i].gap, cases[i].copy, cases[i].units};
 			int err;
 
 			buf_reset(&b);

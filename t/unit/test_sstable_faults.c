@@ -281,6 +281,66 @@ static void damaged_unit(void **state)
 	buf_fini(&b);
 }
 
+/* Salvages u.sst, whose bytes are b, with a damaged bit and without a trailer too.  Nothing is lost. */
+static void salvage_all(struct buf *b, uint64_t at)
+{
+	const bool lost[UNIT_PAIRS] = {false};
+
+	for (unsigned trailer = 0; trailer < 2; trailer++) {
+		struct salvaged got = {.lost = lost};
+
+		b->p[at] ^= 1;
+		b->p[b->n - 20] ^= trailer;
+		write_file(in_dir("u.sst"), b->p, b->n);
+		b->p[at] ^= 1;
+		b->p[b->n - 20] ^= trailer;
+		assert_int_equal(sst_salvage(in_dir("u.sst"), in_dir("u.sst"), 0, salvaged_pair, &got), 0);
+		assert_int_equal(got.next, UNIT_PAIRS);
+		assert_int_equal(got.gaps, 0);
+	}
+}
+
+/* Blocks of keys have two copies: a damaged one costs nothing, and a check finds it. */
+static void damaged_block(void **state)
+{
+	struct blockfile *file;
+	const struct bff_map *m;
+	uint64_t bytes, keys;
+	struct buf b = {0};
+	unsigned bad;
+	char *why;
+
+	assert_int_equal(shape_write(&unit_shape, in_dir("u.sst"), &bytes), 0);
+	assert_int_equal(file_read_all(in_dir("u.sst"), 1 << 20, &b), 0);
+	assert_int_equal(blockfile_open(in_dir("u.sst"), 0, NULL, &file), 0);
+	m = blockfile_map(file);
+	assert_true(m->n > 4);
+	for (size_t i = 0; i < m->n; i++) {
+		const struct bff_place *p = &m->at[i];
+		const uint64_t places[] = {p->physical + 5, p->physical + p->stored - 1, p->physical + p->copy + p->stored - 1};
+
+		assert_true(p->copy >= p->stored);
+		for (size_t k = 0; k < sizeof(places) / sizeof(*places); k++) {
+			b.p[places[k]] ^= 1;
+			write_file(in_dir("u.sst"), b.p, b.n);
+			assert_int_equal(read_all(&unit_shape, in_dir("u.sst"), &bad), UNIT_PAIRS);
+			assert_int_equal(bad, 0);
+			assert_int_equal(sst_verify(in_dir("u.sst"), 0, &keys, &why), -EBADMSG);
+			assert_non_null(strstr(why, "two copies"));
+			free(why);
+			b.p[places[k]] ^= 1;
+			salvage_all(&b, places[k]);
+		}
+	}
+	b.p[m->at[1].physical + 20] ^= 1;
+	b.p[m->at[1].physical + m->at[1].copy + 20] ^= 1;
+	write_file(in_dir("u.sst"), b.p, b.n);
+	assert_int_not_equal(read_all(&unit_shape, in_dir("u.sst"), &bad), -1);
+	assert_true(bad > 0 && bad < UNIT_PAIRS);
+	blockfile_close(file);
+	buf_fini(&b);
+}
+
 /* ---- a fixed workload, failing at the n-th step ---- */
 static uint64_t io_number, io_fail_at;
 static bool io_fail_on; /* from there on */
@@ -721,6 +781,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_truncation, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(damage_in_the_way_of_a_scan, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(damaged_unit, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(damaged_block, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_io_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_allocation_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(errors_of_the_moment_pass, setup, test_dir_teardown),
