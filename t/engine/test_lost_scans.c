@@ -480,7 +480,7 @@ static void lost_for_ever(void **state)
 
 static int scan_call(enum ts_method method, uint64_t client, uint64_t epoch, uint64_t scan, struct ts_answer *a)
 {
-	struct scan_spec spec = {.pub.what = TFS_SCAN_KEYS, .pub.batch_bytes = 1};
+	struct scan_spec spec = {.pub.what = TFS_SCAN_CELLS, .pub.batch_bytes = 1};
 	struct ts_request q = {.method = method,
 		.table = store_tablets_id(table),
 		.spec = method == TS_SCAN_OPEN ? &spec : NULL,
