@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An iterator over an SSTable that skips unreadable blocks.  Listings use it,
- * because they must show everything that can be read.
+ * because they must show everything that can be read.  A value that cannot be read
+ * counts as a skipped block, so the listing ends with an error.
  *
  * A skipped block may have had deletes of cells that the iterator returns
  * later.  So it reports that it has skipped a block, and the listing is marked
@@ -78,7 +79,12 @@ static void skip_iter_free(struct iter *it)
 
 static int skip_iter_load(struct iter *it, uint64_t offset, size_t n, struct tfs_bytes *out)
 {
-	return iter_load(((struct skip_iter *)it)->child, offset, n, out);
+	struct skip_iter *p = (struct skip_iter *)it;
+	int err = iter_load(p->child, offset, n, out);
+
+	if (is_damage(err))
+		*p->skipped = err;
+	return err;
 }
 
 static const struct iter_ops skip_iter_ops = {skip_iter_seek, skip_iter_next, skip_iter_free, NULL, skip_iter_load};

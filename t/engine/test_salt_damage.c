@@ -10,7 +10,7 @@
 #include <dirent.h>
 
 #define ROWS 900
-#define VALUE 700
+#define VALUE 60 /* in the blocks of keys */
 #define FLIPS 12
 
 static uint8_t values[ROWS][VALUE];
@@ -251,10 +251,10 @@ static void test_block(void **state)
 	close_store();
 	for (unsigned i = 0; i < FLIPS; i++) {
 		const unsigned f = i % n;
-		/* The data of such values fills nearly all of each file except the file of deletes. */
-		const uint64_t at = i < n ? 40 : (bytes[f] - bytes[f] / 10) / FLIPS * i;
+		/* The blocks of keys fill nearly all of each file except the file of deletes. */
+		const uint64_t at = i < n ? 40 : (bytes[f] - bytes[f] / 5) / FLIPS * i;
 
-		if (i >= n && bytes[f] < 100000)
+		if (i >= n && bytes[f] < 15000)
 			continue;
 		flip(path[f], at);
 		msg_to_nowhere();
