@@ -11,7 +11,10 @@
 
 #define EXEC_FLAG 040 /* the kernel's flag of an OPEN by execve(2) */
 
-/* Owner and mode, as the kernel has them.  Those of a cell are its family's, so the store is not asked for the cell. */
+/*
+ * Owner and mode, as the kernel has them.  Those of a cell are its family's, so the store is not asked for the cell.  The parent is
+ * read without the tree lock, because it does not change and is held by the node (node.h).
+ */
 static int attributes(struct node *n, struct stat *st)
 {
 	double timeout;
