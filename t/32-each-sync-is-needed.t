@@ -22,7 +22,7 @@ for my $file (split ' ', `cd '$src' && find engine master fs -name '*.[ch]' -o -
 	open my $f, '<', "$src/$file" or die "$file: $!";
 	while (<$f>) {
 		next if m{^\s*\*|^/\*};
-		$place{"$file:$. $_"} = [] for (/\bfile_replace\(/ ? ('sync', 'syncdir') : (), /\bfile_sync\(/ ? 'sync' : (),
+		$place{"$file:$. $_"} = [] for (/\bfile_replace\(/ ? ('sync', 'syncdir') : (), /\bfile_(?:sync|write_new)\(/ ? 'sync' : (),
 						/\bfile_sync_(?:dir|parent)\(/ ? 'syncdir' : ());
 		fail("$file:$.: a sync that goes past engine/base/file.h") if /\b(?:fsync|fdatasync|syncfs|sync_file_range|msync)\s*\(/;
 	}

@@ -353,39 +353,35 @@ int file_sync_parent_at(const char *path, const char *place)
 	return err;
 }
 
-int file_replace_at(const char *path, struct tfs_bytes contents, const char *place)
+int file_write_new_at(const char *path, struct tfs_bytes contents, const char *place)
 {
-	char *tmp, *dir = parent_of(path);
 	struct file *f = NULL;
-	bool made = false;
-	int err;
+	int err = file_open(path, FILE_CREATE, &f);
 
-	if (!dir || asprintf(&tmp, "%s.tmp", path) < 0) {
-		free(dir);
-		return -ENOMEM;
-	}
-	err = file_open(tmp, FILE_CREATE, &f);
 	if (err == -EEXIST) {
-		err = file_unlink(tmp);
+		err = file_unlink(path);
 		if (!err)
-			err = file_open(tmp, FILE_CREATE, &f);
+			err = file_open(path, FILE_CREATE, &f);
 	}
-	if (err)
-		goto out;
-	made = true;
-	err = file_pwrite(f, contents.p, contents.n, 0);
+	if (!err)
+		err = file_pwrite(f, contents.p, contents.n, 0);
 	if (!err)
 		err = file_sync_at(f, place);
+	file_close(f);
+	return err;
+}
+
+int file_replace_at(const char *path, struct tfs_bytes contents, const char *place)
+{
+	char *tmp = NULL, *dir = parent_of(path);
+	int err = !dir || asprintf(&tmp, "%s.tmp", path) < 0 ? -ENOMEM : file_write_new_at(tmp, contents, place);
+
 	if (!err)
 		err = file_rename(tmp, path);
-	if (err)
-		goto out;
-	made = false;
-	err = file_sync_dir_at(dir, place);
-out:
-	file_close(f);
-	if (made && file_unlink(tmp) < 0)
-		err = err ? err : -EIO; /* the next file_replace removes it */
+	if (err && tmp)
+		(void)!file_unlink(tmp); /* else the next file_replace removes it */
+	if (!err)
+		err = file_sync_dir_at(dir, place);
 	free(tmp);
 	free(dir);
 	return err;

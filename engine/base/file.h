@@ -99,6 +99,12 @@ int file_read_all(const char *path, size_t limit, struct buf *out) TFS_MUST;
  */
 int file_read_secret(const char *path, size_t limit, struct buf *out) TFS_MUST;
 /*
+ * Writes a file that no reader sees yet.  Steps: 1 write path, in the place of a file that an earlier call left, 2 fdatasync path.
+ * After an error a part of it may be there.
+ */
+#define file_write_new(path, contents) file_write_new_at((path), (contents), FILE_PLACE)
+int file_write_new_at(const char *path, struct tfs_bytes contents, const char *place) TFS_MUST;
+/*
  * Replaces path by new contents, durably and atomically.  Steps: 1 write
  * path.tmp, 2 fdatasync path.tmp, 3 rename it to path, 4 fsync the directory.
  */

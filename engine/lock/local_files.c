@@ -166,25 +166,6 @@ static char *tmp_of(const char *path)
 	return asprintf(&p, "%s" TMP, path) < 0 ? NULL : p;
 }
 
-/* Writes and syncs a temporary file; replaces one that an earlier operation left. */
-static int write_tmp(const char *tmp, struct tfs_bytes bytes)
-{
-	struct file *f = NULL;
-	int err = file_open(tmp, FILE_CREATE, &f);
-
-	if (err == -EEXIST) {
-		err = file_unlink(tmp);
-		if (!err)
-			err = file_open(tmp, FILE_CREATE, &f);
-	}
-	if (!err)
-		err = file_pwrite(f, bytes.p, bytes.n, 0);
-	if (!err)
-		err = file_sync(f);
-	file_close(f);
-	return err;
-}
-
 /* The paths of a step. */
 struct place {
 	char *dir, *path, *tmp;
@@ -220,7 +201,7 @@ static int step_prepare(const char *top, const struct lock_step *s, const struct
 	if (!err)
 		err = lock_file_encode(s->contents, s->version, &bytes);
 	if (!err)
-		err = write_tmp(p->tmp, buf_bytes(&bytes));
+		err = file_write_new(p->tmp, buf_bytes(&bytes));
 	buf_fini(&bytes);
 	return err;
 }

@@ -78,24 +78,6 @@ static int read_file(const char *path, uint64_t *id)
 	return err;
 }
 
-static int write_new(const char *path, struct tfs_bytes contents)
-{
-	struct file *f = NULL;
-	int err = file_open(path, FILE_CREATE, &f);
-
-	if (err == -EEXIST) { /* a crash has left the file */
-		err = file_unlink(path);
-		if (!err)
-			err = file_open(path, FILE_CREATE, &f);
-	}
-	if (!err)
-		err = file_pwrite(f, contents.p, contents.n, 0);
-	if (!err)
-		err = file_sync(f);
-	file_close(f);
-	return err;
-}
-
 /* Step 2.  Does not replace another cluster's marker. */
 static int make_file(const char *dir, const char *path, uint64_t id)
 {
@@ -106,7 +88,7 @@ static int make_file(const char *dir, const char *path, uint64_t id)
 	if (!err)
 		err = copies_add(&b, 0);
 	if (!err)
-		err = write_new(new, buf_bytes(&b));
+		err = file_write_new(new, buf_bytes(&b)); /* a crash may have left one */
 	if (!err) {
 		int linked = file_link(new, path);
 

@@ -314,7 +314,6 @@ int keys_new_line(const char *name, const char *role, const char *options, struc
 
 int keys_write_new(const char *path, struct tfs_bytes text, char **why)
 {
-	struct file *f = NULL;
 	char *new = NULL;
 	int err;
 
@@ -322,15 +321,7 @@ int keys_write_new(const char *path, struct tfs_bytes text, char **why)
 		return 0;
 	if (asprintf(&new, "%s.new", path) < 0)
 		return -ENOMEM;
-	err = file_unlink(new);
-	err = err == -ENOENT ? 0 : err;
-	if (!err)
-		err = file_open(new, FILE_CREATE, &f);
-	if (!err)
-		err = file_pwrite(f, text.p, text.n, 0);
-	if (!err)
-		err = file_sync(f);
-	file_close(f);
+	err = file_write_new(new, text);
 	if (!err) {
 		err = file_link(new, path);
 		err = err == -EEXIST ? 0 : err;
