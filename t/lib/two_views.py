@@ -5,6 +5,7 @@ mounts of a store, or through the library.  After each one both mounts must show
 contents and modes at once, all else within the bound of one second (five on a loaded machine).  Prints TAP lines without
 numbers (tap.py), and the delays.
 """
+import errno
 import os
 import random
 import stat
@@ -67,7 +68,11 @@ def view(m):
                     out[p[len(m) + 1:]] = (st.st_mode, st.st_uid, st.st_size if "@" in f else 0,
                                            st.st_mtime_ns if "@" in f or ".latest" in p else 0,
                                            st.st_ctime_ns if "@" in f else 0, read(p))
-                except FileNotFoundError:
+                except OSError as e:
+                    if e.errno not in (errno.ENOENT, errno.ESTALE):
+                        raise
+                    if e.errno == errno.ESTALE:
+                        note("ESTALE: %s" % p)
                     out[p[len(m) + 1:]] = None
     # A directory without cells may be in one mount only.
     full = {d for k in out if k.startswith("t/") and out[k] is not None and isinstance(out[k][3], int)
