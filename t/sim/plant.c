@@ -181,7 +181,7 @@ int __wrap_meta_ops_owner(
 
 /* ---- UNLOAD ---- */
 
-static _Thread_local struct served_tablet *stays; /* the outcome of its release is unknown */
+static _Thread_local struct served_tablet *stays; /* an UNLOAD has not removed it from the set */
 static _Thread_local bool releasing;
 
 bool is_releasing(void)
@@ -189,6 +189,8 @@ bool is_releasing(void)
 	return releasing;
 }
 
+void __real_set_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
 int __real_row_release(struct served_tablet *served);
 int __wrap_row_release(struct served_tablet *served);
 int __wrap_row_release(struct served_tablet *served)
@@ -198,21 +200,23 @@ int __wrap_row_release(struct served_tablet *served)
 	releasing = true;
 	err = __real_row_release(served);
 	releasing = false;
-	if (planted(PLANT_STAYS_SERVED) && err) {
+	if (planted(PLANT_STAYS_SERVED) && err)
 		sim_trace("planted: a tablet stays served after %s", strerror(-err));
-		stays = served;
-	}
+	else if (stays)
+		__real_set_replace(served->server, &stays, 1, NULL, 0);
+	if (!planted(PLANT_STAYS_SERVED) || !err)
+		stays = NULL;
 	return err;
 }
 
-void __real_set_replace(
-	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
 void __wrap_set_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
 void __wrap_set_replace(
 	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count)
 {
-	if (!stays)
+	if ((planted(PLANT_STAYS_SERVED) || planted(PLANT_SERVED_RELEASE)) && !count && !atomic_load(&old[0]->loading))
+		stays = old[0]; /* by an UNLOAD */
+	else
 		__real_set_replace(s, old, old_count, with, count);
 }
 

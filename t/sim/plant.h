@@ -25,6 +25,7 @@
 	P(COLLECTED_FILE, "collected-file")   /* the collector does not ask the servers which files they use */                    \
 	P(OWNER_UNCHECKED, "owner-unchecked") /* a master writes an owner without a check of the previous owner */                 \
 	P(STAYS_SERVED, "stays-served")       /* a tablet stays served after an UNLOAD of unknown outcome */                       \
+	P(SERVED_RELEASE, "served-release")   /* an UNLOAD serves its tablet until the release is answered */                      \
 	P(LATE_LOAD, "late-load")             /* a LOAD that has read its row before an UNLOAD is not refused */                   \
 	P(UNBURIED, "unburied")               /* a master uses a server that has not answered BURY */                              \
 	P(MAKING_IGNORED, "making-ignored")   /* a master ignores the answer of BURY that rows are being made */                   \

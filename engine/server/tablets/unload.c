@@ -5,12 +5,13 @@
  *	1 Flush the tablet, and then again while its writers wait.  Its row then
  *	  names all of its data, and no log.  Resolve an edit whose outcome is
  *	  unknown: the row of a split must not appear after the tablet has moved.
- *	2 Make 0 the server of the row, with the clock's mark: then it has no owner.
- *	3 Remove the tablet from the set.
+ *	2 Remove the tablet from the set.  While the answer of step 3 is late, another server may
+ *	  serve the tablet already, so it is not read here any more.
+ *	3 Make 0 the server of the row, with the clock's mark: then it has no owner.
  * Before step 1 merging and major compactions of the tablet end, incomplete (retire.c).
- * If the outcome of step 2 is unknown, the tablet leaves the set, too.  The master
+ * If step 3 fails, the tablet has left the set nevertheless, because the outcome may be unknown.  The master
  * repeats UNLOAD or sends LOAD, and both find out.  A LOAD that arrives after step
- * 2 is refused, because the row does not name this server any more.  One that has
+ * 3 is refused, because the row does not name this server any more.  One that has
  * read the row before is refused by the set (set_unloading).
  *
  * The request names the tablet's begin, too.  If a split or merge has changed the
@@ -36,8 +37,8 @@ int unload_tablet(struct server *s, struct served_tablet *const *v, struct tfs_b
 		tablet_merge_end(v[0]->tablet, false);
 		return err;
 	}
-	err = row_release(v[0]);
 	set_replace(s, v, 1, NULL, 0);
+	err = row_release(v[0]);
 	tablet_merge_end(v[0]->tablet, true);
 	return err;
 }
