@@ -52,13 +52,29 @@ struct load {
 	char **why;
 	struct made *made; /* one for each tablet of the request */
 	struct needed_logs *needed;
-	uint32_t next;  /* the first tablet of the request whose row has not been read */
-	struct buf key; /* of that row; n 0: not set yet */
+	struct tablet_service *metadata; /* which waits for METADATA_US at most */
+	uint32_t next;                   /* the first tablet of the request whose row has not been read */
+	struct buf key;                  /* of that row; n 0: not set yet */
 };
 
 static bool is_last(const struct ts_assigned *t)
 {
 	return !t->end.p;
+}
+
+/*
+ * Refuses a late request, from before a split or a merge.  After a split the row's begin may be too low (split.c), but not
+ * too high; then the tablet below has a row.  After a merge it has none.
+ */
+static int check_begin(struct load *l, const struct ts_assigned *t, struct tfs_bytes begin)
+{
+	int c = bytes_cmp(begin, t->begin), exists = 1;
+
+	if (c < 0)
+		exists = row_exists(l->metadata, t->table, t->begin);
+	if (exists == -EBADMSG)
+		exists = 1; /* but damaged */
+	return c > 0 || !exists ? -TABLET_TAKEN : exists < 0 ? exists : 0;
 }
 
 /* Makes the tablet from its row, and adds it to the set. */
@@ -74,9 +90,8 @@ static int load_row(struct load *l, const struct ts_assigned *t, struct meta_tab
 	if (err == -EBADMSG)
 		why_set(l->why, "%s: METADATA: table id %u, row %s: its merge column does not have the tablet below it",
 			l->s->o.data_dir, m->table, Q(t->begin));
-	/* A late request, from before a split: the row's begin may be too low (split.c), but not too high. */
-	if (!err && bytes_cmp(buf_bytes(&m->begin), t->begin) > 0)
-		err = -TABLET_TAKEN;
+	if (!err)
+		err = check_begin(l, t, buf_bytes(&m->begin));
 	if (!err)
 		err = buf_set(&m->begin, t->begin.p, t->begin.n);
 	if (!err)
@@ -210,8 +225,9 @@ static int load_rows(struct load *l)
 		err = buf_u8(&to, 0);
 	if (!err)
 		err = load_next_key(l);
+	l->metadata = &brief.service;
 	if (!err)
-		err = metadata_scan_past_damage(&brief.service, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
+		err = metadata_scan_past_damage(l->metadata, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
 	for (; !err && l->next < l->q->tablet_count; l->next++)
 		l->errs[l->next] = -TABLET_TAKEN;
 	buf_fini(&from);

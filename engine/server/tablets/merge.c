@@ -67,7 +67,7 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 	for (unsigned i = 0; i < s->o.merge_read_tries && exists < 0 && !s->closing; i++) {
 		if (i)
 			(void)usleep(READ_AGAIN_US);
-		exists = row_exists(s, lower->table, buf_bytes(&lower->end));
+		exists = row_exists(s->metadata, lower->table, buf_bytes(&lower->end));
 	}
 	lower->row_unknown = true;
 	upper->row_unknown = true; /* its next change reads the row, finds the merge column, and deletes it */

@@ -71,14 +71,14 @@ static int resolve_split(struct served_tablet *served)
 	return err;
 }
 
-int row_exists(struct server *s, uint32_t table, struct tfs_bytes end)
+int row_exists(struct tablet_service *metadata, uint32_t table, struct tfs_bytes end)
 {
 	struct meta_tablet now = {0};
 	struct buf key = {0};
 	int err = meta_row_key(&key, table, false, end);
 
 	if (!err)
-		err = metadata_read(s->metadata, buf_bytes(&key), &now);
+		err = metadata_read(metadata, buf_bytes(&key), &now);
 	meta_tablet_fini(&now);
 	buf_fini(&key);
 	return err == 0 ? 1 : err == -ENOENT ? 0 : err;
@@ -92,8 +92,8 @@ int row_exists(struct server *s, uint32_t table, struct tfs_bytes end)
  */
 static int resolve_merge(struct served_tablet *served)
 {
-	int exists = row_exists(
-		served->server, served->table, served->unknown_own ? buf_bytes(&served->end) : buf_bytes(&served->row.begin));
+	int exists = row_exists(served->server->metadata, served->table,
+		served->unknown_own ? buf_bytes(&served->end) : buf_bytes(&served->row.begin));
 
 	if (exists == 0)
 		retire_resolve_after(served->server, 0);

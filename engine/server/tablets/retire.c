@@ -361,7 +361,7 @@ static void task_run(struct task *t)
 static int retire_resolve(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct served_tablet *v[2] = {lower, upper};
-	int exists = row_exists(s, lower->table, buf_bytes(&lower->end));
+	int exists = row_exists(s->metadata, lower->table, buf_bytes(&lower->end));
 
 	if (exists < 0)
 		return exists;

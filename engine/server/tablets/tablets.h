@@ -31,7 +31,7 @@ int copy_table(struct server *s, const struct ts_request *q, struct ts_answer *a
  * row_release_read need neither.
  */
 /* Returns 1 if METADATA has a row of the tablet that ends at `end`, 0 if not, -errno. */
-int row_exists(struct server *s, uint32_t table, struct tfs_bytes end) TFS_MUST;
+int row_exists(struct tablet_service *metadata, uint32_t table, struct tfs_bytes end) TFS_MUST;
 /* Mutates the row, with a check that its owner is unchanged.  claim: the mutation also makes this server the owner if it is not. */
 int row_mutate(struct served_tablet *served, bool claim, const struct op *ops, unsigned count) TFS_MUST;
 /* Makes 0 the server of the row.  The caller has stopped its edits. */
