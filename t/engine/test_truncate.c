@@ -63,6 +63,15 @@ static int write_one(unsigned w, unsigned i)
 	return put(row, "q", 1, TFS_S("v"), false);
 }
 
+/* Counts an error of a thread, and prints it. */
+static void count(const char *what, int err)
+{
+	if (err) {
+		wrong++;
+		fprintf(stderr, "%s: %s\n", what, strerror(-err));
+	}
+}
+
 static void *writer(void *arg)
 {
 	const unsigned w = (unsigned)(uintptr_t)arg;
@@ -74,8 +83,7 @@ static void *writer(void *arg)
 			sched_yield();
 		if (over)
 			break;
-		if (write_one(w, i))
-			wrong++;
+		count("a put", write_one(w, i));
 		written_at[w][i] = begin << 32 | cuts;
 		written[w] = i + 1;
 	}
@@ -101,8 +109,7 @@ static void *batch_writer(void *arg)
 				wrong++;
 			tfs_mutation_free(m);
 		}
-		if (tfs_batch_close(b))
-			wrong++;
+		count("a batch", tfs_batch_close(b));
 	}
 	return NULL;
 }
@@ -126,8 +133,7 @@ static void *scanner(void *arg)
 			memcpy(last, c.row.p, c.row.n);
 			last[c.row.n] = 0;
 		}
-		if (n)
-			wrong++;
+		count("a scan", n);
 		tfs_scan_free(sc);
 	}
 	return NULL;

@@ -147,5 +147,6 @@ int main(void)
 		cmocka_unit_test(schemas_beside_a_silent_server),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
