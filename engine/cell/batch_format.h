@@ -13,8 +13,7 @@
  *	  timestamp u64 BE, two's complement
  *	  value     varint length, bytes; CELL_VALUE only
  *
- * The cell at index i has the record's sequence number plus i.  A large
- * value is stored whole here; the memtable stores it in chunks.
+ * The cell at index i has the record's sequence number plus i.
  */
 #ifndef TFS_CELL_BATCH_FORMAT_H
 #define TFS_CELL_BATCH_FORMAT_H

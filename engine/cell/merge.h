@@ -31,8 +31,7 @@ struct family_rules {
  * Live cells in order, from a merge over memtables and SSTables: deletes are
  * applied, sequence numbers above `seq` are ignored, among the entries at one
  * timestamp the largest sequence counts, GC rules are applied as of `now`.
- * Seeks past entries that cannot match (families, qualifiers, further versions,
- * chunks of large values).
+ * Seeks past entries that cannot match (families, qualifiers, further versions).
  */
 struct live;
 struct live_options {
