@@ -2,7 +2,7 @@
 # Everything behind tabletfs.h, as one library: for the programs here and, installed, for others.
 noinst_LIBRARIES += libengine.a
 libengine_a_SOURCES = %D%/open.c %D%/host.c %D%/host.h %D%/serve.c %D%/serve.h %D%/join.c %D%/join.h %D%/peers.c %D%/peers.h %D%/self.c %D%/self.h %D%/labelled.c %D%/labelled.h %D%/tellers.c %D%/tellers.h %D%/cluster.h %D%/tabletfs.h $(libmaster_a_SOURCES) $(libserver_a_SOURCES) $(libclient_a_SOURCES) \
-	$(librpc_a_SOURCES) $(libmeta_a_SOURCES) $(libschema_a_SOURCES) $(liblock_a_SOURCES) $(libcompact_a_SOURCES) $(libtablet_a_SOURCES) \
+	$(librpc_a_SOURCES) $(libscript_a_SOURCES) $(libmeta_a_SOURCES) $(libschema_a_SOURCES) $(liblock_a_SOURCES) $(libcompact_a_SOURCES) $(libtablet_a_SOURCES) \
 	$(liblog_a_SOURCES) $(libcell_a_SOURCES) $(libsstable_a_SOURCES) $(libprobe_a_SOURCES) $(libbase_a_SOURCES)
 
 # For others it is a shared library, whose file has the version of its ABI: a program for Automake.

@@ -28,7 +28,9 @@
 	X(ANSWER_LOST, ETIMEDOUT, "no answer came from the server; it may have carried out the request, and may still do so")      \
 	X(WAIT_INTERRUPTED, EINTR, "the caller was interrupted while it waited for a server")                                      \
 	X(FENCE_LOST, EIO, "this server is dead for the others; they may not see what it has written last")                        \
-	X(CLOCK_OFF, EIO, "this server's clock differs too much from the cluster's")
+	X(CLOCK_OFF, EIO, "this server's clock differs too much from the cluster's")                                               \
+	X(SCRIPT_LIMIT, E2BIG, "a script exceeded a limit")                                                                        \
+	X(SCRIPT_DIED, EIO, "the process that ran a script died")
 
 enum outcome {
 	OUTCOME_NONE = 1000,
