@@ -41,6 +41,25 @@ same(listing(t + "/r", f"mkdir -p {t}/.families/g {t}/r/g"), [["f"], ["g"], []],
 for again in ("", ", again"): # from here on the kernel may answer
     same(listing(f), [["0", "a"], []], "nothing changes" + again)
 EOF2
+# ---- a row loses its last cell while it is listed ----
+py <<'EOF2'
+from tap import *
+import threading
+t = os.environ["M"] + "/emptied"
+os.mkdir(t)
+missing = 0
+for i in range(100):
+    cell = t + "/r/f/q"
+    os.makedirs(t + "/r/f", exist_ok=True)
+    spill(cell, b"x")
+    remover = threading.Thread(target=os.unlink, args=(cell,))
+    remover.start()
+    while remover.is_alive():
+        os.listdir(t)
+    remover.join()
+    missing += os.listdir(t) != ["r"]
+same(missing, 0, "the last cell of a row is removed while the table is listed: the row stays in listings")
+EOF2
 # ---- cells that expire while the kernel holds the listing ----
 mkdir "$M/t/.families/e"
 echo 'maxage=2s' >"$M/t/.families/e/gc"

@@ -313,9 +313,9 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	if (err == -ECANCELED)
 		err = pending ? 0 : -ENOENT;
 	if (err == 0) {
+		made_cell_removed(family, qualifier, version, r->ts);
 		versions_changed(c, family, qualifier, &all, true);
 		displaced_end(&kept, c);
-		made_cell_removed(family, qualifier, version, r->ts);
 	}
 	displaced_fini(&kept);
 	row_unlock(row);

@@ -156,12 +156,12 @@ static int move_locked(struct renaming *r, struct node *target)
 	if (err)
 		goto out;
 	ts = to->kind == NODE_VERSION ? to->ts : result[0].ts;
+	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 	versions_changed(c, from->parent, from_key, &all, true);
 	if (from->kind == NODE_PLAIN && to->kind == NODE_PLAIN && !exists)
 		versions_changed(c, to->parent, to_key, &all, false);
 	cell_changed(c, to->parent, to_key, ts, false, NULL);
 	descriptors_follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
-	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 	extra_cell_added(to->parent);
 out:
 	displaced_fini(&moved);

@@ -31,7 +31,11 @@ bool made_has_scratch_elsewhere(struct node *dir);
 void made_drop_rows(struct node *table, struct tfs_bytes prefix, struct changes *c);
 /* All cells of the row were removed: removes its made directories, unless these hold scratch. */
 void made_drop_row(struct node *row, struct changes *c);
-/* A cell was removed: its directories may be empty now.  Under the row's lock, as extra_cell_added. */
+/*
+ * A cell was removed: its directories may be empty now.  Under the row's lock, as extra_cell_added.  Called
+ * before versions_changed: a listing without the directories that is read after versions_changed would stay in the
+ * kernel.
+ */
 void made_cell_removed(struct node *family_node, struct tfs_bytes qualifier, bool version, int64_t ts);
 /* Scratch was made in dir, a node of the table's own view.  dir then stays as long as the scratch. */
 int made_keep_locked(struct node *dir) TFS_MUST;

@@ -270,12 +270,12 @@ static void removal_note(struct removal *r, bool row_too, bool puts, struct chan
 		struct removed_column *k = &r->columns[i];
 		struct tfs_bytes qualifier = buf_bytes(&k->qualifier);
 
+		if (!row_too)
+			made_cell_removed(k->family, qualifier, !k->whole, k->versions.ts[0]);
 		versions_changed(c, k->family, qualifier, &k->versions, true);
 		dir_time_raise(k->family, c);
 		if (k->whole && !(puts && column_is_stored(k->family, qualifier)))
 			ofile_end_column(k->family, qualifier, false, c);
-		if (!row_too)
-			made_cell_removed(k->family, qualifier, !k->whole, k->versions.ts[0]);
 	}
 	if (puts)
 		displaced_keep_stored(&r->displaced);
