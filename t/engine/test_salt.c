@@ -4,6 +4,7 @@
  * A salt that changes under writers and readers loses no row, and tablets of different
  * ranges are not merged.
  */
+#include "engine/client/call.h"
 #include "engine/client/salt.h"
 #include "engine/server/tablets/tablets.h"
 #include "engine/tablet/tablet_impl.h"
@@ -458,7 +459,8 @@ static void test_old_tablets(void **state)
 			} else if (q.method == TS_SCAN_OPEN) {
 				q.spec = &spec;
 			}
-			err = ts_call(server_service(hooks.server), &q, &a);
+			err = call_tablet_service(
+				server_service(hooks.server), &q, &a); /* polls until a flush or compaction has ended */
 			err = err ? err : errs[1];
 			assert_int_equal(err, salted ? -TABLE_DROPPED : q.method == TS_READ ? -ENOENT : 0);
 			ts_answer_fini(&a);
