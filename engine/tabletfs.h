@@ -272,16 +272,13 @@ TFS_API int tfs_table_empty(struct tfs_table *t, bool *empty) TFS_CHECKED;
 
 /* ---- snapshots and clones ---- */
 /*
- * A snapshot shows a table as it was at one instant, with the schema of that
- * instant: cells that expire later remain in it.  It shares the SSTables of its
- * table, so creating it takes the time of a minor compaction, and writers wait
- * for a small part of that.  The SSTables of a snapshot stay on disk until the
- * snapshot is dropped.  A table that has snapshots can be renamed, but neither
- * dropped nor replaced by a rename (-EBUSY).
+ * A snapshot shows a table as it was at one instant, with the schema of that instant: cells that expire later remain in it.
+ * It shares the SSTables of its table, so creating it takes the time of a minor compaction, and writers wait for a small part
+ * of that.  The SSTables of a snapshot stay on disk until the snapshot is dropped.  A table that has snapshots can be renamed,
+ * but neither dropped nor replaced by a rename (-EBUSY).
  *
- * Durable on return.  -EEXIST if t has a snapshot of that name; -EINVAL if the
- * name is not valid (tfs_name_valid); -ENOENT if there is no such table;
- * -ENOSPC.  `t` is a table.
+ * Durable on return.  -EEXIST if t has a snapshot of that name; -EINVAL if the name is not valid (tfs_name_valid); -ENOENT if
+ * there is no such table; -ENOSPC.  `t` is a table.
  */
 TFS_API int tfs_snapshot_create(struct tfs_table *t, const char *name) TFS_CHECKED;
 /* -ENOENT.  Open handles of the snapshot remain; calls with them return -ENOENT.  Durable on return. */
@@ -661,11 +658,13 @@ enum tfs_scan_what {
 };
 struct tfs_scan_spec {
 	enum tfs_scan_what what;
-	struct tfs_bytes row_from;   /* inclusive ... */
-	bool row_from_after;         /* ... or exclusive */
-	struct tfs_bytes row_to;     /* exclusive; data NULL: to the end */
-	bool reverse;                /* rows in descending order; not with past_damage */
-	bool one_row;                /* row_from only */
+	struct tfs_bytes row_from; /* inclusive ... */
+	bool row_from_after;       /* ... or exclusive */
+	struct tfs_bytes row_to;   /* exclusive; data NULL: to the end */
+	bool reverse;              /* rows in descending order; not with past_damage */
+	bool one_row;              /* row_from only */
+	/* Bounds of the keys as stored, as in tfs_tablet: the rows of one tablet, also in a salted table; NULL as in row_from and row_to. */
+	struct tfs_bytes stored_from, stored_to;
 	const char *const *families; /* NULL: all.  Unknown: -EINVAL */
 	unsigned family_count;
 	struct tfs_bytes qualifier_from; /* inclusive ... */
@@ -715,18 +714,15 @@ struct tfs_scan;
  */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;
 /*
- * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno.
- * -EINVAL: a pattern is not valid; -ETIME: a pattern takes too many steps on a
- * key or value; -EINTR: see tfs_scan_spec.stop.
+ * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno. -EINVAL: a pattern is not valid; -ETIME: a
+ * pattern takes too many steps on a key or value; -EINTR: see tfs_scan_spec.stop.
  */
 TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED;
 /*
- * Reads many cells in one call, at most max.  Their keys, families and values are
- * copied to p, at most n bytes, so they are valid as long as p.  Cells of one row
- * share its bytes.  Returns the count, 0 at the end, -errno as tfs_scan_next.  While
- * the scan finds nothing for long, the call returns the cells that it has.
- * -ENOBUFS if the next cell needs more than n bytes; a call with TFS_CELL_MAX
- * returns it.
+ * Reads many cells in one call, at most max.  Their keys, families and values are copied to p, at most n bytes, so they are
+ * valid as long as p.  Cells of one row share its bytes.  Returns the count, 0 at the end, -errno as tfs_scan_next.  While the
+ * scan finds nothing for long, the call returns the cells that it has. -ENOBUFS if the next cell needs more than n bytes; a
+ * call with TFS_CELL_MAX returns it.
  */
 TFS_API int tfs_scan_fill(struct tfs_scan *s, struct tfs_cell *cells, int max, void *p, size_t n) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);
@@ -776,11 +772,9 @@ struct tfs_tablet {
 /* Calls fn for each tablet in order.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg) TFS_CHECKED;
 /*
- * Splits the tablet that contains row (paper, section 5.2).  row becomes the
- * first row of the upper part.  Reads, writes and scans continue.  The server
- * splits a tablet that is larger than the schema's tablet_size by itself.  In a salted
- * table, row is a key as stored (tfs_tablet.begin), here and in tfs_merge.  -EEXIST: a
- * tablet begins at row.
+ * Splits the tablet that contains row (paper, section 5.2).  row becomes the first row of the upper part.  Reads, writes and
+ * scans continue.  The server splits a tablet that is larger than the schema's tablet_size by itself.  In a salted table, row
+ * is a key as stored (tfs_tablet.begin), here and in tfs_merge.  -EEXIST: a tablet begins at row.
  */
 TFS_API int tfs_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /*

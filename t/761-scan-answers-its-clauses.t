@@ -94,10 +94,23 @@ CELLS = tsv(scan + ".tsv")
 TREE = {p: v for p, v in walk(table).items() if p != "/.schema"}
 same(len(TREE), len(CELLS), "%s %s: .tsv has every file of the tree" % (table, state))
 
+def crc32c(b):
+    r = 0xffffffff
+    for c in b:
+        r ^= c
+        for _ in range(8):
+            r = r >> 1 ^ (0x82f63b78 if r & 1 else 0)
+    return r ^ 0xffffffff
+
+SALTED = table.startswith("salted")
+STORED = {c[0]: bytes([crc32c(c[0]) % 3]) * SALTED + c[0] for c in CELLS}
+stored = STORED.get
+
 def select(o):
     cells = [c for c in CELLS if
              c[0].startswith(o.get("prefix", b"")) and c[0] >= o.get("from", b"") and ("to" not in o or c[0] < o["to"]) and
              ("after" not in o or (c[0] < o["after"] if "reverse" in o else c[0] > o["after"])) and
+             stored(c[0]) >= o.get("stored-from", b"") and ("stored-to" not in o or stored(c[0]) < o["stored-to"]) and
              ("row" not in o or re.fullmatch(o["row"], c[0], re.S)) and ("family" not in o or c[1] in o["family"].decode().split(",")) and
              ("qualifier" not in o or re.fullmatch(o["qualifier"], c[2])) and c[2].startswith(o.get("qprefix", b"")) and
              c[2] >= o.get("qfrom", b"") and ("qto" not in o or c[2] < o["qto"]) and ("qafter" not in o or c[2] > o["qafter"]) and
@@ -126,8 +139,9 @@ def clause(k, v):
 def picks():
     row = lambda: rnd.choice(CELLS)[0][:rnd.choice([1, 2, 3, 200])]
     q = lambda: rnd.choice(CELLS)[2][:rnd.choice([1, 2, 200])]
+    stored_row = lambda: stored(rnd.choice(CELLS)[0])[:rnd.choice([1, 2, 3, 200])]
     ts = lambda: b"%d" % rnd.randrange(-3, 60)
-    return {"prefix": row, "from": row, "to": row, "after": row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
+    return {"prefix": row, "from": row, "to": row, "after": row, "stored-from": stored_row, "stored-to": stored_row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
             "row": lambda: rnd.choice([b"r[0-9]", b".*1.*", b"com[.].*|long.*", b"nothing"]), "reverse": lambda: b"yes",
             "family": lambda: rnd.choice([b"f", b"g,f", b"h"]), "qualifier": lambda: rnd.choice([b"q[1-3]", b"", b".*@.*"]),
             "qprefix": q, "qfrom": q, "qto": q, "qafter": q, "qlimit": lambda: b"%d" % rnd.choice([1, 2, 3]), "since": ts, "until": ts, "at": ts,

@@ -54,7 +54,9 @@ enum scan_stage {
 	F(VALUE, 23, uint64_t, row_limit, COUNT)                                                                                   \
 	F(VALUE, 24, uint64_t, limit, COUNT)                                                                                       \
 	F(VALUE, 25, size_t, batch_bytes, RESULT)                                                                                  \
-	F(VALUE, 26, bool, past_damage, RESULT)
+	F(VALUE, 26, bool, past_damage, RESULT)                                                                                    \
+	F(VALUE, 27, struct tfs_bytes, stored_from, BOUND)                                                                         \
+	F(VALUE, 28, struct tfs_bytes, stored_to, BOUND)
 
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
 bool scan_has(const struct tfs_scan_spec *s, unsigned stages);
@@ -90,6 +92,8 @@ enum clause_type {
 	X(FROM, "from", FROM, row_from, "=KEY", "rows from KEY on")                                                                \
 	X(TO, "to", TO, row_to, "=KEY", "rows before KEY")                                                                         \
 	X(AFTER, "after", AFTER, row_from, "=KEY", "rows behind KEY; with reverse=yes, rows before KEY")                           \
+	X(STORED_FROM, "stored-from", FROM, stored_from, "=KEY", "rows from the stored KEY on, which begins with a salt")          \
+	X(STORED_TO, "stored-to", TO, stored_to, "=KEY", "rows before the stored KEY")                                             \
 	X(ROW, "row", REGEX, row_regex, "=REGEX", "rows whose whole key matches")                                                  \
 	X(LIMIT, "limit", COUNT, row_limit, "=N", "the first N rows that match all clauses")                                       \
 	X(REVERSE, "reverse", FLAG, reverse, "", "rows in descending order")

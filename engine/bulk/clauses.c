@@ -241,6 +241,7 @@ static int set_bound(struct clauses *c, enum clause k)
 	struct tfs_scan_spec *const s = &c->spec;
 	const size_t at = clause_kinds[k].at;
 	const bool row = at == offsetof(struct tfs_scan_spec, row_from) || at == offsetof(struct tfs_scan_spec, row_to);
+	const bool stored = at == offsetof(struct tfs_scan_spec, stored_from) || at == offsetof(struct tfs_scan_spec, stored_to);
 	struct tfs_bytes *from = row ? &s->row_from : &s->qualifier_from, *to = row ? &s->row_to : &s->qualifier_to;
 	bool *after = row ? &s->row_from_after : &s->qualifier_from_after;
 	struct buf *end = row ? &c->row_to : &c->qualifier_to;
@@ -248,6 +249,10 @@ static int set_bound(struct clauses *c, enum clause k)
 	const enum clause_type type = clause_kinds[k].type;
 	int err = 0;
 
+	if (stored) {
+		*(struct tfs_bytes *)((char *)s + at) = tfs_bytes_of(key.n ? (const void *)key.p : "", key.n);
+		return 0;
+	}
 	if (type == CLAUSE_TYPE_TO || (type == CLAUSE_TYPE_AFTER && row && s->reverse))
 		bound_to(to, key);
 	else

@@ -80,6 +80,17 @@ static int salted_key(struct buf *b, unsigned byte, struct tfs_bytes row)
 	return err ? err : buf_append_bytes(b, row);
 }
 
+/* Narrows the bounds of a range, which are of keys as stored, by those that the caller gave so. */
+static void range_narrow(struct tfs_scan_spec *spec)
+{
+	if (bytes_cmp(spec->row_from, spec->stored_from) < 0) {
+		spec->row_from = spec->stored_from;
+		spec->row_from_after = false;
+	}
+	if (spec->stored_to.p && (!spec->row_to.p || bytes_cmp(spec->stored_to, spec->row_to) < 0))
+		spec->row_to = spec->stored_to;
+}
+
 /* byte: the range's salt byte, ignored in an unsalted table.  count: the number of ranges. */
 static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned count)
 {
@@ -95,6 +106,8 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 		spec.pub.row_from = buf_bytes(&r->from);
 		spec.pub.row_to = spec.pub.one_row ? (struct tfs_bytes){NULL, 0} : buf_bytes(&r->to);
 	}
+	if (!spec.pub.one_row)
+		range_narrow(&spec.pub);
 	if (count > 1)
 		spec.pub.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
 	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
@@ -102,19 +115,55 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 	return err;
 }
 
-static int ranges_open(struct salt_scan *s)
+/* Sets *admits to false if the row is outside of the bounds of stored keys. */
+static int stored_admits(const struct salt_scan *s, struct tfs_bytes row, bool *admits)
 {
-	const bool one = !s->salt || within_one_row(&s->spec);
-	const unsigned n = one ? 1 : s->salt;
+	const struct tfs_scan_spec *p = &s->spec.pub;
+	struct buf key = {0};
+	int err = s->salt ? salted_key(&key, salt_byte(row, s->salt), row) : buf_append_bytes(&key, row);
+
+	*admits = bytes_cmp(buf_bytes(&key), p->stored_from) >= 0 &&
+		(!p->stored_to.p || bytes_cmp(buf_bytes(&key), p->stored_to) < 0);
+	buf_fini(&key);
+	return err;
+}
+
+/* Sets [*first, *end) to the salt bytes of the ranges that the bounds admit.  An unsalted table has the range 0. */
+static int ranges_wanted(const struct salt_scan *s, unsigned *first, unsigned *end)
+{
+	const struct tfs_scan_spec *p = &s->spec.pub;
+	bool admits = true;
 	int err = 0;
 
-	s->ranges = calloc(n, sizeof(*s->ranges));
-	s->heap = calloc(n, sizeof(struct range *));
+	*first = 0;
+	*end = s->salt ? s->salt : 1;
+	if (within_one_row(&s->spec)) {
+		err = stored_admits(s, p->row_from, &admits);
+		*first = s->salt ? salt_byte(p->row_from, s->salt) : 0;
+		*end = *first + admits;
+	} else if (s->salt) {
+		if (p->stored_from.n)
+			*first = p->stored_from.p[0];
+		if (p->stored_to.p && p->stored_to.n && p->stored_to.p[0] < *end)
+			*end = p->stored_to.p[0] + (p->stored_to.n > 1);
+	}
+	return err;
+}
+
+static int ranges_open(struct salt_scan *s)
+{
+	unsigned first, end, n;
+	int err = ranges_wanted(s, &first, &end);
+
+	if (err)
+		return err;
+	n = end > first ? end - first : 0;
+	s->ranges = calloc(n + 1u, sizeof(*s->ranges));
+	s->heap = calloc(n + 1u, sizeof(struct range *));
 	if (!s->ranges || !s->heap)
 		return -ENOMEM;
 	for (; s->range_count < n && !err; s->range_count++)
-		err = range_init(s, &s->ranges[s->range_count],
-			one && s->salt ? salt_byte(s->spec.pub.row_from, s->salt) : s->range_count, n);
+		err = range_init(s, &s->ranges[s->range_count], first + s->range_count, n);
 	return err;
 }
 

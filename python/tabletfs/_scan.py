@@ -223,6 +223,8 @@ def new_scan(
     from_: Key | None = None,
     to: Key | None = None,
     after: Key | None = None,
+    stored_from: bytes | None = None,
+    stored_to: bytes | None = None,
     row: Key | None = None,
     reverse: bool = False,
     limit: int | None = None,
@@ -272,6 +274,10 @@ def new_scan(
         spec.row_from, spec.one_row = pointer(key_bytes(one_row)), True
     if rows.end is not None:
         spec.row_to = pointer(rows.end)
+    if stored_from is not None:
+        spec.stored_from = pointer(stored_from)
+    if stored_to is not None:
+        spec.stored_to = pointer(stored_to)
     spec.reverse = reverse
     spec.qualifier_from = pointer(qualifiers.least)
     spec.qualifier_from_after = qualifiers.is_after

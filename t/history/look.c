@@ -11,7 +11,7 @@
 #define COMMIT_MS(x) (history_set_back ? 0 : (long long)((x).commit_us / 1000))
 
 #define ONE(...) +1
-_Static_assert(SCAN_MEMBERS(ONE) == 26, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
+_Static_assert(SCAN_MEMBERS(ONE) == 28, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
 #undef ONE
 
 void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
@@ -122,6 +122,10 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	}
 	if (one_in(r, 3))
 		spec.row_to = pick_row(r, flags);
+	if (one_in(r, 5))
+		spec.stored_from = pick_row(r, flags);
+	if (one_in(r, 5))
+		spec.stored_to = pick_row(r, flags);
 	if (one_in(r, 3)) {
 		spec.family_count = 1 + (unsigned)below(r, 3);
 		for (unsigned i = 0; i < spec.family_count; i++)
@@ -161,7 +165,11 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	say_bytes(o, spec.row_from);
 	say(o, "%s ", spec.row_from_after ? " after" : "");
 	say_bytes(o, spec.row_to);
-	say(o, ")%s", spec.one_row ? " one row" : "");
+	say(o, ")%s stored [", spec.one_row ? " one row" : "");
+	say_bytes(o, spec.stored_from);
+	say(o, " ");
+	say_bytes(o, spec.stored_to);
+	say(o, ")");
 	for (unsigned i = 0; i < spec.family_count; i++)
 		say(o, " %s", families[i]);
 	say(o, " [");

@@ -37,7 +37,8 @@ struct entry {
 struct tfs_scan {
 	struct tfs_table *table;
 	struct tfs_scan_spec spec; /* byte pointers go to the blobs below */
-	struct mdl_blob *row_from, *row_to, *qualifier_from, *qualifier_to, *row_regex, *qualifier_regex, *value_regex, *value_is;
+	struct mdl_blob *row_from, *row_to, *stored_from, *stored_to, *qualifier_from, *qualifier_to, *row_regex, *qualifier_regex,
+		*value_regex, *value_is;
 	uint16_t *family; /* ids */
 	unsigned family_count;
 	struct mdl_blob *row;      /* the row of the entries; NULL before the first */
@@ -127,6 +128,10 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	if (r == 0)
 		r = keep_bytes(&s->spec.row_to, &s->row_to);
 	if (r == 0)
+		r = keep_bytes(&s->spec.stored_from, &s->stored_from);
+	if (r == 0)
+		r = keep_bytes(&s->spec.stored_to, &s->stored_to);
+	if (r == 0)
 		r = keep_bytes(&s->spec.qualifier_from, &s->qualifier_from);
 	if (r == 0)
 		r = keep_bytes(&s->spec.qualifier_to, &s->qualifier_to);
@@ -171,6 +176,8 @@ void tfs_scan_free(struct tfs_scan *s)
 	clear(s);
 	mdl_blob_put(s->row_from);
 	mdl_blob_put(s->row_to);
+	mdl_blob_put(s->stored_from);
+	mdl_blob_put(s->stored_to);
 	mdl_blob_put(s->qualifier_from);
 	mdl_blob_put(s->qualifier_to);
 	mdl_blob_put(s->row_regex);
@@ -316,7 +323,9 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 	uint32_t columns = 0; /* of last_family, returned */
 	int r = 0;
 
-	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)))
+	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) ||
+		mdl_compare(mdl_blob_bytes(row->key), s->spec.stored_from) < 0 ||
+		(s->spec.stored_to.p && mdl_compare(mdl_blob_bytes(row->key), s->spec.stored_to) >= 0))
 		return 0;
 	if (s->family_count == 1 && mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i) && s->spec.qualifier_from_after)
 		i++;
