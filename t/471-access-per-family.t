@@ -73,7 +73,7 @@ fails "nor verbs" 'Permission denied' nobody bash -c 'echo flush >t/.ctl'
 fails "nor rows" 'Permission denied' nobody mkdir t/newrow
 fails "nor tables" 'Permission denied' nobody mkdir newtable
 fails "nor drops one" 'Permission denied|not permitted' nobody rmdir t
-for f in .tabletfs/log .tabletfs/metrics .tabletfs/ctl t/.tablets t/.families/open/usage; do
+for f in .tabletfs/log .tabletfs/metrics .tabletfs/ctl t/.tablets t/.splits t/.families/open/usage; do
 	fails "nor reads $f" 'Permission denied' nobody cat "$f"
 	ok "  root does" cat "$f"
 done
@@ -85,7 +85,7 @@ is "$(stat -c %a t t/r)" $'700\n700' "its rows have its mode"
 ok "chown of the TABLE" chown 65534 t
 is "$(nobody cat t/r/open/q)" open "its owner does"
 ok "  and makes rows" nobody mkdir t/newrow
-ok "  and reads its tablets" nobody cat t/.tablets t/.families/open/usage
+ok "  and reads its tablets" nobody cat t/.tablets t/.splits t/.families/open/usage
 before=$(tree .)
 
 # If no schema was set, the user that creates a family owns it.

@@ -178,7 +178,9 @@ echo "clone copy" >u/.ctl
 # For the owner of the table, too, who is the owner here.
 TABLE_OWNER = """
 cat u/.tablets
+cat u/.splits
 cat u/.snap/s/.tablets
+cat u/.snap/s/.splits
 cat u/.snap/s/usage
 cat u/.families/f/usage
 echo flush >u/.ctl

@@ -17,7 +17,7 @@ import random
 PARTS = "l" * 254 + "%/"
 TABLES, ROWS, FAMILIES = ("t", "u", "w"), ("r", "s", PARTS + "x"), ("f", "g", "h")
 CELLS = ("q", "q@5", "p", "p@-3", "@", "@7", PARTS + "y", PARTS + "y@9", ".s", ".d", ".d/x", "..bad", "%41", "a b", "x@01")
-CONTROL = (".schema", ".families", ".groups", ".ctl", ".tablets", ".latest", ".families/f", ".families/f/gc", ".families/n",
+CONTROL = (".schema", ".families", ".groups", ".ctl", ".tablets", ".splits", ".latest", ".families/f", ".families/f/gc", ".families/n",
            ".groups/g1", ".groups/g1/level", ".families/f/usage", ".import", ".import.tar", ".export.tar", ".s", ".d", ".d/y")
 ROOT = ("", ".tabletfs", ".tabletfs/log", ".tabletfs/ctl", ".tabletfs/config", ".x", "bad name")
 STORE = "ENOENT ENAMETOOLONG ENOTDIR ESTALE "

@@ -245,7 +245,7 @@ each("archives of .import.tar", lambda c: write(T + "/.import.tar", c), [
     archive(("r/f/q@8", b"v", {"pax_headers": {"size": "9" * 40}}))[:4096], archive(("x" * 3000000 + "/f/q@7", b"v", {}))], {"EINVAL"})
 ok(not os.path.exists(T + "/none"), "no family was made")
 same(slurp(T + "/.schema"), SCHEMA, "and the schema is what it was")
-each("files that are only read", lambda c: write(c, b"x\n"), [T + "/.tablets", T + "/.families/f/usage", M + "/.tabletfs/status", M + "/.tabletfs/log"], {"EACCES"})
+each("files that are only read", lambda c: write(c, b"x\n"), [T + "/.tablets", T + "/.splits", T + "/.families/f/usage", M + "/.tabletfs/status", M + "/.tabletfs/log"], {"EACCES"})
 err("0", "a prefix that no row has", spill, T + "/.ctl", b"drop-rows \xff\xff\n", os.O_WRONLY)
 log = slurp(M + "/.tabletfs/log")
 ok(not any(b < 32 and b != 10 or b == 127 for b in log), "no byte of all that reaches a terminal through the log")

@@ -13,12 +13,12 @@ from tap import *
 import string
 os.chdir(M)
 new = os.O_WRONLY | os.O_CREAT
-TABLE = [".schema", ".families", ".groups", ".latest", ".scan", ".snap", ".tablets", ".ctl", ".import", ".import.tsv",
+TABLE = [".schema", ".families", ".groups", ".latest", ".scan", ".snap", ".tablets", ".splits", ".ctl", ".import", ".import.tsv",
          ".import.jsonl", ".import.tar", ".export.tar"]
 ROW = [".mutate", ".row.json"]
 TRIED = """.import.csv .import.tar.gz .import.json .import.txt .imports .imprt .snaps .snapshot .ctrl .ct .clt .schemas .schem
 .shcema .schema.txt .schema.json .schema.conf .row.jsonl .row.jso .rowjson .row.json.gz .mutate.txt .mutates .mutat
-.familes .group .latests .lates .scans .tablet .export.tar.gz .export.tar.zst .import.tar.bz2
+.familes .group .latests .lates .scans .tablet .split .splits.txt .export.tar.gz .export.tar.zst .import.tar.bz2
 .import.jsonl.gz .ctl.txt ..schema .schema.""".split()
 
 

@@ -9,6 +9,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
 #include "engine/base/name.h"
+#include "engine/bulk/splits.h"
 #include "fs/base/access.h"
 #include "fs/base/dir_time.h"
 #include "fs/base/reply.h"
@@ -212,6 +213,27 @@ int admin_render_tablets(struct node *n, struct buf *out)
 	int err = buf_printf(out, "begin\tend\tserver\tstate\tbytes\tSSTables\traw_bytes\tmemory_bytes\tcells\ttombstones\n");
 
 	return err ? err : tfs_tablets(node_store_table(n), put_tablet, out);
+}
+
+static int put_split(void *arg, const struct tfs_tablet *t)
+{
+	return splits_add(arg, t->end, t->server, t->bytes);
+}
+
+int admin_render_splits(struct node *n, struct buf *out)
+{
+	struct tfs_table *t = node_store_table(n);
+	struct splits splits = {.out = out};
+	const struct tfs_schema *s;
+	int err = tfs_schema_get(t, &s);
+
+	if (err)
+		return err;
+	splits.salted = s->salt_in_use > 0;
+	tfs_schema_put(s);
+	err = tfs_tablets(t, put_split, &splits);
+	splits_fini(&splits);
+	return err;
 }
 
 int admin_each_table(int (*fn)(struct tfs_table *t))

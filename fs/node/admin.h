@@ -20,6 +20,7 @@ int admin_render_config(struct node *n, struct buf *out) TFS_MUST;
 int admin_apply_config(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c);
 int admin_render_status(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
+int admin_render_splits(struct node *n, struct buf *out) TFS_MUST;
 /* Truncates the table that n is in, by the handle t (truncate.c).  Logs why it is refused. */
 int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c) TFS_MUST;
 /* The verbs of a control file, one a line, with what each does. */

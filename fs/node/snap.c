@@ -375,6 +375,7 @@ static const struct fixed_child snapshot_children[] = {{".schema", NODE_SCHEMA},
 	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".since", NODE_SINCE_ALL}, {0}};
 static const struct setting snapshot_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets},
+	{.name = ".splits", .mode = 0400, .render = admin_render_splits},
 	{.name = ".ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
 	{.name = ".usage", .mode = 0400, .render = usage_render},
 	{0},

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# TABLE/.splits: its lines select each cell of the table once: row keys of any bytes and of
+# 64 KiB, salted tables, snapshots, and while the tablets split and merge.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the model has one tablet"
+ok "mount" mount_store
+cd "$M" || exit 1
+py <<'EOF2'
+from tap import *
+import re, subprocess, threading
+FAMILY = 'families = ({name = "f";});'
+LONG = b"long" * 16383
+# A row of these bytes, in an order that tablets have.
+ROWS = sorted([b"%04d" % i for i in range(300)] + [bytes([b]) for b in range(1, 256)] + [b"a\nb", b"a\tb", b"a/b", b"a b", b"a'\"$x`*?[]{}|;&<>()\\!#~^", b"..", b"-n",
+    b"{}", b"{1}", b"%2F", b"\xc3\xa9t\xc3\xa9", b"\xff\x00\xfe", b"." * 600, b"%" * 700, b"x" * 251, b"x" * 300 + b"/", LONG + b"1", LONG + b"2", LONG + b"3"])
+
+
+def text(key):
+    return b"".join(b"\\x%02x" % c for c in key)
+
+
+def quoted(key):
+    return b'"' + b"".join(bytes([c]) if chr(c).isalnum() and c < 128 else b"%%%02X" % c for c in key) + b'"'
+
+
+def make(table, schema, borders):
+    os.mkdir(table)
+    spill(table + "/.tmp", schema.encode() + b"splits = ( " + b", ".join(map(quoted, borders)) + b" ); " + FAMILY.encode())
+    os.rename(table + "/.tmp", table + "/.schema")
+    spill(table + "/.import", b"".join(text(row) + b"\tf:q\t%d\tv\n" % ts for row in ROWS for ts in (1, 2)))
+
+
+def lines(table):
+    return [line.split("\t") for line in slurp(table + "/.splits").decode("ascii").splitlines()]
+
+
+def of_tablets(table):
+    return [line.split(b"\t") for line in slurp(table + "/.tablets").splitlines()[1:]]
+
+
+def read(table, path, stream=".tsv"):
+    return slurp("%s/.scan/%s/%s" % (table, path, stream)).splitlines()
+
+
+def check(table, tablets, what):
+    want, found = sorted(read(table, "from=")), lines(table)
+    same(len(found), tablets, what + ": a line for each tablet")
+    same(sorted(cell for path, _, _ in found for cell in read(table, path)), want, "  which together have each cell once")
+    same(sorted(key for path, _, _ in found for key in read(table, path, ".keys")), sorted({cell.split(b"\t")[0] for cell in want}), "  and each row")
+    same([path for path, _, _ in found if not re.fullmatch(r"(?!/)[A-Za-z0-9/%._,:@+=-]+(?<!/)", path) or len(path) > 3100], [], "  by paths without bytes that shells change")
+    same([name for path, _, _ in found for name in path.split("/") if len(name) > 255], [], "  whose names are short enough")
+    same([server for _, server, _ in found], [t[2].decode() for t in of_tablets(table)][:len(found)], "  with its server")
+    ok(sum(int(n) for _, _, n in found) <= sum(int(t[4]) for t in of_tablets(table)), "  and bytes")
+
+
+make("small", "", [])
+same([path for path, _, _ in lines("small")], ["from="], "a small table has one line")
+check("small", 1, "one tablet")
+keys = [row for row in ROWS if len(row) < 300]
+make("any", "", keys[3::20] + [b"." * 600, b"%" * 700, b"x" * 300 + b"/"])
+check("any", len(keys[3::20]) + 4, "keys of any bytes")
+# Borders that are equal in their first bytes leave one range: no cell is lost or read twice.
+make("long", "", [b"0100", LONG + b"2", LONG + b"3"])
+check("long", 3, "keys of 64 KiB")
+make("salted", "salt = 4; ", [b"\1", b"\1" + ROWS[90], b"\2", b"\3", b"\3" + ROWS[300]])
+check("salted", 6, "a salted table")
+make("broad", "salt = 9; ", [b"\2" + ROWS[90], b"\7"])
+check("broad", 3, "a salted table whose tablets have several salts")
+os.mkdir("any/.snap/s")
+os.mkdir("salted/.snap/s")
+for t in ("any", "salted"):
+    then = sorted(read(t, "from="))
+    spill(t + "/.ctl", b"drop-rows 0\n", os.O_WRONLY)
+    same(sorted(cell for path, _, _ in lines(t + "/.snap/s") for cell in read(t + "/.snap/s", path)), then, "the splits of a snapshot")
+    ok(sorted(cell for path, _, _ in lines(t) for cell in read(t, path)) != then, "  and of its table, which has changed")
+
+# As the manuals say, by programs.
+for loop in ("cut -f 1 any/.splits | while read -r s; do cat any/.scan/$s/.tsv; done", "cut -f 1 any/.splits | xargs -I{} cat any/.scan/{}/.tsv",
+             "for s in $(cut -f 1 any/.splits); do cat any/.scan/$s/.tsv; done"):
+    same(sorted(subprocess.run(["bash", "-c", loop], stdout=subprocess.PIPE, check=True).stdout.splitlines()), sorted(read("any", "from=")), loop)
+
+# Tablets split and merge between the list and the last range, and during the list.
+make("moving", "", [b"0100"])
+want = sorted(read("moving", "from="))
+stop = threading.Event()
+done = []
+
+
+def move():
+    while not stop.is_set():
+        for verb in ("split 0050", "split 0150", "merge 0000", "merge 0050", "merge 0100", "split 0100"):
+            done.append(errno_of(spill, "moving/.ctl", verb.encode() + b"\n", os.O_WRONLY))
+
+
+t = threading.Thread(target=move)
+t.start()
+bad, counts = [], set()
+end = time.monotonic() + 2
+while time.monotonic() < end or (len(counts) < 2 and time.monotonic() < end + 60):
+    found = lines("moving")
+    counts.add(len(found))
+    got = sorted(cell for path, _, _ in found for cell in read("moving", path))
+    if got != want:
+        bad.append((found, len(got), len(want)))
+stop.set()
+t.join()
+same(bad[:1], [], "splits and merges meanwhile")
+ok(len(counts) > 1 and "0" in done, "  which there were")
+note(len(done), "verbs,", sorted(counts), "lines")
+EOF2
+cd / || exit 1
+done_testing
