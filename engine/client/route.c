@@ -16,11 +16,9 @@
  * is in the file.  All requests on behalf of one caller share one time limit,
  * struct patience.
  *
- * A cached location may be stale.  A server that does not serve the row
- * returns -TABLET_MOVED.  Then the router drops the entry and reads METADATA.  This may
- * happen on each level.  If all locations are stale, a request takes six steps: three
- * refusals, by the servers of the tablet, of METADATA and of the root; and three reads, of
- * the root file, the root and METADATA.
+ * A cached location may be stale.  A server that does not serve the row returns -TABLET_MOVED.  Then the router drops
+ * the entry and reads METADATA.  This may happen on each level.  If all locations are stale, a request takes six steps:
+ * three refusals and three reads.
  *
  * A server may refuse a location that was just read.  Then the tablet is
  * moving, or the router read METADATA between two steps of a change.  The
@@ -506,6 +504,8 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 		if (pause && !patience_pause(r, t, err == -EAGAIN))
 			break;
 	}
+	if (err && !s && t->unknown && err != -TABLE_DROPPED)
+		return -ETIMEDOUT; /* METADATA's error is no answer to a mutation that was sent before */
 	return err || !a->scan ? err : scan_id_replace(r, s, q->table, a);
 }
 
@@ -604,7 +604,7 @@ static int route_request(struct router *r, struct patience *t, const struct ts_r
 static bool leaves_unknown(int err)
 {
 	return is_unknown(err) || err == -TABLET_MOVED || err == -UNREACHABLE || err == -EAGAIN || err == -MUTATION_ANSWERED ||
-		err == -EPOCH_ENDED || err == -WAIT_INTERRUPTED;
+		err == -EPOCH_ENDED || err == -WAIT_INTERRUPTED || err == -ENOMEM;
 }
 
 /* The end of a request whose mutations were sent to another process. */

@@ -29,6 +29,9 @@ static unsigned late_count;
 static struct mutex channels; /* guards the above and the seed */
 static uint64_t channel_seed;
 static _Atomic unsigned loss; /* of 100 requests; 100: all mutations */
+static unsigned sent;         /* mutations, since then_err or locate_err was set */
+static int then_err;          /* after the first lost mutation the others get this error; 0: none */
+static int locate_err;        /* after two lost mutations METADATA cannot be read; 0: it can */
 static _Atomic uint64_t lost_requests, lost_answers, late_copies;
 
 static uint32_t rnd_locked(uint32_t below)
@@ -97,7 +100,12 @@ static int lossy_call(struct tablet_service *service, const struct ts_request *q
 	lose_answer = is_lossy(q) && rnd_locked(100) < loss;
 	if (changes && loss && (loss == 100 || rnd_locked(3) == 0))
 		keep_copy_locked(q, (unsigned)(s - c.servers));
+	sent += changes;
 	mutex_unlock(&channels);
+	if (locate_err && sent > 1 && q->table == META_TABLE)
+		return a->err = locate_err;
+	if (lose_request && then_err && sent > 1)
+		return a->err = then_err;
 	if (lose_request) {
 		lost_requests++;
 		return a->err = -ANSWER_LOST;
@@ -360,6 +368,35 @@ static void test_read_decides(void **state)
 	assert_int_equal(counter_value(1), 0);
 }
 
+/* Adds to counter 1.  The first request is delayed.  Its copies arrive after the counter has been read. */
+static void late_after_error(int expect)
+{
+	int64_t value;
+	int err;
+
+	sent = 0;
+	loss = 100;
+	err = add(1, 1, NULL);
+	loss = 0;
+	then_err = locate_err = 0;
+	value = counter_value(1);
+	assert_true(late_count > 0);
+	for (unsigned i = 0; i < late_count; i++)
+		deliver(&late[i]);
+	late_count = 0;
+	assert_int_equal(counter_value(1), value);
+	assert_int_equal(err, expect);
+}
+
+/* The same if the client stops waiting because of an error that is no answer to the mutation. */
+static void test_read_decides_after_error(void **state)
+{
+	then_err = -ENOMEM;
+	late_after_error(-ETIMEDOUT);
+	locate_err = -EIO;
+	late_after_error(-ETIMEDOUT);
+}
+
 /* HELLO does the same without a read. */
 static void test_hello(void **state)
 {
@@ -439,6 +476,7 @@ int main(void)
 		C(test_counters_are_exact),
 		C(test_batches_are_exact),
 		C(test_read_decides),
+		C(test_read_decides_after_error),
 		C(test_hello),
 		C(test_scan_has_new_families),
 	};

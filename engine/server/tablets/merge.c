@@ -23,8 +23,9 @@
  * read but not written: their redo sets are empty, so the first write to a
  * tablet must edit its row first, and row_resolve lets no edit pass while the
  * outcome is unknown.  A task repeats the read (retire.c).  If the lower row
- * exists, the merge did not take place.  If not, the server completes the merge
- * from METADATA's rows, as the next start would.
+ * exists, the merge did not take place: the read is of this server's next epoch, so
+ * METADATA's server refuses copies of the delete that arrive later (requests/clients.c).
+ * If not, the server completes the merge from METADATA's rows, as the next start would.
  *
  * The merged tablet is a new object made from its row.
  */
