@@ -55,6 +55,7 @@ struct cluster {
 	bool last_block;                      /* a master dies at its next BLOCK_WRITES, which arrives ... */
 	uint64_t last_block_us;               /* ... at this time, when the next master leads; 0: not yet */
 	bool holds;                           /* outcomes stay in doubt (net.c) */
+	uint64_t lost_release_us;             /* the answer of the next release of a tablet is lost (net.c); 0: it is not */
 	bool busy;                            /* masters move tablets whenever they can */
 	bool blind;                           /* no mutation notices that the lease has ended, as if the clock had stopped */
 	size_t memtable_bytes;                /* the bytes of each server's memtable */

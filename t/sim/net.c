@@ -386,6 +386,11 @@ static int call_tablets(struct tablet_service *s, const struct ts_request *q, st
 
 	m->left_in = is_edit(c->from->data, q);
 	m->holds = is_held(c->from->data, q);
+	if (cluster.lost_release_us && is_releasing() && q->method == TS_MUTATE) {
+		sim_trace("the answer of a release of %s by %s is lost", Q(ts_request_row(q)), c->to->proc->name);
+		m->held_us = cluster.lost_release_us;
+		cluster.lost_release_us = 0;
+	}
 	m->blocks = q->method == TS_BLOCK_WRITES;
 	m->scans = q->method == TS_SCAN_OPEN && q->table == META_TABLE;
 	if (q->method == TS_UNLOAD)

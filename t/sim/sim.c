@@ -45,7 +45,9 @@
 #define GIVEN_UP_US 35000000u /* a server whose storage alone does not answer ends so long after the beginning */
 #define REMOVED_US 55000000u  /* a server that cannot be reached has been removed so long after the beginning */
 #define CUT_US 80000000u
-#define SOUND_US 120000000u /* the state of the cluster is sound so long after the last row was read */
+#define LOST_RELEASE_US 10000000u /* the answer of a release is late, by as much as four passes of the master need */
+#define ASSIGNED_US 4500000u      /* the tablet is served elsewhere so long after its release */
+#define SOUND_US 120000000u       /* the state of the cluster is sound so long after the last row was read */
 
 /* What a child leaves to its parent, in shared memory. */
 struct totals {
@@ -218,6 +220,66 @@ static void cut_server(struct node *n)
 	read_rows(n, "the removal of a server");
 }
 
+/* ---- a release whose answer is late ---- */
+
+/* In the process of a master: moves tablets until a release has been sent to another server. */
+static void move_until_released(void *arg)
+{
+	struct node *m = proc_self()->data;
+
+	(void)arg;
+	for (unsigned i = 0; i < 50 && cluster.lost_release_us; i++) {
+		const struct node *to = node_find(SERVER, 1 + (unsigned)sim_random(4));
+		char row[16];
+
+		sim_sleep(300000); /* clients read where the tablets are */
+		snprintf(row, sizeof(row), "row%02u", (unsigned)sim_random(10));
+		if (to && to->serving)
+			(void)!master_move(m->master, META_FIRST_USER_TABLE, tfs_str(row), to->incarnation);
+	}
+	cluster.lost_release_us = 0;
+}
+
+/*
+ * A server waits for the answer of a release, which has taken place, and the master gives the tablet to another
+ * server.  Meanwhile this client reads all rows, and a new client, which finds the new server, changes them.
+ */
+static void lose_release(struct node *n)
+{
+	struct node *serve[NODES_MOST], *m = NULL, *writer = NULL;
+	uint64_t until, released_us = 0;
+
+	if (find_serving(serve) < 2)
+		return;
+	for (unsigned i = 0; i < cluster.count; i++)
+		if (cluster.nodes[i]->role == MASTER && cluster.nodes[i]->serving)
+			m = cluster.nodes[i];
+	if (!m)
+		return;
+	if (work_read_all(n, sim_now() + READY_US))
+		sim_fail("a row cannot be read");
+	cluster.lost_release_us = LOST_RELEASE_US;
+	sim_spawn(m->proc, 0, move_until_released, NULL);
+	until = sim_now() + 2 * LOST_RELEASE_US;
+	while (sim_now() < until) {
+		if (!released_us && !cluster.lost_release_us) {
+			released_us = sim_now();
+			until = released_us + LOST_RELEASE_US;
+		}
+		if (!writer && released_us && sim_now() > released_us + ASSIGNED_US)
+			writer = client_node(n->number + 4, change_rows, NULL);
+		if (work_read_all(n, sim_now() + READY_US))
+			sim_fail("a row cannot be read although another server has its tablet");
+		sim_sleep(50000);
+	}
+	if (writer) {
+		writer->arg = n;
+		while (!writer->done)
+			sim_sleep(100000);
+	}
+	read_rows(n, "a late answer of a release");
+}
+
 static void final_reader(struct node *n)
 {
 	read_rows(n, "the last fault");
@@ -232,6 +294,8 @@ static void final_reader(struct node *n)
 		hang_storage(n);
 	else if (!cluster.sole && sim_chance(3))
 		cut_server(n);
+	else if (!cluster.sole)
+		lose_release(n);
 	check_state(n, sim_now() + SOUND_US);
 }
 
