@@ -89,7 +89,7 @@ static void call(struct watch *w, const struct tfs_change *c, unsigned count)
 	w->fn(w->arg, c, count);
 }
 
-/* Reads the schema of one open table again, and tells of a change.  Returns false if no server has answered. */
+/* Reads the schema of one open table again, and tells of a change.  Returns false if it must be read once more. */
 static bool refresh(struct watch *w, uint32_t id, const struct schema *before)
 {
 	struct tfs_store *s = w->store;
@@ -113,7 +113,7 @@ static bool refresh(struct watch *w, uint32_t id, const struct schema *before)
 	}
 	if (changed)
 		call(w, &(struct tfs_change){.what = TFS_CHANGED_SCHEMA, .table = id, .before = p}, 1);
-	return err != -UNREACHABLE && err != -ANSWER_LOST && err != -ETIMEDOUT && err != -EAGAIN;
+	return !err || err == -ENOENT || err == -EBADMSG || err == -EPROTO;
 }
 
 /* Returns false if a schema could not be read. */

@@ -42,3 +42,7 @@ t_unit_test_tellers_LDADD = libengine.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 check_PROGRAMS += t/unit/test_peers
 t_unit_test_peers_SOURCES = t/unit/test_peers.c t/unit/wire_lib.h t/unit/dir.h
 t_unit_test_peers_LDADD = libengine.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+
+check_PROGRAMS += t/unit/test_watch
+t_unit_test_watch_SOURCES = t/unit/test_watch.c
+t_unit_test_watch_LDADD = libengine.a $(CMOCKA_LIBS) $(TFS_LDFLAGS)
