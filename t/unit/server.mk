@@ -81,3 +81,7 @@ check_PROGRAMS += t/unit/test_dispatch
 t_unit_test_dispatch_SOURCES = t/unit/test_dispatch.c t/unit/server_lib.h t/unit/dir.h
 t_unit_test_dispatch_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_dispatch_LDFLAGS = $(hooked_flags)
+check_PROGRAMS += t/unit/test_load
+t_unit_test_load_SOURCES = t/unit/test_load.c t/unit/assign_lib.h t/unit/server_lib.h t/unit/dir.h t/lib/cluster.h
+t_unit_test_load_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_load_LDFLAGS = $(hooked_flags)

@@ -52,9 +52,10 @@ struct load {
 	char **why;
 	struct made *made; /* one for each tablet of the request */
 	struct needed_logs *needed;
-	struct tablet_service *metadata; /* which waits for METADATA_US at most */
-	uint32_t next;                   /* the first tablet of the request whose row has not been read */
-	struct buf key;                  /* of that row; n 0: not set yet */
+	uint32_t next;         /* the first tablet of the request whose row has not been read */
+	struct buf key, below; /* the keys of that row, and of the row of the tablet below it */
+	bool has_below;        /* METADATA has that row */
+	bool is_split;         /* METADATA has a row between the two */
 };
 
 static bool is_last(const struct ts_assigned *t)
@@ -64,17 +65,13 @@ static bool is_last(const struct ts_assigned *t)
 
 /*
  * Refuses a late request, from before a split or a merge.  After a split the row's begin may be too low (split.c), but not
- * too high; then the tablet below has a row.  After a merge it has none.
+ * too high; then METADATA has the row of the tablet below, and none between the two.
  */
-static int check_begin(struct load *l, const struct ts_assigned *t, struct tfs_bytes begin)
+static int check_begin(const struct load *l, const struct ts_assigned *t, struct tfs_bytes begin)
 {
-	int c = bytes_cmp(begin, t->begin), exists = 1;
+	const int c = bytes_cmp(begin, t->begin);
 
-	if (c < 0)
-		exists = row_exists(l->metadata, t->table, t->begin);
-	if (exists == -EBADMSG)
-		exists = 1; /* but damaged */
-	return c > 0 || !exists ? -TABLET_TAKEN : exists < 0 ? exists : 0;
+	return c > 0 || l->is_split || (c < 0 && !l->has_below) ? -TABLET_TAKEN : 0;
 }
 
 /* Makes the tablet from its row, and adds it to the set. */
@@ -144,12 +141,24 @@ static int load_served(struct load *l, const struct ts_assigned *t)
 	return err;
 }
 
+/* Sets the keys for l->next.  The scan has not reached the row below. */
 static int load_next_key(struct load *l)
 {
 	const struct ts_assigned *t = &l->q->tablets[l->next];
+	int err;
 
+	l->has_below = l->is_split = false;
 	buf_reset(&l->key);
-	return meta_row_key(&l->key, t->table, is_last(t), t->end);
+	buf_reset(&l->below);
+	err = meta_row_key(&l->key, t->table, is_last(t), t->end);
+	return err ? err : meta_row_key(&l->below, t->table, false, t->begin);
+}
+
+/* The row of the next tablet of the request was read, or has an error. */
+static int load_advance(struct load *l, int err)
+{
+	l->errs[l->next++] = err;
+	return l->next < l->q->tablet_count ? load_next_key(l) : 0;
 }
 
 /* Handles a row of METADATA: if it belongs to a tablet of the request, loads the tablet. */
@@ -158,20 +167,22 @@ static int load_scanned(void *arg, struct tfs_bytes row_key, struct meta_tablet 
 	struct load *l = arg;
 	int err = 0, c = -1;
 
-	while (l->next < l->q->tablet_count && (c = bytes_cmp(buf_bytes(&l->key), row_key)) < 0) {
-		l->errs[l->next++] = -TABLET_TAKEN; /* it has no row */
-		if (l->next < l->q->tablet_count && load_next_key(l))
-			return -ENOMEM;
-	}
-	if (l->next < l->q->tablet_count && c == 0) {
+	while (!err && l->next < l->q->tablet_count && (c = bytes_cmp(buf_bytes(&l->key), row_key)) < 0)
+		err = load_advance(l, -TABLET_TAKEN); /* it has no row */
+	if (err || l->next == l->q->tablet_count)
+		return err;
+	if (c == 0) {
 		err = m ? load_served(l, &l->q->tablets[l->next]) : -EBADMSG;
 		if (!m)
 			why_set(l->why, "%s: METADATA: the row of a tablet of table id %u is damaged", l->s->o.data_dir,
 				l->q->tablets[l->next].table);
-		l->errs[l->next] = err == -ENOENT ? load_row(l, &l->q->tablets[l->next], m, 0) : err;
-		l->next++;
-		return l->next < l->q->tablet_count && load_next_key(l) ? -ENOMEM : 0;
+		err = load_advance(l, err == -ENOENT ? load_row(l, &l->q->tablets[l->next], m, 0) : err);
 	}
+	if (err || l->next == l->q->tablet_count)
+		return err;
+	c = bytes_cmp(row_key, buf_bytes(&l->below));
+	l->has_below |= c == 0;
+	l->is_split |= c > 0;
 	return 0;
 }
 
@@ -210,30 +221,48 @@ static int brief_call(struct tablet_service *service, const struct ts_request *q
 	return ts_call(((struct brief_service *)service)->metadata, &own, a);
 }
 
-/* Reads the rows from the first tablet to the last. */
+/* Reads the rows of the tablets from l->next to `last`. */
+static int load_scan(struct load *l, struct tablet_service *metadata, uint32_t last)
+{
+	const struct ts_assigned *t = &l->q->tablets[last];
+	struct buf from = {0}, to = {0};
+	int err = load_next_key(l);
+
+	if (!err)
+		err = buf_append_bytes(&from, buf_bytes(&l->below));
+	if (!err)
+		err = meta_row_key(&to, t->table, is_last(t), t->end);
+	if (!err)
+		err = buf_u8(&to, 0);
+	if (!err)
+		err = metadata_scan_past_damage(metadata, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
+	while (!err && l->next <= last)
+		err = load_advance(l, -TABLET_TAKEN);
+	buf_fini(&from);
+	buf_fini(&to);
+	return err;
+}
+
+/*
+ * If a tablet of METADATA is not served, the tablets whose rows are before it and behind it are loaded.  The scan ends with an
+ * error after the last row before it, and without this row.  So the row is read alone, and then the scan continues behind it.
+ */
 static int load_rows(struct load *l)
 {
 	static const struct tablet_service_ops ops = {.call = brief_call};
 	struct brief_service brief = {.service = {.ops = &ops, .brief = true}, .metadata = l->s->metadata};
-	const struct ts_assigned *first = l->q->tablets, *last = &first[l->q->tablet_count - 1];
-	struct buf from = {0}, to = {0};
-	int err = meta_row_key(&from, first->table, is_last(first), first->end);
+	int err = 0;
 
-	if (!err)
-		err = meta_row_key(&to, last->table, is_last(last), last->end);
-	if (!err)
-		err = buf_u8(&to, 0);
-	if (!err)
-		err = load_next_key(l);
-	l->metadata = &brief.service;
-	if (!err)
-		err = metadata_scan_past_damage(l->metadata, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
-	for (; !err && l->next < l->q->tablet_count; l->next++)
-		l->errs[l->next] = -TABLET_TAKEN;
-	buf_fini(&from);
-	buf_fini(&to);
+	while (!err && l->next < l->q->tablet_count) {
+		err = load_scan(l, &brief.service, l->q->tablet_count - 1);
+		if (err && err != -ENOMEM)
+			err = load_scan(l, &brief.service, l->next);
+	}
+	while (l->next < l->q->tablet_count)
+		l->errs[l->next++] = err;
 	buf_fini(&l->key);
-	return err;
+	buf_fini(&l->below);
+	return err == -ENOMEM ? err : 0;
 }
 
 /* The tablets of the request are of one kind, in METADATA's order.  Only at the start of an embedded store are they an earlier server's. */
