@@ -74,8 +74,11 @@ static int unblock(struct master *m, uint32_t table)
 
 void master_unblock_writes(struct master *m, uint32_t table)
 {
-	int err = unblock(m, table);
+	/* A drop whose outcome is unknown may take place later.  No write may be acknowledged between its check and that. */
+	int err = m->in_doubt ? lock_sync(m->locks) : 0;
 
+	if (!err)
+		err = unblock(m, table);
 	if (!err)
 		return;
 	msg_warning("table %u: its writes remain blocked until the next pass: %s", table, error_text(err));
@@ -89,6 +92,8 @@ void master_unblock_again(struct master *m)
 {
 	unsigned left = 0;
 
+	if (!m->blocked_count || lock_sync(m->locks))
+		return;
 	for (unsigned i = 0; i < m->blocked_count; i++)
 		if (unblock(m, m->blocked[i]))
 			m->blocked[left++] = m->blocked[i];

@@ -251,6 +251,103 @@ static void load_without_metadata(void **state)
 	route_free(patient);
 }
 
+/* ---- a change whose outcome is unknown ---- */
+
+/* The master's session: it loses the connection after it has sent a drop, which takes place when the session is connected again. */
+static struct lock_service *real;
+static struct lock_op left[3];
+static char left_names[3][32];
+static unsigned left_count;
+static int sync_err;
+
+static int doubt_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, struct lock_stat *stats)
+{
+	(void)s;
+	if (count != 3 || ops[1].what != LOCK_REMOVE)
+		return real->ops->multi(real, ops, count, stats);
+	for (left_count = 0; left_count < count; left_count++) {
+		left[left_count] = ops[left_count];
+		snprintf(left_names[left_count], sizeof(left_names[0]), "%s", ops[left_count].name);
+		left[left_count].name = left_names[left_count];
+	}
+	return -UNREACHABLE;
+}
+
+static int doubt_get(struct lock_service *s, const char *name, struct buf *contents, struct lock_stat *stat)
+{
+	(void)s;
+	return real->ops->get(real, name, contents, stat);
+}
+
+static int doubt_list(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg)
+{
+	(void)s;
+	return real->ops->list(real, dir, fn, arg);
+}
+
+static int doubt_sync(struct lock_service *s)
+{
+	const unsigned count = left_count;
+
+	(void)s;
+	if (sync_err)
+		return sync_err;
+	left_count = 0;
+	return count ? real->ops->multi(real, left, count, NULL) : 0;
+}
+
+static int put_at_server(unsigned server, struct tfs_table *t)
+{
+	const struct op op = {.kind = OP_WRITE,
+		.family = 1,
+		.w.qualifier = TFS_S("q"),
+		.w.place = {.when = TFS_NEWEST, .us = TFS_NO_TIME},
+		.w.truncate_to = UINT64_MAX,
+		.value = TFS_S("v")};
+	const struct row_mutation m = {TFS_S("r"), &op, 1};
+	const struct ts_request q = {.method = TS_MUTATE, .table = tfs_table_id(t), .rows = &m, .row_count = 1};
+	struct ts_answer a = {0};
+	int err = ts_call(server_service(c.servers[server].server), &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+/* No write is acknowledged between the check that the table is empty and the moment at which the drop is decided. */
+static void drop_in_doubt(void **state)
+{
+	static const struct lock_service_ops ops = {.get = doubt_get, .multi = doubt_multi, .list = doubt_list, .sync = doubt_sync};
+	static struct lock_service doubt = {&ops};
+	static const char *const names[] = {"m", "n", "o"};
+	struct tfs_table *t[3];
+	char *why = NULL;
+
+	real = c.locks;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(store_table_make(c.store, names[i], "f", &t[i]), 0);
+	master_free(c.master);
+	c.locks = c.term.locks = &doubt;
+	c.master = master_make();
+	assert_int_equal(master_start(c.master, &why), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct ms_request drop = {.method = MS_TABLE_DROP, .name = names[i]};
+		const unsigned server = owner(tfs_table_id(t[i]), "r", NULL);
+		struct ms_answer a = {0};
+
+		sync_err = i ? -UNREACHABLE : 0;
+		assert_int_equal(ms_call(master_service(c.master), &drop, &a), -ETIMEDOUT);
+		assert_int_equal(put_at_server(server, t[i]), i ? -EAGAIN : -TABLE_DROPPED);
+		sync_err = 0;
+		left_count = i == 2 ? 0 : left_count; /* it was never sent */
+		assign_soon(c.master);
+		assert_int_equal(master_tick(c.master), 0);
+		assert_int_equal(put_at_server(server, t[i]), i == 2 ? 0 : -TABLE_DROPPED);
+		tfs_table_close(t[i]);
+		ms_answer_fini(&a);
+	}
+	c.locks = c.term.locks = real;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +357,7 @@ int main(void)
 		C(busy_unloads),
 		C(refusals_of_the_master),
 		C(load_without_metadata),
+		C(drop_in_doubt),
 	};
 
 	return RUN(tests);
