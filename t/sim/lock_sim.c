@@ -304,7 +304,7 @@ struct request {
 	struct lock_stat *stats; /* GET: one */
 	struct buf answer;
 	int err;
-	bool done;
+	bool done, left; /* left: its sender does not wait */
 };
 
 static void request_free(struct request *r)
@@ -435,7 +435,30 @@ static void arrive_main(void *arg)
 	if (!cut && !s->expired)
 		s->heard_us = sim_now();
 	r->done = true;
-	sim_wake(r, 1);
+	if (r->left)
+		request_free(r);
+	else
+		sim_wake(r, 1);
+}
+
+/* Requests of a session arrive in their order. */
+static uint64_t in_order(struct session *s, uint64_t at)
+{
+	if (at <= s->last_arrival_us)
+		at = s->last_arrival_us + 1;
+	s->last_arrival_us = at;
+	return at;
+}
+
+/* The connection is lost.  The next leader carries the request out, or has not got it. */
+static void leave(struct request *r)
+{
+	if (sim_chance(2)) {
+		request_free(r);
+		return;
+	}
+	r->left = true;
+	sim_spawn(r->s->l->world, in_order(r->s, r->s->l->silent_until_us) - sim_now(), arrive_main, r);
 }
 
 /* Sends the request and waits.  Frees it after an error. */
@@ -454,15 +477,13 @@ static int send(struct request *r)
 	/* Without a leader a change waits for the next one, or the connection is lost. */
 	if ((r->kind == MULTI || r->kind == SYNC) && s->l->silent_until_us > at) {
 		if (sim_chance(2)) {
-			request_free(r);
+			leave(r);
 			sim_sleep(sim_random(1000000));
 			return -UNREACHABLE;
 		}
 		at = s->l->silent_until_us + sim_random(f->delay_us + 1);
 	}
-	if (at <= s->last_arrival_us)
-		at = s->last_arrival_us + 1;
-	s->last_arrival_us = at;
+	at = in_order(s, at);
 	if (s->cut_until_us > sim_now() || sim_chance(f->lose)) {
 		/* Lost on the way. */
 		request_free(r);
