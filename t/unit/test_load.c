@@ -5,6 +5,7 @@
  */
 #include "t/unit/assign_lib.h"
 
+#include "engine/base/clock.h"
 #include "engine/meta/meta_format.h"
 
 /* The table's tablets are on server 0, METADATA's too; then the user's tablets with rows "row40" to "row59" are on server 1. */
@@ -93,12 +94,22 @@ static void hint_of_metadata(void **state)
 
 /* ---- late requests ---- */
 
-static bool loses_mutations;
+static bool loses_mutations, loses_answers;
+static const char *_Atomic unreadable; /* rows of METADATA with this text cannot be read */
 
 static int metadata_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
+	const char *text = unreadable;
+	const struct tfs_bytes row = ts_request_row(q);
+	int err;
+
 	(void)service;
-	return a->err = loses_mutations && q->method == TS_MUTATE ? -ETIMEDOUT : ts_call(route_service(c.router), q, a);
+	if (loses_mutations && q->method == TS_MUTATE)
+		return a->err = -ETIMEDOUT;
+	if (text && memmem(row.p, row.n, text, strlen(text)))
+		return a->err = -EIO;
+	err = ts_call(route_service(c.router), q, a);
+	return a->err = loses_answers && q->method == TS_MUTATE ? -ETIMEDOUT : err;
 }
 
 static const struct tablet_service_ops metadata_ops = {.call = metadata_call};
@@ -148,7 +159,55 @@ static void late_load_after_a_merge(void **state)
 	read_all();
 }
 
+/* No tablet has an assignment number that its rows had at the same server before, also after a merge with a tablet that was moved less. */
+static void numbers_are_not_used_again(void **state)
+{
+	struct ts_assigned before, now;
+	unsigned at;
+
+	place();
+	for (unsigned i = 0; i < 6; i++) /* away, and back */
+		assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str("row40"), c.servers[i % 2].incarnation), 0);
+	assert_int_equal(owner(tfs_table_id(table), "row40", &before), 1);
+	assert_int_equal(tfs_merge(table, tfs_str("row40")), 0);
+	for (unsigned i = 0; i < 10; i++) {
+		at = owner(tfs_table_id(table), "row40", &now);
+		assert_false(i && at == 1 && now.assignment == before.assignment);
+		assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str("row40"), c.servers[i % 2].incarnation), 0);
+	}
+}
+
 /* ---- METADATA in part ---- */
+
+/* The server does not know if its two splits took place.  One of them cannot be resolved for long; the other one is. */
+static void unknown_beside_unreadable(void **state)
+{
+	struct ts_request q = {.method = TS_SPLIT, .table = tfs_table_id(table)};
+	const uint64_t since = monotonic_us();
+
+	for (unsigned i = 0; i < 9; i++)
+		assert_int_equal(
+			master_move(c.master, tfs_table_id(table), tfs_str(row_name(10 * i)), c.servers[0].incarnation), 0);
+	server_set_metadata(c.servers[0].server, &metadata);
+	loses_answers = true;
+	for (unsigned i = 15; i < 90; i += 40) {
+		struct ts_answer a = {0};
+
+		q.row = tfs_str(row_name(i));
+		assert_int_equal(ts_call(server_service(c.servers[0].server), &q, &a), -ETIMEDOUT);
+		assert_int_equal(row_exists(route_service(c.router), q.table, q.row), 1);
+		ts_answer_fini(&a);
+	}
+	unreadable = "row1";
+	loses_answers = false;
+	while (row_exists(route_service(c.router), q.table, tfs_str("row55")))
+		assert_true(monotonic_us() < since + 60000000 && sched_yield() == 0);
+	assert_int_equal(row_exists(route_service(c.router), q.table, tfs_str("row15")), 1);
+	unreadable = NULL;
+	while (row_exists(route_service(c.router), q.table, tfs_str("row15")))
+		assert_true(monotonic_us() < since + 60000000 && sched_yield() == 0);
+	read_all();
+}
 
 /* A dead server had tablets whose rows are below and above a tablet of METADATA that is not served.  They are served. */
 static void metadata_in_part(void **state)
@@ -188,6 +247,8 @@ int main(void)
 		C(hint_of_metadata),
 		C(late_load_after_a_split),
 		C(late_load_after_a_merge),
+		C(numbers_are_not_used_again),
+		C(unknown_beside_unreadable),
 		C(metadata_in_part),
 	};
 

@@ -373,29 +373,38 @@ static int retire_resolve(struct server *s, struct served_tablet *lower, struct 
 	return retire_run(s, v, 2, merge_finish, tfs_bytes_of(NULL, 0));
 }
 
+/* Resolves what is unknown about list[i] and its upper neighbour.  The outcome of a table that was dropped does not matter. */
+static int resolve_one(struct server *s, struct served_tablet *const *list, unsigned count, unsigned i)
+{
+	int err = 0;
+
+	if (list[i]->unknown_lower) {
+		err = retire_run(s, &list[i], 1, split_resolve, tfs_bytes_of(NULL, 0));
+		err = err == -TABLE_DROPPED || err == -TABLET_MOVED || err == -TABLET_STOPPED || err == -TABLET_TAKEN ? 0 : err;
+		list[i]->unknown_lower = err != 0;
+	}
+	if (!err && i + 1 < count && list[i]->unknown_own && list[i + 1]->unknown_below)
+		err = retire_resolve(s, list[i], list[i + 1]);
+	return err == -TABLE_DROPPED || err == -TABLET_MOVED ? 0 : err;
+}
+
+/*
+ * Ends at the first error, because each may take a router's patience.  The next run begins with the tablet behind it: a
+ * tablet of METADATA that is damaged must not keep the outcomes of others unknown.
+ */
 static void resolve_run(struct task *t)
 {
 	struct server *s = ((struct retire *)(void *)((char *)t - offsetof(struct retire, resolve_task)))->s;
 	struct served_tablet **list = NULL;
 	unsigned count = 0;
-	int err, e;
+	int err;
 
 	if (s->closing)
 		return;
 	retire_begin(s);
 	err = served_list(s, 0, &list, &count);
 	for (unsigned i = 0; !err && i < count && !s->closing; i++)
-		if (list[i]->unknown_lower) {
-			e = retire_run(s, &list[i], 1, split_resolve, tfs_bytes_of(NULL, 0));
-			err = e == -TABLE_DROPPED || e == -TABLET_MOVED || e == -TABLET_STOPPED || e == -TABLET_TAKEN ? 0 : e;
-			list[i]->unknown_lower = err != 0;
-		}
-	for (unsigned i = 0; !err && i + 1 < count && !s->closing; i++) {
-		if (list[i]->unknown_own && list[i + 1]->unknown_below) {
-			e = retire_resolve(s, list[i], list[i + 1]);
-			err = e == -TABLE_DROPPED || e == -TABLET_MOVED ? 0 : e; /* the table was dropped */
-		}
-	}
+		err = resolve_one(s, list, count, s->retire->resolve_at++ % count);
 	served_list_put(list, count);
 	s->retire->resolve_wait_us = !err ? 0 : !s->retire->resolve_wait_us ? RESOLVE_LEAST_US : 2 * s->retire->resolve_wait_us;
 	if (s->retire->resolve_wait_us > RESOLVE_MOST_US)

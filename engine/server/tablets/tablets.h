@@ -106,7 +106,8 @@ struct retire {
 	struct task_pool *pool;
 	struct task task;         /* splits large tablets, merges small ones */
 	struct task resolve_task; /* resolves merges whose outcome is unknown */
-	uint64_t resolve_wait_us; /* pause before it repeats; used by the task only */
+	uint64_t resolve_wait_us; /* pause before it repeats; used by the task only, as the next member */
+	unsigned resolve_at;      /* where in the list of tablets it begins */
 };
 /* Returns true if a request UNLOAD is under way. */
 bool retire_unloads(struct server *s);
