@@ -116,6 +116,18 @@ static int places_choose(struct pass *p)
 	return err;
 }
 
+/*
+ * The next number of a tablet is above those of all tablets.  A merged tablet has the number of its upper part.  With its successor,
+ * the lower part's rows could have a number again that they had at the same server before, and late requests name this number.
+ */
+static uint64_t next_assignment(struct pass *p, uint64_t now)
+{
+	uint64_t *last = &p->m->passes.assigned;
+
+	*last = (*last > now ? *last : now) + 1;
+	return *last;
+}
+
 /* Step 3 for the root tablet. */
 static int assign_root(struct pass *p)
 {
@@ -130,7 +142,7 @@ static int assign_root(struct pass *p)
 	if (!err && (row.server != l->at.server || row.assignment != l->at.assignment))
 		err = -VERSION_CHANGED;
 	row.server = l->to;
-	row.assignment++;
+	row.assignment = next_assignment(p, row.assignment);
 	buf_reset(&b);
 	if (!err)
 		err = meta_root_encode(&row, &b);
@@ -151,10 +163,11 @@ struct batch {
 	struct place *places[ASSIGN_ROWS];
 	struct row_mutation rows[ASSIGN_ROWS];
 	int errs[ASSIGN_ROWS];
+	uint64_t assignments[ASSIGN_ROWS];
 	unsigned count;
 };
 
-static int batch_add(struct batch *b, struct place *l)
+static int batch_add(struct pass *p, struct batch *b, struct place *l)
 {
 	const struct meta_tablet old = {.server = l->at.server, .assignment = l->at.assignment};
 	struct row_mutation *row = &b->rows[b->count];
@@ -165,8 +178,9 @@ static int batch_add(struct batch *b, struct place *l)
 
 	if (!err && !arena_dup(&b->arena, buf_bytes(&key), &row->row))
 		err = -ENOMEM;
+	b->assignments[b->count] = next_assignment(p, old.assignment);
 	if (!err)
-		err = meta_ops_owner(&old, l->to, l->at.assignment + 1, &b->arena, &ops, &count);
+		err = meta_ops_owner(&old, l->to, b->assignments[b->count], &b->arena, &ops, &count);
 	if (!err) {
 		row->ops = ops;
 		row->op_count = count;
@@ -198,7 +212,7 @@ static int batch_write(struct pass *p, struct batch *b)
 			continue;
 		}
 		t->server = b->places[n]->to;
-		t->assignment++;
+		t->assignment = b->assignments[n];
 	}
 	arena_fini(&b->arena);
 	b->count = 0;
@@ -218,7 +232,7 @@ int pass_assign(struct pass *p)
 			err = assign_root(p);
 			continue;
 		}
-		err = batch_add(b, &p->v[i]);
+		err = batch_add(p, b, &p->v[i]);
 		if (!err && b->count == ASSIGN_ROWS)
 			err = batch_write(p, b);
 	}

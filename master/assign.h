@@ -15,6 +15,7 @@ struct passes {
 	uint64_t passed_us, passed_servers; /* the last pass: monotonic time, a hash of the live servers */
 	uint64_t again_us;                  /* the pause before the next pass if a tablet is not served */
 	uint64_t latest;                    /* the latest incarnation that had a session: BURY is about all up to it */
+	uint64_t assigned;                  /* the highest assignment number that this master has read or written */
 	uint64_t failure_us;                /* monotonic: when a server was found dead; 0: never */
 	struct seen_server {
 		uint64_t incarnation, since_us;

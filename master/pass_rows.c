@@ -41,6 +41,8 @@ int pass_add(struct pass *p, const struct meta_tablet *row)
 
 	if (array_grow(&p->v, p->count, sizeof(*p->v)))
 		return -ENOMEM;
+	if (p->m->passes.assigned < row->assignment)
+		p->m->passes.assigned = row->assignment;
 	l = &p->v[p->count++];
 	*l = (struct place){.at = {.table = row->table, .assignment = row->assignment, .server = row->server}};
 	for (unsigned i = 0; i < row->file_count; i++)

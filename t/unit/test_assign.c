@@ -138,7 +138,8 @@ static void moves(void **state)
 		(void)owner(tfs_table_id(table), row_name(row), &before);
 		assert_int_equal(master_move(c.master, tfs_table_id(table), tfs_str(row_name(row)), c.servers[to].incarnation), 0);
 		assert_int_equal(owner(tfs_table_id(table), row_name(row), &after), to);
-		assert_int_equal(after.assignment, before.assignment + (before.server != after.server));
+		assert_true(before.server == after.server ? after.assignment == before.assignment
+							  : after.assignment > before.assignment);
 		assert_int_equal(put(table, row_name(row), "f", "after"), 0);
 	}
 	read_all();
@@ -179,7 +180,7 @@ static void late_loads(void **state)
 	assert_int_equal(master_tick(c.master), 0);
 	read_all();
 	(void)owner(tfs_table_id(table), row_name(45), &other);
-	assert_int_equal(other.assignment, t.assignment + 1);
+	assert_true(other.assignment > t.assignment);
 	assert_int_equal(
 		control(from, TS_LOAD, &t), from == owner(tfs_table_id(table), row_name(45), NULL) ? -EBUSY : -TABLET_TAKEN);
 	read_all();
