@@ -2,8 +2,8 @@
 /*
  * The members of tfs_scan_spec, the clauses of TABLE/.scan, and the streams below them,
  * each as one list.  Every part that copies, encodes, parses, prints or checks scans reads
- * these lists.  A member or clause that is in its list needs only the code that applies
- * it: engine/cell for filters and counts, engine/tablet for bounds.
+ * these lists.  A member or clause that is in its list needs only the code that applies it (engine/cell for filters and
+ * counts, engine/tablet for bounds), and some clauses code that stores their values.
  */
 #ifndef TFS_BASE_SCAN_H
 #define TFS_BASE_SCAN_H
@@ -84,8 +84,8 @@ enum clause_type {
 
 /*
  * X(enumerator, name, type, member of tfs_scan_spec, argument, help), a list for each
- * line of the usage of tabletctl.  engine/bulk/clauses.c stores the values.  For TIME
- * and NAMES it has code for each clause.
+ * line of the usage of tabletctl.  engine/bulk/clauses.c stores the values.  For TIME, NAMES and bounds it has code for each
+ * clause.  It also sets the members that say that another member has a value, for example has_changed.
  */
 #define ROW_CLAUSES(X)                                                                                                             \
 	X(PREFIX, "prefix", PREFIX, row_from, "=KEY", "rows that begin with KEY")                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filters of a scan on row keys, qualifiers, values and times of commit, as
- * Bigtable's filters.  A match (pattern.h) that reaches its bounds ends the scan
+ * Filters of a scan on row keys, qualifiers and values, as Bigtable's filters; live.c
+ * compares timestamps and times of commit.  A match (pattern.h) that reaches its bounds ends the scan
  * with -ETIME.
  *
  * Threads: a filter by one thread at a time.

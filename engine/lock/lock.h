@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lock service, in the role of Chubby (paper, section 4): small files with
- * compare-and-set, ephemeral files, multi-operations and watches.  The
- * implementation here uses a local directory.  A second lock service fills in a struct
- * lock_service_ops, too.  Each lock service must pass the tests of
+ * compare-and-set, ephemeral files, multi-operations and watches.  There are two
+ * implementations: over a local directory, below, and on ZooKeeper (zookeeper.h).  Each
+ * fills in a struct lock_service_ops, and must pass the tests of
  * t/lib/lock_conformance.h.
  *
  * Names are paths such as "root" or "tables/webtable": one or two components
@@ -11,8 +11,8 @@
  *
  * A struct lock_service is one session.  The session ends when it is freed, when
  * its process dies, or when the service has not heard from it for the session's
- * timeout.  Its ephemeral files are removed then, and not before.  A lock is an
- * ephemeral file: the session that creates it holds the lock.
+ * timeout.  An operation that the service carries out begins the timeout again (session.h).  Its ephemeral files are removed
+ * when the session ends, and not before.  A lock is an ephemeral file: the session that creates it holds the lock.
  *
  * The version of a file is 1 when it is created and increases with each change.
  * It starts again when the file is removed and created, so a compare-and-set of
@@ -58,7 +58,7 @@ struct lock_op {
 };
 struct lock_stat {
 	uint64_t version;
-	int64_t mtime_us; /* when an ephemeral file was last changed, by the clock of the service; may be 0 for a lasting file */
+	int64_t mtime_us; /* of an ephemeral file: when it was last changed, by the service's clock (session.h needs it); of others maybe 0 */
 };
 /*
  * Called after changes of a file, at least once after the last one.  One call may

@@ -26,9 +26,9 @@ extern "C" {
 /*
  * The compressions: X(enumerator, number, name, whether a level has an effect).  The
  * numbers are on disk, in blocks, trailers and schemas; 5 is BFF_CODEC_AGAINST
- * (blockfile_format.h).  coder_encode() and codec_decode() in codec.c have a case for
- * each.  Unless BFF_VERSION rises too, an older program reports a file of a new codec
- * as damaged.
+ * (blockfile_format.h).  coder_encode() and codec_decode() in codec.c have a case for each; codec_is_slow()
+ * (engine/compact/compact_internal.h) has those that flushes do not use.  Unless BFF_VERSION rises too, an older
+ * program reports a file of a new codec as damaged.
  */
 #define SST_CODEC_LIST(X)                                                                                                          \
 	X(NONE, 0, "none", false)                                                                                                  \
