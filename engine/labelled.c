@@ -62,8 +62,7 @@ int labelled_add(struct labelled *all, uint64_t server, struct tfs_bytes text)
 {
 	struct labelled_metric *m = NULL;
 	struct tfs_bytes line;
-	unsigned hint = 0,
-		 of = 0; /* of: the comments are of the metric with this number plus 1, whose samples may have longer names */
+	unsigned hint = 0, of = 0; /* of: 1 + the index of the last line's metric; names of samples may begin with its name */
 	int err = 0;
 
 	while (!err && bytes_line(&text, &line)) {

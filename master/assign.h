@@ -21,7 +21,7 @@ struct passes {
 		uint64_t incarnation, since_us;
 	} * seen; /* live servers, and since when this master knows them */
 	unsigned seen_count;
-	unsigned turn; /* the number of new tablets since the first server was chosen (steps.c) */
+	unsigned turn; /* the index, among the live servers, of the server that gets the next new tablet (steps.c) */
 };
 
 /* ---- assign.c ---- */

@@ -69,7 +69,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Removes the heartbeats that do not count, and of an even number the caller's own. */
+/* Removes the heartbeats that do not count.  If their number is even then, removes the caller's own, too. */
 static void choose(struct beats *x, int64_t now_us, uint64_t late_us, int64_t own_us)
 {
 	unsigned count = 0;

@@ -167,7 +167,7 @@ static int make(struct lock_service *locks, const char *dir, const char *path, u
 	int err = read_lock_or_say(locks, dir, id, &complete, &version, why);
 
 	if (!err && *id == 0) {
-		err = check(dir, path, 0, why); /* another cluster's */
+		err = check(dir, path, 0, why); /* the directory may be another cluster's */
 		if (err)
 			return err;
 		err = random_bytes(id, sizeof(*id));

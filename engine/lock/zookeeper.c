@@ -23,7 +23,7 @@
 #include <stdlib.h>
 
 #define VERSION_NONE INT32_MAX /* no znode has it */
-/* Sub-operations of one operation: the directory, and two of the file. */
+/* The most sub-operations of one operation: one of its directory, two of its file. */
 #define PARTS 3
 
 static struct zk *zk_of(struct lock_service *s)

@@ -6,10 +6,10 @@
  *
  *	0     segment header, first copy
  *	512   segment header, second copy (one damaged sector loses no segment)
- *	1024 records, each starting at a multiple of 8; after the last one zeros
- *	(written ahead), bytes of the segment that the file was
- *	      before (records of LSNs below the segment's first, cut anywhere),
- *	      or the end of the file
+ *	1024  records, each starting at a multiple of 8.  Behind the last record are
+ *	      zeros (written ahead), or bytes of the segment that the file was before
+ *	      (records of LSNs below this segment's first, cut anywhere), or the end
+ *	      of the file
  *
  * Segment header, 64 bytes of each 512 (the rest zeros):
  *	0  "TFSLOG\r\n"        8  u32 format version 1    12 u32 zero

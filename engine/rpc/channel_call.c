@@ -227,7 +227,7 @@ static int say_hello(struct channel *c, struct link *l, char **why)
 	buf_fini(&b);
 	if (err == -UNREACHABLE)
 		err = 0; /* l->err will have the reason */
-	/* A server that starts answers when it has replayed its log. */
+	/* A server that is starting does not answer before it has replayed its log. */
 	while (!err && !event_wait_us(&l->greeted, 0, STOP_CHECK_US)) {
 		now = monotonic_us();
 		err = now >= until ? -ETIMEDOUT : stop_asked_waiting(true) ? -WAIT_INTERRUPTED : 0;

@@ -14,8 +14,8 @@
  *                  u32 raw length
  *                  payload; of BFF_CODEC_AGAINST: varint distance in bytes back to the
  *                  base, varint stored bytes of the base, and a zstd frame with the
- *                  base's raw bytes as its prefix.  Only units have it.  A base is a
- *                  unit of another codec
+ *                  base's raw bytes as its prefix.  Only units have this codec, and a
+ *                  base is a unit that does not have it
  *     The place of a block is its logical offset, that of a unit its offset in the
  *     file plus BFF_UNIT_PLACE.  It is in no stored byte: a piece read from the wrong
  *     place, or in another file, fails its checksum.

@@ -77,7 +77,7 @@ const char *offline_sst_path(const struct offline *store, const struct tablet_fi
 
 /* ---- files below sst/ ---- */
 
-/* A file that says that it belongs elsewhere. */
+/* An SSTable whose identity is not that of its path. */
 struct offline_stray {
 	const char *path;
 	uint64_t identity;

@@ -87,7 +87,7 @@ static int add_segment(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* The place of a header: a zombie cannot change the seal. */
+/* Takes from the seal what a header states, because a zombie cannot change the seal. */
 static void read_seal(const struct repair_log *g, struct segment *s)
 {
 	const struct log_seal_segment *x = g->seal.segments, *end = x + g->seal.count;

@@ -66,7 +66,7 @@ struct lister {
 	void *memory; /* memory of a phase; freed at its end */
 };
 
-/* values: cells' values are wanted too. */
+/* values: also reads the values of cells. */
 int lister_new(struct node *dir, const struct cursor *from, bool values, struct lister **out) TFS_MUST;
 void lister_free(struct lister *l);
 /* Returns 1 and an entry, 0 at the end, -errno.  "." and ".." are not entries. */

@@ -473,7 +473,7 @@ static bool servers_are_ready(void)
 	return x.servers >= want && x.masters && x.tablets;
 }
 
-/* Waits, unless a signal of the set comes. */
+/* Waits until ready() returns true, for a minute at most.  -EINTR: SIGINT or SIGTERM has come; -ECHILD: a process has ended. */
 static int wait_until(const char *for_what, bool (*ready)(void), const sigset_t *signals)
 {
 	static const struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
