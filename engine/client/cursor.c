@@ -288,6 +288,7 @@ static int cursor_fill(struct row_cursor *c)
 	c->damaged = c->damaged || c->answer.batch.damaged;
 	c->batches = c->open ? c->batches + 1 : 1;
 	c->open = true;
+	c->between = false;
 	c->at = 0;
 	cursor_release(c);
 	return cursor_ask_ahead(c);
@@ -313,6 +314,7 @@ static int cursor_next_tablet(struct row_cursor *c)
 		return -EBADMSG; /* such an answer would make the scan endless */
 	if (buf_set(&c->next_row, end.p, end.n))
 		return -ENOMEM;
+	c->between = true;
 	c->place.any = false;
 	if (reverse) {
 		c->spec.pub.row_to = buf_bytes(&c->next_row);

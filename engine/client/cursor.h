@@ -36,6 +36,7 @@ struct row_cursor {
 	bool held_ready;         /* so may those of held */
 	bool open;               /* a scan of the service is open, or its last answer is not used up */
 	bool at_end;
+	bool between;            /* a tablet was read to its end, and the scan of the next one is not open */
 	bool damaged;            /* past_damage: blocks were skipped */
 	int failed;              /* the error that ended the scan; every later call returns it */
 	uint64_t returned;       /* cells returned from the present tablet */

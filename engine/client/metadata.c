@@ -34,7 +34,8 @@ int metadata_next(struct metadata_cursor *c)
 	}
 	if (n <= 0)
 		c->cell = NULL;
-	return err ? err : n < 0 ? n : 1;
+	/* If the next tablet of METADATA cannot be read, the last row of this one is whole.  The next call returns the error. */
+	return err ? err : n < 0 && !c->cells.between ? n : 1;
 }
 
 void metadata_cursor_fini(struct metadata_cursor *c)

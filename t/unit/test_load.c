@@ -209,11 +209,19 @@ static void unknown_beside_unreadable(void **state)
 	read_all();
 }
 
+static int count_row(void *arg, struct tfs_bytes row_key, struct meta_tablet *m)
+{
+	(void)row_key, (void)m;
+	++*(unsigned *)arg;
+	return 0;
+}
+
 /* A dead server had tablets whose rows are below and above a tablet of METADATA that is not served.  They are served. */
 static void metadata_in_part(void **state)
 {
 	const uint64_t dead = c.servers[2].incarnation;
 	struct buf at[2] = {{0}};
+	unsigned rows = 0;
 	char file[40];
 
 	split_metadata("row30", &at[0]);
@@ -235,6 +243,9 @@ static void metadata_in_part(void **state)
 	assert_int_equal(look(table, "row35"), -EIO);
 	assert_int_equal(look(table, "row15"), 0);
 	assert_int_equal(look(table, "row75"), 0);
+	/* A scan returns all rows before the tablet that is not served, for example to clients that ask for a location. */
+	assert_true(metadata_scan_table(route_service(c.router), tfs_table_id(table), count_row, &rows) < 0);
+	assert_int_equal(rows, 2);
 	buf_fini(&at[0]);
 	buf_fini(&at[1]);
 }

@@ -221,43 +221,40 @@ static int brief_call(struct tablet_service *service, const struct ts_request *q
 	return ts_call(((struct brief_service *)service)->metadata, &own, a);
 }
 
-/* Reads the rows of the tablets from l->next to `last`. */
-static int load_scan(struct load *l, struct tablet_service *metadata, uint32_t last)
+/* Reads the rows from the next tablet's to the last. */
+static int load_scan(struct load *l, struct tablet_service *metadata)
 {
-	const struct ts_assigned *t = &l->q->tablets[last];
+	const struct ts_assigned *last = &l->q->tablets[l->q->tablet_count - 1];
 	struct buf from = {0}, to = {0};
 	int err = load_next_key(l);
 
 	if (!err)
 		err = buf_append_bytes(&from, buf_bytes(&l->below));
 	if (!err)
-		err = meta_row_key(&to, t->table, is_last(t), t->end);
+		err = meta_row_key(&to, last->table, is_last(last), last->end);
 	if (!err)
 		err = buf_u8(&to, 0);
 	if (!err)
 		err = metadata_scan_past_damage(metadata, buf_bytes(&from), buf_bytes(&to), load_scanned, l);
-	while (!err && l->next <= last)
+	while (!err && l->next < l->q->tablet_count)
 		err = load_advance(l, -TABLET_TAKEN);
 	buf_fini(&from);
 	buf_fini(&to);
 	return err;
 }
 
-/*
- * If a tablet of METADATA is not served, the tablets whose rows are before it and behind it are loaded.  The scan ends with an
- * error after the last row before it, and without this row.  So the row is read alone, and then the scan continues behind it.
- */
+/* If a tablet of METADATA is not served, the tablets are loaded whose rows are before it, and those whose rows are behind it. */
 static int load_rows(struct load *l)
 {
 	static const struct tablet_service_ops ops = {.call = brief_call};
 	struct brief_service brief = {.service = {.ops = &ops, .brief = true}, .metadata = l->s->metadata};
-	int err = 0;
+	uint32_t before;
+	int err;
 
-	while (!err && l->next < l->q->tablet_count) {
-		err = load_scan(l, &brief.service, l->q->tablet_count - 1);
-		if (err && err != -ENOMEM)
-			err = load_scan(l, &brief.service, l->next);
-	}
+	do {
+		before = l->next;
+		err = load_scan(l, &brief.service);
+	} while (err && err != -ENOMEM && l->next > before);
 	while (l->next < l->q->tablet_count)
 		l->errs[l->next++] = err;
 	buf_fini(&l->key);
