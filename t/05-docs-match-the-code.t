@@ -383,7 +383,7 @@ my $pc = join('', <$in>);
 check('version', \&check_version,
 	[slurp('configure.ac'), slurp('debian/changelog'), slurp('NEWS'), says('tabletfs', '-V'), says('tabletctl', '-V'), $pc],
 	[0, qr/^(AC_INIT\(\[tabletfs\], \[\d+)/m, 'AC_INIT([tabletfs], [77'], [1, qr/^tabletfs \(/m, 'tabletfs (7'], [2, qr/^\d+\./m, '77.'], [5, qr/^Version: /m, 'Version: 7']);
-my $needed = join('', map { `LC_ALL=C readelf -d '$build/$_' 2>/dev/null` } qw(tabletfs tabletctl libtabletfs.so.0.0.0));
+my $needed = join('', map { `LC_ALL=C readelf -d '$build/$_' 2>/dev/null` } qw(tabletfs tabletctl tabletfs-script libtabletfs.so.0.0.0));
 check('libraries that the programs link', \&check_libraries, [$hacking, $needed],
 	[0, qr/^  libzstd .*\n/m, ''], [1, qr/^.*\[libfuse3.so.*\n/m, '']);
 check('packages of libraries', \&check_packages, [$hacking, $control, slurp('tools/install-packages')],

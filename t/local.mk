@@ -18,6 +18,7 @@ include t/unit/server.mk
 include t/unit/client.mk
 include t/unit/fs.mk
 include t/unit/bulk.mk
+include t/unit/script.mk
 endif
 include t/bench/local.mk
 include t/sim/local.mk

@@ -52,6 +52,7 @@
 	X(CONN)        /* the frames that one connection sends */                                                                  \
 	X(EVENTS)      /* calls for the thread of the connections */                                                               \
 	X(TIMERS)      /* the list of worker pools */                                                                              \
+	X(SCRIPT)      /* the list of free workers of scripts: a leaf */                                                           \
 	X(TASK)        /* worker queue */                                                                                          \
 	X(CLOCK)                                                                                                                   \
 	X(FILE_POOL) /* the ring of pooled descriptors */                                                                          \

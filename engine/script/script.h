@@ -34,7 +34,7 @@ struct script_limits {
 	uint64_t memory;       /* bytes of a run, in its worker: the row, the script's data, outputs that nothing took */
 	uint64_t time_us;      /* processor time of a run, in its worker */
 };
-#define SCRIPT_INSTRUCTIONS UINT64_C(10000000)
+#define SCRIPT_INSTRUCTIONS UINT64_C(100000000)
 #define SCRIPT_MEMORY (UINT64_C(64) << 20)
 #define SCRIPT_TIME_US UINT64_C(60000000)
 

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pool, for runs (run.c). */
+#ifndef TFS_SCRIPT_POOL_H
+#define TFS_SCRIPT_POOL_H
+
+#include "engine/script/worker_process.h"
+
+/* Waits for a free place; sets the limits of the run and a worker that nothing else uses.  Errors: those of script_run_new. */
+int pool_get(struct script_pool *p, struct script_limits *limits, struct worker_process **out, struct buf *why) TFS_MUST;
+/* Returns a place, and a worker that can be used again, or NULL. */
+void pool_put(struct script_pool *p, struct worker_process *w);
+
+#endif
