@@ -21,8 +21,16 @@
 	X(SUM, "sum")                                                                                                              \
 	X(MIN, "min")                                                                                                              \
 	X(MAX, "max")                                                                                                              \
-	X(MEAN, "mean") X(COUNT_BY, "count_by") X(SUM_BY, "sum_by") X(TOP, "top") X(UNIQUE, "unique") X(SAMPLE, "sample")          \
-		X(QUANTILES, "quantiles") X(HISTOGRAM, "histogram") X(LINES, "lines")
+	X(MEAN, "mean")                                                                                                            \
+	X(COUNT_BY, "count_by")                                                                                                    \
+	X(SUM_BY, "sum_by")                                                                                                        \
+	X(TOP, "top")                                                                                                              \
+	X(UNIQUE, "unique")                                                                                                        \
+	X(SAMPLE, "sample")                                                                                                        \
+	X(QUANTILES, "quantiles")                                                                                                  \
+	X(HISTOGRAM, "histogram")                                                                                                  \
+	X(LINES, "lines")
+
 enum output_kind {
 #define X(name, text) OUTPUT_##name,
 	OUTPUT_KINDS(X)

@@ -85,7 +85,7 @@ static bool is_usable(struct worker_process *w, const struct script_limits *limi
 	return w->memory == limits->memory && poll(&fd, 1, 0) == 0;
 }
 
-int pool_get(struct script_pool *p, struct script_limits *limits, struct worker_process **out, struct buf *why)
+int pool_take_worker(struct script_pool *p, struct script_limits *limits, struct worker_process **out, struct buf *why)
 {
 	struct worker_process *w = NULL;
 	int err = take_place(p, limits, &w);
@@ -103,13 +103,13 @@ int pool_get(struct script_pool *p, struct script_limits *limits, struct worker_
 	if (!w)
 		err = process_start(limits->memory, &w, why);
 	if (err)
-		pool_put(p, NULL);
+		pool_return_worker(p, NULL);
 	else
 		*out = w;
 	return err;
 }
 
-void pool_put(struct script_pool *p, struct worker_process *w)
+void pool_return_worker(struct script_pool *p, struct worker_process *w)
 {
 	mutex_lock(&p->lock);
 	p->open--;

@@ -274,7 +274,7 @@ int script_run_new(struct script_pool *p, const struct script_text *t, struct sc
 	if (!err)
 		err = buf_u8(&r->name, 0);
 	if (!err)
-		err = pool_get(p, &r->limits, &r->w, why);
+		err = pool_take_worker(p, &r->limits, &r->w, why);
 	if (err) {
 		script_run_free(r);
 		return err;
@@ -364,12 +364,12 @@ void script_run_free(struct script_run *r)
 		return;
 	if (r->w && r->answered && !put_u8(r, CHANNEL_END)) {
 		ring_flush(&r->w->to);
-		pool_put(r->pool, r->w);
+		pool_return_worker(r->pool, r->w);
 	} else {
 		if (r->w)
 			(void)end_worker(r);
 		if (r->pool)
-			pool_put(r->pool, NULL);
+			pool_return_worker(r->pool, NULL);
 	}
 	buf_fini(&r->row);
 	buf_fini(&r->name);
