@@ -316,6 +316,40 @@ static int take_column(struct tfs_scan *s, const struct mdl_row *row, const stru
 	return r;
 }
 
+/* The byte that a salted table stores in front of the row's key: its CRC-32C modulo the salt. */
+static uint8_t salt_of(struct tfs_bytes row, int salt)
+{
+	uint32_t crc = UINT32_MAX;
+
+	for (size_t i = 0; i < row.n; i++) {
+		crc ^= ((const uint8_t *)row.p)[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+	}
+	return (uint8_t)(~crc % (uint32_t)salt);
+}
+
+/* Compares the row's key as stored with a bound. */
+static int compare_stored(struct tfs_bytes row, int salt, struct tfs_bytes bound)
+{
+	int order;
+
+	if (!salt)
+		return mdl_compare(row, bound);
+	if (!bound.n)
+		return 1;
+	order = salt_of(row, salt) - *(const uint8_t *)bound.p;
+	return order ? order : mdl_compare(row, (struct tfs_bytes){(const uint8_t *)bound.p + 1, bound.n - 1});
+}
+
+static bool stored_admits(const struct tfs_scan *s, struct tfs_bytes row)
+{
+	const int salt = s->schema->pub.salt_in_use;
+
+	return compare_stored(row, salt, s->spec.stored_from) >= 0 &&
+		(!s->spec.stored_to.p || compare_stored(row, salt, s->spec.stored_to) < 0);
+}
+
 static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 {
 	size_t i = 0;
@@ -323,9 +357,7 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 	uint32_t columns = 0; /* of last_family, returned */
 	int r = 0;
 
-	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) ||
-		mdl_compare(mdl_blob_bytes(row->key), s->spec.stored_from) < 0 ||
-		(s->spec.stored_to.p && mdl_compare(mdl_blob_bytes(row->key), s->spec.stored_to) >= 0))
+	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) || !stored_admits(s, mdl_blob_bytes(row->key)))
 		return 0;
 	if (s->family_count == 1 && mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i) && s->spec.qualifier_from_after)
 		i++;
