@@ -771,6 +771,9 @@ struct tfs_tablet {
 #define TFS_COMPACTION_MAJOR 4u
 /* Calls fn for each tablet in order.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg) TFS_CHECKED;
+/* Calls fn for at most n (to 4096) ranges of about equal bytes, in order.  Only begin, end, server and bytes of a range are set. */
+TFS_API int tfs_splits(
+	struct tfs_table *t, unsigned n, int (*fn)(void *arg, const struct tfs_tablet *range), void *arg) TFS_CHECKED;
 /*
  * Splits the tablet that contains row (paper, section 5.2).  row becomes the first row of the upper part.  Reads, writes and
  * scans continue.  The server splits a tablet that is larger than the schema's tablet_size by itself.  In a salted table, row

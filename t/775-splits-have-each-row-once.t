@@ -76,6 +76,45 @@ for t in ("any", "salted"):
     same(sorted(cell for path, _, _ in lines(t + "/.snap/s") for cell in read(t + "/.snap/s", path)), then, "the splits of a snapshot")
     ok(sorted(cell for path, _, _ in lines(t) for cell in read(t, path)) != then, "  and of its table, which has changed")
 
+# Ranges of about equal bytes, by tabletctl.
+def splits(path, n):
+    out = subprocess.run([os.environ["TABLETCTL"], "splits", "-n", str(n), path], stdout=subprocess.PIPE, check=True).stdout
+    return [line.split("\t") for line in out.decode("ascii").splitlines()]
+
+
+def check_ranges(table, n, what):
+    want, found = sorted(read(table, "from=")), splits(table, n)
+    ok(1 < len(found) <= n, "%s: %d ranges for -n %d" % (what, len(found), n))
+    parts = [read(table, path) for path, _, _ in found]
+    same(sorted(cell for part in parts for cell in part), want, "  which together have each cell once")
+    sizes = [sum(map(len, part)) for part in parts]
+    ok(max(sizes) < 3 * sum(sizes) / n, "  and no one much more than its share")
+    note(sizes)
+    ok(all(int(f[2]) for f in found), "  with bytes and a server")
+
+
+def big(table, schema, borders):
+    make(table, schema, borders)
+    spill(table + "/.import", b"".join(b"big%05d\tf:q\t1\t%s\n" % (i, os.urandom(500).hex().encode()) for i in range(2000)))
+    spill(table + "/.ctl", b"flush\n", os.O_WRONLY)
+
+
+big("big", "", [b"big00100"])
+check_ranges("big", 8, "finer than tablets")
+big("bigsalt", "salt = 3; ", [b"\1"])
+check_ranges("bigsalt", 10, "salted")
+big("many", "", [b"big%05d" % i for i in range(0, 2000, 100)])
+check_ranges("many", 3, "coarser than tablets")
+spill("big/.import", b"big00900\tf:large\t1\t%s\n" % (b"x" * 4000000))
+spill("big/.ctl", b"compact\n", os.O_WRONLY)
+same(sorted(cell for path, _, _ in splits("big", 9) for cell in read("big", path)), sorted(read("big", "from=")), "a row with most of the bytes")
+same(len(splits("small", 1)), 1, "one range")
+same(splits("unix:%s/big" % D, 8), splits("big", 8), "by the socket, the same")
+for n in ("0", "x", "4097", "-1", "8x", ""):
+    same(subprocess.run([os.environ["TABLETCTL"], "splits", "-n", n, "big"], stderr=subprocess.DEVNULL).returncode, 2, "-n %s is refused" % n)
+same(subprocess.run([os.environ["TABLETCTL"], "splits", "-n", "4", "none"], stderr=subprocess.DEVNULL).returncode, 2, "and a table that does not exist")
+ok(not os.path.exists("big/FORMAT") and subprocess.run([os.environ["TABLETCTL"], "splits", "-n", "4", "big/.snap/s"], stderr=subprocess.DEVNULL).returncode == 2, "and what is no table")
+
 # As the manuals say, by programs.
 for loop in ("cut -f 1 any/.splits | while read -r s; do cat any/.scan/$s/.tsv; done", "cut -f 1 any/.splits | xargs -I{} cat any/.scan/{}/.tsv",
              "for s in $(cut -f 1 any/.splits); do cat any/.scan/$s/.tsv; done"):
@@ -111,4 +150,8 @@ ok(len(counts) > 1 and "0" in done, "  which there were")
 note(len(done), "verbs,", sorted(counts), "lines")
 EOF2
 cd / || exit 1
+"$TABLETCTL" splits -n 8 "$M/big" >"$W/mounted"
+unmount_store
+ok "a data directory that is not mounted" bash -c '"$TABLETCTL" splits -n 8 "$D/big" >"$W/stored"'
+same "$W/stored" "$W/mounted" "  the same"
 done_testing

@@ -57,9 +57,9 @@ static struct tfs_bytes tablets_end(const struct tablets *all)
 }
 
 /* Asks the tablet that follows the answers so far. */
-static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets *all, struct ts_answer *a)
+static int tablet_info_call(struct tfs_table *t, uint16_t family, uint64_t sample, struct tablets *all, struct ts_answer *a)
 {
-	struct ts_request q = {.method = TS_TABLET_INFO, .row = tablets_end(all), .family = family};
+	struct ts_request q = {.method = TS_TABLET_INFO, .row = tablets_end(all), .family = family, .offset = sample};
 
 	return array_grow(&all->v, all->n, sizeof(*all->v)) ? -ENOMEM : table_call_stored_row(t, &q, a);
 }
@@ -68,9 +68,9 @@ static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets
  * Collects the answers of all tablets.  If tablets that have answered are merged
  * later, the merged tablet's answer replaces theirs.  If an answer begins inside
  * an earlier answer, the earlier answer is dropped, and the tablets there are
- * asked again.
+ * asked again.  sample: the bytes for each sample, or 0.
  */
-static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *all)
+static int tablets_gather(struct tfs_table *t, uint16_t family, uint64_t sample, struct tablets *all)
 {
 	unsigned changes = 0;
 	bool more = true;
@@ -79,7 +79,7 @@ static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *
 	while (more) {
 		struct ts_answer a = {0};
 
-		err = tablet_info_call(t, family, all, &a);
+		err = tablet_info_call(t, family, sample, all, &a);
 		if (err) {
 			ts_answer_fini(&a);
 			break;
@@ -111,7 +111,7 @@ int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
 	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
 	struct tfs_usage sum = {0};
 	struct tablets all = {0};
-	int err = family && !f ? table_no_family(t) : tablets_gather(t, f ? f->id : 0, &all);
+	int err = family && !f ? table_no_family(t) : tablets_gather(t, f ? f->id : 0, 0, &all);
 
 	schema_put(s);
 	for (unsigned i = 0; i < all.n; i++)
@@ -161,10 +161,89 @@ static int tablet_report(int (*fn)(void *arg, const struct tfs_tablet *tablet), 
 int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg)
 {
 	struct tablets all = {0};
-	int err = tablets_gather(t, 0, &all);
+	int err = tablets_gather(t, 0, 0, &all);
 
 	for (unsigned i = 0; i < all.n && !err; i++)
 		err = tablet_report(fn, arg, &all.v[i].tablet);
+	tablets_fini(&all);
+	return err;
+}
+
+/* ---- ranges of about equal bytes ---- */
+
+enum { SPLITS_MOST = 4096, SAMPLES_OF_RANGE = 4 };
+
+static uint64_t bytes_of(const struct ts_tablet *t)
+{
+	return t->disk_bytes + t->memory_bytes;
+}
+
+/* The ranges so far. */
+struct ranges {
+	int (*fn)(void *arg, const struct tfs_tablet *range);
+	void *arg;
+	uint64_t total, before;        /* bytes of the table, and before the place that was reached */
+	uint64_t done;                 /* bytes of the ranges that were reported */
+	unsigned n, count;             /* how many are wanted, and were reported */
+	struct tfs_bytes begin;        /* of the next range */
+	const struct ts_tablet *first; /* the tablet in which it begins */
+};
+
+static int range_report(struct ranges *r, struct tfs_bytes end)
+{
+	char *server = string_of(r->first->server);
+	const struct tfs_tablet out = {
+		.begin = r->begin, .end = end, .server = server, .state = "", .events = "", .bytes = r->before - r->done};
+	int err = server ? r->fn(r->arg, &out) : -ENOMEM;
+
+	free(server);
+	r->begin = end;
+	r->done = r->before;
+	r->count++;
+	r->first = NULL;
+	return err;
+}
+
+/* Ends a range at a border if it has its share of the bytes that are left; the last one ends with the table. */
+static int range_border(struct ranges *r, struct tfs_bytes border)
+{
+	const unsigned left = r->n - r->count;
+	const bool full = left > 1 && r->before - r->done >= (r->total - r->done) / left;
+
+	return full && bytes_cmp(border, r->begin) > 0 ? range_report(r, border) : 0;
+}
+
+/* A tablet's samples divide it into parts of equal bytes. */
+static int ranges_of_tablet(struct ranges *r, const struct ts_tablet *t)
+{
+	const uint64_t bytes = bytes_of(t), before = r->before, parts = t->sample_count + UINT64_C(1);
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->sample_count && !err; i++) {
+		r->first = r->first ? r->first : t;
+		r->before = before + bytes / parts * (i + 1);
+		err = range_border(r, t->samples[i].row);
+	}
+	r->first = r->first ? r->first : t;
+	r->before = before + bytes;
+	if (!err)
+		err = t->end.p ? range_border(r, t->end) : range_report(r, t->end);
+	return err;
+}
+
+int tfs_splits(struct tfs_table *t, unsigned n, int (*fn)(void *arg, const struct tfs_tablet *range), void *arg)
+{
+	struct ranges r = {.fn = fn, .arg = arg, .n = n, .begin = tfs_bytes_of("", 0)};
+	struct tfs_usage usage;
+	struct tablets all = {0};
+	int err = n && n <= SPLITS_MOST ? tfs_usage(t, NULL, &usage) : -EINVAL;
+
+	if (!err)
+		err = tablets_gather(t, 0, usage.disk_bytes / n / SAMPLES_OF_RANGE + 1, &all);
+	for (unsigned i = 0; i < all.n; i++)
+		r.total += bytes_of(&all.v[i].tablet);
+	for (unsigned i = 0; i < all.n && !err; i++)
+		err = ranges_of_tablet(&r, &all.v[i].tablet);
 	tablets_fini(&all);
 	return err;
 }

@@ -45,11 +45,12 @@ enum ts_method {
 	TS_EXISTS,    /* row, family (0: any) -> exists */
 	TS_SCAN_OPEN, /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
 	TS_SCAN_NEXT, /* scan, offset (batches received so far; 0: not said), length (of this batch and the next ones; 0: as before) -> batch */
-	TS_SCAN_CLOSE,  /* scan */
-	TS_SYNC,        /* makes all commits of this server durable */
-	TS_FLUSH,       /* row: writes the memtables of its tablet -> tablet_end, or scan */
-	TS_COMPACT,     /* row: compacts its tablet -> tablet_end, or scan */
-	TS_TABLET_INFO, /* row -> tablet, its tablet; family (0: all): its share */
+	TS_SCAN_CLOSE, /* scan */
+	TS_SYNC,       /* makes all commits of this server durable */
+	TS_FLUSH,      /* row: writes the memtables of its tablet -> tablet_end, or scan */
+	TS_COMPACT,    /* row: compacts its tablet -> tablet_end, or scan */
+	/* row -> tablet, its tablet; family (0: all): its share; offset (0: no samples): the bytes of SSTables for each of its samples */
+	TS_TABLET_INFO,
 	/*
 	 * table, term.  The master's requests while it checks if a table or a family
 	 * is empty.  From the answer 0 of BLOCK to the call of UNBLOCK, or to a
@@ -247,6 +248,12 @@ struct ts_request {
 #define TS_CLIENT_RANDOM (UINT64_C(1) << 63)
 #define TS_EPOCH_LAST UINT64_MAX
 
+/* A row, as stored, or its first bytes. */
+#define TS_SAMPLE(F) F(VALUE, 1, struct tfs_bytes, row)
+struct ts_sample {
+	TS_SAMPLE(WIRE_MEMBER)
+};
+
 #define TS_TABLET(F)                                                                                                               \
 	F(VALUE, 1, struct tfs_bytes, begin)                                                                                       \
 	F(VALUE, 2, struct tfs_bytes, end) /* p NULL: the table's end */                                                           \
@@ -262,8 +269,9 @@ struct ts_request {
 	/* Since the tablet was loaded or made: cells and rows read, row mutations. */                                             \
 	F(VALUE, 12, uint64_t, reads)                                                                                              \
 	F(VALUE, 13, uint64_t, writes)                                                                                             \
-	F(VALUE, 14, uint32_t, compactions)    /* under way: TFS_COMPACTION_* of tabletfs.h */                                     \
-	F(VALUE, 15, struct tfs_bytes, events) /* lines "SECONDS TEXT" */
+	F(VALUE, 14, uint32_t, compactions)            /* under way: TFS_COMPACTION_* of tabletfs.h */                             \
+	F(VALUE, 15, struct tfs_bytes, events)         /* lines "SECONDS TEXT" */                                                  \
+	F(ARRAY, 16, ts_sample, samples, sample_count) /* in order; a row may be there several times */
 struct ts_tablet {
 	TS_TABLET(WIRE_MEMBER)
 };

@@ -212,6 +212,7 @@ static bool payload_valid(const void *m)
 	return p->cell_count <= UINT32_MAX / 2;
 }
 
+WIRE_MESSAGE(ts_sample, TS_SAMPLE, NULL)
 WIRE_MESSAGE(ts_tablet, TS_TABLET, NULL)
 WIRE_MESSAGE(ts_answer, TS_ANSWER, answer_valid)
 WIRE_MESSAGE(payload, PAYLOAD, payload_valid)
@@ -355,6 +356,22 @@ static int payload_unpack(struct reader *r, const struct ts_request *q, struct a
 	return err ? err : batch_fill(&a->batch, &p);
 }
 
+/* The samples that were unpacked borrow from the message. */
+static int samples_own(struct ts_tablet *t, struct arena *arena)
+{
+	struct ts_sample *own = t->sample_count ? wire_zalloc(arena, t->sample_count * sizeof(*own)) : NULL;
+
+	if (t->sample_count && !own)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < t->sample_count; i++) {
+		own[i] = t->samples[i];
+		if (bytes_own(&own[i].row, arena))
+			return -ENOMEM;
+	}
+	t->samples = own;
+	return 0;
+}
+
 int ts_answer_unpack(struct tfs_bytes in, const struct ts_request *q, struct ts_answer *a)
 {
 	const struct tfs_bytes end = a->tablet_end;
@@ -371,7 +388,7 @@ int ts_answer_unpack(struct tfs_bytes in, const struct ts_request *q, struct ts_
 	if (!err &&
 		(bytes_own(&a->tablet.begin, &a->arena) || bytes_own(&a->tablet.end, &a->arena) ||
 			bytes_own(&a->tablet.server, &a->arena) || bytes_own(&a->tablet.state, &a->arena) ||
-			bytes_own(&a->tablet.events, &a->arena)))
+			bytes_own(&a->tablet.events, &a->arena) || samples_own(&a->tablet, &a->arena)))
 		err = -ENOMEM;
 	if (!err && !a->err)
 		err = payload_unpack(&r, q, &arena, a);

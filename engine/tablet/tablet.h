@@ -290,6 +290,11 @@ void tablet_scan_free(struct tablet_scan *s);
  */
 int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
 /*
+ * Rows of the tablet, in order: one for so many bytes of its SSTables, but at most 16,384.  A longer row
+ * than 500 bytes is cut to its first bytes.  Rows of memtables are not counted.  The memory is the arena's.
+ */
+int tablet_samples(struct tablet *t, uint64_t bytes, struct arena *arena, struct tfs_bytes **rows, uint32_t *count) TFS_MUST;
+/*
  * Brackets a split or merge: from the return of 0 until tablet_retire_done, no
  * merging or major compaction is under way.  leaves: the tablet is unloaded, and
  * all of them end before they are complete.  Otherwise this call waits for a merging

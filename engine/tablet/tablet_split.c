@@ -473,6 +473,69 @@ int tablet_split_key(struct tablet *t, struct buf *out)
 	return err;
 }
 
+/* ---- samples ---- */
+
+enum { SAMPLES_MOST = 16384, SAMPLE_BYTES_MOST = 500 };
+
+/* Adds the row at an offset of the file, unless it is outside of the tablet. */
+static int samples_add(
+	struct tablet *t, const struct split_file *p, uint64_t at, struct arena *arena, struct tfs_bytes *rows, uint32_t *n)
+{
+	struct buf key = {0}, scratch = {0};
+	struct cellkey k;
+	int err = sst_key_near(p->file->sst, at, &key);
+
+	if (!err)
+		err = cellkey_decode(buf_bytes(&key), &k, &scratch);
+	if (!err && k.row.n > SAMPLE_BYTES_MOST)
+		k.row.n = SAMPLE_BYTES_MOST;
+	if (!err && bytes_cmp(k.row, tablet_begin(t)) > 0 && (!tablet_end(t).p || bytes_cmp(k.row, tablet_end(t)) < 0)) {
+		err = arena_dup(arena, k.row, &rows[*n]) ? 0 : -ENOMEM;
+		*n += !err;
+	}
+	buf_fini(&key);
+	buf_fini(&scratch);
+	return err;
+}
+
+static int by_row(const void *a, const void *b)
+{
+	const struct tfs_bytes *x = a, *y = b;
+
+	return bytes_cmp(*x, *y);
+}
+
+int tablet_samples(struct tablet *t, uint64_t bytes, struct arena *arena, struct tfs_bytes **out, uint32_t *count)
+{
+	struct tfs_bytes *rows = NULL;
+	struct split_files files;
+	uint32_t n = 0;
+	struct snap snap;
+	int err;
+
+	tablet_enter(t);
+	snap_take(t, &snap);
+	err = split_list_files(snap.view, &files);
+	if (!err && bytes < files.bytes / SAMPLES_MOST + 1)
+		bytes = files.bytes / SAMPLES_MOST + 1;
+	if (!err)
+		rows = arena_alloc(arena, (files.bytes / bytes + files.n + 1u) * sizeof(*rows));
+	if (!err && !rows)
+		err = -ENOMEM;
+	for (unsigned i = 0; i < files.n && !err; i++)
+		for (uint64_t at = files.v[i].from + bytes / 2; at < files.v[i].to && !err; at += bytes)
+			err = samples_add(t, &files.v[i], at, arena, rows, &n);
+	free(files.v);
+	snap_put(&snap);
+	tablet_leave(t);
+	if (err)
+		return err;
+	qsort(rows, n, sizeof(*rows), by_row);
+	*out = rows;
+	*count = n;
+	return 0;
+}
+
 /* ---- after a split ---- */
 
 /* Prepares the edit that removes the files without rows of the tablet. */

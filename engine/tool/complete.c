@@ -299,10 +299,14 @@ static void read_words(struct typed *t, char *const *words, int n)
 {
 	for (int i = 0; i < n; i++) {
 		const struct option *o = strncmp(words[i], "--", 2) == 0 ? option_named(t->command, words[i] + 2) : NULL;
+		const char *letter =
+			t->command->letters && words[i][0] == '-' && words[i][1] ? strchr(t->command->letters, words[i][1]) : NULL;
 
 		if (words[i][0] == '-' && words[i][1]) {
 			if (o && o->has_arg == required_argument && ++i == n)
 				t->option = o->name;
+			else if (letter && letter[1] == ':' && !words[i][2] && ++i == n)
+				t->option = letter;
 		} else if (t->operands < sizeof(t->operand) / sizeof(*t->operand)) {
 			t->operand[t->operands++] = expanded(words[i]);
 		}

@@ -7,6 +7,7 @@
 #include "engine/base/name.h"
 #include "engine/bulk/escape.h"
 #include "engine/bulk/mutation_lines.h"
+#include "engine/bulk/splits.h"
 #include "engine/tool/scan.h"
 #include "engine/tool/transfer.h"
 
@@ -324,6 +325,45 @@ static int get_run(const struct arguments *a)
 	return status;
 }
 
+/* ---- splits ---- */
+
+enum { RANGES_MOST = 4096 };
+
+static int put_range(void *arg, const struct tfs_tablet *range)
+{
+	return splits_add(arg, range->end, range->server, range->bytes);
+}
+
+static int splits_run(const struct arguments *a)
+{
+	const char *text_n = a->option['n'];
+	struct buf out = {0};
+	struct splits splits = {.out = &out};
+	const struct tfs_schema *s;
+	struct place p;
+	char *rest;
+	unsigned long n = text_n && *text_n >= '1' && *text_n <= '9' ? strtoul(text_n, &rest, 10) : 0;
+	int err;
+
+	if (!n || *rest || n > RANGES_MOST)
+		return bad_usage(&splits_command, "-n N is needed, from 1 to %d", RANGES_MOST);
+	if (place_open_stored(&p, a->operand[0]))
+		return EXIT_CANNOT;
+	err = tfs_schema_get(p.table, &s);
+	if (!err) {
+		splits.salted = s->salt_in_use > 0;
+		tfs_schema_put(s);
+		err = tfs_splits(p.table, (unsigned)n, put_range, &splits);
+	}
+	if (err)
+		complain("%s: %s", p.path, strerror(-err));
+	else
+		(void)put_out(NULL, buf_bytes(&out));
+	splits_fini(&splits);
+	buf_fini(&out);
+	return place_close(&p, err ? EXIT_CANNOT : 0);
+}
+
 /* ---- help ---- */
 
 static const struct option scan_options[] = {
@@ -379,4 +419,21 @@ const struct command get_command = {
 	.least = 2,
 	.most = 3,
 	.run = get_run,
+};
+static const struct option splits_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+const struct command splits_command = {
+	.name = "splits",
+	.kinds = "p",
+	.brief = "print ranges of a table for a parallel job",
+	.usage = "usage: tabletctl splits -n N TABLE_PATH\n"
+		 "\n"
+		 "Prints at most N ranges of about equal bytes, one a line: clauses of a scan,\n"
+		 "server, bytes, as TABLE/.splits has one for each tablet.  Together they select\n"
+		 "each row once; see tabletfs-jobs(7).  TABLE_PATH is a table below a mount point,\n"
+		 "or SOURCE/TABLE.\n",
+	.letters = ":n:h",
+	.options = splits_options,
+	.least = 1,
+	.most = 1,
+	.run = splits_run,
 };

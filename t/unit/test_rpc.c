@@ -416,6 +416,7 @@ struct fake {
 	struct tfs_result results[OPS];
 	int row_errs[ROWS];
 	struct ts_assigned tablets[ROWS];
+	struct ts_sample samples[ROWS];
 	struct ts_file files[ROWS];
 	uint64_t logs[ROWS];
 	struct tfs_cell cells[50];
@@ -494,7 +495,10 @@ static void rnd_answer(struct fake *f)
 	f->answer.tablet_end = rnd_bytes();
 	f->answer.batch.done = rnd(2);
 	*t = (struct ts_tablet){rnd_bytes(), rnd_bytes(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), (uint32_t)rnd64(),
-		(uint32_t)rnd64(), rnd_bytes(), rnd_bytes(), rnd64(), rnd64(), (uint32_t)rnd64(), rnd_bytes()};
+		(uint32_t)rnd64(), rnd_bytes(), rnd_bytes(), rnd64(), rnd64(), (uint32_t)rnd64(), rnd_bytes(), f->samples,
+		rnd(ROWS + 1)};
+	for (unsigned i = 0; i < ROWS; i++)
+		f->samples[i].row = rnd_bytes();
 	for (unsigned i = 0; i < OPS; i++)
 		f->results[i] = (struct tfs_result){.ts = rnd_ts(), .counter = rnd_ts(), .size = rnd64(), .replaced = rnd(2)};
 	for (unsigned i = 0; i < ROWS; i++)
@@ -559,6 +563,9 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 		expect_bytes(a->tablet.server, f->answer.tablet.server);
 		expect_bytes(a->tablet.state, f->answer.tablet.state);
 		expect_bytes(a->tablet.events, f->answer.tablet.events);
+		assert_int_equal(a->tablet.sample_count, f->answer.tablet.sample_count);
+		for (uint32_t i = 0; i < a->tablet.sample_count; i++)
+			expect_bytes(a->tablet.samples[i].row, f->answer.tablet.samples[i].row);
 		assert_int_equal(a->tablet.reads, f->answer.tablet.reads);
 		assert_int_equal(a->tablet.writes, f->answer.tablet.writes);
 		assert_int_equal(a->tablet.compactions, f->answer.tablet.compactions);

@@ -74,6 +74,25 @@ static int error_of_disk(int err)
 	return err == -EAGAIN ? -EIO : err;
 }
 
+static int add_samples(struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+{
+	struct ts_sample *samples;
+	struct tfs_bytes *rows;
+	uint32_t n;
+	int err = tablet_samples(served->tablet, q->offset, &a->arena, &rows, &n);
+
+	if (err || !n)
+		return err;
+	samples = arena_alloc(&a->arena, n * sizeof(*samples));
+	if (!samples)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		samples[i].row = rows[i];
+	a->tablet.samples = samples;
+	a->tablet.sample_count = n;
+	return 0;
+}
+
 static int serve_info(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_stats st = {0};
@@ -112,7 +131,7 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 	t->end = (struct tfs_bytes){NULL, 0};
 	if (end.p && !arena_dup(&a->arena, end, &t->end))
 		return -ENOMEM;
-	return 0;
+	return q->offset ? add_samples(served, q, a) : 0;
 }
 
 static int serve_read(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
