@@ -172,11 +172,15 @@ static int joined_each(void *arg, tablet_server_fn *fn, void *fn_arg)
 	return err;
 }
 
-static int joined_locate(void *arg, uint32_t table, struct tfs_bytes row, struct ss_answer *a)
+static int joined_locate(void *arg, uint32_t table, struct tfs_bytes row, uint64_t *left_us, struct ss_answer *a)
 {
 	const struct ss_request q = {.method = SS_LOCATE, .table = table, .row = row};
+	const uint64_t since_us = monotonic_us();
+	const int err = channel_store_within(((struct joined *)arg)->channel, *left_us, &q, a);
+	const uint64_t us = err ? monotonic_us() - since_us : 0;
 
-	return channel_store(((struct joined *)arg)->channel, &q, a);
+	*left_us -= us < *left_us ? us : *left_us;
+	return err;
 }
 
 /* ---- calls of the client (struct client_options) ---- */

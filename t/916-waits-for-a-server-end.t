@@ -6,12 +6,12 @@
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2120
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one user"
-# within SECONDS COMMAND...: the command takes no longer.
-within() {
+# fails_within SECONDS COMMAND...: the command fails, and takes no longer.
+fails_within() {
 	local since=$SECONDS limit=$1
 	shift
-	"$@"
-	[ $((SECONDS - since)) -le "$limit" ]
+	! "$@" && [ $((SECONDS - since)) -le "$limit" ] && return 1
+	echo "$((SECONDS - since)) s"
 }
 mount_store
 mkdir -p "$M/t/r/f"
@@ -91,10 +91,12 @@ fusermount3 -u "$M2"
 wait $second
 
 # ---- a shorter time ----
-mount_second -o timeout=1s
-is "$(cat "$M2/t/r/f/b")" three "a mount with timeout=1s"
+mount_second -o timeout=3s
+is "$(cat "$M2/t/r/f/b")" three "a mount with timeout=3s"
 kill_daemon
-fails "  waits no longer for a dead server" "Input/output error" within 20 t cat "$M2/t/r/f/b"
+fails "  waits no longer for a dead server to read" "Input/output error" fails_within 20 t cat "$M2/t/r/f/b"
+fails "  nor to write" "Input/output error" fails_within 20 t bash -c 'echo four >"$1"' - "$M2/t/r/f/b"
+fails "  nor to make a table" "Input/output error" fails_within 20 t mkdir "$M2/u"
 mount_store
 back() { [ "$(t cat "$M2/t/r/f/b")" = three ]; }
 ok "  and goes on when there is one" wait_for "the server" back

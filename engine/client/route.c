@@ -73,7 +73,7 @@ struct router {
 
 /* The state of one caller's request, including all reads on its behalf. */
 struct patience {
-	uint64_t left_us, pause_us; /* the time that it may still pause, or wait for lost answers */
+	uint64_t left_us, pause_us; /* the time that it may still pause, or wait for lost answers and locations */
 	uint64_t held_us;           /* the time that it may still pause for a server that is busy (-EAGAIN) */
 	struct numbered numbered;   /* its mutations, if they were sent to another process */
 	uint32_t rows, answered;    /* the number of its mutations; the first ones have been answered */
@@ -395,11 +395,12 @@ out:
 }
 
 /* A server has read METADATA for this client. */
-static int location_ask(struct router *r, uint32_t table, struct tfs_bytes row, struct tablet_service **out, uint64_t *assignment)
+static int location_ask(struct router *r, uint64_t *left_us, uint32_t table, struct tfs_bytes row, struct tablet_service **out,
+	uint64_t *assignment)
 {
 	struct ss_answer a = {0};
 	struct tablet_service *s;
-	int err = r->o.locate(r->o.servers.arg, table, row, &a);
+	int err = r->o.locate(r->o.servers.arg, table, row, left_us, &a);
 
 	if (!err && !a.tablet_count)
 		err = -TABLET_MOVED;
@@ -437,7 +438,7 @@ static int location_read(struct router *r, struct patience *t, uint32_t table, s
 {
 	atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
 	if (r->o.locate)
-		return location_ask(r, table, row, out, assignment);
+		return location_ask(r, &t->left_us, table, row, out, assignment);
 	return is_root(r, table, row) ? location_read_root(r, out, assignment)
 				      : location_scan_run(r, t, table, row, out, assignment);
 }

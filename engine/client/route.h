@@ -40,13 +40,14 @@ struct route_options {
 	struct lock_service *locks; /* the file "root" names the server of the root tablet */
 	struct tablet_servers servers;
 	/*
-	 * Asks a server for the tablet of a row, and perhaps those after it (SS_LOCATE).  NULL: this router
-	 * reads the file "root" and METADATA itself.
+	 * Asks a server for the tablet of a row, and perhaps those after it (SS_LOCATE).  It waits up to *left_us for a
+	 * server, and on an error subtracts its wait.  NULL: this router reads the file "root" and METADATA itself.
 	 */
-	int (*locate)(void *servers_arg, uint32_t table, struct tfs_bytes row, struct ss_answer *a);
-	bool synced;          /* every commit is on disk before it is answered, so TS_SYNC has nothing to do */
-	size_t cache_bytes;   /* limit of the cache of locations; 0: ROUTE_CACHE_BYTES */
-	uint64_t patience_us; /* the pauses of one request and the waits for its lost answers, together; 0: ROUTE_PATIENCE_US */
+	int (*locate)(void *servers_arg, uint32_t table, struct tfs_bytes row, uint64_t *left_us, struct ss_answer *a);
+	bool synced;        /* every commit is on disk before it is answered, so TS_SYNC has nothing to do */
+	size_t cache_bytes; /* limit of the cache of locations; 0: ROUTE_CACHE_BYTES */
+	/* The pauses of one request and its waits for lost answers and for `locate`, together; 0: ROUTE_PATIENCE_US. */
+	uint64_t patience_us;
 	/* Sleeps; NULL: usleep.  A simulation has its own. */
 	void (*pause)(void *arg, uint64_t us);
 	uint64_t (*now_us)(void *pause_arg); /* a monotonic clock; NULL for the system's */

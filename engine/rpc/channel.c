@@ -215,9 +215,9 @@ static int master_call(struct master_service *s, const struct ms_request *q, str
 }
 
 /* A server may wait longer for the lock service than this client's user. */
-int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a)
+int channel_store_within(struct channel *c, uint64_t us, const struct ss_request *q, struct ss_answer *a)
 {
-	const uint64_t until = monotonic_us() + c->o.timeout_us;
+	const uint64_t until = monotonic_us() + (us < c->o.timeout_us ? us : c->o.timeout_us);
 	struct buf request = {0}, answer = {0};
 	uint64_t pause_us = PAUSE_FIRST_US;
 	int err;
@@ -235,6 +235,11 @@ int channel_store(struct channel *c, const struct ss_request *q, struct ss_answe
 		return err == -ANSWER_LOST || err == -ETIMEDOUT ? -UNREACHABLE : err;
 	err = ss_answer_unpack(&answer, a);
 	return err ? err : a->err;
+}
+
+int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a)
+{
+	return channel_store_within(c, c->o.timeout_us, q, a);
 }
 
 void channel_login(struct channel *c, struct tfs_login *out)

@@ -58,7 +58,8 @@ void channel_heard(struct channel *c, uint64_t notice);
 void channel_login(struct channel *c, struct tfs_login *out);
 /* Returns 0 if one of the server's workers for users' requests takes a request within limit_us, whatever it answers. */
 int channel_answers(struct channel *c, uint64_t limit_us) TFS_MUST;
-/* Sends a request of the store service, again if its outcome is unknown. */
+/* Sends a request of the store service, again if its outcome is unknown.  us: a shorter wait than timeout_us. */
 int channel_store(struct channel *c, const struct ss_request *q, struct ss_answer *a) TFS_MUST;
+int channel_store_within(struct channel *c, uint64_t us, const struct ss_request *q, struct ss_answer *a) TFS_MUST;
 
 #endif
