@@ -85,7 +85,8 @@ static bool is_usable(struct worker_process *w, const struct script_limits *limi
 	return w->memory == limits->memory && poll(&fd, 1, 0) == 0;
 }
 
-int pool_take_worker(struct script_pool *p, struct script_limits *limits, struct worker_process **out, struct buf *why)
+int pool_take_worker(
+	struct script_pool *p, struct script_limits *limits, struct worker_process **out, bool *was_idle, struct buf *why)
 {
 	struct worker_process *w = NULL;
 	int err = take_place(p, limits, &w);
@@ -100,6 +101,7 @@ int pool_take_worker(struct script_pool *p, struct script_limits *limits, struct
 		(void)process_end(w);
 		w = NULL;
 	}
+	*was_idle = w;
 	if (!w)
 		err = process_start(limits->memory, &w, why);
 	if (err)

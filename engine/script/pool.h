@@ -5,8 +5,9 @@
 
 #include "engine/script/worker_process.h"
 
-/* Waits for a free place; sets the limits of the run and a worker that nothing else uses.  Errors: those of script_run_new. */
-int pool_take_worker(struct script_pool *p, struct script_limits *limits, struct worker_process **out, struct buf *why) TFS_MUST;
+/* Waits for a free place; sets the limits of the run and a worker that nothing else uses.  *was_idle: it was started for an earlier run.  Errors: those of script_run_new. */
+int pool_take_worker(
+	struct script_pool *p, struct script_limits *limits, struct worker_process **out, bool *was_idle, struct buf *why) TFS_MUST;
 /* Returns a place, and a worker that can be used again, or NULL. */
 void pool_return_worker(struct script_pool *p, struct worker_process *w);
 

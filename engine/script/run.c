@@ -261,6 +261,7 @@ static int begin(struct script_run *r, const struct script_text *t)
 int script_run_new(struct script_pool *p, const struct script_text *t, struct script_run **out, struct buf *why)
 {
 	struct script_run *r;
+	bool was_idle = false;
 	int err;
 
 	if (t->text.n > SCRIPT_TEXT_MAX) {
@@ -274,13 +275,19 @@ int script_run_new(struct script_pool *p, const struct script_text *t, struct sc
 	if (!err)
 		err = buf_u8(&r->name, 0);
 	if (!err)
-		err = pool_take_worker(p, &r->limits, &r->w, why);
+		err = pool_take_worker(p, &r->limits, &r->w, &was_idle, why);
 	if (err) {
 		script_run_free(r);
 		return err;
 	}
 	r->pool = p;
 	err = begin(r, t);
+	if (err == -SCRIPT_DIED && was_idle) {
+		/* It was killed while it waited for a run. */
+		r->err = 0;
+		err = process_start(r->limits.memory, &r->w, &r->why);
+		err = err ? (r->err = err) : begin(r, t);
+	}
 	if (err) {
 		err = report(r, why);
 		script_run_free(r);

@@ -23,6 +23,7 @@ struct worker {
 	struct ring_end in, out;
 	struct script_limits limits; /* of the run */
 	struct budget budget;        /* all memory of the run */
+	uint64_t collected;          /* bytes in use after the last early collection */
 	uint64_t used;               /* instructions of this row */
 	uint64_t time_end_us;        /* of processor time; 0: no run is open */
 	lua_State *lua;              /* of the run, or NULL */
@@ -54,6 +55,10 @@ void worker_check(int err);
 uint64_t worker_time_us(void);
 /* The allocator of Lua, and of the budget's other users. */
 void *worker_lua_alloc(void *arg, void *p, size_t before, size_t n);
+/* Ends the process if Lua was refused memory and has gone on. */
+void worker_check_refusal(void);
+/* Called every HOOK_EVERY instructions: frees what Lua does not need if much of the memory is in use. */
+void worker_collect_early(void);
 /* Sets the limits of a new run. */
 void worker_begin(const struct script_limits *l);
 

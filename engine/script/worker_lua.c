@@ -21,6 +21,8 @@ static _Noreturn void fail_by_top(struct worker *w)
 	lua_State *l = w->lua;
 	const char *text = lua_isstring(l, -1) ? lua_tostring(l, -1) : NULL;
 
+	worker_check_refusal();
+
 	if (text)
 		worker_fail(CHANNEL_FAILED, "%s", text);
 	worker_fail(CHANNEL_FAILED, "%.200s: the script raised an error that is a %s", w->name, luaL_typename(l, -1));
@@ -50,6 +52,7 @@ static void hook(lua_State *l, lua_Debug *ar)
 		const uint64_t limit = worker_get()->limits.instructions;
 
 		worker_charge(limit < HOOK_EVERY ? limit + 1 : HOOK_EVERY);
+		worker_collect_early();
 	} else {
 		name_locals(l, ar);
 	}
@@ -190,6 +193,7 @@ void lua_row(struct worker *w)
 	if (lua_pcall(l, 1, w->filter, 0) != LUA_OK)
 		fail_by_top(w);
 	w->in_row = false;
+	worker_check_refusal();
 	if (w->filter) {
 		const uint8_t is_true = (uint8_t)lua_toboolean(l, -1);
 

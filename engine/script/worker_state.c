@@ -75,28 +75,59 @@ static void collect(void)
 }
 
 /*
- * At the limit Lua frees what it does not need and tries again, so the first refusal is NULL and the second one
- * is the end.
+ * At the limit Lua frees what it does not need and repeats the call, so the first refusal is NULL.  The
+ * repeated one is the end.  Lua's buffers of texts do not repeat a call but raise an error; then the next call or
+ * the hook is the end.
  */
+static struct {
+	bool open;
+	void *p;
+	size_t before, n;
+} refusal;
+
+void worker_check_refusal(void)
+{
+	if (refusal.open)
+		worker_check(-SCRIPT_LIMIT);
+}
+
+static bool is_over(const struct worker *w, size_t before, size_t n)
+{
+	return n > before && (w->budget.used > w->limits.memory || n - before > w->limits.memory - w->budget.used);
+}
+
 void *worker_lua_alloc(void *arg, void *p, size_t before, size_t n)
 {
 	struct worker *w = &the_worker;
-	static bool refused;
-	int err;
 
 	if (!p)
 		before = 0;
-	if (n > before && (w->budget.used > w->limits.memory || n - before > w->limits.memory - w->budget.used)) {
-		if (refused)
-			worker_check(-SCRIPT_LIMIT);
-		refused = true;
+	if (n > before && refusal.open && (p != refusal.p || before != refusal.before || n != refusal.n))
+		worker_check_refusal();
+	if (is_over(w, before, n)) {
+		worker_check_refusal();
+		refusal.open = true;
+		refusal.p = p;
+		refusal.before = before;
+		refusal.n = n;
 		return NULL;
 	}
-	err = budget_resize(&w->budget, &p, before, n);
-	worker_check(err);
+	worker_check(budget_resize(&w->budget, &p, before, n));
 	if (n > before)
-		refused = false;
+		refusal.open = false;
 	return p;
+}
+
+/* Collects early, because buffers of texts are not repeated at the limit. */
+void worker_collect_early(void)
+{
+	struct worker *w = &the_worker;
+
+	worker_check_refusal();
+	if (w->budget.used < w->limits.memory / 2 || w->budget.used < w->collected + w->limits.memory / 8)
+		return;
+	collect();
+	w->collected = w->budget.used;
 }
 
 void worker_begin(const struct script_limits *l)
@@ -108,5 +139,7 @@ void worker_begin(const struct script_limits *l)
 	w->budget.make_room = collect;
 	w->budget.worked = worked;
 	w->used = 0;
+	w->collected = 0;
+	refusal.open = false;
 	w->time_end_us = worker_time_us() + l->time_us;
 }
