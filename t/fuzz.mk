@@ -23,8 +23,11 @@ fuzz_libs_fuzz_control = libbase.a -Wl,--unresolved-symbols=ignore-in-object-fil
 # The reference model is the store.
 fuzz_libs_fuzz_rows = libbulk.a t/model/libmodel.a libbase.a
 fuzz_libs_fuzz_clauses = $(fuzz_libs_fuzz_rows)
+# The worker's interpreter, without its main and its walls.
+fuzz_more_fuzz_lua = $(LUA_CFLAGS) $(patsubst %.c,$(srcdir)/%.c,$(filter %.c,$(script_worker_sources)))
+fuzz_libs_fuzz_lua = libscript.a libbase.a $(LUA_LIBS)
 fuzz_compile = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
-$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.a libbulk.a libbase.a t/model/libmodel.a
+$(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $(srcdir)/fs/node/admin.c libengine.a libbulk.a libscript.a libbase.a t/model/libmodel.a $(addprefix $(srcdir)/,$(script_worker_sources))
 	@$(MKDIR_P) t/fuzz
 	$(AM_V_CCLD)$(fuzz_compile) $(TFS_LDFLAGS) -o $@ \
 		$< $(fuzz_driver) $(fuzz_more_$*) $(or $(fuzz_libs_$*),$(fuzz_libs)) $(LIBS)
