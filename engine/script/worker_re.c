@@ -80,8 +80,8 @@ static void compile(lua_State *l, struct pattern *p, const char *text, size_t n,
 	}
 }
 
-/* Returns the compiled pattern of an argument; it is valid until the next call. */
-static struct pattern *pattern_get(lua_State *l, int arg, bool whole)
+/* Pushes and returns the compiled pattern of an argument. */
+static struct pattern *pattern_push(lua_State *l, int arg, bool whole)
 {
 	size_t n;
 	const char *text = luaL_checklstring(l, arg, &n), *cache = whole ? "whole patterns" : "patterns";
@@ -90,14 +90,21 @@ static struct pattern *pattern_get(lua_State *l, int arg, bool whole)
 
 	luaL_getsubtable(l, LUA_REGISTRYINDEX, cache);
 	lua_pushvalue(l, arg);
-	lua_tostring(l, -1);
 	if (lua_rawget(l, -2) == LUA_TUSERDATA) {
-		p = lua_touserdata(l, -1);
-		lua_pop(l, 2);
-		return p;
+		lua_remove(l, -2);
+		return lua_touserdata(l, -1);
 	}
 	lua_pop(l, 1);
 	worker_charge(n * 16 + 1000);
+	count = lua_rawgeti(l, -1, 0) == LUA_TNUMBER ? lua_tointeger(l, -1) : 0;
+	lua_pop(l, 1);
+	if (count >= CACHE_MAX) {
+		lua_pop(l, 1);
+		lua_newtable(l);
+		lua_pushvalue(l, -1);
+		lua_setfield(l, LUA_REGISTRYINDEX, cache);
+		count = 0;
+	}
 	p = lua_newuserdatauv(l, sizeof(*p), 0);
 	*p = (struct pattern){0};
 	if (luaL_newmetatable(l, PATTERN_TYPE)) {
@@ -106,22 +113,21 @@ static struct pattern *pattern_get(lua_State *l, int arg, bool whole)
 	}
 	lua_setmetatable(l, -2);
 	compile(l, p, text, n, whole);
-	count = lua_rawgeti(l, -2, 0) == LUA_TNUMBER ? lua_tointeger(l, -1) : 0;
-	lua_pop(l, 1);
-	if (count >= CACHE_MAX) {
-		lua_newtable(l);
-		lua_pushvalue(l, -1);
-		lua_setfield(l, LUA_REGISTRYINDEX, cache);
-		lua_replace(l, -3);
-		count = 0;
-	}
 	lua_pushinteger(l, count + 1);
 	lua_rawseti(l, -3, 0);
 	lua_pushvalue(l, arg);
-	lua_tostring(l, -1);
 	lua_pushvalue(l, -2);
 	lua_rawset(l, -4);
-	lua_pop(l, 2);
+	lua_remove(l, -2);
+	return p;
+}
+
+/* As pattern_push, but pushes nothing.  The pattern is valid until the next call. */
+static struct pattern *pattern_get(lua_State *l, int arg, bool whole)
+{
+	struct pattern *p = pattern_push(l, arg, whole);
+
+	lua_pop(l, 1);
 	return p;
 }
 
@@ -262,13 +268,8 @@ static int gmatch_next(lua_State *l)
 	const struct tfs_bytes text = tfs_bytes_of(s, n);
 	const size_t from = (size_t)lua_tointeger(l, lua_upvalueindex(3)), *at;
 	const size_t last = (size_t)lua_tointeger(l, lua_upvalueindex(4));
-	struct pattern *p;
-	int found;
+	const int found = next_match(l, lua_touserdata(l, lua_upvalueindex(2)), text, from, last, &at);
 
-	lua_settop(l, 0);
-	lua_pushvalue(l, lua_upvalueindex(2));
-	p = pattern_get(l, 1, false);
-	found = next_match(l, p, text, from, last, &at);
 	if (!found)
 		return 0;
 	lua_pushinteger(l, (lua_Integer)at[1]);
@@ -281,8 +282,9 @@ static int gmatch_next(lua_State *l)
 static int re_gmatch(lua_State *l)
 {
 	luaL_checkstring(l, 1);
-	(void)pattern_get(l, 2, false);
 	lua_settop(l, 2);
+	(void)pattern_push(l, 2, false);
+	lua_replace(l, 2);
 	lua_pushinteger(l, 0);
 	lua_pushinteger(l, -1);
 	lua_pushcclosure(l, gmatch_next, 4);
