@@ -8,11 +8,12 @@
  * A hit sets a flag in the entry.  A new place in a list would touch the
  * entry's neighbours, each a cache miss with a million cells.
  *
- * Eviction between the kinds.  A block serves reads of its neighbourhood for a
- * short time.  A cell is 60 times smaller and serves the same read at any later
- * time.  So blocks are evicted first, down to an eighth of the bound: random
+ * Eviction between the kinds.  A block of small values serves reads of its
+ * neighbourhood for a short time.  A cell is 60 times smaller and serves the same read
+ * at any later time.  So blocks are evicted first, down to a third of the bound: random
  * reads of a table larger than the cache leave it full of the cells that were
- * read, not of their neighbours.  A cell expires if it was not found while WAIT
+ * read, not of their neighbours.  A block of keys serves a hundred cells of 1000 bytes,
+ * so the third holds the keys of a table five times as large as the cache.  A cell expires if it was not found while WAIT
  * times the bound was read in blocks; that is about the ratio of their sizes,
  * so both kinds wait in proportion to what they save.  The cells of a removed
  * file expire at once.  Expired cells are evicted before blocks.
@@ -38,7 +39,8 @@ enum {
 	SHARD_BITS = 4,
 	SHARDS = 1 << SHARD_BITS,
 	BUCKETS_MIN = 16,
-	BLOCK_SHARE = 8, /* an eighth of the bound is reserved for blocks */
+	BLOCK_SHARE = 3, /* a third of the bound is reserved for blocks */
+	CELL_SHARE = 8,  /* a larger cell is not added */
 	WAIT = 64,
 	LOOK = 8,          /* cells examined in search of an expired one */
 	MALLOC_BYTES = 16, /* malloc's, for each block of memory */
@@ -369,7 +371,7 @@ void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct
 	if (value.n > LRU_CELL_MAX || key.n > LRU_CELL_MAX - value.n)
 		return;
 	mutex_lock(&s->lock);
-	want = bytes + MALLOC_BYTES <= s->bytes_max / BLOCK_SHARE &&
+	want = bytes + MALLOC_BYTES <= s->bytes_max / CELL_SHARE &&
 		(evict || shard_bytes(s) + bytes + MALLOC_BYTES <= s->bytes_max);
 	mutex_unlock(&s->lock);
 	e = want ? malloc(bytes) : NULL;

@@ -170,12 +170,12 @@ static void held_stays(void **state)
 	lru_free(c);
 }
 
-/* A cell that was found stays though blocks of twenty times the bound pass, and the newest blocks have their eighth. */
+/* A cell that was found stays though blocks of twenty times the bound pass, and the newest blocks have their third. */
 static void cells_before_blocks(void **state)
 {
 	struct lru *c = cache_new(BOUND);
 	struct lru_file *f = file_new(c);
-	uint32_t cells = BOUND / 8 * 6 / (CELL + 120);
+	uint32_t cells = BOUND / 2 / (CELL + 120);
 
 	for (uint32_t i = 0; i < cells; i++) {
 		blocks_pass(c, i, 1);
@@ -183,16 +183,16 @@ static void cells_before_blocks(void **state)
 	}
 	blocks_pass(c, 100000, 20 * BOUND / BLOCK);
 	assert_int_equal(cells_there(c, f, 0, cells), cells);
-	assert_true(stats(c).block_bytes > BOUND / 8);
+	assert_true(stats(c).block_bytes > BOUND / 3 - BLOCK * 16);
 	assert_true(block_there(c, 100000 + 20 * BOUND / BLOCK - 1));
-	/* more cells than the bound: the newest are there, and the blocks' eighth */
+	/* more cells than the bound: the newest are there, and the blocks' third */
 	for (uint32_t i = cells; i < 4 * cells; i++) {
 		blocks_pass(c, 200000 + i, 1);
 		cell_add(c, f, i, true);
 	}
 	assert_int_equal(cells_there(c, f, 4 * cells - cells / 2, 4 * cells), cells / 2);
 	assert_int_equal(cells_there(c, f, 0, cells / 4), 0);
-	assert_true(stats(c).block_bytes > BOUND / 8 - BLOCK * 16);
+	assert_true(stats(c).block_bytes > BOUND / 3 - BLOCK * 16);
 	lru_file_free(f);
 	lru_free(c);
 }
@@ -202,7 +202,7 @@ static void cells_have_their_time(void **state)
 {
 	struct lru *c = cache_new(BOUND);
 	struct lru_file *f = file_new(c);
-	uint32_t cells = BOUND / 8 * 6 / (CELL + 120);
+	uint32_t cells = BOUND / 2 / (CELL + 120);
 
 	for (uint32_t i = 0; i < cells; i++)
 		cell_add(c, f, i, true);
@@ -220,7 +220,7 @@ static void cells_of_a_file_that_has_gone(void **state)
 {
 	struct lru *c = cache_new(BOUND);
 	struct lru_file *f = file_new(c), *g = file_new(c);
-	uint32_t cells = BOUND / 8 * 6 / (CELL + 120);
+	uint32_t cells = BOUND / 8 * 5 / (CELL + 120);
 	struct lru_stats st;
 
 	for (uint32_t i = 0; i < cells; i++)
