@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <lz4.h>
+#include <lz4hc.h>
 #include <pthread.h>
 #include <snappy-c.h>
 #include <stdlib.h>
@@ -149,7 +150,11 @@ int coder_encode(struct coder *c, enum sst_codec codec, struct tfs_bytes raw, en
 		n = (size_t)LZ4_compressBound((int)raw.n);
 		if (codec_reserve(&c->out, n))
 			return -ENOMEM;
-		n = (size_t)LZ4_compress_default((const char *)raw.p, (char *)c->out.p, (int)raw.n, (int)n);
+		if (c->zstd) /* blocks of keys beside values with zstd, which takes longer; they are read as fast */
+			n = (size_t)LZ4_compress_HC(
+				(const char *)raw.p, (char *)c->out.p, (int)raw.n, (int)n, LZ4HC_CLEVEL_DEFAULT);
+		else
+			n = (size_t)LZ4_compress_default((const char *)raw.p, (char *)c->out.p, (int)raw.n, (int)n);
 		if (n == 0)
 			return -ENOMEM;
 		break;
