@@ -19,8 +19,8 @@
  * second copy.  In a file of one copy most blocks of keys have a second one.
  *
  * Rejected: mmap, because a truncated or failing file would send SIGBUS to the
- * daemon; a cache of units, because the cell cache has what point reads want and a
- * scan reads each unit once.
+ * daemon; a cache of all units, because the cell cache has what point reads want and a
+ * long scan reads each unit once.
  */
 #include "engine/sstable/blockfile.h"
 #include "engine/base/copies.h"

@@ -25,6 +25,7 @@
 
 enum {
 	POOLED_VALUE_MAX = 192 << 10, /* an idle iterator keeps no more bytes of values */
+	SHORT_SHARE = 64,             /* a scan of less than this part of the block cache enters its units into it */
 	STEPS_MIN = 64,               /* point reads in key order before blocks are read ahead of them */
 };
 
@@ -343,6 +344,8 @@ void sst_iter_expect(struct iter *it, uint64_t bytes)
 	struct blockfile *b = ldb_table_file(s->table->ldb);
 	const double blocks = (double)blockfile_trailer(b)->raw_bytes, units = (double)blockfile_map(b)->unit_bytes;
 
+	if (s->pooled && bytes < s->sst->cache->block_bytes_max / SHORT_SHARE)
+		s->window.cache = sst_lru(s->sst);
 	s->walk.expected = (uint64_t)((double)bytes * blocks / (blocks + units)) + 2 * s->table->block_bytes;
 }
 

@@ -156,7 +156,8 @@ int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
 int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
 /*
  * The reader of an iterator of sst_walk_new will take about this many bytes, so no block
- * beyond is read ahead, until the reader has taken more.
+ * beyond is read ahead, until the reader has taken more.  The units of a scan that is
+ * short beside the block cache enter the cache.
  */
 void sst_iter_expect(struct iter *it, uint64_t bytes);
 /* As sst_iter_new, for one pass over the table (compaction, export): its blocks do not enter the cache. */
