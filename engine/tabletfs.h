@@ -672,7 +672,7 @@ struct tfs_scan_spec {
 	struct tfs_bytes qualifier_to;   /* exclusive; data NULL: to the end */
 	bool after_cell;                 /* with one_row and one family: start strictly after (qualifier_from, after_ts) */
 	int64_t after_ts;
-	bool has_times; /* [since, until) */
+	bool has_times; /* [since, until); until INT64_MAX: to the end */
 	int64_t since, until;
 	uint32_t versions; /* versions of each column within the times, before the filters below; 0 for all live versions */
 	/* A pattern is a regular expression of PCRE2 over bytes and matches the whole key or value; data NULL: no filter. */

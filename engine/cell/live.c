@@ -442,7 +442,7 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		return r;
 	if (++l->index >= l->max_versions)
 		l->pending = MOVE_PAST_COLUMN;
-	if (s->pub.has_times && ts >= s->pub.until)
+	if (s->pub.has_times && ts >= s->pub.until && s->pub.until != INT64_MAX)
 		return 0;
 	if (s->pub.has_times && ts < s->pub.since) {
 		l->pending = MOVE_PAST_COLUMN;

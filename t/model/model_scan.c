@@ -297,7 +297,7 @@ static int take_column(struct tfs_scan *s, const struct mdl_row *row, const stru
 
 	for (size_t i = 0; r == 0 && i < live && s->n < s->left; i++) {
 		const struct mdl_version *v = &c->v[i];
-		if (spec->has_times && (v->ts < spec->since || v->ts >= spec->until))
+		if (spec->has_times && (v->ts < spec->since || (v->ts >= spec->until && spec->until != INT64_MAX)))
 			continue;
 		if (spec->versions && taken++ == spec->versions)
 			break;
