@@ -51,7 +51,7 @@ sub component {
 	return 'open' if $path =~ m{^engine/(?:open|serve|join|host|peers|self|labelled|tellers|site|site_probe|cluster|lead|init)\.[ch]$};
 	return 'tabletfs.h' if $path eq 'engine/tabletfs.h';
 	return 'model' if $path =~ m{^t/model/};
-	return $1 if $path =~ m{^(fs|master|t|man|tools)/};
+	return $1 if $path =~ m{^(fs|master|sql|t|man|tools)/};
 	return 'top';
 }
 
@@ -104,6 +104,9 @@ sub arrow {
 		return if $t eq 'base';
 		return "bulk may include tabletfs.h and engine/base only";
 	}
+	if ($f eq 'sql') {
+		return "sql may include tabletfs.h only";
+	}
 	if ($f eq 'model') {
 		return "the model shares nothing with the engine but tabletfs.h";
 	}
@@ -136,7 +139,7 @@ sub check_tree {
 	my (%bad, @files, %c_files, %owner, %code);
 	my $count = 0;
 
-	for my $top (qw(engine fs master t tools man etc python)) {
+	for my $top (qw(engine fs master sql t tools man etc python)) {
 		next unless -d "$src/$top";
 		find({ no_chdir => 1, wanted => sub { push @files, substr($_, length($src) + 1) if -f $_ } }, "$src/$top");
 	}
@@ -154,16 +157,16 @@ sub check_tree {
 			unless substr($s, 0, 400) =~ /SPDX-License-Identifier: Apache-2\.0/;
 		next unless $code;
 		$code{$path} = without_comments_and_strings($s) if $path =~ m{^engine/server/};
-		$c_files{$1}++ if $path =~ m{^((?:engine|fs|master)(?:/.*)?)/[^/]*\.c$};
+		$c_files{$1}++ if $path =~ m{^((?:engine|fs|master|sql)(?:/.*)?)/[^/]*\.c$};
 		my $lines = ($s =~ tr/\n//);
 		my $most = $path =~ m{^t/} ? $longest_test : $longest;
-		$most = $longest_private if $path =~ m{^(?:engine|fs|master)/.*\.h$} && is_private($path);
+		$most = $longest_private if $path =~ m{^(?:engine|fs|master|sql)/.*\.h$} && is_private($path);
 		push @{ $bad{length} }, "$path: $lines lines, at most $most" if $lines > $most;
 		if (my $struct = $made_of_parts{$path}) {
 			my $members = members_of($struct, without_comments_and_strings($s));
 			push @{ $bad{members} }, "$path: struct $struct has $members members, at most $most_members" if $members > $most_members;
 		}
-		while ($path =~ m{^(?:engine|fs|master)/.*\.h$} && $s =~ /^extern (?!"C"|const (?![^;]*\*(?!const))|struct fs fs;)(.*)/mg) {
+		while ($path =~ m{^(?:engine|fs|master|sql)/.*\.h$} && $s =~ /^extern (?!"C"|const (?![^;]*\*(?!const))|struct fs fs;)(.*)/mg) {
 			push @{ $bad{variables} }, "$path: $1 is a variable that another file may set";
 		}
 		while ($s =~ /^[ \t]*#[ \t]*include[ \t]+"([^"]+)"/mg) {
@@ -178,8 +181,8 @@ sub check_tree {
 			push @{ $bad{arrows} }, "$path -> $to: $why" if $why;
 		}
 		push @{ $bad{hashes} }, "$path: $1"
-			if $path =~ m{^(?:engine|fs|master)/} && $path !~ m{^engine/base/hash(?:table)?\.[ch]$} && $s =~ /^[ \t]*#[ \t]*include[ \t]+(<uthash\.h>|<sys\/random\.h>)/m;
-		if ($path =~ m{^(?:engine|fs|master)/} && $path !~ m{^engine/(?:base/(?:outcome\.h|file\.[ch])|probe/(?:probe|side)\.c)$}) {
+			if $path =~ m{^(?:engine|fs|master|sql)/} && $path !~ m{^engine/base/hash(?:table)?\.[ch]$} && $s =~ /^[ \t]*#[ \t]*include[ \t]+(<uthash\.h>|<sys\/random\.h>)/m;
+		if ($path =~ m{^(?:engine|fs|master|sql)/} && $path !~ m{^engine/(?:base/(?:outcome\.h|file\.[ch])|probe/(?:probe|side)\.c)$}) {
 			my $not = $path =~ m{^(?:engine/bulk|fs)/} ? $borrowed : "$borrowed|$borrowed_of_kernel";
 			push @{ $bad{outcomes} }, "$path: $1" while $s =~ /\b($not)\b/g;
 		}
@@ -335,7 +338,7 @@ for my $rule (sort keys %title) {
 }
 
 # No call cycles among the files of a directory.
-my $calls = cycles_in($src, $ENV{BUILD} || '.', qw(engine fs master));
+my $calls = cycles_in($src, $ENV{BUILD} || '.', qw(engine fs master sql));
 my %cycle = %{ $calls->{cycles} };
 my @new_cycles = grep { my $dir = $_; !grep { $_ eq $dir } @cycles_allowed } sort keys %cycle;
 $n++;
@@ -397,6 +400,7 @@ my @wrong = (
 	['arrows', 'fs/base/x.c', "$spdx#include \"fs/y.h\"\n", 'fs/y.h'],
 	['arrows', 'engine/base/name.c', "$spdx#include \"engine/base/file.h\"\n", 'engine/base/file.h'],
 	['arrows', 't/model/x.c', "$spdx#include \"engine/base/bytes.h\"\n", 'engine/base/bytes.h'],
+	['arrows', 'sql/x.c', "$spdx#include \"engine/base/bytes.h\"\n", 'engine/base/bytes.h'],
 	['arrows', 'master/x.c', "$spdx#include \"engine/tablet/y.h\"\n", 'engine/tablet/y.h'],
 	['arrows', 'engine/server/x.c', "$spdx#include \"engine/client/internal.h\"\n", 'engine/client/internal.h'],
 	['root', 'engine/tablet/x.c', "$spdx#include \"y.h\"\n"],

@@ -50,6 +50,6 @@ is "$(sd awk -v m="$M.web" '$5 == m' /proc/self/mountinfo)" "" "  and the mount"
 T=200 ok "dpkg -i again" sd sh -c "dpkg -i '$W'/packages/new/*.deb"
 ok "  and the service starts" sd systemctl start "$U"
 is "$(sd cat "$M.web/t/r/f/q")" value "  with the cell"
-T=200 ok "dpkg -P ends it, too" sd dpkg -P tabletfs python3-tabletfs libtabletfs-dev libtabletfs0
+T=200 ok "dpkg -P ends it, too" sd dpkg -P tabletfs python3-tabletfs libsqlite3-mod-tabletfs libtabletfs-dev libtabletfs0
 D=$D.web check_store
 done_testing
