@@ -12,3 +12,5 @@ all-local: $(tabletfs_so)
 $(tabletfs_so): libtabletfs.so.0.0.0
 	$(AM_V_GEN)ln -sf libtabletfs.so.0.0.0 $@
 CLEANFILES += $(tabletfs_so)
+
+dist_man_MANS += man/tabletfs-sql.7

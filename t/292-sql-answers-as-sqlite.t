@@ -298,6 +298,20 @@ same(rows("SELECT a FROM s WHERE row = 'm1'"), [("2",)], "a snapshot")
 same(error(db, "UPDATE s SET a = 1 WHERE row = 'm1'"), "tabletfs: t: the change of a row: Read-only file system", "  cannot be changed")
 PY
 
+# ---- tabletctl sql ----
+shell() { T=60 t "$TABLETCTL" sql "$@" 2>&1 </dev/null; }
+printf 'r\tf:q\t1\tit'"'"'s\n' >"$W/one.tsv"
+for name in select a-b.c Name name sqlite_x; do "$TABLETCTL" import -p "$M/$name" "$W/one.tsv" >"$W/.import" 2>&1; done
+is "$(shell "$M" -- 'SELECT value FROM "a-b.c" JOIN "select" USING(row, family, qualifier, timestamp, value)' 2>&1 | tail -n 1)" "it's" "tabletctl sql joins two tables"
+like "$(shell "$M/" -- "SELECT count(*) FROM big WHERE row < 'user00003'" | tr '\n' '|')" '^tabletctl: name: SQLite needs another name[^|]*[|]tabletctl: sqlite_x: SQLite needs another name[^|]*[|]3[|]$' "  names that SQLite does not take are left out"
+is "$(T=60 t "$TABLETCTL" sql "unix:$D" 2>/dev/null <<<'SELECT name FROM sqlite_schema ORDER BY name;' | xargs)" "Name a-b.c big select t" "  of a socket, with commands on its standard input"
+is "$(shell "$M" -- -json 'SELECT timestamp FROM "select"' | tail -n 1)" '[{"timestamp":1}]' "  options of sqlite3"
+fails "  a wrong statement" "no such table: none" shell "$M" -- "SELECT * FROM none"
+fails "  a directory without a store" "neither a data directory nor a mount point" shell "$W/none"
+fails "  a statement without --" "-- must be in front" shell "$M" "SELECT 1"
+"$TABLETCTL" import -p "$W/it's/t" "$W/one.tsv" >"$W/.import" 2>&1
+is "$(shell "$W/it's" -- "SELECT value FROM t")" "it's" "  a data directory with a quote in its name"
+
 # ---- other sources, and other users ----
 cells() { sql :memory: "CREATE VIRTUAL TABLE c USING tabletfs('$1', 't')" "${2:-SELECT count(*) > 99 FROM c}"; }
 is "$(cells "unix:$D")" 1 "a data directory's socket"

@@ -4,7 +4,8 @@ tabletctl_SOURCES = %D%/tool.h %D%/main.c %D%/message.c %D%/offline.h %D%/offlin
 	%D%/sst_count.h %D%/check.h %D%/check.c %D%/check_sst.c %D%/check_log.c \
 	%D%/repair.h %D%/repair.c %D%/repair_lock.c %D%/repair_meta.c %D%/repair_write.c %D%/repair_sst.c \
 	%D%/repair_log.c %D%/repair_schema.c %D%/dump.c %D%/row.c %D%/scan.c %D%/bench.c \
-	%D%/progress.c %D%/progress.h %D%/scan.h %D%/transfer.c %D%/transfer.h %D%/import.c %D%/export.c %D%/ctl.c %D%/complete.c %D%/remote.c %D%/cluster/cluster.c %D%/cluster/drain.c
+	%D%/progress.c %D%/progress.h %D%/scan.h %D%/transfer.c %D%/transfer.h %D%/import.c %D%/export.c %D%/ctl.c %D%/complete.c %D%/remote.c %D%/sql/sql.c %D%/cluster/cluster.c %D%/cluster/drain.c
+tabletctl_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"'
 tabletctl_LDADD = libbulk.a libcluster.a engine/libzookeeper_lock.a libengine.a $(ZOOKEEPER_LIBS) $(TFS_LDFLAGS)
 
 # Makes stores for t/20-check-finds-each-damage.t.

@@ -8,8 +8,9 @@
 
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
 	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
-	&splits_command, &compact_command, &ctl_command, &config_command, &status_command, &bench_command, &probe_command,
-	&keys_command, &serve_command, &complete_command, &cluster_command, &init_command, &adopt_command, &drain_command, NULL};
+	&splits_command, &sql_command, &compact_command, &ctl_command, &config_command, &status_command, &bench_command,
+	&probe_command, &keys_command, &serve_command, &complete_command, &cluster_command, &init_command, &adopt_command,
+	&drain_command, NULL};
 #define COMMANDS (sizeof(commands) / sizeof(*commands) - 1)
 
 static void print_usage(void)
