@@ -93,7 +93,15 @@ for r in {r for r, f, q in newest}:
 db.execute("CREATE TABLE o(i INTEGER, s TEXT, b BLOB)")
 for k in rnd.sample(KEYS, 9):
     db.execute("INSERT INTO o VALUES(?1, ?1, ?1)", (stored(k),))
-db.execute("INSERT INTO o VALUES(5, 5, 5), (NULL, NULL, NULL)")
+db.execute("INSERT INTO o VALUES(5, 5, 5), (NULL, NULL, NULL), ('!x', '!x', '!x'), ('2026-11-29', '2026-11-29', '2026-11-29')")
+FIXED = ["SELECT t.row, o.%s FROM THE_TABLE AS t, o WHERE t.row %s o.%s" % (c, op, c) for c in "isb" for op in ("=", "<", "<=", ">", ">=")]
+FIXED += ["SELECT t.row FROM THE_TABLE AS t WHERE t.%s ORDER BY t.row LIMIT 40" % w for w in ("row LIKE 'ab%'", "row GLOB '*b*'", "row > '5' AND t.row < x'ff'", "row >= 5", "row < 6.0", "row < 'b'", "qualifier > 'a'",
+                                                                                             "qualifier < x'ab'", "qualifier IN ('a', 'b')", "timestamp > 1.5", "timestamp < '2'", "timestamp IN (1, 3)", "family IN ('f', 5)")]
+for sql in FIXED:
+    got, want = (db.execute(sql.replace("THE_TABLE", name)).fetchall() for name in ("v", "p"))
+    if "ORDER" not in sql:
+        got, want = sorted(map(repr, got)), sorted(map(repr, want))
+    ok(got == want and got, sql)
 
 
 def literal(v):
