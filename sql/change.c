@@ -135,10 +135,10 @@ static int qualifier_of(struct sql_table *t, sqlite3_value *v, struct tfs_bytes 
 static int insert_cell(struct update *u)
 {
 	sqlite3_value **argv = u->argv;
-	struct tfs_bytes qualifier;
+	struct tfs_bytes qualifier = {0};
 	struct tfs_ts ts = TFS_AUTO;
-	const char *family;
-	int64_t us;
+	const char *family = NULL;
+	int64_t us = 0;
 	int rc = check_row(u, ARGUMENT(COLUMN_ROW));
 
 	if (!rc)

@@ -154,7 +154,7 @@ static bool result_number(sqlite3_context *ctx, struct tfs_bytes b, bool real)
 		return true;
 	}
 	number = strtod(text, NULL);
-	if (!real && number > -0x1p63 && number < 0x1p63 && number == (double)(long long)number)
+	if (!real && number > -9223372036854775808.0 && number < 9223372036854775808.0 && number == (double)(long long)number)
 		sqlite3_result_int64(ctx, (long long)number);
 	else
 		sqlite3_result_double(ctx, number);

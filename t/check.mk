@@ -93,7 +93,7 @@ lint:
 	@for f in $(wildcard $(srcdir)/man/*.[1-8]); do mandoc -Tlint -Wwarning $$f || exit 1; done
 	@cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=internalAstError --suppress=uninitStructMember --suppress=memleak -I$(srcdir) -DTFS_DEBUG=1 \
-		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs
+		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs $(srcdir)/sql
 
 .PHONY: check-programs check-units check-crash check-faults check-sim check-cluster check-wire check-sanitized check-asan check-tsan lint
 
