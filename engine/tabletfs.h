@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libtabletfs: Bigtable's data model (OSDI 2006, sections 2 and 3) as a C
- * library.  A cell is (row, family:qualifier, timestamp) -> bytes; a
- * mutation changes one row atomically; a scan reads rows, each as of one
- * instant.
+ * libtabletfs: Bigtable's data model (OSDI 2006, sections 2 and 3) as a C library.  A cell is (row, family:qualifier,
+ * timestamp) -> bytes; a mutation changes one row atomically; a scan reads rows, each as of one instant.
  *
  *	struct tfs_store *s;  char *why;
  *	if (tfs_open("/data", NULL, &s, &why)) { fprintf(stderr, "%s\n", why); free(why); }
@@ -22,16 +20,13 @@
  *	while (tfs_scan_next(sc, &c) > 0) ...;
  *	tfs_scan_free(sc);
  *
- * Errors: functions return 0 (or a count) or -errno.  -EINVAL is the
- * caller's mistake, -EBADMSG damage on disk, -EIO a failing disk, -ENOSPC a
- * full disk, -ENOMEM a lack of memory, -EROFS a write that was refused because
- * the log cannot be written.  Outputs are written only on success.
- * Threads: any function from any thread; one mutation, scan or info struct is
- * used by one thread at a time.
- * Ownership: the caller owns the result of a _new, _open or _get call and
- * ends it by the matching _free, _close or _put.
- * Bytes that the library lends (in a tfs_cell, in a tfs_tablet) are valid
- * until the next call on the same scan, or until the callback returns.
+ * Errors: functions return 0 (or a count) or -errno.  -EINVAL is the caller's mistake, -EBADMSG damage on disk, -EIO a failing
+ * disk, -ENOSPC a full disk, -ENOMEM a lack of memory, -EROFS a write that was refused because the log cannot be written.
+ * Outputs are written only on success.
+ * Threads: any function from any thread; one mutation, scan or info struct is used by one thread at a time.
+ * Ownership: the caller owns the result of a _new, _open or _get call and ends it by the matching _free, _close or _put.
+ * Bytes that the library lends (in a tfs_cell, in a tfs_tablet) are valid until the next call on the same scan, or until the
+ * callback returns.
  * Times and timestamps are int64 microseconds since 1970.
  * Messages are lines on standard error; tfs_options.log_level selects them.
  * Memory: by default glibc's malloc keeps freed memtables and blocks in one heap per thread, and a process may grow to several
@@ -132,7 +127,6 @@ TFS_API void tfs_options_init(struct tfs_options *o);
 TFS_API int tfs_options_load(struct tfs_options *o, const char *path, char **why) TFS_CHECKED;
 /* All settings of tabletfs.conf(5) with their defaults, as comments of that file.  The caller frees *text. */
 TFS_API int tfs_options_example(char **text) TFS_CHECKED;
-
 struct tfs_store;
 struct tfs_schema;
 /*
@@ -216,7 +210,6 @@ TFS_API int tfs_watch(
 TFS_API void tfs_unwatch(struct tfs_store *s);
 /* All metrics as one page of Prometheus text.  The caller frees *text. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
-
 /* A tablet server.  An embedded store has one. */
 struct tfs_server {
 	const char *name, *state; /* name: as in tfs_tablet.server */
@@ -226,14 +219,12 @@ struct tfs_server {
 };
 /* Calls fn for each server.  fn returns 0, or a value that ends the calls and is returned. */
 TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
-
 struct tfs_login { /* as whom the store's server takes this process: over ssh, the user of the login */
 	uid_t uid;
 	gid_t gid;
 	bool for_others; /* requests on behalf of other users (tfs_table_as) are allowed: root, or the user of the server */
 };
 TFS_API void tfs_login(struct tfs_store *s, struct tfs_login *out);
-
 /* A line "number user process program requests seconds address", with tabs, for each client.  Most users get only their own. */
 TFS_API int tfs_clients(struct tfs_store *s, char **text) TFS_CHECKED;
 /* Disconnects a client, and refuses its process for a minute; refuse false lets it in.  -ENOENT if there is none, -EPERM. */
@@ -321,7 +312,6 @@ TFS_API int tfs_table_clone(struct tfs_table *t, const char *name) TFS_CHECKED;
 
 /* ---- schema ---- */
 enum tfs_family_type { TFS_TYPE_BYTES, TFS_TYPE_COUNTER };
-
 struct tfs_family {
 	const char *name;
 	uint16_t id;    /* never reused in a table; never 0 */
@@ -342,6 +332,14 @@ struct tfs_group {
 	uint32_t block_size; /* bytes */
 	int bloom_bits;
 	bool in_memory;
+};
+/* A script that is stored with the table: TABLE/.scripts/NAME.lua. */
+#define TFS_SCRIPT_NAME_MAX 64 /* letters, digits, '_' and '-' */
+#define TFS_SCRIPT_MAX 65536   /* bytes of a text */
+struct tfs_script {
+	const char *name;      /* without .lua */
+	struct tfs_bytes text; /* any bytes */
+	int64_t mtime_us;
 };
 /* One state of a table's schema.  Immutable. */
 struct tfs_schema {
@@ -373,6 +371,8 @@ struct tfs_schema {
 	uint32_t snapshot_of;       /* id of the table of which this is a snapshot, whose own name is `name`; 0: it is a table */
 	int64_t snapshot_us;        /* the instant that the snapshot shows */
 	bool snapshot_of_all;       /* made by tfs_snapshot_create_all */
+	const struct tfs_script *scripts; /* in the order of their names */
+	unsigned script_count;
 };
 /*
  * Returns a counted reference to the schema as last read.  No I/O.  A snapshot has the schema of its instant.  But access is the
@@ -386,6 +386,7 @@ TFS_API void tfs_schema_put(const struct tfs_schema *s);
  */
 TFS_API const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name);
 TFS_API const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char *name);
+TFS_API const struct tfs_script *tfs_schema_script(const struct tfs_schema *s, const char *name); /* NULL if there is none */
 
 /* ---- access ---- */
 struct tfs_user {
@@ -416,16 +417,14 @@ TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
  * families and tfs_row_exists omit it.  An increment, a check and the source of a move also need read permission; the delete of
  * a row needs write permission for all families.  A snapshot that is opened with the handle is for the same user.
  *
- * The master checks changes.  Only the owner of the table may call usage, tablets, flush,
- * compact, split, merge, truncate, clones and snapshots, and change the schema (-EACCES).
- * Exceptions: a family's owner may set its mode and ACL (-EPERM), and its group to a
- * group of the owner; only root sets owners.  While mkdir_families is set, a user who may
- * write to the table may add families.
+ * The master checks changes.  Only the owner of the table may call usage, tablets, flush, compact, split, merge, truncate,
+ * clones and snapshots, and change the schema (-EACCES).  Exceptions: a family's owner may set its mode and ACL (-EPERM), and
+ * its group to a group of the owner; only root sets owners.  While mkdir_families is set, a user who may write to the table
+ * may add families.
  *
  * Copies the user.  tfs_table_close ends the handle.
  */
 TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out) TFS_CHECKED;
-
 /*
  * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us may be TFS_NO_TIME for now.  Returns -EINVAL if
  * the text is not a valid schema, -EBUSY if it leaves out a family that has cells and does not say allow_delete = true, -EPERM
@@ -435,14 +434,11 @@ TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struc
  * existing family retains its own, a new one gets the table's.  Then the call returns 0 and *why names them.
  */
 TFS_API int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why) TFS_CHECKED;
-
 /*
- * Checks the beginning of a schema text, as far as its values are complete.
- * -EINVAL, *why as above: no continuation makes it a valid schema.  A group that a family
- * names may follow later in the text.
+ * Checks the beginning of a schema text, as far as its values are complete.  -EINVAL, *why as above: no continuation makes it a
+ * valid schema.  A group that a family names may follow later in the text.
  */
 TFS_API int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why) TFS_CHECKED;
-
 enum tfs_schema_op {
 	TFS_SCHEMA_TABLE_MODE,  /* mode */
 	TFS_SCHEMA_TABLE_OWNER, /* uid, gid; (uid_t)-1 and (gid_t)-1: unchanged */
@@ -465,12 +461,16 @@ enum tfs_schema_op {
 	TFS_SCHEMA_FAMILY_RENAME,   /* value is the new name; cells and id remain; -EEXIST if the name is in use */
 	TFS_SCHEMA_GROUP_RENAME,    /* value is the new name; -EEXIST; -EBUSY for "default", which cannot be renamed */
 	TFS_SCHEMA_FAMILY_ACL,      /* value: the ACL as in .schema; mode */
+	TFS_SCHEMA_SCRIPT_SET,      /* name; text; mtime_us, or TFS_NO_TIME for now: adds or replaces a script */
+	TFS_SCHEMA_SCRIPT_TIME,     /* name; mtime_us */
+	TFS_SCHEMA_SCRIPT_DROP,     /* name */
 };
 struct tfs_schema_edit {
 	enum tfs_schema_op op;
 	bool explicit_act; /* sets is_set; TFS_SCHEMA_FAMILY_ADD: also clears mkdir_families */
-	const char *name;  /* family or group */
+	const char *name;  /* family, group or script */
 	const char *value;
+	struct tfs_bytes text;
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;
@@ -478,8 +478,11 @@ struct tfs_schema_edit {
 	bool while_open; /* -ECANCELED unless mkdir_families is set */
 	int64_t mtime_us;
 };
-/* Atomic; durable on return.  -EINVAL with *why as above; -ENOENT there is no such family or group; -EEXIST; -EBUSY. */
+/* Atomic; durable on return.  -EINVAL with *why as above; -ENOENT there is no such family, group or script; -EEXIST; -EBUSY. */
 TFS_API int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why) TFS_CHECKED;
+TFS_API bool tfs_script_name_valid(const char *name);
+/* Stores a script, or removes it if text.p is NULL.  Readers find it in the schema (tfs_schema_script). */
+TFS_API int tfs_script_set(struct tfs_table *t, const char *name, struct tfs_bytes text, char **why) TFS_CHECKED;
 
 /* ---- mutations: one row, atomic ---- */
 TFS_API struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row); /* NULL: out of memory */
@@ -547,7 +550,6 @@ TFS_API int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct
 	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
 /* Adds to the newest value of a counter (0 if absent); stored as with TFS_AUTO.  -EINVAL: it is not a decimal number; -EOVERFLOW. */
 TFS_API int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by);
-
 enum tfs_check {
 	TFS_CHECK_EXISTS, /* the column (TFS_NEWEST) or version (TFS_AT) is live */
 	TFS_CHECK_ABSENT,
@@ -566,7 +568,6 @@ TFS_API int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, con
  * between makes the check fail.  The server reads the keys of the family's cells in the row.
  */
 TFS_API int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64_t fingerprint);
-
 /* The result of one operation. */
 struct tfs_result {
 	int64_t ts;        /* the timestamp of the version written or moved; else 0 */
@@ -588,11 +589,9 @@ TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result 
 
 /* ---- writing many rows (paper, section 3: batching writes across row keys) ---- */
 /*
- * A batch takes any number of mutations of rows of one table.  Its own threads
- * apply them: rows of one tablet in one request, several requests at a time,
- * so that the server's log groups them.  Each row mutation is atomic and
- * succeeds or fails independently.  Mutations of one row are applied in the
- * order in which they were added.
+ * A batch takes any number of mutations of rows of one table.  Its own threads apply them: rows of one tablet in one request,
+ * several requests at a time, so that the server's log groups them.  Each row mutation is atomic and succeeds or fails
+ * independently.  Mutations of one row are applied in the order in which they were added.
  *
  *	struct tfs_batch *b;
  *	int err = tfs_batch_new(t, &(struct tfs_batch_options){.failed = complain}, &b);
@@ -714,21 +713,20 @@ struct tfs_scan;
  */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;
 /*
- * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno. -EINVAL: a pattern is not valid; -ETIME: a
+ * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno.  -EINVAL: a pattern is not valid; -ETIME: a
  * pattern takes too many steps on a key or value; -EINTR: see tfs_scan_spec.stop.
  */
 TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED;
 /*
  * Reads many cells in one call, at most max.  Their keys, families and values are copied to p, at most n bytes, so they are
  * valid as long as p.  Cells of one row share its bytes.  Returns the count, 0 at the end, -errno as tfs_scan_next.  While the
- * scan finds nothing for long, the call returns the cells that it has. -ENOBUFS if the next cell needs more than n bytes; a
+ * scan finds nothing for long, the call returns the cells that it has.  -ENOBUFS if the next cell needs more than n bytes; a
  * call with TFS_CELL_MAX returns it.
  */
 TFS_API int tfs_scan_fill(struct tfs_scan *s, struct tfs_cell *cells, int max, void *p, size_t n) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);
 /* For tfs_mutation_check_family: a hash of the cell's family, qualifier, timestamp, sequence number and time of commit. */
 TFS_API uint64_t tfs_fingerprint(const struct tfs_cell *cell);
-
 struct tfs_info {
 	int64_t ts;
 	uint64_t size;

@@ -449,7 +449,12 @@ def schema(data, name):
     else:
         must(name == "tables/" + own, "a table's name")
     must(not flags & 128 or r.u(8) > 0, "an age")
-    must(not r.left() or r.u(8) | r.u(8), "numbers of requests")
+    if r.left():
+        numbers = r.u(8) | r.u(8)
+        must(numbers or r.left(), "numbers of requests")
+    if r.left():
+        scripts = [(r.lstr(), r.u(8), r.lstr())[0] for _ in range(r.u(2))]
+        must(scripts and scripts == sorted(set(scripts)), "scripts")
     r.end()
     must(groups == sorted(groups) and families == sorted(families) and max(families) < next_family and max(groups) < next_group, "ids")
 

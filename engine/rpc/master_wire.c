@@ -26,6 +26,7 @@ void ms_answer_fini(struct ms_answer *a)
 	F(VALUE, 2, bool, explicit_act)                                                                                            \
 	F(VALUE, 3, const char *, name)                                                                                            \
 	F(VALUE, 4, const char *, value)                                                                                           \
+	F(VALUE, 11, struct tfs_bytes, text)                                                                                       \
 	F(VALUE, 5, uid_t, uid)                                                                                                    \
 	F(VALUE, 6, gid_t, gid)                                                                                                    \
 	F(VALUE, 7, mode_t, mode)                                                                                                  \
@@ -36,7 +37,7 @@ WIRE_COMPLETE(tfs_schema_edit, SCHEMA_EDIT)
 
 static bool edit_valid(const void *m)
 {
-	return ((const struct tfs_schema_edit *)m)->op <= TFS_SCHEMA_FAMILY_ACL;
+	return ((const struct tfs_schema_edit *)m)->op <= TFS_SCHEMA_SCRIPT_DROP;
 }
 
 static bool request_valid(const void *m)

@@ -33,6 +33,7 @@ void schema_put(const struct schema *s)
 	free(m->families);
 	free(m->groups);
 	free(m->splits);
+	free(m->scripts);
 	free(m->text);
 	arena_fini(&m->arena);
 	free(m);
@@ -103,8 +104,9 @@ struct schema *schema_draft(const struct schema *old)
 		s->pub.families = NULL;
 		s->pub.groups = NULL;
 		s->pub.splits = NULL;
+		s->pub.scripts = NULL;
 		s->pub.text = NULL;
-		s->pub.family_count = s->pub.group_count = s->pub.split_count = 0;
+		s->pub.family_count = s->pub.group_count = s->pub.split_count = s->pub.script_count = 0;
 		s->pub.text_size = 0;
 		s->pub.generation++;
 		s->next_family = old->next_family;

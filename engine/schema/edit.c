@@ -3,7 +3,7 @@
  * Applies one edit to a schema.  mkdir, rmdir, rename, chmod, chown and writes
  * under .families/ and .groups/ become such edits.
  *
- * Edits of the text's time and of the hidden flag keep the text.  All others
+ * Edits of the text's time, of the hidden flag and of scripts keep the text.  All others
  * render it anew.  An edit that changes nothing keeps text, time and
  * generation.  This matters because rsync and tar end a restore with chown and
  * chmod, which must not change .schema.
@@ -178,7 +178,7 @@ static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_sc
 	return err ? err : group_fits(g, reason);
 }
 
-static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const char **reason)
+static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, int64_t now, const char **reason)
 {
 	struct tfs_family *f = schema_family(s, e->name);
 	struct tfs_group *g = schema_group(s, e->name);
@@ -221,6 +221,10 @@ static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const c
 		return f ? family_rename(s, f, e->value, reason) : -ENOENT;
 	case TFS_SCHEMA_GROUP_RENAME:
 		return g ? group_rename(s, g, e->value, reason) : -ENOENT;
+	case TFS_SCHEMA_SCRIPT_SET:
+	case TFS_SCHEMA_SCRIPT_TIME:
+	case TFS_SCHEMA_SCRIPT_DROP:
+		return script_edit(s, e, now, reason);
 	}
 	return schema_refuse(reason, "no such operation");
 }
@@ -242,7 +246,7 @@ static int schemas_equal(const struct schema *a, const struct schema *b, bool *e
 
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, char **why)
 {
-	bool render = e->op != TFS_SCHEMA_TIME && e->op != TFS_SCHEMA_HIDE;
+	const bool render = e->op != TFS_SCHEMA_TIME && e->op != TFS_SCHEMA_HIDE && e->op < TFS_SCHEMA_SCRIPT_SET;
 	struct schema *s;
 	const char *reason = NULL;
 	bool unchanged = false;
@@ -261,9 +265,9 @@ int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64
 		s->pub.mtime_us = e->mtime_us == TFS_NO_TIME ? now : e->mtime_us;
 	else if (e->op == TFS_SCHEMA_HIDE)
 		s->pub.is_hidden = e->flag;
-	else
+	else if (render)
 		s->pub.mtime_us = now;
-	err = edit_apply(s, e, &reason);
+	err = edit_apply(s, e, now, &reason);
 	if (!err)
 		err = schema_finish(s, render, &reason);
 	if (!err && render)

@@ -50,6 +50,7 @@ static int schema_check(struct schema *s, bool render, const char **reason)
 		qsort(s->groups, s->pub.group_count, sizeof *s->groups, group_order);
 	s->pub.families = s->families;
 	s->pub.groups = s->groups;
+	s->pub.scripts = s->scripts;
 	err = splits_finish(s, reason);
 	for (unsigned i = 0; i < s->pub.family_count && !err; i++)
 		err = finish_family(s, &s->families[i], reason);

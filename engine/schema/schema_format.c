@@ -17,9 +17,11 @@
  *	lstr text of .schema
  *	of a snapshot (flag 8): u32 id of its table  i64 the instant that it shows
  *	if flag 128 is set: i64 snapshot_maxage
- *	unless both are 0: u64, u64 numbers of the requests that made it and that changed it last
+ *	unless both are 0 and there are no scripts: u64, u64 numbers of the requests that made it and that changed it last
+ *	if there are scripts: u16 count, scripts: lstr name  i64 mtime  lstr text
  *	u32 CRC-32C of all bytes before it
- * Groups and families are in the order of their ids.  The decoder accepts valid
+ * Groups and families are in the order of their ids, scripts in the order of their
+ * names.  The decoder accepts valid
  * schemas only: names are valid and unique, ids ascend and are below the next
  * id, the default group and no other has id 0, the families' groups exist, and
  * values are within their limits.
@@ -67,6 +69,16 @@ static int encode_splits(const struct tfs_schema *t, struct buf *out)
 	return err;
 }
 
+static int encode_scripts(const struct schema *s, struct buf *out)
+{
+	int err = s->pub.script_count ? buf_be16(out, (uint16_t)s->pub.script_count) : 0;
+
+	for (unsigned i = 0; i < s->pub.script_count && !err; i++)
+		err = buf_lstr(out, tfs_str(s->scripts[i].name)) || buf_be64(out, (uint64_t)s->scripts[i].mtime_us) ||
+			buf_lstr(out, s->scripts[i].text);
+	return err;
+}
+
 static int encode_table(const struct schema *s, struct buf *out)
 {
 	const struct tfs_schema *t = &s->pub;
@@ -102,7 +114,9 @@ int schema_encode(const struct schema *s, struct buf *out)
 		goto fail;
 	if (s->pub.snapshot_maxage_us && buf_be64(out, (uint64_t)s->pub.snapshot_maxage_us))
 		goto fail;
-	if ((s->made || s->changed) && (buf_be64(out, s->made) || buf_be64(out, s->changed)))
+	if ((s->made || s->changed || s->pub.script_count) && (buf_be64(out, s->made) || buf_be64(out, s->changed)))
+		goto fail;
+	if (encode_scripts(s, out))
 		goto fail;
 	if (envelope_end(out, from))
 		goto fail;
@@ -266,7 +280,30 @@ static bool decode_maxage(struct schema *s, struct reader *r)
 
 static bool decode_numbers(struct schema *s, struct reader *r)
 {
-	return !reader_left(r) || (get_be64(r, &s->made) && get_be64(r, &s->changed) && (s->made || s->changed));
+	return !reader_left(r) || (get_be64(r, &s->made) && get_be64(r, &s->changed) && (s->made || s->changed || reader_left(r)));
+}
+
+static bool decode_scripts(struct schema *s, struct reader *r, bool *no_memory)
+{
+	const char *name, *last = "", *reason;
+	struct tfs_bytes text;
+	uint64_t mtime;
+	uint16_t count;
+	int err = 0;
+
+	if (!reader_left(r))
+		return true;
+	if (!get_be16(r, &count) || !count)
+		return false;
+	for (unsigned i = 0; i < count && !err; i++) {
+		if (!get_text(s, r, TFS_SCRIPT_NAME_MAX, &name, no_memory) || strcmp(name, last) <= 0 || !get_be64(r, &mtime) ||
+			!get_lstr(r, &text))
+			return false;
+		last = name;
+		err = draft_script(s, name, text, (int64_t)mtime, &reason);
+	}
+	*no_memory = err == -ENOMEM;
+	return !err;
 }
 
 /* Reads the fields of a snapshot.  A snapshot's table id is above the id of the table that it shows. */
@@ -301,7 +338,7 @@ static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 		if (!decode_family(s, r, &last, no_memory))
 			return false;
 	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || !decode_snapshot(s, r) || !decode_maxage(s, r) ||
-		!decode_numbers(s, r) || reader_left(r))
+		!decode_numbers(s, r) || !decode_scripts(s, r, no_memory) || reader_left(r))
 		return false;
 	*no_memory = draft_text(s, (const char *)text.p, text.n) != 0;
 	return !*no_memory;

@@ -14,10 +14,12 @@
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
 #define SCHEMA_SPLITS_MAX 1000u
-#define SCHEMA_GC_MAX 1024            /* bytes of a GC rule */
-#define SCHEMA_ACL_MAX 4096           /* bytes */
-#define SCHEMA_SALT_MAX 255           /* a salt of N makes N ranges; the last one ends at the byte N */
-#define SCHEMA_BLOCK_LEAST (1u << 10) /* bytes */
+#define SCHEMA_SCRIPTS_MAX 64u
+#define SCHEMA_SCRIPTS_BYTES (256u * 1024) /* of all texts */
+#define SCHEMA_GC_MAX 1024                 /* bytes of a GC rule */
+#define SCHEMA_ACL_MAX 4096                /* bytes */
+#define SCHEMA_SALT_MAX 255                /* a salt of N makes N ranges; the last one ends at the byte N */
+#define SCHEMA_BLOCK_LEAST (1u << 10)      /* bytes */
 #define SCHEMA_BLOCK_MOST (4u << 20)
 #define SCHEMA_LEVEL 3                 /* the default, also of codecs without levels */
 #define SCHEMA_DEFAULT_GROUP "default" /* its id is 0 */
@@ -30,14 +32,15 @@ struct schema {
 	struct tfs_family *families;      /* malloc'd; schema_finish sets pub.families to it */
 	struct tfs_group *groups;         /* the same */
 	struct tfs_bytes *splits;         /* the same */
+	struct tfs_script *scripts;       /* the same */
 	char *text;                       /* malloc'd; a NUL follows it */
 	struct arena arena;               /* memory of the strings */
 };
 
 /* These return NULL if out of memory. */
 /*
- * Makes a draft without families and groups, with old's other settings and the
- * next generation.  old NULL: defaults.
+ * Makes a draft without families, groups and scripts, with old's other settings and
+ * the next generation.  old NULL: defaults.
  */
 struct schema *schema_draft(const struct schema *old);
 struct schema *schema_clone(const struct schema *old);    /* makes a complete copy with the next generation */
@@ -63,6 +66,13 @@ int draft_split_text(struct schema *s, const char *text, const char **reason) TF
 int splits_finish(struct schema *s, const char **reason) TFS_MUST;
 /* Appends the text of a key, for a string of libconfig. */
 int split_render(const struct tfs_bytes *key, struct buf *out) TFS_MUST;
+
+/* ---- scripts.c ---- */
+/* Adds or replaces a script; copies name and text.  -EINVAL with a static *reason; -ENOMEM. */
+int draft_script(struct schema *s, const char *name, struct tfs_bytes text, int64_t mtime_us, const char **reason) TFS_MUST;
+int scripts_copy(struct schema *to, const struct schema *from) TFS_MUST; /* -ENOMEM */
+/* Applies an edit of a script to the draft. */
+int script_edit(struct schema *s, const struct tfs_schema_edit *e, int64_t now, const char **reason) TFS_MUST;
 
 /* ---- attributes.c ---- */
 enum value_form {

@@ -462,7 +462,7 @@ int schema_set_text(
 	}
 	err = -ENOMEM;
 	s = schema_draft(old);
-	if (!s || draft_text(s, (const char *)text.p, text.n))
+	if (!s || draft_text(s, (const char *)text.p, text.n) || scripts_copy(s, old))
 		goto fail;
 	s->pub.mode = 0755;
 	s->pub.tablet_size = (uint64_t)128 << 20;

@@ -83,6 +83,8 @@ class Schema:
     splits: tuple[bytes, ...]
     families: dict[str, Family]
     groups: dict[str, LocalityGroup]
+    scripts: dict[str, bytes]
+    """The texts of the stored scripts, by name without .lua."""
     snapshot_maxage: int
     """In microseconds; 0: no snapshot is dropped because of its age."""
     snapshot_time: int | None
@@ -164,6 +166,7 @@ def schema_of(s: Any, counter: int) -> Schema:
         splits=tuple(fetch_bytes(s.splits[i]) for i in range(s.split_count)),
         families={family.name: family for family in families},
         groups={group.name: group for group in groups},
+        scripts={fetch_text(s.scripts[i].name): fetch_bytes(s.scripts[i].text) for i in range(s.script_count)},
         snapshot_maxage=s.snapshot_maxage_us,
         snapshot_time=s.snapshot_us if s.snapshot_of else None,
     )

@@ -8,7 +8,7 @@ from ._cell import Cell, Result, Schema, Snapshot, Tablet, Usage, schema_of, sna
 from ._errors import NotFoundError
 from ._ffi import ffi
 from ._handle import Handle
-from ._library import Buffer, Key, Time, check, key_bytes, lib, pass_bytes, text_bytes, timestamp_of
+from ._library import Buffer, Key, Time, check, key_bytes, lib, pass_bytes, text_bytes, timestamp_of, value_bytes
 from ._library import NO_TIME
 from ._mutation import Mutation
 from ._scan import Scan, new_scan
@@ -146,6 +146,17 @@ class Table:
     def drop_family(self, name: str) -> None:
         """BusyError: it has cells."""
         self._change(lib.TFS_SCHEMA_FAMILY_DROP, name)
+
+    def set_script(self, name: str, text: str | Buffer) -> None:
+        """Stores a script; `schema.scripts` has it."""
+        data = text.encode() if isinstance(text, str) else value_bytes(text)
+        why = ffi.new("char **")
+        self._call(lib.tfs_script_set, text_bytes(name), pass_bytes(data), why, why=why, of=f": {name}")
+
+    def drop_script(self, name: str) -> None:
+        """NotFoundError: there is none of this name."""
+        why = ffi.new("char **")
+        self._call(lib.tfs_script_set, text_bytes(name), (ffi.NULL, 0), why, why=why, of=f": {name}")
 
     # ---- writing ----
 

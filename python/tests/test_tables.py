@@ -90,6 +90,21 @@ def test_schema(store: Store) -> None:
     assert list(table.schema.families) == ["m"]
 
 
+def test_scripts(store: Store, table: Table) -> None:
+    table.set_script("one", "return 1")
+    table.set_script("two", b"\0\xff")
+    table.set_script("empty", "")
+    assert table.schema.scripts == {"empty": b"", "one": b"return 1", "two": b"\0\xff"}
+    with pytest.raises(tabletfs.InvalidError, match="64 KiB"):
+        table.set_script("one", b"x" * 65537)
+    with pytest.raises(tabletfs.InvalidError, match="name"):
+        table.set_script("no.lua", "")
+    table.drop_script("two")
+    with pytest.raises(tabletfs.NotFoundError):
+        table.drop_script("two")
+    assert list(table.schema.scripts) == ["empty", "one"]
+
+
 def test_table_is_truncated_and_dropped(store: Store, table: Table) -> None:
     table.put("r", "f", "", b"x")
     assert not table.is_empty and table.id > 0

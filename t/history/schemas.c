@@ -42,6 +42,9 @@ void say_schema(struct side *s, struct tfs_table *t, bool access, struct out *o)
 		say(o, "  group %s(%u) %s %d %u %d %d\n", g->name, g->id, g->compression, g->level, g->block_size, g->bloom_bits,
 			g->in_memory);
 	}
+	for (unsigned i = 0; i < c->script_count; i++)
+		say(o, "  script %s %lld %.*s\n", c->scripts[i].name, (long long)(c->scripts[i].mtime_us / 1000),
+			(int)c->scripts[i].text.n, (const char *)c->scripts[i].text.p);
 	if (access)
 		say(o, "  text %zu: %.*s\n", c->text_size, (int)c->text_size, c->text);
 	s->api->schema_put(c);
@@ -164,7 +167,7 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 	}
 }
 
-const char *const schema_op_names[TFS_SCHEMA_FAMILY_ACL + 1] = {
+const char *const schema_op_names[TFS_SCHEMA_SCRIPT_DROP + 1] = {
 	"table mode",
 	"table owner",
 	"time",
@@ -186,6 +189,9 @@ const char *const schema_op_names[TFS_SCHEMA_FAMILY_ACL + 1] = {
 	"family rename",
 	"group rename",
 	"family acl",
+	"script set",
+	"script time",
+	"script drop",
 };
 
 static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_edit *e, struct out *o)
@@ -256,6 +262,10 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		TFS_SCHEMA_FAMILY_RENAME,
 		TFS_SCHEMA_FAMILY_RENAME,
 		TFS_SCHEMA_GROUP_RENAME,
+		TFS_SCHEMA_SCRIPT_SET,
+		TFS_SCHEMA_SCRIPT_SET,
+		TFS_SCHEMA_SCRIPT_TIME,
+		TFS_SCHEMA_SCRIPT_DROP,
 	};
 	static const char *const refs[] = {"#1", "#2", "#3", "#9"};
 #define CODEC_NAME(upper, number, name, ...) name,
@@ -329,6 +339,12 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		break;
 	case TFS_SCHEMA_GROUP_IN_MEMORY:
 		e.value = one_in(r, 2) ? "true" : "false";
+		break;
+	case TFS_SCHEMA_SCRIPT_SET:
+	case TFS_SCHEMA_SCRIPT_TIME:
+	case TFS_SCHEMA_SCRIPT_DROP:
+		e.explicit_act = false;
+		e.text = tfs_str(pick_gc(r));
 		break;
 	case TFS_SCHEMA_TABLE_MODE:
 	case TFS_SCHEMA_TABLE_OWNER:

@@ -14,7 +14,7 @@
  *	clear        deletes all rows that write wrote
  *	salt N       for the two tables, which must be empty
  *	stray N      N rows of table "one" under a salt byte that is not theirs
- *	snapshot     snapshots "snap" of table "one" and "all" of both; a clone of table "one", "clone"
+ *	snapshot     a script of table "one"; snapshots "snap" of table "one" and "all" of both; a clone of table "one", "clone"
  *	empty        truncates table "one"
  *	flush, compact
  *	close        ends cleanly and opens again
@@ -506,6 +506,7 @@ int main(int argc, char **argv)
 			must(tfs_split(tables[0], TFS_S("row000100")), "split");
 			must(tfs_split(tables[0], TFS_S("row000200")), "split");
 		} else if (strcmp(verb, "snapshot") == 0) {
+			must(tfs_script_set(tables[0], "count", TFS_S("return 1"), NULL), "script");
 			must(tfs_snapshot_create(tables[0], "snap"), "snapshot");
 			must(tfs_snapshot_create_all(store, "all"), "snapshots");
 			must(tfs_table_clone(tables[0], "clone"), "clone");

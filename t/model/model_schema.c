@@ -74,6 +74,7 @@ void mdl_schema_unref(struct mdl_schema *s)
 	free(s->gc);
 	free(s->group);
 	mdl_splits_free(s);
+	mdl_scripts_free(s);
 	free((void *)s->pub.text);
 	free(s);
 }
@@ -195,6 +196,8 @@ struct mdl_schema *mdl_schema_copy(const struct mdl_schema *s)
 	c->pub = s->pub;
 	c->pub.families = NULL;
 	c->pub.groups = NULL;
+	c->pub.scripts = NULL;
+	c->pub.script_count = 0;
 	c->pub.text = NULL;
 	c->pub.text_size = c->pub.family_count = c->pub.group_count = c->pub.split_count = 0;
 	for (unsigned i = 0; r == 0 && i < s->pub.family_count; i++)
@@ -203,6 +206,8 @@ struct mdl_schema *mdl_schema_copy(const struct mdl_schema *s)
 		r = mdl_schema_add_group(c, &s->group[i]);
 	if (r == 0)
 		r = mdl_splits_copy(c, s);
+	if (r == 0)
+		r = mdl_scripts_copy(c, s);
 	if (r < 0) {
 		mdl_schema_unref(c);
 		return NULL;

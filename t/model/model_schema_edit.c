@@ -328,6 +328,10 @@ static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_sche
 	case TFS_SCHEMA_GROUP_IN_MEMORY:
 	case TFS_SCHEMA_GROUP_RENAME:
 		break;
+	case TFS_SCHEMA_SCRIPT_SET:
+	case TFS_SCHEMA_SCRIPT_TIME:
+	case TFS_SCHEMA_SCRIPT_DROP:
+		return mdl_script_edit(s, e, mdl_now(t->store), why);
 	}
 	bool fresh = e->op == TFS_SCHEMA_FAMILY_ADD || e->op == TFS_SCHEMA_GROUP_ADD;
 	if (!tfs_name_valid(e->name) && (fresh || e->name[0] != '#')) {
@@ -376,7 +380,8 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 	r = edit(t, next, e, value, why);
 	if (r < 0)
 		goto out;
-	bool render = r > 0 || (e->explicit_act && !old->is_set);
+	const bool script = e->op >= TFS_SCHEMA_SCRIPT_SET;
+	bool render = (r > 0 && !script) || (e->explicit_act && !old->is_set);
 	r = 0;
 	next->pub.is_set = old->is_set || e->explicit_act;
 	next->pub.mkdir_families = old->mkdir_families && !(e->explicit_act && e->op == TFS_SCHEMA_FAMILY_ADD);
@@ -387,7 +392,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 	if (e->op == TFS_SCHEMA_HIDE)
 		next->pub.is_hidden = e->flag;
 	bool empty = !mdl_table_has_cells(t, 0, true);
-	if (!render && next->pub.mtime_us == old->mtime_us && next->pub.is_hidden == old->is_hidden) {
+	if (!render && !script && next->pub.mtime_us == old->mtime_us && next->pub.is_hidden == old->is_hidden) {
 		use_salt(t, empty, false);
 		goto out;
 	}

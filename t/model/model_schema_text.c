@@ -386,7 +386,7 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 	copy = calloc(1, text.n + 1);
 	new = calloc(1, sizeof(*new));
 	config_init(&config);
-	if (!copy || !new)
+	if (!copy || !new || mdl_scripts_copy(new, old))
 		goto out;
 	if (text.n > 0)
 		memcpy(copy, text.p, text.n);

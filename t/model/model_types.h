@@ -68,6 +68,7 @@ struct mdl_schema {
 	struct mdl_gc **gc;        /* the rule of each family */
 	struct tfs_group *group;   /* pub.groups */
 	struct tfs_bytes *split;   /* pub.splits; each key is malloc'd */
+	struct tfs_script *script; /* pub.scripts; each name and text is malloc'd */
 	uint32_t next_family, next_group;
 };
 struct mdl_schema *mdl_schema_new(uint32_t table_id, const char *name, uid_t uid, gid_t gid, mode_t mode);
@@ -94,6 +95,11 @@ int mdl_splits_parse(struct mdl_schema *s, const struct config_setting_t *list, 
 int mdl_splits_check(const struct mdl_schema *s, char **why); /* against each other and the salt */
 int mdl_splits_copy(struct mdl_schema *to, const struct mdl_schema *from);
 void mdl_splits_free(struct mdl_schema *s);
+/* model_scripts.c */
+int mdl_scripts_copy(struct mdl_schema *to, const struct mdl_schema *from);
+void mdl_scripts_free(struct mdl_schema *s);
+/* 1 changed, -errno. */
+int mdl_script_edit(struct mdl_schema *s, const struct tfs_schema_edit *e, int64_t now, char **why);
 void mdl_splits_render(const struct mdl_schema *s, FILE *f);
 /* One named value of a group, as text; NULL or what is wrong. */
 const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char *value);

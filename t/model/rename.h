@@ -57,6 +57,9 @@
 #define tfs_may model_may
 #define tfs_acl_next model_acl_next
 #define tfs_table_as model_table_as
+#define tfs_schema_script model_schema_script
+#define tfs_script_name_valid model_script_name_valid
+#define tfs_script_set model_script_set
 #define tfs_schema_set_text model_schema_set_text
 #define tfs_schema_text_begins model_schema_text_begins
 #define tfs_schema_change model_schema_change

@@ -731,6 +731,7 @@ static void expect_ms_request(const struct ms_request *a, const struct ms_reques
 	assert_int_equal(a->edit->explicit_act, b->edit->explicit_act);
 	same_string(a->edit->name, b->edit->name);
 	same_string(a->edit->value, b->edit->value);
+	assert_true(bytes_eq(a->edit->text, b->edit->text));
 	assert_int_equal(a->edit->uid, b->edit->uid);
 	assert_int_equal(a->edit->gid, b->edit->gid);
 	assert_int_equal(a->edit->mode, b->edit->mode);
@@ -765,10 +766,11 @@ static void test_master(void **state)
 	assert_non_null(m);
 	assert_int_equal(schema_new("webtable", 16, 1, 2, 0700, 5, &s), 0);
 	for (int i = 0; i < 400; i++) {
-		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_FAMILY_ACL + 1),
+		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_SCRIPT_DROP + 1),
 			.explicit_act = rnd(2),
 			.name = strings[rnd(4)],
 			.value = strings[rnd(4)],
+			.text = rnd_bytes(),
 			.uid = (uid_t)rnd64(),
 			.gid = (gid_t)rnd64(),
 			.mode = (mode_t)rnd64(),

@@ -617,6 +617,92 @@ static void test_edits(void **state)
 	schema_put(s);
 }
 
+/* ---- scripts ---- */
+
+static struct schema *with_script(struct schema *s, const char *name, struct tfs_bytes text, int64_t mtime_us)
+{
+	return edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_SET, .name = name, .text = text, .mtime_us = mtime_us});
+}
+
+static void expect_script(const struct schema *s, const char *name, struct tfs_bytes text, int64_t mtime_us)
+{
+	const struct tfs_script *x = tfs_schema_script(schema_public(s), name);
+
+	assert_non_null(x);
+	assert_string_equal(x->name, name);
+	assert_true(bytes_eq(x->text, text));
+	assert_int_equal(x->mtime_us, mtime_us);
+}
+
+static void test_scripts(void **state)
+{
+	static const uint8_t bytes[] = {0, 255, '\n', 0};
+	const struct tfs_bytes any = tfs_bytes_of(bytes, sizeof(bytes));
+	struct schema *s = text_ok(fresh(), example, 0, false), *t = NULL;
+	const struct tfs_schema *before = schema_public(s);
+	struct buf text = {0}, large = {0};
+	char name[TFS_SCRIPT_NAME_MAX + 2];
+
+	assert_int_equal(buf_append(&text, before->text, before->text_size), 0);
+	s = with_script(s, "b", any, 5);
+	s = with_script(s, "c", TFS_S("return"), TFS_NO_TIME);
+	s = with_script(s, "a-A_9", TFS_S(""), 7);
+	assert_int_equal(schema_public(s)->script_count, 3);
+	assert_string_equal(schema_public(s)->scripts[0].name, "a-A_9");
+	assert_true(bytes_eq(buf_bytes(&text), tfs_bytes_of(schema_public(s)->text, schema_public(s)->text_size)));
+	assert_int_equal(schema_public(s)->mtime_us, 2000);
+	s = with_script(s, "c", TFS_S("return 1"), 9);
+	expect_script(s, "c", TFS_S("return 1"), 9);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_TIME, .name = "c", .mtime_us = 11});
+	/* another text, another name, a snapshot, a clone of it, stricter access */
+	s = text_ok(s, "families = ({ name = \"contents\" }, { name = \"anchor\" }, { name = \"language\" });", 0, false);
+	assert_int_equal(schema_rename(s, "other", &t), 0);
+	schema_put(s);
+	assert_int_equal(schema_snapshot(t, "snap", 40, 50, false, &s), 0);
+	schema_put(t);
+	assert_int_equal(schema_restrict(s, s, false, &t), 0);
+	schema_put(s);
+	assert_int_equal(schema_table_clone(t, "clone", 41, &s), 0);
+	schema_put(t);
+	expect_script(s, "a-A_9", TFS_S(""), 7);
+	expect_script(s, "b", any, 5);
+	expect_script(s, "c", TFS_S("return 1"), 11);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_DROP, .name = "b"});
+	assert_null(tfs_schema_script(schema_public(s), "b"));
+	assert_int_equal(schema_public(s)->script_count, 2);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_DROP, .name = "b"}, -ENOENT);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_TIME, .name = "b"}, -ENOENT);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_SET}, -EINVAL);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_DROP, .name = "a-A_9"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_DROP, .name = "c"});
+	assert_int_equal(schema_public(s)->script_count, 0);
+	/* names and sizes */
+	memset(name, 'x', sizeof(name));
+	name[TFS_SCRIPT_NAME_MAX + 1] = 0;
+	for (const char *const *bad = (const char *const[]){"", "a.b", "a b", ".", "\303\244", name, NULL}; *bad; bad++)
+		edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_SET, .name = *bad}, -EINVAL);
+	name[TFS_SCRIPT_NAME_MAX] = 0;
+	assert_int_equal(buf_reserve(&large, TFS_SCRIPT_MAX + 1), 0);
+	memset(large.p, 0, TFS_SCRIPT_MAX + 1);
+	large.n = TFS_SCRIPT_MAX + 1;
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_SET, .name = "a", .text = buf_bytes(&large)}, -EINVAL);
+	large.n--;
+	s = with_script(s, name, buf_bytes(&large), 1);
+	for (int i = 0; i < 3; i++)
+		s = with_script(s, (const char *const[]){"a", "b", "c"}[i], buf_bytes(&large), 1);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_SET, .name = "d", .text = TFS_S("x")}, -EINVAL);
+	s = with_script(s, "a", TFS_S("replaced"), 1);
+	s = with_script(s, "d", TFS_S("x"), 1);
+	for (int i = 0; i < 64 - 5; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		s = with_script(s, name, TFS_S(""), 1);
+	}
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_SCRIPT_SET, .name = "z"}, -EINVAL);
+	buf_fini(&large);
+	buf_fini(&text);
+	schema_put(s);
+}
+
 /* ---- random schemas: rendered, parsed, encoded, decoded ---- */
 static uint64_t seed = 88172645463325252ull;
 
@@ -673,6 +759,8 @@ static void test_round_trips(void **state)
 		s = text_ok(fresh(), (const char *)b.p, 0, false);
 		schema_set_made(s, rnd(3));
 		schema_set_changed(s, rnd(3));
+		for (unsigned k = rnd(3); k > 0; k--)
+			s = with_script(s, k == 1 ? "one" : "two", tfs_bytes_of(b.p, rnd(60)), (int64_t)rnd(100));
 		/* changed and changed back, so that it is rendered */
 		t = edited(
 			schema_get(s), (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = schema_public(s)->mode ^ 1});
@@ -690,6 +778,13 @@ static void test_round_trips(void **state)
 		assert_int_equal(schema_public(s)->is_set, schema_public(u)->is_set);
 		assert_string_equal(schema_public(s)->text, schema_public(u)->text);
 		assert_true(schema_made(s) == schema_made(u) && schema_changed(s) == schema_changed(u));
+		assert_int_equal(schema_public(s)->script_count, schema_public(u)->script_count);
+		for (unsigned k = 0; k < schema_public(s)->script_count; k++) {
+			const struct tfs_script *x = &schema_public(s)->scripts[k];
+
+			expect_script(u, x->name, x->text, x->mtime_us);
+			expect_script(t, x->name, x->text, x->mtime_us);
+		}
 		assert_true(schema_made(s) == schema_made(t) && schema_changed(s) == schema_changed(t));
 		schema_put(u);
 		schema_put(t);
@@ -704,6 +799,8 @@ static void test_damage(void **state)
 	struct schema *s = text_ok(fresh(), example, 0, false), *t = NULL;
 	struct buf b = {0};
 
+	s = with_script(s, "first", TFS_S("text"), 1);
+	s = with_script(s, "second", TFS_S(""), 2);
 	schema_set_made(s, 1);
 	assert_int_equal(schema_encode(s, &b), 0);
 	for (size_t i = 0; i < b.n; i++) {
@@ -745,6 +842,7 @@ int main(void)
 		cmocka_unit_test(test_ids_never_reused),
 		cmocka_unit_test(test_edits),
 		cmocka_unit_test(test_renames),
+		cmocka_unit_test(test_scripts),
 		cmocka_unit_test(test_round_trips),
 		cmocka_unit_test(test_damage),
 	};
