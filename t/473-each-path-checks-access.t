@@ -193,6 +193,15 @@ cp u/.schema u/.tmp$UID && mv u/.tmp$UID u/.schema
 s=$(cat u/.schema) && rm u/.schema && echo "$s" >u/.schema
 cat u/.schema >u/.tmp$UID; cat u/.tmp$UID >u/.schema; s=$?; rm -f u/.tmp$UID; exit $s
 touch u/.schema
+echo 1 >u/.scripts/more.lua && rm u/.scripts/more.lua
+echo 1 >u/.scripts/.tmp$UID && mv u/.scripts/.tmp$UID u/.scripts/more.lua && rm u/.scripts/more.lua
+touch u/.scripts/s.lua
+"""
+# For all who may search the table.
+TABLE_SEARCH = """
+test "$(cat u/.scripts/s.lua)" = 1
+test "$(ls u/.scripts)" = s.lua
+test "$(cat u/.snap/s/.scripts/s.lua)" = 1
 """
 
 def lines(text):
@@ -240,6 +249,8 @@ def make():
     os.makedirs("u/.families/f")
     os.chown("u", USERS[OWNER][0], 0)
     os.chmod("u", 0o777)
+    with open("u/.scripts/s.lua", "w") as script:
+        script.write("1")
     os.mkdir("u/.snap/s")
 
 # ---- the matrix ----
@@ -329,6 +340,9 @@ if what == "rw":
     write(lines(WRITE_AND_READ), lambda u, f: reads(u, f) and writes(u, f))
     replace_row('{"cells": []}')
     only(lines(TABLE_OWNER), {"root", OWNER})
+    only(lines(TABLE_SEARCH), ALL)
+    os.chmod("u", 0o700)
+    only(lines(TABLE_SEARCH), {"root", OWNER})
     restore()
     only(lines(ROOT_ONLY), {"root"})
     restore()

@@ -13,7 +13,7 @@ from tap import *
 import string
 os.chdir(M)
 new = os.O_WRONLY | os.O_CREAT
-TABLE = [".schema", ".families", ".groups", ".latest", ".scan", ".snap", ".tablets", ".splits", ".ctl", ".import", ".import.tsv",
+TABLE = [".schema", ".families", ".groups", ".scripts", ".latest", ".scan", ".snap", ".tablets", ".splits", ".ctl", ".import", ".import.tsv",
          ".import.jsonl", ".import.tar", ".export.tar"]
 ROW = [".mutate", ".row.json"]
 TRIED = """.import.csv .import.tar.gz .import.json .import.txt .imports .imprt .snaps .snapshot .ctrl .ct .clt .schemas .schem

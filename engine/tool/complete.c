@@ -163,7 +163,7 @@ static void offer_clause(const char *first, const char *line, const char *typed)
 static int offer_controls(const char *before, const char *typed)
 {
 	static const char *const names[] = {".ctl", ".export.tar", ".families/", ".groups/", ".import", ".import.jsonl",
-		".import.tar", ".import.tsv", ".latest/", ".scan/", ".schema", ".snap/", ".splits", ".tablets", NULL};
+		".import.tar", ".import.tsv", ".latest/", ".scan/", ".schema", ".scripts/", ".snap/", ".splits", ".tablets", NULL};
 
 	for (const char *const *name = names; *name; name++)
 		offer(text("%s%s", before, *name), typed);

@@ -81,7 +81,9 @@
 	X(ROW_JSON, row_json, 33)         /* ROW/.row.json */                                                                      \
 	X(SINCE_ALL, since_all, 34)       /* TABLE/.snap/NAME/.since */                                                            \
 	X(SINCE, since, 35)               /* .since/NAME; key: u32 id of a snapshot */                                             \
-	X(SINCE_STREAM, since_stream, 36) /* .since/NAME/.deleted and .changed; key: its name */
+	X(SINCE_STREAM, since_stream, 36) /* .since/NAME/.deleted and .changed; key: its name */                                   \
+	X(SCRIPTS, scripts, 37)           /* TABLE/.scripts */                                                                     \
+	X(SCRIPT, script, 38)             /* key: NAME.lua */
 
 #define NODE_ENUMERATOR(upper, lower, number) NODE_##upper = (number),
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };

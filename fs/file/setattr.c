@@ -56,7 +56,7 @@ static int node_truncate(struct node *n, uint64_t size, struct changes *c)
 	struct mutex *row;
 	int err;
 
-	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
+	if (n->kind == NODE_SCHEMA || n->kind == NODE_SCRIPT || n->kind == NODE_SETTING)
 		return 0; /* has no effect: only an open with O_TRUNC truncates such a file */
 	row = row_lock(n);
 	file = open_file_get(n);

@@ -10,7 +10,7 @@
  *	- of the bytes a-z and '.', and one edit away from a control name: a byte that is
  *	  inserted, deleted, substituted, or swapped with the next one
  *	- one of these two and "shot", or and the suffixes of formats (.csv, .tar.gz)
- * In a family only the first rule holds, because programs choose the names there.
+ * In a family and in .scripts only the first rule holds, because programs choose the names there.
  *
  * Names that editors, rsync and unison make for a control file are none of these:
  * .schema~, ..schema.swp, .schema.bak, ..schema.AbCdEf, .~tmp~.
@@ -127,7 +127,7 @@ int control_name_check(struct node *dir, const char *name)
 	if (node_is(dir, KIND_SCRATCH))
 		return 0;
 	compare_all(&s);
-	s.exact = node_is(dir, KIND_FAMILY) || dir->kind == NODE_CELL_PART;
+	s.exact = node_is(dir, KIND_FAMILY) || dir->kind == NODE_SCRIPTS || dir->kind == NODE_CELL_PART;
 	(void)drop_end(&s.name, s.exact ? "" : "shot");
 	do
 		if (!s.exact && is_plain(s.name))

@@ -20,10 +20,11 @@ struct versions;
 void table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
 /* The node of a table or snapshot, counted.  Takes the handle t, also if it fails. */
 int table_bind(struct node *parent, enum node_kind kind, struct tfs_table *t, struct node **out) TFS_MUST;
-/* The phase that lists .schema. */
+/* The phases that list .schema, and .scripts unless it is empty. */
 struct lister;
 struct list_entry;
 int list_schema(struct lister *l, struct list_entry *e);
+int list_scripts(struct lister *l, struct list_entry *e);
 
 /* ---- snap.c ---- */
 /* Resolves a name to a node of this kind, whose key is the name of a snapshot. */

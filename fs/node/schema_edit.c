@@ -110,7 +110,7 @@ int fs_schema_keep_owner(struct node *n)
 
 /* ---- changes ---- */
 
-#define ONLY_OWNER "only the owner of the table may change its schema"
+#define ONLY_OWNER "only the owner of the table may change its schema and scripts"
 
 struct orphans {
 	struct node *table;

@@ -3,8 +3,8 @@
  * The operations of scratch nodes, and renames.  A scratch file that is renamed to another
  * scratch name has a second node over the same open_file: the kernel continues to
  * use the old node for open descriptors, and finds the new one by name.
- * If a file is renamed to a cell, its content is committed; if to .schema, it
- * becomes the schema.  A directory becomes a row or family (scratch_store.c).
+ * If a file is renamed to a cell, its content is committed; if to .schema or a
+ * script, it becomes its text.  A directory becomes a row or family (scratch_store.c).
  */
 #include "fs/node/scratch.h"
 
@@ -65,7 +65,7 @@ static int to_scratch(struct renaming *m)
 }
 
 /*
- * Text that is written to .schema later is applied on behalf of the caller.  -EXDEV:
+ * Text that is written to .schema or a script later is applied on behalf of the caller.  -EXDEV:
  * another user can write it, so mv copies.
  */
 static int check_writers(const struct open_file *x, const struct caller *caller)
@@ -77,9 +77,9 @@ static int check_writers(const struct open_file *x, const struct caller *caller)
 	return d ? -EXDEV : 0;
 }
 
-static int to_schema(struct renaming *m)
+static int to_text(struct renaming *m)
 {
-	struct node *target = node_get(m->to.parent, NODE_SCHEMA, tfs_bytes_of(NULL, 0), 0);
+	struct node *target = node_get(m->to.parent, m->to.kind, buf_bytes(&m->to.key), 0);
 	struct open_file *x = open_file_find(m->source);
 	int err;
 
@@ -105,7 +105,7 @@ static int to_schema(struct renaming *m)
 		/* Open descriptors of the target write nothing more. */
 		node_end(target);
 		node_put(target);
-		target = node_get(m->to.parent, NODE_SCHEMA, tfs_bytes_of(NULL, 0), 0);
+		target = node_get(m->to.parent, m->to.kind, buf_bytes(&m->to.key), 0);
 		if (!target)
 			msg_error("out of memory: writers of a renamed file were cut off");
 		content_set_target(&x->shared, target);
@@ -133,8 +133,8 @@ static int scratch_rename(struct renaming *m)
 		err = scratch_store_dir(m);
 	else if (kind_is(m->to.kind, KIND_CELL))
 		err = cell_take_scratch(m);
-	else if (m->to.kind == NODE_SCHEMA)
-		err = to_schema(m);
+	else if (kind_ops(m->to.kind)->apply)
+		err = to_text(m);
 	else if (kind_ops(m->to.kind)->take_scratch)
 		err = kind_ops(m->to.kind)->take_scratch(m);
 	else

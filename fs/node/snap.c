@@ -372,7 +372,8 @@ static int usage_render(struct node *n, struct buf *out)
 }
 
 static const struct fixed_child snapshot_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
-	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".since", NODE_SINCE_ALL}, {0}};
+	{".groups", NODE_GROUPS}, {".scripts", NODE_SCRIPTS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN},
+	{".since", NODE_SINCE_ALL}, {0}};
 static const struct setting snapshot_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets},
 	{.name = ".splits", .mode = 0400, .render = admin_render_splits},
@@ -388,7 +389,7 @@ const struct node_ops snapshot_ops = {
 	.children = snapshot_children,
 	.settings = snapshot_settings,
 	.resolve = snapshot_resolve,
-	.list = (const list_phase_fn[]){list_schema, list_keys, NULL},
+	.list = (const list_phase_fn[]){list_schema, list_scripts, list_keys, NULL},
 	.rmdir = snapshot_rmdir,
 	.find = snapshot_find,
 	.make = snapshot_make,

@@ -160,11 +160,20 @@ int list_schema(struct lister *l, struct list_entry *e)
 	return 1;
 }
 
-static const char *const table_reserved[] = {".export", ".changes", ".run", ".scripts", NULL};
+int list_scripts(struct lister *l, struct list_entry *e)
+{
+	if (l->at.number || !l->schema->script_count)
+		return 0;
+	l->at.number = 1;
+	*e = (struct list_entry){.name = tfs_str(".scripts"), .kind = NODE_SCRIPTS, .parent = l->dir};
+	return 1;
+}
+
+static const char *const table_reserved[] = {".export", ".changes", ".run", NULL};
 static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES},
-	{".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS}, {".import", NODE_IMPORT},
-	{".import.tsv", NODE_IMPORT}, {".import.jsonl", NODE_IMPORT}, {".import.tar", NODE_IMPORT}, {".export.tar", NODE_EXPORT},
-	{0}};
+	{".groups", NODE_GROUPS}, {".scripts", NODE_SCRIPTS}, {".latest", NODE_LATEST}, {".scan", NODE_SCAN}, {".snap", NODE_SNAPS},
+	{".import", NODE_IMPORT}, {".import.tsv", NODE_IMPORT}, {".import.jsonl", NODE_IMPORT}, {".import.tar", NODE_IMPORT},
+	{".export.tar", NODE_EXPORT}, {0}};
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
 	{.name = ".splits", .mode = 0400, .render = admin_render_splits},
@@ -181,7 +190,7 @@ const struct node_ops table_ops = {
 	.children = table_children,
 	.settings = table_settings,
 	.resolve = row_resolve_name,
-	.list = (const list_phase_fn[]){list_schema, list_extras, list_keys, NULL},
+	.list = (const list_phase_fn[]){list_schema, list_scripts, list_extras, list_keys, NULL},
 	.rmdir = table_rmdir,
 	.find = table_find,
 	.make = table_make,
