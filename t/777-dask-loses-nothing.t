@@ -3,7 +3,8 @@
 # tabletfs.dask with two worker processes of dask.distributed, one of which is killed while
 # it writes: the result has each cell, and none twice.
 # shellcheck source=t/lib/mount.sh disable=SC2119
-PY_LIMIT=200
+PY_LIMIT=500
+export DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=120s DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=120s
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has one tablet"
 # shellcheck source=t/lib/python.sh
@@ -64,6 +65,12 @@ def main():
             same(sorted(c[:5] for c in bag.compute()), cells(name), "  which have each cell")
             same(sorted(c[:5] for c in tabletfs.dask.read(M, name, family="f", versions=1, prefix="r05").compute()),
                  cells(name, family="f", versions=1, prefix="r05"), "  of those that clauses select")
+        with tabletfs.open(M) as store, store.table(name) as t:
+            t.flush()
+        bag = tabletfs.dask.read(M, name, partitions=2)
+        same(bag.npartitions, 2, "  and of two partitions")
+        with dask.config.set(scheduler="threads"):
+            same(sorted(c[:5] for c in bag.compute()), cells(name), "    too")
     with dask.config.set(scheduler="threads"):
         before, bag = cells("in"), tabletfs.dask.read(M, "in")
         with tabletfs.open(M) as store, store.table("in") as t:

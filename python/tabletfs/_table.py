@@ -370,6 +370,12 @@ class Table:
         self._call(lib.tfs_tablets, _note_tablet, ffi.new_handle(found), of=": tablets")
         return found
 
+    def splits(self, count: int) -> list[Tablet]:
+        """Returns at most so many ranges of about equal bytes, with begin, end, server and size, in order."""
+        found: list[Tablet] = []
+        self._call(lib.tfs_splits, count, _note_tablet, ffi.new_handle(found), of=": splits")
+        return found
+
     def split(self, row: Key) -> None:
         """Splits the tablet that contains row, which becomes the first row of the upper part."""
         r = key_bytes(row)

@@ -49,7 +49,7 @@ def _store_of(source: str) -> Iterator[Store]:
 
 
 class _Range:
-    """The cells of one tablet, of those that the clauses select.  Each iteration scans them anew, so none are kept."""
+    """The cells of one partition, of those that the clauses select.  Each iteration scans them anew, so none are kept."""
 
     def __init__(self, source: str, table: str, clauses: dict[str, Any]) -> None:
         self.source, self.table, self.clauses = source, table, clauses
@@ -65,16 +65,17 @@ def _source_of(store: str | os.PathLike[str]) -> str:
     return os.path.abspath(source) if os.path.exists(source) else source
 
 
-def read(store: str | os.PathLike[str], table: str, **clauses: Any) -> Any:
+def read(store: str | os.PathLike[str], table: str, *, partitions: int | None = None, **clauses: Any) -> Any:
     """
-    Returns a dask.bag of the cells, tabletfs.Cell, with one partition for each tablet.  clauses: as of Table.scan.  Each
-    cell is in one partition, also if tablets split and merge meanwhile.  Each use of the bag reads the table again.
+    Returns a dask.bag of the cells, tabletfs.Cell, with one partition for each tablet, or with at most so many partitions
+    of about equal bytes.  clauses: as of Table.scan.  Each cell is in one partition, also if tablets split and merge
+    meanwhile.  Each use of the bag reads the table again.
     """
     source = _source_of(store)
     if "stored_from" in clauses or "stored_to" in clauses:
         raise ValueError("stored_from and stored_to are the bounds of partitions")
     with _store_of(source) as opened, opened.table(table) as t:
-        ends = [tablet.end for tablet in t.tablets()]
+        ends = [r.end for r in (t.tablets() if partitions is None else t.splits(partitions))]
     name = f"tabletfs-{table}-{os.urandom(8).hex()}"
     ranges = [
         _Range(source, table, clauses | {"stored_from": begin, "stored_to": end})
