@@ -179,8 +179,10 @@ echo "clone copy" >u/.ctl
 TABLE_OWNER = """
 cat u/.tablets
 cat u/.splits
+cat u/.splits.3
 cat u/.snap/s/.tablets
 cat u/.snap/s/.splits
+cat u/.snap/s/.splits.3
 cat u/.snap/s/usage
 cat u/.families/f/usage
 echo flush >u/.ctl

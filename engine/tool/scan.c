@@ -342,12 +342,16 @@ static int splits_run(const struct arguments *a)
 	const struct tfs_schema *s;
 	struct place p;
 	char *rest;
+	int dir, err;
 	unsigned long n = text_n && *text_n >= '1' && *text_n <= '9' ? strtoul(text_n, &rest, 10) : 0;
-	int err;
 
 	if (!n || *rest || n > RANGES_MOST)
 		return bad_usage(&splits_command, "-n N is needed, from 1 to %d", RANGES_MOST);
-	if (place_open_stored(&p, a->operand[0]))
+	if (!stored_is(a->operand[0])) {
+		dir = scan_open_table(a->operand[0]);
+		return dir < 0 || copy_out(dir, text(".splits.%lu", n), a->operand[0], NULL) ? EXIT_CANNOT : 0;
+	}
+	if (place_open(&p, a->operand[0], false))
 		return EXIT_CANNOT;
 	err = tfs_schema_get(p.table, &s);
 	if (!err) {

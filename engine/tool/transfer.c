@@ -81,22 +81,6 @@ static int open_stored(struct place *p, const char *datadir, const char *name, b
 	return 0;
 }
 
-static int no_place(const char *path)
-{
-	complain("%s: neither a table in a mount (MOUNTPOINT/TABLE) nor one in a store (SOURCE/TABLE)", path);
-	return EXIT_CANNOT;
-}
-
-int place_open_stored(struct place *p, const char *path)
-{
-	const char *slash = strrchr(path, '/'), *parent = parent_of(path);
-
-	*p = (struct place){.path = path, .dir = -1};
-	if (source_is_served(parent) || exists_in(parent, ".tabletfs/version") || exists_in(parent, "FORMAT"))
-		return open_stored(p, parent, slash ? slash + 1 : path, false);
-	return no_place(path);
-}
-
 int place_open(struct place *p, const char *path, bool make)
 {
 	const char *slash = strrchr(path, '/'), *parent = parent_of(path), *name = slash ? slash + 1 : path;
@@ -109,7 +93,8 @@ int place_open(struct place *p, const char *path, bool make)
 	/* An absent directory becomes a store.  One that exists may be the mount point of a store that is not mounted. */
 	if (exists_in(parent, "FORMAT") || (make && access(parent, F_OK) && errno == ENOENT))
 		return open_stored(p, parent, name, make);
-	return no_place(path);
+	complain("%s: neither a table in a mount (MOUNTPOINT/TABLE) nor one in a store (SOURCE/TABLE)", path);
+	return EXIT_CANNOT;
 }
 
 int place_close(struct place *p, int status)

@@ -15,6 +15,7 @@
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
 #include "fs/node/made.h"
+#include "fs/node/setting.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -223,6 +224,7 @@ static int put_split(void *arg, const struct tfs_tablet *t)
 int admin_render_splits(struct node *n, struct buf *out)
 {
 	struct tfs_table *t = node_store_table(n);
+	const unsigned number = setting_number(node_name(n));
 	struct splits splits = {.out = out};
 	const struct tfs_schema *s;
 	int err = tfs_schema_get(t, &s);
@@ -231,7 +233,7 @@ int admin_render_splits(struct node *n, struct buf *out)
 		return err;
 	splits.salted = s->salt_in_use > 0;
 	tfs_schema_put(s);
-	err = tfs_tablets(t, put_split, &splits);
+	err = number ? tfs_splits(t, number, put_split, &splits) : tfs_tablets(t, put_split, &splits);
 	splits_fini(&splits);
 	return err;
 }

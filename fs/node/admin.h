@@ -20,6 +20,8 @@ int admin_render_config(struct node *n, struct buf *out) TFS_MUST;
 int admin_apply_config(struct node *n, struct tfs_bytes text, const struct caller *caller, struct changes *c);
 int admin_render_status(struct node *n, struct buf *out) TFS_MUST;
 int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
+/* .splits: a line for each tablet.  .splits.N: for N ranges of about equal bytes. */
+#define ADMIN_SPLITS_MOST 4096
 int admin_render_splits(struct node *n, struct buf *out) TFS_MUST;
 /* Truncates the table that n is in, by the handle t (truncate.c).  Logs why it is refused. */
 int admin_truncate(struct node *n, struct tfs_table *t, struct changes *c) TFS_MUST;

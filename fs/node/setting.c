@@ -25,7 +25,7 @@ const struct setting *setting_of(const struct node *n)
 {
 	const struct setting *s = node_ops(n->parent)->settings;
 
-	while (strcmp(s->name, node_name(n)) != 0)
+	while (!setting_is(s, node_name(n)))
 		s++;
 	return s;
 }
@@ -128,7 +128,7 @@ static int setting_find(struct node *dir, struct resolved *r, struct node **out)
 	struct node *n;
 	int err;
 
-	while (strcmp(s->name, (const char *)r->key.p) != 0)
+	while (!setting_is(s, (const char *)r->key.p))
 		s++;
 	r->parent = dir;
 	r->ts = setting_ts(dir, s);

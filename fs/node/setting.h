@@ -23,7 +23,35 @@ struct setting {
 	/* The log: descriptors read lines as they are logged; the size depends on the descriptors. */
 	int (*read)(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
 	uint64_t (*size)(struct node *n, uint64_t size);
+	unsigned most; /* the name is followed by a dot and a number from 1 to this one; 0: it is not */
 };
+
+/* Returns the number at the end of a name such as .splits.8; 0: there is none, or it is not written so. */
+static inline unsigned setting_number(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	unsigned n = 0;
+
+	if (!dot || dot[1] < '1')
+		return 0;
+	for (const char *p = dot + 1; *p; p++) {
+		if (*p < '0' || *p > '9' || p - dot > 9)
+			return 0;
+		n = 10 * n + (unsigned)(*p - '0');
+	}
+	return n;
+}
+
+/* Returns true if the name is one of the entry. */
+static inline bool setting_is(const struct setting *s, const char *name)
+{
+	const size_t n = strlen(s->name);
+	const unsigned number = s->most ? setting_number(name) : 0;
+
+	if (!s->most)
+		return strcmp(s->name, name) == 0;
+	return number > 0 && number <= s->most && strncmp(s->name, name, n) == 0 && name + n == strrchr(name, '.');
+}
 
 /* The entry of n, a NODE_SETTING. */
 const struct setting *setting_of(const struct node *n);

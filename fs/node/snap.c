@@ -377,6 +377,7 @@ static const struct fixed_child snapshot_children[] = {{".schema", NODE_SCHEMA},
 static const struct setting snapshot_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets},
 	{.name = ".splits", .mode = 0400, .render = admin_render_splits},
+	{.name = ".splits", .mode = 0400, .render = admin_render_splits, .most = ADMIN_SPLITS_MOST},
 	{.name = ".ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
 	{.name = ".usage", .mode = 0400, .render = usage_render},
 	{0},

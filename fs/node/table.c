@@ -177,6 +177,7 @@ static const struct fixed_child table_children[] = {{".schema", NODE_SCHEMA}, {"
 static const struct setting table_settings[] = {
 	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
 	{.name = ".splits", .mode = 0400, .render = admin_render_splits},
+	{.name = ".splits", .mode = 0400, .render = admin_render_splits, .most = ADMIN_SPLITS_MOST},
 	{.name = ".ctl", .mode = 0600, .render = admin_render_verbs, .apply = admin_apply_verbs},
 	{0},
 };

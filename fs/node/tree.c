@@ -42,7 +42,7 @@ static int resolve_listed(struct node *dir, const char *name, struct resolved *o
 		out->kind = f->kind;
 		return kind_is(f->kind, KIND_NAMED) && buf_set(&out->key, name, strlen(name)) ? -ENOMEM : 1;
 	}
-	while (s && s->name && strcmp(s->name, name) != 0)
+	while (s && s->name && !setting_is(s, name))
 		s++;
 	if (!s || !s->name)
 		return 0;

@@ -99,6 +99,14 @@ int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_table
 	return r;
 }
 
+/* The model has no sizes of rows, so the table is one range. */
+int tfs_splits(struct tfs_table *t, unsigned n, int (*fn)(void *arg, const struct tfs_tablet *range), void *arg)
+{
+	const struct tfs_tablet one = {.begin = TFS_S(""), .server = "model", .state = "", .events = ""};
+
+	return n ? t->dropped ? -ENOENT : fn(arg, &one) : -EINVAL;
+}
+
 void mdl_tablets_free(struct tfs_table *t)
 {
 	for (size_t i = 0; i < t->cuts; i++)

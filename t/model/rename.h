@@ -87,6 +87,7 @@
 #define tfs_usage(...) model_usage(__VA_ARGS__)
 #define tfs_tablets model_tablets
 #define tfs_split model_split
+#define tfs_splits model_splits
 #define tfs_merge model_merge
 #define tfs_flush model_flush
 #define tfs_compact model_compact
