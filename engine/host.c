@@ -284,6 +284,14 @@ int host_take_incarnation(
 	return err;
 }
 
+static struct script_settings script_settings(const struct tfs_options *o)
+{
+	return (struct script_settings){.instructions = o->script_instructions,
+		.memory = o->script_memory,
+		.time_us = o->script_time_us,
+		.workers_of_user = o->script_runs};
+}
+
 struct server_options host_server_options(const char *dir, const struct tfs_options *o)
 {
 	return (struct server_options){
@@ -297,6 +305,7 @@ struct server_options host_server_options(const char *dir, const struct tfs_opti
 		.compaction_rate = o->compaction_rate,
 		.major_within_us = o->major_within_us,
 		.clock_gap_us = o->clock_gap_us,
+		.scripts = script_settings(o),
 		.sync = o->sync,
 		.no_background = o->no_background,
 	};
@@ -310,6 +319,7 @@ static struct server_settings server_settings(const struct tfs_options *o)
 		.memtable_bytes = o->memtable_bytes,
 		.sync_interval_us = o->sync_interval_us,
 		.compaction_rate = o->compaction_rate,
+		.scripts = script_settings(o),
 		.sync = o->sync,
 	};
 }

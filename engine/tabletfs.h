@@ -104,6 +104,10 @@ struct tfs_options {
 	uint64_t major_within_us;    /* deleted data leaves the disk within this time; default 7 days */
 	/* A clock that differs from the time of the last close by more than this is not trusted (tfs_confirm_clock); default 1 day. */
 	uint64_t clock_gap_us;
+	/* Limits of a script (tabletfs-script(7)); default 10 million, 64 MiB, 60 s, 64. */
+	unsigned script_instructions, script_runs;
+	size_t script_memory;
+	uint64_t script_time_us;
 	bool sync;                /* every commit is on disk before it is acknowledged */
 	bool no_background;       /* for tests: flush and compact only on request */
 	bool serve, insecure_tcp; /* other processes may use the store through this process; `listen` may be without TLS */
@@ -691,6 +695,11 @@ struct tfs_scan_spec {
 	void *stop_arg;
 	bool past_damage; /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
 	/*
+	 * Only rows for which this Lua expression is true (tabletfs-script(7)).  Its r is the whole row, whatever cells the
+	 * other members select: all its live cells in families that the user may read.
+	 */
+	struct tfs_bytes row_script;
+	/*
 	 * The difference of two snapshots of one table.  The scan of one leaves out the cells that the second, absent_from, has
 	 * with the same timestamp and value, also if they were written again.  With absent_names it leaves them out whatever
 	 * their value.  Both are read on behalf of the user of the scanned handle.
@@ -727,6 +736,45 @@ TFS_API int tfs_scan_fill(struct tfs_scan *s, struct tfs_cell *cells, int max, v
 TFS_API void tfs_scan_free(struct tfs_scan *s);
 /* For tfs_mutation_check_family: a hash of the cell's family, qualifier, timestamp, sequence number and time of commit. */
 TFS_API uint64_t tfs_fingerprint(const struct tfs_cell *cell);
+
+/* ---- scripts ---- */
+/*
+ * A program in Lua that the tablet servers run over the rows of a scan (paper, section 3; tabletfs-script(7)).  Only its
+ * outputs come back.  It sees the cells that the members of the scan's spec select, in families that the user may read.
+ */
+/* Arguments: "KEY=VALUE", which the script has in its table arg. */
+struct tfs_arguments {
+	const char *const *v;
+	unsigned count;
+};
+enum tfs_output_kind {
+	TFS_OUTPUT_VALUE, /* output, key, value: a result, after all rows have been run */
+	TFS_OUTPUT_LINE,  /* value: a line of an output of lines */
+	TFS_OUTPUT_CELL,  /* cell: emitted; its row, family, qualifier, ts and value are set */
+};
+struct tfs_output {
+	enum tfs_output_kind kind;
+	struct tfs_bytes output, key, value;
+	struct tfs_cell cell;
+};
+struct tfs_run;
+/*
+ * Copies script, args (NULL: none) and spec, and begins the run: each tablet by itself, several at once.  Of spec, what, reverse, limit, past_damage
+ * and absent_from must be 0; row_limit needs a table without salt.
+ */
+TFS_API int tfs_run_new(struct tfs_table *t, const struct tfs_script *script, const struct tfs_arguments *args,
+	const struct tfs_scan_spec *spec, struct tfs_run **out) TFS_CHECKED;
+/*
+ * Returns 1 and an output that is valid until the next call; 0 at the end; -errno.  Lines and cells come while rows are
+ * run, in any order.  -EINVAL: the script is not valid or has failed; -E2BIG: it has exceeded a limit; -EIO: its worker process died.  Then
+ * tfs_run_error has a line with the reason.  -EINTR: see tfs_scan_spec.stop.
+ */
+TFS_API int tfs_run_next(struct tfs_run *r, struct tfs_output *out) TFS_CHECKED;
+TFS_API const char *tfs_run_error(const struct tfs_run *r); /* "" if there is no reason; valid until the next call */
+TFS_API void tfs_run_free(struct tfs_run *r);               /* ends it */
+/* Compiles the script on a server.  *why is set to the reason of -EINVAL; the caller frees it. */
+TFS_API int tfs_script_check(struct tfs_table *t, const struct tfs_script *script, char **why) TFS_CHECKED;
+
 struct tfs_info {
 	int64_t ts;
 	uint64_t size;

@@ -38,6 +38,7 @@ my $borrowed = 'EREMCHG|EIDRM|ESHUTDOWN|EOWNERDEAD|ECONNRESET|EALREADY';
 my $borrowed_of_kernel = 'ECONNABORTED|ENOTCONN|ESTALE';
 my $most_files = 26; # .c files in a directory of the product
 my $longest = 800;        # lines, of a source file
+my $longest_public = 900; # of engine/tabletfs.h, which is a contract and has no code
 my $longest_private = 250; # of a private header: FILE_internal.h, internal.h, or in a room
 # Structs that are made of parts, and the most members that they may have.
 my %made_of_parts = ('engine/server/internal.h' => 'server', 'master/internal.h' => 'master');
@@ -159,7 +160,7 @@ sub check_tree {
 		$code{$path} = without_comments_and_strings($s) if $path =~ m{^engine/server/};
 		$c_files{$1}++ if $path =~ m{^((?:engine|fs|master|sql)(?:/.*)?)/[^/]*\.c$};
 		my $lines = ($s =~ tr/\n//);
-		my $most = $path =~ m{^t/} ? $longest_test : $longest;
+		my $most = $path =~ m{^t/} ? $longest_test : $path eq "engine/tabletfs.h" ? $longest_public : $longest;
 		$most = $longest_private if $path =~ m{^(?:engine|fs|master|sql)/.*\.h$} && is_private($path);
 		push @{ $bad{length} }, "$path: $lines lines, at most $most" if $lines > $most;
 		if (my $struct = $made_of_parts{$path}) {

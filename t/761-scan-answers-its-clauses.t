@@ -106,11 +106,15 @@ SALTED = table.startswith("salted")
 STORED = {c[0]: bytes([crc32c(c[0]) % 3]) * SALTED + c[0] for c in CELLS}
 stored = STORED.get
 
+LUA = {b"#r.key > 4": lambda row: len(row) > 4, b'r.key:sub(1, 1) == "r"': lambda row: row[:1] == b"r",
+       b'#r:cells("f:") > 2': lambda row: sum(c[:2] == (row, "f") for c in CELLS) > 2}
+
 def select(o):
     cells = [c for c in CELLS if
              c[0].startswith(o.get("prefix", b"")) and c[0] >= o.get("from", b"") and ("to" not in o or c[0] < o["to"]) and
              ("after" not in o or (c[0] < o["after"] if "reverse" in o else c[0] > o["after"])) and
              stored(c[0]) >= o.get("stored-from", b"") and ("stored-to" not in o or stored(c[0]) < o["stored-to"]) and
+             ("lua" not in o or LUA[o["lua"]](c[0])) and
              ("row" not in o or re.fullmatch(o["row"], c[0], re.S)) and ("family" not in o or c[1] in o["family"].decode().split(",")) and
              ("qualifier" not in o or re.fullmatch(o["qualifier"], c[2])) and c[2].startswith(o.get("qprefix", b"")) and
              c[2] >= o.get("qfrom", b"") and ("qto" not in o or c[2] < o["qto"]) and ("qafter" not in o or c[2] > o["qafter"]) and
@@ -143,6 +147,7 @@ def picks():
     ts = lambda: b"%d" % rnd.randrange(-3, 60)
     return {"prefix": row, "from": row, "to": row, "after": row, "stored-from": stored_row, "stored-to": stored_row, "limit": lambda: b"%d" % rnd.choice([1, 2, 5, 30, 900]),
             "row": lambda: rnd.choice([b"r[0-9]", b".*1.*", b"com[.].*|long.*", b"nothing"]), "reverse": lambda: b"yes",
+            "lua": lambda: rnd.choice(list(LUA)),
             "family": lambda: rnd.choice([b"f", b"g,f", b"h"]), "qualifier": lambda: rnd.choice([b"q[1-3]", b"", b".*@.*"]),
             "qprefix": q, "qfrom": q, "qto": q, "qafter": q, "qlimit": lambda: b"%d" % rnd.choice([1, 2, 3]), "since": ts, "until": ts, "at": ts,
             "versions": lambda: b"%d" % rnd.choice([1, 2]), "value": lambda: rnd.choice([b"v[0-4]", b"C.N", b"(?s).*\\n.*"]),

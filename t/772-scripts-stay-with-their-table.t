@@ -22,21 +22,21 @@ is "$(cat t/.schema; stat -c %.6Y t/.schema)" "$schema" "  .schema does not show
 py <<'EOF2'
 from tap import *
 os.chdir(M + "/t/.scripts")
-data = bytes(range(256)) * 3
+data = b"--[=[" + bytes(range(256)) * 3 + b"]=]"
 spill("bytes.lua", data)
 same(slurp("bytes.lua"), data, "any bytes are stored")
 fd = os.open("bytes.lua", os.O_WRONLY | os.O_TRUNC)
-os.write(fd, b"ne")
+os.write(fd, b"--n")
 same(slurp("bytes.lua"), data, "until close a reader sees the old text")
-os.write(fd, b"w")
+os.write(fd, b"ew")
 os.close(fd)
-same((slurp("bytes.lua"), os.stat("bytes.lua").st_size), (b"new", 3), "  then the new one")
+same((slurp("bytes.lua"), os.stat("bytes.lua").st_size), (b"--new", 5), "  then the new one")
 os.utime("bytes.lua", ns=(0, 1234567890123456000))
 same(os.stat("bytes.lua").st_mtime_ns, 1234567890123456000, "its time can be set")
 fd = os.open("bytes.lua", os.O_WRONLY | os.O_APPEND)
 os.write(fd, b"er")
 os.close(fd)
-same(slurp("bytes.lua"), b"newer", "append")
+same(slurp("bytes.lua"), b"--newer", "append")
 ok(os.stat("bytes.lua").st_mtime_ns > 1234567890123456000, "  sets the time")
 spill("empty.lua", b"")
 same((slurp("empty.lua"), os.stat("empty.lua").st_size), (b"", 0), "an empty script")
@@ -49,7 +49,7 @@ os.close(fd)
 same(sorted(os.listdir(".")), ["bytes.lua", "count.lua"], "a script that is removed before its close is not stored")
 stale = 0
 for i in range(40):
-    spill("n%d.lua" % i, b"x")
+    spill("n%d.lua" % i, b"--x")
     stale += "n%d.lua" % i not in os.listdir(".")
     os.unlink("n%d.lua" % i)
     stale += "n%d.lua" % i in os.listdir(".")
@@ -63,18 +63,18 @@ ok("NAME matches [A-Za-z0-9_-]{1,64}" in slurp(M + "/.tabletfs/log").decode(), "
 same((errno_of(os.mkdir, "a.lua"), errno_of(os.symlink, "x", "a.lua"), errno_of(os.open, ".schema", new)), ("EPERM", "EPERM", "EOPNOTSUPP"),
      "no directory, symlink or other control name is made")
 longest = "x" * 64 + ".lua"
-spill(longest, b"1")
-same((errno_of(spill, "large.lua", b"y" * 65537), os.path.exists("large.lua")), ("EFBIG", False), "65,537 bytes are EFBIG")
+spill(longest, b"--1")
+same((errno_of(spill, "large.lua", b"-" * 65537), os.path.exists("large.lua")), ("EFBIG", False), "65,537 bytes are EFBIG")
 for n in (longest, "l1.lua", "l2.lua"):
-    spill(n, b"z" * 65536)
-spill("l3.lua", b"z" * 65000)
-same((errno_of(spill, "l4.lua", b"z" * 600), os.path.exists("l4.lua")), ("EINVAL", False), "the scripts of a table have at most 256 KiB")
+    spill(n, b"-" * 65536)
+spill("l3.lua", b"-" * 65000)
+same((errno_of(spill, "l4.lua", b"-" * 600), os.path.exists("l4.lua")), ("EINVAL", False), "the scripts of a table have at most 256 KiB")
 ok("256 KiB" in slurp(M + "/.tabletfs/log").decode().splitlines()[-1], "  and the log says so")
 for n in (longest, "l1.lua", "l2.lua", "l3.lua"):
     os.unlink(n)
 for i in range(62):
-    spill("m%d.lua" % i, b"x")
-same(errno_of(spill, "many.lua", b"x"), "EINVAL", "a table has at most 64 scripts")
+    spill("m%d.lua" % i, b"--x")
+same(errno_of(spill, "many.lua", b"--x"), "EINVAL", "a table has at most 64 scripts")
 for i in range(62):
     os.unlink("m%d.lua" % i)
 same(sorted(os.listdir(".")), ["bytes.lua", "count.lua"], "all are removed")
@@ -85,21 +85,21 @@ for n in (".count.lua.AbCdEf", ".count.lua.swp", "count.lua~", "#count.lua#", "s
     got = (errno_of(spill, n, b"x", os.O_WRONLY | os.O_CREAT | os.O_EXCL), errno_of(os.rename, n, n + "~"), errno_of(os.unlink, n + "~"))
     wrong += [(n, got)] if set(got) != {"0"} else []
 same(wrong, [], "names that programs make beside a script are scratch")
-spill(".new", b"first")
-same((errno_of(os.rename, ".new", "bytes.lua"), slurp("bytes.lua"), os.path.exists(".new")), ("0", b"first", False), "a rename replaces a script")
-spill("../.new", b"second")
-same((errno_of(os.rename, "../.new", "bytes.lua"), slurp("bytes.lua")), ("0", b"second"), "  also from the table's directory")
+spill(".new", b"--first")
+same((errno_of(os.rename, ".new", "bytes.lua"), slurp("bytes.lua"), os.path.exists(".new")), ("0", b"--first", False), "a rename replaces a script")
+spill("../.new", b"--second")
+same((errno_of(os.rename, "../.new", "bytes.lua"), slurp("bytes.lua")), ("0", b"--second"), "  also from the table's directory")
 spill(".new", b"n" * 65537)
-same((errno_of(os.rename, ".new", "bytes.lua"), slurp("bytes.lua")), ("EPERM", b"second"), "one that is too large is refused")
+same((errno_of(os.rename, ".new", "bytes.lua"), slurp("bytes.lua")), ("EPERM", b"--second"), "one that is too large is refused")
 os.unlink(".new")
 EOF2
-is "$(mv $S/bytes.lua $S/moved.lua && cat $S/moved.lua; ls $S | tr '\n' ' ')" "secondcount.lua moved.lua " "mv of a script"
+is "$(mv $S/bytes.lua $S/moved.lua && cat $S/moved.lua; ls $S | tr '\n' ' ')" "--secondcount.lua moved.lua " "mv of a script"
 ok "sed -i" sed -i s/second/third/ $S/moved.lua
-is "$(cat $S/moved.lua):$(ls -A $S | tr '\n' ' ')" "third:count.lua moved.lua " "  edits it"
+is "$(cat $S/moved.lua):$(ls -A $S | tr '\n' ' ')" "--third:count.lua moved.lua " "  edits it"
 if has vim; then
 	ok "vim writes a script, with a backup and a swap file beside it" t vim -u NONE -N -es -c 'set backup swapfile directory=. backupdir=.' \
 		-c "e $S/moved.lua" -c 's/third/fourth/' -c 'wq'
-	is "$(cat $S/moved.lua)" "fourth" "  and it is stored"
+	is "$(cat $S/moved.lua)" "--fourth" "  and it is stored"
 	rm -f $S/moved.lua~
 fi
 if has rsync; then
@@ -128,7 +128,7 @@ echo 'return 3' >$S/moved.lua && rm $S/moved.lua
 fails "rmdir .scripts while it has scripts" 'not empty' rmdir $S
 mkdir empty && rmdir empty/.scripts
 ok "an empty one is there after rmdir" test -d empty/.scripts
-ok "  and takes a script" bash -c 'echo 1 >empty/.scripts/a.lua && rm -r empty'
+ok "  and takes a script" bash -c 'echo -- >empty/.scripts/a.lua && rm -r empty'
 
 # ---- the table's life ----
 cat t/.schema >"$W/schema" && cat "$W/schema" >t/.schema

@@ -56,7 +56,8 @@ enum scan_stage {
 	F(VALUE, 25, size_t, batch_bytes, RESULT)                                                                                  \
 	F(VALUE, 26, bool, past_damage, RESULT)                                                                                    \
 	F(VALUE, 27, struct tfs_bytes, stored_from, BOUND)                                                                         \
-	F(VALUE, 28, struct tfs_bytes, stored_to, BOUND)
+	F(VALUE, 28, struct tfs_bytes, stored_to, BOUND)                                                                           \
+	F(VALUE, 29, struct tfs_bytes, row_script, KEY)
 
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
 bool scan_has(const struct tfs_scan_spec *s, unsigned stages);
@@ -75,7 +76,7 @@ enum clause_type {
 	CLAUSE_TYPE_TO,
 	CLAUSE_TYPE_AFTER,
 	CLAUSE_TYPE_BYTES, /* bytes that become the member */
-	CLAUSE_TYPE_REGEX, /* bytes that the store checks as a pattern */
+	CLAUSE_TYPE_REGEX, /* bytes that the store checks, as a pattern or an expression of Lua */
 	CLAUSE_TYPE_COUNT, /* a number, at least 1; a text, as the types below are */
 	CLAUSE_TYPE_TIME,
 	CLAUSE_TYPE_FLAG, /* yes or no */
@@ -95,6 +96,7 @@ enum clause_type {
 	X(STORED_FROM, "stored-from", FROM, stored_from, "=KEY", "rows from the stored KEY on, which begins with a salt")          \
 	X(STORED_TO, "stored-to", TO, stored_to, "=KEY", "rows before the stored KEY")                                             \
 	X(ROW, "row", REGEX, row_regex, "=REGEX", "rows whose whole key matches")                                                  \
+	X(LUA, "lua", REGEX, row_script, "=EXPR", "rows for which the Lua expression on the row r is true")                        \
 	X(LIMIT, "limit", COUNT, row_limit, "=N", "the first N rows that match all clauses")                                       \
 	X(REVERSE, "reverse", FLAG, reverse, "", "rows in descending order")
 #define COLUMN_CLAUSES(X)                                                                                                          \

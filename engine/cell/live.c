@@ -190,6 +190,8 @@ static int live_filter_key(struct live *l)
 
 	if (!l->row_admitted) {
 		n = scan_filter_row(l->o.filter, tfs_bytes_of(l->row_bytes.p + salt, l->row_bytes.n - salt));
+		if (n > 0 && l->o.check && l->o.check->fn)
+			n = l->o.check->fn(l->o.check->arg, l->row_bytes);
 		l->row_admitted = n > 0;
 		if (n == 0)
 			l->pending = MOVE_PAST_ROW;

@@ -34,6 +34,11 @@ struct family_rules {
  * Seeks past entries that cannot match (families, qualifiers, further versions).
  */
 struct live;
+/* A filter of rows that is not part of engine/cell.  fn returns 1 for a row that is admitted, 0, or -errno. */
+struct row_check {
+	int (*fn)(void *arg, struct tfs_bytes row);
+	void *arg;
+};
 struct live_options {
 	struct family_rules rules;
 	uint64_t seq;
@@ -44,6 +49,7 @@ struct live_options {
 	const void *deletes_arg;
 	struct tfs_bytes row_begin, row_end; /* the tablet's range; row_end.p is NULL if there is no end */
 	struct scan_filter *filter;          /* borrowed; NULL: none */
+	const struct row_check *check;       /* borrowed; its fn may be set later, and is NULL if there is none */
 };
 struct live_cell {
 	struct tfs_bytes row, qualifier; /* valid until the next call */

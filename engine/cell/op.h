@@ -76,7 +76,14 @@ struct scan_spec {
 	bool done_in_family;
 	int64_t done_ts;
 	uint32_t done_columns; /* for column_limit: the columns of done_family that were returned, including done_qualifier */
+	/*
+	 * A run of a script over the rows (engine/script): pub.what is TFS_SCAN_ROWS, and each batch has
+	 * one cell at most, whose row is the last row of which it has the partial outputs.  script.p NULL:
+	 * the scan returns cells.  script_args has arguments "KEY=VALUE", each with a NUL byte behind it.
+	 */
+	struct tfs_bytes script, script_name, script_args;
 };
+#define SCAN_SCRIPT_FAILED 1 /* family_id of the cell of a run that failed: ts is -errno, the value a line with the reason */
 /*
  * Identifies a stored cell among all cells that its row ever has.  The sum over
  * the live cells of a family in a row, modulo 2^64, is the family's fingerprint:

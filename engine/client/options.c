@@ -28,6 +28,10 @@ void tfs_options_init(struct tfs_options *o)
 		.log_segment_bytes = 64u << 20,
 		.sync_interval_us = 1000000,
 		.compaction_threads = 2,
+		.script_instructions = 10000000,
+		.script_runs = 64,
+		.script_memory = (size_t)64 << 20,
+		.script_time_us = 60000000,
 		.major_within_us = 7 * 86400000000ull,
 		.clock_gap_us = 86400000000ull,
 		.timeout_us = 60000000,
@@ -50,6 +54,10 @@ void options_fill(struct tfs_options *to, const struct tfs_options *from)
 	FILL(log_segment_bytes);
 	FILL(sync_interval_us);
 	FILL(compaction_threads);
+	FILL(script_instructions);
+	FILL(script_runs);
+	FILL(script_memory);
+	FILL(script_time_us);
 	FILL(major_within_us);
 	FILL(clock_gap_us);
 	FILL(timeout_us);
@@ -98,6 +106,14 @@ static const struct setting settings[] = {
 	{"clock_gap", DURATION, false, AT(clock_gap_us), 3600000000ull, 36500 * 86400000000ull, "must be from 1h to 36500d",
 		"At a mount the system's clock is trusted if it differs by no more than this\nfrom the time when the store was last "
 		"mounted."},
+	{"script_instructions", COUNT, true, AT(script_instructions), 1000, 2000000000u, "must be from 1000 to 2000000000",
+		"Instructions of Lua that a script may use for one row."},
+	{"script_memory", SIZE, true, AT(script_memory), 1u << 20, 1ull << 32, "must be from 1M to 4G",
+		"Memory of a script: a row, and outputs that have not been returned yet."},
+	{"script_time", DURATION, true, AT(script_time_us), 10000, 86400000000ull, "must be from 10ms to 24h",
+		"Processor time that a script may use for one request, which is about a second's\nwork unless a row takes longer."},
+	{"script_runs", COUNT, true, AT(script_runs), 1, 64, "must be from 1 to 64",
+		"Processes that run scripts of one user at a time.  There are as many in all as\nprocessors, and at least two."},
 	{"log_level", LEVEL, true, AT(log_level), 0, 0, "must be \"error\", \"warning\", \"notice\", \"info\" or \"debug\"",
 		"Messages of this level and above are written."},
 	{"socket_mode", SOCKET_MODE, false, AT(socket_mode), 0, LONGEST(socket_mode), "must be \"0600\", \"0660\" or \"0666\"",

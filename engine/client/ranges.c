@@ -91,23 +91,32 @@ static void range_narrow(struct tfs_scan_spec *spec)
 		spec->row_to = spec->stored_to;
 }
 
-/* byte: the range's salt byte, ignored in an unsalted table.  count: the number of ranges. */
-static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned count)
+int salt_range(const struct salt_scan *s, unsigned byte, struct buf *from, struct buf *to, struct scan_spec *out)
 {
 	struct scan_spec spec = s->spec;
-	const size_t batch = (spec.pub.batch_bytes ? spec.pub.batch_bytes : BATCH_BYTES) / count;
 	int err = 0;
 
 	if (s->salt) {
 		spec.row_salted = true;
-		err = salted_key(&r->from, byte, spec.pub.row_from);
+		err = salted_key(from, byte, spec.pub.row_from);
 		if (!err)
-			err = spec.pub.row_to.p ? salted_key(&r->to, byte, spec.pub.row_to) : buf_u8(&r->to, (uint8_t)(byte + 1));
-		spec.pub.row_from = buf_bytes(&r->from);
-		spec.pub.row_to = spec.pub.one_row ? (struct tfs_bytes){NULL, 0} : buf_bytes(&r->to);
+			err = spec.pub.row_to.p ? salted_key(to, byte, spec.pub.row_to) : buf_u8(to, (uint8_t)(byte + 1));
+		spec.pub.row_from = buf_bytes(from);
+		spec.pub.row_to = spec.pub.one_row ? (struct tfs_bytes){NULL, 0} : buf_bytes(to);
 	}
 	if (!spec.pub.one_row)
 		range_narrow(&spec.pub);
+	*out = spec;
+	return err;
+}
+
+/* count: the number of ranges. */
+static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned count)
+{
+	struct scan_spec spec;
+	const size_t batch = (s->spec.pub.batch_bytes ? s->spec.pub.batch_bytes : BATCH_BYTES) / count;
+	int err = salt_range(s, byte, &r->from, &r->to, &spec);
+
 	if (count > 1)
 		spec.pub.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
 	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
@@ -128,8 +137,7 @@ static int stored_admits(const struct salt_scan *s, struct tfs_bytes row, bool *
 	return err;
 }
 
-/* Sets [*first, *end) to the salt bytes of the ranges that the bounds admit.  An unsalted table has the range 0. */
-static int ranges_wanted(const struct salt_scan *s, unsigned *first, unsigned *end)
+int salt_ranges(const struct salt_scan *s, unsigned *first, unsigned *end)
 {
 	const struct tfs_scan_spec *p = &s->spec.pub;
 	bool admits = true;
@@ -153,7 +161,7 @@ static int ranges_wanted(const struct salt_scan *s, unsigned *first, unsigned *e
 static int ranges_open(struct salt_scan *s)
 {
 	unsigned first, end, n;
-	int err = ranges_wanted(s, &first, &end);
+	int err = salt_ranges(s, &first, &end);
 
 	if (err)
 		return err;

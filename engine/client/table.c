@@ -221,11 +221,3 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 
 	return call_for_table(t, &q, why);
 }
-
-int tfs_script_set(struct tfs_table *t, const char *name, struct tfs_bytes text, char **why)
-{
-	const struct tfs_schema_edit e = {
-		.op = text.p ? TFS_SCHEMA_SCRIPT_SET : TFS_SCHEMA_SCRIPT_DROP, .name = name, .text = text, .mtime_us = TFS_NO_TIME};
-
-	return tfs_schema_change(t, &e, why);
-}

@@ -45,7 +45,8 @@ bool request_asks_names(const struct ts_request *q)
 	case TS_READ:
 		return !q->length;
 	case TS_SCAN_OPEN:
-		return q->spec && q->spec->pub.what != TFS_SCAN_CELLS && !scan_has(&q->spec->pub, SCAN_VALUE);
+		return q->spec && q->spec->pub.what != TFS_SCAN_CELLS && !q->spec->script.p && !q->spec->pub.row_script.p &&
+			!scan_has(&q->spec->pub, SCAN_VALUE);
 	}
 	return false;
 }

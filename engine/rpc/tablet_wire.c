@@ -79,7 +79,10 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 8, uint16_t, done_family)                                                                                         \
 	F(VALUE, 9, bool, done_in_family)                                                                                          \
 	F(VALUE, 10, int64_t, done_ts)                                                                                             \
-	F(VALUE, 11, uint32_t, done_columns)
+	F(VALUE, 11, uint32_t, done_columns)                                                                                       \
+	F(VALUE, 12, struct tfs_bytes, script)                                                                                     \
+	F(VALUE, 13, struct tfs_bytes, script_name)                                                                                \
+	F(VALUE, 14, struct tfs_bytes, script_args)
 #define SCAN_SPEC(F)                                                                                                               \
 	F(STRUCT, 1, tfs_scan_spec, pub)                                                                                           \
 	F(NUMBERS, 2, uint16_t, family_ids, pub.family_count)                                                                      \

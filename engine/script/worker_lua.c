@@ -125,6 +125,12 @@ static void name_globals(lua_State *l)
 	lua_pop(l, 1);
 }
 
+/* The function for rows of a script that has none.  Such a script can be compiled. */
+static int no_row(lua_State *l)
+{
+	return luaL_error(l, "%s: the script has no function row(r)", worker_get()->name);
+}
+
 static void load_script(lua_State *l, struct worker *w, struct tfs_bytes text)
 {
 	load(l, w, text);
@@ -134,7 +140,7 @@ static void load_script(lua_State *l, struct worker *w, struct tfs_bytes text)
 	name_globals(l);
 	output_end_names(l);
 	if (lua_getglobal(l, "row") != LUA_TFUNCTION)
-		luaL_error(l, "%s: the script has no function row(r)", w->name);
+		lua_pushcfunction(l, no_row);
 }
 
 static int begin_protected(lua_State *l)

@@ -190,6 +190,7 @@ void server_change(struct server *s, const struct server_settings *to)
 {
 	s->sync = to->sync || s->fence;
 	environment_change(s, to->memtable_bytes, to->compaction_rate);
+	scans_change(s, &to->scripts);
 	log_set_sync_interval(s->log, to->sync_interval_us);
 	sst_cache_resize(s->cache, to->block_cache_bytes, to->table_cache_bytes);
 }

@@ -16,6 +16,11 @@
 #include "engine/lock/lock.h"
 #include "engine/rpc/tablet_service.h"
 
+/* Limits of scripts (engine/script/script.h); 0 is the default of each. */
+struct script_settings {
+	uint64_t instructions, memory, time_us;
+	unsigned workers_of_user; /* that one user has at a time */
+};
 struct server_options {
 	const char *data_dir;
 	const char *name;     /* in lists of tablets and servers; NULL: "local" */
@@ -35,7 +40,8 @@ struct server_options {
 	unsigned compaction_threads;
 	uint64_t compaction_rate; /* bytes a second, or 0 without a limit */
 	uint64_t major_within_us; /* removed cells leave the disk within this time */
-	bool sync;                /* every commit is synced before it is answered */
+	struct script_settings scripts;
+	bool sync; /* every commit is synced before it is answered */
 	bool no_background;
 	uint64_t clock_gap_us; /* a clock farther from the mark is not trusted; 0 is the default */
 	struct clock *clock;   /* the caller's, or NULL: its own */
@@ -120,6 +126,7 @@ struct clock *server_clock(struct server *s);
 struct server_settings {
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes;
 	uint64_t sync_interval_us, compaction_rate;
+	struct script_settings scripts;
 	bool sync;
 };
 void server_change(struct server *s, const struct server_settings *to);

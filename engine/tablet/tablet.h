@@ -273,6 +273,11 @@ int tablet_row_exists(struct tablet *t, struct tfs_bytes row, uint16_t family, b
 struct tablet_scan;
 int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out) TFS_MUST; /* copies the spec */
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;                             /* resets b */
+/*
+ * From the next batch on, fn decides which rows the scan returns, after the pattern on row keys: it returns 1 for a
+ * row that is returned, 0, or -errno.  The row is as stored, with its salt.
+ */
+void tablet_scan_check_rows(struct tablet_scan *s, int (*fn)(void *arg, struct tfs_bytes row), void *arg);
 void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes); /* for the next batches, instead of batch_bytes */
 /*
  * After the last batch: returns true if the scan ended early because other

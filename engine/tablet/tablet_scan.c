@@ -36,6 +36,7 @@ struct tablet_scan {
 	uint64_t taken_us;            /* when the view was taken */
 	struct scan_returned already; /* returned in all batches so far */
 	struct scan_filter *filter;
+	struct row_check check;
 	struct live *live;
 	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;
@@ -151,7 +152,7 @@ static int view_of_files(const struct view *v, struct tfs_bytes ids, struct view
 
 /* Opens the live cells of the spec in a snapshot.  now: for GC rules, in us.  skipped: as of view_iter. */
 static int live_open(struct tablet *t, const struct snap *snap, const struct scan_spec *spec, int64_t now,
-	struct scan_filter *filter, int *skipped, struct live **out)
+	struct scan_filter *filter, const struct row_check *check, int *skipped, struct live **out)
 {
 	struct live_options o = {.rules = {store_schema_rule, snap->schema},
 		.seq = snap->seq,
@@ -162,7 +163,8 @@ static int live_open(struct tablet *t, const struct snap *snap, const struct sca
 		.deletes_arg = snap->view,
 		.row_begin = tablet_begin(t),
 		.row_end = tablet_end(t),
-		.filter = filter};
+		.filter = filter,
+		.check = check};
 	const struct view_times times = scan_times(snap->schema, spec, now);
 	struct tfs_bytes row_to = spec->pub.row_to, end = tablet_end(t), from_row = spec->pub.row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
@@ -206,7 +208,8 @@ static int scan_open_view(struct tablet_scan *s)
 	snap_take(s->t, &s->snap);
 	s->taken_us = monotonic_us();
 	now = s->spec.kept && !s->t->frozen ? clock_collect(s->t->env->clock) : tablet_now(s->t);
-	err = live_open(s->t, &s->snap, &s->rest, now, s->filter, s->spec.pub.past_damage ? &s->skipped : NULL, &s->live);
+	err = live_open(
+		s->t, &s->snap, &s->rest, now, s->filter, &s->check, s->spec.pub.past_damage ? &s->skipped : NULL, &s->live);
 	if (err)
 		snap_put(&s->snap);
 	return err;
@@ -218,7 +221,7 @@ int tablet_fingerprint(struct tablet *t, const struct snap *snap, struct tfs_byt
 		.pub.what = TFS_SCAN_KEYS, .pub.row_from = row, .pub.one_row = true, .family_ids = &family, .pub.family_count = 1};
 	struct live_cell c;
 	struct live *live;
-	int r = live_open(t, snap, &spec, now, NULL, NULL, &live);
+	int r = live_open(t, snap, &spec, now, NULL, NULL, NULL, &live);
 
 	if (r)
 		return r;
@@ -240,7 +243,7 @@ int tablet_doubtful(struct tablet *t, const struct snap *snap, struct tfs_bytes 
 		.pub.family_count = family != 0};
 	struct live_cell c;
 	struct live *live;
-	int r = live_open(t, snap, &spec, kept, NULL, NULL, &live);
+	int r = live_open(t, snap, &spec, kept, NULL, NULL, NULL, &live);
 
 	if (r)
 		return r;
@@ -361,6 +364,11 @@ static void note_passed(struct tablet *t, uint64_t n)
 	before = atomic_fetch_add_explicit(&t->passed, n, memory_order_relaxed);
 	if (before / TABLET_PASSED_LEAST != (before + n) / TABLET_PASSED_LEAST)
 		tablet_want_merge(t); /* which looks for a major compaction that is due */
+}
+
+void tablet_scan_check_rows(struct tablet_scan *s, int (*fn)(void *arg, struct tfs_bytes row), void *arg)
+{
+	s->check = (struct row_check){fn, arg};
 }
 
 void tablet_scan_set_batch(struct tablet_scan *s, size_t bytes)

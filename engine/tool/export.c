@@ -91,7 +91,7 @@ static int copy_stream(const struct place *p, const struct clauses *c, struct ou
 	}
 	if (r < 0) {
 		complain("%s: %s%s", p->path, strerror(-r),
-			r == -EINVAL ? " (there is no such family, or a regular expression is not valid)" : "");
+			r == -EINVAL ? " (there is no such family, or an expression is not valid)" : "");
 		status = EXIT_CANNOT;
 	}
 	line_stream_free(s.lines);

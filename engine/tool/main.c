@@ -8,9 +8,9 @@
 
 static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &put_command, &delete_command,
 	&increment_command, &mutate_command, &import_command, &export_command, &scan_command, &get_command, &count_command,
-	&splits_command, &sql_command, &compact_command, &ctl_command, &config_command, &status_command, &bench_command,
-	&probe_command, &keys_command, &serve_command, &complete_command, &cluster_command, &init_command, &adopt_command,
-	&drain_command, NULL};
+	&run_command, &splits_command, &sql_command, &compact_command, &ctl_command, &config_command, &status_command,
+	&bench_command, &probe_command, &keys_command, &serve_command, &complete_command, &cluster_command, &init_command,
+	&adopt_command, &drain_command, NULL};
 #define COMMANDS (sizeof(commands) / sizeof(*commands) - 1)
 
 static void print_usage(void)
@@ -46,7 +46,7 @@ static int print_help(const struct command *c)
 	return 0;
 }
 
-static int run_command(const struct command *c, int argc, char **argv)
+static int carry_out(const struct command *c, int argc, char **argv)
 {
 	static const struct option only_help[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	const char *letters = c->letters ? c->letters : !c->options && c->one_path ? "+:h" : ":h";
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 		status = 0;
 	} else {
 		c = command_named(name);
-		status = c ? run_command(c, argc - 1, argv + 1) : EXIT_CANNOT;
+		status = c ? carry_out(c, argc - 1, argv + 1) : EXIT_CANNOT;
 	}
 	if (fflush(stdout) || ferror(stdout)) {
 		complain("standard output: cannot be written");

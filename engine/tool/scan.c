@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl scan, count and get: cells of a mounted table, read through
+ * tabletctl scan, count, get and run: cells of a mounted table, read through
  * TABLE/.scan.  Each component of a path is opened by itself, because a path may
  * be longer than PATH_MAX, and so that a refused clause is known.
  */
+#include "engine/base/file.h"
 #include "engine/base/name.h"
 #include "engine/bulk/escape.h"
 #include "engine/bulk/mutation_lines.h"
+#include "engine/bulk/outputs.h"
 #include "engine/bulk/splits.h"
 #include "engine/tool/scan.h"
 #include "engine/tool/transfer.h"
@@ -166,7 +168,7 @@ static int scan_open_row(const struct arguments *a, const char *path, struct tfs
 	}
 	dir = open_below(dir, text(".scan%s%.*s", below.n ? "/" : "", (int)below.n, (const char *)below.p), O_PATH | O_DIRECTORY);
 	if (dir == -EINVAL)
-		complain("%.*s: there is no such family, or a regular expression is not valid: see /.tabletfs/log of the mount",
+		complain("%.*s: there is no such family, or an expression is not valid: see /.tabletfs/log of the mount",
 			(int)below.n, (const char *)below.p);
 	else if (dir < 0)
 		complain("%s: %s", path, strerror(-dir));
@@ -368,6 +370,90 @@ static int splits_run(const struct arguments *a)
 	return place_close(&p, err ? EXIT_CANNOT : 0);
 }
 
+/* ---- run: by the library, also in a mount ---- */
+
+enum { SCRIPT_BYTES_MAX = 1 << 20 };
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Prints the outputs.  Returns 0 or -errno after a message. */
+static int print_outputs(struct tfs_run *run, enum line_format format, const char *path)
+{
+	struct buf piece = {0};
+	int r = 1;
+
+	while (r > 0) {
+		buf_reset(&piece);
+		r = outputs_read(run, format, TRANSFER_BYTES, &piece);
+		if (piece.n && fwrite(piece.p, 1, piece.n, stdout) != piece.n)
+			break; /* main reports it */
+	}
+	if (r < 0)
+		complain("%s: %s", path, *tfs_run_error(run) ? tfs_run_error(run) : strerror(-r));
+	buf_fini(&piece);
+	return r < 0 ? r : 0;
+}
+
+static int run_script(
+	const struct arguments *a, const struct tfs_script *script, const struct tfs_arguments *args, enum line_format format)
+{
+	struct tfs_run *run = NULL;
+	struct clauses c;
+	struct place p;
+	int err;
+
+	if (!scan_clauses_of(a, &c)) {
+		clauses_fini(&c);
+		return EXIT_CANNOT;
+	}
+	if (place_open_stored(&p, a->operand[0])) {
+		clauses_fini(&c);
+		return EXIT_CANNOT;
+	}
+	err = tfs_run_new(p.table, script, args, &c.spec, &run);
+	if (err)
+		complain("%s: %s%s", p.path, strerror(-err),
+			err == -EINVAL ? " (there is no such family; or --reverse; or --limit of a salted table)" : "");
+	else
+		err = print_outputs(run, format, p.path);
+	tfs_run_free(run);
+	clauses_fini(&c);
+	return place_close(&p, err ? EXIT_CANNOT : 0);
+}
+
+static int run_run(const struct arguments *a)
+{
+	const char *file = a->option['s'], *format = a->option['f'] ? a->option['f'] : "tsv";
+	const struct tfs_arguments args = {(const char *const *)(a->operand + 1), (unsigned)a->operands - 1};
+	struct tfs_script script = {0};
+	struct buf text = {0};
+	int err, status;
+
+	if (!file)
+		return bad_usage(&run_command, "%s", "--script is needed");
+	if (strcmp(format, "tsv") != 0 && strcmp(format, "jsonl") != 0)
+		return bad_usage(&run_command, "--format is tsv or jsonl, not %s", format);
+	for (unsigned i = 0; i < args.count; i++)
+		if (!strchr(args.v[i], '='))
+			return bad_usage(&run_command, "an argument is KEY=VALUE, not %s", args.v[i]);
+	err = file_read_all(given(file), SCRIPT_BYTES_MAX, &text);
+	if (err) {
+		complain("%s: %s", file, strerror(-err));
+		buf_fini(&text);
+		return EXIT_CANNOT;
+	}
+	script.name = base_name(file);
+	script.text = buf_bytes(&text);
+	status = run_script(a, &script, &args, *format == 't' ? LINE_TSV : LINE_JSON);
+	buf_fini(&text);
+	return status;
+}
+
 /* ---- help ---- */
 
 static const struct option scan_options[] = {
@@ -440,4 +526,30 @@ const struct command splits_command = {
 	.least = 1,
 	.most = 1,
 	.run = splits_run,
+};
+
+static const struct option run_options[] = {
+	CLAUSE_OPTIONS{"format", required_argument, NULL, 'f'},
+	{"script", required_argument, NULL, 's'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+const struct command run_command = {
+	.name = "run",
+	.kinds = "p",
+	.brief = "run a script over the rows of a table",
+	.usage = "usage: tabletctl run --script FILE [OPTIONS] TABLE_PATH [KEY=VALUE ...]\n"
+		 "\n"
+		 "Runs the Lua script in FILE beside the data (tabletfs-script(7)), over the cells\n"
+		 "that match, and prints its outputs, one a line: output, key, value.\n"
+		 "--format jsonl prints JSON objects.  The script has each KEY=VALUE as arg.KEY.\n"
+		 "\n"
+		 "TABLE_PATH is a table below a mount point, or SOURCE/TABLE.  Options,\neach at most once:\n" CLAUSE_USAGE "\n"
+		 "Exit status: 0 done; 2 any error.\n",
+	.options = run_options,
+	.one_path = true,
+	.least = 1,
+	.most = 100,
+	.run = run_run,
 };

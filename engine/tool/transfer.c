@@ -97,6 +97,14 @@ int place_open(struct place *p, const char *path, bool make)
 	return EXIT_CANNOT;
 }
 
+int place_open_stored(struct place *p, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	*p = (struct place){.path = path, .dir = -1};
+	return open_stored(p, parent_of(path), slash ? slash + 1 : path, false);
+}
+
 int place_close(struct place *p, int status)
 {
 	int err = 0;
@@ -265,7 +273,7 @@ int stored_scan(const char *path, const struct clauses *c, struct tfs_bytes row,
 	}
 	if (r < 0)
 		complain("%s: %s%s", path, strerror(-r),
-			r == -EINVAL ? " (there is no such family, or a regular expression is not valid)" : "");
+			r == -EINVAL ? " (there is no such family, or an expression is not valid)" : "");
 	line_stream_free(lines);
 	buf_fini(&piece);
 	return place_close(&p, r < 0 ? EXIT_ERROR : 0);

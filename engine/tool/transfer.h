@@ -30,6 +30,8 @@ struct place {
 bool source_is_served(const char *source);
 /* Opens the table.  make: makes it, and DATADIR, if they are absent.  Returns 0, or EXIT_CANNOT after a message. */
 int place_open(struct place *p, const char *path, bool make) TFS_MUST;
+/* Opens it by the library, also if it is mounted.  Returns 0, or EXIT_CANNOT after a message. */
+int place_open_stored(struct place *p, const char *path) TFS_MUST;
 /* Returns status, or EXIT_CANNOT after a message if the store cannot be closed. */
 int place_close(struct place *p, int status) TFS_MUST;
 

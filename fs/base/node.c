@@ -177,7 +177,7 @@ int node_table_init(
 
 static void node_destroy(struct node *n)
 {
-	if (n->kind == NODE_SCAN && n->size)
+	if ((n->kind == NODE_SCAN || n->kind == NODE_RUN) && n->size)
 		user_give(USER_SCANS, (uid_t)(n->size - 1), 1);
 	if (!node_is_dir(n)) {
 		table.close_file(n);

@@ -83,7 +83,9 @@
 	X(SINCE, since, 35)               /* .since/NAME; key: u32 id of a snapshot */                                             \
 	X(SINCE_STREAM, since_stream, 36) /* .since/NAME/.deleted and .changed; key: its name */                                   \
 	X(SCRIPTS, scripts, 37)           /* TABLE/.scripts */                                                                     \
-	X(SCRIPT, script, 38)             /* key: NAME.lua */
+	X(SCRIPT, script, 38)             /* key: NAME.lua */                                                                      \
+	X(RUN, run, 39)                   /* .run below a scan, and directories below it; key: arg=KEY=VALUE, or empty */          \
+	X(RUN_STREAM, run_stream, 40)     /* key: NAME or NAME.jsonl of a script of the table */
 
 #define NODE_ENUMERATOR(upper, lower, number) NODE_##upper = (number),
 enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };

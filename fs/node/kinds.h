@@ -30,6 +30,10 @@ int list_scripts(struct lister *l, struct list_entry *e);
 /* Resolves a name to a node of this kind, whose key is the name of a snapshot. */
 int snapshot_resolve_name(const char *name, enum node_kind kind, struct resolved *out) TFS_MUST;
 
+/* ---- scan.c ---- */
+/* The name of the script that a file below .run runs: without .jsonl. */
+struct tfs_bytes run_script_name(struct tfs_bytes name);
+
 /* ---- row.c ---- */
 /* node_ops.resolve of a table, and of the part of a split row name: a row, a part, or scratch. */
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out);

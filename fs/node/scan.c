@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.scan and the directories of clauses below it.  A directory exists if its
+ * TABLE/.scan and the directories of clauses below it; and .run in each of them, with
+ * directories of arguments, which runs the table's scripts.  A directory of clauses exists if its
  * clauses are valid.  Its key is one component of the path.  The keys of its
  * parents are the components before it.  So each order of the same clauses is a
  * directory of its own, and a long path is stored once.
@@ -96,7 +97,8 @@ static int render_help(struct node *n, struct buf *out)
 }
 
 #define STREAM_CHILD(upper, name, ...) {name, NODE_SCAN_STREAM},
-static const struct fixed_child scan_children[] = {{".rows", NODE_VIEW}, {".latest", NODE_VIEW}, SCAN_STREAMS(STREAM_CHILD){0}};
+static const struct fixed_child scan_children[] = {
+	{".rows", NODE_VIEW}, {".latest", NODE_VIEW}, {".run", NODE_RUN}, SCAN_STREAMS(STREAM_CHILD){0}};
 static const struct setting scan_settings[] = {{.name = ".help", .mode = 0444, .render = render_help}, {0}};
 
 const struct node_ops scan_ops = {
@@ -108,4 +110,77 @@ const struct node_ops scan_ops = {
 	.resolve = scan_resolve,
 	.find = scan_find,
 	.list = (const list_phase_fn[]){NULL},
+};
+
+/* ---- .run ---- */
+
+static int run_name(struct node *n, struct buf *out)
+{
+	return n->key_n ? buf_append_bytes(out, node_key(n)) : buf_append(out, ".run", 4);
+}
+
+/* Returns 0 if the table has the script, -ENOENT. */
+static int script_exists(struct node *dir, struct tfs_bytes name)
+{
+	char text[TFS_SCRIPT_NAME_MAX + 1] = "";
+	const struct tfs_schema *s;
+	int err;
+
+	if (name.n >= sizeof(text))
+		return -ENOENT;
+	memcpy(text, name.p, name.n);
+	err = tfs_schema_get(node_store_table(dir), &s);
+	if (err)
+		return err;
+	err = tfs_schema_script(s, text) ? 0 : -ENOENT;
+	tfs_schema_put(s);
+	return err;
+}
+
+struct tfs_bytes run_script_name(struct tfs_bytes name)
+{
+	static const char suffix[] = ".jsonl";
+
+	if (name.n >= sizeof(suffix) && memcmp(name.p + name.n - (sizeof(suffix) - 1), suffix, sizeof(suffix) - 1) == 0)
+		name.n -= sizeof(suffix) - 1;
+	return name;
+}
+
+static int run_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	int err = 0;
+
+	if (strncmp(name, "arg=", 4) != 0) {
+		err = script_exists(dir, run_script_name(tfs_str(name)));
+		out->kind = NODE_RUN_STREAM;
+	} else {
+		if (!strchr(name + 4, '='))
+			err = refuse(-EINVAL, dir, name, "an argument is arg=KEY=VALUE");
+		out->kind = NODE_RUN;
+	}
+	out->parent = dir;
+	return err ? err : buf_set(&out->key, name, strlen(name));
+}
+
+static int list_runs(struct lister *l, struct list_entry *e)
+{
+	for (unsigned i = 0; i < l->schema->script_count; i++) {
+		const struct tfs_bytes name = tfs_str(l->schema->scripts[i].name);
+
+		if (bytes_cmp(name, buf_bytes(&l->at.key)) <= 0)
+			continue;
+		*e = (struct list_entry){.name = name, .kind = NODE_RUN_STREAM, .parent = l->dir, .key = name};
+		return buf_set(&l->at.key, name.p, name.n) ? -ENOMEM : 1;
+	}
+	return 0;
+}
+
+const struct node_ops run_ops = {
+	.traits = KIND_DIR | KIND_UNCACHED | KIND_SCAN,
+	.name = run_name,
+	.attr = tree_attr,
+	.names = "a script of the table, or arg=KEY=VALUE",
+	.resolve = run_resolve,
+	.find = scan_find,
+	.list = (const list_phase_fn[]){list_runs, NULL},
 };

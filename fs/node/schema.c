@@ -257,14 +257,46 @@ static int script_apply(struct node *n, struct content *w, struct changes *c)
 	char name[TFS_SCRIPT_NAME_MAX + 1];
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_SCRIPT_SET, .name = script_name(n, name), .mtime_us = w->time};
 	int err = w->error ? w->error : stage_bytes(&w->image, &e.text);
+	char *why = NULL;
 
+	if (!err) {
+		const struct tfs_script script = {.name = e.name, .text = e.text};
+
+		err = tfs_script_check(node_store_table(n), &script, &why);
+		err = err && why && *why ? refuse(err, n, NULL, "%s", why) : err;
+		free(why);
+	}
 	return err ? err : fs_schema_edit_as(n, &e, w->caller, c);
+}
+
+/*
+ * Refuses a text whose whole lines no continuation makes a script, so that a shell sees the error, which does not look
+ * at close(2).  Lua names the token at which a syntax error is, which is <eof> if more text may follow.
+ */
+static int script_begins(struct node *n, struct content *w)
+{
+	char name[TFS_SCRIPT_NAME_MAX + 1], *why = NULL;
+	struct tfs_script script = {.name = script_name(n, name)};
+	int err = stage_bytes(&w->image, &script.text);
+
+	while (script.text.n && script.text.p[script.text.n - 1] != '\n')
+		script.text.n--;
+	if (!err && script.text.n)
+		err = tfs_script_check(node_store_table(n), &script, &why);
+	if (err == -EINVAL && why && strstr(why, " near ") && !strstr(why, "<eof>"))
+		err = refuse(err, n, NULL, "%s", why);
+	else if (err != -E2BIG)
+		err = 0; /* the close decides */
+	free(why);
+	return err;
 }
 
 static int script_written(struct node *n, struct content *w, uint64_t end, struct changes *c)
 {
 	if (w->image.size > TFS_SCRIPT_MAX)
 		w->error = refuse(-EFBIG, n, NULL, "a script has at most 64 KiB");
+	else if (!w->error)
+		w->error = script_begins(n, w);
 	return w->error;
 }
 

@@ -47,7 +47,8 @@ static int check_with_store(struct node *n, const struct clauses *c)
 /* Returns why the store refuses the clauses. */
 static const char *refused_because(struct node *n, const struct clauses *c)
 {
-	const char *why = "the regular expression is not valid, or too long";
+	const char *why = c->spec.row_script.p ? "the regular expression or the Lua expression is not valid: see the server's log"
+					       : "the regular expression is not valid, or too long";
 	const struct tfs_schema *s;
 
 	if (tfs_schema_get(node_store_table(n), &s))

@@ -27,6 +27,7 @@ from ._errors import (
 )
 from ._library import Key, Time, fetch_text, lib
 from ._mutation import Mutation
+from ._run import Output
 from ._scan import Scan
 from ._store import Server, Space, Store, open
 from ._table import Table
@@ -50,6 +51,7 @@ __all__ = [
     "LocalityGroup",
     "Mutation",
     "NotFoundError",
+    "Output",
     "Result",
     "Scan",
     "Schema",

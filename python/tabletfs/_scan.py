@@ -28,15 +28,15 @@ _FIRST, _LAST = -(2**63), 2**63 - 1  # timestamps
 
 _new_memory = ffi.new_allocator(should_clear_after_alloc=False)
 _new_cell = tuple.__new__
-_raised = threading.local()
+raised = threading.local()
 
 
 def _note_exception(kind: object, value: BaseException, trace: object) -> None:
-    _raised.exception = value
+    raised.exception = value
 
 
 @ffi.callback("bool(void *)", onerror=_note_exception, error=True)  # type: ignore[misc]
-def _stop(state: Any) -> bool:
+def stop(state: Any) -> bool:
     """The library asks while it finds nothing.  Python runs signal handlers here, which may raise an exception."""
     handle: Handle = ffi.from_handle(state)[0]()
     return not handle.is_open or handle.group.is_closing
@@ -94,10 +94,10 @@ class _Buffer:
 def _fill(handle: Handle, buffer: _Buffer) -> int:
     while True:
         with handle as scan:
-            _raised.exception = None
+            raised.exception = None
             count: int = lib.tfs_scan_fill(scan, buffer.cells, buffer.count, buffer.bytes, buffer.size)
-        if _raised.exception:
-            raise _raised.exception
+        if raised.exception:
+            raise raised.exception
         if count != -errno.EINTR:  # else the scan was closed, or continues
             return count
 
@@ -179,12 +179,16 @@ class Scan:
         self._spec = spec
         self._keep = keep
 
+    def new_spec(self) -> Any:
+        """Its bytes live as long as the Scan."""
+        return ffi.new("struct tfs_scan_spec *", self._spec[0])
+
     def start(self, what: int) -> Handle:
         link: list[Any] = []
         arg = ffi.new_handle(link)
-        spec = ffi.new("struct tfs_scan_spec *", self._spec[0])
+        spec = self.new_spec()
         spec.what = what
-        spec.stop = _stop
+        spec.stop = stop
         spec.stop_arg = arg
         parent, other = self.table.handle, (self.absent_from or self.table).handle
         keep = (arg, parent, other)
@@ -226,6 +230,7 @@ def new_scan(
     stored_from: bytes | None = None,
     stored_to: bytes | None = None,
     row: Key | None = None,
+    lua: Key | None = None,
     reverse: bool = False,
     limit: int | None = None,
     family: str | Iterable[str] | None = None,
@@ -292,6 +297,8 @@ def new_scan(
         keep += [names, array]
     if row is not None:
         spec.row_regex = pointer(key_bytes(row))
+    if lua is not None:
+        spec.row_script = pointer(key_bytes(lua))
     if qualifier is not None:
         spec.qualifier_regex = pointer(key_bytes(qualifier))
     if value is not None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and snapshots."""
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from ._batch import Batch
@@ -11,6 +11,7 @@ from ._handle import Handle
 from ._library import Buffer, Key, Time, check, key_bytes, lib, pass_bytes, text_bytes, timestamp_of, value_bytes
 from ._library import NO_TIME
 from ._mutation import Mutation
+from ._run import Output, new_run
 from ._scan import Scan, new_scan
 
 _FIRST_READ = 4096
@@ -269,6 +270,7 @@ class Table:
         stored_from: bytes | None = None,
         stored_to: bytes | None = None,
         row: Key | None = None,
+        lua: Key | None = None,
         reverse: bool = False,
         limit: int | None = None,
         family: str | Iterable[str] | None = None,
@@ -290,7 +292,8 @@ class Table:
     ) -> Scan:
         """
         Describes a scan by the clauses of tabletfs-scan(7); a cell matches if it matches all of them.  row, qualifier
-        and value are regular expressions (pcre2syntax(3), over bytes) that match the whole key or value.
+        and value are regular expressions (pcre2syntax(3), over bytes) that match the whole key or value; lua is a Lua
+        expression on the row r (tabletfs-script(7)).
 
         absent_from: self and absent_from are two snapshots of one table, and cells match that the other one does not
         have with the same timestamp and value; with absent_names, whatever their value.  Other clauses can be those of
@@ -305,6 +308,7 @@ class Table:
             stored_from=stored_from,
             stored_to=stored_to,
             row=row,
+            lua=lua,
             reverse=reverse,
             limit=limit,
             family=family,
@@ -324,6 +328,15 @@ class Table:
             absent_from=absent_from,
             absent_names=absent_names,
         )
+
+    def run(
+        self, script: Key, args: Mapping[str, str] | None = None, *, name: str = "script", **clauses: Any
+    ) -> Iterator[Output | Cell]:
+        """
+        Runs the text of a script (tabletfs-script(7)) on the tablet servers, over the cells that the clauses of scan()
+        select.  Yields an Output for each result and line, and a Cell for each that was emitted.
+        """
+        return new_run(self, script, name, args or {}, self.scan(**clauses))
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.scan())

@@ -11,7 +11,7 @@
 #define COMMIT_MS(x) (history_set_back ? 0 : (long long)((x).commit_us / 1000))
 
 #define ONE(...) +1
-_Static_assert(SCAN_MEMBERS(ONE) == 28, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
+_Static_assert(SCAN_MEMBERS(ONE) == 29, "step_scan() and pick_filters() have a value for each member of tfs_scan_spec");
 #undef ONE
 
 void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
@@ -85,8 +85,13 @@ static struct tfs_bytes pick_pattern(struct rng *r, struct tfs_bytes like, char 
 
 static void pick_filters(struct tfs_scan_spec *spec, struct rng *r, unsigned flags)
 {
-	static char row[64], qualifier[64], value[64];
+	static char row[64], qualifier[64], value[64], script[32];
 
+	if (one_in(r, 16)) {
+		/* The one expression that the model knows. */
+		snprintf(script, sizeof(script), "#r.key > %u", (unsigned)below(r, 20));
+		spec->row_script = tfs_str(script);
+	}
 	if (one_in(r, 3))
 		spec->row_regex = pick_pattern(r, pick_row(r, flags), row, sizeof(row));
 	if (one_in(r, 3))
@@ -185,6 +190,10 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 			say(o, " ");
 			say_bytes(o, filters[i]);
 		}
+	}
+	if (spec.row_script.p) {
+		say(o, " lua ");
+		say_bytes(o, spec.row_script);
 	}
 	if (spec.has_changed)
 		say(o, " changed %lld", (long long)spec.changed_since);

@@ -506,7 +506,7 @@ int main(int argc, char **argv)
 			must(tfs_split(tables[0], TFS_S("row000100")), "split");
 			must(tfs_split(tables[0], TFS_S("row000200")), "split");
 		} else if (strcmp(verb, "snapshot") == 0) {
-			must(tfs_script_set(tables[0], "count", TFS_S("return 1"), NULL), "script");
+			must(tfs_script_set(tables[0], "count", TFS_S("function row(r) end"), NULL), "script");
 			must(tfs_snapshot_create(tables[0], "snap"), "snapshot");
 			must(tfs_snapshot_create_all(store, "all"), "snapshots");
 			must(tfs_table_clone(tables[0], "clone"), "clone");

@@ -38,7 +38,7 @@ struct tfs_scan {
 	struct tfs_table *table;
 	struct tfs_scan_spec spec; /* byte pointers go to the blobs below */
 	struct mdl_blob *row_from, *row_to, *stored_from, *stored_to, *qualifier_from, *qualifier_to, *row_regex, *qualifier_regex,
-		*value_regex, *value_is;
+		*value_regex, *value_is, *row_script;
 	uint16_t *family; /* ids */
 	unsigned family_count;
 	struct mdl_blob *row;      /* the row of the entries; NULL before the first */
@@ -56,8 +56,8 @@ static bool absent_invalid(const struct tfs_table *t, const struct tfs_scan_spec
 	const uint32_t of = t->schema->pub.snapshot_of;
 
 	return p->reverse || p->after_cell || p->has_times || p->versions || p->row_regex.p || p->qualifier_regex.p ||
-		p->value_regex.p || p->value_is.p || p->has_changed || p->column_limit || p->row_limit || p->limit || !of ||
-		p->absent_from->schema->pub.snapshot_of != of || p->absent_from->store != t->store;
+		p->value_regex.p || p->value_is.p || p->row_script.p || p->has_changed || p->column_limit || p->row_limit ||
+		p->limit || !of || p->absent_from->schema->pub.snapshot_of != of || p->absent_from->store != t->store;
 }
 
 static void clear(struct tfs_scan *s)
@@ -143,6 +143,8 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 		r = keep_bytes(&s->spec.value_regex, &s->value_regex);
 	if (r == 0)
 		r = keep_bytes(&s->spec.value_is, &s->value_is);
+	if (r == 0)
+		r = keep_bytes(&s->spec.row_script, &s->row_script);
 	s->spec.families = NULL;
 	mdl_unlock();
 	if (r == 0)
@@ -184,6 +186,7 @@ void tfs_scan_free(struct tfs_scan *s)
 	mdl_blob_put(s->qualifier_regex);
 	mdl_blob_put(s->value_regex);
 	mdl_blob_put(s->value_is);
+	mdl_blob_put(s->row_script);
 	mdl_blob_put(s->row);
 	mdl_schema_unref(s->schema);
 	mdl_unlock();
@@ -350,6 +353,16 @@ static bool stored_admits(const struct tfs_scan *s, struct tfs_bytes row)
 		(!s->spec.stored_to.p || compare_stored(row, salt, s->spec.stored_to) < 0);
 }
 
+/* Lua is not part of the model, but for "#r.key > N": rows with more than N bytes. */
+static bool script_admits(struct tfs_bytes script, struct tfs_bytes key)
+{
+	unsigned least = 0;
+	char text[64] = "";
+
+	memcpy(text, script.p ? (const char *)script.p : "", script.n < sizeof(text) ? script.n : sizeof(text) - 1);
+	return sscanf(text, "#r.key > %u", &least) != 1 || key.n > least;
+}
+
 static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 {
 	size_t i = 0;
@@ -357,7 +370,8 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 	uint32_t columns = 0; /* of last_family, returned */
 	int r = 0;
 
-	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) || !stored_admits(s, mdl_blob_bytes(row->key)))
+	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)) || !stored_admits(s, mdl_blob_bytes(row->key)) ||
+		!script_admits(s->spec.row_script, mdl_blob_bytes(row->key)))
 		return 0;
 	if (s->family_count == 1 && mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i) && s->spec.qualifier_from_after)
 		i++;

@@ -61,19 +61,24 @@ struct open_scan {
 	uint64_t batches;       /* answered so far */
 	struct served_tablet *served;
 	struct tablet_scan *scan;
+	struct scan_script *script; /* NULL: none */
 	/* Guarded by the lock of struct scans once the scan has a number. */
 	bool busy, unused; /* a request uses it; it was closed meanwhile */
 	struct open_scan *next;
 };
 #define SCAN_BUCKETS 64
+struct scripts;
 struct scans {
 	struct mutex lock; /* RANK_SERVER; guards the next members */
 	struct open_scan *open[SCAN_BUCKETS];
 	bool armed; /* the task is queued */
 	struct task task;
 	struct server *s;
-	uint64_t idle_us; /* a scan that is idle for so long is freed */
+	uint64_t idle_us;        /* a scan that is idle for so long is freed */
+	struct scripts *scripts; /* scripts.c */
 };
+/* The settings of scripts have changed. */
+void scans_change(struct server *s, const struct script_settings *to);
 /* Sets *number to a random number above 0. */
 int number_draw(uint64_t *number) TFS_MUST;
 /* TS_SCAN_OPEN, TS_SCAN_NEXT, TS_SCAN_CLOSE */
@@ -82,6 +87,19 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 bool scans_free_idle(struct server *s);
 /* Frees the client's scans of epochs below `epoch`: the client does not use them any more. */
 void scans_free_client(struct server *s, uint64_t client, uint64_t epoch);
+
+/* ---- scripts.c: the scripts of scans, and their workers ---- */
+int scripts_begin(const struct script_settings *o, struct scripts **out) TFS_MUST;
+void scripts_change(struct scripts *x, const struct script_settings *to);
+void scripts_end(struct scripts *x); /* NULL is allowed */
+/* Sets o->script if the scan has one.  Whatever it returns, the caller calls scripts_free. */
+int scripts_new(const struct ts_request *q, struct open_scan *o) TFS_MUST;
+/*
+ * Fills the next batch of a scan with scripts, as tablet_scan_fill does.  The batch may be empty and not the last.  A
+ * run whose script fails has a last batch with one cell of the family SCAN_SCRIPT_FAILED: ts is -errno, the value the reason.
+ */
+int scripts_fill(struct scripts *x, struct server *s, struct open_scan *o, struct scan_batch *b) TFS_MUST;
+void scripts_free(struct open_scan *o);
 
 /* ---- actions.c: flushes, compactions, splits, merges ---- */
 extern const struct server_part actions_part;

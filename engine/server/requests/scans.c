@@ -98,6 +98,7 @@ static int scan_number(struct server *s, struct open_scan *o)
 static void scan_free(struct open_scan *o)
 {
 	tablet_scan_free(o->scan);
+	scripts_free(o);
 	served_put(o->served);
 	free(o);
 }
@@ -218,7 +219,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	struct tfs_bytes row;
 
 	if (!err)
-		err = tablet_scan_fill(o->scan, &a->batch);
+		err = o->script ? scripts_fill(s->scans->scripts, s, o, &a->batch) : tablet_scan_fill(o->scan, &a->batch);
 	if (!err)
 		traffic_tablet(o->served, TABLE_SCANNED_CELLS, a->batch.count);
 	a->schema_generation = served_generation(o->served);
@@ -277,6 +278,10 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 		spec.family_ids = ids;
 		none = !err && spec.pub.family_count == 0;
 	}
+	if (!err)
+		err = scripts_new(q, o);
+	if (!err && q->spec->script.p)
+		spec.pub.what = TFS_SCAN_CELLS;
 	if (!err && !none)
 		err = tablet_scan_new(o->served->tablet, &spec, &o->scan);
 	free(ids);
@@ -286,8 +291,7 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 		a->batch.done = true;
 	}
 	if (err || none) {
-		served_put(o->served);
-		free(o);
+		scan_free(o);
 		return err;
 	}
 	return scan_more(s, o, a);
@@ -316,7 +320,12 @@ static int begin(struct server *s, struct task_pool *pool)
 	s->scans->idle_us = SCAN_IDLE_US;
 	mutex_init(&s->scans->lock, RANK_SERVER);
 	task_init(&s->scans->task, pool, task_run);
-	return 0;
+	return scripts_begin(&s->o.scripts, &s->scans->scripts);
+}
+
+void scans_change(struct server *s, const struct script_settings *to)
+{
+	scripts_change(s->scans->scripts, to);
 }
 
 static void stop(struct server *s)
@@ -327,6 +336,7 @@ static void stop(struct server *s)
 
 static void end(struct server *s)
 {
+	scripts_end(s->scans->scripts);
 	mutex_fini(&s->scans->lock);
 }
 
