@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The SQLite extension.  It is in the directory of libraries, where `.load tabletfs' finds it.
 sqldir = $(libdir)
-sql_PROGRAMS = tabletfs.so
-tabletfs_so_SOURCES = %D%/internal.h %D%/api.c %D%/value.c %D%/cell_id.c %D%/columns.c %D%/table.c %D%/range.c %D%/plan.c %D%/cursor.c %D%/transaction.c \
+# It is built in a directory of its own, because beside the programs Python would import it as its package tabletfs.
+sql_PROGRAMS = %D%/tabletfs.so
+sql_tabletfs_so_SOURCES = %D%/internal.h %D%/api.c %D%/value.c %D%/cell_id.c %D%/columns.c %D%/table.c %D%/range.c %D%/plan.c %D%/cursor.c %D%/transaction.c \
 	%D%/change.c %D%/extension.c
-tabletfs_so_LDADD = libtabletfs.so.0.0.0
-tabletfs_so_LDFLAGS = -shared -Wl,-z,relro,-z,now -Wl,-z,defs
+sql_tabletfs_so_LDADD = libtabletfs.so.0.0.0
+sql_tabletfs_so_LDFLAGS = -shared -Wl,-z,relro,-z,now -Wl,-z,defs
 
 # Here, too, programs find libtabletfs by the name of its ABI: with LD_LIBRARY_PATH.
 all-local: $(tabletfs_so)

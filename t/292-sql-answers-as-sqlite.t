@@ -8,7 +8,7 @@
 # shellcheck source=t/lib/mount.sh disable=SC2119
 PATH=/usr/bin:$PATH # Debian's Python, which loads extensions
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
-has sqlite3 && [ -e "$BUILD/tabletfs.so" ] || cannot_run "there is no sqlite3"
+has sqlite3 && [ -e "$BUILD/sql/tabletfs.so" ] || cannot_run "there is no sqlite3"
 export LD_LIBRARY_PATH="$BUILD${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" TEST_SEED="${TEST_SEED:-1}"
 ok "mount" mount_store
 mkdir -p "$M/t/.families/f" "$M/t/.families/g" "$M/t/.families/n"
@@ -23,7 +23,7 @@ BUILD, W = os.environ["BUILD"], os.environ["W"]
 def connect(path=":memory:"):
     db = sqlite3.connect(path, isolation_level=None)
     db.enable_load_extension(True)
-    db.load_extension(BUILD + "/tabletfs")
+    db.load_extension(BUILD + "/sql/tabletfs")
     return db
 
 
@@ -182,7 +182,7 @@ PY
 
 # ---- conditions are clauses ----
 scanned() { awk '/^tabletfs_table_scanned_cells_total.*"big"/ { print $2 }' "$M/.tabletfs/metrics"; }
-sql() { T=60 t sqlite3 -batch -cmd ".load $BUILD/tabletfs" "$@" 2>&1; }
+sql() { T=60 t sqlite3 -batch -cmd ".load $BUILD/sql/tabletfs" "$@" 2>&1; }
 big="CREATE VIRTUAL TABLE b USING tabletfs('$M', 'big'); CREATE VIRTUAL TABLE o USING tabletfs('$M', 'big', 'q=f:q')"
 n=0
 while IFS='|' read -r wanted query; do
@@ -331,7 +331,7 @@ is "$(cells "$D")" 1 "a data directory that is not in use"
 if [ "$(id -u)" = 0 ] && has setpriv; then
 	echo 'socket_mode = "0666";' >"$W/conf"
 	chmod 711 "$D"
-	mkdir "$W/lib" && cp "$BUILD/tabletfs.so" "$BUILD/libtabletfs.so.0" "$W/lib"
+	mkdir "$W/lib" && cp "$BUILD/sql/tabletfs.so" "$BUILD/libtabletfs.so.0" "$W/lib"
 	ok "a server for all users" serve_store -o "config=$W/conf"
 	other() { LD_LIBRARY_PATH="$W/lib" T=60 t setpriv --reuid=65534 --regid=65534 --clear-groups sqlite3 -batch -cmd ".load $W/lib/tabletfs" :memory: "CREATE VIRTUAL TABLE c USING tabletfs('unix:$D', 't')" "$1" 2>&1; }
 	is "$(other "SELECT group_concat(DISTINCT family) FROM c")" "f,n" "a user does not see a family that he may not read"

@@ -195,15 +195,15 @@ cp u/.schema u/.tmp$UID && mv u/.tmp$UID u/.schema
 s=$(cat u/.schema) && rm u/.schema && echo "$s" >u/.schema
 cat u/.schema >u/.tmp$UID; cat u/.tmp$UID >u/.schema; s=$?; rm -f u/.tmp$UID; exit $s
 touch u/.schema
-echo 1 >u/.scripts/more.lua && rm u/.scripts/more.lua
-echo 1 >u/.scripts/.tmp$UID && mv u/.scripts/.tmp$UID u/.scripts/more.lua && rm u/.scripts/more.lua
+echo -- >u/.scripts/more.lua && rm u/.scripts/more.lua
+echo -- >u/.scripts/.tmp$UID && mv u/.scripts/.tmp$UID u/.scripts/more.lua && rm u/.scripts/more.lua
 touch u/.scripts/s.lua
 """
 # For all who may search the table.
 TABLE_SEARCH = """
-test "$(cat u/.scripts/s.lua)" = 1
+test "$(cat u/.scripts/s.lua)" = --
 test "$(ls u/.scripts)" = s.lua
-test "$(cat u/.snap/s/.scripts/s.lua)" = 1
+test "$(cat u/.snap/s/.scripts/s.lua)" = --
 """
 
 def lines(text):
@@ -252,7 +252,7 @@ def make():
     os.chown("u", USERS[OWNER][0], 0)
     os.chmod("u", 0o777)
     with open("u/.scripts/s.lua", "w") as script:
-        script.write("1")
+        script.write("--")
     os.mkdir("u/.snap/s")
 
 # ---- the matrix ----

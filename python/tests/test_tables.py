@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tabletfs
-from tabletfs import Store, Table
+from tabletfs import Cell, Output, Store, Table
 
 
 def test_tables_are_created_listed_renamed_and_dropped(store: Store) -> None:
@@ -92,17 +92,42 @@ def test_schema(store: Store) -> None:
 
 def test_scripts(store: Store, table: Table) -> None:
     table.set_script("one", "return 1")
-    table.set_script("two", b"\0\xff")
+    table.set_script("two", b"--\0\xff")
     table.set_script("empty", "")
-    assert table.schema.scripts == {"empty": b"", "one": b"return 1", "two": b"\0\xff"}
+    assert table.schema.scripts == {"empty": b"", "one": b"return 1", "two": b"--\0\xff"}
     with pytest.raises(tabletfs.InvalidError, match="64 KiB"):
-        table.set_script("one", b"x" * 65537)
+        table.set_script("one", b"-" * 65537)
     with pytest.raises(tabletfs.InvalidError, match="name"):
         table.set_script("no.lua", "")
+    with pytest.raises(tabletfs.InvalidError, match="one:1: "):
+        table.set_script("one", "functio row(r) end")
     table.drop_script("two")
     with pytest.raises(tabletfs.NotFoundError):
         table.drop_script("two")
     assert list(table.schema.scripts) == ["empty", "one"]
+
+
+def test_runs(table: Table) -> None:
+    for i in range(100):
+        table.put(f"row{i:02}", "f", "n", str(i).encode())
+    text = """
+        local rows, sum, lines = output.count(), output.sum("total"), output.lines()
+        function row(r)
+            rows:add() ; sum:add(tonumber(r:get("f:n")) * arg.by)
+            if r.key < "row02" then lines:add(r.key) ; emit(r.key, "g:x", 7, "v") end
+        end"""
+    got = list(table.run(text, {"by": "2"}, name="sums"))
+    assert sorted(o for o in got if isinstance(o, Output)) == sorted(
+        [Output("rows", b"", b"100"), Output("total", b"", b"9900"), Output("lines", b"", b"row00"), Output("lines", b"", b"row01")]
+    )
+    cells = sorted((c.row, c.family, c.qualifier, c.timestamp, c.value) for c in got if isinstance(c, Cell))
+    assert cells == [(b"row00", "g", b"x", 7, b"v"), (b"row01", "g", b"x", 7, b"v")]
+    assert list(table.run("local n = output.count() function row(r) n:add() end", prefix="row1")) == [Output("n", b"", b"10")]
+    assert [c.row for c in table.scan(lua='tonumber(r:get("f:n")) > 97')] == [b"row98", b"row99"]
+    with pytest.raises(tabletfs.InvalidError, match="no luck"):
+        list(table.run('function row(r) error("no luck") end'))
+    with pytest.raises(tabletfs.InvalidError, match="sums:1: "):
+        list(table.run("functio", name="sums"))
 
 
 def test_table_is_truncated_and_dropped(store: Store, table: Table) -> None:

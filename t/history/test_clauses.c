@@ -24,6 +24,7 @@ static const char *const examples[CLAUSE_COUNT] = {
 	[CLAUSE_STORED_FROM] = "b2",
 	[CLAUSE_STORED_TO] = "b2",
 	[CLAUSE_ROW] = ".*1",
+	[CLAUSE_LUA] = "#r.key > 2",
 	[CLAUSE_REVERSE] = "yes",
 	[CLAUSE_LIMIT] = "2",
 	[CLAUSE_FAMILY] = "contents",

@@ -108,7 +108,7 @@ static int in_memory(struct tfs_bytes statements)
 /* Does not return if sqlite3 starts. */
 static int start_shell(int fd, char *const *more, int count)
 {
-	const char *beside = program_beside(EXTENSION), *extension = strchr(beside, '/') ? beside : LIBDIR "/" EXTENSION;
+	const char *beside = program_beside("sql/" EXTENSION), *extension = *beside == '/' ? beside : LIBDIR "/" EXTENSION;
 	const char *fixed[] = {"sqlite3", "-cmd", text(".load '%s'", extension), "-cmd", text(".read /dev/fd/%d", fd), ":memory:"};
 	const unsigned n = sizeof(fixed) / sizeof(*fixed);
 	char **argv = calloc(n + (unsigned)count + 1, sizeof(*argv));
