@@ -61,7 +61,7 @@ static int take_operand(struct command *c, const char *arg)
 		c->source = strdup(arg);
 	else if (!c->mountpoint && !c->server)
 		c->mountpoint = strdup(arg);
-	else if (c->server && strncmp(c->source, "zk://", 5) == 0 && !c->has_directory) {
+	else if (c->server && store_source_is_cluster(c->source) && !c->has_directory) {
 		char *dir = realpath(arg, NULL), *text = NULL;
 
 		if (!dir || asprintf(&text, "%s%s", c->source, dir) < 0) {
@@ -121,7 +121,7 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 static int server_help(void)
 {
 	fputs("usage: tabletfs-server DATADIR [options]\n"
-	      "       tabletfs-server zk://HOST:PORT[,HOST:PORT]/CLUSTER DIR -o listen=ADDR:PORT,keys=FILE\n"
+	      "       tabletfs-server " SOURCE_CLUSTER_FORM " DIR -o listen=ADDR:PORT,keys=FILE\n"
 	      "       tabletfs-server -o config=FILE [options]   (FILE names DATADIR)\n"
 	      "\n"
 	      "Serves the store of a data directory (made if absent or empty) at DATADIR/socket,\n"

@@ -29,7 +29,7 @@
 
 static void print_usage(void)
 {
-	fputs("usage: " NAME " zk://HOST:PORT[,HOST:PORT]/CLUSTER DIR -o listen=ADDR:PORT,keys=FILE\n"
+	fputs("usage: " NAME " " SOURCE_CLUSTER_FORM " DIR -o listen=ADDR:PORT,keys=FILE\n"
 	      "\n"
 	      "A master of a cluster: it assigns tablets to servers, and makes and changes tables.  Of\n"
 	      "several one leads, and another one takes over when it ends (tabletfs-cluster(7)).\n"
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 	}
 	err = take_options(&o, words, count, &why);
 	if (!err && argc - optind != 2)
-		return fail("two arguments are needed, zk://HOST:PORT/CLUSTER and DIR; see '" NAME " -h'", "");
+		return fail("two arguments are needed, " SOURCE_CLUSTER_FORM " and DIR; see '" NAME " -h'", "");
 	dir = err ? NULL : file_real(argv[optind + 1]);
 	if (!err && (!dir || asprintf(&text, "%s%s", argv[optind], dir) < 0))
 		err = -ENOENT;
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 		err = store_source_parse(text, &at, &why);
 	if (!err && at.kind != SOURCE_CLUSTER) {
 		err = -EINVAL;
-		why_set(&why, "%s: must be zk://HOST:PORT[,HOST:PORT]/CLUSTER", argv[optind]);
+		why_set(&why, "%s: must be " SOURCE_CLUSTER_FORM, argv[optind]);
 	}
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&signals);

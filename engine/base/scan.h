@@ -59,6 +59,7 @@ enum scan_stage {
 	F(VALUE, 28, struct tfs_bytes, stored_to, BOUND)                                                                           \
 	F(VALUE, 29, struct tfs_bytes, row_script, KEY)
 
+#define SCAN_WHAT_LAST TFS_SCAN_STORED_ROWS /* of enum tfs_scan_what */
 /* Returns true if a member of one of these stages has an effect.  Families are not looked at. */
 bool scan_has(const struct tfs_scan_spec *s, unsigned stages);
 /* Returns true if the scan returns one entry for a row.  Then it continues after a row, and each entry can be used at once. */

@@ -124,10 +124,15 @@ static bool begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
+bool store_source_is_cluster(const char *text)
+{
+	return begins(text, ZK_SCHEME);
+}
+
 /* HOST:PORT[,HOST:PORT]/CLUSTER/DIR */
 static int parse_cluster(const char *text, struct store_source *out, char **why)
 {
-	static const char form[] = "must be zk://HOST:PORT[,HOST:PORT]/CLUSTER and a directory";
+	static const char form[] = "must be " SOURCE_CLUSTER_FORM " and a directory";
 	const char *list = text + strlen(ZK_SCHEME), *name = strchr(list, '/'), *dir = name ? strchr(name + 1, '/') : NULL;
 	char *hosts = name ? strndup(list, (size_t)(name - list)) : NULL;
 	int err;
@@ -163,7 +168,7 @@ static int parse(const char *text, struct store_source *out, char **why)
 		out->kind = begins(text, TLS_SCHEME) ? SOURCE_TLS : SOURCE_TCP;
 		return parse_addresses(text, text + strlen(TLS_SCHEME), out, why);
 	}
-	if (begins(text, ZK_SCHEME)) {
+	if (store_source_is_cluster(text)) {
 		out->kind = SOURCE_CLUSTER;
 		return parse_cluster(text, out, why);
 	}

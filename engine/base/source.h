@@ -23,8 +23,9 @@
 
 #include "engine/base/bytes.h"
 
-#define SOURCE_MAX 4095u         /* bytes of a text */
-#define SOURCE_ADDRESSES_MAX 16u /* of tls:, tcp: and zk: */
+#define SOURCE_MAX 4095u                                         /* bytes of a text */
+#define SOURCE_ADDRESSES_MAX 16u                                 /* of tls:, tcp: and zk: */
+#define SOURCE_CLUSTER_FORM "zk://HOST:PORT[,HOST:PORT]/CLUSTER" /* what a usage calls a cluster, without its directory */
 
 enum source_kind { SOURCE_DIR, SOURCE_UNIX, SOURCE_SSH, SOURCE_TLS, SOURCE_TCP, SOURCE_CLUSTER };
 
@@ -38,6 +39,8 @@ struct store_source {
 	struct source_address *addresses; /* TLS, TCP, CLUSTER */
 	unsigned address_count;
 };
+/* Returns true for the text of a cluster, with or without its directory. */
+bool store_source_is_cluster(const char *text);
 /* -EINVAL: the text names no source.  After an error *why is one line, or NULL; the caller frees it. */
 int store_source_parse(const char *text, struct store_source *out, char **why) TFS_MUST;
 /*

@@ -125,7 +125,7 @@ static bool spec_valid(const void *m)
 {
 	const struct scan_spec *s = m;
 
-	return s->pub.what <= TFS_SCAN_STORED_ROWS && s->pub.family_count <= UINT16_MAX;
+	return s->pub.what <= SCAN_WHAT_LAST && s->pub.family_count <= UINT16_MAX;
 }
 
 WIRE_MESSAGE(tfs_ts, TIME, time_valid)

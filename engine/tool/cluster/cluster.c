@@ -769,7 +769,7 @@ const struct command adopt_command = {
 	.name = "adopt",
 	.kinds = "fff",
 	.brief = "make an embedded store a cluster's",
-	.usage = "usage: tabletctl adopt DATADIR zk://HOST:PORT[,HOST:PORT]/CLUSTER [KEYSDIR]\n"
+	.usage = "usage: tabletctl adopt DATADIR " SOURCE_CLUSTER_FORM " [KEYSDIR]\n"
 		 "\n"
 		 "The store in DATADIR becomes that of a new cluster of this name in ZooKeeper, and\n"
 		 "DATADIR the directory that all servers of the cluster share.  Keys as with init.\n"
@@ -786,7 +786,7 @@ const struct command init_command = {
 	.name = "init",
 	.kinds = "fff",
 	.brief = "make a cluster in an empty directory",
-	.usage = "usage: tabletctl init zk://HOST:PORT[,HOST:PORT]/CLUSTER DIR [KEYSDIR]\n"
+	.usage = "usage: tabletctl init " SOURCE_CLUSTER_FORM " DIR [KEYSDIR]\n"
 		 "\n"
 		 "Makes a cluster of this name in ZooKeeper and in DIR, which all its servers share, and in\n"
 		 "KEYSDIR (default: this directory) the files CLUSTER.cluster.keys, for the servers and\n"
