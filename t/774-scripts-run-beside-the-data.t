@@ -101,6 +101,23 @@ is "$(head -1 "$B/.scan/.run/pages")" "pages		1999" "the server runs the next on
 for p in $(pgrep -P "$daemon" tabletfs-script); do kill -9 "$p"; done
 is "$(head -1 "$B/.scan/.run/pages")" "pages		1999" "  also if its processes were killed between two runs"
 
+py <<'EOF'
+from tap import *
+run = M + "/t/.scan/.run/pages"
+fds = [os.open(run, os.O_RDONLY) for _ in range(8)]
+same(errno_of(os.open, run, os.O_RDONLY), "EAGAIN", "a user has at most eight runs open")
+os.close(fds.pop())
+fd = -1
+while fd < 0: # the kernel tells the daemon of a close later
+    try:
+        fd = os.open(run, os.O_RDONLY)
+    except BlockingIOError:
+        pass
+same(os.read(fd, 100)[:6], b"pages\t", "  and one more when one is closed")
+for f in fds + [fd]:
+    os.close(f)
+EOF
+
 # ---- access ----
 if [ "$(id -u)" = 0 ]; then
 	chmod 700 "$B/.families/stat"

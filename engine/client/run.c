@@ -20,7 +20,7 @@
 
 #define THREADS_MOST 8u
 #define STOP_ASKED_US 50000u
-#define OUTPUT_MEMORY ((uint64_t)1 << 30) /* of all merged outputs */
+#define OUTPUT_MEMORY ((uint64_t)256 << 20) /* of all merged outputs */
 
 struct run_part {
 	struct buf from, to;

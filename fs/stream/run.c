@@ -10,6 +10,7 @@
 #include "engine/bulk/outputs.h"
 #include "fs/base/access.h"
 #include "fs/base/reply.h"
+#include "fs/base/user_count.h"
 #include "fs/file/cell.h"
 #include "fs/file/sequential.h"
 #include "fs/node/kinds.h"
@@ -24,6 +25,8 @@ struct run_state {
 	struct clauses clauses;
 	const char **args;
 	unsigned arg_count;
+	uid_t uid; /* the user who is charged */
+	bool is_counted;
 	struct tfs_run *run;
 	struct unread out;
 	enum line_format format;
@@ -87,6 +90,8 @@ static void run_close(struct sequential *s, struct changes *c)
 	struct run_state *st = s->state;
 
 	end(st);
+	if (st->is_counted)
+		user_give(USER_RUNS, st->uid, 1);
 	if (st->table)
 		tfs_table_close(st->table);
 	if (st->schema)
@@ -99,6 +104,19 @@ static void run_close(struct sequential *s, struct changes *c)
 	free(st);
 }
 
+static int run_count(struct sequential *s)
+{
+	struct run_state *st = s->state;
+	int64_t r;
+
+	st->uid = fs_asker_uid();
+	r = user_take(USER_RUNS, st->uid, 1);
+	st->is_counted = r > 0;
+	if (r == 0)
+		return refuse(-EAGAIN, s->node, NULL, "a user has at most 8 open runs of scripts: close one of them first");
+	return r < 0 ? (int)r : 0;
+}
+
 static int run_open(struct sequential *s, int flags)
 {
 	struct run_state *st = calloc(1, sizeof(*st));
@@ -108,7 +126,9 @@ static int run_open(struct sequential *s, int flags)
 	if (!st)
 		return -ENOMEM;
 	s->state = st;
-	err = add_arguments(st, s->node->parent, &scan);
+	err = run_count(s);
+	if (err == 0)
+		err = add_arguments(st, s->node->parent, &scan);
 	if (err == 0)
 		err = scan_clauses(scan, NULL, fs_now_us(), &st->clauses);
 	if (err == 0)

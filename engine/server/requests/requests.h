@@ -99,6 +99,7 @@ int scripts_new(const struct ts_request *q, struct open_scan *o) TFS_MUST;
  * run whose script fails has a last batch with one cell of the family SCAN_SCRIPT_FAILED: ts is -errno, the value the reason.
  */
 int scripts_fill(struct scripts *x, struct server *s, struct open_scan *o, struct scan_batch *b) TFS_MUST;
+void scripts_set_batch(struct open_scan *o, size_t bytes); /* as tablet_scan_set_batch */
 void scripts_free(struct open_scan *o);
 
 /* ---- actions.c: flushes, compactions, splits, merges ---- */

@@ -306,8 +306,13 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 	o = scan_take(s, q);
 	if (!o)
 		return -SCAN_UNKNOWN;
-	if (q->method == TS_SCAN_NEXT && q->length)
-		tablet_scan_set_batch(o->scan, q->length < TS_SCAN_BATCH_MAX ? q->length : TS_SCAN_BATCH_MAX);
+	if (q->method == TS_SCAN_NEXT && q->length) {
+		const size_t bytes = q->length < TS_SCAN_BATCH_MAX ? q->length : TS_SCAN_BATCH_MAX;
+
+		tablet_scan_set_batch(o->scan, bytes);
+		if (o->script)
+			scripts_set_batch(o, bytes);
+	}
 	if (q->method == TS_SCAN_NEXT)
 		return scan_more(s, o, a);
 	scan_end(s, o);

@@ -9,7 +9,8 @@
  * in one partial output.  A request ends between two rows, when it has worked for a second, or when much
  * output waits.  If no worker is free, the answer has no output, and the client asks again.
  *
- * An expression sees the whole row.  For each row that the scan finds, its cells are read again.
+ * An expression sees the whole row.  For each row that the scan finds, its cells are read again.  When
+ * this has taken a second, the batch ends with its next cell.
  */
 #include "engine/server/requests/requests.h"
 #include "engine/base/clock.h"
@@ -41,6 +42,7 @@ struct scan_script {
 	struct script_text filter, run; /* text.p NULL: none */
 	struct scan_spec row;           /* reads one row for the filter */
 	uint32_t uid;
+	size_t batch_bytes; /* of a batch of the scan */
 	/* The rest is of the run. */
 	struct scan_batch batch; /* cells of the scan; those from `at` on have not been run */
 	uint32_t at;
@@ -54,6 +56,8 @@ struct use {
 	struct served_tablet *served;
 	struct scan_script *script;
 	const struct schema *schema; /* names of families */
+	struct tablet_scan *scan;
+	uint64_t until_us; /* monotonic: the request has worked for long */
 	struct script_run *filter, *run;
 	struct buf why;
 };
@@ -147,6 +151,8 @@ static int check_row(void *arg, struct tfs_bytes row)
 	struct tablet_scan *scan = NULL;
 	int err;
 
+	if (monotonic_us() >= u->until_us)
+		tablet_scan_set_batch(u->scan, 1);
 	spec.pub.row_from = row;
 	err = tablet_scan_new(u->served->tablet, &spec, &scan);
 	while (!err && !b.done) {
@@ -165,25 +171,24 @@ static int check_row(void *arg, struct tfs_bytes row)
 }
 
 /* Runs rows of the scan until the request has done enough.  *rows and *cells: how many were run. */
-static int run_rows(struct use *u, struct tablet_scan *scan, uint64_t *rows, uint64_t *cells)
+static int run_rows(struct use *u, uint64_t *rows, uint64_t *cells)
 {
 	struct scan_script *x = u->script;
-	const uint64_t until = monotonic_us() + SLICE_US;
 	int err = 0;
 
 	while (!err) {
 		const struct tfs_cell *c = &x->batch.cells[x->at];
 
 		if (x->at == x->batch.count) {
-			if (x->end || (!*rows && monotonic_us() >= until))
+			if (x->end || (!*rows && monotonic_us() >= u->until_us))
 				break;
-			err = tablet_scan_fill(scan, &x->batch);
+			err = tablet_scan_fill(u->scan, &x->batch);
 			x->at = 0;
 			x->end = !err && x->batch.done;
 			continue;
 		}
 		if (!*rows || !bytes_eq(c->row, buf_bytes(&x->last))) {
-			if (*rows && (monotonic_us() >= until || script_run_waiting(u->run) >= OUTPUT_BYTES))
+			if (*rows && (monotonic_us() >= u->until_us || script_run_waiting(u->run) >= OUTPUT_BYTES))
 				break;
 			err = buf_set(&x->last, c->row.p, c->row.n);
 			++*rows;
@@ -210,11 +215,11 @@ static int batch_set(struct scan_batch *b, struct tfs_cell cell)
 	return 0;
 }
 
-static int fill_run(struct use *u, struct tablet_scan *scan, struct scan_batch *b)
+static int fill_run(struct use *u, struct scan_batch *b)
 {
 	struct tfs_cell answer = {.expires_us = INT64_MAX};
 	struct buf delta = {0};
-	int err = run_rows(u, scan, &answer.size, &answer.sequence);
+	int err = run_rows(u, &answer.size, &answer.sequence);
 
 	if (!err)
 		err = script_run_take(u->run, &delta, &u->why);
@@ -245,7 +250,8 @@ static int answer_error(struct use *u, struct scan_batch *b, int err)
 int scripts_fill(struct scripts *scripts, struct server *s, struct open_scan *o, struct scan_batch *b)
 {
 	struct scan_script *x = o->script;
-	struct use u = {.scripts = scripts, .served = o->served, .script = x};
+	struct use u = {
+		.scripts = scripts, .served = o->served, .script = x, .scan = o->scan, .until_us = monotonic_us() + SLICE_US};
 	int err = 0;
 
 	scan_batch_reset(b);
@@ -257,8 +263,9 @@ int scripts_fill(struct scripts *scripts, struct server *s, struct open_scan *o,
 	if (!err && x->filter.text.p)
 		err = worker_take(&u, &x->filter, &u.filter);
 	if (!err) {
+		tablet_scan_set_batch(o->scan, x->batch_bytes);
 		tablet_scan_check_rows(o->scan, u.filter ? check_row : NULL, &u);
-		err = u.run ? fill_run(&u, o->scan, b) : tablet_scan_fill(o->scan, b);
+		err = u.run ? fill_run(&u, b) : tablet_scan_fill(o->scan, b);
 		tablet_scan_check_rows(o->scan, NULL, NULL);
 	}
 	worker_give(&u, u.filter);
@@ -322,6 +329,7 @@ int scripts_new(const struct ts_request *q, struct open_scan *o)
 	if (!x)
 		return -ENOMEM;
 	x->uid = q->user ? (uint32_t)q->user->uid : (uint32_t)geteuid();
+	x->batch_bytes = spec->pub.batch_bytes;
 	x->row.row_salted = spec->row_salted;
 	x->row.pub.one_row = true;
 	if (q->user)
@@ -344,6 +352,11 @@ int scripts_new(const struct ts_request *q, struct open_scan *o)
 		err = args_own(x, spec->script_args);
 	o->script = x;
 	return err;
+}
+
+void scripts_set_batch(struct open_scan *o, size_t bytes)
+{
+	o->script->batch_bytes = bytes;
 }
 
 void scripts_free(struct open_scan *o)
