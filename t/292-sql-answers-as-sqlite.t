@@ -166,6 +166,8 @@ for i in range(200):
         if rnd.random() < .7 and not any("AS INTEGER" in w for w in where):
             tail += " LIMIT %d OFFSET %d" % (rnd.randrange(1, 9), rnd.randrange(3))
     sql = "SELECT %s FROM THE_TABLE AS t%s%s%s" % (wanted, ", o" if joined else "", " WHERE " + glue.join(where) if where else "", tail)
+    if "AS INTEGER" in sql and "GROUP" in sql: # see below: SQLite makes a group of each run of equal rows then
+        continue
     got, want = (db.execute(sql.replace("THE_TABLE", name), args).fetchall() for name in (("w", "pw") if wide else ("v", "p")))
     if "AS INTEGER" in sql: # SQLite takes a column that is equal to a number for constant, though it is '5' or '05'
         want, ordered = list(dict.fromkeys(want)) if "DISTINCT" in sql else want, False
