@@ -209,7 +209,9 @@ static void add_list(struct range *r, sqlite3_value *list)
 			r->inexact = true;
 			return;
 		}
-		if (type != SQLITE_NULL && !add_point(r, value_bytes(v))) {
+		/* No key is equal to a value of the type in which keys of these bytes are not shown. */
+		if (type != SQLITE_NULL && value_is_text(value_bytes(v)) == (type == SQLITE_TEXT) &&
+			!add_point(r, value_bytes(v))) {
 			r->no_memory = true;
 			return;
 		}
