@@ -396,7 +396,6 @@ is "$(find "$W/copies" -type f | wc -l):$(python3 "$W/check.py" "$W"/copies/*)" 
 
 py <<'EOF2'
 from versions import *
-writers = [subprocess.Popen([sys.executable, W + "/writer.py", L + "/live", str(n), "400"]) for n in (0, 100000)]
 readers = [subprocess.Popen([sys.executable, "-c", '''
 from versions import *
 import select
@@ -417,8 +416,13 @@ while not select.select([sys.stdin], [], [], 0)[0]:
         bad.append((size, len(data), sorted(set(data.split(b"\\n")))[:4]))
     os.close(fd)
     rounds += 1
+    if rounds == 1:
+        print("reads", flush=True)
 print(repr((rounds, len(bad), bad[:3])))
 ''', str(piece)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for piece in (900, 5000, 16384, 1 << 20)]
+for r in readers: # each reads before the first write
+    r.stdout.readline()
+writers = [subprocess.Popen([sys.executable, W + "/writer.py", L + "/live", str(n), "400"]) for n in (0, 100000)]
 for w in writers:
     same(w.wait(), 0, "a writer of 400 versions")
 results = [eval(r.communicate("\n")[0]) for r in readers]
